@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+# A thin front of the CMake presets. A part of the tests: make test LABEL=unit PRESET=asan-ubsan
+PRESET ?= dev
+LABEL ?=
+PREFIX ?= /usr/local
+ARGS ?=
+
+.PHONY: help demo test bench limits build-release install format clean setup
+
+help:
+	@echo 'make demo      build the library and the samples, and run the demo (no GPU needed)'
+	@echo 'make test      build and run the tests; LABEL=unit for a part, PRESET=asan-ubsan or tsan'
+	@echo 'make bench     measure; ARGS are passed on'
+	@echo 'make limits    measure, and fail where a limit is not held'
+	@echo 'make install   install the library; PREFIX=/usr/local'
+	@echo 'make format    format the sources with clang-format'
+	@echo 'make clean     remove build/'
+
+demo: setup
+	@$(call build,release,demo)
+	@build/release/bin/demo $(ARGS)
+
+test: setup
+	@$(call build,$(PRESET),all)
+	@ctest --preset $(PRESET) $(if $(LABEL),-L '$(LABEL)')
+
+bench: setup
+	@$(call build,release,tarn_bench)
+	@build/release/bin/tarn_bench $(ARGS)
+
+limits: setup
+	@$(call build,release,tarn_bench)
+	@build/release/bin/tarn_bench --limits $(ARGS)
+
+install: setup
+	@$(call build,release,all)
+	@cmake --install build/release --prefix '$(PREFIX)'
+
+setup:
+	@tools/setup.sh
+
+format:
+	@git ls-files -co --exclude-standard '*.c' '*.h' | xargs clang-format -i
+
+clean:
+	rm -rf build
+
+# $(call build,preset,target)
+define build
+cmake --preset $(1) >/dev/null && cmake --build --preset $(1) --target $(2)
+endef

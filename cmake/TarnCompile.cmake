@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+# How every target of this project is compiled.
+
+set(CMAKE_C_STANDARD 17)
+set(CMAKE_C_STANDARD_REQUIRED ON)
+set(CMAKE_C_EXTENSIONS OFF)
+set(CMAKE_C_VISIBILITY_PRESET hidden)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+
+add_compile_definitions(_GNU_SOURCE $<$<BOOL:${TARN_DEBUG_CHECKS}>:TARN_DEBUG_CHECKS=1>)
+add_compile_options(
+    -Wall
+    -Wextra
+    -Wpedantic
+    -Wshadow
+    -Wconversion
+    -Wstrict-prototypes
+    -Wmissing-prototypes
+    -Wvla
+    $<$<BOOL:${TARN_WERROR}>:-Werror>)
+
+if(TARN_SANITIZE)
+    add_compile_options(
+        -fsanitize=${TARN_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+    add_link_options(-fsanitize=${TARN_SANITIZE})
+endif()
+
+# Clang leaves the sanitizers' functions undefined in shared libraries; all else must be defined.
+set(TARN_SHARED_LINK_OPTIONS -Wl,-z,nodelete)
+if(NOT (TARN_SANITIZE AND CMAKE_C_COMPILER_ID MATCHES "Clang"))
+    list(APPEND TARN_SHARED_LINK_OPTIONS -Wl,-z,defs)
+endif()

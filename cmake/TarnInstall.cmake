@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+# What is installed: headers, both libraries, the simulator, tarn.pc and the CMake package.
+include(CMakePackageConfigHelpers)
+
+install(DIRECTORY include/tarn TYPE INCLUDE FILES_MATCHING PATTERN "*.h")
+install(TARGETS tarn tarn_static EXPORT tarnTargets)
+install(TARGETS tarn_sim)
+
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/tarn)
+install(EXPORT tarnTargets NAMESPACE tarn:: DESTINATION ${package_dir})
+configure_package_config_file(
+    cmake/tarnConfig.cmake.in cmake/tarnConfig.cmake INSTALL_DESTINATION ${package_dir})
+write_basic_package_version_file(cmake/tarnConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(
+    FILES ${PROJECT_BINARY_DIR}/cmake/tarnConfig.cmake
+          ${PROJECT_BINARY_DIR}/cmake/tarnConfigVersion.cmake
+    DESTINATION ${package_dir})
+
+# tarn.pc finds its prefix from where it lies, so an installed copy can be moved.
+cmake_path(
+    RELATIVE_PATH CMAKE_INSTALL_PREFIX
+    BASE_DIRECTORY ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig
+    OUTPUT_VARIABLE TARN_PREFIX_FROM_PC)
+configure_file(cmake/tarn.pc.in cmake/tarn.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/cmake/tarn.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+/* checkpoint.h -- a pool's state, taken, restored and verified.
+ *
+ * A checkpoint records which blocks of a pool are live, and on request their bytes. Restoring makes
+ * the live set exactly that of the checkpoint: a block in both, by sequence number, is untouched;
+ * one that is live now but was not then is freed; one that was live then but is not now is live
+ * again at the same address and size. A checkpoint can be restored any number of times, after any
+ * growth or trim, while graphs of the pool exist.
+ *
+ * All functions may be called from any thread; concurrent use of the pool by other threads is
+ * ordered before or after the call as a whole. */
+#ifndef TARN_CHECKPOINT_H
+#define TARN_CHECKPOINT_H
+
+#include "tarn/types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum tarn_contents {
+    TARN_CONTENTS_NONE = 0,   /* state alone */
+    TARN_CONTENTS_DEVICE = 1, /* and the bytes of live blocks, copied to device memory taken from
+                                 the default pool */
+} tarn_contents;
+
+/* Takes a checkpoint. With contents, the copies are enqueued on the stream, behind the work that is
+ * already there; use of the pool on other streams must have ended, and no other thread may free
+ * blocks of the pool during the call. Without, the stream is not used.
+ *   INVALID_HANDLE; INVALID_ARGUMENT: checkpoint is NULL or contents unknown
+ *   WRONG_STATE    a capture is under way in the pool, the stream is being captured, or it is the
+ *                  default pool
+ *   DEVICE_MEMORY, HOST_MEMORY, ADDRESS_SPACE, LIMIT, DEVICE_LOST, POISONED, DRIVER */
+TARN_API TARN_MUST_CHECK tarn_status tarn_checkpoint_take(tarn_pool *pool, tarn_contents contents,
+                                                          tarn_stream stream,
+                                                          tarn_checkpoint **checkpoint);
+
+/* What a restore changed. */
+typedef struct tarn_revived {
+    tarn_block block;
+    bool undefined; /* the checkpoint has no contents: the bytes are whatever is there */
+} tarn_revived;
+
+typedef struct tarn_delta {
+    size_t freed_count;
+    size_t revived_count;
+    const tarn_block *freed;     /* were live, are not any more: do not free them */
+    const tarn_revived *revived; /* are live again: the caller's to free */
+} tarn_delta;
+
+/* Makes the pool's live set the checkpoint's, and with contents puts their bytes back, those of
+ * untouched blocks too. Copies are enqueued on the stream; what is revived may be used there at
+ * once. Waits for the device when memory to be revived may still be in use on another stream.
+ * *delta: owned by the caller; end it with tarn_delta_destroy. delta may be NULL.
+ *   INVALID_HANDLE
+ *   WRONG_STATE    a capture is under way in the pool, the stream is being captured, or a block of
+ *                  an aborted capture that is not freed lies where one must be revived
+ *   DEVICE_MEMORY  missing chunks cannot be mapped again
+ *   HOST_MEMORY, LIMIT, DEVICE_LOST, POISONED, DRIVER
+ * Where the driver refuses a copy of contents half-way the live set is as before, but bytes may be of
+ * both moments: restore again. */
+TARN_API TARN_MUST_CHECK tarn_status tarn_checkpoint_restore(tarn_checkpoint *checkpoint,
+                                                             tarn_stream stream,
+                                                             tarn_delta **delta);
+TARN_API void tarn_delta_destroy(tarn_delta *delta); /* NULL is allowed. */
+
+/* Ends a checkpoint; copies under way go on. NULL is allowed.
+ *   INVALID_HANDLE */
+TARN_API TARN_MUST_CHECK tarn_status tarn_checkpoint_destroy(tarn_checkpoint *checkpoint);
+
+/* A block that the caller believes to be live in the pool. */
+typedef struct tarn_expected {
+    const void *address;
+    size_t bytes; /* as requested; 0: any size */
+} tarn_expected;
+
+typedef enum tarn_difference_kind {
+    TARN_DIFFERENCE_UNEXPECTED, /* live in the pool, but not expected */
+    TARN_DIFFERENCE_MISSING,    /* expected, but not live */
+    TARN_DIFFERENCE_SIZE,       /* live with another requested size */
+    TARN_DIFFERENCE_POOL,       /* live, but in another pool */
+} tarn_difference_kind;
+
+typedef struct tarn_difference {
+    tarn_difference_kind kind;
+    tarn_block block;      /* as it is; of a missing one only the address and expected bytes */
+    size_t expected_bytes; /* as expected; 0 where nothing was */
+} tarn_difference;
+
+typedef struct tarn_live_diff {
+    size_t count; /* 0: the live set is exactly the expected one */
+    const tarn_difference *differences; /* in order of address */
+} tarn_live_diff;
+
+/* Compares the pool's live blocks with what the caller expects. An address expected twice is
+ * missing the second time. *diff: owned by the caller; end it with tarn_live_diff_destroy.
+ *   INVALID_HANDLE; INVALID_ARGUMENT: diff is NULL, or expected is NULL with a count;
+ *   HOST_MEMORY */
+TARN_API TARN_MUST_CHECK tarn_status tarn_pool_check_live(tarn_pool *pool,
+                                                          const tarn_expected *expected,
+                                                          size_t expected_count,
+                                                          tarn_live_diff **diff);
+TARN_API void tarn_live_diff_destroy(tarn_live_diff *diff); /* NULL is allowed. */
+
+#ifdef CUDA_API_PER_THREAD_DEFAULT_STREAM
+#define tarn_checkpoint_take(pool, contents, stream, checkpoint)                                   \
+    tarn_checkpoint_take(pool, contents, tarn_stream_given(stream), checkpoint)
+#define tarn_checkpoint_restore(checkpoint, stream, delta)                                         \
+    tarn_checkpoint_restore(checkpoint, tarn_stream_given(stream), delta)
+#endif
+
+#ifdef __cplusplus
+}
+#endif
+#endif

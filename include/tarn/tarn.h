@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+/* tarn.h -- all public headers of the library. */
+#ifndef TARN_TARN_H
+#define TARN_TARN_H
+
+#include "tarn/checkpoint.h"
+#include "tarn/device.h"
+#include "tarn/graph.h"
+#include "tarn/memory.h"
+#include "tarn/pool.h"
+#include "tarn/status.h"
+#include "tarn/types.h"
+#include "tarn/version.h"
+
+#endif

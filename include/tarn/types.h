@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+/* types.h -- the handles that all headers share.
+ *
+ * The driver's handles are declared by their own struct tags: a cudaStream_t and a CUstream are
+ * both a tarn_stream and pass without a cast; the same for graphs and executable graphs. No CUDA
+ * header is needed, and none is included. */
+#ifndef TARN_TYPES_H
+#define TARN_TYPES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tarn/status.h"
+
+typedef struct CUstream_st *tarn_stream;            /* cudaStream_t, CUstream */
+typedef struct CUgraph_st *tarn_driver_graph;       /* cudaGraph_t, CUgraph */
+typedef struct CUgraphExec_st *tarn_driver_exec;    /* cudaGraphExec_t, CUgraphExec */
+
+typedef struct tarn_device tarn_device;         /* the allocator of one CUDA device */
+typedef struct tarn_pool tarn_pool;             /* a set of arenas with one lifetime */
+typedef struct tarn_capture tarn_capture;       /* a section being captured */
+typedef struct tarn_graph tarn_graph;           /* an instantiated graph and what it holds */
+typedef struct tarn_checkpoint tarn_checkpoint; /* a pool's state at one moment */
+
+/* The stream that a NULL handle means: the legacy default stream, or the calling thread's own when
+ * the program is compiled with CUDA_API_PER_THREAD_DEFAULT_STREAM, as in CUDA's headers. */
+static inline tarn_stream tarn_stream_given(tarn_stream stream)
+{
+#if defined(CUDA_API_PER_THREAD_DEFAULT_STREAM)
+    return stream != NULL ? stream : (tarn_stream)(uintptr_t)2;
+#else
+    return stream;
+#endif
+}
+
+/* One block, as reports name it. */
+typedef struct tarn_block {
+    void *address;       /* what the user was handed */
+    size_t bytes;        /* as requested */
+    size_t block_bytes;  /* as taken from the pool: rounded up to 512 bytes */
+    uint64_t sequence;   /* unique in the process, rising with every allocation */
+    tarn_pool *pool;     /* the pool that the block lives in */
+} tarn_block;
+
+#endif

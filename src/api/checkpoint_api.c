@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "api/handles.h"
+#include "base/host.h"
+#include "tarn/checkpoint.h"
+
+tarn_status tarn_checkpoint_take(tarn_pool *pool, tarn_contents contents, tarn_stream stream,
+                                 tarn_checkpoint **checkpoint)
+{
+    tarn_status status;
+
+    if (!tn_is_pool(pool))
+        return tn_bad_handle("pool");
+    if (checkpoint == NULL)
+        return tn_bad_argument("checkpoint is NULL: there is nowhere to put the handle");
+    if (contents != TARN_CONTENTS_NONE && contents != TARN_CONTENTS_DEVICE)
+        return tn_bad_argument("contents is not one of tarn_contents");
+    status = tn_enter_device(pool->device);
+    if (status == TARN_OK)
+        status = tn_checkpoint_take(pool, contents, stream, checkpoint);
+    return tn_leave(status);
+}
+
+tarn_status tarn_checkpoint_restore(tarn_checkpoint *checkpoint, tarn_stream stream,
+                                    tarn_delta **delta)
+{
+    tarn_status status;
+
+    if (!tn_is_checkpoint(checkpoint))
+        return tn_bad_handle("checkpoint");
+    status = tn_enter_device(checkpoint->pool->device);
+    if (status == TARN_OK)
+        status = tn_checkpoint_restore(checkpoint, stream, delta);
+    return tn_leave(status);
+}
+
+void tarn_delta_destroy(tarn_delta *delta)
+{
+    tn_host_free(delta);
+}
+
+tarn_status tarn_checkpoint_destroy(tarn_checkpoint *checkpoint)
+{
+    tarn_device *device;
+
+    if (checkpoint == NULL)
+        return TARN_OK;
+    if (!tn_is_checkpoint(checkpoint))
+        return tn_bad_handle("checkpoint");
+    device = checkpoint->pool->device;
+    tn_checkpoint_destroy(checkpoint);
+    tn_device_drop_gone(device);
+    tn_device_end_released(device);
+    return tn_leave(TARN_OK);
+}
+
+tarn_status tarn_pool_check_live(tarn_pool *pool, const tarn_expected *expected,
+                                 size_t expected_count, tarn_live_diff **diff)
+{
+    if (!tn_is_pool(pool))
+        return tn_bad_handle("pool");
+    if (diff == NULL)
+        return tn_bad_argument("diff is NULL: there is nowhere to put the result");
+    if (expected == NULL && expected_count > 0)
+        return tn_bad_argument("expected is NULL, but expected_count is not 0");
+    tn_device_reap(pool->device);
+    return tn_leave(tn_pool_check_live(pool, expected, expected_count, diff));
+}
+
+void tarn_live_diff_destroy(tarn_live_diff *diff)
+{
+    if (diff != NULL)
+        tn_host_free((void *)(uintptr_t)diff->differences);
+    tn_host_free(diff);
+}

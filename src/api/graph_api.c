@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "api/handles.h"
+#include "tarn/graph.h"
+
+/* A pool whose handle was given up may go when a claim on it ends. */
+static void end_claim(tarn_device *device)
+{
+    tn_device_reap(device);
+    tn_device_end_released(device);
+}
+
+tarn_status tarn_capture_begin(tarn_pool *pool, tarn_stream stream, tarn_capture_mode mode,
+                               tarn_capture **capture)
+{
+    tarn_status status;
+
+    if (!tn_is_pool(pool))
+        return tn_bad_handle("pool");
+    if (capture == NULL)
+        return tn_bad_argument("capture is NULL: there is nowhere to put the handle");
+    if ((unsigned)mode > TARN_CAPTURE_RELAXED)
+        return tn_bad_argument("the capture mode is not one of tarn_capture_mode");
+    status = tn_enter_device(pool->device);
+    if (status == TARN_OK)
+        status = tn_capture_begin(pool, stream, mode, capture);
+    return tn_leave(status);
+}
+
+tarn_status tarn_capture_end(tarn_capture *capture, tarn_graph **graph)
+{
+    tarn_status status;
+
+    if (!tn_is_capture(capture))
+        return tn_bad_handle("capture");
+    if (graph == NULL)
+        return tn_bad_argument("graph is NULL: there is nowhere to put the handle");
+    status = tn_enter_device(capture->pool->device);
+    if (status == TARN_OK)
+        status = tn_capture_end(capture, graph);
+    return tn_leave(status);
+}
+
+tarn_status tarn_capture_abort(tarn_capture *capture)
+{
+    tarn_device *device;
+
+    if (capture == NULL)
+        return TARN_OK;
+    if (!tn_is_capture(capture))
+        return tn_bad_handle("capture");
+    device = capture->pool->device;
+    tn_capture_abort(capture);
+    end_claim(device);
+    return tn_leave(TARN_OK);
+}
+
+tarn_status tarn_graph_adopt(tarn_pool *pool, tarn_driver_graph driver_graph, tarn_graph **graph)
+{
+    tarn_status status;
+
+    if (!tn_is_pool(pool))
+        return tn_bad_handle("pool");
+    if (driver_graph == NULL || graph == NULL)
+        return tn_bad_argument("driver_graph or graph is NULL");
+    status = tn_enter_device(pool->device);
+    if (status == TARN_OK)
+        status = tn_graph_adopt(pool, driver_graph, graph);
+    return tn_leave(status);
+}
+
+tarn_status tarn_graph_replay(tarn_graph *graph, tarn_stream stream)
+{
+    if (!tn_is_graph(graph))
+        return tn_bad_handle("graph");
+    return tn_leave(tn_graph_replay(graph, stream));
+}
+
+tarn_status tarn_graph_destroy(tarn_graph *graph)
+{
+    tarn_device *device;
+
+    if (graph == NULL)
+        return TARN_OK;
+    if (!tn_is_graph(graph))
+        return tn_bad_handle("graph");
+    device = graph->pool->device;
+    tn_graph_destroy(graph);
+    end_claim(device);
+    return tn_leave(TARN_OK);
+}
+
+tarn_status tarn_graph_driver_handles(tarn_graph *graph, tarn_driver_graph *driver_graph,
+                                      tarn_driver_exec *driver_exec)
+{
+    if (!tn_is_graph(graph))
+        return tn_bad_handle("graph");
+    if (driver_graph == NULL && driver_exec == NULL)
+        return tn_bad_argument("both outputs are NULL");
+    if (driver_graph != NULL)
+        *driver_graph = graph->driver_graph;
+    if (driver_exec != NULL)
+        *driver_exec = graph->exec;
+    return TARN_OK;
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+/* handles.h -- checks that every API function begins with.
+ *
+ * A handle is known by its magic number: records are recycled, never freed, so a stale pointer can be
+ * looked at. A pool whose handle was released is not a handle any more. */
+#ifndef TARN_API_HANDLES_H
+#define TARN_API_HANDLES_H
+
+#include "base/contract.h"
+#include "base/error.h"
+#include "checkpoint/state.h"
+#include "graphs/capture.h"
+
+static inline tarn_status tn_bad_handle(const char *kind)
+{
+    return tn_fail(TARN_ERR_INVALID_HANDLE, "the %s handle is null, of another kind, or destroyed",
+                   kind);
+}
+
+static inline tarn_status tn_bad_argument(const char *what)
+{
+    return tn_fail(TARN_ERR_INVALID_ARGUMENT, "%s", what);
+}
+
+static inline bool tn_is_device(tarn_device *device)
+{
+    return device != NULL && atomic_load(&device->magic) == TN_DEVICE_MAGIC;
+}
+
+static inline bool tn_is_pool(tarn_pool *pool)
+{
+    return pool != NULL && atomic_load(&pool->magic) == TN_POOL_MAGIC &&
+           !atomic_load_explicit(&pool->released, memory_order_relaxed);
+}
+
+static inline bool tn_is_capture(tarn_capture *capture)
+{
+    return capture != NULL && atomic_load(&capture->magic) == TN_CAPTURE_MAGIC;
+}
+
+static inline bool tn_is_graph(tarn_graph *graph)
+{
+    return graph != NULL && atomic_load(&graph->magic) == TN_GRAPH_MAGIC;
+}
+
+static inline bool tn_is_checkpoint(tarn_checkpoint *checkpoint)
+{
+    return checkpoint != NULL && atomic_load(&checkpoint->magic) == TN_CHECKPOINT_MAGIC;
+}
+
+/* The last statement of an API function: no lock may be left held. */
+static inline tarn_status tn_leave(tarn_status status)
+{
+    TN_ASSERT(tn_lock_none_held());
+    return status;
+}
+
+/* For calls that use the device: reaps what is gone, and refuses a device that is lost. */
+static inline tarn_status tn_enter_device(tarn_device *device)
+{
+    tn_device_reap(device);
+    return tn_gpu_check(&device->gpu);
+}
+
+/* For calls that release something of a pool: a pool whose handle was given up may now go. */
+static inline void tn_released_check(tarn_device *device, bool released)
+{
+    if (released)
+        tn_device_end_released(device);
+}
+
+#endif

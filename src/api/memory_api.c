@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "api/handles.h"
+#include "base/checked.h"
+#include "pools/use.h"
+#include "tarn/memory.h"
+
+static const uint64_t alignment_max = 2 * TN_MIB;
+
+/* pool: NULL where the routes decide. */
+static tarn_status allocate(tarn_device *device, tarn_pool *pool, uint64_t bytes,
+                            uint64_t alignment, tarn_stream stream, void **address)
+{
+    struct tn_request request = {.requested = bytes, .alignment = alignment};
+    struct tn_stream_state state;
+    tarn_status status = tn_enter_device(device);
+
+    if (status == TARN_OK)
+        status = tn_stream_look(&device->gpu, stream, &state);
+    if (status != TARN_OK)
+        return status;
+    if (state.broken)
+        return tn_fail(TARN_ERR_CAPTURE_BROKEN,
+                       "the stream's capture is invalidated, so nothing can be allocated on it; "
+                       "end or abort the capture");
+    if (pool == NULL)
+        pool = tn_route_choose(device, stream, &state);
+    if (pool == NULL)
+        pool = device->default_pool;
+    if (state.order.capture_id != 0 && pool->is_default)
+        return tn_fail(TARN_ERR_UNROUTED,
+                       "%llu bytes were asked for on a stream that is being captured, and no route "
+                       "leads to a private pool: the graph would outlive the memory; capture with "
+                       "tarn_capture_begin or open a route with tarn_begin_allocate_to_pool",
+                       (unsigned long long)bytes);
+    if (state.order.capture_id != 0) {
+        status = tn_capture_admit(pool, &state);
+        if (status != TARN_OK)
+            return status;
+    }
+    request.order = state.order;
+    return tn_pool_allocate(pool, &request, address);
+}
+
+static tarn_status check_request(uint64_t bytes, uint64_t *alignment, void **address)
+{
+    if (address == NULL)
+        return tn_bad_argument("address is NULL: there is nowhere to put the result");
+    if (*alignment == 0)
+        *alignment = TN_BLOCK_BYTES_MIN;
+    if (!tn_is_power_of_two(*alignment) || *alignment > alignment_max)
+        return tn_bad_argument("the alignment must be a power of two up to 2 MiB");
+    *alignment = tn_max(*alignment, TN_BLOCK_BYTES_MIN);
+    if (bytes > TN_BLOCK_BYTES_MAX / 2)
+        return tn_bad_argument("no device holds as many bytes as asked for");
+    return TARN_OK;
+}
+
+tarn_status tarn_malloc(tarn_device *device, size_t bytes, tarn_stream stream, void **address)
+{
+    uint64_t alignment = 0;
+    tarn_status status;
+
+    if (!tn_is_device(device))
+        return tn_bad_handle("device");
+    status = check_request(bytes, &alignment, address);
+    if (status != TARN_OK)
+        return status;
+    if (bytes == 0) {
+        *address = NULL;
+        return TARN_OK;
+    }
+    return tn_leave(allocate(device, NULL, bytes, alignment, stream, address));
+}
+
+tarn_status tarn_alloc(tarn_pool *pool, size_t bytes, size_t alignment, tarn_stream stream,
+                       void **address)
+{
+    uint64_t aligned = alignment;
+    tarn_status status;
+
+    if (!tn_is_pool(pool))
+        return tn_bad_handle("pool");
+    status = check_request(bytes, &aligned, address);
+    if (status != TARN_OK)
+        return status;
+    if (bytes == 0) {
+        *address = NULL;
+        return TARN_OK;
+    }
+    return tn_leave(allocate(pool->device, pool, bytes, aligned, stream, address));
+}
+
+/* Frees a locked block and unlocks its pool, which may go with it when its handle was given up. */
+static void free_and_unlock(tarn_pool *pool, struct tn_block *block)
+{
+    tarn_device *device = pool->device;
+    bool last;
+
+    tn_pool_free_block(pool, block);
+    last = atomic_load(&pool->released) && tn_pool_is_unclaimed(pool);
+    tn_lock_release(&pool->lock);
+    tn_released_check(device, last);
+}
+
+tarn_status tarn_free(void *address)
+{
+    tarn_pool *pool;
+    struct tn_block *block;
+    tarn_status status;
+
+    if (address == NULL)
+        return TARN_OK;
+    status = tn_pool_lock_block((uint64_t)(uintptr_t)address, false, &pool, &block);
+    if (status == TARN_OK)
+        free_and_unlock(pool, block);
+    return tn_leave(status);
+}
+
+/* Notes that the stream uses the block at the address, and leaves its pool locked. */
+static tarn_status note_use(void *address, tarn_stream stream, tarn_pool **pool,
+                            struct tn_block **block)
+{
+    struct tn_stream_state state;
+    tarn_device *device;
+    tarn_status status =
+        tn_pool_lock_block((uint64_t)(uintptr_t)address, true, pool, block);
+
+    if (status != TARN_OK)
+        return status;
+    device = (*pool)->device;
+    status = tn_gpu_check(&device->gpu);
+    if (status == TARN_OK)
+        status = tn_stream_look(&device->gpu, stream, &state);
+    if (status == TARN_OK)
+        status = tn_use_note(*pool, *block, stream, state.order);
+    if (status != TARN_OK)
+        tn_lock_release(&(*pool)->lock);
+    return status;
+}
+
+tarn_status tarn_free_on(void *address, tarn_stream stream)
+{
+    tarn_pool *pool;
+    struct tn_block *block;
+    tarn_status status;
+
+    if (address == NULL)
+        return TARN_OK;
+    status = note_use(address, stream, &pool, &block);
+    if (status == TARN_OK)
+        free_and_unlock(pool, block);
+    return tn_leave(status);
+}
+
+tarn_status tarn_record_stream(void *address, tarn_stream stream)
+{
+    tarn_pool *pool;
+    struct tn_block *block;
+    tarn_status status = note_use(address, stream, &pool, &block);
+
+    if (status == TARN_OK)
+        tn_lock_release(&pool->lock);
+    return tn_leave(status);
+}
+
+tarn_status tarn_block_at(const void *address, tarn_block *block)
+{
+    tarn_pool *pool;
+    struct tn_segment *segment;
+    struct tn_block *found;
+    uint64_t offset;
+    tarn_status status;
+
+    if (block == NULL)
+        return tn_bad_argument("block is NULL: there is nowhere to put the result");
+    status = tn_pool_lock_segment((uint64_t)(uintptr_t)address, &pool, &segment);
+    if (status != TARN_OK)
+        return status;
+    offset = (uint64_t)(uintptr_t)address - segment->base;
+    for (found = segment->first_block; tn_block_end(found) <= offset;)
+        found = found->next;
+    if (found->state == TN_BLOCK_LIVE)
+        *block = tn_describe_block(pool, found);
+    else
+        status = tn_fail(TARN_ERR_DOUBLE_FREE, "no live block is at address 0x%llx of pool '%s'",
+                         (unsigned long long)(uintptr_t)address, pool->name);
+    tn_lock_release(&pool->lock);
+    return tn_leave(status);
+}

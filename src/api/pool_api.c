@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <string.h>
+
+#include "api/handles.h"
+#include "base/host.h"
+#include "pools/bins.h"
+#include "pools/check.h"
+#include "pools/reclaim.h"
+#include "pools/stats.h"
+#include "tarn/pool.h"
+
+tarn_status tarn_pool_create(tarn_device *device, const tarn_pool_options *options,
+                             tarn_pool **pool)
+{
+    tarn_pool_options chosen = TARN_POOL_OPTIONS_INIT;
+    tarn_status status;
+
+    if (!tn_is_device(device))
+        return tn_bad_handle("device");
+    if (pool == NULL)
+        return tn_bad_argument("pool is NULL: there is nowhere to put the handle");
+    if (options != NULL) {
+        if (options->size != sizeof *options)
+            return tn_bad_argument("options has an unknown size: make it with "
+                                   "TARN_POOL_OPTIONS_INIT");
+        chosen = *options;
+    }
+    if (chosen.name != NULL && strlen(chosen.name) > 31)
+        return tn_bad_argument("a pool's name has at most 31 bytes");
+    status = tn_enter_device(device);
+    if (status != TARN_OK)
+        return tn_leave(status);
+    return tn_leave(
+        tn_pool_create(device, chosen.name, chosen.limit_bytes, false, pool));
+}
+
+tarn_status tarn_pool_destroy(tarn_pool *pool)
+{
+    if (pool == NULL)
+        return TARN_OK;
+    if (!tn_is_pool(pool))
+        return tn_bad_handle("pool");
+    if (pool->is_default)
+        return tn_fail(TARN_ERR_WRONG_STATE, "the default pool goes with its device");
+    return tn_leave(tn_pool_destroy(pool));
+}
+
+tarn_status tarn_pool_release(tarn_pool *pool)
+{
+    tarn_device *device;
+
+    if (!tn_is_pool(pool))
+        return tn_bad_handle("pool");
+    if (pool->is_default)
+        return tn_fail(TARN_ERR_WRONG_STATE, "the default pool goes with its device");
+    device = pool->device;
+    atomic_store(&pool->released, true);
+    tn_device_drop_gone(device);
+    tn_device_end_released(device);
+    return tn_leave(TARN_OK);
+}
+
+tarn_status tarn_pool_reserve(tarn_pool *pool, size_t bytes, tarn_stream stream)
+{
+    struct tn_stream_state state;
+    tarn_status status;
+
+    if (!tn_is_pool(pool))
+        return tn_bad_handle("pool");
+    if (bytes > TN_BLOCK_BYTES_MAX / 2)
+        return tn_bad_argument("no device holds as many bytes as asked for");
+    status = tn_enter_device(pool->device);
+    if (status == TARN_OK)
+        status = tn_stream_look(&pool->device->gpu, stream, &state);
+    if (status == TARN_OK && pool->is_default && state.order.capture_id != 0)
+        status = tn_fail(TARN_ERR_UNROUTED, "the stream is being captured, and the default pool "
+                                            "does not serve captures");
+    if (status == TARN_OK)
+        status = tn_pool_reserve(pool, bytes, state.order);
+    return tn_leave(status);
+}
+
+tarn_status tarn_pool_trim(tarn_pool *pool, size_t *freed_bytes)
+{
+    uint64_t freed = 0;
+    tarn_status status;
+
+    if (!tn_is_pool(pool))
+        return tn_bad_handle("pool");
+    status = tn_enter_device(pool->device);
+    if (status == TARN_OK)
+        status = tn_pool_trim(pool, true, &freed);
+    if (status == TARN_OK && freed_bytes != NULL)
+        *freed_bytes = freed;
+    return tn_leave(status);
+}
+
+tarn_status tarn_pool_get_stats(tarn_pool *pool, tarn_pool_stats *stats)
+{
+    if (!tn_is_pool(pool))
+        return tn_bad_handle("pool");
+    if (stats == NULL || stats->size != sizeof *stats)
+        return tn_bad_argument("stats is NULL or its size is not sizeof(tarn_pool_stats)");
+    tn_device_reap(pool->device);
+    tn_pool_read_stats(pool, stats);
+    return tn_leave(TARN_OK);
+}
+
+tarn_status tarn_pool_validate(tarn_pool *pool)
+{
+    tarn_status status;
+
+    if (!tn_is_pool(pool))
+        return tn_bad_handle("pool");
+    tn_device_reap(pool->device);
+    tn_lock_acquire(&pool->lock);
+    status = tn_pool_check(pool);
+    tn_lock_release(&pool->lock);
+    return tn_leave(status);
+}
+
+tarn_status tarn_pool_layout(tarn_pool *pool, tarn_layout **layout)
+{
+    if (!tn_is_pool(pool))
+        return tn_bad_handle("pool");
+    if (layout == NULL)
+        return tn_bad_argument("layout is NULL: there is nowhere to put the result");
+    tn_device_reap(pool->device);
+    return tn_leave(tn_pool_read_layout(pool, layout));
+}
+
+void tarn_layout_destroy(tarn_layout *layout)
+{
+    tn_host_free(layout);
+}
+
+static tarn_status check_route(tarn_device *device, tarn_pool *pool)
+{
+    if (!tn_is_device(device))
+        return tn_bad_handle("device");
+    if (!tn_is_pool(pool))
+        return tn_bad_handle("pool");
+    if (pool->device != device)
+        return tn_bad_argument("the pool is of another device");
+    return TARN_OK;
+}
+
+tarn_status tarn_begin_allocate_to_pool(tarn_device *device, tarn_pool *pool,
+                                        tarn_route_filter filter, void *user)
+{
+    tarn_status status = check_route(device, pool);
+
+    if (status != TARN_OK)
+        return status;
+    if (filter == NULL)
+        return tn_bad_argument("filter is NULL: name the streams or thread that the route is for");
+    status = tn_enter_device(device);
+    if (status == TARN_OK)
+        status = tn_route_begin(device, pool, filter, user);
+    return tn_leave(status);
+}
+
+tarn_status tarn_end_allocate_to_pool(tarn_device *device, tarn_pool *pool)
+{
+    tarn_status status = check_route(device, pool);
+
+    if (status != TARN_OK)
+        return status;
+    tn_device_reap(device);
+    return tn_leave(tn_route_end(device, pool));
+}

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+/* checked.h -- arithmetic on sizes: rounding, powers of two, overflow. */
+#ifndef TARN_BASE_CHECKED_H
+#define TARN_BASE_CHECKED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define TN_KIB ((uint64_t)1 << 10)
+#define TN_MIB ((uint64_t)1 << 20)
+#define TN_GIB ((uint64_t)1 << 30)
+#define TN_TIB ((uint64_t)1 << 40)
+
+static inline bool tn_is_power_of_two(uint64_t value)
+{
+    return value != 0 && (value & (value - 1)) == 0;
+}
+
+/* step is a power of two; the caller knows that value + step does not overflow. */
+static inline uint64_t tn_round_up(uint64_t value, uint64_t step)
+{
+    return (value + step - 1) & ~(step - 1);
+}
+
+static inline uint64_t tn_round_down(uint64_t value, uint64_t step)
+{
+    return value & ~(step - 1);
+}
+
+/* Index of the highest set bit; value is not 0. */
+static inline unsigned tn_log2_floor(uint64_t value)
+{
+    return 63U - (unsigned)__builtin_clzll(value);
+}
+
+static inline uint64_t tn_min(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline uint64_t tn_max(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+#endif

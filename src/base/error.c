@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Each thread has one buffer for its last sentence. A sentence that does not fit is cut: it is for
+ * people. The status table is the public one, so names and sentences cannot drift from it. */
+#include "base/error.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/contract.h"
+
+enum { SENTENCE_BYTES = 1024 };
+
+static _Thread_local char last_sentence[SENTENCE_BYTES];
+
+static int log_wanted(void)
+{
+    const char *value = getenv("TARN_LOG");
+
+    return value != NULL && value[0] != '\0' && value[0] != '0';
+}
+
+tarn_status tn_fail(tarn_status status, const char *format, ...)
+{
+    va_list arguments;
+
+    TN_ASSERT(status != TARN_OK);
+    va_start(arguments, format);
+    (void)vsnprintf(last_sentence, sizeof last_sentence, format, arguments);
+    va_end(arguments);
+    if (log_wanted())
+        (void)fprintf(stderr, "tarn: %s: %s\n", tarn_status_name(status), last_sentence);
+    return status;
+}
+
+const char *tarn_last_error(void)
+{
+    return last_sentence;
+}
+
+#define COUNT_ROW(name, number, sentence) +1
+enum { STATUS_COUNT = 0 TARN_STATUS_TABLE(COUNT_ROW) };
+#undef COUNT_ROW
+
+#define SENTENCE_IS_THERE(name, number, sentence)                                                  \
+    _Static_assert(sizeof(sentence) > 1, #name " needs a sentence");
+TARN_STATUS_TABLE(SENTENCE_IS_THERE)
+#undef SENTENCE_IS_THERE
+
+static const struct status_row {
+    tarn_status status;
+    const char *name;
+    const char *sentence;
+} status_rows[STATUS_COUNT] = {
+#define STATUS_ROW(name, number, sentence) {name, #name, sentence},
+    TARN_STATUS_TABLE(STATUS_ROW)
+#undef STATUS_ROW
+};
+
+static const struct status_row *find_row(tarn_status status)
+{
+    for (int i = 0; i < STATUS_COUNT; i++) {
+        if (status_rows[i].status == status)
+            return &status_rows[i];
+    }
+    return NULL;
+}
+
+const char *tarn_status_name(tarn_status status)
+{
+    const struct status_row *row = find_row(status);
+
+    return row != NULL ? row->name : "unknown status";
+}
+
+const char *tarn_status_sentence(tarn_status status)
+{
+    const struct status_row *row = find_row(status);
+
+    return row != NULL ? row->sentence : "unknown status";
+}
+
+static tn_contract_handler contract_handler;
+
+void tn_contract_set_handler(tn_contract_handler handler)
+{
+    contract_handler = handler;
+}
+
+void tn_contract_failed(const char *file, int line, const char *text)
+{
+    if (contract_handler != NULL)
+        contract_handler(file, line, text);
+    (void)fprintf(stderr, "tarn: %s:%d: broken contract: %s\n", file, line, text);
+    abort();
+}

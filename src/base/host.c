@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Records come from slabs of about 16 KiB; the free list is linked through the second word, so that
+ * the first, the magic number, stays 0 in a free record.
+ *
+ * Trade-offs: slabs live as long as the process. They are few: devices, pools, segments, captures,
+ * graphs and checkpoints, not blocks. */
+#include "base/host.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/contract.h"
+
+enum { SLAB_BYTES = 16384 };
+
+#ifdef TARN_TESTING
+#include <pthread.h>
+
+static pthread_mutex_t fault_mutex = PTHREAD_MUTEX_INITIALIZER;
+static uint64_t fault_countdown; /* guarded by fault_mutex; 0: no plan */
+static bool fault_for_good;
+static uint64_t fault_hits;
+static int64_t outstanding;
+
+uint64_t tn_host_plan_fault(uint64_t nth, bool for_good)
+{
+    uint64_t hits;
+
+    (void)pthread_mutex_lock(&fault_mutex);
+    hits = fault_hits;
+    fault_countdown = nth;
+    fault_for_good = for_good;
+    fault_hits = 0;
+    (void)pthread_mutex_unlock(&fault_mutex);
+    return hits;
+}
+
+int64_t tn_host_outstanding(void)
+{
+    int64_t count;
+
+    (void)pthread_mutex_lock(&fault_mutex);
+    count = outstanding;
+    (void)pthread_mutex_unlock(&fault_mutex);
+    return count;
+}
+
+static bool allocation_fails(void)
+{
+    bool fails = false;
+
+    (void)pthread_mutex_lock(&fault_mutex);
+    if (fault_countdown == 1) {
+        fails = true;
+        fault_hits += 1;
+        if (!fault_for_good)
+            fault_countdown = 0;
+    } else if (fault_countdown > 1) {
+        fault_countdown -= 1;
+    }
+    (void)pthread_mutex_unlock(&fault_mutex);
+    return fails;
+}
+
+static void count_outstanding(int change)
+{
+    (void)pthread_mutex_lock(&fault_mutex);
+    outstanding += change;
+    (void)pthread_mutex_unlock(&fault_mutex);
+}
+#else
+static bool allocation_fails(void)
+{
+    return false;
+}
+
+static void count_outstanding(int change)
+{
+    (void)change;
+}
+#endif
+
+void *tn_host_alloc(size_t count, size_t item_bytes)
+{
+    void *memory;
+
+    TN_ASSERT(count > 0 && item_bytes > 0);
+    memory = allocation_fails() ? NULL : calloc(count, item_bytes);
+    if (memory != NULL)
+        count_outstanding(1);
+    return memory;
+}
+
+void tn_host_free(void *memory)
+{
+    if (memory != NULL)
+        count_outstanding(-1);
+    free(memory);
+}
+
+bool tn_host_grow(void **items, size_t *capacity, size_t needed, size_t item_bytes)
+{
+    size_t doubled = *capacity < 8 ? 8 : *capacity * 2;
+    size_t wanted = needed > doubled ? needed : doubled;
+    void *bigger;
+
+    if (needed <= *capacity)
+        return true;
+    bigger = tn_host_alloc(wanted, item_bytes);
+    if (bigger == NULL)
+        return false;
+    if (*capacity > 0)
+        memcpy(bigger, *items, *capacity * item_bytes);
+    tn_host_free(*items);
+    *items = bigger;
+    *capacity = wanted;
+    return true;
+}
+
+struct slab {
+    struct slab *next;
+    uint64_t alignment;
+};
+
+struct free_record {
+    uint64_t magic; /* 0: free */
+    struct free_record *next;
+};
+
+/* Adds a slab's records to the free list; false when there is no memory. */
+static bool add_slab(struct tn_records *records)
+{
+    size_t stride = (records->record_bytes + 15) & ~(size_t)15;
+    size_t count = SLAB_BYTES / stride > 0 ? SLAB_BYTES / stride : 1;
+    struct slab *slab;
+    char *first;
+
+    slab = allocation_fails() ? NULL : calloc(1, sizeof *slab + count * stride);
+    if (slab == NULL)
+        return false;
+    slab->next = records->slabs;
+    records->slabs = slab;
+    first = (char *)(slab + 1);
+    for (size_t i = count; i-- > 0;) {
+        struct free_record *record = (struct free_record *)(void *)(first + i * stride);
+
+        record->next = records->free_list;
+        records->free_list = record;
+    }
+    return true;
+}
+
+void *tn_records_take(struct tn_records *records)
+{
+    struct free_record *record = NULL;
+
+    TN_ASSERT(records->record_bytes >= sizeof(struct free_record));
+    tn_lock_acquire(&records->lock);
+    if (records->free_list != NULL || add_slab(records)) {
+        record = records->free_list;
+        records->free_list = record->next;
+    }
+    tn_lock_release(&records->lock);
+    if (record != NULL)
+        memset((char *)record + sizeof record->magic, 0,
+               records->record_bytes - sizeof record->magic);
+    return record;
+}
+
+void tn_records_give(struct tn_records *records, void *memory)
+{
+    struct free_record *record = memory;
+
+    tn_lock_acquire(&records->lock);
+    TN_ASSERT(__atomic_load_n(&record->magic, __ATOMIC_RELAXED) == 0);
+    record->next = records->free_list;
+    records->free_list = record;
+    tn_lock_release(&records->lock);
+}

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+/* host.h -- the library's host memory: the only seam to malloc.
+ *
+ * Every allocation of the library passes here, so that tests can make any of them fail. */
+#ifndef TARN_BASE_HOST_H
+#define TARN_BASE_HOST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/lock.h"
+
+/* Zeroed memory for count items of item_bytes, or NULL. count is not 0. */
+void *tn_host_alloc(size_t count, size_t item_bytes);
+void tn_host_free(void *memory); /* NULL is allowed */
+
+/* Makes *items, an array with room for *capacity items, hold at least needed; new room is zeroed.
+ * False, with nothing changed, when there is no memory. */
+bool tn_host_grow(void **items, size_t *capacity, size_t needed, size_t item_bytes);
+
+/* Records that are recycled, never given back to malloc: a stale pointer to one always points to a
+ * record of that type, so its magic number can be read. */
+struct tn_records {
+    struct tn_lock lock; /* rank RECORDS */
+    size_t record_bytes; /* immutable; at least a pointer's */
+    void *free_list;     /* guarded by lock; linked through the first word behind the magic */
+    void *slabs;         /* guarded by lock; all memory taken, for leak checkers to see */
+};
+
+#define TN_RECORDS_INIT(type) {TN_LOCK_INIT(TN_RANK_RECORDS), sizeof(type), NULL, NULL}
+
+/* A record, zeroed, or NULL when there is no memory. The first 8 bytes of every record type are its
+ * magic number, written by the caller, atomically where stale handles are checked without a lock;
+ * a recycled record keeps it 0 until then. */
+void *tn_records_take(struct tn_records *records);
+void tn_records_give(struct tn_records *records, void *record);
+
+#ifdef TARN_TESTING
+/* The nth allocation from now (1 is the next) fails, or with for_good every one from then on. 0
+ * forgets the plan. Returns how many failed since the plan was made. */
+uint64_t tn_host_plan_fault(uint64_t nth, bool for_good);
+int64_t tn_host_outstanding(void); /* allocations not freed, slabs of records left out */
+#endif
+
+#endif

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+/* lock.h -- the library's locks, and the order in which they are taken.
+ *
+ * A thread takes locks in rising rank, never two of one rank. Debug builds record what each thread
+ * holds and check the order, double locking, and that nothing is held on return from the API.
+ *
+ * rank      protects                           allowed while held        not allowed while held
+ * PROCESS   loading the driver; which devices  driver calls that do not  user callbacks; waits for
+ *           are open                           wait for the GPU          the GPU
+ * ROUTES    a device's open routes             the routes' filters       driver calls but stream
+ *                                                                        queries; Tarn's own API
+ * DEVICE    a device's list of pools           driver calls that do not  waits for the GPU; user
+ *                                              wait for the GPU          callbacks
+ * POOL      everything in a pool: segments,    driver calls that do not  waits for the GPU; user
+ *           chunks, blocks, arenas, holds      wait for the GPU          callbacks
+ * REGION    a device's regions and slots       reserving addresses       all else
+ * RECORDS   one kind of recycled records       host allocation           all else */
+#ifndef TARN_BASE_LOCK_H
+#define TARN_BASE_LOCK_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+enum tn_rank {
+    TN_RANK_PROCESS,
+    TN_RANK_ROUTES,
+    TN_RANK_DEVICE,
+    TN_RANK_POOL,
+    TN_RANK_REGION,
+    TN_RANK_RECORDS,
+    TN_RANK_COUNT,
+};
+
+struct tn_lock {
+    pthread_mutex_t mutex;
+    enum tn_rank rank; /* immutable */
+};
+
+#define TN_LOCK_INIT(lock_rank) {PTHREAD_MUTEX_INITIALIZER, lock_rank}
+
+void tn_lock_init(struct tn_lock *lock, enum tn_rank rank);
+void tn_lock_fini(struct tn_lock *lock);
+void tn_lock_acquire(struct tn_lock *lock);
+void tn_lock_release(struct tn_lock *lock);
+
+/* True when this thread holds a lock of that rank. Always true where nothing is recorded, so it is
+ * for assertions alone. */
+bool tn_lock_held(enum tn_rank rank);
+
+/* True when this thread holds no lock at all; always true where nothing is recorded. */
+bool tn_lock_none_held(void);
+
+#endif

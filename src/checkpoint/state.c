@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Taking a checkpoint: under the pool's lock the live blocks are written to one array, in order of
+ * address, and their segments are held. Contents are copied afterwards, without the lock.
+ *
+ * Trade-offs: taking walks the blocks of the pool's segments. */
+#include "checkpoint/state.h"
+
+#include <stddef.h>
+
+#include "base/error.h"
+#include "base/host.h"
+#include "checkpoint/contents.h"
+
+static struct tn_records checkpoint_records = TN_RECORDS_INIT(struct tarn_checkpoint);
+
+static atomic_uint_fast64_t last_mark;
+
+uint64_t tn_next_mark(void)
+{
+    return atomic_fetch_add(&last_mark, 1) + 1;
+}
+
+tarn_status tn_checkpoint_check_pool(const tarn_pool *pool)
+{
+    if (pool->capture_count == 0 && pool->open_hold_count == 0)
+        return TARN_OK;
+    return tn_fail(TARN_ERR_WRONG_STATE,
+                   "a capture is under way in pool '%s'; end or abort it, or end its route, first",
+                   pool->name);
+}
+
+tarn_status tn_checkpoint_look(tarn_pool *pool, tarn_stream stream, struct tn_order *order)
+{
+    struct tn_stream_state state;
+    tarn_status status = tn_stream_look(&pool->device->gpu, stream, &state);
+
+    if (status == TARN_OK && (state.order.capture_id != 0 || state.broken))
+        status = tn_fail(TARN_ERR_WRONG_STATE, "the stream is being captured; checkpoints are taken "
+                                               "and restored outside captures");
+    if (status == TARN_OK)
+        *order = state.order;
+    return status;
+}
+
+tarn_block tn_describe_block(tarn_pool *pool, const struct tn_block *block)
+{
+    return (tarn_block){
+        .address = (void *)(uintptr_t)tn_block_address(block),
+        .bytes = block->requested,
+        .block_bytes = block->bytes,
+        .sequence = block->sequence,
+        .pool = pool,
+    };
+}
+
+static void save_segment(tarn_checkpoint *checkpoint, struct tn_segment *segment)
+{
+    size_t before = checkpoint->block_count;
+
+    for (const struct tn_block *block = segment->first_block; block != NULL; block = block->next) {
+        if (block->state != TN_BLOCK_LIVE)
+            continue;
+        checkpoint->blocks[checkpoint->block_count] = (struct tn_saved_block){
+            .segment = segment,
+            .offset = block->offset,
+            .bytes = block->bytes,
+            .requested = block->requested,
+            .sequence = block->sequence,
+            .order = block->order,
+        };
+        checkpoint->block_count += 1;
+        checkpoint->live_bytes += block->bytes;
+    }
+    if (checkpoint->block_count > before)
+        segment->checkpoint_count += 1; /* C2 */
+}
+
+static tarn_status save_state(tarn_checkpoint *checkpoint)
+{
+    tarn_pool *pool = checkpoint->pool;
+    tarn_status status;
+
+    tn_lock_acquire(&pool->lock);
+    status = tn_checkpoint_check_pool(pool);
+    if (status == TARN_OK && pool->counters.live_count > 0) {
+        checkpoint->blocks = tn_host_alloc(pool->counters.live_count, sizeof *checkpoint->blocks);
+        if (checkpoint->blocks == NULL)
+            status = tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a checkpoint of %llu blocks",
+                             (unsigned long long)pool->counters.live_count);
+    }
+    if (status == TARN_OK) {
+        for (struct tn_segment *segment = pool->segments; segment != NULL; segment = segment->next)
+            save_segment(checkpoint, segment);
+        pool->checkpoint_count += 1;
+    }
+    tn_lock_release(&pool->lock);
+    return status;
+}
+
+/* Lets the segments go and the pool forget the checkpoint. */
+static void release_state(tarn_checkpoint *checkpoint)
+{
+    tarn_pool *pool = checkpoint->pool;
+    struct tn_segment *last = NULL;
+
+    tn_lock_acquire(&pool->lock);
+    for (size_t i = 0; i < checkpoint->block_count; i++) {
+        if (checkpoint->blocks[i].segment != last) {
+            last = checkpoint->blocks[i].segment;
+            last->checkpoint_count -= 1;
+        }
+    }
+    pool->checkpoint_count -= 1;
+    tn_lock_release(&pool->lock);
+    tn_host_free(checkpoint->blocks);
+}
+
+tarn_status tn_checkpoint_take(tarn_pool *pool, tarn_contents contents, tarn_stream stream,
+                               tarn_checkpoint **checkpoint)
+{
+    tarn_checkpoint *made;
+    struct tn_order order = {0, 0};
+    tarn_status status = TARN_OK;
+
+    if (pool->is_default)
+        return tn_fail(TARN_ERR_WRONG_STATE, "the default pool serves everyone: restoring it would "
+                                             "free the blocks of others; use a private pool");
+    if (contents != TARN_CONTENTS_NONE)
+        status = tn_checkpoint_look(pool, stream, &order);
+    if (status != TARN_OK)
+        return status;
+    made = tn_records_take(&checkpoint_records);
+    if (made == NULL)
+        return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a checkpoint");
+    made->pool = pool;
+    status = save_state(made);
+    if (status != TARN_OK)
+        goto give_record;
+    if (contents != TARN_CONTENTS_NONE)
+        status = tn_contents_save(made, stream, order);
+    if (status != TARN_OK) {
+        release_state(made);
+        goto give_record;
+    }
+    atomic_store(&made->magic, TN_CHECKPOINT_MAGIC);
+    *checkpoint = made;
+    return TARN_OK;
+
+give_record:
+    tn_records_give(&checkpoint_records, made);
+    return status;
+}
+
+void tn_checkpoint_destroy(tarn_checkpoint *checkpoint)
+{
+    atomic_store(&checkpoint->magic, 0);
+    tn_contents_drop(checkpoint);
+    release_state(checkpoint);
+    tn_records_give(&checkpoint_records, checkpoint);
+}

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+/* state.h -- which blocks of a pool were live at one moment, and their bytes.
+ *
+ *   C1  blocks are in order of segment index and offset
+ *   C2  every segment that a block names is held: it keeps its addresses
+ *   C3  with contents, the bytes of block i lie at the sum of the sizes of those before it
+ *
+ * Locking: a checkpoint is immutable once taken, except for the uses of its contents; its pool's lock
+ * guards the segments' counts. */
+#ifndef TARN_CHECKPOINT_STATE_H
+#define TARN_CHECKPOINT_STATE_H
+
+#include "graphs/graph.h"
+#include "pools/use.h"
+#include "tarn/checkpoint.h"
+
+struct tn_saved_block {
+    struct tn_segment *segment;
+    uint64_t offset;
+    uint64_t bytes;
+    uint64_t requested;
+    uint64_t sequence;
+    struct tn_order order;
+};
+
+struct tarn_checkpoint {
+    _Atomic uint64_t magic; /* TN_CHECKPOINT_MAGIC; 0 in a recycled record */
+    tarn_checkpoint *next;  /* links recycled records */
+    tarn_pool *pool;        /* immutable */
+    struct tn_saved_block *blocks;
+    size_t block_count;
+    uint64_t live_bytes; /* of all blocks */
+    /* With contents: */
+    void *contents;        /* a block of the default pool; NULL: state alone */
+    struct tn_order order; /* of the stream that copied them out */
+    tn_cu_event copied;    /* recorded there behind the copies */
+};
+
+#define TN_CHECKPOINT_MAGIC 0x546e436b70743031ULL
+
+TARN_MUST_CHECK tarn_status tn_checkpoint_take(tarn_pool *pool, tarn_contents contents,
+                                               tarn_stream stream, tarn_checkpoint **checkpoint);
+TARN_MUST_CHECK tarn_status tn_checkpoint_restore(tarn_checkpoint *checkpoint, tarn_stream stream,
+                                                  tarn_delta **delta);
+void tn_checkpoint_destroy(tarn_checkpoint *checkpoint);
+
+/* WRONG_STATE while a capture is under way in the pool, whose lock is held. */
+TARN_MUST_CHECK tarn_status tn_checkpoint_check_pool(const tarn_pool *pool);
+
+/* The stream's order; WRONG_STATE when it is being captured. */
+TARN_MUST_CHECK tarn_status tn_checkpoint_look(tarn_pool *pool, tarn_stream stream,
+                                               struct tn_order *order);
+
+TARN_MUST_CHECK tarn_status tn_pool_check_live(tarn_pool *pool, const tarn_expected *expected,
+                                               size_t expected_count, tarn_live_diff **diff);
+
+/* A number that no block is marked with. */
+uint64_t tn_next_mark(void);
+
+/* A block as reports name it. */
+tarn_block tn_describe_block(tarn_pool *pool, const struct tn_block *block);
+
+#endif

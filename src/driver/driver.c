@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Loading: dlopen of what TARN_DRIVER names, dlsym of cuGetProcAddress alone, and through it every
+ * function of the list at its pinned version, since the version number selects the signature.
+ *
+ * Trade-offs: the driver is never unloaded, as it may call back at any time. A failed load leaves
+ * its handle open for the same reason: libcuda starts threads. */
+#include "driver/driver.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+
+static struct tn_driver driver_table;
+static bool driver_loaded; /* guarded by the PROCESS lock */
+static atomic_bool process_forked;
+
+static void note_fork(void)
+{
+    atomic_store(&process_forked, true);
+}
+
+bool tn_driver_forked(void)
+{
+    return atomic_load_explicit(&process_forked, memory_order_relaxed);
+}
+
+const char *tn_driver_result_name(tn_cu_result result)
+{
+    switch (result) {
+#define RESULT_NAME(name, number)                                                                  \
+    case TN_CUDA_##name:                                                                           \
+        return "CUDA_" #name;
+        TN_CUDA_RESULTS(RESULT_NAME)
+#undef RESULT_NAME
+    }
+    return "an unknown CUDA error";
+}
+
+/* The simulator stands beside this library; by name first, so that a search path may override. */
+static void *open_simulator(char *path, size_t path_bytes)
+{
+    void *handle = dlopen("libtarn_sim.so", RTLD_NOW | RTLD_LOCAL);
+    Dl_info here;
+    const char *slash;
+
+    (void)snprintf(path, path_bytes, "libtarn_sim.so");
+    if (handle != NULL || dladdr((void *)&driver_table, &here) == 0 || here.dli_fname == NULL)
+        return handle;
+    slash = strrchr(here.dli_fname, '/');
+    if (slash == NULL)
+        return NULL;
+    (void)snprintf(path, path_bytes, "%.*s/libtarn_sim.so", (int)(slash - here.dli_fname),
+                   here.dli_fname);
+    return dlopen(path, RTLD_NOW | RTLD_LOCAL);
+}
+
+static tarn_status open_library(void **handle, char *path, size_t path_bytes)
+{
+    const char *wanted = getenv("TARN_DRIVER");
+    const char *why;
+
+    if (wanted == NULL || wanted[0] == '\0' || strcmp(wanted, "cuda") == 0) {
+        (void)snprintf(path, path_bytes, "libcuda.so.1");
+        *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    } else if (strcmp(wanted, "sim") == 0) {
+        *handle = open_simulator(path, path_bytes);
+    } else {
+        (void)snprintf(path, path_bytes, "%s", wanted);
+        *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    }
+    if (*handle != NULL)
+        return TARN_OK;
+    why = dlerror();
+    return tn_fail(TARN_ERR_NO_DRIVER,
+                   "loading the CUDA driver failed: %s; install the NVIDIA driver, or set "
+                   "TARN_DRIVER=sim for the simulated one",
+                   why != NULL ? why : path);
+}
+
+static tarn_status resolve(struct tn_driver *table, tn_pfn_cuGetProcAddress get_address)
+{
+    static const struct {
+        const char *name;
+        int version;
+        size_t offset;
+    } functions[] = {
+#define FUNCTION_ROW(name, symbol, version, parameters, names)                                     \
+    {#name, version, offsetof(struct tn_driver, name)},
+        TN_CUDA_LIBRARY_FUNCTIONS(FUNCTION_ROW)
+#undef FUNCTION_ROW
+    };
+
+    for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++) {
+        void *address = NULL;
+        tn_cu_proc_status found = TN_CU_PROC_SYMBOL_NOT_FOUND;
+        tn_cu_result result =
+            get_address(functions[i].name, &address, functions[i].version,
+                        TN_CU_GET_PROC_ADDRESS_LEGACY_STREAM, &found);
+
+        if (result != TN_CUDA_SUCCESS || address == NULL)
+            return tn_fail(TARN_ERR_DRIVER_TOO_OLD,
+                           "the CUDA driver has no %s of version %d.%d; install a driver of CUDA "
+                           "12.4 or newer",
+                           functions[i].name, functions[i].version / 1000,
+                           functions[i].version % 1000 / 10);
+        memcpy((char *)table + functions[i].offset, &address, sizeof address);
+    }
+    return TARN_OK;
+}
+
+static tarn_status initialise(struct tn_driver *table)
+{
+    tn_cu_result result = table->cuInit(0);
+
+    if (result == TN_CUDA_ERROR_NO_DEVICE)
+        return tn_fail(TARN_ERR_NO_DEVICE, "the CUDA driver found no device; set TARN_DRIVER=sim "
+                                           "for the simulated one");
+    if (result == TN_CUDA_SUCCESS)
+        result = table->cuDriverGetVersion(&table->version);
+    if (result != TN_CUDA_SUCCESS)
+        return tn_fail(TARN_ERR_DRIVER, "initialising the CUDA driver failed with %s",
+                       tn_driver_result_name(result));
+    return TARN_OK;
+}
+
+tarn_status tn_driver_load(const struct tn_driver **driver)
+{
+    struct tn_driver table = {0};
+    tn_pfn_cuGetProcAddress get_address = NULL;
+    void *handle;
+    void *symbol;
+    tarn_status status;
+
+    if (tn_driver_forked())
+        return tn_fail(TARN_ERR_FORKED, "this process is a fork of one that used CUDA; call exec "
+                                        "before using the GPU");
+    if (driver_loaded) {
+        *driver = &driver_table;
+        return TARN_OK;
+    }
+    status = open_library(&handle, table.path, sizeof table.path);
+    if (status != TARN_OK)
+        return status;
+    symbol = dlsym(handle, "cuGetProcAddress_v2");
+    if (symbol == NULL)
+        return tn_fail(TARN_ERR_DRIVER_TOO_OLD,
+                       "%s has no cuGetProcAddress of CUDA 12; install a newer driver", table.path);
+    memcpy(&get_address, &symbol, sizeof symbol);
+    status = resolve(&table, get_address);
+    if (status == TARN_OK)
+        status = initialise(&table);
+    if (status != TARN_OK)
+        return status;
+    (void)pthread_atfork(NULL, NULL, note_fork);
+    driver_table = table;
+    driver_loaded = true;
+    *driver = &driver_table;
+    return TARN_OK;
+}

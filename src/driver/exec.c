@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Captures and graphs.
+ *
+ * Instantiating and destroying executables are calls that a capture elsewhere forbids, so the
+ * thread's capture mode is relaxed around them. */
+#include "driver/exec.h"
+
+#include <stddef.h>
+
+#include "base/error.h"
+
+tarn_status tn_capture_start(struct tn_gpu *gpu, tn_cu_stream stream, tn_cu_capture_mode mode)
+{
+    tn_cu_result result;
+    bool pushed;
+    tarn_status status = tn_gpu_enter(gpu, gpu->context, &pushed);
+
+    if (status != TARN_OK)
+        return status;
+    result = gpu->driver->cuStreamBeginCapture(stream, mode);
+    tn_gpu_leave(gpu, pushed);
+    return result == TN_CUDA_SUCCESS
+               ? TARN_OK
+               : tn_gpu_failed(gpu, result, "beginning a capture", "cuStreamBeginCapture");
+}
+
+void tn_capture_stop(struct tn_gpu *gpu, tn_cu_stream stream, tn_cu_result *result,
+                     tn_cu_graph *graph)
+{
+    bool pushed = false;
+    /* Only the per-thread stream needs a context: where none can be had, the driver says so. */
+    tarn_status entered = tn_gpu_enter(gpu, gpu->context, &pushed);
+
+    (void)entered;
+    *graph = NULL;
+    *result = gpu->driver->cuStreamEndCapture(stream, graph);
+    tn_gpu_leave(gpu, pushed);
+}
+
+void tn_capture_cancel(struct tn_gpu *gpu, tn_cu_stream stream)
+{
+    tn_cu_result result;
+    tn_cu_graph graph;
+
+    tn_capture_stop(gpu, stream, &result, &graph);
+    if (result == TN_CUDA_SUCCESS) {
+        tn_graph_drop(gpu, graph);
+        return;
+    }
+    /* These say that the capture is over, or was broken and is over now. */
+    if (result != TN_CUDA_ERROR_ILLEGAL_STATE &&
+        (result < TN_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED ||
+         result > TN_CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD))
+        tn_gpu_teardown(gpu, result, "cuStreamEndCapture");
+}
+
+tarn_status tn_graph_attach(struct tn_gpu *gpu, tn_cu_graph graph, tn_cu_hostfn destroy,
+                            void *user, bool *will_run)
+{
+    const struct tn_driver *driver = gpu->driver;
+    tn_cu_userobject object = NULL;
+    tn_cu_result result = driver->cuUserObjectCreate(&object, user, destroy, 1,
+                                                     TN_CU_USER_OBJECT_NO_DESTRUCTOR_SYNC);
+
+    *will_run = result == TN_CUDA_SUCCESS;
+    if (result != TN_CUDA_SUCCESS)
+        return tn_gpu_failed(gpu, result, "giving a graph its hold", "cuUserObjectCreate");
+    result = driver->cuGraphRetainUserObject(graph, object, 1, TN_CU_GRAPH_USER_OBJECT_MOVE);
+    if (result == TN_CUDA_SUCCESS)
+        return TARN_OK;
+    tn_gpu_teardown(gpu, driver->cuUserObjectRelease(object, 1), "cuUserObjectRelease");
+    return tn_gpu_failed(gpu, result, "giving a graph its hold", "cuGraphRetainUserObject");
+}
+
+tarn_status tn_graph_instantiate(struct tn_gpu *gpu, tn_cu_graph graph, tn_cu_graphexec *exec)
+{
+    tn_cu_result result;
+    int before;
+    bool pushed;
+    tarn_status status = tn_gpu_enter(gpu, gpu->context, &pushed);
+
+    if (status != TARN_OK)
+        return status;
+    before = tn_gpu_relax(gpu);
+    result = gpu->driver->cuGraphInstantiateWithFlags(exec, graph, 0);
+    tn_gpu_unrelax(gpu, before);
+    tn_gpu_leave(gpu, pushed);
+    return result == TN_CUDA_SUCCESS ? TARN_OK
+                                     : tn_gpu_failed(gpu, result, "instantiating a graph",
+                                                     "cuGraphInstantiateWithFlags");
+}
+
+tarn_status tn_exec_launch(struct tn_gpu *gpu, tn_cu_graphexec exec, tn_cu_stream stream)
+{
+    tn_cu_result result;
+    bool pushed = false;
+    bool special = tn_stream_is_legacy(stream) || stream == TN_CU_STREAM_PER_THREAD;
+
+    if (special) {
+        tarn_status status = tn_gpu_enter(gpu, gpu->context, &pushed);
+
+        if (status != TARN_OK)
+            return status;
+    }
+    result = gpu->driver->cuGraphLaunch(exec, stream);
+    tn_gpu_leave(gpu, pushed);
+    if (result == TN_CUDA_SUCCESS)
+        return TARN_OK;
+    if (result == TN_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)
+        return tn_fail(TARN_ERR_WRONG_STATE,
+                       "replaying a graph: the stream is being captured, and the launch has "
+                       "invalidated that capture; nest graphs as child nodes instead");
+    return tn_gpu_failed(gpu, result, "replaying a graph", "cuGraphLaunch");
+}
+
+void tn_exec_destroy(struct tn_gpu *gpu, tn_cu_graphexec exec)
+{
+    int before = tn_gpu_relax(gpu);
+
+    tn_gpu_teardown(gpu, gpu->driver->cuGraphExecDestroy(exec), "cuGraphExecDestroy");
+    tn_gpu_unrelax(gpu, before);
+}
+
+void tn_graph_drop(struct tn_gpu *gpu, tn_cu_graph graph)
+{
+    tn_gpu_teardown(gpu, gpu->driver->cuGraphDestroy(graph), "cuGraphDestroy");
+}

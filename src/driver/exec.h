@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+/* exec.h -- stream captures, driver graphs and their user objects.
+ *
+ * Locking: none here. Graph objects of the driver are not thread-safe: whoever owns one serialises
+ * the calls on it. Nothing here waits for the GPU or disturbs another capture. */
+#ifndef TARN_DRIVER_EXEC_H
+#define TARN_DRIVER_EXEC_H
+
+#include <stdbool.h>
+
+#include "driver/stream.h"
+
+TARN_MUST_CHECK tarn_status tn_capture_start(struct tn_gpu *gpu, tn_cu_stream stream,
+                                             tn_cu_capture_mode mode);
+
+/* Ends the stream's capture. Whatever the driver answers, the stream is then not capturing, except
+ * where it was never this capture's. *result is the driver's answer, *graph NULL unless it is
+ * success. */
+void tn_capture_stop(struct tn_gpu *gpu, tn_cu_stream stream, tn_cu_result *result,
+                     tn_cu_graph *graph);
+
+/* Ends a capture that is not wanted any more, in whatever state it is, and drops its graph. */
+void tn_capture_cancel(struct tn_gpu *gpu, tn_cu_stream stream);
+
+/* Gives the graph a user object: destroy(user) runs on a thread of the driver when the graph, all
+ * its clones and instantiations and their running launches are gone. It may not call the driver.
+ * *will_run says whether it will run: always on success, and on failure when the driver took the
+ * object but not the graph. */
+TARN_MUST_CHECK tarn_status tn_graph_attach(struct tn_gpu *gpu, tn_cu_graph graph,
+                                            tn_cu_hostfn destroy, void *user, bool *will_run);
+
+TARN_MUST_CHECK tarn_status tn_graph_instantiate(struct tn_gpu *gpu, tn_cu_graph graph,
+                                                 tn_cu_graphexec *exec);
+TARN_MUST_CHECK tarn_status tn_exec_launch(struct tn_gpu *gpu, tn_cu_graphexec exec,
+                                           tn_cu_stream stream);
+void tn_exec_destroy(struct tn_gpu *gpu, tn_cu_graphexec exec);
+void tn_graph_drop(struct tn_gpu *gpu, tn_cu_graph graph);
+
+#endif

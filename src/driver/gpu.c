@@ -1,0 +1,425 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Context, faults and memory of one GPU.
+ *
+ * Proof of idleness: cuMemUnmap does not wait for the GPU, so memory may go back to the driver only
+ * when it is known to be idle. A wait begins by raising the epoch; memory freed before that carries
+ * a lower stamp, and when the wait has ended all lower stamps are proven. The wait itself is the
+ * cuMemFree of a small linear allocation, with the thread's capture mode relaxed: it returns when
+ * the device has finished, and unlike cuCtxSynchronize it kills no capture. The allocation is kept
+ * ready, so that waiting works when the device is full.
+ *
+ * Trade-offs: the wait covers all streams, also those of other libraries. It is the last resort of
+ * trim, destroy and the out-of-memory ladder, and each documents it. */
+#include "driver/gpu.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/checked.h"
+#include "base/contract.h"
+#include "base/error.h"
+#include "base/lock.h"
+
+static const uint64_t token_bytes = 512;
+
+/* Results after which the context answers nothing else. */
+static bool is_sticky(tn_cu_result result)
+{
+    switch (result) {
+    case TN_CUDA_ERROR_ECC_UNCORRECTABLE:
+    case TN_CUDA_ERROR_NVLINK_UNCORRECTABLE:
+    case TN_CUDA_ERROR_CONTAINED:
+    case TN_CUDA_ERROR_ILLEGAL_ADDRESS:
+    case TN_CUDA_ERROR_LAUNCH_TIMEOUT:
+    case TN_CUDA_ERROR_ASSERT:
+    case TN_CUDA_ERROR_HARDWARE_STACK_ERROR:
+    case TN_CUDA_ERROR_ILLEGAL_INSTRUCTION:
+    case TN_CUDA_ERROR_MISALIGNED_ADDRESS:
+    case TN_CUDA_ERROR_INVALID_ADDRESS_SPACE:
+    case TN_CUDA_ERROR_INVALID_PC:
+    case TN_CUDA_ERROR_LAUNCH_FAILED:
+    case TN_CUDA_ERROR_MPS_CLIENT_TERMINATED:
+        return true;
+    default:
+        return false;
+    }
+}
+
+tarn_status tn_gpu_failed(struct tn_gpu *gpu, tn_cu_result result, const char *what,
+                          const char *call)
+{
+    const char *name = tn_driver_result_name(result);
+    int none = 0;
+
+    TN_ASSERT(result != TN_CUDA_SUCCESS);
+    if (is_sticky(result)) {
+        (void)atomic_compare_exchange_strong(&gpu->fault, &none, (int)result);
+        return tn_fail(TARN_ERR_DEVICE_LOST,
+                       "%s: %s answered %s, which stays: a kernel faulted before; the process must "
+                       "start anew",
+                       what, call, name);
+    }
+    if (result == TN_CUDA_ERROR_OUT_OF_MEMORY)
+        return tn_fail(TARN_ERR_DEVICE_MEMORY, "%s: %s answered %s", what, call, name);
+    if (result == TN_CUDA_ERROR_NOT_PERMITTED)
+        return tn_fail(TARN_ERR_DRIVER,
+                       "%s: %s answered %s; Tarn cannot be called from host functions and "
+                       "destructors that the driver runs",
+                       what, call, name);
+    return tn_fail(TARN_ERR_DRIVER, "%s: %s answered %s", what, call, name);
+}
+
+void tn_gpu_teardown(struct tn_gpu *gpu, tn_cu_result result, const char *call)
+{
+    int none = 0;
+
+    if (result == TN_CUDA_SUCCESS || result == TN_CUDA_ERROR_DEINITIALIZED ||
+        tn_gpu_is_lost(gpu))
+        return;
+    if (is_sticky(result)) {
+        (void)atomic_compare_exchange_strong(&gpu->fault, &none, (int)result);
+        return;
+    }
+    if (atomic_compare_exchange_strong(&gpu->poison_result, &none, (int)result))
+        atomic_store(&gpu->poison_call, call);
+}
+
+bool tn_gpu_is_lost(const struct tn_gpu *gpu)
+{
+    return atomic_load_explicit(&gpu->fault, memory_order_relaxed) != 0;
+}
+
+tarn_status tn_gpu_check(const struct tn_gpu *gpu)
+{
+    int fault = atomic_load_explicit(&gpu->fault, memory_order_relaxed);
+    int poison = atomic_load_explicit(&gpu->poison_result, memory_order_relaxed);
+    const char *call;
+
+    if (tn_driver_forked())
+        return tn_fail(TARN_ERR_FORKED, "this process is a fork of one that used CUDA; call exec "
+                                        "before using the GPU");
+    if (fault != 0)
+        return tn_fail(TARN_ERR_DEVICE_LOST,
+                       "device %d faulted before with %s; frees and destroys still work, nothing "
+                       "else does",
+                       gpu->ordinal, tn_driver_result_name((tn_cu_result)fault));
+    if (poison != 0) {
+        call = atomic_load(&gpu->poison_call);
+        return tn_fail(TARN_ERR_POISONED,
+                       "device %d: the driver refused %s with %s, so its books and Tarn's may "
+                       "differ; frees and destroys still work, nothing else does",
+                       gpu->ordinal, call != NULL ? call : "a teardown call",
+                       tn_driver_result_name((tn_cu_result)poison));
+    }
+    return TARN_OK;
+}
+
+tarn_status tn_gpu_enter(struct tn_gpu *gpu, tn_cu_context context, bool *pushed)
+{
+    tn_cu_context current = NULL;
+    tn_cu_result result = gpu->driver->cuCtxGetCurrent(&current);
+
+    *pushed = false;
+    if (result == TN_CUDA_SUCCESS && current == context)
+        return TARN_OK;
+    if (result == TN_CUDA_SUCCESS)
+        result = gpu->driver->cuCtxPushCurrent(context);
+    if (result != TN_CUDA_SUCCESS)
+        return tn_gpu_failed(gpu, result, "making the device's context current",
+                             "cuCtxPushCurrent");
+    *pushed = true;
+    return TARN_OK;
+}
+
+void tn_gpu_leave(struct tn_gpu *gpu, bool pushed)
+{
+    tn_cu_context popped;
+
+    if (pushed)
+        tn_gpu_teardown(gpu, gpu->driver->cuCtxPopCurrent(&popped), "cuCtxPopCurrent");
+}
+
+int tn_gpu_relax(struct tn_gpu *gpu)
+{
+    tn_cu_capture_mode mode = TN_CU_CAPTURE_MODE_RELAXED;
+    tn_cu_result result = gpu->driver->cuThreadExchangeStreamCaptureMode(&mode);
+
+    tn_gpu_teardown(gpu, result, "cuThreadExchangeStreamCaptureMode");
+    return result == TN_CUDA_SUCCESS ? (int)mode : -1;
+}
+
+void tn_gpu_unrelax(struct tn_gpu *gpu, int before)
+{
+    tn_cu_capture_mode mode = (tn_cu_capture_mode)before;
+
+    if (before < 0)
+        return;
+    tn_gpu_teardown(gpu, gpu->driver->cuThreadExchangeStreamCaptureMode(&mode),
+                    "cuThreadExchangeStreamCaptureMode");
+}
+
+static tarn_status require_vmm(struct tn_gpu *gpu)
+{
+    int supported = 0;
+    tn_cu_result result =
+        gpu->driver->cuDeviceGetAttribute(&supported, TN_CU_ATTR_VMM_SUPPORTED, gpu->device);
+
+    if (result != TN_CUDA_SUCCESS)
+        return tn_gpu_failed(gpu, result, "opening the device", "cuDeviceGetAttribute");
+    if (!supported)
+        return tn_fail(TARN_ERR_NOT_SUPPORTED,
+                       "device %d (%s) has no virtual memory management, which Tarn needs",
+                       gpu->ordinal, gpu->name);
+    return TARN_OK;
+}
+
+/* Learns what needs the context to be current: the default stream's id, and the token. */
+static tarn_status prepare_context(struct tn_gpu *gpu)
+{
+    const struct tn_driver *driver = gpu->driver;
+    unsigned long long id = 0;
+    tn_cu_deviceptr token = 0;
+    int before;
+    tn_cu_result result;
+    bool pushed;
+    tarn_status status = tn_gpu_enter(gpu, gpu->context, &pushed);
+
+    if (status != TARN_OK)
+        return status;
+    result = driver->cuStreamGetId(TN_CU_STREAM_LEGACY, &id);
+    if (result != TN_CUDA_SUCCESS) {
+        status = tn_gpu_failed(gpu, result, "opening the device", "cuStreamGetId");
+    } else {
+        before = tn_gpu_relax(gpu);
+        result = driver->cuMemAlloc(&token, token_bytes);
+        tn_gpu_unrelax(gpu, before);
+        if (result != TN_CUDA_SUCCESS)
+            status = tn_gpu_failed(gpu, result, "opening the device", "cuMemAlloc");
+    }
+    tn_gpu_leave(gpu, pushed);
+    gpu->legacy_stream_id = id;
+    atomic_store(&gpu->token, token);
+    return status;
+}
+
+tarn_status tn_gpu_open(struct tn_gpu *gpu, const struct tn_driver *driver, int ordinal)
+{
+    int count = 0;
+    tn_cu_result result = driver->cuDeviceGetCount(&count);
+    tarn_status status;
+
+    gpu->driver = driver;
+    gpu->ordinal = ordinal;
+    atomic_store(&gpu->epoch, 1);
+    atomic_store(&gpu->proven, 1);
+    if (result != TN_CUDA_SUCCESS)
+        return tn_gpu_failed(gpu, result, "opening the device", "cuDeviceGetCount");
+    if (ordinal < 0 || ordinal >= count)
+        return tn_fail(TARN_ERR_NO_DEVICE, "device %d does not exist: the driver has %d", ordinal,
+                       count);
+    result = driver->cuDeviceGet(&gpu->device, ordinal);
+    if (result != TN_CUDA_SUCCESS)
+        return tn_gpu_failed(gpu, result, "opening the device", "cuDeviceGet");
+    result = driver->cuDeviceGetName(gpu->name, (int)sizeof gpu->name, gpu->device);
+    if (result != TN_CUDA_SUCCESS)
+        return tn_gpu_failed(gpu, result, "opening the device", "cuDeviceGetName");
+    result = driver->cuDeviceTotalMem(&gpu->total_bytes, gpu->device);
+    if (result != TN_CUDA_SUCCESS)
+        return tn_gpu_failed(gpu, result, "opening the device", "cuDeviceTotalMem");
+    status = require_vmm(gpu);
+    if (status != TARN_OK)
+        return status;
+    result = driver->cuDevicePrimaryCtxRetain(&gpu->context, gpu->device);
+    if (result != TN_CUDA_SUCCESS)
+        return tn_gpu_failed(gpu, result, "opening the device", "cuDevicePrimaryCtxRetain");
+    status = prepare_context(gpu);
+    if (status != TARN_OK)
+        tn_gpu_teardown(gpu, driver->cuDevicePrimaryCtxRelease(gpu->device),
+                        "cuDevicePrimaryCtxRelease");
+    return status;
+}
+
+/* Frees a linear allocation: a wait for the whole device. */
+static tn_cu_result free_token(struct tn_gpu *gpu, tn_cu_deviceptr token)
+{
+    int before = tn_gpu_relax(gpu);
+    tn_cu_result result = gpu->driver->cuMemFree(token);
+
+    tn_gpu_unrelax(gpu, before);
+    return result;
+}
+
+void tn_gpu_close(struct tn_gpu *gpu)
+{
+    tn_cu_deviceptr token = atomic_exchange(&gpu->token, 0);
+    bool pushed;
+
+    if (token != 0 && tn_gpu_enter(gpu, gpu->context, &pushed) == TARN_OK) {
+        tn_gpu_teardown(gpu, free_token(gpu, token), "cuMemFree");
+        tn_gpu_leave(gpu, pushed);
+    }
+    tn_gpu_teardown(gpu, gpu->driver->cuDevicePrimaryCtxRelease(gpu->device),
+                    "cuDevicePrimaryCtxRelease");
+}
+
+tarn_status tn_gpu_reserve_addresses(struct tn_gpu *gpu, uint64_t bytes, uint64_t alignment,
+                                     uint64_t hint, uint64_t *address)
+{
+    tn_cu_deviceptr granted = 0;
+    tn_cu_result result = gpu->driver->cuMemAddressReserve(&granted, bytes, alignment, hint, 0);
+
+    if (result == TN_CUDA_ERROR_OUT_OF_MEMORY)
+        return tn_fail(TARN_ERR_ADDRESS_SPACE,
+                       "reserving %llu MiB of addresses: cuMemAddressReserve answered %s",
+                       (unsigned long long)(bytes / TN_MIB), tn_driver_result_name(result));
+    if (result != TN_CUDA_SUCCESS)
+        return tn_gpu_failed(gpu, result, "reserving addresses", "cuMemAddressReserve");
+    *address = granted;
+    return TARN_OK;
+}
+
+void tn_gpu_free_addresses(struct tn_gpu *gpu, uint64_t address, uint64_t bytes)
+{
+    tn_gpu_teardown(gpu, gpu->driver->cuMemAddressFree(address, bytes), "cuMemAddressFree");
+}
+
+static tn_cu_allocation_prop allocation_properties(const struct tn_gpu *gpu,
+                                                   struct tn_chunk_properties properties)
+{
+    tn_cu_allocation_prop prop = {0};
+
+    prop.type = TN_CU_MEM_ALLOCATION_TYPE_PINNED;
+    prop.location.type = TN_CU_MEM_LOCATION_TYPE_DEVICE;
+    prop.location.id = gpu->device;
+    if (properties.exportable)
+        prop.requested_handle_types = TN_CU_MEM_HANDLE_TYPE_POSIX_FD;
+    return prop;
+}
+
+tarn_status tn_gpu_granularity(struct tn_gpu *gpu, uint64_t *bytes)
+{
+    tn_cu_allocation_prop prop =
+        allocation_properties(gpu, (struct tn_chunk_properties){.exportable = false});
+    size_t granularity = 0;
+    tn_cu_result result = gpu->driver->cuMemGetAllocationGranularity(
+        &granularity, &prop, TN_CU_MEM_GRANULARITY_RECOMMENDED);
+
+    if (result != TN_CUDA_SUCCESS)
+        return tn_gpu_failed(gpu, result, "opening the device", "cuMemGetAllocationGranularity");
+    *bytes = granularity;
+    return TARN_OK;
+}
+
+tarn_status tn_gpu_map(struct tn_gpu *gpu, uint64_t address, uint64_t bytes,
+                       struct tn_chunk_properties properties, tn_cu_memhandle *handle)
+{
+    const struct tn_driver *driver = gpu->driver;
+    tn_cu_allocation_prop prop = allocation_properties(gpu, properties);
+    tn_cu_access_desc access = {prop.location, TN_CU_MEM_ACCESS_READWRITE};
+    tn_cu_memhandle created = 0;
+    tarn_status status;
+    tn_cu_result result = driver->cuMemCreate(&created, bytes, &prop, 0);
+
+    if (result != TN_CUDA_SUCCESS)
+        return tn_gpu_failed(gpu, result, "mapping device memory", "cuMemCreate");
+    result = driver->cuMemMap(address, bytes, 0, created, 0);
+    if (result != TN_CUDA_SUCCESS) {
+        status = tn_gpu_failed(gpu, result, "mapping device memory", "cuMemMap");
+        goto release;
+    }
+    result = driver->cuMemSetAccess(address, bytes, &access, 1);
+    if (result != TN_CUDA_SUCCESS) {
+        status = tn_gpu_failed(gpu, result, "mapping device memory", "cuMemSetAccess");
+        goto unmap;
+    }
+    *handle = created;
+    return TARN_OK;
+
+unmap:
+    tn_gpu_teardown(gpu, driver->cuMemUnmap(address, bytes), "cuMemUnmap");
+release:
+    tn_gpu_teardown(gpu, driver->cuMemRelease(created), "cuMemRelease");
+    return status;
+}
+
+void tn_gpu_unmap(struct tn_gpu *gpu, uint64_t address, uint64_t bytes, tn_cu_memhandle handle)
+{
+    tn_gpu_teardown(gpu, gpu->driver->cuMemUnmap(address, bytes), "cuMemUnmap");
+    tn_gpu_teardown(gpu, gpu->driver->cuMemRelease(handle), "cuMemRelease");
+}
+
+void tn_gpu_memory_info(struct tn_gpu *gpu, size_t *free_bytes, size_t *total_bytes)
+{
+    bool pushed;
+
+    *free_bytes = 0;
+    *total_bytes = 0;
+    if (tn_gpu_enter(gpu, gpu->context, &pushed) != TARN_OK)
+        return;
+    if (gpu->driver->cuMemGetInfo(free_bytes, total_bytes) != TN_CUDA_SUCCESS) {
+        *free_bytes = 0;
+        *total_bytes = 0;
+    }
+    tn_gpu_leave(gpu, pushed);
+}
+
+/* Frees the token, or a fresh one when another thread is using it, and makes the next. */
+static tarn_status wait_in_context(struct tn_gpu *gpu)
+{
+    tn_cu_deviceptr token = atomic_exchange(&gpu->token, 0);
+    tn_cu_deviceptr next = 0;
+    uint_fast64_t none = 0;
+    int before = tn_gpu_relax(gpu);
+    tn_cu_result result = TN_CUDA_SUCCESS;
+    const char *call = "cuMemAlloc";
+
+    if (token == 0)
+        result = gpu->driver->cuMemAlloc(&token, token_bytes);
+    if (result == TN_CUDA_SUCCESS) {
+        call = "cuMemFree";
+        result = gpu->driver->cuMemFree(token);
+        if (result != TN_CUDA_SUCCESS)
+            next = token; /* refused: it is still there */
+        else if (gpu->driver->cuMemAlloc(&next, token_bytes) != TN_CUDA_SUCCESS)
+            next = 0; /* the next wait tries again */
+    }
+    if (next != 0 && !atomic_compare_exchange_strong(&gpu->token, &none, next))
+        tn_gpu_teardown(gpu, gpu->driver->cuMemFree(next), "cuMemFree");
+    tn_gpu_unrelax(gpu, before);
+    return result == TN_CUDA_SUCCESS
+               ? TARN_OK
+               : tn_gpu_failed(gpu, result, "waiting for the device", call);
+}
+
+tarn_status tn_gpu_wait_idle(struct tn_gpu *gpu)
+{
+    uint_fast64_t begun;
+    uint_fast64_t proven;
+    bool pushed;
+    tarn_status status;
+
+    TN_ASSERT(tn_lock_none_held());
+    begun = atomic_fetch_add(&gpu->epoch, 1) + 1;
+    atomic_fetch_add_explicit(&gpu->idle_waits, 1, memory_order_relaxed);
+    status = tn_gpu_enter(gpu, gpu->context, &pushed);
+    if (status == TARN_OK) {
+        status = wait_in_context(gpu);
+        tn_gpu_leave(gpu, pushed);
+    }
+    if (status != TARN_OK && !tn_gpu_is_lost(gpu))
+        return status;
+    proven = atomic_load(&gpu->proven); /* a lost device does no more work: all is idle */
+    while (proven < begun && !atomic_compare_exchange_weak(&gpu->proven, &proven, begun))
+        continue;
+    return TARN_OK;
+}
+
+uint64_t tn_gpu_epoch(const struct tn_gpu *gpu)
+{
+    return atomic_load(&gpu->epoch);
+}
+
+bool tn_gpu_is_proven(const struct tn_gpu *gpu, uint64_t stamp)
+{
+    return stamp < atomic_load(&gpu->proven) || tn_gpu_is_lost(gpu);
+}

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+/* gpu.h -- one CUDA device as the driver sees it: its context, its faults, its memory.
+ *
+ *   D1  every call here leaves the thread's current context and capture mode as they were
+ *   D2  no call here disturbs a capture, of this or any other thread
+ *   D3  proven <= epoch; memory freed at an epoch below proven is idle
+ *
+ * Teardown calls return void: a driver that refuses one is latched with its first cause and the GPU
+ * is POISONED, so no layer above has a path on which undoing fails. After a device fault the GPU is
+ * LOST: teardown goes on and its results no longer count.
+ *
+ * Locking: none; every function may be called from any thread. Nothing here waits for the GPU
+ * except tn_gpu_wait_idle. */
+#ifndef TARN_DRIVER_GPU_H
+#define TARN_DRIVER_GPU_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "driver/driver.h"
+
+struct tn_gpu {
+    const struct tn_driver *driver; /* immutable */
+    int ordinal;                    /* immutable */
+    tn_cu_device device;            /* immutable */
+    tn_cu_context context;          /* immutable; the primary context, retained */
+    uint64_t legacy_stream_id;      /* immutable; of the primary context's default stream */
+    size_t total_bytes;             /* immutable */
+    char name[128];                 /* immutable */
+    atomic_int fault;               /* the first sticky result; 0: none */
+    atomic_int poison_result;       /* of the first teardown call refused; 0: none */
+    _Atomic(const char *) poison_call;
+    atomic_uint_fast64_t token;      /* a small linear allocation whose free waits; 0: none */
+    atomic_uint_fast64_t epoch;      /* rises with every wait begun */
+    atomic_uint_fast64_t proven;     /* the highest epoch whose wait has ended */
+    atomic_uint_fast64_t idle_waits; /* waits for the whole device */
+};
+
+/* What the chunks of a pool are made of. */
+struct tn_chunk_properties {
+    bool exportable; /* by POSIX file descriptor */
+};
+
+/* Opens the device of that ordinal: retains its primary context.
+ *   NO_DEVICE, NOT_SUPPORTED, DEVICE_MEMORY, DEVICE_LOST, DRIVER */
+TARN_MUST_CHECK tarn_status tn_gpu_open(struct tn_gpu *gpu, const struct tn_driver *driver,
+                                        int ordinal);
+void tn_gpu_close(struct tn_gpu *gpu);
+
+/* TARN_OK, or why nothing but teardown works any more: FORKED, DEVICE_LOST, POISONED. */
+TARN_MUST_CHECK tarn_status tn_gpu_check(const struct tn_gpu *gpu);
+bool tn_gpu_is_lost(const struct tn_gpu *gpu);
+
+/* Turns a driver's refusal into a status and the thread's sentence: what was asked, the call, the
+ * driver's name of the error, what to do. Latches sticky faults. */
+tarn_status tn_gpu_failed(struct tn_gpu *gpu, tn_cu_result result, const char *what,
+                          const char *call);
+
+/* Latches a refused teardown call. A driver that is gone at process exit is no refusal. */
+void tn_gpu_teardown(struct tn_gpu *gpu, tn_cu_result result, const char *call);
+
+/* Reserves bytes of addresses, aligned, at the hint if the driver grants it there (0: anywhere). */
+TARN_MUST_CHECK tarn_status tn_gpu_reserve_addresses(struct tn_gpu *gpu, uint64_t bytes,
+                                                     uint64_t alignment, uint64_t hint,
+                                                     uint64_t *address);
+void tn_gpu_free_addresses(struct tn_gpu *gpu, uint64_t address, uint64_t bytes);
+
+/* The unit of chunk sizes and addresses. */
+TARN_MUST_CHECK tarn_status tn_gpu_granularity(struct tn_gpu *gpu, uint64_t *bytes);
+
+/* Creates physical memory, maps it whole at the address and makes it readable and writable. */
+TARN_MUST_CHECK tarn_status tn_gpu_map(struct tn_gpu *gpu, uint64_t address, uint64_t bytes,
+                                       struct tn_chunk_properties properties,
+                                       tn_cu_memhandle *handle);
+void tn_gpu_unmap(struct tn_gpu *gpu, uint64_t address, uint64_t bytes, tn_cu_memhandle handle);
+
+/* What the driver says is free and there in all; both 0 when it does not answer. */
+void tn_gpu_memory_info(struct tn_gpu *gpu, size_t *free_bytes, size_t *total_bytes);
+
+/* Waits until all work on the device that was enqueued before the call has ended, without breaking
+ * any capture: the free of a small linear allocation waits for the whole device. No lock may be
+ * held. On success everything freed before the call is proven idle. */
+TARN_MUST_CHECK tarn_status tn_gpu_wait_idle(struct tn_gpu *gpu);
+
+/* The stamp for memory freed now, and whether memory with that stamp is proven idle. */
+uint64_t tn_gpu_epoch(const struct tn_gpu *gpu);
+bool tn_gpu_is_proven(const struct tn_gpu *gpu, uint64_t stamp);
+
+/* Makes the context current when it is not; tn_gpu_leave undoes exactly that. */
+TARN_MUST_CHECK tarn_status tn_gpu_enter(struct tn_gpu *gpu, tn_cu_context context, bool *pushed);
+void tn_gpu_leave(struct tn_gpu *gpu, bool pushed);
+
+/* Lets the calls until tn_gpu_unrelax pass beside captures in progress. Returns the thread's mode
+ * before, or -1 when the driver refused. */
+int tn_gpu_relax(struct tn_gpu *gpu);
+void tn_gpu_unrelax(struct tn_gpu *gpu, int before);
+
+#endif

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Streams as orders, events, copies.
+ *
+ * Calls that name an existing stream need no current context. The default streams do, and mean
+ * those of the device's primary context, so it is made current around them. The legacy stream
+ * cannot be captured, and asking after its capture is an error while a blocking stream is being
+ * captured, so it is not asked.
+ *
+ * Trade-offs: events are created and destroyed for each use; a cache of them would save about a
+ * microsecond. */
+#include "driver/stream.h"
+
+#include <stddef.h>
+
+#include "base/contract.h"
+
+bool tn_stream_is_legacy(tn_cu_stream stream)
+{
+    return stream == NULL || stream == TN_CU_STREAM_LEGACY;
+}
+
+/* The context that the stream's calls need to be current; NULL: none. */
+static tarn_status stream_context(struct tn_gpu *gpu, tn_cu_stream stream, tn_cu_context *context)
+{
+    tn_cu_result result;
+
+    *context = gpu->context;
+    if (tn_stream_is_legacy(stream) || stream == TN_CU_STREAM_PER_THREAD)
+        return TARN_OK;
+    result = gpu->driver->cuStreamGetCtx(stream, context);
+    return result == TN_CUDA_SUCCESS
+               ? TARN_OK
+               : tn_gpu_failed(gpu, result, "looking at a stream", "cuStreamGetCtx");
+}
+
+static bool needs_context(tn_cu_stream stream)
+{
+    return tn_stream_is_legacy(stream) || stream == TN_CU_STREAM_PER_THREAD;
+}
+
+static tarn_status look(struct tn_gpu *gpu, tn_cu_stream stream, struct tn_stream_state *state)
+{
+    const struct tn_driver *driver = gpu->driver;
+    tn_cu_capture_status capturing = TN_CU_CAPTURE_STATUS_NONE;
+    uint64_t capture_id = 0;
+    unsigned long long stream_id = 0;
+    tn_cu_graph graph = NULL;
+    tn_cu_result result =
+        driver->cuStreamGetCaptureInfo(stream, &capturing, &capture_id, &graph, NULL, NULL, NULL);
+
+    if (result != TN_CUDA_SUCCESS)
+        return tn_gpu_failed(gpu, result, "looking at a stream", "cuStreamGetCaptureInfo");
+    result = driver->cuStreamGetId(stream, &stream_id);
+    if (result != TN_CUDA_SUCCESS)
+        return tn_gpu_failed(gpu, result, "looking at a stream", "cuStreamGetId");
+    state->order.stream_id = stream_id;
+    if (capturing == TN_CU_CAPTURE_STATUS_ACTIVE) {
+        state->order.capture_id = capture_id;
+        state->capture_graph = graph;
+    }
+    state->broken = capturing == TN_CU_CAPTURE_STATUS_INVALIDATED;
+    return TARN_OK;
+}
+
+tarn_status tn_stream_look(struct tn_gpu *gpu, tn_cu_stream stream, struct tn_stream_state *state)
+{
+    bool pushed;
+    tarn_status status;
+
+    *state = (struct tn_stream_state){.capture_graph = NULL};
+    if (tn_stream_is_legacy(stream)) {
+        state->order.stream_id = gpu->legacy_stream_id;
+        return TARN_OK;
+    }
+    if (!needs_context(stream))
+        return look(gpu, stream, state);
+    status = tn_gpu_enter(gpu, gpu->context, &pushed);
+    if (status != TARN_OK)
+        return status;
+    status = look(gpu, stream, state);
+    tn_gpu_leave(gpu, pushed);
+    return status;
+}
+
+tarn_status tn_stream_id(struct tn_gpu *gpu, tn_cu_stream stream, uint64_t *id)
+{
+    unsigned long long stream_id = gpu->legacy_stream_id;
+    tn_cu_result result = TN_CUDA_SUCCESS;
+    bool pushed = false;
+    tarn_status status = TARN_OK;
+
+    if (stream == TN_CU_STREAM_PER_THREAD)
+        status = tn_gpu_enter(gpu, gpu->context, &pushed);
+    if (status != TARN_OK)
+        return status;
+    if (!tn_stream_is_legacy(stream))
+        result = gpu->driver->cuStreamGetId(stream, &stream_id);
+    tn_gpu_leave(gpu, pushed);
+    *id = stream_id;
+    return result == TN_CUDA_SUCCESS
+               ? TARN_OK
+               : tn_gpu_failed(gpu, result, "looking at a stream", "cuStreamGetId");
+}
+
+tarn_status tn_event_create(struct tn_gpu *gpu, tn_cu_stream stream, tn_cu_event *event)
+{
+    tn_cu_context context = NULL;
+    tn_cu_result result;
+    bool pushed;
+    tarn_status status = stream_context(gpu, stream, &context);
+
+    if (status == TARN_OK)
+        status = tn_gpu_enter(gpu, context, &pushed);
+    if (status != TARN_OK)
+        return status;
+    result = gpu->driver->cuEventCreate(event, TN_CU_EVENT_DISABLE_TIMING);
+    tn_gpu_leave(gpu, pushed);
+    return result == TN_CUDA_SUCCESS
+               ? TARN_OK
+               : tn_gpu_failed(gpu, result, "recording a stream's use", "cuEventCreate");
+}
+
+void tn_event_destroy(struct tn_gpu *gpu, tn_cu_event event)
+{
+    tn_gpu_teardown(gpu, gpu->driver->cuEventDestroy(event), "cuEventDestroy");
+}
+
+bool tn_event_record(struct tn_gpu *gpu, tn_cu_event event, tn_cu_stream stream)
+{
+    tn_cu_result result;
+    bool pushed = false;
+
+    if (needs_context(stream) && tn_gpu_enter(gpu, gpu->context, &pushed) != TARN_OK)
+        return false;
+    result = gpu->driver->cuEventRecord(event, stream);
+    tn_gpu_leave(gpu, pushed);
+    if (result != TN_CUDA_SUCCESS)
+        (void)tn_gpu_failed(gpu, result, "recording a stream's use", "cuEventRecord");
+    return result == TN_CUDA_SUCCESS;
+}
+
+enum tn_event_answer tn_event_query(struct tn_gpu *gpu, tn_cu_event event)
+{
+    tn_cu_result result;
+    int before;
+
+    if (tn_gpu_is_lost(gpu))
+        return TN_EVENT_DONE;
+    before = tn_gpu_relax(gpu);
+    result = gpu->driver->cuEventQuery(event);
+    tn_gpu_unrelax(gpu, before);
+    if (result == TN_CUDA_SUCCESS)
+        return TN_EVENT_DONE;
+    if (result == TN_CUDA_ERROR_NOT_READY)
+        return TN_EVENT_NOT_YET;
+    (void)tn_gpu_failed(gpu, result, "asking after a stream's use", "cuEventQuery");
+    return tn_gpu_is_lost(gpu) ? TN_EVENT_DONE : TN_EVENT_UNKNOWN;
+}
+
+tarn_status tn_stream_wait(struct tn_gpu *gpu, tn_cu_stream stream, tn_cu_event event)
+{
+    tn_cu_result result;
+    bool pushed = false;
+    tarn_status status = TARN_OK;
+
+    if (needs_context(stream))
+        status = tn_gpu_enter(gpu, gpu->context, &pushed);
+    if (status != TARN_OK)
+        return status;
+    result = gpu->driver->cuStreamWaitEvent(stream, event, 0);
+    tn_gpu_leave(gpu, pushed);
+    return result == TN_CUDA_SUCCESS
+               ? TARN_OK
+               : tn_gpu_failed(gpu, result, "ordering a stream", "cuStreamWaitEvent");
+}
+
+tarn_status tn_stream_copy(struct tn_gpu *gpu, uint64_t destination, uint64_t source,
+                           uint64_t bytes, tn_cu_stream stream)
+{
+    tn_cu_context context = NULL;
+    tn_cu_result result;
+    bool pushed;
+    tarn_status status = stream_context(gpu, stream, &context);
+
+    if (status == TARN_OK)
+        status = tn_gpu_enter(gpu, context, &pushed);
+    if (status != TARN_OK)
+        return status;
+    result = gpu->driver->cuMemcpyDtoDAsync(destination, source, bytes, stream);
+    tn_gpu_leave(gpu, pushed);
+    return result == TN_CUDA_SUCCESS
+               ? TARN_OK
+               : tn_gpu_failed(gpu, result, "copying contents", "cuMemcpyDtoDAsync");
+}

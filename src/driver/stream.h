@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+/* stream.h -- streams, events and copies.
+ *
+ * A stream handle is no identity: the driver gives a destroyed stream's value to the next one. So a
+ * handle is looked at once, inside the call that passed it, and turned into an order: the stream's
+ * id, which is never reused, and the id of the capture it is in.
+ *
+ * NULL and the legacy handle are the default stream of the device's primary context; the per-thread
+ * handle is that of the calling thread in it.
+ *
+ * Locking: none; any thread. Nothing here waits for the GPU or disturbs a capture. */
+#ifndef TARN_DRIVER_STREAM_H
+#define TARN_DRIVER_STREAM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "driver/gpu.h"
+
+/* An order of work: a stream outside captures, or a stream within one capture. */
+struct tn_order {
+    uint64_t stream_id;
+    uint64_t capture_id; /* 0: the stream is not being captured */
+};
+
+/* A stream as it is now. */
+struct tn_stream_state {
+    struct tn_order order;
+    tn_cu_graph capture_graph; /* the graph being captured, else NULL */
+    bool broken;               /* the stream's capture is invalidated */
+};
+
+static inline bool tn_order_equal(struct tn_order a, struct tn_order b)
+{
+    return a.stream_id == b.stream_id && a.capture_id == b.capture_id;
+}
+
+TARN_MUST_CHECK tarn_status tn_stream_look(struct tn_gpu *gpu, tn_cu_stream stream,
+                                           struct tn_stream_state *state);
+
+/* The stream's id alone. */
+TARN_MUST_CHECK tarn_status tn_stream_id(struct tn_gpu *gpu, tn_cu_stream stream, uint64_t *id);
+
+/* True for NULL and the legacy handle, which cannot be captured. */
+bool tn_stream_is_legacy(tn_cu_stream stream);
+
+/* An event in the stream's own context, without timing. */
+TARN_MUST_CHECK tarn_status tn_event_create(struct tn_gpu *gpu, tn_cu_stream stream,
+                                            tn_cu_event *event);
+void tn_event_destroy(struct tn_gpu *gpu, tn_cu_event event);
+
+/* Records the event on a stream that is not being captured. False when the driver refuses. */
+bool tn_event_record(struct tn_gpu *gpu, tn_cu_event event, tn_cu_stream stream);
+
+enum tn_event_answer { TN_EVENT_DONE, TN_EVENT_NOT_YET, TN_EVENT_UNKNOWN };
+
+/* Whether the work before the event has ended. On a lost device everything has. */
+enum tn_event_answer tn_event_query(struct tn_gpu *gpu, tn_cu_event event);
+
+/* Makes the stream wait for the event. */
+TARN_MUST_CHECK tarn_status tn_stream_wait(struct tn_gpu *gpu, tn_cu_stream stream,
+                                           tn_cu_event event);
+
+/* Copies within device memory, behind the work already on the stream. */
+TARN_MUST_CHECK tarn_status tn_stream_copy(struct tn_gpu *gpu, uint64_t destination,
+                                           uint64_t source, uint64_t bytes, tn_cu_stream stream);
+
+#endif

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+/* graph.h -- an instantiated graph on a pool.
+ *
+ *   G3  a pool with more than one hold or graph orders its replays: all on one stream
+ *
+ * What a graph holds is not recorded here: the user object on the driver's graph is the hold, and
+ * lasts as long as any instantiation, clone or running launch.
+ *
+ * Locking: graphs are used by one thread at a time, as CUDA demands; the pool's lock guards the
+ * count of graphs. Replay takes no lock. */
+#ifndef TARN_GRAPHS_GRAPH_H
+#define TARN_GRAPHS_GRAPH_H
+
+#include "driver/exec.h"
+#include "pools/device.h"
+#include "tarn/graph.h"
+
+struct tarn_graph {
+    _Atomic uint64_t magic; /* TN_GRAPH_MAGIC; 0 in a recycled record */
+    tarn_graph *next;       /* links recycled records */
+    tarn_pool *pool;        /* immutable */
+    tn_cu_graph driver_graph;
+    tn_cu_graphexec exec;
+};
+
+#define TN_GRAPH_MAGIC 0x546e477270683031ULL
+
+/* A graph of the driver's graph, instantiated; the pool does not know it yet.
+ *   HOST_MEMORY, DEVICE_MEMORY, DEVICE_LOST, DRIVER: the driver's graph is as it was */
+TARN_MUST_CHECK tarn_status tn_graph_prepare(tarn_pool *pool, tn_cu_graph driver_graph,
+                                             tarn_graph **graph);
+
+/* Enters it in its pool, whose lock is held: from here on it may be replayed. */
+void tn_graph_commit(tarn_graph *graph);
+
+TARN_MUST_CHECK tarn_status tn_graph_adopt(tarn_pool *pool, tn_cu_graph driver_graph,
+                                           tarn_graph **graph);
+TARN_MUST_CHECK tarn_status tn_graph_replay(tarn_graph *graph, tarn_stream stream);
+void tn_graph_destroy(tarn_graph *graph);
+
+#endif

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A size maps to class and step: its highest bit, and the four bits below it. Every block in a bin
+ * above a size's own fits. In its own bin a block may be too small, so the newest few are looked at
+ * first: memory freed and asked for again in the same size is found at the head.
+ *
+ * Trade-offs: good fit, not best fit: a bin is up to 1/16 of its size wide. */
+#include "pools/bins.h"
+
+#include "base/checked.h"
+#include "base/contract.h"
+
+enum { STEP_BITS = 4, OWN_BIN_LOOKS = 8 };
+
+struct bin_index {
+    unsigned class;
+    unsigned step;
+};
+
+static struct bin_index index_of(uint64_t bytes)
+{
+    unsigned high = tn_log2_floor(bytes);
+
+    TN_ASSERT(bytes >= TN_BLOCK_BYTES_MIN && bytes <= TN_BLOCK_BYTES_MAX);
+    return (struct bin_index){
+        .class = high - TN_BLOCK_BITS,
+        .step = (unsigned)(bytes >> (high - STEP_BITS)) & (TN_BIN_STEPS - 1),
+    };
+}
+
+void tn_bins_insert(struct tn_bins *bins, struct tn_block *block)
+{
+    struct bin_index at = index_of(block->bytes);
+    struct tn_block **head = &bins->heads[at.class][at.step];
+
+    TN_ASSERT(block->state == TN_BLOCK_FREE); /* P4 */
+    block->list_previous = NULL;
+    block->list_next = *head;
+    if (*head != NULL)
+        (*head)->list_previous = block;
+    *head = block;
+    bins->class_map |= (uint64_t)1 << at.class;
+    bins->step_map[at.class] |= (uint16_t)(1U << at.step);
+}
+
+void tn_bins_remove(struct tn_bins *bins, struct tn_block *block)
+{
+    struct bin_index at = index_of(block->bytes);
+    struct tn_block **head = &bins->heads[at.class][at.step];
+
+    if (block->list_next != NULL)
+        block->list_next->list_previous = block->list_previous;
+    if (block->list_previous != NULL) {
+        block->list_previous->list_next = block->list_next;
+        return;
+    }
+    TN_ASSERT(*head == block); /* P4 */
+    *head = block->list_next;
+    if (*head != NULL)
+        return;
+    bins->step_map[at.class] &= (uint16_t)~(1U << at.step);
+    if (bins->step_map[at.class] == 0)
+        bins->class_map &= ~((uint64_t)1 << at.class);
+}
+
+/* The head of the first bin that is not empty at or above the index. */
+static struct tn_block *first_from(const struct tn_bins *bins, struct bin_index at)
+{
+    unsigned steps = bins->step_map[at.class] & (~0U << at.step);
+
+    if (steps == 0) {
+        uint64_t classes = bins->class_map >> at.class >> 1;
+
+        if (classes == 0)
+            return NULL;
+        at.class += 1 + (unsigned)__builtin_ctzll(classes);
+        steps = bins->step_map[at.class];
+    }
+    return bins->heads[at.class][__builtin_ctz(steps)];
+}
+
+struct tn_block *tn_bins_find(const struct tn_bins *bins, uint64_t bytes)
+{
+    struct bin_index at = index_of(bytes);
+    struct tn_block *block = bins->heads[at.class][at.step];
+
+    for (int looks = 0; block != NULL && looks < OWN_BIN_LOOKS; looks++) {
+        if (block->bytes >= bytes)
+            return block;
+        block = block->list_next;
+    }
+    at.step += 1;
+    return first_from(bins, at);
+}
+
+struct tn_block *tn_bins_next(const struct tn_bins *bins, const struct tn_block *block,
+                              uint64_t bytes)
+{
+    struct bin_index at = index_of(block->bytes);
+    struct tn_block *next = block->list_next;
+
+    while (next != NULL && next->bytes < bytes)
+        next = next->list_next;
+    if (next != NULL)
+        return next;
+    at.step += 1;
+    return first_from(bins, at);
+}
+
+bool tn_bins_has_head(const struct tn_bins *bins, const struct tn_block *block)
+{
+    struct bin_index at = index_of(block->bytes);
+
+    return bins->heads[at.class][at.step] == block;
+}
+
+uint64_t tn_bins_count(const struct tn_bins *bins)
+{
+    uint64_t count = 0;
+
+    for (unsigned class = 0; class < TN_BIN_CLASSES; class++) {
+        for (unsigned step = 0; step < TN_BIN_STEPS; step++) {
+            for (const struct tn_block *block = bins->heads[class][step]; block != NULL;
+                 block = block->list_next)
+                count += 1;
+        }
+    }
+    return count;
+}

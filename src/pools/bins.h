@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+/* bins.h -- a heap's free blocks, by size: constant-time good fit.
+ *
+ *   P4  a FREE block is in the bin of its size in its heap, once; nothing else is in any bin
+ *
+ * Two-level segregated lists with bitmaps, after M. Masmano, I. Ripoll, A. Crespo and J. Real, TLSF:
+ * a new dynamic memory allocator for real-time systems (ECRTS 2004).
+ *
+ * Locking: the pool's lock. */
+#ifndef TARN_POOLS_BINS_H
+#define TARN_POOLS_BINS_H
+
+#include "pools/block.h"
+
+enum {
+    TN_BLOCK_BITS = 9,  /* sizes are multiples of 512 bytes */
+    TN_BIN_CLASSES = 39, /* a class for each power of two from 2^9 to 2^47 */
+    TN_BIN_STEPS = 16,   /* bins of a class, equally wide */
+};
+
+#define TN_BLOCK_BYTES_MIN ((uint64_t)1 << TN_BLOCK_BITS)
+#define TN_BLOCK_BYTES_MAX ((uint64_t)1 << 47)
+
+struct tn_bins {
+    uint64_t class_map;                /* bit c: a bin of class c is not empty */
+    uint16_t step_map[TN_BIN_CLASSES]; /* bit s: the bin is not empty */
+    struct tn_block *heads[TN_BIN_CLASSES][TN_BIN_STEPS]; /* newest first */
+};
+
+void tn_bins_insert(struct tn_bins *bins, struct tn_block *block);
+void tn_bins_remove(struct tn_bins *bins, struct tn_block *block);
+
+/* A block of at least bytes, still in its bin; NULL when none was found. A block of the very class
+ * of bytes may be missed behind newer ones that are too small; a larger class never is. */
+struct tn_block *tn_bins_find(const struct tn_bins *bins, uint64_t bytes);
+
+/* The next block of at least bytes after one that tn_bins_find or this function gave. */
+struct tn_block *tn_bins_next(const struct tn_bins *bins, const struct tn_block *block,
+                              uint64_t bytes);
+
+/* For checks: whether the block is the head of the bin of its size; how many blocks are in bins. */
+bool tn_bins_has_head(const struct tn_bins *bins, const struct tn_block *block);
+uint64_t tn_bins_count(const struct tn_bins *bins);
+
+#endif

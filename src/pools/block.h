@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+/* block.h -- runs of bytes in a segment, and the table of live ones.
+ *
+ *   P1  the blocks of a segment tile it: in order of address, no gap, no overlap
+ *   P2  a block is UNMAPPED exactly where no chunk is; every chunk that any other block touches
+ *       belongs to the block's heap
+ *   P3  no two neighbours are both UNMAPPED, and no two neighbours of one heap are both FREE
+ *   P5  the live table has exactly the LIVE and DISCARDED blocks, each under its address
+ *
+ * Records come from slabs of the pool. They are set aside before a change begins (reserve, which may
+ * fail) and taken while it is made (take, which cannot).
+ *
+ * Locking: the pool's lock. */
+#ifndef TARN_POOLS_BLOCK_H
+#define TARN_POOLS_BLOCK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "driver/stream.h"
+#include "vmm/segment.h"
+
+struct tn_use;
+
+enum tn_block_state {
+    TN_BLOCK_FREE,      /* mapped, in its heap's bins */
+    TN_BLOCK_LIVE,      /* a user holds it */
+    TN_BLOCK_PENDING,   /* freed, but a stream or a capture may still use it */
+    TN_BLOCK_DISCARDED, /* allocated in an aborted capture; its user has not freed it yet */
+    TN_BLOCK_UNMAPPED,  /* addresses without memory */
+};
+
+struct tn_block {
+    struct tn_block *previous; /* neighbours in the segment, by address */
+    struct tn_block *next;
+    struct tn_block *list_previous; /* in its bin (FREE) or the pool's pending list (PENDING) */
+    struct tn_block *list_next;     /* also links spare records */
+    struct tn_segment *segment;
+    struct tn_heap *heap; /* that owns its chunks; NULL when UNMAPPED */
+    uint64_t offset;      /* in the segment */
+    uint64_t bytes;       /* a multiple of 512 */
+    uint64_t requested;   /* LIVE, PENDING, DISCARDED: as the user asked */
+    uint64_t sequence;    /* of the allocation */
+    struct tn_order order; /* that it was allocated on */
+    struct tn_use *uses;   /* LIVE, PENDING: other orders that use it */
+    enum tn_block_state state;
+    bool captured_free;   /* PENDING: freed while a capture of the pool was under way */
+    uint64_t proof_stamp; /* PENDING: not 0: waits until this epoch is proven idle */
+    uint64_t mark;        /* scratch of checkpoint/: the last comparison that saw it */
+};
+
+struct tn_block_slab;
+
+struct tn_block_store {
+    struct tn_block *spare; /* linked through list_next */
+    size_t spare_count;
+    struct tn_block_slab *slabs;
+};
+
+/* Sets aside count records; false when there is no memory. */
+bool tn_blocks_reserve(struct tn_block_store *store, size_t count);
+struct tn_block *tn_block_take(struct tn_block_store *store); /* one that was set aside */
+void tn_block_give(struct tn_block_store *store, struct tn_block *block);
+void tn_blocks_fini(struct tn_block_store *store);
+
+static inline uint64_t tn_block_address(const struct tn_block *block)
+{
+    return block->segment->base + block->offset;
+}
+
+static inline uint64_t tn_block_end(const struct tn_block *block)
+{
+    return block->offset + block->bytes;
+}
+
+/* Cuts the block at an offset inside it; the new record, behind it, is the upper part and has the
+ * same state, heap and segment. Takes one record. Neither part's list membership changes. */
+struct tn_block *tn_block_split(struct tn_block_store *store, struct tn_block *block,
+                                uint64_t offset);
+
+/* Joins the next neighbour to the block and gives its record back. */
+void tn_block_join_next(struct tn_block_store *store, struct tn_block *block);
+
+/* An open-addressing table from address to block. */
+struct tn_live_table {
+    struct tn_block **slots; /* capacity, a power of two, or NULL */
+    size_t capacity;
+    size_t count;
+};
+
+bool tn_live_reserve(struct tn_live_table *table, size_t more); /* false: no memory */
+void tn_live_insert(struct tn_live_table *table, struct tn_block *block);
+void tn_live_remove(struct tn_live_table *table, struct tn_block *block);
+struct tn_block *tn_live_find(const struct tn_live_table *table, uint64_t address);
+void tn_live_fini(struct tn_live_table *table);
+
+#endif

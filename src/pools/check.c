@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Everything that is stored twice, or that follows from something else, is computed again. */
+#include "pools/check.h"
+
+#include <stddef.h>
+
+#include "base/checked.h"
+#include "base/error.h"
+#include "pools/device.h"
+
+/* What a walk over the blocks finds. */
+struct sums {
+    uint64_t live_bytes;
+    uint64_t live_count;
+    uint64_t requested_bytes;
+    uint64_t pending_bytes;
+    uint64_t pending_count;
+    uint64_t discarded_count;
+    uint64_t mapped_bytes;
+    uint64_t free_count; /* FREE blocks */
+};
+
+static tarn_status corrupt(const char *invariant, const char *what, uint64_t stored,
+                           uint64_t computed)
+{
+    return tn_fail(TARN_ERR_CORRUPT, "invariant %s does not hold: %s is %llu and should be %llu",
+                   invariant, what, (unsigned long long)stored, (unsigned long long)computed);
+}
+
+#define EXPECT_EQUAL(invariant, what, stored, computed)                                            \
+    do {                                                                                           \
+        uint64_t stored_value = (uint64_t)(stored);                                                \
+        uint64_t computed_value = (uint64_t)(computed);                                            \
+        if (stored_value != computed_value)                                                        \
+            return corrupt(invariant, what, stored_value, computed_value);                         \
+    } while (0)
+
+static bool is_in_bin(const struct tn_block *block)
+{
+    const struct tn_bins *bins = &block->heap->bins;
+
+    while (block->list_previous != NULL)
+        block = block->list_previous;
+    return tn_bins_has_head(bins, block);
+}
+
+static tarn_status check_neighbours(const struct tn_block *block)
+{
+    const struct tn_block *next = block->next;
+
+    if (next == NULL)
+        return TARN_OK;
+    EXPECT_EQUAL("P1", "a block's lower neighbour", (uintptr_t)next->previous, (uintptr_t)block);
+    EXPECT_EQUAL("P1", "a block's offset", next->offset, tn_block_end(block));
+    if (block->state == next->state && block->state == TN_BLOCK_UNMAPPED)
+        return corrupt("P3", "the number of UNMAPPED neighbours at an offset", next->offset, 0);
+    if (block->state == next->state && block->state == TN_BLOCK_FREE && block->heap == next->heap)
+        return corrupt("P3", "the number of FREE neighbours at an offset", next->offset, 0);
+    return TARN_OK;
+}
+
+/* The chunks under a block, and what the block adds to their use. */
+static tarn_status check_chunks_of(const struct tn_block *block)
+{
+    for (uint64_t at = block->offset; at < tn_block_end(block);) {
+        const struct tn_chunk *chunk = tn_segment_chunk_at(block->segment, at);
+
+        EXPECT_EQUAL("P2", "whether a chunk is under a block", chunk != NULL,
+                     block->state != TN_BLOCK_UNMAPPED);
+        if (chunk == NULL) {
+            at = tn_round_down(at, TN_PAGE_BYTES) + TN_PAGE_BYTES;
+            continue;
+        }
+        EXPECT_EQUAL("P2", "the heap of a chunk under a block", (uintptr_t)chunk->heap,
+                     (uintptr_t)block->heap);
+        at = tn_chunk_end(chunk);
+    }
+    return TARN_OK;
+}
+
+static tarn_status check_block(const tarn_pool *pool, const struct tn_block *block,
+                               struct sums *sums)
+{
+    const struct tn_block *listed;
+    tarn_status status = check_neighbours(block);
+
+    if (status == TARN_OK)
+        status = check_chunks_of(block);
+    if (status != TARN_OK)
+        return status;
+    switch (block->state) {
+    case TN_BLOCK_LIVE:
+        sums->live_bytes += block->bytes;
+        sums->live_count += 1;
+        sums->requested_bytes += block->requested;
+        break;
+    case TN_BLOCK_DISCARDED:
+        sums->discarded_count += 1;
+        break;
+    case TN_BLOCK_PENDING:
+        sums->pending_bytes += block->bytes;
+        sums->pending_count += 1;
+        break;
+    case TN_BLOCK_FREE:
+        sums->free_count += 1;
+        EXPECT_EQUAL("P4", "whether a FREE block is in its bin", is_in_bin(block), 1);
+        break;
+    case TN_BLOCK_UNMAPPED:
+        break;
+    }
+    if (block->state == TN_BLOCK_LIVE || block->state == TN_BLOCK_DISCARDED) {
+        listed = tn_live_find(&pool->live, tn_block_address(block));
+        EXPECT_EQUAL("P5", "the live table's entry for an address", (uintptr_t)listed,
+                     (uintptr_t)block);
+    }
+    return TARN_OK;
+}
+
+static tarn_status check_segment(const tarn_pool *pool, const struct tn_segment *segment,
+                                 struct sums *sums)
+{
+    uint64_t unmapped_count = 0;
+    uint64_t mapped_bytes = 0;
+
+    EXPECT_EQUAL("P1", "the first block's offset", segment->first_block->offset, 0);
+    EXPECT_EQUAL("P1", "the last block's end", tn_block_end(segment->last_block), segment->bytes);
+    EXPECT_EQUAL("P9", "the pool of a segment's grower", (uintptr_t)segment->grower->arena->pool,
+                 (uintptr_t)pool);
+    for (const struct tn_block *block = segment->first_block; block != NULL; block = block->next) {
+        tarn_status status = check_block(pool, block, sums);
+
+        if (status != TARN_OK)
+            return status;
+        unmapped_count += block->state == TN_BLOCK_UNMAPPED;
+    }
+    EXPECT_EQUAL("P2", "a segment's count of UNMAPPED blocks", segment->unmapped_count,
+                 unmapped_count);
+    for (uint64_t page = 0; page < segment->bytes / TN_PAGE_BYTES; page++) {
+        const struct tn_chunk *chunk = segment->pages[page];
+
+        if (chunk == NULL)
+            continue;
+        if (page * TN_PAGE_BYTES < chunk->offset || page * TN_PAGE_BYTES >= tn_chunk_end(chunk))
+            return corrupt("V4", "the chunk over a page", chunk->offset, page * TN_PAGE_BYTES);
+        mapped_bytes += TN_PAGE_BYTES;
+    }
+    EXPECT_EQUAL("V5", "a segment's mapped bytes", segment->mapped_bytes, mapped_bytes);
+    sums->mapped_bytes += mapped_bytes;
+    return TARN_OK;
+}
+
+/* The bytes of the chunk that blocks other than FREE ones occupy. */
+static uint64_t used_bytes(const struct tn_chunk *chunk)
+{
+    uint64_t used = 0;
+
+    for (const struct tn_block *block = chunk->segment->first_block;
+         block != NULL && block->offset < tn_chunk_end(chunk); block = block->next) {
+        if (block->state != TN_BLOCK_FREE && tn_block_end(block) > chunk->offset)
+            used += tn_min(tn_block_end(block), tn_chunk_end(chunk)) -
+                    tn_max(block->offset, chunk->offset);
+    }
+    return used;
+}
+
+static uint64_t count_holds(const tarn_pool *pool, uint32_t id)
+{
+    uint64_t count = 0;
+
+    for (const struct tn_hold *hold = pool->holds; hold != NULL; hold = hold->next)
+        count += id / 64 < hold->word_count && (hold->map[id / 64] >> (id % 64) & 1) != 0;
+    return count;
+}
+
+static tarn_status check_chunks(const tarn_pool *pool)
+{
+    size_t count = 0;
+
+    for (size_t id = 0; id < pool->chunk_ids; id++) {
+        const struct tn_chunk *chunk = pool->chunks[id];
+
+        if (chunk == NULL)
+            continue;
+        count += 1;
+        EXPECT_EQUAL("V4", "a chunk's id", chunk->id, id);
+        EXPECT_EQUAL("P6", "a chunk's used bytes", chunk->used_bytes, used_bytes(chunk));
+        EXPECT_EQUAL("P7", "a chunk's holds", chunk->hold_count, count_holds(pool, chunk->id));
+    }
+    EXPECT_EQUAL("P8", "the pool's count of chunks", pool->chunk_count, count);
+    return TARN_OK;
+}
+
+static tarn_status check_heaps(const tarn_pool *pool, const struct tn_arena *arena,
+                               uint64_t *free_count)
+{
+    for (int kind = 0; kind < TN_HEAP_KINDS; kind++) {
+        const struct tn_heap *heap = &arena->heaps[kind];
+        uint64_t mapped = 0;
+
+        for (size_t id = 0; id < pool->chunk_ids; id++) {
+            if (pool->chunks[id] != NULL && pool->chunks[id]->heap == heap)
+                mapped += pool->chunks[id]->bytes;
+        }
+        EXPECT_EQUAL("P8", "a heap's mapped bytes", heap->mapped_bytes, mapped);
+        *free_count += tn_bins_count(&heap->bins);
+    }
+    return TARN_OK;
+}
+
+static tarn_status check_counters(const tarn_pool *pool, const struct sums *sums)
+{
+    const struct tn_pool_counters *counters = &pool->counters;
+
+    EXPECT_EQUAL("P5", "the live table's count", pool->live.count,
+                 sums->live_count + sums->discarded_count);
+    EXPECT_EQUAL("P8", "the pool's live bytes", counters->live_bytes, sums->live_bytes);
+    EXPECT_EQUAL("P8", "the pool's live count", counters->live_count, sums->live_count);
+    EXPECT_EQUAL("P8", "the pool's requested bytes", counters->requested_bytes,
+                 sums->requested_bytes);
+    EXPECT_EQUAL("P8", "the pool's pending bytes", counters->pending_bytes, sums->pending_bytes);
+    EXPECT_EQUAL("P8", "the pool's pending count", counters->pending_count, sums->pending_count);
+    EXPECT_EQUAL("P8", "the pool's discarded count", counters->discarded_count,
+                 sums->discarded_count);
+    EXPECT_EQUAL("P8", "the pool's mapped bytes", counters->mapped_bytes, sums->mapped_bytes);
+    return TARN_OK;
+}
+
+tarn_status tn_pool_check(tarn_pool *pool)
+{
+    struct sums sums = {0};
+    uint64_t free_count = 0;
+    tarn_status status = TARN_OK;
+
+    for (const struct tn_segment *segment = pool->segments; segment != NULL && status == TARN_OK;
+         segment = segment->next)
+        status = check_segment(pool, segment, &sums);
+    if (status == TARN_OK)
+        status = check_chunks(pool);
+    if (status == TARN_OK)
+        status = check_heaps(pool, &pool->idle, &free_count);
+    for (const struct tn_arena *arena = pool->arenas; arena != NULL && status == TARN_OK;
+         arena = arena->next)
+        status = check_heaps(pool, arena, &free_count);
+    if (status != TARN_OK)
+        return status;
+    EXPECT_EQUAL("P4", "the number of blocks in bins", free_count, sums.free_count);
+    return check_counters(pool, &sums);
+}

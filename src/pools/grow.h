@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+/* grow.h -- mapping chunks into a pool's segments, and unmapping them.
+ *
+ * Locking: the pool's lock. No call here waits for the GPU. */
+#ifndef TARN_POOLS_GROW_H
+#define TARN_POOLS_GROW_H
+
+#include "pools/pool.h"
+
+/* Maps memory so that the heap has a FREE block of at least bytes. frugal: no more than that, to
+ * the page.
+ *   DEVICE_MEMORY, LIMIT, ADDRESS_SPACE, HOST_MEMORY, DEVICE_LOST, DRIVER: nothing is mapped */
+TARN_MUST_CHECK tarn_status tn_heap_grow(tarn_pool *pool, struct tn_heap *heap, uint64_t bytes,
+                                         bool frugal);
+
+/* Maps chunks over the UNMAPPED block's first bytes, for the heap; used by restore for holes. Takes
+ * up to two records, which are set aside. Statuses as tn_heap_grow. */
+TARN_MUST_CHECK tarn_status tn_heap_map_at(tarn_pool *pool, struct tn_heap *heap,
+                                           struct tn_block *unmapped, uint64_t offset,
+                                           uint64_t bytes);
+
+/* Undoes tn_heap_map_at: the chunks at [offset, offset + bytes) are free. Takes up to two records
+ * for each of them. */
+void tn_heap_unmap_at(tarn_pool *pool, struct tn_segment *segment, uint64_t offset,
+                      uint64_t bytes);
+
+/* Unmaps every chunk whose memory is all free, held by nobody and proven idle, and gives segments
+ * without chunks back. Returns the bytes unmapped. *unproven is set when a chunk stayed only because
+ * it is not proven idle. */
+uint64_t tn_pool_unmap_free(tarn_pool *pool, bool *unproven);
+
+/* Unmaps everything: nothing is live and all memory is proven idle. */
+void tn_pool_unmap_all(tarn_pool *pool);
+
+#endif

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+/* hold.h -- a claim that keeps chunks from going.
+ *
+ *   P7  a chunk's hold_count is the number of holds of its pool that contain it
+ *
+ * A hold is OPEN while the work that claims is being captured: every chunk in which that capture
+ * allocates, or in which a block is freed meanwhile, joins it. CLOSED, it stays as it is until its
+ * claimant says that it is gone, from any thread and without a lock; the next call on the device
+ * then reaps it.
+ *
+ * Chunks of a hold are captured: their memory serves captures of this pool alone.
+ *
+ * Locking: the pool's lock, except where said. Records are recycled, never freed. */
+#ifndef TARN_POOLS_HOLD_H
+#define TARN_POOLS_HOLD_H
+
+#include <stdatomic.h>
+
+#include "pools/arena.h"
+
+struct tn_hold {
+    uint64_t magic;       /* TN_HOLD_MAGIC; 0 in a recycled record */
+    struct tn_hold *next; /* of the pool; also links recycled records */
+    struct tn_hold *_Atomic next_gone; /* on the device's list of those to reap */
+    tarn_pool *pool;      /* immutable */
+    uint64_t capture_id;  /* immutable */
+    uint64_t origin_id;   /* stream id of the order that opened it; immutable */
+    bool open;
+    bool owned;    /* a tarn_capture opened it and will close it */
+    uint64_t *map; /* a bit for each chunk id */
+    size_t word_count;
+};
+
+#define TN_HOLD_MAGIC 0x546e486f6c643031ULL
+
+/* Opens a hold. HOST_MEMORY. */
+TARN_MUST_CHECK tarn_status tn_hold_open(tarn_pool *pool, struct tn_order order, bool owned,
+                                         struct tn_hold **hold);
+
+/* The open hold of that capture in the pool, or NULL. */
+struct tn_hold *tn_hold_find(tarn_pool *pool, uint64_t capture_id);
+
+/* Makes every open hold have room for chunk ids below count; false when there is no memory. */
+bool tn_holds_reserve(tarn_pool *pool, size_t count);
+
+/* Adds the chunks under the block. */
+void tn_hold_add(struct tn_hold *hold, const struct tn_block *block);
+
+/* Closes it: the arenas of its capture end. */
+void tn_hold_close(struct tn_hold *hold);
+
+/* Closes every open hold that no tarn_capture owns; of one stream only when stream_id is not 0, and
+ * then not that of the capture given. */
+void tn_holds_close_unowned(tarn_pool *pool, uint64_t stream_id, uint64_t capture_id);
+
+/* Says that the claimant is gone. No lock; any thread, those of the driver included: it calls
+ * nothing. void * so that it can be a user object's destructor. */
+void tn_hold_gone(void *hold);
+
+/* Drops a hold at once: for one that never got a claimant. */
+void tn_hold_drop(struct tn_hold *hold);
+
+#endif

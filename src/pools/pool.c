@@ -1,0 +1,485 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The life of a pool, and of an allocation in it.
+ *
+ * An allocation reserves what it may need (records, room in the live table), looks for a free block
+ * in its arena, then among pending blocks whose uses have ended, then in the pool's idle memory, and
+ * grows. When the driver has no memory it goes down the ladder, without the lock: frugal growth;
+ * free memory of all pools that is proven idle; the same after a wait for the device. Then the block
+ * is cut to size, which cannot fail.
+ *
+ * A free looks the address up without a lock, takes the lock of the segment's pool and looks again:
+ * only then is the segment known to be that pool's.
+ *
+ * Trade-offs: the ladder gives back memory of other pools only in whole free chunks. */
+#include "pools/pool.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/checked.h"
+#include "base/contract.h"
+#include "base/error.h"
+#include "base/host.h"
+#include "pools/device.h"
+#include "pools/grow.h"
+#include "pools/reclaim.h"
+#include "pools/use.h"
+
+static struct tn_records pool_records = TN_RECORDS_INIT(struct tarn_pool);
+
+static atomic_uint_fast64_t last_sequence;
+
+uint64_t tn_next_sequence(void)
+{
+    return atomic_fetch_add_explicit(&last_sequence, 1, memory_order_relaxed) + 1;
+}
+
+tarn_status tn_pool_create(tarn_device *device, const char *name, uint64_t limit_bytes,
+                           bool is_default, tarn_pool **pool)
+{
+    tarn_pool *made = tn_records_take(&pool_records);
+
+    if (made == NULL)
+        return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a pool");
+    (void)snprintf(made->name, sizeof made->name, "%s", name != NULL ? name : "");
+    made->device = device;
+    made->limit_bytes = limit_bytes;
+    made->is_default = is_default;
+    tn_lock_init(&made->lock, TN_RANK_POOL);
+    tn_arena_init(&made->idle, made, (struct tn_order){0, 0});
+    tn_lock_acquire(&device->lock);
+    made->next = device->pools;
+    device->pools = made;
+    tn_lock_release(&device->lock);
+    atomic_store(&made->magic, TN_POOL_MAGIC);
+    *pool = made;
+    return TARN_OK;
+}
+
+/* Whether nothing but holds keeps the pool: those of graphs destroyed just now go by themselves. */
+static bool only_holds_are_left(const tarn_pool *pool)
+{
+    return pool->counters.live_count == 0 && pool->route_count == 0 && pool->capture_count == 0 &&
+           pool->graph_count == 0 && pool->checkpoint_count == 0;
+}
+
+bool tn_pool_is_unclaimed(const tarn_pool *pool)
+{
+    return only_holds_are_left(pool) && pool->hold_count == 0;
+}
+
+tarn_status tn_pool_check_unclaimed(const tarn_pool *pool)
+{
+    if (tn_pool_is_unclaimed(pool))
+        return TARN_OK;
+    return tn_fail(TARN_ERR_BUSY,
+                   "pool '%s' is in use: %llu live blocks, %llu routes, %llu captures, %llu graphs, "
+                   "%llu checkpoints, %llu holds of captures and of graphs that are not gone",
+                   pool->name, (unsigned long long)pool->counters.live_count,
+                   (unsigned long long)pool->route_count, (unsigned long long)pool->capture_count,
+                   (unsigned long long)pool->graph_count,
+                   (unsigned long long)pool->checkpoint_count,
+                   (unsigned long long)pool->hold_count);
+}
+
+/* Gives everything back to driver and host: the pool is off the device's list, nothing claims it,
+ * and its memory is proven idle. */
+static void dismantle(tarn_pool *pool)
+{
+    tn_lock_acquire(&pool->lock);
+    TN_ASSERT(tn_pool_is_unclaimed(pool));
+    tn_pending_poll(pool, true);
+    tn_pool_unmap_all(pool);
+    while (pool->arenas != NULL) {
+        struct tn_arena *next = pool->arenas->next;
+
+        tn_host_free(pool->arenas);
+        pool->arenas = next;
+    }
+    tn_blocks_fini(&pool->store);
+    tn_live_fini(&pool->live);
+    tn_host_free(pool->chunks);
+    tn_lock_release(&pool->lock);
+    tn_lock_fini(&pool->lock);
+    tn_records_give(&pool_records, pool);
+}
+
+/* Takes the pool off its device's list; its lock and the device's are held. */
+static void unlist(tarn_pool *pool)
+{
+    tarn_pool **link = &pool->device->pools;
+
+    while (*link != pool)
+        link = &(*link)->next;
+    *link = pool->next;
+    atomic_store(&pool->magic, 0);
+}
+
+static bool has_unproven_memory(const tarn_pool *pool)
+{
+    for (size_t id = 0; id < pool->chunk_ids; id++) {
+        if (pool->chunks[id] != NULL &&
+            !tn_gpu_is_proven(&pool->device->gpu, pool->chunks[id]->freed_stamp))
+            return true;
+    }
+    return pool->pending_first != NULL;
+}
+
+/* One look at a pool that is to go: unlists it when it may, or says whether the device must be waited
+ * for first. One wait is enough: what nothing claims is not used again. */
+enum verdict { VERDICT_GONE, VERDICT_WAIT, VERDICT_CLAIMED };
+
+static enum verdict try_unlist(tarn_pool *pool, bool waited)
+{
+    enum verdict verdict = VERDICT_GONE;
+
+    tn_lock_acquire(&pool->device->lock);
+    tn_lock_acquire(&pool->lock);
+    if (!tn_pool_is_unclaimed(pool))
+        verdict = VERDICT_CLAIMED;
+    else if (!waited && has_unproven_memory(pool) && !tn_gpu_is_lost(&pool->device->gpu))
+        verdict = VERDICT_WAIT;
+    else
+        unlist(pool);
+    tn_lock_release(&pool->lock);
+    tn_lock_release(&pool->device->lock);
+    return verdict;
+}
+
+/* The driver destroys user objects a little after their graph: this waits for it, 1 s at most. */
+static void await_destructors(tarn_pool *pool)
+{
+    const struct timespec pause = {0, 100000};
+
+    for (int tries = 0; tries < 10000; tries++) {
+        bool wait;
+
+        tn_device_drop_gone(pool->device);
+        tn_lock_acquire(&pool->lock);
+        wait = only_holds_are_left(pool) && pool->hold_count > 0;
+        tn_lock_release(&pool->lock);
+        if (!wait)
+            return;
+        (void)nanosleep(&pause, NULL);
+    }
+}
+
+tarn_status tn_pool_destroy(tarn_pool *pool)
+{
+    enum verdict verdict;
+    tarn_status status = TARN_OK;
+
+    await_destructors(pool);
+    verdict = try_unlist(pool, false);
+    if (verdict == VERDICT_WAIT) {
+        status = tn_gpu_wait_idle(&pool->device->gpu);
+        if (status != TARN_OK)
+            return status;
+        verdict = try_unlist(pool, true);
+    }
+    if (verdict == VERDICT_GONE) {
+        dismantle(pool);
+        return TARN_OK;
+    }
+    tn_lock_acquire(&pool->lock);
+    status = tn_pool_check_unclaimed(pool);
+    tn_lock_release(&pool->lock);
+    return status != TARN_OK ? status : tn_fail(TARN_ERR_BUSY, "pool '%s' was in use", pool->name);
+}
+
+/* Marks the cut block live: table, counters, holds. */
+void tn_pool_enter_live(tarn_pool *pool, struct tn_block *block)
+{
+    struct tn_pool_counters *counters = &pool->counters;
+
+    TN_ASSERT(block->state == TN_BLOCK_FREE);
+    block->state = TN_BLOCK_LIVE;
+    tn_live_insert(&pool->live, block);
+    tn_block_count_used(block);
+    counters->live_count += 1;
+    counters->live_bytes += block->bytes;
+    counters->live_peak_bytes = tn_max(counters->live_peak_bytes, counters->live_bytes);
+    counters->requested_bytes += block->requested;
+}
+
+void tn_pool_leave_live(tarn_pool *pool, struct tn_block *block)
+{
+    struct tn_pool_counters *counters = &pool->counters;
+
+    if (block->state == TN_BLOCK_DISCARDED) {
+        counters->discarded_count -= 1;
+    } else {
+        counters->live_count -= 1;
+        counters->live_bytes -= block->bytes;
+        counters->requested_bytes -= block->requested;
+    }
+    tn_live_remove(&pool->live, block);
+}
+
+/* Cuts an aligned block out of a FREE one with room for it and makes it live. hold: that of the
+ * order's capture, or NULL. */
+static void commit_allocation(tarn_pool *pool, struct tn_block *block,
+                              const struct tn_request *request, struct tn_hold *hold,
+                              uint64_t bytes, void **address)
+{
+    uint64_t start = tn_round_up(tn_block_address(block), request->alignment);
+
+    block = tn_heap_carve(pool, block, start - block->segment->base, bytes);
+    block->requested = request->requested;
+    block->order = request->order;
+    block->sequence = tn_next_sequence();
+    tn_pool_enter_live(pool, block);
+    if (hold != NULL)
+        tn_hold_add(hold, block);
+    pool->counters.alloc_count += 1;
+    *address = (void *)(uintptr_t)start;
+}
+
+enum { RECORDS_FOR_ALLOCATION = 4 }; /* two for chunks that change hands, two for the cut */
+
+static tarn_status try_allocate(tarn_pool *pool, const struct tn_request *request, bool frugal,
+                                void **address)
+{
+    uint64_t bytes = tn_round_up(request->requested, TN_BLOCK_BYTES_MIN);
+    uint64_t room = bytes + request->alignment - TN_BLOCK_BYTES_MIN;
+    uint64_t capture_id = request->order.capture_id;
+    struct tn_hold *hold = capture_id != 0 ? tn_hold_find(pool, capture_id) : NULL;
+    struct tn_arena *arena;
+    struct tn_heap *heap;
+    struct tn_block *block;
+    tarn_status status;
+
+    if (capture_id != 0 && hold == NULL)
+        return tn_fail(TARN_ERR_CAPTURE_BROKEN, "the capture of this stream ended during the call");
+    arena = tn_arena_get(pool, request->order);
+    if (arena == NULL || !tn_blocks_reserve(&pool->store, RECORDS_FOR_ALLOCATION) ||
+        !tn_live_reserve(&pool->live, 1))
+        return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a block's records");
+    heap = &arena->heaps[bytes <= TN_SMALL_BYTES_MAX ? TN_HEAP_SMALL : TN_HEAP_LARGE];
+    block = tn_heap_find(pool, heap, room);
+    if (block == NULL && pool->pending_first != NULL) {
+        tn_pending_poll(pool, false);
+        if (!tn_blocks_reserve(&pool->store, RECORDS_FOR_ALLOCATION))
+            return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a block's records");
+        block = tn_heap_find(pool, heap, room);
+    }
+    if (block == NULL) {
+        status = tn_heap_grow(pool, heap, room, frugal);
+        if (status != TARN_OK)
+            return status;
+        block = tn_heap_find(pool, heap, room);
+    }
+    TN_ASSERT(block != NULL);
+    commit_allocation(pool, block, request, hold, bytes, address);
+    return TARN_OK;
+}
+
+static bool is_out_of_memory(tarn_status status)
+{
+    return status == TARN_ERR_DEVICE_MEMORY || status == TARN_ERR_LIMIT;
+}
+
+typedef tarn_status (*locked_attempt)(tarn_pool *pool, const void *request, bool frugal,
+                                      void **result);
+
+/* Runs an attempt under the pool's lock, going down the ladder while the device is out of memory. */
+static tarn_status with_ladder(tarn_pool *pool, locked_attempt attempt, const void *request,
+                               uint64_t bytes, void **result)
+{
+    enum { RUNG_FIRST, RUNG_FRUGAL, RUNG_PROVEN, RUNG_WAIT, RUNG_COUNT };
+    tarn_status status = TARN_OK;
+    uint64_t freed = 0;
+
+    for (int rung = RUNG_FIRST; rung < RUNG_COUNT; rung++) {
+        if (rung >= RUNG_PROVEN) {
+            tarn_status trimmed =
+                tn_device_trim(pool->device, rung == RUNG_WAIT, &freed);
+
+            if (trimmed == TARN_ERR_DEVICE_LOST)
+                return trimmed;
+        }
+        tn_lock_acquire(&pool->lock);
+        status = attempt(pool, request, rung != RUNG_FIRST, result);
+        tn_lock_release(&pool->lock);
+        if (!is_out_of_memory(status))
+            return status;
+    }
+    return status == TARN_ERR_LIMIT ? status
+                                    : tn_device_out_of_memory(pool->device, pool, bytes);
+}
+
+static tarn_status attempt_allocation(tarn_pool *pool, const void *request, bool frugal,
+                                      void **result)
+{
+    return try_allocate(pool, request, frugal, result);
+}
+
+tarn_status tn_pool_allocate(tarn_pool *pool, const struct tn_request *request, void **address)
+{
+    return with_ladder(pool, attempt_allocation, request, request->requested, address);
+}
+
+/* What reserve was asked for. */
+struct reservation {
+    uint64_t bytes[TN_HEAP_KINDS]; /* multiples of the page */
+    struct tn_order order;
+};
+
+/* The free bytes of the largest run that the order's heap, or idle memory, can serve at once. */
+static bool has_run(tarn_pool *pool, const struct reservation *wanted, enum tn_heap_kind kind)
+{
+    struct tn_arena *arena = tn_arena_find(pool, wanted->order);
+
+    return (arena != NULL && tn_bins_find(&arena->heaps[kind].bins, wanted->bytes[kind]) != NULL) ||
+           tn_bins_find(&pool->idle.heaps[kind].bins, wanted->bytes[kind]) != NULL;
+}
+
+static tarn_status attempt_reservation(tarn_pool *pool, const void *request, bool frugal,
+                                       void **result)
+{
+    const struct reservation *wanted = request;
+    tarn_status status = TARN_OK;
+
+    (void)result;
+    tn_pending_poll(pool, false);
+    for (int kind = TN_HEAP_LARGE; kind >= TN_HEAP_SMALL && status == TARN_OK; kind--) {
+        if (wanted->bytes[kind] > 0 && !has_run(pool, wanted, (enum tn_heap_kind)kind))
+            status = tn_heap_grow(pool, &pool->idle.heaps[kind], wanted->bytes[kind], frugal);
+    }
+    return status;
+}
+
+tarn_status tn_pool_reserve(tarn_pool *pool, uint64_t bytes, struct tn_order order)
+{
+    /* Small blocks have chunks of their own: a part of 1/64 for them, at most one chunk. */
+    struct reservation wanted = {
+        .bytes = {tn_min(tn_round_up(bytes / 64 + 1, TN_PAGE_BYTES), 32 * TN_MIB),
+                  tn_round_up(bytes, TN_PAGE_BYTES)},
+        .order = order,
+    };
+
+    if (bytes == 0)
+        return TARN_OK;
+    return with_ladder(pool, attempt_reservation, &wanted, bytes, NULL);
+}
+
+/* Why no live block starts at an address that a segment of the pool contains. */
+static tarn_status explain_address(const tarn_pool *pool, const struct tn_segment *segment,
+                                   uint64_t address)
+{
+    const struct tn_block *block = segment->first_block;
+
+    while (tn_block_end(block) <= address - segment->base)
+        block = block->next;
+    if (block->state == TN_BLOCK_UNMAPPED)
+        return tn_fail(TARN_ERR_DOUBLE_FREE,
+                       "address 0x%llx of pool '%s' has no memory: its block was freed and the "
+                       "memory given back",
+                       (unsigned long long)address, pool->name);
+    if (block->state != TN_BLOCK_LIVE || tn_block_address(block) == address)
+        return tn_fail(TARN_ERR_DOUBLE_FREE,
+                       "address 0x%llx of pool '%s' is not live: it was freed before",
+                       (unsigned long long)address, pool->name);
+    return tn_fail(TARN_ERR_INNER_ADDRESS,
+                   "address 0x%llx lies %llu bytes inside block %llu of %llu bytes at 0x%llx; use "
+                   "the block's own address",
+                   (unsigned long long)address,
+                   (unsigned long long)(address - tn_block_address(block)),
+                   (unsigned long long)block->sequence, (unsigned long long)block->requested,
+                   (unsigned long long)tn_block_address(block));
+}
+
+static tarn_status not_ours(uint64_t address)
+{
+    return tn_fail(TARN_ERR_NOT_OURS, "address 0x%llx was not handed out by Tarn",
+                   (unsigned long long)address);
+}
+
+tarn_status tn_pool_lock_segment(uint64_t address, tarn_pool **pool, struct tn_segment **segment)
+{
+    for (;;) {
+        struct tn_segment *found = tn_address_table_find(address);
+        tarn_pool *owner;
+
+        if (found == NULL)
+            return not_ours(address);
+        owner = atomic_load_explicit(&found->owner, memory_order_acquire);
+        if (owner == NULL || atomic_load(&owner->magic) != TN_POOL_MAGIC)
+            return not_ours(address); /* the segment is just being taken apart */
+        tn_lock_acquire(&owner->lock);
+        if (tn_address_table_find(address) == found &&
+            atomic_load_explicit(&found->owner, memory_order_relaxed) == owner) {
+            *pool = owner;
+            *segment = found;
+            return TARN_OK;
+        }
+        tn_lock_release(&owner->lock);
+    }
+}
+
+tarn_status tn_pool_lock_block(uint64_t address, bool live_only, tarn_pool **pool,
+                               struct tn_block **block)
+{
+    struct tn_segment *segment;
+    struct tn_block *found;
+    tarn_status status = tn_pool_lock_segment(address, pool, &segment);
+
+    if (status != TARN_OK)
+        return status;
+    found = tn_live_find(&(*pool)->live, address);
+    if (found != NULL && (found->state == TN_BLOCK_LIVE || !live_only)) {
+        *block = found;
+        return TARN_OK;
+    }
+    status = explain_address(*pool, segment, address);
+    tn_lock_release(&(*pool)->lock);
+    return status;
+}
+
+/* Whether whoever takes the block's memory next is ordered behind its last use: it was allocated by
+ * the order that owns its chunks now, or in a capture, whose graphs the pool keeps in order. */
+static bool is_own_order(const struct tn_block *block)
+{
+    return block->order.capture_id != 0 || block->state == TN_BLOCK_DISCARDED ||
+           tn_order_equal(block->order, block->heap->arena->order);
+}
+
+void tn_pool_free_block(tarn_pool *pool, struct tn_block *block)
+{
+    tn_pool_leave_live(pool, block);
+    pool->counters.free_count += 1;
+    for (struct tn_hold *hold = pool->holds; hold != NULL && pool->open_hold_count > 0;
+         hold = hold->next) {
+        if (hold->open)
+            tn_hold_add(hold, block);
+    }
+    /* Outside the capture's own arenas the memory must move to the idle memory first. */
+    block->captured_free =
+        pool->open_hold_count > 0 && block->heap->arena->order.capture_id == 0 &&
+        block->heap->arena != &pool->idle;
+    block->proof_stamp = is_own_order(block) ? 0 : tn_gpu_epoch(&pool->device->gpu);
+    if (block->uses != NULL || block->captured_free || block->proof_stamp != 0) {
+        tn_pending_add(pool, block);
+        return;
+    }
+    tn_block_count_freed(block, tn_gpu_epoch(&pool->device->gpu));
+    (void)tn_heap_put(pool, block);
+}
+
+void tn_pool_discard(tarn_pool *pool, uint64_t capture_id)
+{
+    for (size_t i = 0; i < pool->live.capacity; i++) {
+        struct tn_block *block = pool->live.slots[i];
+
+        if (block == NULL || block->state != TN_BLOCK_LIVE ||
+            block->order.capture_id != capture_id)
+            continue;
+        block->state = TN_BLOCK_DISCARDED;
+        pool->counters.discarded_count += 1;
+        pool->counters.live_count -= 1;
+        pool->counters.live_bytes -= block->bytes;
+        pool->counters.requested_bytes -= block->requested;
+    }
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+/* pool.h -- a set of arenas with one lifetime.
+ *
+ *   P8   the counters equal the sums over blocks and chunks
+ *   P9   every segment's grower is a heap of this pool
+ *
+ * A pool goes when its handle is given up and nothing claims it: no live block, route, capture,
+ * hold, graph or checkpoint. Records are recycled, never freed: a stale handle is seen by its magic
+ * number.
+ *
+ * Locking: one lock a pool guards everything below that is not immutable or atomic. Driver calls
+ * that do not wait for the GPU are made under it.
+ *
+ * Trade-offs: one lock for all arenas of a pool, so threads that allocate from one pool take turns.
+ * Chunks and segment neighbours are shared between arenas, and one lock keeps that simple. */
+#ifndef TARN_POOLS_POOL_H
+#define TARN_POOLS_POOL_H
+
+#include "pools/hold.h"
+
+struct tn_pool_counters {
+    uint64_t mapped_bytes;
+    uint64_t mapped_peak_bytes;
+    uint64_t live_bytes;
+    uint64_t live_peak_bytes;
+    uint64_t live_count;
+    uint64_t requested_bytes;
+    uint64_t pending_bytes;
+    uint64_t pending_count;
+    uint64_t discarded_count;
+    uint64_t alloc_count;
+    uint64_t free_count;
+    uint64_t map_count;
+    uint64_t unmap_count;
+};
+
+struct tarn_pool {
+    _Atomic uint64_t magic; /* TN_POOL_MAGIC; 0 in a recycled record */
+    tarn_pool *next;        /* of the device, guarded by the DEVICE lock; links recycled records */
+    tarn_device *device;    /* immutable */
+    char name[32];          /* immutable */
+    uint64_t limit_bytes;   /* immutable; 0: none */
+    bool is_default;        /* immutable */
+    atomic_bool released;   /* the handle is given up */
+    bool ending;            /* a thread is ending it; guarded by the DEVICE lock */
+    struct tn_chunk_properties properties; /* immutable */
+    struct tn_lock lock;    /* rank POOL */
+
+    struct tn_segment *segments; /* in order of index */
+    struct tn_segment *last_segment;
+    uint64_t segment_count;
+    uint64_t segment_index; /* of the next segment */
+
+    struct tn_chunk **chunks; /* by id; NULL where an id is free */
+    size_t chunk_capacity;
+    size_t chunk_count; /* not NULL */
+    size_t chunk_ids;   /* ids below this have been used */
+
+    struct tn_block_store store;
+    struct tn_live_table live;
+    struct tn_block *pending_first; /* oldest first */
+    struct tn_block *pending_last;
+
+    struct tn_arena *arenas; /* most recently used first */
+    uint64_t arena_count;
+    struct tn_arena idle;
+
+    struct tn_hold *holds;
+    uint64_t hold_count;
+    uint64_t open_hold_count;
+    uint64_t capture_count;    /* tarn_captures */
+    uint64_t graph_count;      /* tarn_graphs */
+    uint64_t checkpoint_count; /* tarn_checkpoints */
+    uint64_t route_count;      /* routes to it */
+
+    struct tn_pool_counters counters;
+
+    /* Replays: see graphs/graph.h. */
+    atomic_bool orders_replays;            /* several graphs: all on one stream */
+    atomic_bool replayed;                  /* since the last proof of idleness */
+    atomic_uint_fast64_t replay_stream_id; /* of the last ordered replay; 0: none */
+};
+
+#define TN_POOL_MAGIC 0x546e506f6f6c3031ULL
+
+/* What an allocation asks for. */
+struct tn_request {
+    uint64_t requested; /* bytes, not 0 */
+    uint64_t alignment; /* a power of two, 512 to 2 MiB */
+    struct tn_order order; /* in a capture the pool has an open hold for it */
+};
+
+/* A new pool of the device, in its list. HOST_MEMORY. */
+TARN_MUST_CHECK tarn_status tn_pool_create(tarn_device *device, const char *name,
+                                           uint64_t limit_bytes, bool is_default,
+                                           tarn_pool **pool);
+
+/* BUSY, with what claims the pool in the sentence, or TARN_OK. The lock is held. */
+TARN_MUST_CHECK tarn_status tn_pool_check_unclaimed(const tarn_pool *pool);
+
+bool tn_pool_is_unclaimed(const tarn_pool *pool); /* the same, without a sentence */
+
+/* Destroys a pool that nothing claims: waits for graphs destroyed just now, and for the device where
+ * free memory is not proven idle. No lock may be held.
+ *   BUSY, DRIVER; nothing has changed */
+TARN_MUST_CHECK tarn_status tn_pool_destroy(tarn_pool *pool);
+
+/* Allocates. No lock may be held.
+ *   DEVICE_MEMORY after the ladder of reclaim.h; HOST_MEMORY, ADDRESS_SPACE, LIMIT, DRIVER,
+ *   DEVICE_LOST; CAPTURE_BROKEN when the order's capture has ended meanwhile */
+TARN_MUST_CHECK tarn_status tn_pool_allocate(tarn_pool *pool, const struct tn_request *request,
+                                             void **address);
+
+/* Maps ahead; see tarn_pool_reserve. */
+TARN_MUST_CHECK tarn_status tn_pool_reserve(tarn_pool *pool, uint64_t bytes,
+                                            struct tn_order order);
+
+/* Finds the segment that contains an address and locks its pool, which the caller unlocks. NOT_OURS. */
+TARN_MUST_CHECK tarn_status tn_pool_lock_segment(uint64_t address, tarn_pool **pool,
+                                                 struct tn_segment **segment);
+
+/* Finds the live block at an address and locks its pool, which the caller unlocks. live_only: a
+ * DISCARDED block counts as not live.
+ *   NOT_OURS, INNER_ADDRESS, DOUBLE_FREE; nothing is locked */
+TARN_MUST_CHECK tarn_status tn_pool_lock_block(uint64_t address, bool live_only,
+                                               tarn_pool **pool, struct tn_block **block);
+
+/* Frees a LIVE or DISCARDED block; the lock is held. Cannot fail. Memory of the block's own order is
+ * FREE at once; other memory is PENDING until its uses have ended. */
+void tn_pool_free_block(tarn_pool *pool, struct tn_block *block);
+
+/* Makes a block that was just carved LIVE, or one that is LIVE not so: table and counters. */
+void tn_pool_enter_live(tarn_pool *pool, struct tn_block *block);
+void tn_pool_leave_live(tarn_pool *pool, struct tn_block *block);
+
+/* Turns the live blocks of an aborted capture into DISCARDED ones; the lock is held. */
+void tn_pool_discard(tarn_pool *pool, uint64_t capture_id);
+
+/* The next sequence number of the process. */
+uint64_t tn_next_sequence(void);
+
+#endif

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Reading counters and layout, each pool at one moment under its lock. */
+#include "pools/stats.h"
+
+#include <stddef.h>
+
+#include "base/error.h"
+#include "base/host.h"
+
+static uint64_t captured_bytes(const tarn_pool *pool)
+{
+    uint64_t bytes = 0;
+
+    for (size_t id = 0; id < pool->chunk_ids; id++) {
+        if (pool->chunks[id] != NULL && pool->chunks[id]->hold_count > 0)
+            bytes += pool->chunks[id]->bytes;
+    }
+    return bytes;
+}
+
+void tn_pool_read_stats(tarn_pool *pool, tarn_pool_stats *stats)
+{
+    const struct tn_pool_counters *counters = &pool->counters;
+
+    tn_lock_acquire(&pool->lock);
+    *stats = (tarn_pool_stats){
+        .size = sizeof *stats,
+        .mapped_bytes = counters->mapped_bytes,
+        .mapped_peak_bytes = counters->mapped_peak_bytes,
+        .live_bytes = counters->live_bytes,
+        .live_peak_bytes = counters->live_peak_bytes,
+        .requested_bytes = counters->requested_bytes,
+        .pending_bytes = counters->pending_bytes,
+        .captured_bytes = captured_bytes(pool),
+        .live_count = counters->live_count,
+        .pending_count = counters->pending_count,
+        .alloc_count = counters->alloc_count,
+        .free_count = counters->free_count,
+        .segment_count = pool->segment_count,
+        .chunk_count = pool->chunk_count,
+        .arena_count = pool->arena_count,
+        .capture_count = pool->open_hold_count,
+        .graph_count = pool->graph_count,
+        .checkpoint_count = pool->checkpoint_count,
+        .map_count = counters->map_count,
+        .unmap_count = counters->unmap_count,
+    };
+    tn_lock_release(&pool->lock);
+}
+
+void tn_device_read_stats(tarn_device *device, tarn_device_stats *stats)
+{
+    *stats = (tarn_device_stats){
+        .size = sizeof *stats,
+        .reserved_bytes = atomic_load(&device->regions.reserved_bytes),
+        .mapped_bytes = atomic_load(&device->mapped_bytes),
+        .mapped_peak_bytes = atomic_load(&device->mapped_peak_bytes),
+        .route_count = atomic_load(&device->routes.open_count),
+        .idle_waits = atomic_load(&device->gpu.idle_waits),
+    };
+    tn_lock_acquire(&device->lock);
+    for (tarn_pool *pool = device->pools; pool != NULL; pool = pool->next) {
+        tn_lock_acquire(&pool->lock);
+        stats->live_bytes += pool->counters.live_bytes;
+        stats->requested_bytes += pool->counters.requested_bytes;
+        stats->pool_count += 1;
+        tn_lock_release(&pool->lock);
+    }
+    tn_lock_release(&device->lock);
+}
+
+static tarn_extent_state extent_state(const struct tn_block *block)
+{
+    switch (block->state) {
+    case TN_BLOCK_LIVE:
+        return TARN_EXTENT_LIVE;
+    case TN_BLOCK_PENDING:
+        return TARN_EXTENT_PENDING;
+    case TN_BLOCK_DISCARDED:
+        return TARN_EXTENT_DISCARDED;
+    case TN_BLOCK_UNMAPPED:
+        return TARN_EXTENT_UNMAPPED;
+    case TN_BLOCK_FREE:
+        break;
+    }
+    return TARN_EXTENT_FREE;
+}
+
+static size_t count_blocks(const tarn_pool *pool)
+{
+    size_t count = 0;
+
+    for (const struct tn_segment *segment = pool->segments; segment != NULL;
+         segment = segment->next) {
+        for (const struct tn_block *block = segment->first_block; block != NULL;
+             block = block->next)
+            count += 1;
+    }
+    return count;
+}
+
+static void write_extents(const tarn_pool *pool, tarn_extent *extents)
+{
+    for (const struct tn_segment *segment = pool->segments; segment != NULL;
+         segment = segment->next) {
+        for (const struct tn_block *block = segment->first_block; block != NULL;
+             block = block->next) {
+            *extents = (tarn_extent){
+                .address = (void *)(uintptr_t)tn_block_address(block),
+                .bytes = block->bytes,
+                .segment_index = segment->index,
+                .state = extent_state(block),
+                .sequence = block->state == TN_BLOCK_LIVE ? block->sequence : 0,
+            };
+            extents += 1;
+        }
+    }
+}
+
+tarn_status tn_pool_read_layout(tarn_pool *pool, tarn_layout **layout)
+{
+    tarn_layout *made;
+    tarn_extent *extents;
+    size_t count;
+
+    tn_lock_acquire(&pool->lock);
+    count = count_blocks(pool);
+    made = tn_host_alloc(1, sizeof *made + count * sizeof *extents);
+    if (made != NULL) {
+        extents = (tarn_extent *)(void *)(made + 1);
+        made->extent_count = count;
+        made->segment_count = pool->segment_count;
+        made->extents = extents;
+        write_extents(pool, extents);
+    }
+    tn_lock_release(&pool->lock);
+    if (made == NULL)
+        return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a layout of %zu extents", count);
+    *layout = made;
+    return TARN_OK;
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+/* core.h -- what every part of the simulated driver shares: the lock, the settings, the calling
+ * thread, and the way in and out of a driver call.
+ *
+ * Every exported function is generated (entry.c) and has one shape: tn_sim_enter counts the call,
+ * applies the fault plan and the rules that hold for all calls, and takes the lock; the function's
+ * body, tn_sim_<name>, runs with the lock held; tn_sim_leave gives it back.
+ *
+ * Lock ranks. There is one lock, tn_sim.lock.
+ *   protects     everything in this folder, unless a field says otherwise
+ *   allowed      memory allocation and system calls on the simulator's own memory
+ *   not allowed  running kernels, host functions or destructors, and copying or setting device
+ *                memory: all of them run on the simulator's threads with the lock given up
+ * A call that must wait does so on tn_sim.changed, which gives the lock up. After such a wait
+ * everything that was looked up before it must be looked up again, or be referenced.
+ *
+ * Invariants
+ *   S1  a handle value is never given out twice, of whatever kind
+ *   S2  the ledger equals what the registry and the space hold
+ *   S3  no lock is held while foreign code runs */
+#ifndef TARN_SIM_CORE_H
+#define TARN_SIM_CORE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "abi/cuda.h"
+#include "abi/functions.h"
+#include "tarn/sim.h"
+
+#define TN_SIM_MIB ((size_t)1 << 20)
+#define TN_SIM_GRANULE (2 * TN_SIM_MIB) /* granularity of reservations and physical memory */
+#define TN_SIM_DRIVER_VERSION 13000
+#define TN_SIM_MAX_DEVICES 16
+#define TN_SIM_STACK_DEPTH 128 /* contexts that one thread may have pushed */
+
+struct tn_sim_context;
+struct tn_sim_stream;
+
+/* One number for each function, to index tables of functions with. */
+enum tn_sim_function {
+#define TN_SIM_FUNCTION_NUMBER(name, symbol, version, parameters, names) TN_SIM_FN_##name,
+    TN_CUDA_SIMULATED_FUNCTIONS(TN_SIM_FUNCTION_NUMBER)
+#undef TN_SIM_FUNCTION_NUMBER
+        TN_SIM_FUNCTION_COUNT
+};
+
+/* The bodies of the driver's functions. Each is called with the lock held and returns with it. */
+#define TN_SIM_BODY(name, symbol, version, parameters, names) tn_cu_result tn_sim_##name parameters;
+TN_CUDA_SIMULATED_FUNCTIONS(TN_SIM_BODY)
+#undef TN_SIM_BODY
+
+/* The whole driver. Guarded by its own lock, settings excepted. */
+struct tn_sim_state {
+    pthread_mutex_t lock;
+    pthread_cond_t changed; /* work finished, or was released, or a destructor ran */
+    bool strict;            /* setting; immutable once read */
+    int device_count;       /* setting; immutable once read */
+    size_t memory_bytes;    /* of each device; setting; immutable once read */
+    bool initialised;       /* cuInit has succeeded */
+    bool stopping;          /* the process exits: the driver is gone */
+    unsigned int held;      /* depth of tarn_sim_hold_work */
+    unsigned int threads;   /* threads of the simulator's own that are alive */
+    tarn_sim_ledger ledger; /* all but context_stack_entries, which is the thread's */
+};
+extern struct tn_sim_state tn_sim;
+
+/* What the driver remembers of a thread. Touched by that thread only. */
+struct tn_sim_thread {
+    uint64_t serial;         /* names the thread for good; 0 until first asked for */
+    tn_cu_capture_mode mode; /* its capture mode */
+    bool in_callback;        /* it runs a host function or a destructor */
+    bool is_reaper;          /* it is the thread that runs destructors */
+    size_t depth;            /* entries of stack */
+    struct tn_sim_context *stack[TN_SIM_STACK_DEPTH];
+    struct tn_sim_stream *own_streams[TN_SIM_MAX_DEVICES]; /* its per-thread default streams */
+};
+
+/* The calling thread. */
+struct tn_sim_thread *tn_sim_self(void);
+
+/* Begins a call. Returns true with the lock held; or false, without it, when the call is to return
+ * *result and do nothing. */
+bool tn_sim_enter(enum tn_sim_function function, tn_cu_result *result);
+
+/* Ends a call that tn_sim_enter began. */
+void tn_sim_leave(void);
+
+/* The same for control functions, which no rule stops. Returns false in the child of a fork, where
+ * nothing may be touched. */
+bool tn_sim_enter_control(void);
+
+/* Starts a detached thread of the simulator, with the lock held. Returns false when there is none
+ * to be had. The thread ends by calling tn_sim_thread_ends with the lock held. */
+bool tn_sim_thread_start(void *(*body)(void *), void *argument);
+void tn_sim_thread_ends(void);
+
+/* Waits for the next change, giving the lock up meanwhile. Returns false when the process exits,
+ * in which case nothing will change any more. */
+bool tn_sim_wait(void);
+
+/* The name of a function, a constant. */
+const char *tn_sim_function_name(enum tn_sim_function function);
+
+/* Asks whether wrong programs get errors that the real driver does not give. */
+static inline bool tn_sim_strict(void)
+{
+    return tn_sim.strict;
+}
+
+#endif

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+/* space.h -- the books of the address space: what lies where, and who may touch it.
+ *
+ * Four kinds of ranges are kept, each in an index ordered by address: reservations, mappings
+ * inside them, linear allocations and page-locked host memory.
+ *
+ * Invariants
+ *   A1  ranges of one index do not overlap
+ *   A2  every mapping lies in reservations that leave no gap under it
+ *   A3  the protection of a mapping's pages is the greatest right that any device has there
+ *
+ * Locking: the lock of core.h. */
+#ifndef TARN_SIM_SPACE_H
+#define TARN_SIM_SPACE_H
+
+#include "sim/context.h"
+
+/* The first member of everything that has addresses. */
+struct tn_sim_span {
+    uintptr_t start;
+    size_t bytes; /* never 0 */
+};
+
+/* Spans ordered by address. */
+struct tn_sim_index {
+    struct tn_sim_span **items;
+    size_t count;
+    size_t capacity;
+};
+
+/* Physical memory: what cuMemCreate makes. */
+struct tn_sim_physical {
+    struct tn_sim_object object;
+    struct tn_sim_extent *extent;
+    int device;
+    bool released;     /* the program has given its reference up */
+    uint64_t mappings; /* the memory goes when released and not mapped */
+    uint64_t block_id; /* names the physical memory in pointer queries */
+};
+
+struct tn_sim_mapping {
+    struct tn_sim_span span;
+    struct tn_sim_physical *physical;
+    uint64_t buffer_id;                       /* names the mapping in pointer queries */
+    unsigned char access[TN_SIM_MAX_DEVICES]; /* TN_CU_MEM_ACCESS_*, for each device */
+    int protection;                           /* of its pages now: PROT_* */
+};
+
+/* cuMemAlloc memory; span.bytes is what was asked for. */
+struct tn_sim_linear {
+    struct tn_sim_span span;
+    struct tn_sim_extent *extent;
+    struct tn_sim_context *context;
+    uint64_t buffer_id;
+    uint64_t block_id;
+};
+
+/* cuMemHostAlloc memory; span.bytes is what was asked for. */
+struct tn_sim_host {
+    struct tn_sim_span span;
+    size_t mapped_bytes;
+    struct tn_sim_context *context;
+    uint64_t buffer_id;
+};
+
+extern struct tn_sim_index tn_sim_reservations; /* of struct tn_sim_span */
+extern struct tn_sim_index tn_sim_mappings;     /* of struct tn_sim_mapping */
+extern struct tn_sim_index tn_sim_linears;      /* of struct tn_sim_linear */
+extern struct tn_sim_index tn_sim_hosts;        /* of struct tn_sim_host */
+
+/* The span that contains an address, or NULL. */
+void *tn_sim_index_find(const struct tn_sim_index *index, uintptr_t address);
+
+/* The position of the first span that ends after an address; index->count when there is none. */
+size_t tn_sim_index_after(const struct tn_sim_index *index, uintptr_t address);
+
+/* The first span that shares a byte with a range, or NULL. */
+void *tn_sim_index_overlap(const struct tn_sim_index *index, uintptr_t start, size_t bytes);
+
+/* Adds a span that overlaps none. Returns false when memory ran out. */
+bool tn_sim_index_add(struct tn_sim_index *index, struct tn_sim_span *span);
+
+/* Takes a span out that is in. */
+void tn_sim_index_remove(struct tn_sim_index *index, const struct tn_sim_span *span);
+
+/* A number for a new mapping or block, never given twice. */
+uint64_t tn_sim_space_next_id(void);
+
+/* Asks whether a device may read, or also write, every byte of a range by an address of device
+ * or page-locked memory. */
+bool tn_sim_space_allows(uintptr_t address, size_t bytes, int device, bool write);
+
+/* Asks whether an address belongs to the driver: reserved, linear or page-locked. */
+bool tn_sim_space_knows(uintptr_t address);
+
+/* Gets addresses from the system, a multiple of alignment, without memory or rights; near hint
+ * when that is not 0 and the system likes it. Returns 0 when there are none. */
+uintptr_t tn_sim_space_obtain(size_t bytes, size_t alignment, uintptr_t hint);
+
+/* Gives addresses back to the system. */
+void tn_sim_space_return(uintptr_t start, size_t bytes);
+
+/* Lays an extent of a store over addresses that were obtained. Returns false when the system
+ * refuses, in which case nothing has changed. */
+bool tn_sim_space_lay(uintptr_t start, const struct tn_sim_store *store,
+                      const struct tn_sim_extent *extent, int protection);
+
+/* Takes memory and rights from addresses that stay obtained. */
+void tn_sim_space_clear(uintptr_t start, size_t bytes);
+
+#endif

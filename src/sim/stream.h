@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+/* stream.h -- streams: ordered queues of device work, and waiting for them.
+ *
+ * Each stream that was ever given work has a worker thread, which does it in order. A ticket, taken
+ * from one counter, numbers each piece of work; the tickets of a stream rise, so a point in its
+ * order is a ticket, and is reached when the stream has finished it. Work may wait for points of
+ * other streams.
+ *
+ * Invariants
+ *   Q1  finished <= queued; the stream is idle when they are equal
+ *   Q2  work enters the legacy stream behind all unfinished work of the blocking streams of its
+ *       context, and enters a blocking stream behind all unfinished work of the legacy stream
+ *   Q3  a stream lives while its owner, its worker or a point refers to it
+ *   Q4  a stream takes part in a capture, has a frontier, or neither
+ *
+ * Locking: the lock of core.h. */
+#ifndef TARN_SIM_STREAM_H
+#define TARN_SIM_STREAM_H
+
+#include "sim/context.h"
+#include "sim/graph.h"
+
+struct tn_sim_capture;
+struct tn_sim_exec;
+struct tn_sim_op;
+struct tn_sim_work;
+
+struct tn_sim_stream {
+    struct tn_sim_object object; /* without a handle for the default streams */
+    unsigned int references;
+    unsigned long long id; /* never given twice */
+    bool blocking;         /* ordered with the legacy stream */
+    bool legacy;           /* it is its context's legacy stream */
+    bool closed;           /* takes no more work; its worker ends when it is idle */
+    bool has_worker;
+    struct tn_sim_work *head; /* the oldest unfinished work */
+    struct tn_sim_work *tail;
+    uint64_t queued;            /* ticket of the newest work */
+    uint64_t finished;          /* ticket of the last work that is done */
+    pthread_cond_t wake;        /* its worker sleeps here while there is no work */
+    struct tn_sim_stream *next; /* in the list of all streams */
+    struct tn_sim_stream *previous;
+    struct tn_sim_capture *capture;  /* that it takes part in, or NULL */
+    struct tn_sim_node_set frontier; /* the nodes that its next node of the capture comes after */
+    tn_cu_graphnode *shown_nodes;    /* arrays lent by cuStreamGetCaptureInfo */
+    tn_cu_edge_data *shown_edges;
+};
+
+/* A moment in a stream's order, with a reference to the stream; or none, when stream is NULL. */
+struct tn_sim_point {
+    struct tn_sim_stream *stream;
+    uint64_t ticket;
+};
+
+/* The stream of a handle, special ones included. Returns INVALID_HANDLE, INVALID_CONTEXT when a
+ * default stream is named without a current context, or what its context's health is. */
+tn_cu_result tn_sim_stream_find(tn_cu_stream handle, struct tn_sim_stream **stream);
+
+/* The same for a call that gives the stream work: fails too when its capture is invalidated, or
+ * when it is the legacy stream and a blocking stream captures, which that invalidates. */
+tn_cu_result tn_sim_stream_admit(tn_cu_stream handle, struct tn_sim_stream **stream);
+
+/* Gives an admitted stream an operation: as a node when it captures, as work otherwise. Consumes
+ * the reference, also when it fails. */
+tn_cu_result tn_sim_stream_submit(struct tn_sim_stream *stream, struct tn_sim_op *op);
+
+/* Queues work: an operation, or an executable graph, or neither (a mark that waits). Takes
+ * references of its own. `after`, unless NULL, must be reached first. OUT_OF_MEMORY. */
+tn_cu_result tn_sim_queue_push(struct tn_sim_stream *stream, struct tn_sim_op *op,
+                               struct tn_sim_exec *exec, const struct tn_sim_point *after);
+
+/* Replaces *point by the stream's present moment. OUT_OF_MEMORY. */
+tn_cu_result tn_sim_queue_mark(struct tn_sim_stream *stream, struct tn_sim_point *point);
+
+/* Asks whether all that a wait for the stream would wait for is done. */
+bool tn_sim_queue_idle(const struct tn_sim_stream *stream);
+
+/* Makes *point none. */
+void tn_sim_point_clear(struct tn_sim_point *point);
+
+bool tn_sim_point_reached(const struct tn_sim_point *point);
+
+/* Waits until a point is reached, giving up the lock. */
+void tn_sim_point_wait(const struct tn_sim_point *point);
+
+/* Waits for all work queued so far on all streams of a context, giving up the lock. */
+void tn_sim_streams_wait_all(const struct tn_sim_context *context);
+
+/* Closes every stream of a context that is being destroyed. */
+void tn_sim_streams_close_all(struct tn_sim_context *context);
+
+/* Wakes every worker, at the end of the process. */
+void tn_sim_streams_wake_all(void);
+
+/* The list of all streams, closed ones that are still referenced included. */
+extern struct tn_sim_stream *tn_sim_all_streams;
+
+/* Gives up one reference. */
+void tn_sim_stream_release(struct tn_sim_stream *stream);
+
+#endif

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+/* user_object.c -- counts references and runs destructors.
+ *
+ * How it works. An object whose last reference has gone loses its handle and joins a queue, in
+ * order; the reaper thread runs the destructors one by one, marked as a callback, so that cuMem*
+ * calls from there are refused as the driver refuses them. The thread is started by the first
+ * object that is created, so that a lack of threads is an error there and not a destructor that
+ * never runs.
+ *
+ * Trade-offs. The program's references and those of graphs are counted apart, to catch in strict
+ * mode who gives up more than it has; the driver only has the sum. A graph's references go with
+ * the graph only: cuGraphReleaseUserObject is not simulated. */
+#include "sim/user_object.h"
+
+#include <stdlib.h>
+
+#include "sim/graph.h"
+
+static pthread_cond_t reaper_wake = PTHREAD_COND_INITIALIZER;
+static bool reaper_started;
+static bool reaper_busy;
+static struct tn_sim_user_object *first_due;
+static struct tn_sim_user_object *last_due;
+
+static void *reaper(void *argument)
+{
+    (void)argument;
+    pthread_mutex_lock(&tn_sim.lock);
+    struct tn_sim_thread *self = tn_sim_self();
+    self->is_reaper = true;
+    self->in_callback = true;
+    while (!tn_sim.stopping) {
+        struct tn_sim_user_object *object = first_due;
+        if (object == NULL) {
+            pthread_cond_wait(&reaper_wake, &tn_sim.lock);
+            continue;
+        }
+        first_due = object->next_due;
+        reaper_busy = true;
+        tn_sim_leave();
+        object->destroy(object->user);
+        free(object);
+        pthread_mutex_lock(&tn_sim.lock);
+        reaper_busy = false;
+        tn_sim.ledger.user_objects--;
+        pthread_cond_broadcast(&tn_sim.changed);
+    }
+    tn_sim_thread_ends();
+    pthread_mutex_unlock(&tn_sim.lock);
+    return NULL;
+}
+
+void tn_sim_reaper_drain(void)
+{
+    while ((first_due != NULL || reaper_busy) && tn_sim_wait())
+        continue;
+}
+
+void tn_sim_reaper_wake(void)
+{
+    pthread_cond_signal(&reaper_wake);
+}
+
+/* Ends an object that nothing refers to any more. */
+static void let_go(struct tn_sim_user_object *object)
+{
+    if (object->own_references > 0 || object->held_references > 0)
+        return;
+    tn_sim_unregister(&object->object);
+    object->next_due = NULL;
+    if (first_due == NULL)
+        first_due = object;
+    else
+        last_due->next_due = object;
+    last_due = object;
+    pthread_cond_signal(&reaper_wake);
+}
+
+static struct tn_sim_holding *find_holding(const struct tn_sim_holdings *holdings,
+                                           const struct tn_sim_user_object *object)
+{
+    for (size_t i = 0; i < holdings->count; i++) {
+        if (holdings->items[i].object == object)
+            return &holdings->items[i];
+    }
+    return NULL;
+}
+
+/* Notes count more references to an object, which the caller has counted or will count. */
+static bool hold(struct tn_sim_holdings *holdings, struct tn_sim_user_object *object,
+                 uint64_t count)
+{
+    struct tn_sim_holding *holding = find_holding(holdings, object);
+    if (holding != NULL) {
+        holding->count += count;
+        return true;
+    }
+    if (holdings->count == holdings->capacity) {
+        size_t capacity = holdings->capacity == 0 ? 2 : holdings->capacity * 2;
+        struct tn_sim_holding *items = realloc(holdings->items, capacity * sizeof *items);
+        if (items == NULL)
+            return false;
+        holdings->items = items;
+        holdings->capacity = capacity;
+    }
+    holdings->items[holdings->count++] = (struct tn_sim_holding){.object = object, .count = count};
+    return true;
+}
+
+bool tn_sim_holdings_copy(struct tn_sim_holdings *holdings, const struct tn_sim_holdings *other)
+{
+    *holdings = (struct tn_sim_holdings){0};
+    if (other->count == 0)
+        return true;
+    holdings->items = calloc(other->count, sizeof *holdings->items);
+    if (holdings->items == NULL)
+        return false;
+    holdings->capacity = other->count;
+    for (size_t i = 0; i < other->count; i++) {
+        other->items[i].object->held_references += other->items[i].count;
+        holdings->items[holdings->count++] = other->items[i];
+    }
+    return true;
+}
+
+void tn_sim_holdings_fini(struct tn_sim_holdings *holdings)
+{
+    for (size_t i = 0; i < holdings->count; i++) {
+        struct tn_sim_user_object *object = holdings->items[i].object;
+        object->held_references -= holdings->items[i].count;
+        let_go(object);
+    }
+    free(holdings->items);
+    *holdings = (struct tn_sim_holdings){0};
+}
+
+tn_cu_result tn_sim_cuUserObjectCreate(tn_cu_userobject *handle, void *user, tn_cu_hostfn destroy,
+                                       unsigned int references, unsigned int flags)
+{
+    if (handle == NULL || destroy == NULL || references == 0 ||
+        flags != TN_CU_USER_OBJECT_NO_DESTRUCTOR_SYNC)
+        return TN_CUDA_ERROR_INVALID_VALUE;
+    if (!reaper_started) {
+        if (!tn_sim_thread_start(reaper, NULL))
+            return TN_CUDA_ERROR_OUT_OF_MEMORY;
+        reaper_started = true;
+    }
+    struct tn_sim_user_object *object = calloc(1, sizeof *object);
+    if (object == NULL || !tn_sim_register(&object->object, TN_SIM_KIND_USER_OBJECT, NULL)) {
+        free(object);
+        return TN_CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    object->user = user;
+    object->destroy = destroy;
+    object->own_references = references;
+    tn_sim.ledger.user_objects++;
+    *handle = (tn_cu_userobject)object->object.handle;
+    return TN_CUDA_SUCCESS;
+}
+
+static struct tn_sim_user_object *find(tn_cu_userobject handle)
+{
+    return tn_sim_find(TN_SIM_KIND_USER_OBJECT, (uintptr_t)handle);
+}
+
+tn_cu_result tn_sim_cuUserObjectRetain(tn_cu_userobject handle, unsigned int count)
+{
+    struct tn_sim_user_object *object = find(handle);
+    if (object == NULL || count == 0)
+        return TN_CUDA_ERROR_INVALID_VALUE;
+    object->own_references += count;
+    return TN_CUDA_SUCCESS;
+}
+
+tn_cu_result tn_sim_cuUserObjectRelease(tn_cu_userobject handle, unsigned int count)
+{
+    struct tn_sim_user_object *object = find(handle);
+    if (object == NULL || count == 0)
+        return TN_CUDA_ERROR_INVALID_VALUE;
+    uint64_t given = count;
+    if (given > object->own_references) {
+        if (tn_sim_strict())
+            return TN_CUDA_ERROR_INVALID_VALUE;
+        given = object->own_references;
+    }
+    object->own_references -= given;
+    let_go(object);
+    return TN_CUDA_SUCCESS;
+}
+
+tn_cu_result tn_sim_cuGraphRetainUserObject(tn_cu_graph graph_handle, tn_cu_userobject handle,
+                                            unsigned int count, unsigned int flags)
+{
+    struct tn_sim_graph *graph;
+    struct tn_sim_user_object *object = find(handle);
+    tn_cu_result result = tn_sim_graph_find(graph_handle, &graph);
+    if (result != TN_CUDA_SUCCESS)
+        return result;
+    bool move = flags == TN_CU_GRAPH_USER_OBJECT_MOVE;
+    if (object == NULL || count == 0 || flags > TN_CU_GRAPH_USER_OBJECT_MOVE ||
+        (move && object->own_references < count))
+        return TN_CUDA_ERROR_INVALID_VALUE;
+    if (!hold(&graph->holdings, object, count))
+        return TN_CUDA_ERROR_OUT_OF_MEMORY;
+    object->held_references += count;
+    if (move)
+        object->own_references -= count;
+    return TN_CUDA_SUCCESS;
+}

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Reserving: the hints are 0x200000000000 + k * 4 TiB for k = 0 to 11, a range that programs,
+ * libraries and sanitizers leave alone and that the driver honours exactly. The first hint granted
+ * exactly wins; else the last range granted anywhere; else half the size is asked for, down to
+ * 1 GiB (virtual GPUs, address limits, ThreadSanitizer).
+ *
+ * Slots are found first-fit from the lowest address, so that the same calls give the same layout.
+ *
+ * Trade-offs: a scan of up to 131,072 bits to find a run. Segments double in size, so it is rare. */
+#include "vmm/region.h"
+
+#include <stddef.h>
+
+#include "base/checked.h"
+#include "base/contract.h"
+#include "base/error.h"
+#include "base/host.h"
+#include "vmm/address_table.h"
+
+static const uint64_t first_hint = 0x200000000000;
+static const uint64_t hint_step = 4 * TN_TIB;
+static const uint64_t smallest_region = TN_GIB;
+
+enum { HINT_COUNT = 12, BITS = 64 };
+
+static bool is_taken(const struct tn_region *region, uint64_t slot)
+{
+    return (region->taken[slot / BITS] >> (slot % BITS) & 1) != 0;
+}
+
+static void mark(struct tn_region *region, uint64_t slot, uint64_t count, bool taken)
+{
+    for (uint64_t i = slot; i < slot + count; i++) {
+        uint64_t bit = (uint64_t)1 << (i % BITS);
+
+        TN_ASSERT(is_taken(region, i) != taken); /* V2 */
+        region->taken[i / BITS] ^= bit;
+    }
+    region->free_count += taken ? -count : count;
+}
+
+/* The lowest run of count free slots, or slot_count when there is none. */
+static uint64_t find_run(const struct tn_region *region, uint64_t count)
+{
+    uint64_t run = 0;
+
+    if (count > region->free_count)
+        return region->slot_count;
+    for (uint64_t i = 0; i < region->slot_count; i++) {
+        if (run == 0 && i % BITS == 0 && region->taken[i / BITS] == UINT64_MAX) {
+            i += BITS - 1;
+            continue;
+        }
+        run = is_taken(region, i) ? 0 : run + 1;
+        if (run == count)
+            return i + 1 - count;
+    }
+    return region->slot_count;
+}
+
+/* One size: at a hint if any is honoured, else wherever the driver puts it. */
+static tarn_status reserve_exactly(struct tn_gpu *gpu, uint64_t bytes, uint64_t *base)
+{
+    tarn_status status = TARN_ERR_ADDRESS_SPACE;
+    uint64_t granted = 0;
+
+    for (uint64_t k = 0; k < HINT_COUNT; k++) {
+        uint64_t hint = first_hint + k * hint_step;
+
+        status = tn_gpu_reserve_addresses(gpu, bytes, TN_SLOT_BYTES, hint, &granted);
+        if (status != TARN_OK)
+            return status;
+        if (granted == hint || k + 1 == HINT_COUNT)
+            break;
+        tn_gpu_free_addresses(gpu, granted, bytes);
+    }
+    *base = granted;
+    return status;
+}
+
+static tarn_status reserve_range(struct tn_gpu *gpu, uint64_t *bytes, uint64_t at_least,
+                                 uint64_t *base)
+{
+    tarn_status status = reserve_exactly(gpu, *bytes, base);
+
+    while (status == TARN_ERR_ADDRESS_SPACE && *bytes / 2 >= tn_max(smallest_region, at_least)) {
+        *bytes /= 2;
+        status = reserve_exactly(gpu, *bytes, base);
+    }
+    return status;
+}
+
+static tarn_status add_region(struct tn_regions *regions, uint64_t at_least)
+{
+    struct tn_region *region = tn_host_alloc(1, sizeof *region);
+    struct tn_region **link = &regions->first;
+    uint64_t bytes = regions->region_bytes;
+    tarn_status status;
+
+    if (region == NULL)
+        return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a region");
+    while (bytes < at_least)
+        bytes *= 2;
+    status = reserve_range(regions->gpu, &bytes, at_least, &region->base);
+    if (status != TARN_OK)
+        goto free_region;
+    region->bytes = bytes;
+    region->slot_count = bytes / TN_SLOT_BYTES;
+    region->free_count = region->slot_count;
+    region->taken = tn_host_alloc((region->slot_count + BITS - 1) / BITS, sizeof(uint64_t));
+    if (region->taken == NULL) {
+        status = tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a region");
+        goto free_addresses;
+    }
+    while (*link != NULL)
+        link = &(*link)->next;
+    *link = region;
+    atomic_fetch_add(&regions->reserved_bytes, bytes);
+    return TARN_OK;
+
+free_addresses:
+    tn_gpu_free_addresses(regions->gpu, region->base, bytes);
+free_region:
+    tn_host_free(region);
+    return status;
+}
+
+tarn_status tn_regions_init(struct tn_regions *regions, struct tn_gpu *gpu, uint64_t region_bytes)
+{
+    tarn_status status;
+
+    TN_ASSERT(tn_is_power_of_two(region_bytes) && region_bytes >= smallest_region);
+    regions->gpu = gpu;
+    regions->first = NULL;
+    regions->region_bytes = region_bytes;
+    atomic_store(&regions->reserved_bytes, 0);
+    tn_lock_init(&regions->lock, TN_RANK_REGION);
+    status = add_region(regions, TN_SLOT_BYTES);
+    if (status != TARN_OK)
+        tn_lock_fini(&regions->lock);
+    return status;
+}
+
+void tn_regions_fini(struct tn_regions *regions)
+{
+    struct tn_region *region = regions->first;
+
+    while (region != NULL) {
+        struct tn_region *next = region->next;
+
+        TN_ASSERT(region->free_count == region->slot_count); /* V3 */
+        tn_gpu_free_addresses(regions->gpu, region->base, region->bytes);
+        tn_host_free(region->taken);
+        tn_host_free(region);
+        region = next;
+    }
+    regions->first = NULL;
+    tn_lock_fini(&regions->lock);
+}
+
+tarn_status tn_regions_take(struct tn_regions *regions, uint64_t slot_count, uint64_t *base)
+{
+    tarn_status status = TARN_OK;
+    bool added = false;
+
+    TN_ASSERT(slot_count > 0);
+    tn_lock_acquire(&regions->lock);
+    for (struct tn_region *region = regions->first; status == TARN_OK;) {
+        uint64_t slot = region != NULL ? find_run(region, slot_count) : 0;
+
+        if (region != NULL && slot < region->slot_count) {
+            mark(region, slot, slot_count, true);
+            *base = region->base + slot * TN_SLOT_BYTES;
+            break;
+        }
+        if (region != NULL && region->next != NULL) {
+            region = region->next;
+        } else {
+            TN_ASSERT(!added); /* a new region has room for what it was made for */
+            added = true;
+            status = add_region(regions, slot_count * TN_SLOT_BYTES);
+            region = regions->first;
+        }
+    }
+    tn_lock_release(&regions->lock);
+    return status;
+}
+
+void tn_regions_give(struct tn_regions *regions, uint64_t base, uint64_t slot_count)
+{
+    struct tn_region *region;
+
+    tn_lock_acquire(&regions->lock);
+    region = regions->first;
+    while (base < region->base || base >= region->base + region->bytes)
+        region = region->next;
+    mark(region, (base - region->base) / TN_SLOT_BYTES, slot_count, false);
+    tn_lock_release(&regions->lock);
+}

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+/* region.h -- reserved addresses, handed out in slots.
+ *
+ *   V2  a slot is taken by exactly one segment, or free
+ *   V3  slot_count - free_count is the number of set bits in taken
+ *
+ * A device reserves regions of 4 TiB (or what options and driver allow) at fixed addresses, so that
+ * another process can put a pool back at the same place, and cuts them into slots of 32 MiB.
+ *
+ * Locking: every function takes the REGION lock of its struct tn_regions. */
+#ifndef TARN_VMM_REGION_H
+#define TARN_VMM_REGION_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "base/lock.h"
+#include "driver/gpu.h"
+
+struct tn_region {
+    struct tn_region *next; /* guarded by the REGION lock */
+    uint64_t base;          /* immutable, a multiple of the slot */
+    uint64_t bytes;         /* immutable, a power of two */
+    uint64_t slot_count;    /* immutable */
+    uint64_t free_count;    /* guarded by the REGION lock */
+    uint64_t *taken;        /* a bit a slot; guarded by the REGION lock */
+};
+
+struct tn_regions {
+    struct tn_gpu *gpu;                  /* immutable */
+    struct tn_lock lock;                 /* rank REGION */
+    struct tn_region *first;             /* guarded by lock; in order of reservation */
+    uint64_t region_bytes;               /* asked for at a time; immutable */
+    atomic_uint_fast64_t reserved_bytes; /* in all regions */
+};
+
+/* Reserves the first region.
+ *   ADDRESS_SPACE: not even 1 GiB was granted; HOST_MEMORY, DEVICE_LOST, DRIVER */
+TARN_MUST_CHECK tarn_status tn_regions_init(struct tn_regions *regions, struct tn_gpu *gpu,
+                                            uint64_t region_bytes);
+void tn_regions_fini(struct tn_regions *regions); /* every slot is free */
+
+/* Takes the lowest run of free slots, of a new region when none has one.
+ *   ADDRESS_SPACE, HOST_MEMORY, DEVICE_LOST, DRIVER */
+TARN_MUST_CHECK tarn_status tn_regions_take(struct tn_regions *regions, uint64_t slot_count,
+                                            uint64_t *base);
+void tn_regions_give(struct tn_regions *regions, uint64_t base, uint64_t slot_count);
+
+#endif

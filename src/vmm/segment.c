@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Segments and the chunks in them.
+ *
+ * Trade-offs: eight bytes of host memory for each 2 MiB of addresses, so that the chunk at an
+ * address is one load. */
+#include "vmm/segment.h"
+
+#include <stddef.h>
+
+#include "base/checked.h"
+#include "base/contract.h"
+#include "base/error.h"
+#include "base/host.h"
+
+static struct tn_records segment_records = TN_RECORDS_INIT(struct tn_segment);
+
+tarn_status tn_segment_create(struct tn_regions *regions, uint64_t bytes, void *owner,
+                              uint64_t index, struct tn_segment **segment)
+{
+    uint64_t slot_count = tn_round_up(bytes, TN_SLOT_BYTES) / TN_SLOT_BYTES;
+    struct tn_segment *made = tn_records_take(&segment_records);
+    tarn_status status;
+
+    if (made == NULL)
+        return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a segment");
+    made->pages = tn_host_alloc(slot_count * (TN_SLOT_BYTES / TN_PAGE_BYTES), sizeof *made->pages);
+    if (made->pages == NULL) {
+        status = tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a segment");
+        goto give_record;
+    }
+    status = tn_regions_take(regions, slot_count, &made->base);
+    if (status != TARN_OK)
+        goto free_pages;
+    made->regions = regions;
+    made->slot_count = slot_count;
+    made->bytes = slot_count * TN_SLOT_BYTES;
+    made->index = index;
+    atomic_store_explicit(&made->owner, owner, memory_order_release);
+    tn_address_table_set(made->base, slot_count, made);
+    *segment = made;
+    return TARN_OK;
+
+free_pages:
+    tn_host_free(made->pages);
+give_record:
+    tn_records_give(&segment_records, made);
+    return status;
+}
+
+void tn_segment_destroy(struct tn_segment *segment)
+{
+    TN_ASSERT(segment->mapped_bytes == 0);
+    tn_address_table_set(segment->base, segment->slot_count, NULL);
+    tn_regions_give(segment->regions, segment->base, segment->slot_count);
+    tn_host_free(segment->pages);
+    atomic_store_explicit(&segment->owner, NULL, memory_order_release);
+    tn_records_give(&segment_records, segment);
+}
+
+static void set_pages(struct tn_segment *segment, uint64_t offset, uint64_t bytes,
+                      struct tn_chunk *chunk)
+{
+    for (uint64_t page = offset / TN_PAGE_BYTES; page < (offset + bytes) / TN_PAGE_BYTES; page++) {
+        TN_ASSERT((segment->pages[page] == NULL) == (chunk != NULL)); /* V4 */
+        segment->pages[page] = chunk;
+    }
+}
+
+tarn_status tn_segment_map(struct tn_segment *segment, uint64_t offset, uint64_t bytes,
+                           struct tn_chunk_properties properties, struct tn_chunk *chunk)
+{
+    tarn_status status;
+
+    TN_ASSERT(tn_is_power_of_two(bytes) && bytes >= TN_PAGE_BYTES && bytes <= TN_CHUNK_BYTES_MAX);
+    TN_ASSERT(offset % TN_PAGE_BYTES == 0 && offset + bytes <= segment->bytes);
+    status = tn_gpu_map(segment->regions->gpu, segment->base + offset, bytes, properties,
+                        &chunk->handle);
+    if (status != TARN_OK)
+        return status;
+    chunk->segment = segment;
+    chunk->offset = offset;
+    chunk->bytes = bytes;
+    set_pages(segment, offset, bytes, chunk);
+    segment->mapped_bytes += bytes;
+    return TARN_OK;
+}
+
+void tn_segment_unmap(struct tn_chunk *chunk)
+{
+    struct tn_segment *segment = chunk->segment;
+
+    set_pages(segment, chunk->offset, chunk->bytes, NULL);
+    segment->mapped_bytes -= chunk->bytes;
+    tn_gpu_unmap(segment->regions->gpu, segment->base + chunk->offset, chunk->bytes,
+                 chunk->handle);
+}

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+/* segment.h -- a run of slots in which physical memory comes and goes, chunk by chunk.
+ *
+ *   V4  pages[i] is the chunk mapped over the i-th 2 MiB of the segment, NULL where none is
+ *   V5  mapped_bytes is the sum of the chunks' bytes
+ *
+ * A chunk is one physical allocation, mapped whole or not at all. Its size is a power of two from
+ * 2 MiB to 1 GiB: the driver's cost is per handle, hardly per byte, up to there.
+ *
+ * Locking: the lock of the segment's pool, except where said. Segment records are recycled, never
+ * freed, so a stale pointer from the address table can be looked at: its owner is then NULL or
+ * another pool. */
+#ifndef TARN_VMM_SEGMENT_H
+#define TARN_VMM_SEGMENT_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "vmm/address_table.h"
+#include "vmm/region.h"
+
+struct tn_block;
+struct tn_heap;
+
+#define TN_PAGE_BYTES ((uint64_t)2 << 20)      /* the driver's granularity, and smallest chunk */
+#define TN_CHUNK_BYTES_MAX ((uint64_t)1 << 30) /* beyond, one handle costs more than two */
+
+/* One physical allocation at its place. Guarded by the pool's lock. */
+struct tn_chunk {
+    struct tn_segment *segment;
+    uint64_t offset; /* in the segment, a multiple of 2 MiB */
+    uint64_t bytes;  /* a power of two */
+    tn_cu_memhandle handle;
+    /* The rest is written by the pools layer. */
+    struct tn_heap *heap;  /* the one owner: an arena's heap, or the pool's idle memory */
+    uint32_t id;           /* index in the pool's table of chunks */
+    uint32_t hold_count;   /* holds that contain it; 0: not captured */
+    uint64_t freed_stamp;  /* epoch of the last free in it; 0: never used */
+    uint64_t used_bytes;   /* in blocks that are not free */
+};
+
+struct tn_segment {
+    _Atomic(void *) owner;    /* the pool; NULL in a recycled record */
+    struct tn_segment *next;  /* of the pool, in order of index; also links recycled records */
+    struct tn_regions *regions; /* immutable while owned */
+    uint64_t base;            /* immutable while owned */
+    uint64_t slot_count;      /* immutable while owned */
+    uint64_t bytes;           /* immutable while owned */
+    uint64_t index;           /* ordinal in the pool, never used again */
+    uint64_t mapped_bytes;
+    struct tn_chunk **pages;
+    /* The rest is written by the pools layer. */
+    struct tn_block *first_block; /* blocks tile the segment in order of address */
+    struct tn_block *last_block;
+    struct tn_heap *grower;       /* the heap that maps memory here */
+    uint32_t unmapped_count;      /* blocks that are unmapped */
+    uint32_t checkpoint_count;    /* checkpoints that hold the slots */
+};
+
+/* A segment of at least that many bytes, with nothing mapped, known to the address table.
+ *   ADDRESS_SPACE, HOST_MEMORY, DEVICE_LOST, DRIVER */
+TARN_MUST_CHECK tarn_status tn_segment_create(struct tn_regions *regions, uint64_t bytes,
+                                              void *owner, uint64_t index,
+                                              struct tn_segment **segment);
+void tn_segment_destroy(struct tn_segment *segment); /* nothing is mapped */
+
+/* Fills a chunk record: maps bytes of new memory at the offset.
+ *   DEVICE_MEMORY, DEVICE_LOST, DRIVER */
+TARN_MUST_CHECK tarn_status tn_segment_map(struct tn_segment *segment, uint64_t offset,
+                                           uint64_t bytes, struct tn_chunk_properties properties,
+                                           struct tn_chunk *chunk);
+
+/* Unmaps the chunk and gives its memory back. Nothing may be using it: the call does not wait. */
+void tn_segment_unmap(struct tn_chunk *chunk);
+
+static inline struct tn_chunk *tn_segment_chunk_at(const struct tn_segment *segment,
+                                                   uint64_t offset)
+{
+    return segment->pages[offset / TN_PAGE_BYTES];
+}
+
+static inline uint64_t tn_chunk_end(const struct tn_chunk *chunk)
+{
+    return chunk->offset + chunk->bytes;
+}
+
+#endif

@@ -1,0 +1,435 @@
+// SPDX-License-Identifier: Apache-2.0
+/* test_graph.c -- graphs replayed over memory that changes under them, and what they keep alive. */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "sim_test.h"
+
+static struct kernels kernels;
+static tn_cu_stream stream;
+
+static void make_things(void)
+{
+    start_context();
+    kernels = load_kernels();
+    stream = new_stream(TN_CU_STREAM_NON_BLOCKING);
+}
+
+static uint32_t word(tn_cu_deviceptr address)
+{
+    return *(volatile uint32_t *)address;
+}
+
+static void begin(void)
+{
+    OK(cu.cuStreamBeginCapture(stream, TN_CU_CAPTURE_MODE_RELAXED));
+}
+
+static tn_cu_graph end(void)
+{
+    tn_cu_graph graph;
+    OK(cu.cuStreamEndCapture(stream, &graph));
+    return graph;
+}
+
+static tn_cu_graphexec instantiate(tn_cu_graph graph)
+{
+    tn_cu_graphexec exec;
+    OK(cu.cuGraphInstantiateWithFlags(&exec, graph, 0));
+    return exec;
+}
+
+/* A graph of a set, a kernel, a copy and a kernel: word 0 becomes 2, word 1 becomes 7. */
+static tn_cu_graph mixed_graph(tn_cu_deviceptr address)
+{
+    uint32_t five = 5;
+    tn_cu_deviceptr second = address + 4;
+    void *params[] = {&second, &five};
+    begin();
+    OK(cu.cuMemsetD32Async(address, 0, 2, stream));
+    OK(launch_fill(&kernels, stream, address, 2, 1));
+    OK(cu.cuMemcpyDtoDAsync(second, address, 4, stream));
+    OK(cu.cuLaunchKernel(kernels.add, 1, 1, 1, 1, 1, 1, 0, stream, params, NULL));
+    five = 100; /* copied at the call */
+    return end();
+}
+
+static void replay(tn_cu_graphexec exec, tn_cu_deviceptr address)
+{
+    OK(cu.cuGraphLaunch(exec, stream));
+    OK(cu.cuStreamSynchronize(stream));
+    ck_assert_uint_eq(word(address), 2);
+    ck_assert_uint_eq(word(address + 4), 7);
+}
+
+START_TEST(a_graph_runs_on_whatever_memory_lies_at_its_addresses)
+{
+    struct mapped mapped = map_new(4 * MIB);
+    tn_cu_graph graph = mixed_graph(mapped.address);
+    tn_cu_graphexec exec = instantiate(graph);
+    OK(cu.cuGraphDestroy(graph));
+    ck_assert_uint_ne(word(mapped.address), 2); /* capturing did nothing */
+    for (int i = 0; i < 50; i++) {
+        replay(exec, mapped.address);
+        OK(cu.cuMemUnmap(mapped.address, mapped.bytes));
+        OK(cu.cuMemRelease(mapped.handle));
+        mapped.handle = physical(mapped.bytes);
+        OK(cu.cuMemMap(mapped.address, mapped.bytes, 0, mapped.handle, 0));
+        OK(give_access(mapped.address, mapped.bytes, TN_CU_MEM_ACCESS_READWRITE));
+        ck_assert_uint_ne(word(mapped.address), 2);
+    }
+    OK(cu.cuMemUnmap(mapped.address, mapped.bytes));
+    for (size_t i = 0; i < 2; i++)
+        OK(cu.cuMemMap(mapped.address + i * 2 * MIB, 2 * MIB, 0, physical(2 * MIB), 0));
+    OK(give_access(mapped.address, mapped.bytes, TN_CU_MEM_ACCESS_READWRITE));
+    replay(exec, mapped.address);
+    OK(cu.cuGraphExecDestroy(exec));
+}
+END_TEST
+
+START_TEST(a_launch_that_is_queued_uses_the_memory_of_when_it_runs)
+{
+    struct mapped mapped = map_new(2 * MIB);
+    tn_cu_graphexec exec = instantiate(mixed_graph(mapped.address));
+    sim.tarn_sim_hold_work();
+    OK(cu.cuGraphLaunch(exec, stream));
+    OK(cu.cuMemUnmap(mapped.address, mapped.bytes));
+    OK(cu.cuMemMap(mapped.address, mapped.bytes, 0, physical(mapped.bytes), 0));
+    OK(give_access(mapped.address, mapped.bytes, TN_CU_MEM_ACCESS_READWRITE));
+    sim.tarn_sim_resume_work();
+    OK(cu.cuStreamSynchronize(stream));
+    ck_assert_uint_eq(word(mapped.address + 4), 7);
+}
+END_TEST
+
+START_TEST(copies_and_sets_are_checked_when_instantiated_and_kernels_are_not)
+{
+    struct mapped mapped = map_new(2 * MIB);
+    tn_cu_graphexec exec;
+    begin();
+    OK(launch_fill(&kernels, stream, mapped.address, 1, 1));
+    tn_cu_graph kernel_graph = end();
+    begin();
+    OK(cu.cuMemsetD8Async(mapped.address, 0, 4, stream));
+    tn_cu_graph set_graph = end();
+    tn_cu_graph all_graph = mixed_graph(mapped.address);
+    OK(give_access(mapped.address, mapped.bytes, TN_CU_MEM_ACCESS_NONE));
+    OK(cu.cuGraphInstantiateWithFlags(&exec, kernel_graph, 8));
+    ANSWERS(TN_CUDA_ERROR_INVALID_VALUE, cu.cuGraphInstantiateWithFlags(&exec, set_graph, 0));
+    ANSWERS(TN_CUDA_ERROR_INVALID_VALUE, cu.cuGraphInstantiateWithFlags(&exec, all_graph, 0));
+    OK(give_access(mapped.address, mapped.bytes, TN_CU_MEM_ACCESS_READWRITE));
+    OK(cu.cuGraphInstantiateWithFlags(&exec, set_graph, 0));
+    ANSWERS(TN_CUDA_ERROR_INVALID_VALUE, cu.cuGraphInstantiateWithFlags(&exec, set_graph, 64));
+    ANSWERS(TN_CUDA_ERROR_INVALID_VALUE, cu.cuGraphInstantiateWithFlags(&exec, NULL, 0));
+}
+END_TEST
+
+START_TEST(launching_over_unmapped_memory_is_found_when_it_runs)
+{
+    struct mapped mapped = map_new(2 * MIB);
+    bool set = _i == 0;
+    begin();
+    if (set)
+        OK(cu.cuMemsetD8Async(mapped.address, 0, 4, stream));
+    else
+        OK(launch_fill(&kernels, stream, mapped.address, 1, 1));
+    tn_cu_graphexec exec = instantiate(end());
+    OK(cu.cuMemUnmap(mapped.address, mapped.bytes));
+    OK(cu.cuGraphLaunch(exec, stream));
+    tn_cu_result fault = set ? TN_CUDA_ERROR_LAUNCH_FAILED : TN_CUDA_ERROR_ILLEGAL_ADDRESS;
+    ANSWERS(fault, cu.cuStreamSynchronize(stream));
+    ANSWERS(fault, cu.cuGraphLaunch(exec, stream));
+    ANSWERS(fault, cu.cuGraphExecDestroy(exec));
+    ck_assert_uint_eq(ledger().graph_execs, 0);
+}
+END_TEST
+
+static atomic_int running;
+static atomic_int overlaps;
+
+static void note_overlap(void *unused)
+{
+    (void)unused;
+    if (atomic_fetch_add(&running, 1) != 0)
+        atomic_fetch_add(&overlaps, 1);
+    for (volatile int i = 0; i < 100000; i++)
+        continue;
+    atomic_fetch_sub(&running, 1);
+}
+
+START_TEST(launches_of_one_executable_graph_never_overlap)
+{
+    tn_cu_stream other = new_stream(TN_CU_STREAM_NON_BLOCKING);
+    begin();
+    OK(cu.cuLaunchHostFunc(stream, note_overlap, NULL));
+    tn_cu_graphexec exec = instantiate(end());
+    for (int i = 0; i < 20; i++) {
+        OK(cu.cuGraphLaunch(exec, stream));
+        OK(cu.cuGraphLaunch(exec, other));
+    }
+    OK(cu.cuGraphExecDestroy(exec)); /* in flight */
+    ANSWERS(TN_CUDA_ERROR_INVALID_HANDLE, cu.cuGraphLaunch(exec, stream));
+    OK(cu.cuStreamSynchronize(stream));
+    OK(cu.cuStreamSynchronize(other));
+    ck_assert_int_eq(atomic_load(&overlaps), 0);
+}
+END_TEST
+
+START_TEST(a_captured_launch_can_be_read_back)
+{
+    struct mapped mapped = map_new(2 * MIB);
+    tn_cu_graphnode nodes[4];
+    size_t count = 4;
+    tn_cu_kernel_node_params params;
+    tn_cu_context context;
+    uint64_t address;
+    uint32_t value;
+    OK(cu.cuCtxGetCurrent(&context));
+    OK(cu.cuGraphGetNodes(mixed_graph(mapped.address), nodes, &count));
+    ck_assert_uint_eq(count, 4);
+    ANSWERS(TN_CUDA_ERROR_INVALID_VALUE, cu.cuGraphKernelNodeGetParams(nodes[0], &params));
+    OK(cu.cuGraphKernelNodeGetParams(nodes[1], &params));
+    ck_assert_ptr_eq(params.func, kernels.fill);
+    ck_assert_ptr_eq(params.ctx, context);
+    ck_assert_uint_eq(params.block_x, 32);
+    ck_assert_ptr_null(params.extra);
+    memcpy(&address, params.kernel_params[0], sizeof address);
+    memcpy(&value, params.kernel_params[1], sizeof value);
+    ck_assert_uint_eq(address, mapped.address);
+    ck_assert_uint_eq(value, 2);
+    count = 2;
+    OK(cu.cuGraphGetNodes(mixed_graph(mapped.address), nodes, &count));
+    ck_assert_uint_eq(count, 2);
+}
+END_TEST
+
+START_TEST(a_packed_launch_is_read_back_packed)
+{
+    unsigned char packed[12] = {1, 2, 3};
+    size_t bytes = sizeof packed;
+    void *extra[] = {TN_CU_LAUNCH_PARAM_BUFFER_POINTER, packed, TN_CU_LAUNCH_PARAM_BUFFER_SIZE,
+                     &bytes, TN_CU_LAUNCH_PARAM_END};
+    tn_cu_graphnode node;
+    size_t count = 1;
+    tn_cu_kernel_node_params params;
+    begin();
+    OK(cu.cuLaunchKernel(kernels.add, 1, 1, 1, 1, 1, 1, 0, stream, NULL, extra));
+    OK(cu.cuGraphGetNodes(end(), &node, &count));
+    OK(cu.cuGraphKernelNodeGetParams(node, &params));
+    ck_assert_ptr_null(params.kernel_params);
+    ck_assert_ptr_eq(params.extra[0], TN_CU_LAUNCH_PARAM_BUFFER_SIZE);
+    ck_assert_uint_eq(*(size_t *)params.extra[1], 12);
+    ck_assert_ptr_eq(params.extra[2], TN_CU_LAUNCH_PARAM_BUFFER_POINTER);
+    ck_assert_int_eq(memcmp(params.extra[3], packed, sizeof packed), 0);
+    ck_assert_ptr_null(params.extra[4]);
+}
+END_TEST
+
+static atomic_int destroyed;
+static atomic_int destroyed_on_caller;
+static pthread_t caller;
+static tn_cu_result result_in_destructor;
+
+static void destroy_object(void *user)
+{
+    tn_cu_deviceptr address;
+    ck_assert_ptr_eq(user, &destroyed);
+    if (pthread_equal(pthread_self(), caller))
+        atomic_store(&destroyed_on_caller, 1);
+    result_in_destructor = cu.cuMemAddressReserve(&address, 2 * MIB, 0, 0, 0);
+    atomic_fetch_add(&destroyed, 1);
+}
+
+/* How many destructors have run, those that are due included. */
+static int destroyed_now(void)
+{
+    (void)ledger();
+    return atomic_load(&destroyed);
+}
+
+static tn_cu_userobject new_object(void)
+{
+    tn_cu_userobject object;
+    caller = pthread_self();
+    OK(cu.cuUserObjectCreate(&object, &destroyed, destroy_object, 1,
+                             TN_CU_USER_OBJECT_NO_DESTRUCTOR_SYNC));
+    return object;
+}
+
+START_TEST(a_user_object_goes_with_the_last_of_graph_clone_exec_and_launch)
+{
+    tn_cu_graph graph;
+    tn_cu_graph clone;
+    begin();
+    OK(cu.cuStreamGetCaptureInfo(stream, &(tn_cu_capture_status){0}, NULL, &graph, NULL, NULL,
+                                 NULL));
+    tn_cu_userobject object = new_object();
+    OK(cu.cuGraphRetainUserObject(graph, object, 1, TN_CU_GRAPH_USER_OBJECT_MOVE));
+    ANSWERS(TN_CUDA_ERROR_INVALID_VALUE, cu.cuUserObjectRelease(object, 1)); /* moved away */
+    OK(cu.cuLaunchHostFunc(stream, note_overlap, NULL));
+    graph = end();
+    tn_cu_graphexec exec = instantiate(graph);
+    OK(cu.cuGraphClone(&clone, graph));
+    OK(cu.cuGraphDestroy(graph));
+    OK(cu.cuGraphDestroy(clone));
+    ck_assert_int_eq(destroyed_now(), 0);
+    sim.tarn_sim_hold_work();
+    OK(cu.cuGraphLaunch(exec, stream));
+    OK(cu.cuGraphExecDestroy(exec));
+    ck_assert_int_eq(destroyed_now(), 0);
+    sim.tarn_sim_resume_work();
+    OK(cu.cuStreamSynchronize(stream));
+    ck_assert_int_eq(destroyed_now(), 1);
+    ck_assert_int_eq(atomic_load(&destroyed_on_caller), 0);
+    ANSWERS(TN_CUDA_ERROR_NOT_PERMITTED, result_in_destructor);
+    ck_assert_uint_eq(ledger().user_objects, 0);
+    ANSWERS(TN_CUDA_ERROR_INVALID_VALUE, cu.cuUserObjectRetain(object, 1));
+}
+END_TEST
+
+START_TEST(a_user_object_goes_with_a_capture_that_ends_badly_or_is_abandoned)
+{
+    tn_cu_graph graph;
+    bool abandoned = _i == 1;
+    begin();
+    OK(cu.cuStreamGetCaptureInfo(stream, &(tn_cu_capture_status){0}, NULL, &graph, NULL, NULL,
+                                 NULL));
+    OK(cu.cuGraphRetainUserObject(graph, new_object(), 1, TN_CU_GRAPH_USER_OBJECT_MOVE));
+    if (abandoned) {
+        OK(cu.cuStreamDestroy(stream));
+    } else {
+        ANSWERS(TN_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, cu.cuCtxSynchronize());
+        ck_assert_int_eq(destroyed_now(), 0);
+        ANSWERS(TN_CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, cu.cuStreamEndCapture(stream, &graph));
+    }
+    ck_assert_int_eq(destroyed_now(), 1);
+}
+END_TEST
+
+START_TEST(references_to_user_objects_are_counted)
+{
+    tn_cu_graph graph;
+    tn_cu_userobject object;
+    ANSWERS(TN_CUDA_ERROR_INVALID_VALUE,
+            cu.cuUserObjectCreate(&object, NULL, destroy_object, 0, 1));
+    ANSWERS(TN_CUDA_ERROR_INVALID_VALUE,
+            cu.cuUserObjectCreate(&object, NULL, destroy_object, 1, 0));
+    object = new_object();
+    OK(cu.cuGraphCreate(&graph, 0));
+    OK(cu.cuUserObjectRetain(object, 2));
+    OK(cu.cuGraphRetainUserObject(graph, object, 1, 0));
+    ANSWERS(TN_CUDA_ERROR_INVALID_VALUE, cu.cuUserObjectRelease(object, 4));
+    OK(cu.cuUserObjectRelease(object, 3));
+    ck_assert_int_eq(destroyed_now(), 0);
+    OK(cu.cuGraphDestroy(graph));
+    ck_assert_int_eq(destroyed_now(), 1);
+    ANSWERS(TN_CUDA_ERROR_INVALID_HANDLE, cu.cuGraphDestroy(graph));
+    ANSWERS(TN_CUDA_ERROR_INVALID_VALUE, cu.cuGraphDestroy(NULL));
+}
+END_TEST
+
+START_TEST(everything_given_back_leaves_the_ledger_as_it_was)
+{
+    tarn_sim_ledger before = ledger();
+    struct mapped mapped = map_new(2 * MIB);
+    tn_cu_stream extra = new_stream(TN_CU_STREAM_DEFAULT);
+    tn_cu_event event = new_event();
+    tn_cu_graph graph = mixed_graph(mapped.address);
+    tn_cu_graph clone;
+    OK(cu.cuGraphClone(&clone, graph));
+    tn_cu_graphexec exec = instantiate(clone);
+    OK(cu.cuGraphLaunch(exec, extra));
+    OK(cu.cuEventRecord(event, extra));
+    tarn_sim_ledger during = ledger();
+    ck_assert_uint_eq(during.graphs, 2);
+    ck_assert_uint_eq(during.graph_execs, 1);
+    ck_assert_uint_eq(during.streams, before.streams + 1);
+    ck_assert_uint_eq(during.events, 1);
+    OK(cu.cuEventSynchronize(event));
+    OK(cu.cuGraphExecDestroy(exec));
+    OK(cu.cuGraphDestroy(clone));
+    OK(cu.cuGraphDestroy(graph));
+    OK(cu.cuEventDestroy(event));
+    OK(cu.cuStreamDestroy(extra));
+    unmap_all(mapped);
+    tarn_sim_ledger after = ledger();
+    same_ledger(&before, &after);
+}
+END_TEST
+
+/* One thread of many that use everything at once. */
+static void *use_everything(void *argument)
+{
+    tn_cu_context context = argument;
+    OK(cu.cuCtxPushCurrent(context));
+    tn_cu_stream own = new_stream(TN_CU_STREAM_NON_BLOCKING);
+    tn_cu_event event = new_event();
+    for (int i = 0; i < 50; i++) {
+        struct mapped mapped = map_new(2 * MIB);
+        tn_cu_graph graph;
+        tn_cu_graphexec exec;
+        OK(cu.cuStreamBeginCapture(own, TN_CU_CAPTURE_MODE_THREAD_LOCAL));
+        OK(cu.cuMemsetD32Async(mapped.address, (unsigned)i, 16, own));
+        OK(launch_fill(&kernels, own, mapped.address, 7, 8));
+        OK(cu.cuStreamEndCapture(own, &graph));
+        tn_cu_capture_mode mode = TN_CU_CAPTURE_MODE_RELAXED;
+        OK(cu.cuThreadExchangeStreamCaptureMode(&mode));
+        OK(cu.cuGraphInstantiateWithFlags(&exec, graph, 0));
+        OK(cu.cuGraphLaunch(exec, own));
+        OK(cu.cuGraphLaunch(exec, TN_CU_STREAM_PER_THREAD));
+        OK(cu.cuEventRecord(event, TN_CU_STREAM_PER_THREAD));
+        OK(cu.cuGraphExecDestroy(exec));
+        OK(cu.cuGraphDestroy(graph));
+        OK(cu.cuEventSynchronize(event));
+        OK(cu.cuStreamSynchronize(own));
+        ck_assert_uint_eq(word(mapped.address), 7);
+        ck_assert_uint_eq(word(mapped.address + 60), (unsigned)i);
+        unmap_all(mapped);
+        OK(cu.cuThreadExchangeStreamCaptureMode(&mode));
+    }
+    OK(cu.cuEventDestroy(event));
+    OK(cu.cuStreamDestroy(own));
+    return NULL;
+}
+
+START_TEST(many_threads_may_use_everything_at_once)
+{
+    enum { THREADS = 4 };
+    pthread_t threads[THREADS];
+    tn_cu_context context;
+    tarn_sim_ledger before = ledger();
+    OK(cu.cuCtxGetCurrent(&context));
+    for (int i = 0; i < THREADS; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, use_everything, context), 0);
+    for (int i = 0; i < THREADS; i++)
+        ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
+    tarn_sim_ledger after = ledger();
+    same_ledger(&before, &after);
+}
+END_TEST
+
+Suite *graph_suite(void)
+{
+    Suite *suite = suite_create("graph");
+    TCase *replays = tcase_create("replay");
+    tcase_add_checked_fixture(replays, make_things, NULL);
+    tcase_add_test(replays, a_graph_runs_on_whatever_memory_lies_at_its_addresses);
+    tcase_add_test(replays, a_launch_that_is_queued_uses_the_memory_of_when_it_runs);
+    tcase_add_test(replays, copies_and_sets_are_checked_when_instantiated_and_kernels_are_not);
+    tcase_add_loop_test(replays, launching_over_unmapped_memory_is_found_when_it_runs, 0, 2);
+    tcase_add_test(replays, launches_of_one_executable_graph_never_overlap);
+    tcase_add_test(replays, a_captured_launch_can_be_read_back);
+    tcase_add_test(replays, a_packed_launch_is_read_back_packed);
+    tcase_add_test(replays, many_threads_may_use_everything_at_once);
+    suite_add_tcase(suite, replays);
+    TCase *life = tcase_create("life");
+    tcase_add_checked_fixture(life, make_things, NULL);
+    tcase_add_test(life, a_user_object_goes_with_the_last_of_graph_clone_exec_and_launch);
+    tcase_add_loop_test(life, a_user_object_goes_with_a_capture_that_ends_badly_or_is_abandoned, 0,
+                        2);
+    tcase_add_test(life, references_to_user_objects_are_counted);
+    tcase_add_test(life, everything_given_back_leaves_the_ledger_as_it_was);
+    suite_add_tcase(suite, life);
+    return suite;
+}

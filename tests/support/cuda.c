@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The kernels' PTX is for the GPU, their twins for the simulator. */
+#include "support/cuda.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+struct test_driver cu;
+struct test_controls sim;
+
+static tn_cu_function fill_kernel;
+static tn_cu_function add_kernel;
+static tn_cu_function spin_kernel;
+
+static const char kernels_ptx[] =
+    ".version 7.0\n.target sm_70\n.address_size 64\n"
+    /* A grid-stride loop over count words; op is a store of value, or an addition of it. */
+    ".visible .entry tarn_test_fill(.param .u64 address, .param .u32 value, .param .u32 count)\n"
+    "{\n"
+    " .reg .pred %p; .reg .b32 %r<8>; .reg .b64 %d<4>;\n"
+    " ld.param.u64 %d1, [address]; ld.param.u32 %r1, [value]; ld.param.u32 %r2, [count];\n"
+    " cvta.to.global.u64 %d1, %d1;\n"
+    " mov.u32 %r3, %ctaid.x; mov.u32 %r4, %ntid.x; mov.u32 %r5, %tid.x;\n"
+    " mad.lo.u32 %r3, %r3, %r4, %r5; mov.u32 %r6, %nctaid.x; mul.lo.u32 %r6, %r6, %r4;\n"
+    "loop: setp.ge.u32 %p, %r3, %r2; @%p bra done;\n"
+    " mul.wide.u32 %d2, %r3, 4; add.u64 %d2, %d1, %d2; st.global.u32 [%d2], %r1;\n"
+    " add.u32 %r3, %r3, %r6; bra loop;\n"
+    "done: ret;\n"
+    "}\n"
+    ".visible .entry tarn_test_add(.param .u64 address, .param .u32 value, .param .u32 count)\n"
+    "{\n"
+    " .reg .pred %p; .reg .b32 %r<8>; .reg .b64 %d<4>;\n"
+    " ld.param.u64 %d1, [address]; ld.param.u32 %r1, [value]; ld.param.u32 %r2, [count];\n"
+    " cvta.to.global.u64 %d1, %d1;\n"
+    " mov.u32 %r3, %ctaid.x; mov.u32 %r4, %ntid.x; mov.u32 %r5, %tid.x;\n"
+    " mad.lo.u32 %r3, %r3, %r4, %r5; mov.u32 %r6, %nctaid.x; mul.lo.u32 %r6, %r6, %r4;\n"
+    "loop: setp.ge.u32 %p, %r3, %r2; @%p bra done;\n"
+    " mul.wide.u32 %d2, %r3, 4; add.u64 %d2, %d1, %d2; ld.global.u32 %r7, [%d2];\n"
+    " add.u32 %r7, %r7, %r1; st.global.u32 [%d2], %r7;\n"
+    " add.u32 %r3, %r3, %r6; bra loop;\n"
+    "done: ret;\n"
+    "}\n"
+    /* One thread that waits by the global nanosecond timer. */
+    ".visible .entry tarn_test_spin(.param .u32 milliseconds)\n"
+    "{\n"
+    " .reg .pred %p; .reg .b32 %r<2>; .reg .b64 %d<4>;\n"
+    " ld.param.u32 %r1, [milliseconds]; mul.wide.u32 %d3, %r1, 1000000;\n"
+    " mov.u64 %d1, %globaltimer;\n"
+    "loop: mov.u64 %d2, %globaltimer; sub.u64 %d2, %d2, %d1;\n"
+    " setp.lt.u64 %p, %d2, %d3; @%p bra loop;\n"
+    " ret;\n"
+    "}\n";
+
+static void fill_twin(const tarn_sim_launch *launch, void *const *params)
+{
+    uint32_t *words;
+    uint32_t value;
+    uint32_t count;
+
+    (void)launch;
+    memcpy(&words, params[0], sizeof words);
+    memcpy(&value, params[1], sizeof value);
+    memcpy(&count, params[2], sizeof count);
+    for (uint32_t i = 0; i < count; i++)
+        words[i] = value;
+}
+
+static void add_twin(const tarn_sim_launch *launch, void *const *params)
+{
+    uint32_t *words;
+    uint32_t value;
+    uint32_t count;
+
+    (void)launch;
+    memcpy(&words, params[0], sizeof words);
+    memcpy(&value, params[1], sizeof value);
+    memcpy(&count, params[2], sizeof count);
+    for (uint32_t i = 0; i < count; i++)
+        words[i] += value;
+}
+
+static void spin_twin(const tarn_sim_launch *launch, void *const *params)
+{
+    uint32_t milliseconds;
+    struct timespec pause;
+
+    (void)launch;
+    memcpy(&milliseconds, params[0], sizeof milliseconds);
+    pause.tv_sec = milliseconds / 1000;
+    pause.tv_nsec = (long)(milliseconds % 1000) * 1000000;
+    (void)nanosleep(&pause, NULL);
+}
+
+static void skip(const char *why)
+{
+    (void)fprintf(stderr, "skipped: %s\n", why);
+    _exit(77);
+}
+
+static void *open_driver(void)
+{
+    const char *wanted = getenv("TARN_DRIVER");
+    void *library;
+
+    if (wanted == NULL || strcmp(wanted, "cuda") == 0)
+        wanted = "libcuda.so.1";
+    library = dlopen(wanted, RTLD_NOW | RTLD_LOCAL);
+    if (library == NULL)
+        skip("no CUDA driver");
+    return library;
+}
+
+static void find_control(void *library, const char *name, void *field)
+{
+    void *found = dlsym(library, name);
+
+    memcpy(field, &found, sizeof found);
+}
+
+static void load_functions(void *library)
+{
+    tn_pfn_cuGetProcAddress resolve;
+    void *found = dlsym(library, "cuGetProcAddress_v2");
+
+    ck_assert_ptr_nonnull(found);
+    memcpy(&resolve, &found, sizeof found);
+#define TEST_RESOLVE(name, symbol, version, parameters, names)                                     \
+    CU_OK(resolve(#name, &found, version, TN_CU_GET_PROC_ADDRESS_LEGACY_STREAM, NULL));            \
+    ck_assert_msg(found != NULL, "%s is missing", #name);                                          \
+    memcpy(&cu.name, &found, sizeof found);
+    TN_CUDA_SIMULATED_FUNCTIONS(TEST_RESOLVE)
+#undef TEST_RESOLVE
+    find_control(library, "tarn_sim_register_kernel", &sim.register_kernel);
+    find_control(library, "tarn_sim_read_ledger", &sim.read_ledger);
+    find_control(library, "tarn_sim_plan_fault", &sim.plan_fault);
+    find_control(library, "tarn_sim_clear_fault", &sim.clear_fault);
+    find_control(library, "tarn_sim_call_count", &sim.call_count);
+    find_control(library, "tarn_sim_set_hints", &sim.set_hints);
+    find_control(library, "tarn_sim_hold_work", &sim.hold_work);
+    find_control(library, "tarn_sim_resume_work", &sim.resume_work);
+}
+
+static void load_kernels(void)
+{
+    tn_cu_module module;
+
+    if (test_is_simulated()) {
+        ck_assert_int_eq(sim.register_kernel("tarn_test_fill", fill_twin), 0);
+        ck_assert_int_eq(sim.register_kernel("tarn_test_add", add_twin), 0);
+        ck_assert_int_eq(sim.register_kernel("tarn_test_spin", spin_twin), 0);
+    }
+    CU_OK(cu.cuModuleLoadData(&module, kernels_ptx));
+    CU_OK(cu.cuModuleGetFunction(&fill_kernel, module, "tarn_test_fill"));
+    CU_OK(cu.cuModuleGetFunction(&add_kernel, module, "tarn_test_add"));
+    CU_OK(cu.cuModuleGetFunction(&spin_kernel, module, "tarn_test_spin"));
+}
+
+void test_start(void)
+{
+    tn_cu_context context;
+    tn_cu_result result;
+
+    if (fill_kernel != NULL)
+        return;
+    load_functions(open_driver());
+    result = cu.cuInit(0);
+    if (result == TN_CUDA_ERROR_NO_DEVICE)
+        skip("no CUDA device");
+    CU_OK(result);
+    CU_OK(cu.cuDevicePrimaryCtxRetain(&context, 0));
+    CU_OK(cu.cuCtxSetCurrent(context));
+    load_kernels();
+}
+
+bool test_is_simulated(void)
+{
+    return sim.read_ledger != NULL;
+}
+
+tn_cu_stream test_stream(void)
+{
+    tn_cu_stream stream = NULL;
+
+    CU_OK(cu.cuStreamCreate(&stream, TN_CU_STREAM_NON_BLOCKING));
+    return stream;
+}
+
+void test_synchronize(tn_cu_stream stream)
+{
+    CU_OK(cu.cuStreamSynchronize(stream));
+}
+
+static void launch(tn_cu_function kernel, unsigned int blocks, unsigned int threads,
+                   tn_cu_stream stream, void **params)
+{
+    CU_OK(cu.cuLaunchKernel(kernel, blocks, 1, 1, threads, 1, 1, 0, stream, params, NULL));
+}
+
+void test_fill(tn_cu_stream stream, void *address, uint32_t value, size_t count)
+{
+    uint32_t words = (uint32_t)count;
+
+    launch(fill_kernel, 64, 256, stream, (void *[]){&address, &value, &words});
+}
+
+void test_add(tn_cu_stream stream, void *address, uint32_t value, size_t count)
+{
+    uint32_t words = (uint32_t)count;
+
+    launch(add_kernel, 64, 256, stream, (void *[]){&address, &value, &words});
+}
+
+void test_spin(tn_cu_stream stream, uint32_t milliseconds)
+{
+    launch(spin_kernel, 1, 1, stream, (void *[]){&milliseconds});
+}
+
+uint32_t test_read(tn_cu_stream stream, const void *address)
+{
+    uint32_t word = 0;
+
+    CU_OK(cu.cuMemcpyDtoHAsync(&word, (tn_cu_deviceptr)(uintptr_t)address, sizeof word, stream));
+    test_synchronize(stream);
+    return word;
+}
+
+void test_expect_words(tn_cu_stream stream, const void *address, uint32_t value, size_t count)
+{
+    uint32_t *words = malloc(count * sizeof *words);
+    size_t equal = 0;
+
+    ck_assert_ptr_nonnull(words);
+    CU_OK(cu.cuMemcpyDtoHAsync(words, (tn_cu_deviceptr)(uintptr_t)address, count * sizeof *words,
+                               stream));
+    test_synchronize(stream);
+    while (equal < count && words[equal] == value)
+        equal += 1;
+    ck_assert_msg(equal == count, "word %zu is %u, expected %u", equal, words[equal], value);
+    free(words);
+}
+
+tarn_sim_ledger test_ledger(void)
+{
+    tarn_sim_ledger ledger;
+
+    memset(&ledger, 0, sizeof ledger);
+    if (test_is_simulated())
+        sim.read_ledger(&ledger);
+    return ledger;
+}
+
+void test_same_ledger(const tarn_sim_ledger *before)
+{
+    tarn_sim_ledger now = test_ledger();
+
+#define SAME(field) ck_assert_msg(now.field == before->field, #field ": %llu, before %llu",        \
+                                  (unsigned long long)now.field, (unsigned long long)before->field)
+    SAME(reservations);
+    SAME(reserved_bytes);
+    SAME(handles);
+    SAME(handle_bytes);
+    SAME(mappings);
+    SAME(mapped_bytes);
+    SAME(linear_allocations);
+    SAME(linear_bytes);
+    SAME(host_allocations);
+    SAME(streams);
+    SAME(events);
+    SAME(graphs);
+    SAME(graph_execs);
+    SAME(user_objects);
+    SAME(modules);
+    SAME(primary_retains);
+    SAME(captures);
+    SAME(context_stack_entries);
+#undef SAME
+}
+
+struct errand {
+    void (*body)(void *);
+    void *argument;
+};
+
+static void *run_errand(void *memory)
+{
+    struct errand *errand = memory;
+
+    errand->body(errand->argument);
+    return NULL;
+}
+
+void test_elsewhere(void (*body)(void *), void *argument)
+{
+    struct errand errand = {body, argument};
+    pthread_t thread;
+
+    ck_assert_int_eq(pthread_create(&thread, NULL, run_errand, &errand), 0);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+}
+
+int test_main(Suite *suite)
+{
+    SRunner *runner = srunner_create(suite);
+    int failed;
+
+    srunner_run_all(runner, CK_ENV);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}

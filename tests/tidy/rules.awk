@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+# rules.awk -- the source rules that one line shows, for C files named by paths from the root.
+# Prints a sentence for each violation. Comments are taken out before a line is judged.
+
+BEGIN {
+    count = split("abi base driver vmm pools graphs checkpoint api", order, " ")
+    for (i = 1; i <= count; i++)
+        rank[order[i]] = i
+    split("assert complex ctype errno fenv float inttypes iso646 limits locale math setjmp " \
+          "signal stdalign stdarg stdatomic stdbool stddef stdint stdio stdlib stdnoreturn " \
+          "string tgmath threads time uchar wchar", names, " ")
+    for (i in names)
+        standard["<" names[i] ".h>"] = 1
+}
+
+function report(text) { print FILENAME ":" FNR ": " text }
+
+# Sets code to the line without comments, and bare to that without what is in quotes, too.
+function strip(line,    end, mark) {
+    code = bare = ""
+    while (line != "") {
+        if (in_comment) {
+            end = index(line, "*/")
+            if (!end)
+                return
+            line = substr(line, end + 2)
+            in_comment = 0
+        } else if (match(line, /"|'|\/\*|\/\//)) {
+            code = code substr(line, 1, RSTART - 1)
+            bare = bare substr(line, 1, RSTART - 1)
+            mark = substr(line, RSTART, RLENGTH)
+            line = substr(line, RSTART)
+            if (mark == "//")
+                return
+            if (mark == "/*") {
+                line = substr(line, 3)
+                in_comment = 1
+                continue
+            }
+            if (!match(line, mark == "\"" ? "^\"([^\"\\\\]|\\\\.)*\"" : "^'([^'\\\\]|\\\\.)*'"))
+                RLENGTH = length(line)
+            code = code substr(line, 1, RLENGTH)
+            bare = bare mark mark
+            line = substr(line, RLENGTH + 1)
+        } else {
+            code = code line
+            bare = bare line
+            return
+        }
+    }
+}
+
+function calls(names) { return match(bare, "(^|[^A-Za-z0-9_.>])(" names ")[ \t]*\\(") }
+
+# Judges one #include, its quotes or brackets kept.
+function include(given,    folder) {
+    folder = given
+    sub(/^["<]/, "", folder)
+    folder = folder ~ /\// ? substr(folder, 1, index(folder, "/") - 1) : ""
+    if (FILENAME ~ /^include\//) {
+        if (folder != "tarn" && !(given in standard))
+            report("a public header includes " given \
+                   "; it may include \"tarn/...\" and standard headers")
+    } else if (given ~ /^</) {
+        return
+    } else if (layer == "sim") {
+        if (folder != "sim" && folder != "abi" && folder != "base" && given != "\"tarn/sim.h\"")
+            report("sim includes " given "; it may include sim, abi, base and tarn/sim.h")
+    } else if (layer in rank) {
+        if (folder == "tarn")
+            return
+        if (!(folder in rank))
+            report("includes " given "; write it from src/, as \"" layer "/...\"")
+        else if (rank[folder] > rank[layer])
+            report("includes " given ", but " folder " is a layer above " layer)
+    } else if (FILENAME ~ /^tests\/api\// && folder != "tarn" && folder != "support") {
+        report("tests/api includes " given "; it may include \"tarn/...\" and \"support/...\"")
+    }
+}
+
+FNR == 1 {
+    in_comment = 0
+    layer = ""
+    if (FILENAME ~ /^src\/[a-z]+\//) {
+        layer = substr(FILENAME, 5)
+        sub(/\/.*/, "", layer)
+    }
+    may_name_driver = FILENAME ~ /^(src\/(abi|driver|sim)|samples\/common|tools\/record|bench)\// ||
+                      FILENAME ~ /^tests\/(abi|contract|sim|support|gpu)\//
+}
+
+{
+    strip($0)
+    if (code ~ /^[ \t]*#[ \t]*include[ \t]*["<]/) {
+        given = code
+        sub(/^[^"<]*/, "", given)
+        sub(/[ \t]+$/, "", given)
+        include(given)
+        next
+    }
+
+    # Tests name functions in strings, for plans of faults.
+    named = FILENAME ~ /^tests\// ? bare : code
+    if (!may_name_driver && match(named, /(^|[^A-Za-z0-9_])cu[A-Z][A-Za-z]+/)) {
+        name = substr(named, RSTART, RLENGTH)
+        sub(/^[^A-Za-z0-9_]/, "", name)
+        report("names the driver's " name "; only the driver layer and the simulator may")
+    }
+    if (layer == "")
+        next
+    if (layer != "sim" && FILENAME != "src/base/host.c" &&
+        calls("malloc|calloc|realloc|aligned_alloc|posix_memalign|free|strdup|strndup"))
+        report("calls the host's allocator; use base/host.h")
+    if (calls("sprintf|vsprintf|strcpy|strcat|gets|assert"))
+        report("calls a function that src does without; use snprintf, memcpy or TN_ASSERT")
+}

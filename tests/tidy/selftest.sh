@@ -1,0 +1,75 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# selftest.sh -- shows that tidy.sh fires. A small tree that breaks no rule is clean; with each of
+# bad/*.txt written into it there is exactly one violation, and it is the expected one.
+#
+# The first line of a snippet is the path that it is written to, the second the sentence that is
+# expected, and the rest its text.
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+failures=0
+
+write() { # file, line...
+    file=$1
+    shift
+    printf '%s\n' "$@" >"$file"
+}
+
+good_tree() {
+    rm -rf "$scratch/tree"
+    mkdir -p "$scratch/tree"
+    cd "$scratch/tree"
+    mkdir -p include/tarn src/base src/vmm src/sim tests/unit tests/api tests/tidy
+    spdx='// SPDX-License-Identifier: Apache-2.0'
+    write include/tarn/thing.h "$spdx" '#include <stddef.h>' '#define TARN_API' \
+        'TARN_API int tarn_thing_make(size_t bytes, /* see tarn_other */' '    int flags);'
+    write src/vmm/segment.h "$spdx" '/* segment.h' ' *   V1  a segment has a base */'
+    write src/vmm/segment.c "$spdx" '#include "vmm/segment.h"' '#include "base/host.h"' \
+        '#include <string.h>' '/* Checks V1; what cuMemMap and free() do is said elsewhere. */' \
+        "int f(void) { return '\"' + tn_host_free(\"/* \\\" free(\") + table->free(1); }"
+    write src/base/host.c "$spdx" '#include <stdlib.h>' 'void *f(void) { return malloc(1); }'
+    write src/sim/a.c "$spdx" '#include "tarn/sim.h"' 'void cuMemFree(void *p) { free(p); }'
+    write tests/unit/test_segment.c "$spdx" '/* Breaks V1. */' \
+        'int f(void) { return plan("cuMemMap"); }'
+    write tests/api/test_thing.c "$spdx" '#include "tarn/thing.h"' \
+        'int f(void) { return tarn_thing_make(1, 2); }'
+    write src/CMakeLists.txt "# ${spdx#// }" 'set(S base/host.c vmm/segment.c' 'sim/a.c)'
+    write tests/CMakeLists.txt "# ${spdx#// }" 'F(unit/test_segment.c api/test_thing.c)'
+    write tests/tidy/untested.txt 'src/base/host.c: it is all system calls'
+}
+
+fail() {
+    echo "$1"
+    cat "$scratch/output"
+    failures=$((failures + 1))
+}
+
+good_tree
+"$here/tidy.sh" "$scratch/tree" >"$scratch/output" || fail 'the good tree is not clean:'
+
+count=0
+for snippet in "$here"/bad/*.txt; do
+    good_tree
+    path=$(sed -n 1p "$snippet")
+    expected=$(sed -n 2p "$snippet")
+    mkdir -p "$(dirname "$path")"
+    sed 1,2d "$snippet" >"$path"
+    if "$here/tidy.sh" "$scratch/tree" >"$scratch/output"; then
+        fail "${snippet##*/} was not caught:"
+    elif [ "$(sed '$d' "$scratch/output")" != "$expected" ]; then
+        fail "${snippet##*/} should give: $expected"
+    fi
+    count=$((count + 1))
+done
+
+# Too long to keep as a snippet.
+good_tree
+awk 'BEGIN { for (i = 0; i < 700; i++) print "int x" i ";" }' >>tests/api/test_thing.c
+"$here/tidy.sh" "$scratch/tree" >"$scratch/output" || :
+grep -q '^tests/api/test_thing.c:701: is longer than 700 lines' "$scratch/output" ||
+    fail 'a long file was not caught:'
+
+echo "$count snippets, $failures failures"
+[ "$failures" -eq 0 ]

@@ -1,0 +1,92 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# tidy.sh [ROOT] -- checks the rules of the source tree that no compiler checks. Each violation is a
+# sentence that begins with its file and line; the exit status is 1 when there is one.
+#
+#   includes    layers include downwards; public headers include nothing of ours (rules.awk)
+#   driver      driver functions are named in the driver layer and in the simulator (rules.awk)
+#   calls       host memory comes from base/host.c; no unbounded string functions (rules.awk)
+#   license     every source file has its SPDX line among the first three
+#   length      no source file has more than 700 lines
+#   unfinished  no notes to finish something later
+#   listed      every source and every test suite is in its CMakeLists.txt
+#   tested      every library source has a suite in tests/unit or a reason in untested.txt, and
+#               every public function occurs in tests/api
+#   invariants  every invariant tag (a header comment's line `V1  text`) occurs in a .c file beside
+#               it, where it is checked, and in a test, where it is broken
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+cd "${1:-$here/../..}"
+export LC_ALL=C
+found=$(mktemp)
+trap 'rm -f "$found"' EXIT
+
+report() { echo "$*" >>"$found"; }
+
+all=$(find . \( -path ./build -o -path ./.git \) -prune -o -type f -print | sed 's|^\./||' | sort)
+c_files=$(printf '%s\n' "$all" | grep -E '^(include|src|tests|samples|bench|tools)/.*\.[ch]$' || :)
+sources=$(printf '%s\n' "$all" |
+    grep -E '\.(c|h|sh|awk|cmake|cmake\.in|map|ptx)$|(^|/)CMakeLists\.txt$|^(Makefile|\.ci/run)$')
+
+awk -f "$here/rules.awk" $c_files >>"$found"
+
+awk 'function missing() { if (file != "" && !seen) print file ":1: has no SPDX line" }
+    FNR == 1 { missing(); file = FILENAME; seen = 0 }
+    FNR <= 3 && /SPDX-License-Identifier: Apache-2\.0/ { seen = 1 }
+    FNR == 701 { print FILENAME ":701: is longer than 700 lines; is it still one thing?" }
+    END { missing() }' $sources >>"$found"
+
+grep -nwE 'TO[D]O|FIX[M]E|X[X]X' $sources /dev/null |
+    sed -E 's/^([^:]*:[0-9]+):.*/\1: has a note of unfinished work/' >>"$found" || :
+
+# listed, tested
+for file in $(printf '%s\n' "$c_files" | grep -E '^src/[a-z]+/.*\.c$' || :); do
+    grep -qE "^([^#]*[ (])?${file#src/}([ )]|\$)" src/CMakeLists.txt ||
+        report "$file:1: is not listed in src/CMakeLists.txt"
+    case $file in src/sim/*) continue ;; esac
+    name=${file##*/}
+    [ -e "tests/unit/test_$name" ] ||
+        grep -qE "^$file: +[^ ]" tests/tidy/untested.txt 2>/dev/null ||
+        report "$file:1: has no tests/unit/test_$name and no reason in tests/tidy/untested.txt"
+done
+for file in $(sed -n 's/^\(src[^:]*\):.*/\1/p' tests/tidy/untested.txt 2>/dev/null || :); do
+    [ -e "$file" ] || report "tests/tidy/untested.txt:1: names $file, which does not exist"
+done
+for file in $(printf '%s\n' "$c_files" | grep -E '^tests/[a-z]+/test_.*\.c$' || :); do
+    grep -qE "^([^#]*[ (])?${file#tests/}([ )]|\$)" tests/CMakeLists.txt ||
+        report "$file:1: is not listed in tests/CMakeLists.txt"
+done
+
+# A public function is the last word before the first parenthesis after TARN_API.
+headers=$(printf '%s\n' "$c_files" | grep -E '^include/tarn/.*\.h$' | grep -v '/sim\.h$' || :)
+for header in $headers; do
+    for function in $(grep -v '^#' "$header" | tr '\n' ' ' | awk '{
+        count = split($0, part, /TARN_API /)
+        for (i = 2; i <= count; i++) {
+            text = substr(part[i], 1, index(part[i], "(") - 1)
+            sub(/.*[ *]/, "", text)
+            print text
+        }
+    }'); do
+        grep -rqw -- "$function" tests/api 2>/dev/null || {
+            line=$(grep -n -- "[ *]$function(" "$header" | grep -vE ':( \*|#)' | sed 's/:.*//;q')
+            report "$header:$line: $function occurs in no file of tests/api"
+        }
+    done
+done
+
+# invariants
+for header in $(printf '%s\n' "$c_files" | grep -E '^src/.*\.h$' || :); do
+    grep -noE '^ *(/\*|\*)? *[A-Z][0-9]+  +[^ ]' "$header" |
+        sed -E 's/^([0-9]+):[^A-Z]*([A-Z][0-9]+) .*/\1 \2/' | while read -r line tag; do
+        grep -qw -- "$tag" "${header%/*}"/*.c 2>/dev/null ||
+            report "$header:$line: invariant $tag is checked in no .c file beside it"
+        grep -rqw --include='*.c' -- "$tag" tests ||
+            report "$header:$line: invariant $tag occurs in no test"
+    done
+done
+
+sort -t: -k1,1 -k2,2n "$found"
+count=$(wc -l <"$found")
+echo "tidy: $(printf '%s\n' "$sources" | wc -l) files, $((count)) violations"
+[ "$count" -eq 0 ]
