@@ -11,7 +11,7 @@ help:
 	@echo 'make demo      build the library and the samples, and run the demo (no GPU needed)'
 	@echo 'make test      build and run the tests; LABEL=unit for a part, PRESET=asan-ubsan or tsan'
 	@echo 'make bench     measure; ARGS are passed on'
-	@echo 'make limits    measure, and fail where a limit is not held'
+	@echo 'make limits    measure, and print every limit with its target'
 	@echo 'make install   install the library; PREFIX=/usr/local'
 	@echo 'make format    format the sources with clang-format'
 	@echo 'make clean     remove build/'
@@ -22,6 +22,8 @@ demo: setup
 
 test: setup
 	@$(call build,$(PRESET),all)
+	@if ls /dev/nvidia[0-9]* >/dev/null 2>&1; then echo 'GPU found: its suites run on it, the others on the simulated driver'; \
+	else echo 'no GPU found: tests run on the simulated driver, and suites that need a GPU are skipped'; fi
 	@ctest --preset $(PRESET) $(if $(LABEL),-L '$(LABEL)')
 
 bench: setup

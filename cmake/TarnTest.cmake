@@ -58,7 +58,7 @@ function(tarn_test)
     endif()
 
     add_executable(${TEST_NAME} ${TEST_SOURCES})
-    target_link_libraries(${TEST_NAME} PRIVATE ${TEST_LIBS} tarn_test_support tarn_check)
+    target_link_libraries(${TEST_NAME} PRIVATE tarn_test_support ${TEST_LIBS} tarn_check)
     add_dependencies(${TEST_NAME} tarn_sim)
 
     set(gpu_run ${TEST_NAME})

@@ -89,6 +89,10 @@ static void begin_training(training *t, tarn_device *device, tarn_stream stream,
     t->input = take_floats(t->pool, stream, INPUT_FLOATS);
     t->target = take_floats(t->pool, stream, TARGET_FLOATS);
     t->loss = take_floats(t->pool, stream, 1);
+    /* The first checkpoint comes before the first step, and copies every byte that is live. */
+    kernel_fill(stream, t->input, 0.0F, INPUT_FLOATS);
+    kernel_fill(stream, t->target, 0.0F, TARGET_FLOATS);
+    kernel_fill(stream, t->loss, 0.0F, 1);
 
     /* What a step needs in between is allocated in the capture, which routes it to the pool. */
     tarn_capture *capture = NULL;

@@ -70,10 +70,11 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_device_open(int ordinal,
  * device first when free memory may still be in use.
  *   INVALID_HANDLE  not an open device
  *   BUSY            the last use, while a block is live or a private pool, capture, graph,
- *                   checkpoint or route exists; the sentence counts them */
+ *                   checkpoint or route exists; the sentence counts them
+ *   DRIVER          the last use: the device could not be waited for */
 TARN_API TARN_MUST_CHECK tarn_status tarn_device_close(tarn_device *device);
 
-/*   INVALID_HANDLE; INVALID_ARGUMENT: info is NULL or its size is unknown; DEVICE_LOST, DRIVER */
+/*   INVALID_HANDLE; INVALID_ARGUMENT: info is NULL or its size is unknown; DEVICE_LOST, POISONED */
 TARN_API TARN_MUST_CHECK tarn_status tarn_device_get_info(tarn_device *device,
                                                           tarn_device_info *info);
 

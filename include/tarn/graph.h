@@ -57,7 +57,7 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_capture_begin(tarn_pool *pool, tarn_st
  *                   stream's capture was ended elsewhere: only tarn_capture_abort is left. The
  *                   sentence has the driver's reason
  *   DEVICE_MEMORY, HOST_MEMORY, DRIVER  the graph could not be instantiated: call again, or abort
- *   DEVICE_LOST */
+ *   DEVICE_LOST, POISONED */
 TARN_API TARN_MUST_CHECK tarn_status tarn_capture_end(tarn_capture *capture, tarn_graph **graph);
 
 /* Gives the capture up, from any thread, whatever its state. Blocks allocated in it are discarded:

@@ -23,7 +23,7 @@ extern "C" {
 /* Allocates from the pool that the routes choose, else from the default pool; aligned to 512 bytes.
  * 0 bytes give TARN_OK and NULL.
  *   INVALID_HANDLE   not an open device
- *   INVALID_ARGUMENT address is NULL, or bytes exceeds what any device holds (2^47)
+ *   INVALID_ARGUMENT address is NULL, or bytes exceeds what any device holds (2^46)
  *   UNROUTED         the stream is being captured and no route catches the allocation: the graph
  *                    would outlive the memory
  *   DEVICE_MEMORY    nothing left, free memory of other pools included; the sentence says who
@@ -45,13 +45,14 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_alloc(tarn_pool *pool, size_t bytes, s
 TARN_API TARN_MUST_CHECK tarn_status tarn_free(void *address);
 
 /* Frees a block whose last use is on that stream: tarn_record_stream and tarn_free in one.
- *   NOT_OURS, INNER_ADDRESS, DOUBLE_FREE, HOST_MEMORY, DEVICE_LOST, DRIVER: nothing is freed */
+ *   NOT_OURS, INNER_ADDRESS, DOUBLE_FREE, HOST_MEMORY, DEVICE_LOST, POISONED, DRIVER: nothing is
+ *   freed */
 TARN_API TARN_MUST_CHECK tarn_status tarn_free_on(void *address, tarn_stream stream);
 
 /* Says that work using the block was or will be enqueued on the stream before the block is freed.
  * On the block's own stream it does nothing.
  *   NOT_OURS, INNER_ADDRESS, DOUBLE_FREE (the block is not live), HOST_MEMORY, DEVICE_LOST,
- *   DRIVER */
+ *   POISONED, DRIVER */
 TARN_API TARN_MUST_CHECK tarn_status tarn_record_stream(void *address, tarn_stream stream);
 
 /* Describes the live block that contains the address.

@@ -37,17 +37,18 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_pool_create(tarn_device *device,
  *   INVALID_HANDLE
  *   BUSY          a block is live, or a route, capture, graph or checkpoint exists, the running
  *                 launches of destroyed graphs included; the sentence counts them
- *   WRONG_STATE   the default pool */
+ *   WRONG_STATE   the default pool
+ *   DRIVER        the device could not be waited for */
 TARN_API TARN_MUST_CHECK tarn_status tarn_pool_destroy(tarn_pool *pool);
 
 /* Gives up the handle: the pool goes by itself with its last block, route, capture, graph and
- * checkpoint. Until then they work as before; the handle does not.
+ * checkpoint. Until then they work as before; the handle does not, except to end its route.
  *   INVALID_HANDLE; WRONG_STATE: the default pool */
 TARN_API TARN_MUST_CHECK tarn_status tarn_pool_release(tarn_pool *pool);
 
 /* Maps memory ahead, so that allocations of up to that many bytes in all, on the order of the given
- * stream, need no driver call. bytes counts free memory that is there already. On a capturing
- * stream it serves that capture.
+ * stream and in the captures that begin next, need no driver call. Where that much is free in one
+ * piece already, nothing is mapped. On a capturing stream it serves that capture.
  *   INVALID_HANDLE, INVALID_ARGUMENT (more than any device holds), DEVICE_MEMORY, HOST_MEMORY,
  *   ADDRESS_SPACE, LIMIT, UNROUTED (the default pool, on a capturing stream), DEVICE_LOST,
  *   POISONED, DRIVER */
@@ -57,7 +58,7 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_pool_reserve(tarn_pool *pool, size_t b
 /* Gives chunks whose blocks are all free, and that no graph holds, back to the driver, and says how
  * many bytes went. Waits for the device when freed memory may still be in use; that wait breaks no
  * capture. Addresses of live blocks never change. freed_bytes may be NULL.
- *   INVALID_HANDLE, DEVICE_LOST, POISONED */
+ *   INVALID_HANDLE, DEVICE_LOST, POISONED; DRIVER: the device could not be waited for */
 TARN_API TARN_MUST_CHECK tarn_status tarn_pool_trim(tarn_pool *pool, size_t *freed_bytes);
 
 /* In bytes unless named otherwise. */
@@ -131,13 +132,13 @@ TARN_API bool tarn_filter_capture(tarn_stream stream, void *user); /* user: a ta
 TARN_API bool tarn_filter_thread(tarn_stream stream, void *user); /* user: NULL. Allocations of the
     thread that began the route. */
 TARN_API bool tarn_filter_stream(tarn_stream stream, void *user); /* user: a tarn_stream.
-    Allocations on that very stream. */
+    Allocations on that very stream, which must live until the route ends. */
 
 /* Opens a route: until it ends, tarn_malloc calls that the filter accepts are served by the pool.
  * Of several routes the newest that accepts wins. A route holds its pool.
  *   INVALID_HANDLE (device or pool); INVALID_ARGUMENT: filter is NULL, or the pool is of another
  *   device; WRONG_STATE: a route to this pool is open, or it is the default pool;
- *   LIMIT: 64 routes are open; HOST_MEMORY, DEVICE_LOST, DRIVER */
+ *   LIMIT: 64 routes are open; HOST_MEMORY, DEVICE_LOST, POISONED */
 TARN_API TARN_MUST_CHECK tarn_status tarn_begin_allocate_to_pool(tarn_device *device,
                                                                  tarn_pool *pool,
                                                                  tarn_route_filter filter,
@@ -145,7 +146,7 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_begin_allocate_to_pool(tarn_device *de
 
 /* Ends the route to that pool. The pool's captures that are over give their free memory to the
  * pool's later captures.
- *   INVALID_HANDLE; WRONG_STATE: no route to this pool is open */
+ *   INVALID_HANDLE; WRONG_STATE: no route to this pool is open, or it is that of a tarn_capture */
 TARN_API TARN_MUST_CHECK tarn_status tarn_end_allocate_to_pool(tarn_device *device,
                                                                tarn_pool *pool);
 

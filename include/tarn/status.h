@@ -3,7 +3,10 @@
  *
  * Every function that can fail returns a tarn_status; results leave through the last arguments.
  * Any status but TARN_OK means that nothing the caller can name has changed: no handle, live block,
- * byte, route or output argument. Only caches may have shrunk.
+ * byte, route or output argument. Only caches, free memory kept for later, may differ.
+ *
+ * Where a function lists DRIVER, it answers DEVICE_MEMORY instead when the driver's own answer was
+ * that it is out of memory.
  *
  * The hundreds of a code say what to do next:
  *   1xx  the call was wrong: mend the program

@@ -90,6 +90,8 @@ tarn_status tarn_pool_trim(tarn_pool *pool, size_t *freed_bytes)
     status = tn_enter_device(pool->device);
     if (status == TARN_OK)
         status = tn_pool_trim(pool, true, &freed);
+    if (status == TARN_OK)
+        status = tn_gpu_check(&pool->device->gpu); /* what the driver refused to take back */
     if (status == TARN_OK && freed_bytes != NULL)
         *freed_bytes = freed;
     return tn_leave(status);
@@ -134,11 +136,14 @@ void tarn_layout_destroy(tarn_layout *layout)
     tn_host_free(layout);
 }
 
-static tarn_status check_route(tarn_device *device, tarn_pool *pool)
+/* A route outlives the release of its pool's handle, which still ends it. */
+static tarn_status check_route(tarn_device *device, tarn_pool *pool, bool ends)
 {
+    bool was_pool = pool != NULL && atomic_load(&pool->magic) == TN_POOL_MAGIC;
+
     if (!tn_is_device(device))
         return tn_bad_handle("device");
-    if (!tn_is_pool(pool))
+    if (!tn_is_pool(pool) && !(ends && was_pool))
         return tn_bad_handle("pool");
     if (pool->device != device)
         return tn_bad_argument("the pool is of another device");
@@ -148,7 +153,7 @@ static tarn_status check_route(tarn_device *device, tarn_pool *pool)
 tarn_status tarn_begin_allocate_to_pool(tarn_device *device, tarn_pool *pool,
                                         tarn_route_filter filter, void *user)
 {
-    tarn_status status = check_route(device, pool);
+    tarn_status status = check_route(device, pool, false);
 
     if (status != TARN_OK)
         return status;
@@ -162,10 +167,12 @@ tarn_status tarn_begin_allocate_to_pool(tarn_device *device, tarn_pool *pool,
 
 tarn_status tarn_end_allocate_to_pool(tarn_device *device, tarn_pool *pool)
 {
-    tarn_status status = check_route(device, pool);
+    tarn_status status = check_route(device, pool, true);
 
     if (status != TARN_OK)
         return status;
-    tn_device_reap(device);
-    return tn_leave(tn_route_end(device, pool));
+    status = tn_route_end(device, pool);
+    tn_device_drop_gone(device);
+    tn_device_end_released(device);
+    return tn_leave(status);
 }

@@ -20,6 +20,7 @@ static pthread_mutex_t fault_mutex = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t fault_countdown; /* guarded by fault_mutex; 0: no plan */
 static bool fault_for_good;
 static uint64_t fault_hits;
+static uint64_t asked; /* guarded by fault_mutex, as the next */
 static int64_t outstanding;
 
 uint64_t tn_host_plan_fault(uint64_t nth, bool for_good)
@@ -33,6 +34,16 @@ uint64_t tn_host_plan_fault(uint64_t nth, bool for_good)
     fault_hits = 0;
     (void)pthread_mutex_unlock(&fault_mutex);
     return hits;
+}
+
+uint64_t tn_host_alloc_count(void)
+{
+    uint64_t count;
+
+    (void)pthread_mutex_lock(&fault_mutex);
+    count = asked;
+    (void)pthread_mutex_unlock(&fault_mutex);
+    return count;
 }
 
 int64_t tn_host_outstanding(void)
@@ -50,6 +61,7 @@ static bool allocation_fails(void)
     bool fails = false;
 
     (void)pthread_mutex_lock(&fault_mutex);
+    asked += 1;
     if (fault_countdown == 1) {
         fails = true;
         fault_hits += 1;

@@ -40,7 +40,8 @@ void tn_records_give(struct tn_records *records, void *record);
 /* The nth allocation from now (1 is the next) fails, or with for_good every one from then on. 0
  * forgets the plan. Returns how many failed since the plan was made. */
 uint64_t tn_host_plan_fault(uint64_t nth, bool for_good);
-int64_t tn_host_outstanding(void); /* allocations not freed, slabs of records left out */
+uint64_t tn_host_alloc_count(void); /* allocations asked for since the process began */
+int64_t tn_host_outstanding(void);  /* allocations not freed, slabs of records left out */
 #endif
 
 #endif

@@ -76,6 +76,6 @@ void tn_lock_acquire(struct tn_lock *lock)
 
 void tn_lock_release(struct tn_lock *lock)
 {
+    note_release(lock->rank); /* first: unlocking what is not held is undefined */
     (void)pthread_mutex_unlock(&lock->mutex);
-    note_release(lock->rank);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Copies out and in. Blocks that are neighbours in a segment are copied as one.
+/* Copies out and in. Blocks that lie side by side without padding are copied as one.
  *
  * The memory is an ordinary block of the default pool on the stream that copies out, so it is freed
  * like any other: what other streams still copy from it is a recorded use.
@@ -10,6 +10,7 @@
 
 #include <stddef.h>
 
+#include "base/checked.h"
 #include "base/contract.h"
 #include "pools/device.h"
 
@@ -18,24 +19,36 @@ static uint64_t address_of(const struct tn_saved_block *block)
     return block->segment->base + block->offset;
 }
 
+/* The bytes of the run of blocks from the i-th on that lie side by side, up to and with the first
+ * that its user did not ask for in full: what rounding added is nobody's, and may never have been
+ * written. *next is the block behind the run. */
+static uint64_t run_bytes(const tarn_checkpoint *checkpoint, size_t i, size_t *next)
+{
+    const struct tn_saved_block *blocks = checkpoint->blocks;
+    uint64_t start = address_of(&blocks[i]);
+    uint64_t bytes = blocks[i].requested;
+
+    while (i + 1 < checkpoint->block_count && address_of(&blocks[i + 1]) == start + bytes) {
+        i += 1;
+        bytes += blocks[i].requested;
+    }
+    *next = i + 1;
+    return bytes;
+}
+
 /* Enqueues all copies, out of the pool or back into it. */
 static tarn_status copy_all(const tarn_checkpoint *checkpoint, tarn_stream stream, bool out)
 {
     struct tn_gpu *gpu = &checkpoint->pool->device->gpu;
-    const struct tn_saved_block *blocks = checkpoint->blocks;
     uint64_t saved = (uint64_t)(uintptr_t)checkpoint->contents;
     tarn_status status = TARN_OK;
 
     for (size_t i = 0; i < checkpoint->block_count && status == TARN_OK;) {
-        uint64_t live = address_of(&blocks[i]);
-        uint64_t bytes = 0;
+        uint64_t live = address_of(&checkpoint->blocks[i]);
+        uint64_t bytes = run_bytes(checkpoint, i, &i);
 
-        while (i < checkpoint->block_count && address_of(&blocks[i]) == live + bytes) {
-            bytes += blocks[i].bytes;
-            i += 1;
-        }
         status = tn_stream_copy(gpu, out ? saved : live, out ? live : saved, bytes, stream);
-        saved += bytes; /* C3 */
+        saved += tn_round_up(bytes, TN_BLOCK_BYTES_MIN); /* C3 */
     }
     return status;
 }

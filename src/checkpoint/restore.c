@@ -5,7 +5,7 @@
  *            what revived, which addresses there have no memory, and whether memory to be written
  *            may still be in use on another stream. Changes nothing.
  *   prepare  set records aside, map the holes, enqueue the copies of contents. May fail; what was
- *            mapped is unmapped again.
+ *            mapped is unmapped again, after a wait for the device where copies are under way.
  *   commit   free and revive. Cannot fail.
  *
  * Where the plan finds memory that other streams may be using, the lock is dropped, the device waited
@@ -22,6 +22,7 @@
 #include "base/host.h"
 #include "checkpoint/contents.h"
 #include "pools/grow.h"
+#include "pools/reclaim.h"
 
 /* Addresses that must be mapped before blocks there can be revived. */
 struct hole {
@@ -46,6 +47,7 @@ struct plan {
     size_t hole_count;
     size_t record_count; /* that prepare and commit may take */
     bool needs_wait;
+    bool left_copies; /* prepare failed with copies under way, into holes that stay mapped */
 };
 
 static tarn_status no_memory(void)
@@ -269,6 +271,24 @@ static tarn_status map_holes(struct plan *plan)
     return TARN_OK;
 }
 
+/* Copies into the holes may be under way: whoever would unmap them must wait for the device. */
+static void keep_holes(struct plan *plan)
+{
+    uint64_t stamp = tn_gpu_epoch(&plan->pool->device->gpu);
+
+    for (size_t i = 0; i < plan->hole_count; i++) {
+        const struct hole *hole = &plan->holes[i];
+
+        for (uint64_t at = hole->offset; at < hole->offset + hole->bytes;) {
+            struct tn_chunk *chunk = tn_segment_chunk_at(hole->segment, at);
+
+            chunk->freed_stamp = stamp;
+            at = tn_chunk_end(chunk);
+        }
+    }
+    plan->left_copies = true;
+}
+
 static tarn_status prepare(struct plan *plan, struct tn_use *use)
 {
     tarn_status status;
@@ -280,7 +300,7 @@ static tarn_status prepare(struct plan *plan, struct tn_use *use)
     if (status == TARN_OK && use != NULL) {
         status = tn_contents_load(plan->checkpoint, plan->stream, plan->order, use);
         if (status != TARN_OK)
-            unmap_holes(plan, plan->hole_count);
+            keep_holes(plan);
     }
     return status;
 }
@@ -291,6 +311,8 @@ static void free_unsaved(struct plan *plan, tarn_block *freed)
     struct tn_live_table *live = &plan->pool->live;
     size_t count = 0;
 
+    if (plan->freed_count == 0)
+        return;
     /* A removal moves later entries of its run back, so the same slot is looked at again. */
     for (size_t i = 0; i < live->capacity; i++) {
         struct tn_block *block = live->slots[i];
@@ -370,6 +392,11 @@ static tarn_status run(struct plan *plan, struct tn_use *use, tarn_delta **delta
         commit(plan, made);
     tn_lock_release(&plan->pool->lock);
     if (status != TARN_OK) {
+        uint64_t freed = 0;
+
+        if (plan->left_copies && tn_gpu_wait_idle(&plan->pool->device->gpu) == TARN_OK &&
+            tn_pool_trim(plan->pool, false, &freed) != TARN_OK)
+            TN_ASSERT(false); /* without a wait it cannot fail */
         tn_host_free(made);
         return status;
     }

@@ -90,7 +90,7 @@ static tarn_status save_state(tarn_checkpoint *checkpoint)
     }
     if (status == TARN_OK) {
         for (struct tn_segment *segment = pool->segments; segment != NULL; segment = segment->next)
-            save_segment(checkpoint, segment);
+            save_segment(checkpoint, segment); /* C1: segments and blocks are in order */
         pool->checkpoint_count += 1;
     }
     tn_lock_release(&pool->lock);

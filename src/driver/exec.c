@@ -13,7 +13,7 @@ tarn_status tn_capture_start(struct tn_gpu *gpu, tn_cu_stream stream, tn_cu_capt
 {
     tn_cu_result result;
     bool pushed;
-    tarn_status status = tn_gpu_enter(gpu, gpu->context, &pushed);
+    tarn_status status = tn_stream_enter(gpu, stream, &pushed);
 
     if (status != TARN_OK)
         return status;
@@ -27,9 +27,9 @@ tarn_status tn_capture_start(struct tn_gpu *gpu, tn_cu_stream stream, tn_cu_capt
 void tn_capture_stop(struct tn_gpu *gpu, tn_cu_stream stream, tn_cu_result *result,
                      tn_cu_graph *graph)
 {
-    bool pushed = false;
-    /* Only the per-thread stream needs a context: where none can be had, the driver says so. */
-    tarn_status entered = tn_gpu_enter(gpu, gpu->context, &pushed);
+    bool pushed;
+    /* Where the context cannot be had, the driver says so. */
+    tarn_status entered = tn_stream_enter(gpu, stream, &pushed);
 
     (void)entered;
     *graph = NULL;
@@ -93,15 +93,11 @@ tarn_status tn_graph_instantiate(struct tn_gpu *gpu, tn_cu_graph graph, tn_cu_gr
 tarn_status tn_exec_launch(struct tn_gpu *gpu, tn_cu_graphexec exec, tn_cu_stream stream)
 {
     tn_cu_result result;
-    bool pushed = false;
-    bool special = tn_stream_is_legacy(stream) || stream == TN_CU_STREAM_PER_THREAD;
+    bool pushed;
+    tarn_status status = tn_stream_enter(gpu, stream, &pushed);
 
-    if (special) {
-        tarn_status status = tn_gpu_enter(gpu, gpu->context, &pushed);
-
-        if (status != TARN_OK)
-            return status;
-    }
+    if (status != TARN_OK)
+        return status;
     result = gpu->driver->cuGraphLaunch(exec, stream);
     tn_gpu_leave(gpu, pushed);
     if (result == TN_CUDA_SUCCESS)

@@ -89,6 +89,12 @@ bool tn_gpu_is_lost(const struct tn_gpu *gpu)
     return atomic_load_explicit(&gpu->fault, memory_order_relaxed) != 0;
 }
 
+bool tn_gpu_is_well(const struct tn_gpu *gpu)
+{
+    return !tn_gpu_is_lost(gpu) &&
+           atomic_load_explicit(&gpu->poison_result, memory_order_relaxed) == 0;
+}
+
 tarn_status tn_gpu_check(const struct tn_gpu *gpu)
 {
     int fault = atomic_load_explicit(&gpu->fault, memory_order_relaxed);
@@ -136,12 +142,12 @@ void tn_gpu_leave(struct tn_gpu *gpu, bool pushed)
     tn_cu_context popped;
 
     if (pushed)
-        tn_gpu_teardown(gpu, gpu->driver->cuCtxPopCurrent(&popped), "cuCtxPopCurrent");
+        tn_gpu_teardown(gpu, gpu->driver->cuCtxPopCurrent(&popped), "cuCtxPopCurrent"); /* D1 */
 }
 
 int tn_gpu_relax(struct tn_gpu *gpu)
 {
-    tn_cu_capture_mode mode = TN_CU_CAPTURE_MODE_RELAXED;
+    tn_cu_capture_mode mode = TN_CU_CAPTURE_MODE_RELAXED; /* D2 */
     tn_cu_result result = gpu->driver->cuThreadExchangeStreamCaptureMode(&mode);
 
     tn_gpu_teardown(gpu, result, "cuThreadExchangeStreamCaptureMode");
@@ -173,33 +179,25 @@ static tarn_status require_vmm(struct tn_gpu *gpu)
     return TARN_OK;
 }
 
-/* Learns what needs the context to be current: the default stream's id, and the token. */
-static tarn_status prepare_context(struct tn_gpu *gpu)
+/* Makes the allocation whose free waits for the device. */
+static tarn_status make_token(struct tn_gpu *gpu)
 {
-    const struct tn_driver *driver = gpu->driver;
-    unsigned long long id = 0;
     tn_cu_deviceptr token = 0;
-    int before;
     tn_cu_result result;
+    int before;
     bool pushed;
     tarn_status status = tn_gpu_enter(gpu, gpu->context, &pushed);
 
     if (status != TARN_OK)
         return status;
-    result = driver->cuStreamGetId(TN_CU_STREAM_LEGACY, &id);
-    if (result != TN_CUDA_SUCCESS) {
-        status = tn_gpu_failed(gpu, result, "opening the device", "cuStreamGetId");
-    } else {
-        before = tn_gpu_relax(gpu);
-        result = driver->cuMemAlloc(&token, token_bytes);
-        tn_gpu_unrelax(gpu, before);
-        if (result != TN_CUDA_SUCCESS)
-            status = tn_gpu_failed(gpu, result, "opening the device", "cuMemAlloc");
-    }
+    before = tn_gpu_relax(gpu);
+    result = gpu->driver->cuMemAlloc(&token, token_bytes);
+    tn_gpu_unrelax(gpu, before);
     tn_gpu_leave(gpu, pushed);
-    gpu->legacy_stream_id = id;
     atomic_store(&gpu->token, token);
-    return status;
+    return result == TN_CUDA_SUCCESS
+               ? TARN_OK
+               : tn_gpu_failed(gpu, result, "opening the device", "cuMemAlloc");
 }
 
 tarn_status tn_gpu_open(struct tn_gpu *gpu, const struct tn_driver *driver, int ordinal)
@@ -232,7 +230,7 @@ tarn_status tn_gpu_open(struct tn_gpu *gpu, const struct tn_driver *driver, int 
     result = driver->cuDevicePrimaryCtxRetain(&gpu->context, gpu->device);
     if (result != TN_CUDA_SUCCESS)
         return tn_gpu_failed(gpu, result, "opening the device", "cuDevicePrimaryCtxRetain");
-    status = prepare_context(gpu);
+    status = make_token(gpu);
     if (status != TARN_OK)
         tn_gpu_teardown(gpu, driver->cuDevicePrimaryCtxRelease(gpu->device),
                         "cuDevicePrimaryCtxRelease");
@@ -408,7 +406,8 @@ tarn_status tn_gpu_wait_idle(struct tn_gpu *gpu)
     }
     if (status != TARN_OK && !tn_gpu_is_lost(gpu))
         return status;
-    proven = atomic_load(&gpu->proven); /* a lost device does no more work: all is idle */
+    /* D3: begun was the epoch before this. A lost device does no more work: all is idle. */
+    proven = atomic_load(&gpu->proven);
     while (proven < begun && !atomic_compare_exchange_weak(&gpu->proven, &proven, begun))
         continue;
     return TARN_OK;

@@ -25,7 +25,6 @@ struct tn_gpu {
     int ordinal;                    /* immutable */
     tn_cu_device device;            /* immutable */
     tn_cu_context context;          /* immutable; the primary context, retained */
-    uint64_t legacy_stream_id;      /* immutable; of the primary context's default stream */
     size_t total_bytes;             /* immutable */
     char name[128];                 /* immutable */
     atomic_int fault;               /* the first sticky result; 0: none */
@@ -51,6 +50,7 @@ void tn_gpu_close(struct tn_gpu *gpu);
 /* TARN_OK, or why nothing but teardown works any more: FORKED, DEVICE_LOST, POISONED. */
 TARN_MUST_CHECK tarn_status tn_gpu_check(const struct tn_gpu *gpu);
 bool tn_gpu_is_lost(const struct tn_gpu *gpu);
+bool tn_gpu_is_well(const struct tn_gpu *gpu); /* neither LOST nor POISONED */
 
 /* Turns a driver's refusal into a status and the thread's sentence: what was asked, the call, the
  * driver's name of the error, what to do. Latches sticky faults. */

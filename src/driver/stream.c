@@ -3,8 +3,8 @@
  *
  * Calls that name an existing stream need no current context. The default streams do, and mean
  * those of the device's primary context, so it is made current around them. The legacy stream
- * cannot be captured, and asking after its capture is an error while a blocking stream is being
- * captured, so it is not asked.
+ * cannot be captured, and any question about it is an error while a blocking stream is being
+ * captured, so it is not asked: its id is a constant of ours.
  *
  * Trade-offs: events are created and destroyed for each use; a cache of them would save about a
  * microsecond. */
@@ -12,11 +12,41 @@
 
 #include <stddef.h>
 
-#include "base/contract.h"
+#include "base/error.h"
+
+/* The driver counts ids upwards from small numbers. */
+static const uint64_t legacy_stream_id = UINT64_MAX;
 
 bool tn_stream_is_legacy(tn_cu_stream stream)
 {
     return stream == NULL || stream == TN_CU_STREAM_LEGACY;
+}
+
+bool tn_stream_is_same(tn_cu_stream a, tn_cu_stream b)
+{
+    return a == b || (tn_stream_is_legacy(a) && tn_stream_is_legacy(b));
+}
+
+tarn_status tn_stream_enter(struct tn_gpu *gpu, tn_cu_stream stream, bool *pushed)
+{
+    *pushed = false;
+    if (!tn_stream_is_legacy(stream) && stream != TN_CU_STREAM_PER_THREAD)
+        return TARN_OK;
+    return tn_gpu_enter(gpu, gpu->context, pushed);
+}
+
+bool tn_stream_is_closed(struct tn_gpu *gpu, tn_cu_stream stream)
+{
+    tn_cu_capture_status capturing = TN_CU_CAPTURE_STATUS_NONE;
+    tn_cu_result result;
+    bool pushed;
+
+    if (tn_stream_enter(gpu, stream, &pushed) != TARN_OK)
+        return false; /* nothing will be recorded then either */
+    result = gpu->driver->cuStreamIsCapturing(stream, &capturing);
+    tn_gpu_leave(gpu, pushed);
+    return result == TN_CUDA_ERROR_STREAM_CAPTURE_IMPLICIT ||
+           capturing != TN_CU_CAPTURE_STATUS_NONE;
 }
 
 /* The context that the stream's calls need to be current; NULL: none. */
@@ -33,11 +63,6 @@ static tarn_status stream_context(struct tn_gpu *gpu, tn_cu_stream stream, tn_cu
                : tn_gpu_failed(gpu, result, "looking at a stream", "cuStreamGetCtx");
 }
 
-static bool needs_context(tn_cu_stream stream)
-{
-    return tn_stream_is_legacy(stream) || stream == TN_CU_STREAM_PER_THREAD;
-}
-
 static tarn_status look(struct tn_gpu *gpu, tn_cu_stream stream, struct tn_stream_state *state)
 {
     const struct tn_driver *driver = gpu->driver;
@@ -50,15 +75,17 @@ static tarn_status look(struct tn_gpu *gpu, tn_cu_stream stream, struct tn_strea
 
     if (result != TN_CUDA_SUCCESS)
         return tn_gpu_failed(gpu, result, "looking at a stream", "cuStreamGetCaptureInfo");
+    if (capturing != TN_CU_CAPTURE_STATUS_NONE) {
+        state->order.stream_id = (uint64_t)(uintptr_t)stream;
+        state->order.capture_id = capture_id;
+        state->capture_graph = graph;
+        state->broken = capturing == TN_CU_CAPTURE_STATUS_INVALIDATED;
+        return TARN_OK;
+    }
     result = driver->cuStreamGetId(stream, &stream_id);
     if (result != TN_CUDA_SUCCESS)
         return tn_gpu_failed(gpu, result, "looking at a stream", "cuStreamGetId");
     state->order.stream_id = stream_id;
-    if (capturing == TN_CU_CAPTURE_STATUS_ACTIVE) {
-        state->order.capture_id = capture_id;
-        state->capture_graph = graph;
-    }
-    state->broken = capturing == TN_CU_CAPTURE_STATUS_INVALIDATED;
     return TARN_OK;
 }
 
@@ -69,12 +96,10 @@ tarn_status tn_stream_look(struct tn_gpu *gpu, tn_cu_stream stream, struct tn_st
 
     *state = (struct tn_stream_state){.capture_graph = NULL};
     if (tn_stream_is_legacy(stream)) {
-        state->order.stream_id = gpu->legacy_stream_id;
+        state->order.stream_id = legacy_stream_id;
         return TARN_OK;
     }
-    if (!needs_context(stream))
-        return look(gpu, stream, state);
-    status = tn_gpu_enter(gpu, gpu->context, &pushed);
+    status = tn_stream_enter(gpu, stream, &pushed);
     if (status != TARN_OK)
         return status;
     status = look(gpu, stream, state);
@@ -82,21 +107,36 @@ tarn_status tn_stream_look(struct tn_gpu *gpu, tn_cu_stream stream, struct tn_st
     return status;
 }
 
+uint64_t tn_stream_capture_id(struct tn_gpu *gpu, tn_cu_stream stream)
+{
+    tn_cu_capture_status capturing = TN_CU_CAPTURE_STATUS_NONE;
+    uint64_t id = 0;
+    tn_cu_result result;
+    bool pushed;
+
+    if (tn_stream_is_legacy(stream) || tn_stream_enter(gpu, stream, &pushed) != TARN_OK)
+        return 0;
+    result = gpu->driver->cuStreamGetCaptureInfo(stream, &capturing, &id, NULL, NULL, NULL, NULL);
+    tn_gpu_leave(gpu, pushed);
+    return result == TN_CUDA_SUCCESS && capturing == TN_CU_CAPTURE_STATUS_ACTIVE ? id : 0;
+}
+
 tarn_status tn_stream_id(struct tn_gpu *gpu, tn_cu_stream stream, uint64_t *id)
 {
-    unsigned long long stream_id = gpu->legacy_stream_id;
+    unsigned long long stream_id = legacy_stream_id;
     tn_cu_result result = TN_CUDA_SUCCESS;
-    bool pushed = false;
-    tarn_status status = TARN_OK;
+    bool pushed;
+    tarn_status status = tn_stream_enter(gpu, stream, &pushed);
 
-    if (stream == TN_CU_STREAM_PER_THREAD)
-        status = tn_gpu_enter(gpu, gpu->context, &pushed);
     if (status != TARN_OK)
         return status;
     if (!tn_stream_is_legacy(stream))
         result = gpu->driver->cuStreamGetId(stream, &stream_id);
     tn_gpu_leave(gpu, pushed);
     *id = stream_id;
+    if (result == TN_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)
+        return tn_fail(TARN_ERR_WRONG_STATE, "the stream is being captured, which does not go with "
+                                             "this call, and the capture is now invalidated");
     return result == TN_CUDA_SUCCESS
                ? TARN_OK
                : tn_gpu_failed(gpu, result, "looking at a stream", "cuStreamGetId");
@@ -128,9 +168,9 @@ void tn_event_destroy(struct tn_gpu *gpu, tn_cu_event event)
 bool tn_event_record(struct tn_gpu *gpu, tn_cu_event event, tn_cu_stream stream)
 {
     tn_cu_result result;
-    bool pushed = false;
+    bool pushed;
 
-    if (needs_context(stream) && tn_gpu_enter(gpu, gpu->context, &pushed) != TARN_OK)
+    if (tn_stream_enter(gpu, stream, &pushed) != TARN_OK)
         return false;
     result = gpu->driver->cuEventRecord(event, stream);
     tn_gpu_leave(gpu, pushed);
@@ -160,11 +200,9 @@ enum tn_event_answer tn_event_query(struct tn_gpu *gpu, tn_cu_event event)
 tarn_status tn_stream_wait(struct tn_gpu *gpu, tn_cu_stream stream, tn_cu_event event)
 {
     tn_cu_result result;
-    bool pushed = false;
-    tarn_status status = TARN_OK;
+    bool pushed;
+    tarn_status status = tn_stream_enter(gpu, stream, &pushed);
 
-    if (needs_context(stream))
-        status = tn_gpu_enter(gpu, gpu->context, &pushed);
     if (status != TARN_OK)
         return status;
     result = gpu->driver->cuStreamWaitEvent(stream, event, 0);

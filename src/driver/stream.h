@@ -3,7 +3,10 @@
  *
  * A stream handle is no identity: the driver gives a destroyed stream's value to the next one. So a
  * handle is looked at once, inside the call that passed it, and turned into an order: the stream's
- * id, which is never reused, and the id of the capture it is in.
+ * id, which is never reused, and the id of the capture it is in. While a stream is being captured
+ * the driver does not tell its id: the very question (cuStreamGetId) invalidates the capture, in
+ * every mode. There the handle's value stands in for it, and the capture's id, which is never reused
+ * either, keeps orders of different captures apart.
  *
  * NULL and the legacy handle are the default stream of the device's primary context; the per-thread
  * handle is that of the calling thread in it.
@@ -19,7 +22,7 @@
 
 /* An order of work: a stream outside captures, or a stream within one capture. */
 struct tn_order {
-    uint64_t stream_id;
+    uint64_t stream_id; /* in a capture: the value of the handle */
     uint64_t capture_id; /* 0: the stream is not being captured */
 };
 
@@ -38,11 +41,26 @@ static inline bool tn_order_equal(struct tn_order a, struct tn_order b)
 TARN_MUST_CHECK tarn_status tn_stream_look(struct tn_gpu *gpu, tn_cu_stream stream,
                                            struct tn_stream_state *state);
 
-/* The stream's id alone. */
+/* The id of the capture that the stream is in, 0 for none and for an invalidated one. Asks nothing
+ * else, so another thread may begin to capture the stream meanwhile. */
+uint64_t tn_stream_capture_id(struct tn_gpu *gpu, tn_cu_stream stream);
+
+/* The stream's id alone. WRONG_STATE when the stream is being captured, and then not any more. */
 TARN_MUST_CHECK tarn_status tn_stream_id(struct tn_gpu *gpu, tn_cu_stream stream, uint64_t *id);
 
 /* True for NULL and the legacy handle, which cannot be captured. */
 bool tn_stream_is_legacy(tn_cu_stream stream);
+
+/* Whether two handles mean one stream, called on one thread. */
+bool tn_stream_is_same(tn_cu_stream a, tn_cu_stream b);
+
+/* Makes the primary context current when the handle is one of the default streams, which need it;
+ * tn_gpu_leave undoes that. */
+TARN_MUST_CHECK tarn_status tn_stream_enter(struct tn_gpu *gpu, tn_cu_stream stream, bool *pushed);
+
+/* Whether an event recorded on the stream now would disturb or join a capture: the stream is being
+ * captured, or it is the legacy one and a blocking stream is. */
+bool tn_stream_is_closed(struct tn_gpu *gpu, tn_cu_stream stream);
 
 /* An event in the stream's own context, without timing. */
 TARN_MUST_CHECK tarn_status tn_event_create(struct tn_gpu *gpu, tn_cu_stream stream,

@@ -29,7 +29,7 @@ static tarn_status open_hold(tarn_pool *pool, const struct tn_stream_state *stat
     if (status != TARN_OK)
         return status;
     status = tn_graph_attach(&pool->device->gpu, state->capture_graph, tn_hold_gone, made,
-                             &will_be_told);
+                             &will_be_told); /* G2 */
     if (status == TARN_OK)
         return TARN_OK;
     if (will_be_told)
@@ -103,7 +103,7 @@ static tarn_status start(tarn_capture *capture)
 /* Ends the route of a capture, which is there. */
 static void end_route(tarn_pool *pool)
 {
-    tarn_status status = tn_route_end(pool->device, pool);
+    tarn_status status = tn_route_end_capture(pool->device, pool);
 
     TN_ASSERT(status == TARN_OK); /* G1 */
     (void)status;

@@ -41,10 +41,12 @@ void tn_graph_commit(tarn_graph *graph)
     tarn_pool *pool = graph->pool;
 
     pool->graph_count += 1;
-    if (pool->graph_count > 1 || pool->hold_count > 1)
+    if (pool->graph_count > 1 || pool->hold_count > 1) {
         atomic_store(&pool->orders_replays, true); /* G3 */
-    else
+    } else {
         atomic_store(&pool->orders_replays, false);
+        atomic_store(&pool->replay_stream_id, 0); /* nothing ordered runs, or will any more */
+    }
     atomic_store(&graph->magic, TN_GRAPH_MAGIC);
 }
 

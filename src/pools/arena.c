@@ -105,7 +105,7 @@ void tn_block_count_freed(struct tn_block *block, uint64_t stamp)
 
         TN_ASSERT(chunk->used_bytes >= overlap(block, chunk)); /* P6 */
         chunk->used_bytes -= overlap(block, chunk);
-        chunk->freed_stamp = stamp;
+        chunk->freed_stamp = tn_max(chunk->freed_stamp, stamp);
         offset = tn_chunk_end(chunk);
     }
 }
@@ -261,25 +261,42 @@ static bool run_for_work(const struct tn_block *block, uint64_t bytes, const str
     return false;
 }
 
+/* A FREE block of idle memory with a run of at least bytes that may be taken, and the run; NULL when
+ * there is none. */
+static struct tn_block *find_in_idle(tarn_pool *pool, const struct tn_heap *idle, bool captured,
+                                     uint64_t bytes, struct chunk_run *run)
+{
+    struct tn_block *block = tn_bins_find(&idle->bins, bytes);
+
+    for (int looks = 0; block != NULL && looks < IDLE_LOOKS; looks++) {
+        if (captured) {
+            *run = run_for_capture(block, bytes);
+            return block;
+        }
+        if (run_for_work(block, bytes, &pool->device->gpu, run))
+            return block;
+        block = tn_bins_next(&idle->bins, block, bytes);
+    }
+    return NULL;
+}
+
+bool tn_idle_has(tarn_pool *pool, enum tn_heap_kind kind, bool captured, uint64_t bytes)
+{
+    struct chunk_run run;
+
+    return find_in_idle(pool, &pool->idle.heaps[kind], captured, bytes, &run) != NULL;
+}
+
 static bool take_from_idle(tarn_pool *pool, struct tn_heap *heap, struct tn_heap *idle,
                            uint64_t bytes)
 {
-    struct tn_block *block = tn_bins_find(&idle->bins, bytes);
     struct chunk_run run;
+    struct tn_block *block =
+        find_in_idle(pool, idle, tn_arena_is_captured(heap->arena), bytes, &run);
 
-    for (int looks = 0; block != NULL && looks < IDLE_LOOKS; looks++) {
-        if (tn_arena_is_captured(heap->arena)) {
-            run = run_for_capture(block, bytes);
-            transfer(pool, run, block, idle, heap);
-            return true;
-        }
-        if (run_for_work(block, bytes, &pool->device->gpu, &run)) {
-            transfer(pool, run, block, idle, heap);
-            return true;
-        }
-        block = tn_bins_next(&idle->bins, block, bytes);
-    }
-    return false;
+    if (block != NULL)
+        transfer(pool, run, block, idle, heap);
+    return block != NULL;
 }
 
 struct tn_block *tn_heap_find(tarn_pool *pool, struct tn_heap *heap, uint64_t bytes)

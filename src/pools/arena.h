@@ -65,6 +65,10 @@ struct tn_block *tn_heap_carve(tarn_pool *pool, struct tn_block *block, uint64_t
  * heap has none. NULL when neither has. Takes up to two records. */
 struct tn_block *tn_heap_find(tarn_pool *pool, struct tn_heap *heap, uint64_t bytes);
 
+/* Whether the pool's idle memory has a run of that many bytes that a capture, or work outside
+ * captures, may take. */
+bool tn_idle_has(tarn_pool *pool, enum tn_heap_kind kind, bool captured, uint64_t bytes);
+
 /* Gives the chunks under the block, whole, and those that blocks reach over from them, to the pool's
  * idle memory. Takes up to two records. */
 void tn_heap_give_up(tarn_pool *pool, struct tn_block *block);

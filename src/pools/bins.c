@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A size maps to class and step: its highest bit, and the four bits below it. Every block in a bin
  * above a size's own fits. In its own bin a block may be too small, so the newest few are looked at
- * first: memory freed and asked for again in the same size is found at the head.
+ * first: memory freed and asked for again in the same size is found at the head. The rest of that bin
+ * is looked through only when no larger block is there, before the heap would grow.
  *
  * Trade-offs: good fit, not best fit: a bin is up to 1/16 of its size wide. */
 #include "pools/bins.h"
@@ -82,6 +83,7 @@ struct tn_block *tn_bins_find(const struct tn_bins *bins, uint64_t bytes)
 {
     struct bin_index at = index_of(bytes);
     struct tn_block *block = bins->heads[at.class][at.step];
+    struct tn_block *larger;
 
     for (int looks = 0; block != NULL && looks < OWN_BIN_LOOKS; looks++) {
         if (block->bytes >= bytes)
@@ -89,7 +91,12 @@ struct tn_block *tn_bins_find(const struct tn_bins *bins, uint64_t bytes)
         block = block->list_next;
     }
     at.step += 1;
-    return first_from(bins, at);
+    larger = first_from(bins, at);
+    if (larger != NULL)
+        return larger;
+    while (block != NULL && block->bytes < bytes)
+        block = block->list_next;
+    return block;
 }
 
 struct tn_block *tn_bins_next(const struct tn_bins *bins, const struct tn_block *block,

@@ -30,8 +30,7 @@ struct tn_bins {
 void tn_bins_insert(struct tn_bins *bins, struct tn_block *block);
 void tn_bins_remove(struct tn_bins *bins, struct tn_block *block);
 
-/* A block of at least bytes, still in its bin; NULL when none was found. A block of the very class
- * of bytes may be missed behind newer ones that are too small; a larger class never is. */
+/* A block of at least bytes, still in its bin; NULL when there is none. */
 struct tn_block *tn_bins_find(const struct tn_bins *bins, uint64_t bytes);
 
 /* The next block of at least bytes after one that tn_bins_find or this function gave. */

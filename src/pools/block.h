@@ -46,6 +46,7 @@ struct tn_block {
     enum tn_block_state state;
     bool captured_free;   /* PENDING: freed while a capture of the pool was under way */
     uint64_t proof_stamp; /* PENDING: not 0: waits until this epoch is proven idle */
+    uint64_t freed_stamp; /* PENDING: the epoch of the free */
     uint64_t mark;        /* scratch of checkpoint/: the last comparison that saw it */
 };
 

@@ -71,6 +71,8 @@ static tarn_status check_chunks_of(const struct tn_block *block)
             at = tn_round_down(at, TN_PAGE_BYTES) + TN_PAGE_BYTES;
             continue;
         }
+        if (at < chunk->offset || at >= tn_chunk_end(chunk))
+            return corrupt("V4", "the offset of the chunk at an offset", chunk->offset, at);
         EXPECT_EQUAL("P2", "the heap of a chunk under a block", (uintptr_t)chunk->heap,
                      (uintptr_t)block->heap);
         at = tn_chunk_end(chunk);

@@ -151,12 +151,37 @@ static tarn_status give_up_use(tarn_device *device, bool *last)
     return status;
 }
 
+/* Whether this is the last use, and a released pool is there for holds alone. */
+static bool awaits_destructors(void *subject)
+{
+    tarn_device *device = subject;
+    bool awaits = false;
+    bool last;
+
+    tn_device_reap(device);
+    tn_lock_acquire(&process_lock);
+    last = device->user_count == 1;
+    tn_lock_release(&process_lock);
+    if (!last)
+        return false;
+    tn_lock_acquire(&device->lock);
+    for (tarn_pool *pool = device->pools; pool != NULL; pool = pool->next) {
+        tn_lock_acquire(&pool->lock);
+        awaits = awaits || (atomic_load(&pool->released) && pool->hold_count > 0 &&
+                            tn_pool_is_only_held(pool));
+        tn_lock_release(&pool->lock);
+    }
+    tn_lock_release(&device->lock);
+    return awaits;
+}
+
 tarn_status tn_device_close(tarn_device *device)
 {
     bool last;
     tarn_status status;
 
-    tn_device_reap(device);
+    tn_device_end_released(device); /* those too whose end the device could not be waited for */
+    tn_await_destructors(&device->gpu, awaits_destructors, device);
     status = give_up_use(device, &last);
     if (status != TARN_OK || !last)
         return status;
@@ -178,6 +203,19 @@ tarn_status tn_device_close(tarn_device *device)
     return TARN_OK;
 }
 
+/* A lost device's driver may destroy nothing: pools there go without its word. */
+static void orphan_holds(tarn_device *device)
+{
+    tn_lock_acquire(&device->lock);
+    for (tarn_pool *pool = device->pools; pool != NULL; pool = pool->next) {
+        tn_lock_acquire(&pool->lock);
+        if (tn_pool_is_only_held(pool))
+            tn_holds_orphan(pool);
+        tn_lock_release(&pool->lock);
+    }
+    tn_lock_release(&device->lock);
+}
+
 void tn_device_drop_gone(tarn_device *device)
 {
     struct tn_hold *hold = atomic_exchange(&device->gone_holds, NULL);
@@ -191,6 +229,8 @@ void tn_device_drop_gone(tarn_device *device)
         tn_lock_release(&pool->lock);
         hold = next;
     }
+    if (tn_gpu_is_lost(&device->gpu))
+        orphan_holds(device);
 }
 
 /* A released pool that nothing claims and no thread is ending; it is marked as being ended. */
@@ -230,7 +270,8 @@ void tn_device_end_released(tarn_device *device)
 
 void tn_device_reap(tarn_device *device)
 {
-    if (atomic_load_explicit(&device->gone_holds, memory_order_relaxed) == NULL)
+    if (atomic_load_explicit(&device->gone_holds, memory_order_relaxed) == NULL &&
+        !tn_gpu_is_lost(&device->gpu))
         return;
     tn_device_drop_gone(device);
     tn_device_end_released(device);
@@ -238,26 +279,34 @@ void tn_device_reap(tarn_device *device)
 
 tarn_status tn_device_charge(tarn_device *device, uint64_t bytes)
 {
-    uint_fast64_t mapped = atomic_fetch_add(&device->mapped_bytes, bytes) + bytes;
-    uint_fast64_t peak;
+    uint_fast64_t charged = atomic_fetch_add(&device->charged_bytes, bytes) + bytes;
 
-    if (device->limit_bytes != 0 && mapped > device->limit_bytes) {
-        atomic_fetch_sub(&device->mapped_bytes, bytes);
-        return tn_fail(TARN_ERR_LIMIT,
-                       "device %d may map %llu MiB and has mapped %llu MiB: %llu MiB more are too "
-                       "much",
-                       device->gpu.ordinal, (unsigned long long)(device->limit_bytes / TN_MIB),
-                       (unsigned long long)((mapped - bytes) / TN_MIB),
-                       (unsigned long long)(bytes / TN_MIB));
-    }
-    peak = atomic_load(&device->mapped_peak_bytes);
-    while (peak < mapped &&
-           !atomic_compare_exchange_weak(&device->mapped_peak_bytes, &peak, mapped))
-        continue;
-    return TARN_OK;
+    if (device->limit_bytes == 0 || charged <= device->limit_bytes)
+        return TARN_OK;
+    atomic_fetch_sub(&device->charged_bytes, bytes);
+    return tn_fail(TARN_ERR_LIMIT,
+                   "device %d may map %llu MiB and has mapped %llu MiB: %llu MiB more are too much",
+                   device->gpu.ordinal, (unsigned long long)(device->limit_bytes / TN_MIB),
+                   (unsigned long long)((charged - bytes) / TN_MIB),
+                   (unsigned long long)(bytes / TN_MIB));
 }
 
 void tn_device_discharge(tarn_device *device, uint64_t bytes)
+{
+    atomic_fetch_sub(&device->charged_bytes, bytes);
+}
+
+void tn_device_count_mapped(tarn_device *device, uint64_t bytes)
+{
+    uint_fast64_t mapped = atomic_fetch_add(&device->mapped_bytes, bytes) + bytes;
+    uint_fast64_t peak = atomic_load(&device->mapped_peak_bytes);
+
+    while (peak < mapped &&
+           !atomic_compare_exchange_weak(&device->mapped_peak_bytes, &peak, mapped))
+        continue;
+}
+
+void tn_device_count_unmapped(tarn_device *device, uint64_t bytes)
 {
     atomic_fetch_sub(&device->mapped_bytes, bytes);
 }

@@ -20,6 +20,7 @@ struct tarn_device {
     tarn_pool *pools;     /* guarded by lock; the default pool last */
     tarn_pool *default_pool; /* immutable */
     struct tn_routes routes;
+    atomic_uint_fast64_t charged_bytes; /* mapped, or about to be: what the limit is for */
     atomic_uint_fast64_t mapped_bytes;
     atomic_uint_fast64_t mapped_peak_bytes;
     struct tn_hold *_Atomic gone_holds; /* to be reaped; pushed without a lock */
@@ -42,5 +43,9 @@ void tn_device_end_released(tarn_device *device);
 /* Counts bytes about to be mapped against the device's limit. LIMIT. */
 TARN_MUST_CHECK tarn_status tn_device_charge(tarn_device *device, uint64_t bytes);
 void tn_device_discharge(tarn_device *device, uint64_t bytes);
+
+/* Counts what was charged and is mapped, or is so no more, for the statistics. */
+void tn_device_count_mapped(tarn_device *device, uint64_t bytes);
+void tn_device_count_unmapped(tarn_device *device, uint64_t bytes);
 
 #endif

@@ -151,12 +151,13 @@ static tarn_status add_chunks(tarn_pool *pool, struct tn_heap *heap, struct tn_s
                 struct tn_chunk *chunk = tn_segment_chunk_at(segment, undo);
 
                 undo = tn_chunk_end(chunk);
-                remove_chunk(pool, chunk);
+                remove_chunk(pool, chunk); /* none was counted as mapped on the device yet */
             }
             return status;
         }
         at += size;
     }
+    tn_device_count_mapped(pool->device, bytes);
     pool->counters.mapped_peak_bytes =
         tn_max(pool->counters.mapped_peak_bytes, pool->counters.mapped_bytes);
     return TARN_OK;
@@ -180,10 +181,12 @@ tarn_status tn_heap_map_at(tarn_pool *pool, struct tn_heap *heap, struct tn_bloc
     return TARN_OK;
 }
 
-/* The UNMAPPED block of the segment at which the heap can grow to a FREE block of bytes. */
+/* The UNMAPPED block of the segment at which the heap can grow to a FREE block of bytes, and the FREE
+ * bytes that it has there. Those of idle memory do not count: not everyone may take them. */
 static struct tn_block *find_place_in(struct tn_segment *segment, const struct tn_heap *heap,
                                       uint64_t bytes, uint64_t *have)
 {
+    bool is_idle = heap->arena == &heap->arena->pool->idle;
     uint32_t left = segment->unmapped_count;
 
     for (struct tn_block *block = segment->last_block; left > 0; block = block->previous) {
@@ -192,7 +195,7 @@ static struct tn_block *find_place_in(struct tn_segment *segment, const struct t
         if (block->state != TN_BLOCK_UNMAPPED)
             continue;
         left -= 1;
-        *have = below != NULL && below->state == TN_BLOCK_FREE && below->heap == heap
+        *have = !is_idle && below != NULL && below->state == TN_BLOCK_FREE && below->heap == heap
                     ? below->bytes
                     : 0;
         if (*have + block->bytes >= bytes)
@@ -324,6 +327,7 @@ static struct tn_block *punch(tarn_pool *pool, struct tn_block *block, struct tn
     struct tn_block *above = hole->next != NULL && hole->next->offset == end ? hole->next : NULL;
     bool is_free_above = above != NULL && above->state == TN_BLOCK_FREE;
 
+    tn_device_count_unmapped(pool->device, chunk->bytes);
     remove_chunk(pool, chunk);
     hole->state = TN_BLOCK_UNMAPPED;
     hole->heap = NULL;
@@ -408,6 +412,7 @@ void tn_pool_unmap_all(tarn_pool *pool)
     for (size_t id = 0; id < pool->chunk_ids; id++) {
         if (pool->chunks[id] != NULL) {
             pool->chunks[id]->used_bytes = 0; /* of DISCARDED blocks */
+            tn_device_count_unmapped(pool->device, pool->chunks[id]->bytes);
             remove_chunk(pool, pool->chunks[id]);
         }
     }

@@ -105,15 +105,21 @@ void tn_holds_close_unowned(tarn_pool *pool, uint64_t stream_id, uint64_t captur
 void tn_hold_gone(void *gone)
 {
     struct tn_hold *hold = gone;
-    struct tn_hold *_Atomic *list = &hold->pool->device->gone_holds;
-    struct tn_hold *head = atomic_load(list);
+    struct tn_hold *_Atomic *list;
+    struct tn_hold *head;
+    int claim = TN_CLAIM_HELD;
 
+    if (!atomic_compare_exchange_strong(&hold->claim, &claim, TN_CLAIM_GONE))
+        return;
+    list = &hold->pool->device->gone_holds;
+    head = atomic_load(list);
     do {
         atomic_store_explicit(&hold->next_gone, head, memory_order_relaxed);
     } while (!atomic_compare_exchange_weak(list, &head, hold));
 }
 
-void tn_hold_drop(struct tn_hold *hold)
+/* Takes the hold from its pool. */
+static void leave_pool(struct tn_hold *hold)
 {
     tarn_pool *pool = hold->pool;
     struct tn_hold **link = &pool->holds;
@@ -131,6 +137,25 @@ void tn_hold_drop(struct tn_hold *hold)
     *link = hold->next;
     pool->hold_count -= 1;
     tn_host_free(hold->map);
+    hold->map = NULL;
     hold->magic = 0;
+}
+
+void tn_hold_drop(struct tn_hold *hold)
+{
+    leave_pool(hold);
     tn_records_give(&hold_records, hold);
+}
+
+void tn_holds_orphan(tarn_pool *pool)
+{
+    struct tn_hold *next;
+
+    for (struct tn_hold *hold = pool->holds; hold != NULL; hold = next) {
+        int claim = TN_CLAIM_HELD;
+
+        next = hold->next;
+        if (atomic_compare_exchange_strong(&hold->claim, &claim, TN_CLAIM_ORPHANED))
+            leave_pool(hold);
+    }
 }

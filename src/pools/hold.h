@@ -18,10 +18,17 @@
 
 #include "pools/arena.h"
 
+enum tn_claim {
+    TN_CLAIM_HELD,     /* the claimant will say when it is gone */
+    TN_CLAIM_GONE,     /* it has; the hold is, or will be at once, on the device's list */
+    TN_CLAIM_ORPHANED, /* nobody listens any more; the record is never used again */
+};
+
 struct tn_hold {
     uint64_t magic;       /* TN_HOLD_MAGIC; 0 in a recycled record */
     struct tn_hold *next; /* of the pool; also links recycled records */
     struct tn_hold *_Atomic next_gone; /* on the device's list of those to reap */
+    atomic_int claim;     /* enum tn_claim */
     tarn_pool *pool;      /* immutable */
     uint64_t capture_id;  /* immutable */
     uint64_t origin_id;   /* stream id of the order that opened it; immutable */
@@ -59,5 +66,9 @@ void tn_hold_gone(void *hold);
 
 /* Drops a hold at once: for one that never got a claimant. */
 void tn_hold_drop(struct tn_hold *hold);
+
+/* Drops all holds whose claimants are not gone: on a lost device, whose driver destroys nothing and
+ * runs nothing. */
+void tn_holds_orphan(tarn_pool *pool);
 
 #endif

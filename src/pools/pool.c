@@ -58,8 +58,7 @@ tarn_status tn_pool_create(tarn_device *device, const char *name, uint64_t limit
     return TARN_OK;
 }
 
-/* Whether nothing but holds keeps the pool: those of graphs destroyed just now go by themselves. */
-static bool only_holds_are_left(const tarn_pool *pool)
+bool tn_pool_is_only_held(const tarn_pool *pool)
 {
     return pool->counters.live_count == 0 && pool->route_count == 0 && pool->capture_count == 0 &&
            pool->graph_count == 0 && pool->checkpoint_count == 0;
@@ -67,7 +66,7 @@ static bool only_holds_are_left(const tarn_pool *pool)
 
 bool tn_pool_is_unclaimed(const tarn_pool *pool)
 {
-    return only_holds_are_left(pool) && pool->hold_count == 0;
+    return tn_pool_is_only_held(pool) && pool->hold_count == 0;
 }
 
 tarn_status tn_pool_check_unclaimed(const tarn_pool *pool)
@@ -148,22 +147,30 @@ static enum verdict try_unlist(tarn_pool *pool, bool waited)
     return verdict;
 }
 
-/* The driver destroys user objects a little after their graph: this waits for it, 1 s at most. */
-static void await_destructors(tarn_pool *pool)
+void tn_await_destructors(const struct tn_gpu *gpu, bool (*is_awaited)(void *subject),
+                          void *subject)
 {
     const struct timespec pause = {0, 100000};
+    /* A driver that has refused a destroy may never run the destructor. */
+    int tries = tn_gpu_is_well(gpu) ? 10000 : 20;
 
-    for (int tries = 0; tries < 10000; tries++) {
-        bool wait;
-
-        tn_device_drop_gone(pool->device);
-        tn_lock_acquire(&pool->lock);
-        wait = only_holds_are_left(pool) && pool->hold_count > 0;
-        tn_lock_release(&pool->lock);
-        if (!wait)
-            return;
+    while (tries > 0 && is_awaited(subject)) {
         (void)nanosleep(&pause, NULL);
+        tries -= 1;
     }
+}
+
+/* Whether a destructor is all that the pool waits for. */
+static bool awaits_destructors(void *subject)
+{
+    tarn_pool *pool = subject;
+    bool awaits;
+
+    tn_device_drop_gone(pool->device);
+    tn_lock_acquire(&pool->lock);
+    awaits = tn_pool_is_only_held(pool) && pool->hold_count > 0;
+    tn_lock_release(&pool->lock);
+    return awaits;
 }
 
 tarn_status tn_pool_destroy(tarn_pool *pool)
@@ -171,7 +178,7 @@ tarn_status tn_pool_destroy(tarn_pool *pool)
     enum verdict verdict;
     tarn_status status = TARN_OK;
 
-    await_destructors(pool);
+    tn_await_destructors(&pool->device->gpu, awaits_destructors, pool);
     verdict = try_unlist(pool, false);
     if (verdict == VERDICT_WAIT) {
         status = tn_gpu_wait_idle(&pool->device->gpu);
@@ -327,13 +334,13 @@ struct reservation {
     struct tn_order order;
 };
 
-/* The free bytes of the largest run that the order's heap, or idle memory, can serve at once. */
+/* Whether the order's heap, or idle memory that it may take, has the bytes in one run. */
 static bool has_run(tarn_pool *pool, const struct reservation *wanted, enum tn_heap_kind kind)
 {
     struct tn_arena *arena = tn_arena_find(pool, wanted->order);
 
     return (arena != NULL && tn_bins_find(&arena->heaps[kind].bins, wanted->bytes[kind]) != NULL) ||
-           tn_bins_find(&pool->idle.heaps[kind].bins, wanted->bytes[kind]) != NULL;
+           tn_idle_has(pool, kind, wanted->order.capture_id != 0, wanted->bytes[kind]);
 }
 
 static tarn_status attempt_reservation(tarn_pool *pool, const void *request, bool frugal,

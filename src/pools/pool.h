@@ -100,6 +100,15 @@ TARN_MUST_CHECK tarn_status tn_pool_check_unclaimed(const tarn_pool *pool);
 
 bool tn_pool_is_unclaimed(const tarn_pool *pool); /* the same, without a sentence */
 
+/* Whether nothing but holds keeps the pool: those of graphs destroyed just now go by themselves. The
+ * lock is held. */
+bool tn_pool_is_only_held(const tarn_pool *pool);
+
+/* The driver destroys user objects a little after their graph. Waits while is_awaited says that this
+ * is all that is missing: 1 s at most, and hardly on a GPU that is not well. No lock may be held. */
+void tn_await_destructors(const struct tn_gpu *gpu, bool (*is_awaited)(void *subject),
+                          void *subject);
+
 /* Destroys a pool that nothing claims: waits for graphs destroyed just now, and for the device where
  * free memory is not proven idle. No lock may be held.
  *   BUSY, DRIVER; nothing has changed */

@@ -22,6 +22,8 @@ static uint64_t trim_locked(tarn_pool *pool, bool *unproven)
     tn_lock_acquire(&pool->lock);
     tn_pending_poll(pool, false);
     freed = tn_pool_unmap_free(pool, unproven);
+    if (pool->pending_first != NULL)
+        *unproven = true;
     tn_lock_release(&pool->lock);
     return freed;
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Routes: a stack, newest last; the newest that accepts wins.
  *
- * The built-in filters are known by their address and answered from what begin has noted: the
- * thread, the stream's id, or the id of the capture that the stream is in. A capture may begin after
- * its route, so its id is asked of the route's stream until it is known; the user promised that this
- * stream lives.
+ * The built-in filters are known by their address and answered from what begin has noted: the thread,
+ * or the stream, which the user promised lives as long as the route, so that its handle is an
+ * identity. A capture may begin after its route, so its id is asked of the route's stream when it is
+ * not known.
  *
  * Trade-offs: filters run under the ROUTES lock, so that a route's pool cannot go meanwhile. */
 #include "pools/route.h"
@@ -71,7 +71,7 @@ static tarn_status push_route(struct tn_routes *routes, const struct tn_route *r
         routes->count += 1;
         atomic_store(&routes->open_count, routes->count);
         tn_lock_acquire(&route->pool->lock);
-        route->pool->route_count += 1;
+        route->pool->route_count += 1; /* P10 */
         tn_lock_release(&route->pool->lock);
     }
     tn_lock_release(&routes->lock);
@@ -82,24 +82,15 @@ tarn_status tn_route_begin(tarn_device *device, tarn_pool *pool, tarn_route_filt
                            void *user)
 {
     struct tn_route route = {.pool = pool, .filter = filter, .user = user};
-    struct tn_stream_state state;
-    tarn_status status;
-
     if (pool->is_default)
         return tn_fail(TARN_ERR_WRONG_STATE, "the default pool serves what no route catches; a "
                                              "route needs a private pool");
     route.thread = pthread_self();
-    if (filter == tarn_filter_stream || filter == tarn_filter_capture) {
-        status = tn_stream_look(&device->gpu, user, &state);
-        if (status != TARN_OK)
-            return status;
-        route.stream_id = state.order.stream_id;
-        route.capture_id = state.order.capture_id;
-    }
     return push_route(&device->routes, &route);
 }
 
-tarn_status tn_route_end(tarn_device *device, tarn_pool *pool)
+/* of_capture: it is the end of the pool's capture, which alone ends its own route. */
+static tarn_status end_route(tarn_device *device, tarn_pool *pool, bool of_capture)
 {
     struct tn_routes *routes = &device->routes;
     struct tn_route *route;
@@ -109,6 +100,10 @@ tarn_status tn_route_end(tarn_device *device, tarn_pool *pool)
     route = find_route(routes, pool);
     if (route == NULL) {
         status = tn_fail(TARN_ERR_WRONG_STATE, "no route to pool '%s' is open", pool->name);
+    } else if (route->of_capture && !of_capture) {
+        status = tn_fail(TARN_ERR_WRONG_STATE,
+                         "the route to pool '%s' is that of its capture and ends with it",
+                         pool->name);
     } else {
         size_t behind = routes->count - 1 - (size_t)(route - routes->routes);
 
@@ -125,6 +120,16 @@ tarn_status tn_route_end(tarn_device *device, tarn_pool *pool)
     return status;
 }
 
+tarn_status tn_route_end(tarn_device *device, tarn_pool *pool)
+{
+    return end_route(device, pool, false);
+}
+
+tarn_status tn_route_end_capture(tarn_device *device, tarn_pool *pool)
+{
+    return end_route(device, pool, true);
+}
+
 void tn_route_set_capture(tarn_device *device, tarn_pool *pool, uint64_t capture_id)
 {
     struct tn_route *route;
@@ -133,28 +138,33 @@ void tn_route_set_capture(tarn_device *device, tarn_pool *pool, uint64_t capture
     route = find_route(&device->routes, pool);
     TN_ASSERT(route != NULL);
     route->capture_id = capture_id;
+    route->of_capture = true;
     tn_lock_release(&device->routes.lock);
+}
+
+/* Whether the stream is in the capture that the route's own stream is in now. */
+static bool accepts_capture(tarn_device *device, struct tn_route *route, tarn_stream stream,
+                            const struct tn_stream_state *state)
+{
+    if (state->order.capture_id == 0)
+        return false;
+    if (tn_stream_is_same(stream, route->user))
+        route->capture_id = state->order.capture_id;
+    else if (route->capture_id != state->order.capture_id)
+        route->capture_id = tn_stream_capture_id(&device->gpu, route->user);
+    return route->capture_id == state->order.capture_id;
 }
 
 static bool accepts(tarn_device *device, struct tn_route *route, tarn_stream stream,
                     const struct tn_stream_state *state)
 {
-    struct tn_stream_state origin;
-
     if (route->filter == tarn_filter_thread)
         return pthread_equal(route->thread, pthread_self()) != 0;
     if (route->filter == tarn_filter_stream)
-        return route->stream_id == state->order.stream_id;
-    if (route->filter != tarn_filter_capture)
-        return route->filter(stream, route->user);
-    if (state->order.capture_id == 0)
-        return false;
-    if (state->order.stream_id == route->stream_id)
-        route->capture_id = state->order.capture_id;
-    else if (route->capture_id == 0 &&
-             tn_stream_look(&device->gpu, route->user, &origin) == TARN_OK)
-        route->capture_id = origin.order.capture_id;
-    return route->capture_id == state->order.capture_id;
+        return tn_stream_is_same(stream, route->user);
+    if (route->filter == tarn_filter_capture)
+        return accepts_capture(device, route, stream, state);
+    return route->filter(stream, route->user);
 }
 
 tarn_pool *tn_route_choose(tarn_device *device, tarn_stream stream,

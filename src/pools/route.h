@@ -20,8 +20,8 @@ struct tn_route {
     tarn_route_filter filter;
     void *user;
     pthread_t thread;    /* of begin; for the thread filter */
-    uint64_t stream_id;  /* for the stream and capture filters */
     uint64_t capture_id; /* for the capture filter; 0: not known yet */
+    bool of_capture;     /* a tarn_capture began it and ends it */
 };
 
 struct tn_routes {
@@ -37,10 +37,13 @@ void tn_routes_fini(struct tn_routes *routes);
 /* INVALID_ARGUMENT, WRONG_STATE, LIMIT, DEVICE_LOST, DRIVER */
 TARN_MUST_CHECK tarn_status tn_route_begin(tarn_device *device, tarn_pool *pool,
                                            tarn_route_filter filter, void *user);
-/* WRONG_STATE */
+/* WRONG_STATE: none is open, or it is that of a tarn_capture */
 TARN_MUST_CHECK tarn_status tn_route_end(tarn_device *device, tarn_pool *pool);
 
-/* Tells the capture route of the pool which capture it is for. */
+/* The end of the route of a tarn_capture. WRONG_STATE: none is open. */
+TARN_MUST_CHECK tarn_status tn_route_end_capture(tarn_device *device, tarn_pool *pool);
+
+/* Tells the route of the pool that it is a tarn_capture's, and of which capture. */
 void tn_route_set_capture(tarn_device *device, tarn_pool *pool, uint64_t capture_id);
 
 /* The pool of the newest route that accepts the allocation; NULL when none does. */

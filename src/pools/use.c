@@ -80,12 +80,7 @@ void tn_use_add_recorded(struct tn_block *block, struct tn_use *use)
 /* Records the end of a use outside captures, if its stream can take an event now. */
 static void try_record(struct tn_gpu *gpu, struct tn_use *use)
 {
-    struct tn_stream_state now;
-
-    if (use->order.capture_id != 0)
-        return;
-    if (tn_stream_look(gpu, use->stream, &now) == TARN_OK &&
-        (now.order.capture_id != 0 || now.broken))
+    if (use->order.capture_id != 0 || tn_stream_is_closed(gpu, use->stream))
         return;
     if (tn_event_record(gpu, use->event, use->stream)) {
         use->state = TN_USE_RECORDED;
@@ -104,6 +99,7 @@ void tn_pending_add(tarn_pool *pool, struct tn_block *block)
             try_record(gpu, use);
     }
     block->state = TN_BLOCK_PENDING;
+    block->freed_stamp = tn_gpu_epoch(gpu);
     block->list_previous = pool->pending_last;
     block->list_next = NULL;
     if (pool->pending_last != NULL)
@@ -201,7 +197,7 @@ void tn_pending_poll(tarn_pool *pool, bool force)
         unlink_pending(pool, block);
         if (block->captured_free)
             tn_heap_give_up(pool, block);
-        tn_block_count_freed(block, tn_gpu_epoch(&pool->device->gpu));
+        tn_block_count_freed(block, block->freed_stamp); /* the uses that came later have ended */
         tn_heap_put(pool, block);
     }
 }

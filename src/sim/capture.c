@@ -105,7 +105,7 @@ static struct tn_sim_graph *dissolve(struct tn_sim_capture *capture)
     for (struct tn_sim_stream *stream = tn_sim_all_streams; stream != NULL; stream = stream->next) {
         if (stream->capture != capture)
             continue;
-        stream->capture = NULL;
+        stream->capture = NULL; /* without a capture no frontier (Q4) */
         tn_sim_node_set_fini(&stream->frontier);
     }
     struct tn_sim_capture **link = &captures;
@@ -142,7 +142,7 @@ tn_cu_result tn_sim_cuStreamBeginCapture(tn_cu_stream handle, tn_cu_capture_mode
         return result;
     if (stream->legacy)
         return TN_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-    if (stream->capture != NULL)
+    if (stream->capture != NULL) /* C1 */
         return TN_CUDA_ERROR_ILLEGAL_STATE;
     struct tn_sim_capture *capture = calloc(1, sizeof *capture);
     struct tn_sim_graph *graph = tn_sim_graph_create();
@@ -161,7 +161,7 @@ tn_cu_result tn_sim_cuStreamBeginCapture(tn_cu_stream handle, tn_cu_capture_mode
         .next = captures,
     };
     captures = capture;
-    graph->capturing = true;
+    graph->capturing = true; /* C2 */
     stream->capture = capture;
     tn_sim.ledger.captures++;
     return TN_CUDA_SUCCESS;

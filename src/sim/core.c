@@ -153,6 +153,7 @@ bool tn_sim_enter(enum tn_sim_function function, tn_cu_result *result)
     return true;
 }
 
+/* The way out of a call, and into foreign code (S3). */
 void tn_sim_leave(void)
 {
     pthread_mutex_unlock(&tn_sim.lock);
@@ -228,7 +229,7 @@ void tarn_sim_read_ledger(tarn_sim_ledger *ledger)
     /* A destructor that is due counts as run: the ledger then depends on calls, not on threads. */
     if (!self.is_reaper)
         tn_sim_reaper_drain();
-    *ledger = tn_sim.ledger;
+    *ledger = tn_sim.ledger; /* S2: whoever registers or removes an object counts it there */
     ledger->context_stack_entries = self.depth;
     tn_sim_leave();
 }

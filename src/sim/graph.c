@@ -148,7 +148,7 @@ tn_cu_result tn_sim_cuGraphDestroy(tn_cu_graph handle)
     tn_cu_result result = tn_sim_graph_find(handle, &graph);
     if (result != TN_CUDA_SUCCESS)
         return result;
-    if (graph->capturing)
+    if (graph->capturing) /* G2 */
         return TN_CUDA_ERROR_ILLEGAL_STATE;
     tn_sim_graph_destroy(graph);
     return TN_CUDA_SUCCESS;

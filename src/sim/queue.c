@@ -117,7 +117,7 @@ static void *worker(void *argument)
                 stream->tail = NULL;
             uint64_t ticket = work->ticket;
             dispose(work);
-            stream->finished = ticket;
+            stream->finished = ticket; /* Q1: tickets of a stream rise */
             pthread_cond_broadcast(&tn_sim.changed);
         }
     }

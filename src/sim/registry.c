@@ -58,6 +58,7 @@ bool tn_sim_register(struct tn_sim_object *object, enum tn_sim_kind kind,
         return false;
     object->kind = kind;
     object->context = context;
+    /* The serial only rises (S1). */
     object->handle = ((uintptr_t)kind << KIND_SHIFT) | (next_serial++ << SERIAL_SHIFT);
     place(object);
     used++;

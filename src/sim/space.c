@@ -63,6 +63,7 @@ void *tn_sim_index_find(const struct tn_sim_index *index, uintptr_t address)
     return tn_sim_index_overlap(index, address, 1);
 }
 
+/* A1 is the callers': they look for an overlap first. */
 bool tn_sim_index_add(struct tn_sim_index *index, struct tn_sim_span *span)
 {
     if (index->count == index->capacity) {
@@ -95,6 +96,7 @@ bool tn_sim_space_allows(uintptr_t address, size_t bytes, int device, bool write
     uintptr_t end = address + bytes;
     if (end < address)
         return false;
+    /* Mappings do not overlap (A1), and lie where addresses are reserved (A2: vmm.c). */
     while (address < end) {
         const struct tn_sim_span *found = NULL;
         const struct tn_sim_mapping *mapping = tn_sim_index_find(&tn_sim_mappings, address);

@@ -40,7 +40,7 @@ static struct tn_sim_stream *create(struct tn_sim_context *context)
 void tn_sim_stream_release(struct tn_sim_stream *stream)
 {
     if (--stream->references > 0)
-        return;
+        return; /* Q3 */
     if (stream->next != NULL)
         stream->next->previous = stream->previous;
     if (stream->previous != NULL)
@@ -216,20 +216,9 @@ tn_cu_result tn_sim_cuStreamGetCtx(tn_cu_stream handle, tn_cu_context *context)
     return result;
 }
 
-tn_cu_result tn_sim_cuStreamGetId(tn_cu_stream handle, unsigned long long *id)
-{
-    struct tn_sim_stream *stream;
-    if (id == NULL)
-        return TN_CUDA_ERROR_INVALID_VALUE;
-    tn_cu_result result = tn_sim_stream_find(handle, &stream);
-    if (result == TN_CUDA_SUCCESS)
-        *id = stream->id;
-    return result;
-}
-
-/* What a query of a stream and a wait for it have in common: a stream must not be asked while it
- * captures, and the legacy stream not while a blocking one does. */
-static tn_cu_result ask(tn_cu_stream handle, struct tn_sim_stream **stream)
+/* Finds a stream that may be asked about itself: not while it captures, and the legacy stream not
+ * while a blocking one does. Asking all the same invalidates the capture, in every mode. */
+static tn_cu_result find_askable(tn_cu_stream handle, struct tn_sim_stream **stream)
 {
     tn_cu_result result = tn_sim_stream_find(handle, stream);
     if (result != TN_CUDA_SUCCESS)
@@ -240,7 +229,25 @@ static tn_cu_result ask(tn_cu_stream handle, struct tn_sim_stream **stream)
     }
     if ((*stream)->legacy && tn_sim_capture_legacy((*stream)->object.context, true))
         return TN_CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
-    return tn_sim_capture_unsafe();
+    return TN_CUDA_SUCCESS;
+}
+
+/* What a query of a stream and a wait for it have in common. */
+static tn_cu_result ask(tn_cu_stream handle, struct tn_sim_stream **stream)
+{
+    tn_cu_result result = find_askable(handle, stream);
+    return result == TN_CUDA_SUCCESS ? tn_sim_capture_unsafe() : result;
+}
+
+tn_cu_result tn_sim_cuStreamGetId(tn_cu_stream handle, unsigned long long *id)
+{
+    struct tn_sim_stream *stream;
+    if (id == NULL)
+        return TN_CUDA_ERROR_INVALID_VALUE;
+    tn_cu_result result = find_askable(handle, &stream);
+    if (result == TN_CUDA_SUCCESS)
+        *id = stream->id;
+    return result;
 }
 
 tn_cu_result tn_sim_cuStreamQuery(tn_cu_stream handle)

@@ -11,7 +11,7 @@
  *   Q2  work enters the legacy stream behind all unfinished work of the blocking streams of its
  *       context, and enters a blocking stream behind all unfinished work of the legacy stream
  *   Q3  a stream lives while its owner, its worker or a point refers to it
- *   Q4  a stream takes part in a capture, has a frontier, or neither
+ *   Q4  a stream that takes part in no capture has no frontier
  *
  * Locking: the lock of core.h. */
 #ifndef TARN_SIM_STREAM_H

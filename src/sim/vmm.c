@@ -202,7 +202,7 @@ tn_cu_result tn_sim_cuMemRelease(tn_cu_memhandle handle)
     return TN_CUDA_SUCCESS;
 }
 
-/* Asks whether every byte of a range is reserved, by one reservation or by neighbours. */
+/* Asks whether every byte of a range is reserved, by one reservation or by neighbours (A2). */
 static bool reserved(uintptr_t start, size_t bytes)
 {
     uintptr_t end = start + bytes;

@@ -35,7 +35,7 @@ void tn_address_table_set(uint64_t base, uint64_t slot_count, struct tn_segment 
     uint64_t first = base >> TN_SLOT_BITS;
 
     TN_ASSERT(base % TN_SLOT_BYTES == 0 && first + slot_count <= entry_count);
-    for (uint64_t i = first; i < first + slot_count; i++)
+    for (uint64_t i = first; i < first + slot_count; i++) /* V1 */
         atomic_store_explicit(&entries[i], segment, memory_order_release);
 }
 

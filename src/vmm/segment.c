@@ -81,7 +81,7 @@ tarn_status tn_segment_map(struct tn_segment *segment, uint64_t offset, uint64_t
     chunk->offset = offset;
     chunk->bytes = bytes;
     set_pages(segment, offset, bytes, chunk);
-    segment->mapped_bytes += bytes;
+    segment->mapped_bytes += bytes; /* V5 */
     return TARN_OK;
 }
 

@@ -329,6 +329,7 @@ START_TEST(references_to_user_objects_are_counted)
 }
 END_TEST
 
+/* S2 */
 START_TEST(everything_given_back_leaves_the_ledger_as_it_was)
 {
     tarn_sim_ledger before = ledger();

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+/* driver.h -- the benchmark's own side of the driver: streams, launches, and the driver's allocator
+ * as a rival.
+ *
+ * The driver is the one that TARN_DRIVER names, as the library loads it. Where there is no GPU and
+ * TARN_DRIVER is not set the benchmark chooses the simulator, and says so. */
+#ifndef TARN_BENCH_DRIVER_H
+#define TARN_BENCH_DRIVER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "abi/functions.h"
+#include "tarn/tarn.h"
+
+/* The functions that the benchmark calls besides those of the rival. */
+#define BENCH_DRIVER_FUNCTIONS(X)                                                                  \
+    X(cuInit)                                                                                      \
+    X(cuDriverGetVersion)                                                                          \
+    X(cuGetErrorName)                                                                              \
+    X(cuDeviceGet)                                                                                 \
+    X(cuDeviceGetName)                                                                             \
+    X(cuDevicePrimaryCtxRetain)                                                                    \
+    X(cuDevicePrimaryCtxRelease)                                                                   \
+    X(cuCtxSetCurrent)                                                                             \
+    X(cuStreamCreate)                                                                              \
+    X(cuStreamDestroy)                                                                             \
+    X(cuStreamSynchronize)                                                                         \
+    X(cuModuleLoadData)                                                                            \
+    X(cuModuleUnload)                                                                              \
+    X(cuModuleGetFunction)                                                                         \
+    X(cuLaunchKernel)                                                                              \
+    X(cuGraphLaunch)
+
+/* The driver's allocator: in every driver since CUDA 11.2, but not in the simulator. */
+#define BENCH_RIVAL_FUNCTIONS(X)                                                                   \
+    X(cuDeviceGetDefaultMemPool)                                                                   \
+    X(cuMemPoolSetAttribute)                                                                       \
+    X(cuMemAllocFromPoolAsync)                                                                     \
+    X(cuMemFreeAsync)
+
+/* Set by bench_driver_open, and not changed while anything is measured. */
+struct bench_driver {
+#define BENCH_DRIVER_FIELD(name) tn_pfn_##name name;
+    BENCH_DRIVER_FUNCTIONS(BENCH_DRIVER_FIELD)
+    BENCH_RIVAL_FUNCTIONS(BENCH_DRIVER_FIELD)
+#undef BENCH_DRIVER_FIELD
+    tn_cu_device device;
+    tn_cu_context context;
+    tn_cu_mempool rival_pool; /* the device's default memory pool; NULL: no rival here */
+    int version;              /* 13000 is CUDA 13.0 */
+    bool simulated;
+    char device_name[128];
+};
+extern struct bench_driver cu;
+
+/* Loads the driver and makes device 0's primary context current. To be called before
+ * tarn_device_open, since it may set TARN_DRIVER. */
+void bench_driver_open(void);
+void bench_driver_close(void);
+
+/* Makes the same context current on another thread: the rival needs one, Tarn does not. */
+void bench_driver_enter_thread(void);
+
+tarn_stream bench_stream_create(void); /* one that never waits for the legacy default stream */
+void bench_stream_destroy(tarn_stream stream);
+void bench_stream_drain(tarn_stream stream); /* waits until it is idle */
+
+/* A kernel of one thread that writes one word: about the least that a graph can do with memory. */
+void bench_touch_load(void);
+void bench_touch_unload(void);
+void bench_touch_launch(tarn_stream stream, void *word);
+
+/* Check a call of the driver or of Tarn; anything but success ends the program with a sentence. */
+#define BENCH_CU(call) bench_check_driver((call), #call)
+#define BENCH_OK(call) bench_check_tarn((call), #call)
+void bench_check_driver_failed(tn_cu_result result, const char *call);
+void bench_check_tarn_failed(tarn_status status, const char *call);
+
+static inline void bench_check_driver(tn_cu_result result, const char *call)
+{
+    if (result != TN_CUDA_SUCCESS)
+        bench_check_driver_failed(result, call);
+}
+
+static inline void bench_check_tarn(tarn_status status, const char *call)
+{
+    if (status != TARN_OK)
+        bench_check_tarn_failed(status, call);
+}
+
+#endif

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+/* harness.h -- how a time is measured.
+ *
+ * What is measured is a case: a piece of work that can be done any number of times in a row. One
+ * sample is the time of one such run divided by its iterations; a series has many samples, and is
+ * summed up by its median and its spread, the 10th and 90th percentiles.
+ *
+ * Cases that are compared are measured together: their samples alternate, and every other round
+ * goes through them backwards, so that a change of the machine's clock meets all of them alike.
+ *
+ * Times are in nanoseconds. Everything here is for one thread; a case may have threads of its own,
+ * within its run. */
+#ifndef TARN_BENCH_HARNESS_H
+#define TARN_BENCH_HARNESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { BENCH_SAMPLES_MAX = 2048 };
+
+struct bench_case {
+    void (*prepare)(void *context); /* before each sample, not timed; may be NULL */
+    void (*run)(void *context, size_t iterations);
+    void (*finish)(void *context); /* after each sample, not timed; may be NULL */
+    void *context;
+    size_t iterations_max; /* of one sample; 0: as many as sample_ns takes */
+};
+
+struct bench_plan {
+    size_t sample_count;
+    uint64_t sample_ns;  /* a sample lasts at least so long, but for iterations_max */
+    uint64_t warm_up_ns; /* each case runs so long before its first sample */
+};
+
+struct bench_series {
+    size_t count;
+    double values[BENCH_SAMPLES_MAX]; /* in the order of measuring */
+};
+
+struct bench_summary {
+    double median;
+    double p10;
+    double p90;
+    size_t samples;
+};
+
+/* A plan for quick looks or for figures to keep, with that many samples in the latter. */
+struct bench_plan bench_plan_for(bool quick, size_t sample_count);
+
+uint64_t bench_now(void); /* nanoseconds of the monotonic clock */
+
+/* Warms up and measures count cases into as many series, alternating: value i of each series was
+ * taken beside value i of the others. */
+void bench_measure(const struct bench_plan *plan, const struct bench_case *cases, size_t count,
+                   struct bench_series *series);
+
+void bench_series_add(struct bench_series *series, double value);
+struct bench_summary bench_summarize(const struct bench_series *series);
+
+/* How much more a takes than b: the difference of their medians, with the spread of the differences
+ * of neighbouring samples. */
+struct bench_summary bench_difference(const struct bench_series *a, const struct bench_series *b);
+
+/* The same figures in another unit. */
+struct bench_summary bench_scaled(struct bench_summary summary, double factor);
+
+/* Prints a sentence to stderr and exits with 1. */
+_Noreturn void bench_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+#endif

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+/* tarn_bench -- measures Tarn beside the driver's own allocator and launches, in one process. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "driver.h"
+#include "limits.h"
+#include "report.h"
+#include "rows.h"
+
+static const struct row {
+    const char *name;
+    const char *text;
+    void (*measure)(const struct bench *bench);
+} rows[] = {
+    {"pair", "an allocation and its free, on one and on several threads", bench_row_pair},
+    {"replay", "tarn_graph_replay beside cuGraphLaunch", bench_row_replay},
+    {"checkpoint", "take, restore and check of a pool's state", bench_row_checkpoint},
+};
+
+enum { ROW_COUNT = sizeof rows / sizeof rows[0] };
+
+struct options {
+    const char *out_path;
+    bool quick;
+    bool limits;
+    bool some_rows; /* those selected, not all */
+    bool selected[ROW_COUNT];
+};
+
+static void print_usage(FILE *file)
+{
+    (void)fputs("usage: tarn_bench [--row NAME]... [--quick] [--limits] [--out FILE]\n"
+                "  --row NAME  measure this row only; may be repeated\n"
+                "  --quick     few samples: to see that it works, not to keep the figures\n"
+                "  --limits    print every limit of Tarn with what was measured\n"
+                "  --out FILE  append a line of JSON for each result; without it they are printed\n"
+                "TARN_DRIVER chooses the driver, as for every program that uses Tarn.\n"
+                "rows:\n",
+                file);
+    for (size_t i = 0; i < ROW_COUNT; i++)
+        (void)fprintf(file, "  %-10s  %s\n", rows[i].name, rows[i].text);
+}
+
+static bool select_row(struct options *options, const char *name)
+{
+    for (size_t i = 0; i < ROW_COUNT; i++) {
+        if (strcmp(rows[i].name, name) == 0) {
+            options->selected[i] = true;
+            options->some_rows = true;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool parse(int count, char **arguments, struct options *options)
+{
+    for (int i = 1; i < count; i++) {
+        const char *argument = arguments[i];
+        bool more = i + 1 < count;
+
+        if (strcmp(argument, "--quick") == 0)
+            options->quick = true;
+        else if (strcmp(argument, "--limits") == 0)
+            options->limits = true;
+        else if (strcmp(argument, "--out") == 0 && more)
+            options->out_path = arguments[++i];
+        else if (strcmp(argument, "--row") != 0 || !more || !select_row(options, arguments[++i]))
+            return false;
+    }
+    return true;
+}
+
+int main(int count, char **arguments)
+{
+    struct options options = {.out_path = NULL};
+    struct bench bench = {.device = NULL};
+
+    if (count == 2 && strcmp(arguments[1], "--help") == 0) {
+        print_usage(stdout);
+        return 0;
+    }
+    if (!parse(count, arguments, &options)) {
+        print_usage(stderr);
+        return 2;
+    }
+    bench.quick = options.quick;
+#if TARN_DEBUG_CHECKS || !defined(__OPTIMIZE__)
+    (void)puts("built with checks or without optimization: these are not the library's figures");
+#endif
+    bench_driver_open();
+    BENCH_OK(tarn_device_open(0, NULL, &bench.device));
+    bench_report_begin(options.out_path);
+    for (size_t i = 0; i < ROW_COUNT; i++) {
+        if (options.selected[i] || !options.some_rows)
+            rows[i].measure(&bench);
+    }
+    bench_report_end();
+    if (options.limits)
+        bench_limits_print();
+    BENCH_OK(tarn_device_close(bench.device));
+    bench_driver_close();
+    return 0;
+}

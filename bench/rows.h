@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+/* rows.h -- the rows of the benchmark: each measures one kind of work, Tarn's beside a rival's
+ * where there is one, and reports its results. */
+#ifndef TARN_BENCH_ROWS_H
+#define TARN_BENCH_ROWS_H
+
+#include <stdbool.h>
+
+#include "tarn/tarn.h"
+
+struct bench {
+    tarn_device *device;
+    bool quick; /* few samples, for a look or a test */
+};
+
+void bench_row_pair(const struct bench *bench);       /* row_pair.c, row_pair_threads.c */
+void bench_row_replay(const struct bench *bench);     /* row_replay.c */
+void bench_row_checkpoint(const struct bench *bench); /* row_checkpoint.c */
+
+#endif

@@ -1,0 +1,710 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Captures: memory inside them, their ends, and what is left of those that fail. */
+#include "support/world.h"
+
+static tarn_capture *begin(tarn_capture_mode mode)
+{
+    tarn_capture *capture = NULL;
+
+    OK(tarn_capture_begin(world.pool, world.stream, mode, &capture));
+    ck_assert_ptr_nonnull(capture);
+    return capture;
+}
+
+static tarn_graph *end(tarn_capture *capture)
+{
+    tarn_graph *graph = NULL;
+
+    OK(tarn_capture_end(capture, &graph));
+    ck_assert_ptr_nonnull(graph);
+    return graph;
+}
+
+START_TEST(addresses_of_a_capture_stay_valid_across_replays)
+{
+    tarn_capture *capture = begin(TARN_CAPTURE_GLOBAL);
+    void *block = test_malloc(5 * MIB);
+    tarn_graph *graph;
+
+    test_add(world.stream, block, 1, MIB);
+    graph = end(capture);
+    test_set_words(world.stream, block, 100, MIB);
+    for (uint32_t replay = 1; replay <= 20; replay++) {
+        void *disturbance = test_alloc(world.default_pool, 5 * MIB, world.stream);
+
+        test_fill(world.stream, disturbance, 0xdead, MIB);
+        OK(tarn_graph_replay(graph, world.stream));
+        test_expect_words(world.stream, block, 100 + replay, MIB);
+        OK(tarn_free(disturbance));
+    }
+    OK(tarn_free(block));
+    OK(tarn_graph_destroy(graph));
+}
+END_TEST
+
+START_TEST(a_capture_reuses_memory_that_it_freed)
+{
+    tarn_capture *capture = begin(TARN_CAPTURE_GLOBAL);
+    void *first = test_malloc(8 * MIB);
+    void *second;
+
+    test_fill(world.stream, first, 1, 4);
+    OK(tarn_free(first));
+    second = test_malloc(8 * MIB);
+    ck_assert_ptr_eq(second, first);
+    test_fill(world.stream, second, 2, 4);
+    OK(tarn_free(second));
+    OK(tarn_graph_destroy(end(capture)));
+}
+END_TEST
+
+START_TEST(memory_of_a_graph_is_given_to_nobody_outside_captures)
+{
+    tarn_capture *capture = begin(TARN_CAPTURE_GLOBAL);
+    char *block = test_malloc(8 * MIB);
+    tarn_graph *graph;
+
+    test_fill(world.stream, block, 1, 4);
+    OK(tarn_free(block));
+    graph = end(capture);
+    OK(tarn_free(test_alloc(world.default_pool, MIB, world.side)));
+    OK(tarn_pool_trim(world.default_pool, NULL)); /* a wait: now nothing but the graph keeps it */
+    for (int i = 0; i < 16; i++) {
+        char *other = test_alloc(world.pool, 4 * MIB, world.stream);
+
+        ck_assert(other + 4 * MIB <= block || other >= block + 8 * MIB);
+        test_fill(world.stream, other, 0xdead, MIB);
+    }
+    OK(tarn_graph_replay(graph, world.stream));
+    ck_assert_uint_eq(test_read(world.stream, block), 1);
+    ck_assert_uint_ge(test_stats(world.pool).captured_bytes, 8 * MIB);
+    OK(tarn_graph_destroy(graph));
+    OK(tarn_pool_validate(world.pool));
+    ck_assert_uint_eq(test_stats(world.pool).live_count, 16);
+    {
+        tarn_layout *layout = NULL;
+
+        OK(tarn_pool_layout(world.pool, &layout));
+        for (size_t i = 0; i < layout->extent_count; i++) {
+            if (layout->extents[i].state == TARN_EXTENT_LIVE)
+                OK(tarn_free(layout->extents[i].address));
+        }
+        tarn_layout_destroy(layout);
+    }
+}
+END_TEST
+
+START_TEST(later_captures_reuse_what_earlier_ones_freed)
+{
+    tarn_capture *capture = begin(TARN_CAPTURE_GLOBAL);
+    void *first = test_malloc(8 * MIB);
+    tarn_graph *one;
+    tarn_graph *two;
+    uint64_t mapped;
+
+    OK(tarn_free(first));
+    one = end(capture);
+    mapped = test_stats(world.pool).mapped_bytes;
+    capture = begin(TARN_CAPTURE_GLOBAL);
+    ck_assert_ptr_eq(test_malloc(8 * MIB), first);
+    OK(tarn_free(first));
+    two = end(capture);
+    ck_assert_uint_eq(test_stats(world.pool).mapped_bytes, mapped);
+    OK(tarn_graph_destroy(one));
+    OK(tarn_graph_destroy(two));
+}
+END_TEST
+
+START_TEST(forked_streams_are_served_and_joined)
+{
+    void *output = test_malloc(8);
+    tarn_capture *capture = begin(TARN_CAPTURE_GLOBAL);
+    void *mine = test_malloc(MIB);
+    void *forked = NULL;
+    tarn_graph *graph;
+    tarn_block block;
+
+    test_fill(world.stream, mine, 3, 1);
+    test_order(world.stream, world.side);
+    OK(tarn_malloc(world.device, MIB, world.side, &forked));
+    OK(tarn_block_at(forked, &block));
+    ck_assert_ptr_eq(block.pool, world.pool);
+    test_copy(world.side, forked, mine, 4);
+    test_add(world.side, forked, 4, 1);
+    test_order(world.side, world.stream);
+    test_copy(world.stream, output, forked, 4);
+    OK(tarn_free_on(forked, world.stream));
+    OK(tarn_free(mine));
+    graph = end(capture);
+    for (int i = 0; i < 5; i++) {
+        test_fill(world.stream, output, 0, 1);
+        OK(tarn_graph_replay(graph, world.stream));
+        ck_assert_uint_eq(test_read(world.stream, output), 7);
+    }
+    OK(tarn_graph_destroy(graph));
+    OK(tarn_free(output));
+}
+END_TEST
+
+START_TEST(a_block_freed_on_another_stream_of_the_capture_is_not_reused_by_its_own)
+{
+    tarn_capture *capture = begin(TARN_CAPTURE_GLOBAL);
+    void *forked = NULL;
+    void *next = NULL;
+
+    test_order(world.stream, world.side);
+    OK(tarn_malloc(world.device, MIB, world.side, &forked));
+    test_fill(world.side, forked, 1, 1);
+    OK(tarn_free_on(forked, world.stream));
+    OK(tarn_malloc(world.device, MIB, world.side, &next));
+    ck_assert_ptr_ne(next, forked);
+    OK(tarn_free(next));
+    test_order(world.side, world.stream);
+    OK(tarn_graph_destroy(end(capture)));
+}
+END_TEST
+
+START_TEST(blocks_of_a_capture_may_be_freed_after_it)
+{
+    tarn_capture *capture = begin(TARN_CAPTURE_GLOBAL);
+    void *block = test_malloc(MIB);
+    tarn_graph *graph;
+
+    test_fill(world.stream, block, 1, 1);
+    graph = end(capture);
+    ck_assert_uint_eq(test_stats(world.pool).live_count, 1);
+    OK(tarn_free(block));
+    OK(tarn_graph_replay(graph, world.stream));
+    ck_assert_uint_eq(test_read(world.stream, block), 1); /* still the graph's */
+    OK(tarn_graph_destroy(graph));
+}
+END_TEST
+
+START_TEST(blocks_from_before_may_be_used_and_freed_in_a_capture)
+{
+    void *before = test_alloc(world.pool, MIB, world.stream);
+    tarn_capture *capture = begin(TARN_CAPTURE_GLOBAL);
+    tarn_graph *graph;
+
+    test_add(world.stream, before, 1, 1);
+    OK(tarn_free(before));
+    graph = end(capture);
+    for (int i = 0; i < 8; i++) {
+        void *other = test_alloc(world.pool, 512, world.stream);
+
+        ck_assert_ptr_ne(other, before); /* the graph writes there */
+        OK(tarn_free(other));
+    }
+    test_set_words(world.stream, before, 4, 1);
+    OK(tarn_graph_replay(graph, world.stream));
+    ck_assert_uint_eq(test_read(world.stream, before), 5);
+    OK(tarn_pool_validate(world.pool));
+    OK(tarn_graph_destroy(graph));
+}
+END_TEST
+
+START_TEST(growth_and_trim_in_a_capture_break_nothing)
+{
+    tarn_capture *capture = begin(TARN_CAPTURE_GLOBAL);
+    tarn_pool_stats stats = test_stats(world.pool);
+    void *big = test_malloc(100 * MIB);
+    tarn_graph *graph;
+
+    ck_assert_uint_gt(test_stats(world.pool).map_count, stats.map_count);
+    test_fill(world.stream, big, 9, 25 * MIB);
+    OK(tarn_pool_trim(world.default_pool, NULL));
+    OK(tarn_pool_trim(world.pool, NULL));
+    OK(tarn_pool_reserve(world.pool, 16 * MIB, world.stream));
+    OK(tarn_pool_validate(world.pool));
+    ck_assert_int_eq(test_capture_status(world.stream), TN_CU_CAPTURE_STATUS_ACTIVE);
+    graph = end(capture);
+    OK(tarn_graph_replay(graph, world.stream));
+    test_expect_words(world.stream, big, 9, 25 * MIB);
+    OK(tarn_free(big));
+    OK(tarn_graph_destroy(graph));
+}
+END_TEST
+
+START_TEST(an_empty_capture_is_a_graph_too)
+{
+    tarn_graph *graph = end(begin(TARN_CAPTURE_RELAXED));
+
+    OK(tarn_graph_replay(graph, world.stream));
+    OK(tarn_graph_destroy(graph));
+}
+END_TEST
+
+START_TEST(a_capture_counts_while_it_is_open)
+{
+    tarn_capture *capture = begin(TARN_CAPTURE_GLOBAL);
+
+    ck_assert_uint_eq(test_stats(world.pool).capture_count, 1);
+    ck_assert_uint_eq(test_stats(world.pool).graph_count, 0);
+    ck_assert_uint_eq(test_device_stats().route_count, 1);
+    OK(tarn_graph_destroy(end(capture)));
+    ck_assert_uint_eq(test_stats(world.pool).capture_count, 0);
+    ck_assert_uint_eq(test_device_stats().route_count, 0);
+}
+END_TEST
+
+START_TEST(bad_arguments_of_begin_are_refused)
+{
+    uint64_t zeros[1024] = {0};
+    tarn_capture *capture = UNTOUCHED;
+
+    REFUSE(TARN_ERR_INVALID_HANDLE, "pool",
+           tarn_capture_begin(NULL, world.stream, TARN_CAPTURE_GLOBAL, &capture));
+    REFUSE(TARN_ERR_INVALID_HANDLE, "pool",
+           tarn_capture_begin((tarn_pool *)(void *)zeros, world.stream, TARN_CAPTURE_GLOBAL,
+                              &capture));
+    REFUSE(TARN_ERR_INVALID_ARGUMENT, "capture is NULL",
+           tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_GLOBAL, NULL));
+    REFUSE(TARN_ERR_INVALID_ARGUMENT, "mode",
+           tarn_capture_begin(world.pool, world.stream, (tarn_capture_mode)3, &capture));
+    REFUSE(TARN_ERR_INVALID_ARGUMENT, "mode",
+           tarn_capture_begin(world.pool, world.stream, (tarn_capture_mode)-1, &capture));
+    REFUSE(TARN_ERR_INVALID_ARGUMENT, "legacy",
+           tarn_capture_begin(world.pool, NULL, TARN_CAPTURE_GLOBAL, &capture));
+    REFUSE(TARN_ERR_INVALID_ARGUMENT, "legacy",
+           tarn_capture_begin(world.pool, TN_CU_STREAM_LEGACY, TARN_CAPTURE_GLOBAL, &capture));
+    REFUSE(TARN_ERR_WRONG_STATE, "private pool",
+           tarn_capture_begin(world.default_pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
+    ck_assert_untouched(capture);
+    ck_assert_int_eq(test_capture_status(world.stream), TN_CU_CAPTURE_STATUS_NONE);
+}
+END_TEST
+
+START_TEST(a_stream_or_pool_in_a_capture_begins_no_other)
+{
+    tarn_pool *other = test_pool("other");
+    tarn_capture *capture = begin(TARN_CAPTURE_GLOBAL);
+    tarn_capture *second = UNTOUCHED;
+
+    REFUSE(TARN_ERR_WRONG_STATE, "already being captured",
+           tarn_capture_begin(other, world.stream, TARN_CAPTURE_GLOBAL, &second));
+    REFUSE(TARN_ERR_WRONG_STATE, "'test' is open",
+           tarn_capture_begin(world.pool, world.side, TARN_CAPTURE_GLOBAL, &second));
+    REFUSE(TARN_ERR_WRONG_STATE, "'test' is open",
+           tarn_begin_allocate_to_pool(world.device, world.pool, tarn_filter_thread, NULL));
+    ck_assert_untouched(second);
+    ck_assert_int_eq(test_capture_status(world.side), TN_CU_CAPTURE_STATUS_NONE);
+    OK(tarn_graph_destroy(end(capture)));
+    OK(tarn_pool_destroy(other));
+}
+END_TEST
+
+START_TEST(a_begin_that_the_driver_refuses_leaves_nothing)
+{
+    static const char *const calls[] = {"cuStreamBeginCapture", "cuUserObjectCreate",
+                                        "cuGraphRetainUserObject"};
+    tarn_capture *capture = UNTOUCHED;
+
+    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
+        tarn_sim_ledger before = test_ledger();
+
+        sim.plan_fault(calls[i], 1, 0, TN_CUDA_ERROR_UNKNOWN);
+        STATUS(TARN_ERR_DRIVER,
+               tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
+        ck_assert_ptr_nonnull(strstr(tarn_last_error(), calls[i]));
+        ck_assert_untouched(capture);
+        ck_assert_int_eq(test_capture_status(world.stream), TN_CU_CAPTURE_STATUS_NONE);
+        ck_assert_uint_eq(test_device_stats().route_count, 0);
+        test_await_destructors(0);
+        ck_assert_uint_eq(test_stats(world.pool).capture_count, 0);
+        test_same_ledger(&before);
+    }
+    OK(tarn_graph_destroy(end(begin(TARN_CAPTURE_GLOBAL))));
+}
+END_TEST
+
+START_TEST(bad_arguments_of_end_and_abort_are_refused)
+{
+    uint64_t zeros[64] = {0};
+    tarn_capture *foreign = (tarn_capture *)(void *)zeros;
+    tarn_capture *capture = begin(TARN_CAPTURE_GLOBAL);
+    tarn_graph *graph = UNTOUCHED;
+
+    REFUSE(TARN_ERR_INVALID_HANDLE, "capture", tarn_capture_end(NULL, &graph));
+    REFUSE(TARN_ERR_INVALID_HANDLE, "capture", tarn_capture_end(foreign, &graph));
+    REFUSE(TARN_ERR_INVALID_HANDLE, "capture", tarn_capture_abort(foreign));
+    REFUSE(TARN_ERR_INVALID_HANDLE, "capture",
+           tarn_capture_end((tarn_capture *)(void *)world.pool, &graph));
+    REFUSE(TARN_ERR_INVALID_ARGUMENT, "graph is NULL", tarn_capture_end(capture, NULL));
+    ck_assert_untouched(graph);
+    graph = end(capture);
+    REFUSE(TARN_ERR_INVALID_HANDLE, "capture", tarn_capture_end(capture, &graph));
+    REFUSE(TARN_ERR_INVALID_HANDLE, "capture", tarn_capture_abort(capture));
+    OK(tarn_graph_destroy(graph));
+}
+END_TEST
+
+static void end_elsewhere(void *argument)
+{
+    tarn_graph *graph = UNTOUCHED;
+
+    REFUSE(TARN_ERR_WRONG_THREAD, "another thread", tarn_capture_end(argument, &graph));
+    ck_assert_untouched(graph);
+}
+
+/* A thread that has no context current: what it is told must not depend on one. */
+static void enter_and_end_elsewhere(void *argument)
+{
+    test_set_context(test_retain(0));
+    end_elsewhere(argument);
+    test_release(0);
+}
+
+START_TEST(an_end_from_another_thread_is_refused_and_loses_nothing)
+{
+    static const tarn_capture_mode modes[] = {TARN_CAPTURE_GLOBAL, TARN_CAPTURE_THREAD_LOCAL};
+
+    for (size_t i = 0; i < 2; i++) {
+        tarn_capture *capture = begin(modes[i]);
+        void *block = test_malloc(512);
+        tarn_graph *graph;
+
+        test_fill(world.stream, block, 5, 1);
+        test_elsewhere(enter_and_end_elsewhere, capture);
+        ck_assert_int_eq(test_capture_status(world.stream), TN_CU_CAPTURE_STATUS_ACTIVE);
+        graph = end(capture);
+        OK(tarn_graph_replay(graph, world.stream));
+        ck_assert_uint_eq(test_read(world.stream, block), 5);
+        OK(tarn_free(block));
+        OK(tarn_graph_destroy(graph));
+    }
+}
+END_TEST
+
+static void end_relaxed(void *argument)
+{
+    tarn_capture **capture = argument;
+    tarn_graph *graph = end(*capture);
+
+    OK(tarn_graph_destroy(graph));
+}
+
+START_TEST(a_relaxed_capture_may_be_ended_by_any_thread)
+{
+    tarn_capture *capture = begin(TARN_CAPTURE_RELAXED);
+
+    test_elsewhere(end_relaxed, &capture);
+    ck_assert_int_eq(test_capture_status(world.stream), TN_CU_CAPTURE_STATUS_NONE);
+}
+END_TEST
+
+static void abort_elsewhere(void *argument)
+{
+    OK(tarn_capture_abort(argument));
+}
+
+START_TEST(any_thread_may_abort)
+{
+    for (int mode = TARN_CAPTURE_GLOBAL; mode <= TARN_CAPTURE_RELAXED; mode++) {
+        tarn_capture *capture = begin((tarn_capture_mode)mode);
+        void *block = test_malloc(512);
+
+        test_elsewhere(abort_elsewhere, capture);
+        ck_assert_int_eq(test_capture_status(world.stream), TN_CU_CAPTURE_STATUS_NONE);
+        OK(tarn_free(block));
+    }
+    OK(tarn_graph_destroy(end(begin(TARN_CAPTURE_GLOBAL))));
+}
+END_TEST
+
+static void begin_elsewhere(void *argument)
+{
+    OK(tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_GLOBAL, argument));
+}
+
+START_TEST(a_capture_whose_thread_is_gone_can_be_aborted)
+{
+    tarn_capture *capture = NULL;
+
+    test_elsewhere(begin_elsewhere, &capture);
+    OK(tarn_capture_abort(capture));
+    ck_assert_int_eq(test_capture_status(world.stream), TN_CU_CAPTURE_STATUS_NONE);
+    OK(tarn_graph_destroy(end(begin(TARN_CAPTURE_GLOBAL))));
+}
+END_TEST
+
+START_TEST(a_broken_capture_can_only_be_aborted)
+{
+    tarn_capture *capture = begin(TARN_CAPTURE_GLOBAL);
+    void *block = test_malloc(MIB);
+    void *other = UNTOUCHED;
+    tarn_graph *graph = UNTOUCHED;
+
+    test_break_capture();
+    REFUSE(TARN_ERR_CAPTURE_BROKEN, "invalidated",
+           tarn_malloc(world.device, MIB, world.stream, &other));
+    REFUSE(TARN_ERR_CAPTURE_BROKEN, "invalidated",
+           tarn_alloc(world.pool, MIB, 0, world.stream, &other));
+    REFUSE(TARN_ERR_CAPTURE_BROKEN, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED",
+           tarn_capture_end(capture, &graph));
+    REFUSE(TARN_ERR_CAPTURE_BROKEN, "tarn_capture_abort", tarn_capture_end(capture, &graph));
+    ck_assert_untouched(graph);
+    ck_assert_untouched(other);
+    OK(tarn_capture_abort(capture));
+    ck_assert_int_eq(test_capture_status(world.stream), TN_CU_CAPTURE_STATUS_NONE);
+    OK(tarn_free(block));
+    OK(tarn_graph_destroy(end(begin(TARN_CAPTURE_GLOBAL))));
+}
+END_TEST
+
+START_TEST(a_fork_that_was_not_joined_breaks_the_capture)
+{
+    tarn_capture *capture = begin(TARN_CAPTURE_GLOBAL);
+    tarn_graph *graph = UNTOUCHED;
+    void *forked = NULL;
+
+    test_order(world.stream, world.side);
+    OK(tarn_malloc(world.device, MIB, world.side, &forked));
+    test_fill(world.side, forked, 1, 1);
+    STATUS(TARN_ERR_CAPTURE_BROKEN, tarn_capture_end(capture, &graph));
+    ck_assert_ptr_nonnull(strstr(tarn_last_error(), "not joined"));
+    STATUS(TARN_ERR_CAPTURE_BROKEN, tarn_capture_end(capture, &graph));
+    ck_assert_untouched(graph);
+    OK(tarn_pool_validate(world.pool));
+    OK(tarn_capture_abort(capture));
+    OK(tarn_free(forked));
+    ck_assert_int_eq(test_capture_status(world.side), TN_CU_CAPTURE_STATUS_NONE);
+}
+END_TEST
+
+START_TEST(a_capture_that_was_ended_elsewhere_is_broken)
+{
+    tarn_capture *capture = begin(TARN_CAPTURE_GLOBAL);
+    void *block = test_malloc(MIB);
+    tarn_graph *graph = UNTOUCHED;
+
+    test_destroy_graph(test_end_capture(world.stream));
+    STATUS(TARN_ERR_CAPTURE_BROKEN, tarn_capture_end(capture, &graph));
+    ck_assert_ptr_nonnull(strstr(tarn_last_error(), "ended elsewhere"));
+    ck_assert_untouched(graph);
+    OK(tarn_capture_abort(capture));
+    OK(tarn_free(block));
+    OK(tarn_graph_destroy(end(begin(TARN_CAPTURE_GLOBAL))));
+}
+END_TEST
+
+START_TEST(an_abort_spares_the_users_next_capture_of_the_stream)
+{
+    tarn_capture *capture = begin(TARN_CAPTURE_GLOBAL);
+
+    test_destroy_graph(test_end_capture(world.stream));
+    test_begin_capture(world.stream, TN_CU_CAPTURE_MODE_GLOBAL);
+    OK(tarn_capture_abort(capture));
+    ck_assert_int_eq(test_capture_status(world.stream), TN_CU_CAPTURE_STATUS_ACTIVE);
+    test_destroy_graph(test_end_capture(world.stream));
+}
+END_TEST
+
+START_TEST(ends_and_destructions_break_no_other_capture)
+{
+    tarn_pool *other = test_pool("other");
+    tarn_capture *open_one = begin(TARN_CAPTURE_GLOBAL);
+    tarn_capture *capture = NULL;
+    tarn_graph *graph = NULL;
+
+    OK(tarn_capture_begin(other, world.side, TARN_CAPTURE_RELAXED, &capture));
+    OK(tarn_free(test_alloc(other, MIB, world.side)));
+    OK(tarn_capture_end(capture, &graph));
+    ck_assert_int_eq(test_capture_status(world.stream), TN_CU_CAPTURE_STATUS_ACTIVE);
+    OK(tarn_graph_replay(graph, world.side));
+    OK(tarn_graph_destroy(graph));
+    ck_assert_int_eq(test_capture_status(world.stream), TN_CU_CAPTURE_STATUS_ACTIVE);
+    OK(tarn_pool_destroy(other)); /* waits for the device */
+    OK(tarn_graph_destroy(end(open_one)));
+}
+END_TEST
+
+static const struct {
+    tn_cu_result result;
+    tarn_status status;
+} instantiations[] = {
+    {TN_CUDA_ERROR_OUT_OF_MEMORY, TARN_ERR_DEVICE_MEMORY},
+    {TN_CUDA_ERROR_UNKNOWN, TARN_ERR_DRIVER},
+};
+
+START_TEST(an_end_that_cannot_instantiate_may_be_called_again)
+{
+    tarn_capture *capture = begin(TARN_CAPTURE_GLOBAL);
+    void *block = test_malloc(512);
+    tarn_graph *graph = UNTOUCHED;
+
+    test_fill(world.stream, block, 8, 1);
+    for (size_t i = 0; i < 2; i++) {
+        sim.plan_fault("cuGraphInstantiateWithFlags", 1, 0, instantiations[i].result);
+        STATUS(instantiations[i].status, tarn_capture_end(capture, &graph));
+        ck_assert_ptr_nonnull(strstr(tarn_last_error(), "cuGraphInstantiateWithFlags"));
+        ck_assert_untouched(graph);
+        OK(tarn_pool_validate(world.pool));
+        ck_assert_uint_eq(test_stats(world.pool).live_count, 1);
+    }
+    graph = end(capture);
+    OK(tarn_graph_replay(graph, world.stream));
+    ck_assert_uint_eq(test_read(world.stream, block), 8);
+    OK(tarn_free(block));
+    OK(tarn_graph_destroy(graph));
+}
+END_TEST
+
+START_TEST(an_end_that_cannot_instantiate_may_be_aborted)
+{
+    tarn_capture *capture = begin(TARN_CAPTURE_GLOBAL);
+    void *block = test_malloc(512);
+    tarn_graph *graph = UNTOUCHED;
+
+    sim.plan_fault("cuGraphInstantiateWithFlags", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    STATUS(TARN_ERR_DRIVER, tarn_capture_end(capture, &graph));
+    OK(tarn_capture_abort(capture));
+    OK(tarn_free(block));
+}
+END_TEST
+
+START_TEST(an_end_that_the_driver_refuses_for_another_reason_may_be_called_again)
+{
+    tarn_capture *capture = begin(TARN_CAPTURE_GLOBAL);
+    tarn_graph *graph = UNTOUCHED;
+
+    sim.plan_fault("cuStreamEndCapture", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    REFUSE(TARN_ERR_DRIVER, "CUDA_ERROR_UNKNOWN", tarn_capture_end(capture, &graph));
+    ck_assert_untouched(graph);
+    OK(tarn_graph_destroy(end(capture)));
+}
+END_TEST
+
+START_TEST(blocks_of_an_aborted_capture_are_discarded_until_their_users_free)
+{
+    tarn_capture *capture = begin(TARN_CAPTURE_GLOBAL);
+    void *block = test_malloc(8 * MIB);
+    tarn_block found = {.sequence = 77};
+    void *next[8];
+
+    test_fill(world.stream, block, 1, 1);
+    OK(tarn_capture_abort(capture));
+    test_await_destructors(0);
+    ck_assert_uint_eq(test_stats(world.pool).live_count, 0);
+    ck_assert_uint_eq(test_stats(world.pool).live_bytes, 0);
+    ck_assert_uint_eq(test_stats(world.pool).capture_count, 0);
+    OK(tarn_pool_validate(world.pool));
+    REFUSE(TARN_ERR_DOUBLE_FREE, "0x", tarn_block_at(block, &found));
+    REFUSE(TARN_ERR_DOUBLE_FREE, "0x", tarn_record_stream(block, world.side));
+    ck_assert_uint_eq(found.sequence, 77);
+    capture = begin(TARN_CAPTURE_GLOBAL);
+    for (int i = 0; i < 8; i++) {
+        next[i] = test_malloc(8 * MIB);
+        ck_assert_ptr_ne(next[i], block);
+    }
+    OK(tarn_free(block)); /* which succeeds */
+    REFUSE(TARN_ERR_DOUBLE_FREE, "0x", tarn_free(block));
+    for (int i = 0; i < 8; i++)
+        OK(tarn_free(next[i]));
+    OK(tarn_graph_destroy(end(capture)));
+}
+END_TEST
+
+START_TEST(a_discarded_block_shows_in_the_layout_and_keeps_no_pool)
+{
+    tarn_pool *pool = test_pool("aborted");
+    tarn_capture *capture = NULL;
+    tarn_layout *layout = NULL;
+    void *block;
+    bool found = false;
+
+    OK(tarn_capture_begin(pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
+    block = test_malloc(8 * MIB);
+    OK(tarn_capture_abort(capture));
+    OK(tarn_pool_layout(pool, &layout));
+    for (size_t i = 0; i < layout->extent_count; i++) {
+        if (layout->extents[i].address == block) {
+            found = true;
+            ck_assert_int_eq(layout->extents[i].state, TARN_EXTENT_DISCARDED);
+            ck_assert_uint_eq(layout->extents[i].sequence, 0);
+        }
+    }
+    ck_assert(found);
+    tarn_layout_destroy(layout);
+    OK(tarn_pool_destroy(pool));
+    REFUSE(TARN_ERR_NOT_OURS, "0x", tarn_free(block)); /* its pool is gone with it */
+}
+END_TEST
+
+START_TEST(frees_in_an_aborted_capture_stand)
+{
+    void *before = test_alloc(world.pool, MIB, world.stream);
+    tarn_capture *capture = begin(TARN_CAPTURE_GLOBAL);
+    void *inside = test_malloc(MIB);
+
+    OK(tarn_free(before));
+    OK(tarn_free(inside));
+    OK(tarn_capture_abort(capture));
+    test_await_destructors(0);
+    REFUSE(TARN_ERR_DOUBLE_FREE, "0x", tarn_free(before));
+    REFUSE(TARN_ERR_DOUBLE_FREE, "0x", tarn_free(inside));
+    ck_assert_uint_eq(test_stats(world.pool).live_count, 0);
+}
+END_TEST
+
+START_TEST(abandoned_captures_leave_the_pool_as_new)
+{
+    for (int round = 0; round < 20; round++) {
+        tarn_capture *capture = begin(TARN_CAPTURE_GLOBAL);
+        void *block = test_malloc(4 * MIB);
+
+        test_fill(world.stream, block, 1, 1);
+        if (round % 2 == 0)
+            test_break_capture();
+        OK(tarn_capture_abort(capture));
+        OK(tarn_free(block));
+    }
+    test_await_destructors(0);
+    OK(tarn_pool_trim(world.pool, NULL));
+    ck_assert_uint_eq(test_stats(world.pool).mapped_bytes, 0);
+    ck_assert_uint_eq(test_stats(world.pool).arena_count, 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("captures");
+    TCase *memory = tcase_create("memory");
+    TCase *ends = tcase_create("ends");
+
+    suite_add_tcase(suite, memory);
+    tcase_add_checked_fixture(memory, test_world_open, test_world_close);
+    tcase_add_test(memory, addresses_of_a_capture_stay_valid_across_replays);
+    tcase_add_test(memory, a_capture_reuses_memory_that_it_freed);
+    tcase_add_test(memory, memory_of_a_graph_is_given_to_nobody_outside_captures);
+    tcase_add_test(memory, later_captures_reuse_what_earlier_ones_freed);
+    tcase_add_test(memory, forked_streams_are_served_and_joined);
+    tcase_add_test(memory, a_block_freed_on_another_stream_of_the_capture_is_not_reused_by_its_own);
+    tcase_add_test(memory, blocks_of_a_capture_may_be_freed_after_it);
+    tcase_add_test(memory, blocks_from_before_may_be_used_and_freed_in_a_capture);
+    tcase_add_test(memory, growth_and_trim_in_a_capture_break_nothing);
+    tcase_add_test(memory, an_empty_capture_is_a_graph_too);
+    tcase_add_test(memory, a_capture_counts_while_it_is_open);
+    suite_add_tcase(suite, ends);
+    tcase_add_checked_fixture(ends, test_world_open, test_world_close);
+    tcase_add_test(ends, bad_arguments_of_begin_are_refused);
+    tcase_add_test(ends, a_stream_or_pool_in_a_capture_begins_no_other);
+    tcase_add_test(ends, a_begin_that_the_driver_refuses_leaves_nothing);
+    tcase_add_test(ends, bad_arguments_of_end_and_abort_are_refused);
+    tcase_add_test(ends, an_end_from_another_thread_is_refused_and_loses_nothing);
+    tcase_add_test(ends, a_relaxed_capture_may_be_ended_by_any_thread);
+    tcase_add_test(ends, any_thread_may_abort);
+    tcase_add_test(ends, a_capture_whose_thread_is_gone_can_be_aborted);
+    tcase_add_test(ends, a_broken_capture_can_only_be_aborted);
+    tcase_add_test(ends, a_fork_that_was_not_joined_breaks_the_capture);
+    tcase_add_test(ends, a_capture_that_was_ended_elsewhere_is_broken);
+    tcase_add_test(ends, an_abort_spares_the_users_next_capture_of_the_stream);
+    tcase_add_test(ends, ends_and_destructions_break_no_other_capture);
+    tcase_add_test(ends, an_end_that_cannot_instantiate_may_be_called_again);
+    tcase_add_test(ends, an_end_that_cannot_instantiate_may_be_aborted);
+    tcase_add_test(ends, an_end_that_the_driver_refuses_for_another_reason_may_be_called_again);
+    tcase_add_test(ends, blocks_of_an_aborted_capture_are_discarded_until_their_users_free);
+    tcase_add_test(ends, a_discarded_block_shows_in_the_layout_and_keeps_no_pool);
+    tcase_add_test(ends, frees_in_an_aborted_capture_stand);
+    tcase_add_test(ends, abandoned_captures_leave_the_pool_as_new);
+    return test_main(suite);
+}

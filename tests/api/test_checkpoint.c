@@ -1,0 +1,481 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Checkpoints: what a restore brings back, frees and leaves alone; what it says of that. */
+#include "support/world.h"
+
+enum { WORDS = 4096 };
+
+static tarn_checkpoint *take(tarn_contents contents)
+{
+    tarn_checkpoint *checkpoint = NULL;
+
+    OK(tarn_checkpoint_take(world.pool, contents, world.stream, &checkpoint));
+    ck_assert_ptr_nonnull(checkpoint);
+    return checkpoint;
+}
+
+/* Restores, and asserts how many blocks were freed and revived. */
+static tarn_delta *restore(tarn_checkpoint *checkpoint, size_t freed, size_t revived)
+{
+    tarn_delta *delta = NULL;
+
+    OK(tarn_checkpoint_restore(checkpoint, world.stream, &delta));
+    ck_assert_uint_eq(delta->freed_count, freed);
+    ck_assert_uint_eq(delta->revived_count, revived);
+    OK(tarn_pool_validate(world.pool));
+    return delta;
+}
+
+static void *alloc(size_t bytes)
+{
+    return test_alloc(world.pool, bytes, world.stream);
+}
+
+/* A block with that value in its words. */
+static void *filled(uint32_t value)
+{
+    void *address = alloc(WORDS * 4);
+
+    test_fill(world.stream, address, value, WORDS);
+    return address;
+}
+
+static void expect(const void *address, uint32_t value)
+{
+    test_expect_words(world.stream, address, value, WORDS);
+}
+
+START_TEST(an_unchanged_pool_is_restored_to_itself)
+{
+    void *address = filled(1);
+    tarn_checkpoint *checkpoint = take(TARN_CONTENTS_NONE);
+
+    for (int i = 0; i < 3; i++)
+        tarn_delta_destroy(restore(checkpoint, 0, 0));
+    expect(address, 1);
+    OK(tarn_checkpoint_destroy(checkpoint));
+    OK(tarn_free(address));
+}
+END_TEST
+
+START_TEST(blocks_of_later_are_freed_and_blocks_of_then_are_revived)
+{
+    void *kept = filled(1);
+    void *gone = filled(2);
+    tarn_checkpoint *checkpoint;
+    tarn_block before;
+    tarn_block later;
+    tarn_block after;
+    tarn_delta *delta;
+    void *newer;
+
+    OK(tarn_block_at(gone, &before));
+    checkpoint = take(TARN_CONTENTS_NONE);
+    ck_assert_uint_eq(test_stats(world.pool).checkpoint_count, 1);
+    OK(tarn_free(gone));
+    newer = alloc(3 * MIB + 5);
+    OK(tarn_block_at(newer, &later));
+    delta = restore(checkpoint, 1, 1);
+    ck_assert_ptr_eq(delta->freed[0].address, newer);
+    ck_assert_uint_eq(delta->freed[0].bytes, 3 * MIB + 5);
+    ck_assert_uint_eq(delta->freed[0].block_bytes, 3 * MIB + 512);
+    ck_assert_uint_eq(delta->freed[0].sequence, later.sequence);
+    ck_assert_ptr_eq(delta->freed[0].pool, world.pool);
+    ck_assert_ptr_eq(delta->revived[0].block.address, gone);
+    ck_assert_uint_eq(delta->revived[0].block.bytes, WORDS * 4);
+    ck_assert_uint_eq(delta->revived[0].block.sequence, before.sequence);
+    ck_assert(delta->revived[0].undefined);
+    tarn_delta_destroy(delta);
+    OK(tarn_block_at(gone, &after));
+    ck_assert_uint_eq(after.sequence, before.sequence);
+    ck_assert_uint_eq(after.bytes, before.bytes);
+    ck_assert_uint_eq(test_stats(world.pool).live_count, 2);
+    REFUSE(TARN_ERR_DOUBLE_FREE, "0x", tarn_free(newer));
+    expect(kept, 1); /* untouched */
+    OK(tarn_checkpoint_destroy(checkpoint));
+    OK(tarn_free(kept));
+    OK(tarn_free(gone));
+}
+END_TEST
+
+START_TEST(the_same_address_with_another_block_is_freed_and_revived)
+{
+    void *address = filled(1);
+    tarn_checkpoint *checkpoint = take(TARN_CONTENTS_NONE);
+    tarn_delta *delta;
+
+    OK(tarn_free(address));
+    ck_assert_ptr_eq(filled(2), address);
+    delta = restore(checkpoint, 1, 1);
+    ck_assert_ptr_eq(delta->freed[0].address, address);
+    ck_assert_ptr_eq(delta->revived[0].block.address, address);
+    ck_assert_uint_lt(delta->revived[0].block.sequence, delta->freed[0].sequence);
+    tarn_delta_destroy(delta);
+    OK(tarn_checkpoint_destroy(checkpoint));
+    OK(tarn_free(address));
+}
+END_TEST
+
+START_TEST(the_delta_may_be_left_out)
+{
+    void *address = filled(1);
+    tarn_checkpoint *checkpoint = take(TARN_CONTENTS_NONE);
+
+    OK(tarn_free(address));
+    OK(tarn_checkpoint_restore(checkpoint, world.stream, NULL));
+    ck_assert_uint_eq(test_stats(world.pool).live_count, 1);
+    OK(tarn_checkpoint_destroy(checkpoint));
+    OK(tarn_free(address));
+}
+END_TEST
+
+START_TEST(an_empty_checkpoint_frees_everything)
+{
+    tarn_checkpoint *checkpoint = take(TARN_CONTENTS_DEVICE);
+
+    for (int i = 0; i < 100; i++)
+        (void)alloc((size_t)(i % 7 + 1) * 300000);
+    tarn_delta_destroy(restore(checkpoint, 100, 0));
+    ck_assert_uint_eq(test_stats(world.pool).live_count, 0);
+    OK(tarn_checkpoint_destroy(checkpoint));
+}
+END_TEST
+
+START_TEST(contents_come_back)
+{
+    void *kept = filled(1);
+    void *gone = filled(2);
+    tarn_checkpoint *checkpoint = take(TARN_CONTENTS_DEVICE);
+    tarn_delta *delta;
+
+    for (uint32_t round = 0; round < 3; round++) {
+        test_fill(world.stream, kept, 100 + round, WORDS);
+        OK(tarn_free(gone));
+        test_fill(world.stream, filled(50), 51, WORDS);
+        delta = restore(checkpoint, 1, 1);
+        ck_assert(!delta->revived[0].undefined);
+        tarn_delta_destroy(delta);
+        expect(kept, 1); /* of untouched blocks too */
+        expect(gone, 2);
+    }
+    OK(tarn_checkpoint_destroy(checkpoint));
+    OK(tarn_free(kept));
+    OK(tarn_free(gone));
+}
+END_TEST
+
+START_TEST(contents_are_copied_behind_the_work_that_is_there)
+{
+    void *address = filled(1);
+    tarn_checkpoint *checkpoint;
+
+    sim.hold_work();
+    test_add(world.stream, address, 4, WORDS);
+    checkpoint = take(TARN_CONTENTS_DEVICE);
+    test_add(world.stream, address, 100, WORDS);
+    sim.resume_work();
+    expect(address, 105);
+    OK(tarn_checkpoint_restore(checkpoint, world.stream, NULL));
+    expect(address, 5);
+    OK(tarn_checkpoint_destroy(checkpoint));
+    OK(tarn_free(address));
+}
+END_TEST
+
+START_TEST(contents_may_be_restored_on_another_stream)
+{
+    void *address = filled(1);
+    tarn_checkpoint *checkpoint;
+
+    test_spin(world.stream, 20);
+    checkpoint = take(TARN_CONTENTS_DEVICE); /* the copy waits behind the spin */
+    test_fill(world.stream, address, 9, WORDS);
+    OK(tarn_checkpoint_restore(checkpoint, world.side, NULL));
+    test_expect_words(world.side, address, 1, WORDS);
+    test_fill(world.side, address, 3, WORDS);
+    test_order(world.side, world.stream);
+    OK(tarn_checkpoint_restore(checkpoint, world.stream, NULL));
+    expect(address, 1);
+    OK(tarn_checkpoint_destroy(checkpoint));
+    OK(tarn_free(address));
+}
+END_TEST
+
+START_TEST(a_checkpoint_may_be_destroyed_while_its_copies_run)
+{
+    void *address = filled(1);
+    tarn_checkpoint *checkpoint = take(TARN_CONTENTS_DEVICE);
+    void *others[8];
+
+    test_fill(world.stream, address, 9, WORDS);
+    test_synchronize(world.stream);
+    sim.hold_work();
+    OK(tarn_checkpoint_restore(checkpoint, world.stream, NULL));
+    OK(tarn_checkpoint_destroy(checkpoint));
+    for (int i = 0; i < 8; i++) { /* the copies' memory is not handed to another stream */
+        others[i] = test_alloc(world.default_pool, WORDS * 4, world.side);
+        test_fill(world.side, others[i], 0xdead, WORDS);
+    }
+    sim.resume_work();
+    expect(address, 1);
+    for (int i = 0; i < 8; i++)
+        OK(tarn_free(others[i]));
+    OK(tarn_free(address));
+}
+END_TEST
+
+START_TEST(memory_for_contents_is_of_the_default_pool_and_goes_with_the_checkpoint)
+{
+    void *address = alloc(8 * MIB);
+    tarn_checkpoint *checkpoint = take(TARN_CONTENTS_DEVICE);
+
+    ck_assert_uint_eq(test_stats(world.default_pool).live_bytes, 8 * MIB);
+    OK(tarn_checkpoint_destroy(checkpoint));
+    ck_assert_uint_eq(test_stats(world.default_pool).live_bytes, 0);
+    ck_assert_uint_eq(test_stats(world.pool).checkpoint_count, 0);
+    OK(tarn_free(address));
+}
+END_TEST
+
+START_TEST(a_restore_after_a_trim_maps_the_memory_again)
+{
+    void *first = alloc(8 * MIB);
+    void *kept = alloc(512);
+    void *second = alloc(40 * MIB);
+    tarn_checkpoint *checkpoint;
+    size_t freed = 0;
+
+    test_fill(world.stream, first, 1, 2 * MIB);
+    test_fill(world.stream, second, 2, 10 * MIB);
+    checkpoint = take(TARN_CONTENTS_DEVICE);
+    for (int round = 0; round < 2; round++) {
+        OK(tarn_free(first));
+        OK(tarn_free(second));
+        OK(tarn_pool_trim(world.pool, &freed));
+        ck_assert_uint_ge(freed, 48 * MIB);
+        tarn_delta_destroy(restore(checkpoint, 0, 2));
+        ck_assert_uint_ge(test_stats(world.pool).mapped_bytes, 48 * MIB);
+        test_expect_words(world.stream, first, 1, 2 * MIB);
+        test_expect_words(world.stream, second, 2, 10 * MIB);
+    }
+    OK(tarn_checkpoint_destroy(checkpoint));
+    OK(tarn_free(first));
+    OK(tarn_free(kept));
+    OK(tarn_free(second));
+}
+END_TEST
+
+START_TEST(a_restore_after_all_was_freed_and_trimmed_finds_the_same_addresses)
+{
+    void *address = filled(6);
+    tarn_checkpoint *checkpoint = take(TARN_CONTENTS_DEVICE);
+    tarn_pool *other = test_pool("other");
+    void *elsewhere;
+
+    OK(tarn_free(address));
+    OK(tarn_pool_trim(world.pool, NULL));
+    ck_assert_uint_eq(test_stats(world.pool).mapped_bytes, 0);
+    elsewhere = test_alloc(other, WORDS * 4, world.stream);
+    ck_assert_ptr_ne(elsewhere, address); /* the checkpoint keeps the addresses */
+    tarn_delta_destroy(restore(checkpoint, 0, 1));
+    expect(address, 6);
+    OK(tarn_free(address));
+    OK(tarn_free(elsewhere));
+    OK(tarn_checkpoint_destroy(checkpoint));
+    OK(tarn_pool_destroy(other));
+}
+END_TEST
+
+START_TEST(a_restore_after_growth_frees_what_grew)
+{
+    void *address = filled(6);
+    tarn_checkpoint *checkpoint = take(TARN_CONTENTS_NONE);
+
+    for (int i = 0; i < 6; i++)
+        (void)alloc((size_t)30 * MIB);
+    tarn_delta_destroy(restore(checkpoint, 6, 0));
+    expect(address, 6);
+    OK(tarn_pool_trim(world.pool, NULL));
+    ck_assert_uint_le(test_stats(world.pool).mapped_bytes, 2 * MIB);
+    OK(tarn_checkpoint_destroy(checkpoint));
+    OK(tarn_free(address));
+}
+END_TEST
+
+START_TEST(a_restore_over_blocks_of_other_sizes_finds_room)
+{
+    void *blocks[16];
+    tarn_checkpoint *checkpoint;
+
+    for (uint32_t i = 0; i < 16; i++)
+        blocks[i] = filled(i);
+    checkpoint = take(TARN_CONTENTS_DEVICE);
+    for (int i = 0; i < 16; i++)
+        OK(tarn_free(blocks[i]));
+    for (int i = 0; i < 50; i++) /* across the old edges */
+        (void)alloc((size_t)(i % 5) * 1536 + 512);
+    tarn_delta_destroy(restore(checkpoint, 50, 16));
+    for (uint32_t i = 0; i < 16; i++) {
+        expect(blocks[i], i);
+        OK(tarn_free(blocks[i]));
+    }
+    OK(tarn_checkpoint_destroy(checkpoint));
+}
+END_TEST
+
+START_TEST(revived_memory_that_another_stream_may_use_is_waited_for)
+{
+    void *address = filled(1);
+    tarn_checkpoint *checkpoint = take(TARN_CONTENTS_DEVICE);
+
+    test_synchronize(world.stream);
+    test_spin(world.side, 30);
+    test_fill(world.side, address, 0xdead, WORDS);
+    OK(tarn_free_on(address, world.side));
+    tarn_delta_destroy(restore(checkpoint, 0, 1));
+    ck_assert_uint_ge(test_device_stats().idle_waits, 1);
+    test_synchronize(world.side);
+    expect(address, 1);
+    OK(tarn_checkpoint_destroy(checkpoint));
+    OK(tarn_free(address));
+}
+END_TEST
+
+START_TEST(several_checkpoints_are_restored_in_any_order)
+{
+    enum { COUNT = 5 };
+    tarn_checkpoint *checkpoints[COUNT];
+    void *blocks[COUNT];
+    static const int order[] = {2, 0, 4, 4, 1, 3, 0};
+
+    for (uint32_t i = 0; i < COUNT; i++) {
+        blocks[i] = filled(i);
+        checkpoints[i] = take(TARN_CONTENTS_DEVICE);
+    }
+    for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
+        OK(tarn_checkpoint_restore(checkpoints[order[i]], world.stream, NULL));
+        ck_assert_uint_eq(test_stats(world.pool).live_count, (uint64_t)order[i] + 1);
+        for (int block = 0; block <= order[i]; block++)
+            expect(blocks[block], (uint32_t)block);
+    }
+    OK(tarn_free(blocks[0]));
+    for (int i = 0; i < COUNT; i++)
+        OK(tarn_checkpoint_destroy(checkpoints[i]));
+}
+END_TEST
+
+START_TEST(a_restore_between_replays_keeps_the_graphs_memory)
+{
+    tarn_capture *capture = NULL;
+    tarn_graph *graph = NULL;
+    tarn_checkpoint *checkpoint;
+    void *state = filled(10);
+    void *temporary;
+
+    OK(tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
+    temporary = test_malloc(MIB);
+    test_fill(world.stream, temporary, 3, 1);
+    test_add(world.stream, state, 1, WORDS);
+    OK(tarn_free(temporary));
+    OK(tarn_capture_end(capture, &graph));
+    OK(tarn_graph_replay(graph, world.stream));
+    expect(state, 11);
+    checkpoint = take(TARN_CONTENTS_DEVICE);
+    for (int round = 0; round < 3; round++) {
+        for (uint32_t replay = 1; replay <= 3; replay++) {
+            OK(tarn_graph_replay(graph, world.stream));
+            expect(state, 11 + replay);
+        }
+        tarn_delta_destroy(restore(checkpoint, 0, 0));
+        expect(state, 11);
+    }
+    OK(tarn_free(state));
+    tarn_delta_destroy(restore(checkpoint, 0, 1));
+    OK(tarn_graph_replay(graph, world.stream));
+    expect(state, 12);
+    OK(tarn_checkpoint_destroy(checkpoint));
+    OK(tarn_graph_destroy(graph));
+    OK(tarn_free(state));
+}
+END_TEST
+
+START_TEST(a_graphs_own_live_blocks_are_restored_too)
+{
+    tarn_capture *capture = NULL;
+    tarn_graph *graph = NULL;
+    tarn_checkpoint *checkpoint;
+    void *block;
+
+    OK(tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
+    block = test_malloc(WORDS * 4);
+    test_add(world.stream, block, 1, WORDS);
+    OK(tarn_capture_end(capture, &graph));
+    test_fill(world.stream, block, 5, WORDS);
+    checkpoint = take(TARN_CONTENTS_DEVICE);
+    OK(tarn_free(block));
+    OK(tarn_graph_replay(graph, world.stream));
+    tarn_delta_destroy(restore(checkpoint, 0, 1));
+    expect(block, 5);
+    OK(tarn_graph_replay(graph, world.stream));
+    expect(block, 6);
+    OK(tarn_checkpoint_destroy(checkpoint));
+    OK(tarn_graph_destroy(graph));
+    OK(tarn_free(block));
+}
+END_TEST
+
+START_TEST(revived_memory_of_a_graph_that_runs_on_another_stream_is_waited_for)
+{
+    tarn_capture *capture = NULL;
+    tarn_graph *graph = NULL;
+    tarn_checkpoint *checkpoint;
+    uint64_t waits;
+    void *block;
+
+    OK(tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
+    block = test_malloc(WORDS * 4);
+    test_spin(world.stream, 20);
+    test_fill(world.stream, block, 0xdead, WORDS);
+    OK(tarn_capture_end(capture, &graph));
+    checkpoint = take(TARN_CONTENTS_NONE);
+    OK(tarn_graph_replay(graph, world.side));
+    OK(tarn_free(block));
+    waits = test_device_stats().idle_waits;
+    tarn_delta_destroy(restore(checkpoint, 0, 1));
+    ck_assert_uint_eq(test_device_stats().idle_waits, waits + 1);
+    test_fill(world.stream, block, 4, WORDS);
+    test_synchronize(world.side);
+    expect(block, 4); /* the launch wrote before */
+    OK(tarn_checkpoint_destroy(checkpoint));
+    OK(tarn_graph_destroy(graph));
+    OK(tarn_free(block));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("checkpoints");
+    TCase *tcase = tcase_create("restore");
+
+    suite_add_tcase(suite, tcase);
+    tcase_add_checked_fixture(tcase, test_world_open, test_world_close);
+    tcase_add_test(tcase, an_unchanged_pool_is_restored_to_itself);
+    tcase_add_test(tcase, blocks_of_later_are_freed_and_blocks_of_then_are_revived);
+    tcase_add_test(tcase, the_same_address_with_another_block_is_freed_and_revived);
+    tcase_add_test(tcase, the_delta_may_be_left_out);
+    tcase_add_test(tcase, an_empty_checkpoint_frees_everything);
+    tcase_add_test(tcase, contents_come_back);
+    tcase_add_test(tcase, contents_are_copied_behind_the_work_that_is_there);
+    tcase_add_test(tcase, contents_may_be_restored_on_another_stream);
+    tcase_add_test(tcase, a_checkpoint_may_be_destroyed_while_its_copies_run);
+    tcase_add_test(tcase, memory_for_contents_is_of_the_default_pool_and_goes_with_the_checkpoint);
+    tcase_add_test(tcase, a_restore_after_a_trim_maps_the_memory_again);
+    tcase_add_test(tcase, a_restore_after_all_was_freed_and_trimmed_finds_the_same_addresses);
+    tcase_add_test(tcase, a_restore_after_growth_frees_what_grew);
+    tcase_add_test(tcase, a_restore_over_blocks_of_other_sizes_finds_room);
+    tcase_add_test(tcase, revived_memory_that_another_stream_may_use_is_waited_for);
+    tcase_add_test(tcase, several_checkpoints_are_restored_in_any_order);
+    tcase_add_test(tcase, a_restore_between_replays_keeps_the_graphs_memory);
+    tcase_add_test(tcase, a_graphs_own_live_blocks_are_restored_too);
+    tcase_add_test(tcase, revived_memory_of_a_graph_that_runs_on_another_stream_is_waited_for);
+    return test_main(suite);
+}

@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Checkpoints that are refused: every reason, and that nothing has changed then. */
+#include <stdlib.h>
+
+#include "support/world.h"
+
+enum { WORDS = 4096 };
+
+static tarn_checkpoint *take(tarn_contents contents)
+{
+    tarn_checkpoint *checkpoint = NULL;
+
+    OK(tarn_checkpoint_take(world.pool, contents, world.stream, &checkpoint));
+    ck_assert_ptr_nonnull(checkpoint);
+    return checkpoint;
+}
+
+/* Restores, and asserts how many blocks were freed and revived. */
+static tarn_delta *restore(tarn_checkpoint *checkpoint, size_t freed, size_t revived)
+{
+    tarn_delta *delta = NULL;
+
+    OK(tarn_checkpoint_restore(checkpoint, world.stream, &delta));
+    ck_assert_uint_eq(delta->freed_count, freed);
+    ck_assert_uint_eq(delta->revived_count, revived);
+    OK(tarn_pool_validate(world.pool));
+    return delta;
+}
+
+static void *alloc(size_t bytes)
+{
+    return test_alloc(world.pool, bytes, world.stream);
+}
+
+/* A block with that value in its words. */
+static void *filled(uint32_t value)
+{
+    void *address = alloc(WORDS * 4);
+
+    test_fill(world.stream, address, value, WORDS);
+    return address;
+}
+
+START_TEST(bad_arguments_of_checkpoints_are_refused)
+{
+    uint64_t zeros[1024] = {0};
+    tarn_checkpoint *checkpoint = UNTOUCHED;
+    tarn_checkpoint *foreign[] = {NULL, (tarn_checkpoint *)(void *)zeros,
+                                  (tarn_checkpoint *)(void *)world.pool};
+    tarn_delta *delta = UNTOUCHED;
+
+    REFUSE(TARN_ERR_INVALID_HANDLE, "pool",
+           tarn_checkpoint_take(NULL, TARN_CONTENTS_NONE, world.stream, &checkpoint));
+    REFUSE(TARN_ERR_INVALID_HANDLE, "pool",
+           tarn_checkpoint_take((tarn_pool *)(void *)zeros, TARN_CONTENTS_NONE, world.stream,
+                                &checkpoint));
+    REFUSE(TARN_ERR_INVALID_ARGUMENT, "checkpoint is NULL",
+           tarn_checkpoint_take(world.pool, TARN_CONTENTS_NONE, world.stream, NULL));
+    REFUSE(TARN_ERR_INVALID_ARGUMENT, "contents",
+           tarn_checkpoint_take(world.pool, (tarn_contents)2, world.stream, &checkpoint));
+    REFUSE(TARN_ERR_WRONG_STATE, "default pool",
+           tarn_checkpoint_take(world.default_pool, TARN_CONTENTS_NONE, NULL, &checkpoint));
+    ck_assert_untouched(checkpoint);
+    for (size_t i = 0; i < sizeof foreign / sizeof foreign[0]; i++) {
+        REFUSE(TARN_ERR_INVALID_HANDLE, "checkpoint",
+               tarn_checkpoint_restore(foreign[i], world.stream, &delta));
+        if (foreign[i] != NULL)
+            REFUSE(TARN_ERR_INVALID_HANDLE, "checkpoint", tarn_checkpoint_destroy(foreign[i]));
+    }
+    checkpoint = take(TARN_CONTENTS_NONE);
+    OK(tarn_checkpoint_destroy(checkpoint));
+    REFUSE(TARN_ERR_INVALID_HANDLE, "checkpoint", tarn_checkpoint_destroy(checkpoint));
+    REFUSE(TARN_ERR_INVALID_HANDLE, "checkpoint",
+           tarn_checkpoint_restore(checkpoint, world.stream, &delta));
+    ck_assert_untouched(delta);
+}
+END_TEST
+
+START_TEST(while_a_capture_is_under_way_checkpoints_are_refused)
+{
+    void *address = filled(1);
+    tarn_checkpoint *checkpoint = take(TARN_CONTENTS_DEVICE);
+    tarn_checkpoint *second = UNTOUCHED;
+    tarn_delta *delta = UNTOUCHED;
+    tarn_capture *capture = NULL;
+
+    OK(tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
+    REFUSE(TARN_ERR_WRONG_STATE, "capture",
+           tarn_checkpoint_take(world.pool, TARN_CONTENTS_NONE, world.side, &second));
+    REFUSE(TARN_ERR_WRONG_STATE, "capture",
+           tarn_checkpoint_take(world.pool, TARN_CONTENTS_DEVICE, world.side, &second));
+    REFUSE(TARN_ERR_WRONG_STATE, "capture",
+           tarn_checkpoint_restore(checkpoint, world.side, &delta));
+    ck_assert_int_eq(test_capture_status(world.stream), TN_CU_CAPTURE_STATUS_ACTIVE);
+    OK(tarn_capture_abort(capture));
+    test_await_destructors(0);
+    test_begin_capture(world.stream, TN_CU_CAPTURE_MODE_RELAXED); /* of no pool */
+    REFUSE(TARN_ERR_WRONG_STATE, "stream is being captured",
+           tarn_checkpoint_take(world.pool, TARN_CONTENTS_DEVICE, world.stream, &second));
+    REFUSE(TARN_ERR_WRONG_STATE, "stream is being captured",
+           tarn_checkpoint_restore(checkpoint, world.stream, &delta));
+    ck_assert_int_eq(test_capture_status(world.stream), TN_CU_CAPTURE_STATUS_ACTIVE);
+    test_destroy_graph(test_end_capture(world.stream));
+    ck_assert_untouched(second);
+    ck_assert_untouched(delta);
+    OK(tarn_checkpoint_destroy(checkpoint));
+    OK(tarn_free(address));
+}
+END_TEST
+
+START_TEST(a_discarded_block_in_the_way_is_named)
+{
+    tarn_capture *capture = NULL;
+    tarn_graph *graph = NULL;
+    tarn_checkpoint *checkpoint;
+    tarn_delta *delta = UNTOUCHED;
+    void *block;
+    void *discarded;
+
+    OK(tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
+    block = test_malloc(4 * MIB);
+    OK(tarn_capture_end(capture, &graph));
+    checkpoint = take(TARN_CONTENTS_NONE);
+    OK(tarn_free(block));
+    OK(tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
+    discarded = test_malloc(4 * MIB);
+    ck_assert_ptr_eq(discarded, block);
+    OK(tarn_capture_abort(capture));
+    test_await_destructors(1);
+    REFUSE(TARN_ERR_WRONG_STATE, "free it first",
+           tarn_checkpoint_restore(checkpoint, world.stream, &delta));
+    ck_assert_untouched(delta);
+    OK(tarn_free(discarded));
+    tarn_delta_destroy(restore(checkpoint, 0, 1));
+    OK(tarn_free(block));
+    OK(tarn_checkpoint_destroy(checkpoint));
+    OK(tarn_graph_destroy(graph));
+}
+END_TEST
+
+START_TEST(a_take_that_the_driver_refuses_leaves_nothing)
+{
+    static const struct {
+        const char *call;
+        tn_cu_result result;
+        tarn_status status;
+    } faults[] = {
+        {"cuEventCreate", TN_CUDA_ERROR_UNKNOWN, TARN_ERR_DRIVER},
+        {"cuMemCreate", TN_CUDA_ERROR_UNKNOWN, TARN_ERR_DRIVER},
+        {"cuMemcpyDtoDAsync", TN_CUDA_ERROR_UNKNOWN, TARN_ERR_DRIVER},
+        {"cuEventRecord", TN_CUDA_ERROR_UNKNOWN, TARN_ERR_DRIVER},
+    };
+    void *address = alloc(8 * MIB);
+    tarn_checkpoint *checkpoint = UNTOUCHED;
+
+    for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
+        sim.plan_fault(faults[i].call, 1, 0, faults[i].result);
+        STATUS(faults[i].status,
+               tarn_checkpoint_take(world.pool, TARN_CONTENTS_DEVICE, world.stream, &checkpoint));
+        ck_assert_msg(strstr(tarn_last_error(), faults[i].call) != NULL, "%s", tarn_last_error());
+        ck_assert_uint_eq(sim.clear_fault(NULL), 1);
+        ck_assert_untouched(checkpoint);
+        ck_assert_uint_eq(test_stats(world.default_pool).live_count, 0);
+        ck_assert_uint_eq(test_stats(world.pool).checkpoint_count, 0);
+        ck_assert_uint_eq(test_stats(world.pool).live_count, 1);
+        OK(tarn_pool_trim(world.default_pool, NULL));
+        OK(tarn_pool_validate(world.pool));
+    }
+    OK(tarn_free(address));
+}
+END_TEST
+
+START_TEST(a_full_device_has_no_room_for_contents)
+{
+    tarn_checkpoint *checkpoint = UNTOUCHED;
+    void *address;
+
+    ck_assert_int_eq(setenv("TARN_SIM_MEMORY_MIB", "128", 1), 0);
+    test_world_open();
+    address = alloc(80 * MIB);
+    REFUSE(TARN_ERR_DEVICE_MEMORY, "default",
+           tarn_checkpoint_take(world.pool, TARN_CONTENTS_DEVICE, world.stream, &checkpoint));
+    ck_assert_untouched(checkpoint);
+    checkpoint = take(TARN_CONTENTS_NONE); /* which needs none */
+    OK(tarn_checkpoint_destroy(checkpoint));
+    OK(tarn_free(address));
+    test_world_close();
+}
+END_TEST
+
+START_TEST(limits_and_addresses_bound_contents_too)
+{
+    tarn_device_options options = TARN_DEVICE_OPTIONS_INIT;
+    tarn_checkpoint *checkpoint = UNTOUCHED;
+    void *address;
+    void *rest;
+
+    test_start();
+    world.stream = test_stream();
+    options.region_bytes = GIB;
+    options.limit_bytes = 1536 * MIB;
+    OK(tarn_device_open(0, &options, &world.device));
+    OK(tarn_device_default_pool(world.device, &world.default_pool));
+    world.pool = test_pool("test");
+    address = alloc(600 * MIB);
+    sim.set_hints(2, GIB / 2);
+    REFUSE(TARN_ERR_ADDRESS_SPACE, "addresses",
+           tarn_checkpoint_take(world.pool, TARN_CONTENTS_DEVICE, world.stream, &checkpoint));
+    sim.set_hints(0, 0);
+    rest = alloc(400 * MIB);
+    STATUS(TARN_ERR_LIMIT,
+           tarn_checkpoint_take(world.pool, TARN_CONTENTS_DEVICE, world.stream, &checkpoint));
+    ck_assert_ptr_nonnull(strstr(tarn_last_error(), "1536 MiB"));
+    ck_assert_untouched(checkpoint);
+    OK(tarn_free(rest));
+    OK(tarn_free(address));
+    OK(tarn_pool_destroy(world.pool));
+    OK(tarn_device_close(world.device));
+    test_world_abandon();
+}
+END_TEST
+
+START_TEST(a_restore_without_room_changes_nothing)
+{
+    void *address;
+    void *held;
+    tarn_checkpoint *checkpoint;
+    tarn_delta *delta = UNTOUCHED;
+
+    ck_assert_int_eq(setenv("TARN_SIM_MEMORY_MIB", "128", 1), 0);
+    test_world_open();
+    address = alloc(80 * MIB);
+    checkpoint = take(TARN_CONTENTS_NONE);
+    OK(tarn_free(address));
+    OK(tarn_pool_trim(world.pool, NULL));
+    held = test_alloc(world.default_pool, 80 * MIB, world.stream);
+    STATUS(TARN_ERR_DEVICE_MEMORY, tarn_checkpoint_restore(checkpoint, world.stream, &delta));
+    ck_assert_untouched(delta);
+    ck_assert_uint_eq(test_stats(world.pool).live_count, 0);
+    ck_assert_uint_eq(test_stats(world.pool).mapped_bytes, 0);
+    OK(tarn_pool_validate(world.pool));
+    OK(tarn_free(held));
+    OK(tarn_pool_trim(world.default_pool, NULL));
+    tarn_delta_destroy(restore(checkpoint, 0, 1));
+    OK(tarn_free(address));
+    OK(tarn_checkpoint_destroy(checkpoint));
+    test_world_close();
+}
+END_TEST
+
+START_TEST(a_restore_beyond_the_pools_limit_changes_nothing)
+{
+    tarn_pool_options options = TARN_POOL_OPTIONS_INIT;
+    tarn_checkpoint *checkpoint = NULL;
+    tarn_delta *delta = UNTOUCHED;
+    tarn_pool *pool = NULL;
+    void *address;
+    void *other;
+
+    options.limit_bytes = 64 * MIB;
+    OK(tarn_pool_create(world.device, &options, &pool));
+    address = test_alloc(pool, 32 * MIB, world.stream);
+    OK(tarn_checkpoint_take(pool, TARN_CONTENTS_NONE, NULL, &checkpoint));
+    OK(tarn_free(address));
+    OK(tarn_pool_trim(pool, NULL));
+    other = test_alloc(pool, 64 * MIB, world.stream);
+    STATUS(TARN_ERR_LIMIT, tarn_checkpoint_restore(checkpoint, world.stream, &delta));
+    ck_assert_untouched(delta);
+    ck_assert_uint_eq(test_stats(pool).live_count, 1);
+    OK(tarn_pool_validate(pool));
+    OK(tarn_free(other));
+    OK(tarn_pool_trim(pool, NULL));
+    OK(tarn_checkpoint_restore(checkpoint, world.stream, NULL));
+    OK(tarn_free(address));
+    OK(tarn_checkpoint_destroy(checkpoint));
+    OK(tarn_pool_destroy(pool));
+}
+END_TEST
+
+START_TEST(a_restore_that_the_driver_refuses_can_be_repeated)
+{
+    static const char *const calls[] = {"cuEventCreate", "cuMemCreate", "cuMemSetAccess",
+                                        "cuMemcpyDtoDAsync", "cuEventRecord"};
+    void *address = alloc(8 * MIB);
+    tarn_checkpoint *checkpoint;
+    tarn_delta *delta = UNTOUCHED;
+
+    test_fill(world.stream, address, 3, 2 * MIB);
+    checkpoint = take(TARN_CONTENTS_DEVICE);
+    OK(tarn_free(address));
+    OK(tarn_pool_trim(world.pool, NULL));
+    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
+        sim.plan_fault(calls[i], 1, 0, TN_CUDA_ERROR_UNKNOWN);
+        STATUS(TARN_ERR_DRIVER, tarn_checkpoint_restore(checkpoint, world.stream, &delta));
+        ck_assert_msg(strstr(tarn_last_error(), calls[i]) != NULL, "%s", tarn_last_error());
+        ck_assert_uint_eq(sim.clear_fault(NULL), 1);
+        ck_assert_untouched(delta);
+        ck_assert_uint_eq(test_stats(world.pool).live_count, 0);
+        OK(tarn_pool_validate(world.pool));
+    }
+    tarn_delta_destroy(restore(checkpoint, 0, 1));
+    test_expect_words(world.stream, address, 3, 2 * MIB);
+    OK(tarn_checkpoint_destroy(checkpoint));
+    OK(tarn_free(address));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("checkpoints refused");
+    TCase *tcase = tcase_create("refusals");
+    TCase *own = tcase_create("in a world of its own");
+
+    suite_add_tcase(suite, tcase);
+    tcase_add_checked_fixture(tcase, test_world_open, test_world_close);
+    tcase_add_test(tcase, bad_arguments_of_checkpoints_are_refused);
+    tcase_add_test(tcase, while_a_capture_is_under_way_checkpoints_are_refused);
+    tcase_add_test(tcase, a_discarded_block_in_the_way_is_named);
+    tcase_add_test(tcase, a_take_that_the_driver_refuses_leaves_nothing);
+    tcase_add_test(tcase, a_restore_beyond_the_pools_limit_changes_nothing);
+    tcase_add_test(tcase, a_restore_that_the_driver_refuses_can_be_repeated);
+    suite_add_tcase(suite, own);
+    tcase_add_test(own, a_full_device_has_no_room_for_contents);
+    tcase_add_test(own, limits_and_addresses_bound_contents_too);
+    tcase_add_test(own, a_restore_without_room_changes_nothing);
+    return test_main(suite);
+}

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The caller's CUDA context: whatever is current before a call is so after it, also nothing. */
+#include <stdlib.h>
+
+#include "support/world.h"
+
+static tn_cu_context expected;
+
+static void same_context(const char *call)
+{
+    ck_assert_msg(test_context() == expected, "%s changed the current context", call);
+}
+
+#define KEEPS(call)                                                                                \
+    do {                                                                                           \
+        OK(call);                                                                                  \
+        same_context(#call);                                                                       \
+    } while (0)
+
+/* Calls everything on a device, without a launch: kernels belong to one context. */
+static void call_everything(int ordinal, tn_cu_stream stream, tn_cu_stream side)
+{
+    tarn_device_info info = {.size = sizeof info};
+    tarn_device_stats device_stats = {.size = sizeof device_stats};
+    tarn_pool_stats stats = {.size = sizeof stats};
+    tarn_device *device = NULL;
+    tarn_pool *pool = NULL;
+    tarn_pool *released = NULL;
+    tarn_capture *capture = NULL;
+    tarn_graph *graph = NULL;
+    tarn_checkpoint *checkpoint = NULL;
+    tarn_layout *layout = NULL;
+    tarn_live_diff *diff = NULL;
+    tn_cu_graph driver_graph;
+    tarn_block block;
+    void *address = NULL;
+    void *inside = NULL;
+
+    KEEPS(tarn_device_open(ordinal, NULL, &device));
+    KEEPS(tarn_device_get_info(device, &info));
+    KEEPS(tarn_device_get_stats(device, &device_stats));
+    KEEPS(tarn_device_default_pool(device, &pool));
+    KEEPS(tarn_pool_create(device, NULL, &pool));
+    KEEPS(tarn_pool_create(device, NULL, &released));
+    KEEPS(tarn_malloc(device, 4 * MIB, NULL, &address));
+    KEEPS(tarn_free_on(address, side));
+    KEEPS(tarn_malloc(device, 4 * MIB, TN_CU_STREAM_PER_THREAD, &address));
+    KEEPS(tarn_record_stream(address, NULL));
+    KEEPS(tarn_record_stream(address, side));
+    KEEPS(tarn_free(address));
+    KEEPS(tarn_alloc(released, MIB, 0, stream, &address));
+    KEEPS(tarn_pool_release(released));
+    KEEPS(tarn_free(address));
+    KEEPS(tarn_alloc(pool, 4 * MIB, 0, stream, &address));
+    KEEPS(tarn_block_at(address, &block));
+    KEEPS(tarn_pool_reserve(pool, 32 * MIB, stream));
+    KEEPS(tarn_pool_get_stats(pool, &stats));
+    KEEPS(tarn_pool_validate(pool));
+    KEEPS(tarn_pool_layout(pool, &layout));
+    tarn_layout_destroy(layout);
+    KEEPS(tarn_pool_check_live(pool, NULL, 0, &diff));
+    tarn_live_diff_destroy(diff);
+    KEEPS(tarn_checkpoint_take(pool, TARN_CONTENTS_DEVICE, stream, &checkpoint));
+    KEEPS(tarn_free(address));
+    KEEPS(tarn_pool_trim(pool, NULL));
+    KEEPS(tarn_checkpoint_restore(checkpoint, NULL, NULL));
+    KEEPS(tarn_checkpoint_destroy(checkpoint));
+    KEEPS(tarn_capture_begin(pool, stream, TARN_CAPTURE_GLOBAL, &capture));
+    KEEPS(tarn_malloc(device, MIB, stream, &inside));
+    KEEPS(tarn_free(inside));
+    KEEPS(tarn_capture_end(capture, &graph));
+    KEEPS(tarn_graph_replay(graph, stream));
+    KEEPS(tarn_graph_replay(graph, NULL));
+    KEEPS(tarn_graph_replay(graph, TN_CU_STREAM_PER_THREAD));
+    KEEPS(tarn_graph_destroy(graph));
+    KEEPS(tarn_capture_begin(pool, TN_CU_STREAM_PER_THREAD, TARN_CAPTURE_RELAXED, &capture));
+    KEEPS(tarn_malloc(device, MIB, TN_CU_STREAM_PER_THREAD, &inside));
+    KEEPS(tarn_capture_abort(capture));
+    KEEPS(tarn_free(inside));
+    KEEPS(tarn_begin_allocate_to_pool(device, pool, tarn_filter_capture, stream));
+    test_begin_capture(stream, TN_CU_CAPTURE_MODE_GLOBAL);
+    KEEPS(tarn_malloc(device, MIB, stream, &inside));
+    KEEPS(tarn_free(inside));
+    driver_graph = test_end_capture(stream);
+    KEEPS(tarn_end_allocate_to_pool(device, pool));
+    KEEPS(tarn_graph_adopt(pool, driver_graph, &graph));
+    KEEPS(tarn_graph_driver_handles(graph, &driver_graph, NULL));
+    KEEPS(tarn_graph_destroy(graph));
+    KEEPS(tarn_free(address));
+    KEEPS(tarn_pool_destroy(pool));
+    KEEPS(tarn_device_close(device));
+}
+
+START_TEST(the_devices_own_context_stays_current)
+{
+    test_start();
+    expected = test_context();
+    ck_assert_ptr_nonnull(expected);
+    call_everything(0, test_stream(), test_stream());
+}
+END_TEST
+
+START_TEST(without_a_context_there_is_none_afterwards)
+{
+    tn_cu_stream stream;
+    tn_cu_stream side;
+
+    test_start();
+    stream = test_stream();
+    side = test_stream();
+    test_set_context(NULL);
+    expected = NULL;
+    call_everything(0, stream, side);
+}
+END_TEST
+
+START_TEST(another_devices_context_stays_current)
+{
+    tn_cu_stream stream;
+    tn_cu_stream side;
+
+    ck_assert_int_eq(setenv("TARN_SIM_DEVICES", "2", 1), 0);
+    test_start();
+    expected = test_context();
+    test_set_context(test_retain(1));
+    stream = test_stream();
+    side = test_stream();
+    test_set_context(expected);
+    call_everything(1, stream, side);
+}
+END_TEST
+
+static void call_from_a_new_thread(void *argument)
+{
+    tn_cu_stream *streams = argument;
+
+    ck_assert_ptr_null(test_context());
+    expected = NULL;
+    call_everything(0, streams[0], streams[1]);
+}
+
+START_TEST(a_new_thread_needs_no_context)
+{
+    tn_cu_stream streams[2];
+
+    test_start();
+    streams[0] = test_stream();
+    streams[1] = test_stream();
+    test_elsewhere(call_from_a_new_thread, streams);
+}
+END_TEST
+
+START_TEST(refused_calls_keep_the_context_too)
+{
+    static const char *const calls[] = {"cuMemCreate",          "cuEventCreate",
+                                        "cuStreamBeginCapture", "cuUserObjectCreate",
+                                        "cuMemcpyDtoDAsync",    "cuMemFree"};
+    tarn_capture *capture = NULL;
+    tarn_checkpoint *checkpoint = NULL;
+    void *address = NULL;
+    void *other = NULL;
+    tarn_status status;
+
+    test_world_open();
+    address = test_alloc(world.pool, MIB, world.stream);
+    test_set_context(NULL);
+    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
+        sim.plan_fault(calls[i], 1, 1, TN_CUDA_ERROR_UNKNOWN);
+        status = tarn_malloc(world.device, 64 * MIB, NULL, &other);
+        if (status == TARN_OK)
+            OK(tarn_free(other));
+        ck_assert_ptr_null(test_context());
+        status = tarn_record_stream(address, NULL);
+        ck_assert_ptr_null(test_context());
+        status = tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_GLOBAL, &capture);
+        if (status == TARN_OK)
+            OK(tarn_capture_abort(capture));
+        ck_assert_ptr_null(test_context());
+        status = tarn_checkpoint_take(world.pool, TARN_CONTENTS_DEVICE, NULL, &checkpoint);
+        if (status == TARN_OK)
+            OK(tarn_checkpoint_destroy(checkpoint));
+        ck_assert_ptr_null(test_context());
+        status = tarn_pool_trim(world.default_pool, NULL);
+        ck_assert_ptr_null(test_context());
+        (void)sim.clear_fault(NULL);
+    }
+    (void)status;
+    test_set_context(test_retain(0));
+    test_release(0);
+    OK(tarn_free(address));
+    test_world_close();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("contexts");
+    TCase *tcase = tcase_create("contexts");
+
+    suite_add_tcase(suite, tcase);
+    tcase_add_test(tcase, the_devices_own_context_stays_current);
+    tcase_add_test(tcase, without_a_context_there_is_none_afterwards);
+    tcase_add_test(tcase, another_devices_context_stays_current);
+    tcase_add_test(tcase, a_new_thread_needs_no_context);
+    tcase_add_test(tcase, refused_calls_keep_the_context_too);
+    return test_main(suite);
+}

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Many threads at once: allocation, pools, captures, polls, and closing. */
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "support/world.h"
+
+enum { THREADS = 8, ROUNDS = 60, KEPT = 16 };
+
+/* What a thread needs from the driver is made before it starts. */
+struct worker {
+    pthread_t thread;
+    uint32_t number;
+    tn_cu_stream stream;
+};
+static struct worker workers[THREADS];
+static tn_cu_context context;
+
+static void run_workers(void *(*body)(void *))
+{
+    context = test_context();
+    for (uint32_t i = 0; i < THREADS; i++)
+        workers[i] = (struct worker){.number = i, .stream = test_stream()};
+    for (uint32_t i = 0; i < THREADS; i++)
+        ck_assert_int_eq(pthread_create(&workers[i].thread, NULL, body, &workers[i]), 0);
+    for (int i = 0; i < THREADS; i++) {
+        ck_assert_int_eq(pthread_join(workers[i].thread, NULL), 0);
+        test_destroy_stream(workers[i].stream);
+    }
+}
+
+static size_t size_of(uint32_t seed)
+{
+    static const size_t sizes[] = {512, 1000, 4096, 70000, MIB, 3 * MIB, 8 * MIB};
+
+    return sizes[seed % (sizeof sizes / sizeof sizes[0])];
+}
+
+static void *allocate_and_free(void *argument)
+{
+    struct worker *worker = argument;
+    void *blocks[KEPT] = {NULL};
+    tarn_block block;
+
+    test_set_context(context);
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        uint32_t slot = round * 7 % KEPT;
+        uint32_t value = worker->number << 16 | slot;
+
+        if (blocks[slot] != NULL) {
+            test_expect_words(worker->stream, blocks[slot], value, 64);
+            OK(tarn_free(blocks[slot]));
+        }
+        if (round % 2 == 0)
+            OK(tarn_malloc(world.device, size_of(round + worker->number), worker->stream,
+                           &blocks[slot]));
+        else
+            OK(tarn_alloc(world.pool, size_of(round + worker->number), 0, worker->stream,
+                          &blocks[slot]));
+        test_fill(worker->stream, blocks[slot], value, 64);
+        OK(tarn_block_at(blocks[slot], &block));
+        if (round % 20 == 19)
+            OK(tarn_pool_trim(world.pool, NULL));
+    }
+    for (int slot = 0; slot < KEPT; slot++)
+        OK(tarn_free(blocks[slot]));
+    return NULL;
+}
+
+START_TEST(eight_threads_allocate_and_free)
+{
+    run_workers(allocate_and_free);
+    OK(tarn_pool_validate(world.pool));
+    OK(tarn_pool_validate(world.default_pool));
+    ck_assert_uint_eq(test_device_stats().live_bytes, 0);
+    ck_assert_uint_eq(test_stats(world.pool).alloc_count +
+                          test_stats(world.default_pool).alloc_count,
+                      THREADS * ROUNDS);
+}
+END_TEST
+
+static _Atomic(void *) handed_over[THREADS];
+
+/* Each thread frees what its neighbour has allocated, on streams of both. */
+static void *free_the_neighbours(void *argument)
+{
+    struct worker *worker = argument;
+    uint32_t neighbour = (worker->number + 1) % THREADS;
+
+    test_set_context(context);
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        void *mine = test_alloc(world.pool, size_of(round), worker->stream);
+        void *theirs;
+
+        test_fill(worker->stream, mine, round, 64);
+        OK(tarn_record_stream(mine, world.side));
+        mine = atomic_exchange(&handed_over[worker->number], mine);
+        OK(tarn_free(mine));
+        theirs = atomic_exchange(&handed_over[neighbour], NULL);
+        OK(tarn_free_on(theirs, worker->stream));
+    }
+    return NULL;
+}
+
+START_TEST(blocks_may_be_freed_by_any_thread)
+{
+    run_workers(free_the_neighbours);
+    for (int i = 0; i < THREADS; i++)
+        OK(tarn_free(handed_over[i]));
+    OK(tarn_pool_validate(world.pool));
+    ck_assert_uint_eq(test_stats(world.pool).live_count, 0);
+    ck_assert_uint_eq(test_stats(world.pool).alloc_count, test_stats(world.pool).free_count);
+}
+END_TEST
+
+static void *capture_and_replay(void *argument)
+{
+    struct worker *worker = argument;
+    tarn_pool *pool;
+
+    test_set_context(context);
+    pool = test_pool("of a thread");
+    for (uint32_t round = 0; round < 10; round++) {
+        tarn_capture *capture = NULL;
+        tarn_graph *graph = NULL;
+        void *block = NULL;
+        void *temporary = NULL;
+
+        OK(tarn_capture_begin(pool, worker->stream, TARN_CAPTURE_THREAD_LOCAL, &capture));
+        OK(tarn_malloc(world.device, MIB, worker->stream, &block));
+        OK(tarn_malloc(world.device, 4 * MIB, worker->stream, &temporary));
+        test_fill(worker->stream, temporary, worker->number, 64);
+        test_copy(worker->stream, block, temporary, 256);
+        OK(tarn_free(temporary));
+        if (round % 4 == 3) {
+            OK(tarn_capture_abort(capture));
+        } else {
+            OK(tarn_capture_end(capture, &graph));
+            OK(tarn_graph_replay(graph, worker->stream));
+            test_expect_words(worker->stream, block, worker->number, 64);
+            OK(tarn_graph_destroy(graph));
+        }
+        OK(tarn_free(block));
+    }
+    OK(tarn_pool_validate(pool));
+    OK(tarn_pool_release(pool));
+    return NULL;
+}
+
+START_TEST(eight_threads_capture_at_once)
+{
+    run_workers(capture_and_replay);
+    for (int i = 0; i < 1000 && test_device_stats().pool_count > 2; i++)
+        test_await_destructors(0);
+    ck_assert_uint_eq(test_device_stats().pool_count, 2);
+    ck_assert_uint_eq(test_device_stats().route_count, 0);
+}
+END_TEST
+
+/* Growth, recorded streams, polls and trims, none of which may break another thread's capture. */
+static void *disturb(void *argument)
+{
+    struct worker *worker = argument;
+
+    test_set_context(context);
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        void *address =
+            test_alloc(world.default_pool, size_of(round) + round * 4096, worker->stream);
+
+        OK(tarn_record_stream(address, world.side));
+        OK(tarn_free(address));
+        if (round % 10 == 9)
+            OK(tarn_pool_trim(world.default_pool, NULL));
+    }
+    return NULL;
+}
+
+START_TEST(other_threads_break_no_global_capture)
+{
+    tarn_capture *capture = NULL;
+    tarn_graph *graph = NULL;
+    void *block;
+
+    OK(tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
+    block = test_malloc(MIB);
+    test_fill(world.stream, block, 3, 64);
+    run_workers(disturb);
+    ck_assert_int_eq(test_capture_status(world.stream), TN_CU_CAPTURE_STATUS_ACTIVE);
+    OK(tarn_capture_end(capture, &graph));
+    OK(tarn_graph_replay(graph, world.stream));
+    test_expect_words(world.stream, block, 3, 64);
+    OK(tarn_free(block));
+    OK(tarn_graph_destroy(graph));
+}
+END_TEST
+
+static void *checkpoint_and_restore(void *argument)
+{
+    struct worker *worker = argument;
+    tarn_checkpoint *checkpoint = NULL;
+    tarn_pool *pool;
+    void *block;
+
+    test_set_context(context);
+    pool = test_pool("of a thread");
+    block = test_alloc(pool, MIB, worker->stream);
+    test_fill(worker->stream, block, worker->number, 64);
+    OK(tarn_checkpoint_take(pool, TARN_CONTENTS_DEVICE, worker->stream, &checkpoint));
+    for (int round = 0; round < 10; round++) {
+        test_fill(worker->stream, block, 0xdead, 64);
+        OK(tarn_free(block));
+        OK(tarn_checkpoint_restore(checkpoint, worker->stream, NULL));
+        test_expect_words(worker->stream, block, worker->number, 64);
+    }
+    OK(tarn_checkpoint_destroy(checkpoint));
+    OK(tarn_free(block));
+    OK(tarn_pool_destroy(pool));
+    return NULL;
+}
+
+START_TEST(eight_threads_restore_their_checkpoints)
+{
+    run_workers(checkpoint_and_restore);
+    ck_assert_uint_eq(test_device_stats().pool_count, 2);
+    ck_assert_uint_eq(test_stats(world.default_pool).live_count, 0);
+}
+END_TEST
+
+static void *open_and_close(void *argument)
+{
+    struct worker *worker = argument;
+
+    test_set_context(context);
+    for (int round = 0; round < 20; round++) {
+        tarn_device *device = NULL;
+        void *address = NULL;
+        tarn_status status;
+
+        OK(tarn_device_open(0, NULL, &device));
+        OK(tarn_malloc(device, 4096, worker->stream, &address));
+        OK(tarn_free(address));
+        do
+            status = tarn_device_close(device);
+        while (status == TARN_ERR_BUSY); /* ours is the last use, and another's block is live */
+        OK(status);
+    }
+    return NULL;
+}
+
+START_TEST(eight_threads_open_and_close_the_device)
+{
+    test_start();
+    world.ledger = test_ledger();
+    run_workers(open_and_close);
+    test_same_ledger(&world.ledger);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("threads");
+    TCase *tcase = tcase_create("threads");
+    TCase *own = tcase_create("without a world");
+
+    suite_add_tcase(suite, tcase);
+    tcase_set_timeout(tcase, 60);
+    tcase_add_checked_fixture(tcase, test_world_open, test_world_close);
+    tcase_add_test(tcase, eight_threads_allocate_and_free);
+    tcase_add_test(tcase, blocks_may_be_freed_by_any_thread);
+    tcase_add_test(tcase, eight_threads_capture_at_once);
+    tcase_add_test(tcase, other_threads_break_no_global_capture);
+    tcase_add_test(tcase, eight_threads_restore_their_checkpoints);
+    suite_add_tcase(suite, own);
+    tcase_set_timeout(own, 60);
+    tcase_add_test(own, eight_threads_open_and_close_the_device);
+    return test_main(suite);
+}

@@ -1,0 +1,472 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fault/fault.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "base/host.h"
+
+enum { LIVE_MAX = 32 };
+
+struct fault_world fault;
+
+/* Everything that a refused call must leave as it was, or, of caches, not have grown. */
+struct picture {
+    tarn_device_stats device;
+    tarn_pool_stats pools[FAULT_POOLS];
+    tn_cu_capture_status capturing[FAULT_STREAMS];
+    tarn_sim_ledger ledger;
+};
+
+static struct {
+    struct fault_plan plan;
+    uint64_t remaining; /* until the fault; 0: it has struck */
+    uint64_t points[FAULT_HOST + 1];
+    uint64_t driver_calls; /* when the step began, as the next */
+    uint64_t host_allocs;
+    const char *call;   /* of the step */
+    const char *struck; /* the driver function that failed last */
+    const char *in;     /* and the call that it was in */
+    unsigned tries;     /* of this step that were refused */
+    bool over;
+    bool spoiled; /* the device has become poisoned or lost */
+    tn_cu_context context;
+    struct fault_outputs outputs;
+    struct picture picture;
+    struct {
+        tarn_pool *pool; /* NULL: discarded */
+        tarn_expected block;
+        tarn_capture *capture; /* under way, that it was allocated in */
+    } live[LIVE_MAX];
+    size_t live_count;
+} run;
+
+/* Asserts, and says where the scenario is. */
+#define EXPECT(condition, ...) ck_assert_msg(condition, "%s", describe(__VA_ARGS__))
+
+__attribute__((format(printf, 1, 2))) static const char *describe(const char *format, ...)
+{
+    static char text[1024];
+    va_list arguments;
+    int used = snprintf(text, sizeof text, "%s (fault %s%d at %llu, struck %s in %s): ", run.call,
+                        run.plan.for_good ? "for good " : "", run.plan.result,
+                        (unsigned long long)run.plan.nth, run.struck != NULL ? run.struck : "-",
+                        run.in != NULL ? run.in : "-");
+
+    va_start(arguments, format);
+    (void)vsnprintf(text + used, sizeof text - (size_t)used, format, arguments);
+    va_end(arguments);
+    return text;
+}
+
+static bool is_there(const void *handle)
+{
+    return handle != UNTOUCHED && handle != NULL;
+}
+
+/* TARN_OK, or why the device refuses everything but teardown. */
+static tarn_status device_state(void)
+{
+    tarn_device_info info = {.size = sizeof info};
+
+    tarn_status status =
+        is_there(fault.out.device) ? tarn_device_get_info(fault.out.device, &info) : TARN_OK;
+
+    return status == TARN_ERR_INVALID_HANDLE ? TARN_OK : status; /* just closed */
+}
+
+static void set_untouched(void *outputs, size_t bytes)
+{
+    void *word = UNTOUCHED;
+
+    for (size_t at = 0; at < bytes; at += sizeof word)
+        memcpy((char *)outputs + at, &word, sizeof word);
+}
+
+void fault_begin(const struct fault_plan *plan)
+{
+    test_start();
+    memset(&run, 0, sizeof run);
+    run.plan = *plan;
+    run.remaining = plan->nth;
+    run.call = "-";
+    run.context = test_context();
+    _Static_assert(sizeof fault.out % sizeof(void *) == 0, "whole words");
+    set_untouched(&fault.out, sizeof fault.out);
+    for (size_t i = 0; i < FAULT_STREAMS; i++)
+        fault.streams[i] = test_stream();
+    fault.ledger = test_ledger();
+    fault.outstanding = tn_host_outstanding();
+}
+
+uint64_t fault_points(enum fault_kind kind)
+{
+    return run.points[kind];
+}
+
+bool fault_has_struck(void)
+{
+    return run.in != NULL;
+}
+
+bool fault_is_over(void)
+{
+    return run.over;
+}
+
+bool fault_is_spoiled(void)
+{
+    return run.spoiled;
+}
+
+void fault_live(tarn_pool *pool, void *address, size_t bytes)
+{
+    ck_assert_uint_lt(run.live_count, LIVE_MAX);
+    run.live[run.live_count].pool = pool;
+    run.live[run.live_count].block = (tarn_expected){address, bytes};
+    run.live[run.live_count].capture = fault.out.capture;
+    run.live_count += 1;
+}
+
+void fault_dead(const void *address)
+{
+    size_t at = 0;
+
+    while (at < run.live_count && run.live[at].block.address != address)
+        at += 1;
+    EXPECT(at < run.live_count, "the scenario forgets a block that it does not know");
+    run.live_count -= 1;
+    run.live[at] = run.live[run.live_count];
+}
+
+void fault_discarded(void)
+{
+    for (size_t i = 0; i < run.live_count; i++) {
+        if (run.live[i].capture != UNTOUCHED && run.live[i].pool != fault.out.pools[0])
+            run.live[i].pool = NULL;
+    }
+}
+
+static void take_picture(struct picture *picture)
+{
+    memset(picture, 0, sizeof *picture);
+    if (is_there(fault.out.device)) {
+        picture->device.size = sizeof picture->device;
+        OK(tarn_device_get_stats(fault.out.device, &picture->device));
+    }
+    for (size_t i = 0; i < FAULT_POOLS; i++) {
+        if (!is_there(fault.out.pools[i]))
+            continue;
+        picture->pools[i].size = sizeof picture->pools[i];
+        OK(tarn_pool_get_stats(fault.out.pools[i], &picture->pools[i]));
+    }
+    for (size_t i = 0; i < FAULT_STREAMS; i++)
+        picture->capturing[i] = test_capture_status(fault.streams[i]);
+    picture->ledger = test_ledger();
+}
+
+/* The pools hold what the scenario thinks, and their books are right. */
+static void check_pools(void)
+{
+    for (size_t i = 0; i < FAULT_POOLS; i++) {
+        tarn_expected expected[LIVE_MAX];
+        tarn_live_diff *diff;
+        size_t count = 0;
+
+        if (!is_there(fault.out.pools[i]))
+            continue;
+        EXPECT(tarn_pool_validate(fault.out.pools[i]) == TARN_OK, "%s", tarn_last_error());
+        if (i == 0)
+            continue; /* checkpoints keep contents there */
+        for (size_t j = 0; j < run.live_count; j++) {
+            if (run.live[j].pool == fault.out.pools[i])
+                expected[count++] = run.live[j].block;
+        }
+        OK(tarn_pool_check_live(fault.out.pools[i], expected, count, &diff));
+        EXPECT(diff->count == 0, "pool %zu: %zu differences of live blocks", i, diff->count);
+        tarn_live_diff_destroy(diff);
+    }
+}
+
+static void arm(void)
+{
+    if (run.plan.kind == FAULT_NONE || (run.remaining == 0 && !run.plan.for_good))
+        return;
+    if (run.plan.kind == FAULT_HOST)
+        (void)tn_host_plan_fault(run.remaining > 0 ? run.remaining : 1, run.plan.for_good);
+    else
+        sim.plan_fault(NULL, run.remaining > 0 ? run.remaining : 1, run.plan.for_good,
+                       run.plan.result);
+}
+
+/* Takes the plan away; true when it has struck in this step. */
+static bool disarm(void)
+{
+    uint64_t made[] = {0, sim.call_count(NULL) - run.driver_calls,
+                       tn_host_alloc_count() - run.host_allocs};
+    const char *last;
+    uint64_t hits = sim.clear_fault(&last) + tn_host_plan_fault(0, false);
+
+    for (size_t kind = FAULT_DRIVER; kind <= FAULT_HOST; kind++)
+        run.points[kind] += made[kind];
+    run.remaining -= run.remaining < made[run.plan.kind] ? run.remaining : made[run.plan.kind];
+    if (hits > 0) {
+        run.struck = run.plan.kind == FAULT_HOST ? "host allocation" : last;
+        run.in = run.call;
+    }
+    return hits > 0;
+}
+
+void fault_prepare(const char *call)
+{
+    if (run.tries == 0)
+        run.call = call;
+    for (size_t i = 0; i < run.live_count && fault.out.capture == UNTOUCHED; i++)
+        run.live[i].capture = UNTOUCHED; /* its graph has it now */
+    check_pools();
+    run.outputs = fault.out;
+    take_picture(&run.picture);
+    test_set_context(NULL);
+    run.driver_calls = sim.call_count(NULL);
+    run.host_allocs = tn_host_alloc_count();
+    arm();
+}
+
+#define SAME(field)                                                                                \
+    EXPECT(now.field == run.picture.field, #field " is %llu, was %llu",                            \
+           (unsigned long long)now.field, (unsigned long long)run.picture.field)
+#define NO_MORE(field)                                                                             \
+    EXPECT(now.field <= run.picture.field, #field " has grown to %llu from %llu",                  \
+           (unsigned long long)now.field, (unsigned long long)run.picture.field)
+
+static void check_unchanged(void)
+{
+    struct picture now;
+    bool may_grow;
+    bool may_end;
+
+    if (run.plan.for_good && !is_there(fault.out.device))
+        return; /* an open whose undoing was refused, too, and nobody is there to be poisoned */
+    take_picture(&now);
+    SAME(device.live_bytes);
+    SAME(device.requested_bytes);
+    SAME(device.pool_count);
+    SAME(device.route_count);
+    /* Free memory may be kept for later: what was reserved in part, or held contents. */
+    may_grow = strncmp(run.call, "tarn_pool_reserve", 17) == 0 ||
+               strncmp(run.call, "tarn_checkpoint_take", 20) == 0;
+    /* An end that cannot make its graph executable has ended the driver's capture. */
+    may_end = strncmp(run.call, "tarn_capture_end", 16) == 0;
+    for (size_t i = 0; i < FAULT_POOLS; i++) {
+        SAME(pools[i].live_count);
+        SAME(pools[i].live_bytes);
+        SAME(pools[i].requested_bytes);
+        SAME(pools[i].graph_count);
+        SAME(pools[i].checkpoint_count);
+        if (!may_grow)
+            NO_MORE(pools[i].mapped_bytes);
+        NO_MORE(pools[i].pending_count);
+    }
+    for (size_t i = 0; i < FAULT_STREAMS && !may_end; i++)
+        SAME(capturing[i]);
+    if (!may_grow) {
+        NO_MORE(ledger.reservations);
+        NO_MORE(ledger.handles);
+        NO_MORE(ledger.mappings);
+    }
+    NO_MORE(ledger.linear_allocations);
+    NO_MORE(ledger.events);
+    NO_MORE(ledger.graphs);
+    NO_MORE(ledger.graph_execs);
+    NO_MORE(ledger.primary_retains);
+    if (!may_end)
+        SAME(ledger.captures);
+    SAME(ledger.streams);
+    EXPECT(memcmp(&fault.out, &run.outputs, sizeof fault.out) == 0, "an output was written");
+}
+
+static bool is_among(tarn_status status, uint64_t statuses)
+{
+    return (statuses >> (status % 100 + status / 100 * 10 - 10) & 1) != 0;
+}
+
+/* The library has left the thread as it was, unless the driver refused just that. */
+static void check_context(bool hit)
+{
+    bool may_stay = device_state() != TARN_OK ||
+                    (hit && (run.plan.for_good || strcmp(run.struck, "cuCtxPopCurrent") == 0));
+
+    EXPECT(test_context() == NULL || may_stay, "a context was left current");
+    test_set_context(run.context);
+}
+
+enum fault_verdict fault_judge(tarn_status status, uint64_t statuses)
+{
+    char sentence[512];
+    bool hit = disarm();
+    tarn_status state;
+
+    (void)snprintf(sentence, sizeof sentence, "%s", tarn_last_error());
+    state = device_state();
+    run.spoiled = run.spoiled || state != TARN_OK;
+    check_context(hit);
+    if (status == TARN_OK) {
+        run.tries = 0;
+        EXPECT(state == TARN_OK || hit || !is_among(state, statuses),
+               "succeeds on a device that is %s", tarn_status_name(state));
+        return FAULT_GO_ON;
+    }
+    EXPECT(fault_has_struck(), "%s without a fault: %s", tarn_status_name(status),
+           sentence);
+    EXPECT(is_among(status, statuses), "%s is not documented: %s", tarn_status_name(status), sentence);
+    check_pools();
+    if (state == TARN_OK)
+        check_unchanged();
+    run.tries += 1;
+    run.over = state != TARN_OK || run.tries > 1;
+    EXPECT(!run.over || state != TARN_OK || run.plan.for_good, "%s again, without a fault: %s",
+           tarn_status_name(status), tarn_last_error());
+    return run.over ? FAULT_OVER : FAULT_AGAIN;
+}
+
+/* User objects that a refused destroy keeps alive; what they hold cannot go. */
+static bool is_stuck(void)
+{
+    return device_state() == TARN_ERR_POISONED && test_ledger().user_objects > fault.ledger.user_objects;
+}
+
+enum fault_verdict fault_judge_end(tarn_status status)
+{
+    bool hit = disarm();
+
+    run.spoiled = run.spoiled || device_state() != TARN_OK;
+    check_context(hit);
+    if (status == TARN_OK) {
+        run.tries = 0;
+        return FAULT_GO_ON;
+    }
+    EXPECT(hit && run.tries == 0, "%s at the end: %s", tarn_status_name(status),
+           tarn_last_error());
+    check_pools();
+    run.tries += 1;
+    run.plan.kind = FAULT_NONE; /* from here on everything works */
+    return FAULT_AGAIN;
+}
+
+void fault_settle(uint64_t count)
+{
+    const struct timespec pause = {0, 100000};
+
+    for (int tries = 0; tries < 10000 && !run.spoiled && test_ledger().user_objects > count; tries++)
+        (void)nanosleep(&pause, NULL);
+}
+
+/* What of the ledger a refused call of teardown leaves behind. */
+static void forgive(tarn_sim_ledger *ledger, const tarn_sim_ledger *now, const char *call)
+{
+#define FORGIVE(field) ledger->field = now->field
+    if (strcmp(call, "cuMemUnmap") == 0) {
+        FORGIVE(mappings);
+        FORGIVE(mapped_bytes);
+        FORGIVE(reservations);
+        FORGIVE(reserved_bytes);
+    }
+    if (strcmp(call, "cuMemUnmap") == 0 || strcmp(call, "cuMemRelease") == 0) {
+        FORGIVE(handles);
+        FORGIVE(handle_bytes);
+    }
+    if (strcmp(call, "cuMemAddressFree") == 0) {
+        FORGIVE(reservations);
+        FORGIVE(reserved_bytes);
+    }
+    if (strcmp(call, "cuEventDestroy") == 0)
+        FORGIVE(events);
+    if (strcmp(call, "cuGraphExecDestroy") == 0)
+        FORGIVE(graph_execs);
+    if (strcmp(call, "cuStreamEndCapture") == 0)
+        FORGIVE(captures);
+    if (strcmp(call, "cuGraphExecDestroy") == 0 || strcmp(call, "cuGraphDestroy") == 0 ||
+        strcmp(call, "cuStreamEndCapture") == 0) {
+        FORGIVE(graphs);
+        FORGIVE(user_objects);
+    }
+    if (strcmp(call, "cuCtxPopCurrent") == 0)
+        FORGIVE(context_stack_entries);
+    if (strcmp(call, "cuDevicePrimaryCtxRelease") == 0)
+        FORGIVE(primary_retains);
+    /* The token: its free, or what makes the context current around it, when the device closes. */
+    if (strcmp(call, "cuMemFree") == 0 || strcmp(call, "cuCtxGetCurrent") == 0 ||
+        strcmp(call, "cuCtxPushCurrent") == 0) {
+        FORGIVE(linear_allocations);
+        FORGIVE(linear_bytes);
+    }
+#undef FORGIVE
+}
+
+static void check_nothing_is_left(void)
+{
+    tarn_sim_ledger now;
+
+    fault_settle(fault.ledger.user_objects);
+    now = test_ledger();
+    if (run.spoiled || (run.in != NULL && (strncmp(run.in, "tarn_device_close", 17) == 0 ||
+                                           strncmp(run.in, "tarn_device_open", 16) == 0))) {
+        if (run.plan.for_good)
+            return; /* any number of refused calls */
+        forgive(&fault.ledger, &now, run.struck);
+    }
+    test_same_ledger(&fault.ledger);
+}
+
+/* A device that is lost does no more work; this one does. A capture whose end was refused forbids to
+ * wait; then no work is under way. */
+static void finish_work(void)
+{
+    for (size_t i = 0; i < FAULT_STREAMS; i++) {
+        if (test_capture_status(fault.streams[i]) != TN_CU_CAPTURE_STATUS_NONE)
+            return;
+    }
+    for (size_t i = 0; i < FAULT_STREAMS; i++)
+        test_synchronize(fault.streams[i]);
+}
+
+void fault_teardown(void (*ends)(void))
+{
+    if (!run.plan.through_teardown && run.over)
+        run.plan.kind = FAULT_NONE;
+    run.tries = 0;
+    ends();
+    if (run.spoiled)
+        finish_work();
+    for (size_t i = 0; i < 3; i++) {
+        if (is_there(fault.out.graphs[i]))
+            END(tarn_graph_destroy(fault.out.graphs[i]));
+        fault.out.graphs[i] = UNTOUCHED;
+    }
+    for (size_t i = 0; i < 2; i++) {
+        if (is_there(fault.out.checkpoints[i]))
+            END(tarn_checkpoint_destroy(fault.out.checkpoints[i]));
+        fault.out.checkpoints[i] = UNTOUCHED;
+    }
+    while (run.live_count > 0) {
+        void *address = (void *)(uintptr_t)run.live[run.live_count - 1].block.address;
+
+        END(tarn_free(address));
+        run.live_count -= 1;
+    }
+    if (is_stuck()) {
+        check_pools();
+        return; /* the pool is BUSY for as long as the driver holds the graph */
+    }
+    for (size_t i = FAULT_POOLS; i-- > 1;) {
+        if (is_there(fault.out.pools[i]))
+            END(tarn_pool_destroy(fault.out.pools[i]));
+        fault.out.pools[i] = UNTOUCHED;
+    }
+    if (is_there(fault.out.device))
+        END(tarn_device_close(fault.out.device));
+    fault.out.device = UNTOUCHED;
+    check_nothing_is_left();
+    ck_assert_int_eq(tn_host_outstanding(), fault.outstanding);
+}

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Captures on hardware: growth inside them, forks, the user's own, and what does not break them. */
+#include "support/world.h"
+
+enum { WORDS = 1 << 18 };
+
+START_TEST(a_capture_grows_on_the_device)
+{
+    enum { COUNT = 12 };
+    void *blocks[COUNT];
+    tarn_capture *capture = NULL;
+    tarn_graph *graph = NULL;
+    uint64_t mapped;
+
+    for (int mode = TARN_CAPTURE_GLOBAL; mode <= TARN_CAPTURE_RELAXED; mode++) {
+        OK(tarn_capture_begin(world.pool, world.stream, (tarn_capture_mode)mode, &capture));
+        mapped = test_stats(world.pool).mapped_bytes;
+        for (uint32_t i = 0; i < COUNT; i++) {
+            blocks[i] = test_malloc(48 * MIB);
+            test_fill(world.stream, blocks[i], i + 1, WORDS);
+        }
+        if (mode == TARN_CAPTURE_GLOBAL)
+            ck_assert_uint_ge(test_stats(world.pool).mapped_bytes, mapped + 48 * MIB);
+        OK(tarn_pool_trim(world.pool, NULL)); /* waits for the device */
+        OK(tarn_pool_trim(world.default_pool, NULL));
+        OK(tarn_pool_reserve(world.pool, 64 * MIB, world.stream));
+        ck_assert_int_eq(test_capture_status(world.stream), TN_CU_CAPTURE_STATUS_ACTIVE);
+        OK(tarn_capture_end(capture, &graph));
+        for (int replay = 0; replay < 5; replay++) {
+            for (int i = 0; i < COUNT; i++)
+                test_fill(world.stream, blocks[i], 0, WORDS);
+            OK(tarn_graph_replay(graph, world.stream));
+            for (uint32_t i = 0; i < COUNT; i++)
+                test_expect_words(world.stream, blocks[i], i + 1, WORDS);
+        }
+        OK(tarn_graph_destroy(graph));
+        for (int i = 0; i < COUNT; i++)
+            OK(tarn_free(blocks[i]));
+    }
+}
+END_TEST
+
+START_TEST(forked_streams_allocate_and_join)
+{
+    void *output = test_malloc(WORDS * 4);
+    tarn_capture *capture = NULL;
+    tarn_graph *graph = NULL;
+    void *mine;
+    void *forked = NULL;
+
+    OK(tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
+    mine = test_malloc(WORDS * 4);
+    test_fill(world.stream, mine, 30, WORDS);
+    test_order(world.stream, world.side);
+    OK(tarn_malloc(world.device, WORDS * 4, world.side, &forked));
+    test_copy(world.side, forked, mine, WORDS * 4);
+    test_add(world.side, forked, 4, WORDS);
+    test_order(world.side, world.stream);
+    test_copy(world.stream, output, forked, WORDS * 4);
+    OK(tarn_free_on(forked, world.stream));
+    OK(tarn_free(mine));
+    OK(tarn_capture_end(capture, &graph));
+    for (int replay = 0; replay < 20; replay++) {
+        test_fill(world.stream, output, 0, WORDS);
+        OK(tarn_graph_replay(graph, world.stream));
+        test_expect_words(world.stream, output, 34, WORDS);
+    }
+    OK(tarn_graph_destroy(graph));
+    OK(tarn_free(output));
+}
+END_TEST
+
+START_TEST(the_users_own_capture_is_adopted)
+{
+    void *output = test_malloc(WORDS * 4);
+
+    for (uint32_t round = 0; round < 5; round++) {
+        tarn_graph *graph = NULL;
+        tn_cu_graph driver_graph;
+        void *block;
+
+        OK(tarn_begin_allocate_to_pool(world.device, world.pool, tarn_filter_capture,
+                                       world.stream));
+        test_begin_capture(world.stream, TN_CU_CAPTURE_MODE_GLOBAL);
+        block = test_malloc(WORDS * 4);
+        test_fill(world.stream, block, round + 1, WORDS);
+        test_copy(world.stream, output, block, WORDS * 4);
+        OK(tarn_free(block));
+        driver_graph = test_end_capture(world.stream);
+        OK(tarn_end_allocate_to_pool(world.device, world.pool));
+        OK(tarn_graph_adopt(world.pool, driver_graph, &graph));
+        OK(tarn_graph_replay(graph, world.stream));
+        test_expect_words(world.stream, output, round + 1, WORDS);
+        OK(tarn_graph_destroy(graph));
+    }
+    OK(tarn_free(output));
+}
+END_TEST
+
+static tn_cu_context context;
+
+/* All that Tarn does outside a capture, on a thread in the global capture mode. */
+static void work_elsewhere(void *argument)
+{
+    tarn_checkpoint *checkpoint = NULL;
+    tarn_pool *pool;
+
+    (void)argument;
+    test_set_context(context);
+    pool = test_pool("elsewhere");
+    for (uint32_t round = 0; round < 20; round++) {
+        void *address = test_alloc(pool, (size_t)(round + 1) * 2 * MIB, world.side);
+
+        test_fill(world.side, address, round, WORDS);
+        OK(tarn_record_stream(address, NULL));
+        OK(tarn_free(address));
+        OK(tarn_free_on(test_alloc(world.default_pool, MIB, world.side), NULL));
+        if (round % 5 == 4) {
+            OK(tarn_pool_trim(pool, NULL));
+            OK(tarn_pool_trim(world.default_pool, NULL));
+        }
+    }
+    OK(tarn_checkpoint_take(pool, TARN_CONTENTS_DEVICE, world.side, &checkpoint));
+    OK(tarn_checkpoint_restore(checkpoint, world.side, NULL));
+    OK(tarn_checkpoint_destroy(checkpoint));
+    OK(tarn_pool_destroy(pool));
+}
+
+START_TEST(another_threads_allocations_break_no_global_capture)
+{
+    tarn_capture *capture = NULL;
+    tarn_graph *graph = NULL;
+    void *block;
+
+    context = test_context();
+    OK(tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
+    block = test_malloc(WORDS * 4);
+    test_fill(world.stream, block, 12, WORDS);
+    test_elsewhere(work_elsewhere, NULL);
+    ck_assert_int_eq(test_capture_status(world.stream), TN_CU_CAPTURE_STATUS_ACTIVE);
+    work_elsewhere(NULL); /* the capturing thread itself may do it too */
+    ck_assert_int_eq(test_capture_status(world.stream), TN_CU_CAPTURE_STATUS_ACTIVE);
+    OK(tarn_capture_end(capture, &graph));
+    OK(tarn_graph_replay(graph, world.stream));
+    test_expect_words(world.stream, block, 12, WORDS);
+    OK(tarn_graph_destroy(graph));
+    OK(tarn_free(block));
+}
+END_TEST
+
+START_TEST(a_capture_of_a_blocking_stream_lives_beside_the_default_stream)
+{
+    tn_cu_stream blocking = test_blocking_stream();
+    tarn_capture *capture = NULL;
+    tarn_graph *graph = NULL;
+    void *block = NULL;
+    void *legacy = NULL;
+
+    OK(tarn_capture_begin(world.pool, blocking, TARN_CAPTURE_GLOBAL, &capture));
+    OK(tarn_malloc(world.device, WORDS * 4, blocking, &block));
+    test_fill(blocking, block, 2, WORDS);
+    OK(tarn_malloc(world.device, MIB, NULL, &legacy)); /* asks nothing of the legacy stream */
+    OK(tarn_record_stream(legacy, world.side));
+    OK(tarn_free(legacy));
+    legacy = test_alloc(world.default_pool, MIB, world.side);
+    OK(tarn_free_on(legacy, NULL));
+    OK(tarn_free(test_alloc(world.default_pool, 64 * MIB, world.side)));
+    ck_assert_int_eq(test_capture_status(blocking), TN_CU_CAPTURE_STATUS_ACTIVE);
+    OK(tarn_capture_end(capture, &graph));
+    OK(tarn_graph_replay(graph, blocking));
+    test_expect_words(blocking, block, 2, WORDS);
+    OK(tarn_graph_destroy(graph));
+    OK(tarn_free(block));
+    test_destroy_stream(blocking);
+}
+END_TEST
+
+START_TEST(broken_captures_are_aborted_and_the_stream_is_good_again)
+{
+    for (int round = 0; round < 5; round++) {
+        tarn_capture *capture = NULL;
+        tarn_graph *graph = NULL;
+        void *block;
+
+        OK(tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
+        block = test_malloc(WORDS * 4);
+        test_fill(world.stream, block, 1, WORDS);
+        test_break_capture();
+        STATUS(TARN_ERR_CAPTURE_BROKEN, tarn_capture_end(capture, &graph));
+        OK(tarn_capture_abort(capture));
+        OK(tarn_free(block));
+        OK(tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
+        block = test_malloc(WORDS * 4);
+        test_fill(world.stream, block, 6, WORDS);
+        OK(tarn_capture_end(capture, &graph));
+        OK(tarn_graph_replay(graph, world.stream));
+        test_expect_words(world.stream, block, 6, WORDS);
+        OK(tarn_graph_destroy(graph));
+        OK(tarn_free(block));
+    }
+    test_await_destructors(0);
+    OK(tarn_pool_trim(world.pool, NULL));
+    ck_assert_uint_eq(test_stats(world.pool).mapped_bytes, 0);
+}
+END_TEST
+
+START_TEST(a_fork_that_was_not_joined_breaks_only_its_capture)
+{
+    tarn_capture *capture = NULL;
+    tarn_graph *graph = NULL;
+    void *forked = NULL;
+
+    OK(tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
+    test_order(world.stream, world.side);
+    OK(tarn_malloc(world.device, MIB, world.side, &forked));
+    test_fill(world.side, forked, 1, 64);
+    STATUS(TARN_ERR_CAPTURE_BROKEN, tarn_capture_end(capture, &graph));
+    OK(tarn_capture_abort(capture));
+    OK(tarn_free(forked));
+    ck_assert_int_eq(test_capture_status(world.stream), TN_CU_CAPTURE_STATUS_NONE);
+    ck_assert_int_eq(test_capture_status(world.side), TN_CU_CAPTURE_STATUS_NONE);
+}
+END_TEST
+
+static void end_elsewhere(void *argument)
+{
+    tarn_graph *graph = NULL;
+
+    test_set_context(context);
+    STATUS(TARN_ERR_WRONG_THREAD, tarn_capture_end(argument, &graph));
+}
+
+static void abort_elsewhere(void *argument)
+{
+    test_set_context(context);
+    OK(tarn_capture_abort(argument));
+}
+
+START_TEST(the_wrong_thread_ends_nothing_and_may_abort)
+{
+    tarn_capture *capture = NULL;
+    tarn_graph *graph = NULL;
+    void *block;
+
+    context = test_context();
+    OK(tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
+    block = test_malloc(WORDS * 4);
+    test_fill(world.stream, block, 1, WORDS);
+    test_elsewhere(end_elsewhere, capture);
+    OK(tarn_capture_end(capture, &graph));
+    OK(tarn_graph_replay(graph, world.stream));
+    test_expect_words(world.stream, block, 1, WORDS);
+    OK(tarn_graph_destroy(graph));
+    OK(tarn_free(block));
+    OK(tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
+    test_elsewhere(abort_elsewhere, capture);
+    ck_assert_int_eq(test_capture_status(world.stream), TN_CU_CAPTURE_STATUS_NONE);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("captures");
+    TCase *tcase = tcase_create("captures");
+
+    suite_add_tcase(suite, tcase);
+    tcase_set_timeout(tcase, 120);
+    tcase_add_checked_fixture(tcase, test_world_open, test_world_close);
+    tcase_add_test(tcase, a_capture_grows_on_the_device);
+    tcase_add_test(tcase, forked_streams_allocate_and_join);
+    tcase_add_test(tcase, the_users_own_capture_is_adopted);
+    tcase_add_test(tcase, another_threads_allocations_break_no_global_capture);
+    tcase_add_test(tcase, a_capture_of_a_blocking_stream_lives_beside_the_default_stream);
+    tcase_add_test(tcase, broken_captures_are_aborted_and_the_stream_is_good_again);
+    tcase_add_test(tcase, a_fork_that_was_not_joined_breaks_only_its_capture);
+    tcase_add_test(tcase, the_wrong_thread_ends_nothing_and_may_abort);
+    return test_main(suite);
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Checkpoints on hardware: contents round trips, restores between replays and after trims. */
+#include <stdlib.h>
+
+#include "support/world.h"
+
+/* A pattern of which every word is different. */
+static uint32_t pattern(uint32_t seed, size_t word)
+{
+    return ((uint32_t)word ^ seed) * 2654435761U;
+}
+
+static void write_pattern(void *address, size_t bytes, uint32_t seed)
+{
+    uint32_t *words = malloc(bytes);
+
+    ck_assert_ptr_nonnull(words);
+    for (size_t i = 0; i < bytes / 4; i++)
+        words[i] = pattern(seed, i);
+    CU_OK(cu.cuMemcpyHtoDAsync((tn_cu_deviceptr)(uintptr_t)address, words, bytes, world.stream));
+    test_synchronize(world.stream);
+    free(words);
+}
+
+static void expect_pattern(const void *address, size_t bytes, uint32_t seed)
+{
+    uint32_t *words = malloc(bytes);
+    size_t equal = 0;
+
+    ck_assert_ptr_nonnull(words);
+    CU_OK(cu.cuMemcpyDtoHAsync(words, (tn_cu_deviceptr)(uintptr_t)address, bytes, world.stream));
+    test_synchronize(world.stream);
+    while (equal < bytes / 4 && words[equal] == pattern(seed, equal))
+        equal += 1;
+    ck_assert_msg(equal == bytes / 4, "word %zu of %zu is wrong", equal, bytes / 4);
+    free(words);
+}
+
+START_TEST(a_quarter_of_a_gib_comes_back_to_the_bit)
+{
+    static const size_t sizes[] = {128 * MIB, 64 * MIB, 63 * MIB, 512 * 1024, 512 * 1024 - 4, 4};
+    enum { COUNT = sizeof sizes / sizeof sizes[0] };
+    void *blocks[COUNT];
+    tarn_checkpoint *checkpoint = NULL;
+
+    for (uint32_t i = 0; i < COUNT; i++) {
+        blocks[i] = test_alloc(world.pool, sizes[i], world.stream);
+        write_pattern(blocks[i], sizes[i], i);
+    }
+    OK(tarn_checkpoint_take(world.pool, TARN_CONTENTS_DEVICE, world.stream, &checkpoint));
+    for (int round = 0; round < 3; round++) {
+        tarn_delta *delta = NULL;
+        size_t gone = 0;
+
+        for (size_t i = 0; i < COUNT; i++) {
+            test_fill(world.stream, blocks[i], 0xdead, sizes[i] / 4);
+            if (round > 0 && i % 2 == 0) {
+                OK(tarn_free(blocks[i]));
+                gone += 1;
+            }
+        }
+        if (round == 2)
+            OK(tarn_pool_trim(world.pool, NULL));
+        OK(tarn_checkpoint_restore(checkpoint, world.stream, &delta));
+        ck_assert_uint_eq(delta->revived_count, gone);
+        tarn_delta_destroy(delta);
+        for (uint32_t i = 0; i < COUNT; i++)
+            expect_pattern(blocks[i], sizes[i], i);
+    }
+    OK(tarn_checkpoint_destroy(checkpoint));
+    for (int i = 0; i < COUNT; i++)
+        OK(tarn_free(blocks[i]));
+}
+END_TEST
+
+START_TEST(a_restore_between_replays_rewinds_the_graphs_state)
+{
+    enum { WORDS = 1 << 20 };
+    tarn_checkpoint *checkpoint = NULL;
+    tarn_capture *capture = NULL;
+    tarn_graph *graph = NULL;
+    void *state = test_alloc(world.pool, WORDS * 4, world.stream);
+    void *temporary;
+
+    test_fill(world.stream, state, 100, WORDS);
+    OK(tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
+    temporary = test_malloc(WORDS * 4);
+    test_copy(world.stream, temporary, state, WORDS * 4);
+    test_add(world.stream, temporary, 1, WORDS);
+    test_copy(world.stream, state, temporary, WORDS * 4);
+    OK(tarn_free(temporary));
+    OK(tarn_capture_end(capture, &graph));
+    OK(tarn_checkpoint_take(world.pool, TARN_CONTENTS_DEVICE, world.stream, &checkpoint));
+    for (int round = 0; round < 5; round++) {
+        for (int replay = 0; replay < 10; replay++)
+            OK(tarn_graph_replay(graph, world.stream));
+        test_expect_words(world.stream, state, 110, WORDS);
+        if (round % 2 == 1)
+            OK(tarn_free(state));
+        OK(tarn_checkpoint_restore(checkpoint, world.stream, NULL));
+        test_expect_words(world.stream, state, 100, WORDS);
+    }
+    OK(tarn_checkpoint_destroy(checkpoint));
+    OK(tarn_graph_destroy(graph));
+    OK(tarn_free(state));
+}
+END_TEST
+
+START_TEST(a_replay_after_a_restore_of_trimmed_memory_is_right)
+{
+    enum { WORDS = 1 << 20 };
+    void *input = test_alloc(world.pool, 64 * MIB, world.side);
+    void *output = test_malloc(WORDS * 4);
+    tarn_checkpoint *checkpoint = NULL;
+    tarn_capture *capture = NULL;
+    tarn_graph *graph = NULL;
+    size_t freed = 0;
+
+    test_synchronize(world.stream);
+    OK(tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
+    test_copy(world.stream, output, input, WORDS * 4);
+    OK(tarn_capture_end(capture, &graph));
+    test_fill(world.stream, input, 17, 16 * MIB);
+    OK(tarn_checkpoint_take(world.pool, TARN_CONTENTS_DEVICE, world.stream, &checkpoint));
+    OK(tarn_free(input));
+    OK(tarn_pool_trim(world.pool, &freed)); /* the graph only reads it: it is not held */
+    ck_assert_uint_ge(freed, 64 * MIB);
+    OK(tarn_checkpoint_restore(checkpoint, world.stream, NULL));
+    OK(tarn_graph_replay(graph, world.stream));
+    test_expect_words(world.stream, output, 17, WORDS);
+    OK(tarn_checkpoint_destroy(checkpoint));
+    OK(tarn_graph_destroy(graph));
+    OK(tarn_free(input));
+    OK(tarn_free(output));
+}
+END_TEST
+
+START_TEST(revived_memory_under_a_kernel_is_waited_for)
+{
+    enum { WORDS = 1 << 20 };
+    void *block = test_alloc(world.pool, WORDS * 4, world.stream);
+    tarn_checkpoint *checkpoint = NULL;
+
+    test_fill(world.stream, block, 3, WORDS);
+    OK(tarn_checkpoint_take(world.pool, TARN_CONTENTS_DEVICE, world.stream, &checkpoint));
+    test_spin(world.side, 60);
+    test_fill(world.side, block, 0xdead, WORDS);
+    OK(tarn_free_on(block, world.side));
+    OK(tarn_checkpoint_restore(checkpoint, world.stream, NULL));
+    test_synchronize(world.side);
+    test_expect_words(world.stream, block, 3, WORDS);
+    OK(tarn_checkpoint_destroy(checkpoint));
+    OK(tarn_free(block));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("checkpoints");
+    TCase *tcase = tcase_create("checkpoints");
+
+    suite_add_tcase(suite, tcase);
+    tcase_set_timeout(tcase, 120);
+    tcase_add_checked_fixture(tcase, test_world_open, test_world_close);
+    tcase_add_test(tcase, a_quarter_of_a_gib_comes_back_to_the_bit);
+    tcase_add_test(tcase, a_restore_between_replays_rewinds_the_graphs_state);
+    tcase_add_test(tcase, a_replay_after_a_restore_of_trimmed_memory_is_right);
+    tcase_add_test(tcase, revived_memory_under_a_kernel_is_waited_for);
+    return test_main(suite);
+}

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Replays on hardware: right bytes at stable addresses, memory held while a launch runs. */
+#include "support/world.h"
+
+enum { WORDS = 1 << 20 };
+
+/* A graph that fills a temporary block of the pool with value and adds one to what it copied out. */
+static tarn_graph *make_graph(uint32_t value, void *output, void **temporary, uint32_t spin)
+{
+    tarn_capture *capture = NULL;
+    tarn_graph *graph = NULL;
+
+    OK(tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
+    *temporary = test_malloc(WORDS * 4);
+    if (spin > 0)
+        test_spin(world.stream, spin);
+    test_fill(world.stream, *temporary, value, WORDS);
+    test_copy(world.stream, output, *temporary, WORDS * 4);
+    test_add(world.stream, output, 1, WORDS);
+    OK(tarn_free(*temporary));
+    OK(tarn_capture_end(capture, &graph));
+    return graph;
+}
+
+START_TEST(two_hundred_replays_write_the_right_bytes_at_stable_addresses)
+{
+    void *output = test_malloc(WORDS * 4);
+    tarn_capture *capture = NULL;
+    tarn_graph *graph = NULL;
+    void *state;
+
+    OK(tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
+    state = test_malloc(WORDS * 4);
+    test_add(world.stream, state, 3, WORDS);
+    test_copy(world.stream, output, state, WORDS * 4);
+    OK(tarn_capture_end(capture, &graph));
+    test_fill(world.stream, state, 7, WORDS);
+    for (uint32_t replay = 1; replay <= 200; replay++) {
+        void *disturbance =
+            test_alloc(world.default_pool, (size_t)(replay % 9 + 1) * MIB, world.stream);
+
+        test_fill(world.stream, disturbance, 0xdead, MIB / 4);
+        OK(tarn_graph_replay(graph, world.stream));
+        OK(tarn_free(disturbance));
+        if (replay % 50 == 0)
+            test_expect_words(world.stream, output, 7 + 3 * replay, WORDS);
+    }
+    OK(tarn_free(state));
+    OK(tarn_graph_destroy(graph));
+    OK(tarn_free(output));
+}
+END_TEST
+
+START_TEST(graphs_that_share_a_pool_are_right_when_replayed_alternately)
+{
+    enum { COUNT = 3 };
+    void *outputs[COUNT];
+    void *temporary[COUNT];
+    tarn_graph *graphs[COUNT];
+
+    for (uint32_t i = 0; i < COUNT; i++) {
+        outputs[i] = test_alloc(world.default_pool, WORDS * 4, world.stream);
+        graphs[i] = make_graph(100 * i, outputs[i], &temporary[i], 0);
+        ck_assert_ptr_eq(temporary[i], temporary[0]);
+    }
+    for (uint32_t replay = 0; replay < 30; replay++) {
+        for (uint32_t i = 0; i < COUNT; i++)
+            OK(tarn_graph_replay(graphs[(i + replay) % COUNT], world.stream));
+        for (uint32_t i = 0; i < COUNT; i++)
+            test_expect_words(world.stream, outputs[i], 100 * i + 1, WORDS);
+        for (uint32_t i = 0; i < COUNT; i++)
+            test_fill(world.stream, outputs[i], 0, WORDS);
+    }
+    STATUS(TARN_ERR_WRONG_STATE, tarn_graph_replay(graphs[0], world.side));
+    for (int i = 0; i < COUNT; i++) {
+        OK(tarn_graph_destroy(graphs[i]));
+        OK(tarn_free(outputs[i]));
+    }
+}
+END_TEST
+
+START_TEST(memory_of_a_graph_destroyed_in_flight_stays_until_its_launch_is_done)
+{
+    void *output = test_malloc(WORDS * 4);
+    void *temporary;
+    tarn_graph *graph = make_graph(41, output, &temporary, 60);
+    void *others[16];
+    size_t freed = 77;
+
+    OK(tarn_graph_replay(graph, world.stream));
+    OK(tarn_graph_destroy(graph));
+    for (int i = 0; i < 16; i++) { /* outside captures, while the launch runs */
+        others[i] = test_alloc(world.pool, WORDS * 4, world.side);
+        test_fill(world.side, others[i], 0xdead, WORDS);
+    }
+    OK(tarn_pool_trim(world.pool, &freed)); /* may take nothing that the launch uses */
+    test_expect_words(world.stream, output, 42, WORDS);
+    test_await_destructors(0);
+    ck_assert_uint_eq(test_stats(world.pool).captured_bytes, 0);
+    for (int i = 0; i < 16; i++)
+        OK(tarn_free(others[i]));
+    OK(tarn_pool_trim(world.pool, NULL));
+    ck_assert_uint_eq(test_stats(world.pool).mapped_bytes, 0);
+    OK(tarn_free(output));
+}
+END_TEST
+
+START_TEST(a_pool_is_destroyed_right_after_its_graph)
+{
+    void *output = test_malloc(WORDS * 4);
+
+    for (int round = 0; round < 20; round++) {
+        void *temporary;
+        tarn_graph *graph = make_graph(5, output, &temporary, 0);
+
+        OK(tarn_graph_replay(graph, world.stream));
+        test_synchronize(world.stream);
+        OK(tarn_graph_destroy(graph));
+        OK(tarn_pool_destroy(world.pool));
+        world.pool = test_pool("test");
+    }
+    test_expect_words(world.stream, output, 6, WORDS);
+    OK(tarn_free(output));
+}
+END_TEST
+
+START_TEST(a_single_graph_may_change_streams)
+{
+    void *output = test_malloc(WORDS * 4);
+    void *temporary;
+    tarn_graph *graph = make_graph(8, output, &temporary, 0);
+
+    for (int round = 0; round < 20; round++) {
+        OK(tarn_graph_replay(graph, round % 2 == 0 ? world.stream : world.side));
+        test_synchronize(world.stream);
+        test_synchronize(world.side);
+    }
+    test_expect_words(world.stream, output, 9, WORDS);
+    OK(tarn_graph_destroy(graph));
+    OK(tarn_free(output));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("replay");
+    TCase *tcase = tcase_create("replay");
+
+    suite_add_tcase(suite, tcase);
+    tcase_set_timeout(tcase, 120);
+    tcase_add_checked_fixture(tcase, test_world_open, test_world_close);
+    tcase_add_test(tcase, two_hundred_replays_write_the_right_bytes_at_stable_addresses);
+    tcase_add_test(tcase, graphs_that_share_a_pool_are_right_when_replayed_alternately);
+    tcase_add_test(tcase, memory_of_a_graph_destroyed_in_flight_stays_until_its_launch_is_done);
+    tcase_add_test(tcase, a_pool_is_destroyed_right_after_its_graph);
+    tcase_add_test(tcase, a_single_graph_may_change_streams);
+    return test_main(suite);
+}

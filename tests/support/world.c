@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "support/world.h"
+
+#include <time.h>
+
+struct test_world world;
+
+void test_world_open(void)
+{
+    tarn_pool_options options = TARN_POOL_OPTIONS_INIT;
+
+    test_start();
+    world.stream = test_stream();
+    world.side = test_stream();
+    world.ledger = test_ledger();
+    OK(tarn_device_open(0, NULL, &world.device));
+    OK(tarn_device_default_pool(world.device, &world.default_pool));
+    options.name = "test";
+    OK(tarn_pool_create(world.device, &options, &world.pool));
+}
+
+void test_world_close(void)
+{
+    if (world.device != NULL) {
+        OK(tarn_pool_destroy(world.pool));
+        OK(tarn_device_close(world.device));
+        test_same_ledger(&world.ledger);
+    }
+    world.device = NULL;
+    world.pool = NULL;
+    test_destroy_stream(world.stream);
+    test_destroy_stream(world.side);
+}
+
+void test_world_abandon(void)
+{
+    world.device = NULL;
+    world.pool = NULL;
+}
+
+tarn_pool *test_pool(const char *name)
+{
+    tarn_pool_options options = TARN_POOL_OPTIONS_INIT;
+    tarn_pool *pool = NULL;
+
+    options.name = name;
+    OK(tarn_pool_create(world.device, &options, &pool));
+    return pool;
+}
+
+void *test_malloc(size_t bytes)
+{
+    void *address = NULL;
+
+    OK(tarn_malloc(world.device, bytes, world.stream, &address));
+    ck_assert_ptr_nonnull(address);
+    return address;
+}
+
+void *test_alloc(tarn_pool *pool, size_t bytes, tn_cu_stream stream)
+{
+    void *address = NULL;
+
+    OK(tarn_alloc(pool, bytes, 0, stream, &address));
+    ck_assert_ptr_nonnull(address);
+    return address;
+}
+
+tarn_pool_stats test_stats(tarn_pool *pool)
+{
+    tarn_pool_stats stats = {.size = sizeof stats};
+
+    OK(tarn_pool_get_stats(pool, &stats));
+    return stats;
+}
+
+tarn_device_stats test_device_stats(void)
+{
+    tarn_device_stats stats = {.size = sizeof stats};
+
+    OK(tarn_device_get_stats(world.device, &stats));
+    return stats;
+}
+
+tn_cu_stream test_blocking_stream(void)
+{
+    tn_cu_stream stream = NULL;
+
+    CU_OK(cu.cuStreamCreate(&stream, TN_CU_STREAM_DEFAULT));
+    return stream;
+}
+
+void test_destroy_stream(tn_cu_stream stream)
+{
+    (void)cu.cuStreamDestroy(stream); /* on a lost device it answers the fault */
+}
+
+void test_begin_capture(tn_cu_stream stream, tn_cu_capture_mode mode)
+{
+    CU_OK(cu.cuStreamBeginCapture(stream, mode));
+}
+
+tn_cu_graph test_end_capture(tn_cu_stream stream)
+{
+    tn_cu_graph graph = NULL;
+
+    CU_OK(cu.cuStreamEndCapture(stream, &graph));
+    return graph;
+}
+
+void test_end_broken_capture(tn_cu_stream stream)
+{
+    tn_cu_graph graph = NULL;
+
+    ck_assert_int_ne(cu.cuStreamEndCapture(stream, &graph), TN_CUDA_SUCCESS);
+    ck_assert_ptr_null(graph);
+}
+
+tn_cu_capture_status test_capture_status(tn_cu_stream stream)
+{
+    tn_cu_capture_status status = TN_CU_CAPTURE_STATUS_NONE;
+
+    CU_OK(cu.cuStreamIsCapturing(stream, &status));
+    return status;
+}
+
+void test_break_capture(void)
+{
+    tn_cu_deviceptr memory = 0;
+
+    ck_assert_int_eq(cu.cuMemAlloc(&memory, 512), TN_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+}
+
+void test_order(tn_cu_stream first, tn_cu_stream then)
+{
+    tn_cu_event event = NULL;
+
+    CU_OK(cu.cuEventCreate(&event, TN_CU_EVENT_DISABLE_TIMING));
+    CU_OK(cu.cuEventRecord(event, first));
+    CU_OK(cu.cuStreamWaitEvent(then, event, 0));
+    CU_OK(cu.cuEventDestroy(event));
+}
+
+void test_copy(tn_cu_stream stream, void *to, const void *from, size_t bytes)
+{
+    CU_OK(cu.cuMemcpyDtoDAsync((tn_cu_deviceptr)(uintptr_t)to, (tn_cu_deviceptr)(uintptr_t)from,
+                               bytes, stream));
+}
+
+void test_set_words(tn_cu_stream stream, void *address, uint32_t value, size_t count)
+{
+    CU_OK(cu.cuMemsetD32Async((tn_cu_deviceptr)(uintptr_t)address, value, count, stream));
+}
+
+size_t test_node_count(tn_cu_graph graph)
+{
+    size_t count = 0;
+
+    CU_OK(cu.cuGraphGetNodes(graph, NULL, &count));
+    return count;
+}
+
+tn_cu_graph test_clone(tn_cu_graph graph)
+{
+    tn_cu_graph clone = NULL;
+
+    CU_OK(cu.cuGraphClone(&clone, graph));
+    return clone;
+}
+
+void test_launch_once(tn_cu_graph graph, tn_cu_stream stream)
+{
+    tn_cu_graphexec exec = NULL;
+
+    CU_OK(cu.cuGraphInstantiateWithFlags(&exec, graph, 0));
+    CU_OK(cu.cuGraphLaunch(exec, stream));
+    test_synchronize(stream);
+    CU_OK(cu.cuGraphExecDestroy(exec));
+}
+
+void test_destroy_graph(tn_cu_graph graph)
+{
+    CU_OK(cu.cuGraphDestroy(graph));
+}
+
+size_t test_free_bytes(void)
+{
+    size_t free_bytes = 0;
+    size_t total_bytes = 0;
+
+    CU_OK(cu.cuMemGetInfo(&free_bytes, &total_bytes));
+    return free_bytes;
+}
+
+void *test_linear_alloc(size_t bytes)
+{
+    tn_cu_deviceptr memory = 0;
+
+    CU_OK(cu.cuMemAlloc(&memory, bytes));
+    return (void *)(uintptr_t)memory;
+}
+
+void test_linear_free(void *memory)
+{
+    CU_OK(cu.cuMemFree((tn_cu_deviceptr)(uintptr_t)memory));
+}
+
+tn_cu_context test_context(void)
+{
+    tn_cu_context context = NULL;
+
+    CU_OK(cu.cuCtxGetCurrent(&context));
+    return context;
+}
+
+tn_cu_context test_retain(int ordinal)
+{
+    tn_cu_context context = NULL;
+
+    CU_OK(cu.cuDevicePrimaryCtxRetain(&context, ordinal));
+    return context;
+}
+
+void test_release(int ordinal)
+{
+    CU_OK(cu.cuDevicePrimaryCtxRelease(ordinal));
+}
+
+void test_set_context(tn_cu_context context)
+{
+    CU_OK(cu.cuCtxSetCurrent(context));
+}
+
+void test_await_destructors(uint64_t left)
+{
+    const struct timespec pause = {0, 1000000};
+
+    for (int tries = 0; tries < 50 && !test_is_simulated(); tries++)
+        (void)nanosleep(&pause, NULL);
+    for (int tries = 0; tries < 1000 && test_ledger().user_objects > left; tries++)
+        (void)nanosleep(&pause, NULL);
+    ck_assert_uint_le(test_ledger().user_objects, left);
+}
+
+tn_cu_result test_stream_result(tn_cu_stream stream)
+{
+    return cu.cuStreamSynchronize(stream);
+}
+
+static uint64_t hash_layout(tarn_pool *pool)
+{
+    uint64_t hash = 1469598103934665603U; /* FNV-1a */
+    tarn_layout *layout = NULL;
+
+    OK(tarn_pool_layout(pool, &layout));
+    for (size_t i = 0; i < layout->extent_count; i++) {
+        const tarn_extent *extent = &layout->extents[i];
+        uint64_t words[] = {(uintptr_t)extent->address, extent->bytes, extent->segment_index,
+                            (uint64_t)extent->state, extent->sequence};
+
+        for (size_t word = 0; word < sizeof words / sizeof words[0]; word++)
+            hash = (hash ^ words[word]) * 1099511628211U;
+    }
+    tarn_layout_destroy(layout);
+    return hash;
+}
+
+struct test_picture test_picture(void)
+{
+    struct test_picture picture;
+
+    memset(&picture, 0, sizeof picture);
+    if (world.device != NULL) {
+        picture.device = test_device_stats();
+        picture.device.idle_waits = 0; /* to have waited changes nothing */
+        picture.default_pool = test_stats(world.default_pool);
+    }
+    if (world.pool != NULL) {
+        picture.pool = test_stats(world.pool);
+        picture.layout = hash_layout(world.pool);
+        OK(tarn_pool_validate(world.pool));
+    }
+    picture.ledger = test_ledger();
+    if (cu.cuCtxGetCurrent != NULL)
+        picture.context = test_context();
+    return picture;
+}
+
+/* An arena is only where its order begins to look: a refused call may leave an empty one. */
+static void same_stats(const tarn_pool_stats *before, const tarn_pool_stats *now, const char *pool)
+{
+#define SAME(field)                                                                                \
+    ck_assert_msg(before->field == now->field, "%s pool's " #field ": %llu, before %llu", pool,    \
+                  (unsigned long long)now->field, (unsigned long long)before->field)
+    SAME(mapped_bytes);
+    SAME(mapped_peak_bytes);
+    SAME(live_bytes);
+    SAME(live_peak_bytes);
+    SAME(requested_bytes);
+    SAME(pending_bytes);
+    SAME(captured_bytes);
+    SAME(live_count);
+    SAME(pending_count);
+    SAME(alloc_count);
+    SAME(free_count);
+    SAME(segment_count);
+    SAME(chunk_count);
+    SAME(capture_count);
+    SAME(graph_count);
+    SAME(checkpoint_count);
+    SAME(map_count);
+    SAME(unmap_count);
+#undef SAME
+}
+
+void test_same_picture(const struct test_picture *before)
+{
+    struct test_picture now = test_picture();
+
+    same_stats(&before->default_pool, &now.default_pool, "default");
+    same_stats(&before->pool, &now.pool, "test");
+    ck_assert_msg(before->layout == now.layout, "the pool's layout has changed");
+    ck_assert_mem_eq(&before->device, &now.device, sizeof now.device);
+    ck_assert_ptr_eq(before->context, now.context);
+    if (test_is_simulated())
+        test_same_ledger(&before->ledger);
+}

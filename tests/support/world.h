@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+/* world.h -- what suites of the public API begin with: an open device, a private pool, two streams;
+ * the driver's calls that a user makes beside the library; and pictures of all that a refused call
+ * must leave as it was. */
+#ifndef TARN_TESTS_SUPPORT_WORLD_H
+#define TARN_TESTS_SUPPORT_WORLD_H
+
+#include <string.h>
+
+#include "support/cuda.h"
+
+struct test_world {
+    tarn_device *device; /* NULL after test_world_abandon */
+    tarn_pool *default_pool;
+    tarn_pool *pool;     /* "test"; a test that ends it sets it to NULL */
+    tn_cu_stream stream; /* both non-blocking */
+    tn_cu_stream side;
+    tarn_sim_ledger ledger; /* before the device was opened */
+};
+extern struct test_world world;
+
+/* A fixture. Closing asserts that pool and device can go and leave nothing behind. */
+void test_world_open(void);
+void test_world_close(void);
+
+/* For tests that lose the device: nothing is closed afterwards. */
+void test_world_abandon(void);
+
+tarn_pool *test_pool(const char *name); /* another private pool */
+void *test_malloc(size_t bytes);        /* tarn_malloc on the world's stream */
+void *test_alloc(tarn_pool *pool, size_t bytes, tn_cu_stream stream);
+tarn_pool_stats test_stats(tarn_pool *pool);
+tarn_device_stats test_device_stats(void);
+
+/* The driver beside the library. */
+tn_cu_stream test_blocking_stream(void);
+void test_destroy_stream(tn_cu_stream stream);
+void test_begin_capture(tn_cu_stream stream, tn_cu_capture_mode mode);
+tn_cu_graph test_end_capture(tn_cu_stream stream);
+void test_end_broken_capture(tn_cu_stream stream);
+tn_cu_capture_status test_capture_status(tn_cu_stream stream);
+void test_break_capture(void);                          /* of this thread, not relaxed */
+void test_order(tn_cu_stream first, tn_cu_stream then); /* forks and joins captures too */
+void test_copy(tn_cu_stream stream, void *to, const void *from, size_t bytes);
+void test_set_words(tn_cu_stream stream, void *address, uint32_t value,
+                    size_t count); /* no kernel */
+size_t test_node_count(tn_cu_graph graph);
+void test_destroy_graph(tn_cu_graph graph);
+tn_cu_graph test_clone(tn_cu_graph graph);
+void test_launch_once(tn_cu_graph graph, tn_cu_stream stream); /* an executable of its own */
+size_t test_free_bytes(void);                                  /* as cuMemGetInfo says */
+void *test_linear_alloc(size_t bytes);
+void test_linear_free(void *memory);
+tn_cu_context test_context(void);       /* the current one, or NULL */
+tn_cu_context test_retain(int ordinal); /* a primary context, not made current */
+void test_release(int ordinal);
+void test_set_context(tn_cu_context context); /* NULL: none */
+/* The driver destroys user objects a little after their graph: until no more than these are left. */
+void test_await_destructors(uint64_t left);
+tn_cu_result test_stream_result(tn_cu_stream stream); /* of synchronising it */
+
+/* The state of everything that a caller can see. */
+struct test_picture {
+    tarn_device_stats device;
+    tarn_pool_stats default_pool;
+    tarn_pool_stats pool;
+    uint64_t layout; /* a hash of the pool's */
+    tarn_sim_ledger ledger;
+    tn_cu_context context;
+};
+struct test_picture test_picture(void);
+void test_same_picture(const struct test_picture *before);
+
+/* Asserts that the call is refused with that status and a sentence that contains the word, and that
+ * nothing has changed. */
+#define REFUSE(expected, word, call)                                                               \
+    do {                                                                                           \
+        struct test_picture test_before = test_picture();                                          \
+        STATUS(expected, call);                                                                    \
+        ck_assert_msg(strstr(tarn_last_error(), word) != NULL, "%s: the sentence lacks '%s': %s",  \
+                      #call, word, tarn_last_error());                                             \
+        test_same_picture(&test_before);                                                           \
+    } while (0)
+
+/* A handle or pointer that no call may write, and the assertion that it was not written. */
+#define UNTOUCHED ((void *)(uintptr_t)0x5e17)
+#define ck_assert_untouched(handle) ck_assert_ptr_eq((void *)(handle), UNTOUCHED)
+
+#endif

@@ -1,0 +1,492 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <time.h>
+
+#include "unit/unit.h"
+
+static tarn_device *device;
+static tarn_pool *pool;
+static tn_cu_stream stream;
+static tn_cu_stream other;
+
+static void make_pool(void)
+{
+    device = unit_device();
+    pool = unit_pool(device);
+    stream = test_stream();
+    other = test_stream();
+}
+
+static uint64_t map_count(void)
+{
+    return unit_stats(pool).map_count;
+}
+
+static struct tn_arena *arena_of(tn_cu_stream at)
+{
+    struct tn_arena *arena;
+
+    tn_lock_acquire(&pool->lock);
+    arena = tn_arena_get(pool, unit_order(device, at));
+    tn_lock_release(&pool->lock);
+    ck_assert_ptr_nonnull(arena);
+    return arena;
+}
+
+/* Destroys the graph and waits for its hold to go. */
+static void end_graph(tarn_graph *graph)
+{
+    OK(tarn_graph_destroy(graph));
+    for (int i = 0; i < 10000 && pool->hold_count > 0; i++) {
+        tn_device_reap(device);
+        (void)nanosleep(&(struct timespec){0, 100000}, NULL);
+    }
+    ck_assert_uint_eq(pool->hold_count, 0);
+}
+
+START_TEST(an_arena_is_made_once_for_each_order)
+{
+    struct tn_arena *first = arena_of(stream);
+    struct tn_arena *second = arena_of(other);
+
+    ck_assert_ptr_ne(first, second);
+    ck_assert_ptr_eq(arena_of(stream), first);
+    ck_assert_uint_eq(pool->arena_count, 2);
+    ck_assert_ptr_eq(first->pool, pool);
+    for (int kind = 0; kind < TN_HEAP_KINDS; kind++) {
+        ck_assert_ptr_eq(first->heaps[kind].arena, first);
+        ck_assert_int_eq(first->heaps[kind].kind, kind);
+        ck_assert_uint_eq(first->heaps[kind].mapped_bytes, 0);
+    }
+    ck_assert(!tn_arena_is_captured(first));
+}
+END_TEST
+
+START_TEST(the_arena_used_last_is_looked_at_first)
+{
+    struct tn_arena *first = arena_of(stream);
+    struct tn_arena *second = arena_of(other);
+
+    ck_assert_ptr_eq(pool->arenas, second);
+    ck_assert_ptr_eq(tn_arena_find(pool, first->order), first);
+    ck_assert_ptr_eq(pool->arenas, first);
+    ck_assert_ptr_eq(first->next, second);
+    ck_assert_ptr_null(second->next);
+    ck_assert_ptr_null(tn_arena_find(pool, (struct tn_order){12345, 6}));
+}
+END_TEST
+
+START_TEST(no_arena_without_host_memory)
+{
+    struct tn_order order = unit_order(device, stream);
+
+    (void)tn_host_plan_fault(1, false);
+    ck_assert_ptr_null(tn_arena_get(pool, order));
+    ck_assert_uint_eq(pool->arena_count, 0);
+}
+END_TEST
+
+START_TEST(small_and_large_blocks_have_chunks_of_their_own)
+{
+    void *small = unit_alloc(pool, TN_SMALL_BYTES_MAX, stream);
+    void *large = unit_alloc(pool, TN_SMALL_BYTES_MAX + 1, stream);
+
+    ck_assert_int_eq(unit_chunk(small)->heap->kind, TN_HEAP_SMALL);
+    ck_assert_int_eq(unit_chunk(large)->heap->kind, TN_HEAP_LARGE);
+    ck_assert_ptr_ne(unit_chunk(small), unit_chunk(large));
+    ck_assert_ptr_ne(unit_segment(small), unit_segment(large));
+}
+END_TEST
+
+START_TEST(a_freed_block_is_reused_by_its_own_order_at_once)
+{
+    void *first = unit_alloc(pool, 4096, stream);
+    void *elsewhere;
+
+    OK(tarn_free(first));
+    elsewhere = unit_alloc(pool, 4096, other);
+    ck_assert_ptr_ne(elsewhere, first);
+    ck_assert_ptr_eq(unit_alloc(pool, 4096, stream), first);
+    ck_assert_ptr_ne(unit_chunk(first), unit_chunk(elsewhere));
+}
+END_TEST
+
+START_TEST(a_freed_block_joins_its_free_neighbours)
+{
+    void *blocks[4];
+    struct tn_block *joined;
+
+    for (size_t i = 0; i < 4; i++)
+        blocks[i] = unit_alloc(pool, 256 * TN_KIB, stream);
+    OK(tarn_free(blocks[0]));
+    OK(tarn_free(blocks[2]));
+    ck_assert_int_eq(unit_block(blocks[0])->state, TN_BLOCK_FREE);
+    ck_assert_uint_eq(unit_block(blocks[0])->bytes, 256 * TN_KIB);
+    OK(tarn_free(blocks[1])); /* joins both */
+    joined = unit_block(blocks[0]);
+    ck_assert_uint_eq(joined->bytes, 768 * TN_KIB);
+    ck_assert_ptr_null(unit_block(blocks[1]));
+    ck_assert_ptr_null(unit_block(blocks[2]));
+    OK(tarn_pool_validate(pool));
+    OK(tarn_free(blocks[3]));
+    ck_assert_uint_eq(unit_block(blocks[0])->bytes, TN_PAGE_BYTES);
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
+START_TEST(free_blocks_join_over_the_edge_of_two_chunks)
+{
+    void *first = unit_alloc(pool, 2 * MIB, stream);
+    void *second = unit_alloc(pool, 2 * MIB, stream);
+
+    ck_assert_ptr_ne(unit_chunk(first), unit_chunk(second));
+    ck_assert_ptr_eq((char *)first + 2 * MIB, second);
+    OK(tarn_free(first));
+    OK(tarn_free(second));
+    ck_assert_uint_eq(unit_block(first)->bytes, 4 * MIB);
+    ck_assert_ptr_eq(unit_alloc(pool, 4 * MIB, stream), first);
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
+/* P3: neighbours, FREE both, of two heaps. */
+START_TEST(free_blocks_of_two_heaps_do_not_join)
+{
+    struct tn_segment *segment;
+    void *first;
+    void *second;
+
+    tn_lock_acquire(&pool->lock); /* two chunks side by side in idle memory */
+    for (int i = 0; i < 2; i++)
+        OK(tn_heap_grow(pool, &pool->idle.heaps[TN_HEAP_LARGE], 2 * TN_MIB, true));
+    tn_lock_release(&pool->lock);
+    segment = pool->segments;
+    ck_assert_uint_eq(segment->first_block->bytes, 4 * MIB);
+    first = unit_alloc(pool, 2 * MIB, stream);
+    second = unit_alloc(pool, 2 * MIB, other);
+    ck_assert_ptr_eq(unit_segment(first), segment);
+    ck_assert_ptr_eq((char *)first + 2 * MIB, second);
+    OK(tarn_free(first));
+    OK(tarn_free(second));
+    ck_assert_uint_eq(unit_block(first)->bytes, 2 * MIB);
+    ck_assert_uint_eq(unit_block(second)->bytes, 2 * MIB);
+    OK(tarn_pool_validate(pool));
+    ck_assert_ptr_eq(unit_alloc(pool, 2 * MIB, other), second);
+    ck_assert_ptr_eq(unit_alloc(pool, 2 * MIB, stream), first);
+}
+END_TEST
+
+START_TEST(carving_leaves_what_is_before_and_behind_free)
+{
+    void *anchor = unit_alloc(pool, 4096, stream);
+    struct tn_block *rest = unit_block(anchor)->next;
+    uint64_t begin = rest->offset;
+    uint64_t end = tn_block_end(rest);
+    struct tn_block *cut;
+
+    tn_lock_acquire(&pool->lock);
+    ck_assert(tn_blocks_reserve(&pool->store, 2));
+    cut = tn_heap_carve(pool, rest, begin + 8192, 4096);
+    ck_assert_uint_eq(cut->offset, begin + 8192);
+    ck_assert_uint_eq(cut->bytes, 4096);
+    ck_assert_uint_eq(cut->previous->offset, begin);
+    ck_assert_int_eq(cut->previous->state, TN_BLOCK_FREE);
+    ck_assert_int_eq(cut->next->state, TN_BLOCK_FREE);
+    ck_assert_uint_eq(tn_block_end(cut->next), end);
+    ck_assert_uint_eq(tn_heap_put(pool, cut)->bytes, end - begin); /* P4 again */
+    OK(tn_pool_check(pool));
+    tn_lock_release(&pool->lock);
+}
+END_TEST
+
+START_TEST(memory_of_an_ended_capture_passes_to_the_next)
+{
+    void *first;
+    void *second;
+    tarn_graph *one = unit_graph(pool, stream, 64 * MIB, &first);
+    uint64_t maps = map_count();
+    tarn_graph *two = unit_graph(pool, other, 64 * MIB, &second);
+
+    ck_assert_ptr_eq(first, second);
+    ck_assert_uint_eq(map_count(), maps);
+    ck_assert_uint_eq(unit_chunk(first)->hold_count, 2);
+    ck_assert_ptr_eq(unit_chunk(first)->heap->arena, &pool->idle);
+    ck_assert_uint_eq(pool->arena_count, 0); /* a capture's arenas end with it */
+    OK(tarn_pool_validate(pool));
+    OK(tarn_graph_destroy(one));
+    end_graph(two);
+    ck_assert_uint_eq(unit_chunk(first)->hold_count, 0);
+}
+END_TEST
+
+START_TEST(work_may_not_take_captured_memory)
+{
+    void *captured;
+    tarn_graph *graph = unit_graph(pool, stream, 64 * MIB, &captured);
+    void *block;
+
+    OK(tn_gpu_wait_idle(&device->gpu)); /* idle it is, but the graph may be replayed */
+    block = unit_alloc(pool, 64 * MIB, stream);
+    ck_assert_ptr_ne(unit_chunk(block), unit_chunk(captured));
+    ck_assert(!tn_idle_has(pool, TN_HEAP_LARGE, false, 64 * MIB));
+    ck_assert(tn_idle_has(pool, TN_HEAP_LARGE, true, 64 * MIB));
+    ck_assert(!tn_idle_has(pool, TN_HEAP_LARGE, true, 65 * MIB));
+    (void)graph;
+}
+END_TEST
+
+START_TEST(work_takes_memory_of_a_graph_that_is_gone_once_it_is_proven_idle)
+{
+    void *captured;
+    uint64_t maps;
+    void *unproven;
+
+    end_graph(unit_graph(pool, stream, 64 * MIB, &captured));
+    ck_assert_uint_eq(unit_chunk(captured)->hold_count, 0);
+    unproven = unit_alloc(pool, 64 * MIB, stream);
+    ck_assert_ptr_ne(unproven, captured);
+    OK(tn_gpu_wait_idle(&device->gpu));
+    ck_assert(tn_idle_has(pool, TN_HEAP_LARGE, false, 64 * MIB));
+    maps = map_count();
+    ck_assert_ptr_eq(unit_alloc(pool, 64 * MIB, other), captured);
+    ck_assert_uint_eq(map_count(), maps);
+    ck_assert_ptr_eq(unit_chunk(captured)->heap->arena, arena_of(other));
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
+/* Free: the upper quarter of a chunk with a live block, and the whole chunk above it. */
+START_TEST(work_takes_whole_chunks_alone)
+{
+    tarn_capture *capture = unit_begin(pool, stream);
+    char *live = unit_alloc(pool, 3 * MIB / 2, stream);
+    char *freed = unit_alloc(pool, 2 * MIB, stream);
+
+    ck_assert_ptr_eq(freed, live + 3 * MIB / 2);
+    OK(tarn_free(freed));
+    end_graph(unit_end(capture));
+    OK(tn_gpu_wait_idle(&device->gpu));
+    ck_assert_uint_eq(unit_block(freed)->bytes, 5 * MIB / 2);
+    ck_assert(tn_idle_has(pool, TN_HEAP_LARGE, false, 2 * MIB));
+    ck_assert(!tn_idle_has(pool, TN_HEAP_LARGE, false, 2 * MIB + 512));
+    ck_assert_ptr_eq(unit_alloc(pool, 2 * MIB, other), live + 2 * MIB);
+    ck_assert_ptr_eq(unit_chunk(live)->heap->arena, &pool->idle);
+    ck_assert_ptr_eq(unit_chunk(live + 2 * MIB)->heap->arena, arena_of(other));
+    OK(tarn_pool_validate(pool));
+    OK(tarn_free(live));
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
+/* 6 MiB are chunks of 4 and 2 MiB; the block lies over the edge between them. */
+START_TEST(a_block_over_an_edge_takes_the_next_chunk_along)
+{
+    tarn_capture *capture = unit_begin(pool, stream);
+    void *live = unit_alloc(pool, 5 * MIB, stream);
+    tarn_graph *one = unit_end(capture);
+    struct tn_chunk *low = unit_chunk(live);
+    struct tn_chunk *high = unit_chunk((char *)live + 4 * MIB);
+    void *small;
+
+    ck_assert_ptr_ne(low, high);
+    ck_assert_ptr_eq(low->heap, &pool->idle.heaps[TN_HEAP_LARGE]);
+    capture = unit_begin(pool, other);
+    small = unit_alloc(pool, 4096, other); /* in the free end of the upper chunk */
+    ck_assert_ptr_eq(unit_chunk(small), high);
+    ck_assert_ptr_eq(low->heap, high->heap);
+    ck_assert_int_eq(low->heap->kind, TN_HEAP_SMALL);
+    ck_assert_ptr_eq(unit_block(live)->heap, low->heap);
+    OK(tarn_pool_validate(pool));
+    OK(tarn_free(live)); /* its bytes go to the heap that owns the chunks now */
+    OK(tarn_free(small));
+    OK(tarn_pool_validate(pool));
+    (void)one;
+    OK(tarn_capture_abort(capture));
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
+START_TEST(giving_up_a_block_gives_its_chunk_to_idle_memory)
+{
+    void *kept = unit_alloc(pool, 4096, stream);
+    void *given = unit_alloc(pool, 4096, stream);
+    struct tn_arena *arena = arena_of(stream);
+
+    tn_lock_acquire(&pool->lock);
+    ck_assert(tn_blocks_reserve(&pool->store, 2));
+    tn_heap_give_up(pool, unit_block(given));
+    ck_assert_ptr_eq(unit_chunk(kept)->heap, &pool->idle.heaps[TN_HEAP_SMALL]);
+    ck_assert_ptr_eq(unit_block(kept)->heap, &pool->idle.heaps[TN_HEAP_SMALL]);
+    ck_assert_uint_eq(arena->heaps[TN_HEAP_SMALL].mapped_bytes, 0);
+    ck_assert_uint_eq(pool->idle.heaps[TN_HEAP_SMALL].mapped_bytes, TN_PAGE_BYTES);
+    OK(tn_pool_check(pool));
+    tn_heap_give_up(pool, unit_block(given)); /* again: nothing */
+    OK(tn_pool_check(pool));
+    tn_lock_release(&pool->lock);
+}
+END_TEST
+
+START_TEST(taking_over_changes_the_owner_of_every_chunk_of_a_range)
+{
+    void *blocks[4];
+    struct tn_heap *heap = &arena_of(other)->heaps[TN_HEAP_LARGE];
+
+    for (size_t i = 0; i < 4; i++)
+        blocks[i] = unit_alloc(pool, 2 * MIB, stream);
+    OK(tarn_free(blocks[1]));
+    OK(tarn_free(blocks[2]));
+    tn_lock_acquire(&pool->lock);
+    ck_assert(tn_blocks_reserve(&pool->store, 8));
+    tn_heap_take_over(pool, heap, unit_segment(blocks[0])->first_block,
+                      unit_offset(blocks[1]) + 512, unit_offset(blocks[3]));
+    ck_assert_ptr_ne(unit_chunk(blocks[0])->heap, heap);
+    ck_assert_ptr_eq(unit_chunk(blocks[1])->heap, heap);
+    ck_assert_ptr_eq(unit_chunk(blocks[2])->heap, heap);
+    ck_assert_ptr_ne(unit_chunk(blocks[3])->heap, heap);
+    ck_assert_uint_eq(heap->mapped_bytes, 4 * MIB);
+    OK(tn_pool_check(pool));
+    tn_lock_release(&pool->lock);
+    ck_assert_ptr_eq(unit_alloc(pool, 4 * MIB, other), blocks[1]);
+}
+END_TEST
+
+START_TEST(the_grower_of_a_captures_segment_is_idle_memory_afterwards)
+{
+    void *address;
+    tarn_graph *graph = unit_graph(pool, stream, 4096, &address);
+
+    /* P9: the arena that grew it is gone. */
+    ck_assert_ptr_eq(unit_segment(address)->grower, &pool->idle.heaps[TN_HEAP_SMALL]);
+    (void)graph;
+}
+END_TEST
+
+enum { STEPS = 400 };
+
+struct place {
+    uint64_t index;
+    uint64_t offset;
+};
+
+/* A fixed mixture of allocations and frees on two streams and in captures. */
+static size_t walk(tarn_pool *in, struct place *places)
+{
+    void *live[64] = {NULL};
+    uint64_t random = 12345;
+    size_t count = 0;
+
+    for (int step = 0; step < STEPS; step++) {
+        size_t slot;
+
+        random = random * 6364136223846793005U + 1442695040888963407U; /* Knuth's MMIX */
+        slot = (size_t)(random >> 33) % 64;
+        if (live[slot] != NULL) {
+            OK(tarn_free(live[slot]));
+            live[slot] = NULL;
+        } else if (step % 50 == 49) {
+            tarn_capture *capture = unit_begin(in, stream);
+            void *block = unit_alloc(in, (size_t)(random >> 40) % (8 * MIB) + 1, stream);
+
+            places[count] = (struct place){unit_segment(block)->index, unit_offset(block)};
+            count += 1;
+            OK(tarn_free(block));
+            OK(tarn_graph_destroy(unit_end(capture)));
+        } else {
+            size_t bytes = (size_t)(random >> 40) % (step % 3 == 0 ? 6 * MIB : 64 * 1024) + 1;
+
+            live[slot] = unit_alloc(in, bytes, step % 2 == 0 ? stream : other);
+            places[count] =
+                (struct place){unit_segment(live[slot])->index, unit_offset(live[slot])};
+            count += 1;
+        }
+    }
+    OK(tarn_pool_validate(in));
+    return count;
+}
+
+START_TEST(the_same_calls_give_the_same_places)
+{
+    static struct place first[STEPS];
+    static struct place second[STEPS];
+    size_t count = walk(pool, first);
+
+    ck_assert_uint_gt(count, STEPS / 3);
+    ck_assert_uint_eq(walk(unit_pool(device), second), count);
+    for (size_t i = 0; i < count; i++) {
+        ck_assert_uint_eq(first[i].index, second[i].index);
+        ck_assert_uint_eq(first[i].offset, second[i].offset);
+    }
+}
+END_TEST
+
+/* P6: counted free twice. */
+START_TEST(freeing_more_than_is_used_is_a_broken_contract)
+{
+    void *address = unit_alloc(pool, 4096, stream);
+
+    unit_chunk(address)->used_bytes = 0;
+    OK(tarn_free(address));
+}
+END_TEST
+
+/* P6: counted used twice. */
+START_TEST(using_more_than_a_chunk_has_is_a_broken_contract)
+{
+    void *address = unit_alloc(pool, 2 * MIB, stream);
+
+    tn_block_count_used(unit_block(address));
+}
+END_TEST
+
+/* P2: a chunk under a block that belongs to another heap. */
+START_TEST(freeing_into_a_foreign_chunk_is_a_broken_contract)
+{
+    void *address = unit_alloc(pool, 4096, stream);
+
+    unit_chunk(address)->heap = &pool->idle.heaps[TN_HEAP_SMALL];
+    OK(tarn_free(address));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("arena");
+    TCase *arenas = tcase_create("arenas");
+    TCase *blocks = tcase_create("blocks");
+    TCase *idle = tcase_create("idle memory");
+    TCase *owners = tcase_create("owners");
+    TCase *wrong = tcase_create("wrong");
+
+    tcase_add_checked_fixture(arenas, make_pool, NULL);
+    tcase_set_timeout(arenas, 60); /* two walks, under a sanitizer */
+    tcase_add_test(arenas, an_arena_is_made_once_for_each_order);
+    tcase_add_test(arenas, the_arena_used_last_is_looked_at_first);
+    tcase_add_test(arenas, no_arena_without_host_memory);
+    tcase_add_test(arenas, small_and_large_blocks_have_chunks_of_their_own);
+    tcase_add_test(arenas, the_same_calls_give_the_same_places);
+    suite_add_tcase(suite, arenas);
+    tcase_add_checked_fixture(blocks, make_pool, NULL);
+    tcase_add_test(blocks, a_freed_block_is_reused_by_its_own_order_at_once);
+    tcase_add_test(blocks, a_freed_block_joins_its_free_neighbours);
+    tcase_add_test(blocks, free_blocks_join_over_the_edge_of_two_chunks);
+    tcase_add_test(blocks, free_blocks_of_two_heaps_do_not_join);
+    tcase_add_test(blocks, carving_leaves_what_is_before_and_behind_free);
+    suite_add_tcase(suite, blocks);
+    tcase_add_checked_fixture(idle, make_pool, NULL);
+    tcase_add_test(idle, memory_of_an_ended_capture_passes_to_the_next);
+    tcase_add_test(idle, work_may_not_take_captured_memory);
+    tcase_add_test(idle, work_takes_memory_of_a_graph_that_is_gone_once_it_is_proven_idle);
+    tcase_add_test(idle, work_takes_whole_chunks_alone);
+    suite_add_tcase(suite, idle);
+    tcase_add_checked_fixture(owners, make_pool, NULL);
+    tcase_add_test(owners, a_block_over_an_edge_takes_the_next_chunk_along);
+    tcase_add_test(owners, giving_up_a_block_gives_its_chunk_to_idle_memory);
+    tcase_add_test(owners, taking_over_changes_the_owner_of_every_chunk_of_a_range);
+    tcase_add_test(owners, the_grower_of_a_captures_segment_is_idle_memory_afterwards);
+    suite_add_tcase(suite, owners);
+    tcase_add_checked_fixture(wrong, make_pool, NULL);
+    unit_add_contract_test(wrong, freeing_more_than_is_used_is_a_broken_contract);
+    unit_add_contract_test(wrong, using_more_than_a_chunk_has_is_a_broken_contract);
+    unit_add_contract_test(wrong, freeing_into_a_foreign_chunk_is_a_broken_contract);
+    suite_add_tcase(suite, wrong);
+    return test_main(suite);
+}

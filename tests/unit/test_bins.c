@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pools/bins.h"
+#include "unit/unit.h"
+
+enum { COUNT = 64 };
+
+static struct tn_bins bins;
+static struct tn_block blocks[COUNT];
+
+/* Inserts the i-th block with that many bytes. */
+static struct tn_block *insert(size_t i, uint64_t bytes)
+{
+    blocks[i].state = TN_BLOCK_FREE;
+    blocks[i].bytes = bytes;
+    tn_bins_insert(&bins, &blocks[i]);
+    return &blocks[i];
+}
+
+START_TEST(nothing_is_found_in_empty_bins)
+{
+    ck_assert_ptr_null(tn_bins_find(&bins, TN_BLOCK_BYTES_MIN));
+    ck_assert_ptr_null(tn_bins_find(&bins, TN_BLOCK_BYTES_MAX));
+    ck_assert_uint_eq(tn_bins_count(&bins), 0);
+}
+END_TEST
+
+START_TEST(a_block_is_found_for_every_size_up_to_its_own)
+{
+    struct tn_block *block = insert(0, 3 * TN_MIB + 512);
+
+    for (uint64_t bytes = TN_BLOCK_BYTES_MIN; bytes <= block->bytes; bytes *= 2)
+        ck_assert_ptr_eq(tn_bins_find(&bins, bytes), block);
+    ck_assert_ptr_eq(tn_bins_find(&bins, block->bytes), block);
+    ck_assert_ptr_null(tn_bins_find(&bins, block->bytes + 512));
+    ck_assert_ptr_null(tn_bins_find(&bins, TN_BLOCK_BYTES_MAX));
+}
+END_TEST
+
+START_TEST(the_smallest_and_the_largest_size_have_bins)
+{
+    struct tn_block *smallest = insert(0, TN_BLOCK_BYTES_MIN);
+    struct tn_block *largest = insert(1, TN_BLOCK_BYTES_MAX);
+
+    ck_assert_ptr_eq(tn_bins_find(&bins, TN_BLOCK_BYTES_MIN), smallest);
+    ck_assert_ptr_eq(tn_bins_find(&bins, 2 * TN_BLOCK_BYTES_MIN), largest);
+    ck_assert_ptr_eq(tn_bins_find(&bins, TN_BLOCK_BYTES_MAX), largest);
+    tn_bins_remove(&bins, smallest);
+    tn_bins_remove(&bins, largest);
+    ck_assert_uint_eq(bins.class_map, 0);
+}
+END_TEST
+
+START_TEST(the_newest_block_of_a_size_comes_first)
+{
+    struct tn_block *older = insert(0, 4096);
+    struct tn_block *newer = insert(1, 4096);
+
+    ck_assert_ptr_eq(tn_bins_find(&bins, 4096), newer);
+    tn_bins_remove(&bins, newer);
+    ck_assert_ptr_eq(tn_bins_find(&bins, 4096), older);
+}
+END_TEST
+
+START_TEST(a_good_fit_comes_before_a_larger_block)
+{
+    struct tn_block *large = insert(0, 64 * TN_MIB);
+    struct tn_block *fit = insert(1, 5 * TN_MIB);
+
+    ck_assert_ptr_eq(tn_bins_find(&bins, 5 * TN_MIB), fit);
+    ck_assert_ptr_eq(tn_bins_find(&bins, 4 * TN_MIB), fit);
+    ck_assert_ptr_eq(tn_bins_find(&bins, 6 * TN_MIB), large);
+}
+END_TEST
+
+/* 1 MiB to 1 MiB + 64 KiB is one bin. */
+START_TEST(blocks_too_small_in_the_own_bin_are_passed_over)
+{
+    struct tn_block *fit = insert(0, TN_MIB + 4096);
+    struct tn_block *large;
+
+    for (size_t i = 1; i < 8; i++)
+        (void)insert(i, TN_MIB + i * 512 - 512);
+    ck_assert_ptr_eq(tn_bins_find(&bins, TN_MIB + 4096), fit);
+    (void)insert(8, TN_MIB); /* behind eight that are too small it is found all the same, */
+    ck_assert_ptr_eq(tn_bins_find(&bins, TN_MIB + 4096), fit);
+    large = insert(9, 2 * TN_MIB); /* but after a larger one, which takes no search */
+    ck_assert_ptr_eq(tn_bins_find(&bins, TN_MIB + 4096), large);
+}
+END_TEST
+
+START_TEST(the_next_blocks_are_those_that_fit_each_once)
+{
+    bool seen[COUNT] = {false};
+    struct tn_block *block;
+    size_t count = 0;
+
+    for (size_t i = 0; i < COUNT; i++)
+        (void)insert(i, TN_MIB + i * 128 * TN_KIB);
+    block = tn_bins_find(&bins, 3 * TN_MIB);
+    while (block != NULL) {
+        ck_assert_uint_ge(block->bytes, 3 * TN_MIB);
+        ck_assert(!seen[block - blocks]);
+        seen[block - blocks] = true;
+        count += 1;
+        block = tn_bins_next(&bins, block, 3 * TN_MIB);
+    }
+    ck_assert_uint_eq(count, COUNT - 16); /* 16 steps of 128 KiB reach from 1 MiB to 3 MiB */
+}
+END_TEST
+
+START_TEST(next_passes_over_blocks_too_small_in_the_own_bin)
+{
+    struct tn_block *older = insert(0, TN_MIB + 4096);
+    struct tn_block *newer;
+
+    (void)insert(1, TN_MIB);
+    newer = insert(2, TN_MIB + 4096);
+    ck_assert_ptr_eq(tn_bins_find(&bins, TN_MIB + 4096), newer);
+    ck_assert_ptr_eq(tn_bins_next(&bins, newer, TN_MIB + 4096), older);
+    ck_assert_ptr_null(tn_bins_next(&bins, older, TN_MIB + 4096));
+}
+END_TEST
+
+START_TEST(removing_from_anywhere_in_a_bin_keeps_the_others)
+{
+    for (size_t out = 0; out < 3; out++) {
+        for (size_t i = 0; i < 3; i++)
+            (void)insert(i, 4096);
+        tn_bins_remove(&bins, &blocks[out]);
+        ck_assert_uint_eq(tn_bins_count(&bins), 2);
+        for (size_t i = 0; i < 3; i++) {
+            if (i != out)
+                tn_bins_remove(&bins, &blocks[i]);
+        }
+        ck_assert_uint_eq(tn_bins_count(&bins), 0);
+        ck_assert_uint_eq(bins.class_map, 0);
+    }
+}
+END_TEST
+
+/* Sizes at and beside every edge between bins: the bin found holds what fits, the maps are exact. */
+START_TEST(every_edge_between_bins_is_exact)
+{
+    for (unsigned bits = TN_BLOCK_BITS + 4; bits < 47; bits++) {
+        for (uint64_t step = 0; step < TN_BIN_STEPS; step++) {
+            uint64_t edge = ((uint64_t)16 + step) << (bits - 4);
+
+            (void)insert(0, edge - 512);
+            ck_assert_ptr_null(tn_bins_find(&bins, edge));
+            (void)insert(1, edge);
+            ck_assert_ptr_eq(tn_bins_find(&bins, edge), &blocks[1]);
+            ck_assert(tn_bins_has_head(&bins, &blocks[1]));
+            tn_bins_remove(&bins, &blocks[1]);
+            ck_assert(!tn_bins_has_head(&bins, &blocks[1]));
+            tn_bins_remove(&bins, &blocks[0]);
+        }
+    }
+    ck_assert_uint_eq(bins.class_map, 0);
+    for (unsigned class = 0; class < TN_BIN_CLASSES; class ++)
+        ck_assert_uint_eq(bins.step_map[class], 0);
+}
+END_TEST
+
+/* P4: nothing but FREE blocks. */
+START_TEST(a_live_block_in_a_bin_is_a_broken_contract)
+{
+    blocks[0].state = TN_BLOCK_LIVE;
+    blocks[0].bytes = 4096;
+    tn_bins_insert(&bins, &blocks[0]);
+}
+END_TEST
+
+/* P4: in the bin of its size. */
+START_TEST(removing_a_block_whose_size_changed_is_a_broken_contract)
+{
+    (void)insert(0, 4096);
+    blocks[0].bytes = 8192;
+    tn_bins_remove(&bins, &blocks[0]);
+}
+END_TEST
+
+START_TEST(a_size_without_a_bin_is_a_broken_contract)
+{
+    (void)tn_bins_find(&bins, _i == 0 ? TN_BLOCK_BYTES_MIN - 1 : TN_BLOCK_BYTES_MAX + 1);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("bins");
+    TCase *find = tcase_create("find");
+    TCase *next = tcase_create("next");
+    TCase *lists = tcase_create("insert and remove");
+
+    tcase_add_test(find, nothing_is_found_in_empty_bins);
+    tcase_add_test(find, a_block_is_found_for_every_size_up_to_its_own);
+    tcase_add_test(find, the_smallest_and_the_largest_size_have_bins);
+    tcase_add_test(find, the_newest_block_of_a_size_comes_first);
+    tcase_add_test(find, a_good_fit_comes_before_a_larger_block);
+    tcase_add_test(find, blocks_too_small_in_the_own_bin_are_passed_over);
+    if (TARN_DEBUG_CHECKS)
+        tcase_add_loop_test_raise_signal(find, a_size_without_a_bin_is_a_broken_contract, SIGABRT,
+                                         0, 2);
+    suite_add_tcase(suite, find);
+    tcase_add_test(next, the_next_blocks_are_those_that_fit_each_once);
+    tcase_add_test(next, next_passes_over_blocks_too_small_in_the_own_bin);
+    suite_add_tcase(suite, next);
+    tcase_add_test(lists, removing_from_anywhere_in_a_bin_keeps_the_others);
+    tcase_add_test(lists, every_edge_between_bins_is_exact);
+    unit_add_contract_test(lists, a_live_block_in_a_bin_is_a_broken_contract);
+    unit_add_contract_test(lists, removing_a_block_whose_size_changed_is_a_broken_contract);
+    suite_add_tcase(suite, lists);
+    return test_main(suite);
+}

@@ -1,0 +1,452 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <time.h>
+
+#include "support/world.h"
+#include "unit/unit.h"
+
+static tarn_device *device;
+static tarn_pool *pool;
+static tn_cu_stream stream;
+static tn_cu_stream other;
+static tarn_sim_ledger before;
+
+static void make_pool(void)
+{
+    device = unit_device();
+    pool = unit_pool_of(device, "net", 0);
+    stream = test_stream();
+    other = test_stream();
+    before = test_ledger();
+}
+
+static void reap_all(void)
+{
+    for (int i = 0; i < 10000 && pool->hold_count > 0; i++) {
+        tn_device_reap(device);
+        (void)nanosleep(&(struct timespec){0, 100000}, NULL);
+    }
+    ck_assert_uint_eq(pool->hold_count, 0);
+}
+
+/* Nothing of a capture is left: in the pool, in the routes and in the driver. */
+static void expect_no_capture(void)
+{
+    reap_all();
+    ck_assert_uint_eq(pool->capture_count, 0);
+    ck_assert_uint_eq(pool->open_hold_count, 0);
+    ck_assert_uint_eq(pool->route_count, 0);
+    ck_assert_uint_eq(device->routes.count, 0);
+    ck_assert_uint_eq(test_ledger().captures, before.captures);
+    ck_assert_uint_eq(test_ledger().graphs, before.graphs);
+    ck_assert_uint_eq(test_ledger().graph_execs, before.graph_execs);
+    ck_assert_uint_eq(test_ledger().user_objects, before.user_objects);
+    OK(tarn_pool_validate(pool));
+    ck_assert(tn_lock_none_held());
+}
+
+/* G1, G2: from the first moment. */
+START_TEST(an_open_capture_has_its_route_hold_and_user_object)
+{
+    tarn_capture *capture = unit_begin(pool, stream);
+    struct tn_hold *hold;
+
+    ck_assert_int_eq(capture->stage, TN_CAPTURE_OPEN);
+    ck_assert_uint_eq(capture->magic, TN_CAPTURE_MAGIC);
+    ck_assert_uint_eq(pool->capture_count, 1);
+    ck_assert_uint_eq(pool->route_count, 1);
+    ck_assert_ptr_eq(device->routes.routes[0].pool, pool);
+    ck_assert_uint_eq(device->routes.routes[0].capture_id, capture->capture_id);
+    hold = tn_hold_find(pool, capture->capture_id);
+    ck_assert_ptr_nonnull(hold);
+    ck_assert(hold->owned);
+    ck_assert_uint_eq(test_ledger().user_objects, before.user_objects + 1);
+    OK(tarn_capture_abort(capture));
+    expect_no_capture();
+}
+END_TEST
+
+START_TEST(an_ended_capture_leaves_a_graph_and_its_hold)
+{
+    tarn_capture *capture = unit_begin(pool, stream);
+    void *address;
+    tarn_graph *graph;
+
+    OK(tarn_malloc(device, 4096, stream, &address)); /* by the route */
+    ck_assert_ptr_eq(atomic_load(&unit_segment(address)->owner), pool);
+    graph = unit_end(capture);
+    ck_assert_uint_eq(capture->magic, 0);
+    ck_assert_uint_eq(pool->capture_count, 0);
+    ck_assert_uint_eq(pool->route_count, 0);
+    ck_assert_uint_eq(pool->graph_count, 1);
+    ck_assert_uint_eq(pool->hold_count, 1);
+    ck_assert_uint_eq(pool->open_hold_count, 0);
+    ck_assert_uint_eq(unit_chunk(address)->hold_count, 1);
+    ck_assert_int_eq(unit_block(address)->state, TN_BLOCK_LIVE); /* the graph's output */
+    OK(tarn_graph_destroy(graph));
+    expect_no_capture();
+    OK(tarn_free(address));
+}
+END_TEST
+
+START_TEST(a_capture_is_refused_where_it_cannot_be)
+{
+    tarn_capture *capture = NULL;
+    tarn_pool *second = unit_pool(device);
+    tarn_capture *running;
+
+    STATUS(TARN_ERR_INVALID_ARGUMENT, tn_capture_begin(pool, NULL, TARN_CAPTURE_GLOBAL, &capture));
+    STATUS(TARN_ERR_WRONG_STATE,
+           tn_capture_begin(device->default_pool, stream, TARN_CAPTURE_GLOBAL, &capture));
+    expect_no_capture();
+    running = unit_begin(pool, stream);
+    STATUS(TARN_ERR_WRONG_STATE,
+           tn_capture_begin(second, stream, TARN_CAPTURE_THREAD_LOCAL, &capture));
+    unit_expect_sentence("already being captured");
+    STATUS(TARN_ERR_WRONG_STATE,
+           tn_capture_begin(pool, other, TARN_CAPTURE_THREAD_LOCAL, &capture));
+    unit_expect_sentence("route");
+    ck_assert_uint_eq(second->route_count, 0);
+    ck_assert_ptr_null(capture);
+    OK(tarn_graph_destroy(unit_end(running)));
+    expect_no_capture();
+}
+END_TEST
+
+START_TEST(a_begin_that_the_driver_refuses_leaves_nothing)
+{
+    uint64_t failed = 1;
+    tarn_capture *capture = NULL;
+
+    for (uint64_t nth = 1; failed > 0; nth++) {
+        tarn_status status;
+
+        sim.plan_fault(NULL, nth, 0, TN_CUDA_ERROR_INVALID_VALUE);
+        status = tn_capture_begin(pool, stream, TARN_CAPTURE_THREAD_LOCAL, &capture);
+        failed = sim.clear_fault(NULL);
+        if (status != TARN_OK) {
+            ck_assert_int_eq(status, TARN_ERR_DRIVER);
+            ck_assert_ptr_null(capture);
+            expect_no_capture();
+        }
+    }
+    ck_assert_ptr_nonnull(capture);
+    OK(tarn_capture_abort(capture));
+    expect_no_capture();
+}
+END_TEST
+
+START_TEST(a_begin_without_host_memory_leaves_nothing)
+{
+    uint64_t failed = 1;
+    tarn_capture *capture = NULL;
+    int met = 0;
+
+    for (uint64_t nth = 1; failed > 0; nth++) {
+        tarn_status status;
+
+        (void)tn_host_plan_fault(nth, false);
+        status = tn_capture_begin(pool, stream, TARN_CAPTURE_THREAD_LOCAL, &capture);
+        failed = tn_host_plan_fault(0, false);
+        if (failed > 0) {
+            met += 1;
+            ck_assert_int_eq(status, TARN_ERR_HOST_MEMORY);
+            expect_no_capture();
+        }
+    }
+    ck_assert_int_ge(met, 2);
+    OK(tarn_capture_abort(capture));
+}
+END_TEST
+
+struct end_call {
+    tarn_capture *capture;
+    tarn_graph *graph;
+    tarn_status status;
+};
+
+static void end_capture(void *argument)
+{
+    struct end_call *call = argument;
+
+    call->status = tn_capture_end(call->capture, &call->graph);
+}
+
+START_TEST(only_the_beginning_thread_may_end_unless_relaxed)
+{
+    struct end_call call = {unit_begin(pool, stream), NULL, TARN_OK};
+    tarn_graph *graph;
+
+    test_elsewhere(end_capture, &call);
+    ck_assert_int_eq(call.status, TARN_ERR_WRONG_THREAD);
+    ck_assert_int_eq(call.capture->stage, TN_CAPTURE_OPEN); /* nothing is lost */
+    graph = unit_end(call.capture);
+    OK(tarn_graph_destroy(graph));
+    OK(tarn_capture_begin(pool, stream, TARN_CAPTURE_RELAXED, &call.capture));
+    test_elsewhere(end_capture, &call);
+    ck_assert_int_eq(call.status, TARN_OK);
+    OK(tarn_graph_destroy(call.graph));
+    expect_no_capture();
+}
+END_TEST
+
+START_TEST(an_end_that_cannot_instantiate_may_be_repeated)
+{
+    tarn_capture *capture = unit_begin(pool, stream);
+    tarn_graph *graph = NULL;
+
+    (void)tn_host_plan_fault(1, false);
+    STATUS(TARN_ERR_HOST_MEMORY, tn_capture_end(capture, &graph));
+    ck_assert_int_eq(capture->stage, TN_CAPTURE_STOPPED);
+    ck_assert_ptr_null(graph);
+    ck_assert_uint_eq(pool->route_count, 1); /* G1: not gone yet */
+    ck_assert_ptr_nonnull(tn_hold_find(pool, capture->capture_id));
+    sim.plan_fault("cuGraphInstantiateWithFlags", 1, 0, TN_CUDA_ERROR_OUT_OF_MEMORY);
+    STATUS(TARN_ERR_DEVICE_MEMORY, tn_capture_end(capture, &graph));
+    OK(tn_capture_end(capture, &graph));
+    OK(tarn_graph_destroy(graph));
+    expect_no_capture();
+}
+END_TEST
+
+START_TEST(a_stopped_capture_may_be_aborted)
+{
+    tarn_capture *capture = unit_begin(pool, stream);
+    tarn_graph *graph = NULL;
+
+    sim.plan_fault("cuGraphInstantiateWithFlags", 1, 0, TN_CUDA_ERROR_OUT_OF_MEMORY);
+    STATUS(TARN_ERR_DEVICE_MEMORY, tn_capture_end(capture, &graph));
+    tn_capture_abort(capture);
+    expect_no_capture();
+}
+END_TEST
+
+START_TEST(an_invalidated_capture_can_only_be_aborted)
+{
+    tarn_capture *capture = unit_begin(pool, stream);
+    tarn_graph *graph = NULL;
+
+    test_break_capture();
+    for (int i = 0; i < 2; i++) {
+        STATUS(TARN_ERR_CAPTURE_BROKEN, tn_capture_end(capture, &graph));
+        unit_expect_sentence("tarn_capture_abort");
+    }
+    ck_assert_ptr_null(graph);
+    tn_capture_abort(capture);
+    ck_assert_int_eq(test_capture_status(stream), TN_CU_CAPTURE_STATUS_NONE);
+    expect_no_capture();
+    OK(tarn_graph_destroy(unit_end(unit_begin(pool, stream)))); /* the stream serves again */
+}
+END_TEST
+
+START_TEST(a_capture_ended_elsewhere_can_only_be_aborted)
+{
+    tarn_capture *capture = unit_begin(pool, stream);
+    tarn_graph *graph = NULL;
+
+    test_destroy_graph(test_end_capture(stream));
+    STATUS(TARN_ERR_CAPTURE_BROKEN, tn_capture_end(capture, &graph));
+    unit_expect_sentence("ended elsewhere");
+    ck_assert_int_eq(capture->stage, TN_CAPTURE_BROKEN);
+    STATUS(TARN_ERR_CAPTURE_BROKEN, tn_capture_end(capture, &graph));
+    tn_capture_abort(capture);
+    expect_no_capture();
+}
+END_TEST
+
+START_TEST(a_later_capture_of_the_stream_is_left_alone)
+{
+    tarn_capture *capture = unit_begin(pool, stream);
+    tarn_graph *graph = NULL;
+
+    test_destroy_graph(test_end_capture(stream));
+    test_begin_capture(stream, TN_CU_CAPTURE_MODE_THREAD_LOCAL);
+    STATUS(TARN_ERR_CAPTURE_BROKEN, tn_capture_end(capture, &graph));
+    tn_capture_abort(capture);
+    ck_assert_int_eq(test_capture_status(stream), TN_CU_CAPTURE_STATUS_ACTIVE);
+    test_destroy_graph(test_end_capture(stream));
+    expect_no_capture();
+}
+END_TEST
+
+START_TEST(a_fork_that_is_not_joined_breaks_the_capture)
+{
+    tarn_capture *capture = unit_begin(pool, stream);
+    tarn_graph *graph = NULL;
+
+    test_order(stream, other);
+    test_fill(other, unit_alloc(pool, 4096, other), 1, 16);
+    STATUS(TARN_ERR_CAPTURE_BROKEN, tn_capture_end(capture, &graph));
+    unit_expect_sentence("not joined");
+    tn_capture_abort(capture);
+    expect_no_capture();
+}
+END_TEST
+
+static void abort_capture(void *capture)
+{
+    tn_capture_abort(capture);
+}
+
+START_TEST(any_thread_may_abort)
+{
+    tarn_capture *capture = unit_begin(pool, stream);
+    void *inside = unit_alloc(pool, 4096, stream);
+    void *freed = unit_alloc(pool, 8192, stream);
+
+    OK(tarn_free(freed));
+    test_elsewhere(abort_capture, capture);
+    ck_assert_int_eq(unit_block(inside)->state, TN_BLOCK_DISCARDED);
+    STATUS(TARN_ERR_DOUBLE_FREE, tarn_free(freed)); /* frees stand */
+    OK(tarn_free(inside));
+    expect_no_capture();
+    ck_assert_uint_eq(unit_stats(pool).captured_bytes, 0);
+}
+END_TEST
+
+START_TEST(blocks_from_before_an_aborted_capture_stay_live)
+{
+    void *outside = unit_alloc(pool, 4096, other);
+    tarn_capture *capture = unit_begin(pool, stream);
+
+    (void)unit_alloc(pool, 4096, stream);
+    tn_capture_abort(capture);
+    ck_assert_int_eq(unit_block(outside)->state, TN_BLOCK_LIVE);
+    ck_assert_uint_eq(pool->counters.live_count, 1);
+    OK(tarn_free(outside));
+}
+END_TEST
+
+static struct tn_stream_state look(tn_cu_stream at)
+{
+    struct tn_stream_state state;
+
+    OK(tn_stream_look(&device->gpu, at, &state));
+    return state;
+}
+
+START_TEST(a_users_capture_is_admitted_once)
+{
+    struct tn_stream_state state;
+    struct tn_hold *hold;
+
+    test_begin_capture(stream, TN_CU_CAPTURE_MODE_THREAD_LOCAL);
+    state = look(stream);
+    OK(tn_capture_admit(pool, &state));
+    hold = tn_hold_find(pool, state.order.capture_id);
+    ck_assert_ptr_nonnull(hold);
+    ck_assert(!hold->owned);
+    OK(tn_capture_admit(pool, &state));
+    ck_assert_uint_eq(pool->hold_count, 1);
+    ck_assert_uint_eq(test_ledger().user_objects, before.user_objects + 1);
+    test_destroy_graph(test_end_capture(stream));
+    expect_no_capture();
+}
+END_TEST
+
+START_TEST(the_next_capture_of_a_stream_ends_the_hold_of_the_last)
+{
+    struct tn_stream_state first;
+    struct tn_stream_state second;
+    tn_cu_graph graph;
+
+    test_begin_capture(stream, TN_CU_CAPTURE_MODE_THREAD_LOCAL);
+    first = look(stream);
+    OK(tn_capture_admit(pool, &first));
+    graph = test_end_capture(stream);
+    ck_assert_uint_eq(pool->open_hold_count, 1); /* nobody has said so yet */
+    test_begin_capture(stream, TN_CU_CAPTURE_MODE_THREAD_LOCAL);
+    second = look(stream);
+    OK(tn_capture_admit(pool, &second));
+    ck_assert_ptr_null(tn_hold_find(pool, first.order.capture_id));
+    ck_assert_ptr_nonnull(tn_hold_find(pool, second.order.capture_id));
+    ck_assert_uint_eq(pool->open_hold_count, 1);
+    ck_assert_uint_eq(pool->hold_count, 2);
+    test_destroy_graph(graph);
+    test_destroy_graph(test_end_capture(stream));
+    expect_no_capture();
+}
+END_TEST
+
+/* G2: without its user object no hold is opened. */
+START_TEST(an_admission_that_the_driver_refuses_leaves_no_hold)
+{
+    static const char *const calls[] = {"cuUserObjectCreate", "cuGraphRetainUserObject"};
+    struct tn_stream_state state;
+
+    test_begin_capture(stream, TN_CU_CAPTURE_MODE_THREAD_LOCAL);
+    state = look(stream);
+    for (size_t i = 0; i < 2; i++) {
+        sim.plan_fault(calls[i], 1, 0, TN_CUDA_ERROR_UNKNOWN);
+        STATUS(TARN_ERR_DRIVER, tn_capture_admit(pool, &state));
+        ck_assert_ptr_null(tn_hold_find(pool, state.order.capture_id));
+        reap_all();
+        ck_assert_uint_eq(test_ledger().user_objects, before.user_objects);
+    }
+    (void)tn_host_plan_fault(1, false);
+    STATUS(TARN_ERR_HOST_MEMORY, tn_capture_admit(pool, &state));
+    OK(tn_capture_admit(pool, &state));
+    test_destroy_graph(test_end_capture(stream));
+    expect_no_capture();
+}
+END_TEST
+
+/* G1: a caller who ends the route of a capture would break it. */
+START_TEST(the_route_of_a_capture_is_not_ended_by_hand)
+{
+    tarn_capture *capture = unit_begin(pool, stream);
+
+    STATUS(TARN_ERR_WRONG_STATE, tarn_end_allocate_to_pool(device, pool));
+    unit_expect_sentence("capture");
+    ck_assert_uint_eq(pool->route_count, 1);
+    OK(tarn_graph_destroy(unit_end(capture)));
+    expect_no_capture();
+}
+END_TEST
+
+/* G1 */
+START_TEST(a_capture_without_its_route_is_a_broken_contract)
+{
+    tarn_capture *capture = unit_begin(pool, stream);
+
+    device->routes.count = 0;
+    tn_capture_abort(capture);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("capture");
+    TCase *begin = tcase_create("begin");
+    TCase *end = tcase_create("end");
+    TCase *aborts = tcase_create("abort");
+    TCase *admit = tcase_create("admit");
+
+    tcase_add_checked_fixture(begin, make_pool, NULL);
+    tcase_add_test(begin, an_open_capture_has_its_route_hold_and_user_object);
+    tcase_add_test(begin, a_capture_is_refused_where_it_cannot_be);
+    tcase_add_test(begin, a_begin_that_the_driver_refuses_leaves_nothing);
+    tcase_add_test(begin, a_begin_without_host_memory_leaves_nothing);
+    tcase_add_test(begin, the_route_of_a_capture_is_not_ended_by_hand);
+    suite_add_tcase(suite, begin);
+    tcase_add_checked_fixture(end, make_pool, NULL);
+    tcase_add_test(end, an_ended_capture_leaves_a_graph_and_its_hold);
+    tcase_add_test(end, only_the_beginning_thread_may_end_unless_relaxed);
+    tcase_add_test(end, an_end_that_cannot_instantiate_may_be_repeated);
+    tcase_add_test(end, an_invalidated_capture_can_only_be_aborted);
+    tcase_add_test(end, a_capture_ended_elsewhere_can_only_be_aborted);
+    tcase_add_test(end, a_later_capture_of_the_stream_is_left_alone);
+    tcase_add_test(end, a_fork_that_is_not_joined_breaks_the_capture);
+    suite_add_tcase(suite, end);
+    tcase_add_checked_fixture(aborts, make_pool, NULL);
+    tcase_add_test(aborts, a_stopped_capture_may_be_aborted);
+    tcase_add_test(aborts, any_thread_may_abort);
+    tcase_add_test(aborts, blocks_from_before_an_aborted_capture_stay_live);
+    unit_add_contract_test(aborts, a_capture_without_its_route_is_a_broken_contract);
+    suite_add_tcase(suite, aborts);
+    tcase_add_checked_fixture(admit, make_pool, NULL);
+    tcase_add_test(admit, a_users_capture_is_admitted_once);
+    tcase_add_test(admit, the_next_capture_of_a_stream_ends_the_hold_of_the_last);
+    tcase_add_test(admit, an_admission_that_the_driver_refuses_leaves_no_hold);
+    suite_add_tcase(suite, admit);
+    return test_main(suite);
+}

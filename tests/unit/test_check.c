@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Each invariant of a pool is broken by hand, one thing at a time; the check must name it. */
+#include "unit/unit.h"
+
+static tarn_device *device;
+static tarn_pool *pool;
+static tn_cu_stream stream;
+static void *live;             /* 4096 bytes */
+static void *large;            /* 3 MiB, over two pages of one chunk */
+static struct tn_block *block; /* of live */
+static struct tn_chunk *chunk; /* under live */
+static struct tn_segment *segment;
+
+/* A pool with live, free and unmapped blocks, in both heaps. */
+static void make_pool(void)
+{
+    device = unit_device();
+    pool = unit_pool(device);
+    stream = test_stream();
+    live = unit_alloc(pool, 4096, stream);
+    large = unit_alloc(pool, 3 * MIB, stream);
+    block = unit_block(live);
+    chunk = unit_chunk(live);
+    segment = unit_segment(live);
+    OK(tarn_pool_validate(pool));
+}
+
+/* The first FREE block of the segment. */
+static struct tn_block *free_block(void)
+{
+    struct tn_block *found = segment->first_block;
+
+    while (found->state != TN_BLOCK_FREE)
+        found = found->next;
+    return found;
+}
+
+START_TEST(a_sound_pool_passes)
+{
+    OK(tarn_pool_validate(pool));
+    OK(tarn_free(live));
+    OK(tarn_free(large));
+    OK(tarn_pool_validate(pool));
+    OK(tarn_pool_trim(pool, NULL));
+    OK(tarn_pool_validate(pool));
+    ck_assert_uint_eq(unit_stats(pool).segment_count, 0);
+}
+END_TEST
+
+START_TEST(the_sentence_has_both_values)
+{
+    pool->counters.live_count += 5;
+    unit_expect_corrupt(pool, "P8");
+    unit_expect_sentence("live count is 7 and should be 2");
+}
+END_TEST
+
+/* P1 */
+START_TEST(a_gap_between_blocks_is_found)
+{
+    free_block()->offset += 512;
+    unit_expect_corrupt(pool, "P1");
+}
+END_TEST
+
+START_TEST(a_wrong_link_between_neighbours_is_found)
+{
+    block->next->previous = NULL;
+    unit_expect_corrupt(pool, "P1");
+}
+END_TEST
+
+START_TEST(blocks_that_do_not_begin_with_the_segment_are_found)
+{
+    segment->first_block = segment->first_block->next;
+    unit_expect_corrupt(pool, "P1");
+}
+END_TEST
+
+START_TEST(blocks_that_do_not_end_with_the_segment_are_found)
+{
+    segment->last_block = segment->last_block->previous;
+    unit_expect_corrupt(pool, "P1");
+}
+END_TEST
+
+/* P2 */
+START_TEST(a_block_without_a_chunk_is_found)
+{
+    unit_segment(large)->pages[1] = NULL; /* the second page of the large block */
+    unit_expect_corrupt(pool, "P2");
+}
+END_TEST
+
+START_TEST(an_unmapped_block_over_a_chunk_is_found)
+{
+    segment->last_block->previous->state = TN_BLOCK_UNMAPPED;
+    segment->last_block->state = TN_BLOCK_FREE;
+    unit_expect_corrupt(pool, "P2");
+}
+END_TEST
+
+START_TEST(a_chunk_of_another_heap_under_a_block_is_found)
+{
+    chunk->heap = &pool->idle.heaps[TN_HEAP_SMALL];
+    unit_expect_corrupt(pool, "P2");
+}
+END_TEST
+
+START_TEST(a_wrong_count_of_unmapped_blocks_is_found)
+{
+    segment->unmapped_count += 1;
+    unit_expect_corrupt(pool, "P2");
+}
+END_TEST
+
+/* P3 */
+START_TEST(two_free_neighbours_of_one_heap_are_found)
+{
+    ck_assert(tn_blocks_reserve(&pool->store, 1));
+    (void)tn_block_split(&pool->store, free_block(), free_block()->offset + 4096);
+    unit_expect_corrupt(pool, "P3");
+}
+END_TEST
+
+START_TEST(two_unmapped_neighbours_are_found)
+{
+    ck_assert(tn_blocks_reserve(&pool->store, 1));
+    (void)tn_block_split(&pool->store, segment->last_block,
+                         segment->last_block->offset + TN_PAGE_BYTES);
+    unit_expect_corrupt(pool, "P3");
+}
+END_TEST
+
+/* P4 */
+START_TEST(a_free_block_in_no_bin_is_found)
+{
+    tn_bins_remove(&free_block()->heap->bins, free_block());
+    unit_expect_corrupt(pool, "P4");
+}
+END_TEST
+
+START_TEST(a_free_block_in_the_bins_of_another_heap_is_found)
+{
+    struct tn_block *found = free_block();
+
+    tn_bins_remove(&found->heap->bins, found);
+    tn_bins_insert(&pool->idle.heaps[TN_HEAP_SMALL].bins, found);
+    unit_expect_corrupt(pool, "P4");
+}
+END_TEST
+
+START_TEST(a_live_block_in_a_bin_is_found)
+{
+    block->state = TN_BLOCK_FREE;
+    tn_bins_insert(&block->heap->bins, block);
+    block->state = TN_BLOCK_LIVE;
+    unit_expect_corrupt(pool, "P4");
+}
+END_TEST
+
+/* P5 */
+START_TEST(a_live_block_that_the_table_lacks_is_found)
+{
+    tn_live_remove(&pool->live, block);
+    unit_expect_corrupt(pool, "P5");
+}
+END_TEST
+
+START_TEST(a_free_block_in_the_table_is_found)
+{
+    tn_live_insert(&pool->live, free_block());
+    unit_expect_corrupt(pool, "P5");
+}
+END_TEST
+
+/* P6 */
+START_TEST(wrong_used_bytes_of_a_chunk_are_found)
+{
+    chunk->used_bytes -= 512;
+    unit_expect_corrupt(pool, "P6");
+}
+END_TEST
+
+/* P7 */
+START_TEST(a_hold_that_no_hold_accounts_for_is_found)
+{
+    chunk->hold_count += 1;
+    unit_expect_corrupt(pool, "P7");
+}
+END_TEST
+
+START_TEST(a_chunk_missing_in_the_map_of_its_hold_is_found)
+{
+    void *captured;
+    tarn_graph *graph = unit_graph(pool, stream, 4096, &captured);
+    struct tn_chunk *held = unit_chunk(captured);
+
+    ck_assert_ptr_nonnull(graph);
+    ck_assert_uint_eq(held->hold_count, 1);
+    pool->holds->map[held->id / 64] &= ~((uint64_t)1 << (held->id % 64));
+    unit_expect_corrupt(pool, "P7");
+}
+END_TEST
+
+/* P8 */
+START_TEST(every_counter_is_recomputed)
+{
+    struct tn_pool_counters *counters = &pool->counters;
+    uint64_t *const fields[] = {
+        &counters->live_bytes,    &counters->live_count,      &counters->requested_bytes,
+        &counters->pending_bytes, &counters->pending_count,   &counters->discarded_count,
+        &counters->mapped_bytes,  &chunk->heap->mapped_bytes,
+    };
+
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+        *fields[i] += 1;
+        unit_expect_corrupt(pool, "P8");
+        *fields[i] -= 1;
+        OK(tarn_pool_validate(pool));
+    }
+    pool->chunk_count += 1;
+    unit_expect_corrupt(pool, "P8");
+}
+END_TEST
+
+/* P9 */
+START_TEST(a_grower_of_another_pool_is_found)
+{
+    segment->grower = &unit_pool(device)->idle.heaps[TN_HEAP_SMALL];
+    unit_expect_corrupt(pool, "P9");
+}
+END_TEST
+
+/* V4 */
+START_TEST(a_page_with_the_chunk_of_another_place_is_found)
+{
+    unit_segment(large)->pages[1] = chunk; /* the second page of the large block */
+    unit_expect_corrupt(pool, "V4");
+}
+END_TEST
+
+START_TEST(a_chunk_under_the_wrong_id_is_found)
+{
+    chunk->id += 1;
+    unit_expect_corrupt(pool, "V4");
+}
+END_TEST
+
+/* V5 */
+START_TEST(wrong_mapped_bytes_of_a_segment_are_found)
+{
+    segment->mapped_bytes += TN_PAGE_BYTES;
+    unit_expect_corrupt(pool, "V5");
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("check");
+    TCase *sound = tcase_create("sound");
+    TCase *broken = tcase_create("broken");
+
+    tcase_add_checked_fixture(sound, make_pool, NULL);
+    tcase_add_test(sound, a_sound_pool_passes);
+    tcase_add_test(sound, the_sentence_has_both_values);
+    suite_add_tcase(suite, sound);
+    tcase_add_checked_fixture(broken, make_pool, NULL);
+    tcase_add_test(broken, a_gap_between_blocks_is_found);
+    tcase_add_test(broken, a_wrong_link_between_neighbours_is_found);
+    tcase_add_test(broken, blocks_that_do_not_begin_with_the_segment_are_found);
+    tcase_add_test(broken, blocks_that_do_not_end_with_the_segment_are_found);
+    tcase_add_test(broken, a_block_without_a_chunk_is_found);
+    tcase_add_test(broken, an_unmapped_block_over_a_chunk_is_found);
+    tcase_add_test(broken, a_chunk_of_another_heap_under_a_block_is_found);
+    tcase_add_test(broken, a_wrong_count_of_unmapped_blocks_is_found);
+    tcase_add_test(broken, two_free_neighbours_of_one_heap_are_found);
+    tcase_add_test(broken, two_unmapped_neighbours_are_found);
+    tcase_add_test(broken, a_free_block_in_no_bin_is_found);
+    tcase_add_test(broken, a_free_block_in_the_bins_of_another_heap_is_found);
+    tcase_add_test(broken, a_live_block_in_a_bin_is_found);
+    tcase_add_test(broken, a_live_block_that_the_table_lacks_is_found);
+    tcase_add_test(broken, a_free_block_in_the_table_is_found);
+    tcase_add_test(broken, wrong_used_bytes_of_a_chunk_are_found);
+    tcase_add_test(broken, a_hold_that_no_hold_accounts_for_is_found);
+    tcase_add_test(broken, a_chunk_missing_in_the_map_of_its_hold_is_found);
+    tcase_add_test(broken, every_counter_is_recomputed);
+    tcase_add_test(broken, a_grower_of_another_pool_is_found);
+    tcase_add_test(broken, a_page_with_the_chunk_of_another_place_is_found);
+    tcase_add_test(broken, a_chunk_under_the_wrong_id_is_found);
+    tcase_add_test(broken, wrong_mapped_bytes_of_a_segment_are_found);
+    suite_add_tcase(suite, broken);
+    return test_main(suite);
+}

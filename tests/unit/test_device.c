@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <time.h>
+
+#include "support/world.h"
+#include "unit/unit.h"
+
+START_TEST(a_device_is_opened_once_and_counted)
+{
+    tarn_device *first;
+    tarn_device *second;
+    tarn_sim_ledger before;
+
+    test_start();
+    before = test_ledger();
+    OK(tn_device_open(0, 4 * TN_GIB, 0, &first));
+    OK(tn_device_open(0, 8 * TN_GIB, 5, &second)); /* the first open's options count */
+    ck_assert_ptr_eq(first, second);
+    ck_assert_uint_eq(first->user_count, 2);
+    ck_assert_uint_eq(first->regions.region_bytes, 4 * TN_GIB);
+    ck_assert_uint_eq(first->limit_bytes, 0);
+    ck_assert_uint_eq(first->magic, TN_DEVICE_MAGIC);
+    OK(tn_device_close(first));
+    ck_assert_uint_eq(first->magic, TN_DEVICE_MAGIC);
+    OK(tn_device_close(first));
+    ck_assert_uint_eq(first->magic, 0);
+    test_same_ledger(&before);
+    ck_assert(tn_lock_none_held());
+}
+END_TEST
+
+START_TEST(a_closed_device_opens_again_as_new)
+{
+    tarn_device *device = unit_device();
+    tn_cu_stream stream = test_stream();
+    void *address;
+
+    OK(tarn_malloc(device, 4096, stream, &address));
+    OK(tarn_free(address));
+    OK(tn_device_close(device));
+    OK(tn_device_open(0, 4 * TN_GIB, 7 * TN_GIB, &device));
+    ck_assert_uint_eq(device->limit_bytes, 7 * TN_GIB);
+    ck_assert_uint_eq(atomic_load(&device->mapped_bytes), 0);
+    ck_assert_uint_eq(atomic_load(&device->gpu.idle_waits), 0);
+    OK(tarn_malloc(device, 4096, stream, &address));
+    OK(tarn_free(address));
+    OK(tn_device_close(device));
+}
+END_TEST
+
+START_TEST(an_open_that_fails_leaves_nothing)
+{
+    tarn_device *device = NULL;
+    tarn_sim_ledger before;
+    uint64_t failed = 1;
+    int64_t host;
+
+    OK(tn_device_close(unit_device())); /* slabs of records stay from here on */
+    before = test_ledger();
+    host = tn_host_outstanding();
+    for (uint64_t nth = 1; failed > 0; nth++) {
+        tarn_status status;
+
+        sim.plan_fault(NULL, nth, 0, TN_CUDA_ERROR_UNKNOWN);
+        status = tn_device_open(0, 4 * TN_GIB, 0, &device);
+        failed = sim.clear_fault(NULL);
+        if (failed == 0) {
+            OK(status);
+        } else if (status == TARN_OK) { /* a hint given up is no failure, but poisons */
+            STATUS(TARN_ERR_POISONED, tn_gpu_check(&device->gpu));
+            OK(tn_device_close(device));
+            device = NULL;
+            before = test_ledger();
+        } else {
+            ck_assert_ptr_null(device);
+            ck_assert_int_eq(tn_host_outstanding(), host);
+            test_same_ledger(&before);
+        }
+    }
+    OK(tn_device_close(device));
+}
+END_TEST
+
+START_TEST(an_open_without_host_memory_leaves_nothing)
+{
+    tarn_device *device = NULL;
+    tarn_sim_ledger before;
+    uint64_t failed = 1;
+    int met = 0;
+
+    test_start();
+    before = test_ledger();
+    for (uint64_t nth = 1; failed > 0; nth++) {
+        tarn_status status;
+
+        (void)tn_host_plan_fault(nth, false);
+        status = tn_device_open(0, 4 * TN_GIB, 0, &device);
+        failed = tn_host_plan_fault(0, false);
+        met += failed > 0;
+        if (failed > 0) {
+            ck_assert_int_eq(status, TARN_ERR_HOST_MEMORY);
+            test_same_ledger(&before);
+        } else {
+            OK(status);
+        }
+    }
+    ck_assert_int_ge(met, 3);
+    OK(tn_device_close(device));
+}
+END_TEST
+
+START_TEST(a_granularity_that_does_not_divide_the_page_is_not_supported)
+{
+    tarn_device *device = NULL;
+
+    test_start();
+    sim.plan_fault("cuMemGetAllocationGranularity", 1, 0, TN_CUDA_SUCCESS); /* answers 0 */
+    STATUS(TARN_ERR_NOT_SUPPORTED, tn_device_open(0, 4 * TN_GIB, 0, &device));
+    ck_assert_ptr_null(device);
+}
+END_TEST
+
+START_TEST(a_device_without_vmm_is_not_supported)
+{
+    tarn_device *device = NULL;
+
+    test_start();
+    sim.plan_fault("cuDeviceGetAttribute", 1, 0, TN_CUDA_SUCCESS); /* answers 0 */
+    STATUS(TARN_ERR_NOT_SUPPORTED, tn_device_open(0, 4 * TN_GIB, 0, &device));
+}
+END_TEST
+
+START_TEST(the_last_close_waits_for_every_claim)
+{
+    tarn_device *device = unit_device();
+    tn_cu_stream stream = test_stream();
+    tarn_pool *pool = unit_pool(device);
+    void *address;
+
+    STATUS(TARN_ERR_BUSY, tn_device_close(device));
+    unit_expect_sentence("1 private pool");
+    OK(tarn_pool_destroy(pool));
+    OK(tarn_malloc(device, 4096, stream, &address));
+    STATUS(TARN_ERR_BUSY, tn_device_close(device));
+    unit_expect_sentence("1 live block");
+    ck_assert_uint_eq(device->user_count, 1);
+    ck_assert_uint_eq(device->magic, TN_DEVICE_MAGIC);
+    OK(tarn_free(address));
+    OK(tn_device_close(device));
+}
+END_TEST
+
+START_TEST(a_close_that_cannot_wait_for_the_device_leaves_it_open)
+{
+    tarn_device *device = unit_device();
+    tarn_device *again;
+    void *address;
+
+    OK(tarn_malloc(device, 4096, test_stream(), &address));
+    OK(tarn_free(address)); /* not proven idle */
+    sim.plan_fault("cuMemFree", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    STATUS(TARN_ERR_DRIVER, tn_device_close(device));
+    ck_assert_uint_eq(device->magic, TN_DEVICE_MAGIC);
+    OK(tn_device_open(0, 4 * TN_GIB, 0, &again));
+    ck_assert_ptr_eq(again, device);
+    OK(tn_device_close(device));
+    OK(tn_device_close(device));
+}
+END_TEST
+
+START_TEST(bytes_are_charged_up_to_the_limit)
+{
+    tarn_device *device;
+
+    test_start();
+    OK(tn_device_open(0, 4 * TN_GIB, 64 * TN_MIB, &device));
+    OK(tn_device_charge(device, 62 * TN_MIB));
+    STATUS(TARN_ERR_LIMIT, tn_device_charge(device, 4 * TN_MIB));
+    unit_expect_sentence("64 MiB");
+    unit_expect_sentence("62 MiB");
+    OK(tn_device_charge(device, 2 * TN_MIB));
+    STATUS(TARN_ERR_LIMIT, tn_device_charge(device, 1));
+    tn_device_discharge(device, 2 * TN_MIB);
+    OK(tn_device_charge(device, 2 * TN_MIB));
+    tn_device_discharge(device, 64 * TN_MIB);
+}
+END_TEST
+
+START_TEST(the_peak_is_the_most_that_was_mapped)
+{
+    tarn_device *device = unit_device();
+
+    tn_device_count_mapped(device, 10 * TN_MIB);
+    tn_device_count_unmapped(device, 4 * TN_MIB);
+    tn_device_count_mapped(device, 2 * TN_MIB);
+    ck_assert_uint_eq(atomic_load(&device->mapped_bytes), 8 * TN_MIB);
+    ck_assert_uint_eq(atomic_load(&device->mapped_peak_bytes), 10 * TN_MIB);
+    tn_device_count_unmapped(device, 8 * TN_MIB);
+}
+END_TEST
+
+START_TEST(what_cannot_be_mapped_does_not_count_to_the_peak)
+{
+    tarn_device *device = unit_device();
+    tarn_pool *pool = unit_pool_of(device, "small", 32 * TN_MIB);
+    void *address;
+
+    STATUS(TARN_ERR_LIMIT, tarn_alloc(pool, 62 * MIB, 0, test_stream(), &address));
+    ck_assert_uint_eq(atomic_load(&device->mapped_peak_bytes), 0);
+    ck_assert_uint_eq(atomic_load(&device->mapped_bytes), 0);
+}
+END_TEST
+
+/* Waits until the driver has destroyed the user object of the graph that went. */
+static void await_gone(tarn_device *device)
+{
+    for (int i = 0; i < 10000 && atomic_load(&device->gone_holds) == NULL; i++)
+        (void)nanosleep(&(struct timespec){0, 100000}, NULL);
+    ck_assert_ptr_nonnull(atomic_load(&device->gone_holds));
+}
+
+START_TEST(a_released_pool_goes_with_its_last_hold)
+{
+    tarn_device *device = unit_device();
+    tarn_pool *pool = unit_pool(device);
+    tarn_graph *graph = unit_graph(pool, test_stream(), 4096, NULL);
+
+    OK(tarn_pool_release(pool));
+    ck_assert_ptr_eq(device->pools, pool);
+    OK(tarn_graph_destroy(graph));
+    for (int i = 0; i < 10000 && device->pools == pool; i++) {
+        tn_device_reap(device);
+        (void)nanosleep(&(struct timespec){0, 100000}, NULL);
+    }
+    ck_assert_ptr_eq(device->pools, device->default_pool);
+    OK(tn_device_close(device));
+}
+END_TEST
+
+START_TEST(a_reap_drops_what_is_gone_and_no_more)
+{
+    tarn_device *device = unit_device();
+    tarn_pool *pool = unit_pool(device);
+    tn_cu_stream stream = test_stream();
+    tarn_graph *first = unit_graph(pool, stream, 4096, NULL);
+    tarn_graph *second = unit_graph(pool, stream, 4096, NULL);
+
+    tn_device_reap(device);
+    ck_assert_uint_eq(pool->hold_count, 2);
+    tn_graph_destroy(first); /* which reaps nothing itself */
+    await_gone(device);
+    tn_device_drop_gone(device);
+    ck_assert_uint_eq(pool->hold_count, 1);
+    ck_assert_ptr_null(atomic_load(&device->gone_holds));
+    OK(tarn_graph_destroy(second));
+    OK(tarn_pool_destroy(pool));
+}
+END_TEST
+
+START_TEST(a_released_pool_that_cannot_go_yet_is_tried_again)
+{
+    tarn_device *device = unit_device();
+    tarn_pool *pool = unit_pool(device);
+
+    OK(tarn_free(unit_alloc(pool, 4096, test_stream()))); /* not proven idle */
+    atomic_store(&pool->released, true);
+    sim.plan_fault("cuMemFree", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    tn_device_end_released(device);
+    ck_assert_ptr_eq(device->pools, pool);
+    ck_assert(!pool->ending);
+    tn_device_end_released(device);
+    ck_assert_ptr_eq(device->pools, device->default_pool);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("device");
+    TCase *open = tcase_create("open");
+    TCase *close = tcase_create("close");
+    TCase *charge = tcase_create("charge");
+    TCase *reap = tcase_create("reap");
+
+    tcase_add_test(open, a_device_is_opened_once_and_counted);
+    tcase_add_test(open, a_closed_device_opens_again_as_new);
+    tcase_add_test(open, an_open_that_fails_leaves_nothing);
+    tcase_add_test(open, an_open_without_host_memory_leaves_nothing);
+    tcase_add_test(open, a_granularity_that_does_not_divide_the_page_is_not_supported);
+    tcase_add_test(open, a_device_without_vmm_is_not_supported);
+    suite_add_tcase(suite, open);
+    tcase_add_test(close, the_last_close_waits_for_every_claim);
+    tcase_add_test(close, a_close_that_cannot_wait_for_the_device_leaves_it_open);
+    suite_add_tcase(suite, close);
+    tcase_add_test(charge, bytes_are_charged_up_to_the_limit);
+    tcase_add_test(charge, the_peak_is_the_most_that_was_mapped);
+    tcase_add_test(charge, what_cannot_be_mapped_does_not_count_to_the_peak);
+    suite_add_tcase(suite, charge);
+    tcase_add_test(reap, a_released_pool_goes_with_its_last_hold);
+    tcase_add_test(reap, a_reap_drops_what_is_gone_and_no_more);
+    tcase_add_test(reap, a_released_pool_that_cannot_go_yet_is_tried_again);
+    suite_add_tcase(suite, reap);
+    return test_main(suite);
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "unit/unit.h"
+
+START_TEST(loading_fills_the_table_once)
+{
+    const struct tn_driver *first;
+    const struct tn_driver *second;
+
+    OK(tn_driver_load(&first));
+    ck_assert_int_ge(first->version, 12000);
+    ck_assert_str_eq(first->path, getenv("TARN_DRIVER"));
+#define EXPECT_FUNCTION(name, symbol, version, parameters, names)                                  \
+    ck_assert_msg(first->name != NULL, "%s is missing", #name);
+    TN_CUDA_LIBRARY_FUNCTIONS(EXPECT_FUNCTION)
+#undef EXPECT_FUNCTION
+    (void)setenv("TARN_DRIVER", "/no/such/library.so", 1); /* read by the first load alone */
+    OK(tn_driver_load(&second));
+    ck_assert_ptr_eq(first, second);
+}
+END_TEST
+
+START_TEST(a_library_that_is_not_there_is_named_and_tried_again)
+{
+    const struct tn_driver *driver = NULL;
+    char *path = strdup(getenv("TARN_DRIVER"));
+
+    (void)setenv("TARN_DRIVER", "/no/such/library.so", 1);
+    STATUS(TARN_ERR_NO_DRIVER, tn_driver_load(&driver));
+    unit_expect_sentence("/no/such/library.so");
+    unit_expect_sentence("TARN_DRIVER=sim");
+    ck_assert_ptr_null(driver);
+    (void)setenv("TARN_DRIVER", path, 1);
+    OK(tn_driver_load(&driver));
+    free(path);
+}
+END_TEST
+
+START_TEST(a_library_that_is_no_driver_is_too_old)
+{
+    const struct tn_driver *driver = NULL;
+
+    (void)setenv("TARN_DRIVER", "libm.so.6", 1);
+    STATUS(TARN_ERR_DRIVER_TOO_OLD, tn_driver_load(&driver));
+    unit_expect_sentence("libm.so.6");
+    ck_assert_ptr_null(driver);
+}
+END_TEST
+
+START_TEST(the_simulator_is_found_by_its_name)
+{
+    const struct tn_driver *driver;
+
+    test_start(); /* the loader knows it from here on */
+    (void)setenv("TARN_DRIVER", "sim", 1);
+    OK(tn_driver_load(&driver));
+    ck_assert_str_eq(driver->path, "libtarn_sim.so");
+}
+END_TEST
+
+START_TEST(a_driver_without_a_device_is_not_kept)
+{
+    const struct tn_driver *driver = NULL;
+
+    test_start();
+    sim.plan_fault("cuInit", 1, 0, TN_CUDA_ERROR_NO_DEVICE);
+    STATUS(TARN_ERR_NO_DEVICE, tn_driver_load(&driver));
+    ck_assert_ptr_null(driver);
+    OK(tn_driver_load(&driver));
+}
+END_TEST
+
+START_TEST(a_driver_that_fails_to_start_is_not_kept)
+{
+    static const char *const calls[] = {"cuInit", "cuDriverGetVersion"};
+    const struct tn_driver *driver = NULL;
+
+    test_start();
+    for (size_t i = 0; i < 2; i++) {
+        sim.plan_fault(calls[i], 1, 0, TN_CUDA_ERROR_UNKNOWN);
+        STATUS(TARN_ERR_DRIVER, tn_driver_load(&driver));
+        unit_expect_sentence("CUDA_ERROR_UNKNOWN");
+        ck_assert_ptr_null(driver);
+    }
+    OK(tn_driver_load(&driver));
+}
+END_TEST
+
+START_TEST(a_fork_of_a_process_that_used_the_driver_is_refused)
+{
+    const struct tn_driver *driver;
+    int result = 0;
+    pid_t child;
+
+    OK(tn_driver_load(&driver));
+    ck_assert(!tn_driver_forked());
+    child = fork();
+    ck_assert_int_ge(child, 0);
+    if (child == 0)
+        _exit(tn_driver_forked() && tn_driver_load(&driver) == TARN_ERR_FORKED ? 0 : 1);
+    ck_assert_int_eq(waitpid(child, &result, 0), child);
+    ck_assert_int_eq(result, 0);
+    ck_assert(!tn_driver_forked());
+}
+END_TEST
+
+START_TEST(every_result_has_its_name)
+{
+#define EXPECT_NAME(name, number)                                                                  \
+    ck_assert_str_eq(tn_driver_result_name(TN_CUDA_##name), "CUDA_" #name);
+    TN_CUDA_RESULTS(EXPECT_NAME)
+#undef EXPECT_NAME
+    ck_assert_str_eq(tn_driver_result_name((tn_cu_result)12345), "an unknown CUDA error");
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("driver");
+    TCase *load = tcase_create("load");
+    TCase *names = tcase_create("names");
+
+    tcase_add_test(load, loading_fills_the_table_once);
+    tcase_add_test(load, a_library_that_is_not_there_is_named_and_tried_again);
+    tcase_add_test(load, a_library_that_is_no_driver_is_too_old);
+    tcase_add_test(load, the_simulator_is_found_by_its_name);
+    tcase_add_test(load, a_driver_without_a_device_is_not_kept);
+    tcase_add_test(load, a_driver_that_fails_to_start_is_not_kept);
+    tcase_add_test(load, a_fork_of_a_process_that_used_the_driver_is_refused);
+    suite_add_tcase(suite, load);
+    tcase_add_test(names, every_result_has_its_name);
+    suite_add_tcase(suite, names);
+    return test_main(suite);
+}

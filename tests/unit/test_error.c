@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "unit/unit.h"
+
+START_TEST(the_sentence_is_empty_before_the_first_failure)
+{
+    ck_assert_str_eq(tarn_last_error(), "");
+}
+END_TEST
+
+START_TEST(a_failure_leaves_its_sentence_and_returns_its_status)
+{
+    ck_assert_int_eq(tn_fail(TARN_ERR_BUSY, "pool '%s' has %d blocks", "net", 3), TARN_ERR_BUSY);
+    ck_assert_str_eq(tarn_last_error(), "pool 'net' has 3 blocks");
+    ck_assert_int_eq(tn_fail(TARN_ERR_LIMIT, "too much"), TARN_ERR_LIMIT);
+    ck_assert_str_eq(tarn_last_error(), "too much");
+}
+END_TEST
+
+START_TEST(a_sentence_too_long_is_cut)
+{
+    char words[3000];
+
+    memset(words, 'w', sizeof words - 1);
+    words[sizeof words - 1] = '\0';
+    (void)tn_fail(TARN_ERR_DRIVER, "%s", words);
+    ck_assert_uint_eq(strlen(tarn_last_error()), 1023);
+}
+END_TEST
+
+static void expect_no_sentence_then_leave_one(void *argument)
+{
+    (void)argument;
+    ck_assert_str_eq(tarn_last_error(), "");
+    (void)tn_fail(TARN_ERR_BUSY, "the other thread's");
+}
+
+START_TEST(each_thread_has_its_own_sentence)
+{
+    (void)tn_fail(TARN_ERR_BUSY, "this thread's");
+    test_elsewhere(expect_no_sentence_then_leave_one, NULL);
+    ck_assert_str_eq(tarn_last_error(), "this thread's");
+}
+END_TEST
+
+/* What one failure writes to standard error. */
+static size_t read_log(char *text, size_t text_bytes)
+{
+    int ends[2];
+    int saved = dup(STDERR_FILENO);
+    ssize_t length;
+
+    ck_assert_int_eq(pipe(ends), 0);
+    ck_assert_int_ge(dup2(ends[1], STDERR_FILENO), 0);
+    (void)tn_fail(TARN_ERR_BUSY, "in use");
+    ck_assert_int_ge(dup2(saved, STDERR_FILENO), 0);
+    (void)close(ends[1]);
+    length = read(ends[0], text, text_bytes - 1);
+    ck_assert_int_ge(length, 0);
+    text[length] = '\0';
+    return (size_t)length;
+}
+
+START_TEST(sentences_are_logged_on_request_alone)
+{
+    char text[256];
+
+    (void)unsetenv("TARN_LOG");
+    ck_assert_uint_eq(read_log(text, sizeof text), 0);
+    (void)setenv("TARN_LOG", "0", 1);
+    ck_assert_uint_eq(read_log(text, sizeof text), 0);
+    (void)setenv("TARN_LOG", "1", 1);
+    ck_assert_uint_gt(read_log(text, sizeof text), 0);
+    ck_assert_str_eq(text, "tarn: TARN_ERR_BUSY: in use\n");
+}
+END_TEST
+
+START_TEST(success_is_no_failure)
+{
+    (void)tn_fail(TARN_OK, "nothing");
+}
+END_TEST
+
+START_TEST(every_status_has_its_name_and_sentence)
+{
+#define EXPECT_ROW(name, number, sentence)                                                         \
+    ck_assert_int_eq(name, number);                                                                \
+    ck_assert_str_eq(tarn_status_name(name), #name);                                               \
+    ck_assert_str_eq(tarn_status_sentence(name), sentence);
+    TARN_STATUS_TABLE(EXPECT_ROW)
+#undef EXPECT_ROW
+}
+END_TEST
+
+START_TEST(an_unknown_status_is_called_so)
+{
+    ck_assert_str_eq(tarn_status_name((tarn_status)99), "unknown status");
+    ck_assert_str_eq(tarn_status_sentence((tarn_status)-1), "unknown status");
+}
+END_TEST
+
+static void leave_by_exit(const char *file, int line, const char *text)
+{
+    ck_assert_str_eq(file, "file.c");
+    ck_assert_int_eq(line, 7);
+    ck_assert_str_eq(text, "a == b");
+    exit(3);
+}
+
+START_TEST(a_broken_contract_goes_to_the_handler_first)
+{
+    tn_contract_set_handler(leave_by_exit);
+    tn_contract_failed("file.c", 7, "a == b");
+}
+END_TEST
+
+START_TEST(a_broken_contract_without_a_handler_aborts)
+{
+    tn_contract_set_handler(NULL);
+    tn_contract_failed("file.c", 7, "a == b");
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("error");
+    TCase *fail = tcase_create("fail");
+    TCase *tables = tcase_create("tables");
+    TCase *contract = tcase_create("contract");
+
+    tcase_add_test(fail, the_sentence_is_empty_before_the_first_failure);
+    tcase_add_test(fail, a_failure_leaves_its_sentence_and_returns_its_status);
+    tcase_add_test(fail, a_sentence_too_long_is_cut);
+    tcase_add_test(fail, each_thread_has_its_own_sentence);
+    tcase_add_test(fail, sentences_are_logged_on_request_alone);
+    unit_add_contract_test(fail, success_is_no_failure);
+    suite_add_tcase(suite, fail);
+    tcase_add_test(tables, every_status_has_its_name_and_sentence);
+    tcase_add_test(tables, an_unknown_status_is_called_so);
+    suite_add_tcase(suite, tables);
+    tcase_add_exit_test(contract, a_broken_contract_goes_to_the_handler_first, 3);
+    tcase_add_test_raise_signal(contract, a_broken_contract_without_a_handler_aborts, SIGABRT);
+    suite_add_tcase(suite, contract);
+    return test_main(suite);
+}

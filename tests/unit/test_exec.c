@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <stdatomic.h>
+#include <time.h>
+
+#include "driver/exec.h"
+#include "support/world.h"
+#include "unit/unit.h"
+
+static struct tn_gpu gpu;
+static tn_cu_stream stream;
+static void *memory;
+static tarn_sim_ledger before;
+
+static void open_gpu(void)
+{
+    const struct tn_driver *driver;
+
+    test_start();
+    OK(tn_driver_load(&driver));
+    OK(tn_gpu_open(&gpu, driver, 0));
+    stream = test_stream();
+    memory = test_linear_alloc(4096);
+    test_fill(stream, memory, 1, 1024);
+    test_synchronize(stream);
+    before = test_ledger();
+}
+
+/* A graph that adds to the first words of the memory. */
+static tn_cu_graph captured(uint32_t value)
+{
+    tn_cu_result result;
+    tn_cu_graph graph;
+
+    OK(tn_capture_start(&gpu, stream, TN_CU_CAPTURE_MODE_GLOBAL));
+    test_add(stream, memory, value, 16);
+    tn_capture_stop(&gpu, stream, &result, &graph);
+    CU_OK(result);
+    ck_assert_ptr_nonnull(graph);
+    return graph;
+}
+
+START_TEST(a_capture_gives_a_graph_that_launches)
+{
+    tn_cu_graph graph = captured(5);
+    tn_cu_graphexec exec;
+
+    ck_assert_uint_eq(test_node_count(graph), 1);
+    OK(tn_graph_instantiate(&gpu, graph, &exec));
+    OK(tn_exec_launch(&gpu, exec, stream));
+    OK(tn_exec_launch(&gpu, exec, stream));
+    test_expect_words(stream, memory, 11, 16);
+    tn_exec_destroy(&gpu, exec);
+    tn_graph_drop(&gpu, graph);
+    test_same_ledger(&before);
+    OK(tn_gpu_check(&gpu));
+}
+END_TEST
+
+START_TEST(a_capture_cannot_start_twice)
+{
+    OK(tn_capture_start(&gpu, stream, TN_CU_CAPTURE_MODE_GLOBAL));
+    STATUS(TARN_ERR_DRIVER, tn_capture_start(&gpu, stream, TN_CU_CAPTURE_MODE_GLOBAL));
+    unit_expect_sentence("cuStreamBeginCapture");
+    tn_capture_cancel(&gpu, stream);
+    test_same_ledger(&before);
+}
+END_TEST
+
+START_TEST(stopping_a_broken_capture_says_why_and_ends_it)
+{
+    tn_cu_result result;
+    tn_cu_graph graph;
+
+    OK(tn_capture_start(&gpu, stream, TN_CU_CAPTURE_MODE_GLOBAL));
+    test_break_capture();
+    tn_capture_stop(&gpu, stream, &result, &graph);
+    ck_assert_int_eq((int)result, (int)TN_CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+    ck_assert_ptr_null(graph);
+    ck_assert_int_eq(test_capture_status(stream), TN_CU_CAPTURE_STATUS_NONE);
+    test_same_ledger(&before);
+}
+END_TEST
+
+START_TEST(cancelling_leaves_nothing_whatever_the_state)
+{
+    OK(tn_capture_start(&gpu, stream, TN_CU_CAPTURE_MODE_GLOBAL));
+    test_add(stream, memory, 1, 16);
+    tn_capture_cancel(&gpu, stream);
+    test_same_ledger(&before);
+    OK(tn_capture_start(&gpu, stream, TN_CU_CAPTURE_MODE_GLOBAL));
+    test_break_capture();
+    tn_capture_cancel(&gpu, stream);
+    test_same_ledger(&before);
+    tn_capture_cancel(&gpu, stream); /* over long ago */
+    OK(tn_gpu_check(&gpu));
+    test_expect_words(stream, memory, 1, 16);
+}
+END_TEST
+
+START_TEST(a_cancel_that_the_driver_refuses_poisons)
+{
+    OK(tn_capture_start(&gpu, stream, TN_CU_CAPTURE_MODE_GLOBAL));
+    sim.plan_fault("cuStreamEndCapture", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    tn_capture_cancel(&gpu, stream);
+    STATUS(TARN_ERR_POISONED, tn_gpu_check(&gpu));
+    unit_expect_sentence("cuStreamEndCapture");
+}
+END_TEST
+
+static atomic_int destroyed;
+
+static void note_destroyed(void *user)
+{
+    atomic_fetch_add((atomic_int *)user, 1);
+}
+
+static void await_destroyed(int count)
+{
+    for (int i = 0; i < 10000 && atomic_load(&destroyed) < count; i++)
+        (void)nanosleep(&(struct timespec){0, 100000}, NULL);
+    ck_assert_int_eq(atomic_load(&destroyed), count);
+}
+
+START_TEST(a_user_object_lives_as_long_as_a_launch_of_its_graph)
+{
+    tn_cu_graph graph = captured(5);
+    tn_cu_graphexec exec;
+    bool will_run = false;
+
+    OK(tn_graph_attach(&gpu, graph, note_destroyed, &destroyed, &will_run));
+    ck_assert(will_run);
+    OK(tn_graph_instantiate(&gpu, graph, &exec));
+    sim.hold_work();
+    OK(tn_exec_launch(&gpu, exec, stream));
+    tn_graph_drop(&gpu, graph);
+    tn_exec_destroy(&gpu, exec);
+    (void)nanosleep(&(struct timespec){0, 20000000}, NULL);
+    ck_assert_int_eq(atomic_load(&destroyed), 0); /* the launch is still to run */
+    sim.resume_work();
+    test_synchronize(stream);
+    await_destroyed(1);
+    test_same_ledger(&before);
+}
+END_TEST
+
+START_TEST(a_user_object_that_cannot_be_made_never_runs)
+{
+    tn_cu_graph graph = captured(5);
+    bool will_run = true;
+
+    sim.plan_fault("cuUserObjectCreate", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    STATUS(TARN_ERR_DRIVER, tn_graph_attach(&gpu, graph, note_destroyed, &destroyed, &will_run));
+    ck_assert(!will_run);
+    tn_graph_drop(&gpu, graph);
+    test_same_ledger(&before);
+    ck_assert_int_eq(atomic_load(&destroyed), 0);
+}
+END_TEST
+
+START_TEST(a_user_object_that_the_graph_refuses_runs_all_the_same)
+{
+    tn_cu_graph graph = captured(5);
+    bool will_run = false;
+
+    sim.plan_fault("cuGraphRetainUserObject", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    STATUS(TARN_ERR_DRIVER, tn_graph_attach(&gpu, graph, note_destroyed, &destroyed, &will_run));
+    ck_assert(will_run);
+    await_destroyed(1);
+    tn_graph_drop(&gpu, graph);
+    test_same_ledger(&before);
+    OK(tn_gpu_check(&gpu));
+}
+END_TEST
+
+START_TEST(a_graph_that_cannot_be_instantiated_is_as_it_was)
+{
+    tn_cu_graph graph = captured(5);
+    tn_cu_graphexec exec = NULL;
+
+    sim.plan_fault("cuGraphInstantiateWithFlags", 1, 0, TN_CUDA_ERROR_OUT_OF_MEMORY);
+    STATUS(TARN_ERR_DEVICE_MEMORY, tn_graph_instantiate(&gpu, graph, &exec));
+    ck_assert_ptr_null(exec);
+    OK(tn_graph_instantiate(&gpu, graph, &exec));
+    tn_exec_destroy(&gpu, exec);
+    tn_graph_drop(&gpu, graph);
+    test_same_ledger(&before);
+}
+END_TEST
+
+START_TEST(graphs_are_made_and_ended_beside_a_capture)
+{
+    tn_cu_graph graph = captured(5);
+    tn_cu_graphexec exec;
+    tn_cu_stream other = test_stream();
+
+    OK(tn_capture_start(&gpu, other, TN_CU_CAPTURE_MODE_GLOBAL));
+    OK(tn_graph_instantiate(&gpu, graph, &exec));
+    tn_exec_destroy(&gpu, exec);
+    tn_graph_drop(&gpu, graph);
+    ck_assert_int_eq(test_capture_status(other), TN_CU_CAPTURE_STATUS_ACTIVE);
+    tn_capture_cancel(&gpu, other);
+}
+END_TEST
+
+START_TEST(a_launch_on_a_capturing_stream_is_refused)
+{
+    tn_cu_graph graph = captured(5);
+    tn_cu_graphexec exec;
+
+    OK(tn_graph_instantiate(&gpu, graph, &exec));
+    sim.plan_fault("cuGraphLaunch", 1, 0, TN_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    STATUS(TARN_ERR_WRONG_STATE, tn_exec_launch(&gpu, exec, stream));
+    unit_expect_sentence("being captured");
+    sim.plan_fault("cuGraphLaunch", 1, 0, TN_CUDA_ERROR_LAUNCH_FAILED);
+    STATUS(TARN_ERR_DEVICE_LOST, tn_exec_launch(&gpu, exec, stream));
+}
+END_TEST
+
+static void launch_on_default_streams(void *exec)
+{
+    OK(tn_exec_launch(&gpu, exec, NULL)); /* no context is current on this thread */
+    OK(tn_exec_launch(&gpu, exec, TN_CU_STREAM_LEGACY));
+    OK(tn_exec_launch(&gpu, exec, TN_CU_STREAM_PER_THREAD));
+    OK(tn_gpu_wait_idle(&gpu));
+    ck_assert_ptr_null(test_context());
+}
+
+START_TEST(the_default_streams_are_those_of_the_device)
+{
+    tn_cu_graph graph = captured(5);
+    tn_cu_graphexec exec;
+
+    OK(tn_graph_instantiate(&gpu, graph, &exec));
+    test_elsewhere(launch_on_default_streams, exec);
+    test_expect_words(stream, memory, 16, 16);
+    tn_exec_destroy(&gpu, exec);
+    tn_graph_drop(&gpu, graph);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("exec");
+    TCase *capture = tcase_create("capture");
+    TCase *object = tcase_create("user object");
+    TCase *graph = tcase_create("graph");
+
+    tcase_add_checked_fixture(capture, open_gpu, NULL);
+    tcase_add_test(capture, a_capture_gives_a_graph_that_launches);
+    tcase_add_test(capture, a_capture_cannot_start_twice);
+    tcase_add_test(capture, stopping_a_broken_capture_says_why_and_ends_it);
+    tcase_add_test(capture, cancelling_leaves_nothing_whatever_the_state);
+    tcase_add_test(capture, a_cancel_that_the_driver_refuses_poisons);
+    suite_add_tcase(suite, capture);
+    tcase_add_checked_fixture(object, open_gpu, NULL);
+    tcase_add_test(object, a_user_object_lives_as_long_as_a_launch_of_its_graph);
+    tcase_add_test(object, a_user_object_that_cannot_be_made_never_runs);
+    tcase_add_test(object, a_user_object_that_the_graph_refuses_runs_all_the_same);
+    suite_add_tcase(suite, object);
+    tcase_add_checked_fixture(graph, open_gpu, NULL);
+    tcase_add_test(graph, a_graph_that_cannot_be_instantiated_is_as_it_was);
+    tcase_add_test(graph, graphs_are_made_and_ended_beside_a_capture);
+    tcase_add_test(graph, a_launch_on_a_capturing_stream_is_refused);
+    tcase_add_test(graph, the_default_streams_are_those_of_the_device);
+    suite_add_tcase(suite, graph);
+    return test_main(suite);
+}

@@ -1,0 +1,420 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <pthread.h>
+#include <time.h>
+
+#include "support/world.h"
+#include "unit/unit.h"
+
+static struct tn_gpu gpu;
+static tarn_sim_ledger before_open;
+
+static void open_gpu(void)
+{
+    const struct tn_driver *driver;
+
+    test_start();
+    before_open = test_ledger();
+    OK(tn_driver_load(&driver));
+    OK(tn_gpu_open(&gpu, driver, 0));
+}
+
+START_TEST(an_open_device_is_known_and_gives_all_back_on_close)
+{
+    ck_assert_int_eq(gpu.ordinal, 0);
+    ck_assert_uint_gt(gpu.total_bytes, 0);
+    ck_assert_str_ne(gpu.name, "");
+    OK(tn_gpu_check(&gpu));
+    ck_assert(!tn_gpu_is_lost(&gpu));
+    ck_assert_uint_eq(test_ledger().linear_allocations, before_open.linear_allocations + 1);
+    tn_gpu_close(&gpu);
+    test_same_ledger(&before_open);
+}
+END_TEST
+
+START_TEST(an_ordinal_that_the_driver_lacks_is_refused)
+{
+    struct tn_gpu other = {0};
+
+    STATUS(TARN_ERR_NO_DEVICE, tn_gpu_open(&other, gpu.driver, 1));
+    unit_expect_sentence("device 1");
+    STATUS(TARN_ERR_NO_DEVICE, tn_gpu_open(&other, gpu.driver, -1));
+}
+END_TEST
+
+START_TEST(an_open_that_fails_leaves_nothing)
+{
+    static const char *const calls[] = {
+        "cuDeviceGetCount", "cuDeviceGet",          "cuDeviceGetName",
+        "cuDeviceTotalMem", "cuDeviceGetAttribute", "cuDevicePrimaryCtxRetain",
+        "cuMemAlloc",       "cuCtxGetCurrent",
+    };
+    tarn_sim_ledger before = test_ledger();
+
+    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
+        struct tn_gpu other = {0};
+
+        sim.plan_fault(calls[i], 1, 0, TN_CUDA_ERROR_UNKNOWN);
+        STATUS(TARN_ERR_DRIVER, tn_gpu_open(&other, gpu.driver, 0));
+        ck_assert_uint_eq(sim.clear_fault(NULL), 1);
+        test_same_ledger(&before);
+    }
+}
+END_TEST
+
+START_TEST(out_of_memory_is_a_status_of_its_own)
+{
+    STATUS(TARN_ERR_DEVICE_MEMORY,
+           tn_gpu_failed(&gpu, TN_CUDA_ERROR_OUT_OF_MEMORY, "asking", "a call"));
+    ck_assert_str_eq(tarn_last_error(), "asking: a call answered CUDA_ERROR_OUT_OF_MEMORY");
+    STATUS(TARN_ERR_DRIVER, tn_gpu_failed(&gpu, TN_CUDA_ERROR_INVALID_VALUE, "asking", "a call"));
+    STATUS(TARN_ERR_DRIVER, tn_gpu_failed(&gpu, TN_CUDA_ERROR_NOT_PERMITTED, "asking", "a call"));
+    unit_expect_sentence("host functions");
+    OK(tn_gpu_check(&gpu));
+}
+END_TEST
+
+START_TEST(the_first_fault_stays)
+{
+    STATUS(TARN_ERR_DEVICE_LOST,
+           tn_gpu_failed(&gpu, TN_CUDA_ERROR_ILLEGAL_ADDRESS, "asking", "a call"));
+    ck_assert(tn_gpu_is_lost(&gpu));
+    STATUS(TARN_ERR_DEVICE_LOST,
+           tn_gpu_failed(&gpu, TN_CUDA_ERROR_LAUNCH_FAILED, "asking", "a call"));
+    STATUS(TARN_ERR_DEVICE_LOST, tn_gpu_check(&gpu));
+    unit_expect_sentence("CUDA_ERROR_ILLEGAL_ADDRESS");
+}
+END_TEST
+
+START_TEST(a_refused_teardown_poisons_with_its_first_cause)
+{
+    tn_gpu_teardown(&gpu, TN_CUDA_SUCCESS, "cuMemUnmap");
+    tn_gpu_teardown(&gpu, TN_CUDA_ERROR_DEINITIALIZED, "cuMemUnmap"); /* at process exit */
+    OK(tn_gpu_check(&gpu));
+    tn_gpu_teardown(&gpu, TN_CUDA_ERROR_INVALID_VALUE, "cuMemUnmap");
+    tn_gpu_teardown(&gpu, TN_CUDA_ERROR_UNKNOWN, "cuMemRelease");
+    STATUS(TARN_ERR_POISONED, tn_gpu_check(&gpu));
+    unit_expect_sentence("cuMemUnmap with CUDA_ERROR_INVALID_VALUE");
+    ck_assert(!tn_gpu_is_lost(&gpu));
+}
+END_TEST
+
+START_TEST(a_teardown_that_meets_a_fault_loses_the_device)
+{
+    tn_gpu_teardown(&gpu, TN_CUDA_ERROR_LAUNCH_FAILED, "cuMemUnmap");
+    ck_assert(tn_gpu_is_lost(&gpu));
+    tn_gpu_teardown(&gpu, TN_CUDA_ERROR_INVALID_VALUE, "cuMemUnmap"); /* does not count now */
+    STATUS(TARN_ERR_DEVICE_LOST, tn_gpu_check(&gpu));
+    ck_assert_int_eq(atomic_load(&gpu.poison_result), 0);
+}
+END_TEST
+
+/* D1: the thread's context and capture mode are as before, here none and an unusual one. */
+static void call_everything(void)
+{
+    static const uint64_t bytes = 32 * TN_MIB;
+    size_t free_bytes;
+    size_t total_bytes;
+    uint64_t granularity;
+    uint64_t address = 0;
+    tn_cu_memhandle handle;
+    bool pushed;
+
+    OK(tn_gpu_granularity(&gpu, &granularity));
+    OK(tn_gpu_reserve_addresses(&gpu, bytes, bytes, 0, &address));
+    OK(tn_gpu_map(&gpu, address, 2 * TN_MIB, (struct tn_chunk_properties){false}, &handle));
+    tn_gpu_unmap(&gpu, address, 2 * TN_MIB, handle);
+    tn_gpu_free_addresses(&gpu, address, bytes);
+    tn_gpu_memory_info(&gpu, &free_bytes, &total_bytes);
+    ck_assert_uint_eq(total_bytes, gpu.total_bytes);
+    OK(tn_gpu_wait_idle(&gpu));
+    OK(tn_gpu_enter(&gpu, gpu.context, &pushed));
+    tn_gpu_leave(&gpu, pushed);
+}
+
+static void call_everything_without_a_context(void *argument)
+{
+    (void)argument;
+    ck_assert_ptr_null(test_context());
+    ck_assert_int_eq(tn_gpu_relax(&gpu), TN_CU_CAPTURE_MODE_GLOBAL);
+    tn_gpu_unrelax(&gpu, TN_CU_CAPTURE_MODE_THREAD_LOCAL);
+    call_everything();
+    ck_assert_ptr_null(test_context());
+    ck_assert_uint_eq(test_ledger().context_stack_entries, 0);
+    ck_assert_int_eq(tn_gpu_relax(&gpu), TN_CU_CAPTURE_MODE_THREAD_LOCAL);
+}
+
+START_TEST(no_call_changes_the_context_or_the_capture_mode)
+{
+    tn_cu_context context = test_context();
+
+    test_elsewhere(call_everything_without_a_context, NULL);
+    call_everything();
+    ck_assert_ptr_eq(test_context(), context);
+}
+END_TEST
+
+/* D1: a context that cannot be taken off again is no secret. */
+START_TEST(a_refused_pop_poisons)
+{
+    bool pushed;
+
+    test_set_context(NULL);
+    OK(tn_gpu_enter(&gpu, gpu.context, &pushed));
+    ck_assert(pushed);
+    sim.plan_fault("cuCtxPopCurrent", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    tn_gpu_leave(&gpu, pushed);
+    STATUS(TARN_ERR_POISONED, tn_gpu_check(&gpu));
+}
+END_TEST
+
+START_TEST(entering_the_current_context_pushes_nothing)
+{
+    bool pushed = true;
+
+    test_set_context(gpu.context);
+    OK(tn_gpu_enter(&gpu, gpu.context, &pushed));
+    ck_assert(!pushed);
+    sim.plan_fault("cuCtxGetCurrent", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    STATUS(TARN_ERR_DRIVER, tn_gpu_enter(&gpu, gpu.context, &pushed));
+    ck_assert(!pushed);
+}
+END_TEST
+
+START_TEST(a_refused_change_of_mode_is_not_undone)
+{
+    uint64_t calls;
+    int before;
+
+    sim.plan_fault("cuThreadExchangeStreamCaptureMode", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    before = tn_gpu_relax(&gpu);
+    ck_assert_int_eq(before, -1);
+    calls = sim.call_count("cuThreadExchangeStreamCaptureMode");
+    tn_gpu_unrelax(&gpu, before);
+    ck_assert_uint_eq(sim.call_count("cuThreadExchangeStreamCaptureMode"), calls);
+    STATUS(TARN_ERR_POISONED, tn_gpu_check(&gpu));
+}
+END_TEST
+
+/* D2: a capture in the strictest mode, begun by this thread, survives every call here, on this
+ * thread and on another. */
+static void call_everything_elsewhere(void *argument)
+{
+    (void)argument;
+    call_everything();
+}
+
+START_TEST(no_call_disturbs_a_capture)
+{
+    tn_cu_stream stream = test_stream();
+
+    test_begin_capture(stream, TN_CU_CAPTURE_MODE_GLOBAL);
+    call_everything();
+    test_elsewhere(call_everything_elsewhere, NULL);
+    ck_assert_int_eq(test_capture_status(stream), TN_CU_CAPTURE_STATUS_ACTIVE);
+    test_destroy_graph(test_end_capture(stream));
+}
+END_TEST
+
+START_TEST(refused_addresses_are_a_status_of_their_own)
+{
+    uint64_t address = 7;
+
+    sim.plan_fault("cuMemAddressReserve", 1, 0, TN_CUDA_ERROR_OUT_OF_MEMORY);
+    STATUS(TARN_ERR_ADDRESS_SPACE,
+           tn_gpu_reserve_addresses(&gpu, 32 * TN_MIB, 32 * TN_MIB, 0, &address));
+    unit_expect_sentence("32 MiB");
+    sim.plan_fault("cuMemAddressReserve", 1, 0, TN_CUDA_ERROR_INVALID_VALUE);
+    STATUS(TARN_ERR_DRIVER, tn_gpu_reserve_addresses(&gpu, 32 * TN_MIB, 32 * TN_MIB, 0, &address));
+    ck_assert_uint_eq(address, 7);
+    sim.plan_fault("cuMemAddressFree", 1, 0, TN_CUDA_ERROR_INVALID_VALUE);
+    tn_gpu_free_addresses(&gpu, 0, 32 * TN_MIB);
+    STATUS(TARN_ERR_POISONED, tn_gpu_check(&gpu));
+}
+END_TEST
+
+START_TEST(a_map_that_fails_leaves_nothing)
+{
+    static const char *const calls[] = {"cuMemCreate", "cuMemMap", "cuMemSetAccess"};
+    struct tn_chunk_properties properties = {false};
+    tn_cu_memhandle handle = 7;
+    tarn_sim_ledger before;
+    uint64_t address;
+
+    OK(tn_gpu_reserve_addresses(&gpu, 32 * TN_MIB, 32 * TN_MIB, 0, &address));
+    before = test_ledger();
+    for (size_t i = 0; i < 3; i++) {
+        sim.plan_fault(calls[i], 1, 0, TN_CUDA_ERROR_OUT_OF_MEMORY);
+        STATUS(TARN_ERR_DEVICE_MEMORY, tn_gpu_map(&gpu, address, 4 * TN_MIB, properties, &handle));
+        unit_expect_sentence(calls[i]);
+        test_same_ledger(&before);
+    }
+    ck_assert_uint_eq(handle, 7);
+    OK(tn_gpu_map(&gpu, address, 4 * TN_MIB, properties, &handle));
+    ck_assert_uint_eq(test_ledger().mapped_bytes, before.mapped_bytes + 4 * TN_MIB);
+    tn_gpu_unmap(&gpu, address, 4 * TN_MIB, handle);
+    test_same_ledger(&before);
+    OK(tn_gpu_check(&gpu));
+}
+END_TEST
+
+START_TEST(an_unanswered_question_for_memory_is_nothing_free)
+{
+    size_t free_bytes = 7;
+    size_t total_bytes = 7;
+
+    sim.plan_fault("cuMemGetInfo", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    tn_gpu_memory_info(&gpu, &free_bytes, &total_bytes);
+    ck_assert_uint_eq(free_bytes, 0);
+    ck_assert_uint_eq(total_bytes, 0);
+    tn_gpu_memory_info(&gpu, &free_bytes, &total_bytes);
+    ck_assert_uint_gt(free_bytes, 0);
+}
+END_TEST
+
+/* D3 */
+START_TEST(a_wait_proves_what_was_freed_before_it)
+{
+    uint64_t stamp = tn_gpu_epoch(&gpu);
+
+    ck_assert(tn_gpu_is_proven(&gpu, 0)); /* never used */
+    ck_assert(!tn_gpu_is_proven(&gpu, stamp));
+    OK(tn_gpu_wait_idle(&gpu));
+    ck_assert(tn_gpu_is_proven(&gpu, stamp));
+    ck_assert(!tn_gpu_is_proven(&gpu, tn_gpu_epoch(&gpu)));
+    ck_assert_uint_le(atomic_load(&gpu.proven), tn_gpu_epoch(&gpu));
+    ck_assert_uint_eq(atomic_load(&gpu.idle_waits), 1);
+}
+END_TEST
+
+static void wait_idle(void *argument)
+{
+    (void)argument;
+    OK(tn_gpu_wait_idle(&gpu));
+}
+
+static void *wait_idle_thread(void *argument)
+{
+    wait_idle(argument);
+    return NULL;
+}
+
+/* D3: broken, memory freed while the wait goes on would be taken for idle. */
+START_TEST(a_wait_does_not_prove_what_was_freed_after_it_began)
+{
+    tn_cu_stream stream = test_stream();
+    void *memory = test_linear_alloc(4096);
+    uint64_t before = tn_gpu_epoch(&gpu);
+    uint64_t during;
+    pthread_t thread;
+
+    sim.hold_work();
+    test_fill(stream, memory, 1, 16);
+    ck_assert_int_eq(pthread_create(&thread, NULL, wait_idle_thread, NULL), 0);
+    while (tn_gpu_epoch(&gpu) == before)
+        (void)nanosleep(&(struct timespec){0, 100000}, NULL);
+    during = tn_gpu_epoch(&gpu);
+    ck_assert(!tn_gpu_is_proven(&gpu, before)); /* work is still to run */
+    ck_assert_uint_le(atomic_load(&gpu.proven), during);
+    sim.resume_work();
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    ck_assert(tn_gpu_is_proven(&gpu, before));
+    ck_assert(!tn_gpu_is_proven(&gpu, during));
+    ck_assert_uint_le(atomic_load(&gpu.proven), tn_gpu_epoch(&gpu));
+    wait_idle(NULL);
+    ck_assert(tn_gpu_is_proven(&gpu, during));
+}
+END_TEST
+
+START_TEST(a_wait_that_fails_proves_nothing_and_can_be_repeated)
+{
+    uint64_t stamp = tn_gpu_epoch(&gpu);
+    tarn_sim_ledger before = test_ledger();
+
+    sim.plan_fault("cuMemFree", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    STATUS(TARN_ERR_DRIVER, tn_gpu_wait_idle(&gpu));
+    ck_assert(!tn_gpu_is_proven(&gpu, stamp));
+    test_same_ledger(&before);
+    OK(tn_gpu_wait_idle(&gpu));
+    ck_assert(tn_gpu_is_proven(&gpu, stamp));
+    test_same_ledger(&before);
+}
+END_TEST
+
+START_TEST(a_wait_without_memory_for_the_next_one_succeeds)
+{
+    tarn_sim_ledger before = test_ledger();
+
+    sim.plan_fault("cuMemAlloc", 1, 0, TN_CUDA_ERROR_OUT_OF_MEMORY);
+    OK(tn_gpu_wait_idle(&gpu));
+    ck_assert_uint_eq(atomic_load(&gpu.token), 0);
+    sim.plan_fault("cuMemAlloc", 1, 0, TN_CUDA_ERROR_OUT_OF_MEMORY);
+    STATUS(TARN_ERR_DEVICE_MEMORY, tn_gpu_wait_idle(&gpu));
+    OK(tn_gpu_wait_idle(&gpu));
+    test_same_ledger(&before);
+}
+END_TEST
+
+START_TEST(all_is_idle_on_a_lost_device)
+{
+    uint64_t stamp = tn_gpu_epoch(&gpu);
+
+    sim.plan_fault("cuMemFree", 1, 0, TN_CUDA_ERROR_LAUNCH_FAILED);
+    OK(tn_gpu_wait_idle(&gpu));
+    ck_assert(tn_gpu_is_lost(&gpu));
+    ck_assert(tn_gpu_is_proven(&gpu, stamp));
+    ck_assert(tn_gpu_is_proven(&gpu, tn_gpu_epoch(&gpu)));
+    ck_assert_uint_le(atomic_load(&gpu.proven), tn_gpu_epoch(&gpu));
+}
+END_TEST
+
+START_TEST(waiting_with_a_lock_is_a_broken_contract)
+{
+    struct tn_lock lock = TN_LOCK_INIT(TN_RANK_POOL);
+
+    tn_lock_acquire(&lock);
+    OK(tn_gpu_wait_idle(&gpu));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("gpu");
+    TCase *open = tcase_create("open");
+    TCase *faults = tcase_create("faults");
+    TCase *manners = tcase_create("manners");
+    TCase *memory = tcase_create("memory");
+    TCase *wait = tcase_create("wait");
+
+    tcase_add_checked_fixture(open, open_gpu, NULL);
+    tcase_add_test(open, an_open_device_is_known_and_gives_all_back_on_close);
+    tcase_add_test(open, an_ordinal_that_the_driver_lacks_is_refused);
+    tcase_add_test(open, an_open_that_fails_leaves_nothing);
+    suite_add_tcase(suite, open);
+    tcase_add_checked_fixture(faults, open_gpu, NULL);
+    tcase_add_test(faults, out_of_memory_is_a_status_of_its_own);
+    tcase_add_test(faults, the_first_fault_stays);
+    tcase_add_test(faults, a_refused_teardown_poisons_with_its_first_cause);
+    tcase_add_test(faults, a_teardown_that_meets_a_fault_loses_the_device);
+    suite_add_tcase(suite, faults);
+    tcase_add_checked_fixture(manners, open_gpu, NULL);
+    tcase_add_test(manners, no_call_changes_the_context_or_the_capture_mode);
+    tcase_add_test(manners, a_refused_pop_poisons);
+    tcase_add_test(manners, entering_the_current_context_pushes_nothing);
+    tcase_add_test(manners, a_refused_change_of_mode_is_not_undone);
+    tcase_add_test(manners, no_call_disturbs_a_capture);
+    suite_add_tcase(suite, manners);
+    tcase_add_checked_fixture(memory, open_gpu, NULL);
+    tcase_add_test(memory, refused_addresses_are_a_status_of_their_own);
+    tcase_add_test(memory, a_map_that_fails_leaves_nothing);
+    tcase_add_test(memory, an_unanswered_question_for_memory_is_nothing_free);
+    suite_add_tcase(suite, memory);
+    tcase_add_checked_fixture(wait, open_gpu, NULL);
+    tcase_add_test(wait, a_wait_proves_what_was_freed_before_it);
+    tcase_add_test(wait, a_wait_does_not_prove_what_was_freed_after_it_began);
+    tcase_add_test(wait, a_wait_that_fails_proves_nothing_and_can_be_repeated);
+    tcase_add_test(wait, a_wait_without_memory_for_the_next_one_succeeds);
+    tcase_add_test(wait, all_is_idle_on_a_lost_device);
+    unit_add_contract_test(wait, waiting_with_a_lock_is_a_broken_contract);
+    suite_add_tcase(suite, wait);
+    return test_main(suite);
+}

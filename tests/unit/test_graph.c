@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <time.h>
+
+#include "support/world.h"
+#include "unit/unit.h"
+
+static tarn_device *device;
+static tarn_pool *pool;
+static tn_cu_stream stream;
+static tn_cu_stream other;
+static void *words; /* outside the pool: what the graphs add to */
+static tarn_sim_ledger before;
+
+static void make_pool(void)
+{
+    device = unit_device();
+    pool = unit_pool_of(device, "net", 0);
+    stream = test_stream();
+    other = test_stream();
+    words = test_linear_alloc(4096);
+    test_fill(stream, words, 0, 1024);
+    test_synchronize(stream);
+    before = test_ledger();
+}
+
+static void reap_all(void)
+{
+    for (int i = 0; i < 10000 && pool->hold_count > 0; i++) {
+        tn_device_reap(device);
+        (void)nanosleep(&(struct timespec){0, 100000}, NULL);
+    }
+    ck_assert_uint_eq(pool->hold_count, 0);
+}
+
+static tarn_graph *adding(uint32_t value)
+{
+    tarn_capture *capture = unit_begin(pool, stream);
+    void *block = unit_alloc(pool, 4096, stream);
+
+    test_fill(stream, block, value, 16);
+    test_add(stream, words, value, 16);
+    OK(tarn_free(block));
+    return unit_end(capture);
+}
+
+static uint64_t waits(void)
+{
+    return atomic_load(&device->gpu.idle_waits);
+}
+
+START_TEST(a_graph_replays_any_number_of_times)
+{
+    tarn_graph *graph = adding(3);
+
+    ck_assert_uint_eq(graph->magic, TN_GRAPH_MAGIC);
+    for (int i = 0; i < 5; i++)
+        OK(tn_graph_replay(graph, stream));
+    test_expect_words(stream, words, 15, 16);
+    tn_graph_destroy(graph);
+    ck_assert_uint_eq(graph->magic, 0);
+    ck_assert_uint_eq(pool->graph_count, 0);
+    reap_all();
+    ck_assert_uint_eq(test_ledger().graphs, before.graphs);
+    ck_assert_uint_eq(test_ledger().graph_execs, before.graph_execs);
+    ck_assert_uint_eq(test_ledger().user_objects, before.user_objects);
+}
+END_TEST
+
+START_TEST(a_single_graph_replays_on_any_stream)
+{
+    tarn_graph *graph = adding(1);
+
+    OK(tn_graph_replay(graph, stream));
+    OK(tn_graph_replay(graph, other));
+    OK(tn_graph_replay(graph, NULL));
+    ck_assert(!atomic_load(&pool->orders_replays));
+    ck_assert_uint_eq(waits(), 0);
+}
+END_TEST
+
+/* G3 */
+START_TEST(several_graphs_replay_on_the_stream_of_the_first_replay)
+{
+    tarn_graph *one = adding(1);
+    tarn_graph *two = adding(10);
+
+    ck_assert(atomic_load(&pool->orders_replays));
+    OK(tn_graph_replay(one, stream));
+    OK(tn_graph_replay(two, stream));
+    STATUS(TARN_ERR_WRONG_STATE, tn_graph_replay(one, other));
+    unit_expect_sentence("share memory");
+    STATUS(TARN_ERR_WRONG_STATE, tn_graph_replay(two, NULL));
+    OK(tn_graph_replay(one, stream));
+    test_expect_words(stream, words, 12, 16);
+    ck_assert_uint_eq(waits(), 0);
+}
+END_TEST
+
+/* G3: what was replayed before there were two may still run, on a stream that nobody noted. */
+START_TEST(the_first_ordered_replay_waits_for_those_before)
+{
+    tarn_graph *one = adding(1);
+    tarn_graph *two;
+
+    OK(tn_graph_replay(one, stream));
+    two = adding(10);
+    OK(tn_graph_replay(two, other));
+    ck_assert_uint_eq(waits(), 1);
+    OK(tn_graph_replay(one, other));
+    ck_assert_uint_eq(waits(), 1);
+    STATUS(TARN_ERR_WRONG_STATE, tn_graph_replay(one, stream));
+}
+END_TEST
+
+START_TEST(an_ordered_replay_that_cannot_wait_chooses_no_stream)
+{
+    tarn_graph *one = adding(1);
+    tarn_graph *two;
+
+    OK(tn_graph_replay(one, stream));
+    two = adding(10);
+    sim.plan_fault("cuMemFree", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    STATUS(TARN_ERR_DRIVER, tn_graph_replay(two, stream));
+    ck_assert_uint_eq(atomic_load(&pool->replay_stream_id), 0);
+    OK(tn_graph_replay(two, other));
+}
+END_TEST
+
+START_TEST(a_graph_that_stays_alone_keeps_its_order)
+{
+    tarn_graph *one = adding(1);
+    tarn_graph *two = adding(10);
+
+    OK(tn_graph_replay(two, stream));
+    OK(tarn_graph_destroy(two)); /* its launch may still run */
+    STATUS(TARN_ERR_WRONG_STATE, tn_graph_replay(one, other));
+    OK(tn_graph_replay(one, stream));
+}
+END_TEST
+
+/* G3: the stream that graphs long gone were replayed on means nothing to new ones. */
+START_TEST(graphs_that_are_gone_leave_no_order_behind)
+{
+    tarn_graph *one = adding(1);
+    tarn_graph *two = adding(10);
+
+    OK(tn_graph_replay(one, stream));
+    OK(tn_graph_replay(two, stream));
+    test_synchronize(stream);
+    OK(tarn_graph_destroy(one));
+    OK(tarn_graph_destroy(two));
+    reap_all();
+    one = adding(1);
+    ck_assert(!atomic_load(&pool->orders_replays));
+    OK(tn_graph_replay(one, other));
+    two = adding(10);
+    OK(tn_graph_replay(two, stream)); /* behind the replay on the other stream */
+    ck_assert_uint_eq(waits(), 1);
+    STATUS(TARN_ERR_WRONG_STATE, tn_graph_replay(one, other));
+}
+END_TEST
+
+START_TEST(a_destroyed_graph_that_runs_still_orders_the_next)
+{
+    tarn_graph *one = adding(1);
+
+    sim.hold_work();
+    OK(tn_graph_replay(one, stream));
+    OK(tarn_graph_destroy(one));
+    tn_device_reap(device);
+    ck_assert_uint_eq(pool->hold_count, 1); /* its launch is still to run */
+    one = adding(10);
+    ck_assert(atomic_load(&pool->orders_replays));
+    sim.resume_work();
+    OK(tn_graph_replay(one, other));
+    ck_assert_uint_eq(waits(), 1);
+    test_expect_words(other, words, 11, 16);
+}
+END_TEST
+
+START_TEST(a_captured_block_keeps_its_bytes_between_replays)
+{
+    tarn_capture *capture = unit_begin(pool, stream);
+    void *output = unit_alloc(pool, 4096, stream);
+    tarn_graph *graph;
+
+    test_fill(stream, output, 7, 1024);
+    graph = unit_end(capture);
+    OK(tn_graph_replay(graph, stream));
+    test_expect_words(stream, output, 7, 1024);
+    test_fill(stream, output, 8, 1024);
+    OK(tn_graph_replay(graph, stream));
+    test_expect_words(stream, output, 7, 1024);
+}
+END_TEST
+
+START_TEST(a_users_graph_is_adopted_with_its_holds)
+{
+    tn_cu_graph driver_graph;
+    tarn_graph *graph;
+    void *block;
+
+    OK(tarn_begin_allocate_to_pool(device, pool, tarn_filter_capture, stream));
+    test_begin_capture(stream, TN_CU_CAPTURE_MODE_THREAD_LOCAL);
+    OK(tarn_malloc(device, 4096, stream, &block));
+    test_add(stream, words, 5, 16);
+    OK(tarn_free(block));
+    driver_graph = test_end_capture(stream);
+    ck_assert_uint_eq(pool->open_hold_count, 1);
+    OK(tn_graph_adopt(pool, driver_graph, &graph)); /* before the route's end */
+    ck_assert_uint_eq(pool->open_hold_count, 0);
+    OK(tarn_end_allocate_to_pool(device, pool));
+    ck_assert_uint_eq(pool->graph_count, 1);
+    ck_assert_uint_eq(unit_chunk(block)->hold_count, 1);
+    OK(tn_graph_replay(graph, stream));
+    test_expect_words(stream, words, 5, 16);
+    tn_graph_destroy(graph); /* the driver's graph with it */
+    reap_all();
+    ck_assert_uint_eq(test_ledger().graphs, before.graphs);
+}
+END_TEST
+
+START_TEST(a_graph_that_cannot_be_adopted_is_still_the_callers)
+{
+    tn_cu_graph driver_graph;
+    tarn_graph *graph = NULL;
+
+    test_begin_capture(stream, TN_CU_CAPTURE_MODE_THREAD_LOCAL);
+    test_add(stream, words, 5, 16);
+    driver_graph = test_end_capture(stream);
+    (void)tn_host_plan_fault(1, false);
+    STATUS(TARN_ERR_HOST_MEMORY, tn_graph_adopt(pool, driver_graph, &graph));
+    sim.plan_fault("cuGraphInstantiateWithFlags", 1, 0, TN_CUDA_ERROR_OUT_OF_MEMORY);
+    STATUS(TARN_ERR_DEVICE_MEMORY, tn_graph_adopt(pool, driver_graph, &graph));
+    ck_assert_ptr_null(graph);
+    ck_assert_uint_eq(pool->graph_count, 0);
+    ck_assert_uint_eq(test_node_count(driver_graph), 1);
+    OK(tn_graph_adopt(pool, driver_graph, &graph));
+    tn_graph_destroy(graph);
+}
+END_TEST
+
+START_TEST(a_replay_that_cannot_be_is_refused)
+{
+    tarn_graph *graph = adding(1);
+
+    sim.plan_fault("cuGraphLaunch", 1, 0, TN_CUDA_ERROR_INVALID_VALUE);
+    STATUS(TARN_ERR_DRIVER, tn_graph_replay(graph, stream));
+    tn_gpu_teardown(&device->gpu, TN_CUDA_ERROR_UNKNOWN, "cuMemUnmap");
+    STATUS(TARN_ERR_POISONED, tn_graph_replay(graph, stream));
+    atomic_store(&device->gpu.fault, (int)TN_CUDA_ERROR_LAUNCH_FAILED);
+    STATUS(TARN_ERR_DEVICE_LOST, tn_graph_replay(graph, stream));
+    tn_graph_destroy(graph); /* still works */
+}
+END_TEST
+
+START_TEST(a_refused_destruction_poisons)
+{
+    tarn_graph *graph = adding(1);
+
+    sim.plan_fault("cuGraphExecDestroy", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    tn_graph_destroy(graph);
+    STATUS(TARN_ERR_POISONED, tn_gpu_check(&device->gpu));
+    ck_assert_uint_eq(pool->graph_count, 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("graph");
+    TCase *replay = tcase_create("replay");
+    TCase *order = tcase_create("order");
+    TCase *adopt = tcase_create("adopt");
+    TCase *refused = tcase_create("refused");
+
+    tcase_add_checked_fixture(replay, make_pool, NULL);
+    tcase_add_test(replay, a_graph_replays_any_number_of_times);
+    tcase_add_test(replay, a_single_graph_replays_on_any_stream);
+    tcase_add_test(replay, a_captured_block_keeps_its_bytes_between_replays);
+    suite_add_tcase(suite, replay);
+    tcase_add_checked_fixture(order, make_pool, NULL);
+    tcase_add_test(order, several_graphs_replay_on_the_stream_of_the_first_replay);
+    tcase_add_test(order, the_first_ordered_replay_waits_for_those_before);
+    tcase_add_test(order, an_ordered_replay_that_cannot_wait_chooses_no_stream);
+    tcase_add_test(order, a_graph_that_stays_alone_keeps_its_order);
+    tcase_add_test(order, graphs_that_are_gone_leave_no_order_behind);
+    tcase_add_test(order, a_destroyed_graph_that_runs_still_orders_the_next);
+    suite_add_tcase(suite, order);
+    tcase_add_checked_fixture(adopt, make_pool, NULL);
+    tcase_add_test(adopt, a_users_graph_is_adopted_with_its_holds);
+    tcase_add_test(adopt, a_graph_that_cannot_be_adopted_is_still_the_callers);
+    suite_add_tcase(suite, adopt);
+    tcase_add_checked_fixture(refused, make_pool, NULL);
+    tcase_add_test(refused, a_replay_that_cannot_be_is_refused);
+    tcase_add_test(refused, a_refused_destruction_poisons);
+    suite_add_tcase(suite, refused);
+    return test_main(suite);
+}

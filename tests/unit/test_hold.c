@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "unit/unit.h"
+
+static tarn_device *device;
+static tarn_pool *pool;
+static tn_cu_stream stream;
+static struct tn_order captured = {17, 4};
+
+static void make_pool(void)
+{
+    device = unit_device();
+    pool = unit_pool(device);
+    stream = test_stream();
+}
+
+/* Opens a hold for a capture that no driver knows; the lock stays held. */
+static struct tn_hold *open_hold(struct tn_order order, bool owned)
+{
+    struct tn_hold *hold;
+
+    OK(tn_hold_open(pool, order, owned, &hold));
+    return hold;
+}
+
+START_TEST(an_open_hold_is_found_by_its_capture)
+{
+    struct tn_hold *hold;
+
+    tn_lock_acquire(&pool->lock);
+    ck_assert_ptr_null(tn_hold_find(pool, 4));
+    hold = open_hold(captured, true);
+    ck_assert_ptr_eq(tn_hold_find(pool, 4), hold);
+    ck_assert_ptr_null(tn_hold_find(pool, 5));
+    ck_assert_uint_eq(pool->hold_count, 1);
+    ck_assert_uint_eq(pool->open_hold_count, 1);
+    ck_assert_uint_eq(hold->origin_id, 17);
+    tn_hold_close(hold);
+    ck_assert_ptr_null(tn_hold_find(pool, 4));
+    ck_assert_uint_eq(pool->hold_count, 1);
+    ck_assert_uint_eq(pool->open_hold_count, 0);
+    tn_hold_drop(hold);
+    ck_assert_uint_eq(pool->hold_count, 0);
+    ck_assert_ptr_null(pool->holds);
+    tn_lock_release(&pool->lock);
+}
+END_TEST
+
+START_TEST(no_hold_without_host_memory)
+{
+    struct tn_hold *hold = NULL;
+
+    tn_lock_acquire(&pool->lock);
+    for (uint64_t i = 0; i < 2; i++) { /* the record's slab, which stays; the map */
+        (void)tn_host_plan_fault(1, false);
+        STATUS(TARN_ERR_HOST_MEMORY, tn_hold_open(pool, captured, true, &hold));
+        ck_assert_ptr_null(hold);
+        ck_assert_uint_eq(pool->hold_count, 0);
+        tn_hold_drop(open_hold(captured, true));
+    }
+    tn_lock_release(&pool->lock);
+}
+END_TEST
+
+/* P7: each chunk under the block, once a hold however often it is added. */
+START_TEST(a_hold_has_each_chunk_once)
+{
+    void *over = unit_alloc(pool, 5 * MIB, stream); /* chunks of 4 and 2 MiB */
+    void *beside = unit_alloc(pool, 4096, stream);
+    struct tn_chunk *low = unit_chunk(over);
+    struct tn_chunk *high = unit_chunk((char *)over + 4 * MIB);
+    struct tn_hold *first;
+    struct tn_hold *second;
+
+    tn_lock_acquire(&pool->lock);
+    first = open_hold(captured, true);
+    tn_hold_add(first, unit_block(over));
+    tn_hold_add(first, unit_block(over));
+    ck_assert_uint_eq(low->hold_count, 1);
+    ck_assert_uint_eq(high->hold_count, 1);
+    ck_assert_uint_eq(unit_chunk(beside)->hold_count, 0);
+    ck_assert_uint_eq(first->map[0], (uint64_t)1 << low->id | (uint64_t)1 << high->id);
+    OK(tn_pool_check(pool));
+    second = open_hold((struct tn_order){17, 5}, true);
+    tn_hold_add(second, unit_block(over));
+    ck_assert_uint_eq(low->hold_count, 2);
+    OK(tn_pool_check(pool));
+    tn_hold_drop(first);
+    ck_assert_uint_eq(low->hold_count, 1);
+    tn_hold_drop(second);
+    ck_assert_uint_eq(low->hold_count, 0);
+    ck_assert_uint_eq(high->hold_count, 0);
+    OK(tn_pool_check(pool));
+    tn_lock_release(&pool->lock);
+}
+END_TEST
+
+/* A map begins with 512 bits; 600 chunks come while the hold is open. */
+START_TEST(an_open_hold_has_room_for_every_chunk_that_comes)
+{
+    struct tn_hold *hold;
+    struct tn_heap *heap;
+    void *over_all;
+
+    tn_lock_acquire(&pool->lock);
+    hold = open_hold(captured, true);
+    heap = &tn_arena_get(pool, unit_order(device, stream))->heaps[TN_HEAP_LARGE];
+    heap->segment_bytes = 2 * GIB;
+    for (uint64_t i = 1; i <= 600; i++)
+        OK(tn_heap_grow(pool, heap, i * 2 * MIB, true));
+    tn_lock_release(&pool->lock);
+    ck_assert_uint_eq(unit_stats(pool).chunk_count, 600);
+    over_all = unit_alloc(pool, 1200 * MIB, stream);
+    tn_lock_acquire(&pool->lock);
+    (void)tn_host_plan_fault(1, true);
+    tn_hold_add(hold, unit_block(over_all));
+    ck_assert_uint_eq(tn_host_plan_fault(0, false), 0);
+    for (size_t id = 0; id < 600; id++)
+        ck_assert_uint_eq(pool->chunks[id]->hold_count, 1);
+    OK(tn_pool_check(pool));
+    tn_hold_drop(hold);
+    OK(tn_pool_check(pool));
+    tn_lock_release(&pool->lock);
+}
+END_TEST
+
+START_TEST(room_in_holds_is_for_open_ones)
+{
+    struct tn_hold *open;
+    struct tn_hold *closed;
+    size_t before;
+
+    tn_lock_acquire(&pool->lock);
+    closed = open_hold(captured, true);
+    tn_hold_close(closed);
+    open = open_hold((struct tn_order){17, 5}, true);
+    before = closed->word_count;
+    ck_assert(tn_holds_reserve(pool, 10000));
+    ck_assert_uint_ge(open->word_count * 64, 10000);
+    ck_assert_uint_eq(closed->word_count, before);
+    (void)tn_host_plan_fault(1, false);
+    ck_assert(!tn_holds_reserve(pool, 1000000));
+    tn_hold_drop(open);
+    tn_hold_drop(closed);
+    tn_lock_release(&pool->lock);
+}
+END_TEST
+
+START_TEST(closing_ends_the_arenas_of_the_capture)
+{
+    struct tn_hold *hold;
+    struct tn_request request = {4096, 512, captured};
+    void *address;
+
+    tn_lock_acquire(&pool->lock);
+    hold = open_hold(captured, true);
+    tn_lock_release(&pool->lock);
+    OK(tn_pool_allocate(pool, &request, &address));
+    ck_assert_uint_eq(pool->arena_count, 1);
+    ck_assert_uint_eq(unit_chunk(address)->hold_count, 1);
+    tn_lock_acquire(&pool->lock);
+    tn_hold_close(hold);
+    ck_assert_uint_eq(pool->arena_count, 0);
+    ck_assert_ptr_eq(unit_chunk(address)->heap->arena, &pool->idle);
+    ck_assert_uint_eq(unit_chunk(address)->hold_count, 1); /* it stays as it is */
+    OK(tn_pool_check(pool));
+    tn_hold_drop(hold);
+    ck_assert_uint_eq(unit_chunk(address)->hold_count, 0);
+    tn_lock_release(&pool->lock);
+    STATUS(TARN_ERR_CAPTURE_BROKEN, tn_pool_allocate(pool, &request, &address));
+}
+END_TEST
+
+START_TEST(a_block_freed_meanwhile_joins_every_open_hold)
+{
+    void *address = unit_alloc(pool, 2 * MIB, stream);
+    struct tn_chunk *chunk = unit_chunk(address);
+    struct tn_hold *closed;
+
+    tn_lock_acquire(&pool->lock);
+    closed = open_hold((struct tn_order){17, 3}, true);
+    tn_hold_close(closed);
+    (void)open_hold(captured, true);
+    (void)open_hold((struct tn_order){18, 5}, true);
+    tn_lock_release(&pool->lock);
+    OK(tarn_free(address));
+    ck_assert_uint_eq(chunk->hold_count, 2);
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
+START_TEST(only_unowned_holds_are_closed_for_others)
+{
+    struct tn_hold *owned;
+    struct tn_hold *first;
+    struct tn_hold *second;
+
+    tn_lock_acquire(&pool->lock);
+    owned = open_hold((struct tn_order){17, 1}, true);
+    first = open_hold((struct tn_order){17, 2}, false);
+    second = open_hold((struct tn_order){18, 3}, false);
+    tn_holds_close_unowned(pool, 17, 2); /* of that stream, but this capture goes on */
+    ck_assert(owned->open && first->open && second->open);
+    tn_holds_close_unowned(pool, 17, 9);
+    ck_assert(owned->open && !first->open && second->open);
+    tn_holds_close_unowned(pool, 0, 0);
+    ck_assert(owned->open && !second->open);
+    ck_assert_uint_eq(pool->open_hold_count, 1);
+    tn_lock_release(&pool->lock);
+}
+END_TEST
+
+static void say_gone(void *hold)
+{
+    tn_hold_gone(hold);
+}
+
+START_TEST(gone_holds_are_dropped_by_the_next_reap)
+{
+    struct tn_hold *holds[3];
+    void *address = unit_alloc(pool, 4096, stream);
+
+    tn_lock_acquire(&pool->lock);
+    for (uint64_t i = 0; i < 3; i++) {
+        holds[i] = open_hold((struct tn_order){17, i + 1}, true);
+        tn_hold_add(holds[i], unit_block(address));
+        tn_hold_close(holds[i]);
+    }
+    test_elsewhere(say_gone, holds[0]); /* the lock is held: it takes none */
+    tn_hold_gone(holds[2]);
+    tn_lock_release(&pool->lock);
+    ck_assert_uint_eq(pool->hold_count, 3);
+    tn_device_reap(device);
+    ck_assert_uint_eq(pool->hold_count, 1);
+    ck_assert_ptr_eq(pool->holds, holds[1]);
+    ck_assert_uint_eq(unit_chunk(address)->hold_count, 1);
+    OK(tarn_pool_validate(pool));
+    tn_hold_gone(holds[1]);
+    tn_device_reap(device);
+    ck_assert_uint_eq(pool->hold_count, 0);
+    ck_assert_uint_eq(unit_chunk(address)->hold_count, 0);
+}
+END_TEST
+
+START_TEST(orphaned_holds_are_dropped_and_never_listened_to_again)
+{
+    struct tn_hold *held;
+    struct tn_hold *gone;
+    void *address = unit_alloc(pool, 4096, stream);
+
+    tn_lock_acquire(&pool->lock);
+    held = open_hold((struct tn_order){17, 1}, true);
+    gone = open_hold((struct tn_order){17, 2}, true);
+    tn_hold_add(held, unit_block(address));
+    tn_hold_add(gone, unit_block(address));
+    tn_hold_gone(gone);
+    tn_holds_orphan(pool);
+    ck_assert_uint_eq(pool->hold_count, 1); /* what is gone is reaped, as ever */
+    ck_assert_ptr_eq(pool->holds, gone);
+    ck_assert_uint_eq(unit_chunk(address)->hold_count, 1);
+    ck_assert_uint_eq(pool->open_hold_count, 1);
+    OK(tn_pool_check(pool));
+    tn_lock_release(&pool->lock);
+    tn_hold_gone(held); /* a claimant that comes too late */
+    tn_device_reap(device);
+    ck_assert_uint_eq(pool->hold_count, 0);
+    ck_assert_uint_eq(unit_chunk(address)->hold_count, 0);
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
+START_TEST(an_open_hold_that_goes_is_closed_first)
+{
+    struct tn_hold *hold;
+
+    tn_lock_acquire(&pool->lock);
+    hold = open_hold(captured, true);
+    tn_lock_release(&pool->lock);
+    tn_hold_gone(hold);
+    tn_device_reap(device);
+    ck_assert_uint_eq(pool->open_hold_count, 0);
+    ck_assert_uint_eq(pool->hold_count, 0);
+}
+END_TEST
+
+/* P7: a hold that is in a map and not in the count. */
+START_TEST(dropping_more_holds_than_were_counted_is_a_broken_contract)
+{
+    void *address = unit_alloc(pool, 4096, stream);
+    struct tn_hold *hold;
+
+    tn_lock_acquire(&pool->lock);
+    hold = open_hold(captured, true);
+    tn_hold_add(hold, unit_block(address));
+    unit_chunk(address)->hold_count = 0;
+    tn_hold_drop(hold);
+}
+END_TEST
+
+START_TEST(adding_to_a_closed_hold_is_a_broken_contract)
+{
+    void *address = unit_alloc(pool, 4096, stream);
+    struct tn_hold *hold;
+
+    tn_lock_acquire(&pool->lock);
+    hold = open_hold(captured, true);
+    tn_hold_close(hold);
+    tn_hold_add(hold, unit_block(address));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("hold");
+    TCase *open = tcase_create("open");
+    TCase *add = tcase_create("add");
+    TCase *close = tcase_create("close");
+    TCase *gone = tcase_create("gone");
+
+    tcase_add_checked_fixture(open, make_pool, NULL);
+    tcase_add_test(open, an_open_hold_is_found_by_its_capture);
+    tcase_add_test(open, no_hold_without_host_memory);
+    suite_add_tcase(suite, open);
+    tcase_add_checked_fixture(add, make_pool, NULL);
+    tcase_add_test(add, a_hold_has_each_chunk_once);
+    tcase_add_test(add, an_open_hold_has_room_for_every_chunk_that_comes);
+    tcase_add_test(add, room_in_holds_is_for_open_ones);
+    tcase_add_test(add, a_block_freed_meanwhile_joins_every_open_hold);
+    unit_add_contract_test(add, adding_to_a_closed_hold_is_a_broken_contract);
+    suite_add_tcase(suite, add);
+    tcase_add_checked_fixture(close, make_pool, NULL);
+    tcase_add_test(close, closing_ends_the_arenas_of_the_capture);
+    tcase_add_test(close, only_unowned_holds_are_closed_for_others);
+    suite_add_tcase(suite, close);
+    tcase_add_checked_fixture(gone, make_pool, NULL);
+    tcase_add_test(gone, gone_holds_are_dropped_by_the_next_reap);
+    tcase_add_test(gone, orphaned_holds_are_dropped_and_never_listened_to_again);
+    tcase_add_test(gone, an_open_hold_that_goes_is_closed_first);
+    unit_add_contract_test(gone, dropping_more_holds_than_were_counted_is_a_broken_contract);
+    suite_add_tcase(suite, gone);
+    return test_main(suite);
+}

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "unit/unit.h"
+
+struct thing {
+    uint64_t magic;
+    void *link;
+    uint64_t words[6];
+};
+
+START_TEST(memory_comes_zeroed_and_is_counted)
+{
+    int64_t before = tn_host_outstanding();
+    uint64_t *words = tn_host_alloc(1000, sizeof *words);
+
+    ck_assert_ptr_nonnull(words);
+    for (size_t i = 0; i < 1000; i++)
+        ck_assert_uint_eq(words[i], 0);
+    ck_assert_int_eq(tn_host_outstanding(), before + 1);
+    tn_host_free(words);
+    ck_assert_int_eq(tn_host_outstanding(), before);
+}
+END_TEST
+
+START_TEST(freeing_null_does_nothing)
+{
+    int64_t before = tn_host_outstanding();
+
+    tn_host_free(NULL);
+    ck_assert_int_eq(tn_host_outstanding(), before);
+}
+END_TEST
+
+START_TEST(an_allocation_of_nothing_is_a_broken_contract)
+{
+    (void)tn_host_alloc(0, 8);
+}
+END_TEST
+
+START_TEST(a_planned_fault_fails_the_nth_allocation_once)
+{
+    void *first;
+    void *third;
+
+    (void)tn_host_plan_fault(2, false);
+    first = tn_host_alloc(1, 8);
+    ck_assert_ptr_nonnull(first);
+    ck_assert_ptr_null(tn_host_alloc(1, 8));
+    third = tn_host_alloc(1, 8);
+    ck_assert_ptr_nonnull(third);
+    ck_assert_uint_eq(tn_host_plan_fault(0, false), 1);
+    tn_host_free(first);
+    tn_host_free(third);
+}
+END_TEST
+
+START_TEST(a_fault_for_good_fails_every_allocation_until_forgotten)
+{
+    void *memory;
+
+    (void)tn_host_plan_fault(1, true);
+    for (int i = 0; i < 3; i++)
+        ck_assert_ptr_null(tn_host_alloc(1, 8));
+    ck_assert_uint_eq(tn_host_plan_fault(0, false), 3);
+    memory = tn_host_alloc(1, 8);
+    ck_assert_ptr_nonnull(memory);
+    tn_host_free(memory);
+}
+END_TEST
+
+START_TEST(an_array_grows_from_nothing_and_keeps_its_items)
+{
+    uint32_t *items = NULL;
+    size_t capacity = 0;
+
+    ck_assert(tn_host_grow((void **)&items, &capacity, 1, sizeof *items));
+    ck_assert_uint_eq(capacity, 8);
+    for (uint32_t i = 0; i < 8; i++)
+        items[i] = i + 1;
+    ck_assert(tn_host_grow((void **)&items, &capacity, 9, sizeof *items));
+    ck_assert_uint_eq(capacity, 16);
+    for (uint32_t i = 0; i < 16; i++)
+        ck_assert_uint_eq(items[i], i < 8 ? i + 1 : 0);
+    ck_assert(tn_host_grow((void **)&items, &capacity, 1000, sizeof *items));
+    ck_assert_uint_eq(capacity, 1000);
+    ck_assert_uint_eq(items[7], 8);
+    tn_host_free(items);
+}
+END_TEST
+
+START_TEST(an_array_with_room_is_left_alone)
+{
+    uint32_t *items = NULL;
+    size_t capacity = 0;
+    uint32_t *before;
+
+    ck_assert(tn_host_grow((void **)&items, &capacity, 8, sizeof *items));
+    before = items;
+    (void)tn_host_plan_fault(1, true);
+    ck_assert(tn_host_grow((void **)&items, &capacity, 8, sizeof *items));
+    ck_assert_uint_eq(tn_host_plan_fault(0, false), 0);
+    ck_assert_ptr_eq(items, before);
+    tn_host_free(items);
+}
+END_TEST
+
+START_TEST(an_array_that_cannot_grow_is_unchanged)
+{
+    uint32_t *items = NULL;
+    size_t capacity = 0;
+    uint32_t *before;
+
+    ck_assert(tn_host_grow((void **)&items, &capacity, 8, sizeof *items));
+    before = items;
+    (void)tn_host_plan_fault(1, false);
+    ck_assert(!tn_host_grow((void **)&items, &capacity, 9, sizeof *items));
+    ck_assert_ptr_eq(items, before);
+    ck_assert_uint_eq(capacity, 8);
+    tn_host_free(items);
+}
+END_TEST
+
+static struct tn_records records = TN_RECORDS_INIT(struct thing); /* slabs are never given back */
+
+START_TEST(a_record_comes_zeroed_and_is_recycled)
+{
+    struct thing *thing = tn_records_take(&records);
+
+    ck_assert_ptr_nonnull(thing);
+    thing->magic = 7;
+    thing->words[5] = 9;
+    thing->magic = 0;
+    tn_records_give(&records, thing);
+    ck_assert_ptr_eq(tn_records_take(&records), thing);
+    ck_assert_uint_eq(thing->magic, 0);
+    ck_assert_ptr_null(thing->link);
+    ck_assert_uint_eq(thing->words[5], 0);
+}
+END_TEST
+
+START_TEST(a_free_record_has_a_magic_of_zero)
+{
+    struct thing *a = tn_records_take(&records);
+    struct thing *b = tn_records_take(&records);
+
+    tn_records_give(&records, a);
+    tn_records_give(&records, b); /* linked to a, behind its magic */
+    ck_assert_uint_eq(a->magic, 0);
+    ck_assert_uint_eq(b->magic, 0);
+}
+END_TEST
+
+START_TEST(records_of_several_slabs_do_not_overlap)
+{
+    enum { COUNT = 1000 }; /* of 64 bytes: four slabs */
+    static struct thing *things[COUNT];
+
+    for (size_t i = 0; i < COUNT; i++) {
+        things[i] = tn_records_take(&records);
+        ck_assert_ptr_nonnull(things[i]);
+        ck_assert_uint_eq((uintptr_t)things[i] % 16, 0);
+        for (size_t word = 0; word < 6; word++)
+            things[i]->words[word] = i;
+    }
+    for (size_t i = 0; i < COUNT; i++) {
+        for (size_t word = 0; word < 6; word++)
+            ck_assert_uint_eq(things[i]->words[word], i);
+    }
+}
+END_TEST
+
+START_TEST(no_record_without_memory_for_a_slab)
+{
+    (void)tn_host_plan_fault(1, false);
+    ck_assert_ptr_null(tn_records_take(&records));
+    ck_assert_ptr_nonnull(tn_records_take(&records));
+    ck_assert(tn_lock_none_held());
+}
+END_TEST
+
+START_TEST(a_record_given_back_with_its_magic_is_a_broken_contract)
+{
+    struct thing *thing = tn_records_take(&records);
+
+    thing->magic = 7;
+    tn_records_give(&records, thing);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("host");
+    TCase *alloc = tcase_create("alloc");
+    TCase *grow = tcase_create("grow");
+    TCase *recycled = tcase_create("records");
+
+    tcase_add_test(alloc, memory_comes_zeroed_and_is_counted);
+    tcase_add_test(alloc, freeing_null_does_nothing);
+    tcase_add_test(alloc, a_planned_fault_fails_the_nth_allocation_once);
+    tcase_add_test(alloc, a_fault_for_good_fails_every_allocation_until_forgotten);
+    unit_add_contract_test(alloc, an_allocation_of_nothing_is_a_broken_contract);
+    suite_add_tcase(suite, alloc);
+    tcase_add_test(grow, an_array_grows_from_nothing_and_keeps_its_items);
+    tcase_add_test(grow, an_array_with_room_is_left_alone);
+    tcase_add_test(grow, an_array_that_cannot_grow_is_unchanged);
+    suite_add_tcase(suite, grow);
+    tcase_add_test(recycled, a_record_comes_zeroed_and_is_recycled);
+    tcase_add_test(recycled, a_free_record_has_a_magic_of_zero);
+    tcase_add_test(recycled, records_of_several_slabs_do_not_overlap);
+    tcase_add_test(recycled, no_record_without_memory_for_a_slab);
+    unit_add_contract_test(recycled, a_record_given_back_with_its_magic_is_a_broken_contract);
+    suite_add_tcase(suite, recycled);
+    return test_main(suite);
+}

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <pthread.h>
+
+#include "unit/unit.h"
+
+static struct tn_lock locks[TN_RANK_COUNT];
+
+static void make_locks(void)
+{
+    for (int rank = 0; rank < TN_RANK_COUNT; rank++)
+        tn_lock_init(&locks[rank], (enum tn_rank)rank);
+}
+
+START_TEST(locks_may_be_taken_in_rising_rank_and_released_in_any_order)
+{
+    for (int rank = 0; rank < TN_RANK_COUNT; rank++)
+        tn_lock_acquire(&locks[rank]);
+    for (int rank = 0; rank < TN_RANK_COUNT; rank++)
+        tn_lock_release(&locks[rank]);
+    ck_assert(tn_lock_none_held());
+}
+END_TEST
+
+START_TEST(a_rank_is_held_from_acquire_to_release)
+{
+    if (!TARN_DEBUG_CHECKS)
+        return; /* nothing is recorded */
+    ck_assert(tn_lock_none_held());
+    ck_assert(!tn_lock_held(TN_RANK_POOL));
+    tn_lock_acquire(&locks[TN_RANK_POOL]);
+    ck_assert(tn_lock_held(TN_RANK_POOL));
+    ck_assert(!tn_lock_held(TN_RANK_DEVICE));
+    ck_assert(!tn_lock_none_held());
+    tn_lock_release(&locks[TN_RANK_POOL]);
+    ck_assert(!tn_lock_held(TN_RANK_POOL));
+    ck_assert(tn_lock_none_held());
+}
+END_TEST
+
+START_TEST(a_statically_initialised_lock_has_its_rank)
+{
+    struct tn_lock lock = TN_LOCK_INIT(TN_RANK_REGION);
+
+    tn_lock_acquire(&lock);
+    ck_assert(tn_lock_held(TN_RANK_REGION));
+    tn_lock_release(&lock);
+    tn_lock_fini(&lock);
+}
+END_TEST
+
+static void expect_nothing_held(void *argument)
+{
+    (void)argument;
+    ck_assert(tn_lock_none_held());
+}
+
+START_TEST(what_is_held_is_known_for_each_thread)
+{
+    tn_lock_acquire(&locks[TN_RANK_POOL]);
+    test_elsewhere(expect_nothing_held, NULL);
+    tn_lock_release(&locks[TN_RANK_POOL]);
+}
+END_TEST
+
+enum { ROUNDS = 20000 };
+
+static uint64_t shared_count;
+
+static void *count_up(void *argument)
+{
+    (void)argument;
+    for (int i = 0; i < ROUNDS; i++) {
+        tn_lock_acquire(&locks[TN_RANK_POOL]);
+        shared_count += 1;
+        tn_lock_release(&locks[TN_RANK_POOL]);
+    }
+    return NULL;
+}
+
+START_TEST(a_lock_excludes_other_threads)
+{
+    pthread_t thread;
+
+    ck_assert_int_eq(pthread_create(&thread, NULL, count_up, NULL), 0);
+    (void)count_up(NULL);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    ck_assert_uint_eq(shared_count, 2 * ROUNDS);
+}
+END_TEST
+
+START_TEST(falling_rank_is_a_broken_contract)
+{
+    tn_lock_acquire(&locks[TN_RANK_POOL]);
+    tn_lock_acquire(&locks[TN_RANK_DEVICE]);
+}
+END_TEST
+
+START_TEST(two_locks_of_one_rank_are_a_broken_contract)
+{
+    struct tn_lock other = TN_LOCK_INIT(TN_RANK_POOL);
+
+    tn_lock_acquire(&locks[TN_RANK_POOL]);
+    tn_lock_acquire(&other);
+}
+END_TEST
+
+START_TEST(taking_a_lock_twice_is_a_broken_contract)
+{
+    tn_lock_acquire(&locks[TN_RANK_RECORDS]);
+    tn_lock_acquire(&locks[TN_RANK_RECORDS]);
+}
+END_TEST
+
+START_TEST(releasing_what_is_not_held_is_a_broken_contract)
+{
+    tn_lock_release(&locks[TN_RANK_REGION]);
+}
+END_TEST
+
+/* Each pair of ranks in the wrong order, one a process. */
+START_TEST(every_pair_in_falling_order_is_a_broken_contract)
+{
+    int upper = 1;
+    int lower = _i;
+
+    while (lower >= upper) { /* pair (upper, lower), numbered by upper */
+        lower -= upper;
+        upper += 1;
+    }
+    tn_lock_acquire(&locks[upper]);
+    tn_lock_acquire(&locks[lower]);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("lock");
+    TCase *order = tcase_create("order");
+    TCase *wrong = tcase_create("wrong order");
+
+    tcase_add_checked_fixture(order, make_locks, NULL);
+    tcase_add_test(order, locks_may_be_taken_in_rising_rank_and_released_in_any_order);
+    tcase_add_test(order, a_rank_is_held_from_acquire_to_release);
+    tcase_add_test(order, a_statically_initialised_lock_has_its_rank);
+    tcase_add_test(order, what_is_held_is_known_for_each_thread);
+    tcase_add_test(order, a_lock_excludes_other_threads);
+    suite_add_tcase(suite, order);
+    tcase_add_checked_fixture(wrong, make_locks, NULL);
+    unit_add_contract_test(wrong, falling_rank_is_a_broken_contract);
+    unit_add_contract_test(wrong, two_locks_of_one_rank_are_a_broken_contract);
+    unit_add_contract_test(wrong, taking_a_lock_twice_is_a_broken_contract);
+    unit_add_contract_test(wrong, releasing_what_is_not_held_is_a_broken_contract);
+    if (TARN_DEBUG_CHECKS)
+        tcase_add_loop_test_raise_signal(wrong, every_pair_in_falling_order_is_a_broken_contract,
+                                         SIGABRT, 0, TN_RANK_COUNT * (TN_RANK_COUNT - 1) / 2);
+    suite_add_tcase(suite, wrong);
+    return test_main(suite);
+}

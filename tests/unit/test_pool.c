@@ -1,0 +1,494 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <time.h>
+
+#include "unit/unit.h"
+
+static tarn_device *device;
+static tarn_pool *pool;
+static tn_cu_stream stream;
+static tn_cu_stream other;
+static struct tn_order order;
+
+static void make_pool(void)
+{
+    device = unit_device();
+    pool = unit_pool_of(device, "net", 0);
+    stream = test_stream();
+    other = test_stream();
+    order = unit_order(device, stream);
+}
+
+static void *allocate(uint64_t requested, uint64_t alignment)
+{
+    struct tn_request request = {requested, alignment, order};
+    void *address = NULL;
+
+    OK(tn_pool_allocate(pool, &request, &address));
+    return address;
+}
+
+START_TEST(a_new_pool_is_empty_and_in_its_devices_list)
+{
+    ck_assert_ptr_eq(device->pools, pool);
+    ck_assert_ptr_eq(pool->next, device->default_pool);
+    ck_assert_str_eq(pool->name, "net");
+    ck_assert_uint_eq(pool->magic, TN_POOL_MAGIC);
+    ck_assert(tn_pool_is_unclaimed(pool));
+    ck_assert_uint_eq(atomic_load(&device->mapped_bytes), 0);
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
+START_TEST(a_name_too_long_is_cut)
+{
+    tarn_pool *made;
+
+    OK(tn_pool_create(device, "0123456789012345678901234567890123456789", 0, false, &made));
+    ck_assert_str_eq(made->name, "0123456789012345678901234567890");
+    OK(tn_pool_create(device, NULL, 0, false, &made));
+    ck_assert_str_eq(made->name, "");
+}
+END_TEST
+
+START_TEST(sizes_are_rounded_up_to_512_bytes)
+{
+    static const uint64_t cases[][2] = {
+        {1, 512}, {511, 512}, {512, 512}, {513, 1024}, {5000, 5120}};
+
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct tn_block *block = unit_block(allocate(cases[i][0], 512));
+
+        ck_assert_uint_eq(block->bytes, cases[i][1]);
+        ck_assert_uint_eq(block->requested, cases[i][0]);
+    }
+    ck_assert_uint_eq(pool->counters.live_bytes, 512 + 512 + 512 + 1024 + 5120);
+    ck_assert_uint_eq(pool->counters.requested_bytes, 1 + 511 + 512 + 513 + 5000);
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
+START_TEST(every_alignment_is_kept)
+{
+    for (uint64_t alignment = 512; alignment <= 2 * TN_MIB; alignment *= 2) {
+        (void)allocate(512, 512); /* something odd before it */
+        ck_assert_uint_eq((uintptr_t)allocate(3000, alignment) % alignment, 0);
+        ck_assert_uint_eq((uintptr_t)allocate(3 * MIB, alignment) % alignment, 0);
+    }
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
+START_TEST(sequence_numbers_rise)
+{
+    uint64_t first = tn_next_sequence();
+    struct tn_block *a = unit_block(allocate(512, 512));
+    struct tn_block *b = unit_block(allocate(512, 512));
+
+    ck_assert_uint_eq(a->sequence, first + 1);
+    ck_assert_uint_eq(b->sequence, first + 2);
+}
+END_TEST
+
+/* P8 through allocations and frees. */
+START_TEST(counters_follow_the_live_blocks)
+{
+    void *a = allocate(1000, 512);
+    void *b = allocate(2000, 512);
+
+    ck_assert_uint_eq(pool->counters.live_count, 2);
+    ck_assert_uint_eq(pool->counters.live_bytes, 3072);
+    OK(tarn_free(a));
+    ck_assert_uint_eq(pool->counters.live_count, 1);
+    ck_assert_uint_eq(pool->counters.live_bytes, 2048);
+    ck_assert_uint_eq(pool->counters.live_peak_bytes, 3072);
+    ck_assert_uint_eq(pool->counters.requested_bytes, 2000);
+    ck_assert_uint_eq(pool->counters.alloc_count, 2);
+    ck_assert_uint_eq(pool->counters.free_count, 1);
+    OK(tarn_free(b));
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
+START_TEST(an_allocation_without_host_memory_changes_nothing)
+{
+    struct tn_request request = {3 * TN_MIB, 512, order};
+    void *address = NULL;
+    uint64_t failed = 1;
+
+    for (uint64_t nth = 1; failed > 0; nth++) {
+        tarn_status status;
+
+        (void)tn_host_plan_fault(nth, false);
+        status = tn_pool_allocate(pool, &request, &address);
+        failed = tn_host_plan_fault(0, false);
+        if (failed > 0) {
+            ck_assert_int_eq(status, TARN_ERR_HOST_MEMORY);
+            ck_assert_ptr_null(address);
+            ck_assert_uint_eq(pool->counters.live_count, 0);
+        } else {
+            OK(status);
+        }
+        OK(tarn_pool_validate(pool));
+    }
+}
+END_TEST
+
+START_TEST(a_capture_that_is_not_known_gets_nothing)
+{
+    struct tn_request request = {512, 512, {3, 77}};
+    void *address = NULL;
+
+    STATUS(TARN_ERR_CAPTURE_BROKEN, tn_pool_allocate(pool, &request, &address));
+    ck_assert_uint_eq(pool->arena_count, 0);
+    ck_assert_ptr_null(address);
+}
+END_TEST
+
+/* The rungs: as planned; to the page; after proven memory has gone; after a wait. */
+START_TEST(the_ladder_is_climbed_down_until_memory_is_found)
+{
+    struct tn_request request = {62 * TN_MIB, 512, order};
+    void *address = NULL;
+    tarn_pool *hoard = unit_pool_of(device, "hoard", 0);
+
+    OK(tarn_free(unit_alloc(hoard, 128 * MIB, other))); /* free, but not proven idle */
+    sim.plan_fault("cuMemCreate", 1, 0, TN_CUDA_ERROR_OUT_OF_MEMORY);
+    OK(tn_pool_allocate(pool, &request, &address));
+    ck_assert_uint_eq(pool->counters.mapped_bytes, 62 * TN_MIB); /* frugal: not 64 */
+    ck_assert_uint_eq(unit_stats(hoard).mapped_bytes, 128 * MIB);
+    ck_assert_uint_eq(atomic_load(&device->gpu.idle_waits), 0);
+    sim.clear_fault(NULL);
+}
+END_TEST
+
+START_TEST(the_ladder_gives_back_free_memory_of_other_pools_after_a_wait)
+{
+    size_t free_bytes;
+    size_t total_bytes;
+    tarn_pool *hoard = unit_pool_of(device, "hoard", 0);
+    void *address;
+
+    tn_gpu_memory_info(&device->gpu, &free_bytes, &total_bytes);
+    free_bytes = tn_round_down(free_bytes, 2 * MIB);
+    OK(tarn_free(unit_alloc(hoard, free_bytes / 2 / (2 * MIB) * (2 * MIB) + 2 * MIB, other)));
+    address = allocate(tn_round_down(free_bytes / 2, 2 * MIB) + 2 * MIB, 512);
+    ck_assert_ptr_nonnull(address);
+    ck_assert_uint_eq(unit_stats(hoard).mapped_bytes, 0);
+    ck_assert_uint_eq(atomic_load(&device->gpu.idle_waits), 1);
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
+START_TEST(proven_memory_of_other_pools_goes_without_a_wait)
+{
+    size_t free_bytes;
+    size_t total_bytes;
+    tarn_pool *hoard = unit_pool_of(device, "hoard", 0);
+    uint64_t waits;
+
+    tn_gpu_memory_info(&device->gpu, &free_bytes, &total_bytes);
+    OK(tarn_free(unit_alloc(hoard, tn_round_down(free_bytes / 2, 2 * MIB) + 2 * MIB, other)));
+    OK(tn_gpu_wait_idle(&device->gpu));
+    waits = atomic_load(&device->gpu.idle_waits);
+    (void)allocate(tn_round_down(free_bytes / 2, 2 * MIB) + 2 * MIB, 512);
+    ck_assert_uint_eq(unit_stats(hoard).mapped_bytes, 0);
+    ck_assert_uint_eq(atomic_load(&device->gpu.idle_waits), waits);
+}
+END_TEST
+
+START_TEST(out_of_memory_names_who_holds_what)
+{
+    struct tn_request request = {TN_TIB, 512, order};
+    void *address = NULL;
+
+    (void)allocate(3 * MIB, 512);
+    STATUS(TARN_ERR_DEVICE_MEMORY, tn_pool_allocate(pool, &request, &address));
+    unit_expect_sentence("pool 'net' maps 4 MiB, 3 live");
+    unit_expect_sentence("pool 'default' maps 0 MiB");
+    ck_assert_ptr_null(address);
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
+START_TEST(memory_reserved_ahead_needs_no_driver_call)
+{
+    uint64_t maps;
+
+    OK(tn_pool_reserve(pool, 64 * MIB, order));
+    maps = pool->counters.map_count;
+    (void)allocate(32 * MIB, 512);
+    (void)allocate(32 * MIB, 512);
+    (void)allocate(4096, 512);
+    ck_assert_uint_eq(pool->counters.map_count, maps);
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
+START_TEST(reserving_counts_what_is_free_already)
+{
+    uint64_t maps;
+
+    OK(tn_pool_reserve(pool, 0, order));
+    ck_assert_uint_eq(pool->counters.map_count, 0);
+    OK(tn_pool_reserve(pool, 64 * MIB, order));
+    maps = pool->counters.map_count;
+    OK(tn_pool_reserve(pool, 64 * MIB, order));
+    OK(tn_pool_reserve(pool, 32 * MIB, order));
+    ck_assert_uint_eq(pool->counters.map_count, maps);
+    OK(tarn_free(allocate(64 * MIB, 512))); /* now the stream's own */
+    OK(tn_pool_reserve(pool, 64 * MIB, order));
+    ck_assert_uint_eq(pool->counters.map_count, maps);
+    OK(tn_pool_reserve(pool, 66 * MIB, order));
+    ck_assert_uint_gt(pool->counters.map_count, maps);
+}
+END_TEST
+
+START_TEST(reserving_for_work_does_not_count_captured_memory)
+{
+    tarn_graph *graph = unit_graph(pool, other, 64 * MIB, NULL);
+    uint64_t maps;
+
+    OK(tn_pool_reserve(pool, 64 * MIB, order));
+    maps = pool->counters.map_count;
+    (void)allocate(64 * MIB, 512);
+    ck_assert_uint_eq(pool->counters.map_count, maps);
+    (void)graph;
+}
+END_TEST
+
+START_TEST(an_address_of_nobody_is_not_ours)
+{
+    tarn_pool *found = NULL;
+    struct tn_block *block = NULL;
+    int local = 0;
+
+    STATUS(TARN_ERR_NOT_OURS, tn_pool_lock_block((uintptr_t)&local, false, &found, &block));
+    STATUS(TARN_ERR_NOT_OURS, tn_pool_lock_block(0, false, &found, &block));
+    STATUS(TARN_ERR_NOT_OURS, tn_pool_lock_block(UINT64_MAX, false, &found, &block));
+    ck_assert(tn_lock_none_held());
+    ck_assert_ptr_null(found);
+}
+END_TEST
+
+START_TEST(a_block_is_found_at_its_address_alone)
+{
+    char *address = allocate(4096, 512);
+    tarn_pool *found = NULL;
+    struct tn_block *block = NULL;
+
+    OK(tn_pool_lock_block((uintptr_t)address, true, &found, &block));
+    ck_assert_ptr_eq(found, pool);
+    ck_assert_ptr_eq(block, unit_block(address));
+    ck_assert(tn_lock_held(TN_RANK_POOL));
+    tn_lock_release(&pool->lock);
+    STATUS(TARN_ERR_INNER_ADDRESS,
+           tn_pool_lock_block((uintptr_t)address + 1, false, &found, &block));
+    unit_expect_sentence("1 bytes inside block");
+    STATUS(TARN_ERR_INNER_ADDRESS,
+           tn_pool_lock_block((uintptr_t)address + 4095, false, &found, &block));
+    STATUS(TARN_ERR_DOUBLE_FREE,
+           tn_pool_lock_block((uintptr_t)address + 4096, false, &found, &block));
+    ck_assert(tn_lock_none_held());
+    OK(tarn_free(address));
+    STATUS(TARN_ERR_DOUBLE_FREE, tn_pool_lock_block((uintptr_t)address, false, &found, &block));
+    unit_expect_sentence("freed before");
+    STATUS(TARN_ERR_DOUBLE_FREE,
+           tn_pool_lock_block((uintptr_t)address + 30 * MIB, false, &found, &block));
+    unit_expect_sentence("has no memory");
+}
+END_TEST
+
+START_TEST(a_segment_is_found_at_every_byte)
+{
+    char *address = allocate(4096, 512);
+    tarn_pool *found;
+    struct tn_segment *segment;
+
+    OK(tn_pool_lock_segment((uintptr_t)address + 20 * MIB, &found, &segment));
+    tn_lock_release(&found->lock);
+    ck_assert_ptr_eq(segment, unit_segment(address));
+    OK(tarn_free(address));
+    OK(tarn_pool_trim(pool, NULL));
+    STATUS(TARN_ERR_NOT_OURS, tn_pool_lock_segment((uintptr_t)address, &found, &segment));
+}
+END_TEST
+
+START_TEST(blocks_of_an_aborted_capture_are_discarded_until_they_are_freed)
+{
+    tarn_capture *capture = unit_begin(pool, stream);
+    void *inside = unit_alloc(pool, 4096, stream);
+    tarn_pool *found;
+    struct tn_block *block;
+
+    OK(tarn_capture_abort(capture));
+    ck_assert_int_eq(unit_block(inside)->state, TN_BLOCK_DISCARDED);
+    ck_assert_uint_eq(pool->counters.discarded_count, 1);
+    ck_assert_uint_eq(pool->counters.live_count, 0);
+    ck_assert_uint_eq(pool->counters.live_bytes, 0);
+    OK(tarn_pool_validate(pool));
+    STATUS(TARN_ERR_DOUBLE_FREE, tn_pool_lock_block((uintptr_t)inside, true, &found, &block));
+    capture = unit_begin(pool, other);
+    ck_assert_ptr_ne(unit_alloc(pool, 4096, other), inside); /* its user may still name it */
+    OK(tarn_capture_abort(capture));
+    OK(tarn_free(inside));
+    ck_assert_uint_eq(pool->counters.discarded_count, 1); /* the second capture's */
+    STATUS(TARN_ERR_DOUBLE_FREE, tarn_free(inside));
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
+START_TEST(a_block_freed_during_a_capture_becomes_captured)
+{
+    void *before = unit_alloc(pool, 2 * MIB, stream);
+    tarn_capture *capture = unit_begin(pool, other);
+    struct tn_chunk *chunk = unit_chunk(before);
+    tarn_graph *graph;
+
+    OK(tarn_free(before));
+    ck_assert_uint_eq(chunk->hold_count, 1);
+    ck_assert_int_eq(unit_block(before)->state, TN_BLOCK_PENDING);
+    ck_assert_ptr_ne(unit_alloc(pool, 2 * MIB, stream), before);
+    graph = unit_end(capture);
+    ck_assert_ptr_eq(chunk->heap->arena, &pool->idle);
+    ck_assert_ptr_ne(unit_alloc(pool, 2 * MIB, stream), before); /* the graph may write it */
+    OK(tarn_pool_validate(pool));
+    (void)graph;
+}
+END_TEST
+
+START_TEST(memory_that_passed_to_another_order_waits_for_a_proof)
+{
+    void *kept = unit_alloc(pool, 4096, stream);
+    void *freed = unit_alloc(pool, 4096, stream);
+    tarn_capture *capture = unit_begin(pool, other);
+    struct tn_block *block = unit_block(kept);
+
+    OK(tarn_free(freed));
+    (void)unit_alloc(pool, 2048, other); /* polls: the chunk becomes the capture's */
+    ck_assert_ptr_ne(block->heap->arena, tn_arena_find(pool, order));
+    OK(tarn_free(kept));
+    ck_assert_int_eq(block->state, TN_BLOCK_PENDING); /* its stream may still use it */
+    ck_assert_uint_ne(block->proof_stamp, 0);
+    tn_lock_acquire(&pool->lock);
+    tn_pending_poll(pool, false);
+    ck_assert_int_eq(block->state, TN_BLOCK_PENDING);
+    tn_lock_release(&pool->lock);
+    OK(tn_gpu_wait_idle(&device->gpu));
+    tn_lock_acquire(&pool->lock);
+    tn_pending_poll(pool, false);
+    tn_lock_release(&pool->lock);
+    ck_assert_uint_eq(pool->counters.pending_count, 0);
+    OK(tarn_pool_validate(pool));
+    OK(tarn_capture_abort(capture));
+}
+END_TEST
+
+START_TEST(each_claim_keeps_the_pool)
+{
+    void *address = allocate(4096, 512);
+    tarn_checkpoint *checkpoint;
+    tarn_graph *graph;
+    tarn_capture *capture;
+
+    STATUS(TARN_ERR_BUSY, tn_pool_destroy(pool));
+    unit_expect_sentence("1 live block");
+    OK(tarn_checkpoint_take(pool, TARN_CONTENTS_NONE, NULL, &checkpoint));
+    OK(tarn_free(address));
+    STATUS(TARN_ERR_BUSY, tn_pool_destroy(pool));
+    unit_expect_sentence("1 checkpoint");
+    OK(tarn_checkpoint_destroy(checkpoint));
+    OK(tarn_begin_allocate_to_pool(device, pool, tarn_filter_thread, NULL));
+    STATUS(TARN_ERR_BUSY, tn_pool_destroy(pool));
+    unit_expect_sentence("1 route");
+    OK(tarn_end_allocate_to_pool(device, pool));
+    capture = unit_begin(pool, stream);
+    STATUS(TARN_ERR_BUSY, tn_pool_destroy(pool));
+    unit_expect_sentence("1 capture");
+    graph = unit_end(capture);
+    STATUS(TARN_ERR_BUSY, tn_pool_destroy(pool));
+    unit_expect_sentence("1 graph");
+    ck_assert(!tn_pool_is_only_held(pool));
+    OK(tarn_graph_destroy(graph));
+    OK(tn_pool_destroy(pool)); /* waits for the driver to drop the graph's hold */
+    ck_assert_uint_eq(pool->magic, 0);
+    ck_assert_ptr_eq(device->pools, device->default_pool);
+}
+END_TEST
+
+START_TEST(destroying_waits_for_the_device_where_memory_may_be_in_use)
+{
+    tarn_pool *fresh = unit_pool(device);
+
+    OK(tarn_pool_destroy(fresh));
+    ck_assert_uint_eq(atomic_load(&device->gpu.idle_waits), 0);
+    OK(tarn_free(allocate(4096, 512)));
+    sim.plan_fault("cuMemFree", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    STATUS(TARN_ERR_DRIVER, tn_pool_destroy(pool));
+    ck_assert_uint_eq(pool->magic, TN_POOL_MAGIC);
+    OK(tarn_pool_validate(pool));
+    OK(tn_pool_destroy(pool));
+    ck_assert_uint_eq(atomic_load(&device->gpu.idle_waits), 2);
+}
+END_TEST
+
+START_TEST(discarded_blocks_go_with_the_pool)
+{
+    tarn_sim_ledger before = test_ledger();
+    tarn_capture *capture = unit_begin(pool, stream);
+    void *inside = unit_alloc(pool, 4096, stream);
+
+    OK(tarn_capture_abort(capture));
+    OK(tn_pool_destroy(pool));
+    STATUS(TARN_ERR_NOT_OURS, tarn_free(inside));
+    test_same_ledger(&before);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("pool");
+    TCase *life = tcase_create("create and destroy");
+    TCase *allocation = tcase_create("allocate");
+    TCase *ladder = tcase_create("ladder");
+    TCase *reserve = tcase_create("reserve");
+    TCase *find = tcase_create("lock");
+    TCase *frees = tcase_create("free");
+
+    tcase_add_checked_fixture(life, make_pool, NULL);
+    tcase_add_test(life, a_new_pool_is_empty_and_in_its_devices_list);
+    tcase_add_test(life, a_name_too_long_is_cut);
+    tcase_add_test(life, each_claim_keeps_the_pool);
+    tcase_add_test(life, destroying_waits_for_the_device_where_memory_may_be_in_use);
+    tcase_add_test(life, discarded_blocks_go_with_the_pool);
+    suite_add_tcase(suite, life);
+    tcase_add_checked_fixture(allocation, make_pool, NULL);
+    tcase_add_test(allocation, sizes_are_rounded_up_to_512_bytes);
+    tcase_add_test(allocation, every_alignment_is_kept);
+    tcase_add_test(allocation, sequence_numbers_rise);
+    tcase_add_test(allocation, counters_follow_the_live_blocks);
+    tcase_add_test(allocation, an_allocation_without_host_memory_changes_nothing);
+    tcase_add_test(allocation, a_capture_that_is_not_known_gets_nothing);
+    suite_add_tcase(suite, allocation);
+    tcase_add_checked_fixture(ladder, make_pool, NULL);
+    tcase_add_test(ladder, the_ladder_is_climbed_down_until_memory_is_found);
+    tcase_add_test(ladder, the_ladder_gives_back_free_memory_of_other_pools_after_a_wait);
+    tcase_add_test(ladder, proven_memory_of_other_pools_goes_without_a_wait);
+    tcase_add_test(ladder, out_of_memory_names_who_holds_what);
+    suite_add_tcase(suite, ladder);
+    tcase_add_checked_fixture(reserve, make_pool, NULL);
+    tcase_add_test(reserve, memory_reserved_ahead_needs_no_driver_call);
+    tcase_add_test(reserve, reserving_counts_what_is_free_already);
+    tcase_add_test(reserve, reserving_for_work_does_not_count_captured_memory);
+    suite_add_tcase(suite, reserve);
+    tcase_add_checked_fixture(find, make_pool, NULL);
+    tcase_add_test(find, an_address_of_nobody_is_not_ours);
+    tcase_add_test(find, a_block_is_found_at_its_address_alone);
+    tcase_add_test(find, a_segment_is_found_at_every_byte);
+    suite_add_tcase(suite, find);
+    tcase_add_checked_fixture(frees, make_pool, NULL);
+    tcase_add_test(frees, blocks_of_an_aborted_capture_are_discarded_until_they_are_freed);
+    tcase_add_test(frees, a_block_freed_during_a_capture_becomes_captured);
+    tcase_add_test(frees, memory_that_passed_to_another_order_waits_for_a_proof);
+    suite_add_tcase(suite, frees);
+    return test_main(suite);
+}

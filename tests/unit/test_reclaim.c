@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pools/reclaim.h"
+#include "unit/unit.h"
+
+static tarn_device *device;
+static tarn_pool *pool;
+static tn_cu_stream stream;
+static tn_cu_stream other;
+
+static void make_pool(void)
+{
+    device = unit_device();
+    pool = unit_pool_of(device, "net", 0);
+    stream = test_stream();
+    other = test_stream();
+}
+
+static uint64_t trim(bool wait)
+{
+    uint64_t freed = 7;
+
+    OK(tn_pool_trim(pool, wait, &freed));
+    OK(tarn_pool_validate(pool));
+    ck_assert(tn_lock_none_held());
+    return freed;
+}
+
+static uint64_t waits(void)
+{
+    return atomic_load(&device->gpu.idle_waits);
+}
+
+START_TEST(an_empty_pool_gives_nothing_and_waits_for_nothing)
+{
+    ck_assert_uint_eq(trim(true), 0);
+    ck_assert_uint_eq(waits(), 0);
+}
+END_TEST
+
+START_TEST(live_memory_stays)
+{
+    (void)unit_alloc(pool, 32 * MIB, stream);
+    ck_assert_uint_eq(trim(true), 0);
+    ck_assert_uint_eq(waits(), 0);
+    ck_assert_uint_eq(unit_stats(pool).mapped_bytes, 32 * MIB);
+}
+END_TEST
+
+START_TEST(free_memory_goes_after_a_wait)
+{
+    OK(tarn_free(unit_alloc(pool, 32 * MIB, stream)));
+    ck_assert_uint_eq(trim(false), 0);
+    ck_assert_uint_eq(waits(), 0);
+    ck_assert_uint_eq(trim(true), 32 * MIB);
+    ck_assert_uint_eq(waits(), 1);
+    ck_assert_uint_eq(atomic_load(&device->mapped_bytes), 0);
+}
+END_TEST
+
+START_TEST(proven_memory_goes_without_a_wait)
+{
+    OK(tarn_free(unit_alloc(pool, 32 * MIB, stream)));
+    OK(tn_gpu_wait_idle(&device->gpu));
+    ck_assert_uint_eq(trim(true), 32 * MIB);
+    ck_assert_uint_eq(waits(), 1);
+}
+END_TEST
+
+START_TEST(what_is_proven_goes_even_when_the_wait_fails)
+{
+    uint64_t freed = 7;
+
+    OK(tarn_free(unit_alloc(pool, 32 * MIB, stream)));
+    OK(tn_gpu_wait_idle(&device->gpu));
+    OK(tarn_free(unit_alloc(pool, 8 * MIB, other)));
+    sim.plan_fault("cuMemFree", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    STATUS(TARN_ERR_DRIVER, tn_pool_trim(pool, true, &freed));
+    ck_assert_uint_eq(freed, 32 * MIB);
+    ck_assert_uint_eq(trim(true), 8 * MIB);
+}
+END_TEST
+
+START_TEST(a_trim_breaks_no_capture)
+{
+    tarn_capture *capture = unit_begin(pool, other);
+
+    (void)unit_alloc(pool, 4096, other);
+    OK(tarn_free(unit_alloc(unit_pool(device), 32 * MIB, stream)));
+    ck_assert_uint_eq(trim(true), 0);
+    OK(tarn_graph_destroy(unit_end(capture)));
+}
+END_TEST
+
+/* Freed, used on another stream, and that use over by the time the device was waited for. */
+START_TEST(memory_that_waited_for_another_stream_goes_too)
+{
+    void *address = unit_alloc(pool, 32 * MIB, stream);
+
+    test_spin(other, 20);
+    OK(tarn_free_on(address, other));
+    ck_assert_uint_eq(unit_stats(pool).pending_count, 1);
+    ck_assert_uint_eq(trim(true), 32 * MIB);
+    ck_assert_uint_eq(unit_stats(pool).pending_count, 0);
+}
+END_TEST
+
+/* Freed where its chunks belong to another order by now: only a wait for the device proves it. */
+START_TEST(memory_that_waits_for_a_proof_goes_too)
+{
+    void *kept = unit_alloc(pool, 4096, stream);
+    void *freed = unit_alloc(pool, 4096, stream);
+    tarn_capture *capture = unit_begin(pool, other);
+
+    OK(tarn_free(freed));
+    (void)unit_alloc(pool, 2048, other);
+    OK(tarn_capture_abort(capture));
+    OK(tarn_free(kept));
+    ck_assert_uint_eq(unit_stats(pool).pending_count, 1);
+    (void)trim(true);
+    ck_assert_uint_eq(unit_stats(pool).pending_count, 0);
+}
+END_TEST
+
+START_TEST(a_device_trims_all_its_pools)
+{
+    tarn_pool *second = unit_pool(device);
+    uint64_t freed = 7;
+    void *address;
+
+    OK(tarn_malloc(device, 8 * MIB, stream, &address));
+    OK(tarn_free(address));
+    OK(tarn_free(unit_alloc(pool, 16 * MIB, stream)));
+    OK(tarn_free(unit_alloc(second, 32 * MIB, stream)));
+    OK(tn_device_trim(device, false, &freed));
+    ck_assert_uint_eq(freed, 0);
+    OK(tn_device_trim(device, true, &freed));
+    ck_assert_uint_eq(freed, 56 * MIB);
+    ck_assert_uint_eq(waits(), 1);
+    ck_assert_uint_eq(atomic_load(&device->mapped_bytes), 0);
+    OK(tn_device_trim(device, true, &freed));
+    ck_assert_uint_eq(freed, 0);
+    ck_assert_uint_eq(waits(), 1);
+}
+END_TEST
+
+START_TEST(the_sentence_names_each_pool_and_fits)
+{
+    for (int i = 0; i < 40; i++) /* more than the sentence can name */
+        (void)unit_pool_of(device, "a name of thirty-one characters", 0);
+    (void)unit_alloc(pool, 3 * MIB, stream);
+    STATUS(TARN_ERR_DEVICE_MEMORY, tn_device_out_of_memory(device, pool, 12345));
+    unit_expect_sentence("device 0 has no 12345 bytes for pool 'net'");
+    unit_expect_sentence("Tarn maps 4 MiB; pool 'a name of thirty-one characters' maps 0 MiB");
+    ck_assert(tn_lock_none_held());
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("reclaim");
+    TCase *pools = tcase_create("pool");
+    TCase *devices = tcase_create("device");
+
+    tcase_add_checked_fixture(pools, make_pool, NULL);
+    tcase_add_test(pools, an_empty_pool_gives_nothing_and_waits_for_nothing);
+    tcase_add_test(pools, live_memory_stays);
+    tcase_add_test(pools, free_memory_goes_after_a_wait);
+    tcase_add_test(pools, proven_memory_goes_without_a_wait);
+    tcase_add_test(pools, what_is_proven_goes_even_when_the_wait_fails);
+    tcase_add_test(pools, a_trim_breaks_no_capture);
+    tcase_add_test(pools, memory_that_waited_for_another_stream_goes_too);
+    tcase_add_test(pools, memory_that_waits_for_a_proof_goes_too);
+    suite_add_tcase(suite, pools);
+    tcase_add_checked_fixture(devices, make_pool, NULL);
+    tcase_add_test(devices, a_device_trims_all_its_pools);
+    tcase_add_test(devices, the_sentence_names_each_pool_and_fits);
+    suite_add_tcase(suite, devices);
+    return test_main(suite);
+}

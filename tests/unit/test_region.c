@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "unit/unit.h"
+
+/* ThreadSanitizer has no room for the addresses at the usual hints. */
+#if defined(__SANITIZE_THREAD__)
+#define HINTS_ARE_KEPT false
+#else
+#define HINTS_ARE_KEPT true
+#endif
+
+static const uint64_t first_hint = 0x200000000000;
+
+static struct tn_gpu gpu;
+static struct tn_regions regions;
+static tarn_sim_ledger before;
+static int64_t host_before;
+
+static void open_gpu(void)
+{
+    const struct tn_driver *driver;
+
+    test_start();
+    OK(tn_driver_load(&driver));
+    OK(tn_gpu_open(&gpu, driver, 0));
+    before = test_ledger();
+    host_before = tn_host_outstanding();
+}
+
+static uint64_t take(uint64_t slot_count)
+{
+    uint64_t base = 0;
+
+    OK(tn_regions_take(&regions, slot_count, &base));
+    return base;
+}
+
+/* V2, V3: the set bits of a region are as many as its counter says. */
+static void expect_free(const struct tn_region *region, uint64_t free_count)
+{
+    uint64_t set = 0;
+
+    for (uint64_t word = 0; word < (region->slot_count + 63) / 64; word++)
+        set += (uint64_t)__builtin_popcountll(region->taken[word]);
+    ck_assert_uint_eq(region->free_count, free_count);
+    ck_assert_uint_eq(region->slot_count - region->free_count, set);
+}
+
+static void fini_clean(void)
+{
+    tn_regions_fini(&regions);
+    test_same_ledger(&before);
+    ck_assert_int_eq(tn_host_outstanding(), host_before);
+}
+
+START_TEST(the_first_region_lies_at_the_first_hint)
+{
+    OK(tn_regions_init(&regions, &gpu, 64 * TN_GIB));
+    if (HINTS_ARE_KEPT)
+        ck_assert_uint_eq(regions.first->base, first_hint);
+    ck_assert_uint_eq(regions.first->bytes, 64 * TN_GIB);
+    ck_assert_uint_eq(regions.first->slot_count, 2048);
+    ck_assert_uint_eq(atomic_load(&regions.reserved_bytes), 64 * TN_GIB);
+    expect_free(regions.first, 2048);
+    fini_clean();
+}
+END_TEST
+
+START_TEST(a_region_that_is_moved_is_kept_after_the_last_hint)
+{
+    uint64_t calls = sim.call_count("cuMemAddressReserve");
+
+    sim.set_hints(1, 0);
+    OK(tn_regions_init(&regions, &gpu, 4 * TN_GIB));
+    ck_assert_uint_eq(sim.call_count("cuMemAddressReserve") - calls, 12);
+    ck_assert_uint_ne(regions.first->base, first_hint);
+    ck_assert_uint_eq(regions.first->base % TN_SLOT_BYTES, 0);
+    ck_assert_uint_eq(test_ledger().reservations, before.reservations + 1);
+    ck_assert_uint_eq(take(1), regions.first->base);
+    tn_regions_give(&regions, regions.first->base, 1);
+    fini_clean();
+}
+END_TEST
+
+START_TEST(a_size_that_is_refused_is_halved)
+{
+    sim.set_hints(2, 8 * GIB);
+    OK(tn_regions_init(&regions, &gpu, 4 * TN_TIB));
+    ck_assert_uint_eq(regions.first->bytes, 8 * TN_GIB);
+    ck_assert_uint_eq(atomic_load(&regions.reserved_bytes), 8 * TN_GIB);
+    fini_clean();
+}
+END_TEST
+
+START_TEST(less_than_a_gigabyte_is_no_region)
+{
+    sim.set_hints(2, GIB - 1);
+    STATUS(TARN_ERR_ADDRESS_SPACE, tn_regions_init(&regions, &gpu, 4 * TN_TIB));
+    test_same_ledger(&before);
+    ck_assert_int_eq(tn_host_outstanding(), host_before);
+    sim.set_hints(2, GIB);
+    OK(tn_regions_init(&regions, &gpu, 4 * TN_TIB));
+    ck_assert_uint_eq(regions.first->bytes, TN_GIB);
+    fini_clean();
+}
+END_TEST
+
+START_TEST(a_driver_that_fails_is_not_asked_for_less)
+{
+    uint64_t calls = sim.call_count("cuMemAddressReserve");
+
+    sim.plan_fault("cuMemAddressReserve", 1, 1, TN_CUDA_ERROR_UNKNOWN);
+    STATUS(TARN_ERR_DRIVER, tn_regions_init(&regions, &gpu, 4 * TN_TIB));
+    ck_assert_uint_eq(sim.call_count("cuMemAddressReserve") - calls, 1);
+    test_same_ledger(&before);
+    ck_assert_int_eq(tn_host_outstanding(), host_before);
+}
+END_TEST
+
+START_TEST(no_region_without_host_memory)
+{
+    for (uint64_t nth = 1; nth <= 2; nth++) {
+        (void)tn_host_plan_fault(nth, false);
+        STATUS(TARN_ERR_HOST_MEMORY, tn_regions_init(&regions, &gpu, TN_GIB));
+        ck_assert_uint_eq(tn_host_plan_fault(0, false), 1);
+        test_same_ledger(&before);
+        ck_assert_int_eq(tn_host_outstanding(), host_before);
+    }
+}
+END_TEST
+
+START_TEST(the_lowest_run_that_fits_is_taken)
+{
+    uint64_t base;
+
+    OK(tn_regions_init(&regions, &gpu, 64 * TN_GIB));
+    base = regions.first->base;
+    ck_assert_uint_eq(take(1), base);
+    ck_assert_uint_eq(take(2), base + 1 * TN_SLOT_BYTES);
+    ck_assert_uint_eq(take(1), base + 3 * TN_SLOT_BYTES);
+    tn_regions_give(&regions, base + 1 * TN_SLOT_BYTES, 2);
+    ck_assert_uint_eq(take(3), base + 4 * TN_SLOT_BYTES); /* the gap of two is too small */
+    ck_assert_uint_eq(take(1), base + 1 * TN_SLOT_BYTES);
+    ck_assert_uint_eq(take(1), base + 2 * TN_SLOT_BYTES);
+    expect_free(regions.first, 2048 - 7);
+    tn_regions_give(&regions, base, 7);
+    expect_free(regions.first, 2048);
+    fini_clean();
+}
+END_TEST
+
+START_TEST(a_run_may_cross_the_words_of_the_map)
+{
+    uint64_t base;
+
+    OK(tn_regions_init(&regions, &gpu, 64 * TN_GIB));
+    base = regions.first->base;
+    ck_assert_uint_eq(take(60), base);
+    ck_assert_uint_eq(take(200), base + 60 * TN_SLOT_BYTES);
+    tn_regions_give(&regions, base + 62 * TN_SLOT_BYTES, 4);
+    ck_assert_uint_eq(take(5), base + 260 * TN_SLOT_BYTES);
+    ck_assert_uint_eq(take(4), base + 62 * TN_SLOT_BYTES);
+    expect_free(regions.first, 2048 - 265);
+    tn_regions_give(&regions, base, 265);
+    fini_clean();
+}
+END_TEST
+
+START_TEST(full_words_of_the_map_are_passed_over)
+{
+    uint64_t base;
+
+    OK(tn_regions_init(&regions, &gpu, 64 * TN_GIB));
+    base = regions.first->base;
+    ck_assert_uint_eq(take(64), base);
+    ck_assert_uint_eq(take(1), base + 64 * TN_SLOT_BYTES);
+    tn_regions_give(&regions, base + 63 * TN_SLOT_BYTES, 2);
+    ck_assert_uint_eq(take(2), base + 63 * TN_SLOT_BYTES);
+    tn_regions_give(&regions, base, 65);
+    fini_clean();
+}
+END_TEST
+
+START_TEST(a_full_region_is_followed_by_a_second)
+{
+    uint64_t first;
+    uint64_t second;
+
+    OK(tn_regions_init(&regions, &gpu, TN_GIB));
+    first = take(32);
+    ck_assert_uint_eq(first, regions.first->base);
+    expect_free(regions.first, 0);
+    second = take(1);
+    ck_assert_ptr_nonnull(regions.first->next);
+    ck_assert_uint_eq(second, regions.first->next->base);
+    ck_assert_uint_eq(atomic_load(&regions.reserved_bytes), 2 * TN_GIB);
+    if (HINTS_ARE_KEPT) /* the first hint is taken, so it lies at the next */
+        ck_assert_uint_eq(second, first_hint + 4 * TN_TIB);
+    tn_regions_give(&regions, first, 32);
+    ck_assert_uint_eq(take(1), first); /* the lower one again */
+    tn_regions_give(&regions, first, 1);
+    tn_regions_give(&regions, second, 1);
+    fini_clean();
+}
+END_TEST
+
+START_TEST(a_run_larger_than_a_region_gets_one_of_its_size)
+{
+    uint64_t base;
+
+    OK(tn_regions_init(&regions, &gpu, TN_GIB));
+    base = take(65);
+    ck_assert_uint_eq(regions.first->next->bytes, 4 * TN_GIB);
+    ck_assert_uint_eq(base, regions.first->next->base);
+    expect_free(regions.first, 32);
+    expect_free(regions.first->next, 128 - 65);
+    tn_regions_give(&regions, base, 65);
+    fini_clean();
+}
+END_TEST
+
+START_TEST(a_second_region_that_is_refused_changes_nothing)
+{
+    uint64_t base = 7;
+
+    OK(tn_regions_init(&regions, &gpu, TN_GIB));
+    sim.set_hints(2, 0);
+    STATUS(TARN_ERR_ADDRESS_SPACE, tn_regions_take(&regions, 33, &base));
+    ck_assert_uint_eq(base, 7);
+    ck_assert_ptr_null(regions.first->next);
+    ck_assert_uint_eq(atomic_load(&regions.reserved_bytes), TN_GIB);
+    ck_assert(tn_lock_none_held());
+    (void)tn_host_plan_fault(1, false);
+    STATUS(TARN_ERR_HOST_MEMORY, tn_regions_take(&regions, 33, &base));
+    expect_free(regions.first, 32);
+    fini_clean();
+}
+END_TEST
+
+START_TEST(what_is_needed_is_never_halved_below)
+{
+    uint64_t base = 7;
+
+    OK(tn_regions_init(&regions, &gpu, TN_GIB));
+    sim.set_hints(2, 2 * GIB);
+    STATUS(TARN_ERR_ADDRESS_SPACE, tn_regions_take(&regions, 65, &base));
+    fini_clean();
+}
+END_TEST
+
+/* V2: a slot is free or taken, not given back twice. */
+START_TEST(giving_a_slot_back_twice_is_a_broken_contract)
+{
+    uint64_t base;
+
+    OK(tn_regions_init(&regions, &gpu, TN_GIB));
+    base = take(2);
+    tn_regions_give(&regions, base, 2);
+    tn_regions_give(&regions, base, 1);
+}
+END_TEST
+
+/* V3: with a free count that is too low the region would go while a slot is taken. */
+START_TEST(ending_with_a_slot_taken_is_a_broken_contract)
+{
+    OK(tn_regions_init(&regions, &gpu, TN_GIB));
+    (void)take(1);
+    tn_regions_fini(&regions);
+}
+END_TEST
+
+START_TEST(a_size_that_is_no_power_of_two_is_a_broken_contract)
+{
+    OK(tn_regions_init(&regions, &gpu, 3 * TN_GIB));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("region");
+    TCase *init = tcase_create("init");
+    TCase *slots = tcase_create("take and give");
+    TCase *wrong = tcase_create("wrong");
+
+    tcase_add_checked_fixture(init, open_gpu, NULL);
+    tcase_add_test(init, the_first_region_lies_at_the_first_hint);
+    tcase_add_test(init, a_region_that_is_moved_is_kept_after_the_last_hint);
+    tcase_add_test(init, a_size_that_is_refused_is_halved);
+    tcase_add_test(init, less_than_a_gigabyte_is_no_region);
+    tcase_add_test(init, a_driver_that_fails_is_not_asked_for_less);
+    tcase_add_test(init, no_region_without_host_memory);
+    suite_add_tcase(suite, init);
+    tcase_add_checked_fixture(slots, open_gpu, NULL);
+    tcase_add_test(slots, the_lowest_run_that_fits_is_taken);
+    tcase_add_test(slots, a_run_may_cross_the_words_of_the_map);
+    tcase_add_test(slots, full_words_of_the_map_are_passed_over);
+    tcase_add_test(slots, a_full_region_is_followed_by_a_second);
+    tcase_add_test(slots, a_run_larger_than_a_region_gets_one_of_its_size);
+    tcase_add_test(slots, a_second_region_that_is_refused_changes_nothing);
+    tcase_add_test(slots, what_is_needed_is_never_halved_below);
+    suite_add_tcase(suite, slots);
+    tcase_add_checked_fixture(wrong, open_gpu, NULL);
+    unit_add_contract_test(wrong, giving_a_slot_back_twice_is_a_broken_contract);
+    unit_add_contract_test(wrong, ending_with_a_slot_taken_is_a_broken_contract);
+    unit_add_contract_test(wrong, a_size_that_is_no_power_of_two_is_a_broken_contract);
+    suite_add_tcase(suite, wrong);
+    return test_main(suite);
+}

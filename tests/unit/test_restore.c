@@ -1,0 +1,576 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <stdlib.h>
+#include <time.h>
+
+#include "support/world.h"
+#include "unit/unit.h"
+
+static tarn_device *device;
+static tarn_pool *pool;
+static tn_cu_stream stream;
+static tn_cu_stream other;
+static tarn_delta *delta;
+
+static void make_pool(void)
+{
+    device = unit_device();
+    pool = unit_pool_of(device, "net", 0);
+    stream = test_stream();
+    other = test_stream();
+}
+
+static tarn_checkpoint *take(tarn_contents contents)
+{
+    tarn_checkpoint *checkpoint;
+
+    OK(tn_checkpoint_take(pool, contents, stream, &checkpoint));
+    return checkpoint;
+}
+
+static void restore(tarn_checkpoint *checkpoint)
+{
+    tarn_delta_destroy(delta);
+    OK(tn_checkpoint_restore(checkpoint, stream, &delta));
+    OK(tarn_pool_validate(pool));
+    ck_assert(tn_lock_none_held());
+}
+
+/* The live set is exactly the checkpoint's. */
+static void expect_live_set(const tarn_checkpoint *checkpoint)
+{
+    ck_assert_uint_eq(pool->counters.live_count, checkpoint->block_count);
+    ck_assert_uint_eq(pool->counters.live_bytes, checkpoint->live_bytes);
+    for (size_t i = 0; i < checkpoint->block_count; i++) {
+        const struct tn_saved_block *saved = &checkpoint->blocks[i];
+        const struct tn_block *block =
+            tn_live_find(&pool->live, saved->segment->base + saved->offset);
+
+        ck_assert_ptr_nonnull(block);
+        ck_assert_int_eq(block->state, TN_BLOCK_LIVE);
+        ck_assert_uint_eq(block->bytes, saved->bytes);
+        ck_assert_uint_eq(block->requested, saved->requested);
+        ck_assert_uint_eq(block->sequence, saved->sequence);
+        ck_assert(tn_order_equal(block->order, saved->order));
+    }
+}
+
+static uint64_t waits(void)
+{
+    return atomic_load(&device->gpu.idle_waits);
+}
+
+START_TEST(the_live_set_becomes_that_of_the_checkpoint)
+{
+    void *kept = unit_alloc(pool, 1000, stream);
+    void *lost = unit_alloc(pool, 2000, stream);
+    uint64_t kept_sequence = unit_block(kept)->sequence;
+    tarn_checkpoint *checkpoint = take(TARN_CONTENTS_NONE);
+    uint64_t lost_sequence = unit_block(lost)->sequence;
+    void *extra = unit_alloc(pool, 100000, stream);
+
+    OK(tarn_free(lost));
+    restore(checkpoint);
+    expect_live_set(checkpoint);
+    ck_assert_uint_eq(delta->freed_count, 1);
+    ck_assert_ptr_eq(delta->freed[0].address, extra);
+    ck_assert_uint_eq(delta->freed[0].bytes, 100000);
+    ck_assert_uint_eq(delta->revived_count, 1);
+    ck_assert_ptr_eq(delta->revived[0].block.address, lost);
+    ck_assert_uint_eq(delta->revived[0].block.bytes, 2000);
+    ck_assert_uint_eq(delta->revived[0].block.sequence, lost_sequence);
+    ck_assert_ptr_eq(delta->revived[0].block.pool, pool);
+    ck_assert(delta->revived[0].undefined);
+    ck_assert_uint_eq(unit_block(kept)->sequence, kept_sequence);
+    STATUS(TARN_ERR_DOUBLE_FREE, tarn_free(extra));
+    OK(tarn_free(lost));
+    OK(tarn_free(kept));
+    ck_assert_uint_eq(waits(), 0); /* all on one stream */
+}
+END_TEST
+
+START_TEST(restoring_when_nothing_changed_changes_nothing)
+{
+    tarn_checkpoint *checkpoint;
+
+    (void)unit_alloc(pool, 1000, stream);
+    checkpoint = take(TARN_CONTENTS_NONE);
+    restore(checkpoint);
+    ck_assert_uint_eq(delta->freed_count, 0);
+    ck_assert_uint_eq(delta->revived_count, 0);
+    expect_live_set(checkpoint);
+    OK(tn_checkpoint_restore(checkpoint, stream, NULL)); /* no delta wanted */
+}
+END_TEST
+
+START_TEST(a_checkpoint_is_restored_any_number_of_times)
+{
+    void *address = unit_alloc(pool, 4096, stream);
+    tarn_checkpoint *checkpoint;
+
+    test_fill(stream, address, 1, 1024);
+    checkpoint = take(TARN_CONTENTS_DEVICE);
+    for (uint32_t i = 0; i < 4; i++) {
+        test_fill(stream, address, i + 5, 1024);
+        OK(tarn_free(address));
+        (void)unit_alloc(pool, 4096 * (i + 1), stream);
+        restore(checkpoint);
+        expect_live_set(checkpoint);
+        ck_assert(!delta->revived[0].undefined);
+        test_expect_words(stream, address, 1, 1024);
+    }
+}
+END_TEST
+
+START_TEST(a_block_at_the_same_address_is_not_the_same_block)
+{
+    void *address = unit_alloc(pool, 4096, stream);
+    tarn_checkpoint *checkpoint = take(TARN_CONTENTS_NONE);
+
+    OK(tarn_free(address));
+    ck_assert_ptr_eq(unit_alloc(pool, 4096, stream), address); /* a later one */
+    restore(checkpoint);
+    expect_live_set(checkpoint);
+    ck_assert_uint_eq(delta->freed_count, 1);
+    ck_assert_uint_eq(delta->revived_count, 1);
+    ck_assert_ptr_eq(delta->freed[0].address, delta->revived[0].block.address);
+}
+END_TEST
+
+START_TEST(blocks_that_lie_across_saved_ones_make_way)
+{
+    void *saved[6];
+    tarn_checkpoint *checkpoint;
+
+    for (size_t i = 0; i < 6; i++)
+        saved[i] = unit_alloc(pool, 64 * 1024, stream);
+    checkpoint = take(TARN_CONTENTS_NONE);
+    for (size_t i = 0; i < 6; i++)
+        OK(tarn_free(saved[i]));
+    ck_assert_ptr_eq(unit_alloc(pool, 200 * 1024, stream), saved[0]); /* over three and a bit */
+    (void)unit_alloc(pool, 100 * 1024, stream);
+    restore(checkpoint);
+    expect_live_set(checkpoint);
+    ck_assert_uint_eq(delta->freed_count, 2);
+    ck_assert_uint_eq(delta->revived_count, 6);
+}
+END_TEST
+
+START_TEST(memory_trimmed_meanwhile_is_mapped_again)
+{
+    void *small = unit_alloc(pool, 4096, stream);
+    void *large = unit_alloc(pool, 5 * MIB, stream);
+    void *huge = unit_alloc(pool, 100 * MIB, other);
+    tarn_checkpoint *checkpoint;
+
+    test_fill(stream, small, 1, 1024);
+    test_fill(stream, large, 2, 1024);
+    test_fill(other, huge, 3, 1024);
+    test_synchronize(other);
+    checkpoint = take(TARN_CONTENTS_DEVICE);
+    test_synchronize(stream);
+    OK(tarn_free(small));
+    OK(tarn_free(large));
+    OK(tarn_free(huge));
+    OK(tarn_pool_trim(pool, NULL));
+    ck_assert_uint_eq(pool->counters.mapped_bytes, 0);
+    restore(checkpoint);
+    expect_live_set(checkpoint);
+    ck_assert_uint_eq(pool->counters.mapped_bytes, (2 + 6 + 100) * MIB); /* to the page */
+    test_expect_words(stream, small, 1, 1024);
+    test_expect_words(stream, large, 2, 1024);
+    test_expect_words(stream, huge, 3, 1024);
+    OK(tarn_free(small)); /* to the heaps of their own orders */
+    ck_assert_ptr_eq(unit_alloc(pool, 4096, stream), small);
+    OK(tarn_free(huge));
+    ck_assert_ptr_eq(unit_alloc(pool, 100 * MIB, other), huge);
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
+/* Of the third segment, the first and third of four chunks went. */
+START_TEST(holes_in_the_middle_are_mapped_again)
+{
+    void *blocks[7];
+    tarn_checkpoint *checkpoint;
+
+    for (int i = 0; i < 7; i++)
+        blocks[i] = unit_alloc(pool, 32 * MIB, stream);
+    checkpoint = take(TARN_CONTENTS_NONE);
+    for (int i = 3; i < 6; i += 2)
+        OK(tarn_free(blocks[i]));
+    OK(tarn_pool_trim(pool, NULL));
+    ck_assert_uint_eq(pool->counters.mapped_bytes, 5 * 32 * MIB);
+    restore(checkpoint);
+    expect_live_set(checkpoint);
+    ck_assert_uint_eq(delta->revived_count, 2);
+    ck_assert_uint_eq(pool->counters.mapped_bytes, 7 * 32 * MIB);
+}
+END_TEST
+
+START_TEST(two_blocks_in_one_page_share_the_chunk_that_is_mapped)
+{
+    void *first = unit_alloc(pool, 4096, stream);
+    void *second = unit_alloc(pool, 8192, stream);
+    tarn_checkpoint *checkpoint = take(TARN_CONTENTS_NONE);
+
+    OK(tarn_free(first));
+    OK(tarn_free(second));
+    OK(tarn_pool_trim(pool, NULL));
+    restore(checkpoint);
+    expect_live_set(checkpoint);
+    ck_assert_uint_eq(pool->counters.mapped_bytes, TN_PAGE_BYTES);
+    ck_assert_ptr_eq(unit_chunk(first), unit_chunk(second));
+}
+END_TEST
+
+/* The page of a hole has blocks of two heaps: one of a stream, and one of a capture that took the
+ * chunk over. */
+START_TEST(blocks_of_two_orders_share_a_page)
+{
+    void *eager = unit_alloc(pool, 4096, stream);
+    void *freed = unit_alloc(pool, 4096, stream);
+    tarn_capture *capture = unit_begin(pool, other);
+    tarn_checkpoint *checkpoint;
+    tarn_graph *graph;
+    void *captured;
+
+    OK(tarn_free(freed));
+    captured = unit_alloc(pool, 2048, other);
+    if (unit_chunk(captured) != unit_chunk(eager)) /* the poll comes when nothing else is free */
+        captured = unit_alloc(pool, MIB, other);
+    ck_assert_ptr_eq(unit_chunk(captured), unit_chunk(eager));
+    graph = unit_end(capture);
+    checkpoint = take(TARN_CONTENTS_NONE);
+    OK(tarn_free(eager));
+    OK(tarn_free(captured));
+    OK(tarn_graph_destroy(graph));
+    for (int i = 0; i < 10000 && pool->hold_count > 0; i++) {
+        tn_device_reap(device);
+        (void)nanosleep(&(struct timespec){0, 100000}, NULL);
+    }
+    OK(tn_gpu_wait_idle(&device->gpu));
+    OK(tarn_pool_trim(pool, NULL));
+    ck_assert_uint_eq(pool->counters.mapped_bytes, 0);
+    restore(checkpoint);
+    expect_live_set(checkpoint);
+    ck_assert_ptr_eq(unit_block(eager)->heap, unit_block(captured)->heap);
+    OK(tarn_free(eager));
+    OK(tarn_free(captured));
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
+START_TEST(memory_that_another_order_took_comes_back)
+{
+    void *address = unit_alloc(pool, 2 * MIB, stream);
+    tarn_checkpoint *checkpoint = take(TARN_CONTENTS_NONE);
+    tarn_graph *graph;
+    void *captured;
+
+    {
+        tarn_capture *capture = unit_begin(pool, other);
+
+        OK(tarn_free(address)); /* goes to idle memory, held by the graph */
+        captured = unit_alloc(pool, 2 * MIB, other);
+        ck_assert_ptr_eq(captured, address);
+        OK(tarn_free(captured));
+        graph = unit_end(capture);
+    }
+    ck_assert_ptr_eq(unit_chunk(address)->heap->arena, &pool->idle);
+    restore(checkpoint);
+    expect_live_set(checkpoint);
+    ck_assert(tn_order_equal(unit_chunk(address)->heap->arena->order, unit_order(device, stream)));
+    ck_assert_uint_eq(unit_chunk(address)->hold_count, 1); /* the graph exists still */
+    OK(tarn_graph_destroy(graph));
+}
+END_TEST
+
+START_TEST(blocks_of_a_capture_that_is_over_go_to_idle_memory)
+{
+    tarn_capture *capture = unit_begin(pool, stream);
+    void *output = unit_alloc(pool, 4096, stream);
+    tarn_graph *graph;
+    tarn_checkpoint *checkpoint;
+
+    test_fill(stream, output, 9, 1024);
+    graph = unit_end(capture);
+    checkpoint = take(TARN_CONTENTS_NONE);
+    OK(tarn_free(output));
+    restore(checkpoint);
+    expect_live_set(checkpoint);
+    ck_assert_ptr_eq(unit_block(output)->heap, &pool->idle.heaps[TN_HEAP_SMALL]);
+    OK(tn_graph_replay(graph, stream));
+    test_expect_words(stream, output, 9, 1024);
+}
+END_TEST
+
+START_TEST(pending_memory_is_waited_for)
+{
+    void *address = unit_alloc(pool, 4096, stream);
+    tarn_checkpoint *checkpoint = take(TARN_CONTENTS_NONE);
+
+    test_spin(other, 50);
+    test_fill(other, address, 7, 16);
+    OK(tarn_free_on(address, other));
+    ck_assert_uint_eq(pool->counters.pending_count, 1);
+    restore(checkpoint);
+    expect_live_set(checkpoint);
+    ck_assert_uint_eq(waits(), 1);
+    ck_assert_uint_eq(pool->counters.pending_count, 0);
+    ck_assert_uint_eq(test_read(stream, address), 7); /* the other stream was done */
+}
+END_TEST
+
+START_TEST(memory_last_used_on_another_stream_is_waited_for)
+{
+    void *address = unit_alloc(pool, 4096, other);
+    tarn_checkpoint *checkpoint = take(TARN_CONTENTS_NONE);
+
+    OK(tarn_free(address));
+    restore(checkpoint); /* on `stream` */
+    ck_assert_uint_eq(waits(), 1);
+    OK(tarn_free(address));
+    OK(tn_gpu_wait_idle(&device->gpu));
+    restore(checkpoint); /* proven */
+    ck_assert_uint_eq(waits(), 2);
+}
+END_TEST
+
+START_TEST(contents_of_memory_that_graphs_write_wait_for_replays)
+{
+    void *address;
+    tarn_graph *graph = unit_graph(pool, stream, 4096, &address);
+    void *block = unit_alloc(pool, 4096, stream);
+    tarn_checkpoint *checkpoint = take(TARN_CONTENTS_DEVICE);
+
+    restore(checkpoint);
+    ck_assert_uint_eq(waits(), 0); /* nothing was replayed */
+    OK(tn_graph_replay(graph, other));
+    restore(checkpoint);
+    ck_assert_uint_eq(waits(), 1);
+    OK(tarn_free(block));
+}
+END_TEST
+
+START_TEST(a_discarded_block_is_in_the_way)
+{
+    void *address = unit_alloc(pool, 2 * MIB, stream);
+    tarn_checkpoint *checkpoint = take(TARN_CONTENTS_NONE);
+    tarn_capture *capture = unit_begin(pool, other);
+    void *discarded;
+    tarn_pool_stats before;
+    tarn_pool_stats after;
+
+    OK(tarn_free(address));
+    discarded = unit_alloc(pool, 2 * MIB, other);
+    ck_assert_ptr_eq(discarded, address);
+    OK(tarn_capture_abort(capture));
+    before = unit_stats(pool);
+    STATUS(TARN_ERR_WRONG_STATE, tn_checkpoint_restore(checkpoint, stream, &delta));
+    unit_expect_sentence("aborted capture");
+    ck_assert(tn_lock_none_held());
+    after = unit_stats(pool);
+    ck_assert_uint_eq(after.live_count, before.live_count);
+    ck_assert_uint_eq(after.mapped_bytes, before.mapped_bytes);
+    OK(tarn_pool_validate(pool));
+    OK(tarn_free(discarded));
+    restore(checkpoint);
+    expect_live_set(checkpoint);
+}
+END_TEST
+
+START_TEST(a_restore_is_refused_during_captures)
+{
+    tarn_checkpoint *checkpoint = take(TARN_CONTENTS_NONE);
+    tarn_capture *capture = unit_begin(pool, other);
+
+    STATUS(TARN_ERR_WRONG_STATE, tn_checkpoint_restore(checkpoint, stream, NULL));
+    unit_expect_sentence("capture is under way");
+    STATUS(TARN_ERR_WRONG_STATE, tn_checkpoint_restore(checkpoint, other, NULL));
+    unit_expect_sentence("being captured");
+    OK(tarn_graph_destroy(unit_end(capture)));
+    restore(checkpoint);
+}
+END_TEST
+
+/* A checkpoint whose restore must free, revive over holes, and copy. */
+static tarn_checkpoint *changed_much(void **address)
+{
+    tarn_checkpoint *checkpoint;
+    void *trimmed = unit_alloc(pool, 6 * MIB, stream);
+
+    *address = unit_alloc(pool, 4096, stream);
+    test_fill(stream, *address, 1, 1024);
+    checkpoint = take(TARN_CONTENTS_DEVICE);
+    OK(tarn_free(*address));
+    OK(tarn_free(trimmed));
+    OK(tarn_pool_trim(pool, NULL));
+    (void)unit_alloc(pool, 3000, other);
+    return checkpoint;
+}
+
+START_TEST(a_restore_that_fails_changes_no_live_set)
+{
+    void *address;
+    tarn_checkpoint *checkpoint = changed_much(&address);
+    uint64_t mapped = pool->counters.mapped_bytes;
+    uint64_t live = pool->counters.live_count;
+    uint64_t failed = 1;
+    int met = 0;
+
+    for (uint64_t nth = 1; failed > 0; nth++) {
+        tarn_status status;
+
+        sim.plan_fault(NULL, nth, 0, TN_CUDA_ERROR_OUT_OF_MEMORY);
+        status = tn_checkpoint_restore(checkpoint, stream, NULL);
+        failed = sim.clear_fault(NULL);
+        OK(tarn_pool_validate(pool));
+        OK(tarn_pool_validate(device->default_pool));
+        ck_assert(tn_lock_none_held());
+        if (status == TARN_OK)
+            break; /* a refused teardown is no failure of the restore */
+        met += 1;
+        ck_assert_uint_eq(pool->counters.live_count, live);
+        ck_assert_uint_eq(pool->counters.mapped_bytes, mapped);
+    }
+    ck_assert_int_ge(met, 8);
+    expect_live_set(checkpoint);
+    test_expect_words(stream, address, 1, 1024);
+}
+END_TEST
+
+START_TEST(a_restore_without_host_memory_changes_nothing)
+{
+    void *address;
+    tarn_checkpoint *checkpoint = changed_much(&address);
+    uint64_t mapped = pool->counters.mapped_bytes;
+    uint64_t failed = 1;
+    int met = 0;
+
+    for (uint64_t nth = 1; failed > 0; nth++) {
+        tarn_status status;
+
+        (void)tn_host_plan_fault(nth, false);
+        status = tn_checkpoint_restore(checkpoint, stream, NULL);
+        failed = tn_host_plan_fault(0, false);
+        OK(tarn_pool_validate(pool));
+        if (failed > 0) {
+            met += 1;
+            ck_assert_int_eq(status, TARN_ERR_HOST_MEMORY);
+            ck_assert_uint_eq(pool->counters.live_count, 1);
+            ck_assert_uint_eq(pool->counters.mapped_bytes, mapped);
+        } else {
+            OK(status);
+        }
+    }
+    ck_assert_int_ge(met, 4);
+    expect_live_set(checkpoint);
+    test_expect_words(stream, address, 1, 1024);
+}
+END_TEST
+
+START_TEST(a_restore_leaves_nothing_behind)
+{
+    void *address;
+    tarn_checkpoint *checkpoint = changed_much(&address);
+    tarn_sim_ledger before;
+    int64_t host;
+
+    restore(checkpoint);
+    test_synchronize(stream);
+    host = tn_host_outstanding();
+    before = test_ledger();
+    for (int i = 0; i < 5; i++) {
+        OK(tarn_free(address));
+        restore(checkpoint);
+    }
+    ck_assert_int_eq(tn_host_outstanding(), host);
+    test_same_ledger(&before);
+}
+END_TEST
+
+enum { ROUNDS = 200, SLOTS = 48, CHECKPOINTS = 4 };
+
+/* A walk of allocations, frees, graphs, trims, takes and restores; the check after each restore. */
+START_TEST(restores_hold_through_a_long_walk)
+{
+    tarn_checkpoint *checkpoints[CHECKPOINTS] = {NULL};
+    tn_cu_stream streams[2] = {stream, other};
+    uint64_t random = 99;
+
+    for (int round = 0; round < ROUNDS; round++) {
+        size_t pick;
+
+        random = random * 6364136223846793005U + 1442695040888963407U; /* Knuth's MMIX */
+        pick = (size_t)(random >> 40);
+        if (round % 20 == 7) {
+            if (checkpoints[pick % CHECKPOINTS] != NULL)
+                tn_checkpoint_destroy(checkpoints[pick % CHECKPOINTS]);
+            checkpoints[pick % CHECKPOINTS] = take(TARN_CONTENTS_NONE);
+        } else if (round % 10 == 9 && checkpoints[pick % CHECKPOINTS] != NULL) {
+            restore(checkpoints[pick % CHECKPOINTS]);
+            expect_live_set(checkpoints[pick % CHECKPOINTS]);
+        } else if (round % 25 == 11) {
+            OK(tarn_pool_trim(pool, NULL));
+        } else if (round % 40 == 13) {
+            OK(tarn_graph_destroy(unit_graph(pool, streams[pick % 2], pick % (9 * MIB) + 1, NULL)));
+        } else if (pool->counters.live_count > SLOTS || round % 3 == 0) {
+            for (size_t i = 0; i < pool->live.capacity; i++) { /* some live block */
+                struct tn_block *block = pool->live.slots[(i + pick) & (pool->live.capacity - 1)];
+
+                if (block != NULL) {
+                    OK(tarn_free_on((void *)(uintptr_t)tn_block_address(block), streams[pick % 2]));
+                    break;
+                }
+            }
+        } else {
+            (void)unit_alloc(pool, pick % (round % 4 == 0 ? 5 * MIB : 50000) + 1,
+                             streams[pick % 2]);
+        }
+        OK(tarn_pool_validate(pool));
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("restore");
+    TCase *sets = tcase_create("live sets");
+    TCase *holes = tcase_create("holes");
+    TCase *owners = tcase_create("owners");
+    TCase *waiting = tcase_create("waits");
+    TCase *refused = tcase_create("refused");
+
+    tcase_add_checked_fixture(sets, make_pool, NULL);
+    tcase_set_timeout(sets, 60); /* the long walk, under a sanitizer */
+    tcase_add_test(sets, the_live_set_becomes_that_of_the_checkpoint);
+    tcase_add_test(sets, restoring_when_nothing_changed_changes_nothing);
+    tcase_add_test(sets, a_checkpoint_is_restored_any_number_of_times);
+    tcase_add_test(sets, a_block_at_the_same_address_is_not_the_same_block);
+    tcase_add_test(sets, blocks_that_lie_across_saved_ones_make_way);
+    tcase_add_test(sets, a_restore_leaves_nothing_behind);
+    tcase_add_test(sets, restores_hold_through_a_long_walk);
+    suite_add_tcase(suite, sets);
+    tcase_add_checked_fixture(holes, make_pool, NULL);
+    tcase_add_test(holes, memory_trimmed_meanwhile_is_mapped_again);
+    tcase_add_test(holes, holes_in_the_middle_are_mapped_again);
+    tcase_add_test(holes, two_blocks_in_one_page_share_the_chunk_that_is_mapped);
+    tcase_add_test(holes, blocks_of_two_orders_share_a_page);
+    suite_add_tcase(suite, holes);
+    tcase_add_checked_fixture(owners, make_pool, NULL);
+    tcase_add_test(owners, memory_that_another_order_took_comes_back);
+    tcase_add_test(owners, blocks_of_a_capture_that_is_over_go_to_idle_memory);
+    suite_add_tcase(suite, owners);
+    tcase_add_checked_fixture(waiting, make_pool, NULL);
+    tcase_add_test(waiting, pending_memory_is_waited_for);
+    tcase_add_test(waiting, memory_last_used_on_another_stream_is_waited_for);
+    tcase_add_test(waiting, contents_of_memory_that_graphs_write_wait_for_replays);
+    suite_add_tcase(suite, waiting);
+    tcase_add_checked_fixture(refused, make_pool, NULL);
+    tcase_add_test(refused, a_discarded_block_is_in_the_way);
+    tcase_add_test(refused, a_restore_is_refused_during_captures);
+    tcase_add_test(refused, a_restore_that_fails_changes_no_live_set);
+    tcase_add_test(refused, a_restore_without_host_memory_changes_nothing);
+    suite_add_tcase(suite, refused);
+    return test_main(suite);
+}

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pools/route.h"
+#include "support/world.h"
+#include "unit/unit.h"
+
+static tarn_device *device;
+static tarn_pool *first;
+static tarn_pool *second;
+static tn_cu_stream stream;
+static tn_cu_stream other;
+
+static void make_pools(void)
+{
+    device = unit_device();
+    first = unit_pool_of(device, "first", 0);
+    second = unit_pool_of(device, "second", 0);
+    stream = test_stream();
+    other = test_stream();
+}
+
+static tarn_pool *choose(tn_cu_stream at)
+{
+    struct tn_stream_state state;
+
+    OK(tn_stream_look(&device->gpu, at, &state));
+    return tn_route_choose(device, at, &state);
+}
+
+static bool accept_all(tarn_stream at, void *user)
+{
+    (void)at;
+    if (user != NULL)
+        *(int *)user += 1;
+    return true;
+}
+
+static bool accept_none(tarn_stream at, void *user)
+{
+    (void)at;
+    (void)user;
+    return false;
+}
+
+START_TEST(without_routes_nothing_is_chosen)
+{
+    ck_assert_ptr_null(choose(stream));
+    ck_assert_ptr_null(choose(NULL));
+}
+END_TEST
+
+START_TEST(the_newest_route_that_accepts_wins)
+{
+    tarn_pool *third = unit_pool(device);
+
+    OK(tn_route_begin(device, first, accept_all, NULL));
+    OK(tn_route_begin(device, second, accept_all, NULL));
+    OK(tn_route_begin(device, third, accept_none, NULL));
+    ck_assert_ptr_eq(choose(stream), second);
+    OK(tn_route_end(device, second));
+    ck_assert_ptr_eq(choose(stream), first);
+    OK(tn_route_begin(device, second, accept_all, NULL)); /* the newest again */
+    ck_assert_ptr_eq(choose(stream), second);
+    OK(tn_route_end(device, first)); /* from the bottom of the stack */
+    ck_assert_ptr_eq(choose(stream), second);
+    OK(tn_route_end(device, second));
+    OK(tn_route_end(device, third));
+    ck_assert_ptr_null(choose(stream));
+    ck_assert_uint_eq(atomic_load(&device->routes.open_count), 0);
+}
+END_TEST
+
+START_TEST(a_filter_is_asked_with_its_user_data_until_one_accepts)
+{
+    int asked_first = 0;
+    int asked_second = 0;
+
+    OK(tn_route_begin(device, first, accept_all, &asked_first));
+    OK(tn_route_begin(device, second, accept_all, &asked_second));
+    ck_assert_ptr_eq(choose(stream), second);
+    ck_assert_int_eq(asked_second, 1);
+    ck_assert_int_eq(asked_first, 0);
+}
+END_TEST
+
+static void expect_no_route(void *argument)
+{
+    (void)argument;
+    ck_assert_ptr_null(choose(stream));
+}
+
+START_TEST(the_thread_filter_accepts_the_thread_that_began)
+{
+    OK(tn_route_begin(device, first, tarn_filter_thread, NULL));
+    ck_assert_ptr_eq(choose(stream), first);
+    ck_assert_ptr_eq(choose(NULL), first);
+    test_elsewhere(expect_no_route, NULL);
+}
+END_TEST
+
+START_TEST(the_stream_filter_accepts_its_stream)
+{
+    OK(tn_route_begin(device, first, tarn_filter_stream, stream));
+    OK(tn_route_begin(device, second, tarn_filter_stream, NULL));
+    ck_assert_ptr_eq(choose(stream), first);
+    ck_assert_ptr_null(choose(other));
+    ck_assert_ptr_eq(choose(NULL), second);
+    ck_assert_ptr_eq(choose(TN_CU_STREAM_LEGACY), second);
+}
+END_TEST
+
+START_TEST(the_capture_filter_accepts_streams_of_the_capture)
+{
+    OK(tn_route_begin(device, first, tarn_filter_capture, stream));
+    ck_assert_ptr_null(choose(stream)); /* not capturing yet */
+    test_begin_capture(stream, TN_CU_CAPTURE_MODE_RELAXED);
+    ck_assert_ptr_null(choose(other));
+    test_order(stream, other);
+    ck_assert_ptr_eq(choose(other), first); /* a forked stream, before the origin was seen */
+    ck_assert_ptr_eq(choose(stream), first);
+    test_order(other, stream);
+    test_destroy_graph(test_end_capture(stream));
+    ck_assert_ptr_null(choose(stream));
+}
+END_TEST
+
+START_TEST(the_capture_filter_follows_its_stream_to_the_next_capture)
+{
+    tn_cu_stream stranger = test_stream();
+
+    OK(tn_route_begin(device, first, tarn_filter_capture, stream));
+    for (int i = 0; i < 2; i++) {
+        test_begin_capture(stream, TN_CU_CAPTURE_MODE_RELAXED);
+        test_begin_capture(stranger, TN_CU_CAPTURE_MODE_RELAXED);
+        test_order(stream, other);
+        ck_assert_ptr_eq(choose(other), first);
+        ck_assert_ptr_null(choose(stranger)); /* in a capture of its own */
+        test_order(other, stream);
+        test_destroy_graph(test_end_capture(stranger));
+        test_destroy_graph(test_end_capture(stream));
+    }
+}
+END_TEST
+
+START_TEST(a_route_is_told_its_capture)
+{
+    struct tn_stream_state state;
+
+    OK(tn_route_begin(device, first, tarn_filter_capture, stream));
+    test_begin_capture(stream, TN_CU_CAPTURE_MODE_RELAXED);
+    test_order(stream, other);
+    OK(tn_stream_look(&device->gpu, other, &state));
+    tn_route_set_capture(device, first, state.order.capture_id);
+    sim.plan_fault("cuStreamGetCaptureInfo", 1, 0, TN_CUDA_ERROR_UNKNOWN); /* needs not ask */
+    ck_assert_ptr_eq(tn_route_choose(device, other, &state), first);
+    ck_assert_uint_eq(sim.clear_fault(NULL), 0);
+}
+END_TEST
+
+START_TEST(the_filters_may_be_asked_directly)
+{
+    ck_assert(tarn_filter_thread(stream, NULL));
+    ck_assert(tarn_filter_stream(stream, stream));
+    ck_assert(!tarn_filter_stream(stream, other));
+    ck_assert(tarn_filter_capture(stream, stream));
+    ck_assert(!tarn_filter_capture(stream, other));
+}
+END_TEST
+
+/* P10: broken, the second route would leave the count at 1 when the first ends. */
+START_TEST(a_pool_has_one_route_at_most)
+{
+    OK(tn_route_begin(device, first, accept_all, NULL));
+    ck_assert_uint_eq(first->route_count, 1);
+    STATUS(TARN_ERR_WRONG_STATE, tn_route_begin(device, first, accept_none, NULL));
+    unit_expect_sentence("first");
+    ck_assert_uint_eq(first->route_count, 1);
+    ck_assert_uint_eq(device->routes.count, 1);
+    OK(tn_route_end(device, first));
+    ck_assert_uint_eq(first->route_count, 0);
+    STATUS(TARN_ERR_WRONG_STATE, tn_route_end(device, first));
+    ck_assert_uint_eq(first->route_count, 0);
+    ck_assert(tn_lock_none_held());
+}
+END_TEST
+
+/* P10: a route that is not counted does not keep its pool. */
+START_TEST(a_route_keeps_its_pool_by_the_count)
+{
+    OK(tn_route_begin(device, first, accept_all, NULL));
+    ck_assert(!tn_pool_is_unclaimed(first));
+    first->route_count = 0;
+    ck_assert(tn_pool_is_unclaimed(first));
+    first->route_count = 1;
+    OK(tn_route_end(device, first));
+    ck_assert(tn_pool_is_unclaimed(first));
+}
+END_TEST
+
+START_TEST(the_route_of_a_capture_ends_with_it)
+{
+    OK(tn_route_begin(device, first, tarn_filter_capture, stream));
+    tn_route_set_capture(device, first, 5);
+    STATUS(TARN_ERR_WRONG_STATE, tn_route_end(device, first));
+    ck_assert_uint_eq(first->route_count, 1);
+    OK(tn_route_end_capture(device, first));
+    ck_assert_uint_eq(first->route_count, 0);
+    STATUS(TARN_ERR_WRONG_STATE, tn_route_end_capture(device, first));
+}
+END_TEST
+
+START_TEST(the_default_pool_has_no_route)
+{
+    STATUS(TARN_ERR_WRONG_STATE, tn_route_begin(device, device->default_pool, accept_all, NULL));
+}
+END_TEST
+
+START_TEST(sixty_four_routes_may_be_open)
+{
+    for (int i = 0; i < TN_ROUTES_MAX; i++)
+        OK(tn_route_begin(device, unit_pool(device), accept_all, NULL));
+    STATUS(TARN_ERR_LIMIT, tn_route_begin(device, first, accept_all, NULL));
+    unit_expect_sentence("64");
+    ck_assert_uint_eq(first->route_count, 0);
+    ck_assert_uint_eq(device->routes.count, TN_ROUTES_MAX);
+}
+END_TEST
+
+START_TEST(ending_a_route_closes_the_holds_of_user_captures)
+{
+    void *address;
+    tn_cu_graph graph;
+
+    OK(tn_route_begin(device, first, tarn_filter_capture, stream));
+    test_begin_capture(stream, TN_CU_CAPTURE_MODE_RELAXED);
+    OK(tarn_malloc(device, 4096, stream, &address));
+    ck_assert_ptr_eq(atomic_load(&unit_segment(address)->owner), first);
+    OK(tarn_free(address));
+    graph = test_end_capture(stream);
+    ck_assert_uint_eq(first->open_hold_count, 1);
+    OK(tn_route_end(device, first));
+    ck_assert_uint_eq(first->open_hold_count, 0);
+    ck_assert_uint_eq(first->hold_count, 1);
+    test_destroy_graph(graph);
+}
+END_TEST
+
+START_TEST(ending_with_routes_open_is_a_broken_contract)
+{
+    OK(tn_route_begin(device, first, accept_all, NULL));
+    tn_routes_fini(&device->routes);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("route");
+    TCase *stack = tcase_create("stack");
+    TCase *filters = tcase_create("filters");
+    TCase *limits = tcase_create("begin and end");
+
+    tcase_add_checked_fixture(stack, make_pools, NULL);
+    tcase_add_test(stack, without_routes_nothing_is_chosen);
+    tcase_add_test(stack, the_newest_route_that_accepts_wins);
+    tcase_add_test(stack, a_filter_is_asked_with_its_user_data_until_one_accepts);
+    suite_add_tcase(suite, stack);
+    tcase_add_checked_fixture(filters, make_pools, NULL);
+    tcase_add_test(filters, the_thread_filter_accepts_the_thread_that_began);
+    tcase_add_test(filters, the_stream_filter_accepts_its_stream);
+    tcase_add_test(filters, the_capture_filter_accepts_streams_of_the_capture);
+    tcase_add_test(filters, the_capture_filter_follows_its_stream_to_the_next_capture);
+    tcase_add_test(filters, a_route_is_told_its_capture);
+    tcase_add_test(filters, the_filters_may_be_asked_directly);
+    suite_add_tcase(suite, filters);
+    tcase_add_checked_fixture(limits, make_pools, NULL);
+    tcase_add_test(limits, a_pool_has_one_route_at_most);
+    tcase_add_test(limits, a_route_keeps_its_pool_by_the_count);
+    tcase_add_test(limits, the_route_of_a_capture_ends_with_it);
+    tcase_add_test(limits, the_default_pool_has_no_route);
+    tcase_add_test(limits, sixty_four_routes_may_be_open);
+    tcase_add_test(limits, ending_a_route_closes_the_holds_of_user_captures);
+    unit_add_contract_test(limits, ending_with_routes_open_is_a_broken_contract);
+    suite_add_tcase(suite, limits);
+    return test_main(suite);
+}

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "unit/unit.h"
+
+static struct tn_gpu gpu;
+static struct tn_regions regions;
+static tarn_sim_ledger before;
+static int64_t host_before;
+static int owner;
+static const struct tn_chunk_properties properties = {.exportable = false};
+
+static void open_regions(void)
+{
+    const struct tn_driver *driver;
+
+    test_start();
+    OK(tn_driver_load(&driver));
+    OK(tn_address_table_init());
+    OK(tn_gpu_open(&gpu, driver, 0));
+    OK(tn_regions_init(&regions, &gpu, 64 * TN_GIB));
+    before = test_ledger();
+    host_before = tn_host_outstanding();
+}
+
+static struct tn_segment *create(uint64_t bytes)
+{
+    struct tn_segment *segment = NULL;
+
+    OK(tn_segment_create(&regions, bytes, &owner, 4, &segment));
+    return segment;
+}
+
+START_TEST(a_segment_is_known_at_its_addresses_until_it_is_destroyed)
+{
+    struct tn_segment *segment = create(TN_SLOT_BYTES + 1);
+    uint64_t base = segment->base;
+
+    ck_assert_uint_eq(segment->bytes, 2 * TN_SLOT_BYTES);
+    ck_assert_uint_eq(segment->slot_count, 2);
+    ck_assert_uint_eq(segment->index, 4);
+    ck_assert_ptr_eq(atomic_load(&segment->owner), &owner);
+    ck_assert_uint_eq(regions.first->free_count, regions.first->slot_count - 2);
+    ck_assert_ptr_eq(tn_address_table_find(base), segment);
+    ck_assert_ptr_eq(tn_address_table_find(base + 2 * TN_SLOT_BYTES - 1), segment);
+    ck_assert_ptr_null(tn_address_table_find(base + 2 * TN_SLOT_BYTES));
+    tn_segment_destroy(segment);
+    ck_assert_ptr_null(tn_address_table_find(base));
+    ck_assert_ptr_null(atomic_load(&segment->owner)); /* a stale pointer still shows a record */
+    ck_assert_uint_eq(regions.first->free_count, regions.first->slot_count);
+    ck_assert_int_eq(tn_host_outstanding(), host_before);
+    test_same_ledger(&before);
+}
+END_TEST
+
+START_TEST(a_segment_that_cannot_be_made_leaves_nothing)
+{
+    struct tn_segment *segment = NULL;
+
+    for (uint64_t nth = 1; nth <= 2; nth++) { /* the record's slab, which stays; the pages */
+        (void)tn_host_plan_fault(1, false);
+        STATUS(TARN_ERR_HOST_MEMORY,
+               tn_segment_create(&regions, TN_SLOT_BYTES, &owner, 0, &segment));
+        ck_assert_uint_eq(tn_host_plan_fault(0, false), 1);
+        ck_assert_ptr_null(segment);
+        tn_segment_destroy(create(TN_SLOT_BYTES));
+    }
+    sim.set_hints(2, 0);
+    STATUS(TARN_ERR_ADDRESS_SPACE, tn_segment_create(&regions, 128 * TN_GIB, &owner, 0, &segment));
+    ck_assert_ptr_null(segment);
+    ck_assert_uint_eq(regions.first->free_count, regions.first->slot_count);
+    ck_assert_int_eq(tn_host_outstanding(), host_before);
+}
+END_TEST
+
+/* V4, V5: after each step. */
+static void expect_pages(const struct tn_segment *segment, const struct tn_chunk *chunks,
+                         size_t count)
+{
+    uint64_t mapped = 0;
+
+    for (uint64_t page = 0; page < segment->bytes / TN_PAGE_BYTES; page++) {
+        const struct tn_chunk *expected = NULL;
+
+        for (size_t i = 0; i < count; i++) {
+            if (page * TN_PAGE_BYTES >= chunks[i].offset &&
+                page * TN_PAGE_BYTES < chunks[i].offset + chunks[i].bytes)
+                expected = &chunks[i];
+        }
+        ck_assert_ptr_eq(segment->pages[page], expected);
+        ck_assert_ptr_eq(tn_segment_chunk_at(segment, page * TN_PAGE_BYTES + 12345), expected);
+        mapped += expected != NULL ? TN_PAGE_BYTES : 0;
+    }
+    ck_assert_uint_eq(segment->mapped_bytes, mapped);
+}
+
+START_TEST(chunks_come_and_go_at_their_pages)
+{
+    struct tn_segment *segment = create(TN_SLOT_BYTES);
+    struct tn_chunk chunks[3] = {{.bytes = 0}};
+
+    OK(tn_segment_map(segment, 0, 8 * TN_MIB, properties, &chunks[0]));
+    expect_pages(segment, chunks, 1);
+    OK(tn_segment_map(segment, 30 * TN_MIB, 2 * TN_MIB, properties, &chunks[1]));
+    expect_pages(segment, chunks, 2);
+    OK(tn_segment_map(segment, 8 * TN_MIB, 4 * TN_MIB, properties, &chunks[2]));
+    expect_pages(segment, chunks, 3);
+    ck_assert_uint_eq(tn_chunk_end(&chunks[2]), 12 * TN_MIB);
+    ck_assert_uint_eq(test_ledger().mapped_bytes, before.mapped_bytes + 14 * TN_MIB);
+    tn_segment_unmap(&chunks[2]);
+    expect_pages(segment, chunks, 2);
+    tn_segment_unmap(&chunks[1]);
+    tn_segment_unmap(&chunks[0]);
+    expect_pages(segment, NULL, 0);
+    tn_segment_destroy(segment);
+    test_same_ledger(&before);
+}
+END_TEST
+
+START_TEST(mapped_memory_can_be_written_at_its_addresses)
+{
+    struct tn_segment *segment = create(TN_SLOT_BYTES);
+    tn_cu_stream stream = test_stream();
+    struct tn_chunk chunk;
+    void *first;
+
+    OK(tn_segment_map(segment, 4 * TN_MIB, 4 * TN_MIB, properties, &chunk));
+    first = (void *)(uintptr_t)(segment->base + 4 * TN_MIB);
+    test_fill(stream, first, 5, TN_MIB);
+    test_expect_words(stream, first, 5, TN_MIB);
+}
+END_TEST
+
+START_TEST(a_map_that_fails_changes_nothing)
+{
+    struct tn_segment *segment = create(TN_SLOT_BYTES);
+    struct tn_chunk chunk = {.bytes = 0};
+
+    sim.plan_fault("cuMemSetAccess", 1, 0, TN_CUDA_ERROR_OUT_OF_MEMORY);
+    STATUS(TARN_ERR_DEVICE_MEMORY, tn_segment_map(segment, 0, 8 * TN_MIB, properties, &chunk));
+    expect_pages(segment, NULL, 0);
+    test_same_ledger(&before);
+}
+END_TEST
+
+/* V4: a page has one chunk. */
+START_TEST(mapping_where_a_chunk_is_recorded_is_a_broken_contract)
+{
+    struct tn_segment *segment = create(TN_SLOT_BYTES);
+    struct tn_chunk chunks[2];
+
+    OK(tn_segment_map(segment, 0, 8 * TN_MIB, properties, &chunks[0]));
+    segment->pages[4] = &chunks[0]; /* the driver does not know of this one */
+    OK(tn_segment_map(segment, 8 * TN_MIB, 2 * TN_MIB, properties, &chunks[1]));
+}
+END_TEST
+
+START_TEST(a_size_that_is_no_power_of_two_is_a_broken_contract)
+{
+    struct tn_chunk chunk;
+
+    OK(tn_segment_map(create(TN_SLOT_BYTES), 0, 6 * TN_MIB, properties, &chunk));
+}
+END_TEST
+
+START_TEST(a_chunk_past_the_end_is_a_broken_contract)
+{
+    struct tn_chunk chunk;
+
+    OK(tn_segment_map(create(TN_SLOT_BYTES), 30 * TN_MIB, 4 * TN_MIB, properties, &chunk));
+}
+END_TEST
+
+/* V5: what is still mapped may not lose its segment. */
+START_TEST(destroying_a_mapped_segment_is_a_broken_contract)
+{
+    struct tn_segment *segment = create(TN_SLOT_BYTES);
+    struct tn_chunk chunk;
+
+    OK(tn_segment_map(segment, 0, 2 * TN_MIB, properties, &chunk));
+    tn_segment_destroy(segment);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("segment");
+    TCase *segments = tcase_create("create");
+    TCase *chunks = tcase_create("map");
+    TCase *wrong = tcase_create("wrong");
+
+    tcase_add_checked_fixture(segments, open_regions, NULL);
+    tcase_add_test(segments, a_segment_is_known_at_its_addresses_until_it_is_destroyed);
+    tcase_add_test(segments, a_segment_that_cannot_be_made_leaves_nothing);
+    suite_add_tcase(suite, segments);
+    tcase_add_checked_fixture(chunks, open_regions, NULL);
+    tcase_add_test(chunks, chunks_come_and_go_at_their_pages);
+    tcase_add_test(chunks, mapped_memory_can_be_written_at_its_addresses);
+    tcase_add_test(chunks, a_map_that_fails_changes_nothing);
+    suite_add_tcase(suite, chunks);
+    tcase_add_checked_fixture(wrong, open_regions, NULL);
+    unit_add_contract_test(wrong, mapping_where_a_chunk_is_recorded_is_a_broken_contract);
+    unit_add_contract_test(wrong, a_size_that_is_no_power_of_two_is_a_broken_contract);
+    unit_add_contract_test(wrong, a_chunk_past_the_end_is_a_broken_contract);
+    unit_add_contract_test(wrong, destroying_a_mapped_segment_is_a_broken_contract);
+    suite_add_tcase(suite, wrong);
+    return test_main(suite);
+}

@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "support/world.h"
+#include "unit/unit.h"
+
+static tarn_device *device;
+static tarn_pool *pool;
+static tn_cu_stream stream;
+static tn_cu_stream other;
+
+static void make_pool(void)
+{
+    device = unit_device();
+    pool = unit_pool_of(device, "net", 0);
+    stream = test_stream();
+    other = test_stream();
+}
+
+static tarn_checkpoint *take(tarn_contents contents)
+{
+    tarn_checkpoint *checkpoint;
+
+    OK(tn_checkpoint_take(pool, contents, stream, &checkpoint));
+    ck_assert(tn_lock_none_held());
+    return checkpoint;
+}
+
+/* C1 */
+START_TEST(live_blocks_are_saved_in_order_of_segment_and_offset)
+{
+    tarn_checkpoint *checkpoint;
+    void *freed[20];
+    size_t live = 0;
+
+    for (size_t i = 0; i < 20; i++) {
+        (void)unit_alloc(pool, (i * 7919) % 300000 + 1, i % 2 == 0 ? stream : other);
+        (void)unit_alloc(pool, i % 3 == 0 ? 3 * MIB : 5000, stream);
+        freed[i] = unit_alloc(pool, 4096, stream);
+        live += 2;
+    }
+    for (size_t i = 0; i < 20; i++)
+        OK(tarn_free(freed[i]));
+    checkpoint = take(TARN_CONTENTS_NONE);
+    ck_assert_uint_eq(checkpoint->block_count, live);
+    for (size_t i = 0; i < live; i++) {
+        const struct tn_saved_block *saved = &checkpoint->blocks[i];
+        const struct tn_block *block =
+            tn_live_find(&pool->live, saved->segment->base + saved->offset);
+
+        ck_assert_ptr_nonnull(block);
+        ck_assert_uint_eq(block->bytes, saved->bytes);
+        ck_assert_uint_eq(block->requested, saved->requested);
+        ck_assert_uint_eq(block->sequence, saved->sequence);
+        ck_assert(tn_order_equal(block->order, saved->order));
+        if (i > 0 && saved[-1].segment == saved->segment)
+            ck_assert_uint_ge(saved->offset, saved[-1].offset + saved[-1].bytes);
+        else if (i > 0)
+            ck_assert_uint_gt(saved->segment->index, saved[-1].segment->index);
+    }
+    ck_assert_uint_eq(checkpoint->live_bytes, pool->counters.live_bytes);
+}
+END_TEST
+
+/* C1: broken, the restore looks for a block where it has been already. */
+START_TEST(blocks_out_of_order_are_a_broken_contract)
+{
+    void *low = unit_alloc(pool, 4096, stream);
+    void *keeper = unit_alloc(pool, 4096, stream);
+    void *high = unit_alloc(pool, 4096, stream);
+    tarn_checkpoint *checkpoint = take(TARN_CONTENTS_NONE);
+    struct tn_saved_block first = checkpoint->blocks[0];
+
+    ck_assert_ptr_ne(keeper, NULL);
+    OK(tarn_free(low));
+    OK(tarn_free(high));
+    checkpoint->blocks[0] = checkpoint->blocks[2];
+    checkpoint->blocks[2] = first;
+    OK(tn_checkpoint_restore(checkpoint, stream, NULL));
+}
+END_TEST
+
+/* C2 */
+START_TEST(segments_with_saved_blocks_are_held)
+{
+    void *small = unit_alloc(pool, 4096, stream);
+    void *large = unit_alloc(pool, 8 * MIB, stream);
+    struct tn_segment *segment = unit_segment(small);
+    tarn_checkpoint *first = take(TARN_CONTENTS_NONE);
+    tarn_checkpoint *second;
+
+    OK(tarn_free(large)); /* the second holds the small one's segment alone */
+    second = take(TARN_CONTENTS_NONE);
+    ck_assert_uint_eq(segment->checkpoint_count, 2);
+    ck_assert_uint_eq(unit_segment(large)->checkpoint_count, 1);
+    ck_assert_uint_eq(pool->checkpoint_count, 2);
+    OK(tarn_free(small));
+    OK(tarn_pool_trim(pool, NULL));
+    ck_assert_uint_eq(pool->counters.mapped_bytes, 0);
+    ck_assert_ptr_eq(unit_segment(small), segment); /* addresses without memory */
+    OK(tarn_pool_validate(pool));
+    tn_checkpoint_destroy(first);
+    ck_assert_uint_eq(segment->checkpoint_count, 1);
+    OK(tarn_pool_trim(pool, NULL));
+    ck_assert_ptr_null(unit_segment(large));
+    ck_assert_ptr_eq(unit_segment(small), segment);
+    tn_checkpoint_destroy(second);
+    OK(tarn_pool_trim(pool, NULL));
+    ck_assert_ptr_null(unit_segment(small));
+    ck_assert_uint_eq(pool->checkpoint_count, 0);
+}
+END_TEST
+
+/* C2: broken, a trim gives the addresses away. */
+START_TEST(a_segment_that_is_not_held_loses_its_addresses)
+{
+    void *address = unit_alloc(pool, 4096, stream);
+    struct tn_segment *segment = unit_segment(address);
+    tarn_checkpoint *checkpoint = take(TARN_CONTENTS_NONE);
+
+    segment->checkpoint_count = 0;
+    OK(tarn_free(address));
+    OK(tarn_pool_trim(pool, NULL));
+    ck_assert_ptr_null(unit_segment(address));
+    (void)checkpoint;
+}
+END_TEST
+
+/* C3 */
+START_TEST(contents_lie_one_after_the_other)
+{
+    char *blocks[5];
+    tarn_checkpoint *checkpoint;
+    char *saved;
+
+    for (uint32_t i = 0; i < 5; i++) {
+        blocks[i] = unit_alloc(pool, i == 2 ? 3 * MIB : 1024 * (i + 1), stream);
+        test_fill(stream, blocks[i], i + 1, 256);
+    }
+    OK(tarn_free(blocks[1])); /* a gap between two of them */
+    checkpoint = take(TARN_CONTENTS_DEVICE);
+    saved = checkpoint->contents;
+    ck_assert_uint_eq(checkpoint->block_count, 4);
+    for (size_t i = 0; i < checkpoint->block_count; i++) {
+        const struct tn_saved_block *block = &checkpoint->blocks[i];
+        const void *live = (const void *)(uintptr_t)(block->segment->base + block->offset);
+
+        test_expect_words(stream, saved, test_read(stream, live), 256);
+        saved += block->bytes;
+    }
+    ck_assert_ptr_eq(saved, (char *)checkpoint->contents + checkpoint->live_bytes);
+    tn_checkpoint_destroy(checkpoint);
+}
+END_TEST
+
+/* C3: broken, a block gets the bytes of another. */
+START_TEST(contents_are_found_by_the_sizes_of_the_blocks)
+{
+    void *first = unit_alloc(pool, 4096, stream);
+    void *gap = unit_alloc(pool, 4096, stream);
+    void *second = unit_alloc(pool, 4096, stream);
+    tarn_checkpoint *checkpoint;
+
+    OK(tarn_free(gap));
+    test_fill(stream, first, 1, 1024);
+    test_fill(stream, second, 2, 1024);
+    checkpoint = take(TARN_CONTENTS_DEVICE);
+    checkpoint->blocks[0].requested = 2048; /* what the copies go by */
+    test_fill(stream, second, 3, 1024);
+    OK(tn_checkpoint_restore(checkpoint, stream, NULL));
+    ck_assert_uint_eq(test_read(stream, second), 1); /* with the right size it would be 2 */
+    checkpoint->blocks[0].requested = 4096;
+    OK(tn_checkpoint_restore(checkpoint, stream, NULL));
+    test_expect_words(stream, second, 2, 1024);
+}
+END_TEST
+
+START_TEST(an_empty_pool_has_an_empty_checkpoint)
+{
+    tarn_checkpoint *checkpoint = take(TARN_CONTENTS_DEVICE);
+
+    ck_assert_uint_eq(checkpoint->block_count, 0);
+    ck_assert_ptr_null(checkpoint->contents);
+    (void)unit_alloc(pool, 4096, stream);
+    OK(tn_checkpoint_restore(checkpoint, stream, NULL));
+    ck_assert_uint_eq(pool->counters.live_count, 0);
+    tn_checkpoint_destroy(checkpoint);
+}
+END_TEST
+
+START_TEST(a_checkpoint_is_refused_where_it_cannot_be)
+{
+    tarn_checkpoint *checkpoint = NULL;
+    tarn_capture *capture;
+
+    STATUS(TARN_ERR_WRONG_STATE,
+           tn_checkpoint_take(device->default_pool, TARN_CONTENTS_NONE, stream, &checkpoint));
+    unit_expect_sentence("private pool");
+    capture = unit_begin(pool, stream);
+    STATUS(TARN_ERR_WRONG_STATE, tn_checkpoint_take(pool, TARN_CONTENTS_NONE, other, &checkpoint));
+    unit_expect_sentence("capture is under way");
+    OK(tarn_capture_abort(capture));
+    test_begin_capture(stream, TN_CU_CAPTURE_MODE_THREAD_LOCAL);
+    STATUS(TARN_ERR_WRONG_STATE,
+           tn_checkpoint_take(pool, TARN_CONTENTS_DEVICE, stream, &checkpoint));
+    unit_expect_sentence("being captured");
+    OK(tn_checkpoint_take(pool, TARN_CONTENTS_NONE, stream, &checkpoint)); /* stream not used */
+    ck_assert_int_eq(test_capture_status(stream), TN_CU_CAPTURE_STATUS_ACTIVE);
+    test_destroy_graph(test_end_capture(stream));
+    tn_checkpoint_destroy(checkpoint);
+    ck_assert_uint_eq(pool->checkpoint_count, 0);
+}
+END_TEST
+
+START_TEST(a_users_capture_under_way_is_seen)
+{
+    struct tn_stream_state state;
+    tarn_checkpoint *checkpoint = NULL;
+
+    test_begin_capture(stream, TN_CU_CAPTURE_MODE_THREAD_LOCAL);
+    OK(tn_stream_look(&device->gpu, stream, &state));
+    OK(tn_capture_admit(pool, &state));
+    STATUS(TARN_ERR_WRONG_STATE, tn_checkpoint_take(pool, TARN_CONTENTS_NONE, other, &checkpoint));
+    test_destroy_graph(test_end_capture(stream));
+}
+END_TEST
+
+START_TEST(a_take_that_fails_leaves_nothing)
+{
+    tarn_checkpoint *checkpoint = NULL;
+    void *address = unit_alloc(pool, 4096, stream);
+    uint64_t live = device->default_pool->counters.live_count;
+    uint64_t events = test_ledger().events;
+    uint64_t failed = 1;
+
+    for (uint64_t nth = 1; failed > 0; nth++) {
+        tarn_status status;
+
+        sim.plan_fault(NULL, nth, 0, TN_CUDA_ERROR_INVALID_VALUE);
+        status = tn_checkpoint_take(pool, TARN_CONTENTS_DEVICE, stream, &checkpoint);
+        failed = sim.clear_fault(NULL);
+        if (status != TARN_OK) {
+            ck_assert_ptr_null(checkpoint);
+            ck_assert_uint_eq(pool->checkpoint_count, 0);
+            ck_assert_uint_eq(unit_segment(address)->checkpoint_count, 0);
+            ck_assert_uint_eq(device->default_pool->counters.live_count, live);
+            ck_assert_uint_eq(test_ledger().events, events);
+            ck_assert_str_ne(tarn_last_error(), "");
+        }
+    }
+    tn_checkpoint_destroy(checkpoint);
+}
+END_TEST
+
+START_TEST(a_take_without_host_memory_leaves_nothing)
+{
+    tarn_checkpoint *checkpoint = NULL;
+    void *address = unit_alloc(pool, 4096, stream);
+    uint64_t failed = 1;
+    int met = 0;
+
+    for (uint64_t nth = 1; failed > 0; nth++) {
+        tarn_status status;
+
+        (void)tn_host_plan_fault(nth, false);
+        status = tn_checkpoint_take(pool, TARN_CONTENTS_DEVICE, stream, &checkpoint);
+        failed = tn_host_plan_fault(0, false);
+        if (failed > 0) {
+            met += 1;
+            ck_assert_int_eq(status, TARN_ERR_HOST_MEMORY);
+            ck_assert_ptr_null(checkpoint);
+            ck_assert_uint_eq(pool->checkpoint_count, 0);
+            ck_assert_uint_eq(unit_segment(address)->checkpoint_count, 0);
+        }
+    }
+    ck_assert_int_ge(met, 3);
+    tn_checkpoint_destroy(checkpoint);
+}
+END_TEST
+
+START_TEST(a_destroyed_checkpoint_leaves_nothing)
+{
+    int64_t host;
+    uint64_t events;
+    tarn_checkpoint *checkpoint;
+
+    (void)unit_alloc(pool, 4096, stream);
+    tn_checkpoint_destroy(take(TARN_CONTENTS_DEVICE));
+    host = tn_host_outstanding();
+    events = test_ledger().events;
+    checkpoint = take(TARN_CONTENTS_DEVICE);
+    ck_assert_uint_eq(checkpoint->magic, TN_CHECKPOINT_MAGIC);
+    tn_checkpoint_destroy(checkpoint);
+    ck_assert_uint_eq(checkpoint->magic, 0);
+    ck_assert_int_eq(tn_host_outstanding(), host);
+    ck_assert_uint_eq(test_ledger().events, events);
+    ck_assert_uint_eq(device->default_pool->counters.live_count, 0);
+}
+END_TEST
+
+START_TEST(marks_are_never_given_twice)
+{
+    uint64_t first = tn_next_mark();
+
+    ck_assert_uint_ne(first, 0);
+    ck_assert_uint_gt(tn_next_mark(), first);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("state");
+    TCase *takes = tcase_create("take");
+    TCase *refused = tcase_create("refused");
+    TCase *destroy = tcase_create("destroy");
+
+    tcase_add_checked_fixture(takes, make_pool, NULL);
+    tcase_add_test(takes, live_blocks_are_saved_in_order_of_segment_and_offset);
+    unit_add_contract_test(takes, blocks_out_of_order_are_a_broken_contract);
+    tcase_add_test(takes, segments_with_saved_blocks_are_held);
+    tcase_add_test(takes, a_segment_that_is_not_held_loses_its_addresses);
+    tcase_add_test(takes, contents_lie_one_after_the_other);
+    tcase_add_test(takes, contents_are_found_by_the_sizes_of_the_blocks);
+    tcase_add_test(takes, an_empty_pool_has_an_empty_checkpoint);
+    suite_add_tcase(suite, takes);
+    tcase_add_checked_fixture(refused, make_pool, NULL);
+    tcase_add_test(refused, a_checkpoint_is_refused_where_it_cannot_be);
+    tcase_add_test(refused, a_users_capture_under_way_is_seen);
+    tcase_add_test(refused, a_take_that_fails_leaves_nothing);
+    tcase_add_test(refused, a_take_without_host_memory_leaves_nothing);
+    suite_add_tcase(suite, refused);
+    tcase_add_checked_fixture(destroy, make_pool, NULL);
+    tcase_add_test(destroy, a_destroyed_checkpoint_leaves_nothing);
+    tcase_add_test(destroy, marks_are_never_given_twice);
+    suite_add_tcase(suite, destroy);
+    return test_main(suite);
+}

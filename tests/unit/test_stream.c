@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "support/world.h"
+#include "unit/unit.h"
+
+static struct tn_gpu gpu;
+static tn_cu_stream stream;
+static tn_cu_stream other;
+
+static void open_gpu(void)
+{
+    const struct tn_driver *driver;
+
+    test_start();
+    OK(tn_driver_load(&driver));
+    OK(tn_gpu_open(&gpu, driver, 0));
+    stream = test_stream();
+    other = test_stream();
+}
+
+static struct tn_stream_state look(tn_cu_stream at)
+{
+    struct tn_stream_state state;
+
+    OK(tn_stream_look(&gpu, at, &state));
+    return state;
+}
+
+START_TEST(each_stream_has_an_order_of_its_own)
+{
+    struct tn_stream_state a = look(stream);
+    struct tn_stream_state b = look(other);
+
+    ck_assert(tn_order_equal(a.order, look(stream).order));
+    ck_assert(!tn_order_equal(a.order, b.order));
+    ck_assert_uint_eq(a.order.capture_id, 0);
+    ck_assert_ptr_null(a.capture_graph);
+    ck_assert(!a.broken);
+}
+END_TEST
+
+START_TEST(an_order_is_not_taken_over_by_a_later_stream)
+{
+    struct tn_order before = look(stream).order;
+
+    test_destroy_stream(stream);
+    for (int i = 0; i < 8; i++)
+        ck_assert(!tn_order_equal(before, look(test_stream()).order));
+}
+END_TEST
+
+START_TEST(both_names_of_the_legacy_stream_mean_one)
+{
+    ck_assert(tn_stream_is_legacy(NULL));
+    ck_assert(tn_stream_is_legacy(TN_CU_STREAM_LEGACY));
+    ck_assert(!tn_stream_is_legacy(TN_CU_STREAM_PER_THREAD));
+    ck_assert(!tn_stream_is_legacy(stream));
+    ck_assert(tn_order_equal(look(NULL).order, look(TN_CU_STREAM_LEGACY).order));
+    ck_assert(tn_stream_is_same(NULL, TN_CU_STREAM_LEGACY));
+    ck_assert(tn_stream_is_same(stream, stream));
+    ck_assert(!tn_stream_is_same(stream, other));
+    ck_assert(!tn_stream_is_same(NULL, stream));
+}
+END_TEST
+
+START_TEST(only_default_streams_need_the_context)
+{
+    bool pushed = true;
+
+    test_set_context(NULL);
+    OK(tn_stream_enter(&gpu, stream, &pushed));
+    ck_assert(!pushed);
+    OK(tn_stream_enter(&gpu, NULL, &pushed));
+    ck_assert(pushed);
+    ck_assert_ptr_eq(test_context(), gpu.context);
+    tn_gpu_leave(&gpu, pushed);
+    OK(tn_stream_enter(&gpu, TN_CU_STREAM_PER_THREAD, &pushed));
+    ck_assert(pushed);
+    tn_gpu_leave(&gpu, pushed);
+    ck_assert_ptr_null(test_context());
+}
+END_TEST
+
+static void look_at_own_stream(void *order)
+{
+    *(struct tn_order *)order = look(TN_CU_STREAM_PER_THREAD).order;
+    ck_assert_ptr_null(test_context());
+}
+
+START_TEST(each_thread_has_its_own_default_stream)
+{
+    struct tn_order here = look(TN_CU_STREAM_PER_THREAD).order;
+    struct tn_order there;
+
+    test_elsewhere(look_at_own_stream, &there);
+    ck_assert(!tn_order_equal(here, there));
+    ck_assert(tn_order_equal(here, look(TN_CU_STREAM_PER_THREAD).order));
+    ck_assert(!tn_order_equal(here, look(NULL).order));
+}
+END_TEST
+
+START_TEST(a_capture_is_an_order_of_its_own_each_time)
+{
+    struct tn_stream_state first;
+    struct tn_stream_state second;
+
+    test_begin_capture(stream, TN_CU_CAPTURE_MODE_GLOBAL);
+    first = look(stream);
+    ck_assert_uint_ne(first.order.capture_id, 0);
+    ck_assert_ptr_nonnull(first.capture_graph);
+    ck_assert(!first.broken);
+    ck_assert(tn_order_equal(first.order, look(stream).order));
+    ck_assert_uint_eq(look(other).order.capture_id, 0);
+    test_destroy_graph(test_end_capture(stream));
+    ck_assert_uint_eq(look(stream).order.capture_id, 0);
+    test_begin_capture(stream, TN_CU_CAPTURE_MODE_GLOBAL);
+    second = look(stream);
+    ck_assert(!tn_order_equal(first.order, second.order));
+    test_destroy_graph(test_end_capture(stream));
+}
+END_TEST
+
+START_TEST(a_forked_stream_is_in_the_same_capture)
+{
+    test_begin_capture(stream, TN_CU_CAPTURE_MODE_GLOBAL);
+    test_order(stream, other);
+    ck_assert_uint_eq(look(other).order.capture_id, look(stream).order.capture_id);
+    ck_assert(!tn_order_equal(look(other).order, look(stream).order));
+    test_order(other, stream);
+    test_destroy_graph(test_end_capture(stream));
+}
+END_TEST
+
+START_TEST(an_invalidated_capture_is_seen)
+{
+    test_begin_capture(stream, TN_CU_CAPTURE_MODE_GLOBAL);
+    test_break_capture();
+    ck_assert(look(stream).broken);
+}
+END_TEST
+
+START_TEST(looking_leaves_a_capture_and_the_legacy_stream_alone)
+{
+    tn_cu_stream blocking = test_blocking_stream();
+
+    test_begin_capture(blocking, TN_CU_CAPTURE_MODE_GLOBAL);
+    (void)look(blocking);
+    (void)look(NULL);
+    (void)look(TN_CU_STREAM_PER_THREAD);
+    ck_assert_int_eq(test_capture_status(blocking), TN_CU_CAPTURE_STATUS_ACTIVE);
+    test_destroy_graph(test_end_capture(blocking));
+}
+END_TEST
+
+START_TEST(a_refused_look_is_a_failure)
+{
+    static const char *const calls[] = {"cuStreamGetCaptureInfo", "cuStreamGetId"};
+    struct tn_stream_state state;
+
+    for (size_t i = 0; i < 2; i++) {
+        sim.plan_fault(calls[i], 1, 0, TN_CUDA_ERROR_UNKNOWN);
+        STATUS(TARN_ERR_DRIVER, tn_stream_look(&gpu, stream, &state));
+        unit_expect_sentence(calls[i]);
+    }
+}
+END_TEST
+
+START_TEST(the_id_of_a_stream_is_that_of_its_order)
+{
+    uint64_t id = 0;
+
+    OK(tn_stream_id(&gpu, stream, &id));
+    ck_assert_uint_eq(id, look(stream).order.stream_id);
+    OK(tn_stream_id(&gpu, NULL, &id));
+    ck_assert_uint_eq(id, look(NULL).order.stream_id);
+    OK(tn_stream_id(&gpu, TN_CU_STREAM_PER_THREAD, &id));
+    ck_assert_uint_eq(id, look(TN_CU_STREAM_PER_THREAD).order.stream_id);
+    sim.plan_fault("cuStreamGetId", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    STATUS(TARN_ERR_DRIVER, tn_stream_id(&gpu, stream, &id));
+}
+END_TEST
+
+START_TEST(a_stream_is_closed_to_events_while_it_is_captured)
+{
+    ck_assert(!tn_stream_is_closed(&gpu, stream));
+    ck_assert(!tn_stream_is_closed(&gpu, NULL));
+    test_begin_capture(stream, TN_CU_CAPTURE_MODE_GLOBAL);
+    ck_assert(tn_stream_is_closed(&gpu, stream));
+    ck_assert(!tn_stream_is_closed(&gpu, other));
+    ck_assert(!tn_stream_is_closed(&gpu, NULL)); /* not a blocking stream */
+    test_destroy_graph(test_end_capture(stream));
+    ck_assert(!tn_stream_is_closed(&gpu, stream));
+}
+END_TEST
+
+START_TEST(the_legacy_stream_is_closed_while_a_blocking_one_is_captured)
+{
+    tn_cu_stream blocking = test_blocking_stream();
+
+    test_begin_capture(blocking, TN_CU_CAPTURE_MODE_RELAXED);
+    ck_assert(tn_stream_is_closed(&gpu, NULL));
+    ck_assert(tn_stream_is_closed(&gpu, TN_CU_STREAM_LEGACY));
+    ck_assert_int_eq(test_capture_status(blocking), TN_CU_CAPTURE_STATUS_ACTIVE);
+    test_destroy_graph(test_end_capture(blocking));
+    ck_assert(!tn_stream_is_closed(&gpu, NULL));
+}
+END_TEST
+
+START_TEST(an_event_is_done_when_the_work_before_it_is)
+{
+    void *memory = test_linear_alloc(4096);
+    tarn_sim_ledger before = test_ledger();
+    tn_cu_event event;
+
+    OK(tn_event_create(&gpu, stream, &event));
+    sim.hold_work();
+    test_fill(stream, memory, 1, 16);
+    ck_assert(tn_event_record(&gpu, event, stream));
+    ck_assert_int_eq(tn_event_query(&gpu, event), TN_EVENT_NOT_YET);
+    sim.resume_work();
+    test_synchronize(stream);
+    ck_assert_int_eq(tn_event_query(&gpu, event), TN_EVENT_DONE);
+    tn_event_destroy(&gpu, event);
+    test_same_ledger(&before);
+}
+END_TEST
+
+START_TEST(an_event_that_cannot_be_made_or_recorded_is_a_failure)
+{
+    tn_cu_event event;
+
+    sim.plan_fault("cuEventCreate", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    STATUS(TARN_ERR_DRIVER, tn_event_create(&gpu, stream, &event));
+    OK(tn_event_create(&gpu, stream, &event));
+    sim.plan_fault("cuEventRecord", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    ck_assert(!tn_event_record(&gpu, event, stream));
+    sim.plan_fault("cuEventQuery", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    ck_assert_int_eq(tn_event_query(&gpu, event), TN_EVENT_UNKNOWN);
+    sim.plan_fault("cuEventDestroy", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    tn_event_destroy(&gpu, event);
+    STATUS(TARN_ERR_POISONED, tn_gpu_check(&gpu));
+}
+END_TEST
+
+START_TEST(every_event_is_done_on_a_lost_device)
+{
+    tn_cu_event event;
+
+    OK(tn_event_create(&gpu, stream, &event));
+    sim.plan_fault("cuEventQuery", 1, 0, TN_CUDA_ERROR_LAUNCH_FAILED);
+    ck_assert_int_eq(tn_event_query(&gpu, event), TN_EVENT_DONE);
+    ck_assert(tn_gpu_is_lost(&gpu));
+    sim.hold_work();
+    ck_assert_int_eq(tn_event_query(&gpu, event), TN_EVENT_DONE);
+    sim.resume_work();
+}
+END_TEST
+
+START_TEST(a_query_leaves_a_capture_alone)
+{
+    tn_cu_event event;
+
+    OK(tn_event_create(&gpu, other, &event));
+    ck_assert(tn_event_record(&gpu, event, other));
+    test_begin_capture(stream, TN_CU_CAPTURE_MODE_GLOBAL);
+    ck_assert_int_ne(tn_event_query(&gpu, event), TN_EVENT_UNKNOWN);
+    ck_assert_int_eq(test_capture_status(stream), TN_CU_CAPTURE_STATUS_ACTIVE);
+    test_destroy_graph(test_end_capture(stream));
+}
+END_TEST
+
+START_TEST(a_stream_waits_for_the_event_of_another)
+{
+    void *memory = test_linear_alloc(4096);
+    tn_cu_event event;
+
+    OK(tn_event_create(&gpu, stream, &event));
+    sim.hold_work();
+    test_fill(stream, memory, 3, 16);
+    ck_assert(tn_event_record(&gpu, event, stream));
+    OK(tn_stream_wait(&gpu, other, event));
+    test_add(other, memory, 4, 16);
+    sim.resume_work();
+    test_expect_words(other, memory, 7, 16);
+    sim.plan_fault("cuStreamWaitEvent", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    STATUS(TARN_ERR_DRIVER, tn_stream_wait(&gpu, other, event));
+    OK(tn_stream_wait(&gpu, NULL, event));
+    tn_event_destroy(&gpu, event);
+}
+END_TEST
+
+START_TEST(a_copy_is_behind_the_work_on_its_stream)
+{
+    void *from = test_linear_alloc(4096);
+    void *to = test_linear_alloc(4096);
+
+    test_fill(stream, from, 9, 1024);
+    OK(tn_stream_copy(&gpu, (uintptr_t)to, (uintptr_t)from, 4096, stream));
+    test_expect_words(stream, to, 9, 1024);
+    sim.plan_fault("cuMemcpyDtoDAsync", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    STATUS(TARN_ERR_DRIVER, tn_stream_copy(&gpu, (uintptr_t)to, (uintptr_t)from, 4096, stream));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("stream");
+    TCase *orders = tcase_create("look");
+    TCase *closed = tcase_create("closed");
+    TCase *events = tcase_create("events");
+    TCase *copies = tcase_create("wait and copy");
+
+    tcase_add_checked_fixture(orders, open_gpu, NULL);
+    tcase_add_test(orders, each_stream_has_an_order_of_its_own);
+    tcase_add_test(orders, an_order_is_not_taken_over_by_a_later_stream);
+    tcase_add_test(orders, both_names_of_the_legacy_stream_mean_one);
+    tcase_add_test(orders, only_default_streams_need_the_context);
+    tcase_add_test(orders, each_thread_has_its_own_default_stream);
+    tcase_add_test(orders, a_capture_is_an_order_of_its_own_each_time);
+    tcase_add_test(orders, a_forked_stream_is_in_the_same_capture);
+    tcase_add_test(orders, an_invalidated_capture_is_seen);
+    tcase_add_test(orders, looking_leaves_a_capture_and_the_legacy_stream_alone);
+    tcase_add_test(orders, a_refused_look_is_a_failure);
+    tcase_add_test(orders, the_id_of_a_stream_is_that_of_its_order);
+    suite_add_tcase(suite, orders);
+    tcase_add_checked_fixture(closed, open_gpu, NULL);
+    tcase_add_test(closed, a_stream_is_closed_to_events_while_it_is_captured);
+    tcase_add_test(closed, the_legacy_stream_is_closed_while_a_blocking_one_is_captured);
+    suite_add_tcase(suite, closed);
+    tcase_add_checked_fixture(events, open_gpu, NULL);
+    tcase_add_test(events, an_event_is_done_when_the_work_before_it_is);
+    tcase_add_test(events, an_event_that_cannot_be_made_or_recorded_is_a_failure);
+    tcase_add_test(events, every_event_is_done_on_a_lost_device);
+    tcase_add_test(events, a_query_leaves_a_capture_alone);
+    suite_add_tcase(suite, events);
+    tcase_add_checked_fixture(copies, open_gpu, NULL);
+    tcase_add_test(copies, a_stream_waits_for_the_event_of_another);
+    tcase_add_test(copies, a_copy_is_behind_the_work_on_its_stream);
+    suite_add_tcase(suite, copies);
+    return test_main(suite);
+}

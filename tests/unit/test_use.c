@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pools/reclaim.h"
+#include "support/world.h"
+#include "unit/unit.h"
+
+static tarn_device *device;
+static tarn_pool *pool;
+static tn_cu_stream stream;
+static tn_cu_stream other;
+static void *address;
+static struct tn_block *block;
+static tarn_sim_ledger before;
+
+static void make_block(void)
+{
+    device = unit_device();
+    pool = unit_pool(device);
+    stream = test_stream();
+    other = test_stream();
+    address = unit_alloc(pool, 4096, stream);
+    block = unit_block(address);
+    before = test_ledger();
+}
+
+static size_t use_count(void)
+{
+    size_t count = 0;
+
+    for (const struct tn_use *use = block->uses; use != NULL; use = use->next)
+        count += 1;
+    return count;
+}
+
+static void poll(bool force)
+{
+    tn_lock_acquire(&pool->lock);
+    tn_pending_poll(pool, force);
+    OK(tn_pool_check(pool));
+    tn_lock_release(&pool->lock);
+}
+
+START_TEST(a_use_is_noted_once_for_each_order)
+{
+    OK(tarn_record_stream(address, stream)); /* its own order */
+    ck_assert_ptr_null(block->uses);
+    OK(tarn_record_stream(address, other));
+    OK(tarn_record_stream(address, other));
+    ck_assert_uint_eq(use_count(), 1);
+    ck_assert_int_eq(block->uses->state, TN_USE_NOTED);
+    ck_assert_uint_eq(test_ledger().events, before.events + 1);
+    OK(tarn_record_stream(address, test_stream()));
+    OK(tarn_record_stream(address, NULL));
+    ck_assert_uint_eq(use_count(), 3);
+}
+END_TEST
+
+START_TEST(a_use_that_cannot_be_noted_is_not)
+{
+    (void)tn_host_plan_fault(1, false);
+    STATUS(TARN_ERR_HOST_MEMORY, tarn_record_stream(address, other));
+    sim.plan_fault("cuEventCreate", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    STATUS(TARN_ERR_DRIVER, tarn_record_stream(address, other));
+    sim.plan_fault("cuEventCreate", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    STATUS(TARN_ERR_DRIVER, tarn_free_on(address, other));
+    ck_assert_ptr_null(block->uses);
+    ck_assert_int_eq(block->state, TN_BLOCK_LIVE);
+    test_same_ledger(&before);
+}
+END_TEST
+
+START_TEST(a_freed_block_is_pending_until_its_use_has_ended)
+{
+    sim.hold_work();
+    test_fill(other, address, 1, 16);
+    OK(tarn_free_on(address, other));
+    ck_assert_int_eq(block->state, TN_BLOCK_PENDING);
+    ck_assert_int_eq(block->uses->state, TN_USE_RECORDED);
+    ck_assert_uint_eq(pool->counters.pending_count, 1);
+    ck_assert_uint_eq(pool->counters.pending_bytes, 4096);
+    ck_assert_uint_eq(pool->counters.live_count, 0);
+    STATUS(TARN_ERR_DOUBLE_FREE, tarn_free(address));
+    poll(false);
+    ck_assert_int_eq(block->state, TN_BLOCK_PENDING);
+    ck_assert_ptr_ne(unit_alloc(pool, 4096, stream), address);
+    sim.resume_work();
+    test_synchronize(other);
+    poll(false);
+    ck_assert_uint_eq(pool->counters.pending_count, 0);
+    ck_assert_ptr_null(pool->pending_first);
+    ck_assert_ptr_null(pool->pending_last);
+    ck_assert_ptr_eq(unit_alloc(pool, 4096, stream), address);
+    ck_assert_uint_eq(test_ledger().events, before.events);
+}
+END_TEST
+
+START_TEST(a_block_waits_for_the_last_of_its_uses)
+{
+    tn_cu_stream third = test_stream();
+
+    OK(tarn_record_stream(address, other));
+    OK(tarn_record_stream(address, third));
+    sim.hold_work();
+    test_fill(third, address, 1, 16);
+    OK(tarn_free(address));
+    ck_assert_uint_eq(use_count(), 2);
+    sim.resume_work();
+    test_synchronize(other);
+    test_synchronize(third);
+    poll(false);
+    ck_assert_uint_eq(pool->counters.pending_count, 0);
+}
+END_TEST
+
+/* Of three, the uses of the first and last are held up by captures of their streams. */
+START_TEST(pending_blocks_end_in_any_order)
+{
+    void *blocks[3];
+    tn_cu_stream streams[3];
+
+    for (size_t i = 0; i < 3; i++) {
+        blocks[i] = unit_alloc(pool, 4096, stream);
+        streams[i] = test_stream();
+        OK(tarn_record_stream(blocks[i], streams[i]));
+        if (i != 1)
+            test_begin_capture(streams[i], TN_CU_CAPTURE_MODE_RELAXED);
+    }
+    for (size_t i = 0; i < 3; i++)
+        OK(tarn_free(blocks[i]));
+    test_synchronize(streams[1]);
+    poll(false);
+    ck_assert_uint_eq(pool->counters.pending_count, 2);
+    ck_assert_ptr_eq(pool->pending_first, unit_block(blocks[0]));
+    ck_assert_ptr_eq(pool->pending_last, unit_block(blocks[2]));
+    ck_assert_ptr_eq(pool->pending_first->list_next, pool->pending_last);
+    for (size_t i = 0; i < 3; i += 2) {
+        test_destroy_graph(test_end_capture(streams[2 - i])); /* the last ends first */
+        poll(false);
+        test_synchronize(streams[2 - i]);
+        poll(false);
+        ck_assert_uint_eq(pool->counters.pending_count, 1 - i / 2);
+    }
+    ck_assert_ptr_null(pool->pending_first);
+    ck_assert_ptr_null(pool->pending_last);
+}
+END_TEST
+
+START_TEST(one_unfinished_event_stands_for_later_ones_of_its_stream)
+{
+    void *second = unit_alloc(pool, 4096, stream);
+    uint64_t calls;
+
+    sim.hold_work();
+    test_fill(other, address, 1, 16);
+    OK(tarn_free_on(address, other));
+    OK(tarn_free_on(second, other));
+    calls = sim.call_count("cuEventQuery");
+    poll(false);
+    ck_assert_uint_eq(sim.call_count("cuEventQuery") - calls, 1);
+    sim.resume_work();
+    test_synchronize(other);
+    poll(false);
+    ck_assert_uint_eq(pool->counters.pending_count, 0);
+}
+END_TEST
+
+START_TEST(a_use_on_a_stream_captured_at_the_free_is_recorded_afterwards)
+{
+    tn_cu_graph graph;
+
+    OK(tarn_record_stream(address, other)); /* before the capture */
+    test_begin_capture(other, TN_CU_CAPTURE_MODE_RELAXED);
+    OK(tarn_free(address));
+    ck_assert_int_eq(block->uses->state, TN_USE_NOTED);
+    poll(false);
+    ck_assert_int_eq(block->state, TN_BLOCK_PENDING);
+    ck_assert_int_eq(test_capture_status(other), TN_CU_CAPTURE_STATUS_ACTIVE);
+    graph = test_end_capture(other);
+    ck_assert_uint_eq(test_node_count(graph), 0); /* no event went into it */
+    poll(false);
+    test_synchronize(other);
+    poll(false);
+    ck_assert_uint_eq(pool->counters.pending_count, 0);
+    test_destroy_graph(graph);
+}
+END_TEST
+
+START_TEST(a_use_in_a_capture_ends_with_the_captures_hold)
+{
+    tarn_capture *capture = unit_begin(pool, other);
+    tarn_graph *graph;
+
+    OK(tarn_record_stream(address, other));
+    ck_assert_ptr_null(block->uses->event);
+    OK(tarn_free(address));
+    ck_assert_int_eq(block->state, TN_BLOCK_PENDING);
+    poll(false);
+    ck_assert_int_eq(block->state, TN_BLOCK_PENDING);
+    graph = unit_end(capture);
+    poll(false);
+    ck_assert_uint_eq(pool->counters.pending_count, 0);
+    ck_assert_uint_eq(unit_chunk(address)->hold_count, 1); /* the graph may still write it */
+    (void)graph;
+}
+END_TEST
+
+START_TEST(a_use_whose_event_was_refused_waits_for_a_proof)
+{
+    OK(tarn_record_stream(address, other));
+    sim.plan_fault("cuEventRecord", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    OK(tarn_free(address));
+    ck_assert_int_eq(block->uses->state, TN_USE_UNKNOWN);
+    poll(false);
+    ck_assert_int_eq(block->state, TN_BLOCK_PENDING);
+    OK(tn_gpu_wait_idle(&device->gpu));
+    poll(false);
+    ck_assert_uint_eq(pool->counters.pending_count, 0);
+}
+END_TEST
+
+START_TEST(a_use_whose_event_cannot_be_asked_waits_for_a_proof)
+{
+    OK(tarn_free_on(address, other));
+    sim.plan_fault("cuEventQuery", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    poll(false);
+    ck_assert_int_eq(block->uses->state, TN_USE_UNKNOWN);
+    poll(false);
+    ck_assert_int_eq(block->state, TN_BLOCK_PENDING);
+    OK(tn_gpu_wait_idle(&device->gpu));
+    poll(false);
+    ck_assert_uint_eq(pool->counters.pending_count, 0);
+}
+END_TEST
+
+/* D3: a free that takes effect late does not make a later free in its chunk look proven. */
+START_TEST(an_earlier_free_does_not_hide_a_later_one)
+{
+    void *second = unit_alloc(pool, 4096, stream);
+    uint64_t freed = 7;
+
+    OK(tarn_free_on(address, other));
+    OK(tn_gpu_wait_idle(&device->gpu));
+    OK(tarn_free(second)); /* at once, at the epoch of now */
+    OK(tn_pool_trim(pool, false, &freed));
+    ck_assert_uint_eq(pool->counters.pending_count, 0);
+    ck_assert_uint_eq(freed, 0);
+    OK(tn_pool_trim(pool, true, &freed));
+    ck_assert_uint_eq(freed, TN_PAGE_BYTES);
+}
+END_TEST
+
+START_TEST(force_ends_every_use)
+{
+    sim.hold_work();
+    test_fill(other, address, 1, 16);
+    OK(tarn_free_on(address, other));
+    poll(true);
+    ck_assert_uint_eq(pool->counters.pending_count, 0);
+    ck_assert_uint_eq(test_ledger().events, before.events);
+    sim.resume_work();
+}
+END_TEST
+
+START_TEST(every_use_has_ended_on_a_lost_device)
+{
+    sim.hold_work();
+    test_fill(other, address, 1, 16);
+    OK(tarn_free_on(address, other));
+    atomic_store(&device->gpu.fault, (int)TN_CUDA_ERROR_LAUNCH_FAILED);
+    poll(false);
+    ck_assert_uint_eq(pool->counters.pending_count, 0);
+    sim.resume_work();
+}
+END_TEST
+
+START_TEST(a_chunk_that_cannot_change_hands_yet_stays_pending)
+{
+    tarn_capture *capture = unit_begin(pool, other);
+
+    OK(tarn_free(address)); /* during a capture: its chunk is to become idle memory */
+    ck_assert(block->captured_free);
+    tn_lock_acquire(&pool->lock);
+    while (pool->store.spare_count > 0) /* no records are left */
+        (void)tn_block_take(&pool->store);
+    (void)tn_host_plan_fault(1, false);
+    tn_pending_poll(pool, false);
+    ck_assert_uint_eq(tn_host_plan_fault(0, false), 1);
+    ck_assert_int_eq(block->state, TN_BLOCK_PENDING);
+    ck_assert_ptr_ne(block->heap->arena, &pool->idle);
+    tn_pending_poll(pool, false);
+    ck_assert_uint_eq(pool->counters.pending_count, 0);
+    ck_assert_ptr_eq(unit_chunk(address)->heap->arena, &pool->idle);
+    OK(tn_pool_check(pool));
+    tn_lock_release(&pool->lock);
+    OK(tarn_capture_abort(capture));
+}
+END_TEST
+
+START_TEST(a_removed_block_leaves_the_list_and_its_uses)
+{
+    void *second = unit_alloc(pool, 4096, stream);
+
+    sim.hold_work();
+    test_fill(other, address, 1, 16);
+    OK(tarn_free_on(address, other));
+    OK(tarn_free_on(second, other));
+    tn_lock_acquire(&pool->lock);
+    tn_pending_remove(pool, block);
+    ck_assert_ptr_null(block->uses);
+    ck_assert_ptr_eq(pool->pending_first, unit_block(second));
+    ck_assert_uint_eq(pool->counters.pending_count, 1);
+    ck_assert_uint_eq(test_ledger().events, before.events + 1);
+    tn_block_count_freed(block, tn_gpu_epoch(&device->gpu));
+    (void)tn_heap_put(pool, block);
+    OK(tn_pool_check(pool));
+    tn_lock_release(&pool->lock);
+    sim.resume_work();
+}
+END_TEST
+
+START_TEST(a_use_recorded_elsewhere_is_waited_for)
+{
+    struct tn_use *use;
+
+    OK(tn_use_make(&device->gpu, other, unit_order(device, other), &use));
+    sim.hold_work();
+    test_fill(other, address, 1, 16);
+    ck_assert(tn_event_record(&device->gpu, use->event, other));
+    tn_use_add_recorded(block, use);
+    OK(tarn_free(address));
+    poll(false);
+    ck_assert_int_eq(block->state, TN_BLOCK_PENDING);
+    sim.resume_work();
+    test_synchronize(other);
+    poll(false);
+    ck_assert_uint_eq(pool->counters.pending_count, 0);
+    test_same_ledger(&before);
+}
+END_TEST
+
+START_TEST(noting_a_use_of_a_freed_block_is_a_broken_contract)
+{
+    OK(tarn_free(address));
+    tn_lock_acquire(&pool->lock);
+    OK(tn_use_note(pool, block, other, unit_order(device, other)));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("use");
+    TCase *note = tcase_create("note");
+    TCase *pending = tcase_create("pending");
+    TCase *captures = tcase_create("captures");
+    TCase *refused = tcase_create("refused events");
+
+    tcase_add_checked_fixture(note, make_block, NULL);
+    tcase_add_test(note, a_use_is_noted_once_for_each_order);
+    tcase_add_test(note, a_use_that_cannot_be_noted_is_not);
+    tcase_add_test(note, a_use_recorded_elsewhere_is_waited_for);
+    unit_add_contract_test(note, noting_a_use_of_a_freed_block_is_a_broken_contract);
+    suite_add_tcase(suite, note);
+    tcase_add_checked_fixture(pending, make_block, NULL);
+    tcase_add_test(pending, a_freed_block_is_pending_until_its_use_has_ended);
+    tcase_add_test(pending, a_block_waits_for_the_last_of_its_uses);
+    tcase_add_test(pending, pending_blocks_end_in_any_order);
+    tcase_add_test(pending, one_unfinished_event_stands_for_later_ones_of_its_stream);
+    tcase_add_test(pending, an_earlier_free_does_not_hide_a_later_one);
+    tcase_add_test(pending, force_ends_every_use);
+    tcase_add_test(pending, a_removed_block_leaves_the_list_and_its_uses);
+    suite_add_tcase(suite, pending);
+    tcase_add_checked_fixture(captures, make_block, NULL);
+    tcase_add_test(captures, a_use_on_a_stream_captured_at_the_free_is_recorded_afterwards);
+    tcase_add_test(captures, a_use_in_a_capture_ends_with_the_captures_hold);
+    tcase_add_test(captures, a_chunk_that_cannot_change_hands_yet_stays_pending);
+    suite_add_tcase(suite, captures);
+    tcase_add_checked_fixture(refused, make_block, NULL);
+    tcase_add_test(refused, a_use_whose_event_was_refused_waits_for_a_proof);
+    tcase_add_test(refused, a_use_whose_event_cannot_be_asked_waits_for_a_proof);
+    tcase_add_test(refused, every_use_has_ended_on_a_lost_device);
+    suite_add_tcase(suite, refused);
+    return test_main(suite);
+}

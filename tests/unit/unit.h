@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+/* unit.h -- what the unit suites share: a device, pools and streams, a look at what an address is
+ * in the library's books, and the two ways in which a broken structure shows. */
+#ifndef TARN_TESTS_UNIT_H
+#define TARN_TESTS_UNIT_H
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/checked.h"
+#include "base/contract.h"
+#include "base/error.h"
+#include "base/host.h"
+#include "checkpoint/state.h"
+#include "graphs/capture.h"
+#include "pools/check.h"
+#include "pools/device.h"
+#include "pools/grow.h"
+#include "pools/use.h"
+#include "support/cuda.h"
+
+/* A test in which a contract stops the process; left out where contracts are not evaluated. */
+static inline void unit_add_contract_test(TCase *tcase, const TTest *test)
+{
+    if (TARN_DEBUG_CHECKS)
+        tcase_add_test_raise_signal(tcase, test, SIGABRT);
+}
+
+static inline tarn_device *unit_device(void)
+{
+    tarn_device *device;
+
+    test_start();
+    OK(tarn_device_open(0, NULL, &device));
+    return device;
+}
+
+static inline tarn_pool *unit_pool(tarn_device *device)
+{
+    tarn_pool *pool;
+
+    OK(tarn_pool_create(device, NULL, &pool));
+    return pool;
+}
+
+static inline tarn_pool *unit_pool_of(tarn_device *device, const char *name, size_t limit_bytes)
+{
+    tarn_pool_options options = TARN_POOL_OPTIONS_INIT;
+    tarn_pool *pool;
+
+    options.name = name;
+    options.limit_bytes = limit_bytes;
+    OK(tarn_pool_create(device, &options, &pool));
+    return pool;
+}
+
+static inline void *unit_alloc(tarn_pool *pool, size_t bytes, tn_cu_stream stream)
+{
+    void *address = NULL;
+
+    OK(tarn_alloc(pool, bytes, 0, stream, &address));
+    return address;
+}
+
+static inline struct tn_order unit_order(tarn_device *device, tn_cu_stream stream)
+{
+    struct tn_stream_state state;
+
+    OK(tn_stream_look(&device->gpu, stream, &state));
+    return state.order;
+}
+
+static inline struct tn_segment *unit_segment(const void *address)
+{
+    return tn_address_table_find((uint64_t)(uintptr_t)address);
+}
+
+/* The block whose first byte is at the address, whatever its state; NULL when there is none. */
+static inline struct tn_block *unit_block(const void *address)
+{
+    struct tn_segment *segment = unit_segment(address);
+    struct tn_block *block = segment != NULL ? segment->first_block : NULL;
+
+    while (block != NULL && tn_block_address(block) != (uint64_t)(uintptr_t)address)
+        block = block->next;
+    return block;
+}
+
+static inline struct tn_chunk *unit_chunk(const void *address)
+{
+    struct tn_segment *segment = unit_segment(address);
+
+    return tn_segment_chunk_at(segment, (uint64_t)(uintptr_t)address - segment->base);
+}
+
+static inline uint64_t unit_offset(const void *address)
+{
+    return (uint64_t)(uintptr_t)address - unit_segment(address)->base;
+}
+
+static inline tarn_capture *unit_begin(tarn_pool *pool, tn_cu_stream stream)
+{
+    tarn_capture *capture;
+
+    OK(tarn_capture_begin(pool, stream, TARN_CAPTURE_THREAD_LOCAL, &capture));
+    return capture;
+}
+
+static inline tarn_graph *unit_end(tarn_capture *capture)
+{
+    tarn_graph *graph;
+
+    OK(tarn_capture_end(capture, &graph));
+    return graph;
+}
+
+/* A graph whose section took and freed a block of that many bytes; *address: where it was. */
+static inline tarn_graph *unit_graph(tarn_pool *pool, tn_cu_stream stream, size_t bytes,
+                                     void **address)
+{
+    tarn_capture *capture = unit_begin(pool, stream);
+    void *block = unit_alloc(pool, bytes, stream);
+
+    test_fill(stream, block, 7, 128);
+    OK(tarn_free(block));
+    if (address != NULL)
+        *address = block;
+    return unit_end(capture);
+}
+
+static inline tarn_pool_stats unit_stats(tarn_pool *pool)
+{
+    tarn_pool_stats stats = {.size = sizeof stats};
+
+    OK(tarn_pool_get_stats(pool, &stats));
+    return stats;
+}
+
+/* The pool's structure is broken, and the check says which invariant does not hold. */
+static inline void unit_expect_corrupt(tarn_pool *pool, const char *invariant)
+{
+    char words[32];
+
+    (void)snprintf(words, sizeof words, "invariant %s ", invariant);
+    STATUS(TARN_ERR_CORRUPT, tarn_pool_validate(pool));
+    ck_assert_msg(strstr(tarn_last_error(), words) != NULL, "%s, expected %s", tarn_last_error(),
+                  invariant);
+}
+
+static inline void unit_expect_sentence(const char *part)
+{
+    ck_assert_msg(strstr(tarn_last_error(), part) != NULL, "'%s' has no '%s'", tarn_last_error(),
+                  part);
+}
+
+#endif

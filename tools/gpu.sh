@@ -1,0 +1,61 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Everything that only a GPU shows, from a build of the gpu preset, which may have been made on
+# another machine and copied: it needs no Check, no compiler and no toolkit (compute-sanitizer is used
+# where it is found).
+#   tools/gpu.sh [BUILD [REPORTS]]      build/gpu and BUILD/reports
+# Exit status 0: every suite, sample and comparison passed.
+set -u
+build=$(cd "${1:-build/gpu}" && pwd)
+reports=${2:-$build/reports}
+tools=$(cd "$(dirname "$0")" && pwd)
+export CK_FORK=no TARN_DRIVER=cuda
+failures=0
+mkdir -p "$reports"
+
+heading() {
+    printf '\n==== %s ====\n' "$1"
+}
+
+# expect NAME COMMAND...: runs it, keeps its output, counts a failure.
+expect() {
+    name=$1
+    shift
+    if "$@" >"$reports/$name.log" 2>&1; then
+        printf 'passed  %s: %s\n' "$name" "$(tail -n 1 "$reports/$name.log")"
+    else
+        printf 'FAILED  %s (exit %s)\n' "$name" "$?"
+        tail -n 15 "$reports/$name.log"
+        failures=$((failures + 1))
+    fi
+}
+
+heading 'suites on the real driver'
+for suite in "$build"/bin/gpu_*; do
+    expect "$(basename "$suite")" "$suite"
+done
+
+heading 'samples on the real driver'
+for sample in "$build"/bin/0*_* "$build/bin/demo"; do
+    expect "$(basename "$sample")" "$sample"
+done
+
+heading "the demo's driver calls on the simulator and here"
+expect record_sim "$tools/record_demo.sh" "$build" "$build/lib/libtarn_sim.so" "$reports/demo.sim"
+expect record_cuda "$tools/record_demo.sh" "$build" cuda "$reports/demo.cuda"
+expect calls_equal diff "$reports/demo.sim" "$reports/demo.cuda"
+
+heading 'compute-sanitizer'
+if sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null); then
+    for program in "$build"/bin/gpu_* "$build/bin/demo"; do
+        expect "memcheck_$(basename "$program")" "$sanitizer" --tool memcheck --error-exitcode 9 \
+            --report-api-errors no "$program"
+    done
+    expect racecheck_demo "$sanitizer" --tool racecheck --error-exitcode 9 "$build/bin/demo"
+    expect initcheck_demo "$sanitizer" --tool initcheck --error-exitcode 9 "$build/bin/demo"
+else
+    echo 'not installed: left out'
+fi
+
+printf '\n%s failures; logs in %s\n' "$failures" "$reports"
+[ "$failures" = 0 ]
