@@ -109,16 +109,24 @@ static void report_rates(const struct rates *rates, unsigned thread_count)
                  bench_summarize(&rates->together));
 }
 
-/* In percent: how many times faster all threads are than one, by how many times the lock is. */
+/* In percent: how many times faster all threads are than one, by how many times the lock is. On a
+ * machine with more work than cores a thread may not run at all in its window: such a round has no
+ * ratio, and a run of nothing but such rounds has no row. */
 static void report_scaling(const struct rates *rates, const struct rates *lock,
                            unsigned thread_count)
 {
     struct bench_series scaling = {.count = 0};
     char variant[64];
 
-    for (size_t i = 0; i < rates->alone.count; i++)
-        bench_series_add(&scaling, 100.0 * (rates->together.values[i] / rates->alone.values[i]) /
-                                       (lock->together.values[i] / lock->alone.values[i]));
+    for (size_t i = 0; i < rates->alone.count; i++) {
+        double ours = rates->together.values[i] * lock->alone.values[i];
+        double ideal = rates->alone.values[i] * lock->together.values[i];
+
+        if (ours > 0 && ideal > 0)
+            bench_series_add(&scaling, 100.0 * ours / ideal);
+    }
+    if (scaling.count == 0)
+        return;
     (void)snprintf(variant, sizeof variant, "1 MiB, %u threads, of linear", thread_count);
     bench_report("pair", variant, rates->contender->rival, "%", bench_summarize(&scaling));
 }

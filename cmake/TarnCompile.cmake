@@ -30,3 +30,18 @@ set(TARN_SHARED_LINK_OPTIONS -Wl,-z,nodelete)
 if(NOT (TARN_SANITIZE AND CMAKE_C_COMPILER_ID MATCHES "Clang"))
     list(APPEND TARN_SHARED_LINK_OPTIONS -Wl,-z,defs)
 endif()
+
+# ThreadSanitizer of older compilers refuses the address layouts of newer kernels.
+set(TARN_TEST_LAUNCHER)
+if(TARN_SANITIZE MATCHES "thread")
+    find_program(TARN_SETARCH setarch)
+    if(TARN_SETARCH)
+        execute_process(
+            COMMAND ${TARN_SETARCH} --addr-no-randomize true
+            RESULT_VARIABLE refused
+            OUTPUT_QUIET ERROR_QUIET)
+        if(NOT refused)
+            set(TARN_TEST_LAUNCHER ${TARN_SETARCH} --addr-no-randomize)
+        endif()
+    endif()
+endif()

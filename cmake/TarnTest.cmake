@@ -32,21 +32,6 @@ set(TARN_TEST_ENVIRONMENT
     UBSAN_OPTIONS=print_stacktrace=1
     TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1)
 
-# ThreadSanitizer of older compilers refuses the address layouts of newer kernels.
-set(TARN_TEST_LAUNCHER)
-if(TARN_SANITIZE MATCHES "thread")
-    find_program(TARN_SETARCH setarch)
-    if(TARN_SETARCH)
-        execute_process(
-            COMMAND ${TARN_SETARCH} --addr-no-randomize true
-            RESULT_VARIABLE refused
-            OUTPUT_QUIET ERROR_QUIET)
-        if(NOT refused)
-            set(TARN_TEST_LAUNCHER ${TARN_SETARCH} --addr-no-randomize)
-        endif()
-    endif()
-endif()
-
 function(tarn_test)
     cmake_parse_arguments(
         PARSE_ARGV 0 TEST "NO_FORK;ALSO_ON_GPU" "NAME;TIMEOUT" "SOURCES;LABELS;LIBS;ENV")

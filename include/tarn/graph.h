@@ -82,6 +82,8 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_graph_adopt(tarn_pool *pool,
  *   INVALID_HANDLE
  *   WRONG_STATE  the pool has several graphs, and its last replay was on another stream, or the
  *                stream is being captured (nest graphs as child nodes instead)
+ *   DEVICE_MEMORY  the first ordered replay of graphs that were replayed before waits for the device,
+ *                  and a full device cannot be waited for
  *   DEVICE_LOST, POISONED, DRIVER */
 TARN_API TARN_MUST_CHECK tarn_status tarn_graph_replay(tarn_graph *graph, tarn_stream stream);
 

@@ -136,6 +136,9 @@ TARN_API bool tarn_filter_stream(tarn_stream stream, void *user); /* user: a tar
 
 /* Opens a route: until it ends, tarn_malloc calls that the filter accepts are served by the pool.
  * Of several routes the newest that accepts wins. A route holds its pool.
+ * Around a capture of the caller's own, use the filter for a capture or a stream: it tells Tarn which
+ * capture a block of the pool is freed in. With another filter a block from before the capture must
+ * not be freed in it before the capture's first allocation from the pool.
  *   INVALID_HANDLE (device or pool); INVALID_ARGUMENT: filter is NULL, or the pool is of another
  *   device; WRONG_STATE: a route to this pool is open, or it is the default pool;
  *   LIMIT: 64 routes are open; HOST_MEMORY, DEVICE_LOST, POISONED */

@@ -12,6 +12,7 @@ static tarn_status allocate(tarn_device *device, tarn_pool *pool, uint64_t bytes
 {
     struct tn_request request = {.requested = bytes, .alignment = alignment};
     struct tn_stream_state state;
+    bool routed = pool == NULL;
     tarn_status status = tn_enter_device(device);
 
     if (status == TARN_OK)
@@ -33,7 +34,7 @@ static tarn_status allocate(tarn_device *device, tarn_pool *pool, uint64_t bytes
                        "tarn_capture_begin or open a route with tarn_begin_allocate_to_pool",
                        (unsigned long long)bytes);
     if (state.order.capture_id != 0) {
-        status = tn_capture_admit(pool, &state);
+        status = tn_capture_admit(pool, &state, routed);
         if (status != TARN_OK)
             return status;
     }
@@ -102,6 +103,19 @@ static void free_and_unlock(tarn_pool *pool, struct tn_block *block)
     tn_released_check(device, last);
 }
 
+/* Finds a block to be freed and locks its pool, as tn_pool_lock_block, and sees to it that a capture
+ * that the user has begun for the pool is known by then. */
+static tarn_status lock_to_free(void *address, tarn_pool **pool, struct tn_block **block)
+{
+    tarn_status status = tn_pool_lock_block((uint64_t)(uintptr_t)address, false, pool, block);
+
+    if (status != TARN_OK || (*pool)->route_count == 0 || (*pool)->open_hold_count > 0)
+        return status;
+    tn_lock_release(&(*pool)->lock);
+    tn_capture_notice(*pool);
+    return tn_pool_lock_block((uint64_t)(uintptr_t)address, false, pool, block);
+}
+
 tarn_status tarn_free(void *address)
 {
     tarn_pool *pool;
@@ -110,7 +124,7 @@ tarn_status tarn_free(void *address)
 
     if (address == NULL)
         return TARN_OK;
-    status = tn_pool_lock_block((uint64_t)(uintptr_t)address, false, &pool, &block);
+    status = lock_to_free(address, &pool, &block);
     if (status == TARN_OK)
         free_and_unlock(pool, block);
     return tn_leave(status);
@@ -147,6 +161,10 @@ tarn_status tarn_free_on(void *address, tarn_stream stream)
     if (address == NULL)
         return TARN_OK;
     status = note_use(address, stream, &pool, &block);
+    if (status == TARN_OK) {
+        tn_lock_release(&pool->lock);
+        status = lock_to_free(address, &pool, &block);
+    }
     if (status == TARN_OK)
         free_and_unlock(pool, block);
     return tn_leave(status);

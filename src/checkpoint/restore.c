@@ -56,12 +56,14 @@ static tarn_status no_memory(void)
 }
 
 /* The heap that a revived block's chunks belong to: its own order's, or the idle memory where that
- * order was in a capture that is over. NULL: no memory for an arena. */
+ * order was in a capture that is over. The idle memory too while anything holds chunks: what is free
+ * around the block may be captured, which no order's own heap may hand out. NULL: no memory for an
+ * arena. */
 static struct tn_heap *home_of(tarn_pool *pool, const struct tn_saved_block *saved)
 {
     enum tn_heap_kind kind = saved->bytes <= TN_SMALL_BYTES_MAX ? TN_HEAP_SMALL : TN_HEAP_LARGE;
-    struct tn_arena *arena =
-        saved->order.capture_id != 0 ? &pool->idle : tn_arena_get(pool, saved->order);
+    bool may_be_captured = saved->order.capture_id != 0 || pool->hold_count > 0;
+    struct tn_arena *arena = may_be_captured ? &pool->idle : tn_arena_get(pool, saved->order);
 
     return arena != NULL ? &arena->heaps[kind] : NULL;
 }

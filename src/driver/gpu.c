@@ -194,7 +194,7 @@ static tarn_status make_token(struct tn_gpu *gpu)
     result = gpu->driver->cuMemAlloc(&token, token_bytes);
     tn_gpu_unrelax(gpu, before);
     tn_gpu_leave(gpu, pushed);
-    atomic_store(&gpu->token, token);
+    gpu->token = token;
     return result == TN_CUDA_SUCCESS
                ? TARN_OK
                : tn_gpu_failed(gpu, result, "opening the device", "cuMemAlloc");
@@ -230,6 +230,7 @@ tarn_status tn_gpu_open(struct tn_gpu *gpu, const struct tn_driver *driver, int 
     result = driver->cuDevicePrimaryCtxRetain(&gpu->context, gpu->device);
     if (result != TN_CUDA_SUCCESS)
         return tn_gpu_failed(gpu, result, "opening the device", "cuDevicePrimaryCtxRetain");
+    (void)pthread_mutex_init(&gpu->wait_mutex, NULL);
     status = make_token(gpu);
     if (status != TARN_OK)
         tn_gpu_teardown(gpu, driver->cuDevicePrimaryCtxRelease(gpu->device),
@@ -249,9 +250,10 @@ static tn_cu_result free_token(struct tn_gpu *gpu, tn_cu_deviceptr token)
 
 void tn_gpu_close(struct tn_gpu *gpu)
 {
-    tn_cu_deviceptr token = atomic_exchange(&gpu->token, 0);
+    tn_cu_deviceptr token = gpu->token;
     bool pushed;
 
+    gpu->token = 0;
     if (token != 0 && tn_gpu_enter(gpu, gpu->context, &pushed) == TARN_OK) {
         tn_gpu_teardown(gpu, free_token(gpu, token), "cuMemFree");
         tn_gpu_leave(gpu, pushed);
@@ -361,12 +363,12 @@ void tn_gpu_memory_info(struct tn_gpu *gpu, size_t *free_bytes, size_t *total_by
     tn_gpu_leave(gpu, pushed);
 }
 
-/* Frees the token, or a fresh one when another thread is using it, and makes the next. */
+/* Frees the token, made now where the last wait could not make it, and makes the next; wait_mutex is
+ * held. */
 static tarn_status wait_in_context(struct tn_gpu *gpu)
 {
-    tn_cu_deviceptr token = atomic_exchange(&gpu->token, 0);
+    tn_cu_deviceptr token = gpu->token;
     tn_cu_deviceptr next = 0;
-    uint_fast64_t none = 0;
     int before = tn_gpu_relax(gpu);
     tn_cu_result result = TN_CUDA_SUCCESS;
     const char *call = "cuMemAlloc";
@@ -380,9 +382,8 @@ static tarn_status wait_in_context(struct tn_gpu *gpu)
             next = token; /* refused: it is still there */
         else if (gpu->driver->cuMemAlloc(&next, token_bytes) != TN_CUDA_SUCCESS)
             next = 0; /* the next wait tries again */
+        gpu->token = next;
     }
-    if (next != 0 && !atomic_compare_exchange_strong(&gpu->token, &none, next))
-        tn_gpu_teardown(gpu, gpu->driver->cuMemFree(next), "cuMemFree");
     tn_gpu_unrelax(gpu, before);
     return result == TN_CUDA_SUCCESS
                ? TARN_OK
@@ -401,7 +402,9 @@ tarn_status tn_gpu_wait_idle(struct tn_gpu *gpu)
     atomic_fetch_add_explicit(&gpu->idle_waits, 1, memory_order_relaxed);
     status = tn_gpu_enter(gpu, gpu->context, &pushed);
     if (status == TARN_OK) {
+        (void)pthread_mutex_lock(&gpu->wait_mutex);
         status = wait_in_context(gpu);
+        (void)pthread_mutex_unlock(&gpu->wait_mutex);
         tn_gpu_leave(gpu, pushed);
     }
     if (status != TARN_OK && !tn_gpu_is_lost(gpu))

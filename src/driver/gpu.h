@@ -14,6 +14,7 @@
 #ifndef TARN_DRIVER_GPU_H
 #define TARN_DRIVER_GPU_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -30,7 +31,9 @@ struct tn_gpu {
     atomic_int fault;               /* the first sticky result; 0: none */
     atomic_int poison_result;       /* of the first teardown call refused; 0: none */
     _Atomic(const char *) poison_call;
-    atomic_uint_fast64_t token;      /* a small linear allocation whose free waits; 0: none */
+    pthread_mutex_t wait_mutex;      /* one waits at a time; nothing else is ever taken inside */
+    uint64_t token;                  /* a small linear allocation whose free waits; 0: none; guarded
+                                        by wait_mutex */
     atomic_uint_fast64_t epoch;      /* rises with every wait begun */
     atomic_uint_fast64_t proven;     /* the highest epoch whose wait has ended */
     atomic_uint_fast64_t idle_waits; /* waits for the whole device */

@@ -20,7 +20,8 @@
 static struct tn_records capture_records = TN_RECORDS_INIT(struct tarn_capture);
 
 /* Opens a hold for the capture and puts its user object on the graph; the pool's lock is held. */
-static tarn_status open_hold(tarn_pool *pool, const struct tn_stream_state *state, bool owned)
+static tarn_status open_hold(tarn_pool *pool, const struct tn_stream_state *state, bool owned,
+                             bool routed)
 {
     struct tn_hold *made;
     bool will_be_told;
@@ -28,6 +29,8 @@ static tarn_status open_hold(tarn_pool *pool, const struct tn_stream_state *stat
 
     if (status != TARN_OK)
         return status;
+    made->routed = routed;
+    made->graph = state->capture_graph;
     status = tn_graph_attach(&pool->device->gpu, state->capture_graph, tn_hold_gone, made,
                              &will_be_told); /* G2 */
     if (status == TARN_OK)
@@ -39,7 +42,7 @@ static tarn_status open_hold(tarn_pool *pool, const struct tn_stream_state *stat
     return status;
 }
 
-tarn_status tn_capture_admit(tarn_pool *pool, const struct tn_stream_state *state)
+tarn_status tn_capture_admit(tarn_pool *pool, const struct tn_stream_state *state, bool routed)
 {
     tarn_status status = TARN_OK;
 
@@ -47,10 +50,24 @@ tarn_status tn_capture_admit(tarn_pool *pool, const struct tn_stream_state *stat
     if (tn_hold_find(pool, state->order.capture_id) == NULL) {
         /* The stream is in a new capture, so the one that it was in is over. */
         tn_holds_close_unowned(pool, state->order.stream_id, state->order.capture_id);
-        status = open_hold(pool, state, false);
+        status = open_hold(pool, state, false, routed);
     }
     tn_lock_release(&pool->lock);
     return status;
+}
+
+void tn_capture_notice(tarn_pool *pool)
+{
+    struct tn_stream_state state;
+    tarn_stream stream;
+    tarn_status status;
+
+    if (!tn_route_stream(pool->device, pool, &stream) ||
+        tn_stream_look(&pool->device->gpu, stream, &state) != TARN_OK ||
+        state.order.capture_id == 0 || state.broken)
+        return;
+    status = tn_capture_admit(pool, &state, true);
+    (void)status; /* a free does not fail */
 }
 
 static tarn_status check_stream(tarn_pool *pool, tarn_stream stream)
@@ -86,7 +103,7 @@ static tarn_status start(tarn_capture *capture)
         status = tn_fail(TARN_ERR_DRIVER, "the driver began a capture and does not know it");
     if (status == TARN_OK) {
         tn_lock_acquire(&pool->lock);
-        status = open_hold(pool, &state, true);
+        status = open_hold(pool, &state, true, true);
         if (status == TARN_OK)
             pool->capture_count += 1;
         tn_lock_release(&pool->lock);
@@ -182,15 +199,16 @@ static tarn_status stop(tarn_capture *capture)
                                : tn_driver_result_name(result));
 }
 
-/* What is left of a capture in its pool when it is gone. */
-static void leave_pool(tarn_capture *capture)
+/* What is left of a capture when it is over, in its pool and in others that it allocated from. Its
+ * own hold is not there any more where the driver's capture ended early: it was reaped then. */
+static void leave_pools(tarn_capture *capture)
 {
-    /* None where the driver's capture ended early: it was reaped then. */
-    struct tn_hold *hold = tn_hold_find(capture->pool, capture->capture_id);
+    tarn_pool *pool = capture->pool;
 
-    capture->pool->capture_count -= 1;
-    if (hold != NULL)
-        tn_hold_close(hold);
+    tn_device_close_capture(pool->device, capture->capture_id, NULL);
+    tn_lock_acquire(&pool->lock);
+    pool->capture_count -= 1;
+    tn_lock_release(&pool->lock);
 }
 
 static void retire(tarn_capture *capture)
@@ -219,8 +237,8 @@ tarn_status tn_capture_end(tarn_capture *capture, tarn_graph **graph)
         status = tn_graph_prepare(pool, capture->driver_graph, &made);
     if (status != TARN_OK)
         return status;
+    leave_pools(capture);
     tn_lock_acquire(&pool->lock);
-    leave_pool(capture);
     tn_graph_commit(made);
     tn_lock_release(&pool->lock);
     retire(capture);
@@ -241,7 +259,7 @@ void tn_capture_abort(tarn_capture *capture)
         tn_capture_cancel(gpu, capture->stream);
     tn_lock_acquire(&pool->lock);
     tn_pool_discard(pool, capture->capture_id);
-    leave_pool(capture);
     tn_lock_release(&pool->lock);
+    leave_pools(capture);
     retire(capture);
 }

@@ -42,10 +42,15 @@ TARN_MUST_CHECK tarn_status tn_capture_begin(tarn_pool *pool, tarn_stream stream
 TARN_MUST_CHECK tarn_status tn_capture_end(tarn_capture *capture, tarn_graph **graph);
 void tn_capture_abort(tarn_capture *capture);
 
-/* Sees to it that the pool has an open hold for the capture that the stream is in, with a user
+/* routed: a route chose the pool. Sees to it that the pool has an open hold for the capture that the stream is in, with a user
  * object on its graph: for captures that the user began.
  *   HOST_MEMORY, DEVICE_LOST, DRIVER */
 TARN_MUST_CHECK tarn_status tn_capture_admit(tarn_pool *pool,
-                                             const struct tn_stream_state *state);
+                                             const struct tn_stream_state *state, bool routed);
+
+/* Before a free in a pool that has a route and no open hold: when the route's stream is being captured
+ * by its user, opens the hold, so that what is freed is kept for the graph. Where that fails the free
+ * goes on without. No lock may be held. */
+void tn_capture_notice(tarn_pool *pool);
 
 #endif

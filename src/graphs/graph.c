@@ -57,8 +57,8 @@ tarn_status tn_graph_adopt(tarn_pool *pool, tn_cu_graph driver_graph, tarn_graph
 
     if (status != TARN_OK)
         return status;
+    tn_device_close_capture(pool->device, 0, driver_graph);
     tn_lock_acquire(&pool->lock);
-    tn_holds_close_unowned(pool, 0, 0);
     tn_graph_commit(made);
     tn_lock_release(&pool->lock);
     *graph = made;

@@ -25,7 +25,7 @@ struct tn_heap {
     struct tn_arena *arena; /* immutable */
     enum tn_heap_kind kind; /* immutable */
     uint64_t mapped_bytes;  /* of the chunks it owns */
-    uint64_t segment_bytes; /* of the next segment it makes; doubles with each */
+    uint64_t segment_bytes; /* of the next segment it makes; doubles with each, to 64 GiB */
     struct tn_bins bins;
 };
 

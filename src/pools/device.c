@@ -277,6 +277,17 @@ void tn_device_reap(tarn_device *device)
     tn_device_end_released(device);
 }
 
+void tn_device_close_capture(tarn_device *device, uint64_t capture_id, tn_cu_graph graph)
+{
+    tn_lock_acquire(&device->lock);
+    for (tarn_pool *pool = device->pools; pool != NULL; pool = pool->next) {
+        tn_lock_acquire(&pool->lock);
+        tn_holds_close_capture(pool, capture_id, graph);
+        tn_lock_release(&pool->lock);
+    }
+    tn_lock_release(&device->lock);
+}
+
 tarn_status tn_device_charge(tarn_device *device, uint64_t bytes)
 {
     uint_fast64_t charged = atomic_fetch_add(&device->charged_bytes, bytes) + bytes;

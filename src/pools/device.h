@@ -40,6 +40,10 @@ void tn_device_reap(tarn_device *device);
 void tn_device_drop_gone(tarn_device *device);
 void tn_device_end_released(tarn_device *device);
 
+/* Closes the open holds of a capture that is over in all pools of the device: by its id, or by the
+ * graph that it made. No lock may be held. */
+void tn_device_close_capture(tarn_device *device, uint64_t capture_id, tn_cu_graph graph);
+
 /* Counts bytes about to be mapped against the device's limit. LIMIT. */
 TARN_MUST_CHECK tarn_status tn_device_charge(tarn_device *device, uint64_t bytes);
 void tn_device_discharge(tarn_device *device, uint64_t bytes);

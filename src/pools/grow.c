@@ -25,6 +25,10 @@
 static const uint64_t ahead_bytes_max[TN_HEAP_KINDS] = {32 * TN_MIB, 256 * TN_MIB};
 static const uint64_t chunk_bytes_max[TN_HEAP_KINDS] = {32 * TN_MIB, TN_CHUNK_BYTES_MAX};
 
+/* Segments double up to this size: they come and go with trims, and the count of them ever made says
+ * nothing of how many there are. */
+static const uint64_t segment_bytes_max = 64 * TN_GIB;
+
 enum { AHEAD_PART = 8, OVER_PART = 16 };
 
 static uint64_t count_chunks(uint64_t bytes, uint64_t largest)
@@ -229,6 +233,11 @@ static tarn_status add_segment(tarn_pool *pool, struct tn_heap *heap, uint64_t b
     tarn_status status = tn_segment_create(&pool->device->regions, own ? bytes : heap->segment_bytes,
                                            pool, pool->segment_index, &segment);
 
+    if (status == TARN_ERR_ADDRESS_SPACE && !own) {
+        own = true; /* there may be addresses for what is asked for */
+        status = tn_segment_create(&pool->device->regions, bytes, pool, pool->segment_index,
+                                   &segment);
+    }
     if (status != TARN_OK)
         return status;
     block = tn_block_take(&pool->store);
@@ -247,7 +256,7 @@ static tarn_status add_segment(tarn_pool *pool, struct tn_heap *heap, uint64_t b
     pool->segment_count += 1;
     pool->segment_index += 1;
     if (!own)
-        heap->segment_bytes *= 2;
+        heap->segment_bytes = tn_min(2 * heap->segment_bytes, segment_bytes_max);
     *place = block;
     return TARN_OK;
 }

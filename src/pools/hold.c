@@ -96,8 +96,25 @@ void tn_hold_close(struct tn_hold *hold)
 void tn_holds_close_unowned(tarn_pool *pool, uint64_t stream_id, uint64_t capture_id)
 {
     for (struct tn_hold *hold = pool->holds; hold != NULL; hold = hold->next) {
-        if (hold->open && !hold->owned && (stream_id == 0 || hold->origin_id == stream_id) &&
+        if (hold->open && !hold->owned && hold->origin_id == stream_id &&
             hold->capture_id != capture_id)
+            tn_hold_close(hold);
+    }
+}
+
+void tn_holds_close_routed(tarn_pool *pool)
+{
+    for (struct tn_hold *hold = pool->holds; hold != NULL; hold = hold->next) {
+        if (hold->open && !hold->owned && hold->routed)
+            tn_hold_close(hold);
+    }
+}
+
+void tn_holds_close_capture(tarn_pool *pool, uint64_t capture_id, tn_cu_graph graph)
+{
+    for (struct tn_hold *hold = pool->holds; hold != NULL; hold = hold->next) {
+        if (hold->open &&
+            (hold->capture_id == capture_id || (graph != NULL && hold->graph == graph)))
             tn_hold_close(hold);
     }
 }

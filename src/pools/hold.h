@@ -34,6 +34,8 @@ struct tn_hold {
     uint64_t origin_id;   /* stream id of the order that opened it; immutable */
     bool open;
     bool owned;    /* a tarn_capture opened it and will close it */
+    bool routed;   /* a route led its first allocation here, and closes it when it ends */
+    tn_cu_graph graph; /* that is being captured; immutable, compared and never used */
     uint64_t *map; /* a bit for each chunk id */
     size_t word_count;
 };
@@ -56,9 +58,15 @@ void tn_hold_add(struct tn_hold *hold, const struct tn_block *block);
 /* Closes it: the arenas of its capture end. */
 void tn_hold_close(struct tn_hold *hold);
 
-/* Closes every open hold that no tarn_capture owns; of one stream only when stream_id is not 0, and
- * then not that of the capture given. */
+/* Closes the open holds of one stream that no tarn_capture owns, but for that of the capture given:
+ * the stream's other captures are over. */
 void tn_holds_close_unowned(tarn_pool *pool, uint64_t stream_id, uint64_t capture_id);
+
+/* Closes the open holds that a route led here and no tarn_capture owns: their route has ended. */
+void tn_holds_close_routed(tarn_pool *pool);
+
+/* Closes the open holds of a capture that is over: by its id, or by the graph that it made. */
+void tn_holds_close_capture(tarn_pool *pool, uint64_t capture_id, tn_cu_graph graph);
 
 /* Says that the claimant is gone. No lock; any thread, those of the driver included: it calls
  * nothing. void * so that it can be a user object's destructor. */

@@ -113,7 +113,7 @@ static tarn_status end_route(tarn_device *device, tarn_pool *pool, bool of_captu
         atomic_store(&routes->open_count, routes->count);
         tn_lock_acquire(&pool->lock);
         pool->route_count -= 1;
-        tn_holds_close_unowned(pool, 0, 0);
+        tn_holds_close_routed(pool);
         tn_lock_release(&pool->lock);
     }
     tn_lock_release(&routes->lock);
@@ -140,6 +140,21 @@ void tn_route_set_capture(tarn_device *device, tarn_pool *pool, uint64_t capture
     route->capture_id = capture_id;
     route->of_capture = true;
     tn_lock_release(&device->routes.lock);
+}
+
+bool tn_route_stream(tarn_device *device, tarn_pool *pool, tarn_stream *stream)
+{
+    const struct tn_route *route;
+    bool found;
+
+    tn_lock_acquire(&device->routes.lock);
+    route = find_route(&device->routes, pool);
+    found = route != NULL &&
+            (route->filter == tarn_filter_capture || route->filter == tarn_filter_stream);
+    if (found)
+        *stream = route->user;
+    tn_lock_release(&device->routes.lock);
+    return found;
 }
 
 /* Whether the stream is in the capture that the route's own stream is in now. */

@@ -46,6 +46,9 @@ TARN_MUST_CHECK tarn_status tn_route_end_capture(tarn_device *device, tarn_pool 
 /* Tells the route of the pool that it is a tarn_capture's, and of which capture. */
 void tn_route_set_capture(tarn_device *device, tarn_pool *pool, uint64_t capture_id);
 
+/* The stream of the pool's route, where it has one by the capture or the stream filter. */
+bool tn_route_stream(tarn_device *device, tarn_pool *pool, tarn_stream *stream);
+
 /* The pool of the newest route that accepts the allocation; NULL when none does. */
 tarn_pool *tn_route_choose(tarn_device *device, tarn_stream stream,
                            const struct tn_stream_state *state);

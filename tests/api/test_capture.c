@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Captures: memory inside them, their ends, and what is left of those that fail. */
+/* Captures: how they begin and end, and what is left of those that fail. */
 #include "support/world.h"
 
 static tarn_capture *begin(tarn_capture_mode mode)
@@ -19,233 +19,6 @@ static tarn_graph *end(tarn_capture *capture)
     ck_assert_ptr_nonnull(graph);
     return graph;
 }
-
-START_TEST(addresses_of_a_capture_stay_valid_across_replays)
-{
-    tarn_capture *capture = begin(TARN_CAPTURE_GLOBAL);
-    void *block = test_malloc(5 * MIB);
-    tarn_graph *graph;
-
-    test_add(world.stream, block, 1, MIB);
-    graph = end(capture);
-    test_set_words(world.stream, block, 100, MIB);
-    for (uint32_t replay = 1; replay <= 20; replay++) {
-        void *disturbance = test_alloc(world.default_pool, 5 * MIB, world.stream);
-
-        test_fill(world.stream, disturbance, 0xdead, MIB);
-        OK(tarn_graph_replay(graph, world.stream));
-        test_expect_words(world.stream, block, 100 + replay, MIB);
-        OK(tarn_free(disturbance));
-    }
-    OK(tarn_free(block));
-    OK(tarn_graph_destroy(graph));
-}
-END_TEST
-
-START_TEST(a_capture_reuses_memory_that_it_freed)
-{
-    tarn_capture *capture = begin(TARN_CAPTURE_GLOBAL);
-    void *first = test_malloc(8 * MIB);
-    void *second;
-
-    test_fill(world.stream, first, 1, 4);
-    OK(tarn_free(first));
-    second = test_malloc(8 * MIB);
-    ck_assert_ptr_eq(second, first);
-    test_fill(world.stream, second, 2, 4);
-    OK(tarn_free(second));
-    OK(tarn_graph_destroy(end(capture)));
-}
-END_TEST
-
-START_TEST(memory_of_a_graph_is_given_to_nobody_outside_captures)
-{
-    tarn_capture *capture = begin(TARN_CAPTURE_GLOBAL);
-    char *block = test_malloc(8 * MIB);
-    tarn_graph *graph;
-
-    test_fill(world.stream, block, 1, 4);
-    OK(tarn_free(block));
-    graph = end(capture);
-    OK(tarn_free(test_alloc(world.default_pool, MIB, world.side)));
-    OK(tarn_pool_trim(world.default_pool, NULL)); /* a wait: now nothing but the graph keeps it */
-    for (int i = 0; i < 16; i++) {
-        char *other = test_alloc(world.pool, 4 * MIB, world.stream);
-
-        ck_assert(other + 4 * MIB <= block || other >= block + 8 * MIB);
-        test_fill(world.stream, other, 0xdead, MIB);
-    }
-    OK(tarn_graph_replay(graph, world.stream));
-    ck_assert_uint_eq(test_read(world.stream, block), 1);
-    ck_assert_uint_ge(test_stats(world.pool).captured_bytes, 8 * MIB);
-    OK(tarn_graph_destroy(graph));
-    OK(tarn_pool_validate(world.pool));
-    ck_assert_uint_eq(test_stats(world.pool).live_count, 16);
-    {
-        tarn_layout *layout = NULL;
-
-        OK(tarn_pool_layout(world.pool, &layout));
-        for (size_t i = 0; i < layout->extent_count; i++) {
-            if (layout->extents[i].state == TARN_EXTENT_LIVE)
-                OK(tarn_free(layout->extents[i].address));
-        }
-        tarn_layout_destroy(layout);
-    }
-}
-END_TEST
-
-START_TEST(later_captures_reuse_what_earlier_ones_freed)
-{
-    tarn_capture *capture = begin(TARN_CAPTURE_GLOBAL);
-    void *first = test_malloc(8 * MIB);
-    tarn_graph *one;
-    tarn_graph *two;
-    uint64_t mapped;
-
-    OK(tarn_free(first));
-    one = end(capture);
-    mapped = test_stats(world.pool).mapped_bytes;
-    capture = begin(TARN_CAPTURE_GLOBAL);
-    ck_assert_ptr_eq(test_malloc(8 * MIB), first);
-    OK(tarn_free(first));
-    two = end(capture);
-    ck_assert_uint_eq(test_stats(world.pool).mapped_bytes, mapped);
-    OK(tarn_graph_destroy(one));
-    OK(tarn_graph_destroy(two));
-}
-END_TEST
-
-START_TEST(forked_streams_are_served_and_joined)
-{
-    void *output = test_malloc(8);
-    tarn_capture *capture = begin(TARN_CAPTURE_GLOBAL);
-    void *mine = test_malloc(MIB);
-    void *forked = NULL;
-    tarn_graph *graph;
-    tarn_block block;
-
-    test_fill(world.stream, mine, 3, 1);
-    test_order(world.stream, world.side);
-    OK(tarn_malloc(world.device, MIB, world.side, &forked));
-    OK(tarn_block_at(forked, &block));
-    ck_assert_ptr_eq(block.pool, world.pool);
-    test_copy(world.side, forked, mine, 4);
-    test_add(world.side, forked, 4, 1);
-    test_order(world.side, world.stream);
-    test_copy(world.stream, output, forked, 4);
-    OK(tarn_free_on(forked, world.stream));
-    OK(tarn_free(mine));
-    graph = end(capture);
-    for (int i = 0; i < 5; i++) {
-        test_fill(world.stream, output, 0, 1);
-        OK(tarn_graph_replay(graph, world.stream));
-        ck_assert_uint_eq(test_read(world.stream, output), 7);
-    }
-    OK(tarn_graph_destroy(graph));
-    OK(tarn_free(output));
-}
-END_TEST
-
-START_TEST(a_block_freed_on_another_stream_of_the_capture_is_not_reused_by_its_own)
-{
-    tarn_capture *capture = begin(TARN_CAPTURE_GLOBAL);
-    void *forked = NULL;
-    void *next = NULL;
-
-    test_order(world.stream, world.side);
-    OK(tarn_malloc(world.device, MIB, world.side, &forked));
-    test_fill(world.side, forked, 1, 1);
-    OK(tarn_free_on(forked, world.stream));
-    OK(tarn_malloc(world.device, MIB, world.side, &next));
-    ck_assert_ptr_ne(next, forked);
-    OK(tarn_free(next));
-    test_order(world.side, world.stream);
-    OK(tarn_graph_destroy(end(capture)));
-}
-END_TEST
-
-START_TEST(blocks_of_a_capture_may_be_freed_after_it)
-{
-    tarn_capture *capture = begin(TARN_CAPTURE_GLOBAL);
-    void *block = test_malloc(MIB);
-    tarn_graph *graph;
-
-    test_fill(world.stream, block, 1, 1);
-    graph = end(capture);
-    ck_assert_uint_eq(test_stats(world.pool).live_count, 1);
-    OK(tarn_free(block));
-    OK(tarn_graph_replay(graph, world.stream));
-    ck_assert_uint_eq(test_read(world.stream, block), 1); /* still the graph's */
-    OK(tarn_graph_destroy(graph));
-}
-END_TEST
-
-START_TEST(blocks_from_before_may_be_used_and_freed_in_a_capture)
-{
-    void *before = test_alloc(world.pool, MIB, world.stream);
-    tarn_capture *capture = begin(TARN_CAPTURE_GLOBAL);
-    tarn_graph *graph;
-
-    test_add(world.stream, before, 1, 1);
-    OK(tarn_free(before));
-    graph = end(capture);
-    for (int i = 0; i < 8; i++) {
-        void *other = test_alloc(world.pool, 512, world.stream);
-
-        ck_assert_ptr_ne(other, before); /* the graph writes there */
-        OK(tarn_free(other));
-    }
-    test_set_words(world.stream, before, 4, 1);
-    OK(tarn_graph_replay(graph, world.stream));
-    ck_assert_uint_eq(test_read(world.stream, before), 5);
-    OK(tarn_pool_validate(world.pool));
-    OK(tarn_graph_destroy(graph));
-}
-END_TEST
-
-START_TEST(growth_and_trim_in_a_capture_break_nothing)
-{
-    tarn_capture *capture = begin(TARN_CAPTURE_GLOBAL);
-    tarn_pool_stats stats = test_stats(world.pool);
-    void *big = test_malloc(100 * MIB);
-    tarn_graph *graph;
-
-    ck_assert_uint_gt(test_stats(world.pool).map_count, stats.map_count);
-    test_fill(world.stream, big, 9, 25 * MIB);
-    OK(tarn_pool_trim(world.default_pool, NULL));
-    OK(tarn_pool_trim(world.pool, NULL));
-    OK(tarn_pool_reserve(world.pool, 16 * MIB, world.stream));
-    OK(tarn_pool_validate(world.pool));
-    ck_assert_int_eq(test_capture_status(world.stream), TN_CU_CAPTURE_STATUS_ACTIVE);
-    graph = end(capture);
-    OK(tarn_graph_replay(graph, world.stream));
-    test_expect_words(world.stream, big, 9, 25 * MIB);
-    OK(tarn_free(big));
-    OK(tarn_graph_destroy(graph));
-}
-END_TEST
-
-START_TEST(an_empty_capture_is_a_graph_too)
-{
-    tarn_graph *graph = end(begin(TARN_CAPTURE_RELAXED));
-
-    OK(tarn_graph_replay(graph, world.stream));
-    OK(tarn_graph_destroy(graph));
-}
-END_TEST
-
-START_TEST(a_capture_counts_while_it_is_open)
-{
-    tarn_capture *capture = begin(TARN_CAPTURE_GLOBAL);
-
-    ck_assert_uint_eq(test_stats(world.pool).capture_count, 1);
-    ck_assert_uint_eq(test_stats(world.pool).graph_count, 0);
-    ck_assert_uint_eq(test_device_stats().route_count, 1);
-    OK(tarn_graph_destroy(end(capture)));
-    ck_assert_uint_eq(test_stats(world.pool).capture_count, 0);
-    ck_assert_uint_eq(test_device_stats().route_count, 0);
-}
-END_TEST
 
 START_TEST(bad_arguments_of_begin_are_refused)
 {
@@ -668,43 +441,29 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("captures");
-    TCase *memory = tcase_create("memory");
-    TCase *ends = tcase_create("ends");
+    TCase *tcase = tcase_create("ends");
 
-    suite_add_tcase(suite, memory);
-    tcase_add_checked_fixture(memory, test_world_open, test_world_close);
-    tcase_add_test(memory, addresses_of_a_capture_stay_valid_across_replays);
-    tcase_add_test(memory, a_capture_reuses_memory_that_it_freed);
-    tcase_add_test(memory, memory_of_a_graph_is_given_to_nobody_outside_captures);
-    tcase_add_test(memory, later_captures_reuse_what_earlier_ones_freed);
-    tcase_add_test(memory, forked_streams_are_served_and_joined);
-    tcase_add_test(memory, a_block_freed_on_another_stream_of_the_capture_is_not_reused_by_its_own);
-    tcase_add_test(memory, blocks_of_a_capture_may_be_freed_after_it);
-    tcase_add_test(memory, blocks_from_before_may_be_used_and_freed_in_a_capture);
-    tcase_add_test(memory, growth_and_trim_in_a_capture_break_nothing);
-    tcase_add_test(memory, an_empty_capture_is_a_graph_too);
-    tcase_add_test(memory, a_capture_counts_while_it_is_open);
-    suite_add_tcase(suite, ends);
-    tcase_add_checked_fixture(ends, test_world_open, test_world_close);
-    tcase_add_test(ends, bad_arguments_of_begin_are_refused);
-    tcase_add_test(ends, a_stream_or_pool_in_a_capture_begins_no_other);
-    tcase_add_test(ends, a_begin_that_the_driver_refuses_leaves_nothing);
-    tcase_add_test(ends, bad_arguments_of_end_and_abort_are_refused);
-    tcase_add_test(ends, an_end_from_another_thread_is_refused_and_loses_nothing);
-    tcase_add_test(ends, a_relaxed_capture_may_be_ended_by_any_thread);
-    tcase_add_test(ends, any_thread_may_abort);
-    tcase_add_test(ends, a_capture_whose_thread_is_gone_can_be_aborted);
-    tcase_add_test(ends, a_broken_capture_can_only_be_aborted);
-    tcase_add_test(ends, a_fork_that_was_not_joined_breaks_the_capture);
-    tcase_add_test(ends, a_capture_that_was_ended_elsewhere_is_broken);
-    tcase_add_test(ends, an_abort_spares_the_users_next_capture_of_the_stream);
-    tcase_add_test(ends, ends_and_destructions_break_no_other_capture);
-    tcase_add_test(ends, an_end_that_cannot_instantiate_may_be_called_again);
-    tcase_add_test(ends, an_end_that_cannot_instantiate_may_be_aborted);
-    tcase_add_test(ends, an_end_that_the_driver_refuses_for_another_reason_may_be_called_again);
-    tcase_add_test(ends, blocks_of_an_aborted_capture_are_discarded_until_their_users_free);
-    tcase_add_test(ends, a_discarded_block_shows_in_the_layout_and_keeps_no_pool);
-    tcase_add_test(ends, frees_in_an_aborted_capture_stand);
-    tcase_add_test(ends, abandoned_captures_leave_the_pool_as_new);
+    suite_add_tcase(suite, tcase);
+    tcase_add_checked_fixture(tcase, test_world_open, test_world_close);
+    tcase_add_test(tcase, bad_arguments_of_begin_are_refused);
+    tcase_add_test(tcase, a_stream_or_pool_in_a_capture_begins_no_other);
+    tcase_add_test(tcase, a_begin_that_the_driver_refuses_leaves_nothing);
+    tcase_add_test(tcase, bad_arguments_of_end_and_abort_are_refused);
+    tcase_add_test(tcase, an_end_from_another_thread_is_refused_and_loses_nothing);
+    tcase_add_test(tcase, a_relaxed_capture_may_be_ended_by_any_thread);
+    tcase_add_test(tcase, any_thread_may_abort);
+    tcase_add_test(tcase, a_capture_whose_thread_is_gone_can_be_aborted);
+    tcase_add_test(tcase, a_broken_capture_can_only_be_aborted);
+    tcase_add_test(tcase, a_fork_that_was_not_joined_breaks_the_capture);
+    tcase_add_test(tcase, a_capture_that_was_ended_elsewhere_is_broken);
+    tcase_add_test(tcase, an_abort_spares_the_users_next_capture_of_the_stream);
+    tcase_add_test(tcase, ends_and_destructions_break_no_other_capture);
+    tcase_add_test(tcase, an_end_that_cannot_instantiate_may_be_called_again);
+    tcase_add_test(tcase, an_end_that_cannot_instantiate_may_be_aborted);
+    tcase_add_test(tcase, an_end_that_the_driver_refuses_for_another_reason_may_be_called_again);
+    tcase_add_test(tcase, blocks_of_an_aborted_capture_are_discarded_until_their_users_free);
+    tcase_add_test(tcase, a_discarded_block_shows_in_the_layout_and_keeps_no_pool);
+    tcase_add_test(tcase, frees_in_an_aborted_capture_stand);
+    tcase_add_test(tcase, abandoned_captures_leave_the_pool_as_new);
     return test_main(suite);
 }

@@ -200,6 +200,22 @@ START_TEST(contents_may_be_restored_on_another_stream)
 }
 END_TEST
 
+START_TEST(a_restore_on_another_stream_comes_after_the_copies_out)
+{
+    void *address = test_alloc(world.pool, WORDS * 4, world.side);
+    tarn_checkpoint *checkpoint;
+
+    test_fill(world.side, address, 1, WORDS);
+    test_synchronize(world.side);
+    test_spin(world.stream, 20);
+    checkpoint = take(TARN_CONTENTS_DEVICE);
+    OK(tarn_checkpoint_restore(checkpoint, world.side, NULL)); /* the block's own stream */
+    test_expect_words(world.side, address, 1, WORDS);
+    OK(tarn_checkpoint_destroy(checkpoint));
+    OK(tarn_free(address));
+}
+END_TEST
+
 START_TEST(a_checkpoint_may_be_destroyed_while_its_copies_run)
 {
     void *address = filled(1);
@@ -437,8 +453,10 @@ START_TEST(revived_memory_of_a_graph_that_runs_on_another_stream_is_waited_for)
     test_fill(world.stream, block, 0xdead, WORDS);
     OK(tarn_capture_end(capture, &graph));
     checkpoint = take(TARN_CONTENTS_NONE);
-    OK(tarn_graph_replay(graph, world.side));
     OK(tarn_free(block));
+    OK(tarn_free(test_malloc(MIB)));
+    OK(tarn_pool_trim(world.default_pool, NULL)); /* a wait: the free itself is over */
+    OK(tarn_graph_replay(graph, world.side));
     waits = test_device_stats().idle_waits;
     tarn_delta_destroy(restore(checkpoint, 0, 1));
     ck_assert_uint_eq(test_device_stats().idle_waits, waits + 1);
@@ -477,5 +495,6 @@ int main(void)
     tcase_add_test(tcase, a_restore_between_replays_keeps_the_graphs_memory);
     tcase_add_test(tcase, a_graphs_own_live_blocks_are_restored_too);
     tcase_add_test(tcase, revived_memory_of_a_graph_that_runs_on_another_stream_is_waited_for);
+    tcase_add_test(tcase, a_restore_on_another_stream_comes_after_the_copies_out);
     return test_main(suite);
 }

@@ -350,8 +350,9 @@ static void live_with(enum fault_kind kind, int nth, int result, bool for_good, 
                               .for_good = for_good,
                               .through_teardown = teardown};
     const char *only = getenv("TARN_FAULT_NTH");
+    const char *every = getenv("TARN_FAULT_EVERY");
 
-    if (only != NULL && atoi(only) != nth)
+    if ((only != NULL && atoi(only) != nth) || (every != NULL && nth % atoi(every) != 0))
         return;
     fault_begin(&plan);
     live();

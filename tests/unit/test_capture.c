@@ -331,11 +331,11 @@ START_TEST(a_users_capture_is_admitted_once)
 
     test_begin_capture(stream, TN_CU_CAPTURE_MODE_THREAD_LOCAL);
     state = look(stream);
-    OK(tn_capture_admit(pool, &state));
+    OK(tn_capture_admit(pool, &state, true));
     hold = tn_hold_find(pool, state.order.capture_id);
     ck_assert_ptr_nonnull(hold);
     ck_assert(!hold->owned);
-    OK(tn_capture_admit(pool, &state));
+    OK(tn_capture_admit(pool, &state, true));
     ck_assert_uint_eq(pool->hold_count, 1);
     ck_assert_uint_eq(test_ledger().user_objects, before.user_objects + 1);
     test_destroy_graph(test_end_capture(stream));
@@ -351,12 +351,12 @@ START_TEST(the_next_capture_of_a_stream_ends_the_hold_of_the_last)
 
     test_begin_capture(stream, TN_CU_CAPTURE_MODE_THREAD_LOCAL);
     first = look(stream);
-    OK(tn_capture_admit(pool, &first));
+    OK(tn_capture_admit(pool, &first, true));
     graph = test_end_capture(stream);
     ck_assert_uint_eq(pool->open_hold_count, 1); /* nobody has said so yet */
     test_begin_capture(stream, TN_CU_CAPTURE_MODE_THREAD_LOCAL);
     second = look(stream);
-    OK(tn_capture_admit(pool, &second));
+    OK(tn_capture_admit(pool, &second, true));
     ck_assert_ptr_null(tn_hold_find(pool, first.order.capture_id));
     ck_assert_ptr_nonnull(tn_hold_find(pool, second.order.capture_id));
     ck_assert_uint_eq(pool->open_hold_count, 1);
@@ -377,14 +377,14 @@ START_TEST(an_admission_that_the_driver_refuses_leaves_no_hold)
     state = look(stream);
     for (size_t i = 0; i < 2; i++) {
         sim.plan_fault(calls[i], 1, 0, TN_CUDA_ERROR_UNKNOWN);
-        STATUS(TARN_ERR_DRIVER, tn_capture_admit(pool, &state));
+        STATUS(TARN_ERR_DRIVER, tn_capture_admit(pool, &state, true));
         ck_assert_ptr_null(tn_hold_find(pool, state.order.capture_id));
         reap_all();
         ck_assert_uint_eq(test_ledger().user_objects, before.user_objects);
     }
     (void)tn_host_plan_fault(1, false);
-    STATUS(TARN_ERR_HOST_MEMORY, tn_capture_admit(pool, &state));
-    OK(tn_capture_admit(pool, &state));
+    STATUS(TARN_ERR_HOST_MEMORY, tn_capture_admit(pool, &state, true));
+    OK(tn_capture_admit(pool, &state, true));
     test_destroy_graph(test_end_capture(stream));
     expect_no_capture();
 }

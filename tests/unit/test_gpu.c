@@ -346,7 +346,7 @@ START_TEST(a_wait_without_memory_for_the_next_one_succeeds)
 
     sim.plan_fault("cuMemAlloc", 1, 0, TN_CUDA_ERROR_OUT_OF_MEMORY);
     OK(tn_gpu_wait_idle(&gpu));
-    ck_assert_uint_eq(atomic_load(&gpu.token), 0);
+    ck_assert_uint_eq(gpu.token, 0);
     sim.plan_fault("cuMemAlloc", 1, 0, TN_CUDA_ERROR_OUT_OF_MEMORY);
     STATUS(TARN_ERR_DEVICE_MEMORY, tn_gpu_wait_idle(&gpu));
     OK(tn_gpu_wait_idle(&gpu));

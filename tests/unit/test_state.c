@@ -217,7 +217,7 @@ START_TEST(a_users_capture_under_way_is_seen)
 
     test_begin_capture(stream, TN_CU_CAPTURE_MODE_THREAD_LOCAL);
     OK(tn_stream_look(&device->gpu, stream, &state));
-    OK(tn_capture_admit(pool, &state));
+    OK(tn_capture_admit(pool, &state, true));
     STATUS(TARN_ERR_WRONG_STATE, tn_checkpoint_take(pool, TARN_CONTENTS_NONE, other, &checkpoint));
     test_destroy_graph(test_end_capture(stream));
 }
