@@ -179,8 +179,10 @@ START_TEST(a_kernel_that_touches_nothing_mapped_kills_the_context)
     struct kernels kernels = load_kernels();
     tn_cu_stream stream = new_stream(TN_CU_STREAM_NON_BLOCKING);
     tn_cu_deviceptr address = reserve(2 * MIB);
+    sim.tarn_sim_hold_work(); /* or the fault may come before the host function is enqueued */
     OK(launch_fill(&kernels, stream, address, 1, 1));
     OK(cu.cuLaunchHostFunc(stream, count_skipped, NULL));
+    sim.tarn_sim_resume_work();
     ANSWERS(TN_CUDA_ERROR_ILLEGAL_ADDRESS, cu.cuStreamSynchronize(stream));
     ck_assert_int_eq(skipped_work, 0);
     context_is_dead_of(TN_CUDA_ERROR_ILLEGAL_ADDRESS, stream);
