@@ -61,6 +61,7 @@ typedef struct tarn_device_stats {
  *   NO_DEVICE          no device, or none of that ordinal
  *   NOT_SUPPORTED      the device has no virtual memory management
  *   ADDRESS_SPACE      no range of at least 1 GiB of addresses was granted
+ *   DEVICE_MEMORY      not even the few bytes that Tarn needs to wait for a device
  *   HOST_MEMORY, FORKED, DEVICE_LOST, DRIVER */
 TARN_API TARN_MUST_CHECK tarn_status tarn_device_open(int ordinal,
                                                       const tarn_device_options *options,

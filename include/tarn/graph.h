@@ -81,7 +81,8 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_graph_adopt(tarn_pool *pool,
 /* Launches the graph on the stream. Two threads that replay one graph are serialised by the caller.
  *   INVALID_HANDLE
  *   WRONG_STATE  the pool has several graphs, and its last replay was on another stream, or the
- *                stream is being captured (nest graphs as child nodes instead)
+ *                stream is being captured (nest graphs as child nodes instead): the driver has
+ *                then invalidated that capture, as it does for a launch of its own
  *   DEVICE_MEMORY  the first ordered replay of graphs that were replayed before waits for the device,
  *                  and a full device cannot be waited for
  *   DEVICE_LOST, POISONED, DRIVER */
