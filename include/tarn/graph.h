@@ -42,7 +42,8 @@ typedef enum tarn_capture_mode {
  *   INVALID_HANDLE
  *   INVALID_ARGUMENT  capture is NULL, the mode is unknown, or the stream is the legacy default one,
  *                     which cannot be captured
- *   WRONG_STATE       the stream is already being captured, or the pool is the default pool
+ *   WRONG_STATE       the stream is already being captured, the pool is the default pool, or a route
+ *                     to it or another capture of it is open
  *   LIMIT             64 routes are open
  *   HOST_MEMORY, DEVICE_LOST, POISONED, DRIVER */
 TARN_API TARN_MUST_CHECK tarn_status tarn_capture_begin(tarn_pool *pool, tarn_stream stream,

@@ -88,7 +88,7 @@ typedef struct tarn_pool_stats {
 /*   INVALID_HANDLE; INVALID_ARGUMENT: stats is NULL or its size is unknown */
 TARN_API TARN_MUST_CHECK tarn_status tarn_pool_get_stats(tarn_pool *pool, tarn_pool_stats *stats);
 
-/* Recomputes every invariant of the pool. For tests and for doubt: it visits every block.
+/* Recomputes the invariants of the pool's blocks, chunks, heaps and counters. For tests and for doubt: it visits every block.
  *   INVALID_HANDLE; CORRUPT: the sentence names the invariant and both values */
 TARN_API TARN_MUST_CHECK tarn_status tarn_pool_validate(tarn_pool *pool);
 
