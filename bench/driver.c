@@ -14,8 +14,7 @@
 /* version_cuInit = 2000, and so on. */
 enum {
 #define FUNCTION_VERSION(name, symbol, version, parameters, names) version_##name = version,
-    TN_CUDA_LIBRARY_FUNCTIONS(FUNCTION_VERSION) TN_CUDA_PROGRAM_FUNCTIONS(FUNCTION_VERSION)
-        TN_CUDA_RIVAL_FUNCTIONS(FUNCTION_VERSION)
+    TN_CUDA_ALL_FUNCTIONS(FUNCTION_VERSION)
 #undef FUNCTION_VERSION
 };
 

@@ -99,14 +99,27 @@ tn_cu_result tn_sim_cuDeviceGetAttribute(int *value, tn_cu_device_attribute attr
     case TN_CU_ATTR_COMPUTE_CAPABILITY_MAJOR:
         *value = 9;
         return TN_CUDA_SUCCESS;
+    case TN_CU_ATTR_MEMPOOL_HANDLE_TYPES:
+        *value = TN_CU_MEM_HANDLE_TYPE_POSIX_FD | TN_CU_MEM_HANDLE_TYPE_FABRIC;
+        return TN_CUDA_SUCCESS;
     case TN_CU_ATTR_COMPUTE_CAPABILITY_MINOR:
-    case TN_CU_ATTR_MEMORY_POOLS_SUPPORTED:
+    case TN_CU_ATTR_PAGEABLE_MEMORY_ACCESS:
+    case TN_CU_ATTR_MULTICAST_SUPPORTED:
+    case TN_CU_ATTR_HOST_NUMA_ID: /* the first node */
         *value = 0;
         return TN_CUDA_SUCCESS;
     case TN_CU_ATTR_UNIFIED_ADDRESSING:
     case TN_CU_ATTR_VMM_SUPPORTED:
     case TN_CU_ATTR_HANDLE_TYPE_POSIX_FD_SUPPORTED:
     case TN_CU_ATTR_GPU_DIRECT_RDMA_WITH_VMM_SUPPORTED:
+    case TN_CU_ATTR_HOST_REGISTER_SUPPORTED:
+    case TN_CU_ATTR_GENERIC_COMPRESSION_SUPPORTED:
+    case TN_CU_ATTR_MEMORY_POOLS_SUPPORTED:
+    case TN_CU_ATTR_DMA_BUF_SUPPORTED:
+    case TN_CU_ATTR_IPC_EVENT_SUPPORTED:
+    case TN_CU_ATTR_HANDLE_TYPE_FABRIC_SUPPORTED: /* it says so, and refuses them all the same */
+    case TN_CU_ATTR_HOST_NUMA_VMM_SUPPORTED:
+    case TN_CU_ATTR_HOST_VMM_SUPPORTED:
         *value = 1;
         return TN_CUDA_SUCCESS;
     }

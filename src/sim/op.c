@@ -121,8 +121,7 @@ static bool do_work(struct tn_sim_op *op)
     case TN_CU_NODE_HOST:
         call_host(&op->host);
         break;
-    case TN_CU_NODE_GRAPH:
-    case TN_CU_NODE_EMPTY:
+    default:
         break;
     }
     pthread_mutex_lock(&tn_sim.lock);

@@ -144,6 +144,7 @@ tn_cu_result tn_sim_cuPointerGetAttribute(void *value, tn_cu_pointer_attribute a
     case TN_CU_POINTER_MEMORY_BLOCK_ID:
         STORE(unsigned long long, answers.block_id);
         return TN_CUDA_SUCCESS;
+    default:
+        return TN_CUDA_ERROR_INVALID_VALUE;
     }
-    return TN_CUDA_ERROR_INVALID_VALUE;
 }

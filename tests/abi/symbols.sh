@@ -24,7 +24,7 @@ check)
 simulator)
     # A driver row is X(name, symbol, version, ...) in one of the first two lists, wrapped anywhere.
     wanted=$({
-        sed '/define TN_CUDA_RIVAL_FUNCTIONS/,/^$/d' "$root/src/abi/functions.h" | tr -d '\\\n' |
+        sed '/define TN_CUDA_PROCESS_FUNCTIONS/,/^$/d' "$root/src/abi/functions.h" | tr -d '\\\n' |
             grep -oE 'X\( *cu[A-Za-z0-9_]+, *cu[A-Za-z0-9_]+, *[0-9]+' |
             sed 's/.*, *\(cu.*\),.*/\1/'
         tr '\n' ' ' <"$root/include/tarn/sim.h" | grep -oE 'TARN_SIM_API [^(]*\(' |
