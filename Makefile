@@ -5,11 +5,12 @@ LABEL ?=
 PREFIX ?= /usr/local
 ARGS ?=
 
-.PHONY: help demo test bench limits build-release install format clean setup
+.PHONY: help demo test mutants bench limits build-release install format clean setup
 
 help:
 	@echo 'make demo      build the library and the samples, and run the demo (no GPU needed)'
 	@echo 'make test      build and run the tests; LABEL=unit for a part, PRESET=asan-ubsan or tsan'
+	@echo 'make mutants   break one rule after another, and see the case named for it fail'
 	@echo 'make bench     measure; ARGS are passed on'
 	@echo 'make limits    measure, and print every limit with its target'
 	@echo 'make install   install the library; PREFIX=/usr/local'
@@ -25,6 +26,9 @@ test: setup
 	@if ls /dev/nvidia[0-9]* >/dev/null 2>&1; then echo 'GPU found: its suites run on it, the others on the simulated driver'; \
 	else echo 'no GPU found: tests run on the simulated driver, and suites that need a GPU are skipped'; fi
 	@ctest --preset $(PRESET) $(if $(LABEL),-L '$(LABEL)')
+
+mutants: setup
+	@tests/mutants/mutants.sh $(ARGS)
 
 bench: setup
 	@$(call build,release,tarn_bench)

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "harness.h"
-#include "tarn/sim.h"
 
 /* version_cuInit = 2000, and so on. */
 enum {
@@ -145,6 +144,23 @@ static void open_rival(void)
         cu.cuMemPoolSetAttribute(cu.rival_pool, TN_CU_POOL_ATTR_RELEASE_THRESHOLD, &threshold));
 }
 
+/* The control functions, which the simulated driver and the call recorder have. */
+static void find_controls(void *library)
+{
+    int (*register_kernel)(const char *entry, tarn_sim_kernel twin);
+    void *address = dlsym(library, "tarn_sim_register_kernel");
+
+    if (address == NULL)
+        return;
+    STORE_FUNCTION(register_kernel, address);
+    if (register_kernel("tarn_bench_touch", touch_twin) != 0)
+        bench_fail("the simulated driver does not take the kernel's twin");
+    address = dlsym(library, "tarn_sim_read_account");
+    STORE_FUNCTION(cu.read_account, address);
+    address = dlsym(library, "tarn_sim_reset_account");
+    STORE_FUNCTION(cu.reset_account, address);
+}
+
 void bench_driver_open(void)
 {
     const char *name = choose_library();
@@ -159,15 +175,8 @@ void bench_driver_open(void)
     BENCH_CU(cu.cuDeviceGetName(cu.device_name, (int)sizeof cu.device_name, cu.device));
     BENCH_CU(cu.cuDevicePrimaryCtxRetain(&cu.context, cu.device));
     BENCH_CU(cu.cuCtxSetCurrent(cu.context));
-    cu.simulated = dlsym(library, "tarn_sim_register_kernel") != NULL;
-    if (cu.simulated) {
-        int (*register_kernel)(const char *entry, tarn_sim_kernel twin);
-        void *address = dlsym(library, "tarn_sim_register_kernel");
-
-        STORE_FUNCTION(register_kernel, address);
-        if (register_kernel("tarn_bench_touch", touch_twin) != 0)
-            bench_fail("the simulated driver does not take the kernel's twin");
-    }
+    cu.simulated = strcmp(cu.device_name, "Tarn simulated GPU") == 0;
+    find_controls(library);
     open_rival();
 }
 

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "abi/functions.h"
+#include "tarn/sim.h"
 #include "tarn/tarn.h"
 
 /* The functions that the benchmark calls besides those of the rival. */
@@ -27,6 +28,7 @@
     X(cuStreamCreate)                                                                              \
     X(cuStreamDestroy)                                                                             \
     X(cuStreamSynchronize)                                                                         \
+    X(cuMemGetInfo)                                                                                \
     X(cuModuleLoadData)                                                                            \
     X(cuModuleUnload)                                                                              \
     X(cuModuleGetFunction)                                                                         \
@@ -51,6 +53,9 @@ struct bench_driver {
     tn_cu_mempool rival_pool; /* the device's default memory pool; NULL: no rival here */
     int version;              /* 13000 is CUDA 13.0 */
     bool simulated;
+    /* The driver's account of its own time (tarn/sim.h); NULL where it has none. */
+    void (*read_account)(const char *function, tarn_sim_cost *cost);
+    void (*reset_account)(void);
     char device_name[128];
 };
 extern struct bench_driver cu;

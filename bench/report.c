@@ -10,7 +10,7 @@
 #include "driver.h"
 #include "limits.h"
 
-enum { RESULTS_MAX = 128 };
+enum { RESULTS_MAX = 512 };
 
 static struct bench_result results[RESULTS_MAX];
 static size_t result_count;

@@ -5,6 +5,7 @@ include(CMakePackageConfigHelpers)
 install(DIRECTORY include/tarn TYPE INCLUDE FILES_MATCHING PATTERN "*.h")
 install(TARGETS tarn tarn_static EXPORT tarnTargets)
 install(TARGETS tarn_sim)
+install(DIRECTORY ${PROJECT_BINARY_DIR}/lib/tarn-sim DESTINATION ${CMAKE_INSTALL_LIBDIR})
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/tarn)
 install(EXPORT tarnTargets NAMESPACE tarn:: DESTINATION ${package_dir})

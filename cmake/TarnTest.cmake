@@ -31,6 +31,9 @@ set(TARN_TEST_ENVIRONMENT
     ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1
     UBSAN_OPTIONS=print_stacktrace=1
     TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1)
+if(TARN_SANITIZE)
+    list(APPEND TARN_TEST_ENVIRONMENT CK_TIMEOUT_MULTIPLIER=5)
+endif()
 
 function(tarn_test)
     cmake_parse_arguments(
@@ -44,6 +47,9 @@ function(tarn_test)
 
     add_executable(${TEST_NAME} ${TEST_SOURCES})
     target_link_libraries(${TEST_NAME} PRIVATE tarn_test_support ${TEST_LIBS} tarn_check)
+    # The simulator is loaded by name, too. Sanitizers make such calls from their own library, and only
+    # the old kind of search path counts for every library of the process.
+    target_link_options(${TEST_NAME} PRIVATE -Wl,--disable-new-dtags)
     add_dependencies(${TEST_NAME} tarn_sim)
 
     set(gpu_run ${TEST_NAME})

@@ -44,10 +44,33 @@ for sample in "$build"/bin/0*_* "$build/bin/demo"; do
     expect "$(basename "$sample")" "$sample"
 done
 
+heading "the driver's contract, and its lines against those of an H200"
+contract=$tools/../tests/contract
+expect contract sh -c '"$1" >"$2"' sh "$build/bin/tarn_contract" "$reports/contract.txt"
+expect contract_lines "$contract/compare.sh" "$reports/contract.txt" "$contract/recorded/h200.txt"
+
+heading 'programs that know the driver alone, against what they must print'
+for program in "$build"/bin/programs/*; do
+    expect "program_$(basename "$program")" "$tools/../tests/programs/compare.sh" "$program"
+done
+
 heading "the demo's driver calls on the simulator and here"
 expect record_sim "$tools/record_demo.sh" "$build" "$build/lib/libtarn_sim.so" "$reports/demo.sim"
 expect record_cuda "$tools/record_demo.sh" "$build" cuda "$reports/demo.cuda"
 expect calls_equal diff "$reports/demo.sim" "$reports/demo.cuda"
+
+heading "the simulator's account of driver time and the time here"
+rm -f "$reports/costs.sim.jsonl" "$reports/costs.cuda.jsonl"
+expect costs_sim env TARN_DRIVER="$build/lib/libtarn_sim.so" TARN_SIM_COSTS=h200 \
+    TARN_SIM_MEMORY_MIB=32768 "$build/bin/tarn_bench" --row growth --row capture \
+    --out "$reports/costs.sim.jsonl"
+expect costs_cuda env TARN_DRIVER="$build/lib/libtarn_record.so" TARN_RECORD_DRIVER=cuda \
+    "$build/bin/tarn_bench" --row growth --row capture --out "$reports/costs.cuda.jsonl"
+expect costs "$tools/costs.sh" "$reports/costs.sim.jsonl" "$reports/costs.cuda.jsonl"
+
+heading 'benchmarks: the figures are in bench.jsonl'
+rm -f "$reports/bench.jsonl"
+expect bench "$build/bin/tarn_bench" --limits --out "$reports/bench.jsonl"
 
 heading 'compute-sanitizer'
 if sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null); then

@@ -54,7 +54,7 @@ extern "C" {
     X(TARN_ERR_CORRUPT, 501, "an invariant of the library does not hold")                          \
     X(TARN_ERR_CAPTURE_BROKEN, 502, "the capture failed and can only be aborted")                  \
     X(TARN_ERR_POISONED, 503, "the driver refused to give memory back; the device is poisoned")    \
-    X(TARN_ERR_DEVICE_LOST, 504, "the device has faulted; its context is lost")
+    X(TARN_ERR_DEVICE_LOST, 504, "the device is lost: it has faulted, or the process ends")
 
 typedef enum tarn_status {
 #define TARN_STATUS_ENUM(name, number, sentence) name = number,

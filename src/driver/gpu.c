@@ -6,7 +6,9 @@
  * a lower stamp, and when the wait has ended all lower stamps are proven. The wait itself is the
  * cuMemFree of a small linear allocation, with the thread's capture mode relaxed: it returns when
  * the device has finished, and unlike cuCtxSynchronize it kills no capture. The allocation is kept
- * ready, so that waiting works when the device is full.
+ * ready, so that waiting works when the device is full; and so that it can be made again then, a
+ * second one stays beside it: the driver cuts small allocations from blocks of 2 MiB, and a block
+ * that is in use is not given to anybody else.
  *
  * Trade-offs: the wait covers all streams, also those of other libraries. It is the last resort of
  * trim, destroy and the out-of-memory ladder, and each documents it. */
@@ -22,10 +24,12 @@
 
 static const uint64_t token_bytes = 512;
 
-/* Results after which the context answers nothing else. */
+/* Results after which the context answers nothing else. A driver that is gone at process exit is one
+ * of them: its memory is gone with it. */
 static bool is_sticky(tn_cu_result result)
 {
     switch (result) {
+    case TN_CUDA_ERROR_DEINITIALIZED:
     case TN_CUDA_ERROR_ECC_UNCORRECTABLE:
     case TN_CUDA_ERROR_NVLINK_UNCORRECTABLE:
     case TN_CUDA_ERROR_CONTAINED:
@@ -54,10 +58,11 @@ tarn_status tn_gpu_failed(struct tn_gpu *gpu, tn_cu_result result, const char *w
     TN_ASSERT(result != TN_CUDA_SUCCESS);
     if (is_sticky(result)) {
         (void)atomic_compare_exchange_strong(&gpu->fault, &none, (int)result);
-        return tn_fail(TARN_ERR_DEVICE_LOST,
-                       "%s: %s answered %s, which stays: a kernel faulted before; the process must "
-                       "start anew",
-                       what, call, name);
+        return tn_fail(TARN_ERR_DEVICE_LOST, "%s: %s answered %s, which stays: %s", what, call,
+                       name,
+                       result == TN_CUDA_ERROR_DEINITIALIZED
+                           ? "the process ends, and the driver is gone"
+                           : "a kernel faulted before; the process must start anew");
     }
     if (result == TN_CUDA_ERROR_OUT_OF_MEMORY)
         return tn_fail(TARN_ERR_DEVICE_MEMORY, "%s: %s answered %s", what, call, name);
@@ -73,8 +78,7 @@ void tn_gpu_teardown(struct tn_gpu *gpu, tn_cu_result result, const char *call)
 {
     int none = 0;
 
-    if (result == TN_CUDA_SUCCESS || result == TN_CUDA_ERROR_DEINITIALIZED ||
-        tn_gpu_is_lost(gpu))
+    if (result == TN_CUDA_SUCCESS || tn_gpu_is_lost(gpu))
         return;
     if (is_sticky(result)) {
         (void)atomic_compare_exchange_strong(&gpu->fault, &none, (int)result);
@@ -106,7 +110,7 @@ tarn_status tn_gpu_check(const struct tn_gpu *gpu)
                                         "before using the GPU");
     if (fault != 0)
         return tn_fail(TARN_ERR_DEVICE_LOST,
-                       "device %d faulted before with %s; frees and destroys still work, nothing "
+                       "device %d was lost before with %s; frees and destroys still work, nothing "
                        "else does",
                        gpu->ordinal, tn_driver_result_name((tn_cu_result)fault));
     if (poison != 0) {
@@ -179,9 +183,37 @@ static tarn_status require_vmm(struct tn_gpu *gpu)
     return TARN_OK;
 }
 
-/* Makes the allocation whose free waits for the device. */
-static tarn_status make_token(struct tn_gpu *gpu)
+/* Frees a linear allocation: a wait for the whole device. */
+static tn_cu_result free_linear(struct tn_gpu *gpu, tn_cu_deviceptr address)
 {
+    int before = tn_gpu_relax(gpu);
+    tn_cu_result result = gpu->driver->cuMemFree(address);
+
+    tn_gpu_unrelax(gpu, before);
+    return result;
+}
+
+/* Gives the token and its anchor back, as far as they are there. */
+static void free_tokens(struct tn_gpu *gpu)
+{
+    const uint64_t addresses[] = {gpu->token, gpu->anchor};
+    bool pushed;
+
+    gpu->token = 0;
+    gpu->anchor = 0;
+    if (tn_gpu_enter(gpu, gpu->context, &pushed) != TARN_OK)
+        return;
+    for (size_t i = 0; i < sizeof addresses / sizeof addresses[0]; i++) {
+        if (addresses[i] != 0)
+            tn_gpu_teardown(gpu, free_linear(gpu, addresses[i]), "cuMemFree");
+    }
+    tn_gpu_leave(gpu, pushed);
+}
+
+/* Makes the allocation whose free waits for the device, and its anchor. */
+static tarn_status make_tokens(struct tn_gpu *gpu)
+{
+    tn_cu_deviceptr anchor = 0;
     tn_cu_deviceptr token = 0;
     tn_cu_result result;
     int before;
@@ -191,13 +223,18 @@ static tarn_status make_token(struct tn_gpu *gpu)
     if (status != TARN_OK)
         return status;
     before = tn_gpu_relax(gpu);
-    result = gpu->driver->cuMemAlloc(&token, token_bytes);
+    result = gpu->driver->cuMemAlloc(&anchor, token_bytes);
+    if (result == TN_CUDA_SUCCESS)
+        result = gpu->driver->cuMemAlloc(&token, token_bytes);
     tn_gpu_unrelax(gpu, before);
     tn_gpu_leave(gpu, pushed);
+    gpu->anchor = anchor;
     gpu->token = token;
-    return result == TN_CUDA_SUCCESS
-               ? TARN_OK
-               : tn_gpu_failed(gpu, result, "opening the device", "cuMemAlloc");
+    if (result == TN_CUDA_SUCCESS)
+        return TARN_OK;
+    status = tn_gpu_failed(gpu, result, "opening the device", "cuMemAlloc");
+    free_tokens(gpu);
+    return status;
 }
 
 tarn_status tn_gpu_open(struct tn_gpu *gpu, const struct tn_driver *driver, int ordinal)
@@ -231,33 +268,16 @@ tarn_status tn_gpu_open(struct tn_gpu *gpu, const struct tn_driver *driver, int 
     if (result != TN_CUDA_SUCCESS)
         return tn_gpu_failed(gpu, result, "opening the device", "cuDevicePrimaryCtxRetain");
     (void)pthread_mutex_init(&gpu->wait_mutex, NULL);
-    status = make_token(gpu);
+    status = make_tokens(gpu);
     if (status != TARN_OK)
         tn_gpu_teardown(gpu, driver->cuDevicePrimaryCtxRelease(gpu->device),
                         "cuDevicePrimaryCtxRelease");
     return status;
 }
 
-/* Frees a linear allocation: a wait for the whole device. */
-static tn_cu_result free_token(struct tn_gpu *gpu, tn_cu_deviceptr token)
-{
-    int before = tn_gpu_relax(gpu);
-    tn_cu_result result = gpu->driver->cuMemFree(token);
-
-    tn_gpu_unrelax(gpu, before);
-    return result;
-}
-
 void tn_gpu_close(struct tn_gpu *gpu)
 {
-    tn_cu_deviceptr token = gpu->token;
-    bool pushed;
-
-    gpu->token = 0;
-    if (token != 0 && tn_gpu_enter(gpu, gpu->context, &pushed) == TARN_OK) {
-        tn_gpu_teardown(gpu, free_token(gpu, token), "cuMemFree");
-        tn_gpu_leave(gpu, pushed);
-    }
+    free_tokens(gpu);
     tn_gpu_teardown(gpu, gpu->driver->cuDevicePrimaryCtxRelease(gpu->device),
                     "cuDevicePrimaryCtxRelease");
 }

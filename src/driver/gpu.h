@@ -34,6 +34,8 @@ struct tn_gpu {
     pthread_mutex_t wait_mutex;      /* one waits at a time; nothing else is ever taken inside */
     uint64_t token;                  /* a small linear allocation whose free waits; 0: none; guarded
                                         by wait_mutex */
+    uint64_t anchor;                 /* another, which keeps the driver's block that both share;
+                                        immutable while the GPU is open */
     atomic_uint_fast64_t epoch;      /* rises with every wait begun */
     atomic_uint_fast64_t proven;     /* the highest epoch whose wait has ended */
     atomic_uint_fast64_t idle_waits; /* waits for the whole device */

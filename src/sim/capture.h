@@ -4,13 +4,13 @@
  * A call is of one of five classes, by what captures make of it:
  *   free     always allowed: all virtual memory management, creating and destroying, work elsewhere
  *   unsafe   governed by the modes of captures and threads: tn_sim_capture_unsafe
- *   fatal    always an error that invalidates: the callers use tn_sim_capture_invalidate
- *   legacy   touches the legacy stream: tn_sim_capture_legacy
+ *   fatal    always an error that invalidates: tn_sim_stream_find_idle, tn_sim_capture_invalidate
+ *   legacy   touches the legacy stream: tn_sim_stream_find
  *   node     becomes a node when its stream captures: tn_sim_stream_submit
  *
  * Invariants
  *   C1  a stream takes part in at most one capture, its origin in exactly that one
- *   C2  a capture in the table has a graph that is its own and cannot be destroyed
+ *   C2  a capture in the table has a graph that no other capture has and that cannot be destroyed
  *
  * Locking: the lock of core.h. */
 #ifndef TARN_SIM_CAPTURE_H
@@ -26,6 +26,7 @@ struct tn_sim_capture {
     tn_cu_capture_mode mode;
     bool invalidated;
     struct tn_sim_graph *graph;
+    struct tn_sim_node_set left; /* where streams that were destroyed had come to */
     struct tn_sim_capture *next;
 };
 

@@ -1,18 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-/* context.c -- primary contexts and each thread's stack of current ones.
+/* context.c -- contexts that programs make, and each thread's stack of current ones.
  *
- * How it works. The last release of a primary context lets its work finish, then destroys what
- * goes with it: streams, events, modules, linear and host memory. Executable graphs remain until
- * they are destroyed, but cannot be launched. Physical memory, mappings and reservations are not
- * the context's and stay. A context that died of a device fault cannot be retained again.
+ * How it works. When a context ends, its work may finish; then goes what belongs to it: streams,
+ * events, modules, linear and host memory. Executable graphs remain until they are destroyed, but
+ * cannot be launched. Physical memory, mappings and reservations are no context's and stay.
  *
- * Trade-offs. cuCtxCreate is not simulated: Tarn uses primary contexts only. */
+ * Trade-offs. The records of contexts that programs made are never freed: other threads may have
+ * them on their stacks, and operations of graphs may name them. */
 #include "sim/context.h"
 
+#include <stdlib.h>
+
 #include "sim/event.h"
+#include "sim/host.h"
+#include "sim/ipc.h"
 #include "sim/linear.h"
 #include "sim/module.h"
 #include "sim/stream.h"
+
+#define OWN_BYTES TN_SIM_GRANULE /* that a context takes; of a GPU it is much more */
+
+#define SCHEDULING_FLAGS 0x7u /* how threads wait: at most one of them */
+#define KNOWN_FLAGS 0xFFu
+#define FIRST_CAPACITY 16 /* of a stack */
+
+struct tn_sim_context tn_sim_nowhere;
 
 struct tn_sim_context *tn_sim_context_top(void)
 {
@@ -22,9 +34,7 @@ struct tn_sim_context *tn_sim_context_top(void)
 
 tn_cu_result tn_sim_context_health(const struct tn_sim_context *context)
 {
-    if (context->retains == 0)
-        return TN_CUDA_ERROR_CONTEXT_IS_DESTROYED;
-    return context->fault;
+    return context->alive ? context->fault : TN_CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
 
 tn_cu_result tn_sim_context_current(struct tn_sim_context **context)
@@ -35,56 +45,134 @@ tn_cu_result tn_sim_context_current(struct tn_sim_context **context)
     return tn_sim_context_health(*context);
 }
 
-/* Destroys everything that goes with a context whose last reference has gone. */
-static void destroy(struct tn_sim_context *context)
+tn_cu_result tn_sim_context_find(tn_cu_context handle, struct tn_sim_context **context)
 {
-    tn_sim_streams_wait_all(context);
-    if (context->retains > 0)
-        return; /* retained again while the lock was given up: it lives on as it was */
-    tn_sim_streams_close_all(context);
-    tn_sim_events_destroy_all(context);
-    tn_sim_modules_unload_all(context);
-    tn_sim_linear_free_all(context);
+    *context = tn_sim_find(TN_SIM_KIND_CONTEXT, (uintptr_t)handle);
+    if (*context == NULL)
+        return TN_CUDA_ERROR_INVALID_CONTEXT;
+    return (*context)->alive ? TN_CUDA_SUCCESS : TN_CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
 
-tn_cu_result tn_sim_cuDevicePrimaryCtxRetain(tn_cu_context *handle, tn_cu_device device)
+bool tn_sim_context_flags_valid(unsigned int flags, unsigned int known)
 {
-    if (handle == NULL)
+    unsigned int scheduling = flags & SCHEDULING_FLAGS;
+    return (flags & ~known) == 0 && (scheduling & (scheduling - 1)) == 0;
+}
+
+void tn_sim_context_fail(struct tn_sim_context *context, tn_cu_result fault)
+{
+    struct tn_sim_context *other;
+    for (size_t at = 0; (other = tn_sim_find_next(TN_SIM_KIND_CONTEXT, &at)) != NULL;) {
+        if (other->device == context->device && other->fault == TN_CUDA_SUCCESS)
+            other->fault = fault;
+    }
+}
+
+void tn_sim_context_begin(struct tn_sim_context *context)
+{
+    struct tn_sim_store *store = &tn_sim_devices[context->device].store;
+    context->alive = true;
+    if (context->own_bytes == 0 && tn_sim_store_charge(store, OWN_BYTES))
+        context->own_bytes = OWN_BYTES;
+}
+
+void tn_sim_context_clear(struct tn_sim_context *context)
+{
+    tn_sim_streams_wait_all(context);
+    if (context->alive)
+        return;
+    /* X2 */
+    tn_sim_streams_close_all(context);
+    tn_sim_events_abandon_all(context);
+    tn_sim_modules_unload_all(context);
+    tn_sim_linear_free_all(context);
+    tn_sim_hosts_free_all(context);
+    tn_sim_ipc_close_all(context);
+    tn_sim_peers_forget(context);
+    tn_sim_store_discharge(&tn_sim_devices[context->device].store, context->own_bytes);
+    context->own_bytes = 0;
+}
+
+/* Runs when a thread ends that ever had a context. */
+static void free_stack(void *argument)
+{
+    struct tn_sim_thread *thread = argument;
+    free(thread->stack);
+    thread->stack = NULL;
+    thread->depth = thread->stack_capacity = 0;
+}
+
+/* Makes room for one more context on a thread's stack. Returns false when memory ran out. */
+static bool make_room(struct tn_sim_thread *self)
+{
+    static pthread_key_t key;
+    static bool key_made;
+    if (self->depth < self->stack_capacity)
+        return true;
+    if (!key_made && pthread_key_create(&key, free_stack) != 0)
+        return false;
+    key_made = true;
+    size_t capacity = self->stack_capacity == 0 ? FIRST_CAPACITY : self->stack_capacity * 2;
+    if (pthread_setspecific(key, self) != 0)
+        return false;
+    struct tn_sim_context **stack =
+        realloc(self->stack, capacity * sizeof(struct tn_sim_context *));
+    if (stack == NULL)
+        return false;
+    self->stack = stack;
+    self->stack_capacity = capacity;
+    return true;
+}
+
+static tn_cu_result push(struct tn_sim_context *context)
+{
+    struct tn_sim_thread *self = tn_sim_self();
+    if (!make_room(self))
+        return TN_CUDA_ERROR_OUT_OF_MEMORY;
+    self->stack[self->depth++] = context;
+    return TN_CUDA_SUCCESS;
+}
+
+tn_cu_result tn_sim_cuCtxCreate(tn_cu_context *handle, unsigned int flags, tn_cu_device device)
+{
+    if (handle == NULL || !tn_sim_context_flags_valid(flags, KNOWN_FLAGS))
         return TN_CUDA_ERROR_INVALID_VALUE;
     if (!tn_sim_device_exists(device))
         return TN_CUDA_ERROR_INVALID_DEVICE;
-    struct tn_sim_context *context = &tn_sim_devices[device].context;
-    if (context->fault != TN_CUDA_SUCCESS)
-        return context->fault;
-    context->retains++;
-    tn_sim.ledger.primary_retains++;
+    if (tn_sim_devices[device].context.fault != TN_CUDA_SUCCESS)
+        return tn_sim_devices[device].context.fault;
+    if (!make_room(tn_sim_self()))
+        return TN_CUDA_ERROR_OUT_OF_MEMORY;
+    struct tn_sim_context *context = calloc(1, sizeof *context);
+    if (context == NULL || !tn_sim_register(&context->object, TN_SIM_KIND_CONTEXT, NULL)) {
+        free(context);
+        return TN_CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    context->device = device;
+    context->flags = flags;
+    tn_sim_context_begin(context);
+    push(context); /* there is room */
+    tn_sim.ledger.contexts++;
     *handle = (tn_cu_context)context->object.handle;
     return TN_CUDA_SUCCESS;
 }
 
-tn_cu_result tn_sim_cuDevicePrimaryCtxRelease(tn_cu_device device)
+tn_cu_result tn_sim_cuCtxDestroy(tn_cu_context handle)
 {
-    if (!tn_sim_device_exists(device))
-        return TN_CUDA_ERROR_INVALID_DEVICE;
-    struct tn_sim_context *context = &tn_sim_devices[device].context;
-    if (context->retains == 0)
-        return TN_CUDA_ERROR_INVALID_CONTEXT;
-    context->retains--;
-    tn_sim.ledger.primary_retains--;
-    if (context->retains == 0)
-        destroy(context);
-    return TN_CUDA_SUCCESS;
-}
-
-tn_cu_result tn_sim_cuDevicePrimaryCtxGetState(tn_cu_device device, unsigned int *flags,
-                                               int *active)
-{
-    if (flags == NULL || active == NULL)
+    struct tn_sim_context *context;
+    if (handle == NULL)
         return TN_CUDA_ERROR_INVALID_VALUE;
-    if (!tn_sim_device_exists(device))
-        return TN_CUDA_ERROR_INVALID_DEVICE;
-    *flags = 0;
-    *active = tn_sim_devices[device].context.retains > 0;
+    if (tn_sim_context_find(handle, &context) != TN_CUDA_SUCCESS || context->primary)
+        return TN_CUDA_ERROR_INVALID_CONTEXT;
+    tn_sim_streams_wait_device(context->device);
+    if (tn_sim_context_find(handle, &context) != TN_CUDA_SUCCESS)
+        return TN_CUDA_ERROR_INVALID_CONTEXT;
+    struct tn_sim_thread *self = tn_sim_self();
+    if (tn_sim_context_top() == context)
+        self->depth--;
+    context->alive = false;
+    tn_sim.ledger.contexts--;
+    tn_sim_context_clear(context);
     return TN_CUDA_SUCCESS;
 }
 
@@ -97,26 +185,22 @@ tn_cu_result tn_sim_cuCtxGetCurrent(tn_cu_context *handle)
     return TN_CUDA_SUCCESS;
 }
 
-/* Finds a context that may be made current. */
-static tn_cu_result usable(tn_cu_context handle, struct tn_sim_context **context)
+/* Finds a context that is to be current. The driver takes destroyed ones, too. */
+static tn_cu_result find_for_stack(tn_cu_context handle, struct tn_sim_context **context)
 {
-    *context = tn_sim_find(TN_SIM_KIND_CONTEXT, (uintptr_t)handle);
-    if (*context == NULL)
-        return TN_CUDA_ERROR_INVALID_CONTEXT;
-    return (*context)->retains == 0 ? TN_CUDA_ERROR_CONTEXT_IS_DESTROYED : TN_CUDA_SUCCESS;
+    tn_cu_result result = tn_sim_context_find(handle, context);
+    if (result == TN_CUDA_ERROR_CONTEXT_IS_DESTROYED && !tn_sim_strict())
+        return TN_CUDA_SUCCESS;
+    return result;
 }
 
 tn_cu_result tn_sim_cuCtxPushCurrent(tn_cu_context handle)
 {
-    struct tn_sim_thread *self = tn_sim_self();
     struct tn_sim_context *context;
-    tn_cu_result result = usable(handle, &context);
-    if (result != TN_CUDA_SUCCESS)
-        return result;
-    if (self->depth == TN_SIM_STACK_DEPTH)
-        return TN_CUDA_ERROR_OUT_OF_MEMORY;
-    self->stack[self->depth++] = context;
-    return TN_CUDA_SUCCESS;
+    if (handle == NULL)
+        return TN_CUDA_ERROR_INVALID_VALUE;
+    tn_cu_result result = find_for_stack(handle, &context);
+    return result == TN_CUDA_SUCCESS ? push(context) : result;
 }
 
 tn_cu_result tn_sim_cuCtxPopCurrent(tn_cu_context *handle)
@@ -139,11 +223,11 @@ tn_cu_result tn_sim_cuCtxSetCurrent(tn_cu_context handle)
         return TN_CUDA_SUCCESS;
     }
     struct tn_sim_context *context;
-    tn_cu_result result = usable(handle, &context);
+    tn_cu_result result = find_for_stack(handle, &context);
     if (result != TN_CUDA_SUCCESS)
         return result;
     if (self->depth == 0)
-        self->depth = 1;
+        return push(context);
     self->stack[self->depth - 1] = context;
     return TN_CUDA_SUCCESS;
 }
@@ -155,8 +239,6 @@ tn_cu_result tn_sim_cuCtxGetDevice(tn_cu_device *device)
     const struct tn_sim_context *context = tn_sim_context_top();
     if (context == NULL)
         return TN_CUDA_ERROR_INVALID_CONTEXT;
-    if (context->retains == 0)
-        return TN_CUDA_ERROR_CONTEXT_IS_DESTROYED;
     *device = context->device;
     return TN_CUDA_SUCCESS;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* core.c -- settings, threads, the way in and out of a call, and the end of the process.
+/* core.c -- threads, the way in and out of a call, and the end of the process.
  *
  * How it works. The settings are read by the first call, whatever it is; devices come into being
  * in cuInit, so that a process may load the simulator, look functions up and fork, and the child
@@ -14,14 +14,15 @@
  * streams meet on it. A simulator is for being right; nothing is measured on it. */
 #include "sim/core.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
+#include "sim/cost.h"
 #include "sim/fault.h"
+#include "sim/settings.h"
 #include "sim/stream.h"
 #include "sim/user_object.h"
 
@@ -30,6 +31,11 @@
 struct tn_sim_state tn_sim = {
     .lock = PTHREAD_MUTEX_INITIALIZER,
     .changed = PTHREAD_COND_INITIALIZER,
+    .strict = true,
+    .poison = true,
+    .device_count = 1,
+    .driver_version = TN_SIM_DRIVER_VERSION,
+    .memory_bytes = 8192 * TN_SIM_MIB,
 };
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -59,28 +65,16 @@ static void after_fork_in_child(void)
     pthread_mutex_unlock(&tn_sim.lock);
 }
 
-/* Reads a whole number from the environment; what is absent or out of range is the default. */
-static long setting(const char *name, long least, long most, long otherwise)
-{
-    const char *text = getenv(name);
-    if (text == NULL || *text == '\0')
-        return otherwise;
-    char *end = NULL;
-    errno = 0;
-    long value = strtol(text, &end, 10);
-    if (errno != 0 || *end != '\0' || value < least || value > most)
-        return otherwise;
-    return value;
-}
-
 static void configure(void)
 {
-    tn_sim.device_count = (int)setting("TARN_SIM_DEVICES", 1, TN_SIM_MAX_DEVICES, 1);
-    /* 16 TiB at most: the file behind a device is 32 times as large, and must fit in a file. */
-    tn_sim.memory_bytes = (size_t)setting("TARN_SIM_MEMORY_MIB", 2, 16L << 20, 8192) * TN_SIM_MIB;
-    tn_sim.memory_bytes -= tn_sim.memory_bytes % TN_SIM_GRANULE;
-    tn_sim.strict = setting("TARN_SIM_STRICT", 0, 1, 1) == 1;
+    tn_sim_settings_read();
     pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+}
+
+bool tn_sim_enter_settings(void)
+{
+    pthread_once(&once, configure);
+    return tn_sim_enter_control();
 }
 
 struct tn_sim_thread *tn_sim_self(void)
@@ -93,6 +87,14 @@ struct tn_sim_thread *tn_sim_self(void)
 const char *tn_sim_function_name(enum tn_sim_function function)
 {
     return function_names[function];
+}
+
+enum tn_sim_function tn_sim_function_named(const char *name)
+{
+    int number = 0;
+    while (number < TN_SIM_FUNCTION_COUNT && strcmp(function_names[number], name) != 0)
+        number++;
+    return (enum tn_sim_function)number;
 }
 
 static bool works_without_init(enum tn_sim_function function)
@@ -109,30 +111,41 @@ static bool works_without_init(enum tn_sim_function function)
     }
 }
 
-/* Host functions and destructors get NOT_PERMITTED from every cuMem* call; and from what waits for
- * the device, which they would wait for themselves. */
+/* Host functions and destructors get NOT_PERMITTED from every cuMem* and cuGraph* call; and from
+ * what waits for the device, which they would wait for themselves. */
 static bool barred_in_callback(enum tn_sim_function function)
 {
     switch (function) {
+    case TN_SIM_FN_cuCtxGetCurrent:
+    case TN_SIM_FN_cuCtxDestroy:
     case TN_SIM_FN_cuCtxSynchronize:
+    case TN_SIM_FN_cuDevicePrimaryCtxRelease:
+    case TN_SIM_FN_cuDevicePrimaryCtxReset:
+    case TN_SIM_FN_cuIpcCloseMemHandle:
+    case TN_SIM_FN_cuLibraryUnload:
     case TN_SIM_FN_cuStreamSynchronize:
     case TN_SIM_FN_cuEventSynchronize:
     case TN_SIM_FN_cuModuleLoadData:
     case TN_SIM_FN_cuModuleUnload:
         return true;
     default:
-        return strncmp(function_names[function], "cuMem", 5) == 0;
+        return strncmp(function_names[function], "cuMem", 5) == 0 ||
+               strncmp(function_names[function], "cuGraph", 7) == 0;
     }
 }
 
 bool tn_sim_enter(enum tn_sim_function function, tn_cu_result *result)
 {
     pthread_once(&once, configure);
-    if (atomic_load_explicit(&forked, memory_order_relaxed)) {
+    if (atomic_load_explicit(&forked, memory_order_relaxed) &&
+        (function == TN_SIM_FN_cuInit || !works_without_init(function))) {
         *result = TN_CUDA_ERROR_NOT_INITIALIZED;
         return false;
     }
     pthread_mutex_lock(&tn_sim.lock);
+    self.function = function;
+    self.charged = false;
+    self.charge_ns = 0;
     if (tn_sim_fault_strikes(function, result)) {
         pthread_mutex_unlock(&tn_sim.lock);
         return false;
@@ -153,7 +166,16 @@ bool tn_sim_enter(enum tn_sim_function function, tn_cu_result *result)
     return true;
 }
 
-/* The way out of a call, and into foreign code (S3). */
+tn_cu_result tn_sim_finish(tn_cu_result result)
+{
+    uint64_t ns = tn_sim_cost_enter(&self);
+    pthread_mutex_unlock(&tn_sim.lock);
+    if (tn_sim.sleep)
+        tn_sim_cost_spend(ns);
+    return result;
+}
+
+/* The way into foreign code (S3). */
 void tn_sim_leave(void)
 {
     pthread_mutex_unlock(&tn_sim.lock);
@@ -203,10 +225,54 @@ bool tn_sim_wait(void)
     return !tn_sim.stopping;
 }
 
-__attribute__((destructor)) static void end_of_process(void)
+/* What is outstanding, a line for each kind. */
+static void print_ledger(void)
+{
+    static const struct {
+        const char *name;
+        size_t offset;
+    } fields[] = {
+#define FIELD(name) {#name, offsetof(tarn_sim_ledger, name)}
+        FIELD(reservations),
+        FIELD(reserved_bytes),
+        FIELD(handles),
+        FIELD(handle_bytes),
+        FIELD(mappings),
+        FIELD(mapped_bytes),
+        FIELD(linear_allocations),
+        FIELD(linear_bytes),
+        FIELD(host_allocations),
+        FIELD(host_bytes),
+        FIELD(streams),
+        FIELD(events),
+        FIELD(graphs),
+        FIELD(graph_execs),
+        FIELD(user_objects),
+        FIELD(modules),
+        FIELD(primary_retains),
+        FIELD(captures),
+#undef FIELD
+    };
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+        uint64_t value;
+        memcpy(&value, (const char *)&tn_sim.ledger + fields[i].offset, sizeof value);
+        if (value != 0)
+            fprintf(stderr, "tarn_sim: at exit: %s %llu\n", fields[i].name,
+                    (unsigned long long)value);
+    }
+}
+
+void tn_sim_end(void)
 {
     if (!tn_sim_enter_control())
         return;
+    if (tn_sim.stopping) {
+        tn_sim_leave();
+        return;
+    }
+    if (tn_sim.show_ledger)
+        print_ledger();
+    tn_sim_cost_write();
     tn_sim.stopping = true;
     tn_sim_streams_wake_all();
     tn_sim_reaper_wake();
@@ -219,6 +285,11 @@ __attribute__((destructor)) static void end_of_process(void)
             break;
     }
     pthread_mutex_unlock(&tn_sim.lock);
+}
+
+__attribute__((destructor)) static void end_of_process(void)
+{
+    tn_sim_end();
 }
 
 void tarn_sim_read_ledger(tarn_sim_ledger *ledger)

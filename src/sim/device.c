@@ -5,8 +5,7 @@
  * context. It is the step after which a fork is fatal to the child.
  *
  * Trade-offs. Attributes that Tarn does not name are INVALID_VALUE, so that a program which comes
- * to rely on another one is noticed. Memory pools are not supported, since the simulator has no
- * stream-ordered allocator. */
+ * to rely on another one is noticed. */
 #include <stdio.h>
 
 #include "sim/context.h"
@@ -38,6 +37,7 @@ tn_cu_result tn_sim_cuInit(unsigned int flags)
             return TN_CUDA_ERROR_OUT_OF_MEMORY;
         }
         device->context.device = i;
+        device->context.primary = true;
     }
     tn_sim.initialised = true;
     return TN_CUDA_SUCCESS;
@@ -47,7 +47,7 @@ tn_cu_result tn_sim_cuDriverGetVersion(int *version)
 {
     if (version == NULL)
         return TN_CUDA_ERROR_INVALID_VALUE;
-    *version = TN_SIM_DRIVER_VERSION;
+    *version = tn_sim.driver_version;
     return TN_CUDA_SUCCESS;
 }
 
@@ -79,6 +79,18 @@ tn_cu_result tn_sim_cuDeviceGetName(char *name, int length, tn_cu_device device)
     return TN_CUDA_SUCCESS;
 }
 
+tn_cu_result tn_sim_cuDeviceGetUuid(tn_cu_uuid *uuid, tn_cu_device device)
+{
+    if (uuid == NULL)
+        return TN_CUDA_ERROR_INVALID_VALUE;
+    if (!tn_sim_device_exists(device))
+        return TN_CUDA_ERROR_INVALID_DEVICE;
+    /* The same in every process, as a GPU's is. */
+    *uuid = (tn_cu_uuid){.bytes = "tarn simulated "};
+    uuid->bytes[sizeof uuid->bytes - 1] = (char)device;
+    return TN_CUDA_SUCCESS;
+}
+
 tn_cu_result tn_sim_cuDeviceGetAttribute(int *value, tn_cu_device_attribute attribute,
                                          tn_cu_device device)
 {
@@ -93,8 +105,11 @@ tn_cu_result tn_sim_cuDeviceGetAttribute(int *value, tn_cu_device_attribute attr
     case TN_CU_ATTR_WARP_SIZE:
         *value = 32;
         return TN_CUDA_SUCCESS;
+    case TN_CU_ATTR_VMM_SUPPORTED:
+        *value = !tn_sim.without_vmm;
+        return TN_CUDA_SUCCESS;
     case TN_CU_ATTR_MULTIPROCESSOR_COUNT: /* of an H200, as the capability below */
-        *value = 132;
+        *value = TN_SIM_MULTIPROCESSORS;
         return TN_CUDA_SUCCESS;
     case TN_CU_ATTR_COMPUTE_CAPABILITY_MAJOR:
         *value = 9;
@@ -109,7 +124,6 @@ tn_cu_result tn_sim_cuDeviceGetAttribute(int *value, tn_cu_device_attribute attr
         *value = 0;
         return TN_CUDA_SUCCESS;
     case TN_CU_ATTR_UNIFIED_ADDRESSING:
-    case TN_CU_ATTR_VMM_SUPPORTED:
     case TN_CU_ATTR_HANDLE_TYPE_POSIX_FD_SUPPORTED:
     case TN_CU_ATTR_GPU_DIRECT_RDMA_WITH_VMM_SUPPORTED:
     case TN_CU_ATTR_HOST_REGISTER_SUPPORTED:

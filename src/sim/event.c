@@ -6,30 +6,101 @@
  * streams' work. A record in a capture copies the stream's frontier. A wait in a capture adds the
  * event's frontier to the stream's own, and brings a stream that did not capture into the capture.
  *
- * Trade-offs. Timing is not simulated: there is no cuEventElapsedTime. Events external to a capture
- * (flag 1 of cuStreamWaitEvent) are NOT_SUPPORTED in one. */
+ * An event with timing whose moment is still to come waits in a list of the stream that brings it;
+ * the stream's worker notes the time.
+ *
+ * Trade-offs. Times are the simulator's own: they tell the order of things, not how long a GPU
+ * takes. */
 #include "sim/event.h"
 
 #include <stdlib.h>
+#include <time.h>
 
 #include "sim/capture.h"
+#include "sim/mempool.h"
+#include "sim/op.h"
+#include "sim/order.h"
 
-#define WAIT_EXTERNAL 1u
-
-static void destroy(struct tn_sim_event *event)
+static uint64_t now_ns(void)
 {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* Forgets the moment that an event stands for. */
+static void forget_point(struct tn_sim_event *event)
+{
+    if (event->timing && event->point.stream != NULL && event->reached_ns == 0) {
+        struct tn_sim_event **link = &event->point.stream->timed;
+        while (*link != event)
+            link = &(*link)->timed_next;
+        *link = event->timed_next;
+    }
+    event->reached_ns = 0;
     tn_sim_point_clear(&event->point);
+}
+
+/* Lets an event stand for a moment, whose reference it takes over. */
+static void take_point(struct tn_sim_event *event, struct tn_sim_point point)
+{
+    forget_point(event);
+    event->point = point;
+    if (!event->timing)
+        return;
+    if (tn_sim_point_reached(&point)) {
+        event->reached_ns = now_ns();
+    } else {
+        event->timed_next = point.stream->timed;
+        point.stream->timed = event;
+    }
+}
+
+void tn_sim_events_reached(struct tn_sim_stream *stream)
+{
+    struct tn_sim_event **link = &stream->timed;
+    while (*link != NULL) {
+        struct tn_sim_event *event = *link;
+        if (tn_sim_point_reached(&event->point)) {
+            event->reached_ns = now_ns();
+            *link = event->timed_next;
+        } else {
+            link = &event->timed_next;
+        }
+    }
+}
+
+struct tn_sim_event *tn_sim_event_acquire(struct tn_sim_event *event)
+{
+    event->references++;
+    return event;
+}
+
+void tn_sim_event_release(struct tn_sim_event *event)
+{
+    if (--event->references > 0)
+        return;
+    forget_point(event);
     tn_sim_node_set_fini(&event->frontier);
-    tn_sim_unregister(&event->object);
-    tn_sim.ledger.events--;
     free(event);
 }
 
-void tn_sim_events_destroy_all(const struct tn_sim_context *context)
+static void destroy(struct tn_sim_event *event)
+{
+    tn_sim_unregister(&event->object);
+    if (event->object.context != &tn_sim_nowhere)
+        tn_sim.ledger.events--;
+    tn_sim_event_release(event);
+}
+
+void tn_sim_events_abandon_all(const struct tn_sim_context *context)
 {
     struct tn_sim_event *event;
-    while ((event = tn_sim_find_owned(TN_SIM_KIND_EVENT, context)) != NULL)
-        destroy(event);
+    while ((event = tn_sim_find_owned(TN_SIM_KIND_EVENT, context)) != NULL) {
+        event->object.context = &tn_sim_nowhere;
+        tn_sim.ledger.events--;
+        forget_point(event);
+    }
 }
 
 tn_cu_result tn_sim_cuEventCreate(tn_cu_event *handle, unsigned int flags)
@@ -48,6 +119,8 @@ tn_cu_result tn_sim_cuEventCreate(tn_cu_event *handle, unsigned int flags)
         free(event);
         return TN_CUDA_ERROR_OUT_OF_MEMORY;
     }
+    event->references = 1;
+    event->timing = (flags & TN_CU_EVENT_DISABLE_TIMING) == 0;
     tn_sim.ledger.events++;
     *handle = (tn_cu_event)event->object.handle;
     return TN_CUDA_SUCCESS;
@@ -58,7 +131,7 @@ tn_cu_result tn_sim_cuEventDestroy(tn_cu_event handle)
     struct tn_sim_event *event = tn_sim_find(TN_SIM_KIND_EVENT, (uintptr_t)handle);
     if (event == NULL)
         return TN_CUDA_ERROR_INVALID_HANDLE;
-    tn_cu_result fault = event->object.context->fault;
+    tn_cu_result fault = tn_sim_context_health(event->object.context);
     destroy(event);
     return fault;
 }
@@ -72,10 +145,45 @@ static tn_cu_result find(tn_cu_event handle, struct tn_sim_event **event)
     return tn_sim_context_health((*event)->object.context);
 }
 
-tn_cu_result tn_sim_cuEventRecord(tn_cu_event handle, tn_cu_stream stream_handle)
+/* Adds the node of an event to the capture of a stream. */
+static tn_cu_result add_node(struct tn_sim_stream *stream, struct tn_sim_event *event,
+                             tn_cu_graphnode_type type)
+{
+    struct tn_sim_op *op = tn_sim_op_create(type, stream->object.context);
+    if (op == NULL)
+        return TN_CUDA_ERROR_OUT_OF_MEMORY;
+    op->event = tn_sim_event_acquire(event);
+    return tn_sim_stream_submit(stream, op);
+}
+
+/* Lets an event stand for what its stream's capture has come to. */
+static tn_cu_result record_in_capture(struct tn_sim_event *event,
+                                      const struct tn_sim_stream *stream)
+{
+    struct tn_sim_node_set frontier = {0};
+    if (!tn_sim_node_set_add_all(&frontier, &stream->frontier)) {
+        tn_sim_node_set_fini(&frontier);
+        return TN_CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    forget_point(event);
+    tn_sim_node_set_fini(&event->frontier);
+    event->frontier = frontier;
+    event->capture_id = stream->capture->id;
+    return TN_CUDA_SUCCESS;
+}
+
+tn_cu_result tn_sim_cuEventRecord(tn_cu_event handle, tn_cu_stream stream)
+{
+    return tn_sim_cuEventRecordWithFlags(handle, stream, 0);
+}
+
+tn_cu_result tn_sim_cuEventRecordWithFlags(tn_cu_event handle, tn_cu_stream stream_handle,
+                                           unsigned int flags)
 {
     struct tn_sim_event *event;
     struct tn_sim_stream *stream;
+    if ((flags & ~(unsigned int)TN_CU_EVENT_RECORD_EXTERNAL) != 0)
+        return TN_CUDA_ERROR_INVALID_VALUE;
     tn_cu_result result = find(handle, &event);
     if (result == TN_CUDA_SUCCESS)
         result = tn_sim_stream_admit(stream_handle, &stream);
@@ -83,23 +191,22 @@ tn_cu_result tn_sim_cuEventRecord(tn_cu_event handle, tn_cu_stream stream_handle
         return result;
     if (event->object.context != stream->object.context)
         return TN_CUDA_ERROR_INVALID_HANDLE;
-    if (stream->capture == NULL) {
-        result = tn_sim_queue_mark(stream, &event->point);
-        if (result == TN_CUDA_SUCCESS) {
-            tn_sim_node_set_fini(&event->frontier);
-            event->capture_id = 0;
-        }
+    if ((flags & TN_CU_EVENT_RECORD_EXTERNAL) != 0)
+        return stream->capture == NULL ? TN_CUDA_ERROR_ILLEGAL_STATE
+                                       : add_node(stream, event, TN_CU_NODE_EVENT_RECORD);
+    return stream->capture == NULL ? tn_sim_event_replayed(event, stream)
+                                   : record_in_capture(event, stream);
+}
+
+tn_cu_result tn_sim_event_replayed(struct tn_sim_event *event, struct tn_sim_stream *stream)
+{
+    struct tn_sim_point point = {0};
+    tn_cu_result result = tn_sim_queue_mark(stream, &point);
+    if (result != TN_CUDA_SUCCESS)
         return result;
-    }
-    struct tn_sim_node_set frontier = {0};
-    if (!tn_sim_node_set_add_all(&frontier, &stream->frontier)) {
-        tn_sim_node_set_fini(&frontier);
-        return TN_CUDA_ERROR_OUT_OF_MEMORY;
-    }
-    tn_sim_point_clear(&event->point);
+    take_point(event, point);
     tn_sim_node_set_fini(&event->frontier);
-    event->frontier = frontier;
-    event->capture_id = stream->capture->id;
+    event->capture_id = 0;
     return TN_CUDA_SUCCESS;
 }
 
@@ -122,10 +229,9 @@ static tn_cu_result ask(tn_cu_event handle, struct tn_sim_event **event)
         tn_sim_capture_invalidate(capture);
         return TN_CUDA_ERROR_CAPTURED_EVENT;
     }
-    result = tn_sim_capture_unsafe();
-    if (result != TN_CUDA_SUCCESS)
-        return result;
-    return (*event)->capture_id != 0 ? TN_CUDA_ERROR_INVALID_VALUE : TN_CUDA_SUCCESS;
+    if ((*event)->capture_id != 0)
+        return TN_CUDA_ERROR_INVALID_VALUE;
+    return tn_sim_capture_unsafe();
 }
 
 tn_cu_result tn_sim_cuEventQuery(tn_cu_event handle)
@@ -134,7 +240,42 @@ tn_cu_result tn_sim_cuEventQuery(tn_cu_event handle)
     tn_cu_result result = ask(handle, &event);
     if (result != TN_CUDA_SUCCESS)
         return result;
-    return tn_sim_point_reached(&event->point) ? TN_CUDA_SUCCESS : TN_CUDA_ERROR_NOT_READY;
+    if (!tn_sim_point_reached(&event->point))
+        return TN_CUDA_ERROR_NOT_READY;
+    tn_sim_order_known(&event->point);
+    return TN_CUDA_SUCCESS;
+}
+
+/* Whether the time of an event can be told. */
+static tn_cu_result ask_time(const struct tn_sim_event *event)
+{
+    if (capture_of(event) != NULL)
+        return TN_CUDA_ERROR_CAPTURED_EVENT;
+    if (event->capture_id != 0)
+        return TN_CUDA_ERROR_INVALID_VALUE;
+    if (!event->timing || event->point.stream == NULL)
+        return TN_CUDA_ERROR_INVALID_HANDLE;
+    return event->reached_ns == 0 ? TN_CUDA_ERROR_NOT_READY : TN_CUDA_SUCCESS;
+}
+
+tn_cu_result tn_sim_cuEventElapsedTime(float *milliseconds, tn_cu_event start_handle,
+                                       tn_cu_event end_handle)
+{
+    struct tn_sim_event *start;
+    struct tn_sim_event *end;
+    tn_cu_result result = find(start_handle, &start);
+    if (result == TN_CUDA_SUCCESS)
+        result = find(end_handle, &end);
+    if (result == TN_CUDA_SUCCESS)
+        result = ask_time(start);
+    if (result == TN_CUDA_SUCCESS)
+        result = ask_time(end);
+    if (result != TN_CUDA_SUCCESS)
+        return result;
+    if (milliseconds == NULL) /* so the driver answers */
+        return TN_CUDA_ERROR_INVALID_HANDLE;
+    *milliseconds = (float)((double)(int64_t)(end->reached_ns - start->reached_ns) / 1e6);
+    return TN_CUDA_SUCCESS;
 }
 
 tn_cu_result tn_sim_cuEventSynchronize(tn_cu_event handle)
@@ -148,6 +289,7 @@ tn_cu_result tn_sim_cuEventSynchronize(tn_cu_event handle)
     struct tn_sim_point point = event->point;
     point.stream->references++;
     tn_sim_point_wait(&point);
+    tn_sim_pools_waited(&point);
     tn_sim_point_clear(&point);
     return tn_sim_context_health(context);
 }
@@ -193,15 +335,16 @@ tn_cu_result tn_sim_cuStreamWaitEvent(tn_cu_stream stream_handle, tn_cu_event ha
 {
     struct tn_sim_event *event;
     struct tn_sim_stream *stream;
-    if ((flags & ~WAIT_EXTERNAL) != 0)
+    if ((flags & ~(unsigned int)TN_CU_EVENT_WAIT_EXTERNAL) != 0)
         return TN_CUDA_ERROR_INVALID_VALUE;
     tn_cu_result result = find(handle, &event);
     if (result == TN_CUDA_SUCCESS)
         result = tn_sim_stream_admit(stream_handle, &stream);
     if (result != TN_CUDA_SUCCESS)
         return result;
-    if ((flags & WAIT_EXTERNAL) != 0)
-        return stream->capture == NULL ? TN_CUDA_ERROR_ILLEGAL_STATE : TN_CUDA_ERROR_NOT_SUPPORTED;
+    if ((flags & TN_CU_EVENT_WAIT_EXTERNAL) != 0)
+        return stream->capture == NULL ? TN_CUDA_ERROR_ILLEGAL_STATE
+                                       : add_node(stream, event, TN_CU_NODE_WAIT_EVENT);
     if (stream->capture != NULL)
         return wait_in_capture(stream, event);
     struct tn_sim_capture *capture = capture_of(event);
@@ -209,6 +352,8 @@ tn_cu_result tn_sim_cuStreamWaitEvent(tn_cu_stream stream_handle, tn_cu_event ha
         return join(stream, event, capture);
     if (event->capture_id != 0)
         return TN_CUDA_ERROR_INVALID_VALUE;
+    tn_sim_queue_hear(stream, &event->point);
+    tn_sim_order_follow(stream, &event->point);
     if (tn_sim_point_reached(&event->point))
         return TN_CUDA_SUCCESS;
     return tn_sim_queue_push(stream, NULL, NULL, &event->point);

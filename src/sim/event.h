@@ -12,13 +12,28 @@
 #include "sim/stream.h"
 
 struct tn_sim_event {
-    struct tn_sim_object object;
+    struct tn_sim_object object;     /* without a handle once it is destroyed */
+    unsigned int references;         /* of its handle, and of nodes */
+    bool timing;                     /* it was not made without */
     struct tn_sim_point point;       /* of the last record outside captures; or none */
+    uint64_t reached_ns;             /* with timing: when the point was reached; 0 until then */
+    struct tn_sim_event *timed_next; /* in the list of its point's stream, until then */
     uint64_t capture_id;             /* of the capture it was last recorded in; or 0 */
     struct tn_sim_node_set frontier; /* there; to be read only while that capture is active */
 };
 
-/* Destroys every event of a context that is being destroyed. */
-void tn_sim_events_destroy_all(const struct tn_sim_context *context);
+/* References of nodes: an event that they have outlives its handle. */
+struct tn_sim_event *tn_sim_event_acquire(struct tn_sim_event *event);
+void tn_sim_event_release(struct tn_sim_event *event);
+
+/* Records an event for a node of a launch, whose part up to that node was just queued. What else
+ * the event stood for is forgotten. OUT_OF_MEMORY. */
+tn_cu_result tn_sim_event_replayed(struct tn_sim_event *event, struct tn_sim_stream *stream);
+
+/* Notes the time for the events of a stream whose moment has come. */
+void tn_sim_events_reached(struct tn_sim_stream *stream);
+
+/* Leaves every event of a context that is being destroyed to say so, until it is destroyed itself. */
+void tn_sim_events_abandon_all(const struct tn_sim_context *context);
 
 #endif

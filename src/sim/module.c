@@ -20,11 +20,6 @@ struct tn_sim_twin {
     struct tn_sim_twin *next;
 };
 
-struct module {
-    struct tn_sim_object object;
-    struct tn_sim_code *codes;
-};
-
 static struct tn_sim_twin *twins;
 
 /* Finds the record of a name or makes it; NULL when memory ran out. */
@@ -73,29 +68,31 @@ void tn_sim_code_release(struct tn_sim_code *code)
     free(code);
 }
 
-static void unload(struct module *module)
+void tn_sim_module_unload(struct tn_sim_module *module)
 {
+    if (module->library != NULL)
+        tn_sim_library_forget(module->library, module);
+    else if (module->object.handle != 0)
+        tn_sim.ledger.modules--;
     while (module->codes != NULL) {
         struct tn_sim_code *code = module->codes;
         module->codes = code->next;
         tn_sim_unregister(&code->object);
         tn_sim_code_release(code);
     }
-    if (module->object.handle != 0)
-        tn_sim.ledger.modules--;
     tn_sim_unregister(&module->object);
     free(module);
 }
 
 void tn_sim_modules_unload_all(const struct tn_sim_context *context)
 {
-    struct module *module;
+    struct tn_sim_module *module;
     while ((module = tn_sim_find_owned(TN_SIM_KIND_MODULE, context)) != NULL)
-        unload(module);
+        tn_sim_module_unload(module); /* L1 */
 }
 
 /* Moves an entry of a parsed text into a module. Returns false when memory ran out. */
-static bool adopt(struct module *module, struct tn_sim_ptx_entry *entry,
+static bool adopt(struct tn_sim_module *module, struct tn_sim_ptx_entry *entry,
                   struct tn_sim_context *context)
 {
     struct tn_sim_code *code = calloc(1, sizeof *code);
@@ -107,6 +104,7 @@ static bool adopt(struct module *module, struct tn_sim_ptx_entry *entry,
         return false;
     }
     code->handle = code->object.handle;
+    code->module = module->object.handle;
     code->references = 1;
     code->entry = *entry;
     *entry = (struct tn_sim_ptx_entry){0};
@@ -115,24 +113,40 @@ static bool adopt(struct module *module, struct tn_sim_ptx_entry *entry,
     return true;
 }
 
-/* Makes a module of a parsed text, with a handle; NULL when memory ran out. */
-static struct module *create(struct tn_sim_ptx *ptx, struct tn_sim_context *context)
+tn_cu_result tn_sim_module_create(const char *text, struct tn_sim_library *library,
+                                  struct tn_sim_context *context, struct tn_sim_module **made)
 {
-    struct module *module = calloc(1, sizeof *module);
-    if (module == NULL)
-        return NULL;
-    for (size_t i = 0; i < ptx->entry_count; i++) {
-        if (!adopt(module, &ptx->entries[i], context)) {
-            unload(module);
-            return NULL;
-        }
+    struct tn_sim_ptx ptx;
+    tn_cu_result result = tn_sim_ptx_parse(text, &ptx);
+    if (result != TN_CUDA_SUCCESS)
+        return result;
+    struct tn_sim_module *module = calloc(1, sizeof *module);
+    if (module == NULL || !tn_sim_register(&module->object, TN_SIM_KIND_MODULE, context)) {
+        free(module);
+        tn_sim_ptx_fini(&ptx);
+        return TN_CUDA_ERROR_OUT_OF_MEMORY;
     }
-    if (!tn_sim_register(&module->object, TN_SIM_KIND_MODULE, context)) {
-        unload(module);
-        return NULL;
+    module->library = library;
+    if (library == NULL)
+        tn_sim.ledger.modules++;
+    for (size_t i = 0; result == TN_CUDA_SUCCESS && i < ptx.entry_count; i++) {
+        if (!adopt(module, &ptx.entries[i], context))
+            result = TN_CUDA_ERROR_OUT_OF_MEMORY;
     }
-    tn_sim.ledger.modules++;
-    return module;
+    tn_sim_ptx_fini(&ptx);
+    if (result != TN_CUDA_SUCCESS)
+        tn_sim_module_unload(module);
+    else
+        *made = module;
+    return result;
+}
+
+struct tn_sim_code *tn_sim_module_code(const struct tn_sim_module *module, const char *name)
+{
+    struct tn_sim_code *code = module->codes;
+    while (code != NULL && strcmp(code->entry.name, name) != 0)
+        code = code->next;
+    return code;
 }
 
 tn_cu_result tn_sim_cuModuleLoadData(tn_cu_module *handle, const void *image)
@@ -147,21 +161,16 @@ tn_cu_result tn_sim_cuModuleLoadData(tn_cu_module *handle, const void *image)
     result = tn_sim_context_health(context);
     if (result != TN_CUDA_SUCCESS)
         return result;
-    struct tn_sim_ptx ptx;
-    result = tn_sim_ptx_parse(image, &ptx);
-    if (result != TN_CUDA_SUCCESS)
-        return result;
-    const struct module *module = create(&ptx, context);
-    tn_sim_ptx_fini(&ptx);
-    if (module == NULL)
-        return TN_CUDA_ERROR_OUT_OF_MEMORY;
-    *handle = (tn_cu_module)module->object.handle;
-    return TN_CUDA_SUCCESS;
+    struct tn_sim_module *module;
+    result = tn_sim_module_create(image, NULL, context, &module);
+    if (result == TN_CUDA_SUCCESS)
+        *handle = (tn_cu_module)module->object.handle;
+    return result;
 }
 
 tn_cu_result tn_sim_cuModuleUnload(tn_cu_module handle)
 {
-    struct module *module = tn_sim_find(TN_SIM_KIND_MODULE, (uintptr_t)handle);
+    struct tn_sim_module *module = tn_sim_find(TN_SIM_KIND_MODULE, (uintptr_t)handle);
     if (module == NULL)
         return TN_CUDA_ERROR_INVALID_HANDLE;
     tn_cu_result result = tn_sim_capture_unsafe();
@@ -172,7 +181,7 @@ tn_cu_result tn_sim_cuModuleUnload(tn_cu_module handle)
     module = tn_sim_find(TN_SIM_KIND_MODULE, (uintptr_t)handle);
     if (module == NULL)
         return TN_CUDA_ERROR_INVALID_HANDLE;
-    unload(module);
+    tn_sim_module_unload(module);
     return context->fault;
 }
 
@@ -181,19 +190,17 @@ tn_cu_result tn_sim_cuModuleGetFunction(tn_cu_function *function, tn_cu_module h
 {
     if (function == NULL || name == NULL)
         return TN_CUDA_ERROR_INVALID_VALUE;
-    const struct module *module = tn_sim_find(TN_SIM_KIND_MODULE, (uintptr_t)handle);
+    const struct tn_sim_module *module = tn_sim_find(TN_SIM_KIND_MODULE, (uintptr_t)handle);
     if (module == NULL)
         return TN_CUDA_ERROR_INVALID_HANDLE;
     tn_cu_result result = tn_sim_context_health(module->object.context);
     if (result != TN_CUDA_SUCCESS)
         return result;
-    for (const struct tn_sim_code *code = module->codes; code != NULL; code = code->next) {
-        if (strcmp(code->entry.name, name) == 0) {
-            *function = (tn_cu_function)code->handle;
-            return TN_CUDA_SUCCESS;
-        }
-    }
-    return TN_CUDA_ERROR_NOT_FOUND;
+    const struct tn_sim_code *code = tn_sim_module_code(module, name);
+    if (code == NULL)
+        return TN_CUDA_ERROR_NOT_FOUND;
+    *function = (tn_cu_function)code->handle;
+    return TN_CUDA_SUCCESS;
 }
 
 tn_cu_result tn_sim_cuFuncGetParamInfo(tn_cu_function function, size_t index, size_t *offset,
@@ -209,5 +216,27 @@ tn_cu_result tn_sim_cuFuncGetParamInfo(tn_cu_function function, size_t index, si
     *offset = code->entry.params[index].offset;
     if (bytes != NULL)
         *bytes = code->entry.params[index].bytes;
+    return TN_CUDA_SUCCESS;
+}
+
+tn_cu_result tn_sim_cuFuncGetName(const char **name, tn_cu_function function)
+{
+    if (name == NULL || function == NULL)
+        return TN_CUDA_ERROR_INVALID_VALUE;
+    const struct tn_sim_code *code = tn_sim_find(TN_SIM_KIND_FUNCTION, (uintptr_t)function);
+    if (code == NULL)
+        return TN_CUDA_ERROR_INVALID_HANDLE;
+    *name = code->entry.name;
+    return TN_CUDA_SUCCESS;
+}
+
+tn_cu_result tn_sim_cuFuncGetModule(tn_cu_module *module, tn_cu_function function)
+{
+    if (module == NULL)
+        return TN_CUDA_ERROR_INVALID_VALUE;
+    const struct tn_sim_code *code = tn_sim_find(TN_SIM_KIND_FUNCTION, (uintptr_t)function);
+    if (code == NULL)
+        return TN_CUDA_ERROR_INVALID_HANDLE;
+    *module = (tn_cu_module)code->module;
     return TN_CUDA_SUCCESS;
 }

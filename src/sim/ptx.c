@@ -61,14 +61,18 @@ static bool is(struct token token, const char *text)
     return token.length == strlen(text) && memcmp(token.start, text, token.length) == 0;
 }
 
-/* Reads a decimal token of at most MAX_PARAM_BYTES. */
+/* Reads a number, decimal or after 0x hexadecimal, of at most MAX_PARAM_BYTES. */
 static bool number(struct token token, size_t *value)
 {
+    bool hexadecimal = token.length > 2 && token.start[0] == '0' &&
+                       (token.start[1] == 'x' || token.start[1] == 'X');
     *value = 0;
-    for (size_t i = 0; i < token.length; i++) {
-        if (!isdigit((unsigned char)token.start[i]))
+    for (size_t i = hexadecimal ? 2 : 0; i < token.length; i++) {
+        unsigned char c = (unsigned char)token.start[i];
+        if (hexadecimal ? !isxdigit(c) : !isdigit(c))
             return false;
-        *value = *value * 10 + (size_t)(token.start[i] - '0');
+        size_t digit = isdigit(c) ? (size_t)(c - '0') : (size_t)(tolower(c) - 'a' + 10);
+        *value = *value * (hexadecimal ? 16 : 10) + digit;
         if (*value > MAX_PARAM_BYTES)
             return false;
     }
@@ -168,6 +172,22 @@ static tn_cu_result read_entry(const char **at, struct tn_sim_ptx_entry *entry)
     return TN_CUDA_SUCCESS;
 }
 
+/* Asks whether an entry before the last has this name. */
+static bool known(const struct tn_sim_ptx *ptx, const char *name)
+{
+    for (size_t i = 0; i + 1 < ptx->entry_count; i++) {
+        if (strcmp(ptx->entries[i].name, name) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void fini_entry(struct tn_sim_ptx_entry *entry)
+{
+    free(entry->name);
+    free(entry->params);
+}
+
 tn_cu_result tn_sim_ptx_parse(const char *text, struct tn_sim_ptx *ptx)
 {
     *ptx = (struct tn_sim_ptx){0};
@@ -191,16 +211,16 @@ tn_cu_result tn_sim_ptx_parse(const char *text, struct tn_sim_ptx *ptx)
             tn_sim_ptx_fini(ptx);
             return result;
         }
+        if (known(ptx, entry->name)) /* declared before, defined now */
+            fini_entry(&ptx->entries[--ptx->entry_count]);
     }
     return TN_CUDA_SUCCESS;
 }
 
 void tn_sim_ptx_fini(struct tn_sim_ptx *ptx)
 {
-    for (size_t i = 0; i < ptx->entry_count; i++) {
-        free(ptx->entries[i].name);
-        free(ptx->entries[i].params);
-    }
+    for (size_t i = 0; i < ptx->entry_count; i++)
+        fini_entry(&ptx->entries[i]);
     free(ptx->entries);
     *ptx = (struct tn_sim_ptx){0};
 }

@@ -10,21 +10,27 @@
  *
  * Work of a context that has faulted is passed over, host functions included.
  *
+ * A stream remembers how far it has waited for a few others: after a wait for it the driver knows
+ * that their work is done too.
+ *
  * Trade-offs. A thread for each stream, not a pool: a kernel may wait for a kernel of another
  * stream, and a pool would have a number of streams at which that never ends. Every finished work
  * wakes everyone who waits. */
 #include <stdlib.h>
 
+#include "sim/event.h"
 #include "sim/exec.h"
 #include "sim/guard.h"
 #include "sim/op.h"
+#include "sim/order.h"
 #include "sim/stream.h"
 
 struct tn_sim_work {
     struct tn_sim_work *next;
     uint64_t ticket;
-    struct tn_sim_op *op;     /* referenced; or NULL */
-    struct tn_sim_exec *exec; /* referenced; or NULL */
+    struct tn_sim_op *op;    /* referenced; or NULL */
+    struct tn_sim_part part; /* referenced; without an executable graph when there is none */
+    uint64_t seen;           /* by which search of tn_sim_queue_follows */
     size_t point_count;
     struct tn_sim_point points[]; /* to be reached before it starts */
 };
@@ -69,8 +75,8 @@ static size_t count_implicit(const struct tn_sim_stream *stream)
 
 static void perform(const struct tn_sim_work *work)
 {
-    if (work->exec != NULL)
-        tn_sim_exec_run(work->exec);
+    if (work->part.exec != NULL)
+        tn_sim_part_run(&work->part);
     else if (work->op != NULL)
         tn_sim_op_run(work->op);
 }
@@ -93,8 +99,8 @@ static void dispose(struct tn_sim_work *work)
         tn_sim_point_clear(&work->points[i]);
     if (work->op != NULL)
         tn_sim_op_release(work->op);
-    if (work->exec != NULL)
-        tn_sim_exec_release(work->exec);
+    if (work->part.exec != NULL)
+        tn_sim_part_release(&work->part);
     free(work);
 }
 
@@ -111,6 +117,7 @@ static void *worker(void *argument)
         } else if (!may_start(work)) {
             tn_sim_wait();
         } else {
+            tn_sim_order_begin(stream, work->ticket);
             perform(work);
             stream->head = work->next;
             if (stream->head == NULL)
@@ -118,6 +125,7 @@ static void *worker(void *argument)
             uint64_t ticket = work->ticket;
             dispose(work);
             stream->finished = ticket; /* Q1: tickets of a stream rise */
+            tn_sim_events_reached(stream);
             pthread_cond_broadcast(&tn_sim.changed);
         }
     }
@@ -147,8 +155,9 @@ static void add_point(struct tn_sim_work *work, struct tn_sim_stream *stream, ui
 }
 
 tn_cu_result tn_sim_queue_push(struct tn_sim_stream *stream, struct tn_sim_op *op,
-                               struct tn_sim_exec *exec, const struct tn_sim_point *after)
+                               const struct tn_sim_part *part, const struct tn_sim_point *after)
 {
+    struct tn_sim_exec *exec = part == NULL ? NULL : part->exec;
     const struct tn_sim_point *launch = exec == NULL ? NULL : &exec->last;
     size_t most = count_implicit(stream) + 2;
     struct tn_sim_work *work = calloc(1, sizeof *work + most * sizeof work->points[0]);
@@ -169,13 +178,15 @@ tn_cu_result tn_sim_queue_push(struct tn_sim_stream *stream, struct tn_sim_op *o
     }
     work->ticket = ++last_ticket;
     work->op = op == NULL ? NULL : tn_sim_op_acquire(op);
-    work->exec = exec == NULL ? NULL : tn_sim_exec_acquire(exec);
+    if (part != NULL)
+        work->part = tn_sim_part_acquire(part);
     if (stream->tail != NULL)
         stream->tail->next = work;
     else
         stream->head = work;
     stream->tail = work;
     stream->queued = work->ticket;
+    tn_sim_order_push(stream, after, launch);
     if (exec != NULL) {
         tn_sim_point_clear(&exec->last);
         exec->last = present(stream);
@@ -192,6 +203,22 @@ tn_cu_result tn_sim_queue_mark(struct tn_sim_stream *stream, struct tn_sim_point
         if (result != TN_CUDA_SUCCESS)
             return result;
     }
+    tn_sim_order_mark(stream);
+    tn_sim_point_clear(point);
+    *point = present(stream);
+    return TN_CUDA_SUCCESS;
+}
+
+tn_cu_result tn_sim_queue_step(struct tn_sim_stream *stream, struct tn_sim_point *point)
+{
+    if (tn_sim_queue_idle(stream)) {
+        stream->queued = ++last_ticket;
+        stream->finished = stream->queued; /* Q1 */
+    } else {
+        tn_cu_result result = tn_sim_queue_push(stream, NULL, NULL, NULL);
+        if (result != TN_CUDA_SUCCESS)
+            return result;
+    }
     tn_sim_point_clear(point);
     *point = present(stream);
     return TN_CUDA_SUCCESS;
@@ -202,19 +229,94 @@ bool tn_sim_queue_idle(const struct tn_sim_stream *stream)
     return stream->finished == stream->queued && count_implicit(stream) == 0;
 }
 
+/* Looks at a stream's work up to a ticket. Work that is older than the point cannot wait for it,
+ * and what one search has seen it need not see again. */
+static bool waits_for(const struct tn_sim_stream *stream, uint64_t last,
+                      const struct tn_sim_point *point, uint64_t search)
+{
+    for (struct tn_sim_work *work = stream->head; work != NULL && work->ticket <= last;
+         work = work->next) {
+        if (work->ticket <= point->ticket || work->seen == search)
+            continue;
+        work->seen = search;
+        for (size_t i = 0; i < work->point_count; i++) {
+            const struct tn_sim_point *other = &work->points[i];
+            if (other->ticket < point->ticket)
+                continue;
+            if (other->stream == point->stream ||
+                waits_for(other->stream, other->ticket, point, search))
+                return true;
+        }
+    }
+    return false;
+}
+
+bool tn_sim_queue_follows(const struct tn_sim_stream *stream, const struct tn_sim_point *point)
+{
+    static uint64_t last_search;
+    return stream == point->stream || waits_for(stream, UINT64_MAX, point, ++last_search);
+}
+
+static void hear(struct tn_sim_stream *stream, unsigned long long id, uint64_t ticket)
+{
+    struct tn_sim_heard *entry = NULL;
+    for (size_t i = 0; entry == NULL && i < TN_SIM_HEARD_COUNT; i++) {
+        if (stream->heard[i].id == id)
+            entry = &stream->heard[i];
+    }
+    if (entry == NULL) {
+        entry = &stream->heard[stream->heard_next++ % TN_SIM_HEARD_COUNT];
+        *entry = (struct tn_sim_heard){.id = id};
+    }
+    if (ticket > entry->ticket)
+        entry->ticket = ticket;
+}
+
+void tn_sim_queue_hear(struct tn_sim_stream *stream, const struct tn_sim_point *point)
+{
+    const struct tn_sim_stream *other = point->stream;
+    if (other == NULL || other == stream)
+        return;
+    for (size_t i = 0; i < TN_SIM_HEARD_COUNT; i++) {
+        if (other->heard[i].id != 0 && other->heard[i].id != stream->id)
+            hear(stream, other->heard[i].id, other->heard[i].ticket);
+    }
+    hear(stream, other->id, point->ticket);
+}
+
+bool tn_sim_queue_covers(const struct tn_sim_point *moment, const struct tn_sim_point *point)
+{
+    const struct tn_sim_stream *waited = moment->stream;
+    if (waited == point->stream)
+        return point->ticket <= moment->ticket;
+    /* The legacy stream's moment comes after those of the blocking streams, and theirs after its. */
+    if (waited->object.context == point->stream->object.context &&
+        ((waited->legacy && point->stream->blocking) ||
+         (waited->blocking && point->stream->legacy)))
+        return tn_sim_point_reached(point);
+    for (size_t i = 0; i < TN_SIM_HEARD_COUNT; i++) {
+        if (waited->heard[i].id == point->stream->id)
+            return point->ticket <= waited->heard[i].ticket && tn_sim_point_reached(point);
+    }
+    return false;
+}
+
 void tn_sim_point_wait(const struct tn_sim_point *point)
 {
     while (!tn_sim_point_reached(point) && tn_sim_wait())
         continue;
+    tn_sim_order_known(point);
 }
 
-void tn_sim_streams_wait_all(const struct tn_sim_context *context)
+/* Waits for what is queued now on the streams of a context, or, when it is NULL, of a device. */
+static void wait_for_streams(const struct tn_sim_context *context, int device)
 {
     uint64_t target = last_ticket;
     const struct tn_sim_stream *stream = tn_sim_all_streams;
     while (stream != NULL) {
-        if (stream->object.context != context || stream->head == NULL ||
-            stream->head->ticket > target) {
+        const struct tn_sim_context *theirs = stream->object.context;
+        if ((context != NULL ? theirs != context : theirs->device != device) ||
+            stream->head == NULL || stream->head->ticket > target) {
             stream = stream->next;
             continue;
         }
@@ -222,4 +324,19 @@ void tn_sim_streams_wait_all(const struct tn_sim_context *context)
             return;
         stream = tn_sim_all_streams; /* the list may be another one after a wait */
     }
+    for (struct tn_sim_stream *done = tn_sim_all_streams; done != NULL; done = done->next) {
+        if (context != NULL ? done->object.context == context
+                            : done->object.context->device == device)
+            tn_sim_order_known(&(struct tn_sim_point){.stream = done, .ticket = done->finished});
+    }
+}
+
+void tn_sim_streams_wait_all(const struct tn_sim_context *context)
+{
+    wait_for_streams(context, context->device);
+}
+
+void tn_sim_streams_wait_device(int device)
+{
+    wait_for_streams(NULL, device);
 }

@@ -5,10 +5,16 @@
  * moving later entries of the run back, so no tombstones pile up. A handle is kind << 40 with the
  * serial << 4 below: the values look like addresses of aligned objects, and are none.
  *
- * Trade-offs. The table never shrinks. */
+ * When the simulator is not strict, the newest value that a stream or physical memory has given up
+ * is the next one's, as it was measured on the driver: a double release frees somebody else's.
+ *
+ * Trade-offs. The table never shrinks. A value that is to come back and cannot be remembered, for
+ * lack of memory, does not come back. */
 #include "sim/registry.h"
 
 #include <stdlib.h>
+
+#include "sim/check.h"
 
 #define KIND_SHIFT 40
 #define SERIAL_SHIFT 4
@@ -18,6 +24,53 @@ static struct tn_sim_object **slots;
 static size_t capacity;
 static size_t used;
 static uintptr_t next_serial = 1;
+
+/* Values that have been given up, by kind; the newest last. */
+static struct {
+    uintptr_t *values;
+    size_t count;
+    size_t capacity;
+} given_up[TN_SIM_KIND_COUNT];
+
+static const char *const kind_names[TN_SIM_KIND_COUNT] = {
+    [TN_SIM_KIND_CONTEXT] = "context",
+    [TN_SIM_KIND_STREAM] = "stream",
+    [TN_SIM_KIND_EVENT] = "event",
+    [TN_SIM_KIND_MODULE] = "module",
+    [TN_SIM_KIND_FUNCTION] = "function",
+    [TN_SIM_KIND_LIBRARY] = "library",
+    [TN_SIM_KIND_KERNEL] = "kernel",
+    [TN_SIM_KIND_GRAPH] = "graph",
+    [TN_SIM_KIND_NODE] = "graph node",
+    [TN_SIM_KIND_EXEC] = "executable graph",
+    [TN_SIM_KIND_USER_OBJECT] = "user object",
+    [TN_SIM_KIND_PHYSICAL] = "memory handle",
+    [TN_SIM_KIND_CONDITIONAL] = "conditional handle",
+    [TN_SIM_KIND_POOL] = "memory pool",
+};
+
+static uintptr_t serial_of(uintptr_t handle)
+{
+    return (handle & (((uintptr_t)1 << KIND_SHIFT) - 1)) >> SERIAL_SHIFT;
+}
+
+static bool recycled(enum tn_sim_kind kind)
+{
+    return !tn_sim_strict() && (kind == TN_SIM_KIND_STREAM || kind == TN_SIM_KIND_PHYSICAL);
+}
+
+static void remember(enum tn_sim_kind kind, uintptr_t handle)
+{
+    if (given_up[kind].count == given_up[kind].capacity) {
+        size_t more = given_up[kind].capacity == 0 ? FIRST_CAPACITY : given_up[kind].capacity * 2;
+        uintptr_t *values = realloc(given_up[kind].values, more * sizeof *values);
+        if (values == NULL)
+            return;
+        given_up[kind].values = values;
+        given_up[kind].capacity = more;
+    }
+    given_up[kind].values[given_up[kind].count++] = handle;
+}
 
 static size_t home(uintptr_t handle)
 {
@@ -58,8 +111,10 @@ bool tn_sim_register(struct tn_sim_object *object, enum tn_sim_kind kind,
         return false;
     object->kind = kind;
     object->context = context;
-    /* The serial only rises (S1). */
-    object->handle = ((uintptr_t)kind << KIND_SHIFT) | (next_serial++ << SERIAL_SHIFT);
+    if (recycled(kind) && given_up[kind].count > 0)
+        object->handle = given_up[kind].values[--given_up[kind].count];
+    else /* The serial only rises (S1). */
+        object->handle = ((uintptr_t)kind << KIND_SHIFT) | (next_serial++ << SERIAL_SHIFT);
     place(object);
     used++;
     return true;
@@ -83,6 +138,8 @@ void tn_sim_unregister(struct tn_sim_object *object)
     }
     slots[gap] = NULL;
     used--;
+    if (recycled(object->kind))
+        remember(object->kind, object->handle);
     object->handle = 0;
 }
 
@@ -94,14 +151,32 @@ void *tn_sim_find(enum tn_sim_kind kind, uintptr_t handle)
         if (slots[slot]->handle == handle)
             return slots[slot];
     }
+    /* Contexts leave stale names behind that a program may still have current. */
+    if (kind != TN_SIM_KIND_CONTEXT && serial_of(handle) < next_serial && serial_of(handle) > 0)
+        tn_sim_check_report("uses a destroyed %s: 0x%llx", kind_names[kind],
+                            (unsigned long long)handle);
     return NULL;
 }
 
 void *tn_sim_find_owned(enum tn_sim_kind kind, const struct tn_sim_context *context)
 {
+    static size_t found; /* where callers that remove one after the other go on */
     for (size_t i = 0; i < capacity; i++) {
-        if (slots[i] != NULL && slots[i]->kind == kind && slots[i]->context == context)
-            return slots[i];
+        size_t slot = (found + i) & (capacity - 1);
+        if (slots[slot] == NULL || slots[slot]->kind != kind || slots[slot]->context != context)
+            continue;
+        found = slot;
+        return slots[slot];
+    }
+    return NULL;
+}
+
+void *tn_sim_find_next(enum tn_sim_kind kind, size_t *at)
+{
+    while (*at < capacity) {
+        struct tn_sim_object *object = slots[(*at)++];
+        if (object != NULL && object->kind == kind)
+            return object;
     }
     return NULL;
 }

@@ -12,9 +12,14 @@
  * stopped by the books. */
 #include "sim/space.h"
 
+#include "sim/graph_memory.h"
+#include "sim/ipc.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+
+#include "sim/block.h"
 
 #define RESERVE_FLAGS (MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE)
 #define FIRST_CAPACITY 16
@@ -90,35 +95,95 @@ void tn_sim_index_remove(struct tn_sim_index *index, const struct tn_sim_span *s
             (index->count - position) * sizeof(struct tn_sim_span *));
 }
 
-bool tn_sim_space_allows(uintptr_t address, size_t bytes, int device, bool write)
+/* Linear memory is for every context of its device, and for those that have been let in. */
+static bool may_use(const struct tn_sim_context *context, const struct tn_sim_linear *linear)
 {
+    return linear->device == TN_SIM_HOST_HEAP || context->device == linear->device ||
+           (linear->context != NULL && tn_sim_peer_enabled(context, linear->context));
+}
+
+/* What an address lies in that work of a context has the needed right to; NULL when it has not. No
+ * address is of two kinds. */
+static const struct tn_sim_span *usable(uintptr_t address, const struct tn_sim_context *context,
+                                        unsigned int need)
+{
+    const struct tn_sim_graph_block *block = tn_sim_graph_block_at(address);
+    if (block != NULL && tn_sim_graph_block_backed(block))
+        return block->access[context->device] ? &block->span : NULL;
+    const struct tn_sim_mapping *mapping = tn_sim_index_find(&tn_sim_mappings, address);
+    if (mapping != NULL) {
+        /* What runs past its reservation, which only the driver allows, may lack pages there. */
+        bool paged = address - mapping->span.start < mapping->page_bytes;
+        return paged && (mapping->rights.device[context->device] & need) == need ? &mapping->span
+                                                                                 : NULL;
+    }
+    const struct tn_sim_linear *linear = tn_sim_index_find(&tn_sim_linears, address);
+    if (linear != NULL)
+        return may_use(context, linear) ? &linear->span : NULL;
+    const struct tn_sim_opening *opening = tn_sim_index_find(&tn_sim_openings, address);
+    if (opening != NULL)
+        return context->device == opening->context->device ||
+                       tn_sim_peer_enabled(context, opening->context)
+                   ? &opening->span
+                   : NULL;
+    return tn_sim_index_find(&tn_sim_hosts, address);
+}
+
+static bool allows(uintptr_t address, size_t bytes, const struct tn_sim_context *context,
+                   bool write, bool has_its_turn)
+{
+    struct tn_sim_span lent;
     unsigned int need = write ? TN_CU_MEM_ACCESS_READWRITE : TN_CU_MEM_ACCESS_READ;
     uintptr_t end = address + bytes;
     if (end < address)
         return false;
     /* Mappings do not overlap (A1), and lie where addresses are reserved (A2: vmm.c). */
     while (address < end) {
-        const struct tn_sim_span *found = NULL;
-        const struct tn_sim_mapping *mapping = tn_sim_index_find(&tn_sim_mappings, address);
-        const struct tn_sim_linear *linear = tn_sim_index_find(&tn_sim_linears, address);
-        if (mapping != NULL && (mapping->access[device] & need) == need)
-            found = &mapping->span;
-        else if (linear != NULL && linear->context->device == device)
-            found = &linear->span;
-        else if (mapping == NULL && linear == NULL)
-            found = tn_sim_index_find(&tn_sim_hosts, address);
+        const struct tn_sim_span *found = usable(address, context, need);
+        if (found == NULL && has_its_turn && tn_sim_block_lends(address, context->device, &lent))
+            found = &lent;
         if (found == NULL)
             return false;
         address = end_of(found);
+        /* Of what a call names only mappings may lie side by side. */
+        if (address < end && !has_its_turn &&
+            tn_sim_index_find(&tn_sim_mappings, address - 1) == NULL)
+            return false;
     }
     return true;
+}
+
+bool tn_sim_space_allows(uintptr_t address, size_t bytes, const struct tn_sim_context *context,
+                         bool write)
+{
+    return allows(address, bytes, context, write, false);
+}
+
+bool tn_sim_space_allows_work(uintptr_t address, size_t bytes, const struct tn_sim_context *context,
+                              bool write)
+{
+    return allows(address, bytes, context, write, true);
 }
 
 bool tn_sim_space_knows(uintptr_t address)
 {
     return tn_sim_index_find(&tn_sim_reservations, address) != NULL ||
            tn_sim_index_find(&tn_sim_linears, address) != NULL ||
-           tn_sim_index_find(&tn_sim_hosts, address) != NULL;
+           tn_sim_index_find(&tn_sim_openings, address) != NULL ||
+           tn_sim_index_find(&tn_sim_hosts, address) != NULL ||
+           tn_sim_graph_block_at(address) != NULL;
+}
+
+size_t tn_sim_space_reserved(uintptr_t start, size_t bytes)
+{
+    size_t reserved = 0;
+    while (reserved < bytes) {
+        const struct tn_sim_span *found = tn_sim_index_find(&tn_sim_reservations, start + reserved);
+        if (found == NULL)
+            return reserved;
+        reserved = end_of(found) - start;
+    }
+    return bytes;
 }
 
 uintptr_t tn_sim_space_obtain(size_t bytes, size_t alignment, uintptr_t hint)
@@ -155,8 +220,13 @@ void tn_sim_space_return(uintptr_t start, size_t bytes)
 bool tn_sim_space_lay(uintptr_t start, const struct tn_sim_store *store,
                       const struct tn_sim_extent *extent, int protection)
 {
-    return mmap((void *)start, extent->bytes, protection, MAP_SHARED | MAP_FIXED, store->file,
-                (off_t)extent->offset) != MAP_FAILED;
+    return tn_sim_space_lay_file(start, extent->bytes, store->file, extent->offset, protection);
+}
+
+bool tn_sim_space_lay_file(uintptr_t start, size_t bytes, int file, size_t offset, int protection)
+{
+    return mmap((void *)start, bytes, protection, MAP_SHARED | MAP_FIXED, file, (off_t)offset) !=
+           MAP_FAILED;
 }
 
 void tn_sim_space_clear(uintptr_t start, size_t bytes)

@@ -2,18 +2,22 @@
 /* space.h -- the books of the address space: what lies where, and who may touch it.
  *
  * Four kinds of ranges are kept, each in an index ordered by address: reservations, mappings
- * inside them, linear allocations and page-locked host memory.
+ * inside them, linear allocations (those of pools included) and page-locked host memory.
  *
  * Invariants
  *   A1  ranges of one index do not overlap
- *   A2  every mapping lies in reservations that leave no gap under it
- *   A3  the protection of a mapping's pages is the greatest right that any device has there
+ *   A2  strict: every mapping lies in reservations that leave no gap under it
+ *   A3  the protection of a mapping's pages is the greatest right that anyone has there
  *
  * Locking: the lock of core.h. */
 #ifndef TARN_SIM_SPACE_H
 #define TARN_SIM_SPACE_H
 
 #include "sim/context.h"
+
+#define TN_SIM_ADDRESS_LIMIT ((uintptr_t)1 << 47) /* user addresses end here */
+
+struct tn_sim_physical;
 
 /* The first member of everything that has addresses. */
 struct tn_sim_span {
@@ -28,39 +32,41 @@ struct tn_sim_index {
     size_t capacity;
 };
 
-/* Physical memory: what cuMemCreate makes. */
-struct tn_sim_physical {
-    struct tn_sim_object object;
-    struct tn_sim_extent *extent;
-    int device;
-    bool released;     /* the program has given its reference up */
-    uint64_t mappings; /* the memory goes when released and not mapped */
-    uint64_t block_id; /* names the physical memory in pointer queries */
+/* Who may touch a mapping: TN_CU_MEM_ACCESS_*. */
+struct tn_sim_rights {
+    unsigned char device[TN_SIM_MAX_DEVICES];
+    unsigned char host; /* to memory of the host */
 };
 
 struct tn_sim_mapping {
     struct tn_sim_span span;
     struct tn_sim_physical *physical;
-    uint64_t buffer_id;                       /* names the mapping in pointer queries */
-    unsigned char access[TN_SIM_MAX_DEVICES]; /* TN_CU_MEM_ACCESS_*, for each device */
-    int protection;                           /* of its pages now: PROT_* */
+    size_t reserved_bytes; /* from its start; all of it when the simulator is strict */
+    size_t page_bytes;     /* from its start, that can have pages: those, and what is behind them */
+    uint64_t buffer_id;    /* names the mapping in pointer queries */
+    struct tn_sim_rights rights;
+    int protection; /* of its pages now: PROT_* */
 };
 
-/* cuMemAlloc memory; span.bytes is what was asked for. */
+/* Memory of cuMemAlloc or of a pool; span.bytes is what was asked for. */
 struct tn_sim_linear {
     struct tn_sim_span span;
-    struct tn_sim_extent *extent;
-    struct tn_sim_context *context;
+    struct tn_sim_piece *piece; /* its place in a driver block */
+    int device;
+    struct tn_sim_context *context; /* NULL for memory of a pool */
+    struct tn_sim_pool *pool;       /* NULL for memory of cuMemAlloc */
     uint64_t buffer_id;
-    uint64_t block_id;
+    bool sync_memops; /* the program wants copies of it to be synchronous */
 };
 
-/* cuMemHostAlloc memory; span.bytes is what was asked for. */
+/* Page-locked memory of the host; span.bytes is what was asked for. */
 struct tn_sim_host {
     struct tn_sim_span span;
-    size_t mapped_bytes;
+    struct tn_sim_piece *piece; /* its place in a driver block; NULL when it is the program's own
+                                   memory, of cuMemHostRegister */
     struct tn_sim_context *context;
     uint64_t buffer_id;
+    bool sync_memops; /* the program wants copies of it to be synchronous */
 };
 
 extern struct tn_sim_index tn_sim_reservations; /* of struct tn_sim_span */
@@ -86,9 +92,15 @@ void tn_sim_index_remove(struct tn_sim_index *index, const struct tn_sim_span *s
 /* A number for a new mapping or block, never given twice. */
 uint64_t tn_sim_space_next_id(void);
 
-/* Asks whether a device may read, or also write, every byte of a range by an address of device
- * or page-locked memory. */
-bool tn_sim_space_allows(uintptr_t address, size_t bytes, int device, bool write);
+/* Asks whether work of a context may read, or also write, every byte of a range by an address of
+ * device or page-locked memory. */
+bool tn_sim_space_allows(uintptr_t address, size_t bytes, const struct tn_sim_context *context,
+                         bool write);
+
+/* The same for work that has its turn: it may also use memory that was freed behind it in the order
+ * of its stream. */
+bool tn_sim_space_allows_work(uintptr_t address, size_t bytes, const struct tn_sim_context *context,
+                              bool write);
 
 /* Asks whether an address belongs to the driver: reserved, linear or page-locked. */
 bool tn_sim_space_knows(uintptr_t address);
@@ -100,10 +112,16 @@ uintptr_t tn_sim_space_obtain(size_t bytes, size_t alignment, uintptr_t hint);
 /* Gives addresses back to the system. */
 void tn_sim_space_return(uintptr_t start, size_t bytes);
 
+/* How many bytes from an address on, at most so many, are reserved without a gap. */
+size_t tn_sim_space_reserved(uintptr_t start, size_t bytes);
+
 /* Lays an extent of a store over addresses that were obtained. Returns false when the system
  * refuses, in which case nothing has changed. */
 bool tn_sim_space_lay(uintptr_t start, const struct tn_sim_store *store,
                       const struct tn_sim_extent *extent, int protection);
+
+/* The same with any part of a file. */
+bool tn_sim_space_lay_file(uintptr_t start, size_t bytes, int file, size_t offset, int protection);
 
 /* Takes memory and rights from addresses that stay obtained. */
 void tn_sim_space_clear(uintptr_t start, size_t bytes);

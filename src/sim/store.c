@@ -20,6 +20,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "sim/check.h"
+
 #define FILE_FACTOR 32
 #define POISON 0xA5
 #define POISON_BYTES 4096
@@ -48,22 +50,64 @@ void tn_sim_store_fini(struct tn_sim_store *store)
     *store = (struct tn_sim_store){.file = -1};
 }
 
-/* Writes the poison. A host without memory for it is out of memory for the extent's use too. */
-static bool poison(int file, const struct tn_sim_extent *extent)
+/* A host without memory for the pattern is out of memory for the use of the memory too. */
+bool tn_sim_store_poison(int file, size_t offset, size_t bytes)
 {
     unsigned char pattern[POISON_BYTES];
+    if (!tn_sim.poison)
+        return true;
     memset(pattern, POISON, sizeof pattern);
-    for (size_t at = 0; at < extent->bytes; at += TN_SIM_GRANULE) {
-        ssize_t written = pwrite(file, pattern, sizeof pattern, (off_t)(extent->offset + at));
+    for (size_t at = 0; at < bytes; at += TN_SIM_GRANULE) {
+        ssize_t written = pwrite(file, pattern, sizeof pattern, (off_t)(offset + at));
         if (written != (ssize_t)sizeof pattern)
             return false;
     }
     return true;
 }
 
+/* Asks whether a device has that much left, and gives spare memory up for it. */
+static bool has_left(struct tn_sim_store *store, size_t bytes)
+{
+    if (bytes > store->total_bytes - store->used_bytes) {
+        store->used_bytes -= store->spare_bytes;
+        store->spare_bytes = 0;
+    }
+    return bytes <= store->total_bytes - store->used_bytes;
+}
+
+void tn_sim_store_spare(struct tn_sim_store *store, size_t bytes)
+{
+    store->spare_bytes += bytes;
+}
+
+size_t tn_sim_store_unspare(struct tn_sim_store *store, size_t bytes)
+{
+    size_t taken = bytes < store->spare_bytes ? bytes : store->spare_bytes;
+    store->spare_bytes -= taken;
+    return taken;
+}
+
+bool tn_sim_store_charge(struct tn_sim_store *store, size_t bytes)
+{
+    if (!has_left(store, bytes))
+        return false;
+    store->used_bytes += bytes;
+    return true;
+}
+
+void tn_sim_store_discharge(struct tn_sim_store *store, size_t bytes)
+{
+    store->used_bytes -= bytes;
+}
+
+size_t tn_sim_store_file_bytes(const struct tn_sim_store *store)
+{
+    return store->total_bytes * FILE_FACTOR;
+}
+
 struct tn_sim_extent *tn_sim_store_take(struct tn_sim_store *store, size_t bytes)
 {
-    if (bytes > store->total_bytes - store->used_bytes)
+    if (!has_left(store, bytes))
         return NULL;
     struct tn_sim_extent **link = &store->free;
     while (*link != NULL && (*link)->bytes < bytes)
@@ -83,10 +127,11 @@ struct tn_sim_extent *tn_sim_store_take(struct tn_sim_store *store, size_t bytes
         found->bytes -= bytes;
     }
     store->used_bytes += bytes;
-    if (!poison(store->file, taken)) {
+    if (!tn_sim_store_poison(store->file, taken->offset, taken->bytes)) {
         tn_sim_store_give(store, taken);
         return NULL;
     }
+    tn_sim_check_fresh(store, taken);
     return taken;
 }
 

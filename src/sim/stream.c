@@ -12,7 +12,9 @@
 #include <stdlib.h>
 
 #include "sim/capture.h"
+#include "sim/mempool.h"
 #include "sim/op.h"
+#include "sim/order.h"
 
 struct tn_sim_stream *tn_sim_all_streams;
 
@@ -49,6 +51,8 @@ void tn_sim_stream_release(struct tn_sim_stream *stream)
         tn_sim_all_streams = stream->next;
     pthread_cond_destroy(&stream->wake);
     tn_sim_node_set_fini(&stream->frontier);
+    tn_sim_order_release(stream->order);
+    free(stream->edges);
     free(stream->shown_nodes);
     free(stream->shown_edges);
     free(stream);
@@ -73,11 +77,9 @@ static void thread_ends(void *argument)
     struct tn_sim_thread *thread = argument;
     if (!tn_sim_enter_control())
         return;
-    for (int device = 0; device < TN_SIM_MAX_DEVICES; device++) {
-        struct tn_sim_stream *stream = thread->own_streams[device];
-        if (stream == NULL)
-            continue;
-        thread->own_streams[device] = NULL;
+    while (thread->own_streams != NULL) {
+        struct tn_sim_stream *stream = thread->own_streams;
+        thread->own_streams = stream->own_next;
         shut(stream);
         tn_sim_stream_release(stream);
     }
@@ -97,10 +99,15 @@ static struct tn_sim_stream *legacy_stream(struct tn_sim_context *context)
 static struct tn_sim_stream *own_stream(struct tn_sim_context *context)
 {
     struct tn_sim_thread *self = tn_sim_self();
-    struct tn_sim_stream **own = &self->own_streams[context->device];
-    if (*own != NULL && (*own)->closed) {
-        tn_sim_stream_release(*own);
-        *own = NULL;
+    struct tn_sim_stream **own = &self->own_streams;
+    while (*own != NULL && ((*own)->closed || (*own)->object.context != context)) {
+        struct tn_sim_stream *stream = *own;
+        if (!stream->closed) {
+            own = &stream->own_next;
+            continue;
+        }
+        *own = stream->own_next;
+        tn_sim_stream_release(stream);
     }
     if (*own == NULL) {
         if (!thread_key_made && pthread_key_create(&thread_key, thread_ends) != 0)
@@ -113,8 +120,12 @@ static struct tn_sim_stream *own_stream(struct tn_sim_context *context)
     return *own;
 }
 
-tn_cu_result tn_sim_stream_find(tn_cu_stream handle, struct tn_sim_stream **stream)
+tn_cu_result tn_sim_stream_look_up(tn_cu_stream handle, struct tn_sim_stream **stream)
 {
+    enum tn_sim_defaults defaults = tn_sim_self()->defaults;
+    if ((handle == NULL && defaults != TN_SIM_NULL_IS_LEGACY) ||
+        (handle == TN_CU_STREAM_LEGACY && defaults == TN_SIM_LEGACY_IS_OWN))
+        handle = TN_CU_STREAM_PER_THREAD;
     if (handle != NULL && handle != TN_CU_STREAM_LEGACY && handle != TN_CU_STREAM_PER_THREAD) {
         *stream = tn_sim_find(TN_SIM_KIND_STREAM, (uintptr_t)handle);
         if (*stream == NULL)
@@ -129,6 +140,24 @@ tn_cu_result tn_sim_stream_find(tn_cu_stream handle, struct tn_sim_stream **stre
     return *stream == NULL ? TN_CUDA_ERROR_OUT_OF_MEMORY : TN_CUDA_SUCCESS;
 }
 
+tn_cu_result tn_sim_stream_find(tn_cu_stream handle, struct tn_sim_stream **stream)
+{
+    tn_cu_result result = tn_sim_stream_look_up(handle, stream);
+    if (result == TN_CUDA_SUCCESS && (*stream)->legacy &&
+        tn_sim_capture_legacy((*stream)->object.context, true))
+        return TN_CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+    return result;
+}
+
+tn_cu_result tn_sim_stream_find_idle(tn_cu_stream handle, struct tn_sim_stream **stream)
+{
+    tn_cu_result result = tn_sim_stream_find(handle, stream);
+    if (result != TN_CUDA_SUCCESS || (*stream)->capture == NULL)
+        return result;
+    tn_sim_capture_invalidate((*stream)->capture);
+    return TN_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+}
+
 tn_cu_result tn_sim_stream_admit(tn_cu_stream handle, struct tn_sim_stream **stream)
 {
     tn_cu_result result = tn_sim_stream_find(handle, stream);
@@ -136,8 +165,6 @@ tn_cu_result tn_sim_stream_admit(tn_cu_stream handle, struct tn_sim_stream **str
         return result;
     if ((*stream)->capture != NULL && tn_sim_capture_invalidated((*stream)->capture))
         return TN_CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-    if ((*stream)->legacy && tn_sim_capture_legacy((*stream)->object.context, true))
-        return TN_CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
     return TN_CUDA_SUCCESS;
 }
 
@@ -175,6 +202,12 @@ void tn_sim_streams_wake_all(void)
 
 tn_cu_result tn_sim_cuStreamCreate(tn_cu_stream *handle, unsigned int flags)
 {
+    return tn_sim_cuStreamCreateWithPriority(handle, flags, 0);
+}
+
+tn_cu_result tn_sim_cuStreamCreateWithPriority(tn_cu_stream *handle, unsigned int flags,
+                                               int priority)
+{
     if (handle == NULL || flags > TN_CU_STREAM_NON_BLOCKING)
         return TN_CUDA_ERROR_INVALID_VALUE;
     struct tn_sim_context *context;
@@ -185,6 +218,10 @@ tn_cu_result tn_sim_cuStreamCreate(tn_cu_stream *handle, unsigned int flags)
     if (stream == NULL)
         return TN_CUDA_ERROR_OUT_OF_MEMORY;
     stream->blocking = flags != TN_CU_STREAM_NON_BLOCKING;
+    /* What is out of range counts as the nearest that is not. */
+    stream->priority = priority > 0                         ? 0
+                       : priority < TN_SIM_HIGHEST_PRIORITY ? TN_SIM_HIGHEST_PRIORITY
+                                                            : priority;
     if (!tn_sim_register(&stream->object, TN_SIM_KIND_STREAM, context)) {
         tn_sim_stream_release(stream);
         return TN_CUDA_ERROR_OUT_OF_MEMORY;
@@ -201,6 +238,7 @@ tn_cu_result tn_sim_cuStreamDestroy(tn_cu_stream handle)
         return TN_CUDA_ERROR_INVALID_HANDLE;
     tn_cu_result fault = stream->object.context->fault;
     shut(stream);
+    tn_sim_pools_forget(stream);
     tn_sim_stream_release(stream);
     return fault;
 }
@@ -216,26 +254,32 @@ tn_cu_result tn_sim_cuStreamGetCtx(tn_cu_stream handle, tn_cu_context *context)
     return result;
 }
 
-/* Finds a stream that may be asked about itself: not while it captures, and the legacy stream not
- * while a blocking one does. Asking all the same invalidates the capture, in every mode. */
-static tn_cu_result find_askable(tn_cu_stream handle, struct tn_sim_stream **stream)
+tn_cu_result tn_sim_cuStreamGetPriority(tn_cu_stream handle, int *priority)
 {
-    tn_cu_result result = tn_sim_stream_find(handle, stream);
-    if (result != TN_CUDA_SUCCESS)
-        return result;
-    if ((*stream)->capture != NULL) {
-        tn_sim_capture_invalidate((*stream)->capture);
-        return TN_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-    }
-    if ((*stream)->legacy && tn_sim_capture_legacy((*stream)->object.context, true))
-        return TN_CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
-    return TN_CUDA_SUCCESS;
+    struct tn_sim_stream *stream;
+    if (priority == NULL)
+        return TN_CUDA_ERROR_INVALID_VALUE;
+    tn_cu_result result = tn_sim_stream_find(handle, &stream);
+    if (result == TN_CUDA_SUCCESS)
+        *priority = stream->priority;
+    return result;
+}
+
+tn_cu_result tn_sim_cuStreamGetFlags(tn_cu_stream handle, unsigned int *flags)
+{
+    struct tn_sim_stream *stream;
+    if (flags == NULL)
+        return TN_CUDA_ERROR_INVALID_VALUE;
+    tn_cu_result result = tn_sim_stream_find_idle(handle, &stream);
+    if (result == TN_CUDA_SUCCESS)
+        *flags = stream->blocking ? TN_CU_STREAM_DEFAULT : TN_CU_STREAM_NON_BLOCKING;
+    return result;
 }
 
 /* What a query of a stream and a wait for it have in common. */
 static tn_cu_result ask(tn_cu_stream handle, struct tn_sim_stream **stream)
 {
-    tn_cu_result result = find_askable(handle, stream);
+    tn_cu_result result = tn_sim_stream_find_idle(handle, stream);
     return result == TN_CUDA_SUCCESS ? tn_sim_capture_unsafe() : result;
 }
 
@@ -244,7 +288,7 @@ tn_cu_result tn_sim_cuStreamGetId(tn_cu_stream handle, unsigned long long *id)
     struct tn_sim_stream *stream;
     if (id == NULL)
         return TN_CUDA_ERROR_INVALID_VALUE;
-    tn_cu_result result = find_askable(handle, &stream);
+    tn_cu_result result = tn_sim_stream_find_idle(handle, &stream);
     if (result == TN_CUDA_SUCCESS)
         *id = stream->id;
     return result;
@@ -256,7 +300,10 @@ tn_cu_result tn_sim_cuStreamQuery(tn_cu_stream handle)
     tn_cu_result result = ask(handle, &stream);
     if (result != TN_CUDA_SUCCESS)
         return result;
-    return tn_sim_queue_idle(stream) ? TN_CUDA_SUCCESS : TN_CUDA_ERROR_NOT_READY;
+    if (!tn_sim_queue_idle(stream))
+        return TN_CUDA_ERROR_NOT_READY;
+    tn_sim_order_known_all(stream);
+    return TN_CUDA_SUCCESS;
 }
 
 tn_cu_result tn_sim_cuStreamSynchronize(tn_cu_stream handle)
@@ -271,6 +318,7 @@ tn_cu_result tn_sim_cuStreamSynchronize(tn_cu_stream handle)
         return result;
     const struct tn_sim_context *context = stream->object.context;
     tn_sim_point_wait(&now);
+    tn_sim_pools_waited(&now);
     tn_sim_point_clear(&now);
     return tn_sim_context_health(context);
 }
@@ -284,6 +332,7 @@ tn_cu_result tn_sim_cuCtxSynchronize(void)
     if (tn_sim_capture_kill_all(context))
         return TN_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     tn_sim_streams_wait_all(context);
+    tn_sim_pools_waited_all(context->device);
     return tn_sim_context_health(context);
 }
 
@@ -299,5 +348,23 @@ tn_cu_result tn_sim_cuLaunchHostFunc(tn_cu_stream handle, tn_cu_hostfn function,
     if (op == NULL)
         return TN_CUDA_ERROR_OUT_OF_MEMORY;
     op->host = (struct tn_sim_host_op){.function = function, .user = user};
+    return tn_sim_stream_submit(stream, op);
+}
+
+tn_cu_result tn_sim_cuStreamAddCallback(tn_cu_stream handle, tn_cu_stream_callback callback,
+                                        void *user, unsigned int flags)
+{
+    struct tn_sim_stream *stream;
+    if (callback == NULL || flags != 0)
+        return TN_CUDA_ERROR_INVALID_VALUE;
+    tn_cu_result result = tn_sim_stream_find_idle(handle, &stream);
+    if (result != TN_CUDA_SUCCESS)
+        return result;
+    struct tn_sim_op *op = tn_sim_op_create(TN_CU_NODE_HOST, stream->object.context);
+    if (op == NULL)
+        return TN_CUDA_ERROR_OUT_OF_MEMORY;
+    op->host.callback = callback;
+    op->host.stream = handle;
+    op->host.user = user;
     return tn_sim_stream_submit(stream, op);
 }

@@ -8,8 +8,7 @@
  * never runs.
  *
  * Trade-offs. The program's references and those of graphs are counted apart, to catch in strict
- * mode who gives up more than it has; the driver only has the sum. A graph's references go with
- * the graph only: cuGraphReleaseUserObject is not simulated. */
+ * mode who gives up more than it has; the driver only has the sum. */
 #include "sim/user_object.h"
 
 #include <stdlib.h>
@@ -177,13 +176,10 @@ tn_cu_result tn_sim_cuUserObjectRelease(tn_cu_userobject handle, unsigned int co
     struct tn_sim_user_object *object = find(handle);
     if (object == NULL || count == 0)
         return TN_CUDA_ERROR_INVALID_VALUE;
-    uint64_t given = count;
-    if (given > object->own_references) {
-        if (tn_sim_strict())
-            return TN_CUDA_ERROR_INVALID_VALUE;
-        given = object->own_references;
-    }
-    object->own_references -= given;
+    if (count > object->own_references && tn_sim_strict())
+        return TN_CUDA_ERROR_INVALID_VALUE;
+    /* The driver counts below zero, and never comes back to it. */
+    object->own_references -= count;
     let_go(object);
     return TN_CUDA_SUCCESS;
 }
@@ -205,5 +201,30 @@ tn_cu_result tn_sim_cuGraphRetainUserObject(tn_cu_graph graph_handle, tn_cu_user
     object->held_references += count;
     if (move)
         object->own_references -= count;
+    return TN_CUDA_SUCCESS;
+}
+
+tn_cu_result tn_sim_cuGraphReleaseUserObject(tn_cu_graph graph_handle, tn_cu_userobject handle,
+                                             unsigned int count)
+{
+    struct tn_sim_graph *graph;
+    struct tn_sim_user_object *object = find(handle);
+    tn_cu_result result = tn_sim_graph_find(graph_handle, &graph);
+    if (result != TN_CUDA_SUCCESS)
+        return result;
+    if (object == NULL || count == 0)
+        return TN_CUDA_ERROR_INVALID_VALUE;
+    struct tn_sim_holding *holding = find_holding(&graph->holdings, object);
+    uint64_t held = holding == NULL ? 0 : holding->count;
+    if (count > held && tn_sim_strict())
+        return TN_CUDA_ERROR_INVALID_VALUE;
+    uint64_t given = count < held ? count : held;
+    if (given == 0)
+        return TN_CUDA_SUCCESS;
+    holding->count -= given;
+    if (holding->count == 0)
+        *holding = graph->holdings.items[--graph->holdings.count];
+    object->held_references -= given;
+    let_go(object);
     return TN_CUDA_SUCCESS;
 }

@@ -1,246 +1,89 @@
 // SPDX-License-Identifier: Apache-2.0
-/* vmm.c -- virtual memory management: reserve, create, map, give access, and back.
+/* vmm.c -- physical memory at addresses: map, give access, unmap.
  *
  * How it works. All of it is legal in every capture, waits for nothing and needs no context, as on
- * the device. A mapping without access has no pages; the first right lays the extent over the
+ * the device. A mapping without access has no pages; the first right lays the memory over the
  * reservation, the last one taken away clears it again.
  *
- * Address hints follow what was measured on an H200: they count from 32 MiB on, at multiples of
- * 32 MiB; a taken place means the next free one; and a range that was moved is no error.
+ * Rights are kept for each device and, for memory of the host, for the host. Pages have the greatest
+ * of them (A3). A change of rights that the system refuses half way is taken back.
  *
  * Strict where the driver is lax: a mapping must lie wholly inside reservations, unmapping must
- * unmap something, and a released handle is not mapped again.
+ * unmap something, a handle that was given up is not mapped again, and a range that is given access
+ * has no gaps. The driver lets a mapping run past its reservation; the simulator then gets the
+ * addresses behind it from the system if they are free, and leaves what it cannot get without pages.
+ * Of a range with gaps the driver gives access to what lies before the first one, without an error.
  *
- * Trade-offs. Physical memory of the host (HOST, HOST_NUMA) is NOT_SUPPORTED; there is nothing that
- * exports handles. When the system refuses pages in the middle of a cuMemSetAccess over several
- * mappings, those before it keep the new rights. */
+ * Trade-offs. Taking rights back after a refusal can be refused too: the pages then keep more rights
+ * than the books, which still decide on copies and sets. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
+#include "sim/check.h"
+#include "sim/cost.h"
+#include "sim/order.h"
+#include "sim/physical.h"
 #include "sim/space.h"
 
-#define HINT_GRANULE (32 * TN_SIM_MIB)     /* below this size, and off its multiples, no hint */
-#define ADDRESS_LIMIT ((uintptr_t)1 << 47) /* user addresses end here */
-#define HANDLE_TYPE_FABRIC 8               /* needs a privilege that no one has here */
-
-enum { HINTS_AS_DRIVER = 0, HINTS_MOVED = 1, HINTS_LIMITED = 2 };
-
-static int hint_rule = HINTS_AS_DRIVER;
-static size_t hint_limit;
-
-void tarn_sim_set_hints(int how, size_t max_bytes)
+static struct tn_sim_mapping *mapping_number(size_t position)
 {
-    if (!tn_sim_enter_control())
-        return;
-    hint_rule = how;
-    hint_limit = max_bytes;
-    tn_sim_leave();
+    return (struct tn_sim_mapping *)tn_sim_mappings.items[position];
 }
 
-static size_t round_up(size_t value, size_t multiple)
+/* Gets the addresses behind a reservation for a mapping that runs past its end. Returns how many
+ * bytes there are then for the mapping, from its start. */
+static size_t reach_past(uintptr_t start, size_t bytes, size_t reserved)
 {
-    return (value + multiple - 1) / multiple * multiple;
-}
-
-tn_cu_result tn_sim_cuMemGetAllocationGranularity(size_t *granularity,
-                                                  const tn_cu_allocation_prop *prop, int option)
-{
-    if (granularity == NULL || prop == NULL || option < TN_CU_MEM_GRANULARITY_MINIMUM ||
-        option > TN_CU_MEM_GRANULARITY_RECOMMENDED)
-        return TN_CUDA_ERROR_INVALID_VALUE;
-    *granularity = TN_SIM_GRANULE;
-    return TN_CUDA_SUCCESS;
-}
-
-/* Obtains addresses that are not at the hint, for tests of what happens then. */
-static uintptr_t obtain_elsewhere(size_t bytes, size_t alignment, uintptr_t hint)
-{
-    uintptr_t start = tn_sim_space_obtain(bytes, alignment, 0);
-    if (start == 0 || start != hint)
-        return start;
-    uintptr_t other = tn_sim_space_obtain(bytes, alignment, 0);
-    tn_sim_space_return(start, bytes);
-    return other;
-}
-
-/* Obtains addresses by the driver's rule for hints. */
-static uintptr_t obtain_near(size_t bytes, size_t alignment, uintptr_t hint)
-{
-    if (hint == 0 || bytes < HINT_GRANULE)
-        return tn_sim_space_obtain(bytes, alignment, 0);
-    size_t step = alignment > HINT_GRANULE ? alignment : HINT_GRANULE;
-    uintptr_t wanted = round_up(hint, step);
-    const struct tn_sim_span *taken;
-    while ((taken = tn_sim_index_overlap(&tn_sim_reservations, wanted, bytes)) != NULL)
-        wanted = round_up(taken->start + taken->bytes, step);
-    if (wanted >= ADDRESS_LIMIT - bytes)
-        return tn_sim_space_obtain(bytes, alignment, 0);
-    return tn_sim_space_obtain(bytes, alignment, wanted);
-}
-
-tn_cu_result tn_sim_cuMemAddressReserve(tn_cu_deviceptr *address, size_t bytes, size_t alignment,
-                                        tn_cu_deviceptr hint, unsigned long long flags)
-{
-    if (address == NULL || flags != 0 || bytes == 0 || bytes % TN_SIM_GRANULE != 0 ||
-        (alignment & (alignment - 1)) != 0)
-        return TN_CUDA_ERROR_INVALID_VALUE;
-    if (alignment < TN_SIM_GRANULE)
-        alignment = TN_SIM_GRANULE;
-    if (hint % alignment != 0)
-        return TN_CUDA_ERROR_INVALID_VALUE;
-    if (bytes >= ADDRESS_LIMIT || hint >= ADDRESS_LIMIT || hint + bytes >= ADDRESS_LIMIT ||
-        (hint_rule == HINTS_LIMITED && bytes > hint_limit))
-        return TN_CUDA_ERROR_OUT_OF_MEMORY;
-
-    struct tn_sim_span *reservation = malloc(sizeof *reservation);
-    if (reservation == NULL)
-        return TN_CUDA_ERROR_OUT_OF_MEMORY;
-    uintptr_t start = hint_rule == HINTS_MOVED ? obtain_elsewhere(bytes, alignment, hint)
-                                               : obtain_near(bytes, alignment, hint);
-    if (start == 0) {
-        free(reservation);
-        return TN_CUDA_ERROR_OUT_OF_MEMORY;
-    }
-    *reservation = (struct tn_sim_span){.start = start, .bytes = bytes};
-    if (!tn_sim_index_add(&tn_sim_reservations, reservation)) {
-        tn_sim_space_return(start, bytes);
-        free(reservation);
-        return TN_CUDA_ERROR_OUT_OF_MEMORY;
-    }
-    tn_sim.ledger.reservations++;
-    tn_sim.ledger.reserved_bytes += bytes;
-    *address = start;
-    return TN_CUDA_SUCCESS;
-}
-
-tn_cu_result tn_sim_cuMemAddressFree(tn_cu_deviceptr address, size_t bytes)
-{
-    struct tn_sim_span *reservation = tn_sim_index_find(&tn_sim_reservations, address);
-    if (reservation == NULL || reservation->start != address || reservation->bytes != bytes ||
-        tn_sim_index_overlap(&tn_sim_mappings, address, bytes) != NULL)
-        return TN_CUDA_ERROR_INVALID_VALUE;
-    tn_sim_index_remove(&tn_sim_reservations, reservation);
-    tn_sim_space_return(reservation->start, reservation->bytes);
-    tn_sim.ledger.reservations--;
-    tn_sim.ledger.reserved_bytes -= bytes;
-    free(reservation);
-    return TN_CUDA_SUCCESS;
-}
-
-/* Checks what cuMemCreate was asked for, all but the room. */
-static tn_cu_result check_prop(size_t bytes, const tn_cu_allocation_prop *prop)
-{
-    static const unsigned char zeros[sizeof prop->alloc_flags.reserved];
-    int known = TN_CU_MEM_HANDLE_TYPE_POSIX_FD | HANDLE_TYPE_FABRIC;
-    if (bytes == 0 || bytes % TN_SIM_GRANULE != 0 ||
-        prop->type != TN_CU_MEM_ALLOCATION_TYPE_PINNED ||
-        (prop->requested_handle_types & ~known) != 0 ||
-        memcmp(prop->alloc_flags.reserved, zeros, sizeof zeros) != 0)
-        return TN_CUDA_ERROR_INVALID_VALUE;
-    if (prop->location.type == TN_CU_MEM_LOCATION_TYPE_HOST ||
-        prop->location.type == TN_CU_MEM_LOCATION_TYPE_HOST_NUMA)
-        return TN_CUDA_ERROR_NOT_SUPPORTED;
-    if (prop->location.type != TN_CU_MEM_LOCATION_TYPE_DEVICE)
-        return TN_CUDA_ERROR_INVALID_VALUE;
-    if (!tn_sim_device_exists(prop->location.id))
-        return TN_CUDA_ERROR_INVALID_DEVICE;
-    if ((prop->requested_handle_types & HANDLE_TYPE_FABRIC) != 0)
-        return TN_CUDA_ERROR_NOT_PERMITTED;
-    return TN_CUDA_SUCCESS;
-}
-
-tn_cu_result tn_sim_cuMemCreate(tn_cu_memhandle *handle, size_t bytes,
-                                const tn_cu_allocation_prop *prop, unsigned long long flags)
-{
-    if (handle == NULL || prop == NULL || flags != 0)
-        return TN_CUDA_ERROR_INVALID_VALUE;
-    tn_cu_result result = check_prop(bytes, prop);
-    if (result != TN_CUDA_SUCCESS)
-        return result;
-    struct tn_sim_store *store = &tn_sim_devices[prop->location.id].store;
-    struct tn_sim_physical *physical = calloc(1, sizeof *physical);
-    if (physical == NULL)
-        return TN_CUDA_ERROR_OUT_OF_MEMORY;
-    physical->device = prop->location.id;
-    physical->extent = tn_sim_store_take(store, bytes);
-    if (physical->extent == NULL) {
-        free(physical);
-        return TN_CUDA_ERROR_OUT_OF_MEMORY;
-    }
-    if (!tn_sim_register(&physical->object, TN_SIM_KIND_PHYSICAL, NULL)) {
-        tn_sim_store_give(store, physical->extent);
-        free(physical);
-        return TN_CUDA_ERROR_OUT_OF_MEMORY;
-    }
-    physical->block_id = tn_sim_space_next_id();
-    tn_sim.ledger.handles++;
-    tn_sim.ledger.handle_bytes += bytes;
-    *handle = physical->object.handle;
-    return TN_CUDA_SUCCESS;
-}
-
-/* Lets physical memory go when neither the program nor a mapping holds it. */
-static void let_go(struct tn_sim_physical *physical)
-{
-    if (!physical->released || physical->mappings > 0)
-        return;
-    tn_sim.ledger.handles--;
-    tn_sim.ledger.handle_bytes -= physical->extent->bytes;
-    tn_sim_store_give(&tn_sim_devices[physical->device].store, physical->extent);
-    tn_sim_unregister(&physical->object);
-    free(physical);
-}
-
-tn_cu_result tn_sim_cuMemRelease(tn_cu_memhandle handle)
-{
-    struct tn_sim_physical *physical = tn_sim_find(TN_SIM_KIND_PHYSICAL, handle);
-    if (physical == NULL || physical->released)
-        return TN_CUDA_ERROR_INVALID_VALUE;
-    physical->released = true;
-    let_go(physical);
-    return TN_CUDA_SUCCESS;
-}
-
-/* Asks whether every byte of a range is reserved, by one reservation or by neighbours (A2). */
-static bool reserved(uintptr_t start, size_t bytes)
-{
-    uintptr_t end = start + bytes;
-    while (start < end) {
-        const struct tn_sim_span *found = tn_sim_index_find(&tn_sim_reservations, start);
-        if (found == NULL)
-            return false;
-        start = found->start + found->bytes;
-    }
-    return true;
+    uintptr_t end = start + reserved;
+    if (reserved == bytes)
+        return bytes;
+    uintptr_t found = tn_sim_space_obtain(bytes - reserved, TN_SIM_GRANULE, end);
+    if (found == end)
+        return bytes;
+    if (found != 0)
+        tn_sim_space_return(found, bytes - reserved);
+    return reserved;
 }
 
 tn_cu_result tn_sim_cuMemMap(tn_cu_deviceptr address, size_t bytes, size_t offset,
                              tn_cu_memhandle handle, unsigned long long flags)
 {
-    struct tn_sim_physical *physical = tn_sim_find(TN_SIM_KIND_PHYSICAL, handle);
-    if (flags != 0 || bytes == 0 || address % TN_SIM_GRANULE != 0 || physical == NULL ||
-        (physical->released && tn_sim_strict()))
+    struct tn_sim_physical *physical = tn_sim_physical_find(handle);
+    if (physical == NULL || flags != 0 || bytes == 0 || address % TN_SIM_GRANULE != 0)
         return TN_CUDA_ERROR_INVALID_VALUE;
-    if (offset != 0 || bytes != physical->extent->bytes)
+    if (offset != 0 || bytes != physical->backing->bytes)
         return TN_CUDA_ERROR_NOT_SUPPORTED;
-    if (address >= ADDRESS_LIMIT || !reserved(address, bytes) ||
+    if (address >= TN_SIM_ADDRESS_LIMIT ||
         tn_sim_index_overlap(&tn_sim_mappings, address, bytes) != NULL)
         return TN_CUDA_ERROR_INVALID_VALUE;
+    size_t reserved = tn_sim_space_reserved(address, bytes);
+    if (reserved < bytes)
+        tn_sim_check_report("maps past the end of a reservation: 0x%llx",
+                            (unsigned long long)address);
+    if (reserved == 0 || (reserved < bytes && tn_sim_strict()))
+        return TN_CUDA_ERROR_INVALID_VALUE; /* A2 */
     struct tn_sim_mapping *mapping = calloc(1, sizeof *mapping);
     if (mapping == NULL)
         return TN_CUDA_ERROR_OUT_OF_MEMORY;
-    mapping->span = (struct tn_sim_span){.start = address, .bytes = bytes};
-    mapping->physical = physical;
-    mapping->buffer_id = tn_sim_space_next_id();
-    mapping->protection = PROT_NONE;
+    *mapping = (struct tn_sim_mapping){
+        .span = {.start = address, .bytes = bytes},
+        .physical = physical,
+        .reserved_bytes = reserved,
+        .buffer_id = tn_sim_space_next_id(),
+        .protection = PROT_NONE,
+    };
     if (!tn_sim_index_add(&tn_sim_mappings, &mapping->span)) {
         free(mapping);
         return TN_CUDA_ERROR_OUT_OF_MEMORY;
     }
+    mapping->page_bytes = reach_past(address, bytes, reserved);
     physical->mappings++;
+    if (physical->mappings > 1 || physical->backing->references > 1)
+        tn_sim_order_watch();
     tn_sim.ledger.mappings++;
     tn_sim.ledger.mapped_bytes += bytes;
+    tn_sim_charge(bytes);
     return TN_CUDA_SUCCESS;
 }
 
@@ -262,6 +105,23 @@ static bool whole_mappings(uintptr_t start, size_t bytes, size_t *first, size_t 
     return true;
 }
 
+static void unmap(struct tn_sim_mapping *mapping)
+{
+    uintptr_t start = mapping->span.start;
+    size_t past = mapping->page_bytes - mapping->reserved_bytes;
+    tn_sim_charge(mapping->protection == PROT_NONE ? 0 : mapping->span.bytes);
+    if (mapping->protection != PROT_NONE)
+        tn_sim_space_clear(start, mapping->page_bytes);
+    if (past > 0)
+        tn_sim_space_return(start + mapping->reserved_bytes, past);
+    tn_sim_index_remove(&tn_sim_mappings, &mapping->span);
+    tn_sim.ledger.mappings--;
+    tn_sim.ledger.mapped_bytes -= mapping->span.bytes;
+    mapping->physical->mappings--;
+    tn_sim_physical_let_go(mapping->physical);
+    free(mapping);
+}
+
 tn_cu_result tn_sim_cuMemUnmap(tn_cu_deviceptr address, size_t bytes)
 {
     size_t first;
@@ -269,30 +129,28 @@ tn_cu_result tn_sim_cuMemUnmap(tn_cu_deviceptr address, size_t bytes)
     if (bytes == 0 || tn_sim_index_find(&tn_sim_reservations, address) == NULL ||
         !whole_mappings(address, bytes, &first, &last))
         return TN_CUDA_ERROR_INVALID_VALUE;
-    if (tn_sim_strict() && (first == last || !reserved(address, bytes)))
+    if (tn_sim_strict() && (first == last || tn_sim_space_reserved(address, bytes) < bytes))
         return TN_CUDA_ERROR_INVALID_VALUE;
-    for (size_t left = last - first; left > 0; left--) {
-        struct tn_sim_mapping *mapping = (struct tn_sim_mapping *)tn_sim_mappings.items[first];
-        if (mapping->protection != PROT_NONE)
-            tn_sim_space_clear(mapping->span.start, mapping->span.bytes);
-        tn_sim_index_remove(&tn_sim_mappings, &mapping->span);
-        tn_sim.ledger.mappings--;
-        tn_sim.ledger.mapped_bytes -= mapping->span.bytes;
-        mapping->physical->mappings--;
-        let_go(mapping->physical);
-        free(mapping);
-    }
+    for (size_t left = last - first; left > 0; left--)
+        unmap(mapping_number(first));
     return TN_CUDA_SUCCESS;
+}
+
+static bool is_host(const tn_cu_location *location)
+{
+    return location->type == TN_CU_MEM_LOCATION_TYPE_HOST ||
+           location->type == TN_CU_MEM_LOCATION_TYPE_HOST_NUMA;
+}
+
+static bool is_device(const tn_cu_location *location)
+{
+    return location->type == TN_CU_MEM_LOCATION_TYPE_DEVICE && tn_sim_device_exists(location->id);
 }
 
 static tn_cu_result check_descs(const tn_cu_access_desc *desc, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        if (desc[i].location.type == TN_CU_MEM_LOCATION_TYPE_HOST ||
-            desc[i].location.type == TN_CU_MEM_LOCATION_TYPE_HOST_NUMA)
-            return TN_CUDA_ERROR_NOT_SUPPORTED;
-        if (desc[i].location.type != TN_CU_MEM_LOCATION_TYPE_DEVICE ||
-            !tn_sim_device_exists(desc[i].location.id) ||
+        if ((!is_device(&desc[i].location) && !is_host(&desc[i].location)) ||
             (desc[i].flags != TN_CU_MEM_ACCESS_NONE && desc[i].flags != TN_CU_MEM_ACCESS_READ &&
              desc[i].flags != TN_CU_MEM_ACCESS_READWRITE))
             return TN_CUDA_ERROR_INVALID_VALUE;
@@ -300,12 +158,47 @@ static tn_cu_result check_descs(const tn_cu_access_desc *desc, size_t count)
     return TN_CUDA_SUCCESS;
 }
 
+/* The end of the run of mappings without gaps that begins at a position. */
+static size_t run_end(size_t first, size_t last)
+{
+    size_t end = first + 1;
+    while (end < last &&
+           tn_sim_mappings.items[end - 1]->start + tn_sim_mappings.items[end - 1]->bytes ==
+               tn_sim_mappings.items[end]->start)
+        end++;
+    return end;
+}
+
+/* Finds the mappings that access to a range is about, positions as above. Returns false when the
+ * range is none that access can be given to. */
+static bool accessible(uintptr_t start, size_t bytes, size_t *first, size_t *last)
+{
+    if (bytes == 0 || !whole_mappings(start, bytes, first, last) || *first == *last)
+        return false;
+    const struct tn_sim_span *begin = tn_sim_mappings.items[*first];
+    const struct tn_sim_span *end = tn_sim_mappings.items[*last - 1];
+    if (begin->start != start || end->start + end->bytes != start + bytes)
+        return false;
+    size_t run = run_end(*first, *last);
+    if (run < *last && tn_sim_strict())
+        return false;
+    *last = run;
+    return true;
+}
+
+/* The greatest right that anyone has: the rights are bits, and writing includes reading. */
+static unsigned char greatest_right(const struct tn_sim_rights *rights)
+{
+    unsigned char right = rights->host;
+    for (int device = 0; device < tn_sim.device_count; device++)
+        right |= rights->device[device];
+    return right;
+}
+
 /* Makes the pages of a mapping agree with the rights in its books (A3). */
 static bool protect(struct tn_sim_mapping *mapping)
 {
-    unsigned int rights = 0;
-    for (int device = 0; device < tn_sim.device_count; device++)
-        rights |= mapping->access[device];
+    unsigned char rights = greatest_right(&mapping->rights);
     int protection = PROT_NONE;
     if (rights == TN_CU_MEM_ACCESS_READ)
         protection = PROT_READ;
@@ -315,18 +208,48 @@ static bool protect(struct tn_sim_mapping *mapping)
         return true;
     uintptr_t start = mapping->span.start;
     if (protection == PROT_NONE) {
-        tn_sim_space_clear(start, mapping->span.bytes);
+        tn_sim_space_clear(start, mapping->page_bytes);
     } else if (mapping->protection != PROT_NONE) {
-        if (mprotect((void *)start, mapping->span.bytes, protection) != 0)
+        if (mprotect((void *)start, mapping->page_bytes, protection) != 0)
             return false;
-    } else {
-        const struct tn_sim_physical *physical = mapping->physical;
-        if (!tn_sim_space_lay(start, &tn_sim_devices[physical->device].store, physical->extent,
-                              protection))
-            return false;
+    } else if (!tn_sim_backing_lay(mapping->physical->backing, start, mapping->page_bytes,
+                                   protection)) {
+        return false;
     }
     mapping->protection = protection;
     return true;
+}
+
+static void describe(struct tn_sim_rights *rights, const tn_cu_access_desc *desc, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        unsigned char *right =
+            is_host(&desc[i].location) ? &rights->host : &rights->device[desc[i].location.id];
+        *right = (unsigned char)desc[i].flags;
+    }
+}
+
+/* Gives mappings rights: all of them or, when the system refuses, none. */
+static bool give_rights(size_t first, size_t last, const tn_cu_access_desc *desc, size_t count)
+{
+    struct tn_sim_rights *before = malloc((last - first) * sizeof *before);
+    if (before == NULL)
+        return false;
+    size_t done = first;
+    bool given = true;
+    for (; done < last && given; done++) {
+        struct tn_sim_mapping *mapping = mapping_number(done);
+        before[done - first] = mapping->rights;
+        describe(&mapping->rights, desc, count);
+        given = protect(mapping);
+    }
+    for (size_t i = done; !given && i > first; i--) {
+        struct tn_sim_mapping *mapping = mapping_number(i - 1);
+        mapping->rights = before[i - 1 - first];
+        protect(mapping);
+    }
+    free(before);
+    return given;
 }
 
 tn_cu_result tn_sim_cuMemSetAccess(tn_cu_deviceptr address, size_t bytes,
@@ -334,27 +257,21 @@ tn_cu_result tn_sim_cuMemSetAccess(tn_cu_deviceptr address, size_t bytes,
 {
     size_t first;
     size_t last;
-    if (desc == NULL || count == 0 || bytes == 0 || !whole_mappings(address, bytes, &first, &last))
-        return TN_CUDA_ERROR_INVALID_VALUE;
-    size_t covered = 0;
-    for (size_t i = first; i < last; i++)
-        covered += tn_sim_mappings.items[i]->bytes;
-    if (covered != bytes)
+    if (desc == NULL || count == 0 || !accessible(address, bytes, &first, &last))
         return TN_CUDA_ERROR_INVALID_VALUE;
     tn_cu_result result = check_descs(desc, count);
     if (result != TN_CUDA_SUCCESS)
         return result;
-    for (size_t i = first; i < last; i++) {
-        struct tn_sim_mapping *mapping = (struct tn_sim_mapping *)tn_sim_mappings.items[i];
-        unsigned char before[TN_SIM_MAX_DEVICES];
-        memcpy(before, mapping->access, sizeof before);
-        for (size_t j = 0; j < count; j++)
-            mapping->access[desc[j].location.id] = (unsigned char)desc[j].flags;
-        if (!protect(mapping)) {
-            memcpy(mapping->access, before, sizeof before);
-            return TN_CUDA_ERROR_OUT_OF_MEMORY;
+    for (size_t i = 0; i < count; i++) {
+        for (size_t j = first; is_host(&desc[i].location) && j < last; j++) {
+            if (!tn_sim_physical_on_host(mapping_number(j)->physical))
+                return TN_CUDA_ERROR_NOT_SUPPORTED;
         }
     }
+    if (!give_rights(first, last, desc, count))
+        return TN_CUDA_ERROR_OUT_OF_MEMORY;
+    for (size_t i = first; i < last; i++)
+        tn_sim_charge(tn_sim_mappings.items[i]->bytes);
     return TN_CUDA_SUCCESS;
 }
 
@@ -362,9 +279,22 @@ tn_cu_result tn_sim_cuMemGetAccess(unsigned long long *flags, const tn_cu_locati
                                    tn_cu_deviceptr address)
 {
     const struct tn_sim_mapping *mapping = tn_sim_index_find(&tn_sim_mappings, address);
-    if (flags == NULL || location == NULL || mapping == NULL ||
-        location->type != TN_CU_MEM_LOCATION_TYPE_DEVICE || !tn_sim_device_exists(location->id))
+    if (flags == NULL || location == NULL)
         return TN_CUDA_ERROR_INVALID_VALUE;
-    *flags = mapping->access[location->id];
+    if (!is_device(location) && !is_host(location))
+        return TN_CUDA_ERROR_INVALID_DEVICE;
+    *flags = TN_CU_MEM_ACCESS_NONE;
+    /* Linear memory is known, and said to have no rights. */
+    if (mapping == NULL && tn_sim_index_find(&tn_sim_linears, address) == NULL)
+        return TN_CUDA_ERROR_INVALID_VALUE;
+    if (mapping == NULL)
+        return TN_CUDA_SUCCESS;
+    /* What the driver calls the host's right is anybody's; the host's own is that of its nodes. */
+    if (location->type == TN_CU_MEM_LOCATION_TYPE_DEVICE)
+        *flags = mapping->rights.device[location->id];
+    else if (location->type == TN_CU_MEM_LOCATION_TYPE_HOST)
+        *flags = greatest_right(&mapping->rights);
+    else
+        *flags = mapping->rights.host;
     return TN_CUDA_SUCCESS;
 }

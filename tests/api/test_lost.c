@@ -178,6 +178,25 @@ START_TEST(releases_work_when_they_are_the_first_to_hear_of_the_fault)
 }
 END_TEST
 
+/* As when a library gives its pools back after the driver's own end. */
+START_TEST(a_driver_that_is_gone_at_exit_is_no_error_for_releases)
+{
+    make_things();
+    sim.plan_fault(NULL, 1, 1, TN_CUDA_ERROR_DEINITIALIZED);
+    release_all();
+}
+END_TEST
+
+START_TEST(a_driver_that_is_gone_at_exit_gives_nothing_more)
+{
+    make_things();
+    sim.plan_fault(NULL, 1, 1, TN_CUDA_ERROR_DEINITIALIZED);
+    refuse_all(TARN_ERR_DEVICE_LOST);
+    ck_assert_ptr_nonnull(strstr(tarn_last_error(), "CUDA_ERROR_DEINITIALIZED"));
+    release_all();
+}
+END_TEST
+
 START_TEST(a_trim_that_must_wait_hears_of_the_fault)
 {
     void *freed = NULL;
@@ -220,6 +239,8 @@ int main(void)
     tcase_add_test(tcase, a_lost_device_refuses_everything_but_releases);
     tcase_add_loop_test(tcase, whichever_call_hears_of_the_fault_first_says_so, 0, FIRST_CALLS);
     tcase_add_test(tcase, releases_work_when_they_are_the_first_to_hear_of_the_fault);
+    tcase_add_test(tcase, a_driver_that_is_gone_at_exit_is_no_error_for_releases);
+    tcase_add_test(tcase, a_driver_that_is_gone_at_exit_gives_nothing_more);
     tcase_add_test(tcase, a_trim_that_must_wait_hears_of_the_fault);
     tcase_add_test(tcase, a_device_that_keeps_memory_from_the_driver_is_poisoned);
     return test_main(suite);

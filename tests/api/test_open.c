@@ -55,33 +55,31 @@ START_TEST(a_library_that_is_not_a_driver_is_too_old)
 }
 END_TEST
 
-static void use_shim(void)
-{
-    const char *shim = getenv("TARN_TEST_SHIM");
-
-    test_start(); /* the suite itself uses what is behind the shim */
-    ck_assert_ptr_nonnull(shim);
-    ck_assert_int_eq(setenv("TARN_SHIM_DRIVER", getenv("TARN_DRIVER"), 1), 0);
-    ck_assert_int_eq(setenv("TARN_DRIVER", shim, 1), 0);
-}
-
 START_TEST(a_driver_without_a_function_is_too_old_and_the_sentence_names_it)
 {
-    use_shim();
-    ck_assert_int_eq(setenv("TARN_SHIM_MISSING", "cuMemMap", 1), 0);
+    ck_assert_int_eq(setenv("TARN_SIM_MISSING", "cuMemMap", 1), 0);
     refuse_open(0, TARN_ERR_DRIVER_TOO_OLD, "cuMemMap");
-    ck_assert_int_eq(setenv("TARN_SHIM_MISSING", "cuStreamGetCaptureInfo", 1), 0);
-    refuse_open(0, TARN_ERR_DRIVER_TOO_OLD, "cuStreamGetCaptureInfo");
-    refuse_open(0, TARN_ERR_DRIVER_TOO_OLD, "12.3");
-    ck_assert_int_eq(unsetenv("TARN_SHIM_MISSING"), 0);
+}
+END_TEST
+
+/* 12.2: what is newer is missing, and the sentence names the first of it and its version. */
+START_TEST(a_driver_of_an_older_release_is_too_old)
+{
+    ck_assert_int_eq(setenv("TARN_SIM_DRIVER_VERSION", "12020", 1), 0);
+    refuse_open(0, TARN_ERR_DRIVER_TOO_OLD, "cuStreamGetCaptureInfo of version 12.3");
+}
+END_TEST
+
+START_TEST(a_driver_of_the_oldest_release_that_has_all_is_good)
+{
+    ck_assert_int_eq(setenv("TARN_SIM_DRIVER_VERSION", "12040", 1), 0);
     open_and_close();
 }
 END_TEST
 
 START_TEST(a_device_without_virtual_memory_management_is_not_supported)
 {
-    use_shim();
-    ck_assert_int_eq(setenv("TARN_SHIM_NO_VMM", "1", 1), 0);
+    ck_assert_int_eq(setenv("TARN_SIM_VMM", "0", 1), 0);
     refuse_open(0, TARN_ERR_NOT_SUPPORTED, "virtual memory management");
 }
 END_TEST
@@ -326,6 +324,8 @@ int main(void)
     tcase_add_test(tcase, an_empty_driver_name_means_the_real_driver);
     tcase_add_test(tcase, a_library_that_is_not_a_driver_is_too_old);
     tcase_add_test(tcase, a_driver_without_a_function_is_too_old_and_the_sentence_names_it);
+    tcase_add_test(tcase, a_driver_of_an_older_release_is_too_old);
+    tcase_add_test(tcase, a_driver_of_the_oldest_release_that_has_all_is_good);
     tcase_add_test(tcase, a_device_without_virtual_memory_management_is_not_supported);
     tcase_add_test(tcase, the_simulator_is_found_beside_the_library);
     tcase_add_test(tcase, an_ordinal_that_is_not_there_is_no_device);

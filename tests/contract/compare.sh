@@ -14,14 +14,16 @@ awk -v one="$1" -v other="$2" '
     END {
         for (i = 1; i <= count; i++) {
             n = order[i]
-            if (first[n] == second[n])
+            one_line = (n in first) ? first[n] : n " is missing"
+            other_line = (n in second) ? second[n] : n " is missing"
+            if (one_line == other_line)
                 continue
             if (n in excepted) {
                 needed[n] = 1
                 continue
             }
-            print "- " ((n in first) ? first[n] : n " is missing")
-            print "+ " ((n in second) ? second[n] : n " is missing")
+            print "- " one_line
+            print "+ " other_line
             wrong++
         }
         for (n in excepted) {

@@ -8,7 +8,8 @@
  *
  * A line is "ok", "DIFFERS" or "CRASHED", the case's name, its sentence, then after a bar each call
  * with its answer and each state, in order. Where an answer differs from the expected one both are
- * shown. Exit status: 0 when every line says ok, 1 otherwise, 2 for a wrong command line.
+ * shown. Exit status: 0 when every line says ok, 1 otherwise, 2 when no case begins with the prefixes
+ * or the command line is wrong.
  *
  * How it works. This program runs itself as a child for each run of cases that share a process, and
  * reads their lines through a pipe. A child that dies costs the case it was in its line; the next
@@ -99,6 +100,15 @@ void contract_give_up(const char *format, ...)
     longjmp(case_end, 1);
 }
 
+void contract_skip(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    append_part("skipped: ", format, arguments);
+    va_end(arguments);
+    longjmp(case_end, 1);
+}
+
 const char *contract_result_name(tn_cu_result result)
 {
     static char number[32];
@@ -178,12 +188,17 @@ static void load_driver(void)
 
 /* -- Children -- */
 
-static const struct contract_case *cases_of(const struct contract_group *group, size_t *count)
+/* The cases of a group. Those that are made stay for the life of the process. */
+static const struct contract_case *cases_of(size_t number, size_t *count)
 {
-    if (group->make != NULL)
-        return group->make(count);
-    *count = group->case_count;
-    return group->cases;
+    static const struct contract_case *made[GROUP_COUNT];
+    const struct contract_group *group = groups[number];
+    if (group->make == NULL) {
+        *count = group->case_count;
+        return group->cases;
+    }
+    made[number] = group->make(count);
+    return made[number];
 }
 
 static bool start(enum contract_start what)
@@ -195,8 +210,8 @@ static bool start(enum contract_start what)
                                     cu.cuCtxSetCurrent(context) == TN_CUDA_SUCCESS)));
 }
 
-/* Whether a later case can use this process: no capture is left, the context works, and the thread
- * has the mode that threads begin with. */
+/* Whether a later case can use this process: no capture is left, the context works, or there is none
+ * where there was none, and the thread has the mode that threads begin with. */
 static bool clean(enum contract_start what)
 {
     tn_cu_capture_mode mode = TN_CU_CAPTURE_MODE_GLOBAL;
@@ -205,7 +220,13 @@ static bool clean(enum contract_start what)
     if (cu.cuThreadExchangeStreamCaptureMode(&mode) != TN_CUDA_SUCCESS ||
         mode != TN_CU_CAPTURE_MODE_GLOBAL)
         return false;
-    return what != START_CONTEXT || cu.cuCtxSynchronize() == TN_CUDA_SUCCESS;
+    if (what == START_CONTEXT)
+        return cu.cuCtxSynchronize() == TN_CUDA_SUCCESS;
+    tn_cu_context context = NULL;
+    unsigned int flags;
+    int active = 1;
+    return cu.cuCtxGetCurrent(&context) == TN_CUDA_SUCCESS && context == NULL &&
+           cu.cuDevicePrimaryCtxGetState(0, &flags, &active) == TN_CUDA_SUCCESS && active == 0;
 }
 
 static void send_line(const char *verdict, const char *group, const struct contract_case *test)
@@ -221,7 +242,7 @@ static int child(size_t group_number, size_t first)
     const struct contract_group *group = groups[group_number];
     size_t count;
     load_driver();
-    const struct contract_case *cases = cases_of(group, &count);
+    const struct contract_case *cases = cases_of(group_number, &count);
     bool started = start(group->start);
     for (size_t i = first; i < count; i++) {
         if (cases[i].alone && i != first)
@@ -264,6 +285,27 @@ static pid_t run_child(size_t group, size_t first, FILE **lines)
     close(ends[1]);
     *lines = fdopen(ends[0], "r");
     return pid;
+}
+
+/* -- Second processes of a case -- */
+
+static int helper(const char *name, int socket)
+{
+    static const struct contract_helper helpers[] = {
+#define HELPER_ROW(name) {#name, contract_helper_##name},
+        CONTRACT_HELPERS(HELPER_ROW)
+#undef HELPER_ROW
+    };
+    load_driver();
+    alarm(CASE_PATIENCE_S);
+    for (size_t i = 0; i < sizeof helpers / sizeof helpers[0]; i++) {
+        if (strcmp(helpers[i].name, name) != 0)
+            continue;
+        if (setjmp(case_end) == 0)
+            return helpers[i].run(socket);
+        fprintf(stderr, "contract: the second process \"%s\"%s\n", name, line);
+    }
+    return 2;
 }
 
 /* -- The parent -- */
@@ -321,6 +363,20 @@ static size_t run_some(size_t group, const struct contract_case *cases, size_t f
     return first + done;
 }
 
+/* The release of the driver: what the kernel's module says, or that it is the simulated one. */
+static const char *driver_release(void)
+{
+    static char release[64] = "of unknown release";
+    if (dlsym(contract_library, "tarn_sim_register_kernel") != NULL)
+        return "simulated";
+    FILE *file = fopen("/sys/module/nvidia/version", "r");
+    if (file != NULL && fgets(release, sizeof release, file) != NULL)
+        release[strcspn(release, "\n")] = '\0';
+    if (file != NULL)
+        fclose(file);
+    return release;
+}
+
 /* Says which driver this is, and when. */
 static void head(void)
 {
@@ -336,7 +392,8 @@ static void head(void)
         cu.cuDriverGetVersion(&version);
         if (cu.cuInit(0) == TN_CUDA_SUCCESS)
             cu.cuDeviceGetName(name, sizeof name, 0);
-        printf("# date %s, device %s, driver reports CUDA %d\n", date, name, version);
+        printf("# date %s, device %s, driver %s, which reports CUDA %d\n", date, name,
+               driver_release(), version);
         fflush(stdout);
         _exit(0);
     }
@@ -347,6 +404,8 @@ int main(int argc, char **argv)
 {
     if (argc == 4 && strcmp(argv[1], "--child") == 0)
         return child(strtoul(argv[2], NULL, 10), strtoul(argv[3], NULL, 10));
+    if (argc == 4 && strcmp(argv[1], "--helper") == 0)
+        return helper(argv[2], atoi(argv[3]));
     bool list = argc > 1 && strcmp(argv[1], "--list") == 0;
     if (argc > 1 && argv[1][0] == '-' && !list) {
         fprintf(stderr, "usage: tarn_contract [--list] [PREFIX...]\n");
@@ -355,21 +414,29 @@ int main(int argc, char **argv)
     prefixes = &argv[list ? 2 : 1];
     prefix_count = argc - (list ? 2 : 1);
     bool all_ok = true;
+    bool any = false;
     if (!list)
         head();
     for (size_t group = 0; group < GROUP_COUNT; group++) {
         size_t count;
-        const struct contract_case *cases = cases_of(groups[group], &count);
+        const struct contract_case *cases = cases_of(group, &count);
         for (size_t i = 0; i < count;) {
             if (!wanted(groups[group]->name, cases[i].name)) {
                 i++;
-            } else if (list) {
+                continue;
+            }
+            any = true;
+            if (list) {
                 printf("%s/%s: %s\n", groups[group]->name, cases[i].name, cases[i].sentence);
                 i++;
             } else {
                 i = run_some(group, cases, i, &all_ok);
             }
         }
+    }
+    if (!any) {
+        fprintf(stderr, "contract: there is no such case\n");
+        return 2;
     }
     return all_ok ? 0 : 1;
 }

@@ -13,7 +13,11 @@
  *
  * Groups run in processes of their own, so a driver that crashes costs one case its line. A case
  * marked ALONE has a process to itself: for what breaks the context, or forks. Cases leave nothing
- * behind that a later one would notice: no capture under way, no broken context. */
+ * behind that a later one would notice: no capture under way, no broken context.
+ *
+ * What is declared here is for the thread that runs the case, unless it says otherwise. What a
+ * function returns is the caller's to give back. A function that returns no result ends the case
+ * when the driver refuses it. */
 #ifndef TARN_CONTRACT_H
 #define TARN_CONTRACT_H
 
@@ -53,7 +57,7 @@ struct contract_group {
     const struct contract_case *(*make)(size_t *count);
 };
 
-/* A row of a table of cases. */
+/* A row of a table of cases: in the process of its group, or in a process to itself. */
 #define CASE(name, sentence, function)                                                             \
     {                                                                                              \
         name, sentence, function, NULL, false                                                      \
@@ -62,13 +66,68 @@ struct contract_group {
     {                                                                                              \
         name, sentence, function, NULL, true                                                       \
     }
+/* A group from its table. */
 #define CONTRACT_GROUP(name, start, cases)                                                         \
     {                                                                                              \
         name, start, cases, sizeof(cases) / sizeof((cases)[0]), NULL                               \
     }
 
-/* The groups, each in the file of its name; listed in contract.c. */
-#define CONTRACT_GROUPS(X) X(first) X(tools)
+/* A row whose body is given an argument, which must live as long as the process. */
+#define CASE_OF(name, sentence, function, argument)                                                \
+    {                                                                                              \
+        name, sentence, function, argument, false                                                  \
+    }
+
+/* Begins the body of a case that is given no argument. */
+#define CASE_BODY(function) static void function(const void *argument __attribute__((unused)))
+
+/* The groups, in the order in which they run, each in the file of its name; but matrix_contexts and
+ * matrix_reset are in matrix.c, and waits in inflight.c. */
+// clang-format off
+#define CONTRACT_GROUPS(X) \
+    X(first) \
+    X(tools) \
+    X(device) \
+    X(context) \
+    X(nocontext) \
+    X(fault) \
+    X(reserve) \
+    X(physical) \
+    X(mapping) \
+    X(edges) \
+    X(host) \
+    X(sharing) \
+    X(pointer) \
+    X(pointer_calls) \
+    X(linear) \
+    X(pinned) \
+    X(pools) \
+    X(pool_order) \
+    X(copies) \
+    X(graph) \
+    X(graph_nodes) \
+    X(conditional) \
+    X(exec) \
+    X(update) \
+    X(replay) \
+    X(graph_fault) \
+    X(graph_memory) \
+    X(user_object) \
+    X(kernel) \
+    X(aliasing) \
+    X(checkpoint) \
+    X(streams) \
+    X(events) \
+    X(capture) \
+    X(capture_threads) \
+    X(capture_events) \
+    X(launch) \
+    X(matrix) \
+    X(matrix_contexts) \
+    X(matrix_reset) \
+    X(inflight) \
+    X(waits)
+// clang-format on
 #define CONTRACT_GROUP_DECLARATION(name) extern const struct contract_group contract_##name;
 CONTRACT_GROUPS(CONTRACT_GROUP_DECLARATION)
 #undef CONTRACT_GROUP_DECLARATION
@@ -87,7 +146,8 @@ extern void *contract_library;
 /* The answer of a function that the driver lacks. */
 #define CONTRACT_ABSENT ((tn_cu_result)-1)
 
-/* GIVES(INVALID_VALUE, cuMemRelease(0)): the call is written without "cu.", and its name is shown. */
+/* GIVES(INVALID_VALUE, cuMemRelease(0)): the result is written without CUDA_ERROR_, the call
+ * without "cu.", and its name is shown. HOLDS and STATE take words as printf does. */
 #define SET_UP(call) contract_set_up(#call, cu.call, __FILE__, __LINE__)
 #define GIVES(result, call) contract_gives(CONTRACT_RESULT_##result, #call, cu.call)
 #define HOLDS(condition, ...) contract_holds((condition), __VA_ARGS__)
@@ -102,6 +162,13 @@ void contract_state(const char *format, ...) __attribute__((format(printf, 1, 2)
 
 /* Ends the case at once; what could not be set up, in words. */
 void contract_give_up(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
+
+/* Ends the case at once, as one that is right, where a tool is in the way of what it is about;
+ * which one, in words. */
+void contract_skip(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
+
+/* Begins a case that chooses its addresses: skips it where ThreadSanitizer chooses them. */
+void contract_needs_places(void);
 
 /* "INVALID_VALUE", or the number of an answer that has no name here. */
 const char *contract_result_name(tn_cu_result result);
@@ -121,6 +188,8 @@ struct contract_kernels {
  * fails. Load them before a capture begins and before anything is to stay unwaited for: loading
  * waits for the device. */
 const struct contract_kernels *contract_kernels(void);
+
+/* Launch them, and answer what the launch did. */
 tn_cu_result contract_fill(tn_cu_stream stream, tn_cu_deviceptr address, uint32_t value,
                            uint32_t count);
 tn_cu_result contract_add(tn_cu_stream stream, tn_cu_deviceptr address, uint32_t amount);
@@ -130,6 +199,9 @@ tn_cu_result contract_copy(tn_cu_stream stream, tn_cu_deviceptr to, tn_cu_device
 /* Registers a twin with the simulator; without effect on another driver. */
 void contract_twin(const char *entry, tarn_sim_kernel function);
 
+/* The twin of `hold`, for kernels that begin as it does. */
+void contract_hold_twin(const tarn_sim_launch *launch, void *const *params);
+
 /* A kernel that runs on a stream of its own until it is told to end, at most 60 ms. */
 struct contract_busy {
     tn_cu_stream stream;
@@ -137,7 +209,8 @@ struct contract_busy {
     uint32_t *flag; /* page-locked */
 };
 struct contract_busy contract_busy_begin(void);
-bool contract_busy_runs(const struct contract_busy *busy); /* asks in relaxed mode */
+struct contract_busy contract_busy_begin_for(uint64_t nanoseconds); /* at most so long */
+bool contract_busy_runs(const struct contract_busy *busy);          /* asks in relaxed mode */
 void contract_busy_end(struct contract_busy *busy);
 
 /* -- Memory at addresses -- */
@@ -147,15 +220,32 @@ struct contract_mapped {
     size_t bytes;
     tn_cu_memhandle handle;
 };
-tn_cu_allocation_prop contract_prop(int device);
+tn_cu_allocation_prop contract_prop(int device);   /* of ordinary memory */
 struct contract_mapped contract_map(size_t bytes); /* on device 0, with access */
 void contract_unmap(struct contract_mapped mapped);
-tn_cu_result contract_access(tn_cu_deviceptr address, size_t bytes, int flags); /* device 0 */
+/* Gives device 0 the rights of flags (TN_CU_MEM_ACCESS_...), or takes them. */
+tn_cu_result contract_access(tn_cu_deviceptr address, size_t bytes, int flags);
+
 tn_cu_stream contract_stream(unsigned int flags);
-tn_cu_event contract_event(void);
+tn_cu_event contract_event(void); /* without timing */
+
+/* A handle on device 0; a reservation at an address where none is, or the case ends; device 0's
+ * access to a mapping, read and write. */
+tn_cu_memhandle contract_handle(size_t bytes);
+tn_cu_deviceptr contract_reserve_at(tn_cu_deviceptr address, size_t bytes);
+void contract_open(tn_cu_deviceptr address, size_t bytes);
+
+/* An attribute of an address that has it, of up to 8 bytes. */
+uint64_t contract_attribute(tn_cu_deviceptr address, tn_cu_pointer_attribute attribute);
+
+/* The thread's current context; NULL when there is none. */
+tn_cu_context contract_current(void);
 
 /* Word `index` at a device address, by a synchronous copy. */
 uint32_t contract_word(tn_cu_deviceptr address, size_t index);
+
+/* The device memory that is free: of the current context's device. */
+size_t contract_free_bytes(void);
 
 /* -- Threads -- */
 
@@ -163,7 +253,37 @@ uint32_t contract_word(tn_cu_deviceptr address, size_t index);
  * has, and the driver's default capture mode. */
 void contract_elsewhere(void (*body)(void *), void *argument);
 
-/* A thread that does one thing after another, when told to. */
+/* -- Processes -- */
+
+/* What a second process of this program does, by name: it talks to the first through a socket, and
+ * its exit status is what it returns. It finds the driver loaded and not initialised. */
+struct contract_helper {
+    const char *name;
+    int (*run)(int socket);
+};
+#define CONTRACT_HELPERS(X) X(reserve_at) X(importer) X(exporter) X(legacy) X(checkpointed) X(idle)
+#define CONTRACT_HELPER_DECLARATION(name) int contract_helper_##name(int socket);
+CONTRACT_HELPERS(CONTRACT_HELPER_DECLARATION)
+#undef CONTRACT_HELPER_DECLARATION
+
+struct contract_process {
+    int pid;
+    int socket;
+};
+struct contract_process contract_process_start(const char *helper);
+/* Waits for its end, which must be with status 0. */
+void contract_process_end(struct contract_process *process);
+
+/* What is sent and received whole; the case, or the second process, ends when that fails. */
+void contract_send(int socket, const void *bytes, size_t count);
+void contract_receive(int socket, void *bytes, size_t count);
+/* A file descriptor sent along. */
+void contract_send_fd(int socket, int fd);
+int contract_receive_fd(int socket);
+
+/* A thread that does one thing after another, when told to; begun as contract_elsewhere begins its
+ * own. contract_thread_do waits until the thing is done, contract_thread_end for the thread. What
+ * runs there makes calls by "cu." and leaves the answers to the case. */
 struct contract_thread;
 struct contract_thread *contract_thread_start(void);
 void contract_thread_do(struct contract_thread *thread, void (*body)(void *), void *argument);

@@ -71,8 +71,8 @@ static void fill_twin(const tarn_sim_launch *launch, void *const *params)
     TAKE(uint32_t *, words, 0);
     TAKE(uint32_t, value, 1);
     TAKE(uint32_t, count, 2);
-    for (uint32_t i = 0; i < count; i++)
-        words[i] = value;
+    for (uint32_t i = 0; i < count; i++) /* one may be the flag of a kernel that is held */
+        __atomic_store_n(&words[i], value, __ATOMIC_RELAXED);
 }
 
 static void add_twin(const tarn_sim_launch *launch, void *const *params)
@@ -99,7 +99,7 @@ static uint64_t now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-static void hold_twin(const tarn_sim_launch *launch, void *const *params)
+void contract_hold_twin(const tarn_sim_launch *launch, void *const *params)
 {
     (void)launch;
     TAKE(const uint32_t *, flag, 0);
@@ -135,7 +135,7 @@ const struct contract_kernels *contract_kernels(void)
     contract_twin("tarn_contract_fill", fill_twin);
     contract_twin("tarn_contract_add", add_twin);
     contract_twin("tarn_contract_copy", copy_twin);
-    contract_twin("tarn_contract_hold", hold_twin);
+    contract_twin("tarn_contract_hold", contract_hold_twin);
     contract_twin("tarn_contract_empty", empty_twin);
     SET_UP(cuModuleLoadData(&fresh.module, kernels_ptx));
     SET_UP(cuModuleGetFunction(&fresh.fill, fresh.module, "tarn_contract_fill"));
@@ -178,9 +178,13 @@ tn_cu_result contract_copy(tn_cu_stream stream, tn_cu_deviceptr to, tn_cu_device
 
 struct contract_busy contract_busy_begin(void)
 {
+    return contract_busy_begin_for(HOLD_NS);
+}
+
+struct contract_busy contract_busy_begin_for(uint64_t limit)
+{
     struct contract_busy busy;
     void *flag;
-    uint64_t limit = HOLD_NS;
     tn_cu_function hold = contract_kernels()->hold;
     SET_UP(cuMemHostAlloc(&flag, sizeof *busy.flag, 0));
     busy.flag = flag;
@@ -233,16 +237,36 @@ tn_cu_result contract_access(tn_cu_deviceptr address, size_t bytes, int flags)
     return cu.cuMemSetAccess(address, bytes, &desc, 1);
 }
 
+tn_cu_memhandle contract_handle(size_t bytes)
+{
+    tn_cu_allocation_prop prop = contract_prop(0);
+    tn_cu_memhandle handle;
+    SET_UP(cuMemCreate(&handle, bytes, &prop, 0));
+    return handle;
+}
+
+tn_cu_deviceptr contract_reserve_at(tn_cu_deviceptr wish, size_t bytes)
+{
+    tn_cu_deviceptr address = 0;
+    SET_UP(cuMemAddressReserve(&address, bytes, 0, wish, 0));
+    if (address != wish)
+        contract_give_up("the place is taken");
+    return address;
+}
+
+void contract_open(tn_cu_deviceptr address, size_t bytes)
+{
+    contract_set_up("cuMemSetAccess(", contract_access(address, bytes, TN_CU_MEM_ACCESS_READWRITE),
+                    __FILE__, __LINE__);
+}
+
 struct contract_mapped contract_map(size_t bytes)
 {
     struct contract_mapped mapped = {.bytes = bytes};
-    tn_cu_allocation_prop prop = contract_prop(0);
     SET_UP(cuMemAddressReserve(&mapped.address, bytes, 0, 0, 0));
-    SET_UP(cuMemCreate(&mapped.handle, bytes, &prop, 0));
+    mapped.handle = contract_handle(bytes);
     SET_UP(cuMemMap(mapped.address, bytes, 0, mapped.handle, 0));
-    contract_set_up("cuMemSetAccess(",
-                    contract_access(mapped.address, bytes, TN_CU_MEM_ACCESS_READWRITE), __FILE__,
-                    __LINE__);
+    contract_open(mapped.address, bytes);
     return mapped;
 }
 
@@ -267,11 +291,40 @@ tn_cu_event contract_event(void)
     return event;
 }
 
+uint64_t contract_attribute(tn_cu_deviceptr address, tn_cu_pointer_attribute attribute)
+{
+    uint64_t value = 0;
+    SET_UP(cuPointerGetAttribute(&value, attribute, address));
+    return value;
+}
+
+tn_cu_context contract_current(void)
+{
+    tn_cu_context context = NULL;
+    SET_UP(cuCtxGetCurrent(&context));
+    return context;
+}
+
 uint32_t contract_word(tn_cu_deviceptr address, size_t index)
 {
     uint32_t word;
     SET_UP(cuMemcpyDtoH(&word, address + index * sizeof word, sizeof word));
     return word;
+}
+
+size_t contract_free_bytes(void)
+{
+    size_t free_bytes;
+    size_t total_bytes;
+    SET_UP(cuMemGetInfo(&free_bytes, &total_bytes));
+    return free_bytes;
+}
+
+void contract_needs_places(void)
+{
+#ifdef __SANITIZE_THREAD__
+    contract_skip("ThreadSanitizer chooses the addresses");
+#endif
 }
 
 /* -- Threads -- */

@@ -4,8 +4,11 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 struct driver cu;
 struct controls sim;
@@ -154,6 +157,42 @@ void same_ledger(const tarn_sim_ledger *before, const tarn_sim_ledger *after)
                       (unsigned long)a[i], (unsigned long)b[i]);
 }
 
+static int real_stderr = -1;
+static int heard = -1;
+
+void begin_hearing(void)
+{
+    fflush(stderr);
+    heard = memfd_create("heard", MFD_CLOEXEC);
+    ck_assert_int_ge(heard, 0);
+    real_stderr = dup(STDERR_FILENO);
+    ck_assert_int_ge(dup2(heard, STDERR_FILENO), 0);
+}
+
+const char *end_hearing(void)
+{
+    static char text[4096];
+    fflush(stderr);
+    dup2(real_stderr, STDERR_FILENO);
+    ssize_t length = pread(heard, text, sizeof text - 1, 0);
+    ck_assert_int_ge(length, 0);
+    text[length] = '\0';
+    close(heard);
+    close(real_stderr);
+    return text;
+}
+
+const char *file_with(const char *text)
+{
+    static char path[64];
+    snprintf(path, sizeof path, "/tmp/tarn_sim_test_XXXXXX");
+    int file = mkstemp(path);
+    ck_assert_int_ge(file, 0);
+    ck_assert_int_eq(write(file, text, strlen(text)), (ssize_t)strlen(text));
+    close(file);
+    return path;
+}
+
 struct errand {
     tn_cu_result (*body)(void *);
     void *argument;
@@ -222,12 +261,25 @@ tn_cu_result launch_fill(const struct kernels *kernels, tn_cu_stream stream,
 int main(void)
 {
     SRunner *runner = srunner_create(entry_suite());
+    srunner_add_suite(runner, knobs_suite());
+    srunner_add_suite(runner, cost_suite());
+    srunner_add_suite(runner, check_suite());
+    srunner_add_suite(runner, check_order_suite());
+    srunner_add_suite(runner, context_suite());
     srunner_add_suite(runner, vmm_suite());
+    srunner_add_suite(runner, ipc_suite());
+    srunner_add_suite(runner, pointer_suite());
+    srunner_add_suite(runner, share_suite());
     srunner_add_suite(runner, stream_suite());
     srunner_add_suite(runner, launch_suite());
+    srunner_add_suite(runner, library_suite());
+    srunner_add_suite(runner, linear_suite());
+    srunner_add_suite(runner, mempool_suite());
     srunner_add_suite(runner, capture_suite());
     srunner_add_suite(runner, capture_rules_suite());
     srunner_add_suite(runner, graph_suite());
+    srunner_add_suite(runner, graph_life_suite());
+    srunner_add_suite(runner, graph_memory_suite());
     /* The driver is of no use after a fork: each test must load it for itself. */
     srunner_set_fork_status(runner, CK_FORK);
     srunner_run_all(runner, CK_ENV);

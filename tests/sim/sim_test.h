@@ -28,10 +28,17 @@ extern struct driver cu;
 /* The control functions. */
 #define SIM_CONTROLS(X)                                                                            \
     X(tarn_sim_register_kernel)                                                                    \
+    X(tarn_sim_register_kernel_ranges)                                                             \
+    X(tarn_sim_configure)                                                                          \
+    X(tarn_sim_read_account)                                                                       \
+    X(tarn_sim_thread_ns)                                                                          \
+    X(tarn_sim_reset_account)                                                                      \
+    X(tarn_sim_check_count)                                                                        \
     X(tarn_sim_read_ledger)                                                                        \
     X(tarn_sim_plan_fault)                                                                         \
     X(tarn_sim_clear_fault)                                                                        \
     X(tarn_sim_call_count)                                                                         \
+    X(tarn_sim_set_conditional)                                                                    \
     X(tarn_sim_set_hints)                                                                          \
     X(tarn_sim_hold_work)                                                                          \
     X(tarn_sim_resume_work)
@@ -73,6 +80,14 @@ tn_cu_event new_event(void);
 tarn_sim_ledger ledger(void);
 void same_ledger(const tarn_sim_ledger *before, const tarn_sim_ledger *after);
 
+/* From the first to the second, what is printed on stderr is kept; end_hearing returns it, a text
+ * that is good until the next one. */
+void begin_hearing(void);
+const char *end_hearing(void);
+
+/* Writes a text to a new file, whose name is good until the next one. */
+const char *file_with(const char *text);
+
 /* Calls body(argument) on another thread and returns what it returned. */
 tn_cu_result elsewhere(tn_cu_result (*body)(void *), void *argument);
 
@@ -86,12 +101,25 @@ struct kernels load_kernels(void);
 tn_cu_result launch_fill(const struct kernels *kernels, tn_cu_stream stream,
                          tn_cu_deviceptr address, uint32_t value, uint32_t count);
 
+Suite *check_suite(void);
+Suite *check_order_suite(void);
+Suite *cost_suite(void);
 Suite *entry_suite(void);
+Suite *knobs_suite(void);
+Suite *context_suite(void);
 Suite *vmm_suite(void);
+Suite *ipc_suite(void);
+Suite *pointer_suite(void);
+Suite *share_suite(void);
 Suite *stream_suite(void);
 Suite *capture_suite(void);
 Suite *capture_rules_suite(void);
 Suite *graph_suite(void);
+Suite *graph_life_suite(void);
+Suite *graph_memory_suite(void);
 Suite *launch_suite(void);
+Suite *library_suite(void);
+Suite *linear_suite(void);
+Suite *mempool_suite(void);
 
 #endif

@@ -259,7 +259,10 @@ START_TEST(wrong_calls_invalidate_where_the_driver_does)
     tn_cu_stream stream = capturing(TN_CU_STREAM_NON_BLOCKING, TN_CU_CAPTURE_MODE_GLOBAL);
     tn_cu_deviceptr nowhere = reserve(2 * MIB);
     void *params[3] = {0};
-    void *extra[1] = {0};
+    unsigned char packed[16] = {0};
+    size_t bytes = sizeof packed;
+    void *extra[] = {TN_CU_LAUNCH_PARAM_BUFFER_POINTER, packed, TN_CU_LAUNCH_PARAM_BUFFER_SIZE,
+                     &bytes, TN_CU_LAUNCH_PARAM_END};
     ANSWERS(TN_CUDA_ERROR_INVALID_VALUE,
             cu.cuMemcpyDtoDAsync(nowhere, there.mapped.address, 16, stream));
     is_active(stream);

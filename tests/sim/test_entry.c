@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* test_entry.c -- finding functions, life cycle, contexts, counting and planned faults. */
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,7 +22,7 @@ START_TEST(a_function_is_found_by_base_name_and_sufficient_version)
 {
     void *function = &cu;
     tn_cu_proc_status status = TN_CU_PROC_FOUND;
-    OK(cu.cuGetProcAddress("cuStreamGetCaptureInfo", &function, 12020, 0, &status));
+    OK(cu.cuGetProcAddress("cuStreamGetCaptureInfo", &function, 10000, 0, &status));
     ck_assert_ptr_null(function);
     ck_assert_int_eq(status, TN_CU_PROC_VERSION_NOT_SUFFICIENT);
     OK(cu.cuGetProcAddress("cuStreamGetCaptureInfo", &function, 12030, 0, &status));
@@ -34,6 +35,72 @@ START_TEST(a_function_is_found_by_base_name_and_sufficient_version)
     ANSWERS(TN_CUDA_ERROR_INVALID_VALUE,
             cu.cuGetProcAddress("cuMemAlloc", &function, 99990, 0, &status));
     ck_assert_ptr_eq(function, &cu);
+}
+END_TEST
+
+/* The function of a name in a version and a flavour; there must be one. */
+static void *look_up(const char *name, int version, uint64_t flags)
+{
+    void *function = NULL;
+    tn_cu_proc_status status;
+    OK(cu.cuGetProcAddress(name, &function, version, flags, &status));
+    ck_assert_int_eq(status, TN_CU_PROC_FOUND);
+    ck_assert_ptr_nonnull(function);
+    return function;
+}
+
+START_TEST(the_version_asked_for_selects_the_signature)
+{
+    static const struct {
+        const char *name;
+        int versions[4]; /* each with a function of its own */
+    } rows[] = {
+        {"cuStreamGetCaptureInfo", {10010, 11030, 12030}},
+        {"cuStreamBeginCapture", {10000, 10010}},
+        {"cuGraphGetEdges", {10000, 12030}},
+        {"cuGraphKernelNodeGetParams", {10000, 12000}},
+        {"cuGraphExecUpdate", {10020, 12000}},
+        {"cuCtxGetDevice", {2000, 13000}},
+        {"cuEventElapsedTime", {2000, 12080}},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const int *versions = rows[i].versions;
+        for (size_t j = 0; versions[j] != 0; j++) {
+            void *function = look_up(rows[i].name, versions[j], 0);
+            if (j > 0)
+                ck_assert_ptr_ne(function, look_up(rows[i].name, versions[j] - 10, 0));
+            if (versions[j + 1] != 0)
+                ck_assert_ptr_eq(function, look_up(rows[i].name, versions[j + 1] - 10, 0));
+        }
+    }
+}
+END_TEST
+
+START_TEST(flags_select_the_default_stream)
+{
+    void *function = &cu;
+    ck_assert_ptr_eq(look_up("cuEventRecord", 13000, 0), look_up("cuEventRecord", 13000, 1));
+    ck_assert_ptr_ne(look_up("cuEventRecord", 13000, 0), look_up("cuEventRecord", 13000, 2));
+    ck_assert_ptr_eq(look_up("cuMemCreate", 13000, 0), look_up("cuMemCreate", 13000, 2));
+    ANSWERS(TN_CUDA_ERROR_INVALID_VALUE,
+            cu.cuGetProcAddress("cuMemCreate", &function, 13000, 4, NULL));
+    ck_assert_ptr_eq(function, &cu);
+    tn_cu_proc_status status;
+    OK(cu.cuGetProcAddress("cuEventRecord", &function, 6050, 2, &status));
+    ck_assert_int_eq(status, TN_CU_PROC_VERSION_NOT_SUFFICIENT);
+}
+END_TEST
+
+START_TEST(the_oldest_look_up_says_not_found)
+{
+    tn_cu_result (*old)(const char *, void **, int, uint64_t);
+    void *function = look_up("cuGetProcAddress", 11030, 0);
+    memcpy(&old, &function, sizeof function);
+    function = &cu;
+    ANSWERS(TN_CUDA_ERROR_NOT_FOUND, old("cuNoSuchFunction", &function, 12000, 0));
+    ck_assert_ptr_eq(function, &cu);
+    OK(old("cuMemCreate", &function, 12000, 0));
+    ck_assert_ptr_eq(function, look_up("cuMemCreate", 12000, 0));
 }
 END_TEST
 
@@ -151,6 +218,76 @@ START_TEST(the_context_stack_is_the_threads_own)
     OK(cu.cuCtxGetCurrent(&popped));
     ck_assert_ptr_null(popped);
     ck_assert_uint_eq(ledger().context_stack_entries, 0);
+}
+END_TEST
+
+START_TEST(the_per_thread_flavour_takes_the_threads_own_stream)
+{
+    tn_cu_context context;
+    tn_cu_stream blocking;
+    tn_cu_capture_status status;
+    tn_pfn_cuStreamBeginCapture begin;
+    tn_pfn_cuMemcpyHtoD copy;
+    tn_pfn_cuStreamIsCapturing is_capturing;
+    tn_cu_deviceptr address;
+    tn_cu_graph graph;
+    uint32_t word = 5;
+    OK(cu.cuDevicePrimaryCtxRetain(&context, 0));
+    OK(cu.cuCtxSetCurrent(context));
+    OK(cu.cuMemAlloc(&address, sizeof word));
+    void *function = look_up("cuStreamBeginCapture", 13000, 2);
+    memcpy(&begin, &function, sizeof function);
+    function = look_up("cuMemcpyHtoD", 13000, 2);
+    memcpy(&copy, &function, sizeof function);
+    function = look_up("cuStreamIsCapturing", 13000, 2);
+    memcpy(&is_capturing, &function, sizeof function);
+    /* A blocking stream that captures bars the legacy stream, and not the thread's own. */
+    OK(cu.cuStreamCreate(&blocking, 0));
+    OK(cu.cuStreamBeginCapture(blocking, TN_CU_CAPTURE_MODE_RELAXED));
+    OK(copy(address, &word, sizeof word));
+    ANSWERS(TN_CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, cu.cuMemcpyHtoD(address, &word, sizeof word));
+    ANSWERS(TN_CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, cu.cuStreamEndCapture(blocking, &graph));
+    OK(begin(NULL, TN_CU_CAPTURE_MODE_RELAXED));
+    OK(is_capturing(NULL, &status));
+    ck_assert_int_eq(status, TN_CU_CAPTURE_STATUS_ACTIVE);
+    OK(cu.cuStreamIsCapturing(TN_CU_STREAM_PER_THREAD, &status));
+    ck_assert_int_eq(status, TN_CU_CAPTURE_STATUS_ACTIVE);
+    OK(cu.cuStreamEndCapture(TN_CU_STREAM_PER_THREAD, &graph));
+}
+END_TEST
+
+START_TEST(old_signatures_work)
+{
+    tn_cu_context context;
+    tn_cu_graph graph;
+    tn_cu_graph of_capture;
+    const tn_cu_graphnode *nodes;
+    uint64_t id = 0;
+    uint64_t newest_id;
+    size_t count;
+    tn_cu_capture_status status;
+    tn_cu_result (*begin)(tn_cu_stream);
+    tn_cu_result (*first)(tn_cu_stream, tn_cu_capture_status *, uint64_t *);
+    tn_cu_result (*second)(tn_cu_stream, tn_cu_capture_status *, uint64_t *, tn_cu_graph *,
+                           const tn_cu_graphnode **, size_t *);
+    OK(cu.cuDevicePrimaryCtxRetain(&context, 0));
+    OK(cu.cuCtxSetCurrent(context));
+    tn_cu_stream stream = new_stream(TN_CU_STREAM_NON_BLOCKING);
+    void *function = look_up("cuStreamBeginCapture", 10000, 0);
+    memcpy(&begin, &function, sizeof function);
+    function = look_up("cuStreamGetCaptureInfo", 10010, 0);
+    memcpy(&first, &function, sizeof function);
+    function = look_up("cuStreamGetCaptureInfo", 12020, 0);
+    memcpy(&second, &function, sizeof function);
+    OK(begin(stream));
+    OK(first(stream, &status, &id));
+    ck_assert_int_eq(status, TN_CU_CAPTURE_STATUS_ACTIVE);
+    OK(second(stream, &status, &newest_id, &of_capture, &nodes, &count));
+    ck_assert_uint_eq(newest_id, id);
+    ck_assert_uint_eq(count, 0);
+    /* It began globally: an unsafe call ends it. */
+    ANSWERS(TN_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, cu.cuMemAlloc(&(tn_cu_deviceptr){0}, 1));
+    ANSWERS(TN_CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, cu.cuStreamEndCapture(stream, &graph));
 }
 END_TEST
 
@@ -274,6 +411,9 @@ Suite *entry_suite(void)
     tcase_add_checked_fixture(bare, load_driver, NULL);
     tcase_add_test(bare, before_init_only_the_version_is_known);
     tcase_add_test(bare, a_function_is_found_by_base_name_and_sufficient_version);
+    tcase_add_test(bare, the_version_asked_for_selects_the_signature);
+    tcase_add_test(bare, flags_select_the_default_stream);
+    tcase_add_test(bare, the_oldest_look_up_says_not_found);
     tcase_add_test(bare, errors_have_their_names);
     tcase_add_test(bare, a_process_may_exit_and_leave_everything_behind);
     tcase_add_test(bare, calls_made_while_the_process_exits_are_answered);
@@ -285,6 +425,8 @@ Suite *entry_suite(void)
     tcase_add_test(started, without_a_context_calls_that_need_one_say_so);
     tcase_add_test(started, primary_contexts_are_counted_and_leave_a_destroyed_name_behind);
     tcase_add_test(started, the_context_stack_is_the_threads_own);
+    tcase_add_test(started, the_per_thread_flavour_takes_the_threads_own_stream);
+    tcase_add_test(started, old_signatures_work);
     tcase_add_test(started, a_planned_fault_strikes_the_nth_call_once);
     tcase_add_test(started, a_fault_for_good_strikes_every_later_call);
     tcase_add_test(started, a_plan_for_an_unknown_function_strikes_nothing);

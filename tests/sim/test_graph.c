@@ -140,7 +140,7 @@ START_TEST(launching_over_unmapped_memory_is_found_when_it_runs)
     tn_cu_result fault = set ? TN_CUDA_ERROR_LAUNCH_FAILED : TN_CUDA_ERROR_ILLEGAL_ADDRESS;
     ANSWERS(fault, cu.cuStreamSynchronize(stream));
     ANSWERS(fault, cu.cuGraphLaunch(exec, stream));
-    ANSWERS(fault, cu.cuGraphExecDestroy(exec));
+    OK(cu.cuGraphExecDestroy(exec));
     ck_assert_uint_eq(ledger().graph_execs, 0);
 }
 END_TEST
@@ -329,6 +329,129 @@ START_TEST(references_to_user_objects_are_counted)
 }
 END_TEST
 
+/* G1 */
+START_TEST(a_cycle_is_refused)
+{
+    tn_cu_graph graph;
+    tn_cu_graphnode nodes[3];
+    tn_cu_graphexec exec;
+    OK(cu.cuGraphCreate(&graph, 0));
+    for (int i = 0; i < 3; i++)
+        OK(cu.cuGraphAddEmptyNode(&nodes[i], graph, i == 0 ? NULL : &nodes[i - 1], i == 0 ? 0 : 1));
+    ANSWERS(TN_CUDA_ERROR_INVALID_VALUE,
+            cu.cuGraphAddDependencies(graph, &nodes[2], &nodes[0], NULL, 1));
+    /* All or none: the first edge alone would do. */
+    tn_cu_graphnode from[] = {nodes[0], nodes[2]};
+    tn_cu_graphnode to[] = {nodes[2], nodes[1]};
+    size_t count = 0;
+    ANSWERS(TN_CUDA_ERROR_INVALID_VALUE, cu.cuGraphAddDependencies(graph, from, to, NULL, 2));
+    OK(cu.cuGraphGetEdges(graph, NULL, NULL, NULL, &count));
+    ck_assert_uint_eq(count, 2);
+    OK(cu.cuGraphInstantiateWithFlags(&exec, graph, 0));
+}
+END_TEST
+
+static tn_cu_conditional countdown;
+static atomic_int rounds;
+
+/* Counts in its first parameter's word, and ends the loop after five. */
+static void count_rounds(const tarn_sim_launch *launch, void *const *params)
+{
+    (void)launch;
+    (void)params;
+    int done = atomic_fetch_add(&rounds, 1) + 1;
+    ck_assert_int_eq(sim.tarn_sim_set_conditional(countdown, done < 5), 0);
+    ck_assert_int_eq(sim.tarn_sim_set_conditional(countdown + 1, 1), -1);
+}
+
+START_TEST(a_twin_ends_a_loop)
+{
+    tn_cu_context context;
+    tn_cu_graph graph;
+    tn_cu_graphnode node;
+    OK(cu.cuCtxGetCurrent(&context));
+    OK(cu.cuGraphCreate(&graph, 0));
+    OK(cu.cuGraphConditionalHandleCreate(&countdown, graph, context, 1, 1));
+    tn_cu_node_params loop = {
+        .type = TN_CU_NODE_CONDITIONAL,
+        .conditional = {.handle = countdown, .type = TN_CU_GRAPH_COND_WHILE, .size = 1},
+    };
+    OK(cu.cuGraphAddNode(&node, graph, NULL, NULL, 0, &loop));
+    ck_assert_int_eq(sim.tarn_sim_register_kernel("test_add", count_rounds), 0);
+    uint64_t address = 0;
+    uint32_t amount = 0;
+    void *params[] = {&address, &amount};
+    tn_cu_kernel_node_params kernel = {.func = kernels.add,
+                                       .grid_x = 1,
+                                       .grid_y = 1,
+                                       .grid_z = 1,
+                                       .block_x = 1,
+                                       .block_y = 1,
+                                       .block_z = 1,
+                                       .kernel_params = params};
+    OK(cu.cuGraphAddKernelNode(&node, loop.conditional.bodies[0], NULL, 0, &kernel));
+    ANSWERS(TN_CUDA_ERROR_INVALID_VALUE, cu.cuGraphDestroy(loop.conditional.bodies[0]));
+    tn_cu_graphexec exec = instantiate(graph);
+    ck_assert_int_eq(sim.tarn_sim_set_conditional(countdown, 1), -1); /* nothing runs here */
+    OK(cu.cuGraphLaunch(exec, stream));
+    OK(cu.cuStreamSynchronize(stream));
+    ck_assert_int_eq(atomic_load(&rounds), 5);
+}
+END_TEST
+
+static atomic_int met;
+
+/* Ends when the other one of two is there as well. */
+static void meet(void *unused)
+{
+    (void)unused;
+    atomic_fetch_add(&met, 1);
+    while (atomic_load(&met) < 2)
+        continue;
+}
+
+/* Counts on from 2, each time by the number that it was told to find. */
+static void count_on(void *expected)
+{
+    ck_assert_int_eq(atomic_fetch_add(&met, 1), (int)(intptr_t)expected);
+}
+
+static tn_cu_graphnode add_host(tn_cu_graph graph, const tn_cu_graphnode *after, size_t count,
+                                tn_cu_hostfn function, int user)
+{
+    tn_cu_graphnode node;
+    tn_cu_node_params params = {
+        .type = TN_CU_NODE_HOST,
+        .host = {.function = function, .user = (void *)(intptr_t)user},
+    };
+    OK(cu.cuGraphAddNode(&node, graph, after, NULL, count, &params));
+    return node;
+}
+
+/* Two branches that meet; then a child graph of two nodes; then a last node. */
+START_TEST(branches_run_side_by_side_and_wait_where_edges_say)
+{
+    tn_cu_graph graph;
+    tn_cu_graph inner;
+    tn_cu_graphnode node;
+    OK(cu.cuGraphCreate(&graph, 0));
+    OK(cu.cuGraphCreate(&inner, 0));
+    node = add_host(inner, NULL, 0, count_on, 2);
+    add_host(inner, &node, 1, count_on, 3);
+    tn_cu_graphnode branches[] = {add_host(graph, NULL, 0, meet, 0),
+                                  add_host(graph, NULL, 0, meet, 0)};
+    OK(cu.cuGraphAddChildGraphNode(&node, graph, branches, 2, inner));
+    add_host(graph, &node, 1, count_on, 4);
+    tn_cu_graphexec exec = instantiate(graph);
+    for (int i = 0; i < 20; i++) {
+        atomic_store(&met, 0);
+        OK(cu.cuGraphLaunch(exec, stream));
+        OK(cu.cuStreamSynchronize(stream));
+        ck_assert_int_eq(atomic_load(&met), 5);
+    }
+}
+END_TEST
+
 /* S2 */
 START_TEST(everything_given_back_leaves_the_ledger_as_it_was)
 {
@@ -432,5 +555,11 @@ Suite *graph_suite(void)
     tcase_add_test(life, references_to_user_objects_are_counted);
     tcase_add_test(life, everything_given_back_leaves_the_ledger_as_it_was);
     suite_add_tcase(suite, life);
+    TCase *shapes = tcase_create("shapes");
+    tcase_add_checked_fixture(shapes, make_things, NULL);
+    tcase_add_test(shapes, a_cycle_is_refused);
+    tcase_add_test(shapes, branches_run_side_by_side_and_wait_where_edges_say);
+    tcase_add_test(shapes, a_twin_ends_a_loop);
+    suite_add_tcase(suite, shapes);
     return suite;
 }

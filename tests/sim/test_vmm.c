@@ -61,8 +61,6 @@ START_TEST(a_hint_counts_from_32_mib_at_multiples_of_32_mib)
     tn_cu_deviceptr other;
     if (!HINTS_ARE_KEPT)
         return;
-    OK(cu.cuMemAddressReserve(&other, 2 * MIB, 0, HINT, 0));
-    ck_assert_uint_ne(other, HINT);
     OK(cu.cuMemAddressReserve(&exact, 32 * MIB, 0, HINT, 0));
     ck_assert_uint_eq(exact, HINT);
     OK(cu.cuMemAddressFree(exact, 32 * MIB));
@@ -76,6 +74,55 @@ START_TEST(a_hint_counts_from_32_mib_at_multiples_of_32_mib)
 }
 END_TEST
 
+START_TEST(small_reservations_share_32_mib)
+{
+    enum { COUNT = 18 };
+    tn_cu_deviceptr addresses[COUNT];
+    if (!HINTS_ARE_KEPT)
+        return;
+    for (size_t i = 0; i < COUNT; i++) {
+        OK(cu.cuMemAddressReserve(&addresses[i], 2 * MIB, 0, HINT, 0));
+        ck_assert_uint_eq(addresses[i], HINT + i * 2 * MIB);
+    }
+    tn_cu_deviceptr other;
+    OK(cu.cuMemAddressReserve(&other, 32 * MIB, 0, HINT, 0)); /* behind what they share */
+    ck_assert_uint_eq(other, HINT + 64 * MIB);
+    OK(cu.cuMemAddressFree(other, 32 * MIB));
+    OK(cu.cuMemAddressFree(addresses[3], 2 * MIB));
+    OK(cu.cuMemAddressFree(addresses[16], 2 * MIB));
+    OK(cu.cuMemAddressReserve(&other, 4 * MIB, 4 * MIB, HINT, 0)); /* in the last one, aligned */
+    ck_assert_uint_eq(other, HINT + 36 * MIB);
+    OK(cu.cuMemAddressReserve(&addresses[16], 2 * MIB, 0, HINT, 0));
+    ck_assert_uint_eq(addresses[16], HINT + 32 * MIB);
+    OK(cu.cuMemAddressFree(other, 4 * MIB));
+    OK(cu.cuMemAddressReserve(&other, 26 * MIB, 0, HINT, 0)); /* which is full then */
+    OK(cu.cuMemAddressReserve(&addresses[3], 2 * MIB, 0, HINT, 0));
+    ck_assert_uint_eq(addresses[3], HINT + 62 * MIB);
+    OK(cu.cuMemAddressFree(other, 26 * MIB));
+    for (size_t i = 0; i < COUNT; i++)
+        OK(cu.cuMemAddressFree(addresses[i], 2 * MIB));
+    OK(cu.cuMemAddressReserve(&other, 64 * MIB, 0, HINT, 0));
+    ck_assert_uint_eq(other, HINT);
+}
+END_TEST
+
+START_TEST(a_context_keeps_small_reservations_from_their_hints)
+{
+    tn_cu_deviceptr address;
+    if (!HINTS_ARE_KEPT)
+        return;
+    tn_cu_context context;
+    tn_cu_deviceptr before;
+    OK(cu.cuMemAddressReserve(&before, 2 * MIB, 0, HINT, 0));
+    ck_assert_uint_eq(before, HINT);
+    OK(cu.cuCtxCreate(&context, 0, 0));
+    OK(cu.cuMemAddressReserve(&address, 2 * MIB, 0, HINT, 0));
+    ck_assert_uint_gt(address, HINT + 64 * MIB);
+    OK(cu.cuMemAddressFree(address, 2 * MIB));
+    OK(cu.cuMemAddressFree(before, 2 * MIB));
+}
+END_TEST
+
 START_TEST(a_hint_over_host_memory_is_moved_without_an_error)
 {
     if (!HINTS_ARE_KEPT)
@@ -84,7 +131,7 @@ START_TEST(a_hint_over_host_memory_is_moved_without_an_error)
     void *host = mmap((void *)HINT, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     ck_assert_uint_eq((uintptr_t)host, HINT);
     OK(cu.cuMemAddressReserve(&address, 64 * MIB, 0, HINT, 0));
-    ck_assert_uint_ne(address, HINT);
+    ck_assert_uint_eq(address, HINT + 32 * MIB); /* behind it */
     OK(cu.cuMemAddressFree(address, 64 * MIB));
     munmap(host, 4096);
 }
@@ -481,6 +528,7 @@ Suite *vmm_suite(void)
     tcase_add_test(bare, a_reservation_is_refused_for_what_the_driver_refuses);
     tcase_add_test(bare, an_alignment_is_honoured);
     tcase_add_test(bare, a_hint_counts_from_32_mib_at_multiples_of_32_mib);
+    tcase_add_test(bare, small_reservations_share_32_mib);
     tcase_add_test(bare, a_hint_over_host_memory_is_moved_without_an_error);
     tcase_add_test(bare, hints_can_be_moved_and_sizes_refused_for_tests);
     tcase_add_test(bare, large_reservations_are_granted_where_the_process_has_the_addresses);
@@ -497,6 +545,7 @@ Suite *vmm_suite(void)
     suite_add_tcase(suite, bare);
     TCase *context = tcase_create("context");
     tcase_add_checked_fixture(context, start_context, NULL);
+    tcase_add_test(bare, a_context_keeps_small_reservations_from_their_hints);
     tcase_add_test(context, memory_goes_with_the_last_of_handle_and_mappings);
     tcase_add_test(context, a_mapping_is_refused_for_what_the_driver_refuses);
     tcase_add_test(context, pointers_know_reservation_mapping_and_block);

@@ -25,7 +25,7 @@ START_TEST(an_open_device_is_known_and_gives_all_back_on_close)
     ck_assert_str_ne(gpu.name, "");
     OK(tn_gpu_check(&gpu));
     ck_assert(!tn_gpu_is_lost(&gpu));
-    ck_assert_uint_eq(test_ledger().linear_allocations, before_open.linear_allocations + 1);
+    ck_assert_uint_eq(test_ledger().linear_allocations, before_open.linear_allocations + 2);
     tn_gpu_close(&gpu);
     test_same_ledger(&before_open);
 }
@@ -58,6 +58,9 @@ START_TEST(an_open_that_fails_leaves_nothing)
         ck_assert_uint_eq(sim.clear_fault(NULL), 1);
         test_same_ledger(&before);
     }
+    sim.plan_fault("cuMemAlloc", 2, 0, TN_CUDA_ERROR_UNKNOWN);
+    STATUS(TARN_ERR_DRIVER, tn_gpu_open(&(struct tn_gpu){0}, gpu.driver, 0));
+    test_same_ledger(&before);
 }
 END_TEST
 
@@ -88,13 +91,21 @@ END_TEST
 START_TEST(a_refused_teardown_poisons_with_its_first_cause)
 {
     tn_gpu_teardown(&gpu, TN_CUDA_SUCCESS, "cuMemUnmap");
-    tn_gpu_teardown(&gpu, TN_CUDA_ERROR_DEINITIALIZED, "cuMemUnmap"); /* at process exit */
     OK(tn_gpu_check(&gpu));
     tn_gpu_teardown(&gpu, TN_CUDA_ERROR_INVALID_VALUE, "cuMemUnmap");
     tn_gpu_teardown(&gpu, TN_CUDA_ERROR_UNKNOWN, "cuMemRelease");
     STATUS(TARN_ERR_POISONED, tn_gpu_check(&gpu));
     unit_expect_sentence("cuMemUnmap with CUDA_ERROR_INVALID_VALUE");
     ck_assert(!tn_gpu_is_lost(&gpu));
+}
+END_TEST
+
+START_TEST(a_driver_that_is_gone_loses_the_device)
+{
+    tn_gpu_teardown(&gpu, TN_CUDA_ERROR_DEINITIALIZED, "cuMemUnmap");
+    ck_assert(tn_gpu_is_lost(&gpu));
+    STATUS(TARN_ERR_DEVICE_LOST, tn_gpu_check(&gpu));
+    unit_expect_sentence("CUDA_ERROR_DEINITIALIZED");
 }
 END_TEST
 
@@ -354,6 +365,30 @@ START_TEST(a_wait_without_memory_for_the_next_one_succeeds)
 }
 END_TEST
 
+/* The driver's block that the token lies in stays, so nobody can take its place on a full device. */
+START_TEST(a_wait_on_a_full_device_keeps_its_token)
+{
+    const struct tn_chunk_properties plain = {.exportable = false};
+    size_t free_bytes;
+    size_t total_bytes;
+    uint64_t address;
+    tn_cu_memhandle most;
+    tn_cu_memhandle more;
+
+    OK(tn_gpu_reserve_addresses(&gpu, 64 * GIB, 0, 0, &address));
+    tn_gpu_memory_info(&gpu, &free_bytes, &total_bytes);
+    OK(tn_gpu_map(&gpu, address, free_bytes, plain, &most));
+    sim.plan_fault("cuMemAlloc", 1, 0, TN_CUDA_ERROR_OUT_OF_MEMORY);
+    OK(tn_gpu_wait_idle(&gpu));
+    ck_assert_uint_eq(gpu.token, 0);
+    STATUS(TARN_ERR_DEVICE_MEMORY, tn_gpu_map(&gpu, address + free_bytes, 2 * MIB, plain, &more));
+    OK(tn_gpu_wait_idle(&gpu));
+    ck_assert_uint_ne(gpu.token, 0);
+    tn_gpu_unmap(&gpu, address, free_bytes, most);
+    tn_gpu_free_addresses(&gpu, address, 64 * GIB);
+}
+END_TEST
+
 START_TEST(all_is_idle_on_a_lost_device)
 {
     uint64_t stamp = tn_gpu_epoch(&gpu);
@@ -394,6 +429,7 @@ int main(void)
     tcase_add_test(faults, out_of_memory_is_a_status_of_its_own);
     tcase_add_test(faults, the_first_fault_stays);
     tcase_add_test(faults, a_refused_teardown_poisons_with_its_first_cause);
+    tcase_add_test(faults, a_driver_that_is_gone_loses_the_device);
     tcase_add_test(faults, a_teardown_that_meets_a_fault_loses_the_device);
     suite_add_tcase(suite, faults);
     tcase_add_checked_fixture(manners, open_gpu, NULL);
@@ -413,6 +449,7 @@ int main(void)
     tcase_add_test(wait, a_wait_does_not_prove_what_was_freed_after_it_began);
     tcase_add_test(wait, a_wait_that_fails_proves_nothing_and_can_be_repeated);
     tcase_add_test(wait, a_wait_without_memory_for_the_next_one_succeeds);
+    tcase_add_test(wait, a_wait_on_a_full_device_keeps_its_token);
     tcase_add_test(wait, all_is_idle_on_a_lost_device);
     unit_add_contract_test(wait, waiting_with_a_lock_is_a_broken_contract);
     suite_add_tcase(suite, wait);

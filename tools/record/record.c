@@ -10,12 +10,18 @@
  * recorded.
  *
  *   TARN_RECORD_DRIVER  `cuda` for libcuda.so.1 (the default), or the path of a driver
- *   TARN_RECORD_FILE    the file to append to; without it nothing is recorded
+ *   TARN_RECORD_FILE    the file to append to; without it no call is written down
+ *   TARN_RECORD_TIMES   a file to write when the process exits: for each function its name, how
+ *                       often it returned, and the nanoseconds spent in it
  *
  * The control functions of the simulated driver are there too, and do what they do when that is the
- * driver behind; otherwise they do nothing and answer 0: a real driver needs no twins.
+ * driver behind; otherwise they do nothing and answer 0: a real driver needs no twins. The account is
+ * an exception: a real driver's is what was measured here, by a clock read before and after each
+ * call, less what reading the clock takes. So one program compares the simulator's account with a
+ * GPU's driver.
  *
- * Locking: the driver behind and the file are opened once; nothing changes afterwards.
+ * Locking: the driver behind and the file are opened once; nothing changes afterwards but the sums
+ * of the account, which are atomic.
  *
  * Trade-offs. Functions that the list does not have are handed through without a record. A call is
  * recorded when it has returned: one that never does, or that another call overtakes, stands
@@ -23,9 +29,11 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "abi/cuda.h"
@@ -36,6 +44,12 @@
 
 #define CONTROLS(X)                                                                                \
     X(tarn_sim_register_kernel)                                                                    \
+    X(tarn_sim_register_kernel_ranges)                                                             \
+    X(tarn_sim_configure)                                                                          \
+    X(tarn_sim_read_account)                                                                       \
+    X(tarn_sim_thread_ns)                                                                          \
+    X(tarn_sim_reset_account)                                                                      \
+    X(tarn_sim_check_count)                                                                        \
     X(tarn_sim_read_ledger)                                                                        \
     X(tarn_sim_plan_fault)                                                                         \
     X(tarn_sim_clear_fault)                                                                        \
@@ -56,6 +70,28 @@ static struct {
 
 static tn_pfn_cuGetProcAddress resolve; /* the driver's own; in the table stands look_up */
 static int record_file = -1;
+
+/* One number for each function. */
+enum function {
+#define FUNCTION_NUMBER(name, symbol, version, parameters, names) FN_##name,
+    TN_CUDA_SIMULATED_FUNCTIONS(FUNCTION_NUMBER)
+#undef FUNCTION_NUMBER
+        FUNCTION_COUNT
+};
+
+static const char *const function_names[FUNCTION_COUNT] = {
+#define FUNCTION_NAME(name, symbol, version, parameters, names) [FN_##name] = #name,
+    TN_CUDA_SIMULATED_FUNCTIONS(FUNCTION_NAME)
+#undef FUNCTION_NAME
+};
+
+/* What was measured: calls that returned, and the time spent in them. */
+static struct {
+    atomic_uint_fast64_t calls;
+    atomic_uint_fast64_t ns;
+} spent[FUNCTION_COUNT];
+static uint64_t clock_ns; /* what reading the clock twice shows when nothing is between */
+static _Thread_local uint64_t thread_ns;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 _Static_assert(sizeof(void *) == sizeof(tn_pfn_cuInit), "functions do not fit in void *");
@@ -101,10 +137,58 @@ static void open_driver(void)
 #undef CONTROL
 }
 
+static uint64_t now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+}
+
+/* The least of many readings: what disturbs one makes it longer. */
+static void measure_clock(void)
+{
+    clock_ns = UINT64_MAX;
+    for (int i = 0; i < 1000; i++) {
+        uint64_t began = now();
+        uint64_t took = now() - began;
+        if (took < clock_ns)
+            clock_ns = took;
+    }
+}
+
 static void open_all(void)
 {
     open_record();
     open_driver();
+    measure_clock();
+}
+
+/* Enters one call in the account. */
+static void spend(enum function function, uint64_t ns)
+{
+    ns = ns > clock_ns ? ns - clock_ns : 0;
+    atomic_fetch_add_explicit(&spent[function].calls, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&spent[function].ns, ns, memory_order_relaxed);
+    thread_ns += ns;
+}
+
+__attribute__((destructor)) static void write_times(void)
+{
+    const char *path = getenv("TARN_RECORD_TIMES");
+    if (path == NULL || *path == '\0')
+        return;
+    FILE *file = fopen(path, "we");
+    if (file == NULL) {
+        perror("tarn_record: cannot open TARN_RECORD_TIMES");
+        return;
+    }
+    for (int i = 0; i < FUNCTION_COUNT; i++) {
+        unsigned long long calls = spent[i].calls;
+        if (calls > 0)
+            fprintf(file, "%s %llu %llu\n", function_names[i], calls,
+                    (unsigned long long)spent[i].ns);
+    }
+    fclose(file);
 }
 
 /* Appends the line of one call. */
@@ -144,7 +228,9 @@ static int recorded(const char *function)
         pthread_once(&once, open_all);                                                             \
         if (behind.name == NULL)                                                                   \
             return TN_CUDA_ERROR_NOT_FOUND;                                                        \
+        uint64_t began = now();                                                                    \
         tn_cu_result result = behind.name names;                                                   \
+        spend(FN_##name, now() - began);                                                           \
         if (recorded(#name))                                                                       \
             record(#name, result);                                                                 \
         return result;                                                                             \
@@ -190,6 +276,59 @@ int tarn_sim_register_kernel(const char *entry, tarn_sim_kernel function)
     return behind.tarn_sim_register_kernel == NULL
                ? 0
                : behind.tarn_sim_register_kernel(entry, function);
+}
+
+int tarn_sim_register_kernel_ranges(const char *entry, tarn_sim_kernel_ranges function)
+{
+    pthread_once(&once, open_all);
+    return behind.tarn_sim_register_kernel_ranges == NULL
+               ? 0
+               : behind.tarn_sim_register_kernel_ranges(entry, function);
+}
+
+int tarn_sim_configure(const char *name, const char *value)
+{
+    pthread_once(&once, open_all);
+    return behind.tarn_sim_configure == NULL ? 0 : behind.tarn_sim_configure(name, value);
+}
+
+void tarn_sim_read_account(const char *function, tarn_sim_cost *cost)
+{
+    pthread_once(&once, open_all);
+    *cost = (tarn_sim_cost){0};
+    if (behind.tarn_sim_read_account != NULL) {
+        behind.tarn_sim_read_account(function, cost);
+        return;
+    }
+    for (int i = 0; i < FUNCTION_COUNT; i++) {
+        if (function == NULL || strcmp(function, function_names[i]) == 0) {
+            cost->calls += spent[i].calls;
+            cost->ns += spent[i].ns;
+        }
+    }
+}
+
+uint64_t tarn_sim_thread_ns(void)
+{
+    pthread_once(&once, open_all);
+    return behind.tarn_sim_thread_ns == NULL ? thread_ns : behind.tarn_sim_thread_ns();
+}
+
+void tarn_sim_reset_account(void)
+{
+    pthread_once(&once, open_all);
+    for (int i = 0; i < FUNCTION_COUNT; i++) {
+        spent[i].calls = 0;
+        spent[i].ns = 0;
+    }
+    if (behind.tarn_sim_reset_account != NULL)
+        behind.tarn_sim_reset_account();
+}
+
+uint64_t tarn_sim_check_count(void)
+{
+    pthread_once(&once, open_all);
+    return behind.tarn_sim_check_count == NULL ? 0 : behind.tarn_sim_check_count();
 }
 
 void tarn_sim_read_ledger(tarn_sim_ledger *ledger)

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+/* device.c -- devices and what can be asked of them, without a context.
+ *
+ * The values of the attributes are those of one H200 in a machine with one GPU. */
+#include <string.h>
+
+#include "contract/contract.h"
+
+CASE_BODY(init)
+{
+    STATE("again");
+    GIVES(SUCCESS, cuInit(0));
+    STATE("with flags");
+    GIVES(INVALID_VALUE, cuInit(1));
+}
+
+CASE_BODY(version)
+{
+    int version = 0;
+    GIVES(SUCCESS, cuDriverGetVersion(&version));
+    HOLDS(version >= 12040, "the version is 12.4 or later");
+    STATE("nowhere to put it");
+    GIVES(INVALID_VALUE, cuDriverGetVersion(NULL));
+}
+
+CASE_BODY(count)
+{
+    int count = 0;
+    GIVES(SUCCESS, cuDeviceGetCount(&count));
+    HOLDS(count >= 1, "at least one");
+    STATE("nowhere to put it");
+    GIVES(INVALID_VALUE, cuDeviceGetCount(NULL));
+}
+
+CASE_BODY(get)
+{
+    tn_cu_device device = 7;
+    GIVES(SUCCESS, cuDeviceGet(&device, 0));
+    HOLDS(device == 0, "device 0");
+    device = 7;
+    STATE("ordinal 99");
+    GIVES(INVALID_DEVICE, cuDeviceGet(&device, 99));
+    STATE("ordinal -1");
+    GIVES(INVALID_DEVICE, cuDeviceGet(&device, -1));
+    HOLDS(device == 7, "the device is untouched");
+    STATE("nowhere to put it");
+    GIVES(INVALID_VALUE, cuDeviceGet(NULL, 0));
+}
+
+CASE_BODY(name)
+{
+    char full[256] = "";
+    char part[5] = "????";
+    GIVES(SUCCESS, cuDeviceGetName(full, sizeof full, 0));
+    HOLDS(strlen(full) > 4, "a name");
+    GIVES(SUCCESS, cuDeviceGetName(part, sizeof part, 0));
+    HOLDS(strlen(part) == 4 && strncmp(full, part, 4) == 0, "cut to what there is room for");
+    STATE("device 99");
+    GIVES(INVALID_DEVICE, cuDeviceGetName(full, sizeof full, 99));
+}
+
+CASE_BODY(memory)
+{
+    size_t bytes = 0;
+    GIVES(SUCCESS, cuDeviceTotalMem(&bytes, 0));
+    HOLDS(bytes > 0, "some memory");
+    STATE("device 99");
+    GIVES(INVALID_DEVICE, cuDeviceTotalMem(&bytes, 99));
+    STATE("nowhere to put it");
+    GIVES(INVALID_VALUE, cuDeviceTotalMem(NULL, 0));
+}
+
+CASE_BODY(uuid)
+{
+    static const tn_cu_uuid none = {{0}};
+    tn_cu_uuid first = none;
+    tn_cu_uuid second = none;
+    GIVES(SUCCESS, cuDeviceGetUuid(&first, 0));
+    GIVES(SUCCESS, cuDeviceGetUuid(&second, 0));
+    HOLDS(memcmp(&first, &none, sizeof none) != 0, "it is not 0");
+    HOLDS(memcmp(&first, &second, sizeof first) == 0, "it stays");
+    STATE("device 99");
+    GIVES(INVALID_DEVICE, cuDeviceGetUuid(&first, 99));
+    STATE("nowhere to put it");
+    GIVES(INVALID_VALUE, cuDeviceGetUuid(NULL, 0));
+}
+
+static const struct {
+    tn_cu_device_attribute attribute;
+    const char *name;
+    int value;
+} attributes[] = {
+    {TN_CU_ATTR_MAX_THREADS_PER_BLOCK, "threads of a block", 1024},
+    {TN_CU_ATTR_WARP_SIZE, "threads of a warp", 32},
+    {TN_CU_ATTR_MULTIPROCESSOR_COUNT, "multiprocessors", 132},
+    {TN_CU_ATTR_UNIFIED_ADDRESSING, "one address space", 1},
+    {TN_CU_ATTR_COMPUTE_CAPABILITY_MAJOR, "compute capability", 9},
+    {TN_CU_ATTR_COMPUTE_CAPABILITY_MINOR, "and its minor", 0},
+    {TN_CU_ATTR_PAGEABLE_MEMORY_ACCESS, "access to the process's memory", 0},
+    {TN_CU_ATTR_HOST_REGISTER_SUPPORTED, "registering memory", 1},
+    {TN_CU_ATTR_VMM_SUPPORTED, "virtual memory management", 1},
+    {TN_CU_ATTR_HANDLE_TYPE_POSIX_FD_SUPPORTED, "file descriptors", 1},
+    {TN_CU_ATTR_GENERIC_COMPRESSION_SUPPORTED, "compression", 1},
+    {TN_CU_ATTR_GPU_DIRECT_RDMA_WITH_VMM_SUPPORTED, "RDMA", 1},
+    {TN_CU_ATTR_MEMORY_POOLS_SUPPORTED, "memory pools", 1},
+    {TN_CU_ATTR_MEMPOOL_HANDLE_TYPES, "handle types of pools", 9},
+    {TN_CU_ATTR_DMA_BUF_SUPPORTED, "buffers for other devices", 1},
+    {TN_CU_ATTR_IPC_EVENT_SUPPORTED, "interprocess events", 1},
+    {TN_CU_ATTR_HANDLE_TYPE_FABRIC_SUPPORTED, "handles for other nodes", 1},
+    {TN_CU_ATTR_MULTICAST_SUPPORTED, "multicast", 0},
+    {TN_CU_ATTR_HOST_NUMA_ID, "its NUMA node", 0},
+    {TN_CU_ATTR_HOST_NUMA_VMM_SUPPORTED, "memory of NUMA nodes", 1},
+    {TN_CU_ATTR_HOST_VMM_SUPPORTED, "memory of the host", 1},
+};
+
+/* Machine-specific: what an H200 alone in its machine says. */
+CASE_BODY(attribute_values)
+{
+    for (size_t i = 0; i < sizeof attributes / sizeof attributes[0]; i++) {
+        int value = -1;
+        STATE("%s", attributes[i].name);
+        GIVES(SUCCESS, cuDeviceGetAttribute(&value, attributes[i].attribute, 0));
+        HOLDS(value == attributes[i].value, "%d", value);
+    }
+}
+
+CASE_BODY(attribute_refused)
+{
+    int value = -1;
+    STATE("attribute 0");
+    GIVES(INVALID_VALUE, cuDeviceGetAttribute(&value, (tn_cu_device_attribute)0, 0));
+    STATE("attribute 9999");
+    GIVES(INVALID_VALUE, cuDeviceGetAttribute(&value, (tn_cu_device_attribute)9999, 0));
+    STATE("device 99");
+    GIVES(INVALID_DEVICE, cuDeviceGetAttribute(&value, TN_CU_ATTR_WARP_SIZE, 99));
+    STATE("nowhere to put it");
+    GIVES(INVALID_VALUE, cuDeviceGetAttribute(NULL, TN_CU_ATTR_WARP_SIZE, 0));
+    HOLDS(value == -1, "the value is untouched");
+}
+
+CASE_BODY(peer)
+{
+    int can = 7;
+    GIVES(SUCCESS, cuDeviceCanAccessPeer(&can, 0, 0));
+    HOLDS(can == 0, "a device is no peer of itself");
+    STATE("device 99");
+    GIVES(INVALID_DEVICE, cuDeviceCanAccessPeer(&can, 0, 99));
+    GIVES(INVALID_DEVICE, cuDeviceCanAccessPeer(&can, 99, 0));
+    STATE("nowhere to put it");
+    GIVES(INVALID_VALUE, cuDeviceCanAccessPeer(NULL, 0, 0));
+}
+
+CASE_BODY(errors)
+{
+    const char *text = NULL;
+    GIVES(SUCCESS, cuGetErrorName(TN_CUDA_ERROR_INVALID_VALUE, &text));
+    HOLDS(strcmp(text, "CUDA_ERROR_INVALID_VALUE") == 0, "CUDA_ERROR_INVALID_VALUE");
+    GIVES(SUCCESS, cuGetErrorString(TN_CUDA_ERROR_INVALID_VALUE, &text));
+    HOLDS(strcmp(text, "invalid argument") == 0, "invalid argument");
+    STATE("number 12345");
+    GIVES(INVALID_VALUE, cuGetErrorName((tn_cu_result)12345, &text));
+    HOLDS(text == NULL, "NULL");
+    text = "";
+    GIVES(INVALID_VALUE, cuGetErrorString((tn_cu_result)12345, &text));
+    HOLDS(text == NULL, "NULL");
+}
+
+static const struct {
+    tn_cu_result result;
+    const char *text;
+} error_texts[] = {
+    {TN_CUDA_SUCCESS, "no error"},
+    {TN_CUDA_ERROR_INVALID_VALUE, "invalid argument"},
+    {TN_CUDA_ERROR_OUT_OF_MEMORY, "out of memory"},
+    {TN_CUDA_ERROR_NOT_INITIALIZED, "initialization error"},
+    {TN_CUDA_ERROR_DEINITIALIZED, "driver shutting down"},
+    {TN_CUDA_ERROR_STUB_LIBRARY, "CUDA driver is a stub library"},
+    {TN_CUDA_ERROR_NO_DEVICE, "no CUDA-capable device is detected"},
+    {TN_CUDA_ERROR_INVALID_DEVICE, "invalid device ordinal"},
+    {TN_CUDA_ERROR_INVALID_IMAGE, "device kernel image is invalid"},
+    {TN_CUDA_ERROR_INVALID_CONTEXT, "invalid device context"},
+    {TN_CUDA_ERROR_CONTEXT_ALREADY_CURRENT, "context already current"},
+    {TN_CUDA_ERROR_MAP_FAILED, "mapping of buffer object failed"},
+    {TN_CUDA_ERROR_ALREADY_MAPPED, "resource already mapped"},
+    {TN_CUDA_ERROR_NO_BINARY_FOR_GPU, "no kernel image is available for execution on the device"},
+    {TN_CUDA_ERROR_ECC_UNCORRECTABLE, "uncorrectable ECC error encountered"},
+    {TN_CUDA_ERROR_PEER_ACCESS_UNSUPPORTED,
+     "peer access is not supported between these two devices"},
+    {TN_CUDA_ERROR_INVALID_PTX, "a PTX JIT compilation failed"},
+    {TN_CUDA_ERROR_NVLINK_UNCORRECTABLE,
+     "uncorrectable NVLink error detected during the execution"},
+    {TN_CUDA_ERROR_CONTAINED, "Invalid access of peer GPU memory over nvlink or a hardware error"},
+    {TN_CUDA_ERROR_OPERATING_SYSTEM, "OS call failed or operation not supported on this OS"},
+    {TN_CUDA_ERROR_INVALID_HANDLE, "invalid resource handle"},
+    {TN_CUDA_ERROR_ILLEGAL_STATE, "the operation cannot be performed in the present state"},
+    {TN_CUDA_ERROR_LOSSY_QUERY, "attempted introspection would be semantically lossy"},
+    {TN_CUDA_ERROR_NOT_FOUND, "named symbol not found"},
+    {TN_CUDA_ERROR_NOT_READY, "device not ready"},
+    {TN_CUDA_ERROR_ILLEGAL_ADDRESS, "an illegal memory access was encountered"},
+    {TN_CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, "too many resources requested for launch"},
+    {TN_CUDA_ERROR_LAUNCH_TIMEOUT, "the launch timed out and was terminated"},
+    {TN_CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED, "peer access is already enabled"},
+    {TN_CUDA_ERROR_PEER_ACCESS_NOT_ENABLED, "peer access has not been enabled"},
+    {TN_CUDA_ERROR_PRIMARY_CONTEXT_ACTIVE, "cannot set while device is active in this process"},
+    {TN_CUDA_ERROR_CONTEXT_IS_DESTROYED, "context is destroyed"},
+    {TN_CUDA_ERROR_ASSERT, "device-side assert triggered"},
+    {TN_CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED,
+     "part or all of the requested memory range is already mapped"},
+    {TN_CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED,
+     "pointer does not correspond to a registered memory region"},
+    {TN_CUDA_ERROR_HARDWARE_STACK_ERROR, "hardware stack error"},
+    {TN_CUDA_ERROR_ILLEGAL_INSTRUCTION, "an illegal instruction was encountered"},
+    {TN_CUDA_ERROR_MISALIGNED_ADDRESS, "misaligned address"},
+    {TN_CUDA_ERROR_INVALID_ADDRESS_SPACE, "operation not supported on global/shared address space"},
+    {TN_CUDA_ERROR_INVALID_PC, "invalid program counter"},
+    {TN_CUDA_ERROR_LAUNCH_FAILED, "unspecified launch failure"},
+    {TN_CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE, "too many blocks in cooperative launch"},
+    {TN_CUDA_ERROR_NOT_PERMITTED, "operation not permitted"},
+    {TN_CUDA_ERROR_NOT_SUPPORTED, "operation not supported"},
+    {TN_CUDA_ERROR_MPS_CLIENT_TERMINATED, "the MPS client has been terminated by the server"},
+    {TN_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "operation not permitted when stream is capturing"},
+    {TN_CUDA_ERROR_STREAM_CAPTURE_INVALIDATED,
+     "operation failed due to a previous error during capture"},
+    {TN_CUDA_ERROR_STREAM_CAPTURE_MERGE,
+     "operation would result in a merge of separate capture sequences"},
+    {TN_CUDA_ERROR_STREAM_CAPTURE_UNMATCHED,
+     "capture was not ended in the same stream as it began"},
+    {TN_CUDA_ERROR_STREAM_CAPTURE_UNJOINED, "capturing stream has unjoined work"},
+    {TN_CUDA_ERROR_STREAM_CAPTURE_ISOLATION,
+     "dependency created on uncaptured work in another stream"},
+    {TN_CUDA_ERROR_STREAM_CAPTURE_IMPLICIT,
+     "operation would make the legacy stream depend on a capturing blocking stream"},
+    {TN_CUDA_ERROR_CAPTURED_EVENT,
+     "operation not permitted on an event last recorded in a capturing stream"},
+    {TN_CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD,
+     "attempt to terminate a thread-local capture sequence from another thread"},
+    {TN_CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE,
+     "the graph update was not performed because it included changes which violated constraints specific to instantiated graph update"},
+    {TN_CUDA_ERROR_UNKNOWN, "unknown error"},
+};
+
+CASE_BODY(error_strings)
+{
+    for (size_t i = 0; i < sizeof error_texts / sizeof error_texts[0]; i++) {
+        const char *text = NULL;
+        if (cu.cuGetErrorString(error_texts[i].result, &text) != TN_CUDA_SUCCESS || text == NULL)
+            text = "nothing";
+        HOLDS(strcmp(text, error_texts[i].text) == 0, "%d %s", (int)error_texts[i].result, text);
+    }
+}
+
+/* Every result that there is a name for. */
+CASE_BODY(error_names)
+{
+#define NAME_ROW(name, number) {TN_CUDA_##name, "CUDA_" #name},
+    static const struct {
+        tn_cu_result result;
+        const char *name;
+    } rows[] = { TN_CUDA_RESULTS(NAME_ROW) };
+#undef NAME_ROW
+    size_t known = 0;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const char *text = NULL;
+        if (cu.cuGetErrorName(rows[i].result, &text) == TN_CUDA_SUCCESS && text != NULL &&
+            strcmp(text, rows[i].name) == 0)
+            known++;
+        else
+            HOLDS(false, "%s is called %s", rows[i].name, text == NULL ? "nothing" : text);
+    }
+    HOLDS(known == sizeof rows / sizeof rows[0], "all have their names");
+}
+
+static const struct contract_case cases[] = {
+    CASE("init", "The driver is begun once, without flags.", init),
+    CASE("version", "The driver says its version.", version),
+    CASE("count", "There is a device.", count),
+    CASE("get", "Devices are numbered from 0.", get),
+    CASE("name", "A device has a name.", name),
+    CASE("memory", "A device has memory.", memory),
+    CASE("uuid", "A device has a number of its own.", uuid),
+    CASE("attributes", "What a device can do.", attribute_values),
+    CASE("attribute-refused", "Attributes that do not exist are refused.", attribute_refused),
+    CASE("peer", "Two devices may be peers.", peer),
+    CASE("errors", "Results have names and sentences; other numbers have none.", errors),
+    CASE("error-strings", "Every result has its sentence.", error_strings),
+    CASE("error-names", "Every result has its name.", error_names),
+};
+const struct contract_group contract_device = CONTRACT_GROUP("device", START_INIT, cases);

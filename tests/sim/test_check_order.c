@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+/* test_check_order.c -- memory with two addresses: what is unordered is reported, what is ordered by
+ * a stream, an event, a graph, a wait or the legacy stream is not. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim_test.h"
+
+static struct mapped first; /* one memory at two addresses */
+static tn_cu_deviceptr second;
+static tn_cu_stream a;
+static tn_cu_stream b;
+static unsigned char bytes[512];
+
+static void start_aliased(void)
+{
+    setenv("TARN_SIM_CHECK", "1", 1);
+    start_context();
+    first = map_new(2 * MIB);
+    second = reserve(2 * MIB);
+    OK(cu.cuMemMap(second, 2 * MIB, 0, first.handle, 0));
+    OK(give_access(second, 2 * MIB, TN_CU_MEM_ACCESS_READWRITE));
+    a = new_stream(TN_CU_STREAM_NON_BLOCKING);
+    b = new_stream(TN_CU_STREAM_NON_BLOCKING);
+    OK(cu.cuMemsetD8Async(first.address, 0, 2 * MIB, a));
+    OK(cu.cuStreamSynchronize(a));
+    begin_hearing();
+}
+
+static void write_on(tn_cu_stream stream, tn_cu_deviceptr address)
+{
+    OK(cu.cuMemsetD8Async(address, 1, sizeof bytes, stream));
+}
+
+/* Does not wait for the host's sake. */
+static void read_on(tn_cu_stream stream, tn_cu_deviceptr address)
+{
+    OK(cu.cuMemcpyDtoDAsync(first.address + MIB, address, sizeof bytes, stream));
+}
+
+/* Lets everything end, and asserts how many reports there were. */
+static const char *reports(uint64_t expected)
+{
+    OK(cu.cuStreamSynchronize(a));
+    OK(cu.cuStreamSynchronize(b));
+    const char *said = end_hearing();
+    ck_assert_msg(sim.tarn_sim_check_count() == expected, "%s", said);
+    return said;
+}
+
+START_TEST(a_write_and_a_read_on_two_streams_are_reported)
+{
+    write_on(a, first.address);
+    read_on(b, second);
+    const char *said = reports(1);
+    ck_assert_msg(strstr(said, "is not ordered behind ") != NULL, "%s", said);
+    ck_assert_msg(strstr(said, "the same memory at another address: 0x") != NULL, "%s", said);
+}
+END_TEST
+
+START_TEST(two_writes_are_reported_also_after_the_first_has_ended)
+{
+    write_on(a, first.address);
+    /* Another stream is waited for: that says nothing of this one. */
+    OK(cu.cuStreamSynchronize(b));
+    write_on(b, second + 256);
+    reports(1);
+}
+END_TEST
+
+START_TEST(two_reads_are_not)
+{
+    read_on(a, first.address);
+    OK(cu.cuMemcpyDtoHAsync(bytes, second, sizeof bytes, b));
+    reports(0);
+}
+END_TEST
+
+START_TEST(other_bytes_are_not)
+{
+    write_on(a, first.address);
+    write_on(b, second + sizeof bytes);
+    reports(0);
+}
+END_TEST
+
+START_TEST(one_address_is_not)
+{
+    write_on(a, first.address);
+    write_on(b, first.address);
+    reports(0);
+}
+END_TEST
+
+START_TEST(one_stream_orders)
+{
+    write_on(a, first.address);
+    read_on(a, second);
+    write_on(a, second);
+    reports(0);
+}
+END_TEST
+
+START_TEST(an_event_orders_and_only_what_is_before_it)
+{
+    tn_cu_event event = new_event();
+    write_on(a, first.address);
+    OK(cu.cuEventRecord(event, a));
+    OK(cu.cuStreamWaitEvent(b, event, 0));
+    write_on(b, second);
+    if (_i == 1)
+        write_on(a, first.address);
+    reports((uint64_t)_i);
+}
+END_TEST
+
+START_TEST(order_goes_through_a_third_stream)
+{
+    tn_cu_event event = new_event();
+    tn_cu_event next = new_event();
+    tn_cu_stream between = new_stream(TN_CU_STREAM_NON_BLOCKING);
+    write_on(a, first.address);
+    OK(cu.cuEventRecord(event, a));
+    OK(cu.cuStreamWaitEvent(between, event, 0));
+    OK(cu.cuEventRecord(next, between));
+    OK(cu.cuStreamWaitEvent(b, next, 0));
+    write_on(b, second);
+    reports(0);
+}
+END_TEST
+
+static void wait_for_stream(void)
+{
+    OK(cu.cuStreamSynchronize(a));
+}
+
+static void poll_stream(void)
+{
+    while (cu.cuStreamQuery(a) == TN_CUDA_ERROR_NOT_READY)
+        continue;
+}
+
+static void wait_for_event(void)
+{
+    tn_cu_event event = new_event();
+    OK(cu.cuEventRecord(event, a));
+    OK(cu.cuEventSynchronize(event));
+}
+
+static void poll_event(void)
+{
+    tn_cu_event event = new_event();
+    OK(cu.cuEventRecord(event, a));
+    while (cu.cuEventQuery(event) == TN_CUDA_ERROR_NOT_READY)
+        continue;
+}
+
+static void wait_for_context(void)
+{
+    OK(cu.cuCtxSynchronize());
+}
+
+static volatile int told;
+
+static void tell(void *unused)
+{
+    (void)unused;
+    __atomic_store_n(&told, 1, __ATOMIC_RELEASE);
+}
+
+static void be_told(void)
+{
+    OK(cu.cuLaunchHostFunc(a, tell, NULL));
+    while (__atomic_load_n(&told, __ATOMIC_ACQUIRE) == 0)
+        continue;
+}
+
+static void (*const waits[])(void) = {wait_for_stream, poll_stream,      wait_for_event,
+                                      poll_event,      wait_for_context, be_told};
+
+START_TEST(what_the_program_has_waited_for_orders)
+{
+    write_on(a, first.address);
+    waits[_i]();
+    write_on(b, second);
+    reports(0);
+}
+END_TEST
+
+START_TEST(the_legacy_stream_orders_blocking_streams)
+{
+    tn_cu_stream blocking = new_stream(TN_CU_STREAM_DEFAULT);
+    tn_cu_event event = new_event();
+    write_on(NULL, first.address);
+    write_on(blocking, second);
+    write_on(NULL, first.address);
+    /* A mark of a blocking stream comes after the legacy stream's work, too. */
+    OK(cu.cuEventRecord(event, blocking));
+    OK(cu.cuStreamWaitEvent(b, event, 0));
+    write_on(b, second);
+    reports(0);
+}
+END_TEST
+
+START_TEST(launches_of_a_graph_are_compared_with_other_work)
+{
+    tn_cu_graph graph;
+    tn_cu_graphexec exec;
+    OK(cu.cuStreamBeginCapture(a, TN_CU_CAPTURE_MODE_RELAXED));
+    write_on(a, first.address);
+    read_on(a, second);
+    OK(cu.cuStreamEndCapture(a, &graph));
+    OK(cu.cuGraphInstantiateWithFlags(&exec, graph, 0));
+    OK(cu.cuGraphLaunch(exec, a));
+    OK(cu.cuGraphLaunch(exec, b)); /* the launches of one graph are ordered */
+    if (_i == 1)
+        write_on(new_stream(TN_CU_STREAM_NON_BLOCKING), second);
+    OK(cu.cuCtxSynchronize());
+    if (_i == 0)
+        reports(0);
+    else
+        ck_assert_uint_ge(sim.tarn_sim_check_count(), 1);
+}
+END_TEST
+
+START_TEST(memory_that_was_given_back_is_forgotten)
+{
+    write_on(a, first.address);
+    OK(cu.cuStreamSynchronize(a));
+    OK(cu.cuMemUnmap(second, 2 * MIB));
+    unmap_all(first);
+    first = map_new(2 * MIB);
+    OK(cu.cuMemMap(second, 2 * MIB, 0, first.handle, 0));
+    OK(give_access(second, 2 * MIB, TN_CU_MEM_ACCESS_READWRITE));
+    write_on(b, second);
+    reports(0);
+}
+END_TEST
+
+Suite *check_order_suite(void)
+{
+    Suite *suite = suite_create("check order");
+    TCase *order = tcase_create("aliases");
+    tcase_add_checked_fixture(order, start_aliased, NULL);
+    tcase_add_test(order, a_write_and_a_read_on_two_streams_are_reported);
+    tcase_add_test(order, two_writes_are_reported_also_after_the_first_has_ended);
+    tcase_add_test(order, two_reads_are_not);
+    tcase_add_test(order, other_bytes_are_not);
+    tcase_add_test(order, one_address_is_not);
+    tcase_add_test(order, one_stream_orders);
+    tcase_add_loop_test(order, an_event_orders_and_only_what_is_before_it, 0, 2);
+    tcase_add_test(order, order_goes_through_a_third_stream);
+    tcase_add_loop_test(order, what_the_program_has_waited_for_orders, 0,
+                        sizeof waits / sizeof waits[0]);
+    tcase_add_test(order, the_legacy_stream_orders_blocking_streams);
+    tcase_add_loop_test(order, launches_of_a_graph_are_compared_with_other_work, 0, 2);
+    tcase_add_test(order, memory_that_was_given_back_is_forgotten);
+    suite_add_tcase(suite, order);
+    return suite;
+}

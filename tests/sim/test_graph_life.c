@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+/* test_graph_life.c -- what goes while something else still refers to it. */
+#include <stdatomic.h>
+
+#include "capture_things.h"
+
+#define CHAIN_NODES 60000
+
+/* Adds a condition's node to a graph and returns its body. */
+static tn_cu_graph add_body(tn_cu_graph graph, tn_cu_graphnode *node)
+{
+    tn_cu_node_params condition = {
+        .type = TN_CU_NODE_CONDITIONAL,
+        .conditional = {.type = TN_CU_GRAPH_COND_IF, .size = 1},
+    };
+    OK(cu.cuGraphConditionalHandleCreate(&condition.conditional.handle, graph, there.context, 1,
+                                         1));
+    OK(cu.cuGraphAddNode(node, graph, NULL, NULL, 0, &condition));
+    return condition.conditional.bodies[0];
+}
+
+static void begin_to(tn_cu_stream stream, tn_cu_graph graph)
+{
+    OK(cu.cuStreamBeginCaptureToGraph(stream, graph, NULL, NULL, 0, TN_CU_CAPTURE_MODE_GLOBAL));
+    OK(cu.cuMemsetD8Async(there.linear, 0, 4, stream));
+}
+
+START_TEST(nothing_with_a_body_that_a_capture_writes_to_is_destroyed)
+{
+    tn_cu_graphnode node;
+    tn_cu_graph body = add_body(there.graph, &node);
+    tn_cu_graphnode inner_node;
+    tn_cu_graph inner = add_body(body, &inner_node);
+    begin_to(there.stream, inner);
+    ANSWERS(TN_CUDA_ERROR_ILLEGAL_STATE, cu.cuGraphDestroy(there.graph)); /* G2 */
+    ANSWERS(TN_CUDA_ERROR_INVALID_VALUE, cu.cuGraphDestroyNode(node));
+    ANSWERS(TN_CUDA_ERROR_INVALID_VALUE, cu.cuGraphDestroyNode(inner_node));
+    OK(cu.cuMemsetD8Async(there.linear, 0, 4, there.stream));
+    ck_assert_ptr_eq(end_capture(there.stream, TN_CUDA_SUCCESS), inner);
+    OK(cu.cuGraphDestroyNode(node));
+    OK(cu.cuGraphDestroy(there.graph));
+}
+END_TEST
+
+START_TEST(a_body_stays_its_nodes_when_the_capture_to_it_ends_badly)
+{
+    tn_cu_graphnode node;
+    tarn_sim_ledger before = ledger();
+    tn_cu_graph graph;
+    OK(cu.cuGraphCreate(&graph, 0));
+    tn_cu_graph body = add_body(graph, &node);
+    tn_cu_stream stream = new_stream(TN_CU_STREAM_NON_BLOCKING);
+    begin_to(stream, body);
+    if (_i == 0) {
+        ANSWERS(TN_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, alloc_linear());
+        end_capture(stream, TN_CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+    }
+    OK(cu.cuStreamDestroy(stream));
+    ck_assert_uint_eq(node_count(body), 1);
+    OK(cu.cuGraphDestroy(graph));
+    tarn_sim_ledger after = ledger();
+    same_ledger(&before, &after);
+}
+END_TEST
+
+START_TEST(an_event_recorded_by_another_device_may_lose_its_context_meanwhile)
+{
+    tn_cu_context second;
+    tn_cu_event event;
+    tn_cu_graph graph;
+    tn_cu_graphnode node;
+    tn_cu_graphexec exec;
+    OK(cu.cuDevicePrimaryCtxRetain(&second, 1));
+    OK(cu.cuCtxPushCurrent(second));
+    OK(cu.cuEventCreate(&event, 0));
+    OK(cu.cuCtxPopCurrent(&second));
+    tn_cu_node_params record = {.type = TN_CU_NODE_EVENT_RECORD, .event = event};
+    tn_cu_stream stream = new_stream(TN_CU_STREAM_NON_BLOCKING);
+    OK(cu.cuGraphCreate(&graph, 0));
+    OK(cu.cuGraphAddNode(&node, graph, NULL, NULL, 0, &record));
+    OK(cu.cuGraphInstantiateWithFlags(&exec, graph, 0));
+    sim.tarn_sim_hold_work();
+    OK(cu.cuGraphLaunch(exec, stream));
+    OK(cu.cuDevicePrimaryCtxRelease(1));
+    OK(cu.cuGraphLaunch(exec, stream));
+    ANSWERS(TN_CUDA_ERROR_CONTEXT_IS_DESTROYED, cu.cuEventDestroy(event));
+    OK(cu.cuGraphExecDestroy(exec));
+    OK(cu.cuGraphDestroy(graph));
+    sim.tarn_sim_resume_work();
+    OK(cu.cuStreamSynchronize(stream));
+}
+END_TEST
+
+static tn_cu_graph chain(void)
+{
+    tn_cu_graph graph;
+    tn_cu_graphnode node = NULL;
+    OK(cu.cuGraphCreate(&graph, 0));
+    for (int i = 0; i < CHAIN_NODES; i++)
+        OK(cu.cuGraphAddEmptyNode(&node, graph, &node, i == 0 ? 0 : 1));
+    return graph;
+}
+
+START_TEST(a_long_chain_is_updated)
+{
+    tn_cu_graphexec exec;
+    tn_cu_update_result_info info;
+    OK(cu.cuGraphInstantiateWithFlags(&exec, chain(), 0));
+    OK(cu.cuGraphExecUpdate(exec, chain(), &info));
+    ck_assert_int_eq(info.result, TN_CU_GRAPH_UPDATE_SUCCESS);
+}
+END_TEST
+
+static atomic_int calls;
+
+static void count(void *unused)
+{
+    (void)unused;
+    atomic_fetch_add(&calls, 1);
+}
+
+START_TEST(a_host_node_made_without_a_context_is_run)
+{
+    tn_cu_graphnode node;
+    tn_cu_graphexec exec;
+    tn_cu_node_params host = {.type = TN_CU_NODE_HOST, .host = {.function = count}};
+    OK(cu.cuCtxSetCurrent(NULL));
+    OK(cu.cuGraphAddNode(&node, there.graph, NULL, NULL, 0, &host));
+    OK(cu.cuCtxSetCurrent(there.context));
+    OK(cu.cuGraphInstantiateWithFlags(&exec, there.graph, 0));
+    OK(cu.cuGraphLaunch(exec, there.stream));
+    OK(cu.cuStreamSynchronize(there.stream));
+    ck_assert_int_eq(atomic_load(&calls), 1);
+}
+END_TEST
+
+START_TEST(an_executable_graph_of_a_context_that_is_gone_is_not_launched)
+{
+    tn_cu_context context;
+    tn_cu_graphexec exec;
+    OK(cu.cuCtxCreate(&context, 0, 0));
+    OK(cu.cuGraphInstantiateWithFlags(&exec, there.graph, 0));
+    OK(cu.cuGraphLaunch(exec, there.stream));
+    OK(cu.cuCtxDestroy(context));
+    ANSWERS(TN_CUDA_ERROR_CONTEXT_IS_DESTROYED, cu.cuGraphLaunch(exec, there.stream));
+    OK(cu.cuGraphExecDestroy(exec));
+}
+END_TEST
+
+static void end_contexts(void *context)
+{
+    ANSWERS(TN_CUDA_ERROR_NOT_PERMITTED, cu.cuCtxDestroy(context));
+    ANSWERS(TN_CUDA_ERROR_NOT_PERMITTED, cu.cuDevicePrimaryCtxRelease(0));
+    ANSWERS(TN_CUDA_ERROR_NOT_PERMITTED, cu.cuDevicePrimaryCtxReset(0));
+    ANSWERS(TN_CUDA_ERROR_NOT_PERMITTED, cu.cuLibraryUnload(context));
+    ANSWERS(TN_CUDA_ERROR_NOT_PERMITTED, cu.cuIpcCloseMemHandle(there.linear));
+    count(NULL);
+}
+
+START_TEST(a_host_function_does_not_wait_for_itself)
+{
+    tn_cu_context context;
+    OK(cu.cuCtxCreate(&context, 0, 0));
+    OK(cu.cuLaunchHostFunc(there.stream, end_contexts, context));
+    OK(cu.cuStreamSynchronize(there.stream));
+    ck_assert_int_eq(atomic_load(&calls), 1);
+}
+END_TEST
+
+Suite *graph_life_suite(void)
+{
+    Suite *suite = suite_create("graph life");
+    TCase *tests = tcase_create("life");
+    tcase_add_checked_fixture(tests, make_capture_things, NULL);
+    tcase_add_test(tests, nothing_with_a_body_that_a_capture_writes_to_is_destroyed);
+    tcase_add_loop_test(tests, a_body_stays_its_nodes_when_the_capture_to_it_ends_badly, 0, 2);
+    tcase_add_test(tests, a_long_chain_is_updated);
+    tcase_add_test(tests, a_host_node_made_without_a_context_is_run);
+    tcase_add_test(tests, an_executable_graph_of_a_context_that_is_gone_is_not_launched);
+    tcase_add_test(tests, a_host_function_does_not_wait_for_itself);
+    suite_add_tcase(suite, tests);
+    TCase *two = tcase_create("two devices");
+    tcase_add_checked_fixture(two, load_two_devices, NULL);
+    tcase_add_test(two, an_event_recorded_by_another_device_may_lose_its_context_meanwhile);
+    suite_add_tcase(suite, two);
+    return suite;
+}

@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: Apache-2.0
+/* test_knobs.c -- settings, by the environment and by the program, right and wrong. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "sim_test.h"
+
+/* Loads and initialises the driver with one setting in the environment. Returns what it says. */
+static const char *start_with(const char *name, const char *value)
+{
+    setenv(name, value, 1);
+    begin_hearing();
+    load_driver();
+    OK(cu.cuInit(0));
+    return end_hearing();
+}
+
+static void says(const char *said, const char *part)
+{
+    ck_assert_msg(strstr(said, part) != NULL, "\"%s\" is not in \"%s\"", part, said);
+}
+
+START_TEST(memory_and_devices_are_as_many_as_asked_for)
+{
+    int count;
+    size_t bytes;
+    setenv("TARN_SIM_DEVICES", "3", 1);
+    ck_assert_str_eq(start_with("TARN_SIM_MEMORY_MIB", "65"), "");
+    OK(cu.cuDeviceGetCount(&count));
+    ck_assert_int_eq(count, 3);
+    OK(cu.cuDeviceTotalMem(&bytes, 2));
+    ck_assert_uint_eq(bytes, 64 * MIB);
+}
+END_TEST
+
+static const struct {
+    const char *name;
+    const char *value;
+} wrong[] = {
+    {"TARN_SIM_DEVICES", "17"},
+    {"TARN_SIM_DEVICES", "1x"},
+    {"TARN_SIM_MEMORY_MIB", "much"},
+    {"TARN_SIM_STRICT", "yes"},
+    {"TARN_SIM_CHECK", "3"},
+    {"TARN_SIM_POISON", "2"},
+    {"TARN_SIM_COSTS", "nosuchcosts"},
+    {"TARN_SIM_COSTS_SLEEP", "2"},
+    {"TARN_SIM_FAULT", "cuMemCreate:0:OUT_OF_MEMORY"},
+    {"TARN_SIM_FAULT", "cuNoSuch:1:OUT_OF_MEMORY"},
+    {"TARN_SIM_FAULT", "cuMemCreate:1:NO_SUCH_ERROR"},
+    {"TARN_SIM_FAULT", "cuMemCreate:1:OUT_OF_MEMORY:never"},
+    {"TARN_SIM_FAULT", "cuMemCreate:1"},
+    {"TARN_SIM_HINTS", "refused:x"},
+    {"TARN_SIM_DRIVER_VERSION", "11080"},
+    {"TARN_SIM_MISSING", "cuNoSuch"},
+    {"TARN_SIM_LEDGER", "2"},
+    {"TARN_SIM_GONE", "2"},
+};
+
+START_TEST(a_wrong_value_is_reported_and_the_default_stands)
+{
+    int count;
+    size_t bytes;
+    const char *said = start_with(wrong[_i].name, wrong[_i].value);
+    says(said, wrong[_i].name);
+    says(said, "is of no effect: it may be ");
+    OK(cu.cuDeviceGetCount(&count));
+    ck_assert_int_eq(count, 1);
+    OK(cu.cuDeviceTotalMem(&bytes, 0));
+    ck_assert_uint_eq(bytes, 8192 * MIB);
+    physical(2 * MIB);
+}
+END_TEST
+
+START_TEST(a_misspelt_setting_is_reported)
+{
+    says(start_with("TARN_SIM_DEVISES", "2"), "there is no such setting");
+}
+END_TEST
+
+START_TEST(an_empty_setting_is_none)
+{
+    ck_assert_str_eq(start_with("TARN_SIM_DEVICES", ""), "");
+}
+END_TEST
+
+START_TEST(a_program_can_set_what_the_environment_can_until_init)
+{
+    int count;
+    setenv("TARN_SIM_DEVICES", "2", 1);
+    load_driver();
+    ck_assert_int_eq(sim.tarn_sim_configure("TARN_SIM_DEVICES", "4"), 0);
+    ck_assert_int_eq(sim.tarn_sim_configure("MEMORY_MIB", "64"), 0);
+    begin_hearing();
+    ck_assert_int_eq(sim.tarn_sim_configure("DEVICES", "x"), -1);
+    ck_assert_int_eq(sim.tarn_sim_configure("NOTHING", "1"), -1);
+    ck_assert_int_eq(sim.tarn_sim_configure(NULL, "1"), -1);
+    OK(cu.cuInit(0));
+    ck_assert_int_eq(sim.tarn_sim_configure("DEVICES", "1"), -1);
+    says(end_hearing(), "the driver is initialised");
+    OK(cu.cuDeviceGetCount(&count));
+    ck_assert_int_eq(count, 4);
+}
+END_TEST
+
+START_TEST(faults_are_planned_by_the_environment_several_at_once)
+{
+    tn_cu_deviceptr address;
+    tn_cu_memhandle handle;
+    int count;
+    tn_cu_allocation_prop prop = device_prop(0);
+    const char *last = NULL;
+    start_with("TARN_SIM_FAULT", "cuMemCreate:2:OUT_OF_MEMORY,"
+                                 "cuMemAddressReserve:1:CUDA_ERROR_NOT_SUPPORTED:always,"
+                                 "cuDeviceGetCount:1:999");
+    OK(cu.cuMemCreate(&handle, 2 * MIB, &prop, 0));
+    ANSWERS(TN_CUDA_ERROR_OUT_OF_MEMORY, cu.cuMemCreate(&handle, 2 * MIB, &prop, 0));
+    OK(cu.cuMemCreate(&handle, 2 * MIB, &prop, 0));
+    ANSWERS(TN_CUDA_ERROR_UNKNOWN, cu.cuDeviceGetCount(&count));
+    for (int i = 0; i < 3; i++)
+        ANSWERS(TN_CUDA_ERROR_NOT_SUPPORTED, cu.cuMemAddressReserve(&address, 2 * MIB, 0, 0, 0));
+    ck_assert_uint_eq(sim.tarn_sim_clear_fault(&last), 5);
+    ck_assert_str_eq(last, "cuMemAddressReserve");
+    OK(cu.cuMemAddressReserve(&address, 2 * MIB, 0, 0, 0));
+}
+END_TEST
+
+START_TEST(a_plan_for_any_function_is_a_star)
+{
+    int count;
+    setenv("TARN_SIM_FAULT", "*:2:UNKNOWN", 1);
+    load_driver();
+    OK(cu.cuInit(0));
+    ANSWERS(TN_CUDA_ERROR_UNKNOWN, cu.cuDeviceGetCount(&count));
+    OK(cu.cuDeviceGetCount(&count));
+}
+END_TEST
+
+START_TEST(hints_can_be_moved_and_refused)
+{
+    const tn_cu_deviceptr hint = 0x480000000000;
+    tn_cu_deviceptr address;
+    if (_i == 0) {
+        start_with("TARN_SIM_HINTS", "moved");
+        OK(cu.cuMemAddressReserve(&address, 64 * MIB, 0, hint, 0));
+        ck_assert_uint_ne(address, hint);
+    } else {
+        start_with("TARN_SIM_HINTS", "refused:32");
+        ANSWERS(TN_CUDA_ERROR_OUT_OF_MEMORY,
+                cu.cuMemAddressReserve(&address, 64 * MIB, 0, hint, 0));
+        OK(cu.cuMemAddressReserve(&address, 32 * MIB, 0, hint, 0));
+    }
+}
+END_TEST
+
+/* What cuGetProcAddress says of a function, asked for as it was introduced. */
+static bool found(const char *name, int version)
+{
+    void *function = NULL;
+    tn_cu_proc_status status;
+    OK(cu.cuGetProcAddress(name, &function, version, 0, &status));
+    ck_assert_int_eq(status, function != NULL ? TN_CU_PROC_FOUND : TN_CU_PROC_SYMBOL_NOT_FOUND);
+    return function != NULL;
+}
+
+START_TEST(an_older_driver_lacks_what_is_newer)
+{
+    int version;
+    load_driver();
+    ck_assert_int_eq(sim.tarn_sim_configure("DRIVER_VERSION", "12020"), 0);
+    OK(cu.cuDriverGetVersion(&version));
+    ck_assert_int_eq(version, 12020);
+    ck_assert(found("cuMemCreate", 10020));
+    ck_assert(!found("cuFuncGetParamInfo", 12020));
+    ck_assert(found("cuStreamGetId", 12000));
+    void *function = &cu;
+    ANSWERS(TN_CUDA_ERROR_INVALID_VALUE,
+            cu.cuGetProcAddress("cuMemCreate", &function, 12030, 0, NULL));
+}
+END_TEST
+
+START_TEST(functions_can_be_missing)
+{
+    load_driver();
+    ck_assert_int_eq(sim.tarn_sim_configure("MISSING", "cuStreamGetId, cuMemMap"), 0);
+    ck_assert(!found("cuStreamGetId", 13000));
+    ck_assert(!found("cuMemMap", 13000));
+    ck_assert(found("cuMemUnmap", 13000));
+}
+END_TEST
+
+START_TEST(fresh_memory_can_be_zero)
+{
+    setenv("TARN_SIM_POISON", _i == 0 ? "0" : "1", 1);
+    start_context();
+    struct mapped mapped = map_new(2 * MIB);
+    if (_i == 0)
+        ck_assert_uint_eq(*(volatile unsigned char *)mapped.address, 0);
+    else
+        ck_assert_uint_ne(*(volatile unsigned char *)mapped.address, 0);
+}
+END_TEST
+
+/* Runs a program in a child that ends by exit. Returns what it said on stderr. */
+static const char *child_says(void (*body)(void), int expected)
+{
+    int status;
+    begin_hearing();
+    pid_t child = fork();
+    ck_assert_int_ge(child, 0);
+    if (child == 0) {
+        body();
+        exit(EXIT_SUCCESS);
+    }
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    const char *said = end_hearing();
+    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == expected, "%s", said);
+    return said;
+}
+
+static void leave_a_handle(void)
+{
+    setenv("TARN_SIM_LEDGER", "1", 1);
+    load_driver();
+    OK(cu.cuInit(0));
+    physical(4 * MIB);
+}
+
+START_TEST(what_is_outstanding_at_exit_can_be_printed)
+{
+    ck_assert_str_eq(child_says(leave_a_handle, EXIT_SUCCESS),
+                     "tarn_sim: at exit: handles 1\ntarn_sim: at exit: handle_bytes 4194304\n");
+}
+END_TEST
+
+static void ask_at_exit(void)
+{
+    int count;
+    _exit(cu.cuDeviceGetCount(&count) == TN_CUDA_ERROR_DEINITIALIZED ? 3 : 4);
+}
+
+static void ask_a_driver_that_stays(void)
+{
+    setenv("TARN_SIM_GONE", "0", 1);
+    atexit(ask_at_exit);
+    load_driver();
+    OK(cu.cuInit(0));
+}
+
+static void ask_a_driver_that_is_gone(void)
+{
+    setenv("TARN_SIM_GONE", "1", 1);
+    atexit(ask_at_exit);
+    load_driver();
+    OK(cu.cuInit(0));
+}
+
+START_TEST(the_driver_can_be_gone_for_early_exit_handlers)
+{
+    child_says(ask_a_driver_that_stays, 4);
+    child_says(ask_a_driver_that_is_gone, 3);
+}
+END_TEST
+
+START_TEST(a_lax_driver_gives_handles_out_again_and_ids_never)
+{
+    tn_cu_context context;
+    unsigned long long first_id;
+    unsigned long long second_id;
+    load_lax_driver();
+    OK(cu.cuDevicePrimaryCtxRetain(&context, 0));
+    OK(cu.cuCtxSetCurrent(context));
+    tn_cu_memhandle handle = physical(2 * MIB);
+    OK(cu.cuMemRelease(handle));
+    ck_assert_uint_eq(physical(4 * MIB), handle);
+    OK(cu.cuMemRelease(handle));
+    ANSWERS(TN_CUDA_ERROR_INVALID_VALUE, cu.cuMemRelease(handle));
+    tn_cu_stream stream = new_stream(TN_CU_STREAM_NON_BLOCKING);
+    OK(cu.cuStreamGetId(stream, &first_id));
+    OK(cu.cuStreamDestroy(stream));
+    ck_assert_ptr_eq(new_stream(TN_CU_STREAM_NON_BLOCKING), stream);
+    OK(cu.cuStreamGetId(stream, &second_id));
+    ck_assert_uint_gt(second_id, first_id);
+}
+END_TEST
+
+START_TEST(a_strict_driver_never_gives_a_handle_out_again)
+{
+    start_driver();
+    tn_cu_memhandle handle = physical(2 * MIB);
+    OK(cu.cuMemRelease(handle));
+    ck_assert_uint_ne(physical(2 * MIB), handle); /* S1 */
+    ANSWERS(TN_CUDA_ERROR_INVALID_VALUE, cu.cuMemRelease(handle));
+}
+END_TEST
+
+Suite *knobs_suite(void)
+{
+    Suite *suite = suite_create("knobs");
+    TCase *settings = tcase_create("settings");
+    tcase_add_test(settings, memory_and_devices_are_as_many_as_asked_for);
+    tcase_add_loop_test(settings, a_wrong_value_is_reported_and_the_default_stands, 0,
+                        sizeof wrong / sizeof wrong[0]);
+    tcase_add_test(settings, a_misspelt_setting_is_reported);
+    tcase_add_test(settings, an_empty_setting_is_none);
+    tcase_add_test(settings, a_program_can_set_what_the_environment_can_until_init);
+    suite_add_tcase(suite, settings);
+    TCase *effects = tcase_create("effects");
+    tcase_add_test(effects, faults_are_planned_by_the_environment_several_at_once);
+    tcase_add_test(effects, a_plan_for_any_function_is_a_star);
+    tcase_add_loop_test(effects, hints_can_be_moved_and_refused, 0, 2);
+    tcase_add_test(effects, an_older_driver_lacks_what_is_newer);
+    tcase_add_test(effects, functions_can_be_missing);
+    tcase_add_loop_test(effects, fresh_memory_can_be_zero, 0, 2);
+    tcase_add_test(effects, what_is_outstanding_at_exit_can_be_printed);
+    tcase_add_test(effects, the_driver_can_be_gone_for_early_exit_handlers);
+    tcase_add_test(effects, a_lax_driver_gives_handles_out_again_and_ids_never);
+    tcase_add_test(effects, a_strict_driver_never_gives_a_handle_out_again);
+    suite_add_tcase(suite, effects);
+    return suite;
+}

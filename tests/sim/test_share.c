@@ -1,0 +1,388 @@
+// SPDX-License-Identifier: Apache-2.0
+/* test_share.c -- physical memory: references, places, and its way to other processes. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "sim_test.h"
+
+static tn_cu_memhandle exportable(size_t bytes)
+{
+    tn_cu_memhandle handle;
+    tn_cu_allocation_prop prop = device_prop(0);
+    prop.requested_handle_types = TN_CU_MEM_HANDLE_TYPE_POSIX_FD;
+    OK(cu.cuMemCreate(&handle, bytes, &prop, 0));
+    return handle;
+}
+
+static int exported(tn_cu_memhandle handle)
+{
+    int file = -1;
+    OK(cu.cuMemExportToShareableHandle(&file, handle, TN_CU_MEM_HANDLE_TYPE_POSIX_FD, 0));
+    ck_assert_int_ge(file, 0);
+    return file;
+}
+
+static tn_cu_memhandle imported(int file)
+{
+    tn_cu_memhandle handle;
+    OK(cu.cuMemImportFromShareableHandle(&handle, (void *)(intptr_t)file,
+                                         TN_CU_MEM_HANDLE_TYPE_POSIX_FD));
+    close(file);
+    return handle;
+}
+
+/* Maps memory somewhere, with access; its first word. */
+static volatile uint32_t *mapped_word(tn_cu_memhandle handle, size_t bytes)
+{
+    tn_cu_deviceptr address = reserve(bytes);
+    OK(cu.cuMemMap(address, bytes, 0, handle, 0));
+    OK(give_access(address, bytes, TN_CU_MEM_ACCESS_READWRITE));
+    return (volatile uint32_t *)address;
+}
+
+static size_t free_bytes(void)
+{
+    size_t left;
+    size_t total;
+    OK(cu.cuMemGetInfo(&left, &total));
+    return left;
+}
+
+/* How many files the process has open. */
+static int open_files(void)
+{
+    int count = 0;
+    for (int file = 0; file < 1024; file++)
+        count += fcntl(file, F_GETFD) >= 0;
+    return count;
+}
+
+/* M1 */
+START_TEST(memory_lives_for_references_and_mappings)
+{
+    tn_cu_memhandle handle = physical(2 * MIB);
+    tn_cu_memhandle same;
+    tn_cu_allocation_prop prop;
+    tn_cu_deviceptr address = reserve(4 * MIB);
+    OK(cu.cuMemMap(address, 2 * MIB, 0, handle, 0));
+    OK(cu.cuMemRetainAllocationHandle(&same, (void *)(address + 100)));
+    ck_assert_uint_eq(same, handle);
+    OK(cu.cuMemRelease(handle));
+    OK(cu.cuMemRelease(handle));
+    ANSWERS(TN_CUDA_ERROR_INVALID_VALUE, cu.cuMemRelease(handle));
+    /* Without a reference the handle is of no use, until one is taken again. */
+    ANSWERS(TN_CUDA_ERROR_INVALID_VALUE, cu.cuMemMap(address + 2 * MIB, 2 * MIB, 0, handle, 0));
+    ANSWERS(TN_CUDA_ERROR_INVALID_VALUE, cu.cuMemGetAllocationPropertiesFromHandle(&prop, handle));
+    OK(cu.cuMemRetainAllocationHandle(&same, (void *)address));
+    ck_assert_uint_eq(same, handle);
+    OK(cu.cuMemMap(address + 2 * MIB, 2 * MIB, 0, handle, 0));
+    OK(cu.cuMemUnmap(address, 4 * MIB));
+    ck_assert_uint_eq(ledger().handles, 1);
+    OK(cu.cuMemRelease(handle));
+    ck_assert_uint_eq(ledger().handles, 0);
+    ANSWERS(TN_CUDA_ERROR_INVALID_VALUE, cu.cuMemRelease(handle));
+}
+END_TEST
+
+/* M2 */
+START_TEST(shared_memory_is_charged_once_and_until_the_last_of_its_handles)
+{
+    size_t before = free_bytes();
+    int files = open_files();
+    tn_cu_memhandle handle = exportable(8 * MIB);
+    volatile uint32_t *word = mapped_word(handle, 8 * MIB);
+    tn_cu_memhandle first = imported(exported(handle));
+    tn_cu_memhandle second = imported(exported(handle));
+    ck_assert_uint_ne(first, handle);
+    ck_assert_uint_ne(second, first);
+    ck_assert_uint_eq(free_bytes(), before - 8 * MIB);
+    *word = 17;
+    ck_assert_uint_eq(*mapped_word(second, 8 * MIB), 17);
+    OK(cu.cuMemUnmap((tn_cu_deviceptr)(uintptr_t)word, 8 * MIB));
+    OK(cu.cuMemRelease(handle));
+    OK(cu.cuMemRelease(first));
+    ck_assert_uint_eq(free_bytes(), before - 8 * MIB);
+    ck_assert_uint_eq(ledger().handles, 1);
+    tn_cu_deviceptr range;
+    OK(cu.cuMemAddressReserve(&range, 8 * MIB, 0, 0, 0));
+    OK(cu.cuMemMap(range, 8 * MIB, 0, second, 0));
+    OK(cu.cuMemRelease(second));
+    OK(cu.cuMemUnmap(range, 8 * MIB));
+    /* One mapping of it is left. */
+    ck_assert_uint_eq(free_bytes(), before - 8 * MIB);
+    ck_assert_int_eq(open_files(), files + 1);
+}
+END_TEST
+
+START_TEST(an_import_is_refused_for_what_was_not_exported)
+{
+    tn_cu_memhandle handle = 7;
+    int other = open("/dev/null", O_RDWR | O_CLOEXEC);
+    int strange = memfd_create("strange", MFD_CLOEXEC);
+    ck_assert_int_eq(ftruncate(strange, 2 * MIB + 4096), 0);
+    int files[] = {-1, 1000, other, strange};
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
+        ANSWERS(TN_CUDA_ERROR_UNKNOWN,
+                cu.cuMemImportFromShareableHandle(&handle, (void *)(intptr_t)files[i],
+                                                  TN_CU_MEM_HANDLE_TYPE_POSIX_FD));
+    ck_assert_uint_eq(handle, 7);
+    tn_cu_memhandle plain = physical(2 * MIB);
+    ANSWERS(TN_CUDA_ERROR_INVALID_VALUE,
+            cu.cuMemExportToShareableHandle(&other, plain, TN_CU_MEM_HANDLE_TYPE_POSIX_FD, 0));
+    plain = imported(exported(exportable(2 * MIB)));
+    ANSWERS(TN_CUDA_ERROR_INVALID_VALUE,
+            cu.cuMemExportToShareableHandle(&other, plain, TN_CU_MEM_HANDLE_TYPE_POSIX_FD, 0));
+}
+END_TEST
+
+/* M2 */
+START_TEST(memory_is_charged_while_a_descriptor_holds_it)
+{
+    size_t before = free_bytes();
+    int files = open_files();
+    tn_cu_memhandle handle = exportable(8 * MIB);
+    int file = exported(handle);
+    int same = dup(file);
+    OK(cu.cuMemRelease(handle));
+    ck_assert_uint_eq(ledger().handles, 0);
+    ck_assert_uint_eq(free_bytes(), before - 8 * MIB);
+    OK(cu.cuMemRelease(imported(file)));
+    ck_assert_uint_eq(free_bytes(), before - 8 * MIB);
+    close(same);
+    ck_assert_uint_eq(free_bytes(), before);
+    ck_assert_int_eq(open_files(), files);
+}
+END_TEST
+
+START_TEST(exports_close_with_the_next_program_and_none_is_left_open)
+{
+    int files = open_files();
+    tn_cu_memhandle handle = exportable(2 * MIB);
+    int first = exported(handle);
+    int second = exported(handle);
+    ck_assert_int_ne(first, second);
+    ck_assert_int_eq(fcntl(first, F_GETFD), FD_CLOEXEC);
+    OK(cu.cuMemRelease(handle));
+    tn_cu_memhandle again = imported(first);
+    OK(cu.cuMemRelease(again));
+    close(second);
+    free_bytes(); /* the driver notices when it is next asked for memory */
+    ck_assert_int_eq(open_files(), files);
+}
+END_TEST
+
+static void send_file(int socket, int file)
+{
+    char byte = 0;
+    struct iovec part = {.iov_base = &byte, .iov_len = 1};
+    char room[CMSG_SPACE(sizeof file)] = {0};
+    struct msghdr message = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof room};
+    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof file);
+    *(int *)CMSG_DATA(header) = file;
+    ck_assert_int_eq(sendmsg(socket, &message, 0), 1);
+}
+
+static int receive_file(int socket)
+{
+    char byte;
+    struct iovec part = {.iov_base = &byte, .iov_len = 1};
+    char room[CMSG_SPACE(sizeof(int))];
+    struct msghdr message = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof room};
+    ck_assert_int_eq(recvmsg(socket, &message, 0), 1);
+    return *(int *)CMSG_DATA(CMSG_FIRSTHDR(&message));
+}
+
+START_TEST(memory_outlives_the_process_that_exported_it)
+{
+    int ends[2];
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        start_driver();
+        tn_cu_memhandle handle = exportable(4 * MIB);
+        mapped_word(handle, 4 * MIB)[MIB - 1] = 99;
+        send_file(ends[1], exported(handle));
+        _exit(0);
+    }
+    int file = receive_file(ends[0]);
+    ck_assert_int_eq(waitpid(child, NULL, 0), child);
+    start_context();
+    size_t before = free_bytes();
+    tn_cu_memhandle handle = imported(file);
+    ck_assert_uint_eq(mapped_word(handle, 4 * MIB)[MIB - 1], 99);
+    ck_assert_uint_eq(free_bytes(), before); /* it was charged where it was made */
+}
+END_TEST
+
+START_TEST(memory_of_the_host_is_for_the_host_and_for_devices)
+{
+    tn_cu_allocation_prop prop = device_prop(0);
+    tn_cu_allocation_prop got;
+    tn_cu_memhandle handle;
+    size_t before = free_bytes();
+    prop.location = (tn_cu_location){.type = TN_CU_MEM_LOCATION_TYPE_HOST, .id = 5};
+    OK(cu.cuMemCreate(&handle, 2 * MIB, &prop, 0));
+    OK(cu.cuMemGetAllocationPropertiesFromHandle(&got, handle));
+    ck_assert_int_eq(got.location.type, TN_CU_MEM_LOCATION_TYPE_HOST_NUMA);
+    ck_assert_int_eq(got.location.id, 0);
+    ck_assert_uint_eq(free_bytes(), before);
+    tn_cu_deviceptr address = reserve(2 * MIB);
+    tn_cu_access_desc host = {.location = {.type = TN_CU_MEM_LOCATION_TYPE_HOST_NUMA},
+                              .flags = TN_CU_MEM_ACCESS_READWRITE};
+    OK(cu.cuMemMap(address, 2 * MIB, 0, handle, 0));
+    OK(cu.cuMemSetAccess(address, 2 * MIB, &host, 1));
+    *(volatile uint32_t *)address = 5;
+    ANSWERS(TN_CUDA_ERROR_INVALID_VALUE, cu.cuMemsetD32Async(address, 6, 1, NULL));
+    OK(give_access(address, 2 * MIB, TN_CU_MEM_ACCESS_READWRITE));
+    OK(cu.cuMemsetD32Async(address, 6, 1, NULL));
+    OK(cu.cuCtxSynchronize());
+    ck_assert_uint_eq(*(volatile uint32_t *)address, 6);
+    unsigned long long flags;
+    OK(cu.cuMemGetAccess(&flags, &host.location, address));
+    ck_assert_uint_eq(flags, TN_CU_MEM_ACCESS_READWRITE);
+    prop.requested_handle_types = TN_CU_MEM_HANDLE_TYPE_POSIX_FD;
+    ANSWERS(TN_CUDA_ERROR_INVALID_VALUE, cu.cuMemCreate(&handle, 2 * MIB, &prop, 0));
+    prop.location = (tn_cu_location){.type = TN_CU_MEM_LOCATION_TYPE_HOST_NUMA, .id = 0};
+    OK(cu.cuMemCreate(&handle, 2 * MIB, &prop, 0));
+    handle = imported(exported(handle));
+    OK(cu.cuMemGetAllocationPropertiesFromHandle(&got, handle));
+    ck_assert_int_eq(got.location.type, TN_CU_MEM_LOCATION_TYPE_HOST_NUMA);
+    ck_assert_int_eq(got.requested_handle_types, 0);
+}
+END_TEST
+
+/* More mappings than Linux lets a process have map areas, unless it was told otherwise. */
+enum { AREAS = 66000 };
+
+/* Sanitizers need areas of their own, and give up without them. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define AREAS_CAN_RUN_OUT false
+#else
+#define AREAS_CAN_RUN_OUT true
+#endif
+
+static bool areas_are_limited(void)
+{
+    long limit = 0;
+    if (!AREAS_CAN_RUN_OUT)
+        return false;
+    FILE *file = fopen("/proc/sys/vm/max_map_count", "r");
+    if (file == NULL || fscanf(file, "%ld", &limit) != 1)
+        limit = 0;
+    if (file != NULL)
+        fclose(file);
+    return limit > 0 && limit < AREAS;
+}
+
+START_TEST(access_that_the_system_refuses_half_way_changes_nothing)
+{
+    if (!areas_are_limited())
+        return;
+    tn_cu_memhandle handle = physical(2 * MIB);
+    tn_cu_deviceptr address = reserve((size_t)AREAS * 2 * MIB);
+    tn_cu_location here = {.type = TN_CU_MEM_LOCATION_TYPE_DEVICE, .id = 0};
+    unsigned long long flags;
+    for (size_t i = 0; i < AREAS; i++)
+        OK(cu.cuMemMap(address + i * 2 * MIB, 2 * MIB, 0, handle, 0));
+    OK(give_access(address, 2 * MIB, TN_CU_MEM_ACCESS_READ));
+    ANSWERS(TN_CUDA_ERROR_OUT_OF_MEMORY,
+            give_access(address, (size_t)AREAS * 2 * MIB, TN_CU_MEM_ACCESS_READWRITE));
+    for (size_t i = 0; i < AREAS; i++) {
+        OK(cu.cuMemGetAccess(&flags, &here, address + i * 2 * MIB));
+        ck_assert_uint_eq(flags, i == 0 ? TN_CU_MEM_ACCESS_READ : TN_CU_MEM_ACCESS_NONE);
+    }
+    OK(give_access(address, (size_t)1000 * 2 * MIB, TN_CU_MEM_ACCESS_READWRITE));
+    *(volatile uint32_t *)(address + 1998 * MIB) = 1;
+    OK(cu.cuMemUnmap(address, (size_t)AREAS * 2 * MIB));
+}
+END_TEST
+
+START_TEST(many_handles_cost_no_descriptors)
+{
+    int files = open_files();
+    for (int i = 0; i < 2000; i++)
+        physical(2 * MIB);
+    ck_assert_int_eq(open_files(), files);
+}
+END_TEST
+
+START_TEST(a_lax_driver_uses_handles_that_were_given_up)
+{
+    tn_cu_memhandle handle = exportable(2 * MIB);
+    tn_cu_allocation_prop prop;
+    tn_cu_deviceptr address = reserve(4 * MIB);
+    OK(cu.cuMemMap(address, 2 * MIB, 0, handle, 0));
+    OK(cu.cuMemRelease(handle));
+    OK(cu.cuMemGetAllocationPropertiesFromHandle(&prop, handle));
+    OK(cu.cuMemMap(address + 2 * MIB, 2 * MIB, 0, handle, 0));
+    ANSWERS(TN_CUDA_ERROR_INVALID_VALUE, cu.cuMemRelease(handle));
+}
+END_TEST
+
+START_TEST(a_lax_driver_maps_past_the_end_of_a_reservation)
+{
+    tn_cu_deviceptr address = reserve(64 * MIB);
+    tn_cu_memhandle handle = physical(4 * MIB);
+    tn_cu_deviceptr last = address + 62 * MIB;
+    OK(cu.cuMemMap(last, 4 * MIB, 0, handle, 0));
+    OK(give_access(last, 4 * MIB, TN_CU_MEM_ACCESS_READWRITE));
+    *(volatile uint32_t *)last = 1;
+    ANSWERS(TN_CUDA_ERROR_INVALID_VALUE, cu.cuMemAddressFree(address, 64 * MIB));
+    ANSWERS(TN_CUDA_ERROR_INVALID_VALUE, cu.cuMemUnmap(last, 2 * MIB));
+    OK(cu.cuMemUnmap(last, 4 * MIB));
+    OK(cu.cuMemAddressFree(address, 64 * MIB));
+}
+END_TEST
+
+START_TEST(a_lax_driver_gives_access_up_to_the_first_gap)
+{
+    tn_cu_deviceptr address = reserve(64 * MIB);
+    tn_cu_location here = {.type = TN_CU_MEM_LOCATION_TYPE_DEVICE, .id = 0};
+    unsigned long long flags;
+    OK(cu.cuMemMap(address, 4 * MIB, 0, physical(4 * MIB), 0));
+    OK(cu.cuMemMap(address + 8 * MIB, 2 * MIB, 0, physical(2 * MIB), 0));
+    ANSWERS(TN_CUDA_ERROR_INVALID_VALUE, give_access(address, 8 * MIB, TN_CU_MEM_ACCESS_READ));
+    OK(give_access(address, 10 * MIB, TN_CU_MEM_ACCESS_READ));
+    OK(cu.cuMemGetAccess(&flags, &here, address));
+    ck_assert_uint_eq(flags, TN_CU_MEM_ACCESS_READ);
+    OK(cu.cuMemGetAccess(&flags, &here, address + 8 * MIB));
+    ck_assert_uint_eq(flags, TN_CU_MEM_ACCESS_NONE);
+}
+END_TEST
+
+Suite *share_suite(void)
+{
+    Suite *suite = suite_create("share");
+    TCase *bare = tcase_create("nothing");
+    tcase_add_checked_fixture(bare, load_driver, NULL);
+    tcase_add_test(bare, memory_outlives_the_process_that_exported_it);
+    suite_add_tcase(suite, bare);
+    TCase *context = tcase_create("context");
+    tcase_set_timeout(context, 60);
+    tcase_add_checked_fixture(context, start_context, NULL);
+    tcase_add_test(context, memory_lives_for_references_and_mappings);
+    tcase_add_test(context, shared_memory_is_charged_once_and_until_the_last_of_its_handles);
+    tcase_add_test(context, memory_is_charged_while_a_descriptor_holds_it);
+    tcase_add_test(context, an_import_is_refused_for_what_was_not_exported);
+    tcase_add_test(context, exports_close_with_the_next_program_and_none_is_left_open);
+    tcase_add_test(context, memory_of_the_host_is_for_the_host_and_for_devices);
+    tcase_add_test(context, access_that_the_system_refuses_half_way_changes_nothing);
+    tcase_add_test(context, many_handles_cost_no_descriptors);
+    suite_add_tcase(suite, context);
+    TCase *lax = tcase_create("lax");
+    tcase_add_checked_fixture(lax, load_lax_driver, NULL);
+    tcase_add_test(lax, a_lax_driver_uses_handles_that_were_given_up);
+    tcase_add_test(lax, a_lax_driver_maps_past_the_end_of_a_reservation);
+    tcase_add_test(lax, a_lax_driver_gives_access_up_to_the_first_gap);
+    suite_add_tcase(suite, lax);
+    return suite;
+}
