@@ -42,7 +42,8 @@ apply() {
     (cd "$work/source" && GIT_CEILING_DIRECTORIES=$work git apply --unidiff-zero "$@")
 }
 
-# fails EXECUTABLE CASE: whether that case fails now. Status 2: there is no such case.
+# fails EXECUTABLE CASE: whether that case fails now. Status 2: it did not run, which counts as no
+# failure. The executable's own status is of all its cases, and says nothing about this one.
 fails() {
     TARN_DRIVER=$work/build/lib/libtarn_sim.so
     export TARN_DRIVER
