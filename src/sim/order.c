@@ -202,6 +202,8 @@ static struct moment *newest_moment(struct tn_sim_stream *stream)
     made->after.count = 0;
     if (order->count > 1)
         join(&made->before, &newest->after);
+    /* Also when the work was queued before anything was watched, and is only marked now. */
+    raise(&made->after, (struct entry){stream->id, stream->queued});
     return made;
 }
 
@@ -238,7 +240,6 @@ void tn_sim_order_push(struct tn_sim_stream *stream, const struct tn_sim_point *
     if (second != NULL && second->stream != NULL)
         join(&moment->before, clock_at(second->stream, second->ticket));
     join(&moment->after, &moment->before);
-    raise(&moment->after, (struct entry){stream->id, stream->queued});
 }
 
 /* The work itself was queued before the mark, and knows nothing of what came between. */

@@ -13,16 +13,26 @@ static tn_cu_stream a;
 static tn_cu_stream b;
 static unsigned char bytes[512];
 
-static void start_aliased(void)
+static void start_mapped(void)
 {
     setenv("TARN_SIM_CHECK", "1", 1);
     start_context();
     first = map_new(2 * MIB);
     second = reserve(2 * MIB);
-    OK(cu.cuMemMap(second, 2 * MIB, 0, first.handle, 0));
-    OK(give_access(second, 2 * MIB, TN_CU_MEM_ACCESS_READWRITE));
     a = new_stream(TN_CU_STREAM_NON_BLOCKING);
     b = new_stream(TN_CU_STREAM_NON_BLOCKING);
+}
+
+static void give_second_address(void)
+{
+    OK(cu.cuMemMap(second, 2 * MIB, 0, first.handle, 0));
+    OK(give_access(second, 2 * MIB, TN_CU_MEM_ACCESS_READWRITE));
+}
+
+static void start_aliased(void)
+{
+    start_mapped();
+    give_second_address();
     OK(cu.cuMemsetD8Async(first.address, 0, 2 * MIB, a));
     OK(cu.cuStreamSynchronize(a));
     begin_hearing();
@@ -112,6 +122,22 @@ START_TEST(an_event_orders_and_only_what_is_before_it)
     if (_i == 1)
         write_on(a, first.address);
     reports((uint64_t)_i);
+}
+END_TEST
+
+/* Nothing is kept of order before that; what an event says of it counts all the same. */
+START_TEST(an_event_orders_what_was_queued_before_memory_had_two_addresses)
+{
+    tn_cu_event event = new_event();
+    sim.tarn_sim_hold_work();
+    OK(cu.cuMemsetD8Async(first.address, 0, 2 * MIB, a));
+    give_second_address();
+    OK(cu.cuEventRecord(event, a));
+    OK(cu.cuStreamWaitEvent(b, event, 0));
+    write_on(b, second);
+    begin_hearing();
+    sim.tarn_sim_resume_work();
+    reports(0);
 }
 END_TEST
 
@@ -257,5 +283,9 @@ Suite *check_order_suite(void)
     tcase_add_loop_test(order, launches_of_a_graph_are_compared_with_other_work, 0, 2);
     tcase_add_test(order, memory_that_was_given_back_is_forgotten);
     suite_add_tcase(suite, order);
+    TCase *late = tcase_create("second address given late");
+    tcase_add_checked_fixture(late, start_mapped, NULL);
+    tcase_add_test(late, an_event_orders_what_was_queued_before_memory_had_two_addresses);
+    suite_add_tcase(suite, late);
     return suite;
 }
