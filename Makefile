@@ -5,12 +5,13 @@ LABEL ?=
 PREFIX ?= /usr/local
 ARGS ?=
 
-.PHONY: help demo test mutants bench limits build-release install format clean setup
+.PHONY: help demo test mutants coverage bench limits build-release install format clean setup
 
 help:
 	@echo 'make demo      build the library and the samples, and run the demo (no GPU needed)'
 	@echo 'make test      build and run the tests; LABEL=unit for a part, PRESET=asan-ubsan or tsan'
 	@echo 'make mutants   break one rule after another, and see the case named for it fail'
+	@echo 'make coverage  print how much of the library the tests run, and every line that they should and do not'
 	@echo 'make bench     measure; ARGS are passed on'
 	@echo 'make limits    measure, and print every limit with its target'
 	@echo 'make install   install the library; PREFIX=/usr/local'
@@ -29,6 +30,9 @@ test: setup
 
 mutants: setup
 	@tests/mutants/mutants.sh $(ARGS)
+
+coverage: setup
+	@tests/coverage/coverage.sh $(ARGS)
 
 bench: setup
 	@$(call build,release,tarn_bench)

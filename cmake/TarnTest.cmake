@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # tarn_test(NAME name SOURCES file... LABELS label... [LIBS target...] [ENV variable=value...]
+#           [ARGUMENTS word...]
 #           [TIMEOUT seconds] [NO_FORK] [ALSO_ON_GPU])
 #     One executable with its own main, run by ctest under its name. TARN_DRIVER names the simulated
 #     driver. With the label gpu it names the real one, the run is without fork (CUDA does not
@@ -37,7 +38,8 @@ endif()
 
 function(tarn_test)
     cmake_parse_arguments(
-        PARSE_ARGV 0 TEST "NO_FORK;ALSO_ON_GPU" "NAME;TIMEOUT" "SOURCES;LABELS;LIBS;ENV")
+        PARSE_ARGV 0 TEST "NO_FORK;ALSO_ON_GPU" "NAME;TIMEOUT"
+        "SOURCES;LABELS;LIBS;ENV;ARGUMENTS")
     if(NOT TEST_TIMEOUT)
         set(TEST_TIMEOUT 120)
     endif()
@@ -55,7 +57,8 @@ function(tarn_test)
     set(gpu_run ${TEST_NAME})
     if(NOT "gpu" IN_LIST TEST_LABELS)
         set(gpu_run ${TEST_NAME}_gpu)
-        add_test(NAME ${TEST_NAME} COMMAND ${TARN_TEST_LAUNCHER} $<TARGET_FILE:${TEST_NAME}>)
+        add_test(NAME ${TEST_NAME} COMMAND ${TARN_TEST_LAUNCHER} $<TARGET_FILE:${TEST_NAME}>
+                                           ${TEST_ARGUMENTS})
         set(environment TARN_DRIVER=$<TARGET_FILE:tarn_sim> ${TARN_TEST_ENVIRONMENT} ${TEST_ENV})
         set_tests_properties(
             ${TEST_NAME} PROPERTIES LABELS "${TEST_LABELS}" TIMEOUT ${TEST_TIMEOUT}

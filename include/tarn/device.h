@@ -19,15 +19,39 @@
 extern "C" {
 #endif
 
+/* What becomes of an allocation on a stream that is being captured when no route leads it to a private
+ * pool, or when it names the default pool. The graph would outlive ordinary memory.
+ *   ADOPT   the capture gets a private pool of its own, "adopted", which goes with its graph and its
+ *           last block
+ *   REFUSE  TARN_ERR_UNROUTED
+ *   ALLOW   the default pool serves it. What is freed waits for the capture's end, as far as Tarn learns
+ *           of it: the graph is adopted or destroyed, or something is allocated on the stream outside
+ *           captures, on which something was before. Nothing is kept for the graph: the program keeps
+ *           the blocks that its replays use */
+typedef enum tarn_unrouted {
+    TARN_UNROUTED_ADOPT = 0,
+    TARN_UNROUTED_REFUSE = 1,
+    TARN_UNROUTED_ALLOW = 2,
+} tarn_unrouted;
+
 /* What the first user of a device may choose. Make one with TARN_DEVICE_OPTIONS_INIT. */
 typedef struct tarn_device_options {
     size_t size;         /* sizeof(tarn_device_options), set by the INIT macro */
     size_t region_bytes; /* addresses reserved at a time: a power of two, 1 GiB to 4 TiB; 0: 4 TiB,
                             halved until the driver grants it */
-    size_t limit_bytes;  /* physical memory that Tarn may map on this device; 0: no limit */
+    size_t limit_bytes;  /* physical memory that Tarn may take of this device, mapped and cached; 0: no
+                            limit */
+    double memory_fraction;   /* the same as a part of the device's memory, up to 1; 0: no limit. Of
+                                 both limits the smaller one holds */
+    size_t cache_limit_bytes; /* unmapped memory that may wait for its next use; 0: 256 MiB;
+                                 TARN_NO_CACHE: none */
+    tarn_unrouted unrouted;   /* allocations in captures that no route catches */
 } tarn_device_options;
 
-#define TARN_DEVICE_OPTIONS_INIT {sizeof(tarn_device_options), 0, 0}
+#define TARN_DEVICE_OPTIONS_INIT {sizeof(tarn_device_options), 0, 0, 0, 0, TARN_UNROUTED_ADOPT}
+
+/* As a limit of the cache: nothing is kept. */
+#define TARN_NO_CACHE SIZE_MAX
 
 typedef struct tarn_device_info {
     size_t size;        /* sizeof(tarn_device_info), set by the caller */
@@ -43,16 +67,25 @@ typedef struct tarn_device_info {
 typedef struct tarn_device_stats {
     size_t size;                /* sizeof(tarn_device_stats), set by the caller */
     uint64_t reserved_bytes;    /* addresses reserved from the driver */
-    uint64_t mapped_bytes;      /* physical memory mapped: what cuMemGetInfo shows as taken */
+    uint64_t mapped_bytes;      /* physical memory mapped; with cached_bytes it is what cuMemGetInfo
+                                   shows as taken */
     uint64_t mapped_peak_bytes; /* its highest value since the device was opened; exact */
     uint64_t live_bytes;        /* in live blocks, rounded as they were taken */
     uint64_t requested_bytes;   /* in live blocks, as requested */
     uint64_t pool_count;        /* pools, the default pool included */
     uint64_t route_count;       /* routes open */
     uint64_t idle_waits;        /* times that Tarn waited for the whole device */
+    uint64_t ladder_retries;    /* times that an allocation was tried again for want of memory */
+    uint64_t out_of_memory_count; /* allocations that failed for want of memory */
+    uint64_t adopted_count;     /* captures that got a pool of their own for want of a route */
+    uint64_t unrouted_count;    /* allocations in captures that no route caught, and served */
+    uint64_t cached_bytes; /* physical memory that is mapped nowhere and waits for its next use */
+    uint64_t cached_count; /* chunks that it is in */
+    uint64_t limit_bytes;  /* the smaller of the limits that are set; 0: none is */
 } tarn_device_stats;
 
-/* Opens the device of that ordinal, or counts one more user of it.
+/* Opens the device of that ordinal, or counts one more user of it. The first open loads Tarn's
+ * kernels, for which the driver waits until the device has done the work that is there.
  * options: NULL for defaults; used by the first open only, checked by every one.
  * *device: owned by the process; give it back with tarn_device_close.
  *   INVALID_ARGUMENT   device is NULL, or an option is out of range
@@ -88,6 +121,33 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_device_get_stats(tarn_device *device,
  *   INVALID_HANDLE; INVALID_ARGUMENT: pool is NULL */
 TARN_API TARN_MUST_CHECK tarn_status tarn_device_default_pool(tarn_device *device,
                                                               tarn_pool **pool);
+
+/* Sets what Tarn may take of the device's physical memory, mapped and cached; 0: no limit. Less than it
+ * has taken is allowed: nothing goes for it, and an allocation that would take more is refused, after
+ * cached and free memory has been given back for it.
+ *   INVALID_HANDLE */
+TARN_API TARN_MUST_CHECK tarn_status tarn_device_set_limit(tarn_device *device, size_t bytes);
+
+/* The same as a part of the device's memory, above 0 and up to 1. Of this and the limit in bytes the
+ * smaller one holds.
+ *   INVALID_HANDLE; INVALID_ARGUMENT: not in that range */
+TARN_API TARN_MUST_CHECK tarn_status tarn_device_set_memory_fraction(tarn_device *device,
+                                                                     double fraction);
+
+/* Sets how much unmapped memory may wait for its next use; 0 or TARN_NO_CACHE: none. What is over the
+ * new limit goes to the driver at once, the oldest first.
+ *   INVALID_HANDLE; DEVICE_LOST, POISONED: the driver refused to take it back */
+TARN_API TARN_MUST_CHECK tarn_status tarn_device_set_cache_limit(tarn_device *device, size_t bytes);
+
+/* Gives memory back to the driver until no more than keep_bytes are mapped and cached, or nothing more
+ * can go: the cache first, the oldest chunks first; then of every pool, the newest first, what
+ * tarn_pool_trim_to would give. Says how many bytes went; freed_bytes may be NULL. Waits for the
+ * device when freed memory that should go may still be in use; that wait breaks no capture.
+ * Page-locked host memory that is kept for the next checkpoint goes too, until no more than keep_bytes
+ * of it are left; it is not counted in *freed_bytes.
+ *   INVALID_HANDLE, DEVICE_LOST, POISONED; DRIVER: the device could not be waited for */
+TARN_API TARN_MUST_CHECK tarn_status tarn_device_trim(tarn_device *device, size_t keep_bytes,
+                                                      size_t *freed_bytes);
 
 #ifdef __cplusplus
 }

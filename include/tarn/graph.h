@@ -8,13 +8,14 @@
  *   tarn_graph_destroy(graph);
  *
  * While a capture is open, tarn_malloc on its streams is served by its pool. Memory that the capture
- * touched stays mapped, at its addresses, and is given to nobody outside captures of this pool, as
- * long as the graph, any clone or instantiation of it, or a running launch exists: the hold is a
- * user object on the driver's graph, so it lasts exactly as long.
+ * touched stays mapped, at its addresses, and is given to nobody outside captures of this pool (but
+ * see tarn_pool_options: share_captured), as long as the graph, any clone or instantiation of it, or a
+ * running launch exists: the hold is a user object on the driver's graph, so it lasts exactly as long.
  *
  * Several graphs may be captured in one pool: later ones reuse what earlier ones freed. Such graphs
- * must not overlap in time, so all of them are replayed on one stream; a replay on another is
- * refused.
+ * must not overlap in time: each replay waits on the GPU for the pool's last one, whatever the streams
+ * and threads; or a replay on another stream is refused, as the pool's options say. Launches of the
+ * driver's executables that do not go through tarn_graph_replay are kept in order by who makes them.
  *
  * Who calls cuStreamBeginCapture or cudaStreamBeginCapture themselves brackets the section with
  * tarn_begin_allocate_to_pool and tarn_end_allocate_to_pool (pool.h) and hands the result over with
@@ -42,8 +43,7 @@ typedef enum tarn_capture_mode {
  *   INVALID_HANDLE
  *   INVALID_ARGUMENT  capture is NULL, the mode is unknown, or the stream is the legacy default one,
  *                     which cannot be captured
- *   WRONG_STATE       the stream is already being captured, the pool is the default pool, or a route
- *                     to it or another capture of it is open
+ *   WRONG_STATE       the stream is already being captured, or the pool is the default pool
  *   LIMIT             64 routes are open
  *   HOST_MEMORY, DEVICE_LOST, POISONED, DRIVER */
 TARN_API TARN_MUST_CHECK tarn_status tarn_capture_begin(tarn_pool *pool, tarn_stream stream,
@@ -53,6 +53,7 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_capture_begin(tarn_pool *pool, tarn_st
 /* Ends the capture and instantiates its graph. On success the capture handle is gone and the graph
  * is the caller's.
  *   INVALID_HANDLE; INVALID_ARGUMENT: graph is NULL
+ *   WRONG_STATE     the capture goes into a graph of the caller's, or a body in it is being captured
  *   WRONG_THREAD    another thread began it, and not in relaxed mode: nothing is lost
  *   CAPTURE_BROKEN  a call in the section broke the capture, a forked stream was not joined, or the
  *                   stream's capture was ended elsewhere: only tarn_capture_abort is left. The
@@ -61,6 +62,39 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_capture_begin(tarn_pool *pool, tarn_st
  *   DEVICE_LOST, POISONED */
 TARN_API TARN_MUST_CHECK tarn_status tarn_capture_end(tarn_capture *capture, tarn_graph **graph);
 
+/* Begins capturing the stream into a graph of the caller's, behind none of its nodes, with a route as
+ * tarn_capture_begin has. Into one graph there is one capture at a time. The stream and the graph must
+ * live until the capture has ended or been aborted. An aborted capture leaves what it had captured in the
+ * graph. One that was broken may have taken the graph with it: that is not to be used any more.
+ *
+ * outer NULL: a graph that stands alone. It holds the memory; tarn_graph_adopt makes a tarn_graph of it.
+ *
+ * outer: an open capture of the same pool, and driver_graph is a body of a conditional node in that
+ * capture's graph. The outer graph holds the memory. Bodies of one node that exclude each other, those of
+ * IF and SWITCH, are given the same group, any number, within the outer capture: each is given the
+ * memory that is free when the ones before it end. A block that is live when its body ends overlaps
+ * nothing else of the outer capture. Memory of different groups, and of the outer capture's own streams,
+ * is apart. All of it is the pool's again when the outer capture has ended. In a body, memory is
+ * allocated from its own pool alone.
+ *   INVALID_HANDLE    the pool or the outer capture
+ *   INVALID_ARGUMENT  driver_graph or capture is NULL, the mode is unknown, the outer capture is of
+ *                     another pool, or the stream is the legacy default one
+ *   WRONG_STATE       the stream is already being captured, the pool is the default pool, or the outer
+ *                     capture is over
+ *   LIMIT             64 routes are open
+ *   HOST_MEMORY, DEVICE_LOST, POISONED, DRIVER */
+TARN_API TARN_MUST_CHECK tarn_status tarn_capture_begin_to_graph(
+    tarn_pool *pool, tarn_capture *outer, uint64_t group, tarn_driver_graph driver_graph,
+    tarn_stream stream, tarn_capture_mode mode, tarn_capture **capture);
+
+/* Ends a capture into a graph of the caller's, whose nodes are then there. On success the capture handle
+ * is gone. The bodies of a capture are ended before it.
+ *   INVALID_HANDLE
+ *   WRONG_STATE     the capture was begun with tarn_capture_begin, or a body in it is being captured
+ *   WRONG_THREAD, CAPTURE_BROKEN  as tarn_capture_end
+ *   DRIVER, DEVICE_LOST, POISONED */
+TARN_API TARN_MUST_CHECK tarn_status tarn_capture_end_to_graph(tarn_capture *capture);
+
 /* Gives the capture up, from any thread, whatever its state. Blocks allocated in it are discarded:
  * their addresses are handed out again only after their user's tarn_free, which succeeds. Frees made
  * in the section stand. NULL is allowed.
@@ -68,7 +102,8 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_capture_end(tarn_capture *capture, tar
 TARN_API TARN_MUST_CHECK tarn_status tarn_capture_abort(tarn_capture *capture);
 
 /* Makes a tarn_graph of a graph that the caller captured between tarn_begin_allocate_to_pool and
- * tarn_end_allocate_to_pool, before or after the latter. It takes over the driver's graph, gives it
+ * tarn_end_allocate_to_pool, before or after the latter, or of one that tarn_capture_end_to_graph has
+ * ended and that stands alone. It takes over the driver's graph, gives it
  * the hold on all memory that captures of this pool touched and no graph holds yet, and
  * instantiates it.
  *   INVALID_HANDLE
@@ -79,15 +114,36 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_graph_adopt(tarn_pool *pool,
                                                       tarn_driver_graph driver_graph,
                                                       tarn_graph **graph);
 
-/* Launches the graph on the stream. Two threads that replay one graph are serialised by the caller.
+/* Launches the graph on the stream. Two threads that replay one graph are serialised by the caller;
+ * two that replay two graphs need not be, also where the graphs share a pool.
+ *
+ * In a pool with several graphs the replay runs after the pool's last one. On the same stream that
+ * costs nothing. The first replay on another stream, and the first one after graphs were replayed when
+ * they were alone, waits on the host until the device is idle; later ones wait on the GPU, for an event.
  *   INVALID_HANDLE
- *   WRONG_STATE  the pool has several graphs, and its last replay was on another stream, or the
- *                stream is being captured (nest graphs as child nodes instead): the driver has
- *                then invalidated that capture, as it does for a launch of its own
- *   DEVICE_MEMORY  the first ordered replay of graphs that were replayed before waits for the device,
- *                  and a full device cannot be waited for
+ *   WRONG_STATE  the pool has several graphs and TARN_REPLAY_REFUSED, and its last replay was on
+ *                another stream; or the stream is being captured (nest graphs as child nodes
+ *                instead): the driver has then invalidated that capture, as it does for a launch of
+ *                its own
+ *   DEVICE_MEMORY  a replay that has to wait for the device cannot, for the device is full
  *   DEVICE_LOST, POISONED, DRIVER */
 TARN_API TARN_MUST_CHECK tarn_status tarn_graph_replay(tarn_graph *graph, tarn_stream stream);
+
+/* Ends the capture, as tarn_capture_end does, and puts its graph into the executable of a graph of the
+ * same pool: for sections that are captured again with other addresses or values, since it costs much
+ * less than instantiating. On success the capture handle is gone; the graph's next replay runs the new
+ * section, and holds the memory of that. Launches under way run the old one to its end, and its memory
+ * stays held until they are done. Not while another thread uses the graph.
+ *   INVALID_HANDLE
+ *   INVALID_ARGUMENT  the capture is of another pool
+ *   WRONG_STATE       as tarn_capture_end
+ *   WRONG_THREAD, CAPTURE_BROKEN  as tarn_capture_end
+ *   CANNOT_UPDATE   the sections differ in more than parameters; the sentence has the driver's reason.
+ *                   The graph is as it was. Nothing more can be captured, but the capture can still be
+ *                   ended, which instantiates another graph, or aborted
+ *   DEVICE_MEMORY, DRIVER  the same, for other reasons of the driver's
+ *   DEVICE_LOST, POISONED */
+TARN_API TARN_MUST_CHECK tarn_status tarn_graph_update(tarn_graph *graph, tarn_capture *capture);
 
 /* Destroys the executable graph and the graph. Launches that run go on; their memory stays held
  * until they are done. NULL is allowed.
@@ -103,6 +159,8 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_graph_driver_handles(tarn_graph *graph
 #ifdef CUDA_API_PER_THREAD_DEFAULT_STREAM
 #define tarn_capture_begin(pool, stream, mode, capture)                                            \
     tarn_capture_begin(pool, tarn_stream_given(stream), mode, capture)
+#define tarn_capture_begin_to_graph(pool, outer, group, graph, stream, mode, capture)             \
+    tarn_capture_begin_to_graph(pool, outer, group, graph, tarn_stream_given(stream), mode, capture)
 #define tarn_graph_replay(graph, stream) tarn_graph_replay(graph, tarn_stream_given(stream))
 #endif
 

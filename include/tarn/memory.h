@@ -6,9 +6,18 @@
  * long as all use was on that stream. Use on another stream is told with tarn_record_stream or
  * tarn_free_on; the block is then reused only when that stream has passed the point of the free.
  *
- * Streams: a handle is used inside the call that passes it. After tarn_record_stream or
- * tarn_free_on the stream must live until the block's free has taken effect. NULL is the legacy
- * default stream (see tarn_stream_given).
+ * Streams: a handle is used inside the call that passes it. A stream that was named to
+ * tarn_record_stream or tarn_free_on must live on until tarn_stream_retire has been called for it, or
+ * until every block that it was recorded for has been freed and its memory given out again, and no
+ * checkpoint has such a block. A stream on which memory was only allocated may be destroyed without a
+ * word: what it leaves behind is reused after a wait for the device (tarn_pool_trim, and the last
+ * resort before an out-of-memory error). Retired, its memory is there for others as soon as its work
+ * has ended. NULL is the legacy default stream (see tarn_stream_given).
+ *
+ * A wait for the device covers the work in its primary context, which is the one that the CUDA runtime
+ * uses, and in each context of the program's own (cuCtxCreate) one of whose streams Tarn was given to
+ * allocate, record, capture or checkpoint on. A context that only replays graphs, or that uses memory
+ * without a word, it does not cover: the caller waits for that.
  *
  * All functions may be called from any thread, and while any stream is being captured. */
 #ifndef TARN_MEMORY_H
@@ -24,8 +33,10 @@ extern "C" {
  * 0 bytes give TARN_OK and NULL.
  *   INVALID_HANDLE   not an open device
  *   INVALID_ARGUMENT address is NULL, or bytes exceeds what any device holds (2^46)
- *   UNROUTED         the stream is being captured and no route catches the allocation: the graph
- *                    would outlive the memory
+ *   UNROUTED         the stream is being captured, no route catches the allocation, and the device was
+ *                    opened to refuse that (tarn_device_options: unrouted)
+ *   WRONG_STATE      the stream is captured into a body of a conditional node (graph.h), and the pool is
+ *                    not that of its capture
  *   DEVICE_MEMORY    nothing left, free memory of other pools included; the sentence says who
  *                    holds what
  *   HOST_MEMORY, ADDRESS_SPACE, LIMIT, FORKED, CAPTURE_BROKEN (the stream's capture is
@@ -34,8 +45,8 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_malloc(tarn_device *device, size_t byt
                                                  tarn_stream stream, void **address);
 
 /* Allocates from that pool, whatever the routes. alignment: a power of two up to 2 MiB; 0: 512.
- * Statuses as tarn_malloc's; INVALID_ARGUMENT for an alignment too; UNROUTED for the default pool
- * on a capturing stream. */
+ * On a capturing stream the default pool is an allocation that no route catches.
+ * Statuses as tarn_malloc's; INVALID_ARGUMENT for an alignment too. */
 TARN_API TARN_MUST_CHECK tarn_status tarn_alloc(tarn_pool *pool, size_t bytes, size_t alignment,
                                                 tarn_stream stream, void **address);
 
@@ -55,6 +66,21 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_free_on(void *address, tarn_stream str
  *   POISONED, DRIVER */
 TARN_API TARN_MUST_CHECK tarn_status tarn_record_stream(void *address, tarn_stream stream);
 
+/* Says that the stream will soon be destroyed, or is given back to whoever lent it: the library does not
+ * use the handle any more. What was freed for it, and memory allocated on it, is free for all when the
+ * work that is on the stream now has ended, and blocks recorded for it wait for that work alone. Blocks
+ * allocated on it stay live and belong to no stream any more: any use of them from now on is to be
+ * recorded. To be called behind the stream's last use, on its own thread for a per-thread default
+ * stream. A stream may be retired twice, and be used again: it is then a new one to the library, and its
+ * context may be destroyed. Does not wait.
+ *   INVALID_HANDLE   not an open device
+ *   INVALID_ARGUMENT the legacy default stream
+ *   WRONG_STATE      the stream is being captured
+ *   HOST_MEMORY, DRIVER: the stream is not retired
+ *   FORKED, DEVICE_LOST, POISONED: as after every call, frees and destroys still work; the stream may be
+ *   destroyed */
+TARN_API TARN_MUST_CHECK tarn_status tarn_stream_retire(tarn_device *device, tarn_stream stream);
+
 /* Describes the live block that contains the address.
  *   NOT_OURS, DOUBLE_FREE (no live block there); INVALID_ARGUMENT: block is NULL */
 TARN_API TARN_MUST_CHECK tarn_status tarn_block_at(const void *address, tarn_block *block);
@@ -66,6 +92,7 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_block_at(const void *address, tarn_blo
     tarn_alloc(pool, bytes, alignment, tarn_stream_given(stream), address)
 #define tarn_free_on(address, stream) tarn_free_on(address, tarn_stream_given(stream))
 #define tarn_record_stream(address, stream) tarn_record_stream(address, tarn_stream_given(stream))
+#define tarn_stream_retire(device, stream) tarn_stream_retire(device, tarn_stream_given(stream))
 #endif
 
 #ifdef __cplusplus

@@ -16,24 +16,44 @@
 extern "C" {
 #endif
 
+/* What becomes of replays of a pool with several graphs when they are on several streams. Such graphs
+ * share memory, so they must not overlap in time. */
+typedef enum tarn_replay_order {
+    TARN_REPLAY_ORDERED = 0, /* each replay waits on the GPU for the one before it */
+    TARN_REPLAY_REFUSED = 1, /* a replay on another stream than the last one is refused */
+} tarn_replay_order;
+
 /* Make one with TARN_POOL_OPTIONS_INIT. */
 typedef struct tarn_pool_options {
     size_t size;        /* sizeof(tarn_pool_options), set by the INIT macro */
     const char *name;   /* for reports and error sentences, copied, at most 31 bytes; NULL: none */
     size_t limit_bytes; /* physical memory that the pool may map; 0: no limit */
+    bool exportable; /* its memory can be exported: cuMemExportToShareableHandle gives a POSIX file
+                           descriptor for it. Such memory is never cached */
+    bool gpu_direct_rdma; /* its memory is made for GPUDirect RDMA */
+    const int *peers;     /* ordinals of other devices that may use its memory, copied */
+    size_t peer_count;
+    tarn_replay_order replay_order; /* of several graphs on several streams */
+    bool share_captured; /* memory that graphs hold, where it is free, serves allocations outside
+                            captures too: replays write to it, so between a replay and such a
+                            block's life the caller sees to the order */
 } tarn_pool_options;
 
-#define TARN_POOL_OPTIONS_INIT {sizeof(tarn_pool_options), NULL, 0}
+#define TARN_POOL_OPTIONS_INIT                                                                     \
+    {                                                                                              \
+        sizeof(tarn_pool_options), NULL, 0, false, false, NULL, 0, TARN_REPLAY_ORDERED, false      \
+    }
 
 /* Makes an empty private pool. It takes no device memory before its first allocation.
- *   INVALID_HANDLE; INVALID_ARGUMENT: pool is NULL or an option is out of range;
- *   HOST_MEMORY, DEVICE_LOST, POISONED */
+ *   INVALID_HANDLE; INVALID_ARGUMENT: pool is NULL, an option is out of range, or a peer is no
+ *   device; NOT_SUPPORTED: the device has no such memory, or a peer cannot reach it;
+ *   HOST_MEMORY, DEVICE_LOST, POISONED, DRIVER */
 TARN_API TARN_MUST_CHECK tarn_status tarn_pool_create(tarn_device *device,
                                                       const tarn_pool_options *options,
                                                       tarn_pool **pool);
 
-/* Ends the pool and gives its memory back to the driver; waits for the device first when free
- * memory may still be in use. NULL is allowed.
+/* Ends the pool. Its memory goes to the device's cache, and what the cache does not keep to the driver.
+ * Waits for the device first when free memory may still be in use. NULL is allowed.
  *   INVALID_HANDLE
  *   BUSY          a block is live, or a route, capture, graph or checkpoint exists, the running
  *                 launches of destroyed graphs included; the sentence counts them
@@ -42,7 +62,9 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_pool_create(tarn_device *device,
 TARN_API TARN_MUST_CHECK tarn_status tarn_pool_destroy(tarn_pool *pool);
 
 /* Gives up the handle: the pool goes by itself with its last block, route, capture, graph and
- * checkpoint. Until then they work as before; the handle does not, except to end its route.
+ * checkpoint. Until then they work as before; the handle does not, except to end its route. Nobody waits
+ * for the device to end it: while its free memory is not proven idle it stays among the device's pools,
+ * until something has waited (a trim, another pool's destruction, the device's close).
  *   INVALID_HANDLE; WRONG_STATE: the default pool */
 TARN_API TARN_MUST_CHECK tarn_status tarn_pool_release(tarn_pool *pool);
 
@@ -55,11 +77,29 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_pool_release(tarn_pool *pool);
 TARN_API TARN_MUST_CHECK tarn_status tarn_pool_reserve(tarn_pool *pool, size_t bytes,
                                                        tarn_stream stream);
 
+/* Lets another device use the memory of the pool, what is mapped now and what will be; all or nothing.
+ * No effect for a device that may already, and for the pool's own. Work on the other device is the
+ * caller's to order: the pool knows only the streams that it is told of.
+ *   INVALID_HANDLE; INVALID_ARGUMENT: no such device; NOT_SUPPORTED: it cannot reach this device's
+ *   memory; DEVICE_LOST, POISONED, DRIVER */
+TARN_API TARN_MUST_CHECK tarn_status tarn_pool_add_peer(tarn_pool *pool, int ordinal);
+
+/* Sets what the pool may map; 0: no limit. Less than it has mapped is allowed: nothing goes for it, and
+ * an allocation that would map more is refused.
+ *   INVALID_HANDLE */
+TARN_API TARN_MUST_CHECK tarn_status tarn_pool_set_limit(tarn_pool *pool, size_t bytes);
+
 /* Gives chunks whose blocks are all free, and that no graph holds, back to the driver, and says how
  * many bytes went. Waits for the device when freed memory may still be in use; that wait breaks no
  * capture. Addresses of live blocks never change. freed_bytes may be NULL.
  *   INVALID_HANDLE, DEVICE_LOST, POISONED; DRIVER: the device could not be waited for */
 TARN_API TARN_MUST_CHECK tarn_status tarn_pool_trim(tarn_pool *pool, size_t *freed_bytes);
+
+/* The same, until the pool maps no more than keep_bytes: first what was mapped ahead and never used, and
+ * the highest addresses first. Chunks go whole, so less than keep_bytes may be left.
+ *   INVALID_HANDLE, DEVICE_LOST, POISONED; DRIVER: the device could not be waited for */
+TARN_API TARN_MUST_CHECK tarn_status tarn_pool_trim_to(tarn_pool *pool, size_t keep_bytes,
+                                                       size_t *freed_bytes);
 
 /* In bytes unless named otherwise. */
 typedef struct tarn_pool_stats {
@@ -88,7 +128,8 @@ typedef struct tarn_pool_stats {
 /*   INVALID_HANDLE; INVALID_ARGUMENT: stats is NULL or its size is unknown */
 TARN_API TARN_MUST_CHECK tarn_status tarn_pool_get_stats(tarn_pool *pool, tarn_pool_stats *stats);
 
-/* Recomputes the invariants of the pool's blocks, chunks, heaps and counters. For tests and for doubt: it visits every block.
+/* Recomputes the invariants of the pool's blocks, chunks, heaps and counters, and of the device's
+ * cache. For tests and for doubt: it visits every block.
  *   INVALID_HANDLE; CORRUPT: the sentence names the invariant and both values */
 TARN_API TARN_MUST_CHECK tarn_status tarn_pool_validate(tarn_pool *pool);
 
@@ -127,29 +168,37 @@ typedef bool (*tarn_route_filter)(tarn_stream stream, void *user);
 
 /* Built-in filters, known by their address. */
 TARN_API bool tarn_filter_capture(tarn_stream stream, void *user); /* user: a tarn_stream. Streams
-    of the capture that this stream is the origin of, forked ones included. The capture may begin
-    after the route; the stream must live until the route ends. */
-TARN_API bool tarn_filter_thread(tarn_stream stream, void *user); /* user: NULL. Allocations of the
+    of the capture that this stream is in, as its origin or forked. The capture may begin after the
+    route; the stream must live until the route ends. Another thread than the one that began the route is
+    served on a forked stream once something was allocated on the route's own. */
+TARN_API bool tarn_filter_thread(tarn_stream stream, void *user);  /* user: NULL. Allocations of the
     thread that began the route. */
-TARN_API bool tarn_filter_stream(tarn_stream stream, void *user); /* user: a tarn_stream.
-    Allocations on that very stream, which must live until the route ends. */
+TARN_API bool tarn_filter_stream(tarn_stream stream, void *user);  /* user: a tarn_stream.
+    Allocations on that very stream, which must live until the route ends. Of these two filters, the
+    handle of a thread's own default stream means that of the thread that begins the route. */
 
 /* Opens a route: until it ends, tarn_malloc calls that the filter accepts are served by the pool.
- * Of several routes the newest that accepts wins. A route holds its pool.
+ * Of several routes, to one pool or to many, the newest that accepts wins, so routes nest. A route
+ * holds its pool.
  * Around a capture of the caller's own, use the filter for a capture or a stream: it tells Tarn which
- * capture a block of the pool is freed in. With another filter a block from before the capture must
- * not be freed in it before the capture's first allocation from the pool.
+ * capture a block of the pool is freed in. With another filter Tarn learns of the capture at its first
+ * allocation from the pool, or at the first tarn_free_on or tarn_record_stream of a block of the pool with
+ * one of its streams; a block from before the capture must not be freed in it by tarn_free before that.
  *   INVALID_HANDLE (device or pool); INVALID_ARGUMENT: filter is NULL, or the pool is of another
- *   device; WRONG_STATE: a route to this pool is open, or it is the default pool;
+ *   device; WRONG_STATE: it is the default pool;
  *   LIMIT: 64 routes are open; HOST_MEMORY, DEVICE_LOST, POISONED */
 TARN_API TARN_MUST_CHECK tarn_status tarn_begin_allocate_to_pool(tarn_device *device,
                                                                  tarn_pool *pool,
                                                                  tarn_route_filter filter,
                                                                  void *user);
 
-/* Ends the route to that pool. The pool's captures that are over give their free memory to the
- * pool's later captures.
- *   INVALID_HANDLE; WRONG_STATE: no route to this pool is open, or it is that of a tarn_capture */
+/* Ends a route to that pool: the newest that the calling thread began; when it began none, the newest
+ * that is not another thread's own (tarn_filter_thread). Whoever calls ends the route of a thread that
+ * has exited. The captures that the route led there, where they are known to be over, give their free
+ * memory to the pool's later captures.
+ *   INVALID_HANDLE; INVALID_ARGUMENT: the pool is of another device
+ *   WRONG_STATE   no route to this pool is open, or only those of tarn_captures, which end with them
+ *   WRONG_THREAD  only other threads' own routes to it are open */
 TARN_API TARN_MUST_CHECK tarn_status tarn_end_allocate_to_pool(tarn_device *device,
                                                                tarn_pool *pool);
 

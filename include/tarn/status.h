@@ -39,7 +39,7 @@ extern "C" {
     X(TARN_ERR_INNER_ADDRESS, 104, "the address lies inside a block, not at its start")            \
     X(TARN_ERR_DOUBLE_FREE, 105, "the block at this address is not live: it was freed before")     \
     X(TARN_ERR_UNROUTED, 106, "an allocation on a capturing stream has no route to a pool")        \
-    X(TARN_ERR_WRONG_THREAD, 107, "only the thread that began the capture may end it")             \
+    X(TARN_ERR_WRONG_THREAD, 107, "only the thread that began it may end it")             \
     X(TARN_ERR_DEVICE_MEMORY, 200, "the device has no memory left for the request")                \
     X(TARN_ERR_HOST_MEMORY, 201, "the host has no memory left for the request")                    \
     X(TARN_ERR_ADDRESS_SPACE, 202, "no range of device addresses is left for the request")         \
@@ -49,6 +49,7 @@ extern "C" {
     X(TARN_ERR_DRIVER_TOO_OLD, 302, "the CUDA driver lacks a function that Tarn needs")            \
     X(TARN_ERR_NOT_SUPPORTED, 303, "the device, driver or library cannot do this")                 \
     X(TARN_ERR_FORKED, 304, "the process is a fork of one that used CUDA")                         \
+    X(TARN_ERR_CANNOT_UPDATE, 305, "the executable graph cannot take the other graph's form")      \
     X(TARN_ERR_BUSY, 400, "the object is still in use")                                            \
     X(TARN_ERR_DRIVER, 500, "the CUDA driver refused a call that should have succeeded")           \
     X(TARN_ERR_CORRUPT, 501, "an invariant of the library does not hold")                          \

@@ -8,6 +8,7 @@
 #include "tarn/graph.h"
 #include "tarn/memory.h"
 #include "tarn/pool.h"
+#include "tarn/pressure.h"
 #include "tarn/status.h"
 #include "tarn/types.h"
 #include "tarn/version.h"

@@ -25,6 +25,8 @@
       (name, length, device))                                                                      \
     X(cuDeviceGetAttribute, cuDeviceGetAttribute, 2000, (int *value, tn_cu_device_attribute        \
       attribute, tn_cu_device device), (value, attribute, device))                                 \
+    X(cuDeviceCanAccessPeer, cuDeviceCanAccessPeer, 4000, (int *can, tn_cu_device device,          \
+      tn_cu_device peer), (can, device, peer))                                                     \
     X(cuDeviceTotalMem, cuDeviceTotalMem_v2, 3020, (size_t *bytes, tn_cu_device device), (bytes,   \
       device))                                                                                     \
     X(cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain, 7000, (tn_cu_context *context,           \
@@ -46,6 +48,10 @@
       id, graph, dependencies, edges, dependency_count))                                           \
     X(cuStreamBeginCapture, cuStreamBeginCapture_v2, 10010, (tn_cu_stream stream,                  \
       tn_cu_capture_mode mode), (stream, mode))                                                    \
+    X(cuStreamBeginCaptureToGraph, cuStreamBeginCaptureToGraph, 12030, (tn_cu_stream stream,       \
+      tn_cu_graph graph, const tn_cu_graphnode *dependencies, const tn_cu_edge_data *edges,        \
+      size_t dependency_count, tn_cu_capture_mode mode), (stream, graph, dependencies, edges,      \
+      dependency_count, mode))                                                                     \
     X(cuStreamEndCapture, cuStreamEndCapture, 10000, (tn_cu_stream stream, tn_cu_graph *graph),    \
       (stream, graph))                                                                             \
     X(cuStreamWaitEvent, cuStreamWaitEvent, 3020, (tn_cu_stream stream, tn_cu_event event,         \
@@ -72,9 +78,32 @@
     X(cuMemAlloc, cuMemAlloc_v2, 3020, (tn_cu_deviceptr *address, size_t bytes), (address,         \
       bytes))                                                                                      \
     X(cuMemFree, cuMemFree_v2, 3020, (tn_cu_deviceptr address), (address))                         \
-    X(cuMemcpyDtoDAsync, cuMemcpyDtoDAsync_v2, 3020, (tn_cu_deviceptr destination,                 \
-      tn_cu_deviceptr source, size_t bytes, tn_cu_stream stream), (destination, source, bytes,     \
-      stream))                                                                                     \
+    X(cuLibraryLoadData, cuLibraryLoadData, 12000, (tn_cu_library *library, const void *code,      \
+      int *jit_options, void **jit_values, unsigned int jit_count, int *library_options, void      \
+      **library_values, unsigned int library_count), (library, code, jit_options, jit_values,      \
+      jit_count, library_options, library_values, library_count))                                  \
+    X(cuLibraryUnload, cuLibraryUnload, 12000, (tn_cu_library library), (library))                 \
+    X(cuLibraryGetKernel, cuLibraryGetKernel, 12000, (tn_cu_kernel *kernel, tn_cu_library          \
+      library, const char *name), (kernel, library, name))                                         \
+    X(cuKernelGetFunction, cuKernelGetFunction, 12000, (tn_cu_function *function, tn_cu_kernel     \
+      kernel), (function, kernel))                                                                 \
+    X(cuLaunchKernel, cuLaunchKernel, 4000, (tn_cu_function function, unsigned int grid_x,         \
+      unsigned int grid_y, unsigned int grid_z, unsigned int block_x, unsigned int block_y,        \
+      unsigned int block_z, unsigned int shared_bytes, tn_cu_stream stream, void **params, void    \
+      **extra), (function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes,        \
+      stream, params, extra))                                                                      \
+    X(cuMemsetD8Async, cuMemsetD8Async, 3020, (tn_cu_deviceptr address, unsigned char value,       \
+      size_t count, tn_cu_stream stream), (address, value, count, stream))                         \
+    X(cuPointerGetAttribute, cuPointerGetAttribute, 4000, (void *value, tn_cu_pointer_attribute    \
+      attribute, tn_cu_deviceptr address), (value, attribute, address))                            \
+    X(cuMemHostAlloc, cuMemHostAlloc, 2020, (void **address, size_t bytes, unsigned int flags),    \
+      (address, bytes, flags))                                                                     \
+    X(cuMemFreeHost, cuMemFreeHost, 2000, (void *address), (address))                              \
+    X(cuMemcpyHtoDAsync, cuMemcpyHtoDAsync_v2, 3020, (tn_cu_deviceptr destination, const void      \
+      *source, size_t bytes, tn_cu_stream stream), (destination, source, bytes, stream))           \
+    X(cuMemcpyDtoHAsync, cuMemcpyDtoHAsync_v2, 3020, (void *destination, tn_cu_deviceptr source,   \
+      size_t bytes, tn_cu_stream stream), (destination, source, bytes, stream))                    \
+    X(cuEventSynchronize, cuEventSynchronize, 2000, (tn_cu_event event), (event))                  \
     X(cuEventCreate, cuEventCreate, 2000, (tn_cu_event *event, unsigned int flags), (event,        \
       flags))                                                                                      \
     X(cuEventDestroy, cuEventDestroy_v2, 4000, (tn_cu_event event), (event))                       \
@@ -93,6 +122,11 @@
     X(cuGraphInstantiateWithFlags, cuGraphInstantiateWithFlags, 11040, (tn_cu_graphexec *exec,     \
       tn_cu_graph graph, unsigned long long flags), (exec, graph, flags))                          \
     X(cuGraphExecDestroy, cuGraphExecDestroy, 10000, (tn_cu_graphexec exec), (exec))               \
+    X(cuGraphNodeGetDependencies, cuGraphNodeGetDependencies_v2, 12030, (tn_cu_graphnode node,     \
+      tn_cu_graphnode *dependencies, tn_cu_edge_data *edges, size_t *count), (node, dependencies,  \
+      edges, count))                                                                               \
+    X(cuGraphExecUpdate, cuGraphExecUpdate_v2, 12000, (tn_cu_graphexec exec, tn_cu_graph graph,    \
+      tn_cu_update_result_info *info), (exec, graph, info))                                        \
     X(cuGraphLaunch, cuGraphLaunch, 10000, (tn_cu_graphexec exec, tn_cu_stream stream), (exec,     \
       stream))
 
@@ -113,35 +147,21 @@
     X(cuStreamDestroy, cuStreamDestroy_v2, 4000, (tn_cu_stream stream), (stream))                  \
     X(cuStreamQuery, cuStreamQuery, 2000, (tn_cu_stream stream), (stream))                         \
     X(cuStreamSynchronize, cuStreamSynchronize, 2000, (tn_cu_stream stream), (stream))             \
-    X(cuEventSynchronize, cuEventSynchronize, 2000, (tn_cu_event event), (event))                  \
     X(cuMemGetAccess, cuMemGetAccess, 10020, (unsigned long long *flags, const tn_cu_location      \
       *location, tn_cu_deviceptr address), (flags, location, address))                             \
-    X(cuMemHostAlloc, cuMemHostAlloc, 2020, (void **address, size_t bytes, unsigned int flags),    \
-      (address, bytes, flags))                                                                     \
-    X(cuMemFreeHost, cuMemFreeHost, 2000, (void *address), (address))                              \
     X(cuMemcpyAsync, cuMemcpyAsync, 4000, (tn_cu_deviceptr destination, tn_cu_deviceptr source,    \
       size_t bytes, tn_cu_stream stream), (destination, source, bytes, stream))                    \
-    X(cuMemcpyHtoDAsync, cuMemcpyHtoDAsync_v2, 3020, (tn_cu_deviceptr destination, const void      \
-      *source, size_t bytes, tn_cu_stream stream), (destination, source, bytes, stream))           \
-    X(cuMemcpyDtoHAsync, cuMemcpyDtoHAsync_v2, 3020, (void *destination, tn_cu_deviceptr source,   \
-      size_t bytes, tn_cu_stream stream), (destination, source, bytes, stream))                    \
+    X(cuMemcpyDtoDAsync, cuMemcpyDtoDAsync_v2, 3020, (tn_cu_deviceptr destination,                 \
+      tn_cu_deviceptr source, size_t bytes, tn_cu_stream stream), (destination, source, bytes,     \
+      stream))                                                                                     \
     X(cuMemcpyHtoD, cuMemcpyHtoD_v2, 3020, (tn_cu_deviceptr destination, const void *source,       \
       size_t bytes), (destination, source, bytes))                                                 \
     X(cuMemcpyDtoH, cuMemcpyDtoH_v2, 3020, (void *destination, tn_cu_deviceptr source, size_t      \
       bytes), (destination, source, bytes))                                                        \
-    X(cuMemsetD8Async, cuMemsetD8Async, 3020, (tn_cu_deviceptr address, unsigned char value,       \
-      size_t count, tn_cu_stream stream), (address, value, count, stream))                         \
     X(cuMemsetD32Async, cuMemsetD32Async, 3020, (tn_cu_deviceptr address, unsigned int value,      \
       size_t count, tn_cu_stream stream), (address, value, count, stream))                         \
-    X(cuPointerGetAttribute, cuPointerGetAttribute, 4000, (void *value, tn_cu_pointer_attribute    \
-      attribute, tn_cu_deviceptr address), (value, attribute, address))                            \
     X(cuLaunchHostFunc, cuLaunchHostFunc, 10000, (tn_cu_stream stream, tn_cu_hostfn function,      \
       void *user), (stream, function, user))                                                       \
-    X(cuLaunchKernel, cuLaunchKernel, 4000, (tn_cu_function function, unsigned int grid_x,         \
-      unsigned int grid_y, unsigned int grid_z, unsigned int block_x, unsigned int block_y,        \
-      unsigned int block_z, unsigned int shared_bytes, tn_cu_stream stream, void **params, void    \
-      **extra), (function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes,        \
-      stream, params, extra))                                                                      \
     X(cuModuleLoadData, cuModuleLoadData, 2000, (tn_cu_module *module, const void *image),         \
       (module, image))                                                                             \
     X(cuModuleUnload, cuModuleUnload, 2000, (tn_cu_module module), (module))                       \
@@ -164,9 +184,6 @@
       count))                                                                                      \
     X(cuGraphNodeGetType, cuGraphNodeGetType, 10000, (tn_cu_graphnode node, tn_cu_graphnode_type   \
       *type), (node, type))                                                                        \
-    X(cuGraphNodeGetDependencies, cuGraphNodeGetDependencies_v2, 12030, (tn_cu_graphnode node,     \
-      tn_cu_graphnode *dependencies, tn_cu_edge_data *edges, size_t *count), (node, dependencies,  \
-      edges, count))                                                                               \
     X(cuGraphKernelNodeGetParams, cuGraphKernelNodeGetParams_v2, 12000, (tn_cu_graphnode node,     \
       tn_cu_kernel_node_params *params), (node, params))
 
@@ -174,8 +191,6 @@
 #define TN_CUDA_CONTEXT_FUNCTIONS(X) \
     X(cuDeviceGetUuid, cuDeviceGetUuid_v2, 11040, (tn_cu_uuid *uuid, tn_cu_device device),         \
       (uuid, device))                                                                              \
-    X(cuDeviceCanAccessPeer, cuDeviceCanAccessPeer, 4000, (int *can, tn_cu_device device,          \
-      tn_cu_device peer), (can, device, peer))                                                     \
     X(cuDevicePrimaryCtxSetFlags, cuDevicePrimaryCtxSetFlags_v2, 11000, (tn_cu_device device,      \
       unsigned int flags), (device, flags))                                                        \
     X(cuDevicePrimaryCtxReset, cuDevicePrimaryCtxReset_v2, 11000, (tn_cu_device device),           \
@@ -273,10 +288,6 @@
     X(cuStreamAddCallback, cuStreamAddCallback, 5000, (tn_cu_stream stream,                        \
       tn_cu_stream_callback callback, void *user, unsigned int flags), (stream, callback, user,    \
       flags))                                                                                      \
-    X(cuStreamBeginCaptureToGraph, cuStreamBeginCaptureToGraph, 12030, (tn_cu_stream stream,       \
-      tn_cu_graph graph, const tn_cu_graphnode *dependencies, const tn_cu_edge_data *edges,        \
-      size_t dependency_count, tn_cu_capture_mode mode), (stream, graph, dependencies, edges,      \
-      dependency_count, mode))                                                                     \
     X(cuStreamUpdateCaptureDependencies, cuStreamUpdateCaptureDependencies_v2, 12030,              \
       (tn_cu_stream stream, tn_cu_graphnode *dependencies, const tn_cu_edge_data *edges, size_t    \
       dependency_count, unsigned int flags), (stream, dependencies, edges, dependency_count,       \
@@ -296,15 +307,6 @@
       function))                                                                                   \
     X(cuFuncGetModule, cuFuncGetModule, 11000, (tn_cu_module *module, tn_cu_function function),    \
       (module, function))                                                                          \
-    X(cuLibraryLoadData, cuLibraryLoadData, 12000, (tn_cu_library *library, const void *code,      \
-      int *jit_options, void **jit_values, unsigned int jit_count, int *library_options, void      \
-      **library_values, unsigned int library_count), (library, code, jit_options, jit_values,      \
-      jit_count, library_options, library_values, library_count))                                  \
-    X(cuLibraryUnload, cuLibraryUnload, 12000, (tn_cu_library library), (library))                 \
-    X(cuLibraryGetKernel, cuLibraryGetKernel, 12000, (tn_cu_kernel *kernel, tn_cu_library          \
-      library, const char *name), (kernel, library, name))                                         \
-    X(cuKernelGetFunction, cuKernelGetFunction, 12000, (tn_cu_function *function, tn_cu_kernel     \
-      kernel), (function, kernel))                                                                 \
     X(cuKernelGetName, cuKernelGetName, 12030, (const char **name, tn_cu_kernel kernel), (name,    \
       kernel))                                                                                     \
     X(cuKernelGetParamInfo, cuKernelGetParamInfo, 12040, (tn_cu_kernel kernel, size_t index,       \
@@ -318,8 +320,6 @@
       tn_cu_graph graph, tn_cu_instantiate_params *params), (exec, graph, params))                 \
     X(cuGraphExecGetFlags, cuGraphExecGetFlags, 12000, (tn_cu_graphexec exec, uint64_t *flags),    \
       (exec, flags))                                                                               \
-    X(cuGraphExecUpdate, cuGraphExecUpdate_v2, 12000, (tn_cu_graphexec exec, tn_cu_graph graph,    \
-      tn_cu_update_result_info *info), (exec, graph, info))                                        \
     X(cuGraphGetRootNodes, cuGraphGetRootNodes, 10000, (tn_cu_graph graph, tn_cu_graphnode         \
       *nodes, size_t *count), (graph, nodes, count))                                               \
     X(cuGraphNodeGetDependentNodes, cuGraphNodeGetDependentNodes_v2, 12030, (tn_cu_graphnode       \

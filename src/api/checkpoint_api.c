@@ -12,7 +12,8 @@ tarn_status tarn_checkpoint_take(tarn_pool *pool, tarn_contents contents, tarn_s
         return tn_bad_handle("pool");
     if (checkpoint == NULL)
         return tn_bad_argument("checkpoint is NULL: there is nowhere to put the handle");
-    if (contents != TARN_CONTENTS_NONE && contents != TARN_CONTENTS_DEVICE)
+    if (contents != TARN_CONTENTS_NONE && contents != TARN_CONTENTS_DEVICE &&
+        contents != TARN_CONTENTS_HOST)
         return tn_bad_argument("contents is not one of tarn_contents");
     status = tn_enter_device(pool->device);
     if (status == TARN_OK)
@@ -30,6 +31,18 @@ tarn_status tarn_checkpoint_restore(tarn_checkpoint *checkpoint, tarn_stream str
     status = tn_enter_device(checkpoint->pool->device);
     if (status == TARN_OK)
         status = tn_checkpoint_restore(checkpoint, stream, delta);
+    return tn_leave(status);
+}
+
+tarn_status tarn_checkpoint_verify(tarn_checkpoint *checkpoint, tarn_stream stream)
+{
+    tarn_status status;
+
+    if (!tn_is_checkpoint(checkpoint))
+        return tn_bad_handle("checkpoint");
+    status = tn_enter_device(checkpoint->pool->device);
+    if (status == TARN_OK)
+        status = tn_checkpoint_verify(checkpoint, stream);
     return tn_leave(status);
 }
 

@@ -4,6 +4,7 @@
 
 #include "api/handles.h"
 #include "base/checked.h"
+#include "pools/reclaim.h"
 #include "pools/stats.h"
 #include "tarn/device.h"
 #include "tarn/version.h"
@@ -16,10 +17,27 @@ const char *tarn_version(void)
     return TARN_VERSION_STRING;
 }
 
+/* Checks the options and fills in what is left to the default. */
+static tarn_status complete_options(tarn_device_options *options)
+{
+    if (options->region_bytes == 0)
+        options->region_bytes = region_bytes_max;
+    if (!tn_is_power_of_two(options->region_bytes) || options->region_bytes < region_bytes_min ||
+        options->region_bytes > region_bytes_max)
+        return tn_bad_argument("region_bytes must be a power of two from 1 GiB to 4 TiB");
+    if (!(options->memory_fraction >= 0 && options->memory_fraction <= 1))
+        return tn_bad_argument("memory_fraction must be a number from 0 to 1");
+    if ((unsigned)options->unrouted > TARN_UNROUTED_ALLOW)
+        return tn_bad_argument("unrouted is not one of tarn_unrouted");
+    if (options->cache_limit_bytes == 0)
+        options->cache_limit_bytes = TN_CACHE_BYTES_DEFAULT;
+    return TARN_OK;
+}
+
 tarn_status tarn_device_open(int ordinal, const tarn_device_options *options, tarn_device **device)
 {
-    uint64_t region_bytes = region_bytes_max;
-    uint64_t limit_bytes = 0;
+    tarn_device_options chosen = TARN_DEVICE_OPTIONS_INIT;
+    tarn_status status;
 
     if (device == NULL)
         return tn_bad_argument("device is NULL: there is nowhere to put the handle");
@@ -27,14 +45,12 @@ tarn_status tarn_device_open(int ordinal, const tarn_device_options *options, ta
         if (options->size != sizeof *options)
             return tn_bad_argument("options has an unknown size: make it with "
                                    "TARN_DEVICE_OPTIONS_INIT");
-        if (options->region_bytes != 0)
-            region_bytes = options->region_bytes;
-        limit_bytes = options->limit_bytes;
+        chosen = *options;
     }
-    if (!tn_is_power_of_two(region_bytes) || region_bytes < region_bytes_min ||
-        region_bytes > region_bytes_max)
-        return tn_bad_argument("region_bytes must be a power of two from 1 GiB to 4 TiB");
-    return tn_leave(tn_device_open(ordinal, region_bytes, limit_bytes, device));
+    status = complete_options(&chosen);
+    if (status != TARN_OK)
+        return status;
+    return tn_leave(tn_device_open(ordinal, &chosen, device));
 }
 
 tarn_status tarn_device_close(tarn_device *device)
@@ -85,4 +101,48 @@ tarn_status tarn_device_default_pool(tarn_device *device, tarn_pool **pool)
         return tn_bad_argument("pool is NULL: there is nowhere to put the handle");
     *pool = device->default_pool;
     return TARN_OK;
+}
+
+tarn_status tarn_device_set_limit(tarn_device *device, size_t bytes)
+{
+    if (!tn_is_device(device))
+        return tn_bad_handle("device");
+    atomic_store(&device->limit_bytes, bytes);
+    return TARN_OK;
+}
+
+tarn_status tarn_device_set_memory_fraction(tarn_device *device, double fraction)
+{
+    if (!tn_is_device(device))
+        return tn_bad_handle("device");
+    if (!(fraction > 0 && fraction <= 1))
+        return tn_bad_argument("the fraction must be above 0 and no more than 1");
+    tn_device_set_fraction(device, fraction);
+    return TARN_OK;
+}
+
+tarn_status tarn_device_set_cache_limit(tarn_device *device, size_t bytes)
+{
+    if (!tn_is_device(device))
+        return tn_bad_handle("device");
+    tn_chunk_cache_set_limit(&device->cache, bytes != TARN_NO_CACHE ? bytes : 0);
+    return tn_leave(tn_gpu_check(&device->gpu));
+}
+
+tarn_status tarn_device_trim(tarn_device *device, size_t keep_bytes, size_t *freed_bytes)
+{
+    uint64_t freed = 0;
+    tarn_status status;
+
+    if (!tn_is_device(device))
+        return tn_bad_handle("device");
+    status = tn_enter_device(device);
+    if (status == TARN_OK)
+        status = tn_device_trim(device, keep_bytes, true, &freed);
+    if (status == TARN_OK)
+        status = tn_gpu_check(&device->gpu); /* what the driver refused to take back */
+    if (status == TARN_OK && freed_bytes != NULL)
+        *freed_bytes = freed;
+    tn_device_reap(device); /* released pools whose memory is proven idle by now */
+    return tn_leave(status);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/handles.h"
+#include "graphs/update.h"
 #include "tarn/graph.h"
 
 /* A pool whose handle was given up may go when a claim on it ends. */
@@ -28,15 +29,57 @@ tarn_status tarn_capture_begin(tarn_pool *pool, tarn_stream stream, tarn_capture
 
 tarn_status tarn_capture_end(tarn_capture *capture, tarn_graph **graph)
 {
+    tarn_device *device;
     tarn_status status;
 
     if (!tn_is_capture(capture))
         return tn_bad_handle("capture");
     if (graph == NULL)
         return tn_bad_argument("graph is NULL: there is nowhere to put the handle");
-    status = tn_enter_device(capture->pool->device);
+    device = capture->device;
+    /* Where the device is closed the capture is gone, and end says so. */
+    status = tn_is_device(device) ? tn_enter_device(device) : TARN_OK;
     if (status == TARN_OK)
         status = tn_capture_end(capture, graph);
+    if (status != TARN_OK && tn_is_device(device))
+        tn_device_end_released(device); /* a capture that proved to be gone */
+    return tn_leave(status);
+}
+
+tarn_status tarn_capture_begin_to_graph(tarn_pool *pool, tarn_capture *outer, uint64_t group,
+                                        tarn_driver_graph driver_graph, tarn_stream stream,
+                                        tarn_capture_mode mode, tarn_capture **capture)
+{
+    const struct tn_capture_target target = {driver_graph, outer, group};
+    tarn_status status;
+
+    if (!tn_is_pool(pool))
+        return tn_bad_handle("pool");
+    if (outer != NULL && !tn_is_capture(outer))
+        return tn_bad_handle("outer capture");
+    if (driver_graph == NULL || capture == NULL)
+        return tn_bad_argument("driver_graph or capture is NULL");
+    if ((unsigned)mode > TARN_CAPTURE_RELAXED)
+        return tn_bad_argument("the capture mode is not one of tarn_capture_mode");
+    status = tn_enter_device(pool->device);
+    if (status == TARN_OK)
+        status = tn_capture_begin_in(pool, stream, mode, &target, capture);
+    return tn_leave(status);
+}
+
+tarn_status tarn_capture_end_to_graph(tarn_capture *capture)
+{
+    tarn_device *device;
+    tarn_status status;
+
+    if (!tn_is_capture(capture))
+        return tn_bad_handle("capture");
+    device = capture->device;
+    status = tn_enter_device(device);
+    if (status == TARN_OK)
+        status = tn_capture_end_in(capture);
+    if (status == TARN_OK)
+        end_claim(device);
     return tn_leave(status);
 }
 
@@ -48,9 +91,12 @@ tarn_status tarn_capture_abort(tarn_capture *capture)
         return TARN_OK;
     if (!tn_is_capture(capture))
         return tn_bad_handle("capture");
-    device = capture->pool->device;
+    device = capture->device;
+    if (tn_is_device(device)) /* else the capture is gone: it kept nothing */
+        tn_device_drop_gone(device);
     tn_capture_abort(capture);
-    end_claim(device);
+    if (tn_is_device(device))
+        end_claim(device);
     return tn_leave(TARN_OK);
 }
 
@@ -73,6 +119,24 @@ tarn_status tarn_graph_replay(tarn_graph *graph, tarn_stream stream)
     if (!tn_is_graph(graph))
         return tn_bad_handle("graph");
     return tn_leave(tn_graph_replay(graph, stream));
+}
+
+tarn_status tarn_graph_update(tarn_graph *graph, tarn_capture *capture)
+{
+    tarn_device *device;
+    tarn_status status;
+
+    if (!tn_is_graph(graph))
+        return tn_bad_handle("graph");
+    if (!tn_is_capture(capture))
+        return tn_bad_handle("capture");
+    device = graph->pool->device;
+    status = tn_enter_device(device);
+    if (status == TARN_OK)
+        status = tn_graph_update(graph, capture);
+    if (status == TARN_OK)
+        end_claim(device);
+    return tn_leave(status);
 }
 
 tarn_status tarn_graph_destroy(tarn_graph *graph)

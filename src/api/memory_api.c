@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/handles.h"
 #include "base/checked.h"
+#include "graphs/unrouted.h"
 #include "pools/use.h"
 #include "tarn/memory.h"
 
@@ -12,7 +13,7 @@ static tarn_status allocate(tarn_device *device, tarn_pool *pool, uint64_t bytes
 {
     struct tn_request request = {.requested = bytes, .alignment = alignment};
     struct tn_stream_state state;
-    bool routed = pool == NULL;
+    uint64_t route_id = 0;
     tarn_status status = tn_enter_device(device);
 
     if (status == TARN_OK)
@@ -24,21 +25,22 @@ static tarn_status allocate(tarn_device *device, tarn_pool *pool, uint64_t bytes
                        "the stream's capture is invalidated, so nothing can be allocated on it; "
                        "end or abort the capture");
     if (pool == NULL)
-        pool = tn_route_choose(device, stream, &state);
+        status = tn_route_choose(device, stream, &state, &pool, &route_id);
+    if (status != TARN_OK)
+        return status;
     if (pool == NULL)
         pool = device->default_pool;
-    if (state.order.capture_id != 0 && pool->is_default)
-        return tn_fail(TARN_ERR_UNROUTED,
-                       "%llu bytes were asked for on a stream that is being captured, and no route "
-                       "leads to a private pool: the graph would outlive the memory; capture with "
-                       "tarn_capture_begin or open a route with tarn_begin_allocate_to_pool",
-                       (unsigned long long)bytes);
-    if (state.order.capture_id != 0) {
-        status = tn_capture_admit(pool, &state, routed);
+    request.order = state.order;
+    request.stream = stream;
+    if (state.order.capture_id == 0) {
+        tn_device_see_stream(device, stream, state.order.stream_id);
+    } else {
+        if (pool->is_default)
+            return tn_unrouted_allocate(device, stream, &state, &request, address);
+        status = tn_capture_admit(pool, stream, &state, route_id);
         if (status != TARN_OK)
             return status;
     }
-    request.order = state.order;
     return tn_pool_allocate(pool, &request, address);
 }
 
@@ -109,7 +111,7 @@ static tarn_status lock_to_free(void *address, tarn_pool **pool, struct tn_block
 {
     tarn_status status = tn_pool_lock_block((uint64_t)(uintptr_t)address, false, pool, block);
 
-    if (status != TARN_OK || (*pool)->route_count == 0 || (*pool)->open_hold_count > 0)
+    if (status != TARN_OK || (*pool)->route_count == 0)
         return status;
     tn_lock_release(&(*pool)->lock);
     tn_capture_notice(*pool);
@@ -130,21 +132,41 @@ tarn_status tarn_free(void *address)
     return tn_leave(status);
 }
 
+/* A capture that is told to use a block has a hold in its pool, so that what is freed meanwhile is kept
+ * for the graph. The default pool serves captures only where that is allowed. No lock may be held: the
+ * block, which is live, keeps the pool. */
+static tarn_status admit_use(tarn_pool *pool, tarn_stream stream,
+                             const struct tn_stream_state *state)
+{
+    tarn_status status = TARN_OK;
+
+    if (!pool->is_default || pool->device->unrouted == TARN_UNROUTED_ALLOW)
+        status = tn_capture_admit(pool, stream, state, 0);
+    return status == TARN_ERR_CAPTURE_BROKEN ? TARN_OK
+                                             : status; /* it is over: no use of it is left */
+}
+
 /* Notes that the stream uses the block at the address, and leaves its pool locked. */
 static tarn_status note_use(void *address, tarn_stream stream, tarn_pool **pool,
                             struct tn_block **block)
 {
+    uint64_t at = (uint64_t)(uintptr_t)address;
     struct tn_stream_state state;
-    tarn_device *device;
-    tarn_status status =
-        tn_pool_lock_block((uint64_t)(uintptr_t)address, true, pool, block);
+    tarn_status status = tn_pool_lock_block(at, true, pool, block);
 
     if (status != TARN_OK)
         return status;
-    device = (*pool)->device;
-    status = tn_gpu_check(&device->gpu);
+    status = tn_gpu_check(&(*pool)->device->gpu);
     if (status == TARN_OK)
-        status = tn_stream_look(&device->gpu, stream, &state);
+        status = tn_stream_look(&(*pool)->device->gpu, stream, &state);
+    if (status == TARN_OK && state.order.capture_id != 0 && !state.broken) {
+        tn_lock_release(&(*pool)->lock);
+        status = admit_use(*pool, stream, &state);
+        if (status == TARN_OK)
+            status = tn_pool_lock_block(at, true, pool, block);
+        if (status != TARN_OK)
+            return status;
+    }
     if (status == TARN_OK)
         status = tn_use_note(*pool, *block, stream, state.order);
     if (status != TARN_OK)
@@ -178,6 +200,27 @@ tarn_status tarn_record_stream(void *address, tarn_stream stream)
 
     if (status == TARN_OK)
         tn_lock_release(&pool->lock);
+    return tn_leave(status);
+}
+
+tarn_status tarn_stream_retire(tarn_device *device, tarn_stream stream)
+{
+    struct tn_stream_state state;
+    tarn_status status;
+
+    if (!tn_is_device(device))
+        return tn_bad_handle("device");
+    if (tn_stream_is_legacy(stream))
+        return tn_bad_argument(
+            "the legacy default stream is never destroyed, so it is not retired");
+    status = tn_enter_device(device);
+    if (status == TARN_OK)
+        status = tn_stream_look(&device->gpu, stream, &state);
+    if (status == TARN_OK && (state.order.capture_id != 0 || state.broken))
+        status = tn_fail(TARN_ERR_WRONG_STATE, "the stream is being captured; end or abort the "
+                                               "capture before the stream is retired");
+    if (status == TARN_OK)
+        status = tn_device_retire_stream(device, stream, state.order.stream_id);
     return tn_leave(status);
 }
 

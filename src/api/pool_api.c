@@ -5,14 +5,34 @@
 #include "base/host.h"
 #include "pools/bins.h"
 #include "pools/check.h"
+#include "pools/grow.h"
 #include "pools/reclaim.h"
 #include "pools/stats.h"
 #include "tarn/pool.h"
+
+/* What the options' memory is to be; asks the driver. */
+static tarn_status read_properties(tarn_device *device, const tarn_pool_options *options,
+                                   struct tn_chunk_properties *properties)
+{
+    tarn_status status;
+
+    *properties = (struct tn_chunk_properties){.exportable = options->exportable,
+                                               .rdma = options->gpu_direct_rdma};
+    status = tn_gpu_check_properties(&device->gpu, *properties);
+    for (size_t i = 0; i < options->peer_count && status == TARN_OK; i++) {
+        uint64_t mask = 0;
+
+        status = tn_gpu_peer_mask(&device->gpu, options->peers[i], &mask);
+        properties->peer_mask |= mask;
+    }
+    return status;
+}
 
 tarn_status tarn_pool_create(tarn_device *device, const tarn_pool_options *options,
                              tarn_pool **pool)
 {
     tarn_pool_options chosen = TARN_POOL_OPTIONS_INIT;
+    struct tn_pool_settings settings = {.is_default = false};
     tarn_status status;
 
     if (!tn_is_device(device))
@@ -25,13 +45,23 @@ tarn_status tarn_pool_create(tarn_device *device, const tarn_pool_options *optio
                                    "TARN_POOL_OPTIONS_INIT");
         chosen = *options;
     }
+    if ((unsigned)chosen.replay_order > TARN_REPLAY_REFUSED)
+        return tn_bad_argument("replay_order is not one of tarn_replay_order");
     if (chosen.name != NULL && strlen(chosen.name) > 31)
         return tn_bad_argument("a pool's name has at most 31 bytes");
+    if (chosen.peers == NULL && chosen.peer_count > 0)
+        return tn_bad_argument("peers is NULL, and peer_count is not 0");
+    settings.name = chosen.name;
+    settings.limit_bytes = chosen.limit_bytes;
+    settings.share_captured = chosen.share_captured;
     status = tn_enter_device(device);
-    if (status != TARN_OK)
-        return tn_leave(status);
-    return tn_leave(
-        tn_pool_create(device, chosen.name, chosen.limit_bytes, false, pool));
+    if (status == TARN_OK)
+        status = read_properties(device, &chosen, &settings.properties);
+    if (status == TARN_OK)
+        status = tn_pool_create(device, &settings, pool);
+    if (status == TARN_OK)
+        (*pool)->replays.order = chosen.replay_order;
+    return tn_leave(status);
 }
 
 tarn_status tarn_pool_destroy(tarn_pool *pool)
@@ -80,7 +110,40 @@ tarn_status tarn_pool_reserve(tarn_pool *pool, size_t bytes, tarn_stream stream)
     return tn_leave(status);
 }
 
+tarn_status tarn_pool_add_peer(tarn_pool *pool, int ordinal)
+{
+    uint64_t mask = 0;
+    tarn_status status;
+
+    if (!tn_is_pool(pool))
+        return tn_bad_handle("pool");
+    status = tn_enter_device(pool->device);
+    if (status == TARN_OK)
+        status = tn_gpu_peer_mask(&pool->device->gpu, ordinal, &mask);
+    if (status == TARN_OK && mask != 0) {
+        tn_lock_acquire(&pool->lock);
+        status = tn_pool_add_peer(pool, ordinal);
+        tn_lock_release(&pool->lock);
+    }
+    return tn_leave(status);
+}
+
+tarn_status tarn_pool_set_limit(tarn_pool *pool, size_t bytes)
+{
+    if (!tn_is_pool(pool))
+        return tn_bad_handle("pool");
+    tn_lock_acquire(&pool->lock);
+    pool->limit_bytes = bytes;
+    tn_lock_release(&pool->lock);
+    return tn_leave(TARN_OK);
+}
+
 tarn_status tarn_pool_trim(tarn_pool *pool, size_t *freed_bytes)
+{
+    return tarn_pool_trim_to(pool, 0, freed_bytes);
+}
+
+tarn_status tarn_pool_trim_to(tarn_pool *pool, size_t keep_bytes, size_t *freed_bytes)
 {
     uint64_t freed = 0;
     tarn_status status;
@@ -89,11 +152,12 @@ tarn_status tarn_pool_trim(tarn_pool *pool, size_t *freed_bytes)
         return tn_bad_handle("pool");
     status = tn_enter_device(pool->device);
     if (status == TARN_OK)
-        status = tn_pool_trim(pool, true, &freed);
+        status = tn_pool_trim(pool, keep_bytes, true, &freed);
     if (status == TARN_OK)
         status = tn_gpu_check(&pool->device->gpu); /* what the driver refused to take back */
     if (status == TARN_OK && freed_bytes != NULL)
         *freed_bytes = freed;
+    tn_device_reap(pool->device); /* released pools whose memory is proven idle by now */
     return tn_leave(status);
 }
 
@@ -118,6 +182,8 @@ tarn_status tarn_pool_validate(tarn_pool *pool)
     tn_lock_acquire(&pool->lock);
     status = tn_pool_check(pool);
     tn_lock_release(&pool->lock);
+    if (status == TARN_OK)
+        status = tn_chunk_cache_check(&pool->device->cache);
     return tn_leave(status);
 }
 

@@ -7,12 +7,19 @@
  * rank      protects                           allowed while held        not allowed while held
  * PROCESS   loading the driver; which devices  driver calls that do not  user callbacks; waits for
  *           are open                           wait for the GPU          the GPU
- * ROUTES    a device's open routes             the routes' filters       driver calls but stream
- *                                                                        queries; Tarn's own API
+ * ROUTES    a device's open routes; which      the routes' filters;      other driver calls;
+ *           captures may be joined             queries of streams; a     Tarn's own API
+ *                                              graph's user object
  * DEVICE    a device's list of pools           driver calls that do not  waits for the GPU; user
  *                                              wait for the GPU          callbacks
  * POOL      everything in a pool: segments,    driver calls that do not  waits for the GPU; user
  *           chunks, blocks, arenas, holds      wait for the GPU          callbacks
+ * REPLAY    the last replay of a pool's        driver calls, a launch     waits for the device;
+ *           graphs                             that waits for room in    user callbacks
+ *                                              the queue included
+ * STREAMS   a device's table of streams and    events: made, recorded,   all else
+ *           their fences                       asked after, given back
+ * CACHE     a device's unmapped chunks         nothing                   all else
  * REGION    a device's regions and slots       reserving addresses       all else
  * RECORDS   one kind of recycled records       host allocation           all else */
 #ifndef TARN_BASE_LOCK_H
@@ -26,6 +33,9 @@ enum tn_rank {
     TN_RANK_ROUTES,
     TN_RANK_DEVICE,
     TN_RANK_POOL,
+    TN_RANK_REPLAY,
+    TN_RANK_STREAMS,
+    TN_RANK_CACHE,
     TN_RANK_REGION,
     TN_RANK_RECORDS,
     TN_RANK_COUNT,
@@ -36,7 +46,10 @@ struct tn_lock {
     enum tn_rank rank; /* immutable */
 };
 
-#define TN_LOCK_INIT(lock_rank) {PTHREAD_MUTEX_INITIALIZER, lock_rank}
+#define TN_LOCK_INIT(lock_rank)                                                                    \
+    {                                                                                              \
+        PTHREAD_MUTEX_INITIALIZER, lock_rank                                                       \
+    }
 
 void tn_lock_init(struct tn_lock *lock, enum tn_rank rank);
 void tn_lock_fini(struct tn_lock *lock);

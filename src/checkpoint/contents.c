@@ -1,145 +1,363 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Copies out and in. Blocks that lie side by side without padding are copied as one.
+/* Copies out and in, and their digests.
+ *
+ * A table of items, one for each block, says where its bytes live and where they are saved. It stands
+ * in device memory, and one launch of one kernel works through it: out, with digests; back; or for
+ * digests alone. So a restore's copies are one call of the driver, which takes all of them or none:
+ * it is the last thing in a restore that may fail.
  *
  * The memory is an ordinary block of the default pool on the stream that copies out, so it is freed
- * like any other: what other streams still copy from it is a recorded use.
+ * like any other: what other streams still copy from it is a recorded use. It has the digests, the
+ * table and, unless they are in host memory, the bytes. Host memory is page-locked, read and written
+ * by the kernel itself, and has the table too, as it was sent to the device.
  *
- * Trade-offs: a copy for every run of neighbours; many small blocks would be gathered faster by a
- * kernel. No checksums. */
+ * One event stands for the last work on the contents. Each load waits for it, where it is on another
+ * stream, and records it anew; so it stands for all work before it too. A driver that refuses to
+ * record it cannot undo what was enqueued: then only a wait for the device orders what comes next.
+ *
+ * Trade-offs: a block smaller than a tile leaves threads idle; they could share one. */
 #include "checkpoint/contents.h"
 
 #include <stddef.h>
 
 #include "base/checked.h"
 #include "base/contract.h"
+#include "base/error.h"
+#include "driver/pinned.h"
 #include "pools/device.h"
 
-static uint64_t address_of(const struct tn_saved_block *block)
+/* Where things are in a checkpoint's memory: on the device, and in page-locked memory. */
+struct plan {
+    uint64_t digests;
+    uint64_t items;
+    uint64_t device_bytes;
+    uint64_t pinned_items;
+    uint64_t pinned_bytes;
+};
+
+static struct plan plan_memory(const tarn_checkpoint *checkpoint, tarn_contents kind)
 {
-    return block->segment->base + block->offset;
+    uint64_t count = checkpoint->block_count;
+    uint64_t bytes = checkpoint->live_bytes;
+    struct plan plan = {0};
+
+    plan.digests = kind == TARN_CONTENTS_DEVICE ? bytes : 0;
+    plan.items = plan.digests + tn_round_up(count * sizeof(uint64_t), TN_BLOCK_BYTES_MIN);
+    plan.device_bytes = plan.items + count * sizeof(struct tn_contents_item);
+    plan.pinned_items = kind == TARN_CONTENTS_HOST ? bytes : 0;
+    plan.pinned_bytes = plan.pinned_items + count * sizeof(struct tn_contents_item);
+    return plan;
 }
 
-/* The bytes of the run of blocks from the i-th on that lie side by side, up to and with the first
- * that its user did not ask for in full: what rounding added is nobody's, and may never have been
- * written. *next is the block behind the run. */
-static uint64_t run_bytes(const tarn_checkpoint *checkpoint, size_t i, size_t *next)
+/* Writes the table; returns the tiles of all items. */
+static uint64_t write_items(const tarn_checkpoint *checkpoint, uint64_t saved,
+                            struct tn_contents_item *items)
 {
-    const struct tn_saved_block *blocks = checkpoint->blocks;
-    uint64_t start = address_of(&blocks[i]);
-    uint64_t bytes = blocks[i].requested;
+    uint64_t tiles = 0;
 
-    while (i + 1 < checkpoint->block_count && address_of(&blocks[i + 1]) == start + bytes) {
-        i += 1;
-        bytes += blocks[i].requested;
+    for (size_t i = 0; i < checkpoint->block_count; i++) {
+        const struct tn_saved_block *block = &checkpoint->blocks[i];
+
+        items[i] = (struct tn_contents_item){
+            .live = block->segment->base + block->offset,
+            .saved = saved,
+            /* What rounding added is nobody's, and may never have been written. */
+            .bytes = block->requested,
+            .first_tile = tiles,
+        };
+        tiles += tn_contents_tiles(block->requested);
+        saved += block->bytes; /* C3 */
     }
-    *next = i + 1;
-    return bytes;
+    return tiles;
 }
 
-/* Enqueues all copies, out of the pool or back into it. */
-static tarn_status copy_all(const tarn_checkpoint *checkpoint, tarn_stream stream, bool out)
+/* A block of ours in the default pool, which is locked then. */
+static struct tn_block *lock_memory(tarn_device *device, void *memory)
 {
-    struct tn_gpu *gpu = &checkpoint->pool->device->gpu;
-    uint64_t saved = (uint64_t)(uintptr_t)checkpoint->contents;
-    tarn_status status = TARN_OK;
-
-    for (size_t i = 0; i < checkpoint->block_count && status == TARN_OK;) {
-        uint64_t live = address_of(&checkpoint->blocks[i]);
-        uint64_t bytes = run_bytes(checkpoint, i, &i);
-
-        status = tn_stream_copy(gpu, out ? saved : live, out ? live : saved, bytes, stream);
-        saved += tn_round_up(bytes, TN_BLOCK_BYTES_MIN); /* C3 */
-    }
-    return status;
-}
-
-/* The block of the default pool that has the contents; its pool is locked. */
-static struct tn_block *lock_memory(const tarn_checkpoint *checkpoint)
-{
-    tarn_pool *pool = checkpoint->pool->device->default_pool;
+    tarn_pool *pool = device->default_pool;
     struct tn_block *block;
 
     tn_lock_acquire(&pool->lock);
-    block = tn_live_find(&pool->live, (uint64_t)(uintptr_t)checkpoint->contents);
-    TN_ASSERT(block != NULL && block->state == TN_BLOCK_LIVE); /* ours alone */
+    block = tn_live_find(&pool->live, (uint64_t)(uintptr_t)memory);
+    TN_ASSERT(block != NULL && block->state == TN_BLOCK_LIVE); /* nobody else frees it */
     return block;
 }
 
-static void free_memory(tarn_checkpoint *checkpoint)
+static void free_memory(tarn_device *device, void *memory)
 {
-    tarn_pool *pool = checkpoint->pool->device->default_pool;
+    tarn_pool *pool = device->default_pool;
 
-    tn_pool_free_block(pool, lock_memory(checkpoint));
+    tn_pool_free_block(pool, lock_memory(device, memory));
     tn_lock_release(&pool->lock);
-    checkpoint->contents = NULL;
 }
 
-tarn_status tn_contents_save(tarn_checkpoint *checkpoint, tarn_stream stream,
-                             struct tn_order order)
+static tarn_status take_memory(tarn_checkpoint *checkpoint, const struct plan *plan,
+                               struct tn_order order)
 {
     tarn_device *device = checkpoint->pool->device;
     struct tn_request request = {
-        .requested = checkpoint->live_bytes, .alignment = TN_BLOCK_BYTES_MIN, .order = order};
-    tarn_status status;
+        .requested = plan->device_bytes, .alignment = TN_BLOCK_BYTES_MIN, .order = order};
+    tarn_status status = tn_pinned_take(&device->gpu, plan->pinned_bytes, &checkpoint->pinned);
 
-    if (checkpoint->live_bytes == 0)
-        return TARN_OK;
-    status = tn_event_create(&device->gpu, stream, &checkpoint->copied);
     if (status != TARN_OK)
         return status;
     status = tn_pool_allocate(device->default_pool, &request, &checkpoint->contents);
     if (status != TARN_OK)
+        tn_pinned_undo(&device->gpu, checkpoint->pinned);
+    return status;
+}
+
+/* Enqueues the table, the zeros that digests begin with, the copies and the event behind them. */
+static tarn_status enqueue_save(tarn_checkpoint *checkpoint, const struct plan *plan,
+                                tarn_stream stream)
+{
+    struct tn_gpu *gpu = &checkpoint->pool->device->gpu;
+    const unsigned char *pinned = checkpoint->pinned->address;
+    const struct tn_contents_table *table = &checkpoint->table;
+    uint64_t count = checkpoint->block_count;
+    tarn_status status = tn_stream_upload(gpu, table->items, pinned + plan->pinned_items,
+                                          count * sizeof(struct tn_contents_item), stream);
+
+    if (status == TARN_OK)
+        status = tn_stream_zero(gpu, checkpoint->digests, count * sizeof(uint64_t), stream);
+    if (status == TARN_OK)
+        status = tn_kernel_contents(gpu, stream, table, checkpoint->digests,
+                                    TN_CONTENTS_OUT | TN_CONTENTS_COPY | TN_CONTENTS_DIGEST);
+    if (status == TARN_OK && !tn_event_record(gpu, checkpoint->used, stream))
+        status = tn_gpu_is_lost(gpu) ? TARN_ERR_DEVICE_LOST : TARN_ERR_DRIVER;
+    return status;
+}
+
+tarn_status tn_contents_save(tarn_checkpoint *checkpoint, tarn_contents kind, tarn_stream stream,
+                             struct tn_order order)
+{
+    struct tn_gpu *gpu = &checkpoint->pool->device->gpu;
+    struct plan plan = plan_memory(checkpoint, kind);
+    unsigned char *pinned;
+    uint64_t device;
+    tarn_status status;
+
+    if (checkpoint->block_count == 0)
+        return TARN_OK;
+    status = tn_kernels_load(gpu, stream);
+    if (status == TARN_OK)
+        status = tn_event_create(gpu, stream, &checkpoint->used);
+    if (status != TARN_OK)
+        return status;
+    status = take_memory(checkpoint, &plan, order);
+    if (status != TARN_OK)
         goto destroy_event;
+    pinned = checkpoint->pinned->address;
+    device = (uint64_t)(uintptr_t)checkpoint->contents;
     checkpoint->order = order;
-    status = copy_all(checkpoint, stream, true);
-    if (status == TARN_OK && !tn_event_record(&device->gpu, checkpoint->copied, stream))
-        status = TARN_ERR_DRIVER;
+    checkpoint->last_order = order;
+    checkpoint->saved = kind == TARN_CONTENTS_HOST ? (uint64_t)(uintptr_t)pinned : device;
+    checkpoint->digests = device + plan.digests;
+    checkpoint->table.items = device + plan.items;
+    checkpoint->table.count = (uint32_t)checkpoint->block_count;
+    checkpoint->table.tiles =
+        write_items(checkpoint, checkpoint->saved,
+                    (struct tn_contents_item *)(void *)(pinned + plan.pinned_items));
+    status = enqueue_save(checkpoint, &plan, stream);
     if (status == TARN_OK)
         return TARN_OK;
-    free_memory(checkpoint); /* copies under way are ordered before its reuse on this stream */
+    /* Copies under way are ordered before its reuse on this stream. */
+    free_memory(checkpoint->pool->device, checkpoint->contents);
+    tn_pinned_drop(gpu, checkpoint->pinned); /* waits for them */
 destroy_event:
-    tn_event_destroy(&device->gpu, checkpoint->copied);
-    checkpoint->copied = NULL;
+    tn_event_destroy(gpu, checkpoint->used);
     return status;
 }
 
 void tn_contents_add_use(tarn_checkpoint *checkpoint, struct tn_use *use)
 {
-    struct tn_block *block = lock_memory(checkpoint);
     tarn_pool *pool = checkpoint->pool->device->default_pool;
+    struct tn_block *block = lock_memory(pool->device, checkpoint->contents);
 
-    for (struct tn_use **link = &block->uses; *link != NULL; link = &(*link)->next) {
-        struct tn_use *older = *link;
-
-        if (tn_order_equal(older->order, use->order)) {
-            *link = older->next;
-            tn_use_end(&pool->device->gpu, older);
-            break;
-        }
-    }
-    tn_use_add_recorded(block, use);
+    tn_use_add(pool, block, use);
     tn_lock_release(&pool->lock);
 }
 
-tarn_status tn_contents_load(tarn_checkpoint *checkpoint, tarn_stream stream,
-                             struct tn_order order, struct tn_use *use)
+tarn_status tn_contents_prepare(tarn_checkpoint *checkpoint, tarn_stream stream)
+{
+    tarn_pool *pool = checkpoint->pool;
+    bool unordered;
+    tarn_status status = tn_kernels_load(&pool->device->gpu, stream);
+
+    if (status != TARN_OK)
+        return status;
+    tn_lock_acquire(&pool->lock);
+    unordered = checkpoint->unordered;
+    tn_lock_release(&pool->lock);
+    if (!unordered)
+        return TARN_OK;
+    status = tn_gpu_wait_idle(&pool->device->gpu);
+    if (status != TARN_OK)
+        return status;
+    tn_lock_acquire(&pool->lock);
+    checkpoint->unordered = false;
+    tn_lock_release(&pool->lock);
+    return TARN_OK;
+}
+
+/* Orders the stream behind the last work on the contents; the pool's lock is held. */
+static tarn_status follow(tarn_checkpoint *checkpoint, tarn_stream stream, struct tn_order order)
+{
+    if (tn_order_equal(order, checkpoint->last_order))
+        return TARN_OK;
+    if (checkpoint->unordered)
+        return tn_fail(TARN_ERR_DRIVER, "the driver refused to record an event behind another "
+                                        "thread's restore just now; call again");
+    return tn_stream_wait(&checkpoint->pool->device->gpu, stream, checkpoint->used);
+}
+
+tarn_status tn_contents_load(tarn_checkpoint *checkpoint, tarn_stream stream, struct tn_order order,
+                             struct tn_use *use)
 {
     struct tn_gpu *gpu = &checkpoint->pool->device->gpu;
-    tarn_status status = TARN_OK;
+    tarn_status status = follow(checkpoint, stream, order);
 
-    if (!tn_order_equal(order, checkpoint->order))
-        status = tn_stream_wait(gpu, stream, checkpoint->copied);
     if (status == TARN_OK)
-        status = copy_all(checkpoint, stream, false);
-    if (status == TARN_OK && !tn_event_record(gpu, use->event, stream))
-        status = TARN_ERR_DRIVER;
+        status = tn_kernel_contents(gpu, stream, &checkpoint->table, 0, TN_CONTENTS_COPY);
+    if (status != TARN_OK)
+        return status;
+    /* The bytes will change: nothing may fail any more. */
+    checkpoint->last_order = order;
+    checkpoint->unordered = !tn_event_record(gpu, checkpoint->used, stream);
+    status = tn_use_record(checkpoint->pool->device, use);
+    (void)status; /* not recorded, its end is proven by a wait */
+    return TARN_OK;
+}
+
+/* What a verification needs besides the contents. */
+struct verification {
+    void *sums;                /* digests computed anew, a block of the default pool */
+    struct tn_pinned *answers; /* those, then the digests of the checkpoint */
+    tn_cu_event done;
+};
+
+static tarn_status begin_verification(const tarn_checkpoint *checkpoint, tarn_stream stream,
+                                      struct tn_order order, struct verification *made)
+{
+    tarn_device *device = checkpoint->pool->device;
+    uint64_t bytes = checkpoint->block_count * sizeof(uint64_t);
+    struct tn_request request = {
+        .requested = bytes, .alignment = TN_BLOCK_BYTES_MIN, .order = order};
+    tarn_status status = tn_event_create(&device->gpu, stream, &made->done);
+
+    if (status != TARN_OK)
+        return status;
+    status = tn_pinned_take(&device->gpu, 2 * bytes, &made->answers);
+    if (status != TARN_OK)
+        goto destroy_event;
+    status = tn_pool_allocate(device->default_pool, &request, &made->sums);
+    if (status == TARN_OK)
+        return TARN_OK;
+    tn_pinned_undo(&device->gpu, made->answers);
+destroy_event:
+    tn_event_destroy(&device->gpu, made->done);
+    return status;
+}
+
+/* idle: the device is done with it. */
+static void end_verification(tarn_device *device, struct verification *made, bool idle)
+{
+    free_memory(device, made->sums);
+    if (idle)
+        tn_pinned_give(&device->gpu, made->answers, NULL);
+    else
+        tn_pinned_drop(&device->gpu, made->answers);
+    tn_event_destroy(&device->gpu, made->done);
+}
+
+static tarn_status run_verification(tarn_checkpoint *checkpoint, tarn_stream stream,
+                                    struct tn_order order, const struct verification *made)
+{
+    tarn_pool *pool = checkpoint->pool;
+    struct tn_gpu *gpu = &pool->device->gpu;
+    uint64_t bytes = checkpoint->block_count * sizeof(uint64_t);
+    uint64_t sums = (uint64_t)(uintptr_t)made->sums;
+    unsigned char *answers = made->answers->address;
+    tarn_status status;
+
+    tn_lock_acquire(&pool->lock);
+    status = follow(checkpoint, stream, order);
+    tn_lock_release(&pool->lock);
+    if (status == TARN_OK)
+        status = tn_stream_zero(gpu, sums, bytes, stream);
+    if (status == TARN_OK)
+        status = tn_kernel_contents(gpu, stream, &checkpoint->table, sums, TN_CONTENTS_DIGEST);
+    if (status == TARN_OK)
+        status = tn_stream_download(gpu, answers, sums, bytes, stream);
+    if (status == TARN_OK)
+        status = tn_stream_download(gpu, answers + bytes, checkpoint->digests, bytes, stream);
+    if (status == TARN_OK && (!tn_event_record(gpu, made->done, stream) ||
+                              tn_event_wait(gpu, made->done) != TN_EVENT_DONE))
+        status = tn_gpu_is_lost(gpu) ? TARN_ERR_DEVICE_LOST : TARN_ERR_DRIVER;
+    return status;
+}
+
+/* CORRUPT, with the first block whose digest is another one, or OK. */
+static tarn_status compare(const tarn_checkpoint *checkpoint, const uint64_t *answers)
+{
+    size_t count = checkpoint->block_count;
+    size_t first = count;
+    size_t wrong = 0;
+
+    for (size_t i = count; i-- > 0;) {
+        if (answers[i] != answers[count + i]) { /* C4 */
+            first = i;
+            wrong += 1;
+        }
+    }
+    if (wrong == 0)
+        return TARN_OK;
+    return tn_fail(TARN_ERR_CORRUPT,
+                   "the checkpoint's copy of block %llu, %llu bytes at 0x%llx, is not what was "
+                   "copied (digest %016llx, was %016llx); so are %zu more of %zu blocks",
+                   (unsigned long long)checkpoint->blocks[first].sequence,
+                   (unsigned long long)checkpoint->blocks[first].requested,
+                   (unsigned long long)(checkpoint->blocks[first].segment->base +
+                                        checkpoint->blocks[first].offset),
+                   (unsigned long long)answers[first], (unsigned long long)answers[count + first],
+                   wrong - 1, count);
+}
+
+tarn_status tn_contents_verify(tarn_checkpoint *checkpoint, tarn_stream stream,
+                               struct tn_order order)
+{
+    tarn_device *device = checkpoint->pool->device;
+    struct verification made;
+    tarn_status status;
+
+    if (checkpoint->contents == NULL)
+        return TARN_OK; /* of no blocks */
+    status = tn_contents_prepare(checkpoint, stream);
+    if (status == TARN_OK)
+        status = begin_verification(checkpoint, stream, order, &made);
+    if (status != TARN_OK)
+        return status;
+    status = run_verification(checkpoint, stream, order, &made);
+    if (status != TARN_OK) {
+        end_verification(device, &made, false);
+        return status;
+    }
+    status = compare(checkpoint, made.answers->address);
+    end_verification(device, &made, true);
     return status;
 }
 
 void tn_contents_drop(tarn_checkpoint *checkpoint)
 {
+    struct tn_gpu *gpu = &checkpoint->pool->device->gpu;
+
     if (checkpoint->contents == NULL)
         return;
-    free_memory(checkpoint);
-    tn_event_destroy(&checkpoint->pool->device->gpu, checkpoint->copied);
+    free_memory(checkpoint->pool->device, checkpoint->contents);
+    if (checkpoint->unordered) {
+        tn_event_destroy(gpu, checkpoint->used);
+        tn_pinned_drop(gpu, checkpoint->pinned);
+    } else {
+        tn_pinned_give(gpu, checkpoint->pinned, checkpoint->used);
+    }
 }

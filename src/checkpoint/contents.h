@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* contents.h -- the bytes of a checkpoint's blocks, in device memory of the default pool.
+/* contents.h -- the bytes of a checkpoint's blocks, in device memory of the default pool or in
+ * page-locked host memory, and a digest of each block.
+ *
+ *   C4  digests[i] is the digest (abi/kernels.h) of the bytes of block i as they were copied out
  *
  * Locking: none may be held except where said; the blocks must not be freed meanwhile. */
 #ifndef TARN_CHECKPOINT_CONTENTS_H
@@ -8,18 +11,27 @@
 #include "checkpoint/state.h"
 
 /* Takes memory and enqueues the copies out of the pool on the stream.
- *   DEVICE_MEMORY, HOST_MEMORY, ADDRESS_SPACE, LIMIT, DEVICE_LOST, DRIVER: nothing is kept */
-TARN_MUST_CHECK tarn_status tn_contents_save(tarn_checkpoint *checkpoint, tarn_stream stream,
-                                             struct tn_order order);
+ *   DEVICE_MEMORY, HOST_MEMORY, ADDRESS_SPACE, LIMIT, NOT_SUPPORTED, DEVICE_LOST, DRIVER: nothing is
+ *   kept */
+TARN_MUST_CHECK tarn_status tn_contents_save(tarn_checkpoint *checkpoint, tarn_contents kind,
+                                             tarn_stream stream, struct tn_order order);
 
-/* Enqueues the copies back on the stream, behind those out, and records the use, which was made for
- * this stream. The lock of the checkpoint's pool may be held.
- *   DEVICE_LOST, DRIVER: some bytes may have been copied */
+/* Makes ready for a load on the stream: all that may fail or wait. */
+TARN_MUST_CHECK tarn_status tn_contents_prepare(tarn_checkpoint *checkpoint, tarn_stream stream);
+
+/* Enqueues the copies back on the stream, behind those out and earlier ones back, and records the
+ * use, which was made for this stream. All of them are enqueued or, on failure, none. The lock of the
+ * checkpoint's pool is held.
+ *   DEVICE_LOST, DRIVER: no byte will be copied */
 TARN_MUST_CHECK tarn_status tn_contents_load(tarn_checkpoint *checkpoint, tarn_stream stream,
                                              struct tn_order order, struct tn_use *use);
 
-/* Keeps the memory of the contents until the recorded use has ended; takes the use over. */
+/* Keeps the memory of the contents until the use of a load has ended; takes the use over. */
 void tn_contents_add_use(tarn_checkpoint *checkpoint, struct tn_use *use);
+
+/* Sums the contents up again and compares: see tarn_checkpoint_verify. */
+TARN_MUST_CHECK tarn_status tn_contents_verify(tarn_checkpoint *checkpoint, tarn_stream stream,
+                                               struct tn_order order);
 
 void tn_contents_drop(tarn_checkpoint *checkpoint);
 

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/host.h"
 #include "checkpoint/contents.h"
+#include "checkpoint/uses.h"
 
 static struct tn_records checkpoint_records = TN_RECORDS_INIT(struct tarn_checkpoint);
 
@@ -35,8 +36,11 @@ tarn_status tn_checkpoint_look(tarn_pool *pool, tarn_stream stream, struct tn_or
     tarn_status status = tn_stream_look(&pool->device->gpu, stream, &state);
 
     if (status == TARN_OK && (state.order.capture_id != 0 || state.broken))
-        status = tn_fail(TARN_ERR_WRONG_STATE, "the stream is being captured; checkpoints are taken "
-                                               "and restored outside captures");
+        status =
+            tn_fail(TARN_ERR_WRONG_STATE, "the stream is being captured; checkpoints are taken "
+                                          "and restored outside captures");
+    if (status == TARN_OK)
+        status = tn_stream_meet(&pool->device->gpu, stream); /* contents may be copied on it */
     if (status == TARN_OK)
         *order = state.order;
     return status;
@@ -53,13 +57,18 @@ tarn_block tn_describe_block(tarn_pool *pool, const struct tn_block *block)
     };
 }
 
-static void save_segment(tarn_checkpoint *checkpoint, struct tn_segment *segment)
+/* False: no memory. */
+static bool save_segment(tarn_checkpoint *checkpoint, struct tn_segment *segment)
 {
     size_t before = checkpoint->block_count;
 
     for (const struct tn_block *block = segment->first_block; block != NULL; block = block->next) {
         if (block->state != TN_BLOCK_LIVE)
             continue;
+        if (!tn_saved_uses_add(checkpoint, block))
+            return false;
+        if (checkpoint->block_count == before)
+            segment->checkpoint_count += 1; /* C2 */
         checkpoint->blocks[checkpoint->block_count] = (struct tn_saved_block){
             .segment = segment,
             .offset = block->offset,
@@ -67,52 +76,64 @@ static void save_segment(tarn_checkpoint *checkpoint, struct tn_segment *segment
             .requested = block->requested,
             .sequence = block->sequence,
             .order = block->order,
+            .use_count = tn_uses_count(block),
         };
         checkpoint->block_count += 1;
         checkpoint->live_bytes += block->bytes;
     }
-    if (checkpoint->block_count > before)
-        segment->checkpoint_count += 1; /* C2 */
+    return true;
 }
 
-static tarn_status save_state(tarn_checkpoint *checkpoint)
+/* Lets the segments and streams go; the pool's lock is held. */
+static void forget_state(tarn_checkpoint *checkpoint)
 {
-    tarn_pool *pool = checkpoint->pool;
-    tarn_status status;
-
-    tn_lock_acquire(&pool->lock);
-    status = tn_checkpoint_check_pool(pool);
-    if (status == TARN_OK && pool->counters.live_count > 0) {
-        checkpoint->blocks = tn_host_alloc(pool->counters.live_count, sizeof *checkpoint->blocks);
-        if (checkpoint->blocks == NULL)
-            status = tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a checkpoint of %llu blocks",
-                             (unsigned long long)pool->counters.live_count);
-    }
-    if (status == TARN_OK) {
-        for (struct tn_segment *segment = pool->segments; segment != NULL; segment = segment->next)
-            save_segment(checkpoint, segment); /* C1: segments and blocks are in order */
-        pool->checkpoint_count += 1;
-    }
-    tn_lock_release(&pool->lock);
-    return status;
-}
-
-/* Lets the segments go and the pool forget the checkpoint. */
-static void release_state(tarn_checkpoint *checkpoint)
-{
-    tarn_pool *pool = checkpoint->pool;
     struct tn_segment *last = NULL;
 
-    tn_lock_acquire(&pool->lock);
     for (size_t i = 0; i < checkpoint->block_count; i++) {
         if (checkpoint->blocks[i].segment != last) {
             last = checkpoint->blocks[i].segment;
             last->checkpoint_count -= 1;
         }
     }
+    tn_saved_uses_forget(checkpoint);
+    tn_host_free(checkpoint->blocks);
+}
+
+static tarn_status save_state(tarn_checkpoint *checkpoint)
+{
+    tarn_pool *pool = checkpoint->pool;
+    bool saved = true;
+    tarn_status status;
+
+    tn_lock_acquire(&pool->lock);
+    status = tn_checkpoint_check_pool(pool);
+    if (status == TARN_OK && pool->counters.live_count > 0) {
+        checkpoint->blocks = tn_host_alloc(pool->counters.live_count, sizeof *checkpoint->blocks);
+        saved = checkpoint->blocks != NULL;
+    }
+    for (struct tn_segment *segment = pool->segments; segment != NULL && status == TARN_OK && saved;
+         segment = segment->next)
+        saved = save_segment(checkpoint, segment); /* C1: segments and blocks are in order */
+    if (!saved) {
+        status = tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a checkpoint of %llu blocks",
+                         (unsigned long long)pool->counters.live_count);
+        forget_state(checkpoint);
+    } else if (status == TARN_OK) {
+        pool->checkpoint_count += 1;
+    }
+    tn_lock_release(&pool->lock);
+    return status;
+}
+
+/* Lets all go, and the pool forget the checkpoint. */
+static void release_state(tarn_checkpoint *checkpoint)
+{
+    tarn_pool *pool = checkpoint->pool;
+
+    tn_lock_acquire(&pool->lock);
+    forget_state(checkpoint);
     pool->checkpoint_count -= 1;
     tn_lock_release(&pool->lock);
-    tn_host_free(checkpoint->blocks);
 }
 
 tarn_status tn_checkpoint_take(tarn_pool *pool, tarn_contents contents, tarn_stream stream,
@@ -133,11 +154,12 @@ tarn_status tn_checkpoint_take(tarn_pool *pool, tarn_contents contents, tarn_str
     if (made == NULL)
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a checkpoint");
     made->pool = pool;
+    made->kind = contents;
     status = save_state(made);
     if (status != TARN_OK)
         goto give_record;
     if (contents != TARN_CONTENTS_NONE)
-        status = tn_contents_save(made, stream, order);
+        status = tn_contents_save(made, contents, stream, order);
     if (status != TARN_OK) {
         release_state(made);
         goto give_record;
@@ -149,6 +171,19 @@ tarn_status tn_checkpoint_take(tarn_pool *pool, tarn_contents contents, tarn_str
 give_record:
     tn_records_give(&checkpoint_records, made);
     return status;
+}
+
+tarn_status tn_checkpoint_verify(tarn_checkpoint *checkpoint, tarn_stream stream)
+{
+    struct tn_order order;
+    tarn_status status = tn_checkpoint_look(checkpoint->pool, stream, &order);
+
+    if (status != TARN_OK)
+        return status;
+    if (checkpoint->kind == TARN_CONTENTS_NONE)
+        return tn_fail(TARN_ERR_WRONG_STATE,
+                       "the checkpoint was taken without contents: it has no bytes to verify");
+    return tn_contents_verify(checkpoint, stream, order);
 }
 
 void tn_checkpoint_destroy(tarn_checkpoint *checkpoint)

@@ -5,11 +5,12 @@
  *   C2  every segment that a block names is held: it keeps its addresses
  *   C3  with contents, the bytes of block i lie at the sum of the sizes of those before it
  *
- * Locking: a checkpoint is immutable once taken, except for the uses of its contents; its pool's lock
+ * Locking: a checkpoint is immutable once taken, except for what says otherwise; its pool's lock
  * guards the segments' counts. */
 #ifndef TARN_CHECKPOINT_STATE_H
 #define TARN_CHECKPOINT_STATE_H
 
+#include "driver/kernel.h"
 #include "graphs/graph.h"
 #include "pools/use.h"
 #include "tarn/checkpoint.h"
@@ -21,6 +22,7 @@ struct tn_saved_block {
     uint64_t requested;
     uint64_t sequence;
     struct tn_order order;
+    size_t use_count; /* of its streams */
 };
 
 struct tarn_checkpoint {
@@ -29,11 +31,22 @@ struct tarn_checkpoint {
     tarn_pool *pool;        /* immutable */
     struct tn_saved_block *blocks;
     size_t block_count;
-    uint64_t live_bytes; /* of all blocks */
-    /* With contents: */
-    void *contents;        /* a block of the default pool; NULL: state alone */
-    struct tn_order order; /* of the stream that copied them out */
-    tn_cu_event copied;    /* recorded there behind the copies */
+    uint64_t live_bytes;       /* of all blocks */
+    struct tn_known_stream **streams; /* that the blocks were recorded for; see checkpoint/uses.h */
+    size_t stream_capacity;
+    size_t stream_count;
+    tarn_contents kind; /* immutable */
+    /* With contents, unless there are no blocks: */
+    void *contents; /* a block of the default pool; NULL: none; immutable, as the next five */
+    struct tn_pinned *pinned; /* page-locked memory: the table, and the bytes when they are there */
+    uint64_t saved;           /* address of the bytes */
+    uint64_t digests;         /* address of a digest for each block */
+    struct tn_contents_table table; /* in device memory */
+    struct tn_order order;          /* of the stream that copied them out */
+    tn_cu_event used; /* recorded behind the last copies, out or back; this and the next two are
+                         guarded by the pool's lock */
+    struct tn_order last_order; /* of the stream that it was recorded on */
+    bool unordered;             /* the driver refused to record it */
 };
 
 #define TN_CHECKPOINT_MAGIC 0x546e436b70743031ULL
@@ -42,6 +55,7 @@ TARN_MUST_CHECK tarn_status tn_checkpoint_take(tarn_pool *pool, tarn_contents co
                                                tarn_stream stream, tarn_checkpoint **checkpoint);
 TARN_MUST_CHECK tarn_status tn_checkpoint_restore(tarn_checkpoint *checkpoint, tarn_stream stream,
                                                   tarn_delta **delta);
+TARN_MUST_CHECK tarn_status tn_checkpoint_verify(tarn_checkpoint *checkpoint, tarn_stream stream);
 void tn_checkpoint_destroy(tarn_checkpoint *checkpoint);
 
 /* WRONG_STATE while a capture is under way in the pool, whose lock is held. */

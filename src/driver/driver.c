@@ -97,9 +97,8 @@ static tarn_status resolve(struct tn_driver *table, tn_pfn_cuGetProcAddress get_
     for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++) {
         void *address = NULL;
         tn_cu_proc_status found = TN_CU_PROC_SYMBOL_NOT_FOUND;
-        tn_cu_result result =
-            get_address(functions[i].name, &address, functions[i].version,
-                        TN_CU_GET_PROC_ADDRESS_LEGACY_STREAM, &found);
+        tn_cu_result result = get_address(functions[i].name, &address, functions[i].version,
+                                          TN_CU_GET_PROC_ADDRESS_LEGACY_STREAM, &found);
 
         if (result != TN_CUDA_SUCCESS || address == NULL)
             return tn_fail(TARN_ERR_DRIVER_TOO_OLD,

@@ -24,6 +24,22 @@ tarn_status tn_capture_start(struct tn_gpu *gpu, tn_cu_stream stream, tn_cu_capt
                : tn_gpu_failed(gpu, result, "beginning a capture", "cuStreamBeginCapture");
 }
 
+tarn_status tn_capture_start_in(struct tn_gpu *gpu, tn_cu_stream stream, tn_cu_graph graph,
+                                tn_cu_capture_mode mode)
+{
+    tn_cu_result result;
+    bool pushed;
+    tarn_status status = tn_stream_enter(gpu, stream, &pushed);
+
+    if (status != TARN_OK)
+        return status;
+    result = gpu->driver->cuStreamBeginCaptureToGraph(stream, graph, NULL, NULL, 0, mode);
+    tn_gpu_leave(gpu, pushed);
+    return result == TN_CUDA_SUCCESS ? TARN_OK
+                                     : tn_gpu_failed(gpu, result, "beginning a capture to a graph",
+                                                     "cuStreamBeginCaptureToGraph");
+}
+
 void tn_capture_stop(struct tn_gpu *gpu, tn_cu_stream stream, tn_cu_result *result,
                      tn_cu_graph *graph)
 {
@@ -37,14 +53,15 @@ void tn_capture_stop(struct tn_gpu *gpu, tn_cu_stream stream, tn_cu_result *resu
     tn_gpu_leave(gpu, pushed);
 }
 
-void tn_capture_cancel(struct tn_gpu *gpu, tn_cu_stream stream)
+static void cancel(struct tn_gpu *gpu, tn_cu_stream stream, bool keep)
 {
     tn_cu_result result;
     tn_cu_graph graph;
 
     tn_capture_stop(gpu, stream, &result, &graph);
     if (result == TN_CUDA_SUCCESS) {
-        tn_graph_drop(gpu, graph);
+        if (!keep)
+            tn_graph_drop(gpu, graph);
         return;
     }
     /* These say that the capture is over, or was broken and is over now. */
@@ -54,13 +71,23 @@ void tn_capture_cancel(struct tn_gpu *gpu, tn_cu_stream stream)
         tn_gpu_teardown(gpu, result, "cuStreamEndCapture");
 }
 
-tarn_status tn_graph_attach(struct tn_gpu *gpu, tn_cu_graph graph, tn_cu_hostfn destroy,
-                            void *user, bool *will_run)
+void tn_capture_cancel(struct tn_gpu *gpu, tn_cu_stream stream)
+{
+    cancel(gpu, stream, false);
+}
+
+void tn_capture_cancel_in(struct tn_gpu *gpu, tn_cu_stream stream)
+{
+    cancel(gpu, stream, true);
+}
+
+tarn_status tn_graph_attach(struct tn_gpu *gpu, tn_cu_graph graph, tn_cu_hostfn destroy, void *user,
+                            bool *will_run)
 {
     const struct tn_driver *driver = gpu->driver;
     tn_cu_userobject object = NULL;
-    tn_cu_result result = driver->cuUserObjectCreate(&object, user, destroy, 1,
-                                                     TN_CU_USER_OBJECT_NO_DESTRUCTOR_SYNC);
+    tn_cu_result result =
+        driver->cuUserObjectCreate(&object, user, destroy, 1, TN_CU_USER_OBJECT_NO_DESTRUCTOR_SYNC);
 
     *will_run = result == TN_CUDA_SUCCESS;
     if (result != TN_CUDA_SUCCESS)
@@ -82,12 +109,66 @@ tarn_status tn_graph_instantiate(struct tn_gpu *gpu, tn_cu_graph graph, tn_cu_gr
     if (status != TARN_OK)
         return status;
     before = tn_gpu_relax(gpu);
+    if (before < 0) {
+        tn_gpu_leave(gpu, pushed);
+        return tn_gpu_not_relaxed(gpu, "instantiating a graph");
+    }
     result = gpu->driver->cuGraphInstantiateWithFlags(exec, graph, 0);
     tn_gpu_unrelax(gpu, before);
     tn_gpu_leave(gpu, pushed);
-    return result == TN_CUDA_SUCCESS ? TARN_OK
-                                     : tn_gpu_failed(gpu, result, "instantiating a graph",
-                                                     "cuGraphInstantiateWithFlags");
+    return result == TN_CUDA_SUCCESS
+               ? TARN_OK
+               : tn_gpu_failed(gpu, result, "instantiating a graph", "cuGraphInstantiateWithFlags");
+}
+
+/* What the driver's reason for refusing an update means. */
+static const char *update_reason(tn_cu_update_result reason)
+{
+    switch (reason) {
+    case TN_CU_GRAPH_UPDATE_TOPOLOGY_CHANGED:
+        return "it has other nodes or dependencies";
+    case TN_CU_GRAPH_UPDATE_NODE_TYPE_CHANGED:
+        return "a node is of another type";
+    case TN_CU_GRAPH_UPDATE_FUNCTION_CHANGED:
+    case TN_CU_GRAPH_UPDATE_UNSUPPORTED_FUNCTION:
+        return "a kernel cannot take the other one's place";
+    case TN_CU_GRAPH_UPDATE_PARAMETERS_CHANGED:
+        return "a node's parameters differ in a way that cannot be changed";
+    case TN_CU_GRAPH_UPDATE_ATTRIBUTES_CHANGED:
+        return "a node's attributes differ";
+    case TN_CU_GRAPH_UPDATE_NOT_SUPPORTED:
+        return "a node cannot be updated";
+    default:
+        return "the driver does not say why";
+    }
+}
+
+tarn_status tn_exec_update(struct tn_gpu *gpu, tn_cu_graphexec exec, tn_cu_graph graph)
+{
+    tn_cu_update_result_info info = {.result = TN_CU_GRAPH_UPDATE_ERROR};
+    tn_cu_result result;
+    int before;
+    bool pushed;
+    tarn_status status = tn_gpu_enter(gpu, gpu->context, &pushed);
+
+    if (status != TARN_OK)
+        return status;
+    before = tn_gpu_relax(gpu);
+    if (before < 0) {
+        tn_gpu_leave(gpu, pushed);
+        return tn_gpu_not_relaxed(gpu, "updating a graph");
+    }
+    result = gpu->driver->cuGraphExecUpdate(exec, graph, &info);
+    tn_gpu_unrelax(gpu, before);
+    tn_gpu_leave(gpu, pushed);
+    if (result == TN_CUDA_SUCCESS)
+        return TARN_OK;
+    if (result == TN_CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE)
+        return tn_fail(TARN_ERR_CANNOT_UPDATE,
+                       "the executable graph cannot be updated from the captured one: %s "
+                       "(CUgraphExecUpdateResult %d)",
+                       update_reason(info.result), (int)info.result);
+    return tn_gpu_failed(gpu, result, "updating a graph", "cuGraphExecUpdate");
 }
 
 tarn_status tn_exec_launch(struct tn_gpu *gpu, tn_cu_graphexec exec, tn_cu_stream stream)
@@ -111,7 +192,7 @@ tarn_status tn_exec_launch(struct tn_gpu *gpu, tn_cu_graphexec exec, tn_cu_strea
 
 void tn_exec_destroy(struct tn_gpu *gpu, tn_cu_graphexec exec)
 {
-    int before = tn_gpu_relax(gpu);
+    int before = tn_gpu_relax(gpu); /* if not, better a broken capture than a leak for good */
 
     tn_gpu_teardown(gpu, gpu->driver->cuGraphExecDestroy(exec), "cuGraphExecDestroy");
     tn_gpu_unrelax(gpu, before);

@@ -13,6 +13,10 @@
 TARN_MUST_CHECK tarn_status tn_capture_start(struct tn_gpu *gpu, tn_cu_stream stream,
                                              tn_cu_capture_mode mode);
 
+/* The same, into a graph of the caller's, behind none of its nodes. */
+TARN_MUST_CHECK tarn_status tn_capture_start_in(struct tn_gpu *gpu, tn_cu_stream stream,
+                                                tn_cu_graph graph, tn_cu_capture_mode mode);
+
 /* Ends the stream's capture. Whatever the driver answers, the stream is then not capturing, except
  * where it was never this capture's. *result is the driver's answer, *graph NULL unless it is
  * success. */
@@ -21,6 +25,9 @@ void tn_capture_stop(struct tn_gpu *gpu, tn_cu_stream stream, tn_cu_result *resu
 
 /* Ends a capture that is not wanted any more, in whatever state it is, and drops its graph. */
 void tn_capture_cancel(struct tn_gpu *gpu, tn_cu_stream stream);
+
+/* The same for one into the caller's graph, which stays. */
+void tn_capture_cancel_in(struct tn_gpu *gpu, tn_cu_stream stream);
 
 /* Gives the graph a user object: destroy(user) runs on a thread of the driver when the graph, all
  * its clones and instantiations and their running launches are gone. It may not call the driver.
@@ -31,6 +38,12 @@ TARN_MUST_CHECK tarn_status tn_graph_attach(struct tn_gpu *gpu, tn_cu_graph grap
 
 TARN_MUST_CHECK tarn_status tn_graph_instantiate(struct tn_gpu *gpu, tn_cu_graph graph,
                                                  tn_cu_graphexec *exec);
+/* Gives the executable the other graph's parameters and, in its next launches, that graph's user objects
+ * in place of those that it had; launches that run keep theirs.
+ *   CANNOT_UPDATE: the graphs differ in more than parameters; DEVICE_MEMORY, DEVICE_LOST, DRIVER. The
+ *   executable is as it was */
+TARN_MUST_CHECK tarn_status tn_exec_update(struct tn_gpu *gpu, tn_cu_graphexec exec,
+                                           tn_cu_graph graph);
 TARN_MUST_CHECK tarn_status tn_exec_launch(struct tn_gpu *gpu, tn_cu_graphexec exec,
                                            tn_cu_stream stream);
 void tn_exec_destroy(struct tn_gpu *gpu, tn_cu_graphexec exec);

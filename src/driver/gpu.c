@@ -5,10 +5,12 @@
  * when it is known to be idle. A wait begins by raising the epoch; memory freed before that carries
  * a lower stamp, and when the wait has ended all lower stamps are proven. The wait itself is the
  * cuMemFree of a small linear allocation, with the thread's capture mode relaxed: it returns when
- * the device has finished, and unlike cuCtxSynchronize it kills no capture. The allocation is kept
+ * its context has finished, and unlike cuCtxSynchronize it kills no capture. The allocation is kept
  * ready, so that waiting works when the device is full; and so that it can be made again then, a
  * second one stays beside it: the driver cuts small allocations from blocks of 2 MiB, and a block
  * that is in use is not given to anybody else.
+ *
+ * It covers the primary context alone; see foreign.h for the others.
  *
  * Trade-offs: the wait covers all streams, also those of other libraries. It is the last resort of
  * trim, destroy and the out-of-memory ladder, and each documents it. */
@@ -21,12 +23,15 @@
 #include "base/contract.h"
 #include "base/error.h"
 #include "base/lock.h"
+#include "driver/foreign.h"
+#include "driver/kernel.h"
+#include "driver/pinned.h"
 
 static const uint64_t token_bytes = 512;
 
 /* Results after which the context answers nothing else. A driver that is gone at process exit is one
  * of them: its memory is gone with it. */
-static bool is_sticky(tn_cu_result result)
+bool tn_gpu_is_sticky(tn_cu_result result)
 {
     switch (result) {
     case TN_CUDA_ERROR_DEINITIALIZED:
@@ -56,7 +61,7 @@ tarn_status tn_gpu_failed(struct tn_gpu *gpu, tn_cu_result result, const char *w
     int none = 0;
 
     TN_ASSERT(result != TN_CUDA_SUCCESS);
-    if (is_sticky(result)) {
+    if (tn_gpu_is_sticky(result)) {
         (void)atomic_compare_exchange_strong(&gpu->fault, &none, (int)result);
         return tn_fail(TARN_ERR_DEVICE_LOST, "%s: %s answered %s, which stays: %s", what, call,
                        name,
@@ -80,7 +85,7 @@ void tn_gpu_teardown(struct tn_gpu *gpu, tn_cu_result result, const char *call)
 
     if (result == TN_CUDA_SUCCESS || tn_gpu_is_lost(gpu))
         return;
-    if (is_sticky(result)) {
+    if (tn_gpu_is_sticky(result)) {
         (void)atomic_compare_exchange_strong(&gpu->fault, &none, (int)result);
         return;
     }
@@ -124,21 +129,28 @@ tarn_status tn_gpu_check(const struct tn_gpu *gpu)
     return TARN_OK;
 }
 
-tarn_status tn_gpu_enter(struct tn_gpu *gpu, tn_cu_context context, bool *pushed)
+tn_cu_result tn_gpu_try_enter(struct tn_gpu *gpu, tn_cu_context context, bool *pushed)
 {
     tn_cu_context current = NULL;
     tn_cu_result result = gpu->driver->cuCtxGetCurrent(&current);
 
     *pushed = false;
     if (result == TN_CUDA_SUCCESS && current == context)
-        return TARN_OK;
+        return TN_CUDA_SUCCESS;
     if (result == TN_CUDA_SUCCESS)
         result = gpu->driver->cuCtxPushCurrent(context);
-    if (result != TN_CUDA_SUCCESS)
-        return tn_gpu_failed(gpu, result, "making the device's context current",
-                             "cuCtxPushCurrent");
-    *pushed = true;
-    return TARN_OK;
+    *pushed = result == TN_CUDA_SUCCESS;
+    return result;
+}
+
+tarn_status tn_gpu_enter(struct tn_gpu *gpu, tn_cu_context context, bool *pushed)
+{
+    tn_cu_result result = tn_gpu_try_enter(gpu, context, pushed);
+
+    return result == TN_CUDA_SUCCESS
+               ? TARN_OK
+               : tn_gpu_failed(gpu, result, "making the device's context current",
+                               "cuCtxPushCurrent");
 }
 
 void tn_gpu_leave(struct tn_gpu *gpu, bool pushed)
@@ -158,6 +170,17 @@ int tn_gpu_relax(struct tn_gpu *gpu)
     return result == TN_CUDA_SUCCESS ? (int)mode : -1;
 }
 
+tarn_status tn_gpu_not_relaxed(struct tn_gpu *gpu, const char *what)
+{
+    if (tn_gpu_is_lost(gpu))
+        return tn_gpu_check(gpu);
+    return tn_fail(
+        TARN_ERR_DRIVER,
+        "%s: cuThreadExchangeStreamCaptureMode answered %s, and without it a capture could "
+        "be broken",
+        what, tn_driver_result_name((tn_cu_result)atomic_load(&gpu->poison_result)));
+}
+
 void tn_gpu_unrelax(struct tn_gpu *gpu, int before)
 {
     tn_cu_capture_mode mode = (tn_cu_capture_mode)before;
@@ -168,26 +191,26 @@ void tn_gpu_unrelax(struct tn_gpu *gpu, int before)
                     "cuThreadExchangeStreamCaptureMode");
 }
 
-static tarn_status require_vmm(struct tn_gpu *gpu)
+static tarn_status require_attribute(struct tn_gpu *gpu, tn_cu_device_attribute attribute,
+                                     const char *what)
 {
     int supported = 0;
-    tn_cu_result result =
-        gpu->driver->cuDeviceGetAttribute(&supported, TN_CU_ATTR_VMM_SUPPORTED, gpu->device);
+    tn_cu_result result = gpu->driver->cuDeviceGetAttribute(&supported, attribute, gpu->device);
 
     if (result != TN_CUDA_SUCCESS)
-        return tn_gpu_failed(gpu, result, "opening the device", "cuDeviceGetAttribute");
-    if (!supported)
-        return tn_fail(TARN_ERR_NOT_SUPPORTED,
-                       "device %d (%s) has no virtual memory management, which Tarn needs",
-                       gpu->ordinal, gpu->name);
-    return TARN_OK;
+        return tn_gpu_failed(gpu, result, "asking what the device can do", "cuDeviceGetAttribute");
+    if (supported)
+        return TARN_OK;
+    return tn_fail(TARN_ERR_NOT_SUPPORTED, "device %d (%s) has no %s", gpu->ordinal, gpu->name,
+                   what);
 }
 
 /* Frees a linear allocation: a wait for the whole device. */
 static tn_cu_result free_linear(struct tn_gpu *gpu, tn_cu_deviceptr address)
 {
     int before = tn_gpu_relax(gpu);
-    tn_cu_result result = gpu->driver->cuMemFree(address);
+    tn_cu_result result =
+        before >= 0 ? gpu->driver->cuMemFree(address) : TN_CUDA_ERROR_NOT_PERMITTED;
 
     tn_gpu_unrelax(gpu, before);
     return result;
@@ -223,6 +246,10 @@ static tarn_status make_tokens(struct tn_gpu *gpu)
     if (status != TARN_OK)
         return status;
     before = tn_gpu_relax(gpu);
+    if (before < 0) {
+        tn_gpu_leave(gpu, pushed);
+        return tn_gpu_not_relaxed(gpu, "opening the device");
+    }
     result = gpu->driver->cuMemAlloc(&anchor, token_bytes);
     if (result == TN_CUDA_SUCCESS)
         result = gpu->driver->cuMemAlloc(&token, token_bytes);
@@ -261,22 +288,41 @@ tarn_status tn_gpu_open(struct tn_gpu *gpu, const struct tn_driver *driver, int 
     result = driver->cuDeviceTotalMem(&gpu->total_bytes, gpu->device);
     if (result != TN_CUDA_SUCCESS)
         return tn_gpu_failed(gpu, result, "opening the device", "cuDeviceTotalMem");
-    status = require_vmm(gpu);
+    status = require_attribute(gpu, TN_CU_ATTR_VMM_SUPPORTED,
+                               "virtual memory management, which Tarn needs");
     if (status != TARN_OK)
         return status;
     result = driver->cuDevicePrimaryCtxRetain(&gpu->context, gpu->device);
     if (result != TN_CUDA_SUCCESS)
         return tn_gpu_failed(gpu, result, "opening the device", "cuDevicePrimaryCtxRetain");
     (void)pthread_mutex_init(&gpu->wait_mutex, NULL);
+    (void)pthread_mutex_init(&gpu->contexts_mutex, NULL);
+    (void)pthread_mutex_init(&gpu->kernel_mutex, NULL);
+    (void)pthread_mutex_init(&gpu->pinned_mutex, NULL);
     status = make_tokens(gpu);
     if (status != TARN_OK)
-        tn_gpu_teardown(gpu, driver->cuDevicePrimaryCtxRelease(gpu->device),
-                        "cuDevicePrimaryCtxRelease");
+        goto release;
+    /* A driver that cannot compile the code is good for all but contents of checkpoints. */
+    if (tn_kernels_load(gpu, NULL) != TARN_OK && tn_gpu_is_lost(gpu)) {
+        status = tn_gpu_check(gpu);
+        goto undo;
+    }
+    return TARN_OK;
+
+undo:
+    tn_kernels_unload(gpu);
+    free_tokens(gpu);
+release:
+    tn_gpu_teardown(gpu, driver->cuDevicePrimaryCtxRelease(gpu->device),
+                    "cuDevicePrimaryCtxRelease");
     return status;
 }
 
 void tn_gpu_close(struct tn_gpu *gpu)
 {
+    tn_pinned_trim(gpu, 0);
+    tn_kernels_unload(gpu);
+    tn_foreign_end(gpu);
     free_tokens(gpu);
     tn_gpu_teardown(gpu, gpu->driver->cuDevicePrimaryCtxRelease(gpu->device),
                     "cuDevicePrimaryCtxRelease");
@@ -313,6 +359,7 @@ static tn_cu_allocation_prop allocation_properties(const struct tn_gpu *gpu,
     prop.location.id = gpu->device;
     if (properties.exportable)
         prop.requested_handle_types = TN_CU_MEM_HANDLE_TYPE_POSIX_FD;
+    prop.alloc_flags.gpu_direct_rdma_capable = properties.rdma;
     return prop;
 }
 
@@ -330,42 +377,119 @@ tarn_status tn_gpu_granularity(struct tn_gpu *gpu, uint64_t *bytes)
     return TARN_OK;
 }
 
-tarn_status tn_gpu_map(struct tn_gpu *gpu, uint64_t address, uint64_t bytes,
-                       struct tn_chunk_properties properties, tn_cu_memhandle *handle)
+tarn_status tn_gpu_create_memory(struct tn_gpu *gpu, uint64_t bytes,
+                                 struct tn_chunk_properties properties, tn_cu_memhandle *handle)
 {
-    const struct tn_driver *driver = gpu->driver;
     tn_cu_allocation_prop prop = allocation_properties(gpu, properties);
-    tn_cu_access_desc access = {prop.location, TN_CU_MEM_ACCESS_READWRITE};
     tn_cu_memhandle created = 0;
-    tarn_status status;
-    tn_cu_result result = driver->cuMemCreate(&created, bytes, &prop, 0);
+    tn_cu_result result = gpu->driver->cuMemCreate(&created, bytes, &prop, 0);
 
     if (result != TN_CUDA_SUCCESS)
         return tn_gpu_failed(gpu, result, "mapping device memory", "cuMemCreate");
-    result = driver->cuMemMap(address, bytes, 0, created, 0);
-    if (result != TN_CUDA_SUCCESS) {
-        status = tn_gpu_failed(gpu, result, "mapping device memory", "cuMemMap");
-        goto release;
-    }
-    result = driver->cuMemSetAccess(address, bytes, &access, 1);
-    if (result != TN_CUDA_SUCCESS) {
-        status = tn_gpu_failed(gpu, result, "mapping device memory", "cuMemSetAccess");
-        goto unmap;
-    }
     *handle = created;
     return TARN_OK;
+}
 
-unmap:
-    tn_gpu_teardown(gpu, driver->cuMemUnmap(address, bytes), "cuMemUnmap");
-release:
-    tn_gpu_teardown(gpu, driver->cuMemRelease(created), "cuMemRelease");
+void tn_gpu_release_memory(struct tn_gpu *gpu, tn_cu_memhandle handle)
+{
+    tn_gpu_teardown(gpu, gpu->driver->cuMemRelease(handle), "cuMemRelease");
+}
+
+static tn_cu_access_desc access_of(int ordinal, int flags)
+{
+    tn_cu_access_desc desc = {0};
+
+    desc.location.type = TN_CU_MEM_LOCATION_TYPE_DEVICE;
+    desc.location.id = ordinal;
+    desc.flags = flags;
+    return desc;
+}
+
+tarn_status tn_gpu_map(struct tn_gpu *gpu, uint64_t address, uint64_t bytes, tn_cu_memhandle handle,
+                       uint64_t peer_mask)
+{
+    tn_cu_access_desc access[TN_GPU_PEERS_MAX + 1];
+    size_t count = 0;
+    tarn_status status;
+    tn_cu_result result = gpu->driver->cuMemMap(address, bytes, 0, handle, 0);
+
+    if (result != TN_CUDA_SUCCESS)
+        return tn_gpu_failed(gpu, result, "mapping device memory", "cuMemMap");
+    access[count++] = access_of(gpu->device, TN_CU_MEM_ACCESS_READWRITE);
+    for (int peer = 0; peer < TN_GPU_PEERS_MAX; peer++) {
+        if ((peer_mask >> peer & 1) != 0)
+            access[count++] = access_of(peer, TN_CU_MEM_ACCESS_READWRITE);
+    }
+    result = gpu->driver->cuMemSetAccess(address, bytes, access, count);
+    if (result == TN_CUDA_SUCCESS)
+        return TARN_OK;
+    status = tn_gpu_failed(gpu, result, "mapping device memory", "cuMemSetAccess");
+    tn_gpu_unmap(gpu, address, bytes);
     return status;
 }
 
-void tn_gpu_unmap(struct tn_gpu *gpu, uint64_t address, uint64_t bytes, tn_cu_memhandle handle)
+void tn_gpu_unmap(struct tn_gpu *gpu, uint64_t address, uint64_t bytes)
 {
     tn_gpu_teardown(gpu, gpu->driver->cuMemUnmap(address, bytes), "cuMemUnmap");
-    tn_gpu_teardown(gpu, gpu->driver->cuMemRelease(handle), "cuMemRelease");
+}
+
+tarn_status tn_gpu_add_access(struct tn_gpu *gpu, uint64_t address, uint64_t bytes, int peer)
+{
+    tn_cu_access_desc access = access_of(peer, TN_CU_MEM_ACCESS_READWRITE);
+    tn_cu_result result = gpu->driver->cuMemSetAccess(address, bytes, &access, 1);
+
+    return result == TN_CUDA_SUCCESS
+               ? TARN_OK
+               : tn_gpu_failed(gpu, result, "giving a peer access", "cuMemSetAccess");
+}
+
+void tn_gpu_remove_access(struct tn_gpu *gpu, uint64_t address, uint64_t bytes, int peer)
+{
+    tn_cu_access_desc access = access_of(peer, TN_CU_MEM_ACCESS_NONE);
+
+    tn_gpu_teardown(gpu, gpu->driver->cuMemSetAccess(address, bytes, &access, 1), "cuMemSetAccess");
+}
+
+tarn_status tn_gpu_check_properties(struct tn_gpu *gpu, struct tn_chunk_properties properties)
+{
+    tarn_status status = TARN_OK;
+
+    if (properties.exportable)
+        status = require_attribute(gpu, TN_CU_ATTR_HANDLE_TYPE_POSIX_FD_SUPPORTED,
+                                   "memory that file descriptors can be exported for");
+    if (status == TARN_OK && properties.rdma)
+        status = require_attribute(gpu, TN_CU_ATTR_GPU_DIRECT_RDMA_WITH_VMM_SUPPORTED,
+                                   "GPUDirect RDMA for mapped memory");
+    return status;
+}
+
+tarn_status tn_gpu_peer_mask(struct tn_gpu *gpu, int peer, uint64_t *mask)
+{
+    tn_cu_device device;
+    int count = 0;
+    int can = 0;
+    const char *call = "cuDeviceGetCount";
+    tn_cu_result result = gpu->driver->cuDeviceGetCount(&count);
+
+    if (result == TN_CUDA_SUCCESS && (peer < 0 || peer >= count || peer >= TN_GPU_PEERS_MAX))
+        return tn_fail(TARN_ERR_INVALID_ARGUMENT,
+                       "device %d does not exist and cannot be a peer: the driver has %d", peer,
+                       count);
+    if (result == TN_CUDA_SUCCESS) {
+        call = "cuDeviceGet";
+        result = gpu->driver->cuDeviceGet(&device, peer);
+    }
+    if (result == TN_CUDA_SUCCESS && peer != gpu->ordinal) {
+        call = "cuDeviceCanAccessPeer";
+        result = gpu->driver->cuDeviceCanAccessPeer(&can, device, gpu->device);
+    }
+    if (result != TN_CUDA_SUCCESS)
+        return tn_gpu_failed(gpu, result, "asking for peer access", call);
+    if (peer != gpu->ordinal && !can)
+        return tn_fail(TARN_ERR_NOT_SUPPORTED, "device %d cannot use memory of device %d", peer,
+                       gpu->ordinal);
+    *mask = peer != gpu->ordinal ? (uint64_t)1 << peer : 0;
+    return TARN_OK;
 }
 
 void tn_gpu_memory_info(struct tn_gpu *gpu, size_t *free_bytes, size_t *total_bytes)
@@ -393,6 +517,8 @@ static tarn_status wait_in_context(struct tn_gpu *gpu)
     tn_cu_result result = TN_CUDA_SUCCESS;
     const char *call = "cuMemAlloc";
 
+    if (before < 0)
+        return tn_gpu_not_relaxed(gpu, "waiting for the device");
     if (token == 0)
         result = gpu->driver->cuMemAlloc(&token, token_bytes);
     if (result == TN_CUDA_SUCCESS) {
@@ -405,9 +531,8 @@ static tarn_status wait_in_context(struct tn_gpu *gpu)
         gpu->token = next;
     }
     tn_gpu_unrelax(gpu, before);
-    return result == TN_CUDA_SUCCESS
-               ? TARN_OK
-               : tn_gpu_failed(gpu, result, "waiting for the device", call);
+    return result == TN_CUDA_SUCCESS ? TARN_OK
+                                     : tn_gpu_failed(gpu, result, "waiting for the device", call);
 }
 
 tarn_status tn_gpu_wait_idle(struct tn_gpu *gpu)
@@ -424,6 +549,8 @@ tarn_status tn_gpu_wait_idle(struct tn_gpu *gpu)
     if (status == TARN_OK) {
         (void)pthread_mutex_lock(&gpu->wait_mutex);
         status = wait_in_context(gpu);
+        if (status == TARN_OK)
+            status = tn_foreign_wait(gpu);
         (void)pthread_mutex_unlock(&gpu->wait_mutex);
         tn_gpu_leave(gpu, pushed);
     }

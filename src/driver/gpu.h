@@ -21,6 +21,9 @@
 
 #include "driver/driver.h"
 
+struct tn_foreign;
+struct tn_pinned;
+
 struct tn_gpu {
     const struct tn_driver *driver; /* immutable */
     int ordinal;                    /* immutable */
@@ -36,15 +39,33 @@ struct tn_gpu {
                                         by wait_mutex */
     uint64_t anchor;                 /* another, which keeps the driver's block that both share;
                                         immutable while the GPU is open */
+    pthread_mutex_t contexts_mutex;  /* nothing waits inside; taken inside wait_mutex */
+    struct tn_foreign *foreign;      /* contexts of the program's own; guarded by contexts_mutex,
+                                        and only who has wait_mutex too takes one off */
+    _Atomic(tn_cu_context) last_met; /* one that is in the list; NULL: none */
     atomic_uint_fast64_t epoch;      /* rises with every wait begun */
     atomic_uint_fast64_t proven;     /* the highest epoch whose wait has ended */
     atomic_uint_fast64_t idle_waits; /* waits for the whole device */
+    /* See kernel.h: */
+    pthread_mutex_t kernel_mutex;          /* loading the code */
+    tn_cu_library library;                 /* guarded by kernel_mutex */
+    _Atomic(tn_cu_kernel) contents_kernel; /* NULL: not loaded */
+    /* See pinned.h: */
+    pthread_mutex_t pinned_mutex;
+    struct tn_pinned *pinned;          /* that nobody has, newest first; guarded by pinned_mutex */
+    uint64_t pinned_cached;            /* their bytes; guarded by pinned_mutex */
+    atomic_uint_fast64_t pinned_bytes; /* taken from the driver */
 };
 
-/* What the chunks of a pool are made of. */
+/* What the chunks of a pool are made of, and who may use them. Memory can be used again by whoever
+ * wants the same exportable and rdma; access is given anew by each mapping. */
 struct tn_chunk_properties {
-    bool exportable; /* by POSIX file descriptor */
+    bool exportable;    /* by POSIX file descriptor */
+    bool rdma;          /* for GPUDirect RDMA */
+    uint64_t peer_mask; /* devices with access beside the own one: bit i is ordinal i */
 };
+
+enum { TN_GPU_PEERS_MAX = 64 };
 
 /* Opens the device of that ordinal: retains its primary context.
  *   NO_DEVICE, NOT_SUPPORTED, DEVICE_MEMORY, DEVICE_LOST, DRIVER */
@@ -62,6 +83,9 @@ bool tn_gpu_is_well(const struct tn_gpu *gpu); /* neither LOST nor POISONED */
 tarn_status tn_gpu_failed(struct tn_gpu *gpu, tn_cu_result result, const char *what,
                           const char *call);
 
+/* Whether a context that answers so answers nothing else any more. */
+bool tn_gpu_is_sticky(tn_cu_result result);
+
 /* Latches a refused teardown call. A driver that is gone at process exit is no refusal. */
 void tn_gpu_teardown(struct tn_gpu *gpu, tn_cu_result result, const char *call);
 
@@ -74,18 +98,42 @@ void tn_gpu_free_addresses(struct tn_gpu *gpu, uint64_t address, uint64_t bytes)
 /* The unit of chunk sizes and addresses. */
 TARN_MUST_CHECK tarn_status tn_gpu_granularity(struct tn_gpu *gpu, uint64_t *bytes);
 
-/* Creates physical memory, maps it whole at the address and makes it readable and writable. */
+/* Physical memory, mapped nowhere.
+ *   DEVICE_MEMORY, DEVICE_LOST, DRIVER */
+TARN_MUST_CHECK tarn_status tn_gpu_create_memory(struct tn_gpu *gpu, uint64_t bytes,
+                                                 struct tn_chunk_properties properties,
+                                                 tn_cu_memhandle *handle);
+void tn_gpu_release_memory(struct tn_gpu *gpu, tn_cu_memhandle handle);
+
+/* Maps it whole at the address and makes it readable and writable for the device and its peers, all
+ * in one call.
+ *   DEVICE_MEMORY, DEVICE_LOST, DRIVER: it is mapped nowhere */
 TARN_MUST_CHECK tarn_status tn_gpu_map(struct tn_gpu *gpu, uint64_t address, uint64_t bytes,
-                                       struct tn_chunk_properties properties,
-                                       tn_cu_memhandle *handle);
-void tn_gpu_unmap(struct tn_gpu *gpu, uint64_t address, uint64_t bytes, tn_cu_memhandle handle);
+                                       tn_cu_memhandle handle, uint64_t peer_mask);
+void tn_gpu_unmap(struct tn_gpu *gpu, uint64_t address, uint64_t bytes);
+
+/* Gives another device access to what one handle is mapped at, or takes it back.
+ *   DEVICE_MEMORY, DEVICE_LOST, DRIVER: nothing has changed */
+TARN_MUST_CHECK tarn_status tn_gpu_add_access(struct tn_gpu *gpu, uint64_t address, uint64_t bytes,
+                                              int peer);
+void tn_gpu_remove_access(struct tn_gpu *gpu, uint64_t address, uint64_t bytes, int peer);
+
+/* Whether the device can make such memory. NOT_SUPPORTED, DEVICE_LOST, DRIVER */
+TARN_MUST_CHECK tarn_status tn_gpu_check_properties(struct tn_gpu *gpu,
+                                                    struct tn_chunk_properties properties);
+
+/* The mask of one peer; 0 for the device itself, which needs no leave.
+ *   INVALID_ARGUMENT: no such device; NOT_SUPPORTED: it cannot reach this one's memory; DEVICE_LOST,
+ *   DRIVER */
+TARN_MUST_CHECK tarn_status tn_gpu_peer_mask(struct tn_gpu *gpu, int peer, uint64_t *mask);
 
 /* What the driver says is free and there in all; both 0 when it does not answer. */
 void tn_gpu_memory_info(struct tn_gpu *gpu, size_t *free_bytes, size_t *total_bytes);
 
-/* Waits until all work on the device that was enqueued before the call has ended, without breaking
- * any capture: the free of a small linear allocation waits for the whole device. No lock may be
- * held. On success everything freed before the call is proven idle. */
+/* Waits until all work that was enqueued before the call has ended, in the primary context and in
+ * those that were met, without breaking any capture: the free of a small linear allocation waits for
+ * the whole of its context. No lock may be held. On success everything freed before the call is
+ * proven idle. */
 TARN_MUST_CHECK tarn_status tn_gpu_wait_idle(struct tn_gpu *gpu);
 
 /* The stamp for memory freed now, and whether memory with that stamp is proven idle. */
@@ -94,11 +142,14 @@ bool tn_gpu_is_proven(const struct tn_gpu *gpu, uint64_t stamp);
 
 /* Makes the context current when it is not; tn_gpu_leave undoes exactly that. */
 TARN_MUST_CHECK tarn_status tn_gpu_enter(struct tn_gpu *gpu, tn_cu_context context, bool *pushed);
+tn_cu_result tn_gpu_try_enter(struct tn_gpu *gpu, tn_cu_context context, bool *pushed);
 void tn_gpu_leave(struct tn_gpu *gpu, bool pushed);
 
 /* Lets the calls until tn_gpu_unrelax pass beside captures in progress. Returns the thread's mode
- * before, or -1 when the driver refused. */
+ * before, or -1 when the driver refused: the device is poisoned, and a call that breaks captures may
+ * not be made. tn_gpu_not_relaxed is the status then: DRIVER or DEVICE_LOST. */
 int tn_gpu_relax(struct tn_gpu *gpu);
+TARN_MUST_CHECK tarn_status tn_gpu_not_relaxed(struct tn_gpu *gpu, const char *what);
 void tn_gpu_unrelax(struct tn_gpu *gpu, int before);
 
 #endif

@@ -13,6 +13,8 @@
 #include <stddef.h>
 
 #include "base/error.h"
+#include "base/thread.h"
+#include "driver/foreign.h"
 
 /* The driver counts ids upwards from small numbers. */
 static const uint64_t legacy_stream_id = UINT64_MAX;
@@ -45,12 +47,13 @@ bool tn_stream_is_closed(struct tn_gpu *gpu, tn_cu_stream stream)
         return false; /* nothing will be recorded then either */
     result = gpu->driver->cuStreamIsCapturing(stream, &capturing);
     tn_gpu_leave(gpu, pushed);
+    if (result != TN_CUDA_SUCCESS && result != TN_CUDA_ERROR_STREAM_CAPTURE_IMPLICIT)
+        (void)tn_gpu_failed(gpu, result, "looking at a stream", "cuStreamIsCapturing");
     return result == TN_CUDA_ERROR_STREAM_CAPTURE_IMPLICIT ||
            capturing != TN_CU_CAPTURE_STATUS_NONE;
 }
 
-/* The context that the stream's calls need to be current; NULL: none. */
-static tarn_status stream_context(struct tn_gpu *gpu, tn_cu_stream stream, tn_cu_context *context)
+tarn_status tn_stream_context(struct tn_gpu *gpu, tn_cu_stream stream, tn_cu_context *context)
 {
     tn_cu_result result;
 
@@ -61,6 +64,30 @@ static tarn_status stream_context(struct tn_gpu *gpu, tn_cu_stream stream, tn_cu
     return result == TN_CUDA_SUCCESS
                ? TARN_OK
                : tn_gpu_failed(gpu, result, "looking at a stream", "cuStreamGetCtx");
+}
+
+tarn_status tn_stream_meet(struct tn_gpu *gpu, tn_cu_stream stream)
+{
+    tn_cu_context context = NULL;
+    tarn_status status = tn_stream_context(gpu, stream, &context);
+
+    return status == TARN_OK ? tn_gpu_meet_context(gpu, context) : status;
+}
+
+tarn_status tn_stream_enter_own(struct tn_gpu *gpu, tn_cu_stream stream, bool *pushed)
+{
+    tn_cu_context context = NULL;
+    tarn_status status = tn_stream_context(gpu, stream, &context);
+
+    return status == TARN_OK ? tn_gpu_enter(gpu, context, pushed) : status;
+}
+
+/* What stands for the id of a stream that is being captured: its handle, which is even; and for the
+ * default stream of a thread, whose handle means another stream on each, the thread. */
+static uint64_t captured_id(tn_cu_stream stream)
+{
+    return stream == TN_CU_STREAM_PER_THREAD ? tn_thread_id() << 1 | 1
+                                             : (uint64_t)(uintptr_t)stream;
 }
 
 static tarn_status look(struct tn_gpu *gpu, tn_cu_stream stream, struct tn_stream_state *state)
@@ -76,7 +103,7 @@ static tarn_status look(struct tn_gpu *gpu, tn_cu_stream stream, struct tn_strea
     if (result != TN_CUDA_SUCCESS)
         return tn_gpu_failed(gpu, result, "looking at a stream", "cuStreamGetCaptureInfo");
     if (capturing != TN_CU_CAPTURE_STATUS_NONE) {
-        state->order.stream_id = (uint64_t)(uintptr_t)stream;
+        state->order.stream_id = captured_id(stream);
         state->order.capture_id = capture_id;
         state->capture_graph = graph;
         state->broken = capturing == TN_CU_CAPTURE_STATUS_INVALIDATED;
@@ -107,18 +134,28 @@ tarn_status tn_stream_look(struct tn_gpu *gpu, tn_cu_stream stream, struct tn_st
     return status;
 }
 
-uint64_t tn_stream_capture_id(struct tn_gpu *gpu, tn_cu_stream stream)
+tarn_status tn_stream_capture_id(struct tn_gpu *gpu, tn_cu_stream stream, uint64_t *id)
 {
     tn_cu_capture_status capturing = TN_CU_CAPTURE_STATUS_NONE;
-    uint64_t id = 0;
+    uint64_t asked = 0;
     tn_cu_result result;
     bool pushed;
+    tarn_status status;
 
-    if (tn_stream_is_legacy(stream) || tn_stream_enter(gpu, stream, &pushed) != TARN_OK)
-        return 0;
-    result = gpu->driver->cuStreamGetCaptureInfo(stream, &capturing, &id, NULL, NULL, NULL, NULL);
+    *id = 0;
+    if (tn_stream_is_legacy(stream))
+        return TARN_OK;
+    status = tn_stream_enter(gpu, stream, &pushed);
+    if (status != TARN_OK)
+        return status;
+    result =
+        gpu->driver->cuStreamGetCaptureInfo(stream, &capturing, &asked, NULL, NULL, NULL, NULL);
     tn_gpu_leave(gpu, pushed);
-    return result == TN_CUDA_SUCCESS && capturing == TN_CU_CAPTURE_STATUS_ACTIVE ? id : 0;
+    if (result != TN_CUDA_SUCCESS)
+        return tn_gpu_failed(gpu, result, "looking at a stream", "cuStreamGetCaptureInfo");
+    if (capturing == TN_CU_CAPTURE_STATUS_ACTIVE)
+        *id = asked;
+    return TARN_OK;
 }
 
 tarn_status tn_stream_id(struct tn_gpu *gpu, tn_cu_stream stream, uint64_t *id)
@@ -145,12 +182,17 @@ tarn_status tn_stream_id(struct tn_gpu *gpu, tn_cu_stream stream, uint64_t *id)
 tarn_status tn_event_create(struct tn_gpu *gpu, tn_cu_stream stream, tn_cu_event *event)
 {
     tn_cu_context context = NULL;
+    tarn_status status = tn_stream_context(gpu, stream, &context);
+
+    return status == TARN_OK ? tn_event_create_in(gpu, context, event) : status;
+}
+
+tarn_status tn_event_create_in(struct tn_gpu *gpu, tn_cu_context context, tn_cu_event *event)
+{
     tn_cu_result result;
     bool pushed;
-    tarn_status status = stream_context(gpu, stream, &context);
+    tarn_status status = tn_gpu_enter(gpu, context, &pushed);
 
-    if (status == TARN_OK)
-        status = tn_gpu_enter(gpu, context, &pushed);
     if (status != TARN_OK)
         return status;
     result = gpu->driver->cuEventCreate(event, TN_CU_EVENT_DISABLE_TIMING);
@@ -162,7 +204,10 @@ tarn_status tn_event_create(struct tn_gpu *gpu, tn_cu_stream stream, tn_cu_event
 
 void tn_event_destroy(struct tn_gpu *gpu, tn_cu_event event)
 {
-    tn_gpu_teardown(gpu, gpu->driver->cuEventDestroy(event), "cuEventDestroy");
+    tn_cu_result result = gpu->driver->cuEventDestroy(event);
+
+    if (result != TN_CUDA_ERROR_CONTEXT_IS_DESTROYED) /* the event is gone then */
+        tn_gpu_teardown(gpu, result, "cuEventDestroy");
 }
 
 bool tn_event_record(struct tn_gpu *gpu, tn_cu_event event, tn_cu_stream stream)
@@ -187,10 +232,12 @@ enum tn_event_answer tn_event_query(struct tn_gpu *gpu, tn_cu_event event)
     if (tn_gpu_is_lost(gpu))
         return TN_EVENT_DONE;
     before = tn_gpu_relax(gpu);
+    if (before < 0)
+        return tn_gpu_is_lost(gpu) ? TN_EVENT_DONE : TN_EVENT_UNKNOWN;
     result = gpu->driver->cuEventQuery(event);
     tn_gpu_unrelax(gpu, before);
-    if (result == TN_CUDA_SUCCESS)
-        return TN_EVENT_DONE;
+    if (result == TN_CUDA_SUCCESS || result == TN_CUDA_ERROR_CONTEXT_IS_DESTROYED)
+        return TN_EVENT_DONE; /* no work outlives its context */
     if (result == TN_CUDA_ERROR_NOT_READY)
         return TN_EVENT_NOT_YET;
     (void)tn_gpu_failed(gpu, result, "asking after a stream's use", "cuEventQuery");
@@ -212,21 +259,65 @@ tarn_status tn_stream_wait(struct tn_gpu *gpu, tn_cu_stream stream, tn_cu_event 
                : tn_gpu_failed(gpu, result, "ordering a stream", "cuStreamWaitEvent");
 }
 
-tarn_status tn_stream_copy(struct tn_gpu *gpu, uint64_t destination, uint64_t source,
-                           uint64_t bytes, tn_cu_stream stream)
+enum tn_event_answer tn_event_wait(struct tn_gpu *gpu, tn_cu_event event)
 {
-    tn_cu_context context = NULL;
+    tn_cu_result result;
+    int before = tn_gpu_relax(gpu);
+
+    if (before < 0)
+        return TN_EVENT_UNKNOWN;
+    result = gpu->driver->cuEventSynchronize(event);
+    tn_gpu_unrelax(gpu, before);
+    if (result == TN_CUDA_SUCCESS)
+        return TN_EVENT_DONE;
+    (void)tn_gpu_failed(gpu, result, "waiting for a stream", "cuEventSynchronize");
+    return TN_EVENT_UNKNOWN;
+}
+
+tarn_status tn_stream_upload(struct tn_gpu *gpu, uint64_t destination, const void *source,
+                             uint64_t bytes, tn_cu_stream stream)
+{
     tn_cu_result result;
     bool pushed;
-    tarn_status status = stream_context(gpu, stream, &context);
+    tarn_status status = tn_stream_enter_own(gpu, stream, &pushed);
 
-    if (status == TARN_OK)
-        status = tn_gpu_enter(gpu, context, &pushed);
     if (status != TARN_OK)
         return status;
-    result = gpu->driver->cuMemcpyDtoDAsync(destination, source, bytes, stream);
+    result = gpu->driver->cuMemcpyHtoDAsync(destination, source, bytes, stream);
     tn_gpu_leave(gpu, pushed);
     return result == TN_CUDA_SUCCESS
                ? TARN_OK
-               : tn_gpu_failed(gpu, result, "copying contents", "cuMemcpyDtoDAsync");
+               : tn_gpu_failed(gpu, result, "copying contents", "cuMemcpyHtoDAsync");
+}
+
+tarn_status tn_stream_download(struct tn_gpu *gpu, void *destination, uint64_t source,
+                               uint64_t bytes, tn_cu_stream stream)
+{
+    tn_cu_result result;
+    bool pushed;
+    tarn_status status = tn_stream_enter_own(gpu, stream, &pushed);
+
+    if (status != TARN_OK)
+        return status;
+    result = gpu->driver->cuMemcpyDtoHAsync(destination, source, bytes, stream);
+    tn_gpu_leave(gpu, pushed);
+    return result == TN_CUDA_SUCCESS
+               ? TARN_OK
+               : tn_gpu_failed(gpu, result, "copying contents", "cuMemcpyDtoHAsync");
+}
+
+tarn_status tn_stream_zero(struct tn_gpu *gpu, uint64_t address, uint64_t bytes,
+                           tn_cu_stream stream)
+{
+    tn_cu_result result;
+    bool pushed;
+    tarn_status status = tn_stream_enter_own(gpu, stream, &pushed);
+
+    if (status != TARN_OK)
+        return status;
+    result = gpu->driver->cuMemsetD8Async(address, 0, bytes, stream);
+    tn_gpu_leave(gpu, pushed);
+    return result == TN_CUDA_SUCCESS
+               ? TARN_OK
+               : tn_gpu_failed(gpu, result, "copying contents", "cuMemsetD8Async");
 }

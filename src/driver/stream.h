@@ -11,7 +11,8 @@
  * NULL and the legacy handle are the default stream of the device's primary context; the per-thread
  * handle is that of the calling thread in it.
  *
- * Locking: none; any thread. Nothing here waits for the GPU or disturbs a capture. */
+ * Locking: none; any thread. Nothing here but tn_event_wait waits for the GPU; nothing disturbs a
+ * capture. */
 #ifndef TARN_DRIVER_STREAM_H
 #define TARN_DRIVER_STREAM_H
 
@@ -22,9 +23,12 @@
 
 /* An order of work: a stream outside captures, or a stream within one capture. */
 struct tn_order {
-    uint64_t stream_id; /* in a capture: the value of the handle */
+    uint64_t stream_id;  /* in a capture: the handle's value; odd: a per-thread default stream's */
     uint64_t capture_id; /* 0: the stream is not being captured */
 };
+
+/* Of no order: memory in which only recorded uses run. */
+#define TN_ORDER_NONE ((struct tn_order){UINT64_MAX - 1, 0})
 
 /* A stream as it is now. */
 struct tn_stream_state {
@@ -42,8 +46,9 @@ TARN_MUST_CHECK tarn_status tn_stream_look(struct tn_gpu *gpu, tn_cu_stream stre
                                            struct tn_stream_state *state);
 
 /* The id of the capture that the stream is in, 0 for none and for an invalidated one. Asks nothing
- * else, so another thread may begin to capture the stream meanwhile. */
-uint64_t tn_stream_capture_id(struct tn_gpu *gpu, tn_cu_stream stream);
+ * else, so another thread may begin to capture the stream meanwhile. DEVICE_LOST, DRIVER. */
+TARN_MUST_CHECK tarn_status tn_stream_capture_id(struct tn_gpu *gpu, tn_cu_stream stream,
+                                                 uint64_t *id);
 
 /* The stream's id alone. WRONG_STATE when the stream is being captured, and then not any more. */
 TARN_MUST_CHECK tarn_status tn_stream_id(struct tn_gpu *gpu, tn_cu_stream stream, uint64_t *id);
@@ -58,11 +63,25 @@ bool tn_stream_is_same(tn_cu_stream a, tn_cu_stream b);
  * tn_gpu_leave undoes that. */
 TARN_MUST_CHECK tarn_status tn_stream_enter(struct tn_gpu *gpu, tn_cu_stream stream, bool *pushed);
 
+/* The same for the context that work on the stream happens in, whichever that is. */
+TARN_MUST_CHECK tarn_status tn_stream_enter_own(struct tn_gpu *gpu, tn_cu_stream stream,
+                                                bool *pushed);
+
 /* Whether an event recorded on the stream now would disturb or join a capture: the stream is being
  * captured, or it is the legacy one and a blocking stream is. */
 bool tn_stream_is_closed(struct tn_gpu *gpu, tn_cu_stream stream);
 
-/* An event in the stream's own context, without timing. */
+/* The context that work on the stream happens in: the device's primary one, or one of the program's. */
+TARN_MUST_CHECK tarn_status tn_stream_context(struct tn_gpu *gpu, tn_cu_stream stream,
+                                              tn_cu_context *context);
+
+/* Has the waits for the device cover the stream's context; see tn_gpu_meet_context. */
+TARN_MUST_CHECK tarn_status tn_stream_meet(struct tn_gpu *gpu, tn_cu_stream stream);
+
+/* An event in the stream's own context, without timing; or in one that is named, without a look at a
+ * stream. */
+TARN_MUST_CHECK tarn_status tn_event_create_in(struct tn_gpu *gpu, tn_cu_context context,
+                                               tn_cu_event *event);
 TARN_MUST_CHECK tarn_status tn_event_create(struct tn_gpu *gpu, tn_cu_stream stream,
                                             tn_cu_event *event);
 void tn_event_destroy(struct tn_gpu *gpu, tn_cu_event event);
@@ -79,8 +98,19 @@ enum tn_event_answer tn_event_query(struct tn_gpu *gpu, tn_cu_event event);
 TARN_MUST_CHECK tarn_status tn_stream_wait(struct tn_gpu *gpu, tn_cu_stream stream,
                                            tn_cu_event event);
 
-/* Copies within device memory, behind the work already on the stream. */
-TARN_MUST_CHECK tarn_status tn_stream_copy(struct tn_gpu *gpu, uint64_t destination,
-                                           uint64_t source, uint64_t bytes, tn_cu_stream stream);
+/* Waits for the work before the event, whatever captures are under way; UNKNOWN: the driver refused,
+ * or lost the device. No lock may be held. */
+enum tn_event_answer tn_event_wait(struct tn_gpu *gpu, tn_cu_event event);
+
+/* Copies between page-locked host memory and the device's, and zeros: behind the work already on the
+ * stream. */
+TARN_MUST_CHECK tarn_status tn_stream_upload(struct tn_gpu *gpu, uint64_t destination,
+                                             const void *source, uint64_t bytes,
+                                             tn_cu_stream stream);
+TARN_MUST_CHECK tarn_status tn_stream_download(struct tn_gpu *gpu, void *destination,
+                                               uint64_t source, uint64_t bytes,
+                                               tn_cu_stream stream);
+TARN_MUST_CHECK tarn_status tn_stream_zero(struct tn_gpu *gpu, uint64_t address, uint64_t bytes,
+                                           tn_cu_stream stream);
 
 #endif

@@ -8,7 +8,12 @@
  * End asks who calls before it asks the driver: to the driver an end by the wrong thread is the end
  * of the capture, and the graph is lost.
  *
- * Trade-offs: a pool has one route, so one tarn_capture at a time. */
+ * Before it does so, end, as abort, shuts the capture's route: no other thread then joins the capture
+ * with a graph that is about to go. And it takes over the claims that the hold would end if the driver
+ * dropped the graph meanwhile, so that the pool stays until the call is done.
+ *
+ * Trade-offs: a user who ends a capture of their own while another thread makes the first allocation in
+ * it gives that thread a graph that is gone; only the driver could see that. */
 #include "graphs/capture.h"
 
 #include <stddef.h>
@@ -16,12 +21,14 @@
 #include "base/contract.h"
 #include "base/error.h"
 #include "base/host.h"
+#include "pools/body.h"
 
 static struct tn_records capture_records = TN_RECORDS_INIT(struct tarn_capture);
 
-/* Opens a hold for the capture and puts its user object on the graph; the pool's lock is held. */
-static tarn_status open_hold(tarn_pool *pool, const struct tn_stream_state *state, bool owned,
-                             bool routed)
+/* Opens a hold for the capture and puts its user object on the graph, or on another one that lives as
+ * long; the pool's lock is held. */
+static tarn_status open_hold_on(tarn_pool *pool, const struct tn_stream_state *state, bool owned,
+                                tn_cu_graph keeper, struct tn_hold **hold)
 {
     struct tn_hold *made;
     bool will_be_told;
@@ -29,12 +36,13 @@ static tarn_status open_hold(tarn_pool *pool, const struct tn_stream_state *stat
 
     if (status != TARN_OK)
         return status;
-    made->routed = routed;
     made->graph = state->capture_graph;
-    status = tn_graph_attach(&pool->device->gpu, state->capture_graph, tn_hold_gone, made,
-                             &will_be_told); /* G2 */
-    if (status == TARN_OK)
+    status =
+        tn_graph_attach(&pool->device->gpu, keeper, tn_hold_gone, made, &will_be_told); /* G2 */
+    if (status == TARN_OK) {
+        *hold = made;
         return TARN_OK;
+    }
     if (will_be_told)
         tn_hold_close(made); /* dropped by the next reap */
     else
@@ -42,32 +50,75 @@ static tarn_status open_hold(tarn_pool *pool, const struct tn_stream_state *stat
     return status;
 }
 
-tarn_status tn_capture_admit(tarn_pool *pool, const struct tn_stream_state *state, bool routed)
+static tarn_status open_hold(tarn_pool *pool, const struct tn_stream_state *state, bool owned,
+                             struct tn_hold **hold)
 {
-    tarn_status status = TARN_OK;
+    return open_hold_on(pool, state, owned, state->capture_graph, hold);
+}
 
+/* The pool's first hold for a capture, if it is still the first; the ROUTES lock is held, so that no
+ * tarn_capture is ended meanwhile. */
+static tarn_status admit_first(tarn_pool *pool, tarn_stream stream, struct tn_order order,
+                               uint64_t route_id)
+{
+    struct tn_stream_state state;
+    struct tn_hold *hold;
+    tarn_status status = tn_stream_look(&pool->device->gpu, stream, &state);
+
+    if (status != TARN_OK)
+        return status;
+    if (state.broken || !tn_order_equal(state.order, order) ||
+        tn_route_is_shut(pool->device, order.capture_id))
+        return tn_fail(TARN_ERR_CAPTURE_BROKEN, "the capture of this stream ended during the call");
+    if (tn_device_has_body(pool->device, order.capture_id))
+        return tn_fail(TARN_ERR_WRONG_STATE,
+                       "the stream is captured into a body, whose memory is kept apart in its own "
+                       "pool alone: pool '%s' does not serve it",
+                       pool->name);
     tn_lock_acquire(&pool->lock);
-    if (tn_hold_find(pool, state->order.capture_id) == NULL) {
+    if (tn_hold_find(pool, order.capture_id) == NULL) {
         /* The stream is in a new capture, so the one that it was in is over. */
-        tn_holds_close_unowned(pool, state->order.stream_id, state->order.capture_id);
-        status = open_hold(pool, state, false, routed);
+        tn_holds_close_unowned(pool, order.stream_id, order.capture_id);
+        status = open_hold(pool, &state, false, &hold);
+        if (status == TARN_OK)
+            hold->route_id = route_id;
     }
     tn_lock_release(&pool->lock);
     return status;
 }
 
-void tn_capture_notice(tarn_pool *pool)
+tarn_status tn_capture_admit(tarn_pool *pool, tarn_stream stream,
+                             const struct tn_stream_state *state, uint64_t route_id)
 {
-    struct tn_stream_state state;
-    tarn_stream stream;
+    bool known;
     tarn_status status;
 
-    if (!tn_route_stream(pool->device, pool, &stream) ||
-        tn_stream_look(&pool->device->gpu, stream, &state) != TARN_OK ||
-        state.order.capture_id == 0 || state.broken)
-        return;
-    status = tn_capture_admit(pool, &state, true);
-    (void)status; /* a free does not fail */
+    tn_lock_acquire(&pool->lock);
+    known = tn_hold_find(pool, state->order.capture_id) != NULL;
+    tn_lock_release(&pool->lock);
+    if (known)
+        return TARN_OK;
+    tn_lock_acquire(&pool->device->routes.lock);
+    status = admit_first(pool, stream, state->order, route_id);
+    tn_lock_release(&pool->device->routes.lock);
+    return status;
+}
+
+void tn_capture_notice(tarn_pool *pool)
+{
+    tarn_stream streams[TN_ROUTES_MAX];
+    size_t count = tn_route_streams(pool->device, pool, streams);
+
+    for (size_t i = 0; i < count; i++) {
+        struct tn_stream_state state;
+
+        if (tn_stream_look(&pool->device->gpu, streams[i], &state) == TARN_OK &&
+            state.order.capture_id != 0 && !state.broken) {
+            tarn_status status = tn_capture_admit(pool, streams[i], &state, 0);
+
+            (void)status; /* a free does not fail */
+        }
+    }
 }
 
 static tarn_status check_stream(tarn_pool *pool, tarn_stream stream)
@@ -85,16 +136,57 @@ static tarn_status check_stream(tarn_pool *pool, tarn_stream stream)
         return status;
     if (state.order.capture_id != 0 || state.broken)
         return tn_fail(TARN_ERR_WRONG_STATE, "the stream is already being captured");
-    return TARN_OK;
+    return tn_stream_meet(&pool->device->gpu, stream); /* where replays run, most likely */
 }
 
-/* The driver's part of begin: a capture with a hold. */
-static tarn_status start(tarn_capture *capture)
+/* Opens the hold of a body's capture, and makes it known. Its user object is on the outer graph, which
+ * has the body as long as it lives: so it does not matter what the driver does with those of bodies. */
+static tarn_status open_body(tarn_capture *capture, const struct tn_capture_target *target,
+                             const struct tn_stream_state *state, struct tn_hold **hold)
+{
+    tarn_pool *pool = capture->pool;
+    const struct tn_hold *outer = tn_hold_find(pool, target->outer->capture_id);
+    const struct tn_body body = {.capture_id = state->order.capture_id,
+                                 .outer_id = target->outer->capture_id,
+                                 .group = target->group,
+                                 .stream = capture->stream};
+    const struct tn_hold *keeper = outer;
+    tarn_status status;
+
+    if (outer == NULL)
+        return tn_fail(TARN_ERR_WRONG_STATE, "the outer capture is over");
+    /* The outermost graph has all of them. */
+    for (const struct tn_body *up = tn_body_find(pool, body.outer_id); up != NULL && keeper != NULL;
+         up = tn_body_find(pool, up->outer_id))
+        keeper = tn_hold_find(pool, up->outer_id);
+    status = tn_body_open(pool, &body);
+    if (status != TARN_OK)
+        return status;
+    status = open_hold_on(pool, state, true, keeper != NULL ? keeper->graph : outer->graph, hold);
+    if (status != TARN_OK)
+        tn_body_drop(pool, body.capture_id);
+    return status;
+}
+
+static void cancel_driver_capture(tarn_capture *capture)
+{
+    if (capture->target != NULL)
+        tn_capture_cancel_in(&capture->device->gpu, capture->stream);
+    else
+        tn_capture_cancel(&capture->device->gpu, capture->stream);
+}
+
+/* The driver's part of begin: a capture with a hold. target: NULL, or where it is captured into. */
+static tarn_status start(tarn_capture *capture, const struct tn_capture_target *target)
 {
     tarn_pool *pool = capture->pool;
     struct tn_gpu *gpu = &pool->device->gpu;
+    tn_cu_capture_mode mode = (tn_cu_capture_mode)capture->mode;
     struct tn_stream_state state;
-    tarn_status status = tn_capture_start(gpu, capture->stream, (tn_cu_capture_mode)capture->mode);
+    struct tn_hold *hold;
+    tarn_status status = target != NULL
+                             ? tn_capture_start_in(gpu, capture->stream, target->graph, mode)
+                             : tn_capture_start(gpu, capture->stream, mode);
 
     if (status != TARN_OK)
         return status;
@@ -103,51 +195,69 @@ static tarn_status start(tarn_capture *capture)
         status = tn_fail(TARN_ERR_DRIVER, "the driver began a capture and does not know it");
     if (status == TARN_OK) {
         tn_lock_acquire(&pool->lock);
-        status = open_hold(pool, &state, true, true);
-        if (status == TARN_OK)
+        status = target != NULL && target->outer != NULL ? open_body(capture, target, &state, &hold)
+                                                         : open_hold(pool, &state, true, &hold);
+        if (status == TARN_OK) {
             pool->capture_count += 1;
+            hold->owner_gone = &capture->gone;
+        }
         tn_lock_release(&pool->lock);
     }
     if (status != TARN_OK) {
-        tn_capture_cancel(gpu, capture->stream);
+        cancel_driver_capture(capture);
         return status;
     }
     capture->capture_id = state.order.capture_id;
-    tn_route_set_capture(pool->device, pool, capture->capture_id);
+    tn_route_set_capture(pool->device, capture->route_id, capture->capture_id);
     return TARN_OK;
 }
 
-/* Ends the route of a capture, which is there. */
-static void end_route(tarn_pool *pool)
+static tarn_status check_target(const tarn_pool *pool, const struct tn_capture_target *target)
 {
-    tarn_status status = tn_route_end_capture(pool->device, pool);
+    const tarn_capture *outer = target != NULL ? target->outer : NULL;
 
-    TN_ASSERT(status == TARN_OK); /* G1 */
-    (void)status;
+    if (outer == NULL)
+        return TARN_OK;
+    if (outer->pool != pool)
+        return tn_fail(TARN_ERR_INVALID_ARGUMENT,
+                       "the outer capture is of another pool: a body shares its pool");
+    if (outer->stage != TN_CAPTURE_OPEN || atomic_load(&outer->gone))
+        return tn_fail(TARN_ERR_WRONG_STATE, "the outer capture is over");
+    return TARN_OK;
 }
 
 tarn_status tn_capture_begin(tarn_pool *pool, tarn_stream stream, tarn_capture_mode mode,
                              tarn_capture **capture)
 {
+    return tn_capture_begin_in(pool, stream, mode, NULL, capture);
+}
+
+tarn_status tn_capture_begin_in(tarn_pool *pool, tarn_stream stream, tarn_capture_mode mode,
+                                const struct tn_capture_target *target, tarn_capture **capture)
+{
     tarn_capture *made;
     tarn_status status = check_stream(pool, stream);
 
+    if (status == TARN_OK)
+        status = check_target(pool, target);
     if (status != TARN_OK)
         return status;
     made = tn_records_take(&capture_records);
     if (made == NULL)
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a capture");
     made->pool = pool;
+    made->device = pool->device;
     made->stream = stream;
     made->mode = mode;
-    made->thread = pthread_self();
+    made->thread_id = tn_thread_id();
     made->stage = TN_CAPTURE_OPEN;
-    status = tn_route_begin(pool->device, pool, tarn_filter_capture, stream);
+    made->target = target != NULL ? target->graph : NULL;
+    status = tn_route_begin_capture(pool->device, pool, stream, &made->route_id);
     if (status != TARN_OK)
         goto give_record;
-    status = start(made);
+    status = start(made, target);
     if (status != TARN_OK) {
-        end_route(pool);
+        tn_route_end_capture(pool->device, made->route_id);
         goto give_record;
     }
     atomic_store(&made->magic, TN_CAPTURE_MAGIC);
@@ -159,12 +269,78 @@ give_record:
     return status;
 }
 
-static tarn_status broken(tarn_capture *capture, const char *why)
+/* Takes over the claims on the pool that the hold would end if the driver's capture went now, and shuts
+ * the route; false when it went before, and the pool may have gone with it. Ended by give_back or
+ * retire. */
+static bool take_over(tarn_capture *capture)
+{
+    tarn_device *device = capture->device;
+    tarn_pool *pool = capture->pool;
+    bool taken = false;
+
+    if (atomic_load(&capture->gone))
+        return false;
+    tn_lock_acquire(&device->lock); /* a pool goes only under this lock */
+    if (!atomic_load(&capture->gone)) {
+        tn_lock_acquire(&pool->lock);
+        if (!atomic_load(&capture->gone)) {
+            struct tn_hold *hold = tn_hold_find_owned(pool, capture->capture_id);
+
+            TN_ASSERT(hold != NULL && hold->owner_gone == &capture->gone); /* G1 */
+            hold->owner_gone = NULL;
+            taken = true;
+        }
+        tn_lock_release(&pool->lock);
+    }
+    tn_lock_release(&device->lock);
+    if (taken)
+        tn_route_shut_capture(device, capture->route_id, true);
+    return taken;
+}
+
+/* The capture goes on after a failed end. Its hold ends its claims again, or has gone meanwhile. */
+static void give_back(tarn_capture *capture)
+{
+    tarn_device *device = capture->device;
+    tarn_pool *pool = capture->pool;
+    struct tn_hold *hold;
+
+    tn_route_shut_capture(device, capture->route_id, false);
+    tn_lock_acquire(&pool->lock);
+    hold = tn_hold_find_owned(pool, capture->capture_id);
+    if (hold != NULL) {
+        hold->owner_gone = &capture->gone;
+    } else {
+        atomic_store(&capture->gone, true);
+        pool->capture_count -= 1;
+    }
+    tn_lock_release(&pool->lock);
+    if (hold == NULL)
+        tn_route_end_capture(device, capture->route_id); /* the pool's last claim */
+}
+
+/* Whether the hold says that the driver has dropped the capture. Then its stream is not touched: it may
+ * be gone too. */
+static bool is_dropped(tarn_capture *capture)
+{
+    tarn_pool *pool = capture->pool;
+    const struct tn_hold *hold;
+    bool dropped;
+
+    tn_lock_acquire(&pool->lock);
+    hold = tn_hold_find_owned(pool, capture->capture_id);
+    dropped = hold == NULL || atomic_load(&hold->claim) != TN_CLAIM_HELD;
+    tn_lock_release(&pool->lock);
+    return dropped;
+}
+
+static const char dropped_by_driver[] =
+    "the driver has dropped it, since its stream was destroyed, or it was ended elsewhere";
+
+static tarn_status broken(const char *why)
 {
     return tn_fail(TARN_ERR_CAPTURE_BROKEN,
-                   "the capture on pool '%s' cannot be ended: %s; abort it with "
-                   "tarn_capture_abort",
-                   capture->pool->name, why);
+                   "the capture cannot be ended: %s; abort it with tarn_capture_abort", why);
 }
 
 /* OPEN to STOPPED, or to BROKEN. */
@@ -173,16 +349,21 @@ static tarn_status stop(tarn_capture *capture)
     struct tn_gpu *gpu = &capture->pool->device->gpu;
     struct tn_stream_state state;
     tn_cu_result result;
-    tarn_status status = tn_stream_look(gpu, capture->stream, &state);
+    tarn_status status;
 
+    if (is_dropped(capture)) {
+        capture->stage = TN_CAPTURE_BROKEN;
+        return broken(dropped_by_driver);
+    }
+    status = tn_stream_look(gpu, capture->stream, &state);
     if (status != TARN_OK)
         return status;
     if (state.broken)
-        return broken(capture, "a call in the section invalidated it "
-                               "(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED)");
+        return broken("a call in the section invalidated it "
+                      "(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED)");
     if (state.order.capture_id != capture->capture_id) {
         capture->stage = TN_CAPTURE_BROKEN;
-        return broken(capture, "the stream's capture was ended elsewhere");
+        return broken("the stream's capture was ended elsewhere");
     }
     tn_capture_stop(gpu, capture->stream, &result, &capture->driver_graph);
     if (result == TN_CUDA_SUCCESS) {
@@ -193,73 +374,180 @@ static tarn_status stop(tarn_capture *capture)
     if (status == TARN_OK && state.order.capture_id == capture->capture_id)
         return tn_gpu_failed(gpu, result, "ending a capture", "the driver"); /* it goes on */
     capture->stage = TN_CAPTURE_BROKEN;
-    return broken(capture, result == TN_CUDA_ERROR_STREAM_CAPTURE_UNJOINED
-                               ? "a forked stream was not joined "
-                                 "(CUDA_ERROR_STREAM_CAPTURE_UNJOINED)"
-                               : tn_driver_result_name(result));
+    return broken(result == TN_CUDA_ERROR_STREAM_CAPTURE_UNJOINED
+                      ? "a forked stream was not joined "
+                        "(CUDA_ERROR_STREAM_CAPTURE_UNJOINED)"
+                      : tn_driver_result_name(result));
 }
 
-/* What is left of a capture when it is over, in its pool and in others that it allocated from. Its
- * own hold is not there any more where the driver's capture ended early: it was reaped then. */
-static void leave_pools(tarn_capture *capture)
+/* The capture is over: in its pool, and in others that it allocated from. Its own hold is not there any
+ * more where the driver's capture ended early: it was reaped then. */
+static void leave_pools(tarn_capture *capture, bool discard)
+{
+    tn_device_close_capture(capture->device, capture->capture_id, NULL, discard);
+}
+
+/* The end of the handle, and of its claims on the pool. */
+static void retire(tarn_capture *capture)
 {
     tarn_pool *pool = capture->pool;
 
-    tn_device_close_capture(pool->device, capture->capture_id, NULL);
     tn_lock_acquire(&pool->lock);
     pool->capture_count -= 1;
     tn_lock_release(&pool->lock);
-}
-
-static void retire(tarn_capture *capture)
-{
-    end_route(capture->pool);
+    tn_route_end_capture(capture->device, capture->route_id); /* the last claim */
     atomic_store(&capture->magic, 0);
     tn_records_give(&capture_records, capture);
+}
+
+/* The capture's own thread ends it, or any where it is relaxed; but a per-thread stream means another
+ * stream on another thread. */
+static tarn_status check_thread(const tarn_capture *capture)
+{
+    if (capture->thread_id == tn_thread_id() ||
+        (capture->mode == TARN_CAPTURE_RELAXED && capture->stream != TN_CU_STREAM_PER_THREAD))
+        return TARN_OK;
+    return tn_fail(
+        TARN_ERR_WRONG_THREAD,
+        "the capture was begun by another thread, which alone may end it; any thread may "
+        "abort it");
+}
+
+static bool has_open_bodies(tarn_capture *capture)
+{
+    bool has;
+
+    tn_lock_acquire(&capture->pool->lock);
+    has = tn_body_find_open(capture->pool, capture->capture_id) != NULL;
+    tn_lock_release(&capture->pool->lock);
+    return has;
+}
+
+tarn_status tn_capture_seize(tarn_capture *capture)
+{
+    tarn_status status = check_thread(capture);
+
+    if (status != TARN_OK)
+        return status;
+    if (!take_over(capture))
+        return broken(dropped_by_driver);
+    if (has_open_bodies(capture))
+        status = tn_fail(TARN_ERR_WRONG_STATE,
+                         "a body of the capture is still being captured; end or abort that first");
+    else if (capture->stage == TN_CAPTURE_BROKEN)
+        status = broken("it failed before");
+    else if (capture->stage == TN_CAPTURE_OPEN)
+        status = stop(capture);
+    if (status != TARN_OK)
+        give_back(capture);
+    return status;
+}
+
+void tn_capture_let_go(tarn_capture *capture)
+{
+    give_back(capture);
+}
+
+void tn_capture_finish(tarn_capture *capture)
+{
+    leave_pools(capture, false);
+    retire(capture);
+}
+
+tarn_status tn_capture_end_in(tarn_capture *capture)
+{
+    tarn_status status = TARN_OK;
+
+    if (capture->target == NULL)
+        return tn_fail(TARN_ERR_WRONG_STATE, "the capture makes a graph of its own; end it with "
+                                             "tarn_capture_end");
+    status = tn_capture_seize(capture);
+    if (status == TARN_OK)
+        tn_capture_finish(capture);
+    return status;
+}
+
+tarn_status tn_capture_check_own(const tarn_capture *capture)
+{
+    return capture->target == NULL
+               ? TARN_OK
+               : tn_fail(TARN_ERR_WRONG_STATE, "the capture goes into a graph of its caller's; end "
+                                               "it with tarn_capture_end_to_graph");
 }
 
 tarn_status tn_capture_end(tarn_capture *capture, tarn_graph **graph)
 {
     tarn_pool *pool = capture->pool;
     tarn_graph *made;
-    tarn_status status = TARN_OK;
+    tarn_status status = tn_capture_check_own(capture);
 
-    if (capture->mode != TARN_CAPTURE_RELAXED && !pthread_equal(capture->thread, pthread_self()))
-        return tn_fail(TARN_ERR_WRONG_THREAD,
-                       "the capture on pool '%s' was begun by another thread, which alone may end "
-                       "it; any thread may abort it",
-                       pool->name);
-    if (capture->stage == TN_CAPTURE_BROKEN)
-        return broken(capture, "it failed before");
-    if (capture->stage == TN_CAPTURE_OPEN)
-        status = stop(capture);
     if (status == TARN_OK)
-        status = tn_graph_prepare(pool, capture->driver_graph, &made);
+        status = tn_capture_seize(capture);
     if (status != TARN_OK)
         return status;
-    leave_pools(capture);
+    status = tn_graph_prepare(pool, capture->driver_graph, &made);
+    if (status != TARN_OK) {
+        tn_capture_let_go(capture);
+        return status;
+    }
     tn_lock_acquire(&pool->lock);
     tn_graph_commit(made);
     tn_lock_release(&pool->lock);
-    retire(capture);
+    tn_capture_finish(capture);
     *graph = made;
     return TARN_OK;
 }
 
-void tn_capture_abort(tarn_capture *capture)
+/* Ends what the driver still has of an OPEN or BROKEN capture. */
+static void cancel(tarn_capture *capture)
 {
-    tarn_pool *pool = capture->pool;
-    struct tn_gpu *gpu = &pool->device->gpu;
+    struct tn_gpu *gpu = &capture->device->gpu;
     struct tn_stream_state state = {.broken = true};
 
+    /* Elsewhere the handle means the calling thread's own stream, with a capture of its own perhaps. */
+    if (is_dropped(capture) ||
+        (capture->stream == TN_CU_STREAM_PER_THREAD && capture->thread_id != tn_thread_id()))
+        return;
+    if (tn_stream_look(gpu, capture->stream, &state) != TARN_OK || state.broken ||
+        state.order.capture_id == capture->capture_id)
+        cancel_driver_capture(capture);
+}
+
+/* Ends the driver's captures of bodies that are under way: their graph is about to go. */
+static void cancel_bodies(tarn_capture *capture)
+{
+    tarn_pool *pool = capture->pool;
+    struct tn_body *body;
+
+    do {
+        tn_cu_stream stream = NULL;
+
+        tn_lock_acquire(&pool->lock);
+        body = tn_body_find_open(pool, capture->capture_id);
+        if (body != NULL) {
+            stream = body->stream;
+            body->open = false;
+        }
+        tn_lock_release(&pool->lock);
+        if (stream != NULL)
+            tn_capture_cancel_in(&pool->device->gpu, stream);
+    } while (body != NULL);
+}
+
+void tn_capture_abort(tarn_capture *capture)
+{
+    if (!take_over(capture)) {
+        if (atomic_load(&capture->device->magic) == TN_DEVICE_MAGIC)
+            leave_pools(capture, true);
+        atomic_store(&capture->magic, 0);
+        tn_records_give(&capture_records, capture);
+        return;
+    }
+    cancel_bodies(capture);
     if (capture->stage == TN_CAPTURE_STOPPED)
-        tn_graph_drop(gpu, capture->driver_graph);
-    else if (tn_stream_look(gpu, capture->stream, &state) != TARN_OK || state.broken ||
-             state.order.capture_id == capture->capture_id)
-        tn_capture_cancel(gpu, capture->stream);
-    tn_lock_acquire(&pool->lock);
-    tn_pool_discard(pool, capture->capture_id);
-    tn_lock_release(&pool->lock);
-    leave_pools(capture);
+        tn_graph_drop(&capture->device->gpu, capture->driver_graph);
+    else
+        cancel(capture);
+    leave_pools(capture, true);
     retire(capture);
 }

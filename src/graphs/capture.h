@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* capture.h -- a section of a stream being captured, with a route to a pool.
  *
- *   G1  a capture that is not gone has a route to its pool; its hold is found by capture_id
+ *   G1  a capture has a route to its pool and a hold there that knows it, until it is just being
+ *       ended, or the driver's capture is gone
  *   G2  the hold's user object is on the graph being captured, from the first moment
  *
  *     begin ──▶ OPEN ──end: the driver gave the graph──▶ STOPPED ──end: instantiated──▶ (a graph)
@@ -10,14 +11,20 @@
  *              BROKEN ─────────abort─────────▶ (gone) ◀──abort
  *
  * OPEN may be aborted too. An end that fails leaves the capture OPEN or STOPPED, to be ended again,
- * or BROKEN, good for abort alone.
+ * or BROKEN, good for abort alone. A pool may have any number of captures at a time.
  *
- * Locking: a capture is used by one thread at a time, as its user promises; its pool's lock guards
- * what it changes there. */
+ * The driver's capture may go by itself: its stream is destroyed, or its user ends it and destroys the
+ * graph. Then the hold's user object goes, and with it, at the next call on the device, the capture's
+ * route and its claim on the pool, which may be gone before the handle is. The handle stays good for
+ * abort.
+ *
+ * A capture may be made into a graph of the caller's. When that is a body of a conditional node in an
+ * outer capture's graph, the memory of the body is held by the outer graph, and its capture ends first.
+ *
+ * Locking: a capture is used by one thread at a time, as its user promises, while other threads may
+ * allocate in it; its pool's lock guards what it changes there. */
 #ifndef TARN_GRAPHS_CAPTURE_H
 #define TARN_GRAPHS_CAPTURE_H
-
-#include <pthread.h>
 
 #include "graphs/graph.h"
 
@@ -26,31 +33,63 @@ enum tn_capture_stage { TN_CAPTURE_OPEN, TN_CAPTURE_STOPPED, TN_CAPTURE_BROKEN }
 struct tarn_capture {
     _Atomic uint64_t magic; /* TN_CAPTURE_MAGIC; 0 in a recycled record */
     tarn_capture *next;     /* links recycled records */
-    tarn_pool *pool;        /* immutable */
+    tarn_device *device;    /* immutable */
+    tarn_pool *pool;        /* immutable; not to be followed when gone */
     tarn_stream stream;     /* immutable; the user promised that it lives */
     tarn_capture_mode mode; /* immutable */
-    pthread_t thread;       /* immutable; that began it */
+    uint64_t thread_id;     /* immutable; that began it */
     uint64_t capture_id;    /* immutable */
+    uint64_t route_id;      /* immutable */
+    atomic_bool gone; /* the driver's capture went by itself, and all claims of this one with it;
+                               set under the pool's lock */
     enum tn_capture_stage stage;
     tn_cu_graph driver_graph; /* STOPPED */
+    tn_cu_graph target;       /* immutable; the caller's, that is captured into; NULL: a new one */
+};
+
+/* A graph of the caller's to capture into. */
+struct tn_capture_target {
+    tn_cu_graph graph;
+    tarn_capture
+        *outer;     /* NULL: the graph stands alone; else it is a body in that capture's graph */
+    uint64_t group; /* of bodies that exclude each other */
 };
 
 #define TN_CAPTURE_MAGIC 0x546e436170743031ULL
 
 TARN_MUST_CHECK tarn_status tn_capture_begin(tarn_pool *pool, tarn_stream stream,
                                              tarn_capture_mode mode, tarn_capture **capture);
+TARN_MUST_CHECK tarn_status tn_capture_begin_in(tarn_pool *pool, tarn_stream stream,
+                                                tarn_capture_mode mode,
+                                                const struct tn_capture_target *target,
+                                                tarn_capture **capture);
+
+/* Ends a capture into the caller's graph. What tarn_capture_end_to_graph may return. */
+TARN_MUST_CHECK tarn_status tn_capture_end_in(tarn_capture *capture);
 TARN_MUST_CHECK tarn_status tn_capture_end(tarn_capture *capture, tarn_graph **graph);
+
+/* The parts of an end: seize stops the driver's capture, whose graph is then the record's, STOPPED; the
+ * caller finishes the capture, handle included, or lets it go on to be ended again.
+ *   WRONG_THREAD, CAPTURE_BROKEN, DEVICE_LOST, DRIVER: nothing is seized */
+TARN_MUST_CHECK tarn_status tn_capture_seize(tarn_capture *capture);
+void tn_capture_finish(tarn_capture *capture);
+void tn_capture_let_go(tarn_capture *capture);
+
+/* WRONG_STATE for a capture into the caller's graph. */
+TARN_MUST_CHECK tarn_status tn_capture_check_own(const tarn_capture *capture);
 void tn_capture_abort(tarn_capture *capture);
 
-/* routed: a route chose the pool. Sees to it that the pool has an open hold for the capture that the stream is in, with a user
- * object on its graph: for captures that the user began.
- *   HOST_MEMORY, DEVICE_LOST, DRIVER */
-TARN_MUST_CHECK tarn_status tn_capture_admit(tarn_pool *pool,
-                                             const struct tn_stream_state *state, bool routed);
+/* Sees to it that the pool has an open hold for the capture that the stream is in, with a user object on
+ * its graph: for captures that the user began, and for a tarn_capture's allocations from other pools.
+ * route_id: of the route that led here, or 0. No lock may be held.
+ *   CAPTURE_BROKEN: the capture is over by now; HOST_MEMORY, DEVICE_LOST, DRIVER */
+TARN_MUST_CHECK tarn_status tn_capture_admit(tarn_pool *pool, tarn_stream stream,
+                                             const struct tn_stream_state *state,
+                                             uint64_t route_id);
 
-/* Before a free in a pool that has a route and no open hold: when the route's stream is being captured
- * by its user, opens the hold, so that what is freed is kept for the graph. Where that fails the free
- * goes on without. No lock may be held. */
+/* Before a free in a pool that has routes: where the stream of one is being captured by its user, opens
+ * the hold, so that what is freed is kept for the graph. Where that fails the free goes on without. No
+ * lock may be held. */
 void tn_capture_notice(tarn_pool *pool);
 
 #endif

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Replay and its order.
+/* Graphs: an executable and the driver's graph that it was made of.
  *
- * Graphs that share a pool write the same memory, so they must not overlap in time. As long as a
- * pool has one graph the driver sees to that: launches of one executable never overlap. From the
- * second on, replays are kept on one stream: the first one chooses it. When graphs were replayed
- * before there were several, nobody noted the stream, so the first ordered replay waits for the
- * device once.
+ * The driver's graph is kept beside the executable: it is what a clone or a child node is made of, and
+ * its user object is the hold.
  *
- * Trade-offs: a replay on another stream is refused, not ordered by an event. */
+ * Trade-offs: the driver's graph takes host memory that a replay does not need. */
 #include "graphs/graph.h"
 
 #include <stddef.h>
@@ -15,6 +12,7 @@
 #include "base/contract.h"
 #include "base/error.h"
 #include "base/host.h"
+#include "graphs/replay.h"
 
 static struct tn_records graph_records = TN_RECORDS_INIT(struct tarn_graph);
 
@@ -41,12 +39,7 @@ void tn_graph_commit(tarn_graph *graph)
     tarn_pool *pool = graph->pool;
 
     pool->graph_count += 1;
-    if (pool->graph_count > 1 || pool->hold_count > 1) {
-        atomic_store(&pool->orders_replays, true); /* G3 */
-    } else {
-        atomic_store(&pool->orders_replays, false);
-        atomic_store(&pool->replay_stream_id, 0); /* nothing ordered runs, or will any more */
-    }
+    tn_replays_admit(pool);
     atomic_store(&graph->magic, TN_GRAPH_MAGIC);
 }
 
@@ -57,7 +50,7 @@ tarn_status tn_graph_adopt(tarn_pool *pool, tn_cu_graph driver_graph, tarn_graph
 
     if (status != TARN_OK)
         return status;
-    tn_device_close_capture(pool->device, 0, driver_graph);
+    tn_device_close_capture(pool->device, 0, driver_graph, false);
     tn_lock_acquire(&pool->lock);
     tn_graph_commit(made);
     tn_lock_release(&pool->lock);
@@ -65,44 +58,11 @@ tarn_status tn_graph_adopt(tarn_pool *pool, tn_cu_graph driver_graph, tarn_graph
     return TARN_OK;
 }
 
-/* Makes sure that this replay is ordered behind the pool's last one. */
-static tarn_status order_replay(tarn_pool *pool, tarn_stream stream)
-{
-    uint64_t id = 0;
-    uint_fast64_t last;
-    tarn_status status = tn_stream_id(&pool->device->gpu, stream, &id);
-
-    if (status != TARN_OK)
-        return status;
-    last = atomic_load_explicit(&pool->replay_stream_id, memory_order_relaxed);
-    if (last == id)
-        return TARN_OK;
-    if (last != 0)
-        return tn_fail(TARN_ERR_WRONG_STATE,
-                       "pool '%s' has several graphs, and they share memory: its replays are on "
-                       "stream id %llu, this one is on %llu; replay all of them on one stream",
-                       pool->name, (unsigned long long)last, (unsigned long long)id);
-    if (atomic_load(&pool->replayed)) {
-        status = tn_gpu_wait_idle(&pool->device->gpu);
-        if (status != TARN_OK)
-            return status;
-    }
-    atomic_store(&pool->replay_stream_id, id);
-    return TARN_OK;
-}
-
 tarn_status tn_graph_replay(tarn_graph *graph, tarn_stream stream)
 {
-    tarn_pool *pool = graph->pool;
-    tarn_status status = tn_gpu_check(&pool->device->gpu);
+    tarn_status status = tn_gpu_check(&graph->pool->device->gpu);
 
-    if (status == TARN_OK && atomic_load_explicit(&pool->orders_replays, memory_order_relaxed))
-        status = order_replay(pool, stream);
-    else if (status == TARN_OK && !atomic_load_explicit(&pool->replayed, memory_order_relaxed))
-        atomic_store(&pool->replayed, true);
-    if (status != TARN_OK)
-        return status;
-    return tn_exec_launch(&pool->device->gpu, graph->exec, stream);
+    return status == TARN_OK ? tn_replays_launch(graph->pool, graph->exec, stream) : status;
 }
 
 void tn_graph_destroy(tarn_graph *graph)

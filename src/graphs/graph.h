@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* graph.h -- an instantiated graph on a pool.
  *
- *   G3  a pool with more than one hold or graph orders its replays: all on one stream
- *
  * What a graph holds is not recorded here: the user object on the driver's graph is the hold, and
  * lasts as long as any instantiation, clone or running launch.
  *
  * Locking: graphs are used by one thread at a time, as CUDA demands; the pool's lock guards the
- * count of graphs. Replay takes no lock. */
+ * count of graphs. Replays: graphs/replay.h. */
 #ifndef TARN_GRAPHS_GRAPH_H
 #define TARN_GRAPHS_GRAPH_H
 

@@ -10,8 +10,8 @@
  * of the pool. Work outside captures takes only whole chunks that no graph holds, that are all free
  * and that are proven idle.
  *
- * Trade-offs: ending a capture walks the blocks of the segments that its arenas used. Finding an
- * arena walks a list, most recently used first. */
+ * Trade-offs: ending a capture or a retired stream walks the pool's segments and their blocks;
+ * retiring a stream walks the live blocks. Finding an arena walks a list, most recently used first. */
 #include "pools/arena.h"
 
 #include <stddef.h>
@@ -19,7 +19,9 @@
 #include "base/checked.h"
 #include "base/contract.h"
 #include "base/host.h"
+#include "pools/body.h"
 #include "pools/device.h"
+#include "pools/use.h"
 
 enum { IDLE_LOOKS = 64 };
 
@@ -79,8 +81,7 @@ static struct tn_chunk *chunk_at(const struct tn_block *block, uint64_t offset)
 /* The bytes of the block that lie in the chunk. */
 static uint64_t overlap(const struct tn_block *block, const struct tn_chunk *chunk)
 {
-    return tn_min(tn_block_end(block), tn_chunk_end(chunk)) -
-           tn_max(block->offset, chunk->offset);
+    return tn_min(tn_block_end(block), tn_chunk_end(chunk)) - tn_max(block->offset, chunk->offset);
 }
 
 void tn_block_count_used(struct tn_block *block)
@@ -232,15 +233,24 @@ static struct chunk_run run_for_capture(const struct tn_block *block, uint64_t b
     return run;
 }
 
-static bool is_takeable(const struct tn_chunk *chunk, const struct tn_gpu *gpu)
+/* Whether anyone in the pool may take the chunk. Of one that graphs hold the last replay, which writes
+ * to it without a free, must be over too. */
+static bool is_takeable(const tarn_pool *pool, const struct tn_chunk *chunk)
 {
-    return chunk->hold_count == 0 && chunk->used_bytes == 0 &&
-           tn_gpu_is_proven(gpu, chunk->freed_stamp);
+    const struct tn_gpu *gpu = &pool->device->gpu;
+
+    if (chunk->used_bytes > 0 || !tn_gpu_is_proven(gpu, chunk->freed_stamp))
+        return false;
+    return chunk->hold_count == 0 ||
+           (pool->share_captured && pool->open_hold_count == 0 &&
+            !atomic_load(&pool->replays.launching_alone) &&
+            tn_gpu_is_proven(gpu, atomic_load(&pool->replays.alone_stamp)) &&
+            tn_gpu_is_proven(gpu, atomic_load(&pool->replays.stamp)));
 }
 
 /* Whole chunks inside a FREE block, at least bytes of them, that work outside captures may take;
  * false when it has none. */
-static bool run_for_work(const struct tn_block *block, uint64_t bytes, const struct tn_gpu *gpu,
+static bool run_for_work(const tarn_pool *pool, const struct tn_block *block, uint64_t bytes,
                          struct chunk_run *run)
 {
     uint64_t offset = block->offset;
@@ -250,7 +260,7 @@ static bool run_for_work(const struct tn_block *block, uint64_t bytes, const str
         const struct tn_chunk *chunk = chunk_at(block, offset);
 
         if (chunk->offset < block->offset || tn_chunk_end(chunk) > tn_block_end(block) ||
-            !is_takeable(chunk, gpu)) {
+            !is_takeable(pool, chunk)) {
             run->begin = tn_chunk_end(chunk);
         } else if (tn_chunk_end(chunk) - run->begin >= bytes) {
             run->end = tn_chunk_end(chunk);
@@ -273,7 +283,7 @@ static struct tn_block *find_in_idle(tarn_pool *pool, const struct tn_heap *idle
             *run = run_for_capture(block, bytes);
             return block;
         }
-        if (run_for_work(block, bytes, &pool->device->gpu, run))
+        if (run_for_work(pool, block, bytes, run))
             return block;
         block = tn_bins_next(&idle->bins, block, bytes);
     }
@@ -299,6 +309,23 @@ static bool take_from_idle(tarn_pool *pool, struct tn_heap *heap, struct tn_heap
     return block != NULL;
 }
 
+struct tn_arena *tn_arena_of_group(tarn_pool *pool, const struct tn_arena *arena)
+{
+    const struct tn_body *body =
+        pool->bodies != NULL ? tn_body_find(pool, arena->order.capture_id) : NULL;
+
+    return body != NULL ? tn_arena_find(pool, tn_group_order(body)) : NULL;
+}
+
+/* What bodies that exclude this one have left. */
+static bool take_from_group(tarn_pool *pool, struct tn_heap *heap, uint64_t bytes)
+{
+    struct tn_arena *group = tn_arena_of_group(pool, heap->arena);
+
+    return group != NULL && (take_from_idle(pool, heap, &group->heaps[heap->kind], bytes) ||
+                             take_from_idle(pool, heap, &group->heaps[1 - heap->kind], bytes));
+}
+
 struct tn_block *tn_heap_find(tarn_pool *pool, struct tn_heap *heap, uint64_t bytes)
 {
     struct tn_block *block = tn_bins_find(&heap->bins, bytes);
@@ -306,7 +333,8 @@ struct tn_block *tn_heap_find(tarn_pool *pool, struct tn_heap *heap, uint64_t by
     if (block != NULL || heap->arena == &pool->idle)
         return block;
     /* Chunks of its own kind first; any memory that is there before more is mapped. */
-    if (take_from_idle(pool, heap, &pool->idle.heaps[heap->kind], bytes) ||
+    if (take_from_group(pool, heap, bytes) ||
+        take_from_idle(pool, heap, &pool->idle.heaps[heap->kind], bytes) ||
         take_from_idle(pool, heap, &pool->idle.heaps[1 - heap->kind], bytes))
         block = tn_bins_find(&heap->bins, bytes);
     return block;
@@ -323,6 +351,50 @@ void tn_heap_give_up(tarn_pool *pool, struct tn_block *block)
         return;
     close_run(&run, block);
     transfer(pool, run, block, from, to);
+}
+
+/* The first run of chunks inside a FREE block that anyone in the pool may take, at most to its end;
+ * false when it has none. */
+static bool find_takeable(const tarn_pool *pool, const struct tn_block *block,
+                          struct chunk_run *run)
+{
+    if (!run_for_work(pool, block, 1, run))
+        return false;
+    while (run->end < tn_block_end(block)) {
+        const struct tn_chunk *chunk = chunk_at(block, run->end);
+
+        if (tn_chunk_end(chunk) > tn_block_end(block) || !is_takeable(pool, chunk))
+            break;
+        run->end = tn_chunk_end(chunk);
+    }
+    return true;
+}
+
+uint64_t tn_arenas_give_idle(tarn_pool *pool)
+{
+    uint64_t moved = 0;
+
+    for (struct tn_segment *segment = pool->segments; segment != NULL; segment = segment->next) {
+        struct tn_block *block = segment->first_block;
+
+        while (block != NULL) {
+            struct chunk_run run;
+            struct tn_heap *from = block->heap;
+            struct tn_block *stable = block->previous; /* what is moved may be joined to others */
+
+            if (block->state != TN_BLOCK_FREE || from->arena == &pool->idle ||
+                !find_takeable(pool, block, &run) || !tn_blocks_reserve(&pool->store, 2)) {
+                block = block->next;
+                continue;
+            }
+            while (stable != NULL && stable->state == TN_BLOCK_FREE)
+                stable = stable->previous;
+            moved += run.end - run.begin;
+            transfer(pool, run, block, from, &pool->idle.heaps[from->kind]);
+            block = stable != NULL ? stable : segment->first_block;
+        }
+    }
+    return moved;
 }
 
 void tn_heap_take_over(tarn_pool *pool, struct tn_heap *heap, struct tn_block *inside,
@@ -348,9 +420,139 @@ void tn_heap_take_over(tarn_pool *pool, struct tn_heap *heap, struct tn_block *i
     }
 }
 
-/* Moves all that the arenas of the capture own in one segment to idle memory. No block is split: a
- * run of chunks that changes hands as a whole has no edge inside a FREE block of its heap. */
-static void end_in_segment(tarn_pool *pool, struct tn_segment *segment, uint64_t capture_id)
+bool tn_handover_is_proven(tarn_pool *pool, const struct tn_chunk *chunk,
+                           const struct tn_block *inside, const struct tn_heap *heap,
+                           uint64_t idle_sequence)
+{
+    const struct tn_gpu *gpu = &pool->device->gpu;
+    struct chunk_run run = {inside->segment, chunk->offset, tn_chunk_end(chunk)};
+    const struct tn_arena *to = chunk->hold_count > 0 ? &pool->idle : heap->arena;
+
+    if (chunk->heap->arena == to)
+        return true;
+    close_run(&run, inside);
+    for (uint64_t at = run.begin; at < run.end; at = tn_chunk_end(chunk)) {
+        chunk = tn_segment_chunk_at(run.segment, at);
+        if (!tn_gpu_is_proven(gpu, chunk->freed_stamp))
+            return false;
+    }
+    while (inside->offset > run.begin)
+        inside = inside->previous;
+    for (; inside != NULL && inside->offset < run.end; inside = inside->next) {
+        if ((inside->state == TN_BLOCK_LIVE && inside->sequence > idle_sequence) ||
+            (inside->state == TN_BLOCK_PENDING && !tn_gpu_is_proven(gpu, inside->pending_stamp)))
+            return false;
+    }
+    return true;
+}
+
+bool tn_range_is_held(const struct tn_segment *segment, uint64_t offset, uint64_t end)
+{
+    const struct tn_block *inside = segment->first_block;
+
+    while (offset < end) {
+        const struct tn_chunk *chunk = tn_segment_chunk_at(segment, offset);
+        struct chunk_run run = {inside->segment, chunk->offset, tn_chunk_end(chunk)};
+
+        while (tn_block_end(inside) <= run.begin)
+            inside = inside->next;
+        close_run(&run, inside);
+        for (uint64_t at = run.begin; at < run.end; at = tn_chunk_end(chunk)) {
+            chunk = tn_segment_chunk_at(segment, at);
+            if (chunk->hold_count > 0)
+                return true;
+        }
+        offset = run.end;
+    }
+    return false;
+}
+
+/* Those of one segment. Where blocks reach over the edges of chunks, all go with the first. */
+static void sort_segment(tarn_pool *pool, struct tn_segment *segment)
+{
+    struct tn_block *inside = segment->first_block;
+
+    for (uint64_t offset = 0; offset < segment->bytes;) {
+        struct tn_chunk *chunk = tn_segment_chunk_at(segment, offset);
+        struct chunk_run run = {segment, offset, offset + TN_PAGE_BYTES};
+        struct tn_block *stable;
+
+        while (tn_block_end(inside) <= offset)
+            inside = inside->next;
+        if (chunk != NULL) {
+            run.end = tn_chunk_end(chunk);
+            close_run(&run, inside);
+        }
+        offset = run.end;
+        if (chunk == NULL || chunk->heap->arena != &pool->idle ||
+            chunk->heap == &pool->idle.heaps[chunk->kind])
+            continue;
+        stable = inside->previous; /* what is moved may be joined to others */
+        while (stable != NULL && stable->state == TN_BLOCK_FREE)
+            stable = stable->previous;
+        transfer(pool, run, inside, chunk->heap, &pool->idle.heaps[chunk->kind]);
+        inside = stable != NULL ? stable : segment->first_block;
+    }
+}
+
+void tn_idle_sort(tarn_pool *pool)
+{
+    for (struct tn_segment *segment = pool->segments; segment != NULL; segment = segment->next)
+        sort_segment(pool, segment);
+}
+
+static void clear_bins(struct tn_arena *arena)
+{
+    for (int kind = 0; kind < TN_HEAP_KINDS; kind++)
+        arena->heaps[kind].bins = (struct tn_bins){.class_map = 0};
+}
+
+static void reverse_bins(struct tn_arena *arena)
+{
+    for (int kind = 0; kind < TN_HEAP_KINDS; kind++)
+        tn_bins_reverse(&arena->heaps[kind].bins);
+}
+
+void tn_pool_order_free(tarn_pool *pool)
+{
+    clear_bins(&pool->idle);
+    for (struct tn_arena *arena = pool->arenas; arena != NULL; arena = arena->next)
+        clear_bins(arena);
+    for (struct tn_segment *segment = pool->segments; segment != NULL; segment = segment->next) {
+        for (struct tn_block *block = segment->first_block; block != NULL; block = block->next) {
+            if (block->state == TN_BLOCK_FREE)
+                tn_bins_insert(&block->heap->bins, block);
+        }
+    }
+    reverse_bins(&pool->idle); /* the last in is the first out */
+    for (struct tn_arena *arena = pool->arenas; arena != NULL; arena = arena->next)
+        reverse_bins(arena);
+}
+
+/* Arenas that end: those of a capture, or one. */
+struct ending {
+    uint64_t capture_id; /* 0: one arena */
+    const struct tn_arena *one;
+    struct tn_arena *to; /* that takes what they own over */
+};
+
+static bool ends(const struct ending *ending, const struct tn_arena *arena)
+{
+    return ending->capture_id != 0 ? arena->order.capture_id == ending->capture_id
+                                   : arena == ending->one;
+}
+
+/* The fence of a retired stream is done: its frees before that are proven. Those that came later were
+ * proven before they took effect. */
+static void prove(struct tn_chunk *chunk, const struct tn_arena *arena)
+{
+    if (arena->fence != NULL && chunk->freed_stamp <= atomic_load(&arena->fence->stamp))
+        chunk->freed_stamp = 0;
+}
+
+/* Moves all that ending arenas own in one segment to their heir. No block is split: a run of chunks
+ * that changes hands as a whole has no edge inside a FREE block of its heap. */
+static void end_in_segment(tarn_pool *pool, struct tn_segment *segment, const struct ending *ending)
 {
     struct tn_block *next;
 
@@ -358,9 +560,10 @@ static void end_in_segment(tarn_pool *pool, struct tn_segment *segment, uint64_t
         struct tn_chunk *chunk = segment->pages[page];
 
         page += chunk != NULL ? chunk->bytes / TN_PAGE_BYTES : 1;
-        if (chunk != NULL && chunk->heap->arena->order.capture_id == capture_id) {
-            struct tn_heap *to = &pool->idle.heaps[chunk->heap->kind];
+        if (chunk != NULL && ends(ending, chunk->heap->arena)) {
+            struct tn_heap *to = &ending->to->heaps[chunk->heap->kind];
 
+            prove(chunk, chunk->heap->arena);
             chunk->heap->mapped_bytes -= chunk->bytes;
             to->mapped_bytes += chunk->bytes;
             chunk->heap = to;
@@ -370,37 +573,119 @@ static void end_in_segment(tarn_pool *pool, struct tn_segment *segment, uint64_t
         struct tn_heap *from = block->heap;
 
         next = block->next;
-        if (from == NULL || from->arena->order.capture_id != capture_id)
+        if (from == NULL || !ends(ending, from->arena))
             continue;
         if (block->state == TN_BLOCK_FREE)
             tn_bins_remove(&from->bins, block);
-        block->heap = &pool->idle.heaps[from->kind];
+        block->heap = &ending->to->heaps[from->kind];
         if (block->state == TN_BLOCK_FREE)
             next = tn_heap_put(pool, block)->next;
     }
 }
 
-void tn_arenas_end_capture(tarn_pool *pool, uint64_t capture_id)
+static void free_arena(tarn_pool *pool, struct tn_arena *arena)
+{
+    TN_ASSERT(arena->heaps[TN_HEAP_SMALL].mapped_bytes == 0);
+    TN_ASSERT(arena->heaps[TN_HEAP_LARGE].mapped_bytes == 0);
+    if (arena->fence != NULL) {
+        tn_fence_release(&pool->device->streams, arena->fence);
+        pool->retired_count -= 1;
+    }
+    pool->arena_count -= 1;
+    tn_ancestry_fini(&arena->ancestry);
+    tn_host_free(arena);
+}
+
+static void end_arenas(tarn_pool *pool, const struct ending *ending)
 {
     struct tn_arena **link = &pool->arenas;
 
-    TN_ASSERT(capture_id != 0);
     for (struct tn_segment *segment = pool->segments; segment != NULL; segment = segment->next) {
-        end_in_segment(pool, segment, capture_id);
-        if (segment->grower->arena->order.capture_id == capture_id)
-            segment->grower = &pool->idle.heaps[segment->grower->kind];
+        end_in_segment(pool, segment, ending);
+        if (ends(ending, segment->grower->arena))
+            segment->grower = &ending->to->heaps[segment->grower->kind];
     }
     while (*link != NULL) {
         struct tn_arena *arena = *link;
 
-        if (arena->order.capture_id != capture_id) {
+        if (ends(ending, arena)) {
+            *link = arena->next;
+            free_arena(pool, arena);
+        } else {
             link = &arena->next;
-            continue;
         }
-        TN_ASSERT(arena->heaps[TN_HEAP_SMALL].mapped_bytes == 0);
-        TN_ASSERT(arena->heaps[TN_HEAP_LARGE].mapped_bytes == 0);
-        *link = arena->next;
-        pool->arena_count -= 1;
-        tn_host_free(arena);
+    }
+}
+
+void tn_arenas_end_capture(tarn_pool *pool, uint64_t capture_id)
+{
+    const struct tn_body *body = pool->bodies != NULL ? tn_body_find(pool, capture_id) : NULL;
+    struct tn_arena *group =
+        body != NULL ? tn_arena_find(pool, tn_group_order(body)) : NULL; /* P15 */
+    struct tn_arena *to = group != NULL ? group : &pool->idle;
+
+    TN_ASSERT(capture_id != 0);
+    end_arenas(pool, &(struct ending){.capture_id = capture_id, .to = to});
+    if (pool->bodies != NULL) {
+        end_arenas(pool, &(struct ending){.capture_id = capture_id | TN_GROUP_BIT, .to = to});
+        tn_bodies_end(pool, capture_id);
+    }
+}
+
+void tn_arenas_retire(tarn_pool *pool, struct tn_order order, struct tn_fence *fence)
+{
+    struct tn_arena *arena = tn_arena_find(pool, order);
+
+    TN_ASSERT(order.capture_id == 0);
+    if (arena != NULL) {
+        tn_fence_acquire(&pool->device->streams, fence);
+        arena->fence = fence;
+        arena->order = TN_ORDER_NONE;
+        pool->retired_count += 1;
+    }
+    for (size_t i = 0; i < pool->live.capacity; i++) {
+        struct tn_block *block = pool->live.slots[i];
+
+        if (block != NULL && block->state == TN_BLOCK_LIVE && tn_block_is_of(block, order))
+            tn_block_retire(pool, block, fence);
+    }
+    for (struct tn_block *block = pool->pending_first; block != NULL; block = block->list_next) {
+        if (tn_block_is_of(block, order))
+            tn_block_retire(pool, block, fence);
+    }
+}
+
+void tn_arenas_end_retired(tarn_pool *pool)
+{
+    struct tn_arena *next;
+
+    for (struct tn_arena *arena = pool->arenas; arena != NULL && pool->retired_count > 0;
+         arena = next) {
+        next = arena->next;
+        if (arena->fence != NULL && tn_fence_is_done(&pool->device->streams, arena->fence))
+            end_arenas(pool, &(struct ending){.one = arena, .to = &pool->idle});
+    }
+}
+
+void tn_arenas_drop_empty(tarn_pool *pool)
+{
+    struct tn_arena *next;
+
+    for (struct tn_arena *arena = pool->arenas; arena != NULL; arena = next) {
+        next = arena->next;
+        if ((arena->order.capture_id & TN_GROUP_BIT) == 0 &&
+            arena->heaps[TN_HEAP_SMALL].mapped_bytes == 0 &&
+            arena->heaps[TN_HEAP_LARGE].mapped_bytes == 0)
+            end_arenas(pool, &(struct ending){.one = arena, .to = &pool->idle});
+    }
+}
+
+void tn_arenas_fini(tarn_pool *pool)
+{
+    while (pool->arenas != NULL) {
+        struct tn_arena *next = pool->arenas->next;
+
+        free_arena(pool, pool->arenas);
+        pool->arenas = next;
     }
 }

@@ -113,6 +113,31 @@ struct tn_block *tn_bins_next(const struct tn_bins *bins, const struct tn_block 
     return first_from(bins, at);
 }
 
+static struct tn_block *reversed(struct tn_block *head)
+{
+    struct tn_block *last = NULL;
+
+    for (struct tn_block *block = head; block != NULL; block = last->list_previous) {
+        struct tn_block *next = block->list_next;
+
+        block->list_next = block->list_previous;
+        block->list_previous = next;
+        last = block;
+    }
+    return last;
+}
+
+void tn_bins_reverse(struct tn_bins *bins)
+{
+    for (unsigned class = 0; class < TN_BIN_CLASSES; class++) {
+        for (unsigned steps = bins->step_map[class]; steps != 0; steps &= steps - 1) {
+            unsigned step = (unsigned)__builtin_ctz(steps);
+
+            bins->heads[class][step] = reversed(bins->heads[class][step]);
+        }
+    }
+}
+
 bool tn_bins_has_head(const struct tn_bins *bins, const struct tn_block *block)
 {
     struct bin_index at = index_of(block->bytes);

@@ -37,6 +37,9 @@ struct tn_block *tn_bins_find(const struct tn_bins *bins, uint64_t bytes);
 struct tn_block *tn_bins_next(const struct tn_bins *bins, const struct tn_block *block,
                               uint64_t bytes);
 
+/* Turns the order of the blocks in each bin round. */
+void tn_bins_reverse(struct tn_bins *bins);
+
 /* For checks: whether the block is the head of the bin of its size; how many blocks are in bins. */
 bool tn_bins_has_head(const struct tn_bins *bins, const struct tn_block *block);
 uint64_t tn_bins_count(const struct tn_bins *bins);

@@ -20,6 +20,7 @@
 #include "driver/stream.h"
 #include "vmm/segment.h"
 
+struct tn_fence;
 struct tn_use;
 
 enum tn_block_state {
@@ -36,17 +37,22 @@ struct tn_block {
     struct tn_block *list_previous; /* in its bin (FREE) or the pool's pending list (PENDING) */
     struct tn_block *list_next;     /* also links spare records */
     struct tn_segment *segment;
-    struct tn_heap *heap; /* that owns its chunks; NULL when UNMAPPED */
-    uint64_t offset;      /* in the segment */
-    uint64_t bytes;       /* a multiple of 512 */
-    uint64_t requested;   /* LIVE, PENDING, DISCARDED: as the user asked */
-    uint64_t sequence;    /* of the allocation */
-    struct tn_order order; /* that it was allocated on */
+    struct tn_heap *heap;  /* that owns its chunks; NULL when UNMAPPED */
+    uint64_t offset;       /* in the segment */
+    uint64_t bytes;        /* a multiple of 512 */
+    uint64_t requested;    /* LIVE, PENDING, DISCARDED: as the user asked */
+    uint64_t sequence;     /* of the allocation */
+    struct tn_order order; /* that it was allocated on; none once that stream is retired */
     struct tn_use *uses;   /* LIVE, PENDING: other orders that use it */
+    struct tn_fence
+        *fence; /* LIVE, PENDING, of no order: what ends its own stream's work; NULL: ended */
     enum tn_block_state state;
-    bool captured_free;   /* PENDING: freed while a capture of the pool was under way */
+    bool captured_free;   /* PENDING: freed while captures of the pool were under way, and not by the
+                             order that would reuse it there */
+    uint64_t hold_serial; /* PENDING, captured_free: of the newest hold when it was freed */
     uint64_t proof_stamp; /* PENDING: not 0: waits until this epoch is proven idle */
-    uint64_t freed_stamp; /* PENDING: the epoch of the free */
+    uint64_t freed_stamp; /* PENDING: what must be proven when its uses have ended; 0: nothing */
+    uint64_t pending_stamp; /* PENDING: the epoch of the free; proven, all use of it has ended */
     uint64_t mark;        /* scratch of checkpoint/: the last comparison that saw it */
 };
 
@@ -72,6 +78,11 @@ static inline uint64_t tn_block_address(const struct tn_block *block)
 static inline uint64_t tn_block_end(const struct tn_block *block)
 {
     return block->offset + block->bytes;
+}
+
+static inline bool tn_block_is_of(const struct tn_block *block, struct tn_order order)
+{
+    return tn_order_equal(block->order, order);
 }
 
 /* Cuts the block at an offset inside it; the new record, behind it, is the upper part and has the

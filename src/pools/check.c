@@ -110,6 +110,11 @@ static tarn_status check_block(const tarn_pool *pool, const struct tn_block *blo
     case TN_BLOCK_UNMAPPED:
         break;
     }
+    if (block->fence != NULL)
+        EXPECT_EQUAL("P14", "whether a block with a fence is LIVE or PENDING and of no order",
+                     (block->state == TN_BLOCK_LIVE || block->state == TN_BLOCK_PENDING) &&
+                         tn_block_is_of(block, TN_ORDER_NONE),
+                     1);
     if (block->state == TN_BLOCK_LIVE || block->state == TN_BLOCK_DISCARDED) {
         listed = tn_live_find(&pool->live, tn_block_address(block));
         EXPECT_EQUAL("P5", "the live table's entry for an address", (uintptr_t)listed,
@@ -227,6 +232,19 @@ static tarn_status check_counters(const tarn_pool *pool, const struct sums *sums
     return TARN_OK;
 }
 
+static tarn_status check_retired(const tarn_pool *pool)
+{
+    uint64_t retired = 0;
+
+    for (const struct tn_arena *arena = pool->arenas; arena != NULL; arena = arena->next) {
+        EXPECT_EQUAL("P14", "whether an arena with a fence is of no order",
+                     tn_order_equal(arena->order, TN_ORDER_NONE), arena->fence != NULL);
+        retired += arena->fence != NULL;
+    }
+    EXPECT_EQUAL("P14", "the pool's count of retired arenas", pool->retired_count, retired);
+    return TARN_OK;
+}
+
 tarn_status tn_pool_check(tarn_pool *pool)
 {
     struct sums sums = {0};
@@ -246,5 +264,8 @@ tarn_status tn_pool_check(tarn_pool *pool)
     if (status != TARN_OK)
         return status;
     EXPECT_EQUAL("P4", "the number of blocks in bins", free_count, sums.free_count);
-    return check_counters(pool, &sums);
+    status = check_retired(pool);
+    if (status == TARN_OK)
+        status = tn_streams_check(&pool->device->streams);
+    return status == TARN_OK ? check_counters(pool, &sums) : status;
 }

@@ -13,6 +13,7 @@
 #include "base/contract.h"
 #include "base/error.h"
 #include "base/host.h"
+#include "pools/use.h"
 #include "vmm/address_table.h"
 
 static struct tn_records device_records = TN_RECORDS_INIT(struct tarn_device);
@@ -32,9 +33,18 @@ static tarn_status check_granularity(struct tn_gpu *gpu)
     return status;
 }
 
-static tarn_status init_device(tarn_device *device, const struct tn_driver *driver, int ordinal,
-                               uint64_t region_bytes)
+static void fini_lists(tarn_device *device)
 {
+    tn_callbacks_fini(&device->oom_observers);
+    tn_callbacks_fini(&device->free_callbacks);
+    tn_streams_fini(&device->streams);
+    tn_routes_fini(&device->routes);
+}
+
+static tarn_status init_device(tarn_device *device, const struct tn_driver *driver, int ordinal,
+                               const tarn_device_options *options)
+{
+    const struct tn_pool_settings default_pool = {.name = "default", .is_default = true};
     tarn_status status = tn_gpu_open(&device->gpu, driver, ordinal);
 
     if (status != TARN_OK)
@@ -42,16 +52,25 @@ static tarn_status init_device(tarn_device *device, const struct tn_driver *driv
     status = check_granularity(&device->gpu);
     if (status != TARN_OK)
         goto close_gpu;
-    status = tn_regions_init(&device->regions, &device->gpu, region_bytes);
+    status = tn_regions_init(&device->regions, &device->gpu, options->region_bytes);
     if (status != TARN_OK)
         goto close_gpu;
+    atomic_store(&device->limit_bytes, options->limit_bytes);
+    tn_device_set_fraction(device, options->memory_fraction);
+    tn_chunk_cache_init(&device->cache, device,
+                        options->cache_limit_bytes != TARN_NO_CACHE ? options->cache_limit_bytes
+                                                                    : 0);
     tn_lock_init(&device->lock, TN_RANK_DEVICE);
     tn_routes_init(&device->routes);
-    status = tn_pool_create(device, "default", 0, true, &device->default_pool);
+    tn_streams_init(&device->streams, &device->gpu);
+    tn_callbacks_init(&device->free_callbacks, &device->lock);
+    tn_callbacks_init(&device->oom_observers, &device->lock);
+    status = tn_pool_create(device, &default_pool, &device->default_pool);
     if (status == TARN_OK)
         return TARN_OK;
-    tn_routes_fini(&device->routes);
+    fini_lists(device);
     tn_lock_fini(&device->lock);
+    tn_chunk_cache_fini(&device->cache);
     tn_regions_fini(&device->regions);
 close_gpu:
     tn_gpu_close(&device->gpu);
@@ -59,7 +78,7 @@ close_gpu:
 }
 
 /* The open device of that ordinal, or a new one; process_lock is held. */
-static tarn_status open_locked(int ordinal, uint64_t region_bytes, uint64_t limit_bytes,
+static tarn_status open_locked(int ordinal, const tarn_device_options *options,
                                tarn_device **result)
 {
     const struct tn_driver *driver;
@@ -80,8 +99,8 @@ static tarn_status open_locked(int ordinal, uint64_t region_bytes, uint64_t limi
     device = tn_records_take(&device_records);
     if (device == NULL)
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a device");
-    device->limit_bytes = limit_bytes;
-    status = init_device(device, driver, ordinal, region_bytes);
+    device->unrouted = options->unrouted;
+    status = init_device(device, driver, ordinal, options);
     if (status != TARN_OK) {
         tn_records_give(&device_records, device);
         return status;
@@ -94,13 +113,12 @@ static tarn_status open_locked(int ordinal, uint64_t region_bytes, uint64_t limi
     return TARN_OK;
 }
 
-tarn_status tn_device_open(int ordinal, uint64_t region_bytes, uint64_t limit_bytes,
-                           tarn_device **device)
+tarn_status tn_device_open(int ordinal, const tarn_device_options *options, tarn_device **device)
 {
     tarn_status status;
 
     tn_lock_acquire(&process_lock);
-    status = open_locked(ordinal, region_bytes, limit_bytes, device);
+    status = open_locked(ordinal, options, device);
     tn_lock_release(&process_lock);
     return status;
 }
@@ -121,12 +139,15 @@ static tarn_status check_unused(tarn_device *device)
                          device->gpu.ordinal, (unsigned long long)pool_count);
     } else {
         tn_lock_acquire(&device->default_pool->lock);
+        tn_holds_end_passing(device->default_pool);
         status = tn_pool_check_unclaimed(device->default_pool);
         tn_lock_release(&device->default_pool->lock);
     }
     tn_lock_release(&device->lock);
     return status;
 }
+
+static void end_released(tarn_device *device, bool closing);
 
 /* Off the list of open devices when this was the last use; *last says whether it was. */
 static tarn_status give_up_use(tarn_device *device, bool *last)
@@ -151,18 +172,24 @@ static tarn_status give_up_use(tarn_device *device, bool *last)
     return status;
 }
 
+static bool is_last_use(const tarn_device *device)
+{
+    bool is_last;
+
+    tn_lock_acquire(&process_lock);
+    is_last = device->user_count == 1;
+    tn_lock_release(&process_lock);
+    return is_last;
+}
+
 /* Whether this is the last use, and a released pool is there for holds alone. */
 static bool awaits_destructors(void *subject)
 {
     tarn_device *device = subject;
     bool awaits = false;
-    bool last;
 
     tn_device_reap(device);
-    tn_lock_acquire(&process_lock);
-    last = device->user_count == 1;
-    tn_lock_release(&process_lock);
-    if (!last)
+    if (!is_last_use(device))
         return false;
     tn_lock_acquire(&device->lock);
     for (tarn_pool *pool = device->pools; pool != NULL; pool = pool->next) {
@@ -175,6 +202,21 @@ static bool awaits_destructors(void *subject)
     return awaits;
 }
 
+/* Reaps where a claimant of the default pool has just said that it is gone; false when none has. */
+static bool reap_default(tarn_device *device)
+{
+    tarn_pool *pool = device->default_pool;
+    bool any = false;
+
+    tn_lock_acquire(&pool->lock);
+    for (const struct tn_hold *hold = pool->holds; hold != NULL; hold = hold->next)
+        any = any || atomic_load(&hold->claim) == TN_CLAIM_GONE;
+    tn_lock_release(&pool->lock);
+    if (any)
+        tn_device_drop_gone(device);
+    return any;
+}
+
 tarn_status tn_device_close(tarn_device *device)
 {
     bool last;
@@ -182,7 +224,11 @@ tarn_status tn_device_close(tarn_device *device)
 
     tn_device_end_released(device); /* those too whose end the device could not be waited for */
     tn_await_destructors(&device->gpu, awaits_destructors, device);
-    status = give_up_use(device, &last);
+    if (is_last_use(device))
+        end_released(device, true);
+    do {
+        status = give_up_use(device, &last);
+    } while (status == TARN_ERR_BUSY && reap_default(device));
     if (status != TARN_OK || !last)
         return status;
     status = tn_pool_destroy(device->default_pool);
@@ -195,8 +241,9 @@ tarn_status tn_device_close(tarn_device *device)
         tn_lock_release(&process_lock);
         return status;
     }
-    tn_routes_fini(&device->routes);
+    fini_lists(device);
     tn_lock_fini(&device->lock);
+    tn_chunk_cache_fini(&device->cache);
     tn_regions_fini(&device->regions);
     tn_gpu_close(&device->gpu);
     tn_records_give(&device_records, device);
@@ -223,39 +270,53 @@ void tn_device_drop_gone(tarn_device *device)
     while (hold != NULL) {
         struct tn_hold *next = atomic_load_explicit(&hold->next_gone, memory_order_relaxed);
         tarn_pool *pool = hold->pool;
+        uint64_t gone_id;
 
         tn_lock_acquire(&pool->lock);
+        gone_id = tn_hold_tell_owner(hold);
         tn_hold_drop(hold);
         tn_lock_release(&pool->lock);
+        if (gone_id != 0)
+            tn_route_end_gone(device, gone_id); /* which has claimed the pool until now */
         hold = next;
     }
     if (tn_gpu_is_lost(&device->gpu))
         orphan_holds(device);
 }
 
-/* A released pool that nothing claims and no thread is ending; it is marked as being ended. */
-static tarn_pool *pick_released(tarn_device *device)
+/* A released pool that nothing claims and no thread is ending; it is marked as being ended. Its
+ * DISCARDED blocks keep it: their users will free them. So does memory that is not proven idle: nobody
+ * waits for the device to end it. Only the device's end goes before both. */
+static tarn_pool *pick_released(tarn_device *device, bool closing)
 {
+    uint64_t proven = atomic_load(&device->gpu.proven);
     tarn_pool *picked = NULL;
+    bool unproven = false;
 
     tn_lock_acquire(&device->lock);
     for (tarn_pool *pool = device->pools; pool != NULL && picked == NULL; pool = pool->next) {
         if (pool->ending || !atomic_load(&pool->released))
             continue;
         tn_lock_acquire(&pool->lock);
-        if (tn_pool_is_unclaimed(pool))
-            picked = pool;
+        if (tn_pool_is_unclaimed(pool) && (closing || pool->counters.discarded_count == 0)) {
+            if (closing || tn_pool_is_idle(pool))
+                picked = pool;
+            else
+                unproven = true;
+        }
         tn_lock_release(&pool->lock);
     }
+    if (picked == NULL)
+        atomic_store(&device->unended_since, unproven ? proven + 1 : 0);
     if (picked != NULL)
         picked->ending = true;
     tn_lock_release(&device->lock);
     return picked;
 }
 
-void tn_device_end_released(tarn_device *device)
+static void end_released(tarn_device *device, bool closing)
 {
-    tarn_pool *pool = pick_released(device);
+    tarn_pool *pool = pick_released(device, closing);
 
     while (pool != NULL) {
         if (tn_pool_destroy(pool) != TARN_OK) { /* the device could not be waited for */
@@ -264,42 +325,114 @@ void tn_device_end_released(tarn_device *device)
             tn_lock_release(&device->lock);
             return;
         }
-        pool = pick_released(device);
+        pool = pick_released(device, closing);
     }
+}
+
+void tn_device_end_released(tarn_device *device)
+{
+    end_released(device, false);
 }
 
 void tn_device_reap(tarn_device *device)
 {
+    uint64_t unended = atomic_load_explicit(&device->unended_since, memory_order_relaxed);
+
     if (atomic_load_explicit(&device->gone_holds, memory_order_relaxed) == NULL &&
+        (unended == 0 || unended == atomic_load(&device->gpu.proven) + 1) &&
         !tn_gpu_is_lost(&device->gpu))
         return;
     tn_device_drop_gone(device);
     tn_device_end_released(device);
 }
 
-void tn_device_close_capture(tarn_device *device, uint64_t capture_id, tn_cu_graph graph)
+void tn_device_close_capture(tarn_device *device, uint64_t capture_id, tn_cu_graph graph,
+                             bool discard)
 {
     tn_lock_acquire(&device->lock);
     for (tarn_pool *pool = device->pools; pool != NULL; pool = pool->next) {
         tn_lock_acquire(&pool->lock);
+        if (discard)
+            tn_pool_discard(pool, capture_id);
         tn_holds_close_capture(pool, capture_id, graph);
         tn_lock_release(&pool->lock);
     }
     tn_lock_release(&device->lock);
 }
 
+void tn_device_see_stream(tarn_device *device, tarn_stream stream, uint64_t stream_id)
+{
+    uint_fast64_t newest = atomic_load_explicit(&device->newest_stream_id, memory_order_relaxed);
+
+    if (tn_stream_is_legacy(stream) || stream == TN_CU_STREAM_PER_THREAD)
+        return; /* never captured; no identity */
+    while (newest < stream_id &&
+           !atomic_compare_exchange_weak(&device->newest_stream_id, &newest, stream_id))
+        continue;
+    if (atomic_load(&device->user_hold_count) == 0)
+        return;
+    tn_lock_acquire(&device->lock);
+    for (tarn_pool *pool = device->pools; pool != NULL; pool = pool->next) {
+        tn_lock_acquire(&pool->lock);
+        tn_holds_close_stream(pool, (uint64_t)(uintptr_t)stream, stream_id);
+        tn_lock_release(&pool->lock);
+    }
+    tn_lock_release(&device->lock);
+}
+
+/* The fence is recorded last: whatever joins the retired arenas meanwhile is covered by it. The DEVICE
+ * lock keeps other threads from retiring. */
+tarn_status tn_device_retire_stream(tarn_device *device, tn_cu_stream stream, uint64_t id)
+{
+    const struct tn_order order = {id, 0};
+    struct tn_fence *fence;
+    tarn_status status;
+
+    tn_lock_acquire(&device->lock);
+    status = tn_streams_retire_begin(&device->streams, stream, id, &fence);
+    if (status == TARN_OK) {
+        for (tarn_pool *pool = device->pools; pool != NULL; pool = pool->next) {
+            tn_lock_acquire(&pool->lock);
+            tn_arenas_retire(pool, order, fence);
+            tn_uses_forget(pool, stream);
+            tn_lock_release(&pool->lock);
+        }
+        tn_streams_retire_commit(&device->streams, fence);
+    }
+    tn_lock_release(&device->lock);
+    return status;
+}
+
+uint64_t tn_device_limit(const tarn_device *device)
+{
+    uint64_t limit = atomic_load(&device->limit_bytes);
+    uint64_t fraction = atomic_load(&device->fraction_bytes);
+
+    return tn_min(limit != 0 ? limit : UINT64_MAX, fraction != 0 ? fraction : UINT64_MAX);
+}
+
+void tn_device_set_fraction(tarn_device *device, double fraction)
+{
+    uint64_t bytes = (uint64_t)((double)device->gpu.total_bytes * fraction);
+
+    atomic_store(&device->fraction_bytes, fraction > 0 ? tn_max(bytes, 1) : 0);
+}
+
 tarn_status tn_device_charge(tarn_device *device, uint64_t bytes)
 {
-    uint_fast64_t charged = atomic_fetch_add(&device->charged_bytes, bytes) + bytes;
+    uint64_t limit = tn_device_limit(device);
+    uint_fast64_t charged = atomic_load(&device->charged_bytes);
 
-    if (device->limit_bytes == 0 || charged <= device->limit_bytes)
-        return TARN_OK;
-    atomic_fetch_sub(&device->charged_bytes, bytes);
-    return tn_fail(TARN_ERR_LIMIT,
-                   "device %d may map %llu MiB and has mapped %llu MiB: %llu MiB more are too much",
-                   device->gpu.ordinal, (unsigned long long)(device->limit_bytes / TN_MIB),
-                   (unsigned long long)((charged - bytes) / TN_MIB),
-                   (unsigned long long)(bytes / TN_MIB));
+    do {
+        if (charged > limit || bytes > limit - charged)
+            return tn_fail(TARN_ERR_LIMIT,
+                           "device %d may take %llu MiB of memory and has %llu MiB, mapped and "
+                           "cached: %llu MiB more are too much",
+                           device->gpu.ordinal, (unsigned long long)(limit / TN_MIB),
+                           (unsigned long long)(charged / TN_MIB),
+                           (unsigned long long)(bytes / TN_MIB));
+    } while (!atomic_compare_exchange_weak(&device->charged_bytes, &charged, charged + bytes));
+    return TARN_OK;
 }
 
 void tn_device_discharge(tarn_device *device, uint64_t bytes)

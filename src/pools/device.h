@@ -6,8 +6,12 @@
 #ifndef TARN_POOLS_DEVICE_H
 #define TARN_POOLS_DEVICE_H
 
+#include "pools/callbacks.h"
+#include "pools/chunk_cache.h"
 #include "pools/pool.h"
 #include "pools/route.h"
+#include "pools/stream_table.h"
+#include "tarn/device.h"
 
 struct tarn_device {
     _Atomic uint64_t magic; /* TN_DEVICE_MAGIC; 0 in a recycled record */
@@ -15,25 +19,43 @@ struct tarn_device {
     uint64_t user_count;    /* guarded by the PROCESS lock */
     struct tn_gpu gpu;
     struct tn_regions regions;
-    uint64_t limit_bytes; /* immutable; 0: none */
-    struct tn_lock lock;  /* rank DEVICE */
-    tarn_pool *pools;     /* guarded by lock; the default pool last */
+    atomic_uint_fast64_t limit_bytes;    /* 0: none */
+    atomic_uint_fast64_t fraction_bytes; /* limit by a fraction of the memory; 0: none */
+    struct tn_chunk_cache cache;
+    tarn_unrouted unrouted;  /* immutable */
+    struct tn_lock lock;     /* rank DEVICE */
+    tarn_pool *pools;        /* guarded by lock; the default pool last */
     tarn_pool *default_pool; /* immutable */
     struct tn_routes routes;
-    atomic_uint_fast64_t charged_bytes; /* mapped, or about to be: what the limit is for */
+    struct tn_streams streams;
+    atomic_uint_fast64_t charged_bytes; /* made of the driver's memory, or about to be: mapped or in
+                                           the cache. What the limit is for */
     atomic_uint_fast64_t mapped_bytes;
     atomic_uint_fast64_t mapped_peak_bytes;
-    struct tn_hold *_Atomic gone_holds; /* to be reaped; pushed without a lock */
+    struct tn_callbacks free_callbacks; /* tarn_free_callback */
+    struct tn_callbacks oom_observers;  /* tarn_oom_observer */
+    atomic_uint_fast64_t ladder_retries;
+    atomic_uint_fast64_t out_of_memory_count;
+    atomic_uint_fast64_t adopted_count;    /* captures that got a pool of their own */
+    atomic_uint_fast64_t unrouted_count;   /* allocations in captures that no route caught */
+    atomic_uint_fast64_t user_hold_count;  /* open holds that no tarn_capture owns */
+    atomic_uint_fast64_t newest_stream_id; /* seen outside captures */
+    atomic_uint_fast64_t
+        unended_since; /* released pools wait for a proof later than this one, which
+                                           was the last when they were looked at, plus 1; 0: none does */
+    struct tn_hold *_Atomic gone_holds;    /* to be reaped; pushed without a lock */
 };
 
 #define TN_DEVICE_MAGIC 0x546e446576303031ULL
 
-TARN_MUST_CHECK tarn_status tn_device_open(int ordinal, uint64_t region_bytes,
-                                           uint64_t limit_bytes, tarn_device **device);
+/* options: checked, with nothing left to default. */
+TARN_MUST_CHECK tarn_status tn_device_open(int ordinal, const tarn_device_options *options,
+                                           tarn_device **device);
 TARN_MUST_CHECK tarn_status tn_device_close(tarn_device *device);
 
-/* Drops the holds whose claimants are gone, and ends released pools that only they kept. Cheap when
- * there is none. No lock may be held. */
+/* Drops the holds whose claimants are gone, and ends released pools that nothing keeps any more: no claim,
+ * no memory that is not proven idle. Never waits for the device; cheap when there is none. No lock may be
+ * held. */
 void tn_device_reap(tarn_device *device);
 
 /* The two halves of it. */
@@ -41,10 +63,24 @@ void tn_device_drop_gone(tarn_device *device);
 void tn_device_end_released(tarn_device *device);
 
 /* Closes the open holds of a capture that is over in all pools of the device: by its id, or by the
- * graph that it made. No lock may be held. */
-void tn_device_close_capture(tarn_device *device, uint64_t capture_id, tn_cu_graph graph);
+ * graph that it made. discard: its live blocks become DISCARDED ones. No lock may be held. */
+void tn_device_close_capture(tarn_device *device, uint64_t capture_id, tn_cu_graph graph,
+                             bool discard);
 
-/* Counts bytes about to be mapped against the device's limit. LIMIT. */
+/* Takes note of a stream that is not being captured: what was captured on it is over. Cheap where no
+ * user's capture is known. No lock may be held. */
+void tn_device_see_stream(tarn_device *device, tarn_stream stream, uint64_t stream_id);
+
+/* Ends the promise that the stream, outside captures and of that id, lives: all pools forget it, and what
+ * waits for it waits for a fence. No lock may be held. HOST_MEMORY, DEVICE_LOST, DRIVER. */
+TARN_MUST_CHECK tarn_status tn_device_retire_stream(tarn_device *device, tn_cu_stream stream,
+                                                    uint64_t id);
+
+/* The smaller of the limits that are set; UINT64_MAX when there is none. */
+uint64_t tn_device_limit(const tarn_device *device);
+void tn_device_set_fraction(tarn_device *device, double fraction); /* 0: none */
+
+/* Counts bytes about to be made against the device's limit. LIMIT. */
 TARN_MUST_CHECK tarn_status tn_device_charge(tarn_device *device, uint64_t bytes);
 void tn_device_discharge(tarn_device *device, uint64_t bytes);
 

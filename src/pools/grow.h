@@ -19,17 +19,28 @@ TARN_MUST_CHECK tarn_status tn_heap_map_at(tarn_pool *pool, struct tn_heap *heap
                                            struct tn_block *unmapped, uint64_t offset,
                                            uint64_t bytes);
 
-/* Undoes tn_heap_map_at: the chunks at [offset, offset + bytes) are free. Takes up to two records
- * for each of them. */
-void tn_heap_unmap_at(tarn_pool *pool, struct tn_segment *segment, uint64_t offset,
-                      uint64_t bytes);
+/* Undoes tn_heap_map_at: the chunks at [offset, offset + bytes) are free, and go where they came from,
+ * the cache or the driver. Takes up to two records for each of them. */
+void tn_heap_unmap_at(tarn_pool *pool, struct tn_segment *segment, uint64_t offset, uint64_t bytes);
 
-/* Unmaps every chunk whose memory is all free, held by nobody and proven idle, and gives segments
- * without chunks back. Returns the bytes unmapped. *unproven is set when a chunk stayed only because
- * it is not proven idle. */
-uint64_t tn_pool_unmap_free(tarn_pool *pool, bool *unproven);
+/* Where unmapped chunks go. */
+enum tn_unmapped {
+    TN_UNMAPPED_TO_CACHE, /* what may be cached; the rest goes to the driver */
+    TN_UNMAPPED_TO_DRIVER,
+};
+
+/* Unmaps chunks whose memory is all free, held by nobody and proven idle, until at least wanted_bytes
+ * have gone (UINT64_MAX: all of them): first what was mapped ahead and never used, and the highest
+ * addresses first. Gives segments without chunks back. Returns the bytes unmapped. *unproven is set
+ * when a chunk stayed only because it is not proven idle. */
+uint64_t tn_pool_unmap_free(tarn_pool *pool, uint64_t wanted_bytes, enum tn_unmapped to,
+                            bool *unproven);
 
 /* Unmaps everything: nothing is live and all memory is proven idle. */
 void tn_pool_unmap_all(tarn_pool *pool);
+
+/* Gives a peer access to all that is mapped and will be; all or nothing. No effect where it has.
+ *   DEVICE_MEMORY, DEVICE_LOST, DRIVER */
+TARN_MUST_CHECK tarn_status tn_pool_add_peer(tarn_pool *pool, int peer);
 
 #endif

@@ -5,6 +5,9 @@
  * The end of a claimant comes on a thread of the driver, inside a destructor that may not call the
  * driver and should not wait: it pushes the hold on the device's list and returns.
  *
+ * The record of a passing hold that was closed is still known to its claimant, so it is recycled only
+ * when that has gone: then it is spent.
+ *
  * Trade-offs: a bit for every chunk of the pool in every hold. A thousand chunks are 128 bytes. */
 #include "pools/hold.h"
 
@@ -14,10 +17,34 @@
 #include "base/error.h"
 #include "base/host.h"
 #include "pools/device.h"
+#include "pools/use.h"
 
 enum { BITS = 64 };
 
 static struct tn_records hold_records = TN_RECORDS_INIT(struct tn_hold);
+
+static struct tn_hold *_Atomic spent_holds; /* linked by next_gone; pushed without a lock */
+
+static void push(struct tn_hold *_Atomic *list, struct tn_hold *hold)
+{
+    struct tn_hold *head = atomic_load(list);
+
+    do {
+        atomic_store_explicit(&hold->next_gone, head, memory_order_relaxed);
+    } while (!atomic_compare_exchange_weak(list, &head, hold));
+}
+
+static void recycle_spent(void)
+{
+    struct tn_hold *hold = atomic_exchange(&spent_holds, NULL);
+
+    while (hold != NULL) {
+        struct tn_hold *next = atomic_load_explicit(&hold->next_gone, memory_order_relaxed);
+
+        tn_records_give(&hold_records, hold);
+        hold = next;
+    }
+}
 
 static bool reserve_words(struct tn_hold *hold, size_t count)
 {
@@ -27,9 +54,11 @@ static bool reserve_words(struct tn_hold *hold, size_t count)
 
 tarn_status tn_hold_open(tarn_pool *pool, struct tn_order order, bool owned, struct tn_hold **hold)
 {
-    struct tn_hold *made = tn_records_take(&hold_records);
+    struct tn_hold *made;
 
     TN_ASSERT(order.capture_id != 0);
+    recycle_spent();
+    made = tn_records_take(&hold_records);
     if (made == NULL || !reserve_words(made, pool->chunk_ids + 1)) {
         if (made != NULL)
             tn_records_give(&hold_records, made);
@@ -37,14 +66,20 @@ tarn_status tn_hold_open(tarn_pool *pool, struct tn_order order, bool owned, str
     }
     made->magic = TN_HOLD_MAGIC;
     made->pool = pool;
+    pool->hold_serial += 1;
+    made->serial = pool->hold_serial;
     made->capture_id = order.capture_id;
     made->origin_id = order.stream_id;
+    made->newest_stream_id = atomic_load(&pool->device->newest_stream_id);
     made->open = true;
+    made->passing = pool->is_default;
     made->owned = owned;
     made->next = pool->holds;
     pool->holds = made;
     pool->hold_count += 1;
     pool->open_hold_count += 1;
+    if (!owned)
+        atomic_fetch_add(&pool->device->user_hold_count, 1);
     *hold = made;
     return TARN_OK;
 }
@@ -56,6 +91,15 @@ struct tn_hold *tn_hold_find(tarn_pool *pool, uint64_t capture_id)
             return hold;
     }
     return NULL;
+}
+
+bool tn_holds_are_open(const tarn_pool *pool, uint64_t serial)
+{
+    for (const struct tn_hold *hold = pool->holds; hold != NULL; hold = hold->next) {
+        if (hold->open && hold->serial <= serial)
+            return true;
+    }
+    return false;
 }
 
 bool tn_holds_reserve(tarn_pool *pool, size_t count)
@@ -83,56 +127,42 @@ void tn_hold_add(struct tn_hold *hold, const struct tn_block *block)
     }
 }
 
-void tn_hold_close(struct tn_hold *hold)
+static bool is_used_in(const struct tn_block *block, uint64_t capture_id)
+{
+    const struct tn_use *use = block->uses;
+
+    if (block->order.capture_id == capture_id)
+        return true;
+    while (use != NULL && use->order.capture_id != capture_id)
+        use = use->next;
+    return use != NULL;
+}
+
+bool tn_holds_add_freed(tarn_pool *pool, const struct tn_block *block)
+{
+    bool added = false;
+
+    if (pool->open_hold_count == 0)
+        return false;
+    for (struct tn_hold *hold = pool->holds; hold != NULL; hold = hold->next) {
+        if (!hold->open || (hold->passing && !is_used_in(block, hold->capture_id)))
+            continue;
+        tn_hold_add(hold, block);
+        added = true;
+    }
+    return added;
+}
+
+static void end_capture(struct tn_hold *hold)
 {
     tarn_pool *pool = hold->pool;
 
     TN_ASSERT(hold->open);
     hold->open = false;
     pool->open_hold_count -= 1;
+    if (!hold->owned)
+        atomic_fetch_sub(&pool->device->user_hold_count, 1);
     tn_arenas_end_capture(pool, hold->capture_id);
-}
-
-void tn_holds_close_unowned(tarn_pool *pool, uint64_t stream_id, uint64_t capture_id)
-{
-    for (struct tn_hold *hold = pool->holds; hold != NULL; hold = hold->next) {
-        if (hold->open && !hold->owned && hold->origin_id == stream_id &&
-            hold->capture_id != capture_id)
-            tn_hold_close(hold);
-    }
-}
-
-void tn_holds_close_routed(tarn_pool *pool)
-{
-    for (struct tn_hold *hold = pool->holds; hold != NULL; hold = hold->next) {
-        if (hold->open && !hold->owned && hold->routed)
-            tn_hold_close(hold);
-    }
-}
-
-void tn_holds_close_capture(tarn_pool *pool, uint64_t capture_id, tn_cu_graph graph)
-{
-    for (struct tn_hold *hold = pool->holds; hold != NULL; hold = hold->next) {
-        if (hold->open &&
-            (hold->capture_id == capture_id || (graph != NULL && hold->graph == graph)))
-            tn_hold_close(hold);
-    }
-}
-
-void tn_hold_gone(void *gone)
-{
-    struct tn_hold *hold = gone;
-    struct tn_hold *_Atomic *list;
-    struct tn_hold *head;
-    int claim = TN_CLAIM_HELD;
-
-    if (!atomic_compare_exchange_strong(&hold->claim, &claim, TN_CLAIM_GONE))
-        return;
-    list = &hold->pool->device->gone_holds;
-    head = atomic_load(list);
-    do {
-        atomic_store_explicit(&hold->next_gone, head, memory_order_relaxed);
-    } while (!atomic_compare_exchange_weak(list, &head, hold));
 }
 
 /* Takes the hold from its pool. */
@@ -142,7 +172,7 @@ static void leave_pool(struct tn_hold *hold)
     struct tn_hold **link = &pool->holds;
 
     if (hold->open)
-        tn_hold_close(hold);
+        end_capture(hold);
     for (size_t id = 0; id < pool->chunk_ids && id / BITS < hold->word_count; id++) {
         if ((hold->map[id / BITS] >> (id % BITS) & 1) != 0) {
             TN_ASSERT(pool->chunks[id] != NULL && pool->chunks[id]->hold_count > 0); /* P7 */
@@ -158,6 +188,119 @@ static void leave_pool(struct tn_hold *hold)
     hold->magic = 0;
 }
 
+/* Takes it from its pool before its claimant is gone; false when that has gone by now, and the next reap
+ * takes it. */
+static bool orphan(struct tn_hold *hold)
+{
+    int claim = TN_CLAIM_HELD;
+
+    if (!atomic_compare_exchange_strong(&hold->claim, &claim, TN_CLAIM_LEAVING))
+        return false;
+    leave_pool(hold);
+    claim = TN_CLAIM_LEAVING;
+    if (!atomic_compare_exchange_strong(&hold->claim, &claim, TN_CLAIM_ORPHANED))
+        push(&spent_holds, hold);
+    return true;
+}
+
+void tn_hold_close(struct tn_hold *hold)
+{
+    end_capture(hold);
+    if (hold->passing)
+        (void)orphan(hold);
+}
+
+/* Which open holds that no tarn_capture owns are to be closed. */
+struct choice {
+    uint64_t stream_id; /* not 0: of the order that opened it */
+    uint64_t not_newer; /* not 0: that stream's id outside captures, which must not be newer */
+    uint64_t route_id;  /* not 0: the route that led here */
+    uint64_t spare_id;  /* not the hold of this capture */
+};
+
+static void close_chosen(tarn_pool *pool, const struct choice *choice)
+{
+    struct tn_hold *next;
+
+    for (struct tn_hold *hold = pool->holds; hold != NULL; hold = next) {
+        next = hold->next;
+        if (hold->open && !hold->owned && hold->capture_id != choice->spare_id &&
+            (choice->stream_id == 0 || hold->origin_id == choice->stream_id) &&
+            (choice->not_newer == 0 || hold->newest_stream_id >= choice->not_newer) &&
+            (choice->route_id == 0 || hold->route_id == choice->route_id))
+            tn_hold_close(hold);
+    }
+}
+
+void tn_holds_close_unowned(tarn_pool *pool, uint64_t stream_id, uint64_t capture_id)
+{
+    const struct choice choice = {.stream_id = stream_id, .spare_id = capture_id};
+
+    close_chosen(pool, &choice);
+}
+
+void tn_holds_close_stream(tarn_pool *pool, uint64_t handle, uint64_t stream_id)
+{
+    const struct choice choice = {.stream_id = handle, .not_newer = stream_id};
+
+    close_chosen(pool, &choice);
+}
+
+void tn_holds_close_routed(tarn_pool *pool, uint64_t route_id, uint64_t capture_id)
+{
+    const struct choice choice = {.route_id = route_id, .spare_id = capture_id};
+
+    close_chosen(pool, &choice);
+}
+
+void tn_holds_close_capture(tarn_pool *pool, uint64_t capture_id, tn_cu_graph graph)
+{
+    struct tn_hold *next;
+
+    for (struct tn_hold *hold = pool->holds; hold != NULL; hold = next) {
+        next = hold->next;
+        if (hold->open &&
+            (hold->capture_id == capture_id || (graph != NULL && hold->graph == graph)))
+            tn_hold_close(hold);
+    }
+}
+
+struct tn_hold *tn_hold_find_owned(tarn_pool *pool, uint64_t capture_id)
+{
+    for (struct tn_hold *hold = pool->holds; hold != NULL; hold = hold->next) {
+        if (hold->owned && hold->capture_id == capture_id)
+            return hold;
+    }
+    return NULL;
+}
+
+uint64_t tn_hold_tell_owner(struct tn_hold *hold)
+{
+    if (hold->owner_gone == NULL)
+        return 0;
+    TN_ASSERT(hold->pool->capture_count > 0);
+    atomic_store(hold->owner_gone, true);
+    hold->owner_gone = NULL;
+    hold->pool->capture_count -= 1;
+    return hold->capture_id;
+}
+
+void tn_hold_gone(void *gone)
+{
+    struct tn_hold *hold = gone;
+    int claim = TN_CLAIM_HELD;
+
+    if (atomic_compare_exchange_strong(&hold->claim, &claim, TN_CLAIM_GONE)) {
+        push(&hold->pool->device->gone_holds, hold);
+        return;
+    }
+    if (claim == TN_CLAIM_LEAVING &&
+        atomic_compare_exchange_strong(&hold->claim, &claim, TN_CLAIM_GONE))
+        return; /* whoever makes it leave sees that */
+    TN_ASSERT(claim == TN_CLAIM_ORPHANED);
+    push(&spent_holds, hold);
+}
+
 void tn_hold_drop(struct tn_hold *hold)
 {
     leave_pool(hold);
@@ -169,10 +312,15 @@ void tn_holds_orphan(tarn_pool *pool)
     struct tn_hold *next;
 
     for (struct tn_hold *hold = pool->holds; hold != NULL; hold = next) {
-        int claim = TN_CLAIM_HELD;
-
         next = hold->next;
-        if (atomic_compare_exchange_strong(&hold->claim, &claim, TN_CLAIM_ORPHANED))
-            leave_pool(hold);
+        (void)orphan(hold);
     }
+}
+
+void tn_holds_end_passing(tarn_pool *pool)
+{
+    const struct choice choice = {.stream_id = 0};
+
+    if (pool->is_default)
+        close_chosen(pool, &choice);
 }

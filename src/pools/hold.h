@@ -8,6 +8,14 @@
  * claimant says that it is gone, from any thread and without a lock; the next call on the device
  * then reaps it.
  *
+ * The hold of a tarn_capture has that capture as its owner, and stands for its claim on the pool: when
+ * the claimant is gone before the owner has said anything, the driver's capture has gone by itself. Then
+ * the claim ends with the hold, and the owner is told.
+ *
+ * A passing hold keeps its capture's memory apart while that goes on, and no longer. It has the blocks
+ * that were allocated in the capture, or recorded as used there, and not all that are freed meanwhile: it
+ * is the default pool's, where everyone frees.
+ *
  * Chunks of a hold are captured: their memory serves captures of this pool alone.
  *
  * Locking: the pool's lock, except where said. Records are recycled, never freed. */
@@ -19,24 +27,30 @@
 #include "pools/arena.h"
 
 enum tn_claim {
-    TN_CLAIM_HELD,     /* the claimant will say when it is gone */
-    TN_CLAIM_GONE,     /* it has; the hold is, or will be at once, on the device's list */
-    TN_CLAIM_ORPHANED, /* nobody listens any more; the record is never used again */
+    TN_CLAIM_HELD,    /* the claimant will say when it is gone */
+    TN_CLAIM_GONE,    /* it has; the hold is, or will be at once, on the device's list */
+    TN_CLAIM_LEAVING, /* it is being taken from its pool while the claimant is there */
+    TN_CLAIM_ORPHANED, /* nobody listens any more; the record is spent when it says so all the same */
 };
 
 struct tn_hold {
-    uint64_t magic;       /* TN_HOLD_MAGIC; 0 in a recycled record */
-    struct tn_hold *next; /* of the pool; also links recycled records */
-    struct tn_hold *_Atomic next_gone; /* on the device's list of those to reap */
-    atomic_int claim;     /* enum tn_claim */
-    tarn_pool *pool;      /* immutable */
-    uint64_t capture_id;  /* immutable */
-    uint64_t origin_id;   /* stream id of the order that opened it; immutable */
+    uint64_t magic;                    /* TN_HOLD_MAGIC; 0 in a recycled record */
+    struct tn_hold *next;              /* of the pool; also links recycled records */
+    struct tn_hold *_Atomic next_gone; /* on a list of those to reap or to recycle */
+    atomic_int claim;                  /* enum tn_claim */
+    tarn_pool *pool;                   /* immutable */
+    uint64_t serial;                   /* rises in the pool with each hold that is opened; immutable */
+    uint64_t capture_id;               /* immutable */
+    uint64_t origin_id;                /* stream id of the order that opened it; immutable */
+    uint64_t newest_stream_id;         /* that had been seen when it was opened; immutable */
     bool open;
-    bool owned;    /* a tarn_capture opened it and will close it */
-    bool routed;   /* a route led its first allocation here, and closes it when it ends */
+    bool passing; /* it ends when it is closed, not with its claimant */
+    bool owned;   /* a tarn_capture opened it and will close it */
+    /* Of that tarn_capture, while it is not just being ended: to be set when the hold goes. */
+    atomic_bool *owner_gone;
+    uint64_t route_id; /* of the route that led its first allocation here; 0: none */
     tn_cu_graph graph; /* that is being captured; immutable, compared and never used */
-    uint64_t *map; /* a bit for each chunk id */
+    uint64_t *map;     /* a bit for each chunk id */
     size_t word_count;
 };
 
@@ -49,24 +63,43 @@ TARN_MUST_CHECK tarn_status tn_hold_open(tarn_pool *pool, struct tn_order order,
 /* The open hold of that capture in the pool, or NULL. */
 struct tn_hold *tn_hold_find(tarn_pool *pool, uint64_t capture_id);
 
+/* Whether a hold is open that is no newer than that. */
+bool tn_holds_are_open(const tarn_pool *pool, uint64_t serial);
+
 /* Makes every open hold have room for chunk ids below count; false when there is no memory. */
 bool tn_holds_reserve(tarn_pool *pool, size_t count);
 
 /* Adds the chunks under the block. */
 void tn_hold_add(struct tn_hold *hold, const struct tn_block *block);
 
-/* Closes it: the arenas of its capture end. */
+/* Adds a block that is being freed to every open hold that is to have it; false when none is. */
+bool tn_holds_add_freed(tarn_pool *pool, const struct tn_block *block);
+
+/* Closes it: the arenas of its capture end. A passing one is not there any more afterwards. */
 void tn_hold_close(struct tn_hold *hold);
 
 /* Closes the open holds of one stream that no tarn_capture owns, but for that of the capture given:
  * the stream's other captures are over. */
 void tn_holds_close_unowned(tarn_pool *pool, uint64_t stream_id, uint64_t capture_id);
 
-/* Closes the open holds that a route led here and no tarn_capture owns: their route has ended. */
-void tn_holds_close_routed(tarn_pool *pool);
+/* Closes the open holds that no tarn_capture owns and that the stream opened, which was seen outside
+ * captures: their captures are over. A stream that is newer than the hold is another one of the same
+ * name. */
+void tn_holds_close_stream(tarn_pool *pool, uint64_t handle, uint64_t stream_id);
+
+/* Closes the open holds that the route led here and no tarn_capture owns, but for that of the capture
+ * given, which goes on: their route has ended. */
+void tn_holds_close_routed(tarn_pool *pool, uint64_t route_id, uint64_t capture_id);
 
 /* Closes the open holds of a capture that is over: by its id, or by the graph that it made. */
 void tn_holds_close_capture(tarn_pool *pool, uint64_t capture_id, tn_cu_graph graph);
+
+/* The hold of the tarn_capture of that id, open or closed; NULL when it is gone. */
+struct tn_hold *tn_hold_find_owned(tarn_pool *pool, uint64_t capture_id);
+
+/* Ends the claim of the owner of a hold that goes, if it has one, and tells it. Returns the id of that
+ * capture, 0: none. */
+uint64_t tn_hold_tell_owner(struct tn_hold *hold);
 
 /* Says that the claimant is gone. No lock; any thread, those of the driver included: it calls
  * nothing. void * so that it can be a user object's destructor. */
@@ -78,5 +111,8 @@ void tn_hold_drop(struct tn_hold *hold);
 /* Drops all holds whose claimants are not gone: on a lost device, whose driver destroys nothing and
  * runs nothing. */
 void tn_holds_orphan(tarn_pool *pool);
+
+/* Ends the passing holds: their pool is to go. */
+void tn_holds_end_passing(tarn_pool *pool);
 
 #endif

@@ -3,14 +3,13 @@
  *
  * An allocation reserves what it may need (records, room in the live table), looks for a free block
  * in its arena, then among pending blocks whose uses have ended, then in the pool's idle memory, and
- * grows. When the driver has no memory it goes down the ladder, without the lock: frugal growth;
- * free memory of all pools that is proven idle; the same after a wait for the device. Then the block
- * is cut to size, which cannot fail.
+ * grows, down the ladder of ladder.h where there is no memory. Then the block is cut to size, which
+ * cannot fail.
  *
  * A free looks the address up without a lock, takes the lock of the segment's pool and looks again:
  * only then is the segment known to be that pool's.
  *
- * Trade-offs: the ladder gives back memory of other pools only in whole free chunks. */
+ * Trade-offs: the address is looked up twice, so that a free takes no lock but its pool's. */
 #include "pools/pool.h"
 
 #include <stddef.h>
@@ -22,9 +21,10 @@
 #include "base/contract.h"
 #include "base/error.h"
 #include "base/host.h"
+#include "pools/body.h"
 #include "pools/device.h"
 #include "pools/grow.h"
-#include "pools/reclaim.h"
+#include "pools/ladder.h"
 #include "pools/use.h"
 
 static struct tn_records pool_records = TN_RECORDS_INIT(struct tarn_pool);
@@ -36,18 +36,22 @@ uint64_t tn_next_sequence(void)
     return atomic_fetch_add_explicit(&last_sequence, 1, memory_order_relaxed) + 1;
 }
 
-tarn_status tn_pool_create(tarn_device *device, const char *name, uint64_t limit_bytes,
-                           bool is_default, tarn_pool **pool)
+tarn_status tn_pool_create(tarn_device *device, const struct tn_pool_settings *settings,
+                           tarn_pool **pool)
 {
     tarn_pool *made = tn_records_take(&pool_records);
 
     if (made == NULL)
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a pool");
-    (void)snprintf(made->name, sizeof made->name, "%s", name != NULL ? name : "");
+    (void)snprintf(made->name, sizeof made->name, "%s",
+                   settings->name != NULL ? settings->name : "");
     made->device = device;
-    made->limit_bytes = limit_bytes;
-    made->is_default = is_default;
+    made->limit_bytes = settings->limit_bytes;
+    made->is_default = settings->is_default;
+    made->share_captured = settings->share_captured;
+    made->properties = settings->properties;
     tn_lock_init(&made->lock, TN_RANK_POOL);
+    tn_lock_init(&made->replays.lock, TN_RANK_REPLAY);
     tn_arena_init(&made->idle, made, (struct tn_order){0, 0});
     tn_lock_acquire(&device->lock);
     made->next = device->pools;
@@ -61,7 +65,7 @@ tarn_status tn_pool_create(tarn_device *device, const char *name, uint64_t limit
 bool tn_pool_is_only_held(const tarn_pool *pool)
 {
     return pool->counters.live_count == 0 && pool->route_count == 0 && pool->capture_count == 0 &&
-           pool->graph_count == 0 && pool->checkpoint_count == 0;
+           pool->pin_count == 0 && pool->graph_count == 0 && pool->checkpoint_count == 0;
 }
 
 bool tn_pool_is_unclaimed(const tarn_pool *pool)
@@ -73,14 +77,14 @@ tarn_status tn_pool_check_unclaimed(const tarn_pool *pool)
 {
     if (tn_pool_is_unclaimed(pool))
         return TARN_OK;
-    return tn_fail(TARN_ERR_BUSY,
-                   "pool '%s' is in use: %llu live blocks, %llu routes, %llu captures, %llu graphs, "
-                   "%llu checkpoints, %llu holds of captures and of graphs that are not gone",
-                   pool->name, (unsigned long long)pool->counters.live_count,
-                   (unsigned long long)pool->route_count, (unsigned long long)pool->capture_count,
-                   (unsigned long long)pool->graph_count,
-                   (unsigned long long)pool->checkpoint_count,
-                   (unsigned long long)pool->hold_count);
+    return tn_fail(
+        TARN_ERR_BUSY,
+        "pool '%s' is in use: %llu live blocks, %llu routes, %llu captures, %llu graphs, "
+        "%llu checkpoints, %llu holds of captures and of graphs that are not gone",
+        pool->name, (unsigned long long)pool->counters.live_count,
+        (unsigned long long)pool->route_count, (unsigned long long)pool->capture_count,
+        (unsigned long long)pool->graph_count, (unsigned long long)pool->checkpoint_count,
+        (unsigned long long)pool->hold_count);
 }
 
 /* Gives everything back to driver and host: the pool is off the device's list, nothing claims it,
@@ -90,18 +94,21 @@ static void dismantle(tarn_pool *pool)
     tn_lock_acquire(&pool->lock);
     TN_ASSERT(tn_pool_is_unclaimed(pool));
     tn_pending_poll(pool, true);
-    tn_pool_unmap_all(pool);
-    while (pool->arenas != NULL) {
-        struct tn_arena *next = pool->arenas->next;
-
-        tn_host_free(pool->arenas);
-        pool->arenas = next;
+    for (size_t i = 0; i < pool->live.capacity; i++) { /* DISCARDED blocks go with their pool */
+        if (pool->live.slots[i] != NULL)
+            tn_uses_end(pool, pool->live.slots[i]);
     }
+    tn_pool_unmap_all(pool);
+    tn_arenas_fini(pool);
+    tn_bodies_fini(pool);
     tn_blocks_fini(&pool->store);
     tn_live_fini(&pool->live);
     tn_host_free(pool->chunks);
     tn_lock_release(&pool->lock);
     tn_lock_fini(&pool->lock);
+    tn_lock_fini(&pool->replays.lock);
+    if (pool->replays.event != NULL)
+        tn_event_destroy(&pool->device->gpu, pool->replays.event);
     tn_records_give(&pool_records, pool);
 }
 
@@ -123,7 +130,13 @@ static bool has_unproven_memory(const tarn_pool *pool)
             !tn_gpu_is_proven(&pool->device->gpu, pool->chunks[id]->freed_stamp))
             return true;
     }
-    return pool->pending_first != NULL;
+    return tn_pool_has_pending(pool);
+}
+
+bool tn_pool_is_idle(tarn_pool *pool)
+{
+    tn_pending_poll(pool, false);
+    return tn_gpu_is_lost(&pool->device->gpu) || !has_unproven_memory(pool);
 }
 
 /* One look at a pool that is to go: unlists it when it may, or says whether the device must be waited
@@ -152,7 +165,7 @@ void tn_await_destructors(const struct tn_gpu *gpu, bool (*is_awaited)(void *sub
 {
     const struct timespec pause = {0, 100000};
     /* A driver that has refused a destroy may never run the destructor. */
-    int tries = tn_gpu_is_well(gpu) ? 10000 : 20;
+    int tries = tn_gpu_is_well(gpu) ? 10000 : 500;
 
     while (tries > 0 && is_awaited(subject)) {
         (void)nanosleep(&pause, NULL);
@@ -240,6 +253,8 @@ static void commit_allocation(tarn_pool *pool, struct tn_block *block,
     tn_pool_enter_live(pool, block);
     if (hold != NULL)
         tn_hold_add(hold, block);
+    if (hold != NULL && pool->bodies != NULL)
+        tn_bodies_hold(pool, hold->capture_id, block);
     pool->counters.alloc_count += 1;
     *address = (void *)(uintptr_t)start;
 }
@@ -264,10 +279,18 @@ static tarn_status try_allocate(tarn_pool *pool, const struct tn_request *reques
     if (arena == NULL || !tn_blocks_reserve(&pool->store, RECORDS_FOR_ALLOCATION) ||
         !tn_live_reserve(&pool->live, 1))
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a block's records");
+    if (!arena->met) { /* who names no stream has met it */
+        status = tn_stream_meet(&pool->device->gpu, request->stream);
+        if (status != TARN_OK)
+            return status;
+        arena->met = true;
+    }
     heap = &arena->heaps[bytes <= TN_SMALL_BYTES_MAX ? TN_HEAP_SMALL : TN_HEAP_LARGE];
     block = tn_heap_find(pool, heap, room);
-    if (block == NULL && pool->pending_first != NULL) {
+    if (block == NULL && tn_pool_has_pending(pool)) {
         tn_pending_poll(pool, false);
+        if (capture_id != 0)
+            tn_pending_poll_capture(pool, arena, request->stream);
         if (!tn_blocks_reserve(&pool->store, RECORDS_FOR_ALLOCATION))
             return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a block's records");
         block = tn_heap_find(pool, heap, room);
@@ -283,40 +306,6 @@ static tarn_status try_allocate(tarn_pool *pool, const struct tn_request *reques
     return TARN_OK;
 }
 
-static bool is_out_of_memory(tarn_status status)
-{
-    return status == TARN_ERR_DEVICE_MEMORY || status == TARN_ERR_LIMIT;
-}
-
-typedef tarn_status (*locked_attempt)(tarn_pool *pool, const void *request, bool frugal,
-                                      void **result);
-
-/* Runs an attempt under the pool's lock, going down the ladder while the device is out of memory. */
-static tarn_status with_ladder(tarn_pool *pool, locked_attempt attempt, const void *request,
-                               uint64_t bytes, void **result)
-{
-    enum { RUNG_FIRST, RUNG_FRUGAL, RUNG_PROVEN, RUNG_WAIT, RUNG_COUNT };
-    tarn_status status = TARN_OK;
-    uint64_t freed = 0;
-
-    for (int rung = RUNG_FIRST; rung < RUNG_COUNT; rung++) {
-        if (rung >= RUNG_PROVEN) {
-            tarn_status trimmed =
-                tn_device_trim(pool->device, rung == RUNG_WAIT, &freed);
-
-            if (trimmed == TARN_ERR_DEVICE_LOST)
-                return trimmed;
-        }
-        tn_lock_acquire(&pool->lock);
-        status = attempt(pool, request, rung != RUNG_FIRST, result);
-        tn_lock_release(&pool->lock);
-        if (!is_out_of_memory(status))
-            return status;
-    }
-    return status == TARN_ERR_LIMIT ? status
-                                    : tn_device_out_of_memory(pool->device, pool, bytes);
-}
-
 static tarn_status attempt_allocation(tarn_pool *pool, const void *request, bool frugal,
                                       void **result)
 {
@@ -325,7 +314,7 @@ static tarn_status attempt_allocation(tarn_pool *pool, const void *request, bool
 
 tarn_status tn_pool_allocate(tarn_pool *pool, const struct tn_request *request, void **address)
 {
-    return with_ladder(pool, attempt_allocation, request, request->requested, address);
+    return tn_ladder_run(pool, attempt_allocation, request, request->requested, address);
 }
 
 /* What reserve was asked for. */
@@ -369,7 +358,7 @@ tarn_status tn_pool_reserve(tarn_pool *pool, uint64_t bytes, struct tn_order ord
 
     if (bytes == 0)
         return TARN_OK;
-    return with_ladder(pool, attempt_reservation, &wanted, bytes, NULL);
+    return tn_ladder_run(pool, attempt_reservation, &wanted, bytes, NULL);
 }
 
 /* Why no live block starts at an address that a segment of the pool contains. */
@@ -446,32 +435,30 @@ tarn_status tn_pool_lock_block(uint64_t address, bool live_only, tarn_pool **poo
 }
 
 /* Whether whoever takes the block's memory next is ordered behind its last use: it was allocated by
- * the order that owns its chunks now, or in a capture, whose graphs the pool keeps in order. */
+ * the order that owns its chunks now, or in a capture, whose graphs the pool keeps in order; or its
+ * stream is retired, and the fence stands for what that did. */
 static bool is_own_order(const struct tn_block *block)
 {
     return block->order.capture_id != 0 || block->state == TN_BLOCK_DISCARDED ||
-           tn_order_equal(block->order, block->heap->arena->order);
+           tn_block_is_of(block, TN_ORDER_NONE) || tn_block_is_of(block, block->heap->arena->order);
 }
 
 void tn_pool_free_block(tarn_pool *pool, struct tn_block *block)
 {
     tn_pool_leave_live(pool, block);
     pool->counters.free_count += 1;
-    for (struct tn_hold *hold = pool->holds; hold != NULL && pool->open_hold_count > 0;
-         hold = hold->next) {
-        if (hold->open)
-            tn_hold_add(hold, block);
-    }
-    /* Outside the capture's own arenas the memory must move to the idle memory first. */
-    block->captured_free =
-        pool->open_hold_count > 0 && block->heap->arena->order.capture_id == 0 &&
-        block->heap->arena != &pool->idle;
+    /* What a capture did with memory that is not of its own order there nobody knows before its end. */
+    block->captured_free = tn_holds_add_freed(pool, block) &&
+                           !(tn_arena_is_captured(block->heap->arena) &&
+                             tn_order_equal(block->order, block->heap->arena->order));
+    block->hold_serial = pool->hold_serial;
     block->proof_stamp = is_own_order(block) ? 0 : tn_gpu_epoch(&pool->device->gpu);
-    if (block->uses != NULL || block->captured_free || block->proof_stamp != 0) {
+    if (block->uses != NULL || !tn_block_settle(pool, block) || block->captured_free ||
+        block->proof_stamp != 0) {
         tn_pending_add(pool, block);
         return;
     }
-    tn_block_count_freed(block, tn_gpu_epoch(&pool->device->gpu));
+    tn_block_count_freed(block, tn_block_freed_stamp(pool, block));
     (void)tn_heap_put(pool, block);
 }
 
@@ -480,8 +467,7 @@ void tn_pool_discard(tarn_pool *pool, uint64_t capture_id)
     for (size_t i = 0; i < pool->live.capacity; i++) {
         struct tn_block *block = pool->live.slots[i];
 
-        if (block == NULL || block->state != TN_BLOCK_LIVE ||
-            block->order.capture_id != capture_id)
+        if (block == NULL || block->state != TN_BLOCK_LIVE || block->order.capture_id != capture_id)
             continue;
         block->state = TN_BLOCK_DISCARDED;
         pool->counters.discarded_count += 1;

@@ -3,6 +3,8 @@
  *
  *   P8   the counters equal the sums over blocks and chunks
  *   P9   every segment's grower is a heap of this pool
+ *   P14  retired_count is the number of arenas with a fence; arenas and blocks with one are of no order, and
+ *        of blocks LIVE and PENDING ones alone have any
  *
  * A pool goes when its handle is given up and nothing claims it: no live block, route, capture,
  * hold, graph or checkpoint. Records are recycled, never freed: a stale handle is seen by its magic
@@ -17,6 +19,7 @@
 #define TARN_POOLS_POOL_H
 
 #include "pools/hold.h"
+#include "tarn/pool.h"
 
 struct tn_pool_counters {
     uint64_t mapped_bytes;
@@ -34,17 +37,34 @@ struct tn_pool_counters {
     uint64_t unmap_count;
 };
 
+/* The last replay of the pool's graphs: see graphs/replay.h. */
+struct tn_replays {
+    struct tn_lock lock;              /* rank REPLAY; guards what is not atomic or immutable */
+    tarn_replay_order order;          /* immutable */
+    atomic_bool ordered;              /* several graphs or holds */
+    atomic_uint_fast64_t series;      /* rises when a graph has no other beside it */
+    uint64_t seen_series;             /* that the last replay belongs to */
+    atomic_bool launching_alone;      /* a thread launches a graph as the only one */
+    atomic_uint_fast64_t alone_stamp; /* the epoch of the last launch so made; 0: none */
+    atomic_uint_fast64_t stream_id;   /* of the last ordered replay; 0: none */
+    atomic_uint_fast64_t stamp;       /* its epoch; 0: none */
+    tn_cu_event event;                /* NULL: none yet */
+    bool recorded;                    /* the event stands for the end of the last replay */
+    bool crosses;                     /* replays change streams: each records the event */
+};
+
 struct tarn_pool {
     _Atomic uint64_t magic; /* TN_POOL_MAGIC; 0 in a recycled record */
     tarn_pool *next;        /* of the device, guarded by the DEVICE lock; links recycled records */
     tarn_device *device;    /* immutable */
     char name[32];          /* immutable */
-    uint64_t limit_bytes;   /* immutable; 0: none */
+    uint64_t limit_bytes;   /* 0: none; guarded by lock */
     bool is_default;        /* immutable */
+    bool share_captured;    /* immutable; work outside captures may take free memory of graphs */
     atomic_bool released;   /* the handle is given up */
     bool ending;            /* a thread is ending it; guarded by the DEVICE lock */
-    struct tn_chunk_properties properties; /* immutable */
-    struct tn_lock lock;    /* rank POOL */
+    struct tn_chunk_properties properties; /* immutable but for the peers, guarded by lock */
+    struct tn_lock lock;                   /* rank POOL */
 
     struct tn_segment *segments; /* in order of index */
     struct tn_segment *last_segment;
@@ -63,42 +83,60 @@ struct tarn_pool {
 
     struct tn_arena *arenas; /* most recently used first */
     uint64_t arena_count;
+    uint64_t retired_count; /* arenas of retired streams */
     struct tn_arena idle;
 
+    struct tn_body *bodies; /* of conditional nodes, whose outermost capture is under way */
     struct tn_hold *holds;
     uint64_t hold_count;
     uint64_t open_hold_count;
+    uint64_t hold_serial; /* of the newest hold */
     uint64_t capture_count;    /* tarn_captures */
     uint64_t graph_count;      /* tarn_graphs */
     uint64_t checkpoint_count; /* tarn_checkpoints */
     uint64_t route_count;      /* routes to it */
+    uint64_t pin_count;        /* calls that use it and were given no handle that keeps it */
+
+    uint64_t adopted_capture_id; /* the capture without a route that it was made for, 0: none; guarded
+                                    by the DEVICE lock */
+    bool adoption_counted;
 
     struct tn_pool_counters counters;
 
-    /* Replays: see graphs/graph.h. */
-    atomic_bool orders_replays;            /* several graphs: all on one stream */
-    atomic_bool replayed;                  /* since the last proof of idleness */
-    atomic_uint_fast64_t replay_stream_id; /* of the last ordered replay; 0: none */
+    struct tn_replays replays;
 };
 
 #define TN_POOL_MAGIC 0x546e506f6f6c3031ULL
 
 /* What an allocation asks for. */
 struct tn_request {
-    uint64_t requested; /* bytes, not 0 */
-    uint64_t alignment; /* a power of two, 512 to 2 MiB */
+    uint64_t requested;    /* bytes, not 0 */
+    uint64_t alignment;    /* a power of two, 512 to 2 MiB */
     struct tn_order order; /* in a capture the pool has an open hold for it */
+    tn_cu_stream stream;   /* in a capture: of the order */
+};
+
+/* What a pool is made with, checked. */
+struct tn_pool_settings {
+    const char *name;     /* NULL: none */
+    uint64_t limit_bytes; /* 0: none */
+    bool is_default;
+    bool share_captured; /* work outside captures may take free memory that graphs hold */
+    struct tn_chunk_properties properties;
 };
 
 /* A new pool of the device, in its list. HOST_MEMORY. */
-TARN_MUST_CHECK tarn_status tn_pool_create(tarn_device *device, const char *name,
-                                           uint64_t limit_bytes, bool is_default,
+TARN_MUST_CHECK tarn_status tn_pool_create(tarn_device *device,
+                                           const struct tn_pool_settings *settings,
                                            tarn_pool **pool);
 
 /* BUSY, with what claims the pool in the sentence, or TARN_OK. The lock is held. */
 TARN_MUST_CHECK tarn_status tn_pool_check_unclaimed(const tarn_pool *pool);
 
 bool tn_pool_is_unclaimed(const tarn_pool *pool); /* the same, without a sentence */
+
+/* Whether all free memory of the pool is proven idle. The lock is held. */
+bool tn_pool_is_idle(tarn_pool *pool);
 
 /* Whether nothing but holds keeps the pool: those of graphs destroyed just now go by themselves. The
  * lock is held. */
@@ -115,14 +153,13 @@ void tn_await_destructors(const struct tn_gpu *gpu, bool (*is_awaited)(void *sub
 TARN_MUST_CHECK tarn_status tn_pool_destroy(tarn_pool *pool);
 
 /* Allocates. No lock may be held.
- *   DEVICE_MEMORY after the ladder of reclaim.h; HOST_MEMORY, ADDRESS_SPACE, LIMIT, DRIVER,
+ *   DEVICE_MEMORY after the ladder of ladder.h; HOST_MEMORY, ADDRESS_SPACE, LIMIT, DRIVER,
  *   DEVICE_LOST; CAPTURE_BROKEN when the order's capture has ended meanwhile */
 TARN_MUST_CHECK tarn_status tn_pool_allocate(tarn_pool *pool, const struct tn_request *request,
                                              void **address);
 
 /* Maps ahead; see tarn_pool_reserve. */
-TARN_MUST_CHECK tarn_status tn_pool_reserve(tarn_pool *pool, uint64_t bytes,
-                                            struct tn_order order);
+TARN_MUST_CHECK tarn_status tn_pool_reserve(tarn_pool *pool, uint64_t bytes, struct tn_order order);
 
 /* Finds the segment that contains an address and locks its pool, which the caller unlocks. NOT_OURS. */
 TARN_MUST_CHECK tarn_status tn_pool_lock_segment(uint64_t address, tarn_pool **pool,
@@ -131,8 +168,8 @@ TARN_MUST_CHECK tarn_status tn_pool_lock_segment(uint64_t address, tarn_pool **p
 /* Finds the live block at an address and locks its pool, which the caller unlocks. live_only: a
  * DISCARDED block counts as not live.
  *   NOT_OURS, INNER_ADDRESS, DOUBLE_FREE; nothing is locked */
-TARN_MUST_CHECK tarn_status tn_pool_lock_block(uint64_t address, bool live_only,
-                                               tarn_pool **pool, struct tn_block **block);
+TARN_MUST_CHECK tarn_status tn_pool_lock_block(uint64_t address, bool live_only, tarn_pool **pool,
+                                               struct tn_block **block);
 
 /* Frees a LIVE or DISCARDED block; the lock is held. Cannot fail. Memory of the block's own order is
  * FREE at once; other memory is PENDING until its uses have ended. */

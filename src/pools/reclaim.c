@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Trim and the out-of-memory sentence.
+/* Trim.
  *
  * Memory may be unmapped when every free in it came before a wait for the device that has ended.
  * What is not proven so stays, or is waited for once when the caller allows it.
@@ -8,92 +8,82 @@
  * meanwhile; unmapping a chunk costs some 50 to 500 us. */
 #include "pools/reclaim.h"
 
-#include <stdio.h>
-
-#include "base/checked.h"
-#include "base/error.h"
+#include "driver/pinned.h"
 #include "pools/grow.h"
 #include "pools/use.h"
 
-static uint64_t trim_locked(tarn_pool *pool, bool *unproven)
+/* Unmaps until the pool maps no more than keep_bytes. */
+static uint64_t trim_to(tarn_pool *pool, uint64_t keep_bytes, bool *unproven)
 {
+    bool stays = false;
+    uint64_t mapped;
     uint64_t freed;
 
     tn_lock_acquire(&pool->lock);
     tn_pending_poll(pool, false);
-    freed = tn_pool_unmap_free(pool, unproven);
-    if (pool->pending_first != NULL)
+    mapped = pool->counters.mapped_bytes;
+    freed = tn_pool_unmap_free(pool, mapped > keep_bytes ? mapped - keep_bytes : 0,
+                               TN_UNMAPPED_TO_DRIVER, &stays);
+    if (pool->checkpoint_count == 0) /* a restore brings blocks back to the arenas of their streams */
+        tn_arenas_drop_empty(pool);  /* their streams may be no more */
+    /* What is pending may be proven free by a wait. */
+    if (pool->counters.mapped_bytes > keep_bytes && (stays || tn_pool_has_pending(pool)))
         *unproven = true;
     tn_lock_release(&pool->lock);
     return freed;
 }
 
-tarn_status tn_pool_trim(tarn_pool *pool, bool wait, uint64_t *freed_bytes)
+tarn_status tn_pool_trim(tarn_pool *pool, uint64_t keep_bytes, bool wait, uint64_t *freed_bytes)
 {
     bool unproven = false;
-    tarn_status status;
+    tarn_status status = TARN_OK;
 
-    *freed_bytes = trim_locked(pool, &unproven);
-    if (!wait || !unproven)
-        return TARN_OK;
-    status = tn_gpu_wait_idle(&pool->device->gpu);
-    if (status == TARN_OK)
-        *freed_bytes += trim_locked(pool, &unproven);
+    *freed_bytes = trim_to(pool, keep_bytes, &unproven);
+    if (wait && unproven)
+        status = tn_gpu_wait_idle(&pool->device->gpu);
+    if (wait && unproven && status == TARN_OK)
+        *freed_bytes += trim_to(pool, keep_bytes, &unproven);
+    tn_regions_shrink(&pool->device->regions);
     return status;
 }
 
-static uint64_t trim_all(tarn_device *device, bool *unproven)
+/* The cache first, then the pools, the newest first. */
+static uint64_t trim_all(tarn_device *device, uint64_t keep_bytes, bool *unproven)
 {
-    uint64_t freed = 0;
+    uint64_t mapped = atomic_load(&device->mapped_bytes);
+    uint64_t freed =
+        tn_chunk_cache_release(&device->cache, keep_bytes > mapped ? keep_bytes - mapped : 0);
 
     tn_lock_acquire(&device->lock);
-    for (tarn_pool *pool = device->pools; pool != NULL; pool = pool->next)
-        freed += trim_locked(pool, unproven);
+    for (tarn_pool *pool = device->pools; pool != NULL; pool = pool->next) {
+        uint64_t excess;
+        uint64_t own;
+
+        mapped = atomic_load(&device->mapped_bytes);
+        excess = mapped > keep_bytes ? mapped - keep_bytes : 0;
+        tn_lock_acquire(&pool->lock);
+        own = pool->counters.mapped_bytes;
+        tn_lock_release(&pool->lock);
+        freed += trim_to(pool, own > excess ? own - excess : 0, unproven);
+    }
     tn_lock_release(&device->lock);
     return freed;
 }
 
-tarn_status tn_device_trim(tarn_device *device, bool wait, uint64_t *freed_bytes)
+tarn_status tn_device_trim(tarn_device *device, uint64_t keep_bytes, bool wait,
+                           uint64_t *freed_bytes)
 {
     bool unproven = false;
-    tarn_status status;
+    tarn_status status = TARN_OK;
 
     tn_device_reap(device);
-    *freed_bytes = trim_all(device, &unproven);
-    if (!wait || !unproven)
-        return TARN_OK;
-    status = tn_gpu_wait_idle(&device->gpu);
-    if (status == TARN_OK)
-        *freed_bytes += trim_all(device, &unproven);
+    *freed_bytes = trim_all(device, keep_bytes, &unproven);
+    if (wait && unproven)
+        status = tn_gpu_wait_idle(&device->gpu);
+    if (wait && unproven && status == TARN_OK)
+        *freed_bytes += trim_all(device, keep_bytes, &unproven);
+    if (wait)
+        tn_pinned_trim(&device->gpu, keep_bytes);
+    tn_regions_shrink(&device->regions);
     return status;
-}
-
-tarn_status tn_device_out_of_memory(tarn_device *device, const tarn_pool *pool, uint64_t bytes)
-{
-    char pools[512] = "";
-    size_t used = 0;
-    size_t free_bytes;
-    size_t total_bytes;
-
-    tn_gpu_memory_info(&device->gpu, &free_bytes, &total_bytes);
-    tn_lock_acquire(&device->lock);
-    for (tarn_pool *other = device->pools; other != NULL && used < sizeof pools; other = other->next) {
-        int length;
-
-        tn_lock_acquire(&other->lock);
-        length = snprintf(pools + used, sizeof pools - used, "; pool '%s' maps %llu MiB, %llu live",
-                          other->name,
-                          (unsigned long long)(other->counters.mapped_bytes / TN_MIB),
-                          (unsigned long long)(other->counters.live_bytes / TN_MIB));
-        tn_lock_release(&other->lock);
-        used += length > 0 ? (size_t)length : 0;
-    }
-    tn_lock_release(&device->lock);
-    return tn_fail(TARN_ERR_DEVICE_MEMORY,
-                   "device %d has no %llu bytes for pool '%s': the driver has %llu of %llu MiB "
-                   "free, Tarn maps %llu MiB%s",
-                   device->gpu.ordinal, (unsigned long long)bytes, pool->name,
-                   (unsigned long long)(free_bytes / TN_MIB),
-                   (unsigned long long)(total_bytes / TN_MIB),
-                   (unsigned long long)(atomic_load(&device->mapped_bytes) / TN_MIB), pools);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* reclaim.h -- giving memory back: trim, and the ladder before an out-of-memory error.
+/* reclaim.h -- giving memory back: trim.
  *
  * Locking: no lock may be held; each pool's is taken in turn. */
 #ifndef TARN_POOLS_RECLAIM_H
@@ -7,16 +7,17 @@
 
 #include "pools/device.h"
 
-/* Unmaps what is free and proven idle in one pool, after a wait for the device when wait is true and
- * something is not proven. Returns the bytes that went in *freed_bytes.
+/* Gives free chunks of one pool back to the driver, what was mapped ahead and the highest addresses
+ * first, until the pool maps no more than keep_bytes or nothing more can go; after a wait for the
+ * device when wait is true and something that should go is not proven idle. Gives back regions that
+ * are empty then. Returns the bytes that went in *freed_bytes.
  *   DEVICE_MEMORY, DRIVER: the device could not be waited for; what was proven is unmapped */
-TARN_MUST_CHECK tarn_status tn_pool_trim(tarn_pool *pool, bool wait, uint64_t *freed_bytes);
+TARN_MUST_CHECK tarn_status tn_pool_trim(tarn_pool *pool, uint64_t keep_bytes, bool wait,
+                                         uint64_t *freed_bytes);
 
-/* The same for all pools of the device. */
-TARN_MUST_CHECK tarn_status tn_device_trim(tarn_device *device, bool wait, uint64_t *freed_bytes);
-
-/* The out-of-memory sentence: what was asked, what the driver has free, and which pools hold what.
- * Returns DEVICE_MEMORY. */
-tarn_status tn_device_out_of_memory(tarn_device *device, const tarn_pool *pool, uint64_t bytes);
+/* The same for the device: its cache, then all of its pools, until no more than keep_bytes are mapped
+ * and cached. */
+TARN_MUST_CHECK tarn_status tn_device_trim(tarn_device *device, uint64_t keep_bytes, bool wait,
+                                           uint64_t *freed_bytes);
 
 #endif

@@ -6,6 +6,10 @@
  * identity. A capture may begin after its route, so its id is asked of the route's stream when it is
  * not known.
  *
+ * The end of a route is not the end of the captures that it led to its pool: another route may lead
+ * there again while they go on. Where the route has a stream that stream is asked; else their end shows
+ * in other ways (graphs/capture.h).
+ *
  * Trade-offs: filters run under the ROUTES lock, so that a route's pool cannot go meanwhile. */
 #include "pools/route.h"
 
@@ -33,6 +37,8 @@ bool tarn_filter_stream(tarn_stream stream, void *user)
     return stream == (tarn_stream)user;
 }
 
+static atomic_uint_fast64_t last_id; /* of a route, in the process */
+
 void tn_routes_init(struct tn_routes *routes)
 {
     tn_lock_init(&routes->lock, TN_RANK_ROUTES);
@@ -46,27 +52,26 @@ void tn_routes_fini(struct tn_routes *routes)
     tn_lock_fini(&routes->lock);
 }
 
-static struct tn_route *find_route(struct tn_routes *routes, const tarn_pool *pool)
+static struct tn_route *find_route(struct tn_routes *routes, uint64_t id)
 {
     for (size_t i = 0; i < routes->count; i++) {
-        if (routes->routes[i].pool == pool)
+        if (routes->routes[i].id == id)
             return &routes->routes[i];
     }
     return NULL;
 }
 
-static tarn_status push_route(struct tn_routes *routes, const struct tn_route *route)
+static tarn_status push_route(tarn_device *device, struct tn_route *route)
 {
+    struct tn_routes *routes = &device->routes;
     tarn_status status = TARN_OK;
 
+    route->thread_id = tn_thread_id();
     tn_lock_acquire(&routes->lock);
-    if (find_route(routes, route->pool) != NULL) {
-        status = tn_fail(TARN_ERR_WRONG_STATE,
-                         "a route to pool '%s' is open; end it before beginning another",
-                         route->pool->name);
-    } else if (routes->count == TN_ROUTES_MAX) {
+    if (routes->count == TN_ROUTES_MAX) {
         status = tn_fail(TARN_ERR_LIMIT, "%d routes are open; end one first", TN_ROUTES_MAX);
     } else {
+        route->id = atomic_fetch_add(&last_id, 1) + 1;
         routes->routes[routes->count] = *route;
         routes->count += 1;
         atomic_store(&routes->open_count, routes->count);
@@ -78,123 +83,277 @@ static tarn_status push_route(struct tn_routes *routes, const struct tn_route *r
     return status;
 }
 
+static tarn_status check_pool(const tarn_pool *pool)
+{
+    return pool->is_default ? tn_fail(TARN_ERR_WRONG_STATE,
+                                      "the default pool serves what no route catches; a route "
+                                      "needs a private pool")
+                            : TARN_OK;
+}
+
 tarn_status tn_route_begin(tarn_device *device, tarn_pool *pool, tarn_route_filter filter,
                            void *user)
 {
     struct tn_route route = {.pool = pool, .filter = filter, .user = user};
-    if (pool->is_default)
-        return tn_fail(TARN_ERR_WRONG_STATE, "the default pool serves what no route catches; a "
-                                             "route needs a private pool");
-    route.thread = pthread_self();
-    return push_route(&device->routes, &route);
+    tarn_status status = check_pool(pool);
+
+    if (status != TARN_OK)
+        return status;
+    if (filter == tarn_filter_thread) {
+        route.thread = tn_thread_mark_take();
+        if (route.thread == NULL)
+            return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a route");
+    }
+    status = push_route(device, &route);
+    if (status != TARN_OK && route.thread != NULL)
+        tn_thread_mark_end(route.thread);
+    return status;
 }
 
-/* of_capture: it is the end of the pool's capture, which alone ends its own route. */
-static tarn_status end_route(tarn_device *device, tarn_pool *pool, bool of_capture)
+tarn_status tn_route_begin_capture(tarn_device *device, tarn_pool *pool, tarn_stream stream,
+                                   uint64_t *id)
+{
+    struct tn_route route = {
+        .pool = pool, .filter = tarn_filter_capture, .user = stream, .of_capture = true};
+    tarn_status status = check_pool(pool);
+
+    if (status == TARN_OK)
+        status = push_route(device, &route);
+    if (status == TARN_OK)
+        *id = route.id;
+    return status;
+}
+
+static bool has_stream(const struct tn_route *route)
+{
+    return route->filter == tarn_filter_capture || route->filter == tarn_filter_stream;
+}
+
+/* Whether the calling thread may ask the route's stream: only the thread that named it. While one thread
+ * begins or ends captures of a stream the driver does not survive questions of another. */
+static bool may_ask(const struct tn_route *route)
+{
+    return !route->of_capture && route->thread_id == tn_thread_id();
+}
+
+/* Whether it is the route's stream. A thread's own default stream is another one on each thread. */
+static bool is_routes_stream(const struct tn_route *route, tarn_stream stream)
+{
+    return tn_stream_is_same(stream, route->user) &&
+           (stream != TN_CU_STREAM_PER_THREAD || route->thread_id == tn_thread_id());
+}
+
+/* Takes the route off the stack; the ROUTES lock is held. */
+static void remove_route(tarn_device *device, struct tn_route *route)
 {
     struct tn_routes *routes = &device->routes;
-    struct tn_route *route;
-    tarn_status status = TARN_OK;
+    struct tn_route ended = *route;
+    size_t behind = routes->count - 1 - (size_t)(route - routes->routes);
+    uint64_t capture_id = 0;
+    /* While its stream is still in the capture, that goes on without the route. Where the route has no
+     * stream nobody can say. */
+    bool may_be_over = has_stream(&ended) && may_ask(&ended);
 
-    tn_lock_acquire(&routes->lock);
-    route = find_route(routes, pool);
-    if (route == NULL) {
-        status = tn_fail(TARN_ERR_WRONG_STATE, "no route to pool '%s' is open", pool->name);
-    } else if (route->of_capture && !of_capture) {
-        status = tn_fail(TARN_ERR_WRONG_STATE,
-                         "the route to pool '%s' is that of its capture and ends with it",
-                         pool->name);
-    } else {
-        size_t behind = routes->count - 1 - (size_t)(route - routes->routes);
+    may_be_over =
+        may_be_over && tn_stream_capture_id(&device->gpu, ended.user, &capture_id) == TARN_OK;
+    for (size_t i = 0; i < behind; i++)
+        route[i] = route[i + 1];
+    routes->count -= 1;
+    atomic_store(&routes->open_count, routes->count);
+    tn_lock_acquire(&ended.pool->lock);
+    TN_ASSERT(ended.pool->route_count > 0); /* P10 */
+    ended.pool->route_count -= 1;
+    if (may_be_over)
+        tn_holds_close_routed(ended.pool, ended.id, capture_id);
+    tn_lock_release(&ended.pool->lock);
+    if (ended.thread != NULL)
+        tn_thread_mark_end(ended.thread);
+}
 
-        for (size_t i = 0; i < behind; i++)
-            route[i] = route[i + 1];
-        routes->count -= 1;
-        atomic_store(&routes->open_count, routes->count);
-        tn_lock_acquire(&pool->lock);
-        pool->route_count -= 1;
-        tn_holds_close_routed(pool);
-        tn_lock_release(&pool->lock);
+/* The route that the calling thread ends, or NULL; *status says why. */
+static struct tn_route *pick_to_end(struct tn_routes *routes, const tarn_pool *pool,
+                                    tarn_status *status)
+{
+    struct tn_route *others = NULL; /* the newest that any thread may end */
+    bool of_capture = false;
+    bool of_thread = false;
+
+    for (size_t i = routes->count; i-- > 0;) {
+        struct tn_route *route = &routes->routes[i];
+
+        if (route->pool != pool)
+            continue;
+        if (route->of_capture)
+            of_capture = true;
+        else if (route->thread_id == tn_thread_id())
+            return route;
+        else if (route->thread != NULL && !tn_thread_has_ended(route->thread))
+            of_thread = true;
+        else if (others == NULL)
+            others = route;
     }
-    tn_lock_release(&routes->lock);
-    return status;
+    if (others != NULL)
+        return others;
+    if (of_thread)
+        *status = tn_fail(TARN_ERR_WRONG_THREAD,
+                          "the route to pool '%s' is another thread's own, which alone ends it",
+                          pool->name);
+    else if (of_capture)
+        *status =
+            tn_fail(TARN_ERR_WRONG_STATE,
+                    "the route to pool '%s' is that of its capture and ends with it", pool->name);
+    else
+        *status = tn_fail(TARN_ERR_WRONG_STATE, "no route to pool '%s' is open", pool->name);
+    return NULL;
 }
 
 tarn_status tn_route_end(tarn_device *device, tarn_pool *pool)
 {
-    return end_route(device, pool, false);
+    struct tn_route *route;
+    tarn_status status = TARN_OK;
+
+    tn_lock_acquire(&device->routes.lock);
+    route = pick_to_end(&device->routes, pool, &status);
+    if (route != NULL)
+        remove_route(device, route);
+    tn_lock_release(&device->routes.lock);
+    return status;
 }
 
-tarn_status tn_route_end_capture(tarn_device *device, tarn_pool *pool)
-{
-    return end_route(device, pool, true);
-}
-
-void tn_route_set_capture(tarn_device *device, tarn_pool *pool, uint64_t capture_id)
+void tn_route_set_capture(tarn_device *device, uint64_t id, uint64_t capture_id)
 {
     struct tn_route *route;
 
     tn_lock_acquire(&device->routes.lock);
-    route = find_route(&device->routes, pool);
-    TN_ASSERT(route != NULL);
+    route = find_route(&device->routes, id);
+    TN_ASSERT(route != NULL && route->of_capture);
     route->capture_id = capture_id;
-    route->of_capture = true;
     tn_lock_release(&device->routes.lock);
 }
 
-bool tn_route_stream(tarn_device *device, tarn_pool *pool, tarn_stream *stream)
+void tn_route_shut_capture(tarn_device *device, uint64_t id, bool shut)
 {
-    const struct tn_route *route;
-    bool found;
+    struct tn_route *route;
 
     tn_lock_acquire(&device->routes.lock);
-    route = find_route(&device->routes, pool);
-    found = route != NULL &&
-            (route->filter == tarn_filter_capture || route->filter == tarn_filter_stream);
-    if (found)
-        *stream = route->user;
+    route = find_route(&device->routes, id);
+    if (route != NULL)
+        route->shut = shut;
     tn_lock_release(&device->routes.lock);
-    return found;
+}
+
+void tn_route_end_capture(tarn_device *device, uint64_t id)
+{
+    struct tn_route *route;
+
+    tn_lock_acquire(&device->routes.lock);
+    route = find_route(&device->routes, id);
+    if (route != NULL)
+        remove_route(device, route);
+    tn_lock_release(&device->routes.lock);
+}
+
+/* The route of the tarn_capture of that id, or NULL; the ROUTES lock is held. */
+static const struct tn_route *find_capture(const struct tn_routes *routes, uint64_t capture_id)
+{
+    for (size_t i = 0; i < routes->count; i++) {
+        if (routes->routes[i].of_capture && routes->routes[i].capture_id == capture_id)
+            return &routes->routes[i];
+    }
+    return NULL;
+}
+
+void tn_route_end_gone(tarn_device *device, uint64_t capture_id)
+{
+    const struct tn_route *route;
+
+    tn_lock_acquire(&device->routes.lock);
+    route = find_capture(&device->routes, capture_id);
+    if (route != NULL)
+        remove_route(device, find_route(&device->routes, route->id));
+    tn_lock_release(&device->routes.lock);
+}
+
+bool tn_route_is_shut(const tarn_device *device, uint64_t capture_id)
+{
+    const struct tn_route *route = find_capture(&device->routes, capture_id);
+
+    TN_ASSERT(tn_lock_held(TN_RANK_ROUTES));
+    return route != NULL && route->shut;
+}
+
+size_t tn_route_streams(tarn_device *device, const tarn_pool *pool,
+                        tarn_stream streams[TN_ROUTES_MAX])
+{
+    size_t count = 0;
+
+    tn_lock_acquire(&device->routes.lock);
+    for (size_t i = 0; i < device->routes.count; i++) {
+        const struct tn_route *route = &device->routes.routes[i];
+
+        if (route->pool != pool || !has_stream(route) || !may_ask(route))
+            continue;
+        streams[count] = route->user;
+        count += 1;
+    }
+    tn_lock_release(&device->routes.lock);
+    return count;
 }
 
 /* Whether the stream is in the capture that the route's own stream is in now. */
-static bool accepts_capture(tarn_device *device, struct tn_route *route, tarn_stream stream,
-                            const struct tn_stream_state *state)
+static tarn_status accepts_capture(tarn_device *device, struct tn_route *route, tarn_stream stream,
+                                   const struct tn_stream_state *state, bool *accepted)
 {
+    tarn_status status = TARN_OK;
+
+    *accepted = false;
     if (state->order.capture_id == 0)
-        return false;
-    if (tn_stream_is_same(stream, route->user))
+        return TARN_OK;
+    if (route->of_capture) {
+        *accepted = route->capture_id == state->order.capture_id && !route->shut;
+        return TARN_OK;
+    }
+    if (is_routes_stream(route, stream))
         route->capture_id = state->order.capture_id;
-    else if (route->capture_id != state->order.capture_id)
-        route->capture_id = tn_stream_capture_id(&device->gpu, route->user);
-    return route->capture_id == state->order.capture_id;
+    else if (route->capture_id != state->order.capture_id && may_ask(route))
+        status = tn_stream_capture_id(&device->gpu, route->user, &route->capture_id);
+    *accepted = route->capture_id == state->order.capture_id;
+    return status;
 }
 
-static bool accepts(tarn_device *device, struct tn_route *route, tarn_stream stream,
-                    const struct tn_stream_state *state)
+static tarn_status accepts(tarn_device *device, struct tn_route *route, tarn_stream stream,
+                           const struct tn_stream_state *state, bool *accepted)
 {
-    if (route->filter == tarn_filter_thread)
-        return pthread_equal(route->thread, pthread_self()) != 0;
-    if (route->filter == tarn_filter_stream)
-        return tn_stream_is_same(stream, route->user);
     if (route->filter == tarn_filter_capture)
-        return accepts_capture(device, route, stream, state);
-    return route->filter(stream, route->user);
+        return accepts_capture(device, route, stream, state, accepted);
+    if (route->filter == tarn_filter_thread)
+        *accepted = route->thread_id == tn_thread_id();
+    else if (route->filter == tarn_filter_stream)
+        *accepted = is_routes_stream(route, stream);
+    else
+        *accepted = route->filter(stream, route->user);
+    return TARN_OK;
 }
 
-tarn_pool *tn_route_choose(tarn_device *device, tarn_stream stream,
-                           const struct tn_stream_state *state)
+tarn_status tn_route_choose(tarn_device *device, tarn_stream stream,
+                            const struct tn_stream_state *state, tarn_pool **pool, uint64_t *id)
 {
     struct tn_routes *routes = &device->routes;
-    tarn_pool *chosen = NULL;
+    bool accepted = false;
+    tarn_status status = TARN_OK;
 
+    *pool = NULL;
+    *id = 0;
     if (atomic_load_explicit(&routes->open_count, memory_order_acquire) == 0)
-        return NULL;
+        return TARN_OK;
     tn_lock_acquire(&routes->lock);
-    for (size_t i = routes->count; i-- > 0 && chosen == NULL;) {
-        if (accepts(device, &routes->routes[i], stream, state))
-            chosen = routes->routes[i].pool;
+    for (size_t i = routes->count; i-- > 0 && !accepted && status == TARN_OK;) {
+        status = accepts(device, &routes->routes[i], stream, state, &accepted);
+        if (accepted) {
+            *pool = routes->routes[i].pool;
+            *id = routes->routes[i].id;
+        }
     }
     tn_lock_release(&routes->lock);
-    return chosen;
+    return status;
 }

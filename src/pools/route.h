@@ -1,56 +1,79 @@
 // SPDX-License-Identifier: Apache-2.0
 /* route.h -- which allocations go to which private pool.
  *
- *   P10  a pool has at most one route, and its route_count says whether it has
+ *   P10  a pool's route_count is the number of its routes
+ *
+ * Routes are numbered; a number is never used again. That of a tarn_capture is tied to the capture: its
+ * user does not end it, and its stream is never asked, since the capture may be gone with its stream.
  *
  * Locking: the ROUTES lock of the device; a counter of open routes is read without it, so that
  * programs without routes pay one load. */
 #ifndef TARN_POOLS_ROUTE_H
 #define TARN_POOLS_ROUTE_H
 
-#include <pthread.h>
-
+#include "base/thread.h"
 #include "pools/pool.h"
 #include "tarn/pool.h"
 
 enum { TN_ROUTES_MAX = 64 };
 
 struct tn_route {
+    uint64_t id;
     tarn_pool *pool;
     tarn_route_filter filter;
     void *user;
-    pthread_t thread;    /* of begin; for the thread filter */
-    uint64_t capture_id; /* for the capture filter; 0: not known yet */
-    bool of_capture;     /* a tarn_capture began it and ends it */
+    uint64_t thread_id;            /* of begin */
+    struct tn_thread_mark *thread; /* the thread filter's: tells when that thread has ended */
+    uint64_t capture_id;           /* for the capture filter; 0: not known yet */
+    bool of_capture;               /* a tarn_capture began it and ends it */
+    bool shut;                     /* that capture is being ended: nothing may join it now */
 };
 
 struct tn_routes {
-    struct tn_lock lock; /* rank ROUTES */
+    struct tn_lock lock;                   /* rank ROUTES */
     struct tn_route routes[TN_ROUTES_MAX]; /* oldest first */
     size_t count;
-    atomic_size_t open_count; /* the same, to be read without the lock */
+    atomic_size_t open_count; /* the same as count, to be read without the lock */
 };
 
 void tn_routes_init(struct tn_routes *routes);
 void tn_routes_fini(struct tn_routes *routes);
 
-/* INVALID_ARGUMENT, WRONG_STATE, LIMIT, DEVICE_LOST, DRIVER */
+/* WRONG_STATE (the default pool), LIMIT, HOST_MEMORY */
 TARN_MUST_CHECK tarn_status tn_route_begin(tarn_device *device, tarn_pool *pool,
                                            tarn_route_filter filter, void *user);
-/* WRONG_STATE: none is open, or it is that of a tarn_capture */
+
+/* Ends the newest route to the pool that the calling thread began; when it began none, the newest that
+ * is not another thread's own. The pool's captures by that route which are known to be over end there.
+ *   WRONG_STATE: none is open, or only those of tarn_captures; WRONG_THREAD: only other threads' own */
 TARN_MUST_CHECK tarn_status tn_route_end(tarn_device *device, tarn_pool *pool);
 
-/* The end of the route of a tarn_capture. WRONG_STATE: none is open. */
-TARN_MUST_CHECK tarn_status tn_route_end_capture(tarn_device *device, tarn_pool *pool);
+/* The route of a tarn_capture on that stream, which catches nothing before tn_route_set_capture.
+ * WRONG_STATE, LIMIT */
+TARN_MUST_CHECK tarn_status tn_route_begin_capture(tarn_device *device, tarn_pool *pool,
+                                                   tarn_stream stream, uint64_t *id);
+void tn_route_set_capture(tarn_device *device, uint64_t id, uint64_t capture_id);
 
-/* Tells the route of the pool that it is a tarn_capture's, and of which capture. */
-void tn_route_set_capture(tarn_device *device, tarn_pool *pool, uint64_t capture_id);
+/* From here on, or until the opposite is said, nothing is allocated in that capture, and no pool joins
+ * it: on return no other thread is about to. */
+void tn_route_shut_capture(tarn_device *device, uint64_t id, bool shut);
 
-/* The stream of the pool's route, where it has one by the capture or the stream filter. */
-bool tn_route_stream(tarn_device *device, tarn_pool *pool, tarn_stream *stream);
+/* Ends a tarn_capture's route, if it is there; by its number, or by its capture when that is gone. */
+void tn_route_end_capture(tarn_device *device, uint64_t id);
+void tn_route_end_gone(tarn_device *device, uint64_t capture_id);
 
-/* The pool of the newest route that accepts the allocation; NULL when none does. */
-tarn_pool *tn_route_choose(tarn_device *device, tarn_stream stream,
-                           const struct tn_stream_state *state);
+/* Whether the capture is a tarn_capture's that is just being ended. The ROUTES lock is held. */
+bool tn_route_is_shut(const tarn_device *device, uint64_t capture_id);
+
+/* The streams of the pool's routes by the capture or the stream filter which the calling thread began,
+ * those of tarn_captures left out; returns how many. */
+size_t tn_route_streams(tarn_device *device, const tarn_pool *pool,
+                        tarn_stream streams[TN_ROUTES_MAX]);
+
+/* Finds the newest route that accepts the allocation: its pool, NULL when none does, and its number.
+ *   DEVICE_LOST, DRIVER: a route's stream could not be asked */
+TARN_MUST_CHECK tarn_status tn_route_choose(tarn_device *device, tarn_stream stream,
+                                            const struct tn_stream_state *state, tarn_pool **pool,
+                                            uint64_t *id);
 
 #endif

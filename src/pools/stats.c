@@ -57,13 +57,21 @@ void tn_device_read_stats(tarn_device *device, tarn_device_stats *stats)
         .mapped_peak_bytes = atomic_load(&device->mapped_peak_bytes),
         .route_count = atomic_load(&device->routes.open_count),
         .idle_waits = atomic_load(&device->gpu.idle_waits),
+        .ladder_retries = atomic_load(&device->ladder_retries),
+        .out_of_memory_count = atomic_load(&device->out_of_memory_count),
+        .adopted_count = atomic_load(&device->adopted_count),
+        .unrouted_count = atomic_load(&device->unrouted_count),
+        .cached_bytes = tn_chunk_cache_bytes(&device->cache),
+        .cached_count = atomic_load(&device->cache.count),
+        .limit_bytes = tn_device_limit(device) != UINT64_MAX ? tn_device_limit(device) : 0,
     };
     tn_lock_acquire(&device->lock);
     for (tarn_pool *pool = device->pools; pool != NULL; pool = pool->next) {
         tn_lock_acquire(&pool->lock);
         stats->live_bytes += pool->counters.live_bytes;
         stats->requested_bytes += pool->counters.requested_bytes;
-        stats->pool_count += 1;
+        /* An adopted pool is one from its first block on. */
+        stats->pool_count += pool->adopted_capture_id == 0 || pool->counters.alloc_count > 0;
         tn_lock_release(&pool->lock);
     }
     tn_lock_release(&device->lock);

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Uses and pending blocks.
  *
- * A stream handle is used at the free to record the event: its user promised that the stream lives
- * until then. When the stream is being captured at that moment an event would become part of the
- * capture, so the use stays NOTED and is tried again at the next poll.
+ * A block freed while captures of its pool are under way may be used in any of them, by any stream there:
+ * it waits until they are over. If their graphs then hold its chunks, those go from the arena of a stream
+ * to the pool's idle memory, for other captures: not before the stream's own work is proven to be over,
+ * which nothing but a wait for the device proves. That move may need records, so it is made at a poll,
+ * not in the free. If no graph holds them the stream may have the memory at once.
  *
- * A block freed while a capture of its pool is under way may be used by that capture's graph at
- * every replay: its chunks become captured and go to the pool's idle memory. That move may need
- * records, so it is made at the next poll, not in the free.
+ * A block whose own stream was retired is of no order any more: the fence of the retirement ends what
+ * the stream did with it, as if it were a use, and after that nothing runs in it but recorded uses.
  *
- * Trade-offs: an event for each use and free; one event could cover all frees of a stream. The poll
- * asks after every pending block of a stream until one is not done. */
+ * The order of a capture's own graph is asked only where an allocation in it finds no free memory and a
+ * block waits for nothing else.
+ *
+ * Trade-offs: a poll looks at every pending block of the pool. */
 #include "pools/use.h"
 
 #include <stddef.h>
@@ -18,34 +21,39 @@
 #include "base/contract.h"
 #include "base/error.h"
 #include "base/host.h"
+#include "base/thread.h"
+#include "pools/body.h"
 #include "pools/device.h"
 
-tarn_status tn_use_make(struct tn_gpu *gpu, tn_cu_stream stream, struct tn_order order,
+tarn_status tn_use_make(tarn_device *device, tn_cu_stream stream, struct tn_order order,
                         struct tn_use **use)
 {
     struct tn_use *made = tn_host_alloc(1, sizeof *made);
-    tarn_status status;
+    tarn_status status = TARN_OK;
 
     if (made == NULL)
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory to record a stream's use");
-    made->stream = stream;
     made->order = order;
-    made->state = TN_USE_NOTED;
-    if (order.capture_id == 0) {
-        status = tn_event_create(gpu, stream, &made->event);
-        if (status != TARN_OK) {
-            tn_host_free(made);
-            return status;
-        }
+    if (order.capture_id != 0) {
+        made->handle = stream;
+        made->thread = tn_thread_id();
+    } else {
+        status = tn_streams_note(&device->streams, stream, order.stream_id, &made->stream);
+    }
+    if (status != TARN_OK) {
+        tn_host_free(made);
+        return status;
     }
     *use = made;
     return TARN_OK;
 }
 
-void tn_use_end(struct tn_gpu *gpu, struct tn_use *use)
+void tn_use_end(tarn_device *device, struct tn_use *use)
 {
-    if (use->event != NULL)
-        tn_event_destroy(gpu, use->event);
+    if (use->stream != NULL)
+        tn_streams_unnote(&device->streams, use->stream);
+    if (use->fence != NULL)
+        tn_fence_release(&device->streams, use->fence);
     tn_host_free(use);
 }
 
@@ -59,10 +67,11 @@ tarn_status tn_use_note(tarn_pool *pool, struct tn_block *block, tn_cu_stream st
     if (tn_order_equal(block->order, order))
         return TARN_OK;
     for (use = block->uses; use != NULL; use = use->next) {
-        if (tn_order_equal(use->order, order))
+        if (tn_order_equal(use->order, order) && use->fence == NULL &&
+            (use->stream == NULL || !tn_streams_is_retired(&pool->device->streams, use->stream)))
             return TARN_OK;
     }
-    status = tn_use_make(&pool->device->gpu, stream, order, &use);
+    status = tn_use_make(pool->device, stream, order, &use);
     if (status != TARN_OK)
         return status;
     use->next = block->uses;
@@ -70,36 +79,158 @@ tarn_status tn_use_note(tarn_pool *pool, struct tn_block *block, tn_cu_stream st
     return TARN_OK;
 }
 
-void tn_use_add_recorded(struct tn_block *block, struct tn_use *use)
+size_t tn_uses_count(const struct tn_block *block)
 {
-    use->state = TN_USE_RECORDED;
+    size_t count = 0;
+
+    for (const struct tn_use *use = block->uses; use != NULL; use = use->next)
+        count += use->stream != NULL;
+    return count;
+}
+
+void tn_uses_save(tarn_pool *pool, const struct tn_block *block, struct tn_known_stream **streams)
+{
+    size_t count = 0;
+
+    for (const struct tn_use *use = block->uses; use != NULL; use = use->next) {
+        if (use->stream == NULL)
+            continue;
+        tn_streams_acquire(&pool->device->streams, use->stream);
+        streams[count] = use->stream;
+        count += 1;
+    }
+}
+
+static tarn_status make_again(tarn_device *device, struct tn_known_stream *stream,
+                              struct tn_use **uses)
+{
+    struct tn_use *made = tn_host_alloc(1, sizeof *made);
+    bool noted = false;
+    tarn_status status;
+
+    if (made == NULL)
+        return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory to record a stream's use");
+    status = tn_streams_note_again(&device->streams, stream, &noted);
+    if (status != TARN_OK || !noted) {
+        tn_host_free(made);
+        return status;
+    }
+    made->order = (struct tn_order){stream->id, 0};
+    made->stream = stream;
+    made->next = *uses;
+    *uses = made;
+    return TARN_OK;
+}
+
+tarn_status tn_uses_make(tarn_device *device, struct tn_known_stream *const *streams, size_t count,
+                         struct tn_use **uses)
+{
+    struct tn_use *made = NULL;
+
+    for (size_t i = 0; i < count; i++) {
+        tarn_status status = make_again(device, streams[i], &made);
+
+        if (status != TARN_OK) {
+            tn_uses_drop(device, made);
+            return status;
+        }
+    }
+    *uses = made;
+    return TARN_OK;
+}
+
+void tn_uses_drop(tarn_device *device, struct tn_use *uses)
+{
+    while (uses != NULL) {
+        struct tn_use *next = uses->next;
+
+        tn_use_end(device, uses);
+        uses = next;
+    }
+}
+
+void tn_uses_give(struct tn_block *block, struct tn_use *uses)
+{
+    struct tn_use **link = &block->uses;
+
+    while (*link != NULL)
+        link = &(*link)->next;
+    *link = uses;
+}
+
+/* The work of the use is all on its stream: a fence ends it. */
+static void join(tarn_device *device, struct tn_use *use)
+{
+    use->fence = tn_streams_join(&device->streams, use->stream);
+    use->stream = NULL;
+}
+
+/* Marks what the stream of the use has in a capture that is under way. On another thread than the
+ * stream's the capture may just be ending, and the question would crash the driver: there the use has no
+ * marks, and lasts as long as the capture. */
+static void mark(tarn_pool *pool, struct tn_use *use)
+{
+    if (use->handle != NULL && use->thread == tn_thread_id() &&
+        tn_hold_find(pool, use->order.capture_id) != NULL)
+        tn_markers_take(&pool->device->gpu, use->handle, use->order, &use->markers);
+}
+
+void tn_uses_forget(tarn_pool *pool, tn_cu_stream handle)
+{
+    for (size_t i = 0; i < pool->live.capacity; i++) {
+        struct tn_block *block = pool->live.slots[i];
+        struct tn_use *use = block != NULL ? block->uses : NULL;
+
+        for (; use != NULL; use = use->next) {
+            if (use->handle == handle)
+                use->handle = NULL;
+        }
+    }
+}
+
+tarn_status tn_use_record(tarn_device *device, struct tn_use *use)
+{
+    TN_ASSERT(use->stream != NULL);
+    join(device, use);
+    if (tn_fence_flush(&device->streams, use->fence))
+        return TARN_OK;
+    if (atomic_load(&use->fence->state) == TN_FENCE_OPEN)
+        return tn_fail(TARN_ERR_DRIVER, "the stream began to be captured during the call");
+    return TARN_ERR_DRIVER; /* with the driver layer's sentence */
+}
+
+void tn_use_add(tarn_pool *pool, struct tn_block *block, struct tn_use *use)
+{
+    struct tn_use **link = &block->uses;
+
+    while (*link != NULL && ((*link)->fence == NULL || !tn_order_equal((*link)->order, use->order)))
+        link = &(*link)->next;
+    if (*link != NULL) {
+        struct tn_use *older = *link;
+
+        *link = older->next;
+        tn_use_end(pool->device, older);
+    }
     use->next = block->uses;
     block->uses = use;
 }
 
-/* Records the end of a use outside captures, if its stream can take an event now. */
-static void try_record(struct tn_gpu *gpu, struct tn_use *use)
+uint64_t tn_block_freed_stamp(const tarn_pool *pool, const struct tn_block *block)
 {
-    if (use->order.capture_id != 0 || tn_stream_is_closed(gpu, use->stream))
-        return;
-    if (tn_event_record(gpu, use->event, use->stream)) {
-        use->state = TN_USE_RECORDED;
-    } else {
-        use->state = TN_USE_UNKNOWN;
-        use->stamp = tn_gpu_epoch(gpu);
-    }
+    return tn_block_is_of(block, TN_ORDER_NONE) ? 0 : tn_gpu_epoch(&pool->device->gpu);
 }
 
 void tn_pending_add(tarn_pool *pool, struct tn_block *block)
 {
-    struct tn_gpu *gpu = &pool->device->gpu;
-
     for (struct tn_use *use = block->uses; use != NULL; use = use->next) {
-        if (use->state == TN_USE_NOTED)
-            try_record(gpu, use);
+        if (use->stream != NULL)
+            join(pool->device, use);
+        else if (use->order.capture_id != 0)
+            mark(pool, use);
     }
     block->state = TN_BLOCK_PENDING;
-    block->freed_stamp = tn_gpu_epoch(gpu);
+    block->freed_stamp = tn_block_freed_stamp(pool, block);
+    block->pending_stamp = tn_gpu_epoch(&pool->device->gpu);
     block->list_previous = pool->pending_last;
     block->list_next = NULL;
     if (pool->pending_last != NULL)
@@ -125,54 +256,71 @@ static void unlink_pending(tarn_pool *pool, struct tn_block *block)
     pool->counters.pending_count -= 1;
 }
 
+static void drop_fence(tarn_pool *pool, struct tn_block *block)
+{
+    if (block->fence != NULL)
+        tn_fence_release(&pool->device->streams, block->fence);
+    block->fence = NULL;
+}
+
+void tn_block_retire(tarn_pool *pool, struct tn_block *block, struct tn_fence *fence)
+{
+    TN_ASSERT(block->state == TN_BLOCK_LIVE || block->state == TN_BLOCK_PENDING);
+    TN_ASSERT(block->fence == NULL);
+    tn_fence_acquire(&pool->device->streams, fence);
+    block->fence = fence;
+    block->order = TN_ORDER_NONE;
+    block->freed_stamp = 0; /* the fence proves what the stream did */
+    block->proof_stamp = 0;
+}
+
+bool tn_block_settle(tarn_pool *pool, struct tn_block *block)
+{
+    if (block->fence != NULL && !tn_fence_is_done(&pool->device->streams, block->fence))
+        return false;
+    drop_fence(pool, block);
+    return true;
+}
+
+void tn_uses_end(tarn_pool *pool, struct tn_block *block)
+{
+    drop_fence(pool, block);
+    tn_uses_drop(pool->device, block->uses);
+    block->uses = NULL;
+}
+
 void tn_pending_remove(tarn_pool *pool, struct tn_block *block)
 {
     unlink_pending(pool, block);
-    while (block->uses != NULL) {
-        struct tn_use *next = block->uses->next;
-
-        tn_use_end(&pool->device->gpu, block->uses);
-        block->uses = next;
-    }
+    tn_uses_end(pool, block);
 }
 
-static bool use_has_ended(tarn_pool *pool, struct tn_use *use, uint64_t *busy_stream)
+/* The work of the use is in a graph: the hold of its capture keeps the memory. That of a body is part of
+ * a graph whose capture goes on. */
+static bool capture_use_has_ended(tarn_pool *pool, const struct tn_use *use)
 {
-    struct tn_gpu *gpu = &pool->device->gpu;
-    enum tn_event_answer answer;
+    return tn_hold_find(pool, use->order.capture_id) == NULL &&
+           tn_body_find(pool, use->order.capture_id) == NULL;
+}
 
-    if (tn_gpu_is_lost(gpu))
-        return true;
+static bool use_has_ended(tarn_pool *pool, const struct tn_use *use)
+{
     if (use->order.capture_id != 0)
-        return tn_hold_find(pool, use->order.capture_id) == NULL;
-    if (use->state == TN_USE_NOTED)
-        try_record(gpu, use);
-    if (use->state == TN_USE_UNKNOWN)
-        return tn_gpu_is_proven(gpu, use->stamp);
-    if (use->state == TN_USE_NOTED || use->order.stream_id == *busy_stream)
-        return false;
-    answer = tn_event_query(gpu, use->event);
-    if (answer == TN_EVENT_NOT_YET)
-        *busy_stream = use->order.stream_id;
-    if (answer == TN_EVENT_UNKNOWN) {
-        use->state = TN_USE_UNKNOWN;
-        use->stamp = tn_gpu_epoch(gpu);
-    }
-    return answer == TN_EVENT_DONE;
+        return tn_gpu_is_lost(&pool->device->gpu) || capture_use_has_ended(pool, use);
+    return tn_fence_is_done(&pool->device->streams, use->fence);
 }
 
 /* Ends the uses that are over; true when none is left. */
-static bool uses_have_ended(tarn_pool *pool, struct tn_block *block, bool force,
-                            uint64_t *busy_stream)
+static bool uses_have_ended(tarn_pool *pool, struct tn_block *block, bool force)
 {
     struct tn_use **link = &block->uses;
 
     while (*link != NULL) {
         struct tn_use *use = *link;
 
-        if (force || use_has_ended(pool, use, busy_stream)) {
+        if (force || use_has_ended(pool, use)) {
             *link = use->next;
-            tn_use_end(&pool->device->gpu, use);
+            tn_use_end(pool->device, use);
         } else {
             link = &use->next;
         }
@@ -180,24 +328,117 @@ static bool uses_have_ended(tarn_pool *pool, struct tn_block *block, bool force,
     return block->uses == NULL;
 }
 
+static bool is_held(const struct tn_block *block)
+{
+    const struct tn_chunk *chunk = NULL;
+
+    for (uint64_t offset = block->offset; offset < tn_block_end(block);
+         offset = tn_chunk_end(chunk)) {
+        chunk = tn_segment_chunk_at(block->segment, offset);
+        if (chunk->hold_count > 0)
+            return true;
+    }
+    return false;
+}
+
+/* Whether a block freed beside captures may become FREE; *moves says whether its chunks must go to the
+ * idle memory then. */
+static bool captures_let_go(tarn_pool *pool, const struct tn_block *block, bool force, bool *moves)
+{
+    const struct tn_arena *arena = block->heap->arena;
+
+    *moves = false;
+    if (!block->captured_free)
+        return true;
+    if (!force && tn_holds_are_open(pool, block->hold_serial))
+        return false;
+    *moves = arena != &pool->idle && !tn_arena_is_captured(arena) && is_held(block);
+    return !*moves || ((force || tn_gpu_is_proven(&pool->device->gpu, block->freed_stamp)) &&
+                       tn_blocks_reserve(&pool->store, 2));
+}
+
+/* Whether nothing can run in the PENDING block any more. */
+static bool has_ended(tarn_pool *pool, struct tn_block *block, bool force)
+{
+    bool uses_ended = uses_have_ended(pool, block, force);
+
+    if (force) {
+        drop_fence(pool, block);
+        return true;
+    }
+    return uses_ended && tn_block_settle(pool, block) &&
+           (block->proof_stamp == 0 || tn_gpu_is_proven(&pool->device->gpu, block->proof_stamp));
+}
+
+bool tn_pool_has_pending(const tarn_pool *pool)
+{
+    return pool->pending_first != NULL || pool->retired_count > 0;
+}
+
 void tn_pending_poll(tarn_pool *pool, bool force)
 {
     struct tn_block *next;
-    uint64_t busy_stream = 0;
 
+    if (!tn_pool_has_pending(pool))
+        return;
+    tn_streams_poll(&pool->device->streams);
+    tn_arenas_end_retired(pool);
+    for (struct tn_block *block = pool->pending_first; block != NULL; block = next) {
+        bool moves;
+
+        next = block->list_next;
+        if (!has_ended(pool, block, force))
+            continue;
+        if (!captures_let_go(pool, block, force, &moves))
+            continue;
+        unlink_pending(pool, block);
+        if (moves)
+            tn_heap_give_up(pool, block);
+        tn_block_count_freed(block, block->freed_stamp); /* what its uses did has ended */
+        tn_heap_put(pool, block);
+    }
+}
+
+/* Whether the block waits for nothing but uses in the capture of its own order. */
+static bool waits_in_capture(const struct tn_block *block, const struct tn_arena *arena)
+{
+    if (block->heap->arena != arena || !tn_order_equal(block->order, arena->order) ||
+        block->captured_free || block->proof_stamp != 0)
+        return false;
+    for (const struct tn_use *use = block->uses; use != NULL; use = use->next) {
+        if (use->order.capture_id != arena->order.capture_id || !use->markers.known)
+            return false;
+    }
+    return true;
+}
+
+static bool comes_before(const struct tn_block *block, const struct tn_ancestry *ancestry)
+{
+    for (const struct tn_use *use = block->uses; use != NULL; use = use->next) {
+        if (!tn_ancestry_covers(ancestry, &use->markers))
+            return false;
+    }
+    return true;
+}
+
+void tn_pending_poll_capture(tarn_pool *pool, struct tn_arena *arena, tn_cu_stream stream)
+{
+    struct tn_block *next;
+    bool walked = false;
+
+    TN_ASSERT(arena->order.capture_id != 0);
     for (struct tn_block *block = pool->pending_first; block != NULL; block = next) {
         next = block->list_next;
-        if (!uses_have_ended(pool, block, force, &busy_stream))
+        if (!waits_in_capture(block, arena))
             continue;
-        if (!force && block->proof_stamp != 0 &&
-            !tn_gpu_is_proven(&pool->device->gpu, block->proof_stamp))
+        if (!walked &&
+            !tn_ancestry_refresh(&arena->ancestry, &pool->device->gpu, stream, arena->order))
+            return;
+        walked = true;
+        if (!comes_before(block, &arena->ancestry))
             continue;
-        if (block->captured_free && !tn_blocks_reserve(&pool->store, 2))
-            continue; /* its chunks cannot change hands yet */
-        unlink_pending(pool, block);
-        if (block->captured_free)
-            tn_heap_give_up(pool, block);
-        tn_block_count_freed(block, block->freed_stamp); /* the uses that came later have ended */
+        tn_pending_remove(pool, block);
+        tn_block_count_freed(block, block->freed_stamp);
         tn_heap_put(pool, block);
     }
 }

@@ -1,29 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 /* use.h -- blocks that other orders use, and freed blocks that wait for them.
  *
- * A use is set aside, with its event, when a stream is recorded, so that the free cannot fail. At the
- * free the event is recorded on the stream; the block is PENDING until every event is done. A use in
- * a capture never runs by itself: it ends when that capture's hold closes.
+ * A use is noted when a stream is recorded, and what its end needs is set aside then, so that the free
+ * cannot fail. At the free it joins a fence of the stream (pools/stream_table.h); the block is PENDING
+ * until all its fences are done.
  *
- * Locking: the pool's lock. */
+ * A use in a capture never runs by itself. For others it ends when that capture's hold closes. For the
+ * block's own order in that capture it ends when that order's next work comes after it in the graph:
+ * the free marks the nodes that end the use, and an allocation looks whether its stream comes after all
+ * of them.
+ *
+ * Locking: the pool's lock, where a pool is named; else none. */
 #ifndef TARN_POOLS_USE_H
 #define TARN_POOLS_USE_H
 
 #include "pools/pool.h"
-
-enum tn_use_state {
-    TN_USE_NOTED,    /* the block is live, or the stream was being captured when it was freed */
-    TN_USE_RECORDED, /* the event stands for the end of the use */
-    TN_USE_UNKNOWN,  /* the driver refused the event: only a wait for the device proves the end */
-};
+#include "pools/stream_table.h"
 
 struct tn_use {
     struct tn_use *next; /* of the block */
-    tn_cu_stream stream; /* the user's, who promised that it lives until the free takes effect */
     struct tn_order order;
-    tn_cu_event event;
-    uint64_t stamp; /* UNKNOWN: the epoch of the free */
-    enum tn_use_state state;
+    tn_cu_stream handle;            /* in a capture: the stream's; NULL: it was retired */
+    uint64_t thread; /* in a capture: that named the stream, and alone uses the handle */
+    struct tn_known_stream *stream; /* outside captures, NOTED: the block is live */
+    struct tn_fence *fence;         /* outside captures, freed: what ends the use */
+    struct tn_markers markers;      /* in a capture, freed: what the stream had there at the free */
 };
 
 /* Notes that the order uses the LIVE block; nothing when it is the block's own order or noted
@@ -31,24 +32,66 @@ struct tn_use {
 TARN_MUST_CHECK tarn_status tn_use_note(tarn_pool *pool, struct tn_block *block,
                                         tn_cu_stream stream, struct tn_order order);
 
-/* Adds a use that ends with an event recorded before; takes over the record, see tn_use_make. */
-void tn_use_add_recorded(struct tn_block *block, struct tn_use *use);
-
-/* A record with an event of the stream's context; NULL event when stream use is not to be recorded
- * by the caller. HOST_MEMORY, DEVICE_LOST, DRIVER. */
-TARN_MUST_CHECK tarn_status tn_use_make(struct tn_gpu *gpu, tn_cu_stream stream,
+/* A noted use of no block yet. HOST_MEMORY, DEVICE_LOST, DRIVER. */
+TARN_MUST_CHECK tarn_status tn_use_make(tarn_device *device, tn_cu_stream stream,
                                         struct tn_order order, struct tn_use **use);
-void tn_use_end(struct tn_gpu *gpu, struct tn_use *use);
+void tn_use_end(tarn_device *device, struct tn_use *use);
+
+/* Ends a noted use outside captures with the work that is on its stream now. DRIVER: only a wait for
+ * the device proves the end. */
+TARN_MUST_CHECK tarn_status tn_use_record(tarn_device *device, struct tn_use *use);
+
+/* Gives the LIVE block a recorded use; an older one of the same order, which ends before it, goes. */
+void tn_use_add(tarn_pool *pool, struct tn_block *block, struct tn_use *use);
+
+/* The stamp of a free of the block now: 0 where no work of its own stream can be left. */
+uint64_t tn_block_freed_stamp(const tarn_pool *pool, const struct tn_block *block);
+
+/* Ends all uses of the block. */
+void tn_uses_end(tarn_pool *pool, struct tn_block *block);
+
+/* The stream of that handle is retired: no use of the pool's blocks, in a capture, uses the handle any
+ * more. */
+void tn_uses_forget(tarn_pool *pool, tn_cu_stream handle);
+
+/* What a checkpoint keeps of the uses of a LIVE block: the streams that it was recorded for, outside
+ * captures. Save acquires a reference to each; it fills room for as many as count says. */
+size_t tn_uses_count(const struct tn_block *block);
+void tn_uses_save(tarn_pool *pool, const struct tn_block *block, struct tn_known_stream **streams);
+
+/* Noted uses of those of the streams that are not retired, of no block yet: all of them or none.
+ * HOST_MEMORY, DEVICE_LOST, DRIVER. */
+TARN_MUST_CHECK tarn_status tn_uses_make(tarn_device *device,
+                                         struct tn_known_stream *const *streams, size_t count,
+                                         struct tn_use **uses);
+void tn_uses_drop(tarn_device *device, struct tn_use *uses);
+
+/* Gives the LIVE block the uses that were made for it. */
+void tn_uses_give(struct tn_block *block, struct tn_use *uses);
 
 /* Makes a freed block PENDING: the last step of a free that cannot be carried out at once. */
 void tn_pending_add(tarn_pool *pool, struct tn_block *block);
 
-/* Frees the PENDING blocks whose uses have ended. force: all of them, when the device is idle and no
- * capture is under way. */
+/* Whether a poll may free memory: something is pending, or a retired stream's arena is left. */
+bool tn_pool_has_pending(const tarn_pool *pool);
+
+/* Frees the PENDING blocks whose uses have ended, and the arenas of retired streams whose work has.
+ * force: all blocks, when the device is idle and no capture is under way. */
 void tn_pending_poll(tarn_pool *pool, bool force);
+
+/* Frees the PENDING blocks of the arena, an order in a capture, whose uses were all in that capture and
+ * come before what the order does next. stream: of that order, and of the caller's. */
+void tn_pending_poll_capture(tarn_pool *pool, struct tn_arena *arena, tn_cu_stream stream);
 
 /* Takes a PENDING block off the list and ends its uses: the device was waited for, and its memory is
  * to be used again at once. The caller makes it FREE. */
 void tn_pending_remove(tarn_pool *pool, struct tn_block *block);
+
+/* The block's own stream is retired: from now on the fence stands for its work there, and it is of no
+ * order. */
+void tn_block_retire(tarn_pool *pool, struct tn_block *block, struct tn_fence *fence);
+
+/* Whether the work of the block's own stream has ended because that was retired; forgets the fence. */
+bool tn_block_settle(tarn_pool *pool, struct tn_block *block);
 
 #endif

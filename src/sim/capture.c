@@ -347,7 +347,9 @@ tn_cu_result tn_sim_cuStreamEndCapture(tn_cu_stream handle, tn_cu_graph *graph)
         result = TN_CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
     tn_sim_charge(capture->graph->nodes.count);
     if (result != TN_CUDA_SUCCESS) {
+        uint64_t due = tn_sim_reaper_count();
         drop(capture);
+        tn_sim_reaper_settle(due);
         return result;
     }
     const struct tn_sim_graph *captured = dissolve(capture);

@@ -434,8 +434,10 @@ tn_cu_result tn_sim_cuGraphDestroy(tn_cu_graph handle)
         return TN_CUDA_ERROR_ILLEGAL_STATE;
     if (graph->owner != NULL) /* it goes with its node */
         return TN_CUDA_ERROR_INVALID_VALUE;
+    uint64_t due = tn_sim_reaper_count();
     tn_sim_charge(graph->nodes.count);
     tn_sim_graph_destroy(graph);
+    tn_sim_reaper_settle(due);
     return TN_CUDA_SUCCESS;
 }
 

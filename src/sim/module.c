@@ -11,16 +11,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "abi/kernels.h"
 #include "sim/capture.h"
 #include "sim/stream.h"
+#include "sim/twins.h"
 
 struct tn_sim_twin {
-    char *name;
+    const char *name;
     tarn_sim_kernel function; /* or NULL */
     struct tn_sim_twin *next;
 };
 
-static struct tn_sim_twin *twins;
+/* The library's own, which nobody registers. */
+static struct tn_sim_twin contents_twin = {TN_CONTENTS_ENTRY, tn_sim_twin_contents, NULL};
+
+static struct tn_sim_twin *twins = &contents_twin;
 
 /* Finds the record of a name or makes it; NULL when memory ran out. */
 static struct tn_sim_twin *twin_of(const char *name)

@@ -15,6 +15,7 @@
 #include "sim/mempool.h"
 #include "sim/op.h"
 #include "sim/order.h"
+#include "sim/user_object.h"
 
 struct tn_sim_stream *tn_sim_all_streams;
 
@@ -237,9 +238,11 @@ tn_cu_result tn_sim_cuStreamDestroy(tn_cu_stream handle)
     if (stream == NULL)
         return TN_CUDA_ERROR_INVALID_HANDLE;
     tn_cu_result fault = stream->object.context->fault;
+    uint64_t due = tn_sim_reaper_count();
     shut(stream);
     tn_sim_pools_forget(stream);
     tn_sim_stream_release(stream);
+    tn_sim_reaper_settle(due); /* what the graph of a dropped capture had is gone on return */
     return fault;
 }
 

@@ -18,6 +18,7 @@
 static pthread_cond_t reaper_wake = PTHREAD_COND_INITIALIZER;
 static bool reaper_started;
 static bool reaper_busy;
+static uint64_t due_count; /* destructors that were ever due */
 static struct tn_sim_user_object *first_due;
 static struct tn_sim_user_object *last_due;
 
@@ -55,6 +56,17 @@ void tn_sim_reaper_drain(void)
         continue;
 }
 
+uint64_t tn_sim_reaper_count(void)
+{
+    return due_count;
+}
+
+void tn_sim_reaper_settle(uint64_t before)
+{
+    if (due_count != before && !tn_sim_self()->is_reaper)
+        tn_sim_reaper_drain();
+}
+
 void tn_sim_reaper_wake(void)
 {
     pthread_cond_signal(&reaper_wake);
@@ -72,6 +84,7 @@ static void let_go(struct tn_sim_user_object *object)
     else
         last_due->next_due = object;
     last_due = object;
+    due_count++;
     pthread_cond_signal(&reaper_wake);
 }
 

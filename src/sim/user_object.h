@@ -39,6 +39,11 @@ void tn_sim_holdings_fini(struct tn_sim_holdings *holdings);
 /* Waits until every destructor that is due has run, giving up the lock. */
 void tn_sim_reaper_drain(void);
 
+/* How many destructors were ever due; and the wait, where more are since, until none is due any more: for
+ * calls on whose return what they dropped is gone. The lock is free meanwhile. */
+uint64_t tn_sim_reaper_count(void);
+void tn_sim_reaper_settle(uint64_t before);
+
 /* Wakes the thread that runs destructors, at the end of the process. */
 void tn_sim_reaper_wake(void);
 

@@ -141,6 +141,15 @@ tarn_status tn_regions_init(struct tn_regions *regions, struct tn_gpu *gpu, uint
     return status;
 }
 
+static void remove_region(struct tn_regions *regions, struct tn_region *region)
+{
+    TN_ASSERT(region->free_count == region->slot_count); /* V3 */
+    tn_gpu_free_addresses(regions->gpu, region->base, region->bytes);
+    atomic_fetch_sub(&regions->reserved_bytes, region->bytes);
+    tn_host_free(region->taken);
+    tn_host_free(region);
+}
+
 void tn_regions_fini(struct tn_regions *regions)
 {
     struct tn_region *region = regions->first;
@@ -148,14 +157,30 @@ void tn_regions_fini(struct tn_regions *regions)
     while (region != NULL) {
         struct tn_region *next = region->next;
 
-        TN_ASSERT(region->free_count == region->slot_count); /* V3 */
-        tn_gpu_free_addresses(regions->gpu, region->base, region->bytes);
-        tn_host_free(region->taken);
-        tn_host_free(region);
+        remove_region(regions, region);
         region = next;
     }
     regions->first = NULL;
     tn_lock_fini(&regions->lock);
+}
+
+void tn_regions_shrink(struct tn_regions *regions)
+{
+    struct tn_region **link;
+
+    tn_lock_acquire(&regions->lock);
+    link = &regions->first->next;
+    while (*link != NULL) {
+        struct tn_region *region = *link;
+
+        if (region->free_count < region->slot_count) {
+            link = &region->next;
+            continue;
+        }
+        *link = region->next;
+        remove_region(regions, region);
+    }
+    tn_lock_release(&regions->lock);
 }
 
 tarn_status tn_regions_take(struct tn_regions *regions, uint64_t slot_count, uint64_t *base)

@@ -46,4 +46,8 @@ TARN_MUST_CHECK tarn_status tn_regions_take(struct tn_regions *regions, uint64_t
                                             uint64_t *base);
 void tn_regions_give(struct tn_regions *regions, uint64_t base, uint64_t slot_count);
 
+/* Gives regions whose slots are all free back to the driver, but for the first one: its place is what
+ * makes layouts the same in the next process. */
+void tn_regions_shrink(struct tn_regions *regions);
+
 #endif

@@ -66,22 +66,50 @@ static void set_pages(struct tn_segment *segment, uint64_t offset, uint64_t byte
     }
 }
 
-tarn_status tn_segment_map(struct tn_segment *segment, uint64_t offset, uint64_t bytes,
-                           struct tn_chunk_properties properties, struct tn_chunk *chunk)
+tarn_status tn_chunk_create(struct tn_gpu *gpu, uint64_t bytes,
+                            struct tn_chunk_properties properties, struct tn_chunk **chunk)
 {
+    struct tn_chunk *made = tn_host_alloc(1, sizeof *made);
     tarn_status status;
 
     TN_ASSERT(tn_is_power_of_two(bytes) && bytes >= TN_PAGE_BYTES && bytes <= TN_CHUNK_BYTES_MAX);
-    TN_ASSERT(offset % TN_PAGE_BYTES == 0 && offset + bytes <= segment->bytes);
-    status = tn_gpu_map(segment->regions->gpu, segment->base + offset, bytes, properties,
-                        &chunk->handle);
+    if (made == NULL)
+        return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a chunk");
+    status = tn_gpu_create_memory(gpu, bytes, properties, &made->handle);
+    if (status != TARN_OK) {
+        tn_host_free(made);
+        return status;
+    }
+    made->bytes = bytes;
+    made->properties = properties;
+    made->properties.peer_mask = 0;
+    *chunk = made;
+    return TARN_OK;
+}
+
+void tn_chunk_destroy(struct tn_gpu *gpu, struct tn_chunk *chunk)
+{
+    TN_ASSERT(chunk->segment == NULL);
+    tn_gpu_release_memory(gpu, chunk->handle);
+    tn_host_free(chunk);
+}
+
+tarn_status tn_segment_map(struct tn_segment *segment, uint64_t offset, uint64_t peer_mask,
+                           struct tn_chunk *chunk)
+{
+    tarn_status status;
+
+    TN_ASSERT(chunk->segment == NULL);
+    TN_ASSERT(offset % TN_PAGE_BYTES == 0 && offset + chunk->bytes <= segment->bytes);
+    status = tn_gpu_map(segment->regions->gpu, segment->base + offset, chunk->bytes, chunk->handle,
+                        peer_mask);
     if (status != TARN_OK)
         return status;
     chunk->segment = segment;
     chunk->offset = offset;
-    chunk->bytes = bytes;
-    set_pages(segment, offset, bytes, chunk);
-    segment->mapped_bytes += bytes; /* V5 */
+    chunk->properties.peer_mask = peer_mask;
+    set_pages(segment, offset, chunk->bytes, chunk);
+    segment->mapped_bytes += chunk->bytes; /* V5 */
     return TARN_OK;
 }
 
@@ -91,6 +119,26 @@ void tn_segment_unmap(struct tn_chunk *chunk)
 
     set_pages(segment, chunk->offset, chunk->bytes, NULL);
     segment->mapped_bytes -= chunk->bytes;
-    tn_gpu_unmap(segment->regions->gpu, segment->base + chunk->offset, chunk->bytes,
-                 chunk->handle);
+    tn_gpu_unmap(segment->regions->gpu, segment->base + chunk->offset, chunk->bytes);
+    chunk->segment = NULL;
+    chunk->properties.peer_mask = 0; /* rights go with the mapping */
+}
+
+tarn_status tn_chunk_add_peer(struct tn_chunk *chunk, int peer)
+{
+    struct tn_segment *segment = chunk->segment;
+    tarn_status status =
+        tn_gpu_add_access(segment->regions->gpu, segment->base + chunk->offset, chunk->bytes, peer);
+
+    if (status == TARN_OK)
+        chunk->properties.peer_mask |= (uint64_t)1 << peer;
+    return status;
+}
+
+void tn_chunk_remove_peer(struct tn_chunk *chunk, int peer)
+{
+    struct tn_segment *segment = chunk->segment;
+
+    tn_gpu_remove_access(segment->regions->gpu, segment->base + chunk->offset, chunk->bytes, peer);
+    chunk->properties.peer_mask &= ~((uint64_t)1 << peer);
 }

@@ -25,36 +25,53 @@ struct tn_heap;
 #define TN_PAGE_BYTES ((uint64_t)2 << 20)      /* the driver's granularity, and smallest chunk */
 #define TN_CHUNK_BYTES_MAX ((uint64_t)1 << 30) /* beyond, one handle costs more than two */
 
-/* One physical allocation at its place. Guarded by the pool's lock. */
+struct tn_chunk;
+
+/* Places in the lists of pools/chunk_cache.h. */
+struct tn_chunk_links {
+    struct tn_chunk *newer; /* of all that wait there */
+    struct tn_chunk *older;
+    struct tn_chunk *newer_alike; /* of one size and one kind */
+    struct tn_chunk *older_alike;
+};
+
+/* One physical allocation: mapped at its place, guarded by the pool's lock; or mapped nowhere, and
+ * its holder's alone. */
 struct tn_chunk {
-    struct tn_segment *segment;
-    uint64_t offset; /* in the segment, a multiple of 2 MiB */
-    uint64_t bytes;  /* a power of two */
-    tn_cu_memhandle handle;
+    uint64_t bytes;                        /* a power of two; immutable */
+    tn_cu_memhandle handle;                /* immutable */
+    struct tn_chunk_properties properties; /* that it was made with; immutable but for the peers,
+                                              which are those of its mapping */
+    struct tn_segment *segment;            /* NULL: mapped nowhere */
+    uint64_t offset;                       /* in the segment, a multiple of 2 MiB */
     /* The rest is written by the pools layer. */
-    struct tn_heap *heap;  /* the one owner: an arena's heap, or the pool's idle memory */
-    uint32_t id;           /* index in the pool's table of chunks */
-    uint32_t hold_count;   /* holds that contain it; 0: not captured */
-    uint64_t freed_stamp;  /* epoch of the last free in it; 0: never used */
-    uint64_t used_bytes;   /* in blocks that are not free */
+    struct tn_heap *heap;        /* the one owner: an arena's heap, or the pool's idle memory */
+    uint32_t id;                 /* index in the pool's table of chunks */
+    uint32_t hold_count;         /* holds that contain it; 0: not captured */
+    uint64_t freed_stamp;        /* epoch of the last free in it; 0: never used */
+    uint64_t used_bytes;         /* in blocks that are not free */
+    int kind;                    /* enum tn_heap_kind of the heap that mapped it; immutable */
+    bool was_cached;             /* its mapping took it from the cache */
+    struct tn_chunk_links links; /* guarded by the CACHE lock while it is in the cache */
 };
 
 struct tn_segment {
-    _Atomic(void *) owner;    /* the pool; NULL in a recycled record */
-    struct tn_segment *next;  /* of the pool, in order of index; also links recycled records */
+    _Atomic(void *) owner;   /* the pool; NULL in a recycled record */
+    struct tn_segment *next; /* of the pool, in order of index; also links recycled records */
+    struct tn_segment *previous;
     struct tn_regions *regions; /* immutable while owned */
-    uint64_t base;            /* immutable while owned */
-    uint64_t slot_count;      /* immutable while owned */
-    uint64_t bytes;           /* immutable while owned */
-    uint64_t index;           /* ordinal in the pool, never used again */
+    uint64_t base;              /* immutable while owned */
+    uint64_t slot_count;        /* immutable while owned */
+    uint64_t bytes;             /* immutable while owned */
+    uint64_t index;             /* ordinal in the pool, never used again */
     uint64_t mapped_bytes;
     struct tn_chunk **pages;
     /* The rest is written by the pools layer. */
     struct tn_block *first_block; /* blocks tile the segment in order of address */
     struct tn_block *last_block;
-    struct tn_heap *grower;       /* the heap that maps memory here */
-    uint32_t unmapped_count;      /* blocks that are unmapped */
-    uint32_t checkpoint_count;    /* checkpoints that hold the slots */
+    struct tn_heap *grower;    /* the heap that maps memory here */
+    uint32_t unmapped_count;   /* blocks that are unmapped */
+    uint32_t checkpoint_count; /* checkpoints that hold the slots */
 };
 
 /* A segment of at least that many bytes, with nothing mapped, known to the address table.
@@ -64,14 +81,24 @@ TARN_MUST_CHECK tarn_status tn_segment_create(struct tn_regions *regions, uint64
                                               struct tn_segment **segment);
 void tn_segment_destroy(struct tn_segment *segment); /* nothing is mapped */
 
-/* Fills a chunk record: maps bytes of new memory at the offset.
- *   DEVICE_MEMORY, DEVICE_LOST, DRIVER */
-TARN_MUST_CHECK tarn_status tn_segment_map(struct tn_segment *segment, uint64_t offset,
-                                           uint64_t bytes, struct tn_chunk_properties properties,
-                                           struct tn_chunk *chunk);
+/* A chunk of new memory, mapped nowhere.
+ *   HOST_MEMORY, DEVICE_MEMORY, DEVICE_LOST, DRIVER */
+TARN_MUST_CHECK tarn_status tn_chunk_create(struct tn_gpu *gpu, uint64_t bytes,
+                                            struct tn_chunk_properties properties,
+                                            struct tn_chunk **chunk);
+void tn_chunk_destroy(struct tn_gpu *gpu, struct tn_chunk *chunk); /* it is mapped nowhere */
 
-/* Unmaps the chunk and gives its memory back. Nothing may be using it: the call does not wait. */
+/* Maps the chunk at the offset, with access for the peers.
+ *   DEVICE_MEMORY, DEVICE_LOST, DRIVER: it is still mapped nowhere */
+TARN_MUST_CHECK tarn_status tn_segment_map(struct tn_segment *segment, uint64_t offset,
+                                           uint64_t peer_mask, struct tn_chunk *chunk);
+
+/* Unmaps it; its memory stays. Nothing may be using it: the call does not wait. */
 void tn_segment_unmap(struct tn_chunk *chunk);
+
+/* Gives a peer access to a mapped chunk, or takes it back. Statuses as tn_gpu_add_access. */
+TARN_MUST_CHECK tarn_status tn_chunk_add_peer(struct tn_chunk *chunk, int peer);
+void tn_chunk_remove_peer(struct tn_chunk *chunk, int peer);
 
 static inline struct tn_chunk *tn_segment_chunk_at(const struct tn_segment *segment,
                                                    uint64_t offset)

@@ -47,7 +47,7 @@ START_TEST(bad_arguments_of_begin_are_refused)
 }
 END_TEST
 
-START_TEST(a_stream_or_pool_in_a_capture_begins_no_other)
+START_TEST(a_stream_in_a_capture_begins_no_other)
 {
     tarn_pool *other = test_pool("other");
     tarn_capture *capture = begin(TARN_CAPTURE_GLOBAL);
@@ -55,10 +55,8 @@ START_TEST(a_stream_or_pool_in_a_capture_begins_no_other)
 
     REFUSE(TARN_ERR_WRONG_STATE, "already being captured",
            tarn_capture_begin(other, world.stream, TARN_CAPTURE_GLOBAL, &second));
-    REFUSE(TARN_ERR_WRONG_STATE, "'test' is open",
-           tarn_capture_begin(world.pool, world.side, TARN_CAPTURE_GLOBAL, &second));
-    REFUSE(TARN_ERR_WRONG_STATE, "'test' is open",
-           tarn_begin_allocate_to_pool(world.device, world.pool, tarn_filter_thread, NULL));
+    REFUSE(TARN_ERR_WRONG_STATE, "already being captured",
+           tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_GLOBAL, &second));
     ck_assert_untouched(second);
     ck_assert_int_eq(test_capture_status(world.side), TN_CU_CAPTURE_STATUS_NONE);
     OK(tarn_graph_destroy(end(capture)));
@@ -403,6 +401,64 @@ START_TEST(a_discarded_block_shows_in_the_layout_and_keeps_no_pool)
 }
 END_TEST
 
+START_TEST(a_discarded_block_that_a_stream_uses_leaves_nothing_behind_with_its_pool)
+{
+    tarn_pool *pool = test_pool("aborted");
+    tarn_capture *capture = NULL;
+    tarn_sim_ledger before;
+    void *block;
+
+    before = test_ledger();
+    OK(tarn_capture_begin(pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
+    block = test_malloc(8 * MIB);
+    OK(tarn_record_stream(block, world.side));
+    OK(tarn_capture_abort(capture));
+    OK(tarn_pool_destroy(pool));
+    OK(tarn_device_trim(world.device, 0, NULL));
+    test_same_ledger(&before);
+}
+END_TEST
+
+START_TEST(a_discarded_block_keeps_a_pool_whose_handle_was_given_up)
+{
+    tarn_capture *capture = NULL;
+    tarn_pool *pool = test_pool("aborted");
+    void *routed;
+    void *adopted = NULL;
+    void *next;
+
+    OK(tarn_capture_begin(pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
+    routed = test_malloc(8 * MIB);
+    OK(tarn_alloc(world.default_pool, 8 * MIB, 0, world.stream,
+                  &adopted)); /* of a pool that no handle names */
+    OK(tarn_pool_release(pool));
+    OK(tarn_capture_abort(capture));
+    test_await_destructors(0);
+    next = test_malloc(8 * MIB);
+    ck_assert_ptr_ne(next, adopted);
+    ck_assert_ptr_ne(next, routed);
+    OK(tarn_free(next));
+    OK(tarn_free(adopted));
+    OK(tarn_free(routed));
+    OK(tarn_device_trim(world.device, 0, NULL)); /* proves that its memory is idle */
+    ck_assert_uint_eq(test_device_stats().pool_count, 2);
+}
+END_TEST
+
+START_TEST(the_device_closes_over_discarded_blocks_of_released_pools)
+{
+    tarn_capture *capture = NULL;
+    tarn_pool *pool = test_pool("aborted");
+
+    OK(tarn_capture_begin(pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
+    (void)test_malloc(8 * MIB);
+    OK(tarn_pool_release(pool));
+    OK(tarn_capture_abort(capture));
+    test_await_destructors(0);
+    ck_assert_uint_eq(test_device_stats().pool_count, 3); /* until its user frees the block */
+}
+END_TEST
+
 START_TEST(frees_in_an_aborted_capture_stand)
 {
     void *before = test_alloc(world.pool, MIB, world.stream);
@@ -446,7 +502,7 @@ int main(void)
     suite_add_tcase(suite, tcase);
     tcase_add_checked_fixture(tcase, test_world_open, test_world_close);
     tcase_add_test(tcase, bad_arguments_of_begin_are_refused);
-    tcase_add_test(tcase, a_stream_or_pool_in_a_capture_begins_no_other);
+    tcase_add_test(tcase, a_stream_in_a_capture_begins_no_other);
     tcase_add_test(tcase, a_begin_that_the_driver_refuses_leaves_nothing);
     tcase_add_test(tcase, bad_arguments_of_end_and_abort_are_refused);
     tcase_add_test(tcase, an_end_from_another_thread_is_refused_and_loses_nothing);
@@ -463,6 +519,10 @@ int main(void)
     tcase_add_test(tcase, an_end_that_the_driver_refuses_for_another_reason_may_be_called_again);
     tcase_add_test(tcase, blocks_of_an_aborted_capture_are_discarded_until_their_users_free);
     tcase_add_test(tcase, a_discarded_block_shows_in_the_layout_and_keeps_no_pool);
+    tcase_add_test(tcase,
+                   a_discarded_block_that_a_stream_uses_leaves_nothing_behind_with_its_pool);
+    tcase_add_test(tcase, a_discarded_block_keeps_a_pool_whose_handle_was_given_up);
+    tcase_add_test(tcase, the_device_closes_over_discarded_blocks_of_released_pools);
     tcase_add_test(tcase, frees_in_an_aborted_capture_stand);
     tcase_add_test(tcase, abandoned_captures_leave_the_pool_as_new);
     return test_main(suite);

@@ -94,6 +94,65 @@ START_TEST(memory_of_a_graph_is_given_to_nobody_outside_captures)
 }
 END_TEST
 
+START_TEST(a_pool_made_to_share_lends_graphs_free_memory_between_replays)
+{
+    tarn_pool_options options = TARN_POOL_OPTIONS_INIT;
+    tarn_pool *pool = NULL;
+    tarn_capture *capture = NULL;
+    tarn_graph *graph = NULL;
+    char *scratch;
+    char *eager;
+
+    options.share_captured = true;
+    OK(tarn_pool_create(world.device, &options, &pool));
+    OK(tarn_capture_begin(pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
+    scratch = test_malloc(8 * MIB);
+    test_fill(world.stream, scratch, 1, 4);
+    OK(tarn_free(scratch));
+    OK(tarn_capture_end(capture, &graph));
+    OK(tarn_graph_replay(graph, world.stream));
+    eager = test_alloc(pool, 8 * MIB, world.stream); /* the replay may still run: other memory */
+    ck_assert(eager + 8 * MIB <= scratch || eager >= scratch + 8 * MIB);
+    OK(tarn_free(eager));
+    OK(tarn_pool_trim(pool, NULL)); /* a wait: now it is over */
+    eager = test_alloc(pool, 8 * MIB, world.stream);
+    ck_assert_ptr_eq(eager, scratch);
+    OK(tarn_pool_validate(pool));
+    OK(tarn_free(eager));
+    OK(tarn_graph_replay(graph, world.stream)); /* the memory is there for the graph as ever */
+    ck_assert_uint_eq(test_read(world.stream, scratch), 1);
+    OK(tarn_graph_destroy(graph));
+    OK(tarn_pool_destroy(pool));
+}
+END_TEST
+
+START_TEST(a_running_replay_of_the_only_graph_keeps_what_it_shares)
+{
+    tarn_pool_options options = TARN_POOL_OPTIONS_INIT;
+    tarn_pool *pool = NULL;
+    tarn_capture *capture = NULL;
+    tarn_graph *graph = NULL;
+    char *scratch;
+    char *eager;
+
+    options.share_captured = true;
+    OK(tarn_pool_create(world.device, &options, &pool));
+    OK(tarn_capture_begin(pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
+    scratch = test_malloc(8 * MIB);
+    test_fill(world.stream, scratch, 1, 4);
+    OK(tarn_free(scratch));
+    OK(tarn_capture_end(capture, &graph));
+    OK(tarn_free(test_alloc(pool, 8 * MIB, world.stream)));
+    OK(tarn_pool_trim(pool, NULL)); /* a wait: what was freed in the capture is proven idle */
+    OK(tarn_graph_replay(graph, world.stream));
+    eager = test_alloc(pool, 8 * MIB, world.stream); /* but the replay may still run */
+    ck_assert(eager + 8 * MIB <= scratch || eager >= scratch + 8 * MIB);
+    OK(tarn_free(eager));
+    OK(tarn_graph_destroy(graph));
+    OK(tarn_pool_destroy(pool));
+}
+END_TEST
+
 START_TEST(later_captures_reuse_what_earlier_ones_freed)
 {
     tarn_capture *capture = begin(TARN_CAPTURE_GLOBAL);
@@ -257,6 +316,8 @@ int main(void)
     tcase_add_test(tcase, addresses_of_a_capture_stay_valid_across_replays);
     tcase_add_test(tcase, a_capture_reuses_memory_that_it_freed);
     tcase_add_test(tcase, memory_of_a_graph_is_given_to_nobody_outside_captures);
+    tcase_add_test(tcase, a_pool_made_to_share_lends_graphs_free_memory_between_replays);
+    tcase_add_test(tcase, a_running_replay_of_the_only_graph_keeps_what_it_shares);
     tcase_add_test(tcase, later_captures_reuse_what_earlier_ones_freed);
     tcase_add_test(tcase, forked_streams_are_served_and_joined);
     tcase_add_test(tcase, a_block_freed_on_another_stream_of_the_capture_is_not_reused_by_its_own);

@@ -81,6 +81,19 @@ START_TEST(what_is_expected_and_not_live_is_missing)
 }
 END_TEST
 
+START_TEST(differences_of_one_address_are_in_order_of_kind)
+{
+    void *address = alloc(512);
+    tarn_expected expected[] = {{address, 1024}, {address, 1024}};
+    tarn_live_diff *diff = check(expected, 2, 2);
+
+    ck_assert_int_eq(diff->differences[0].kind, TARN_DIFFERENCE_MISSING);
+    ck_assert_int_eq(diff->differences[1].kind, TARN_DIFFERENCE_SIZE);
+    tarn_live_diff_destroy(diff);
+    OK(tarn_free(address));
+}
+END_TEST
+
 START_TEST(another_size_is_told_with_both)
 {
     void *address = alloc(1000);
@@ -122,6 +135,68 @@ START_TEST(an_address_expected_twice_is_missing_the_second_time)
     ck_assert_ptr_eq(diff->differences[0].block.address, address);
     tarn_live_diff_destroy(diff);
     OK(tarn_free(address));
+}
+END_TEST
+
+START_TEST(all_kinds_of_differences_are_told_at_once)
+{
+    enum { COUNT = 12 };
+    tarn_pool *elsewhere = test_pool("elsewhere");
+    void *blocks[COUNT];
+    tarn_expected expected[COUNT];
+    tarn_live_diff *diff = NULL;
+    size_t count = 0;
+    size_t kinds[4] = {0};
+
+    for (size_t i = 0; i < COUNT; i++) /* a third of them large */
+        blocks[i] = test_alloc(i % 4 == 3 ? elsewhere : world.pool, i % 3 == 0 ? 2 * MIB : 1000,
+                               world.stream);
+    for (size_t i = 0; i < COUNT; i++) {
+        size_t bytes = i % 3 == 0 ? 2 * MIB : 1000;
+
+        if (i % 4 == 0)
+            continue; /* unexpected */
+        expected[count] = (tarn_expected){blocks[i], i % 4 == 1 ? bytes + 1 : bytes};
+        count += 1;
+        if (i % 4 == 2)
+            OK(tarn_free(blocks[i])); /* missing */
+    }
+    OK(tarn_pool_check_live(world.pool, expected, count, &diff));
+    ck_assert_uint_eq(diff->count, COUNT);
+    for (size_t i = 0; i < diff->count; i++) {
+        const tarn_difference *difference = &diff->differences[i];
+        size_t at = 0;
+
+        while (blocks[at] != difference->block.address)
+            at += 1;
+        kinds[difference->kind] += 1;
+        switch (at % 4) {
+        case 0:
+            ck_assert_int_eq(difference->kind, TARN_DIFFERENCE_UNEXPECTED);
+            ck_assert_uint_ne(difference->block.sequence, 0);
+            break;
+        case 1:
+            ck_assert_int_eq(difference->kind, TARN_DIFFERENCE_SIZE);
+            ck_assert_uint_eq(difference->expected_bytes, difference->block.bytes + 1);
+            break;
+        case 2:
+            ck_assert_int_eq(difference->kind, TARN_DIFFERENCE_MISSING);
+            break;
+        default:
+            ck_assert_int_eq(difference->kind, TARN_DIFFERENCE_POOL);
+            ck_assert_ptr_eq(difference->block.pool, elsewhere);
+        }
+        if (i > 0)
+            ck_assert(difference->block.address > diff->differences[i - 1].block.address);
+    }
+    for (size_t kind = 0; kind < 4; kind++)
+        ck_assert_uint_eq(kinds[kind], COUNT / 4);
+    tarn_live_diff_destroy(diff);
+    for (size_t i = 0; i < COUNT; i++) {
+        if (i % 4 != 2)
+            OK(tarn_free(blocks[i]));
+    }
+    OK(tarn_pool_destroy(elsewhere));
 }
 END_TEST
 
@@ -230,9 +305,11 @@ int main(void)
     tcase_add_test(tcase, an_exact_expectation_has_no_difference);
     tcase_add_test(tcase, a_block_that_is_not_expected_is_described);
     tcase_add_test(tcase, what_is_expected_and_not_live_is_missing);
+    tcase_add_test(tcase, differences_of_one_address_are_in_order_of_kind);
     tcase_add_test(tcase, another_size_is_told_with_both);
     tcase_add_test(tcase, a_block_of_another_pool_is_told_with_its_pool);
     tcase_add_test(tcase, an_address_expected_twice_is_missing_the_second_time);
+    tcase_add_test(tcase, all_kinds_of_differences_are_told_at_once);
     tcase_add_test(tcase, differences_are_in_order_of_address);
     tcase_add_test(tcase, pending_and_discarded_blocks_are_not_live);
     tcase_add_test(tcase, a_restored_pool_is_as_expected);

@@ -57,7 +57,7 @@ START_TEST(bad_arguments_of_checkpoints_are_refused)
     REFUSE(TARN_ERR_INVALID_ARGUMENT, "checkpoint is NULL",
            tarn_checkpoint_take(world.pool, TARN_CONTENTS_NONE, world.stream, NULL));
     REFUSE(TARN_ERR_INVALID_ARGUMENT, "contents",
-           tarn_checkpoint_take(world.pool, (tarn_contents)2, world.stream, &checkpoint));
+           tarn_checkpoint_take(world.pool, (tarn_contents)3, world.stream, &checkpoint));
     REFUSE(TARN_ERR_WRONG_STATE, "default pool",
            tarn_checkpoint_take(world.default_pool, TARN_CONTENTS_NONE, NULL, &checkpoint));
     ck_assert_untouched(checkpoint);
@@ -68,8 +68,12 @@ START_TEST(bad_arguments_of_checkpoints_are_refused)
             REFUSE(TARN_ERR_INVALID_HANDLE, "checkpoint", tarn_checkpoint_destroy(foreign[i]));
     }
     checkpoint = take(TARN_CONTENTS_NONE);
+    REFUSE(TARN_ERR_WRONG_STATE, "without contents",
+           tarn_checkpoint_verify(checkpoint, world.stream));
     OK(tarn_checkpoint_destroy(checkpoint));
     REFUSE(TARN_ERR_INVALID_HANDLE, "checkpoint", tarn_checkpoint_destroy(checkpoint));
+    REFUSE(TARN_ERR_INVALID_HANDLE, "checkpoint",
+           tarn_checkpoint_verify(checkpoint, world.stream));
     REFUSE(TARN_ERR_INVALID_HANDLE, "checkpoint",
            tarn_checkpoint_restore(checkpoint, world.stream, &delta));
     ck_assert_untouched(delta);
@@ -99,6 +103,8 @@ START_TEST(while_a_capture_is_under_way_checkpoints_are_refused)
            tarn_checkpoint_take(world.pool, TARN_CONTENTS_DEVICE, world.stream, &second));
     REFUSE(TARN_ERR_WRONG_STATE, "stream is being captured",
            tarn_checkpoint_restore(checkpoint, world.stream, &delta));
+    REFUSE(TARN_ERR_WRONG_STATE, "stream is being captured",
+           tarn_checkpoint_verify(checkpoint, world.stream));
     ck_assert_int_eq(test_capture_status(world.stream), TN_CU_CAPTURE_STATUS_ACTIVE);
     test_destroy_graph(test_end_capture(world.stream));
     ck_assert_untouched(second);
@@ -147,7 +153,12 @@ START_TEST(a_take_that_the_driver_refuses_leaves_nothing)
     } faults[] = {
         {"cuEventCreate", TN_CUDA_ERROR_UNKNOWN, TARN_ERR_DRIVER},
         {"cuMemCreate", TN_CUDA_ERROR_UNKNOWN, TARN_ERR_DRIVER},
-        {"cuMemcpyDtoDAsync", TN_CUDA_ERROR_UNKNOWN, TARN_ERR_DRIVER},
+        {"cuMemHostAlloc", TN_CUDA_ERROR_UNKNOWN, TARN_ERR_DRIVER},
+        {"cuMemHostAlloc", TN_CUDA_ERROR_OUT_OF_MEMORY, TARN_ERR_HOST_MEMORY},
+        {"cuMemcpyHtoDAsync", TN_CUDA_ERROR_UNKNOWN, TARN_ERR_DRIVER},
+        {"cuMemsetD8Async", TN_CUDA_ERROR_UNKNOWN, TARN_ERR_DRIVER},
+        {"cuKernelGetFunction", TN_CUDA_ERROR_INVALID_PTX, TARN_ERR_NOT_SUPPORTED},
+        {"cuLaunchKernel", TN_CUDA_ERROR_UNKNOWN, TARN_ERR_DRIVER},
         {"cuEventRecord", TN_CUDA_ERROR_UNKNOWN, TARN_ERR_DRIVER},
     };
     void *address = alloc(8 * MIB);
@@ -220,6 +231,95 @@ START_TEST(limits_and_addresses_bound_contents_too)
 }
 END_TEST
 
+START_TEST(a_verification_that_the_driver_refuses_says_so)
+{
+    static const struct {
+        const char *call;
+        tn_cu_result result;
+        tarn_status status;
+    } faults[] = {
+        {"cuKernelGetFunction", TN_CUDA_ERROR_INVALID_PTX, TARN_ERR_NOT_SUPPORTED},
+        {"cuEventCreate", TN_CUDA_ERROR_UNKNOWN, TARN_ERR_DRIVER},
+        {"cuMemCreate", TN_CUDA_ERROR_UNKNOWN, TARN_ERR_DRIVER},
+        {"cuMemsetD8Async", TN_CUDA_ERROR_UNKNOWN, TARN_ERR_DRIVER},
+        {"cuLaunchKernel", TN_CUDA_ERROR_UNKNOWN, TARN_ERR_DRIVER},
+        {"cuMemcpyDtoHAsync", TN_CUDA_ERROR_UNKNOWN, TARN_ERR_DRIVER},
+        {"cuEventRecord", TN_CUDA_ERROR_UNKNOWN, TARN_ERR_DRIVER},
+        {"cuEventSynchronize", TN_CUDA_ERROR_UNKNOWN, TARN_ERR_DRIVER},
+    };
+    void *address = alloc(2 * MIB);
+    tarn_checkpoint *checkpoint;
+    tarn_delta *delta = UNTOUCHED;
+
+    test_fill(world.stream, address, 1, MIB / 2);
+    checkpoint = take(TARN_CONTENTS_DEVICE);
+    for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
+        sim.plan_fault(faults[i].call, 1, 0, faults[i].result);
+        if (faults[i].status == TARN_ERR_DRIVER)
+            STATUS(TARN_ERR_DRIVER, tarn_checkpoint_verify(checkpoint, world.stream));
+        else
+            STATUS(TARN_ERR_NOT_SUPPORTED, tarn_checkpoint_verify(checkpoint, world.stream));
+        ck_assert_msg(strstr(tarn_last_error(), faults[i].call) != NULL, "%s", tarn_last_error());
+        ck_assert_uint_eq(sim.clear_fault(NULL), 1);
+        ck_assert_uint_eq(test_stats(world.default_pool).live_count, 1);
+    }
+    sim.plan_fault("cuKernelGetFunction", 1, 0, TN_CUDA_ERROR_INVALID_PTX);
+    STATUS(TARN_ERR_NOT_SUPPORTED, tarn_checkpoint_restore(checkpoint, world.stream, &delta));
+    ck_assert_untouched(delta);
+    OK(tarn_checkpoint_verify(checkpoint, world.stream));
+    OK(tarn_checkpoint_destroy(checkpoint));
+    OK(tarn_free(address));
+}
+END_TEST
+
+/* Blocks of that size until there is no room. */
+static tarn_status fill_up(size_t bytes)
+{
+    tarn_status status = TARN_OK;
+    void *address = NULL;
+
+    while (status == TARN_OK)
+        status = tarn_alloc(world.pool, bytes, 0, world.stream, &address);
+    return status;
+}
+
+START_TEST(a_verification_needs_some_room)
+{
+    tarn_device_options options = TARN_DEVICE_OPTIONS_INIT;
+    tarn_checkpoint *checkpoint;
+    void *address;
+
+    ck_assert_int_eq(setenv("TARN_SIM_POISON", "0", 1), 0);
+    test_start();
+    world.stream = test_stream();
+    options.region_bytes = GIB;
+    options.limit_bytes = 1100 * MIB;
+    OK(tarn_device_open(0, &options, &world.device));
+    OK(tarn_device_default_pool(world.device, &world.default_pool));
+    world.pool = test_pool("test");
+    address = alloc(2 * MIB);
+    test_fill(world.stream, address, 1, MIB / 2);
+    checkpoint = take(TARN_CONTENTS_DEVICE);
+    sim.plan_fault("cuMemCreate", 1, 1, TN_CUDA_ERROR_OUT_OF_MEMORY);
+    STATUS(TARN_ERR_DEVICE_MEMORY, tarn_checkpoint_verify(checkpoint, world.stream));
+    (void)sim.clear_fault(NULL);
+    sim.set_hints(2, GIB / 2);
+    ck_assert_int_eq(fill_up(32 * MIB), TARN_ERR_ADDRESS_SPACE);
+    STATUS(TARN_ERR_ADDRESS_SPACE, tarn_checkpoint_verify(checkpoint, world.stream));
+    sim.set_hints(0, 0);
+    ck_assert_int_eq(fill_up(2 * MIB), TARN_ERR_LIMIT);
+    STATUS(TARN_ERR_LIMIT, tarn_checkpoint_verify(checkpoint, world.stream));
+    OK(tarn_checkpoint_restore(checkpoint, world.stream, NULL));
+    OK(tarn_pool_trim(world.pool, NULL));
+    OK(tarn_checkpoint_verify(checkpoint, world.stream));
+    OK(tarn_free(address));
+    OK(tarn_checkpoint_destroy(checkpoint));
+    OK(tarn_pool_destroy(world.pool));
+    OK(tarn_device_close(world.device));
+    test_world_abandon();
+}
+END_TEST
+
 START_TEST(a_restore_without_room_changes_nothing)
 {
     void *address;
@@ -242,6 +342,30 @@ START_TEST(a_restore_without_room_changes_nothing)
     OK(tarn_free(held));
     OK(tarn_pool_trim(world.default_pool, NULL));
     tarn_delta_destroy(restore(checkpoint, 0, 1));
+    OK(tarn_free(address));
+    OK(tarn_checkpoint_destroy(checkpoint));
+    test_world_close();
+}
+END_TEST
+
+START_TEST(a_restore_finds_memory_that_other_pools_have_free)
+{
+    void *address;
+    void *other;
+    tarn_checkpoint *checkpoint;
+
+    ck_assert_int_eq(setenv("TARN_SIM_MEMORY_MIB", "128", 1), 0);
+    test_world_open();
+    address = alloc(80 * MIB);
+    test_fill(world.stream, address, 4, WORDS);
+    checkpoint = take(TARN_CONTENTS_HOST);
+    OK(tarn_free(address));
+    OK(tarn_device_trim(world.device, 0, NULL));
+    other = test_alloc(world.default_pool, 80 * MIB, world.side);
+    OK(tarn_free(other)); /* mapped still, and not proven idle */
+    tarn_delta_destroy(restore(checkpoint, 0, 1));
+    test_expect_words(world.stream, address, 4, WORDS);
+    ck_assert_uint_lt(test_stats(world.default_pool).mapped_bytes, 80 * MIB);
     OK(tarn_free(address));
     OK(tarn_checkpoint_destroy(checkpoint));
     test_world_close();
@@ -280,7 +404,7 @@ END_TEST
 START_TEST(a_restore_that_the_driver_refuses_can_be_repeated)
 {
     static const char *const calls[] = {"cuEventCreate", "cuMemCreate", "cuMemSetAccess",
-                                        "cuMemcpyDtoDAsync", "cuEventRecord"};
+                                        "cuLaunchKernel"};
     void *address = alloc(8 * MIB);
     tarn_checkpoint *checkpoint;
     tarn_delta *delta = UNTOUCHED;
@@ -317,11 +441,14 @@ int main(void)
     tcase_add_test(tcase, while_a_capture_is_under_way_checkpoints_are_refused);
     tcase_add_test(tcase, a_discarded_block_in_the_way_is_named);
     tcase_add_test(tcase, a_take_that_the_driver_refuses_leaves_nothing);
+    tcase_add_test(tcase, a_verification_that_the_driver_refuses_says_so);
     tcase_add_test(tcase, a_restore_beyond_the_pools_limit_changes_nothing);
     tcase_add_test(tcase, a_restore_that_the_driver_refuses_can_be_repeated);
     suite_add_tcase(suite, own);
     tcase_add_test(own, a_full_device_has_no_room_for_contents);
     tcase_add_test(own, limits_and_addresses_bound_contents_too);
+    tcase_add_test(own, a_verification_needs_some_room);
+    tcase_add_test(own, a_restore_finds_memory_that_other_pools_have_free);
     tcase_add_test(own, a_restore_without_room_changes_nothing);
     return test_main(suite);
 }

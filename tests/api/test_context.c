@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The caller's CUDA context: whatever is current before a call is so after it, also nothing. */
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "support/world.h"
 
@@ -154,7 +157,7 @@ START_TEST(refused_calls_keep_the_context_too)
 {
     static const char *const calls[] = {"cuMemCreate",          "cuEventCreate",
                                         "cuStreamBeginCapture", "cuUserObjectCreate",
-                                        "cuMemcpyDtoDAsync",    "cuMemFree"};
+                                        "cuLaunchKernel",       "cuMemFree"};
     tarn_capture *capture = NULL;
     tarn_checkpoint *checkpoint = NULL;
     void *address = NULL;
@@ -192,6 +195,48 @@ START_TEST(refused_calls_keep_the_context_too)
 }
 END_TEST
 
+static atomic_bool trimmed;
+
+static void *trim(void *argument)
+{
+    OK(tarn_pool_trim(argument, NULL));
+    atomic_store(&trimmed, true);
+    return NULL;
+}
+
+/* Memory that was used on a stream of a context of the program's own is unmapped when that work has
+ * ended, and not before: no free in the primary context waits for it. */
+START_TEST(a_trim_waits_for_the_work_of_every_context)
+{
+    tn_cu_context own;
+    tn_cu_context context;
+    tn_cu_stream stream;
+    pthread_t thread;
+    void *address;
+
+    test_world_open();
+    own = test_context();
+    context = test_make_context();
+    stream = test_stream();
+    test_set_context(own);
+    address = test_alloc(world.pool, 4 * MIB, stream);
+    sim.hold_work();
+    test_set_words(stream, address, 7, 16);
+    OK(tarn_free(address));
+    ck_assert_int_eq(pthread_create(&thread, NULL, trim, world.pool), 0);
+    (void)nanosleep(&(struct timespec){0, 30000000}, NULL);
+    ck_assert(!atomic_load(&trimmed));
+    ck_assert_uint_gt(test_stats(world.pool).mapped_bytes, 0);
+    sim.resume_work();
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    ck_assert_uint_eq(test_stats(world.pool).mapped_bytes, 0);
+    test_destroy_stream(stream);
+    test_set_context(context);
+    test_end_context(context); /* takes it off the stack too */
+    test_world_close();
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("contexts");
@@ -203,5 +248,6 @@ int main(void)
     tcase_add_test(tcase, another_devices_context_stays_current);
     tcase_add_test(tcase, a_new_thread_needs_no_context);
     tcase_add_test(tcase, refused_calls_keep_the_context_too);
+    tcase_add_test(tcase, a_trim_waits_for_the_work_of_every_context);
     return test_main(suite);
 }

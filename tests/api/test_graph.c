@@ -107,26 +107,6 @@ START_TEST(several_graphs_share_memory_and_give_right_results)
 }
 END_TEST
 
-START_TEST(graphs_that_share_a_pool_are_replayed_on_one_stream)
-{
-    void *output = test_malloc(512);
-    void *temporary;
-    tarn_graph *one = make_temporary(world.pool, 1, output, &temporary);
-    tarn_graph *two = make_temporary(world.pool, 2, output, &temporary);
-
-    OK(tarn_graph_replay(one, world.stream));
-    REFUSE(TARN_ERR_WRONG_STATE, "replay all of them on one stream",
-           tarn_graph_replay(two, world.side));
-    REFUSE(TARN_ERR_WRONG_STATE, "share memory", tarn_graph_replay(one, world.side));
-    REFUSE(TARN_ERR_WRONG_STATE, "share memory", tarn_graph_replay(one, NULL));
-    OK(tarn_graph_replay(two, world.stream));
-    ck_assert_uint_eq(test_read(world.stream, output), 2);
-    OK(tarn_graph_destroy(one));
-    OK(tarn_graph_destroy(two));
-    OK(tarn_free(output));
-}
-END_TEST
-
 START_TEST(the_only_graph_of_a_pool_is_replayed_on_any_stream)
 {
     void *block;
@@ -163,35 +143,6 @@ START_TEST(a_second_graph_waits_for_replays_that_nobody_ordered)
     OK(tarn_graph_replay(two, world.stream));
     ck_assert_uint_eq(test_device_stats().idle_waits, waits + 1);
     ck_assert_uint_eq(test_read(world.stream, output), 2);
-    OK(tarn_graph_destroy(one));
-    OK(tarn_graph_destroy(two));
-    OK(tarn_free(output));
-}
-END_TEST
-
-START_TEST(graphs_made_after_all_others_are_gone_choose_their_stream_anew)
-{
-    void *output = test_malloc(512);
-    void *temporary;
-    tarn_graph *one = make_temporary(world.pool, 1, output, &temporary);
-    tarn_graph *two = make_temporary(world.pool, 2, output, &temporary);
-
-    OK(tarn_graph_replay(one, world.stream));
-    OK(tarn_graph_replay(two, world.stream));
-    test_synchronize(world.stream);
-    OK(tarn_graph_destroy(one));
-    OK(tarn_graph_destroy(two));
-    test_await_destructors(0);
-    ck_assert_uint_eq(test_stats(world.pool).captured_bytes, 0);
-
-    one = make_temporary(world.pool, 3, output, &temporary);
-    OK(tarn_graph_replay(one, world.side)); /* the only one: any stream */
-    two = make_temporary(world.pool, 4, output, &temporary);
-    REFUSE(TARN_ERR_INVALID_HANDLE, "graph", tarn_graph_replay(NULL, world.stream));
-    OK(tarn_graph_replay(two, world.side)); /* where the last replay was */
-    REFUSE(TARN_ERR_WRONG_STATE, "share memory", tarn_graph_replay(one, world.stream));
-    test_synchronize(world.side);
-    ck_assert_uint_eq(test_read(world.side, output), 4);
     OK(tarn_graph_destroy(one));
     OK(tarn_graph_destroy(two));
     OK(tarn_free(output));
@@ -439,10 +390,8 @@ int main(void)
     tcase_add_test(tcase, bad_arguments_of_graphs_are_refused);
     tcase_add_test(tcase, the_drivers_handles_are_given_one_or_both);
     tcase_add_test(tcase, several_graphs_share_memory_and_give_right_results);
-    tcase_add_test(tcase, graphs_that_share_a_pool_are_replayed_on_one_stream);
     tcase_add_test(tcase, the_only_graph_of_a_pool_is_replayed_on_any_stream);
     tcase_add_test(tcase, a_second_graph_waits_for_replays_that_nobody_ordered);
-    tcase_add_test(tcase, graphs_made_after_all_others_are_gone_choose_their_stream_anew);
     tcase_add_test(tcase, a_replay_into_a_capture_is_refused);
     tcase_add_test(tcase, a_replay_that_the_driver_refuses_says_why);
     tcase_add_test(tcase, memory_of_a_graph_stays_until_its_running_launch_is_done);

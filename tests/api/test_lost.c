@@ -56,16 +56,26 @@ static void refuse_all(tarn_status status)
     STATUS(status, tarn_pool_create(world.device, NULL, &pool));
     STATUS(status, tarn_pool_reserve(world.pool, 64 * MIB, world.stream));
     STATUS(status, tarn_pool_trim(world.pool, &freed));
+    STATUS(status, tarn_device_set_cache_limit(world.device, 0));
+    STATUS(status, tarn_pool_trim_to(world.pool, 0, &freed));
+    STATUS(status, tarn_pool_add_peer(world.pool, 0));
+    STATUS(status, tarn_device_trim(world.device, 0, &freed));
     STATUS(status, tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
     STATUS(status, tarn_capture_end(there.capture, &graph));
     STATUS(status, tarn_graph_adopt(world.pool, there.driver_graph, &graph));
     STATUS(status, tarn_graph_replay(there.graph, world.stream));
+    STATUS(status, tarn_graph_update(there.graph, there.capture));
+    STATUS(status, tarn_capture_begin_to_graph(world.pool, NULL, 0, there.driver_graph,
+                                               world.stream, TARN_CAPTURE_RELAXED, &capture));
+    STATUS(status, tarn_capture_end_to_graph(there.capture));
     STATUS(status, tarn_checkpoint_take(world.pool, TARN_CONTENTS_NONE, world.stream, &checkpoint));
     STATUS(status,
            tarn_checkpoint_take(world.pool, TARN_CONTENTS_DEVICE, world.stream, &checkpoint));
     STATUS(status, tarn_checkpoint_restore(there.checkpoint, world.stream, &delta));
+    STATUS(status, tarn_checkpoint_verify(there.checkpoint, world.stream));
     STATUS(status, tarn_record_stream(there.block, world.side));
     STATUS(status, tarn_free_on(there.block, world.side));
+    STATUS(status, tarn_stream_retire(world.device, world.side));
     STATUS(status,
            tarn_begin_allocate_to_pool(world.device, world.pool, tarn_filter_stream, world.stream));
     STATUS(status, tarn_device_get_info(world.device, &info));

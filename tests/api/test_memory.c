@@ -173,6 +173,8 @@ START_TEST(a_region_that_is_full_and_no_other_is_no_address_space)
            tarn_malloc(world.device, GIB + 1, world.stream, &address));
     REFUSE(TARN_ERR_ADDRESS_SPACE, "addresses",
            tarn_pool_reserve(world.default_pool, GIB + 1, world.stream));
+    REFUSE(TARN_ERR_ADDRESS_SPACE, "addresses",
+           tarn_alloc(world.default_pool, GIB + 1, 0, world.stream, &address));
     ck_assert_untouched(address);
     sim.set_hints(0, 0);
     OK(tarn_malloc(world.device, GIB + 1, world.stream, &address)); /* a second region */
@@ -235,6 +237,9 @@ START_TEST(a_refused_mapping_is_undone)
         sim.plan_fault(calls[i], 1, 0, TN_CUDA_ERROR_UNKNOWN);
         STATUS(TARN_ERR_DRIVER, tarn_malloc(world.device, MIB, world.stream, &address));
         ck_assert_ptr_nonnull(strstr(tarn_last_error(), calls[i]));
+        sim.plan_fault(calls[i], 1, 0, TN_CUDA_ERROR_UNKNOWN);
+        STATUS(TARN_ERR_DRIVER, tarn_alloc(world.pool, MIB, 0, world.stream, &address));
+        ck_assert_ptr_nonnull(strstr(tarn_last_error(), calls[i]));
         ck_assert_ptr_nonnull(strstr(tarn_last_error(), "CUDA_ERROR_UNKNOWN"));
         ck_assert_untouched(address);
         ck_assert_uint_eq(test_device_stats().mapped_bytes, 0);
@@ -251,6 +256,8 @@ START_TEST(a_driver_without_memory_is_device_memory)
 
     sim.plan_fault("cuMemCreate", 1, 1, TN_CUDA_ERROR_OUT_OF_MEMORY);
     STATUS(TARN_ERR_DEVICE_MEMORY, tarn_malloc(world.device, MIB, world.stream, &address));
+    ck_assert_untouched(address);
+    STATUS(TARN_ERR_DEVICE_MEMORY, tarn_alloc(world.pool, MIB, 0, world.stream, &address));
     ck_assert_untouched(address);
     STATUS(TARN_ERR_DEVICE_MEMORY, tarn_pool_reserve(world.pool, MIB, world.stream));
     ck_assert_uint_gt(sim.clear_fault(NULL), 0);

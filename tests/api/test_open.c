@@ -277,21 +277,32 @@ START_TEST(a_full_device_cannot_be_opened)
 }
 END_TEST
 
+static bool is_forked(const char *call, tarn_status status)
+{
+    test_note_status(call, status);
+    return status == TARN_ERR_FORKED;
+}
+
 /* In the child of a fork: 0 when everything is as documented. */
 static int try_after_fork(void *address)
 {
     tarn_device *device = UNTOUCHED;
     void *other = UNTOUCHED;
 
-    if (tarn_device_open(0, NULL, &device) != TARN_ERR_FORKED || device != UNTOUCHED)
+    if (!is_forked("tarn_device_open", tarn_device_open(0, NULL, &device)) || device != UNTOUCHED)
         return 1;
     if (strstr(tarn_last_error(), "fork") == NULL)
         return 2;
-    if (tarn_malloc(world.device, 512, NULL, &other) != TARN_ERR_FORKED || other != UNTOUCHED)
+    if (!is_forked("tarn_malloc", tarn_malloc(world.device, 512, NULL, &other)) ||
+        other != UNTOUCHED)
         return 3;
-    if (tarn_alloc(world.pool, 512, 0, NULL, &other) != TARN_ERR_FORKED || other != UNTOUCHED)
+    if (!is_forked("tarn_alloc", tarn_alloc(world.pool, 512, 0, NULL, &other)) ||
+        other != UNTOUCHED)
         return 4;
-    return tarn_free(address) == TARN_OK ? 0 : 5;
+    if (!is_forked("tarn_stream_retire",
+                   tarn_stream_retire(world.device, TN_CU_STREAM_PER_THREAD)))
+        return 5;
+    return tarn_free(address) == TARN_OK ? 0 : 6;
 }
 
 START_TEST(a_fork_of_a_process_that_used_the_driver_is_told_so)

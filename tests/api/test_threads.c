@@ -113,6 +113,53 @@ START_TEST(blocks_may_be_freed_by_any_thread)
 }
 END_TEST
 
+/* Streams come and go on every thread, while others free what was allocated on them, record streams of
+ * their own for it, and look for memory. */
+static void *come_and_go(void *argument)
+{
+    struct worker *worker = argument;
+    uint32_t neighbour = (worker->number + 1) % THREADS;
+
+    test_set_context(context);
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        tn_cu_stream stream = test_stream();
+        void *mine = test_alloc(world.pool, size_of(round), stream);
+        void *theirs;
+
+        test_fill(stream, mine, round, 64);
+        if (round % 2 == 0)
+            OK(tarn_record_stream(mine, worker->stream));
+        mine = atomic_exchange(&handed_over[worker->number], mine);
+        theirs = atomic_exchange(&handed_over[neighbour], NULL);
+        if (theirs != NULL && round % 3 == 0)
+            OK(tarn_record_stream(theirs, stream));
+        if (round % 4 != 0)
+            OK(tarn_stream_retire(world.device, stream));
+        OK(tarn_free(theirs));
+        OK(tarn_free(mine));
+        if (round % 4 == 0)
+            OK(tarn_stream_retire(world.device, stream));
+        test_destroy_stream(stream);
+        if (round % 20 == 19)
+            OK(tarn_pool_trim(world.pool, NULL));
+    }
+    OK(tarn_stream_retire(world.device, worker->stream));
+    return NULL;
+}
+
+START_TEST(streams_come_and_go_on_eight_threads)
+{
+    run_workers(come_and_go);
+    for (int i = 0; i < THREADS; i++)
+        OK(tarn_free(atomic_exchange(&handed_over[i], NULL)));
+    OK(tarn_pool_validate(world.pool));
+    OK(tarn_pool_trim(world.pool, NULL));
+    ck_assert_uint_eq(test_stats(world.pool).live_count, 0);
+    ck_assert_uint_eq(test_stats(world.pool).pending_count, 0);
+    ck_assert_uint_eq(test_stats(world.pool).mapped_bytes, 0);
+}
+END_TEST
+
 static void *capture_and_replay(void *argument)
 {
     struct worker *worker = argument;
@@ -152,6 +199,7 @@ START_TEST(eight_threads_capture_at_once)
     run_workers(capture_and_replay);
     for (int i = 0; i < 1000 && test_device_stats().pool_count > 2; i++)
         test_await_destructors(0);
+    OK(tarn_device_trim(world.device, 0, NULL)); /* proves that its memory is idle */
     ck_assert_uint_eq(test_device_stats().pool_count, 2);
     ck_assert_uint_eq(test_device_stats().route_count, 0);
 }
@@ -267,6 +315,7 @@ int main(void)
     tcase_add_checked_fixture(tcase, test_world_open, test_world_close);
     tcase_add_test(tcase, eight_threads_allocate_and_free);
     tcase_add_test(tcase, blocks_may_be_freed_by_any_thread);
+    tcase_add_test(tcase, streams_come_and_go_on_eight_threads);
     tcase_add_test(tcase, eight_threads_capture_at_once);
     tcase_add_test(tcase, other_threads_break_no_global_capture);
     tcase_add_test(tcase, eight_threads_restore_their_checkpoints);

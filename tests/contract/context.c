@@ -389,6 +389,26 @@ CASE_BODY(two)
     SET_UP(cuCtxDestroy(first));
 }
 
+CASE_BODY(frees)
+{
+    tn_cu_context first = make();
+    tn_cu_deviceptr first_address;
+    tn_cu_deviceptr second_address;
+    SET_UP(cuMemAlloc(&first_address, 4096));
+    tn_cu_context second = make();
+    SET_UP(cuMemAlloc(&second_address, 4096));
+    struct contract_busy busy = contract_busy_begin_for(UINT64_C(300000000));
+    STATE("memory of the other, beside work of the current one");
+    GIVES(SUCCESS, cuMemFree(first_address));
+    HOLDS(contract_busy_runs(&busy), "does not wait");
+    STATE("its own");
+    GIVES(SUCCESS, cuMemFree(second_address));
+    HOLDS(!contract_busy_runs(&busy), "waits");
+    contract_busy_end(&busy);
+    SET_UP(cuCtxDestroy(second));
+    SET_UP(cuCtxDestroy(first));
+}
+
 CASE_BODY(peers)
 {
     tn_cu_context primary = retain();
@@ -428,6 +448,7 @@ static const struct contract_case cases[] = {
     CASE("stack-deep", "The stack is deep.", stack_deep),
     CASE("thread", "Each thread has a current context of its own.", thread),
     CASE("two", "Contexts share memory and streams, but not events.", two),
+    CASE_ALONE("frees", "A free of linear memory waits for its own context alone.", frees),
     CASE("peers", "Contexts of one device are no peers.", peers),
 };
 const struct contract_group contract_context = CONTRACT_GROUP("context", START_INIT, cases);

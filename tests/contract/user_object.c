@@ -287,6 +287,36 @@ CASE_BODY(update_takes)
     graph_bench_end(&bench);
 }
 
+CASE_BODY(update_in_flight)
+{
+    struct graph_bench bench = graph_bench_begin();
+    uint32_t *flag = graph_flag();
+    uint32_t *open_flag = graph_flag();
+    tn_cu_graph from = graph_new();
+    tn_cu_update_result_info info;
+    graph_hold(bench.graph, NULL, flag);
+    *open_flag = 1;
+    graph_hold(from, NULL, open_flag);
+    struct object *before = give(bench.graph);
+    struct object *after = give(from);
+    tn_cu_graphexec exec = graph_exec(bench.graph);
+    SET_UP(cuGraphDestroy(bench.graph));
+    bench.graph = NULL;
+    GIVES(SUCCESS, cuGraphLaunch(exec, bench.stream));
+    GIVES(SUCCESS, cuGraphExecUpdate(exec, from, &info));
+    lives(before, "while the launch runs");
+    __atomic_store_n(flag, 1, __ATOMIC_RELEASE);
+    GIVES(SUCCESS, cuStreamSynchronize(bench.stream));
+    ends(before, "with the launch");
+    GIVES(SUCCESS, cuGraphDestroy(from));
+    lives(after, "the second: with the executable graph");
+    GIVES(SUCCESS, cuGraphExecDestroy(exec));
+    ends(after, "without it");
+    SET_UP(cuMemFreeHost(flag));
+    SET_UP(cuMemFreeHost(open_flag));
+    graph_bench_end(&bench);
+}
+
 /* -- Inside a destructor -- */
 
 struct inside {
@@ -367,6 +397,8 @@ static const struct contract_case cases[] = {
          given_up_later),
     CASE("launch-holds", "A launch under way holds what its graph held.", launch_holds),
     CASE("update-takes", "What an update does to references.", update_takes),
+    CASE("update-in-flight", "A launch under way holds what an update has replaced.",
+         update_in_flight),
     CASE("inside-destructor", "A destructor may call next to nothing.", inside_destructor),
 };
 const struct contract_group contract_user_object =

@@ -31,9 +31,10 @@ enum { FAULT_STREAMS = 3, FAULT_POOLS = 3 };
 struct fault_outputs {
     tarn_device *device;
     tarn_pool *pools[FAULT_POOLS]; /* the default pool first */
-    tarn_capture *capture;
+    tarn_capture *capture;         /* that allocations are made in */
+    tarn_capture *second;
     tarn_graph *graphs[3];
-    tarn_checkpoint *checkpoints[2];
+    tarn_checkpoint *checkpoints[3];
     tarn_delta *delta;
     tarn_live_diff *diff;
     tarn_layout *layout;
@@ -67,6 +68,9 @@ bool fault_has_struck(void);
             return;                                                                                \
     } while (0)
 
+/* The next step is refused with that status, fault or none. */
+void fault_expect(tarn_status status);
+
 enum fault_verdict { FAULT_GO_ON, FAULT_AGAIN, FAULT_OVER };
 void fault_prepare(const char *call);
 enum fault_verdict fault_judge(tarn_status status, uint64_t statuses);
@@ -76,7 +80,8 @@ bool fault_is_spoiled(void); /* the device is poisoned or lost */
 /* What must be live in the pool at the end of each step. */
 void fault_live(tarn_pool *pool, void *address, size_t bytes);
 void fault_dead(const void *address);
-void fault_discarded(void); /* what was allocated in the capture that was just aborted */
+void fault_owned(const void *address, tarn_capture *capture); /* allocated in that capture */
+void fault_discarded(const tarn_capture *capture); /* what was, when it has been aborted */
 
 /* Gives everything back, in the order that the library asks for, and asserts that nothing is left
  * but what the plan's fault explains. ends: the scenario's own things, first. */
@@ -88,6 +93,48 @@ void fault_teardown(void (*ends)(void));
         fault_prepare(#call);                                                                      \
     while (fault_judge_end(call) == FAULT_AGAIN)
 enum fault_verdict fault_judge_end(tarn_status status);
+
+/* A scenario: parts in order, each of which stops at a fault that ends the run; ends gives the
+ * scenario's own things back, first in teardown. TARN_FAULT_NTH=n in the environment runs the n-th of
+ * each way to fail alone, for debugging. */
+enum { FAULT_PARTS = 8, FAULT_SETTINGS = 4 };
+struct fault_scenario {
+    const char *name;
+    struct {
+        const char *name; /* an environment variable; NULL: no more */
+        const char *value;
+    } settings[FAULT_SETTINGS];
+    void (*parts[FAULT_PARTS])(void);
+    void (*ends)(void);
+};
+int fault_main(const struct fault_scenario *scenario);
+
+/* What scenarios work with. */
+#define DEVICE fault.out.device
+#define POOL fault.out.pools[1]
+#define OTHER_POOL fault.out.pools[2]
+#define MAIN fault.streams[0]
+#define SIDE fault.streams[1]
+#define THIRD fault.streams[2]
+
+/* Statuses that headers document together. */
+#define LOST (S(DEVICE_LOST) | S(POISONED))
+#define CALLED (S(DRIVER) | S(DEVICE_MEMORY))
+#define OPEN                                                                                       \
+    (S(NO_DRIVER) | S(DRIVER_TOO_OLD) | S(NO_DEVICE) | S(NOT_SUPPORTED) | S(ADDRESS_SPACE) |       \
+     S(DEVICE_MEMORY) | S(HOST_MEMORY) | S(DEVICE_LOST) | S(DRIVER))
+#define ROOM (CALLED | S(HOST_MEMORY) | S(ADDRESS_SPACE))
+#define CAPTURE_BEGIN (S(HOST_MEMORY) | CALLED | LOST)
+/* CAPTURE_BROKEN: the end was refused, and so was the question of what became of the capture. */
+#define CAPTURE_END (S(HOST_MEMORY) | S(CAPTURE_BROKEN) | CALLED | LOST)
+#define REPLAY (S(WRONG_STATE) | CALLED | LOST)
+#define NOTE (S(HOST_MEMORY) | CALLED | LOST)
+#define TRIM (CALLED | LOST)
+#define TAKE (ROOM | LOST)
+#define RESTORE (S(HOST_MEMORY) | CALLED | LOST)
+
+/* The address that the last step gave, which is live now. */
+void *fault_taken(tarn_pool *pool, size_t bytes);
 
 /* Waits until the driver has run the destructors of all but count user objects. */
 void fault_settle(uint64_t count);

@@ -1,42 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The life of a device, its pools, graphs and checkpoints, with every driver call and every host
- * allocation of it made to fail, one after the other: once, and for good. TARN_FAULT_NTH=n in the
- * environment runs the n-th alone, for debugging. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/mman.h>
-
+ * allocation of it made to fail. */
 #include "fault/fault.h"
 
 enum { WORDS = 256, KIB = 1024 };
 
-/* Statuses that headers document together. */
-#define LOST (S(DEVICE_LOST) | S(POISONED))
-#define CALLED (S(DRIVER) | S(DEVICE_MEMORY))
-#define ROOM (CALLED | S(HOST_MEMORY) | S(ADDRESS_SPACE))
-
-static void *weights;   /* 3 MiB, on the first stream, from here on to the end */
-static void *biases;    /* 100 KiB, until the checkpoints are taken */
-static void *scratch;   /* of the default pool */
-static void *output;    /* allocated in the first graph and kept */
-static void *discarded; /* of an aborted capture */
+static void *weights;          /* 3 MiB, on the first stream, from here on to the end */
+static void *biases;           /* 100 KiB, until the checkpoints are taken */
+static void *scratch;          /* of the default pool */
+static void *output;           /* allocated in the first graph and kept */
+static void *discarded;        /* of an aborted capture */
 static tn_cu_graph user_graph; /* of the user's own capture, until it is adopted */
 static bool user_captures;
 static bool routed;
-
-#define DEVICE fault.out.device
-#define POOL fault.out.pools[1]
-#define OTHER_POOL fault.out.pools[2]
-#define MAIN fault.streams[0]
-#define SIDE fault.streams[1]
-#define THIRD fault.streams[2]
-
-/* An address that the last step gave, which is live now. */
-static void *taken(tarn_pool *pool, size_t bytes)
-{
-    fault_live(pool, fault.out.address, bytes);
-    return fault.out.address;
-}
 
 static void expect(const void *address, uint32_t value)
 {
@@ -45,31 +21,22 @@ static void expect(const void *address, uint32_t value)
 
 static void open_and_load(void)
 {
-    STEP(S(NO_DRIVER) | S(DRIVER_TOO_OLD) | S(NO_DEVICE) | S(NOT_SUPPORTED) | S(ADDRESS_SPACE) |
-             S(DEVICE_MEMORY) | S(HOST_MEMORY) | S(DEVICE_LOST) | S(DRIVER),
-         tarn_device_open(0, NULL, &DEVICE));
+    STEP(OPEN, tarn_device_open(0, NULL, &DEVICE));
     STEP(0, tarn_device_default_pool(DEVICE, &fault.out.pools[0]));
     STEP(S(HOST_MEMORY) | LOST, tarn_pool_create(DEVICE, NULL, &POOL));
     STEP(ROOM | LOST, tarn_alloc(POOL, 3 * MIB, 0, MAIN, &fault.out.address));
-    weights = taken(POOL, 3 * MIB);
+    weights = fault_taken(POOL, 3 * MIB);
     test_fill(MAIN, weights, 7, WORDS);
     STEP(ROOM | LOST, tarn_alloc(POOL, 100 * KIB, 4096, MAIN, &fault.out.address));
-    biases = taken(POOL, 100 * KIB);
+    biases = fault_taken(POOL, 100 * KIB);
     test_fill(MAIN, biases, 11, WORDS);
     STEP(ROOM | LOST, tarn_malloc(DEVICE, 2 * MIB, SIDE, &fault.out.address));
-    scratch = taken(fault.out.pools[0], 2 * MIB);
+    scratch = fault_taken(fault.out.pools[0], 2 * MIB);
     test_fill(SIDE, scratch, 13, WORDS);
     STEP(0, tarn_block_at(biases, &fault.out.block));
     test_synchronize(MAIN);
     test_synchronize(SIDE);
 }
-
-#define CAPTURE_BEGIN (S(HOST_MEMORY) | CALLED | LOST)
-/* CAPTURE_BROKEN: the end was refused, and so was the question of what became of the capture. */
-#define CAPTURE_END (S(HOST_MEMORY) | S(CAPTURE_BROKEN) | CALLED | LOST)
-#define REPLAY (S(WRONG_STATE) | CALLED | LOST)
-#define NOTE (S(HOST_MEMORY) | CALLED | LOST)
-#define TRIM (CALLED | LOST)
 
 /* Captures a step that leaves 8, the weights' 7 and 1, in `output`. */
 static void capture(void)
@@ -79,19 +46,19 @@ static void capture(void)
 
     STEP(CAPTURE_BEGIN, tarn_capture_begin(POOL, MAIN, TARN_CAPTURE_GLOBAL, &fault.out.capture));
     STEP(ROOM | LOST, tarn_malloc(DEVICE, 2 * MIB, MAIN, &fault.out.address));
-    activation = taken(POOL, 2 * MIB);
+    activation = fault_taken(POOL, 2 * MIB);
     STEP(ROOM | LOST, tarn_malloc(DEVICE, 64 * KIB, MAIN, &fault.out.address));
-    output = taken(POOL, 64 * KIB);
+    output = fault_taken(POOL, 64 * KIB);
     test_copy(MAIN, output, weights, WORDS * sizeof(uint32_t));
     STEP(0, tarn_free(activation));
     fault_dead(activation);
     STEP(ROOM | LOST, tarn_malloc(DEVICE, 2 * MIB, MAIN, &fault.out.address));
-    activation = taken(POOL, 2 * MIB);
+    activation = fault_taken(POOL, 2 * MIB);
     ck_assert_ptr_eq(activation, fault.out.address);
     test_fill(MAIN, activation, 1, WORDS);
     test_order(MAIN, SIDE);
     STEP(ROOM | LOST, tarn_malloc(DEVICE, 1 * MIB + 512, SIDE, &fault.out.address));
-    forked = taken(POOL, 1 * MIB + 512);
+    forked = fault_taken(POOL, 1 * MIB + 512);
     test_fill(SIDE, forked, 2, WORDS);
     STEP(NOTE, tarn_record_stream(activation, SIDE));
     STEP(0, tarn_free(activation));
@@ -103,7 +70,7 @@ static void capture(void)
 
     /* Beside the capture, in the default pool. */
     STEP(ROOM | LOST, tarn_malloc(DEVICE, 4 * MIB, THIRD, &fault.out.address));
-    (void)taken(fault.out.pools[0], 4 * MIB);
+    (void)fault_taken(fault.out.pools[0], 4 * MIB);
     STEP(0, tarn_free(fault.out.address));
     fault_dead(fault.out.address);
     STEP(TRIM, tarn_pool_trim(fault.out.pools[0], &fault.out.freed_bytes));
@@ -122,16 +89,13 @@ static void replay(void)
     }
 }
 
-#define TAKE (ROOM | LOST)
-#define RESTORE (S(HOST_MEMORY) | CALLED | LOST)
-
 /* A block used on two streams, freed with the use recorded, and memory that goes back. */
 static void change(void)
 {
     void *shared;
 
     STEP(ROOM | LOST, tarn_alloc(POOL, 5 * MIB, 2 * MIB, MAIN, &fault.out.address));
-    shared = taken(POOL, 5 * MIB);
+    shared = fault_taken(POOL, 5 * MIB);
     test_fill(SIDE, shared, 3, WORDS);
     STEP(NOTE, tarn_record_stream(shared, SIDE));
     test_synchronize(SIDE);
@@ -143,7 +107,7 @@ static void change(void)
     fault_dead(biases);
     test_synchronize(SIDE);
     STEP(ROOM | LOST, tarn_alloc(POOL, 200 * KIB, 0, SIDE, &fault.out.address));
-    (void)taken(POOL, 200 * KIB);
+    (void)fault_taken(POOL, 200 * KIB);
     test_fill(MAIN, output, 9, WORDS);
     test_synchronize(MAIN);
     STEP(TRIM, tarn_pool_trim(POOL, &fault.out.freed_bytes));
@@ -201,7 +165,7 @@ static void capture_more(void)
     STEP(CAPTURE_BEGIN,
          tarn_capture_begin(POOL, MAIN, TARN_CAPTURE_THREAD_LOCAL, &fault.out.capture));
     STEP(ROOM | LOST, tarn_malloc(DEVICE, 2 * MIB, MAIN, &fault.out.address));
-    block = taken(POOL, 2 * MIB);
+    block = fault_taken(POOL, 2 * MIB);
     test_fill(MAIN, block, 5, WORDS);
     STEP(0, tarn_free(block));
     fault_dead(block);
@@ -217,7 +181,7 @@ static void capture_more(void)
     test_order(MAIN, SIDE);
     /* UNROUTED: the route's own stream could not be looked at. */
     STEP(ROOM | LOST | S(UNROUTED), tarn_malloc(DEVICE, 3 * MIB, SIDE, &fault.out.address));
-    block = taken(POOL, 3 * MIB);
+    block = fault_taken(POOL, 3 * MIB);
     test_fill(SIDE, block, 6, WORDS);
     STEP(0, tarn_free(block));
     fault_dead(block);
@@ -236,10 +200,9 @@ static void capture_more(void)
 
 static void abort_capture(void)
 {
-    STEP(CAPTURE_BEGIN,
-         tarn_capture_begin(POOL, MAIN, TARN_CAPTURE_RELAXED, &fault.out.capture));
+    STEP(CAPTURE_BEGIN, tarn_capture_begin(POOL, MAIN, TARN_CAPTURE_RELAXED, &fault.out.capture));
     STEP(ROOM | LOST, tarn_malloc(DEVICE, 40 * MIB, MAIN, &fault.out.address));
-    discarded = taken(POOL, 40 * MIB);
+    discarded = fault_taken(POOL, 40 * MIB);
     test_fill(MAIN, discarded, 4, WORDS);
     STEP(0, tarn_capture_abort(fault.out.capture));
     fault.out.capture = UNTOUCHED;
@@ -260,7 +223,7 @@ static void release(void)
 
     STEP(S(HOST_MEMORY) | LOST, tarn_pool_create(DEVICE, NULL, &OTHER_POOL));
     STEP(ROOM | LOST, tarn_alloc(OTHER_POOL, 1 * MIB, 0, MAIN, &fault.out.address));
-    block = taken(OTHER_POOL, 1 * MIB);
+    block = fault_taken(OTHER_POOL, 1 * MIB);
     STEP(0, tarn_pool_release(OTHER_POOL));
     OTHER_POOL = UNTOUCHED;
     STEP(0, tarn_free(block));
@@ -302,7 +265,7 @@ static void end_own(void)
     if (fault.out.capture != UNTOUCHED)
         END(tarn_capture_abort(fault.out.capture));
     if (fault.out.capture != UNTOUCHED)
-        fault_discarded();
+        fault_discarded(fault.out.capture);
     fault.out.capture = UNTOUCHED;
     if (user_captures)
         user_graph = test_end_capture(MAIN);
@@ -314,146 +277,13 @@ static void end_own(void)
         END(tarn_free(discarded));
 }
 
-static void live(void)
-{
-    void (*const parts[])(void) = {open_and_load, capture,       replay, checkpoint,
-                                   capture_more,  abort_capture, destroy};
-
-    for (size_t i = 0; i < sizeof parts / sizeof parts[0] && !fault_is_over(); i++)
-        parts[i]();
-    fault_teardown(end_own);
-}
-
-/* Counted by the run without a fault, which comes first. Shared by the processes of the tests. */
-static struct counts {
-    uint64_t points[FAULT_HOST + 1];
-    uint64_t runs;
-    uint64_t struck;
-} *counts;
-
-START_TEST(a_life_without_faults_leaves_nothing)
-{
-    struct fault_plan plan = {.kind = FAULT_NONE};
-
-    fault_begin(&plan);
-    live();
-    counts->points[FAULT_DRIVER] = fault_points(FAULT_DRIVER);
-    counts->points[FAULT_HOST] = fault_points(FAULT_HOST);
-}
-END_TEST
-
-static void live_with(enum fault_kind kind, int nth, int result, bool for_good, bool teardown)
-{
-    struct fault_plan plan = {.kind = kind,
-                              .nth = (uint64_t)nth,
-                              .result = result,
-                              .for_good = for_good,
-                              .through_teardown = teardown};
-    const char *only = getenv("TARN_FAULT_NTH");
-    const char *every = getenv("TARN_FAULT_EVERY");
-
-    if ((only != NULL && atoi(only) != nth) || (every != NULL && nth % atoi(every) != 0))
-        return;
-    fault_begin(&plan);
-    live();
-    counts->runs += 1;
-    counts->struck += fault_has_struck();
-}
-
-START_TEST(every_driver_call_is_refused_once_with_out_of_memory)
-{
-    live_with(FAULT_DRIVER, _i, TN_CUDA_ERROR_OUT_OF_MEMORY, false, false);
-}
-END_TEST
-
-START_TEST(every_driver_call_is_refused_once_with_an_unknown_error)
-{
-    live_with(FAULT_DRIVER, _i, TN_CUDA_ERROR_UNKNOWN, false, false);
-}
-END_TEST
-
-START_TEST(every_driver_call_is_refused_once_as_unsupported_in_a_capture)
-{
-    live_with(FAULT_DRIVER, _i, TN_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, false, false);
-}
-END_TEST
-
-START_TEST(every_driver_call_finds_the_device_lost)
-{
-    live_with(FAULT_DRIVER, _i, TN_CUDA_ERROR_ILLEGAL_ADDRESS, _i % 2 == 0, _i % 4 == 0);
-}
-END_TEST
-
-START_TEST(from_every_driver_call_on_the_device_is_out_of_memory)
-{
-    live_with(FAULT_DRIVER, _i, TN_CUDA_ERROR_OUT_OF_MEMORY, true, false);
-}
-END_TEST
-
-START_TEST(from_every_driver_call_on_all_are_refused_to_the_end)
-{
-    live_with(FAULT_DRIVER, _i, TN_CUDA_ERROR_UNKNOWN, true, _i % 2 == 0);
-}
-END_TEST
-
-START_TEST(every_host_allocation_fails_once)
-{
-    live_with(FAULT_HOST, _i, 0, false, false);
-}
-END_TEST
-
-START_TEST(from_every_host_allocation_on_all_fail_and_teardown_needs_none)
-{
-    live_with(FAULT_HOST, _i, 0, true, true);
-}
-END_TEST
-
-static Suite *clean_suite(void)
-{
-    Suite *suite = suite_create("life without faults");
-    TCase *tcase = tcase_create("life");
-
-    tcase_add_test(tcase, a_life_without_faults_leaves_nothing);
-    suite_add_tcase(suite, tcase);
-    return suite;
-}
-
-static Suite *fault_suite(void)
-{
-    Suite *suite = suite_create("life with faults");
-    TCase *tcase = tcase_create("life");
-    int calls = (int)counts->points[FAULT_DRIVER] + 1;
-    int allocations = (int)counts->points[FAULT_HOST] + 1;
-
-    tcase_set_timeout(tcase, 20);
-#define EVERY(test, end) tcase_add_loop_test(tcase, test, 1, end)
-    EVERY(every_driver_call_is_refused_once_with_out_of_memory, calls);
-    EVERY(every_driver_call_is_refused_once_with_an_unknown_error, calls);
-    EVERY(every_driver_call_is_refused_once_as_unsupported_in_a_capture, calls);
-    EVERY(every_driver_call_finds_the_device_lost, calls);
-    EVERY(from_every_driver_call_on_the_device_is_out_of_memory, calls);
-    EVERY(from_every_driver_call_on_all_are_refused_to_the_end, calls);
-    EVERY(every_host_allocation_fails_once, allocations);
-    EVERY(from_every_host_allocation_on_all_fail_and_teardown_needs_none, allocations);
-#undef EVERY
-    suite_add_tcase(suite, tcase);
-    return suite;
-}
-
 int main(void)
 {
-    int failed;
+    static const struct fault_scenario life = {
+        .name = "life",
+        .parts = {open_and_load, capture, replay, checkpoint, capture_more, abort_capture, destroy},
+        .ends = end_own,
+    };
 
-    counts = mmap(NULL, sizeof *counts, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (counts == MAP_FAILED)
-        return 1;
-    failed = test_main(clean_suite());
-    if (failed == 0)
-        failed = test_main(fault_suite());
-    (void)printf("%llu driver calls, %llu host allocations; %llu of %llu runs met their fault\n",
-                 (unsigned long long)counts->points[FAULT_DRIVER],
-                 (unsigned long long)counts->points[FAULT_HOST],
-                 (unsigned long long)counts->struck, (unsigned long long)counts->runs);
-    /* How soon an event is done is not always the same, so a run may have a call less. */
-    return failed != 0 || counts->struck * 20 < counts->runs * 19 ? 1 : 0;
+    return fault_main(&life);
 }

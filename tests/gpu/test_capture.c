@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Captures on hardware: growth inside them, forks, the user's own, and what does not break them. */
+#include "support/bodies.h"
 #include "support/world.h"
 
 enum { WORDS = 1 << 18 };
@@ -258,6 +259,98 @@ START_TEST(the_wrong_thread_ends_nothing_and_may_abort)
 }
 END_TEST
 
+/* The copy on the side stream is slow: what used its source early would show. */
+START_TEST(memory_used_on_a_forked_stream_is_used_again_after_the_join)
+{
+    void *outputs[2] = {test_malloc(WORDS * 4), test_malloc(WORDS * 4)};
+    tarn_capture *capture = test_capture_pool();
+    void *block = test_malloc(WORDS * 4);
+    tarn_graph *graph;
+    void *early;
+    void *late;
+
+    test_fill(world.stream, block, 5, WORDS);
+    test_order(world.stream, world.side);
+    test_spin(world.side, 20);
+    test_copy(world.side, outputs[0], block, WORDS * 4);
+    OK(tarn_free_on(block, world.side));
+    early = test_malloc(WORDS * 4);
+    ck_assert_ptr_ne(early, block);
+    test_fill(world.stream, early, 6, WORDS);
+    test_order(world.side, world.stream);
+    OK(tarn_free(early));
+    early = test_malloc(WORDS * 4);
+    late = test_malloc(WORDS * 4);
+    ck_assert(early == block || late == block); /* in the middle of the capture */
+    test_fill(world.stream, early, 7, WORDS);
+    test_fill(world.stream, late, 7, WORDS);
+    test_copy(world.stream, outputs[1], late, WORDS * 4);
+    OK(tarn_free(early));
+    OK(tarn_free(late));
+    graph = test_capture_end(capture);
+    for (int replay = 0; replay < 5; replay++) {
+        test_fill(world.stream, outputs[0], 0, WORDS);
+        test_fill(world.stream, outputs[1], 0, WORDS);
+        OK(tarn_graph_replay(graph, world.stream));
+        test_expect_words(world.stream, outputs[0], 5, WORDS);
+        test_expect_words(world.stream, outputs[1], 7, WORDS);
+    }
+    OK(tarn_graph_destroy(graph));
+    OK(tarn_free(outputs[0]));
+    OK(tarn_free(outputs[1]));
+}
+END_TEST
+
+/* A body that fills a temporary block and copies it out; where the block was. */
+static void *capture_body(tarn_capture *outer, tn_cu_graph body, uint32_t value, void *output)
+{
+    tarn_capture *capture = NULL;
+    void *temporary;
+
+    OK(tarn_capture_begin_to_graph(world.pool, outer, 1, body, world.side, TARN_CAPTURE_GLOBAL,
+                                   &capture));
+    temporary = test_alloc(world.pool, WORDS * 4, world.side);
+    test_fill(world.side, temporary, value, WORDS);
+    test_copy(world.side, output, temporary, WORDS * 4);
+    OK(tarn_free(temporary));
+    OK(tarn_capture_end_to_graph(capture));
+    return temporary;
+}
+
+static void expect_bodies(tn_cu_conditional_type type, unsigned int size, unsigned int value,
+                          uint32_t expected)
+{
+    void *output = test_malloc(WORDS * 4);
+    tarn_capture *outer = test_capture_pool();
+    struct test_node node = test_add_conditional(world.stream, type, size, value);
+    void *where[TEST_BODIES_MAX];
+    tarn_graph *graph;
+
+    for (uint32_t i = 0; i < size; i++) {
+        where[i] = capture_body(outer, node.bodies[i], 10 * (i + 1), output);
+        ck_assert_ptr_eq(where[i], where[0]);
+    }
+    graph = test_capture_end(outer);
+    for (int replay = 0; replay < 3; replay++) {
+        test_fill(world.stream, output, 0, WORDS);
+        OK(tarn_graph_replay(graph, world.stream));
+        test_expect_words(world.stream, output, expected, WORDS);
+    }
+    OK(tarn_graph_destroy(graph));
+    test_await_destructors(0);
+    ck_assert_uint_eq(test_stats(world.pool).captured_bytes, 0);
+    OK(tarn_free(output));
+}
+
+START_TEST(bodies_that_exclude_each_other_share_memory)
+{
+    expect_bodies(TN_CU_GRAPH_COND_IF, 2, 1, 10);
+    expect_bodies(TN_CU_GRAPH_COND_IF, 2, 0, 20);
+    for (unsigned int value = 0; value < 4; value++)
+        expect_bodies(TN_CU_GRAPH_COND_SWITCH, 4, value, 10 * (value + 1));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("captures");
@@ -274,5 +367,7 @@ int main(void)
     tcase_add_test(tcase, broken_captures_are_aborted_and_the_stream_is_good_again);
     tcase_add_test(tcase, a_fork_that_was_not_joined_breaks_only_its_capture);
     tcase_add_test(tcase, the_wrong_thread_ends_nothing_and_may_abort);
+    tcase_add_test(tcase, memory_used_on_a_forked_stream_is_used_again_after_the_join);
+    tcase_add_test(tcase, bodies_that_exclude_each_other_share_memory);
     return test_main(suite);
 }

@@ -36,9 +36,10 @@ static void expect_pattern(const void *address, size_t bytes, uint32_t seed)
     free(words);
 }
 
-START_TEST(a_quarter_of_a_gib_comes_back_to_the_bit)
+static void check_contents(tarn_contents contents)
 {
-    static const size_t sizes[] = {128 * MIB, 64 * MIB, 63 * MIB, 512 * 1024, 512 * 1024 - 4, 4};
+    static const size_t sizes[] = {128 * MIB, 64 * MIB,   63 * MIB, 512 * 1024, 512 * 1024 - 4,
+                                   65536,     65536 + 20, 12,       4};
     enum { COUNT = sizeof sizes / sizeof sizes[0] };
     void *blocks[COUNT];
     tarn_checkpoint *checkpoint = NULL;
@@ -47,7 +48,7 @@ START_TEST(a_quarter_of_a_gib_comes_back_to_the_bit)
         blocks[i] = test_alloc(world.pool, sizes[i], world.stream);
         write_pattern(blocks[i], sizes[i], i);
     }
-    OK(tarn_checkpoint_take(world.pool, TARN_CONTENTS_DEVICE, world.stream, &checkpoint));
+    OK(tarn_checkpoint_take(world.pool, contents, world.stream, &checkpoint));
     for (int round = 0; round < 3; round++) {
         tarn_delta *delta = NULL;
         size_t gone = 0;
@@ -66,6 +67,62 @@ START_TEST(a_quarter_of_a_gib_comes_back_to_the_bit)
         tarn_delta_destroy(delta);
         for (uint32_t i = 0; i < COUNT; i++)
             expect_pattern(blocks[i], sizes[i], i);
+        OK(tarn_checkpoint_verify(checkpoint, world.stream));
+    }
+    OK(tarn_checkpoint_destroy(checkpoint));
+    for (int i = 0; i < COUNT; i++)
+        OK(tarn_free(blocks[i]));
+}
+
+START_TEST(a_quarter_of_a_gib_comes_back_to_the_bit)
+{
+    check_contents(TARN_CONTENTS_DEVICE);
+}
+END_TEST
+
+START_TEST(a_quarter_of_a_gib_comes_back_from_host_memory)
+{
+    check_contents(TARN_CONTENTS_HOST);
+    check_contents(TARN_CONTENTS_HOST); /* from memory that was kept */
+}
+END_TEST
+
+/* The block of the default pool that has the contents. */
+static char *contents_of_the_pool(void)
+{
+    tarn_layout *layout = NULL;
+    char *found = NULL;
+
+    OK(tarn_pool_layout(world.default_pool, &layout));
+    for (size_t i = 0; i < layout->extent_count; i++) {
+        if (layout->extents[i].state == TARN_EXTENT_LIVE)
+            found = layout->extents[i].address;
+    }
+    tarn_layout_destroy(layout);
+    ck_assert_ptr_nonnull(found);
+    return found;
+}
+
+START_TEST(a_bit_of_the_contents_that_has_changed_is_found)
+{
+    static const size_t sizes[] = {1, 15, 16, 4095, 65536, 65537, 1000003, 32 * MIB + 9};
+    enum { COUNT = sizeof sizes / sizeof sizes[0] };
+    void *blocks[COUNT];
+    tarn_checkpoint *checkpoint = NULL;
+    size_t at = 0;
+
+    for (size_t i = 0; i < COUNT; i++)
+        blocks[i] = test_alloc(world.pool, sizes[i], world.stream);
+    OK(tarn_checkpoint_take(world.pool, TARN_CONTENTS_DEVICE, world.stream, &checkpoint));
+    OK(tarn_checkpoint_verify(checkpoint, world.side));
+    for (size_t i = 0; i < COUNT; i++) { /* small blocks come first, in the order of allocation */
+        for (size_t place = 0; place < sizes[i]; place += sizes[i] / 3 + 1) {
+            test_flip_byte(world.stream, contents_of_the_pool() + at + place);
+            STATUS(TARN_ERR_CORRUPT, tarn_checkpoint_verify(checkpoint, world.stream));
+            test_flip_byte(world.stream, contents_of_the_pool() + at + place);
+        }
+        OK(tarn_checkpoint_verify(checkpoint, world.stream));
+        at += (sizes[i] + 511) / 512 * 512;
     }
     OK(tarn_checkpoint_destroy(checkpoint));
     for (int i = 0; i < COUNT; i++)
@@ -163,6 +220,8 @@ int main(void)
     tcase_set_timeout(tcase, 120);
     tcase_add_checked_fixture(tcase, test_world_open, test_world_close);
     tcase_add_test(tcase, a_quarter_of_a_gib_comes_back_to_the_bit);
+    tcase_add_test(tcase, a_quarter_of_a_gib_comes_back_from_host_memory);
+    tcase_add_test(tcase, a_bit_of_the_contents_that_has_changed_is_found);
     tcase_add_test(tcase, a_restore_between_replays_rewinds_the_graphs_state);
     tcase_add_test(tcase, a_replay_after_a_restore_of_trimmed_memory_is_right);
     tcase_add_test(tcase, revived_memory_under_a_kernel_is_waited_for);

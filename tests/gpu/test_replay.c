@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Replays on hardware: right bytes at stable addresses, memory held while a launch runs. */
+/* Replays on hardware: right bytes at stable addresses, memory held while a launch runs, graphs that
+ * share memory replayed on several streams. */
 #include "support/world.h"
+
+#include <pthread.h>
 
 enum { WORDS = 1 << 20 };
 
@@ -15,6 +18,23 @@ static tarn_graph *make_graph(uint32_t value, void *output, void **temporary, ui
     if (spin > 0)
         test_spin(world.stream, spin);
     test_fill(world.stream, *temporary, value, WORDS);
+    test_copy(world.stream, output, *temporary, WORDS * 4);
+    test_add(world.stream, output, 1, WORDS);
+    OK(tarn_free(*temporary));
+    OK(tarn_capture_end(capture, &graph));
+    return graph;
+}
+
+/* The same with the wait in the middle: another graph that ran meanwhile would show. */
+static tarn_graph *make_slow(uint32_t value, void *output, void **temporary)
+{
+    tarn_capture *capture = NULL;
+    tarn_graph *graph = NULL;
+
+    OK(tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
+    *temporary = test_malloc(WORDS * 4);
+    test_fill(world.stream, *temporary, value, WORDS);
+    test_spin(world.stream, 3);
     test_copy(world.stream, output, *temporary, WORDS * 4);
     test_add(world.stream, output, 1, WORDS);
     OK(tarn_free(*temporary));
@@ -71,10 +91,59 @@ START_TEST(graphs_that_share_a_pool_are_right_when_replayed_alternately)
         for (uint32_t i = 0; i < COUNT; i++)
             test_fill(world.stream, outputs[i], 0, WORDS);
     }
-    STATUS(TARN_ERR_WRONG_STATE, tarn_graph_replay(graphs[0], world.side));
     for (int i = 0; i < COUNT; i++) {
         OK(tarn_graph_destroy(graphs[i]));
         OK(tarn_free(outputs[i]));
+    }
+}
+END_TEST
+
+/* Each thread replays its own graph on its own stream, and looks at every word that it wrote. */
+struct replayer {
+    pthread_t thread;
+    tarn_graph *graph;
+    tn_cu_stream stream;
+    void *output;
+    uint32_t value;
+};
+
+static void *replay_and_look(void *argument)
+{
+    const struct replayer *replayer = argument;
+    tn_cu_context context = test_retain(0);
+
+    test_set_context(context);
+    for (int round = 0; round < 50; round++) {
+        test_fill(replayer->stream, replayer->output, 0, WORDS);
+        OK(tarn_graph_replay(replayer->graph, replayer->stream));
+        test_expect_words(replayer->stream, replayer->output, replayer->value + 1, WORDS);
+    }
+    test_release(0);
+    return NULL;
+}
+
+/* The temporary of both is at one address, and each keeps it for 3 ms. */
+START_TEST(graphs_that_share_a_pool_are_right_on_two_streams_from_two_threads)
+{
+    enum { COUNT = 2 };
+    struct replayer replayers[COUNT];
+    void *temporary[COUNT];
+
+    for (uint32_t i = 0; i < COUNT; i++) {
+        replayers[i].output = test_alloc(world.default_pool, WORDS * 4, world.stream);
+        replayers[i].graph = make_slow(100 * (i + 1), replayers[i].output, &temporary[i]);
+        replayers[i].stream = i == 0 ? world.stream : world.side;
+        replayers[i].value = 100 * (i + 1);
+        ck_assert_ptr_eq(temporary[i], temporary[0]);
+    }
+    for (int i = 0; i < COUNT; i++)
+        ck_assert_int_eq(pthread_create(&replayers[i].thread, NULL, replay_and_look, &replayers[i]),
+                         0);
+    for (int i = 0; i < COUNT; i++)
+        ck_assert_int_eq(pthread_join(replayers[i].thread, NULL), 0);
+    for (int i = 0; i < COUNT; i++) {
+        OK(tarn_graph_destroy(replayers[i].graph));
+        OK(tarn_free(replayers[i].output));
     }
 }
 END_TEST
@@ -124,6 +193,38 @@ START_TEST(a_pool_is_destroyed_right_after_its_graph)
 }
 END_TEST
 
+/* Both sections have their temporary at one address; a launch of the old one runs meanwhile. */
+START_TEST(an_update_while_a_launch_runs_disturbs_neither)
+{
+    void *outputs[2] = {test_malloc(WORDS * 4), test_malloc(WORDS * 4)};
+
+    for (uint32_t round = 0; round < 10; round++) {
+        tarn_capture *capture;
+        void *old;
+        void *new;
+        tarn_graph *graph = make_graph(round, outputs[0], &old, 30);
+
+        OK(tarn_graph_replay(graph, world.side));
+        capture = test_capture_pool();
+        new = test_malloc(WORDS * 4);
+        ck_assert_ptr_eq(new, old);
+        test_spin(world.stream, 1);
+        test_fill(world.stream, new, 100 + round, WORDS);
+        test_copy(world.stream, outputs[1], new, WORDS * 4);
+        test_add(world.stream, outputs[1], 1, WORDS);
+        OK(tarn_free(new));
+        OK(tarn_graph_update(graph, capture));
+        OK(tarn_graph_replay(graph, world.stream));
+        test_expect_words(world.stream, outputs[1], 101 + round, WORDS);
+        test_expect_words(world.side, outputs[0], round + 1, WORDS);
+        OK(tarn_graph_destroy(graph));
+        test_await_destructors(0);
+    }
+    OK(tarn_free(outputs[0]));
+    OK(tarn_free(outputs[1]));
+}
+END_TEST
+
 START_TEST(a_single_graph_may_change_streams)
 {
     void *output = test_malloc(WORDS * 4);
@@ -151,8 +252,10 @@ int main(void)
     tcase_add_checked_fixture(tcase, test_world_open, test_world_close);
     tcase_add_test(tcase, two_hundred_replays_write_the_right_bytes_at_stable_addresses);
     tcase_add_test(tcase, graphs_that_share_a_pool_are_right_when_replayed_alternately);
+    tcase_add_test(tcase, graphs_that_share_a_pool_are_right_on_two_streams_from_two_threads);
     tcase_add_test(tcase, memory_of_a_graph_destroyed_in_flight_stays_until_its_launch_is_done);
     tcase_add_test(tcase, a_pool_is_destroyed_right_after_its_graph);
+    tcase_add_test(tcase, an_update_while_a_launch_runs_disturbs_neither);
     tcase_add_test(tcase, a_single_graph_may_change_streams);
     return test_main(suite);
 }

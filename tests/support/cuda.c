@@ -13,9 +13,16 @@
 struct test_driver cu;
 struct test_controls sim;
 
-static tn_cu_function fill_kernel;
-static tn_cu_function add_kernel;
-static tn_cu_function spin_kernel;
+/* The kernels as loaded for a context. */
+struct kernels {
+    tn_cu_context context; /* NULL: not loaded */
+    tn_cu_function fill;
+    tn_cu_function add;
+    tn_cu_function spin;
+};
+
+static struct kernels loaded[4];
+static const struct kernels *kernels; /* those in use */
 
 static const char kernels_ptx[] =
     ".version 7.0\n.target sm_70\n.address_size 64\n"
@@ -145,19 +152,36 @@ static void load_functions(void *library)
     find_control(library, "tarn_sim_resume_work", &sim.resume_work);
 }
 
-static void load_kernels(void)
+static void load_for(struct kernels *made, tn_cu_context context)
 {
     tn_cu_module module;
 
-    if (test_is_simulated()) {
-        ck_assert_int_eq(sim.register_kernel("tarn_test_fill", fill_twin), 0);
-        ck_assert_int_eq(sim.register_kernel("tarn_test_add", add_twin), 0);
-        ck_assert_int_eq(sim.register_kernel("tarn_test_spin", spin_twin), 0);
-    }
     CU_OK(cu.cuModuleLoadData(&module, kernels_ptx));
-    CU_OK(cu.cuModuleGetFunction(&fill_kernel, module, "tarn_test_fill"));
-    CU_OK(cu.cuModuleGetFunction(&add_kernel, module, "tarn_test_add"));
-    CU_OK(cu.cuModuleGetFunction(&spin_kernel, module, "tarn_test_spin"));
+    CU_OK(cu.cuModuleGetFunction(&made->fill, module, "tarn_test_fill"));
+    CU_OK(cu.cuModuleGetFunction(&made->add, module, "tarn_test_add"));
+    CU_OK(cu.cuModuleGetFunction(&made->spin, module, "tarn_test_spin"));
+    made->context = context;
+}
+
+void test_use_kernels_here(void)
+{
+    tn_cu_context context = NULL;
+    size_t at = 0;
+
+    CU_OK(cu.cuCtxGetCurrent(&context));
+    while (loaded[at].context != NULL && loaded[at].context != context)
+        at += 1;
+    ck_assert_uint_lt(at, sizeof loaded / sizeof loaded[0] - 1);
+    if (loaded[at].context == NULL)
+        load_for(&loaded[at], context);
+    kernels = &loaded[at];
+}
+
+static void register_twins(void)
+{
+    ck_assert_int_eq(sim.register_kernel("tarn_test_fill", fill_twin), 0);
+    ck_assert_int_eq(sim.register_kernel("tarn_test_add", add_twin), 0);
+    ck_assert_int_eq(sim.register_kernel("tarn_test_spin", spin_twin), 0);
 }
 
 void test_start(void)
@@ -165,7 +189,7 @@ void test_start(void)
     tn_cu_context context;
     tn_cu_result result;
 
-    if (fill_kernel != NULL)
+    if (kernels != NULL)
         return;
     load_functions(open_driver());
     result = cu.cuInit(0);
@@ -174,7 +198,9 @@ void test_start(void)
     CU_OK(result);
     CU_OK(cu.cuDevicePrimaryCtxRetain(&context, 0));
     CU_OK(cu.cuCtxSetCurrent(context));
-    load_kernels();
+    if (test_is_simulated())
+        register_twins();
+    test_use_kernels_here();
 }
 
 bool test_is_simulated(void)
@@ -205,19 +231,19 @@ void test_fill(tn_cu_stream stream, void *address, uint32_t value, size_t count)
 {
     uint32_t words = (uint32_t)count;
 
-    launch(fill_kernel, 64, 256, stream, (void *[]){&address, &value, &words});
+    launch(kernels->fill, 64, 256, stream, (void *[]){&address, &value, &words});
 }
 
 void test_add(tn_cu_stream stream, void *address, uint32_t value, size_t count)
 {
     uint32_t words = (uint32_t)count;
 
-    launch(add_kernel, 64, 256, stream, (void *[]){&address, &value, &words});
+    launch(kernels->add, 64, 256, stream, (void *[]){&address, &value, &words});
 }
 
 void test_spin(tn_cu_stream stream, uint32_t milliseconds)
 {
-    launch(spin_kernel, 1, 1, stream, (void *[]){&milliseconds});
+    launch(kernels->spin, 1, 1, stream, (void *[]){&milliseconds});
 }
 
 uint32_t test_read(tn_cu_stream stream, const void *address)
@@ -258,8 +284,9 @@ void test_same_ledger(const tarn_sim_ledger *before)
 {
     tarn_sim_ledger now = test_ledger();
 
-#define SAME(field) ck_assert_msg(now.field == before->field, #field ": %llu, before %llu",        \
-                                  (unsigned long long)now.field, (unsigned long long)before->field)
+#define SAME(field)                                                                                \
+    ck_assert_msg(now.field == before->field, #field ": %llu, before %llu",                        \
+                  (unsigned long long)now.field, (unsigned long long)before->field)
     SAME(reservations);
     SAME(reserved_bytes);
     SAME(handles);
@@ -308,6 +335,7 @@ int test_main(Suite *suite)
     SRunner *runner = srunner_create(suite);
     int failed;
 
+    test_forget_statuses();
     srunner_run_all(runner, CK_ENV);
     failed = srunner_ntests_failed(runner);
     srunner_free(runner);

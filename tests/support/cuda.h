@@ -49,15 +49,25 @@ bool test_is_simulated(void);
 
 #define CU_OK(call) ck_assert_int_eq((int)(call), (int)TN_CUDA_SUCCESS)
 
-/* Asserts a status, and shows the library's sentence when it is another. */
+/* Notes that the function which the text of a call begins with has answered that status: see
+ * support/status.c. The second forgets what an earlier run noted. */
+void test_note_status(const char *call, tarn_status status);
+void test_forget_statuses(void);
+
+/* Asserts a status, notes it, and shows the library's sentence when it is another. */
 #define STATUS(expected, call)                                                                     \
     do {                                                                                           \
         tarn_status test_status = (call);                                                          \
         ck_assert_msg(test_status == (expected), "%s: %s, expected %s; %s", #call,                 \
                       tarn_status_name(test_status), tarn_status_name(expected),                   \
                       tarn_last_error());                                                          \
+        test_note_status(#call, test_status);                                                      \
     } while (0)
 #define OK(call) STATUS(TARN_OK, call)
+
+/* From here on the kernels below are those of the current context, loaded for it the first time.
+ * test_start has done so for that of device 0. */
+void test_use_kernels_here(void);
 
 tn_cu_stream test_stream(void); /* a new non-blocking stream */
 void test_synchronize(tn_cu_stream stream);

@@ -7,13 +7,18 @@ struct test_world world;
 
 void test_world_open(void)
 {
+    test_world_open_with(NULL);
+}
+
+void test_world_open_with(const tarn_device_options *device_options)
+{
     tarn_pool_options options = TARN_POOL_OPTIONS_INIT;
 
     test_start();
     world.stream = test_stream();
     world.side = test_stream();
     world.ledger = test_ledger();
-    OK(tarn_device_open(0, NULL, &world.device));
+    OK(tarn_device_open(0, device_options, &world.device));
     OK(tarn_device_default_pool(world.device, &world.default_pool));
     options.name = "test";
     OK(tarn_pool_create(world.device, &options, &world.pool));
@@ -82,6 +87,39 @@ tarn_device_stats test_device_stats(void)
     return stats;
 }
 
+tarn_extent_state test_state_of(tarn_pool *pool, const void *address)
+{
+    tarn_extent_state state = TARN_EXTENT_UNMAPPED;
+    tarn_layout *layout = NULL;
+
+    OK(tarn_pool_layout(pool, &layout));
+    for (size_t i = 0; i < layout->extent_count; i++) {
+        const tarn_extent *extent = &layout->extents[i];
+
+        if ((uintptr_t)extent->address <= (uintptr_t)address &&
+            (uintptr_t)address < (uintptr_t)extent->address + extent->bytes)
+            state = extent->state;
+    }
+    tarn_layout_destroy(layout);
+    return state;
+}
+
+tarn_capture *test_capture_pool(void)
+{
+    tarn_capture *capture = NULL;
+
+    OK(tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_RELAXED, &capture));
+    return capture;
+}
+
+tarn_graph *test_capture_end(tarn_capture *capture)
+{
+    tarn_graph *graph = NULL;
+
+    OK(tarn_capture_end(capture, &graph));
+    return graph;
+}
+
 tn_cu_stream test_blocking_stream(void)
 {
     tn_cu_stream stream = NULL;
@@ -93,6 +131,11 @@ tn_cu_stream test_blocking_stream(void)
 void test_destroy_stream(tn_cu_stream stream)
 {
     (void)cu.cuStreamDestroy(stream); /* on a lost device it answers the fault */
+}
+
+void test_wait_for_all(void)
+{
+    CU_OK(cu.cuCtxSynchronize());
 }
 
 void test_begin_capture(tn_cu_stream stream, tn_cu_capture_mode mode)
@@ -108,12 +151,47 @@ tn_cu_graph test_end_capture(tn_cu_stream stream)
     return graph;
 }
 
+tn_cu_graph test_try_end_capture(tn_cu_stream stream)
+{
+    tn_cu_graph graph = NULL;
+
+    return cu.cuStreamEndCapture(stream, &graph) == TN_CUDA_SUCCESS ? graph : NULL;
+}
+
 void test_end_broken_capture(tn_cu_stream stream)
 {
     tn_cu_graph graph = NULL;
 
     ck_assert_int_ne(cu.cuStreamEndCapture(stream, &graph), TN_CUDA_SUCCESS);
     ck_assert_ptr_null(graph);
+}
+
+tn_cu_graphnode test_last_node(tn_cu_stream stream)
+{
+    tn_cu_capture_status status = TN_CU_CAPTURE_STATUS_NONE;
+    const tn_cu_graphnode *nodes = NULL;
+    const tn_cu_edge_data *edges = NULL;
+    size_t count = 0;
+
+    CU_OK(cu.cuStreamGetCaptureInfo(stream, &status, NULL, NULL, &nodes, &edges, &count));
+    ck_assert_int_eq(status, TN_CU_CAPTURE_STATUS_ACTIVE);
+    ck_assert_uint_eq(count, 1);
+    return nodes[0];
+}
+
+void test_set_past(tn_cu_stream stream, tn_cu_graphnode node, bool whole)
+{
+    const tn_cu_edge_data edge = {.from_port = whole ? 0 : 1, .type = whole ? 0 : 1};
+
+    CU_OK(cu.cuStreamUpdateCaptureDependencies(stream, &node, &edge, 1, 1)); /* 1: set, not add */
+}
+
+void test_drop_capture(tn_cu_stream stream)
+{
+    tn_cu_graph graph = NULL;
+
+    if (cu.cuStreamEndCapture(stream, &graph) == TN_CUDA_SUCCESS)
+        test_destroy_graph(graph);
 }
 
 tn_cu_capture_status test_capture_status(tn_cu_stream stream)
@@ -152,6 +230,53 @@ void test_set_words(tn_cu_stream stream, void *address, uint32_t value, size_t c
     CU_OK(cu.cuMemsetD32Async((tn_cu_deviceptr)(uintptr_t)address, value, count, stream));
 }
 
+void test_write(tn_cu_stream stream, void *to, const void *from, size_t bytes)
+{
+    CU_OK(cu.cuMemcpyHtoDAsync((tn_cu_deviceptr)(uintptr_t)to, from, bytes, stream));
+    test_synchronize(stream);
+}
+
+void test_read_bytes(tn_cu_stream stream, void *to, const void *from, size_t bytes)
+{
+    CU_OK(cu.cuMemcpyDtoHAsync(to, (tn_cu_deviceptr)(uintptr_t)from, bytes, stream));
+    test_synchronize(stream);
+}
+
+void test_flip_byte(tn_cu_stream stream, void *address)
+{
+    unsigned char byte = 0;
+
+    test_read_bytes(stream, &byte, address, 1);
+    byte ^= 0x10;
+    test_write(stream, address, &byte, 1);
+}
+
+void *test_host_alloc(size_t bytes)
+{
+    void *memory = NULL;
+
+    CU_OK(cu.cuMemHostAlloc(&memory, bytes, 0));
+    return memory;
+}
+
+void test_host_free(void *memory)
+{
+    CU_OK(cu.cuMemFreeHost(memory));
+}
+
+tn_cu_context test_new_context(void)
+{
+    tn_cu_context context = NULL;
+
+    CU_OK(cu.cuCtxCreate(&context, 0, 0));
+    return context;
+}
+
+void test_destroy_context(tn_cu_context context)
+{
+    CU_OK(cu.cuCtxDestroy(context));
+}
+
 size_t test_node_count(tn_cu_graph graph)
 {
     size_t count = 0;
@@ -168,14 +293,31 @@ tn_cu_graph test_clone(tn_cu_graph graph)
     return clone;
 }
 
-void test_launch_once(tn_cu_graph graph, tn_cu_stream stream)
+tn_cu_graphexec test_instantiate(tn_cu_graph graph)
 {
     tn_cu_graphexec exec = NULL;
 
     CU_OK(cu.cuGraphInstantiateWithFlags(&exec, graph, 0));
+    return exec;
+}
+
+void test_launch(tn_cu_graphexec exec, tn_cu_stream stream)
+{
     CU_OK(cu.cuGraphLaunch(exec, stream));
-    test_synchronize(stream);
+}
+
+void test_destroy_exec(tn_cu_graphexec exec)
+{
     CU_OK(cu.cuGraphExecDestroy(exec));
+}
+
+void test_launch_once(tn_cu_graph graph, tn_cu_stream stream)
+{
+    tn_cu_graphexec exec = test_instantiate(graph);
+
+    test_launch(exec, stream);
+    test_synchronize(stream);
+    test_destroy_exec(exec);
 }
 
 void test_destroy_graph(tn_cu_graph graph)
@@ -192,6 +334,38 @@ size_t test_free_bytes(void)
     return free_bytes;
 }
 
+struct test_properties test_properties(const void *address)
+{
+    tn_cu_allocation_prop prop;
+    tn_cu_memhandle handle;
+
+    CU_OK(cu.cuMemRetainAllocationHandle(&handle, (void *)(uintptr_t)address));
+    CU_OK(cu.cuMemGetAllocationPropertiesFromHandle(&prop, handle));
+    CU_OK(cu.cuMemRelease(handle));
+    return (struct test_properties){prop.requested_handle_types,
+                                    prop.alloc_flags.gpu_direct_rdma_capable != 0};
+}
+
+unsigned long long test_access(int ordinal, const void *address)
+{
+    tn_cu_location location = {.type = TN_CU_MEM_LOCATION_TYPE_DEVICE, .id = ordinal};
+    unsigned long long flags = 7;
+
+    CU_OK(cu.cuMemGetAccess(&flags, &location, (tn_cu_deviceptr)(uintptr_t)address));
+    return flags;
+}
+
+int test_export(const void *address)
+{
+    tn_cu_memhandle handle;
+    int descriptor = -1;
+
+    CU_OK(cu.cuMemRetainAllocationHandle(&handle, (void *)(uintptr_t)address));
+    CU_OK(cu.cuMemExportToShareableHandle(&descriptor, handle, TN_CU_MEM_HANDLE_TYPE_POSIX_FD, 0));
+    CU_OK(cu.cuMemRelease(handle));
+    return descriptor;
+}
+
 void *test_linear_alloc(size_t bytes)
 {
     tn_cu_deviceptr memory = 0;
@@ -203,6 +377,17 @@ void *test_linear_alloc(size_t bytes)
 void test_linear_free(void *memory)
 {
     CU_OK(cu.cuMemFree((tn_cu_deviceptr)(uintptr_t)memory));
+}
+
+size_t test_linear_fill(void **memory, size_t most, size_t bytes)
+{
+    size_t count = 0;
+    tn_cu_deviceptr piece = 0;
+
+    while (count < most && cu.cuMemAlloc(&piece, bytes) == TN_CUDA_SUCCESS)
+        memory[count++] = (void *)(uintptr_t)piece;
+    ck_assert_uint_lt(count, most);
+    return count;
 }
 
 tn_cu_context test_context(void)
@@ -224,6 +409,19 @@ tn_cu_context test_retain(int ordinal)
 void test_release(int ordinal)
 {
     CU_OK(cu.cuDevicePrimaryCtxRelease(ordinal));
+}
+
+tn_cu_context test_make_context(void)
+{
+    tn_cu_context made = NULL;
+
+    CU_OK(cu.cuCtxCreate(&made, 0, 0));
+    return made;
+}
+
+void test_end_context(tn_cu_context context)
+{
+    CU_OK(cu.cuCtxDestroy(context));
 }
 
 void test_set_context(tn_cu_context context)
@@ -272,7 +470,9 @@ struct test_picture test_picture(void)
     memset(&picture, 0, sizeof picture);
     if (world.device != NULL) {
         picture.device = test_device_stats();
-        picture.device.idle_waits = 0; /* to have waited changes nothing */
+        picture.device.idle_waits = 0; /* to have waited, or tried again, changes nothing */
+        picture.device.ladder_retries = 0;
+        picture.device.out_of_memory_count = 0;
         picture.default_pool = test_stats(world.default_pool);
     }
     if (world.pool != NULL) {

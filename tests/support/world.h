@@ -21,6 +21,7 @@ extern struct test_world world;
 
 /* A fixture. Closing asserts that pool and device can go and leave nothing behind. */
 void test_world_open(void);
+void test_world_open_with(const tarn_device_options *device_options);
 void test_world_close(void);
 
 /* For tests that lose the device: nothing is closed afterwards. */
@@ -31,29 +32,63 @@ void *test_malloc(size_t bytes);        /* tarn_malloc on the world's stream */
 void *test_alloc(tarn_pool *pool, size_t bytes, tn_cu_stream stream);
 tarn_pool_stats test_stats(tarn_pool *pool);
 tarn_device_stats test_device_stats(void);
+/* What the pool's layout says of an address; UNMAPPED where the pool has none. */
+tarn_extent_state test_state_of(tarn_pool *pool, const void *address);
+/* A capture of the world's stream into the world's pool, and its end. */
+tarn_capture *test_capture_pool(void);
+tarn_graph *test_capture_end(tarn_capture *capture);
 
 /* The driver beside the library. */
 tn_cu_stream test_blocking_stream(void);
 void test_destroy_stream(tn_cu_stream stream);
+void test_wait_for_all(void); /* all work of the context, that of destroyed streams too */
 void test_begin_capture(tn_cu_stream stream, tn_cu_capture_mode mode);
 tn_cu_graph test_end_capture(tn_cu_stream stream);
 void test_end_broken_capture(tn_cu_stream stream);
+tn_cu_graph test_try_end_capture(tn_cu_stream stream); /* NULL when it cannot be had */
 tn_cu_capture_status test_capture_status(tn_cu_stream stream);
+/* The one node that ends what the stream has captured, and a stream whose next node depends on that alone:
+ * on the whole of it, or only on its beginning. */
+tn_cu_graphnode test_last_node(tn_cu_stream stream);
+void test_set_past(tn_cu_stream stream, tn_cu_graphnode node, bool whole);
+void test_drop_capture(tn_cu_stream stream);            /* whatever its state */
 void test_break_capture(void);                          /* of this thread, not relaxed */
 void test_order(tn_cu_stream first, tn_cu_stream then); /* forks and joins captures too */
 void test_copy(tn_cu_stream stream, void *to, const void *from, size_t bytes);
 void test_set_words(tn_cu_stream stream, void *address, uint32_t value,
-                    size_t count); /* no kernel */
+                    size_t count);                                              /* no kernel */
+void test_write(tn_cu_stream stream, void *to, const void *from, size_t bytes); /* both wait */
+void test_read_bytes(tn_cu_stream stream, void *to, const void *from, size_t bytes);
+void test_flip_byte(tn_cu_stream stream, void *address);
+void *test_host_alloc(size_t bytes); /* page-locked */
+void test_host_free(void *memory);
+tn_cu_context test_new_context(void); /* of device 0; current */
+void test_destroy_context(tn_cu_context context);
 size_t test_node_count(tn_cu_graph graph);
 void test_destroy_graph(tn_cu_graph graph);
 tn_cu_graph test_clone(tn_cu_graph graph);
 void test_launch_once(tn_cu_graph graph, tn_cu_stream stream); /* an executable of its own */
+tn_cu_graphexec test_instantiate(tn_cu_graph graph);
+void test_launch(tn_cu_graphexec exec, tn_cu_stream stream);
+void test_destroy_exec(tn_cu_graphexec exec);
 size_t test_free_bytes(void);                                  /* as cuMemGetInfo says */
+/* What the driver says of mapped memory, and a file descriptor for its chunk. */
+struct test_properties {
+    int handle_types;
+    bool rdma;
+};
+struct test_properties test_properties(const void *address);
+unsigned long long test_access(int ordinal, const void *address); /* flags of one device */
+int test_export(const void *address);
 void *test_linear_alloc(size_t bytes);
 void test_linear_free(void *memory);
+/* Allocates pieces of that size until the device is full, which must be so with fewer than most. */
+size_t test_linear_fill(void **memory, size_t most, size_t bytes);
 tn_cu_context test_context(void);       /* the current one, or NULL */
 tn_cu_context test_retain(int ordinal); /* a primary context, not made current */
 void test_release(int ordinal);
+tn_cu_context test_make_context(void); /* another of device 0, made current */
+void test_end_context(tn_cu_context context);
 void test_set_context(tn_cu_context context); /* NULL: none */
 /* The driver destroys user objects a little after their graph: until no more than these are left. */
 void test_await_destructors(uint64_t left);

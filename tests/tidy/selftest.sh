@@ -21,7 +21,7 @@ good_tree() {
     rm -rf "$scratch/tree"
     mkdir -p "$scratch/tree"
     cd "$scratch/tree"
-    mkdir -p include/tarn src/base src/vmm src/sim tests/unit tests/api tests/tidy
+    mkdir -p include/tarn docs src/base src/vmm src/sim tests/unit tests/api tests/tidy
     spdx='// SPDX-License-Identifier: Apache-2.0'
     write include/tarn/thing.h "$spdx" '#include <stddef.h>' '#define TARN_API' \
         'TARN_API int tarn_thing_make(size_t bytes, /* see tarn_other */' '    int flags);'
@@ -36,7 +36,13 @@ good_tree() {
     write tests/api/test_thing.c "$spdx" '#include "tarn/thing.h"' \
         'int f(void) { return tarn_thing_make(1, 2); }'
     write src/CMakeLists.txt "# ${spdx#// }" 'set(S base/host.c vmm/segment.c' 'sim/a.c)'
-    write tests/CMakeLists.txt "# ${spdx#// }" 'F(unit/test_segment.c api/test_thing.c)'
+    write tests/CMakeLists.txt "# ${spdx#// }" 'F(unit/test_segment.c api/test_thing.c api/test_lifetimes_all.c)'
+    write docs/lifetimes.md '# Lifetimes' '' '| | live | freed |' '| --- | --- | --- |' \
+        '| **free** | Goes.<br>`a_block_goes` | `REFUSED`.<br>`it_is_gone` `it_stays_gone` |'
+    write tests/api/test_lifetimes_all.c "$spdx" 'START_TEST(a_block_goes)' \
+        'START_TEST(it_is_gone)' 'START_TEST(it_stays_gone)' \
+        'tcase_add_test(tcase, a_block_goes);' 'tcase_add_test(tcase, it_is_gone);' \
+        'tcase_add_test(tcase,' '    it_stays_gone);'
     write tests/tidy/untested.txt 'src/base/host.c: it is all system calls'
 }
 

@@ -61,6 +61,26 @@ START_TEST(the_newest_block_of_a_size_comes_first)
 }
 END_TEST
 
+START_TEST(bins_are_turned_round)
+{
+    struct tn_block *older = insert(0, 4096);
+    struct tn_block *middle = insert(1, 4096);
+    struct tn_block *newer = insert(2, 4096);
+    struct tn_block *alone = insert(3, 64 * TN_MIB);
+
+    tn_bins_reverse(&bins);
+    ck_assert_ptr_eq(tn_bins_find(&bins, 4096), older);
+    ck_assert_ptr_eq(tn_bins_next(&bins, older, 4096), middle);
+    ck_assert_ptr_eq(tn_bins_next(&bins, middle, 4096), newer);
+    tn_bins_remove(&bins, middle);
+    ck_assert_ptr_eq(tn_bins_next(&bins, older, 4096), newer);
+    tn_bins_remove(&bins, older);
+    ck_assert_ptr_eq(tn_bins_find(&bins, 4096), newer);
+    ck_assert_ptr_eq(tn_bins_find(&bins, TN_MIB), alone);
+    ck_assert_uint_eq(tn_bins_count(&bins), 2);
+}
+END_TEST
+
 START_TEST(a_good_fit_comes_before_a_larger_block)
 {
     struct tn_block *large = insert(0, 64 * TN_MIB);
@@ -196,6 +216,7 @@ int main(void)
     tcase_add_test(find, a_block_is_found_for_every_size_up_to_its_own);
     tcase_add_test(find, the_smallest_and_the_largest_size_have_bins);
     tcase_add_test(find, the_newest_block_of_a_size_comes_first);
+    tcase_add_test(find, bins_are_turned_round);
     tcase_add_test(find, a_good_fit_comes_before_a_larger_block);
     tcase_add_test(find, blocks_too_small_in_the_own_bin_are_passed_over);
     if (TARN_DEBUG_CHECKS)

@@ -102,9 +102,6 @@ START_TEST(a_capture_is_refused_where_it_cannot_be)
     STATUS(TARN_ERR_WRONG_STATE,
            tn_capture_begin(second, stream, TARN_CAPTURE_THREAD_LOCAL, &capture));
     unit_expect_sentence("already being captured");
-    STATUS(TARN_ERR_WRONG_STATE,
-           tn_capture_begin(pool, other, TARN_CAPTURE_THREAD_LOCAL, &capture));
-    unit_expect_sentence("route");
     ck_assert_uint_eq(second->route_count, 0);
     ck_assert_ptr_null(capture);
     OK(tarn_graph_destroy(unit_end(running)));
@@ -331,11 +328,11 @@ START_TEST(a_users_capture_is_admitted_once)
 
     test_begin_capture(stream, TN_CU_CAPTURE_MODE_THREAD_LOCAL);
     state = look(stream);
-    OK(tn_capture_admit(pool, &state, true));
+    OK(tn_capture_admit(pool, stream, &state, 1));
     hold = tn_hold_find(pool, state.order.capture_id);
     ck_assert_ptr_nonnull(hold);
     ck_assert(!hold->owned);
-    OK(tn_capture_admit(pool, &state, true));
+    OK(tn_capture_admit(pool, stream, &state, 1));
     ck_assert_uint_eq(pool->hold_count, 1);
     ck_assert_uint_eq(test_ledger().user_objects, before.user_objects + 1);
     test_destroy_graph(test_end_capture(stream));
@@ -351,12 +348,12 @@ START_TEST(the_next_capture_of_a_stream_ends_the_hold_of_the_last)
 
     test_begin_capture(stream, TN_CU_CAPTURE_MODE_THREAD_LOCAL);
     first = look(stream);
-    OK(tn_capture_admit(pool, &first, true));
+    OK(tn_capture_admit(pool, stream, &first, 1));
     graph = test_end_capture(stream);
     ck_assert_uint_eq(pool->open_hold_count, 1); /* nobody has said so yet */
     test_begin_capture(stream, TN_CU_CAPTURE_MODE_THREAD_LOCAL);
     second = look(stream);
-    OK(tn_capture_admit(pool, &second, true));
+    OK(tn_capture_admit(pool, stream, &second, 1));
     ck_assert_ptr_null(tn_hold_find(pool, first.order.capture_id));
     ck_assert_ptr_nonnull(tn_hold_find(pool, second.order.capture_id));
     ck_assert_uint_eq(pool->open_hold_count, 1);
@@ -377,14 +374,14 @@ START_TEST(an_admission_that_the_driver_refuses_leaves_no_hold)
     state = look(stream);
     for (size_t i = 0; i < 2; i++) {
         sim.plan_fault(calls[i], 1, 0, TN_CUDA_ERROR_UNKNOWN);
-        STATUS(TARN_ERR_DRIVER, tn_capture_admit(pool, &state, true));
+        STATUS(TARN_ERR_DRIVER, tn_capture_admit(pool, stream, &state, 1));
         ck_assert_ptr_null(tn_hold_find(pool, state.order.capture_id));
         reap_all();
         ck_assert_uint_eq(test_ledger().user_objects, before.user_objects);
     }
     (void)tn_host_plan_fault(1, false);
-    STATUS(TARN_ERR_HOST_MEMORY, tn_capture_admit(pool, &state, true));
-    OK(tn_capture_admit(pool, &state, true));
+    STATUS(TARN_ERR_HOST_MEMORY, tn_capture_admit(pool, stream, &state, 1));
+    OK(tn_capture_admit(pool, stream, &state, 1));
     test_destroy_graph(test_end_capture(stream));
     expect_no_capture();
 }
@@ -404,12 +401,139 @@ START_TEST(the_route_of_a_capture_is_not_ended_by_hand)
 END_TEST
 
 /* G1 */
-START_TEST(a_capture_without_its_route_is_a_broken_contract)
+START_TEST(a_capture_that_its_hold_does_not_know_is_a_broken_contract)
 {
     tarn_capture *capture = unit_begin(pool, stream);
 
-    device->routes.count = 0;
+    tn_hold_find_owned(pool, capture->capture_id)->owner_gone = NULL;
     tn_capture_abort(capture);
+}
+END_TEST
+
+START_TEST(a_pool_may_have_several_captures)
+{
+    tarn_capture *first = unit_begin(pool, stream);
+    tarn_capture *second = unit_begin(pool, other);
+    void *in_first;
+    void *in_second;
+    tarn_graph *graph;
+
+    ck_assert_uint_eq(pool->capture_count, 2);
+    ck_assert_uint_eq(pool->open_hold_count, 2);
+    ck_assert_uint_eq(pool->route_count, 2);
+    OK(tarn_malloc(device, 4096, stream, &in_first));
+    OK(tarn_malloc(device, 4096, other, &in_second));
+    ck_assert_uint_eq(unit_block(in_first)->order.capture_id, first->capture_id);
+    ck_assert_uint_eq(unit_block(in_second)->order.capture_id, second->capture_id);
+    ck_assert_ptr_ne(unit_chunk(in_first), unit_chunk(in_second));
+    tn_capture_abort(first);
+    ck_assert_int_eq(unit_block(in_first)->state, TN_BLOCK_DISCARDED);
+    ck_assert_int_eq(unit_block(in_second)->state, TN_BLOCK_LIVE);
+    ck_assert_uint_eq(pool->capture_count, 1);
+    ck_assert_ptr_nonnull(tn_hold_find(pool, second->capture_id));
+    OK(tarn_free(in_first));
+    OK(tarn_free(in_second));
+    graph = unit_end(second);
+    OK(tarn_graph_destroy(graph));
+    expect_no_capture();
+}
+END_TEST
+
+/* The driver destroys user objects a little later. */
+static void await_gone(const tarn_capture *capture)
+{
+    for (int i = 0; i < 10000 && !atomic_load(&capture->gone); i++) {
+        tn_device_reap(device);
+        (void)nanosleep(&(struct timespec){0, 100000}, NULL);
+    }
+    ck_assert(atomic_load(&capture->gone));
+}
+
+START_TEST(a_capture_that_the_driver_drops_gives_up_its_claims)
+{
+    tarn_capture *capture = unit_begin(pool, stream);
+    void *block = unit_alloc(pool, 4096, stream);
+    tarn_graph *graph = NULL;
+
+    test_destroy_stream(stream);
+    await_gone(capture);
+    expect_no_capture();
+    ck_assert_uint_eq(capture->magic, TN_CAPTURE_MAGIC); /* its handle is good for abort */
+    STATUS(TARN_ERR_CAPTURE_BROKEN, tarn_capture_end(capture, &graph));
+    unit_expect_sentence("tarn_capture_abort");
+    ck_assert_ptr_null(graph);
+    ck_assert_int_eq(unit_block(block)->state, TN_BLOCK_LIVE);
+    OK(tarn_capture_abort(capture));
+    ck_assert_uint_eq(capture->magic, 0);
+    ck_assert_int_eq(unit_block(block)->state, TN_BLOCK_DISCARDED);
+    OK(tarn_free(block));
+}
+END_TEST
+
+START_TEST(the_handle_of_a_dropped_capture_outlives_pool_and_device)
+{
+    tarn_capture *capture = unit_begin(pool, stream);
+    tarn_graph *graph = NULL;
+
+    test_destroy_graph(test_end_capture(stream));
+    await_gone(capture);
+    OK(tarn_pool_destroy(pool));
+    OK(tarn_device_close(device));
+    STATUS(TARN_ERR_CAPTURE_BROKEN, tarn_capture_end(capture, &graph));
+    OK(tarn_capture_abort(capture));
+    STATUS(TARN_ERR_INVALID_HANDLE, tarn_capture_abort(capture));
+}
+END_TEST
+
+/* The claims pass from the hold to the call and back, or end with it. */
+START_TEST(a_capture_that_goes_while_it_is_being_ended_is_told)
+{
+    tarn_capture *capture = unit_begin(pool, stream);
+    tarn_graph *graph = NULL;
+
+    test_order(stream, other);
+    test_fill(other, unit_alloc(pool, 4096, other), 1, 16); /* not joined: the driver drops it */
+    STATUS(TARN_ERR_CAPTURE_BROKEN, tarn_capture_end(capture, &graph));
+    await_gone(capture);
+    ck_assert_uint_eq(pool->capture_count, 0);
+    ck_assert_uint_eq(pool->route_count, 0);
+    STATUS(TARN_ERR_CAPTURE_BROKEN, tarn_capture_end(capture, &graph));
+    OK(tarn_capture_abort(capture));
+    expect_no_capture();
+}
+END_TEST
+
+START_TEST(a_capture_that_is_shut_admits_nobody)
+{
+    tarn_capture *capture = unit_begin(pool, stream);
+    tarn_pool *second = unit_pool(device);
+    struct tn_stream_state state;
+
+    OK(tn_stream_look(&device->gpu, stream, &state));
+    tn_route_shut_capture(device, capture->route_id, true);
+    STATUS(TARN_ERR_CAPTURE_BROKEN, tn_capture_admit(second, stream, &state, 0));
+    ck_assert_uint_eq(second->hold_count, 0);
+    tn_route_shut_capture(device, capture->route_id, false);
+    OK(tn_capture_admit(second, stream, &state, 0));
+    ck_assert_uint_eq(second->open_hold_count, 1);
+    OK(tarn_capture_abort(capture));
+    ck_assert_uint_eq(second->open_hold_count, 0);
+    STATUS(TARN_ERR_CAPTURE_BROKEN, tn_capture_admit(second, stream, &state, 0)); /* over by now */
+    expect_no_capture();
+}
+END_TEST
+
+START_TEST(an_abort_discards_in_every_pool)
+{
+    tarn_pool *second = unit_pool(device);
+    tarn_capture *capture = unit_begin(pool, stream);
+    void *block = unit_alloc(second, 4096, stream);
+
+    OK(tarn_capture_abort(capture));
+    ck_assert_int_eq(unit_block(block)->state, TN_BLOCK_DISCARDED);
+    ck_assert_uint_eq(second->counters.live_count, 0);
+    OK(tarn_free(block));
+    expect_no_capture();
 }
 END_TEST
 
@@ -426,6 +550,7 @@ int main(void)
     tcase_add_test(begin, a_capture_is_refused_where_it_cannot_be);
     tcase_add_test(begin, a_begin_that_the_driver_refuses_leaves_nothing);
     tcase_add_test(begin, a_begin_without_host_memory_leaves_nothing);
+    tcase_add_test(begin, a_pool_may_have_several_captures);
     tcase_add_test(begin, the_route_of_a_capture_is_not_ended_by_hand);
     suite_add_tcase(suite, begin);
     tcase_add_checked_fixture(end, make_pool, NULL);
@@ -435,16 +560,21 @@ int main(void)
     tcase_add_test(end, an_invalidated_capture_can_only_be_aborted);
     tcase_add_test(end, a_capture_ended_elsewhere_can_only_be_aborted);
     tcase_add_test(end, a_later_capture_of_the_stream_is_left_alone);
+    tcase_add_test(end, a_capture_that_goes_while_it_is_being_ended_is_told);
     tcase_add_test(end, a_fork_that_is_not_joined_breaks_the_capture);
     suite_add_tcase(suite, end);
     tcase_add_checked_fixture(aborts, make_pool, NULL);
     tcase_add_test(aborts, a_stopped_capture_may_be_aborted);
     tcase_add_test(aborts, any_thread_may_abort);
     tcase_add_test(aborts, blocks_from_before_an_aborted_capture_stay_live);
-    unit_add_contract_test(aborts, a_capture_without_its_route_is_a_broken_contract);
+    tcase_add_test(aborts, a_capture_that_the_driver_drops_gives_up_its_claims);
+    tcase_add_test(aborts, the_handle_of_a_dropped_capture_outlives_pool_and_device);
+    tcase_add_test(aborts, an_abort_discards_in_every_pool);
+    unit_add_contract_test(aborts, a_capture_that_its_hold_does_not_know_is_a_broken_contract);
     suite_add_tcase(suite, aborts);
     tcase_add_checked_fixture(admit, make_pool, NULL);
     tcase_add_test(admit, a_users_capture_is_admitted_once);
+    tcase_add_test(admit, a_capture_that_is_shut_admits_nobody);
     tcase_add_test(admit, the_next_capture_of_a_stream_ends_the_hold_of_the_last);
     tcase_add_test(admit, an_admission_that_the_driver_refuses_leaves_no_hold);
     suite_add_tcase(suite, admit);

@@ -233,6 +233,34 @@ START_TEST(a_grower_of_another_pool_is_found)
 END_TEST
 
 /* V4 */
+START_TEST(what_is_wrong_with_retired_streams_is_found)
+{
+    struct tn_arena *arena = block->heap->arena;
+    struct tn_known_stream *known;
+
+    sim.hold_work();
+    test_fill(stream, live, 1, 16);
+    OK(tarn_record_stream(large, test_stream()));
+    OK(tarn_stream_retire(device, stream));
+    OK(tarn_pool_validate(pool));
+    pool->retired_count += 1;
+    unit_expect_corrupt(pool, "P14");
+    pool->retired_count -= 1;
+    arena->order.stream_id = 1;
+    unit_expect_corrupt(pool, "P14");
+    arena->order = TN_ORDER_NONE;
+    block->order.stream_id = 1;
+    unit_expect_corrupt(pool, "P14");
+    block->order = TN_ORDER_NONE;
+    known = unit_block(large)->uses->stream;
+    known->noted_count += 1;
+    unit_expect_corrupt(pool, "P11");
+    known->noted_count -= 1;
+    OK(tarn_pool_validate(pool));
+    sim.resume_work();
+}
+END_TEST
+
 START_TEST(a_page_with_the_chunk_of_another_place_is_found)
 {
     unit_segment(large)->pages[1] = chunk; /* the second page of the large block */
@@ -286,6 +314,7 @@ int main(void)
     tcase_add_test(broken, a_chunk_missing_in_the_map_of_its_hold_is_found);
     tcase_add_test(broken, every_counter_is_recomputed);
     tcase_add_test(broken, a_grower_of_another_pool_is_found);
+    tcase_add_test(broken, what_is_wrong_with_retired_streams_is_found);
     tcase_add_test(broken, a_page_with_the_chunk_of_another_place_is_found);
     tcase_add_test(broken, a_chunk_under_the_wrong_id_is_found);
     tcase_add_test(broken, wrong_mapped_bytes_of_a_segment_are_found);

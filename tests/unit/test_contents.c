@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/contents.h"
+
+#include <stdlib.h>
+
+#include "driver/pinned.h"
+#include "support/world.h"
 #include "unit/unit.h"
 
 static tarn_device *device;
@@ -23,9 +28,9 @@ static tarn_checkpoint *take(void)
     return checkpoint;
 }
 
-static uint64_t copies(void)
+static uint64_t launches(void)
 {
-    return sim.call_count("cuMemcpyDtoDAsync");
+    return sim.call_count("cuLaunchKernel");
 }
 
 START_TEST(bytes_are_as_of_the_stream_at_the_call)
@@ -43,19 +48,24 @@ START_TEST(bytes_are_as_of_the_stream_at_the_call)
 }
 END_TEST
 
-START_TEST(neighbours_are_copied_as_one)
+START_TEST(all_blocks_are_copied_by_one_launch)
 {
-    void *gap;
-    uint64_t before;
+    void *blocks[40];
+    tarn_checkpoint *checkpoint;
+    uint64_t before = launches();
 
-    for (int i = 0; i < 8; i++)
-        (void)unit_alloc(pool, 4096, stream);
-    gap = unit_alloc(pool, 4096, stream);
-    (void)unit_alloc(pool, 4096, stream);
-    OK(tarn_free(gap));
-    before = copies();
-    (void)take();
-    ck_assert_uint_eq(copies() - before, 2);
+    for (uint32_t i = 0; i < 40; i++) {
+        blocks[i] = unit_alloc(pool, (i * i * 4001) % 300000 + 4, i % 2 == 0 ? stream : other);
+        test_set_words(stream, blocks[i], i + 1, 1);
+    }
+    checkpoint = take();
+    ck_assert_uint_eq(launches() - before, 1);
+    for (uint32_t i = 0; i < 40; i++)
+        test_set_words(stream, blocks[i], 99, 1);
+    OK(tn_checkpoint_restore(checkpoint, stream, NULL));
+    ck_assert_uint_eq(launches() - before, 2);
+    for (uint32_t i = 0; i < 40; i++)
+        ck_assert_uint_eq(test_read(stream, blocks[i]), i + 1);
 }
 END_TEST
 
@@ -68,7 +78,7 @@ START_TEST(the_memory_is_a_block_of_the_default_pool)
     checkpoint = take();
     block = unit_block(checkpoint->contents);
     ck_assert_ptr_eq(atomic_load(&block->segment->owner), device->default_pool);
-    ck_assert_uint_eq(block->requested, 5120);
+    ck_assert_uint_eq(block->requested, 5120 + 512 + sizeof(struct tn_contents_item));
     ck_assert(tn_order_equal(block->order, unit_order(device, stream)));
     ck_assert(tn_order_equal(checkpoint->order, block->order));
     tn_checkpoint_destroy(checkpoint);
@@ -101,11 +111,11 @@ START_TEST(a_load_on_another_stream_is_ordered_by_the_event)
 
     (void)unit_alloc(pool, 4096, stream);
     checkpoint = take();
-    OK(tn_use_make(&device->gpu, stream, unit_order(device, stream), &use));
+    OK(tn_use_make(device, stream, unit_order(device, stream), &use));
     OK(tn_contents_load(checkpoint, stream, use->order, use));
     ck_assert_uint_eq(sim.call_count("cuStreamWaitEvent"), waits); /* its own stream */
     tn_contents_add_use(checkpoint, use);
-    OK(tn_use_make(&device->gpu, other, unit_order(device, other), &use));
+    OK(tn_use_make(device, other, unit_order(device, other), &use));
     OK(tn_contents_load(checkpoint, other, use->order, use));
     ck_assert_uint_eq(sim.call_count("cuStreamWaitEvent"), waits + 1);
     tn_contents_add_use(checkpoint, use);
@@ -113,21 +123,192 @@ START_TEST(a_load_on_another_stream_is_ordered_by_the_event)
 }
 END_TEST
 
-START_TEST(a_load_that_the_driver_refuses_is_a_failure)
+START_TEST(a_load_that_the_driver_refuses_changes_no_byte)
 {
-    static const char *const calls[] = {"cuMemcpyDtoDAsync", "cuEventRecord", "cuStreamWaitEvent"};
+    static const char *const calls[] = {"cuLaunchKernel", "cuStreamWaitEvent"};
+    void *address = unit_alloc(pool, 4096, stream);
     tarn_checkpoint *checkpoint;
     struct tn_use *use;
 
-    (void)unit_alloc(pool, 4096, stream);
+    test_fill(stream, address, 1, 1024);
     checkpoint = take();
-    OK(tn_use_make(&device->gpu, other, unit_order(device, other), &use));
-    for (size_t i = 0; i < 3; i++) {
+    test_fill(stream, address, 2, 1024);
+    OK(tn_use_make(device, other, unit_order(device, other), &use));
+    for (size_t i = 0; i < 2; i++) {
         sim.plan_fault(calls[i], 1, 0, TN_CUDA_ERROR_UNKNOWN);
         STATUS(TARN_ERR_DRIVER, tn_contents_load(checkpoint, other, use->order, use));
         unit_expect_sentence(calls[i]);
+        test_synchronize(other);
+        test_expect_words(stream, address, 2, 1024);
     }
-    tn_use_end(&device->gpu, use);
+    tn_use_end(device, use);
+}
+END_TEST
+
+/* The copies cannot be taken back any more, so nothing fails; what comes next waits for the device. */
+START_TEST(a_refused_event_behind_a_load_is_made_up_for)
+{
+    void *address = unit_alloc(pool, 4096, stream);
+    void *contents;
+    tarn_checkpoint *checkpoint;
+    uint64_t waits;
+
+    test_fill(stream, address, 1, 1024);
+    checkpoint = take();
+    contents = checkpoint->contents;
+    for (uint64_t nth = 1; nth <= 2; nth++) {
+        test_fill(stream, address, 2, 1024);
+        sim.plan_fault("cuEventRecord", nth, 0, TN_CUDA_ERROR_UNKNOWN);
+        OK(tn_checkpoint_restore(checkpoint, stream, NULL));
+        ck_assert_uint_eq(sim.clear_fault(NULL), 1);
+        test_expect_words(stream, address, 1, 1024);
+        ck_assert(checkpoint->unordered == (nth == 1));
+        waits = atomic_load(&device->gpu.idle_waits);
+        OK(tn_checkpoint_restore(checkpoint, stream, NULL));
+        ck_assert_uint_eq(atomic_load(&device->gpu.idle_waits), waits + (nth == 1));
+    }
+    sim.plan_fault("cuEventRecord", 1, 1, TN_CUDA_ERROR_UNKNOWN);
+    OK(tn_checkpoint_restore(checkpoint, stream, NULL));
+    ck_assert_uint_eq(sim.clear_fault(NULL), 2);
+    tn_checkpoint_destroy(checkpoint);
+    ck_assert_int_eq(unit_block(contents)->state, TN_BLOCK_PENDING); /* until it is proven */
+    OK(tarn_pool_trim(device->default_pool, NULL));
+    ck_assert_uint_eq(device->default_pool->counters.pending_count, 0);
+}
+END_TEST
+
+/* C4 */
+START_TEST(digests_are_those_of_the_bytes)
+{
+    static const size_t sizes[] = {1, 15, 16, 17, 24, 511, 65536, 65537, 200001};
+    enum { COUNT = sizeof sizes / sizeof sizes[0] };
+    unsigned char *blocks[COUNT];
+    tarn_checkpoint *checkpoint;
+
+    for (size_t i = 0; i < COUNT; i++) {
+        unsigned char *bytes = malloc(sizes[i]);
+
+        ck_assert_ptr_nonnull(bytes);
+        blocks[i] = unit_alloc(pool, sizes[i], stream);
+        for (size_t at = 0; at < sizes[i]; at++)
+            bytes[at] = (unsigned char)(at * 31 + i);
+        test_write(stream, blocks[i], bytes, sizes[i]);
+        free(bytes);
+    }
+    checkpoint = take();
+    test_synchronize(stream);
+    for (size_t i = 0; i < COUNT; i++) {
+        uint64_t digest = 0;
+        uint64_t saved = 0;
+        size_t at = 0;
+
+        for (; at + 16 <= sizes[i]; at += 16) {
+            for (size_t word = 0; word < 2; word++) {
+                uint64_t bits = 0;
+
+                for (size_t byte = 8; byte-- > 0;)
+                    bits = bits << 8 | (unsigned char)((at + word * 8 + byte) * 31 + i);
+                digest += tn_digest_term(bits, at / 8 + word);
+            }
+        }
+        for (; at < sizes[i]; at++)
+            digest += tn_digest_term((unsigned char)(at * 31 + i), TN_DIGEST_TAIL | at);
+        test_read_bytes(stream, &saved, (void *)(uintptr_t)(checkpoint->digests + i * 8), 8);
+        ck_assert_uint_eq(saved, digest);
+    }
+    OK(tn_checkpoint_verify(checkpoint, stream));
+    test_flip_byte(stream, (void *)(uintptr_t)(checkpoint->digests + 3)); /* broken */
+    STATUS(TARN_ERR_CORRUPT, tn_checkpoint_verify(checkpoint, stream));
+    unit_expect_sentence("1 bytes at");
+    tn_checkpoint_destroy(checkpoint);
+}
+END_TEST
+
+/* One bit anywhere in the bytes of a block, and in no padding. */
+START_TEST(a_flipped_bit_is_found)
+{
+    static const size_t places[] = {0, 7, 8, 65535, 65536, 99999, 199996, 200000};
+    tarn_contents kinds[] = {TARN_CONTENTS_DEVICE, TARN_CONTENTS_HOST};
+    void *first = unit_alloc(pool, 100, stream);
+    void *second = unit_alloc(pool, 200001, stream);
+
+    test_fill(stream, first, 1, 25);
+    test_fill(stream, second, 2, 50000);
+    test_write(stream, (char *)second + 200000, "x", 1);
+    for (size_t kind = 0; kind < 2; kind++) {
+        tarn_checkpoint *checkpoint;
+        char *bytes;
+
+        OK(tn_checkpoint_take(pool, kinds[kind], stream, &checkpoint));
+        bytes = (char *)(uintptr_t)checkpoint->saved;
+        OK(tn_checkpoint_verify(checkpoint, stream));
+        for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+            test_flip_byte(stream, bytes + 512 + places[i]);
+            STATUS(TARN_ERR_CORRUPT, tn_checkpoint_verify(checkpoint, other));
+            unit_expect_sentence("200001 bytes");
+            unit_expect_sentence("0 more of 2");
+            test_flip_byte(stream, bytes + 512 + places[i]);
+            OK(tn_checkpoint_verify(checkpoint, other));
+        }
+        test_flip_byte(stream, bytes + 100); /* padding */
+        OK(tn_checkpoint_verify(checkpoint, stream));
+        test_flip_byte(stream, bytes + 99);
+        test_flip_byte(stream, bytes + 512);
+        STATUS(TARN_ERR_CORRUPT, tn_checkpoint_verify(checkpoint, stream));
+        unit_expect_sentence("1 more of 2");
+        tn_checkpoint_destroy(checkpoint);
+    }
+}
+END_TEST
+
+START_TEST(a_verification_that_fails_leaves_nothing)
+{
+    void *address = unit_alloc(pool, 4096, stream);
+    tarn_checkpoint *checkpoint;
+    uint64_t failed = 1;
+    int met = 0;
+
+    test_fill(stream, address, 1, 1024);
+    checkpoint = take();
+    OK(tn_checkpoint_verify(checkpoint, stream));
+    for (uint64_t nth = 1; failed > 0; nth++) {
+        uint64_t live = device->default_pool->counters.live_count;
+        uint64_t events = test_ledger().events;
+        tarn_status status;
+
+        sim.plan_fault(NULL, nth, 0, TN_CUDA_ERROR_INVALID_VALUE);
+        status = tn_checkpoint_verify(checkpoint, stream);
+        failed = sim.clear_fault(NULL);
+        met += status != TARN_OK;
+        ck_assert(status == TARN_OK || status == TARN_ERR_DRIVER);
+        ck_assert_uint_eq(device->default_pool->counters.live_count, live);
+        ck_assert_uint_le(test_ledger().events, events + 1); /* a refused destroy */
+    }
+    ck_assert_int_ge(met, 7);
+}
+END_TEST
+
+START_TEST(host_contents_are_in_page_locked_memory)
+{
+    void *address = unit_alloc(pool, 3 * MIB, stream);
+    tarn_checkpoint *checkpoint;
+    uint64_t hosts = test_ledger().host_allocations;
+    uint32_t *words;
+
+    test_fill(stream, address, 7, 3 * MIB / 4);
+    OK(tn_checkpoint_take(pool, TARN_CONTENTS_HOST, stream, &checkpoint));
+    test_synchronize(stream);
+    ck_assert_uint_eq(test_ledger().host_allocations, hosts + 1);
+    words = checkpoint->pinned->address;
+    ck_assert_ptr_eq(words, (void *)(uintptr_t)checkpoint->saved);
+    for (size_t i = 0; i < 3 * MIB / 4; i += 1021)
+        ck_assert_uint_eq(words[i], 7);
+    ck_assert_uint_lt(device->default_pool->counters.live_bytes, MIB);
+    tn_checkpoint_destroy(checkpoint);
+    ck_assert_uint_eq(test_ledger().host_allocations, hosts + 1); /* kept for the next */
+    OK(tn_checkpoint_take(pool, TARN_CONTENTS_HOST, stream, &checkpoint));
+    ck_assert_uint_eq(test_ledger().host_allocations, hosts + 1);
+    tn_checkpoint_destroy(checkpoint);
 }
 END_TEST
 
@@ -162,13 +343,11 @@ START_TEST(bytes_that_nobody_asked_for_are_not_copied)
     char *first = unit_alloc(pool, 1000, stream); /* of 1024 */
     char *second = unit_alloc(pool, 1024, stream);
     tarn_checkpoint *checkpoint;
-    uint64_t before = copies();
 
     ck_assert_ptr_eq(second, first + 1024);
     test_fill(stream, first, 1, 250);
     test_fill(stream, second, 2, 256);
     checkpoint = take();
-    ck_assert_uint_eq(copies() - before, 2); /* padding lies between them */
     test_fill(stream, first, 3, 512);
     OK(tn_checkpoint_restore(checkpoint, stream, NULL));
     test_expect_words(stream, first, 1, 250);
@@ -202,15 +381,21 @@ int main(void)
     TCase *drop = tcase_create("drop");
 
     tcase_add_checked_fixture(save, make_pool, NULL);
+    tcase_set_timeout(save, 60);
     tcase_add_test(save, bytes_are_as_of_the_stream_at_the_call);
-    tcase_add_test(save, neighbours_are_copied_as_one);
+    tcase_add_test(save, all_blocks_are_copied_by_one_launch);
+    tcase_add_test(save, digests_are_those_of_the_bytes);
+    tcase_add_test(save, a_flipped_bit_is_found);
+    tcase_add_test(save, a_verification_that_fails_leaves_nothing);
+    tcase_add_test(save, host_contents_are_in_page_locked_memory);
     tcase_add_test(save, bytes_that_nobody_asked_for_are_not_copied);
     tcase_add_test(save, the_memory_is_a_block_of_the_default_pool);
     suite_add_tcase(suite, save);
     tcase_add_checked_fixture(load, make_pool, NULL);
     tcase_add_test(load, another_stream_waits_for_the_copies_out);
     tcase_add_test(load, a_load_on_another_stream_is_ordered_by_the_event);
-    tcase_add_test(load, a_load_that_the_driver_refuses_is_a_failure);
+    tcase_add_test(load, a_load_that_the_driver_refuses_changes_no_byte);
+    tcase_add_test(load, a_refused_event_behind_a_load_is_made_up_for);
     tcase_add_test(load, a_stream_that_loads_twice_has_one_use);
     suite_add_tcase(suite, load);
     tcase_add_checked_fixture(drop, make_pool, NULL);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <pthread.h>
+#include <stdlib.h>
 #include <time.h>
 
 #include "support/world.h"
@@ -120,6 +121,8 @@ START_TEST(a_teardown_that_meets_a_fault_loses_the_device)
 END_TEST
 
 /* D1: the thread's context and capture mode are as before, here none and an unusual one. */
+static const struct tn_chunk_properties plain = {.exportable = false};
+
 static void call_everything(void)
 {
     static const uint64_t bytes = 32 * TN_MIB;
@@ -132,8 +135,10 @@ static void call_everything(void)
 
     OK(tn_gpu_granularity(&gpu, &granularity));
     OK(tn_gpu_reserve_addresses(&gpu, bytes, bytes, 0, &address));
-    OK(tn_gpu_map(&gpu, address, 2 * TN_MIB, (struct tn_chunk_properties){false}, &handle));
-    tn_gpu_unmap(&gpu, address, 2 * TN_MIB, handle);
+    OK(tn_gpu_create_memory(&gpu, 2 * TN_MIB, plain, &handle));
+    OK(tn_gpu_map(&gpu, address, 2 * TN_MIB, handle, 0));
+    tn_gpu_unmap(&gpu, address, 2 * TN_MIB);
+    tn_gpu_release_memory(&gpu, handle);
     tn_gpu_free_addresses(&gpu, address, bytes);
     tn_gpu_memory_info(&gpu, &free_bytes, &total_bytes);
     ck_assert_uint_eq(total_bytes, gpu.total_bytes);
@@ -226,6 +231,28 @@ START_TEST(no_call_disturbs_a_capture)
 }
 END_TEST
 
+/* D2: a call that would break captures is not made when the mode cannot be relaxed. */
+START_TEST(without_the_relaxed_mode_nothing_is_called_that_breaks_captures)
+{
+    tn_cu_stream stream = test_stream();
+    tn_cu_stream side = test_stream();
+    tn_cu_event event = NULL;
+
+    OK(tn_event_create(&gpu, side, &event));
+    ck_assert(tn_event_record(&gpu, event, side));
+    test_begin_capture(stream, TN_CU_CAPTURE_MODE_GLOBAL);
+    sim.plan_fault("cuThreadExchangeStreamCaptureMode", 1, 1, TN_CUDA_ERROR_UNKNOWN);
+    STATUS(TARN_ERR_DRIVER, tn_gpu_wait_idle(&gpu));
+    unit_expect_sentence("CUDA_ERROR_UNKNOWN");
+    ck_assert_int_eq(tn_event_query(&gpu, event), TN_EVENT_UNKNOWN);
+    (void)sim.clear_fault(NULL);
+    ck_assert_int_eq(test_capture_status(stream), TN_CU_CAPTURE_STATUS_ACTIVE);
+    test_destroy_graph(test_end_capture(stream));
+    OK(tn_gpu_wait_idle(&gpu));
+    tn_event_destroy(&gpu, event);
+}
+END_TEST
+
 START_TEST(refused_addresses_are_a_status_of_their_own)
 {
     uint64_t address = 7;
@@ -243,28 +270,127 @@ START_TEST(refused_addresses_are_a_status_of_their_own)
 }
 END_TEST
 
+START_TEST(memory_that_cannot_be_made_leaves_nothing)
+{
+    tn_cu_memhandle handle = 7;
+    tarn_sim_ledger before = test_ledger();
+
+    sim.plan_fault("cuMemCreate", 1, 0, TN_CUDA_ERROR_OUT_OF_MEMORY);
+    STATUS(TARN_ERR_DEVICE_MEMORY, tn_gpu_create_memory(&gpu, 4 * TN_MIB, plain, &handle));
+    unit_expect_sentence("cuMemCreate");
+    ck_assert_uint_eq(handle, 7);
+    test_same_ledger(&before);
+}
+END_TEST
+
 START_TEST(a_map_that_fails_leaves_nothing)
 {
-    static const char *const calls[] = {"cuMemCreate", "cuMemMap", "cuMemSetAccess"};
-    struct tn_chunk_properties properties = {false};
-    tn_cu_memhandle handle = 7;
+    static const char *const calls[] = {"cuMemMap", "cuMemSetAccess"};
+    tn_cu_memhandle handle;
     tarn_sim_ledger before;
     uint64_t address;
 
     OK(tn_gpu_reserve_addresses(&gpu, 32 * TN_MIB, 32 * TN_MIB, 0, &address));
+    OK(tn_gpu_create_memory(&gpu, 4 * TN_MIB, plain, &handle));
     before = test_ledger();
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < 2; i++) {
         sim.plan_fault(calls[i], 1, 0, TN_CUDA_ERROR_OUT_OF_MEMORY);
-        STATUS(TARN_ERR_DEVICE_MEMORY, tn_gpu_map(&gpu, address, 4 * TN_MIB, properties, &handle));
+        STATUS(TARN_ERR_DEVICE_MEMORY, tn_gpu_map(&gpu, address, 4 * TN_MIB, handle, 0));
         unit_expect_sentence(calls[i]);
         test_same_ledger(&before);
     }
-    ck_assert_uint_eq(handle, 7);
-    OK(tn_gpu_map(&gpu, address, 4 * TN_MIB, properties, &handle));
+    OK(tn_gpu_map(&gpu, address, 4 * TN_MIB, handle, 0));
     ck_assert_uint_eq(test_ledger().mapped_bytes, before.mapped_bytes + 4 * TN_MIB);
-    tn_gpu_unmap(&gpu, address, 4 * TN_MIB, handle);
+    tn_gpu_unmap(&gpu, address, 4 * TN_MIB);
     test_same_ledger(&before);
+    tn_gpu_release_memory(&gpu, handle);
     OK(tn_gpu_check(&gpu));
+}
+END_TEST
+
+static void configure_three_devices(void)
+{
+    ck_assert_int_eq(setenv("TARN_SIM_DEVICES", "3", 1), 0);
+    open_gpu();
+}
+
+START_TEST(peers_are_bits_of_a_mask)
+{
+    uint64_t mask = 7;
+
+    OK(tn_gpu_peer_mask(&gpu, 1, &mask));
+    ck_assert_uint_eq(mask, 2);
+    OK(tn_gpu_peer_mask(&gpu, 2, &mask));
+    ck_assert_uint_eq(mask, 4);
+    OK(tn_gpu_peer_mask(&gpu, 0, &mask)); /* itself */
+    ck_assert_uint_eq(mask, 0);
+    mask = 7;
+    STATUS(TARN_ERR_INVALID_ARGUMENT, tn_gpu_peer_mask(&gpu, 3, &mask));
+    STATUS(TARN_ERR_INVALID_ARGUMENT, tn_gpu_peer_mask(&gpu, -1, &mask));
+    ck_assert_uint_eq(mask, 7);
+}
+END_TEST
+
+START_TEST(a_question_for_a_peer_that_is_not_answered_is_an_error)
+{
+    static const char *const calls[] = {"cuDeviceGetCount", "cuDeviceGet", "cuDeviceCanAccessPeer"};
+    uint64_t mask = 7;
+
+    for (size_t i = 0; i < 3; i++) {
+        sim.plan_fault(calls[i], 1, 0, TN_CUDA_ERROR_UNKNOWN);
+        STATUS(TARN_ERR_DRIVER, tn_gpu_peer_mask(&gpu, 1, &mask));
+        unit_expect_sentence(calls[i]);
+    }
+    sim.plan_fault("cuDeviceCanAccessPeer", 1, 0, TN_CUDA_SUCCESS); /* no */
+    STATUS(TARN_ERR_NOT_SUPPORTED, tn_gpu_peer_mask(&gpu, 1, &mask));
+    ck_assert_uint_eq(mask, 7);
+}
+END_TEST
+
+START_TEST(access_is_given_added_and_removed)
+{
+    tn_cu_memhandle handle;
+    uint64_t address;
+    const void *memory;
+
+    OK(tn_gpu_reserve_addresses(&gpu, 32 * TN_MIB, 32 * TN_MIB, 0, &address));
+    memory = (const void *)(uintptr_t)address;
+    OK(tn_gpu_create_memory(&gpu, 2 * TN_MIB, plain, &handle));
+    OK(tn_gpu_map(&gpu, address, 2 * TN_MIB, handle, 4));
+    ck_assert_uint_eq(test_access(0, memory), TN_CU_MEM_ACCESS_READWRITE);
+    ck_assert_uint_eq(test_access(1, memory), TN_CU_MEM_ACCESS_NONE);
+    ck_assert_uint_eq(test_access(2, memory), TN_CU_MEM_ACCESS_READWRITE);
+    OK(tn_gpu_add_access(&gpu, address, 2 * TN_MIB, 1));
+    tn_gpu_remove_access(&gpu, address, 2 * TN_MIB, 2);
+    ck_assert_uint_eq(test_access(0, memory), TN_CU_MEM_ACCESS_READWRITE);
+    ck_assert_uint_eq(test_access(1, memory), TN_CU_MEM_ACCESS_READWRITE);
+    ck_assert_uint_eq(test_access(2, memory), TN_CU_MEM_ACCESS_NONE);
+    sim.plan_fault("cuMemSetAccess", 1, 0, TN_CUDA_ERROR_OUT_OF_MEMORY);
+    STATUS(TARN_ERR_DEVICE_MEMORY, tn_gpu_add_access(&gpu, address, 2 * TN_MIB, 2));
+    ck_assert_uint_eq(test_access(2, memory), TN_CU_MEM_ACCESS_NONE);
+    tn_gpu_unmap(&gpu, address, 2 * TN_MIB);
+    tn_gpu_release_memory(&gpu, handle);
+    OK(tn_gpu_check(&gpu));
+    sim.plan_fault("cuMemSetAccess", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    tn_gpu_remove_access(&gpu, address, 2 * TN_MIB, 1);
+    STATUS(TARN_ERR_POISONED, tn_gpu_check(&gpu)); /* somebody has access who should not */
+}
+END_TEST
+
+START_TEST(properties_are_asked_of_the_device)
+{
+    const struct tn_chunk_properties all = {.exportable = true, .rdma = true};
+    uint64_t asked = sim.call_count("cuDeviceGetAttribute");
+
+    OK(tn_gpu_check_properties(&gpu, plain));
+    ck_assert_uint_eq(sim.call_count("cuDeviceGetAttribute"), asked);
+    OK(tn_gpu_check_properties(&gpu, all));
+    for (uint64_t nth = 1; nth <= 2; nth++) {
+        sim.plan_fault("cuDeviceGetAttribute", nth, 0, TN_CUDA_SUCCESS); /* no */
+        STATUS(TARN_ERR_NOT_SUPPORTED, tn_gpu_check_properties(&gpu, all));
+        sim.plan_fault("cuDeviceGetAttribute", nth, 0, TN_CUDA_ERROR_UNKNOWN);
+        STATUS(TARN_ERR_DRIVER, tn_gpu_check_properties(&gpu, all));
+    }
 }
 END_TEST
 
@@ -368,24 +494,20 @@ END_TEST
 /* The driver's block that the token lies in stays, so nobody can take its place on a full device. */
 START_TEST(a_wait_on_a_full_device_keeps_its_token)
 {
-    const struct tn_chunk_properties plain = {.exportable = false};
     size_t free_bytes;
     size_t total_bytes;
-    uint64_t address;
     tn_cu_memhandle most;
     tn_cu_memhandle more;
 
-    OK(tn_gpu_reserve_addresses(&gpu, 64 * GIB, 0, 0, &address));
     tn_gpu_memory_info(&gpu, &free_bytes, &total_bytes);
-    OK(tn_gpu_map(&gpu, address, free_bytes, plain, &most));
+    OK(tn_gpu_create_memory(&gpu, free_bytes, plain, &most));
     sim.plan_fault("cuMemAlloc", 1, 0, TN_CUDA_ERROR_OUT_OF_MEMORY);
     OK(tn_gpu_wait_idle(&gpu));
     ck_assert_uint_eq(gpu.token, 0);
-    STATUS(TARN_ERR_DEVICE_MEMORY, tn_gpu_map(&gpu, address + free_bytes, 2 * MIB, plain, &more));
+    STATUS(TARN_ERR_DEVICE_MEMORY, tn_gpu_create_memory(&gpu, 2 * MIB, plain, &more));
     OK(tn_gpu_wait_idle(&gpu));
     ck_assert_uint_ne(gpu.token, 0);
-    tn_gpu_unmap(&gpu, address, free_bytes, most);
-    tn_gpu_free_addresses(&gpu, address, 64 * GIB);
+    tn_gpu_release_memory(&gpu, most);
 }
 END_TEST
 
@@ -418,6 +540,7 @@ int main(void)
     TCase *faults = tcase_create("faults");
     TCase *manners = tcase_create("manners");
     TCase *memory = tcase_create("memory");
+    TCase *peers = tcase_create("peers");
     TCase *wait = tcase_create("wait");
 
     tcase_add_checked_fixture(open, open_gpu, NULL);
@@ -438,12 +561,20 @@ int main(void)
     tcase_add_test(manners, entering_the_current_context_pushes_nothing);
     tcase_add_test(manners, a_refused_change_of_mode_is_not_undone);
     tcase_add_test(manners, no_call_disturbs_a_capture);
+    tcase_add_test(manners, without_the_relaxed_mode_nothing_is_called_that_breaks_captures);
     suite_add_tcase(suite, manners);
     tcase_add_checked_fixture(memory, open_gpu, NULL);
     tcase_add_test(memory, refused_addresses_are_a_status_of_their_own);
+    tcase_add_test(memory, memory_that_cannot_be_made_leaves_nothing);
     tcase_add_test(memory, a_map_that_fails_leaves_nothing);
     tcase_add_test(memory, an_unanswered_question_for_memory_is_nothing_free);
     suite_add_tcase(suite, memory);
+    tcase_add_checked_fixture(peers, configure_three_devices, NULL);
+    tcase_add_test(peers, peers_are_bits_of_a_mask);
+    tcase_add_test(peers, a_question_for_a_peer_that_is_not_answered_is_an_error);
+    tcase_add_test(peers, access_is_given_added_and_removed);
+    tcase_add_test(peers, properties_are_asked_of_the_device);
+    suite_add_tcase(suite, peers);
     tcase_add_checked_fixture(wait, open_gpu, NULL);
     tcase_add_test(wait, a_wait_proves_what_was_freed_before_it);
     tcase_add_test(wait, a_wait_does_not_prove_what_was_freed_after_it_began);

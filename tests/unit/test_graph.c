@@ -7,7 +7,6 @@
 static tarn_device *device;
 static tarn_pool *pool;
 static tn_cu_stream stream;
-static tn_cu_stream other;
 static void *words; /* outside the pool: what the graphs add to */
 static tarn_sim_ledger before;
 
@@ -16,7 +15,6 @@ static void make_pool(void)
     device = unit_device();
     pool = unit_pool_of(device, "net", 0);
     stream = test_stream();
-    other = test_stream();
     words = test_linear_alloc(4096);
     test_fill(stream, words, 0, 1024);
     test_synchronize(stream);
@@ -43,11 +41,6 @@ static tarn_graph *adding(uint32_t value)
     return unit_end(capture);
 }
 
-static uint64_t waits(void)
-{
-    return atomic_load(&device->gpu.idle_waits);
-}
-
 START_TEST(a_graph_replays_any_number_of_times)
 {
     tarn_graph *graph = adding(3);
@@ -63,118 +56,6 @@ START_TEST(a_graph_replays_any_number_of_times)
     ck_assert_uint_eq(test_ledger().graphs, before.graphs);
     ck_assert_uint_eq(test_ledger().graph_execs, before.graph_execs);
     ck_assert_uint_eq(test_ledger().user_objects, before.user_objects);
-}
-END_TEST
-
-START_TEST(a_single_graph_replays_on_any_stream)
-{
-    tarn_graph *graph = adding(1);
-
-    OK(tn_graph_replay(graph, stream));
-    OK(tn_graph_replay(graph, other));
-    OK(tn_graph_replay(graph, NULL));
-    ck_assert(!atomic_load(&pool->orders_replays));
-    ck_assert_uint_eq(waits(), 0);
-}
-END_TEST
-
-/* G3 */
-START_TEST(several_graphs_replay_on_the_stream_of_the_first_replay)
-{
-    tarn_graph *one = adding(1);
-    tarn_graph *two = adding(10);
-
-    ck_assert(atomic_load(&pool->orders_replays));
-    OK(tn_graph_replay(one, stream));
-    OK(tn_graph_replay(two, stream));
-    STATUS(TARN_ERR_WRONG_STATE, tn_graph_replay(one, other));
-    unit_expect_sentence("share memory");
-    STATUS(TARN_ERR_WRONG_STATE, tn_graph_replay(two, NULL));
-    OK(tn_graph_replay(one, stream));
-    test_expect_words(stream, words, 12, 16);
-    ck_assert_uint_eq(waits(), 0);
-}
-END_TEST
-
-/* G3: what was replayed before there were two may still run, on a stream that nobody noted. */
-START_TEST(the_first_ordered_replay_waits_for_those_before)
-{
-    tarn_graph *one = adding(1);
-    tarn_graph *two;
-
-    OK(tn_graph_replay(one, stream));
-    two = adding(10);
-    OK(tn_graph_replay(two, other));
-    ck_assert_uint_eq(waits(), 1);
-    OK(tn_graph_replay(one, other));
-    ck_assert_uint_eq(waits(), 1);
-    STATUS(TARN_ERR_WRONG_STATE, tn_graph_replay(one, stream));
-}
-END_TEST
-
-START_TEST(an_ordered_replay_that_cannot_wait_chooses_no_stream)
-{
-    tarn_graph *one = adding(1);
-    tarn_graph *two;
-
-    OK(tn_graph_replay(one, stream));
-    two = adding(10);
-    sim.plan_fault("cuMemFree", 1, 0, TN_CUDA_ERROR_UNKNOWN);
-    STATUS(TARN_ERR_DRIVER, tn_graph_replay(two, stream));
-    ck_assert_uint_eq(atomic_load(&pool->replay_stream_id), 0);
-    OK(tn_graph_replay(two, other));
-}
-END_TEST
-
-START_TEST(a_graph_that_stays_alone_keeps_its_order)
-{
-    tarn_graph *one = adding(1);
-    tarn_graph *two = adding(10);
-
-    OK(tn_graph_replay(two, stream));
-    OK(tarn_graph_destroy(two)); /* its launch may still run */
-    STATUS(TARN_ERR_WRONG_STATE, tn_graph_replay(one, other));
-    OK(tn_graph_replay(one, stream));
-}
-END_TEST
-
-/* G3: the stream that graphs long gone were replayed on means nothing to new ones. */
-START_TEST(graphs_that_are_gone_leave_no_order_behind)
-{
-    tarn_graph *one = adding(1);
-    tarn_graph *two = adding(10);
-
-    OK(tn_graph_replay(one, stream));
-    OK(tn_graph_replay(two, stream));
-    test_synchronize(stream);
-    OK(tarn_graph_destroy(one));
-    OK(tarn_graph_destroy(two));
-    reap_all();
-    one = adding(1);
-    ck_assert(!atomic_load(&pool->orders_replays));
-    OK(tn_graph_replay(one, other));
-    two = adding(10);
-    OK(tn_graph_replay(two, stream)); /* behind the replay on the other stream */
-    ck_assert_uint_eq(waits(), 1);
-    STATUS(TARN_ERR_WRONG_STATE, tn_graph_replay(one, other));
-}
-END_TEST
-
-START_TEST(a_destroyed_graph_that_runs_still_orders_the_next)
-{
-    tarn_graph *one = adding(1);
-
-    sim.hold_work();
-    OK(tn_graph_replay(one, stream));
-    OK(tarn_graph_destroy(one));
-    tn_device_reap(device);
-    ck_assert_uint_eq(pool->hold_count, 1); /* its launch is still to run */
-    one = adding(10);
-    ck_assert(atomic_load(&pool->orders_replays));
-    sim.resume_work();
-    OK(tn_graph_replay(one, other));
-    ck_assert_uint_eq(waits(), 1);
-    test_expect_words(other, words, 11, 16);
 }
 END_TEST
 
@@ -269,23 +150,13 @@ int main(void)
 {
     Suite *suite = suite_create("graph");
     TCase *replay = tcase_create("replay");
-    TCase *order = tcase_create("order");
     TCase *adopt = tcase_create("adopt");
     TCase *refused = tcase_create("refused");
 
     tcase_add_checked_fixture(replay, make_pool, NULL);
     tcase_add_test(replay, a_graph_replays_any_number_of_times);
-    tcase_add_test(replay, a_single_graph_replays_on_any_stream);
     tcase_add_test(replay, a_captured_block_keeps_its_bytes_between_replays);
     suite_add_tcase(suite, replay);
-    tcase_add_checked_fixture(order, make_pool, NULL);
-    tcase_add_test(order, several_graphs_replay_on_the_stream_of_the_first_replay);
-    tcase_add_test(order, the_first_ordered_replay_waits_for_those_before);
-    tcase_add_test(order, an_ordered_replay_that_cannot_wait_chooses_no_stream);
-    tcase_add_test(order, a_graph_that_stays_alone_keeps_its_order);
-    tcase_add_test(order, graphs_that_are_gone_leave_no_order_behind);
-    tcase_add_test(order, a_destroyed_graph_that_runs_still_orders_the_next);
-    suite_add_tcase(suite, order);
     tcase_add_checked_fixture(adopt, make_pool, NULL);
     tcase_add_test(adopt, a_users_graph_is_adopted_with_its_holds);
     tcase_add_test(adopt, a_graph_that_cannot_be_adopted_is_still_the_callers);

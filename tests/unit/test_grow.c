@@ -238,6 +238,107 @@ START_TEST(a_growth_that_fails_maps_nothing)
 }
 END_TEST
 
+/* What the device has is mapped or cached, and the driver knows it, whoever has it. */
+static void expect_charged(uint64_t mapped, uint64_t cached)
+{
+    OK(tn_chunk_cache_check(&device->cache));
+    ck_assert_uint_eq(atomic_load(&device->mapped_bytes), mapped);
+    ck_assert_uint_eq(tn_chunk_cache_bytes(&device->cache), cached);
+    ck_assert_uint_eq(atomic_load(&device->charged_bytes), mapped + cached);
+    ck_assert_uint_eq(test_ledger().handle_bytes, mapped + cached);
+    ck_assert_uint_eq(test_ledger().mapped_bytes, mapped);
+}
+
+/* Chunks of 32, 16 and 8 MiB wait; a growth by 62 MiB takes them, and makes those of 4 and 2. */
+static void cache_some(void)
+{
+    tarn_pool *gone = unit_pool(device);
+
+    OK(tarn_free(unit_alloc(gone, 56 * MIB, stream)));
+    OK(tarn_pool_destroy(gone));
+    expect_charged(0, 56 * MIB);
+}
+
+START_TEST(growth_takes_what_the_cache_has_of_its_sizes)
+{
+    uint64_t created;
+
+    cache_some();
+    created = sim.call_count("cuMemCreate");
+    ck_assert_uint_eq(grow(TN_HEAP_LARGE, 62 * MIB, true), 62 * MIB);
+    ck_assert_uint_eq(sim.call_count("cuMemCreate"), created + 2);
+    expect_charged(62 * MIB, 0);
+    ck_assert_uint_eq(pool->counters.map_count, 5);
+}
+END_TEST
+
+/* Each chunk goes back to where it came from, whichever call is refused. */
+START_TEST(a_growth_that_fails_gives_the_cache_back_what_it_took)
+{
+    static const char *const calls[] = {"cuMemMap", "cuMemSetAccess", "cuMemCreate"};
+    struct tn_heap *heap = heap_of(TN_HEAP_LARGE);
+
+    cache_some();
+    for (size_t i = 0; i < 3; i++) {
+        uint64_t count = i < 2 ? 5 : 2;
+
+        for (uint64_t nth = 1; nth <= count; nth++) {
+            sim.plan_fault(calls[i], nth, 0, TN_CUDA_ERROR_OUT_OF_MEMORY);
+            tn_lock_acquire(&pool->lock);
+            STATUS(TARN_ERR_DEVICE_MEMORY, tn_heap_grow(pool, heap, 62 * MIB, true));
+            OK(tn_pool_check(pool));
+            tn_lock_release(&pool->lock);
+            ck_assert_uint_eq(sim.clear_fault(NULL), 1);
+            expect_charged(0, 56 * MIB);
+            ck_assert_uint_eq(atomic_load(&device->cache.count), 3);
+            ck_assert_uint_eq(pool->counters.map_count, 0);
+            ck_assert_uint_eq(pool->counters.unmap_count, 0);
+        }
+    }
+    OK(tn_gpu_check(&device->gpu));
+}
+END_TEST
+
+START_TEST(at_the_limit_of_the_device_the_cache_serves)
+{
+    struct tn_heap *heap = heap_of(TN_HEAP_LARGE);
+
+    cache_some();
+    OK(tarn_device_set_limit(device, 56 * MIB));
+    tn_lock_acquire(&pool->lock);
+    STATUS(TARN_ERR_LIMIT, tn_heap_grow(pool, heap, 62 * MIB, true));
+    unit_expect_sentence("has 56 MiB, mapped and cached");
+    tn_lock_release(&pool->lock);
+    expect_charged(0, 56 * MIB);
+    ck_assert_uint_eq(grow(TN_HEAP_LARGE, 56 * MIB, false), 56 * MIB);
+    expect_charged(56 * MIB, 0);
+}
+END_TEST
+
+/* Unmapped for another pool: what it does not want goes no further than it must. */
+START_TEST(chunks_unmapped_for_the_cache_are_there)
+{
+    bool unproven = false;
+
+    OK(tarn_free(unit_alloc(pool, 56 * MIB, stream)));
+    tn_lock_acquire(&pool->lock);
+    ck_assert_uint_eq(tn_pool_unmap_free(pool, 1, TN_UNMAPPED_TO_CACHE, &unproven), 0);
+    ck_assert(unproven);
+    tn_lock_release(&pool->lock);
+    OK(tn_gpu_wait_idle(&device->gpu));
+    tn_lock_acquire(&pool->lock);
+    ck_assert_uint_eq(tn_pool_unmap_free(pool, 1, TN_UNMAPPED_TO_CACHE, &unproven), 8 * MIB);
+    OK(tn_pool_check(pool));
+    tn_lock_release(&pool->lock);
+    expect_charged(48 * MIB, 8 * MIB);
+    tn_lock_acquire(&pool->lock);
+    ck_assert_uint_eq(tn_pool_unmap_free(pool, 17 * MIB, TN_UNMAPPED_TO_DRIVER, &unproven),
+                      48 * MIB);
+    tn_lock_release(&pool->lock);
+    expect_charged(0, 8 * MIB);
+}
+END_TEST
+
 START_TEST(a_growth_without_host_memory_maps_nothing)
 {
     struct tn_heap *heap = heap_of(TN_HEAP_LARGE);
@@ -373,13 +474,14 @@ START_TEST(what_is_not_proven_idle_stays_until_a_wait)
 
     OK(tarn_free(address));
     tn_lock_acquire(&pool->lock);
-    ck_assert_uint_eq(tn_pool_unmap_free(pool, &unproven), 0);
+    ck_assert_uint_eq(tn_pool_unmap_free(pool, UINT64_MAX, TN_UNMAPPED_TO_DRIVER, &unproven), 0);
     ck_assert(unproven);
     tn_lock_release(&pool->lock);
     OK(tn_gpu_wait_idle(&device->gpu));
     tn_lock_acquire(&pool->lock);
     unproven = false;
-    ck_assert_uint_eq(tn_pool_unmap_free(pool, &unproven), 32 * MIB);
+    ck_assert_uint_eq(tn_pool_unmap_free(pool, UINT64_MAX, TN_UNMAPPED_TO_DRIVER, &unproven),
+                      32 * MIB);
     ck_assert(!unproven);
     OK(tn_pool_check(pool));
     tn_lock_release(&pool->lock);
@@ -392,7 +494,8 @@ START_TEST(memory_that_was_never_used_is_idle)
 
     OK(tarn_pool_reserve(pool, 64 * MIB, stream));
     tn_lock_acquire(&pool->lock);
-    ck_assert_uint_eq(tn_pool_unmap_free(pool, &unproven), 66 * MIB); /* 2 MiB for small ones */
+    ck_assert_uint_eq(tn_pool_unmap_free(pool, UINT64_MAX, TN_UNMAPPED_TO_DRIVER, &unproven),
+                      66 * MIB); /* 2 MiB for small ones */
     ck_assert(!unproven);
     tn_lock_release(&pool->lock);
 }
@@ -446,16 +549,21 @@ START_TEST(everything_goes_with_the_pool)
     tarn_pool *gone = unit_pool(device);
     tarn_sim_ledger before = test_ledger();
     int64_t host = tn_host_outstanding();
+    uint64_t mapped;
     void *blocks[20];
 
     for (size_t i = 0; i < 20; i++)
         blocks[i] = unit_alloc(gone, (i + 1) * MIB / 2, i % 2 == 0 ? stream : other);
     for (size_t i = 0; i < 20; i++)
         OK(tarn_free(blocks[i]));
+    mapped = unit_stats(gone).mapped_bytes;
     OK(tarn_pool_destroy(gone));
+    ck_assert_uint_eq(tn_chunk_cache_bytes(&device->cache), mapped);
+    ck_assert_uint_eq(test_ledger().mappings, before.mappings);
+    ck_assert_uint_eq(atomic_load(&device->mapped_bytes), 0);
+    unit_trim(device);
     test_same_ledger(&before);
     ck_assert_int_eq(tn_host_outstanding(), host);
-    ck_assert_uint_eq(atomic_load(&device->mapped_bytes), 0);
 }
 END_TEST
 
@@ -465,6 +573,7 @@ int main(void)
     TCase *policy = tcase_create("policy");
     TCase *places = tcase_create("places");
     TCase *failures = tcase_create("failures");
+    TCase *cache = tcase_create("cache");
     TCase *shrink = tcase_create("unmap");
 
     tcase_add_checked_fixture(policy, make_pool, NULL);
@@ -492,6 +601,12 @@ int main(void)
     tcase_add_test(failures, limits_of_pool_and_device_end_a_growth);
     tcase_add_test(failures, near_a_limit_growth_is_frugal);
     suite_add_tcase(suite, failures);
+    tcase_add_checked_fixture(cache, make_pool, NULL);
+    tcase_add_test(cache, growth_takes_what_the_cache_has_of_its_sizes);
+    tcase_add_test(cache, a_growth_that_fails_gives_the_cache_back_what_it_took);
+    tcase_add_test(cache, at_the_limit_of_the_device_the_cache_serves);
+    tcase_add_test(cache, chunks_unmapped_for_the_cache_are_there);
+    suite_add_tcase(suite, cache);
     tcase_add_checked_fixture(shrink, make_pool, NULL);
     tcase_add_test(shrink, free_chunks_in_the_middle_are_unmapped);
     tcase_add_test(shrink, a_chunk_that_is_not_all_free_stays);

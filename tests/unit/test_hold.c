@@ -148,7 +148,7 @@ END_TEST
 START_TEST(closing_ends_the_arenas_of_the_capture)
 {
     struct tn_hold *hold;
-    struct tn_request request = {4096, 512, captured};
+    struct tn_request request = {4096, 512, captured, NULL};
     void *address;
 
     tn_lock_acquire(&pool->lock);
@@ -202,8 +202,12 @@ START_TEST(only_unowned_holds_are_closed_for_others)
     ck_assert(owned->open && first->open && second->open);
     tn_holds_close_unowned(pool, 17, 9);
     ck_assert(owned->open && !first->open && second->open);
-    second->routed = true;
-    tn_holds_close_routed(pool);
+    second->route_id = 3;
+    tn_holds_close_routed(pool, 4, 0);
+    ck_assert(second->open); /* another route led here */
+    tn_holds_close_routed(pool, 3, second->capture_id);
+    ck_assert(second->open); /* its capture goes on */
+    tn_holds_close_routed(pool, 3, 0);
     ck_assert(owned->open && !second->open);
     ck_assert_uint_eq(pool->open_hold_count, 1);
     tn_lock_release(&pool->lock);
@@ -269,6 +273,85 @@ START_TEST(orphaned_holds_are_dropped_and_never_listened_to_again)
 }
 END_TEST
 
+/* The default pool's: it takes what is of its capture, ends with it, and its record with its claimant. */
+START_TEST(a_passing_hold_ends_when_it_is_closed)
+{
+    tarn_pool *shared = device->default_pool;
+    void *mine = unit_alloc(shared, 4 * MIB, stream);
+    void *used = unit_alloc(shared, 4 * MIB, stream);
+    struct tn_hold *hold;
+    struct tn_hold *next;
+
+    tn_lock_acquire(&shared->lock);
+    OK(tn_hold_open(shared, captured, false, &hold));
+    ck_assert(hold->passing);
+    ck_assert_uint_eq(atomic_load(&device->user_hold_count), 1);
+    OK(tn_use_note(shared, unit_block(used), stream, captured));
+    ck_assert(!tn_holds_add_freed(shared, unit_block(mine)));
+    ck_assert(tn_holds_add_freed(shared, unit_block(used)));
+    ck_assert_uint_eq(unit_chunk(mine)->hold_count, 0);
+    ck_assert_uint_eq(unit_chunk(used)->hold_count, 1);
+    tn_hold_close(hold);
+    ck_assert_uint_eq(shared->hold_count, 0);
+    ck_assert_uint_eq(unit_chunk(used)->hold_count, 0);
+    ck_assert_uint_eq(atomic_load(&device->user_hold_count), 0);
+    OK(tn_hold_open(shared, (struct tn_order){18, 5}, false, &next));
+    ck_assert_ptr_ne(next, hold); /* its claimant may speak of it yet */
+    tn_hold_drop(next);
+    test_elsewhere(say_gone, hold);
+    ck_assert_ptr_null(atomic_load(&device->gone_holds));
+    OK(tn_hold_open(shared, (struct tn_order){18, 6}, false, &next));
+    ck_assert_ptr_eq(next, hold);
+    tn_hold_gone(next);
+    tn_hold_close(next); /* the other way round: the next reap takes it */
+    ck_assert_uint_eq(shared->hold_count, 1);
+    tn_lock_release(&shared->lock);
+    tn_device_reap(device);
+    ck_assert_uint_eq(shared->hold_count, 0);
+    OK(tarn_free(mine));
+    OK(tarn_free(used));
+    OK(tarn_pool_validate(shared));
+}
+END_TEST
+
+START_TEST(a_stream_outside_captures_closes_the_holds_that_it_opened)
+{
+    struct tn_hold *seen;
+    struct tn_hold *owned;
+
+    atomic_store(&device->newest_stream_id, 30);
+    tn_lock_acquire(&pool->lock);
+    owned = open_hold((struct tn_order){17, 1}, true);
+    seen = open_hold((struct tn_order){17, 2}, false);
+    tn_holds_close_stream(pool, 18, 20);
+    ck_assert(seen->open); /* another stream */
+    tn_holds_close_stream(pool, 17, 31);
+    ck_assert(seen->open); /* one that was made since, of the same name */
+    tn_holds_close_stream(pool, 17, 30);
+    ck_assert(!seen->open && owned->open);
+    tn_lock_release(&pool->lock);
+}
+END_TEST
+
+START_TEST(the_owner_of_a_hold_that_goes_is_told)
+{
+    atomic_bool gone = false;
+    struct tn_hold *hold;
+
+    tn_lock_acquire(&pool->lock);
+    hold = open_hold(captured, true);
+    ck_assert_uint_eq(tn_hold_tell_owner(hold), 0);
+    pool->capture_count = 1;
+    hold->owner_gone = &gone;
+    ck_assert_ptr_eq(tn_hold_find_owned(pool, captured.capture_id), hold);
+    ck_assert_uint_eq(tn_hold_tell_owner(hold), captured.capture_id);
+    ck_assert(atomic_load(&gone));
+    ck_assert_uint_eq(pool->capture_count, 0);
+    ck_assert_uint_eq(tn_hold_tell_owner(hold), 0); /* once */
+    tn_lock_release(&pool->lock);
+}
+END_TEST
+
 START_TEST(an_open_hold_that_goes_is_closed_first)
 {
     struct tn_hold *hold;
@@ -330,11 +413,14 @@ int main(void)
     suite_add_tcase(suite, add);
     tcase_add_checked_fixture(close, make_pool, NULL);
     tcase_add_test(close, closing_ends_the_arenas_of_the_capture);
+    tcase_add_test(close, a_stream_outside_captures_closes_the_holds_that_it_opened);
     tcase_add_test(close, only_unowned_holds_are_closed_for_others);
     suite_add_tcase(suite, close);
     tcase_add_checked_fixture(gone, make_pool, NULL);
     tcase_add_test(gone, gone_holds_are_dropped_by_the_next_reap);
     tcase_add_test(gone, orphaned_holds_are_dropped_and_never_listened_to_again);
+    tcase_add_test(gone, a_passing_hold_ends_when_it_is_closed);
+    tcase_add_test(gone, the_owner_of_a_hold_that_goes_is_told);
     tcase_add_test(gone, an_open_hold_that_goes_is_closed_first);
     unit_add_contract_test(gone, dropping_more_holds_than_were_counted_is_a_broken_contract);
     suite_add_tcase(suite, gone);

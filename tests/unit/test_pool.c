@@ -20,7 +20,7 @@ static void make_pool(void)
 
 static void *allocate(uint64_t requested, uint64_t alignment)
 {
-    struct tn_request request = {requested, alignment, order};
+    struct tn_request request = {requested, alignment, order, NULL};
     void *address = NULL;
 
     OK(tn_pool_allocate(pool, &request, &address));
@@ -41,11 +41,13 @@ END_TEST
 
 START_TEST(a_name_too_long_is_cut)
 {
+    const struct tn_pool_settings settings = {.name = "0123456789012345678901234567890123456789"};
+    const struct tn_pool_settings nameless = {.name = NULL};
     tarn_pool *made;
 
-    OK(tn_pool_create(device, "0123456789012345678901234567890123456789", 0, false, &made));
+    OK(tn_pool_create(device, &settings, &made));
     ck_assert_str_eq(made->name, "0123456789012345678901234567890");
-    OK(tn_pool_create(device, NULL, 0, false, &made));
+    OK(tn_pool_create(device, &nameless, &made));
     ck_assert_str_eq(made->name, "");
 }
 END_TEST
@@ -111,7 +113,7 @@ END_TEST
 
 START_TEST(an_allocation_without_host_memory_changes_nothing)
 {
-    struct tn_request request = {3 * TN_MIB, 512, order};
+    struct tn_request request = {3 * TN_MIB, 512, order, NULL};
     void *address = NULL;
     uint64_t failed = 1;
 
@@ -135,7 +137,7 @@ END_TEST
 
 START_TEST(a_capture_that_is_not_known_gets_nothing)
 {
-    struct tn_request request = {512, 512, {3, 77}};
+    struct tn_request request = {512, 512, {3, 77}, NULL};
     void *address = NULL;
 
     STATUS(TARN_ERR_CAPTURE_BROKEN, tn_pool_allocate(pool, &request, &address));
@@ -147,7 +149,7 @@ END_TEST
 /* The rungs: as planned; to the page; after proven memory has gone; after a wait. */
 START_TEST(the_ladder_is_climbed_down_until_memory_is_found)
 {
-    struct tn_request request = {62 * TN_MIB, 512, order};
+    struct tn_request request = {62 * TN_MIB, 512, order, NULL};
     void *address = NULL;
     tarn_pool *hoard = unit_pool_of(device, "hoard", 0);
 
@@ -198,7 +200,7 @@ END_TEST
 
 START_TEST(out_of_memory_names_who_holds_what)
 {
-    struct tn_request request = {TN_TIB, 512, order};
+    struct tn_request request = {TN_TIB, 512, order, NULL};
     void *address = NULL;
 
     (void)allocate(3 * MIB, 512);
@@ -349,6 +351,10 @@ START_TEST(a_block_freed_during_a_capture_becomes_captured)
     ck_assert_int_eq(unit_block(before)->state, TN_BLOCK_PENDING);
     ck_assert_ptr_ne(unit_alloc(pool, 2 * MIB, stream), before);
     graph = unit_end(capture);
+    OK(tn_gpu_wait_idle(&device->gpu)); /* its own stream's work is over */
+    tn_lock_acquire(&pool->lock);
+    tn_pending_poll(pool, false);
+    tn_lock_release(&pool->lock);
     ck_assert_ptr_eq(chunk->heap->arena, &pool->idle);
     ck_assert_ptr_ne(unit_alloc(pool, 2 * MIB, stream), before); /* the graph may write it */
     OK(tarn_pool_validate(pool));
@@ -362,13 +368,18 @@ START_TEST(memory_that_passed_to_another_order_waits_for_a_proof)
     void *freed = unit_alloc(pool, 4096, stream);
     tarn_capture *capture = unit_begin(pool, other);
     struct tn_block *block = unit_block(kept);
+    tarn_graph *graph;
 
     OK(tarn_free(freed));
+    graph = unit_end(capture);
+    OK(tn_gpu_wait_idle(&device->gpu));
+    capture = unit_begin(pool, other);
     (void)unit_alloc(pool, 2048, other); /* polls: the chunk becomes the capture's */
     ck_assert_ptr_ne(block->heap->arena, tn_arena_find(pool, order));
     OK(tarn_free(kept));
     ck_assert_int_eq(block->state, TN_BLOCK_PENDING); /* its stream may still use it */
     ck_assert_uint_ne(block->proof_stamp, 0);
+    OK(tarn_capture_abort(capture));
     tn_lock_acquire(&pool->lock);
     tn_pending_poll(pool, false);
     ck_assert_int_eq(block->state, TN_BLOCK_PENDING);
@@ -379,7 +390,7 @@ START_TEST(memory_that_passed_to_another_order_waits_for_a_proof)
     tn_lock_release(&pool->lock);
     ck_assert_uint_eq(pool->counters.pending_count, 0);
     OK(tarn_pool_validate(pool));
-    OK(tarn_capture_abort(capture));
+    OK(tarn_graph_destroy(graph));
 }
 END_TEST
 
@@ -440,6 +451,7 @@ START_TEST(discarded_blocks_go_with_the_pool)
     OK(tarn_capture_abort(capture));
     OK(tn_pool_destroy(pool));
     STATUS(TARN_ERR_NOT_OURS, tarn_free(inside));
+    unit_trim(device);
     test_same_ledger(&before);
 }
 END_TEST

@@ -19,7 +19,7 @@ static uint64_t trim(bool wait)
 {
     uint64_t freed = 7;
 
-    OK(tn_pool_trim(pool, wait, &freed));
+    OK(tn_pool_trim(pool, 0, wait, &freed));
     OK(tarn_pool_validate(pool));
     ck_assert(tn_lock_none_held());
     return freed;
@@ -74,7 +74,7 @@ START_TEST(what_is_proven_goes_even_when_the_wait_fails)
     OK(tn_gpu_wait_idle(&device->gpu));
     OK(tarn_free(unit_alloc(pool, 8 * MIB, other)));
     sim.plan_fault("cuMemFree", 1, 0, TN_CUDA_ERROR_UNKNOWN);
-    STATUS(TARN_ERR_DRIVER, tn_pool_trim(pool, true, &freed));
+    STATUS(TARN_ERR_DRIVER, tn_pool_trim(pool, 0, true, &freed));
     ck_assert_uint_eq(freed, 32 * MIB);
     ck_assert_uint_eq(trim(true), 8 * MIB);
 }
@@ -131,27 +131,15 @@ START_TEST(a_device_trims_all_its_pools)
     OK(tarn_free(address));
     OK(tarn_free(unit_alloc(pool, 16 * MIB, stream)));
     OK(tarn_free(unit_alloc(second, 32 * MIB, stream)));
-    OK(tn_device_trim(device, false, &freed));
+    OK(tn_device_trim(device, 0, false, &freed));
     ck_assert_uint_eq(freed, 0);
-    OK(tn_device_trim(device, true, &freed));
+    OK(tn_device_trim(device, 0, true, &freed));
     ck_assert_uint_eq(freed, 56 * MIB);
     ck_assert_uint_eq(waits(), 1);
     ck_assert_uint_eq(atomic_load(&device->mapped_bytes), 0);
-    OK(tn_device_trim(device, true, &freed));
+    OK(tn_device_trim(device, 0, true, &freed));
     ck_assert_uint_eq(freed, 0);
     ck_assert_uint_eq(waits(), 1);
-}
-END_TEST
-
-START_TEST(the_sentence_names_each_pool_and_fits)
-{
-    for (int i = 0; i < 40; i++) /* more than the sentence can name */
-        (void)unit_pool_of(device, "a name of thirty-one characters", 0);
-    (void)unit_alloc(pool, 3 * MIB, stream);
-    STATUS(TARN_ERR_DEVICE_MEMORY, tn_device_out_of_memory(device, pool, 12345));
-    unit_expect_sentence("device 0 has no 12345 bytes for pool 'net'");
-    unit_expect_sentence("Tarn maps 4 MiB; pool 'a name of thirty-one characters' maps 0 MiB");
-    ck_assert(tn_lock_none_held());
 }
 END_TEST
 
@@ -173,7 +161,6 @@ int main(void)
     suite_add_tcase(suite, pools);
     tcase_add_checked_fixture(devices, make_pool, NULL);
     tcase_add_test(devices, a_device_trims_all_its_pools);
-    tcase_add_test(devices, the_sentence_names_each_pool_and_fits);
     suite_add_tcase(suite, devices);
     return test_main(suite);
 }

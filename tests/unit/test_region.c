@@ -218,6 +218,37 @@ START_TEST(a_run_larger_than_a_region_gets_one_of_its_size)
 }
 END_TEST
 
+START_TEST(regions_go_when_all_of_their_slots_are_free_but_for_the_first)
+{
+    uint64_t slots = TN_GIB / TN_SLOT_BYTES;
+    uint64_t bases[3];
+
+    OK(tn_regions_init(&regions, &gpu, TN_GIB));
+    for (int i = 0; i < 3; i++)
+        bases[i] = take(slots);
+    tn_regions_shrink(&regions);
+    ck_assert_uint_eq(atomic_load(&regions.reserved_bytes), 3 * TN_GIB);
+    tn_regions_give(&regions, bases[0], slots);
+    tn_regions_give(&regions, bases[1], slots - 1); /* all but the last slot */
+    tn_regions_shrink(&regions);
+    ck_assert_uint_eq(atomic_load(&regions.reserved_bytes), 3 * TN_GIB);
+    tn_regions_give(&regions, bases[1] + (slots - 1) * TN_SLOT_BYTES, 1);
+    tn_regions_shrink(&regions);
+    ck_assert_uint_eq(atomic_load(&regions.reserved_bytes), 2 * TN_GIB);
+    ck_assert_uint_eq(test_ledger().reserved_bytes, before.reserved_bytes + 2 * TN_GIB);
+    ck_assert_uint_eq(regions.first->next->base, bases[2]);
+    ck_assert_uint_eq(take(slots), bases[0]);
+    ck_assert_uint_eq(take(slots), bases[1]); /* at the same hint again */
+    tn_regions_give(&regions, bases[0], slots);
+    tn_regions_give(&regions, bases[1], slots);
+    tn_regions_give(&regions, bases[2], slots);
+    tn_regions_shrink(&regions);
+    ck_assert_ptr_null(regions.first->next);
+    expect_free(regions.first, slots);
+    fini_clean();
+}
+END_TEST
+
 START_TEST(a_second_region_that_is_refused_changes_nothing)
 {
     uint64_t base = 7;
@@ -295,6 +326,7 @@ int main(void)
     tcase_add_test(slots, full_words_of_the_map_are_passed_over);
     tcase_add_test(slots, a_full_region_is_followed_by_a_second);
     tcase_add_test(slots, a_run_larger_than_a_region_gets_one_of_its_size);
+    tcase_add_test(slots, regions_go_when_all_of_their_slots_are_free_but_for_the_first);
     tcase_add_test(slots, a_second_region_that_is_refused_changes_nothing);
     tcase_add_test(slots, what_is_needed_is_never_halved_below);
     suite_add_tcase(suite, slots);

@@ -21,9 +21,13 @@ static void make_pools(void)
 static tarn_pool *choose(tn_cu_stream at)
 {
     struct tn_stream_state state;
+    uint64_t id = 7;
+    tarn_pool *chosen;
 
     OK(tn_stream_look(&device->gpu, at, &state));
-    return tn_route_choose(device, at, &state);
+    OK(tn_route_choose(device, at, &state, &chosen, &id));
+    ck_assert_int_eq(chosen == NULL, id == 0);
+    return chosen;
 }
 
 static bool accept_all(tarn_stream at, void *user)
@@ -141,7 +145,96 @@ START_TEST(the_capture_filter_follows_its_stream_to_the_next_capture)
 }
 END_TEST
 
-START_TEST(a_route_is_told_its_capture)
+static tarn_pool *choose_by(const struct tn_stream_state *state, tn_cu_stream at, uint64_t *id)
+{
+    tarn_pool *chosen;
+
+    OK(tn_route_choose(device, at, state, &chosen, id));
+    return chosen;
+}
+
+/* Another pool than the user's would serve it. */
+START_TEST(a_route_whose_stream_cannot_be_asked_is_an_error)
+{
+    struct tn_stream_state state;
+    tarn_pool *chosen;
+    uint64_t id;
+
+    OK(tn_route_begin(device, second, tarn_filter_thread, NULL));
+    OK(tn_route_begin(device, first, tarn_filter_capture, stream));
+    test_begin_capture(stream, TN_CU_CAPTURE_MODE_RELAXED);
+    test_order(stream, other);
+    OK(tn_stream_look(&device->gpu, other, &state));
+    sim.plan_fault("cuStreamGetCaptureInfo", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    STATUS(TARN_ERR_DRIVER, tn_route_choose(device, other, &state, &chosen, &id));
+    ck_assert_ptr_eq(choose(other), first);
+}
+END_TEST
+
+START_TEST(a_captures_route_is_told_its_capture_and_never_asks_its_stream)
+{
+    struct tn_stream_state state;
+    struct tn_stream_state on_origin;
+    uint64_t id = 0;
+    uint64_t chosen = 0;
+
+    OK(tn_route_begin_capture(device, first, stream, &id));
+    test_begin_capture(stream, TN_CU_CAPTURE_MODE_RELAXED);
+    test_order(stream, other);
+    OK(tn_stream_look(&device->gpu, other, &state));
+    OK(tn_stream_look(&device->gpu, stream, &on_origin));
+    sim.plan_fault("cuStreamGetCaptureInfo", 1, 1, TN_CUDA_ERROR_UNKNOWN);
+    ck_assert_ptr_null(choose_by(&state, other, &chosen));
+    ck_assert_ptr_null(choose_by(&on_origin, stream, &chosen));
+    tn_route_set_capture(device, id, state.order.capture_id);
+    ck_assert_ptr_eq(choose_by(&state, other, &chosen), first);
+    ck_assert_uint_eq(chosen, id);
+    state.order.capture_id += 1; /* another capture, perhaps of a stream of the same name */
+    ck_assert_ptr_null(choose_by(&state, stream, &chosen));
+    tn_route_end_capture(device, id);
+    ck_assert_uint_eq(sim.clear_fault(NULL), 0);
+    ck_assert_uint_eq(first->route_count, 0);
+}
+END_TEST
+
+START_TEST(a_captures_route_that_is_shut_catches_nothing)
+{
+    struct tn_stream_state state;
+    uint64_t id = 0;
+    uint64_t chosen = 0;
+
+    OK(tn_route_begin_capture(device, first, stream, &id));
+    test_begin_capture(stream, TN_CU_CAPTURE_MODE_RELAXED);
+    OK(tn_stream_look(&device->gpu, stream, &state));
+    tn_route_set_capture(device, id, state.order.capture_id);
+    for (int shut = 1; shut >= 0; shut--) {
+        tn_route_shut_capture(device, id, shut);
+        tn_lock_acquire(&device->routes.lock);
+        ck_assert_int_eq(tn_route_is_shut(device, state.order.capture_id), shut);
+        ck_assert(!tn_route_is_shut(device, state.order.capture_id + 1));
+        tn_lock_release(&device->routes.lock);
+        ck_assert_int_eq(choose_by(&state, stream, &chosen) == NULL, shut);
+    }
+    tn_route_end_capture(device, id);
+    tn_route_shut_capture(device, id, true); /* not there any more */
+}
+END_TEST
+
+/* The driver does not survive questions about a stream that another thread begins to capture. */
+static void look_as_stranger(void *argument)
+{
+    const struct tn_stream_state *state = argument;
+    tarn_stream streams[TN_ROUTES_MAX];
+    uint64_t asked = sim.call_count("cuStreamGetCaptureInfo");
+    uint64_t id;
+
+    ck_assert_uint_eq(tn_route_streams(device, first, streams), 0);
+    ck_assert_ptr_null(choose_by(state, other, &id));
+    OK(tn_route_end(device, first));
+    ck_assert_uint_eq(sim.call_count("cuStreamGetCaptureInfo"), asked);
+}
+
+START_TEST(another_thread_never_asks_the_stream_of_a_route)
 {
     struct tn_stream_state state;
 
@@ -149,10 +242,25 @@ START_TEST(a_route_is_told_its_capture)
     test_begin_capture(stream, TN_CU_CAPTURE_MODE_RELAXED);
     test_order(stream, other);
     OK(tn_stream_look(&device->gpu, other, &state));
-    tn_route_set_capture(device, first, state.order.capture_id);
-    sim.plan_fault("cuStreamGetCaptureInfo", 1, 0, TN_CUDA_ERROR_UNKNOWN); /* needs not ask */
-    ck_assert_ptr_eq(tn_route_choose(device, other, &state), first);
-    ck_assert_uint_eq(sim.clear_fault(NULL), 0);
+    test_elsewhere(look_as_stranger, &state);
+    ck_assert_uint_eq(first->route_count, 0);
+}
+END_TEST
+
+START_TEST(streams_of_routes_are_those_that_users_promised)
+{
+    tarn_stream streams[TN_ROUTES_MAX];
+    uint64_t id = 0;
+
+    OK(tn_route_begin(device, first, tarn_filter_stream, stream));
+    OK(tn_route_begin(device, second, tarn_filter_stream, stream));
+    OK(tn_route_begin(device, first, tarn_filter_capture, other));
+    OK(tn_route_begin(device, first, tarn_filter_thread, NULL));
+    OK(tn_route_begin(device, first, accept_none, NULL));
+    OK(tn_route_begin_capture(device, first, stream, &id));
+    ck_assert_uint_eq(tn_route_streams(device, first, streams), 2);
+    ck_assert_ptr_eq(streams[0], stream);
+    ck_assert_ptr_eq(streams[1], other);
 }
 END_TEST
 
@@ -166,20 +274,81 @@ START_TEST(the_filters_may_be_asked_directly)
 }
 END_TEST
 
-/* P10: broken, the second route would leave the count at 1 when the first ends. */
-START_TEST(a_pool_has_one_route_at_most)
+/* P10: of several routes to a pool each is counted, and the newest is ended first. */
+START_TEST(a_pool_counts_its_routes)
 {
     OK(tn_route_begin(device, first, accept_all, NULL));
+    OK(tn_route_begin(device, second, accept_all, NULL));
+    OK(tn_route_begin(device, first, tarn_filter_stream, stream));
+    ck_assert_uint_eq(first->route_count, 2);
+    ck_assert_uint_eq(device->routes.count, 3);
+    ck_assert_ptr_eq(choose(stream), first);
+    OK(tn_route_end(device, first));
     ck_assert_uint_eq(first->route_count, 1);
-    STATUS(TARN_ERR_WRONG_STATE, tn_route_begin(device, first, accept_none, NULL));
-    unit_expect_sentence("first");
-    ck_assert_uint_eq(first->route_count, 1);
-    ck_assert_uint_eq(device->routes.count, 1);
+    ck_assert_ptr_eq(choose(stream), second);
+    OK(tn_route_end(device, second));
+    ck_assert_ptr_eq(choose(stream), first);
     OK(tn_route_end(device, first));
     ck_assert_uint_eq(first->route_count, 0);
     STATUS(TARN_ERR_WRONG_STATE, tn_route_end(device, first));
     ck_assert_uint_eq(first->route_count, 0);
     ck_assert(tn_lock_none_held());
+}
+END_TEST
+
+struct end_call {
+    tarn_pool *pool;
+    tarn_status status;
+};
+
+static void end_route(void *argument)
+{
+    struct end_call *call = argument;
+
+    call->status = tn_route_end(device, call->pool);
+}
+
+START_TEST(a_thread_ends_its_own_routes_first_and_never_those_of_others)
+{
+    struct end_call call = {first, TARN_OK};
+
+    OK(tn_route_begin(device, first, accept_all, NULL));
+    OK(tn_route_begin(device, first, tarn_filter_thread, NULL));
+    test_elsewhere(end_route, &call); /* the newer one is not its own */
+    OK(call.status);
+    ck_assert_uint_eq(device->routes.count, 1);
+    ck_assert(device->routes.routes[0].filter == tarn_filter_thread);
+    test_elsewhere(end_route, &call);
+    STATUS(TARN_ERR_WRONG_THREAD, call.status);
+    ck_assert_uint_eq(first->route_count, 1);
+    OK(tn_route_end(device, first));
+}
+END_TEST
+
+static void begin_and_leave(void *pool)
+{
+    OK(tn_route_begin(device, pool, tarn_filter_thread, NULL));
+}
+
+START_TEST(a_route_of_a_thread_that_ended_catches_nothing_and_anybody_ends_it)
+{
+    for (int i = 0; i < 4; i++) { /* threads that the system may give one name */
+        test_elsewhere(begin_and_leave, first);
+        test_elsewhere(expect_no_route, NULL);
+        ck_assert_ptr_null(choose(stream));
+        OK(tn_route_end(device, first));
+        ck_assert_uint_eq(first->route_count, 0);
+    }
+}
+END_TEST
+
+START_TEST(no_route_by_thread_without_host_memory)
+{
+    (void)tn_host_plan_fault(1, false);
+    STATUS(TARN_ERR_HOST_MEMORY, tn_route_begin(device, first, tarn_filter_thread, NULL));
+    ck_assert_uint_eq(first->route_count, 0);
+    ck_assert_uint_eq(device->routes.count, 0);
+    OK(tn_route_begin(device, first, tarn_filter_thread, NULL));
 }
 END_TEST
 
@@ -198,18 +367,32 @@ END_TEST
 
 START_TEST(the_route_of_a_capture_ends_with_it)
 {
-    OK(tn_route_begin(device, first, tarn_filter_capture, stream));
-    tn_route_set_capture(device, first, 5);
+    uint64_t id = 0;
+    uint64_t other_id = 0;
+
+    OK(tn_route_begin_capture(device, first, stream, &id));
+    OK(tn_route_begin_capture(device, first, other, &other_id));
+    ck_assert_uint_ne(id, other_id);
+    tn_route_set_capture(device, id, 5);
+    tn_route_set_capture(device, other_id, 6);
     STATUS(TARN_ERR_WRONG_STATE, tn_route_end(device, first));
+    ck_assert_uint_eq(first->route_count, 2);
+    tn_route_end_capture(device, id);
     ck_assert_uint_eq(first->route_count, 1);
-    OK(tn_route_end_capture(device, first));
+    ck_assert_uint_eq(device->routes.routes[0].id, other_id);
+    tn_route_end_capture(device, id); /* not there any more */
+    tn_route_end_gone(device, 5);
+    ck_assert_uint_eq(first->route_count, 1);
+    tn_route_end_gone(device, 6);
     ck_assert_uint_eq(first->route_count, 0);
-    STATUS(TARN_ERR_WRONG_STATE, tn_route_end_capture(device, first));
 }
 END_TEST
 
 START_TEST(the_default_pool_has_no_route)
 {
+    uint64_t id = 0;
+
+    STATUS(TARN_ERR_WRONG_STATE, tn_route_begin_capture(device, device->default_pool, stream, &id));
     STATUS(TARN_ERR_WRONG_STATE, tn_route_begin(device, device->default_pool, accept_all, NULL));
 }
 END_TEST
@@ -225,7 +408,7 @@ START_TEST(sixty_four_routes_may_be_open)
 }
 END_TEST
 
-START_TEST(ending_a_route_closes_the_holds_of_user_captures)
+START_TEST(ending_a_route_closes_the_holds_of_captures_that_are_over)
 {
     void *address;
     tn_cu_graph graph;
@@ -241,6 +424,23 @@ START_TEST(ending_a_route_closes_the_holds_of_user_captures)
     ck_assert_uint_eq(first->open_hold_count, 0);
     ck_assert_uint_eq(first->hold_count, 1);
     test_destroy_graph(graph);
+}
+END_TEST
+
+START_TEST(a_capture_that_goes_on_keeps_its_hold_when_the_route_ends)
+{
+    void *address;
+
+    OK(tn_route_begin(device, first, tarn_filter_capture, stream));
+    test_begin_capture(stream, TN_CU_CAPTURE_MODE_RELAXED);
+    OK(tarn_malloc(device, 4096, stream, &address));
+    OK(tn_route_end(device, first));
+    ck_assert_uint_eq(first->open_hold_count, 1);
+    OK(tn_route_begin(device, first, tarn_filter_thread, NULL)); /* which cannot tell */
+    OK(tn_route_end(device, first));
+    ck_assert_uint_eq(first->open_hold_count, 1);
+    OK(tarn_free(address));
+    test_destroy_graph(test_end_capture(stream));
 }
 END_TEST
 
@@ -268,16 +468,24 @@ int main(void)
     tcase_add_test(filters, the_stream_filter_accepts_its_stream);
     tcase_add_test(filters, the_capture_filter_accepts_streams_of_the_capture);
     tcase_add_test(filters, the_capture_filter_follows_its_stream_to_the_next_capture);
-    tcase_add_test(filters, a_route_is_told_its_capture);
+    tcase_add_test(filters, a_route_whose_stream_cannot_be_asked_is_an_error);
+    tcase_add_test(filters, a_captures_route_is_told_its_capture_and_never_asks_its_stream);
+    tcase_add_test(filters, a_captures_route_that_is_shut_catches_nothing);
+    tcase_add_test(filters, another_thread_never_asks_the_stream_of_a_route);
+    tcase_add_test(filters, streams_of_routes_are_those_that_users_promised);
     tcase_add_test(filters, the_filters_may_be_asked_directly);
     suite_add_tcase(suite, filters);
     tcase_add_checked_fixture(limits, make_pools, NULL);
-    tcase_add_test(limits, a_pool_has_one_route_at_most);
+    tcase_add_test(limits, a_pool_counts_its_routes);
+    tcase_add_test(limits, a_thread_ends_its_own_routes_first_and_never_those_of_others);
+    tcase_add_test(limits, a_route_of_a_thread_that_ended_catches_nothing_and_anybody_ends_it);
+    tcase_add_test(limits, no_route_by_thread_without_host_memory);
     tcase_add_test(limits, a_route_keeps_its_pool_by_the_count);
     tcase_add_test(limits, the_route_of_a_capture_ends_with_it);
     tcase_add_test(limits, the_default_pool_has_no_route);
     tcase_add_test(limits, sixty_four_routes_may_be_open);
-    tcase_add_test(limits, ending_a_route_closes_the_holds_of_user_captures);
+    tcase_add_test(limits, ending_a_route_closes_the_holds_of_captures_that_are_over);
+    tcase_add_test(limits, a_capture_that_goes_on_keeps_its_hold_when_the_route_ends);
     unit_add_contract_test(limits, ending_with_routes_open_is_a_broken_contract);
     suite_add_tcase(suite, limits);
     return test_main(suite);

@@ -98,6 +98,43 @@ START_TEST(each_thread_has_its_own_default_stream)
 }
 END_TEST
 
+static tn_cu_event forked;
+static tn_cu_event joined;
+
+static void join_capture(void *order)
+{
+    struct tn_stream_state state;
+
+    test_set_context(test_retain(0));
+    OK(tn_stream_wait(&gpu, TN_CU_STREAM_PER_THREAD, forked));
+    state = look(TN_CU_STREAM_PER_THREAD);
+    *(struct tn_order *)order = state.order;
+    ck_assert(tn_event_record(&gpu, joined, TN_CU_STREAM_PER_THREAD));
+    test_release(0);
+}
+
+/* One handle, two streams, one capture. */
+START_TEST(each_threads_default_stream_is_an_order_of_its_own_in_a_capture)
+{
+    struct tn_order here;
+    struct tn_order there;
+
+    OK(tn_event_create(&gpu, TN_CU_STREAM_PER_THREAD, &forked));
+    OK(tn_event_create(&gpu, TN_CU_STREAM_PER_THREAD, &joined));
+    test_begin_capture(TN_CU_STREAM_PER_THREAD, TN_CU_CAPTURE_MODE_RELAXED);
+    here = look(TN_CU_STREAM_PER_THREAD).order;
+    ck_assert(tn_order_equal(here, look(TN_CU_STREAM_PER_THREAD).order));
+    ck_assert(tn_event_record(&gpu, forked, TN_CU_STREAM_PER_THREAD));
+    test_elsewhere(join_capture, &there);
+    ck_assert_uint_eq(there.capture_id, here.capture_id);
+    ck_assert(!tn_order_equal(here, there));
+    OK(tn_stream_wait(&gpu, TN_CU_STREAM_PER_THREAD, joined));
+    test_destroy_graph(test_end_capture(TN_CU_STREAM_PER_THREAD));
+    tn_event_destroy(&gpu, forked);
+    tn_event_destroy(&gpu, joined);
+}
+END_TEST
+
 START_TEST(a_capture_is_an_order_of_its_own_each_time)
 {
     struct tn_stream_state first;
@@ -288,16 +325,56 @@ START_TEST(a_stream_waits_for_the_event_of_another)
 }
 END_TEST
 
-START_TEST(a_copy_is_behind_the_work_on_its_stream)
+START_TEST(copies_and_zeros_are_behind_the_work_on_their_stream)
 {
-    void *from = test_linear_alloc(4096);
-    void *to = test_linear_alloc(4096);
+    void *memory = test_linear_alloc(4096);
+    uint32_t *words = test_host_alloc(4096);
 
-    test_fill(stream, from, 9, 1024);
-    OK(tn_stream_copy(&gpu, (uintptr_t)to, (uintptr_t)from, 4096, stream));
-    test_expect_words(stream, to, 9, 1024);
-    sim.plan_fault("cuMemcpyDtoDAsync", 1, 0, TN_CUDA_ERROR_UNKNOWN);
-    STATUS(TARN_ERR_DRIVER, tn_stream_copy(&gpu, (uintptr_t)to, (uintptr_t)from, 4096, stream));
+    test_fill(stream, memory, 9, 1024);
+    OK(tn_stream_zero(&gpu, (uintptr_t)memory, 2048, stream));
+    OK(tn_stream_download(&gpu, words, (uintptr_t)memory, 4096, stream));
+    test_synchronize(stream);
+    ck_assert_uint_eq(words[0], 0);
+    ck_assert_uint_eq(words[511], 0);
+    ck_assert_uint_eq(words[512], 9);
+    words[0] = 5;
+    OK(tn_stream_upload(&gpu, (uintptr_t)memory, words, 4, stream));
+    ck_assert_uint_eq(test_read(stream, memory), 5);
+    test_host_free(words);
+}
+END_TEST
+
+START_TEST(a_refused_copy_is_a_failure)
+{
+    void *memory = test_linear_alloc(512);
+    char host[512];
+
+    sim.plan_fault("cuMemcpyHtoDAsync", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    STATUS(TARN_ERR_DRIVER, tn_stream_upload(&gpu, (uintptr_t)memory, host, 512, stream));
+    sim.plan_fault("cuMemcpyDtoHAsync", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    STATUS(TARN_ERR_DRIVER, tn_stream_download(&gpu, host, (uintptr_t)memory, 512, stream));
+    sim.plan_fault("cuMemsetD8Async", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    STATUS(TARN_ERR_DRIVER, tn_stream_zero(&gpu, (uintptr_t)memory, 512, stream));
+}
+END_TEST
+
+START_TEST(waiting_for_an_event_leaves_a_capture_alone)
+{
+    tn_cu_event event;
+    tn_cu_stream captured = test_stream();
+
+    OK(tn_event_create(&gpu, stream, &event));
+    test_spin(stream, 20);
+    ck_assert(tn_event_record(&gpu, event, stream));
+    ck_assert_int_eq(tn_event_query(&gpu, event), TN_EVENT_NOT_YET);
+    test_begin_capture(captured, TN_CU_CAPTURE_MODE_GLOBAL);
+    ck_assert_int_eq(tn_event_wait(&gpu, event), TN_EVENT_DONE);
+    ck_assert_int_eq(tn_event_query(&gpu, event), TN_EVENT_DONE);
+    ck_assert_int_eq(test_capture_status(captured), TN_CU_CAPTURE_STATUS_ACTIVE);
+    test_destroy_graph(test_end_capture(captured));
+    sim.plan_fault("cuEventSynchronize", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    ck_assert_int_eq(tn_event_wait(&gpu, event), TN_EVENT_UNKNOWN);
+    tn_event_destroy(&gpu, event);
 }
 END_TEST
 
@@ -315,6 +392,7 @@ int main(void)
     tcase_add_test(orders, both_names_of_the_legacy_stream_mean_one);
     tcase_add_test(orders, only_default_streams_need_the_context);
     tcase_add_test(orders, each_thread_has_its_own_default_stream);
+    tcase_add_test(orders, each_threads_default_stream_is_an_order_of_its_own_in_a_capture);
     tcase_add_test(orders, a_capture_is_an_order_of_its_own_each_time);
     tcase_add_test(orders, a_forked_stream_is_in_the_same_capture);
     tcase_add_test(orders, an_invalidated_capture_is_seen);
@@ -334,7 +412,9 @@ int main(void)
     suite_add_tcase(suite, events);
     tcase_add_checked_fixture(copies, open_gpu, NULL);
     tcase_add_test(copies, a_stream_waits_for_the_event_of_another);
-    tcase_add_test(copies, a_copy_is_behind_the_work_on_its_stream);
+    tcase_add_test(copies, copies_and_zeros_are_behind_the_work_on_their_stream);
+    tcase_add_test(copies, a_refused_copy_is_a_failure);
+    tcase_add_test(copies, waiting_for_an_event_leaves_a_capture_alone);
     suite_add_tcase(suite, copies);
     return test_main(suite);
 }

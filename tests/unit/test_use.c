@@ -31,6 +31,11 @@ static size_t use_count(void)
     return count;
 }
 
+static int fence_state(const struct tn_block *of)
+{
+    return of->uses->fence != NULL ? atomic_load(&of->uses->fence->state) : -1;
+}
+
 static void poll(bool force)
 {
     tn_lock_acquire(&pool->lock);
@@ -46,7 +51,8 @@ START_TEST(a_use_is_noted_once_for_each_order)
     OK(tarn_record_stream(address, other));
     OK(tarn_record_stream(address, other));
     ck_assert_uint_eq(use_count(), 1);
-    ck_assert_int_eq(block->uses->state, TN_USE_NOTED);
+    ck_assert_ptr_nonnull(block->uses->stream);
+    ck_assert_ptr_null(block->uses->fence);
     ck_assert_uint_eq(test_ledger().events, before.events + 1);
     OK(tarn_record_stream(address, test_stream()));
     OK(tarn_record_stream(address, NULL));
@@ -56,14 +62,17 @@ END_TEST
 
 START_TEST(a_use_that_cannot_be_noted_is_not)
 {
-    (void)tn_host_plan_fault(1, false);
-    STATUS(TARN_ERR_HOST_MEMORY, tarn_record_stream(address, other));
+    for (uint64_t nth = 1; nth <= 3; nth++) { /* the use, the stream, the fence */
+        (void)tn_host_plan_fault(nth, false);
+        STATUS(TARN_ERR_HOST_MEMORY, tarn_record_stream(address, other));
+    }
     sim.plan_fault("cuEventCreate", 1, 0, TN_CUDA_ERROR_UNKNOWN);
     STATUS(TARN_ERR_DRIVER, tarn_record_stream(address, other));
     sim.plan_fault("cuEventCreate", 1, 0, TN_CUDA_ERROR_UNKNOWN);
     STATUS(TARN_ERR_DRIVER, tarn_free_on(address, other));
     ck_assert_ptr_null(block->uses);
     ck_assert_int_eq(block->state, TN_BLOCK_LIVE);
+    ck_assert_ptr_null(device->streams.known);
     test_same_ledger(&before);
 }
 END_TEST
@@ -74,7 +83,7 @@ START_TEST(a_freed_block_is_pending_until_its_use_has_ended)
     test_fill(other, address, 1, 16);
     OK(tarn_free_on(address, other));
     ck_assert_int_eq(block->state, TN_BLOCK_PENDING);
-    ck_assert_int_eq(block->uses->state, TN_USE_RECORDED);
+    ck_assert_int_eq(fence_state(block), TN_FENCE_RECORDED);
     ck_assert_uint_eq(pool->counters.pending_count, 1);
     ck_assert_uint_eq(pool->counters.pending_bytes, 4096);
     ck_assert_uint_eq(pool->counters.live_count, 0);
@@ -103,8 +112,9 @@ START_TEST(a_block_waits_for_the_last_of_its_uses)
     test_fill(third, address, 1, 16);
     OK(tarn_free(address));
     ck_assert_uint_eq(use_count(), 2);
+    poll(false);
+    ck_assert_uint_eq(use_count(), 1);
     sim.resume_work();
-    test_synchronize(other);
     test_synchronize(third);
     poll(false);
     ck_assert_uint_eq(pool->counters.pending_count, 0);
@@ -170,7 +180,7 @@ START_TEST(a_use_on_a_stream_captured_at_the_free_is_recorded_afterwards)
     OK(tarn_record_stream(address, other)); /* before the capture */
     test_begin_capture(other, TN_CU_CAPTURE_MODE_RELAXED);
     OK(tarn_free(address));
-    ck_assert_int_eq(block->uses->state, TN_USE_NOTED);
+    ck_assert_int_eq(fence_state(block), TN_FENCE_OPEN);
     poll(false);
     ck_assert_int_eq(block->state, TN_BLOCK_PENDING);
     ck_assert_int_eq(test_capture_status(other), TN_CU_CAPTURE_STATUS_ACTIVE);
@@ -190,15 +200,21 @@ START_TEST(a_use_in_a_capture_ends_with_the_captures_hold)
     tarn_graph *graph;
 
     OK(tarn_record_stream(address, other));
-    ck_assert_ptr_null(block->uses->event);
+    ck_assert_ptr_null(block->uses->stream);
+    ck_assert_ptr_null(block->uses->fence);
     OK(tarn_free(address));
     ck_assert_int_eq(block->state, TN_BLOCK_PENDING);
     poll(false);
     ck_assert_int_eq(block->state, TN_BLOCK_PENDING);
     graph = unit_end(capture);
     poll(false);
+    ck_assert_ptr_null(block->uses);
+    ck_assert_int_eq(block->state, TN_BLOCK_PENDING); /* its own stream may be at it */
+    OK(tn_gpu_wait_idle(&device->gpu));
+    poll(false);
     ck_assert_uint_eq(pool->counters.pending_count, 0);
     ck_assert_uint_eq(unit_chunk(address)->hold_count, 1); /* the graph may still write it */
+    ck_assert_ptr_eq(unit_chunk(address)->heap->arena, &pool->idle);
     (void)graph;
 }
 END_TEST
@@ -208,7 +224,7 @@ START_TEST(a_use_whose_event_was_refused_waits_for_a_proof)
     OK(tarn_record_stream(address, other));
     sim.plan_fault("cuEventRecord", 1, 0, TN_CUDA_ERROR_UNKNOWN);
     OK(tarn_free(address));
-    ck_assert_int_eq(block->uses->state, TN_USE_UNKNOWN);
+    ck_assert_int_eq(fence_state(block), TN_FENCE_UNKNOWN);
     poll(false);
     ck_assert_int_eq(block->state, TN_BLOCK_PENDING);
     OK(tn_gpu_wait_idle(&device->gpu));
@@ -222,7 +238,7 @@ START_TEST(a_use_whose_event_cannot_be_asked_waits_for_a_proof)
     OK(tarn_free_on(address, other));
     sim.plan_fault("cuEventQuery", 1, 0, TN_CUDA_ERROR_UNKNOWN);
     poll(false);
-    ck_assert_int_eq(block->uses->state, TN_USE_UNKNOWN);
+    ck_assert_int_eq(fence_state(block), TN_FENCE_UNKNOWN);
     poll(false);
     ck_assert_int_eq(block->state, TN_BLOCK_PENDING);
     OK(tn_gpu_wait_idle(&device->gpu));
@@ -240,10 +256,10 @@ START_TEST(an_earlier_free_does_not_hide_a_later_one)
     OK(tarn_free_on(address, other));
     OK(tn_gpu_wait_idle(&device->gpu));
     OK(tarn_free(second)); /* at once, at the epoch of now */
-    OK(tn_pool_trim(pool, false, &freed));
+    OK(tn_pool_trim(pool, 0, false, &freed));
     ck_assert_uint_eq(pool->counters.pending_count, 0);
     ck_assert_uint_eq(freed, 0);
-    OK(tn_pool_trim(pool, true, &freed));
+    OK(tn_pool_trim(pool, 0, true, &freed));
     ck_assert_uint_eq(freed, TN_PAGE_BYTES);
 }
 END_TEST
@@ -268,6 +284,54 @@ START_TEST(every_use_has_ended_on_a_lost_device)
     atomic_store(&device->gpu.fault, (int)TN_CUDA_ERROR_LAUNCH_FAILED);
     poll(false);
     ck_assert_uint_eq(pool->counters.pending_count, 0);
+    ck_assert_ptr_null(device->streams.known);
+    sim.resume_work();
+}
+END_TEST
+
+/* While any capture that was open then is so: each may have used it, on any stream. */
+START_TEST(a_block_freed_beside_captures_waits_for_all_of_them)
+{
+    tn_cu_stream third = test_stream();
+    tarn_capture *first = unit_begin(pool, other);
+    tarn_capture *second = unit_begin(pool, third);
+    tarn_capture *later;
+
+    OK(tarn_free(address));
+    ck_assert(block->captured_free);
+    OK(tarn_capture_abort(second));
+    later = unit_begin(pool, third);
+    OK(tn_gpu_wait_idle(&device->gpu));
+    poll(false);
+    ck_assert_int_eq(block->state, TN_BLOCK_PENDING);
+    OK(tarn_capture_abort(first));
+    for (int i = 0; i < 10000 && unit_chunk(address)->hold_count > 0; i++) {
+        tn_device_reap(device);
+        (void)nanosleep(&(struct timespec){0, 100000}, NULL);
+    }
+    poll(false);
+    ck_assert_uint_eq(pool->counters.pending_count, 0);
+    ck_assert_ptr_eq(unit_chunk(address)->heap->arena,
+                     tn_arena_find(pool, unit_order(device, stream)));
+    OK(tarn_capture_abort(later));
+}
+END_TEST
+
+/* No graph came of it, so its own stream has the memory, without a proof. */
+START_TEST(a_block_freed_beside_an_aborted_capture_returns_to_its_stream)
+{
+    tarn_capture *capture = unit_begin(pool, other);
+
+    sim.hold_work();
+    test_fill(stream, address, 1, 16);
+    OK(tarn_free(address));
+    OK(tarn_capture_abort(capture));
+    for (int i = 0; i < 10000 && pool->hold_count > 0; i++) {
+        tn_device_reap(device);
+        (void)nanosleep(&(struct timespec){0, 100000}, NULL);
+    }
+    poll(false);
+    ck_assert_ptr_eq(unit_alloc(pool, 4096, stream), address);
     sim.resume_work();
 }
 END_TEST
@@ -275,9 +339,12 @@ END_TEST
 START_TEST(a_chunk_that_cannot_change_hands_yet_stays_pending)
 {
     tarn_capture *capture = unit_begin(pool, other);
+    tarn_graph *graph;
 
     OK(tarn_free(address)); /* during a capture: its chunk is to become idle memory */
     ck_assert(block->captured_free);
+    graph = unit_end(capture);
+    OK(tn_gpu_wait_idle(&device->gpu));
     tn_lock_acquire(&pool->lock);
     while (pool->store.spare_count > 0) /* no records are left */
         (void)tn_block_take(&pool->store);
@@ -291,7 +358,7 @@ START_TEST(a_chunk_that_cannot_change_hands_yet_stays_pending)
     ck_assert_ptr_eq(unit_chunk(address)->heap->arena, &pool->idle);
     OK(tn_pool_check(pool));
     tn_lock_release(&pool->lock);
-    OK(tarn_capture_abort(capture));
+    OK(tarn_graph_destroy(graph));
 }
 END_TEST
 
@@ -321,11 +388,11 @@ START_TEST(a_use_recorded_elsewhere_is_waited_for)
 {
     struct tn_use *use;
 
-    OK(tn_use_make(&device->gpu, other, unit_order(device, other), &use));
+    OK(tn_use_make(device, other, unit_order(device, other), &use));
     sim.hold_work();
     test_fill(other, address, 1, 16);
-    ck_assert(tn_event_record(&device->gpu, use->event, other));
-    tn_use_add_recorded(block, use);
+    OK(tn_use_record(device, use));
+    tn_use_add(pool, block, use);
     OK(tarn_free(address));
     poll(false);
     ck_assert_int_eq(block->state, TN_BLOCK_PENDING);
@@ -337,11 +404,198 @@ START_TEST(a_use_recorded_elsewhere_is_waited_for)
 }
 END_TEST
 
+START_TEST(a_recorded_use_replaces_an_older_one_and_no_noted_one)
+{
+    struct tn_use *use;
+
+    OK(tarn_record_stream(address, other));
+    for (int i = 0; i < 3; i++) {
+        OK(tn_use_make(device, other, unit_order(device, other), &use));
+        OK(tn_use_record(device, use));
+        tn_use_add(pool, block, use);
+        ck_assert_uint_eq(use_count(), 2);
+        OK(tarn_record_stream(address, other)); /* noted before */
+        ck_assert_uint_eq(use_count(), 2);
+    }
+    OK(tarn_free(address));
+    test_synchronize(other);
+    poll(false);
+    test_same_ledger(&before);
+}
+END_TEST
+
+START_TEST(a_use_that_cannot_be_recorded_says_so)
+{
+    struct tn_use *use;
+
+    OK(tn_use_make(device, other, unit_order(device, other), &use));
+    sim.plan_fault("cuEventRecord", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    STATUS(TARN_ERR_DRIVER, tn_use_record(device, use));
+    tn_use_end(device, use);
+    OK(tn_use_make(device, other, unit_order(device, other), &use));
+    test_begin_capture(other, TN_CU_CAPTURE_MODE_RELAXED);
+    STATUS(TARN_ERR_DRIVER, tn_use_record(device, use));
+    unit_expect_sentence("captured");
+    test_destroy_graph(test_end_capture(other));
+    tn_use_end(device, use);
+    test_same_ledger(&before);
+}
+END_TEST
+
+START_TEST(saved_uses_are_noted_again_but_for_those_of_retired_streams)
+{
+    struct tn_known_stream *streams[2];
+    tn_cu_stream third = test_stream();
+    struct tn_use *uses = NULL;
+
+    OK(tarn_record_stream(address, other));
+    OK(tarn_record_stream(address, third));
+    ck_assert_uint_eq(tn_uses_count(block), 2);
+    tn_uses_save(pool, block, streams);
+    tn_uses_end(pool, block);
+    ck_assert_uint_eq(use_count(), 0);
+    ck_assert_uint_eq(device->streams.known_count, 2);
+    OK(tn_uses_make(device, streams, 2, &uses));
+    tn_uses_drop(device, uses);
+    for (uint64_t nth = 1; nth <= 4; nth++) { /* a use and a fence each */
+        (void)tn_host_plan_fault(nth, false);
+        STATUS(TARN_ERR_HOST_MEMORY, tn_uses_make(device, streams, 2, &uses));
+    }
+    OK(tarn_stream_retire(device, third));
+    test_destroy_stream(third);
+    OK(tn_uses_make(device, streams, 2, &uses));
+    tn_uses_give(block, uses);
+    ck_assert_uint_eq(use_count(), 1);
+    ck_assert(tn_order_equal(block->uses->order, unit_order(device, other)));
+    OK(tarn_record_stream(address, other)); /* known */
+    ck_assert_uint_eq(use_count(), 1);
+    OK(tarn_free(address));
+    for (size_t i = 0; i < 2; i++)
+        tn_streams_release(&device->streams, streams[i]);
+    test_synchronize(other);
+    poll(false);
+    ck_assert_ptr_null(device->streams.known);
+    test_same_ledger(&before);
+}
+END_TEST
+
+START_TEST(uses_in_captures_are_not_saved_and_forget_a_retired_stream)
+{
+    struct tn_known_stream *streams[1];
+    tarn_capture *capture;
+    struct tn_use *uses = NULL;
+
+    OK(tarn_record_stream(address, test_stream()));
+    capture = unit_begin(pool, other);
+    OK(tarn_record_stream(address, other));
+    ck_assert_uint_eq(use_count(), 2);
+    ck_assert_uint_eq(tn_uses_count(block), 1);
+    tn_uses_save(pool, block, streams);
+    OK(tn_uses_make(device, streams, 1, &uses));
+    tn_uses_give(block, uses);
+    ck_assert_uint_eq(use_count(), 3);
+    tn_streams_release(&device->streams, streams[0]);
+    OK(tarn_graph_destroy(unit_end(capture)));
+    ck_assert_ptr_eq(block->uses->handle, other);
+    OK(tarn_stream_retire(device, other));
+    ck_assert_ptr_null(block->uses->handle);
+    OK(tarn_free(address));
+}
+END_TEST
+
 START_TEST(noting_a_use_of_a_freed_block_is_a_broken_contract)
 {
     OK(tarn_free(address));
     tn_lock_acquire(&pool->lock);
     OK(tn_use_note(pool, block, other, unit_order(device, other)));
+}
+END_TEST
+
+/* Retires a stream whose work is held, with the block live. */
+static struct tn_arena *retire_busy(tn_cu_stream own)
+{
+    struct tn_arena *arena = block->heap->arena;
+
+    sim.hold_work();
+    test_fill(own, address, 1, 16);
+    OK(tarn_stream_retire(device, own));
+    ck_assert_ptr_eq(block->heap->arena, arena);
+    ck_assert_ptr_nonnull(arena->fence);
+    ck_assert_uint_eq(pool->retired_count, 1);
+    return arena;
+}
+
+START_TEST(a_block_of_a_retired_stream_waits_for_the_streams_work)
+{
+    (void)retire_busy(stream);
+    ck_assert(tn_block_is_of(block, TN_ORDER_NONE));
+    ck_assert_ptr_nonnull(block->fence);
+    OK(tarn_free(address));
+    ck_assert_int_eq(block->state, TN_BLOCK_PENDING);
+    poll(false);
+    ck_assert_int_eq(block->state, TN_BLOCK_PENDING);
+    sim.resume_work();
+    test_synchronize(stream);
+    poll(false);
+    ck_assert_uint_eq(pool->counters.pending_count, 0);
+    ck_assert_uint_eq(pool->retired_count, 0);
+    ck_assert_ptr_eq(unit_alloc(pool, 4096, other), address); /* proven: another order's at once */
+    test_same_ledger(&before);
+}
+END_TEST
+
+START_TEST(a_block_of_a_retired_stream_is_free_at_once_when_its_work_has_ended)
+{
+    OK(tarn_stream_retire(device, stream));
+    test_synchronize(stream);
+    OK(tarn_free(address));
+    poll(false);
+    ck_assert_uint_eq(pool->counters.pending_count, 0);
+    ck_assert_uint_eq(unit_chunk(address)->freed_stamp, 0);
+    test_same_ledger(&before);
+}
+END_TEST
+
+START_TEST(a_pending_block_of_a_retired_stream_needs_no_wait_for_the_device)
+{
+    uint64_t waits = unit_stats(pool).mapped_bytes;
+
+    OK(tarn_record_stream(address, other));
+    sim.hold_work();
+    test_fill(stream, address, 1, 16);
+    test_fill(other, address, 1, 16);
+    OK(tarn_free(address));
+    OK(tarn_stream_retire(device, stream));
+    ck_assert_ptr_nonnull(block->fence);
+    sim.resume_work();
+    test_synchronize(other);
+    test_synchronize(stream);
+    ck_assert_ptr_eq(unit_alloc(pool, 4096, other), address);
+    ck_assert_uint_eq(unit_stats(pool).mapped_bytes, waits);
+    test_same_ledger(&before);
+}
+END_TEST
+
+START_TEST(a_stream_used_again_after_it_was_retired_is_recorded_anew)
+{
+    OK(tarn_record_stream(address, other));
+    OK(tarn_stream_retire(device, other));
+    OK(tarn_record_stream(address, other));
+    OK(tarn_record_stream(address, other));
+    ck_assert_uint_eq(use_count(), 2);
+    OK(tarn_stream_retire(device, stream)); /* the block's own */
+    OK(tarn_record_stream(address, stream));
+    ck_assert_uint_eq(use_count(), 3);
+    sim.hold_work();
+    test_fill(stream, address, 1, 16);
+    OK(tarn_free(address));
+    poll(false);
+    ck_assert_int_eq(block->state, TN_BLOCK_PENDING);
+    sim.resume_work();
+    test_synchronize(stream);
+    poll(false);
+    ck_assert_uint_eq(pool->counters.pending_count, 0);
+    test_same_ledger(&before);
 }
 END_TEST
 
@@ -352,11 +606,16 @@ int main(void)
     TCase *pending = tcase_create("pending");
     TCase *captures = tcase_create("captures");
     TCase *refused = tcase_create("refused events");
+    TCase *retired = tcase_create("retired streams");
 
     tcase_add_checked_fixture(note, make_block, NULL);
     tcase_add_test(note, a_use_is_noted_once_for_each_order);
     tcase_add_test(note, a_use_that_cannot_be_noted_is_not);
     tcase_add_test(note, a_use_recorded_elsewhere_is_waited_for);
+    tcase_add_test(note, a_recorded_use_replaces_an_older_one_and_no_noted_one);
+    tcase_add_test(note, a_use_that_cannot_be_recorded_says_so);
+    tcase_add_test(note, uses_in_captures_are_not_saved_and_forget_a_retired_stream);
+    tcase_add_test(note, saved_uses_are_noted_again_but_for_those_of_retired_streams);
     unit_add_contract_test(note, noting_a_use_of_a_freed_block_is_a_broken_contract);
     suite_add_tcase(suite, note);
     tcase_add_checked_fixture(pending, make_block, NULL);
@@ -371,6 +630,8 @@ int main(void)
     tcase_add_checked_fixture(captures, make_block, NULL);
     tcase_add_test(captures, a_use_on_a_stream_captured_at_the_free_is_recorded_afterwards);
     tcase_add_test(captures, a_use_in_a_capture_ends_with_the_captures_hold);
+    tcase_add_test(captures, a_block_freed_beside_captures_waits_for_all_of_them);
+    tcase_add_test(captures, a_block_freed_beside_an_aborted_capture_returns_to_its_stream);
     tcase_add_test(captures, a_chunk_that_cannot_change_hands_yet_stays_pending);
     suite_add_tcase(suite, captures);
     tcase_add_checked_fixture(refused, make_block, NULL);
@@ -378,5 +639,11 @@ int main(void)
     tcase_add_test(refused, a_use_whose_event_cannot_be_asked_waits_for_a_proof);
     tcase_add_test(refused, every_use_has_ended_on_a_lost_device);
     suite_add_tcase(suite, refused);
+    tcase_add_checked_fixture(retired, make_block, NULL);
+    tcase_add_test(retired, a_block_of_a_retired_stream_waits_for_the_streams_work);
+    tcase_add_test(retired, a_block_of_a_retired_stream_is_free_at_once_when_its_work_has_ended);
+    tcase_add_test(retired, a_pending_block_of_a_retired_stream_needs_no_wait_for_the_device);
+    tcase_add_test(retired, a_stream_used_again_after_it_was_retired_is_recorded_anew);
+    suite_add_tcase(suite, retired);
     return test_main(suite);
 }

@@ -55,6 +55,12 @@ static inline tarn_pool *unit_pool_of(tarn_device *device, const char *name, siz
     return pool;
 }
 
+/* Nothing free is left, in pools and cache. */
+static inline void unit_trim(tarn_device *device)
+{
+    OK(tarn_device_trim(device, 0, NULL));
+}
+
 static inline void *unit_alloc(tarn_pool *pool, size_t bytes, tn_cu_stream stream)
 {
     void *address = NULL;

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+/* plan.h -- what a restore will do, found out before anything is changed.
+ *
+ *   C5  a plan names each saved block that is not live now once, in order of address, and each page
+ *       without memory under one of them in one hole
+ *
+ * Locking: the pool's lock. */
+#ifndef TARN_CHECKPOINT_PLAN_H
+#define TARN_CHECKPOINT_PLAN_H
+
+#include "checkpoint/state.h"
+#include "pools/arena.h"
+
+/* Addresses that must be mapped before blocks there can be revived. */
+struct tn_hole {
+    struct tn_segment *segment;
+    struct tn_heap *heap;
+    uint64_t offset;
+    uint64_t bytes;
+};
+
+struct tn_plan {
+    tarn_checkpoint *checkpoint; /* immutable, as the next three */
+    tarn_pool *pool;
+    tarn_stream stream;
+    struct tn_order order;
+    uint64_t idle_sequence; /* blocks up to this one were there before the last wait for the device
+                               that was made for this restore; 0: none was */
+    /* The plan itself: */
+    uint64_t mark;      /* kept blocks carry it */
+    size_t freed_count; /* live now, not then */
+    size_t *revived;    /* indices of saved blocks that are not live now */
+    size_t revived_capacity;
+    size_t revived_count;
+    struct tn_hole *holes;
+    size_t hole_capacity;
+    size_t hole_count;
+    uint64_t hole_bytes;
+    size_t record_count; /* that the restore may take */
+    bool needs_wait;     /* memory to be written may be in use on another stream */
+};
+
+/* Compares the live set with the saved one. Changes nothing but marks, and makes an arena for the
+ * plan's own stream where a block of it is to be revived.
+ *   WRONG_STATE: a capture is under way, or a DISCARDED block is in the way; HOST_MEMORY */
+TARN_MUST_CHECK tarn_status tn_plan_make(struct tn_plan *plan);
+
+void tn_plan_fini(struct tn_plan *plan);
+
+/* The order that a revived block is of: its own; the plan's, where its stream had been retired when
+ * the checkpoint was taken: what is done with it now is done there. */
+struct tn_order tn_plan_order(const struct tn_plan *plan, const struct tn_saved_block *saved);
+
+/* The heap that a revived block's chunks are to belong to, unless a hold has them: that of its own
+ * order, where there is an arena of it still; else the idle memory. */
+struct tn_heap *tn_plan_home(const struct tn_plan *plan, const struct tn_saved_block *saved);
+
+#endif

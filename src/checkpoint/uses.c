@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The streams of all blocks stand one after the other, so that revived blocks, which are in order too,
+ * find theirs by going along.
+ *
+ * Uses in captures are not saved: no capture is under way when a checkpoint is taken, so they are over.
+ *
+ * Trade-offs: a word for each use, where many blocks have the same few streams. */
+#include "checkpoint/uses.h"
+
+#include <stddef.h>
+
+#include "base/error.h"
+#include "base/host.h"
+#include "pools/device.h"
+
+bool tn_saved_uses_add(tarn_checkpoint *checkpoint, const struct tn_block *block)
+{
+    size_t count = tn_uses_count(block);
+
+    if (count > 0) {
+        if (!tn_host_grow((void **)&checkpoint->streams, &checkpoint->stream_capacity,
+                          checkpoint->stream_count + count, sizeof(struct tn_known_stream *)))
+            return false;
+        tn_uses_save(checkpoint->pool, block, &checkpoint->streams[checkpoint->stream_count]);
+        checkpoint->stream_count += count; /* C6 */
+    }
+    return true;
+}
+
+void tn_saved_uses_forget(tarn_checkpoint *checkpoint)
+{
+    for (size_t i = 0; i < checkpoint->stream_count; i++)
+        tn_streams_release(&checkpoint->pool->device->streams, checkpoint->streams[i]);
+    tn_host_free((void *)checkpoint->streams);
+}
+
+tarn_status tn_saved_uses_make(const struct tn_plan *plan, struct tn_use ***uses)
+{
+    const tarn_checkpoint *checkpoint = plan->checkpoint;
+    struct tn_use **lists;
+    size_t block = 0;
+    size_t at = 0;
+
+    *uses = NULL;
+    if (checkpoint->stream_count == 0 || plan->revived_count == 0)
+        return TARN_OK;
+    lists = tn_host_alloc(plan->revived_count, sizeof(struct tn_use *));
+    if (lists == NULL)
+        return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory to restore a checkpoint");
+    for (size_t i = 0; i < plan->revived_count; i++) {
+        tarn_status status;
+
+        for (; block < plan->revived[i]; block++)
+            at += checkpoint->blocks[block].use_count; /* C6 */
+        if (checkpoint->blocks[block].use_count == 0)
+            continue;
+        status = tn_uses_make(plan->pool->device, &checkpoint->streams[at],
+                              checkpoint->blocks[block].use_count, &lists[i]);
+        if (status != TARN_OK) {
+            tn_saved_uses_drop(plan, lists);
+            return status;
+        }
+    }
+    *uses = lists;
+    return TARN_OK;
+}
+
+void tn_saved_uses_drop(const struct tn_plan *plan, struct tn_use **uses)
+{
+    for (size_t i = 0; uses != NULL && i < plan->revived_count; i++)
+        tn_uses_drop(plan->pool->device, uses[i]);
+    tn_host_free((void *)uses);
+}

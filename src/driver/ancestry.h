@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+/* ancestry.h -- what the next work of a stream in a capture comes after.
+ *
+ * Inside a capture no event tells when work has ended: it has not begun. What can be known is order:
+ * the graph being captured says which nodes a stream's next node will depend on, and those on which.
+ * Markers are the nodes that end a stream's work at one moment. Where they are all among the nodes
+ * that another stream's next work comes after, that work comes after all that they mark.
+ *
+ *   D4  an ancestry has exactly the nodes that the stream's next node in its capture would depend on,
+ *       directly or not, by edges that wait for the whole node
+ *
+ * Locking: an ancestry and markers are guarded by whoever has them. No call waits for the GPU or
+ * disturbs a capture. Any thread, but for the per-thread stream, which is the calling thread's. */
+#ifndef TARN_DRIVER_ANCESTRY_H
+#define TARN_DRIVER_ANCESTRY_H
+
+#include <stddef.h>
+
+#include "driver/stream.h"
+
+enum { TN_MARKERS_MAX = 6 };
+
+struct tn_markers {
+    tn_cu_graphnode nodes[TN_MARKERS_MAX];
+    uint32_t count;
+    bool known; /* false: nothing proves the end of the work but that of the capture */
+};
+
+/* Marks all that the stream has in the order's capture now. Unknown where the handle means another
+ * order by now, the stream has more than TN_MARKERS_MAX terminal nodes, or the driver refuses. */
+void tn_markers_take(struct tn_gpu *gpu, tn_cu_stream stream, struct tn_order order,
+                     struct tn_markers *markers);
+
+/* Zeroed memory is an empty one. */
+struct tn_ancestry {
+    tn_cu_graphnode *nodes; /* a table of those found, by handle */
+    size_t capacity;        /* a power of two, or 0 */
+    size_t count;
+    tn_cu_graphnode *terminals; /* of the stream at the last walk */
+    size_t terminal_capacity;
+    size_t terminal_count;
+    tn_cu_graphnode *former; /* terminals before, in a walk: those that were not found again */
+    size_t former_capacity;
+    size_t former_count;
+    tn_cu_graphnode *pending; /* found, and not asked for their dependencies yet */
+    size_t pending_capacity;
+    size_t pending_count;
+    tn_cu_graphnode *answer; /* of one question to the driver */
+    size_t answer_capacity;
+    tn_cu_edge_data *edges; /* the same */
+    size_t edge_capacity;
+};
+
+/* Finds what the stream's next work comes after now. False, with the ancestry empty, where the stream is
+ * not in the order's capture, there is no memory, or the driver refuses. */
+bool tn_ancestry_refresh(struct tn_ancestry *ancestry, struct tn_gpu *gpu, tn_cu_stream stream,
+                         struct tn_order order);
+
+/* Whether the stream's next work comes after all that the markers mark. */
+bool tn_ancestry_covers(const struct tn_ancestry *ancestry, const struct tn_markers *markers);
+
+void tn_ancestry_fini(struct tn_ancestry *ancestry);
+
+#endif

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Waits for contexts that the program made.
+ *
+ * Each context that is met gets an anchor, as the primary one has, and each wait makes and frees a
+ * token in each. Such contexts end, and their handles and addresses come again, without our being
+ * told. So nothing is kept there but the anchor, and an anchor is taken for ours only while it has
+ * the id that the driver gave it: such ids never come again. No work outlives its context, so one
+ * that is gone is idle.
+ *
+ * Trade-offs: a wait is a few calls longer for each context of the program's that lives. */
+#include "driver/foreign.h"
+
+#include "base/error.h"
+#include "base/host.h"
+
+/* Bytes of an anchor and of a token. */
+static const uint64_t piece_bytes = 512;
+
+/* A context of the program's own in which memory may be in use. */
+struct tn_foreign {
+    struct tn_foreign *next;
+    tn_cu_context context;
+    uint64_t anchor;    /* guarded by wait_mutex once it is in the list */
+    uint64_t anchor_id; /* the driver's, never given twice; guarded like it */
+};
+
+/* Whether the context has ended, and its work with it: destroyed, or broken by a fault of its own,
+ * which says nothing of the primary one. */
+static bool is_over(tn_cu_result result)
+{
+    return result == TN_CUDA_ERROR_CONTEXT_IS_DESTROYED ||
+           result == TN_CUDA_ERROR_INVALID_CONTEXT || tn_gpu_is_sticky(result);
+}
+
+/* From here to tn_gpu_meet_context the context is current, and the mode relaxed. */
+static tn_cu_result make_anchor(struct tn_gpu *gpu, struct tn_foreign *foreign)
+{
+    tn_cu_deviceptr address = 0;
+    unsigned long long id = 0;
+    tn_cu_result result = gpu->driver->cuMemAlloc(&address, piece_bytes);
+
+    if (result != TN_CUDA_SUCCESS)
+        return result;
+    result = gpu->driver->cuPointerGetAttribute(&id, TN_CU_POINTER_BUFFER_ID, address);
+    if (result != TN_CUDA_SUCCESS) {
+        (void)gpu->driver->cuMemFree(address);
+        return result;
+    }
+    foreign->anchor = address;
+    foreign->anchor_id = id;
+    return TN_CUDA_SUCCESS;
+}
+
+static bool has_anchor(struct tn_gpu *gpu, const struct tn_foreign *foreign)
+{
+    unsigned long long id = 0;
+
+    return gpu->driver->cuPointerGetAttribute(&id, TN_CU_POINTER_BUFFER_ID, foreign->anchor) ==
+               TN_CUDA_SUCCESS &&
+           id == foreign->anchor_id;
+}
+
+/* The context, or another one that has its handle by now, waits for its work. */
+static tn_cu_result wait_in_foreign(struct tn_gpu *gpu, struct tn_foreign *foreign)
+{
+    tn_cu_deviceptr token = 0;
+    tn_cu_result result = TN_CUDA_SUCCESS;
+
+    if (!has_anchor(gpu, foreign))
+        result = make_anchor(gpu, foreign);
+    if (result == TN_CUDA_SUCCESS)
+        result = gpu->driver->cuMemAlloc(&token, piece_bytes);
+    return result == TN_CUDA_SUCCESS ? gpu->driver->cuMemFree(token) : result;
+}
+
+static tn_cu_result end_anchor(struct tn_gpu *gpu, struct tn_foreign *foreign)
+{
+    return has_anchor(gpu, foreign) ? gpu->driver->cuMemFree(foreign->anchor) : TN_CUDA_SUCCESS;
+}
+
+/* Does one of the three above in its context. */
+static tn_cu_result in_foreign(struct tn_gpu *gpu, struct tn_foreign *foreign,
+                               tn_cu_result (*act)(struct tn_gpu *gpu, struct tn_foreign *foreign))
+{
+    bool pushed;
+    tn_cu_result result = tn_gpu_try_enter(gpu, foreign->context, &pushed);
+    int before;
+
+    if (result != TN_CUDA_SUCCESS)
+        return result;
+    before = tn_gpu_relax(gpu);
+    result = before >= 0 ? act(gpu, foreign) : TN_CUDA_ERROR_NOT_PERMITTED;
+    tn_gpu_unrelax(gpu, before);
+    tn_gpu_leave(gpu, pushed);
+    return result;
+}
+
+/* contexts_mutex is held. */
+static tarn_status add_foreign(struct tn_gpu *gpu, tn_cu_context context)
+{
+    struct tn_foreign *made = tn_host_alloc(1, sizeof *made);
+    tn_cu_result result;
+
+    if (made == NULL)
+        return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory to keep track of a context");
+    made->context = context;
+    result = in_foreign(gpu, made, make_anchor);
+    if (result != TN_CUDA_SUCCESS) {
+        tn_host_free(made);
+        return tn_gpu_failed(gpu, result, "meeting a context of the program's own", "cuMemAlloc");
+    }
+    made->next = gpu->foreign;
+    gpu->foreign = made;
+    return TARN_OK;
+}
+
+tarn_status tn_gpu_meet_context(struct tn_gpu *gpu, tn_cu_context context)
+{
+    const struct tn_foreign *known;
+    tarn_status status = TARN_OK;
+
+    if (context == gpu->context || context == atomic_load(&gpu->last_met))
+        return TARN_OK;
+    (void)pthread_mutex_lock(&gpu->contexts_mutex);
+    known = gpu->foreign;
+    while (known != NULL && known->context != context)
+        known = known->next;
+    if (known == NULL)
+        status = add_foreign(gpu, context);
+    if (status == TARN_OK)
+        atomic_store(&gpu->last_met, context);
+    (void)pthread_mutex_unlock(&gpu->contexts_mutex);
+    return status;
+}
+
+/* Takes a context that is over off the list, unless its handle is that of a new one by now, which
+ * may have been met; wait_mutex is held. */
+static void drop_foreign(struct tn_gpu *gpu, struct tn_foreign *foreign)
+{
+    struct tn_foreign **link = &gpu->foreign;
+
+    (void)pthread_mutex_lock(&gpu->contexts_mutex);
+    atomic_store(&gpu->last_met, NULL);
+    if (is_over(in_foreign(gpu, foreign, make_anchor))) {
+        while (*link != foreign)
+            link = &(*link)->next;
+        *link = foreign->next;
+        tn_host_free(foreign);
+    }
+    (void)pthread_mutex_unlock(&gpu->contexts_mutex);
+}
+
+tarn_status tn_foreign_wait(struct tn_gpu *gpu)
+{
+    struct tn_foreign *foreign;
+    struct tn_foreign *next;
+
+    (void)pthread_mutex_lock(&gpu->contexts_mutex);
+    foreign = gpu->foreign;
+    (void)pthread_mutex_unlock(&gpu->contexts_mutex);
+    for (; foreign != NULL; foreign = next) {
+        tn_cu_result result = in_foreign(gpu, foreign, wait_in_foreign);
+
+        next = foreign->next;
+        if (is_over(result))
+            drop_foreign(gpu, foreign);
+        else if (result != TN_CUDA_SUCCESS)
+            return tn_gpu_failed(gpu, result, "waiting for a context of the program's own",
+                                 "cuMemAlloc or cuMemFree");
+    }
+    return TARN_OK;
+}
+
+void tn_foreign_end(struct tn_gpu *gpu)
+{
+    while (gpu->foreign != NULL) {
+        struct tn_foreign *foreign = gpu->foreign;
+        tn_cu_result result = in_foreign(gpu, foreign, end_anchor);
+
+        gpu->foreign = foreign->next;
+        if (!is_over(result))
+            tn_gpu_teardown(gpu, result, "cuMemFree");
+        tn_host_free(foreign);
+    }
+    atomic_store(&gpu->last_met, NULL);
+}

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+/* foreign.h -- contexts of the program's own.
+ *
+ * The free of a linear allocation waits for the work of the allocation's context, and for that of no
+ * other. A program may make contexts beside the primary one (cuCtxCreate), and use memory on their
+ * streams; so a wait for the device goes through all such contexts that were met.
+ *
+ * Locking: tn_gpu_meet_context may be called from any thread, with locks held; it waits for nothing. */
+#ifndef TARN_DRIVER_FOREIGN_H
+#define TARN_DRIVER_FOREIGN_H
+
+#include "driver/gpu.h"
+
+/* Has waits for the device cover the context as long as it lives: to be called before memory is used
+ * in it. Asks the driver nothing for the primary context and the one met last.
+ *   HOST_MEMORY, DEVICE_MEMORY, DEVICE_LOST, DRIVER: nothing has changed */
+TARN_MUST_CHECK tarn_status tn_gpu_meet_context(struct tn_gpu *gpu, tn_cu_context context);
+
+/* Waits for the contexts that were met; wait_mutex is held. DEVICE_MEMORY, DRIVER */
+TARN_MUST_CHECK tarn_status tn_foreign_wait(struct tn_gpu *gpu);
+
+/* Gives back what those that live still have. Nobody else uses the device any more. */
+void tn_foreign_end(struct tn_gpu *gpu);
+
+#endif

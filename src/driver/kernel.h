@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+/* kernel.h -- the library's device code.
+ *
+ * It is PTX, compiled by the driver for the GPU that it finds. Loading waits for the device, so it is
+ * done when the device is opened.
+ *
+ * Locking: none; any thread. */
+#ifndef TARN_DRIVER_KERNEL_H
+#define TARN_DRIVER_KERNEL_H
+
+#include "abi/kernels.h"
+#include "driver/stream.h"
+
+/* Loads the code, unless it is there, for launches on the stream: waits for the device when it is
+ * the first time in the stream's context. No lock may be held.
+ *   NOT_SUPPORTED: the driver cannot compile it; DEVICE_MEMORY, DEVICE_LOST, DRIVER */
+TARN_MUST_CHECK tarn_status tn_kernels_load(struct tn_gpu *gpu, tn_cu_stream stream);
+
+void tn_kernels_unload(struct tn_gpu *gpu); /* nothing of it is running */
+
+/* Items in device memory, see abi/kernels.h. */
+struct tn_contents_table {
+    uint64_t items; /* their address */
+    uint64_t tiles; /* of all of them; fewer than 2^31 */
+    uint32_t count;
+};
+
+/* Enqueues tarn_contents on the stream, for which the code was loaded: all of it or, on failure,
+ * nothing. DEVICE_LOST, DRIVER. */
+TARN_MUST_CHECK tarn_status tn_kernel_contents(struct tn_gpu *gpu, tn_cu_stream stream,
+                                               const struct tn_contents_table *table,
+                                               uint64_t digests, uint32_t mode);
+
+static inline uint64_t tn_contents_tiles(uint64_t bytes)
+{
+    return (bytes + TN_CONTENTS_TILE_BYTES - 1) / TN_CONTENTS_TILE_BYTES;
+}
+
+#endif

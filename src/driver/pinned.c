@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A list, newest first. Who takes looks for the smallest that fits and is not more than twice too
+ * large; whether the device is done with it, its event tells.
+ *
+ * Trade-offs: memory that is still in use is passed over and more is taken. Lists are short: each
+ * entry is a checkpoint that has gone. */
+#include "driver/pinned.h"
+
+#include <stddef.h>
+
+#include "base/checked.h"
+#include "base/error.h"
+#include "base/host.h"
+
+static const uint64_t unit_bytes = (uint64_t)64 << 10;
+
+static void free_to_driver(struct tn_gpu *gpu, struct tn_pinned *pinned)
+{
+    bool pushed;
+    int before;
+
+    if (pinned->used != NULL)
+        tn_event_destroy(gpu, pinned->used);
+    if (tn_gpu_enter(gpu, gpu->context, &pushed) == TARN_OK) {
+        before = tn_gpu_relax(gpu); /* if not, better a broken capture than a leak for good */
+        tn_gpu_teardown(gpu, gpu->driver->cuMemFreeHost(pinned->address), "cuMemFreeHost");
+        tn_gpu_unrelax(gpu, before);
+        tn_gpu_leave(gpu, pushed);
+    }
+    atomic_fetch_sub(&gpu->pinned_bytes, pinned->bytes);
+    tn_host_free(pinned);
+}
+
+/* Takes the entry at the link off the list; the mutex is held. */
+static struct tn_pinned *unlink_at(struct tn_gpu *gpu, struct tn_pinned **link)
+{
+    struct tn_pinned *pinned = *link;
+
+    *link = pinned->next;
+    gpu->pinned_cached -= pinned->bytes; /* D5 */
+    return pinned;
+}
+
+static void put(struct tn_gpu *gpu, struct tn_pinned *pinned)
+{
+    (void)pthread_mutex_lock(&gpu->pinned_mutex);
+    pinned->fresh = false;
+    pinned->next = gpu->pinned;
+    gpu->pinned = pinned;
+    gpu->pinned_cached += pinned->bytes; /* D5 */
+    (void)pthread_mutex_unlock(&gpu->pinned_mutex);
+}
+
+/* The smallest entry that fits, off the list; NULL when there is none. */
+static struct tn_pinned *pick(struct tn_gpu *gpu, uint64_t bytes)
+{
+    struct tn_pinned **best = NULL;
+    struct tn_pinned *picked = NULL;
+
+    (void)pthread_mutex_lock(&gpu->pinned_mutex);
+    for (struct tn_pinned **link = &gpu->pinned; *link != NULL; link = &(*link)->next) {
+        if ((*link)->bytes >= bytes && (*link)->bytes <= 2 * bytes &&
+            (best == NULL || (*link)->bytes < (*best)->bytes))
+            best = link;
+    }
+    if (best != NULL)
+        picked = unlink_at(gpu, best);
+    (void)pthread_mutex_unlock(&gpu->pinned_mutex);
+    return picked;
+}
+
+static tarn_status make(struct tn_gpu *gpu, uint64_t bytes, struct tn_pinned **pinned)
+{
+    struct tn_pinned *made = tn_host_alloc(1, sizeof *made);
+    tn_cu_result result;
+    tarn_status status;
+    bool pushed;
+    int before;
+
+    if (made == NULL)
+        return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a record of page-locked memory");
+    status = tn_gpu_enter(gpu, gpu->context, &pushed);
+    if (status != TARN_OK)
+        goto free_record;
+    before = tn_gpu_relax(gpu);
+    if (before < 0) {
+        tn_gpu_leave(gpu, pushed);
+        status = tn_gpu_not_relaxed(gpu, "taking page-locked memory");
+        goto free_record;
+    }
+    result = gpu->driver->cuMemHostAlloc(&made->address, bytes, TN_CU_MEMHOSTALLOC_PORTABLE);
+    tn_gpu_unrelax(gpu, before);
+    tn_gpu_leave(gpu, pushed);
+    if (result == TN_CUDA_SUCCESS) {
+        made->bytes = bytes;
+        made->fresh = true;
+        atomic_fetch_add(&gpu->pinned_bytes, bytes);
+        *pinned = made;
+        return TARN_OK;
+    }
+    status = result == TN_CUDA_ERROR_OUT_OF_MEMORY
+                 ? tn_fail(TARN_ERR_HOST_MEMORY,
+                           "the driver has no %llu MiB of page-locked host memory: cuMemHostAlloc "
+                           "answered %s",
+                           (unsigned long long)((bytes + TN_MIB - 1) / TN_MIB),
+                           tn_driver_result_name(result))
+                 : tn_gpu_failed(gpu, result, "taking page-locked memory", "cuMemHostAlloc");
+free_record:
+    tn_host_free(made);
+    return status;
+}
+
+tarn_status tn_pinned_take(struct tn_gpu *gpu, uint64_t bytes, struct tn_pinned **pinned)
+{
+    struct tn_pinned *found;
+
+    bytes = tn_round_up(bytes, unit_bytes);
+    found = pick(gpu, bytes);
+    if (found != NULL && found->used != NULL) {
+        if (tn_event_query(gpu, found->used) == TN_EVENT_DONE) {
+            tn_event_destroy(gpu, found->used);
+            found->used = NULL;
+        } else {
+            put(gpu, found);
+            found = NULL;
+        }
+    }
+    if (found == NULL)
+        return make(gpu, bytes, pinned);
+    *pinned = found;
+    return TARN_OK;
+}
+
+void tn_pinned_give(struct tn_gpu *gpu, struct tn_pinned *pinned, tn_cu_event used)
+{
+    pinned->used = used;
+    put(gpu, pinned);
+    tn_pinned_trim(gpu, TN_PINNED_CACHE_BYTES);
+}
+
+void tn_pinned_drop(struct tn_gpu *gpu, struct tn_pinned *pinned)
+{
+    free_to_driver(gpu, pinned);
+}
+
+void tn_pinned_undo(struct tn_gpu *gpu, struct tn_pinned *pinned)
+{
+    if (pinned->fresh)
+        free_to_driver(gpu, pinned);
+    else
+        put(gpu, pinned);
+}
+
+/* The oldest entry, off the list, when more than keep_bytes are there; NULL when not. */
+static struct tn_pinned *pick_oldest(struct tn_gpu *gpu, uint64_t keep_bytes)
+{
+    struct tn_pinned **last = &gpu->pinned;
+    struct tn_pinned *picked = NULL;
+
+    (void)pthread_mutex_lock(&gpu->pinned_mutex);
+    if (gpu->pinned != NULL && gpu->pinned_cached > keep_bytes) {
+        while ((*last)->next != NULL)
+            last = &(*last)->next;
+        picked = unlink_at(gpu, last);
+    }
+    (void)pthread_mutex_unlock(&gpu->pinned_mutex);
+    return picked;
+}
+
+void tn_pinned_trim(struct tn_gpu *gpu, uint64_t keep_bytes)
+{
+    struct tn_pinned *pinned;
+
+    while ((pinned = pick_oldest(gpu, keep_bytes)) != NULL)
+        free_to_driver(gpu, pinned);
+}

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+/* replay.h -- replays of the graphs of one pool, in order.
+ *
+ *   G3  a pool with more than one hold or graph orders its replays: each begins on the GPU after the
+ *       one before it has ended there
+ *
+ *     ALONE ──a second graph or hold──▶ ORDERED ──a graph with no other beside it──▶ ALONE
+ *
+ * Locking: the pool's replay lock, rank REPLAY, except where said. */
+#ifndef TARN_GRAPHS_REPLAY_H
+#define TARN_GRAPHS_REPLAY_H
+
+#include "driver/exec.h"
+#include "pools/device.h"
+
+/* A graph has entered the pool, whose lock is held: from here on replays are ordered, unless it is
+ * the only one that can run. */
+void tn_replays_admit(tarn_pool *pool);
+
+/* Replays are ordered from here on where several graphs or holds are there; the pool's lock is held. */
+void tn_replays_consider(tarn_pool *pool);
+
+/* Launches an executable of the pool on the stream, behind the pool's last replay. No lock may be
+ * held. What tarn_graph_replay may return. */
+TARN_MUST_CHECK tarn_status tn_replays_launch(tarn_pool *pool, tn_cu_graphexec exec,
+                                              tn_cu_stream stream);
+
+/* Whether what is enqueued on the stream now runs after all replays of the pool. Takes no lock; any
+ * thread. */
+bool tn_replays_precede(const tarn_pool *pool, uint64_t stream_id);
+
+#endif

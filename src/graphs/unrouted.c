@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+/* An adopted pool has no handle that keeps it. While a call allocates from one it is pinned, since
+ * another thread may end the capture meanwhile.
+ *
+ * In the default pool a capture that is allowed has a passing hold: it keeps the capture's memory apart
+ * until the capture is over, and nothing for its graph. Its end shows as that of any capture that the
+ * user began.
+ *
+ * Trade-offs: an adopted pool is looked for in the list of all pools. Its arenas end with the graph, not
+ * with the capture: nobody else would use their memory. */
+#include "graphs/unrouted.h"
+
+#include <stddef.h>
+
+#include "base/contract.h"
+#include "base/error.h"
+
+/* The pool of that capture, or NULL; the DEVICE lock is held. */
+static tarn_pool *find_adopted(const tarn_device *device, uint64_t capture_id)
+{
+    tarn_pool *pool = device->pools;
+
+    while (pool != NULL && pool->adopted_capture_id != capture_id)
+        pool = pool->next;
+    return pool;
+}
+
+static void pin(tarn_pool *pool)
+{
+    tn_lock_acquire(&pool->lock);
+    pool->pin_count += 1;
+    tn_lock_release(&pool->lock);
+}
+
+static void unpin(tarn_pool *pool)
+{
+    tarn_device *device = pool->device;
+    bool last;
+
+    tn_lock_acquire(&pool->lock);
+    pool->pin_count -= 1;
+    last = tn_pool_is_unclaimed(pool); /* and released, as it is from the first */
+    tn_lock_release(&pool->lock);
+    if (last)
+        tn_device_end_released(device);
+}
+
+/* The pinned pool of the capture, made where there is none. HOST_MEMORY. */
+static tarn_status pin_adopted(tarn_device *device, uint64_t capture_id, tarn_pool **pool)
+{
+    tarn_pool *made;
+    tarn_status status;
+
+    tn_lock_acquire(&device->lock);
+    *pool = find_adopted(device, capture_id);
+    if (*pool != NULL)
+        pin(*pool);
+    tn_lock_release(&device->lock);
+    if (*pool != NULL)
+        return TARN_OK;
+    status = tn_pool_create(device, &(struct tn_pool_settings){.name = "adopted"}, &made);
+    if (status != TARN_OK)
+        return status;
+    tn_lock_acquire(&device->lock);
+    *pool = find_adopted(device, capture_id);
+    if (*pool == NULL) {
+        made->adopted_capture_id = capture_id;
+        *pool = made;
+    }
+    pin(*pool);
+    atomic_store(&made->released, true);
+    tn_lock_release(&device->lock);
+    if (*pool != made)
+        tn_device_end_released(device); /* another thread was faster */
+    return TARN_OK;
+}
+
+/* Counts the capture when it is adopted: with its first block. A refused allocation may leave an empty
+ * pool for the next one. */
+static void count_adoption(tarn_pool *pool)
+{
+    bool first;
+
+    tn_lock_acquire(&pool->lock);
+    first = !pool->adoption_counted;
+    pool->adoption_counted = true;
+    tn_lock_release(&pool->lock);
+    if (first)
+        atomic_fetch_add(&pool->device->adopted_count, 1);
+}
+
+static tarn_status adopt(tarn_device *device, tarn_stream stream,
+                         const struct tn_stream_state *state, const struct tn_request *request,
+                         void **address)
+{
+    tarn_pool *pool;
+    tarn_status status = pin_adopted(device, state->order.capture_id, &pool);
+
+    if (status != TARN_OK)
+        return status;
+    status = tn_capture_admit(pool, stream, state, 0);
+    if (status == TARN_OK)
+        status = tn_pool_allocate(pool, request, address);
+    if (status == TARN_OK)
+        count_adoption(pool);
+    unpin(pool);
+    return status;
+}
+
+static tarn_status allow(tarn_device *device, tarn_stream stream,
+                         const struct tn_stream_state *state, const struct tn_request *request,
+                         void **address)
+{
+    tarn_status status = tn_capture_admit(device->default_pool, stream, state, 0);
+
+    return status == TARN_OK ? tn_pool_allocate(device->default_pool, request, address) : status;
+}
+
+tarn_status tn_unrouted_allocate(tarn_device *device, tarn_stream stream,
+                                 const struct tn_stream_state *state,
+                                 const struct tn_request *request, void **address)
+{
+    tarn_status status;
+
+    TN_ASSERT(state->order.capture_id != 0);
+    if (device->unrouted == TARN_UNROUTED_REFUSE)
+        return tn_fail(TARN_ERR_UNROUTED,
+                       "%llu bytes were asked for on a stream that is being captured, and no route "
+                       "leads to a private pool: the graph would outlive the memory; capture with "
+                       "tarn_capture_begin or open a route with tarn_begin_allocate_to_pool",
+                       (unsigned long long)request->requested);
+    status = device->unrouted == TARN_UNROUTED_ALLOW
+                 ? allow(device, stream, state, request, address)
+                 : adopt(device, stream, state, request, address);
+    if (status == TARN_OK)
+        atomic_fetch_add(&device->unrouted_count, 1);
+    return status;
+}

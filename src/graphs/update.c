@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+/* An executable graph that takes a new capture's form.
+ *
+ * The capture is stopped first, which gives its graph; whether the executable can take it is then the
+ * driver's to say, and nothing else may fail. Refused, the capture stays STOPPED and can be ended the
+ * ordinary way: the captured work is not lost.
+ *
+ * The user object of the new graph goes into the executable with it, so the hold on the new memory
+ * lasts as long as the executable. That of the old graph lasts until its template, dropped here, and
+ * the launches under way are gone: the driver keeps what a running launch was launched with.
+ *
+ * The new section may have reused what the old one freed, so the next launch has to be ordered behind
+ * those under way: from here on replays are ordered.
+ *
+ * Trade-offs: the pool's replays stay ordered after an update, also when the old hold is gone. */
+#include "graphs/update.h"
+
+#include "base/error.h"
+#include "graphs/replay.h"
+
+tarn_status tn_graph_update(tarn_graph *graph, tarn_capture *capture)
+{
+    tarn_pool *pool = graph->pool;
+    struct tn_gpu *gpu = &pool->device->gpu;
+    tn_cu_graph old = graph->driver_graph;
+    tarn_status status;
+
+    if (capture->pool != pool)
+        return tn_fail(TARN_ERR_INVALID_ARGUMENT,
+                       "the capture is of another pool than the graph: their replays would not be "
+                       "kept in order");
+    status = tn_capture_check_own(capture);
+    if (status == TARN_OK)
+        status = tn_capture_seize(capture);
+    if (status != TARN_OK)
+        return status;
+    status = tn_exec_update(gpu, graph->exec, capture->driver_graph);
+    if (status != TARN_OK) {
+        tn_capture_let_go(capture);
+        return status;
+    }
+    graph->driver_graph = capture->driver_graph;
+    tn_lock_acquire(&pool->lock);
+    tn_replays_consider(pool);
+    tn_lock_release(&pool->lock);
+    tn_graph_drop(gpu, old);
+    tn_capture_finish(capture);
+    return TARN_OK;
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Bodies are records in a list of their pool, and groups are arenas: the order of a group's arena is the
+ * group's number and the outer capture's id, marked by a bit. So a group ends with its outer capture as
+ * that one's own arenas do.
+ *
+ * Trade-offs: a list, looked through at each allocation in a capture of a pool that has bodies. */
+#include "pools/body.h"
+
+#include <stddef.h>
+
+#include "base/contract.h"
+#include "base/error.h"
+#include "base/host.h"
+#include "pools/device.h"
+
+tarn_status tn_body_open(tarn_pool *pool, const struct tn_body *body)
+{
+    struct tn_body *made = tn_host_alloc(1, sizeof *made);
+
+    if (made == NULL || tn_arena_get(pool, tn_group_order(body)) == NULL) {
+        tn_host_free(made);
+        return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a body's capture");
+    }
+    *made = *body;
+    made->open = true;
+    made->next = pool->bodies;
+    pool->bodies = made;
+    return TARN_OK;
+}
+
+struct tn_body *tn_body_find(const tarn_pool *pool, uint64_t capture_id)
+{
+    struct tn_body *body = pool->bodies;
+
+    while (body != NULL && body->capture_id != capture_id)
+        body = body->next;
+    return body;
+}
+
+struct tn_body *tn_body_find_open(const tarn_pool *pool, uint64_t outer_id)
+{
+    struct tn_body *body = pool->bodies;
+
+    while (body != NULL && (!body->open || body->outer_id != outer_id))
+        body = body->next;
+    return body;
+}
+
+void tn_body_drop(tarn_pool *pool, uint64_t capture_id)
+{
+    struct tn_body **link = &pool->bodies;
+    struct tn_body *dropped;
+
+    while (*link != NULL && (*link)->capture_id != capture_id)
+        link = &(*link)->next;
+    dropped = *link;
+    if (dropped == NULL)
+        return;
+    *link = dropped->next;
+    tn_host_free(dropped);
+}
+
+void tn_bodies_hold(tarn_pool *pool, uint64_t capture_id, const struct tn_block *block)
+{
+    for (struct tn_body *body = tn_body_find(pool, capture_id); body != NULL;
+         body = tn_body_find(pool, body->outer_id)) {
+        struct tn_hold *hold = tn_hold_find(pool, body->outer_id);
+
+        if (hold != NULL)
+            tn_hold_add(hold, block);
+    }
+}
+
+void tn_bodies_end(tarn_pool *pool, uint64_t capture_id)
+{
+    struct tn_body *ended = tn_body_find(pool, capture_id);
+    struct tn_body **link = &pool->bodies;
+
+    if (ended != NULL)
+        ended->open = false;
+    while (*link != NULL) {
+        struct tn_body *body = *link;
+
+        if (body->outer_id != capture_id) {
+            link = &body->next;
+        } else if (ended != NULL) {
+            body->outer_id = ended->outer_id;
+            link = &body->next;
+        } else {
+            *link = body->next;
+            tn_host_free(body);
+        }
+    }
+}
+
+bool tn_device_has_body(tarn_device *device, uint64_t capture_id)
+{
+    bool found = false;
+
+    tn_lock_acquire(&device->lock);
+    for (tarn_pool *pool = device->pools; pool != NULL && !found; pool = pool->next) {
+        tn_lock_acquire(&pool->lock);
+        found = tn_body_find(pool, capture_id) != NULL;
+        tn_lock_release(&pool->lock);
+    }
+    tn_lock_release(&device->lock);
+    return found;
+}
+
+void tn_bodies_fini(tarn_pool *pool)
+{
+    while (pool->bodies != NULL)
+        tn_body_drop(pool, pool->bodies->capture_id);
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A caller walks the list by ids, entering one callback after the other, so the list may change
+ * between two calls, and a record that is removed while threads are inside it goes with the last of
+ * them. A removal waits for other threads, but never for its own: a callback may remove itself.
+ *
+ * Trade-offs: a thread is inside one callback at most, so what a callback allocates calls none. */
+#include "pools/callbacks.h"
+
+#include <stddef.h>
+
+#include "base/contract.h"
+#include "base/error.h"
+#include "base/host.h"
+
+static _Thread_local const struct tn_callback *inside;
+
+void tn_callbacks_init(struct tn_callbacks *callbacks, struct tn_lock *lock)
+{
+    *callbacks = (struct tn_callbacks){.lock = lock};
+    (void)pthread_cond_init(&callbacks->left, NULL);
+}
+
+void tn_callbacks_fini(struct tn_callbacks *callbacks)
+{
+    while (callbacks->first != NULL) {
+        struct tn_callback *next = callbacks->first->next;
+
+        tn_host_free(callbacks->first);
+        callbacks->first = next;
+    }
+    (void)pthread_cond_destroy(&callbacks->left);
+}
+
+/* The link to the callback, or to the end of the list. */
+static struct tn_callback **find(struct tn_callbacks *callbacks, tn_function function,
+                                 const void *user)
+{
+    struct tn_callback **link = &callbacks->first;
+
+    while (*link != NULL && ((*link)->function != function || (*link)->user != user))
+        link = &(*link)->next;
+    return link;
+}
+
+tarn_status tn_callbacks_add(struct tn_callbacks *callbacks, tn_function function, void *user)
+{
+    struct tn_callback *made = tn_host_alloc(1, sizeof *made);
+    struct tn_callback **link;
+    bool is_new;
+
+    if (made == NULL)
+        return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a callback");
+    made->function = function;
+    made->user = user;
+    tn_lock_acquire(callbacks->lock);
+    link = find(callbacks, function, user);
+    is_new = *link == NULL;
+    if (is_new) {
+        made->id = ++callbacks->last_id;
+        *link = made;
+    }
+    tn_lock_release(callbacks->lock);
+    if (is_new)
+        return TARN_OK;
+    tn_host_free(made);
+    return tn_fail(TARN_ERR_WRONG_STATE,
+                   "this function is registered already, with this user data");
+}
+
+tarn_status tn_callbacks_remove(struct tn_callbacks *callbacks, tn_function function, void *user)
+{
+    struct tn_callback **link;
+    struct tn_callback *callback;
+    uint32_t own;
+
+    tn_lock_acquire(callbacks->lock);
+    link = find(callbacks, function, user);
+    callback = *link;
+    if (callback == NULL) {
+        tn_lock_release(callbacks->lock);
+        return tn_fail(TARN_ERR_WRONG_STATE, "this function is not registered with this user data");
+    }
+    *link = callback->next;
+    own = inside == callback;
+    callback->running += 1; /* keeps the record while others leave */
+    callback->removed = true;
+    while (callback->running > 1 + own)
+        (void)pthread_cond_wait(&callbacks->left, &callbacks->lock->mutex);
+    callback->running -= 1;
+    tn_lock_release(callbacks->lock);
+    if (own == 0)
+        tn_host_free(callback);
+    return TARN_OK;
+}
+
+struct tn_callback *tn_callbacks_enter(struct tn_callbacks *callbacks, uint64_t behind_id)
+{
+    struct tn_callback *callback;
+
+    if (inside != NULL)
+        return NULL;
+    tn_lock_acquire(callbacks->lock);
+    callback = callbacks->first;
+    while (callback != NULL && callback->id <= behind_id)
+        callback = callback->next;
+    if (callback != NULL)
+        callback->running += 1;
+    tn_lock_release(callbacks->lock);
+    inside = callback;
+    return callback;
+}
+
+void tn_callbacks_leave(struct tn_callbacks *callbacks, struct tn_callback *callback)
+{
+    bool is_last;
+
+    TN_ASSERT(inside == callback);
+    inside = NULL;
+    tn_lock_acquire(callbacks->lock);
+    callback->running -= 1;
+    is_last = callback->removed && callback->running == 0; /* it removed itself */
+    (void)pthread_cond_broadcast(&callbacks->left);
+    tn_lock_release(callbacks->lock);
+    if (is_last)
+        tn_host_free(callback);
+}

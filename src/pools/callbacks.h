@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+/* callbacks.h -- a list of user functions that are called without a lock and can be removed at any
+ * time.
+ *
+ * Locking: the lock given to init, which guards the list; none may be held by a caller. */
+#ifndef TARN_POOLS_CALLBACKS_H
+#define TARN_POOLS_CALLBACKS_H
+
+#include "base/lock.h"
+#include "tarn/types.h"
+
+/* Any function; its caller casts it back to what was added. */
+typedef void (*tn_function)(void);
+
+struct tn_callback {
+    struct tn_callback *next; /* guarded by the lock */
+    tn_function function;     /* immutable */
+    void *user;               /* immutable */
+    uint64_t id;              /* immutable; rising in the list */
+    uint32_t running;         /* threads inside it; guarded by the lock */
+    bool removed;             /* guarded by the lock; its last thread frees the record */
+};
+
+struct tn_callbacks {
+    struct tn_lock *lock;
+    struct tn_callback *first; /* oldest first */
+    uint64_t last_id;
+    pthread_cond_t left; /* a thread has left one of them */
+};
+
+void tn_callbacks_init(struct tn_callbacks *callbacks, struct tn_lock *lock);
+void tn_callbacks_fini(struct tn_callbacks *callbacks);
+
+/* HOST_MEMORY; WRONG_STATE: it is there already */
+TARN_MUST_CHECK tarn_status tn_callbacks_add(struct tn_callbacks *callbacks, tn_function function,
+                                             void *user);
+
+/* Waits until no other thread is inside it. WRONG_STATE: it is not there */
+TARN_MUST_CHECK tarn_status tn_callbacks_remove(struct tn_callbacks *callbacks,
+                                                tn_function function, void *user);
+
+/* Enters the first one behind the id (0: the first of all), to be called and left; NULL when there is
+ * none, and on a thread that is inside one. */
+struct tn_callback *tn_callbacks_enter(struct tn_callbacks *callbacks, uint64_t behind_id);
+void tn_callbacks_leave(struct tn_callbacks *callbacks, struct tn_callback *callback);
+
+#endif

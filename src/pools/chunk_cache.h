@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+/* chunk_cache.h -- memory of the device that is mapped nowhere and waits to be mapped again.
+ *
+ *   P13  the cache's bytes and count are the sums over its chunks; each is in the list of all and in
+ *        that of its size and kind; none of them is mapped
+ *
+ * Making memory costs the driver more than mapping it, and giving it back costs most. So chunks of
+ * pools that end stay with the device, up to a limit, and growth looks here first. What waits here is
+ * idle, counts against the device's limit, and is the first to be given back.
+ *
+ * Locking: every function takes the CACHE lock; driver calls are made outside it. */
+#ifndef TARN_POOLS_CHUNK_CACHE_H
+#define TARN_POOLS_CHUNK_CACHE_H
+
+#include "vmm/segment.h"
+
+struct tarn_device;
+
+enum {
+    TN_CACHE_SIZES = 10, /* powers of two from 2 MiB to 1 GiB */
+    TN_CACHE_KINDS = 4,  /* exportable or not, for RDMA or not */
+};
+
+#define TN_CACHE_BYTES_DEFAULT ((uint64_t)256 << 20)
+
+struct tn_chunk_cache {
+    struct tarn_device *device; /* immutable */
+    struct tn_lock lock;        /* rank CACHE */
+    uint64_t limit_bytes;       /* guarded by lock */
+    struct tn_chunk *newest;    /* of all; guarded by lock */
+    struct tn_chunk *oldest;
+    struct tn_chunk
+        *alike[TN_CACHE_SIZES][TN_CACHE_KINDS]; /* the newest of each; guarded by lock */
+    atomic_uint_fast64_t bytes;                 /* written under the lock */
+    atomic_uint_fast64_t count;
+};
+
+void tn_chunk_cache_init(struct tn_chunk_cache *cache, struct tarn_device *device,
+                         uint64_t limit_bytes);
+void tn_chunk_cache_fini(struct tn_chunk_cache *cache); /* gives all back to the driver */
+
+/* The newest chunk of exactly that size and kind, charged to the device already; NULL when there is
+ * none. The properties' peers do not matter. */
+struct tn_chunk *tn_chunk_cache_take(struct tn_chunk_cache *cache, uint64_t bytes,
+                                     struct tn_chunk_properties properties);
+
+/* Puts a chunk there that is charged, idle and mapped nowhere. What is over the limit then goes to
+ * the driver, oldest first; a chunk that is larger than the limit goes itself. */
+void tn_chunk_cache_put(struct tn_chunk_cache *cache, struct tn_chunk *chunk);
+
+/* Gives chunks back to the driver, oldest first, until no more than keep_bytes are left. Returns the
+ * bytes that went. */
+uint64_t tn_chunk_cache_release(struct tn_chunk_cache *cache, uint64_t keep_bytes);
+
+void tn_chunk_cache_set_limit(struct tn_chunk_cache *cache, uint64_t limit_bytes);
+
+static inline uint64_t tn_chunk_cache_bytes(const struct tn_chunk_cache *cache)
+{
+    return atomic_load(&cache->bytes);
+}
+
+/* Recomputes P13. CORRUPT */
+TARN_MUST_CHECK tarn_status tn_chunk_cache_check(struct tn_chunk_cache *cache);
+
+#endif

@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The out-of-memory ladder.
+ *
+ * An attempt runs under the pool's lock; between attempts the ladder holds none. Every attempt looks
+ * at the pool's finished stream uses first. The rungs, from those that cost nobody anything to those
+ * that cost much:
+ *
+ *   idle      free chunks of the pool's other arenas, proven idle, are for everyone in the pool
+ *   callbacks the user's, one after the other
+ *   cache     chunks that are mapped nowhere, and of sizes that are not wanted, go to the driver
+ *   others    free chunks of other pools, proven idle, are unmapped; then those of this pool, which
+ *             are not in one piece. They pass through the cache
+ *   frugal    the growth is no larger than it must be
+ *   wait      for the device, which proves all free memory idle, and for graphs destroyed just now to
+ *             be gone: all but the callbacks again
+ *
+ * A rung that found something is followed by another attempt, and tried again while it finds more: so
+ * no more is taken from others than is needed. Nothing here disturbs a capture: the wait does not, the
+ * chunks that a capture uses are held, and callbacks run with the thread's mode relaxed.
+ *
+ * Trade-offs: memory of other pools is given back in whole free chunks only. A rung is tried 64
+ * times at most, so that threads that free and take as fast cannot keep one here for ever. */
+#include "pools/ladder.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/checked.h"
+#include "base/error.h"
+#include "pools/device.h"
+#include "pools/grow.h"
+#include "pools/stats.h"
+#include "pools/use.h"
+#include "tarn/pressure.h"
+
+enum {
+    RUNG_TRIES_MAX = 64,
+    STRAGGLER_LOOKS = 200, /* some 30 ms: a graph may be the user's own, and stay */
+};
+
+struct climb {
+    tarn_pool *pool;
+    tn_ladder_attempt attempt;
+    const void *request;
+    uint64_t bytes;
+    void **result;
+    tarn_status status; /* of the last attempt */
+    bool frugal;
+    uint64_t callback_id; /* of the last one called */
+};
+
+static bool is_out_of_memory(tarn_status status)
+{
+    return status == TARN_ERR_DEVICE_MEMORY || status == TARN_ERR_LIMIT;
+}
+
+/* Whether the attempt has given its answer: anything but that there is no memory. */
+static bool try_again(struct climb *climb)
+{
+    tn_lock_acquire(&climb->pool->lock);
+    climb->status = climb->attempt(climb->pool, climb->request, climb->frugal, climb->result);
+    tn_lock_release(&climb->pool->lock);
+    return !is_out_of_memory(climb->status);
+}
+
+static bool rung_idle(struct climb *climb)
+{
+    uint64_t moved;
+
+    tn_lock_acquire(&climb->pool->lock);
+    tn_pending_poll(climb->pool, false);
+    moved = tn_arenas_give_idle(climb->pool);
+    tn_lock_release(&climb->pool->lock);
+    return moved > 0;
+}
+
+static bool rung_callbacks(struct climb *climb)
+{
+    tarn_device *device = climb->pool->device;
+    bool helped = false;
+
+    while (!helped) {
+        struct tn_callback *callback =
+            tn_callbacks_enter(&device->free_callbacks, climb->callback_id);
+        int mode;
+
+        if (callback == NULL)
+            break;
+        climb->callback_id = callback->id;
+        mode = tn_gpu_relax(&device->gpu);
+        helped = mode >= 0 &&
+                 ((tarn_free_callback)callback->function)(device, climb->bytes, callback->user);
+        tn_gpu_unrelax(&device->gpu, mode);
+        tn_callbacks_leave(&device->free_callbacks, callback);
+    }
+    tn_device_reap(device); /* graphs may have been destroyed */
+    return helped;
+}
+
+/* Whether the pool is at its own limit, where other pools' memory is of no use. */
+static bool is_at_own_limit(tarn_pool *pool, uint64_t bytes)
+{
+    bool is_at_limit;
+
+    tn_lock_acquire(&pool->lock);
+    is_at_limit =
+        pool->limit_bytes != 0 &&
+        pool->counters.mapped_bytes + tn_round_up(bytes, TN_PAGE_BYTES) > pool->limit_bytes;
+    tn_lock_release(&pool->lock);
+    return is_at_limit;
+}
+
+/* Unmaps no more than wanted where chunks allow; they wait in the cache, where the next attempt finds
+ * those of its sizes. */
+static uint64_t steal(tarn_pool *pool, uint64_t wanted_bytes)
+{
+    bool unproven = false;
+    uint64_t stolen;
+
+    tn_lock_acquire(&pool->lock);
+    tn_pending_poll(pool, false);
+    stolen = tn_pool_unmap_free(pool, wanted_bytes, TN_UNMAPPED_TO_CACHE, &unproven);
+    tn_lock_release(&pool->lock);
+    return stolen;
+}
+
+/* Chunks of the sizes that were wanted have been taken by the attempt before. */
+static bool rung_cache(struct climb *climb)
+{
+    struct tn_chunk_cache *cache = &climb->pool->device->cache;
+    uint64_t cached = tn_chunk_cache_bytes(cache);
+
+    if (is_at_own_limit(climb->pool, climb->bytes))
+        return false;
+    return tn_chunk_cache_release(cache, cached - tn_min(cached, climb->bytes)) > 0;
+}
+
+static bool rung_others(struct climb *climb)
+{
+    tarn_device *device = climb->pool->device;
+    uint64_t stolen = 0;
+
+    if (rung_cache(climb)) /* what this rung stole before, in sizes that are of no use */
+        return true;
+    if (!is_at_own_limit(climb->pool, climb->bytes)) {
+        tn_lock_acquire(&device->lock);
+        for (tarn_pool *pool = device->pools; pool != NULL && stolen < climb->bytes;
+             pool = pool->next) {
+            if (pool != climb->pool)
+                stolen += steal(pool, climb->bytes - stolen);
+        }
+        tn_lock_release(&device->lock);
+    }
+    if (stolen == 0)
+        stolen = steal(climb->pool, climb->bytes);
+    return stolen > 0;
+}
+
+static bool rung_frugal(struct climb *climb)
+{
+    bool was_frugal = climb->frugal;
+
+    climb->frugal = true;
+    return !was_frugal;
+}
+
+/* Goes down the rungs that wait for nothing; true when an attempt has given its answer. */
+static bool climb_down(struct climb *climb)
+{
+    static bool (*const rungs[])(struct climb *) = {
+        rung_idle, rung_callbacks, rung_cache, rung_others, rung_frugal,
+    };
+
+    for (size_t rung = 0; rung < sizeof rungs / sizeof rungs[0]; rung++) {
+        for (int tries = 0; tries < RUNG_TRIES_MAX && rungs[rung](climb); tries++) {
+            atomic_fetch_add(&climb->pool->device->ladder_retries, 1);
+            if (try_again(climb))
+                return true;
+        }
+    }
+    return false;
+}
+
+/* Tells the observers, and leaves the sentence of the failure as it was. */
+static void tell_observers(const struct climb *climb)
+{
+    tarn_device *device = climb->pool->device;
+    tarn_device_stats stats;
+    tarn_out_of_memory what = {
+        .size = sizeof what,
+        .pool = atomic_load(&climb->pool->released) ? NULL : climb->pool,
+        .requested_bytes = climb->bytes,
+        .status = climb->status,
+    };
+    char sentence[1024];
+    struct tn_callback *observer = tn_callbacks_enter(&device->oom_observers, 0);
+
+    if (observer == NULL)
+        return;
+    (void)snprintf(sentence, sizeof sentence, "%s", tarn_last_error());
+    tn_gpu_memory_info(&device->gpu, &what.driver_free_bytes, &what.driver_total_bytes);
+    tn_device_read_stats(device, &stats);
+    what.mapped_bytes = stats.mapped_bytes;
+    what.live_bytes = stats.live_bytes;
+    what.cached_bytes = stats.cached_bytes;
+    while (observer != NULL) {
+        uint64_t id = observer->id;
+        int mode = tn_gpu_relax(&device->gpu);
+
+        if (mode >= 0) /* else what it calls might break a capture */
+            ((tarn_oom_observer)observer->function)(device, &what, observer->user);
+        tn_gpu_unrelax(&device->gpu, mode);
+        tn_callbacks_leave(&device->oom_observers, observer);
+        observer = tn_callbacks_enter(&device->oom_observers, id);
+    }
+    (void)tn_fail(climb->status, "%s", sentence);
+}
+
+/* Graphs that were destroyed, whose destructors have not run: the driver runs them a little after the
+ * last launch. */
+struct stragglers {
+    tarn_device *device;
+    int looks_left;
+};
+
+static bool awaits_stragglers(void *subject)
+{
+    struct stragglers *stragglers = subject;
+    tarn_device *device = stragglers->device;
+    bool awaits = false;
+
+    stragglers->looks_left -= 1;
+    tn_device_reap(device);
+    tn_lock_acquire(&device->lock);
+    for (tarn_pool *pool = device->pools; pool != NULL; pool = pool->next) {
+        tn_lock_acquire(&pool->lock);
+        awaits = awaits || pool->hold_count > pool->open_hold_count + pool->graph_count;
+        tn_lock_release(&pool->lock);
+    }
+    tn_lock_release(&device->lock);
+    return awaits && stragglers->looks_left > 0;
+}
+
+/* Waits for the device; DEVICE_LOST when that shows a fault. What else may keep it from being waited
+ * for is no matter here. */
+static tarn_status wait_for_device(tarn_device *device)
+{
+    struct stragglers stragglers = {device, STRAGGLER_LOOKS};
+    tarn_status status = tn_gpu_wait_idle(&device->gpu);
+
+    tn_await_destructors(&device->gpu, awaits_stragglers, &stragglers);
+    (void)status;
+    return tn_gpu_is_lost(&device->gpu) ? tn_gpu_check(&device->gpu) : TARN_OK;
+}
+
+tarn_status tn_ladder_run(tarn_pool *pool, tn_ladder_attempt attempt, const void *request,
+                          uint64_t bytes, void **result)
+{
+    struct climb climb = {pool, attempt, request, bytes, result, TARN_OK, false, 0};
+    tarn_device *device = pool->device;
+
+    if (try_again(&climb))
+        return climb.status;
+    if (bytes <= device->gpu.total_bytes) { /* else no memory would be enough */
+        tarn_status waited;
+
+        if (climb_down(&climb))
+            return climb.status;
+        waited = wait_for_device(device);
+        if (waited != TARN_OK)
+            return waited;
+        atomic_fetch_add(&device->ladder_retries, 1);
+        if (try_again(&climb) || climb_down(&climb))
+            return climb.status;
+    }
+    atomic_fetch_add(&device->out_of_memory_count, 1);
+    if (climb.status == TARN_ERR_DEVICE_MEMORY)
+        climb.status = tn_ladder_failed(pool, bytes);
+    tell_observers(&climb);
+    return climb.status;
+}
+
+tarn_status tn_ladder_failed(const tarn_pool *pool, uint64_t bytes)
+{
+    tarn_device *device = pool->device;
+    char pools[512] = "";
+    size_t used = 0;
+    size_t free_bytes;
+    size_t total_bytes;
+
+    tn_gpu_memory_info(&device->gpu, &free_bytes, &total_bytes);
+    tn_lock_acquire(&device->lock);
+    for (tarn_pool *other = device->pools; other != NULL && used < sizeof pools;
+         other = other->next) {
+        int length;
+
+        tn_lock_acquire(&other->lock);
+        length = snprintf(pools + used, sizeof pools - used, "; pool '%s' maps %llu MiB, %llu live",
+                          other->name, (unsigned long long)(other->counters.mapped_bytes / TN_MIB),
+                          (unsigned long long)(other->counters.live_bytes / TN_MIB));
+        tn_lock_release(&other->lock);
+        used += length > 0 ? (size_t)length : 0;
+    }
+    tn_lock_release(&device->lock);
+    return tn_fail(TARN_ERR_DEVICE_MEMORY,
+                   "device %d has no %llu bytes for pool '%s': the driver has %llu of %llu MiB "
+                   "free, Tarn maps %llu MiB%s",
+                   device->gpu.ordinal, (unsigned long long)bytes, pool->name,
+                   (unsigned long long)(free_bytes / TN_MIB),
+                   (unsigned long long)(total_bytes / TN_MIB),
+                   (unsigned long long)(atomic_load(&device->mapped_bytes) / TN_MIB), pools);
+}

@@ -1,0 +1,559 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Known streams and their fences.
+ *
+ * A stream's fences are in the order of its work. So only the oldest that is recorded is asked after,
+ * and when one is done all older ones are, also those whose event the driver refused.
+ *
+ * Frees of one epoch join one fence: then a wait for the device that began later ends all of them,
+ * and a fence that cannot be recorded, because its stream's thread is gone or its capture never ends,
+ * is not kept from ending by later frees.
+ *
+ * A call on a stream, of whatever kind but cuStreamIsCapturing, crashes the driver when the stream's own
+ * thread begins or ends a capture of it at that moment. So a fence is recorded only on the thread that
+ * named the stream last, where it cannot be doing that; elsewhere it stays open. The stream is looked
+ * at again after the recording, for a program that uses it on two threads: the event may be one of a
+ * capture, and asking after it would break that. For the legacy stream nothing can be done: where a
+ * program captures a blocking stream while it uses the legacy one, its own calls break the capture.
+ *
+ * A stream of a context that the program made may lose that context once it is retired, and its events
+ * with it. The driver then says that the context is destroyed: what they stood for has ended.
+ *
+ * Trade-offs: known streams are found by walking a list; only those with something outstanding are in
+ * it. Events are made and given back when a stream's last use ends. */
+#include "pools/stream_table.h"
+
+#include <inttypes.h>
+
+#include "base/contract.h"
+#include "base/error.h"
+#include "base/host.h"
+#include "base/thread.h"
+#include "driver/foreign.h"
+
+/* Frees that one event covers at most: memory is to come back in portions. */
+enum { JOINS_MAX = 64 };
+
+void tn_streams_init(struct tn_streams *streams, struct tn_gpu *gpu)
+{
+    *streams = (struct tn_streams){.gpu = gpu};
+    tn_lock_init(&streams->lock, TN_RANK_STREAMS);
+}
+
+void tn_streams_fini(struct tn_streams *streams)
+{
+    TN_ASSERT(streams->known == NULL && streams->known_count == 0);
+    tn_lock_fini(&streams->lock);
+}
+
+static enum tn_fence_state state_of(const struct tn_fence *fence)
+{
+    return (enum tn_fence_state)atomic_load_explicit(&fence->state, memory_order_acquire);
+}
+
+static void set_state(struct tn_fence *fence, enum tn_fence_state state)
+{
+    atomic_store_explicit(&fence->state, (int)state, memory_order_release);
+}
+
+bool tn_fence_is_done(const struct tn_streams *streams, const struct tn_fence *fence)
+{
+    return state_of(fence) == TN_FENCE_DONE ||
+           tn_gpu_is_proven(streams->gpu, atomic_load(&fence->stamp));
+}
+
+/* From here on the lock is held, but in the functions of the header. */
+
+static tarn_status make_fence(struct tn_streams *streams, struct tn_known_stream *stream,
+                              struct tn_fence **fence)
+{
+    struct tn_fence *made = tn_host_alloc(1, sizeof *made);
+    tarn_status status;
+
+    if (made == NULL)
+        return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory to record a stream's use");
+    status = tn_event_create_in(streams->gpu, stream->context, &made->event);
+    if (status != TARN_OK) {
+        tn_host_free(made);
+        return status;
+    }
+    made->stream = stream;
+    *fence = made;
+    return TARN_OK;
+}
+
+static void end_event(struct tn_streams *streams, struct tn_fence *fence)
+{
+    if (fence->event != NULL)
+        tn_event_destroy(streams->gpu, fence->event);
+    fence->event = NULL;
+}
+
+static void end_fence(struct tn_streams *streams, struct tn_fence *fence)
+{
+    TN_ASSERT(fence->ref_count == 0);
+    end_event(streams, fence);
+    tn_host_free(fence);
+}
+
+static void set_aside(struct tn_fence *fence)
+{
+    struct tn_known_stream *stream = fence->stream;
+
+    fence->next = stream->reserve;
+    stream->reserve = fence;
+    stream->reserve_count += 1;
+}
+
+static struct tn_fence *take_reserve(struct tn_known_stream *stream)
+{
+    struct tn_fence *fence = stream->reserve;
+
+    TN_ASSERT(fence != NULL); /* P11 */
+    stream->reserve = fence->next;
+    stream->reserve_count -= 1;
+    return fence;
+}
+
+static void trim_reserve(struct tn_streams *streams, struct tn_known_stream *stream, uint64_t left)
+{
+    while (stream->reserve_count > left)
+        end_fence(streams, take_reserve(stream));
+}
+
+static struct tn_known_stream *find(struct tn_streams *streams, uint64_t id)
+{
+    struct tn_known_stream *stream = streams->known;
+
+    while (stream != NULL && (stream->id != id || stream->retired))
+        stream = stream->next;
+    return stream;
+}
+
+static tarn_status get(struct tn_streams *streams, tn_cu_stream handle, uint64_t id,
+                       struct tn_known_stream **stream)
+{
+    struct tn_known_stream *found = find(streams, id);
+    tarn_status status;
+
+    if (found == NULL) {
+        found = tn_host_alloc(1, sizeof *found);
+        if (found == NULL)
+            return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory to record a stream's use");
+        found->id = id;
+        found->handle = handle;
+        status = tn_stream_context(streams->gpu, handle, &found->context);
+        if (status == TARN_OK)
+            status = tn_gpu_meet_context(streams->gpu, found->context);
+        if (status != TARN_OK) {
+            tn_host_free(found);
+            return status;
+        }
+        found->next = streams->known;
+        streams->known = found;
+        streams->known_count += 1;
+    }
+    found->thread = tn_stream_is_legacy(handle) ? 0 : tn_thread_id();
+    found->ref_count += 1;
+    *stream = found;
+    return TARN_OK;
+}
+
+/* Ends a reference; the stream is forgotten with its last one. */
+static void put(struct tn_streams *streams, struct tn_known_stream *stream)
+{
+    struct tn_known_stream **link = &streams->known;
+
+    TN_ASSERT(stream->ref_count > 0);
+    stream->ref_count -= 1;
+    if (stream->ref_count > 0)
+        return;
+    TN_ASSERT(stream->noted_count == 0);
+    trim_reserve(streams, stream, 0);
+    if (stream->retire_fence != NULL)
+        end_fence(streams, stream->retire_fence);
+    while (*link != stream)
+        link = &(*link)->next;
+    *link = stream->next;
+    streams->known_count -= 1;
+    tn_host_free(stream);
+}
+
+static void acquire(struct tn_fence *fence)
+{
+    fence->ref_count += 1;
+    fence->stream->ref_count += 1;
+}
+
+static void append(struct tn_fence *fence)
+{
+    struct tn_known_stream *stream = fence->stream;
+
+    fence->next = NULL;
+    if (stream->last != NULL)
+        stream->last->next = fence;
+    else
+        stream->first = fence;
+    stream->last = fence;
+}
+
+static void unlink_fence(struct tn_fence *fence)
+{
+    struct tn_known_stream *stream = fence->stream;
+    struct tn_fence **link = &stream->first;
+    struct tn_fence *before = NULL;
+
+    while (*link != NULL && *link != fence) {
+        before = *link;
+        link = &before->next;
+    }
+    if (*link == NULL)
+        return; /* not in the list yet, or done */
+    *link = fence->next;
+    if (stream->last == fence)
+        stream->last = before;
+}
+
+/* The stream's oldest fence is done. */
+static void finish_first(struct tn_streams *streams, struct tn_known_stream *stream)
+{
+    struct tn_fence *fence = stream->first;
+
+    stream->first = fence->next;
+    if (stream->first == NULL)
+        stream->last = NULL;
+    end_event(streams, fence); /* a block may keep the fence for long */
+    set_state(fence, TN_FENCE_DONE);
+}
+
+/* Records one open fence of a stream whose handle may be used. */
+static void record(struct tn_streams *streams, struct tn_fence *fence)
+{
+    tn_cu_stream handle = fence->stream->handle;
+    bool recorded = tn_event_record(streams->gpu, fence->event, handle);
+
+    if (recorded && !tn_stream_is_legacy(handle) && tn_stream_is_closed(streams->gpu, handle))
+        recorded = false; /* it may have become part of a capture */
+    set_state(fence, recorded ? TN_FENCE_RECORDED : TN_FENCE_UNKNOWN);
+}
+
+static bool is_open_to_us(struct tn_streams *streams, const struct tn_known_stream *stream)
+{
+    return !stream->retired && (stream->thread == 0 || stream->thread == tn_thread_id()) &&
+           !tn_stream_is_closed(streams->gpu, stream->handle);
+}
+
+static void flush(struct tn_streams *streams, struct tn_known_stream *stream)
+{
+    if (stream->last == NULL || state_of(stream->last) != TN_FENCE_OPEN ||
+        !is_open_to_us(streams, stream))
+        return;
+    for (struct tn_fence *fence = stream->first; fence != NULL; fence = fence->next) {
+        if (state_of(fence) == TN_FENCE_OPEN)
+            record(streams, fence);
+    }
+}
+
+static void poll_stream(struct tn_streams *streams, struct tn_known_stream *stream)
+{
+    struct tn_fence *fence;
+
+    flush(streams, stream);
+    while (stream->first != NULL && tn_fence_is_done(streams, stream->first))
+        finish_first(streams, stream);
+    for (fence = stream->first; fence != NULL;) {
+        enum tn_event_answer answer = TN_EVENT_UNKNOWN;
+
+        if (state_of(fence) == TN_FENCE_OPEN)
+            return;
+        if (state_of(fence) == TN_FENCE_RECORDED)
+            answer = tn_event_query(streams->gpu, fence->event);
+        if (answer == TN_EVENT_NOT_YET)
+            return;
+        if (answer == TN_EVENT_DONE) {
+            struct tn_fence *next = fence->next;
+
+            while (stream->first != next)
+                finish_first(streams, stream);
+            fence = next;
+        } else {
+            set_state(fence, TN_FENCE_UNKNOWN);
+            fence = fence->next;
+        }
+    }
+}
+
+/* The fence that a free joins. */
+static struct tn_fence *open_fence(struct tn_streams *streams, struct tn_known_stream *stream)
+{
+    uint64_t epoch = tn_gpu_epoch(streams->gpu);
+    struct tn_fence *fence = stream->last;
+
+    if (stream->retired)
+        return stream->retire_fence;
+    if (fence != NULL && state_of(fence) == TN_FENCE_OPEN && fence->join_count < JOINS_MAX &&
+        atomic_load(&fence->stamp) == epoch)
+        return fence;
+    fence = take_reserve(stream);
+    set_state(fence, TN_FENCE_OPEN);
+    atomic_store(&fence->stamp, epoch);
+    fence->join_count = 0;
+    append(fence);
+    return fence;
+}
+
+/* One noted use more: sees to P11. */
+static tarn_status note(struct tn_streams *streams, struct tn_known_stream *stream)
+{
+    struct tn_fence *fence = NULL;
+
+    if (stream->reserve_count <= stream->noted_count) {
+        tarn_status status = make_fence(streams, stream, &fence);
+
+        if (status != TARN_OK)
+            return status;
+        set_aside(fence);
+    }
+    stream->noted_count += 1;
+    return TARN_OK;
+}
+
+tarn_status tn_streams_note(struct tn_streams *streams, tn_cu_stream handle, uint64_t id,
+                            struct tn_known_stream **stream)
+{
+    struct tn_known_stream *found = NULL;
+    tarn_status status;
+
+    tn_lock_acquire(&streams->lock);
+    status = get(streams, handle, id, &found);
+    if (status == TARN_OK) {
+        status = note(streams, found);
+        if (status == TARN_OK)
+            *stream = found;
+        else
+            put(streams, found);
+    }
+    tn_lock_release(&streams->lock);
+    return status;
+}
+
+tarn_status tn_streams_note_again(struct tn_streams *streams, struct tn_known_stream *stream,
+                                  bool *noted)
+{
+    tarn_status status = TARN_OK;
+
+    tn_lock_acquire(&streams->lock);
+    *noted = !stream->retired;
+    if (*noted)
+        status = note(streams, stream);
+    if (*noted && status == TARN_OK)
+        stream->ref_count += 1;
+    tn_lock_release(&streams->lock);
+    return status;
+}
+
+/* A noted use is one no more. */
+static void end_noted(struct tn_streams *streams, struct tn_known_stream *stream)
+{
+    TN_ASSERT(stream->noted_count > 0);
+    stream->noted_count -= 1;
+    trim_reserve(streams, stream, stream->retired ? 0 : stream->noted_count);
+}
+
+void tn_streams_unnote(struct tn_streams *streams, struct tn_known_stream *stream)
+{
+    tn_lock_acquire(&streams->lock);
+    end_noted(streams, stream);
+    put(streams, stream);
+    tn_lock_release(&streams->lock);
+}
+
+struct tn_fence *tn_streams_join(struct tn_streams *streams, struct tn_known_stream *stream)
+{
+    struct tn_fence *fence;
+
+    tn_lock_acquire(&streams->lock);
+    fence = open_fence(streams, stream);
+    acquire(fence);
+    fence->join_count += 1;
+    end_noted(streams, stream);
+    put(streams, stream); /* the fence's reference keeps it */
+    if (stream->first == stream->last || fence->join_count == JOINS_MAX)
+        flush(streams, stream);
+    tn_lock_release(&streams->lock);
+    return fence;
+}
+
+bool tn_streams_is_retired(struct tn_streams *streams, const struct tn_known_stream *stream)
+{
+    bool retired;
+
+    tn_lock_acquire(&streams->lock);
+    retired = stream->retired;
+    tn_lock_release(&streams->lock);
+    return retired;
+}
+
+void tn_streams_acquire(struct tn_streams *streams, struct tn_known_stream *stream)
+{
+    tn_lock_acquire(&streams->lock);
+    stream->ref_count += 1;
+    tn_lock_release(&streams->lock);
+}
+
+void tn_streams_release(struct tn_streams *streams, struct tn_known_stream *stream)
+{
+    tn_lock_acquire(&streams->lock);
+    put(streams, stream);
+    tn_lock_release(&streams->lock);
+}
+
+void tn_fence_acquire(struct tn_streams *streams, struct tn_fence *fence)
+{
+    tn_lock_acquire(&streams->lock);
+    acquire(fence);
+    tn_lock_release(&streams->lock);
+}
+
+static void release(struct tn_streams *streams, struct tn_fence *fence)
+{
+    struct tn_known_stream *stream = fence->stream;
+
+    TN_ASSERT(fence->ref_count > 0);
+    fence->ref_count -= 1;
+    if (fence->ref_count == 0 && fence != stream->retire_fence) {
+        unlink_fence(fence);
+        end_fence(streams, fence);
+    }
+    put(streams, stream);
+}
+
+void tn_fence_release(struct tn_streams *streams, struct tn_fence *fence)
+{
+    tn_lock_acquire(&streams->lock);
+    release(streams, fence);
+    tn_lock_release(&streams->lock);
+}
+
+bool tn_fence_flush(struct tn_streams *streams, struct tn_fence *fence)
+{
+    enum tn_fence_state state;
+
+    tn_lock_acquire(&streams->lock);
+    flush(streams, fence->stream);
+    state = state_of(fence);
+    tn_lock_release(&streams->lock);
+    return state == TN_FENCE_RECORDED || state == TN_FENCE_DONE;
+}
+
+void tn_streams_poll(struct tn_streams *streams)
+{
+    tn_lock_acquire(&streams->lock);
+    for (struct tn_known_stream *stream = streams->known; stream != NULL; stream = stream->next) {
+        if (stream->first != NULL)
+            poll_stream(streams, stream);
+    }
+    tn_lock_release(&streams->lock);
+}
+
+tarn_status tn_streams_retire_begin(struct tn_streams *streams, tn_cu_stream handle, uint64_t id,
+                                    struct tn_fence **fence)
+{
+    struct tn_known_stream *stream = NULL;
+    struct tn_fence *made;
+    tarn_status status;
+
+    tn_lock_acquire(&streams->lock);
+    status = get(streams, handle, id, &stream);
+    if (status == TARN_OK) {
+        status = make_fence(streams, stream, &made);
+        if (status == TARN_OK) {
+            atomic_store(&made->stamp, UINT64_MAX); /* nothing proves it before it is recorded */
+            acquire(made);
+            *fence = made;
+        }
+        put(streams, stream);
+    }
+    tn_lock_release(&streams->lock);
+    return status;
+}
+
+void tn_streams_retire_commit(struct tn_streams *streams, struct tn_fence *fence)
+{
+    struct tn_known_stream *stream = fence->stream;
+
+    tn_lock_acquire(&streams->lock);
+    TN_ASSERT(!stream->retired && stream->retire_fence == NULL);
+    stream->thread = tn_stream_is_legacy(stream->handle) ? 0 : tn_thread_id();
+    flush(streams, stream);
+    if (fence->ref_count > 1 || stream->noted_count > 0) { /* else nothing would wait for it */
+        append(fence);
+        flush(streams, stream);
+        atomic_store(&fence->stamp, tn_gpu_epoch(streams->gpu));
+    }
+    /* What could not be recorded is proven by a wait alone. */
+    for (struct tn_fence *left = stream->first; left != NULL; left = left->next) {
+        if (state_of(left) == TN_FENCE_OPEN)
+            set_state(left, TN_FENCE_UNKNOWN);
+    }
+    stream->retired = true;
+    stream->retire_fence = fence;
+    trim_reserve(streams, stream, 0);
+    release(streams, fence);
+    tn_lock_release(&streams->lock);
+}
+
+static tarn_status check_stream(const struct tn_known_stream *stream)
+{
+    uint64_t reserved = 0;
+    uint64_t refs = stream->noted_count;
+    uint64_t stamp = 0;
+    bool open = false;
+
+    for (const struct tn_fence *fence = stream->reserve; fence != NULL; fence = fence->next)
+        reserved += fence->ref_count == 0 && fence->event != NULL;
+    if (reserved != stream->reserve_count || (reserved < stream->noted_count && !stream->retired))
+        return tn_fail(TARN_ERR_CORRUPT,
+                       "invariant P11 does not hold: stream id %" PRIu64 " has %" PRIu64
+                       " fences set aside, counted as %" PRIu64 ", for %" PRIu64 " noted uses",
+                       stream->id, reserved, stream->reserve_count, stream->noted_count);
+    for (const struct tn_fence *fence = stream->first; fence != NULL; fence = fence->next) {
+        enum tn_fence_state state = state_of(fence);
+
+        refs += fence->ref_count;
+        if (state == TN_FENCE_DONE || (open && state == TN_FENCE_RECORDED) ||
+            atomic_load(&fence->stamp) < stamp ||
+            (fence->next == NULL) != (stream->last == fence) || fence->stream != stream)
+            return tn_fail(TARN_ERR_CORRUPT,
+                           "invariant P12 does not hold: a fence of stream id %" PRIu64
+                           " is in state %d out of its order",
+                           stream->id, (int)state);
+        open = open || state == TN_FENCE_OPEN;
+        stamp = atomic_load(&fence->stamp);
+    }
+    if (stream->ref_count == 0 || refs > stream->ref_count)
+        return tn_fail(TARN_ERR_CORRUPT,
+                       "invariant P12 does not hold: stream id %" PRIu64 " has %" PRIu64
+                       " references, and at least %" PRIu64 " uses and fences refer to it",
+                       stream->id, stream->ref_count, refs);
+    return TARN_OK;
+}
+
+tarn_status tn_streams_check(struct tn_streams *streams)
+{
+    uint64_t count = 0;
+    tarn_status status = TARN_OK;
+
+    tn_lock_acquire(&streams->lock);
+    for (const struct tn_known_stream *stream = streams->known; stream != NULL && status == TARN_OK;
+         stream = stream->next) {
+        status = check_stream(stream);
+        count += 1;
+    }
+    if (status == TARN_OK && count != streams->known_count)
+        status = tn_fail(TARN_ERR_CORRUPT,
+                         "invariant P12 does not hold: %" PRIu64 " streams are known, counted as "
+                         "%" PRIu64,
+                         count, streams->known_count);
+    tn_lock_release(&streams->lock);
+    return status;
+}

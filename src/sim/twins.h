@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+/* twins.h -- the C twins of the library's own kernels, which are there without being registered.
+ *
+ * Locking: none; they run as any twin does. */
+#ifndef TN_SIM_TWINS_H
+#define TN_SIM_TWINS_H
+
+#include "tarn/sim.h"
+
+/* Of tarn_contents, see abi/kernels.h. */
+void tn_sim_twin_contents(const tarn_sim_launch *launch, void *const *params);
+
+#endif

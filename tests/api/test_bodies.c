@@ -1,0 +1,404 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Bodies of conditional nodes: captured one by one into an outer capture's graph, they share the memory
+ * that they can and no other. */
+#include "support/bodies.h"
+#include "support/world.h"
+
+enum { WORDS = 1 << 10, OUTER = 4 * MIB };
+
+static tarn_capture *begin_body(tarn_capture *outer, uint64_t group, tn_cu_graph body)
+{
+    tarn_capture *capture = NULL;
+
+    OK(tarn_capture_begin_to_graph(world.pool, outer, group, body, world.side,
+                                   TARN_CAPTURE_THREAD_LOCAL, &capture));
+    return capture;
+}
+
+/* A body that fills a temporary block and copies it out; where the block was. */
+static void *capture_body(tarn_capture *outer, uint64_t group, tn_cu_graph body, uint32_t value,
+                          void *output)
+{
+    tarn_capture *capture = begin_body(outer, group, body);
+    void *temporary = test_alloc(world.pool, OUTER, world.side);
+
+    test_fill(world.side, temporary, value, WORDS);
+    test_copy(world.side, output, temporary, WORDS * 4);
+    OK(tarn_free(temporary));
+    OK(tarn_capture_end_to_graph(capture));
+    return temporary;
+}
+
+static tarn_capture *begin_outer(void)
+{
+    tarn_capture *outer = NULL;
+
+    OK(tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_THREAD_LOCAL, &outer));
+    return outer;
+}
+
+static void run(tarn_graph *graph, void *output, uint32_t expected)
+{
+    test_set_words(world.stream, output, 77, WORDS);
+    OK(tarn_graph_replay(graph, world.stream));
+    test_expect_words(world.stream, output, expected, WORDS);
+}
+
+START_TEST(if_and_else_share_memory_and_give_right_results)
+{
+    void *output = test_malloc(WORDS * 4);
+
+    for (unsigned int value = 0; value < 2; value++) {
+        tarn_capture *outer = begin_outer();
+        void *before = test_malloc(OUTER);
+        struct test_node node;
+        tarn_graph *graph = NULL;
+        void *then;
+        void *otherwise;
+        void *after;
+
+        test_fill(world.stream, before, 1, WORDS);
+        node = test_add_conditional(world.stream, TN_CU_GRAPH_COND_IF, 2, value);
+        then = capture_body(outer, 1, node.bodies[0], 10, output);
+        otherwise = capture_body(outer, 1, node.bodies[1], 20, output);
+        ck_assert_ptr_eq(otherwise, then);
+        OK(tarn_free(before));
+        after = test_malloc(OUTER);
+        ck_assert_ptr_eq(after, before); /* its own order's */
+        OK(tarn_free(after));
+        OK(tarn_pool_validate(world.pool));
+        OK(tarn_capture_end(outer, &graph));
+        run(graph, output, value != 0 ? 10 : 20);
+        run(graph, output, value != 0 ? 10 : 20);
+        OK(tarn_graph_destroy(graph));
+        test_await_destructors(0);
+        ck_assert_uint_eq(test_stats(world.pool).captured_bytes, 0);
+    }
+    OK(tarn_free(output));
+}
+END_TEST
+
+START_TEST(the_bodies_of_a_switch_share_memory_and_give_right_results)
+{
+    enum { COUNT = 3 };
+    void *output = test_malloc(WORDS * 4);
+
+    for (unsigned int value = 0; value <= COUNT; value++) {
+        tarn_capture *outer = begin_outer();
+        struct test_node node =
+            test_add_conditional(world.stream, TN_CU_GRAPH_COND_SWITCH, COUNT, value);
+        tarn_graph *graph = NULL;
+        void *where[COUNT];
+
+        for (uint32_t i = 0; i < COUNT; i++) {
+            where[i] = capture_body(outer, 5, node.bodies[i], 10 + i, output);
+            ck_assert_ptr_eq(where[i], where[0]);
+        }
+        OK(tarn_capture_end(outer, &graph));
+        run(graph, output, value < COUNT ? 10 + value : 77);
+        OK(tarn_graph_destroy(graph));
+    }
+    OK(tarn_free(output));
+}
+END_TEST
+
+/* Two nodes of one graph may run at once. */
+START_TEST(bodies_of_different_groups_share_nothing)
+{
+    void *outputs[2] = {test_malloc(WORDS * 4), test_malloc(WORDS * 4)};
+    tarn_capture *outer = begin_outer();
+    struct test_node one = test_add_conditional(world.stream, TN_CU_GRAPH_COND_IF, 1, 1);
+    struct test_node two = test_add_conditional(world.stream, TN_CU_GRAPH_COND_IF, 1, 1);
+    void *first = capture_body(outer, 1, one.bodies[0], 10, outputs[0]);
+    void *second = capture_body(outer, 2, two.bodies[0], 20, outputs[1]);
+    tarn_graph *graph = NULL;
+    void *own;
+
+    ck_assert_ptr_ne(second, first);
+    own = test_malloc(OUTER);
+    ck_assert_ptr_ne(own, first);
+    ck_assert_ptr_ne(own, second);
+    OK(tarn_free(own));
+    OK(tarn_capture_end(outer, &graph));
+    OK(tarn_graph_replay(graph, world.stream));
+    test_expect_words(world.stream, outputs[0], 10, WORDS);
+    test_expect_words(world.stream, outputs[1], 20, WORDS);
+    OK(tarn_graph_destroy(graph));
+    OK(tarn_free(outputs[0]));
+    OK(tarn_free(outputs[1]));
+}
+END_TEST
+
+START_TEST(a_block_live_at_its_bodys_end_overlaps_nothing)
+{
+    void *output = test_malloc(WORDS * 4);
+    tarn_capture *outer = begin_outer();
+    struct test_node node = test_add_conditional(world.stream, TN_CU_GRAPH_COND_IF, 2, 1);
+    tarn_capture *body = begin_body(outer, 1, node.bodies[0]);
+    tarn_graph *graph = NULL;
+    void *live = test_alloc(world.pool, OUTER, world.side);
+    void *scratch;
+    void *other;
+
+    test_fill(world.side, live, 10, WORDS);
+    OK(tarn_capture_end_to_graph(body));
+    scratch = capture_body(outer, 1, node.bodies[1], 20, output);
+    ck_assert_ptr_ne(scratch, live);
+    test_copy(world.stream, output, live, WORDS * 4);
+    OK(tarn_record_stream(live, world.stream));
+    OK(tarn_free(live)); /* captured now, but the bodies run before the copy */
+    ck_assert_uint_eq(test_stats(world.pool).pending_count, 1);
+    ck_assert_ptr_ne(other = test_malloc(OUTER), live);
+    OK(tarn_free(other));
+    OK(tarn_capture_end(outer, &graph));
+    run(graph, output, 10);
+    OK(tarn_graph_destroy(graph));
+    OK(tarn_free(output));
+}
+END_TEST
+
+START_TEST(a_block_freed_after_its_body_is_not_the_next_bodys)
+{
+    void *output = test_malloc(WORDS * 4);
+    tarn_capture *outer = begin_outer();
+    struct test_node node = test_add_conditional(world.stream, TN_CU_GRAPH_COND_IF, 2, 1);
+    tarn_capture *body = begin_body(outer, 1, node.bodies[0]);
+    void *live = test_alloc(world.pool, OUTER, world.side);
+    tarn_graph *graph = NULL;
+
+    test_fill(world.side, live, 10, WORDS);
+    OK(tarn_capture_end_to_graph(body));
+    test_copy(world.stream, output, live, WORDS * 4);
+    OK(tarn_free_on(live, world.stream));
+    /* The copy comes after the node, and so after this body, too. */
+    ck_assert_ptr_ne(capture_body(outer, 1, node.bodies[1], 20, output), live);
+    OK(tarn_capture_end(outer, &graph));
+    run(graph, output, 10);
+    OK(tarn_graph_destroy(graph));
+    OK(tarn_free(output));
+}
+END_TEST
+
+START_TEST(an_outer_block_used_in_a_body_waits_for_the_outer_captures_end)
+{
+    void *output = test_malloc(WORDS * 4);
+    tarn_capture *outer = begin_outer();
+    void *block = test_malloc(OUTER);
+    tarn_capture *body;
+    tarn_graph *graph = NULL;
+    struct test_node node;
+    void *next;
+
+    test_fill(world.stream, block, 10, WORDS);
+    node = test_add_conditional(world.stream, TN_CU_GRAPH_COND_IF, 1, 1);
+    body = begin_body(outer, 1, node.bodies[0]);
+    test_copy(world.side, output, block, WORDS * 4);
+    OK(tarn_free_on(block, world.side));
+    OK(tarn_capture_end_to_graph(body));
+    next = test_malloc(OUTER);
+    ck_assert_ptr_ne(next, block);
+    test_fill(world.stream, next, 30, WORDS);
+    OK(tarn_free(next));
+    OK(tarn_capture_end(outer, &graph));
+    run(graph, output, 10);
+    OK(tarn_graph_destroy(graph));
+    OK(tarn_free(test_alloc(world.pool, 64 * MIB, world.stream)));
+    ck_assert_uint_eq(test_stats(world.pool).pending_count, 0);
+    OK(tarn_free(output));
+}
+END_TEST
+
+START_TEST(bodies_in_bodies_are_kept_apart_in_the_same_way)
+{
+    void *output = test_malloc(WORDS * 4);
+    tn_cu_stream third = test_stream();
+    tarn_capture *outer = begin_outer();
+    struct test_node node = test_add_conditional(world.stream, TN_CU_GRAPH_COND_IF, 2, 1);
+    tarn_capture *body = begin_body(outer, 1, node.bodies[0]);
+    void *in_body = test_alloc(world.pool, OUTER, world.side);
+    tarn_capture *inner = NULL;
+    tarn_graph *graph = NULL;
+    struct test_node nested;
+    void *deepest;
+    void *otherwise;
+
+    test_fill(world.side, in_body, 5, WORDS);
+    nested = test_add_conditional(world.side, TN_CU_GRAPH_COND_IF, 1, 1);
+    OK(tarn_capture_begin_to_graph(world.pool, body, 1, nested.bodies[0], third,
+                                   TARN_CAPTURE_THREAD_LOCAL, &inner));
+    deepest = test_alloc(world.pool, OUTER, third);
+    test_fill(third, deepest, 10, WORDS);
+    test_copy(third, output, deepest, WORDS * 4);
+    OK(tarn_free(deepest));
+    REFUSE(TARN_ERR_WRONG_STATE, "still being captured", tarn_capture_end_to_graph(body));
+    OK(tarn_capture_end_to_graph(inner));
+    OK(tarn_free(in_body));
+    otherwise = test_alloc(world.pool, OUTER, world.side);
+    ck_assert_ptr_eq(otherwise, in_body);
+    ck_assert_ptr_ne(deepest, in_body);
+    OK(tarn_free(otherwise));
+    OK(tarn_capture_end_to_graph(body));
+    otherwise = capture_body(outer, 1, node.bodies[1], 20, output); /* either one's memory */
+    ck_assert(otherwise == in_body || otherwise == deepest);
+    OK(tarn_capture_end(outer, &graph));
+    run(graph, output, 10);
+    OK(tarn_graph_destroy(graph));
+    test_await_destructors(0);
+    ck_assert_uint_eq(test_stats(world.pool).captured_bytes, 0);
+    test_destroy_stream(third);
+    OK(tarn_free(output));
+}
+END_TEST
+
+START_TEST(memory_of_a_body_is_held_as_long_as_a_launch_of_the_outer_graph)
+{
+    void *output = test_malloc(WORDS * 4);
+    tarn_capture *outer = begin_outer();
+    struct test_node node = test_add_conditional(world.stream, TN_CU_GRAPH_COND_IF, 1, 1);
+    void *temporary = capture_body(outer, 1, node.bodies[0], 10, output);
+    tarn_graph *graph = NULL;
+    void *others[8];
+
+    OK(tarn_capture_end(outer, &graph));
+    sim.hold_work();
+    OK(tarn_graph_replay(graph, world.stream));
+    OK(tarn_graph_destroy(graph));
+    for (int i = 0; i < 8; i++) {
+        others[i] = test_alloc(world.pool, OUTER, world.side);
+        ck_assert_ptr_ne(others[i], temporary);
+        test_set_words(world.side, others[i], 0xdead, WORDS);
+    }
+    sim.resume_work();
+    test_expect_words(world.stream, output, 10, WORDS);
+    test_await_destructors(0);
+    ck_assert_uint_eq(test_stats(world.pool).captured_bytes, 0);
+    for (int i = 0; i < 8; i++)
+        OK(tarn_free(others[i]));
+    OK(tarn_free(output));
+}
+END_TEST
+
+START_TEST(an_outer_capture_ends_after_its_bodies)
+{
+    tarn_capture *outer = begin_outer();
+    struct test_node node = test_add_conditional(world.stream, TN_CU_GRAPH_COND_IF, 1, 1);
+    tarn_capture *body = begin_body(outer, 1, node.bodies[0]);
+    tarn_graph *graph = UNTOUCHED;
+
+    REFUSE(TARN_ERR_WRONG_STATE, "still being captured", tarn_capture_end(outer, &graph));
+    ck_assert_untouched(graph);
+    OK(tarn_capture_end_to_graph(body));
+    OK(tarn_capture_end(outer, &graph));
+    OK(tarn_graph_destroy(graph));
+}
+END_TEST
+
+START_TEST(an_aborted_body_leaves_the_outer_capture_to_be_aborted)
+{
+    tarn_capture *outer = begin_outer();
+    struct test_node node = test_add_conditional(world.stream, TN_CU_GRAPH_COND_IF, 1, 1);
+    tarn_capture *body = begin_body(outer, 1, node.bodies[0]);
+    void *block = test_alloc(world.pool, OUTER, world.side);
+
+    test_fill(world.side, block, 1, WORDS);
+    OK(tarn_capture_abort(body));
+    ck_assert_int_eq(test_capture_status(world.side), TN_CU_CAPTURE_STATUS_NONE);
+    ck_assert_int_eq(test_state_of(world.pool, block), TARN_EXTENT_DISCARDED);
+    OK(tarn_free(block));
+    OK(tarn_capture_abort(outer));
+    test_await_destructors(0);
+    ck_assert_uint_eq(test_stats(world.pool).captured_bytes, 0);
+    OK(tarn_pool_validate(world.pool));
+}
+END_TEST
+
+START_TEST(the_abort_of_an_outer_capture_ends_its_bodies)
+{
+    tarn_capture *outer = begin_outer();
+    struct test_node node = test_add_conditional(world.stream, TN_CU_GRAPH_COND_IF, 1, 1);
+    tarn_capture *body = begin_body(outer, 1, node.bodies[0]);
+    void *block = test_alloc(world.pool, OUTER, world.side);
+
+    test_fill(world.side, block, 1, WORDS);
+    OK(tarn_capture_abort(outer));
+    ck_assert_int_eq(test_capture_status(world.side), TN_CU_CAPTURE_STATUS_NONE);
+    test_await_destructors(0);
+    STATUS(TARN_ERR_CAPTURE_BROKEN, tarn_capture_end_to_graph(body));
+    OK(tarn_capture_abort(body));
+    OK(tarn_free(block));
+    ck_assert_uint_eq(test_stats(world.pool).captured_bytes, 0);
+    ck_assert_uint_eq(test_stats(world.pool).capture_count, 0);
+    OK(tarn_pool_validate(world.pool));
+}
+END_TEST
+
+START_TEST(a_body_allocates_from_its_own_pool_alone)
+{
+    tarn_pool *other = test_pool("other");
+    tarn_capture *outer = begin_outer();
+    struct test_node node = test_add_conditional(world.stream, TN_CU_GRAPH_COND_IF, 1, 1);
+    tarn_capture *body = begin_body(outer, 1, node.bodies[0]);
+    tarn_graph *graph = NULL;
+    void *address = UNTOUCHED;
+
+    REFUSE(TARN_ERR_WRONG_STATE, "captured into a body",
+           tarn_alloc(other, MIB, 0, world.side, &address));
+    OK(tarn_begin_allocate_to_pool(world.device, other, tarn_filter_stream, world.side));
+    REFUSE(TARN_ERR_WRONG_STATE, "captured into a body",
+           tarn_malloc(world.device, MIB, world.side, &address));
+    OK(tarn_end_allocate_to_pool(world.device, other));
+    ck_assert_untouched(address);
+    OK(tarn_capture_end_to_graph(body));
+    OK(tarn_capture_end(outer, &graph));
+    OK(tarn_graph_destroy(graph));
+    OK(tarn_pool_destroy(other));
+}
+END_TEST
+
+START_TEST(a_body_of_no_open_capture_is_refused)
+{
+    tarn_pool *other = test_pool("other");
+    tarn_capture *outer = begin_outer();
+    struct test_node node = test_add_conditional(world.stream, TN_CU_GRAPH_COND_IF, 1, 1);
+    tarn_capture *capture = UNTOUCHED;
+    tarn_graph *graph = NULL;
+
+    REFUSE(TARN_ERR_INVALID_ARGUMENT, "another pool",
+           tarn_capture_begin_to_graph(other, outer, 1, node.bodies[0], world.side,
+                                       TARN_CAPTURE_GLOBAL, &capture));
+    sim.plan_fault("cuGraphInstantiateWithFlags", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    STATUS(TARN_ERR_DRIVER, tarn_capture_end(outer, &graph)); /* stopped */
+    REFUSE(TARN_ERR_WRONG_STATE, "is over",
+           tarn_capture_begin_to_graph(world.pool, outer, 1, node.bodies[0], world.side,
+                                       TARN_CAPTURE_GLOBAL, &capture));
+    OK(tarn_capture_abort(outer));
+    REFUSE(TARN_ERR_INVALID_HANDLE, "outer capture",
+           tarn_capture_begin_to_graph(world.pool, outer, 1, node.bodies[0], world.side,
+                                       TARN_CAPTURE_GLOBAL, &capture));
+    ck_assert_untouched(capture);
+    OK(tarn_pool_destroy(other));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("bodies");
+    TCase *tcase = tcase_create("bodies");
+
+    suite_add_tcase(suite, tcase);
+    tcase_add_checked_fixture(tcase, test_world_open, test_world_close);
+    tcase_add_test(tcase, if_and_else_share_memory_and_give_right_results);
+    tcase_add_test(tcase, the_bodies_of_a_switch_share_memory_and_give_right_results);
+    tcase_add_test(tcase, bodies_of_different_groups_share_nothing);
+    tcase_add_test(tcase, a_block_live_at_its_bodys_end_overlaps_nothing);
+    tcase_add_test(tcase, a_block_freed_after_its_body_is_not_the_next_bodys);
+    tcase_add_test(tcase, an_outer_block_used_in_a_body_waits_for_the_outer_captures_end);
+    tcase_add_test(tcase, bodies_in_bodies_are_kept_apart_in_the_same_way);
+    tcase_add_test(tcase, memory_of_a_body_is_held_as_long_as_a_launch_of_the_outer_graph);
+    tcase_add_test(tcase, an_outer_capture_ends_after_its_bodies);
+    tcase_add_test(tcase, an_aborted_body_leaves_the_outer_capture_to_be_aborted);
+    tcase_add_test(tcase, the_abort_of_an_outer_capture_ends_its_bodies);
+    tcase_add_test(tcase, a_body_allocates_from_its_own_pool_alone);
+    tcase_add_test(tcase, a_body_of_no_open_capture_is_refused);
+    return test_main(suite);
+}

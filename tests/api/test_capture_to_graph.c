@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Captures into a graph of the caller's that stands alone, and child graphs made of captured ones. */
+#include "support/bodies.h"
+#include "support/world.h"
+
+enum { WORDS = 1 << 10 };
+
+static tarn_capture *begin(tn_cu_graph graph)
+{
+    tarn_capture *capture = NULL;
+
+    OK(tarn_capture_begin_to_graph(world.pool, NULL, 0, graph, world.stream,
+                                   TARN_CAPTURE_THREAD_LOCAL, &capture));
+    return capture;
+}
+
+static void *section(uint32_t value, void *output)
+{
+    void *temporary = test_malloc(4 * MIB);
+
+    test_fill(world.stream, temporary, value, WORDS);
+    test_copy(world.stream, output, temporary, WORDS * 4);
+    OK(tarn_free(temporary));
+    return temporary;
+}
+
+START_TEST(a_graph_of_the_callers_is_captured_into_and_adopted)
+{
+    void *output = test_malloc(WORDS * 4);
+    tn_cu_graph driver_graph = test_graph();
+    tarn_capture *capture = begin(driver_graph);
+    tarn_graph *graph = NULL;
+
+    (void)section(9, output);
+    ck_assert_uint_eq(test_stats(world.pool).capture_count, 1);
+    OK(tarn_capture_end_to_graph(capture));
+    ck_assert_uint_eq(test_stats(world.pool).capture_count, 0);
+    ck_assert_uint_eq(test_stats(world.pool).graph_count, 0);
+    ck_assert_uint_ge(test_stats(world.pool).captured_bytes, 4 * MIB);
+    ck_assert_uint_eq(test_node_count(driver_graph), 2);
+    OK(tarn_graph_adopt(world.pool, driver_graph, &graph));
+    OK(tarn_graph_replay(graph, world.stream));
+    test_expect_words(world.stream, output, 9, WORDS);
+    OK(tarn_graph_destroy(graph));
+    test_await_destructors(0);
+    ck_assert_uint_eq(test_stats(world.pool).captured_bytes, 0);
+    OK(tarn_free(output));
+}
+END_TEST
+
+START_TEST(a_graph_of_the_callers_holds_its_memory_until_it_is_destroyed)
+{
+    void *output = test_malloc(WORDS * 4);
+    tn_cu_graph driver_graph = test_graph();
+    tarn_capture *capture = begin(driver_graph);
+    void *temporary = section(9, output);
+    void *other;
+
+    OK(tarn_capture_end_to_graph(capture));
+    other = test_alloc(world.pool, 4 * MIB, world.stream);
+    ck_assert_ptr_ne(other, temporary);
+    test_launch_once(driver_graph, world.stream);
+    test_expect_words(world.stream, output, 9, WORDS);
+    test_destroy_graph(driver_graph);
+    test_await_destructors(0);
+    ck_assert_uint_eq(test_stats(world.pool).captured_bytes, 0);
+    OK(tarn_free(other));
+    OK(tarn_free(output));
+}
+END_TEST
+
+START_TEST(an_aborted_capture_leaves_the_graph_to_its_caller)
+{
+    void *output = test_malloc(WORDS * 4);
+    tn_cu_graph driver_graph = test_graph();
+    tarn_capture *capture = begin(driver_graph);
+    void *block = test_malloc(4 * MIB);
+
+    test_fill(world.stream, block, 1, WORDS);
+    OK(tarn_capture_abort(capture));
+    ck_assert_int_eq(test_capture_status(world.stream), TN_CU_CAPTURE_STATUS_NONE);
+    ck_assert_int_eq(test_state_of(world.pool, block), TARN_EXTENT_DISCARDED);
+    OK(tarn_free(block));
+    test_destroy_graph(driver_graph); /* is there still */
+    test_await_destructors(0);
+    ck_assert_uint_eq(test_stats(world.pool).captured_bytes, 0);
+    OK(tarn_free(output));
+}
+END_TEST
+
+static void end_elsewhere(void *capture)
+{
+    STATUS(TARN_ERR_WRONG_THREAD, tarn_capture_end_to_graph(capture));
+}
+
+START_TEST(each_kind_of_capture_is_ended_in_its_own_way)
+{
+    void *output = test_malloc(WORDS * 4);
+    tn_cu_graph driver_graph = test_graph();
+    tarn_capture *capture = begin(driver_graph);
+    tarn_graph *graph = UNTOUCHED;
+    tarn_graph *made;
+
+    (void)section(9, output);
+    REFUSE(TARN_ERR_WRONG_STATE, "tarn_capture_end_to_graph", tarn_capture_end(capture, &graph));
+    ck_assert_untouched(graph);
+    REFUSE(TARN_ERR_INVALID_HANDLE, "capture", tarn_capture_end_to_graph(NULL));
+    test_elsewhere(end_elsewhere, capture);
+    OK(tarn_capture_end_to_graph(capture));
+    REFUSE(TARN_ERR_INVALID_HANDLE, "capture", tarn_capture_end_to_graph(capture));
+    test_destroy_graph(driver_graph);
+    test_await_destructors(0);
+    capture = test_capture_pool();
+    REFUSE(TARN_ERR_WRONG_STATE, "tarn_capture_end", tarn_capture_end_to_graph(capture));
+    (void)section(8, output);
+    made = test_capture_end(capture);
+    driver_graph = test_graph();
+    capture = begin(driver_graph);
+    (void)section(7, output);
+    REFUSE(TARN_ERR_WRONG_STATE, "tarn_capture_end_to_graph", tarn_graph_update(made, capture));
+    OK(tarn_capture_end_to_graph(capture));
+    test_destroy_graph(driver_graph);
+    OK(tarn_graph_destroy(made));
+    OK(tarn_free(output));
+}
+END_TEST
+
+START_TEST(bad_arguments_of_capture_to_graph_are_refused)
+{
+    tn_cu_graph driver_graph = test_graph();
+    tarn_capture *capture = UNTOUCHED;
+    tarn_capture *open;
+
+    REFUSE(TARN_ERR_INVALID_HANDLE, "pool",
+           tarn_capture_begin_to_graph(NULL, NULL, 0, driver_graph, world.stream,
+                                       TARN_CAPTURE_GLOBAL, &capture));
+    REFUSE(TARN_ERR_INVALID_ARGUMENT, "NULL",
+           tarn_capture_begin_to_graph(world.pool, NULL, 0, NULL, world.stream, TARN_CAPTURE_GLOBAL,
+                                       &capture));
+    REFUSE(TARN_ERR_INVALID_ARGUMENT, "NULL",
+           tarn_capture_begin_to_graph(world.pool, NULL, 0, driver_graph, world.stream,
+                                       TARN_CAPTURE_GLOBAL, NULL));
+    REFUSE(TARN_ERR_INVALID_ARGUMENT, "mode",
+           tarn_capture_begin_to_graph(world.pool, NULL, 0, driver_graph, world.stream,
+                                       (tarn_capture_mode)3, &capture));
+    REFUSE(TARN_ERR_INVALID_ARGUMENT, "legacy",
+           tarn_capture_begin_to_graph(world.pool, NULL, 0, driver_graph, NULL, TARN_CAPTURE_GLOBAL,
+                                       &capture));
+    REFUSE(TARN_ERR_WRONG_STATE, "private pool",
+           tarn_capture_begin_to_graph(world.default_pool, NULL, 0, driver_graph, world.stream,
+                                       TARN_CAPTURE_GLOBAL, &capture));
+    ck_assert_untouched(capture);
+    open = begin(driver_graph);
+    REFUSE(TARN_ERR_WRONG_STATE, "already being captured",
+           tarn_capture_begin_to_graph(world.pool, NULL, 0, driver_graph, world.stream,
+                                       TARN_CAPTURE_GLOBAL, &capture));
+    OK(tarn_capture_end_to_graph(open));
+    test_destroy_graph(driver_graph);
+}
+END_TEST
+
+START_TEST(a_refused_begin_or_end_can_be_repeated)
+{
+    tn_cu_graph driver_graph = test_graph();
+    tarn_capture *capture = UNTOUCHED;
+
+    sim.plan_fault("cuStreamBeginCaptureToGraph", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    REFUSE(TARN_ERR_DRIVER, "cuStreamBeginCaptureToGraph",
+           tarn_capture_begin_to_graph(world.pool, NULL, 0, driver_graph, world.stream,
+                                       TARN_CAPTURE_GLOBAL, &capture));
+    ck_assert_untouched(capture);
+    capture = begin(driver_graph);
+    sim.plan_fault("cuStreamEndCapture", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    STATUS(TARN_ERR_DRIVER, tarn_capture_end_to_graph(capture));
+    OK(tarn_capture_end_to_graph(capture));
+    test_destroy_graph(driver_graph);
+}
+END_TEST
+
+START_TEST(a_broken_capture_to_a_graph_can_only_be_aborted)
+{
+    tn_cu_graph driver_graph = test_graph();
+    tarn_capture *capture = begin(driver_graph);
+
+    test_break_capture();
+    STATUS(TARN_ERR_CAPTURE_BROKEN, tarn_capture_end_to_graph(capture));
+    OK(tarn_capture_abort(capture));
+    ck_assert_uint_eq(test_stats(world.pool).capture_count, 0);
+    test_await_destructors(0); /* the driver has taken the graph with it */
+}
+END_TEST
+
+START_TEST(with_too_many_routes_none_is_begun)
+{
+    tn_cu_graph driver_graph = test_graph();
+    tarn_capture *capture = UNTOUCHED;
+
+    for (int i = 0; i < 64; i++)
+        OK(tarn_begin_allocate_to_pool(world.device, world.pool, tarn_filter_stream, world.side));
+    REFUSE(TARN_ERR_LIMIT, "routes",
+           tarn_capture_begin_to_graph(world.pool, NULL, 0, driver_graph, world.stream,
+                                       TARN_CAPTURE_GLOBAL, &capture));
+    ck_assert_untouched(capture);
+    for (int i = 0; i < 64; i++)
+        OK(tarn_end_allocate_to_pool(world.device, world.pool));
+    test_destroy_graph(driver_graph);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("capture_to_graph");
+    TCase *tcase = tcase_create("capture_to_graph");
+
+    suite_add_tcase(suite, tcase);
+    tcase_add_checked_fixture(tcase, test_world_open, test_world_close);
+    tcase_add_test(tcase, a_graph_of_the_callers_is_captured_into_and_adopted);
+    tcase_add_test(tcase, a_graph_of_the_callers_holds_its_memory_until_it_is_destroyed);
+    tcase_add_test(tcase, an_aborted_capture_leaves_the_graph_to_its_caller);
+    tcase_add_test(tcase, each_kind_of_capture_is_ended_in_its_own_way);
+    tcase_add_test(tcase, bad_arguments_of_capture_to_graph_are_refused);
+    tcase_add_test(tcase, a_refused_begin_or_end_can_be_repeated);
+    tcase_add_test(tcase, a_broken_capture_to_a_graph_can_only_be_aborted);
+    tcase_add_test(tcase, with_too_many_routes_none_is_begun);
+    return test_main(suite);
+}

@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A host without memory: every call that allocates is refused with HOST_MEMORY, changes nothing, and
+ * succeeds when there is memory again. The program has a calloc of its own in front of the C
+ * library's, which the library calls, too. */
+#include <dlfcn.h>
+#include <stdlib.h>
+
+#include "support/world.h"
+
+/* ThreadSanitizer needs its own calloc before dlsym can work. */
+#if !defined(__SANITIZE_THREAD__)
+#define HAS_OWN_CALLOC 1
+#else
+#define HAS_OWN_CALLOC 0
+#endif
+
+#if HAS_OWN_CALLOC
+static void *(*real_calloc)(size_t, size_t);
+#endif
+static _Thread_local uint64_t countdown; /* of the library's on this thread; 0: none fails */
+static _Thread_local bool failed;
+
+#if HAS_OWN_CALLOC
+/* The driver may have all the memory that it wants. */
+static bool is_library(const void *caller)
+{
+    Dl_info info;
+
+    return dladdr(caller, &info) != 0 && strstr(info.dli_fname, "libtarn.so") != NULL;
+}
+
+__attribute__((visibility("default"))) void *calloc(size_t count, size_t item_bytes)
+{
+    static _Alignas(16) char early[4096]; /* what dlsym itself asks for; never given back */
+    static size_t used;
+    static bool looking;
+
+    if (real_calloc == NULL && looking) {
+        void *memory = early + used;
+
+        used += (count * item_bytes + 15) & ~(size_t)15;
+        return used <= sizeof early ? memory : NULL;
+    }
+    if (real_calloc == NULL) {
+        looking = true;
+        *(void **)&real_calloc = dlsym(RTLD_NEXT, "calloc");
+        looking = false;
+    }
+    if (countdown > 0 && is_library(__builtin_return_address(0)) && --countdown == 0) {
+        failed = true;
+        return NULL;
+    }
+    return real_calloc(count, item_bytes);
+}
+#endif
+
+static void fail_allocation(uint64_t nth)
+{
+    countdown = nth;
+    failed = false;
+}
+
+/* Whether it has failed; from here on none does. */
+static bool has_failed(void)
+{
+    countdown = 0;
+    return failed;
+}
+
+/* Makes the call's first, second... host allocation fail until it succeeds without; counts how often
+ * it was refused. */
+#define SHORT(refused, call) SHORT_OF(refused, test_same_picture(&before), call)
+
+/* The same for calls that may keep free memory for later, or that end a capture half-way. */
+#define SHORT_BUT(refused, call) SHORT_OF(refused, OK(tarn_pool_validate(world.pool)), call)
+
+#define SHORT_OF(refused, expect_same, call)                                                       \
+    for (uint64_t nth = 1;; nth++) {                                                               \
+        struct test_picture before = test_picture();                                               \
+        tarn_status status;                                                                        \
+        bool met;                                                                                  \
+                                                                                                   \
+        fail_allocation(nth);                                                                      \
+        status = (call);                                                                           \
+        met = has_failed();                                                                        \
+        (void)before;                                                                              \
+        if (status == TARN_OK)                                                                     \
+            break;                                                                                 \
+        ck_assert_msg(status == TARN_ERR_HOST_MEMORY && met, "%s: %s; %s", #call,                  \
+                      tarn_status_name(status), tarn_last_error());                                \
+        ck_assert_ptr_nonnull(strstr(tarn_last_error(), "memory"));                                \
+        expect_same;                                                                               \
+        test_note_status(#call, status);                                                           \
+        (refused) += 1;                                                                            \
+    }
+
+START_TEST(a_device_is_not_opened)
+{
+    tarn_device *device = UNTOUCHED;
+    int refused = 0;
+
+    test_start();
+    SHORT(refused, tarn_device_open(0, NULL, &device));
+    ck_assert_int_gt(refused, 0);
+    OK(tarn_device_close(device));
+}
+END_TEST
+
+/* Records come many at a time: calls until one needs memory. */
+START_TEST(a_pool_is_not_made)
+{
+    tarn_pool *pools[1000];
+    size_t count = 0;
+    int refused = 0;
+
+    for (; refused == 0; count++) {
+        ck_assert_uint_lt(count, 1000);
+        pools[count] = UNTOUCHED;
+        SHORT(refused, tarn_pool_create(world.device, NULL, &pools[count]));
+    }
+    while (count > 0)
+        OK(tarn_pool_destroy(pools[--count]));
+}
+END_TEST
+
+START_TEST(nothing_is_allocated)
+{
+    void *first = UNTOUCHED;
+    void *second = UNTOUCHED;
+    int refused = 0;
+
+    SHORT(refused, tarn_malloc(world.device, MIB, world.stream, &first));
+    ck_assert_int_gt(refused, 0);
+    refused = 0;
+    SHORT(refused, tarn_alloc(world.pool, MIB, 0, world.stream, &second));
+    ck_assert_int_gt(refused, 0);
+    OK(tarn_free(first));
+    OK(tarn_free(second));
+}
+END_TEST
+
+START_TEST(no_use_is_recorded)
+{
+    void *first = test_malloc(MIB);
+    void *second = test_malloc(MIB);
+    int refused = 0;
+
+    SHORT(refused, tarn_record_stream(first, world.side));
+    ck_assert_int_gt(refused, 0);
+    refused = 0;
+    SHORT(refused, tarn_free_on(second, world.side));
+    ck_assert_int_gt(refused, 0);
+    refused = 0;
+    SHORT(refused, tarn_stream_retire(world.device, world.stream));
+    ck_assert_int_gt(refused, 0);
+    OK(tarn_free(first));
+}
+END_TEST
+
+START_TEST(nothing_is_reserved)
+{
+    int refused = 0;
+
+    SHORT_BUT(refused, tarn_pool_reserve(world.pool, 64 * MIB, world.stream));
+    ck_assert_int_gt(refused, 0);
+}
+END_TEST
+
+START_TEST(no_report_is_made)
+{
+    void *address = test_alloc(world.pool, MIB, world.stream);
+    tarn_layout *layout = UNTOUCHED;
+    tarn_live_diff *diff = UNTOUCHED;
+    int refused = 0;
+
+    SHORT(refused, tarn_pool_layout(world.pool, &layout));
+    ck_assert_int_gt(refused, 0);
+    refused = 0;
+    SHORT(refused, tarn_pool_check_live(world.pool, NULL, 0, &diff));
+    ck_assert_int_gt(refused, 0);
+    tarn_layout_destroy(layout);
+    tarn_live_diff_destroy(diff);
+    OK(tarn_free(address));
+}
+END_TEST
+
+START_TEST(no_capture_is_begun_or_ended)
+{
+    tarn_capture *capture = UNTOUCHED;
+    tarn_graph *graph = UNTOUCHED;
+    int refused = 0;
+
+    SHORT(refused, tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
+    ck_assert_int_gt(refused, 0);
+    refused = 0;
+    SHORT_BUT(refused, tarn_capture_end(capture, &graph));
+    ck_assert_int_gt(refused, 0);
+    OK(tarn_graph_destroy(graph));
+}
+END_TEST
+
+static void begin_by_thread(void *unused)
+{
+    int refused = 0;
+
+    (void)unused;
+    test_set_context(test_retain(0));
+    SHORT(refused, tarn_begin_allocate_to_pool(world.device, world.pool, tarn_filter_thread, NULL));
+    ck_assert_int_gt(refused, 0);
+    OK(tarn_end_allocate_to_pool(world.device, world.pool));
+    test_release(0);
+}
+
+/* What tells the end of a thread is made for each thread once. */
+START_TEST(no_route_is_begun)
+{
+    test_elsewhere(begin_by_thread, NULL);
+}
+END_TEST
+
+static bool free_nothing(tarn_device *device, size_t wanted_bytes, void *user)
+{
+    (void)device;
+    (void)wanted_bytes;
+    (void)user;
+    return false;
+}
+
+static void observe_nothing(tarn_device *device, const tarn_out_of_memory *what, void *user)
+{
+    (void)device;
+    (void)what;
+    (void)user;
+}
+
+START_TEST(no_callback_is_registered)
+{
+    int refused = 0;
+
+    SHORT(refused, tarn_device_add_free_callback(world.device, free_nothing, NULL));
+    ck_assert_int_gt(refused, 0);
+    refused = 0;
+    SHORT(refused, tarn_device_add_oom_observer(world.device, observe_nothing, NULL));
+    ck_assert_int_gt(refused, 0);
+    OK(tarn_device_remove_free_callback(world.device, free_nothing, NULL));
+    OK(tarn_device_remove_oom_observer(world.device, observe_nothing, NULL));
+}
+END_TEST
+
+START_TEST(no_graph_is_adopted)
+{
+    tarn_graph *graph = UNTOUCHED;
+    tn_cu_graph nodes;
+    int refused = 0;
+
+    test_begin_capture(world.stream, TN_CU_CAPTURE_MODE_RELAXED);
+    nodes = test_end_capture(world.stream);
+    SHORT(refused, tarn_graph_adopt(world.pool, nodes, &graph));
+    ck_assert_int_gt(refused, 0);
+    OK(tarn_graph_destroy(graph));
+}
+END_TEST
+
+START_TEST(no_graph_is_captured_into)
+{
+    tarn_capture *capture = UNTOUCHED;
+    tn_cu_graph nodes;
+    int refused = 0;
+
+    test_begin_capture(world.stream, TN_CU_CAPTURE_MODE_RELAXED);
+    nodes = test_end_capture(world.stream);
+    SHORT(refused, tarn_capture_begin_to_graph(world.pool, NULL, 0, nodes, world.stream,
+                                               TARN_CAPTURE_GLOBAL, &capture));
+    ck_assert_int_gt(refused, 0);
+    OK(tarn_capture_end_to_graph(capture));
+    test_destroy_graph(nodes);
+}
+END_TEST
+
+START_TEST(no_checkpoint_is_taken_or_restored)
+{
+    void *address = test_alloc(world.pool, 3 * MIB, world.stream); /* contents of one chunk */
+    tarn_checkpoint *checkpoint = UNTOUCHED;
+    tarn_delta *delta = UNTOUCHED;
+    int refused = 0;
+
+    SHORT(refused,
+          tarn_checkpoint_take(world.pool, TARN_CONTENTS_DEVICE, world.stream, &checkpoint));
+    ck_assert_int_gt(refused, 0);
+    OK(tarn_free(address));
+    address = test_alloc(world.pool, MIB, world.side);
+    OK(tarn_pool_trim(world.pool, NULL));
+    refused = 0;
+    SHORT(refused, tarn_checkpoint_verify(checkpoint, world.stream));
+    ck_assert_int_gt(refused, 0);
+    refused = 0;
+    SHORT(refused, tarn_checkpoint_restore(checkpoint, world.stream, &delta));
+    ck_assert_int_gt(refused, 0);
+    ck_assert_uint_eq(delta->revived_count, 1);
+    ck_assert_uint_eq(delta->freed_count, 1);
+    OK(tarn_free(delta->revived[0].block.address));
+    tarn_delta_destroy(delta);
+    OK(tarn_checkpoint_destroy(checkpoint));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("a host without memory");
+    TCase *tcase = tcase_create("open");
+
+    if (!HAS_OWN_CALLOC)
+        return test_main(suite);
+    suite_add_tcase(suite, tcase);
+    tcase_add_test(tcase, a_device_is_not_opened);
+    tcase = tcase_create("calls");
+    suite_add_tcase(suite, tcase);
+    tcase_add_checked_fixture(tcase, test_world_open, test_world_close);
+    tcase_add_test(tcase, a_pool_is_not_made);
+    tcase_add_test(tcase, nothing_is_allocated);
+    tcase_add_test(tcase, no_use_is_recorded);
+    tcase_add_test(tcase, nothing_is_reserved);
+    tcase_add_test(tcase, no_report_is_made);
+    tcase_add_test(tcase, no_capture_is_begun_or_ended);
+    tcase_add_test(tcase, no_route_is_begun);
+    tcase_add_test(tcase, no_callback_is_registered);
+    tcase_add_test(tcase, no_graph_is_adopted);
+    tcase_add_test(tcase, no_graph_is_captured_into);
+    tcase_add_test(tcase, no_checkpoint_is_taken_or_restored);
+    return test_main(suite);
+}

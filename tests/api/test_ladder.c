@@ -1,0 +1,406 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The out-of-memory ladder: for each rung a situation in which it alone saves the allocation, and what
+ * it cost. The driver's memory is taken by others until no more than a test needs is left. */
+#include "support/world.h"
+
+enum { BYTES = 64 << 20 };
+
+static tarn_pool *other;
+static void *taken; /* by somebody else, from the driver */
+
+static void open_world(void)
+{
+    test_world_open();
+    other = test_pool("other");
+    taken = NULL;
+}
+
+static void close_world(void)
+{
+    test_linear_free(taken);
+    OK(tarn_pool_destroy(other));
+    test_world_close();
+}
+
+/* Takes the driver's memory but for these bytes. */
+static void leave_free(size_t bytes)
+{
+    taken = test_linear_alloc(test_free_bytes() - bytes);
+    ck_assert_uint_eq(test_free_bytes(), bytes);
+}
+
+/* Proves idle what is free by now: a trim of a pool of its own waits for the device. */
+static void prove_idle(void)
+{
+    tarn_pool *pool = test_pool("waits");
+    uint64_t waits = test_device_stats().idle_waits;
+
+    OK(tarn_free(test_alloc(pool, 4096, world.stream)));
+    OK(tarn_pool_trim(pool, NULL));
+    ck_assert_uint_eq(test_device_stats().idle_waits, waits + 1);
+    OK(tarn_pool_destroy(pool));
+}
+
+/* Allocates BYTES from the world's pool on its stream, and says what that cost. */
+struct cost {
+    void *address;
+    uint64_t waits;
+    uint64_t retries;
+    uint64_t maps;
+};
+
+static struct cost allocate(void)
+{
+    tarn_device_stats before = test_device_stats();
+    struct cost cost = {.maps = test_stats(world.pool).map_count};
+
+    cost.address = test_alloc(world.pool, BYTES, world.stream);
+    cost.waits = test_device_stats().idle_waits - before.idle_waits;
+    cost.retries = test_device_stats().ladder_retries - before.ladder_retries;
+    cost.maps = test_stats(world.pool).map_count - cost.maps;
+    ck_assert_uint_eq(test_device_stats().out_of_memory_count, before.out_of_memory_count);
+    OK(tarn_pool_validate(world.pool));
+    return cost;
+}
+
+/* Rung 1, which is part of every attempt. */
+START_TEST(a_finished_use_on_another_stream_is_looked_for_first)
+{
+    void *block = test_alloc(world.pool, BYTES, world.stream);
+    struct cost cost;
+
+    OK(tarn_free_on(block, world.side));
+    test_synchronize(world.side);
+    leave_free(0);
+    cost = allocate();
+    ck_assert_ptr_eq(cost.address, block);
+    ck_assert_uint_eq(cost.retries + cost.waits + cost.maps, 0);
+    OK(tarn_free(cost.address));
+}
+END_TEST
+
+/* Rung 2. */
+START_TEST(idle_chunks_of_another_stream_are_taken_as_they_are)
+{
+    void *block = test_alloc(world.pool, BYTES, world.side);
+    struct cost cost;
+
+    OK(tarn_free(block));
+    prove_idle();
+    leave_free(0);
+    cost = allocate();
+    ck_assert_ptr_eq(cost.address, block);
+    ck_assert_uint_eq(cost.retries, 1);
+    ck_assert_uint_eq(cost.waits + cost.maps, 0);
+    OK(tarn_free(cost.address));
+}
+END_TEST
+
+/* What a callback of the user knows: a block to free. */
+struct hoard {
+    void *block;
+    int calls;
+    size_t wanted_bytes;
+};
+
+static bool give_hoard(tarn_device *device, size_t wanted_bytes, void *user)
+{
+    struct hoard *hoard = user;
+    bool has_block = hoard->block != NULL;
+
+    ck_assert_ptr_eq(device, world.device);
+    hoard->calls += 1;
+    hoard->wanted_bytes = wanted_bytes;
+    OK(tarn_free(hoard->block));
+    hoard->block = NULL;
+    return has_block;
+}
+
+/* Rung 3. */
+START_TEST(a_callback_frees_what_is_needed)
+{
+    void *block = test_alloc(world.pool, BYTES, world.stream);
+    struct hoard empty = {0};
+    struct hoard full = {.block = block};
+    struct hoard spared = {.block = test_alloc(world.pool, BYTES, world.stream)};
+    struct cost cost;
+
+    OK(tarn_device_add_free_callback(world.device, give_hoard, &empty));
+    OK(tarn_device_add_free_callback(world.device, give_hoard, &full));
+    OK(tarn_device_add_free_callback(world.device, give_hoard, &spared));
+    leave_free(0);
+    cost = allocate();
+    ck_assert_ptr_eq(cost.address, block);
+    ck_assert_uint_eq(cost.retries, 1);
+    ck_assert_uint_eq(cost.waits + cost.maps, 0);
+    ck_assert_int_eq(empty.calls, 1);
+    ck_assert_int_eq(full.calls, 1);
+    ck_assert_uint_eq(full.wanted_bytes, BYTES);
+    ck_assert_int_eq(spared.calls, 0);
+    OK(tarn_device_remove_free_callback(world.device, give_hoard, &empty));
+    OK(tarn_device_remove_free_callback(world.device, give_hoard, &full));
+    OK(tarn_device_remove_free_callback(world.device, give_hoard, &spared));
+    OK(tarn_free(cost.address));
+    OK(tarn_free(spared.block));
+}
+END_TEST
+
+/* Rung 4: two cached chunks of half the size, of a pool that is gone. */
+START_TEST(cached_chunks_of_other_sizes_are_given_back)
+{
+    tarn_pool *gone = test_pool("gone");
+    void *halves[2];
+    struct cost cost;
+
+    for (int i = 0; i < 2; i++)
+        halves[i] = test_alloc(gone, BYTES / 2, world.stream);
+    for (int i = 0; i < 2; i++)
+        OK(tarn_free(halves[i]));
+    OK(tarn_pool_destroy(gone));
+    ck_assert_uint_eq(test_device_stats().cached_bytes, BYTES);
+    leave_free(0);
+    cost = allocate();
+    ck_assert_uint_eq(cost.retries, 1);
+    ck_assert_uint_eq(cost.waits, 0);
+    ck_assert_uint_eq(test_device_stats().cached_bytes, 0);
+    OK(tarn_free(cost.address));
+}
+END_TEST
+
+/* No more than is needed of it. */
+START_TEST(the_cache_keeps_what_is_not_needed)
+{
+    tarn_pool *gone = test_pool("gone");
+    void *address = test_alloc(gone, BYTES, world.stream);
+
+    OK(tarn_free(address));
+    address = test_alloc(gone, BYTES + BYTES / 2, world.stream);
+    OK(tarn_free(address));
+    OK(tarn_pool_destroy(gone));
+    ck_assert_uint_gt(test_device_stats().cached_bytes, BYTES);
+    leave_free(0);
+    address = test_alloc(world.pool, 2 * MIB, world.stream);
+    ck_assert_uint_gt(test_device_stats().cached_bytes, 0);
+    OK(tarn_free(address));
+}
+END_TEST
+
+/* Rung 5. */
+START_TEST(idle_chunks_of_another_pool_are_given_back)
+{
+    struct cost cost;
+
+    OK(tarn_free(test_alloc(other, BYTES, world.side)));
+    prove_idle();
+    leave_free(0);
+    cost = allocate();
+    ck_assert_uint_eq(cost.waits, 0);
+    ck_assert_uint_eq(cost.retries, 1);
+    ck_assert_uint_eq(test_stats(other).mapped_bytes, 0);
+    OK(tarn_free(cost.address));
+}
+END_TEST
+
+/* Rung 5 still: no pool has a piece that is large enough, but together they have. */
+START_TEST(idle_chunks_of_several_pools_are_put_together)
+{
+    void *kept = test_alloc(world.pool, BYTES / 2, world.side);
+    void *split = test_alloc(world.pool, BYTES / 2, world.side);
+    void *edge = test_alloc(world.pool, 2 * MIB, world.side);
+    struct cost cost;
+
+    OK(tarn_free(test_alloc(other, BYTES / 2, world.side)));
+    OK(tarn_free(split));
+    prove_idle();
+    leave_free(0);
+    cost = allocate();
+    ck_assert_uint_eq(cost.waits, 0);
+    ck_assert_uint_eq(test_stats(other).mapped_bytes, 0);
+    OK(tarn_free(cost.address));
+    OK(tarn_free(kept));
+    OK(tarn_free(edge));
+}
+END_TEST
+
+/* Rung 6: 62 MiB are one chunk of 64, or five. */
+START_TEST(growth_takes_no_more_than_it_must)
+{
+    void *address = NULL;
+
+    leave_free(62 * MIB);
+    address = test_alloc(world.pool, 62 * MIB, world.stream);
+    ck_assert_uint_eq(test_stats(world.pool).mapped_bytes, 62 * MIB);
+    ck_assert_uint_eq(test_device_stats().idle_waits, 0);
+    ck_assert_uint_eq(test_device_stats().ladder_retries, 1);
+    OK(tarn_free(address));
+}
+END_TEST
+
+/* Rung 7, for each of the rungs that it is followed by. */
+START_TEST(a_wait_proves_what_other_streams_freed)
+{
+    void *block = test_alloc(world.pool, BYTES, world.side);
+    struct cost cost;
+
+    OK(tarn_free(block));
+    leave_free(0);
+    cost = allocate();
+    ck_assert_ptr_eq(cost.address, block);
+    ck_assert_uint_eq(cost.waits, 1);
+    ck_assert_uint_eq(cost.maps, 0);
+    OK(tarn_free(cost.address));
+}
+END_TEST
+
+START_TEST(a_wait_ends_uses_on_other_streams)
+{
+    void *block = test_alloc(world.pool, BYTES, world.stream);
+    struct cost cost;
+
+    test_spin(world.side, 200);
+    OK(tarn_free_on(block, world.side));
+    leave_free(0);
+    cost = allocate();
+    ck_assert_ptr_eq(cost.address, block);
+    ck_assert_uint_eq(cost.waits, 1);
+    ck_assert_uint_eq(cost.maps, 0);
+    OK(tarn_free(cost.address));
+}
+END_TEST
+
+START_TEST(a_wait_proves_what_other_pools_have_free)
+{
+    struct cost cost;
+
+    test_spin(world.side, 200);
+    OK(tarn_free_on(test_alloc(other, BYTES, world.stream), world.side));
+    leave_free(0);
+    cost = allocate();
+    ck_assert_uint_eq(cost.waits, 1);
+    ck_assert_uint_eq(test_stats(other).mapped_bytes, 0);
+    OK(tarn_free(cost.address));
+}
+END_TEST
+
+START_TEST(a_reserve_goes_down_the_ladder_too)
+{
+    OK(tarn_free(test_alloc(other, 2 * (size_t)BYTES, world.side)));
+    leave_free(0);
+    OK(tarn_pool_reserve(world.pool, BYTES, world.stream));
+    ck_assert_uint_ge(test_stats(world.pool).mapped_bytes, BYTES);
+}
+END_TEST
+
+/* All rungs, in the strictest mode. */
+START_TEST(the_ladder_breaks_no_capture)
+{
+    tarn_capture *capture;
+    tarn_graph *graph;
+    void *block;
+
+    OK(tarn_free(test_alloc(other, BYTES, world.side)));
+    leave_free(0);
+    test_begin_capture(world.side, TN_CU_CAPTURE_MODE_GLOBAL);
+    capture = test_capture_pool();
+    block = test_malloc(BYTES);
+    test_fill(world.stream, block, 7, 64);
+    OK(tarn_free(block));
+    ck_assert_uint_eq(test_device_stats().idle_waits, 1);
+    graph = test_capture_end(capture);
+    test_destroy_graph(test_end_capture(world.side));
+    OK(tarn_graph_replay(graph, world.stream));
+    test_synchronize(world.stream);
+    OK(tarn_graph_destroy(graph));
+}
+END_TEST
+
+/* Memory of a graph that is there is no rung's. */
+START_TEST(memory_of_graphs_is_not_taken)
+{
+    void *address = UNTOUCHED;
+    tarn_capture *capture = test_capture_pool();
+    void *block = test_malloc(BYTES);
+    tarn_graph *graph;
+
+    test_spin(world.stream, 50);
+    OK(tarn_free(block));
+    graph = test_capture_end(capture);
+    leave_free(0);
+    STATUS(TARN_ERR_DEVICE_MEMORY, tarn_alloc(other, BYTES, 0, world.side, &address));
+    ck_assert_untouched(address);
+    ck_assert_uint_eq(test_stats(world.pool).captured_bytes, BYTES);
+    OK(tarn_graph_replay(graph, world.stream));
+    OK(tarn_graph_destroy(graph));
+    OK(tarn_alloc(other, BYTES, 0, world.side, &address)); /* it goes with the launch */
+    OK(tarn_free(address));
+}
+END_TEST
+
+START_TEST(a_request_that_no_device_can_serve_disturbs_nobody)
+{
+    void *address = UNTOUCHED;
+    struct hoard hoard = {.block = test_alloc(world.pool, 4096, world.stream)};
+
+    OK(tarn_free(test_alloc(other, BYTES, world.side)));
+    prove_idle();
+    OK(tarn_device_add_free_callback(world.device, give_hoard, &hoard));
+    STATUS(TARN_ERR_DEVICE_MEMORY, tarn_alloc(world.pool, 9 * GIB, 0, world.stream, &address));
+    ck_assert_untouched(address);
+    ck_assert_int_eq(hoard.calls, 0);
+    ck_assert_uint_eq(test_stats(other).mapped_bytes, BYTES);
+    ck_assert_uint_eq(test_device_stats().idle_waits, 1); /* the one before */
+    ck_assert_uint_eq(test_device_stats().ladder_retries, 0);
+    ck_assert_uint_eq(test_device_stats().out_of_memory_count, 1);
+    OK(tarn_device_remove_free_callback(world.device, give_hoard, &hoard));
+    OK(tarn_free(hoard.block));
+}
+END_TEST
+
+/* A pool's own limit is not helped by what others give. */
+START_TEST(a_limited_pool_takes_from_itself_alone)
+{
+    tarn_pool_options options = TARN_POOL_OPTIONS_INIT;
+    tarn_pool *limited;
+    void *address;
+
+    options.limit_bytes = BYTES;
+    OK(tarn_pool_create(world.device, &options, &limited));
+    OK(tarn_free(test_alloc(other, BYTES, world.side)));
+    OK(tarn_free(test_alloc(limited, BYTES / 2, world.side)));
+    prove_idle();
+    address = test_alloc(limited, BYTES, world.stream);
+    ck_assert_uint_eq(test_stats(limited).mapped_bytes, BYTES);
+    ck_assert_uint_eq(test_stats(other).mapped_bytes, BYTES);
+    ck_assert_uint_eq(test_device_stats().idle_waits, 1); /* the one before */
+    STATUS(TARN_ERR_LIMIT, tarn_alloc(limited, 512, 0, world.stream, &address));
+    ck_assert_uint_eq(test_stats(other).mapped_bytes, BYTES);
+    OK(tarn_free(address));
+    OK(tarn_pool_destroy(limited));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("ladder");
+    TCase *rungs = tcase_create("rungs");
+
+    tcase_add_checked_fixture(rungs, open_world, close_world);
+    tcase_add_test(rungs, a_finished_use_on_another_stream_is_looked_for_first);
+    tcase_add_test(rungs, idle_chunks_of_another_stream_are_taken_as_they_are);
+    tcase_add_test(rungs, a_callback_frees_what_is_needed);
+    tcase_add_test(rungs, cached_chunks_of_other_sizes_are_given_back);
+    tcase_add_test(rungs, the_cache_keeps_what_is_not_needed);
+    tcase_add_test(rungs, idle_chunks_of_another_pool_are_given_back);
+    tcase_add_test(rungs, idle_chunks_of_several_pools_are_put_together);
+    tcase_add_test(rungs, growth_takes_no_more_than_it_must);
+    tcase_add_test(rungs, a_wait_proves_what_other_streams_freed);
+    tcase_add_test(rungs, a_wait_ends_uses_on_other_streams);
+    tcase_add_test(rungs, a_wait_proves_what_other_pools_have_free);
+    tcase_add_test(rungs, a_reserve_goes_down_the_ladder_too);
+    tcase_add_test(rungs, the_ladder_breaks_no_capture);
+    tcase_add_test(rungs, memory_of_graphs_is_not_taken);
+    tcase_add_test(rungs, a_request_that_no_device_can_serve_disturbs_nobody);
+    tcase_add_test(rungs, a_limited_pool_takes_from_itself_alone);
+    suite_add_tcase(suite, rungs);
+    return test_main(suite);
+}

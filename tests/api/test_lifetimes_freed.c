@@ -1,0 +1,378 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The rows of docs/lifetimes.md for memory of graphs: blocks freed in their own capture, which is
+ * still open, and blocks freed after it, whose chunks a graph holds. */
+#include "support/world.h"
+
+enum { BYTES = 4 << 20, WORDS = 1024 };
+
+static void *block;  /* that the row is about; in the world's pool */
+static void *output; /* of the default pool */
+static tarn_graph *graph;
+static tarn_capture *capture;
+static tarn_checkpoint *checkpoint;
+
+/* Whether an allocation of the block's size on that stream gets its memory. */
+static bool is_given(tn_cu_stream stream)
+{
+    void *next = test_alloc(world.pool, BYTES, stream);
+
+    OK(tarn_free(next));
+    return next == block;
+}
+
+static void expect_mapped(void)
+{
+    ck_assert_int_eq(test_state_of(world.pool, block), TARN_EXTENT_FREE);
+    ck_assert_uint_ge(test_stats(world.pool).captured_bytes, BYTES);
+}
+
+static void expect_unmapped(void)
+{
+    OK(tarn_pool_trim(world.pool, NULL));
+    ck_assert_int_eq(test_state_of(world.pool, block), TARN_EXTENT_UNMAPPED);
+    ck_assert_uint_eq(test_stats(world.pool).mapped_bytes, 0);
+}
+
+static void destroy_graph(void)
+{
+    OK(tarn_graph_destroy(graph));
+    test_await_destructors(0);
+}
+
+/* The graph writes 5 through the block to the output. */
+static void expect_replay(void)
+{
+    test_set_words(world.stream, output, 0, WORDS);
+    OK(tarn_graph_replay(graph, world.stream));
+    test_expect_words(world.stream, output, 5, WORDS);
+}
+
+/* Freed in its capture, which is open. */
+
+static void freed_inside(void)
+{
+    test_world_open();
+    output = test_malloc(BYTES);
+    OK(tarn_checkpoint_take(world.pool, TARN_CONTENTS_NONE, world.stream, &checkpoint));
+    capture = test_capture_pool();
+    block = test_malloc(BYTES);
+    test_fill(world.stream, block, 5, WORDS);
+    test_copy(world.stream, output, block, WORDS * 4);
+    OK(tarn_free(block));
+}
+
+/* Ends everything but what the row is about. */
+static void end_all(void)
+{
+    if (checkpoint != NULL)
+        OK(tarn_checkpoint_destroy(checkpoint));
+    if (output != NULL)
+        OK(tarn_free(output));
+    test_world_close();
+}
+
+START_TEST(memory_freed_in_its_capture_is_its_streams_there_at_once_and_nobodys_outside)
+{
+    ck_assert(!is_given(world.side));
+    ck_assert(is_given(world.stream));
+    graph = test_capture_end(capture);
+    expect_replay();
+    destroy_graph();
+}
+END_TEST
+
+START_TEST(memory_freed_in_its_capture_is_not_freed_there_twice)
+{
+    REFUSE(TARN_ERR_DOUBLE_FREE, "freed before", tarn_free(block));
+    REFUSE(TARN_ERR_DOUBLE_FREE, "freed before", tarn_free_on(block, world.stream));
+    graph = test_capture_end(capture);
+    expect_replay();
+    destroy_graph();
+}
+END_TEST
+
+START_TEST(memory_freed_in_its_capture_is_not_freed_after_it_either)
+{
+    graph = test_capture_end(capture);
+    REFUSE(TARN_ERR_DOUBLE_FREE, "freed before", tarn_free(block));
+    destroy_graph();
+    REFUSE(TARN_ERR_DOUBLE_FREE, "freed before", tarn_free(block));
+    expect_unmapped();
+    REFUSE(TARN_ERR_NOT_OURS, "not handed out", tarn_free(block)); /* its segment is gone, too */
+}
+END_TEST
+
+START_TEST(memory_freed_in_its_capture_has_no_use_to_record)
+{
+    REFUSE(TARN_ERR_DOUBLE_FREE, "freed before", tarn_record_stream(block, world.side));
+    ck_assert(is_given(world.stream));
+    OK(tarn_capture_abort(capture));
+}
+END_TEST
+
+START_TEST(memory_freed_in_its_capture_stays_through_trims)
+{
+    OK(tarn_pool_trim(world.pool, NULL));
+    expect_mapped();
+    ck_assert_int_eq(test_capture_status(world.stream), TN_CU_CAPTURE_STATUS_ACTIVE);
+    graph = test_capture_end(capture);
+    expect_replay();
+    destroy_graph();
+}
+END_TEST
+
+START_TEST(memory_freed_in_its_capture_is_free_after_the_abort)
+{
+    OK(tarn_capture_abort(capture));
+    test_await_destructors(0);
+    REFUSE(TARN_ERR_DOUBLE_FREE, "freed before", tarn_free(block));
+    expect_unmapped();
+}
+END_TEST
+
+START_TEST(memory_freed_in_its_capture_stays_when_another_graph_is_destroyed)
+{
+    tarn_pool *pool = world.pool;
+    tarn_capture *first = capture;
+    tarn_graph *other;
+
+    OK(tarn_capture_abort(first));
+    capture = test_capture_pool();
+    ck_assert(is_given(world.stream));
+    other = test_capture_end(capture);
+    capture = test_capture_pool();
+    ck_assert(is_given(world.stream)); /* both have touched it now */
+    OK(tarn_graph_destroy(other));
+    test_await_destructors(1);
+    OK(tarn_pool_trim(pool, NULL));
+    expect_mapped();
+    ck_assert(is_given(world.stream));
+    OK(tarn_capture_abort(capture));
+    test_await_destructors(0);
+    expect_unmapped();
+}
+END_TEST
+
+START_TEST(memory_freed_in_its_capture_is_not_restored_before_the_end)
+{
+    REFUSE(TARN_ERR_WRONG_STATE, "capture", tarn_checkpoint_restore(checkpoint, world.side, NULL));
+    graph = test_capture_end(capture);
+    OK(tarn_checkpoint_restore(checkpoint, world.stream, NULL));
+    expect_mapped();
+    expect_replay();
+    destroy_graph();
+}
+END_TEST
+
+START_TEST(memory_freed_in_its_capture_keeps_its_released_pool)
+{
+    OK(tarn_checkpoint_destroy(checkpoint));
+    checkpoint = NULL;
+    OK(tarn_pool_release(world.pool));
+    world.pool = test_pool("next");
+    graph = test_capture_end(capture);
+    expect_replay();
+    ck_assert_uint_eq(test_device_stats().pool_count, 3);
+    destroy_graph();
+    OK(tarn_device_trim(world.device, 0, NULL)); /* proves that its memory is idle */
+    ck_assert_uint_eq(test_device_stats().pool_count, 2);
+}
+END_TEST
+
+START_TEST(memory_freed_in_its_capture_keeps_its_device_open)
+{
+    OK(tarn_checkpoint_destroy(checkpoint));
+    OK(tarn_free(output));
+    checkpoint = NULL;
+    output = NULL;
+    OK(tarn_pool_release(world.pool));
+    world.pool = NULL;
+    REFUSE(TARN_ERR_BUSY, "1 private pool", tarn_device_close(world.device));
+    OK(tarn_capture_abort(capture));
+    test_await_destructors(0);
+    world.pool = test_pool("next");
+}
+END_TEST
+
+/* Freed after its capture; a graph that writes it holds its memory. */
+
+static void held(void)
+{
+    test_world_open();
+    output = test_malloc(BYTES);
+    capture = test_capture_pool();
+    block = test_malloc(BYTES);
+    test_fill(world.stream, block, 5, WORDS);
+    test_copy(world.stream, output, block, WORDS * 4);
+    graph = test_capture_end(capture);
+    test_fill(world.stream, block, 6, WORDS);
+    OK(tarn_checkpoint_take(world.pool, TARN_CONTENTS_DEVICE, world.stream, &checkpoint));
+    OK(tarn_free(block));
+}
+
+START_TEST(memory_held_by_a_graph_is_given_to_later_captures_alone)
+{
+    tarn_graph *second;
+
+    ck_assert(!is_given(world.stream));
+    ck_assert(!is_given(world.side));
+    expect_replay();
+    capture = test_capture_pool();
+    ck_assert(is_given(world.stream));
+    second = test_capture_end(capture);
+    expect_replay();
+    OK(tarn_graph_destroy(second));
+    destroy_graph();
+}
+END_TEST
+
+START_TEST(memory_held_by_a_graph_is_not_freed_twice)
+{
+    REFUSE(TARN_ERR_DOUBLE_FREE, "freed before", tarn_free(block));
+    REFUSE(TARN_ERR_DOUBLE_FREE, "freed before", tarn_free_on(block, world.side));
+    expect_replay();
+    destroy_graph();
+}
+END_TEST
+
+/* An address names the block that lives there. */
+START_TEST(memory_held_by_a_graph_that_lives_again_is_freed_by_its_address_once)
+{
+    capture = test_capture_pool();
+    ck_assert_ptr_eq(test_malloc(BYTES), block);
+    OK(tarn_free(block));
+    REFUSE(TARN_ERR_DOUBLE_FREE, "freed before", tarn_free(block));
+    OK(tarn_capture_abort(capture));
+    REFUSE(TARN_ERR_DOUBLE_FREE, "freed before", tarn_free(block));
+    destroy_graph();
+}
+END_TEST
+
+START_TEST(memory_held_by_a_graph_has_no_use_to_record)
+{
+    REFUSE(TARN_ERR_DOUBLE_FREE, "freed before", tarn_record_stream(block, world.side));
+    expect_replay();
+    destroy_graph();
+}
+END_TEST
+
+START_TEST(memory_held_by_a_graph_stays_through_trims)
+{
+    OK(tarn_pool_trim(world.pool, NULL));
+    expect_mapped();
+    expect_replay();
+    destroy_graph();
+}
+END_TEST
+
+START_TEST(memory_held_by_a_graph_stays_when_a_later_capture_of_it_is_aborted)
+{
+    capture = test_capture_pool();
+    ck_assert(is_given(world.stream));
+    OK(tarn_capture_abort(capture));
+    test_await_destructors(1);
+    OK(tarn_pool_trim(world.pool, NULL));
+    expect_mapped();
+    expect_replay();
+    destroy_graph();
+}
+END_TEST
+
+START_TEST(memory_held_by_a_graph_goes_when_graph_and_launches_are_gone)
+{
+    expect_replay();
+    sim.hold_work();
+    OK(tarn_graph_replay(graph, world.stream));
+    OK(tarn_graph_destroy(graph));
+    expect_mapped();
+    ck_assert(!is_given(world.side));
+    sim.resume_work();
+    test_synchronize(world.stream);
+    test_await_destructors(0);
+    expect_unmapped();
+}
+END_TEST
+
+START_TEST(memory_held_by_a_graph_is_revived_in_place_and_the_graph_goes_on)
+{
+    tarn_delta *delta = NULL;
+
+    expect_replay();
+    OK(tarn_checkpoint_restore(checkpoint, world.stream, &delta));
+    ck_assert_uint_eq(delta->freed_count, 0);
+    ck_assert_uint_eq(delta->revived_count, 1);
+    ck_assert_ptr_eq(delta->revived[0].block.address, block);
+    tarn_delta_destroy(delta);
+    test_expect_words(world.stream, block, 6, WORDS);
+    expect_replay();
+    test_expect_words(world.stream, block, 5, WORDS);
+    OK(tarn_free(block));
+    destroy_graph();
+}
+END_TEST
+
+START_TEST(memory_held_by_a_graph_keeps_its_released_pool)
+{
+    OK(tarn_checkpoint_destroy(checkpoint));
+    checkpoint = NULL;
+    OK(tarn_pool_release(world.pool));
+    world.pool = test_pool("next");
+    expect_replay();
+    ck_assert_uint_eq(test_device_stats().pool_count, 3);
+    destroy_graph();
+    OK(tarn_device_trim(world.device, 0, NULL)); /* proves that its memory is idle */
+    ck_assert_uint_eq(test_device_stats().pool_count, 2);
+}
+END_TEST
+
+START_TEST(memory_held_by_a_graph_keeps_its_device_open)
+{
+    OK(tarn_checkpoint_destroy(checkpoint));
+    checkpoint = NULL;
+    OK(tarn_pool_release(world.pool));
+    world.pool = NULL;
+    REFUSE(TARN_ERR_BUSY, "1 private pool", tarn_device_close(world.device));
+    expect_replay();
+    destroy_graph();
+    world.pool = test_pool("next");
+}
+END_TEST
+
+static TCase *row(Suite *suite, const char *name, void (*begin)(void))
+{
+    TCase *tcase = tcase_create(name);
+
+    suite_add_tcase(suite, tcase);
+    tcase_add_checked_fixture(tcase, begin, end_all);
+    return tcase;
+}
+
+int main(void)
+{
+    Suite *suite = suite_create("lifetimes of memory of graphs");
+    TCase *tcase = row(suite, "freed in its capture", freed_inside);
+
+    tcase_add_test(tcase,
+                   memory_freed_in_its_capture_is_its_streams_there_at_once_and_nobodys_outside);
+    tcase_add_test(tcase, memory_freed_in_its_capture_is_not_freed_there_twice);
+    tcase_add_test(tcase, memory_freed_in_its_capture_is_not_freed_after_it_either);
+    tcase_add_test(tcase, memory_freed_in_its_capture_has_no_use_to_record);
+    tcase_add_test(tcase, memory_freed_in_its_capture_stays_through_trims);
+    tcase_add_test(tcase, memory_freed_in_its_capture_is_free_after_the_abort);
+    tcase_add_test(tcase, memory_freed_in_its_capture_stays_when_another_graph_is_destroyed);
+    tcase_add_test(tcase, memory_freed_in_its_capture_is_not_restored_before_the_end);
+    tcase_add_test(tcase, memory_freed_in_its_capture_keeps_its_released_pool);
+    tcase_add_test(tcase, memory_freed_in_its_capture_keeps_its_device_open);
+    tcase = row(suite, "held by a graph", held);
+    tcase_add_test(tcase, memory_held_by_a_graph_is_given_to_later_captures_alone);
+    tcase_add_test(tcase, memory_held_by_a_graph_is_not_freed_twice);
+    tcase_add_test(tcase, memory_held_by_a_graph_that_lives_again_is_freed_by_its_address_once);
+    tcase_add_test(tcase, memory_held_by_a_graph_has_no_use_to_record);
+    tcase_add_test(tcase, memory_held_by_a_graph_stays_through_trims);
+    tcase_add_test(tcase, memory_held_by_a_graph_stays_when_a_later_capture_of_it_is_aborted);
+    tcase_add_test(tcase, memory_held_by_a_graph_goes_when_graph_and_launches_are_gone);
+    tcase_add_test(tcase, memory_held_by_a_graph_is_revived_in_place_and_the_graph_goes_on);
+    tcase_add_test(tcase, memory_held_by_a_graph_keeps_its_released_pool);
+    tcase_add_test(tcase, memory_held_by_a_graph_keeps_its_device_open);
+    return test_main(suite);
+}

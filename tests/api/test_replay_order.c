@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Graphs that share a pool, replayed on several streams and by several threads. */
+#include "support/world.h"
+
+#include <pthread.h>
+
+enum { WORDS = 1 << 12 };
+
+/* A graph that fills a temporary block, waits a little, and copies it out: another graph that runs
+ * meanwhile, with its own temporary at the same address, shows. */
+static tarn_graph *make_slow(tarn_pool *pool, uint32_t value, void *output)
+{
+    tarn_capture *capture = NULL;
+    tarn_graph *graph = NULL;
+    void *temporary;
+
+    OK(tarn_capture_begin(pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
+    temporary = test_malloc(WORDS * 4);
+    test_fill(world.stream, temporary, value, WORDS);
+    test_spin(world.stream, 3);
+    test_copy(world.stream, output, temporary, WORDS * 4);
+    OK(tarn_free(temporary));
+    OK(tarn_capture_end(capture, &graph));
+    return graph;
+}
+
+static tarn_pool *pool_of(tarn_replay_order order)
+{
+    tarn_pool_options options = TARN_POOL_OPTIONS_INIT;
+    tarn_pool *pool = NULL;
+
+    options.replay_order = order;
+    OK(tarn_pool_create(world.device, &options, &pool));
+    return pool;
+}
+
+static uint64_t idle_waits(void)
+{
+    return test_device_stats().idle_waits;
+}
+
+START_TEST(replays_on_two_streams_run_one_after_the_other)
+{
+    void *outputs[2] = {test_malloc(WORDS * 4), test_malloc(WORDS * 4)};
+    tarn_graph *one = make_slow(world.pool, 1, outputs[0]);
+    tarn_graph *two = make_slow(world.pool, 2, outputs[1]);
+    uint64_t waits;
+
+    OK(tarn_graph_replay(one, world.stream));
+    waits = idle_waits();
+    OK(tarn_graph_replay(two, world.side)); /* nothing was recorded behind the first */
+    ck_assert_uint_eq(idle_waits(), waits + 1);
+    for (int round = 0; round < 10; round++) {
+        OK(tarn_graph_replay(one, world.stream));
+        OK(tarn_graph_replay(two, world.side));
+    }
+    ck_assert_uint_eq(idle_waits(), waits + 1);
+    test_expect_words(world.stream, outputs[0], 1, WORDS);
+    test_expect_words(world.side, outputs[1], 2, WORDS);
+    OK(tarn_graph_destroy(one));
+    OK(tarn_graph_destroy(two));
+    OK(tarn_free(outputs[0]));
+    OK(tarn_free(outputs[1]));
+}
+END_TEST
+
+START_TEST(a_replay_on_another_stream_waits_on_the_gpu_and_not_on_the_host)
+{
+    void *output = test_malloc(WORDS * 4);
+    tarn_graph *one = make_slow(world.pool, 1, output);
+    tarn_graph *two = make_slow(world.pool, 2, output);
+
+    OK(tarn_graph_replay(one, world.stream));
+    OK(tarn_graph_replay(two, world.side));
+    test_synchronize(world.side);
+    sim.hold_work();
+    for (int round = 0; round < 3; round++) { /* returns, with the GPU stopped */
+        OK(tarn_graph_replay(one, world.stream));
+        OK(tarn_graph_replay(two, world.side));
+    }
+    sim.resume_work();
+    test_synchronize(world.stream);
+    test_expect_words(world.side, output, 2, WORDS); /* the last one */
+    OK(tarn_graph_destroy(one));
+    OK(tarn_graph_destroy(two));
+    OK(tarn_free(output));
+}
+END_TEST
+
+START_TEST(the_stream_of_the_last_replay_may_be_destroyed)
+{
+    void *output = test_malloc(WORDS * 4);
+    tarn_graph *one = make_slow(world.pool, 1, output);
+    tarn_graph *two = make_slow(world.pool, 2, output);
+
+    for (int round = 0; round < 3; round++) { /* first without an event, then with one */
+        tn_cu_stream third = test_stream();
+
+        OK(tarn_graph_replay(one, third));
+        test_destroy_stream(third);
+        OK(tarn_graph_replay(two, world.side));
+        test_expect_words(world.side, output, 2, WORDS);
+    }
+    OK(tarn_graph_destroy(one));
+    OK(tarn_graph_destroy(two));
+    OK(tarn_free(output));
+}
+END_TEST
+
+/* Each thread replays its own graph on its own stream and looks at what it wrote. */
+struct replayer {
+    pthread_t thread;
+    tarn_graph *graph;
+    tn_cu_stream stream;
+    void *output;
+    uint32_t value;
+};
+
+static void *replay_and_look(void *argument)
+{
+    const struct replayer *replayer = argument;
+    tn_cu_context context = test_retain(0);
+
+    test_set_context(context);
+    for (int round = 0; round < 20; round++) {
+        OK(tarn_graph_replay(replayer->graph, replayer->stream));
+        test_expect_words(replayer->stream, replayer->output, replayer->value, WORDS);
+        test_set_words(replayer->stream, replayer->output, 0, WORDS);
+    }
+    test_release(0);
+    return NULL;
+}
+
+START_TEST(threads_that_replay_graphs_of_one_pool_do_not_disturb_each_other)
+{
+    enum { COUNT = 4 };
+    struct replayer replayers[COUNT];
+
+    for (uint32_t i = 0; i < COUNT; i++) {
+        replayers[i].output = test_malloc(WORDS * 4);
+        replayers[i].graph = make_slow(world.pool, 10 + i, replayers[i].output);
+        replayers[i].stream = test_stream();
+        replayers[i].value = 10 + i;
+    }
+    for (int i = 0; i < COUNT; i++)
+        ck_assert_int_eq(pthread_create(&replayers[i].thread, NULL, replay_and_look, &replayers[i]),
+                         0);
+    for (int i = 0; i < COUNT; i++)
+        ck_assert_int_eq(pthread_join(replayers[i].thread, NULL), 0);
+    for (int i = 0; i < COUNT; i++) {
+        OK(tarn_graph_destroy(replayers[i].graph));
+        test_destroy_stream(replayers[i].stream);
+        OK(tarn_free(replayers[i].output));
+    }
+}
+END_TEST
+
+START_TEST(a_graph_made_while_another_is_replayed_is_ordered_behind_it)
+{
+    void *outputs[2] = {test_malloc(WORDS * 4), test_malloc(WORDS * 4)};
+    tarn_graph *one = make_slow(world.pool, 1, outputs[0]);
+    tarn_graph *two;
+
+    for (int round = 0; round < 5; round++)
+        OK(tarn_graph_replay(one, world.side)); /* nobody notes the stream of an only graph */
+    two = make_slow(world.pool, 2, outputs[1]);
+    OK(tarn_graph_replay(two, world.stream));
+    test_expect_words(world.stream, outputs[1], 2, WORDS);
+    test_expect_words(world.side, outputs[0], 1, WORDS);
+    OK(tarn_graph_destroy(one));
+    OK(tarn_graph_destroy(two));
+    OK(tarn_free(outputs[0]));
+    OK(tarn_free(outputs[1]));
+}
+END_TEST
+
+START_TEST(default_streams_take_part_in_the_order)
+{
+    void *output = test_malloc(WORDS * 4);
+    tarn_graph *one = make_slow(world.pool, 1, output);
+    tarn_graph *two = make_slow(world.pool, 2, output);
+
+    for (int round = 0; round < 3; round++) {
+        OK(tarn_graph_replay(one, NULL));
+        OK(tarn_graph_replay(two, TN_CU_STREAM_PER_THREAD));
+        OK(tarn_graph_replay(one, world.side));
+        OK(tarn_graph_replay(two, world.stream));
+    }
+    test_expect_words(world.stream, output, 2, WORDS);
+    OK(tarn_graph_destroy(one));
+    OK(tarn_graph_destroy(two));
+    OK(tarn_free(output));
+}
+END_TEST
+
+START_TEST(a_pool_may_refuse_replays_on_a_second_stream)
+{
+    void *output = test_malloc(WORDS * 4);
+    tarn_pool *pool = pool_of(TARN_REPLAY_REFUSED);
+    tarn_graph *one = make_slow(pool, 1, output);
+    tarn_graph *two = make_slow(pool, 2, output);
+
+    OK(tarn_graph_replay(one, world.stream));
+    REFUSE(TARN_ERR_WRONG_STATE, "share memory", tarn_graph_replay(two, world.side));
+    REFUSE(TARN_ERR_WRONG_STATE, "TARN_REPLAY_ORDERED", tarn_graph_replay(one, NULL));
+    OK(tarn_graph_replay(two, world.stream));
+    test_expect_words(world.stream, output, 2, WORDS);
+    OK(tarn_graph_destroy(one));
+    OK(tarn_graph_destroy(two));
+    test_await_destructors(0);
+    one = make_slow(pool, 3, output); /* those before are gone, and their stream with them */
+    OK(tarn_graph_replay(one, world.side));
+    two = make_slow(pool, 4, output);
+    OK(tarn_graph_replay(two, world.side));
+    REFUSE(TARN_ERR_WRONG_STATE, "share memory", tarn_graph_replay(one, world.stream));
+    test_expect_words(world.side, output, 4, WORDS);
+    OK(tarn_graph_destroy(one));
+    OK(tarn_graph_destroy(two));
+    OK(tarn_pool_destroy(pool));
+    OK(tarn_free(output));
+}
+END_TEST
+
+START_TEST(an_order_that_is_none_is_refused)
+{
+    tarn_pool_options options = TARN_POOL_OPTIONS_INIT;
+    tarn_pool *pool = UNTOUCHED;
+
+    options.replay_order = (tarn_replay_order)2;
+    REFUSE(TARN_ERR_INVALID_ARGUMENT, "replay_order",
+           tarn_pool_create(world.device, &options, &pool));
+    ck_assert_untouched(pool);
+}
+END_TEST
+
+START_TEST(a_replay_that_cannot_wait_is_not_made)
+{
+    void *output = test_malloc(WORDS * 4);
+    tarn_graph *one = make_slow(world.pool, 1, output);
+    tarn_graph *two = make_slow(world.pool, 2, output);
+
+    OK(tarn_graph_replay(one, world.stream));
+    test_synchronize(world.stream);
+    sim.plan_fault("cuMemFree", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    STATUS(TARN_ERR_DRIVER, tarn_graph_replay(two, world.side));
+    test_expect_words(world.side, output, 1, WORDS);
+    OK(tarn_graph_replay(two, world.side)); /* waits */
+    sim.plan_fault("cuStreamWaitEvent", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    REFUSE(TARN_ERR_DRIVER, "cuStreamWaitEvent", tarn_graph_replay(one, world.stream));
+    test_expect_words(world.side, output, 2, WORDS);
+    OK(tarn_graph_replay(one, world.stream));
+    test_expect_words(world.stream, output, 1, WORDS);
+    OK(tarn_graph_destroy(one));
+    OK(tarn_graph_destroy(two));
+    OK(tarn_free(output));
+}
+END_TEST
+
+START_TEST(a_replay_whose_event_fails_is_waited_for)
+{
+    static const char *const calls[] = {"cuEventRecord", "cuEventCreate"};
+    void *output = test_malloc(WORDS * 4);
+    tarn_graph *one = make_slow(world.pool, 1, output);
+    tarn_graph *two = make_slow(world.pool, 2, output);
+
+    OK(tarn_graph_replay(one, world.stream));
+    OK(tarn_graph_replay(two, world.side));
+    for (size_t i = 0; i < 2; i++) {
+        uint64_t waits = idle_waits();
+
+        /* For good: a refused record tries again with another event. */
+        sim.plan_fault(calls[i], 1, 1, TN_CUDA_ERROR_UNKNOWN);
+        OK(tarn_graph_replay(one, world.stream));
+        if (i == 0) {
+            sim.clear_fault(NULL);
+            OK(tarn_graph_replay(two, world.side));
+            ck_assert_uint_eq(idle_waits(), waits + 1);
+        }
+        sim.clear_fault(NULL);
+    }
+    OK(tarn_graph_replay(two, world.side));
+    test_expect_words(world.side, output, 2, WORDS);
+    OK(tarn_graph_destroy(one));
+    OK(tarn_graph_destroy(two));
+    OK(tarn_free(output));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("replay_order");
+    TCase *tcase = tcase_create("replay_order");
+
+    suite_add_tcase(suite, tcase);
+    tcase_set_timeout(tcase, 60);
+    tcase_add_checked_fixture(tcase, test_world_open, test_world_close);
+    tcase_add_test(tcase, replays_on_two_streams_run_one_after_the_other);
+    tcase_add_test(tcase, a_replay_on_another_stream_waits_on_the_gpu_and_not_on_the_host);
+    tcase_add_test(tcase, the_stream_of_the_last_replay_may_be_destroyed);
+    tcase_add_test(tcase, threads_that_replay_graphs_of_one_pool_do_not_disturb_each_other);
+    tcase_add_test(tcase, a_graph_made_while_another_is_replayed_is_ordered_behind_it);
+    tcase_add_test(tcase, default_streams_take_part_in_the_order);
+    tcase_add_test(tcase, a_pool_may_refuse_replays_on_a_second_stream);
+    tcase_add_test(tcase, an_order_that_is_none_is_refused);
+    tcase_add_test(tcase, a_replay_that_cannot_wait_is_not_made);
+    tcase_add_test(tcase, a_replay_whose_event_fails_is_waited_for);
+    return test_main(suite);
+}

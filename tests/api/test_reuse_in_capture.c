@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Memory freed in a capture after use on several of its streams is used again in that capture once its
+ * graph says that the next use comes after the last one. */
+#include "support/world.h"
+
+enum { WORDS = 1 << 10 };
+
+static tarn_capture *begin(void)
+{
+    tarn_capture *capture = NULL;
+
+    OK(tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_THREAD_LOCAL, &capture));
+    return capture;
+}
+
+/* Ends the capture, with the side stream joined, replays its graph twice and destroys it. */
+static void end_and_replay(tarn_capture *capture)
+{
+    tarn_graph *graph = NULL;
+
+    test_order(world.side, world.stream);
+    OK(tarn_capture_end(capture, &graph));
+    OK(tarn_graph_replay(graph, world.stream));
+    OK(tarn_graph_replay(graph, world.stream));
+    test_synchronize(world.stream);
+    OK(tarn_graph_destroy(graph));
+}
+
+/* A block that the side stream copies out, slowly. */
+static void *use_on_side(uint32_t value, void *output)
+{
+    void *block = test_malloc(4 * MIB);
+
+    test_fill(world.stream, block, value, WORDS);
+    test_order(world.stream, world.side);
+    test_spin(world.side, 3);
+    test_copy(world.side, output, block, WORDS * 4);
+    return block;
+}
+
+START_TEST(a_block_used_on_a_forked_stream_is_used_again_after_the_join)
+{
+    void *outputs[2] = {test_malloc(WORDS * 4), test_malloc(WORDS * 4)};
+    tarn_capture *capture = begin();
+    void *block = use_on_side(5, outputs[0]);
+    void *early;
+    void *late;
+
+    OK(tarn_record_stream(block, world.side));
+    OK(tarn_free(block));
+    ck_assert_uint_eq(test_stats(world.pool).pending_count, 1);
+    early = test_malloc(4 * MIB); /* nothing orders it behind the copy */
+    ck_assert_ptr_ne(early, block);
+    test_fill(world.stream, early, 6, WORDS);
+    test_order(world.side, world.stream);
+    late = test_malloc(4 * MIB);
+    ck_assert_ptr_eq(late, block);
+    ck_assert_uint_eq(test_stats(world.pool).pending_count, 0);
+    test_fill(world.stream, late, 7, WORDS);
+    test_copy(world.stream, outputs[1], late, WORDS * 4);
+    OK(tarn_pool_validate(world.pool));
+    OK(tarn_free(early));
+    OK(tarn_free(late));
+    end_and_replay(capture);
+    test_expect_words(world.stream, outputs[0], 5, WORDS);
+    test_expect_words(world.stream, outputs[1], 7, WORDS);
+    OK(tarn_free(outputs[0]));
+    OK(tarn_free(outputs[1]));
+}
+END_TEST
+
+START_TEST(a_block_freed_after_the_join_is_used_again_at_once)
+{
+    void *output = test_malloc(WORDS * 4);
+    tarn_capture *capture = begin();
+    void *block = use_on_side(5, output);
+    void *again;
+
+    OK(tarn_record_stream(block, world.side));
+    test_order(world.side, world.stream);
+    OK(tarn_free(block));
+    again = test_malloc(4 * MIB);
+    ck_assert_ptr_eq(again, block);
+    test_fill(world.stream, again, 6, WORDS);
+    OK(tarn_free(again));
+    end_and_replay(capture);
+    test_expect_words(world.stream, output, 5, WORDS);
+    OK(tarn_free(output));
+}
+END_TEST
+
+START_TEST(free_on_a_forked_stream_waits_for_its_join)
+{
+    void *output = test_malloc(WORDS * 4);
+    tarn_capture *capture = begin();
+    void *block = use_on_side(5, output);
+    void *other;
+
+    OK(tarn_free_on(block, world.side));
+    other = test_malloc(4 * MIB);
+    ck_assert_ptr_ne(other, block);
+    test_fill(world.stream, other, 6, WORDS);
+    OK(tarn_free(other));
+    test_order(world.side, world.stream);
+    other = test_malloc(6 * MIB); /* more than one of them has */
+    OK(tarn_free(other));
+    ck_assert_uint_eq(test_stats(world.pool).pending_count, 0);
+    end_and_replay(capture);
+    test_expect_words(world.stream, output, 5, WORDS);
+    OK(tarn_free(output));
+}
+END_TEST
+
+/* What counts is the work up to the free, not what the stream does later. */
+START_TEST(work_after_the_free_is_not_waited_for)
+{
+    void *output = test_malloc(WORDS * 4);
+    tn_cu_stream third = test_stream();
+    tarn_capture *capture = begin();
+    void *block = use_on_side(5, output);
+    void *again;
+
+    OK(tarn_free_on(block, world.side));
+    test_order(world.side, third);
+    test_fill(world.side, output, 5, WORDS); /* not in third */
+    test_order(third, world.stream);
+    again = test_malloc(4 * MIB);
+    ck_assert_ptr_eq(again, block);
+    test_fill(world.stream, again, 6, WORDS);
+    OK(tarn_free(again));
+    end_and_replay(capture);
+    test_expect_words(world.stream, output, 5, WORDS);
+    test_destroy_stream(third);
+    OK(tarn_free(output));
+}
+END_TEST
+
+START_TEST(every_stream_that_uses_the_block_must_be_joined)
+{
+    enum { COUNT = 3 };
+    tn_cu_stream sides[COUNT];
+    void *outputs[COUNT];
+    tarn_capture *capture;
+    void *block;
+    void *others[COUNT];
+    void *again;
+
+    for (int i = 0; i < COUNT; i++) {
+        sides[i] = test_stream();
+        outputs[i] = test_malloc(WORDS * 4);
+    }
+    capture = begin();
+    block = test_malloc(4 * MIB);
+    test_fill(world.stream, block, 5, WORDS);
+    test_order(world.stream, world.side);
+    for (int i = 0; i < COUNT; i++) {
+        test_order(world.stream, sides[i]);
+        test_spin(sides[i], (uint32_t)i + 1);
+        test_copy(sides[i], outputs[i], block, WORDS * 4);
+        OK(tarn_record_stream(block, sides[i]));
+    }
+    OK(tarn_free(block));
+    for (int i = 0; i < COUNT; i++) {
+        others[i] = test_malloc(4 * MIB);
+        ck_assert_ptr_ne(others[i], block);
+        test_fill(world.stream, others[i], 6, WORDS);
+        test_order(sides[i], world.stream);
+    }
+    again = test_malloc(4 * MIB);
+    ck_assert_ptr_eq(again, block);
+    test_fill(world.stream, again, 6, WORDS);
+    OK(tarn_free(again));
+    end_and_replay(capture);
+    for (int i = 0; i < COUNT; i++) {
+        test_expect_words(world.stream, outputs[i], 5, WORDS);
+        test_destroy_stream(sides[i]);
+        OK(tarn_free(others[i]));
+        OK(tarn_free(outputs[i]));
+    }
+}
+END_TEST
+
+/* A block of the forked stream goes back to that stream, which must come after the other's use. */
+START_TEST(the_order_that_uses_memory_again_is_the_blocks_own)
+{
+    void *output = test_malloc(WORDS * 4);
+    tarn_capture *capture = begin();
+    void *block;
+    void *mine;
+    void *again = NULL;
+
+    test_fill(world.stream, output, 0, WORDS);
+    test_order(world.stream, world.side);
+    block = test_alloc(world.pool, 4 * MIB, world.side);
+    test_fill(world.side, block, 5, WORDS);
+    test_order(world.side, world.stream);
+    test_spin(world.stream, 3);
+    test_copy(world.stream, output, block, WORDS * 4);
+    OK(tarn_free_on(block, world.stream));
+    mine = test_malloc(4 * MIB); /* comes after all of it, but the block is the side stream's */
+    ck_assert_ptr_ne(mine, block);
+    again = test_alloc(world.pool, 4 * MIB, world.side);
+    ck_assert_ptr_ne(again, block);
+    OK(tarn_free(again));
+    test_order(world.stream, world.side);
+    again = test_alloc(world.pool, 6 * MIB, world.side);
+    ck_assert_uint_eq(test_stats(world.pool).pending_count, 0);
+    test_fill(world.side, again, 6, WORDS);
+    OK(tarn_free(again));
+    OK(tarn_free(mine));
+    end_and_replay(capture);
+    test_expect_words(world.stream, output, 5, WORDS);
+    OK(tarn_free(output));
+}
+END_TEST
+
+START_TEST(a_stream_that_leaves_its_past_behind_reuses_nothing_of_it)
+{
+    void *output = test_malloc(WORDS * 4);
+    tarn_capture *capture = begin();
+    tn_cu_graphnode first;
+    void *block;
+
+    test_fill(world.stream, output, 0, WORDS);
+    first = test_last_node(world.stream);
+    block = use_on_side(5, output);
+    OK(tarn_free_on(block, world.side));
+    test_order(world.side, world.stream);
+    test_set_past(world.stream, first, true);
+    ck_assert_ptr_ne(test_malloc(4 * MIB), block);
+    ck_assert_uint_eq(test_stats(world.pool).pending_count, 1);
+    OK(tarn_capture_abort(capture));
+    OK(tarn_free(output));
+    OK(tarn_pool_release(world.pool));
+    world.pool = NULL;
+}
+END_TEST
+
+START_TEST(a_stream_with_too_many_ends_waits_for_the_captures_end)
+{
+    enum { COUNT = 9 };
+    tn_cu_stream others[COUNT];
+    tarn_capture *capture = begin();
+    void *block = test_malloc(4 * MIB);
+    void *again;
+
+    test_fill(world.stream, block, 5, WORDS);
+    for (int i = 0; i < COUNT; i++) {
+        others[i] = test_stream();
+        test_order(world.stream, others[i]);
+        test_fill(others[i], block, 5, WORDS);
+        test_order(others[i], world.side);
+    }
+    OK(tarn_free_on(block, world.side));
+    test_order(world.side, world.stream);
+    again = test_malloc(4 * MIB);
+    ck_assert_ptr_ne(again, block);
+    ck_assert_uint_eq(test_stats(world.pool).pending_count, 1);
+    OK(tarn_free(again));
+    end_and_replay(capture);
+    for (int i = 0; i < COUNT; i++)
+        test_destroy_stream(others[i]);
+    OK(tarn_free(test_alloc(world.pool, 64 * MIB, world.stream)));
+    ck_assert_uint_eq(test_stats(world.pool).pending_count, 0);
+}
+END_TEST
+
+START_TEST(where_the_graph_cannot_be_asked_memory_waits_for_the_captures_end)
+{
+    void *output = test_malloc(WORDS * 4);
+    tarn_capture *capture = begin();
+    void *block = use_on_side(5, output);
+    void *other;
+
+    OK(tarn_free_on(block, world.side));
+    test_order(world.side, world.stream);
+    sim.plan_fault("cuGraphNodeGetDependencies", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    other = test_malloc(4 * MIB);
+    ck_assert_ptr_ne(other, block);
+    ck_assert_uint_eq(test_stats(world.pool).pending_count, 1);
+    ck_assert_ptr_eq(test_malloc(4 * MIB), block); /* now it can */
+    OK(tarn_free(other));
+    OK(tarn_free(block));
+    end_and_replay(capture);
+    OK(tarn_free(output));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("reuse_in_capture");
+    TCase *tcase = tcase_create("reuse_in_capture");
+
+    suite_add_tcase(suite, tcase);
+    tcase_add_checked_fixture(tcase, test_world_open, test_world_close);
+    tcase_add_test(tcase, a_block_used_on_a_forked_stream_is_used_again_after_the_join);
+    tcase_add_test(tcase, a_block_freed_after_the_join_is_used_again_at_once);
+    tcase_add_test(tcase, free_on_a_forked_stream_waits_for_its_join);
+    tcase_add_test(tcase, work_after_the_free_is_not_waited_for);
+    tcase_add_test(tcase, every_stream_that_uses_the_block_must_be_joined);
+    tcase_add_test(tcase, the_order_that_uses_memory_again_is_the_blocks_own);
+    tcase_add_test(tcase, a_stream_that_leaves_its_past_behind_reuses_nothing_of_it);
+    tcase_add_test(tcase, a_stream_with_too_many_ends_waits_for_the_captures_end);
+    tcase_add_test(tcase, where_the_graph_cannot_be_asked_memory_waits_for_the_captures_end);
+    return test_main(suite);
+}

@@ -1,0 +1,603 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Allocations in captures that no route catches: adopted, refused, allowed. */
+#include <pthread.h>
+#include <time.h>
+
+#include "support/world.h"
+
+static void open_world(tarn_unrouted unrouted)
+{
+    tarn_device_options options = TARN_DEVICE_OPTIONS_INIT;
+
+    options.unrouted = unrouted;
+    test_world_open_with(&options);
+}
+
+/* The world's, once more. */
+static void open_device(tarn_unrouted unrouted)
+{
+    tarn_device_options options = TARN_DEVICE_OPTIONS_INIT;
+
+    options.unrouted = unrouted;
+    OK(tarn_device_open(0, &options, &world.device));
+    OK(tarn_device_default_pool(world.device, &world.default_pool));
+    world.pool = test_pool("test");
+}
+
+static void open_refusing(void)
+{
+    open_world(TARN_UNROUTED_REFUSE);
+}
+
+static void open_allowing(void)
+{
+    open_world(TARN_UNROUTED_ALLOW);
+}
+
+static tarn_pool *pool_of(const void *address)
+{
+    tarn_block block;
+
+    OK(tarn_block_at(address, &block));
+    return block.pool;
+}
+
+static void await_pool_count(uint64_t count)
+{
+    for (int tries = 0; tries < 10000 && test_device_stats().pool_count != count; tries++) {
+        OK(tarn_device_trim(world.device, 0, NULL)); /* a proof that its memory is idle */
+        (void)nanosleep(&(struct timespec){0, 100000}, NULL);
+    }
+    ck_assert_uint_eq(test_device_stats().pool_count, count);
+}
+
+static void begin(void)
+{
+    test_begin_capture(world.stream, TN_CU_CAPTURE_MODE_GLOBAL);
+}
+
+START_TEST(a_capture_without_a_route_gets_a_pool_of_its_own)
+{
+    void *first;
+    void *second;
+    tn_cu_graph graph;
+
+    begin();
+    first = test_malloc(4 * MIB);
+    second = test_malloc(512);
+    ck_assert_ptr_ne(pool_of(first), world.default_pool);
+    ck_assert_ptr_ne(pool_of(first), world.pool);
+    ck_assert_ptr_eq(pool_of(first), pool_of(second));
+    ck_assert_uint_eq(test_device_stats().adopted_count, 1);
+    ck_assert_uint_eq(test_device_stats().unrouted_count, 2);
+    ck_assert_uint_eq(test_device_stats().pool_count, 3);
+    ck_assert_int_eq(test_capture_status(world.stream), TN_CU_CAPTURE_STATUS_ACTIVE);
+    test_fill(world.stream, first, 5, 4);
+    test_copy(world.stream, second, first, 4);
+    graph = test_end_capture(world.stream);
+    test_launch_once(graph, world.stream);
+    ck_assert_uint_eq(test_read(world.stream, second), 5);
+    OK(tarn_free(first));
+    OK(tarn_free(second));
+    test_destroy_graph(graph);
+    await_pool_count(2);
+    ck_assert_uint_eq(test_device_stats().mapped_bytes, 0);
+}
+END_TEST
+
+START_TEST(who_names_the_default_pool_is_adopted_too)
+{
+    void *block = NULL;
+
+    begin();
+    OK(tarn_alloc(world.default_pool, MIB, 0, world.stream, &block));
+    ck_assert_ptr_ne(pool_of(block), world.default_pool);
+    ck_assert_uint_eq(test_stats(world.default_pool).alloc_count, 0);
+    OK(tarn_free(block));
+    test_destroy_graph(test_end_capture(world.stream));
+    await_pool_count(2);
+}
+END_TEST
+
+START_TEST(adopted_memory_is_the_graphs_as_long_as_any_part_of_it_is_there)
+{
+    tn_cu_graphexec exec;
+    tn_cu_graph graph;
+    tn_cu_graph clone;
+    char *block;
+
+    begin();
+    block = test_malloc(8 * MIB);
+    test_fill(world.stream, block, 7, 4);
+    OK(tarn_free(block));
+    graph = test_end_capture(world.stream);
+    clone = test_clone(graph);
+    exec = test_instantiate(graph);
+    test_destroy_graph(graph);
+    for (int part = 0; part < 2; part++) {
+        for (int i = 0; i < 8; i++) {
+            char *other = test_malloc(4 * MIB);
+
+            ck_assert(other + 4 * MIB <= block || other >= block + 8 * MIB);
+            OK(tarn_free(other));
+        }
+        if (part == 0) {
+            test_destroy_graph(clone);
+            test_launch(exec, world.stream);
+            ck_assert_uint_eq(test_read(world.stream, block), 7);
+        }
+        ck_assert_uint_eq(test_device_stats().pool_count, 3);
+    }
+    test_destroy_exec(exec);
+    await_pool_count(2);
+}
+END_TEST
+
+START_TEST(a_live_block_keeps_an_adopted_pool_when_the_graph_is_gone)
+{
+    tn_cu_graph graph;
+    void *block;
+
+    begin();
+    block = test_malloc(MIB);
+    test_fill(world.stream, block, 9, 1);
+    graph = test_end_capture(world.stream);
+    test_launch_once(graph, world.stream);
+    test_destroy_graph(graph);
+    test_await_destructors(0);
+    ck_assert_uint_eq(test_device_stats().pool_count, 3);
+    ck_assert_uint_eq(test_read(world.stream, block), 9);
+    OK(tarn_free(block));
+    await_pool_count(2);
+}
+END_TEST
+
+START_TEST(an_adopted_pool_has_no_handle)
+{
+    tarn_pool_stats stats = {.size = sizeof stats};
+    tarn_pool *pool;
+    void *block;
+    void *other = UNTOUCHED;
+
+    begin();
+    block = test_malloc(MIB);
+    pool = pool_of(block);
+    REFUSE(TARN_ERR_INVALID_HANDLE, "pool", tarn_alloc(pool, MIB, 0, world.stream, &other));
+    REFUSE(TARN_ERR_INVALID_HANDLE, "pool", tarn_pool_get_stats(pool, &stats));
+    REFUSE(TARN_ERR_INVALID_HANDLE, "pool", tarn_pool_destroy(pool));
+    REFUSE(TARN_ERR_BUSY, "2 private pools", tarn_device_close(world.device));
+    ck_assert_untouched(other);
+    OK(tarn_free(block));
+    test_destroy_graph(test_end_capture(world.stream));
+    await_pool_count(2);
+}
+END_TEST
+
+START_TEST(streams_of_one_capture_share_their_adopted_pool)
+{
+    void *mine;
+    void *forked = NULL;
+    void *next = NULL;
+
+    begin();
+    mine = test_malloc(MIB);
+    OK(tarn_free(mine));
+    test_order(world.stream, world.side);
+    OK(tarn_malloc(world.device, MIB, world.side, &forked));
+    ck_assert_ptr_ne(forked, mine); /* its own order's alone */
+    ck_assert_ptr_eq(test_malloc(MIB), mine);
+    ck_assert_ptr_eq(pool_of(mine), pool_of(forked));
+    OK(tarn_free(forked));
+    OK(tarn_malloc(world.device, MIB, world.side, &next));
+    ck_assert_ptr_eq(next, forked);
+    OK(tarn_free(next));
+    OK(tarn_free(mine));
+    test_order(world.side, world.stream);
+    ck_assert_uint_eq(test_device_stats().adopted_count, 1);
+    test_destroy_graph(test_end_capture(world.stream));
+    await_pool_count(2);
+}
+END_TEST
+
+START_TEST(each_capture_is_adopted_for_itself)
+{
+    void *blocks[2] = {NULL, NULL};
+    tn_cu_stream streams[2] = {world.stream, world.side};
+
+    for (int i = 0; i < 2; i++) {
+        test_begin_capture(streams[i], TN_CU_CAPTURE_MODE_RELAXED);
+        OK(tarn_malloc(world.device, MIB, streams[i], &blocks[i]));
+    }
+    ck_assert_ptr_ne(pool_of(blocks[0]), pool_of(blocks[1]));
+    ck_assert_uint_eq(test_device_stats().adopted_count, 2);
+    for (int i = 0; i < 2; i++) {
+        OK(tarn_free(blocks[i]));
+        test_destroy_graph(test_end_capture(streams[i]));
+    }
+    await_pool_count(2);
+    begin(); /* the next one of the stream, again */
+    OK(tarn_free(test_malloc(MIB)));
+    ck_assert_uint_eq(test_device_stats().adopted_count, 3);
+    test_destroy_graph(test_end_capture(world.stream));
+    await_pool_count(2);
+}
+END_TEST
+
+static void allocate_many(void *unused)
+{
+    (void)unused;
+    for (int i = 0; i < 50; i++)
+        OK(tarn_free(test_malloc(4096)));
+}
+
+static void *run_allocations(void *unused)
+{
+    allocate_many(unused);
+    return NULL;
+}
+
+START_TEST(threads_that_allocate_in_one_capture_at_once_get_one_pool)
+{
+    enum { THREADS = 8 };
+    pthread_t threads[THREADS];
+
+    for (int round = 0; round < 10; round++) {
+        uint64_t adopted = test_device_stats().adopted_count;
+
+        test_begin_capture(world.stream, TN_CU_CAPTURE_MODE_RELAXED);
+        for (int i = 0; i < THREADS; i++)
+            ck_assert_int_eq(pthread_create(&threads[i], NULL, run_allocations, NULL), 0);
+        for (int i = 0; i < THREADS; i++)
+            (void)pthread_join(threads[i], NULL);
+        ck_assert_uint_eq(test_device_stats().adopted_count, adopted + 1);
+        ck_assert_uint_eq(test_device_stats().pool_count, 3);
+        test_destroy_graph(test_end_capture(world.stream));
+        await_pool_count(2);
+    }
+}
+END_TEST
+
+START_TEST(an_adopted_capture_that_breaks_leaves_its_blocks_to_their_user)
+{
+    void *other = UNTOUCHED;
+    void *block;
+
+    begin();
+    block = test_malloc(MIB);
+    test_break_capture();
+    REFUSE(TARN_ERR_CAPTURE_BROKEN, "invalidated",
+           tarn_malloc(world.device, MIB, world.stream, &other));
+    ck_assert_untouched(other);
+    test_end_broken_capture(world.stream);
+    test_await_destructors(0);
+    ck_assert_ptr_ne(pool_of(block), world.default_pool);
+    OK(tarn_free(block));
+    await_pool_count(2);
+}
+END_TEST
+
+START_TEST(an_adopted_capture_whose_stream_is_destroyed_is_gone)
+{
+    tn_cu_stream stream = test_stream();
+    void *block = NULL;
+
+    test_begin_capture(stream, TN_CU_CAPTURE_MODE_GLOBAL);
+    OK(tarn_malloc(world.device, MIB, stream, &block));
+    test_destroy_stream(stream);
+    OK(tarn_free(block));
+    await_pool_count(2);
+}
+END_TEST
+
+START_TEST(an_adopted_graph_may_be_handed_over)
+{
+    tarn_graph *graph = NULL;
+    void *block;
+
+    begin();
+    block = test_malloc(MIB);
+    test_fill(world.stream, block, 3, 1);
+    OK(tarn_graph_adopt(world.pool, test_end_capture(world.stream), &graph));
+    OK(tarn_graph_replay(graph, world.stream));
+    ck_assert_uint_eq(test_read(world.stream, block), 3);
+    OK(tarn_graph_destroy(graph));
+    OK(tarn_free(block));
+    await_pool_count(2);
+}
+END_TEST
+
+static const struct {
+    const char *call;
+    tn_cu_result result;
+    tarn_status status;
+} refusals[] = {
+    {"cuUserObjectCreate", TN_CUDA_ERROR_UNKNOWN, TARN_ERR_DRIVER},
+    {"cuGraphRetainUserObject", TN_CUDA_ERROR_UNKNOWN, TARN_ERR_DRIVER},
+    {"cuStreamGetCaptureInfo", TN_CUDA_ERROR_UNKNOWN, TARN_ERR_DRIVER},
+    {"cuMemMap", TN_CUDA_ERROR_UNKNOWN, TARN_ERR_DRIVER},
+};
+
+START_TEST(an_adoption_that_the_driver_refuses_can_be_tried_again)
+{
+    void *block = UNTOUCHED;
+
+    begin();
+    for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) {
+        sim.plan_fault(refusals[i].call, 1, 0, refusals[i].result);
+        STATUS(refusals[i].status, tarn_malloc(world.device, MIB, world.stream, &block));
+        ck_assert_ptr_nonnull(strstr(tarn_last_error(), refusals[i].call));
+        ck_assert_untouched(block);
+        ck_assert_uint_eq(test_device_stats().unrouted_count, 0);
+        ck_assert_uint_eq(test_device_stats().live_bytes, 0);
+        if (i < 3) /* no pool stays without a hold of its capture */
+            await_pool_count(2);
+    }
+    ck_assert_int_eq(test_capture_status(world.stream), TN_CU_CAPTURE_STATUS_ACTIVE);
+    OK(tarn_malloc(world.device, MIB, world.stream, &block));
+    OK(tarn_free(block));
+    ck_assert_uint_eq(test_device_stats().adopted_count, 1);
+    test_destroy_graph(test_end_capture(world.stream));
+    await_pool_count(2);
+}
+END_TEST
+
+START_TEST(an_adopted_allocation_that_finds_no_memory_changes_nothing)
+{
+    tarn_device_stats before;
+    tarn_device_stats after;
+    void *block = UNTOUCHED;
+
+    begin();
+    before = test_device_stats();
+    OK(tarn_device_set_limit(world.device, 2 * MIB));
+    STATUS(TARN_ERR_LIMIT, tarn_malloc(world.device, 64 * MIB, world.stream, &block));
+    ck_assert_untouched(block);
+    OK(tarn_device_set_limit(world.device, 0));
+    after = test_device_stats();
+    ck_assert_uint_eq(after.pool_count, before.pool_count);
+    ck_assert_uint_eq(after.adopted_count, before.adopted_count);
+    ck_assert_uint_eq(after.unrouted_count, before.unrouted_count);
+    OK(tarn_malloc(world.device, 64 * MIB, world.stream, &block));
+    ck_assert_uint_eq(test_device_stats().adopted_count, before.adopted_count + 1);
+    OK(tarn_free(block));
+    test_destroy_graph(test_end_capture(world.stream));
+    await_pool_count(before.pool_count);
+}
+END_TEST
+
+START_TEST(an_unrouted_allocation_on_a_capturing_stream_is_refused)
+{
+    void *address = UNTOUCHED;
+
+    test_begin_capture(world.stream, TN_CU_CAPTURE_MODE_GLOBAL);
+    REFUSE(TARN_ERR_UNROUTED, "tarn_begin_allocate_to_pool",
+           tarn_malloc(world.device, 512, world.stream, &address));
+    REFUSE(TARN_ERR_UNROUTED, "outlive",
+           tarn_alloc(world.default_pool, 512, 0, world.stream, &address));
+    ck_assert_untouched(address);
+    ck_assert_int_eq(test_capture_status(world.stream), TN_CU_CAPTURE_STATUS_ACTIVE);
+    test_destroy_graph(test_end_capture(world.stream));
+}
+END_TEST
+
+START_TEST(a_reserve_in_the_default_pool_for_a_capture_is_refused)
+{
+    begin();
+    REFUSE(TARN_ERR_UNROUTED, "default pool",
+           tarn_pool_reserve(world.default_pool, MIB, world.stream));
+    test_destroy_graph(test_end_capture(world.stream));
+}
+END_TEST
+
+START_TEST(an_allowed_allocation_is_ordinary_memory)
+{
+    tn_cu_graph graph;
+    void *block;
+
+    OK(tarn_free(test_alloc(world.pool, 512, world.stream))); /* the stream is known outside captures */
+    begin();
+    block = test_malloc(MIB);
+    ck_assert_ptr_eq(pool_of(block), world.default_pool);
+    ck_assert_uint_eq(test_device_stats().unrouted_count, 1);
+    ck_assert_uint_eq(test_device_stats().adopted_count, 0);
+    ck_assert_uint_eq(test_device_stats().pool_count, 2);
+    test_fill(world.stream, block, 4, 1);
+    graph = test_end_capture(world.stream);
+    test_launch_once(graph, world.stream);
+    ck_assert_uint_eq(test_read(world.stream, block), 4);
+    OK(tarn_free(test_alloc(world.pool, 512, world.stream))); /* and is seen there again */
+    ck_assert_uint_eq(test_stats(world.default_pool).captured_bytes, 0);
+    ck_assert_uint_eq(test_stats(world.default_pool).capture_count, 0);
+    OK(tarn_free(block));
+    OK(tarn_pool_trim(world.default_pool, NULL)); /* though the graph is there */
+    ck_assert_uint_eq(test_stats(world.default_pool).mapped_bytes, 0);
+    OK(tarn_pool_validate(world.default_pool));
+    test_destroy_graph(graph);
+}
+END_TEST
+
+START_TEST(what_an_allowed_capture_frees_waits_for_its_end)
+{
+    void *kept;
+    char *block;
+    char *other;
+    tn_cu_graph graph;
+
+    OK(tarn_free(test_malloc(512))); /* the stream is known outside captures */
+    begin();
+    block = test_malloc(8 * MIB);
+    OK(tarn_free(block));
+    ck_assert_ptr_eq(test_malloc(8 * MIB), block); /* the capture itself need not wait */
+    OK(tarn_free(block));
+    other = test_alloc(world.default_pool, 8 * MIB, world.side);
+    ck_assert(other + 8 * MIB <= block || other >= block + 8 * MIB);
+    OK(tarn_pool_trim(world.default_pool, NULL)); /* a wait proves nothing of a capture */
+    kept = test_malloc(8 * MIB);
+    ck_assert_ptr_eq(kept, block);
+    OK(tarn_free(kept));
+    graph = test_end_capture(world.stream);
+    OK(tarn_free(test_malloc(512))); /* the stream is seen outside again */
+    ck_assert_uint_eq(test_stats(world.default_pool).capture_count, 0);
+    OK(tarn_pool_validate(world.default_pool));
+    OK(tarn_free(other));
+    OK(tarn_pool_trim(world.default_pool, NULL));
+    ck_assert_uint_eq(test_stats(world.default_pool).mapped_bytes, 0);
+    test_destroy_graph(graph);
+}
+END_TEST
+
+START_TEST(an_allowed_capture_delays_nobody_elses_frees)
+{
+    void *block;
+    void *other = test_alloc(world.default_pool, 8 * MIB, world.side);
+
+    begin();
+    block = test_malloc(MIB);
+    OK(tarn_free(other));
+    ck_assert_uint_eq(test_stats(world.default_pool).pending_count, 0);
+    ck_assert_ptr_eq(test_alloc(world.default_pool, 8 * MIB, world.side), other);
+    OK(tarn_free(other));
+    OK(tarn_free(block));
+    OK(tarn_pool_validate(world.default_pool));
+    test_destroy_graph(test_end_capture(world.stream));
+}
+END_TEST
+
+START_TEST(the_end_of_an_allowed_capture_shows_when_its_graph_goes)
+{
+    begin();
+    OK(tarn_free(test_malloc(MIB)));
+    ck_assert_uint_eq(test_stats(world.default_pool).capture_count, 1);
+    test_destroy_graph(test_end_capture(world.stream));
+    for (int tries = 0; tries < 10000 && test_stats(world.default_pool).capture_count > 0; tries++)
+        (void)nanosleep(&(struct timespec){0, 100000}, NULL);
+    ck_assert_uint_eq(test_stats(world.default_pool).capture_count, 0);
+}
+END_TEST
+
+START_TEST(an_allowed_graph_keeps_no_device_open)
+{
+    tn_cu_graph graph;
+
+    for (int round = 0; round < 40; round++) { /* more than a slab of records */
+        begin();
+        OK(tarn_free(test_malloc(MIB)));
+        graph = test_end_capture(world.stream);
+        OK(tarn_pool_destroy(world.pool));
+        OK(tarn_device_close(world.device));
+        test_destroy_graph(graph); /* whose user object speaks of what is gone */
+        open_device(TARN_UNROUTED_ALLOW);
+    }
+}
+END_TEST
+
+/* Nothing but the free says so: no route has a stream, and nothing was allocated. */
+START_TEST(a_block_freed_on_a_capturing_stream_is_held_for_its_graph)
+{
+    char *block = test_alloc(world.pool, 8 * MIB, world.stream);
+    tn_cu_graph graph;
+
+    OK(tarn_begin_allocate_to_pool(world.device, world.pool, tarn_filter_thread, NULL));
+    begin();
+    test_fill(world.stream, block, 2, 1);
+    OK(tarn_free_on(block, world.stream));
+    ck_assert_uint_eq(test_stats(world.pool).capture_count, 1);
+    graph = test_end_capture(world.stream);
+    OK(tarn_end_allocate_to_pool(world.device, world.pool));
+    ck_assert_uint_ge(test_stats(world.pool).captured_bytes, 8 * MIB);
+    OK(tarn_pool_trim(world.pool, NULL));
+    for (int i = 0; i < 8; i++) {
+        char *other = test_alloc(world.pool, 4 * MIB, world.stream);
+
+        ck_assert(other + 4 * MIB <= block || other >= block + 8 * MIB);
+        OK(tarn_free(other));
+    }
+    test_launch_once(graph, world.stream);
+    ck_assert_uint_eq(test_read(world.stream, block), 2);
+    test_destroy_graph(graph);
+}
+END_TEST
+
+START_TEST(a_use_that_the_driver_gives_no_hold_is_refused)
+{
+    void *block = test_alloc(world.pool, MIB, world.stream);
+
+    begin();
+    sim.plan_fault("cuUserObjectCreate", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    STATUS(TARN_ERR_DRIVER, tarn_free_on(block, world.stream));
+    sim.plan_fault("cuGraphRetainUserObject", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    STATUS(TARN_ERR_DRIVER, tarn_record_stream(block, world.stream));
+    ck_assert_uint_eq(test_stats(world.pool).live_count, 1);
+    OK(tarn_free_on(block, world.stream));
+    test_destroy_graph(test_end_capture(world.stream));
+}
+END_TEST
+
+START_TEST(a_block_of_the_default_pool_freed_on_an_allowed_capture_waits_for_its_end)
+{
+    void *block = test_alloc(world.default_pool, 8 * MIB, world.stream);
+
+    begin();
+    OK(tarn_free_on(block, world.stream));
+    OK(tarn_device_trim(world.device, 0, NULL));
+    ck_assert_uint_eq(test_stats(world.default_pool).pending_count, 1);
+    test_destroy_graph(test_end_capture(world.stream));
+    ck_assert_ptr_eq(test_alloc(world.default_pool, 8 * MIB, world.stream), block);
+    OK(tarn_free(block));
+}
+END_TEST
+
+START_TEST(an_unknown_choice_is_refused)
+{
+    tarn_device_options options = TARN_DEVICE_OPTIONS_INIT;
+    tarn_device *device = UNTOUCHED;
+
+    options.unrouted = (tarn_unrouted)3;
+    REFUSE(TARN_ERR_INVALID_ARGUMENT, "unrouted", tarn_device_open(0, &options, &device));
+    options.unrouted = (tarn_unrouted)-1;
+    REFUSE(TARN_ERR_INVALID_ARGUMENT, "unrouted", tarn_device_open(0, &options, &device));
+    ck_assert_untouched(device);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("unrouted");
+    TCase *adopt = tcase_create("adopt");
+    TCase *refuse = tcase_create("refuse");
+    TCase *allow = tcase_create("allow");
+
+    suite_add_tcase(suite, adopt);
+    tcase_add_checked_fixture(adopt, test_world_open, test_world_close);
+    tcase_add_test(adopt, a_capture_without_a_route_gets_a_pool_of_its_own);
+    tcase_add_test(adopt, who_names_the_default_pool_is_adopted_too);
+    tcase_add_test(adopt, adopted_memory_is_the_graphs_as_long_as_any_part_of_it_is_there);
+    tcase_add_test(adopt, a_live_block_keeps_an_adopted_pool_when_the_graph_is_gone);
+    tcase_add_test(adopt, an_adopted_pool_has_no_handle);
+    tcase_add_test(adopt, streams_of_one_capture_share_their_adopted_pool);
+    tcase_add_test(adopt, each_capture_is_adopted_for_itself);
+    tcase_add_test(adopt, threads_that_allocate_in_one_capture_at_once_get_one_pool);
+    tcase_add_test(adopt, an_adopted_capture_that_breaks_leaves_its_blocks_to_their_user);
+    tcase_add_test(adopt, an_adopted_capture_whose_stream_is_destroyed_is_gone);
+    tcase_add_test(adopt, an_adopted_graph_may_be_handed_over);
+    tcase_add_test(adopt, an_adoption_that_the_driver_refuses_can_be_tried_again);
+    tcase_add_test(adopt, an_adopted_allocation_that_finds_no_memory_changes_nothing);
+    tcase_add_test(adopt, a_reserve_in_the_default_pool_for_a_capture_is_refused);
+    tcase_add_test(adopt, a_block_freed_on_a_capturing_stream_is_held_for_its_graph);
+    tcase_add_test(adopt, a_use_that_the_driver_gives_no_hold_is_refused);
+    tcase_add_test(adopt, an_unknown_choice_is_refused);
+    suite_add_tcase(suite, refuse);
+    tcase_add_checked_fixture(refuse, open_refusing, test_world_close);
+    tcase_add_test(refuse, an_unrouted_allocation_on_a_capturing_stream_is_refused);
+    tcase_add_test(refuse, a_reserve_in_the_default_pool_for_a_capture_is_refused);
+    suite_add_tcase(suite, allow);
+    tcase_add_checked_fixture(allow, open_allowing, test_world_close);
+    tcase_add_test(allow, an_allowed_allocation_is_ordinary_memory);
+    tcase_add_test(allow, what_an_allowed_capture_frees_waits_for_its_end);
+    tcase_add_test(allow,
+                   a_block_of_the_default_pool_freed_on_an_allowed_capture_waits_for_its_end);
+    tcase_add_test(allow, an_allowed_capture_delays_nobody_elses_frees);
+    tcase_add_test(allow, the_end_of_an_allowed_capture_shows_when_its_graph_goes);
+    tcase_add_test(allow, an_allowed_graph_keeps_no_device_open);
+    return test_main(suite);
+}

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The default streams, for which the device's context must be current: the legacy one, and the thread's
+ * own, which is captured, restored to, replayed on and retired. */
+#include "fault/fault.h"
+
+enum { WORDS = 256 };
+
+#define LEGACY NULL
+#define OWN ((tn_cu_stream)(uintptr_t)2)
+
+static void *output;
+static bool captures; /* the thread's own stream */
+
+static void open_pool(void)
+{
+    STEP(OPEN, tarn_device_open(0, NULL, &DEVICE));
+    STEP(0, tarn_device_default_pool(DEVICE, &fault.out.pools[0]));
+    STEP(S(HOST_MEMORY) | LOST, tarn_pool_create(DEVICE, NULL, &POOL));
+}
+
+/* Each uses the other's block. */
+static void use(void)
+{
+    void *blocks[2];
+
+    STEP(ROOM | LOST, tarn_alloc(POOL, 2 * MIB, 0, LEGACY, &fault.out.address));
+    blocks[0] = fault_taken(POOL, 2 * MIB);
+    STEP(ROOM | LOST, tarn_alloc(POOL, 2 * MIB, 0, OWN, &fault.out.address));
+    blocks[1] = fault_taken(POOL, 2 * MIB);
+    test_fill(OWN, blocks[0], 1, WORDS);
+    test_fill(LEGACY, blocks[1], 1, WORDS); /* behind the other, as all of that stream's is */
+    STEP(NOTE, tarn_record_stream(blocks[0], OWN));
+    STEP(0, tarn_free(blocks[0]));
+    fault_dead(blocks[0]);
+    STEP(NOTE, tarn_free_on(blocks[1], LEGACY));
+    fault_dead(blocks[1]);
+    test_synchronize(OWN);
+    STEP(ROOM | LOST, tarn_alloc(POOL, 32 * MIB, 0, LEGACY, &fault.out.address));
+    blocks[0] = fault_taken(POOL, 32 * MIB);
+    STEP(0, tarn_free(blocks[0]));
+    fault_dead(blocks[0]);
+    STEP(ROOM | LOST, tarn_alloc(POOL, 1 * MIB, 0, OWN, &fault.out.address));
+    output = fault_taken(POOL, 1 * MIB);
+}
+
+static void capture(void)
+{
+    void *block;
+
+    STEP(CAPTURE_BEGIN, tarn_capture_begin(POOL, OWN, TARN_CAPTURE_RELAXED, &fault.out.capture));
+    captures = true;
+    STEP(ROOM | LOST, tarn_malloc(DEVICE, 2 * MIB, OWN, &fault.out.address));
+    block = fault_taken(POOL, 2 * MIB);
+    test_fill(OWN, block, 4, WORDS);
+    test_copy(OWN, output, block, WORDS * sizeof(uint32_t));
+    STEP(0, tarn_free(block));
+    fault_dead(block);
+    STEP(CAPTURE_END, tarn_capture_end(fault.out.capture, &fault.out.graphs[0]));
+    fault.out.capture = UNTOUCHED;
+    captures = false;
+    STEP(REPLAY, tarn_graph_replay(fault.out.graphs[0], OWN));
+    test_expect_words(OWN, output, 4, WORDS);
+    STEP(REPLAY, tarn_graph_replay(fault.out.graphs[0], LEGACY));
+    test_expect_words(LEGACY, output, 4, WORDS);
+    STEP(0, tarn_graph_destroy(fault.out.graphs[0]));
+    fault.out.graphs[0] = UNTOUCHED;
+    fault_settle(fault.ledger.user_objects);
+}
+
+#define CONTENTS (TAKE | S(NOT_SUPPORTED))
+
+static void checkpoint(void)
+{
+    STEP(CONTENTS,
+         tarn_checkpoint_take(POOL, TARN_CONTENTS_DEVICE, OWN, &fault.out.checkpoints[0]));
+    STEP(CONTENTS, tarn_checkpoint_verify(fault.out.checkpoints[0], LEGACY));
+    test_fill(OWN, output, 5, WORDS);
+    STEP(RESTORE | S(NOT_SUPPORTED) | S(ADDRESS_SPACE),
+         tarn_checkpoint_restore(fault.out.checkpoints[0], OWN, &fault.out.delta));
+    tarn_delta_destroy(fault.out.delta);
+    test_expect_words(OWN, output, 4, WORDS);
+    STEP(0, tarn_checkpoint_destroy(fault.out.checkpoints[0]));
+    fault.out.checkpoints[0] = UNTOUCHED;
+}
+
+static void leave(void)
+{
+    STEP(NOTE, tarn_record_stream(output, LEGACY));
+    fault_expect(TARN_ERR_INVALID_ARGUMENT);
+    STEP(S(INVALID_ARGUMENT) | LOST, tarn_stream_retire(DEVICE, LEGACY));
+    STEP(NOTE, tarn_stream_retire(DEVICE, OWN));
+    STEP(0, tarn_free(output));
+    fault_dead(output);
+    test_synchronize(OWN);
+    STEP(CALLED, tarn_pool_destroy(POOL));
+    POOL = UNTOUCHED;
+    STEP(CALLED, tarn_device_close(DEVICE));
+    DEVICE = UNTOUCHED;
+    fault.out.pools[0] = UNTOUCHED;
+}
+
+static void end_own(void)
+{
+    if (fault.out.capture != UNTOUCHED) {
+        END(tarn_capture_abort(fault.out.capture));
+        fault_discarded(fault.out.capture);
+    }
+    fault.out.capture = UNTOUCHED;
+    if (captures && test_capture_status(OWN) != TN_CU_CAPTURE_STATUS_NONE)
+        test_destroy_graph(test_end_capture(OWN));
+    if (fault_is_spoiled() && test_capture_status(OWN) == TN_CU_CAPTURE_STATUS_NONE)
+        test_synchronize(OWN); /* a device that is told to be lost does work still */
+}
+
+int main(void)
+{
+    static const struct fault_scenario defaults = {
+        .name = "default streams",
+        .parts = {open_pool, use, capture, checkpoint, leave},
+        .ends = end_own,
+    };
+
+    return fault_main(&defaults);
+}

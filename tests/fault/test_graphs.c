@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Captures and graphs of one pool: two captures at a time, replays on several streams, a capture that
+ * breaks, one that is given up by its stream, and the frees of what they allocated. */
+#include "fault/fault.h"
+
+enum { WORDS = 256, KIB = 1024 };
+
+static void *output;    /* of POOL */
+static void *kept;      /* allocated in the first graph, and freed after it */
+static void *discarded; /* of an aborted capture */
+
+static void open_pool(void)
+{
+    tarn_pool_options options = TARN_POOL_OPTIONS_INIT;
+
+    options.name = "graphs";
+    STEP(OPEN, tarn_device_open(0, NULL, &DEVICE));
+    STEP(0, tarn_device_default_pool(DEVICE, &fault.out.pools[0]));
+    STEP(S(HOST_MEMORY) | LOST, tarn_pool_create(DEVICE, &options, &POOL));
+    STEP(ROOM | LOST, tarn_pool_reserve(POOL, 8 * MIB, MAIN));
+    STEP(ROOM | LOST, tarn_alloc(POOL, 64 * KIB, 0, MAIN, &fault.out.address));
+    output = fault_taken(POOL, 64 * KIB);
+}
+
+/* Two at a time, each on its own stream; the output is written by both. */
+static void capture_two(void)
+{
+    void *block;
+
+    STEP(CAPTURE_BEGIN, tarn_capture_begin(POOL, MAIN, TARN_CAPTURE_RELAXED, &fault.out.capture));
+    STEP(CAPTURE_BEGIN, tarn_capture_begin(POOL, SIDE, TARN_CAPTURE_RELAXED, &fault.out.second));
+    STEP(ROOM | LOST, tarn_malloc(DEVICE, 2 * MIB, MAIN, &fault.out.address));
+    kept = fault_taken(POOL, 2 * MIB);
+    test_fill(MAIN, kept, 3, WORDS);
+    test_copy(MAIN, output, kept, WORDS * sizeof(uint32_t));
+    STEP(ROOM | LOST, tarn_malloc(DEVICE, 2 * MIB, SIDE, &fault.out.address));
+    block = fault_taken(POOL, 2 * MIB);
+    fault_owned(block, fault.out.second);
+    test_fill(SIDE, block, 4, WORDS);
+    test_copy(SIDE, output, block, WORDS * sizeof(uint32_t));
+    STEP(0, tarn_free(block));
+    fault_dead(block);
+    STEP(CAPTURE_END, tarn_capture_end(fault.out.capture, &fault.out.graphs[0]));
+    fault.out.capture = UNTOUCHED;
+    STEP(CAPTURE_END, tarn_capture_end(fault.out.second, &fault.out.graphs[1]));
+    fault.out.second = UNTOUCHED;
+}
+
+/* In turn on two streams: the first waits for the device, later ones for an event. */
+static void replay(void)
+{
+    STEP(REPLAY, tarn_graph_replay(fault.out.graphs[0], MAIN));
+    STEP(REPLAY, tarn_graph_replay(fault.out.graphs[1], SIDE));
+    STEP(REPLAY, tarn_graph_replay(fault.out.graphs[0], MAIN));
+    test_expect_words(MAIN, output, 3, WORDS);
+    STEP(REPLAY, tarn_graph_replay(fault.out.graphs[1], THIRD));
+    test_expect_words(THIRD, output, 4, WORDS);
+    STEP(0, tarn_free(kept));
+    fault_dead(kept);
+}
+
+/* The first graph writes another value from here on; then a section of another form comes, which has
+ * to be instantiated. */
+static void update(void)
+{
+    STEP(CAPTURE_BEGIN, tarn_capture_begin(POOL, MAIN, TARN_CAPTURE_RELAXED, &fault.out.capture));
+    STEP(ROOM | LOST, tarn_malloc(DEVICE, 2 * MIB, MAIN, &fault.out.address));
+    kept = fault_taken(POOL, 2 * MIB);
+    test_fill(MAIN, kept, 5, WORDS);
+    test_copy(MAIN, output, kept, WORDS * sizeof(uint32_t));
+    STEP(0, tarn_free(kept));
+    fault_dead(kept);
+    STEP(CAPTURE_END, tarn_graph_update(fault.out.graphs[0], fault.out.capture));
+    fault.out.capture = UNTOUCHED;
+    STEP(REPLAY, tarn_graph_replay(fault.out.graphs[0], MAIN));
+    test_expect_words(MAIN, output, 5, WORDS);
+    STEP(CAPTURE_BEGIN, tarn_capture_begin(POOL, MAIN, TARN_CAPTURE_RELAXED, &fault.out.capture));
+    test_fill(MAIN, output, 6, WORDS);
+    fault_expect(TARN_ERR_CANNOT_UPDATE);
+    STEP(CAPTURE_END | S(CANNOT_UPDATE), tarn_graph_update(fault.out.graphs[0], fault.out.capture));
+    STEP(CAPTURE_END, tarn_capture_end(fault.out.capture, &fault.out.graphs[2]));
+    fault.out.capture = UNTOUCHED;
+    STEP(REPLAY, tarn_graph_replay(fault.out.graphs[2], MAIN));
+    test_expect_words(MAIN, output, 6, WORDS);
+    STEP(0, tarn_graph_destroy(fault.out.graphs[2]));
+    fault.out.graphs[2] = UNTOUCHED;
+}
+
+/* A call of the user's breaks the capture: it can only be aborted. */
+static void break_capture(void)
+{
+    STEP(CAPTURE_BEGIN, tarn_capture_begin(POOL, MAIN, TARN_CAPTURE_GLOBAL, &fault.out.capture));
+    STEP(ROOM | LOST, tarn_malloc(DEVICE, 3 * MIB, MAIN, &fault.out.address));
+    discarded = fault_taken(POOL, 3 * MIB);
+    test_break_capture();
+    STEP(0, tarn_capture_abort(fault.out.capture));
+    fault_discarded(fault.out.capture);
+    fault.out.capture = UNTOUCHED;
+    fault_dead(discarded);
+    if (test_capture_status(MAIN) != TN_CU_CAPTURE_STATUS_NONE && !fault_is_spoiled())
+        test_end_broken_capture(MAIN); /* the fault has said that it was over */
+    STEP(0, tarn_free(discarded));
+    discarded = NULL;
+}
+
+static void destroy(void)
+{
+    for (size_t i = 0; i < 2; i++) {
+        STEP(0, tarn_graph_destroy(fault.out.graphs[i]));
+        fault.out.graphs[i] = UNTOUCHED;
+    }
+    fault_settle(fault.ledger.user_objects);
+    STEP(0, tarn_free(output));
+    fault_dead(output);
+    STEP(TRIM, tarn_pool_trim(POOL, &fault.out.freed_bytes));
+    /* BUSY: the driver keeps a capture that it refused to end. */
+    STEP(CALLED | S(BUSY), tarn_pool_destroy(POOL));
+    POOL = UNTOUCHED;
+    STEP(CALLED, tarn_device_close(DEVICE));
+    DEVICE = UNTOUCHED;
+    fault.out.pools[0] = UNTOUCHED;
+}
+
+static void end_own(void)
+{
+    if (fault.out.capture != UNTOUCHED) {
+        END(tarn_capture_abort(fault.out.capture));
+        fault_discarded(fault.out.capture);
+    }
+    fault.out.capture = UNTOUCHED;
+    if (fault.out.second != UNTOUCHED) {
+        END(tarn_capture_abort(fault.out.second));
+        fault_discarded(fault.out.second);
+    }
+    fault.out.second = UNTOUCHED;
+    if (discarded != NULL)
+        END(tarn_free(discarded));
+}
+
+int main(void)
+{
+    static const struct fault_scenario graphs = {
+        .name = "graphs",
+        .parts = {open_pool, capture_two, replay, update, break_capture, destroy},
+        .ends = end_own,
+    };
+
+    return fault_main(&graphs);
+}

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Routes and the captures that users begin themselves: nested routes, one capture that takes memory
+ * of two pools, a graph that is adopted and one that is not; and captures without a route, which get a
+ * pool of their own or are served by the default pool. */
+#include "fault/fault.h"
+
+enum { WORDS = 256, KIB = 1024 };
+
+static void *output;           /* of POOL, until destroy */
+static tn_cu_graph user_graph; /* of the user's own capture, until it is adopted */
+static bool user_captures;
+static bool routed[2]; /* to POOL, to OTHER_POOL */
+
+#define ROUTE (S(HOST_MEMORY) | LOST)
+/* UNROUTED: the route's own stream could not be looked at. */
+#define ROUTED (ROOM | LOST | S(UNROUTED))
+
+static void open_pools(void)
+{
+    STEP(OPEN, tarn_device_open(0, NULL, &DEVICE));
+    STEP(0, tarn_device_default_pool(DEVICE, &fault.out.pools[0]));
+    STEP(S(HOST_MEMORY) | LOST, tarn_pool_create(DEVICE, NULL, &POOL));
+    STEP(S(HOST_MEMORY) | LOST, tarn_pool_create(DEVICE, NULL, &OTHER_POOL));
+    STEP(ROOM | LOST, tarn_alloc(POOL, 64 * KIB, 0, MAIN, &fault.out.address));
+    output = fault_taken(POOL, 64 * KIB);
+}
+
+/* The newest route that accepts wins. */
+static void nest(void)
+{
+    void *outer;
+    void *inner;
+
+    STEP(ROUTE, tarn_begin_allocate_to_pool(DEVICE, POOL, tarn_filter_thread, NULL));
+    routed[0] = true;
+    STEP(ROUTE, tarn_begin_allocate_to_pool(DEVICE, OTHER_POOL, tarn_filter_stream, SIDE));
+    routed[1] = true;
+    STEP(ROOM | LOST, tarn_malloc(DEVICE, 3 * MIB, MAIN, &fault.out.address));
+    outer = fault_taken(POOL, 3 * MIB);
+    STEP(ROOM | LOST, tarn_malloc(DEVICE, 3 * MIB, SIDE, &fault.out.address));
+    inner = fault_taken(OTHER_POOL, 3 * MIB);
+    STEP(0, tarn_end_allocate_to_pool(DEVICE, OTHER_POOL));
+    routed[1] = false;
+    STEP(0, tarn_end_allocate_to_pool(DEVICE, POOL));
+    routed[0] = false;
+    STEP(0, tarn_free(inner));
+    fault_dead(inner);
+    STEP(0, tarn_free(outer));
+    fault_dead(outer);
+}
+
+/* One capture of the user's own with memory of two pools; a block from before is freed in it. */
+static void capture_two_pools(bool adopted)
+{
+    void *before;
+    void *block;
+
+    STEP(ROOM | LOST, tarn_alloc(POOL, 2 * MIB, 0, MAIN, &fault.out.address));
+    before = fault_taken(POOL, 2 * MIB);
+    STEP(ROUTE, tarn_begin_allocate_to_pool(DEVICE, OTHER_POOL, tarn_filter_stream, SIDE));
+    routed[1] = true;
+    STEP(ROUTE, tarn_begin_allocate_to_pool(DEVICE, POOL, tarn_filter_capture, MAIN));
+    routed[0] = true;
+    test_begin_capture(MAIN, TN_CU_CAPTURE_MODE_RELAXED);
+    user_captures = true;
+    test_copy(MAIN, output, before, WORDS * sizeof(uint32_t));
+    STEP(0, tarn_free(before));
+    fault_dead(before);
+    STEP(ROUTED, tarn_malloc(DEVICE, 2 * MIB, MAIN, &fault.out.address));
+    block = fault_taken(POOL, 2 * MIB);
+    test_fill(MAIN, block, 6, WORDS);
+    STEP(0, tarn_free(block));
+    fault_dead(block);
+    test_copy(MAIN, output, block, WORDS * sizeof(uint32_t));
+    STEP(0, tarn_end_allocate_to_pool(DEVICE, POOL));
+    routed[0] = false;
+    test_order(MAIN, SIDE);
+    STEP(ROUTED, tarn_malloc(DEVICE, 1 * MIB, SIDE, &fault.out.address));
+    block = fault_taken(OTHER_POOL, 1 * MIB);
+    test_fill(SIDE, block, 5, WORDS);
+    STEP(0, tarn_free(block));
+    fault_dead(block);
+    test_order(SIDE, MAIN);
+    user_graph = test_end_capture(MAIN);
+    user_captures = false;
+    if (adopted) {
+        STEP(CAPTURE_END, tarn_graph_adopt(POOL, user_graph, &fault.out.graphs[0]));
+        user_graph = NULL;
+    }
+    STEP(0, tarn_end_allocate_to_pool(DEVICE, OTHER_POOL));
+    routed[1] = false;
+}
+
+static void capture_and_adopt(void)
+{
+    capture_two_pools(true);
+    if (fault_is_over())
+        return;
+    STEP(REPLAY, tarn_graph_replay(fault.out.graphs[0], MAIN));
+    test_expect_words(MAIN, output, 6, WORDS);
+}
+
+/* The holds are the driver's graph's. */
+static void capture_alone(void)
+{
+    capture_two_pools(false);
+    if (fault_is_over())
+        return;
+    test_destroy_graph(user_graph);
+    user_graph = NULL;
+    fault_settle(fault.ledger.user_objects + 2);
+}
+
+static void destroy(void)
+{
+    STEP(0, tarn_graph_destroy(fault.out.graphs[0]));
+    fault.out.graphs[0] = UNTOUCHED;
+    fault_settle(fault.ledger.user_objects);
+    STEP(0, tarn_free(output));
+    fault_dead(output);
+    /* BUSY: the driver keeps a graph that it refused to destroy. */
+    STEP(CALLED | S(BUSY), tarn_pool_destroy(OTHER_POOL));
+    OTHER_POOL = UNTOUCHED;
+    STEP(CALLED, tarn_pool_destroy(POOL));
+    POOL = UNTOUCHED;
+    STEP(CALLED, tarn_device_close(DEVICE));
+    DEVICE = UNTOUCHED;
+    fault.out.pools[0] = UNTOUCHED;
+}
+
+/* What a capture without a route allocates, and what its graph does with it. */
+static void capture_unrouted(tarn_pool *served)
+{
+    void *block;
+    void *kept;
+
+    test_begin_capture(MAIN, TN_CU_CAPTURE_MODE_RELAXED);
+    user_captures = true;
+    STEP(ROUTED, tarn_malloc(DEVICE, 2 * MIB, MAIN, &fault.out.address));
+    block = fault_taken(served, 2 * MIB);
+    test_fill(MAIN, block, 6, WORDS);
+    STEP(ROUTED, tarn_alloc(fault.out.pools[0], 1 * MIB, 0, MAIN, &fault.out.address));
+    kept = fault_taken(served, 1 * MIB);
+    test_copy(MAIN, kept, block, WORDS * sizeof(uint32_t));
+    STEP(0, tarn_free(block));
+    fault_dead(block);
+    user_graph = test_end_capture(MAIN);
+    user_captures = false;
+    test_launch_once(user_graph, MAIN);
+    test_expect_words(MAIN, kept, 6, WORDS);
+    test_destroy_graph(user_graph);
+    user_graph = NULL;
+    fault_settle(fault.ledger.user_objects + (fault.out.graphs[0] != UNTOUCHED ? 2 : 0));
+    STEP(0, tarn_free(kept));
+    fault_dead(kept);
+}
+
+static void be_adopted(void)
+{
+    capture_unrouted(NULL);
+}
+
+static void be_allowed(void)
+{
+    tarn_device_options options = TARN_DEVICE_OPTIONS_INIT;
+
+    options.unrouted = TARN_UNROUTED_ALLOW;
+    STEP(OPEN, tarn_device_open(0, &options, &DEVICE));
+    STEP(0, tarn_device_default_pool(DEVICE, &fault.out.pools[0]));
+    capture_unrouted(fault.out.pools[0]);
+    if (fault_is_over())
+        return;
+    STEP(CALLED, tarn_device_close(DEVICE));
+    DEVICE = UNTOUCHED;
+    fault.out.pools[0] = UNTOUCHED;
+}
+
+static void end_own(void)
+{
+    if (user_captures)
+        user_graph = test_end_capture(MAIN);
+    if (user_graph != NULL)
+        test_destroy_graph(user_graph);
+    if (routed[0])
+        END(tarn_end_allocate_to_pool(DEVICE, POOL));
+    if (routed[1])
+        END(tarn_end_allocate_to_pool(DEVICE, OTHER_POOL));
+}
+
+int main(void)
+{
+    static const struct fault_scenario routes = {
+        .name = "routes",
+        .parts = {open_pools, nest, capture_and_adopt, capture_alone, be_adopted, destroy,
+                  be_allowed},
+        .ends = end_own,
+    };
+
+    return fault_main(&routes);
+}

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Operations on graphs. A replay writes what its capture touched; of live memory only blocks that
+ * graphs may write: those allocated in captures, and those that a restore revived. */
+#include "model/state.h"
+
+static void apply_write(struct model *m, const struct write *write, int stream)
+{
+    for (size_t i = 0; i < m->block_count; i++) {
+        struct block *block = &m->blocks[i];
+
+        if (!overlap(range_of(block), write->range))
+            continue;
+        EXPECT(m, block->is_exposed || block->is_discarded,
+               "a replay writes block %llu at %p of %zu bytes in pool %d",
+               (unsigned long long)block->serial, block->address, block->bytes, block->pool);
+        block->is_known = block->serial == write->serial;
+        block->value = write->value;
+        block->last = stream;
+    }
+}
+
+/* Whatever the user has enqueued on memory that the graph writes must come before. */
+static void come_after_uses(struct model *m, const struct graph *graph, int stream)
+{
+    bool must_wait = false;
+
+    for (size_t i = 0; i < graph->writes.count; i++) {
+        struct range range = graph->writes.all[i].range;
+
+        for (size_t b = 0; b < m->block_count; b++) {
+            struct block *block = &m->blocks[b];
+
+            if (overlap(range_of(block), range) && block->last != NONE && block->last != stream)
+                order(m, block->last, stream);
+        }
+        for (size_t f = 0; f < m->freed_count; f++)
+            must_wait = must_wait || overlap(m->freed[f].range, range);
+    }
+    if (must_wait)
+        drain(m);
+}
+
+static void note_launch(struct model *m, struct graph *graph, int stream)
+{
+    touch_forget(graph->launched[stream]);
+    graph->launched[stream] = touch_mark(m->streams[stream].handle);
+    for (size_t i = 0; i < graph->writes.count; i++)
+        apply_write(m, &graph->writes.all[i], stream);
+}
+
+void do_replay(struct model *m)
+{
+    struct graph *graph = pick_graph(m);
+    int stream = pick_stream(m);
+    struct pool *pool;
+    tarn_status status;
+
+    if (graph == NULL)
+        return;
+    pool = &m->pools[graph->pool];
+    if (pool->replay_stream != NONE && m->streams[pool->replay_stream].handle != NULL &&
+        !is_capturing(m, pool->replay_stream) && chance(m, 2))
+        stream = pool->replay_stream;
+    come_after_uses(m, graph, stream);
+    if (chance(m, 8))
+        test_spin(m->streams[stream].handle,
+                  1); /* a replay that is not ordered behind it overtakes it */
+    status = CALL(m, tarn_graph_replay(graph->handle, m->streams[stream].handle));
+    if (pool->refuses_replays && status == TARN_ERR_WRONG_STATE &&
+        (stream != pool->replay_stream || pool->replay_life != m->streams[stream].life))
+        return;
+    if (is_declined(m, status, "tarn_graph_replay"))
+        return;
+    pool->replay_stream = stream;
+    pool->replay_life = m->streams[stream].life;
+    trace("  graph %llu of pool %d on stream %d", (unsigned long long)graph->serial, graph->pool,
+          stream);
+    note_launch(m, graph, stream);
+}
+
+void do_destroy_graph(struct model *m)
+{
+    struct graph *graph = pick_graph(m);
+
+    if (graph == NULL)
+        return;
+    trace("  graph %llu of pool %d", (unsigned long long)graph->serial, graph->pool);
+    WELL_AT_ONCE(m, tarn_graph_destroy(graph->handle));
+    STALE(m, tarn_graph_replay(graph->handle, m->streams[pick_stream(m)].handle));
+    graph->handle = NULL;
+}
+
+/* An executable graph of the user's own, which the library cannot keep in order. */
+void do_raw_exec(struct model *m)
+{
+    struct graph *graph = &m->graphs[below(m, GRAPHS)];
+    tarn_driver_graph driver_graph = NULL;
+    int stream = pick_stream(m);
+
+    if (graph->serial == 0)
+        return;
+    trace("  graph %llu", (unsigned long long)graph->serial);
+    if (graph->raw == NULL && graph->handle != NULL) {
+        WELL(m, tarn_graph_driver_handles(graph->handle, &driver_graph, NULL));
+        graph->raw = touch_instantiate(graph->clone != NULL ? graph->clone : driver_graph);
+    } else if (graph->raw != NULL && chance(m, 2)) {
+        touch_end_exec(graph->raw);
+        graph->raw = NULL;
+    }
+    if (graph->raw == NULL)
+        return;
+    drain(m);
+    touch_launch(graph->raw, m->streams[stream].handle);
+    note_launch(m, graph, stream);
+    drain(m);
+}
+
+void do_clone(struct model *m)
+{
+    struct graph *graph = &m->graphs[below(m, GRAPHS)];
+    tarn_driver_graph driver_graph = NULL;
+
+    if (graph->serial == 0)
+        return;
+    trace("  graph %llu", (unsigned long long)graph->serial);
+    if (graph->clone == NULL && graph->handle != NULL) {
+        WELL(m, tarn_graph_driver_handles(graph->handle, &driver_graph, NULL));
+        graph->clone = test_clone(driver_graph);
+    } else if (graph->clone != NULL) {
+        test_destroy_graph(graph->clone);
+        graph->clone = NULL;
+    }
+}
+
+void end_graphs(struct model *m)
+{
+    for (size_t i = 0; i < GRAPHS; i++) {
+        struct graph *graph = &m->graphs[i];
+
+        if (graph->raw != NULL)
+            touch_end_exec(graph->raw);
+        if (graph->clone != NULL)
+            test_destroy_graph(graph->clone);
+        if (graph->handle != NULL)
+            WELL(m, tarn_graph_destroy(graph->handle));
+        for (int s = 0; s < STREAMS; s++)
+            touch_forget(graph->launched[s]);
+        memset(graph, 0, sizeof *graph);
+    }
+}

@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Operations on memory and streams. */
+#include "model/state.h"
+
+static bool is_plain_here(const struct model *m, const struct block *block)
+{
+    return is_plain(m, block) && block->capture_of == 0 && (block->dirty & ~block->recorded) == 0;
+}
+
+/* The user's say when memory is short: a block is freed. */
+static bool give_memory(tarn_device *device, size_t wanted_bytes, void *user)
+{
+    struct model *m = user;
+    struct block *block = m->may_give && !m->fault_planned ? pick_block(m, is_plain_here) : NULL;
+
+    EXPECT(m, device == m->device && wanted_bytes > 0, "a callback is told of another device");
+    if (block == NULL)
+        return false;
+    trace("  the callback frees block %llu", (unsigned long long)block->serial);
+    note_freed(m, block, 0);
+    shared_remove(m, range_of(block));
+    EXPECT(m, tarn_free(block->address) == TARN_OK, "a free in a callback: %s", tarn_last_error());
+    remove_block(m, block);
+    return true;
+}
+
+static void observe(tarn_device *device, const tarn_out_of_memory *what, void *user)
+{
+    struct model *m = user;
+
+    EXPECT(m, device == m->device && what->size == sizeof *what, "an observer is told of another");
+    EXPECT(m, what->status == TARN_ERR_DEVICE_MEMORY || what->status == TARN_ERR_LIMIT,
+           "an observer is told of %s", tarn_status_name(what->status));
+    EXPECT(m, what->live_bytes <= what->mapped_bytes, "more is live than mapped");
+    m->shortages += 1;
+}
+
+/* An observer learns of every allocation that fails for want of memory, once. */
+static void expect_told(struct model *m, uint64_t before, tarn_status status)
+{
+    bool is_short = status == TARN_ERR_DEVICE_MEMORY || status == TARN_ERR_LIMIT;
+
+    if (m->has_callback && !m->fault_fired && m->owns_device)
+        EXPECT(m, m->shortages - before == (is_short ? 1 : 0),
+               "the observer was told %llu times of %s",
+               (unsigned long long)(m->shortages - before), tarn_status_name(status));
+}
+
+void do_pressure(struct model *m)
+{
+    if (!m->owns_device)
+        return;
+    if (m->has_callback) {
+        REFUSED(m, TARN_ERR_WRONG_STATE, tarn_device_add_free_callback(m->device, give_memory, m));
+        WELL(m, tarn_device_remove_free_callback(m->device, give_memory, m));
+        WELL(m, tarn_device_remove_oom_observer(m->device, observe, m));
+    } else {
+        WELL(m, tarn_device_add_free_callback(m->device, give_memory, m));
+        WELL(m, tarn_device_add_oom_observer(m->device, observe, m));
+    }
+    m->has_callback = !m->has_callback;
+}
+
+/* Allocates on a stream; from the pool, or when it is NONE from the one that tarn_malloc chooses.
+ * NULL when there was no room for it. */
+struct block *allocate(struct model *m, int pool, int stream, size_t bytes, size_t alignment)
+{
+    struct block block = {.bytes = bytes, .home = stream, .last = NONE};
+    const struct capture *capture = capture_of_stream(m, stream);
+    tn_cu_stream on = m->streams[stream].handle;
+    uint64_t shortages = m->shortages;
+    bool is_routed;
+    tarn_block seen;
+    tarn_status status;
+
+    if (m->block_count == BLOCKS)
+        return NULL;
+    block.pool = pool != NONE ? pool : serving_pool(m, stream, &is_routed);
+    if (block.pool == 0 && capture != NULL && m->config.unrouted == TARN_UNROUTED_ADOPT)
+        block.pool = ADOPTED;
+    m->may_give = true;
+    status = pool == NONE
+                 ? CALL(m, tarn_malloc(m->device, bytes, on, &block.address))
+                 : CALL(m, tarn_alloc(m->pools[pool].handle, bytes, alignment, on, &block.address));
+    m->may_give = false;
+    expect_told(m, shortages, status);
+    if (is_declined(m, status, "an allocation"))
+        return NULL;
+    alignment = alignment < 512 || pool == NONE ? 512 : alignment;
+    EXPECT(m, block.address != NULL, "no address");
+    EXPECT(m, (uintptr_t)block.address % alignment == 0, "%p is not aligned to %zu", block.address,
+           alignment);
+    WELL(m, tarn_block_at((char *)block.address + bytes - 1, &seen));
+    block.block_bytes = seen.block_bytes;
+    block.sequence = seen.sequence;
+    block.serial = ++m->serial;
+    block.home_life = m->streams[stream].life;
+    block.capture_of = capture != NULL ? capture->serial : 0;
+    block.is_exposed = capture != NULL;
+    EXPECT(m, seen.address == block.address && seen.bytes == bytes, "the block is another");
+    EXPECT(m, seen.block_bytes == (bytes + 511) / 512 * 512, "a block of %zu bytes takes %zu",
+           bytes, seen.block_bytes);
+    EXPECT(m, m->pools[block.pool].is_released || seen.pool == m->pools[block.pool].handle,
+           "block %llu on stream %d is in another pool than %d", (unsigned long long)block.serial,
+           stream, block.pool);
+    m->has_unnamed = m->has_unnamed || block.pool == ADOPTED;
+    trace("  block %llu at %p, %zu bytes, pool %d, stream %d", (unsigned long long)block.serial,
+          block.address, bytes, block.pool, stream);
+    expect_rightly_handed_out(m, &block);
+    withdraw_freed(m, range_of(&block));
+    return add_block(m, &block);
+}
+
+void do_alloc(struct model *m)
+{
+    int stream = pick_stream(m);
+    int pool = chance(m, 3) ? NONE : pick_pool(m);
+    size_t alignment = chance(m, 6) ? (size_t)1 << (9 + below(m, 13)) : 0;
+    size_t bytes = pick_bytes(m);
+    struct block *block;
+
+    if (!m->config.large && m->block_count > BLOCKS / 4 && !chance(m, 8))
+        return;
+    block = allocate(m, pool, stream, bytes, alignment);
+    if (block != NULL)
+        touch_block(m, block, stream, true);
+}
+
+/* Work on a block's own stream needs no record, and waits for nothing. */
+static void note_record(struct model *m, struct block *block, int stream)
+{
+    if (is_capturing(m, stream) ||
+        (stream == block->home && m->streams[stream].life == block->home_life &&
+         block->capture_of == 0))
+        return;
+    block->recorded |= 1U << stream;
+    m->streams[stream].is_recorded = true;
+}
+
+/* All work on the block must be known to the library when it is freed, or lie behind the block's own
+ * stream. */
+void settle(struct model *m, struct block *block)
+{
+    const struct stream *home = &m->streams[block->home];
+    bool has_home = block->capture_of == 0 && home->life == block->home_life &&
+                    home->handle != NULL && !is_capturing(m, block->home);
+
+    for (int s = 0; s < STREAMS; s++) {
+        if ((block->dirty & ~block->recorded & (1U << s)) == 0)
+            continue;
+        if (is_capturing(m, s)) {
+            drain(m);
+        } else if (has_home && chance(m, 2)) {
+            order(m, s, block->home);
+        } else if (DECLINED(m, tarn_record_stream(block->address, m->streams[s].handle))) {
+            drain(m);
+        } else {
+            note_record(m, block, s);
+        }
+    }
+    block->dirty = 0;
+}
+
+/* Frees the block, on a stream when it is not NONE. freed_in: of the capture that used it last. */
+void free_block(struct model *m, struct block *block, int on, uint64_t freed_in)
+{
+    void *address = block->address;
+
+    if (freed_in == 0 && !block->is_discarded)
+        settle(m, block);
+    if (on != NONE) {
+        if (DECLINED(m, tarn_record_stream(address, m->streams[on].handle)))
+            return;
+        note_record(m, block, on);
+    }
+    trace("  block %llu at %p, pool %d, on %d", (unsigned long long)block->serial, address,
+          block->pool, on);
+    note_freed(m, block, freed_in);
+    shared_remove(m, range_of(block));
+    WELL_AT_ONCE(m, on != NONE ? tarn_free_on(address, m->streams[on].handle) : tarn_free(address));
+    remove_block(m, block);
+}
+
+static bool is_any(const struct model *m, const struct block *block)
+{
+    (void)m;
+    (void)block;
+    return true;
+}
+
+/* A capture that ended by itself takes nothing with it: its blocks are freed like others. */
+void do_free(struct model *m)
+{
+    struct block *block = pick_block(m, is_any);
+
+    if (block == NULL ||
+        (block->capture_of != 0 && !block->is_discarded && pick_capture(m) != NULL))
+        return; /* what a capture under way allocated is freed in it */
+    if (!block->is_discarded && chance(m, 3))
+        touch_block(m, block,
+                    block->last != NONE && !is_capturing(m, block->last) ? block->last
+                                                                         : pick_stream(m),
+                    false);
+    free_block(m, block, NONE, 0);
+}
+
+void do_free_on(struct model *m)
+{
+    struct block *block = pick_block(m, is_plain);
+    int stream = pick_stream(m);
+
+    if (block == NULL)
+        return;
+    touch_block(m, block, stream, true);
+    free_block(m, block, stream, 0);
+}
+
+void do_record(struct model *m)
+{
+    struct block *block = pick_block(m, is_plain);
+    int stream = pick_stream(m);
+
+    if (block == NULL || DECLINED(m, tarn_record_stream(block->address, m->streams[stream].handle)))
+        return;
+    trace("  block %llu, stream %d", (unsigned long long)block->serial, stream);
+    note_record(m, block, stream);
+    touch_block(m, block, stream, chance(m, 2));
+}
+
+void do_touch(struct model *m)
+{
+    struct block *block = pick_block(m, is_plain);
+
+    if (block != NULL)
+        touch_block(m, block, pick_stream(m), chance(m, 2));
+}
+
+void do_look(struct model *m)
+{
+    struct block *block = pick_block(m, is_any);
+    tarn_block seen;
+
+    if (block == NULL)
+        return;
+    if (block->is_discarded) {
+        REFUSED(m, TARN_ERR_DOUBLE_FREE, tarn_block_at(block->address, &seen));
+        return;
+    }
+    WELL(m, tarn_block_at((char *)block->address + below(m, block->bytes), &seen));
+    EXPECT(m,
+           seen.address == block->address && seen.bytes == block->bytes &&
+               seen.sequence == block->sequence,
+           "block %llu is described as another", (unsigned long long)block->serial);
+}
+
+void do_misuse_address(struct model *m)
+{
+    struct block *block = pick_block(m, is_any);
+    int on_stack = 0;
+    char *inner;
+
+    WELL(m, tarn_free(NULL));
+    REFUSED(m, TARN_ERR_NOT_OURS, tarn_free(&on_stack));
+    if (block == NULL)
+        return;
+    inner = (char *)block->address + 1 + below(m, block->bytes);
+    if (inner >= (char *)block->address + block->block_bytes)
+        return;
+    if (block->is_discarded) {
+        REFUSED(m, TARN_ERR_DOUBLE_FREE,
+                tarn_record_stream(block->address, m->streams[pick_stream(m)].handle));
+        return;
+    }
+    REFUSED(m, TARN_ERR_INNER_ADDRESS, tarn_free(inner));
+    REFUSED(m, TARN_ERR_INNER_ADDRESS, tarn_free_on(inner, m->streams[pick_stream(m)].handle));
+    REFUSED(m, TARN_ERR_INNER_ADDRESS,
+            tarn_record_stream(inner, m->streams[pick_stream(m)].handle));
+    if (m->config.holds && block->capture_of == 0 && is_plain(m, block) &&
+        !m->pools[block->pool].is_released) {
+        void *address = block->address;
+
+        free_block(m, block, NONE, 0);
+        REFUSED(m, TARN_ERR_DOUBLE_FREE, tarn_free(address));
+    }
+}
+
+/* Lets all work be done, and looks at what graphs have written. */
+void do_drain(struct model *m)
+{
+    for (size_t i = 0; i < m->block_count; i++) {
+        struct block *block = &m->blocks[i];
+
+        if (block->is_exposed && block->is_known && block->last != NONE && is_plain(m, block))
+            touch_block(m, block, block->last, false);
+    }
+    drain(m);
+}
+
+/* Streams ------------------------------------------------------------------------------------ */
+
+void do_new_stream(struct model *m)
+{
+    int s = (int)below(m, STREAMS);
+
+    if (m->streams[s].handle != NULL)
+        return;
+    m->streams[s].handle = test_stream();
+    m->streams[s].life = ++m->seen_life;
+    m->streams[s].is_recorded = false;
+    trace("  stream %d", s);
+}
+
+/* Work on the stream that nobody has told of must be done before the stream is out of reach; blocks
+ * that it was the home of have none any more. */
+static void part_with(struct model *m, int s)
+{
+    for (size_t i = 0; i < m->block_count; i++) {
+        struct block *block = &m->blocks[i];
+
+        if ((block->dirty & ~block->recorded & (1U << s)) != 0)
+            drain(m);
+        block->dirty &= ~(1U << s);
+        if (block->home == s && block->home_life == m->streams[s].life && block->capture_of == 0 &&
+            block->home_mark == NULL)
+            block->home_mark = touch_mark(m->streams[s].handle);
+    }
+    m->streams[s].is_recorded = false;
+    m->streams[s].life = ++m->seen_life;
+}
+
+void do_retire(struct model *m)
+{
+    int s = pick_stream(m);
+
+    if (m->streams[s].is_legacy) {
+        REFUSED(m, TARN_ERR_INVALID_ARGUMENT, tarn_stream_retire(m->device, m->streams[s].handle));
+        return;
+    }
+    if (CALL(m, tarn_stream_retire(m->device, m->streams[s].handle)) != TARN_OK) {
+        EXPECT(m, m->fault_fired, "a stream cannot be retired: %s", tarn_last_error());
+        return;
+    }
+    trace("  stream %d", s);
+    part_with(m, s);
+    for (size_t i = 0; i < m->block_count; i++) {
+        struct block *block = &m->blocks[i];
+        int at = block->past[0] == NULL ? 0 : 1;
+
+        if ((block->recorded & (1U << s)) == 0)
+            continue;
+        block->recorded &= ~(1U << s);
+        if (block->past[at] != NULL) {
+            drain(m);
+            touch_forget(block->past[at]);
+        }
+        block->past[at] = touch_mark(m->streams[s].handle);
+    }
+}
+
+/* A stream that was only allocated on may go without a word. */
+void do_end_stream(struct model *m)
+{
+    int s = (int)below(m, STREAMS);
+    int count = 0;
+
+    for (int i = 0; i < STREAMS; i++)
+        count += m->streams[i].handle != NULL && !is_capturing(m, i);
+    if (m->streams[s].handle == NULL || m->streams[s].is_default || is_capturing(m, s) ||
+        m->streams[s].is_recorded || count < 2)
+        return;
+    for (size_t i = 0; i < ROUTES; i++) {
+        if (m->routes[i].serial != 0 && m->routes[i].stream == s)
+            return;
+    }
+    trace("  stream %d", s);
+    move_last(m, s);
+    part_with(m, s);
+    test_destroy_stream(m->streams[s].handle);
+    m->streams[s].handle = NULL;
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+/* model.h -- random operations of the library beside a naive oracle.
+ *
+ * The oracle knows the calls that were made and what the headers promise of them, and nothing of how
+ * the library works:
+ *
+ *   - blocks that the user holds, discarded ones included, overlap nothing else that is handed out;
+ *     they are aligned, mapped, and keep what was written to them
+ *   - memory is not handed out again before the recorded uses of its last block have ended, nor to
+ *     another order before the work of its own has; within a capture, not before the capture's own
+ *     dependencies say so
+ *   - what a capture has touched serves no allocation outside captures of its pool, until its graph
+ *     and all that was made of it are gone and its launches are done
+ *   - a misused call answers its status; a refused call changes nothing
+ *   - statistics follow from the calls; extents tile the segments and show the live blocks
+ *   - a restore's delta and live set, and with contents the bytes, are those of the checkpoint
+ *
+ * What a step does is decided by a frame of a few bytes, random ones or somebody's: the same
+ * operations serve random runs and fuzzing, and a failing run is made smaller by leaving out frames.
+ *
+ * A broken promise ends the process, after the sentence and the line that repeats the run. */
+#ifndef TARN_TESTS_MODEL_H
+#define TARN_TESTS_MODEL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tarn/tarn.h"
+
+enum {
+    MODEL_FRAME_BYTES = 12, /* of one step: its operation, then what that chooses by */
+    MODEL_HEAD_BYTES = 4,   /* before the first step: see struct model_config */
+};
+
+/* How a run is done, made of its head. */
+struct model_config {
+    bool holds;  /* the simulated GPU works only when the model lets it: runs repeat exactly */
+    bool faults; /* driver calls are made to fail now and then */
+    bool tight;  /* little device memory, and pools with limits */
+    bool large;  /* pools of many blocks, with few looks at all of their state */
+    bool legacy; /* one of the streams is the legacy default stream */
+    bool per_thread;        /* or the thread's own default stream */
+    tarn_unrouted unrouted; /* what becomes of allocations in captures that have no route */
+};
+struct model_config model_config(const uint8_t head[MODEL_HEAD_BYTES]);
+
+struct model;
+
+/* A model on a device of its own, which it closes at its end and finds empty. */
+struct model *model_create(const struct model_config *config);
+
+/* One of several models, each used by one thread, that share a device and some pools. */
+struct model *model_create_shared(const struct model_config *config, tarn_device *device,
+                                  tarn_pool *const *pools, size_t pool_count);
+
+void model_step(struct model *model, const uint8_t frame[MODEL_FRAME_BYTES]);
+void model_destroy(struct model *model);
+
+/* Whole runs: of random steps, and of given bytes, a head and any number of frames. */
+void model_run_random(uint64_t seed, uint64_t steps);
+void model_run_bytes(const uint8_t *bytes, size_t size);
+
+/* The bytes of a random run; the caller frees them. */
+uint8_t *model_random_bytes(uint64_t seed, uint64_t steps, size_t *size);
+void model_random_frame(uint64_t *random, uint8_t frame[MODEL_FRAME_BYTES]);
+
+/* SplitMix64, by S. Vigna. */
+uint64_t model_next(uint64_t *random);
+
+/* What a failure prints to repeat the run; the text stays the caller's. */
+void model_repeat_with(const char *line);
+
+/* An environment variable's number, or otherwise. */
+uint64_t model_setting(const char *name, uint64_t otherwise);
+
+#endif

@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What may be handed out is judged when it has been: all that the oracle remembers of the memory
+ * must then be past. Marks are events that the oracle records itself, so what it asks of a stream
+ * does not come from the library.
+ *
+ * Within a capture no work runs; there each stream has a clock of the captured work that it comes
+ * after, one tick for each touch, joined as events join streams (vector clocks). */
+#include "model/state.h"
+
+struct range range_of(const struct block *block)
+{
+    uintptr_t low = (uintptr_t)block->address;
+
+    return (struct range){low, low + block->block_bytes};
+}
+
+bool overlap(struct range one, struct range other)
+{
+    return one.low < other.high && other.low < one.high;
+}
+
+bool is_capturing(const struct model *m, int stream)
+{
+    return m->streams[stream].capture != NONE;
+}
+
+struct block *add_block(struct model *m, const struct block *block)
+{
+    struct range range = range_of(block);
+
+    for (size_t i = 0; i < m->block_count; i++)
+        EXPECT(m, !overlap(range, range_of(&m->blocks[i])),
+               "block %llu at %p of %zu bytes overlaps block %llu at %p of %zu",
+               (unsigned long long)block->serial, block->address, block->bytes,
+               (unsigned long long)m->blocks[i].serial, m->blocks[i].address, m->blocks[i].bytes);
+    EXPECT(m, m->block_count < BLOCKS, "the model holds too many blocks");
+    shared_add(m, range);
+    m->blocks[m->block_count] = *block;
+    return &m->blocks[m->block_count++];
+}
+
+void remove_block(struct model *m, struct block *block)
+{
+    touch_forget(block->home_mark);
+    for (int s = 0; s < PAST; s++)
+        touch_forget(block->past[s]);
+    m->block_count -= 1;
+    *block = m->blocks[m->block_count];
+}
+
+/* Memory given back -------------------------------------------------------------------------- */
+
+bool is_open_capture(const struct model *m, uint64_t serial)
+{
+    for (size_t i = 0; i < CAPTURES; i++) {
+        if (serial != 0 && m->captures[i].serial == serial)
+            return true;
+    }
+    return false;
+}
+
+static void drop_freed(struct model *m, struct freed *freed)
+{
+    touch_forget(freed->home);
+    for (size_t i = 0; i < STREAMS; i++)
+        touch_forget(freed->uses[i]);
+    for (size_t i = 0; i < PAST; i++)
+        touch_forget(freed->past[i]);
+    m->freed_count -= 1;
+    *freed = m->freed[m->freed_count];
+}
+
+static void pass(tn_cu_event *mark)
+{
+    if (*mark != NULL && touch_is_passed(*mark)) {
+        touch_forget(*mark);
+        *mark = NULL;
+    }
+}
+
+void forget_passed(struct model *m)
+{
+    for (size_t i = m->freed_count; i-- > 0;) {
+        struct freed *freed = &m->freed[i];
+        bool is_past = !is_open_capture(m, freed->freed_in);
+
+        pass(&freed->home);
+        is_past = is_past && freed->home == NULL;
+        for (size_t s = 0; s < STREAMS; s++) {
+            pass(&freed->uses[s]);
+            is_past = is_past && freed->uses[s] == NULL;
+        }
+        for (size_t s = 0; s < PAST; s++) {
+            pass(&freed->past[s]);
+            is_past = is_past && freed->past[s] == NULL;
+        }
+        if (is_past)
+            drop_freed(m, freed);
+    }
+    for (size_t i = 0; i < GRAPHS; i++) {
+        struct graph *graph = &m->graphs[i];
+        bool is_running = false;
+
+        for (size_t s = 0; s < STREAMS; s++) {
+            pass(&graph->launched[s]);
+            is_running = is_running || graph->launched[s] != NULL;
+        }
+        if (!is_running && graph->handle == NULL && graph->raw == NULL && graph->clone == NULL)
+            graph->serial = 0;
+    }
+}
+
+/* Before the block is given back: what must be past when its memory is handed out again. */
+void note_freed(struct model *m, struct block *block, uint64_t freed_in)
+{
+    struct freed freed = {
+        .range = range_of(block),
+        .home_life = block->home_life,
+        .capture_of = block->capture_of,
+        .freed_in = freed_in,
+        .serial = block->serial,
+    };
+    const struct stream *home = &m->streams[block->home];
+
+    if (m->freed_count == FREED)
+        drain(m);
+    EXPECT(m, m->freed_count < FREED, "the model remembers too much freed memory");
+    memcpy(freed.ticks, block->ticks, sizeof freed.ticks);
+    memcpy(freed.past, block->past, sizeof freed.past);
+    memset(block->past, 0, sizeof block->past);
+    if (block->home_mark != NULL) {
+        freed.home = block->home_mark;
+        block->home_mark = NULL;
+    } else if (block->capture_of == 0 && home->life == block->home_life && home->handle != NULL &&
+               home->capture == NONE) {
+        freed.home = touch_mark(home->handle);
+    }
+    for (int s = 0; s < STREAMS; s++) {
+        if ((block->recorded & (1U << s)) != 0 && !is_capturing(m, s))
+            freed.uses[s] = touch_mark(m->streams[s].handle);
+    }
+    m->freed[m->freed_count++] = freed;
+}
+
+/* The memory has a user again who is entitled to it: what is remembered of it is past. */
+void withdraw_freed(struct model *m, struct range range)
+{
+    for (size_t i = m->freed_count; i-- > 0;) {
+        struct range *freed = &m->freed[i].range;
+
+        if (!overlap(*freed, range))
+            continue;
+        if (freed->high > range.high)
+            freed->low = range.high;
+        else if (freed->low < range.low)
+            freed->high = range.low;
+        else
+            drop_freed(m, &m->freed[i]);
+    }
+}
+
+/* Memory handed out -------------------------------------------------------------------------- */
+
+static void expect_order(struct model *m, const struct block *block, const struct freed *freed)
+{
+    const struct capture *capture = capture_of_stream(m, block->home);
+    bool is_own = freed->home_life == block->home_life && freed->capture_of == block->capture_of;
+
+    EXPECT(
+        m, is_own || freed->home == NULL || touch_is_passed(freed->home),
+        "block %llu at %p on stream %d got the memory of block %llu while the work of that one's "
+        "stream was not done",
+        (unsigned long long)block->serial, block->address, block->home,
+        (unsigned long long)freed->serial);
+    for (int s = 0; s < STREAMS; s++) {
+        bool is_ordered = s == block->home && block->capture_of == 0; /* behind the use */
+
+        EXPECT(m, is_ordered || freed->uses[s] == NULL || touch_is_passed(freed->uses[s]),
+               "block %llu at %p got the memory of block %llu while stream %d, recorded for that, "
+               "was not done",
+               (unsigned long long)block->serial, block->address,
+               (unsigned long long)freed->serial, s);
+    }
+    for (size_t s = 0; s < PAST; s++)
+        EXPECT(
+            m, freed->past[s] == NULL || touch_is_passed(freed->past[s]),
+            "block %llu at %p got the memory of block %llu while a stream, recorded for that and "
+            "retired since, was not done",
+            (unsigned long long)block->serial, block->address, (unsigned long long)freed->serial);
+    if (capture == NULL || freed->freed_in != capture->serial || block->capture_of == 0)
+        return;
+    for (size_t s = 0; s < STREAMS; s++)
+        EXPECT(
+            m, freed->ticks[s] <= capture->clock[block->home][s],
+            "block %llu at %p, captured on stream %d, got the memory of block %llu, whose use on "
+            "stream %zu it does not come after",
+            (unsigned long long)block->serial, block->address, block->home,
+            (unsigned long long)freed->serial, s);
+}
+
+static void expect_outside(struct model *m, const struct block *block, const struct writes *writes,
+                           uint64_t owner, const char *what)
+{
+    for (size_t i = 0; i < writes->count; i++) {
+        const struct write *write = &writes->all[i];
+
+        if (block->capture_of != 0 && write->pool == block->pool &&
+            (block->pool != ADOPTED || block->capture_of == owner))
+            continue;
+        EXPECT(m, !overlap(range_of(block), write->range),
+               "block %llu at %p of %zu bytes in pool %d lies in memory of block %llu, which %s of "
+               "pool %d touches",
+               (unsigned long long)block->serial, block->address, block->bytes, block->pool,
+               (unsigned long long)write->serial, what, write->pool);
+    }
+}
+
+void expect_rightly_handed_out(struct model *m, const struct block *block)
+{
+    struct range range = range_of(block);
+
+    for (size_t i = 0; i < m->freed_count; i++) {
+        if (overlap(range, m->freed[i].range))
+            expect_order(m, block, &m->freed[i]);
+    }
+    forget_passed(m);
+    for (size_t i = 0; i < GRAPHS; i++) {
+        if (m->graphs[i].serial != 0)
+            expect_outside(m, block, &m->graphs[i].writes, m->graphs[i].serial, "a graph");
+    }
+    for (size_t i = 0; i < CAPTURES; i++) {
+        if (m->captures[i].serial != 0)
+            expect_outside(m, block, &m->captures[i].writes, m->captures[i].serial, "a capture");
+    }
+}
+
+/* Work --------------------------------------------------------------------------------------- */
+
+/* Makes the second stream come after what is on the first. Both are in one capture, or in none. */
+void order(struct model *m, int first, int then)
+{
+    struct capture *capture = capture_of_stream(m, first);
+
+    if (first == then)
+        return;
+    test_order(m->streams[first].handle, m->streams[then].handle);
+    if (capture == NULL)
+        return;
+    for (size_t s = 0; s < STREAMS; s++) {
+        if (capture->clock[then][s] < capture->clock[first][s])
+            capture->clock[then][s] = capture->clock[first][s];
+    }
+}
+
+/* Captured work does not run now: what it writes is known of each replay, and of nothing before. */
+static void captured_touch(struct model *m, struct block *block, struct capture *capture,
+                           int stream, struct touch *what)
+{
+    struct write *write = &capture->writes.all[capture->writes.count];
+    uint32_t *clock = capture->clock[stream];
+
+    EXPECT(m, capture->writes.count < RANGES, "the model captures too much");
+    what->known = false;
+    what->writes = true;
+    what->value = block->captured_value;
+    for (int s = 0; s < STREAMS; s++) {
+        what->known = what->known || block->ticks[s] != 0;
+        if (block->ticks[s] > clock[s])
+            order(m, s, stream);
+    }
+    clock[stream] += 1;
+    block->ticks[stream] = clock[stream];
+    block->captured_value = what->next;
+    *write = (struct write){range_of(block), block->pool, block->serial, what->next};
+    capture->writes.count += 1;
+}
+
+static void eager_touch(struct model *m, struct block *block, int stream, struct touch *what)
+{
+    const struct stream *on = &m->streams[stream];
+
+    if (block->last != NONE && block->last != stream && !is_capturing(m, block->last))
+        order(m, block->last, stream);
+    block->last = stream;
+    if (what->writes) {
+        block->is_known = true;
+        block->value = what->next;
+    }
+    if (stream != block->home || block->capture_of != 0 || on->life != block->home_life)
+        block->dirty |= 1U << stream;
+}
+
+/* Enqueues a look at the block, and a write, behind what was enqueued on it before. */
+void touch_block(struct model *m, struct block *block, int stream, bool writes)
+{
+    struct capture *capture = capture_of_stream(m, stream);
+    struct touch what = {
+        .address = block->address,
+        .bytes = block->bytes,
+        .serial = block->serial,
+        .value = block->value,
+        .next = (uint32_t)block->serial * 40503U + (uint32_t)m->step,
+        .known = block->is_known,
+        .writes = writes,
+    };
+
+    if (capture != NULL)
+        captured_touch(m, block, capture, stream, &what);
+    else
+        eager_touch(m, block, stream, &what);
+    touch(m->streams[stream].handle, &what);
+}

@@ -1,0 +1,412 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Operations on pools and routes. */
+#include "model/state.h"
+
+static int empty_slot(const struct model *m)
+{
+    for (int p = 1; p < POOLS; p++) {
+        if (m->pools[p].handle == NULL)
+            return p;
+    }
+    return NONE;
+}
+
+void do_new_pool(struct model *m)
+{
+    tarn_pool_options options = TARN_POOL_OPTIONS_INIT;
+    int p = empty_slot(m);
+    struct pool made = {.replay_stream = NONE};
+
+    if (p == NONE)
+        return;
+    options.name = "model";
+    if (m->config.tight && chance(m, 2))
+        options.limit_bytes = (2 + below(m, 64)) * 2 * MIB;
+    made.refuses_replays = chance(m, 4);
+    options.replay_order = made.refuses_replays ? TARN_REPLAY_REFUSED : TARN_REPLAY_ORDERED;
+    WELL(m, tarn_pool_create(m->device, &options, &made.handle));
+    made.limit_bytes = options.limit_bytes;
+    m->pools[p] = made;
+    trace("  pool %d, limit %zu", p, made.limit_bytes);
+}
+
+bool has_route(const struct model *m, int pool)
+{
+    for (size_t i = 0; i < ROUTES; i++) {
+        if (m->routes[i].serial != 0 && m->routes[i].pool == pool)
+            return true;
+    }
+    return false;
+}
+
+static bool has_live_block(const struct model *m, int pool)
+{
+    for (size_t i = 0; i < m->block_count; i++) {
+        if (m->blocks[i].pool == pool && (!m->blocks[i].is_discarded || m->pools[pool].is_released))
+            return true;
+    }
+    return false;
+}
+
+static bool has_graph(const struct model *m, int pool)
+{
+    for (size_t i = 0; i < GRAPHS; i++) {
+        const struct graph *graph = &m->graphs[i];
+        bool own = graph->handle != NULL || !graph->by_user;
+
+        if (graph->serial != 0 && touches_pool(&graph->writes, own ? graph->pool : NONE, pool))
+            return true;
+    }
+    return false;
+}
+
+static bool has_checkpoint(const struct model *m, int pool)
+{
+    for (size_t i = 0; i < CHECKPOINTS; i++) {
+        if (m->checkpoints[i].handle != NULL && m->checkpoints[i].pool == pool)
+            return true;
+    }
+    return false;
+}
+
+bool touches_pool(const struct writes *writes, int own, int pool)
+{
+    bool touches = own == pool;
+
+    for (size_t i = 0; i < writes->count; i++)
+        touches = touches || writes->all[i].pool == pool;
+    return touches;
+}
+
+bool has_capture(const struct model *m, int pool)
+{
+    for (size_t i = 0; i < CAPTURES; i++) {
+        if (m->captures[i].serial != 0 &&
+            touches_pool(&m->captures[i].writes, m->captures[i].pool, pool))
+            return true;
+    }
+    return false;
+}
+
+static bool is_claimed(const struct model *m, int pool)
+{
+    return has_route(m, pool) || has_live_block(m, pool) || has_graph(m, pool) ||
+           has_checkpoint(m, pool) || has_capture(m, pool);
+}
+
+static bool is_private(const struct model *m, int p)
+{
+    return m->pools[p].handle != NULL && !m->pools[p].is_default && !m->pools[p].is_shared &&
+           !m->pools[p].is_released;
+}
+
+/* Discarded blocks go with their pool when it is destroyed. */
+static void forget_blocks(struct model *m, int pool)
+{
+    for (size_t i = m->block_count; i-- > 0;) {
+        if (m->blocks[i].pool == pool)
+            remove_block(m, &m->blocks[i]);
+    }
+}
+
+void do_end_pool(struct model *m)
+{
+    int p = (int)below(m, POOLS);
+    tarn_status status;
+
+    if (m->pools[p].is_default)
+        REFUSED(m, TARN_ERR_WRONG_STATE, tarn_pool_destroy(m->pools[p].handle));
+    if (!is_private(m, p))
+        return;
+    if (has_live_block(m, p) || has_route(m, p) || has_checkpoint(m, p) || pool_graphs(m, p) > 0) {
+        REFUSED(m, TARN_ERR_BUSY, tarn_pool_destroy(m->pools[p].handle));
+        return;
+    }
+    drain(m);
+    let_work(m);
+    (void)test_ledger(); /* the driver has run all destructors by then */
+    trace("  pool %d", p);
+    status = CALL(m, tarn_pool_destroy(m->pools[p].handle));
+    if (is_claimed(m, p) || (status == TARN_ERR_BUSY && is_maybe_captured(m, p))) {
+        expect_status(m, TARN_ERR_BUSY, status, "tarn_pool_destroy");
+    } else {
+        expect_status(m, TARN_OK, status, "tarn_pool_destroy");
+        STALE(m, tarn_pool_trim(m->pools[p].handle, NULL));
+        forget_blocks(m, p);
+        m->pools[p].handle = NULL;
+    }
+    hold_work(m);
+}
+
+/* A released pool's slot is free again when nothing of it is left. */
+void sweep_pools(struct model *m)
+{
+    for (int p = 1; p < POOLS; p++) {
+        for (size_t i = 0; i < CAPTURES && has_route(m, p); i++)
+            m->captures[i].maybe |= 1U << p;
+        if (m->pools[p].is_released && !is_claimed(m, p) && !is_maybe_captured(m, p)) {
+            forget_blocks(m, p);
+            memset(&m->pools[p], 0, sizeof m->pools[p]);
+        }
+    }
+}
+
+void do_release_pool(struct model *m)
+{
+    int p = (int)below(m, POOLS);
+    tarn_pool_stats stats = {.size = sizeof stats};
+
+    if (m->pools[p].is_default)
+        REFUSED(m, TARN_ERR_WRONG_STATE, tarn_pool_release(m->pools[p].handle));
+    if (!is_private(m, p) || has_capture(m, p))
+        return;
+    trace("  pool %d", p);
+    WELL_AT_ONCE(m, tarn_pool_release(m->pools[p].handle));
+    m->pools[p].is_released = true;
+    m->has_unnamed = true;
+    STALE(m, tarn_pool_get_stats(m->pools[p].handle, &stats));
+}
+
+void do_trim(struct model *m)
+{
+    int p = pick_pool(m);
+    tarn_pool_stats before = {.size = sizeof before};
+    tarn_pool_stats after = {.size = sizeof after};
+    size_t freed_bytes = 0;
+
+    if (chance(m, 2))
+        drain(m);
+    WELL(m, tarn_pool_get_stats(m->pools[p].handle, &before));
+    if (DECLINED(m, tarn_pool_trim(m->pools[p].handle, &freed_bytes)) || !m->owns_device)
+        return;
+    WELL(m, tarn_pool_get_stats(m->pools[p].handle, &after));
+    EXPECT(m, before.mapped_bytes - after.mapped_bytes == freed_bytes,
+           "a trim says %zu bytes freed, mapped were %llu and are %llu", freed_bytes,
+           (unsigned long long)before.mapped_bytes, (unsigned long long)after.mapped_bytes);
+}
+
+void do_trim_to(struct model *m)
+{
+    int p = pick_pool(m);
+    size_t keep = below(m, 48) * MIB;
+    size_t freed_bytes = 0;
+    tarn_pool_stats before = {.size = sizeof before};
+    tarn_pool_stats after = {.size = sizeof after};
+
+    WELL(m, tarn_pool_get_stats(m->pools[p].handle, &before));
+    if (DECLINED(m, tarn_pool_trim_to(m->pools[p].handle, keep, &freed_bytes)) || !m->owns_device)
+        return;
+    WELL(m, tarn_pool_get_stats(m->pools[p].handle, &after));
+    EXPECT(m, before.mapped_bytes - after.mapped_bytes == freed_bytes,
+           "a trim says %zu bytes freed, mapped were %llu and are %llu", freed_bytes,
+           (unsigned long long)before.mapped_bytes, (unsigned long long)after.mapped_bytes);
+    EXPECT(m, before.mapped_bytes > keep || freed_bytes == 0,
+           "a trim has taken what it is to keep");
+}
+
+void do_device_trim(struct model *m)
+{
+    size_t keep = chance(m, 2) ? 0 : below(m, 256) * MIB;
+    size_t freed_bytes = 0;
+    tarn_device_stats before = {.size = sizeof before};
+    tarn_device_stats after = {.size = sizeof after};
+
+    (void)test_ledger(); /* what goes when the driver ends graphs is not counted here */
+    WELL(m, tarn_device_get_stats(m->device, &before));
+    if (DECLINED(m, tarn_device_trim(m->device, keep, &freed_bytes)) || !m->owns_device)
+        return;
+    WELL(m, tarn_device_get_stats(m->device, &after));
+    EXPECT(m,
+           before.mapped_bytes + before.cached_bytes - after.mapped_bytes - after.cached_bytes >=
+               freed_bytes,
+           "a trim of the device says %zu bytes freed, taken were %llu and are %llu", freed_bytes,
+           (unsigned long long)(before.mapped_bytes + before.cached_bytes),
+           (unsigned long long)(after.mapped_bytes + after.cached_bytes));
+    EXPECT(m, before.mapped_bytes + before.cached_bytes > keep || freed_bytes == 0,
+           "a trim of the device has taken what it is to keep");
+}
+
+/* Limits below what is taken already are allowed: expect_statistics sees that nothing grows then. */
+void do_limit(struct model *m)
+{
+    if (!m->owns_device)
+        return;
+    m->limit_bytes = chance(m, 2) ? 0 : (16 + below(m, 400)) * MIB;
+    WELL(m, tarn_device_set_limit(m->device, m->limit_bytes));
+}
+
+void do_pool_limit(struct model *m)
+{
+    int p = pick_pool(m);
+
+    if (m->pools[p].is_shared)
+        return;
+    m->pools[p].limit_bytes = chance(m, 2) ? 0 : (1 + below(m, 100)) * MIB;
+    WELL(m, tarn_pool_set_limit(m->pools[p].handle, m->pools[p].limit_bytes));
+}
+
+void do_cache_limit(struct model *m)
+{
+    if (m->owns_device)
+        WELL(m, tarn_device_set_cache_limit(m->device,
+                                            chance(m, 3) ? TARN_NO_CACHE : below(m, 300) * MIB));
+}
+
+void do_reserve(struct model *m)
+{
+    int p = pick_pool(m);
+
+    (void)DECLINED(m, tarn_pool_reserve(m->pools[p].handle, below(m, 24 * MIB),
+                                        m->streams[pick_stream(m)].handle));
+}
+
+void do_layout(struct model *m)
+{
+    int p = pick_pool(m);
+
+    if (!m->pools[p].is_shared)
+        expect_layout(m, p);
+}
+
+static void expect_difference(struct model *m, int p, const tarn_expected *expected, size_t count,
+                              tarn_difference_kind kind, const void *address)
+{
+    tarn_live_diff *diff = NULL;
+
+    WELL(m, tarn_pool_check_live(m->pools[p].handle, expected, count, &diff));
+    EXPECT(
+        m,
+        diff->count == 1 && diff->differences[0].kind == kind &&
+            diff->differences[0].block.address == address,
+        "check_live of pool %d says %zu differences, the first of kind %d at %p; expected one of "
+        "kind %d at %p",
+        p, diff->count, diff->count > 0 ? (int)diff->differences[0].kind : -1,
+        diff->count > 0 ? diff->differences[0].block.address : NULL, (int)kind, address);
+    tarn_live_diff_destroy(diff);
+}
+
+/* Exactly the model's blocks are live, and every way to be wrong is noticed. */
+void do_check_live(struct model *m)
+{
+    static _Thread_local tarn_expected expected[BLOCKS + 1];
+    int p = pick_pool(m);
+    size_t count = 0;
+    size_t at;
+    tarn_live_diff *diff = NULL;
+
+    if (!is_private(m, p))
+        return;
+    for (size_t i = 0; i < m->block_count; i++) {
+        if (m->blocks[i].pool == p && !m->blocks[i].is_discarded)
+            expected[count++] = (tarn_expected){m->blocks[i].address, m->blocks[i].bytes};
+    }
+    WELL(m, tarn_pool_check_live(m->pools[p].handle, expected, count, &diff));
+    EXPECT(m, diff->count == 0, "check_live of pool %d sees %zu differences", p, diff->count);
+    tarn_live_diff_destroy(diff);
+    if (count == 0)
+        return;
+    at = below(m, count);
+    expected[count] = expected[at];
+    switch (below(m, 3)) {
+    case 0:
+        expected[at].bytes += 1;
+        expect_difference(m, p, expected, count, TARN_DIFFERENCE_SIZE, expected[at].address);
+        break;
+    case 1:
+        expect_difference(m, p, expected, count + 1, TARN_DIFFERENCE_MISSING, expected[at].address);
+        break;
+    default:
+        expected[at] = expected[count - 1];
+        expect_difference(m, p, expected, count - 1, TARN_DIFFERENCE_UNEXPECTED,
+                          at == count - 1 ? expected[at].address : expected[count].address);
+        break;
+    }
+}
+
+/* Routes ------------------------------------------------------------------------------------- */
+
+static bool is_that_stream(tarn_stream stream, void *user)
+{
+    return stream == user;
+}
+
+/* NULL when there is no room. */
+struct route *open_route(struct model *m, int pool, int kind, int stream)
+{
+    static const tarn_route_filter filters[] = {tarn_filter_capture, tarn_filter_thread,
+                                                tarn_filter_stream, is_that_stream};
+    void *user = kind == ROUTE_THREAD ? NULL : m->streams[stream].handle;
+    struct route *route = NULL;
+
+    if (kind == ROUTE_CUSTOM && m->streams[stream].is_default)
+        kind = ROUTE_STREAM; /* the handle alone does not tell threads' own streams apart */
+    for (size_t i = 0; i < ROUTES && route == NULL; i++) {
+        if (m->routes[i].serial == 0)
+            route = &m->routes[i];
+    }
+    if (route == NULL)
+        return NULL;
+    if (DECLINED(
+            m, tarn_begin_allocate_to_pool(m->device, m->pools[pool].handle, filters[kind], user)))
+        return NULL;
+    trace("  route to pool %d, kind %d, stream %d", pool, kind, stream);
+    *route = (struct route){++m->serial, pool, kind, stream, NONE};
+    return route;
+}
+
+void do_route(struct model *m)
+{
+    int p = pick_pool(m);
+
+    if (is_private(m, p))
+        (void)open_route(m, p, (int)below(m, 4), pick_stream(m));
+}
+
+/* The newest route to the pool that is not a tarn_capture's; the user's captures end their own. */
+static struct route *route_to_end(struct model *m, int pool)
+{
+    struct route *newest = NULL;
+
+    for (size_t i = 0; i < ROUTES; i++) {
+        struct route *route = &m->routes[i];
+
+        if (route->serial != 0 && route->pool == pool && route->capture == NONE &&
+            (newest == NULL || newest->serial < route->serial))
+            newest = route;
+    }
+    return newest;
+}
+
+/* Routes to one pool end newest first, whoever's they are: nothing when all have been ended. */
+void end_newest_route(struct model *m, int pool)
+{
+    struct route *route = route_to_end(m, pool);
+
+    if (route == NULL) {
+        if (!m->pools[pool].is_released)
+            REFUSED(m, TARN_ERR_WRONG_STATE,
+                    tarn_end_allocate_to_pool(m->device, m->pools[pool].handle));
+        return;
+    }
+    trace("  end the route to pool %d", pool);
+    WELL_AT_ONCE(m, tarn_end_allocate_to_pool(m->device, m->pools[pool].handle));
+    memset(route, 0, sizeof *route);
+}
+
+void do_end_route(struct model *m)
+{
+    int p = (int)below(m, POOLS);
+
+    if (m->pools[p].handle == NULL || m->pools[p].is_default || m->pools[p].is_shared ||
+        has_user_capture(m, p))
+        return;
+    end_newest_route(m, p);
+}
+
+void end_routes(struct model *m)
+{
+    for (int p = 1; p < POOLS; p++) {
+        while (route_to_end(m, p) != NULL)
+            end_newest_route(m, p);
+    }
+}

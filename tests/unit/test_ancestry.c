@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "driver/ancestry.h"
+#include "support/world.h"
+#include "unit/unit.h"
+
+static tarn_device *device;
+static struct tn_gpu *gpu;
+static tn_cu_stream stream;
+static tn_cu_stream side;
+static void *words;
+static struct tn_ancestry ancestry;
+static struct tn_markers markers;
+static int64_t outstanding;
+
+static void begin(void)
+{
+    device = unit_device();
+    gpu = &device->gpu;
+    stream = test_stream();
+    side = test_stream();
+    words = test_linear_alloc(4096);
+    test_begin_capture(stream, TN_CU_CAPTURE_MODE_RELAXED);
+    outstanding = tn_host_outstanding();
+}
+
+static void end(void)
+{
+    tn_ancestry_fini(&ancestry);
+    test_drop_capture(stream);
+    ck_assert_int_eq(tn_host_outstanding(), outstanding);
+}
+
+static void work(tn_cu_stream on)
+{
+    test_fill(on, words, 1, 16);
+}
+
+static void mark(tn_cu_stream on)
+{
+    tn_markers_take(gpu, on, unit_order(device, on), &markers);
+}
+
+static bool covered(tn_cu_stream by)
+{
+    return tn_ancestry_refresh(&ancestry, gpu, by, unit_order(device, by)) &&
+           tn_ancestry_covers(&ancestry, &markers);
+}
+
+START_TEST(a_stream_comes_after_its_own_work)
+{
+    mark(stream);
+    ck_assert(markers.known);
+    ck_assert_uint_eq(markers.count, 0);
+    ck_assert(covered(stream)); /* nothing */
+    for (int i = 0; i < 100; i++)
+        work(stream);
+    mark(stream);
+    ck_assert_uint_eq(markers.count, 1);
+    ck_assert(covered(stream));
+    ck_assert_uint_eq(ancestry.count, 100);
+    work(stream);
+    ck_assert(covered(stream));
+    ck_assert_uint_eq(ancestry.count, 101);
+    end();
+}
+END_TEST
+
+/* D4 */
+START_TEST(forked_work_is_covered_when_it_is_joined)
+{
+    work(stream);
+    test_order(stream, side);
+    mark(side); /* what it begins with */
+    ck_assert(covered(stream));
+    work(side);
+    mark(side);
+    ck_assert(!covered(stream));
+    work(stream);
+    ck_assert(!covered(stream));
+    test_order(side, stream);
+    ck_assert(covered(stream));
+    ck_assert_uint_eq(ancestry.count, 3);
+    work(side); /* after the join */
+    mark(side);
+    ck_assert(!covered(stream));
+    test_order(side, stream);
+    ck_assert(covered(stream));
+    end();
+}
+END_TEST
+
+START_TEST(every_marker_counts)
+{
+    tn_cu_stream third = test_stream();
+
+    work(stream);
+    test_order(stream, side);
+    test_order(stream, third);
+    work(side);
+    work(third);
+    test_order(third, side);
+    mark(side);
+    ck_assert_uint_eq(markers.count, 2);
+    test_order(third, stream); /* one of them */
+    ck_assert(!covered(stream));
+    test_order(side, stream);
+    ck_assert(covered(stream));
+    end();
+}
+END_TEST
+
+START_TEST(a_stream_that_is_cut_off_from_its_past_does_not_cover_it)
+{
+    tn_cu_graphnode first;
+
+    work(stream);
+    first = test_last_node(stream);
+    work(stream);
+    work(stream);
+    mark(stream);
+    ck_assert(covered(stream));
+    test_set_past(stream, first, true);
+    ck_assert(!covered(stream));
+    ck_assert_uint_eq(ancestry.count, 1);
+    work(stream);
+    ck_assert(!covered(stream));
+    ck_assert_uint_eq(ancestry.count, 2);
+    end();
+}
+END_TEST
+
+START_TEST(an_edge_that_does_not_wait_for_the_whole_node_orders_nothing)
+{
+    work(stream);
+    mark(stream);
+    test_set_past(stream, test_last_node(stream), false);
+    ck_assert(!covered(stream));
+    ck_assert_uint_eq(ancestry.count, 0);
+    work(stream); /* depends by that edge */
+    (void)test_last_node(stream);
+    ck_assert(!covered(stream));
+    ck_assert_uint_eq(ancestry.count, 1);
+    end();
+}
+END_TEST
+
+START_TEST(more_terminals_than_there_is_room_for_are_not_marked)
+{
+    work(stream);
+    for (int i = 0; i <= TN_MARKERS_MAX; i++) {
+        tn_cu_stream other = test_stream();
+
+        test_order(stream, other);
+        work(other);
+        test_order(other, side);
+    }
+    mark(side);
+    ck_assert(!markers.known);
+    ck_assert(!covered(side));
+    end();
+}
+END_TEST
+
+START_TEST(nodes_of_many_dependencies_are_walked)
+{
+    enum { COUNT = 40 };
+    tn_cu_stream others[COUNT];
+
+    work(stream);
+    for (int i = 0; i < COUNT; i++) {
+        others[i] = test_stream();
+        test_order(stream, others[i]);
+        work(others[i]);
+    }
+    mark(others[7]);
+    ck_assert(!covered(stream));
+    for (int i = 0; i < COUNT; i++)
+        test_order(others[i], stream);
+    work(stream); /* with all of them before it */
+    ck_assert(covered(stream));
+    ck_assert_uint_eq(ancestry.count, COUNT + 2);
+    end();
+}
+END_TEST
+
+START_TEST(nothing_is_known_of_a_stream_that_is_not_in_the_capture)
+{
+    struct tn_order order = unit_order(device, stream);
+
+    work(stream);
+    tn_markers_take(gpu, side, order, &markers);
+    ck_assert(!markers.known);
+    ck_assert(!tn_ancestry_refresh(&ancestry, gpu, side, order));
+    mark(stream);
+    ck_assert(markers.known);
+    test_destroy_graph(test_end_capture(stream));
+    ck_assert(!tn_ancestry_refresh(&ancestry, gpu, stream, order));
+    ck_assert(!tn_ancestry_covers(&ancestry, &markers));
+    test_begin_capture(stream, TN_CU_CAPTURE_MODE_RELAXED); /* another one */
+    ck_assert(!tn_ancestry_refresh(&ancestry, gpu, stream, order));
+    tn_markers_take(gpu, stream, order, &markers);
+    ck_assert(!markers.known);
+    end();
+}
+END_TEST
+
+START_TEST(without_memory_or_answers_nothing_is_covered)
+{
+    uint64_t needed;
+
+    for (int i = 0; i < 100; i++)
+        work(stream);
+    mark(stream);
+    for (needed = 1; needed < 100; needed++) {
+        (void)tn_host_plan_fault(needed, false);
+        if (covered(stream))
+            break;
+        ck_assert_uint_eq(ancestry.count, 0);
+        tn_ancestry_fini(&ancestry);
+    }
+    ck_assert_uint_gt(needed, 5);
+    (void)tn_host_plan_fault(0, false);
+    tn_ancestry_fini(&ancestry);
+    sim.plan_fault("cuGraphNodeGetDependencies", 50, 0, TN_CUDA_ERROR_UNKNOWN);
+    ck_assert(!covered(stream));
+    ck_assert(covered(stream));
+    sim.plan_fault("cuStreamGetCaptureInfo", 1, 1, TN_CUDA_ERROR_UNKNOWN);
+    tn_markers_take(gpu, stream, (struct tn_order){1, 1}, &markers);
+    sim.clear_fault(NULL);
+    ck_assert(!markers.known);
+    ck_assert_int_eq(test_capture_status(stream), TN_CU_CAPTURE_STATUS_ACTIVE);
+    end();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("ancestry");
+    TCase *tcase = tcase_create("ancestry");
+
+    suite_add_tcase(suite, tcase);
+    tcase_add_checked_fixture(tcase, begin, NULL);
+    tcase_add_test(tcase, a_stream_comes_after_its_own_work);
+    tcase_add_test(tcase, forked_work_is_covered_when_it_is_joined);
+    tcase_add_test(tcase, every_marker_counts);
+    tcase_add_test(tcase, a_stream_that_is_cut_off_from_its_past_does_not_cover_it);
+    tcase_add_test(tcase, an_edge_that_does_not_wait_for_the_whole_node_orders_nothing);
+    tcase_add_test(tcase, more_terminals_than_there_is_room_for_are_not_marked);
+    tcase_add_test(tcase, nodes_of_many_dependencies_are_walked);
+    tcase_add_test(tcase, nothing_is_known_of_a_stream_that_is_not_in_the_capture);
+    tcase_add_test(tcase, without_memory_or_answers_nothing_is_covered);
+    return test_main(suite);
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pools/body.h"
+#include "unit/unit.h"
+
+static tarn_device *device;
+static tarn_pool *pool;
+
+static void make_pool(void)
+{
+    device = unit_device();
+    pool = unit_pool(device);
+    tn_lock_acquire(&pool->lock);
+}
+
+static void unlock(void)
+{
+    tn_lock_release(&pool->lock);
+    OK(tarn_pool_destroy(pool));
+}
+
+static void open_body(uint64_t id, uint64_t outer, uint64_t group)
+{
+    OK(tn_body_open(pool, &(struct tn_body){.capture_id = id, .outer_id = outer, .group = group}));
+}
+
+/* P15 */
+START_TEST(a_body_is_known_until_its_outermost_capture_ends)
+{
+    open_body(11, 10, 1);
+    open_body(12, 11, 1); /* in the body */
+    ck_assert(tn_body_find(pool, 11)->open);
+    ck_assert_ptr_eq(tn_body_find_open(pool, 10), tn_body_find(pool, 11));
+    tn_bodies_end(pool, 12);
+    ck_assert(!tn_body_find(pool, 12)->open);
+    ck_assert_ptr_null(tn_body_find_open(pool, 11));
+    tn_bodies_end(pool, 11);
+    ck_assert_uint_eq(tn_body_find(pool, 12)->outer_id, 10);
+    tn_bodies_end(pool, 10);
+    ck_assert_ptr_null(pool->bodies);
+    tn_arenas_drop_empty(pool);
+    tn_arenas_end_capture(pool, 10);
+    unlock();
+}
+END_TEST
+
+/* P15 */
+START_TEST(groups_have_arenas_that_end_with_their_outer_capture)
+{
+    open_body(11, 10, 1);
+    open_body(12, 10, 1);
+    open_body(13, 10, 2);
+    ck_assert_uint_eq(pool->arena_count, 2);
+    ck_assert_ptr_nonnull(tn_arena_find(pool, tn_group_order(tn_body_find(pool, 12))));
+    tn_arenas_drop_empty(pool); /* not those */
+    ck_assert_uint_eq(pool->arena_count, 2);
+    tn_arenas_end_capture(pool, 11);
+    ck_assert_uint_eq(pool->arena_count, 2);
+    tn_arenas_end_capture(pool, 10);
+    ck_assert_uint_eq(pool->arena_count, 0);
+    ck_assert_ptr_null(pool->bodies);
+    unlock();
+}
+END_TEST
+
+START_TEST(a_body_that_cannot_be_known_is_not)
+{
+    for (uint64_t nth = 1; nth <= 2; nth++) {
+        const struct tn_body body = {.capture_id = 11, .outer_id = 10, .group = 1};
+
+        (void)tn_host_plan_fault(nth, false);
+        STATUS(TARN_ERR_HOST_MEMORY, tn_body_open(pool, &body));
+        ck_assert_ptr_null(tn_body_find(pool, 11));
+    }
+    (void)tn_host_plan_fault(0, false);
+    open_body(11, 10, 1);
+    tn_body_drop(pool, 11);
+    tn_body_drop(pool, 11);
+    ck_assert_ptr_null(pool->bodies);
+    unlock();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("body");
+    TCase *tcase = tcase_create("body");
+
+    suite_add_tcase(suite, tcase);
+    tcase_add_checked_fixture(tcase, make_pool, NULL);
+    tcase_add_test(tcase, a_body_is_known_until_its_outermost_capture_ends);
+    tcase_add_test(tcase, groups_have_arenas_that_end_with_their_outer_capture);
+    tcase_add_test(tcase, a_body_that_cannot_be_known_is_not);
+    return test_main(suite);
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pools/callbacks.h"
+#include "unit/unit.h"
+
+static struct tn_lock lock = TN_LOCK_INIT(TN_RANK_DEVICE);
+static struct tn_callbacks callbacks;
+static int users[3];
+
+static void nothing(void)
+{
+}
+
+static void init(void)
+{
+    tn_callbacks_init(&callbacks, &lock);
+}
+
+static void fini(void)
+{
+    tn_callbacks_fini(&callbacks);
+    ck_assert_int_eq(tn_host_outstanding(), 0);
+}
+
+START_TEST(an_empty_list_has_none_to_enter)
+{
+    ck_assert_ptr_null(tn_callbacks_enter(&callbacks, 0));
+    STATUS(TARN_ERR_WRONG_STATE, tn_callbacks_remove(&callbacks, nothing, &users[0]));
+}
+END_TEST
+
+START_TEST(a_walk_sees_what_is_added_and_misses_what_is_removed_meanwhile)
+{
+    struct tn_callback *callback;
+
+    OK(tn_callbacks_add(&callbacks, nothing, &users[0]));
+    OK(tn_callbacks_add(&callbacks, nothing, &users[1]));
+    callback = tn_callbacks_enter(&callbacks, 0);
+    ck_assert_ptr_eq(callback->user, &users[0]);
+    ck_assert_ptr_null(tn_callbacks_enter(&callbacks, 0)); /* inside one already */
+    tn_callbacks_leave(&callbacks, callback);
+    OK(tn_callbacks_remove(&callbacks, nothing, &users[1]));
+    OK(tn_callbacks_add(&callbacks, nothing, &users[2]));
+    callback = tn_callbacks_enter(&callbacks, 1);
+    ck_assert_ptr_eq(callback->user, &users[2]);
+    ck_assert_uint_eq(callback->id, 3);
+    OK(tn_callbacks_remove(&callbacks, nothing, &users[0]));
+    OK(tn_callbacks_remove(&callbacks, nothing, &users[2])); /* its own: stays until it is left */
+    ck_assert(callback->removed);
+    tn_callbacks_leave(&callbacks, callback);
+    ck_assert_ptr_null(callbacks.first);
+}
+END_TEST
+
+START_TEST(a_pair_is_there_once)
+{
+    OK(tn_callbacks_add(&callbacks, nothing, &users[0]));
+    STATUS(TARN_ERR_WRONG_STATE, tn_callbacks_add(&callbacks, nothing, &users[0]));
+    ck_assert_ptr_null(callbacks.first->next);
+}
+END_TEST
+
+START_TEST(without_host_memory_nothing_is_added)
+{
+    (void)tn_host_plan_fault(1, false);
+    STATUS(TARN_ERR_HOST_MEMORY, tn_callbacks_add(&callbacks, nothing, &users[0]));
+    ck_assert_ptr_null(callbacks.first);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("callbacks");
+    TCase *tcase = tcase_create("callbacks");
+
+    tcase_add_checked_fixture(tcase, init, fini);
+    tcase_add_test(tcase, an_empty_list_has_none_to_enter);
+    tcase_add_test(tcase, a_walk_sees_what_is_added_and_misses_what_is_removed_meanwhile);
+    tcase_add_test(tcase, a_pair_is_there_once);
+    tcase_add_test(tcase, without_host_memory_nothing_is_added);
+    suite_add_tcase(suite, tcase);
+    return test_main(suite);
+}

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <pthread.h>
+#include <time.h>
+
+#include "driver/foreign.h"
+#include "support/world.h"
+#include "unit/unit.h"
+
+static struct tn_gpu gpu;
+static tn_cu_context primary;
+static tn_cu_context context; /* of the program's own */
+static tn_cu_stream stream;   /* in it */
+static tarn_sim_ledger before_meeting;
+
+static void make_context(void)
+{
+    context = test_make_context();
+    stream = test_stream();
+    test_set_context(primary);
+}
+
+static void open_gpu(void)
+{
+    const struct tn_driver *driver;
+
+    test_start();
+    primary = test_context();
+    OK(tn_driver_load(&driver));
+    OK(tn_gpu_open(&gpu, driver, 0));
+    make_context();
+    before_meeting = test_ledger();
+}
+
+static void *wait_idle(void *argument)
+{
+    (void)argument;
+    OK(tn_gpu_wait_idle(&gpu));
+    return NULL;
+}
+
+/* Asserts that a wait does not end before the work of the stream has. */
+static void expect_covered(void)
+{
+    void *memory = test_linear_alloc(4096);
+    uint64_t stamp = tn_gpu_epoch(&gpu);
+    pthread_t thread;
+
+    sim.hold_work();
+    test_set_words(stream, memory, 1, 16);
+    ck_assert_int_eq(pthread_create(&thread, NULL, wait_idle, NULL), 0);
+    (void)nanosleep(&(struct timespec){0, 20000000}, NULL);
+    ck_assert(!tn_gpu_is_proven(&gpu, stamp));
+    sim.resume_work();
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    ck_assert(tn_gpu_is_proven(&gpu, stamp));
+    test_synchronize(stream);
+}
+
+START_TEST(a_wait_covers_the_contexts_that_were_met)
+{
+    OK(tn_stream_meet(&gpu, stream));
+    ck_assert_ptr_eq(test_context(), primary);
+    expect_covered();
+    expect_covered();
+    ck_assert_ptr_eq(test_context(), primary);
+}
+END_TEST
+
+START_TEST(a_context_is_met_once_and_the_primary_one_never)
+{
+    uint64_t calls = sim.call_count("cuMemAlloc");
+
+    OK(tn_stream_meet(&gpu, NULL));
+    OK(tn_gpu_meet_context(&gpu, primary));
+    ck_assert_uint_eq(sim.call_count("cuMemAlloc"), calls);
+    OK(tn_gpu_meet_context(&gpu, context));
+    OK(tn_gpu_meet_context(&gpu, context));
+    ck_assert_uint_eq(sim.call_count("cuMemAlloc"), calls + 1);
+}
+END_TEST
+
+START_TEST(a_close_gives_back_what_a_living_context_has)
+{
+    OK(tn_gpu_meet_context(&gpu, context));
+    OK(tn_gpu_wait_idle(&gpu));
+    ck_assert_uint_eq(test_ledger().linear_allocations, before_meeting.linear_allocations + 1);
+    tn_gpu_close(&gpu);
+    ck_assert_uint_eq(test_ledger().linear_allocations, before_meeting.linear_allocations - 2);
+}
+END_TEST
+
+START_TEST(a_context_that_is_gone_is_idle_and_dropped)
+{
+    uint64_t stamp = tn_gpu_epoch(&gpu);
+
+    OK(tn_gpu_meet_context(&gpu, context));
+    test_end_context(context);
+    OK(tn_gpu_wait_idle(&gpu));
+    ck_assert(tn_gpu_is_proven(&gpu, stamp));
+    ck_assert_ptr_null(gpu.foreign);
+    OK(tn_gpu_check(&gpu));
+    make_context();
+    OK(tn_stream_meet(&gpu, stream));
+    expect_covered();
+    test_end_context(context);
+    tn_gpu_close(&gpu); /* with one that is gone and not dropped yet */
+    OK(tn_gpu_check(&gpu));
+}
+END_TEST
+
+/* The driver may give a new context the handle of one that is gone: the anchor is not there then. */
+START_TEST(an_anchor_that_is_gone_is_made_again_and_no_stranger_is_freed)
+{
+    OK(tn_gpu_meet_context(&gpu, context));
+    for (int i = 0; i < 2; i++) {
+        uint64_t left = test_ledger().linear_allocations;
+
+        sim.plan_fault("cuPointerGetAttribute", 1, 0, TN_CUDA_ERROR_INVALID_VALUE);
+        OK(tn_gpu_wait_idle(&gpu));
+        ck_assert_uint_eq(test_ledger().linear_allocations,
+                          left + 1); /* the old one was not lost */
+    }
+    expect_covered();
+}
+END_TEST
+
+START_TEST(a_meeting_that_fails_changes_nothing)
+{
+    sim.plan_fault("cuMemAlloc", 1, 0, TN_CUDA_ERROR_OUT_OF_MEMORY);
+    STATUS(TARN_ERR_DEVICE_MEMORY, tn_gpu_meet_context(&gpu, context));
+    sim.plan_fault("cuPointerGetAttribute", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    STATUS(TARN_ERR_DRIVER, tn_gpu_meet_context(&gpu, context));
+    sim.plan_fault("cuStreamGetCtx", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    STATUS(TARN_ERR_DRIVER, tn_stream_meet(&gpu, stream));
+    test_same_ledger(&before_meeting);
+    ck_assert_ptr_null(gpu.foreign);
+    OK(tn_gpu_meet_context(&gpu, context));
+}
+END_TEST
+
+START_TEST(a_wait_that_a_context_refuses_proves_nothing)
+{
+    uint64_t stamp = tn_gpu_epoch(&gpu);
+
+    OK(tn_gpu_meet_context(&gpu, context));
+    sim.plan_fault("cuMemAlloc", 2, 0, TN_CUDA_ERROR_OUT_OF_MEMORY); /* after the primary one's */
+    STATUS(TARN_ERR_DEVICE_MEMORY, tn_gpu_wait_idle(&gpu));
+    ck_assert(!tn_gpu_is_proven(&gpu, stamp));
+    OK(tn_gpu_wait_idle(&gpu));
+    ck_assert(tn_gpu_is_proven(&gpu, stamp));
+}
+END_TEST
+
+START_TEST(a_meeting_and_a_wait_leave_captures_alone)
+{
+    tn_cu_stream captured = test_stream();
+
+    test_begin_capture(captured, TN_CU_CAPTURE_MODE_GLOBAL);
+    OK(tn_stream_meet(&gpu, stream));
+    OK(tn_gpu_wait_idle(&gpu));
+    ck_assert_int_eq(test_capture_status(captured), TN_CU_CAPTURE_STATUS_ACTIVE);
+    test_destroy_graph(test_end_capture(captured));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("foreign");
+    TCase *tcase = tcase_create("foreign");
+
+    tcase_add_checked_fixture(tcase, open_gpu, NULL);
+    tcase_add_test(tcase, a_wait_covers_the_contexts_that_were_met);
+    tcase_add_test(tcase, a_context_is_met_once_and_the_primary_one_never);
+    tcase_add_test(tcase, a_close_gives_back_what_a_living_context_has);
+    tcase_add_test(tcase, a_context_that_is_gone_is_idle_and_dropped);
+    tcase_add_test(tcase, an_anchor_that_is_gone_is_made_again_and_no_stranger_is_freed);
+    tcase_add_test(tcase, a_meeting_that_fails_changes_nothing);
+    tcase_add_test(tcase, a_wait_that_a_context_refuses_proves_nothing);
+    tcase_add_test(tcase, a_meeting_and_a_wait_leave_captures_alone);
+    suite_add_tcase(suite, tcase);
+    return test_main(suite);
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "driver/kernel.h"
+#include "support/world.h"
+#include "unit/unit.h"
+
+static struct tn_gpu gpu;
+static tn_cu_stream stream;
+
+static void open_gpu(void)
+{
+    const struct tn_driver *driver;
+
+    test_start();
+    OK(tn_driver_load(&driver));
+    OK(tn_gpu_open(&gpu, driver, 0));
+    stream = test_stream();
+}
+
+START_TEST(the_code_is_there_when_the_device_is_open)
+{
+    uint64_t loads = sim.call_count("cuLibraryLoadData");
+
+    ck_assert_ptr_nonnull(atomic_load(&gpu.contents_kernel));
+    OK(tn_kernels_load(&gpu, stream));
+    ck_assert_uint_eq(sim.call_count("cuLibraryLoadData"), loads);
+}
+END_TEST
+
+START_TEST(it_goes_with_the_device)
+{
+    uint64_t modules = test_ledger().modules;
+
+    tn_gpu_close(&gpu);
+    ck_assert_uint_eq(test_ledger().modules, modules - 1);
+}
+END_TEST
+
+START_TEST(a_device_opens_without_it_and_loading_is_tried_again)
+{
+    static const struct {
+        const char *call;
+        tn_cu_result result;
+        tarn_status status;
+    } faults[] = {
+        {"cuLibraryLoadData", TN_CUDA_ERROR_INVALID_PTX, TARN_ERR_NOT_SUPPORTED},
+        {"cuLibraryGetKernel", TN_CUDA_ERROR_INVALID_PTX, TARN_ERR_NOT_SUPPORTED},
+        {"cuLibraryGetKernel", TN_CUDA_ERROR_UNKNOWN, TARN_ERR_DRIVER},
+        {"cuKernelGetFunction", TN_CUDA_ERROR_OUT_OF_MEMORY, TARN_ERR_DEVICE_MEMORY},
+    };
+    struct tn_gpu second = {0};
+
+    for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
+        uint64_t modules = test_ledger().modules;
+
+        sim.plan_fault(faults[i].call, 1, 1, faults[i].result);
+        OK(tn_gpu_open(&second, gpu.driver, 0));
+        STATUS(faults[i].status, tn_kernels_load(&second, stream));
+        unit_expect_sentence(faults[i].call);
+        (void)sim.clear_fault(NULL);
+        OK(tn_kernels_load(&second, stream));
+        tn_gpu_close(&second);
+        ck_assert_uint_eq(test_ledger().modules, modules);
+    }
+    sim.plan_fault("cuKernelGetFunction", 1, 0, TN_CUDA_ERROR_LAUNCH_FAILED);
+    STATUS(TARN_ERR_DEVICE_LOST, tn_gpu_open(&second, gpu.driver, 0));
+}
+END_TEST
+
+START_TEST(a_launch_in_another_context_finds_the_code)
+{
+    tn_cu_context before = test_context();
+    tn_cu_context context;
+    tn_cu_stream foreign;
+    char *memory = test_linear_alloc(4096);
+    struct tn_contents_item item = {.live = (uintptr_t)memory + 1024,
+                                    .saved = (uintptr_t)memory + 2048,
+                                    .bytes = 512,
+                                    .first_tile = 0};
+    struct tn_contents_table table = {.items = (uintptr_t)memory, .tiles = 1, .count = 1};
+
+    test_write(stream, memory, &item, sizeof item);
+    test_fill(stream, memory + 1024, 6, 128);
+    test_synchronize(stream);
+    context = test_new_context();
+    foreign = test_stream();
+    test_set_context(before);
+    OK(tn_kernels_load(&gpu, foreign));
+    OK(tn_kernel_contents(&gpu, foreign, &table, 0, TN_CONTENTS_OUT | TN_CONTENTS_COPY));
+    test_synchronize(foreign);
+    ck_assert_ptr_eq(test_context(), before);
+    test_expect_words(stream, memory + 2048, 6, 128);
+    test_destroy_context(context);
+}
+END_TEST
+
+START_TEST(a_refused_launch_is_a_failure)
+{
+    struct tn_contents_table table = {.items = 16, .tiles = 1, .count = 1};
+
+    sim.plan_fault("cuLaunchKernel", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    STATUS(TARN_ERR_DRIVER, tn_kernel_contents(&gpu, stream, &table, 0, TN_CONTENTS_COPY));
+    unit_expect_sentence("cuLaunchKernel");
+}
+END_TEST
+
+START_TEST(tiles_are_counted_up)
+{
+    ck_assert_uint_eq(tn_contents_tiles(1), 1);
+    ck_assert_uint_eq(tn_contents_tiles(65536), 1);
+    ck_assert_uint_eq(tn_contents_tiles(65537), 2);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("kernel");
+    TCase *tcase = tcase_create("kernel");
+
+    suite_add_tcase(suite, tcase);
+    tcase_add_checked_fixture(tcase, open_gpu, NULL);
+    tcase_add_test(tcase, the_code_is_there_when_the_device_is_open);
+    tcase_add_test(tcase, it_goes_with_the_device);
+    tcase_add_test(tcase, a_device_opens_without_it_and_loading_is_tried_again);
+    tcase_add_test(tcase, a_launch_in_another_context_finds_the_code);
+    tcase_add_test(tcase, a_refused_launch_is_a_failure);
+    tcase_add_test(tcase, tiles_are_counted_up);
+    return test_main(suite);
+}

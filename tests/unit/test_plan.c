@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/plan.h"
+#include "unit/unit.h"
+
+static tarn_device *device;
+static tarn_pool *pool;
+static tn_cu_stream stream;
+static tn_cu_stream other;
+static struct tn_plan plan;
+
+static void make_pool(void)
+{
+    device = unit_device();
+    pool = unit_pool_of(device, "net", 0);
+    stream = test_stream();
+    other = test_stream();
+}
+
+static void take(void)
+{
+    plan = (struct tn_plan){.pool = pool, .stream = stream};
+    plan.order = unit_order(device, stream);
+    OK(tn_checkpoint_take(pool, TARN_CONTENTS_NONE, stream, &plan.checkpoint));
+}
+
+static tarn_status make(void)
+{
+    tarn_status status;
+
+    tn_lock_acquire(&pool->lock);
+    status = tn_plan_make(&plan);
+    tn_lock_release(&pool->lock);
+    return status;
+}
+
+START_TEST(a_plan_says_what_will_be_and_changes_nothing)
+{
+    void *kept = unit_alloc(pool, 4096, stream);
+    void *gone = unit_alloc(pool, 4096, stream);
+    tarn_pool_stats before;
+    tarn_pool_stats after;
+
+    take();
+    OK(tarn_free(gone));
+    (void)unit_alloc(pool, 100, stream);
+    (void)unit_alloc(pool, 3 * MIB, stream);
+    before = unit_stats(pool);
+    OK(make());
+    after = unit_stats(pool);
+    ck_assert_mem_eq(&before, &after, sizeof after);
+    ck_assert_uint_eq(plan.freed_count, 2);
+    ck_assert_uint_eq(plan.revived_count, 1);
+    ck_assert_uint_eq(plan.revived[0], 1);
+    ck_assert_uint_eq(plan.hole_count, 0);
+    ck_assert(!plan.needs_wait);
+    ck_assert_uint_eq(unit_block(kept)->mark, plan.mark);
+    tn_plan_fini(&plan);
+}
+END_TEST
+
+/* C5: of three blocks on two pages the middle one lies on both. */
+START_TEST(each_page_without_memory_is_in_one_hole)
+{
+    void *blocks[3];
+
+    blocks[0] = unit_alloc(pool, 3 * MIB / 2, stream);
+    blocks[1] = unit_alloc(pool, 5 * MIB / 4, stream);
+    blocks[2] = unit_alloc(pool, 5 * MIB / 4, stream);
+    take();
+    for (int i = 0; i < 3; i++)
+        OK(tarn_free(blocks[i]));
+    OK(tarn_pool_trim(pool, NULL));
+    OK(make());
+    ck_assert_uint_eq(plan.revived_count, 3);
+    ck_assert_uint_eq(plan.hole_bytes, 4 * MIB);
+    for (size_t i = 0; i < plan.hole_count; i++) {
+        ck_assert_uint_eq(plan.holes[i].offset % TN_PAGE_BYTES, 0);
+        ck_assert_uint_eq(plan.holes[i].bytes % TN_PAGE_BYTES, 0);
+        if (i > 0)
+            ck_assert_uint_eq(plan.holes[i].offset,
+                              plan.holes[i - 1].offset + plan.holes[i - 1].bytes);
+    }
+    tn_plan_fini(&plan);
+}
+END_TEST
+
+START_TEST(only_memory_of_other_streams_is_waited_for)
+{
+    void *mine = unit_alloc(pool, 4096, stream);
+    void *pending = unit_alloc(pool, 4096, stream);
+    void *others = unit_alloc(pool, 4096, other);
+
+    take();
+    OK(tarn_free(mine));
+    OK(make());
+    ck_assert(!plan.needs_wait);
+    sim.hold_work();
+    test_fill(other, pending, 1, 16);
+    OK(tarn_free_on(pending, other));
+    OK(make());
+    ck_assert(plan.needs_wait);
+    sim.resume_work();
+    OK(tn_gpu_wait_idle(&device->gpu));
+    OK(make());
+    ck_assert(!plan.needs_wait); /* the wait proves it */
+    OK(tarn_free(others));
+    OK(make());
+    ck_assert(plan.needs_wait);
+    OK(tn_gpu_wait_idle(&device->gpu));
+    OK(make());
+    ck_assert(!plan.needs_wait);
+    ck_assert_ptr_eq(unit_alloc(pool, 4096, other), others); /* a live block in the way */
+    OK(make());
+    ck_assert(plan.needs_wait);
+    plan.idle_sequence = tn_next_sequence();
+    OK(make());
+    ck_assert(!plan.needs_wait);
+    tn_plan_fini(&plan);
+}
+END_TEST
+
+START_TEST(a_block_whose_stream_has_no_arena_comes_back_to_idle_memory)
+{
+    void *mine = unit_alloc(pool, 4096, stream);
+    void *others = unit_alloc(pool, 4096, other);
+    struct tn_saved_block *saved;
+
+    take();
+    saved = plan.checkpoint->blocks;
+    ck_assert_uint_eq(saved[0].segment->base + saved[0].offset, (uintptr_t)mine);
+    OK(tarn_free(mine));
+    OK(tarn_free(others));
+    OK(make());
+    for (size_t i = 0; i < 2; i++)
+        ck_assert_ptr_eq(tn_plan_home(&plan, &saved[i]),
+                         &tn_arena_find(pool, saved[i].order)->heaps[TN_HEAP_SMALL]);
+    saved[1].order.stream_id += 1000; /* of a stream that is not known */
+    ck_assert_ptr_eq(tn_plan_home(&plan, &saved[1]), &pool->idle.heaps[TN_HEAP_SMALL]);
+    OK(make());
+    ck_assert_ptr_null(tn_arena_find(pool, saved[1].order));
+    saved[1].order.capture_id = 7;
+    ck_assert_ptr_eq(tn_plan_home(&plan, &saved[1]), &pool->idle.heaps[TN_HEAP_SMALL]);
+    tn_plan_fini(&plan);
+}
+END_TEST
+
+START_TEST(a_plan_without_host_memory_is_none)
+{
+    void *address = unit_alloc(pool, 4096, stream);
+
+    take();
+    OK(tarn_free(address));
+    OK(tarn_pool_trim(pool, NULL));
+    for (uint64_t nth = 1; nth <= 2; nth++) {
+        (void)tn_host_plan_fault(nth, false);
+        STATUS(TARN_ERR_HOST_MEMORY, make());
+        ck_assert_uint_eq(tn_host_plan_fault(0, false), 1);
+        tn_plan_fini(&plan);
+        plan.revived = NULL;
+        plan.revived_capacity = 0;
+        plan.holes = NULL;
+        plan.hole_capacity = 0;
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("plan");
+    TCase *tcase = tcase_create("plan");
+
+    suite_add_tcase(suite, tcase);
+    tcase_add_checked_fixture(tcase, make_pool, NULL);
+    tcase_add_test(tcase, a_plan_says_what_will_be_and_changes_nothing);
+    tcase_add_test(tcase, each_page_without_memory_is_in_one_hole);
+    tcase_add_test(tcase, only_memory_of_other_streams_is_waited_for);
+    tcase_add_test(tcase, a_block_whose_stream_has_no_arena_comes_back_to_idle_memory);
+    tcase_add_test(tcase, a_plan_without_host_memory_is_none);
+    return test_main(suite);
+}

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <time.h>
+
+#include "graphs/replay.h"
+#include "support/world.h"
+#include "unit/unit.h"
+
+static tarn_device *device;
+static tarn_pool *pool;
+static tn_cu_stream stream;
+static tn_cu_stream other;
+static void *words; /* outside the pool: what the graphs add to */
+
+static void make_pool(void)
+{
+    device = unit_device();
+    pool = unit_pool_of(device, "net", 0);
+    stream = test_stream();
+    other = test_stream();
+    words = test_linear_alloc(4096);
+    test_fill(stream, words, 0, 1024);
+    test_synchronize(stream);
+}
+
+static void reap_all(void)
+{
+    for (int i = 0; i < 10000 && pool->hold_count > 0; i++) {
+        tn_device_reap(device);
+        (void)nanosleep(&(struct timespec){0, 100000}, NULL);
+    }
+    ck_assert_uint_eq(pool->hold_count, 0);
+}
+
+static tarn_graph *adding(uint32_t value)
+{
+    tarn_capture *capture = unit_begin(pool, stream);
+    void *block = unit_alloc(pool, 4096, stream);
+
+    test_fill(stream, block, value, 16);
+    test_add(stream, words, value, 16);
+    OK(tarn_free(block));
+    return unit_end(capture);
+}
+
+static uint64_t waits(void)
+{
+    return atomic_load(&device->gpu.idle_waits);
+}
+
+START_TEST(a_single_graph_replays_on_any_stream)
+{
+    tarn_graph *graph = adding(1);
+
+    OK(tn_graph_replay(graph, stream));
+    OK(tn_graph_replay(graph, other));
+    OK(tn_graph_replay(graph, NULL));
+    ck_assert(!atomic_load(&pool->replays.ordered));
+    ck_assert_uint_eq(waits(), 0);
+}
+END_TEST
+
+/* G3 */
+START_TEST(several_graphs_replay_on_the_stream_of_the_first_replay)
+{
+    tarn_graph *one = adding(1);
+    tarn_graph *two = adding(10);
+
+    pool->replays.order = TARN_REPLAY_REFUSED;
+    ck_assert(atomic_load(&pool->replays.ordered));
+    OK(tn_graph_replay(one, stream));
+    OK(tn_graph_replay(two, stream));
+    STATUS(TARN_ERR_WRONG_STATE, tn_graph_replay(one, other));
+    unit_expect_sentence("share memory");
+    STATUS(TARN_ERR_WRONG_STATE, tn_graph_replay(two, NULL));
+    OK(tn_graph_replay(one, stream));
+    test_expect_words(stream, words, 12, 16);
+    ck_assert_uint_eq(waits(), 0);
+}
+END_TEST
+
+/* G3: what was replayed before there were two may still run, on a stream that nobody noted. */
+START_TEST(the_first_ordered_replay_waits_for_those_before)
+{
+    tarn_graph *one = adding(1);
+    tarn_graph *two;
+
+    pool->replays.order = TARN_REPLAY_REFUSED;
+    OK(tn_graph_replay(one, stream));
+    two = adding(10);
+    OK(tn_graph_replay(two, other));
+    ck_assert_uint_eq(waits(), 1);
+    OK(tn_graph_replay(one, other));
+    ck_assert_uint_eq(waits(), 1);
+    STATUS(TARN_ERR_WRONG_STATE, tn_graph_replay(one, stream));
+}
+END_TEST
+
+START_TEST(an_ordered_replay_that_cannot_wait_chooses_no_stream)
+{
+    tarn_graph *one = adding(1);
+    tarn_graph *two;
+
+    OK(tn_graph_replay(one, stream));
+    two = adding(10);
+    sim.plan_fault("cuMemFree", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    STATUS(TARN_ERR_DRIVER, tn_graph_replay(two, stream));
+    ck_assert_uint_eq(atomic_load(&pool->replays.stream_id), 0);
+    OK(tn_graph_replay(two, other));
+}
+END_TEST
+
+START_TEST(a_graph_that_stays_alone_keeps_its_order)
+{
+    tarn_graph *one = adding(1);
+    tarn_graph *two = adding(10);
+
+    pool->replays.order = TARN_REPLAY_REFUSED;
+    OK(tn_graph_replay(two, stream));
+    OK(tarn_graph_destroy(two)); /* its launch may still run */
+    STATUS(TARN_ERR_WRONG_STATE, tn_graph_replay(one, other));
+    OK(tn_graph_replay(one, stream));
+}
+END_TEST
+
+/* G3: the stream that graphs long gone were replayed on means nothing to new ones. */
+START_TEST(graphs_that_are_gone_leave_no_order_behind)
+{
+    tarn_graph *one = adding(1);
+    tarn_graph *two = adding(10);
+
+    pool->replays.order = TARN_REPLAY_REFUSED;
+    OK(tn_graph_replay(one, stream));
+    OK(tn_graph_replay(two, stream));
+    test_synchronize(stream);
+    OK(tarn_graph_destroy(one));
+    OK(tarn_graph_destroy(two));
+    reap_all();
+    one = adding(1);
+    ck_assert(!atomic_load(&pool->replays.ordered));
+    OK(tn_graph_replay(one, other));
+    two = adding(10);
+    OK(tn_graph_replay(two, stream)); /* behind the replay on the other stream */
+    ck_assert_uint_eq(waits(), 1);
+    STATUS(TARN_ERR_WRONG_STATE, tn_graph_replay(one, other));
+}
+END_TEST
+
+START_TEST(a_destroyed_graph_that_runs_still_orders_the_next)
+{
+    tarn_graph *one = adding(1);
+
+    sim.hold_work();
+    OK(tn_graph_replay(one, stream));
+    OK(tarn_graph_destroy(one));
+    tn_device_reap(device);
+    ck_assert_uint_eq(pool->hold_count, 1); /* its launch is still to run */
+    one = adding(10);
+    ck_assert(atomic_load(&pool->replays.ordered));
+    sim.resume_work();
+    OK(tn_graph_replay(one, other));
+    ck_assert_uint_eq(waits(), 1);
+    test_expect_words(other, words, 11, 16);
+}
+END_TEST
+
+/* G3 */
+START_TEST(a_change_of_stream_is_ordered_by_an_event_from_the_second_on)
+{
+    tarn_graph *one = adding(1);
+    tarn_graph *two = adding(10);
+
+    OK(tn_graph_replay(one, stream));
+    ck_assert(!pool->replays.crosses && pool->replays.event == NULL);
+    OK(tn_graph_replay(two, other));
+    ck_assert_uint_eq(waits(), 1);
+    ck_assert(pool->replays.crosses && pool->replays.recorded);
+    OK(tn_graph_replay(one, stream));
+    OK(tn_graph_replay(two, other));
+    ck_assert_uint_eq(waits(), 1);
+    test_expect_words(other, words, 22, 16);
+}
+END_TEST
+
+START_TEST(what_is_proven_idle_needs_no_order)
+{
+    tarn_graph *one = adding(1);
+    tarn_graph *two = adding(10);
+
+    OK(tn_graph_replay(one, stream));
+    OK(tn_gpu_wait_idle(&device->gpu));
+    OK(tn_graph_replay(two, other));
+    ck_assert_uint_eq(waits(), 1);
+    ck_assert(!pool->replays.crosses);
+}
+END_TEST
+
+START_TEST(an_event_is_remade_where_the_driver_refuses_the_old_one)
+{
+    tarn_graph *one = adding(1);
+    tarn_graph *two = adding(10);
+    uint64_t events;
+
+    OK(tn_graph_replay(one, stream));
+    OK(tn_graph_replay(two, other));
+    events = test_ledger().events;
+    sim.plan_fault("cuEventRecord", 1, 0, TN_CUDA_ERROR_INVALID_HANDLE);
+    OK(tn_graph_replay(one, stream));
+    ck_assert(pool->replays.recorded);
+    ck_assert_uint_eq(test_ledger().events, events);
+    sim.plan_fault("cuEventRecord", 1, 1, TN_CUDA_ERROR_INVALID_HANDLE);
+    OK(tn_graph_replay(two, stream));
+    sim.clear_fault(NULL);
+    ck_assert(!pool->replays.recorded);
+    ck_assert_uint_eq(waits(), 1);
+    OK(tn_graph_replay(one, other));
+    ck_assert_uint_eq(waits(), 2);
+    ck_assert_uint_eq(test_ledger().events, events);
+    test_expect_words(other, words, 23, 16);
+}
+END_TEST
+
+START_TEST(replays_precede_the_stream_of_the_last_and_any_when_idle)
+{
+    uint64_t id = unit_order(device, stream).stream_id;
+    uint64_t id_of_other = unit_order(device, other).stream_id;
+    tarn_graph *one = adding(1);
+
+    ck_assert(tn_replays_precede(pool, id)); /* there were none */
+    OK(tn_graph_replay(one, stream));
+    ck_assert(!tn_replays_precede(pool, id)); /* the stream of an only graph is not noted */
+    OK(tn_gpu_wait_idle(&device->gpu));
+    ck_assert(tn_replays_precede(pool, id));
+    (void)adding(10);
+    OK(tn_graph_replay(one, stream));
+    ck_assert(tn_replays_precede(pool, id));
+    ck_assert(!tn_replays_precede(pool, id_of_other));
+    OK(tn_gpu_wait_idle(&device->gpu));
+    ck_assert(tn_replays_precede(pool, id_of_other));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("replay");
+    TCase *tcase = tcase_create("replay");
+
+    suite_add_tcase(suite, tcase);
+    tcase_add_checked_fixture(tcase, make_pool, NULL);
+    tcase_add_test(tcase, a_single_graph_replays_on_any_stream);
+    tcase_add_test(tcase, several_graphs_replay_on_the_stream_of_the_first_replay);
+    tcase_add_test(tcase, the_first_ordered_replay_waits_for_those_before);
+    tcase_add_test(tcase, an_ordered_replay_that_cannot_wait_chooses_no_stream);
+    tcase_add_test(tcase, a_graph_that_stays_alone_keeps_its_order);
+    tcase_add_test(tcase, graphs_that_are_gone_leave_no_order_behind);
+    tcase_add_test(tcase, a_destroyed_graph_that_runs_still_orders_the_next);
+    tcase_add_test(tcase, a_change_of_stream_is_ordered_by_an_event_from_the_second_on);
+    tcase_add_test(tcase, what_is_proven_idle_needs_no_order);
+    tcase_add_test(tcase, an_event_is_remade_where_the_driver_refuses_the_old_one);
+    tcase_add_test(tcase, replays_precede_the_stream_of_the_last_and_any_when_idle);
+    return test_main(suite);
+}

@@ -1,0 +1,521 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "support/world.h"
+#include "unit/unit.h"
+
+static tarn_device *device;
+static struct tn_streams *streams;
+static tn_cu_stream stream;
+static uint64_t id;
+static void *memory; /* for work */
+static tarn_sim_ledger before;
+
+static void open_table(void)
+{
+    device = unit_device();
+    streams = &device->streams;
+    stream = test_stream();
+    id = unit_order(device, stream).stream_id;
+    memory = test_linear_alloc(4096);
+    before = test_ledger();
+}
+
+static struct tn_known_stream *note(void)
+{
+    struct tn_known_stream *known = NULL;
+
+    OK(tn_streams_note(streams, stream, id, &known));
+    OK(tn_streams_check(streams));
+    return known;
+}
+
+static struct tn_fence *join(struct tn_known_stream *known)
+{
+    struct tn_fence *fence = tn_streams_join(streams, known);
+
+    OK(tn_streams_check(streams));
+    return fence;
+}
+
+static void release(struct tn_fence *fence)
+{
+    tn_fence_release(streams, fence);
+    OK(tn_streams_check(streams));
+}
+
+static void poll(void)
+{
+    tn_streams_poll(streams);
+    OK(tn_streams_check(streams));
+}
+
+static int state(const struct tn_fence *fence)
+{
+    return atomic_load(&fence->state);
+}
+
+static struct tn_fence *free_one(void)
+{
+    return join(note());
+}
+
+static struct tn_fence *retire(bool keep)
+{
+    struct tn_fence *fence;
+
+    OK(tn_streams_retire_begin(streams, stream, id, &fence));
+    if (keep)
+        tn_fence_acquire(streams, fence);
+    tn_streams_retire_commit(streams, fence);
+    OK(tn_streams_check(streams));
+    return fence;
+}
+
+START_TEST(a_stream_is_known_from_its_first_use_to_its_last)
+{
+    struct tn_known_stream *known = note();
+    struct tn_fence *fence;
+
+    ck_assert_ptr_eq(note(), known);
+    ck_assert_uint_eq(known->noted_count, 2);
+    ck_assert_uint_eq(known->reserve_count, 2);
+    ck_assert_uint_eq(test_ledger().events, before.events + 2);
+    tn_streams_unnote(streams, known);
+    fence = join(known);
+    ck_assert_ptr_eq(streams->known, known);
+    release(fence);
+    ck_assert_ptr_null(streams->known);
+    ck_assert_uint_eq(streams->known_count, 0);
+    test_same_ledger(&before);
+}
+END_TEST
+
+START_TEST(a_reference_keeps_a_stream_known)
+{
+    struct tn_known_stream *known = note();
+    bool noted = false;
+
+    tn_streams_acquire(streams, known);
+    tn_streams_unnote(streams, known);
+    test_same_ledger(&before); /* nothing is set aside for it */
+    OK(tn_streams_note_again(streams, known, &noted));
+    ck_assert(noted);
+    release(join(known));
+    tn_streams_release(streams, known);
+    ck_assert_ptr_null(streams->known);
+    test_same_ledger(&before);
+}
+END_TEST
+
+START_TEST(the_first_free_is_recorded_and_later_ones_share_the_next_event)
+{
+    uint64_t records = sim.call_count("cuEventRecord");
+    struct tn_fence *fences[10];
+
+    sim.hold_work();
+    test_fill(stream, memory, 1, 16);
+    for (int i = 0; i < 10; i++)
+        fences[i] = free_one();
+    ck_assert_int_eq(state(fences[0]), TN_FENCE_RECORDED);
+    for (int i = 1; i < 10; i++)
+        ck_assert_ptr_eq(fences[i], fences[1]);
+    ck_assert_int_eq(state(fences[1]), TN_FENCE_OPEN);
+    ck_assert_uint_eq(sim.call_count("cuEventRecord") - records, 1);
+    poll();
+    ck_assert_int_eq(state(fences[1]), TN_FENCE_RECORDED);
+    ck_assert_uint_eq(sim.call_count("cuEventRecord") - records, 2);
+    ck_assert(!tn_fence_is_done(streams, fences[0]));
+    sim.resume_work();
+    test_synchronize(stream);
+    poll();
+    for (int i = 0; i < 10; i++) {
+        ck_assert(tn_fence_is_done(streams, fences[i]));
+        release(fences[i]);
+    }
+    ck_assert_ptr_null(streams->known);
+}
+END_TEST
+
+START_TEST(an_event_covers_64_frees_at_most)
+{
+    struct tn_fence *fences[1 + 64 + 1];
+
+    sim.hold_work();
+    test_fill(stream, memory, 1, 16);
+    for (int i = 0; i < 66; i++)
+        fences[i] = free_one();
+    ck_assert_ptr_eq(fences[64], fences[1]);
+    ck_assert_int_eq(state(fences[1]), TN_FENCE_RECORDED);
+    ck_assert_ptr_ne(fences[65], fences[1]);
+    ck_assert_int_eq(state(fences[65]), TN_FENCE_OPEN);
+    sim.resume_work();
+    for (int i = 0; i < 66; i++)
+        release(fences[i]);
+    ck_assert_ptr_null(streams->known);
+}
+END_TEST
+
+START_TEST(only_the_oldest_fence_of_a_stream_is_asked_after)
+{
+    struct tn_fence *fences[4];
+    uint64_t queries;
+
+    sim.hold_work();
+    test_fill(stream, memory, 1, 16);
+    for (int i = 0; i < 4; i++) {
+        fences[i] = free_one();
+        poll();
+    }
+    queries = sim.call_count("cuEventQuery");
+    poll();
+    ck_assert_uint_eq(sim.call_count("cuEventQuery") - queries, 1);
+    sim.resume_work();
+    test_synchronize(stream);
+    poll();
+    ck_assert_uint_eq(sim.call_count("cuEventQuery") - queries, 1 + 4);
+    for (int i = 0; i < 4; i++)
+        release(fences[i]);
+}
+END_TEST
+
+START_TEST(a_later_fence_that_is_done_ends_one_that_the_driver_refused)
+{
+    struct tn_fence *refused;
+    struct tn_fence *later;
+
+    sim.plan_fault("cuEventRecord", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    refused = free_one();
+    ck_assert_int_eq(state(refused), TN_FENCE_UNKNOWN);
+    later = free_one();
+    poll();
+    ck_assert_int_eq(state(later), TN_FENCE_DONE);
+    ck_assert_int_eq(state(refused), TN_FENCE_DONE);
+    release(refused);
+    release(later);
+}
+END_TEST
+
+START_TEST(frees_after_a_wait_began_do_not_join_those_before)
+{
+    struct tn_fence *first;
+    struct tn_fence *second;
+
+    test_begin_capture(stream, TN_CU_CAPTURE_MODE_RELAXED);
+    first = free_one();
+    ck_assert_int_eq(state(first), TN_FENCE_OPEN); /* the stream takes no event now */
+    ck_assert_ptr_eq(free_one(), first);
+    OK(tn_gpu_wait_idle(&device->gpu));
+    second = free_one();
+    ck_assert_ptr_ne(second, first);
+    ck_assert(tn_fence_is_done(streams, first));
+    ck_assert(!tn_fence_is_done(streams, second));
+    poll();
+    ck_assert_int_eq(state(first), TN_FENCE_DONE);
+    ck_assert_int_eq(state(second), TN_FENCE_OPEN);
+    test_destroy_graph(test_end_capture(stream));
+    poll();
+    ck_assert_int_ne(state(second), TN_FENCE_OPEN);
+    release(first);
+    release(first);
+    release(second);
+    ck_assert_ptr_null(streams->known);
+}
+END_TEST
+
+START_TEST(fences_are_released_in_any_order_and_state)
+{
+    struct tn_fence *fences[4];
+
+    sim.hold_work();
+    test_fill(stream, memory, 1, 16);
+    for (int i = 0; i < 4; i++) {
+        fences[i] = free_one();
+        if (i < 3)
+            poll();
+    }
+    ck_assert_int_eq(state(fences[3]), TN_FENCE_OPEN);
+    release(fences[1]);
+    release(fences[3]);
+    release(fences[0]);
+    ck_assert_ptr_eq(streams->known->first, fences[2]);
+    ck_assert_ptr_eq(streams->known->last, fences[2]);
+    release(fences[2]);
+    ck_assert_ptr_null(streams->known);
+    sim.resume_work();
+}
+END_TEST
+
+START_TEST(a_lost_device_has_done_everything)
+{
+    struct tn_fence *fence;
+
+    sim.hold_work();
+    test_fill(stream, memory, 1, 16);
+    fence = free_one();
+    atomic_store(&device->gpu.fault, (int)TN_CUDA_ERROR_LAUNCH_FAILED);
+    ck_assert(tn_fence_is_done(streams, fence));
+    poll();
+    release(fence);
+    ck_assert_ptr_null(streams->known);
+    sim.resume_work();
+}
+END_TEST
+
+static struct tn_known_stream *elsewhere_noted;
+static struct tn_fence *elsewhere_joined;
+
+static void note_own(void *argument)
+{
+    struct tn_stream_state look;
+
+    (void)argument;
+    OK(tn_stream_look(&device->gpu, TN_CU_STREAM_PER_THREAD, &look));
+    OK(tn_streams_note(streams, TN_CU_STREAM_PER_THREAD, look.order.stream_id, &elsewhere_noted));
+}
+
+static void note_and_join_own(void *argument)
+{
+    note_own(argument);
+    elsewhere_joined = tn_streams_join(streams, elsewhere_noted);
+}
+
+START_TEST(a_per_thread_default_stream_is_recorded_on_its_own_thread)
+{
+    test_elsewhere(note_and_join_own, NULL);
+    ck_assert_int_eq(state(elsewhere_joined), TN_FENCE_RECORDED);
+    release(elsewhere_joined);
+    ck_assert_ptr_null(streams->known);
+}
+END_TEST
+
+START_TEST(a_per_thread_default_stream_of_another_thread_is_proven_by_a_wait_alone)
+{
+    uint64_t records = sim.call_count("cuEventRecord");
+    struct tn_fence *fence;
+
+    test_elsewhere(note_own, NULL);
+    fence = join(elsewhere_noted);
+    poll();
+    ck_assert_int_eq(state(fence), TN_FENCE_OPEN);
+    ck_assert_uint_eq(sim.call_count("cuEventRecord"), records);
+    ck_assert(!tn_fence_is_done(streams, fence));
+    OK(tn_gpu_wait_idle(&device->gpu));
+    ck_assert(tn_fence_is_done(streams, fence));
+    poll();
+    release(fence);
+}
+END_TEST
+
+START_TEST(retiring_an_unknown_stream_leaves_nothing)
+{
+    uint64_t records = sim.call_count("cuEventRecord");
+
+    (void)retire(false);
+    ck_assert_ptr_null(streams->known);
+    ck_assert_uint_eq(sim.call_count("cuEventRecord"), records); /* nobody would wait for it */
+    test_same_ledger(&before);
+}
+END_TEST
+
+START_TEST(a_retired_streams_uses_wait_for_the_work_until_then)
+{
+    struct tn_known_stream *known = note();
+    struct tn_fence *retired;
+    struct tn_fence *fence;
+    uint64_t records;
+
+    sim.hold_work();
+    test_fill(stream, memory, 1, 16);
+    retired = retire(true);
+    ck_assert_uint_eq(known->reserve_count, 0);
+    records = sim.call_count("cuEventRecord");
+    fence = join(known);
+    ck_assert_ptr_eq(fence, retired);
+    ck_assert(!tn_fence_is_done(streams, fence));
+    sim.resume_work();
+    test_synchronize(stream);
+    poll();
+    ck_assert(tn_fence_is_done(streams, fence));
+    ck_assert_uint_eq(sim.call_count("cuEventRecord"), records);
+    release(fence);
+    release(retired);
+    ck_assert_ptr_null(streams->known);
+    test_same_ledger(&before);
+}
+END_TEST
+
+START_TEST(retiring_records_what_is_open)
+{
+    struct tn_fence *first;
+    struct tn_fence *second;
+
+    sim.hold_work();
+    test_fill(stream, memory, 1, 16);
+    first = free_one();
+    second = free_one();
+    ck_assert_int_eq(state(second), TN_FENCE_OPEN);
+    (void)retire(false);
+    ck_assert_int_eq(state(second), TN_FENCE_RECORDED);
+    sim.resume_work();
+    test_synchronize(stream);
+    poll();
+    ck_assert_int_eq(state(second), TN_FENCE_DONE);
+    release(first);
+    release(second);
+    ck_assert_ptr_null(streams->known);
+}
+END_TEST
+
+START_TEST(a_stream_used_again_is_another_one_than_the_retired)
+{
+    struct tn_known_stream *known = note();
+    struct tn_known_stream *again;
+    bool noted = true;
+
+    (void)retire(false);
+    ck_assert(tn_streams_is_retired(streams, known));
+    OK(tn_streams_note_again(streams, known, &noted));
+    ck_assert(!noted);
+    again = note();
+    ck_assert_ptr_ne(again, known);
+    ck_assert(!tn_streams_is_retired(streams, again));
+    tn_streams_unnote(streams, again);
+    tn_streams_unnote(streams, known);
+    ck_assert_ptr_null(streams->known);
+    test_same_ledger(&before);
+}
+END_TEST
+
+START_TEST(a_retirement_whose_event_is_refused_is_proven_by_a_wait)
+{
+    struct tn_known_stream *known = note();
+    struct tn_fence *fence;
+
+    sim.plan_fault("cuEventRecord", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    fence = retire(true);
+    ck_assert_int_eq(state(fence), TN_FENCE_UNKNOWN);
+    poll();
+    ck_assert(!tn_fence_is_done(streams, fence));
+    OK(tn_gpu_wait_idle(&device->gpu));
+    ck_assert(tn_fence_is_done(streams, fence));
+    release(fence);
+    tn_streams_unnote(streams, known);
+    ck_assert_ptr_null(streams->known);
+    test_same_ledger(&before);
+}
+END_TEST
+
+START_TEST(a_retirement_that_cannot_be_prepared_changes_nothing)
+{
+    struct tn_fence *fence;
+
+    for (uint64_t nth = 1; nth <= 2; nth++) {
+        (void)tn_host_plan_fault(nth, false);
+        STATUS(TARN_ERR_HOST_MEMORY, tn_streams_retire_begin(streams, stream, id, &fence));
+    }
+    sim.plan_fault("cuEventCreate", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    STATUS(TARN_ERR_DRIVER, tn_streams_retire_begin(streams, stream, id, &fence));
+    ck_assert_ptr_null(streams->known);
+    test_same_ledger(&before);
+}
+END_TEST
+
+/* Another thread begins to capture the stream right after the event was recorded. */
+START_TEST(an_event_that_may_have_gone_into_a_capture_is_not_asked_after)
+{
+    struct tn_fence *fence;
+    uint64_t queries = sim.call_count("cuEventQuery");
+
+    sim.plan_fault("cuStreamIsCapturing", 2, 0, TN_CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+    fence = free_one();
+    ck_assert_uint_eq(sim.clear_fault(NULL), 1);
+    ck_assert_int_eq(state(fence), TN_FENCE_UNKNOWN);
+    poll();
+    ck_assert_uint_eq(sim.call_count("cuEventQuery"), queries);
+    OK(tn_gpu_wait_idle(&device->gpu));
+    ck_assert(tn_fence_is_done(streams, fence));
+    release(fence);
+}
+END_TEST
+
+START_TEST(a_stream_that_captures_while_it_is_retired_is_proven_by_a_wait)
+{
+    struct tn_known_stream *known = note();
+    struct tn_fence *retired;
+
+    test_begin_capture(stream, TN_CU_CAPTURE_MODE_RELAXED);
+    retired = retire(true);
+    ck_assert_int_eq(state(retired), TN_FENCE_UNKNOWN);
+    ck_assert_int_eq(test_capture_status(stream), TN_CU_CAPTURE_STATUS_ACTIVE);
+    test_destroy_graph(test_end_capture(stream));
+    poll();
+    ck_assert(!tn_fence_is_done(streams, retired));
+    OK(tn_gpu_wait_idle(&device->gpu));
+    ck_assert(tn_fence_is_done(streams, retired));
+    release(retired);
+    tn_streams_unnote(streams, known);
+    ck_assert_ptr_null(streams->known);
+}
+END_TEST
+
+START_TEST(the_check_names_what_is_broken)
+{
+    struct tn_known_stream *known = note();
+    struct tn_fence *fence;
+
+    known->noted_count += 1;
+    STATUS(TARN_ERR_CORRUPT, tn_streams_check(streams));
+    unit_expect_sentence("invariant P11 ");
+    known->noted_count -= 1;
+    fence = join(known);
+    atomic_store(&fence->state, TN_FENCE_DONE);
+    STATUS(TARN_ERR_CORRUPT, tn_streams_check(streams));
+    unit_expect_sentence("invariant P12 ");
+    atomic_store(&fence->state, TN_FENCE_RECORDED);
+    streams->known_count += 1;
+    STATUS(TARN_ERR_CORRUPT, tn_streams_check(streams));
+    unit_expect_sentence("invariant P12 ");
+    streams->known_count -= 1;
+    streams->known->ref_count -= 1;
+    STATUS(TARN_ERR_CORRUPT, tn_streams_check(streams));
+    unit_expect_sentence("references");
+    streams->known->ref_count += 1;
+    release(fence);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("stream table");
+    TCase *fences = tcase_create("fences");
+    TCase *threads = tcase_create("per-thread streams");
+    TCase *retiring = tcase_create("retiring");
+
+    tcase_add_checked_fixture(fences, open_table, NULL);
+    tcase_add_test(fences, a_stream_is_known_from_its_first_use_to_its_last);
+    tcase_add_test(fences, a_reference_keeps_a_stream_known);
+    tcase_add_test(fences, the_first_free_is_recorded_and_later_ones_share_the_next_event);
+    tcase_add_test(fences, an_event_covers_64_frees_at_most);
+    tcase_add_test(fences, only_the_oldest_fence_of_a_stream_is_asked_after);
+    tcase_add_test(fences, a_later_fence_that_is_done_ends_one_that_the_driver_refused);
+    tcase_add_test(fences, frees_after_a_wait_began_do_not_join_those_before);
+    tcase_add_test(fences, fences_are_released_in_any_order_and_state);
+    tcase_add_test(fences, a_lost_device_has_done_everything);
+    tcase_add_test(fences, an_event_that_may_have_gone_into_a_capture_is_not_asked_after);
+    tcase_add_test(fences, the_check_names_what_is_broken);
+    suite_add_tcase(suite, fences);
+    tcase_add_checked_fixture(threads, open_table, NULL);
+    tcase_add_test(threads, a_per_thread_default_stream_is_recorded_on_its_own_thread);
+    tcase_add_test(threads,
+                   a_per_thread_default_stream_of_another_thread_is_proven_by_a_wait_alone);
+    suite_add_tcase(suite, threads);
+    tcase_add_checked_fixture(retiring, open_table, NULL);
+    tcase_add_test(retiring, retiring_an_unknown_stream_leaves_nothing);
+    tcase_add_test(retiring, a_retired_streams_uses_wait_for_the_work_until_then);
+    tcase_add_test(retiring, retiring_records_what_is_open);
+    tcase_add_test(retiring, a_stream_used_again_is_another_one_than_the_retired);
+    tcase_add_test(retiring, a_retirement_whose_event_is_refused_is_proven_by_a_wait);
+    tcase_add_test(retiring, a_stream_that_captures_while_it_is_retired_is_proven_by_a_wait);
+    tcase_add_test(retiring, a_retirement_that_cannot_be_prepared_changes_nothing);
+    suite_add_tcase(suite, retiring);
+    return test_main(suite);
+}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "graphs/unrouted.h"
+
+#include <time.h>
+
+#include "support/world.h"
+#include "unit/unit.h"
+
+static tarn_device *device;
+static tn_cu_stream stream;
+
+static void open_device(void)
+{
+    device = unit_device();
+    stream = test_stream();
+}
+
+static void open_allowing(void)
+{
+    open_device();
+    device->unrouted = TARN_UNROUTED_ALLOW;
+}
+
+static tarn_pool *adopted(void)
+{
+    tarn_pool *pool = device->pools;
+
+    while (pool != NULL && pool->adopted_capture_id == 0)
+        pool = pool->next;
+    return pool;
+}
+
+static tarn_status allocate(void **address)
+{
+    struct tn_stream_state state;
+    struct tn_request request = {.requested = 4096, .alignment = 512};
+
+    OK(tn_stream_look(&device->gpu, stream, &state));
+    request.order = state.order;
+    return tn_unrouted_allocate(device, stream, &state, &request, address);
+}
+
+static void await_end(void)
+{
+    for (int i = 0; i < 10000 && adopted() != NULL; i++) {
+        OK(tn_gpu_wait_idle(&device->gpu)); /* a proof that its memory is idle */
+        tn_device_reap(device);
+        tn_device_end_released(device);
+        (void)nanosleep(&(struct timespec){0, 100000}, NULL);
+    }
+    ck_assert_ptr_null(adopted());
+}
+
+START_TEST(an_adopted_pool_is_released_pinned_and_held)
+{
+    void *address = NULL;
+    tarn_pool *pool;
+    struct tn_hold *hold;
+
+    test_begin_capture(stream, TN_CU_CAPTURE_MODE_RELAXED);
+    OK(allocate(&address));
+    pool = adopted();
+    ck_assert_ptr_eq(atomic_load(&unit_segment(address)->owner), pool);
+    ck_assert(atomic_load(&pool->released));
+    ck_assert_uint_eq(pool->pin_count, 0);
+    ck_assert_uint_eq(pool->hold_count, 1);
+    hold = tn_hold_find(pool, pool->adopted_capture_id);
+    ck_assert_ptr_nonnull(hold);
+    ck_assert(!hold->owned && !hold->passing);
+    pool->pin_count = 1; /* another call is at it */
+    test_destroy_graph(test_end_capture(stream));
+    OK(tarn_free(address));
+    for (int i = 0; i < 10000 && pool->hold_count > 0; i++) {
+        tn_device_reap(device);
+        (void)nanosleep(&(struct timespec){0, 100000}, NULL);
+    }
+    ck_assert_ptr_eq(adopted(), pool);
+    pool->pin_count = 0;
+    await_end();
+}
+END_TEST
+
+START_TEST(no_adoption_without_host_memory)
+{
+    void *address = NULL;
+    uint64_t failed = 1;
+    int met = 0;
+
+    test_begin_capture(stream, TN_CU_CAPTURE_MODE_RELAXED);
+    for (uint64_t nth = 1; failed > 0; nth++) {
+        tarn_status status;
+
+        (void)tn_host_plan_fault(nth, false);
+        status = allocate(&address);
+        failed = tn_host_plan_fault(0, false);
+        if (failed > 0) {
+            met += 1;
+            ck_assert_int_eq(status, TARN_ERR_HOST_MEMORY);
+            ck_assert_ptr_null(address);
+            ck_assert_uint_eq(atomic_load(&device->unrouted_count), 0);
+        }
+    }
+    ck_assert_int_ge(met, 3);
+    ck_assert_uint_eq(atomic_load(&device->unrouted_count), 1);
+    ck_assert_uint_eq(atomic_load(&device->adopted_count), 1);
+    OK(tarn_free(address));
+    test_destroy_graph(test_end_capture(stream));
+    await_end();
+}
+END_TEST
+
+START_TEST(an_allowed_capture_has_a_passing_hold_in_the_default_pool)
+{
+    tarn_pool *pool = device->default_pool;
+    void *address = NULL;
+    struct tn_hold *hold;
+    tn_cu_graph graph;
+    struct tn_stream_state state;
+
+    test_begin_capture(stream, TN_CU_CAPTURE_MODE_RELAXED);
+    OK(tn_stream_look(&device->gpu, stream, &state));
+    OK(allocate(&address));
+    hold = tn_hold_find(pool, state.order.capture_id);
+    ck_assert(hold->passing && !hold->owned);
+    ck_assert_uint_eq(unit_chunk(address)->hold_count, 1);
+    OK(tarn_pool_validate(pool));
+    graph = test_end_capture(stream);
+    tn_lock_acquire(&pool->lock);
+    tn_holds_close_capture(pool, 0, state.capture_graph);
+    tn_lock_release(&pool->lock);
+    ck_assert_uint_eq(pool->hold_count, 0); /* though its claimant is there */
+    ck_assert_uint_eq(unit_chunk(address)->hold_count, 0);
+    ck_assert_int_eq(atomic_load(&hold->claim), TN_CLAIM_ORPHANED);
+    ck_assert_uint_eq(atomic_load(&device->user_hold_count), 0);
+    OK(tarn_pool_validate(pool));
+    OK(tarn_free(address));
+    test_destroy_graph(graph);
+}
+END_TEST
+
+START_TEST(a_refusing_device_says_what_to_do)
+{
+    void *address = NULL;
+
+    device->unrouted = TARN_UNROUTED_REFUSE;
+    test_begin_capture(stream, TN_CU_CAPTURE_MODE_RELAXED);
+    STATUS(TARN_ERR_UNROUTED, allocate(&address));
+    unit_expect_sentence("tarn_capture_begin");
+    ck_assert_ptr_null(adopted());
+    test_destroy_graph(test_end_capture(stream));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("unrouted");
+    TCase *adopt = tcase_create("adopt");
+    TCase *allow = tcase_create("allow");
+
+    tcase_add_checked_fixture(adopt, open_device, NULL);
+    tcase_add_test(adopt, an_adopted_pool_is_released_pinned_and_held);
+    tcase_add_test(adopt, no_adoption_without_host_memory);
+    tcase_add_test(adopt, a_refusing_device_says_what_to_do);
+    suite_add_tcase(suite, adopt);
+    tcase_add_checked_fixture(allow, open_allowing, NULL);
+    tcase_add_test(allow, an_allowed_capture_has_a_passing_hold_in_the_default_pool);
+    suite_add_tcase(suite, allow);
+    return test_main(suite);
+}

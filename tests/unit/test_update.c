@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "graphs/update.h"
+#include "support/world.h"
+#include "unit/unit.h"
+
+static tarn_device *device;
+static tarn_pool *pool;
+static tn_cu_stream stream;
+static void *words; /* outside the pool: what the graphs add to */
+
+static void make_pool(void)
+{
+    device = unit_device();
+    pool = unit_pool(device);
+    stream = test_stream();
+    words = test_linear_alloc(4096);
+    test_fill(stream, words, 0, 1024);
+    test_synchronize(stream);
+}
+
+static tarn_capture *adding(uint32_t value)
+{
+    tarn_capture *capture = unit_begin(pool, stream);
+    void *block = unit_alloc(pool, 4096, stream);
+
+    test_add(stream, words, value, 16);
+    OK(tarn_free(block));
+    return capture;
+}
+
+START_TEST(the_capture_becomes_the_graphs_template)
+{
+    tarn_graph *graph = unit_end(adding(1));
+    tarn_capture *capture = adding(10);
+    tn_cu_graph before = graph->driver_graph;
+
+    OK(tn_graph_update(graph, capture));
+    ck_assert_uint_eq(capture->magic, 0);
+    ck_assert(graph->driver_graph != before);
+    ck_assert_uint_eq(pool->graph_count, 1);
+    ck_assert_uint_eq(pool->capture_count, 0);
+    ck_assert_uint_eq(pool->route_count, 0);
+    ck_assert_uint_eq(pool->open_hold_count, 0);
+    OK(tn_graph_replay(graph, stream));
+    test_expect_words(stream, words, 10, 16);
+}
+END_TEST
+
+/* G3: the old hold may belong to a launch that runs, and the sections share memory. */
+START_TEST(replays_are_ordered_after_an_update)
+{
+    tarn_graph *graph = unit_end(adding(1));
+
+    OK(tn_graph_replay(graph, stream));
+    ck_assert(!atomic_load(&pool->replays.ordered));
+    OK(tn_graph_update(graph, adding(10)));
+    ck_assert(atomic_load(&pool->replays.ordered));
+}
+END_TEST
+
+START_TEST(a_refused_capture_stays_stopped)
+{
+    tarn_graph *graph = unit_end(adding(1));
+    tarn_capture *capture = adding(10);
+    tn_cu_graph before = graph->driver_graph;
+
+    sim.plan_fault("cuGraphExecUpdate", 1, 0, TN_CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
+    STATUS(TARN_ERR_CANNOT_UPDATE, tn_graph_update(graph, capture));
+    ck_assert_int_eq(capture->stage, TN_CAPTURE_STOPPED);
+    ck_assert(graph->driver_graph == before);
+    ck_assert_uint_eq(pool->capture_count, 1);
+    ck_assert(!atomic_load(&pool->replays.ordered));
+    tn_capture_abort(capture);
+    ck_assert_uint_eq(pool->capture_count, 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("update");
+    TCase *tcase = tcase_create("update");
+
+    suite_add_tcase(suite, tcase);
+    tcase_add_checked_fixture(tcase, make_pool, NULL);
+    tcase_add_test(tcase, the_capture_becomes_the_graphs_template);
+    tcase_add_test(tcase, replays_are_ordered_after_an_update);
+    tcase_add_test(tcase, a_refused_capture_stays_stopped);
+    return test_main(suite);
+}
