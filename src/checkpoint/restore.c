@@ -175,7 +175,7 @@ static struct tn_block *revive(const struct tn_plan *plan, const struct tn_saved
     struct tn_block *block;
 
     end_pending(pool, find_over(cursor, saved->offset), end);
-    if (tn_range_is_held(saved->segment, saved->offset, end))
+    if (pool->hold_count > 0 && tn_range_is_held(saved->segment, saved->offset, end))
         heap = &pool->idle.heaps[heap->kind]; /* no order's own heap may hand it out */
     tn_heap_take_over(pool, heap, cursor, saved->offset, end);
     block = tn_heap_carve(pool, find_over(cursor, saved->offset), saved->offset, saved->bytes);
