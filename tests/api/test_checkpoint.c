@@ -498,6 +498,7 @@ START_TEST(a_pending_block_that_the_checkpoint_has_not_stays_pending)
     OK(tarn_free(gone));
     checkpoint = take(TARN_CONTENTS_NONE);
     later = filled(3);
+    test_order(world.stream, world.side);
     sim.hold_work();
     test_fill(world.side, later, 4, WORDS);
     OK(tarn_free_on(later, world.side));

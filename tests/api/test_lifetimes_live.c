@@ -58,6 +58,7 @@ static void eager(void)
     test_world_open();
     block = test_alloc(world.pool, BYTES, world.stream);
     test_fill(world.stream, block, 7, WORDS);
+    test_order(world.stream, world.side);
 }
 
 START_TEST(an_eager_live_block_is_given_to_nobody)

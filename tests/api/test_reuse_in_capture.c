@@ -248,7 +248,7 @@ START_TEST(a_stream_with_too_many_ends_waits_for_the_captures_end)
     for (int i = 0; i < COUNT; i++) {
         others[i] = test_stream();
         test_order(world.stream, others[i]);
-        test_fill(others[i], block, 5, WORDS);
+        test_fill(others[i], (char *)block + (size_t)(i + 1) * WORDS * 4, 5, WORDS);
         test_order(others[i], world.side);
     }
     OK(tarn_free_on(block, world.side));

@@ -23,7 +23,7 @@ static void free_many(void)
         test_fill(SIDE, blocks[i], (uint32_t)i, WORDS);
         STEP(NOTE, tarn_record_stream(blocks[i], SIDE));
     }
-    test_fill(THIRD, blocks[0], 9, WORDS);
+    test_fill(THIRD, (char *)blocks[0] + WORDS * 4, 9, WORDS); /* beside what SIDE writes */
     STEP(NOTE, tarn_record_stream(blocks[0], THIRD));
     for (size_t i = 0; i < COUNT; i++) {
         STEP(0, tarn_free(blocks[i]));
