@@ -154,7 +154,11 @@ void touch_forget(tn_cu_event mark)
 
 void touch_synchronize(tn_cu_stream stream)
 {
-    CU_OK(cu.cuStreamSynchronize(stream));
+    tn_cu_capture_status status = TN_CU_CAPTURE_STATUS_NONE;
+
+    CU_OK(cu.cuStreamIsCapturing(stream, &status));
+    if (status == TN_CU_CAPTURE_STATUS_NONE) /* else just begun, by the call that has returned */
+        CU_OK(cu.cuStreamSynchronize(stream));
 }
 
 void touch_await(tn_cu_event mark)
