@@ -35,7 +35,7 @@ foreach(line IN LISTS lines)
 endforeach()
 
 list(REMOVE_DUPLICATES rows_seen)
-foreach(row pair replay growth capture checkpoint)
+foreach(row pair trace replay growth capture checkpoint contents)
     if(NOT row IN_LIST rows_seen)
         message(FATAL_ERROR "no line of row ${row}; there are: ${rows_seen}")
     endif()

@@ -133,10 +133,12 @@ static void load_functions(void *library, const char *name)
 static void open_rival(void)
 {
     uint64_t threshold = UINT64_MAX;
+    bool complete = true;
 
-    if (cu.cuDeviceGetDefaultMemPool == NULL || cu.cuMemPoolSetAttribute == NULL ||
-        cu.cuMemAllocFromPoolAsync == NULL || cu.cuMemFreeAsync == NULL ||
-        cu.cuDeviceGetDefaultMemPool(&cu.rival_pool, cu.device) != TN_CUDA_SUCCESS) {
+#define FOUND(function) complete = complete && cu.function != NULL;
+    BENCH_RIVAL_FUNCTIONS(FOUND)
+#undef FOUND
+    if (!complete || cu.cuDeviceGetDefaultMemPool(&cu.rival_pool, cu.device) != TN_CUDA_SUCCESS) {
         cu.rival_pool = NULL;
         return;
     }

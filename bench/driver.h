@@ -29,16 +29,24 @@
     X(cuStreamDestroy)                                                                             \
     X(cuStreamSynchronize)                                                                         \
     X(cuMemGetInfo)                                                                                \
+    X(cuMemAlloc)                                                                                  \
+    X(cuMemFree)                                                                                   \
+    X(cuMemHostAlloc)                                                                              \
+    X(cuMemFreeHost)                                                                               \
+    X(cuMemcpyAsync)                                                                               \
     X(cuModuleLoadData)                                                                            \
     X(cuModuleUnload)                                                                              \
     X(cuModuleGetFunction)                                                                         \
     X(cuLaunchKernel)                                                                              \
     X(cuGraphLaunch)
 
-/* The driver's allocator: in every driver since CUDA 11.2, but not in the simulator. */
+/* The driver's allocator: in every driver since CUDA 11.2. */
 #define BENCH_RIVAL_FUNCTIONS(X)                                                                   \
     X(cuDeviceGetDefaultMemPool)                                                                   \
     X(cuMemPoolSetAttribute)                                                                       \
+    X(cuMemPoolGetAttribute)                                                                       \
+    X(cuMemPoolTrimTo)                                                                             \
+    X(cuMemAllocAsync)                                                                             \
     X(cuMemAllocFromPoolAsync)                                                                     \
     X(cuMemFreeAsync)
 

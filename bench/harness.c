@@ -42,6 +42,15 @@ uint64_t bench_now(void)
     return (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
 }
 
+/* Marsaglia, "Xorshift RNGs", 2003. */
+uint64_t bench_random(uint64_t *state)
+{
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    return *state;
+}
+
 /* The time of one whole sample. */
 static uint64_t time_sample(const struct bench_case *subject, size_t iterations)
 {

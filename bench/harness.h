@@ -48,6 +48,11 @@ struct bench_summary {
 /* A plan for quick looks or for figures to keep, with that many samples in the latter. */
 struct bench_plan bench_plan_for(bool quick, size_t sample_count);
 
+/* The next number of a fixed sequence, so that every run has the same blocks; the state begins with
+ * any number but 0. */
+#define BENCH_RANDOM_SEED UINT64_C(88172645463325252)
+uint64_t bench_random(uint64_t *state);
+
 uint64_t bench_now(void); /* nanoseconds of the monotonic clock */
 
 /* Warms up and measures count cases into as many series, alternating: value i of each series was

@@ -31,15 +31,6 @@ struct state {
     tarn_live_diff *diff;
 };
 
-/* A fixed sequence (Marsaglia, "Xorshift RNGs", 2003), so that every run has the same blocks. */
-static uint64_t next_random(uint64_t *random)
-{
-    *random ^= *random << 13;
-    *random ^= *random >> 7;
-    *random ^= *random << 17;
-    return *random;
-}
-
 static void create_state(struct state *made, const struct bench *bench, size_t block_count)
 {
     uint64_t random = 1;
@@ -52,8 +43,8 @@ static void create_state(struct state *made, const struct bench *bench, size_t b
     made->stream = bench_stream_create();
     BENCH_OK(tarn_pool_create(bench->device, NULL, &made->pool));
     for (size_t i = 0; i < block_count; i++) {
-        size_t bytes = BLOCK_BYTES_MIN * (1 + next_random(&random) % BLOCK_SIZES);
-        size_t other = next_random(&random) % (i + 1);
+        size_t bytes = BLOCK_BYTES_MIN * (1 + bench_random(&random) % BLOCK_SIZES);
+        size_t other = bench_random(&random) % (i + 1);
         void *address = NULL;
 
         BENCH_OK(tarn_alloc(made->pool, bytes, 0, made->stream, &address));

@@ -16,7 +16,9 @@ struct bench {
 void bench_row_growth(const struct bench *bench);     /* row_growth.c */
 void bench_row_capture(const struct bench *bench);    /* row_capture.c */
 void bench_row_pair(const struct bench *bench);       /* row_pair.c, row_pair_threads.c */
+void bench_row_trace(const struct bench *bench);      /* row_trace.c */
 void bench_row_replay(const struct bench *bench);     /* row_replay.c */
 void bench_row_checkpoint(const struct bench *bench); /* row_checkpoint.c */
+void bench_row_contents(const struct bench *bench);   /* row_contents.c */
 
 #endif

@@ -33,7 +33,7 @@ set(TARN_TEST_ENVIRONMENT
     UBSAN_OPTIONS=print_stacktrace=1
     TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1)
 if(TARN_SANITIZE)
-    list(APPEND TARN_TEST_ENVIRONMENT CK_TIMEOUT_MULTIPLIER=5)
+    list(APPEND TARN_TEST_ENVIRONMENT CK_TIMEOUT_MULTIPLIER=15)
 endif()
 
 function(tarn_test)

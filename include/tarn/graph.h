@@ -14,7 +14,9 @@
  *
  * Several graphs may be captured in one pool: later ones reuse what earlier ones freed. Such graphs
  * must not overlap in time: each replay waits on the GPU for the pool's last one, whatever the streams
- * and threads; or a replay on another stream is refused, as the pool's options say. Launches of the
+ * and threads; or a replay on another stream is refused, as the pool's options say. A capture that
+ * allocates from two pools makes a graph that writes memory of both: from then on replays of both pools'
+ * graphs are kept in one order, of which the first one waits for the device. Launches of the
  * driver's executables that do not go through tarn_graph_replay are kept in order by who makes them.
  *
  * Who calls cuStreamBeginCapture or cudaStreamBeginCapture themselves brackets the section with
@@ -39,7 +41,8 @@ typedef enum tarn_capture_mode {
 } tarn_capture_mode;
 
 /* Begins capturing the stream, with a route of its streams to the pool. The stream must live until
- * the capture has ended or been aborted.
+ * the capture has ended or been aborted. So must the thread of a per-thread default stream: the driver
+ * may crash when a thread exits whose own stream is being captured.
  *   INVALID_HANDLE
  *   INVALID_ARGUMENT  capture is NULL, the mode is unknown, or the stream is the legacy default one,
  *                     which cannot be captured
@@ -63,9 +66,17 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_capture_begin(tarn_pool *pool, tarn_st
 TARN_API TARN_MUST_CHECK tarn_status tarn_capture_end(tarn_capture *capture, tarn_graph **graph);
 
 /* Begins capturing the stream into a graph of the caller's, behind none of its nodes, with a route as
- * tarn_capture_begin has. Into one graph there is one capture at a time. The stream and the graph must
- * live until the capture has ended or been aborted. An aborted capture leaves what it had captured in the
- * graph. One that was broken may have taken the graph with it: that is not to be used any more.
+ * tarn_capture_begin has. The stream and the graph must
+ * live until the capture has ended or been aborted. A capture that could have been ended, aborted on the
+ * thread that might have done so, leaves what it had captured in the graph. One that was broken, that had
+ * a forked stream not joined, or that another thread aborted may have taken the graph with it: that is
+ * not to be used any more.
+ *
+ * Into one graph, or one body, a pool captures once: two sections behind no node run side by side, and
+ * would have the same memory. A second capture is refused where the first one has left nodes, ended or
+ * aborted. Capture into another graph instead, and add that as a child node behind the first section. (A
+ * graph with nodes that has got the handle of one that was destroyed, and whose executable is there still,
+ * is taken for that one.)
  *
  * outer NULL: a graph that stands alone. It holds the memory; tarn_graph_adopt makes a tarn_graph of it.
  *
@@ -79,8 +90,8 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_capture_end(tarn_capture *capture, tar
  *   INVALID_HANDLE    the pool or the outer capture
  *   INVALID_ARGUMENT  driver_graph or capture is NULL, the mode is unknown, the outer capture is of
  *                     another pool, or the stream is the legacy default one
- *   WRONG_STATE       the stream is already being captured, the pool is the default pool, or the outer
- *                     capture is over
+ *   WRONG_STATE       the stream is already being captured, the pool is the default pool, the outer
+ *                     capture is over, or the graph has a section of the pool, or is getting one
  *   LIMIT             64 routes are open
  *   HOST_MEMORY, DEVICE_LOST, POISONED, DRIVER */
 TARN_API TARN_MUST_CHECK tarn_status tarn_capture_begin_to_graph(
@@ -97,7 +108,10 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_capture_end_to_graph(tarn_capture *cap
 
 /* Gives the capture up, from any thread, whatever its state. Blocks allocated in it are discarded:
  * their addresses are handed out again only after their user's tarn_free, which succeeds. Frees made
- * in the section stand. NULL is allowed.
+ * in the section stand. The driver's capture is ended where it is not over, and no later one of the same
+ * stream; but that of a per-thread default stream, or of a body on one, goes on when another thread
+ * aborts: its own thread alone can end it, with cuStreamEndCapture. The driver's capture around such a body
+ * goes on, too, until the body's handle is ended or aborted on its own thread. NULL is allowed.
  *   INVALID_HANDLE */
 TARN_API TARN_MUST_CHECK tarn_status tarn_capture_abort(tarn_capture *capture);
 
@@ -159,7 +173,7 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_graph_driver_handles(tarn_graph *graph
 #ifdef CUDA_API_PER_THREAD_DEFAULT_STREAM
 #define tarn_capture_begin(pool, stream, mode, capture)                                            \
     tarn_capture_begin(pool, tarn_stream_given(stream), mode, capture)
-#define tarn_capture_begin_to_graph(pool, outer, group, graph, stream, mode, capture)             \
+#define tarn_capture_begin_to_graph(pool, outer, group, graph, stream, mode, capture)              \
     tarn_capture_begin_to_graph(pool, outer, group, graph, tarn_stream_given(stream), mode, capture)
 #define tarn_graph_replay(graph, stream) tarn_graph_replay(graph, tarn_stream_given(stream))
 #endif

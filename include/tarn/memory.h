@@ -39,8 +39,10 @@ extern "C" {
  *                    not that of its capture
  *   DEVICE_MEMORY    nothing left, free memory of other pools included; the sentence says who
  *                    holds what
- *   HOST_MEMORY, ADDRESS_SPACE, LIMIT, FORKED, CAPTURE_BROKEN (the stream's capture is
- *   invalidated), DEVICE_LOST, POISONED, DRIVER */
+ *   ADDRESS_SPACE    no range of addresses is left, those of other pools' free memory included that is
+ *                    known to be idle; a trim, which waits, may give some back
+ *   HOST_MEMORY, LIMIT, FORKED, CAPTURE_BROKEN (the stream's capture is invalidated), DEVICE_LOST,
+ *   POISONED, DRIVER */
 TARN_API TARN_MUST_CHECK tarn_status tarn_malloc(tarn_device *device, size_t bytes,
                                                  tarn_stream stream, void **address);
 
@@ -62,6 +64,12 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_free_on(void *address, tarn_stream str
 
 /* Says that work using the block was or will be enqueued on the stream before the block is freed.
  * On the block's own stream it does nothing.
+ *
+ * The end of such uses is found by events that are recorded in calls of the thread that named the stream
+ * last, here, in tarn_free_on or in tarn_stream_retire: elsewhere the handle may mean another stream, or
+ * one that is just being captured. When that thread calls no more, as when it has exited, what is freed
+ * then comes back after a wait for the device: a trim, or the last rung before an allocation fails. Or
+ * another thread retires the stream. The legacy stream is everyone's.
  *   NOT_OURS, INNER_ADDRESS, DOUBLE_FREE (the block is not live), HOST_MEMORY, DEVICE_LOST,
  *   POISONED, DRIVER */
 TARN_API TARN_MUST_CHECK tarn_status tarn_record_stream(void *address, tarn_stream stream);

@@ -107,7 +107,7 @@ typedef struct tarn_pool_stats {
     uint64_t mapped_bytes;      /* physical memory mapped */
     uint64_t mapped_peak_bytes; /* its highest value; exact */
     uint64_t live_bytes;        /* in live blocks, as taken */
-    uint64_t live_peak_bytes;   /* its highest value; exact */
+    uint64_t live_peak_bytes;   /* not below its highest value; exact where one stream allocates */
     uint64_t requested_bytes;   /* in live blocks, as requested */
     uint64_t pending_bytes;     /* freed, but waiting for a recorded stream */
     uint64_t captured_bytes;    /* in chunks that a capture or graph holds */

@@ -110,6 +110,8 @@
     X(cuEventRecord, cuEventRecord, 2000, (tn_cu_event event, tn_cu_stream stream), (event,        \
       stream))                                                                                     \
     X(cuEventQuery, cuEventQuery, 2000, (tn_cu_event event), (event))                              \
+    X(cuEventElapsedTime, cuEventElapsedTime, 2000, (float *milliseconds, tn_cu_event start,       \
+      tn_cu_event end), (milliseconds, start, end))                                                \
     X(cuUserObjectCreate, cuUserObjectCreate, 11030, (tn_cu_userobject *object, void *user,        \
       tn_cu_hostfn destroy, unsigned int references, unsigned int flags), (object, user, destroy,  \
       references, flags))                                                                          \
@@ -119,6 +121,8 @@
       tn_cu_userobject object, unsigned int count, unsigned int flags), (graph, object, count,     \
       flags))                                                                                      \
     X(cuGraphDestroy, cuGraphDestroy, 10000, (tn_cu_graph graph), (graph))                         \
+    X(cuGraphGetNodes, cuGraphGetNodes, 10000, (tn_cu_graph graph, tn_cu_graphnode *nodes,         \
+      size_t *count), (graph, nodes, count))                                                       \
     X(cuGraphInstantiateWithFlags, cuGraphInstantiateWithFlags, 11040, (tn_cu_graphexec *exec,     \
       tn_cu_graph graph, unsigned long long flags), (exec, graph, flags))                          \
     X(cuGraphExecDestroy, cuGraphExecDestroy, 10000, (tn_cu_graphexec exec), (exec))               \
@@ -177,8 +181,6 @@
       original))                                                                                   \
     X(cuGraphUpload, cuGraphUpload, 11010, (tn_cu_graphexec exec, tn_cu_stream stream), (exec,     \
       stream))                                                                                     \
-    X(cuGraphGetNodes, cuGraphGetNodes, 10000, (tn_cu_graph graph, tn_cu_graphnode *nodes,         \
-      size_t *count), (graph, nodes, count))                                                       \
     X(cuGraphGetEdges, cuGraphGetEdges_v2, 12030, (tn_cu_graph graph, tn_cu_graphnode *from,       \
       tn_cu_graphnode *to, tn_cu_edge_data *edges, size_t *count), (graph, from, to, edges,        \
       count))                                                                                      \
@@ -294,8 +296,6 @@
       flags))                                                                                      \
     X(cuEventRecordWithFlags, cuEventRecordWithFlags, 11010, (tn_cu_event event, tn_cu_stream      \
       stream, unsigned int flags), (event, stream, flags))                                         \
-    X(cuEventElapsedTime, cuEventElapsedTime, 2000, (float *milliseconds, tn_cu_event start,       \
-      tn_cu_event end), (milliseconds, start, end))                                                \
     X(cuLaunchKernelEx, cuLaunchKernelEx, 11060, (const tn_cu_launch_config *config,               \
       tn_cu_function function, void **params, void **extra), (config, function, params, extra))    \
     X(cuLaunchCooperativeKernel, cuLaunchCooperativeKernel, 9000, (tn_cu_function function,        \

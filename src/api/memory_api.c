@@ -2,6 +2,7 @@
 #include "api/handles.h"
 #include "base/checked.h"
 #include "graphs/unrouted.h"
+#include "pools/steady.h"
 #include "pools/use.h"
 #include "tarn/memory.h"
 
@@ -33,7 +34,9 @@ static tarn_status allocate(tarn_device *device, tarn_pool *pool, uint64_t bytes
     request.order = state.order;
     request.stream = stream;
     if (state.order.capture_id == 0) {
-        tn_device_see_stream(device, stream, state.order.stream_id);
+        tn_device_see_stream(device, stream);
+        if (tn_steady_allocate(pool, &request, address))
+            return TARN_OK;
     } else {
         if (pool->is_default)
             return tn_unrouted_allocate(device, stream, &state, &request, address);
@@ -101,7 +104,7 @@ static void free_and_unlock(tarn_pool *pool, struct tn_block *block)
 
     tn_pool_free_block(pool, block);
     last = atomic_load(&pool->released) && tn_pool_is_unclaimed(pool);
-    tn_lock_release(&pool->lock);
+    tn_pool_unlock(pool);
     tn_released_check(device, last);
 }
 
@@ -113,7 +116,7 @@ static tarn_status lock_to_free(void *address, tarn_pool **pool, struct tn_block
 
     if (status != TARN_OK || (*pool)->route_count == 0)
         return status;
-    tn_lock_release(&(*pool)->lock);
+    tn_pool_unlock(*pool);
     tn_capture_notice(*pool);
     return tn_pool_lock_block((uint64_t)(uintptr_t)address, false, pool, block);
 }
@@ -124,7 +127,7 @@ tarn_status tarn_free(void *address)
     struct tn_block *block;
     tarn_status status;
 
-    if (address == NULL)
+    if (address == NULL || tn_steady_free((uint64_t)(uintptr_t)address))
         return TARN_OK;
     status = lock_to_free(address, &pool, &block);
     if (status == TARN_OK)
@@ -160,7 +163,7 @@ static tarn_status note_use(void *address, tarn_stream stream, tarn_pool **pool,
     if (status == TARN_OK)
         status = tn_stream_look(&(*pool)->device->gpu, stream, &state);
     if (status == TARN_OK && state.order.capture_id != 0 && !state.broken) {
-        tn_lock_release(&(*pool)->lock);
+        tn_pool_unlock(*pool);
         status = admit_use(*pool, stream, &state);
         if (status == TARN_OK)
             status = tn_pool_lock_block(at, true, pool, block);
@@ -170,7 +173,7 @@ static tarn_status note_use(void *address, tarn_stream stream, tarn_pool **pool,
     if (status == TARN_OK)
         status = tn_use_note(*pool, *block, stream, state.order);
     if (status != TARN_OK)
-        tn_lock_release(&(*pool)->lock);
+        tn_pool_unlock(*pool);
     return status;
 }
 
@@ -184,7 +187,7 @@ tarn_status tarn_free_on(void *address, tarn_stream stream)
         return TARN_OK;
     status = note_use(address, stream, &pool, &block);
     if (status == TARN_OK) {
-        tn_lock_release(&pool->lock);
+        tn_pool_unlock(pool);
         status = lock_to_free(address, &pool, &block);
     }
     if (status == TARN_OK)
@@ -199,7 +202,7 @@ tarn_status tarn_record_stream(void *address, tarn_stream stream)
     tarn_status status = note_use(address, stream, &pool, &block);
 
     if (status == TARN_OK)
-        tn_lock_release(&pool->lock);
+        tn_pool_unlock(pool);
     return tn_leave(status);
 }
 
@@ -245,6 +248,6 @@ tarn_status tarn_block_at(const void *address, tarn_block *block)
     else
         status = tn_fail(TARN_ERR_DOUBLE_FREE, "no live block is at address 0x%llx of pool '%s'",
                          (unsigned long long)(uintptr_t)address, pool->name);
-    tn_lock_release(&pool->lock);
+    tn_pool_unlock(pool);
     return tn_leave(status);
 }

@@ -60,7 +60,7 @@ tarn_status tarn_pool_create(tarn_device *device, const tarn_pool_options *optio
     if (status == TARN_OK)
         status = tn_pool_create(device, &settings, pool);
     if (status == TARN_OK)
-        (*pool)->replays.order = chosen.replay_order;
+        (*pool)->replay_order = chosen.replay_order;
     return tn_leave(status);
 }
 
@@ -121,9 +121,9 @@ tarn_status tarn_pool_add_peer(tarn_pool *pool, int ordinal)
     if (status == TARN_OK)
         status = tn_gpu_peer_mask(&pool->device->gpu, ordinal, &mask);
     if (status == TARN_OK && mask != 0) {
-        tn_lock_acquire(&pool->lock);
+        tn_pool_lock(pool);
         status = tn_pool_add_peer(pool, ordinal);
-        tn_lock_release(&pool->lock);
+        tn_pool_unlock(pool);
     }
     return tn_leave(status);
 }
@@ -132,9 +132,9 @@ tarn_status tarn_pool_set_limit(tarn_pool *pool, size_t bytes)
 {
     if (!tn_is_pool(pool))
         return tn_bad_handle("pool");
-    tn_lock_acquire(&pool->lock);
+    tn_pool_lock(pool);
     pool->limit_bytes = bytes;
-    tn_lock_release(&pool->lock);
+    tn_pool_unlock(pool);
     return tn_leave(TARN_OK);
 }
 
@@ -179,9 +179,9 @@ tarn_status tarn_pool_validate(tarn_pool *pool)
     if (!tn_is_pool(pool))
         return tn_bad_handle("pool");
     tn_device_reap(pool->device);
-    tn_lock_acquire(&pool->lock);
+    tn_pool_lock(pool);
     status = tn_pool_check(pool);
-    tn_lock_release(&pool->lock);
+    tn_pool_unlock(pool);
     if (status == TARN_OK)
         status = tn_chunk_cache_check(&pool->device->cache);
     return tn_leave(status);

@@ -24,14 +24,25 @@ bool tn_host_grow(void **items, size_t *capacity, size_t needed, size_t item_byt
 struct tn_records {
     struct tn_lock lock; /* rank RECORDS */
     size_t record_bytes; /* immutable; at least a pointer's */
+    size_t zeroed_bytes; /* immutable; what lies behind them is kept in a recycled record */
     void *free_list;     /* guarded by lock; linked through the first word behind the magic */
     void *slabs;         /* guarded by lock; all memory taken, for leak checkers to see */
 };
 
-#define TN_RECORDS_INIT(type) {TN_LOCK_INIT(TN_RANK_RECORDS), sizeof(type), NULL, NULL}
+#define TN_RECORDS_INIT(type)                                                                      \
+    {                                                                                              \
+        TN_LOCK_INIT(TN_RANK_RECORDS), sizeof(type), sizeof(type), NULL, NULL                      \
+    }
 
-/* A record, zeroed, or NULL when there is no memory. The first 8 bytes of every record type are its
- * magic number, written by the caller, atomically where stale handles are checked without a lock;
+/* The same, but that a member and what lies behind it is zeroed once and kept from then on: for a lock that
+ * is taken before the record is known to be the right one. */
+#define TN_RECORDS_INIT_KEEPING(type, member)                                                      \
+    {                                                                                              \
+        TN_LOCK_INIT(TN_RANK_RECORDS), sizeof(type), offsetof(type, member), NULL, NULL            \
+    }
+
+/* A record, zeroed and alone on its cache lines, or NULL when there is no memory. The first 8 bytes of
+ * every record type are its magic number, written by the caller, atomically where stale handles are checked without a lock;
  * a recycled record keeps it 0 until then. */
 void *tn_records_take(struct tn_records *records);
 void tn_records_give(struct tn_records *records, void *record);

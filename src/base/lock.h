@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /* lock.h -- the library's locks, and the order in which they are taken.
  *
- * A thread takes locks in rising rank, never two of one rank. Debug builds record what each thread
- * holds and check the order, double locking, and that nothing is held on return from the API.
+ * A thread takes locks in rising rank, never two of one rank but where that is said. Debug builds record
+ * what each thread holds and check the order, double locking, and that nothing is held on return from the API.
+ * The spin locks of arenas come behind POOL, which takes all of a pool's, or alone; see pools/steady.h.
  *
  * rank      protects                           allowed while held        not allowed while held
  * PROCESS   loading the driver; which devices  driver calls that do not  user callbacks; waits for
  *           are open                           wait for the GPU          the GPU
  * ROUTES    a device's open routes; which      the routes' filters;      other driver calls;
- *           captures may be joined             queries of streams; a     Tarn's own API
+ *           captures may be joined             queries of streams;       Tarn's own API
+ *                                              marks of captures; a
  *                                              graph's user object
  * DEVICE    a device's list of pools           driver calls that do not  waits for the GPU; user
  *                                              wait for the GPU          callbacks
@@ -55,6 +57,11 @@ void tn_lock_init(struct tn_lock *lock, enum tn_rank rank);
 void tn_lock_fini(struct tn_lock *lock);
 void tn_lock_acquire(struct tn_lock *lock);
 void tn_lock_release(struct tn_lock *lock);
+
+/* A second lock of the rank of one that the thread holds, taken and given back in between. Those who do so
+ * hold a lock of lower rank that is the same for all of them, and no third one. */
+void tn_lock_acquire_second(struct tn_lock *lock);
+void tn_lock_release_second(struct tn_lock *lock);
 
 /* True when this thread holds a lock of that rank. Always true where nothing is recorded, so it is
  * for assertions alone. */

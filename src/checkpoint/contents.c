@@ -13,7 +13,8 @@
  *
  * One event stands for the last work on the contents. Each load waits for it, where it is on another
  * stream, and records it anew; so it stands for all work before it too. A driver that refuses to
- * record it cannot undo what was enqueued: then only a wait for the device orders what comes next.
+ * record one cannot undo what was enqueued: then there is none, and only a wait for the device that
+ * began later orders what comes next.
  *
  * Trade-offs: a block smaller than a tile leaves threads idle; they could share one. */
 #include "checkpoint/contents.h"
@@ -77,8 +78,8 @@ static struct tn_block *lock_memory(tarn_device *device, void *memory)
     tarn_pool *pool = device->default_pool;
     struct tn_block *block;
 
-    tn_lock_acquire(&pool->lock);
-    block = tn_live_find(&pool->live, (uint64_t)(uintptr_t)memory);
+    tn_pool_lock(pool);
+    block = tn_live_find(pool, (uint64_t)(uintptr_t)memory);
     TN_ASSERT(block != NULL && block->state == TN_BLOCK_LIVE); /* nobody else frees it */
     return block;
 }
@@ -88,7 +89,7 @@ static void free_memory(tarn_device *device, void *memory)
     tarn_pool *pool = device->default_pool;
 
     tn_pool_free_block(pool, lock_memory(device, memory));
-    tn_lock_release(&pool->lock);
+    tn_pool_unlock(pool);
 }
 
 static tarn_status take_memory(tarn_checkpoint *checkpoint, const struct plan *plan,
@@ -175,29 +176,29 @@ void tn_contents_add_use(tarn_checkpoint *checkpoint, struct tn_use *use)
     struct tn_block *block = lock_memory(pool->device, checkpoint->contents);
 
     tn_use_add(pool, block, use);
-    tn_lock_release(&pool->lock);
+    tn_pool_unlock(pool);
+}
+
+/* Whether something proves the end of the last work on the contents: the event, or a wait for the device
+ * that has ended; the pool's lock is held. */
+static bool is_ordered(const tarn_checkpoint *checkpoint)
+{
+    return checkpoint->used != NULL ||
+           tn_gpu_is_proven(&checkpoint->pool->device->gpu, checkpoint->used_stamp);
 }
 
 tarn_status tn_contents_prepare(tarn_checkpoint *checkpoint, tarn_stream stream)
 {
     tarn_pool *pool = checkpoint->pool;
-    bool unordered;
+    bool ordered;
     tarn_status status = tn_kernels_load(&pool->device->gpu, stream);
 
     if (status != TARN_OK)
         return status;
-    tn_lock_acquire(&pool->lock);
-    unordered = checkpoint->unordered;
-    tn_lock_release(&pool->lock);
-    if (!unordered)
-        return TARN_OK;
-    status = tn_gpu_wait_idle(&pool->device->gpu);
-    if (status != TARN_OK)
-        return status;
-    tn_lock_acquire(&pool->lock);
-    checkpoint->unordered = false;
-    tn_lock_release(&pool->lock);
-    return TARN_OK;
+    tn_pool_lock(pool);
+    ordered = is_ordered(checkpoint);
+    tn_pool_unlock(pool);
+    return ordered ? TARN_OK : tn_gpu_wait_idle(&pool->device->gpu);
 }
 
 /* Orders the stream behind the last work on the contents; the pool's lock is held. */
@@ -205,10 +206,12 @@ static tarn_status follow(tarn_checkpoint *checkpoint, tarn_stream stream, struc
 {
     if (tn_order_equal(order, checkpoint->last_order))
         return TARN_OK;
-    if (checkpoint->unordered)
+    if (!is_ordered(checkpoint))
         return tn_fail(TARN_ERR_DRIVER, "the driver refused to record an event behind another "
                                         "thread's restore just now; call again");
-    return tn_stream_wait(&checkpoint->pool->device->gpu, stream, checkpoint->used);
+    return checkpoint->used != NULL
+               ? tn_stream_wait(&checkpoint->pool->device->gpu, stream, checkpoint->used)
+               : TARN_OK;
 }
 
 tarn_status tn_contents_load(tarn_checkpoint *checkpoint, tarn_stream stream, struct tn_order order,
@@ -223,7 +226,8 @@ tarn_status tn_contents_load(tarn_checkpoint *checkpoint, tarn_stream stream, st
         return status;
     /* The bytes will change: nothing may fail any more. */
     checkpoint->last_order = order;
-    checkpoint->unordered = !tn_event_record(gpu, checkpoint->used, stream);
+    checkpoint->used_stamp = tn_gpu_epoch(gpu);
+    (void)tn_event_renew(gpu, &checkpoint->used, stream);
     status = tn_use_record(checkpoint->pool->device, use);
     (void)status; /* not recorded, its end is proven by a wait */
     return TARN_OK;
@@ -280,9 +284,9 @@ static tarn_status run_verification(tarn_checkpoint *checkpoint, tarn_stream str
     unsigned char *answers = made->answers->address;
     tarn_status status;
 
-    tn_lock_acquire(&pool->lock);
+    tn_pool_lock(pool);
     status = follow(checkpoint, stream, order);
-    tn_lock_release(&pool->lock);
+    tn_pool_unlock(pool);
     if (status == TARN_OK)
         status = tn_stream_zero(gpu, sums, bytes, stream);
     if (status == TARN_OK)
@@ -354,10 +358,8 @@ void tn_contents_drop(tarn_checkpoint *checkpoint)
     if (checkpoint->contents == NULL)
         return;
     free_memory(checkpoint->pool->device, checkpoint->contents);
-    if (checkpoint->unordered) {
-        tn_event_destroy(gpu, checkpoint->used);
-        tn_pinned_drop(gpu, checkpoint->pinned);
-    } else {
+    if (checkpoint->used != NULL)
         tn_pinned_give(gpu, checkpoint->pinned, checkpoint->used);
-    }
+    else
+        tn_pinned_drop(gpu, checkpoint->pinned);
 }

@@ -20,8 +20,7 @@ struct diff_builder {
 static bool add(struct diff_builder *diff, tarn_difference_kind kind, tarn_block block,
                 size_t expected_bytes)
 {
-    if (!tn_host_grow((void **)&diff->items, &diff->capacity, diff->count + 1,
-                      sizeof *diff->items))
+    if (!tn_host_grow((void **)&diff->items, &diff->capacity, diff->count + 1, sizeof *diff->items))
         return false;
     diff->items[diff->count] = (tarn_difference){kind, block, expected_bytes};
     diff->count += 1;
@@ -32,7 +31,7 @@ static bool add(struct diff_builder *diff, tarn_difference_kind kind, tarn_block
 static bool check_expected(tarn_pool *pool, const tarn_expected *expected, uint64_t mark,
                            uint64_t *found, struct diff_builder *diff)
 {
-    struct tn_block *block = tn_live_find(&pool->live, (uint64_t)(uintptr_t)expected->address);
+    struct tn_block *block = tn_live_find(pool, (uint64_t)(uintptr_t)expected->address);
     tarn_block missing = {.address = (void *)(uintptr_t)expected->address,
                           .bytes = expected->bytes};
 
@@ -57,10 +56,9 @@ static bool find_differences(tarn_pool *pool, const tarn_expected *expected, siz
     }
     if (found == pool->counters.live_count)
         return true; /* nothing is unexpected */
-    for (size_t i = 0; i < pool->live.capacity; i++) {
-        const struct tn_block *block = pool->live.slots[i];
-
-        if (block != NULL && block->state == TN_BLOCK_LIVE && block->mark != mark &&
+    for (struct tn_block *block = tn_live_first(pool->segments); block != NULL;
+         block = tn_live_next(block)) {
+        if (block->state == TN_BLOCK_LIVE && block->mark != mark &&
             !add(diff, TARN_DIFFERENCE_UNEXPECTED, tn_describe_block(pool, block), 0))
             return false;
     }
@@ -74,14 +72,14 @@ static void look_elsewhere(tarn_pool *pool, tarn_difference *difference)
     struct tn_block *block;
 
     if (difference->kind != TARN_DIFFERENCE_MISSING ||
-        tn_pool_lock_block((uint64_t)(uintptr_t)difference->block.address, true, &other,
-                           &block) != TARN_OK)
+        tn_pool_lock_block((uint64_t)(uintptr_t)difference->block.address, true, &other, &block) !=
+            TARN_OK)
         return;
     if (other != pool) {
         difference->kind = TARN_DIFFERENCE_POOL;
         difference->block = tn_describe_block(other, block);
     }
-    tn_lock_release(&other->lock);
+    tn_pool_unlock(other);
 }
 
 static int compare_addresses(const void *a, const void *b)
@@ -105,9 +103,9 @@ tarn_status tn_pool_check_live(tarn_pool *pool, const tarn_expected *expected,
 
     if (made == NULL)
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a comparison");
-    tn_lock_acquire(&pool->lock);
+    tn_pool_lock(pool);
     complete = find_differences(pool, expected, expected_count, &found);
-    tn_lock_release(&pool->lock);
+    tn_pool_unlock(pool);
     if (!complete) {
         tn_host_free(found.items);
         tn_host_free(made);

@@ -19,6 +19,7 @@
 #include "base/host.h"
 #include "graphs/replay.h"
 #include "pools/device.h"
+#include "pools/handover.h"
 
 static tarn_status no_memory(void)
 {
@@ -191,8 +192,7 @@ static tarn_status plan_blocks(struct tn_plan *plan)
 
     for (size_t i = 0; i < checkpoint->block_count && status == TARN_OK; i++) {
         const struct tn_saved_block *saved = &checkpoint->blocks[i];
-        struct tn_block *block =
-            tn_live_find(&plan->pool->live, saved->segment->base + saved->offset);
+        struct tn_block *block = tn_live_find(plan->pool, saved->segment->base + saved->offset);
 
         if (block != NULL && block->state == TN_BLOCK_LIVE && block->sequence == saved->sequence) {
             block->mark = plan->mark;

@@ -26,6 +26,7 @@
 #include "checkpoint/plan.h"
 #include "checkpoint/uses.h"
 #include "pools/grow.h"
+#include "pools/handover.h"
 #include "pools/ladder.h"
 
 /* What one attempt works with. */
@@ -121,6 +122,18 @@ static tarn_status map_holes(const struct tn_plan *plan)
     return TARN_OK;
 }
 
+/* Room for the revived blocks in the indexes of their chunks. False: no memory. */
+static bool reserve_places(const struct tn_plan *plan)
+{
+    for (size_t i = 0; i < plan->revived_count; i++) {
+        const struct tn_saved_block *saved = &plan->checkpoint->blocks[plan->revived[i]];
+
+        if (!tn_live_reserve(tn_segment_chunk_at(saved->segment, saved->offset), saved->bytes))
+            return false;
+    }
+    return true;
+}
+
 static tarn_status prepare(struct attempt *attempt)
 {
     struct tn_plan *plan = attempt->plan;
@@ -128,12 +141,15 @@ static tarn_status prepare(struct attempt *attempt)
 
     attempt->delta = make_delta(plan);
     if (attempt->delta == NULL || !list_freed(attempt) ||
-        !tn_blocks_reserve(&plan->pool->store, plan->record_count + 2 * plan->pool->chunk_count) ||
-        !tn_live_reserve(&plan->pool->live, plan->revived_count))
+        !tn_blocks_reserve(&plan->pool->store, plan->record_count + 2 * plan->pool->chunk_count))
         return no_memory();
     status = tn_saved_uses_make(plan, &attempt->uses);
     if (status == TARN_OK)
         status = map_holes(plan);
+    if (status == TARN_OK && !reserve_places(plan)) {
+        unmap_holes(plan, plan->hole_count);
+        status = no_memory();
+    }
     if (status != TARN_OK || attempt->use == NULL)
         return status;
     status = tn_contents_load(plan->checkpoint, plan->stream, plan->order, attempt->use);
@@ -157,28 +173,32 @@ static void end_pending(tarn_pool *pool, struct tn_block *block, uint64_t end)
     }
 }
 
-static struct tn_block *find_over(struct tn_block *block, uint64_t offset)
+/* The block over the saved one's first byte, from a block below it on, or, NULL, the segment's first. */
+static struct tn_block *find_over(const struct tn_saved_block *saved, struct tn_block *below)
 {
+    struct tn_block *block = below != NULL ? below : saved->segment->first_block;
+    uint64_t offset = saved->offset;
+
     while (tn_block_end(block) <= offset)
         block = block->next;
     return block;
 }
 
-/* Makes all blocks over the saved one's bytes FREE, carves it out again and makes it live. cursor: a
- * live block below it, or the segment's first. */
+/* Makes all blocks over the saved one's bytes FREE, carves it out again and makes it live. below: a
+ * live block of the segment below it, or NULL. */
 static struct tn_block *revive(const struct tn_plan *plan, const struct tn_saved_block *saved,
-                               struct tn_block *cursor)
+                               struct tn_block *below)
 {
     tarn_pool *pool = plan->pool;
     struct tn_heap *heap = tn_plan_home(plan, saved);
     uint64_t end = saved->offset + saved->bytes;
     struct tn_block *block;
 
-    end_pending(pool, find_over(cursor, saved->offset), end);
+    end_pending(pool, find_over(saved, below), end);
     if (pool->hold_count > 0 && tn_range_is_held(saved->segment, saved->offset, end))
         heap = &pool->idle.heaps[heap->kind]; /* no order's own heap may hand it out */
-    tn_heap_take_over(pool, heap, cursor, saved->offset, end);
-    block = tn_heap_carve(pool, find_over(cursor, saved->offset), saved->offset, saved->bytes);
+    tn_heap_take_over(pool, heap, find_over(saved, below), saved->offset, end);
+    block = tn_heap_carve(pool, find_over(saved, below), saved->offset, saved->bytes);
     block->requested = saved->requested;
     block->sequence = saved->sequence;
     block->order = tn_plan_order(plan, saved);
@@ -200,8 +220,8 @@ static void commit(struct attempt *attempt)
     for (size_t i = 0; i < plan->revived_count; i++) {
         const struct tn_saved_block *saved = &plan->checkpoint->blocks[plan->revived[i]];
 
-        if (last == NULL || last->segment != saved->segment)
-            last = saved->segment->first_block;
+        if (last != NULL && last->segment != saved->segment)
+            last = NULL;
         last = revive(plan, saved, last);
         if (attempt->uses != NULL) {
             tn_uses_give(last, attempt->uses[i]);
@@ -265,17 +285,20 @@ static tarn_status run(struct tn_plan *plan, struct tn_use *use, void **delta)
     for (int waits = 0; waits <= WAITS_MAX; waits++) {
         uint64_t sequence;
 
-        tn_lock_acquire(&plan->pool->lock);
+        tn_pool_lock(plan->pool);
         status = tn_plan_make(plan); /* for what is missing */
-        tn_lock_release(&plan->pool->lock);
+        tn_pool_unlock(plan->pool);
         if (status != TARN_OK)
             return status;
-        status = tn_ladder_run(plan->pool, try_restore, &attempt, plan->hole_bytes, delta);
-        if (status == TARN_ERR_DEVICE_MEMORY)
+        status = tn_ladder_run(plan->pool, try_restore, &attempt,
+                               tn_max(plan->hole_bytes, TN_PAGE_BYTES), delta);
+        if (status == TARN_ERR_DEVICE_MEMORY && plan->hole_bytes > 0)
             return no_room(plan);
         if (status != TARN_ERR_BUSY || !plan->needs_wait)
             return status;
+        tn_pool_lock(plan->pool); /* what is made from now on has a higher number */
         sequence = tn_next_sequence();
+        tn_pool_unlock(plan->pool);
         status = tn_gpu_wait_idle(&plan->pool->device->gpu);
         if (status != TARN_OK)
             return status;

@@ -105,7 +105,7 @@ static tarn_status save_state(tarn_checkpoint *checkpoint)
     bool saved = true;
     tarn_status status;
 
-    tn_lock_acquire(&pool->lock);
+    tn_pool_lock(pool);
     status = tn_checkpoint_check_pool(pool);
     if (status == TARN_OK && pool->counters.live_count > 0) {
         checkpoint->blocks = tn_host_alloc(pool->counters.live_count, sizeof *checkpoint->blocks);
@@ -121,7 +121,7 @@ static tarn_status save_state(tarn_checkpoint *checkpoint)
     } else if (status == TARN_OK) {
         pool->checkpoint_count += 1;
     }
-    tn_lock_release(&pool->lock);
+    tn_pool_unlock(pool);
     return status;
 }
 
@@ -130,10 +130,10 @@ static void release_state(tarn_checkpoint *checkpoint)
 {
     tarn_pool *pool = checkpoint->pool;
 
-    tn_lock_acquire(&pool->lock);
+    tn_pool_lock(pool);
     forget_state(checkpoint);
     pool->checkpoint_count -= 1;
-    tn_lock_release(&pool->lock);
+    tn_pool_unlock(pool);
 }
 
 tarn_status tn_checkpoint_take(tarn_pool *pool, tarn_contents contents, tarn_stream stream,

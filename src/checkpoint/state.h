@@ -43,10 +43,10 @@ struct tarn_checkpoint {
     uint64_t digests;         /* address of a digest for each block */
     struct tn_contents_table table; /* in device memory */
     struct tn_order order;          /* of the stream that copied them out */
-    tn_cu_event used; /* recorded behind the last copies, out or back; this and the next two are
-                         guarded by the pool's lock */
-    struct tn_order last_order; /* of the stream that it was recorded on */
-    bool unordered;             /* the driver refused to record it */
+    tn_cu_event used; /* recorded behind the last copies, out or back; NULL: the driver refused; this
+                         and the next two are guarded by the pool's lock */
+    uint64_t used_stamp;        /* the epoch after the last copies back */
+    struct tn_order last_order; /* of the stream that the last copies were made on */
 };
 
 #define TN_CHECKPOINT_MAGIC 0x546e436b70743031ULL

@@ -19,9 +19,7 @@ tarn_status tn_capture_start(struct tn_gpu *gpu, tn_cu_stream stream, tn_cu_capt
         return status;
     result = gpu->driver->cuStreamBeginCapture(stream, mode);
     tn_gpu_leave(gpu, pushed);
-    return result == TN_CUDA_SUCCESS
-               ? TARN_OK
-               : tn_gpu_failed(gpu, result, "beginning a capture", "cuStreamBeginCapture");
+    return tn_gpu_answered(gpu, result, "beginning a capture", "cuStreamBeginCapture");
 }
 
 tarn_status tn_capture_start_in(struct tn_gpu *gpu, tn_cu_stream stream, tn_cu_graph graph,
@@ -35,9 +33,8 @@ tarn_status tn_capture_start_in(struct tn_gpu *gpu, tn_cu_stream stream, tn_cu_g
         return status;
     result = gpu->driver->cuStreamBeginCaptureToGraph(stream, graph, NULL, NULL, 0, mode);
     tn_gpu_leave(gpu, pushed);
-    return result == TN_CUDA_SUCCESS ? TARN_OK
-                                     : tn_gpu_failed(gpu, result, "beginning a capture to a graph",
-                                                     "cuStreamBeginCaptureToGraph");
+    return tn_gpu_answered(gpu, result, "beginning a capture to a graph",
+                           "cuStreamBeginCaptureToGraph");
 }
 
 void tn_capture_stop(struct tn_gpu *gpu, tn_cu_stream stream, tn_cu_result *result,
@@ -81,6 +78,39 @@ void tn_capture_cancel_in(struct tn_gpu *gpu, tn_cu_stream stream)
     cancel(gpu, stream, true);
 }
 
+tarn_status tn_capture_mark(struct tn_gpu *gpu, tn_cu_stream stream, tn_cu_event *mark)
+{
+    tn_cu_event made = NULL;
+    tn_cu_result result;
+    const char *call = "cuEventCreate";
+    bool pushed;
+    tarn_status status = tn_stream_enter_own(gpu, stream, &pushed);
+
+    if (status != TARN_OK)
+        return status;
+    result = gpu->driver->cuEventCreate(&made, TN_CU_EVENT_DEFAULT); /* times can be asked for */
+    if (result == TN_CUDA_SUCCESS) {
+        call = "cuEventRecord";
+        result = gpu->driver->cuEventRecord(made, stream);
+        if (result != TN_CUDA_SUCCESS)
+            tn_event_destroy(gpu, made);
+    }
+    tn_gpu_leave(gpu, pushed);
+    if (result != TN_CUDA_SUCCESS)
+        return tn_gpu_failed(gpu, result, "marking a capture", call);
+    *mark = made;
+    return TARN_OK;
+}
+
+/* The one question about an event of a capture that does the capture no harm. Once that is over, the
+ * event has another answer. */
+bool tn_capture_goes_on(struct tn_gpu *gpu, tn_cu_event mark)
+{
+    float none;
+
+    return gpu->driver->cuEventElapsedTime(&none, mark, mark) == TN_CUDA_ERROR_CAPTURED_EVENT;
+}
+
 tarn_status tn_graph_attach(struct tn_gpu *gpu, tn_cu_graph graph, tn_cu_hostfn destroy, void *user,
                             bool *will_run)
 {
@@ -99,26 +129,26 @@ tarn_status tn_graph_attach(struct tn_gpu *gpu, tn_cu_graph graph, tn_cu_hostfn 
     return tn_gpu_failed(gpu, result, "giving a graph its hold", "cuGraphRetainUserObject");
 }
 
+tarn_status tn_graph_is_empty(struct tn_gpu *gpu, tn_cu_graph graph, bool *empty)
+{
+    size_t count = 0;
+    tn_cu_result result = gpu->driver->cuGraphGetNodes(graph, NULL, &count);
+
+    *empty = count == 0;
+    return tn_gpu_answered(gpu, result, "looking for nodes of a graph", "cuGraphGetNodes");
+}
+
 tarn_status tn_graph_instantiate(struct tn_gpu *gpu, tn_cu_graph graph, tn_cu_graphexec *exec)
 {
     tn_cu_result result;
-    int before;
-    bool pushed;
-    tarn_status status = tn_gpu_enter(gpu, gpu->context, &pushed);
+    struct tn_gpu_visit visit;
+    tarn_status status = tn_gpu_enter_relaxed(gpu, "instantiating a graph", &visit);
 
     if (status != TARN_OK)
         return status;
-    before = tn_gpu_relax(gpu);
-    if (before < 0) {
-        tn_gpu_leave(gpu, pushed);
-        return tn_gpu_not_relaxed(gpu, "instantiating a graph");
-    }
     result = gpu->driver->cuGraphInstantiateWithFlags(exec, graph, 0);
-    tn_gpu_unrelax(gpu, before);
-    tn_gpu_leave(gpu, pushed);
-    return result == TN_CUDA_SUCCESS
-               ? TARN_OK
-               : tn_gpu_failed(gpu, result, "instantiating a graph", "cuGraphInstantiateWithFlags");
+    tn_gpu_leave_relaxed(gpu, visit);
+    return tn_gpu_answered(gpu, result, "instantiating a graph", "cuGraphInstantiateWithFlags");
 }
 
 /* What the driver's reason for refusing an update means. */
@@ -147,20 +177,13 @@ tarn_status tn_exec_update(struct tn_gpu *gpu, tn_cu_graphexec exec, tn_cu_graph
 {
     tn_cu_update_result_info info = {.result = TN_CU_GRAPH_UPDATE_ERROR};
     tn_cu_result result;
-    int before;
-    bool pushed;
-    tarn_status status = tn_gpu_enter(gpu, gpu->context, &pushed);
+    struct tn_gpu_visit visit;
+    tarn_status status = tn_gpu_enter_relaxed(gpu, "updating a graph", &visit);
 
     if (status != TARN_OK)
         return status;
-    before = tn_gpu_relax(gpu);
-    if (before < 0) {
-        tn_gpu_leave(gpu, pushed);
-        return tn_gpu_not_relaxed(gpu, "updating a graph");
-    }
     result = gpu->driver->cuGraphExecUpdate(exec, graph, &info);
-    tn_gpu_unrelax(gpu, before);
-    tn_gpu_leave(gpu, pushed);
+    tn_gpu_leave_relaxed(gpu, visit);
     if (result == TN_CUDA_SUCCESS)
         return TARN_OK;
     if (result == TN_CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE)

@@ -29,12 +29,23 @@ void tn_capture_cancel(struct tn_gpu *gpu, tn_cu_stream stream);
 /* The same for one into the caller's graph, which stays. */
 void tn_capture_cancel_in(struct tn_gpu *gpu, tn_cu_stream stream);
 
+/* An event that marks the capture which the stream is in. It adds nothing to the graph. */
+TARN_MUST_CHECK tarn_status tn_capture_mark(struct tn_gpu *gpu, tn_cu_stream stream,
+                                            tn_cu_event *mark);
+
+/* Whether the marked capture goes on: it has not ended, and is not invalidated. Names no stream, so any
+ * thread may ask at any time. */
+bool tn_capture_goes_on(struct tn_gpu *gpu, tn_cu_event mark);
+
 /* Gives the graph a user object: destroy(user) runs on a thread of the driver when the graph, all
  * its clones and instantiations and their running launches are gone. It may not call the driver.
  * *will_run says whether it will run: always on success, and on failure when the driver took the
  * object but not the graph. */
 TARN_MUST_CHECK tarn_status tn_graph_attach(struct tn_gpu *gpu, tn_cu_graph graph,
                                             tn_cu_hostfn destroy, void *user, bool *will_run);
+
+/* Whether the graph has no nodes. DEVICE_LOST, DRIVER. */
+TARN_MUST_CHECK tarn_status tn_graph_is_empty(struct tn_gpu *gpu, tn_cu_graph graph, bool *empty);
 
 TARN_MUST_CHECK tarn_status tn_graph_instantiate(struct tn_gpu *gpu, tn_cu_graph graph,
                                                  tn_cu_graphexec *exec);

@@ -20,7 +20,7 @@ static const uint64_t piece_bytes = 512;
 struct tn_foreign {
     struct tn_foreign *next;
     tn_cu_context context;
-    uint64_t anchor;    /* guarded by wait_mutex once it is in the list */
+    uint64_t anchor;    /* 0: none yet; guarded by wait_mutex once it is in the list */
     uint64_t anchor_id; /* the driver's, never given twice; guarded like it */
 };
 
@@ -42,10 +42,8 @@ static tn_cu_result make_anchor(struct tn_gpu *gpu, struct tn_foreign *foreign)
     if (result != TN_CUDA_SUCCESS)
         return result;
     result = gpu->driver->cuPointerGetAttribute(&id, TN_CU_POINTER_BUFFER_ID, address);
-    if (result != TN_CUDA_SUCCESS) {
-        (void)gpu->driver->cuMemFree(address);
-        return result;
-    }
+    if (result != TN_CUDA_SUCCESS)
+        return result; /* the few bytes are the context's: their free would wait, and locks may be held */
     foreign->anchor = address;
     foreign->anchor_id = id;
     return TN_CUDA_SUCCESS;
@@ -105,7 +103,8 @@ static tarn_status add_foreign(struct tn_gpu *gpu, tn_cu_context context)
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory to keep track of a context");
     made->context = context;
     result = in_foreign(gpu, made, make_anchor);
-    if (result != TN_CUDA_SUCCESS) {
+    /* On a full device the wait makes it: nothing is refused for want of an anchor. */
+    if (result != TN_CUDA_SUCCESS && result != TN_CUDA_ERROR_OUT_OF_MEMORY) {
         tn_host_free(made);
         return tn_gpu_failed(gpu, result, "meeting a context of the program's own", "cuMemAlloc");
     }

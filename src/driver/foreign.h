@@ -13,7 +13,7 @@
 
 /* Has waits for the device cover the context as long as it lives: to be called before memory is used
  * in it. Asks the driver nothing for the primary context and the one met last.
- *   HOST_MEMORY, DEVICE_MEMORY, DEVICE_LOST, DRIVER: nothing has changed */
+ *   HOST_MEMORY, DEVICE_LOST, DRIVER: it is not covered */
 TARN_MUST_CHECK tarn_status tn_gpu_meet_context(struct tn_gpu *gpu, tn_cu_context context);
 
 /* Waits for the contexts that were met; wait_mutex is held. DEVICE_MEMORY, DRIVER */

@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/atomic.h"
 #include "base/checked.h"
 #include "base/contract.h"
 #include "base/error.h"
@@ -77,6 +78,12 @@ tarn_status tn_gpu_failed(struct tn_gpu *gpu, tn_cu_result result, const char *w
                        "destructors that the driver runs",
                        what, call, name);
     return tn_fail(TARN_ERR_DRIVER, "%s: %s answered %s", what, call, name);
+}
+
+tarn_status tn_gpu_answered(struct tn_gpu *gpu, tn_cu_result result, const char *what,
+                            const char *call)
+{
+    return result == TN_CUDA_SUCCESS ? TARN_OK : tn_gpu_failed(gpu, result, what, call);
 }
 
 void tn_gpu_teardown(struct tn_gpu *gpu, tn_cu_result result, const char *call)
@@ -147,10 +154,7 @@ tarn_status tn_gpu_enter(struct tn_gpu *gpu, tn_cu_context context, bool *pushed
 {
     tn_cu_result result = tn_gpu_try_enter(gpu, context, pushed);
 
-    return result == TN_CUDA_SUCCESS
-               ? TARN_OK
-               : tn_gpu_failed(gpu, result, "making the device's context current",
-                               "cuCtxPushCurrent");
+    return tn_gpu_answered(gpu, result, "making the device's context current", "cuCtxPushCurrent");
 }
 
 void tn_gpu_leave(struct tn_gpu *gpu, bool pushed)
@@ -189,6 +193,25 @@ void tn_gpu_unrelax(struct tn_gpu *gpu, int before)
         return;
     tn_gpu_teardown(gpu, gpu->driver->cuThreadExchangeStreamCaptureMode(&mode),
                     "cuThreadExchangeStreamCaptureMode");
+}
+
+tarn_status tn_gpu_enter_relaxed(struct tn_gpu *gpu, const char *what, struct tn_gpu_visit *visit)
+{
+    tarn_status status = tn_gpu_enter(gpu, gpu->context, &visit->pushed);
+
+    if (status != TARN_OK)
+        return status;
+    visit->mode = tn_gpu_relax(gpu);
+    if (visit->mode >= 0)
+        return TARN_OK;
+    tn_gpu_leave(gpu, visit->pushed);
+    return tn_gpu_not_relaxed(gpu, what);
+}
+
+void tn_gpu_leave_relaxed(struct tn_gpu *gpu, struct tn_gpu_visit visit)
+{
+    tn_gpu_unrelax(gpu, visit.mode);
+    tn_gpu_leave(gpu, visit.pushed);
 }
 
 static tarn_status require_attribute(struct tn_gpu *gpu, tn_cu_device_attribute attribute,
@@ -239,22 +262,15 @@ static tarn_status make_tokens(struct tn_gpu *gpu)
     tn_cu_deviceptr anchor = 0;
     tn_cu_deviceptr token = 0;
     tn_cu_result result;
-    int before;
-    bool pushed;
-    tarn_status status = tn_gpu_enter(gpu, gpu->context, &pushed);
+    struct tn_gpu_visit visit;
+    tarn_status status = tn_gpu_enter_relaxed(gpu, "opening the device", &visit);
 
     if (status != TARN_OK)
         return status;
-    before = tn_gpu_relax(gpu);
-    if (before < 0) {
-        tn_gpu_leave(gpu, pushed);
-        return tn_gpu_not_relaxed(gpu, "opening the device");
-    }
     result = gpu->driver->cuMemAlloc(&anchor, token_bytes);
     if (result == TN_CUDA_SUCCESS)
         result = gpu->driver->cuMemAlloc(&token, token_bytes);
-    tn_gpu_unrelax(gpu, before);
-    tn_gpu_leave(gpu, pushed);
+    tn_gpu_leave_relaxed(gpu, visit);
     gpu->anchor = anchor;
     gpu->token = token;
     if (result == TN_CUDA_SUCCESS)
@@ -320,7 +336,7 @@ release:
 
 void tn_gpu_close(struct tn_gpu *gpu)
 {
-    tn_pinned_trim(gpu, 0);
+    tn_pinned_end(gpu);
     tn_kernels_unload(gpu);
     tn_foreign_end(gpu);
     free_tokens(gpu);
@@ -438,9 +454,7 @@ tarn_status tn_gpu_add_access(struct tn_gpu *gpu, uint64_t address, uint64_t byt
     tn_cu_access_desc access = access_of(peer, TN_CU_MEM_ACCESS_READWRITE);
     tn_cu_result result = gpu->driver->cuMemSetAccess(address, bytes, &access, 1);
 
-    return result == TN_CUDA_SUCCESS
-               ? TARN_OK
-               : tn_gpu_failed(gpu, result, "giving a peer access", "cuMemSetAccess");
+    return tn_gpu_answered(gpu, result, "giving a peer access", "cuMemSetAccess");
 }
 
 void tn_gpu_remove_access(struct tn_gpu *gpu, uint64_t address, uint64_t bytes, int peer)
@@ -531,14 +545,12 @@ static tarn_status wait_in_context(struct tn_gpu *gpu)
         gpu->token = next;
     }
     tn_gpu_unrelax(gpu, before);
-    return result == TN_CUDA_SUCCESS ? TARN_OK
-                                     : tn_gpu_failed(gpu, result, "waiting for the device", call);
+    return tn_gpu_answered(gpu, result, "waiting for the device", call);
 }
 
 tarn_status tn_gpu_wait_idle(struct tn_gpu *gpu)
 {
-    uint_fast64_t begun;
-    uint_fast64_t proven;
+    uint64_t begun;
     bool pushed;
     tarn_status status;
 
@@ -557,9 +569,7 @@ tarn_status tn_gpu_wait_idle(struct tn_gpu *gpu)
     if (status != TARN_OK && !tn_gpu_is_lost(gpu))
         return status;
     /* D3: begun was the epoch before this. A lost device does no more work: all is idle. */
-    proven = atomic_load(&gpu->proven);
-    while (proven < begun && !atomic_compare_exchange_weak(&gpu->proven, &proven, begun))
-        continue;
+    tn_atomic_raise(&gpu->proven, begun);
     return TARN_OK;
 }
 

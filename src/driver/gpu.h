@@ -83,6 +83,10 @@ bool tn_gpu_is_well(const struct tn_gpu *gpu); /* neither LOST nor POISONED */
 tarn_status tn_gpu_failed(struct tn_gpu *gpu, tn_cu_result result, const char *what,
                           const char *call);
 
+/* OK for the driver's success, else what tn_gpu_failed says. */
+TARN_MUST_CHECK tarn_status tn_gpu_answered(struct tn_gpu *gpu, tn_cu_result result,
+                                            const char *what, const char *call);
+
 /* Whether a context that answers so answers nothing else any more. */
 bool tn_gpu_is_sticky(tn_cu_result result);
 
@@ -151,5 +155,16 @@ void tn_gpu_leave(struct tn_gpu *gpu, bool pushed);
 int tn_gpu_relax(struct tn_gpu *gpu);
 TARN_MUST_CHECK tarn_status tn_gpu_not_relaxed(struct tn_gpu *gpu, const char *what);
 void tn_gpu_unrelax(struct tn_gpu *gpu, int before);
+
+/* Both: the device's context is current and the thread relaxed until tn_gpu_leave_relaxed. what: is
+ * being done, for the sentence. The statuses of tn_gpu_enter and tn_gpu_not_relaxed; then there is
+ * nothing to leave. */
+struct tn_gpu_visit {
+    int mode;    /* of the thread, before */
+    bool pushed; /* the context was not current */
+};
+TARN_MUST_CHECK tarn_status tn_gpu_enter_relaxed(struct tn_gpu *gpu, const char *what,
+                                                 struct tn_gpu_visit *visit);
+void tn_gpu_leave_relaxed(struct tn_gpu *gpu, struct tn_gpu_visit visit);
 
 #endif

@@ -272,7 +272,5 @@ tarn_status tn_kernel_contents(struct tn_gpu *gpu, tn_cu_stream stream,
     result = gpu->driver->cuLaunchKernel(function, (unsigned int)table->tiles, 1, 1,
                                          TN_CONTENTS_THREADS, 1, 1, 0, stream, params, NULL);
     tn_gpu_leave(gpu, pushed);
-    return result == TN_CUDA_SUCCESS
-               ? TARN_OK
-               : tn_gpu_failed(gpu, result, "copying contents", "cuLaunchKernel");
+    return tn_gpu_answered(gpu, result, "copying contents", "cuLaunchKernel");
 }

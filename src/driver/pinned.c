@@ -14,13 +14,40 @@
 
 static const uint64_t unit_bytes = (uint64_t)64 << 10;
 
+static void forget_used(struct tn_gpu *gpu, struct tn_pinned *pinned)
+{
+    if (pinned->used != NULL)
+        tn_event_destroy(gpu, pinned->used);
+    pinned->used = NULL;
+}
+
+/* Whether the device is done with it. */
+static bool is_idle(struct tn_gpu *gpu, struct tn_pinned *pinned)
+{
+    if (pinned->used == NULL)
+        return tn_gpu_is_proven(gpu, pinned->stamp);
+    if (tn_event_query(gpu, pinned->used) != TN_EVENT_DONE)
+        return false;
+    forget_used(gpu, pinned);
+    return true;
+}
+
+/* Waits until it is; false when the driver refuses to. */
+static bool await_idle(struct tn_gpu *gpu, struct tn_pinned *pinned)
+{
+    if (pinned->used != NULL) {
+        pinned->stamp = tn_event_wait(gpu, pinned->used) == TN_EVENT_DONE ? 0 : tn_gpu_epoch(gpu);
+        forget_used(gpu, pinned);
+    }
+    return tn_gpu_is_proven(gpu, pinned->stamp) || tn_gpu_wait_idle(gpu) == TARN_OK;
+}
+
+/* The device is done with it. */
 static void free_to_driver(struct tn_gpu *gpu, struct tn_pinned *pinned)
 {
     bool pushed;
     int before;
 
-    if (pinned->used != NULL)
-        tn_event_destroy(gpu, pinned->used);
     if (tn_gpu_enter(gpu, gpu->context, &pushed) == TARN_OK) {
         before = tn_gpu_relax(gpu); /* if not, better a broken capture than a leak for good */
         tn_gpu_teardown(gpu, gpu->driver->cuMemFreeHost(pinned->address), "cuMemFreeHost");
@@ -116,14 +143,9 @@ tarn_status tn_pinned_take(struct tn_gpu *gpu, uint64_t bytes, struct tn_pinned 
 
     bytes = tn_round_up(bytes, unit_bytes);
     found = pick(gpu, bytes);
-    if (found != NULL && found->used != NULL) {
-        if (tn_event_query(gpu, found->used) == TN_EVENT_DONE) {
-            tn_event_destroy(gpu, found->used);
-            found->used = NULL;
-        } else {
-            put(gpu, found);
-            found = NULL;
-        }
+    if (found != NULL && !is_idle(gpu, found)) {
+        put(gpu, found);
+        found = NULL;
     }
     if (found == NULL)
         return make(gpu, bytes, pinned);
@@ -134,13 +156,18 @@ tarn_status tn_pinned_take(struct tn_gpu *gpu, uint64_t bytes, struct tn_pinned 
 void tn_pinned_give(struct tn_gpu *gpu, struct tn_pinned *pinned, tn_cu_event used)
 {
     pinned->used = used;
+    pinned->stamp = 0;
     put(gpu, pinned);
     tn_pinned_trim(gpu, TN_PINNED_CACHE_BYTES);
 }
 
 void tn_pinned_drop(struct tn_gpu *gpu, struct tn_pinned *pinned)
 {
-    free_to_driver(gpu, pinned);
+    pinned->stamp = tn_gpu_epoch(gpu);
+    if (await_idle(gpu, pinned))
+        free_to_driver(gpu, pinned);
+    else
+        put(gpu, pinned);
 }
 
 void tn_pinned_undo(struct tn_gpu *gpu, struct tn_pinned *pinned)
@@ -171,6 +198,21 @@ void tn_pinned_trim(struct tn_gpu *gpu, uint64_t keep_bytes)
 {
     struct tn_pinned *pinned;
 
-    while ((pinned = pick_oldest(gpu, keep_bytes)) != NULL)
+    while ((pinned = pick_oldest(gpu, keep_bytes)) != NULL) {
+        if (!await_idle(gpu, pinned)) {
+            put(gpu, pinned);
+            return;
+        }
         free_to_driver(gpu, pinned);
+    }
+}
+
+void tn_pinned_end(struct tn_gpu *gpu)
+{
+    struct tn_pinned *pinned;
+
+    while ((pinned = pick_oldest(gpu, 0)) != NULL) {
+        (void)await_idle(gpu, pinned); /* it goes in any case */
+        free_to_driver(gpu, pinned);
+    }
 }

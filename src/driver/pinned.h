@@ -4,6 +4,9 @@
  * Taking some costs 0.6 ms a MiB, and giving it back waits for the device. So what is given up is
  * kept for the next taker, up to a limit.
  *
+ * The driver's own wait when it takes memory back is not relied on: it is for the primary context, and
+ * streams of others copy too.
+ *
  *   D5  pinned_cached is the sum of the bytes in the list of pinned memory that nobody has
  *
  * Locking: a mutex inside, under which nothing else is taken and the driver is not called. Except for
@@ -20,6 +23,7 @@ struct tn_pinned {
     void *address;          /* for host and device alike, in every context */
     uint64_t bytes;
     tn_cu_event used; /* nobody has it: stands for the end of the last use, unless NULL */
+    uint64_t stamp;   /* nobody has it, without such an event: the epoch after the last use; 0: idle */
     bool fresh;       /* somebody has it who took it from the driver */
 };
 
@@ -30,14 +34,18 @@ TARN_MUST_CHECK tarn_status tn_pinned_take(struct tn_gpu *gpu, uint64_t bytes,
 /* Gives it up. used: an event behind all that the device does with it, taken over; NULL: nothing. */
 void tn_pinned_give(struct tn_gpu *gpu, struct tn_pinned *pinned, tn_cu_event used);
 
-/* The same, to the driver: after a wait for the device. */
+/* The same, to the driver, where no event is behind what the device does with it: after a wait for the
+ * device. If the driver refuses the wait, it is kept until one proves that it is idle. */
 void tn_pinned_drop(struct tn_gpu *gpu, struct tn_pinned *pinned);
 
 /* Undoes a take, of memory that was not used. */
 void tn_pinned_undo(struct tn_gpu *gpu, struct tn_pinned *pinned);
 
 /* Gives memory that nobody has back to the driver, oldest first, until no more than keep_bytes are
- * left: waits for the device when there is any to go. */
+ * left: waits for the device when there is any to go. What the driver refuses to wait for stays. */
 void tn_pinned_trim(struct tn_gpu *gpu, uint64_t keep_bytes);
+
+/* Gives all of it back: nobody uses the device any more. */
+void tn_pinned_end(struct tn_gpu *gpu);
 
 #endif

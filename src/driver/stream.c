@@ -24,6 +24,11 @@ bool tn_stream_is_legacy(tn_cu_stream stream)
     return stream == NULL || stream == TN_CU_STREAM_LEGACY;
 }
 
+bool tn_stream_is_elsewhere(tn_cu_stream stream, uint64_t thread_id)
+{
+    return stream == TN_CU_STREAM_PER_THREAD && thread_id != tn_thread_id();
+}
+
 bool tn_stream_is_same(tn_cu_stream a, tn_cu_stream b)
 {
     return a == b || (tn_stream_is_legacy(a) && tn_stream_is_legacy(b));
@@ -61,9 +66,7 @@ tarn_status tn_stream_context(struct tn_gpu *gpu, tn_cu_stream stream, tn_cu_con
     if (tn_stream_is_legacy(stream) || stream == TN_CU_STREAM_PER_THREAD)
         return TARN_OK;
     result = gpu->driver->cuStreamGetCtx(stream, context);
-    return result == TN_CUDA_SUCCESS
-               ? TARN_OK
-               : tn_gpu_failed(gpu, result, "looking at a stream", "cuStreamGetCtx");
+    return tn_gpu_answered(gpu, result, "looking at a stream", "cuStreamGetCtx");
 }
 
 tarn_status tn_stream_meet(struct tn_gpu *gpu, tn_cu_stream stream)
@@ -82,9 +85,7 @@ tarn_status tn_stream_enter_own(struct tn_gpu *gpu, tn_cu_stream stream, bool *p
     return status == TARN_OK ? tn_gpu_enter(gpu, context, pushed) : status;
 }
 
-/* What stands for the id of a stream that is being captured: its handle, which is even; and for the
- * default stream of a thread, whose handle means another stream on each, the thread. */
-static uint64_t captured_id(tn_cu_stream stream)
+uint64_t tn_stream_captured_id(tn_cu_stream stream)
 {
     return stream == TN_CU_STREAM_PER_THREAD ? tn_thread_id() << 1 | 1
                                              : (uint64_t)(uintptr_t)stream;
@@ -103,7 +104,7 @@ static tarn_status look(struct tn_gpu *gpu, tn_cu_stream stream, struct tn_strea
     if (result != TN_CUDA_SUCCESS)
         return tn_gpu_failed(gpu, result, "looking at a stream", "cuStreamGetCaptureInfo");
     if (capturing != TN_CU_CAPTURE_STATUS_NONE) {
-        state->order.stream_id = captured_id(stream);
+        state->order.stream_id = tn_stream_captured_id(stream);
         state->order.capture_id = capture_id;
         state->capture_graph = graph;
         state->broken = capturing == TN_CU_CAPTURE_STATUS_INVALIDATED;
@@ -174,9 +175,7 @@ tarn_status tn_stream_id(struct tn_gpu *gpu, tn_cu_stream stream, uint64_t *id)
     if (result == TN_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)
         return tn_fail(TARN_ERR_WRONG_STATE, "the stream is being captured, which does not go with "
                                              "this call, and the capture is now invalidated");
-    return result == TN_CUDA_SUCCESS
-               ? TARN_OK
-               : tn_gpu_failed(gpu, result, "looking at a stream", "cuStreamGetId");
+    return tn_gpu_answered(gpu, result, "looking at a stream", "cuStreamGetId");
 }
 
 tarn_status tn_event_create(struct tn_gpu *gpu, tn_cu_stream stream, tn_cu_event *event)
@@ -197,9 +196,7 @@ tarn_status tn_event_create_in(struct tn_gpu *gpu, tn_cu_context context, tn_cu_
         return status;
     result = gpu->driver->cuEventCreate(event, TN_CU_EVENT_DISABLE_TIMING);
     tn_gpu_leave(gpu, pushed);
-    return result == TN_CUDA_SUCCESS
-               ? TARN_OK
-               : tn_gpu_failed(gpu, result, "recording a stream's use", "cuEventCreate");
+    return tn_gpu_answered(gpu, result, "recording a stream's use", "cuEventCreate");
 }
 
 void tn_event_destroy(struct tn_gpu *gpu, tn_cu_event event)
@@ -222,6 +219,19 @@ bool tn_event_record(struct tn_gpu *gpu, tn_cu_event event, tn_cu_stream stream)
     if (result != TN_CUDA_SUCCESS)
         (void)tn_gpu_failed(gpu, result, "recording a stream's use", "cuEventRecord");
     return result == TN_CUDA_SUCCESS;
+}
+
+bool tn_event_renew(struct tn_gpu *gpu, tn_cu_event *event, tn_cu_stream stream)
+{
+    for (int tries = 0; tries < 2; tries++) {
+        if (*event == NULL && tn_event_create(gpu, stream, event) != TARN_OK)
+            return false;
+        if (tn_event_record(gpu, *event, stream))
+            return true;
+        tn_event_destroy(gpu, *event);
+        *event = NULL;
+    }
+    return false;
 }
 
 enum tn_event_answer tn_event_query(struct tn_gpu *gpu, tn_cu_event event)
@@ -254,8 +264,8 @@ tarn_status tn_stream_wait(struct tn_gpu *gpu, tn_cu_stream stream, tn_cu_event 
         return status;
     result = gpu->driver->cuStreamWaitEvent(stream, event, 0);
     tn_gpu_leave(gpu, pushed);
-    return result == TN_CUDA_SUCCESS
-               ? TARN_OK
+    return result == TN_CUDA_SUCCESS || result == TN_CUDA_ERROR_CONTEXT_IS_DESTROYED
+               ? TARN_OK /* no work outlives its context */
                : tn_gpu_failed(gpu, result, "ordering a stream", "cuStreamWaitEvent");
 }
 
@@ -268,8 +278,8 @@ enum tn_event_answer tn_event_wait(struct tn_gpu *gpu, tn_cu_event event)
         return TN_EVENT_UNKNOWN;
     result = gpu->driver->cuEventSynchronize(event);
     tn_gpu_unrelax(gpu, before);
-    if (result == TN_CUDA_SUCCESS)
-        return TN_EVENT_DONE;
+    if (result == TN_CUDA_SUCCESS || result == TN_CUDA_ERROR_CONTEXT_IS_DESTROYED)
+        return TN_EVENT_DONE; /* no work outlives its context */
     (void)tn_gpu_failed(gpu, result, "waiting for a stream", "cuEventSynchronize");
     return TN_EVENT_UNKNOWN;
 }
@@ -285,9 +295,7 @@ tarn_status tn_stream_upload(struct tn_gpu *gpu, uint64_t destination, const voi
         return status;
     result = gpu->driver->cuMemcpyHtoDAsync(destination, source, bytes, stream);
     tn_gpu_leave(gpu, pushed);
-    return result == TN_CUDA_SUCCESS
-               ? TARN_OK
-               : tn_gpu_failed(gpu, result, "copying contents", "cuMemcpyHtoDAsync");
+    return tn_gpu_answered(gpu, result, "copying contents", "cuMemcpyHtoDAsync");
 }
 
 tarn_status tn_stream_download(struct tn_gpu *gpu, void *destination, uint64_t source,
@@ -301,9 +309,7 @@ tarn_status tn_stream_download(struct tn_gpu *gpu, void *destination, uint64_t s
         return status;
     result = gpu->driver->cuMemcpyDtoHAsync(destination, source, bytes, stream);
     tn_gpu_leave(gpu, pushed);
-    return result == TN_CUDA_SUCCESS
-               ? TARN_OK
-               : tn_gpu_failed(gpu, result, "copying contents", "cuMemcpyDtoHAsync");
+    return tn_gpu_answered(gpu, result, "copying contents", "cuMemcpyDtoHAsync");
 }
 
 tarn_status tn_stream_zero(struct tn_gpu *gpu, uint64_t address, uint64_t bytes,
@@ -317,7 +323,5 @@ tarn_status tn_stream_zero(struct tn_gpu *gpu, uint64_t address, uint64_t bytes,
         return status;
     result = gpu->driver->cuMemsetD8Async(address, 0, bytes, stream);
     tn_gpu_leave(gpu, pushed);
-    return result == TN_CUDA_SUCCESS
-               ? TARN_OK
-               : tn_gpu_failed(gpu, result, "copying contents", "cuMemsetD8Async");
+    return tn_gpu_answered(gpu, result, "copying contents", "cuMemsetD8Async");
 }

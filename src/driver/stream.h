@@ -45,6 +45,10 @@ static inline bool tn_order_equal(struct tn_order a, struct tn_order b)
 TARN_MUST_CHECK tarn_status tn_stream_look(struct tn_gpu *gpu, tn_cu_stream stream,
                                            struct tn_stream_state *state);
 
+/* What stands for the id of a stream that is being captured: its handle, which is even; and for the
+ * default stream of a thread, whose handle means another stream on each, the thread. */
+uint64_t tn_stream_captured_id(tn_cu_stream stream);
+
 /* The id of the capture that the stream is in, 0 for none and for an invalidated one. Asks nothing
  * else, so another thread may begin to capture the stream meanwhile. DEVICE_LOST, DRIVER. */
 TARN_MUST_CHECK tarn_status tn_stream_capture_id(struct tn_gpu *gpu, tn_cu_stream stream,
@@ -58,6 +62,9 @@ bool tn_stream_is_legacy(tn_cu_stream stream);
 
 /* Whether two handles mean one stream, called on one thread. */
 bool tn_stream_is_same(tn_cu_stream a, tn_cu_stream b);
+
+/* Whether a handle that was given on that thread means another stream here: a thread's own default one. */
+bool tn_stream_is_elsewhere(tn_cu_stream stream, uint64_t thread_id);
 
 /* Makes the primary context current when the handle is one of the default streams, which need it;
  * tn_gpu_leave undoes that. */
@@ -89,12 +96,17 @@ void tn_event_destroy(struct tn_gpu *gpu, tn_cu_event event);
 /* Records the event on a stream that is not being captured. False when the driver refuses. */
 bool tn_event_record(struct tn_gpu *gpu, tn_cu_event event, tn_cu_stream stream);
 
+/* The same for an event that may be NULL, or of another context than the stream, or of one that was
+ * destroyed: where the driver refuses to record it, one of the stream's own context takes its place.
+ * False, and the event is gone and NULL, when the driver refuses that too. */
+bool tn_event_renew(struct tn_gpu *gpu, tn_cu_event *event, tn_cu_stream stream);
+
 enum tn_event_answer { TN_EVENT_DONE, TN_EVENT_NOT_YET, TN_EVENT_UNKNOWN };
 
 /* Whether the work before the event has ended. On a lost device everything has. */
 enum tn_event_answer tn_event_query(struct tn_gpu *gpu, tn_cu_event event);
 
-/* Makes the stream wait for the event. */
+/* Makes the stream wait for the event; at once where that went with its context. */
 TARN_MUST_CHECK tarn_status tn_stream_wait(struct tn_gpu *gpu, tn_cu_stream stream,
                                            tn_cu_event event);
 

@@ -12,6 +12,10 @@
  * with a graph that is about to go. And it takes over the claims that the hold would end if the driver
  * dropped the graph meanwhile, so that the pool stays until the call is done.
  *
+ * A graph is not destroyed while a body in it is being captured: the driver refuses. Where an abort cannot
+ * end a body's capture, since it is on another thread's own stream, the capture around it goes on until
+ * that body's handle is ended or aborted on its thread.
+ *
  * Trade-offs: a user who ends a capture of their own while another thread makes the first allocation in
  * it gives that thread a graph that is gone; only the driver could see that. */
 #include "graphs/capture.h"
@@ -63,6 +67,7 @@ static tarn_status admit_first(tarn_pool *pool, tarn_stream stream, struct tn_or
 {
     struct tn_stream_state state;
     struct tn_hold *hold;
+    tn_cu_event mark = NULL;
     tarn_status status = tn_stream_look(&pool->device->gpu, stream, &state);
 
     if (status != TARN_OK)
@@ -75,15 +80,24 @@ static tarn_status admit_first(tarn_pool *pool, tarn_stream stream, struct tn_or
                        "the stream is captured into a body, whose memory is kept apart in its own "
                        "pool alone: pool '%s' does not serve it",
                        pool->name);
-    tn_lock_acquire(&pool->lock);
+    status = tn_capture_mark(&pool->device->gpu, stream, &mark);
+    if (status != TARN_OK)
+        return status;
+    tn_pool_lock(pool);
     if (tn_hold_find(pool, order.capture_id) == NULL) {
-        /* The stream is in a new capture, so the one that it was in is over. */
-        tn_holds_close_unowned(pool, order.stream_id, order.capture_id);
+        tn_holds_close_over(pool, 0);
         status = open_hold(pool, &state, false, &hold);
-        if (status == TARN_OK)
+        if (status == TARN_OK) {
             hold->route_id = route_id;
+            hold->mark = mark;
+            mark = NULL;
+        }
     }
-    tn_lock_release(&pool->lock);
+    tn_pool_unlock(pool);
+    if (mark != NULL)
+        tn_event_destroy(&pool->device->gpu, mark);
+    if (status == TARN_OK)
+        tn_replays_join(pool, order.capture_id, state.capture_graph);
     return status;
 }
 
@@ -93,9 +107,9 @@ tarn_status tn_capture_admit(tarn_pool *pool, tarn_stream stream,
     bool known;
     tarn_status status;
 
-    tn_lock_acquire(&pool->lock);
+    tn_pool_lock(pool);
     known = tn_hold_find(pool, state->order.capture_id) != NULL;
-    tn_lock_release(&pool->lock);
+    tn_pool_unlock(pool);
     if (known)
         return TARN_OK;
     tn_lock_acquire(&pool->device->routes.lock);
@@ -149,11 +163,12 @@ static tarn_status open_body(tarn_capture *capture, const struct tn_capture_targ
     const struct tn_body body = {.capture_id = state->order.capture_id,
                                  .outer_id = target->outer->capture_id,
                                  .group = target->group,
-                                 .stream = capture->stream};
+                                 .stream = capture->stream,
+                                 .thread_id = capture->thread_id};
     const struct tn_hold *keeper = outer;
     tarn_status status;
 
-    if (outer == NULL)
+    if (outer == NULL || outer->left.capture_id != 0) /* it or the one around it */
         return tn_fail(TARN_ERR_WRONG_STATE, "the outer capture is over");
     /* The outermost graph has all of them. */
     for (const struct tn_body *up = tn_body_find(pool, body.outer_id); up != NULL && keeper != NULL;
@@ -168,12 +183,17 @@ static tarn_status open_body(tarn_capture *capture, const struct tn_capture_targ
     return status;
 }
 
+static void cancel_on(struct tn_gpu *gpu, tn_cu_stream stream, bool keep_graph)
+{
+    if (keep_graph)
+        tn_capture_cancel_in(gpu, stream);
+    else
+        tn_capture_cancel(gpu, stream);
+}
+
 static void cancel_driver_capture(tarn_capture *capture)
 {
-    if (capture->target != NULL)
-        tn_capture_cancel_in(&capture->device->gpu, capture->stream);
-    else
-        tn_capture_cancel(&capture->device->gpu, capture->stream);
+    cancel_on(&capture->device->gpu, capture->stream, capture->target != NULL);
 }
 
 /* The driver's part of begin: a capture with a hold. target: NULL, or where it is captured into. */
@@ -194,14 +214,14 @@ static tarn_status start(tarn_capture *capture, const struct tn_capture_target *
     if (status == TARN_OK && state.order.capture_id == 0)
         status = tn_fail(TARN_ERR_DRIVER, "the driver began a capture and does not know it");
     if (status == TARN_OK) {
-        tn_lock_acquire(&pool->lock);
+        tn_pool_lock(pool);
         status = target != NULL && target->outer != NULL ? open_body(capture, target, &state, &hold)
                                                          : open_hold(pool, &state, true, &hold);
         if (status == TARN_OK) {
             pool->capture_count += 1;
             hold->owner_gone = &capture->gone;
         }
-        tn_lock_release(&pool->lock);
+        tn_pool_unlock(pool);
     }
     if (status != TARN_OK) {
         cancel_driver_capture(capture);
@@ -226,6 +246,40 @@ static tarn_status check_target(const tarn_pool *pool, const struct tn_capture_t
     return TARN_OK;
 }
 
+/* Sections that stand behind no node may run at once, and would have the same memory: so a graph has one.
+ * The handle of a graph that was destroyed, and whose executable is there still, may be this graph's by
+ * now: that has no nodes, as a rule, and one without nodes has no section that could run. */
+static tarn_status check_no_section_in(tarn_pool *pool, tn_cu_graph graph)
+{
+    const struct tn_hold *hold;
+    bool is_known;
+    bool is_open;
+    bool is_empty = false;
+    tarn_status status = TARN_OK;
+
+    tn_pool_lock(pool);
+    tn_holds_close_over(pool, 0);
+    hold = tn_hold_find_graph(pool, graph);
+    is_known = hold != NULL;
+    is_open = hold != NULL && hold->open;
+    tn_pool_unlock(pool);
+    if (is_open)
+        return tn_fail(
+            TARN_ERR_WRONG_STATE,
+            "a capture of pool '%s' into this graph is not over; end or abort that first",
+            pool->name);
+    if (is_known)
+        status = tn_graph_is_empty(&pool->device->gpu, graph, &is_empty);
+    if (status != TARN_OK || !is_known || is_empty)
+        return status;
+    return tn_fail(
+        TARN_ERR_WRONG_STATE,
+        "the graph has a section of pool '%s', and nothing would order another one behind "
+        "it: capture that into a graph of its own, and add it as a child node behind the "
+        "first, or into a body of a conditional node",
+        pool->name);
+}
+
 tarn_status tn_capture_begin(tarn_pool *pool, tarn_stream stream, tarn_capture_mode mode,
                              tarn_capture **capture)
 {
@@ -240,6 +294,8 @@ tarn_status tn_capture_begin_in(tarn_pool *pool, tarn_stream stream, tarn_captur
 
     if (status == TARN_OK)
         status = check_target(pool, target);
+    if (status == TARN_OK && target != NULL)
+        status = check_no_section_in(pool, target->graph);
     if (status != TARN_OK)
         return status;
     made = tn_records_take(&capture_records);
@@ -252,6 +308,7 @@ tarn_status tn_capture_begin_in(tarn_pool *pool, tarn_stream stream, tarn_captur
     made->thread_id = tn_thread_id();
     made->stage = TN_CAPTURE_OPEN;
     made->target = target != NULL ? target->graph : NULL;
+    made->is_body = target != NULL && target->outer != NULL;
     status = tn_route_begin_capture(pool->device, pool, stream, &made->route_id);
     if (status != TARN_OK)
         goto give_record;
@@ -260,6 +317,8 @@ tarn_status tn_capture_begin_in(tarn_pool *pool, tarn_stream stream, tarn_captur
         tn_route_end_capture(pool->device, made->route_id);
         goto give_record;
     }
+    if (target != NULL && target->outer == NULL)
+        tn_replays_join(pool, made->capture_id, target->graph);
     atomic_store(&made->magic, TN_CAPTURE_MAGIC);
     *capture = made;
     return TARN_OK;
@@ -282,7 +341,7 @@ static bool take_over(tarn_capture *capture)
         return false;
     tn_lock_acquire(&device->lock); /* a pool goes only under this lock */
     if (!atomic_load(&capture->gone)) {
-        tn_lock_acquire(&pool->lock);
+        tn_pool_lock(pool);
         if (!atomic_load(&capture->gone)) {
             struct tn_hold *hold = tn_hold_find_owned(pool, capture->capture_id);
 
@@ -290,7 +349,7 @@ static bool take_over(tarn_capture *capture)
             hold->owner_gone = NULL;
             taken = true;
         }
-        tn_lock_release(&pool->lock);
+        tn_pool_unlock(pool);
     }
     tn_lock_release(&device->lock);
     if (taken)
@@ -306,7 +365,7 @@ static void give_back(tarn_capture *capture)
     struct tn_hold *hold;
 
     tn_route_shut_capture(device, capture->route_id, false);
-    tn_lock_acquire(&pool->lock);
+    tn_pool_lock(pool);
     hold = tn_hold_find_owned(pool, capture->capture_id);
     if (hold != NULL) {
         hold->owner_gone = &capture->gone;
@@ -314,7 +373,7 @@ static void give_back(tarn_capture *capture)
         atomic_store(&capture->gone, true);
         pool->capture_count -= 1;
     }
-    tn_lock_release(&pool->lock);
+    tn_pool_unlock(pool);
     if (hold == NULL)
         tn_route_end_capture(device, capture->route_id); /* the pool's last claim */
 }
@@ -327,10 +386,10 @@ static bool is_dropped(tarn_capture *capture)
     const struct tn_hold *hold;
     bool dropped;
 
-    tn_lock_acquire(&pool->lock);
+    tn_pool_lock(pool);
     hold = tn_hold_find_owned(pool, capture->capture_id);
     dropped = hold == NULL || atomic_load(&hold->claim) != TN_CLAIM_HELD;
-    tn_lock_release(&pool->lock);
+    tn_pool_unlock(pool);
     return dropped;
 }
 
@@ -371,7 +430,9 @@ static tarn_status stop(tarn_capture *capture)
         return TARN_OK;
     }
     status = tn_stream_look(gpu, capture->stream, &state);
-    if (status == TARN_OK && state.order.capture_id == capture->capture_id)
+    if (status != TARN_OK)
+        return status;
+    if (state.broken || state.order.capture_id == capture->capture_id)
         return tn_gpu_failed(gpu, result, "ending a capture", "the driver"); /* it goes on */
     capture->stage = TN_CAPTURE_BROKEN;
     return broken(result == TN_CUDA_ERROR_STREAM_CAPTURE_UNJOINED
@@ -392,9 +453,9 @@ static void retire(tarn_capture *capture)
 {
     tarn_pool *pool = capture->pool;
 
-    tn_lock_acquire(&pool->lock);
+    tn_pool_lock(pool);
     pool->capture_count -= 1;
-    tn_lock_release(&pool->lock);
+    tn_pool_unlock(pool);
     tn_route_end_capture(capture->device, capture->route_id); /* the last claim */
     atomic_store(&capture->magic, 0);
     tn_records_give(&capture_records, capture);
@@ -417,9 +478,9 @@ static bool has_open_bodies(tarn_capture *capture)
 {
     bool has;
 
-    tn_lock_acquire(&capture->pool->lock);
+    tn_pool_lock(capture->pool);
     has = tn_body_find_open(capture->pool, capture->capture_id) != NULL;
-    tn_lock_release(&capture->pool->lock);
+    tn_pool_unlock(capture->pool);
     return has;
 }
 
@@ -448,8 +509,36 @@ void tn_capture_let_go(tarn_capture *capture)
     give_back(capture);
 }
 
+/* Whether the stream is in the driver's capture of that id still, which that thread began. Of an
+ * invalidated capture the driver tells nothing but that it is one: it is taken for this. */
+static bool goes_on(struct tn_gpu *gpu, tn_cu_stream stream, uint64_t thread_id,
+                    uint64_t capture_id)
+{
+    struct tn_stream_state state;
+
+    if (tn_stream_is_elsewhere(stream, thread_id))
+        return false;
+    return tn_stream_look(gpu, stream, &state) != TARN_OK || state.broken ||
+           state.order.capture_id == capture_id;
+}
+
+/* The driver's capture of a body is over: ends the one around it, if that was left to this one and to no
+ * other that goes on. */
+static void end_left(tarn_capture *capture)
+{
+    struct tn_gpu *gpu = &capture->device->gpu;
+    struct tn_left_capture left;
+
+    tn_pool_lock(capture->pool);
+    left = tn_hold_take_left(capture->pool, capture->capture_id);
+    tn_pool_unlock(capture->pool);
+    if (left.capture_id != 0 && goes_on(gpu, left.stream, left.thread_id, left.capture_id))
+        cancel_on(gpu, left.stream, left.keeps_graph);
+}
+
 void tn_capture_finish(tarn_capture *capture)
 {
+    end_left(capture);
     leave_pools(capture, false);
     retire(capture);
 }
@@ -490,52 +579,66 @@ tarn_status tn_capture_end(tarn_capture *capture, tarn_graph **graph)
         tn_capture_let_go(capture);
         return status;
     }
-    tn_lock_acquire(&pool->lock);
+    tn_pool_lock(pool);
     tn_graph_commit(made);
-    tn_lock_release(&pool->lock);
+    tn_pool_unlock(pool);
     tn_capture_finish(capture);
     *graph = made;
     return TARN_OK;
 }
 
-/* Ends what the driver still has of an OPEN or BROKEN capture. */
+/* Ends what the driver still has of an OPEN capture. */
 static void cancel(tarn_capture *capture)
 {
-    struct tn_gpu *gpu = &capture->device->gpu;
-    struct tn_stream_state state = {.broken = true};
-
-    /* Elsewhere the handle means the calling thread's own stream, with a capture of its own perhaps. */
-    if (is_dropped(capture) ||
-        (capture->stream == TN_CU_STREAM_PER_THREAD && capture->thread_id != tn_thread_id()))
-        return;
-    if (tn_stream_look(gpu, capture->stream, &state) != TARN_OK || state.broken ||
-        state.order.capture_id == capture->capture_id)
+    if (!is_dropped(capture) &&
+        goes_on(&capture->device->gpu, capture->stream, capture->thread_id, capture->capture_id))
         cancel_driver_capture(capture);
 }
 
-/* Ends the driver's captures of bodies that are under way: their graph is about to go. */
-static void cancel_bodies(tarn_capture *capture)
+/* Leaves the end of the driver's capture to the end of the body's. */
+static void leave_to(tarn_capture *capture, uint64_t body_id)
 {
-    tarn_pool *pool = capture->pool;
-    struct tn_body *body;
+    struct tn_hold *hold;
 
-    do {
-        tn_cu_stream stream = NULL;
+    tn_pool_lock(capture->pool);
+    hold = tn_hold_find_owned(capture->pool, body_id);
+    if (hold != NULL)
+        hold->left = (struct tn_left_capture){capture->capture_id, capture->stream,
+                                              capture->thread_id, capture->target != NULL};
+    tn_pool_unlock(capture->pool);
+}
 
-        tn_lock_acquire(&pool->lock);
-        body = tn_body_find_open(pool, capture->capture_id);
-        if (body != NULL) {
-            stream = body->stream;
-            body->open = false;
+/* Ends the driver's captures of bodies that are under way: their graph is about to go. Returns whether
+ * that has to wait, for a body on another thread's own stream: that thread alone can end it. The graph of
+ * a capture that is a body itself stays with its node. */
+static bool cancel_bodies(tarn_capture *capture)
+{
+    struct tn_gpu *gpu = &capture->device->gpu;
+    struct tn_body bodies[TN_ROUTES_MAX];
+    size_t count;
+    bool waits = false;
+
+    tn_pool_lock(capture->pool);
+    count = tn_bodies_close(capture->pool, capture->capture_id, bodies);
+    tn_pool_unlock(capture->pool);
+    for (size_t i = 0; i < count; i++) {
+        const struct tn_body *body = &bodies[i];
+
+        if (goes_on(gpu, body->stream, body->thread_id, body->capture_id)) {
+            tn_capture_cancel_in(gpu, body->stream);
+        } else if (tn_stream_is_elsewhere(body->stream, body->thread_id) && !capture->is_body &&
+                   capture->stage == TN_CAPTURE_OPEN) {
+            leave_to(capture, body->capture_id);
+            waits = true;
         }
-        tn_lock_release(&pool->lock);
-        if (stream != NULL)
-            tn_capture_cancel_in(&pool->device->gpu, stream);
-    } while (body != NULL);
+    }
+    return waits;
 }
 
 void tn_capture_abort(tarn_capture *capture)
 {
+    bool waits;
+
     if (!take_over(capture)) {
         if (atomic_load(&capture->device->magic) == TN_DEVICE_MAGIC)
             leave_pools(capture, true);
@@ -543,11 +646,13 @@ void tn_capture_abort(tarn_capture *capture)
         tn_records_give(&capture_records, capture);
         return;
     }
-    cancel_bodies(capture);
+    waits = cancel_bodies(capture);
     if (capture->stage == TN_CAPTURE_STOPPED)
         tn_graph_drop(&capture->device->gpu, capture->driver_graph);
-    else
+    else if (capture->stage == TN_CAPTURE_OPEN && !waits)
         cancel(capture);
+    if (!tn_stream_is_elsewhere(capture->stream, capture->thread_id))
+        end_left(capture);
     leave_pools(capture, true);
     retire(capture);
 }

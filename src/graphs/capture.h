@@ -11,7 +11,8 @@
  *              BROKEN ─────────abort─────────▶ (gone) ◀──abort
  *
  * OPEN may be aborted too. An end that fails leaves the capture OPEN or STOPPED, to be ended again,
- * or BROKEN, good for abort alone. A pool may have any number of captures at a time.
+ * or BROKEN, good for abort alone: the stream is the user's again, who may capture it anew. A pool may have
+ * any number of captures at a time.
  *
  * The driver's capture may go by itself: its stream is destroyed, or its user ends it and destroys the
  * graph. Then the hold's user object goes, and with it, at the next call on the device, the capture's
@@ -45,6 +46,7 @@ struct tarn_capture {
     enum tn_capture_stage stage;
     tn_cu_graph driver_graph; /* STOPPED */
     tn_cu_graph target;       /* immutable; the caller's, that is captured into; NULL: a new one */
+    bool is_body;             /* immutable; the target is one in another capture's graph */
 };
 
 /* A graph of the caller's to capture into. */

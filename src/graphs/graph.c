@@ -51,9 +51,10 @@ tarn_status tn_graph_adopt(tarn_pool *pool, tn_cu_graph driver_graph, tarn_graph
     if (status != TARN_OK)
         return status;
     tn_device_close_capture(pool->device, 0, driver_graph, false);
-    tn_lock_acquire(&pool->lock);
+    tn_replays_join(pool, 0, driver_graph); /* its memory may be other pools' alone */
+    tn_pool_lock(pool);
     tn_graph_commit(made);
-    tn_lock_release(&pool->lock);
+    tn_pool_unlock(pool);
     *graph = made;
     return TARN_OK;
 }
@@ -73,9 +74,9 @@ void tn_graph_destroy(tarn_graph *graph)
     atomic_store(&graph->magic, 0);
     tn_exec_destroy(gpu, graph->exec);
     tn_graph_drop(gpu, graph->driver_graph);
-    tn_lock_acquire(&pool->lock);
+    tn_pool_lock(pool);
     TN_ASSERT(pool->graph_count > 0);
     pool->graph_count -= 1;
-    tn_lock_release(&pool->lock);
+    tn_pool_unlock(pool);
     tn_records_give(&graph_records, graph);
 }

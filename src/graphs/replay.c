@@ -18,7 +18,8 @@
  * that they are: one of the two sees the other. There is one such thread at most, for the user
  * serialises the replays of one graph.
  *
- * A pool may be told to refuse the change of streams instead.
+ * A pool may be told to refuse the change of streams instead. Pools that one graph writes to share one
+ * order: pools/replays.h.
  *
  * The replay lock is held from the look at the last replay to the note of this one, the launch
  * included: the order of launches is the order that was noted. A launch waits on the host when the
@@ -29,7 +30,6 @@
 #include "graphs/replay.h"
 
 #include <stddef.h>
-#include <time.h>
 
 #include "base/contract.h"
 #include "base/error.h"
@@ -38,7 +38,7 @@ void tn_replays_consider(tarn_pool *pool)
 {
     TN_ASSERT(tn_lock_held(TN_RANK_POOL));
     if (pool->graph_count > 1 || pool->hold_count > 1)
-        atomic_store(&pool->replays.ordered, true); /* G3 */
+        atomic_store(&pool->replays->ordered, true); /* G3 */
 }
 
 void tn_replays_admit(tarn_pool *pool)
@@ -46,13 +46,16 @@ void tn_replays_admit(tarn_pool *pool)
     tn_replays_consider(pool);
     if (pool->graph_count > 1 || pool->hold_count > 1)
         return;
-    atomic_store(&pool->replays.ordered, false);
+    atomic_store(&pool->replay_stream_id, 0);
+    if (atomic_load(&pool->replays->shared))
+        return;
+    atomic_store(&pool->replays->ordered, false);
     /* No launch of any graph before runs, or will any more. */
-    atomic_fetch_add(&pool->replays.series, 1);
+    atomic_fetch_add(&pool->replays->series, 1);
 }
 
 /* Forgets the last replay when the graphs of its time are gone. */
-static void enter_series(struct tn_replays *replays)
+static void enter_series(tarn_pool *pool, struct tn_replays *replays)
 {
     uint64_t series = atomic_load(&replays->series);
 
@@ -60,6 +63,7 @@ static void enter_series(struct tn_replays *replays)
         return;
     replays->seen_series = series;
     atomic_store(&replays->stream_id, 0);
+    atomic_store(&pool->replay_stream_id, 0);
     atomic_store(&replays->stamp, 0);
     replays->recorded = false;
 }
@@ -69,11 +73,12 @@ enum order { ORDER_KEPT, ORDER_BY_EVENT, ORDER_UNKNOWN, ORDER_REFUSED };
 /* What a replay on the stream needs to be behind the last one. */
 static enum order order_behind_last(const tarn_pool *pool, uint64_t stream_id)
 {
-    const struct tn_replays *replays = &pool->replays;
+    const struct tn_replays *replays = atomic_load(&pool->replays);
     const struct tn_gpu *gpu = &pool->device->gpu;
     uint64_t last = atomic_load(&replays->stream_id);
+    uint64_t own = atomic_load(&pool->replay_stream_id);
 
-    if (last != 0 && last != stream_id && replays->order == TARN_REPLAY_REFUSED)
+    if (own != 0 && own != stream_id && pool->replay_order == TARN_REPLAY_REFUSED)
         return ORDER_REFUSED;
     if (!tn_gpu_is_proven(gpu, atomic_load(&replays->alone_stamp)))
         return ORDER_UNKNOWN;
@@ -88,14 +93,16 @@ static tarn_status refuse(const tarn_pool *pool, uint64_t stream_id)
                    "pool '%s' has several graphs, and they share memory: its replays are on stream "
                    "id %llu, this one is on %llu; replay all of them on one stream, or make the "
                    "pool with TARN_REPLAY_ORDERED",
-                   pool->name, (unsigned long long)atomic_load(&pool->replays.stream_id),
+                   pool->name, (unsigned long long)atomic_load(&pool->replay_stream_id),
                    (unsigned long long)stream_id);
 }
 
-/* Puts the stream behind the last replay; on success the lock is held still. */
-static tarn_status take_turn(tarn_pool *pool, tn_cu_stream stream, uint64_t stream_id)
+/* Puts the stream behind the last replay. The lock of *held is held, before and afterwards: the pool may
+ * have another record by then. */
+static tarn_status take_turn(tarn_pool *pool, tn_cu_stream stream, uint64_t stream_id,
+                             struct tn_replays **held)
 {
-    struct tn_replays *replays = &pool->replays;
+    struct tn_replays *replays = *held;
     struct tn_gpu *gpu = &pool->device->gpu;
     enum order order = order_behind_last(pool, stream_id);
     tarn_status status = TARN_OK;
@@ -106,10 +113,11 @@ static tarn_status take_turn(tarn_pool *pool, tn_cu_stream stream, uint64_t stre
         replays->crosses = replays->crosses || (last != 0 && last != stream_id);
         tn_lock_release(&replays->lock);
         status = tn_gpu_wait_idle(gpu);
-        tn_lock_acquire(&replays->lock);
+        replays = tn_replays_lock(pool);
         if (status == TARN_OK)
             order = order_behind_last(pool, stream_id);
     }
+    *held = replays;
     if (status == TARN_OK && order == ORDER_REFUSED)
         status = refuse(pool, stream_id);
     if (status == TARN_OK && order == ORDER_BY_EVENT)
@@ -117,31 +125,11 @@ static tarn_status take_turn(tarn_pool *pool, tn_cu_stream stream, uint64_t stre
     return status;
 }
 
-/* Records the event behind the replay that was just launched. An event belongs to the context of its
- * stream, so a stream of another context needs another. Where there is none to be had, the next
- * change of streams waits for the device. */
-static void record(tarn_pool *pool, tn_cu_stream stream)
-{
-    struct tn_replays *replays = &pool->replays;
-    struct tn_gpu *gpu = &pool->device->gpu;
-
-    replays->recorded = replays->event != NULL && tn_event_record(gpu, replays->event, stream);
-    if (replays->recorded)
-        return;
-    if (replays->event != NULL)
-        tn_event_destroy(gpu, replays->event);
-    replays->event = NULL;
-    if (tn_event_create(gpu, stream, &replays->event) == TARN_OK)
-        replays->recorded = tn_event_record(gpu, replays->event, stream);
-    else
-        replays->event = NULL;
-}
-
 /* A replay of the pool's only graph; false when there are others by now. */
 static bool launch_alone(tarn_pool *pool, tn_cu_graphexec exec, tn_cu_stream stream,
                          tarn_status *status)
 {
-    struct tn_replays *replays = &pool->replays;
+    struct tn_replays *replays = atomic_load(&pool->replays);
     bool alone;
 
     atomic_store(&replays->launching_alone, true);
@@ -156,39 +144,29 @@ static bool launch_alone(tarn_pool *pool, tn_cu_graphexec exec, tn_cu_stream str
     return alone;
 }
 
-/* Until no thread launches a graph that was the only one when it began to. */
-static void await_launch_alone(const struct tn_replays *replays)
-{
-    const struct timespec pause = {0, 1000};
-
-    while (atomic_load(&replays->launching_alone))
-        (void)nanosleep(&pause, NULL);
-}
-
 static tarn_status launch_ordered(tarn_pool *pool, tn_cu_graphexec exec, tn_cu_stream stream)
 {
-    struct tn_replays *replays = &pool->replays;
+    struct tn_replays *replays;
     struct tn_gpu *gpu = &pool->device->gpu;
     uint64_t stream_id = 0;
     tarn_status status = tn_stream_id(gpu, stream, &stream_id);
 
+    if (status == TARN_OK && stream_id != atomic_load(&pool->replays->stream_id))
+        status = tn_stream_meet(gpu, stream);
     if (status != TARN_OK)
         return status;
-    tn_lock_acquire(&replays->lock);
-    await_launch_alone(replays);
-    enter_series(replays);
-    if (stream_id != atomic_load(&replays->stream_id))
-        status = tn_stream_meet(gpu, stream);
-    if (status == TARN_OK)
-        status = take_turn(pool, stream, stream_id);
+    replays = tn_replays_lock(pool);
+    tn_replays_await_alone(replays);
+    enter_series(pool, replays);
+    status = take_turn(pool, stream, stream_id, &replays);
     if (status == TARN_OK)
         status = tn_exec_launch(gpu, exec, stream);
     if (status == TARN_OK) {
-        replays->recorded = false;
         atomic_store(&replays->stream_id, stream_id);
+        atomic_store(&pool->replay_stream_id, stream_id);
         atomic_store(&replays->stamp, tn_gpu_epoch(gpu));
-        if (replays->crosses)
-            record(pool, stream);
+        /* Without an event the next change of streams waits for the device. */
+        replays->recorded = replays->crosses && tn_event_renew(gpu, &replays->event, stream);
     }
     tn_lock_release(&replays->lock);
     return status;
@@ -198,7 +176,7 @@ tarn_status tn_replays_launch(tarn_pool *pool, tn_cu_graphexec exec, tn_cu_strea
 {
     tarn_status status = TARN_OK;
 
-    if (!atomic_load_explicit(&pool->replays.ordered, memory_order_relaxed) &&
+    if (!atomic_load_explicit(&pool->replays->ordered, memory_order_relaxed) &&
         launch_alone(pool, exec, stream, &status))
         return status;
     return launch_ordered(pool, exec, stream);
@@ -206,7 +184,7 @@ tarn_status tn_replays_launch(tarn_pool *pool, tn_cu_graphexec exec, tn_cu_strea
 
 bool tn_replays_precede(const tarn_pool *pool, uint64_t stream_id)
 {
-    const struct tn_replays *replays = &pool->replays;
+    const struct tn_replays *replays = atomic_load(&pool->replays);
 
     return tn_gpu_is_proven(&pool->device->gpu, atomic_load(&replays->alone_stamp)) &&
            (atomic_load(&replays->stream_id) == stream_id ||

@@ -27,9 +27,9 @@ static tarn_pool *find_adopted(const tarn_device *device, uint64_t capture_id)
 
 static void pin(tarn_pool *pool)
 {
-    tn_lock_acquire(&pool->lock);
+    tn_pool_lock(pool);
     pool->pin_count += 1;
-    tn_lock_release(&pool->lock);
+    tn_pool_unlock(pool);
 }
 
 static void unpin(tarn_pool *pool)
@@ -37,10 +37,10 @@ static void unpin(tarn_pool *pool)
     tarn_device *device = pool->device;
     bool last;
 
-    tn_lock_acquire(&pool->lock);
+    tn_pool_lock(pool);
     pool->pin_count -= 1;
     last = tn_pool_is_unclaimed(pool); /* and released, as it is from the first */
-    tn_lock_release(&pool->lock);
+    tn_pool_unlock(pool);
     if (last)
         tn_device_end_released(device);
 }
@@ -81,10 +81,10 @@ static void count_adoption(tarn_pool *pool)
 {
     bool first;
 
-    tn_lock_acquire(&pool->lock);
+    tn_pool_lock(pool);
     first = !pool->adoption_counted;
     pool->adoption_counted = true;
-    tn_lock_release(&pool->lock);
+    tn_pool_unlock(pool);
     if (first)
         atomic_fetch_add(&pool->device->adopted_count, 1);
 }

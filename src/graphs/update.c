@@ -40,9 +40,9 @@ tarn_status tn_graph_update(tarn_graph *graph, tarn_capture *capture)
         return status;
     }
     graph->driver_graph = capture->driver_graph;
-    tn_lock_acquire(&pool->lock);
+    tn_pool_lock(pool);
     tn_replays_consider(pool);
-    tn_lock_release(&pool->lock);
+    tn_pool_unlock(pool);
     tn_graph_drop(gpu, old);
     tn_capture_finish(capture);
     return TARN_OK;

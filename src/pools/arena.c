@@ -2,13 +2,7 @@
 /* Arenas and heaps: good fit from the bins, splitting, coalescing, and chunks that change hands.
  *
  * Free blocks join across neighbouring chunks of one heap, never of two, so a heap's memory is its
- * own. Memory passes in whole chunks, with the live blocks in them: when such a block is freed later
- * its bytes go to the heap that owns the chunk then. A block that reaches over a chunk's edge takes
- * the next chunk along, so that all chunks under a block always have one owner.
- *
- * Who may take idle memory: a capture takes any, since its graph is ordered against the other graphs
- * of the pool. Work outside captures takes only whole chunks that no graph holds, that are all free
- * and that are proven idle.
+ * own.
  *
  * Trade-offs: ending a capture or a retired stream walks the pool's segments and their blocks;
  * retiring a stream walks the live blocks. Finding an arena walks a list, most recently used first. */
@@ -19,22 +13,34 @@
 #include "base/checked.h"
 #include "base/contract.h"
 #include "base/host.h"
+#include "pools/arena_table.h"
 #include "pools/body.h"
 #include "pools/device.h"
 #include "pools/use.h"
 
-enum { IDLE_LOOKS = 64 };
+static struct tn_records arena_records = TN_RECORDS_INIT_KEEPING(struct tn_arena, lock);
 
 void tn_arena_init(struct tn_arena *arena, tarn_pool *pool, struct tn_order order)
 {
     arena->pool = pool;
     arena->order = order;
+    arena->met = false;
+    arena->fence = NULL;
+    arena->ancestry = (struct tn_ancestry){.count = 0};
+    arena->store = (struct tn_block_store){NULL, 0, NULL};
+    arena->counters = (struct tn_arena_counters){0};
+    arena->sequences_left = 0;
     for (int kind = 0; kind < TN_HEAP_KINDS; kind++) {
         struct tn_heap *heap = &arena->heaps[kind];
 
-        heap->arena = arena;
-        heap->kind = (enum tn_heap_kind)kind;
+        if (heap->arena ==
+            NULL) { /* a new record: that never changes, and is read without the lock */
+            heap->arena = arena;
+            heap->kind = (enum tn_heap_kind)kind;
+        }
+        heap->mapped_bytes = 0;
         heap->segment_bytes = TN_SLOT_BYTES;
+        heap->bins = (struct tn_bins){.class_map = 0};
     }
 }
 
@@ -60,22 +66,19 @@ struct tn_arena *tn_arena_get(tarn_pool *pool, struct tn_order order)
 
     if (arena != NULL)
         return arena;
-    arena = tn_host_alloc(1, sizeof *arena);
+    if (order.capture_id == 0 && !tn_arena_table_reserve(pool))
+        return NULL;
+    arena = tn_records_take(&arena_records);
     if (arena == NULL)
         return NULL;
+    tn_spin_acquire(&arena->lock); /* as those of all arenas of a locked pool */
     tn_arena_init(arena, pool, order);
     arena->next = pool->arenas;
     pool->arenas = arena;
     pool->arena_count += 1;
+    if (order.capture_id == 0)
+        tn_arena_table_enter(pool, arena);
     return arena;
-}
-
-static struct tn_chunk *chunk_at(const struct tn_block *block, uint64_t offset)
-{
-    struct tn_chunk *chunk = tn_segment_chunk_at(block->segment, offset);
-
-    TN_ASSERT(chunk != NULL && chunk->heap == block->heap); /* P2 */
-    return chunk;
 }
 
 /* The bytes of the block that lie in the chunk. */
@@ -89,7 +92,7 @@ void tn_block_count_used(struct tn_block *block)
     uint64_t offset = block->offset;
 
     while (offset < tn_block_end(block)) {
-        struct tn_chunk *chunk = chunk_at(block, offset);
+        struct tn_chunk *chunk = tn_block_chunk_at(block, offset);
 
         chunk->used_bytes += overlap(block, chunk);
         TN_ASSERT(chunk->used_bytes <= chunk->bytes); /* P6 */
@@ -102,7 +105,7 @@ void tn_block_count_freed(struct tn_block *block, uint64_t stamp)
     uint64_t offset = block->offset;
 
     while (offset < tn_block_end(block)) {
-        struct tn_chunk *chunk = chunk_at(block, offset);
+        struct tn_chunk *chunk = tn_block_chunk_at(block, offset);
 
         TN_ASSERT(chunk->used_bytes >= overlap(block, chunk)); /* P6 */
         chunk->used_bytes -= overlap(block, chunk);
@@ -111,394 +114,103 @@ void tn_block_count_freed(struct tn_block *block, uint64_t stamp)
     }
 }
 
+/* The heap first: the state of another arena's block is not to be looked at. */
 static bool can_join(const struct tn_block *a, const struct tn_block *b)
 {
-    return a != NULL && b != NULL && a->state == TN_BLOCK_FREE && b->state == TN_BLOCK_FREE &&
-           a->heap == b->heap;
+    return a != NULL && b != NULL && a->heap == b->heap && a->state == TN_BLOCK_FREE &&
+           b->state == TN_BLOCK_FREE;
 }
 
-struct tn_block *tn_heap_put(tarn_pool *pool, struct tn_block *block)
+/* Whether a neighbour is another arena's, whose links its own lock guards. */
+static bool is_foreign(const struct tn_block *neighbour, const struct tn_arena *arena)
 {
+    return neighbour != NULL && neighbour->heap != NULL && neighbour->heap->arena != arena;
+}
+
+bool tn_run_is_wedged(const struct tn_block *low, const struct tn_block *high,
+                      const struct tn_arena *arena)
+{
+    return is_foreign(low->previous, arena) && is_foreign(high->next, arena);
+}
+
+/* Joins two neighbours; one's record stays. */
+static struct tn_block *join(struct tn_block_store *store, struct tn_block *low,
+                             struct tn_block *high, bool keep_high)
+{
+    if (keep_high) {
+        tn_block_join_previous(store, high);
+        return high;
+    }
+    tn_block_join_next(store, low);
+    return low;
+}
+
+/* alone: under the arena's lock and no other, so the record at an edge to another arena stays. */
+static struct tn_block *put(struct tn_block_store *store, struct tn_block *block, bool alone)
+{
+    struct tn_bins *bins = &block->heap->bins;
+    const struct tn_arena *arena = block->heap->arena;
+
     block->state = TN_BLOCK_FREE;
     block->requested = 0;
     block->captured_free = false;
     if (can_join(block, block->next)) {
-        tn_bins_remove(&block->heap->bins, block->next);
-        tn_block_join_next(&pool->store, block);
+        tn_bins_remove(bins, block->next);
+        block = join(store, block, block->next, alone && is_foreign(block->next->next, arena));
     }
     if (can_join(block->previous, block)) {
-        block = block->previous;
-        tn_bins_remove(&block->heap->bins, block);
-        tn_block_join_next(&pool->store, block);
+        tn_bins_remove(bins, block->previous);
+        block = join(store, block->previous, block, alone && is_foreign(block->next, arena));
     }
-    tn_bins_insert(&block->heap->bins, block);
+    tn_bins_insert(bins, block);
     return block;
+}
+
+static struct tn_block *carve(struct tn_block_store *store, struct tn_block *block, uint64_t offset,
+                              uint64_t bytes, bool alone)
+{
+    struct tn_bins *bins = &block->heap->bins;
+    bool keep_upper = alone && is_foreign(block->next, block->heap->arena);
+    struct tn_block *part;
+
+    TN_ASSERT(block->state == TN_BLOCK_FREE && offset >= block->offset);
+    TN_ASSERT(offset + bytes <= tn_block_end(block));
+    tn_bins_remove(bins, block);
+    if (offset > block->offset) {
+        part = keep_upper ? tn_block_split_below(store, block, offset)
+                          : tn_block_split(store, block, offset);
+        tn_bins_insert(bins, keep_upper ? part : block);
+        block = keep_upper ? block : part;
+    }
+    if (bytes < block->bytes) {
+        part = keep_upper ? tn_block_split_below(store, block, offset + bytes)
+                          : tn_block_split(store, block, offset + bytes);
+        tn_bins_insert(bins, keep_upper ? block : part);
+        block = keep_upper ? part : block;
+    }
+    return block;
+}
+
+struct tn_block *tn_heap_put(tarn_pool *pool, struct tn_block *block)
+{
+    return put(&pool->store, block, false);
 }
 
 struct tn_block *tn_heap_carve(tarn_pool *pool, struct tn_block *block, uint64_t offset,
                                uint64_t bytes)
 {
-    TN_ASSERT(block->state == TN_BLOCK_FREE && offset >= block->offset);
-    TN_ASSERT(offset + bytes <= tn_block_end(block));
-    tn_bins_remove(&block->heap->bins, block);
-    if (offset > block->offset) {
-        struct tn_block *upper = tn_block_split(&pool->store, block, offset);
-
-        tn_bins_insert(&block->heap->bins, block);
-        block = upper;
-    }
-    if (bytes < block->bytes) {
-        struct tn_block *rest = tn_block_split(&pool->store, block, offset + bytes);
-
-        tn_bins_insert(&rest->heap->bins, rest);
-    }
-    return block;
+    return carve(&pool->store, block, offset, bytes, false);
 }
 
-/* A run of whole chunks in one segment. */
-struct chunk_run {
-    struct tn_segment *segment;
-    uint64_t begin; /* offsets in the segment, both at chunk edges */
-    uint64_t end;
-};
-
-/* Hands the FREE blocks of the run, and its chunks, to another heap. Blocks outside stay. inside is
- * any block of the run. Takes up to two records. */
-static void transfer(tarn_pool *pool, struct chunk_run run, struct tn_block *inside,
-                     struct tn_heap *from, struct tn_heap *to)
+struct tn_block *tn_arena_put(struct tn_arena *arena, struct tn_block *block)
 {
-    struct tn_block *first = inside;
-    struct tn_block *next;
-
-    while (first->offset > run.begin)
-        first = first->previous;
-    if (first->offset < run.begin) { /* only a FREE block reaches over the edge of a run */
-        tn_bins_remove(&from->bins, first);
-        next = tn_block_split(&pool->store, first, run.begin);
-        tn_bins_insert(&from->bins, first);
-        tn_bins_insert(&from->bins, next);
-        first = next;
-    }
-    for (uint64_t offset = run.begin; offset < run.end;) {
-        struct tn_chunk *chunk = tn_segment_chunk_at(run.segment, offset);
-
-        TN_ASSERT(chunk->heap == from);
-        chunk->heap = to;
-        from->mapped_bytes -= chunk->bytes;
-        to->mapped_bytes += chunk->bytes;
-        offset = tn_chunk_end(chunk);
-    }
-    for (struct tn_block *block = first; block != NULL && block->offset < run.end; block = next) {
-        next = block->next;
-        if (block->state == TN_BLOCK_FREE) {
-            tn_bins_remove(&from->bins, block);
-            if (tn_block_end(block) > run.end)
-                tn_bins_insert(&from->bins, tn_block_split(&pool->store, block, run.end));
-            block->heap = to;
-            next = tn_heap_put(pool, block)->next;
-        } else {
-            block->heap = to;
-        }
-    }
+    return put(&arena->store, block, true);
 }
 
-/* Widens the run until no block that is not FREE reaches over its edges. */
-static void close_run(struct chunk_run *run, const struct tn_block *inside)
+struct tn_block *tn_arena_carve(struct tn_arena *arena, struct tn_block *block, uint64_t offset,
+                                uint64_t bytes)
 {
-    const struct tn_block *block = inside;
-
-    for (;;) {
-        while (block->offset > run->begin)
-            block = block->previous;
-        if (block->offset == run->begin || block->state == TN_BLOCK_FREE)
-            break;
-        run->begin = tn_segment_chunk_at(run->segment, block->offset)->offset;
-    }
-    for (block = inside;;) {
-        while (tn_block_end(block) < run->end)
-            block = block->next;
-        if (tn_block_end(block) == run->end || block->state == TN_BLOCK_FREE)
-            break;
-        run->end = tn_chunk_end(tn_segment_chunk_at(run->segment, tn_block_end(block) - 1));
-    }
-}
-
-/* The chunks that hold the first bytes of a FREE block. */
-static struct chunk_run run_for_capture(const struct tn_block *block, uint64_t bytes)
-{
-    struct chunk_run run = {block->segment, chunk_at(block, block->offset)->offset,
-                            tn_chunk_end(chunk_at(block, block->offset + bytes - 1))};
-
-    close_run(&run, block);
-    return run;
-}
-
-/* Whether anyone in the pool may take the chunk. Of one that graphs hold the last replay, which writes
- * to it without a free, must be over too. */
-static bool is_takeable(const tarn_pool *pool, const struct tn_chunk *chunk)
-{
-    const struct tn_gpu *gpu = &pool->device->gpu;
-
-    if (chunk->used_bytes > 0 || !tn_gpu_is_proven(gpu, chunk->freed_stamp))
-        return false;
-    return chunk->hold_count == 0 ||
-           (pool->share_captured && pool->open_hold_count == 0 &&
-            !atomic_load(&pool->replays.launching_alone) &&
-            tn_gpu_is_proven(gpu, atomic_load(&pool->replays.alone_stamp)) &&
-            tn_gpu_is_proven(gpu, atomic_load(&pool->replays.stamp)));
-}
-
-/* Whole chunks inside a FREE block, at least bytes of them, that work outside captures may take;
- * false when it has none. */
-static bool run_for_work(const tarn_pool *pool, const struct tn_block *block, uint64_t bytes,
-                         struct chunk_run *run)
-{
-    uint64_t offset = block->offset;
-
-    *run = (struct chunk_run){block->segment, offset, offset};
-    while (offset < tn_block_end(block)) {
-        const struct tn_chunk *chunk = chunk_at(block, offset);
-
-        if (chunk->offset < block->offset || tn_chunk_end(chunk) > tn_block_end(block) ||
-            !is_takeable(pool, chunk)) {
-            run->begin = tn_chunk_end(chunk);
-        } else if (tn_chunk_end(chunk) - run->begin >= bytes) {
-            run->end = tn_chunk_end(chunk);
-            return true;
-        }
-        offset = tn_chunk_end(chunk);
-    }
-    return false;
-}
-
-/* A FREE block of idle memory with a run of at least bytes that may be taken, and the run; NULL when
- * there is none. */
-static struct tn_block *find_in_idle(tarn_pool *pool, const struct tn_heap *idle, bool captured,
-                                     uint64_t bytes, struct chunk_run *run)
-{
-    struct tn_block *block = tn_bins_find(&idle->bins, bytes);
-
-    for (int looks = 0; block != NULL && looks < IDLE_LOOKS; looks++) {
-        if (captured) {
-            *run = run_for_capture(block, bytes);
-            return block;
-        }
-        if (run_for_work(pool, block, bytes, run))
-            return block;
-        block = tn_bins_next(&idle->bins, block, bytes);
-    }
-    return NULL;
-}
-
-bool tn_idle_has(tarn_pool *pool, enum tn_heap_kind kind, bool captured, uint64_t bytes)
-{
-    struct chunk_run run;
-
-    return find_in_idle(pool, &pool->idle.heaps[kind], captured, bytes, &run) != NULL;
-}
-
-static bool take_from_idle(tarn_pool *pool, struct tn_heap *heap, struct tn_heap *idle,
-                           uint64_t bytes)
-{
-    struct chunk_run run;
-    struct tn_block *block =
-        find_in_idle(pool, idle, tn_arena_is_captured(heap->arena), bytes, &run);
-
-    if (block != NULL)
-        transfer(pool, run, block, idle, heap);
-    return block != NULL;
-}
-
-struct tn_arena *tn_arena_of_group(tarn_pool *pool, const struct tn_arena *arena)
-{
-    const struct tn_body *body =
-        pool->bodies != NULL ? tn_body_find(pool, arena->order.capture_id) : NULL;
-
-    return body != NULL ? tn_arena_find(pool, tn_group_order(body)) : NULL;
-}
-
-/* What bodies that exclude this one have left. */
-static bool take_from_group(tarn_pool *pool, struct tn_heap *heap, uint64_t bytes)
-{
-    struct tn_arena *group = tn_arena_of_group(pool, heap->arena);
-
-    return group != NULL && (take_from_idle(pool, heap, &group->heaps[heap->kind], bytes) ||
-                             take_from_idle(pool, heap, &group->heaps[1 - heap->kind], bytes));
-}
-
-struct tn_block *tn_heap_find(tarn_pool *pool, struct tn_heap *heap, uint64_t bytes)
-{
-    struct tn_block *block = tn_bins_find(&heap->bins, bytes);
-
-    if (block != NULL || heap->arena == &pool->idle)
-        return block;
-    /* Chunks of its own kind first; any memory that is there before more is mapped. */
-    if (take_from_group(pool, heap, bytes) ||
-        take_from_idle(pool, heap, &pool->idle.heaps[heap->kind], bytes) ||
-        take_from_idle(pool, heap, &pool->idle.heaps[1 - heap->kind], bytes))
-        block = tn_bins_find(&heap->bins, bytes);
-    return block;
-}
-
-void tn_heap_give_up(tarn_pool *pool, struct tn_block *block)
-{
-    struct tn_heap *from = block->heap;
-    struct tn_heap *to = &pool->idle.heaps[from->kind];
-    struct chunk_run run = {block->segment, chunk_at(block, block->offset)->offset,
-                            tn_chunk_end(chunk_at(block, tn_block_end(block) - 1))};
-
-    if (from->arena == &pool->idle)
-        return;
-    close_run(&run, block);
-    transfer(pool, run, block, from, to);
-}
-
-/* The first run of chunks inside a FREE block that anyone in the pool may take, at most to its end;
- * false when it has none. */
-static bool find_takeable(const tarn_pool *pool, const struct tn_block *block,
-                          struct chunk_run *run)
-{
-    if (!run_for_work(pool, block, 1, run))
-        return false;
-    while (run->end < tn_block_end(block)) {
-        const struct tn_chunk *chunk = chunk_at(block, run->end);
-
-        if (tn_chunk_end(chunk) > tn_block_end(block) || !is_takeable(pool, chunk))
-            break;
-        run->end = tn_chunk_end(chunk);
-    }
-    return true;
-}
-
-uint64_t tn_arenas_give_idle(tarn_pool *pool)
-{
-    uint64_t moved = 0;
-
-    for (struct tn_segment *segment = pool->segments; segment != NULL; segment = segment->next) {
-        struct tn_block *block = segment->first_block;
-
-        while (block != NULL) {
-            struct chunk_run run;
-            struct tn_heap *from = block->heap;
-            struct tn_block *stable = block->previous; /* what is moved may be joined to others */
-
-            if (block->state != TN_BLOCK_FREE || from->arena == &pool->idle ||
-                !find_takeable(pool, block, &run) || !tn_blocks_reserve(&pool->store, 2)) {
-                block = block->next;
-                continue;
-            }
-            while (stable != NULL && stable->state == TN_BLOCK_FREE)
-                stable = stable->previous;
-            moved += run.end - run.begin;
-            transfer(pool, run, block, from, &pool->idle.heaps[from->kind]);
-            block = stable != NULL ? stable : segment->first_block;
-        }
-    }
-    return moved;
-}
-
-void tn_heap_take_over(tarn_pool *pool, struct tn_heap *heap, struct tn_block *inside,
-                       uint64_t offset, uint64_t end)
-{
-    struct tn_segment *segment = inside->segment;
-
-    while (offset < end) {
-        struct tn_chunk *chunk = tn_segment_chunk_at(segment, offset);
-        struct chunk_run run = {segment, chunk->offset, tn_chunk_end(chunk)};
-        struct tn_block *stable = inside->previous; /* what is moved may be joined to others */
-
-        offset = run.end;
-        if (chunk->heap == heap)
-            continue;
-        while (tn_block_end(inside) <= run.begin)
-            inside = inside->next;
-        while (stable != NULL && stable->state == TN_BLOCK_FREE)
-            stable = stable->previous;
-        close_run(&run, inside);
-        transfer(pool, run, inside, chunk->heap, heap);
-        inside = stable != NULL ? stable : segment->first_block;
-    }
-}
-
-bool tn_handover_is_proven(tarn_pool *pool, const struct tn_chunk *chunk,
-                           const struct tn_block *inside, const struct tn_heap *heap,
-                           uint64_t idle_sequence)
-{
-    const struct tn_gpu *gpu = &pool->device->gpu;
-    struct chunk_run run = {inside->segment, chunk->offset, tn_chunk_end(chunk)};
-    const struct tn_arena *to = chunk->hold_count > 0 ? &pool->idle : heap->arena;
-
-    if (chunk->heap->arena == to)
-        return true;
-    close_run(&run, inside);
-    for (uint64_t at = run.begin; at < run.end; at = tn_chunk_end(chunk)) {
-        chunk = tn_segment_chunk_at(run.segment, at);
-        if (!tn_gpu_is_proven(gpu, chunk->freed_stamp))
-            return false;
-    }
-    while (inside->offset > run.begin)
-        inside = inside->previous;
-    for (; inside != NULL && inside->offset < run.end; inside = inside->next) {
-        if ((inside->state == TN_BLOCK_LIVE && inside->sequence > idle_sequence) ||
-            (inside->state == TN_BLOCK_PENDING && !tn_gpu_is_proven(gpu, inside->pending_stamp)))
-            return false;
-    }
-    return true;
-}
-
-bool tn_range_is_held(const struct tn_segment *segment, uint64_t offset, uint64_t end)
-{
-    const struct tn_block *inside = segment->first_block;
-
-    while (offset < end) {
-        const struct tn_chunk *chunk = tn_segment_chunk_at(segment, offset);
-        struct chunk_run run = {inside->segment, chunk->offset, tn_chunk_end(chunk)};
-
-        while (tn_block_end(inside) <= run.begin)
-            inside = inside->next;
-        close_run(&run, inside);
-        for (uint64_t at = run.begin; at < run.end; at = tn_chunk_end(chunk)) {
-            chunk = tn_segment_chunk_at(segment, at);
-            if (chunk->hold_count > 0)
-                return true;
-        }
-        offset = run.end;
-    }
-    return false;
-}
-
-/* Those of one segment. Where blocks reach over the edges of chunks, all go with the first. */
-static void sort_segment(tarn_pool *pool, struct tn_segment *segment)
-{
-    struct tn_block *inside = segment->first_block;
-
-    for (uint64_t offset = 0; offset < segment->bytes;) {
-        struct tn_chunk *chunk = tn_segment_chunk_at(segment, offset);
-        struct chunk_run run = {segment, offset, offset + TN_PAGE_BYTES};
-        struct tn_block *stable;
-
-        while (tn_block_end(inside) <= offset)
-            inside = inside->next;
-        if (chunk != NULL) {
-            run.end = tn_chunk_end(chunk);
-            close_run(&run, inside);
-        }
-        offset = run.end;
-        if (chunk == NULL || chunk->heap->arena != &pool->idle ||
-            chunk->heap == &pool->idle.heaps[chunk->kind])
-            continue;
-        stable = inside->previous; /* what is moved may be joined to others */
-        while (stable != NULL && stable->state == TN_BLOCK_FREE)
-            stable = stable->previous;
-        transfer(pool, run, inside, chunk->heap, &pool->idle.heaps[chunk->kind]);
-        inside = stable != NULL ? stable : segment->first_block;
-    }
-}
-
-void tn_idle_sort(tarn_pool *pool)
-{
-    for (struct tn_segment *segment = pool->segments; segment != NULL; segment = segment->next)
-        sort_segment(pool, segment);
+    return carve(&arena->store, block, offset, bytes, true);
 }
 
 static void clear_bins(struct tn_arena *arena)
@@ -557,7 +269,7 @@ static void end_in_segment(tarn_pool *pool, struct tn_segment *segment, const st
     struct tn_block *next;
 
     for (uint64_t page = 0; page < segment->bytes / TN_PAGE_BYTES;) {
-        struct tn_chunk *chunk = segment->pages[page];
+        struct tn_chunk *chunk = tn_segment_chunk_at(segment, page * TN_PAGE_BYTES);
 
         page += chunk != NULL ? chunk->bytes / TN_PAGE_BYTES : 1;
         if (chunk != NULL && ends(ending, chunk->heap->arena)) {
@@ -593,7 +305,11 @@ static void free_arena(tarn_pool *pool, struct tn_arena *arena)
     }
     pool->arena_count -= 1;
     tn_ancestry_fini(&arena->ancestry);
-    tn_host_free(arena);
+    tn_blocks_move(&arena->store, &pool->store, arena->store.spare_count);
+    arena->pool = NULL;
+    arena->order = (struct tn_order){0, 0};
+    tn_spin_release(&arena->lock);
+    tn_records_give(&arena_records, arena);
 }
 
 static void end_arenas(tarn_pool *pool, const struct ending *ending)
@@ -643,10 +359,9 @@ void tn_arenas_retire(tarn_pool *pool, struct tn_order order, struct tn_fence *f
         arena->order = TN_ORDER_NONE;
         pool->retired_count += 1;
     }
-    for (size_t i = 0; i < pool->live.capacity; i++) {
-        struct tn_block *block = pool->live.slots[i];
-
-        if (block != NULL && block->state == TN_BLOCK_LIVE && tn_block_is_of(block, order))
+    for (struct tn_block *block = tn_live_first(pool->segments); block != NULL;
+         block = tn_live_next(block)) {
+        if (block->state == TN_BLOCK_LIVE && tn_block_is_of(block, order))
             tn_block_retire(pool, block, fence);
     }
     for (struct tn_block *block = pool->pending_first; block != NULL; block = block->list_next) {
@@ -688,4 +403,5 @@ void tn_arenas_fini(tarn_pool *pool)
         free_arena(pool, pool->arenas);
         pool->arenas = next;
     }
+    tn_arena_table_fini(pool);
 }

@@ -8,17 +8,20 @@
  *
  *   P6  a chunk's used_bytes is what blocks that are not FREE occupy in it
  *
- * Locking: the pool's lock. */
+ * Locking: the pool's lock, which takes those of all its arenas (pool.h). Who has an arena's own lock alone
+ * may do with its memory what pools/steady.c does. Records are recycled, never freed, and their locks are
+ * never written but by who takes them: a stale pointer can be locked, and looked at. */
 #ifndef TARN_POOLS_ARENA_H
 #define TARN_POOLS_ARENA_H
 
+#include "base/contract.h"
+#include "base/spin.h"
 #include "driver/ancestry.h"
 #include "pools/bins.h"
+#include "pools/live_index.h"
 #include "tarn/types.h"
 
 enum tn_heap_kind { TN_HEAP_SMALL, TN_HEAP_LARGE, TN_HEAP_KINDS };
-
-#define TN_SMALL_BYTES_MAX ((uint64_t)1 << 20)
 
 struct tn_arena;
 
@@ -30,14 +33,30 @@ struct tn_heap {
     struct tn_bins bins;
 };
 
+/* What happened in an arena since the pool's lock was last taken. */
+struct tn_arena_counters {
+    int64_t live_bytes;
+    int64_t live_peak_bytes; /* the most that live_bytes was */
+    int64_t live_count;
+    int64_t requested_bytes;
+    uint64_t alloc_count;
+    uint64_t free_count;
+};
+
 struct tn_arena {
-    struct tn_arena *next;  /* of the pool */
-    tarn_pool *pool;        /* immutable */
-    struct tn_order order;  /* zero for idle memory; none once its stream is retired */
+    uint64_t magic;         /* 0: nobody has a handle of one */
+    struct tn_arena *next;  /* of the pool; links recycled records */
+    struct tn_spin lock;    /* kept in recycled records, as all below */
     bool met;               /* waits for the device cover its stream's context */
+    tarn_pool *pool;        /* NULL in a recycled record */
+    struct tn_order order;  /* zero for idle memory; none once its stream is retired */
     struct tn_fence *fence; /* retired: what ends the stream's work; else NULL */
     struct tn_heap heaps[TN_HEAP_KINDS];
     struct tn_ancestry ancestry; /* in a capture: what its next work comes after; see pools/use.h */
+    struct tn_block_store store; /* for pools/steady.c, as the next three; no slabs of its own */
+    struct tn_arena_counters counters;
+    uint64_t sequence; /* the next number for a block */
+    uint64_t sequences_left;
 };
 
 void tn_arena_init(struct tn_arena *arena, tarn_pool *pool, struct tn_order order);
@@ -72,6 +91,19 @@ void tn_arenas_drop_empty(tarn_pool *pool);
 /* Frees all arenas; nothing is mapped. */
 void tn_arenas_fini(tarn_pool *pool);
 
+/* The chunk under the block's byte at that offset of the segment. */
+static inline struct tn_chunk *tn_block_chunk_at(const struct tn_block *block, uint64_t offset)
+{
+    struct tn_chunk *chunk = tn_segment_chunk_at(block->segment, offset);
+
+    TN_ASSERT(chunk != NULL && chunk->heap == block->heap); /* P2 */
+    return chunk;
+}
+
+/* Whether the run of blocks from low to high lies between memory of two other arenas. */
+bool tn_run_is_wedged(const struct tn_block *low, const struct tn_block *high,
+                      const struct tn_arena *arena);
+
 /* Makes a block, in no list, FREE: joins it with its neighbours and puts it in its heap's bins.
  * Returns the joined block. */
 struct tn_block *tn_heap_put(tarn_pool *pool, struct tn_block *block);
@@ -81,44 +113,12 @@ struct tn_block *tn_heap_put(tarn_pool *pool, struct tn_block *block);
 struct tn_block *tn_heap_carve(tarn_pool *pool, struct tn_block *block, uint64_t offset,
                                uint64_t bytes);
 
-/* The arena of the group of a body, that the arena is of; NULL when it is of no body. */
-struct tn_arena *tn_arena_of_group(tarn_pool *pool, const struct tn_arena *arena);
-
-/* A FREE block of the heap with room for bytes; takes chunks from the pool's idle memory when the
- * heap has none. NULL when neither has. Takes up to two records. */
-struct tn_block *tn_heap_find(tarn_pool *pool, struct tn_heap *heap, uint64_t bytes);
-
-/* Whether the pool's idle memory has a run of that many bytes that a capture, or work outside
- * captures, may take. */
-bool tn_idle_has(tarn_pool *pool, enum tn_heap_kind kind, bool captured, uint64_t bytes);
-
-/* Moves the chunks of all arenas that are all free, held by nobody and proven idle to the pool's idle
- * memory, so that everyone in the pool may take them. Returns the bytes moved. */
-uint64_t tn_arenas_give_idle(tarn_pool *pool);
-
-/* Gives the chunks under the block, whole, and those that blocks reach over from them, to the pool's
- * idle memory. Takes up to two records. */
-void tn_heap_give_up(tarn_pool *pool, struct tn_block *block);
-
-/* Makes the heap the owner of every chunk under [offset, end) of the segment, with what blocks reach
- * over from them. inside: a block at or below the offset. Takes up to two records for each chunk. */
-void tn_heap_take_over(tarn_pool *pool, struct tn_heap *heap, struct tn_block *inside,
-                       uint64_t offset, uint64_t end);
-
-/* Whether nothing runs any more in memory that goes with the chunk when the heap takes it over, or idle
- * memory where it is held: what is free there, and blocks that the restore frees, of which a wait has
- * proven those up to the sequence. inside: a block of the chunk. */
-bool tn_handover_is_proven(tarn_pool *pool, const struct tn_chunk *chunk,
-                           const struct tn_block *inside, const struct tn_heap *heap,
-                           uint64_t idle_sequence);
-
-/* Whether a hold has one of the chunks under [offset, end) of the segment, or of those that would
- * change hands with them. */
-bool tn_range_is_held(const struct tn_segment *segment, uint64_t offset, uint64_t end);
-
-/* Idle chunks go to the heap of the kind that they were mapped for; they may have served the other.
- * Takes up to two records for each chunk of the pool. */
-void tn_idle_sort(tarn_pool *pool);
+/* The same under the arena's lock alone, with its own records: the record beside another arena's block
+ * stays where it is, since that one's link to it may not be written. The run of blocks that is made or cut
+ * is not wedged. */
+struct tn_block *tn_arena_put(struct tn_arena *arena, struct tn_block *block);
+struct tn_block *tn_arena_carve(struct tn_arena *arena, struct tn_block *block, uint64_t offset,
+                                uint64_t bytes);
 
 /* Puts the bins of all heaps of the pool in order of address. */
 void tn_pool_order_free(tarn_pool *pool);

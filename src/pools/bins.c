@@ -58,7 +58,7 @@ void tn_bins_remove(struct tn_bins *bins, struct tn_block *block)
     *head = block->list_next;
     if (*head != NULL)
         return;
-    bins->step_map[at.class] &= (uint16_t)~(1U << at.step);
+    bins->step_map[at.class] &= (uint16_t) ~(1U << at.step);
     if (bins->step_map[at.class] == 0)
         bins->class_map &= ~((uint64_t)1 << at.class);
 }
@@ -129,7 +129,7 @@ static struct tn_block *reversed(struct tn_block *head)
 
 void tn_bins_reverse(struct tn_bins *bins)
 {
-    for (unsigned class = 0; class < TN_BIN_CLASSES; class++) {
+    for (unsigned class = 0; class < TN_BIN_CLASSES; class ++) {
         for (unsigned steps = bins->step_map[class]; steps != 0; steps &= steps - 1) {
             unsigned step = (unsigned)__builtin_ctz(steps);
 
@@ -149,7 +149,7 @@ uint64_t tn_bins_count(const struct tn_bins *bins)
 {
     uint64_t count = 0;
 
-    for (unsigned class = 0; class < TN_BIN_CLASSES; class++) {
+    for (unsigned class = 0; class < TN_BIN_CLASSES; class ++) {
         for (unsigned step = 0; step < TN_BIN_STEPS; step++) {
             for (const struct tn_block *block = bins->heads[class][step]; block != NULL;
                  block = block->list_next)

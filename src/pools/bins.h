@@ -13,7 +13,7 @@
 #include "pools/block.h"
 
 enum {
-    TN_BLOCK_BITS = 9,  /* sizes are multiples of 512 bytes */
+    TN_BLOCK_BITS = 9,   /* sizes are multiples of 512 bytes */
     TN_BIN_CLASSES = 39, /* a class for each power of two from 2^9 to 2^47 */
     TN_BIN_STEPS = 16,   /* bins of a class, equally wide */
 };
@@ -22,8 +22,8 @@ enum {
 #define TN_BLOCK_BYTES_MAX ((uint64_t)1 << 47)
 
 struct tn_bins {
-    uint64_t class_map;                /* bit c: a bin of class c is not empty */
-    uint16_t step_map[TN_BIN_CLASSES]; /* bit s: the bin is not empty */
+    uint64_t class_map;                                   /* bit c: a bin of class c is not empty */
+    uint16_t step_map[TN_BIN_CLASSES];                    /* bit s: the bin is not empty */
     struct tn_block *heads[TN_BIN_CLASSES][TN_BIN_STEPS]; /* newest first */
 };
 

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* block.h -- runs of bytes in a segment, and the table of live ones.
+/* block.h -- runs of bytes in a segment.
  *
  *   P1  the blocks of a segment tile it: in order of address, no gap, no overlap
  *   P2  a block is UNMAPPED exactly where no chunk is; every chunk that any other block touches
  *       belongs to the block's heap
  *   P3  no two neighbours are both UNMAPPED, and no two neighbours of one heap are both FREE
- *   P5  the live table has exactly the LIVE and DISCARDED blocks, each under its address
  *
  * Records come from slabs of the pool. They are set aside before a change begins (reserve, which may
  * fail) and taken while it is made (take, which cannot).
@@ -32,7 +31,7 @@ enum tn_block_state {
 };
 
 struct tn_block {
-    struct tn_block *previous; /* neighbours in the segment, by address */
+    _Alignas(64) struct tn_block *previous; /* neighbours in the segment, by address */
     struct tn_block *next;
     struct tn_block *list_previous; /* in its bin (FREE) or the pool's pending list (PENDING) */
     struct tn_block *list_next;     /* also links spare records */
@@ -47,13 +46,13 @@ struct tn_block {
     struct tn_fence
         *fence; /* LIVE, PENDING, of no order: what ends its own stream's work; NULL: ended */
     enum tn_block_state state;
-    bool captured_free;   /* PENDING: freed while captures of the pool were under way, and not by the
+    bool captured_free; /* PENDING: freed while captures of the pool were under way, and not by the
                              order that would reuse it there */
-    uint64_t hold_serial; /* PENDING, captured_free: of the newest hold when it was freed */
-    uint64_t proof_stamp; /* PENDING: not 0: waits until this epoch is proven idle */
-    uint64_t freed_stamp; /* PENDING: what must be proven when its uses have ended; 0: nothing */
+    uint64_t hold_serial;   /* PENDING, captured_free: of the newest hold when it was freed */
+    uint64_t proof_stamp;   /* PENDING: not 0: waits until this epoch is proven idle */
+    uint64_t freed_stamp;   /* PENDING: what must be proven when its uses have ended; 0: nothing */
     uint64_t pending_stamp; /* PENDING: the epoch of the free; proven, all use of it has ended */
-    uint64_t mark;        /* scratch of checkpoint/: the last comparison that saw it */
+    uint64_t mark;          /* scratch of checkpoint/: the last comparison that saw it */
 };
 
 struct tn_block_slab;
@@ -68,6 +67,9 @@ struct tn_block_store {
 bool tn_blocks_reserve(struct tn_block_store *store, size_t count);
 struct tn_block *tn_block_take(struct tn_block_store *store); /* one that was set aside */
 void tn_block_give(struct tn_block_store *store, struct tn_block *block);
+/* Moves up to count records that were set aside. */
+void tn_blocks_move(struct tn_block_store *from, struct tn_block_store *to, size_t count);
+
 void tn_blocks_fini(struct tn_block_store *store);
 
 static inline uint64_t tn_block_address(const struct tn_block *block)
@@ -90,20 +92,12 @@ static inline bool tn_block_is_of(const struct tn_block *block, struct tn_order 
 struct tn_block *tn_block_split(struct tn_block_store *store, struct tn_block *block,
                                 uint64_t offset);
 
-/* Joins the next neighbour to the block and gives its record back. */
+/* The same, but that the new record is the lower part. */
+struct tn_block *tn_block_split_below(struct tn_block_store *store, struct tn_block *block,
+                                      uint64_t offset);
+
+/* Joins a neighbour to the block and gives its record back. */
 void tn_block_join_next(struct tn_block_store *store, struct tn_block *block);
-
-/* An open-addressing table from address to block. */
-struct tn_live_table {
-    struct tn_block **slots; /* capacity, a power of two, or NULL */
-    size_t capacity;
-    size_t count;
-};
-
-bool tn_live_reserve(struct tn_live_table *table, size_t more); /* false: no memory */
-void tn_live_insert(struct tn_live_table *table, struct tn_block *block);
-void tn_live_remove(struct tn_live_table *table, struct tn_block *block);
-struct tn_block *tn_live_find(const struct tn_live_table *table, uint64_t address);
-void tn_live_fini(struct tn_live_table *table);
+void tn_block_join_previous(struct tn_block_store *store, struct tn_block *block);
 
 #endif

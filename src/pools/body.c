@@ -60,6 +60,28 @@ void tn_body_drop(tarn_pool *pool, uint64_t capture_id)
     tn_host_free(dropped);
 }
 
+static bool is_within(const tarn_pool *pool, const struct tn_body *body, uint64_t capture_id)
+{
+    while (body != NULL && body->outer_id != capture_id)
+        body = tn_body_find(pool, body->outer_id);
+    return body != NULL;
+}
+
+/* The newest is first in the list, and what is in a body is newer than it. */
+size_t tn_bodies_close(tarn_pool *pool, uint64_t capture_id, struct tn_body bodies[TN_ROUTES_MAX])
+{
+    size_t count = 0;
+
+    for (struct tn_body *body = pool->bodies; body != NULL && count < TN_ROUTES_MAX;
+         body = body->next) {
+        if (!body->open || !is_within(pool, body, capture_id))
+            continue;
+        bodies[count++] = *body;
+        body->open = tn_stream_is_elsewhere(body->stream, body->thread_id);
+    }
+    return count;
+}
+
 void tn_bodies_hold(tarn_pool *pool, uint64_t capture_id, const struct tn_block *block)
 {
     for (struct tn_body *body = tn_body_find(pool, capture_id); body != NULL;
@@ -99,16 +121,10 @@ bool tn_device_has_body(tarn_device *device, uint64_t capture_id)
 
     tn_lock_acquire(&device->lock);
     for (tarn_pool *pool = device->pools; pool != NULL && !found; pool = pool->next) {
-        tn_lock_acquire(&pool->lock);
+        tn_pool_lock(pool);
         found = tn_body_find(pool, capture_id) != NULL;
-        tn_lock_release(&pool->lock);
+        tn_pool_unlock(pool);
     }
     tn_lock_release(&device->lock);
     return found;
-}
-
-void tn_bodies_fini(tarn_pool *pool)
-{
-    while (pool->bodies != NULL)
-        tn_body_drop(pool, pool->bodies->capture_id);
 }

@@ -14,6 +14,7 @@
 #define TARN_POOLS_BODY_H
 
 #include "pools/pool.h"
+#include "pools/route.h"
 
 struct tn_body {
     struct tn_body *next; /* of the pool */
@@ -21,6 +22,7 @@ struct tn_body {
     uint64_t outer_id;    /* of the capture under way that it is a part of */
     uint64_t group;       /* immutable */
     tn_cu_stream stream;  /* immutable; that is captured; not used when it has ended */
+    uint64_t thread_id;   /* immutable; that began it */
     bool open;            /* it is being captured */
 };
 
@@ -44,6 +46,11 @@ struct tn_body *tn_body_find(const tarn_pool *pool, uint64_t capture_id);
 /* A body of the capture that is being captured, or NULL. */
 struct tn_body *tn_body_find_open(const tarn_pool *pool, uint64_t outer_id);
 
+/* Lists the bodies in the capture, and in bodies of it, that are being captured, the inner ones before
+ * those around them, and makes all closed but those that another thread alone can end. Returns how many;
+ * each has a route. */
+size_t tn_bodies_close(tarn_pool *pool, uint64_t capture_id, struct tn_body bodies[TN_ROUTES_MAX]);
+
 /* Adds the chunks under a block of the capture to the holds of the captures that it is a part of. */
 void tn_bodies_hold(tarn_pool *pool, uint64_t capture_id, const struct tn_block *block);
 
@@ -53,7 +60,5 @@ void tn_bodies_end(tarn_pool *pool, uint64_t capture_id);
 /* Whether the device has a pool that knows the capture as a body's. The DEVICE lock and those below it
  * must not be held. */
 bool tn_device_has_body(tarn_device *device, uint64_t capture_id);
-
-void tn_bodies_fini(tarn_pool *pool);
 
 #endif

@@ -6,6 +6,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "pools/arena_table.h"
 #include "pools/device.h"
 
 /* What a walk over the blocks finds. */
@@ -116,9 +117,8 @@ static tarn_status check_block(const tarn_pool *pool, const struct tn_block *blo
                          tn_block_is_of(block, TN_ORDER_NONE),
                      1);
     if (block->state == TN_BLOCK_LIVE || block->state == TN_BLOCK_DISCARDED) {
-        listed = tn_live_find(&pool->live, tn_block_address(block));
-        EXPECT_EQUAL("P5", "the live table's entry for an address", (uintptr_t)listed,
-                     (uintptr_t)block);
+        listed = tn_live_find(pool, tn_block_address(block));
+        EXPECT_EQUAL("P5", "the index's entry for an address", (uintptr_t)listed, (uintptr_t)block);
     }
     return TARN_OK;
 }
@@ -143,7 +143,7 @@ static tarn_status check_segment(const tarn_pool *pool, const struct tn_segment 
     EXPECT_EQUAL("P2", "a segment's count of UNMAPPED blocks", segment->unmapped_count,
                  unmapped_count);
     for (uint64_t page = 0; page < segment->bytes / TN_PAGE_BYTES; page++) {
-        const struct tn_chunk *chunk = segment->pages[page];
+        const struct tn_chunk *chunk = tn_segment_chunk_at(segment, page * TN_PAGE_BYTES);
 
         if (chunk == NULL)
             continue;
@@ -179,9 +179,10 @@ static uint64_t count_holds(const tarn_pool *pool, uint32_t id)
     return count;
 }
 
-static tarn_status check_chunks(const tarn_pool *pool)
+static tarn_status check_chunks(const tarn_pool *pool, const struct sums *sums)
 {
     size_t count = 0;
+    uint64_t live_count = 0;
 
     for (size_t id = 0; id < pool->chunk_ids; id++) {
         const struct tn_chunk *chunk = pool->chunks[id];
@@ -189,10 +190,13 @@ static tarn_status check_chunks(const tarn_pool *pool)
         if (chunk == NULL)
             continue;
         count += 1;
+        live_count += chunk->live_count;
         EXPECT_EQUAL("V4", "a chunk's id", chunk->id, id);
         EXPECT_EQUAL("P6", "a chunk's used bytes", chunk->used_bytes, used_bytes(chunk));
         EXPECT_EQUAL("P7", "a chunk's holds", chunk->hold_count, count_holds(pool, chunk->id));
     }
+    EXPECT_EQUAL("P5", "the blocks in the chunks' indexes", live_count,
+                 sums->live_count + sums->discarded_count);
     EXPECT_EQUAL("P8", "the pool's count of chunks", pool->chunk_count, count);
     return TARN_OK;
 }
@@ -218,8 +222,6 @@ static tarn_status check_counters(const tarn_pool *pool, const struct sums *sums
 {
     const struct tn_pool_counters *counters = &pool->counters;
 
-    EXPECT_EQUAL("P5", "the live table's count", pool->live.count,
-                 sums->live_count + sums->discarded_count);
     EXPECT_EQUAL("P8", "the pool's live bytes", counters->live_bytes, sums->live_bytes);
     EXPECT_EQUAL("P8", "the pool's live count", counters->live_count, sums->live_count);
     EXPECT_EQUAL("P8", "the pool's requested bytes", counters->requested_bytes,
@@ -229,6 +231,16 @@ static tarn_status check_counters(const tarn_pool *pool, const struct sums *sums
     EXPECT_EQUAL("P8", "the pool's discarded count", counters->discarded_count,
                  sums->discarded_count);
     EXPECT_EQUAL("P8", "the pool's mapped bytes", counters->mapped_bytes, sums->mapped_bytes);
+    return TARN_OK;
+}
+
+static tarn_status check_table(const tarn_pool *pool)
+{
+    for (const struct tn_arena *arena = pool->arenas; arena != NULL; arena = arena->next) {
+        if (!tn_arena_is_captured(arena) && arena->fence == NULL)
+            EXPECT_EQUAL("P16", "the table's arena of a stream",
+                         (uintptr_t)tn_arena_seek(pool, arena->order.stream_id), (uintptr_t)arena);
+    }
     return TARN_OK;
 }
 
@@ -255,7 +267,7 @@ tarn_status tn_pool_check(tarn_pool *pool)
          segment = segment->next)
         status = check_segment(pool, segment, &sums);
     if (status == TARN_OK)
-        status = check_chunks(pool);
+        status = check_chunks(pool, &sums);
     if (status == TARN_OK)
         status = check_heaps(pool, &pool->idle, &free_count);
     for (const struct tn_arena *arena = pool->arenas; arena != NULL && status == TARN_OK;
@@ -265,6 +277,8 @@ tarn_status tn_pool_check(tarn_pool *pool)
         return status;
     EXPECT_EQUAL("P4", "the number of blocks in bins", free_count, sums.free_count);
     status = check_retired(pool);
+    if (status == TARN_OK)
+        status = check_table(pool);
     if (status == TARN_OK)
         status = tn_streams_check(&pool->device->streams);
     return status == TARN_OK ? check_counters(pool, &sums) : status;

@@ -9,6 +9,7 @@
 
 #include <stddef.h>
 
+#include "base/atomic.h"
 #include "base/checked.h"
 #include "base/contract.h"
 #include "base/error.h"
@@ -123,8 +124,9 @@ tarn_status tn_device_open(int ordinal, const tarn_device_options *options, tarn
     return status;
 }
 
-/* BUSY while anything but the default pool's free memory is there. */
-static tarn_status check_unused(tarn_device *device)
+/* BUSY while anything but the default pool's free memory is there; *idle says whether that is proven to
+ * be idle. */
+static tarn_status check_unused(tarn_device *device, bool *idle)
 {
     uint64_t pool_count = 0;
     tarn_status status = TARN_OK;
@@ -138,28 +140,31 @@ static tarn_status check_unused(tarn_device *device)
                          "and what they hold",
                          device->gpu.ordinal, (unsigned long long)pool_count);
     } else {
-        tn_lock_acquire(&device->default_pool->lock);
+        tn_pool_lock(device->default_pool);
         tn_holds_end_passing(device->default_pool);
         status = tn_pool_check_unclaimed(device->default_pool);
-        tn_lock_release(&device->default_pool->lock);
+        *idle = tn_pool_is_idle(device->default_pool);
+        tn_pool_unlock(device->default_pool);
     }
     tn_lock_release(&device->lock);
     return status;
 }
 
-static void end_released(tarn_device *device, bool closing);
+static tarn_status end_released(tarn_device *device, bool closing);
 
-/* Off the list of open devices when this was the last use; *last says whether it was. */
-static tarn_status give_up_use(tarn_device *device, bool *last)
+/* Off the list of open devices when this was the last use; *last says whether it was. Until its memory
+ * is proven to be idle nothing is done, and *idle is false: what is off the list can go. */
+static tarn_status give_up_use(tarn_device *device, bool *last, bool *idle)
 {
     tarn_device **link = &open_devices;
     tarn_status status = TARN_OK;
 
+    *idle = true;
     tn_lock_acquire(&process_lock);
     *last = device->user_count == 1;
     if (*last)
-        status = check_unused(device);
-    if (status == TARN_OK) {
+        status = check_unused(device, idle);
+    if (status == TARN_OK && *idle) {
         device->user_count -= 1;
         while (*last && *link != device)
             link = &(*link)->next;
@@ -193,10 +198,10 @@ static bool awaits_destructors(void *subject)
         return false;
     tn_lock_acquire(&device->lock);
     for (tarn_pool *pool = device->pools; pool != NULL; pool = pool->next) {
-        tn_lock_acquire(&pool->lock);
+        tn_pool_lock(pool);
         awaits = awaits || (atomic_load(&pool->released) && pool->hold_count > 0 &&
                             tn_pool_is_only_held(pool));
-        tn_lock_release(&pool->lock);
+        tn_pool_unlock(pool);
     }
     tn_lock_release(&device->lock);
     return awaits;
@@ -208,39 +213,52 @@ static bool reap_default(tarn_device *device)
     tarn_pool *pool = device->default_pool;
     bool any = false;
 
-    tn_lock_acquire(&pool->lock);
+    tn_pool_lock(pool);
     for (const struct tn_hold *hold = pool->holds; hold != NULL; hold = hold->next)
         any = any || atomic_load(&hold->claim) == TN_CLAIM_GONE;
-    tn_lock_release(&pool->lock);
+    tn_pool_unlock(pool);
     if (any)
         tn_device_drop_gone(device);
     return any;
 }
 
+/* The device stays on the list, and is opened again by whoever comes meanwhile, for as long as it may
+ * have to stay open: while claims on it are left, and until it has been waited for. */
+static tarn_status leave_list(tarn_device *device, bool *last)
+{
+    bool idle = false;
+    tarn_status status = TARN_OK;
+
+    while (status == TARN_OK && !idle) {
+        status = give_up_use(device, last, &idle);
+        if (status == TARN_OK && !idle) {
+            status = tn_gpu_wait_idle(&device->gpu);
+        } else if (status == TARN_ERR_BUSY && reap_default(device)) {
+            status = TARN_OK;
+            idle = false;
+        }
+    }
+    return status;
+}
+
 tarn_status tn_device_close(tarn_device *device)
 {
     bool last;
-    tarn_status status;
+    tarn_status status = TARN_OK;
 
     tn_device_end_released(device); /* those too whose end the device could not be waited for */
     tn_await_destructors(&device->gpu, awaits_destructors, device);
     if (is_last_use(device))
-        end_released(device, true);
-    do {
-        status = give_up_use(device, &last);
-    } while (status == TARN_ERR_BUSY && reap_default(device));
+        status = end_released(device, true);
+    if (status != TARN_OK &&
+        status != TARN_ERR_BUSY) /* a pool that was claimed meanwhile is seen next */
+        return status;
+    status = leave_list(device, &last);
     if (status != TARN_OK || !last)
         return status;
     status = tn_pool_destroy(device->default_pool);
-    if (status != TARN_OK) { /* the device could not be waited for: it stays open */
-        tn_lock_acquire(&process_lock);
-        device->user_count = 1;
-        device->next = open_devices;
-        open_devices = device;
-        atomic_store(&device->magic, TN_DEVICE_MAGIC);
-        tn_lock_release(&process_lock);
-        return status;
-    }
+    TN_ASSERT(status == TARN_OK); /* nothing claims it, and it is idle */
+    (void)status;
     fini_lists(device);
     tn_lock_fini(&device->lock);
     tn_chunk_cache_fini(&device->cache);
@@ -255,10 +273,10 @@ static void orphan_holds(tarn_device *device)
 {
     tn_lock_acquire(&device->lock);
     for (tarn_pool *pool = device->pools; pool != NULL; pool = pool->next) {
-        tn_lock_acquire(&pool->lock);
+        tn_pool_lock(pool);
         if (tn_pool_is_only_held(pool))
             tn_holds_orphan(pool);
-        tn_lock_release(&pool->lock);
+        tn_pool_unlock(pool);
     }
     tn_lock_release(&device->lock);
 }
@@ -272,10 +290,10 @@ void tn_device_drop_gone(tarn_device *device)
         tarn_pool *pool = hold->pool;
         uint64_t gone_id;
 
-        tn_lock_acquire(&pool->lock);
+        tn_pool_lock(pool);
         gone_id = tn_hold_tell_owner(hold);
         tn_hold_drop(hold);
-        tn_lock_release(&pool->lock);
+        tn_pool_unlock(pool);
         if (gone_id != 0)
             tn_route_end_gone(device, gone_id); /* which has claimed the pool until now */
         hold = next;
@@ -297,14 +315,14 @@ static tarn_pool *pick_released(tarn_device *device, bool closing)
     for (tarn_pool *pool = device->pools; pool != NULL && picked == NULL; pool = pool->next) {
         if (pool->ending || !atomic_load(&pool->released))
             continue;
-        tn_lock_acquire(&pool->lock);
+        tn_pool_lock(pool);
         if (tn_pool_is_unclaimed(pool) && (closing || pool->counters.discarded_count == 0)) {
             if (closing || tn_pool_is_idle(pool))
                 picked = pool;
             else
                 unproven = true;
         }
-        tn_lock_release(&pool->lock);
+        tn_pool_unlock(pool);
     }
     if (picked == NULL)
         atomic_store(&device->unended_since, unproven ? proven + 1 : 0);
@@ -314,24 +332,31 @@ static tarn_pool *pick_released(tarn_device *device, bool closing)
     return picked;
 }
 
-static void end_released(tarn_device *device, bool closing)
+/* What the end of a pool may answer: the device could not be waited for, or another thread has just
+ * claimed the pool. */
+static tarn_status end_released(tarn_device *device, bool closing)
 {
     tarn_pool *pool = pick_released(device, closing);
+    tarn_status status = TARN_OK;
 
-    while (pool != NULL) {
-        if (tn_pool_destroy(pool) != TARN_OK) { /* the device could not be waited for */
+    while (pool != NULL && status == TARN_OK) {
+        status = tn_pool_destroy(pool);
+        if (status != TARN_OK) {
             tn_lock_acquire(&device->lock);
             pool->ending = false;
             tn_lock_release(&device->lock);
-            return;
+        } else {
+            pool = pick_released(device, closing);
         }
-        pool = pick_released(device, closing);
     }
+    return status;
 }
 
 void tn_device_end_released(tarn_device *device)
 {
-    end_released(device, false);
+    tarn_status status = end_released(device, false);
+
+    (void)status; /* it stays, and is tried again */
 }
 
 void tn_device_reap(tarn_device *device)
@@ -351,31 +376,24 @@ void tn_device_close_capture(tarn_device *device, uint64_t capture_id, tn_cu_gra
 {
     tn_lock_acquire(&device->lock);
     for (tarn_pool *pool = device->pools; pool != NULL; pool = pool->next) {
-        tn_lock_acquire(&pool->lock);
+        tn_pool_lock(pool);
         if (discard)
             tn_pool_discard(pool, capture_id);
         tn_holds_close_capture(pool, capture_id, graph);
-        tn_lock_release(&pool->lock);
+        tn_pool_unlock(pool);
     }
     tn_lock_release(&device->lock);
 }
 
-void tn_device_see_stream(tarn_device *device, tarn_stream stream, uint64_t stream_id)
+void tn_device_see_stream(tarn_device *device, tarn_stream stream)
 {
-    uint_fast64_t newest = atomic_load_explicit(&device->newest_stream_id, memory_order_relaxed);
-
-    if (tn_stream_is_legacy(stream) || stream == TN_CU_STREAM_PER_THREAD)
-        return; /* never captured; no identity */
-    while (newest < stream_id &&
-           !atomic_compare_exchange_weak(&device->newest_stream_id, &newest, stream_id))
-        continue;
-    if (atomic_load(&device->user_hold_count) == 0)
+    if (atomic_load(&device->user_hold_count) == 0 || tn_stream_is_legacy(stream))
         return;
     tn_lock_acquire(&device->lock);
     for (tarn_pool *pool = device->pools; pool != NULL; pool = pool->next) {
-        tn_lock_acquire(&pool->lock);
-        tn_holds_close_stream(pool, (uint64_t)(uintptr_t)stream, stream_id);
-        tn_lock_release(&pool->lock);
+        tn_pool_lock(pool);
+        tn_holds_close_over(pool, tn_stream_captured_id(stream));
+        tn_pool_unlock(pool);
     }
     tn_lock_release(&device->lock);
 }
@@ -392,10 +410,10 @@ tarn_status tn_device_retire_stream(tarn_device *device, tn_cu_stream stream, ui
     status = tn_streams_retire_begin(&device->streams, stream, id, &fence);
     if (status == TARN_OK) {
         for (tarn_pool *pool = device->pools; pool != NULL; pool = pool->next) {
-            tn_lock_acquire(&pool->lock);
+            tn_pool_lock(pool);
             tn_arenas_retire(pool, order, fence);
             tn_uses_forget(pool, stream);
-            tn_lock_release(&pool->lock);
+            tn_pool_unlock(pool);
         }
         tn_streams_retire_commit(&device->streams, fence);
     }
@@ -442,12 +460,9 @@ void tn_device_discharge(tarn_device *device, uint64_t bytes)
 
 void tn_device_count_mapped(tarn_device *device, uint64_t bytes)
 {
-    uint_fast64_t mapped = atomic_fetch_add(&device->mapped_bytes, bytes) + bytes;
-    uint_fast64_t peak = atomic_load(&device->mapped_peak_bytes);
+    uint64_t mapped = atomic_fetch_add(&device->mapped_bytes, bytes) + bytes;
 
-    while (peak < mapped &&
-           !atomic_compare_exchange_weak(&device->mapped_peak_bytes, &peak, mapped))
-        continue;
+    tn_atomic_raise(&device->mapped_peak_bytes, mapped);
 }
 
 void tn_device_count_unmapped(tarn_device *device, uint64_t bytes)

@@ -36,14 +36,13 @@ struct tarn_device {
     struct tn_callbacks oom_observers;  /* tarn_oom_observer */
     atomic_uint_fast64_t ladder_retries;
     atomic_uint_fast64_t out_of_memory_count;
-    atomic_uint_fast64_t adopted_count;    /* captures that got a pool of their own */
-    atomic_uint_fast64_t unrouted_count;   /* allocations in captures that no route caught */
-    atomic_uint_fast64_t user_hold_count;  /* open holds that no tarn_capture owns */
-    atomic_uint_fast64_t newest_stream_id; /* seen outside captures */
+    atomic_uint_fast64_t adopted_count;   /* captures that got a pool of their own */
+    atomic_uint_fast64_t unrouted_count;  /* allocations in captures that no route caught */
+    atomic_uint_fast64_t user_hold_count; /* open holds that no tarn_capture owns */
     atomic_uint_fast64_t
         unended_since; /* released pools wait for a proof later than this one, which
                                            was the last when they were looked at, plus 1; 0: none does */
-    struct tn_hold *_Atomic gone_holds;    /* to be reaped; pushed without a lock */
+    struct tn_hold *_Atomic gone_holds; /* to be reaped; pushed without a lock */
 };
 
 #define TN_DEVICE_MAGIC 0x546e446576303031ULL
@@ -67,9 +66,9 @@ void tn_device_end_released(tarn_device *device);
 void tn_device_close_capture(tarn_device *device, uint64_t capture_id, tn_cu_graph graph,
                              bool discard);
 
-/* Takes note of a stream that is not being captured: what was captured on it is over. Cheap where no
- * user's capture is known. No lock may be held. */
-void tn_device_see_stream(tarn_device *device, tarn_stream stream, uint64_t stream_id);
+/* Takes note of a stream that is not being captured: what was captured on it is over, or else was
+ * captured on another of that name. Cheap where no user's capture is known. No lock may be held. */
+void tn_device_see_stream(tarn_device *device, tarn_stream stream);
 
 /* Ends the promise that the stream, outside captures and of that id, lives: all pools forget it, and what
  * waits for it waits for a fence. No lock may be held. HOST_MEMORY, DEVICE_LOST, DRIVER. */

@@ -16,6 +16,7 @@
  * Trade-offs: places are found by walking segments; there are few, since they double. Chunks that can
  * be exported are never cached: another process may have them mapped, which only the driver knows. */
 #include "pools/grow.h"
+#include "pools/handover.h"
 
 #include <stddef.h>
 
@@ -138,6 +139,7 @@ static void give_chunk(tarn_device *device, struct tn_chunk *chunk, enum tn_unma
 {
     uint64_t bytes = chunk->bytes;
 
+    chunk->heap = NULL;
     if (to == TN_UNMAPPED_TO_CACHE && !chunk->properties.exportable &&
         tn_gpu_is_well(&device->gpu)) {
         chunk->was_cached = false;
@@ -167,13 +169,16 @@ static tarn_status add_chunk(tarn_pool *pool, struct tn_heap *heap, struct tn_se
     status = obtain_chunk(pool, bytes, &chunk);
     if (status != TARN_OK)
         return status;
-    status = tn_segment_map(segment, offset, pool->properties.peer_mask, chunk);
+    chunk->heap = heap; /* before anyone can find the chunk by an address */
+    /* What grows the heap will begin here. */
+    status = tn_live_reserve(chunk, heap->kind == TN_HEAP_SMALL ? 1 : TN_SMALL_BYTES_MAX + 1)
+                 ? tn_segment_map(segment, offset, pool->properties.peer_mask, chunk)
+                 : tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a chunk");
     if (status != TARN_OK) {
         give_chunk(pool->device, chunk, origin(chunk));
         return status;
     }
     chunk->id = id;
-    chunk->heap = heap;
     chunk->kind = (int)heap->kind;
     chunk->hold_count = 0;
     chunk->freed_stamp = 0;

@@ -16,6 +16,7 @@
 #include "base/contract.h"
 #include "base/error.h"
 #include "base/host.h"
+#include "driver/exec.h"
 #include "pools/device.h"
 #include "pools/use.h"
 
@@ -70,7 +71,6 @@ tarn_status tn_hold_open(tarn_pool *pool, struct tn_order order, bool owned, str
     made->serial = pool->hold_serial;
     made->capture_id = order.capture_id;
     made->origin_id = order.stream_id;
-    made->newest_stream_id = atomic_load(&pool->device->newest_stream_id);
     made->open = true;
     made->passing = pool->is_default;
     made->owned = owned;
@@ -91,6 +91,17 @@ struct tn_hold *tn_hold_find(tarn_pool *pool, uint64_t capture_id)
             return hold;
     }
     return NULL;
+}
+
+const struct tn_hold *tn_hold_find_graph(const tarn_pool *pool, tn_cu_graph graph)
+{
+    const struct tn_hold *found = NULL;
+
+    for (const struct tn_hold *hold = pool->holds; hold != NULL; hold = hold->next) {
+        if (hold->graph == graph && (found == NULL || hold->open))
+            found = hold;
+    }
+    return found;
 }
 
 bool tn_holds_are_open(const tarn_pool *pool, uint64_t serial)
@@ -158,6 +169,9 @@ static void end_capture(struct tn_hold *hold)
     tarn_pool *pool = hold->pool;
 
     TN_ASSERT(hold->open);
+    if (hold->mark != NULL)
+        tn_event_destroy(&pool->device->gpu, hold->mark);
+    hold->mark = NULL;
     hold->open = false;
     pool->open_hold_count -= 1;
     if (!hold->owned)
@@ -210,47 +224,32 @@ void tn_hold_close(struct tn_hold *hold)
         (void)orphan(hold);
 }
 
-/* Which open holds that no tarn_capture owns are to be closed. */
-struct choice {
-    uint64_t stream_id; /* not 0: of the order that opened it */
-    uint64_t not_newer; /* not 0: that stream's id outside captures, which must not be newer */
-    uint64_t route_id;  /* not 0: the route that led here */
-    uint64_t spare_id;  /* not the hold of this capture */
-};
+static bool is_over(const struct tn_hold *hold)
+{
+    return hold->mark == NULL || !tn_capture_goes_on(&hold->pool->device->gpu, hold->mark);
+}
 
-static void close_chosen(tarn_pool *pool, const struct choice *choice)
+void tn_holds_close_over(tarn_pool *pool, uint64_t stream_id)
 {
     struct tn_hold *next;
 
     for (struct tn_hold *hold = pool->holds; hold != NULL; hold = next) {
         next = hold->next;
-        if (hold->open && !hold->owned && hold->capture_id != choice->spare_id &&
-            (choice->stream_id == 0 || hold->origin_id == choice->stream_id) &&
-            (choice->not_newer == 0 || hold->newest_stream_id >= choice->not_newer) &&
-            (choice->route_id == 0 || hold->route_id == choice->route_id))
+        if (hold->open && !hold->owned && (stream_id == 0 || hold->origin_id == stream_id) &&
+            is_over(hold))
             tn_hold_close(hold);
     }
 }
 
-void tn_holds_close_unowned(tarn_pool *pool, uint64_t stream_id, uint64_t capture_id)
+void tn_holds_close_routed(tarn_pool *pool, uint64_t route_id)
 {
-    const struct choice choice = {.stream_id = stream_id, .spare_id = capture_id};
+    struct tn_hold *next;
 
-    close_chosen(pool, &choice);
-}
-
-void tn_holds_close_stream(tarn_pool *pool, uint64_t handle, uint64_t stream_id)
-{
-    const struct choice choice = {.stream_id = handle, .not_newer = stream_id};
-
-    close_chosen(pool, &choice);
-}
-
-void tn_holds_close_routed(tarn_pool *pool, uint64_t route_id, uint64_t capture_id)
-{
-    const struct choice choice = {.route_id = route_id, .spare_id = capture_id};
-
-    close_chosen(pool, &choice);
+    for (struct tn_hold *hold = pool->holds; hold != NULL; hold = next) {
+        next = hold->next;
+        if (hold->open && !hold->owned && hold->route_id == route_id && is_over(hold))
+            tn_hold_close(hold);
+    }
 }
 
 void tn_holds_close_capture(tarn_pool *pool, uint64_t capture_id, tn_cu_graph graph)
@@ -272,6 +271,23 @@ struct tn_hold *tn_hold_find_owned(tarn_pool *pool, uint64_t capture_id)
             return hold;
     }
     return NULL;
+}
+
+struct tn_left_capture tn_hold_take_left(tarn_pool *pool, uint64_t capture_id)
+{
+    struct tn_left_capture left = {0};
+    struct tn_hold *hold = tn_hold_find_owned(pool, capture_id);
+
+    /* Where the claimant is gone the graph is, and its capture with it: the stream may be gone, too. */
+    if (hold == NULL || atomic_load(&hold->claim) != TN_CLAIM_HELD)
+        return left;
+    left = hold->left;
+    hold->left = (struct tn_left_capture){0};
+    for (hold = pool->holds; hold != NULL; hold = hold->next) {
+        if (hold->left.capture_id == left.capture_id)
+            left.capture_id = 0;
+    }
+    return left;
 }
 
 uint64_t tn_hold_tell_owner(struct tn_hold *hold)
@@ -319,8 +335,11 @@ void tn_holds_orphan(tarn_pool *pool)
 
 void tn_holds_end_passing(tarn_pool *pool)
 {
-    const struct choice choice = {.stream_id = 0};
+    struct tn_hold *next;
 
-    if (pool->is_default)
-        close_chosen(pool, &choice);
+    for (struct tn_hold *hold = pool->holds; hold != NULL; hold = next) {
+        next = hold->next;
+        if (hold->open && hold->passing)
+            tn_hold_close(hold);
+    }
 }

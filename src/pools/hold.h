@@ -33,24 +33,33 @@ enum tn_claim {
     TN_CLAIM_ORPHANED, /* nobody listens any more; the record is spent when it says so all the same */
 };
 
+/* A capture that was aborted and goes on, since its graph must stay until a body's capture is over. */
+struct tn_left_capture {
+    uint64_t capture_id; /* 0: none */
+    tn_cu_stream stream; /* lives as long as the capture's graph */
+    uint64_t thread_id;  /* that began it */
+    bool keeps_graph;    /* the caller's */
+};
+
 struct tn_hold {
     uint64_t magic;                    /* TN_HOLD_MAGIC; 0 in a recycled record */
     struct tn_hold *next;              /* of the pool; also links recycled records */
     struct tn_hold *_Atomic next_gone; /* on a list of those to reap or to recycle */
     atomic_int claim;                  /* enum tn_claim */
     tarn_pool *pool;                   /* immutable */
-    uint64_t serial;                   /* rises in the pool with each hold that is opened; immutable */
-    uint64_t capture_id;               /* immutable */
-    uint64_t origin_id;                /* stream id of the order that opened it; immutable */
-    uint64_t newest_stream_id;         /* that had been seen when it was opened; immutable */
+    uint64_t serial;     /* rises in the pool with each hold that is opened; immutable */
+    uint64_t capture_id; /* immutable */
+    uint64_t origin_id;  /* stream id of the order that opened it; immutable */
     bool open;
     bool passing; /* it ends when it is closed, not with its claimant */
     bool owned;   /* a tarn_capture opened it and will close it */
     /* Of that tarn_capture, while it is not just being ended: to be set when the hold goes. */
     atomic_bool *owner_gone;
-    uint64_t route_id; /* of the route that led its first allocation here; 0: none */
-    tn_cu_graph graph; /* that is being captured; immutable, compared and never used */
-    uint64_t *map;     /* a bit for each chunk id */
+    struct tn_left_capture left; /* of a body's capture: the one around it that its end ends */
+    uint64_t route_id;           /* of the route that led its first allocation here; 0: none */
+    tn_cu_graph graph;           /* that is being captured; immutable, compared and never used */
+    tn_cu_event mark; /* open, without an owner: of the capture; see tn_capture_goes_on */
+    uint64_t *map;    /* a bit for each chunk id */
     size_t word_count;
 };
 
@@ -62,6 +71,10 @@ TARN_MUST_CHECK tarn_status tn_hold_open(tarn_pool *pool, struct tn_order order,
 
 /* The open hold of that capture in the pool, or NULL. */
 struct tn_hold *tn_hold_find(tarn_pool *pool, uint64_t capture_id);
+
+/* A hold of a capture into that graph, or into one that had its handle before it; an open one where there
+ * is one; NULL: there is none. */
+const struct tn_hold *tn_hold_find_graph(const tarn_pool *pool, tn_cu_graph graph);
 
 /* Whether a hold is open that is no newer than that. */
 bool tn_holds_are_open(const tarn_pool *pool, uint64_t serial);
@@ -78,24 +91,20 @@ bool tn_holds_add_freed(tarn_pool *pool, const struct tn_block *block);
 /* Closes it: the arenas of its capture end. A passing one is not there any more afterwards. */
 void tn_hold_close(struct tn_hold *hold);
 
-/* Closes the open holds of one stream that no tarn_capture owns, but for that of the capture given:
- * the stream's other captures are over. */
-void tn_holds_close_unowned(tarn_pool *pool, uint64_t stream_id, uint64_t capture_id);
-
-/* Closes the open holds that no tarn_capture owns and that the stream opened, which was seen outside
- * captures: their captures are over. A stream that is newer than the hold is another one of the same
- * name. */
-void tn_holds_close_stream(tarn_pool *pool, uint64_t handle, uint64_t stream_id);
-
-/* Closes the open holds that the route led here and no tarn_capture owns, but for that of the capture
- * given, which goes on: their route has ended. */
-void tn_holds_close_routed(tarn_pool *pool, uint64_t route_id, uint64_t capture_id);
+/* Closes the open holds that no tarn_capture owns and whose captures are over: those that the stream
+ * opened, 0: all; or those that the route led here. */
+void tn_holds_close_over(tarn_pool *pool, uint64_t stream_id);
+void tn_holds_close_routed(tarn_pool *pool, uint64_t route_id);
 
 /* Closes the open holds of a capture that is over: by its id, or by the graph that it made. */
 void tn_holds_close_capture(tarn_pool *pool, uint64_t capture_id, tn_cu_graph graph);
 
 /* The hold of the tarn_capture of that id, open or closed; NULL when it is gone. */
 struct tn_hold *tn_hold_find_owned(tarn_pool *pool, uint64_t capture_id);
+
+/* What was left to the capture of that id, and is left to no other of the pool; its capture_id is 0 for
+ * nothing. It is not left any more. */
+struct tn_left_capture tn_hold_take_left(tarn_pool *pool, uint64_t capture_id);
 
 /* Ends the claim of the owner of a hold that goes, if it has one, and tells it. Returns the id of that
  * capture, 0: none. */

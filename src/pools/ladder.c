@@ -9,10 +9,13 @@
  *   callbacks the user's, one after the other
  *   cache     chunks that are mapped nowhere, and of sizes that are not wanted, go to the driver
  *   others    free chunks of other pools, proven idle, are unmapped; then those of this pool, which
- *             are not in one piece. They pass through the cache
+ *             are not in one piece
  *   frugal    the growth is no larger than it must be
  *   wait      for the device, which proves all free memory idle, and for graphs destroyed just now to
  *             be gone: all but the callbacks again
+ *
+ * Where addresses are missing and not memory, the same rungs give some back, but for cache, frugal and
+ * wait: a segment that is unmapped whole gives up its own.
  *
  * A rung that found something is followed by another attempt, and tried again while it finds more: so
  * no more is taken from others than is needed. Nothing here disturbs a capture: the wait does not, the
@@ -29,6 +32,7 @@
 #include "base/error.h"
 #include "pools/device.h"
 #include "pools/grow.h"
+#include "pools/handover.h"
 #include "pools/stats.h"
 #include "pools/use.h"
 #include "tarn/pressure.h"
@@ -54,23 +58,23 @@ static bool is_out_of_memory(tarn_status status)
     return status == TARN_ERR_DEVICE_MEMORY || status == TARN_ERR_LIMIT;
 }
 
-/* Whether the attempt has given its answer: anything but that there is no memory. */
+/* Whether the attempt has given its answer: anything but that there is no memory, or no addresses. */
 static bool try_again(struct climb *climb)
 {
-    tn_lock_acquire(&climb->pool->lock);
+    tn_pool_lock(climb->pool);
     climb->status = climb->attempt(climb->pool, climb->request, climb->frugal, climb->result);
-    tn_lock_release(&climb->pool->lock);
-    return !is_out_of_memory(climb->status);
+    tn_pool_unlock(climb->pool);
+    return !is_out_of_memory(climb->status) && climb->status != TARN_ERR_ADDRESS_SPACE;
 }
 
 static bool rung_idle(struct climb *climb)
 {
     uint64_t moved;
 
-    tn_lock_acquire(&climb->pool->lock);
+    tn_pool_lock(climb->pool);
     tn_pending_poll(climb->pool, false);
     moved = tn_arenas_give_idle(climb->pool);
-    tn_lock_release(&climb->pool->lock);
+    tn_pool_unlock(climb->pool);
     return moved > 0;
 }
 
@@ -102,11 +106,11 @@ static bool is_at_own_limit(tarn_pool *pool, uint64_t bytes)
 {
     bool is_at_limit;
 
-    tn_lock_acquire(&pool->lock);
+    tn_pool_lock(pool);
     is_at_limit =
         pool->limit_bytes != 0 &&
         pool->counters.mapped_bytes + tn_round_up(bytes, TN_PAGE_BYTES) > pool->limit_bytes;
-    tn_lock_release(&pool->lock);
+    tn_pool_unlock(pool);
     return is_at_limit;
 }
 
@@ -117,10 +121,10 @@ static uint64_t steal(tarn_pool *pool, uint64_t wanted_bytes)
     bool unproven = false;
     uint64_t stolen;
 
-    tn_lock_acquire(&pool->lock);
+    tn_pool_lock(pool);
     tn_pending_poll(pool, false);
     stolen = tn_pool_unmap_free(pool, wanted_bytes, TN_UNMAPPED_TO_CACHE, &unproven);
-    tn_lock_release(&pool->lock);
+    tn_pool_unlock(pool);
     return stolen;
 }
 
@@ -130,7 +134,7 @@ static bool rung_cache(struct climb *climb)
     struct tn_chunk_cache *cache = &climb->pool->device->cache;
     uint64_t cached = tn_chunk_cache_bytes(cache);
 
-    if (is_at_own_limit(climb->pool, climb->bytes))
+    if (climb->status == TARN_ERR_ADDRESS_SPACE || is_at_own_limit(climb->pool, climb->bytes))
         return false;
     return tn_chunk_cache_release(cache, cached - tn_min(cached, climb->bytes)) > 0;
 }
@@ -160,6 +164,8 @@ static bool rung_frugal(struct climb *climb)
 {
     bool was_frugal = climb->frugal;
 
+    if (climb->status == TARN_ERR_ADDRESS_SPACE)
+        return false;
     climb->frugal = true;
     return !was_frugal;
 }
@@ -233,9 +239,9 @@ static bool awaits_stragglers(void *subject)
     tn_device_reap(device);
     tn_lock_acquire(&device->lock);
     for (tarn_pool *pool = device->pools; pool != NULL; pool = pool->next) {
-        tn_lock_acquire(&pool->lock);
+        tn_pool_lock(pool);
         awaits = awaits || pool->hold_count > pool->open_hold_count + pool->graph_count;
-        tn_lock_release(&pool->lock);
+        tn_pool_unlock(pool);
     }
     tn_lock_release(&device->lock);
     return awaits && stragglers->looks_left > 0;
@@ -253,6 +259,19 @@ static tarn_status wait_for_device(tarn_device *device)
     return tn_gpu_is_lost(&device->gpu) ? tn_gpu_check(&device->gpu) : TARN_OK;
 }
 
+/* The driver's sentence, with what helps. */
+static tarn_status no_addresses(const struct climb *climb)
+{
+    char why[512];
+
+    (void)snprintf(why, sizeof why, "%s", tarn_last_error());
+    return tn_fail(
+        TARN_ERR_ADDRESS_SPACE,
+        "pool '%s' has no addresses for %llu bytes: %s; a trim of pools with free memory "
+        "gives theirs back, and a device opened with larger region_bytes has more",
+        climb->pool->name, (unsigned long long)climb->bytes, why);
+}
+
 tarn_status tn_ladder_run(tarn_pool *pool, tn_ladder_attempt attempt, const void *request,
                           uint64_t bytes, void **result)
 {
@@ -266,6 +285,8 @@ tarn_status tn_ladder_run(tarn_pool *pool, tn_ladder_attempt attempt, const void
 
         if (climb_down(&climb))
             return climb.status;
+        if (climb.status == TARN_ERR_ADDRESS_SPACE)
+            return no_addresses(&climb);
         waited = wait_for_device(device);
         if (waited != TARN_OK)
             return waited;
@@ -273,6 +294,8 @@ tarn_status tn_ladder_run(tarn_pool *pool, tn_ladder_attempt attempt, const void
         if (try_again(&climb) || climb_down(&climb))
             return climb.status;
     }
+    if (climb.status == TARN_ERR_ADDRESS_SPACE)
+        return no_addresses(&climb);
     atomic_fetch_add(&device->out_of_memory_count, 1);
     if (climb.status == TARN_ERR_DEVICE_MEMORY)
         climb.status = tn_ladder_failed(pool, bytes);
@@ -294,11 +317,11 @@ tarn_status tn_ladder_failed(const tarn_pool *pool, uint64_t bytes)
          other = other->next) {
         int length;
 
-        tn_lock_acquire(&other->lock);
+        tn_pool_lock(other);
         length = snprintf(pools + used, sizeof pools - used, "; pool '%s' maps %llu MiB, %llu live",
                           other->name, (unsigned long long)(other->counters.mapped_bytes / TN_MIB),
                           (unsigned long long)(other->counters.live_bytes / TN_MIB));
-        tn_lock_release(&other->lock);
+        tn_pool_unlock(other);
         used += length > 0 ? (size_t)length : 0;
     }
     tn_lock_release(&device->lock);

@@ -8,7 +8,7 @@
 #include "pools/pool.h"
 
 /* One try, with the pool's lock held. frugal: it maps no more than it needs. DEVICE_MEMORY and LIMIT
- * mean that more memory would help. */
+ * mean that more memory would help, ADDRESS_SPACE that more addresses would. */
 typedef tarn_status (*tn_ladder_attempt)(tarn_pool *pool, const void *request, bool frugal,
                                          void **result);
 

@@ -24,25 +24,76 @@
 #include "pools/body.h"
 #include "pools/device.h"
 #include "pools/grow.h"
+#include "pools/handover.h"
 #include "pools/ladder.h"
+#include "pools/steady.h"
 #include "pools/use.h"
 
-static struct tn_records pool_records = TN_RECORDS_INIT(struct tarn_pool);
+static struct tn_records pool_records = TN_RECORDS_INIT_KEEPING(struct tarn_pool, idle);
 
 static atomic_uint_fast64_t last_sequence;
 
+uint64_t tn_next_sequences(uint64_t count)
+{
+    return atomic_fetch_add_explicit(&last_sequence, count, memory_order_relaxed) + 1;
+}
+
 uint64_t tn_next_sequence(void)
 {
-    return atomic_fetch_add_explicit(&last_sequence, 1, memory_order_relaxed) + 1;
+    return tn_next_sequences(1);
+}
+
+/* Adds what happened in arenas to the pool's counters. Their peaks may not have been at one time. */
+static void collect_counters(tarn_pool *pool)
+{
+    struct tn_pool_counters *counters = &pool->counters;
+    uint64_t peak = counters->live_bytes;
+
+    for (struct tn_arena *arena = pool->arenas; arena != NULL; arena = arena->next) {
+        const struct tn_arena_counters *own = &arena->counters;
+
+        tn_steady_level(arena);
+        arena->sequences_left = 0;
+        if (own->alloc_count + own->free_count == 0)
+            continue;
+        peak += (uint64_t)own->live_peak_bytes;
+        counters->live_bytes += (uint64_t)own->live_bytes;
+        counters->live_count += (uint64_t)own->live_count;
+        counters->requested_bytes += (uint64_t)own->requested_bytes;
+        counters->alloc_count += own->alloc_count;
+        counters->free_count += own->free_count;
+        arena->counters = (struct tn_arena_counters){0};
+    }
+    counters->live_peak_bytes = tn_max(counters->live_peak_bytes, peak);
+}
+
+void tn_pool_lock(tarn_pool *pool)
+{
+    tn_lock_acquire(&pool->lock);
+    for (struct tn_arena *arena = pool->arenas; arena != NULL; arena = arena->next)
+        tn_spin_acquire(&arena->lock);
+    collect_counters(pool);
+}
+
+void tn_pool_unlock(tarn_pool *pool)
+{
+    for (struct tn_arena *arena = pool->arenas; arena != NULL; arena = arena->next)
+        tn_spin_release(&arena->lock);
+    tn_lock_release(&pool->lock);
 }
 
 tarn_status tn_pool_create(tarn_device *device, const struct tn_pool_settings *settings,
                            tarn_pool **pool)
 {
     tarn_pool *made = tn_records_take(&pool_records);
+    struct tn_replays *replays = made != NULL ? tn_replays_make() : NULL;
 
-    if (made == NULL)
+    if (replays == NULL) {
+        if (made != NULL)
+            tn_records_give(&pool_records, made);
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a pool");
+    }
+    atomic_store(&made->replays, replays);
     (void)snprintf(made->name, sizeof made->name, "%s",
                    settings->name != NULL ? settings->name : "");
     made->device = device;
@@ -51,8 +102,9 @@ tarn_status tn_pool_create(tarn_device *device, const struct tn_pool_settings *s
     made->share_captured = settings->share_captured;
     made->properties = settings->properties;
     tn_lock_init(&made->lock, TN_RANK_POOL);
-    tn_lock_init(&made->replays.lock, TN_RANK_REPLAY);
+    tn_spin_acquire(&made->idle.lock);
     tn_arena_init(&made->idle, made, (struct tn_order){0, 0});
+    tn_spin_release(&made->idle.lock);
     tn_lock_acquire(&device->lock);
     made->next = device->pools;
     device->pools = made;
@@ -91,24 +143,21 @@ tarn_status tn_pool_check_unclaimed(const tarn_pool *pool)
  * and its memory is proven idle. */
 static void dismantle(tarn_pool *pool)
 {
-    tn_lock_acquire(&pool->lock);
+    tn_pool_lock(pool);
     TN_ASSERT(tn_pool_is_unclaimed(pool));
     tn_pending_poll(pool, true);
-    for (size_t i = 0; i < pool->live.capacity; i++) { /* DISCARDED blocks go with their pool */
-        if (pool->live.slots[i] != NULL)
-            tn_uses_end(pool, pool->live.slots[i]);
+    for (struct tn_block *block = tn_live_first(pool->segments); block != NULL;
+         block = tn_live_next(block)) { /* DISCARDED blocks go with their pool */
+        tn_live_remove(block);
+        tn_uses_end(pool, block);
     }
     tn_pool_unmap_all(pool);
     tn_arenas_fini(pool);
-    tn_bodies_fini(pool);
+    TN_ASSERT(pool->bodies == NULL); /* P15: each has ended with the hold of its outer capture */
     tn_blocks_fini(&pool->store);
-    tn_live_fini(&pool->live);
     tn_host_free(pool->chunks);
-    tn_lock_release(&pool->lock);
+    tn_pool_unlock(pool);
     tn_lock_fini(&pool->lock);
-    tn_lock_fini(&pool->replays.lock);
-    if (pool->replays.event != NULL)
-        tn_event_destroy(&pool->device->gpu, pool->replays.event);
     tn_records_give(&pool_records, pool);
 }
 
@@ -120,6 +169,7 @@ static void unlist(tarn_pool *pool)
     while (*link != pool)
         link = &(*link)->next;
     *link = pool->next;
+    tn_replays_leave(pool); /* with the list: P17 */
     atomic_store(&pool->magic, 0);
 }
 
@@ -148,16 +198,24 @@ static enum verdict try_unlist(tarn_pool *pool, bool waited)
     enum verdict verdict = VERDICT_GONE;
 
     tn_lock_acquire(&pool->device->lock);
-    tn_lock_acquire(&pool->lock);
+    tn_pool_lock(pool);
     if (!tn_pool_is_unclaimed(pool))
         verdict = VERDICT_CLAIMED;
     else if (!waited && has_unproven_memory(pool) && !tn_gpu_is_lost(&pool->device->gpu))
         verdict = VERDICT_WAIT;
     else
         unlist(pool);
-    tn_lock_release(&pool->lock);
+    tn_pool_unlock(pool);
     tn_lock_release(&pool->device->lock);
     return verdict;
+}
+
+static int64_t now_ns(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
 void tn_await_destructors(const struct tn_gpu *gpu, bool (*is_awaited)(void *subject),
@@ -165,12 +223,11 @@ void tn_await_destructors(const struct tn_gpu *gpu, bool (*is_awaited)(void *sub
 {
     const struct timespec pause = {0, 100000};
     /* A driver that has refused a destroy may never run the destructor. */
-    int tries = tn_gpu_is_well(gpu) ? 10000 : 500;
+    const int64_t wait_ns = tn_gpu_is_well(gpu) ? 1000000000 : 50000000;
+    const int64_t deadline = now_ns() + wait_ns;
 
-    while (tries > 0 && is_awaited(subject)) {
+    while (is_awaited(subject) && now_ns() < deadline)
         (void)nanosleep(&pause, NULL);
-        tries -= 1;
-    }
 }
 
 /* Whether a destructor is all that the pool waits for. */
@@ -180,9 +237,9 @@ static bool awaits_destructors(void *subject)
     bool awaits;
 
     tn_device_drop_gone(pool->device);
-    tn_lock_acquire(&pool->lock);
+    tn_pool_lock(pool);
     awaits = tn_pool_is_only_held(pool) && pool->hold_count > 0;
-    tn_lock_release(&pool->lock);
+    tn_pool_unlock(pool);
     return awaits;
 }
 
@@ -203,9 +260,9 @@ tarn_status tn_pool_destroy(tarn_pool *pool)
         dismantle(pool);
         return TARN_OK;
     }
-    tn_lock_acquire(&pool->lock);
+    tn_pool_lock(pool);
     status = tn_pool_check_unclaimed(pool);
-    tn_lock_release(&pool->lock);
+    tn_pool_unlock(pool);
     return status != TARN_OK ? status : tn_fail(TARN_ERR_BUSY, "pool '%s' was in use", pool->name);
 }
 
@@ -216,7 +273,7 @@ void tn_pool_enter_live(tarn_pool *pool, struct tn_block *block)
 
     TN_ASSERT(block->state == TN_BLOCK_FREE);
     block->state = TN_BLOCK_LIVE;
-    tn_live_insert(&pool->live, block);
+    tn_live_insert(block);
     tn_block_count_used(block);
     counters->live_count += 1;
     counters->live_bytes += block->bytes;
@@ -235,17 +292,15 @@ void tn_pool_leave_live(tarn_pool *pool, struct tn_block *block)
         counters->live_bytes -= block->bytes;
         counters->requested_bytes -= block->requested;
     }
-    tn_live_remove(&pool->live, block);
+    tn_live_remove(block);
 }
 
-/* Cuts an aligned block out of a FREE one with room for it and makes it live. hold: that of the
- * order's capture, or NULL. */
+/* Cuts a block out of a FREE one, at an address in it, and makes it live. hold: that of the order's
+ * capture, or NULL. */
 static void commit_allocation(tarn_pool *pool, struct tn_block *block,
                               const struct tn_request *request, struct tn_hold *hold,
-                              uint64_t bytes, void **address)
+                              uint64_t start, uint64_t bytes)
 {
-    uint64_t start = tn_round_up(tn_block_address(block), request->alignment);
-
     block = tn_heap_carve(pool, block, start - block->segment->base, bytes);
     block->requested = request->requested;
     block->order = request->order;
@@ -256,7 +311,6 @@ static void commit_allocation(tarn_pool *pool, struct tn_block *block,
     if (hold != NULL && pool->bodies != NULL)
         tn_bodies_hold(pool, hold->capture_id, block);
     pool->counters.alloc_count += 1;
-    *address = (void *)(uintptr_t)start;
 }
 
 enum { RECORDS_FOR_ALLOCATION = 4 }; /* two for chunks that change hands, two for the cut */
@@ -271,20 +325,22 @@ static tarn_status try_allocate(tarn_pool *pool, const struct tn_request *reques
     struct tn_arena *arena;
     struct tn_heap *heap;
     struct tn_block *block;
+    uint64_t start;
     tarn_status status;
 
     if (capture_id != 0 && hold == NULL)
         return tn_fail(TARN_ERR_CAPTURE_BROKEN, "the capture of this stream ended during the call");
     arena = tn_arena_get(pool, request->order);
-    if (arena == NULL || !tn_blocks_reserve(&pool->store, RECORDS_FOR_ALLOCATION) ||
-        !tn_live_reserve(&pool->live, 1))
-        return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a block's records");
+    if (arena == NULL)
+        return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for an arena");
     if (!arena->met) { /* who names no stream has met it */
         status = tn_stream_meet(&pool->device->gpu, request->stream);
         if (status != TARN_OK)
             return status;
         arena->met = true;
     }
+    if (!tn_steady_provide(arena) || !tn_blocks_reserve(&pool->store, RECORDS_FOR_ALLOCATION))
+        return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a block's records");
     heap = &arena->heaps[bytes <= TN_SMALL_BYTES_MAX ? TN_HEAP_SMALL : TN_HEAP_LARGE];
     block = tn_heap_find(pool, heap, room);
     if (block == NULL && tn_pool_has_pending(pool)) {
@@ -302,7 +358,11 @@ static tarn_status try_allocate(tarn_pool *pool, const struct tn_request *reques
         block = tn_heap_find(pool, heap, room);
     }
     TN_ASSERT(block != NULL);
-    commit_allocation(pool, block, request, hold, bytes, address);
+    start = tn_round_up(tn_block_address(block), request->alignment);
+    if (!tn_live_reserve(tn_address_table_chunk(start), bytes))
+        return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a block's records");
+    commit_allocation(pool, block, request, hold, start, bytes);
+    *address = (void *)(uintptr_t)start;
     return TARN_OK;
 }
 
@@ -404,14 +464,14 @@ tarn_status tn_pool_lock_segment(uint64_t address, tarn_pool **pool, struct tn_s
         owner = atomic_load_explicit(&found->owner, memory_order_acquire);
         if (owner == NULL || atomic_load(&owner->magic) != TN_POOL_MAGIC)
             return not_ours(address); /* the segment is just being taken apart */
-        tn_lock_acquire(&owner->lock);
+        tn_pool_lock(owner);
         if (tn_address_table_find(address) == found &&
             atomic_load_explicit(&found->owner, memory_order_relaxed) == owner) {
             *pool = owner;
             *segment = found;
             return TARN_OK;
         }
-        tn_lock_release(&owner->lock);
+        tn_pool_unlock(owner);
     }
 }
 
@@ -424,13 +484,13 @@ tarn_status tn_pool_lock_block(uint64_t address, bool live_only, tarn_pool **poo
 
     if (status != TARN_OK)
         return status;
-    found = tn_live_find(&(*pool)->live, address);
+    found = tn_live_find(*pool, address);
     if (found != NULL && (found->state == TN_BLOCK_LIVE || !live_only)) {
         *block = found;
         return TARN_OK;
     }
     status = explain_address(*pool, segment, address);
-    tn_lock_release(&(*pool)->lock);
+    tn_pool_unlock(*pool);
     return status;
 }
 
@@ -464,10 +524,9 @@ void tn_pool_free_block(tarn_pool *pool, struct tn_block *block)
 
 void tn_pool_discard(tarn_pool *pool, uint64_t capture_id)
 {
-    for (size_t i = 0; i < pool->live.capacity; i++) {
-        struct tn_block *block = pool->live.slots[i];
-
-        if (block == NULL || block->state != TN_BLOCK_LIVE || block->order.capture_id != capture_id)
+    for (struct tn_block *block = tn_live_first(pool->segments); block != NULL;
+         block = tn_live_next(block)) {
+        if (block->state != TN_BLOCK_LIVE || block->order.capture_id != capture_id)
             continue;
         block->state = TN_BLOCK_DISCARDED;
         pool->counters.discarded_count += 1;

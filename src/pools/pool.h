@@ -10,15 +10,17 @@
  * hold, graph or checkpoint. Records are recycled, never freed: a stale handle is seen by its magic
  * number.
  *
- * Locking: one lock a pool guards everything below that is not immutable or atomic. Driver calls
- * that do not wait for the GPU are made under it.
+ * Locking: tn_pool_lock guards everything below that is not immutable or atomic. It takes the pool's own
+ * lock, and then those of all its arenas, so that nothing happens anywhere in the pool meanwhile. Driver
+ * calls that do not wait for the GPU are made under it. What is done most, allocations and frees that
+ * concern one arena alone, takes that arena's lock and no other (pools/steady.h).
  *
- * Trade-offs: one lock for all arenas of a pool, so threads that allocate from one pool take turns.
- * Chunks and segment neighbours are shared between arenas, and one lock keeps that simple. */
+ * Trade-offs: the pool's lock costs some ten nanoseconds an arena. */
 #ifndef TARN_POOLS_POOL_H
 #define TARN_POOLS_POOL_H
 
 #include "pools/hold.h"
+#include "pools/replays.h"
 #include "tarn/pool.h"
 
 struct tn_pool_counters {
@@ -35,22 +37,6 @@ struct tn_pool_counters {
     uint64_t free_count;
     uint64_t map_count;
     uint64_t unmap_count;
-};
-
-/* The last replay of the pool's graphs: see graphs/replay.h. */
-struct tn_replays {
-    struct tn_lock lock;              /* rank REPLAY; guards what is not atomic or immutable */
-    tarn_replay_order order;          /* immutable */
-    atomic_bool ordered;              /* several graphs or holds */
-    atomic_uint_fast64_t series;      /* rises when a graph has no other beside it */
-    uint64_t seen_series;             /* that the last replay belongs to */
-    atomic_bool launching_alone;      /* a thread launches a graph as the only one */
-    atomic_uint_fast64_t alone_stamp; /* the epoch of the last launch so made; 0: none */
-    atomic_uint_fast64_t stream_id;   /* of the last ordered replay; 0: none */
-    atomic_uint_fast64_t stamp;       /* its epoch; 0: none */
-    tn_cu_event event;                /* NULL: none yet */
-    bool recorded;                    /* the event stands for the end of the last replay */
-    bool crosses;                     /* replays change streams: each records the event */
 };
 
 struct tarn_pool {
@@ -77,33 +63,37 @@ struct tarn_pool {
     size_t chunk_ids;   /* ids below this have been used */
 
     struct tn_block_store store;
-    struct tn_live_table live;
     struct tn_block *pending_first; /* oldest first */
     struct tn_block *pending_last;
 
-    struct tn_arena *arenas; /* most recently used first */
+    struct tn_arena *arenas;                      /* most recently used first */
+    _Atomic(struct tn_arena_table *) arena_table; /* NULL: none yet */
     uint64_t arena_count;
     uint64_t retired_count; /* arenas of retired streams */
-    struct tn_arena idle;
-
     struct tn_body *bodies; /* of conditional nodes, whose outermost capture is under way */
     struct tn_hold *holds;
     uint64_t hold_count;
     uint64_t open_hold_count;
-    uint64_t hold_serial; /* of the newest hold */
+    uint64_t hold_serial;      /* of the newest hold */
     uint64_t capture_count;    /* tarn_captures */
     uint64_t graph_count;      /* tarn_graphs */
     uint64_t checkpoint_count; /* tarn_checkpoints */
     uint64_t route_count;      /* routes to it */
     uint64_t pin_count;        /* calls that use it and were given no handle that keeps it */
 
-    uint64_t adopted_capture_id; /* the capture without a route that it was made for, 0: none; guarded
+    uint64_t
+        adopted_capture_id; /* the capture without a route that it was made for, 0: none; guarded
                                     by the DEVICE lock */
     bool adoption_counted;
 
     struct tn_pool_counters counters;
 
-    struct tn_replays replays;
+    tarn_replay_order replay_order;        /* immutable */
+    atomic_uint_fast64_t replay_stream_id; /* of its own last ordered replay; 0: none; written as
+                                              replays is */
+    struct tn_replays *_Atomic replays;    /* changed under its lock: see pools/replays.h */
+
+    struct tn_arena idle; /* kept in recycled records, as every arena */
 };
 
 #define TN_POOL_MAGIC 0x546e506f6f6c3031ULL
@@ -143,7 +133,7 @@ bool tn_pool_is_idle(tarn_pool *pool);
 bool tn_pool_is_only_held(const tarn_pool *pool);
 
 /* The driver destroys user objects a little after their graph. Waits while is_awaited says that this
- * is all that is missing: 1 s at most, and hardly on a GPU that is not well. No lock may be held. */
+ * is all that is missing: 1 s at most, and 50 ms on a GPU that is not well. No lock may be held. */
 void tn_await_destructors(const struct tn_gpu *gpu, bool (*is_awaited)(void *subject),
                           void *subject);
 
@@ -182,7 +172,13 @@ void tn_pool_leave_live(tarn_pool *pool, struct tn_block *block);
 /* Turns the live blocks of an aborted capture into DISCARDED ones; the lock is held. */
 void tn_pool_discard(tarn_pool *pool, uint64_t capture_id);
 
-/* The next sequence number of the process. */
+/* The next sequence number of the process; the first of so many. */
 uint64_t tn_next_sequence(void);
+uint64_t tn_next_sequences(uint64_t count);
+
+/* Stops all that happens in the pool, and brings its counters up to date. Numbers that arenas had set
+ * aside for blocks are dropped: a block made later has a higher number than any before. */
+void tn_pool_lock(tarn_pool *pool);
+void tn_pool_unlock(tarn_pool *pool);
 
 #endif

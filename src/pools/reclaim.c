@@ -19,17 +19,18 @@ static uint64_t trim_to(tarn_pool *pool, uint64_t keep_bytes, bool *unproven)
     uint64_t mapped;
     uint64_t freed;
 
-    tn_lock_acquire(&pool->lock);
+    tn_pool_lock(pool);
     tn_pending_poll(pool, false);
     mapped = pool->counters.mapped_bytes;
     freed = tn_pool_unmap_free(pool, mapped > keep_bytes ? mapped - keep_bytes : 0,
                                TN_UNMAPPED_TO_DRIVER, &stays);
-    if (pool->checkpoint_count == 0) /* a restore brings blocks back to the arenas of their streams */
-        tn_arenas_drop_empty(pool);  /* their streams may be no more */
+    if (pool->checkpoint_count ==
+        0) /* a restore brings blocks back to the arenas of their streams */
+        tn_arenas_drop_empty(pool); /* their streams may be no more */
     /* What is pending may be proven free by a wait. */
     if (pool->counters.mapped_bytes > keep_bytes && (stays || tn_pool_has_pending(pool)))
         *unproven = true;
-    tn_lock_release(&pool->lock);
+    tn_pool_unlock(pool);
     return freed;
 }
 
@@ -61,9 +62,9 @@ static uint64_t trim_all(tarn_device *device, uint64_t keep_bytes, bool *unprove
 
         mapped = atomic_load(&device->mapped_bytes);
         excess = mapped > keep_bytes ? mapped - keep_bytes : 0;
-        tn_lock_acquire(&pool->lock);
+        tn_pool_lock(pool);
         own = pool->counters.mapped_bytes;
-        tn_lock_release(&pool->lock);
+        tn_pool_unlock(pool);
         freed += trim_to(pool, own > excess ? own - excess : 0, unproven);
     }
     tn_lock_release(&device->lock);

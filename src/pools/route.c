@@ -7,8 +7,7 @@
  * not known.
  *
  * The end of a route is not the end of the captures that it led to its pool: another route may lead
- * there again while they go on. Where the route has a stream that stream is asked; else their end shows
- * in other ways (graphs/capture.h).
+ * there again while they go on. Those that are over by then are closed.
  *
  * Trade-offs: filters run under the ROUTES lock, so that a route's pool cannot go meanwhile. */
 #include "pools/route.h"
@@ -75,9 +74,9 @@ static tarn_status push_route(tarn_device *device, struct tn_route *route)
         routes->routes[routes->count] = *route;
         routes->count += 1;
         atomic_store(&routes->open_count, routes->count);
-        tn_lock_acquire(&route->pool->lock);
+        tn_pool_lock(route->pool);
         route->pool->route_count += 1; /* P10 */
-        tn_lock_release(&route->pool->lock);
+        tn_pool_unlock(route->pool);
     }
     tn_lock_release(&routes->lock);
     return status;
@@ -149,23 +148,16 @@ static void remove_route(tarn_device *device, struct tn_route *route)
     struct tn_routes *routes = &device->routes;
     struct tn_route ended = *route;
     size_t behind = routes->count - 1 - (size_t)(route - routes->routes);
-    uint64_t capture_id = 0;
-    /* While its stream is still in the capture, that goes on without the route. Where the route has no
-     * stream nobody can say. */
-    bool may_be_over = has_stream(&ended) && may_ask(&ended);
 
-    may_be_over =
-        may_be_over && tn_stream_capture_id(&device->gpu, ended.user, &capture_id) == TARN_OK;
     for (size_t i = 0; i < behind; i++)
         route[i] = route[i + 1];
     routes->count -= 1;
     atomic_store(&routes->open_count, routes->count);
-    tn_lock_acquire(&ended.pool->lock);
+    tn_pool_lock(ended.pool);
     TN_ASSERT(ended.pool->route_count > 0); /* P10 */
     ended.pool->route_count -= 1;
-    if (may_be_over)
-        tn_holds_close_routed(ended.pool, ended.id, capture_id);
-    tn_lock_release(&ended.pool->lock);
+    tn_holds_close_routed(ended.pool, ended.id);
+    tn_pool_unlock(ended.pool);
     if (ended.thread != NULL)
         tn_thread_mark_end(ended.thread);
 }

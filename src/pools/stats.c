@@ -22,7 +22,7 @@ void tn_pool_read_stats(tarn_pool *pool, tarn_pool_stats *stats)
 {
     const struct tn_pool_counters *counters = &pool->counters;
 
-    tn_lock_acquire(&pool->lock);
+    tn_pool_lock(pool);
     *stats = (tarn_pool_stats){
         .size = sizeof *stats,
         .mapped_bytes = counters->mapped_bytes,
@@ -45,7 +45,7 @@ void tn_pool_read_stats(tarn_pool *pool, tarn_pool_stats *stats)
         .map_count = counters->map_count,
         .unmap_count = counters->unmap_count,
     };
-    tn_lock_release(&pool->lock);
+    tn_pool_unlock(pool);
 }
 
 void tn_device_read_stats(tarn_device *device, tarn_device_stats *stats)
@@ -67,12 +67,12 @@ void tn_device_read_stats(tarn_device *device, tarn_device_stats *stats)
     };
     tn_lock_acquire(&device->lock);
     for (tarn_pool *pool = device->pools; pool != NULL; pool = pool->next) {
-        tn_lock_acquire(&pool->lock);
+        tn_pool_lock(pool);
         stats->live_bytes += pool->counters.live_bytes;
         stats->requested_bytes += pool->counters.requested_bytes;
         /* An adopted pool is one from its first block on. */
         stats->pool_count += pool->adopted_capture_id == 0 || pool->counters.alloc_count > 0;
-        tn_lock_release(&pool->lock);
+        tn_pool_unlock(pool);
     }
     tn_lock_release(&device->lock);
 }
@@ -131,7 +131,7 @@ tarn_status tn_pool_read_layout(tarn_pool *pool, tarn_layout **layout)
     tarn_extent *extents;
     size_t count;
 
-    tn_lock_acquire(&pool->lock);
+    tn_pool_lock(pool);
     count = count_blocks(pool);
     made = tn_host_alloc(1, sizeof *made + count * sizeof *extents);
     if (made != NULL) {
@@ -141,7 +141,7 @@ tarn_status tn_pool_read_layout(tarn_pool *pool, tarn_layout **layout)
         made->extents = extents;
         write_extents(pool, extents);
     }
-    tn_lock_release(&pool->lock);
+    tn_pool_unlock(pool);
     if (made == NULL)
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a layout of %zu extents", count);
     *layout = made;

@@ -50,7 +50,7 @@ struct tn_known_stream {
     struct tn_known_stream *next; /* of the table */
     uint64_t id;                  /* immutable */
     tn_cu_stream handle;          /* immutable; not used any more when retired */
-    uint64_t thread; /* that named the stream last, and alone uses the handle; 0: any */
+    uint64_t thread;       /* that named the stream last, and alone uses the handle; 0: any */
     tn_cu_context context; /* immutable; that its work happens in */
     bool retired;
     uint64_t ref_count;       /* noted uses, references to fences, and others' */

@@ -3,8 +3,8 @@
  *
  * A block freed while captures of its pool are under way may be used in any of them, by any stream there:
  * it waits until they are over. If their graphs then hold its chunks, those go from the arena of a stream
- * to the pool's idle memory, for other captures: not before the stream's own work is proven to be over,
- * which nothing but a wait for the device proves. That move may need records, so it is made at a poll,
+ * to the pool's idle memory, for other captures: not before the stream's own work in them is proven to be
+ * over, in what was freed there meanwhile too, which nothing but a wait for the device proves. That move may need records, so it is made at a poll,
  * not in the free. If no graph holds them the stream may have the memory at once.
  *
  * A block whose own stream was retired is of no order any more: the fence of the retirement ends what
@@ -24,6 +24,7 @@
 #include "base/thread.h"
 #include "pools/body.h"
 #include "pools/device.h"
+#include "pools/handover.h"
 
 tarn_status tn_use_make(tarn_device *device, tn_cu_stream stream, struct tn_order order,
                         struct tn_use **use)
@@ -177,11 +178,9 @@ static void mark(tarn_pool *pool, struct tn_use *use)
 
 void tn_uses_forget(tarn_pool *pool, tn_cu_stream handle)
 {
-    for (size_t i = 0; i < pool->live.capacity; i++) {
-        struct tn_block *block = pool->live.slots[i];
-        struct tn_use *use = block != NULL ? block->uses : NULL;
-
-        for (; use != NULL; use = use->next) {
+    for (struct tn_block *block = tn_live_first(pool->segments); block != NULL;
+         block = tn_live_next(block)) {
+        for (struct tn_use *use = block->uses; use != NULL; use = use->next) {
             if (use->handle == handle)
                 use->handle = NULL;
         }
@@ -353,7 +352,8 @@ static bool captures_let_go(tarn_pool *pool, const struct tn_block *block, bool 
     if (!force && tn_holds_are_open(pool, block->hold_serial))
         return false;
     *moves = arena != &pool->idle && !tn_arena_is_captured(arena) && is_held(block);
-    return !*moves || ((force || tn_gpu_is_proven(&pool->device->gpu, block->freed_stamp)) &&
+    return !*moves || ((force || (tn_gpu_is_proven(&pool->device->gpu, block->freed_stamp) &&
+                                  tn_give_up_is_proven(pool, block))) &&
                        tn_blocks_reserve(&pool->store, 2));
 }
 

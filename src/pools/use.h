@@ -20,8 +20,8 @@
 struct tn_use {
     struct tn_use *next; /* of the block */
     struct tn_order order;
-    tn_cu_stream handle;            /* in a capture: the stream's; NULL: it was retired */
-    uint64_t thread; /* in a capture: that named the stream, and alone uses the handle */
+    tn_cu_stream handle; /* in a capture: the stream's; NULL: it was retired */
+    uint64_t thread;     /* in a capture: that named the stream, and alone uses the handle */
     struct tn_known_stream *stream; /* outside captures, NOTED: the block is live */
     struct tn_fence *fence;         /* outside captures, freed: what ends the use */
     struct tn_markers markers;      /* in a capture, freed: what the stream had there at the free */

@@ -145,10 +145,12 @@ static tn_cu_result find(tn_cu_event handle, struct tn_sim_event **event)
     return tn_sim_context_health((*event)->object.context);
 }
 
-/* Adds the node of an event to the capture of a stream. */
+/* Adds the node of an event to the capture of a stream, which must be in one. */
 static tn_cu_result add_node(struct tn_sim_stream *stream, struct tn_sim_event *event,
                              tn_cu_graphnode_type type)
 {
+    if (stream->capture == NULL)
+        return TN_CUDA_ERROR_ILLEGAL_STATE;
     struct tn_sim_op *op = tn_sim_op_create(type, stream->object.context);
     if (op == NULL)
         return TN_CUDA_ERROR_OUT_OF_MEMORY;
@@ -172,6 +174,13 @@ static tn_cu_result record_in_capture(struct tn_sim_event *event,
     return TN_CUDA_SUCCESS;
 }
 
+static tn_cu_result find_both(tn_cu_event handle, tn_cu_stream stream_handle,
+                              struct tn_sim_event **event, struct tn_sim_stream **stream)
+{
+    tn_cu_result result = find(handle, event);
+    return result == TN_CUDA_SUCCESS ? tn_sim_stream_admit(stream_handle, stream) : result;
+}
+
 tn_cu_result tn_sim_cuEventRecord(tn_cu_event handle, tn_cu_stream stream)
 {
     return tn_sim_cuEventRecordWithFlags(handle, stream, 0);
@@ -184,16 +193,13 @@ tn_cu_result tn_sim_cuEventRecordWithFlags(tn_cu_event handle, tn_cu_stream stre
     struct tn_sim_stream *stream;
     if ((flags & ~(unsigned int)TN_CU_EVENT_RECORD_EXTERNAL) != 0)
         return TN_CUDA_ERROR_INVALID_VALUE;
-    tn_cu_result result = find(handle, &event);
-    if (result == TN_CUDA_SUCCESS)
-        result = tn_sim_stream_admit(stream_handle, &stream);
+    tn_cu_result result = find_both(handle, stream_handle, &event, &stream);
     if (result != TN_CUDA_SUCCESS)
         return result;
     if (event->object.context != stream->object.context)
         return TN_CUDA_ERROR_INVALID_HANDLE;
     if ((flags & TN_CU_EVENT_RECORD_EXTERNAL) != 0)
-        return stream->capture == NULL ? TN_CUDA_ERROR_ILLEGAL_STATE
-                                       : add_node(stream, event, TN_CU_NODE_EVENT_RECORD);
+        return add_node(stream, event, TN_CU_NODE_EVENT_RECORD);
     return stream->capture == NULL ? tn_sim_event_replayed(event, stream)
                                    : record_in_capture(event, stream);
 }
@@ -337,14 +343,11 @@ tn_cu_result tn_sim_cuStreamWaitEvent(tn_cu_stream stream_handle, tn_cu_event ha
     struct tn_sim_stream *stream;
     if ((flags & ~(unsigned int)TN_CU_EVENT_WAIT_EXTERNAL) != 0)
         return TN_CUDA_ERROR_INVALID_VALUE;
-    tn_cu_result result = find(handle, &event);
-    if (result == TN_CUDA_SUCCESS)
-        result = tn_sim_stream_admit(stream_handle, &stream);
+    tn_cu_result result = find_both(handle, stream_handle, &event, &stream);
     if (result != TN_CUDA_SUCCESS)
         return result;
     if ((flags & TN_CU_EVENT_WAIT_EXTERNAL) != 0)
-        return stream->capture == NULL ? TN_CUDA_ERROR_ILLEGAL_STATE
-                                       : add_node(stream, event, TN_CU_NODE_WAIT_EVENT);
+        return add_node(stream, event, TN_CU_NODE_WAIT_EVENT);
     if (stream->capture != NULL)
         return wait_in_capture(stream, event);
     struct tn_sim_capture *capture = capture_of(event);

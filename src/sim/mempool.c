@@ -264,13 +264,20 @@ static uint64_t *counter(struct tn_sim_pool *pool, tn_cu_pool_attribute attribut
     }
 }
 
+static tn_cu_result find_for_attribute(tn_cu_mempool handle, const void *value,
+                                       struct tn_sim_pool **pool)
+{
+    *pool = tn_sim_pool_find(handle);
+    if (*pool == NULL || value == NULL)
+        return TN_CUDA_ERROR_INVALID_VALUE;
+    return tn_sim_capture_unsafe();
+}
+
 tn_cu_result tn_sim_cuMemPoolGetAttribute(tn_cu_mempool handle, tn_cu_pool_attribute attribute,
                                           void *value)
 {
-    struct tn_sim_pool *pool = tn_sim_pool_find(handle);
-    if (pool == NULL || value == NULL)
-        return TN_CUDA_ERROR_INVALID_VALUE;
-    tn_cu_result result = tn_sim_capture_unsafe();
+    struct tn_sim_pool *pool;
+    tn_cu_result result = find_for_attribute(handle, value, &pool);
     if (result != TN_CUDA_SUCCESS)
         return result;
     const struct tn_sim_heap *heap = pool->heap;
@@ -296,10 +303,8 @@ tn_cu_result tn_sim_cuMemPoolGetAttribute(tn_cu_mempool handle, tn_cu_pool_attri
 tn_cu_result tn_sim_cuMemPoolSetAttribute(tn_cu_mempool handle, tn_cu_pool_attribute attribute,
                                           void *value)
 {
-    struct tn_sim_pool *pool = tn_sim_pool_find(handle);
-    if (pool == NULL || value == NULL)
-        return TN_CUDA_ERROR_INVALID_VALUE;
-    tn_cu_result result = tn_sim_capture_unsafe();
+    struct tn_sim_pool *pool;
+    tn_cu_result result = find_for_attribute(handle, value, &pool);
     if (result != TN_CUDA_SUCCESS)
         return result;
     uint64_t number = 0;

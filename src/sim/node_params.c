@@ -2,8 +2,8 @@
 /* node_params.c -- what nodes do: taken from programs, and given back.
  *
  * How it works. One table has a maker for each type of node that can be added by hand; the calls
- * that give parameters back find their node by one function, which refuses other types. What is
- * given back points into the node's operation and lives as long as it.
+ * that give parameters back, or change them, find their node by one function, which refuses other
+ * types. What is given back points into the node's operation and lives as long as it.
  *
  * Trade-offs. Copies to and from arrays are refused; there are no arrays here. Of batches only
  * writes of 32 bits exist. */
@@ -380,18 +380,27 @@ tn_cu_result tn_sim_make_node(struct tn_sim_graph *graph, tn_cu_node_params *par
 
 /* -- Given back -- */
 
-/* Finds the operation of a node of a type, for a call that gives parameters back. */
-static tn_cu_result find_op(tn_cu_graphnode handle, tn_cu_graphnode_type type, const void *answer,
+/* Finds a node of a type, for a call that gives its parameters back or takes them: the pointer to
+ * these may not be NULL. */
+static tn_cu_result find_node(tn_cu_graphnode handle, tn_cu_graphnode_type type, const void *params,
+                              struct tn_sim_node **node)
+{
+    if (params == NULL)
+        return TN_CUDA_ERROR_INVALID_VALUE;
+    tn_cu_result result = tn_sim_node_find(handle, node);
+    if (result != TN_CUDA_SUCCESS)
+        return result;
+    return (*node)->op->type == type ? TN_CUDA_SUCCESS : TN_CUDA_ERROR_INVALID_VALUE;
+}
+
+static tn_cu_result find_op(tn_cu_graphnode handle, tn_cu_graphnode_type type, const void *params,
                             struct tn_sim_op **op)
 {
     struct tn_sim_node *node;
-    if (answer == NULL)
-        return TN_CUDA_ERROR_INVALID_VALUE;
-    tn_cu_result result = tn_sim_node_find(handle, &node);
-    if (result != TN_CUDA_SUCCESS)
-        return result;
-    *op = node->op;
-    return node->op->type == type ? TN_CUDA_SUCCESS : TN_CUDA_ERROR_INVALID_VALUE;
+    tn_cu_result result = find_node(handle, type, params, &node);
+    if (result == TN_CUDA_SUCCESS)
+        *op = node->op;
+    return result;
 }
 
 static tn_cu_context context_handle(const struct tn_sim_op *op)
@@ -477,15 +486,10 @@ tn_cu_result tn_sim_cuGraphHostNodeGetParams(tn_cu_graphnode handle, tn_cu_host_
 tn_cu_result tn_sim_cuGraphChildGraphNodeGetGraph(tn_cu_graphnode handle, tn_cu_graph *graph)
 {
     struct tn_sim_node *node;
-    if (graph == NULL)
-        return TN_CUDA_ERROR_INVALID_VALUE;
-    tn_cu_result result = tn_sim_node_find(handle, &node);
-    if (result != TN_CUDA_SUCCESS)
-        return result;
-    if (node->op->type != TN_CU_NODE_GRAPH)
-        return TN_CUDA_ERROR_INVALID_VALUE;
-    *graph = (tn_cu_graph)node->bodies[0]->object.handle;
-    return TN_CUDA_SUCCESS;
+    tn_cu_result result = find_node(handle, TN_CU_NODE_GRAPH, graph, &node);
+    if (result == TN_CUDA_SUCCESS)
+        *graph = (tn_cu_graph)node->bodies[0]->object.handle;
+    return result;
 }
 
 static tn_cu_result get_event(tn_cu_graphnode handle, tn_cu_graphnode_type type, tn_cu_event *event)
@@ -549,14 +553,9 @@ tn_cu_result tn_sim_cuGraphKernelNodeSetParams(tn_cu_graphnode handle,
 {
     struct tn_sim_node *node;
     struct tn_sim_op *op;
-    if (params == NULL)
-        return TN_CUDA_ERROR_INVALID_VALUE;
-    tn_cu_result result = tn_sim_node_find(handle, &node);
-    if (result != TN_CUDA_SUCCESS)
-        return result;
-    if (node->op->type != TN_CU_NODE_KERNEL)
-        return TN_CUDA_ERROR_INVALID_VALUE;
-    result = tn_sim_make_kernel(params, &op);
+    tn_cu_result result = find_node(handle, TN_CU_NODE_KERNEL, params, &node);
+    if (result == TN_CUDA_SUCCESS)
+        result = tn_sim_make_kernel(params, &op);
     if (result != TN_CUDA_SUCCESS)
         return result;
     op->kernel.together = node->op->kernel.together;

@@ -1,49 +1,58 @@
 // SPDX-License-Identifier: Apache-2.0
-/* 2^22 pointers, 32 MiB of addresses, of which only the pages in use have memory. */
+/* 2^22 pointers to segments and 2^26 to chunks: 544 MiB of addresses, of which only the pages in use
+ * have memory. */
 #include "vmm/address_table.h"
 
-#include <stdatomic.h>
-#include <stddef.h>
 #include <sys/mman.h>
 
 #include "base/contract.h"
 #include "base/error.h"
 
-static const uint64_t entry_count = (uint64_t)1 << (TN_ADDRESS_BITS - TN_SLOT_BITS);
+static const uint64_t slot_count_max = (uint64_t)1 << (TN_ADDRESS_BITS - TN_SLOT_BITS);
+static const uint64_t page_count_max = (uint64_t)1 << (TN_ADDRESS_BITS - TN_PAGE_BITS);
 
-typedef _Atomic(struct tn_segment *) table_entry;
+static struct tn_address_table the_table;
 
-static _Atomic(table_entry *) table; /* set once, under the PROCESS lock */
+_Atomic(const struct tn_address_table *) tn_address_table;
+
+static void *reserve(uint64_t bytes)
+{
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    return memory != MAP_FAILED ? memory : NULL;
+}
 
 tarn_status tn_address_table_init(void)
 {
-    void *memory;
-
-    if (atomic_load(&table) != NULL)
+    if (atomic_load(&tn_address_table) != NULL)
         return TARN_OK;
-    memory = mmap(NULL, entry_count * sizeof(table_entry), PROT_READ | PROT_WRITE,
-                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED)
-        return tn_fail(TARN_ERR_HOST_MEMORY, "no 32 MiB of host addresses for the address table");
-    atomic_store(&table, (table_entry *)memory);
+    if (the_table.slots == NULL)
+        the_table.slots = reserve(slot_count_max * sizeof *the_table.slots);
+    if (the_table.pages == NULL)
+        the_table.pages = reserve(page_count_max * sizeof *the_table.pages);
+    if (the_table.slots == NULL || the_table.pages == NULL)
+        return tn_fail(TARN_ERR_HOST_MEMORY, "no 544 MiB of host addresses for the address tables; "
+                                             "they take memory only where they are used");
+    atomic_store(&tn_address_table, &the_table);
     return TARN_OK;
 }
 
 void tn_address_table_set(uint64_t base, uint64_t slot_count, struct tn_segment *segment)
 {
-    table_entry *entries = atomic_load_explicit(&table, memory_order_relaxed);
     uint64_t first = base >> TN_SLOT_BITS;
 
-    TN_ASSERT(base % TN_SLOT_BYTES == 0 && first + slot_count <= entry_count);
+    TN_ASSERT(base % TN_SLOT_BYTES == 0 && first + slot_count <= slot_count_max);
     for (uint64_t i = first; i < first + slot_count; i++) /* V1 */
-        atomic_store_explicit(&entries[i], segment, memory_order_release);
+        atomic_store_explicit(&the_table.slots[i], segment, memory_order_release);
 }
 
-struct tn_segment *tn_address_table_find(uint64_t address)
+void tn_address_table_set_pages(uint64_t address, uint64_t bytes, struct tn_chunk *chunk)
 {
-    table_entry *entries = atomic_load_explicit(&table, memory_order_acquire);
+    uint64_t first = address >> TN_PAGE_BITS;
 
-    if (entries == NULL || address >> TN_ADDRESS_BITS != 0)
-        return NULL;
-    return atomic_load_explicit(&entries[address >> TN_SLOT_BITS], memory_order_acquire);
+    for (uint64_t i = first; i < first + (bytes >> TN_PAGE_BITS); i++) { /* V4 */
+        TN_ASSERT((atomic_load(&the_table.pages[i]) == NULL) == (chunk != NULL));
+        atomic_store_explicit(&the_table.pages[i], chunk, memory_order_release);
+    }
 }

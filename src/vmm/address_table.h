@@ -1,32 +1,68 @@
 // SPDX-License-Identifier: Apache-2.0
-/* address_table.h -- from an address to the segment that contains it.
+/* address_table.h -- from an address to the segment that contains it, and to the chunk mapped there.
  *
  *   V1  the entry of every slot of a segment is that segment; every other entry is NULL
+ *   V4  the entry of every page under a mapped chunk is that chunk; every other entry is NULL
  *
- * One table for the process, indexed by address >> TN_SLOT_BITS over the whole 47-bit address space
- * and touched lazily: a lookup is a shift and a load, without a lock, wherever regions lie.
+ * Two tables for the process, indexed by address >> TN_SLOT_BITS and address >> TN_PAGE_BITS over the
+ * whole 47-bit address space and touched lazily: a lookup is a shift and a load, without a lock,
+ * wherever regions lie. Segments and chunks are recycled, never freed, so what a lookup gives can
+ * always be looked at.
  *
  * Locking: entries are atomic. Writers hold the lock of the segment's pool. A reader without it must
  * look again once it holds it. */
 #ifndef TARN_VMM_ADDRESS_TABLE_H
 #define TARN_VMM_ADDRESS_TABLE_H
 
+#include <stdatomic.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "tarn/status.h"
 
+struct tn_chunk;
 struct tn_segment;
 
-enum { TN_SLOT_BITS = 25, TN_ADDRESS_BITS = 47 };
+enum { TN_SLOT_BITS = 25, TN_PAGE_BITS = 21, TN_ADDRESS_BITS = 47 };
 
 #define TN_SLOT_BYTES ((uint64_t)1 << TN_SLOT_BITS) /* 32 MiB: smallest size with exact hints */
+#define TN_PAGE_BYTES                                                                              \
+    ((uint64_t)1 << TN_PAGE_BITS) /* 2 MiB: the driver's step, and smallest chunk */
 
-/* Makes the table; called under the PROCESS lock, any number of times. HOST_MEMORY. */
+/* Set once, under the PROCESS lock; before, no address is anybody's. */
+struct tn_address_table {
+    _Atomic(struct tn_segment *) *slots;
+    _Atomic(struct tn_chunk *) *pages;
+};
+
+extern _Atomic(const struct tn_address_table *) tn_address_table;
+
+/* Makes the tables; called under the PROCESS lock, any number of times. HOST_MEMORY. */
 TARN_MUST_CHECK tarn_status tn_address_table_init(void);
 
 void tn_address_table_set(uint64_t base, uint64_t slot_count, struct tn_segment *segment);
+void tn_address_table_set_pages(uint64_t address, uint64_t bytes, struct tn_chunk *chunk);
 
 /* NULL when no segment contains the address, whatever it is. */
-struct tn_segment *tn_address_table_find(uint64_t address);
+static inline struct tn_segment *tn_address_table_find(uint64_t address)
+{
+    const struct tn_address_table *table =
+        atomic_load_explicit(&tn_address_table, memory_order_acquire);
+
+    if (table == NULL || address >> TN_ADDRESS_BITS != 0)
+        return NULL;
+    return atomic_load_explicit(&table->slots[address >> TN_SLOT_BITS], memory_order_acquire);
+}
+
+/* NULL when no chunk is mapped at the address. */
+static inline struct tn_chunk *tn_address_table_chunk(uint64_t address)
+{
+    const struct tn_address_table *table =
+        atomic_load_explicit(&tn_address_table, memory_order_acquire);
+
+    if (table == NULL || address >> TN_ADDRESS_BITS != 0)
+        return NULL;
+    return atomic_load_explicit(&table->pages[address >> TN_PAGE_BITS], memory_order_acquire);
+}
 
 #endif

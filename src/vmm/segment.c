@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Segments and the chunks in them.
  *
- * Trade-offs: eight bytes of host memory for each 2 MiB of addresses, so that the chunk at an
+ * Trade-offs: eight bytes of host memory for each 2 MiB that is mapped, so that the chunk at an
  * address is one load. */
 #include "vmm/segment.h"
 
@@ -13,6 +13,7 @@
 #include "base/host.h"
 
 static struct tn_records segment_records = TN_RECORDS_INIT(struct tn_segment);
+static struct tn_records chunk_records = TN_RECORDS_INIT(struct tn_chunk);
 
 tarn_status tn_segment_create(struct tn_regions *regions, uint64_t bytes, void *owner,
                               uint64_t index, struct tn_segment **segment)
@@ -23,14 +24,11 @@ tarn_status tn_segment_create(struct tn_regions *regions, uint64_t bytes, void *
 
     if (made == NULL)
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a segment");
-    made->pages = tn_host_alloc(slot_count * (TN_SLOT_BYTES / TN_PAGE_BYTES), sizeof *made->pages);
-    if (made->pages == NULL) {
-        status = tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a segment");
-        goto give_record;
-    }
     status = tn_regions_take(regions, slot_count, &made->base);
-    if (status != TARN_OK)
-        goto free_pages;
+    if (status != TARN_OK) {
+        tn_records_give(&segment_records, made);
+        return status;
+    }
     made->regions = regions;
     made->slot_count = slot_count;
     made->bytes = slot_count * TN_SLOT_BYTES;
@@ -39,12 +37,6 @@ tarn_status tn_segment_create(struct tn_regions *regions, uint64_t bytes, void *
     tn_address_table_set(made->base, slot_count, made);
     *segment = made;
     return TARN_OK;
-
-free_pages:
-    tn_host_free(made->pages);
-give_record:
-    tn_records_give(&segment_records, made);
-    return status;
 }
 
 void tn_segment_destroy(struct tn_segment *segment)
@@ -52,24 +44,14 @@ void tn_segment_destroy(struct tn_segment *segment)
     TN_ASSERT(segment->mapped_bytes == 0);
     tn_address_table_set(segment->base, segment->slot_count, NULL);
     tn_regions_give(segment->regions, segment->base, segment->slot_count);
-    tn_host_free(segment->pages);
     atomic_store_explicit(&segment->owner, NULL, memory_order_release);
     tn_records_give(&segment_records, segment);
-}
-
-static void set_pages(struct tn_segment *segment, uint64_t offset, uint64_t bytes,
-                      struct tn_chunk *chunk)
-{
-    for (uint64_t page = offset / TN_PAGE_BYTES; page < (offset + bytes) / TN_PAGE_BYTES; page++) {
-        TN_ASSERT((segment->pages[page] == NULL) == (chunk != NULL)); /* V4 */
-        segment->pages[page] = chunk;
-    }
 }
 
 tarn_status tn_chunk_create(struct tn_gpu *gpu, uint64_t bytes,
                             struct tn_chunk_properties properties, struct tn_chunk **chunk)
 {
-    struct tn_chunk *made = tn_host_alloc(1, sizeof *made);
+    struct tn_chunk *made = tn_records_take(&chunk_records);
     tarn_status status;
 
     TN_ASSERT(tn_is_power_of_two(bytes) && bytes >= TN_PAGE_BYTES && bytes <= TN_CHUNK_BYTES_MAX);
@@ -77,9 +59,10 @@ tarn_status tn_chunk_create(struct tn_gpu *gpu, uint64_t bytes,
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a chunk");
     status = tn_gpu_create_memory(gpu, bytes, properties, &made->handle);
     if (status != TARN_OK) {
-        tn_host_free(made);
+        tn_records_give(&chunk_records, made);
         return status;
     }
+    made->magic = TN_CHUNK_MAGIC;
     made->bytes = bytes;
     made->properties = properties;
     made->properties.peer_mask = 0;
@@ -91,7 +74,10 @@ void tn_chunk_destroy(struct tn_gpu *gpu, struct tn_chunk *chunk)
 {
     TN_ASSERT(chunk->segment == NULL);
     tn_gpu_release_memory(gpu, chunk->handle);
-    tn_host_free(chunk);
+    tn_host_free(chunk->live[0]);
+    tn_host_free(chunk->live[1]);
+    chunk->magic = 0;
+    tn_records_give(&chunk_records, chunk);
 }
 
 tarn_status tn_segment_map(struct tn_segment *segment, uint64_t offset, uint64_t peer_mask,
@@ -108,7 +94,7 @@ tarn_status tn_segment_map(struct tn_segment *segment, uint64_t offset, uint64_t
     chunk->segment = segment;
     chunk->offset = offset;
     chunk->properties.peer_mask = peer_mask;
-    set_pages(segment, offset, chunk->bytes, chunk);
+    tn_address_table_set_pages(segment->base + offset, chunk->bytes, chunk);
     segment->mapped_bytes += chunk->bytes; /* V5 */
     return TARN_OK;
 }
@@ -117,7 +103,7 @@ void tn_segment_unmap(struct tn_chunk *chunk)
 {
     struct tn_segment *segment = chunk->segment;
 
-    set_pages(segment, chunk->offset, chunk->bytes, NULL);
+    tn_address_table_set_pages(segment->base + chunk->offset, chunk->bytes, NULL);
     segment->mapped_bytes -= chunk->bytes;
     tn_gpu_unmap(segment->regions->gpu, segment->base + chunk->offset, chunk->bytes);
     chunk->segment = NULL;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* segment.h -- a run of slots in which physical memory comes and goes, chunk by chunk.
  *
- *   V4  pages[i] is the chunk mapped over the i-th 2 MiB of the segment, NULL where none is
  *   V5  mapped_bytes is the sum of the chunks' bytes
  *
  * A chunk is one physical allocation, mapped whole or not at all. Its size is a power of two from
@@ -22,7 +21,6 @@
 struct tn_block;
 struct tn_heap;
 
-#define TN_PAGE_BYTES ((uint64_t)2 << 20)      /* the driver's granularity, and smallest chunk */
 #define TN_CHUNK_BYTES_MAX ((uint64_t)1 << 30) /* beyond, one handle costs more than two */
 
 struct tn_chunk;
@@ -36,24 +34,30 @@ struct tn_chunk_links {
 };
 
 /* One physical allocation: mapped at its place, guarded by the pool's lock; or mapped nowhere, and
- * its holder's alone. */
+ * its holder's alone. Records are recycled, never freed. */
 struct tn_chunk {
+    uint64_t magic;                        /* TN_CHUNK_MAGIC; 0 in a recycled record */
+    struct tn_chunk *next;                 /* links recycled records */
     uint64_t bytes;                        /* a power of two; immutable */
     tn_cu_memhandle handle;                /* immutable */
     struct tn_chunk_properties properties; /* that it was made with; immutable but for the peers,
                                               which are those of its mapping */
-    struct tn_segment *segment;            /* NULL: mapped nowhere */
+    _Atomic(struct tn_segment *) segment;  /* NULL: mapped nowhere */
     uint64_t offset;                       /* in the segment, a multiple of 2 MiB */
     /* The rest is written by the pools layer. */
-    struct tn_heap *heap;        /* the one owner: an arena's heap, or the pool's idle memory */
-    uint32_t id;                 /* index in the pool's table of chunks */
-    uint32_t hold_count;         /* holds that contain it; 0: not captured */
-    uint64_t freed_stamp;        /* epoch of the last free in it; 0: never used */
-    uint64_t used_bytes;         /* in blocks that are not free */
-    int kind;                    /* enum tn_heap_kind of the heap that mapped it; immutable */
-    bool was_cached;             /* its mapping took it from the cache */
-    struct tn_chunk_links links; /* guarded by the CACHE lock while it is in the cache */
+    _Atomic(struct tn_heap *) heap; /* the one owner: an arena's heap, or the pool's idle memory */
+    struct tn_block **live[2];      /* see pools/live_index.h; NULL: none yet */
+    uint32_t live_count;            /* blocks in them */
+    uint32_t id;                    /* index in the pool's table of chunks */
+    uint32_t hold_count;            /* holds that contain it; 0: not captured */
+    uint64_t freed_stamp;           /* epoch of the last free in it; 0: never used */
+    uint64_t used_bytes;            /* in blocks that are not free */
+    int kind;                       /* enum tn_heap_kind of the heap that mapped it; immutable */
+    bool was_cached;                /* its mapping took it from the cache */
+    struct tn_chunk_links links;    /* guarded by the CACHE lock while it is in the cache */
 };
+
+#define TN_CHUNK_MAGIC 0x546e43686e6b3031ULL
 
 struct tn_segment {
     _Atomic(void *) owner;   /* the pool; NULL in a recycled record */
@@ -65,7 +69,6 @@ struct tn_segment {
     uint64_t bytes;             /* immutable while owned */
     uint64_t index;             /* ordinal in the pool, never used again */
     uint64_t mapped_bytes;
-    struct tn_chunk **pages;
     /* The rest is written by the pools layer. */
     struct tn_block *first_block; /* blocks tile the segment in order of address */
     struct tn_block *last_block;
@@ -103,7 +106,11 @@ void tn_chunk_remove_peer(struct tn_chunk *chunk, int peer);
 static inline struct tn_chunk *tn_segment_chunk_at(const struct tn_segment *segment,
                                                    uint64_t offset)
 {
-    return segment->pages[offset / TN_PAGE_BYTES];
+    const struct tn_address_table *table =
+        atomic_load_explicit(&tn_address_table, memory_order_relaxed);
+
+    return atomic_load_explicit(&table->pages[(segment->base + offset) >> TN_PAGE_BITS],
+                                memory_order_acquire);
 }
 
 static inline uint64_t tn_chunk_end(const struct tn_chunk *chunk)

@@ -82,7 +82,7 @@ END_TEST
 
 START_TEST(a_capture_used_after_its_end_is_refused)
 {
-    tarn_capture *ended = test_capture_pool();
+    tarn_capture *ended = test_capture_begin(TARN_CAPTURE_RELAXED);
     tarn_capture *aborted;
     tarn_graph *first = test_capture_end(ended);
     tarn_graph *graph = UNTOUCHED;
@@ -90,7 +90,7 @@ START_TEST(a_capture_used_after_its_end_is_refused)
     GONE("capture", tarn_capture_end(ended, &graph));
     GONE("capture", tarn_graph_update(first, ended));
     GONE("capture", tarn_capture_abort(ended));
-    aborted = test_capture_pool();
+    aborted = test_capture_begin(TARN_CAPTURE_RELAXED);
     OK(tarn_capture_abort(aborted));
     test_await_destructors(1);
     GONE("capture", tarn_capture_end(aborted, &graph));
@@ -104,14 +104,14 @@ END_TEST
 
 START_TEST(a_graph_used_after_its_end_is_refused)
 {
-    tarn_graph *graph = test_capture_end(test_capture_pool());
+    tarn_graph *graph = test_capture_end(test_capture_begin(TARN_CAPTURE_RELAXED));
     tarn_capture *capture;
     tarn_driver_graph nodes = UNTOUCHED;
     tarn_driver_exec exec = UNTOUCHED;
 
     OK(tarn_graph_destroy(graph));
     test_await_destructors(0);
-    capture = test_capture_pool();
+    capture = test_capture_begin(TARN_CAPTURE_RELAXED);
     GONE("graph", tarn_graph_replay(graph, world.side));
     GONE("graph", tarn_graph_driver_handles(graph, &nodes, &exec));
     GONE("graph", tarn_graph_update(graph, capture));
@@ -227,7 +227,7 @@ END_TEST
 
 START_TEST(a_capture_of_another_devices_pool_updates_no_graph)
 {
-    tarn_graph *graph = test_capture_end(test_capture_pool());
+    tarn_graph *graph = test_capture_end(test_capture_begin(TARN_CAPTURE_RELAXED));
     tarn_capture *capture = NULL;
     tarn_graph *made = NULL;
 
@@ -249,7 +249,7 @@ static void open_small(void)
 
 START_TEST(a_capture_on_a_full_device_goes_on)
 {
-    tarn_capture *capture = test_capture_pool();
+    tarn_capture *capture = test_capture_begin(TARN_CAPTURE_RELAXED);
     tarn_graph *graph;
     void *first = test_malloc(48 * MIB);
     void *output = test_malloc(16 * MIB);
@@ -274,7 +274,7 @@ END_TEST
 
 START_TEST(a_capture_on_a_full_device_may_be_aborted)
 {
-    tarn_capture *capture = test_capture_pool();
+    tarn_capture *capture = test_capture_begin(TARN_CAPTURE_RELAXED);
     void *first = test_malloc(100 * MIB);
     void *more = UNTOUCHED;
 
@@ -373,9 +373,10 @@ START_TEST(a_device_that_is_lost_during_a_call_is_told_and_released)
     tarn_status status;
 
     OK(tarn_checkpoint_take(world.pool, TARN_CONTENTS_HOST, world.stream, &checkpoint));
-    graph = test_capture_end(test_capture_pool());
+    graph = test_capture_end(test_capture_begin(TARN_CAPTURE_RELAXED));
     OK(tarn_graph_replay(graph, world.side));
-    other = test_capture_end(test_capture_pool()); /* from here on replays are ordered */
+    other = test_capture_end(
+        test_capture_begin(TARN_CAPTURE_RELAXED)); /* from here on replays are ordered */
     test_synchronize(world.stream);
     test_synchronize(world.side);
     test_spin(world.stream, 50);

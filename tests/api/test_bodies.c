@@ -20,21 +20,10 @@ static void *capture_body(tarn_capture *outer, uint64_t group, tn_cu_graph body,
                           void *output)
 {
     tarn_capture *capture = begin_body(outer, group, body);
-    void *temporary = test_alloc(world.pool, OUTER, world.side);
+    void *temporary = test_copy_through(world.pool, world.side, value, output, WORDS);
 
-    test_fill(world.side, temporary, value, WORDS);
-    test_copy(world.side, output, temporary, WORDS * 4);
-    OK(tarn_free(temporary));
     OK(tarn_capture_end_to_graph(capture));
     return temporary;
-}
-
-static tarn_capture *begin_outer(void)
-{
-    tarn_capture *outer = NULL;
-
-    OK(tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_THREAD_LOCAL, &outer));
-    return outer;
 }
 
 static void run(tarn_graph *graph, void *output, uint32_t expected)
@@ -49,7 +38,7 @@ START_TEST(if_and_else_share_memory_and_give_right_results)
     void *output = test_malloc(WORDS * 4);
 
     for (unsigned int value = 0; value < 2; value++) {
-        tarn_capture *outer = begin_outer();
+        tarn_capture *outer = test_capture_begin(TARN_CAPTURE_THREAD_LOCAL);
         void *before = test_malloc(OUTER);
         struct test_node node;
         tarn_graph *graph = NULL;
@@ -84,7 +73,7 @@ START_TEST(the_bodies_of_a_switch_share_memory_and_give_right_results)
     void *output = test_malloc(WORDS * 4);
 
     for (unsigned int value = 0; value <= COUNT; value++) {
-        tarn_capture *outer = begin_outer();
+        tarn_capture *outer = test_capture_begin(TARN_CAPTURE_THREAD_LOCAL);
         struct test_node node =
             test_add_conditional(world.stream, TN_CU_GRAPH_COND_SWITCH, COUNT, value);
         tarn_graph *graph = NULL;
@@ -106,7 +95,7 @@ END_TEST
 START_TEST(bodies_of_different_groups_share_nothing)
 {
     void *outputs[2] = {test_malloc(WORDS * 4), test_malloc(WORDS * 4)};
-    tarn_capture *outer = begin_outer();
+    tarn_capture *outer = test_capture_begin(TARN_CAPTURE_THREAD_LOCAL);
     struct test_node one = test_add_conditional(world.stream, TN_CU_GRAPH_COND_IF, 1, 1);
     struct test_node two = test_add_conditional(world.stream, TN_CU_GRAPH_COND_IF, 1, 1);
     void *first = capture_body(outer, 1, one.bodies[0], 10, outputs[0]);
@@ -132,7 +121,7 @@ END_TEST
 START_TEST(a_block_live_at_its_bodys_end_overlaps_nothing)
 {
     void *output = test_malloc(WORDS * 4);
-    tarn_capture *outer = begin_outer();
+    tarn_capture *outer = test_capture_begin(TARN_CAPTURE_THREAD_LOCAL);
     struct test_node node = test_add_conditional(world.stream, TN_CU_GRAPH_COND_IF, 2, 1);
     tarn_capture *body = begin_body(outer, 1, node.bodies[0]);
     tarn_graph *graph = NULL;
@@ -160,7 +149,7 @@ END_TEST
 START_TEST(a_block_freed_after_its_body_is_not_the_next_bodys)
 {
     void *output = test_malloc(WORDS * 4);
-    tarn_capture *outer = begin_outer();
+    tarn_capture *outer = test_capture_begin(TARN_CAPTURE_THREAD_LOCAL);
     struct test_node node = test_add_conditional(world.stream, TN_CU_GRAPH_COND_IF, 2, 1);
     tarn_capture *body = begin_body(outer, 1, node.bodies[0]);
     void *live = test_alloc(world.pool, OUTER, world.side);
@@ -182,7 +171,7 @@ END_TEST
 START_TEST(an_outer_block_used_in_a_body_waits_for_the_outer_captures_end)
 {
     void *output = test_malloc(WORDS * 4);
-    tarn_capture *outer = begin_outer();
+    tarn_capture *outer = test_capture_begin(TARN_CAPTURE_THREAD_LOCAL);
     void *block = test_malloc(OUTER);
     tarn_capture *body;
     tarn_graph *graph = NULL;
@@ -212,7 +201,7 @@ START_TEST(bodies_in_bodies_are_kept_apart_in_the_same_way)
 {
     void *output = test_malloc(WORDS * 4);
     tn_cu_stream third = test_stream();
-    tarn_capture *outer = begin_outer();
+    tarn_capture *outer = test_capture_begin(TARN_CAPTURE_THREAD_LOCAL);
     struct test_node node = test_add_conditional(world.stream, TN_CU_GRAPH_COND_IF, 2, 1);
     tarn_capture *body = begin_body(outer, 1, node.bodies[0]);
     void *in_body = test_alloc(world.pool, OUTER, world.side);
@@ -253,7 +242,7 @@ END_TEST
 START_TEST(memory_of_a_body_is_held_as_long_as_a_launch_of_the_outer_graph)
 {
     void *output = test_malloc(WORDS * 4);
-    tarn_capture *outer = begin_outer();
+    tarn_capture *outer = test_capture_begin(TARN_CAPTURE_THREAD_LOCAL);
     struct test_node node = test_add_conditional(world.stream, TN_CU_GRAPH_COND_IF, 1, 1);
     void *temporary = capture_body(outer, 1, node.bodies[0], 10, output);
     tarn_graph *graph = NULL;
@@ -280,7 +269,7 @@ END_TEST
 
 START_TEST(an_outer_capture_ends_after_its_bodies)
 {
-    tarn_capture *outer = begin_outer();
+    tarn_capture *outer = test_capture_begin(TARN_CAPTURE_THREAD_LOCAL);
     struct test_node node = test_add_conditional(world.stream, TN_CU_GRAPH_COND_IF, 1, 1);
     tarn_capture *body = begin_body(outer, 1, node.bodies[0]);
     tarn_graph *graph = UNTOUCHED;
@@ -295,7 +284,7 @@ END_TEST
 
 START_TEST(an_aborted_body_leaves_the_outer_capture_to_be_aborted)
 {
-    tarn_capture *outer = begin_outer();
+    tarn_capture *outer = test_capture_begin(TARN_CAPTURE_THREAD_LOCAL);
     struct test_node node = test_add_conditional(world.stream, TN_CU_GRAPH_COND_IF, 1, 1);
     tarn_capture *body = begin_body(outer, 1, node.bodies[0]);
     void *block = test_alloc(world.pool, OUTER, world.side);
@@ -314,7 +303,7 @@ END_TEST
 
 START_TEST(the_abort_of_an_outer_capture_ends_its_bodies)
 {
-    tarn_capture *outer = begin_outer();
+    tarn_capture *outer = test_capture_begin(TARN_CAPTURE_THREAD_LOCAL);
     struct test_node node = test_add_conditional(world.stream, TN_CU_GRAPH_COND_IF, 1, 1);
     tarn_capture *body = begin_body(outer, 1, node.bodies[0]);
     void *block = test_alloc(world.pool, OUTER, world.side);
@@ -332,10 +321,211 @@ START_TEST(the_abort_of_an_outer_capture_ends_its_bodies)
 }
 END_TEST
 
+START_TEST(the_abort_of_an_outer_capture_leaves_alone_what_is_no_body)
+{
+    tarn_capture *outer = test_capture_begin(TARN_CAPTURE_THREAD_LOCAL);
+    struct test_node node = test_add_conditional(world.stream, TN_CU_GRAPH_COND_IF, 1, 1);
+    tarn_capture *body = begin_body(outer, 1, node.bodies[0]);
+
+    (void)test_end_capture(world.side); /* by hand: the body is there, and Tarn is not told */
+    test_begin_capture(world.side, TN_CU_CAPTURE_MODE_THREAD_LOCAL);
+    OK(tarn_capture_abort(outer));
+    ck_assert_int_eq(test_capture_status(world.side), TN_CU_CAPTURE_STATUS_ACTIVE);
+    OK(tarn_capture_abort(body));
+    ck_assert_int_eq(test_capture_status(world.side), TN_CU_CAPTURE_STATUS_ACTIVE);
+    test_destroy_graph(test_end_capture(world.side));
+    ck_assert_uint_eq(test_stats(world.pool).capture_count, 0);
+    OK(tarn_pool_validate(world.pool));
+}
+END_TEST
+
+static void abort_beside_a_capture(void *outer)
+{
+    test_set_context(test_retain(0));
+    test_begin_capture(TN_CU_STREAM_PER_THREAD, TN_CU_CAPTURE_MODE_RELAXED);
+    OK(tarn_capture_abort(outer));
+    ck_assert_int_eq(test_capture_status(TN_CU_STREAM_PER_THREAD), TN_CU_CAPTURE_STATUS_ACTIVE);
+    test_destroy_graph(test_end_capture(TN_CU_STREAM_PER_THREAD));
+    test_release(0);
+}
+
+START_TEST(the_abort_of_an_outer_capture_elsewhere_ends_no_capture_of_its_thread)
+{
+    tarn_capture *outer = test_capture_begin(TARN_CAPTURE_RELAXED);
+    struct test_node node = test_add_conditional(world.stream, TN_CU_GRAPH_COND_IF, 1, 1);
+    tarn_capture *body = NULL;
+
+    OK(tarn_capture_begin_to_graph(world.pool, outer, 1, node.bodies[0], TN_CU_STREAM_PER_THREAD,
+                                   TARN_CAPTURE_RELAXED, &body));
+    (void)test_end_capture(TN_CU_STREAM_PER_THREAD); /* nobody else can */
+    test_elsewhere(abort_beside_a_capture, outer);
+    OK(tarn_capture_abort(body));
+    ck_assert_uint_eq(test_stats(world.pool).capture_count, 0);
+    OK(tarn_pool_validate(world.pool));
+}
+END_TEST
+
+static void abort_captures(void *first)
+{
+    for (tarn_capture **capture = first; *capture != NULL; capture++)
+        OK(tarn_capture_abort(*capture));
+}
+
+/* Begins a relaxed outer capture, of the user's graph or of none, and a body on the thread's own stream. */
+static tarn_capture *begin_on_own_stream(tn_cu_graph into, tarn_capture **body)
+{
+    tarn_capture *outer = NULL;
+    struct test_node node;
+
+    if (into != NULL)
+        OK(tarn_capture_begin_to_graph(world.pool, NULL, 0, into, world.stream,
+                                       TARN_CAPTURE_RELAXED, &outer));
+    else
+        outer = test_capture_begin(TARN_CAPTURE_RELAXED);
+    node = test_add_conditional(world.stream, TN_CU_GRAPH_COND_IF, 1, 1);
+    OK(tarn_capture_begin_to_graph(world.pool, outer, 1, node.bodies[0], TN_CU_STREAM_PER_THREAD,
+                                   TARN_CAPTURE_RELAXED, body));
+    return outer;
+}
+
+static void expect_all_over(void)
+{
+    test_await_destructors(0);
+    ck_assert_int_eq(test_capture_status(world.stream), TN_CU_CAPTURE_STATUS_NONE);
+    ck_assert_uint_eq(test_stats(world.pool).captured_bytes, 0);
+    ck_assert_uint_eq(test_stats(world.pool).capture_count, 0);
+    OK(tarn_free(test_alloc(world.pool, 4096, world.stream))); /* the device is not POISONED */
+    OK(tarn_pool_validate(world.pool));
+}
+
+START_TEST(a_capture_aborted_elsewhere_goes_on_until_its_body_is_aborted)
+{
+    tarn_capture *body = NULL;
+    tarn_capture *aborted[] = {begin_on_own_stream(NULL, &body), NULL};
+
+    test_elsewhere(abort_captures, aborted);
+    ck_assert_int_eq(test_capture_status(world.stream), TN_CU_CAPTURE_STATUS_ACTIVE);
+    OK(tarn_capture_abort(body));
+    expect_all_over();
+}
+END_TEST
+
+START_TEST(a_capture_aborted_elsewhere_goes_on_until_its_body_is_ended)
+{
+    tarn_capture *body = NULL;
+    tarn_capture *aborted[] = {begin_on_own_stream(NULL, &body), NULL};
+
+    test_elsewhere(abort_captures, aborted);
+    OK(tarn_capture_end_to_graph(body));
+    expect_all_over();
+}
+END_TEST
+
+START_TEST(a_graph_of_the_callers_is_left_when_its_body_is_over)
+{
+    tn_cu_graph driver_graph = test_graph();
+    tarn_capture *body = NULL;
+    tarn_capture *aborted[] = {begin_on_own_stream(driver_graph, &body), NULL};
+
+    test_elsewhere(abort_captures, aborted);
+    OK(tarn_capture_abort(body));
+    ck_assert_int_eq(test_capture_status(world.stream), TN_CU_CAPTURE_STATUS_NONE);
+    test_destroy_graph(driver_graph); /* is there still */
+    expect_all_over();
+}
+END_TEST
+
+START_TEST(a_body_whose_outer_capture_was_aborted_has_no_bodies)
+{
+    tarn_capture *body = NULL;
+    tarn_capture *aborted[] = {begin_on_own_stream(NULL, &body), NULL};
+    struct test_node node =
+        test_add_conditional(TN_CU_STREAM_PER_THREAD, TN_CU_GRAPH_COND_IF, 1, 1);
+    tarn_capture *inner = UNTOUCHED;
+
+    test_elsewhere(abort_captures, aborted);
+    REFUSE(TARN_ERR_WRONG_STATE, "outer capture is over",
+           tarn_capture_begin_to_graph(world.pool, body, 1, node.bodies[0], world.side,
+                                       TARN_CAPTURE_RELAXED, &inner));
+    ck_assert_untouched(inner);
+    OK(tarn_capture_abort(body));
+    expect_all_over();
+}
+END_TEST
+
+/* The driver's own thread alone can end that body's capture: nothing is destroyed under it. */
+START_TEST(a_capture_whose_bodies_are_aborted_elsewhere_too_is_the_users_to_end)
+{
+    tarn_capture *body = NULL;
+    tarn_capture *outer = begin_on_own_stream(NULL, &body);
+    tarn_capture *aborted[] = {outer, body, NULL};
+
+    test_elsewhere(abort_captures, aborted);
+    ck_assert_int_eq(test_capture_status(world.stream), TN_CU_CAPTURE_STATUS_ACTIVE);
+    (void)test_end_capture(TN_CU_STREAM_PER_THREAD);
+    test_destroy_graph(test_end_capture(world.stream));
+    expect_all_over();
+}
+END_TEST
+
+/* An end of the outer capture would make a graph of which a part is being captured. */
+START_TEST(an_outer_capture_has_an_open_body_where_a_body_around_it_was_aborted_elsewhere)
+{
+    tarn_capture *outer = test_capture_begin(TARN_CAPTURE_RELAXED);
+    struct test_node node = test_add_conditional(world.stream, TN_CU_GRAPH_COND_IF, 1, 1);
+    tarn_capture *aborted[] = {NULL, NULL};
+    tarn_capture *inner = NULL;
+    tarn_graph *graph = UNTOUCHED;
+
+    OK(tarn_capture_begin_to_graph(world.pool, outer, 1, node.bodies[0], world.side,
+                                   TARN_CAPTURE_RELAXED, &aborted[0]));
+    node = test_add_conditional(world.side, TN_CU_GRAPH_COND_IF, 1, 1);
+    OK(tarn_capture_begin_to_graph(world.pool, aborted[0], 1, node.bodies[0],
+                                   TN_CU_STREAM_PER_THREAD, TARN_CAPTURE_RELAXED, &inner));
+    test_elsewhere(abort_captures, aborted);
+    ck_assert_int_eq(test_capture_status(world.side), TN_CU_CAPTURE_STATUS_NONE);
+    REFUSE(TARN_ERR_WRONG_STATE, "a body of the capture", tarn_capture_end(outer, &graph));
+    aborted[0] = outer;
+    test_elsewhere(abort_captures, aborted);
+    ck_assert_int_eq(test_capture_status(world.stream), TN_CU_CAPTURE_STATUS_ACTIVE);
+    OK(tarn_capture_abort(inner));
+    expect_all_over();
+}
+END_TEST
+
+START_TEST(the_abort_of_an_outer_capture_ends_bodies_in_bodies)
+{
+    tn_cu_stream third = test_stream();
+    tarn_capture *outer = test_capture_begin(TARN_CAPTURE_THREAD_LOCAL);
+    struct test_node node = test_add_conditional(world.stream, TN_CU_GRAPH_COND_IF, 1, 1);
+    tarn_capture *body = begin_body(outer, 1, node.bodies[0]);
+    struct test_node nested = test_add_conditional(world.side, TN_CU_GRAPH_COND_IF, 1, 1);
+    tarn_capture *inner = NULL;
+    void *block;
+
+    OK(tarn_capture_begin_to_graph(world.pool, body, 1, nested.bodies[0], third,
+                                   TARN_CAPTURE_THREAD_LOCAL, &inner));
+    block = test_alloc(world.pool, OUTER, third);
+    test_fill(third, block, 1, WORDS);
+    OK(tarn_capture_abort(outer));
+    ck_assert_int_eq(test_capture_status(third), TN_CU_CAPTURE_STATUS_NONE);
+    ck_assert_int_eq(test_capture_status(world.side), TN_CU_CAPTURE_STATUS_NONE);
+    STATUS(TARN_ERR_CAPTURE_BROKEN, tarn_capture_end_to_graph(inner));
+    OK(tarn_capture_abort(inner));
+    OK(tarn_capture_abort(body));
+    OK(tarn_free(block));
+    test_await_destructors(0);
+    ck_assert_uint_eq(test_stats(world.pool).captured_bytes, 0);
+    ck_assert_uint_eq(test_stats(world.pool).capture_count, 0);
+    OK(tarn_pool_validate(world.pool));
+    test_destroy_stream(third);
+}
+END_TEST
+
 START_TEST(a_body_allocates_from_its_own_pool_alone)
 {
     tarn_pool *other = test_pool("other");
-    tarn_capture *outer = begin_outer();
+    tarn_capture *outer = test_capture_begin(TARN_CAPTURE_THREAD_LOCAL);
     struct test_node node = test_add_conditional(world.stream, TN_CU_GRAPH_COND_IF, 1, 1);
     tarn_capture *body = begin_body(outer, 1, node.bodies[0]);
     tarn_graph *graph = NULL;
@@ -355,10 +545,30 @@ START_TEST(a_body_allocates_from_its_own_pool_alone)
 }
 END_TEST
 
+START_TEST(a_body_is_captured_into_once)
+{
+    void *output = test_malloc(WORDS * 4);
+    tarn_capture *outer = test_capture_begin(TARN_CAPTURE_THREAD_LOCAL);
+    struct test_node node = test_add_conditional(world.stream, TN_CU_GRAPH_COND_IF, 1, 1);
+    tarn_capture *body = UNTOUCHED;
+    tarn_graph *graph = NULL;
+
+    (void)capture_body(outer, 1, node.bodies[0], 10, output);
+    REFUSE(TARN_ERR_WRONG_STATE, "child node",
+           tarn_capture_begin_to_graph(world.pool, outer, 1, node.bodies[0], world.side,
+                                       TARN_CAPTURE_THREAD_LOCAL, &body));
+    ck_assert_untouched(body);
+    OK(tarn_capture_end(outer, &graph));
+    run(graph, output, 10);
+    OK(tarn_graph_destroy(graph));
+    OK(tarn_free(output));
+}
+END_TEST
+
 START_TEST(a_body_of_no_open_capture_is_refused)
 {
     tarn_pool *other = test_pool("other");
-    tarn_capture *outer = begin_outer();
+    tarn_capture *outer = test_capture_begin(TARN_CAPTURE_THREAD_LOCAL);
     struct test_node node = test_add_conditional(world.stream, TN_CU_GRAPH_COND_IF, 1, 1);
     tarn_capture *capture = UNTOUCHED;
     tarn_graph *graph = NULL;
@@ -380,6 +590,25 @@ START_TEST(a_body_of_no_open_capture_is_refused)
 }
 END_TEST
 
+/* The outer capture was ended by the driver's own call; its handle is good for abort alone. */
+START_TEST(a_body_of_a_capture_that_became_a_graph_is_refused)
+{
+    tarn_capture *outer = test_capture_begin(TARN_CAPTURE_THREAD_LOCAL);
+    struct test_node node = test_add_conditional(world.stream, TN_CU_GRAPH_COND_IF, 1, 1);
+    tarn_capture *capture = UNTOUCHED;
+    tarn_graph *graph = NULL;
+
+    OK(tarn_graph_adopt(world.pool, test_end_capture(world.stream), &graph));
+    REFUSE(TARN_ERR_WRONG_STATE, "is over",
+           tarn_capture_begin_to_graph(world.pool, outer, 1, node.bodies[0], world.side,
+                                       TARN_CAPTURE_GLOBAL, &capture));
+    ck_assert_untouched(capture);
+    ck_assert_int_eq(test_capture_status(world.side), TN_CU_CAPTURE_STATUS_NONE);
+    OK(tarn_capture_abort(outer));
+    OK(tarn_graph_destroy(graph));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("bodies");
@@ -398,7 +627,19 @@ int main(void)
     tcase_add_test(tcase, an_outer_capture_ends_after_its_bodies);
     tcase_add_test(tcase, an_aborted_body_leaves_the_outer_capture_to_be_aborted);
     tcase_add_test(tcase, the_abort_of_an_outer_capture_ends_its_bodies);
+    tcase_add_test(tcase, the_abort_of_an_outer_capture_leaves_alone_what_is_no_body);
+    tcase_add_test(tcase, the_abort_of_an_outer_capture_elsewhere_ends_no_capture_of_its_thread);
+    tcase_add_test(tcase, a_capture_aborted_elsewhere_goes_on_until_its_body_is_aborted);
+    tcase_add_test(tcase, a_capture_aborted_elsewhere_goes_on_until_its_body_is_ended);
+    tcase_add_test(tcase, a_graph_of_the_callers_is_left_when_its_body_is_over);
+    tcase_add_test(tcase, a_body_whose_outer_capture_was_aborted_has_no_bodies);
+    tcase_add_test(tcase, a_capture_whose_bodies_are_aborted_elsewhere_too_is_the_users_to_end);
+    tcase_add_test(tcase,
+                   an_outer_capture_has_an_open_body_where_a_body_around_it_was_aborted_elsewhere);
+    tcase_add_test(tcase, the_abort_of_an_outer_capture_ends_bodies_in_bodies);
     tcase_add_test(tcase, a_body_allocates_from_its_own_pool_alone);
+    tcase_add_test(tcase, a_body_is_captured_into_once);
     tcase_add_test(tcase, a_body_of_no_open_capture_is_refused);
+    tcase_add_test(tcase, a_body_of_a_capture_that_became_a_graph_is_refused);
     return test_main(suite);
 }

@@ -2,24 +2,6 @@
 /* Captures: how they begin and end, and what is left of those that fail. */
 #include "support/world.h"
 
-static tarn_capture *begin(tarn_capture_mode mode)
-{
-    tarn_capture *capture = NULL;
-
-    OK(tarn_capture_begin(world.pool, world.stream, mode, &capture));
-    ck_assert_ptr_nonnull(capture);
-    return capture;
-}
-
-static tarn_graph *end(tarn_capture *capture)
-{
-    tarn_graph *graph = NULL;
-
-    OK(tarn_capture_end(capture, &graph));
-    ck_assert_ptr_nonnull(graph);
-    return graph;
-}
-
 START_TEST(bad_arguments_of_begin_are_refused)
 {
     uint64_t zeros[1024] = {0};
@@ -50,7 +32,7 @@ END_TEST
 START_TEST(a_stream_in_a_capture_begins_no_other)
 {
     tarn_pool *other = test_pool("other");
-    tarn_capture *capture = begin(TARN_CAPTURE_GLOBAL);
+    tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
     tarn_capture *second = UNTOUCHED;
 
     REFUSE(TARN_ERR_WRONG_STATE, "already being captured",
@@ -59,7 +41,7 @@ START_TEST(a_stream_in_a_capture_begins_no_other)
            tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_GLOBAL, &second));
     ck_assert_untouched(second);
     ck_assert_int_eq(test_capture_status(world.side), TN_CU_CAPTURE_STATUS_NONE);
-    OK(tarn_graph_destroy(end(capture)));
+    OK(tarn_graph_destroy(test_capture_end(capture)));
     OK(tarn_pool_destroy(other));
 }
 END_TEST
@@ -84,7 +66,7 @@ START_TEST(a_begin_that_the_driver_refuses_leaves_nothing)
         ck_assert_uint_eq(test_stats(world.pool).capture_count, 0);
         test_same_ledger(&before);
     }
-    OK(tarn_graph_destroy(end(begin(TARN_CAPTURE_GLOBAL))));
+    OK(tarn_graph_destroy(test_capture_end(test_capture_begin(TARN_CAPTURE_GLOBAL))));
 }
 END_TEST
 
@@ -92,7 +74,7 @@ START_TEST(bad_arguments_of_end_and_abort_are_refused)
 {
     uint64_t zeros[64] = {0};
     tarn_capture *foreign = (tarn_capture *)(void *)zeros;
-    tarn_capture *capture = begin(TARN_CAPTURE_GLOBAL);
+    tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
     tarn_graph *graph = UNTOUCHED;
 
     REFUSE(TARN_ERR_INVALID_HANDLE, "capture", tarn_capture_end(NULL, &graph));
@@ -102,7 +84,7 @@ START_TEST(bad_arguments_of_end_and_abort_are_refused)
            tarn_capture_end((tarn_capture *)(void *)world.pool, &graph));
     REFUSE(TARN_ERR_INVALID_ARGUMENT, "graph is NULL", tarn_capture_end(capture, NULL));
     ck_assert_untouched(graph);
-    graph = end(capture);
+    graph = test_capture_end(capture);
     REFUSE(TARN_ERR_INVALID_HANDLE, "capture", tarn_capture_end(capture, &graph));
     REFUSE(TARN_ERR_INVALID_HANDLE, "capture", tarn_capture_abort(capture));
     OK(tarn_graph_destroy(graph));
@@ -130,14 +112,14 @@ START_TEST(an_end_from_another_thread_is_refused_and_loses_nothing)
     static const tarn_capture_mode modes[] = {TARN_CAPTURE_GLOBAL, TARN_CAPTURE_THREAD_LOCAL};
 
     for (size_t i = 0; i < 2; i++) {
-        tarn_capture *capture = begin(modes[i]);
+        tarn_capture *capture = test_capture_begin(modes[i]);
         void *block = test_malloc(512);
         tarn_graph *graph;
 
         test_fill(world.stream, block, 5, 1);
         test_elsewhere(enter_and_end_elsewhere, capture);
         ck_assert_int_eq(test_capture_status(world.stream), TN_CU_CAPTURE_STATUS_ACTIVE);
-        graph = end(capture);
+        graph = test_capture_end(capture);
         OK(tarn_graph_replay(graph, world.stream));
         ck_assert_uint_eq(test_read(world.stream, block), 5);
         OK(tarn_free(block));
@@ -149,14 +131,14 @@ END_TEST
 static void end_relaxed(void *argument)
 {
     tarn_capture **capture = argument;
-    tarn_graph *graph = end(*capture);
+    tarn_graph *graph = test_capture_end(*capture);
 
     OK(tarn_graph_destroy(graph));
 }
 
 START_TEST(a_relaxed_capture_may_be_ended_by_any_thread)
 {
-    tarn_capture *capture = begin(TARN_CAPTURE_RELAXED);
+    tarn_capture *capture = test_capture_begin(TARN_CAPTURE_RELAXED);
 
     test_elsewhere(end_relaxed, &capture);
     ck_assert_int_eq(test_capture_status(world.stream), TN_CU_CAPTURE_STATUS_NONE);
@@ -171,14 +153,14 @@ static void abort_elsewhere(void *argument)
 START_TEST(any_thread_may_abort)
 {
     for (int mode = TARN_CAPTURE_GLOBAL; mode <= TARN_CAPTURE_RELAXED; mode++) {
-        tarn_capture *capture = begin((tarn_capture_mode)mode);
+        tarn_capture *capture = test_capture_begin((tarn_capture_mode)mode);
         void *block = test_malloc(512);
 
         test_elsewhere(abort_elsewhere, capture);
         ck_assert_int_eq(test_capture_status(world.stream), TN_CU_CAPTURE_STATUS_NONE);
         OK(tarn_free(block));
     }
-    OK(tarn_graph_destroy(end(begin(TARN_CAPTURE_GLOBAL))));
+    OK(tarn_graph_destroy(test_capture_end(test_capture_begin(TARN_CAPTURE_GLOBAL))));
 }
 END_TEST
 
@@ -194,13 +176,13 @@ START_TEST(a_capture_whose_thread_is_gone_can_be_aborted)
     test_elsewhere(begin_elsewhere, &capture);
     OK(tarn_capture_abort(capture));
     ck_assert_int_eq(test_capture_status(world.stream), TN_CU_CAPTURE_STATUS_NONE);
-    OK(tarn_graph_destroy(end(begin(TARN_CAPTURE_GLOBAL))));
+    OK(tarn_graph_destroy(test_capture_end(test_capture_begin(TARN_CAPTURE_GLOBAL))));
 }
 END_TEST
 
 START_TEST(a_broken_capture_can_only_be_aborted)
 {
-    tarn_capture *capture = begin(TARN_CAPTURE_GLOBAL);
+    tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
     void *block = test_malloc(MIB);
     void *other = UNTOUCHED;
     tarn_graph *graph = UNTOUCHED;
@@ -218,13 +200,13 @@ START_TEST(a_broken_capture_can_only_be_aborted)
     OK(tarn_capture_abort(capture));
     ck_assert_int_eq(test_capture_status(world.stream), TN_CU_CAPTURE_STATUS_NONE);
     OK(tarn_free(block));
-    OK(tarn_graph_destroy(end(begin(TARN_CAPTURE_GLOBAL))));
+    OK(tarn_graph_destroy(test_capture_end(test_capture_begin(TARN_CAPTURE_GLOBAL))));
 }
 END_TEST
 
 START_TEST(a_fork_that_was_not_joined_breaks_the_capture)
 {
-    tarn_capture *capture = begin(TARN_CAPTURE_GLOBAL);
+    tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
     tarn_graph *graph = UNTOUCHED;
     void *forked = NULL;
 
@@ -244,7 +226,7 @@ END_TEST
 
 START_TEST(a_capture_that_was_ended_elsewhere_is_broken)
 {
-    tarn_capture *capture = begin(TARN_CAPTURE_GLOBAL);
+    tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
     void *block = test_malloc(MIB);
     tarn_graph *graph = UNTOUCHED;
 
@@ -254,13 +236,13 @@ START_TEST(a_capture_that_was_ended_elsewhere_is_broken)
     ck_assert_untouched(graph);
     OK(tarn_capture_abort(capture));
     OK(tarn_free(block));
-    OK(tarn_graph_destroy(end(begin(TARN_CAPTURE_GLOBAL))));
+    OK(tarn_graph_destroy(test_capture_end(test_capture_begin(TARN_CAPTURE_GLOBAL))));
 }
 END_TEST
 
 START_TEST(an_abort_spares_the_users_next_capture_of_the_stream)
 {
-    tarn_capture *capture = begin(TARN_CAPTURE_GLOBAL);
+    tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
 
     test_destroy_graph(test_end_capture(world.stream));
     test_begin_capture(world.stream, TN_CU_CAPTURE_MODE_GLOBAL);
@@ -273,7 +255,7 @@ END_TEST
 START_TEST(ends_and_destructions_break_no_other_capture)
 {
     tarn_pool *other = test_pool("other");
-    tarn_capture *open_one = begin(TARN_CAPTURE_GLOBAL);
+    tarn_capture *open_one = test_capture_begin(TARN_CAPTURE_GLOBAL);
     tarn_capture *capture = NULL;
     tarn_graph *graph = NULL;
 
@@ -285,34 +267,26 @@ START_TEST(ends_and_destructions_break_no_other_capture)
     OK(tarn_graph_destroy(graph));
     ck_assert_int_eq(test_capture_status(world.stream), TN_CU_CAPTURE_STATUS_ACTIVE);
     OK(tarn_pool_destroy(other)); /* waits for the device */
-    OK(tarn_graph_destroy(end(open_one)));
+    OK(tarn_graph_destroy(test_capture_end(open_one)));
 }
 END_TEST
 
-static const struct {
-    tn_cu_result result;
-    tarn_status status;
-} instantiations[] = {
-    {TN_CUDA_ERROR_OUT_OF_MEMORY, TARN_ERR_DEVICE_MEMORY},
-    {TN_CUDA_ERROR_UNKNOWN, TARN_ERR_DRIVER},
-};
-
 START_TEST(an_end_that_cannot_instantiate_may_be_called_again)
 {
-    tarn_capture *capture = begin(TARN_CAPTURE_GLOBAL);
+    tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
     void *block = test_malloc(512);
     tarn_graph *graph = UNTOUCHED;
 
     test_fill(world.stream, block, 8, 1);
-    for (size_t i = 0; i < 2; i++) {
-        sim.plan_fault("cuGraphInstantiateWithFlags", 1, 0, instantiations[i].result);
-        STATUS(instantiations[i].status, tarn_capture_end(capture, &graph));
+    for (size_t i = 0; i < TEST_REFUSALS; i++) {
+        sim.plan_fault("cuGraphInstantiateWithFlags", 1, 0, test_refusals[i].result);
+        STATUS(test_refusals[i].status, tarn_capture_end(capture, &graph));
         ck_assert_ptr_nonnull(strstr(tarn_last_error(), "cuGraphInstantiateWithFlags"));
         ck_assert_untouched(graph);
         OK(tarn_pool_validate(world.pool));
         ck_assert_uint_eq(test_stats(world.pool).live_count, 1);
     }
-    graph = end(capture);
+    graph = test_capture_end(capture);
     OK(tarn_graph_replay(graph, world.stream));
     ck_assert_uint_eq(test_read(world.stream, block), 8);
     OK(tarn_free(block));
@@ -322,7 +296,7 @@ END_TEST
 
 START_TEST(an_end_that_cannot_instantiate_may_be_aborted)
 {
-    tarn_capture *capture = begin(TARN_CAPTURE_GLOBAL);
+    tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
     void *block = test_malloc(512);
     tarn_graph *graph = UNTOUCHED;
 
@@ -335,19 +309,19 @@ END_TEST
 
 START_TEST(an_end_that_the_driver_refuses_for_another_reason_may_be_called_again)
 {
-    tarn_capture *capture = begin(TARN_CAPTURE_GLOBAL);
+    tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
     tarn_graph *graph = UNTOUCHED;
 
     sim.plan_fault("cuStreamEndCapture", 1, 0, TN_CUDA_ERROR_UNKNOWN);
     REFUSE(TARN_ERR_DRIVER, "CUDA_ERROR_UNKNOWN", tarn_capture_end(capture, &graph));
     ck_assert_untouched(graph);
-    OK(tarn_graph_destroy(end(capture)));
+    OK(tarn_graph_destroy(test_capture_end(capture)));
 }
 END_TEST
 
 START_TEST(blocks_of_an_aborted_capture_are_discarded_until_their_users_free)
 {
-    tarn_capture *capture = begin(TARN_CAPTURE_GLOBAL);
+    tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
     void *block = test_malloc(8 * MIB);
     tarn_block found = {.sequence = 77};
     void *next[8];
@@ -362,7 +336,7 @@ START_TEST(blocks_of_an_aborted_capture_are_discarded_until_their_users_free)
     REFUSE(TARN_ERR_DOUBLE_FREE, "0x", tarn_block_at(block, &found));
     REFUSE(TARN_ERR_DOUBLE_FREE, "0x", tarn_record_stream(block, world.side));
     ck_assert_uint_eq(found.sequence, 77);
-    capture = begin(TARN_CAPTURE_GLOBAL);
+    capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
     for (int i = 0; i < 8; i++) {
         next[i] = test_malloc(8 * MIB);
         ck_assert_ptr_ne(next[i], block);
@@ -371,7 +345,7 @@ START_TEST(blocks_of_an_aborted_capture_are_discarded_until_their_users_free)
     REFUSE(TARN_ERR_DOUBLE_FREE, "0x", tarn_free(block));
     for (int i = 0; i < 8; i++)
         OK(tarn_free(next[i]));
-    OK(tarn_graph_destroy(end(capture)));
+    OK(tarn_graph_destroy(test_capture_end(capture)));
 }
 END_TEST
 
@@ -462,7 +436,7 @@ END_TEST
 START_TEST(frees_in_an_aborted_capture_stand)
 {
     void *before = test_alloc(world.pool, MIB, world.stream);
-    tarn_capture *capture = begin(TARN_CAPTURE_GLOBAL);
+    tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
     void *inside = test_malloc(MIB);
 
     OK(tarn_free(before));
@@ -478,7 +452,7 @@ END_TEST
 START_TEST(abandoned_captures_leave_the_pool_as_new)
 {
     for (int round = 0; round < 20; round++) {
-        tarn_capture *capture = begin(TARN_CAPTURE_GLOBAL);
+        tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
         void *block = test_malloc(4 * MIB);
 
         test_fill(world.stream, block, 1, 1);
@@ -519,8 +493,7 @@ int main(void)
     tcase_add_test(tcase, an_end_that_the_driver_refuses_for_another_reason_may_be_called_again);
     tcase_add_test(tcase, blocks_of_an_aborted_capture_are_discarded_until_their_users_free);
     tcase_add_test(tcase, a_discarded_block_shows_in_the_layout_and_keeps_no_pool);
-    tcase_add_test(tcase,
-                   a_discarded_block_that_a_stream_uses_leaves_nothing_behind_with_its_pool);
+    tcase_add_test(tcase, a_discarded_block_that_a_stream_uses_leaves_nothing_behind_with_its_pool);
     tcase_add_test(tcase, a_discarded_block_keeps_a_pool_whose_handle_was_given_up);
     tcase_add_test(tcase, the_device_closes_over_discarded_blocks_of_released_pools);
     tcase_add_test(tcase, frees_in_an_aborted_capture_stand);

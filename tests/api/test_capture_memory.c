@@ -2,32 +2,14 @@
 /* Memory inside captures: addresses that last, reuse, forks, growth. */
 #include "support/world.h"
 
-static tarn_capture *begin(tarn_capture_mode mode)
-{
-    tarn_capture *capture = NULL;
-
-    OK(tarn_capture_begin(world.pool, world.stream, mode, &capture));
-    ck_assert_ptr_nonnull(capture);
-    return capture;
-}
-
-static tarn_graph *end(tarn_capture *capture)
-{
-    tarn_graph *graph = NULL;
-
-    OK(tarn_capture_end(capture, &graph));
-    ck_assert_ptr_nonnull(graph);
-    return graph;
-}
-
 START_TEST(addresses_of_a_capture_stay_valid_across_replays)
 {
-    tarn_capture *capture = begin(TARN_CAPTURE_GLOBAL);
+    tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
     void *block = test_malloc(5 * MIB);
     tarn_graph *graph;
 
     test_add(world.stream, block, 1, MIB);
-    graph = end(capture);
+    graph = test_capture_end(capture);
     test_set_words(world.stream, block, 100, MIB);
     for (uint32_t replay = 1; replay <= 20; replay++) {
         void *disturbance = test_alloc(world.default_pool, 5 * MIB, world.stream);
@@ -44,7 +26,7 @@ END_TEST
 
 START_TEST(a_capture_reuses_memory_that_it_freed)
 {
-    tarn_capture *capture = begin(TARN_CAPTURE_GLOBAL);
+    tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
     void *first = test_malloc(8 * MIB);
     void *second;
 
@@ -54,19 +36,19 @@ START_TEST(a_capture_reuses_memory_that_it_freed)
     ck_assert_ptr_eq(second, first);
     test_fill(world.stream, second, 2, 4);
     OK(tarn_free(second));
-    OK(tarn_graph_destroy(end(capture)));
+    OK(tarn_graph_destroy(test_capture_end(capture)));
 }
 END_TEST
 
 START_TEST(memory_of_a_graph_is_given_to_nobody_outside_captures)
 {
-    tarn_capture *capture = begin(TARN_CAPTURE_GLOBAL);
+    tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
     char *block = test_malloc(8 * MIB);
     tarn_graph *graph;
 
     test_fill(world.stream, block, 1, 4);
     OK(tarn_free(block));
-    graph = end(capture);
+    graph = test_capture_end(capture);
     OK(tarn_free(test_alloc(world.default_pool, MIB, world.side)));
     OK(tarn_pool_trim(world.default_pool, NULL)); /* a wait: now nothing but the graph keeps it */
     for (int i = 0; i < 16; i++) {
@@ -94,22 +76,30 @@ START_TEST(memory_of_a_graph_is_given_to_nobody_outside_captures)
 }
 END_TEST
 
-START_TEST(a_pool_made_to_share_lends_graphs_free_memory_between_replays)
+/* A pool that shares what is captured, and a graph whose section took and freed 8 MiB of it. */
+static tarn_pool *sharing_pool(tarn_graph **graph, char **scratch)
 {
     tarn_pool_options options = TARN_POOL_OPTIONS_INIT;
-    tarn_pool *pool = NULL;
-    tarn_capture *capture = NULL;
-    tarn_graph *graph = NULL;
-    char *scratch;
-    char *eager;
+    tarn_capture *capture;
+    tarn_pool *pool;
 
     options.share_captured = true;
-    OK(tarn_pool_create(world.device, &options, &pool));
-    OK(tarn_capture_begin(pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
-    scratch = test_malloc(8 * MIB);
-    test_fill(world.stream, scratch, 1, 4);
-    OK(tarn_free(scratch));
-    OK(tarn_capture_end(capture, &graph));
+    pool = test_pool_with(&options);
+    capture = test_capture_on(pool, world.stream, TARN_CAPTURE_GLOBAL);
+    *scratch = test_malloc(8 * MIB);
+    test_fill(world.stream, *scratch, 1, 4);
+    OK(tarn_free(*scratch));
+    *graph = test_capture_end(capture);
+    return pool;
+}
+
+START_TEST(a_pool_made_to_share_lends_graphs_free_memory_between_replays)
+{
+    char *scratch;
+    char *eager;
+    tarn_graph *graph;
+    tarn_pool *pool = sharing_pool(&graph, &scratch);
+
     OK(tarn_graph_replay(graph, world.stream));
     eager = test_alloc(pool, 8 * MIB, world.stream); /* the replay may still run: other memory */
     ck_assert(eager + 8 * MIB <= scratch || eager >= scratch + 8 * MIB);
@@ -128,20 +118,11 @@ END_TEST
 
 START_TEST(a_running_replay_of_the_only_graph_keeps_what_it_shares)
 {
-    tarn_pool_options options = TARN_POOL_OPTIONS_INIT;
-    tarn_pool *pool = NULL;
-    tarn_capture *capture = NULL;
-    tarn_graph *graph = NULL;
     char *scratch;
     char *eager;
+    tarn_graph *graph;
+    tarn_pool *pool = sharing_pool(&graph, &scratch);
 
-    options.share_captured = true;
-    OK(tarn_pool_create(world.device, &options, &pool));
-    OK(tarn_capture_begin(pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
-    scratch = test_malloc(8 * MIB);
-    test_fill(world.stream, scratch, 1, 4);
-    OK(tarn_free(scratch));
-    OK(tarn_capture_end(capture, &graph));
     OK(tarn_free(test_alloc(pool, 8 * MIB, world.stream)));
     OK(tarn_pool_trim(pool, NULL)); /* a wait: what was freed in the capture is proven idle */
     OK(tarn_graph_replay(graph, world.stream));
@@ -155,19 +136,19 @@ END_TEST
 
 START_TEST(later_captures_reuse_what_earlier_ones_freed)
 {
-    tarn_capture *capture = begin(TARN_CAPTURE_GLOBAL);
+    tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
     void *first = test_malloc(8 * MIB);
     tarn_graph *one;
     tarn_graph *two;
     uint64_t mapped;
 
     OK(tarn_free(first));
-    one = end(capture);
+    one = test_capture_end(capture);
     mapped = test_stats(world.pool).mapped_bytes;
-    capture = begin(TARN_CAPTURE_GLOBAL);
+    capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
     ck_assert_ptr_eq(test_malloc(8 * MIB), first);
     OK(tarn_free(first));
-    two = end(capture);
+    two = test_capture_end(capture);
     ck_assert_uint_eq(test_stats(world.pool).mapped_bytes, mapped);
     OK(tarn_graph_destroy(one));
     OK(tarn_graph_destroy(two));
@@ -177,7 +158,7 @@ END_TEST
 START_TEST(forked_streams_are_served_and_joined)
 {
     void *output = test_malloc(8);
-    tarn_capture *capture = begin(TARN_CAPTURE_GLOBAL);
+    tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
     void *mine = test_malloc(MIB);
     void *forked = NULL;
     tarn_graph *graph;
@@ -194,7 +175,7 @@ START_TEST(forked_streams_are_served_and_joined)
     test_copy(world.stream, output, forked, 4);
     OK(tarn_free_on(forked, world.stream));
     OK(tarn_free(mine));
-    graph = end(capture);
+    graph = test_capture_end(capture);
     for (int i = 0; i < 5; i++) {
         test_fill(world.stream, output, 0, 1);
         OK(tarn_graph_replay(graph, world.stream));
@@ -207,7 +188,7 @@ END_TEST
 
 START_TEST(a_block_freed_on_another_stream_of_the_capture_is_not_reused_by_its_own)
 {
-    tarn_capture *capture = begin(TARN_CAPTURE_GLOBAL);
+    tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
     void *forked = NULL;
     void *next = NULL;
 
@@ -219,18 +200,18 @@ START_TEST(a_block_freed_on_another_stream_of_the_capture_is_not_reused_by_its_o
     ck_assert_ptr_ne(next, forked);
     OK(tarn_free(next));
     test_order(world.side, world.stream);
-    OK(tarn_graph_destroy(end(capture)));
+    OK(tarn_graph_destroy(test_capture_end(capture)));
 }
 END_TEST
 
 START_TEST(blocks_of_a_capture_may_be_freed_after_it)
 {
-    tarn_capture *capture = begin(TARN_CAPTURE_GLOBAL);
+    tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
     void *block = test_malloc(MIB);
     tarn_graph *graph;
 
     test_fill(world.stream, block, 1, 1);
-    graph = end(capture);
+    graph = test_capture_end(capture);
     ck_assert_uint_eq(test_stats(world.pool).live_count, 1);
     OK(tarn_free(block));
     OK(tarn_graph_replay(graph, world.stream));
@@ -242,12 +223,12 @@ END_TEST
 START_TEST(blocks_from_before_may_be_used_and_freed_in_a_capture)
 {
     void *before = test_alloc(world.pool, MIB, world.stream);
-    tarn_capture *capture = begin(TARN_CAPTURE_GLOBAL);
+    tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
     tarn_graph *graph;
 
     test_add(world.stream, before, 1, 1);
     OK(tarn_free(before));
-    graph = end(capture);
+    graph = test_capture_end(capture);
     for (int i = 0; i < 8; i++) {
         void *other = test_alloc(world.pool, 512, world.stream);
 
@@ -264,7 +245,7 @@ END_TEST
 
 START_TEST(growth_and_trim_in_a_capture_break_nothing)
 {
-    tarn_capture *capture = begin(TARN_CAPTURE_GLOBAL);
+    tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
     tarn_pool_stats stats = test_stats(world.pool);
     void *big = test_malloc(100 * MIB);
     tarn_graph *graph;
@@ -276,7 +257,7 @@ START_TEST(growth_and_trim_in_a_capture_break_nothing)
     OK(tarn_pool_reserve(world.pool, 16 * MIB, world.stream));
     OK(tarn_pool_validate(world.pool));
     ck_assert_int_eq(test_capture_status(world.stream), TN_CU_CAPTURE_STATUS_ACTIVE);
-    graph = end(capture);
+    graph = test_capture_end(capture);
     OK(tarn_graph_replay(graph, world.stream));
     test_expect_words(world.stream, big, 9, 25 * MIB);
     OK(tarn_free(big));
@@ -286,7 +267,7 @@ END_TEST
 
 START_TEST(an_empty_capture_is_a_graph_too)
 {
-    tarn_graph *graph = end(begin(TARN_CAPTURE_RELAXED));
+    tarn_graph *graph = test_capture_end(test_capture_begin(TARN_CAPTURE_RELAXED));
 
     OK(tarn_graph_replay(graph, world.stream));
     OK(tarn_graph_destroy(graph));
@@ -295,12 +276,12 @@ END_TEST
 
 START_TEST(a_capture_counts_while_it_is_open)
 {
-    tarn_capture *capture = begin(TARN_CAPTURE_GLOBAL);
+    tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
 
     ck_assert_uint_eq(test_stats(world.pool).capture_count, 1);
     ck_assert_uint_eq(test_stats(world.pool).graph_count, 0);
     ck_assert_uint_eq(test_device_stats().route_count, 1);
-    OK(tarn_graph_destroy(end(capture)));
+    OK(tarn_graph_destroy(test_capture_end(capture)));
     ck_assert_uint_eq(test_stats(world.pool).capture_count, 0);
     ck_assert_uint_eq(test_device_stats().route_count, 0);
 }

@@ -16,12 +16,7 @@ static tarn_capture *begin(tn_cu_graph graph)
 
 static void *section(uint32_t value, void *output)
 {
-    void *temporary = test_malloc(4 * MIB);
-
-    test_fill(world.stream, temporary, value, WORDS);
-    test_copy(world.stream, output, temporary, WORDS * 4);
-    OK(tarn_free(temporary));
-    return temporary;
+    return test_copy_through(world.pool, world.stream, value, output, WORDS);
 }
 
 START_TEST(a_graph_of_the_callers_is_captured_into_and_adopted)
@@ -110,7 +105,7 @@ START_TEST(each_kind_of_capture_is_ended_in_its_own_way)
     REFUSE(TARN_ERR_INVALID_HANDLE, "capture", tarn_capture_end_to_graph(capture));
     test_destroy_graph(driver_graph);
     test_await_destructors(0);
-    capture = test_capture_pool();
+    capture = test_capture_begin(TARN_CAPTURE_RELAXED);
     REFUSE(TARN_ERR_WRONG_STATE, "tarn_capture_end", tarn_capture_end_to_graph(capture));
     (void)section(8, output);
     made = test_capture_end(capture);
@@ -207,6 +202,82 @@ START_TEST(with_too_many_routes_none_is_begun)
 }
 END_TEST
 
+static void expect_no_second_section(tn_cu_graph graph, const char *words)
+{
+    tarn_capture *capture = UNTOUCHED;
+
+    REFUSE(TARN_ERR_WRONG_STATE, words,
+           tarn_capture_begin_to_graph(world.pool, NULL, 0, graph, world.side,
+                                       TARN_CAPTURE_THREAD_LOCAL, &capture));
+    ck_assert_untouched(capture);
+    ck_assert_int_eq(test_capture_status(world.side), TN_CU_CAPTURE_STATUS_NONE);
+}
+
+/* Nothing would order it behind the first one, whose memory it would get. */
+START_TEST(a_second_section_in_one_graph_is_refused)
+{
+    void *output = test_malloc(WORDS * 4);
+    tn_cu_graph driver_graph = test_graph();
+    tn_cu_graph other = test_graph();
+    tarn_capture *capture = begin(driver_graph);
+    void *first = section(9, output);
+
+    expect_no_second_section(driver_graph, "not over");
+    OK(tarn_capture_end_to_graph(capture));
+    expect_no_second_section(driver_graph, "child node");
+    sim.plan_fault("cuGraphGetNodes", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    REFUSE(TARN_ERR_DRIVER, "cuGraphGetNodes",
+           tarn_capture_begin_to_graph(world.pool, NULL, 0, driver_graph, world.stream,
+                                       TARN_CAPTURE_THREAD_LOCAL, &capture));
+    capture = begin(other);
+    ck_assert_ptr_eq(section(8, output), first);
+    OK(tarn_capture_abort(capture)); /* its nodes stay */
+    expect_no_second_section(other, "child node");
+    test_destroy_graph(driver_graph);
+    test_destroy_graph(other);
+    OK(tarn_free(output));
+}
+END_TEST
+
+/* Handles come again: one that is known from before, of a graph without nodes, says nothing. */
+START_TEST(a_section_without_nodes_leaves_its_graph_to_another_one)
+{
+    void *output = test_malloc(WORDS * 4);
+    tn_cu_graph driver_graph = test_graph();
+    tarn_capture *capture = begin(driver_graph);
+
+    OK(tarn_free(test_malloc(4 * MIB)));
+    OK(tarn_capture_end_to_graph(capture));
+    capture = begin(driver_graph);
+    (void)section(8, output);
+    OK(tarn_capture_end_to_graph(capture));
+    test_launch_once(driver_graph, world.stream);
+    test_expect_words(world.stream, output, 8, WORDS);
+    test_destroy_graph(driver_graph);
+    OK(tarn_free(output));
+}
+END_TEST
+
+START_TEST(a_graph_has_sections_of_several_pools)
+{
+    tarn_pool *other = test_pool("other");
+    void *output = test_malloc(WORDS * 4);
+    tn_cu_graph driver_graph = test_graph();
+    tarn_capture *capture = begin(driver_graph);
+    void *first = section(9, output);
+
+    OK(tarn_capture_end_to_graph(capture));
+    OK(tarn_capture_begin_to_graph(other, NULL, 0, driver_graph, world.stream,
+                                   TARN_CAPTURE_THREAD_LOCAL, &capture));
+    ck_assert_ptr_ne(test_copy_through(other, world.stream, 8, output, WORDS), first);
+    OK(tarn_capture_end_to_graph(capture));
+    test_destroy_graph(driver_graph);
+    OK(tarn_free(output));
+    test_await_destructors(0);
+    OK(tarn_pool_destroy(other));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("capture_to_graph");
@@ -222,5 +293,8 @@ int main(void)
     tcase_add_test(tcase, a_refused_begin_or_end_can_be_repeated);
     tcase_add_test(tcase, a_broken_capture_to_a_graph_can_only_be_aborted);
     tcase_add_test(tcase, with_too_many_routes_none_is_begun);
+    tcase_add_test(tcase, a_second_section_in_one_graph_is_refused);
+    tcase_add_test(tcase, a_section_without_nodes_leaves_its_graph_to_another_one);
+    tcase_add_test(tcase, a_graph_has_sections_of_several_pools);
     return test_main(suite);
 }

@@ -7,19 +7,6 @@
 
 #include "support/world.h"
 
-static tarn_capture *begin_on(tn_cu_stream stream, tarn_capture_mode mode)
-{
-    tarn_capture *capture = NULL;
-
-    OK(tarn_capture_begin(world.pool, stream, mode, &capture));
-    return capture;
-}
-
-static tarn_capture *begin(void)
-{
-    return begin_on(world.stream, TARN_CAPTURE_GLOBAL);
-}
-
 /* Nothing of any capture is left, and the next one is as good as the first. */
 static void expect_usable(void)
 {
@@ -34,7 +21,7 @@ static void expect_usable(void)
     ck_assert_uint_eq(test_stats(world.pool).live_count, 0);
     ck_assert_uint_eq(test_device_stats().route_count, 0);
     OK(tarn_pool_validate(world.pool));
-    capture = begin();
+    capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
     block = test_malloc(MIB);
     test_fill(world.stream, block, 6, 1);
     OK(tarn_capture_end(capture, &graph));
@@ -155,7 +142,7 @@ static void abort_after(int way, bool elsewhere)
 {
     tn_cu_stream stream = test_stream();
     void *before = test_alloc(world.pool, MIB, world.stream);
-    tarn_capture *capture = begin_on(stream, TARN_CAPTURE_THREAD_LOCAL);
+    tarn_capture *capture = test_capture_on(world.pool, stream, TARN_CAPTURE_THREAD_LOCAL);
     void *live = NULL;
     void *freed = NULL;
 
@@ -172,7 +159,7 @@ static void abort_after(int way, bool elsewhere)
         abort_it(capture);
     STATUS(TARN_ERR_INVALID_HANDLE, tarn_capture_abort(capture));
     ck_assert_uint_eq(test_stats(world.pool).live_count, 0); /* it is discarded */
-    STATUS(TARN_ERR_DOUBLE_FREE, tarn_free(freed));    /* and frees stand */
+    STATUS(TARN_ERR_DOUBLE_FREE, tarn_free(freed));          /* and frees stand */
     STATUS(TARN_ERR_DOUBLE_FREE, tarn_free(before));
     OK(tarn_free(live));
     STATUS(TARN_ERR_DOUBLE_FREE, tarn_free(live));
@@ -207,7 +194,7 @@ static void end_elsewhere(void *capture)
 START_TEST(another_thread_ends_a_capture_in_no_state)
 {
     tn_cu_stream stream = test_stream();
-    tarn_capture *capture = begin_on(stream, TARN_CAPTURE_THREAD_LOCAL);
+    tarn_capture *capture = test_capture_on(world.pool, stream, TARN_CAPTURE_THREAD_LOCAL);
 
     ways[_i](capture, &stream);
     test_elsewhere(end_elsewhere, capture);
@@ -256,7 +243,7 @@ END_TEST
 START_TEST(an_abort_leaves_alone_the_stream_that_took_the_lost_ones_place)
 {
     tn_cu_stream stream = test_stream();
-    tarn_capture *capture = begin_on(stream, TARN_CAPTURE_RELAXED);
+    tarn_capture *capture = test_capture_on(world.pool, stream, TARN_CAPTURE_RELAXED);
     tn_cu_stream streams[8];
 
     test_destroy_stream(stream);
@@ -296,8 +283,8 @@ END_TEST
 START_TEST(a_failed_capture_leaves_another_of_its_pool_as_it_was)
 {
     tn_cu_stream stream = test_stream();
-    tarn_capture *good = begin_on(world.stream, TARN_CAPTURE_RELAXED);
-    tarn_capture *bad = begin_on(stream, TARN_CAPTURE_RELAXED);
+    tarn_capture *good = test_capture_begin(TARN_CAPTURE_RELAXED);
+    tarn_capture *bad = test_capture_on(world.pool, stream, TARN_CAPTURE_RELAXED);
     tarn_graph *graph = NULL;
     void *mine = test_malloc(MIB);
     void *other = NULL;
@@ -320,7 +307,7 @@ END_TEST
 START_TEST(an_abort_discards_what_the_capture_took_from_other_pools)
 {
     tarn_pool *second = test_pool("second");
-    tarn_capture *capture = begin();
+    tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
     void *block = test_alloc(second, MIB, world.stream);
 
     OK(tarn_capture_abort(capture));
@@ -335,7 +322,7 @@ END_TEST
 
 START_TEST(a_graph_ended_by_hand_and_adopted_outlives_the_abort_of_its_capture)
 {
-    tarn_capture *capture = begin();
+    tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
     void *block = test_malloc(MIB);
     tarn_graph *graph = NULL;
 
@@ -351,10 +338,44 @@ START_TEST(a_graph_ended_by_hand_and_adopted_outlives_the_abort_of_its_capture)
 }
 END_TEST
 
+/* Of a capture that is invalidated the driver does not say which one it is. */
+START_TEST(an_abort_leaves_alone_a_broken_capture_that_came_later)
+{
+    for (int how = 0; how < 3; how++) {
+        tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
+        tn_cu_graph driver_graph = NULL;
+        tarn_graph *graph = NULL;
+        void *block = test_malloc(4096);
+
+        if (how == 0) { /* broken, and ended by the user */
+            test_break_capture();
+            test_end_broken_capture(world.stream);
+        } else if (how == 1) { /* ended by the user, who keeps the graph: an end has seen that */
+            driver_graph = test_end_capture(world.stream);
+            expect_broken(capture);
+        } else { /* broken by its end */
+            test_order(world.stream, world.side);
+            test_set_words(world.side, block, 1, 1);
+            STATUS(TARN_ERR_CAPTURE_BROKEN, tarn_capture_end(capture, &graph));
+        }
+        test_begin_capture(world.stream, TN_CU_CAPTURE_MODE_GLOBAL);
+        test_break_capture();
+        OK(tarn_capture_abort(capture));
+        ck_assert_int_eq(test_capture_status(world.stream), TN_CU_CAPTURE_STATUS_INVALIDATED);
+        test_end_broken_capture(world.stream);
+        if (driver_graph != NULL)
+            test_destroy_graph(driver_graph);
+        OK(tarn_free(block));
+    }
+    expect_usable();
+}
+END_TEST
+
 /* The driver's capture of a per-thread stream can be ended on its own thread alone. */
 START_TEST(an_abort_elsewhere_leaves_a_per_thread_streams_capture_to_its_thread)
 {
-    tarn_capture *capture = begin_on(TN_CU_STREAM_PER_THREAD, TARN_CAPTURE_RELAXED);
+    tarn_capture *capture =
+        test_capture_on(world.pool, TN_CU_STREAM_PER_THREAD, TARN_CAPTURE_RELAXED);
     void *block = NULL;
 
     OK(tarn_malloc(world.device, MIB, TN_CU_STREAM_PER_THREAD, &block));
@@ -404,7 +425,7 @@ START_TEST(a_capture_is_aborted_while_another_thread_allocates_in_it)
 {
     for (int round = 0; round < 40; round++) {
         struct allocator allocator = {.served = 0};
-        tarn_capture *capture = begin_on(world.stream, TARN_CAPTURE_RELAXED);
+        tarn_capture *capture = test_capture_begin(TARN_CAPTURE_RELAXED);
         int seen;
 
         ck_assert_int_eq(pthread_create(&allocator.thread, NULL, allocate_on, &allocator), 0);
@@ -440,6 +461,7 @@ int main(void)
     tcase_add_test(tcase, a_failed_capture_leaves_another_of_its_pool_as_it_was);
     tcase_add_test(tcase, an_abort_discards_what_the_capture_took_from_other_pools);
     tcase_add_test(tcase, a_graph_ended_by_hand_and_adopted_outlives_the_abort_of_its_capture);
+    tcase_add_test(tcase, an_abort_leaves_alone_a_broken_capture_that_came_later);
     tcase_add_test(tcase, an_abort_elsewhere_leaves_a_per_thread_streams_capture_to_its_thread);
     tcase_add_test(tcase, a_capture_is_aborted_while_another_thread_allocates_in_it);
     return test_main(suite);

@@ -11,15 +11,10 @@ static tarn_live_diff *check(const tarn_expected *expected, size_t count, size_t
     return diff;
 }
 
-static void *alloc(size_t bytes)
-{
-    return test_alloc(world.pool, bytes, world.stream);
-}
-
 START_TEST(an_exact_expectation_has_no_difference)
 {
-    void *first = alloc(1000);
-    void *second = alloc(3 * MIB);
+    void *first = test_alloc(world.pool, 1000, world.stream);
+    void *second = test_alloc(world.pool, 3 * MIB, world.stream);
     tarn_expected expected[] = {{second, 3 * MIB}, {first, 1000}}; /* in any order */
     tarn_expected any_size[] = {{first, 0}, {second, 0}};
 
@@ -33,7 +28,7 @@ END_TEST
 
 START_TEST(a_block_that_is_not_expected_is_described)
 {
-    void *address = alloc(1000);
+    void *address = test_alloc(world.pool, 1000, world.stream);
     tarn_live_diff *diff = check(NULL, 0, 1);
     tarn_block block;
 
@@ -52,7 +47,7 @@ END_TEST
 
 START_TEST(what_is_expected_and_not_live_is_missing)
 {
-    char *address = alloc(4096);
+    char *address = test_alloc(world.pool, 4096, world.stream);
     int local = 0;
     tarn_expected expected[] = {{address + 512, 7}, {&local, 4}, {NULL, 9}};
     tarn_live_diff *diff = check(expected, 3, 4);
@@ -83,7 +78,7 @@ END_TEST
 
 START_TEST(differences_of_one_address_are_in_order_of_kind)
 {
-    void *address = alloc(512);
+    void *address = test_alloc(world.pool, 512, world.stream);
     tarn_expected expected[] = {{address, 1024}, {address, 1024}};
     tarn_live_diff *diff = check(expected, 2, 2);
 
@@ -96,7 +91,7 @@ END_TEST
 
 START_TEST(another_size_is_told_with_both)
 {
-    void *address = alloc(1000);
+    void *address = test_alloc(world.pool, 1000, world.stream);
     tarn_expected expected = {address, 1024};
     tarn_live_diff *diff = check(&expected, 1, 1);
 
@@ -127,7 +122,7 @@ END_TEST
 
 START_TEST(an_address_expected_twice_is_missing_the_second_time)
 {
-    void *address = alloc(512);
+    void *address = test_alloc(world.pool, 512, world.stream);
     tarn_expected expected[] = {{address, 512}, {address, 512}};
     tarn_live_diff *diff = check(expected, 2, 1);
 
@@ -208,7 +203,7 @@ START_TEST(differences_are_in_order_of_address)
     tarn_live_diff *diff;
 
     for (int i = 0; i < COUNT; i++) {
-        blocks[i] = alloc((size_t)(i % 3) * MIB + 512);
+        blocks[i] = test_alloc(world.pool, (size_t)(i % 3) * MIB + 512, world.stream);
         expected[COUNT - 1 - i] = (tarn_expected){blocks[i], 77};
     }
     diff = check(expected, COUNT, COUNT);
@@ -226,7 +221,7 @@ END_TEST
 
 START_TEST(pending_and_discarded_blocks_are_not_live)
 {
-    void *pending = alloc(4 * MIB);
+    void *pending = test_alloc(world.pool, 4 * MIB, world.stream);
     tarn_capture *capture = NULL;
     tarn_expected expected[2];
     tarn_live_diff *diff;
@@ -250,13 +245,13 @@ END_TEST
 
 START_TEST(a_restored_pool_is_as_expected)
 {
-    void *address = alloc(1000);
+    void *address = test_alloc(world.pool, 1000, world.stream);
     tarn_expected expected = {address, 1000};
     tarn_checkpoint *checkpoint = NULL;
 
     OK(tarn_checkpoint_take(world.pool, TARN_CONTENTS_NONE, NULL, &checkpoint));
     OK(tarn_free(address));
-    (void)alloc(4096);
+    (void)test_alloc(world.pool, 4096, world.stream);
     tarn_live_diff_destroy(check(&expected, 1, 1)); /* in its place, with another size */
     OK(tarn_checkpoint_restore(checkpoint, world.stream, NULL));
     tarn_live_diff_destroy(check(&expected, 1, 0));

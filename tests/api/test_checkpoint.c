@@ -6,41 +6,6 @@
 
 enum { WORDS = 4096 };
 
-static tarn_checkpoint *take(tarn_contents contents)
-{
-    tarn_checkpoint *checkpoint = NULL;
-
-    OK(tarn_checkpoint_take(world.pool, contents, world.stream, &checkpoint));
-    ck_assert_ptr_nonnull(checkpoint);
-    return checkpoint;
-}
-
-/* Restores, and asserts how many blocks were freed and revived. */
-static tarn_delta *restore(tarn_checkpoint *checkpoint, size_t freed, size_t revived)
-{
-    tarn_delta *delta = NULL;
-
-    OK(tarn_checkpoint_restore(checkpoint, world.stream, &delta));
-    ck_assert_uint_eq(delta->freed_count, freed);
-    ck_assert_uint_eq(delta->revived_count, revived);
-    OK(tarn_pool_validate(world.pool));
-    return delta;
-}
-
-static void *alloc(size_t bytes)
-{
-    return test_alloc(world.pool, bytes, world.stream);
-}
-
-/* A block with that value in its words. */
-static void *filled(uint32_t value)
-{
-    void *address = alloc(WORDS * 4);
-
-    test_fill(world.stream, address, value, WORDS);
-    return address;
-}
-
 static void expect(const void *address, uint32_t value)
 {
     test_expect_words(world.stream, address, value, WORDS);
@@ -48,11 +13,11 @@ static void expect(const void *address, uint32_t value)
 
 START_TEST(an_unchanged_pool_is_restored_to_itself)
 {
-    void *address = filled(1);
-    tarn_checkpoint *checkpoint = take(TARN_CONTENTS_NONE);
+    void *address = test_filled(WORDS, 1);
+    tarn_checkpoint *checkpoint = test_take(TARN_CONTENTS_NONE);
 
     for (int i = 0; i < 3; i++)
-        tarn_delta_destroy(restore(checkpoint, 0, 0));
+        tarn_delta_destroy(test_restore(checkpoint, 0, 0));
     expect(address, 1);
     OK(tarn_checkpoint_destroy(checkpoint));
     OK(tarn_free(address));
@@ -61,8 +26,8 @@ END_TEST
 
 START_TEST(blocks_of_later_are_freed_and_blocks_of_then_are_revived)
 {
-    void *kept = filled(1);
-    void *gone = filled(2);
+    void *kept = test_filled(WORDS, 1);
+    void *gone = test_filled(WORDS, 2);
     tarn_checkpoint *checkpoint;
     tarn_block before;
     tarn_block later;
@@ -71,12 +36,12 @@ START_TEST(blocks_of_later_are_freed_and_blocks_of_then_are_revived)
     void *newer;
 
     OK(tarn_block_at(gone, &before));
-    checkpoint = take(TARN_CONTENTS_NONE);
+    checkpoint = test_take(TARN_CONTENTS_NONE);
     ck_assert_uint_eq(test_stats(world.pool).checkpoint_count, 1);
     OK(tarn_free(gone));
-    newer = alloc(3 * MIB + 5);
+    newer = test_alloc(world.pool, 3 * MIB + 5, world.stream);
     OK(tarn_block_at(newer, &later));
-    delta = restore(checkpoint, 1, 1);
+    delta = test_restore(checkpoint, 1, 1);
     ck_assert_ptr_eq(delta->freed[0].address, newer);
     ck_assert_uint_eq(delta->freed[0].bytes, 3 * MIB + 5);
     ck_assert_uint_eq(delta->freed[0].block_bytes, 3 * MIB + 512);
@@ -101,13 +66,13 @@ END_TEST
 
 START_TEST(the_same_address_with_another_block_is_freed_and_revived)
 {
-    void *address = filled(1);
-    tarn_checkpoint *checkpoint = take(TARN_CONTENTS_NONE);
+    void *address = test_filled(WORDS, 1);
+    tarn_checkpoint *checkpoint = test_take(TARN_CONTENTS_NONE);
     tarn_delta *delta;
 
     OK(tarn_free(address));
-    ck_assert_ptr_eq(filled(2), address);
-    delta = restore(checkpoint, 1, 1);
+    ck_assert_ptr_eq(test_filled(WORDS, 2), address);
+    delta = test_restore(checkpoint, 1, 1);
     ck_assert_ptr_eq(delta->freed[0].address, address);
     ck_assert_ptr_eq(delta->revived[0].block.address, address);
     ck_assert_uint_lt(delta->revived[0].block.sequence, delta->freed[0].sequence);
@@ -119,8 +84,8 @@ END_TEST
 
 START_TEST(the_delta_may_be_left_out)
 {
-    void *address = filled(1);
-    tarn_checkpoint *checkpoint = take(TARN_CONTENTS_NONE);
+    void *address = test_filled(WORDS, 1);
+    tarn_checkpoint *checkpoint = test_take(TARN_CONTENTS_NONE);
 
     OK(tarn_free(address));
     OK(tarn_checkpoint_restore(checkpoint, world.stream, NULL));
@@ -132,11 +97,11 @@ END_TEST
 
 START_TEST(an_empty_checkpoint_frees_everything)
 {
-    tarn_checkpoint *checkpoint = take(TARN_CONTENTS_DEVICE);
+    tarn_checkpoint *checkpoint = test_take(TARN_CONTENTS_DEVICE);
 
     for (int i = 0; i < 100; i++)
-        (void)alloc((size_t)(i % 7 + 1) * 300000);
-    tarn_delta_destroy(restore(checkpoint, 100, 0));
+        (void)test_alloc(world.pool, (size_t)(i % 7 + 1) * 300000, world.stream);
+    tarn_delta_destroy(test_restore(checkpoint, 100, 0));
     ck_assert_uint_eq(test_stats(world.pool).live_count, 0);
     OK(tarn_checkpoint_destroy(checkpoint));
 }
@@ -144,16 +109,16 @@ END_TEST
 
 START_TEST(contents_come_back)
 {
-    void *kept = filled(1);
-    void *gone = filled(2);
-    tarn_checkpoint *checkpoint = take(TARN_CONTENTS_DEVICE);
+    void *kept = test_filled(WORDS, 1);
+    void *gone = test_filled(WORDS, 2);
+    tarn_checkpoint *checkpoint = test_take(TARN_CONTENTS_DEVICE);
     tarn_delta *delta;
 
     for (uint32_t round = 0; round < 3; round++) {
         test_fill(world.stream, kept, 100 + round, WORDS);
         OK(tarn_free(gone));
-        test_fill(world.stream, filled(50), 51, WORDS);
-        delta = restore(checkpoint, 1, 1);
+        test_fill(world.stream, test_filled(WORDS, 50), 51, WORDS);
+        delta = test_restore(checkpoint, 1, 1);
         ck_assert(!delta->revived[0].undefined);
         tarn_delta_destroy(delta);
         expect(kept, 1); /* of untouched blocks too */
@@ -167,12 +132,12 @@ END_TEST
 
 START_TEST(contents_are_copied_behind_the_work_that_is_there)
 {
-    void *address = filled(1);
+    void *address = test_filled(WORDS, 1);
     tarn_checkpoint *checkpoint;
 
     sim.hold_work();
     test_add(world.stream, address, 4, WORDS);
-    checkpoint = take(TARN_CONTENTS_DEVICE);
+    checkpoint = test_take(TARN_CONTENTS_DEVICE);
     test_add(world.stream, address, 100, WORDS);
     sim.resume_work();
     expect(address, 105);
@@ -185,11 +150,11 @@ END_TEST
 
 START_TEST(contents_may_be_restored_on_another_stream)
 {
-    void *address = filled(1);
+    void *address = test_filled(WORDS, 1);
     tarn_checkpoint *checkpoint;
 
     test_spin(world.stream, 20);
-    checkpoint = take(TARN_CONTENTS_DEVICE); /* the copy waits behind the spin */
+    checkpoint = test_take(TARN_CONTENTS_DEVICE); /* the copy waits behind the spin */
     test_fill(world.stream, address, 9, WORDS);
     OK(tarn_checkpoint_restore(checkpoint, world.side, NULL));
     test_expect_words(world.side, address, 1, WORDS);
@@ -210,7 +175,7 @@ START_TEST(a_restore_on_another_stream_comes_after_the_copies_out)
     test_fill(world.side, address, 1, WORDS);
     test_synchronize(world.side);
     test_spin(world.stream, 20);
-    checkpoint = take(TARN_CONTENTS_DEVICE);
+    checkpoint = test_take(TARN_CONTENTS_DEVICE);
     OK(tarn_checkpoint_restore(checkpoint, world.side, NULL)); /* the block's own stream */
     test_expect_words(world.side, address, 1, WORDS);
     OK(tarn_checkpoint_destroy(checkpoint));
@@ -220,8 +185,8 @@ END_TEST
 
 START_TEST(a_checkpoint_may_be_destroyed_while_its_copies_run)
 {
-    void *address = filled(1);
-    tarn_checkpoint *checkpoint = take(TARN_CONTENTS_DEVICE);
+    void *address = test_filled(WORDS, 1);
+    tarn_checkpoint *checkpoint = test_take(TARN_CONTENTS_DEVICE);
     void *others[8];
 
     test_fill(world.stream, address, 9, WORDS);
@@ -243,16 +208,16 @@ END_TEST
 
 START_TEST(contents_come_back_from_page_locked_memory)
 {
-    void *kept = filled(1);
-    void *gone = filled(2);
-    tarn_checkpoint *checkpoint = take(TARN_CONTENTS_HOST);
+    void *kept = test_filled(WORDS, 1);
+    void *gone = test_filled(WORDS, 2);
+    tarn_checkpoint *checkpoint = test_take(TARN_CONTENTS_HOST);
 
     for (uint32_t round = 0; round < 3; round++) {
         test_fill(world.stream, kept, 100 + round, WORDS);
         OK(tarn_free(gone));
-        test_fill(world.stream, filled(50), 51, WORDS);
+        test_fill(world.stream, test_filled(WORDS, 50), 51, WORDS);
         OK(tarn_pool_trim(world.pool, NULL));
-        tarn_delta_destroy(restore(checkpoint, 1, 1));
+        tarn_delta_destroy(test_restore(checkpoint, 1, 1));
         expect(kept, 1);
         expect(gone, 2);
         OK(tarn_checkpoint_verify(checkpoint, world.stream));
@@ -263,27 +228,11 @@ START_TEST(contents_come_back_from_page_locked_memory)
 }
 END_TEST
 
-/* The block of the default pool that has the contents. */
-static void *contents(void)
-{
-    tarn_layout *layout = NULL;
-    void *found = NULL;
-
-    OK(tarn_pool_layout(world.default_pool, &layout));
-    for (size_t i = 0; i < layout->extent_count; i++) {
-        if (layout->extents[i].state == TARN_EXTENT_LIVE)
-            found = layout->extents[i].address;
-    }
-    tarn_layout_destroy(layout);
-    ck_assert_ptr_nonnull(found);
-    return found;
-}
-
 START_TEST(a_byte_of_the_contents_that_has_changed_is_found)
 {
-    void *first = filled(1);
-    void *second = filled(2);
-    tarn_checkpoint *checkpoint = take(TARN_CONTENTS_DEVICE);
+    void *first = test_filled(WORDS, 1);
+    void *second = test_filled(WORDS, 2);
+    tarn_checkpoint *checkpoint = test_take(TARN_CONTENTS_DEVICE);
     tarn_block block;
     char number[32];
 
@@ -291,10 +240,10 @@ START_TEST(a_byte_of_the_contents_that_has_changed_is_found)
     OK(tarn_checkpoint_verify(checkpoint, world.side));
     OK(tarn_block_at(second, &block));
     (void)snprintf(number, sizeof number, "block %llu,", (unsigned long long)block.sequence);
-    test_flip_byte(world.stream, (char *)contents() + WORDS * 4 + 77);
+    test_flip_byte(world.stream, (char *)test_live_block(world.default_pool) + WORDS * 4 + 77);
     STATUS(TARN_ERR_CORRUPT, tarn_checkpoint_verify(checkpoint, world.stream));
     ck_assert_msg(strstr(tarn_last_error(), number) != NULL, "%s", tarn_last_error());
-    test_flip_byte(world.stream, (char *)contents() + WORDS * 4 + 77);
+    test_flip_byte(world.stream, (char *)test_live_block(world.default_pool) + WORDS * 4 + 77);
     OK(tarn_checkpoint_verify(checkpoint, world.stream));
     OK(tarn_checkpoint_destroy(checkpoint));
     OK(tarn_free(first));
@@ -304,8 +253,8 @@ END_TEST
 
 START_TEST(memory_for_contents_is_of_the_default_pool_and_goes_with_the_checkpoint)
 {
-    void *address = alloc(8 * MIB);
-    tarn_checkpoint *checkpoint = take(TARN_CONTENTS_DEVICE);
+    void *address = test_alloc(world.pool, 8 * MIB, world.stream);
+    tarn_checkpoint *checkpoint = test_take(TARN_CONTENTS_DEVICE);
 
     ck_assert_uint_ge(test_stats(world.default_pool).live_bytes, 8 * MIB);
     ck_assert_uint_le(test_stats(world.default_pool).live_bytes, 8 * MIB + 1024);
@@ -318,21 +267,21 @@ END_TEST
 
 START_TEST(a_restore_after_a_trim_maps_the_memory_again)
 {
-    void *first = alloc(8 * MIB);
-    void *kept = alloc(512);
-    void *second = alloc(40 * MIB);
+    void *first = test_alloc(world.pool, 8 * MIB, world.stream);
+    void *kept = test_alloc(world.pool, 512, world.stream);
+    void *second = test_alloc(world.pool, 40 * MIB, world.stream);
     tarn_checkpoint *checkpoint;
     size_t freed = 0;
 
     test_fill(world.stream, first, 1, 2 * MIB);
     test_fill(world.stream, second, 2, 10 * MIB);
-    checkpoint = take(TARN_CONTENTS_DEVICE);
+    checkpoint = test_take(TARN_CONTENTS_DEVICE);
     for (int round = 0; round < 2; round++) {
         OK(tarn_free(first));
         OK(tarn_free(second));
         OK(tarn_pool_trim(world.pool, &freed));
         ck_assert_uint_ge(freed, 48 * MIB);
-        tarn_delta_destroy(restore(checkpoint, 0, 2));
+        tarn_delta_destroy(test_restore(checkpoint, 0, 2));
         ck_assert_uint_ge(test_stats(world.pool).mapped_bytes, 48 * MIB);
         test_expect_words(world.stream, first, 1, 2 * MIB);
         test_expect_words(world.stream, second, 2, 10 * MIB);
@@ -346,8 +295,8 @@ END_TEST
 
 START_TEST(a_restore_after_all_was_freed_and_trimmed_finds_the_same_addresses)
 {
-    void *address = filled(6);
-    tarn_checkpoint *checkpoint = take(TARN_CONTENTS_DEVICE);
+    void *address = test_filled(WORDS, 6);
+    tarn_checkpoint *checkpoint = test_take(TARN_CONTENTS_DEVICE);
     tarn_pool *other = test_pool("other");
     void *elsewhere;
 
@@ -356,7 +305,7 @@ START_TEST(a_restore_after_all_was_freed_and_trimmed_finds_the_same_addresses)
     ck_assert_uint_eq(test_stats(world.pool).mapped_bytes, 0);
     elsewhere = test_alloc(other, WORDS * 4, world.stream);
     ck_assert_ptr_ne(elsewhere, address); /* the checkpoint keeps the addresses */
-    tarn_delta_destroy(restore(checkpoint, 0, 1));
+    tarn_delta_destroy(test_restore(checkpoint, 0, 1));
     expect(address, 6);
     OK(tarn_free(address));
     OK(tarn_free(elsewhere));
@@ -367,12 +316,12 @@ END_TEST
 
 START_TEST(a_restore_after_growth_frees_what_grew)
 {
-    void *address = filled(6);
-    tarn_checkpoint *checkpoint = take(TARN_CONTENTS_NONE);
+    void *address = test_filled(WORDS, 6);
+    tarn_checkpoint *checkpoint = test_take(TARN_CONTENTS_NONE);
 
     for (int i = 0; i < 6; i++)
-        (void)alloc((size_t)30 * MIB);
-    tarn_delta_destroy(restore(checkpoint, 6, 0));
+        (void)test_alloc(world.pool, (size_t)30 * MIB, world.stream);
+    tarn_delta_destroy(test_restore(checkpoint, 6, 0));
     expect(address, 6);
     OK(tarn_pool_trim(world.pool, NULL));
     ck_assert_uint_le(test_stats(world.pool).mapped_bytes, 2 * MIB);
@@ -387,13 +336,13 @@ START_TEST(a_restore_over_blocks_of_other_sizes_finds_room)
     tarn_checkpoint *checkpoint;
 
     for (uint32_t i = 0; i < 16; i++)
-        blocks[i] = filled(i);
-    checkpoint = take(TARN_CONTENTS_DEVICE);
+        blocks[i] = test_filled(WORDS, i);
+    checkpoint = test_take(TARN_CONTENTS_DEVICE);
     for (int i = 0; i < 16; i++)
         OK(tarn_free(blocks[i]));
     for (int i = 0; i < 50; i++) /* across the old edges */
-        (void)alloc((size_t)(i % 5) * 1536 + 512);
-    tarn_delta_destroy(restore(checkpoint, 50, 16));
+        (void)test_alloc(world.pool, (size_t)(i % 5) * 1536 + 512, world.stream);
+    tarn_delta_destroy(test_restore(checkpoint, 50, 16));
     for (uint32_t i = 0; i < 16; i++) {
         expect(blocks[i], i);
         OK(tarn_free(blocks[i]));
@@ -404,14 +353,14 @@ END_TEST
 
 START_TEST(revived_memory_that_another_stream_may_use_is_waited_for)
 {
-    void *address = filled(1);
-    tarn_checkpoint *checkpoint = take(TARN_CONTENTS_DEVICE);
+    void *address = test_filled(WORDS, 1);
+    tarn_checkpoint *checkpoint = test_take(TARN_CONTENTS_DEVICE);
 
     test_synchronize(world.stream);
     test_spin(world.side, 30);
     test_fill(world.side, address, 0xdead, WORDS);
     OK(tarn_free_on(address, world.side));
-    tarn_delta_destroy(restore(checkpoint, 0, 1));
+    tarn_delta_destroy(test_restore(checkpoint, 0, 1));
     ck_assert_uint_ge(test_device_stats().idle_waits, 1);
     test_synchronize(world.side);
     expect(address, 1);
@@ -434,21 +383,21 @@ START_TEST(memory_that_a_restore_gives_to_another_stream_is_waited_for)
     OK(tarn_free(whole));
     part = test_alloc(world.pool, 6 * MIB, world.side);
     ck_assert_ptr_eq(part, whole);
-    checkpoint = take(TARN_CONTENTS_NONE);
+    checkpoint = test_take(TARN_CONTENTS_NONE);
     OK(tarn_free(part));
     OK(tarn_free(test_alloc(other, 1, world.stream)));
     OK(tarn_pool_trim(other, NULL)); /* a wait: the memory may go to another stream */
     OK(tarn_pool_set_limit(world.pool, test_stats(world.pool).mapped_bytes));
-    block = alloc(6 * MIB);
+    block = test_alloc(world.pool, 6 * MIB, world.stream);
     ck_assert_ptr_eq(block, whole);
     OK(tarn_free(block));
-    block = alloc((_i == 0 ? 16 : 6) * MIB);
+    block = test_alloc(world.pool, (_i == 0 ? 16 : 6) * MIB, world.stream);
     ck_assert_ptr_eq(block, whole);
-    test_fill(world.stream, _i == 0 ? block : alloc(8 * MIB), 1, 4);
+    test_fill(world.stream, _i == 0 ? block : test_alloc(world.pool, 8 * MIB, world.stream), 1, 4);
     if (_i == 0)
         OK(tarn_free(block));
     waits = test_device_stats().idle_waits;
-    tarn_delta_destroy(restore(checkpoint, _i == 0 ? 0 : 2, 1));
+    tarn_delta_destroy(test_restore(checkpoint, _i == 0 ? 0 : 2, 1));
     block = test_alloc(world.pool, 8 * MIB, world.side); /* what is left of the memory */
     ck_assert((char *)block >= (char *)whole && (char *)block < (char *)whole + 16 * MIB);
     ck_assert_uint_gt(test_device_stats().idle_waits, waits); /* the fill is over */
@@ -463,9 +412,9 @@ START_TEST(a_restore_within_its_pools_limit_gets_what_other_pools_have_free)
 {
     tarn_pool *other = test_pool("other");
     tarn_pool *third = test_pool("third");
-    void *kept = alloc(32 * MIB);
-    void *gone = alloc(8 * MIB);
-    tarn_checkpoint *checkpoint = take(TARN_CONTENTS_NONE);
+    void *kept = test_alloc(world.pool, 32 * MIB, world.stream);
+    void *gone = test_alloc(world.pool, 8 * MIB, world.stream);
+    tarn_checkpoint *checkpoint = test_take(TARN_CONTENTS_NONE);
     size_t mapped = test_stats(world.pool).mapped_bytes;
 
     OK(tarn_free(gone));
@@ -478,7 +427,7 @@ START_TEST(a_restore_within_its_pools_limit_gets_what_other_pools_have_free)
         OK(tarn_pool_set_limit(world.pool, mapped));
     OK(tarn_device_set_limit(world.device,
                              test_device_stats().mapped_bytes + test_device_stats().cached_bytes));
-    tarn_delta_destroy(restore(checkpoint, 0, 1));
+    tarn_delta_destroy(test_restore(checkpoint, 0, 1));
     OK(tarn_free(kept));
     OK(tarn_free(gone));
     OK(tarn_checkpoint_destroy(checkpoint));
@@ -489,27 +438,27 @@ END_TEST
 
 START_TEST(a_pending_block_that_the_checkpoint_has_not_stays_pending)
 {
-    void *kept = filled(1);
-    void *gone = filled(2);
+    void *kept = test_filled(WORDS, 1);
+    void *gone = test_filled(WORDS, 2);
     tarn_checkpoint *checkpoint;
     void *later;
     uint64_t waits;
 
     OK(tarn_free(gone));
-    checkpoint = take(TARN_CONTENTS_NONE);
-    later = filled(3);
+    checkpoint = test_take(TARN_CONTENTS_NONE);
+    later = test_filled(WORDS, 3);
     test_order(world.stream, world.side);
     sim.hold_work();
     test_fill(world.side, later, 4, WORDS);
     OK(tarn_free_on(later, world.side));
     OK(tarn_free(kept));
     waits = test_device_stats().idle_waits;
-    tarn_delta_destroy(restore(checkpoint, 0, 1)); /* beside it, and without a wait */
+    tarn_delta_destroy(test_restore(checkpoint, 0, 1)); /* beside it, and without a wait */
     ck_assert_uint_eq(test_device_stats().idle_waits, waits);
     ck_assert_uint_eq(test_stats(world.pool).pending_count, 1);
     sim.resume_work();
     test_synchronize(world.side);
-    OK(tarn_free(alloc(WORDS * 4)));
+    OK(tarn_free(test_alloc(world.pool, WORDS * 4, world.stream)));
     OK(tarn_checkpoint_destroy(checkpoint));
     OK(tarn_free(kept));
 }
@@ -551,8 +500,8 @@ START_TEST(several_checkpoints_are_restored_in_any_order)
     static const int order[] = {2, 0, 4, 4, 1, 3, 0};
 
     for (uint32_t i = 0; i < COUNT; i++) {
-        blocks[i] = filled(i);
-        checkpoints[i] = take(TARN_CONTENTS_DEVICE);
+        blocks[i] = test_filled(WORDS, i);
+        checkpoints[i] = test_take(TARN_CONTENTS_DEVICE);
     }
     for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
         OK(tarn_checkpoint_restore(checkpoints[order[i]], world.stream, NULL));
@@ -571,7 +520,7 @@ START_TEST(a_restore_between_replays_keeps_the_graphs_memory)
     tarn_capture *capture = NULL;
     tarn_graph *graph = NULL;
     tarn_checkpoint *checkpoint;
-    void *state = filled(10);
+    void *state = test_filled(WORDS, 10);
     void *temporary;
 
     OK(tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
@@ -582,17 +531,17 @@ START_TEST(a_restore_between_replays_keeps_the_graphs_memory)
     OK(tarn_capture_end(capture, &graph));
     OK(tarn_graph_replay(graph, world.stream));
     expect(state, 11);
-    checkpoint = take(TARN_CONTENTS_DEVICE);
+    checkpoint = test_take(TARN_CONTENTS_DEVICE);
     for (int round = 0; round < 3; round++) {
         for (uint32_t replay = 1; replay <= 3; replay++) {
             OK(tarn_graph_replay(graph, world.stream));
             expect(state, 11 + replay);
         }
-        tarn_delta_destroy(restore(checkpoint, 0, 0));
+        tarn_delta_destroy(test_restore(checkpoint, 0, 0));
         expect(state, 11);
     }
     OK(tarn_free(state));
-    tarn_delta_destroy(restore(checkpoint, 0, 1));
+    tarn_delta_destroy(test_restore(checkpoint, 0, 1));
     OK(tarn_graph_replay(graph, world.stream));
     expect(state, 12);
     OK(tarn_checkpoint_destroy(checkpoint));
@@ -613,10 +562,10 @@ START_TEST(a_graphs_own_live_blocks_are_restored_too)
     test_add(world.stream, block, 1, WORDS);
     OK(tarn_capture_end(capture, &graph));
     test_fill(world.stream, block, 5, WORDS);
-    checkpoint = take(TARN_CONTENTS_DEVICE);
+    checkpoint = test_take(TARN_CONTENTS_DEVICE);
     OK(tarn_free(block));
     OK(tarn_graph_replay(graph, world.stream));
-    tarn_delta_destroy(restore(checkpoint, 0, 1));
+    tarn_delta_destroy(test_restore(checkpoint, 0, 1));
     expect(block, 5);
     OK(tarn_graph_replay(graph, world.stream));
     expect(block, 6);
@@ -639,13 +588,13 @@ START_TEST(revived_memory_of_a_graph_that_runs_on_another_stream_is_waited_for)
     test_spin(world.stream, 20);
     test_fill(world.stream, block, 0xdead, WORDS);
     OK(tarn_capture_end(capture, &graph));
-    checkpoint = take(TARN_CONTENTS_NONE);
+    checkpoint = test_take(TARN_CONTENTS_NONE);
     OK(tarn_free(block));
     OK(tarn_free(test_malloc(MIB)));
     OK(tarn_pool_trim(world.default_pool, NULL)); /* a wait: the free itself is over */
     OK(tarn_graph_replay(graph, world.side));
     waits = test_device_stats().idle_waits;
-    tarn_delta_destroy(restore(checkpoint, 0, 1));
+    tarn_delta_destroy(test_restore(checkpoint, 0, 1));
     ck_assert_uint_eq(test_device_stats().idle_waits, waits + 1);
     test_fill(world.stream, block, 4, WORDS);
     test_synchronize(world.side);

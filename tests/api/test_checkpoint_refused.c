@@ -6,41 +6,6 @@
 
 enum { WORDS = 4096 };
 
-static tarn_checkpoint *take(tarn_contents contents)
-{
-    tarn_checkpoint *checkpoint = NULL;
-
-    OK(tarn_checkpoint_take(world.pool, contents, world.stream, &checkpoint));
-    ck_assert_ptr_nonnull(checkpoint);
-    return checkpoint;
-}
-
-/* Restores, and asserts how many blocks were freed and revived. */
-static tarn_delta *restore(tarn_checkpoint *checkpoint, size_t freed, size_t revived)
-{
-    tarn_delta *delta = NULL;
-
-    OK(tarn_checkpoint_restore(checkpoint, world.stream, &delta));
-    ck_assert_uint_eq(delta->freed_count, freed);
-    ck_assert_uint_eq(delta->revived_count, revived);
-    OK(tarn_pool_validate(world.pool));
-    return delta;
-}
-
-static void *alloc(size_t bytes)
-{
-    return test_alloc(world.pool, bytes, world.stream);
-}
-
-/* A block with that value in its words. */
-static void *filled(uint32_t value)
-{
-    void *address = alloc(WORDS * 4);
-
-    test_fill(world.stream, address, value, WORDS);
-    return address;
-}
-
 START_TEST(bad_arguments_of_checkpoints_are_refused)
 {
     uint64_t zeros[1024] = {0};
@@ -67,13 +32,12 @@ START_TEST(bad_arguments_of_checkpoints_are_refused)
         if (foreign[i] != NULL)
             REFUSE(TARN_ERR_INVALID_HANDLE, "checkpoint", tarn_checkpoint_destroy(foreign[i]));
     }
-    checkpoint = take(TARN_CONTENTS_NONE);
+    checkpoint = test_take(TARN_CONTENTS_NONE);
     REFUSE(TARN_ERR_WRONG_STATE, "without contents",
            tarn_checkpoint_verify(checkpoint, world.stream));
     OK(tarn_checkpoint_destroy(checkpoint));
     REFUSE(TARN_ERR_INVALID_HANDLE, "checkpoint", tarn_checkpoint_destroy(checkpoint));
-    REFUSE(TARN_ERR_INVALID_HANDLE, "checkpoint",
-           tarn_checkpoint_verify(checkpoint, world.stream));
+    REFUSE(TARN_ERR_INVALID_HANDLE, "checkpoint", tarn_checkpoint_verify(checkpoint, world.stream));
     REFUSE(TARN_ERR_INVALID_HANDLE, "checkpoint",
            tarn_checkpoint_restore(checkpoint, world.stream, &delta));
     ck_assert_untouched(delta);
@@ -82,8 +46,8 @@ END_TEST
 
 START_TEST(while_a_capture_is_under_way_checkpoints_are_refused)
 {
-    void *address = filled(1);
-    tarn_checkpoint *checkpoint = take(TARN_CONTENTS_DEVICE);
+    void *address = test_filled(WORDS, 1);
+    tarn_checkpoint *checkpoint = test_take(TARN_CONTENTS_DEVICE);
     tarn_checkpoint *second = UNTOUCHED;
     tarn_delta *delta = UNTOUCHED;
     tarn_capture *capture = NULL;
@@ -126,7 +90,7 @@ START_TEST(a_discarded_block_in_the_way_is_named)
     OK(tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
     block = test_malloc(4 * MIB);
     OK(tarn_capture_end(capture, &graph));
-    checkpoint = take(TARN_CONTENTS_NONE);
+    checkpoint = test_take(TARN_CONTENTS_NONE);
     OK(tarn_free(block));
     OK(tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
     discarded = test_malloc(4 * MIB);
@@ -137,7 +101,7 @@ START_TEST(a_discarded_block_in_the_way_is_named)
            tarn_checkpoint_restore(checkpoint, world.stream, &delta));
     ck_assert_untouched(delta);
     OK(tarn_free(discarded));
-    tarn_delta_destroy(restore(checkpoint, 0, 1));
+    tarn_delta_destroy(test_restore(checkpoint, 0, 1));
     OK(tarn_free(block));
     OK(tarn_checkpoint_destroy(checkpoint));
     OK(tarn_graph_destroy(graph));
@@ -161,7 +125,7 @@ START_TEST(a_take_that_the_driver_refuses_leaves_nothing)
         {"cuLaunchKernel", TN_CUDA_ERROR_UNKNOWN, TARN_ERR_DRIVER},
         {"cuEventRecord", TN_CUDA_ERROR_UNKNOWN, TARN_ERR_DRIVER},
     };
-    void *address = alloc(8 * MIB);
+    void *address = test_alloc(world.pool, 8 * MIB, world.stream);
     tarn_checkpoint *checkpoint = UNTOUCHED;
 
     for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
@@ -188,11 +152,11 @@ START_TEST(a_full_device_has_no_room_for_contents)
 
     ck_assert_int_eq(setenv("TARN_SIM_MEMORY_MIB", "128", 1), 0);
     test_world_open();
-    address = alloc(80 * MIB);
+    address = test_alloc(world.pool, 80 * MIB, world.stream);
     REFUSE(TARN_ERR_DEVICE_MEMORY, "default",
            tarn_checkpoint_take(world.pool, TARN_CONTENTS_DEVICE, world.stream, &checkpoint));
     ck_assert_untouched(checkpoint);
-    checkpoint = take(TARN_CONTENTS_NONE); /* which needs none */
+    checkpoint = test_take(TARN_CONTENTS_NONE); /* which needs none */
     OK(tarn_checkpoint_destroy(checkpoint));
     OK(tarn_free(address));
     test_world_close();
@@ -213,12 +177,12 @@ START_TEST(limits_and_addresses_bound_contents_too)
     OK(tarn_device_open(0, &options, &world.device));
     OK(tarn_device_default_pool(world.device, &world.default_pool));
     world.pool = test_pool("test");
-    address = alloc(600 * MIB);
+    address = test_alloc(world.pool, 600 * MIB, world.stream);
     sim.set_hints(2, GIB / 2);
     REFUSE(TARN_ERR_ADDRESS_SPACE, "addresses",
            tarn_checkpoint_take(world.pool, TARN_CONTENTS_DEVICE, world.stream, &checkpoint));
     sim.set_hints(0, 0);
-    rest = alloc(400 * MIB);
+    rest = test_alloc(world.pool, 400 * MIB, world.stream);
     STATUS(TARN_ERR_LIMIT,
            tarn_checkpoint_take(world.pool, TARN_CONTENTS_DEVICE, world.stream, &checkpoint));
     ck_assert_ptr_nonnull(strstr(tarn_last_error(), "1536 MiB"));
@@ -247,12 +211,12 @@ START_TEST(a_verification_that_the_driver_refuses_says_so)
         {"cuEventRecord", TN_CUDA_ERROR_UNKNOWN, TARN_ERR_DRIVER},
         {"cuEventSynchronize", TN_CUDA_ERROR_UNKNOWN, TARN_ERR_DRIVER},
     };
-    void *address = alloc(2 * MIB);
+    void *address = test_alloc(world.pool, 2 * MIB, world.stream);
     tarn_checkpoint *checkpoint;
     tarn_delta *delta = UNTOUCHED;
 
     test_fill(world.stream, address, 1, MIB / 2);
-    checkpoint = take(TARN_CONTENTS_DEVICE);
+    checkpoint = test_take(TARN_CONTENTS_DEVICE);
     for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
         sim.plan_fault(faults[i].call, 1, 0, faults[i].result);
         if (faults[i].status == TARN_ERR_DRIVER)
@@ -297,9 +261,9 @@ START_TEST(a_verification_needs_some_room)
     OK(tarn_device_open(0, &options, &world.device));
     OK(tarn_device_default_pool(world.device, &world.default_pool));
     world.pool = test_pool("test");
-    address = alloc(2 * MIB);
+    address = test_alloc(world.pool, 2 * MIB, world.stream);
     test_fill(world.stream, address, 1, MIB / 2);
-    checkpoint = take(TARN_CONTENTS_DEVICE);
+    checkpoint = test_take(TARN_CONTENTS_DEVICE);
     sim.plan_fault("cuMemCreate", 1, 1, TN_CUDA_ERROR_OUT_OF_MEMORY);
     STATUS(TARN_ERR_DEVICE_MEMORY, tarn_checkpoint_verify(checkpoint, world.stream));
     (void)sim.clear_fault(NULL);
@@ -329,8 +293,8 @@ START_TEST(a_restore_without_room_changes_nothing)
 
     ck_assert_int_eq(setenv("TARN_SIM_MEMORY_MIB", "128", 1), 0);
     test_world_open();
-    address = alloc(80 * MIB);
-    checkpoint = take(TARN_CONTENTS_NONE);
+    address = test_alloc(world.pool, 80 * MIB, world.stream);
+    checkpoint = test_take(TARN_CONTENTS_NONE);
     OK(tarn_free(address));
     OK(tarn_pool_trim(world.pool, NULL));
     held = test_alloc(world.default_pool, 80 * MIB, world.stream);
@@ -341,7 +305,7 @@ START_TEST(a_restore_without_room_changes_nothing)
     OK(tarn_pool_validate(world.pool));
     OK(tarn_free(held));
     OK(tarn_pool_trim(world.default_pool, NULL));
-    tarn_delta_destroy(restore(checkpoint, 0, 1));
+    tarn_delta_destroy(test_restore(checkpoint, 0, 1));
     OK(tarn_free(address));
     OK(tarn_checkpoint_destroy(checkpoint));
     test_world_close();
@@ -356,14 +320,14 @@ START_TEST(a_restore_finds_memory_that_other_pools_have_free)
 
     ck_assert_int_eq(setenv("TARN_SIM_MEMORY_MIB", "128", 1), 0);
     test_world_open();
-    address = alloc(80 * MIB);
+    address = test_alloc(world.pool, 80 * MIB, world.stream);
     test_fill(world.stream, address, 4, WORDS);
-    checkpoint = take(TARN_CONTENTS_HOST);
+    checkpoint = test_take(TARN_CONTENTS_HOST);
     OK(tarn_free(address));
     OK(tarn_device_trim(world.device, 0, NULL));
     other = test_alloc(world.default_pool, 80 * MIB, world.side);
     OK(tarn_free(other)); /* mapped still, and not proven idle */
-    tarn_delta_destroy(restore(checkpoint, 0, 1));
+    tarn_delta_destroy(test_restore(checkpoint, 0, 1));
     test_expect_words(world.stream, address, 4, WORDS);
     ck_assert_uint_lt(test_stats(world.default_pool).mapped_bytes, 80 * MIB);
     OK(tarn_free(address));
@@ -405,12 +369,12 @@ START_TEST(a_restore_that_the_driver_refuses_can_be_repeated)
 {
     static const char *const calls[] = {"cuEventCreate", "cuMemCreate", "cuMemSetAccess",
                                         "cuLaunchKernel"};
-    void *address = alloc(8 * MIB);
+    void *address = test_alloc(world.pool, 8 * MIB, world.stream);
     tarn_checkpoint *checkpoint;
     tarn_delta *delta = UNTOUCHED;
 
     test_fill(world.stream, address, 3, 2 * MIB);
-    checkpoint = take(TARN_CONTENTS_DEVICE);
+    checkpoint = test_take(TARN_CONTENTS_DEVICE);
     OK(tarn_free(address));
     OK(tarn_pool_trim(world.pool, NULL));
     for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
@@ -422,7 +386,7 @@ START_TEST(a_restore_that_the_driver_refuses_can_be_repeated)
         ck_assert_uint_eq(test_stats(world.pool).live_count, 0);
         OK(tarn_pool_validate(world.pool));
     }
-    tarn_delta_destroy(restore(checkpoint, 0, 1));
+    tarn_delta_destroy(test_restore(checkpoint, 0, 1));
     test_expect_words(world.stream, address, 3, 2 * MIB);
     OK(tarn_checkpoint_destroy(checkpoint));
     OK(tarn_free(address));

@@ -5,13 +5,12 @@
 /* A graph of the pool that adds value to a block of its own, which it leaves live. */
 static tarn_graph *make_graph(tarn_pool *pool, uint32_t value, void **block)
 {
-    tarn_capture *capture = NULL;
-    tarn_graph *graph = NULL;
+    tarn_capture *capture = test_capture_on(pool, world.stream, TARN_CAPTURE_GLOBAL);
+    tarn_graph *graph;
 
-    OK(tarn_capture_begin(pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
     *block = test_malloc(MIB);
     test_add(world.stream, *block, value, MIB / 4);
-    OK(tarn_capture_end(capture, &graph));
+    graph = test_capture_end(capture);
     test_set_words(world.stream, *block, 0, MIB / 4);
     return graph;
 }
@@ -19,16 +18,13 @@ static tarn_graph *make_graph(tarn_pool *pool, uint32_t value, void **block)
 /* A graph that fills a temporary block and copies a word of it out. */
 static tarn_graph *make_temporary(tarn_pool *pool, uint32_t value, void *output, void **temporary)
 {
-    tarn_capture *capture = NULL;
-    tarn_graph *graph = NULL;
+    tarn_capture *capture = test_capture_on(pool, world.stream, TARN_CAPTURE_GLOBAL);
 
-    OK(tarn_capture_begin(pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
     *temporary = test_malloc(4 * MIB);
     test_fill(world.stream, *temporary, value, MIB);
     test_copy(world.stream, output, *temporary, 4);
     OK(tarn_free(*temporary));
-    OK(tarn_capture_end(capture, &graph));
-    return graph;
+    return test_capture_end(capture);
 }
 
 START_TEST(bad_arguments_of_graphs_are_refused)
@@ -321,14 +317,6 @@ START_TEST(bad_arguments_of_adopt_are_refused)
 }
 END_TEST
 
-static const struct {
-    tn_cu_result result;
-    tarn_status status;
-} instantiations[] = {
-    {TN_CUDA_ERROR_OUT_OF_MEMORY, TARN_ERR_DEVICE_MEMORY},
-    {TN_CUDA_ERROR_UNKNOWN, TARN_ERR_DRIVER},
-};
-
 START_TEST(after_a_refused_adoption_the_graph_is_still_the_callers)
 {
     tarn_graph *graph = UNTOUCHED;
@@ -341,9 +329,9 @@ START_TEST(after_a_refused_adoption_the_graph_is_still_the_callers)
     test_fill(world.stream, block, 5, 1);
     driver_graph = test_end_capture(world.stream);
     OK(tarn_end_allocate_to_pool(world.device, world.pool));
-    for (size_t i = 0; i < 2; i++) {
-        sim.plan_fault("cuGraphInstantiateWithFlags", 1, 0, instantiations[i].result);
-        REFUSE(instantiations[i].status, "cuGraphInstantiateWithFlags",
+    for (size_t i = 0; i < TEST_REFUSALS; i++) {
+        sim.plan_fault("cuGraphInstantiateWithFlags", 1, 0, test_refusals[i].result);
+        REFUSE(test_refusals[i].status, "cuGraphInstantiateWithFlags",
                tarn_graph_adopt(world.pool, driver_graph, &graph));
         ck_assert_untouched(graph);
     }

@@ -7,16 +7,12 @@
 enum { WORDS = 1 << 10, COUNT = 8 };
 
 static void *temporary; /* of the graph */
-static void *output;
 
 static tarn_graph *make_graph(uint32_t value)
 {
-    tarn_capture *capture = test_capture_pool();
+    tarn_capture *capture = test_capture_begin(TARN_CAPTURE_RELAXED);
 
-    temporary = test_malloc(4 * MIB);
-    test_fill(world.stream, temporary, value, WORDS);
-    test_copy(world.stream, output, temporary, WORDS * 4);
-    OK(tarn_free(temporary));
+    temporary = test_copy_through(world.pool, world.stream, value, world.outputs[0], WORDS);
     return test_capture_end(capture);
 }
 
@@ -52,18 +48,6 @@ static void expect_given_up(void)
     ck_assert_uint_eq(test_stats(world.pool).mapped_bytes, 0);
 }
 
-static void open_life(void)
-{
-    test_world_open();
-    output = test_malloc(WORDS * 4);
-}
-
-static void close_life(void)
-{
-    OK(tarn_free(output));
-    test_world_close();
-}
-
 START_TEST(an_executable_of_the_users_outlives_the_graph)
 {
     tarn_graph *graph = make_graph(5);
@@ -72,9 +56,9 @@ START_TEST(an_executable_of_the_users_outlives_the_graph)
     OK(tarn_graph_destroy(graph));
     for (int round = 0; round < 3; round++) {
         expect_held();
-        test_set_words(world.stream, output, 0, WORDS);
+        test_set_words(world.stream, world.outputs[0], 0, WORDS);
         test_launch(exec, world.stream);
-        test_expect_words(world.stream, output, 5, WORDS);
+        test_expect_words(world.stream, world.outputs[0], 5, WORDS);
     }
     test_destroy_exec(exec);
     expect_given_up();
@@ -94,7 +78,7 @@ START_TEST(a_child_node_holds_what_its_graph_held)
     test_destroy_graph(parent);
     expect_held();
     test_launch(exec, world.stream);
-    test_expect_words(world.stream, output, 5, WORDS);
+    test_expect_words(world.stream, world.outputs[0], 5, WORDS);
     test_destroy_exec(exec);
     expect_given_up();
 }
@@ -113,7 +97,7 @@ START_TEST(a_parent_graph_is_adopted_and_ordered_with_its_pools_others)
     expect_held();
     OK(tarn_graph_replay(other, world.side));
     OK(tarn_graph_replay(whole, world.stream));
-    test_expect_words(world.stream, output, 5, WORDS);
+    test_expect_words(world.stream, world.outputs[0], 5, WORDS);
     OK(tarn_graph_destroy(other));
     OK(tarn_graph_destroy(whole));
     expect_given_up();
@@ -134,7 +118,7 @@ START_TEST(a_graph_destroyed_while_it_runs_holds_its_memory_until_the_end)
     ck_assert_ptr_ne(other, temporary);
     sim.resume_work();
     test_synchronize(world.side);
-    test_expect_words(world.stream, output, 5, WORDS);
+    test_expect_words(world.stream, world.outputs[0], 5, WORDS);
     OK(tarn_free(other));
     expect_given_up();
 }
@@ -144,17 +128,17 @@ START_TEST(an_executable_of_the_users_keeps_the_section_before_an_update)
 {
     tarn_graph *graph = make_graph(5);
     tn_cu_graphexec exec = test_instantiate(template_of(graph));
-    tarn_capture *capture = test_capture_pool();
+    tarn_capture *capture = test_capture_begin(TARN_CAPTURE_RELAXED);
 
     temporary = test_malloc(4 * MIB);
     test_fill(world.stream, temporary, 6, WORDS);
-    test_copy(world.stream, output, temporary, WORDS * 4);
+    test_copy(world.stream, world.outputs[0], temporary, WORDS * 4);
     OK(tarn_free(temporary));
     OK(tarn_graph_update(graph, capture));
     OK(tarn_graph_destroy(graph));
     expect_held();
     test_launch(exec, world.stream);
-    test_expect_words(world.stream, output, 5, WORDS);
+    test_expect_words(world.stream, world.outputs[0], 5, WORDS);
     test_destroy_exec(exec);
     expect_given_up();
 }
@@ -166,7 +150,7 @@ int main(void)
     TCase *tcase = tcase_create("graph_life");
 
     suite_add_tcase(suite, tcase);
-    tcase_add_checked_fixture(tcase, open_life, close_life);
+    tcase_add_checked_fixture(tcase, test_outputs_open, test_outputs_close);
     tcase_add_test(tcase, an_executable_of_the_users_outlives_the_graph);
     tcase_add_test(tcase, a_child_node_holds_what_its_graph_held);
     tcase_add_test(tcase, a_parent_graph_is_adopted_and_ordered_with_its_pools_others);

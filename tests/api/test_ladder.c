@@ -301,7 +301,7 @@ START_TEST(the_ladder_breaks_no_capture)
     OK(tarn_free(test_alloc(other, BYTES, world.side)));
     leave_free(0);
     test_begin_capture(world.side, TN_CU_CAPTURE_MODE_GLOBAL);
-    capture = test_capture_pool();
+    capture = test_capture_begin(TARN_CAPTURE_RELAXED);
     block = test_malloc(BYTES);
     test_fill(world.stream, block, 7, 64);
     OK(tarn_free(block));
@@ -318,7 +318,7 @@ END_TEST
 START_TEST(memory_of_graphs_is_not_taken)
 {
     void *address = UNTOUCHED;
-    tarn_capture *capture = test_capture_pool();
+    tarn_capture *capture = test_capture_begin(TARN_CAPTURE_RELAXED);
     void *block = test_malloc(BYTES);
     tarn_graph *graph;
 

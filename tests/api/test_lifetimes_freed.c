@@ -54,7 +54,7 @@ static void freed_inside(void)
     test_world_open();
     output = test_malloc(BYTES);
     OK(tarn_checkpoint_take(world.pool, TARN_CONTENTS_NONE, world.stream, &checkpoint));
-    capture = test_capture_pool();
+    capture = test_capture_begin(TARN_CAPTURE_RELAXED);
     block = test_malloc(BYTES);
     test_fill(world.stream, block, 5, WORDS);
     test_copy(world.stream, output, block, WORDS * 4);
@@ -137,10 +137,10 @@ START_TEST(memory_freed_in_its_capture_stays_when_another_graph_is_destroyed)
     tarn_graph *other;
 
     OK(tarn_capture_abort(first));
-    capture = test_capture_pool();
+    capture = test_capture_begin(TARN_CAPTURE_RELAXED);
     ck_assert(is_given(world.stream));
     other = test_capture_end(capture);
-    capture = test_capture_pool();
+    capture = test_capture_begin(TARN_CAPTURE_RELAXED);
     ck_assert(is_given(world.stream)); /* both have touched it now */
     OK(tarn_graph_destroy(other));
     test_await_destructors(1);
@@ -150,6 +150,19 @@ START_TEST(memory_freed_in_its_capture_stays_when_another_graph_is_destroyed)
     OK(tarn_capture_abort(capture));
     test_await_destructors(0);
     expect_unmapped();
+}
+END_TEST
+
+START_TEST(memory_freed_in_its_capture_keeps_its_stream_from_being_retired)
+{
+    REFUSE(TARN_ERR_WRONG_STATE, "captured", tarn_stream_retire(world.device, world.stream));
+    ck_assert_int_eq(test_capture_status(world.stream), TN_CU_CAPTURE_STATUS_ACTIVE);
+    ck_assert(is_given(world.stream));
+    graph = test_capture_end(capture);
+    OK(tarn_stream_retire(world.device, world.stream));
+    expect_mapped();
+    expect_replay();
+    destroy_graph();
 }
 END_TEST
 
@@ -200,7 +213,7 @@ static void held(void)
 {
     test_world_open();
     output = test_malloc(BYTES);
-    capture = test_capture_pool();
+    capture = test_capture_begin(TARN_CAPTURE_RELAXED);
     block = test_malloc(BYTES);
     test_fill(world.stream, block, 5, WORDS);
     test_copy(world.stream, output, block, WORDS * 4);
@@ -217,7 +230,7 @@ START_TEST(memory_held_by_a_graph_is_given_to_later_captures_alone)
     ck_assert(!is_given(world.stream));
     ck_assert(!is_given(world.side));
     expect_replay();
-    capture = test_capture_pool();
+    capture = test_capture_begin(TARN_CAPTURE_RELAXED);
     ck_assert(is_given(world.stream));
     second = test_capture_end(capture);
     expect_replay();
@@ -238,7 +251,7 @@ END_TEST
 /* An address names the block that lives there. */
 START_TEST(memory_held_by_a_graph_that_lives_again_is_freed_by_its_address_once)
 {
-    capture = test_capture_pool();
+    capture = test_capture_begin(TARN_CAPTURE_RELAXED);
     ck_assert_ptr_eq(test_malloc(BYTES), block);
     OK(tarn_free(block));
     REFUSE(TARN_ERR_DOUBLE_FREE, "freed before", tarn_free(block));
@@ -267,7 +280,7 @@ END_TEST
 
 START_TEST(memory_held_by_a_graph_stays_when_a_later_capture_of_it_is_aborted)
 {
-    capture = test_capture_pool();
+    capture = test_capture_begin(TARN_CAPTURE_RELAXED);
     ck_assert(is_given(world.stream));
     OK(tarn_capture_abort(capture));
     test_await_destructors(1);
@@ -290,6 +303,20 @@ START_TEST(memory_held_by_a_graph_goes_when_graph_and_launches_are_gone)
     test_synchronize(world.stream);
     test_await_destructors(0);
     expect_unmapped();
+}
+END_TEST
+
+START_TEST(memory_held_by_a_graph_stays_when_its_stream_is_retired)
+{
+    OK(tarn_stream_retire(world.device, world.stream));
+    OK(tarn_pool_trim(world.pool, NULL));
+    expect_mapped();
+    ck_assert(!is_given(world.side));
+    expect_replay();
+    capture = test_capture_on(world.pool, world.side, TARN_CAPTURE_RELAXED);
+    ck_assert(is_given(world.side));
+    OK(tarn_capture_abort(capture));
+    destroy_graph();
 }
 END_TEST
 
@@ -338,19 +365,10 @@ START_TEST(memory_held_by_a_graph_keeps_its_device_open)
 }
 END_TEST
 
-static TCase *row(Suite *suite, const char *name, void (*begin)(void))
-{
-    TCase *tcase = tcase_create(name);
-
-    suite_add_tcase(suite, tcase);
-    tcase_add_checked_fixture(tcase, begin, end_all);
-    return tcase;
-}
-
 int main(void)
 {
     Suite *suite = suite_create("lifetimes of memory of graphs");
-    TCase *tcase = row(suite, "freed in its capture", freed_inside);
+    TCase *tcase = test_case(suite, "freed in its capture", freed_inside, end_all);
 
     tcase_add_test(tcase,
                    memory_freed_in_its_capture_is_its_streams_there_at_once_and_nobodys_outside);
@@ -360,10 +378,11 @@ int main(void)
     tcase_add_test(tcase, memory_freed_in_its_capture_stays_through_trims);
     tcase_add_test(tcase, memory_freed_in_its_capture_is_free_after_the_abort);
     tcase_add_test(tcase, memory_freed_in_its_capture_stays_when_another_graph_is_destroyed);
+    tcase_add_test(tcase, memory_freed_in_its_capture_keeps_its_stream_from_being_retired);
     tcase_add_test(tcase, memory_freed_in_its_capture_is_not_restored_before_the_end);
     tcase_add_test(tcase, memory_freed_in_its_capture_keeps_its_released_pool);
     tcase_add_test(tcase, memory_freed_in_its_capture_keeps_its_device_open);
-    tcase = row(suite, "held by a graph", held);
+    tcase = test_case(suite, "held by a graph", held, end_all);
     tcase_add_test(tcase, memory_held_by_a_graph_is_given_to_later_captures_alone);
     tcase_add_test(tcase, memory_held_by_a_graph_is_not_freed_twice);
     tcase_add_test(tcase, memory_held_by_a_graph_that_lives_again_is_freed_by_its_address_once);
@@ -371,6 +390,7 @@ int main(void)
     tcase_add_test(tcase, memory_held_by_a_graph_stays_through_trims);
     tcase_add_test(tcase, memory_held_by_a_graph_stays_when_a_later_capture_of_it_is_aborted);
     tcase_add_test(tcase, memory_held_by_a_graph_goes_when_graph_and_launches_are_gone);
+    tcase_add_test(tcase, memory_held_by_a_graph_stays_when_its_stream_is_retired);
     tcase_add_test(tcase, memory_held_by_a_graph_is_revived_in_place_and_the_graph_goes_on);
     tcase_add_test(tcase, memory_held_by_a_graph_keeps_its_released_pool);
     tcase_add_test(tcase, memory_held_by_a_graph_keeps_its_device_open);

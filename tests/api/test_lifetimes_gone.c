@@ -113,7 +113,7 @@ END_TEST
 
 START_TEST(a_pending_block_stays_pending_through_an_abort)
 {
-    capture = test_capture_pool();
+    capture = test_capture_begin(TARN_CAPTURE_RELAXED);
     OK(tarn_capture_abort(capture));
     test_await_destructors(0);
     ck_assert(!is_given(world.stream));
@@ -127,7 +127,7 @@ START_TEST(a_pending_block_stays_pending_when_a_graph_is_destroyed)
 {
     tarn_graph *graph;
 
-    capture = test_capture_pool();
+    capture = test_capture_begin(TARN_CAPTURE_RELAXED);
     OK(tarn_free(test_malloc(BYTES)));
     graph = test_capture_end(capture);
     OK(tarn_graph_destroy(graph));
@@ -136,6 +136,18 @@ START_TEST(a_pending_block_stays_pending_when_a_graph_is_destroyed)
     ck_assert(is_pending());
     finish();
     ck_assert(is_given(world.stream));
+}
+END_TEST
+
+START_TEST(a_pending_block_of_a_retired_stream_is_anyones_after_its_uses)
+{
+    OK(tarn_stream_retire(world.device, world.stream));
+    ck_assert(is_pending());
+    ck_assert(!is_given(world.side));
+    ck_assert(is_pending());
+    finish();
+    test_synchronize(world.stream);
+    ck_assert(is_given(world.side));
 }
 END_TEST
 
@@ -276,7 +288,7 @@ END_TEST
 
 START_TEST(a_block_in_a_checkpoint_only_is_restored_after_an_abort)
 {
-    capture = test_capture_pool();
+    capture = test_capture_begin(TARN_CAPTURE_RELAXED);
     OK(tarn_free(test_malloc(BYTES)));
     test_fill(world.stream, test_malloc(BYTES), 1, WORDS);
     OK(tarn_capture_abort(capture));
@@ -289,13 +301,23 @@ START_TEST(a_block_in_a_checkpoint_only_is_restored_after_a_graph_is_destroyed)
 {
     tarn_graph *graph;
 
-    capture = test_capture_pool();
+    capture = test_capture_begin(TARN_CAPTURE_RELAXED);
     OK(tarn_free(test_malloc(BYTES)));
     graph = test_capture_end(capture);
     expect_restored(0);
     OK(tarn_graph_destroy(graph));
     test_await_destructors(0);
     OK(tarn_pool_trim(world.pool, NULL));
+    expect_restored(0);
+}
+END_TEST
+
+START_TEST(a_block_in_a_checkpoint_only_is_restored_after_its_stream_is_retired)
+{
+    OK(tarn_stream_retire(world.device, world.stream));
+    test_synchronize(world.stream);
+    ck_assert(is_given(world.side));
+    expect_restored(0);
     expect_restored(0);
 }
 END_TEST
@@ -337,19 +359,10 @@ START_TEST(a_block_in_a_checkpoint_only_keeps_its_device_open)
 }
 END_TEST
 
-static TCase *row(Suite *suite, const char *name, void (*begin)(void))
-{
-    TCase *tcase = tcase_create(name);
-
-    suite_add_tcase(suite, tcase);
-    tcase_add_checked_fixture(tcase, begin, end_all);
-    return tcase;
-}
-
 int main(void)
 {
     Suite *suite = suite_create("lifetimes of freed blocks");
-    TCase *tcase = row(suite, "pending on a stream", pending);
+    TCase *tcase = test_case(suite, "pending on a stream", pending, end_all);
 
     tcase_add_test(tcase, a_pending_block_is_given_to_nobody_before_its_stream_is_done);
     tcase_add_test(tcase, a_pending_block_is_not_freed_twice);
@@ -358,11 +371,12 @@ int main(void)
     tcase_add_test(tcase, a_pending_block_is_waited_for_by_a_trim);
     tcase_add_test(tcase, a_pending_block_stays_pending_through_an_abort);
     tcase_add_test(tcase, a_pending_block_stays_pending_when_a_graph_is_destroyed);
+    tcase_add_test(tcase, a_pending_block_of_a_retired_stream_is_anyones_after_its_uses);
     tcase_add_test(tcase, a_pending_block_of_the_checkpoint_is_revived_behind_its_use);
     tcase_add_test(tcase, a_pending_block_that_the_checkpoint_has_not_stays_pending);
     tcase_add_test(tcase, a_pending_block_lets_its_released_pool_go_when_it_is_done);
     tcase_add_test(tcase, a_pending_block_is_waited_for_when_the_device_closes);
-    tcase = row(suite, "in a checkpoint only", checkpointed);
+    tcase = test_case(suite, "in a checkpoint only", checkpointed, end_all);
     tcase_add_test(tcase, memory_of_a_block_in_a_checkpoint_only_is_given_to_others);
     tcase_add_test(tcase, a_block_in_a_checkpoint_only_is_not_freed);
     tcase_add_test(tcase, a_block_in_a_checkpoint_only_is_freed_once_after_each_restore);
@@ -371,6 +385,7 @@ int main(void)
                    a_block_in_a_checkpoint_only_loses_its_memory_to_a_trim_and_keeps_its_address);
     tcase_add_test(tcase, a_block_in_a_checkpoint_only_is_restored_after_an_abort);
     tcase_add_test(tcase, a_block_in_a_checkpoint_only_is_restored_after_a_graph_is_destroyed);
+    tcase_add_test(tcase, a_block_in_a_checkpoint_only_is_restored_after_its_stream_is_retired);
     tcase_add_test(tcase, a_block_in_a_checkpoint_only_is_live_again_after_a_restore);
     tcase_add_test(tcase, a_block_in_a_checkpoint_only_keeps_its_released_pool);
     tcase_add_test(tcase, a_block_in_a_checkpoint_only_keeps_its_device_open);

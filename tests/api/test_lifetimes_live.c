@@ -17,12 +17,7 @@ static void take(void)
 /* Restores and asserts what it freed and revived; then the checkpoint is not needed any more. */
 static void restore(size_t freed, size_t revived)
 {
-    tarn_delta *delta = NULL;
-
-    OK(tarn_checkpoint_restore(checkpoint, world.stream, &delta));
-    ck_assert_uint_eq(delta->freed_count, freed);
-    ck_assert_uint_eq(delta->revived_count, revived);
-    tarn_delta_destroy(delta);
+    tarn_delta_destroy(test_restore(checkpoint, freed, revived));
     OK(tarn_checkpoint_destroy(checkpoint));
     OK(tarn_pool_validate(world.pool));
 }
@@ -119,7 +114,7 @@ END_TEST
 
 START_TEST(an_eager_live_block_survives_the_abort_of_a_capture_that_used_it)
 {
-    capture = test_capture_pool();
+    capture = test_capture_begin(TARN_CAPTURE_RELAXED);
     test_fill(world.stream, block, 8, WORDS);
     OK(tarn_capture_abort(capture));
     test_await_destructors(0);
@@ -131,7 +126,7 @@ END_TEST
 
 START_TEST(an_eager_live_block_survives_a_graph_that_used_it)
 {
-    capture = test_capture_pool();
+    capture = test_capture_begin(TARN_CAPTURE_RELAXED);
     test_add(world.stream, block, 1, WORDS);
     graph = test_capture_end(capture);
     OK(tarn_graph_replay(graph, world.stream));
@@ -139,6 +134,26 @@ START_TEST(an_eager_live_block_survives_a_graph_that_used_it)
     test_await_destructors(0);
     expect_live();
     test_expect_words(world.stream, block, 8, WORDS);
+    OK(tarn_free(block));
+}
+END_TEST
+
+START_TEST(an_eager_live_block_outlives_its_retired_stream)
+{
+    void *other;
+
+    sim.hold_work();
+    test_fill(world.stream, block, 8, WORDS);
+    OK(tarn_stream_retire(world.device, world.stream));
+    expect_live();
+    OK(tarn_free(block));
+    ck_assert_int_eq(test_state_of(world.pool, block), TARN_EXTENT_PENDING);
+    other = test_alloc(world.pool, BYTES, world.side);
+    ck_assert_ptr_ne(other, block);
+    sim.resume_work();
+    test_expect_words(world.stream, block, 8, WORDS); /* waits */
+    ck_assert_ptr_eq(test_alloc(world.pool, BYTES, world.side), block);
+    OK(tarn_free(other));
     OK(tarn_free(block));
 }
 END_TEST
@@ -182,7 +197,7 @@ END_TEST
 static void open_capture(void)
 {
     test_world_open();
-    capture = test_capture_pool();
+    capture = test_capture_begin(TARN_CAPTURE_RELAXED);
     block = test_malloc(BYTES);
     test_fill(world.stream, block, 9, WORDS);
 }
@@ -206,7 +221,7 @@ START_TEST(a_captured_live_block_is_given_to_nobody)
     expect_given_to_nobody(world.side);
     end_capture();
     expect_given_to_nobody(world.stream);
-    capture = test_capture_pool();
+    capture = test_capture_begin(TARN_CAPTURE_RELAXED);
     expect_given_to_nobody(world.stream);
     OK(tarn_capture_abort(capture));
     test_expect_words(world.stream, block, 9, WORDS);
@@ -222,7 +237,7 @@ START_TEST(a_captured_live_block_freed_after_its_capture_serves_later_captures_a
     OK(tarn_free(block));
     expect_given_to_nobody(world.stream);
     expect_given_to_nobody(world.side);
-    capture = test_capture_pool();
+    capture = test_capture_begin(TARN_CAPTURE_RELAXED);
     ck_assert_ptr_eq(test_malloc(BYTES), block);
     OK(tarn_free(block));
     OK(tarn_capture_abort(capture));
@@ -299,12 +314,27 @@ START_TEST(a_captured_live_block_outlives_its_graph)
 }
 END_TEST
 
+START_TEST(a_captured_live_block_is_its_captures_and_not_its_retired_streams)
+{
+    REFUSE(TARN_ERR_WRONG_STATE, "captured", tarn_stream_retire(world.device, world.stream));
+    end_capture();
+    OK(tarn_stream_retire(world.device, world.stream));
+    expect_live();
+    OK(tarn_graph_replay(graph, world.side));
+    test_expect_words(world.side, block, 9, WORDS);
+    OK(tarn_free(block));
+    ck_assert_int_eq(test_state_of(world.pool, block), TARN_EXTENT_FREE); /* for captures */
+    expect_given_to_nobody(world.side);
+    destroy_graph();
+}
+END_TEST
+
 START_TEST(a_captured_live_block_is_freed_by_a_restore_to_before_its_capture)
 {
     OK(tarn_capture_abort(capture));
     OK(tarn_free(block));
     take();
-    capture = test_capture_pool();
+    capture = test_capture_begin(TARN_CAPTURE_RELAXED);
     block = test_malloc(BYTES);
     test_fill(world.stream, block, 9, WORDS);
     REFUSE(TARN_ERR_WRONG_STATE, "capture",
@@ -342,19 +372,10 @@ START_TEST(a_captured_live_block_keeps_its_device_open)
 }
 END_TEST
 
-static TCase *row(Suite *suite, const char *name, void (*begin)(void))
-{
-    TCase *tcase = tcase_create(name);
-
-    suite_add_tcase(suite, tcase);
-    tcase_add_checked_fixture(tcase, begin, test_world_close);
-    return tcase;
-}
-
 int main(void)
 {
     Suite *suite = suite_create("lifetimes of live blocks");
-    TCase *tcase = row(suite, "eager live", eager);
+    TCase *tcase = test_case(suite, "eager live", eager, test_world_close);
 
     tcase_add_test(tcase, an_eager_live_block_is_given_to_nobody);
     tcase_add_test(tcase, an_eager_live_block_when_freed_is_its_own_streams_at_once);
@@ -363,11 +384,12 @@ int main(void)
     tcase_add_test(tcase, an_eager_live_block_stays_through_trims);
     tcase_add_test(tcase, an_eager_live_block_survives_the_abort_of_a_capture_that_used_it);
     tcase_add_test(tcase, an_eager_live_block_survives_a_graph_that_used_it);
+    tcase_add_test(tcase, an_eager_live_block_outlives_its_retired_stream);
     tcase_add_test(tcase,
                    an_eager_live_block_is_freed_by_a_restore_to_before_it_and_else_untouched);
     tcase_add_test(tcase, an_eager_live_block_keeps_its_released_pool);
     tcase_add_test(tcase, an_eager_live_block_keeps_its_device_open);
-    tcase = row(suite, "captured live", open_capture);
+    tcase = test_case(suite, "captured live", open_capture, test_world_close);
     tcase_add_test(tcase, a_captured_live_block_is_given_to_nobody);
     tcase_add_test(tcase,
                    a_captured_live_block_freed_after_its_capture_serves_later_captures_alone);
@@ -376,6 +398,7 @@ int main(void)
     tcase_add_test(tcase, a_captured_live_block_stays_through_trims);
     tcase_add_test(tcase, a_captured_live_block_is_discarded_by_the_abort_of_its_capture);
     tcase_add_test(tcase, a_captured_live_block_outlives_its_graph);
+    tcase_add_test(tcase, a_captured_live_block_is_its_captures_and_not_its_retired_streams);
     tcase_add_test(tcase, a_captured_live_block_is_freed_by_a_restore_to_before_its_capture);
     tcase_add_test(tcase, a_captured_live_block_keeps_its_released_pool);
     tcase_add_test(tcase, a_captured_live_block_keeps_its_device_open);

@@ -5,14 +5,6 @@
 
 #include "support/world.h"
 
-static tarn_pool *pool_with(const tarn_pool_options *options)
-{
-    tarn_pool *pool = NULL;
-
-    OK(tarn_pool_create(world.device, options, &pool));
-    return pool;
-}
-
 static void open_three_devices(void)
 {
     ck_assert_int_eq(setenv("TARN_SIM_DEVICES", "3", 1), 0);
@@ -38,7 +30,7 @@ START_TEST(memory_of_an_exportable_pool_can_be_exported)
     int descriptor;
 
     options.exportable = true;
-    pool = pool_with(&options);
+    pool = test_pool_with(&options);
     address = test_alloc(pool, 4 * MIB, world.stream);
     ck_assert_int_eq(test_properties(address).handle_types, TN_CU_MEM_HANDLE_TYPE_POSIX_FD);
     descriptor = test_export(address);
@@ -57,7 +49,7 @@ START_TEST(memory_that_may_have_been_exported_is_not_used_again)
     tarn_pool *pool;
 
     options.exportable = true;
-    pool = pool_with(&options);
+    pool = test_pool_with(&options);
     OK(tarn_free(test_alloc(pool, 4 * MIB, world.stream)));
     OK(tarn_pool_destroy(pool));
     ck_assert_uint_eq(test_device_stats().cached_bytes, 0);
@@ -72,7 +64,7 @@ START_TEST(memory_for_rdma_says_so)
     void *address;
 
     options.gpu_direct_rdma = true;
-    pool = pool_with(&options);
+    pool = test_pool_with(&options);
     address = test_alloc(pool, 4 * MIB, world.stream);
     ck_assert_int_eq(test_properties(address).rdma, 1);
     OK(tarn_free(address));
@@ -88,7 +80,7 @@ START_TEST(cached_memory_serves_only_pools_of_its_kind)
     void *address;
 
     options.gpu_direct_rdma = true;
-    pool = pool_with(&options);
+    pool = test_pool_with(&options);
     OK(tarn_free(test_alloc(pool, 4 * MIB, world.stream)));
     OK(tarn_pool_destroy(pool));
     ck_assert_uint_eq(test_device_stats().cached_bytes, 4 * MIB);
@@ -96,7 +88,7 @@ START_TEST(cached_memory_serves_only_pools_of_its_kind)
     ck_assert_int_eq(test_properties(address).rdma, 0);
     ck_assert_uint_eq(test_device_stats().cached_bytes, 4 * MIB);
     OK(tarn_free(address));
-    pool = pool_with(&options);
+    pool = test_pool_with(&options);
     address = test_alloc(pool, 4 * MIB, world.stream);
     ck_assert_int_eq(test_properties(address).rdma, 1);
     ck_assert_uint_eq(test_device_stats().cached_bytes, 0);
@@ -135,7 +127,7 @@ START_TEST(peers_have_access_and_others_have_not)
 
     options.peers = peers;
     options.peer_count = 2;
-    pool = pool_with(&options);
+    pool = test_pool_with(&options);
     address = test_alloc(pool, 70 * MIB, world.stream);
     for (size_t at = 0; at < 70 * MIB; at += 2 * MIB) {
         ck_assert_uint_eq(test_access(0, (char *)address + at), TN_CU_MEM_ACCESS_READWRITE);
@@ -158,7 +150,7 @@ START_TEST(all_rights_are_given_at_once)
 
     options.peers = peers;
     options.peer_count = 2;
-    pool = pool_with(&options);
+    pool = test_pool_with(&options);
     address = test_alloc(pool, 32 * MIB, world.stream);
     ck_assert_uint_eq(sim.call_count("cuMemSetAccess"), before + 1);
     OK(tarn_free(address));
@@ -237,7 +229,7 @@ START_TEST(cached_memory_has_the_rights_of_its_new_pool)
 
     options.peers = peers;
     options.peer_count = 1;
-    pool = pool_with(&options);
+    pool = test_pool_with(&options);
     OK(tarn_free(test_alloc(pool, 4 * MIB, world.stream)));
     OK(tarn_pool_destroy(pool));
     address = test_alloc(world.pool, 4 * MIB, world.stream);

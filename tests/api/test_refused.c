@@ -55,7 +55,7 @@ END_TEST
 
 static tarn_graph *graph_that_writes(void *address)
 {
-    tarn_capture *capture = test_capture_pool();
+    tarn_capture *capture = test_capture_begin(TARN_CAPTURE_RELAXED);
 
     test_fill(world.stream, address, 3, WORDS);
     return test_capture_end(capture);

@@ -10,28 +10,22 @@ enum { WORDS = 1 << 12 };
  * meanwhile, with its own temporary at the same address, shows. */
 static tarn_graph *make_slow(tarn_pool *pool, uint32_t value, void *output)
 {
-    tarn_capture *capture = NULL;
-    tarn_graph *graph = NULL;
-    void *temporary;
+    tarn_capture *capture = test_capture_on(pool, world.stream, TARN_CAPTURE_GLOBAL);
+    void *temporary = test_malloc(WORDS * 4);
 
-    OK(tarn_capture_begin(pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
-    temporary = test_malloc(WORDS * 4);
     test_fill(world.stream, temporary, value, WORDS);
     test_spin(world.stream, 3);
     test_copy(world.stream, output, temporary, WORDS * 4);
     OK(tarn_free(temporary));
-    OK(tarn_capture_end(capture, &graph));
-    return graph;
+    return test_capture_end(capture);
 }
 
 static tarn_pool *pool_of(tarn_replay_order order)
 {
     tarn_pool_options options = TARN_POOL_OPTIONS_INIT;
-    tarn_pool *pool = NULL;
 
     options.replay_order = order;
-    OK(tarn_pool_create(world.device, &options, &pool));
-    return pool;
+    return test_pool_with(&options);
 }
 
 static uint64_t idle_waits(void)
@@ -41,9 +35,8 @@ static uint64_t idle_waits(void)
 
 START_TEST(replays_on_two_streams_run_one_after_the_other)
 {
-    void *outputs[2] = {test_malloc(WORDS * 4), test_malloc(WORDS * 4)};
-    tarn_graph *one = make_slow(world.pool, 1, outputs[0]);
-    tarn_graph *two = make_slow(world.pool, 2, outputs[1]);
+    tarn_graph *one = make_slow(world.pool, 1, world.outputs[0]);
+    tarn_graph *two = make_slow(world.pool, 2, world.outputs[1]);
     uint64_t waits;
 
     OK(tarn_graph_replay(one, world.stream));
@@ -55,20 +48,17 @@ START_TEST(replays_on_two_streams_run_one_after_the_other)
         OK(tarn_graph_replay(two, world.side));
     }
     ck_assert_uint_eq(idle_waits(), waits + 1);
-    test_expect_words(world.stream, outputs[0], 1, WORDS);
-    test_expect_words(world.side, outputs[1], 2, WORDS);
+    test_expect_words(world.stream, world.outputs[0], 1, WORDS);
+    test_expect_words(world.side, world.outputs[1], 2, WORDS);
     OK(tarn_graph_destroy(one));
     OK(tarn_graph_destroy(two));
-    OK(tarn_free(outputs[0]));
-    OK(tarn_free(outputs[1]));
 }
 END_TEST
 
 START_TEST(a_replay_on_another_stream_waits_on_the_gpu_and_not_on_the_host)
 {
-    void *output = test_malloc(WORDS * 4);
-    tarn_graph *one = make_slow(world.pool, 1, output);
-    tarn_graph *two = make_slow(world.pool, 2, output);
+    tarn_graph *one = make_slow(world.pool, 1, world.outputs[0]);
+    tarn_graph *two = make_slow(world.pool, 2, world.outputs[0]);
 
     OK(tarn_graph_replay(one, world.stream));
     OK(tarn_graph_replay(two, world.side));
@@ -80,18 +70,107 @@ START_TEST(a_replay_on_another_stream_waits_on_the_gpu_and_not_on_the_host)
     }
     sim.resume_work();
     test_synchronize(world.stream);
-    test_expect_words(world.side, output, 2, WORDS); /* the last one */
+    test_expect_words(world.side, world.outputs[0], 2, WORDS); /* the last one */
     OK(tarn_graph_destroy(one));
     OK(tarn_graph_destroy(two));
-    OK(tarn_free(output));
+}
+END_TEST
+
+/* A graph on one pool with a temporary of another, whose memory that one's own graphs have again. */
+static tarn_graph *make_guest(tarn_pool *other, uint32_t value, void *output)
+{
+    tarn_capture *capture = test_capture_on(world.pool, world.stream, TARN_CAPTURE_GLOBAL);
+    void *temporary = test_alloc(other, WORDS * 4, world.stream);
+
+    test_fill(world.stream, temporary, value, WORDS);
+    test_spin(world.stream, 3);
+    test_copy(world.stream, output, temporary, WORDS * 4);
+    OK(tarn_free(temporary));
+    return test_capture_end(capture);
+}
+
+START_TEST(a_graph_on_two_pools_is_kept_in_order_with_the_graphs_of_both)
+{
+    tarn_pool *other = pool_of(TARN_REPLAY_ORDERED);
+    void *third = test_alloc(world.default_pool, WORDS * 4, world.stream);
+    tarn_graph *alone = make_slow(other, 3, third);
+    tarn_graph *guest;
+    tarn_graph *own;
+
+    OK(tarn_graph_replay(alone, world.side)); /* before the pools share anything */
+    guest = make_guest(other, 1, world.outputs[0]);
+    own = make_slow(other, 2, world.outputs[1]);
+    OK(tarn_graph_replay(guest, world.stream));
+    for (int round = 0; round < 10; round++) {
+        OK(tarn_graph_replay(own, world.side));
+        OK(tarn_graph_replay(guest, world.stream));
+        OK(tarn_graph_replay(alone, world.side));
+    }
+    test_expect_words(world.stream, world.outputs[0], 1, WORDS);
+    test_expect_words(world.side, world.outputs[1], 2, WORDS);
+    test_expect_words(world.side, third, 3, WORDS);
+    OK(tarn_graph_destroy(alone));
+    OK(tarn_graph_destroy(guest));
+    OK(tarn_graph_destroy(own));
+    OK(tarn_pool_destroy(other));
+    OK(tarn_free(third));
+}
+END_TEST
+
+/* The user's own capture, adopted by a pool that it has no memory of. */
+START_TEST(an_adopted_graph_is_kept_in_order_with_the_graphs_of_its_memory)
+{
+    tarn_pool *other = pool_of(TARN_REPLAY_ORDERED);
+    tarn_graph *guest = NULL;
+    tarn_graph *own;
+    void *temporary;
+
+    test_begin_capture(world.stream, TN_CU_CAPTURE_MODE_GLOBAL);
+    temporary = test_alloc(other, WORDS * 4, world.stream);
+    test_fill(world.stream, temporary, 1, WORDS);
+    test_spin(world.stream, 3);
+    test_copy(world.stream, world.outputs[0], temporary, WORDS * 4);
+    OK(tarn_free(temporary));
+    OK(tarn_graph_adopt(world.pool, test_end_capture(world.stream), &guest));
+    own = make_slow(other, 2, world.outputs[1]);
+    for (int round = 0; round < 10; round++) {
+        OK(tarn_graph_replay(own, world.side));
+        OK(tarn_graph_replay(guest, world.stream));
+    }
+    test_expect_words(world.stream, world.outputs[0], 1, WORDS);
+    test_expect_words(world.side, world.outputs[1], 2, WORDS);
+    OK(tarn_graph_destroy(guest));
+    OK(tarn_graph_destroy(own));
+    OK(tarn_pool_destroy(other));
+}
+END_TEST
+
+/* One pool's graphs stay in order when the other pool, whose order it shares, is gone. */
+START_TEST(a_pool_outlives_those_that_it_shares_an_order_with)
+{
+    tarn_pool *other = pool_of(TARN_REPLAY_ORDERED);
+    tarn_graph *guest = make_guest(other, 1, world.outputs[0]);
+    tarn_graph *one = make_slow(world.pool, 2, world.outputs[0]);
+    tarn_graph *two = make_slow(world.pool, 3, world.outputs[1]);
+
+    OK(tarn_graph_replay(guest, world.side));
+    OK(tarn_graph_destroy(guest));
+    OK(tarn_pool_destroy(other));
+    for (int round = 0; round < 10; round++) {
+        OK(tarn_graph_replay(one, world.stream));
+        OK(tarn_graph_replay(two, world.side));
+    }
+    test_expect_words(world.stream, world.outputs[0], 2, WORDS);
+    test_expect_words(world.side, world.outputs[1], 3, WORDS);
+    OK(tarn_graph_destroy(one));
+    OK(tarn_graph_destroy(two));
 }
 END_TEST
 
 START_TEST(the_stream_of_the_last_replay_may_be_destroyed)
 {
-    void *output = test_malloc(WORDS * 4);
-    tarn_graph *one = make_slow(world.pool, 1, output);
-    tarn_graph *two = make_slow(world.pool, 2, output);
+    tarn_graph *one = make_slow(world.pool, 1, world.outputs[0]);
+    tarn_graph *two = make_slow(world.pool, 2, world.outputs[0]);
 
     for (int round = 0; round < 3; round++) { /* first without an event, then with one */
         tn_cu_stream third = test_stream();
@@ -99,11 +178,10 @@ START_TEST(the_stream_of_the_last_replay_may_be_destroyed)
         OK(tarn_graph_replay(one, third));
         test_destroy_stream(third);
         OK(tarn_graph_replay(two, world.side));
-        test_expect_words(world.side, output, 2, WORDS);
+        test_expect_words(world.side, world.outputs[0], 2, WORDS);
     }
     OK(tarn_graph_destroy(one));
     OK(tarn_graph_destroy(two));
-    OK(tarn_free(output));
 }
 END_TEST
 
@@ -157,28 +235,24 @@ END_TEST
 
 START_TEST(a_graph_made_while_another_is_replayed_is_ordered_behind_it)
 {
-    void *outputs[2] = {test_malloc(WORDS * 4), test_malloc(WORDS * 4)};
-    tarn_graph *one = make_slow(world.pool, 1, outputs[0]);
+    tarn_graph *one = make_slow(world.pool, 1, world.outputs[0]);
     tarn_graph *two;
 
     for (int round = 0; round < 5; round++)
         OK(tarn_graph_replay(one, world.side)); /* nobody notes the stream of an only graph */
-    two = make_slow(world.pool, 2, outputs[1]);
+    two = make_slow(world.pool, 2, world.outputs[1]);
     OK(tarn_graph_replay(two, world.stream));
-    test_expect_words(world.stream, outputs[1], 2, WORDS);
-    test_expect_words(world.side, outputs[0], 1, WORDS);
+    test_expect_words(world.stream, world.outputs[1], 2, WORDS);
+    test_expect_words(world.side, world.outputs[0], 1, WORDS);
     OK(tarn_graph_destroy(one));
     OK(tarn_graph_destroy(two));
-    OK(tarn_free(outputs[0]));
-    OK(tarn_free(outputs[1]));
 }
 END_TEST
 
 START_TEST(default_streams_take_part_in_the_order)
 {
-    void *output = test_malloc(WORDS * 4);
-    tarn_graph *one = make_slow(world.pool, 1, output);
-    tarn_graph *two = make_slow(world.pool, 2, output);
+    tarn_graph *one = make_slow(world.pool, 1, world.outputs[0]);
+    tarn_graph *two = make_slow(world.pool, 2, world.outputs[0]);
 
     for (int round = 0; round < 3; round++) {
         OK(tarn_graph_replay(one, NULL));
@@ -186,38 +260,36 @@ START_TEST(default_streams_take_part_in_the_order)
         OK(tarn_graph_replay(one, world.side));
         OK(tarn_graph_replay(two, world.stream));
     }
-    test_expect_words(world.stream, output, 2, WORDS);
+    test_expect_words(world.stream, world.outputs[0], 2, WORDS);
     OK(tarn_graph_destroy(one));
     OK(tarn_graph_destroy(two));
-    OK(tarn_free(output));
 }
 END_TEST
 
 START_TEST(a_pool_may_refuse_replays_on_a_second_stream)
 {
-    void *output = test_malloc(WORDS * 4);
     tarn_pool *pool = pool_of(TARN_REPLAY_REFUSED);
-    tarn_graph *one = make_slow(pool, 1, output);
-    tarn_graph *two = make_slow(pool, 2, output);
+    tarn_graph *one = make_slow(pool, 1, world.outputs[0]);
+    tarn_graph *two = make_slow(pool, 2, world.outputs[0]);
 
     OK(tarn_graph_replay(one, world.stream));
     REFUSE(TARN_ERR_WRONG_STATE, "share memory", tarn_graph_replay(two, world.side));
     REFUSE(TARN_ERR_WRONG_STATE, "TARN_REPLAY_ORDERED", tarn_graph_replay(one, NULL));
     OK(tarn_graph_replay(two, world.stream));
-    test_expect_words(world.stream, output, 2, WORDS);
+    test_expect_words(world.stream, world.outputs[0], 2, WORDS);
     OK(tarn_graph_destroy(one));
     OK(tarn_graph_destroy(two));
     test_await_destructors(0);
-    one = make_slow(pool, 3, output); /* those before are gone, and their stream with them */
+    /* Those before are gone, and their stream with them. */
+    one = make_slow(pool, 3, world.outputs[0]);
     OK(tarn_graph_replay(one, world.side));
-    two = make_slow(pool, 4, output);
+    two = make_slow(pool, 4, world.outputs[0]);
     OK(tarn_graph_replay(two, world.side));
     REFUSE(TARN_ERR_WRONG_STATE, "share memory", tarn_graph_replay(one, world.stream));
-    test_expect_words(world.side, output, 4, WORDS);
+    test_expect_words(world.side, world.outputs[0], 4, WORDS);
     OK(tarn_graph_destroy(one));
     OK(tarn_graph_destroy(two));
     OK(tarn_pool_destroy(pool));
-    OK(tarn_free(output));
 }
 END_TEST
 
@@ -235,33 +307,30 @@ END_TEST
 
 START_TEST(a_replay_that_cannot_wait_is_not_made)
 {
-    void *output = test_malloc(WORDS * 4);
-    tarn_graph *one = make_slow(world.pool, 1, output);
-    tarn_graph *two = make_slow(world.pool, 2, output);
+    tarn_graph *one = make_slow(world.pool, 1, world.outputs[0]);
+    tarn_graph *two = make_slow(world.pool, 2, world.outputs[0]);
 
     OK(tarn_graph_replay(one, world.stream));
     test_synchronize(world.stream);
     sim.plan_fault("cuMemFree", 1, 0, TN_CUDA_ERROR_UNKNOWN);
     STATUS(TARN_ERR_DRIVER, tarn_graph_replay(two, world.side));
-    test_expect_words(world.side, output, 1, WORDS);
+    test_expect_words(world.side, world.outputs[0], 1, WORDS);
     OK(tarn_graph_replay(two, world.side)); /* waits */
     sim.plan_fault("cuStreamWaitEvent", 1, 0, TN_CUDA_ERROR_UNKNOWN);
     REFUSE(TARN_ERR_DRIVER, "cuStreamWaitEvent", tarn_graph_replay(one, world.stream));
-    test_expect_words(world.side, output, 2, WORDS);
+    test_expect_words(world.side, world.outputs[0], 2, WORDS);
     OK(tarn_graph_replay(one, world.stream));
-    test_expect_words(world.stream, output, 1, WORDS);
+    test_expect_words(world.stream, world.outputs[0], 1, WORDS);
     OK(tarn_graph_destroy(one));
     OK(tarn_graph_destroy(two));
-    OK(tarn_free(output));
 }
 END_TEST
 
 START_TEST(a_replay_whose_event_fails_is_waited_for)
 {
     static const char *const calls[] = {"cuEventRecord", "cuEventCreate"};
-    void *output = test_malloc(WORDS * 4);
-    tarn_graph *one = make_slow(world.pool, 1, output);
-    tarn_graph *two = make_slow(world.pool, 2, output);
+    tarn_graph *one = make_slow(world.pool, 1, world.outputs[0]);
+    tarn_graph *two = make_slow(world.pool, 2, world.outputs[0]);
 
     OK(tarn_graph_replay(one, world.stream));
     OK(tarn_graph_replay(two, world.side));
@@ -279,10 +348,9 @@ START_TEST(a_replay_whose_event_fails_is_waited_for)
         sim.clear_fault(NULL);
     }
     OK(tarn_graph_replay(two, world.side));
-    test_expect_words(world.side, output, 2, WORDS);
+    test_expect_words(world.side, world.outputs[0], 2, WORDS);
     OK(tarn_graph_destroy(one));
     OK(tarn_graph_destroy(two));
-    OK(tarn_free(output));
 }
 END_TEST
 
@@ -293,9 +361,12 @@ int main(void)
 
     suite_add_tcase(suite, tcase);
     tcase_set_timeout(tcase, 60);
-    tcase_add_checked_fixture(tcase, test_world_open, test_world_close);
+    tcase_add_checked_fixture(tcase, test_outputs_open, test_outputs_close);
     tcase_add_test(tcase, replays_on_two_streams_run_one_after_the_other);
     tcase_add_test(tcase, a_replay_on_another_stream_waits_on_the_gpu_and_not_on_the_host);
+    tcase_add_test(tcase, a_graph_on_two_pools_is_kept_in_order_with_the_graphs_of_both);
+    tcase_add_test(tcase, an_adopted_graph_is_kept_in_order_with_the_graphs_of_its_memory);
+    tcase_add_test(tcase, a_pool_outlives_those_that_it_shares_an_order_with);
     tcase_add_test(tcase, the_stream_of_the_last_replay_may_be_destroyed);
     tcase_add_test(tcase, threads_that_replay_graphs_of_one_pool_do_not_disturb_each_other);
     tcase_add_test(tcase, a_graph_made_while_another_is_replayed_is_ordered_behind_it);

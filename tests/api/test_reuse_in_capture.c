@@ -5,21 +5,13 @@
 
 enum { WORDS = 1 << 10 };
 
-static tarn_capture *begin(void)
-{
-    tarn_capture *capture = NULL;
-
-    OK(tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_THREAD_LOCAL, &capture));
-    return capture;
-}
-
 /* Ends the capture, with the side stream joined, replays its graph twice and destroys it. */
 static void end_and_replay(tarn_capture *capture)
 {
-    tarn_graph *graph = NULL;
+    tarn_graph *graph;
 
     test_order(world.side, world.stream);
-    OK(tarn_capture_end(capture, &graph));
+    graph = test_capture_end(capture);
     OK(tarn_graph_replay(graph, world.stream));
     OK(tarn_graph_replay(graph, world.stream));
     test_synchronize(world.stream);
@@ -40,9 +32,8 @@ static void *use_on_side(uint32_t value, void *output)
 
 START_TEST(a_block_used_on_a_forked_stream_is_used_again_after_the_join)
 {
-    void *outputs[2] = {test_malloc(WORDS * 4), test_malloc(WORDS * 4)};
-    tarn_capture *capture = begin();
-    void *block = use_on_side(5, outputs[0]);
+    tarn_capture *capture = test_capture_begin(TARN_CAPTURE_THREAD_LOCAL);
+    void *block = use_on_side(5, world.outputs[0]);
     void *early;
     void *late;
 
@@ -57,23 +48,20 @@ START_TEST(a_block_used_on_a_forked_stream_is_used_again_after_the_join)
     ck_assert_ptr_eq(late, block);
     ck_assert_uint_eq(test_stats(world.pool).pending_count, 0);
     test_fill(world.stream, late, 7, WORDS);
-    test_copy(world.stream, outputs[1], late, WORDS * 4);
+    test_copy(world.stream, world.outputs[1], late, WORDS * 4);
     OK(tarn_pool_validate(world.pool));
     OK(tarn_free(early));
     OK(tarn_free(late));
     end_and_replay(capture);
-    test_expect_words(world.stream, outputs[0], 5, WORDS);
-    test_expect_words(world.stream, outputs[1], 7, WORDS);
-    OK(tarn_free(outputs[0]));
-    OK(tarn_free(outputs[1]));
+    test_expect_words(world.stream, world.outputs[0], 5, WORDS);
+    test_expect_words(world.stream, world.outputs[1], 7, WORDS);
 }
 END_TEST
 
 START_TEST(a_block_freed_after_the_join_is_used_again_at_once)
 {
-    void *output = test_malloc(WORDS * 4);
-    tarn_capture *capture = begin();
-    void *block = use_on_side(5, output);
+    tarn_capture *capture = test_capture_begin(TARN_CAPTURE_THREAD_LOCAL);
+    void *block = use_on_side(5, world.outputs[0]);
     void *again;
 
     OK(tarn_record_stream(block, world.side));
@@ -84,16 +72,14 @@ START_TEST(a_block_freed_after_the_join_is_used_again_at_once)
     test_fill(world.stream, again, 6, WORDS);
     OK(tarn_free(again));
     end_and_replay(capture);
-    test_expect_words(world.stream, output, 5, WORDS);
-    OK(tarn_free(output));
+    test_expect_words(world.stream, world.outputs[0], 5, WORDS);
 }
 END_TEST
 
 START_TEST(free_on_a_forked_stream_waits_for_its_join)
 {
-    void *output = test_malloc(WORDS * 4);
-    tarn_capture *capture = begin();
-    void *block = use_on_side(5, output);
+    tarn_capture *capture = test_capture_begin(TARN_CAPTURE_THREAD_LOCAL);
+    void *block = use_on_side(5, world.outputs[0]);
     void *other;
 
     OK(tarn_free_on(block, world.side));
@@ -106,32 +92,29 @@ START_TEST(free_on_a_forked_stream_waits_for_its_join)
     OK(tarn_free(other));
     ck_assert_uint_eq(test_stats(world.pool).pending_count, 0);
     end_and_replay(capture);
-    test_expect_words(world.stream, output, 5, WORDS);
-    OK(tarn_free(output));
+    test_expect_words(world.stream, world.outputs[0], 5, WORDS);
 }
 END_TEST
 
 /* What counts is the work up to the free, not what the stream does later. */
 START_TEST(work_after_the_free_is_not_waited_for)
 {
-    void *output = test_malloc(WORDS * 4);
     tn_cu_stream third = test_stream();
-    tarn_capture *capture = begin();
-    void *block = use_on_side(5, output);
+    tarn_capture *capture = test_capture_begin(TARN_CAPTURE_THREAD_LOCAL);
+    void *block = use_on_side(5, world.outputs[0]);
     void *again;
 
     OK(tarn_free_on(block, world.side));
     test_order(world.side, third);
-    test_fill(world.side, output, 5, WORDS); /* not in third */
+    test_fill(world.side, world.outputs[0], 5, WORDS); /* not in third */
     test_order(third, world.stream);
     again = test_malloc(4 * MIB);
     ck_assert_ptr_eq(again, block);
     test_fill(world.stream, again, 6, WORDS);
     OK(tarn_free(again));
     end_and_replay(capture);
-    test_expect_words(world.stream, output, 5, WORDS);
+    test_expect_words(world.stream, world.outputs[0], 5, WORDS);
     test_destroy_stream(third);
-    OK(tarn_free(output));
 }
 END_TEST
 
@@ -149,7 +132,7 @@ START_TEST(every_stream_that_uses_the_block_must_be_joined)
         sides[i] = test_stream();
         outputs[i] = test_malloc(WORDS * 4);
     }
-    capture = begin();
+    capture = test_capture_begin(TARN_CAPTURE_THREAD_LOCAL);
     block = test_malloc(4 * MIB);
     test_fill(world.stream, block, 5, WORDS);
     test_order(world.stream, world.side);
@@ -183,19 +166,18 @@ END_TEST
 /* A block of the forked stream goes back to that stream, which must come after the other's use. */
 START_TEST(the_order_that_uses_memory_again_is_the_blocks_own)
 {
-    void *output = test_malloc(WORDS * 4);
-    tarn_capture *capture = begin();
+    tarn_capture *capture = test_capture_begin(TARN_CAPTURE_THREAD_LOCAL);
     void *block;
     void *mine;
     void *again = NULL;
 
-    test_fill(world.stream, output, 0, WORDS);
+    test_fill(world.stream, world.outputs[0], 0, WORDS);
     test_order(world.stream, world.side);
     block = test_alloc(world.pool, 4 * MIB, world.side);
     test_fill(world.side, block, 5, WORDS);
     test_order(world.side, world.stream);
     test_spin(world.stream, 3);
-    test_copy(world.stream, output, block, WORDS * 4);
+    test_copy(world.stream, world.outputs[0], block, WORDS * 4);
     OK(tarn_free_on(block, world.stream));
     mine = test_malloc(4 * MIB); /* comes after all of it, but the block is the side stream's */
     ck_assert_ptr_ne(mine, block);
@@ -209,28 +191,25 @@ START_TEST(the_order_that_uses_memory_again_is_the_blocks_own)
     OK(tarn_free(again));
     OK(tarn_free(mine));
     end_and_replay(capture);
-    test_expect_words(world.stream, output, 5, WORDS);
-    OK(tarn_free(output));
+    test_expect_words(world.stream, world.outputs[0], 5, WORDS);
 }
 END_TEST
 
 START_TEST(a_stream_that_leaves_its_past_behind_reuses_nothing_of_it)
 {
-    void *output = test_malloc(WORDS * 4);
-    tarn_capture *capture = begin();
+    tarn_capture *capture = test_capture_begin(TARN_CAPTURE_THREAD_LOCAL);
     tn_cu_graphnode first;
     void *block;
 
-    test_fill(world.stream, output, 0, WORDS);
+    test_fill(world.stream, world.outputs[0], 0, WORDS);
     first = test_last_node(world.stream);
-    block = use_on_side(5, output);
+    block = use_on_side(5, world.outputs[0]);
     OK(tarn_free_on(block, world.side));
     test_order(world.side, world.stream);
     test_set_past(world.stream, first, true);
     ck_assert_ptr_ne(test_malloc(4 * MIB), block);
     ck_assert_uint_eq(test_stats(world.pool).pending_count, 1);
     OK(tarn_capture_abort(capture));
-    OK(tarn_free(output));
     OK(tarn_pool_release(world.pool));
     world.pool = NULL;
 }
@@ -240,7 +219,7 @@ START_TEST(a_stream_with_too_many_ends_waits_for_the_captures_end)
 {
     enum { COUNT = 9 };
     tn_cu_stream others[COUNT];
-    tarn_capture *capture = begin();
+    tarn_capture *capture = test_capture_begin(TARN_CAPTURE_THREAD_LOCAL);
     void *block = test_malloc(4 * MIB);
     void *again;
 
@@ -267,9 +246,8 @@ END_TEST
 
 START_TEST(where_the_graph_cannot_be_asked_memory_waits_for_the_captures_end)
 {
-    void *output = test_malloc(WORDS * 4);
-    tarn_capture *capture = begin();
-    void *block = use_on_side(5, output);
+    tarn_capture *capture = test_capture_begin(TARN_CAPTURE_THREAD_LOCAL);
+    void *block = use_on_side(5, world.outputs[0]);
     void *other;
 
     OK(tarn_free_on(block, world.side));
@@ -282,7 +260,6 @@ START_TEST(where_the_graph_cannot_be_asked_memory_waits_for_the_captures_end)
     OK(tarn_free(other));
     OK(tarn_free(block));
     end_and_replay(capture);
-    OK(tarn_free(output));
 }
 END_TEST
 
@@ -292,7 +269,7 @@ int main(void)
     TCase *tcase = tcase_create("reuse_in_capture");
 
     suite_add_tcase(suite, tcase);
-    tcase_add_checked_fixture(tcase, test_world_open, test_world_close);
+    tcase_add_checked_fixture(tcase, test_outputs_open, test_outputs_close);
     tcase_add_test(tcase, a_block_used_on_a_forked_stream_is_used_again_after_the_join);
     tcase_add_test(tcase, a_block_freed_after_the_join_is_used_again_at_once);
     tcase_add_test(tcase, free_on_a_forked_stream_waits_for_its_join);

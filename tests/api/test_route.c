@@ -1,26 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Routes and filters: which pool serves an allocation. */
+#include <stdlib.h>
+
 #include "support/world.h"
-
-static tarn_pool *pool_of(const void *address)
-{
-    tarn_block block;
-
-    OK(tarn_block_at(address, &block));
-    return block.pool;
-}
-
-/* The pool that tarn_malloc chooses on that stream now. */
-static tarn_pool *chosen(tn_cu_stream stream)
-{
-    void *address = NULL;
-    tarn_pool *pool;
-
-    OK(tarn_malloc(world.device, 512, stream, &address));
-    pool = pool_of(address);
-    OK(tarn_free(address));
-    return pool;
-}
 
 static void begin(tarn_pool *pool, tarn_route_filter filter, void *user)
 {
@@ -34,26 +16,26 @@ static void end(tarn_pool *pool)
 
 START_TEST(without_a_route_the_default_pool_serves)
 {
-    ck_assert_ptr_eq(chosen(world.stream), world.default_pool);
+    ck_assert_ptr_eq(test_chosen_pool(world.stream), world.default_pool);
     begin(world.pool, tarn_filter_thread, NULL);
-    ck_assert_ptr_eq(chosen(world.stream), world.pool);
+    ck_assert_ptr_eq(test_chosen_pool(world.stream), world.pool);
     end(world.pool);
-    ck_assert_ptr_eq(chosen(world.stream), world.default_pool);
+    ck_assert_ptr_eq(test_chosen_pool(world.stream), world.default_pool);
 }
 END_TEST
 
 static void choose_default(void *unused)
 {
     (void)unused;
-    ck_assert_ptr_eq(chosen(world.stream), world.default_pool);
+    ck_assert_ptr_eq(test_chosen_pool(world.stream), world.default_pool);
 }
 
 START_TEST(the_thread_filter_accepts_the_thread_that_began_the_route)
 {
     begin(world.pool, tarn_filter_thread, NULL);
-    ck_assert_ptr_eq(chosen(world.stream), world.pool);
-    ck_assert_ptr_eq(chosen(world.side), world.pool);
-    ck_assert_ptr_eq(chosen(NULL), world.pool);
+    ck_assert_ptr_eq(test_chosen_pool(world.stream), world.pool);
+    ck_assert_ptr_eq(test_chosen_pool(world.side), world.pool);
+    ck_assert_ptr_eq(test_chosen_pool(NULL), world.pool);
     test_elsewhere(choose_default, NULL);
     end(world.pool);
 }
@@ -62,14 +44,14 @@ END_TEST
 START_TEST(the_stream_filter_accepts_that_very_stream)
 {
     begin(world.pool, tarn_filter_stream, world.stream);
-    ck_assert_ptr_eq(chosen(world.stream), world.pool);
-    ck_assert_ptr_eq(chosen(world.side), world.default_pool);
-    ck_assert_ptr_eq(chosen(NULL), world.default_pool);
+    ck_assert_ptr_eq(test_chosen_pool(world.stream), world.pool);
+    ck_assert_ptr_eq(test_chosen_pool(world.side), world.default_pool);
+    ck_assert_ptr_eq(test_chosen_pool(NULL), world.default_pool);
     end(world.pool);
     begin(world.pool, tarn_filter_stream, NULL);
-    ck_assert_ptr_eq(chosen(NULL), world.pool);
-    ck_assert_ptr_eq(chosen(TN_CU_STREAM_LEGACY), world.pool);
-    ck_assert_ptr_eq(chosen(world.stream), world.default_pool);
+    ck_assert_ptr_eq(test_chosen_pool(NULL), world.pool);
+    ck_assert_ptr_eq(test_chosen_pool(TN_CU_STREAM_LEGACY), world.pool);
+    ck_assert_ptr_eq(test_chosen_pool(world.stream), world.default_pool);
     end(world.pool);
 }
 END_TEST
@@ -79,15 +61,15 @@ START_TEST(the_capture_filter_accepts_the_streams_of_one_capture)
     tn_cu_stream outside = test_stream();
 
     begin(world.pool, tarn_filter_capture, world.stream);
-    ck_assert_ptr_eq(chosen(world.stream), world.default_pool); /* not captured yet */
+    ck_assert_ptr_eq(test_chosen_pool(world.stream), world.default_pool); /* not captured yet */
     test_begin_capture(world.stream, TN_CU_CAPTURE_MODE_RELAXED);
     test_order(world.stream, world.side);
-    ck_assert_ptr_eq(chosen(world.side), world.pool); /* the forked stream first */
-    ck_assert_ptr_eq(chosen(world.stream), world.pool);
-    ck_assert_ptr_eq(chosen(outside), world.default_pool);
+    ck_assert_ptr_eq(test_chosen_pool(world.side), world.pool); /* the forked stream first */
+    ck_assert_ptr_eq(test_chosen_pool(world.stream), world.pool);
+    ck_assert_ptr_eq(test_chosen_pool(outside), world.default_pool);
     test_order(world.side, world.stream);
     test_destroy_graph(test_end_capture(world.stream));
-    ck_assert_ptr_eq(chosen(world.stream), world.default_pool);
+    ck_assert_ptr_eq(test_chosen_pool(world.stream), world.default_pool);
     end(world.pool);
     test_destroy_stream(outside);
 }
@@ -99,7 +81,7 @@ START_TEST(the_capture_filter_follows_the_stream_to_its_next_capture)
     for (int round = 0; round < 3; round++) {
         test_begin_capture(world.stream, TN_CU_CAPTURE_MODE_GLOBAL);
         test_order(world.stream, world.side);
-        ck_assert_ptr_eq(chosen(world.side), world.pool);
+        ck_assert_ptr_eq(test_chosen_pool(world.side), world.pool);
         test_order(world.side, world.stream);
         test_destroy_graph(test_end_capture(world.stream));
     }
@@ -115,8 +97,8 @@ START_TEST(the_capture_filter_leaves_another_capture_alone)
     begin(other, tarn_filter_capture, world.side);
     test_begin_capture(world.stream, TN_CU_CAPTURE_MODE_RELAXED);
     test_begin_capture(world.side, TN_CU_CAPTURE_MODE_RELAXED);
-    ck_assert_ptr_eq(chosen(world.stream), world.pool);
-    ck_assert_ptr_eq(chosen(world.side), other);
+    ck_assert_ptr_eq(test_chosen_pool(world.stream), world.pool);
+    ck_assert_ptr_eq(test_chosen_pool(world.side), other);
     test_destroy_graph(test_end_capture(world.stream));
     test_destroy_graph(test_end_capture(world.side));
     end(world.pool);
@@ -155,11 +137,11 @@ START_TEST(a_users_filter_is_asked_with_stream_and_argument)
     struct asked asked = {.answer = false};
 
     begin(world.pool, ask, &asked);
-    ck_assert_ptr_eq(chosen(world.stream), world.default_pool);
+    ck_assert_ptr_eq(test_chosen_pool(world.stream), world.default_pool);
     ck_assert_int_eq(asked.count, 1);
     ck_assert_ptr_eq(asked.last, world.stream);
     asked.answer = true;
-    ck_assert_ptr_eq(chosen(world.side), world.pool);
+    ck_assert_ptr_eq(test_chosen_pool(world.side), world.pool);
     ck_assert_ptr_eq(asked.last, world.side);
     OK(tarn_free(test_alloc(world.default_pool, 512, world.stream)));
     ck_assert_int_eq(asked.count, 2); /* who names the pool is not routed */
@@ -175,14 +157,14 @@ START_TEST(the_newest_route_that_accepts_wins)
     begin(world.pool, tarn_filter_thread, NULL);
     begin(second, tarn_filter_stream, world.stream);
     begin(third, tarn_filter_stream, world.side);
-    ck_assert_ptr_eq(chosen(world.stream), second);
-    ck_assert_ptr_eq(chosen(world.side), third);
-    ck_assert_ptr_eq(chosen(NULL), world.pool);
+    ck_assert_ptr_eq(test_chosen_pool(world.stream), second);
+    ck_assert_ptr_eq(test_chosen_pool(world.side), third);
+    ck_assert_ptr_eq(test_chosen_pool(NULL), world.pool);
     end(second); /* not the newest */
-    ck_assert_ptr_eq(chosen(world.stream), world.pool);
-    ck_assert_ptr_eq(chosen(world.side), third);
+    ck_assert_ptr_eq(test_chosen_pool(world.stream), world.pool);
+    ck_assert_ptr_eq(test_chosen_pool(world.side), third);
     end(world.pool);
-    ck_assert_ptr_eq(chosen(world.stream), world.default_pool);
+    ck_assert_ptr_eq(test_chosen_pool(world.stream), world.default_pool);
     end(third);
     OK(tarn_pool_destroy(second));
     OK(tarn_pool_destroy(third));
@@ -253,7 +235,7 @@ START_TEST(sixty_four_routes_are_open_at_most)
     ck_assert_int_eq(test_capture_status(world.stream), TN_CU_CAPTURE_STATUS_NONE);
     end(pools[10]);
     begin(world.pool, tarn_filter_stream, world.stream);
-    ck_assert_ptr_eq(chosen(world.stream), world.pool);
+    ck_assert_ptr_eq(test_chosen_pool(world.stream), world.pool);
     end(world.pool);
     for (int i = 0; i < MAX; i++) {
         if (i != 10)
@@ -268,10 +250,10 @@ START_TEST(a_captures_route_ends_with_the_capture_and_is_for_its_streams_alone)
     tarn_capture *capture = NULL;
 
     OK(tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
-    ck_assert_ptr_eq(chosen(world.side), world.default_pool); /* not of the capture */
-    ck_assert_ptr_eq(chosen(world.stream), world.pool);
+    ck_assert_ptr_eq(test_chosen_pool(world.side), world.default_pool); /* not of the capture */
+    ck_assert_ptr_eq(test_chosen_pool(world.stream), world.pool);
     OK(tarn_capture_abort(capture));
-    ck_assert_ptr_eq(chosen(world.stream), world.default_pool);
+    ck_assert_ptr_eq(test_chosen_pool(world.stream), world.default_pool);
 }
 END_TEST
 
@@ -313,11 +295,89 @@ START_TEST(a_route_of_a_threads_own_stream_is_of_that_thread)
 }
 END_TEST
 
+/* A capture goes on when a stream that was forked from it is destroyed, and the driver gives the next
+ * stream its handle: that stream's captures are no sign that the first is over. */
+START_TEST(a_capture_is_known_as_long_as_it_goes_on)
+{
+    tn_cu_graph graphs[2];
+    tn_cu_stream fork;
+    tn_cu_stream next;
+    void *before;
+    void *blocks[2];
+
+    ck_assert_int_eq(setenv("TARN_SIM_STRICT", "0", 1), 0);
+    test_world_open();
+    before = test_alloc(world.pool, 4 * MIB, world.side);
+    fork = test_stream();
+    begin(world.pool, tarn_filter_thread, NULL);
+    test_begin_capture(world.stream, TN_CU_CAPTURE_MODE_RELAXED);
+    test_order(world.stream, fork);
+    OK(tarn_malloc(world.device, 4096, fork, &blocks[0]));
+    test_set_words(fork, blocks[0], 1, 1);
+    test_set_words(fork, before, 1, 1);
+    test_order(fork, world.stream);
+    test_destroy_stream(fork);
+    next = test_stream();
+    ck_assert_ptr_eq(next, fork);
+    test_begin_capture(next, TN_CU_CAPTURE_MODE_RELAXED);
+    OK(tarn_malloc(world.device, 4096, next, &blocks[1]));
+    ck_assert_uint_eq(test_stats(world.pool).capture_count, 2);
+    graphs[1] = test_end_capture(next);
+    test_destroy_graph(graphs[1]);
+    OK(tarn_free(before)); /* in the section of the first: its graph writes there */
+    graphs[0] = test_end_capture(world.stream);
+    end(world.pool);
+    ck_assert_uint_eq(test_stats(world.pool).capture_count, 0);
+    before = test_alloc(world.pool, 4 * MIB, world.side);
+    test_set_words(world.side, before, 2, 1);
+    test_launch_once(graphs[0], world.stream);
+    ck_assert_uint_eq(test_read(world.side, before), 2);
+    OK(tarn_free(before));
+    for (int i = 0; i < 2; i++)
+        OK(tarn_free(blocks[i]));
+    test_destroy_graph(graphs[0]);
+    test_destroy_stream(next);
+    test_world_close();
+}
+END_TEST
+
+/* Also of a stream that Tarn has not seen outside captures before, and by a route without one. */
+START_TEST(a_capture_that_is_over_is_forgotten)
+{
+    for (int how = 0; how < 3; how++) {
+        tn_cu_stream stream = how == 2 ? TN_CU_STREAM_PER_THREAD : test_stream();
+        tn_cu_graph graph;
+        void *block;
+        void *outside;
+
+        begin(world.pool, tarn_filter_thread, NULL);
+        test_begin_capture(stream, TN_CU_CAPTURE_MODE_RELAXED);
+        OK(tarn_malloc(world.device, 4096, stream, &block));
+        graph = test_end_capture(stream);
+        ck_assert_uint_eq(test_stats(world.pool).capture_count, 1); /* nobody has said so */
+        if (how != 1) {
+            OK(tarn_malloc(world.device, 4096, stream, &outside));
+            OK(tarn_free(outside));
+            ck_assert_uint_eq(test_stats(world.pool).capture_count, 0);
+        }
+        end(world.pool);
+        ck_assert_uint_eq(test_stats(world.pool).capture_count, 0);
+        OK(tarn_free(block));
+        test_destroy_graph(graph);
+        if (how != 2)
+            test_destroy_stream(stream);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("routes");
     TCase *tcase = tcase_create("routes");
+    TCase *recycled = tcase_create("recycled handles");
 
+    tcase_add_test(recycled, a_capture_is_known_as_long_as_it_goes_on);
+    suite_add_tcase(suite, recycled);
     tcase_add_loop_test(tcase, a_route_of_a_threads_own_stream_is_of_that_thread, 0, 2);
     suite_add_tcase(suite, tcase);
     tcase_add_checked_fixture(tcase, test_world_open, test_world_close);
@@ -334,6 +394,7 @@ int main(void)
     tcase_add_test(tcase, the_default_pool_has_no_route);
     tcase_add_test(tcase, bad_arguments_of_routes_are_refused);
     tcase_add_test(tcase, sixty_four_routes_are_open_at_most);
+    tcase_add_test(tcase, a_capture_that_is_over_is_forgotten);
     tcase_add_test(tcase, a_captures_route_ends_with_the_capture_and_is_for_its_streams_alone);
     return test_main(suite);
 }

@@ -18,26 +18,6 @@ static void close_pools(void)
     test_world_close();
 }
 
-static tarn_pool *pool_of(const void *address)
-{
-    tarn_block block;
-
-    OK(tarn_block_at(address, &block));
-    return block.pool;
-}
-
-/* The pool that tarn_malloc chooses on that stream now. */
-static tarn_pool *chosen(tn_cu_stream stream)
-{
-    void *address = NULL;
-    tarn_pool *pool;
-
-    OK(tarn_malloc(world.device, 512, stream, &address));
-    pool = pool_of(address);
-    OK(tarn_free(address));
-    return pool;
-}
-
 static void begin(tarn_pool *pool, tarn_route_filter filter, void *user)
 {
     OK(tarn_begin_allocate_to_pool(world.device, pool, filter, user));
@@ -62,14 +42,14 @@ START_TEST(routes_nest_and_each_end_uncovers_the_one_below)
     begin(second, tarn_filter_thread, NULL);
     begin(world.pool, tarn_filter_stream, world.stream);
     ck_assert_uint_eq(test_device_stats().route_count, 3);
-    ck_assert_ptr_eq(chosen(world.stream), world.pool);
-    ck_assert_ptr_eq(chosen(world.side), second);
+    ck_assert_ptr_eq(test_chosen_pool(world.stream), world.pool);
+    ck_assert_ptr_eq(test_chosen_pool(world.side), second);
     end(world.pool); /* the newest */
-    ck_assert_ptr_eq(chosen(world.stream), second);
+    ck_assert_ptr_eq(test_chosen_pool(world.stream), second);
     end(second);
-    ck_assert_ptr_eq(chosen(world.stream), world.pool);
+    ck_assert_ptr_eq(test_chosen_pool(world.stream), world.pool);
     end(world.pool);
-    ck_assert_ptr_eq(chosen(world.stream), world.default_pool);
+    ck_assert_ptr_eq(test_chosen_pool(world.stream), world.default_pool);
     REFUSE(TARN_ERR_WRONG_STATE, "no route to pool 'test'",
            tarn_end_allocate_to_pool(world.device, world.pool));
 }
@@ -118,9 +98,9 @@ static void begin_end_own(void *unused)
 {
     (void)unused;
     begin(world.pool, tarn_filter_thread, NULL);
-    ck_assert_ptr_eq(chosen(world.stream), world.pool);
+    ck_assert_ptr_eq(test_chosen_pool(world.stream), world.pool);
     end(world.pool); /* its own, though there is another */
-    ck_assert_ptr_eq(chosen(world.stream), world.default_pool);
+    ck_assert_ptr_eq(test_chosen_pool(world.stream), world.default_pool);
 }
 
 START_TEST(a_threads_own_route_is_ended_by_that_thread_alone)
@@ -128,7 +108,7 @@ START_TEST(a_threads_own_route_is_ended_by_that_thread_alone)
     begin(world.pool, tarn_filter_thread, NULL);
     test_elsewhere(end_as_stranger, NULL);
     test_elsewhere(begin_end_own, NULL);
-    ck_assert_ptr_eq(chosen(world.stream), world.pool);
+    ck_assert_ptr_eq(test_chosen_pool(world.stream), world.pool);
     end(world.pool);
 }
 END_TEST
@@ -144,9 +124,9 @@ START_TEST(a_route_by_stream_may_be_ended_by_any_thread)
     begin(world.pool, tarn_filter_stream, world.stream);
     begin(world.pool, tarn_filter_thread, NULL);
     test_elsewhere(end_any, NULL);
-    ck_assert_ptr_eq(chosen(world.side), world.pool); /* the thread's own is there */
+    ck_assert_ptr_eq(test_chosen_pool(world.side), world.pool); /* the thread's own is there */
     end(world.pool);
-    ck_assert_ptr_eq(chosen(world.stream), world.default_pool);
+    ck_assert_ptr_eq(test_chosen_pool(world.stream), world.default_pool);
 }
 END_TEST
 
@@ -154,13 +134,13 @@ static void begin_and_exit(void *unused)
 {
     (void)unused;
     begin(world.pool, tarn_filter_thread, NULL);
-    ck_assert_ptr_eq(chosen(world.stream), world.pool);
+    ck_assert_ptr_eq(test_chosen_pool(world.stream), world.pool);
 }
 
 static void expect_default(void *unused)
 {
     (void)unused;
-    ck_assert_ptr_eq(chosen(world.stream), world.default_pool);
+    ck_assert_ptr_eq(test_chosen_pool(world.stream), world.default_pool);
 }
 
 START_TEST(the_route_of_a_thread_that_exited_catches_nobody_and_can_be_ended)
@@ -188,8 +168,8 @@ START_TEST(a_captures_route_is_not_ended_while_another_to_the_pool_is)
     end(world.pool); /* the older one: the newer is the capture's */
     REFUSE(TARN_ERR_WRONG_STATE, "ends with it",
            tarn_end_allocate_to_pool(world.device, world.pool));
-    ck_assert_ptr_eq(chosen(world.stream), world.pool);
-    ck_assert_ptr_eq(chosen(world.side), world.default_pool);
+    ck_assert_ptr_eq(test_chosen_pool(world.stream), world.pool);
+    ck_assert_ptr_eq(test_chosen_pool(world.side), world.default_pool);
     OK(tarn_capture_end(capture, &graph));
     OK(tarn_graph_destroy(graph));
 }
@@ -205,10 +185,10 @@ START_TEST(a_route_within_a_capture_goes_before_the_captures_own)
     OK(tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
     begin(second, tarn_filter_thread, NULL);
     inner = test_malloc(4 * MIB);
-    ck_assert_ptr_eq(pool_of(inner), second);
+    ck_assert_ptr_eq(test_pool_of(inner), second);
     test_fill(world.stream, inner, 3, 1);
     end(second);
-    ck_assert_ptr_eq(chosen(world.stream), world.pool);
+    ck_assert_ptr_eq(test_chosen_pool(world.stream), world.pool);
     begin(second, tarn_filter_thread, NULL); /* once more in the same capture */
     OK(tarn_free(inner));
     ck_assert_ptr_eq(test_malloc(4 * MIB), inner);
@@ -269,14 +249,14 @@ START_TEST(several_captures_of_one_pool_are_served_side_by_side)
     ck_assert_uint_eq(test_stats(world.pool).capture_count, 2);
     for (int i = 0; i < 2; i++) {
         OK(tarn_malloc(world.device, MIB, streams[i], &blocks[i]));
-        ck_assert_ptr_eq(pool_of(blocks[i]), world.pool);
+        ck_assert_ptr_eq(test_pool_of(blocks[i]), world.pool);
         test_fill(streams[i], blocks[i], 10 + (uint32_t)i, 1);
     }
     OK(tarn_pool_validate(world.pool));
     OK(tarn_capture_end(captures[0], &graphs[0])); /* which leaves the other as it was */
     ck_assert_uint_eq(test_stats(world.pool).capture_count, 1);
     OK(tarn_free(blocks[0])); /* in the other's section, and of the first graph */
-    ck_assert_ptr_eq(chosen(world.side), world.pool);
+    ck_assert_ptr_eq(test_chosen_pool(world.side), world.pool);
     OK(tarn_capture_end(captures[1], &graphs[1]));
     OK(tarn_pool_validate(world.pool));
     for (int i = 0; i < 2; i++) {

@@ -18,34 +18,10 @@ static void expect(const void *block, uint32_t value)
     test_expect_words(world.stream, block, value, WORDS);
 }
 
-static tarn_checkpoint *take(tarn_contents contents)
-{
-    tarn_checkpoint *checkpoint = NULL;
-
-    OK(tarn_checkpoint_take(world.pool, contents, world.stream, &checkpoint));
-    return checkpoint;
-}
-
 static void restore(tarn_checkpoint *checkpoint)
 {
     OK(tarn_checkpoint_restore(checkpoint, world.stream, NULL));
     OK(tarn_pool_validate(world.pool));
-}
-
-static tarn_capture *begin(tarn_pool *pool, tn_cu_stream stream)
-{
-    tarn_capture *capture = NULL;
-
-    OK(tarn_capture_begin(pool, stream, TARN_CAPTURE_THREAD_LOCAL, &capture));
-    return capture;
-}
-
-static tarn_graph *end(tarn_capture *capture)
-{
-    tarn_graph *graph = NULL;
-
-    OK(tarn_capture_end(capture, &graph));
-    return graph;
 }
 
 /* A checkpoint cannot be restored once memory in the middle of an expandable segment has been
@@ -58,7 +34,7 @@ START_TEST(a_checkpoint_is_restored_over_a_hole_in_the_middle_of_a_segment)
 
     for (uint32_t i = 0; i < 8; i++)
         blocks[i] = filled(world.pool, 2 * MIB, i + 1);
-    checkpoint = take(TARN_CONTENTS_DEVICE);
+    checkpoint = test_take(TARN_CONTENTS_DEVICE);
     for (int i = 2; i < 6; i++)
         OK(tarn_free(blocks[i]));
     OK(tarn_pool_trim(world.pool, &freed));
@@ -80,7 +56,7 @@ START_TEST(a_checkpoint_is_restored_into_a_segment_that_was_mapped_to_its_end)
 
     for (uint32_t i = 0; i < 16; i++) /* the first segment has 32 MiB */
         blocks[i] = filled(world.pool, 2 * MIB, i + 1);
-    checkpoint = take(TARN_CONTENTS_DEVICE);
+    checkpoint = test_take(TARN_CONTENTS_DEVICE);
     ck_assert_uint_ge(test_stats(world.pool).mapped_bytes, 32 * MIB);
     for (int i = 0; i < 16; i++)
         OK(tarn_free(blocks[i]));
@@ -99,7 +75,7 @@ END_TEST
 START_TEST(a_restore_keeps_the_sizes_that_were_asked_for)
 {
     void *block = test_alloc(world.pool, 1001, world.stream);
-    tarn_checkpoint *checkpoint = take(TARN_CONTENTS_NONE);
+    tarn_checkpoint *checkpoint = test_take(TARN_CONTENTS_NONE);
     tarn_block described;
 
     OK(tarn_free(block));
@@ -119,7 +95,7 @@ START_TEST(a_restore_keeps_the_streams_that_use_a_block)
     tarn_checkpoint *checkpoint;
 
     OK(tarn_record_stream(block, world.side));
-    checkpoint = take(TARN_CONTENTS_NONE);
+    checkpoint = test_take(TARN_CONTENTS_NONE);
     OK(tarn_free(block));
     test_synchronize(world.side);
     restore(checkpoint);
@@ -140,7 +116,7 @@ END_TEST
 START_TEST(a_restore_that_cannot_be_done_changes_nothing)
 {
     char *then = filled(world.pool, 64 * MIB, 1);
-    tarn_checkpoint *checkpoint = take(TARN_CONTENTS_NONE);
+    tarn_checkpoint *checkpoint = test_take(TARN_CONTENTS_NONE);
     void *now;
 
     OK(tarn_free(then));
@@ -167,7 +143,7 @@ START_TEST(a_checkpoint_is_taken_while_blocks_are_pending)
     sim.hold_work();
     test_fill(world.side, pending, 3, WORDS);
     OK(tarn_free_on(pending, world.side));
-    checkpoint = take(TARN_CONTENTS_NONE);
+    checkpoint = test_take(TARN_CONTENTS_NONE);
     ck_assert_uint_eq(test_stats(world.pool).pending_count, 1);
     OK(tarn_free(kept));
     sim.resume_work();
@@ -185,13 +161,14 @@ START_TEST(graphs_captured_on_different_streams_share_memory)
     uint64_t mapped = 0;
 
     for (int i = 0; i < 4; i++) {
-        tarn_capture *capture = begin(world.pool, streams[i % 2]);
+        tarn_capture *capture =
+            test_capture_on(world.pool, streams[i % 2], TARN_CAPTURE_THREAD_LOCAL);
         void *scratch;
 
         OK(tarn_malloc(world.device, 24 * MIB, streams[i % 2], &scratch));
         test_fill(streams[i % 2], scratch, 1, WORDS);
         OK(tarn_free(scratch));
-        graphs[i] = end(capture);
+        graphs[i] = test_capture_end(capture);
         if (i == 0)
             mapped = test_stats(world.pool).mapped_bytes;
     }
@@ -205,7 +182,7 @@ END_TEST
 START_TEST(an_abandoned_capture_gives_its_memory_back)
 {
     tn_cu_stream stream = test_stream();
-    tarn_capture *capture = begin(world.pool, stream);
+    tarn_capture *capture = test_capture_on(world.pool, stream, TARN_CAPTURE_THREAD_LOCAL);
     void *block;
 
     OK(tarn_malloc(world.device, 32 * MIB, stream, &block));
@@ -294,7 +271,7 @@ START_TEST(running_out_of_memory_in_a_capture_does_not_break_it)
     void *refused = UNTOUCHED;
 
     OK(tarn_free(filled(world.default_pool, 64 * MIB, 1)));
-    capture = begin(world.pool, world.stream);
+    capture = test_capture_begin(TARN_CAPTURE_THREAD_LOCAL);
     block = test_malloc(MIB);
     test_fill(world.stream, block, 1, WORDS);
     sim.plan_fault("cuMemCreate", 1, 1, TN_CUDA_ERROR_OUT_OF_MEMORY);
@@ -302,7 +279,7 @@ START_TEST(running_out_of_memory_in_a_capture_does_not_break_it)
     (void)sim.clear_fault(NULL);
     ck_assert_int_eq(test_capture_status(world.stream), TN_CU_CAPTURE_STATUS_ACTIVE);
     OK(tarn_free(block));
-    OK(tarn_graph_destroy(end(capture)));
+    OK(tarn_graph_destroy(test_capture_end(capture)));
 }
 END_TEST
 
@@ -318,14 +295,14 @@ START_TEST(waiting_frees_of_the_default_pool_do_not_disturb_a_capture)
     OK(tarn_record_stream(shared, third));
     test_fill(third, shared, 2, WORDS);
     OK(tarn_free(shared));
-    capture = begin(world.pool, world.side);
+    capture = test_capture_on(world.pool, world.side, TARN_CAPTURE_THREAD_LOCAL);
     OK(tarn_malloc(world.device, MIB, world.side, &scratch));
     test_fill(world.side, scratch, 3, WORDS);
     for (int i = 0; i < 64; i++) /* memory is needed: what waits is asked after */
         OK(tarn_free(test_alloc(world.default_pool, 8 * MIB, world.stream)));
     OK(tarn_pool_trim(world.default_pool, NULL));
     OK(tarn_free(scratch));
-    OK(tarn_graph_destroy(end(capture)));
+    OK(tarn_graph_destroy(test_capture_end(capture)));
     test_destroy_stream(third);
 }
 END_TEST
@@ -356,7 +333,7 @@ END_TEST
  * grow with every record_stream. */
 START_TEST(memory_used_on_two_streams_of_a_capture_is_reused_in_it)
 {
-    tarn_capture *capture = begin(world.pool, world.stream);
+    tarn_capture *capture = test_capture_begin(TARN_CAPTURE_THREAD_LOCAL);
     void *first = test_malloc(16 * MIB);
     void *second;
 
@@ -371,7 +348,7 @@ START_TEST(memory_used_on_two_streams_of_a_capture_is_reused_in_it)
     ck_assert_ptr_eq(test_malloc(16 * MIB), first); /* behind it: the same */
     OK(tarn_free(second));
     OK(tarn_free(first));
-    OK(tarn_graph_destroy(end(capture)));
+    OK(tarn_graph_destroy(test_capture_end(capture)));
 }
 END_TEST
 
@@ -419,7 +396,7 @@ END_TEST
 /* Memory of a pool with a live graph can only be given back all or not at all. */
 START_TEST(a_pool_with_a_live_graph_is_trimmed_around_it)
 {
-    tarn_capture *capture = begin(world.pool, world.stream);
+    tarn_capture *capture = test_capture_begin(TARN_CAPTURE_THREAD_LOCAL);
     void *scratch = test_malloc(4 * MIB);
     tarn_graph *graph;
     char *eager;
@@ -427,7 +404,7 @@ START_TEST(a_pool_with_a_live_graph_is_trimmed_around_it)
 
     test_add(world.stream, scratch, 1, WORDS);
     OK(tarn_free(scratch));
-    graph = end(capture);
+    graph = test_capture_end(capture);
     eager = filled(world.pool, 64 * MIB, 1);
     OK(tarn_free(eager));
     OK(tarn_pool_trim(world.pool, &freed));

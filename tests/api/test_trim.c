@@ -293,6 +293,28 @@ START_TEST(running_out_of_addresses_changes_nothing)
 }
 END_TEST
 
+/* Free memory of other pools, which nobody uses any more, gives up its addresses. */
+START_TEST(addresses_of_other_pools_free_memory_serve_who_needs_some)
+{
+    tarn_pool *other = test_pool("other");
+    void *blocks[2] = {test_alloc(world.pool, 600 * MIB, world.stream),
+                       test_alloc(other, 2 * MIB, world.stream)};
+    void *address = NULL;
+
+    sim.set_hints(2, 0);
+    OK(tarn_free(blocks[0]));
+    STATUS(TARN_ERR_ADDRESS_SPACE, tarn_alloc(other, 600 * MIB, 0, world.stream, &address));
+    ck_assert_ptr_nonnull(strstr(tarn_last_error(), "a trim"));
+    OK(tarn_free(blocks[1]));
+    OK(tarn_pool_trim(other, NULL)); /* waits for the device, which proves all of it idle */
+    address = test_alloc(other, 600 * MIB, world.stream);
+    ck_assert_uint_eq(test_stats(world.pool).mapped_bytes, 0);
+    sim.set_hints(0, 0);
+    OK(tarn_free(address));
+    OK(tarn_pool_destroy(other));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("trim");
@@ -320,6 +342,7 @@ int main(void)
     tcase_add_test(regions, a_block_larger_than_a_region_has_one_of_its_own);
     tcase_add_test(regions, a_region_with_a_checkpoint_stays);
     tcase_add_test(regions, running_out_of_addresses_changes_nothing);
+    tcase_add_test(regions, addresses_of_other_pools_free_memory_serve_who_needs_some);
     suite_add_tcase(suite, regions);
     return test_main(suite);
 }

@@ -34,14 +34,6 @@ static void open_allowing(void)
     open_world(TARN_UNROUTED_ALLOW);
 }
 
-static tarn_pool *pool_of(const void *address)
-{
-    tarn_block block;
-
-    OK(tarn_block_at(address, &block));
-    return block.pool;
-}
-
 static void await_pool_count(uint64_t count)
 {
     for (int tries = 0; tries < 10000 && test_device_stats().pool_count != count; tries++) {
@@ -65,9 +57,9 @@ START_TEST(a_capture_without_a_route_gets_a_pool_of_its_own)
     begin();
     first = test_malloc(4 * MIB);
     second = test_malloc(512);
-    ck_assert_ptr_ne(pool_of(first), world.default_pool);
-    ck_assert_ptr_ne(pool_of(first), world.pool);
-    ck_assert_ptr_eq(pool_of(first), pool_of(second));
+    ck_assert_ptr_ne(test_pool_of(first), world.default_pool);
+    ck_assert_ptr_ne(test_pool_of(first), world.pool);
+    ck_assert_ptr_eq(test_pool_of(first), test_pool_of(second));
     ck_assert_uint_eq(test_device_stats().adopted_count, 1);
     ck_assert_uint_eq(test_device_stats().unrouted_count, 2);
     ck_assert_uint_eq(test_device_stats().pool_count, 3);
@@ -91,7 +83,7 @@ START_TEST(who_names_the_default_pool_is_adopted_too)
 
     begin();
     OK(tarn_alloc(world.default_pool, MIB, 0, world.stream, &block));
-    ck_assert_ptr_ne(pool_of(block), world.default_pool);
+    ck_assert_ptr_ne(test_pool_of(block), world.default_pool);
     ck_assert_uint_eq(test_stats(world.default_pool).alloc_count, 0);
     OK(tarn_free(block));
     test_destroy_graph(test_end_capture(world.stream));
@@ -161,7 +153,7 @@ START_TEST(an_adopted_pool_has_no_handle)
 
     begin();
     block = test_malloc(MIB);
-    pool = pool_of(block);
+    pool = test_pool_of(block);
     REFUSE(TARN_ERR_INVALID_HANDLE, "pool", tarn_alloc(pool, MIB, 0, world.stream, &other));
     REFUSE(TARN_ERR_INVALID_HANDLE, "pool", tarn_pool_get_stats(pool, &stats));
     REFUSE(TARN_ERR_INVALID_HANDLE, "pool", tarn_pool_destroy(pool));
@@ -186,7 +178,7 @@ START_TEST(streams_of_one_capture_share_their_adopted_pool)
     OK(tarn_malloc(world.device, MIB, world.side, &forked));
     ck_assert_ptr_ne(forked, mine); /* its own order's alone */
     ck_assert_ptr_eq(test_malloc(MIB), mine);
-    ck_assert_ptr_eq(pool_of(mine), pool_of(forked));
+    ck_assert_ptr_eq(test_pool_of(mine), test_pool_of(forked));
     OK(tarn_free(forked));
     OK(tarn_malloc(world.device, MIB, world.side, &next));
     ck_assert_ptr_eq(next, forked);
@@ -208,7 +200,7 @@ START_TEST(each_capture_is_adopted_for_itself)
         test_begin_capture(streams[i], TN_CU_CAPTURE_MODE_RELAXED);
         OK(tarn_malloc(world.device, MIB, streams[i], &blocks[i]));
     }
-    ck_assert_ptr_ne(pool_of(blocks[0]), pool_of(blocks[1]));
+    ck_assert_ptr_ne(test_pool_of(blocks[0]), test_pool_of(blocks[1]));
     ck_assert_uint_eq(test_device_stats().adopted_count, 2);
     for (int i = 0; i < 2; i++) {
         OK(tarn_free(blocks[i]));
@@ -270,7 +262,7 @@ START_TEST(an_adopted_capture_that_breaks_leaves_its_blocks_to_their_user)
     ck_assert_untouched(other);
     test_end_broken_capture(world.stream);
     test_await_destructors(0);
-    ck_assert_ptr_ne(pool_of(block), world.default_pool);
+    ck_assert_ptr_ne(test_pool_of(block), world.default_pool);
     OK(tarn_free(block));
     await_pool_count(2);
 }
@@ -394,10 +386,11 @@ START_TEST(an_allowed_allocation_is_ordinary_memory)
     tn_cu_graph graph;
     void *block;
 
-    OK(tarn_free(test_alloc(world.pool, 512, world.stream))); /* the stream is known outside captures */
+    OK(tarn_free(
+        test_alloc(world.pool, 512, world.stream))); /* the stream is known outside captures */
     begin();
     block = test_malloc(MIB);
-    ck_assert_ptr_eq(pool_of(block), world.default_pool);
+    ck_assert_ptr_eq(test_pool_of(block), world.default_pool);
     ck_assert_uint_eq(test_device_stats().unrouted_count, 1);
     ck_assert_uint_eq(test_device_stats().adopted_count, 0);
     ck_assert_uint_eq(test_device_stats().pool_count, 2);

@@ -469,10 +469,9 @@ CASE_BODY(batch)
     graph_bench_end(&bench);
 }
 
-CASE_BODY(wrong_type)
+/* Asks for every kind of parameters. None is given. */
+static void ask_for_all(tn_cu_graphnode node)
 {
-    struct graph_bench bench = graph_bench_begin();
-    tn_cu_graphnode node = graph_empty(bench.graph, NULL);
     tn_cu_kernel_node_params kernel_params;
     tn_cu_memcpy3d copy;
     tn_cu_memset_node_params set;
@@ -490,28 +489,18 @@ CASE_BODY(wrong_type)
     GIVES(INVALID_VALUE, cuGraphMemAllocNodeGetParams(node, &alloc));
     GIVES(INVALID_VALUE, cuGraphMemFreeNodeGetParams(node, &address));
     GIVES(INVALID_VALUE, cuGraphBatchMemOpNodeGetParams(node, &ops));
+}
+
+CASE_BODY(wrong_type)
+{
+    struct graph_bench bench = graph_bench_begin();
+    ask_for_all(graph_empty(bench.graph, NULL));
     graph_bench_end(&bench);
 }
 
 CASE_BODY(no_node)
 {
-    tn_cu_kernel_node_params kernel_params;
-    tn_cu_memcpy3d copy;
-    tn_cu_memset_node_params set;
-    tn_cu_host_node_params host_params;
-    tn_cu_event event;
-    tn_cu_alloc_node_params alloc;
-    tn_cu_deviceptr address;
-    tn_cu_batch_node_params ops;
-    GIVES(INVALID_VALUE, cuGraphKernelNodeGetParams(NULL, &kernel_params));
-    GIVES(INVALID_VALUE, cuGraphMemcpyNodeGetParams(NULL, &copy));
-    GIVES(INVALID_VALUE, cuGraphMemsetNodeGetParams(NULL, &set));
-    GIVES(INVALID_VALUE, cuGraphHostNodeGetParams(NULL, &host_params));
-    GIVES(INVALID_VALUE, cuGraphEventRecordNodeGetEvent(NULL, &event));
-    GIVES(INVALID_VALUE, cuGraphEventWaitNodeGetEvent(NULL, &event));
-    GIVES(INVALID_VALUE, cuGraphMemAllocNodeGetParams(NULL, &alloc));
-    GIVES(INVALID_VALUE, cuGraphMemFreeNodeGetParams(NULL, &address));
-    GIVES(INVALID_VALUE, cuGraphBatchMemOpNodeGetParams(NULL, &ops));
+    ask_for_all(NULL);
 }
 
 CASE_BODY(no_answer)

@@ -306,123 +306,78 @@ static const struct expectation registered_rows[] = {
 
 #define ROOM (64 * MIB)
 
-struct mapped_subject {
-    struct subject subject;
-    tn_cu_memhandle handle;
+/* What is mapped, who may access it, and what its attributes are then. */
+struct mapping {
+    int location; /* 0: the device */
+    int handle_types;
+    bool rdma;
+    int rights;      /* of the device */
+    bool taken_away; /* they are, afterwards */
+    bool node;       /* the NUMA node may access it */
+    const struct expectation *expected;
+    size_t count;
 };
 
-/* Maps 2 MiB with such properties as the second of a reservation. */
-static struct mapped_subject map_second(const tn_cu_allocation_prop *prop, int rights)
-{
-    struct mapped_subject mapped = {.handle = 0};
-    struct subject *subject = &mapped.subject;
-    SET_UP(cuMemAddressReserve(&subject->room, ROOM, 0, 0, 0));
-    SET_UP(cuMemCreate(&mapped.handle, 2 * MIB, prop, 0));
-    subject->start = subject->room + 2 * MIB;
-    subject->address = subject->start + INSIDE;
-    SET_UP(cuMemMap(subject->start, 2 * MIB, 0, mapped.handle, 0));
-    if (rights != TN_CU_MEM_ACCESS_NONE)
-        contract_set_up("cuMemSetAccess(", contract_access(subject->start, 2 * MIB, rights),
-                        __FILE__, __LINE__);
-    return mapped;
-}
+#define MAPPING_OF(table) .expected = (table), .count = sizeof(table) / sizeof(table)[0]
 
-static void unmap_second(struct mapped_subject mapped)
+static void set_rights(tn_cu_deviceptr address, int rights)
 {
-    SET_UP(cuMemUnmap(mapped.subject.room, ROOM));
-    SET_UP(cuMemRelease(mapped.handle));
-    SET_UP(cuMemAddressFree(mapped.subject.room, ROOM));
-}
-
-CASE_BODY(mapping)
-{
-    tn_cu_allocation_prop prop = contract_prop(0);
-    struct mapped_subject mapped = map_second(&prop, TN_CU_MEM_ACCESS_READWRITE);
-    ASK(&mapped.subject, mapping_rows);
-    unmap_second(mapped);
-}
-
-CASE_BODY(mapping_closed)
-{
-    tn_cu_allocation_prop prop = contract_prop(0);
-    struct mapped_subject mapped = map_second(&prop, TN_CU_MEM_ACCESS_NONE);
-    ASK(&mapped.subject, closed_rows);
-    unmap_second(mapped);
-}
-
-CASE_BODY(mapping_taken_away)
-{
-    tn_cu_allocation_prop prop = contract_prop(0);
-    struct mapped_subject mapped = map_second(&prop, TN_CU_MEM_ACCESS_READWRITE);
-    contract_set_up("cuMemSetAccess(", contract_access(mapped.subject.start, 2 * MIB, 0), __FILE__,
+    contract_set_up("cuMemSetAccess(", contract_access(address, 2 * MIB, rights), __FILE__,
                     __LINE__);
-    ASK(&mapped.subject, closed_rows);
-    unmap_second(mapped);
 }
 
-CASE_BODY(mapping_read)
+/* Maps 2 MiB as the second of a reservation, and asks. */
+static void mapping(const void *argument)
 {
-    tn_cu_allocation_prop prop = contract_prop(0);
-    struct mapped_subject mapped = map_second(&prop, TN_CU_MEM_ACCESS_READ);
-    ASK(&mapped.subject, read_rows);
-    unmap_second(mapped);
-}
-
-CASE_BODY(mapping_shared)
-{
-    tn_cu_allocation_prop prop = contract_prop(0);
-    prop.requested_handle_types = TN_CU_MEM_HANDLE_TYPE_POSIX_FD;
-    struct mapped_subject mapped = map_second(&prop, TN_CU_MEM_ACCESS_READWRITE);
-    ASK(&mapped.subject, shared_rows);
-    unmap_second(mapped);
-}
-
-CASE_BODY(mapping_rdma)
-{
-    tn_cu_allocation_prop prop = contract_prop(0);
-    prop.alloc_flags.gpu_direct_rdma_capable = 1;
-    struct mapped_subject mapped = map_second(&prop, TN_CU_MEM_ACCESS_READWRITE);
-    ASK(&mapped.subject, rdma_rows);
-    unmap_second(mapped);
-}
-
-CASE_BODY(mapping_node)
-{
-    tn_cu_allocation_prop prop = contract_prop(0);
-    prop.location.type = TN_CU_MEM_LOCATION_TYPE_HOST_NUMA;
-    struct mapped_subject mapped = map_second(&prop, TN_CU_MEM_ACCESS_READWRITE);
-    ASK(&mapped.subject, node_rows);
-    unmap_second(mapped);
-}
-
-static void allow_node(const struct mapped_subject *mapped)
-{
-    const tn_cu_access_desc desc = {
+    const struct mapping *what = argument;
+    const tn_cu_access_desc node = {
         .location = {.type = TN_CU_MEM_LOCATION_TYPE_HOST_NUMA, .id = 0},
         .flags = TN_CU_MEM_ACCESS_READWRITE,
     };
-    SET_UP(cuMemSetAccess(mapped->subject.start, 2 * MIB, &desc, 1));
+    struct subject subject = {.pool = NULL};
+    tn_cu_allocation_prop prop = contract_prop(0);
+    tn_cu_memhandle handle = 0;
+    prop.requested_handle_types = what->handle_types;
+    prop.alloc_flags.gpu_direct_rdma_capable = what->rdma;
+    if (what->location != 0)
+        prop.location.type = what->location;
+    SET_UP(cuMemAddressReserve(&subject.room, ROOM, 0, 0, 0));
+    SET_UP(cuMemCreate(&handle, 2 * MIB, &prop, 0));
+    subject.start = subject.room + 2 * MIB;
+    subject.address = subject.start + INSIDE;
+    SET_UP(cuMemMap(subject.start, 2 * MIB, 0, handle, 0));
+    if (what->rights != TN_CU_MEM_ACCESS_NONE)
+        set_rights(subject.start, what->rights);
+    if (what->taken_away)
+        set_rights(subject.start, TN_CU_MEM_ACCESS_NONE);
+    if (what->node)
+        SET_UP(cuMemSetAccess(subject.start, 2 * MIB, &node, 1));
+    ask(&subject, what->expected, what->count);
+    SET_UP(cuMemUnmap(subject.room, ROOM));
+    SET_UP(cuMemRelease(handle));
+    SET_UP(cuMemAddressFree(subject.room, ROOM));
 }
 
-CASE_BODY(mapping_node_only)
-{
-    tn_cu_allocation_prop prop = contract_prop(0);
-    prop.location.type = TN_CU_MEM_LOCATION_TYPE_HOST_NUMA;
-    struct mapped_subject mapped = map_second(&prop, TN_CU_MEM_ACCESS_NONE);
-    allow_node(&mapped);
-    ASK(&mapped.subject, node_only_rows);
-    unmap_second(mapped);
-}
-
-CASE_BODY(mapping_host)
-{
-    tn_cu_allocation_prop prop = contract_prop(0);
-    prop.location.type = TN_CU_MEM_LOCATION_TYPE_HOST;
-    struct mapped_subject mapped = map_second(&prop, TN_CU_MEM_ACCESS_READWRITE);
-    allow_node(&mapped);
-    ASK(&mapped.subject, both_rows);
-    unmap_second(mapped);
-}
+static const struct mapping plain = {.rights = TN_CU_MEM_ACCESS_READWRITE,
+                                     MAPPING_OF(mapping_rows)};
+static const struct mapping closed = {.rights = TN_CU_MEM_ACCESS_NONE, MAPPING_OF(closed_rows)};
+static const struct mapping taken_away = {
+    .rights = TN_CU_MEM_ACCESS_READWRITE, .taken_away = true, MAPPING_OF(closed_rows)};
+static const struct mapping read_only = {.rights = TN_CU_MEM_ACCESS_READ, MAPPING_OF(read_rows)};
+static const struct mapping shared = {.handle_types = TN_CU_MEM_HANDLE_TYPE_POSIX_FD,
+                                      .rights = TN_CU_MEM_ACCESS_READWRITE,
+                                      MAPPING_OF(shared_rows)};
+static const struct mapping for_rdma = {
+    .rdma = true, .rights = TN_CU_MEM_ACCESS_READWRITE, MAPPING_OF(rdma_rows)};
+static const struct mapping of_node = {.location = TN_CU_MEM_LOCATION_TYPE_HOST_NUMA,
+                                       .rights = TN_CU_MEM_ACCESS_READWRITE,
+                                       MAPPING_OF(node_rows)};
+static const struct mapping of_node_only = {
+    .location = TN_CU_MEM_LOCATION_TYPE_HOST_NUMA, .node = true, MAPPING_OF(node_only_rows)};
+static const struct mapping of_host = {.location = TN_CU_MEM_LOCATION_TYPE_HOST,
+                                       .rights = TN_CU_MEM_ACCESS_READWRITE,
+                                       .node = true,
+                                       MAPPING_OF(both_rows)};
 
 /* -- Other memory -- */
 
@@ -604,18 +559,22 @@ static const enum nowhere no_end = NOWHERE_END;
 static const enum nowhere no_mapping = NOWHERE_UNMAPPED;
 
 static const struct contract_case cases[] = {
-    CASE("mapping", "Every attribute of a mapping.", mapping),
-    CASE("mapping-closed", "Every attribute of a mapping without access.", mapping_closed),
-    CASE("mapping-taken-away", "Every attribute of a mapping whose access was taken away.",
-         mapping_taken_away),
-    CASE("mapping-read", "Every attribute of a mapping that may only be read.", mapping_read),
-    CASE("mapping-shared", "Every attribute of a mapping of memory to be exported.",
-         mapping_shared),
-    CASE("mapping-rdma", "Every attribute of a mapping of memory for RDMA.", mapping_rdma),
-    CASE("mapping-node", "Every attribute of a mapping of a NUMA node's memory.", mapping_node),
-    CASE("mapping-node-only", "Every attribute of a mapping of it that the node alone may access.",
-         mapping_node_only),
-    CASE("mapping-host", "Every attribute of a mapping of the host's memory.", mapping_host),
+    CASE_OF("mapping", "Every attribute of a mapping.", mapping, &plain),
+    CASE_OF("mapping-closed", "Every attribute of a mapping without access.", mapping, &closed),
+    CASE_OF("mapping-taken-away", "Every attribute of a mapping whose access was taken away.",
+            mapping, &taken_away),
+    CASE_OF("mapping-read", "Every attribute of a mapping that may only be read.", mapping,
+            &read_only),
+    CASE_OF("mapping-shared", "Every attribute of a mapping of memory to be exported.", mapping,
+            &shared),
+    CASE_OF("mapping-rdma", "Every attribute of a mapping of memory for RDMA.", mapping, &for_rdma),
+    CASE_OF("mapping-node", "Every attribute of a mapping of a NUMA node's memory.", mapping,
+            &of_node),
+    CASE_OF("mapping-node-only",
+            "Every attribute of a mapping of it that the node alone may access.", mapping,
+            &of_node_only),
+    CASE_OF("mapping-host", "Every attribute of a mapping of the host's memory.", mapping,
+            &of_host),
     CASE("linear", "Every attribute of linear memory.", linear),
     CASE("ordered", "Every attribute of stream-ordered memory.", ordered),
     CASE("ordered-own-pool", "Every attribute of memory from a pool of one's own.",

@@ -11,12 +11,14 @@ struct pair {
     struct graph_bench bench;
     tn_cu_graphexec exec;
     tn_cu_graph from;
+    tn_cu_deviceptr word;   /* the bench's mapped memory */
     tn_cu_deviceptr linear; /* cuMemAlloc memory, 4 KiB */
 };
 
 static struct pair pair_begin(void)
 {
     struct pair pair = {.bench = graph_bench_begin(), .from = graph_new()};
+    pair.word = pair.bench.memory.address;
     SET_UP(cuMemAlloc(&pair.linear, 4096));
     SET_UP(cuMemsetD32Async(pair.linear, 0, 1024, pair.bench.stream));
     SET_UP(cuStreamSynchronize(pair.bench.stream));
@@ -48,10 +50,13 @@ static const char *whose(const struct pair *pair, tn_cu_graphnode node)
     return "another";
 }
 
-/* Updates, and shows what the driver says of it. */
+/* Updates, and shows what the driver says of it. Unless there is one already, the executable graph
+ * is of the bench's graph as it is. */
 static void update(struct pair *pair, tn_cu_result expected)
 {
     tn_cu_update_result_info info = {.result = 99};
+    if (pair->exec == NULL)
+        pair->exec = graph_exec(pair->bench.graph);
     contract_gives(expected, "cuGraphExecUpdate(",
                    cu.cuGraphExecUpdate(pair->exec, pair->from, &info));
     STATE("update result %d, node %s, from node %s", info.result, whose(pair, info.node),
@@ -64,15 +69,20 @@ static void run_and_show(const struct pair *pair, tn_cu_deviceptr address)
     STATE("the word is %u", contract_word(address, 0));
 }
 
+static void update_run_end(struct pair *pair, tn_cu_result expected, tn_cu_deviceptr shown)
+{
+    update(pair, expected);
+    run_and_show(pair, shown);
+    pair_end(pair);
+}
+
 CASE_BODY(kernel_pointer)
 {
     struct pair pair = pair_begin();
-    tn_cu_deviceptr word = pair.bench.memory.address;
-    tn_cu_graphnode node = graph_fill(pair.bench.graph, NULL, word, 5, 1);
-    pair.exec = graph_exec(pair.bench.graph);
-    tn_cu_graphnode from = graph_fill(pair.from, NULL, word + 64, 6, 1);
+    tn_cu_graphnode node = graph_fill(pair.bench.graph, NULL, pair.word, 5, 1);
+    tn_cu_graphnode from = graph_fill(pair.from, NULL, pair.word + 64, 6, 1);
     update(&pair, TN_CUDA_SUCCESS);
-    run_and_show(&pair, word + 64);
+    run_and_show(&pair, pair.word + 64);
     struct graph_words words;
     tn_cu_kernel_node_params params = graph_fill_params(&words, pair.linear, 7, 1);
     SET_UP(cuGraphKernelNodeSetParams(from, &params));
@@ -86,13 +96,9 @@ CASE_BODY(kernel_pointer)
 CASE_BODY(kernel_function)
 {
     struct pair pair = pair_begin();
-    tn_cu_deviceptr word = pair.bench.memory.address;
-    graph_fill(pair.bench.graph, NULL, word, 5, 1);
-    pair.exec = graph_exec(pair.bench.graph);
-    graph_add(pair.from, NULL, word, 1);
-    update(&pair, TN_CUDA_SUCCESS);
-    run_and_show(&pair, word);
-    pair_end(&pair);
+    graph_fill(pair.bench.graph, NULL, pair.word, 5, 1);
+    graph_add(pair.from, NULL, pair.word, 1);
+    update_run_end(&pair, TN_CUDA_SUCCESS, pair.word);
 }
 
 CASE_BODY(kernel_shape)
@@ -100,52 +106,36 @@ CASE_BODY(kernel_shape)
     struct pair pair = pair_begin();
     struct graph_words words;
     tn_cu_graphnode node = NULL;
-    tn_cu_deviceptr word = pair.bench.memory.address;
-    graph_fill(pair.bench.graph, NULL, word, 5, 1);
-    pair.exec = graph_exec(pair.bench.graph);
-    tn_cu_kernel_node_params params = graph_fill_params(&words, word, 6, 1);
+    graph_fill(pair.bench.graph, NULL, pair.word, 5, 1);
+    tn_cu_kernel_node_params params = graph_fill_params(&words, pair.word, 6, 1);
     params.grid_x = 2;
     params.block_x = 32;
     SET_UP(cuGraphAddKernelNode(&node, pair.from, NULL, 0, &params));
-    update(&pair, TN_CUDA_SUCCESS);
-    run_and_show(&pair, word);
-    pair_end(&pair);
+    update_run_end(&pair, TN_CUDA_SUCCESS, pair.word);
 }
 
 CASE_BODY(set_pointer)
 {
     struct pair pair = pair_begin();
-    tn_cu_deviceptr word = pair.bench.memory.address;
-    graph_set(pair.bench.graph, NULL, word, 5, 1);
-    pair.exec = graph_exec(pair.bench.graph);
-    graph_set(pair.from, NULL, word + 64, 6, 1);
-    update(&pair, TN_CUDA_SUCCESS);
-    run_and_show(&pair, word + 64);
-    pair_end(&pair);
+    graph_set(pair.bench.graph, NULL, pair.word, 5, 1);
+    graph_set(pair.from, NULL, pair.word + 64, 6, 1);
+    update_run_end(&pair, TN_CUDA_SUCCESS, pair.word + 64);
 }
 
 CASE_BODY(set_other_memory)
 {
     struct pair pair = pair_begin();
-    tn_cu_deviceptr word = pair.bench.memory.address;
-    graph_set(pair.bench.graph, NULL, word, 5, 1);
-    pair.exec = graph_exec(pair.bench.graph);
+    graph_set(pair.bench.graph, NULL, pair.word, 5, 1);
     graph_set(pair.from, NULL, pair.linear, 6, 1);
-    update(&pair, TN_CUDA_SUCCESS);
-    run_and_show(&pair, pair.linear);
-    pair_end(&pair);
+    update_run_end(&pair, TN_CUDA_SUCCESS, pair.linear);
 }
 
 CASE_BODY(set_width)
 {
     struct pair pair = pair_begin();
-    tn_cu_deviceptr word = pair.bench.memory.address;
-    graph_set(pair.bench.graph, NULL, word, 5, 1);
-    pair.exec = graph_exec(pair.bench.graph);
-    graph_set(pair.from, NULL, word, 6, 16);
-    update(&pair, TN_CUDA_SUCCESS);
-    run_and_show(&pair, word + 60);
-    pair_end(&pair);
+    graph_set(pair.bench.graph, NULL, pair.word, 5, 1);
+    graph_set(pair.from, NULL, pair.word, 6, 16);
+    update_run_end(&pair, TN_CUDA_SUCCESS, pair.word + 60);
 }
 
 static void add_set(tn_cu_graph graph, tn_cu_memset_node_params set)
@@ -161,54 +151,41 @@ static void add_set(tn_cu_graph graph, tn_cu_memset_node_params set)
 CASE_BODY(set_rows)
 {
     struct pair pair = pair_begin();
-    tn_cu_deviceptr word = pair.bench.memory.address;
-    tn_cu_memset_node_params set = graph_set_params(word, 5, 2);
+    tn_cu_memset_node_params set = graph_set_params(pair.word, 5, 2);
     set.height = 2;
     set.pitch = 512;
     add_set(pair.bench.graph, set);
-    pair.exec = graph_exec(pair.bench.graph);
     set.height = 3;
     add_set(pair.from, set);
-    update(&pair, TN_CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
-    run_and_show(&pair, word + 512);
-    pair_end(&pair);
+    update_run_end(&pair, TN_CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE, pair.word + 512);
 }
 
 CASE_BODY(copy_within)
 {
     struct pair pair = pair_begin();
-    tn_cu_deviceptr word = pair.bench.memory.address;
-    graph_copy(pair.bench.graph, NULL, word + 64, word, 1);
-    pair.exec = graph_exec(pair.bench.graph);
-    graph_copy(pair.from, NULL, word + 128, word, 1);
-    SET_UP(cuMemsetD32Async(word, 5, 1, pair.bench.stream));
-    update(&pair, TN_CUDA_SUCCESS);
-    run_and_show(&pair, word + 128);
-    pair_end(&pair);
+    graph_copy(pair.bench.graph, NULL, pair.word + 64, pair.word, 1);
+    graph_copy(pair.from, NULL, pair.word + 128, pair.word, 1);
+    SET_UP(cuMemsetD32Async(pair.word, 5, 1, pair.bench.stream));
+    update_run_end(&pair, TN_CUDA_SUCCESS, pair.word + 128);
 }
 
 CASE_BODY(copy_linear)
 {
     struct pair pair = pair_begin();
     graph_copy(pair.bench.graph, NULL, pair.linear + 64, pair.linear, 1);
-    pair.exec = graph_exec(pair.bench.graph);
     graph_copy(pair.from, NULL, pair.linear + 128, pair.linear, 1);
     SET_UP(cuMemsetD32Async(pair.linear, 5, 1, pair.bench.stream));
-    update(&pair, TN_CUDA_SUCCESS);
-    run_and_show(&pair, pair.linear + 128);
-    pair_end(&pair);
+    update_run_end(&pair, TN_CUDA_SUCCESS, pair.linear + 128);
 }
 
 CASE_BODY(copy_across)
 {
     struct pair pair = pair_begin();
-    tn_cu_deviceptr word = pair.bench.memory.address;
-    graph_copy(pair.bench.graph, NULL, word + 64, word, 1);
-    pair.exec = graph_exec(pair.bench.graph);
-    graph_copy(pair.from, NULL, pair.linear, word, 1);
-    SET_UP(cuMemsetD32Async(word, 5, 1, pair.bench.stream));
+    graph_copy(pair.bench.graph, NULL, pair.word + 64, pair.word, 1);
+    graph_copy(pair.from, NULL, pair.linear, pair.word, 1);
+    SET_UP(cuMemsetD32Async(pair.word, 5, 1, pair.bench.stream));
     update(&pair, TN_CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
-    run_and_show(&pair, word + 64);
+    run_and_show(&pair, pair.word + 64);
     HOLDS(contract_word(pair.linear, 0) == 0, "nothing of it was taken over");
     pair_end(&pair);
 }
@@ -216,79 +193,55 @@ CASE_BODY(copy_across)
 CASE_BODY(copy_across_back)
 {
     struct pair pair = pair_begin();
-    tn_cu_deviceptr word = pair.bench.memory.address;
     graph_copy(pair.bench.graph, NULL, pair.linear + 64, pair.linear, 1);
-    pair.exec = graph_exec(pair.bench.graph);
-    graph_copy(pair.from, NULL, word + 64, word, 1);
+    graph_copy(pair.from, NULL, pair.word + 64, pair.word, 1);
     SET_UP(cuMemsetD32Async(pair.linear, 5, 1, pair.bench.stream));
-    update(&pair, TN_CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
-    run_and_show(&pair, pair.linear + 64);
-    pair_end(&pair);
+    update_run_end(&pair, TN_CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE, pair.linear + 64);
 }
 
 CASE_BODY(copy_width)
 {
     struct pair pair = pair_begin();
-    tn_cu_deviceptr word = pair.bench.memory.address;
-    graph_copy(pair.bench.graph, NULL, word + 64, word, 1);
-    pair.exec = graph_exec(pair.bench.graph);
-    graph_copy(pair.from, NULL, word + 64, word, 2);
-    SET_UP(cuMemsetD32Async(word, 5, 2, pair.bench.stream));
-    update(&pair, TN_CUDA_SUCCESS);
-    run_and_show(&pair, word + 68);
-    pair_end(&pair);
+    graph_copy(pair.bench.graph, NULL, pair.word + 64, pair.word, 1);
+    graph_copy(pair.from, NULL, pair.word + 64, pair.word, 2);
+    SET_UP(cuMemsetD32Async(pair.word, 5, 2, pair.bench.stream));
+    update_run_end(&pair, TN_CUDA_SUCCESS, pair.word + 68);
 }
 
 CASE_BODY(fewer)
 {
     struct pair pair = pair_begin();
-    tn_cu_deviceptr word = pair.bench.memory.address;
-    tn_cu_graphnode node = graph_fill(pair.bench.graph, NULL, word, 5, 1);
-    graph_add(pair.bench.graph, node, word, 1);
-    pair.exec = graph_exec(pair.bench.graph);
-    graph_fill(pair.from, NULL, word, 7, 1);
-    update(&pair, TN_CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
-    run_and_show(&pair, word);
-    pair_end(&pair);
+    tn_cu_graphnode node = graph_fill(pair.bench.graph, NULL, pair.word, 5, 1);
+    graph_add(pair.bench.graph, node, pair.word, 1);
+    graph_fill(pair.from, NULL, pair.word, 7, 1);
+    update_run_end(&pair, TN_CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE, pair.word);
 }
 
 CASE_BODY(more)
 {
     struct pair pair = pair_begin();
-    tn_cu_deviceptr word = pair.bench.memory.address;
-    graph_fill(pair.bench.graph, NULL, word, 5, 1);
-    pair.exec = graph_exec(pair.bench.graph);
-    tn_cu_graphnode node = graph_fill(pair.from, NULL, word, 7, 1);
-    graph_add(pair.from, node, word, 1);
-    update(&pair, TN_CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
-    run_and_show(&pair, word);
-    pair_end(&pair);
+    graph_fill(pair.bench.graph, NULL, pair.word, 5, 1);
+    tn_cu_graphnode node = graph_fill(pair.from, NULL, pair.word, 7, 1);
+    graph_add(pair.from, node, pair.word, 1);
+    update_run_end(&pair, TN_CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE, pair.word);
 }
 
 CASE_BODY(other_edges)
 {
     struct pair pair = pair_begin();
-    tn_cu_deviceptr word = pair.bench.memory.address;
-    tn_cu_graphnode node = graph_fill(pair.bench.graph, NULL, word, 5, 1);
-    graph_add(pair.bench.graph, node, word, 1);
-    pair.exec = graph_exec(pair.bench.graph);
-    graph_fill(pair.from, NULL, word, 7, 1);
-    graph_add(pair.from, NULL, word, 1);
-    update(&pair, TN_CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
-    run_and_show(&pair, word);
-    pair_end(&pair);
+    tn_cu_graphnode node = graph_fill(pair.bench.graph, NULL, pair.word, 5, 1);
+    graph_add(pair.bench.graph, node, pair.word, 1);
+    graph_fill(pair.from, NULL, pair.word, 7, 1);
+    graph_add(pair.from, NULL, pair.word, 1);
+    update_run_end(&pair, TN_CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE, pair.word);
 }
 
 CASE_BODY(other_type)
 {
     struct pair pair = pair_begin();
-    tn_cu_deviceptr word = pair.bench.memory.address;
-    graph_fill(pair.bench.graph, NULL, word, 5, 1);
-    pair.exec = graph_exec(pair.bench.graph);
-    graph_set(pair.from, NULL, word, 7, 1);
-    update(&pair, TN_CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
-    run_and_show(&pair, word);
-    pair_end(&pair);
+    graph_fill(pair.bench.graph, NULL, pair.word, 5, 1);
+    graph_set(pair.from, NULL, pair.word, 7, 1);
+    update_run_end(&pair, TN_CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE, pair.word);
 }
 
 static void count_one(void *user)
@@ -307,7 +260,6 @@ CASE_BODY(host)
     int first = 0;
     int second = 0;
     graph_host(pair.bench.graph, NULL, count_one, &first);
-    pair.exec = graph_exec(pair.bench.graph);
     graph_host(pair.from, NULL, count_ten, &second);
     update(&pair, TN_CUDA_SUCCESS);
     graph_run(pair.exec, pair.bench.stream);
@@ -322,7 +274,6 @@ CASE_BODY(event)
     tn_cu_graphnode node = NULL;
     tn_cu_node_params params = {.type = TN_CU_NODE_EVENT_RECORD, .event = events[0]};
     SET_UP(cuGraphAddNode(&node, pair.bench.graph, NULL, NULL, 0, &params));
-    pair.exec = graph_exec(pair.bench.graph);
     params.event = events[1];
     SET_UP(cuGraphAddNode(&node, pair.from, NULL, NULL, 0, &params));
     update(&pair, TN_CUDA_SUCCESS);
@@ -355,23 +306,18 @@ static void cooperative(const void *argument)
     SET_UP(cuGraphDestroy(pair.bench.graph));
     SET_UP(cuGraphDestroy(pair.from));
     pair.bench.graph = captured_fill(&pair, 5, *first != 0);
-    pair.exec = graph_exec(pair.bench.graph);
     pair.from = captured_fill(&pair, 6, *first == 0);
-    update(&pair, TN_CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
-    run_and_show(&pair, pair.bench.memory.address);
-    pair_end(&pair);
+    update_run_end(&pair, TN_CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE, pair.word);
 }
 
 CASE_BODY(copy_kind)
 {
     struct pair pair = pair_begin();
-    tn_cu_deviceptr word = pair.bench.memory.address;
     uint32_t *host = graph_flag();
-    graph_copy(pair.bench.graph, NULL, word + 64, word, 1);
-    pair.exec = graph_exec(pair.bench.graph);
+    graph_copy(pair.bench.graph, NULL, pair.word + 64, pair.word, 1);
     SET_UP(cuGraphDestroy(pair.from));
     SET_UP(cuStreamBeginCapture(pair.bench.stream, TN_CU_CAPTURE_MODE_RELAXED));
-    SET_UP(cuMemcpyHtoDAsync(word + 64, host, 4, pair.bench.stream));
+    SET_UP(cuMemcpyHtoDAsync(pair.word + 64, host, 4, pair.bench.stream));
     SET_UP(cuStreamEndCapture(pair.bench.stream, &pair.from));
     update(&pair, TN_CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
     pair_end(&pair);
@@ -397,25 +343,17 @@ static void add_condition(tn_cu_graph graph, tn_cu_conditional_type type, unsign
 CASE_BODY(condition_body)
 {
     struct pair pair = pair_begin();
-    tn_cu_deviceptr word = pair.bench.memory.address;
-    add_condition(pair.bench.graph, TN_CU_GRAPH_COND_IF, 1, word, 5);
-    pair.exec = graph_exec(pair.bench.graph);
-    add_condition(pair.from, TN_CU_GRAPH_COND_IF, 1, word, 7);
-    update(&pair, TN_CUDA_SUCCESS);
-    run_and_show(&pair, word);
-    pair_end(&pair);
+    add_condition(pair.bench.graph, TN_CU_GRAPH_COND_IF, 1, pair.word, 5);
+    add_condition(pair.from, TN_CU_GRAPH_COND_IF, 1, pair.word, 7);
+    update_run_end(&pair, TN_CUDA_SUCCESS, pair.word);
 }
 
 CASE_BODY(condition_type)
 {
     struct pair pair = pair_begin();
-    tn_cu_deviceptr word = pair.bench.memory.address;
-    add_condition(pair.bench.graph, TN_CU_GRAPH_COND_IF, 1, word, 5);
-    pair.exec = graph_exec(pair.bench.graph);
-    add_condition(pair.from, TN_CU_GRAPH_COND_SWITCH, 1, word, 7);
-    update(&pair, TN_CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
-    run_and_show(&pair, word);
-    pair_end(&pair);
+    add_condition(pair.bench.graph, TN_CU_GRAPH_COND_IF, 1, pair.word, 5);
+    add_condition(pair.from, TN_CU_GRAPH_COND_SWITCH, 1, pair.word, 7);
+    update_run_end(&pair, TN_CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE, pair.word);
 }
 
 CASE_BODY(alloc_bytes)
@@ -447,16 +385,14 @@ static void child(const void *argument)
     tn_cu_graph first = graph_new();
     tn_cu_graph second = graph_new();
     tn_cu_graphnode node = NULL;
-    tn_cu_deviceptr word = pair.bench.memory.address;
-    graph_fill(first, NULL, word, 5, 1);
+    graph_fill(first, NULL, pair.word, 5, 1);
     SET_UP(cuGraphAddChildGraphNode(&node, pair.bench.graph, NULL, 0, first));
-    pair.exec = graph_exec(pair.bench.graph);
-    node = graph_fill(second, NULL, word, 6, 1);
+    node = graph_fill(second, NULL, pair.word, 6, 1);
     for (unsigned int i = 0; i < *extra_nodes; i++)
-        node = graph_add(second, node, word, 1);
+        node = graph_add(second, node, pair.word, 1);
     SET_UP(cuGraphAddChildGraphNode(&node, pair.from, NULL, 0, second));
     update(&pair, *extra_nodes == 0 ? TN_CUDA_SUCCESS : TN_CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
-    run_and_show(&pair, word);
+    run_and_show(&pair, pair.word);
     graph_end(first, NULL);
     graph_end(second, NULL);
     pair_end(&pair);
@@ -466,15 +402,13 @@ static void child(const void *argument)
 CASE_BODY(order_of_making)
 {
     struct pair pair = pair_begin();
-    tn_cu_deviceptr word = pair.bench.memory.address;
-    graph_fill(pair.bench.graph, NULL, word, 5, 1);
-    graph_set(pair.bench.graph, NULL, word + 64, 5, 1);
-    pair.exec = graph_exec(pair.bench.graph);
-    graph_set(pair.from, NULL, word + 64, 6, 1);
-    graph_fill(pair.from, NULL, word, 6, 1);
+    graph_fill(pair.bench.graph, NULL, pair.word, 5, 1);
+    graph_set(pair.bench.graph, NULL, pair.word + 64, 5, 1);
+    graph_set(pair.from, NULL, pair.word + 64, 6, 1);
+    graph_fill(pair.from, NULL, pair.word, 6, 1);
     update(&pair, TN_CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
-    run_and_show(&pair, word);
-    STATE("and %u", contract_word(word + 64, 0));
+    run_and_show(&pair, pair.word);
+    STATE("and %u", contract_word(pair.word + 64, 0));
     pair_end(&pair);
 }
 
@@ -482,16 +416,14 @@ CASE_BODY(order_of_making)
 CASE_BODY(order_of_branches)
 {
     struct pair pair = pair_begin();
-    tn_cu_deviceptr word = pair.bench.memory.address;
     tn_cu_graphnode root = graph_empty(pair.bench.graph, NULL);
-    graph_fill(pair.bench.graph, root, word, 5, 1);
-    graph_set(pair.bench.graph, root, word + 64, 5, 1);
-    graph_copy(pair.bench.graph, root, word + 128, word, 1);
-    pair.exec = graph_exec(pair.bench.graph);
+    graph_fill(pair.bench.graph, root, pair.word, 5, 1);
+    graph_set(pair.bench.graph, root, pair.word + 64, 5, 1);
+    graph_copy(pair.bench.graph, root, pair.word + 128, pair.word, 1);
     root = graph_empty(pair.from, NULL);
-    graph_set(pair.from, root, word + 64, 6, 1);
-    graph_copy(pair.from, root, word + 128, word, 1);
-    graph_fill(pair.from, root, word, 6, 1);
+    graph_set(pair.from, root, pair.word + 64, 6, 1);
+    graph_copy(pair.from, root, pair.word + 128, pair.word, 1);
+    graph_fill(pair.from, root, pair.word, 6, 1);
     update(&pair, TN_CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
     pair_end(&pair);
 }
@@ -500,24 +432,20 @@ CASE_BODY(order_of_branches)
 CASE_BODY(like_nodes)
 {
     struct pair pair = pair_begin();
-    tn_cu_deviceptr word = pair.bench.memory.address;
-    tn_cu_graphnode add = graph_add(pair.bench.graph, NULL, word, 1);
-    graph_fill(pair.bench.graph, NULL, word + 64, 5, 1);
-    graph_copy(pair.bench.graph, add, word + 128, word, 1);
-    pair.exec = graph_exec(pair.bench.graph);
-    graph_fill(pair.from, NULL, word + 64, 6, 1);
-    add = graph_add(pair.from, NULL, word, 2);
-    graph_copy(pair.from, add, word + 128, word, 1);
-    update(&pair, TN_CUDA_SUCCESS);
-    run_and_show(&pair, word + 64);
-    pair_end(&pair);
+    tn_cu_graphnode add = graph_add(pair.bench.graph, NULL, pair.word, 1);
+    graph_fill(pair.bench.graph, NULL, pair.word + 64, 5, 1);
+    graph_copy(pair.bench.graph, add, pair.word + 128, pair.word, 1);
+    graph_fill(pair.from, NULL, pair.word + 64, 6, 1);
+    add = graph_add(pair.from, NULL, pair.word, 2);
+    graph_copy(pair.from, add, pair.word + 128, pair.word, 1);
+    update_run_end(&pair, TN_CUDA_SUCCESS, pair.word + 64);
 }
 
 CASE_BODY(errors)
 {
     struct pair pair = pair_begin();
     tn_cu_update_result_info info = {.result = 99};
-    graph_fill(pair.bench.graph, NULL, pair.bench.memory.address, 5, 1);
+    graph_fill(pair.bench.graph, NULL, pair.word, 5, 1);
     pair.exec = graph_exec(pair.bench.graph);
     GIVES(INVALID_VALUE, cuGraphExecUpdate(NULL, pair.bench.graph, &info));
     GIVES(INVALID_VALUE, cuGraphExecUpdate(pair.exec, NULL, &info));
@@ -530,19 +458,19 @@ CASE_BODY(errors)
 CASE_BODY(while_running)
 {
     struct pair pair = pair_begin();
-    tn_cu_deviceptr word = pair.bench.memory.address;
     struct contract_busy busy = contract_busy_begin();
     SET_UP(cuStreamWaitEvent(pair.bench.stream, busy.done, 0));
-    graph_fill(pair.bench.graph, NULL, word, 5, 1);
+    graph_fill(pair.bench.graph, NULL, pair.word, 5, 1);
     pair.exec = graph_exec(pair.bench.graph);
-    graph_fill(pair.from, NULL, word + 64, 6, 1);
+    graph_fill(pair.from, NULL, pair.word + 64, 6, 1);
     SET_UP(cuGraphLaunch(pair.exec, pair.bench.stream));
     update(&pair, TN_CUDA_SUCCESS);
     HOLDS(contract_busy_runs(&busy), "it waits for nothing");
     contract_busy_end(&busy);
     SET_UP(cuStreamSynchronize(pair.bench.stream));
-    STATE("the launch before: %u and %u", contract_word(word, 0), contract_word(word + 64, 0));
-    run_and_show(&pair, word + 64);
+    STATE("the launch before: %u and %u", contract_word(pair.word, 0),
+          contract_word(pair.word + 64, 0));
+    run_and_show(&pair, pair.word + 64);
     pair_end(&pair);
 }
 

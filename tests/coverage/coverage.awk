@@ -2,7 +2,8 @@
 # coverage.awk -- the file of reasons, then what gcov prints of all sources.
 #
 # A reason is a line that ends with a colon; the lines that it is for follow, indented: file, a bar, and
-# the text of the line as the source has it. A line is known by its text, so that it may move.
+# the text of the line as the source has it. A line is known by its text, so that it may move; each entry
+# excuses one line of that text, and one that excuses none is wrong.
 function trim(text) {
     gsub(/^[ \t]+|[ \t]+$/, "", text)
     return text
@@ -19,6 +20,7 @@ file == 1 && /^ / {
     if (at == 0 || reason == "")
         wrong("uncovered.txt:" FNR ": is not an indented 'file | text' behind a reason")
     excused[name, text] = FNR
+    left[name, text] += 1
     next
 }
 file == 1 { next }
@@ -69,8 +71,8 @@ END {
             if (runs[source, line]) {
                 ran += 1
                 ran_of[source] += 1
-            } else if ((source, text) in excused) {
-                used[source, text] = 1
+            } else if (left[source, text] > 0) {
+                left[source, text] -= 1
                 with_reason += 1
             } else
                 missing[source] = missing[source] source ":" line ": never ran: " text "\n"
@@ -83,19 +85,19 @@ END {
     sort = "sort -t: -k1,1 -k2,2n"
     for (source in missing) {
         printf "%s", missing[source] | sort
-        failures += gsub(/\n/, "", missing[source])
+        without += gsub(/\n/, "", missing[source])
     }
     close(sort)
     for (key in excused) {
         split(key, part, SUBSEP)
-        if (!(key in used))
-            print "uncovered.txt:" excused[key] ": ran after all, or is not there any more: " part[1] \
-                " | " part[2]
+        if (left[key] > 0)
+            wrong("uncovered.txt:" excused[key] ": ran after all, or is not there any more: " part[1] \
+                  " | " part[2])
     }
     if (all == 0)
         wrong("gcov has counted nothing")
     else
         printf "%d of %d lines ran: %.2f%%; %d more have a reason not to; %d have none\n", ran, all, \
-            100 * ran / all, with_reason, failures
-    exit failures > 0
+            100 * ran / all, with_reason, without
+    exit failures + without > 0
 }

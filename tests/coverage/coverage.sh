@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # coverage.sh [--report] [REGEX] -- builds with gcov, runs the suites (those whose label matches REGEX,
 # where one is given), and prints the lines of src, without the simulator, that ran. Fails when a line
-# did not that has no reason in uncovered.txt. --report: builds and runs nothing.
+# did not that has no reason in uncovered.txt, and when a reason there is for no such line.
+# --report: builds and runs nothing.
 set -eu
 cd "$(dirname "$0")/../.."
 export LC_ALL=C

@@ -94,6 +94,13 @@ void fault_teardown(void (*ends)(void));
     while (fault_judge_end(call) == FAULT_AGAIN)
 enum fault_verdict fault_judge_end(tarn_status status);
 
+/* Parts of scenarios. Who goes on behind one looks whether the scenario is over. */
+void fault_open(void);                 /* DEVICE, its default pool and POOL */
+void fault_close(uint64_t of_destroy); /* POOL and DEVICE, which nothing is left of */
+
+/* In an end: gives up a capture that is still there. */
+void fault_abort(tarn_capture **capture);
+
 /* A scenario: parts in order, each of which stops at a fault that ends the run; ends gives the
  * scenario's own things back, first in teardown. TARN_FAULT_NTH=n in the environment runs the n-th of
  * each way to fail alone, for debugging. */
@@ -116,6 +123,13 @@ int fault_main(const struct fault_scenario *scenario);
 #define MAIN fault.streams[0]
 #define SIDE fault.streams[1]
 #define THIRD fault.streams[2]
+
+/* Frees a block of the scenario, as a step. */
+#define FREE(block)                                                                                \
+    do {                                                                                           \
+        STEP(0, tarn_free(block));                                                                 \
+        fault_dead(block);                                                                         \
+    } while (0)
 
 /* Statuses that headers document together. */
 #define LOST (S(DEVICE_LOST) | S(POISONED))

@@ -12,9 +12,9 @@ static tn_cu_graph target; /* the caller's, until it is adopted */
 
 static void open_pool(void)
 {
-    STEP(OPEN, tarn_device_open(0, NULL, &DEVICE));
-    STEP(0, tarn_device_default_pool(DEVICE, &fault.out.pools[0]));
-    STEP(S(HOST_MEMORY) | LOST, tarn_pool_create(DEVICE, NULL, &POOL));
+    fault_open();
+    if (fault_is_over())
+        return;
     STEP(ROOM | LOST, tarn_alloc(POOL, 64 * KIB, 0, MAIN, &fault.out.address));
     output = fault_taken(POOL, 64 * KIB);
 }
@@ -29,8 +29,7 @@ static void section(tn_cu_stream stream, tarn_capture *capture, uint32_t value)
     fault_owned(block, capture);
     test_fill(stream, block, value, WORDS);
     test_copy(stream, output, block, WORDS * sizeof(uint32_t));
-    STEP(0, tarn_free(block));
-    fault_dead(block);
+    FREE(block);
 }
 
 static void capture_alone(void)
@@ -89,28 +88,15 @@ static void destroy(void)
         fault.out.graphs[i] = UNTOUCHED;
     }
     fault_settle(fault.ledger.user_objects);
-    STEP(0, tarn_free(output));
-    fault_dead(output);
+    FREE(output);
     /* BUSY: the driver keeps a graph that it refused to destroy. */
-    STEP(CALLED | S(BUSY), tarn_pool_destroy(POOL));
-    POOL = UNTOUCHED;
-    STEP(CALLED, tarn_device_close(DEVICE));
-    DEVICE = UNTOUCHED;
-    fault.out.pools[0] = UNTOUCHED;
+    fault_close(CALLED | S(BUSY));
 }
 
 static void end_own(void)
 {
-    if (fault.out.second != UNTOUCHED) {
-        END(tarn_capture_abort(fault.out.second));
-        fault_discarded(fault.out.second);
-    }
-    fault.out.second = UNTOUCHED;
-    if (fault.out.capture != UNTOUCHED) {
-        END(tarn_capture_abort(fault.out.capture));
-        fault_discarded(fault.out.capture);
-    }
-    fault.out.capture = UNTOUCHED;
+    fault_abort(&fault.out.second);
+    fault_abort(&fault.out.capture);
     if (target != NULL && test_capture_status(MAIN) != TN_CU_CAPTURE_STATUS_NONE)
         (void)test_end_capture(MAIN); /* its end was refused */
     if (target != NULL)

@@ -11,13 +11,6 @@ enum { WORDS = 256 };
 static void *output;
 static bool captures; /* the thread's own stream */
 
-static void open_pool(void)
-{
-    STEP(OPEN, tarn_device_open(0, NULL, &DEVICE));
-    STEP(0, tarn_device_default_pool(DEVICE, &fault.out.pools[0]));
-    STEP(S(HOST_MEMORY) | LOST, tarn_pool_create(DEVICE, NULL, &POOL));
-}
-
 /* Each uses the other's block. */
 static void use(void)
 {
@@ -30,15 +23,13 @@ static void use(void)
     test_fill(OWN, blocks[0], 1, WORDS);
     test_fill(LEGACY, blocks[1], 1, WORDS); /* behind the other, as all of that stream's is */
     STEP(NOTE, tarn_record_stream(blocks[0], OWN));
-    STEP(0, tarn_free(blocks[0]));
-    fault_dead(blocks[0]);
+    FREE(blocks[0]);
     STEP(NOTE, tarn_free_on(blocks[1], LEGACY));
     fault_dead(blocks[1]);
     test_synchronize(OWN);
     STEP(ROOM | LOST, tarn_alloc(POOL, 32 * MIB, 0, LEGACY, &fault.out.address));
     blocks[0] = fault_taken(POOL, 32 * MIB);
-    STEP(0, tarn_free(blocks[0]));
-    fault_dead(blocks[0]);
+    FREE(blocks[0]);
     STEP(ROOM | LOST, tarn_alloc(POOL, 1 * MIB, 0, OWN, &fault.out.address));
     output = fault_taken(POOL, 1 * MIB);
 }
@@ -53,8 +44,7 @@ static void capture(void)
     block = fault_taken(POOL, 2 * MIB);
     test_fill(OWN, block, 4, WORDS);
     test_copy(OWN, output, block, WORDS * sizeof(uint32_t));
-    STEP(0, tarn_free(block));
-    fault_dead(block);
+    FREE(block);
     STEP(CAPTURE_END, tarn_capture_end(fault.out.capture, &fault.out.graphs[0]));
     fault.out.capture = UNTOUCHED;
     captures = false;
@@ -89,23 +79,14 @@ static void leave(void)
     fault_expect(TARN_ERR_INVALID_ARGUMENT);
     STEP(S(INVALID_ARGUMENT) | LOST, tarn_stream_retire(DEVICE, LEGACY));
     STEP(NOTE, tarn_stream_retire(DEVICE, OWN));
-    STEP(0, tarn_free(output));
-    fault_dead(output);
+    FREE(output);
     test_synchronize(OWN);
-    STEP(CALLED, tarn_pool_destroy(POOL));
-    POOL = UNTOUCHED;
-    STEP(CALLED, tarn_device_close(DEVICE));
-    DEVICE = UNTOUCHED;
-    fault.out.pools[0] = UNTOUCHED;
+    fault_close(CALLED);
 }
 
 static void end_own(void)
 {
-    if (fault.out.capture != UNTOUCHED) {
-        END(tarn_capture_abort(fault.out.capture));
-        fault_discarded(fault.out.capture);
-    }
-    fault.out.capture = UNTOUCHED;
+    fault_abort(&fault.out.capture);
     if (captures && test_capture_status(OWN) != TN_CU_CAPTURE_STATUS_NONE)
         test_destroy_graph(test_end_capture(OWN));
     if (fault_is_spoiled() && test_capture_status(OWN) == TN_CU_CAPTURE_STATUS_NONE)
@@ -116,7 +97,7 @@ int main(void)
 {
     static const struct fault_scenario defaults = {
         .name = "default streams",
-        .parts = {open_pool, use, capture, checkpoint, leave},
+        .parts = {fault_open, use, capture, checkpoint, leave},
         .ends = end_own,
     };
 

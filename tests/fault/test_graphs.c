@@ -38,8 +38,7 @@ static void capture_two(void)
     fault_owned(block, fault.out.second);
     test_fill(SIDE, block, 4, WORDS);
     test_copy(SIDE, output, block, WORDS * sizeof(uint32_t));
-    STEP(0, tarn_free(block));
-    fault_dead(block);
+    FREE(block);
     STEP(CAPTURE_END, tarn_capture_end(fault.out.capture, &fault.out.graphs[0]));
     fault.out.capture = UNTOUCHED;
     STEP(CAPTURE_END, tarn_capture_end(fault.out.second, &fault.out.graphs[1]));
@@ -55,8 +54,7 @@ static void replay(void)
     test_expect_words(MAIN, output, 3, WORDS);
     STEP(REPLAY, tarn_graph_replay(fault.out.graphs[1], THIRD));
     test_expect_words(THIRD, output, 4, WORDS);
-    STEP(0, tarn_free(kept));
-    fault_dead(kept);
+    FREE(kept);
 }
 
 /* The first graph writes another value from here on; then a section of another form comes, which has
@@ -68,8 +66,7 @@ static void update(void)
     kept = fault_taken(POOL, 2 * MIB);
     test_fill(MAIN, kept, 5, WORDS);
     test_copy(MAIN, output, kept, WORDS * sizeof(uint32_t));
-    STEP(0, tarn_free(kept));
-    fault_dead(kept);
+    FREE(kept);
     STEP(CAPTURE_END, tarn_graph_update(fault.out.graphs[0], fault.out.capture));
     fault.out.capture = UNTOUCHED;
     STEP(REPLAY, tarn_graph_replay(fault.out.graphs[0], MAIN));
@@ -110,29 +107,16 @@ static void destroy(void)
         fault.out.graphs[i] = UNTOUCHED;
     }
     fault_settle(fault.ledger.user_objects);
-    STEP(0, tarn_free(output));
-    fault_dead(output);
+    FREE(output);
     STEP(TRIM, tarn_pool_trim(POOL, &fault.out.freed_bytes));
     /* BUSY: the driver keeps a capture that it refused to end. */
-    STEP(CALLED | S(BUSY), tarn_pool_destroy(POOL));
-    POOL = UNTOUCHED;
-    STEP(CALLED, tarn_device_close(DEVICE));
-    DEVICE = UNTOUCHED;
-    fault.out.pools[0] = UNTOUCHED;
+    fault_close(CALLED | S(BUSY));
 }
 
 static void end_own(void)
 {
-    if (fault.out.capture != UNTOUCHED) {
-        END(tarn_capture_abort(fault.out.capture));
-        fault_discarded(fault.out.capture);
-    }
-    fault.out.capture = UNTOUCHED;
-    if (fault.out.second != UNTOUCHED) {
-        END(tarn_capture_abort(fault.out.second));
-        fault_discarded(fault.out.second);
-    }
-    fault.out.second = UNTOUCHED;
+    fault_abort(&fault.out.capture);
+    fault_abort(&fault.out.second);
     if (discarded != NULL)
         END(tarn_free(discarded));
 }

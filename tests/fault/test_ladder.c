@@ -30,9 +30,9 @@ static void observe(tarn_device *device, const tarn_out_of_memory *what, void *u
 
 static void open_pools(void)
 {
-    STEP(OPEN, tarn_device_open(0, NULL, &DEVICE));
-    STEP(0, tarn_device_default_pool(DEVICE, &fault.out.pools[0]));
-    STEP(S(HOST_MEMORY) | LOST, tarn_pool_create(DEVICE, NULL, &POOL));
+    fault_open();
+    if (fault_is_over())
+        return;
     STEP(S(HOST_MEMORY) | LOST, tarn_pool_create(DEVICE, NULL, &OTHER_POOL));
     STEP(S(HOST_MEMORY), tarn_device_add_oom_observer(DEVICE, observe, NULL));
 }
@@ -45,9 +45,9 @@ static void leave_free(void)
     STEP(ROOM | LOST, tarn_alloc(POOL, 40 * MIB, 0, SIDE, &fault.out.address));
     block = fault_taken(POOL, 40 * MIB);
     test_fill(SIDE, block, 1, WORDS);
-    test_synchronize(SIDE); /* Tarn does not know; a device that is told to be lost does work still */
-    STEP(0, tarn_free(block));
-    fault_dead(block);
+    /* Tarn does not know; and a device that is told to be lost does work still. */
+    test_synchronize(SIDE);
+    FREE(block);
 }
 
 /* The device is waited for, and the other pool's memory taken. */
@@ -60,8 +60,7 @@ static void wait_for_memory(void)
         return;
     STEP(ROOM | LOST, tarn_alloc(OTHER_POOL, 80 * MIB, 0, MAIN, &fault.out.address));
     block = fault_taken(OTHER_POOL, 80 * MIB);
-    STEP(0, tarn_free(block));
-    fault_dead(block);
+    FREE(block);
     STEP(TRIM, tarn_pool_trim(OTHER_POOL, &fault.out.freed_bytes));
 }
 
@@ -81,8 +80,7 @@ static void call_back(void)
     STEP(ROOM | LOST, tarn_malloc(DEVICE, 64 * MIB, MAIN, &fault.out.address));
     ck_assert_uint_ge(told, 1);
     STEP(0, tarn_device_remove_free_callback(DEVICE, trim, NULL));
-    STEP(0, tarn_free(block));
-    fault_dead(block);
+    FREE(block);
 }
 
 static void destroy(void)
@@ -90,11 +88,7 @@ static void destroy(void)
     STEP(0, tarn_device_remove_oom_observer(DEVICE, observe, NULL));
     STEP(CALLED, tarn_pool_destroy(OTHER_POOL));
     OTHER_POOL = UNTOUCHED;
-    STEP(CALLED, tarn_pool_destroy(POOL));
-    POOL = UNTOUCHED;
-    STEP(CALLED, tarn_device_close(DEVICE));
-    DEVICE = UNTOUCHED;
-    fault.out.pools[0] = UNTOUCHED;
+    fault_close(CALLED);
 }
 
 static void end_own(void)

@@ -21,9 +21,9 @@ static void expect(const void *address, uint32_t value)
 
 static void open_and_load(void)
 {
-    STEP(OPEN, tarn_device_open(0, NULL, &DEVICE));
-    STEP(0, tarn_device_default_pool(DEVICE, &fault.out.pools[0]));
-    STEP(S(HOST_MEMORY) | LOST, tarn_pool_create(DEVICE, NULL, &POOL));
+    fault_open();
+    if (fault_is_over())
+        return;
     STEP(ROOM | LOST, tarn_alloc(POOL, 3 * MIB, 0, MAIN, &fault.out.address));
     weights = fault_taken(POOL, 3 * MIB);
     test_fill(MAIN, weights, 7, WORDS);
@@ -50,8 +50,7 @@ static void capture(void)
     STEP(ROOM | LOST, tarn_malloc(DEVICE, 64 * KIB, MAIN, &fault.out.address));
     output = fault_taken(POOL, 64 * KIB);
     test_copy(MAIN, output, weights, WORDS * sizeof(uint32_t));
-    STEP(0, tarn_free(activation));
-    fault_dead(activation);
+    FREE(activation);
     STEP(ROOM | LOST, tarn_malloc(DEVICE, 2 * MIB, MAIN, &fault.out.address));
     activation = fault_taken(POOL, 2 * MIB);
     ck_assert_ptr_eq(activation, fault.out.address);
@@ -61,8 +60,7 @@ static void capture(void)
     forked = fault_taken(POOL, 1 * MIB + 512);
     test_fill(SIDE, forked, 2, WORDS);
     STEP(NOTE, tarn_record_stream(activation, SIDE));
-    STEP(0, tarn_free(activation));
-    fault_dead(activation);
+    FREE(activation);
     STEP(NOTE, tarn_free_on(forked, MAIN));
     fault_dead(forked);
     test_order(SIDE, MAIN);
@@ -71,8 +69,7 @@ static void capture(void)
     /* Beside the capture, in the default pool. */
     STEP(ROOM | LOST, tarn_malloc(DEVICE, 4 * MIB, THIRD, &fault.out.address));
     (void)fault_taken(fault.out.pools[0], 4 * MIB);
-    STEP(0, tarn_free(fault.out.address));
-    fault_dead(fault.out.address);
+    FREE(fault.out.address);
     STEP(TRIM, tarn_pool_trim(fault.out.pools[0], &fault.out.freed_bytes));
     ck_assert_int_eq((int)test_capture_status(MAIN), (int)TN_CU_CAPTURE_STATUS_ACTIVE);
 
@@ -99,10 +96,8 @@ static void change(void)
     test_fill(SIDE, shared, 3, WORDS);
     STEP(NOTE, tarn_record_stream(shared, SIDE));
     test_synchronize(SIDE);
-    STEP(0, tarn_free(shared));
-    fault_dead(shared);
-    STEP(0, tarn_free(weights));
-    fault_dead(weights);
+    FREE(shared);
+    FREE(weights);
     STEP(NOTE, tarn_free_on(biases, SIDE));
     fault_dead(biases);
     test_synchronize(SIDE);
@@ -167,8 +162,7 @@ static void capture_more(void)
     STEP(ROOM | LOST, tarn_malloc(DEVICE, 2 * MIB, MAIN, &fault.out.address));
     block = fault_taken(POOL, 2 * MIB);
     test_fill(MAIN, block, 5, WORDS);
-    STEP(0, tarn_free(block));
-    fault_dead(block);
+    FREE(block);
     STEP(CAPTURE_END, tarn_capture_end(fault.out.capture, &fault.out.graphs[1]));
     fault.out.capture = UNTOUCHED;
     STEP(ROOM | LOST, tarn_pool_reserve(POOL, 16 * MIB, MAIN));
@@ -183,8 +177,7 @@ static void capture_more(void)
     STEP(ROOM | LOST | S(UNROUTED), tarn_malloc(DEVICE, 3 * MIB, SIDE, &fault.out.address));
     block = fault_taken(POOL, 3 * MIB);
     test_fill(SIDE, block, 6, WORDS);
-    STEP(0, tarn_free(block));
-    fault_dead(block);
+    FREE(block);
     test_order(SIDE, MAIN);
     user_graph = test_end_capture(MAIN);
     user_captures = false;
@@ -226,8 +219,7 @@ static void release(void)
     block = fault_taken(OTHER_POOL, 1 * MIB);
     STEP(0, tarn_pool_release(OTHER_POOL));
     OTHER_POOL = UNTOUCHED;
-    STEP(0, tarn_free(block));
-    fault_dead(block);
+    FREE(block);
 }
 
 static void destroy(void)
@@ -241,32 +233,20 @@ static void destroy(void)
         STEP(0, tarn_checkpoint_destroy(fault.out.checkpoints[i]));
         fault.out.checkpoints[i] = UNTOUCHED;
     }
-    STEP(0, tarn_free(output));
-    fault_dead(output);
-    STEP(0, tarn_free(biases));
-    fault_dead(biases);
-    STEP(0, tarn_free(weights));
-    fault_dead(weights);
-    STEP(0, tarn_free(scratch));
-    fault_dead(scratch);
+    FREE(output);
+    FREE(biases);
+    FREE(weights);
+    FREE(scratch);
     release();
     if (fault_is_over())
         return;
-    STEP(CALLED, tarn_pool_destroy(POOL));
-    POOL = UNTOUCHED;
-    STEP(CALLED, tarn_device_close(DEVICE));
-    DEVICE = UNTOUCHED;
-    fault.out.pools[0] = UNTOUCHED;
+    fault_close(CALLED);
 }
 
 /* What the scenario holds beside the handles. */
 static void end_own(void)
 {
-    if (fault.out.capture != UNTOUCHED)
-        END(tarn_capture_abort(fault.out.capture));
-    if (fault.out.capture != UNTOUCHED)
-        fault_discarded(fault.out.capture);
-    fault.out.capture = UNTOUCHED;
+    fault_abort(&fault.out.capture);
     if (user_captures)
         user_graph = test_end_capture(MAIN);
     if (user_graph != NULL)

@@ -63,19 +63,16 @@ static void share_with_peer(void)
     options.peers = peers;
     options.peer_count = 1;
     STEP(CREATE, tarn_pool_create(DEVICE, &options, &OTHER_POOL));
-    STEP(0, tarn_free(block));
-    fault_dead(block);
+    FREE(block);
     test_synchronize(MAIN);
     STEP(TRIM, tarn_pool_trim_to(POOL, 16 * MIB, &fault.out.freed_bytes));
     test_expect_words(MAIN, first, 1, WORDS);
-    STEP(0, tarn_free(first));
-    fault_dead(first);
+    FREE(first);
     STEP(CALLED, tarn_pool_destroy(POOL)); /* its chunks are cached */
     POOL = UNTOUCHED;
     STEP(ROOM | LOST, tarn_alloc(OTHER_POOL, 5 * MIB, 0, SIDE, &fault.out.address));
     block = fault_taken(OTHER_POOL, 5 * MIB);
-    STEP(0, tarn_free(block));
-    fault_dead(block);
+    FREE(block);
     STEP(CALLED, tarn_pool_destroy(OTHER_POOL));
     OTHER_POOL = UNTOUCHED;
 }
@@ -93,8 +90,7 @@ static void limit(void)
     STEP(0, tarn_device_set_limit(DEVICE, 64 * MIB));
     STEP(ROOM | S(LIMIT) | LOST, tarn_alloc(POOL, 48 * MIB, 0, MAIN, &fault.out.address));
     block = fault_taken(POOL, 48 * MIB);
-    STEP(0, tarn_free(block));
-    fault_dead(block);
+    FREE(block);
     STEP(LOST, tarn_device_set_cache_limit(DEVICE, 8 * MIB));
     STEP(TRIM, tarn_device_trim(DEVICE, 32 * MIB, &fault.out.freed_bytes));
     STEP(0, tarn_device_set_memory_fraction(DEVICE, 0.5));
@@ -116,11 +112,7 @@ static void grow_regions(void)
         fault_dead(blocks[i]);
     }
     STEP(TRIM, tarn_pool_trim(POOL, &fault.out.freed_bytes));
-    STEP(CALLED, tarn_pool_destroy(POOL));
-    POOL = UNTOUCHED;
-    STEP(CALLED, tarn_device_close(DEVICE));
-    DEVICE = UNTOUCHED;
-    fault.out.pools[0] = UNTOUCHED;
+    fault_close(CALLED);
 }
 
 static void end_own(void)

@@ -17,9 +17,9 @@ static bool routed[2]; /* to POOL, to OTHER_POOL */
 
 static void open_pools(void)
 {
-    STEP(OPEN, tarn_device_open(0, NULL, &DEVICE));
-    STEP(0, tarn_device_default_pool(DEVICE, &fault.out.pools[0]));
-    STEP(S(HOST_MEMORY) | LOST, tarn_pool_create(DEVICE, NULL, &POOL));
+    fault_open();
+    if (fault_is_over())
+        return;
     STEP(S(HOST_MEMORY) | LOST, tarn_pool_create(DEVICE, NULL, &OTHER_POOL));
     STEP(ROOM | LOST, tarn_alloc(POOL, 64 * KIB, 0, MAIN, &fault.out.address));
     output = fault_taken(POOL, 64 * KIB);
@@ -43,10 +43,8 @@ static void nest(void)
     routed[1] = false;
     STEP(0, tarn_end_allocate_to_pool(DEVICE, POOL));
     routed[0] = false;
-    STEP(0, tarn_free(inner));
-    fault_dead(inner);
-    STEP(0, tarn_free(outer));
-    fault_dead(outer);
+    FREE(inner);
+    FREE(outer);
 }
 
 /* One capture of the user's own with memory of two pools; a block from before is freed in it. */
@@ -64,13 +62,11 @@ static void capture_two_pools(bool adopted)
     test_begin_capture(MAIN, TN_CU_CAPTURE_MODE_RELAXED);
     user_captures = true;
     test_copy(MAIN, output, before, WORDS * sizeof(uint32_t));
-    STEP(0, tarn_free(before));
-    fault_dead(before);
+    FREE(before);
     STEP(ROUTED, tarn_malloc(DEVICE, 2 * MIB, MAIN, &fault.out.address));
     block = fault_taken(POOL, 2 * MIB);
     test_fill(MAIN, block, 6, WORDS);
-    STEP(0, tarn_free(block));
-    fault_dead(block);
+    FREE(block);
     test_copy(MAIN, output, block, WORDS * sizeof(uint32_t));
     STEP(0, tarn_end_allocate_to_pool(DEVICE, POOL));
     routed[0] = false;
@@ -78,8 +74,7 @@ static void capture_two_pools(bool adopted)
     STEP(ROUTED, tarn_malloc(DEVICE, 1 * MIB, SIDE, &fault.out.address));
     block = fault_taken(OTHER_POOL, 1 * MIB);
     test_fill(SIDE, block, 5, WORDS);
-    STEP(0, tarn_free(block));
-    fault_dead(block);
+    FREE(block);
     test_order(SIDE, MAIN);
     user_graph = test_end_capture(MAIN);
     user_captures = false;
@@ -116,16 +111,11 @@ static void destroy(void)
     STEP(0, tarn_graph_destroy(fault.out.graphs[0]));
     fault.out.graphs[0] = UNTOUCHED;
     fault_settle(fault.ledger.user_objects);
-    STEP(0, tarn_free(output));
-    fault_dead(output);
+    FREE(output);
     /* BUSY: the driver keeps a graph that it refused to destroy. */
     STEP(CALLED | S(BUSY), tarn_pool_destroy(OTHER_POOL));
     OTHER_POOL = UNTOUCHED;
-    STEP(CALLED, tarn_pool_destroy(POOL));
-    POOL = UNTOUCHED;
-    STEP(CALLED, tarn_device_close(DEVICE));
-    DEVICE = UNTOUCHED;
-    fault.out.pools[0] = UNTOUCHED;
+    fault_close(CALLED);
 }
 
 /* What a capture without a route allocates, and what its graph does with it. */
@@ -142,8 +132,7 @@ static void capture_unrouted(tarn_pool *served)
     STEP(ROUTED, tarn_alloc(fault.out.pools[0], 1 * MIB, 0, MAIN, &fault.out.address));
     kept = fault_taken(served, 1 * MIB);
     test_copy(MAIN, kept, block, WORDS * sizeof(uint32_t));
-    STEP(0, tarn_free(block));
-    fault_dead(block);
+    FREE(block);
     user_graph = test_end_capture(MAIN);
     user_captures = false;
     test_launch_once(user_graph, MAIN);
@@ -151,8 +140,7 @@ static void capture_unrouted(tarn_pool *served)
     test_destroy_graph(user_graph);
     user_graph = NULL;
     fault_settle(fault.ledger.user_objects + (fault.out.graphs[0] != UNTOUCHED ? 2 : 0));
-    STEP(0, tarn_free(kept));
-    fault_dead(kept);
+    FREE(kept);
 }
 
 static void be_adopted(void)

@@ -5,13 +5,6 @@
 
 enum { WORDS = 256, COUNT = 6 };
 
-static void open_pool(void)
-{
-    STEP(OPEN, tarn_device_open(0, NULL, &DEVICE));
-    STEP(0, tarn_device_default_pool(DEVICE, &fault.out.pools[0]));
-    STEP(S(HOST_MEMORY) | LOST, tarn_pool_create(DEVICE, NULL, &POOL));
-}
-
 /* Blocks that two other streams use, freed one after the other and looked for at once. */
 static void free_many(void)
 {
@@ -53,8 +46,7 @@ static void free_in_capture(void)
     test_fill(THIRD, before, 2, WORDS);
     STEP(NOTE, tarn_record_stream(before, THIRD));
     STEP(CAPTURE_BEGIN, tarn_capture_begin(POOL, MAIN, TARN_CAPTURE_GLOBAL, &fault.out.capture));
-    STEP(0, tarn_free(before));
-    fault_dead(before);
+    FREE(before);
     STEP(ROOM | LOST, tarn_malloc(DEVICE, 3 * MIB, MAIN, &fault.out.address));
     inside = fault_taken(POOL, 3 * MIB);
     test_fill(MAIN, inside, 2, WORDS);
@@ -62,8 +54,7 @@ static void free_in_capture(void)
     test_fill(SIDE, inside, 3, WORDS);
     STEP(NOTE, tarn_record_stream(inside, SIDE));
     test_order(SIDE, MAIN);
-    STEP(0, tarn_free(inside));
-    fault_dead(inside);
+    FREE(inside);
     STEP(ROOM | LOST, tarn_malloc(DEVICE, 3 * MIB, MAIN, &fault.out.address));
     inside = fault_taken(POOL, 3 * MIB);
     STEP(NOTE, tarn_free_on(inside, MAIN));
@@ -98,10 +89,8 @@ static void retire(void)
     STEP(S(HOST_MEMORY) | CALLED | LOST, tarn_stream_retire(DEVICE, THIRD));
     STEP(S(HOST_MEMORY) | CALLED | LOST, tarn_stream_retire(DEVICE, THIRD)); /* is OK */
     test_synchronize(THIRD);
-    STEP(0, tarn_free(noted));
-    fault_dead(noted);
-    STEP(0, tarn_free(own));
-    fault_dead(own);
+    FREE(noted);
+    FREE(own);
     STEP(ROOM | LOST, tarn_alloc(POOL, 24 * MIB, 0, SIDE, &fault.out.address));
     own = fault_taken(POOL, 24 * MIB);
     STEP(NOTE, tarn_free_on(own, THIRD)); /* a new one to the library */
@@ -125,27 +114,19 @@ static void leave(void)
     STEP(NOTE, tarn_free_on(block, SIDE));
     fault_dead(block);
     test_synchronize(SIDE); /* a device that is told to be lost does work still */
-    STEP(CALLED, tarn_pool_destroy(POOL));
-    POOL = UNTOUCHED;
-    STEP(CALLED, tarn_device_close(DEVICE));
-    DEVICE = UNTOUCHED;
-    fault.out.pools[0] = UNTOUCHED;
+    fault_close(CALLED);
 }
 
 static void end_own(void)
 {
-    if (fault.out.capture != UNTOUCHED) {
-        END(tarn_capture_abort(fault.out.capture));
-        fault_discarded(fault.out.capture);
-    }
-    fault.out.capture = UNTOUCHED;
+    fault_abort(&fault.out.capture);
 }
 
 int main(void)
 {
     static const struct fault_scenario streams = {
         .name = "streams",
-        .parts = {open_pool, free_many, free_in_capture, retire, leave},
+        .parts = {fault_open, free_many, free_in_capture, retire, leave},
         .ends = end_own,
     };
 

@@ -10,9 +10,9 @@ static void *branch; /* in the second and the third */
 
 static void open_pool(void)
 {
-    STEP(OPEN, tarn_device_open(0, NULL, &DEVICE));
-    STEP(0, tarn_device_default_pool(DEVICE, &fault.out.pools[0]));
-    STEP(S(HOST_MEMORY) | LOST, tarn_pool_create(DEVICE, NULL, &POOL));
+    fault_open();
+    if (fault_is_over())
+        return;
     STEP(ROOM | LOST, tarn_alloc(POOL, 200 * KIB, 0, MAIN, &fault.out.address));
     root = fault_taken(POOL, 200 * KIB);
     test_fill(MAIN, root, 1, WORDS);
@@ -53,8 +53,7 @@ static void go_back(void)
     other = fault_taken(POOL, 8 * MIB);
     STEP(NOTE, tarn_free_on(other, MAIN));
     fault_dead(other);
-    STEP(0, tarn_free(root));
-    fault_dead(root);
+    FREE(root);
     test_synchronize(MAIN);
     STEP(TRIM, tarn_pool_trim(POOL, &fault.out.freed_bytes));
 }
@@ -83,11 +82,7 @@ static void destroy(void)
         STEP(0, tarn_checkpoint_destroy(fault.out.checkpoints[i]));
         fault.out.checkpoints[i] = UNTOUCHED;
     }
-    STEP(CALLED, tarn_pool_destroy(POOL));
-    POOL = UNTOUCHED;
-    STEP(CALLED, tarn_device_close(DEVICE));
-    DEVICE = UNTOUCHED;
-    fault.out.pools[0] = UNTOUCHED;
+    fault_close(CALLED);
 }
 
 static void end_own(void)

@@ -263,7 +263,7 @@ END_TEST
 START_TEST(memory_used_on_a_forked_stream_is_used_again_after_the_join)
 {
     void *outputs[2] = {test_malloc(WORDS * 4), test_malloc(WORDS * 4)};
-    tarn_capture *capture = test_capture_pool();
+    tarn_capture *capture = test_capture_begin(TARN_CAPTURE_RELAXED);
     void *block = test_malloc(WORDS * 4);
     tarn_graph *graph;
     void *early;
@@ -321,7 +321,7 @@ static void expect_bodies(tn_cu_conditional_type type, unsigned int size, unsign
                           uint32_t expected)
 {
     void *output = test_malloc(WORDS * 4);
-    tarn_capture *outer = test_capture_pool();
+    tarn_capture *outer = test_capture_begin(TARN_CAPTURE_RELAXED);
     struct test_node node = test_add_conditional(world.stream, type, size, value);
     void *where[TEST_BODIES_MAX];
     tarn_graph *graph;

@@ -30,14 +30,6 @@ static void expect_taken(uint64_t mapped, uint64_t cached)
     ck_assert_uint_eq(free_before - test_free_bytes(), mapped + cached);
 }
 
-static tarn_pool *pool_with(const tarn_pool_options *options)
-{
-    tarn_pool *pool = NULL;
-
-    OK(tarn_pool_create(world.device, options, &pool));
-    return pool;
-}
-
 START_TEST(every_byte_is_mapped_cached_or_given_back)
 {
     tarn_pool *gone = test_pool("gone");
@@ -129,7 +121,7 @@ START_TEST(a_chunk_of_an_exportable_pool_is_exported)
     int descriptor;
 
     options.exportable = true;
-    pool = pool_with(&options);
+    pool = test_pool_with(&options);
     block = test_alloc(pool, 4 * MIB, world.stream);
     ck_assert_int_ne(test_properties(block).handle_types, 0);
     descriptor = test_export(block);

@@ -2,7 +2,7 @@
 /* Operations on captures: the library's own, and those that the user begins and has adopted. */
 #include "model/state.h"
 
-static int random_lane(struct model *m, const struct capture *capture)
+int random_lane(struct model *m, const struct capture *capture)
 {
     int lane = (int)below(m, STREAMS);
 
@@ -29,7 +29,7 @@ void move_last(struct model *m, int stream)
     }
 }
 
-static int eager_streams(const struct model *m)
+int eager_streams(const struct model *m)
 {
     int count = 0;
 
@@ -38,7 +38,7 @@ static int eager_streams(const struct model *m)
     return count;
 }
 
-static void enter_capture(struct model *m, struct capture *capture, int stream)
+void enter_capture(struct model *m, struct capture *capture, int stream)
 {
     capture->has_lane[stream] = true;
     m->streams[stream].capture = (int)(capture - m->captures);
@@ -46,11 +46,23 @@ static void enter_capture(struct model *m, struct capture *capture, int stream)
 
 static struct capture *empty_capture(struct model *m)
 {
-    for (size_t i = 0; i < CAPTURES; i++) {
+    for (size_t i = 0; i < TOPS; i++) {
         if (m->captures[i].serial == 0)
             return &m->captures[i];
     }
     return NULL;
+}
+
+struct capture *top_of(struct capture *capture)
+{
+    while (capture->outer != NULL)
+        capture = capture->outer;
+    return capture;
+}
+
+bool has_room(struct capture *capture)
+{
+    return top_of(capture)->writes.count + 8 <= RANGES;
 }
 
 static bool begin_by_user(struct model *m, struct capture *capture)
@@ -65,17 +77,17 @@ static bool begin_by_user(struct model *m, struct capture *capture)
 
 static bool begin_by_tarn(struct model *m, struct capture *capture)
 {
-    struct route *route = NULL;
+    struct route *route = empty_route(m);
+    tarn_pool *pool = m->pools[capture->pool].handle;
+    tn_cu_stream stream = m->streams[capture->origin].handle;
+    tarn_capture_mode mode = (tarn_capture_mode)capture->mode;
 
-    for (size_t i = 0; i < ROUTES && route == NULL; i++) {
-        if (m->routes[i].serial == 0)
-            route = &m->routes[i];
-    }
     if (route == NULL)
         return false;
-    if (DECLINED(m, tarn_capture_begin(m->pools[capture->pool].handle,
-                                       m->streams[capture->origin].handle,
-                                       (tarn_capture_mode)capture->mode, &capture->handle)))
+    if (capture->into == NULL
+            ? DECLINED(m, tarn_capture_begin(pool, stream, mode, &capture->handle))
+            : DECLINED(m, tarn_capture_begin_to_graph(pool, NULL, 0, capture->into, stream, mode,
+                                                      &capture->handle)))
         return false;
     *route = (struct route){++m->serial, capture->pool, ROUTE_CAPTURE, capture->origin,
                             (int)(capture - m->captures)};
@@ -101,15 +113,20 @@ void do_begin(struct model *m)
     if (chance(m, 2))
         drain(m);
     move_last(m, begun.origin);
+    if (!begun.by_user && chance(m, 4))
+        begun.into = test_graph();
     *capture = begun;
     if (!(begun.by_user ? begin_by_user(m, capture) : begin_by_tarn(m, capture))) {
+        if (capture->into != NULL)
+            test_destroy_graph(capture->into);
         memset(capture, 0, sizeof *capture);
         return;
     }
     capture->serial = ++m->serial;
     enter_capture(m, capture, capture->origin);
-    trace("  capture %llu in pool %d on stream %d, %s", (unsigned long long)capture->serial,
-          capture->pool, capture->origin, capture->by_user ? "by the user" : "by the library");
+    trace("  capture %llu in pool %d on stream %d, %s%s", (unsigned long long)capture->serial,
+          capture->pool, capture->origin, capture->by_user ? "by the user" : "by the library",
+          capture->into != NULL ? ", into a graph" : "");
 }
 
 /* Another stream joins a capture, or one in it comes after another. */
@@ -128,9 +145,9 @@ void do_fork(struct model *m)
     if (m->streams[stream].is_legacy)
         return;
     move_last(m, stream);
+    memset(capture->clock[stream], 0, sizeof capture->clock[stream]);
     order(m, random_lane(m, capture), stream);
     enter_capture(m, capture, stream);
-    memset(capture->clock[stream], 0, sizeof capture->clock[stream]);
     trace("  stream %d", stream);
 }
 
@@ -144,12 +161,17 @@ void do_captured_alloc(struct model *m)
     int pool;
     void *address = NULL;
 
-    if (capture == NULL || capture->writes.count + 8 > RANGES || m->block_count == BLOCKS)
+    if (capture == NULL || !has_room(capture) || m->block_count == BLOCKS)
         return;
     lane = random_lane(m, capture);
     pool = serving_pool(m, lane, &is_routed);
     if (capture->is_broken) {
         REFUSED(m, TARN_ERR_CAPTURE_BROKEN,
+                tarn_malloc(m->device, bytes, m->streams[lane].handle, &address));
+        return;
+    }
+    if (capture->outer != NULL && pool != capture->pool) {
+        REFUSED(m, TARN_ERR_WRONG_STATE,
                 tarn_malloc(m->device, bytes, m->streams[lane].handle, &address));
         return;
     }
@@ -165,29 +187,33 @@ void do_captured_alloc(struct model *m)
 
 static bool is_captured(const struct model *m, const struct block *block)
 {
-    for (size_t i = 0; i < CAPTURES; i++) {
-        if (m->captures[i].serial != 0 && m->captures[i].serial == block->capture_of)
-            return true;
-    }
-    return false;
+    return !block->is_discarded && is_open_capture(m, block->capture_of);
 }
 
+/* The one in which it is used now: its own, or a body in that. */
 static struct capture *capture_of_block(struct model *m, const struct block *block)
 {
+    uint64_t serial = is_open_capture(m, block->used_in) ? block->used_in : block->capture_of;
+
     for (size_t i = 0; i < CAPTURES; i++) {
-        if (m->captures[i].serial == block->capture_of)
+        if (m->captures[i].serial == serial)
             return &m->captures[i];
     }
     return NULL;
 }
 
-/* All captured work on the block must be known when it is freed, or lie behind its own stream. */
-static bool settle_captured(struct model *m, struct capture *capture, struct block *block)
+/* All captured work on the block must be known when it is freed, or lie behind its own stream; which
+ * has no part in the capture where that is another section than the block was allocated in. */
+bool settle_captured(struct model *m, struct capture *capture, struct block *block)
 {
+    bool is_home = block->section == capture->serial;
+
     for (int s = 0; s < STREAMS; s++) {
-        if (block->ticks[s] <= capture->clock[block->home][s])
+        if (!capture->has_lane[s] || block->ticks[s] == 0 ||
+            (s == block->node_lane && block->ticks[s] == block->node_tick) ||
+            (is_home && block->ticks[s] <= capture->clock[block->home][s]))
             continue;
-        if (chance(m, 2))
+        if (is_home && chance(m, 2))
             order(m, s, block->home);
         else if (DECLINED(m, tarn_record_stream(block->address, m->streams[s].handle)))
             return false;
@@ -205,7 +231,7 @@ void do_captured_free(struct model *m)
         return;
     capture = capture_of_block(m, block);
     if (!capture->is_broken) {
-        if (chance(m, 3) && capture->writes.count < RANGES && block->pool != 0) {
+        if (chance(m, 3) && has_room(capture) && block->pool != 0) {
             on = random_lane(m, capture);
             touch_block(m, block, on, true);
         }
@@ -223,7 +249,7 @@ void do_captured_touch(struct model *m)
     if (block == NULL)
         return;
     capture = capture_of_block(m, block);
-    if (!capture->is_broken && capture->writes.count + 8 <= RANGES && block->pool != 0)
+    if (!capture->is_broken && has_room(capture) && block->pool != 0)
         touch_block(m, block, random_lane(m, capture), true);
 }
 
@@ -252,8 +278,7 @@ void do_captured_last_use(struct model *m)
 
     m->fault_planned = false;
     if (capture == NULL || capture->is_broken || block == NULL || block->is_exposed ||
-        block->pool != capture->pool || capture->writes.count + 8 > RANGES ||
-        !is_known_where_freed(m, capture))
+        block->pool != capture->pool || !has_room(capture) || !is_known_where_freed(m, capture))
         return;
     drain(m);
     lane = random_lane(m, capture);
@@ -262,231 +287,13 @@ void do_captured_last_use(struct model *m)
     free_block(m, block, lane, capture->serial);
 }
 
-/* Ends --------------------------------------------------------------------------------------- */
-
-static void join_all(struct model *m, const struct capture *capture)
-{
-    for (int s = 0; s < STREAMS; s++) {
-        if (capture->has_lane[s])
-            order(m, s, capture->origin);
-    }
-}
-
-/* The capture is over: its streams are free, and what it knew of blocks is past. */
-static void leave_capture(struct model *m, struct capture *capture)
-{
-    int slot = (int)(capture - m->captures);
-
-    for (int s = 0; s < STREAMS; s++) {
-        if (m->streams[s].capture == slot)
-            m->streams[s].capture = NONE;
-    }
-    for (size_t i = 0; i < m->block_count; i++) {
-        if (m->blocks[i].capture_of == capture->serial)
-            memset(m->blocks[i].ticks, 0, sizeof m->blocks[i].ticks);
-    }
-    for (size_t i = 0; i < ROUTES; i++) {
-        if (m->routes[i].serial != 0 && m->routes[i].capture == slot)
-            memset(&m->routes[i], 0, sizeof m->routes[i]);
-    }
-    memset(capture, 0, sizeof *capture);
-}
-
-/* Of a block of another pool that the capture used it is not said. */
-static void discard_blocks(struct model *m, const struct capture *capture)
-{
-    for (size_t i = 0; i < m->block_count; i++) {
-        struct block *block = &m->blocks[i];
-        tarn_block seen;
-
-        if (block->capture_of != capture->serial)
-            continue;
-        block->is_discarded = true;
-        if (block->pool != capture->pool)
-            block->is_discarded = tarn_block_at(block->address, &seen) == TARN_ERR_DOUBLE_FREE;
-    }
-}
-
-static void abort_here(void *handle)
-{
-    ck_assert_int_eq(tarn_capture_abort(handle), TARN_OK);
-}
-
-static void abort_capture(struct model *m, struct capture *capture)
-{
-    trace("  capture %llu", (unsigned long long)capture->serial);
-    if (capture->by_user) {
-        tn_cu_stream origin = m->streams[capture->origin].handle;
-
-        if (capture->is_broken) {
-            test_end_broken_capture(origin);
-        } else {
-            join_all(m, capture);
-            test_destroy_graph(test_end_capture(origin));
-        }
-        (void)test_ledger(); /* the driver has told the library by then */
-        end_newest_route(m, capture->pool);
-    } else {
-        if (chance(m, 3) && !m->streams[capture->origin].is_default) {
-            enter_call(m);
-            test_elsewhere(abort_here, capture->handle);
-            (void)leave_call(m, TARN_OK);
-        } else {
-            WELL_AT_ONCE(m, tarn_capture_abort(capture->handle));
-        }
-        discard_blocks(m, capture);
-    }
-    leave_capture(m, capture);
-}
-
-void do_abort(struct model *m)
-{
-    struct capture *capture = pick_capture(m);
-
-    m->fault_planned = false;
-    if (capture != NULL)
-        abort_capture(m, capture);
-}
-
-static struct graph *empty_graph(struct model *m)
-{
-    for (size_t i = 0; i < GRAPHS; i++) {
-        if (m->graphs[i].serial == 0)
-            return &m->graphs[i];
-    }
-    return NULL;
-}
-
-static bool end_by_user(struct model *m, struct capture *capture, tarn_graph **graph,
-                        tn_cu_graphexec *raw)
-{
-    tarn_pool *pool = m->pools[capture->pool].handle;
-    tn_cu_graph driver_graph = test_end_capture(m->streams[capture->origin].handle);
-    bool ends_first = chance(m, 2);
-
-    if (capture->pool == ADOPTED) { /* the graph stays the user's */
-        *raw = touch_instantiate(driver_graph);
-        test_destroy_graph(driver_graph);
-        return true;
-    }
-    if (ends_first)
-        end_newest_route(m, capture->pool);
-    if (DECLINED(m, tarn_graph_adopt(pool, driver_graph, graph)))
-        WELL(m, tarn_graph_adopt(pool, driver_graph, graph));
-    if (!ends_first)
-        end_newest_route(m, capture->pool);
-    return true;
-}
-
-static bool end_by_tarn(struct model *m, struct capture *capture, tarn_graph **graph)
-{
-    if (!DECLINED(m, tarn_capture_end(capture->handle, graph)))
-        return true;
-    trace("  it stopped");
-    if (chance(m, 2)) {
-        WELL(m, tarn_capture_end(capture->handle, graph));
-        return true;
-    }
-    WELL(m, tarn_capture_abort(capture->handle));
-    discard_blocks(m, capture);
-    return false;
-}
-
-void do_end_capture(struct model *m)
-{
-    struct capture *capture = pick_capture(m);
-    struct graph *graph = empty_graph(m);
-    tarn_graph *ended = NULL;
-    tn_cu_graphexec raw = NULL;
-
-    if (capture == NULL || graph == NULL)
-        return;
-    if (capture->is_broken) {
-        if (!capture->by_user)
-            REFUSED(m, TARN_ERR_CAPTURE_BROKEN, tarn_capture_end(capture->handle, &ended));
-        m->fault_planned = false;
-        abort_capture(m, capture);
-        return;
-    }
-    trace("  capture %llu", (unsigned long long)capture->serial);
-    join_all(m, capture);
-    if (capture->by_user ? end_by_user(m, capture, &ended, &raw)
-                         : end_by_tarn(m, capture, &ended)) {
-        memset(graph, 0, sizeof *graph);
-        graph->handle = ended;
-        graph->raw = raw;
-        graph->serial = capture->serial;
-        graph->pool = capture->pool;
-        graph->by_user = capture->by_user;
-        graph->maybe = capture->maybe;
-        graph->writes = capture->writes;
-    }
-    leave_capture(m, capture);
-}
-
-/* The updated graph's old section may still run, and have executables and clones of the user's. */
-static void replace_section(struct graph *graph, struct graph *old, const struct capture *capture)
-{
-    *old = *graph;
-    old->handle = NULL;
-    graph->serial = capture->serial;
-    graph->writes = capture->writes;
-    graph->by_user = capture->by_user;
-    graph->maybe = capture->maybe;
-    graph->raw = NULL;
-    graph->clone = NULL;
-    memset(graph->launched, 0, sizeof graph->launched);
-}
-
-static bool stays_after(tarn_status status)
-{
-    return status == TARN_ERR_CANNOT_UPDATE || status == TARN_ERR_DEVICE_MEMORY ||
-           status == TARN_ERR_DRIVER;
-}
-
-/* Puts the section into a graph of the pool; where that cannot be, it becomes one of its own. */
-void do_update(struct model *m)
-{
-    struct capture *capture = pick_capture(m);
-    struct graph *graph = pick_graph(m);
-    struct graph *other = empty_graph(m);
-    tarn_status status;
-
-    if (capture == NULL || graph == NULL || other == NULL || capture->by_user)
-        return;
-    if (graph->pool != capture->pool) {
-        REFUSED(m, TARN_ERR_INVALID_ARGUMENT, tarn_graph_update(graph->handle, capture->handle));
-        return;
-    }
-    if (capture->is_broken) {
-        REFUSED(m, TARN_ERR_CAPTURE_BROKEN, tarn_graph_update(graph->handle, capture->handle));
-        return;
-    }
-    join_all(m, capture);
-    status = CALL(m, tarn_graph_update(graph->handle, capture->handle));
-    if (status == TARN_OK) {
-        trace("  graph %llu becomes %llu", (unsigned long long)graph->serial,
-              (unsigned long long)capture->serial);
-        replace_section(graph, other, capture);
-    } else {
-        EXPECT(m, status == TARN_ERR_CANNOT_UPDATE || (m->fault_fired && stays_after(status)),
-               "tarn_graph_update: %s; %s", tarn_status_name(status), tarn_last_error());
-        trace("  %s", tarn_status_name(status));
-        memset(other, 0, sizeof *other);
-        other->serial = capture->serial;
-        other->pool = capture->pool;
-        other->writes = capture->writes;
-        other->maybe = capture->maybe;
-        WELL(m, tarn_capture_end(capture->handle, &other->handle));
-    }
-    leave_capture(m, capture);
-}
+/* Misuse, and questions -------------------------------------------------------------------------- */
 
 void do_break(struct model *m)
 {
     struct capture *capture = pick_capture(m);
 
-    if (capture == NULL || capture->is_broken)
+    if (capture == NULL || capture->is_broken || open_body_of(m, capture) != NULL)
         return;
     trace("  capture %llu", (unsigned long long)capture->serial);
     touch_break(m->streams[capture->origin].handle);
@@ -495,6 +302,7 @@ void do_break(struct model *m)
 
 struct errand {
     tarn_capture *capture;
+    bool is_to_graph;
     tarn_status status;
 };
 
@@ -503,7 +311,8 @@ static void end_elsewhere(void *argument)
     struct errand *errand = argument;
     tarn_graph *graph;
 
-    errand->status = tarn_capture_end(errand->capture, &graph);
+    errand->status = errand->is_to_graph ? tarn_capture_end_to_graph(errand->capture)
+                                         : tarn_capture_end(errand->capture, &graph);
 }
 
 void do_wrong_end(struct model *m)
@@ -514,6 +323,7 @@ void do_wrong_end(struct model *m)
     if (capture == NULL || capture->by_user || capture->mode == TARN_CAPTURE_RELAXED)
         return;
     errand.capture = capture->handle;
+    errand.is_to_graph = capture->into != NULL;
     enter_call(m);
     test_elsewhere(end_elsewhere, &errand);
     (void)leave_call(m, TARN_OK);
@@ -531,10 +341,18 @@ void do_unrouted(struct model *m)
     if (capture == NULL || capture->is_broken)
         return;
     lane = random_lane(m, capture);
-    if (m->config.unrouted == TARN_UNROUTED_REFUSE) {
+    if (capture->outer != NULL) {
+        tarn_status status =
+            CALL(m, tarn_alloc(m->pools[0].handle, 512, 0, m->streams[lane].handle, &address));
+
+        EXPECT(m,
+               status == TARN_ERR_WRONG_STATE ||
+                   (status == TARN_ERR_UNROUTED && m->config.unrouted == TARN_UNROUTED_REFUSE),
+               "an allocation from the default pool in a body: %s", tarn_status_name(status));
+    } else if (m->config.unrouted == TARN_UNROUTED_REFUSE) {
         REFUSED(m, TARN_ERR_UNROUTED,
                 tarn_alloc(m->pools[0].handle, 512, 0, m->streams[lane].handle, &address));
-    } else if (capture->writes.count + 8 <= RANGES) {
+    } else if (has_room(capture)) {
         struct block *block = allocate(m, 0, lane, pick_bytes(m), 0);
 
         if (block != NULL && block->pool != 0)
@@ -544,14 +362,6 @@ void do_unrouted(struct model *m)
         REFUSED(m, TARN_ERR_WRONG_STATE,
                 tarn_checkpoint_take(m->pools[capture->pool].handle, TARN_CONTENTS_NONE,
                                      m->streams[pick_stream(m)].handle, &checkpoint));
-}
-
-void end_captures(struct model *m)
-{
-    for (size_t i = 0; i < CAPTURES; i++) {
-        if (m->captures[i].serial != 0)
-            abort_capture(m, &m->captures[i]);
-    }
 }
 
 static bool has_capture_by(const struct model *m, int pool, bool by_user)

@@ -13,6 +13,8 @@ static void apply_write(struct model *m, const struct write *write, int stream)
         EXPECT(m, block->is_exposed || block->is_discarded,
                "a replay writes block %llu at %p of %zu bytes in pool %d",
                (unsigned long long)block->serial, block->address, block->bytes, block->pool);
+        if (!write->runs)
+            continue;
         block->is_known = block->serial == write->serial;
         block->value = write->value;
         block->last = stream;
@@ -100,8 +102,9 @@ void do_raw_exec(struct model *m)
     if (graph->serial == 0)
         return;
     trace("  graph %llu", (unsigned long long)graph->serial);
-    if (graph->raw == NULL && graph->handle != NULL) {
-        WELL(m, tarn_graph_driver_handles(graph->handle, &driver_graph, NULL));
+    if (graph->raw == NULL && (graph->handle != NULL || graph->clone != NULL)) {
+        if (graph->handle != NULL)
+            WELL(m, tarn_graph_driver_handles(graph->handle, &driver_graph, NULL));
         graph->raw = touch_instantiate(graph->clone != NULL ? graph->clone : driver_graph);
     } else if (graph->raw != NULL && chance(m, 2)) {
         touch_end_exec(graph->raw);
@@ -123,13 +126,49 @@ void do_clone(struct model *m)
     if (graph->serial == 0)
         return;
     trace("  graph %llu", (unsigned long long)graph->serial);
-    if (graph->clone == NULL && graph->handle != NULL) {
+    if (graph->clone == NULL && graph->handle != NULL && !graph->has_nodes) {
         WELL(m, tarn_graph_driver_handles(graph->handle, &driver_graph, NULL));
         graph->clone = test_clone(driver_graph);
     } else if (graph->clone != NULL) {
         test_destroy_graph(graph->clone);
         graph->clone = NULL;
+        graph->is_bare = false;
     }
+}
+
+/* Makes a graph of the user's that has a copy of the captured one as a child. */
+void do_nest(struct model *m)
+{
+    struct graph *graph = &m->graphs[below(m, GRAPHS)];
+    tarn_driver_graph driver_graph = graph->clone;
+    tn_cu_graph nesting;
+
+    if (graph->serial == 0 || graph->has_nodes || (graph->clone == NULL && graph->handle == NULL))
+        return;
+    trace("  graph %llu", (unsigned long long)graph->serial);
+    if (graph->clone == NULL)
+        WELL(m, tarn_graph_driver_handles(graph->handle, &driver_graph, NULL));
+    nesting = test_graph();
+    test_add_child(nesting, driver_graph);
+    if (graph->clone != NULL)
+        test_destroy_graph(graph->clone);
+    graph->clone = nesting;
+    graph->is_bare = false;
+}
+
+/* Hands a graph over that a capture has gone into. */
+void do_adopt(struct model *m)
+{
+    struct graph *graph = &m->graphs[below(m, GRAPHS)];
+    const struct pool *pool = &m->pools[graph->pool];
+
+    if (graph->serial == 0 || !graph->is_bare || pool->is_released)
+        return;
+    if (DECLINED(m, tarn_graph_adopt(pool->handle, graph->clone, &graph->handle)))
+        return;
+    trace("  graph %llu of pool %d", (unsigned long long)graph->serial, graph->pool);
+    graph->clone = NULL;
+    graph->is_bare = false;
 }
 
 void end_graphs(struct model *m)

@@ -61,6 +61,20 @@ void do_pressure(struct model *m)
     m->has_callback = !m->has_callback;
 }
 
+/* Whether a launched graph that writes the memory may still run. */
+static bool is_written_by_launch(const struct model *m, struct range range)
+{
+    bool is_written = false;
+
+    for (size_t i = 0; i < GRAPHS; i++) {
+        const struct graph *graph = &m->graphs[i];
+
+        for (size_t w = 0; graph->serial != 0 && w < graph->writes.count; w++)
+            is_written = is_written || overlap(graph->writes.all[w].range, range);
+    }
+    return is_written;
+}
+
 /* Allocates on a stream; from the pool, or when it is NONE from the one that tarn_malloc chooses.
  * NULL when there was no room for it. */
 struct block *allocate(struct model *m, int pool, int stream, size_t bytes, size_t alignment)
@@ -96,7 +110,9 @@ struct block *allocate(struct model *m, int pool, int stream, size_t bytes, size
     block.serial = ++m->serial;
     block.home_life = m->streams[stream].life;
     block.capture_of = capture != NULL ? capture->serial : 0;
-    block.is_exposed = capture != NULL;
+    block.section = block.capture_of;
+    block.node_lane = NONE;
+    block.is_exposed = capture != NULL || m->pools[block.pool].shares_captured;
     EXPECT(m, seen.address == block.address && seen.bytes == bytes, "the block is another");
     EXPECT(m, seen.block_bytes == (bytes + 511) / 512 * 512, "a block of %zu bytes takes %zu",
            bytes, seen.block_bytes);
@@ -108,6 +124,8 @@ struct block *allocate(struct model *m, int pool, int stream, size_t bytes, size
           block.address, bytes, block.pool, stream);
     expect_rightly_handed_out(m, &block);
     withdraw_freed(m, range_of(&block));
+    if (m->pools[block.pool].shares_captured && is_written_by_launch(m, range_of(&block)))
+        drain(m); /* a replay and such a block are ordered by the user */
     return add_block(m, &block);
 }
 
@@ -310,9 +328,51 @@ void do_new_stream(struct model *m)
     trace("  stream %d", s);
 }
 
+/* Marks behind a stream's work, for the blocks that it is the home of, and for those that it was
+ * recorded for: see oracle.c for when marks are recorded. */
+struct farewell {
+    tn_cu_event homes[BLOCKS];
+    tn_cu_event uses[BLOCKS];
+};
+
+static void prepare_farewell(struct model *m, int s, struct farewell *farewell)
+{
+    const struct stream *stream = &m->streams[s];
+
+    memset(farewell, 0, sizeof *farewell);
+    for (size_t i = 0; i < m->block_count; i++) {
+        const struct block *block = &m->blocks[i];
+
+        if (block->home == s && block->home_life == stream->life && block->capture_of == 0 &&
+            block->home_mark == NULL)
+            farewell->homes[i] = touch_mark(stream->handle);
+        if ((block->recorded & (1U << s)) != 0)
+            farewell->uses[i] = touch_mark(stream->handle);
+    }
+}
+
+static void call_off_farewell(struct farewell *farewell)
+{
+    for (size_t i = 0; i < BLOCKS; i++) {
+        touch_forget(farewell->homes[i]);
+        touch_forget(farewell->uses[i]);
+    }
+}
+
+static void note_past(struct model *m, struct block *block, tn_cu_event mark)
+{
+    int at = block->past[0] == NULL ? 0 : 1;
+
+    if (block->past[at] != NULL) {
+        drain(m);
+        touch_forget(block->past[at]);
+    }
+    block->past[at] = mark;
+}
+
 /* Work on the stream that nobody has told of must be done before the stream is out of reach; blocks
  * that it was the home of have none any more. */
-static void part_with(struct model *m, int s)
+static void part_with(struct model *m, int s, const struct farewell *farewell)
 {
     for (size_t i = 0; i < m->block_count; i++) {
         struct block *block = &m->blocks[i];
@@ -320,9 +380,11 @@ static void part_with(struct model *m, int s)
         if ((block->dirty & ~block->recorded & (1U << s)) != 0)
             drain(m);
         block->dirty &= ~(1U << s);
-        if (block->home == s && block->home_life == m->streams[s].life && block->capture_of == 0 &&
-            block->home_mark == NULL)
-            block->home_mark = touch_mark(m->streams[s].handle);
+        block->recorded &= ~(1U << s);
+        if (farewell->homes[i] != NULL)
+            block->home_mark = farewell->homes[i];
+        if (farewell->uses[i] != NULL)
+            note_past(m, block, farewell->uses[i]);
     }
     m->streams[s].is_recorded = false;
     m->streams[s].life = ++m->seen_life;
@@ -331,30 +393,20 @@ static void part_with(struct model *m, int s)
 void do_retire(struct model *m)
 {
     int s = pick_stream(m);
+    struct farewell farewell;
 
     if (m->streams[s].is_legacy) {
         REFUSED(m, TARN_ERR_INVALID_ARGUMENT, tarn_stream_retire(m->device, m->streams[s].handle));
         return;
     }
+    prepare_farewell(m, s, &farewell);
     if (CALL(m, tarn_stream_retire(m->device, m->streams[s].handle)) != TARN_OK) {
         EXPECT(m, m->fault_fired, "a stream cannot be retired: %s", tarn_last_error());
+        call_off_farewell(&farewell);
         return;
     }
     trace("  stream %d", s);
-    part_with(m, s);
-    for (size_t i = 0; i < m->block_count; i++) {
-        struct block *block = &m->blocks[i];
-        int at = block->past[0] == NULL ? 0 : 1;
-
-        if ((block->recorded & (1U << s)) == 0)
-            continue;
-        block->recorded &= ~(1U << s);
-        if (block->past[at] != NULL) {
-            drain(m);
-            touch_forget(block->past[at]);
-        }
-        block->past[at] = touch_mark(m->streams[s].handle);
-    }
+    part_with(m, s, &farewell);
 }
 
 /* A stream that was only allocated on may go without a word. */
@@ -362,6 +414,7 @@ void do_end_stream(struct model *m)
 {
     int s = (int)below(m, STREAMS);
     int count = 0;
+    struct farewell farewell;
 
     for (int i = 0; i < STREAMS; i++)
         count += m->streams[i].handle != NULL && !is_capturing(m, i);
@@ -374,7 +427,8 @@ void do_end_stream(struct model *m)
     }
     trace("  stream %d", s);
     move_last(m, s);
-    part_with(m, s);
+    prepare_farewell(m, s, &farewell);
+    part_with(m, s, &farewell);
     test_destroy_stream(m->streams[s].handle);
     m->streams[s].handle = NULL;
 }

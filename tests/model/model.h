@@ -10,7 +10,11 @@
  *     another order before the work of its own has; within a capture, not before the capture's own
  *     dependencies say so
  *   - what a capture has touched serves no allocation outside captures of its pool, until its graph
- *     and all that was made of it are gone and its launches are done
+ *     and all that was made of it are gone and its launches are done; in a pool that shares captured
+ *     memory, what graphs hold serves everyone
+ *   - bodies of conditional nodes that exclude each other share what is free at a body's end, and
+ *     nothing else of one capture's bodies and streams is shared until it ends
+ *   - memory is of the kind that its pool was made for, and only the pool's peers reach it
  *   - a misused call answers its status; a refused call changes nothing
  *   - statistics follow from the calls; extents tile the segments and show the live blocks
  *   - a restore's delta and live set, and with contents the bytes, are those of the checkpoint

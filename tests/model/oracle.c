@@ -4,7 +4,15 @@
  * does not come from the library.
  *
  * Within a capture no work runs; there each stream has a clock of the captured work that it comes
- * after, one tick for each touch, joined as events join streams (vector clocks). */
+ * after, one tick for each touch, joined as events join streams (vector clocks).
+ *
+ * A capture and the bodies in it are sections that form a tree. What was used in one section alone may
+ * serve that one again, and sections that exclude it once it has ended; everything else in the tree is
+ * apart until the outermost capture ends.
+ *
+ * On a loaded machine a mark is passed some time after the work before it is done. So a mark proves
+ * something only where it was recorded before the library could record its own; the marks behind
+ * launches are not, and what they say counts only while work is held. */
 #include "model/state.h"
 
 struct range range_of(const struct block *block)
@@ -59,6 +67,39 @@ bool is_open_capture(const struct model *m, uint64_t serial)
     return false;
 }
 
+const struct section *find_section(const struct model *m, uint64_t serial)
+{
+    for (size_t i = 0; i < SECTIONS; i++) {
+        if (serial != 0 && m->sections[i].serial == serial)
+            return &m->sections[i];
+    }
+    return NULL;
+}
+
+uint64_t root_of(const struct model *m, uint64_t serial)
+{
+    const struct section *section = find_section(m, serial);
+
+    return section != NULL ? section->root : serial;
+}
+
+/* Whether the bodies that the two sections are, or are parts of, exclude each other, and that of the
+ * first has ended. */
+static bool is_left_to(const struct model *m, uint64_t first, uint64_t then)
+{
+    for (const struct section *one = find_section(m, first); one != NULL;
+         one = find_section(m, one->outer)) {
+        for (const struct section *other = find_section(m, then); other != NULL;
+             other = find_section(m, other->outer)) {
+            if (one == other)
+                return false;
+            if (one->outer == other->outer)
+                return one->group == other->group && one->has_ended;
+        }
+    }
+    return false;
+}
+
 static void drop_freed(struct model *m, struct freed *freed)
 {
     touch_forget(freed->home);
@@ -82,7 +123,7 @@ void forget_passed(struct model *m)
 {
     for (size_t i = m->freed_count; i-- > 0;) {
         struct freed *freed = &m->freed[i];
-        bool is_past = !is_open_capture(m, freed->freed_in);
+        bool is_past = !is_open_capture(m, freed->root);
 
         pass(&freed->home);
         is_past = is_past && freed->home == NULL;
@@ -110,6 +151,17 @@ void forget_passed(struct model *m)
     }
 }
 
+/* In which section all captured use of the memory was, and whether that may use it again. */
+static void note_scope(const struct model *m, const struct block *block, uint64_t freed_in,
+                       struct freed *freed)
+{
+    uint64_t own = block->capture_of;
+
+    freed->scope = own != 0 ? own : freed_in;
+    freed->root = root_of(m, freed->scope);
+    freed->is_apart = own != 0 && (block->section != own || block->used_in != 0);
+}
+
 /* Before the block is given back: what must be past when its memory is handed out again. */
 void note_freed(struct model *m, struct block *block, uint64_t freed_in)
 {
@@ -117,7 +169,6 @@ void note_freed(struct model *m, struct block *block, uint64_t freed_in)
         .range = range_of(block),
         .home_life = block->home_life,
         .capture_of = block->capture_of,
-        .freed_in = freed_in,
         .serial = block->serial,
     };
     const struct stream *home = &m->streams[block->home];
@@ -125,6 +176,7 @@ void note_freed(struct model *m, struct block *block, uint64_t freed_in)
     if (m->freed_count == FREED)
         drain(m);
     EXPECT(m, m->freed_count < FREED, "the model remembers too much freed memory");
+    note_scope(m, block, freed_in, &freed);
     memcpy(freed.ticks, block->ticks, sizeof freed.ticks);
     memcpy(freed.past, block->past, sizeof freed.past);
     memset(block->past, 0, sizeof block->past);
@@ -161,9 +213,34 @@ void withdraw_freed(struct model *m, struct range range)
 
 /* Memory handed out -------------------------------------------------------------------------- */
 
-static void expect_order(struct model *m, const struct block *block, const struct freed *freed)
+/* Of memory that the block's capture, or another section of its tree, has used. */
+static void expect_captured_order(struct model *m, const struct block *block,
+                                  const struct freed *freed)
 {
     const struct capture *capture = capture_of_stream(m, block->home);
+
+    if (capture == NULL || freed->root == 0 || freed->root != root_of(m, capture->serial))
+        return;
+    if (freed->scope != capture->serial || freed->is_apart) {
+        EXPECT(m, is_left_to(m, freed->scope, capture->serial),
+               "block %llu at %p, captured in section %llu, got the memory of block %llu, which "
+               "section %llu of the same capture has used",
+               (unsigned long long)block->serial, block->address,
+               (unsigned long long)capture->serial, (unsigned long long)freed->serial,
+               (unsigned long long)freed->scope);
+        return;
+    }
+    for (size_t s = 0; s < STREAMS; s++)
+        EXPECT(
+            m, freed->ticks[s] <= capture->clock[block->home][s],
+            "block %llu at %p, captured on stream %d, got the memory of block %llu, whose use on "
+            "stream %zu it does not come after",
+            (unsigned long long)block->serial, block->address, block->home,
+            (unsigned long long)freed->serial, s);
+}
+
+static void expect_order(struct model *m, const struct block *block, const struct freed *freed)
+{
     bool is_own = freed->home_life == block->home_life && freed->capture_of == block->capture_of;
 
     EXPECT(
@@ -178,8 +255,8 @@ static void expect_order(struct model *m, const struct block *block, const struc
         EXPECT(m, is_ordered || freed->uses[s] == NULL || touch_is_passed(freed->uses[s]),
                "block %llu at %p got the memory of block %llu while stream %d, recorded for that, "
                "was not done",
-               (unsigned long long)block->serial, block->address,
-               (unsigned long long)freed->serial, s);
+               (unsigned long long)block->serial, block->address, (unsigned long long)freed->serial,
+               s);
     }
     for (size_t s = 0; s < PAST; s++)
         EXPECT(
@@ -187,19 +264,12 @@ static void expect_order(struct model *m, const struct block *block, const struc
             "block %llu at %p got the memory of block %llu while a stream, recorded for that and "
             "retired since, was not done",
             (unsigned long long)block->serial, block->address, (unsigned long long)freed->serial);
-    if (capture == NULL || freed->freed_in != capture->serial || block->capture_of == 0)
-        return;
-    for (size_t s = 0; s < STREAMS; s++)
-        EXPECT(
-            m, freed->ticks[s] <= capture->clock[block->home][s],
-            "block %llu at %p, captured on stream %d, got the memory of block %llu, whose use on "
-            "stream %zu it does not come after",
-            (unsigned long long)block->serial, block->address, block->home,
-            (unsigned long long)freed->serial, s);
+    if (block->capture_of != 0)
+        expect_captured_order(m, block, freed);
 }
 
 static void expect_outside(struct model *m, const struct block *block, const struct writes *writes,
-                           uint64_t owner, const char *what)
+                           uint64_t owner, bool is_graph)
 {
     for (size_t i = 0; i < writes->count; i++) {
         const struct write *write = &writes->all[i];
@@ -207,11 +277,13 @@ static void expect_outside(struct model *m, const struct block *block, const str
         if (block->capture_of != 0 && write->pool == block->pool &&
             (block->pool != ADOPTED || block->capture_of == owner))
             continue;
+        if (is_graph && write->pool == block->pool && m->pools[block->pool].shares_captured)
+            continue;
         EXPECT(m, !overlap(range_of(block), write->range),
                "block %llu at %p of %zu bytes in pool %d lies in memory of block %llu, which %s of "
                "pool %d touches",
                (unsigned long long)block->serial, block->address, block->bytes, block->pool,
-               (unsigned long long)write->serial, what, write->pool);
+               (unsigned long long)write->serial, is_graph ? "a graph" : "a capture", write->pool);
     }
 }
 
@@ -225,12 +297,15 @@ void expect_rightly_handed_out(struct model *m, const struct block *block)
     }
     forget_passed(m);
     for (size_t i = 0; i < GRAPHS; i++) {
-        if (m->graphs[i].serial != 0)
-            expect_outside(m, block, &m->graphs[i].writes, m->graphs[i].serial, "a graph");
+        const struct graph *graph = &m->graphs[i];
+        bool only_runs = graph->handle == NULL && graph->raw == NULL && graph->clone == NULL;
+
+        if (graph->serial != 0 && (!only_runs || m->is_held))
+            expect_outside(m, block, &graph->writes, graph->serial, true);
     }
     for (size_t i = 0; i < CAPTURES; i++) {
-        if (m->captures[i].serial != 0)
-            expect_outside(m, block, &m->captures[i].writes, m->captures[i].serial, "a capture");
+        if (m->captures[i].serial != 0 && !m->captures[i].is_broken) /* which leaves no graph */
+            expect_outside(m, block, &m->captures[i].writes, m->captures[i].serial, false);
     }
 }
 
@@ -256,23 +331,31 @@ void order(struct model *m, int first, int then)
 static void captured_touch(struct model *m, struct block *block, struct capture *capture,
                            int stream, struct touch *what)
 {
-    struct write *write = &capture->writes.all[capture->writes.count];
+    struct writes *writes = &top_of(capture)->writes;
+    struct write *write = &writes->all[writes->count];
     uint32_t *clock = capture->clock[stream];
+    bool runs = true;
 
-    EXPECT(m, capture->writes.count < RANGES, "the model captures too much");
+    EXPECT(m, writes->count < RANGES, "the model captures too much");
+    for (const struct capture *body = capture; body->outer != NULL; body = body->outer)
+        runs = runs && body->runs;
     what->known = false;
     what->writes = true;
     what->value = block->captured_value;
     for (int s = 0; s < STREAMS; s++) {
         what->known = what->known || block->ticks[s] != 0;
-        if (block->ticks[s] > clock[s])
+        if (block->ticks[s] > clock[s] && capture->has_lane[s])
             order(m, s, stream);
     }
+    what->known = what->known && !block->is_unsure;
     clock[stream] += 1;
     block->ticks[stream] = clock[stream];
-    block->captured_value = what->next;
-    *write = (struct write){range_of(block), block->pool, block->serial, what->next};
-    capture->writes.count += 1;
+    if (block->capture_of == capture->serial || capture->runs || block->capture_of == 0) {
+        block->captured_value = what->next;
+        block->is_unsure = false;
+    }
+    *write = (struct write){range_of(block), block->pool, block->serial, what->next, runs};
+    writes->count += 1;
 }
 
 static void eager_touch(struct model *m, struct block *block, int stream, struct touch *what)

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Operations on pools and routes. */
+#include <unistd.h>
+
 #include "model/state.h"
 
 static int empty_slot(const struct model *m)
@@ -13,6 +15,7 @@ static int empty_slot(const struct model *m)
 
 void do_new_pool(struct model *m)
 {
+    static const int peers[] = {1, 0};
     tarn_pool_options options = TARN_POOL_OPTIONS_INIT;
     int p = empty_slot(m);
     struct pool made = {.replay_stream = NONE};
@@ -24,10 +27,72 @@ void do_new_pool(struct model *m)
         options.limit_bytes = (2 + below(m, 64)) * 2 * MIB;
     made.refuses_replays = chance(m, 4);
     options.replay_order = made.refuses_replays ? TARN_REPLAY_REFUSED : TARN_REPLAY_ORDERED;
+    made.shares_captured = options.share_captured = chance(m, 6);
+    made.is_exportable = options.exportable = chance(m, 8);
+    made.is_for_rdma = options.gpu_direct_rdma = chance(m, 8);
+    if (m->device_count > 1 && chance(m, 4)) {
+        made.has_peer = true;
+        options.peers = peers;
+        options.peer_count = below(m, 2) + 1;
+    }
     WELL(m, tarn_pool_create(m->device, &options, &made.handle));
     made.limit_bytes = options.limit_bytes;
     m->pools[p] = made;
-    trace("  pool %d, limit %zu", p, made.limit_bytes);
+    trace("  pool %d, limit %zu%s%s", p, made.limit_bytes,
+          made.shares_captured ? ", shares what graphs hold" : "", made.has_peer ? ", a peer" : "");
+}
+
+/* Which devices may use a block, and what its memory is made of. */
+static void expect_properties(struct model *m, const struct block *block)
+{
+    const struct pool *pool = &m->pools[block->pool];
+    const char *last = (const char *)block->address + block->bytes - 1;
+    struct test_properties properties = test_properties(block->address);
+    unsigned long long peer = m->device_count > 1 ? test_access(1, last) : 0;
+
+    EXPECT(m, test_access(0, last) == TN_CU_MEM_ACCESS_READWRITE, "block %llu is out of reach",
+           (unsigned long long)block->serial);
+    EXPECT(m, (peer == TN_CU_MEM_ACCESS_READWRITE) == pool->has_peer,
+           "the access of another device to block %llu of pool %d is %llu",
+           (unsigned long long)block->serial, block->pool, peer);
+    EXPECT(m, (properties.handle_types != 0) == pool->is_exportable,
+           "block %llu of pool %d is of handle types %d", (unsigned long long)block->serial,
+           block->pool, properties.handle_types);
+    EXPECT(m, properties.rdma == pool->is_for_rdma, "block %llu of pool %d is not for RDMA",
+           (unsigned long long)block->serial, block->pool);
+    if (pool->is_exportable)
+        (void)close(test_export(block->address));
+}
+
+static bool is_any(const struct model *m, const struct block *block)
+{
+    return !m->pools[block->pool].is_released && !m->pools[block->pool].is_shared;
+}
+
+void do_look_at_memory(struct model *m)
+{
+    struct block *block = pick_block(m, is_any);
+
+    if (block != NULL)
+        expect_properties(m, block);
+}
+
+void do_add_peer(struct model *m)
+{
+    int p = pick_pool(m);
+    struct block *block = pick_block(m, is_any);
+
+    if (m->pools[p].is_shared)
+        return;
+    WELL(m, tarn_pool_add_peer(m->pools[p].handle, 0));
+    REFUSED(m, TARN_ERR_INVALID_ARGUMENT, tarn_pool_add_peer(m->pools[p].handle, m->device_count));
+    if (m->device_count < 2 || m->pools[p].is_default)
+        return;
+    if (!DECLINED(m, tarn_pool_add_peer(m->pools[p].handle, 1)))
+        m->pools[p].has_peer = true;
+    trace("  pool %d %s", p, m->pools[p].has_peer ? "has a peer" : "has none still");
+    if (block != NULL)
+        expect_properties(m, block);
 }
 
 bool has_route(const struct model *m, int pool)
@@ -109,6 +174,19 @@ static void forget_blocks(struct model *m, int pool)
     }
 }
 
+/* The pool's addresses may be another thread's before the call that ends it has returned. */
+static void share_blocks(struct model *m, int pool, bool are_held)
+{
+    for (size_t i = 0; i < m->block_count; i++) {
+        if (m->blocks[i].pool != pool)
+            continue;
+        if (are_held)
+            shared_add(m, range_of(&m->blocks[i]));
+        else
+            shared_remove(m, range_of(&m->blocks[i]));
+    }
+}
+
 void do_end_pool(struct model *m)
 {
     int p = (int)below(m, POOLS);
@@ -126,9 +204,11 @@ void do_end_pool(struct model *m)
     let_work(m);
     (void)test_ledger(); /* the driver has run all destructors by then */
     trace("  pool %d", p);
+    share_blocks(m, p, false);
     status = CALL(m, tarn_pool_destroy(m->pools[p].handle));
     if (is_claimed(m, p) || (status == TARN_ERR_BUSY && is_maybe_captured(m, p))) {
         expect_status(m, TARN_ERR_BUSY, status, "tarn_pool_destroy");
+        share_blocks(m, p, true);
     } else {
         expect_status(m, TARN_OK, status, "tarn_pool_destroy");
         STALE(m, tarn_pool_trim(m->pools[p].handle, NULL));
@@ -226,13 +306,44 @@ void do_device_trim(struct model *m)
            "a trim of the device has taken what it is to keep");
 }
 
+static void note_limits(struct model *m, uint64_t whole_bytes, uint64_t part_bytes)
+{
+    tarn_device_stats stats = {.size = sizeof stats};
+    uint64_t smaller = whole_bytes == 0 || (part_bytes != 0 && part_bytes < whole_bytes)
+                           ? part_bytes
+                           : whole_bytes;
+
+    m->whole_bytes = whole_bytes;
+    m->part_bytes = part_bytes;
+    m->limit_bytes = smaller;
+    WELL(m, tarn_device_get_stats(m->device, &stats));
+    EXPECT(m, stats.limit_bytes == smaller, "the device says that its limit is %llu, not %llu",
+           (unsigned long long)stats.limit_bytes, (unsigned long long)smaller);
+}
+
 /* Limits below what is taken already are allowed: expect_statistics sees that nothing grows then. */
 void do_limit(struct model *m)
 {
+    size_t limit = chance(m, 2) ? 0 : (16 + below(m, 400)) * MIB;
+
     if (!m->owns_device)
         return;
-    m->limit_bytes = chance(m, 2) ? 0 : (16 + below(m, 400)) * MIB;
-    WELL(m, tarn_device_set_limit(m->device, m->limit_bytes));
+    WELL(m, tarn_device_set_limit(m->device, limit));
+    note_limits(m, limit, m->part_bytes);
+}
+
+/* A limit as a part of the device's memory. */
+void do_fraction(struct model *m)
+{
+    tarn_device_info info = {.size = sizeof info};
+    double fraction = chance(m, 2) ? 1.0 : (double)(1 + below(m, 40)) / 1000;
+
+    if (!m->owns_device)
+        return;
+    REFUSED(m, TARN_ERR_INVALID_ARGUMENT, tarn_device_set_memory_fraction(m->device, 0));
+    WELL(m, tarn_device_get_info(m->device, &info));
+    WELL(m, tarn_device_set_memory_fraction(m->device, fraction));
+    note_limits(m, m->whole_bytes, (uint64_t)((double)info.total_bytes * fraction));
 }
 
 void do_pool_limit(struct model *m)
@@ -330,20 +441,25 @@ static bool is_that_stream(tarn_stream stream, void *user)
     return stream == user;
 }
 
+struct route *empty_route(struct model *m)
+{
+    for (size_t i = 0; i < ROUTES; i++) {
+        if (m->routes[i].serial == 0)
+            return &m->routes[i];
+    }
+    return NULL;
+}
+
 /* NULL when there is no room. */
 struct route *open_route(struct model *m, int pool, int kind, int stream)
 {
     static const tarn_route_filter filters[] = {tarn_filter_capture, tarn_filter_thread,
                                                 tarn_filter_stream, is_that_stream};
     void *user = kind == ROUTE_THREAD ? NULL : m->streams[stream].handle;
-    struct route *route = NULL;
+    struct route *route = empty_route(m);
 
     if (kind == ROUTE_CUSTOM && m->streams[stream].is_default)
         kind = ROUTE_STREAM; /* the handle alone does not tell threads' own streams apart */
-    for (size_t i = 0; i < ROUTES && route == NULL; i++) {
-        if (m->routes[i].serial == 0)
-            route = &m->routes[i];
-    }
     if (route == NULL)
         return NULL;
     if (DECLINED(

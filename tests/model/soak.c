@@ -18,7 +18,13 @@
 #include "model/model.h"
 #include "support/cuda.h"
 
-enum { STEPS_MIN = 200, STEPS_SPREAD = 4000, REPORT_SECONDS = 20, SECONDS_MAX = 300 };
+enum {
+    STEPS_MIN = 200,
+    STEPS_SPREAD = 4000,
+    REPORT_SECONDS = 20,
+    SECONDS_MAX = 300,
+    REDUCE_SECONDS = 60
+};
 
 static char line[200];
 
@@ -59,7 +65,8 @@ static int soak(uint64_t steps, uint64_t seed)
 
 /* Reducing ----------------------------------------------------------------------------------- */
 
-static bool fails(const uint8_t *bytes, size_t size)
+/* How the run ends: as waitpid says, 0 when well. Only one that hangs is ended by the alarm. */
+static int end_of(const uint8_t *bytes, size_t size)
 {
     int status = 0;
     pid_t child = fork();
@@ -67,16 +74,16 @@ static bool fails(const uint8_t *bytes, size_t size)
     if (child == 0) {
         (void)!freopen("/dev/null", "w", stderr);
         model_repeat_with("");
-        (void)alarm(20);
+        (void)alarm(REDUCE_SECONDS);
         model_run_bytes(bytes, size);
         _exit(0);
     }
     ck_assert_int_eq(waitpid(child, &status, 0), child);
-    return status != 0;
+    return status;
 }
 
-/* Leaves out runs of frames, shorter and shorter, as long as it still fails. */
-static size_t reduce(uint8_t *bytes, size_t size)
+/* Leaves out runs of frames, shorter and shorter, as long as it still ends in that way. */
+static size_t reduce(uint8_t *bytes, size_t size, int end)
 {
     size_t frames = (size - MODEL_HEAD_BYTES) / MODEL_FRAME_BYTES;
     uint8_t *tried = malloc(size);
@@ -89,7 +96,7 @@ static size_t reduce(uint8_t *bytes, size_t size)
 
             memcpy(tried, bytes, from);
             memcpy(tried + from, bytes + to, size - to);
-            if (!fails(tried, size - (to - from)))
+            if (end_of(tried, size - (to - from)) != end)
                 continue;
             size -= to - from;
             memcpy(bytes, tried, size);
@@ -114,12 +121,14 @@ static int reduce_run(uint64_t seed, uint64_t steps)
     size_t size;
     uint8_t *bytes = model_random_bytes(seed, steps, &size);
 
-    if (!fails(bytes, size)) {
+    int end = end_of(bytes, size);
+
+    if (end == 0) {
         (void)printf("the run does not fail\n");
         return 1;
     }
-    size = reduce(bytes, size);
-    size = reduce(bytes, size);
+    size = reduce(bytes, size, end);
+    size = reduce(bytes, size, end);
     write_file("reduced.model", bytes, size);
     (void)printf("%zu steps are left, in reduced.model\n",
                  (size - MODEL_HEAD_BYTES) / MODEL_FRAME_BYTES);

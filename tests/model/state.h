@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "model/model.h"
+#include "support/bodies.h"
 #include "support/touch.h"
 
 enum {
@@ -15,11 +16,13 @@ enum {
     PAST = 2,        /* marks of streams that were retired */
     BLOCKS = 256,
     FREED = 256,
-    CAPTURES = 2,
+    TOPS = 2,     /* captures that are no bodies: the first slots */
+    CAPTURES = 4, /* the others are of bodies of conditional nodes */
+    SECTIONS = 24,
     GRAPHS = 8,
     RANGES = 64,
     CHECKPOINTS = 4,
-    ROUTES = 4,
+    ROUTES = 8,
     CONTENTS = 3, /* kinds of them, from TARN_CONTENTS_NONE */
     NONE = -1,
 };
@@ -45,7 +48,11 @@ struct pool {
     bool is_shared; /* with other models: nothing is known of its sums */
     bool is_released;
     bool refuses_replays; /* on another stream than the last */
-    int replay_stream;    /* of its last replay; NONE */
+    bool shares_captured; /* graphs' free memory serves everyone */
+    bool is_exportable;
+    bool is_for_rdma;
+    bool has_peer;     /* the second device may use it */
+    int replay_stream; /* of its last replay; NONE */
     uint64_t replay_life;
     size_t limit_bytes;
     uint64_t mapped_bytes; /* as it said last */
@@ -58,10 +65,14 @@ struct block {
     uint64_t serial;   /* the model's; a revived block has it again */
     uint64_t sequence; /* the library's */
     int pool;
-    int home;            /* stream slot that it was allocated on */
-    uint64_t home_life;  /* of that stream; the block's order, with capture_of */
-    uint64_t capture_of; /* serial of the capture that it was allocated in; 0: none */
-    int last; /* stream slot of the last work outside captures; NONE: none to come after */
+    int home;           /* stream slot that it was allocated on */
+    uint64_t home_life; /* of that stream; the block's order, with capture_of */
+    uint64_t
+        capture_of;   /* serial of the capture that it was allocated in, or of what that was a body
+                            of, when it has ended; 0: none */
+    uint64_t section; /* serial of the very capture that it was allocated in */
+    uint64_t used_in; /* serial of a body that used it, where that is not its own capture */
+    int last;         /* stream slot of the last work outside captures; NONE: none to come after */
     uint32_t value;
     uint32_t captured_value; /* in the capture under way, where ticks are */
     bool is_known;           /* the value is there when the work enqueued so far is done */
@@ -71,7 +82,10 @@ struct block {
     unsigned dirty;          /* touched there without being recorded, and not the block's home */
     tn_cu_event home_mark;   /* behind the home's work, when that stream is gone */
     tn_cu_event past[PAST];  /* behind the work of streams that were recorded, and retired since */
+    bool is_unsure;          /* it was last written in a body that does not run */
     uint32_t ticks[STREAMS]; /* of its touches in the capture under way, by stream */
+    int node_lane;           /* that a body which used it stands in, and the tick there, which is */
+    uint32_t node_tick;      /* nothing to record */
 };
 
 /* Memory that was given back, until all that was promised of it is past. */
@@ -79,7 +93,9 @@ struct freed {
     struct range range;
     uint64_t home_life; /* the order */
     uint64_t capture_of;
-    uint64_t freed_in; /* serial of the capture that used it last; 0: none */
+    uint64_t scope; /* serial of the capture in which all its captured use was; 0: none */
+    uint64_t root;  /* of the capture that the scope is a part of, or is */
+    bool is_apart;  /* nothing in the scope gets it */
     uint64_t serial;
     tn_cu_event home; /* behind the order's work; NULL: none that counts */
     tn_cu_event uses[STREAMS];
@@ -93,11 +109,32 @@ struct write {
     int pool;
     uint64_t serial;
     uint32_t value;
+    bool runs; /* it does not lie in a body that never runs */
 };
 
 struct writes {
     size_t count;
     struct write all[RANGES];
+};
+
+/* A body of a conditional node that is, or was, captured in a capture that is still open. */
+struct section {
+    uint64_t serial; /* 0: none; its capture's */
+    uint64_t outer;
+    uint64_t root; /* the outermost */
+    uint64_t group;
+    bool has_ended;
+};
+
+/* The last conditional node of a capture. */
+struct node {
+    struct test_node made;
+    unsigned size;
+    unsigned used;   /* bodies that have been captured */
+    unsigned chosen; /* the body that runs; size or more: none */
+    uint64_t group;
+    int lane; /* that it stands in, and what it comes after, itself included */
+    uint32_t clock[STREAMS];
 };
 
 struct capture {
@@ -108,7 +145,14 @@ struct capture {
     bool is_broken;
     int mode;
     tarn_capture *handle;
-    struct writes writes;
+    tn_cu_graph into;      /* a graph of the user's that it is captured into; NULL: none */
+    struct capture *outer; /* whose node's body it is; NULL: none */
+    struct node node;      /* of its own */
+    struct node place;     /* where it stands, of a body */
+    bool runs;             /* the body, whenever the outer capture's section does */
+    bool has_nodes;
+    uint64_t group_count;
+    struct writes writes;             /* with those of its bodies */
     uint32_t clock[STREAMS][STREAMS]; /* of each stream: what it comes after */
     bool has_lane[STREAMS];           /* the streams in it */
     unsigned maybe; /* pools that had a route meanwhile: a free in them may have made them part */
@@ -117,7 +161,10 @@ struct capture {
 struct graph {
     tarn_graph *handle;  /* NULL: destroyed; its memory may still be held by what follows */
     tn_cu_graphexec raw; /* an executable that the user made of it */
-    tn_cu_graph clone;
+    tn_cu_graph
+        clone;    /* a graph of the user's: a copy, one that has a copy in it, or the very graph */
+    bool is_bare; /* that is the one captured into, and may be adopted */
+    bool has_nodes;  /* conditional ones: the driver makes no copies of it */
     uint64_t serial; /* 0: none */
     int pool;
     bool by_user;                  /* its capture was: an empty one touches no pool */
@@ -162,7 +209,10 @@ struct model {
     bool is_held;
     bool must_not_wait; /* the call under way */
     uint64_t waits_before;
-    uint64_t limit_bytes; /* of the device; 0: none */
+    int device_count;
+    uint64_t whole_bytes; /* what the device was limited to; 0: none */
+    uint64_t part_bytes;  /* the same, as a part of its memory */
+    uint64_t limit_bytes; /* the smaller of these */
     uint64_t taken_bytes; /* of it, as it said last */
     bool
         has_unnamed; /* there may be pools that the model does not name: adopted and released ones */
@@ -184,6 +234,7 @@ struct model {
     size_t freed_count;
     struct freed freed[FREED];
     struct capture captures[CAPTURES];
+    struct section sections[SECTIONS];
     struct graph graphs[GRAPHS];
     struct checkpoint checkpoints[CHECKPOINTS];
     struct route routes[ROUTES];
@@ -230,12 +281,15 @@ void drain(struct model *m);
 /* Before and after a call that waits for the device: work that is held would hang it. */
 void let_work(struct model *m);
 void hold_work(struct model *m);
+void note_waits(void); /* what has waited until now, the call under way does not wait for */
 
 /* The oracle (oracle.c). */
 struct range range_of(const struct block *block);
 bool overlap(struct range one, struct range other);
 bool is_capturing(const struct model *m, int stream);
 bool is_open_capture(const struct model *m, uint64_t serial);
+const struct section *find_section(const struct model *m, uint64_t serial);
+uint64_t root_of(const struct model *m, uint64_t serial);
 struct block *add_block(struct model *m, const struct block *block);
 void remove_block(struct model *m, struct block *block);
 void forget_passed(struct model *m);
@@ -261,6 +315,12 @@ int pick_pool(struct model *m);   /* whose handle is good */
 struct graph *pick_graph(struct model *m);
 struct capture *pick_capture(struct model *m);
 struct capture *capture_of_stream(struct model *m, int stream);
+struct capture *top_of(struct capture *capture);
+bool has_room(struct capture *capture); /* for what a step captures */
+int random_lane(struct model *m, const struct capture *capture);
+int eager_streams(const struct model *m);
+struct capture *open_body_of(struct model *m, const struct capture *capture);
+struct route *empty_route(struct model *m);
 size_t pick_bytes(struct model *m);
 
 /* Which pool serves tarn_malloc on the stream, and whether a route chose it. */
@@ -277,6 +337,9 @@ struct block *allocate(struct model *m, int pool, int stream, size_t bytes, size
 void settle(struct model *m, struct block *block);
 void free_block(struct model *m, struct block *block, int on, uint64_t freed_in);
 void move_last(struct model *m, int stream);
+bool settle_captured(struct model *m, struct capture *capture, struct block *block);
+void enter_capture(struct model *m, struct capture *capture, int stream);
+void leave_body(struct model *m, struct capture *body);
 struct route *open_route(struct model *m, int pool, int kind, int stream);
 void end_newest_route(struct model *m, int pool);
 void sweep_pools(struct model *m);
@@ -291,6 +354,8 @@ operation do_route, do_end_route;
 operation do_begin, do_fork, do_captured_alloc, do_captured_free, do_captured_touch,
     do_captured_last_use, do_end_capture, do_abort, do_break, do_wrong_end, do_unrouted;
 operation do_update, do_pressure, do_replay, do_destroy_graph, do_raw_exec, do_clone;
+operation do_begin_body, do_use_in_body, do_misuse_body, do_adopt, do_nest;
+operation do_add_peer, do_look_at_memory, do_fraction;
 operation do_take, do_restore, do_destroy_checkpoint, do_verify;
 
 /* Ends what is under way, for model_destroy. */

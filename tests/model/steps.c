@@ -34,7 +34,7 @@ static const struct {
     OPERATION(3, check_live),
     OPERATION(3, route),
     OPERATION(4, end_route),
-    OPERATION(9, begin),
+    OPERATION(16, begin),
     OPERATION(6, fork),
     OPERATION(24, captured_alloc),
     OPERATION(14, captured_free),
@@ -61,6 +61,14 @@ static const struct {
     OPERATION(1, limit),
     OPERATION(1, pool_limit),
     OPERATION(1, cache_limit),
+    OPERATION(26, begin_body),
+    OPERATION(10, use_in_body),
+    OPERATION(1, misuse_body),
+    OPERATION(2, adopt),
+    OPERATION(1, nest),
+    OPERATION(1, add_peer),
+    OPERATION(1, look_at_memory),
+    OPERATION(1, fraction),
 #undef OPERATION
 };
 
@@ -100,6 +108,7 @@ static void plan_fault(struct model *m)
         "cuUserObjectCreate",
         "cuGraphRetainUserObject",
         "cuStreamBeginCapture",
+        "cuStreamBeginCaptureToGraph",
     };
     static const int results[] = {TN_CUDA_ERROR_OUT_OF_MEMORY, TN_CUDA_ERROR_UNKNOWN};
 
@@ -137,6 +146,7 @@ void model_step(struct model *m, const uint8_t frame[MODEL_FRAME_BYTES])
     touch_relax(true);
     trace("%llu %s", (unsigned long long)m->step, operations[number].name);
     plan_fault(m);
+    note_waits();
     operations[number].run(m);
     m->fault_planned = false;
     sweep_pools(m);

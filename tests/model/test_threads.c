@@ -44,7 +44,6 @@ static void run(uint64_t seed, uint64_t steps)
     tarn_pool_stats stats = {.size = sizeof stats};
     tarn_sim_ledger ledger;
 
-    test_start();
     touch_start();
     ledger = test_ledger();
     OK(tarn_device_open(0, NULL, &device));

@@ -330,6 +330,15 @@ void test_elsewhere(void (*body)(void *), void *argument)
     ck_assert_int_eq(pthread_join(thread, NULL), 0);
 }
 
+TCase *test_case(Suite *suite, const char *name, void (*begin)(void), void (*end)(void))
+{
+    TCase *tcase = tcase_create(name);
+
+    suite_add_tcase(suite, tcase);
+    tcase_add_checked_fixture(tcase, begin, end);
+    return tcase;
+}
+
 int test_main(Suite *suite)
 {
     SRunner *runner = srunner_create(suite);

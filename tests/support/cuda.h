@@ -89,6 +89,9 @@ void test_same_ledger(const tarn_sim_ledger *before);
 /* Runs body(argument) on another thread and waits for it. */
 void test_elsewhere(void (*body)(void *), void *argument);
 
+/* A case of the suite, whose tests each stand between these two. */
+TCase *test_case(Suite *suite, const char *name, void (*begin)(void), void (*end)(void));
+
 /* Runs the suite as its own main: forking unless CK_FORK=no. */
 int test_main(Suite *suite);
 

@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 enum { EDGE_WORDS = 16, STRIDE_BYTES = 256 << 10 };
 
@@ -95,12 +96,22 @@ void touch_start(void)
 {
     tn_cu_module module;
 
+    ck_assert_int_eq(setenv("TARN_SIM_DEVICES", "2", 0), 0);
+    test_start();
     if (kernel != NULL)
         return;
     ck_assert(test_is_simulated());
     ck_assert_int_eq(sim.register_kernel("tarn_test_touch", touch_twin), 0);
     CU_OK(cu.cuModuleLoadData(&module, kernel_ptx));
     CU_OK(cu.cuModuleGetFunction(&kernel, module, "tarn_test_touch"));
+}
+
+int touch_device_count(void)
+{
+    int count = 0;
+
+    CU_OK(cu.cuDeviceGetCount(&count));
+    return count;
 }
 
 void touch(tn_cu_stream stream, const struct touch *what)

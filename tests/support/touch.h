@@ -9,8 +9,10 @@
 
 #include "support/world.h"
 
-/* Registers the kernel; after test_start, any number of times. */
+/* Starts the driver with two devices, and registers the kernel; any number of times. */
 void touch_start(void);
+
+int touch_device_count(void);
 
 /* Sets the calling thread's capture mode: relaxed, or the global one that threads begin with. */
 void touch_relax(bool relaxed);

@@ -5,6 +5,11 @@
 
 struct test_world world;
 
+const struct test_refusal test_refusals[TEST_REFUSALS] = {
+    {TN_CUDA_ERROR_OUT_OF_MEMORY, TARN_ERR_DEVICE_MEMORY},
+    {TN_CUDA_ERROR_UNKNOWN, TARN_ERR_DRIVER},
+};
+
 void test_world_open(void)
 {
     test_world_open_with(NULL);
@@ -37,20 +42,42 @@ void test_world_close(void)
     test_destroy_stream(world.side);
 }
 
+void test_outputs_open(void)
+{
+    test_world_open();
+    for (size_t i = 0; i < 2; i++)
+        world.outputs[i] = test_alloc(world.default_pool, 16 << 10, world.stream);
+}
+
+void test_outputs_close(void)
+{
+    for (size_t i = 0; i < 2; i++) {
+        OK(tarn_free(world.outputs[i]));
+        world.outputs[i] = NULL;
+    }
+    test_world_close();
+}
+
 void test_world_abandon(void)
 {
     world.device = NULL;
     world.pool = NULL;
 }
 
+tarn_pool *test_pool_with(const tarn_pool_options *options)
+{
+    tarn_pool *pool = NULL;
+
+    OK(tarn_pool_create(world.device, options, &pool));
+    return pool;
+}
+
 tarn_pool *test_pool(const char *name)
 {
     tarn_pool_options options = TARN_POOL_OPTIONS_INIT;
-    tarn_pool *pool = NULL;
 
     options.name = name;
-    OK(tarn_pool_create(world.device, &options, &pool));
-    return pool;
+    return test_pool_with(&options);
 }
 
 void *test_malloc(size_t bytes)
@@ -69,6 +96,48 @@ void *test_alloc(tarn_pool *pool, size_t bytes, tn_cu_stream stream)
     OK(tarn_alloc(pool, bytes, 0, stream, &address));
     ck_assert_ptr_nonnull(address);
     return address;
+}
+
+void *test_filled(size_t words, uint32_t value)
+{
+    void *address = test_alloc(world.pool, words * sizeof value, world.stream);
+
+    test_fill(world.stream, address, value, words);
+    return address;
+}
+
+tarn_pool *test_pool_of(const void *address)
+{
+    tarn_block block;
+
+    OK(tarn_block_at(address, &block));
+    return block.pool;
+}
+
+tarn_pool *test_chosen_pool(tn_cu_stream stream)
+{
+    void *address = NULL;
+    tarn_pool *pool;
+
+    OK(tarn_malloc(world.device, 512, stream, &address));
+    pool = test_pool_of(address);
+    OK(tarn_free(address));
+    return pool;
+}
+
+char *test_live_block(tarn_pool *pool)
+{
+    tarn_layout *layout = NULL;
+    char *found = NULL;
+
+    OK(tarn_pool_layout(pool, &layout));
+    for (size_t i = 0; i < layout->extent_count; i++) {
+        if (layout->extents[i].state == TARN_EXTENT_LIVE)
+            found = layout->extents[i].address;
+    }
+    tarn_layout_destroy(layout);
+    ck_assert_ptr_nonnull(found);
+    return found;
 }
 
 tarn_pool_stats test_stats(tarn_pool *pool)
@@ -104,12 +173,18 @@ tarn_extent_state test_state_of(tarn_pool *pool, const void *address)
     return state;
 }
 
-tarn_capture *test_capture_pool(void)
+tarn_capture *test_capture_on(tarn_pool *pool, tn_cu_stream stream, tarn_capture_mode mode)
 {
     tarn_capture *capture = NULL;
 
-    OK(tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_RELAXED, &capture));
+    OK(tarn_capture_begin(pool, stream, mode, &capture));
+    ck_assert_ptr_nonnull(capture);
     return capture;
+}
+
+tarn_capture *test_capture_begin(tarn_capture_mode mode)
+{
+    return test_capture_on(world.pool, world.stream, mode);
 }
 
 tarn_graph *test_capture_end(tarn_capture *capture)
@@ -117,7 +192,39 @@ tarn_graph *test_capture_end(tarn_capture *capture)
     tarn_graph *graph = NULL;
 
     OK(tarn_capture_end(capture, &graph));
+    ck_assert_ptr_nonnull(graph);
     return graph;
+}
+
+void *test_copy_through(tarn_pool *pool, tn_cu_stream stream, uint32_t value, void *output,
+                        size_t words)
+{
+    void *temporary = test_alloc(pool, 4 * MIB, stream);
+
+    test_fill(stream, temporary, value, words);
+    test_copy(stream, output, temporary, words * sizeof value);
+    OK(tarn_free(temporary));
+    return temporary;
+}
+
+tarn_checkpoint *test_take(tarn_contents contents)
+{
+    tarn_checkpoint *checkpoint = NULL;
+
+    OK(tarn_checkpoint_take(world.pool, contents, world.stream, &checkpoint));
+    ck_assert_ptr_nonnull(checkpoint);
+    return checkpoint;
+}
+
+tarn_delta *test_restore(tarn_checkpoint *checkpoint, size_t freed, size_t revived)
+{
+    tarn_delta *delta = NULL;
+
+    OK(tarn_checkpoint_restore(checkpoint, world.stream, &delta));
+    ck_assert_uint_eq(delta->freed_count, freed);
+    ck_assert_uint_eq(delta->revived_count, revived);
+    OK(tarn_pool_validate(world.pool));
+    return delta;
 }
 
 tn_cu_stream test_blocking_stream(void)
@@ -262,19 +369,6 @@ void *test_host_alloc(size_t bytes)
 void test_host_free(void *memory)
 {
     CU_OK(cu.cuMemFreeHost(memory));
-}
-
-tn_cu_context test_new_context(void)
-{
-    tn_cu_context context = NULL;
-
-    CU_OK(cu.cuCtxCreate(&context, 0, 0));
-    return context;
-}
-
-void test_destroy_context(tn_cu_context context)
-{
-    CU_OK(cu.cuCtxDestroy(context));
 }
 
 size_t test_node_count(tn_cu_graph graph)

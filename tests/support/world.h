@@ -15,6 +15,7 @@ struct test_world {
     tarn_pool *pool;     /* "test"; a test that ends it sets it to NULL */
     tn_cu_stream stream; /* both non-blocking */
     tn_cu_stream side;
+    void *outputs[2];       /* of test_outputs_open: what sections write; NULL: none */
     tarn_sim_ledger ledger; /* before the device was opened */
 };
 extern struct test_world world;
@@ -24,19 +25,37 @@ void test_world_open(void);
 void test_world_open_with(const tarn_device_options *device_options);
 void test_world_close(void);
 
+/* A fixture, too: with two outputs of 16 KiB each, of the default pool. */
+void test_outputs_open(void);
+void test_outputs_close(void);
+
 /* For tests that lose the device: nothing is closed afterwards. */
 void test_world_abandon(void);
 
 tarn_pool *test_pool(const char *name); /* another private pool */
-void *test_malloc(size_t bytes);        /* tarn_malloc on the world's stream */
+tarn_pool *test_pool_with(const tarn_pool_options *options);
+void *test_malloc(size_t bytes); /* tarn_malloc on the world's stream */
 void *test_alloc(tarn_pool *pool, size_t bytes, tn_cu_stream stream);
+void *test_filled(size_t words, uint32_t value);  /* of the world's pool, on its stream */
+tarn_pool *test_pool_of(const void *address);     /* whose block it is */
+tarn_pool *test_chosen_pool(tn_cu_stream stream); /* by tarn_malloc there, now */
+char *test_live_block(tarn_pool *pool);           /* of a pool that has one */
 tarn_pool_stats test_stats(tarn_pool *pool);
 tarn_device_stats test_device_stats(void);
 /* What the pool's layout says of an address; UNMAPPED where the pool has none. */
 tarn_extent_state test_state_of(tarn_pool *pool, const void *address);
-/* A capture of the world's stream into the world's pool, and its end. */
-tarn_capture *test_capture_pool(void);
+/* A capture of the stream into the pool, one of the world's stream into the world's pool, and the end
+ * of either. */
+tarn_capture *test_capture_on(tarn_pool *pool, tn_cu_stream stream, tarn_capture_mode mode);
+tarn_capture *test_capture_begin(tarn_capture_mode mode);
 tarn_graph *test_capture_end(tarn_capture *capture);
+/* What a section may do: it fills a temporary block of 4 MiB and copies words of it out. Where the
+ * block was. */
+void *test_copy_through(tarn_pool *pool, tn_cu_stream stream, uint32_t value, void *output,
+                        size_t words);
+/* A checkpoint of the world's pool; and its restore, which must free and revive so many blocks. */
+tarn_checkpoint *test_take(tarn_contents contents);
+tarn_delta *test_restore(tarn_checkpoint *checkpoint, size_t freed, size_t revived);
 
 /* The driver beside the library. */
 tn_cu_stream test_blocking_stream(void);
@@ -62,8 +81,6 @@ void test_read_bytes(tn_cu_stream stream, void *to, const void *from, size_t byt
 void test_flip_byte(tn_cu_stream stream, void *address);
 void *test_host_alloc(size_t bytes); /* page-locked */
 void test_host_free(void *memory);
-tn_cu_context test_new_context(void); /* of device 0; current */
-void test_destroy_context(tn_cu_context context);
 size_t test_node_count(tn_cu_graph graph);
 void test_destroy_graph(tn_cu_graph graph);
 tn_cu_graph test_clone(tn_cu_graph graph);
@@ -71,7 +88,7 @@ void test_launch_once(tn_cu_graph graph, tn_cu_stream stream); /* an executable 
 tn_cu_graphexec test_instantiate(tn_cu_graph graph);
 void test_launch(tn_cu_graphexec exec, tn_cu_stream stream);
 void test_destroy_exec(tn_cu_graphexec exec);
-size_t test_free_bytes(void);                                  /* as cuMemGetInfo says */
+size_t test_free_bytes(void); /* as cuMemGetInfo says */
 /* What the driver says of mapped memory, and a file descriptor for its chunk. */
 struct test_properties {
     int handle_types;
@@ -105,6 +122,14 @@ struct test_picture {
 };
 struct test_picture test_picture(void);
 void test_same_picture(const struct test_picture *before);
+
+/* What the driver may refuse a call of any kind with, and the library's status then. */
+struct test_refusal {
+    tn_cu_result result;
+    tarn_status status;
+};
+enum { TEST_REFUSALS = 2 };
+extern const struct test_refusal test_refusals[TEST_REFUSALS];
 
 /* Asserts that the call is refused with that status and a sentence that contains the word, and that
  * nothing has changed. */

@@ -1,6 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <sys/mman.h>
+#include <sys/types.h>
+
 #include "unit/unit.h"
 #include "vmm/address_table.h"
+
+static bool addresses_are_out;
+
+void *__real_mmap(void *address, size_t length, int access, int flags, int file, off_t offset);
+void *__wrap_mmap(void *address, size_t length, int access, int flags, int file, off_t offset);
+void *__wrap_mmap(void *address, size_t length, int access, int flags, int file, off_t offset)
+{
+    return addresses_are_out ? MAP_FAILED
+                             : __real_mmap(address, length, access, flags, file, offset);
+}
 
 /* Entries are compared, never followed: any address serves as a segment. */
 static struct tn_segment first_segment;
@@ -21,6 +34,17 @@ START_TEST(the_table_is_made_once)
     tn_address_table_set(base, 1, &first_segment);
     OK(tn_address_table_init());
     ck_assert_ptr_eq(tn_address_table_find(base), &first_segment);
+}
+END_TEST
+
+START_TEST(no_table_without_host_addresses)
+{
+    addresses_are_out = true;
+    STATUS(TARN_ERR_HOST_MEMORY, tn_address_table_init());
+    unit_expect_sentence("host addresses");
+    ck_assert_ptr_null(tn_address_table_find(base));
+    addresses_are_out = false;
+    OK(tn_address_table_init());
 }
 END_TEST
 
@@ -90,8 +114,9 @@ START_TEST(an_address_without_its_entry_is_not_ours)
     struct tn_segment *segment = unit_segment(address);
 
     tn_address_table_set(segment->base, segment->slot_count, NULL);
-    STATUS(TARN_ERR_NOT_OURS, tarn_free(address));
+    STATUS(TARN_ERR_NOT_OURS, tarn_record_stream(address, stream));
     tn_address_table_set(segment->base, segment->slot_count, segment);
+    OK(tarn_record_stream(address, stream));
     OK(tarn_free(address));
 }
 END_TEST
@@ -105,6 +130,7 @@ int main(void)
 
     tcase_add_test(init, nothing_is_found_before_the_table_is_made);
     tcase_add_test(init, the_table_is_made_once);
+    tcase_add_test(init, no_table_without_host_addresses);
     suite_add_tcase(suite, init);
     tcase_add_test(find, a_segment_is_found_at_each_of_its_bytes_and_no_other);
     tcase_add_test(find, neighbours_are_told_apart);

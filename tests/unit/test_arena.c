@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <time.h>
 
+#include "pools/handover.h"
 #include "unit/unit.h"
 
 static tarn_device *device;
@@ -25,9 +26,9 @@ static struct tn_arena *arena_of(tn_cu_stream at)
 {
     struct tn_arena *arena;
 
-    tn_lock_acquire(&pool->lock);
+    tn_pool_lock(pool);
     arena = tn_arena_get(pool, unit_order(device, at));
-    tn_lock_release(&pool->lock);
+    tn_pool_unlock(pool);
     ck_assert_ptr_nonnull(arena);
     return arena;
 }
@@ -148,25 +149,37 @@ START_TEST(free_blocks_join_over_the_edge_of_two_chunks)
 }
 END_TEST
 
-/* P3: neighbours, FREE both, of two heaps. */
-START_TEST(free_blocks_of_two_heaps_do_not_join)
+/* Two FREE chunks side by side, one of each stream, and behind them a live one of the second. */
+static void make_free_neighbours(void **of_stream, void **of_other)
 {
     struct tn_segment *segment;
     void *first;
     void *second;
 
-    tn_lock_acquire(&pool->lock); /* two chunks side by side in idle memory */
-    for (int i = 0; i < 2; i++)
+    tn_pool_lock(pool); /* side by side in idle memory */
+    for (int i = 0; i < 3; i++)
         OK(tn_heap_grow(pool, &pool->idle.heaps[TN_HEAP_LARGE], 2 * TN_MIB, true));
-    tn_lock_release(&pool->lock);
+    tn_pool_unlock(pool);
     segment = pool->segments;
-    ck_assert_uint_eq(segment->first_block->bytes, 4 * MIB);
+    ck_assert_uint_eq(segment->first_block->bytes, 6 * MIB);
     first = unit_alloc(pool, 2 * MIB, stream);
     second = unit_alloc(pool, 2 * MIB, other);
     ck_assert_ptr_eq(unit_segment(first), segment);
     ck_assert_ptr_eq((char *)first + 2 * MIB, second);
+    ck_assert_ptr_eq(unit_alloc(pool, 2 * MIB, other), (char *)second + 2 * MIB);
     OK(tarn_free(first));
     OK(tarn_free(second));
+    *of_stream = first;
+    *of_other = second;
+}
+
+/* P3: neighbours, FREE both, of two heaps. */
+START_TEST(free_blocks_of_two_heaps_do_not_join)
+{
+    void *first;
+    void *second;
+
+    make_free_neighbours(&first, &second);
     ck_assert_uint_eq(unit_block(first)->bytes, 2 * MIB);
     ck_assert_uint_eq(unit_block(second)->bytes, 2 * MIB);
     OK(tarn_pool_validate(pool));
@@ -183,7 +196,7 @@ START_TEST(carving_leaves_what_is_before_and_behind_free)
     uint64_t end = tn_block_end(rest);
     struct tn_block *cut;
 
-    tn_lock_acquire(&pool->lock);
+    tn_pool_lock(pool);
     ck_assert(tn_blocks_reserve(&pool->store, 2));
     cut = tn_heap_carve(pool, rest, begin + 8192, 4096);
     ck_assert_uint_eq(cut->offset, begin + 8192);
@@ -194,7 +207,7 @@ START_TEST(carving_leaves_what_is_before_and_behind_free)
     ck_assert_uint_eq(tn_block_end(cut->next), end);
     ck_assert_uint_eq(tn_heap_put(pool, cut)->bytes, end - begin); /* P4 again */
     OK(tn_pool_check(pool));
-    tn_lock_release(&pool->lock);
+    tn_pool_unlock(pool);
 }
 END_TEST
 
@@ -311,7 +324,7 @@ START_TEST(giving_up_a_block_gives_its_chunk_to_idle_memory)
     void *given = unit_alloc(pool, 4096, stream);
     struct tn_arena *arena = arena_of(stream);
 
-    tn_lock_acquire(&pool->lock);
+    tn_pool_lock(pool);
     ck_assert(tn_blocks_reserve(&pool->store, 2));
     tn_heap_give_up(pool, unit_block(given));
     ck_assert_ptr_eq(unit_chunk(kept)->heap, &pool->idle.heaps[TN_HEAP_SMALL]);
@@ -321,7 +334,7 @@ START_TEST(giving_up_a_block_gives_its_chunk_to_idle_memory)
     OK(tn_pool_check(pool));
     tn_heap_give_up(pool, unit_block(given)); /* again: nothing */
     OK(tn_pool_check(pool));
-    tn_lock_release(&pool->lock);
+    tn_pool_unlock(pool);
 }
 END_TEST
 
@@ -334,7 +347,7 @@ START_TEST(taking_over_changes_the_owner_of_every_chunk_of_a_range)
         blocks[i] = unit_alloc(pool, 2 * MIB, stream);
     OK(tarn_free(blocks[1]));
     OK(tarn_free(blocks[2]));
-    tn_lock_acquire(&pool->lock);
+    tn_pool_lock(pool);
     ck_assert(tn_blocks_reserve(&pool->store, 8));
     tn_heap_take_over(pool, heap, unit_segment(blocks[0])->first_block,
                       unit_offset(blocks[1]) + 512, unit_offset(blocks[3]));
@@ -344,8 +357,107 @@ START_TEST(taking_over_changes_the_owner_of_every_chunk_of_a_range)
     ck_assert_ptr_ne(unit_chunk(blocks[3])->heap, heap);
     ck_assert_uint_eq(heap->mapped_bytes, 4 * MIB);
     OK(tn_pool_check(pool));
-    tn_lock_release(&pool->lock);
+    tn_pool_unlock(pool);
     ck_assert_ptr_eq(unit_alloc(pool, 4 * MIB, other), blocks[1]);
+}
+END_TEST
+
+START_TEST(free_memory_joins_what_its_new_owner_has_beside_it)
+{
+    void *first;
+    void *second;
+
+    make_free_neighbours(&first, &second);
+    tn_pool_lock(pool);
+    ck_assert(tn_blocks_reserve(&pool->store, 4));
+    tn_heap_take_over(pool, unit_chunk(first)->heap, unit_block(second), unit_offset(second),
+                      unit_offset(second) + 4 * MIB);
+    ck_assert_uint_eq(unit_block(first)->bytes, 4 * MIB);
+    ck_assert_ptr_null(unit_block(second));
+    ck_assert_ptr_eq(unit_chunk((char *)second + 2 * MIB)->heap, unit_chunk(first)->heap);
+    OK(tn_pool_check(pool));
+    tn_pool_unlock(pool);
+    ck_assert_ptr_eq(unit_alloc(pool, 4 * MIB, stream), first);
+}
+END_TEST
+
+/* Chunks of 2 MiB, the first the other stream's, and a live block over the edge of the next two: what is
+ * free before it goes along, and joins what is free in the first chunk. */
+START_TEST(taking_over_goes_on_behind_what_was_joined)
+{
+    struct tn_heap *heap = &arena_of(other)->heaps[TN_HEAP_LARGE];
+    char *first;
+    char *before;
+    char *over;
+
+    tn_pool_lock(pool);
+    for (int i = 0; i < 4; i++)
+        OK(tn_heap_grow(pool, &pool->idle.heaps[TN_HEAP_LARGE], 2 * TN_MIB, true));
+    tn_pool_unlock(pool);
+    first = unit_alloc(pool, 2 * MIB, other);
+    before = unit_alloc(pool, 3 * MIB / 2, stream);
+    over = unit_alloc(pool, 3 * MIB / 2, stream);
+    ck_assert_ptr_eq(before, first + 2 * MIB);
+    ck_assert_ptr_eq(over, before + 3 * MIB / 2);
+    OK(tarn_free(first));
+    OK(tarn_free(before));
+    tn_pool_lock(pool);
+    ck_assert(tn_blocks_reserve(&pool->store, 8));
+    tn_heap_take_over(pool, heap, unit_block(over), unit_offset(first) + 4 * MIB,
+                      unit_offset(first) + 8 * MIB);
+    ck_assert_uint_eq(heap->mapped_bytes, 8 * MIB);
+    ck_assert_uint_eq(unit_block(first)->bytes, 7 * MIB / 2);
+    ck_assert_ptr_eq(unit_block(over)->heap, heap);
+    ck_assert_uint_eq(unit_block(over + 3 * MIB / 2)->bytes, 3 * MIB);
+    OK(tn_pool_check(pool));
+    tn_pool_unlock(pool);
+}
+END_TEST
+
+START_TEST(arenas_give_idle_memory_what_is_proven_idle)
+{
+    void *first;
+    void *second;
+
+    make_free_neighbours(&first, &second);
+    tn_pool_lock(pool);
+    ck_assert_uint_eq(tn_arenas_give_idle(pool), 0); /* their streams may be at work there */
+    tn_pool_unlock(pool);
+    OK(tn_gpu_wait_idle(&device->gpu));
+    tn_pool_lock(pool);
+    ck_assert_uint_eq(tn_arenas_give_idle(pool), 4 * MIB);
+    ck_assert_uint_eq(unit_block(first)->bytes, 4 * MIB); /* both, joined */
+    ck_assert_ptr_eq(unit_block(first)->heap, &pool->idle.heaps[TN_HEAP_LARGE]);
+    ck_assert_uint_eq(tn_arenas_give_idle(pool), 0);
+    OK(tn_pool_check(pool));
+    tn_pool_unlock(pool);
+}
+END_TEST
+
+/* 6 MiB are chunks of 4 and 2 MiB, with a live block over the edge, so both change hands. */
+START_TEST(a_handover_is_proven_when_all_that_goes_along_is)
+{
+    char *live = unit_alloc(pool, 9 * MIB / 2, stream);
+    char *freed = unit_alloc(pool, 3 * MIB / 2, stream);
+    struct tn_chunk *low = unit_chunk(live);
+    struct tn_chunk *high = unit_chunk(freed);
+    struct tn_heap *heap = &arena_of(other)->heaps[TN_HEAP_LARGE];
+    uint64_t sequence = unit_block(live)->sequence;
+
+    ck_assert_ptr_eq(freed, live + 9 * MIB / 2);
+    ck_assert_ptr_ne(low, high);
+    OK(tarn_free(freed));
+    tn_pool_lock(pool);
+    ck_assert(tn_handover_is_proven(pool, low, unit_block(live), low->heap, 0)); /* to its owner */
+    ck_assert(!tn_handover_is_proven(pool, low, unit_block(live), heap, sequence));
+    ck_assert(!tn_handover_is_proven(pool, high, unit_block(freed), heap, sequence));
+    tn_pool_unlock(pool);
+    OK(tn_gpu_wait_idle(&device->gpu)); /* the free is proven; the live block, by its number */
+    tn_pool_lock(pool);
+    ck_assert(!tn_handover_is_proven(pool, high, unit_block(freed), heap, sequence - 1));
+    ck_assert(tn_handover_is_proven(pool, low, unit_block(live), heap, sequence));
+    ck_assert(tn_handover_is_proven(pool, high, unit_block(freed), heap, sequence));
+    tn_pool_unlock(pool);
 }
 END_TEST
 
@@ -481,6 +593,10 @@ int main(void)
     tcase_add_test(owners, a_block_over_an_edge_takes_the_next_chunk_along);
     tcase_add_test(owners, giving_up_a_block_gives_its_chunk_to_idle_memory);
     tcase_add_test(owners, taking_over_changes_the_owner_of_every_chunk_of_a_range);
+    tcase_add_test(owners, free_memory_joins_what_its_new_owner_has_beside_it);
+    tcase_add_test(owners, taking_over_goes_on_behind_what_was_joined);
+    tcase_add_test(owners, arenas_give_idle_memory_what_is_proven_idle);
+    tcase_add_test(owners, a_handover_is_proven_when_all_that_goes_along_is);
     tcase_add_test(owners, the_grower_of_a_captures_segment_is_idle_memory_afterwards);
     suite_add_tcase(suite, owners);
     tcase_add_checked_fixture(wrong, make_pool, NULL);

@@ -3,7 +3,6 @@
 #include "unit/unit.h"
 
 static struct tn_block_store store;
-static struct tn_live_table table;
 static struct tn_segment segment = {.base = 0x200000000000, .bytes = TN_GIB};
 
 START_TEST(records_are_set_aside_before_they_are_taken)
@@ -79,7 +78,7 @@ static struct tn_block *whole(enum tn_block_state state)
 
 START_TEST(a_split_tiles_and_a_join_undoes_it)
 {
-    struct tn_heap *heap = (struct tn_heap *)(void *)&table; /* compared, never followed */
+    struct tn_heap *heap = (struct tn_heap *)(void *)&store; /* compared, never followed */
     struct tn_block *low = whole(TN_BLOCK_LIVE);
     struct tn_block *high;
     struct tn_block *middle;
@@ -148,118 +147,11 @@ START_TEST(joining_blocks_of_two_states_is_a_broken_contract)
 }
 END_TEST
 
-enum { COUNT = 600 };
-
-static struct tn_block blocks[COUNT];
-
-static uint64_t next_random(uint64_t *state)
-{
-    *state ^= *state << 13; /* G. Marsaglia, Xorshift RNGs, 2003 */
-    *state ^= *state >> 7;
-    *state ^= *state << 17;
-    return *state;
-}
-
-START_TEST(an_empty_table_finds_nothing)
-{
-    ck_assert_ptr_null(tn_live_find(&table, segment.base));
-    ck_assert(tn_live_reserve(&table, 1));
-    ck_assert_uint_ge(table.capacity, 2);
-    ck_assert_ptr_null(tn_live_find(&table, segment.base));
-    tn_live_fini(&table);
-    ck_assert_ptr_null(tn_live_find(&table, segment.base));
-}
-END_TEST
-
-/* P5, as the table sees it: beside a naive set, through thousands of changes and three sizes. */
-START_TEST(the_table_agrees_with_a_naive_set)
-{
-    uint64_t random = 0x7461726e;
-    bool in[COUNT] = {false};
-    size_t count = 0;
-
-    for (size_t i = 0; i < COUNT; i++) {
-        blocks[i].segment = &segment;
-        blocks[i].offset = i * 512;
-    }
-    for (int round = 0; round < 6000; round++) {
-        size_t i = (size_t)(next_random(&random) % COUNT);
-
-        if (in[i]) {
-            tn_live_remove(&table, &blocks[i]);
-            count -= 1;
-        } else {
-            ck_assert(tn_live_reserve(&table, 1));
-            tn_live_insert(&table, &blocks[i]);
-            count += 1;
-        }
-        in[i] = !in[i];
-        ck_assert_uint_eq(table.count, count);
-        ck_assert_uint_le(count * 2, table.capacity);
-        if (round % 100 != 0)
-            continue;
-        for (size_t k = 0; k < COUNT; k++) {
-            struct tn_block *found = tn_live_find(&table, tn_block_address(&blocks[k]));
-
-            ck_assert_ptr_eq(found, in[k] ? &blocks[k] : NULL);
-        }
-    }
-    tn_live_fini(&table);
-}
-END_TEST
-
-START_TEST(room_that_was_reserved_needs_no_memory)
-{
-    ck_assert(tn_live_reserve(&table, 100));
-    (void)tn_host_plan_fault(1, true);
-    for (size_t i = 0; i < 100; i++) {
-        blocks[i].segment = &segment;
-        blocks[i].offset = i * 512;
-        ck_assert(tn_live_reserve(&table, 1));
-        tn_live_insert(&table, &blocks[i]);
-    }
-    ck_assert_uint_eq(tn_host_plan_fault(0, false), 0);
-    tn_live_fini(&table);
-}
-END_TEST
-
-START_TEST(a_table_that_cannot_grow_is_unchanged)
-{
-    blocks[0].segment = &segment;
-    ck_assert(tn_live_reserve(&table, 1));
-    tn_live_insert(&table, &blocks[0]);
-    (void)tn_host_plan_fault(1, false);
-    ck_assert(!tn_live_reserve(&table, 1000));
-    ck_assert_uint_eq(table.count, 1);
-    ck_assert_ptr_eq(tn_live_find(&table, segment.base), &blocks[0]);
-    tn_live_fini(&table);
-}
-END_TEST
-
-/* P5: an address has one block. */
-START_TEST(entering_an_address_twice_is_a_broken_contract)
-{
-    blocks[0].segment = &segment;
-    ck_assert(tn_live_reserve(&table, 2));
-    tn_live_insert(&table, &blocks[0]);
-    tn_live_insert(&table, &blocks[0]);
-}
-END_TEST
-
-START_TEST(removing_what_is_not_there_is_a_broken_contract)
-{
-    blocks[0].segment = &segment;
-    ck_assert(tn_live_reserve(&table, 1));
-    tn_live_remove(&table, &blocks[0]);
-}
-END_TEST
-
 int main(void)
 {
     Suite *suite = suite_create("block");
     TCase *records = tcase_create("records");
     TCase *tiles = tcase_create("split and join");
-    TCase *live = tcase_create("live table");
 
     tcase_add_test(records, records_are_set_aside_before_they_are_taken);
     tcase_add_test(records, a_record_is_zeroed_when_it_is_taken);
@@ -274,12 +166,5 @@ int main(void)
     unit_add_contract_test(tiles, joining_over_a_gap_is_a_broken_contract);
     unit_add_contract_test(tiles, joining_blocks_of_two_states_is_a_broken_contract);
     suite_add_tcase(suite, tiles);
-    tcase_add_test(live, an_empty_table_finds_nothing);
-    tcase_add_test(live, the_table_agrees_with_a_naive_set);
-    tcase_add_test(live, room_that_was_reserved_needs_no_memory);
-    tcase_add_test(live, a_table_that_cannot_grow_is_unchanged);
-    unit_add_contract_test(live, entering_an_address_twice_is_a_broken_contract);
-    unit_add_contract_test(live, removing_what_is_not_there_is_a_broken_contract);
-    suite_add_tcase(suite, live);
     return test_main(suite);
 }

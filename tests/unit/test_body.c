@@ -9,12 +9,12 @@ static void make_pool(void)
 {
     device = unit_device();
     pool = unit_pool(device);
-    tn_lock_acquire(&pool->lock);
+    tn_pool_lock(pool);
 }
 
 static void unlock(void)
 {
-    tn_lock_release(&pool->lock);
+    tn_pool_unlock(pool);
     OK(tarn_pool_destroy(pool));
 }
 
@@ -39,6 +39,33 @@ START_TEST(a_body_is_known_until_its_outermost_capture_ends)
     ck_assert_ptr_null(pool->bodies);
     tn_arenas_drop_empty(pool);
     tn_arenas_end_capture(pool, 10);
+    unlock();
+}
+END_TEST
+
+START_TEST(bodies_are_closed_from_the_inside)
+{
+    struct tn_body bodies[TN_ROUTES_MAX];
+
+    open_body(11, 10, 1);
+    open_body(12, 11, 1); /* in the body */
+    open_body(13, 12, 1);
+    open_body(21, 20, 1);
+    tn_body_find(pool, 13)->stream = TN_CU_STREAM_PER_THREAD; /* of thread 0, which is none */
+    tn_body_find(pool, 12)->stream = TN_CU_STREAM_PER_THREAD;
+    tn_body_find(pool, 12)->thread_id = tn_thread_id();
+    ck_assert_uint_eq(tn_bodies_close(pool, 10, bodies), 3);
+    for (size_t i = 0; i < 3; i++)
+        ck_assert_uint_eq(bodies[i].capture_id, 13 - i);
+    ck_assert(!tn_body_find(pool, 11)->open);
+    ck_assert(!tn_body_find(pool, 12)->open);
+    ck_assert(tn_body_find(pool, 13)->open);
+    ck_assert(tn_body_find(pool, 21)->open);
+    ck_assert_uint_eq(tn_bodies_close(pool, 10, bodies), 1);
+    tn_arenas_end_capture(pool, 10);
+    tn_arenas_end_capture(pool, 11);
+    tn_arenas_end_capture(pool, 12);
+    tn_arenas_end_capture(pool, 20);
     unlock();
 }
 END_TEST
@@ -73,9 +100,21 @@ START_TEST(a_body_that_cannot_be_known_is_not)
     }
     (void)tn_host_plan_fault(0, false);
     open_body(11, 10, 1);
+    open_body(12, 10, 1);
     tn_body_drop(pool, 11);
     tn_body_drop(pool, 11);
+    ck_assert_ptr_null(tn_body_find(pool, 11));
+    ck_assert_ptr_nonnull(tn_body_find(pool, 12));
+    tn_body_drop(pool, 12);
     ck_assert_ptr_null(pool->bodies);
+    unlock();
+}
+END_TEST
+
+/* P15 */
+START_TEST(a_pool_that_ends_before_its_bodies_is_a_broken_contract)
+{
+    open_body(11, 10, 1);
     unlock();
 }
 END_TEST
@@ -88,7 +127,9 @@ int main(void)
     suite_add_tcase(suite, tcase);
     tcase_add_checked_fixture(tcase, make_pool, NULL);
     tcase_add_test(tcase, a_body_is_known_until_its_outermost_capture_ends);
+    tcase_add_test(tcase, bodies_are_closed_from_the_inside);
     tcase_add_test(tcase, groups_have_arenas_that_end_with_their_outer_capture);
     tcase_add_test(tcase, a_body_that_cannot_be_known_is_not);
+    unit_add_contract_test(tcase, a_pool_that_ends_before_its_bodies_is_a_broken_contract);
     return test_main(suite);
 }

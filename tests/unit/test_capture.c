@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <time.h>
 
+#include "support/liar.h"
 #include "support/world.h"
 #include "unit/unit.h"
 
@@ -19,19 +20,10 @@ static void make_pool(void)
     before = test_ledger();
 }
 
-static void reap_all(void)
-{
-    for (int i = 0; i < 10000 && pool->hold_count > 0; i++) {
-        tn_device_reap(device);
-        (void)nanosleep(&(struct timespec){0, 100000}, NULL);
-    }
-    ck_assert_uint_eq(pool->hold_count, 0);
-}
-
 /* Nothing of a capture is left: in the pool, in the routes and in the driver. */
 static void expect_no_capture(void)
 {
-    reap_all();
+    unit_reap_all(pool);
     ck_assert_uint_eq(pool->capture_count, 0);
     ck_assert_uint_eq(pool->open_hold_count, 0);
     ck_assert_uint_eq(pool->route_count, 0);
@@ -128,6 +120,24 @@ START_TEST(a_begin_that_the_driver_refuses_leaves_nothing)
     }
     ck_assert_ptr_nonnull(capture);
     OK(tarn_capture_abort(capture));
+    expect_no_capture();
+}
+END_TEST
+
+START_TEST(a_capture_that_the_driver_only_says_it_began_is_none)
+{
+    const struct tn_driver *driver = device->gpu.driver;
+    const struct tn_driver liar = test_beginning_nothing(driver);
+    tarn_capture *capture = NULL;
+
+    device->gpu.driver = &liar;
+    STATUS(TARN_ERR_DRIVER, tn_capture_begin(pool, stream, TARN_CAPTURE_THREAD_LOCAL, &capture));
+    unit_expect_sentence("does not know it");
+    device->gpu.driver = driver;
+    ck_assert_ptr_null(capture);
+    expect_no_capture();
+    OK(tn_gpu_check(&device->gpu));
+    OK(tarn_graph_destroy(unit_end(unit_begin(pool, stream))));
     expect_no_capture();
 }
 END_TEST
@@ -376,7 +386,7 @@ START_TEST(an_admission_that_the_driver_refuses_leaves_no_hold)
         sim.plan_fault(calls[i], 1, 0, TN_CUDA_ERROR_UNKNOWN);
         STATUS(TARN_ERR_DRIVER, tn_capture_admit(pool, stream, &state, 1));
         ck_assert_ptr_null(tn_hold_find(pool, state.order.capture_id));
-        reap_all();
+        unit_reap_all(pool);
         ck_assert_uint_eq(test_ledger().user_objects, before.user_objects);
     }
     (void)tn_host_plan_fault(1, false);
@@ -503,6 +513,47 @@ START_TEST(a_capture_that_goes_while_it_is_being_ended_is_told)
 }
 END_TEST
 
+START_TEST(a_capture_that_a_refused_end_has_ended_can_only_be_aborted)
+{
+    const struct tn_driver *driver = device->gpu.driver;
+    const struct tn_driver liar = test_ending_and_refusing(driver);
+    tarn_capture *capture = unit_begin(pool, stream);
+    tarn_graph *graph = NULL;
+
+    device->gpu.driver = &liar;
+    STATUS(TARN_ERR_CAPTURE_BROKEN, tn_capture_end(capture, &graph));
+    unit_expect_sentence("CUDA_ERROR_UNKNOWN; abort it");
+    device->gpu.driver = driver;
+    ck_assert_int_eq(capture->stage, TN_CAPTURE_BROKEN);
+    STATUS(TARN_ERR_CAPTURE_BROKEN, tn_capture_end(capture, &graph));
+    ck_assert_ptr_null(graph);
+    tn_capture_abort(capture);
+    expect_no_capture();
+}
+END_TEST
+
+/* The caller destroyed the stopped capture's graph, and another thread has reaped its hold. */
+START_TEST(a_capture_whose_hold_goes_while_it_is_seized_is_given_back_as_gone)
+{
+    tarn_capture *capture = unit_begin(pool, stream);
+    tarn_graph *graph = NULL;
+
+    OK(tn_capture_seize(capture));
+    ck_assert_int_eq(capture->stage, TN_CAPTURE_STOPPED);
+    test_destroy_graph(capture->driver_graph);
+    unit_reap_all(pool);
+    ck_assert(!atomic_load(&capture->gone)); /* the claims are the call's */
+    ck_assert_uint_eq(pool->capture_count, 1);
+    ck_assert_uint_eq(pool->route_count, 1);
+    tn_capture_let_go(capture);
+    ck_assert(atomic_load(&capture->gone));
+    expect_no_capture();
+    STATUS(TARN_ERR_CAPTURE_BROKEN, tarn_capture_end(capture, &graph));
+    OK(tarn_capture_abort(capture));
+    expect_no_capture();
+}
+END_TEST
+
 START_TEST(a_capture_that_is_shut_admits_nobody)
 {
     tarn_capture *capture = unit_begin(pool, stream);
@@ -549,6 +600,7 @@ int main(void)
     tcase_add_test(begin, an_open_capture_has_its_route_hold_and_user_object);
     tcase_add_test(begin, a_capture_is_refused_where_it_cannot_be);
     tcase_add_test(begin, a_begin_that_the_driver_refuses_leaves_nothing);
+    tcase_add_test(begin, a_capture_that_the_driver_only_says_it_began_is_none);
     tcase_add_test(begin, a_begin_without_host_memory_leaves_nothing);
     tcase_add_test(begin, a_pool_may_have_several_captures);
     tcase_add_test(begin, the_route_of_a_capture_is_not_ended_by_hand);
@@ -561,6 +613,8 @@ int main(void)
     tcase_add_test(end, a_capture_ended_elsewhere_can_only_be_aborted);
     tcase_add_test(end, a_later_capture_of_the_stream_is_left_alone);
     tcase_add_test(end, a_capture_that_goes_while_it_is_being_ended_is_told);
+    tcase_add_test(end, a_capture_that_a_refused_end_has_ended_can_only_be_aborted);
+    tcase_add_test(end, a_capture_whose_hold_goes_while_it_is_seized_is_given_back_as_gone);
     tcase_add_test(end, a_fork_that_is_not_joined_breaks_the_capture);
     suite_add_tcase(suite, end);
     tcase_add_checked_fixture(aborts, make_pool, NULL);

@@ -84,10 +84,18 @@ START_TEST(blocks_that_do_not_end_with_the_segment_are_found)
 }
 END_TEST
 
+/* What the table says of the second page of a block that begins with one. */
+static void set_second_page_of(const void *address, struct tn_chunk *other)
+{
+    uint64_t page = ((uint64_t)(uintptr_t)address >> TN_PAGE_BITS) + 1;
+
+    atomic_store(&atomic_load(&tn_address_table)->pages[page], other);
+}
+
 /* P2 */
 START_TEST(a_block_without_a_chunk_is_found)
 {
-    unit_segment(large)->pages[1] = NULL; /* the second page of the large block */
+    set_second_page_of(large, NULL);
     unit_expect_corrupt(pool, "P2");
 }
 END_TEST
@@ -159,17 +167,32 @@ START_TEST(a_live_block_in_a_bin_is_found)
 }
 END_TEST
 
-/* P5 */
-START_TEST(a_live_block_that_the_table_lacks_is_found)
+/* P16 */
+START_TEST(an_arena_that_its_stream_does_not_lead_to_is_found)
 {
-    tn_live_remove(&pool->live, block);
+    struct tn_arena *arena = block->heap->arena;
+
+    arena->order.stream_id += 1;
+    unit_expect_corrupt(pool, "P16");
+    arena->order.stream_id -= 1;
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
+/* P5 */
+START_TEST(a_live_block_that_the_index_lacks_is_found)
+{
+    tn_live_remove(block);
     unit_expect_corrupt(pool, "P5");
 }
 END_TEST
 
-START_TEST(a_free_block_in_the_table_is_found)
+START_TEST(a_free_block_in_the_index_is_found)
 {
-    tn_live_insert(&pool->live, free_block());
+    struct tn_block *found = free_block();
+
+    ck_assert(tn_live_reserve(tn_address_table_chunk(tn_block_address(found)), found->bytes));
+    tn_live_insert(found);
     unit_expect_corrupt(pool, "P5");
 }
 END_TEST
@@ -263,8 +286,20 @@ END_TEST
 
 START_TEST(a_page_with_the_chunk_of_another_place_is_found)
 {
-    unit_segment(large)->pages[1] = chunk; /* the second page of the large block */
+    set_second_page_of(large, chunk);
     unit_expect_corrupt(pool, "V4");
+}
+END_TEST
+
+START_TEST(a_page_in_a_block_with_the_chunk_of_another_place_is_found)
+{
+    tarn_pool *fresh = unit_pool(device);
+    void *over = unit_alloc(fresh, 4 * MIB, stream); /* two pages of one chunk */
+
+    ck_assert_ptr_eq(unit_chunk(over), unit_chunk((char *)over + TN_PAGE_BYTES));
+    set_second_page_of(over, chunk);
+    unit_expect_corrupt(fresh, "V4");
+    unit_expect_sentence("over a page");
 }
 END_TEST
 
@@ -307,8 +342,9 @@ int main(void)
     tcase_add_test(broken, a_free_block_in_no_bin_is_found);
     tcase_add_test(broken, a_free_block_in_the_bins_of_another_heap_is_found);
     tcase_add_test(broken, a_live_block_in_a_bin_is_found);
-    tcase_add_test(broken, a_live_block_that_the_table_lacks_is_found);
-    tcase_add_test(broken, a_free_block_in_the_table_is_found);
+    tcase_add_test(broken, a_live_block_that_the_index_lacks_is_found);
+    tcase_add_test(broken, an_arena_that_its_stream_does_not_lead_to_is_found);
+    tcase_add_test(broken, a_free_block_in_the_index_is_found);
     tcase_add_test(broken, wrong_used_bytes_of_a_chunk_are_found);
     tcase_add_test(broken, a_hold_that_no_hold_accounts_for_is_found);
     tcase_add_test(broken, a_chunk_missing_in_the_map_of_its_hold_is_found);
@@ -316,6 +352,7 @@ int main(void)
     tcase_add_test(broken, a_grower_of_another_pool_is_found);
     tcase_add_test(broken, what_is_wrong_with_retired_streams_is_found);
     tcase_add_test(broken, a_page_with_the_chunk_of_another_place_is_found);
+    tcase_add_test(broken, a_page_in_a_block_with_the_chunk_of_another_place_is_found);
     tcase_add_test(broken, a_chunk_under_the_wrong_id_is_found);
     tcase_add_test(broken, wrong_mapped_bytes_of_a_segment_are_found);
     suite_add_tcase(suite, broken);

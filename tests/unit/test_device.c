@@ -1,8 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <pthread.h>
+#include <stdlib.h>
 #include <time.h>
 
 #include "support/world.h"
 #include "unit/unit.h"
+
+static struct tn_hold
+    *goes_meanwhile; /* its claimant, while the default pool's holds are being ended */
+
+void __real_tn_holds_end_passing(tarn_pool *pool);
+void __wrap_tn_holds_end_passing(tarn_pool *pool);
+void __wrap_tn_holds_end_passing(tarn_pool *pool)
+{
+    struct tn_hold *hold = goes_meanwhile;
+
+    goes_meanwhile = NULL;
+    if (hold != NULL)
+        tn_hold_gone(hold);
+    __real_tn_holds_end_passing(pool);
+}
 
 static tarn_status open_device(uint64_t region_bytes, uint64_t limit_bytes, tarn_device **device)
 {
@@ -180,6 +197,92 @@ START_TEST(a_close_that_cannot_wait_for_the_device_leaves_it_open)
 }
 END_TEST
 
+static void *close_it(void *device)
+{
+    OK(tn_device_close(device));
+    return NULL;
+}
+
+/* There is one device of an ordinal, also while its close may fail yet. */
+START_TEST(a_device_that_is_opened_while_its_close_waits_stays)
+{
+    tarn_device *device = unit_device();
+    tarn_device *again;
+    tn_cu_stream stream = test_stream();
+    pthread_t thread;
+    void *address;
+
+    OK(tarn_malloc(device, 4096, stream, &address));
+    sim.hold_work();
+    test_set_words(stream, address, 1, 1);
+    OK(tarn_free(address));
+    ck_assert_int_eq(pthread_create(&thread, NULL, close_it, device), 0);
+    while (atomic_load(&device->gpu.idle_waits) == 0)
+        (void)nanosleep(&(struct timespec){0, 1000000}, NULL);
+    OK(open_device(4 * TN_GIB, 0, &again));
+    ck_assert_ptr_eq(again, device);
+    sim.resume_work();
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    ck_assert_uint_eq(device->magic, TN_DEVICE_MAGIC);
+    ck_assert_uint_eq(device->user_count, 1);
+    OK(tn_device_close(device));
+}
+END_TEST
+
+START_TEST(a_close_that_cannot_end_a_released_pool_says_why)
+{
+    tarn_device *device = unit_device();
+    tarn_pool *pool = unit_pool(device);
+
+    OK(tarn_free(unit_alloc(pool, 4096, test_stream()))); /* not proven idle */
+    OK(tarn_pool_release(pool));
+    ck_assert_ptr_eq(device->pools, pool);
+    sim.plan_fault("cuMemFree", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    STATUS(TARN_ERR_DRIVER, tn_device_close(device));
+    unit_expect_sentence("waiting for the device");
+    ck_assert_uint_eq(device->magic, TN_DEVICE_MAGIC);
+    ck_assert_ptr_eq(device->pools, pool);
+    ck_assert(!pool->ending);
+    OK(tn_device_close(device));
+}
+END_TEST
+
+START_TEST(a_claimant_of_the_default_pool_may_go_during_the_close)
+{
+    tarn_device *device = unit_device();
+    tarn_pool *pool = device->default_pool;
+
+    tn_pool_lock(pool);
+    OK(tn_hold_open(pool, (struct tn_order){17, 4}, false, &goes_meanwhile));
+    tn_pool_unlock(pool);
+    OK(tn_device_close(device)); /* after the hold was reaped */
+    ck_assert_ptr_null(goes_meanwhile);
+    ck_assert_uint_eq(device->magic, 0);
+}
+END_TEST
+
+START_TEST(a_close_leaves_the_other_devices_open)
+{
+    tarn_device *devices[3];
+
+    ck_assert_int_eq(setenv("TARN_SIM_DEVICES", "3", 1), 0);
+    test_start();
+    for (int i = 0; i < 3; i++)
+        OK(tarn_device_open(i, NULL, &devices[i]));
+    OK(tn_device_close(devices[0]));
+    for (int i = 1; i < 3; i++) {
+        tarn_device *again;
+
+        OK(tarn_device_open(i, NULL, &again));
+        ck_assert_ptr_eq(again, devices[i]);
+        OK(tn_device_close(again));
+    }
+    OK(tn_device_close(devices[1]));
+    OK(tn_device_close(devices[2]));
+    ck_assert_uint_eq(test_ledger().primary_retains, 1); /* the test's own */
+}
+END_TEST
+
 START_TEST(bytes_are_charged_up_to_the_limit)
 {
     tarn_device *device;
@@ -307,7 +410,11 @@ int main(void)
     tcase_add_test(open, a_device_without_vmm_is_not_supported);
     suite_add_tcase(suite, open);
     tcase_add_test(close, the_last_close_waits_for_every_claim);
+    tcase_add_test(close, a_device_that_is_opened_while_its_close_waits_stays);
     tcase_add_test(close, a_close_that_cannot_wait_for_the_device_leaves_it_open);
+    tcase_add_test(close, a_close_that_cannot_end_a_released_pool_says_why);
+    tcase_add_test(close, a_claimant_of_the_default_pool_may_go_during_the_close);
+    tcase_add_test(close, a_close_leaves_the_other_devices_open);
     suite_add_tcase(suite, close);
     tcase_add_test(charge, bytes_are_charged_up_to_the_limit);
     tcase_add_test(charge, the_peak_is_the_most_that_was_mapped);

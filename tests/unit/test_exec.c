@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include "driver/exec.h"
+#include "support/liar.h"
 #include "support/world.h"
 #include "unit/unit.h"
 
@@ -13,11 +14,7 @@ static tarn_sim_ledger before;
 
 static void open_gpu(void)
 {
-    const struct tn_driver *driver;
-
-    test_start();
-    OK(tn_driver_load(&driver));
-    OK(tn_gpu_open(&gpu, driver, 0));
+    unit_gpu(&gpu);
     stream = test_stream();
     memory = test_linear_alloc(4096);
     test_fill(stream, memory, 1, 1024);
@@ -56,12 +53,50 @@ START_TEST(a_capture_gives_a_graph_that_launches)
 }
 END_TEST
 
+START_TEST(a_graph_is_empty_until_it_has_a_node)
+{
+    tn_cu_graph graph;
+    tn_cu_result result;
+    bool empty;
+
+    OK(tn_capture_start(&gpu, stream, TN_CU_CAPTURE_MODE_GLOBAL));
+    tn_capture_stop(&gpu, stream, &result, &graph);
+    OK(tn_graph_is_empty(&gpu, graph, &empty));
+    ck_assert(empty);
+    tn_graph_drop(&gpu, graph);
+    graph = captured(5);
+    OK(tn_graph_is_empty(&gpu, graph, &empty));
+    ck_assert(!empty);
+    sim.plan_fault("cuGraphGetNodes", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    STATUS(TARN_ERR_DRIVER, tn_graph_is_empty(&gpu, graph, &empty));
+    unit_expect_sentence("cuGraphGetNodes");
+    tn_graph_drop(&gpu, graph);
+    test_same_ledger(&before);
+}
+END_TEST
+
 START_TEST(a_capture_cannot_start_twice)
 {
     OK(tn_capture_start(&gpu, stream, TN_CU_CAPTURE_MODE_GLOBAL));
     STATUS(TARN_ERR_DRIVER, tn_capture_start(&gpu, stream, TN_CU_CAPTURE_MODE_GLOBAL));
     unit_expect_sentence("cuStreamBeginCapture");
     tn_capture_cancel(&gpu, stream);
+    test_same_ledger(&before);
+}
+END_TEST
+
+START_TEST(a_capture_without_its_context_does_not_start)
+{
+    tn_cu_graph graph = captured(5);
+
+    sim.plan_fault("cuCtxGetCurrent", 1, 1, TN_CUDA_ERROR_UNKNOWN);
+    STATUS(TARN_ERR_DRIVER,
+           tn_capture_start(&gpu, TN_CU_STREAM_PER_THREAD, TN_CU_CAPTURE_MODE_GLOBAL));
+    STATUS(TARN_ERR_DRIVER,
+           tn_capture_start_in(&gpu, TN_CU_STREAM_PER_THREAD, graph, TN_CU_CAPTURE_MODE_GLOBAL));
+    ck_assert_uint_eq(sim.clear_fault(NULL), 2);
+    ck_assert_int_eq(test_capture_status(TN_CU_STREAM_PER_THREAD), TN_CU_CAPTURE_STATUS_NONE);
+    tn_graph_drop(&gpu, graph);
     test_same_ledger(&before);
 }
 END_TEST
@@ -216,6 +251,37 @@ START_TEST(a_launch_on_a_capturing_stream_is_refused)
 }
 END_TEST
 
+/* The contract's cases update/... show which update gets which of the driver's answers. */
+START_TEST(a_refused_update_says_why)
+{
+    static const struct {
+        tn_cu_update_result answer;
+        const char *why;
+    } cases[] = {
+        {TN_CU_GRAPH_UPDATE_ERROR, "the driver does not say why"},
+        {TN_CU_GRAPH_UPDATE_TOPOLOGY_CHANGED, "it has other nodes or dependencies"},
+        {TN_CU_GRAPH_UPDATE_NODE_TYPE_CHANGED, "a node is of another type"},
+        {TN_CU_GRAPH_UPDATE_FUNCTION_CHANGED, "a kernel cannot take the other one's place"},
+        {TN_CU_GRAPH_UPDATE_UNSUPPORTED_FUNCTION, "a kernel cannot take the other one's place"},
+        {TN_CU_GRAPH_UPDATE_PARAMETERS_CHANGED, "a node's parameters differ"},
+        {TN_CU_GRAPH_UPDATE_ATTRIBUTES_CHANGED, "a node's attributes differ"},
+        {TN_CU_GRAPH_UPDATE_NOT_SUPPORTED, "a node cannot be updated"},
+    };
+    struct tn_driver refusing;
+
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char number[64];
+
+        (void)snprintf(number, sizeof number, "(CUgraphExecUpdateResult %d)", (int)cases[i].answer);
+        refusing = test_refusing_updates(gpu.driver, cases[i].answer);
+        gpu.driver = &refusing;
+        STATUS(TARN_ERR_CANNOT_UPDATE, tn_exec_update(&gpu, NULL, NULL));
+        unit_expect_sentence(cases[i].why);
+        unit_expect_sentence(number);
+    }
+}
+END_TEST
+
 static void launch_on_default_streams(void *exec)
 {
     OK(tn_exec_launch(&gpu, exec, NULL)); /* no context is current on this thread */
@@ -247,7 +313,9 @@ int main(void)
 
     tcase_add_checked_fixture(capture, open_gpu, NULL);
     tcase_add_test(capture, a_capture_gives_a_graph_that_launches);
+    tcase_add_test(capture, a_graph_is_empty_until_it_has_a_node);
     tcase_add_test(capture, a_capture_cannot_start_twice);
+    tcase_add_test(capture, a_capture_without_its_context_does_not_start);
     tcase_add_test(capture, stopping_a_broken_capture_says_why_and_ends_it);
     tcase_add_test(capture, cancelling_leaves_nothing_whatever_the_state);
     tcase_add_test(capture, a_cancel_that_the_driver_refuses_poisons);
@@ -261,6 +329,7 @@ int main(void)
     tcase_add_test(graph, a_graph_that_cannot_be_instantiated_is_as_it_was);
     tcase_add_test(graph, graphs_are_made_and_ended_beside_a_capture);
     tcase_add_test(graph, a_launch_on_a_capturing_stream_is_refused);
+    tcase_add_test(graph, a_refused_update_says_why);
     tcase_add_test(graph, the_default_streams_are_those_of_the_device);
     suite_add_tcase(suite, graph);
     return test_main(suite);

@@ -21,12 +21,8 @@ static void make_context(void)
 
 static void open_gpu(void)
 {
-    const struct tn_driver *driver;
-
-    test_start();
+    unit_gpu(&gpu);
     primary = test_context();
-    OK(tn_driver_load(&driver));
-    OK(tn_gpu_open(&gpu, driver, 0));
     make_context();
     before_meeting = test_ledger();
 }
@@ -124,17 +120,71 @@ START_TEST(an_anchor_that_is_gone_is_made_again_and_no_stranger_is_freed)
 }
 END_TEST
 
+/* Each stays known when others come and go. */
+START_TEST(every_context_that_was_met_is_known_until_it_is_over)
+{
+    tn_cu_context first = context;
+    uint64_t calls;
+
+    OK(tn_gpu_meet_context(&gpu, first));
+    make_context();
+    OK(tn_gpu_meet_context(&gpu, context));
+    calls = sim.call_count("cuMemAlloc");
+    OK(tn_gpu_meet_context(&gpu, first));
+    OK(tn_gpu_meet_context(&gpu, context));
+    ck_assert_uint_eq(sim.call_count("cuMemAlloc"), calls);
+    test_end_context(first);
+    expect_covered(); /* the other's stream; the wait drops the first */
+    ck_assert_ptr_nonnull(gpu.foreign);
+    calls = sim.call_count("cuMemAlloc");
+    OK(tn_gpu_meet_context(&gpu, context));
+    ck_assert_uint_eq(sim.call_count("cuMemAlloc"), calls);
+    test_end_context(context);
+    OK(tn_gpu_wait_idle(&gpu));
+    ck_assert_ptr_null(gpu.foreign);
+    OK(tn_gpu_check(&gpu));
+}
+END_TEST
+
 START_TEST(a_meeting_that_fails_changes_nothing)
 {
-    sim.plan_fault("cuMemAlloc", 1, 0, TN_CUDA_ERROR_OUT_OF_MEMORY);
-    STATUS(TARN_ERR_DEVICE_MEMORY, tn_gpu_meet_context(&gpu, context));
-    sim.plan_fault("cuPointerGetAttribute", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    (void)tn_host_plan_fault(1, false);
+    STATUS(TARN_ERR_HOST_MEMORY, tn_gpu_meet_context(&gpu, context));
+    sim.plan_fault("cuMemAlloc", 1, 0, TN_CUDA_ERROR_UNKNOWN);
     STATUS(TARN_ERR_DRIVER, tn_gpu_meet_context(&gpu, context));
     sim.plan_fault("cuStreamGetCtx", 1, 0, TN_CUDA_ERROR_UNKNOWN);
     STATUS(TARN_ERR_DRIVER, tn_stream_meet(&gpu, stream));
     test_same_ledger(&before_meeting);
     ck_assert_ptr_null(gpu.foreign);
     OK(tn_gpu_meet_context(&gpu, context));
+}
+END_TEST
+
+/* It may be made with locks held. */
+START_TEST(a_meeting_waits_for_nothing_whatever_the_driver_refuses)
+{
+    void *memory = test_linear_alloc(4096);
+
+    sim.hold_work();
+    test_set_words(stream, memory, 1, 16);
+    sim.plan_fault("cuPointerGetAttribute", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    STATUS(TARN_ERR_DRIVER, tn_gpu_meet_context(&gpu, context));
+    ck_assert_ptr_null(gpu.foreign);
+    OK(tn_gpu_meet_context(&gpu, context));
+    sim.resume_work();
+    test_synchronize(stream);
+    test_linear_free(memory);
+}
+END_TEST
+
+START_TEST(a_context_is_met_on_a_full_device)
+{
+    sim.plan_fault("cuMemAlloc", 1, 0, TN_CUDA_ERROR_OUT_OF_MEMORY);
+    OK(tn_gpu_meet_context(&gpu, context));
+    ck_assert_ptr_nonnull(gpu.foreign);
+    test_same_ledger(&before_meeting);
+    expect_covered();
+    expect_covered();
 }
 END_TEST
 
@@ -174,7 +224,10 @@ int main(void)
     tcase_add_test(tcase, a_close_gives_back_what_a_living_context_has);
     tcase_add_test(tcase, a_context_that_is_gone_is_idle_and_dropped);
     tcase_add_test(tcase, an_anchor_that_is_gone_is_made_again_and_no_stranger_is_freed);
+    tcase_add_test(tcase, every_context_that_was_met_is_known_until_it_is_over);
     tcase_add_test(tcase, a_meeting_that_fails_changes_nothing);
+    tcase_add_test(tcase, a_meeting_waits_for_nothing_whatever_the_driver_refuses);
+    tcase_add_test(tcase, a_context_is_met_on_a_full_device);
     tcase_add_test(tcase, a_wait_that_a_context_refuses_proves_nothing);
     tcase_add_test(tcase, a_meeting_and_a_wait_leave_captures_alone);
     suite_add_tcase(suite, tcase);

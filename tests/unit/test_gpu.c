@@ -11,12 +11,9 @@ static tarn_sim_ledger before_open;
 
 static void open_gpu(void)
 {
-    const struct tn_driver *driver;
-
     test_start();
     before_open = test_ledger();
-    OK(tn_driver_load(&driver));
-    OK(tn_gpu_open(&gpu, driver, 0));
+    unit_gpu(&gpu);
 }
 
 START_TEST(an_open_device_is_known_and_gives_all_back_on_close)

@@ -15,35 +15,13 @@ static void make_pool(void)
     device = unit_device();
     pool = unit_pool_of(device, "net", 0);
     stream = test_stream();
-    words = test_linear_alloc(4096);
-    test_fill(stream, words, 0, 1024);
-    test_synchronize(stream);
+    words = unit_words(stream);
     before = test_ledger();
-}
-
-static void reap_all(void)
-{
-    for (int i = 0; i < 10000 && pool->hold_count > 0; i++) {
-        tn_device_reap(device);
-        (void)nanosleep(&(struct timespec){0, 100000}, NULL);
-    }
-    ck_assert_uint_eq(pool->hold_count, 0);
-}
-
-static tarn_graph *adding(uint32_t value)
-{
-    tarn_capture *capture = unit_begin(pool, stream);
-    void *block = unit_alloc(pool, 4096, stream);
-
-    test_fill(stream, block, value, 16);
-    test_add(stream, words, value, 16);
-    OK(tarn_free(block));
-    return unit_end(capture);
 }
 
 START_TEST(a_graph_replays_any_number_of_times)
 {
-    tarn_graph *graph = adding(3);
+    tarn_graph *graph = unit_end(unit_adding(pool, stream, words, 3));
 
     ck_assert_uint_eq(graph->magic, TN_GRAPH_MAGIC);
     for (int i = 0; i < 5; i++)
@@ -52,7 +30,7 @@ START_TEST(a_graph_replays_any_number_of_times)
     tn_graph_destroy(graph);
     ck_assert_uint_eq(graph->magic, 0);
     ck_assert_uint_eq(pool->graph_count, 0);
-    reap_all();
+    unit_reap_all(pool);
     ck_assert_uint_eq(test_ledger().graphs, before.graphs);
     ck_assert_uint_eq(test_ledger().graph_execs, before.graph_execs);
     ck_assert_uint_eq(test_ledger().user_objects, before.user_objects);
@@ -96,7 +74,7 @@ START_TEST(a_users_graph_is_adopted_with_its_holds)
     OK(tn_graph_replay(graph, stream));
     test_expect_words(stream, words, 5, 16);
     tn_graph_destroy(graph); /* the driver's graph with it */
-    reap_all();
+    unit_reap_all(pool);
     ck_assert_uint_eq(test_ledger().graphs, before.graphs);
 }
 END_TEST
@@ -123,7 +101,7 @@ END_TEST
 
 START_TEST(a_replay_that_cannot_be_is_refused)
 {
-    tarn_graph *graph = adding(1);
+    tarn_graph *graph = unit_end(unit_adding(pool, stream, words, 1));
 
     sim.plan_fault("cuGraphLaunch", 1, 0, TN_CUDA_ERROR_INVALID_VALUE);
     STATUS(TARN_ERR_DRIVER, tn_graph_replay(graph, stream));
@@ -137,7 +115,7 @@ END_TEST
 
 START_TEST(a_refused_destruction_poisons)
 {
-    tarn_graph *graph = adding(1);
+    tarn_graph *graph = unit_end(unit_adding(pool, stream, words, 1));
 
     sim.plan_fault("cuGraphExecDestroy", 1, 0, TN_CUDA_ERROR_UNKNOWN);
     tn_graph_destroy(graph);

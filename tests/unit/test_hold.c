@@ -6,6 +6,20 @@ static tarn_pool *pool;
 static tn_cu_stream stream;
 static struct tn_order captured = {17, 4};
 
+static struct tn_hold *goes_meanwhile; /* its claimant, while it is being taken from its pool */
+
+void __real_tn_arenas_end_capture(tarn_pool *in, uint64_t capture_id);
+void __wrap_tn_arenas_end_capture(tarn_pool *in, uint64_t capture_id);
+void __wrap_tn_arenas_end_capture(tarn_pool *in, uint64_t capture_id)
+{
+    struct tn_hold *hold = goes_meanwhile;
+
+    goes_meanwhile = NULL;
+    if (hold != NULL)
+        tn_hold_gone(hold);
+    __real_tn_arenas_end_capture(in, capture_id);
+}
+
 static void make_pool(void)
 {
     device = unit_device();
@@ -26,7 +40,7 @@ START_TEST(an_open_hold_is_found_by_its_capture)
 {
     struct tn_hold *hold;
 
-    tn_lock_acquire(&pool->lock);
+    tn_pool_lock(pool);
     ck_assert_ptr_null(tn_hold_find(pool, 4));
     hold = open_hold(captured, true);
     ck_assert_ptr_eq(tn_hold_find(pool, 4), hold);
@@ -41,7 +55,55 @@ START_TEST(an_open_hold_is_found_by_its_capture)
     tn_hold_drop(hold);
     ck_assert_uint_eq(pool->hold_count, 0);
     ck_assert_ptr_null(pool->holds);
-    tn_lock_release(&pool->lock);
+    tn_pool_unlock(pool);
+}
+END_TEST
+
+START_TEST(a_graph_finds_its_open_hold_before_closed_ones)
+{
+    tn_cu_graph graph = (tn_cu_graph)16; /* compared alone */
+    struct tn_hold *open;
+    struct tn_hold *closed;
+
+    tn_pool_lock(pool);
+    ck_assert_ptr_null(tn_hold_find_graph(pool, graph));
+    open = open_hold(captured, true);
+    ck_assert_ptr_null(tn_hold_find_graph(pool, graph));
+    open->graph = graph;
+    closed = open_hold((struct tn_order){17, 5}, true);
+    closed->graph = graph;
+    tn_hold_close(closed);
+    ck_assert_ptr_eq(tn_hold_find_graph(pool, graph), open);
+    tn_hold_drop(open);
+    ck_assert_ptr_eq(tn_hold_find_graph(pool, graph), closed);
+    tn_hold_drop(closed);
+    ck_assert_ptr_null(tn_hold_find_graph(pool, graph));
+    tn_pool_unlock(pool);
+}
+END_TEST
+
+START_TEST(what_is_left_to_two_is_the_lasts_to_take)
+{
+    const struct tn_left_capture left = {9, stream, tn_thread_id(), true};
+    struct tn_hold *first;
+    struct tn_hold *second;
+
+    tn_pool_lock(pool);
+    ck_assert_uint_eq(tn_hold_take_left(pool, 4).capture_id, 0); /* there is no such */
+    first = open_hold(captured, true);
+    second = open_hold((struct tn_order){17, 5}, true);
+    ck_assert_uint_eq(tn_hold_take_left(pool, 4).capture_id, 0);
+    first->left = left;
+    second->left = left;
+    ck_assert_uint_eq(tn_hold_take_left(pool, 4).capture_id, 0);
+    ck_assert_uint_eq(tn_hold_take_left(pool, 5).capture_id, 9);
+    ck_assert_uint_eq(tn_hold_take_left(pool, 5).capture_id, 0);
+    first->left = left;
+    atomic_store(&first->claim, TN_CLAIM_GONE); /* its stream may be gone as well */
+    ck_assert_uint_eq(tn_hold_take_left(pool, 4).capture_id, 0);
+    tn_hold_drop(first);
+    tn_hold_drop(second);
+    tn_pool_unlock(pool);
 }
 END_TEST
 
@@ -49,7 +111,7 @@ START_TEST(no_hold_without_host_memory)
 {
     struct tn_hold *hold = NULL;
 
-    tn_lock_acquire(&pool->lock);
+    tn_pool_lock(pool);
     for (uint64_t i = 0; i < 2; i++) { /* the record's slab, which stays; the map */
         (void)tn_host_plan_fault(1, false);
         STATUS(TARN_ERR_HOST_MEMORY, tn_hold_open(pool, captured, true, &hold));
@@ -57,7 +119,7 @@ START_TEST(no_hold_without_host_memory)
         ck_assert_uint_eq(pool->hold_count, 0);
         tn_hold_drop(open_hold(captured, true));
     }
-    tn_lock_release(&pool->lock);
+    tn_pool_unlock(pool);
 }
 END_TEST
 
@@ -71,7 +133,7 @@ START_TEST(a_hold_has_each_chunk_once)
     struct tn_hold *first;
     struct tn_hold *second;
 
-    tn_lock_acquire(&pool->lock);
+    tn_pool_lock(pool);
     first = open_hold(captured, true);
     tn_hold_add(first, unit_block(over));
     tn_hold_add(first, unit_block(over));
@@ -90,7 +152,7 @@ START_TEST(a_hold_has_each_chunk_once)
     ck_assert_uint_eq(low->hold_count, 0);
     ck_assert_uint_eq(high->hold_count, 0);
     OK(tn_pool_check(pool));
-    tn_lock_release(&pool->lock);
+    tn_pool_unlock(pool);
 }
 END_TEST
 
@@ -101,16 +163,16 @@ START_TEST(an_open_hold_has_room_for_every_chunk_that_comes)
     struct tn_heap *heap;
     void *over_all;
 
-    tn_lock_acquire(&pool->lock);
+    tn_pool_lock(pool);
     hold = open_hold(captured, true);
     heap = &tn_arena_get(pool, unit_order(device, stream))->heaps[TN_HEAP_LARGE];
     heap->segment_bytes = 2 * GIB;
     for (uint64_t i = 1; i <= 600; i++)
         OK(tn_heap_grow(pool, heap, i * 2 * MIB, true));
-    tn_lock_release(&pool->lock);
+    tn_pool_unlock(pool);
     ck_assert_uint_eq(unit_stats(pool).chunk_count, 600);
     over_all = unit_alloc(pool, 1200 * MIB, stream);
-    tn_lock_acquire(&pool->lock);
+    tn_pool_lock(pool);
     (void)tn_host_plan_fault(1, true);
     tn_hold_add(hold, unit_block(over_all));
     ck_assert_uint_eq(tn_host_plan_fault(0, false), 0);
@@ -119,7 +181,7 @@ START_TEST(an_open_hold_has_room_for_every_chunk_that_comes)
     OK(tn_pool_check(pool));
     tn_hold_drop(hold);
     OK(tn_pool_check(pool));
-    tn_lock_release(&pool->lock);
+    tn_pool_unlock(pool);
 }
 END_TEST
 
@@ -129,7 +191,7 @@ START_TEST(room_in_holds_is_for_open_ones)
     struct tn_hold *closed;
     size_t before;
 
-    tn_lock_acquire(&pool->lock);
+    tn_pool_lock(pool);
     closed = open_hold(captured, true);
     tn_hold_close(closed);
     open = open_hold((struct tn_order){17, 5}, true);
@@ -141,7 +203,7 @@ START_TEST(room_in_holds_is_for_open_ones)
     ck_assert(!tn_holds_reserve(pool, 1000000));
     tn_hold_drop(open);
     tn_hold_drop(closed);
-    tn_lock_release(&pool->lock);
+    tn_pool_unlock(pool);
 }
 END_TEST
 
@@ -151,13 +213,13 @@ START_TEST(closing_ends_the_arenas_of_the_capture)
     struct tn_request request = {4096, 512, captured, NULL};
     void *address;
 
-    tn_lock_acquire(&pool->lock);
+    tn_pool_lock(pool);
     hold = open_hold(captured, true);
-    tn_lock_release(&pool->lock);
+    tn_pool_unlock(pool);
     OK(tn_pool_allocate(pool, &request, &address));
     ck_assert_uint_eq(pool->arena_count, 1);
     ck_assert_uint_eq(unit_chunk(address)->hold_count, 1);
-    tn_lock_acquire(&pool->lock);
+    tn_pool_lock(pool);
     tn_hold_close(hold);
     ck_assert_uint_eq(pool->arena_count, 0);
     ck_assert_ptr_eq(unit_chunk(address)->heap->arena, &pool->idle);
@@ -165,7 +227,7 @@ START_TEST(closing_ends_the_arenas_of_the_capture)
     OK(tn_pool_check(pool));
     tn_hold_drop(hold);
     ck_assert_uint_eq(unit_chunk(address)->hold_count, 0);
-    tn_lock_release(&pool->lock);
+    tn_pool_unlock(pool);
     STATUS(TARN_ERR_CAPTURE_BROKEN, tn_pool_allocate(pool, &request, &address));
 }
 END_TEST
@@ -176,41 +238,62 @@ START_TEST(a_block_freed_meanwhile_joins_every_open_hold)
     struct tn_chunk *chunk = unit_chunk(address);
     struct tn_hold *closed;
 
-    tn_lock_acquire(&pool->lock);
+    tn_pool_lock(pool);
     closed = open_hold((struct tn_order){17, 3}, true);
     tn_hold_close(closed);
     (void)open_hold(captured, true);
     (void)open_hold((struct tn_order){18, 5}, true);
-    tn_lock_release(&pool->lock);
+    tn_pool_unlock(pool);
     OK(tarn_free(address));
     ck_assert_uint_eq(chunk->hold_count, 2);
     OK(tarn_pool_validate(pool));
 }
 END_TEST
 
-START_TEST(only_unowned_holds_are_closed_for_others)
+/* A capture of the driver's, marked in the hold. */
+static tn_cu_stream capture_into(struct tn_hold *hold)
+{
+    tn_cu_stream captured_stream = test_stream();
+
+    test_begin_capture(captured_stream, TN_CU_CAPTURE_MODE_RELAXED);
+    OK(tn_capture_mark(&device->gpu, captured_stream, &hold->mark));
+    return captured_stream;
+}
+
+START_TEST(only_unowned_holds_whose_captures_are_over_are_closed_for_others)
 {
     struct tn_hold *owned;
     struct tn_hold *first;
     struct tn_hold *second;
+    tn_cu_stream streams[2];
+    uint64_t events = test_ledger().events;
 
-    tn_lock_acquire(&pool->lock);
+    tn_pool_lock(pool);
     owned = open_hold((struct tn_order){17, 1}, true);
     first = open_hold((struct tn_order){17, 2}, false);
     second = open_hold((struct tn_order){18, 3}, false);
-    tn_holds_close_unowned(pool, 17, 2); /* of that stream, but this capture goes on */
-    ck_assert(owned->open && first->open && second->open);
-    tn_holds_close_unowned(pool, 17, 9);
-    ck_assert(owned->open && !first->open && second->open);
     second->route_id = 3;
-    tn_holds_close_routed(pool, 4, 0);
+    streams[0] = capture_into(first);
+    streams[1] = capture_into(second);
+    for (int i = 0; i < 2; i++) { /* asked, a capture comes to no harm */
+        tn_holds_close_over(pool, 0);
+        tn_holds_close_routed(pool, 3);
+        ck_assert(owned->open && first->open && second->open);
+        ck_assert_int_eq(test_capture_status(streams[i]), TN_CU_CAPTURE_STATUS_ACTIVE);
+    }
+    test_destroy_graph(test_end_capture(streams[0]));
+    tn_holds_close_over(pool, 18);
+    ck_assert(first->open); /* another stream opened it */
+    tn_holds_close_over(pool, 17);
+    ck_assert(owned->open && !first->open && second->open);
+    test_drop_capture(streams[1]);
+    tn_holds_close_routed(pool, 4);
     ck_assert(second->open); /* another route led here */
-    tn_holds_close_routed(pool, 3, second->capture_id);
-    ck_assert(second->open); /* its capture goes on */
-    tn_holds_close_routed(pool, 3, 0);
+    tn_holds_close_routed(pool, 3);
     ck_assert(owned->open && !second->open);
     ck_assert_uint_eq(pool->open_hold_count, 1);
-    tn_lock_release(&pool->lock);
+    ck_assert_uint_eq(test_ledger().events, events);
+    tn_pool_unlock(pool);
 }
 END_TEST
 
@@ -224,7 +307,7 @@ START_TEST(gone_holds_are_dropped_by_the_next_reap)
     struct tn_hold *holds[3];
     void *address = unit_alloc(pool, 4096, stream);
 
-    tn_lock_acquire(&pool->lock);
+    tn_pool_lock(pool);
     for (uint64_t i = 0; i < 3; i++) {
         holds[i] = open_hold((struct tn_order){17, i + 1}, true);
         tn_hold_add(holds[i], unit_block(address));
@@ -232,7 +315,7 @@ START_TEST(gone_holds_are_dropped_by_the_next_reap)
     }
     test_elsewhere(say_gone, holds[0]); /* the lock is held: it takes none */
     tn_hold_gone(holds[2]);
-    tn_lock_release(&pool->lock);
+    tn_pool_unlock(pool);
     ck_assert_uint_eq(pool->hold_count, 3);
     tn_device_reap(device);
     ck_assert_uint_eq(pool->hold_count, 1);
@@ -252,7 +335,7 @@ START_TEST(orphaned_holds_are_dropped_and_never_listened_to_again)
     struct tn_hold *gone;
     void *address = unit_alloc(pool, 4096, stream);
 
-    tn_lock_acquire(&pool->lock);
+    tn_pool_lock(pool);
     held = open_hold((struct tn_order){17, 1}, true);
     gone = open_hold((struct tn_order){17, 2}, true);
     tn_hold_add(held, unit_block(address));
@@ -264,12 +347,32 @@ START_TEST(orphaned_holds_are_dropped_and_never_listened_to_again)
     ck_assert_uint_eq(unit_chunk(address)->hold_count, 1);
     ck_assert_uint_eq(pool->open_hold_count, 1);
     OK(tn_pool_check(pool));
-    tn_lock_release(&pool->lock);
+    tn_pool_unlock(pool);
     tn_hold_gone(held); /* a claimant that comes too late */
     tn_device_reap(device);
     ck_assert_uint_eq(pool->hold_count, 0);
     ck_assert_uint_eq(unit_chunk(address)->hold_count, 0);
     OK(tarn_pool_validate(pool));
+}
+END_TEST
+
+START_TEST(a_claimant_that_goes_while_its_hold_leaves_is_heard)
+{
+    struct tn_hold *hold;
+    void *address = unit_alloc(pool, 4096, stream);
+
+    tn_pool_lock(pool);
+    hold = open_hold(captured, true);
+    tn_hold_add(hold, unit_block(address));
+    goes_meanwhile = hold;
+    tn_holds_orphan(pool);
+    ck_assert_ptr_null(goes_meanwhile);
+    ck_assert_uint_eq(pool->hold_count, 0);
+    ck_assert_uint_eq(unit_chunk(address)->hold_count, 0);
+    ck_assert_ptr_null(atomic_load(&device->gone_holds)); /* not to be dropped once more */
+    ck_assert_ptr_eq(open_hold(captured, true), hold);    /* its record is spent */
+    OK(tn_pool_check(pool));
+    tn_pool_unlock(pool);
 }
 END_TEST
 
@@ -282,11 +385,12 @@ START_TEST(a_passing_hold_ends_when_it_is_closed)
     struct tn_hold *hold;
     struct tn_hold *next;
 
-    tn_lock_acquire(&shared->lock);
+    tn_pool_lock(shared);
     OK(tn_hold_open(shared, captured, false, &hold));
     ck_assert(hold->passing);
     ck_assert_uint_eq(atomic_load(&device->user_hold_count), 1);
     OK(tn_use_note(shared, unit_block(used), stream, captured));
+    OK(tn_use_note(shared, unit_block(used), stream, (struct tn_order){18, 9})); /* elsewhere too */
     ck_assert(!tn_holds_add_freed(shared, unit_block(mine)));
     ck_assert(tn_holds_add_freed(shared, unit_block(used)));
     ck_assert_uint_eq(unit_chunk(mine)->hold_count, 0);
@@ -305,7 +409,7 @@ START_TEST(a_passing_hold_ends_when_it_is_closed)
     tn_hold_gone(next);
     tn_hold_close(next); /* the other way round: the next reap takes it */
     ck_assert_uint_eq(shared->hold_count, 1);
-    tn_lock_release(&shared->lock);
+    tn_pool_unlock(shared);
     tn_device_reap(device);
     ck_assert_uint_eq(shared->hold_count, 0);
     OK(tarn_free(mine));
@@ -314,31 +418,12 @@ START_TEST(a_passing_hold_ends_when_it_is_closed)
 }
 END_TEST
 
-START_TEST(a_stream_outside_captures_closes_the_holds_that_it_opened)
-{
-    struct tn_hold *seen;
-    struct tn_hold *owned;
-
-    atomic_store(&device->newest_stream_id, 30);
-    tn_lock_acquire(&pool->lock);
-    owned = open_hold((struct tn_order){17, 1}, true);
-    seen = open_hold((struct tn_order){17, 2}, false);
-    tn_holds_close_stream(pool, 18, 20);
-    ck_assert(seen->open); /* another stream */
-    tn_holds_close_stream(pool, 17, 31);
-    ck_assert(seen->open); /* one that was made since, of the same name */
-    tn_holds_close_stream(pool, 17, 30);
-    ck_assert(!seen->open && owned->open);
-    tn_lock_release(&pool->lock);
-}
-END_TEST
-
 START_TEST(the_owner_of_a_hold_that_goes_is_told)
 {
     atomic_bool gone = false;
     struct tn_hold *hold;
 
-    tn_lock_acquire(&pool->lock);
+    tn_pool_lock(pool);
     hold = open_hold(captured, true);
     ck_assert_uint_eq(tn_hold_tell_owner(hold), 0);
     pool->capture_count = 1;
@@ -348,7 +433,7 @@ START_TEST(the_owner_of_a_hold_that_goes_is_told)
     ck_assert(atomic_load(&gone));
     ck_assert_uint_eq(pool->capture_count, 0);
     ck_assert_uint_eq(tn_hold_tell_owner(hold), 0); /* once */
-    tn_lock_release(&pool->lock);
+    tn_pool_unlock(pool);
 }
 END_TEST
 
@@ -356,9 +441,9 @@ START_TEST(an_open_hold_that_goes_is_closed_first)
 {
     struct tn_hold *hold;
 
-    tn_lock_acquire(&pool->lock);
+    tn_pool_lock(pool);
     hold = open_hold(captured, true);
-    tn_lock_release(&pool->lock);
+    tn_pool_unlock(pool);
     tn_hold_gone(hold);
     tn_device_reap(device);
     ck_assert_uint_eq(pool->open_hold_count, 0);
@@ -372,7 +457,7 @@ START_TEST(dropping_more_holds_than_were_counted_is_a_broken_contract)
     void *address = unit_alloc(pool, 4096, stream);
     struct tn_hold *hold;
 
-    tn_lock_acquire(&pool->lock);
+    tn_pool_lock(pool);
     hold = open_hold(captured, true);
     tn_hold_add(hold, unit_block(address));
     unit_chunk(address)->hold_count = 0;
@@ -385,7 +470,7 @@ START_TEST(adding_to_a_closed_hold_is_a_broken_contract)
     void *address = unit_alloc(pool, 4096, stream);
     struct tn_hold *hold;
 
-    tn_lock_acquire(&pool->lock);
+    tn_pool_lock(pool);
     hold = open_hold(captured, true);
     tn_hold_close(hold);
     tn_hold_add(hold, unit_block(address));
@@ -402,6 +487,8 @@ int main(void)
 
     tcase_add_checked_fixture(open, make_pool, NULL);
     tcase_add_test(open, an_open_hold_is_found_by_its_capture);
+    tcase_add_test(open, a_graph_finds_its_open_hold_before_closed_ones);
+    tcase_add_test(open, what_is_left_to_two_is_the_lasts_to_take);
     tcase_add_test(open, no_hold_without_host_memory);
     suite_add_tcase(suite, open);
     tcase_add_checked_fixture(add, make_pool, NULL);
@@ -413,12 +500,12 @@ int main(void)
     suite_add_tcase(suite, add);
     tcase_add_checked_fixture(close, make_pool, NULL);
     tcase_add_test(close, closing_ends_the_arenas_of_the_capture);
-    tcase_add_test(close, a_stream_outside_captures_closes_the_holds_that_it_opened);
-    tcase_add_test(close, only_unowned_holds_are_closed_for_others);
+    tcase_add_test(close, only_unowned_holds_whose_captures_are_over_are_closed_for_others);
     suite_add_tcase(suite, close);
     tcase_add_checked_fixture(gone, make_pool, NULL);
     tcase_add_test(gone, gone_holds_are_dropped_by_the_next_reap);
     tcase_add_test(gone, orphaned_holds_are_dropped_and_never_listened_to_again);
+    tcase_add_test(gone, a_claimant_that_goes_while_its_hold_leaves_is_heard);
     tcase_add_test(gone, a_passing_hold_ends_when_it_is_closed);
     tcase_add_test(gone, the_owner_of_a_hold_that_goes_is_told);
     tcase_add_test(gone, an_open_hold_that_goes_is_closed_first);

@@ -8,11 +8,7 @@ static tn_cu_stream stream;
 
 static void open_gpu(void)
 {
-    const struct tn_driver *driver;
-
-    test_start();
-    OK(tn_driver_load(&driver));
-    OK(tn_gpu_open(&gpu, driver, 0));
+    unit_gpu(&gpu);
     stream = test_stream();
 }
 
@@ -81,7 +77,7 @@ START_TEST(a_launch_in_another_context_finds_the_code)
     test_write(stream, memory, &item, sizeof item);
     test_fill(stream, memory + 1024, 6, 128);
     test_synchronize(stream);
-    context = test_new_context();
+    context = test_make_context();
     foreign = test_stream();
     test_set_context(before);
     OK(tn_kernels_load(&gpu, foreign));
@@ -89,7 +85,7 @@ START_TEST(a_launch_in_another_context_finds_the_code)
     test_synchronize(foreign);
     ck_assert_ptr_eq(test_context(), before);
     test_expect_words(stream, memory + 2048, 6, 128);
-    test_destroy_context(context);
+    test_end_context(context);
 }
 END_TEST
 

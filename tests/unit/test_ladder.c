@@ -51,6 +51,26 @@ START_TEST(what_works_at_once_is_tried_once)
 }
 END_TEST
 
+/* No memory, frugal or not; and when the device was waited for, memory and no addresses. */
+START_TEST(missing_addresses_are_named_whenever_they_are_what_is_missing)
+{
+    struct tries tries = {(tarn_status[]){TARN_ERR_DEVICE_MEMORY, TARN_ERR_DEVICE_MEMORY,
+                                          TARN_ERR_ADDRESS_SPACE},
+                          0, 0};
+    struct tries addresses = {(tarn_status[]){TARN_ERR_ADDRESS_SPACE}, 0, 0};
+    uint64_t failures = atomic_load(&device->out_of_memory_count);
+
+    STATUS(TARN_ERR_ADDRESS_SPACE, run(&tries));
+    ck_assert_int_eq(tries.count, 3);
+    unit_expect_sentence("region_bytes");
+    STATUS(TARN_ERR_ADDRESS_SPACE, run(&addresses));
+    ck_assert_int_eq(addresses.count, 1);
+    ck_assert_int_eq(addresses.frugal_count, 0);
+    unit_expect_sentence("'net'");
+    ck_assert_uint_eq(atomic_load(&device->out_of_memory_count), failures);
+}
+END_TEST
+
 START_TEST(other_failures_are_no_reason_to_go_down)
 {
     struct tries tries = {(tarn_status[]){TARN_ERR_HOST_MEMORY}, 0, 0};
@@ -88,6 +108,7 @@ int main(void)
 
     tcase_add_checked_fixture(tcase, make_pool, NULL);
     tcase_add_test(tcase, what_works_at_once_is_tried_once);
+    tcase_add_test(tcase, missing_addresses_are_named_whenever_they_are_what_is_missing);
     tcase_add_test(tcase, other_failures_are_no_reason_to_go_down);
     tcase_add_test(tcase, a_limit_goes_down_the_ladder_too);
     tcase_add_test(tcase, the_sentence_names_each_pool_and_fits);

@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <pthread.h>
+#include <stdatomic.h>
+#include <time.h>
+
+#include "driver/foreign.h"
 #include "driver/pinned.h"
 #include "support/world.h"
 #include "unit/unit.h"
@@ -8,11 +13,7 @@ static tn_cu_stream stream;
 
 static void open_gpu(void)
 {
-    const struct tn_driver *driver;
-
-    test_start();
-    OK(tn_driver_load(&driver));
-    OK(tn_gpu_open(&gpu, driver, 0));
+    unit_gpu(&gpu);
     stream = test_stream();
 }
 
@@ -87,6 +88,88 @@ START_TEST(memory_that_the_device_uses_is_not_handed_out)
 }
 END_TEST
 
+static struct tn_pinned *used_abroad;
+static atomic_bool given_back;
+
+static void *trim_all(void *argument)
+{
+    tn_pinned_trim(&gpu, 0);
+    atomic_store(&given_back, true);
+    return argument;
+}
+
+static void *drop_one(void *argument)
+{
+    tn_pinned_drop(&gpu, used_abroad);
+    atomic_store(&given_back, true);
+    return argument;
+}
+
+/* The driver's own wait, when memory is given back, is for one context. */
+START_TEST(what_streams_of_another_context_copy_from_is_waited_for)
+{
+    tn_cu_context own = test_context();
+    tn_cu_context context = test_make_context();
+    tn_cu_stream foreign = test_stream();
+    void *memory = test_linear_alloc(MIB);
+    uint64_t hosts = test_ledger().host_allocations;
+
+    test_set_context(own);
+    OK(tn_stream_meet(&gpu, foreign));
+    for (int how = 0; how < 2; how++) {
+        tn_cu_event event = NULL;
+        pthread_t thread;
+
+        used_abroad = take(MIB);
+        sim.hold_work();
+        OK(tn_stream_upload(&gpu, (uint64_t)(uintptr_t)memory, used_abroad->address, MIB, foreign));
+        if (how == 0) {
+            OK(tn_event_create(&gpu, foreign, &event));
+            ck_assert(tn_event_record(&gpu, event, foreign));
+            tn_pinned_give(&gpu, used_abroad, event);
+        }
+        atomic_store(&given_back, false);
+        ck_assert_int_eq(pthread_create(&thread, NULL, how == 0 ? trim_all : drop_one, NULL), 0);
+        (void)nanosleep(&(struct timespec){0, 20000000}, NULL);
+        ck_assert(!atomic_load(&given_back));
+        ck_assert_uint_eq(test_ledger().host_allocations, hosts + 1);
+        sim.resume_work();
+        ck_assert_int_eq(pthread_join(thread, NULL), 0);
+        ck_assert_uint_eq(test_ledger().host_allocations, hosts);
+    }
+    test_end_context(context);
+}
+END_TEST
+
+START_TEST(what_cannot_be_waited_for_is_kept_and_not_handed_out)
+{
+    uint64_t hosts = test_ledger().host_allocations;
+    struct tn_pinned *pinned = take(MIB);
+    struct tn_pinned *next;
+    tn_cu_event event;
+    uint64_t waits;
+
+    sim.plan_fault("cuMemFree", 1, 1, TN_CUDA_ERROR_UNKNOWN);
+    tn_pinned_drop(&gpu, pinned);
+    tn_pinned_trim(&gpu, 0);
+    (void)sim.clear_fault(NULL);
+    ck_assert_uint_eq(test_ledger().host_allocations, hosts + 1);
+    ck_assert_uint_eq(gpu.pinned_cached, MIB);
+    next = take(MIB);
+    ck_assert_ptr_ne(next, pinned);
+    OK(tn_gpu_wait_idle(&gpu)); /* proves it */
+    ck_assert_ptr_eq(take(MIB), pinned);
+    OK(tn_event_create(&gpu, stream, &event));
+    tn_pinned_give(&gpu, pinned, event);
+    tn_pinned_give(&gpu, next, NULL);
+    waits = atomic_load(&gpu.idle_waits);
+    sim.plan_fault("cuEventSynchronize", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    tn_pinned_trim(&gpu, 0);
+    ck_assert_uint_eq(atomic_load(&gpu.idle_waits), waits + 1);
+    ck_assert_uint_eq(test_ledger().host_allocations, hosts);
+}
+END_TEST
+
 /* D5 */
 START_TEST(what_is_kept_has_a_limit)
 {
@@ -146,6 +229,8 @@ int main(void)
     tcase_add_test(tcase, what_is_given_up_is_kept_for_the_next_taker);
     tcase_add_test(tcase, the_smallest_that_fits_is_taken);
     tcase_add_test(tcase, memory_that_the_device_uses_is_not_handed_out);
+    tcase_add_test(tcase, what_streams_of_another_context_copy_from_is_waited_for);
+    tcase_add_test(tcase, what_cannot_be_waited_for_is_kept_and_not_handed_out);
     tcase_add_test(tcase, what_is_kept_has_a_limit);
     tcase_add_test(tcase, captures_are_left_alone);
     tcase_add_test(tcase, what_cannot_be_had_is_a_failure);

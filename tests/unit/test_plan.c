@@ -27,9 +27,9 @@ static tarn_status make(void)
 {
     tarn_status status;
 
-    tn_lock_acquire(&pool->lock);
+    tn_pool_lock(pool);
     status = tn_plan_make(&plan);
-    tn_lock_release(&pool->lock);
+    tn_pool_unlock(pool);
     return status;
 }
 
@@ -164,6 +164,25 @@ START_TEST(a_plan_without_host_memory_is_none)
 }
 END_TEST
 
+/* The block of a stream that was retired comes back to the restore's own stream. */
+START_TEST(a_plan_that_cannot_give_its_stream_an_arena_is_none)
+{
+    void *address = unit_alloc(pool, 4096, other);
+
+    OK(tarn_stream_retire(device, other));
+    take();
+    OK(tarn_free(address));
+    (void)tn_host_plan_fault(2, false); /* the list of blocks to revive is the first */
+    STATUS(TARN_ERR_HOST_MEMORY, make());
+    ck_assert_uint_eq(tn_host_plan_fault(0, false), 1);
+    ck_assert_ptr_null(tn_arena_find(pool, plan.order));
+    OK(make());
+    ck_assert_ptr_nonnull(tn_arena_find(pool, plan.order));
+    ck_assert_uint_eq(plan.revived_count, 1);
+    tn_plan_fini(&plan);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("plan");
@@ -176,5 +195,6 @@ int main(void)
     tcase_add_test(tcase, only_memory_of_other_streams_is_waited_for);
     tcase_add_test(tcase, a_block_whose_stream_has_no_arena_comes_back_to_idle_memory);
     tcase_add_test(tcase, a_plan_without_host_memory_is_none);
+    tcase_add_test(tcase, a_plan_that_cannot_give_its_stream_an_arena_is_none);
     return test_main(suite);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <time.h>
 
+#include "pools/handover.h"
 #include "unit/unit.h"
 
 static tarn_device *device;
@@ -8,6 +9,36 @@ static tarn_pool *pool;
 static tn_cu_stream stream;
 static tn_cu_stream other;
 static struct tn_order order;
+
+static int refused_reserve; /* records cannot be set aside the n-th time from now; 0: always */
+
+bool __real_tn_blocks_reserve(struct tn_block_store *store, size_t count);
+bool __wrap_tn_blocks_reserve(struct tn_block_store *store, size_t count);
+bool __wrap_tn_blocks_reserve(struct tn_block_store *store, size_t count)
+{
+    if (refused_reserve > 0) {
+        refused_reserve -= 1;
+        if (refused_reserve == 0)
+            return false;
+    }
+    return __real_tn_blocks_reserve(store, count);
+}
+
+static struct tn_lock
+    *awaited; /* just before this is taken another thread trims the pool, and allocates */
+static void *allocated_then;
+
+void __real_tn_lock_acquire(struct tn_lock *lock);
+void __wrap_tn_lock_acquire(struct tn_lock *lock);
+void __wrap_tn_lock_acquire(struct tn_lock *lock)
+{
+    if (lock == awaited) {
+        awaited = NULL;
+        OK(tarn_pool_trim(pool, NULL));
+        allocated_then = unit_alloc(pool, 40 * MIB, other);
+    }
+    __real_tn_lock_acquire(lock);
+}
 
 static void make_pool(void)
 {
@@ -100,6 +131,8 @@ START_TEST(counters_follow_the_live_blocks)
     ck_assert_uint_eq(pool->counters.live_count, 2);
     ck_assert_uint_eq(pool->counters.live_bytes, 3072);
     OK(tarn_free(a));
+    tn_pool_lock(pool); /* brings them up to date */
+    tn_pool_unlock(pool);
     ck_assert_uint_eq(pool->counters.live_count, 1);
     ck_assert_uint_eq(pool->counters.live_bytes, 2048);
     ck_assert_uint_eq(pool->counters.live_peak_bytes, 3072);
@@ -111,27 +144,80 @@ START_TEST(counters_follow_the_live_blocks)
 }
 END_TEST
 
+/* In pools of their own: what one has set aside another has not. */
 START_TEST(an_allocation_without_host_memory_changes_nothing)
 {
     struct tn_request request = {3 * TN_MIB, 512, order, NULL};
     void *address = NULL;
     uint64_t failed = 1;
+    int met = 0;
 
     for (uint64_t nth = 1; failed > 0; nth++) {
+        tarn_pool *fresh = unit_pool(device);
         tarn_status status;
 
         (void)tn_host_plan_fault(nth, false);
-        status = tn_pool_allocate(pool, &request, &address);
+        status = tn_pool_allocate(fresh, &request, &address);
         failed = tn_host_plan_fault(0, false);
+        OK(tarn_pool_validate(fresh));
         if (failed > 0) {
+            met += 1;
             ck_assert_int_eq(status, TARN_ERR_HOST_MEMORY);
             ck_assert_ptr_null(address);
-            ck_assert_uint_eq(pool->counters.live_count, 0);
+            ck_assert_uint_eq(unit_stats(fresh).live_count, 0);
         } else {
             OK(status);
+            OK(tarn_free(address));
         }
-        OK(tarn_pool_validate(pool));
+        OK(tarn_pool_destroy(fresh));
+        unit_trim(device);
     }
+    ck_assert_int_ge(met, 5);
+}
+END_TEST
+
+/* A large chunk that a small block is to begin in. */
+START_TEST(an_allocation_without_host_memory_for_a_place_in_its_chunk_changes_nothing)
+{
+    struct tn_request request = {4096, 512, order, NULL};
+    void *large = allocate(3 * MIB, 512);
+    void *address = NULL;
+
+    OK(tarn_free(large));
+    OK(tn_gpu_wait_idle(&device->gpu));
+    tn_pool_lock(pool);
+    ck_assert_uint_eq(tn_arenas_give_idle(pool), 4 * MIB);
+    tn_pool_unlock(pool);
+    (void)tn_host_plan_fault(1, false);
+    STATUS(TARN_ERR_HOST_MEMORY, tn_pool_allocate(pool, &request, &address));
+    ck_assert_uint_eq(tn_host_plan_fault(0, false), 1);
+    ck_assert_ptr_null(address);
+    ck_assert_uint_eq(unit_stats(pool).live_count, 0);
+    OK(tarn_pool_validate(pool));
+    OK(tn_pool_allocate(pool, &request, &address));
+    ck_assert_ptr_eq(address, large);
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
+/* What is pending took them, when it was looked at. */
+START_TEST(an_allocation_that_finds_no_record_after_a_look_at_what_is_pending_changes_nothing)
+{
+    void *pending = allocate(3 * MIB, 512);
+    struct tn_request request = {3 * TN_MIB, 512, order, NULL};
+    void *address = NULL;
+
+    test_fill(other, pending, 1, 16);
+    OK(tarn_free_on(pending, other));
+    test_synchronize(other);
+    refused_reserve = 2;
+    STATUS(TARN_ERR_HOST_MEMORY, tn_pool_allocate(pool, &request, &address));
+    ck_assert_int_eq(refused_reserve, 0);
+    ck_assert_ptr_null(address);
+    ck_assert_uint_eq(pool->counters.live_count, 0);
+    OK(tarn_pool_validate(pool));
+    OK(tn_pool_allocate(pool, &request, &address));
+    ck_assert_ptr_eq(address, pending);
 }
 END_TEST
 
@@ -282,7 +368,7 @@ START_TEST(a_block_is_found_at_its_address_alone)
     ck_assert_ptr_eq(found, pool);
     ck_assert_ptr_eq(block, unit_block(address));
     ck_assert(tn_lock_held(TN_RANK_POOL));
-    tn_lock_release(&pool->lock);
+    tn_pool_unlock(pool);
     STATUS(TARN_ERR_INNER_ADDRESS,
            tn_pool_lock_block((uintptr_t)address + 1, false, &found, &block));
     unit_expect_sentence("1 bytes inside block");
@@ -307,11 +393,36 @@ START_TEST(a_segment_is_found_at_every_byte)
     struct tn_segment *segment;
 
     OK(tn_pool_lock_segment((uintptr_t)address + 20 * MIB, &found, &segment));
-    tn_lock_release(&found->lock);
+    tn_pool_unlock(found);
     ck_assert_ptr_eq(segment, unit_segment(address));
     OK(tarn_free(address));
     OK(tarn_pool_trim(pool, NULL));
     STATUS(TARN_ERR_NOT_OURS, tn_pool_lock_segment((uintptr_t)address, &found, &segment));
+}
+END_TEST
+
+START_TEST(a_segment_that_is_just_being_taken_apart_is_nobodys)
+{
+    char *address = allocate(4096, 512);
+    struct tn_segment *segment = unit_segment(address);
+    void *behind = unit_alloc(unit_pool(device), 4096, stream); /* in the next slot */
+    tarn_pool *found = NULL;
+    struct tn_segment *locked = NULL;
+
+    atomic_store(&segment->owner, NULL);
+    STATUS(TARN_ERR_NOT_OURS, tn_pool_lock_segment((uintptr_t)address, &found, &locked));
+    atomic_store(&segment->owner, pool);
+    OK(tarn_free(address));
+    OK(tn_gpu_wait_idle(&device->gpu));
+    awaited = &pool->lock;
+    STATUS(TARN_ERR_NOT_OURS, tn_pool_lock_segment((uintptr_t)address, &found, &locked));
+    ck_assert_ptr_null(awaited);
+    ck_assert_ptr_null(unit_segment(address));
+    ck_assert_uint_gt((uintptr_t)allocated_then, (uintptr_t)behind);
+    ck_assert_ptr_eq(unit_segment(allocated_then), segment); /* the record, for other addresses */
+    ck_assert_ptr_null(found);
+    ck_assert_ptr_null(locked);
+    ck_assert(tn_lock_none_held());
 }
 END_TEST
 
@@ -352,9 +463,9 @@ START_TEST(a_block_freed_during_a_capture_becomes_captured)
     ck_assert_ptr_ne(unit_alloc(pool, 2 * MIB, stream), before);
     graph = unit_end(capture);
     OK(tn_gpu_wait_idle(&device->gpu)); /* its own stream's work is over */
-    tn_lock_acquire(&pool->lock);
+    tn_pool_lock(pool);
     tn_pending_poll(pool, false);
-    tn_lock_release(&pool->lock);
+    tn_pool_unlock(pool);
     ck_assert_ptr_eq(chunk->heap->arena, &pool->idle);
     ck_assert_ptr_ne(unit_alloc(pool, 2 * MIB, stream), before); /* the graph may write it */
     OK(tarn_pool_validate(pool));
@@ -380,14 +491,14 @@ START_TEST(memory_that_passed_to_another_order_waits_for_a_proof)
     ck_assert_int_eq(block->state, TN_BLOCK_PENDING); /* its stream may still use it */
     ck_assert_uint_ne(block->proof_stamp, 0);
     OK(tarn_capture_abort(capture));
-    tn_lock_acquire(&pool->lock);
+    tn_pool_lock(pool);
     tn_pending_poll(pool, false);
     ck_assert_int_eq(block->state, TN_BLOCK_PENDING);
-    tn_lock_release(&pool->lock);
+    tn_pool_unlock(pool);
     OK(tn_gpu_wait_idle(&device->gpu));
-    tn_lock_acquire(&pool->lock);
+    tn_pool_lock(pool);
     tn_pending_poll(pool, false);
-    tn_lock_release(&pool->lock);
+    tn_pool_unlock(pool);
     ck_assert_uint_eq(pool->counters.pending_count, 0);
     OK(tarn_pool_validate(pool));
     OK(tarn_graph_destroy(graph));
@@ -456,6 +567,43 @@ START_TEST(discarded_blocks_go_with_the_pool)
 }
 END_TEST
 
+/* Each look takes its time, so they are few where a clock is read. */
+struct look {
+    long pause_ns;
+    int count;
+};
+
+static bool look_slowly(void *subject)
+{
+    struct look *look = subject;
+    const struct timespec pause = {0, look->pause_ns};
+
+    (void)nanosleep(&pause, NULL);
+    look->count += 1;
+    return true;
+}
+
+START_TEST(destructors_are_awaited_for_a_second_by_the_clock)
+{
+    struct look look = {50000000, 0};
+
+    tn_await_destructors(&device->gpu, look_slowly, &look);
+    ck_assert_int_ge(look.count, 2);
+    ck_assert_int_le(look.count, 21);
+}
+END_TEST
+
+START_TEST(destructors_of_a_gpu_that_is_not_well_are_awaited_for_50_ms)
+{
+    struct look look = {2500000, 0};
+
+    tn_gpu_teardown(&device->gpu, TN_CUDA_ERROR_UNKNOWN, "cuGraphDestroy");
+    tn_await_destructors(&device->gpu, look_slowly, &look);
+    ck_assert_int_ge(look.count, 1);
+    ck_assert_int_le(look.count, 21);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("pool");
@@ -472,6 +620,8 @@ int main(void)
     tcase_add_test(life, each_claim_keeps_the_pool);
     tcase_add_test(life, destroying_waits_for_the_device_where_memory_may_be_in_use);
     tcase_add_test(life, discarded_blocks_go_with_the_pool);
+    tcase_add_test(life, destructors_are_awaited_for_a_second_by_the_clock);
+    tcase_add_test(life, destructors_of_a_gpu_that_is_not_well_are_awaited_for_50_ms);
     suite_add_tcase(suite, life);
     tcase_add_checked_fixture(allocation, make_pool, NULL);
     tcase_add_test(allocation, sizes_are_rounded_up_to_512_bytes);
@@ -479,6 +629,11 @@ int main(void)
     tcase_add_test(allocation, sequence_numbers_rise);
     tcase_add_test(allocation, counters_follow_the_live_blocks);
     tcase_add_test(allocation, an_allocation_without_host_memory_changes_nothing);
+    tcase_add_test(allocation,
+                   an_allocation_without_host_memory_for_a_place_in_its_chunk_changes_nothing);
+    tcase_add_test(
+        allocation,
+        an_allocation_that_finds_no_record_after_a_look_at_what_is_pending_changes_nothing);
     tcase_add_test(allocation, a_capture_that_is_not_known_gets_nothing);
     suite_add_tcase(suite, allocation);
     tcase_add_checked_fixture(ladder, make_pool, NULL);
@@ -496,6 +651,7 @@ int main(void)
     tcase_add_test(find, an_address_of_nobody_is_not_ours);
     tcase_add_test(find, a_block_is_found_at_its_address_alone);
     tcase_add_test(find, a_segment_is_found_at_every_byte);
+    tcase_add_test(find, a_segment_that_is_just_being_taken_apart_is_nobodys);
     suite_add_tcase(suite, find);
     tcase_add_checked_fixture(frees, make_pool, NULL);
     tcase_add_test(frees, blocks_of_an_aborted_capture_are_discarded_until_they_are_freed);

@@ -17,11 +17,7 @@ static int64_t host_before;
 
 static void open_gpu(void)
 {
-    const struct tn_driver *driver;
-
-    test_start();
-    OK(tn_driver_load(&driver));
-    OK(tn_gpu_open(&gpu, driver, 0));
+    unit_gpu(&gpu);
     before = test_ledger();
     host_before = tn_host_outstanding();
 }
@@ -203,6 +199,28 @@ START_TEST(a_full_region_is_followed_by_a_second)
 }
 END_TEST
 
+START_TEST(a_region_whose_free_slots_lie_apart_is_followed_by_a_second)
+{
+    uint64_t first;
+    uint64_t second;
+
+    OK(tn_regions_init(&regions, &gpu, TN_GIB));
+    first = take(32);
+    for (uint64_t slot = 1; slot < 32; slot += 10)
+        tn_regions_give(&regions, first + slot * TN_SLOT_BYTES, 1);
+    second = take(2);
+    ck_assert_ptr_nonnull(regions.first->next);
+    ck_assert_uint_eq(second, regions.first->next->base);
+    expect_free(regions.first, 4);
+    ck_assert_uint_eq(take(1), first + TN_SLOT_BYTES);
+    tn_regions_give(&regions, second, 2);
+    for (uint64_t slot = 11; slot < 32; slot += 10)
+        ck_assert_uint_eq(take(1), first + slot * TN_SLOT_BYTES);
+    tn_regions_give(&regions, first, 32);
+    fini_clean();
+}
+END_TEST
+
 START_TEST(a_run_larger_than_a_region_gets_one_of_its_size)
 {
     uint64_t base;
@@ -325,6 +343,7 @@ int main(void)
     tcase_add_test(slots, a_run_may_cross_the_words_of_the_map);
     tcase_add_test(slots, full_words_of_the_map_are_passed_over);
     tcase_add_test(slots, a_full_region_is_followed_by_a_second);
+    tcase_add_test(slots, a_region_whose_free_slots_lie_apart_is_followed_by_a_second);
     tcase_add_test(slots, a_run_larger_than_a_region_gets_one_of_its_size);
     tcase_add_test(slots, regions_go_when_all_of_their_slots_are_free_but_for_the_first);
     tcase_add_test(slots, a_second_region_that_is_refused_changes_nothing);

@@ -11,40 +11,41 @@ static tn_cu_stream stream;
 static tn_cu_stream other;
 static void *words; /* outside the pool: what the graphs add to */
 
+/* A thread that is launching the only graph, until others have slept that often. */
+static int launching_for;
+static uint64_t launches_then;
+
+int __real_nanosleep(const struct timespec *pause, struct timespec *rest);
+int __wrap_nanosleep(const struct timespec *pause, struct timespec *rest);
+int __wrap_nanosleep(const struct timespec *pause, struct timespec *rest)
+{
+    if (launching_for > 0) {
+        launching_for -= 1;
+        if (launching_for == 0) {
+            launches_then = sim.call_count("cuGraphLaunch");
+            atomic_store(&pool->replays->launching_alone, false);
+        }
+    }
+    return __real_nanosleep(pause, rest);
+}
+
 static void make_pool(void)
 {
     device = unit_device();
     pool = unit_pool_of(device, "net", 0);
     stream = test_stream();
     other = test_stream();
-    words = test_linear_alloc(4096);
-    test_fill(stream, words, 0, 1024);
-    test_synchronize(stream);
-}
-
-static void reap_all(void)
-{
-    for (int i = 0; i < 10000 && pool->hold_count > 0; i++) {
-        tn_device_reap(device);
-        (void)nanosleep(&(struct timespec){0, 100000}, NULL);
-    }
-    ck_assert_uint_eq(pool->hold_count, 0);
-}
-
-static tarn_graph *adding(uint32_t value)
-{
-    tarn_capture *capture = unit_begin(pool, stream);
-    void *block = unit_alloc(pool, 4096, stream);
-
-    test_fill(stream, block, value, 16);
-    test_add(stream, words, value, 16);
-    OK(tarn_free(block));
-    return unit_end(capture);
+    words = unit_words(stream);
 }
 
 static uint64_t waits(void)
 {
     return atomic_load(&device->gpu.idle_waits);
+}
+
+static tarn_graph *adding(uint32_t value)
+{
+    return unit_end(unit_adding(pool, stream, words, value));
 }
 
 START_TEST(a_single_graph_replays_on_any_stream)
@@ -54,8 +55,33 @@ START_TEST(a_single_graph_replays_on_any_stream)
     OK(tn_graph_replay(graph, stream));
     OK(tn_graph_replay(graph, other));
     OK(tn_graph_replay(graph, NULL));
-    ck_assert(!atomic_load(&pool->replays.ordered));
+    ck_assert(!atomic_load(&pool->replays->ordered));
     ck_assert_uint_eq(waits(), 0);
+}
+END_TEST
+
+/* The event behind the last replay went with its context, and so did the replay. */
+START_TEST(replays_go_on_when_the_context_of_the_last_one_is_gone)
+{
+    tarn_graph *one = adding(1);
+    tarn_graph *two = adding(10);
+
+    for (int i = 0; i < 2; i++) {
+        tn_cu_context own = test_context();
+        tn_cu_context context = test_make_context();
+        tn_cu_stream foreign = test_stream();
+
+        test_set_context(own);
+        OK(tn_graph_replay(one, stream));
+        OK(tn_graph_replay(two, foreign)); /* from the first one on each records an event */
+        test_synchronize(foreign);
+        test_end_context(context);
+        OK(tn_graph_replay(one, stream));
+        OK(tn_graph_replay(two, other));
+    }
+    test_expect_words(other, words, 44, 16);
+    ck_assert_uint_eq(waits(), 1);
+    OK(tn_gpu_check(&device->gpu));
 }
 END_TEST
 
@@ -65,8 +91,8 @@ START_TEST(several_graphs_replay_on_the_stream_of_the_first_replay)
     tarn_graph *one = adding(1);
     tarn_graph *two = adding(10);
 
-    pool->replays.order = TARN_REPLAY_REFUSED;
-    ck_assert(atomic_load(&pool->replays.ordered));
+    pool->replay_order = TARN_REPLAY_REFUSED;
+    ck_assert(atomic_load(&pool->replays->ordered));
     OK(tn_graph_replay(one, stream));
     OK(tn_graph_replay(two, stream));
     STATUS(TARN_ERR_WRONG_STATE, tn_graph_replay(one, other));
@@ -84,7 +110,7 @@ START_TEST(the_first_ordered_replay_waits_for_those_before)
     tarn_graph *one = adding(1);
     tarn_graph *two;
 
-    pool->replays.order = TARN_REPLAY_REFUSED;
+    pool->replay_order = TARN_REPLAY_REFUSED;
     OK(tn_graph_replay(one, stream));
     two = adding(10);
     OK(tn_graph_replay(two, other));
@@ -92,6 +118,22 @@ START_TEST(the_first_ordered_replay_waits_for_those_before)
     OK(tn_graph_replay(one, other));
     ck_assert_uint_eq(waits(), 1);
     STATUS(TARN_ERR_WRONG_STATE, tn_graph_replay(one, stream));
+}
+END_TEST
+
+/* G3 */
+START_TEST(an_ordered_replay_waits_for_a_launch_that_was_begun_as_the_only_one)
+{
+    tarn_graph *one = adding(1);
+    uint64_t launches = sim.call_count("cuGraphLaunch");
+
+    (void)adding(10);
+    atomic_store(&pool->replays->launching_alone, true);
+    launching_for = 3;
+    OK(tn_graph_replay(one, stream));
+    ck_assert_int_eq(launching_for, 0);
+    ck_assert_uint_eq(launches_then, launches);
+    ck_assert_uint_eq(sim.call_count("cuGraphLaunch"), launches + 1);
 }
 END_TEST
 
@@ -104,7 +146,7 @@ START_TEST(an_ordered_replay_that_cannot_wait_chooses_no_stream)
     two = adding(10);
     sim.plan_fault("cuMemFree", 1, 0, TN_CUDA_ERROR_UNKNOWN);
     STATUS(TARN_ERR_DRIVER, tn_graph_replay(two, stream));
-    ck_assert_uint_eq(atomic_load(&pool->replays.stream_id), 0);
+    ck_assert_uint_eq(atomic_load(&pool->replays->stream_id), 0);
     OK(tn_graph_replay(two, other));
 }
 END_TEST
@@ -114,7 +156,7 @@ START_TEST(a_graph_that_stays_alone_keeps_its_order)
     tarn_graph *one = adding(1);
     tarn_graph *two = adding(10);
 
-    pool->replays.order = TARN_REPLAY_REFUSED;
+    pool->replay_order = TARN_REPLAY_REFUSED;
     OK(tn_graph_replay(two, stream));
     OK(tarn_graph_destroy(two)); /* its launch may still run */
     STATUS(TARN_ERR_WRONG_STATE, tn_graph_replay(one, other));
@@ -128,15 +170,15 @@ START_TEST(graphs_that_are_gone_leave_no_order_behind)
     tarn_graph *one = adding(1);
     tarn_graph *two = adding(10);
 
-    pool->replays.order = TARN_REPLAY_REFUSED;
+    pool->replay_order = TARN_REPLAY_REFUSED;
     OK(tn_graph_replay(one, stream));
     OK(tn_graph_replay(two, stream));
     test_synchronize(stream);
     OK(tarn_graph_destroy(one));
     OK(tarn_graph_destroy(two));
-    reap_all();
+    unit_reap_all(pool);
     one = adding(1);
-    ck_assert(!atomic_load(&pool->replays.ordered));
+    ck_assert(!atomic_load(&pool->replays->ordered));
     OK(tn_graph_replay(one, other));
     two = adding(10);
     OK(tn_graph_replay(two, stream)); /* behind the replay on the other stream */
@@ -155,7 +197,7 @@ START_TEST(a_destroyed_graph_that_runs_still_orders_the_next)
     tn_device_reap(device);
     ck_assert_uint_eq(pool->hold_count, 1); /* its launch is still to run */
     one = adding(10);
-    ck_assert(atomic_load(&pool->replays.ordered));
+    ck_assert(atomic_load(&pool->replays->ordered));
     sim.resume_work();
     OK(tn_graph_replay(one, other));
     ck_assert_uint_eq(waits(), 1);
@@ -170,10 +212,10 @@ START_TEST(a_change_of_stream_is_ordered_by_an_event_from_the_second_on)
     tarn_graph *two = adding(10);
 
     OK(tn_graph_replay(one, stream));
-    ck_assert(!pool->replays.crosses && pool->replays.event == NULL);
+    ck_assert(!pool->replays->crosses && pool->replays->event == NULL);
     OK(tn_graph_replay(two, other));
     ck_assert_uint_eq(waits(), 1);
-    ck_assert(pool->replays.crosses && pool->replays.recorded);
+    ck_assert(pool->replays->crosses && pool->replays->recorded);
     OK(tn_graph_replay(one, stream));
     OK(tn_graph_replay(two, other));
     ck_assert_uint_eq(waits(), 1);
@@ -190,7 +232,7 @@ START_TEST(what_is_proven_idle_needs_no_order)
     OK(tn_gpu_wait_idle(&device->gpu));
     OK(tn_graph_replay(two, other));
     ck_assert_uint_eq(waits(), 1);
-    ck_assert(!pool->replays.crosses);
+    ck_assert(!pool->replays->crosses);
 }
 END_TEST
 
@@ -205,12 +247,12 @@ START_TEST(an_event_is_remade_where_the_driver_refuses_the_old_one)
     events = test_ledger().events;
     sim.plan_fault("cuEventRecord", 1, 0, TN_CUDA_ERROR_INVALID_HANDLE);
     OK(tn_graph_replay(one, stream));
-    ck_assert(pool->replays.recorded);
+    ck_assert(pool->replays->recorded);
     ck_assert_uint_eq(test_ledger().events, events);
     sim.plan_fault("cuEventRecord", 1, 1, TN_CUDA_ERROR_INVALID_HANDLE);
     OK(tn_graph_replay(two, stream));
     sim.clear_fault(NULL);
-    ck_assert(!pool->replays.recorded);
+    ck_assert(!pool->replays->recorded);
     ck_assert_uint_eq(waits(), 1);
     OK(tn_graph_replay(one, other));
     ck_assert_uint_eq(waits(), 2);
@@ -247,8 +289,10 @@ int main(void)
     suite_add_tcase(suite, tcase);
     tcase_add_checked_fixture(tcase, make_pool, NULL);
     tcase_add_test(tcase, a_single_graph_replays_on_any_stream);
+    tcase_add_test(tcase, replays_go_on_when_the_context_of_the_last_one_is_gone);
     tcase_add_test(tcase, several_graphs_replay_on_the_stream_of_the_first_replay);
     tcase_add_test(tcase, the_first_ordered_replay_waits_for_those_before);
+    tcase_add_test(tcase, an_ordered_replay_waits_for_a_launch_that_was_begun_as_the_only_one);
     tcase_add_test(tcase, an_ordered_replay_that_cannot_wait_chooses_no_stream);
     tcase_add_test(tcase, a_graph_that_stays_alone_keeps_its_order);
     tcase_add_test(tcase, graphs_that_are_gone_leave_no_order_behind);

@@ -11,6 +11,19 @@ static tn_cu_stream stream;
 static tn_cu_stream other;
 static tarn_delta *delta;
 
+static bool disturbed; /* another stream frees memory of the pool after each wait for the device */
+
+tarn_status __real_tn_gpu_wait_idle(struct tn_gpu *gpu);
+tarn_status __wrap_tn_gpu_wait_idle(struct tn_gpu *gpu);
+tarn_status __wrap_tn_gpu_wait_idle(struct tn_gpu *gpu)
+{
+    tarn_status status = __real_tn_gpu_wait_idle(gpu);
+
+    if (disturbed)
+        OK(tarn_free(unit_alloc(pool, 4096, other)));
+    return status;
+}
+
 static void make_pool(void)
 {
     device = unit_device();
@@ -42,8 +55,7 @@ static void expect_live_set(const tarn_checkpoint *checkpoint)
     ck_assert_uint_eq(pool->counters.live_bytes, checkpoint->live_bytes);
     for (size_t i = 0; i < checkpoint->block_count; i++) {
         const struct tn_saved_block *saved = &checkpoint->blocks[i];
-        const struct tn_block *block =
-            tn_live_find(&pool->live, saved->segment->base + saved->offset);
+        const struct tn_block *block = tn_live_find(pool, saved->segment->base + saved->offset);
 
         ck_assert_ptr_nonnull(block);
         ck_assert_int_eq(block->state, TN_BLOCK_LIVE);
@@ -532,20 +544,80 @@ START_TEST(restores_hold_through_a_long_walk)
         } else if (round % 40 == 13) {
             OK(tarn_graph_destroy(unit_graph(pool, streams[pick % 2], pick % (9 * MIB) + 1, NULL)));
         } else if (pool->counters.live_count > SLOTS || round % 3 == 0) {
-            for (size_t i = 0; i < pool->live.capacity; i++) { /* some live block */
-                struct tn_block *block = pool->live.slots[(i + pick) & (pool->live.capacity - 1)];
+            struct tn_block *block = tn_live_first(pool->segments); /* some live block */
 
-                if (block != NULL) {
-                    OK(tarn_free_on((void *)(uintptr_t)tn_block_address(block), streams[pick % 2]));
-                    break;
-                }
-            }
+            for (size_t i = pick % SLOTS; i > 0 && block != NULL && tn_live_next(block) != NULL;
+                 i--)
+                block = tn_live_next(block);
+            if (block != NULL)
+                OK(tarn_free_on((void *)(uintptr_t)tn_block_address(block), streams[pick % 2]));
         } else {
             (void)unit_alloc(pool, pick % (round % 4 == 0 ? 5 * MIB : 50000) + 1,
                              streams[pick % 2]);
         }
         OK(tarn_pool_validate(pool));
     }
+}
+END_TEST
+
+/* A capture left a large block, and the next one had a small block beside it. The last allocation is
+ * for the small one's place in the chunk that the restore has mapped for the large one. */
+START_TEST(a_restore_without_host_memory_for_a_new_chunk_unmaps_it_again)
+{
+    tarn_capture *capture = unit_begin(pool, stream);
+    void *large = unit_alloc(pool, 3 * MIB, stream);
+    tarn_graph *graph = unit_end(capture);
+    tarn_checkpoint *checkpoint;
+    uint64_t count = 0;
+    void *small;
+
+    capture = unit_begin(pool, other);
+    small = unit_alloc(pool, 4096, other);
+    ck_assert_ptr_eq(unit_chunk(small), unit_chunk(large));
+    OK(tarn_graph_destroy(graph));
+    OK(tarn_graph_destroy(unit_end(capture)));
+    unit_reap_all(pool);
+    checkpoint = take(TARN_CONTENTS_NONE);
+    for (int round = 0; round < 2; round++) {
+        OK(tarn_free(large));
+        OK(tarn_free(small));
+        unit_trim(device);
+        ck_assert_uint_eq(pool->counters.mapped_bytes, 0);
+        if (round == 1) {
+            (void)tn_host_plan_fault(count, false);
+            STATUS(TARN_ERR_HOST_MEMORY, tn_checkpoint_restore(checkpoint, stream, NULL));
+            ck_assert_uint_eq(tn_host_plan_fault(0, false), 1);
+            ck_assert_uint_eq(pool->counters.mapped_bytes, 0);
+            ck_assert_uint_eq(pool->counters.live_count, 0);
+            OK(tarn_pool_validate(pool));
+        }
+        count = tn_host_alloc_count();
+        OK(tn_checkpoint_restore(checkpoint, stream, NULL));
+        count = tn_host_alloc_count() - count;
+        expect_live_set(checkpoint);
+    }
+}
+END_TEST
+
+START_TEST(a_restore_gives_up_where_the_memory_is_freed_anew_after_each_wait)
+{
+    void *address = unit_alloc(pool, 4096, other);
+    tarn_checkpoint *checkpoint = take(TARN_CONTENTS_NONE);
+    struct tn_block *block;
+
+    OK(tarn_free(address));
+    disturbed = true;
+    STATUS(TARN_ERR_BUSY, tn_checkpoint_restore(checkpoint, stream, &delta));
+    unit_expect_sentence("other threads keep freeing memory of pool 'net'");
+    ck_assert_uint_eq(waits(), 9);
+    ck_assert_ptr_null(delta);
+    block = unit_block(address);
+    ck_assert_int_eq(block->state, TN_BLOCK_FREE);
+    OK(tarn_pool_validate(pool));
+    disturbed = false;
+    restore(checkpoint);
+    expect_live_set(checkpoint);
+    ck_assert_uint_eq(waits(), 10);
 }
 END_TEST
 
@@ -587,8 +659,10 @@ int main(void)
     tcase_add_checked_fixture(refused, make_pool, NULL);
     tcase_add_test(refused, a_discarded_block_is_in_the_way);
     tcase_add_test(refused, a_restore_is_refused_during_captures);
+    tcase_add_test(refused, a_restore_gives_up_where_the_memory_is_freed_anew_after_each_wait);
     tcase_add_test(refused, a_restore_that_fails_changes_no_live_set);
     tcase_add_test(refused, a_restore_without_host_memory_changes_nothing);
+    tcase_add_test(refused, a_restore_without_host_memory_for_a_new_chunk_unmaps_it_again);
     suite_add_tcase(suite, refused);
     return test_main(suite);
 }

@@ -46,7 +46,7 @@ START_TEST(live_blocks_are_saved_in_order_of_segment_and_offset)
     for (size_t i = 0; i < live; i++) {
         const struct tn_saved_block *saved = &checkpoint->blocks[i];
         const struct tn_block *block =
-            tn_live_find(&pool->live, saved->segment->base + saved->offset);
+            tn_live_find(pool, saved->segment->base + saved->offset);
 
         ck_assert_ptr_nonnull(block);
         ck_assert_uint_eq(block->bytes, saved->bytes);

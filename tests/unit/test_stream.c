@@ -8,11 +8,7 @@ static tn_cu_stream other;
 
 static void open_gpu(void)
 {
-    const struct tn_driver *driver;
-
-    test_start();
-    OK(tn_driver_load(&driver));
-    OK(tn_gpu_open(&gpu, driver, 0));
+    unit_gpu(&gpu);
     stream = test_stream();
     other = test_stream();
 }
@@ -216,6 +212,23 @@ START_TEST(the_id_of_a_stream_is_that_of_its_order)
 }
 END_TEST
 
+START_TEST(a_default_stream_without_its_context_is_not_known)
+{
+    struct tn_stream_state state;
+    uint64_t id = 7;
+
+    sim.plan_fault("cuCtxGetCurrent", 1, 1, TN_CUDA_ERROR_UNKNOWN);
+    STATUS(TARN_ERR_DRIVER, tn_stream_look(&gpu, TN_CU_STREAM_PER_THREAD, &state));
+    STATUS(TARN_ERR_DRIVER, tn_stream_id(&gpu, TN_CU_STREAM_PER_THREAD, &id));
+    STATUS(TARN_ERR_DRIVER, tn_stream_capture_id(&gpu, TN_CU_STREAM_PER_THREAD, &id));
+    id = 1;
+    OK(tn_stream_capture_id(&gpu, TN_CU_STREAM_LEGACY, &id)); /* is never captured, and not asked */
+    ck_assert_uint_eq(id, 0);
+    ck_assert_uint_eq(sim.clear_fault(NULL), 3);
+    ck_assert_uint_eq(id, 0); /* of no capture */
+}
+END_TEST
+
 START_TEST(a_stream_is_closed_to_events_while_it_is_captured)
 {
     ck_assert(!tn_stream_is_closed(&gpu, stream));
@@ -399,6 +412,7 @@ int main(void)
     tcase_add_test(orders, looking_leaves_a_capture_and_the_legacy_stream_alone);
     tcase_add_test(orders, a_refused_look_is_a_failure);
     tcase_add_test(orders, the_id_of_a_stream_is_that_of_its_order);
+    tcase_add_test(orders, a_default_stream_without_its_context_is_not_known);
     suite_add_tcase(suite, orders);
     tcase_add_checked_fixture(closed, open_gpu, NULL);
     tcase_add_test(closed, a_stream_is_closed_to_events_while_it_is_captured);

@@ -1,7 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/thread.h"
 
+#include <errno.h>
+#include <pthread.h>
+
 #include "unit/unit.h"
+
+static bool keys_are_out;
+static bool values_are_out;
+
+int __real_pthread_key_create(pthread_key_t *key, void (*end)(void *));
+int __wrap_pthread_key_create(pthread_key_t *key, void (*end)(void *));
+int __wrap_pthread_key_create(pthread_key_t *key, void (*end)(void *))
+{
+    return keys_are_out ? EAGAIN : __real_pthread_key_create(key, end);
+}
+
+int __real_pthread_setspecific(pthread_key_t key, const void *value);
+int __wrap_pthread_setspecific(pthread_key_t key, const void *value);
+int __wrap_pthread_setspecific(pthread_key_t key, const void *value)
+{
+    return values_are_out ? ENOMEM : __real_pthread_setspecific(key, value);
+}
 
 static void read_id(void *id)
 {
@@ -89,6 +109,48 @@ START_TEST(no_mark_without_host_memory)
 }
 END_TEST
 
+static void take_none(void *argument)
+{
+    (void)argument;
+    ck_assert_ptr_null(tn_thread_mark_take());
+}
+
+START_TEST(no_mark_where_the_process_has_no_key_left)
+{
+    static const uint64_t foreign[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+    uint64_t value[8];
+    pthread_key_t key;
+
+    memcpy(value, foreign, sizeof value);
+    ck_assert_int_eq(pthread_key_create(&key, NULL), 0); /* somebody else's, of the first number */
+    ck_assert_int_eq(pthread_setspecific(key, value), 0);
+    keys_are_out = true;
+    ck_assert_ptr_null(tn_thread_mark_take());
+    ck_assert_ptr_null(tn_thread_mark_take());
+    ck_assert_ptr_eq(pthread_getspecific(key), value);
+    ck_assert_mem_eq(value, foreign, sizeof value);
+}
+END_TEST
+
+START_TEST(no_mark_where_the_thread_cannot_keep_one)
+{
+    struct taken taken = {NULL, NULL, true};
+    struct tn_thread_mark *free_mark;
+
+    test_elsewhere(take_marks, &taken); /* a record that is free again */
+    free_mark = taken.first;
+    tn_thread_mark_end(taken.first);
+    tn_thread_mark_end(taken.second);
+    values_are_out = true;
+    test_elsewhere(take_none, NULL);
+    values_are_out = false;
+    test_elsewhere(take_marks, &taken);
+    ck_assert_ptr_eq(taken.first, free_mark); /* it was given back */
+    tn_thread_mark_end(taken.first);
+    tn_thread_mark_end(taken.second);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("thread");
@@ -98,6 +160,8 @@ int main(void)
     tcase_add_test(tcase, a_mark_tells_that_its_thread_has_ended);
     tcase_add_test(tcase, a_mark_is_recycled_after_its_last_claim_and_begins_anew);
     tcase_add_test(tcase, no_mark_without_host_memory);
+    tcase_add_test(tcase, no_mark_where_the_process_has_no_key_left);
+    tcase_add_test(tcase, no_mark_where_the_thread_cannot_keep_one);
     suite_add_tcase(suite, tcase);
     return test_main(suite);
 }

@@ -8,6 +8,23 @@
 
 static tarn_device *device;
 static tn_cu_stream stream;
+static void allocate_elsewhere(void *address);
+static void
+    *faster; /* UNTOUCHED: another thread allocates here while the next pool is being made */
+
+tarn_status __real_tn_pool_create(tarn_device *in, const struct tn_pool_settings *settings,
+                                  tarn_pool **pool);
+tarn_status __wrap_tn_pool_create(tarn_device *in, const struct tn_pool_settings *settings,
+                                  tarn_pool **pool);
+tarn_status __wrap_tn_pool_create(tarn_device *in, const struct tn_pool_settings *settings,
+                                  tarn_pool **pool)
+{
+    if (faster == UNTOUCHED) {
+        faster = NULL;
+        test_elsewhere(allocate_elsewhere, &faster);
+    }
+    return __real_tn_pool_create(in, settings, pool);
+}
 
 static void open_device(void)
 {
@@ -38,6 +55,11 @@ static tarn_status allocate(void **address)
     OK(tn_stream_look(&device->gpu, stream, &state));
     request.order = state.order;
     return tn_unrouted_allocate(device, stream, &state, &request, address);
+}
+
+static void allocate_elsewhere(void *address)
+{
+    OK(allocate((void **)address));
 }
 
 static void await_end(void)
@@ -76,6 +98,31 @@ START_TEST(an_adopted_pool_is_released_pinned_and_held)
     }
     ck_assert_ptr_eq(adopted(), pool);
     pool->pin_count = 0;
+    await_end();
+}
+END_TEST
+
+START_TEST(two_threads_that_adopt_a_capture_share_its_pool)
+{
+    void *address = NULL;
+    tarn_pool *pool;
+
+    test_begin_capture(stream, TN_CU_CAPTURE_MODE_RELAXED);
+    faster = UNTOUCHED;
+    OK(allocate(&address));
+    ck_assert_ptr_nonnull(faster);
+    pool = adopted();
+    ck_assert_ptr_eq(atomic_load(&unit_segment(address)->owner), pool);
+    ck_assert_ptr_eq(atomic_load(&unit_segment(faster)->owner), pool);
+    ck_assert_ptr_eq(device->pools, pool); /* the slower thread's is gone */
+    ck_assert_ptr_eq(pool->next, device->default_pool);
+    ck_assert_uint_eq(pool->pin_count, 0);
+    ck_assert_uint_eq(pool->hold_count, 1);
+    ck_assert_uint_eq(atomic_load(&device->adopted_count), 1);
+    ck_assert_uint_eq(atomic_load(&device->unrouted_count), 2);
+    OK(tarn_free(address));
+    OK(tarn_free(faster));
+    test_destroy_graph(test_end_capture(stream));
     await_end();
 }
 END_TEST
@@ -125,9 +172,9 @@ START_TEST(an_allowed_capture_has_a_passing_hold_in_the_default_pool)
     ck_assert_uint_eq(unit_chunk(address)->hold_count, 1);
     OK(tarn_pool_validate(pool));
     graph = test_end_capture(stream);
-    tn_lock_acquire(&pool->lock);
+    tn_pool_lock(pool);
     tn_holds_close_capture(pool, 0, state.capture_graph);
-    tn_lock_release(&pool->lock);
+    tn_pool_unlock(pool);
     ck_assert_uint_eq(pool->hold_count, 0); /* though its claimant is there */
     ck_assert_uint_eq(unit_chunk(address)->hold_count, 0);
     ck_assert_int_eq(atomic_load(&hold->claim), TN_CLAIM_ORPHANED);
@@ -159,6 +206,7 @@ int main(void)
 
     tcase_add_checked_fixture(adopt, open_device, NULL);
     tcase_add_test(adopt, an_adopted_pool_is_released_pinned_and_held);
+    tcase_add_test(adopt, two_threads_that_adopt_a_capture_share_its_pool);
     tcase_add_test(adopt, no_adoption_without_host_memory);
     tcase_add_test(adopt, a_refusing_device_says_what_to_do);
     suite_add_tcase(suite, adopt);

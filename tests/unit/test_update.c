@@ -13,25 +13,13 @@ static void make_pool(void)
     device = unit_device();
     pool = unit_pool(device);
     stream = test_stream();
-    words = test_linear_alloc(4096);
-    test_fill(stream, words, 0, 1024);
-    test_synchronize(stream);
-}
-
-static tarn_capture *adding(uint32_t value)
-{
-    tarn_capture *capture = unit_begin(pool, stream);
-    void *block = unit_alloc(pool, 4096, stream);
-
-    test_add(stream, words, value, 16);
-    OK(tarn_free(block));
-    return capture;
+    words = unit_words(stream);
 }
 
 START_TEST(the_capture_becomes_the_graphs_template)
 {
-    tarn_graph *graph = unit_end(adding(1));
-    tarn_capture *capture = adding(10);
+    tarn_graph *graph = unit_end(unit_adding(pool, stream, words, 1));
+    tarn_capture *capture = unit_adding(pool, stream, words, 10);
     tn_cu_graph before = graph->driver_graph;
 
     OK(tn_graph_update(graph, capture));
@@ -49,19 +37,19 @@ END_TEST
 /* G3: the old hold may belong to a launch that runs, and the sections share memory. */
 START_TEST(replays_are_ordered_after_an_update)
 {
-    tarn_graph *graph = unit_end(adding(1));
+    tarn_graph *graph = unit_end(unit_adding(pool, stream, words, 1));
 
     OK(tn_graph_replay(graph, stream));
-    ck_assert(!atomic_load(&pool->replays.ordered));
-    OK(tn_graph_update(graph, adding(10)));
-    ck_assert(atomic_load(&pool->replays.ordered));
+    ck_assert(!atomic_load(&pool->replays->ordered));
+    OK(tn_graph_update(graph, unit_adding(pool, stream, words, 10)));
+    ck_assert(atomic_load(&pool->replays->ordered));
 }
 END_TEST
 
 START_TEST(a_refused_capture_stays_stopped)
 {
-    tarn_graph *graph = unit_end(adding(1));
-    tarn_capture *capture = adding(10);
+    tarn_graph *graph = unit_end(unit_adding(pool, stream, words, 1));
+    tarn_capture *capture = unit_adding(pool, stream, words, 10);
     tn_cu_graph before = graph->driver_graph;
 
     sim.plan_fault("cuGraphExecUpdate", 1, 0, TN_CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
@@ -69,7 +57,7 @@ START_TEST(a_refused_capture_stays_stopped)
     ck_assert_int_eq(capture->stage, TN_CAPTURE_STOPPED);
     ck_assert(graph->driver_graph == before);
     ck_assert_uint_eq(pool->capture_count, 1);
-    ck_assert(!atomic_load(&pool->replays.ordered));
+    ck_assert(!atomic_load(&pool->replays->ordered));
     tn_capture_abort(capture);
     ck_assert_uint_eq(pool->capture_count, 0);
 }

@@ -38,10 +38,10 @@ static int fence_state(const struct tn_block *of)
 
 static void poll(bool force)
 {
-    tn_lock_acquire(&pool->lock);
+    tn_pool_lock(pool);
     tn_pending_poll(pool, force);
     OK(tn_pool_check(pool));
-    tn_lock_release(&pool->lock);
+    tn_pool_unlock(pool);
 }
 
 START_TEST(a_use_is_noted_once_for_each_order)
@@ -317,6 +317,31 @@ START_TEST(a_block_freed_beside_captures_waits_for_all_of_them)
 }
 END_TEST
 
+/* A graph holds its chunk, which goes to other captures when nothing runs there any more: in memory that its
+ * stream has freed beside it since, too. */
+START_TEST(a_chunk_goes_to_captures_when_all_that_was_freed_in_it_is_proven)
+{
+    tarn_capture *capture = unit_begin(pool, other);
+    void *beside;
+    tarn_graph *graph;
+
+    OK(tarn_free(address));
+    ck_assert(block->captured_free);
+    graph = unit_end(capture);
+    OK(tn_gpu_wait_idle(&device->gpu)); /* proves the block's free */
+    beside = unit_alloc(pool, 512, stream);
+    ck_assert_ptr_eq(unit_chunk(beside), unit_chunk(address));
+    OK(tarn_free(beside));
+    poll(false);
+    ck_assert_int_eq(block->state, TN_BLOCK_PENDING);
+    OK(tn_gpu_wait_idle(&device->gpu));
+    poll(false);
+    ck_assert_uint_eq(pool->counters.pending_count, 0);
+    ck_assert_ptr_eq(unit_chunk(address)->heap->arena, &pool->idle);
+    OK(tarn_graph_destroy(graph));
+}
+END_TEST
+
 /* No graph came of it, so its own stream has the memory, without a proof. */
 START_TEST(a_block_freed_beside_an_aborted_capture_returns_to_its_stream)
 {
@@ -345,7 +370,7 @@ START_TEST(a_chunk_that_cannot_change_hands_yet_stays_pending)
     ck_assert(block->captured_free);
     graph = unit_end(capture);
     OK(tn_gpu_wait_idle(&device->gpu));
-    tn_lock_acquire(&pool->lock);
+    tn_pool_lock(pool);
     while (pool->store.spare_count > 0) /* no records are left */
         (void)tn_block_take(&pool->store);
     (void)tn_host_plan_fault(1, false);
@@ -357,7 +382,7 @@ START_TEST(a_chunk_that_cannot_change_hands_yet_stays_pending)
     ck_assert_uint_eq(pool->counters.pending_count, 0);
     ck_assert_ptr_eq(unit_chunk(address)->heap->arena, &pool->idle);
     OK(tn_pool_check(pool));
-    tn_lock_release(&pool->lock);
+    tn_pool_unlock(pool);
     OK(tarn_graph_destroy(graph));
 }
 END_TEST
@@ -370,7 +395,7 @@ START_TEST(a_removed_block_leaves_the_list_and_its_uses)
     test_fill(other, address, 1, 16);
     OK(tarn_free_on(address, other));
     OK(tarn_free_on(second, other));
-    tn_lock_acquire(&pool->lock);
+    tn_pool_lock(pool);
     tn_pending_remove(pool, block);
     ck_assert_ptr_null(block->uses);
     ck_assert_ptr_eq(pool->pending_first, unit_block(second));
@@ -379,7 +404,7 @@ START_TEST(a_removed_block_leaves_the_list_and_its_uses)
     tn_block_count_freed(block, tn_gpu_epoch(&device->gpu));
     (void)tn_heap_put(pool, block);
     OK(tn_pool_check(pool));
-    tn_lock_release(&pool->lock);
+    tn_pool_unlock(pool);
     sim.resume_work();
 }
 END_TEST
@@ -506,7 +531,7 @@ END_TEST
 START_TEST(noting_a_use_of_a_freed_block_is_a_broken_contract)
 {
     OK(tarn_free(address));
-    tn_lock_acquire(&pool->lock);
+    tn_pool_lock(pool);
     OK(tn_use_note(pool, block, other, unit_order(device, other)));
 }
 END_TEST
@@ -631,6 +656,7 @@ int main(void)
     tcase_add_test(captures, a_use_on_a_stream_captured_at_the_free_is_recorded_afterwards);
     tcase_add_test(captures, a_use_in_a_capture_ends_with_the_captures_hold);
     tcase_add_test(captures, a_block_freed_beside_captures_waits_for_all_of_them);
+    tcase_add_test(captures, a_chunk_goes_to_captures_when_all_that_was_freed_in_it_is_proven);
     tcase_add_test(captures, a_block_freed_beside_an_aborted_capture_returns_to_its_stream);
     tcase_add_test(captures, a_chunk_that_cannot_change_hands_yet_stays_pending);
     suite_add_tcase(suite, captures);

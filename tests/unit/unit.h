@@ -7,18 +7,20 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/checked.h"
 #include "base/contract.h"
 #include "base/error.h"
 #include "base/host.h"
 #include "checkpoint/state.h"
+#include "driver/gpu.h"
 #include "graphs/capture.h"
 #include "pools/check.h"
 #include "pools/device.h"
 #include "pools/grow.h"
 #include "pools/use.h"
-#include "support/cuda.h"
+#include "support/world.h"
 
 /* A test in which a contract stops the process; left out where contracts are not evaluated. */
 static inline void unit_add_contract_test(TCase *tcase, const TTest *test)
@@ -34,6 +36,16 @@ static inline tarn_device *unit_device(void)
     test_start();
     OK(tarn_device_open(0, NULL, &device));
     return device;
+}
+
+/* Device 0, without the rest of the library. */
+static inline void unit_gpu(struct tn_gpu *gpu)
+{
+    const struct tn_driver *driver;
+
+    test_start();
+    OK(tn_driver_load(&driver));
+    OK(tn_gpu_open(gpu, driver, 0));
 }
 
 static inline tarn_pool *unit_pool(tarn_device *device)
@@ -133,6 +145,38 @@ static inline tarn_graph *unit_graph(tarn_pool *pool, tn_cu_stream stream, size_
     if (address != NULL)
         *address = block;
     return unit_end(capture);
+}
+
+/* 4 KiB beside the pools, zeros; and a section that adds value to the first 16 words of them. */
+static inline void *unit_words(tn_cu_stream stream)
+{
+    void *words = test_linear_alloc(4096);
+
+    test_fill(stream, words, 0, 1024);
+    test_synchronize(stream);
+    return words;
+}
+
+static inline tarn_capture *unit_adding(tarn_pool *pool, tn_cu_stream stream, void *words,
+                                        uint32_t value)
+{
+    tarn_capture *capture = unit_begin(pool, stream);
+    void *block = unit_alloc(pool, 4096, stream);
+
+    test_fill(stream, block, value, 16);
+    test_add(stream, words, value, 16);
+    OK(tarn_free(block));
+    return capture;
+}
+
+/* The driver runs destructors a little after their graph: until no hold of the pool is left. */
+static inline void unit_reap_all(tarn_pool *pool)
+{
+    for (int i = 0; i < 10000 && pool->hold_count > 0; i++) {
+        tn_device_reap(pool->device);
+        (void)nanosleep(&(struct timespec){0, 100000}, NULL);
+    }
+    ck_assert_uint_eq(pool->hold_count, 0);
 }
 
 static inline tarn_pool_stats unit_stats(tarn_pool *pool)

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/spin.h"
+
+#include <pthread.h>
+#include <time.h>
+
+enum { LOOKS = 200 }; /* some microseconds */
+
+static void pause_a_little(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+void tn_spin_wait(struct tn_spin *lock)
+{
+    const struct timespec nap = {0, 20000};
+    int cancel;
+
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* nanosleep would heed it */
+    for (int looks = 0; atomic_load_explicit(&lock->taken, memory_order_relaxed) != 0; looks++) {
+        if (looks < LOOKS)
+            pause_a_little();
+        else
+            (void)nanosleep(&nap, NULL);
+    }
+    (void)pthread_setcancelstate(cancel, NULL);
+}

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Open addressing with linear probing, at most half full. Entries are added, and never taken out one by
+ * one: a table that is half full gives way to one that has only what is there now.
+ *
+ * Trade-offs: a thread may be looking at a table that has given way, so it stays until its pool goes, and takes
+ * its turn again where it is large enough: there are two of the largest size at most. */
+#include "pools/arena_table.h"
+
+#include <stddef.h>
+
+#include "base/host.h"
+#include "pools/pool.h"
+
+enum { CAPACITY_MIN = 64 };
+
+struct tn_arena_entry {
+    atomic_uint_fast64_t stream_id; /* 0: none */
+    _Atomic(struct tn_arena *) arena;
+};
+
+struct tn_arena_table {
+    struct tn_arena_table *older; /* that gave way to this one */
+    size_t capacity;              /* a power of two */
+    struct tn_arena_entry entries[];
+};
+
+static size_t first_entry(const struct tn_arena_table *table, uint64_t stream_id)
+{
+    /* Fibonacci hashing: the high bits of the product are well mixed. */
+    return (size_t)((stream_id * 0x9E3779B97F4A7C15ULL) >> 32) & (table->capacity - 1);
+}
+
+static struct tn_arena_entry *find_entry(struct tn_arena_table *table, uint64_t stream_id)
+{
+    size_t at = first_entry(table, stream_id);
+    uint64_t id = atomic_load_explicit(&table->entries[at].stream_id, memory_order_acquire);
+
+    while (id != 0 && id != stream_id) {
+        at = (at + 1) & (table->capacity - 1);
+        id = atomic_load_explicit(&table->entries[at].stream_id, memory_order_acquire);
+    }
+    return &table->entries[at];
+}
+
+struct tn_arena *tn_arena_seek(const tarn_pool *pool, uint64_t stream_id)
+{
+    struct tn_arena_table *table = atomic_load_explicit(&pool->arena_table, memory_order_acquire);
+
+    return table != NULL
+               ? atomic_load_explicit(&find_entry(table, stream_id)->arena, memory_order_acquire)
+               : NULL;
+}
+
+static void enter_arena(struct tn_arena_table *table, struct tn_arena *arena)
+{
+    struct tn_arena_entry *entry = find_entry(table, arena->order.stream_id); /* P16 */
+
+    atomic_store_explicit(&entry->arena, arena, memory_order_release);
+    atomic_store_explicit(&entry->stream_id, arena->order.stream_id, memory_order_release);
+}
+
+static bool is_in_table(const struct tn_arena *arena)
+{
+    return arena->order.capture_id == 0 && arena->fence == NULL;
+}
+
+static void empty(struct tn_arena_table *table)
+{
+    for (size_t i = 0; i < table->capacity; i++) {
+        atomic_store_explicit(&table->entries[i].arena, NULL, memory_order_relaxed);
+        atomic_store_explicit(&table->entries[i].stream_id, 0, memory_order_relaxed);
+    }
+}
+
+/* An empty table for the pool: the one before, where that is large enough. NULL: no memory. */
+static struct tn_arena_table *next_table(tarn_pool *pool, struct tn_arena_table *table)
+{
+    struct tn_arena_table *next = table != NULL ? table->older : NULL;
+    size_t capacity = CAPACITY_MIN;
+
+    while (capacity < 4 * (pool->arena_count + 1))
+        capacity *= 2;
+    if (next != NULL && next->capacity >= capacity) {
+        table->older = next->older;
+        empty(next);
+    } else {
+        next = tn_host_alloc(1, sizeof *next + capacity * sizeof next->entries[0]);
+        if (next == NULL)
+            return NULL;
+        next->capacity = capacity;
+    }
+    next->older = table;
+    return next;
+}
+
+bool tn_arena_table_reserve(tarn_pool *pool)
+{
+    struct tn_arena_table *table = atomic_load(&pool->arena_table);
+    size_t used = 1;
+
+    for (size_t i = 0; table != NULL && i < table->capacity; i++)
+        used += atomic_load_explicit(&table->entries[i].stream_id, memory_order_relaxed) != 0;
+    if (table != NULL && 2 * used <= table->capacity)
+        return true;
+    table = next_table(pool, table);
+    if (table == NULL)
+        return false;
+    for (struct tn_arena *arena = pool->arenas; arena != NULL; arena = arena->next) {
+        if (is_in_table(arena))
+            enter_arena(table, arena);
+    }
+    atomic_store_explicit(&pool->arena_table, table, memory_order_release);
+    return true;
+}
+
+void tn_arena_table_enter(tarn_pool *pool, struct tn_arena *arena)
+{
+    enter_arena(atomic_load(&pool->arena_table), arena);
+}
+
+void tn_arena_table_fini(tarn_pool *pool)
+{
+    struct tn_arena_table *table = atomic_exchange(&pool->arena_table, NULL);
+
+    while (table != NULL) {
+        struct tn_arena_table *older = table->older;
+
+        tn_host_free(table);
+        table = older;
+    }
+}

@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Memory passes in whole chunks, with the live blocks in them: when such a block is freed later its bytes
+ * go to the heap that owns the chunk then. A block that reaches over a chunk's edge takes the next chunk
+ * along, so that all chunks under a block always have one owner.
+ *
+ * Who may take idle memory: a capture takes any, since its graph is ordered against the other graphs
+ * of the pool. Work outside captures takes only whole chunks that no graph holds, that are all free
+ * and that are proven idle.
+ *
+ * Trade-offs: idle memory is looked through one free block after another, 64 of them at most. */
+#include "pools/handover.h"
+
+#include <stddef.h>
+
+#include "base/checked.h"
+#include "base/contract.h"
+#include "pools/body.h"
+#include "pools/device.h"
+
+enum { IDLE_LOOKS = 64 };
+
+/* A run of whole chunks in one segment. */
+struct chunk_run {
+    struct tn_segment *segment;
+    uint64_t begin; /* offsets in the segment, both at chunk edges */
+    uint64_t end;
+};
+
+/* Hands the FREE blocks of the run, and its chunks, to another heap. Blocks outside stay. inside is
+ * any block of the run. Takes up to two records. */
+static void transfer(tarn_pool *pool, struct chunk_run run, struct tn_block *inside,
+                     struct tn_heap *from, struct tn_heap *to)
+{
+    struct tn_block *first = inside;
+    struct tn_block *next;
+
+    while (first->offset > run.begin)
+        first = first->previous;
+    if (first->offset < run.begin) { /* only a FREE block reaches over the edge of a run */
+        tn_bins_remove(&from->bins, first);
+        next = tn_block_split(&pool->store, first, run.begin);
+        tn_bins_insert(&from->bins, first);
+        tn_bins_insert(&from->bins, next);
+        first = next;
+    }
+    for (uint64_t offset = run.begin; offset < run.end;) {
+        struct tn_chunk *chunk = tn_segment_chunk_at(run.segment, offset);
+
+        TN_ASSERT(chunk->heap == from);
+        chunk->heap = to;
+        from->mapped_bytes -= chunk->bytes;
+        to->mapped_bytes += chunk->bytes;
+        offset = tn_chunk_end(chunk);
+    }
+    for (struct tn_block *block = first; block != NULL && block->offset < run.end; block = next) {
+        next = block->next;
+        if (block->state == TN_BLOCK_FREE) {
+            tn_bins_remove(&from->bins, block);
+            if (tn_block_end(block) > run.end)
+                tn_bins_insert(&from->bins, tn_block_split(&pool->store, block, run.end));
+            block->heap = to;
+            next = tn_heap_put(pool, block)->next;
+        } else {
+            block->heap = to;
+        }
+    }
+}
+
+/* Widens the run until no block that is not FREE reaches over its edges. */
+static void close_run(struct chunk_run *run, const struct tn_block *inside)
+{
+    const struct tn_block *block = inside;
+
+    for (;;) {
+        while (block->offset > run->begin)
+            block = block->previous;
+        if (block->offset == run->begin || block->state == TN_BLOCK_FREE)
+            break;
+        run->begin = tn_segment_chunk_at(run->segment, block->offset)->offset;
+    }
+    for (block = inside;;) {
+        while (tn_block_end(block) < run->end)
+            block = block->next;
+        if (tn_block_end(block) == run->end || block->state == TN_BLOCK_FREE)
+            break;
+        run->end = tn_chunk_end(tn_segment_chunk_at(run->segment, tn_block_end(block) - 1));
+    }
+}
+
+/* The chunks that hold the first bytes of a FREE block. */
+static struct chunk_run run_for_capture(const struct tn_block *block, uint64_t bytes)
+{
+    struct chunk_run run = {block->segment, tn_block_chunk_at(block, block->offset)->offset,
+                            tn_chunk_end(tn_block_chunk_at(block, block->offset + bytes - 1))};
+
+    close_run(&run, block);
+    return run;
+}
+
+/* Whether anyone in the pool may take the chunk. Of one that graphs hold the last replay, which writes
+ * to it without a free, must be over too. */
+static bool is_takeable(const tarn_pool *pool, const struct tn_chunk *chunk)
+{
+    const struct tn_gpu *gpu = &pool->device->gpu;
+
+    if (chunk->used_bytes > 0 || !tn_gpu_is_proven(gpu, chunk->freed_stamp))
+        return false;
+    return chunk->hold_count == 0 ||
+           (pool->share_captured && pool->open_hold_count == 0 &&
+            !atomic_load(&pool->replays->launching_alone) &&
+            tn_gpu_is_proven(gpu, atomic_load(&pool->replays->alone_stamp)) &&
+            tn_gpu_is_proven(gpu, atomic_load(&pool->replays->stamp)));
+}
+
+/* Whole chunks inside a FREE block, at least bytes of them, that work outside captures may take;
+ * false when it has none. */
+static bool run_for_work(const tarn_pool *pool, const struct tn_block *block, uint64_t bytes,
+                         struct chunk_run *run)
+{
+    uint64_t offset = block->offset;
+
+    *run = (struct chunk_run){block->segment, offset, offset};
+    while (offset < tn_block_end(block)) {
+        const struct tn_chunk *chunk = tn_block_chunk_at(block, offset);
+
+        if (chunk->offset < block->offset || tn_chunk_end(chunk) > tn_block_end(block) ||
+            !is_takeable(pool, chunk)) {
+            run->begin = tn_chunk_end(chunk);
+        } else if (tn_chunk_end(chunk) - run->begin >= bytes) {
+            run->end = tn_chunk_end(chunk);
+            return true;
+        }
+        offset = tn_chunk_end(chunk);
+    }
+    return false;
+}
+
+/* A FREE block of idle memory with a run of at least bytes that may be taken, and the run; NULL when
+ * there is none. */
+static struct tn_block *find_in_idle(tarn_pool *pool, const struct tn_heap *idle, bool captured,
+                                     uint64_t bytes, struct chunk_run *run)
+{
+    struct tn_block *block = tn_bins_find(&idle->bins, bytes);
+
+    for (int looks = 0; block != NULL && looks < IDLE_LOOKS; looks++) {
+        if (captured) {
+            *run = run_for_capture(block, bytes);
+            return block;
+        }
+        if (run_for_work(pool, block, bytes, run))
+            return block;
+        block = tn_bins_next(&idle->bins, block, bytes);
+    }
+    return NULL;
+}
+
+bool tn_idle_has(tarn_pool *pool, enum tn_heap_kind kind, bool captured, uint64_t bytes)
+{
+    struct chunk_run run;
+
+    return find_in_idle(pool, &pool->idle.heaps[kind], captured, bytes, &run) != NULL;
+}
+
+static bool take_from_idle(tarn_pool *pool, struct tn_heap *heap, struct tn_heap *idle,
+                           uint64_t bytes)
+{
+    struct chunk_run run;
+    struct tn_block *block =
+        find_in_idle(pool, idle, tn_arena_is_captured(heap->arena), bytes, &run);
+
+    if (block != NULL)
+        transfer(pool, run, block, idle, heap);
+    return block != NULL;
+}
+
+struct tn_arena *tn_arena_of_group(tarn_pool *pool, const struct tn_arena *arena)
+{
+    const struct tn_body *body =
+        pool->bodies != NULL ? tn_body_find(pool, arena->order.capture_id) : NULL;
+
+    return body != NULL ? tn_arena_find(pool, tn_group_order(body)) : NULL;
+}
+
+/* What bodies that exclude this one have left. */
+static bool take_from_group(tarn_pool *pool, struct tn_heap *heap, uint64_t bytes)
+{
+    struct tn_arena *group = tn_arena_of_group(pool, heap->arena);
+
+    return group != NULL && (take_from_idle(pool, heap, &group->heaps[heap->kind], bytes) ||
+                             take_from_idle(pool, heap, &group->heaps[1 - heap->kind], bytes));
+}
+
+struct tn_block *tn_heap_find(tarn_pool *pool, struct tn_heap *heap, uint64_t bytes)
+{
+    struct tn_block *block = tn_bins_find(&heap->bins, bytes);
+
+    if (block != NULL || heap->arena == &pool->idle)
+        return block;
+    /* Chunks of its own kind first; any memory that is there before more is mapped. */
+    if (take_from_group(pool, heap, bytes) ||
+        take_from_idle(pool, heap, &pool->idle.heaps[heap->kind], bytes) ||
+        take_from_idle(pool, heap, &pool->idle.heaps[1 - heap->kind], bytes))
+        block = tn_bins_find(&heap->bins, bytes);
+    return block;
+}
+
+/* The chunks under the block, and those that go with them. */
+static struct chunk_run run_under(const struct tn_block *block)
+{
+    struct chunk_run run = {block->segment, tn_block_chunk_at(block, block->offset)->offset,
+                            tn_chunk_end(tn_block_chunk_at(block, tn_block_end(block) - 1))};
+
+    close_run(&run, block);
+    return run;
+}
+
+bool tn_give_up_is_proven(const tarn_pool *pool, const struct tn_block *block)
+{
+    struct chunk_run run = run_under(block);
+    const struct tn_chunk *chunk;
+
+    for (uint64_t offset = run.begin; offset < run.end; offset = tn_chunk_end(chunk)) {
+        chunk = tn_segment_chunk_at(run.segment, offset);
+        if (!tn_gpu_is_proven(&pool->device->gpu, chunk->freed_stamp))
+            return false;
+    }
+    return true;
+}
+
+void tn_heap_give_up(tarn_pool *pool, struct tn_block *block)
+{
+    struct tn_heap *from = block->heap;
+
+    if (from->arena != &pool->idle)
+        transfer(pool, run_under(block), block, from, &pool->idle.heaps[from->kind]);
+}
+
+/* The first run of chunks inside a FREE block that anyone in the pool may take, at most to its end;
+ * false when it has none. */
+static bool find_takeable(const tarn_pool *pool, const struct tn_block *block,
+                          struct chunk_run *run)
+{
+    if (!run_for_work(pool, block, 1, run))
+        return false;
+    while (run->end < tn_block_end(block)) {
+        const struct tn_chunk *chunk = tn_block_chunk_at(block, run->end);
+
+        if (tn_chunk_end(chunk) > tn_block_end(block) || !is_takeable(pool, chunk))
+            break;
+        run->end = tn_chunk_end(chunk);
+    }
+    return true;
+}
+
+uint64_t tn_arenas_give_idle(tarn_pool *pool)
+{
+    uint64_t moved = 0;
+
+    for (struct tn_segment *segment = pool->segments; segment != NULL; segment = segment->next) {
+        struct tn_block *block = segment->first_block;
+
+        while (block != NULL) {
+            struct chunk_run run;
+            struct tn_heap *from = block->heap;
+            struct tn_block *before = block->previous; /* what is moved may be joined to it */
+
+            if (block->state != TN_BLOCK_FREE || from->arena == &pool->idle ||
+                !find_takeable(pool, block, &run) || !tn_blocks_reserve(&pool->store, 2)) {
+                block = block->next;
+                continue;
+            }
+            moved += run.end - run.begin;
+            transfer(pool, run, block, from, &pool->idle.heaps[from->kind]);
+            block = before != NULL ? before : segment->first_block;
+        }
+    }
+    return moved;
+}
+
+void tn_heap_take_over(tarn_pool *pool, struct tn_heap *heap, struct tn_block *inside,
+                       uint64_t offset, uint64_t end)
+{
+    struct tn_segment *segment = inside->segment;
+
+    while (offset < end) {
+        struct tn_chunk *chunk = tn_segment_chunk_at(segment, offset);
+        struct chunk_run run = {segment, chunk->offset, tn_chunk_end(chunk)};
+        struct tn_block *stable = inside->previous; /* what is moved may be joined to others */
+
+        offset = run.end;
+        if (chunk->heap == heap)
+            continue;
+        while (tn_block_end(inside) <= run.begin)
+            inside = inside->next;
+        while (stable != NULL && stable->state == TN_BLOCK_FREE)
+            stable = stable->previous;
+        close_run(&run, inside);
+        transfer(pool, run, inside, chunk->heap, heap);
+        inside = stable != NULL ? stable : segment->first_block;
+    }
+}
+
+bool tn_handover_is_proven(tarn_pool *pool, const struct tn_chunk *chunk,
+                           const struct tn_block *inside, const struct tn_heap *heap,
+                           uint64_t idle_sequence)
+{
+    const struct tn_gpu *gpu = &pool->device->gpu;
+    struct chunk_run run = {inside->segment, chunk->offset, tn_chunk_end(chunk)};
+    const struct tn_arena *to = chunk->hold_count > 0 ? &pool->idle : heap->arena;
+
+    if (chunk->heap->arena == to)
+        return true;
+    close_run(&run, inside);
+    for (uint64_t at = run.begin; at < run.end; at = tn_chunk_end(chunk)) {
+        chunk = tn_segment_chunk_at(run.segment, at);
+        if (!tn_gpu_is_proven(gpu, chunk->freed_stamp))
+            return false;
+    }
+    while (inside->offset > run.begin)
+        inside = inside->previous;
+    for (; inside != NULL && inside->offset < run.end; inside = inside->next) {
+        if ((inside->state == TN_BLOCK_LIVE && inside->sequence > idle_sequence) ||
+            (inside->state == TN_BLOCK_PENDING && !tn_gpu_is_proven(gpu, inside->pending_stamp)))
+            return false;
+    }
+    return true;
+}
+
+bool tn_range_is_held(const struct tn_segment *segment, uint64_t offset, uint64_t end)
+{
+    const struct tn_block *inside = segment->first_block;
+
+    while (offset < end) {
+        const struct tn_chunk *chunk = tn_segment_chunk_at(segment, offset);
+        struct chunk_run run = {inside->segment, chunk->offset, tn_chunk_end(chunk)};
+
+        while (tn_block_end(inside) <= run.begin)
+            inside = inside->next;
+        close_run(&run, inside);
+        for (uint64_t at = run.begin; at < run.end; at = tn_chunk_end(chunk)) {
+            chunk = tn_segment_chunk_at(segment, at);
+            if (chunk->hold_count > 0)
+                return true;
+        }
+        offset = run.end;
+    }
+    return false;
+}
+
+/* Those of one segment. Where blocks reach over the edges of chunks, all go with the first. */
+static void sort_segment(tarn_pool *pool, struct tn_segment *segment)
+{
+    struct tn_block *inside = segment->first_block;
+
+    for (uint64_t offset = 0; offset < segment->bytes;) {
+        struct tn_chunk *chunk = tn_segment_chunk_at(segment, offset);
+        struct chunk_run run = {segment, offset, offset + TN_PAGE_BYTES};
+        struct tn_block *stable;
+
+        while (tn_block_end(inside) <= offset)
+            inside = inside->next;
+        if (chunk != NULL) {
+            run.end = tn_chunk_end(chunk);
+            close_run(&run, inside);
+        }
+        offset = run.end;
+        if (chunk == NULL || chunk->heap->arena != &pool->idle ||
+            chunk->heap == &pool->idle.heaps[chunk->kind])
+            continue;
+        stable = inside->previous; /* what is moved may be joined to others */
+        while (stable != NULL && stable->state == TN_BLOCK_FREE)
+            stable = stable->previous;
+        transfer(pool, run, inside, chunk->heap, &pool->idle.heaps[chunk->kind]);
+        inside = stable != NULL ? stable : segment->first_block;
+    }
+}
+
+void tn_idle_sort(tarn_pool *pool)
+{
+    for (struct tn_segment *segment = pool->segments; segment != NULL; segment = segment->next)
+        sort_segment(pool, segment);
+}

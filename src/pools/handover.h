@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+/* handover.h -- memory that passes from one arena to another, chunk by chunk.
+ *
+ * Locking: the pool's lock. */
+#ifndef TARN_POOLS_HANDOVER_H
+#define TARN_POOLS_HANDOVER_H
+
+#include "pools/arena.h"
+
+/* The arena of the group of a body, that the arena is of; NULL when it is of no body. */
+struct tn_arena *tn_arena_of_group(tarn_pool *pool, const struct tn_arena *arena);
+
+/* A FREE block of the heap with room for bytes; takes chunks from the pool's idle memory when the
+ * heap has none. NULL when neither has. Takes up to two records. */
+struct tn_block *tn_heap_find(tarn_pool *pool, struct tn_heap *heap, uint64_t bytes);
+
+/* Whether the pool's idle memory has a run of that many bytes that a capture, or work outside
+ * captures, may take. */
+bool tn_idle_has(tarn_pool *pool, enum tn_heap_kind kind, bool captured, uint64_t bytes);
+
+/* Moves the chunks of all arenas that are all free, held by nobody and proven idle to the pool's idle
+ * memory, so that everyone in the pool may take them. Returns the bytes moved. */
+uint64_t tn_arenas_give_idle(tarn_pool *pool);
+
+/* Whether all that was freed in the chunks that tn_heap_give_up would move is proven idle. */
+bool tn_give_up_is_proven(const tarn_pool *pool, const struct tn_block *block);
+
+/* Gives the chunks under the block, whole, and those that blocks reach over from them, to the pool's
+ * idle memory. Takes up to two records. */
+void tn_heap_give_up(tarn_pool *pool, struct tn_block *block);
+
+/* Makes the heap the owner of every chunk under [offset, end) of the segment, with what blocks reach
+ * over from them. inside: a block at or below the offset. Takes up to two records for each chunk. */
+void tn_heap_take_over(tarn_pool *pool, struct tn_heap *heap, struct tn_block *inside,
+                       uint64_t offset, uint64_t end);
+
+/* Whether nothing runs any more in memory that goes with the chunk when the heap takes it over, or idle
+ * memory where it is held: what is free there, and blocks that the restore frees, of which a wait has
+ * proven those up to the sequence. inside: a block of the chunk. */
+bool tn_handover_is_proven(tarn_pool *pool, const struct tn_chunk *chunk,
+                           const struct tn_block *inside, const struct tn_heap *heap,
+                           uint64_t idle_sequence);
+
+/* Whether a hold has one of the chunks under [offset, end) of the segment, or of those that would
+ * change hands with them. */
+bool tn_range_is_held(const struct tn_segment *segment, uint64_t offset, uint64_t end);
+
+/* Idle chunks go to the heap of the kind that they were mapped for; they may have served the other.
+ * Takes up to two records for each chunk of the pool. */
+void tn_idle_sort(tarn_pool *pool);
+
+#endif

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Two pools join under the DEVICE lock, so no two joins meet, and with the locks of both records: nobody
+ * launches meanwhile, and who comes later finds the record that is shared.
+ *
+ * Trade-offs: pools that have once shared a capture are kept in order until they go, also when that graph is
+ * gone. A record that no pool has any more stays until the one goes that its pools came to, for a thread may
+ * be about to lock it. */
+#include "pools/replays.h"
+
+#include <stddef.h>
+#include <time.h>
+
+#include "base/contract.h"
+#include "base/host.h"
+#include "driver/stream.h"
+#include "pools/device.h"
+
+static struct tn_records replays_records = TN_RECORDS_INIT(struct tn_replays);
+
+struct tn_replays *tn_replays_make(void)
+{
+    struct tn_replays *made = tn_records_take(&replays_records);
+
+    if (made == NULL)
+        return NULL;
+    tn_lock_init(&made->lock, TN_RANK_REPLAY);
+    made->pool_count = 1;
+    return made;
+}
+
+static void end(struct tn_gpu *gpu, struct tn_replays *replays)
+{
+    tn_lock_fini(&replays->lock);
+    if (replays->event != NULL)
+        tn_event_destroy(gpu, replays->event);
+    tn_records_give(&replays_records, replays);
+}
+
+void tn_replays_leave(tarn_pool *pool)
+{
+    struct tn_replays *replays = atomic_load(&pool->replays);
+
+    replays->pool_count -= 1; /* P17 */
+    while (replays != NULL && replays->pool_count == 0) {
+        struct tn_replays *left = replays->left;
+
+        end(&pool->device->gpu, replays);
+        replays = left;
+    }
+}
+
+struct tn_replays *tn_replays_lock(tarn_pool *pool)
+{
+    for (;;) {
+        struct tn_replays *replays = atomic_load(&pool->replays);
+
+        tn_lock_acquire(&replays->lock);
+        if (replays == atomic_load(&pool->replays))
+            return replays;
+        tn_lock_release(&replays->lock);
+    }
+}
+
+void tn_replays_await_alone(const struct tn_replays *replays)
+{
+    const struct timespec pause = {0, 1000};
+
+    while (atomic_load(&replays->launching_alone))
+        (void)nanosleep(&pause, NULL);
+}
+
+/* All pools of one record come to another. The DEVICE lock is held. */
+static void merge(tarn_device *device, struct tn_replays *from, struct tn_replays *to)
+{
+    struct tn_replays **last = &to->left;
+
+    tn_lock_acquire(&to->lock);
+    tn_lock_acquire_second(&from->lock);
+    atomic_store(&to->shared, true);
+    atomic_store(&to->ordered, true);
+    atomic_store(&from->ordered, true);
+    tn_replays_await_alone(to);
+    tn_replays_await_alone(from);
+    for (tarn_pool *pool = device->pools; pool != NULL; pool = pool->next) {
+        if (atomic_load(&pool->replays) == from)
+            atomic_store(&pool->replays, to);
+    }
+    to->pool_count += from->pool_count; /* P17 */
+    from->pool_count = 0;
+    while (*last != NULL)
+        last = &(*last)->left;
+    *last = from;
+    to->crosses = true;
+    atomic_store(&to->alone_stamp, tn_gpu_epoch(&device->gpu));
+    tn_lock_release_second(&from->lock);
+    tn_lock_release(&to->lock);
+}
+
+static bool has_hold_of(tarn_pool *pool, uint64_t capture_id, tn_cu_graph graph)
+{
+    bool found = false;
+
+    tn_pool_lock(pool);
+    for (const struct tn_hold *hold = pool->holds; hold != NULL; hold = hold->next)
+        found = found || hold->capture_id == capture_id || (graph != NULL && hold->graph == graph);
+    tn_pool_unlock(pool);
+    return found;
+}
+
+void tn_replays_join(tarn_pool *pool, uint64_t capture_id, tn_cu_graph graph)
+{
+    tarn_device *device = pool->device;
+
+    if (pool->is_default) /* it holds nothing for graphs */
+        return;
+    tn_lock_acquire(&device->lock);
+    for (tarn_pool *other = device->pools; other != NULL; other = other->next) {
+        struct tn_replays *from = atomic_load(&pool->replays);
+
+        if (from != atomic_load(&other->replays) && !other->is_default &&
+            has_hold_of(other, capture_id, graph))
+            merge(device, from, atomic_load(&other->replays));
+    }
+    tn_lock_release(&device->lock);
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+/* replays.h -- the last replay of graphs that share memory.
+ *
+ *   P17  pools that have holds of one capture, or of captures into one graph, share one record, and its
+ *        pool_count is the number of those
+ *
+ * A pool begins with a record of its own. A capture that allocates from two pools makes a graph that
+ * writes memory of both, so the replays of all their graphs are one series from then on.
+ *
+ * Locking: each record has a lock, rank REPLAY, for what is not atomic or immutable. A pool's record
+ * changes under the lock of the one that it leaves: who locks a pool's record looks again whether it is
+ * the pool's. */
+#ifndef TARN_POOLS_REPLAYS_H
+#define TARN_POOLS_REPLAYS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/lock.h"
+#include "driver/gpu.h"
+#include "tarn/types.h"
+
+struct tn_replays {
+    uint64_t magic;              /* 0: nobody has a handle of one */
+    struct tn_replays *next;     /* links recycled records */
+    struct tn_replays *left;     /* by pools that came to this one; they go together */
+    uint64_t pool_count;         /* guarded by the DEVICE lock */
+    atomic_bool shared;          /* by several pools, now or before; stays so */
+    atomic_bool ordered;         /* several graphs or holds */
+    atomic_uint_fast64_t series; /* rises when a graph has no other beside it */
+    uint64_t seen_series;        /* that the last replay belongs to */
+    atomic_bool launching_alone; /* a thread launches a graph as the only one */
+    atomic_uint_fast64_t
+        alone_stamp; /* the epoch of the last launch so made, or of a join; 0: none */
+    atomic_uint_fast64_t stream_id; /* of the last ordered replay; 0: none */
+    atomic_uint_fast64_t stamp;     /* its epoch; 0: none */
+    tn_cu_event event;              /* NULL: none yet */
+    bool recorded;                  /* the event stands for the end of the last replay */
+    bool crosses;                   /* replays change streams: each records the event */
+    struct tn_lock lock;            /* rank REPLAY */
+};
+
+/* A record of one pool's own; NULL when there is no memory. */
+struct tn_replays *tn_replays_make(void);
+
+/* The pool goes: with the last that shares it the record goes too. The DEVICE lock is held. */
+void tn_replays_leave(tarn_pool *pool);
+
+/* Locks the pool's record and gives it. */
+struct tn_replays *tn_replays_lock(tarn_pool *pool);
+
+/* Until no thread launches a graph that was the only one when it began to. */
+void tn_replays_await_alone(const struct tn_replays *replays);
+
+/* The pool shares its record with all pools of the device that have a hold of the capture, or of a
+ * capture into the graph. What ran last there is not known then, so the next replay waits for the
+ * device. No lock of rank DEVICE or above may be held. */
+void tn_replays_join(tarn_pool *pool, uint64_t capture_id, tn_cu_graph graph);
+
+#endif

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "support/liar.h"
+
+#include "support/cuda.h"
+
+static tn_cu_result begin_nothing(tn_cu_stream stream, tn_cu_capture_mode mode)
+{
+    (void)stream;
+    (void)mode;
+    return TN_CUDA_SUCCESS;
+}
+
+struct tn_driver test_beginning_nothing(const struct tn_driver *honest)
+{
+    struct tn_driver liar = *honest;
+
+    liar.cuStreamBeginCapture = begin_nothing;
+    return liar;
+}
+
+static tn_cu_result end_and_refuse(tn_cu_stream stream, tn_cu_graph *graph)
+{
+    tn_cu_graph captured = NULL;
+
+    (void)graph;
+    CU_OK(cu.cuStreamEndCapture(stream, &captured));
+    CU_OK(cu.cuGraphDestroy(captured));
+    return TN_CUDA_ERROR_UNKNOWN;
+}
+
+struct tn_driver test_ending_and_refusing(const struct tn_driver *honest)
+{
+    struct tn_driver liar = *honest;
+
+    liar.cuStreamEndCapture = end_and_refuse;
+    return liar;
+}
+
+static tn_cu_update_result update_reason;
+
+static tn_cu_result refuse_update(tn_cu_graphexec exec, tn_cu_graph graph,
+                                  tn_cu_update_result_info *info)
+{
+    (void)exec;
+    (void)graph;
+    info->result = update_reason;
+    return TN_CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
+}
+
+struct tn_driver test_refusing_updates(const struct tn_driver *honest, tn_cu_update_result reason)
+{
+    struct tn_driver liar = *honest;
+
+    update_reason = reason;
+    liar.cuGraphExecUpdate = refuse_update;
+    return liar;
+}

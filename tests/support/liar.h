@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+/* liar.h -- drivers that say one thing and do another: an honest one's functions, but for one. For
+ * suites that have the library's inside. */
+#ifndef TARN_TESTS_SUPPORT_LIAR_H
+#define TARN_TESTS_SUPPORT_LIAR_H
+
+#include "driver/driver.h"
+
+/* A capture's begin succeeds, and none has begun. */
+struct tn_driver test_beginning_nothing(const struct tn_driver *honest);
+
+/* A capture's end is refused with UNKNOWN, and the capture and its graph are gone. */
+struct tn_driver test_ending_and_refusing(const struct tn_driver *honest);
+
+/* The update of an executable graph is refused for that reason, whatever it is. */
+struct tn_driver test_refusing_updates(const struct tn_driver *honest, tn_cu_update_result reason);
+
+#endif

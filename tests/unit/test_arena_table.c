@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pools/arena_table.h"
+#include "unit/unit.h"
+
+enum { STREAMS = 300 };
+
+static tarn_device *device;
+static tarn_pool *pool;
+
+static void make_pool(void)
+{
+    device = unit_device();
+    pool = unit_pool(device);
+}
+
+static struct tn_arena *make(uint64_t stream_id)
+{
+    struct tn_arena *arena;
+
+    tn_pool_lock(pool);
+    arena = tn_arena_get(pool, (struct tn_order){stream_id, 0});
+    tn_pool_unlock(pool);
+    return arena;
+}
+
+/* P16, through tables that give way to larger ones. */
+START_TEST(every_streams_arena_is_found)
+{
+    struct tn_arena *arenas[STREAMS];
+
+    ck_assert_ptr_null(tn_arena_seek(pool, 1));
+    for (uint64_t i = 0; i < STREAMS; i++) {
+        arenas[i] = make(i * 7 + 1);
+        for (uint64_t k = 0; k <= i; k++)
+            ck_assert_ptr_eq(tn_arena_seek(pool, k * 7 + 1), arenas[k]);
+        ck_assert_ptr_null(tn_arena_seek(pool, i * 7 + 2));
+    }
+}
+END_TEST
+
+START_TEST(an_arena_of_a_capture_is_not_in_the_table)
+{
+    tn_pool_lock(pool);
+    ck_assert_ptr_nonnull(tn_arena_get(pool, (struct tn_order){9, 77}));
+    tn_pool_unlock(pool);
+    ck_assert_ptr_null(tn_arena_seek(pool, 9));
+}
+END_TEST
+
+/* What is found then can be locked, and is of no pool. */
+START_TEST(an_arena_that_has_gone_is_found_until_its_stream_has_another)
+{
+    struct tn_arena *gone = make(5);
+
+    tn_pool_lock(pool);
+    tn_arenas_drop_empty(pool);
+    tn_pool_unlock(pool);
+    ck_assert_ptr_eq(tn_arena_seek(pool, 5), gone);
+    tn_spin_acquire(&gone->lock);
+    ck_assert_ptr_null(gone->pool);
+    tn_spin_release(&gone->lock);
+    gone = make(5);
+    ck_assert_ptr_eq(tn_arena_seek(pool, 5), gone);
+    ck_assert_ptr_eq(gone->pool, pool);
+}
+END_TEST
+
+/* However many streams come and go. */
+START_TEST(tables_take_turns)
+{
+    int64_t before = 0;
+
+    for (uint64_t i = 1; i <= 2000; i++) {
+        struct tn_arena *arena = make(i);
+
+        ck_assert_ptr_eq(tn_arena_seek(pool, i), arena);
+        tn_pool_lock(pool);
+        tn_arenas_drop_empty(pool);
+        tn_pool_unlock(pool);
+        if (i == 500)
+            before = tn_host_outstanding();
+    }
+    ck_assert_int_eq(tn_host_outstanding(), before);
+}
+END_TEST
+
+START_TEST(without_host_memory_no_arena_is_made)
+{
+    tn_pool_lock(pool);
+    (void)tn_host_plan_fault(1, false);
+    ck_assert_ptr_null(tn_arena_get(pool, (struct tn_order){3, 0}));
+    ck_assert_uint_eq(tn_host_plan_fault(0, false), 1);
+    ck_assert_uint_eq(pool->arena_count, 0);
+    ck_assert_ptr_nonnull(tn_arena_get(pool, (struct tn_order){3, 0}));
+    tn_pool_unlock(pool);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("arena table");
+    TCase *tcase = tcase_create("lookup");
+
+    tcase_add_checked_fixture(tcase, make_pool, NULL);
+    tcase_add_test(tcase, every_streams_arena_is_found);
+    tcase_add_test(tcase, an_arena_of_a_capture_is_not_in_the_table);
+    tcase_add_test(tcase, an_arena_that_has_gone_is_found_until_its_stream_has_another);
+    tcase_add_test(tcase, tables_take_turns);
+    tcase_add_test(tcase, without_host_memory_no_arena_is_made);
+    suite_add_tcase(suite, tcase);
+    return test_main(suite);
+}

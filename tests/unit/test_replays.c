@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pools/replays.h"
+#include "unit/unit.h"
+
+static tarn_device *device;
+static tarn_pool *pools[3];
+
+static struct tn_lock
+    *awaited; /* another thread joins the first two pools just before it is taken */
+
+void __real_tn_lock_acquire(struct tn_lock *lock);
+void __wrap_tn_lock_acquire(struct tn_lock *lock);
+void __wrap_tn_lock_acquire(struct tn_lock *lock)
+{
+    if (lock == awaited) {
+        awaited = NULL;
+        tn_replays_join(pools[0], 5, NULL);
+    }
+    __real_tn_lock_acquire(lock);
+}
+
+static void make_pools(void)
+{
+    device = unit_device();
+    for (int i = 0; i < 3; i++)
+        pools[i] = unit_pool(device);
+}
+
+static struct tn_hold *open_hold(tarn_pool *pool, uint64_t capture_id)
+{
+    struct tn_hold *hold = NULL;
+
+    tn_pool_lock(pool);
+    OK(tn_hold_open(pool, (struct tn_order){17, capture_id}, true, &hold));
+    tn_pool_unlock(pool);
+    return hold;
+}
+
+static void drop_hold(struct tn_hold *hold)
+{
+    tarn_pool *pool = hold->pool;
+
+    tn_pool_lock(pool);
+    tn_hold_drop(hold);
+    tn_pool_unlock(pool);
+}
+
+static struct tn_replays *replays_of(tarn_pool *pool)
+{
+    return atomic_load(&pool->replays);
+}
+
+START_TEST(a_pool_begins_with_an_order_of_its_own)
+{
+    ck_assert_ptr_ne(replays_of(pools[0]), replays_of(pools[1]));
+    ck_assert_uint_eq(replays_of(pools[0])->pool_count, 1);
+    ck_assert(!atomic_load(&replays_of(pools[0])->shared));
+}
+END_TEST
+
+/* P17 */
+START_TEST(pools_of_one_capture_share_one_order)
+{
+    struct tn_hold *holds[4] = {open_hold(pools[0], 5), open_hold(pools[1], 5),
+                                open_hold(pools[1], 6), open_hold(pools[2], 6)};
+
+    tn_replays_join(pools[1], 5, NULL);
+    ck_assert_ptr_eq(replays_of(pools[0]), replays_of(pools[1]));
+    ck_assert_ptr_ne(replays_of(pools[0]), replays_of(pools[2]));
+    ck_assert_uint_eq(replays_of(pools[0])->pool_count, 2);
+    tn_replays_join(pools[1], 6, NULL); /* brings the first along */
+    ck_assert_ptr_eq(replays_of(pools[0]), replays_of(pools[2]));
+    ck_assert_uint_eq(replays_of(pools[0])->pool_count, 3);
+    ck_assert(atomic_load(&replays_of(pools[0])->ordered));
+    tn_replays_join(pools[0], 5, NULL); /* nothing more to do */
+    ck_assert_uint_eq(replays_of(pools[0])->pool_count, 3);
+    for (int i = 0; i < 4; i++)
+        drop_hold(holds[i]);
+    OK(tarn_pool_destroy(pools[0]));
+    ck_assert_uint_eq(replays_of(pools[1])->pool_count, 2);
+    OK(tarn_pool_destroy(pools[1]));
+    OK(tarn_pool_destroy(pools[2]));
+}
+END_TEST
+
+START_TEST(the_order_that_is_locked_is_the_pools)
+{
+    struct tn_hold *first = open_hold(pools[0], 5);
+    struct tn_hold *second = open_hold(pools[1], 5);
+    struct tn_replays *before = replays_of(pools[0]);
+    struct tn_replays *locked;
+
+    awaited = &before->lock;
+    locked = tn_replays_lock(pools[0]);
+    ck_assert_ptr_null(awaited);
+    ck_assert_ptr_ne(locked, before); /* it came to the other pool's meanwhile */
+    ck_assert_ptr_eq(locked, replays_of(pools[0]));
+    ck_assert_ptr_eq(locked, replays_of(pools[1]));
+    tn_lock_release(&locked->lock);
+    ck_assert(tn_lock_none_held());
+    drop_hold(first);
+    drop_hold(second);
+}
+END_TEST
+
+START_TEST(pools_of_sections_in_one_graph_share_one_order)
+{
+    tn_cu_graph graph = (tn_cu_graph)(void *)&device; /* compared, and never used */
+    struct tn_hold *first = open_hold(pools[0], 5);
+    struct tn_hold *second = open_hold(pools[1], 6);
+
+    first->graph = graph;
+    tn_replays_join(pools[1], 6, NULL);
+    ck_assert(!atomic_load(&replays_of(pools[1])->shared));
+    tn_replays_join(pools[1], 6, graph);
+    ck_assert_ptr_eq(replays_of(pools[0]), replays_of(pools[1]));
+    drop_hold(first);
+    drop_hold(second);
+}
+END_TEST
+
+/* What ran last in a pool that came is not known: all that was launched until then must be over. */
+START_TEST(after_a_join_the_last_replay_is_unknown)
+{
+    struct tn_hold *first = open_hold(pools[0], 5);
+    struct tn_hold *second = open_hold(pools[1], 5);
+    uint64_t stamp;
+
+    tn_replays_join(pools[1], 5, NULL);
+    stamp = atomic_load(&replays_of(pools[0])->alone_stamp);
+    ck_assert_uint_eq(stamp, tn_gpu_epoch(&device->gpu));
+    ck_assert(!tn_gpu_is_proven(&device->gpu, stamp));
+    OK(tn_gpu_wait_idle(&device->gpu));
+    ck_assert(tn_gpu_is_proven(&device->gpu, stamp));
+    drop_hold(first);
+    drop_hold(second);
+}
+END_TEST
+
+START_TEST(the_default_pool_shares_with_nobody)
+{
+    struct tn_hold *hold = open_hold(pools[0], 5);
+
+    tn_replays_join(device->default_pool, 5, NULL);
+    ck_assert(!atomic_load(&replays_of(pools[0])->shared));
+    drop_hold(hold);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("replays");
+    TCase *tcase = tcase_create("order of pools");
+
+    tcase_add_checked_fixture(tcase, make_pools, NULL);
+    tcase_add_test(tcase, a_pool_begins_with_an_order_of_its_own);
+    tcase_add_test(tcase, pools_of_one_capture_share_one_order);
+    tcase_add_test(tcase, the_order_that_is_locked_is_the_pools);
+    tcase_add_test(tcase, pools_of_sections_in_one_graph_share_one_order);
+    tcase_add_test(tcase, after_a_join_the_last_replay_is_unknown);
+    tcase_add_test(tcase, the_default_pool_shares_with_nobody);
+    suite_add_tcase(suite, tcase);
+    return test_main(suite);
+}

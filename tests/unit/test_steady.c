@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pools/handover.h"
+#include "pools/steady.h"
+#include "unit/unit.h"
+
+static tarn_device *device;
+static tarn_pool *pool;
+static tn_cu_stream stream;
+static tn_cu_stream other;
+static struct tn_order order;
+
+static void make_pool(void)
+{
+    device = unit_device();
+    pool = unit_pool(device);
+    stream = test_stream();
+    other = test_stream();
+    order = unit_order(device, stream);
+}
+
+static void *try_allocate(struct tn_order at, uint64_t bytes)
+{
+    const struct tn_request request = {bytes, 512, at, NULL};
+    void *address = NULL;
+
+    return tn_steady_allocate(pool, &request, &address) ? address : NULL;
+}
+
+static bool try_free(const void *address)
+{
+    return tn_steady_free((uint64_t)(uintptr_t)address);
+}
+
+START_TEST(memory_of_the_streams_own_is_served_and_taken_back)
+{
+    void *first = unit_alloc(pool, 4096, stream);
+    void *second = try_allocate(order, 4096);
+
+    ck_assert_ptr_nonnull(second);
+    ck_assert(try_free(first));
+    ck_assert_ptr_eq(try_allocate(order, 4096), first);
+    OK(tarn_pool_validate(pool));
+    ck_assert_uint_eq(unit_stats(pool).live_count, 2);
+    ck_assert_uint_eq(unit_stats(pool).alloc_count, 3);
+    ck_assert_uint_eq(unit_stats(pool).free_count, 1);
+    ck_assert_uint_eq(unit_stats(pool).live_peak_bytes, 8192);
+}
+END_TEST
+
+START_TEST(what_needs_more_than_the_arena_is_left_to_the_pool)
+{
+    void *address;
+
+    ck_assert_ptr_null(try_allocate(order, 4096)); /* there is no arena */
+    address = unit_alloc(pool, 4096, stream);
+    ck_assert_ptr_null(try_allocate(order, 3 * MIB)); /* no memory */
+    ck_assert_ptr_null(try_allocate(unit_order(device, other), 4096));
+    ck_assert(!try_free((char *)address + 512));
+    ck_assert(!try_free(&address));
+    ck_assert(try_free(address));
+    ck_assert(!try_free(address));
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
+START_TEST(an_arena_without_records_leaves_a_cut_to_the_pool)
+{
+    struct tn_arena *arena = unit_block(unit_alloc(pool, 4096, stream))->heap->arena;
+    size_t live;
+
+    tn_pool_lock(pool);
+    tn_blocks_move(&arena->store, &pool->store, arena->store.spare_count - 1);
+    tn_pool_unlock(pool);
+    live = unit_stats(pool).live_count;
+    ck_assert_ptr_null(try_allocate(order, 4096));
+    ck_assert_uint_eq(unit_stats(pool).live_count, live);
+    ck_assert_uint_eq(arena->store.spare_count, 1);
+    (void)unit_alloc(pool, 4096, stream); /* provides for the next ones, too */
+    ck_assert_ptr_nonnull(try_allocate(order, 4096));
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
+/* Lets other streams have the memory of a block: it goes to the pool's idle memory. */
+static void hand_over(void *address)
+{
+    OK(tarn_free(address));
+    OK(tn_gpu_wait_idle(&device->gpu));
+    tn_pool_lock(pool);
+    ck_assert_uint_eq(tn_arenas_give_idle(pool), 2 * MIB);
+    tn_pool_unlock(pool);
+}
+
+/* The stream's small blocks were to begin in a large chunk, and the host had no memory for their index. */
+START_TEST(a_chunk_without_an_index_for_the_size_is_left_to_the_pool)
+{
+    void *large = unit_alloc(pool, 2 * MIB, stream);
+    void *address = NULL;
+
+    hand_over(large);
+    (void)tn_host_plan_fault(1, false);
+    STATUS(TARN_ERR_HOST_MEMORY, tarn_alloc(pool, 4096, 0, stream, &address));
+    ck_assert_uint_eq(tn_host_plan_fault(0, false), 1);
+    ck_assert_ptr_eq(unit_block(large)->heap->arena, tn_arena_find(pool, order));
+    ck_assert_ptr_null(try_allocate(order, 4096));
+    ck_assert_ptr_eq(unit_alloc(pool, 4096, stream), large);
+    ck_assert_ptr_nonnull(try_allocate(order, 4096));
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
+START_TEST(a_block_with_uses_is_left_to_the_pool)
+{
+    void *address = unit_alloc(pool, 4096, stream);
+
+    OK(tarn_record_stream(address, other));
+    ck_assert(!try_free(address));
+    OK(tarn_free(address));
+}
+END_TEST
+
+START_TEST(while_a_capture_is_under_way_frees_are_left_to_the_pool)
+{
+    void *address = unit_alloc(pool, 4096, stream);
+
+    pool->open_hold_count += 1;
+    ck_assert(!try_free(address));
+    pool->open_hold_count -= 1;
+    pool->route_count += 1;
+    ck_assert(!try_free(address));
+    pool->route_count -= 1;
+    ck_assert(try_free(address));
+}
+END_TEST
+
+START_TEST(a_retired_streams_arena_serves_nobody)
+{
+    void *address = unit_alloc(pool, 4096, stream);
+
+    OK(tarn_stream_retire(device, stream));
+    ck_assert_ptr_null(try_allocate(order, 4096));
+    ck_assert(!try_free(address));
+    OK(tarn_free(address));
+}
+END_TEST
+
+/* The chunks of three streams lie side by side. */
+START_TEST(neighbours_of_other_arenas_are_left_alone)
+{
+    tn_cu_stream streams[3] = {stream, other, test_stream()};
+    void *blocks[9];
+
+    for (int i = 0; i < 9; i++)
+        blocks[i] = unit_alloc(pool, 2 * MIB, stream);
+    for (int i = 0; i < 9; i++) {
+        hand_over(blocks[i]);
+        ck_assert_ptr_eq(unit_alloc(pool, 2 * MIB, streams[i % 3]), blocks[i]);
+        OK(tarn_pool_validate(pool));
+    }
+    for (int round = 0; round < 3; round++) {
+        for (int i = round; i < 9; i += 2) {
+            OK(tarn_free(blocks[i]));
+            OK(tarn_pool_validate(pool));
+            blocks[i] = unit_alloc(pool, (size_t)(round + 1) * 300000 + 1100000, streams[i % 3]);
+            OK(tarn_pool_validate(pool));
+        }
+    }
+    for (int i = 0; i < 9; i++)
+        OK(tarn_free(blocks[i]));
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
+/* Behind the free memory lies another arena's block, which knows the record before it. */
+START_TEST(an_aligned_block_is_cut_out_below_another_arena)
+{
+    const struct tn_request request = {5 * MIB / 4, MIB, order, NULL};
+    char *blocks[3];
+    struct tn_block *behind;
+    void *address = NULL;
+
+    for (int i = 0; i < 3; i++)
+        blocks[i] = unit_alloc(pool, 2 * MIB, stream);
+    hand_over(blocks[2]);
+    ck_assert_ptr_eq(unit_alloc(pool, 2 * MIB, other), blocks[2]);
+    behind = unit_block(blocks[2]);
+    ck_assert(try_free(blocks[0]));
+    ck_assert(try_free(blocks[1]));
+    ck_assert_ptr_eq(try_allocate(order, 3 * MIB / 2), blocks[0]);
+    ck_assert_ptr_eq(behind->previous, unit_block(blocks[0])->next);
+    ck_assert(tn_steady_allocate(pool, &request, &address));
+    ck_assert_ptr_eq(address, blocks[1]);
+    ck_assert_uint_eq(unit_block(address)->previous->bytes,
+                      MIB / 2); /* free, as is what is behind */
+    ck_assert_uint_eq(behind->previous->bytes, 3 * MIB / 4);
+    OK(tarn_pool_validate(pool));
+    ck_assert(try_free(address));
+    ck_assert_uint_eq(behind->previous->bytes, 5 * MIB / 2);
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
+START_TEST(a_wedged_block_is_cut_under_the_pools_lock)
+{
+    void *blocks[3];
+    struct tn_block *middle;
+
+    for (int i = 0; i < 3; i++)
+        blocks[i] = unit_alloc(pool, 2 * MIB, other);
+    hand_over(blocks[1]);
+    ck_assert_ptr_eq(unit_alloc(pool, 2 * MIB, stream), blocks[1]);
+    middle = unit_block(blocks[1]);
+    ck_assert(tn_run_is_wedged(middle, middle, middle->heap->arena));
+    ck_assert(try_free(blocks[1])); /* nothing is joined */
+    ck_assert_ptr_null(try_allocate(order, 3 * MIB / 2));
+    ck_assert_ptr_eq(unit_alloc(pool, 3 * MIB / 2, stream), blocks[1]);
+    ck_assert(!try_free(blocks[1])); /* it would be joined with the rest, between the others' */
+    OK(tarn_free(blocks[1]));
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
+/* What frees join comes back to what restores cut. */
+START_TEST(records_do_not_pile_up)
+{
+    enum { BLOCKS = 64 };
+    void *blocks[BLOCKS];
+    tarn_checkpoint *checkpoint = NULL;
+    size_t spare = 0;
+
+    for (int i = 0; i < BLOCKS; i++)
+        blocks[i] = unit_alloc(pool, 4096, stream);
+    OK(tarn_checkpoint_take(pool, TARN_CONTENTS_NONE, stream, &checkpoint));
+    for (int round = 0; round < 100; round++) {
+        size_t now;
+
+        for (int i = 0; i < BLOCKS; i++)
+            OK(tarn_free(blocks[i]));
+        OK(tarn_checkpoint_restore(checkpoint, stream, NULL));
+        tn_pool_lock(pool);
+        now = pool->store.spare_count + unit_block(blocks[0])->heap->arena->store.spare_count;
+        tn_pool_unlock(pool);
+        if (round == 10)
+            spare = now;
+        if (round > 10)
+            ck_assert_uint_le(now, spare);
+    }
+    OK(tarn_checkpoint_destroy(checkpoint));
+}
+END_TEST
+
+/* Numbers that were set aside are dropped when the pool is looked at. */
+START_TEST(later_blocks_have_higher_numbers)
+{
+    uint64_t between;
+
+    (void)unit_alloc(pool, 4096, stream);
+    ck_assert_ptr_nonnull(try_allocate(order, 4096));
+    tn_pool_lock(pool);
+    between = tn_next_sequence();
+    tn_pool_unlock(pool);
+    ck_assert_uint_gt(unit_block(try_allocate(order, 4096))->sequence, between);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("steady");
+    TCase *tcase = tcase_create("one arena");
+
+    tcase_add_checked_fixture(tcase, make_pool, NULL);
+    tcase_add_test(tcase, memory_of_the_streams_own_is_served_and_taken_back);
+    tcase_add_test(tcase, what_needs_more_than_the_arena_is_left_to_the_pool);
+    tcase_add_test(tcase, an_arena_without_records_leaves_a_cut_to_the_pool);
+    tcase_add_test(tcase, a_chunk_without_an_index_for_the_size_is_left_to_the_pool);
+    tcase_add_test(tcase, a_block_with_uses_is_left_to_the_pool);
+    tcase_add_test(tcase, while_a_capture_is_under_way_frees_are_left_to_the_pool);
+    tcase_add_test(tcase, a_retired_streams_arena_serves_nobody);
+    tcase_add_test(tcase, neighbours_of_other_arenas_are_left_alone);
+    tcase_add_test(tcase, an_aligned_block_is_cut_out_below_another_arena);
+    tcase_add_test(tcase, a_wedged_block_is_cut_under_the_pools_lock);
+    tcase_add_test(tcase, records_do_not_pile_up);
+    tcase_add_test(tcase, later_blocks_have_higher_numbers);
+    suite_add_tcase(suite, tcase);
+    return test_main(suite);
+}
