@@ -94,6 +94,7 @@ tarn_status tn_pool_create(tarn_device *device, const struct tn_pool_settings *s
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a pool");
     }
     atomic_store(&made->replays, replays);
+    made->first_replays = replays;
     (void)snprintf(made->name, sizeof made->name, "%s",
                    settings->name != NULL ? settings->name : "");
     made->device = device;

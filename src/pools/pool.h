@@ -92,6 +92,7 @@ struct tarn_pool {
     atomic_uint_fast64_t replay_stream_id; /* of its own last ordered replay; 0: none; written as
                                               replays is */
     struct tn_replays *_Atomic replays;    /* changed under its lock: see pools/replays.h */
+    struct tn_replays *first_replays;      /* immutable; joined leads from it to replays */
 
     struct tn_arena idle; /* kept in recycled records, as every arena */
 };

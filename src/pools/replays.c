@@ -2,9 +2,12 @@
 /* Two pools join under the DEVICE lock, so no two joins meet, and with the locks of both records: nobody
  * launches meanwhile, and who comes later finds the record that is shared.
  *
- * Trade-offs: pools that have once shared a capture are kept in order until they go, also when that graph is
- * gone. A record that no pool has any more stays until the one goes that its pools came to, for a thread may
- * be about to lock it. */
+ * A record that its pools have left stays as long as one of them lives, for a thread that replays a graph of
+ * theirs may be about to lock it. The fewer pools, and else the younger, go to the others: so pools that come
+ * and go, as those of adopted captures do, leave nothing behind with one that stays.
+ *
+ * Trade-off: pools that have once shared a capture are kept in order until they go, also when that graph is
+ * gone. */
 #include "pools/replays.h"
 
 #include <stddef.h>
@@ -38,14 +41,15 @@ static void end(struct tn_gpu *gpu, struct tn_replays *replays)
 
 void tn_replays_leave(tarn_pool *pool)
 {
-    struct tn_replays *replays = atomic_load(&pool->replays);
+    struct tn_replays *replays = pool->first_replays;
 
-    replays->pool_count -= 1; /* P17 */
-    while (replays != NULL && replays->pool_count == 0) {
-        struct tn_replays *left = replays->left;
+    while (replays != NULL) {
+        struct tn_replays *joined = replays->joined;
 
-        end(&pool->device->gpu, replays);
-        replays = left;
+        replays->pool_count -= 1; /* P17 */
+        if (replays->pool_count == 0)
+            end(&pool->device->gpu, replays);
+        replays = joined;
     }
 }
 
@@ -72,8 +76,6 @@ void tn_replays_await_alone(const struct tn_replays *replays)
 /* All pools of one record come to another. The DEVICE lock is held. */
 static void merge(tarn_device *device, struct tn_replays *from, struct tn_replays *to)
 {
-    struct tn_replays **last = &to->left;
-
     tn_lock_acquire(&to->lock);
     tn_lock_acquire_second(&from->lock);
     atomic_store(&to->shared, true);
@@ -86,14 +88,31 @@ static void merge(tarn_device *device, struct tn_replays *from, struct tn_replay
             atomic_store(&pool->replays, to);
     }
     to->pool_count += from->pool_count; /* P17 */
-    from->pool_count = 0;
-    while (*last != NULL)
-        last = &(*last)->left;
-    *last = from;
+    from->joined = to;
     to->crosses = true;
     atomic_store(&to->alone_stamp, tn_gpu_epoch(&device->gpu));
     tn_lock_release_second(&from->lock);
     tn_lock_release(&to->lock);
+}
+
+/* Devices list their pools newest first. */
+static bool is_older(const tarn_pool *pool, const tarn_pool *other)
+{
+    while (other != NULL && other != pool)
+        other = other->next;
+    return other == pool;
+}
+
+static void share(tarn_pool *pool, tarn_pool *other)
+{
+    struct tn_replays *one = atomic_load(&pool->replays);
+    struct tn_replays *another = atomic_load(&other->replays);
+
+    if (one->pool_count > another->pool_count ||
+        (one->pool_count == another->pool_count && is_older(pool, other)))
+        merge(pool->device, another, one);
+    else
+        merge(pool->device, one, another);
 }
 
 static bool has_hold_of(tarn_pool *pool, uint64_t capture_id, tn_cu_graph graph)
@@ -115,11 +134,9 @@ void tn_replays_join(tarn_pool *pool, uint64_t capture_id, tn_cu_graph graph)
         return;
     tn_lock_acquire(&device->lock);
     for (tarn_pool *other = device->pools; other != NULL; other = other->next) {
-        struct tn_replays *from = atomic_load(&pool->replays);
-
-        if (from != atomic_load(&other->replays) && !other->is_default &&
+        if (atomic_load(&pool->replays) != atomic_load(&other->replays) && !other->is_default &&
             has_hold_of(other, capture_id, graph))
-            merge(device, from, atomic_load(&other->replays));
+            share(pool, other);
     }
     tn_lock_release(&device->lock);
 }

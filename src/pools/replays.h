@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* replays.h -- the last replay of graphs that share memory.
  *
- *   P17  pools that have holds of one capture, or of captures into one graph, share one record, and its
- *        pool_count is the number of those
+ *   P17  pools that have holds of one capture, or of captures into one graph, share one record; the
+ *        pool_count of each record is the number of pools that have it or had it before
  *
  * A pool begins with a record of its own. A capture that allocates from two pools makes a graph that
  * writes memory of both, so the replays of all their graphs are one series from then on.
@@ -24,8 +24,8 @@
 struct tn_replays {
     uint64_t magic;              /* 0: nobody has a handle of one */
     struct tn_replays *next;     /* links recycled records */
-    struct tn_replays *left;     /* by pools that came to this one; they go together */
-    uint64_t pool_count;         /* guarded by the DEVICE lock */
+    struct tn_replays *joined;   /* where its pools have gone; NULL: nowhere */
+    uint64_t pool_count;         /* P17; guarded by the DEVICE lock, as joined is */
     atomic_bool shared;          /* by several pools, now or before; stays so */
     atomic_bool ordered;         /* several graphs or holds */
     atomic_uint_fast64_t series; /* rises when a graph has no other beside it */
@@ -44,7 +44,7 @@ struct tn_replays {
 /* A record of one pool's own; NULL when there is no memory. */
 struct tn_replays *tn_replays_make(void);
 
-/* The pool goes: with the last that shares it the record goes too. The DEVICE lock is held. */
+/* The pool goes, and each record that it alone has had. The DEVICE lock is held. */
 void tn_replays_leave(tarn_pool *pool);
 
 /* Locks the pool's record and gives it. */

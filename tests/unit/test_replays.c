@@ -14,7 +14,7 @@ void __wrap_tn_lock_acquire(struct tn_lock *lock)
 {
     if (lock == awaited) {
         awaited = NULL;
-        tn_replays_join(pools[0], 5, NULL);
+        tn_replays_join(pools[1], 5, NULL);
     }
     __real_tn_lock_acquire(lock);
 }
@@ -87,11 +87,11 @@ START_TEST(the_order_that_is_locked_is_the_pools)
 {
     struct tn_hold *first = open_hold(pools[0], 5);
     struct tn_hold *second = open_hold(pools[1], 5);
-    struct tn_replays *before = replays_of(pools[0]);
+    struct tn_replays *before = replays_of(pools[1]);
     struct tn_replays *locked;
 
     awaited = &before->lock;
-    locked = tn_replays_lock(pools[0]);
+    locked = tn_replays_lock(pools[1]);
     ck_assert_ptr_null(awaited);
     ck_assert_ptr_ne(locked, before); /* it came to the other pool's meanwhile */
     ck_assert_ptr_eq(locked, replays_of(pools[0]));
@@ -100,6 +100,62 @@ START_TEST(the_order_that_is_locked_is_the_pools)
     ck_assert(tn_lock_none_held());
     drop_hold(first);
     drop_hold(second);
+}
+END_TEST
+
+static uint64_t records_of(const tarn_pool *pool)
+{
+    uint64_t count = 0;
+
+    for (const struct tn_replays *record = pool->first_replays; record != NULL;
+         record = record->joined)
+        count += 1;
+    return count;
+}
+
+START_TEST(the_younger_pool_comes_and_takes_its_record_along_when_it_goes)
+{
+    struct tn_hold *hold = open_hold(pools[0], 5);
+    struct tn_replays *kept = replays_of(pools[0]);
+
+    for (int round = 0; round < 10; round++) {
+        tarn_pool *passing = unit_pool(device);
+        struct tn_hold *other = open_hold(passing, 5);
+
+        tn_replays_join(round % 2 == 0 ? passing : pools[0], 5, NULL);
+        ck_assert_ptr_eq(replays_of(passing), kept);
+        ck_assert_uint_eq(records_of(passing), 2);
+        ck_assert_uint_eq(passing->first_replays->pool_count, 1);
+        drop_hold(other);
+        OK(tarn_pool_destroy(passing));
+        ck_assert_ptr_eq(replays_of(pools[0]), kept);
+        ck_assert_uint_eq(records_of(pools[0]), 1);
+        ck_assert_uint_eq(kept->pool_count, 1);
+    }
+    drop_hold(hold);
+}
+END_TEST
+
+START_TEST(a_pool_alone_comes_to_those_that_share)
+{
+    struct tn_hold *holds[4] = {open_hold(pools[1], 5), open_hold(pools[2], 5),
+                                open_hold(pools[0], 6), open_hold(pools[2], 6)};
+    struct tn_replays *shared;
+
+    tn_replays_join(pools[2], 5, NULL);
+    shared = replays_of(pools[1]);
+    ck_assert_ptr_eq(replays_of(pools[2]), shared);
+    tn_replays_join(pools[0], 6, NULL); /* the oldest of all, but one against two */
+    ck_assert_ptr_eq(replays_of(pools[0]), shared);
+    ck_assert_uint_eq(shared->pool_count, 3);
+    for (int i = 0; i < 4; i++)
+        drop_hold(holds[i]);
+    OK(tarn_pool_destroy(pools[1])); /* its record stays with the others */
+    ck_assert_ptr_eq(replays_of(pools[0]), shared);
+    ck_assert_uint_eq(shared->pool_count, 2);
+    ck_assert_uint_eq(records_of(pools[0]), 2);
+    OK(tarn_pool_destroy(pools[2]));
+    OK(tarn_pool_destroy(pools[0]));
 }
 END_TEST
 
@@ -156,6 +212,8 @@ int main(void)
     tcase_add_test(tcase, a_pool_begins_with_an_order_of_its_own);
     tcase_add_test(tcase, pools_of_one_capture_share_one_order);
     tcase_add_test(tcase, the_order_that_is_locked_is_the_pools);
+    tcase_add_test(tcase, the_younger_pool_comes_and_takes_its_record_along_when_it_goes);
+    tcase_add_test(tcase, a_pool_alone_comes_to_those_that_share);
     tcase_add_test(tcase, pools_of_sections_in_one_graph_share_one_order);
     tcase_add_test(tcase, after_a_join_the_last_replay_is_unknown);
     tcase_add_test(tcase, the_default_pool_shares_with_nobody);
