@@ -242,8 +242,19 @@ static bool disarm(void)
     return hits > 0;
 }
 
+/* The library unmaps what it likes of a device that is lost, for that does no more work. One that is only
+ * told to be lost does: so its work is over before a call that may be told so. */
+static void finish_work(void)
+{
+    bool may_be_lost = run.spoiled || run.plan.result == TN_CUDA_ERROR_ILLEGAL_ADDRESS;
+
+    if (may_be_lost && test_ledger().captures == 0) /* they forbid to wait */
+        CU_OK(cu.cuCtxSynchronize());
+}
+
 void fault_prepare(const char *call)
 {
+    finish_work();
     if (run.tries == 0)
         run.call = call;
     forget_captures();
@@ -483,26 +494,12 @@ static void check_nothing_is_left(void)
     test_same_ledger(&fault.ledger);
 }
 
-/* A device that is lost does no more work; this one does. A capture whose end was refused forbids to
- * wait; then no work is under way. */
-static void finish_work(void)
-{
-    for (size_t i = 0; i < FAULT_STREAMS; i++) {
-        if (test_capture_status(fault.streams[i]) != TN_CU_CAPTURE_STATUS_NONE)
-            return;
-    }
-    for (size_t i = 0; i < FAULT_STREAMS; i++)
-        test_synchronize(fault.streams[i]);
-}
-
 void fault_teardown(void (*ends)(void))
 {
     if (!run.plan.through_teardown && run.over)
         run.plan.kind = FAULT_NONE;
     run.tries = 0;
     ends();
-    if (run.spoiled)
-        finish_work();
     for (size_t i = 0; i < 3; i++) {
         if (is_there(fault.out.graphs[i]))
             END(tarn_graph_destroy(fault.out.graphs[i]));
