@@ -249,7 +249,7 @@ static void finish_work(void)
     bool may_be_lost = run.spoiled || run.plan.result == TN_CUDA_ERROR_ILLEGAL_ADDRESS;
 
     if (may_be_lost && test_ledger().captures == 0) /* they forbid to wait */
-        CU_OK(cu.cuCtxSynchronize());
+        test_wait_for_all();
 }
 
 void fault_prepare(const char *call)
