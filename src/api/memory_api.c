@@ -56,7 +56,7 @@ static tarn_status check_request(uint64_t bytes, uint64_t *alignment, void **add
     if (!tn_is_power_of_two(*alignment) || *alignment > alignment_max)
         return tn_bad_argument("the alignment must be a power of two up to 2 MiB");
     *alignment = tn_max(*alignment, TN_BLOCK_BYTES_MIN);
-    if (bytes > TN_BLOCK_BYTES_MAX / 2)
+    if (bytes > TN_REQUEST_BYTES_MAX)
         return tn_bad_argument("no device holds as many bytes as asked for");
     return TARN_OK;
 }

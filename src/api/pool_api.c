@@ -97,7 +97,7 @@ tarn_status tarn_pool_reserve(tarn_pool *pool, size_t bytes, tarn_stream stream)
 
     if (!tn_is_pool(pool))
         return tn_bad_handle("pool");
-    if (bytes > TN_BLOCK_BYTES_MAX / 2)
+    if (bytes > TN_REQUEST_BYTES_MAX)
         return tn_bad_argument("no device holds as many bytes as asked for");
     status = tn_enter_device(pool->device);
     if (status == TARN_OK)

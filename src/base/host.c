@@ -106,6 +106,15 @@ void *tn_host_alloc(size_t count, size_t item_bytes)
     return memory;
 }
 
+void *tn_host_alloc_aligned(size_t bytes)
+{
+    void *memory = allocation_fails() ? NULL : aligned_alloc(bytes, bytes);
+
+    if (memory != NULL)
+        count_outstanding(1);
+    return memory;
+}
+
 void tn_host_free(void *memory)
 {
     if (memory != NULL)

@@ -28,7 +28,7 @@ static bool add(struct diff_builder *diff, tarn_difference_kind kind, tarn_block
 }
 
 /* Looks one expected block up; *found counts those that are live. */
-static bool check_expected(tarn_pool *pool, const tarn_expected *expected, uint64_t mark,
+static bool check_expected(tarn_pool *pool, const tarn_expected *expected, uint16_t mark,
                            uint64_t *found, struct diff_builder *diff)
 {
     struct tn_block *block = tn_live_find(pool, (uint64_t)(uintptr_t)expected->address);
@@ -47,7 +47,7 @@ static bool check_expected(tarn_pool *pool, const tarn_expected *expected, uint6
 static bool find_differences(tarn_pool *pool, const tarn_expected *expected, size_t count,
                              struct diff_builder *diff)
 {
-    uint64_t mark = tn_next_mark();
+    uint16_t mark = tn_next_mark(pool);
     uint64_t found = 0;
 
     for (size_t i = 0; i < count; i++) {

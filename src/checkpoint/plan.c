@@ -74,9 +74,10 @@ static bool chunk_may_be_in_use(const struct tn_plan *plan, const struct tn_chun
 /* Whether streams other than the plan's have used the block. */
 static bool has_other_users(const struct tn_plan *plan, const struct tn_block *block)
 {
-    bool others = !tn_order_equal(block->order, plan->order);
+    bool others = !tn_order_equal(tn_block_order(block), plan->order);
 
-    for (const struct tn_use *use = block->uses; use != NULL && !others; use = use->next)
+    for (const struct tn_use *use = tn_block_cold(block)->uses; use != NULL && !others;
+         use = use->next)
         others = !tn_order_equal(use->order, plan->order);
     return others;
 }
@@ -89,7 +90,7 @@ static bool live_may_be_in_use(const struct tn_plan *plan, const struct tn_block
 static bool pending_may_be_in_use(const struct tn_plan *plan, const struct tn_block *block)
 {
     return has_other_users(plan, block) &&
-           !tn_gpu_is_proven(&plan->pool->device->gpu, block->pending_stamp);
+           !tn_gpu_is_proven(&plan->pool->device->gpu, tn_block_cold(block)->pending_stamp);
 }
 
 static bool add_hole(struct tn_plan *plan, const struct tn_block *unmapped, struct tn_heap *heap,
@@ -218,7 +219,7 @@ tarn_status tn_plan_make(struct tn_plan *plan)
 {
     tarn_status status = tn_checkpoint_check_pool(plan->pool);
 
-    plan->mark = tn_next_mark();
+    plan->mark = tn_next_mark(plan->pool);
     plan->revived_count = 0;
     plan->hole_count = 0;
     plan->hole_bytes = 0;

@@ -27,7 +27,7 @@ struct tn_plan {
     uint64_t idle_sequence; /* blocks up to this one were there before the last wait for the device
                                that was made for this restore; 0: none was */
     /* The plan itself: */
-    uint64_t mark;      /* kept blocks carry it */
+    uint16_t mark;      /* kept blocks carry it */
     size_t freed_count; /* live now, not then */
     size_t *revived;    /* indices of saved blocks that are not live now */
     size_t revived_capacity;

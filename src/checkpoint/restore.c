@@ -201,7 +201,7 @@ static struct tn_block *revive(const struct tn_plan *plan, const struct tn_saved
     block = tn_heap_carve(pool, find_over(saved, below), saved->offset, saved->bytes);
     block->requested = saved->requested;
     block->sequence = saved->sequence;
-    block->order = tn_plan_order(plan, saved);
+    tn_block_set_order(block, tn_plan_order(plan, saved));
     tn_pool_enter_live(pool, block);
     return block;
 }

@@ -14,11 +14,18 @@
 
 static struct tn_records checkpoint_records = TN_RECORDS_INIT(struct tarn_checkpoint);
 
-static atomic_uint_fast64_t last_mark;
-
-uint64_t tn_next_mark(void)
+/* The numbers come round: then all marks are wiped. */
+uint16_t tn_next_mark(tarn_pool *pool)
 {
-    return atomic_fetch_add(&last_mark, 1) + 1;
+    pool->last_mark = (uint16_t)(pool->last_mark + 1);
+    if (pool->last_mark != 0)
+        return pool->last_mark;
+    for (struct tn_segment *segment = pool->segments; segment != NULL; segment = segment->next) {
+        for (struct tn_block *block = segment->first_block; block != NULL; block = block->next)
+            block->mark = 0;
+    }
+    pool->last_mark = 1;
+    return 1;
 }
 
 tarn_status tn_checkpoint_check_pool(const tarn_pool *pool)
@@ -51,7 +58,7 @@ tarn_block tn_describe_block(tarn_pool *pool, const struct tn_block *block)
     return (tarn_block){
         .address = (void *)(uintptr_t)tn_block_address(block),
         .bytes = block->requested,
-        .block_bytes = block->bytes,
+        .block_bytes = tn_block_bytes(block),
         .sequence = block->sequence,
         .pool = pool,
     };
@@ -72,14 +79,14 @@ static bool save_segment(tarn_checkpoint *checkpoint, struct tn_segment *segment
         checkpoint->blocks[checkpoint->block_count] = (struct tn_saved_block){
             .segment = segment,
             .offset = block->offset,
-            .bytes = block->bytes,
+            .bytes = tn_block_bytes(block),
             .requested = block->requested,
             .sequence = block->sequence,
-            .order = block->order,
+            .order = tn_block_order(block),
             .use_count = tn_uses_count(block),
         };
         checkpoint->block_count += 1;
-        checkpoint->live_bytes += block->bytes;
+        checkpoint->live_bytes += tn_block_bytes(block);
     }
     return true;
 }

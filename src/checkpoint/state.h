@@ -31,7 +31,7 @@ struct tarn_checkpoint {
     tarn_pool *pool;        /* immutable */
     struct tn_saved_block *blocks;
     size_t block_count;
-    uint64_t live_bytes;       /* of all blocks */
+    uint64_t live_bytes;              /* of all blocks */
     struct tn_known_stream **streams; /* that the blocks were recorded for; see checkpoint/uses.h */
     size_t stream_capacity;
     size_t stream_count;
@@ -43,7 +43,8 @@ struct tarn_checkpoint {
     uint64_t digests;         /* address of a digest for each block */
     struct tn_contents_table table; /* in device memory */
     struct tn_order order;          /* of the stream that copied them out */
-    tn_cu_event used; /* recorded behind the last copies, out or back; NULL: the driver refused; this
+    tn_cu_event
+        used; /* recorded behind the last copies, out or back; NULL: the driver refused; this
                          and the next two are guarded by the pool's lock */
     uint64_t used_stamp;        /* the epoch after the last copies back */
     struct tn_order last_order; /* of the stream that the last copies were made on */
@@ -68,8 +69,8 @@ TARN_MUST_CHECK tarn_status tn_checkpoint_look(tarn_pool *pool, tarn_stream stre
 TARN_MUST_CHECK tarn_status tn_pool_check_live(tarn_pool *pool, const tarn_expected *expected,
                                                size_t expected_count, tarn_live_diff **diff);
 
-/* A number that no block is marked with. */
-uint64_t tn_next_mark(void);
+/* A number that no live block of the pool is marked with; its lock is held. */
+uint16_t tn_next_mark(tarn_pool *pool);
 
 /* A block as reports name it. */
 tarn_block tn_describe_block(tarn_pool *pool, const struct tn_block *block);

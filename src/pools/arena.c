@@ -27,7 +27,7 @@ void tn_arena_init(struct tn_arena *arena, tarn_pool *pool, struct tn_order orde
     arena->met = false;
     arena->fence = NULL;
     arena->ancestry = (struct tn_ancestry){.count = 0};
-    arena->store = (struct tn_block_store){NULL, 0, NULL};
+    arena->store = (struct tn_block_store){NULL, NULL, 0, 0, NULL};
     arena->counters = (struct tn_arena_counters){0};
     arena->sequences_left = 0;
     for (int kind = 0; kind < TN_HEAP_KINDS; kind++) {
@@ -152,7 +152,6 @@ static struct tn_block *put(struct tn_block_store *store, struct tn_block *block
     const struct tn_arena *arena = block->heap->arena;
 
     block->state = TN_BLOCK_FREE;
-    block->requested = 0;
     block->captured_free = false;
     if (can_join(block, block->next)) {
         tn_bins_remove(bins, block->next);
@@ -182,7 +181,7 @@ static struct tn_block *carve(struct tn_block_store *store, struct tn_block *blo
         tn_bins_insert(bins, keep_upper ? part : block);
         block = keep_upper ? block : part;
     }
-    if (bytes < block->bytes) {
+    if (bytes < tn_block_bytes(block)) {
         part = keep_upper ? tn_block_split_below(store, block, offset + bytes)
                           : tn_block_split(store, block, offset + bytes);
         tn_bins_insert(bins, keep_upper ? block : part);
@@ -289,7 +288,7 @@ static void end_in_segment(tarn_pool *pool, struct tn_segment *segment, const st
             continue;
         if (block->state == TN_BLOCK_FREE)
             tn_bins_remove(&from->bins, block);
-        block->heap = &ending->to->heaps[from->kind];
+        tn_block_pass(block, &ending->to->heaps[from->kind]);
         if (block->state == TN_BLOCK_FREE)
             next = tn_heap_put(pool, block)->next;
     }
@@ -351,23 +350,23 @@ void tn_arenas_end_capture(tarn_pool *pool, uint64_t capture_id)
 void tn_arenas_retire(tarn_pool *pool, struct tn_order order, struct tn_fence *fence)
 {
     struct tn_arena *arena = tn_arena_find(pool, order);
+    struct tn_block *block;
 
     TN_ASSERT(order.capture_id == 0);
-    if (arena != NULL) {
-        tn_fence_acquire(&pool->device->streams, fence);
-        arena->fence = fence;
-        arena->order = TN_ORDER_NONE;
-        pool->retired_count += 1;
-    }
-    for (struct tn_block *block = tn_live_first(pool->segments); block != NULL;
-         block = tn_live_next(block)) {
+    for (block = tn_live_first(pool->segments); block != NULL; block = tn_live_next(block)) {
         if (block->state == TN_BLOCK_LIVE && tn_block_is_of(block, order))
             tn_block_retire(pool, block, fence);
     }
-    for (struct tn_block *block = pool->pending_first; block != NULL; block = block->list_next) {
+    for (block = pool->pending_first; block != NULL; block = tn_block_cold(block)->pending_next) {
         if (tn_block_is_of(block, order))
             tn_block_retire(pool, block, fence);
     }
+    if (arena == NULL)
+        return;
+    tn_fence_acquire(&pool->device->streams, fence);
+    arena->fence = fence;
+    arena->order = TN_ORDER_NONE; /* no block of its own is left */
+    pool->retired_count += 1;
 }
 
 void tn_arenas_end_retired(tarn_pool *pool)

@@ -91,6 +91,37 @@ void tn_arenas_drop_empty(tarn_pool *pool);
 /* Frees all arenas; nothing is mapped. */
 void tn_arenas_fini(tarn_pool *pool);
 
+/* The order that a LIVE or PENDING block was allocated on; none once that stream is retired. */
+static inline struct tn_order tn_block_order(const struct tn_block *block)
+{
+    return block->own_order ? block->heap->arena->order : tn_block_cold(block)->order;
+}
+
+static inline bool tn_block_is_of(const struct tn_block *block, struct tn_order order)
+{
+    return tn_order_equal(tn_block_order(block), order);
+}
+
+static inline void tn_block_set_order(struct tn_block *block, struct tn_order order)
+{
+    block->own_order = tn_order_equal(order, block->heap->arena->order);
+    if (!block->own_order)
+        tn_block_cold(block)->order = order;
+}
+
+/* The block's chunks are another heap's now; its order stays what it was. */
+static inline void tn_block_pass(struct tn_block *block, struct tn_heap *heap)
+{
+    struct tn_order order = {0, 0};
+    bool ordered = block->state != TN_BLOCK_FREE;
+
+    if (ordered)
+        order = tn_block_order(block);
+    block->heap = heap;
+    if (ordered)
+        tn_block_set_order(block, order);
+}
+
 /* The chunk under the block's byte at that offset of the segment. */
 static inline struct tn_chunk *tn_block_chunk_at(const struct tn_block *block, uint64_t offset)
 {

@@ -30,7 +30,7 @@ static struct bin_index index_of(uint64_t bytes)
 
 void tn_bins_insert(struct tn_bins *bins, struct tn_block *block)
 {
-    struct bin_index at = index_of(block->bytes);
+    struct bin_index at = index_of(tn_block_bytes(block));
     struct tn_block **head = &bins->heads[at.class][at.step];
 
     TN_ASSERT(block->state == TN_BLOCK_FREE); /* P4 */
@@ -45,7 +45,7 @@ void tn_bins_insert(struct tn_bins *bins, struct tn_block *block)
 
 void tn_bins_remove(struct tn_bins *bins, struct tn_block *block)
 {
-    struct bin_index at = index_of(block->bytes);
+    struct bin_index at = index_of(tn_block_bytes(block));
     struct tn_block **head = &bins->heads[at.class][at.step];
 
     if (block->list_next != NULL)
@@ -86,7 +86,7 @@ struct tn_block *tn_bins_find(const struct tn_bins *bins, uint64_t bytes)
     struct tn_block *larger;
 
     for (int looks = 0; block != NULL && looks < OWN_BIN_LOOKS; looks++) {
-        if (block->bytes >= bytes)
+        if (tn_block_bytes(block) >= bytes)
             return block;
         block = block->list_next;
     }
@@ -94,7 +94,7 @@ struct tn_block *tn_bins_find(const struct tn_bins *bins, uint64_t bytes)
     larger = first_from(bins, at);
     if (larger != NULL)
         return larger;
-    while (block != NULL && block->bytes < bytes)
+    while (block != NULL && tn_block_bytes(block) < bytes)
         block = block->list_next;
     return block;
 }
@@ -102,10 +102,10 @@ struct tn_block *tn_bins_find(const struct tn_bins *bins, uint64_t bytes)
 struct tn_block *tn_bins_next(const struct tn_bins *bins, const struct tn_block *block,
                               uint64_t bytes)
 {
-    struct bin_index at = index_of(block->bytes);
+    struct bin_index at = index_of(tn_block_bytes(block));
     struct tn_block *next = block->list_next;
 
-    while (next != NULL && next->bytes < bytes)
+    while (next != NULL && tn_block_bytes(next) < bytes)
         next = next->list_next;
     if (next != NULL)
         return next;
@@ -140,7 +140,7 @@ void tn_bins_reverse(struct tn_bins *bins)
 
 bool tn_bins_has_head(const struct tn_bins *bins, const struct tn_block *block)
 {
-    struct bin_index at = index_of(block->bytes);
+    struct bin_index at = index_of(tn_block_bytes(block));
 
     return bins->heads[at.class][at.step] == block;
 }

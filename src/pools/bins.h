@@ -13,13 +13,9 @@
 #include "pools/block.h"
 
 enum {
-    TN_BLOCK_BITS = 9,   /* sizes are multiples of 512 bytes */
-    TN_BIN_CLASSES = 39, /* a class for each power of two from 2^9 to 2^47 */
+    TN_BIN_CLASSES = 32, /* a class for each power of two from 2^9 on */
     TN_BIN_STEPS = 16,   /* bins of a class, equally wide */
 };
-
-#define TN_BLOCK_BYTES_MIN ((uint64_t)1 << TN_BLOCK_BITS)
-#define TN_BLOCK_BYTES_MAX ((uint64_t)1 << 47)
 
 struct tn_bins {
     uint64_t class_map;                                   /* bit c: a bin of class c is not empty */

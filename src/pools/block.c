@@ -7,77 +7,108 @@
 #include "base/contract.h"
 #include "base/host.h"
 
-enum { SLAB_BLOCKS = 128, LINE_BYTES = 64 };
+#define SLAB_BYTES ((size_t)1 << TN_BLOCK_SLAB_BITS)
 
-struct tn_block_slab {
-    struct tn_block_slab *next;
+enum {
+    SLAB_RECORDS = (1 << TN_BLOCK_SLAB_BITS) / 64, /* the first one's room is the slab's own */
 };
 
-/* The slab's records: each begins on a cache line. */
-static struct tn_block *records_of(struct tn_block_slab *slab)
-{
-    uintptr_t end = (uintptr_t)(slab + 1);
+_Static_assert(sizeof(struct tn_block_slab) <= sizeof(struct tn_block), "room for a slab's own");
 
-    return (struct tn_block *)((end + LINE_BYTES - 1) & ~(uintptr_t)(LINE_BYTES - 1));
+/* Makes the spare records that were never taken a list, so that another slab's can be. */
+static void list_fresh(struct tn_block_store *store)
+{
+    while (store->fresh_count > 0) {
+        struct tn_block *last = &store->fresh[store->fresh_count - 1];
+
+        last->list_next = store->spare;
+        store->spare = last;
+        store->fresh_count -= 1;
+    }
+}
+
+static bool add_slab(struct tn_block_store *store)
+{
+    struct tn_block_slab *slab = tn_host_alloc_aligned(SLAB_BYTES);
+    struct tn_block_cold *cold = tn_host_alloc(SLAB_RECORDS, sizeof *cold);
+
+    if (slab == NULL || cold == NULL) {
+        tn_host_free(slab);
+        tn_host_free(cold);
+        return false;
+    }
+    *slab = (struct tn_block_slab){store->slabs, cold};
+    store->slabs = slab;
+    list_fresh(store);
+    store->fresh = (struct tn_block *)(void *)slab + 1;
+    store->fresh_count = SLAB_RECORDS - 1;
+    store->spare_count += SLAB_RECORDS - 1;
+    return true;
 }
 
 bool tn_blocks_reserve(struct tn_block_store *store, size_t count)
 {
     while (store->spare_count < count) {
-        struct tn_block_slab *slab =
-            tn_host_alloc(1, sizeof *slab + LINE_BYTES + SLAB_BLOCKS * sizeof(struct tn_block));
-
-        if (slab == NULL)
+        if (!add_slab(store))
             return false;
-        slab->next = store->slabs;
-        store->slabs = slab;
-        for (size_t i = SLAB_BLOCKS; i-- > 0;)
-            tn_block_give(store, &records_of(slab)[i]);
     }
     return true;
 }
 
-struct tn_block *tn_block_take(struct tn_block_store *store)
+static struct tn_block *pop(struct tn_block_store *store)
 {
     struct tn_block *block = store->spare;
 
-    TN_ASSERT(block != NULL); /* reserved before */
-    store->spare = block->list_next;
+    TN_ASSERT(store->spare_count > 0); /* reserved before */
     store->spare_count -= 1;
+    if (block != NULL) {
+        store->spare = block->list_next;
+        return block;
+    }
+    store->fresh_count -= 1;
+    return store->fresh++;
+}
+
+struct tn_block *tn_block_take(struct tn_block_store *store)
+{
+    struct tn_block *block = pop(store);
+
     memset(block, 0, sizeof *block);
     return block;
 }
 
-void tn_block_give(struct tn_block_store *store, struct tn_block *block)
+static void push(struct tn_block_store *store, struct tn_block *block)
 {
-    if (TARN_DEBUG_CHECKS)
-        memset(block, 0x5e, sizeof *block); /* who looks at it still goes astray at once */
     block->list_next = store->spare;
     store->spare = block;
     store->spare_count += 1;
 }
 
+void tn_block_give(struct tn_block_store *store, struct tn_block *block)
+{
+    TN_ASSERT(!block->tangled ||
+              (tn_block_cold(block)->uses == NULL && tn_block_cold(block)->fence == NULL));
+    if (TARN_DEBUG_CHECKS)
+        memset(block, 0x5e, sizeof *block); /* who looks at it still goes astray at once */
+    push(store, block);
+}
+
 void tn_blocks_move(struct tn_block_store *from, struct tn_block_store *to, size_t count)
 {
-    for (size_t i = 0; i < count && from->spare != NULL; i++) {
-        struct tn_block *block = from->spare;
-
-        from->spare = block->list_next;
-        from->spare_count -= 1;
-        tn_block_give(to, block);
-    }
+    for (size_t i = 0; i < count && from->spare_count > 0; i++)
+        push(to, pop(from));
 }
 
 void tn_blocks_fini(struct tn_block_store *store)
 {
     while (store->slabs != NULL) {
-        struct tn_block_slab *next = store->slabs->next;
+        struct tn_block_slab *slab = store->slabs;
 
-        tn_host_free(store->slabs);
-        store->slabs = next;
+        store->slabs = slab->next;
+        tn_host_free(slab->cold);
+        tn_host_free(slab);
     }
-    store->spare = NULL;
-    store->spare_count = 0;
+    *store = (struct tn_block_store){NULL, NULL, 0, 0, NULL};
 }
 
 /* Puts a new part between the block and its neighbour on one side. */
@@ -122,8 +153,8 @@ struct tn_block *tn_block_split(struct tn_block_store *store, struct tn_block *b
 
     TN_ASSERT(offset > block->offset && offset < tn_block_end(block));
     upper->offset = offset;
-    upper->bytes = tn_block_end(block) - offset;
-    block->bytes = offset - block->offset;
+    tn_block_set_bytes(upper, tn_block_end(block) - offset);
+    tn_block_set_bytes(block, offset - block->offset);
     link_above(block, upper);
     return upper;
 }
@@ -135,8 +166,8 @@ struct tn_block *tn_block_split_below(struct tn_block_store *store, struct tn_bl
 
     TN_ASSERT(offset > block->offset && offset < tn_block_end(block));
     lower->offset = block->offset;
-    lower->bytes = offset - block->offset;
-    block->bytes = tn_block_end(block) - offset;
+    tn_block_set_bytes(lower, offset - block->offset);
+    tn_block_set_bytes(block, tn_block_end(block) - offset);
     block->offset = offset;
     link_below(block, lower);
     return lower;
@@ -147,7 +178,7 @@ void tn_block_join_next(struct tn_block_store *store, struct tn_block *block)
     struct tn_block *next = block->next;
 
     TN_ASSERT(next->offset == tn_block_end(block) && next->state == block->state); /* P1 */
-    block->bytes += next->bytes;
+    block->units += next->units;
     block->next = next->next;
     if (block->next != NULL)
         block->next->previous = block;
@@ -165,7 +196,7 @@ void tn_block_join_previous(struct tn_block_store *store, struct tn_block *block
     TN_ASSERT(block->offset == tn_block_end(previous) && previous->state == block->state); /* P1 */
     TN_ASSERT(block->state != TN_BLOCK_UNMAPPED); /* those are joined to their lower neighbour */
     block->offset = previous->offset;
-    block->bytes += previous->bytes;
+    block->units += previous->units;
     block->previous = previous->previous;
     if (block->previous != NULL)
         block->previous->next = block;

@@ -5,6 +5,10 @@
  *   P2  a block is UNMAPPED exactly where no chunk is; every chunk that any other block touches
  *       belongs to the block's heap
  *   P3  no two neighbours are both UNMAPPED, and no two neighbours of one heap are both FREE
+ *   P18 a LIVE or PENDING block that is not tangled has no use and no fence
+ *
+ * A block's record is one cache line, with what every allocation and every free needs. What few blocks
+ * need lies in a second record, the cold one, in an array beside; its memory is not touched before.
  *
  * Records come from slabs of the pool. They are set aside before a change begins (reserve, which may
  * fail) and taken while it is made (take, which cannot).
@@ -33,33 +37,52 @@ enum tn_block_state {
 struct tn_block {
     _Alignas(64) struct tn_block *previous; /* neighbours in the segment, by address */
     struct tn_block *next;
-    struct tn_block *list_previous; /* in its bin (FREE) or the pool's pending list (PENDING) */
-    struct tn_block *list_next;     /* also links spare records */
+    union {
+        struct { /* FREE: in its bin */
+            struct tn_block *list_previous;
+            struct tn_block *list_next; /* also links spare records */
+        };
+        struct {                /* LIVE, PENDING, DISCARDED */
+            uint64_t requested; /* as the user asked */
+            uint64_t sequence;  /* of the allocation */
+        };
+    };
     struct tn_segment *segment;
-    struct tn_heap *heap;  /* that owns its chunks; NULL when UNMAPPED */
-    uint64_t offset;       /* in the segment */
-    uint64_t bytes;        /* a multiple of 512 */
-    uint64_t requested;    /* LIVE, PENDING, DISCARDED: as the user asked */
-    uint64_t sequence;     /* of the allocation */
-    struct tn_order order; /* that it was allocated on; none once that stream is retired */
-    struct tn_use *uses;   /* LIVE, PENDING: other orders that use it */
+    struct tn_heap *heap; /* that owns its chunks; NULL when UNMAPPED */
+    uint64_t offset;      /* in the segment */
+    uint32_t units;       /* of 512 bytes: its size */
+    uint16_t mark;        /* scratch of checkpoint/: the last comparison that saw it */
+    uint8_t state;        /* enum tn_block_state */
+    bool own_order : 1;   /* LIVE, PENDING: of its arena's order; else the cold record says which */
+    bool tangled : 1;     /* the cold record may have uses or a fence */
+    bool
+        captured_free : 1; /* PENDING: freed while captures of the pool were under way, and not by the
+                               order that would reuse it there */
+};
+
+_Static_assert(sizeof(struct tn_block) == 64, "a block's record is one cache line");
+
+/* Valid as its comments say; the links and marks of former lives are left in it. */
+struct tn_block_cold {
+    struct tn_block *pending_previous; /* PENDING: in the pool's list */
+    struct tn_block *pending_next;
+    struct tn_order
+        order; /* not own_order: that it was allocated on; none once that stream is retired */
+    struct tn_use *uses; /* LIVE, PENDING: other orders that use it */
     struct tn_fence
         *fence; /* LIVE, PENDING, of no order: what ends its own stream's work; NULL: ended */
-    enum tn_block_state state;
-    bool captured_free; /* PENDING: freed while captures of the pool were under way, and not by the
-                             order that would reuse it there */
     uint64_t hold_serial;   /* PENDING, captured_free: of the newest hold when it was freed */
     uint64_t proof_stamp;   /* PENDING: not 0: waits until this epoch is proven idle */
     uint64_t freed_stamp;   /* PENDING: what must be proven when its uses have ended; 0: nothing */
     uint64_t pending_stamp; /* PENDING: the epoch of the free; proven, all use of it has ended */
-    uint64_t mark;          /* scratch of checkpoint/: the last comparison that saw it */
 };
 
-struct tn_block_slab;
-
+/* Spare records: those given back, and those of the newest slab that were never taken. */
 struct tn_block_store {
     struct tn_block *spare; /* linked through list_next */
-    size_t spare_count;
+    struct tn_block *fresh; /* the first never taken */
+    size_t fresh_count;
+    size_t spare_count; /* of both */
     struct tn_block_slab *slabs;
 };
 
@@ -72,6 +95,50 @@ void tn_blocks_move(struct tn_block_store *from, struct tn_block_store *to, size
 
 void tn_blocks_fini(struct tn_block_store *store);
 
+enum {
+    TN_BLOCK_BITS = 9, /* sizes are multiples of 512 bytes */
+    TN_BLOCK_SLAB_BITS = 14,
+};
+
+#define TN_BLOCK_BYTES_MIN ((uint64_t)1 << TN_BLOCK_BITS)
+#define TN_BLOCK_BYTES_MAX ((uint64_t)UINT32_MAX << TN_BLOCK_BITS)
+#define TN_REQUEST_BYTES_MAX ((uint64_t)1 << 40) /* what may be asked for */
+
+/* Slabs begin at a multiple of their size. */
+struct tn_block_slab {
+    struct tn_block_slab *next;
+    struct tn_block_cold *cold; /* the cold records, in the order of the others */
+};
+
+static inline struct tn_block_cold *tn_block_cold(const struct tn_block *block)
+{
+    uintptr_t at = (uintptr_t)block;
+    uintptr_t slab = at >> TN_BLOCK_SLAB_BITS << TN_BLOCK_SLAB_BITS;
+
+    return &((const struct tn_block_slab *)slab)->cold[(at - slab) / sizeof *block];
+}
+
+/* The uses of a LIVE or PENDING block, and its fence; NULL: none. */
+static inline struct tn_use *tn_block_uses(const struct tn_block *block)
+{
+    return block->tangled ? tn_block_cold(block)->uses : NULL;
+}
+
+static inline struct tn_fence *tn_block_fence(const struct tn_block *block)
+{
+    return block->tangled ? tn_block_cold(block)->fence : NULL;
+}
+
+static inline uint64_t tn_block_bytes(const struct tn_block *block)
+{
+    return (uint64_t)block->units << TN_BLOCK_BITS;
+}
+
+static inline void tn_block_set_bytes(struct tn_block *block, uint64_t bytes)
+{
+    block->units = (uint32_t)(bytes >> TN_BLOCK_BITS);
+}
+
 static inline uint64_t tn_block_address(const struct tn_block *block)
 {
     return block->segment->base + block->offset;
@@ -79,12 +146,7 @@ static inline uint64_t tn_block_address(const struct tn_block *block)
 
 static inline uint64_t tn_block_end(const struct tn_block *block)
 {
-    return block->offset + block->bytes;
-}
-
-static inline bool tn_block_is_of(const struct tn_block *block, struct tn_order order)
-{
-    return tn_order_equal(block->order, order);
+    return block->offset + tn_block_bytes(block);
 }
 
 /* Cuts the block at an offset inside it; the new record, behind it, is the upper part and has the

@@ -93,7 +93,7 @@ static tarn_status check_block(const tarn_pool *pool, const struct tn_block *blo
         return status;
     switch (block->state) {
     case TN_BLOCK_LIVE:
-        sums->live_bytes += block->bytes;
+        sums->live_bytes += tn_block_bytes(block);
         sums->live_count += 1;
         sums->requested_bytes += block->requested;
         break;
@@ -101,7 +101,7 @@ static tarn_status check_block(const tarn_pool *pool, const struct tn_block *blo
         sums->discarded_count += 1;
         break;
     case TN_BLOCK_PENDING:
-        sums->pending_bytes += block->bytes;
+        sums->pending_bytes += tn_block_bytes(block);
         sums->pending_count += 1;
         break;
     case TN_BLOCK_FREE:
@@ -111,7 +111,10 @@ static tarn_status check_block(const tarn_pool *pool, const struct tn_block *blo
     case TN_BLOCK_UNMAPPED:
         break;
     }
-    if (block->fence != NULL)
+    if (!block->tangled)
+        EXPECT_EQUAL("P18", "whether a block that is not tangled has a use or a fence",
+                     tn_block_cold(block)->uses != NULL || tn_block_cold(block)->fence != NULL, 0);
+    if (tn_block_fence(block) != NULL)
         EXPECT_EQUAL("P14", "whether a block with a fence is LIVE or PENDING and of no order",
                      (block->state == TN_BLOCK_LIVE || block->state == TN_BLOCK_PENDING) &&
                          tn_block_is_of(block, TN_ORDER_NONE),

@@ -260,7 +260,7 @@ tarn_status tn_heap_map_at(tarn_pool *pool, struct tn_heap *heap, struct tn_bloc
     TN_ASSERT(unmapped->state == TN_BLOCK_UNMAPPED);
     if (offset > unmapped->offset)
         unmapped = tn_block_split(&pool->store, unmapped, offset);
-    if (bytes < unmapped->bytes)
+    if (bytes < tn_block_bytes(unmapped))
         (void)tn_block_split(&pool->store, unmapped, offset + bytes);
     unmapped->segment->unmapped_count -= 1;
     unmapped->heap = heap;
@@ -283,9 +283,9 @@ static struct tn_block *find_place_in(struct tn_segment *segment, const struct t
             continue;
         left -= 1;
         *have = !is_idle && below != NULL && below->state == TN_BLOCK_FREE && below->heap == heap
-                    ? below->bytes
+                    ? tn_block_bytes(below)
                     : 0;
-        if (*have + block->bytes >= bytes)
+        if (*have + tn_block_bytes(block) >= bytes)
             return block;
     }
     return NULL;
@@ -329,7 +329,7 @@ static tarn_status add_segment(tarn_pool *pool, struct tn_heap *heap, uint64_t b
         return status;
     block = tn_block_take(&pool->store);
     block->segment = segment;
-    block->bytes = segment->bytes;
+    tn_block_set_bytes(block, segment->bytes);
     block->state = TN_BLOCK_UNMAPPED;
     segment->first_block = block;
     segment->last_block = block;
@@ -392,7 +392,7 @@ tarn_status tn_heap_grow(tarn_pool *pool, struct tn_heap *heap, uint64_t bytes, 
     segment = place->segment;
     need = tn_round_up(bytes - have, TN_PAGE_BYTES);
     status = tn_heap_map_at(pool, heap, place, place->offset,
-                            plan_bytes(pool, heap, need, place->bytes, frugal));
+                            plan_bytes(pool, heap, need, tn_block_bytes(place), frugal));
     if (status == TARN_OK)
         segment->grower = heap;
     else if (is_bare(segment)) {

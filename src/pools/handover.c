@@ -61,7 +61,7 @@ static void transfer(tarn_pool *pool, struct chunk_run run, struct tn_block *ins
             block->heap = to;
             next = tn_heap_put(pool, block)->next;
         } else {
-            block->heap = to;
+            tn_block_pass(block, to);
         }
     }
 }
@@ -320,7 +320,8 @@ bool tn_handover_is_proven(tarn_pool *pool, const struct tn_chunk *chunk,
         inside = inside->previous;
     for (; inside != NULL && inside->offset < run.end; inside = inside->next) {
         if ((inside->state == TN_BLOCK_LIVE && inside->sequence > idle_sequence) ||
-            (inside->state == TN_BLOCK_PENDING && !tn_gpu_is_proven(gpu, inside->pending_stamp)))
+            (inside->state == TN_BLOCK_PENDING &&
+             !tn_gpu_is_proven(gpu, tn_block_cold(inside)->pending_stamp)))
             return false;
     }
     return true;

@@ -30,7 +30,7 @@ bool tn_live_reserve(struct tn_chunk *chunk, uint64_t bytes)
 
 static struct tn_block **entry_of(const struct tn_chunk *chunk, const struct tn_block *block)
 {
-    int size = size_of(block->bytes);
+    int size = size_of(tn_block_bytes(block));
 
     return &chunk->live[size][(block->offset - chunk->offset) >> shifts[size]];
 }

@@ -277,7 +277,7 @@ void tn_pool_enter_live(tarn_pool *pool, struct tn_block *block)
     tn_live_insert(block);
     tn_block_count_used(block);
     counters->live_count += 1;
-    counters->live_bytes += block->bytes;
+    counters->live_bytes += tn_block_bytes(block);
     counters->live_peak_bytes = tn_max(counters->live_peak_bytes, counters->live_bytes);
     counters->requested_bytes += block->requested;
 }
@@ -290,7 +290,7 @@ void tn_pool_leave_live(tarn_pool *pool, struct tn_block *block)
         counters->discarded_count -= 1;
     } else {
         counters->live_count -= 1;
-        counters->live_bytes -= block->bytes;
+        counters->live_bytes -= tn_block_bytes(block);
         counters->requested_bytes -= block->requested;
     }
     tn_live_remove(block);
@@ -304,7 +304,7 @@ static void commit_allocation(tarn_pool *pool, struct tn_block *block,
 {
     block = tn_heap_carve(pool, block, start - block->segment->base, bytes);
     block->requested = request->requested;
-    block->order = request->order;
+    tn_block_set_order(block, request->order);
     block->sequence = tn_next_sequence();
     tn_pool_enter_live(pool, block);
     if (hold != NULL)
@@ -500,23 +500,24 @@ tarn_status tn_pool_lock_block(uint64_t address, bool live_only, tarn_pool **poo
  * stream is retired, and the fence stands for what that did. */
 static bool is_own_order(const struct tn_block *block)
 {
-    return block->order.capture_id != 0 || block->state == TN_BLOCK_DISCARDED ||
+    return tn_block_order(block).capture_id != 0 || block->state == TN_BLOCK_DISCARDED ||
            tn_block_is_of(block, TN_ORDER_NONE) || tn_block_is_of(block, block->heap->arena->order);
 }
 
 void tn_pool_free_block(tarn_pool *pool, struct tn_block *block)
 {
+    uint64_t proof_stamp;
+
     tn_pool_leave_live(pool, block);
     pool->counters.free_count += 1;
     /* What a capture did with memory that is not of its own order there nobody knows before its end. */
     block->captured_free = tn_holds_add_freed(pool, block) &&
                            !(tn_arena_is_captured(block->heap->arena) &&
-                             tn_order_equal(block->order, block->heap->arena->order));
-    block->hold_serial = pool->hold_serial;
-    block->proof_stamp = is_own_order(block) ? 0 : tn_gpu_epoch(&pool->device->gpu);
-    if (block->uses != NULL || !tn_block_settle(pool, block) || block->captured_free ||
-        block->proof_stamp != 0) {
-        tn_pending_add(pool, block);
+                             tn_order_equal(tn_block_order(block), block->heap->arena->order));
+    proof_stamp = is_own_order(block) ? 0 : tn_gpu_epoch(&pool->device->gpu);
+    if (tn_block_uses(block) != NULL || !tn_block_settle(pool, block) || block->captured_free ||
+        proof_stamp != 0) {
+        tn_pending_add(pool, block, proof_stamp);
         return;
     }
     tn_block_count_freed(block, tn_block_freed_stamp(pool, block));
@@ -527,12 +528,12 @@ void tn_pool_discard(tarn_pool *pool, uint64_t capture_id)
 {
     for (struct tn_block *block = tn_live_first(pool->segments); block != NULL;
          block = tn_live_next(block)) {
-        if (block->state != TN_BLOCK_LIVE || block->order.capture_id != capture_id)
+        if (block->state != TN_BLOCK_LIVE || tn_block_order(block).capture_id != capture_id)
             continue;
         block->state = TN_BLOCK_DISCARDED;
         pool->counters.discarded_count += 1;
         pool->counters.live_count -= 1;
-        pool->counters.live_bytes -= block->bytes;
+        pool->counters.live_bytes -= tn_block_bytes(block);
         pool->counters.requested_bytes -= block->requested;
     }
 }

@@ -79,6 +79,7 @@ struct tarn_pool {
     uint64_t graph_count;      /* tarn_graphs */
     uint64_t checkpoint_count; /* tarn_checkpoints */
     uint64_t route_count;      /* routes to it */
+    uint16_t last_mark;        /* of blocks, by a comparison in checkpoint/ */
     uint64_t pin_count;        /* calls that use it and were given no handle that keeps it */
 
     uint64_t

@@ -115,7 +115,7 @@ static void write_extents(const tarn_pool *pool, tarn_extent *extents)
              block = block->next) {
             *extents = (tarn_extent){
                 .address = (void *)(uintptr_t)tn_block_address(block),
-                .bytes = block->bytes,
+                .bytes = tn_block_bytes(block),
                 .segment_index = segment->index,
                 .state = extent_state(block),
                 .sequence = block->state == TN_BLOCK_LIVE ? block->sequence : 0,

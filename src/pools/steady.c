@@ -47,7 +47,7 @@ static void count_allocation(struct tn_arena_counters *counters, const struct tn
     counters->alloc_count += 1;
     counters->live_count += 1;
     counters->requested_bytes += (int64_t)block->requested;
-    counters->live_bytes += (int64_t)block->bytes;
+    counters->live_bytes += (int64_t)tn_block_bytes(block);
     if (counters->live_bytes > counters->live_peak_bytes)
         counters->live_peak_bytes = counters->live_bytes;
 }
@@ -71,7 +71,7 @@ static bool allocate(struct tn_arena *arena, const struct tn_request *request, v
         return false;
     block = tn_arena_carve(arena, block, start - block->segment->base, bytes);
     block->requested = request->requested;
-    block->order = request->order;
+    block->own_order = true;
     block->sequence = next_sequence(arena);
     block->state = TN_BLOCK_LIVE;
     tn_live_insert(block);
@@ -100,9 +100,9 @@ static bool is_own_affair(const struct tn_arena *arena, const struct tn_block *b
 {
     const tarn_pool *pool = arena->pool;
 
-    return block->state == TN_BLOCK_LIVE && block->uses == NULL && block->fence == NULL &&
-           tn_order_equal(block->order, arena->order) && pool->open_hold_count == 0 &&
-           pool->route_count == 0 && !atomic_load_explicit(&pool->released, memory_order_relaxed);
+    return block->state == TN_BLOCK_LIVE && block->own_order && !block->tangled &&
+           pool->open_hold_count == 0 && pool->route_count == 0 &&
+           !atomic_load_explicit(&pool->released, memory_order_relaxed);
 }
 
 static bool is_free_of(const struct tn_block *neighbour, const struct tn_heap *heap)
@@ -119,7 +119,7 @@ static bool free_in(struct tn_arena *arena, struct tn_block *block)
         return false;
     arena->counters.free_count += 1;
     arena->counters.live_count -= 1;
-    arena->counters.live_bytes -= (int64_t)block->bytes;
+    arena->counters.live_bytes -= (int64_t)tn_block_bytes(block);
     arena->counters.requested_bytes -= (int64_t)block->requested;
     tn_live_remove(block);
     tn_block_count_freed(block, tn_gpu_epoch(&arena->pool->device->gpu));

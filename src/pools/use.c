@@ -58,6 +58,15 @@ void tn_use_end(tarn_device *device, struct tn_use *use)
     tn_host_free(use);
 }
 
+static void add_use(struct tn_block *block, struct tn_use *use)
+{
+    struct tn_block_cold *cold = tn_block_cold(block);
+
+    use->next = cold->uses;
+    cold->uses = use;
+    block->tangled = true; /* P18 */
+}
+
 tarn_status tn_use_note(tarn_pool *pool, struct tn_block *block, tn_cu_stream stream,
                         struct tn_order order)
 {
@@ -65,9 +74,9 @@ tarn_status tn_use_note(tarn_pool *pool, struct tn_block *block, tn_cu_stream st
     tarn_status status;
 
     TN_ASSERT(block->state == TN_BLOCK_LIVE);
-    if (tn_order_equal(block->order, order))
+    if (tn_order_equal(tn_block_order(block), order))
         return TARN_OK;
-    for (use = block->uses; use != NULL; use = use->next) {
+    for (use = tn_block_uses(block); use != NULL; use = use->next) {
         if (tn_order_equal(use->order, order) && use->fence == NULL &&
             (use->stream == NULL || !tn_streams_is_retired(&pool->device->streams, use->stream)))
             return TARN_OK;
@@ -75,8 +84,7 @@ tarn_status tn_use_note(tarn_pool *pool, struct tn_block *block, tn_cu_stream st
     status = tn_use_make(pool->device, stream, order, &use);
     if (status != TARN_OK)
         return status;
-    use->next = block->uses;
-    block->uses = use;
+    add_use(block, use);
     return TARN_OK;
 }
 
@@ -84,7 +92,7 @@ size_t tn_uses_count(const struct tn_block *block)
 {
     size_t count = 0;
 
-    for (const struct tn_use *use = block->uses; use != NULL; use = use->next)
+    for (const struct tn_use *use = tn_block_uses(block); use != NULL; use = use->next)
         count += use->stream != NULL;
     return count;
 }
@@ -93,7 +101,7 @@ void tn_uses_save(tarn_pool *pool, const struct tn_block *block, struct tn_known
 {
     size_t count = 0;
 
-    for (const struct tn_use *use = block->uses; use != NULL; use = use->next) {
+    for (const struct tn_use *use = tn_block_uses(block); use != NULL; use = use->next) {
         if (use->stream == NULL)
             continue;
         tn_streams_acquire(&pool->device->streams, use->stream);
@@ -152,11 +160,14 @@ void tn_uses_drop(tarn_device *device, struct tn_use *uses)
 
 void tn_uses_give(struct tn_block *block, struct tn_use *uses)
 {
-    struct tn_use **link = &block->uses;
+    struct tn_use **link = &tn_block_cold(block)->uses;
 
+    if (uses == NULL)
+        return;
     while (*link != NULL)
         link = &(*link)->next;
     *link = uses;
+    block->tangled = true; /* P18 */
 }
 
 /* The work of the use is all on its stream: a fence ends it. */
@@ -180,7 +191,7 @@ void tn_uses_forget(tarn_pool *pool, tn_cu_stream handle)
 {
     for (struct tn_block *block = tn_live_first(pool->segments); block != NULL;
          block = tn_live_next(block)) {
-        for (struct tn_use *use = block->uses; use != NULL; use = use->next) {
+        for (struct tn_use *use = tn_block_uses(block); use != NULL; use = use->next) {
             if (use->handle == handle)
                 use->handle = NULL;
         }
@@ -200,7 +211,7 @@ tarn_status tn_use_record(tarn_device *device, struct tn_use *use)
 
 void tn_use_add(tarn_pool *pool, struct tn_block *block, struct tn_use *use)
 {
-    struct tn_use **link = &block->uses;
+    struct tn_use **link = &tn_block_cold(block)->uses;
 
     while (*link != NULL && ((*link)->fence == NULL || !tn_order_equal((*link)->order, use->order)))
         link = &(*link)->next;
@@ -210,8 +221,7 @@ void tn_use_add(tarn_pool *pool, struct tn_block *block, struct tn_use *use)
         *link = older->next;
         tn_use_end(pool->device, older);
     }
-    use->next = block->uses;
-    block->uses = use;
+    add_use(block, use);
 }
 
 uint64_t tn_block_freed_stamp(const tarn_pool *pool, const struct tn_block *block)
@@ -219,63 +229,78 @@ uint64_t tn_block_freed_stamp(const tarn_pool *pool, const struct tn_block *bloc
     return tn_block_is_of(block, TN_ORDER_NONE) ? 0 : tn_gpu_epoch(&pool->device->gpu);
 }
 
-void tn_pending_add(tarn_pool *pool, struct tn_block *block)
+void tn_pending_add(tarn_pool *pool, struct tn_block *block, uint64_t proof_stamp)
 {
-    for (struct tn_use *use = block->uses; use != NULL; use = use->next) {
+    struct tn_block_cold *cold = tn_block_cold(block);
+
+    for (struct tn_use *use = tn_block_uses(block); use != NULL; use = use->next) {
         if (use->stream != NULL)
             join(pool->device, use);
         else if (use->order.capture_id != 0)
             mark(pool, use);
     }
     block->state = TN_BLOCK_PENDING;
-    block->freed_stamp = tn_block_freed_stamp(pool, block);
-    block->pending_stamp = tn_gpu_epoch(&pool->device->gpu);
-    block->list_previous = pool->pending_last;
-    block->list_next = NULL;
+    cold->hold_serial = pool->hold_serial;
+    cold->proof_stamp = proof_stamp;
+    cold->freed_stamp = tn_block_freed_stamp(pool, block);
+    cold->pending_stamp = tn_gpu_epoch(&pool->device->gpu);
+    cold->pending_previous = pool->pending_last;
+    cold->pending_next = NULL;
     if (pool->pending_last != NULL)
-        pool->pending_last->list_next = block;
+        tn_block_cold(pool->pending_last)->pending_next = block;
     else
         pool->pending_first = block;
     pool->pending_last = block;
-    pool->counters.pending_bytes += block->bytes;
+    pool->counters.pending_bytes += tn_block_bytes(block);
     pool->counters.pending_count += 1;
 }
 
 static void unlink_pending(tarn_pool *pool, struct tn_block *block)
 {
-    if (block->list_previous != NULL)
-        block->list_previous->list_next = block->list_next;
+    const struct tn_block_cold *cold = tn_block_cold(block);
+
+    if (cold->pending_previous != NULL)
+        tn_block_cold(cold->pending_previous)->pending_next = cold->pending_next;
     else
-        pool->pending_first = block->list_next;
-    if (block->list_next != NULL)
-        block->list_next->list_previous = block->list_previous;
+        pool->pending_first = cold->pending_next;
+    if (cold->pending_next != NULL)
+        tn_block_cold(cold->pending_next)->pending_previous = cold->pending_previous;
     else
-        pool->pending_last = block->list_previous;
-    pool->counters.pending_bytes -= block->bytes;
+        pool->pending_last = cold->pending_previous;
+    pool->counters.pending_bytes -= tn_block_bytes(block);
     pool->counters.pending_count -= 1;
 }
 
 static void drop_fence(tarn_pool *pool, struct tn_block *block)
 {
-    if (block->fence != NULL)
-        tn_fence_release(&pool->device->streams, block->fence);
-    block->fence = NULL;
+    struct tn_fence *fence = tn_block_fence(block);
+
+    if (fence == NULL)
+        return;
+    tn_block_cold(block)->fence = NULL;
+    tn_fence_release(&pool->device->streams, fence);
 }
 
 void tn_block_retire(tarn_pool *pool, struct tn_block *block, struct tn_fence *fence)
 {
+    struct tn_block_cold *cold = tn_block_cold(block);
+
     TN_ASSERT(block->state == TN_BLOCK_LIVE || block->state == TN_BLOCK_PENDING);
-    TN_ASSERT(block->fence == NULL);
+    TN_ASSERT(tn_block_fence(block) == NULL);
     tn_fence_acquire(&pool->device->streams, fence);
-    block->fence = fence;
-    block->order = TN_ORDER_NONE;
-    block->freed_stamp = 0; /* the fence proves what the stream did */
-    block->proof_stamp = 0;
+    cold->fence = fence;
+    block->tangled = true; /* P18 */
+    cold->order = TN_ORDER_NONE;
+    block->own_order = false;
+    cold->freed_stamp = 0; /* the fence proves what the stream did */
+    cold->proof_stamp = 0;
 }
 
 bool tn_block_settle(tarn_pool *pool, struct tn_block *block)
 {
-    if (block->fence != NULL && !tn_fence_is_done(&pool->device->streams, block->fence))
+    const struct tn_fence *fence = tn_block_fence(block);
+
+    if (fence != NULL && !tn_fence_is_done(&pool->device->streams, fence))
         return false;
     drop_fence(pool, block);
     return true;
@@ -284,8 +309,10 @@ bool tn_block_settle(tarn_pool *pool, struct tn_block *block)
 void tn_uses_end(tarn_pool *pool, struct tn_block *block)
 {
     drop_fence(pool, block);
-    tn_uses_drop(pool->device, block->uses);
-    block->uses = NULL;
+    if (tn_block_uses(block) == NULL)
+        return;
+    tn_uses_drop(pool->device, tn_block_uses(block));
+    tn_block_cold(block)->uses = NULL;
 }
 
 void tn_pending_remove(tarn_pool *pool, struct tn_block *block)
@@ -312,9 +339,9 @@ static bool use_has_ended(tarn_pool *pool, const struct tn_use *use)
 /* Ends the uses that are over; true when none is left. */
 static bool uses_have_ended(tarn_pool *pool, struct tn_block *block, bool force)
 {
-    struct tn_use **link = &block->uses;
+    struct tn_use **link = &tn_block_cold(block)->uses;
 
-    while (*link != NULL) {
+    while (block->tangled && *link != NULL) {
         struct tn_use *use = *link;
 
         if (force || use_has_ended(pool, use)) {
@@ -324,7 +351,7 @@ static bool uses_have_ended(tarn_pool *pool, struct tn_block *block, bool force)
             link = &use->next;
         }
     }
-    return block->uses == NULL;
+    return tn_block_uses(block) == NULL;
 }
 
 static bool is_held(const struct tn_block *block)
@@ -349,12 +376,13 @@ static bool captures_let_go(tarn_pool *pool, const struct tn_block *block, bool 
     *moves = false;
     if (!block->captured_free)
         return true;
-    if (!force && tn_holds_are_open(pool, block->hold_serial))
+    if (!force && tn_holds_are_open(pool, tn_block_cold(block)->hold_serial))
         return false;
     *moves = arena != &pool->idle && !tn_arena_is_captured(arena) && is_held(block);
-    return !*moves || ((force || (tn_gpu_is_proven(&pool->device->gpu, block->freed_stamp) &&
-                                  tn_give_up_is_proven(pool, block))) &&
-                       tn_blocks_reserve(&pool->store, 2));
+    return !*moves ||
+           ((force || (tn_gpu_is_proven(&pool->device->gpu, tn_block_cold(block)->freed_stamp) &&
+                       tn_give_up_is_proven(pool, block))) &&
+            tn_blocks_reserve(&pool->store, 2));
 }
 
 /* Whether nothing can run in the PENDING block any more. */
@@ -367,7 +395,8 @@ static bool has_ended(tarn_pool *pool, struct tn_block *block, bool force)
         return true;
     }
     return uses_ended && tn_block_settle(pool, block) &&
-           (block->proof_stamp == 0 || tn_gpu_is_proven(&pool->device->gpu, block->proof_stamp));
+           (tn_block_cold(block)->proof_stamp == 0 ||
+            tn_gpu_is_proven(&pool->device->gpu, tn_block_cold(block)->proof_stamp));
 }
 
 bool tn_pool_has_pending(const tarn_pool *pool)
@@ -386,7 +415,7 @@ void tn_pending_poll(tarn_pool *pool, bool force)
     for (struct tn_block *block = pool->pending_first; block != NULL; block = next) {
         bool moves;
 
-        next = block->list_next;
+        next = tn_block_cold(block)->pending_next;
         if (!has_ended(pool, block, force))
             continue;
         if (!captures_let_go(pool, block, force, &moves))
@@ -394,7 +423,8 @@ void tn_pending_poll(tarn_pool *pool, bool force)
         unlink_pending(pool, block);
         if (moves)
             tn_heap_give_up(pool, block);
-        tn_block_count_freed(block, block->freed_stamp); /* what its uses did has ended */
+        tn_block_count_freed(block,
+                             tn_block_cold(block)->freed_stamp); /* what its uses did has ended */
         tn_heap_put(pool, block);
     }
 }
@@ -402,10 +432,10 @@ void tn_pending_poll(tarn_pool *pool, bool force)
 /* Whether the block waits for nothing but uses in the capture of its own order. */
 static bool waits_in_capture(const struct tn_block *block, const struct tn_arena *arena)
 {
-    if (block->heap->arena != arena || !tn_order_equal(block->order, arena->order) ||
-        block->captured_free || block->proof_stamp != 0)
+    if (block->heap->arena != arena || !tn_order_equal(tn_block_order(block), arena->order) ||
+        block->captured_free || tn_block_cold(block)->proof_stamp != 0)
         return false;
-    for (const struct tn_use *use = block->uses; use != NULL; use = use->next) {
+    for (const struct tn_use *use = tn_block_uses(block); use != NULL; use = use->next) {
         if (use->order.capture_id != arena->order.capture_id || !use->markers.known)
             return false;
     }
@@ -414,7 +444,7 @@ static bool waits_in_capture(const struct tn_block *block, const struct tn_arena
 
 static bool comes_before(const struct tn_block *block, const struct tn_ancestry *ancestry)
 {
-    for (const struct tn_use *use = block->uses; use != NULL; use = use->next) {
+    for (const struct tn_use *use = tn_block_uses(block); use != NULL; use = use->next) {
         if (!tn_ancestry_covers(ancestry, &use->markers))
             return false;
     }
@@ -428,7 +458,7 @@ void tn_pending_poll_capture(tarn_pool *pool, struct tn_arena *arena, tn_cu_stre
 
     TN_ASSERT(arena->order.capture_id != 0);
     for (struct tn_block *block = pool->pending_first; block != NULL; block = next) {
-        next = block->list_next;
+        next = tn_block_cold(block)->pending_next;
         if (!waits_in_capture(block, arena))
             continue;
         if (!walked &&
@@ -438,7 +468,7 @@ void tn_pending_poll_capture(tarn_pool *pool, struct tn_arena *arena, tn_cu_stre
         if (!comes_before(block, &arena->ancestry))
             continue;
         tn_pending_remove(pool, block);
-        tn_block_count_freed(block, block->freed_stamp);
+        tn_block_count_freed(block, tn_block_cold(block)->freed_stamp);
         tn_heap_put(pool, block);
     }
 }

@@ -69,8 +69,9 @@ void tn_uses_drop(tarn_device *device, struct tn_use *uses);
 /* Gives the LIVE block the uses that were made for it. */
 void tn_uses_give(struct tn_block *block, struct tn_use *uses);
 
-/* Makes a freed block PENDING: the last step of a free that cannot be carried out at once. */
-void tn_pending_add(tarn_pool *pool, struct tn_block *block);
+/* Makes a freed block PENDING: the last step of a free that cannot be carried out at once. proof_stamp: not
+ * 0: an epoch that must be proven idle, too. */
+void tn_pending_add(tarn_pool *pool, struct tn_block *block, uint64_t proof_stamp);
 
 /* Whether a poll may free memory: something is pending, or a retired stream's arena is left. */
 bool tn_pool_has_pending(const tarn_pool *pool);

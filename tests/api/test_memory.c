@@ -142,7 +142,7 @@ END_TEST
 
 START_TEST(the_largest_size_is_refused_for_lack_of_room_only)
 {
-    static const size_t sizes[] = {(size_t)1 << 46, ((size_t)1 << 46) - 511, (size_t)1 << 42};
+    static const size_t sizes[] = {(size_t)1 << 40, ((size_t)1 << 40) - 511, (size_t)1 << 38};
     void *address = UNTOUCHED;
 
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {

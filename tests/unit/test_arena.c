@@ -121,15 +121,15 @@ START_TEST(a_freed_block_joins_its_free_neighbours)
     OK(tarn_free(blocks[0]));
     OK(tarn_free(blocks[2]));
     ck_assert_int_eq(unit_block(blocks[0])->state, TN_BLOCK_FREE);
-    ck_assert_uint_eq(unit_block(blocks[0])->bytes, 256 * TN_KIB);
+    ck_assert_uint_eq(tn_block_bytes(unit_block(blocks[0])), 256 * TN_KIB);
     OK(tarn_free(blocks[1])); /* joins both */
     joined = unit_block(blocks[0]);
-    ck_assert_uint_eq(joined->bytes, 768 * TN_KIB);
+    ck_assert_uint_eq(tn_block_bytes(joined), 768 * TN_KIB);
     ck_assert_ptr_null(unit_block(blocks[1]));
     ck_assert_ptr_null(unit_block(blocks[2]));
     OK(tarn_pool_validate(pool));
     OK(tarn_free(blocks[3]));
-    ck_assert_uint_eq(unit_block(blocks[0])->bytes, TN_PAGE_BYTES);
+    ck_assert_uint_eq(tn_block_bytes(unit_block(blocks[0])), TN_PAGE_BYTES);
     OK(tarn_pool_validate(pool));
 }
 END_TEST
@@ -143,7 +143,7 @@ START_TEST(free_blocks_join_over_the_edge_of_two_chunks)
     ck_assert_ptr_eq((char *)first + 2 * MIB, second);
     OK(tarn_free(first));
     OK(tarn_free(second));
-    ck_assert_uint_eq(unit_block(first)->bytes, 4 * MIB);
+    ck_assert_uint_eq(tn_block_bytes(unit_block(first)), 4 * MIB);
     ck_assert_ptr_eq(unit_alloc(pool, 4 * MIB, stream), first);
     OK(tarn_pool_validate(pool));
 }
@@ -161,7 +161,7 @@ static void make_free_neighbours(void **of_stream, void **of_other)
         OK(tn_heap_grow(pool, &pool->idle.heaps[TN_HEAP_LARGE], 2 * TN_MIB, true));
     tn_pool_unlock(pool);
     segment = pool->segments;
-    ck_assert_uint_eq(segment->first_block->bytes, 6 * MIB);
+    ck_assert_uint_eq(tn_block_bytes(segment->first_block), 6 * MIB);
     first = unit_alloc(pool, 2 * MIB, stream);
     second = unit_alloc(pool, 2 * MIB, other);
     ck_assert_ptr_eq(unit_segment(first), segment);
@@ -180,8 +180,8 @@ START_TEST(free_blocks_of_two_heaps_do_not_join)
     void *second;
 
     make_free_neighbours(&first, &second);
-    ck_assert_uint_eq(unit_block(first)->bytes, 2 * MIB);
-    ck_assert_uint_eq(unit_block(second)->bytes, 2 * MIB);
+    ck_assert_uint_eq(tn_block_bytes(unit_block(first)), 2 * MIB);
+    ck_assert_uint_eq(tn_block_bytes(unit_block(second)), 2 * MIB);
     OK(tarn_pool_validate(pool));
     ck_assert_ptr_eq(unit_alloc(pool, 2 * MIB, other), second);
     ck_assert_ptr_eq(unit_alloc(pool, 2 * MIB, stream), first);
@@ -200,12 +200,12 @@ START_TEST(carving_leaves_what_is_before_and_behind_free)
     ck_assert(tn_blocks_reserve(&pool->store, 2));
     cut = tn_heap_carve(pool, rest, begin + 8192, 4096);
     ck_assert_uint_eq(cut->offset, begin + 8192);
-    ck_assert_uint_eq(cut->bytes, 4096);
+    ck_assert_uint_eq(tn_block_bytes(cut), 4096);
     ck_assert_uint_eq(cut->previous->offset, begin);
     ck_assert_int_eq(cut->previous->state, TN_BLOCK_FREE);
     ck_assert_int_eq(cut->next->state, TN_BLOCK_FREE);
     ck_assert_uint_eq(tn_block_end(cut->next), end);
-    ck_assert_uint_eq(tn_heap_put(pool, cut)->bytes, end - begin); /* P4 again */
+    ck_assert_uint_eq(tn_block_bytes(tn_heap_put(pool, cut)), end - begin); /* P4 again */
     OK(tn_pool_check(pool));
     tn_pool_unlock(pool);
 }
@@ -278,7 +278,7 @@ START_TEST(work_takes_whole_chunks_alone)
     OK(tarn_free(freed));
     end_graph(unit_end(capture));
     OK(tn_gpu_wait_idle(&device->gpu));
-    ck_assert_uint_eq(unit_block(freed)->bytes, 5 * MIB / 2);
+    ck_assert_uint_eq(tn_block_bytes(unit_block(freed)), 5 * MIB / 2);
     ck_assert(tn_idle_has(pool, TN_HEAP_LARGE, false, 2 * MIB));
     ck_assert(!tn_idle_has(pool, TN_HEAP_LARGE, false, 2 * MIB + 512));
     ck_assert_ptr_eq(unit_alloc(pool, 2 * MIB, other), live + 2 * MIB);
@@ -372,7 +372,7 @@ START_TEST(free_memory_joins_what_its_new_owner_has_beside_it)
     ck_assert(tn_blocks_reserve(&pool->store, 4));
     tn_heap_take_over(pool, unit_chunk(first)->heap, unit_block(second), unit_offset(second),
                       unit_offset(second) + 4 * MIB);
-    ck_assert_uint_eq(unit_block(first)->bytes, 4 * MIB);
+    ck_assert_uint_eq(tn_block_bytes(unit_block(first)), 4 * MIB);
     ck_assert_ptr_null(unit_block(second));
     ck_assert_ptr_eq(unit_chunk((char *)second + 2 * MIB)->heap, unit_chunk(first)->heap);
     OK(tn_pool_check(pool));
@@ -406,9 +406,9 @@ START_TEST(taking_over_goes_on_behind_what_was_joined)
     tn_heap_take_over(pool, heap, unit_block(over), unit_offset(first) + 4 * MIB,
                       unit_offset(first) + 8 * MIB);
     ck_assert_uint_eq(heap->mapped_bytes, 8 * MIB);
-    ck_assert_uint_eq(unit_block(first)->bytes, 7 * MIB / 2);
+    ck_assert_uint_eq(tn_block_bytes(unit_block(first)), 7 * MIB / 2);
     ck_assert_ptr_eq(unit_block(over)->heap, heap);
-    ck_assert_uint_eq(unit_block(over + 3 * MIB / 2)->bytes, 3 * MIB);
+    ck_assert_uint_eq(tn_block_bytes(unit_block(over + 3 * MIB / 2)), 3 * MIB);
     OK(tn_pool_check(pool));
     tn_pool_unlock(pool);
 }
@@ -426,7 +426,7 @@ START_TEST(arenas_give_idle_memory_what_is_proven_idle)
     OK(tn_gpu_wait_idle(&device->gpu));
     tn_pool_lock(pool);
     ck_assert_uint_eq(tn_arenas_give_idle(pool), 4 * MIB);
-    ck_assert_uint_eq(unit_block(first)->bytes, 4 * MIB); /* both, joined */
+    ck_assert_uint_eq(tn_block_bytes(unit_block(first)), 4 * MIB); /* both, joined */
     ck_assert_ptr_eq(unit_block(first)->heap, &pool->idle.heaps[TN_HEAP_LARGE]);
     ck_assert_uint_eq(tn_arenas_give_idle(pool), 0);
     OK(tn_pool_check(pool));

@@ -11,7 +11,7 @@ static struct tn_block blocks[COUNT];
 static struct tn_block *insert(size_t i, uint64_t bytes)
 {
     blocks[i].state = TN_BLOCK_FREE;
-    blocks[i].bytes = bytes;
+    tn_block_set_bytes(&blocks[i], bytes);
     tn_bins_insert(&bins, &blocks[i]);
     return &blocks[i];
 }
@@ -28,10 +28,10 @@ START_TEST(a_block_is_found_for_every_size_up_to_its_own)
 {
     struct tn_block *block = insert(0, 3 * TN_MIB + 512);
 
-    for (uint64_t bytes = TN_BLOCK_BYTES_MIN; bytes <= block->bytes; bytes *= 2)
+    for (uint64_t bytes = TN_BLOCK_BYTES_MIN; bytes <= tn_block_bytes(block); bytes *= 2)
         ck_assert_ptr_eq(tn_bins_find(&bins, bytes), block);
-    ck_assert_ptr_eq(tn_bins_find(&bins, block->bytes), block);
-    ck_assert_ptr_null(tn_bins_find(&bins, block->bytes + 512));
+    ck_assert_ptr_eq(tn_bins_find(&bins, tn_block_bytes(block)), block);
+    ck_assert_ptr_null(tn_bins_find(&bins, tn_block_bytes(block) + 512));
     ck_assert_ptr_null(tn_bins_find(&bins, TN_BLOCK_BYTES_MAX));
 }
 END_TEST
@@ -121,7 +121,7 @@ START_TEST(the_next_blocks_are_those_that_fit_each_once)
         (void)insert(i, TN_MIB + i * 128 * TN_KIB);
     block = tn_bins_find(&bins, 3 * TN_MIB);
     while (block != NULL) {
-        ck_assert_uint_ge(block->bytes, 3 * TN_MIB);
+        ck_assert_uint_ge(tn_block_bytes(block), 3 * TN_MIB);
         ck_assert(!seen[block - blocks]);
         seen[block - blocks] = true;
         count += 1;
@@ -164,7 +164,7 @@ END_TEST
 /* Sizes at and beside every edge between bins: the bin found holds what fits, the maps are exact. */
 START_TEST(every_edge_between_bins_is_exact)
 {
-    for (unsigned bits = TN_BLOCK_BITS + 4; bits < 47; bits++) {
+    for (unsigned bits = TN_BLOCK_BITS + 4; bits < 41; bits++) {
         for (uint64_t step = 0; step < TN_BIN_STEPS; step++) {
             uint64_t edge = ((uint64_t)16 + step) << (bits - 4);
 
@@ -188,7 +188,7 @@ END_TEST
 START_TEST(a_live_block_in_a_bin_is_a_broken_contract)
 {
     blocks[0].state = TN_BLOCK_LIVE;
-    blocks[0].bytes = 4096;
+    tn_block_set_bytes(&blocks[0], 4096);
     tn_bins_insert(&bins, &blocks[0]);
 }
 END_TEST
@@ -197,7 +197,7 @@ END_TEST
 START_TEST(removing_a_block_whose_size_changed_is_a_broken_contract)
 {
     (void)insert(0, 4096);
-    blocks[0].bytes = 8192;
+    tn_block_set_bytes(&blocks[0], 8192);
     tn_bins_remove(&bins, &blocks[0]);
 }
 END_TEST

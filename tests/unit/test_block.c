@@ -68,7 +68,7 @@ static struct tn_block *whole(enum tn_block_state state)
     ck_assert(tn_blocks_reserve(&store, 8));
     block = tn_block_take(&store);
     block->segment = &segment;
-    block->bytes = segment.bytes;
+    tn_block_set_bytes(block, segment.bytes);
     block->state = state;
     segment.first_block = block;
     segment.last_block = block;
@@ -85,7 +85,7 @@ START_TEST(a_split_tiles_and_a_join_undoes_it)
 
     low->heap = heap;
     high = tn_block_split(&store, low, 8 * TN_MIB);
-    ck_assert_uint_eq(low->bytes, 8 * TN_MIB);
+    ck_assert_uint_eq(tn_block_bytes(low), 8 * TN_MIB);
     ck_assert_uint_eq(high->offset, 8 * TN_MIB);
     ck_assert_uint_eq(tn_block_end(high), segment.bytes);
     ck_assert_int_eq(high->state, TN_BLOCK_LIVE);
@@ -101,7 +101,7 @@ START_TEST(a_split_tiles_and_a_join_undoes_it)
     tn_block_join_next(&store, low);
     ck_assert_ptr_eq(high->previous, low);
     tn_block_join_next(&store, low);
-    ck_assert_uint_eq(low->bytes, segment.bytes);
+    ck_assert_uint_eq(tn_block_bytes(low), segment.bytes);
     ck_assert_ptr_null(low->next);
     ck_assert_ptr_eq(segment.last_block, low);
     ck_assert_uint_eq(segment.unmapped_count, 0);
@@ -133,7 +133,7 @@ START_TEST(joining_over_a_gap_is_a_broken_contract)
     struct tn_block *block = whole(TN_BLOCK_FREE);
 
     (void)tn_block_split(&store, block, 2 * TN_MIB);
-    block->bytes -= 512;
+    block->units -= 1;
     tn_block_join_next(&store, block);
 }
 END_TEST

@@ -433,8 +433,8 @@ START_TEST(a_pool_may_have_several_captures)
     ck_assert_uint_eq(pool->route_count, 2);
     OK(tarn_malloc(device, 4096, stream, &in_first));
     OK(tarn_malloc(device, 4096, other, &in_second));
-    ck_assert_uint_eq(unit_block(in_first)->order.capture_id, first->capture_id);
-    ck_assert_uint_eq(unit_block(in_second)->order.capture_id, second->capture_id);
+    ck_assert_uint_eq(tn_block_order(unit_block(in_first)).capture_id, first->capture_id);
+    ck_assert_uint_eq(tn_block_order(unit_block(in_second)).capture_id, second->capture_id);
     ck_assert_ptr_ne(unit_chunk(in_first), unit_chunk(in_second));
     tn_capture_abort(first);
     ck_assert_int_eq(unit_block(in_first)->state, TN_BLOCK_DISCARDED);

@@ -191,7 +191,8 @@ START_TEST(a_free_block_in_the_index_is_found)
 {
     struct tn_block *found = free_block();
 
-    ck_assert(tn_live_reserve(tn_address_table_chunk(tn_block_address(found)), found->bytes));
+    ck_assert(
+        tn_live_reserve(tn_address_table_chunk(tn_block_address(found)), tn_block_bytes(found)));
     tn_live_insert(found);
     unit_expect_corrupt(pool, "P5");
 }
@@ -272,10 +273,13 @@ START_TEST(what_is_wrong_with_retired_streams_is_found)
     arena->order.stream_id = 1;
     unit_expect_corrupt(pool, "P14");
     arena->order = TN_ORDER_NONE;
-    block->order.stream_id = 1;
+    tn_block_set_order(block, (struct tn_order){1, 0});
     unit_expect_corrupt(pool, "P14");
-    block->order = TN_ORDER_NONE;
-    known = unit_block(large)->uses->stream;
+    tn_block_set_order(block, TN_ORDER_NONE);
+    block->tangled = false;
+    unit_expect_corrupt(pool, "P18");
+    block->tangled = true;
+    known = tn_block_cold(unit_block(large))->uses->stream;
     known->noted_count += 1;
     unit_expect_corrupt(pool, "P11");
     known->noted_count -= 1;

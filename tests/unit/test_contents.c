@@ -81,8 +81,8 @@ START_TEST(the_memory_is_a_block_of_the_default_pool)
     block = unit_block(checkpoint->contents);
     ck_assert_ptr_eq(atomic_load(&block->segment->owner), device->default_pool);
     ck_assert_uint_eq(block->requested, 5120 + 512 + sizeof(struct tn_contents_item));
-    ck_assert(tn_order_equal(block->order, unit_order(device, stream)));
-    ck_assert(tn_order_equal(checkpoint->order, block->order));
+    ck_assert(tn_order_equal(tn_block_order(block), unit_order(device, stream)));
+    ck_assert(tn_order_equal(checkpoint->order, tn_block_order(block)));
     tn_checkpoint_destroy(checkpoint);
     ck_assert_uint_eq(device->default_pool->counters.live_count, 0);
 }
@@ -481,8 +481,8 @@ START_TEST(a_stream_that_loads_twice_has_one_use)
     for (int i = 0; i < 5; i++)
         OK(tn_checkpoint_restore(checkpoint, other, NULL));
     ck_assert_uint_eq(test_ledger().events, events);
-    ck_assert_ptr_nonnull(unit_block(checkpoint->contents)->uses);
-    ck_assert_ptr_null(unit_block(checkpoint->contents)->uses->next);
+    ck_assert_ptr_nonnull(tn_block_cold(unit_block(checkpoint->contents))->uses);
+    ck_assert_ptr_null(tn_block_cold(unit_block(checkpoint->contents))->uses->next);
 }
 END_TEST
 

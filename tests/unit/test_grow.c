@@ -421,7 +421,7 @@ START_TEST(free_chunks_in_the_middle_are_unmapped)
     ck_assert_uint_eq(freed, 64 * MIB);
     hole = unit_block(blocks[4]);
     ck_assert_int_eq(hole->state, TN_BLOCK_UNMAPPED);
-    ck_assert_uint_eq(hole->bytes, 64 * MIB); /* two chunks, one hole */
+    ck_assert_uint_eq(tn_block_bytes(hole), 64 * MIB); /* two chunks, one hole */
     ck_assert_uint_eq(segment->unmapped_count, 1);
     ck_assert_uint_eq(unit_stats(pool).mapped_bytes, 160 * MIB);
     OK(tarn_pool_validate(pool));

@@ -28,7 +28,7 @@ static struct tn_block *place(size_t i, uint64_t offset, uint64_t bytes)
 {
     blocks[i].segment = &segment;
     blocks[i].offset = chunk.offset + offset;
-    blocks[i].bytes = bytes;
+    tn_block_set_bytes(&blocks[i], bytes);
     return &blocks[i];
 }
 
@@ -79,7 +79,8 @@ START_TEST(small_and_large_blocks_are_found_beside_each_other)
     struct tn_block *large = place(1, TN_SMALL_BYTES_MAX, TN_SMALL_BYTES_MAX + 512);
     struct tn_block *last = place(2, 2 * TN_SMALL_BYTES_MAX + 512, 512);
 
-    ck_assert(tn_live_reserve(&chunk, small->bytes) && tn_live_reserve(&chunk, large->bytes));
+    ck_assert(tn_live_reserve(&chunk, tn_block_bytes(small)) &&
+              tn_live_reserve(&chunk, tn_block_bytes(large)));
     tn_live_insert(small);
     tn_live_insert(large);
     tn_live_insert(last);

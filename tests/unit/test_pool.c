@@ -91,7 +91,7 @@ START_TEST(sizes_are_rounded_up_to_512_bytes)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct tn_block *block = unit_block(allocate(cases[i][0], 512));
 
-        ck_assert_uint_eq(block->bytes, cases[i][1]);
+        ck_assert_uint_eq(tn_block_bytes(block), cases[i][1]);
         ck_assert_uint_eq(block->requested, cases[i][0]);
     }
     ck_assert_uint_eq(pool->counters.live_bytes, 512 + 512 + 512 + 1024 + 5120);
@@ -489,7 +489,7 @@ START_TEST(memory_that_passed_to_another_order_waits_for_a_proof)
     ck_assert_ptr_ne(block->heap->arena, tn_arena_find(pool, order));
     OK(tarn_free(kept));
     ck_assert_int_eq(block->state, TN_BLOCK_PENDING); /* its stream may still use it */
-    ck_assert_uint_ne(block->proof_stamp, 0);
+    ck_assert_uint_ne(tn_block_cold(block)->proof_stamp, 0);
     OK(tarn_capture_abort(capture));
     tn_pool_lock(pool);
     tn_pending_poll(pool, false);

@@ -59,10 +59,10 @@ static void expect_live_set(const tarn_checkpoint *checkpoint)
 
         ck_assert_ptr_nonnull(block);
         ck_assert_int_eq(block->state, TN_BLOCK_LIVE);
-        ck_assert_uint_eq(block->bytes, saved->bytes);
+        ck_assert_uint_eq(tn_block_bytes(block), saved->bytes);
         ck_assert_uint_eq(block->requested, saved->requested);
         ck_assert_uint_eq(block->sequence, saved->sequence);
-        ck_assert(tn_order_equal(block->order, saved->order));
+        ck_assert(tn_order_equal(tn_block_order(block), saved->order));
     }
 }
 

@@ -45,14 +45,13 @@ START_TEST(live_blocks_are_saved_in_order_of_segment_and_offset)
     ck_assert_uint_eq(checkpoint->block_count, live);
     for (size_t i = 0; i < live; i++) {
         const struct tn_saved_block *saved = &checkpoint->blocks[i];
-        const struct tn_block *block =
-            tn_live_find(pool, saved->segment->base + saved->offset);
+        const struct tn_block *block = tn_live_find(pool, saved->segment->base + saved->offset);
 
         ck_assert_ptr_nonnull(block);
-        ck_assert_uint_eq(block->bytes, saved->bytes);
+        ck_assert_uint_eq(tn_block_bytes(block), saved->bytes);
         ck_assert_uint_eq(block->requested, saved->requested);
         ck_assert_uint_eq(block->sequence, saved->sequence);
-        ck_assert(tn_order_equal(block->order, saved->order));
+        ck_assert(tn_order_equal(tn_block_order(block), saved->order));
         if (i > 0 && saved[-1].segment == saved->segment)
             ck_assert_uint_ge(saved->offset, saved[-1].offset + saved[-1].bytes);
         else if (i > 0)
@@ -167,9 +166,8 @@ START_TEST(contents_are_found_by_the_sizes_of_the_blocks)
     test_fill(stream, first, 1, 1024);
     test_fill(stream, second, 2, 1024);
     checkpoint = take(TARN_CONTENTS_DEVICE);
-    saved_field =
-        (void *)(uintptr_t)(checkpoint->table.items + sizeof(struct tn_contents_item) +
-                            offsetof(struct tn_contents_item, saved));
+    saved_field = (void *)(uintptr_t)(checkpoint->table.items + sizeof(struct tn_contents_item) +
+                                      offsetof(struct tn_contents_item, saved));
     test_set_words(stream, saved_field, (uint32_t)checkpoint->saved, 1);
     test_fill(stream, second, 3, 1024);
     OK(tn_checkpoint_restore(checkpoint, stream, NULL));
@@ -309,12 +307,24 @@ START_TEST(a_destroyed_checkpoint_leaves_nothing)
 }
 END_TEST
 
-START_TEST(marks_are_never_given_twice)
+START_TEST(a_mark_is_on_no_block_when_it_is_given_again)
 {
-    uint64_t first = tn_next_mark();
+    void *kept = test_alloc(pool, 4096, stream);
+    struct tn_block *block = unit_block(kept);
+    uint16_t first;
 
+    tn_pool_lock(pool);
+    first = tn_next_mark(pool);
     ck_assert_uint_ne(first, 0);
-    ck_assert_uint_gt(tn_next_mark(), first);
+    ck_assert_uint_gt(tn_next_mark(pool), first);
+    block->mark = first;
+    block->next->mark = UINT16_MAX;
+    while (tn_next_mark(pool) != UINT16_MAX)
+        ck_assert_uint_eq(block->mark, first);
+    ck_assert_uint_eq(tn_next_mark(pool), first); /* round */
+    ck_assert_uint_eq(block->mark, 0);
+    ck_assert_uint_eq(block->next->mark, 0);
+    tn_pool_unlock(pool);
 }
 END_TEST
 
@@ -342,7 +352,7 @@ int main(void)
     suite_add_tcase(suite, refused);
     tcase_add_checked_fixture(destroy, make_pool, NULL);
     tcase_add_test(destroy, a_destroyed_checkpoint_leaves_nothing);
-    tcase_add_test(destroy, marks_are_never_given_twice);
+    tcase_add_test(destroy, a_mark_is_on_no_block_when_it_is_given_again);
     suite_add_tcase(suite, destroy);
     return test_main(suite);
 }

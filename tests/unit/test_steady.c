@@ -190,12 +190,12 @@ START_TEST(an_aligned_block_is_cut_out_below_another_arena)
     ck_assert_ptr_eq(behind->previous, unit_block(blocks[0])->next);
     ck_assert(tn_steady_allocate(pool, &request, &address));
     ck_assert_ptr_eq(address, blocks[1]);
-    ck_assert_uint_eq(unit_block(address)->previous->bytes,
+    ck_assert_uint_eq(tn_block_bytes(unit_block(address)->previous),
                       MIB / 2); /* free, as is what is behind */
-    ck_assert_uint_eq(behind->previous->bytes, 3 * MIB / 4);
+    ck_assert_uint_eq(tn_block_bytes(behind->previous), 3 * MIB / 4);
     OK(tarn_pool_validate(pool));
     ck_assert(try_free(address));
-    ck_assert_uint_eq(behind->previous->bytes, 5 * MIB / 2);
+    ck_assert_uint_eq(tn_block_bytes(behind->previous), 5 * MIB / 2);
     OK(tarn_pool_validate(pool));
 }
 END_TEST
