@@ -58,6 +58,8 @@ static inline tarn_status tn_leave(tarn_status status)
 /* For calls that use the device: reaps what is gone, and refuses a device that is lost. */
 static inline tarn_status tn_enter_device(tarn_device *device)
 {
+    if (tn_device_is_quiet(device) && !tn_driver_forked())
+        return TARN_OK;
     tn_device_reap(device);
     return tn_gpu_check(&device->gpu);
 }

@@ -16,16 +16,11 @@
 
 static struct tn_driver driver_table;
 static bool driver_loaded; /* guarded by the PROCESS lock */
-static atomic_bool process_forked;
+atomic_bool tn_driver_process_forked;
 
 static void note_fork(void)
 {
-    atomic_store(&process_forked, true);
-}
-
-bool tn_driver_forked(void)
-{
-    return atomic_load_explicit(&process_forked, memory_order_relaxed);
+    atomic_store(&tn_driver_process_forked, true);
 }
 
 const char *tn_driver_result_name(tn_cu_result result)

@@ -29,7 +29,12 @@ struct tn_driver {
 TARN_MUST_CHECK tarn_status tn_driver_load(const struct tn_driver **driver);
 
 /* True in a child of fork() of a process that had loaded the driver. */
-bool tn_driver_forked(void);
+extern atomic_bool tn_driver_process_forked;
+
+static inline bool tn_driver_forked(void)
+{
+    return atomic_load_explicit(&tn_driver_process_forked, memory_order_relaxed);
+}
 
 /* "CUDA_ERROR_OUT_OF_MEMORY" and the like; never NULL. */
 const char *tn_driver_result_name(tn_cu_result result);

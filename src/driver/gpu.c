@@ -100,17 +100,6 @@ void tn_gpu_teardown(struct tn_gpu *gpu, tn_cu_result result, const char *call)
         atomic_store(&gpu->poison_call, call);
 }
 
-bool tn_gpu_is_lost(const struct tn_gpu *gpu)
-{
-    return atomic_load_explicit(&gpu->fault, memory_order_relaxed) != 0;
-}
-
-bool tn_gpu_is_well(const struct tn_gpu *gpu)
-{
-    return !tn_gpu_is_lost(gpu) &&
-           atomic_load_explicit(&gpu->poison_result, memory_order_relaxed) == 0;
-}
-
 tarn_status tn_gpu_check(const struct tn_gpu *gpu)
 {
     int fault = atomic_load_explicit(&gpu->fault, memory_order_relaxed);
@@ -571,14 +560,4 @@ tarn_status tn_gpu_wait_idle(struct tn_gpu *gpu)
     /* D3: begun was the epoch before this. A lost device does no more work: all is idle. */
     tn_atomic_raise(&gpu->proven, begun);
     return TARN_OK;
-}
-
-uint64_t tn_gpu_epoch(const struct tn_gpu *gpu)
-{
-    return atomic_load(&gpu->epoch);
-}
-
-bool tn_gpu_is_proven(const struct tn_gpu *gpu, uint64_t stamp)
-{
-    return stamp < atomic_load(&gpu->proven) || tn_gpu_is_lost(gpu);
 }

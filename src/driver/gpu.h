@@ -75,8 +75,18 @@ void tn_gpu_close(struct tn_gpu *gpu);
 
 /* TARN_OK, or why nothing but teardown works any more: FORKED, DEVICE_LOST, POISONED. */
 TARN_MUST_CHECK tarn_status tn_gpu_check(const struct tn_gpu *gpu);
-bool tn_gpu_is_lost(const struct tn_gpu *gpu);
-bool tn_gpu_is_well(const struct tn_gpu *gpu); /* neither LOST nor POISONED */
+
+static inline bool tn_gpu_is_lost(const struct tn_gpu *gpu)
+{
+    return atomic_load_explicit(&gpu->fault, memory_order_relaxed) != 0;
+}
+
+/* Neither LOST nor POISONED. */
+static inline bool tn_gpu_is_well(const struct tn_gpu *gpu)
+{
+    return !tn_gpu_is_lost(gpu) &&
+           atomic_load_explicit(&gpu->poison_result, memory_order_relaxed) == 0;
+}
 
 /* Turns a driver's refusal into a status and the thread's sentence: what was asked, the call, the
  * driver's name of the error, what to do. Latches sticky faults. */
@@ -141,8 +151,15 @@ void tn_gpu_memory_info(struct tn_gpu *gpu, size_t *free_bytes, size_t *total_by
 TARN_MUST_CHECK tarn_status tn_gpu_wait_idle(struct tn_gpu *gpu);
 
 /* The stamp for memory freed now, and whether memory with that stamp is proven idle. */
-uint64_t tn_gpu_epoch(const struct tn_gpu *gpu);
-bool tn_gpu_is_proven(const struct tn_gpu *gpu, uint64_t stamp);
+static inline uint64_t tn_gpu_epoch(const struct tn_gpu *gpu)
+{
+    return atomic_load(&gpu->epoch);
+}
+
+static inline bool tn_gpu_is_proven(const struct tn_gpu *gpu, uint64_t stamp)
+{
+    return stamp < atomic_load(&gpu->proven) || tn_gpu_is_lost(gpu);
+}
 
 /* Makes the context current when it is not; tn_gpu_leave undoes exactly that. */
 TARN_MUST_CHECK tarn_status tn_gpu_enter(struct tn_gpu *gpu, tn_cu_context context, bool *pushed);

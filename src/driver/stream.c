@@ -91,25 +91,36 @@ uint64_t tn_stream_captured_id(tn_cu_stream stream)
                                              : (uint64_t)(uintptr_t)stream;
 }
 
+static tarn_status look_at_capture(struct tn_gpu *gpu, tn_cu_stream stream,
+                                   struct tn_stream_state *state)
+{
+    tn_cu_capture_status capturing = TN_CU_CAPTURE_STATUS_NONE;
+    uint64_t capture_id = 0;
+    tn_cu_graph graph = NULL;
+    tn_cu_result result = gpu->driver->cuStreamGetCaptureInfo(stream, &capturing, &capture_id,
+                                                              &graph, NULL, NULL, NULL);
+
+    if (result != TN_CUDA_SUCCESS)
+        return tn_gpu_failed(gpu, result, "looking at a stream", "cuStreamGetCaptureInfo");
+    state->order.stream_id = tn_stream_captured_id(stream);
+    state->order.capture_id = capture_id;
+    state->capture_graph = graph;
+    state->broken = capturing == TN_CU_CAPTURE_STATUS_INVALIDATED;
+    return TARN_OK;
+}
+
+/* Whether it is being captured is the question that costs least. */
 static tarn_status look(struct tn_gpu *gpu, tn_cu_stream stream, struct tn_stream_state *state)
 {
     const struct tn_driver *driver = gpu->driver;
     tn_cu_capture_status capturing = TN_CU_CAPTURE_STATUS_NONE;
-    uint64_t capture_id = 0;
     unsigned long long stream_id = 0;
-    tn_cu_graph graph = NULL;
-    tn_cu_result result =
-        driver->cuStreamGetCaptureInfo(stream, &capturing, &capture_id, &graph, NULL, NULL, NULL);
+    tn_cu_result result = driver->cuStreamIsCapturing(stream, &capturing);
 
     if (result != TN_CUDA_SUCCESS)
-        return tn_gpu_failed(gpu, result, "looking at a stream", "cuStreamGetCaptureInfo");
-    if (capturing != TN_CU_CAPTURE_STATUS_NONE) {
-        state->order.stream_id = tn_stream_captured_id(stream);
-        state->order.capture_id = capture_id;
-        state->capture_graph = graph;
-        state->broken = capturing == TN_CU_CAPTURE_STATUS_INVALIDATED;
-        return TARN_OK;
-    }
+        return tn_gpu_failed(gpu, result, "looking at a stream", "cuStreamIsCapturing");
+    if (capturing != TN_CU_CAPTURE_STATUS_NONE)
+        return look_at_capture(gpu, stream, state);
     result = driver->cuStreamGetId(stream, &stream_id);
     if (result != TN_CUDA_SUCCESS)
         return tn_gpu_failed(gpu, result, "looking at a stream", "cuStreamGetId");
@@ -123,6 +134,8 @@ tarn_status tn_stream_look(struct tn_gpu *gpu, tn_cu_stream stream, struct tn_st
     tarn_status status;
 
     *state = (struct tn_stream_state){.capture_graph = NULL};
+    if (!tn_stream_is_legacy(stream) && stream != TN_CU_STREAM_PER_THREAD)
+        return look(gpu, stream, state); /* needs no context */
     if (tn_stream_is_legacy(stream)) {
         state->order.stream_id = legacy_stream_id;
         return TARN_OK;

@@ -25,6 +25,8 @@ void tn_arena_init(struct tn_arena *arena, tarn_pool *pool, struct tn_order orde
     arena->pool = pool;
     arena->order = order;
     arena->met = false;
+    arena->allocates = false;
+    arena->frees = false;
     arena->fence = NULL;
     arena->ancestry = (struct tn_ancestry){.count = 0};
     arena->store = (struct tn_block_store){NULL, NULL, 0, 0, NULL};
@@ -41,6 +43,7 @@ void tn_arena_init(struct tn_arena *arena, tarn_pool *pool, struct tn_order orde
         heap->mapped_bytes = 0;
         heap->segment_bytes = TN_SLOT_BYTES;
         heap->bins = (struct tn_bins){.class_map = 0};
+        heap->loose = NULL;
     }
 }
 
@@ -306,6 +309,8 @@ static void free_arena(tarn_pool *pool, struct tn_arena *arena)
     tn_ancestry_fini(&arena->ancestry);
     tn_blocks_move(&arena->store, &pool->store, arena->store.spare_count);
     arena->pool = NULL;
+    arena->allocates = false;
+    arena->frees = false;
     arena->order = (struct tn_order){0, 0};
     tn_spin_release(&arena->lock);
     tn_records_give(&arena_records, arena);

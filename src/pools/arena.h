@@ -7,6 +7,9 @@
  * was reserved ahead. Heaps take whole chunks from it.
  *
  *   P6  a chunk's used_bytes is what blocks that are not FREE occupy in it
+ *   P19 what a heap has freed last, in the steady state, may be loose: not yet joined to its neighbours, in
+ *       no bin, and in the books of its chunks and the index as if it were live. Who has the pool's lock
+ *       finds no heap with a loose block.
  *
  * Locking: the pool's lock, which takes those of all its arenas (pool.h). Who has an arena's own lock alone
  * may do with its memory what pools/steady.c does. Records are recycled, never freed, and their locks are
@@ -31,6 +34,8 @@ struct tn_heap {
     uint64_t mapped_bytes;  /* of the chunks it owns */
     uint64_t segment_bytes; /* of the next segment it makes; doubles with each, to 64 GiB */
     struct tn_bins bins;
+    struct tn_block *loose; /* P19: freed last, FREE; NULL: none */
+    uint64_t loose_stamp;   /* the epoch of its free */
 };
 
 /* What happened in an arena since the pool's lock was last taken. */
@@ -44,11 +49,13 @@ struct tn_arena_counters {
 };
 
 struct tn_arena {
-    uint64_t magic;         /* 0: nobody has a handle of one */
-    struct tn_arena *next;  /* of the pool; links recycled records */
-    struct tn_spin lock;    /* kept in recycled records, as all below */
-    bool met;               /* waits for the device cover its stream's context */
-    tarn_pool *pool;        /* NULL in a recycled record */
+    uint64_t magic;        /* 0: nobody has a handle of one */
+    struct tn_arena *next; /* of the pool; links recycled records */
+    struct tn_spin lock;   /* kept in recycled records, as all below */
+    bool met;              /* waits for the device cover its stream's context */
+    bool allocates;  /* in the steady state: see pools/steady.h; set when the pool is unlocked */
+    bool frees;      /* the same */
+    tarn_pool *pool; /* NULL in a recycled record */
     struct tn_order order;  /* zero for idle memory; none once its stream is retired */
     struct tn_fence *fence; /* retired: what ends the stream's work; else NULL */
     struct tn_heap heaps[TN_HEAP_KINDS];

@@ -385,9 +385,9 @@ void tn_device_close_capture(tarn_device *device, uint64_t capture_id, tn_cu_gra
     tn_lock_release(&device->lock);
 }
 
-void tn_device_see_stream(tarn_device *device, tarn_stream stream)
+void tn_device_look_at_stream(tarn_device *device, tarn_stream stream)
 {
-    if (atomic_load(&device->user_hold_count) == 0 || tn_stream_is_legacy(stream))
+    if (tn_stream_is_legacy(stream))
         return;
     tn_lock_acquire(&device->lock);
     for (tarn_pool *pool = device->pools; pool != NULL; pool = pool->next) {

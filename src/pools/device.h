@@ -57,6 +57,14 @@ TARN_MUST_CHECK tarn_status tn_device_close(tarn_device *device);
  * held. */
 void tn_device_reap(tarn_device *device);
 
+/* Whether there is nothing to reap, and the GPU is well. */
+static inline bool tn_device_is_quiet(const tarn_device *device)
+{
+    return atomic_load_explicit(&device->gone_holds, memory_order_relaxed) == NULL &&
+           atomic_load_explicit(&device->unended_since, memory_order_relaxed) == 0 &&
+           tn_gpu_is_well(&device->gpu);
+}
+
 /* The two halves of it. */
 void tn_device_drop_gone(tarn_device *device);
 void tn_device_end_released(tarn_device *device);
@@ -68,7 +76,13 @@ void tn_device_close_capture(tarn_device *device, uint64_t capture_id, tn_cu_gra
 
 /* Takes note of a stream that is not being captured: what was captured on it is over, or else was
  * captured on another of that name. Cheap where no user's capture is known. No lock may be held. */
-void tn_device_see_stream(tarn_device *device, tarn_stream stream);
+void tn_device_look_at_stream(tarn_device *device, tarn_stream stream);
+
+static inline void tn_device_see_stream(tarn_device *device, tarn_stream stream)
+{
+    if (atomic_load(&device->user_hold_count) > 0)
+        tn_device_look_at_stream(device, stream);
+}
 
 /* Ends the promise that the stream, outside captures and of that id, lives: all pools forget it, and what
  * waits for it waits for a fence. No lock may be held. HOST_MEMORY, DEVICE_LOST, DRIVER. */

@@ -11,68 +11,36 @@
 #include "base/contract.h"
 #include "base/host.h"
 
-static const unsigned shifts[2] = {9, 20}; /* of small blocks, of large ones */
-
-static int size_of(uint64_t bytes)
-{
-    return bytes <= TN_SMALL_BYTES_MAX ? 0 : 1;
-}
-
 bool tn_live_reserve(struct tn_chunk *chunk, uint64_t bytes)
 {
-    int size = size_of(bytes);
+    bool small = bytes <= TN_SMALL_BYTES_MAX;
+    struct tn_block ***live = &chunk->live[small ? 0 : 1];
 
-    if (chunk->live[size] == NULL)
-        chunk->live[size] =
-            tn_host_alloc((size_t)(chunk->bytes >> shifts[size]), sizeof *chunk->live[size]);
-    return chunk->live[size] != NULL;
-}
-
-static struct tn_block **entry_of(const struct tn_chunk *chunk, const struct tn_block *block)
-{
-    int size = size_of(tn_block_bytes(block));
-
-    return &chunk->live[size][(block->offset - chunk->offset) >> shifts[size]];
+    if (*live == NULL)
+        *live = tn_host_alloc(
+            (size_t)(chunk->bytes >> (small ? TN_LIVE_SMALL_BITS : TN_LIVE_LARGE_BITS)),
+            sizeof **live);
+    return *live != NULL;
 }
 
 void tn_live_insert(struct tn_block *block)
 {
-    struct tn_chunk *chunk = tn_segment_chunk_at(block->segment, block->offset);
-    struct tn_block **entry = entry_of(chunk, block);
-
-    TN_ASSERT(*entry == NULL); /* P5 */
-    *entry = block;
-    chunk->live_count += 1;
+    tn_live_insert_in(tn_segment_chunk_at(block->segment, block->offset), block);
 }
 
 void tn_live_remove(struct tn_block *block)
 {
-    struct tn_chunk *chunk = tn_segment_chunk_at(block->segment, block->offset);
-    struct tn_block **entry = entry_of(chunk, block);
-
-    TN_ASSERT(*entry == block); /* P5 */
-    *entry = NULL;
-    chunk->live_count -= 1;
+    tn_live_remove_in(tn_segment_chunk_at(block->segment, block->offset), block);
 }
 
 struct tn_block *tn_live_find(const tarn_pool *pool, uint64_t address)
 {
     struct tn_chunk *chunk = tn_address_table_chunk(address);
     struct tn_segment *segment = chunk != NULL ? chunk->segment : NULL;
-    uint64_t offset;
 
     if (segment == NULL || atomic_load(&segment->owner) != pool)
         return NULL;
-    offset = address - segment->base;
-    for (int size = 0; size < 2; size++) {
-        struct tn_block *block = chunk->live[size] != NULL
-                                     ? chunk->live[size][(offset - chunk->offset) >> shifts[size]]
-                                     : NULL;
-
-        if (block != NULL && block->offset == offset)
-            return block;
-    }
-    return NULL;
+    return tn_live_at(chunk, address - segment->base);
 }
 
 static bool is_live(const struct tn_block *block)

@@ -12,11 +12,14 @@
 #ifndef TARN_POOLS_LIVE_INDEX_H
 #define TARN_POOLS_LIVE_INDEX_H
 
+#include "base/contract.h"
 #include "pools/block.h"
 #include "tarn/types.h"
 
 /* Blocks up to this size are small. */
 #define TN_SMALL_BYTES_MAX ((uint64_t)1 << 20)
+
+enum { TN_LIVE_SMALL_BITS = 9, TN_LIVE_LARGE_BITS = 20 };
 
 /* Makes sure that a block of that size can begin in the chunk; false when there is no memory. */
 bool tn_live_reserve(struct tn_chunk *chunk, uint64_t bytes);
@@ -25,6 +28,46 @@ bool tn_live_reserve(struct tn_chunk *chunk, uint64_t bytes);
 static inline bool tn_live_has_room(const struct tn_chunk *chunk, uint64_t bytes)
 {
     return chunk->live[bytes <= TN_SMALL_BYTES_MAX ? 0 : 1] != NULL;
+}
+
+/* The entry of a block that begins at that offset of the chunk's segment. */
+static inline struct tn_block **tn_live_entry(const struct tn_chunk *chunk, uint64_t offset,
+                                              uint64_t bytes)
+{
+    return bytes <= TN_SMALL_BYTES_MAX
+               ? &chunk->live[0][(offset - chunk->offset) >> TN_LIVE_SMALL_BITS]
+               : &chunk->live[1][(offset - chunk->offset) >> TN_LIVE_LARGE_BITS];
+}
+
+/* Enters a block that begins in the chunk; reserved before. */
+static inline void tn_live_insert_in(struct tn_chunk *chunk, struct tn_block *block)
+{
+    struct tn_block **entry = tn_live_entry(chunk, block->offset, tn_block_bytes(block));
+
+    TN_ASSERT(*entry == NULL); /* P5 */
+    *entry = block;
+    chunk->live_count += 1;
+}
+
+static inline void tn_live_remove_in(struct tn_chunk *chunk, struct tn_block *block)
+{
+    struct tn_block **entry = tn_live_entry(chunk, block->offset, tn_block_bytes(block));
+
+    TN_ASSERT(*entry == block); /* P5 */
+    *entry = NULL;
+    chunk->live_count -= 1;
+}
+
+/* The LIVE or DISCARDED block that begins at that offset of the chunk's segment; NULL when there is none. */
+static inline struct tn_block *tn_live_at(const struct tn_chunk *chunk, uint64_t offset)
+{
+    struct tn_block *block = NULL;
+
+    if (chunk->live[0] != NULL)
+        block = chunk->live[0][(offset - chunk->offset) >> TN_LIVE_SMALL_BITS];
+    if (block == NULL && chunk->live[1] != NULL)
+        block = chunk->live[1][(offset - chunk->offset) >> TN_LIVE_LARGE_BITS];
+    return block != NULL && block->offset == offset ? block : NULL;
 }
 
 void tn_live_insert(struct tn_block *block); /* reserved before */

@@ -72,13 +72,17 @@ void tn_pool_lock(tarn_pool *pool)
     tn_lock_acquire(&pool->lock);
     for (struct tn_arena *arena = pool->arenas; arena != NULL; arena = arena->next)
         tn_spin_acquire(&arena->lock);
+    for (struct tn_arena *arena = pool->arenas; arena != NULL; arena = arena->next)
+        tn_steady_end(arena); /* P19 */
     collect_counters(pool);
 }
 
 void tn_pool_unlock(tarn_pool *pool)
 {
-    for (struct tn_arena *arena = pool->arenas; arena != NULL; arena = arena->next)
+    for (struct tn_arena *arena = pool->arenas; arena != NULL; arena = arena->next) {
+        tn_steady_begin(arena);
         tn_spin_release(&arena->lock);
+    }
     tn_lock_release(&pool->lock);
 }
 

@@ -23,14 +23,6 @@ enum {
     SEQUENCES = 256,        /* numbers for blocks, taken at a time */
 };
 
-static bool is_steady(const struct tn_arena *arena)
-{
-    const tarn_pool *pool = arena->pool;
-
-    return pool != NULL && arena != &pool->idle && arena->met && !tn_arena_is_captured(arena) &&
-           arena->fence == NULL;
-}
-
 static uint64_t next_sequence(struct tn_arena *arena)
 {
     if (arena->sequences_left == 0) {
@@ -52,32 +44,92 @@ static void count_allocation(struct tn_arena_counters *counters, const struct tn
         counters->live_peak_bytes = counters->live_bytes;
 }
 
+/* Enters the block in the books of the chunk that it begins in, and of those that it reaches into. */
+static void enter(struct tn_chunk *chunk, struct tn_block *block)
+{
+    tn_live_insert_in(chunk, block);
+    if (tn_block_end(block) <= tn_chunk_end(chunk))
+        chunk->used_bytes += tn_block_bytes(block);
+    else
+        tn_block_count_used(block);
+}
+
+/* Takes a loose block out of the books, with the epoch of its free. */
+static void leave(struct tn_block *block, uint64_t epoch)
+{
+    struct tn_chunk *chunk = tn_block_chunk_at(block, block->offset);
+
+    tn_live_remove_in(chunk, block);
+    if (tn_block_end(block) <= tn_chunk_end(chunk)) {
+        TN_ASSERT(chunk->used_bytes >= tn_block_bytes(block)); /* P6 */
+        chunk->used_bytes -= tn_block_bytes(block);
+        chunk->freed_stamp = tn_max(chunk->freed_stamp, epoch);
+    } else {
+        tn_block_count_freed(block, epoch);
+    }
+}
+
+/* What is loose in the heap joins its neighbours. */
+static void settle(struct tn_arena *arena, struct tn_heap *heap)
+{
+    struct tn_block *block = heap->loose;
+
+    if (block == NULL)
+        return;
+    heap->loose = NULL; /* P19 */
+    leave(block, heap->loose_stamp);
+    (void)tn_arena_put(arena, block);
+}
+
+/* Cuts a block out of the heap's free memory; NULL: not here. */
+static struct tn_block *cut(struct tn_arena *arena, struct tn_heap *heap, uint64_t bytes,
+                            uint64_t alignment)
+{
+    struct tn_block *block;
+    struct tn_chunk *chunk;
+    uint64_t start;
+
+    settle(arena, heap);
+    if (arena->store.spare_count < RECORDS_FOR_CUT)
+        return NULL;
+    block = tn_bins_find(&heap->bins, bytes + alignment - TN_BLOCK_BYTES_MIN);
+    if (block == NULL || tn_run_is_wedged(block, block, arena))
+        return NULL;
+    start = tn_round_up(tn_block_address(block), alignment);
+    chunk = tn_address_table_chunk(start);
+    if (!tn_live_has_room(chunk, bytes))
+        return NULL;
+    block = tn_arena_carve(arena, block, start - block->segment->base, bytes);
+    block->own_order = true;
+    block->tangled = false; /* P18 */
+    enter(chunk, block);
+    return block;
+}
+
+static bool fits(const struct tn_block *loose, uint64_t bytes, uint64_t alignment)
+{
+    return loose != NULL && tn_block_bytes(loose) == bytes &&
+           (tn_block_address(loose) & (alignment - 1)) == 0;
+}
+
 static bool allocate(struct tn_arena *arena, const struct tn_request *request, void **address)
 {
     uint64_t bytes = tn_round_up(request->requested, TN_BLOCK_BYTES_MIN);
-    uint64_t room = bytes + request->alignment - TN_BLOCK_BYTES_MIN;
     struct tn_heap *heap =
         &arena->heaps[bytes <= TN_SMALL_BYTES_MAX ? TN_HEAP_SMALL : TN_HEAP_LARGE];
-    struct tn_block *block;
-    uint64_t start;
+    struct tn_block *block = heap->loose;
 
-    if (arena->store.spare_count < RECORDS_FOR_CUT)
+    if (fits(block, bytes, request->alignment))
+        heap->loose = NULL;
+    else
+        block = cut(arena, heap, bytes, request->alignment);
+    if (block == NULL)
         return false;
-    block = tn_bins_find(&heap->bins, room);
-    if (block == NULL || tn_run_is_wedged(block, block, arena))
-        return false;
-    start = tn_round_up(tn_block_address(block), request->alignment);
-    if (!tn_live_has_room(tn_address_table_chunk(start), bytes))
-        return false;
-    block = tn_arena_carve(arena, block, start - block->segment->base, bytes);
     block->requested = request->requested;
-    block->own_order = true;
     block->sequence = next_sequence(arena);
     block->state = TN_BLOCK_LIVE;
-    tn_live_insert(block);
-    tn_block_count_used(block);
     count_allocation(&arena->counters, block);
-    *address = (void *)(uintptr_t)start;
+    *address = (void *)(uintptr_t)tn_block_address(block);
     return true;
 }
 
@@ -89,20 +141,10 @@ bool tn_steady_allocate(tarn_pool *pool, const struct tn_request *request, void 
     if (arena == NULL)
         return false;
     tn_spin_acquire(&arena->lock);
-    done = arena->pool == pool && tn_order_equal(arena->order, request->order) &&
-           is_steady(arena) && allocate(arena, request, address);
+    done = arena->allocates && arena->pool == pool &&
+           arena->order.stream_id == request->order.stream_id && allocate(arena, request, address);
     tn_spin_release(&arena->lock);
     return done;
-}
-
-/* Whether nothing but the arena is concerned by the block's free. */
-static bool is_own_affair(const struct tn_arena *arena, const struct tn_block *block)
-{
-    const tarn_pool *pool = arena->pool;
-
-    return block->state == TN_BLOCK_LIVE && block->own_order && !block->tangled &&
-           pool->open_hold_count == 0 && pool->route_count == 0 &&
-           !atomic_load_explicit(&pool->released, memory_order_relaxed);
 }
 
 static bool is_free_of(const struct tn_block *neighbour, const struct tn_heap *heap)
@@ -110,20 +152,29 @@ static bool is_free_of(const struct tn_block *neighbour, const struct tn_heap *h
     return neighbour != NULL && neighbour->heap == heap && neighbour->state == TN_BLOCK_FREE;
 }
 
-static bool free_in(struct tn_arena *arena, struct tn_block *block)
+/* Whether the block's run of free memory, once it is free, will lie between memory of two other arenas. */
+static bool will_be_wedged(const struct tn_arena *arena, const struct tn_block *block)
 {
     const struct tn_block *low = is_free_of(block->previous, block->heap) ? block->previous : block;
     const struct tn_block *high = is_free_of(block->next, block->heap) ? block->next : block;
 
-    if (low != high && tn_run_is_wedged(low, high, arena))
+    return low != high && tn_run_is_wedged(low, high, arena);
+}
+
+static bool free_in(struct tn_arena *arena, struct tn_heap *heap, struct tn_block *block)
+{
+    struct tn_arena_counters *counters = &arena->counters;
+
+    settle(arena, heap);
+    if (will_be_wedged(arena, block))
         return false;
-    arena->counters.free_count += 1;
-    arena->counters.live_count -= 1;
-    arena->counters.live_bytes -= (int64_t)tn_block_bytes(block);
-    arena->counters.requested_bytes -= (int64_t)block->requested;
-    tn_live_remove(block);
-    tn_block_count_freed(block, tn_gpu_epoch(&arena->pool->device->gpu));
-    (void)tn_arena_put(arena, block);
+    counters->free_count += 1;
+    counters->live_count -= 1;
+    counters->live_bytes -= (int64_t)tn_block_bytes(block);
+    counters->requested_bytes -= (int64_t)block->requested;
+    block->state = TN_BLOCK_FREE;
+    heap->loose = block;
+    heap->loose_stamp = tn_gpu_epoch(&arena->pool->device->gpu);
     return true;
 }
 
@@ -138,21 +189,43 @@ bool tn_steady_free(uint64_t address)
     if (arena == NULL)
         return false;
     tn_spin_acquire(&arena->lock);
-    if (tn_address_table_chunk(address) == chunk &&
-        atomic_load_explicit(&chunk->heap, memory_order_relaxed) == heap && is_steady(arena)) {
-        struct tn_block *block = tn_live_find(arena->pool, address);
+    if (arena->frees && tn_address_table_chunk(address) == chunk &&
+        atomic_load_explicit(&chunk->heap, memory_order_relaxed) == heap &&
+        !atomic_load_explicit(&arena->pool->released, memory_order_relaxed)) {
+        const struct tn_segment *segment =
+            atomic_load_explicit(&chunk->segment, memory_order_relaxed);
+        struct tn_block *block = tn_live_at(chunk, address - segment->base);
 
-        done = block != NULL && is_own_affair(arena, block) && free_in(arena, block);
+        /* Nothing but the arena is concerned by such a block. */
+        done = block != NULL && block->state == TN_BLOCK_LIVE && block->own_order &&
+               !block->tangled && free_in(arena, heap, block);
     }
     tn_spin_release(&arena->lock);
     return done;
+}
+
+void tn_steady_end(struct tn_arena *arena)
+{
+    for (int kind = 0; kind < TN_HEAP_KINDS; kind++)
+        settle(arena, &arena->heaps[kind]);
+}
+
+void tn_steady_begin(struct tn_arena *arena)
+{
+    const tarn_pool *pool = arena->pool;
+
+    TN_ASSERT(arena != &pool->idle);
+    for (int kind = 0; kind < TN_HEAP_KINDS; kind++)
+        TN_ASSERT(arena->heaps[kind].loose == NULL); /* P19 */
+    arena->allocates = arena->met && !tn_arena_is_captured(arena) && arena->fence == NULL;
+    arena->frees = arena->allocates && pool->open_hold_count == 0 && pool->route_count == 0;
 }
 
 bool tn_steady_provide(struct tn_arena *arena)
 {
     struct tn_block_store *store = &arena->pool->store;
 
-    if (arena->store.spare_count >= RECORDS_FOR_CUT || !is_steady(arena))
+    if (arena->store.spare_count >= RECORDS_FOR_CUT || tn_arena_is_captured(arena))
         return true;
     if (!tn_blocks_reserve(store, RECORDS_SET_ASIDE))
         return false;

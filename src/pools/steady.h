@@ -6,7 +6,11 @@
  * the business of pool.c, which takes the lock of the whole pool; so is every error.
  *
  * What the pool's lock alone may change stays as it is under an arena's lock: which chunks are its
- * own, whether captures are under way, who claims the pool.
+ * own, whether captures are under way, who claims the pool. So whether an arena may allocate and free here is
+ * found out once, when the pool is unlocked.
+ *
+ * What is freed is loose at first. Asked for again in its very size it is there as it was; with the next
+ * free, or an allocation of another size, it joins its neighbours.
  *
  * Locking: none may be held. Nothing here calls the driver. */
 #ifndef TARN_POOLS_STEADY_H
@@ -21,6 +25,10 @@ bool tn_steady_allocate(tarn_pool *pool, const struct tn_request *request, void 
 /* Frees the live block that begins at the address, whatever that is. False: nothing has changed, and
  * tn_pool_lock_block is to be asked. */
 bool tn_steady_free(uint64_t address);
+
+/* The pool's lock was taken, or is about to be given back: the steady state ends or begins. */
+void tn_steady_end(struct tn_arena *arena);
+void tn_steady_begin(struct tn_arena *arena);
 
 /* Sets block records aside for the arena where it has few; the pool is locked. False: no memory. */
 bool tn_steady_provide(struct tn_arena *arena);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* test_check_order.c -- memory with two addresses: what is unordered is reported, what is ordered by
  * a stream, an event, a graph, a wait or the legacy stream is not. */
+#include <stdatomic.h>
 #include <time.h>
 
 #include <stdio.h>
@@ -13,7 +14,17 @@ static struct mapped first; /* one memory at two addresses */
 static tn_cu_deviceptr second;
 static tn_cu_stream a;
 static tn_cu_stream b;
+static struct kernels kernels;
 static unsigned char bytes[512];
+
+static atomic_int ended;
+
+static void end_twin(const tarn_sim_launch *launch, void *const *params)
+{
+    (void)launch;
+    (void)params;
+    atomic_store(&ended, 1);
+}
 
 static void start_mapped(void)
 {
@@ -21,6 +32,8 @@ static void start_mapped(void)
     start_context();
     first = map_new(2 * MIB);
     second = reserve(2 * MIB);
+    kernels = load_kernels();
+    ck_assert_int_eq(sim.tarn_sim_register_kernel("test_add", end_twin), 0);
     a = new_stream(TN_CU_STREAM_NON_BLOCKING);
     b = new_stream(TN_CU_STREAM_NON_BLOCKING);
 }
@@ -40,12 +53,25 @@ static void start_aliased(void)
     begin_hearing();
 }
 
-/* The next piece of work is not ordered behind this one, and does not meet it either: the bytes are this
- * program's. */
+/* Waits until what is on the stream has ended, in a way that the checker knows nothing of: what comes next
+ * is not ordered behind it, and does not meet it either, for the bytes are this program's. */
+static void let_end(tn_cu_stream stream)
+{
+    uint64_t unused = 0;
+    void *params[] = {&unused, &unused};
+    atomic_store(&ended, 0);
+    OK(cu.cuLaunchKernel(kernels.add, 1, 1, 1, 1, 1, 1, 0, stream, params, NULL));
+    while (atomic_load(&ended) == 0)
+        (void)nanosleep(&(struct timespec){0, 100000}, NULL);
+}
+
 static void write_on(tn_cu_stream stream, tn_cu_deviceptr address)
 {
+    tn_cu_capture_status status;
     OK(cu.cuMemsetD8Async(address, 1, sizeof bytes, stream));
-    (void)nanosleep(&(struct timespec){0, 10000000}, NULL);
+    OK(cu.cuStreamIsCapturing(stream, &status));
+    if (status == TN_CU_CAPTURE_STATUS_NONE)
+        let_end(stream);
 }
 
 /* Does not wait for the host's sake. */
@@ -139,7 +165,7 @@ START_TEST(an_event_orders_what_was_queued_before_memory_had_two_addresses)
     give_second_address();
     OK(cu.cuEventRecord(event, a));
     OK(cu.cuStreamWaitEvent(b, event, 0));
-    write_on(b, second);
+    OK(cu.cuMemsetD8Async(second, 1, sizeof bytes, b));
     begin_hearing();
     sim.tarn_sim_resume_work();
     reports(0);
@@ -245,6 +271,7 @@ START_TEST(launches_of_a_graph_are_compared_with_other_work)
     OK(cu.cuGraphInstantiateWithFlags(&exec, graph, 0));
     OK(cu.cuGraphLaunch(exec, a));
     OK(cu.cuGraphLaunch(exec, b)); /* the launches of one graph are ordered */
+    let_end(b);
     if (_i == 1)
         write_on(new_stream(TN_CU_STREAM_NON_BLOCKING), second);
     OK(cu.cuCtxSynchronize());

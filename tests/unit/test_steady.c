@@ -47,6 +47,59 @@ START_TEST(memory_of_the_streams_own_is_served_and_taken_back)
 }
 END_TEST
 
+/* P19 */
+START_TEST(what_was_freed_last_is_loose_until_it_is_asked_for_otherwise)
+{
+    void *first = unit_alloc(pool, 4096, stream);
+    void *second = try_allocate(order, 8192);
+    struct tn_heap *heap = unit_block(first)->heap;
+
+    ck_assert(try_free(first));
+    ck_assert_ptr_eq(heap->loose, tn_live_find(pool, (uint64_t)(uintptr_t)first));
+    ck_assert(!try_free(first)); /* freed it is all the same */
+    ck_assert_ptr_eq(try_allocate(order, 4000), first);
+    ck_assert_ptr_null(heap->loose);
+    ck_assert(try_free(first));
+    ck_assert(try_free(second)); /* takes its place, and the first one joins its neighbours */
+    ck_assert_ptr_eq(heap->loose, tn_live_find(pool, (uint64_t)(uintptr_t)second));
+    ck_assert_ptr_null(tn_live_find(pool, (uint64_t)(uintptr_t)first));
+    ck_assert_ptr_eq(try_allocate(order, 12288), first); /* both, joined */
+    ck_assert(try_free(first));
+    OK(tarn_pool_validate(pool));
+    ck_assert_ptr_null(heap->loose);
+    ck_assert_uint_eq(unit_chunk(first)->used_bytes, 0);
+    ck_assert_uint_eq(unit_stats(pool).live_count, 0);
+    STATUS(TARN_ERR_DOUBLE_FREE, tarn_free(first));
+}
+END_TEST
+
+/* P19 */
+START_TEST(a_loose_block_under_the_pools_lock_is_a_broken_contract)
+{
+    struct tn_block *block = unit_block(unit_alloc(pool, 4096, stream));
+
+    tn_pool_lock(pool);
+    block->heap->loose = block;
+    tn_pool_unlock(pool);
+}
+END_TEST
+
+START_TEST(what_is_loose_serves_no_stricter_alignment)
+{
+    const struct tn_request request = {4096, MIB, order, NULL};
+    void *low = unit_alloc(pool, 4096, stream);
+    void *odd = try_allocate(order, 4096);
+    void *aligned = NULL;
+
+    ck_assert(try_free(odd));
+    ck_assert(tn_steady_allocate(pool, &request, &aligned));
+    ck_assert_ptr_ne(aligned, odd);
+    ck_assert_uint_eq((uintptr_t)aligned % MIB, 0);
+    ck_assert(try_free(low));
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
 START_TEST(what_needs_more_than_the_arena_is_left_to_the_pool)
 {
     void *address;
@@ -119,16 +172,23 @@ START_TEST(a_block_with_uses_is_left_to_the_pool)
 }
 END_TEST
 
+static void count(uint64_t *counter, uint64_t value)
+{
+    tn_pool_lock(pool);
+    *counter = value;
+    tn_pool_unlock(pool);
+}
+
 START_TEST(while_a_capture_is_under_way_frees_are_left_to_the_pool)
 {
     void *address = unit_alloc(pool, 4096, stream);
 
-    pool->open_hold_count += 1;
+    count(&pool->open_hold_count, 1);
     ck_assert(!try_free(address));
-    pool->open_hold_count -= 1;
-    pool->route_count += 1;
+    count(&pool->open_hold_count, 0);
+    count(&pool->route_count, 1);
     ck_assert(!try_free(address));
-    pool->route_count -= 1;
+    count(&pool->route_count, 0);
     ck_assert(try_free(address));
 }
 END_TEST
@@ -195,6 +255,7 @@ START_TEST(an_aligned_block_is_cut_out_below_another_arena)
     ck_assert_uint_eq(tn_block_bytes(behind->previous), 3 * MIB / 4);
     OK(tarn_pool_validate(pool));
     ck_assert(try_free(address));
+    unit_settle(pool);
     ck_assert_uint_eq(tn_block_bytes(behind->previous), 5 * MIB / 2);
     OK(tarn_pool_validate(pool));
 }
@@ -270,6 +331,9 @@ int main(void)
 
     tcase_add_checked_fixture(tcase, make_pool, NULL);
     tcase_add_test(tcase, memory_of_the_streams_own_is_served_and_taken_back);
+    tcase_add_test(tcase, what_was_freed_last_is_loose_until_it_is_asked_for_otherwise);
+    unit_add_contract_test(tcase, a_loose_block_under_the_pools_lock_is_a_broken_contract);
+    tcase_add_test(tcase, what_is_loose_serves_no_stricter_alignment);
     tcase_add_test(tcase, what_needs_more_than_the_arena_is_left_to_the_pool);
     tcase_add_test(tcase, an_arena_without_records_leaves_a_cut_to_the_pool);
     tcase_add_test(tcase, a_chunk_without_an_index_for_the_size_is_left_to_the_pool);

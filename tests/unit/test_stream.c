@@ -186,14 +186,18 @@ END_TEST
 
 START_TEST(a_refused_look_is_a_failure)
 {
-    static const char *const calls[] = {"cuStreamGetCaptureInfo", "cuStreamGetId"};
+    static const char *const calls[] = {"cuStreamIsCapturing", "cuStreamGetId",
+                                        "cuStreamGetCaptureInfo"};
     struct tn_stream_state state;
 
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < 3; i++) {
+        if (i == 2)
+            test_begin_capture(stream, TN_CU_CAPTURE_MODE_RELAXED);
         sim.plan_fault(calls[i], 1, 0, TN_CUDA_ERROR_UNKNOWN);
         STATUS(TARN_ERR_DRIVER, tn_stream_look(&gpu, stream, &state));
         unit_expect_sentence(calls[i]);
     }
+    test_destroy_graph(test_end_capture(stream));
 }
 END_TEST
 

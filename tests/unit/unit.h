@@ -19,6 +19,7 @@
 #include "pools/check.h"
 #include "pools/device.h"
 #include "pools/grow.h"
+#include "pools/steady.h"
 #include "pools/use.h"
 #include "support/world.h"
 
@@ -94,12 +95,21 @@ static inline struct tn_segment *unit_segment(const void *address)
     return tn_address_table_find((uint64_t)(uintptr_t)address);
 }
 
+/* No block of the pool is loose afterwards, as if its lock were held (P19). */
+static inline void unit_settle(tarn_pool *pool)
+{
+    for (struct tn_arena *arena = pool->arenas; arena != NULL; arena = arena->next)
+        tn_steady_end(arena);
+}
+
 /* The block whose first byte is at the address, whatever its state; NULL when there is none. */
 static inline struct tn_block *unit_block(const void *address)
 {
     struct tn_segment *segment = unit_segment(address);
     struct tn_block *block = segment != NULL ? segment->first_block : NULL;
 
+    if (segment != NULL)
+        unit_settle(atomic_load(&segment->owner));
     while (block != NULL && tn_block_address(block) != (uint64_t)(uintptr_t)address)
         block = block->next;
     return block;
