@@ -34,7 +34,31 @@ typedef enum tarn_unrouted {
     TARN_UNROUTED_ALLOW = 2,
 } tarn_unrouted;
 
-/* What the first user of a device may choose. Make one with TARN_DEVICE_OPTIONS_INIT. */
+/* The sizes of requests that may be rounded up differently: from 1, 2, 4 ... 32768 MiB to below the next. The
+ * first stands for what is smaller, too, and the last for what is larger. */
+#define TARN_ROUNDUP_SIZES 16
+
+/* What the first user of a device may choose. Make one with TARN_DEVICE_OPTIONS_INIT.
+ *
+ * The environment variable TARN_CONF has the last word on every device that the process opens, whatever
+ * the program's options say: pairs key:value with commas between them, blanks around words ignored, as in
+ * TARN_CONF=limit_bytes:40G,unrouted:refuse. What is not in it stays as the options say; what the program
+ * sets later (tarn_device_set_limit and its like) counts from then on. A size is a number of bytes, or one
+ * with K, M, G or T behind it, powers of 1024. Keys are the options' names, and PyTorch's where that has a
+ * setting of the same meaning:
+ *   limit_bytes                         a size; 0: no limit
+ *   per_process_memory_fraction         memory_fraction: above 0, up to 1
+ *   cache_limit_bytes                   a size; 0: no cache
+ *   region_bytes                        a size, in the option's range
+ *   unrouted                            adopt, refuse or allow
+ *   roundup_power2_divisions            one number for all sizes; or a list, [64:8,256:4,>:1]: 8 from 64 MiB
+ *                                       to below 128 MiB, and below 64 MiB since it is the first; 4 from
+ *                                       256 MiB to below 512 MiB; 1 for all above. Sizes that the list
+ *                                       leaves out, here from 128 MiB, are not rounded
+ *   graph_capture_record_stream_reuse   True or False: False is no_record_stream_reuse
+ *   expandable_segments                 True: Tarn's segments always are
+ *   backend                             native: there is no other
+ * Any other key, PyTorch's others too, is an error that names it. */
 typedef struct tarn_device_options {
     size_t size;         /* sizeof(tarn_device_options), set by the INIT macro */
     size_t region_bytes; /* addresses reserved at a time: a power of two, 1 GiB to 4 TiB; 0: 4 TiB,
@@ -46,9 +70,21 @@ typedef struct tarn_device_options {
     size_t cache_limit_bytes; /* unmapped memory that may wait for its next use; 0: 256 MiB;
                                  TARN_NO_CACHE: none */
     tarn_unrouted unrouted;   /* allocations in captures that no route catches */
+
+    /* What a block takes: its bytes rounded up to the next of so many equal steps from the power of two
+     * below them to the one above, a number for each size, 0 or a power of two. 0 and 1 round to 512 bytes
+     * alone, as all do up to 512 bytes a step. It counts for Tarn's own blocks, too. */
+    uint32_t roundup_power2_divisions[TARN_ROUNDUP_SIZES];
+
+    /* What was freed in its capture, and other streams of the capture had used (tarn_record_stream,
+     * tarn_free_on), is not used again before the capture's end, even where the graph orders it. */
+    bool no_record_stream_reuse;
 } tarn_device_options;
 
-#define TARN_DEVICE_OPTIONS_INIT {sizeof(tarn_device_options), 0, 0, 0, 0, TARN_UNROUTED_ADOPT}
+#define TARN_DEVICE_OPTIONS_INIT                                                                   \
+    {                                                                                              \
+        sizeof(tarn_device_options), 0, 0, 0, 0, TARN_UNROUTED_ADOPT, {0}, false                   \
+    }
 
 /* As a limit of the cache: nothing is kept. */
 #define TARN_NO_CACHE SIZE_MAX
@@ -86,9 +122,10 @@ typedef struct tarn_device_stats {
 
 /* Opens the device of that ordinal, or counts one more user of it. The first open loads Tarn's
  * kernels, for which the driver waits until the device has done the work that is there.
- * options: NULL for defaults; used by the first open only, checked by every one.
+ * options: NULL for defaults; used by the first open only, checked by every one, and so is TARN_CONF.
  * *device: owned by the process; give it back with tarn_device_close.
- *   INVALID_ARGUMENT   device is NULL, or an option is out of range
+ *   INVALID_ARGUMENT   device is NULL, an option is out of range, or TARN_CONF has a wrong key or value:
+ *                      the sentence names both, and says what is allowed
  *   NO_DRIVER          TARN_DRIVER names a library that cannot be loaded; the sentence says why
  *   DRIVER_TOO_OLD     the driver lacks a function; the sentence names it and its version
  *   NO_DEVICE          no device, or none of that ordinal

@@ -32,7 +32,7 @@ extern "C" {
 /* Allocates from the pool that the routes choose, else from the default pool; aligned to 512 bytes.
  * 0 bytes give TARN_OK and NULL.
  *   INVALID_HANDLE   not an open device
- *   INVALID_ARGUMENT address is NULL, or bytes exceeds what any device holds (2^46)
+ *   INVALID_ARGUMENT address is NULL, or bytes exceeds what any device holds (2^40)
  *   UNROUTED         the stream is being captured, no route catches the allocation, and the device was
  *                    opened to refuse that (tarn_device_options: unrouted)
  *   WRONG_STATE      the stream is captured into a body of a conditional node (graph.h), and the pool is

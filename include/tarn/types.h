@@ -38,7 +38,7 @@ static inline tarn_stream tarn_stream_given(tarn_stream stream)
 typedef struct tarn_block {
     void *address;       /* what the user was handed */
     size_t bytes;        /* as requested */
-    size_t block_bytes;  /* as taken from the pool: rounded up to 512 bytes */
+    size_t block_bytes;  /* as taken from the pool: rounded up, at least to 512 bytes */
     uint64_t sequence;   /* unique in the process, rising with every allocation */
     tarn_pool *pool;     /* the pool that the block lives in */
 } tarn_block;

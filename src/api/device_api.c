@@ -1,42 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "api/device_options.h"
 #include "api/handles.h"
-#include "base/checked.h"
 #include "pools/reclaim.h"
 #include "pools/stats.h"
 #include "tarn/device.h"
 #include "tarn/version.h"
-
-static const uint64_t region_bytes_max = 4 * TN_TIB;
-static const uint64_t region_bytes_min = TN_GIB;
 
 const char *tarn_version(void)
 {
     return TARN_VERSION_STRING;
 }
 
-/* Checks the options and fills in what is left to the default. */
-static tarn_status complete_options(tarn_device_options *options)
-{
-    if (options->region_bytes == 0)
-        options->region_bytes = region_bytes_max;
-    if (!tn_is_power_of_two(options->region_bytes) || options->region_bytes < region_bytes_min ||
-        options->region_bytes > region_bytes_max)
-        return tn_bad_argument("region_bytes must be a power of two from 1 GiB to 4 TiB");
-    if (!(options->memory_fraction >= 0 && options->memory_fraction <= 1))
-        return tn_bad_argument("memory_fraction must be a number from 0 to 1");
-    if ((unsigned)options->unrouted > TARN_UNROUTED_ALLOW)
-        return tn_bad_argument("unrouted is not one of tarn_unrouted");
-    if (options->cache_limit_bytes == 0)
-        options->cache_limit_bytes = TN_CACHE_BYTES_DEFAULT;
-    return TARN_OK;
-}
-
 tarn_status tarn_device_open(int ordinal, const tarn_device_options *options, tarn_device **device)
 {
     tarn_device_options chosen = TARN_DEVICE_OPTIONS_INIT;
+    const char *conf = getenv("TARN_CONF");
     tarn_status status;
 
     if (device == NULL)
@@ -47,7 +29,9 @@ tarn_status tarn_device_open(int ordinal, const tarn_device_options *options, ta
                                    "TARN_DEVICE_OPTIONS_INIT");
         chosen = *options;
     }
-    status = complete_options(&chosen);
+    status = tn_device_options_complete(&chosen);
+    if (status == TARN_OK && conf != NULL)
+        status = tn_device_options_override(&chosen, conf);
     if (status != TARN_OK)
         return status;
     return tn_leave(tn_device_open(ordinal, &chosen, device));

@@ -101,6 +101,8 @@ static tarn_status open_locked(int ordinal, const tarn_device_options *options,
     if (device == NULL)
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a device");
     device->unrouted = options->unrouted;
+    device->no_record_stream_reuse = options->no_record_stream_reuse;
+    tn_rounding_init(&device->rounding, options->roundup_power2_divisions);
     status = init_device(device, driver, ordinal, options);
     if (status != TARN_OK) {
         tn_records_give(&device_records, device);

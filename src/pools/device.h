@@ -22,10 +22,12 @@ struct tarn_device {
     atomic_uint_fast64_t limit_bytes;    /* 0: none */
     atomic_uint_fast64_t fraction_bytes; /* limit by a fraction of the memory; 0: none */
     struct tn_chunk_cache cache;
-    tarn_unrouted unrouted;  /* immutable */
-    struct tn_lock lock;     /* rank DEVICE */
-    tarn_pool *pools;        /* guarded by lock; the default pool last */
-    tarn_pool *default_pool; /* immutable */
+    tarn_unrouted unrouted;      /* immutable */
+    struct tn_rounding rounding; /* immutable */
+    bool no_record_stream_reuse; /* immutable */
+    struct tn_lock lock;         /* rank DEVICE */
+    tarn_pool *pools;            /* guarded by lock; the default pool last */
+    tarn_pool *default_pool;     /* immutable */
     struct tn_routes routes;
     struct tn_streams streams;
     atomic_uint_fast64_t charged_bytes; /* made of the driver's memory, or about to be: mapped or in

@@ -106,6 +106,7 @@ tarn_status tn_pool_create(tarn_device *device, const struct tn_pool_settings *s
     made->is_default = settings->is_default;
     made->share_captured = settings->share_captured;
     made->properties = settings->properties;
+    made->rounding = device->rounding.any ? &device->rounding : NULL;
     tn_lock_init(&made->lock, TN_RANK_POOL);
     tn_spin_acquire(&made->idle.lock);
     tn_arena_init(&made->idle, made, (struct tn_order){0, 0});
@@ -323,7 +324,7 @@ enum { RECORDS_FOR_ALLOCATION = 4 }; /* two for chunks that change hands, two fo
 static tarn_status try_allocate(tarn_pool *pool, const struct tn_request *request, bool frugal,
                                 void **address)
 {
-    uint64_t bytes = tn_round_up(request->requested, TN_BLOCK_BYTES_MIN);
+    uint64_t bytes = tn_block_bytes_for(pool, request->requested);
     uint64_t room = bytes + request->alignment - TN_BLOCK_BYTES_MIN;
     uint64_t capture_id = request->order.capture_id;
     struct tn_hold *hold = capture_id != 0 ? tn_hold_find(pool, capture_id) : NULL;
@@ -350,7 +351,7 @@ static tarn_status try_allocate(tarn_pool *pool, const struct tn_request *reques
     block = tn_heap_find(pool, heap, room);
     if (block == NULL && tn_pool_has_pending(pool)) {
         tn_pending_poll(pool, false);
-        if (capture_id != 0)
+        if (capture_id != 0 && !pool->device->no_record_stream_reuse)
             tn_pending_poll_capture(pool, arena, request->stream);
         if (!tn_blocks_reserve(&pool->store, RECORDS_FOR_ALLOCATION))
             return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a block's records");

@@ -19,8 +19,10 @@
 #ifndef TARN_POOLS_POOL_H
 #define TARN_POOLS_POOL_H
 
+#include "base/checked.h"
 #include "pools/hold.h"
 #include "pools/replays.h"
+#include "pools/rounding.h"
 #include "tarn/pool.h"
 
 struct tn_pool_counters {
@@ -68,6 +70,7 @@ struct tarn_pool {
 
     struct tn_arena *arenas;                      /* most recently used first */
     _Atomic(struct tn_arena_table *) arena_table; /* NULL: none yet */
+    const struct tn_rounding *rounding; /* the device's, immutable; NULL: to 512 bytes alone */
     uint64_t arena_count;
     uint64_t retired_count; /* arenas of retired streams */
     struct tn_body *bodies; /* of conditional nodes, whose outermost capture is under way */
@@ -107,6 +110,14 @@ struct tn_request {
     struct tn_order order; /* in a capture the pool has an open hold for it */
     tn_cu_stream stream;   /* in a capture: of the order */
 };
+
+/* What a block takes of its pool for so many bytes. */
+static inline uint64_t tn_block_bytes_for(const tarn_pool *pool, uint64_t requested)
+{
+    if (pool->rounding != NULL)
+        return tn_rounding_apply(pool->rounding, requested);
+    return tn_round_up(requested, TN_BLOCK_BYTES_MIN);
+}
 
 /* What a pool is made with, checked. */
 struct tn_pool_settings {

@@ -114,7 +114,7 @@ static bool fits(const struct tn_block *loose, uint64_t bytes, uint64_t alignmen
 
 static bool allocate(struct tn_arena *arena, const struct tn_request *request, void **address)
 {
-    uint64_t bytes = tn_round_up(request->requested, TN_BLOCK_BYTES_MIN);
+    uint64_t bytes = tn_block_bytes_for(arena->pool, request->requested);
     struct tn_heap *heap =
         &arena->heaps[bytes <= TN_SMALL_BYTES_MAX ? TN_HEAP_SMALL : TN_HEAP_LARGE];
     struct tn_block *block = heap->loose;

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A row of the table is a key of TARN_CONF: the function that reads its value, and what is allowed. Keys
+ * have the options' names, and PyTorch's where that has a setting of the same meaning.
+ *
+ * Trade-offs: a key of PyTorch's for which there is nothing in Tarn is refused as an unknown one, not
+ * passed over: whoever sets it would wait for what never comes. */
+#include "api/device_options.h"
+
+#include "api/handles.h"
+#include "base/checked.h"
+#include "base/conf.h"
+#include "pools/chunk_cache.h"
+
+static const uint64_t region_bytes_max = 4 * TN_TIB;
+static const uint64_t region_bytes_min = TN_GIB;
+
+#define REGION_RULE "a power of two from 1 GiB to 4 TiB"
+#define SIZE_RULE "a number of bytes, or one with K, M, G or T behind it, below 8388608T"
+
+static bool is_region_bytes(uint64_t bytes)
+{
+    return tn_is_power_of_two(bytes) && bytes >= region_bytes_min && bytes <= region_bytes_max;
+}
+
+static bool is_division(uint64_t divisions)
+{
+    return divisions <= UINT32_MAX && (divisions == 0 || tn_is_power_of_two(divisions));
+}
+
+tarn_status tn_device_options_complete(tarn_device_options *options)
+{
+    if (options->region_bytes == 0)
+        options->region_bytes = region_bytes_max;
+    if (!is_region_bytes(options->region_bytes))
+        return tn_bad_argument("region_bytes must be " REGION_RULE);
+    if (!(options->memory_fraction >= 0 && options->memory_fraction <= 1))
+        return tn_bad_argument("memory_fraction must be a number from 0 to 1");
+    if ((unsigned)options->unrouted > TARN_UNROUTED_ALLOW)
+        return tn_bad_argument("unrouted is not one of tarn_unrouted");
+    for (int i = 0; i < TARN_ROUNDUP_SIZES; i++) {
+        if (!is_division(options->roundup_power2_divisions[i]))
+            return tn_bad_argument("each of roundup_power2_divisions must be 0 or a power of two");
+    }
+    if (options->cache_limit_bytes == 0)
+        options->cache_limit_bytes = TN_CACHE_BYTES_DEFAULT;
+    return TARN_OK;
+}
+
+/* The keys of TARN_CONF ---------------------------------------------------------------------- */
+
+static bool read_limit(struct tn_text value, void *settings)
+{
+    tarn_device_options *options = settings;
+
+    return tn_text_size(value, &options->limit_bytes);
+}
+
+static bool read_fraction(struct tn_text value, void *settings)
+{
+    tarn_device_options *options = settings;
+
+    return tn_text_decimal(value, &options->memory_fraction) && options->memory_fraction > 0 &&
+           options->memory_fraction <= 1;
+}
+
+static bool read_cache_limit(struct tn_text value, void *settings)
+{
+    tarn_device_options *options = settings;
+
+    if (!tn_text_size(value, &options->cache_limit_bytes))
+        return false;
+    if (options->cache_limit_bytes == 0)
+        options->cache_limit_bytes = TARN_NO_CACHE;
+    return true;
+}
+
+static bool read_region(struct tn_text value, void *settings)
+{
+    tarn_device_options *options = settings;
+
+    return tn_text_size(value, &options->region_bytes) && is_region_bytes(options->region_bytes);
+}
+
+static bool read_unrouted(struct tn_text value, void *settings)
+{
+    static const char *const words[] = {
+        [TARN_UNROUTED_ADOPT] = "adopt",
+        [TARN_UNROUTED_REFUSE] = "refuse",
+        [TARN_UNROUTED_ALLOW] = "allow",
+    };
+    tarn_device_options *options = settings;
+
+    for (unsigned i = 0; i < sizeof words / sizeof words[0]; i++) {
+        if (tn_text_is(value, words[i])) {
+            options->unrouted = (tarn_unrouted)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Of one entry of the list. *next: the first of the sizes that may still be named; behind `>`, more than
+ * there are. The first entry stands for all smaller sizes too, and `>`, the last one, for all larger ones. */
+static bool read_division(struct tn_text entry, uint32_t *divisions, unsigned *next)
+{
+    struct tn_text value = entry;
+    struct tn_text from;
+    uint64_t mib;
+    uint64_t count;
+    unsigned first = *next;
+    unsigned end = TARN_ROUNDUP_SIZES;
+
+    if (!tn_text_next(&value, ':', &from) || !tn_text_next(&value, ':', &entry) ||
+        value.first != NULL || !tn_text_number(entry, &count) || !is_division(count))
+        return false;
+    if (tn_text_is(from, ">")) {
+        if (*next == 0 || *next > end)
+            return false;
+        *next = end + 1;
+    } else {
+        if (!tn_text_number(from, &mib) || !tn_is_power_of_two(mib) || tn_log2_floor(mib) >= end ||
+            tn_log2_floor(mib) < *next)
+            return false;
+        end = tn_log2_floor(mib) + 1;
+        first = *next != 0 ? end - 1 : 0;
+        *next = end;
+    }
+    for (unsigned i = first; i < end; i++)
+        divisions[i] = (uint32_t)count;
+    return true;
+}
+
+static bool read_divisions(struct tn_text value, void *settings)
+{
+    tarn_device_options *options = settings;
+    uint32_t *divisions = options->roundup_power2_divisions;
+    struct tn_text entry;
+    uint64_t count = 0;
+    unsigned next = 0;
+    bool is_list = tn_text_unwrap(&value);
+
+    if (!is_list && (!tn_text_number(value, &count) || !is_division(count)))
+        return false;
+    for (int i = 0; i < TARN_ROUNDUP_SIZES; i++)
+        divisions[i] = (uint32_t)count;
+    while (is_list && tn_text_next(&value, ',', &entry)) {
+        if (!read_division(entry, divisions, &next))
+            return false;
+    }
+    return true;
+}
+
+static bool read_reuse(struct tn_text value, void *settings)
+{
+    tarn_device_options *options = settings;
+    bool reuse;
+
+    if (!tn_text_bool(value, &reuse))
+        return false;
+    options->no_record_stream_reuse = !reuse;
+    return true;
+}
+
+static bool read_expandable(struct tn_text value, void *settings)
+{
+    (void)settings;
+    return tn_text_is(value, "True");
+}
+
+static bool read_backend(struct tn_text value, void *settings)
+{
+    (void)settings;
+    return tn_text_is(value, "native");
+}
+
+static const struct tn_conf_key keys[] = {
+    {"limit_bytes", read_limit, SIZE_RULE "; 0: no limit"},
+    {"per_process_memory_fraction", read_fraction, "a number above 0, up to 1"},
+    {"cache_limit_bytes", read_cache_limit, SIZE_RULE "; 0: no cache"},
+    {"region_bytes", read_region, REGION_RULE ", as 64G or a number of bytes"},
+    {"unrouted", read_unrouted, "adopt, refuse or allow"},
+    {"roundup_power2_divisions", read_divisions,
+     "0 or a power of two below 2^32; or a list of such numbers for rising powers of two from 1 to 32768 "
+     "(MiB), then for those above: [64:8,256:4,>:1]"},
+    {"graph_capture_record_stream_reuse", read_reuse, "True or False"},
+    {"expandable_segments", read_expandable, "True: Tarn's segments always are expandable"},
+    {"backend", read_backend, "native: Tarn takes memory from no other allocator"},
+};
+
+tarn_status tn_device_options_override(tarn_device_options *options, const char *text)
+{
+    tarn_device_options chosen = *options;
+    tarn_status status =
+        tn_conf_read("TARN_CONF", text, keys, sizeof keys / sizeof keys[0], &chosen);
+
+    if (status == TARN_OK)
+        *options = chosen;
+    return status;
+}

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "api/device_options.h"
+#include "unit/unit.h"
+
+static tarn_device_options options;
+
+static void complete(void)
+{
+    options = (tarn_device_options)TARN_DEVICE_OPTIONS_INIT;
+    OK(tn_device_options_complete(&options));
+}
+
+static tarn_status override(const char *text)
+{
+    complete();
+    return tn_device_options_override(&options, text);
+}
+
+static void expect_divisions(const uint32_t *divisions)
+{
+    for (int i = 0; i < TARN_ROUNDUP_SIZES; i++)
+        ck_assert_msg(options.roundup_power2_divisions[i] == divisions[i], "size %d: %u, not %u", i,
+                      options.roundup_power2_divisions[i], divisions[i]);
+}
+
+START_TEST(defaults_are_filled_in)
+{
+    complete();
+    ck_assert_uint_eq(options.region_bytes, 4 * TN_TIB);
+    ck_assert_uint_eq(options.cache_limit_bytes, TN_CACHE_BYTES_DEFAULT);
+    ck_assert_uint_eq(options.limit_bytes, 0);
+    ck_assert_int_eq(options.unrouted, TARN_UNROUTED_ADOPT);
+    ck_assert(!options.no_record_stream_reuse);
+    expect_divisions((uint32_t[TARN_ROUNDUP_SIZES]){0});
+}
+END_TEST
+
+START_TEST(divisions_of_options_are_powers_of_two)
+{
+    for (int i = 0; i < TARN_ROUNDUP_SIZES; i++) {
+        complete();
+        options.roundup_power2_divisions[i] = (uint32_t)1 << 31;
+        OK(tn_device_options_complete(&options));
+        options.roundup_power2_divisions[i] = 6;
+        STATUS(TARN_ERR_INVALID_ARGUMENT, tn_device_options_complete(&options));
+        unit_expect_sentence("roundup_power2_divisions");
+    }
+}
+END_TEST
+
+START_TEST(a_text_overrides_what_it_names_and_nothing_else)
+{
+    complete();
+    options.limit_bytes = 5;
+    options.memory_fraction = 0.25;
+    options.unrouted = TARN_UNROUTED_ALLOW;
+    OK(tn_device_options_override(&options, "limit_bytes:40G, region_bytes:64G"));
+    ck_assert_uint_eq(options.limit_bytes, 40 * TN_GIB);
+    ck_assert_uint_eq(options.region_bytes, 64 * TN_GIB);
+    ck_assert_double_eq(options.memory_fraction, 0.25);
+    ck_assert_int_eq(options.unrouted, TARN_UNROUTED_ALLOW);
+    ck_assert_uint_eq(options.cache_limit_bytes, TN_CACHE_BYTES_DEFAULT);
+    OK(tn_device_options_override(&options, "limit_bytes:0"));
+    ck_assert_uint_eq(options.limit_bytes, 0);
+}
+END_TEST
+
+START_TEST(each_key_sets_its_option)
+{
+    OK(override("per_process_memory_fraction:0.75"));
+    ck_assert_double_eq(options.memory_fraction, 0.75);
+    OK(override("per_process_memory_fraction:1"));
+    ck_assert_double_eq(options.memory_fraction, 1);
+    OK(override("cache_limit_bytes:1G"));
+    ck_assert_uint_eq(options.cache_limit_bytes, TN_GIB);
+    OK(override("cache_limit_bytes:0"));
+    ck_assert_uint_eq(options.cache_limit_bytes, TARN_NO_CACHE);
+    OK(override("unrouted:refuse"));
+    ck_assert_int_eq(options.unrouted, TARN_UNROUTED_REFUSE);
+    OK(override("unrouted:allow"));
+    ck_assert_int_eq(options.unrouted, TARN_UNROUTED_ALLOW);
+    OK(tn_device_options_override(&options, "unrouted:adopt"));
+    ck_assert_int_eq(options.unrouted, TARN_UNROUTED_ADOPT);
+    OK(override("graph_capture_record_stream_reuse:False"));
+    ck_assert(options.no_record_stream_reuse);
+    OK(tn_device_options_override(&options, "graph_capture_record_stream_reuse:True"));
+    ck_assert(!options.no_record_stream_reuse);
+    OK(override("expandable_segments:True,backend:native"));
+}
+END_TEST
+
+START_TEST(one_number_rounds_all_sizes)
+{
+    OK(override("roundup_power2_divisions:8"));
+    expect_divisions(
+        (uint32_t[TARN_ROUNDUP_SIZES]){8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8});
+    OK(tn_device_options_override(&options, "roundup_power2_divisions:0"));
+    expect_divisions((uint32_t[TARN_ROUNDUP_SIZES]){0});
+}
+END_TEST
+
+/* The texts of PyTorch's documentation and tests, and what PyTorch makes of them. */
+START_TEST(a_list_has_a_number_for_each_size)
+{
+    OK(override("roundup_power2_divisions:[64:8,256:4,>:1]"));
+    expect_divisions(
+        (uint32_t[TARN_ROUNDUP_SIZES]){8, 8, 8, 8, 8, 8, 8, 0, 4, 1, 1, 1, 1, 1, 1, 1});
+    OK(override("roundup_power2_divisions:[256:1,512:2,1024:4,>:8]"));
+    expect_divisions(
+        (uint32_t[TARN_ROUNDUP_SIZES]){1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 4, 8, 8, 8, 8, 8});
+    OK(override(" roundup_power2_divisions : [ 64 : 8 , 128 : 2 ] "));
+    expect_divisions((uint32_t[TARN_ROUNDUP_SIZES]){8, 8, 8, 8, 8, 8, 8, 2});
+    OK(override("roundup_power2_divisions:[1:2,>:4]"));
+    expect_divisions(
+        (uint32_t[TARN_ROUNDUP_SIZES]){2, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4});
+    OK(override("roundup_power2_divisions:[32768:16,>:4]"));
+    expect_divisions((uint32_t[TARN_ROUNDUP_SIZES]){16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16,
+                                                    16, 16, 16, 16});
+    OK(tn_device_options_override(&options, "roundup_power2_divisions:[4:2]"));
+    expect_divisions((uint32_t[TARN_ROUNDUP_SIZES]){2, 2, 2});
+}
+END_TEST
+
+/* Key, value, and what the sentence says is allowed. */
+static const char *const wrong[][3] = {
+    {"limit_bytes", "40GB", "K, M, G or T"},
+    {"limit_bytes", "-1", "a number of bytes"},
+    {"limit_bytes", "8388608T", "below 8388608T"},
+    {"cache_limit_bytes", "lots", "a number of bytes"},
+    {"per_process_memory_fraction", "0", "above 0, up to 1"},
+    {"per_process_memory_fraction", "0.0", "above 0, up to 1"},
+    {"per_process_memory_fraction", "1.0001", "above 0, up to 1"},
+    {"per_process_memory_fraction", "-0.5", "above 0, up to 1"},
+    {"per_process_memory_fraction", "nan", "above 0, up to 1"},
+    {"per_process_memory_fraction", "80%", "above 0, up to 1"},
+    {"region_bytes", "0", "a power of two from 1 GiB to 4 TiB"},
+    {"region_bytes", "3G", "a power of two from 1 GiB to 4 TiB"},
+    {"region_bytes", "512M", "a power of two from 1 GiB to 4 TiB"},
+    {"region_bytes", "8T", "a power of two from 1 GiB to 4 TiB"},
+    {"region_bytes", "many", "a power of two from 1 GiB to 4 TiB"},
+    {"unrouted", "ADOPT", "adopt, refuse or allow"},
+    {"unrouted", "", "adopt, refuse or allow"},
+    {"unrouted", "adopt allow", "adopt, refuse or allow"},
+    {"roundup_power2_divisions", "", "0 or a power of two"},
+    {"roundup_power2_divisions", "3", "0 or a power of two"},
+    {"roundup_power2_divisions", "4294967296", "below 2^32"},
+    {"roundup_power2_divisions", "True", "0 or a power of two"},
+    {"roundup_power2_divisions", "[]", "[64:8,256:4,>:1]"},
+    {"roundup_power2_divisions", "[64:8", "[64:8,256:4,>:1]"},
+    {"roundup_power2_divisions", "64:8]", "[64:8,256:4,>:1]"},
+    {"roundup_power2_divisions", "[64:8]]", "[64:8,256:4,>:1]"},
+    {"roundup_power2_divisions", "[64:8]x", "[64:8,256:4,>:1]"},
+    {"roundup_power2_divisions", "[[64:8]]", "[64:8,256:4,>:1]"},
+    {"roundup_power2_divisions", "[64]", "[64:8,256:4,>:1]"},
+    {"roundup_power2_divisions", "[64:]", "[64:8,256:4,>:1]"},
+    {"roundup_power2_divisions", "[:8]", "[64:8,256:4,>:1]"},
+    {"roundup_power2_divisions", "[64:8:2]", "[64:8,256:4,>:1]"},
+    {"roundup_power2_divisions", "[64:8,]", "[64:8,256:4,>:1]"},
+    {"roundup_power2_divisions", "[64:6]", "[64:8,256:4,>:1]"},
+    {"roundup_power2_divisions", "[48:8]", "rising powers of two"},
+    {"roundup_power2_divisions", "[0:8]", "from 1 to 32768"},
+    {"roundup_power2_divisions", "[65536:8]", "from 1 to 32768"},
+    {"roundup_power2_divisions", "[64M:8]", "(MiB)"},
+    {"roundup_power2_divisions", "[64:8,64:4]", "rising powers of two"},
+    {"roundup_power2_divisions", "[256:8,64:4]", "rising powers of two"},
+    {"roundup_power2_divisions", "[>:8]", "then for those above"},
+    {"roundup_power2_divisions", "[64:8,>:4,>:2]", "then for those above"},
+    {"roundup_power2_divisions", "[64:8,>:4,256:2]", "then for those above"},
+    {"roundup_power2_divisions", "[64:8,>256:2]", "rising powers of two"},
+    {"graph_capture_record_stream_reuse", "1", "True or False"},
+    {"graph_capture_record_stream_reuse", "true", "True or False"},
+    {"expandable_segments", "False", "Tarn's segments always are"},
+    {"expandable_segments", "yes", "must be True"},
+    {"backend", "cudaMallocAsync", "must be native"},
+};
+enum { WRONG = sizeof wrong / sizeof wrong[0] };
+
+START_TEST(a_value_that_is_not_allowed_is_named_with_its_key_and_changes_nothing)
+{
+    tarn_device_options before;
+    char text[200];
+
+    complete();
+    memcpy(&before, &options, sizeof before);
+    (void)snprintf(text, sizeof text, "%s%s:%s",
+                   strcmp(wrong[_i][0], "limit_bytes") != 0 ? "limit_bytes:1G," : "", wrong[_i][0],
+                   wrong[_i][1]);
+    STATUS(TARN_ERR_INVALID_ARGUMENT, tn_device_options_override(&options, text));
+    (void)snprintf(text, sizeof text,
+                   "TARN_CONF has the value '%s' for the key '%s', which must be ", wrong[_i][1],
+                   wrong[_i][0]);
+    unit_expect_sentence(text);
+    unit_expect_sentence(wrong[_i][2]);
+    ck_assert_int_eq(memcmp(&before, &options, sizeof before), 0);
+}
+END_TEST
+
+/* PyTorch's keys for which Tarn has nothing are errors, too. */
+START_TEST(a_key_that_is_none_is_named_beside_those_that_are)
+{
+    static const char *const none[] = {"max_split_size_mb:512", "garbage_collection_threshold:0.8",
+                                       "memory_fraction:0.5", "limit:1G"};
+
+    for (size_t i = 0; i < sizeof none / sizeof none[0]; i++) {
+        char key[64];
+
+        STATUS(TARN_ERR_INVALID_ARGUMENT, override(none[i]));
+        (void)snprintf(key, sizeof key, "'%.*s'", (int)strcspn(none[i], ":"), none[i]);
+        unit_expect_sentence(key);
+        unit_expect_sentence("limit_bytes, per_process_memory_fraction, cache_limit_bytes, "
+                             "region_bytes, unrouted, roundup_power2_divisions, "
+                             "graph_capture_record_stream_reuse, expandable_segments, backend");
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("device_options");
+    TCase *tcase = tcase_create("device_options");
+
+    suite_add_tcase(suite, tcase);
+    tcase_add_test(tcase, defaults_are_filled_in);
+    tcase_add_test(tcase, divisions_of_options_are_powers_of_two);
+    tcase_add_test(tcase, a_text_overrides_what_it_names_and_nothing_else);
+    tcase_add_test(tcase, each_key_sets_its_option);
+    tcase_add_test(tcase, one_number_rounds_all_sizes);
+    tcase_add_test(tcase, a_list_has_a_number_for_each_size);
+    tcase_add_loop_test(
+        tcase, a_value_that_is_not_allowed_is_named_with_its_key_and_changes_nothing, 0, WRONG);
+    tcase_add_test(tcase, a_key_that_is_none_is_named_beside_those_that_are);
+    return test_main(suite);
+}
