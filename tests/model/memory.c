@@ -75,6 +75,22 @@ static bool is_written_by_launch(const struct model *m, struct range range)
     return is_written;
 }
 
+/* What a block of so many bytes takes: so many steps lead from the power of two below to the one above,
+ * where they are of more than 512 bytes. */
+static size_t taken_for(const struct model *m, size_t bytes)
+{
+    size_t power = 512;
+    size_t taken;
+
+    while (power * 2 <= bytes)
+        power *= 2;
+    if (m->config.divisions == 0 || power / m->config.divisions < 512)
+        return (bytes + 511) / 512 * 512;
+    for (taken = power; taken < bytes; taken += power / m->config.divisions) {
+    }
+    return taken;
+}
+
 /* Allocates on a stream; from the pool, or when it is NONE from the one that tarn_malloc chooses.
  * NULL when there was no room for it. */
 struct block *allocate(struct model *m, int pool, int stream, size_t bytes, size_t alignment)
@@ -114,8 +130,8 @@ struct block *allocate(struct model *m, int pool, int stream, size_t bytes, size
     block.node_lane = NONE;
     block.is_exposed = capture != NULL || m->pools[block.pool].shares_captured;
     EXPECT(m, seen.address == block.address && seen.bytes == bytes, "the block is another");
-    EXPECT(m, seen.block_bytes == (bytes + 511) / 512 * 512, "a block of %zu bytes takes %zu",
-           bytes, seen.block_bytes);
+    EXPECT(m, seen.block_bytes == taken_for(m, bytes), "a block of %zu bytes takes %zu", bytes,
+           seen.block_bytes);
     EXPECT(m, m->pools[block.pool].is_released || seen.pool == m->pools[block.pool].handle,
            "block %llu on stream %d is in another pool than %d", (unsigned long long)block.serial,
            stream, block.pool);

@@ -282,6 +282,8 @@ struct model_config model_config(const uint8_t head[MODEL_HEAD_BYTES])
         .legacy = head[1] / 3 % 4 == 0,
         .per_thread = head[1] / 3 % 4 == 1,
         .unrouted = (tarn_unrouted)(head[3] / 8 % 5 < 3 ? head[3] / 8 % 5 : 0),
+        .divisions = head[2] / 3 % 4 == 0 ? (uint32_t)2 << head[2] / 12 % 3 : 0,
+        .no_reuse = head[0] / 4 % 8 == 0,
     };
 }
 
@@ -323,6 +325,9 @@ struct model *model_create(const struct model_config *config)
     if (config->tight)
         m->ballast = test_linear_alloc(test_free_bytes() - LEFT_BYTES);
     options.unrouted = config->unrouted;
+    options.no_record_stream_reuse = config->no_reuse;
+    for (int i = 0; i < TARN_ROUNDUP_SIZES; i++)
+        options.roundup_power2_divisions[i] = config->divisions;
     WELL(m, tarn_device_open(0, &options, &m->device));
     m->owns_device = true;
     m->pools[0].is_default = true;
@@ -338,6 +343,7 @@ struct model *model_create_shared(const struct model_config *config, tarn_device
     struct model *m = make(config);
 
     m->device = device;
+    m->config.divisions = 0; /* as the device was opened */
     for (size_t i = 0; i < pool_count; i++) {
         m->pools[i].handle = pools[i];
         m->pools[i].is_default = i == 0;

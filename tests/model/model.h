@@ -16,6 +16,7 @@
  *     nothing else of one capture's bodies and streams is shared until it ends
  *   - memory is of the kind that its pool was made for, and only the pool's peers reach it
  *   - a misused call answers its status; a refused call changes nothing
+ *   - blocks take what they are asked for, rounded up as the device's options say
  *   - statistics follow from the calls; extents tile the segments and show the live blocks
  *   - a restore's delta and live set, and with contents the bytes, are those of the checkpoint
  *
@@ -38,13 +39,15 @@ enum {
 
 /* How a run is done, made of its head. */
 struct model_config {
-    bool holds;  /* the simulated GPU works only when the model lets it: runs repeat exactly */
-    bool faults; /* driver calls are made to fail now and then */
-    bool tight;  /* little device memory, and pools with limits */
-    bool large;  /* pools of many blocks, with few looks at all of their state */
-    bool legacy; /* one of the streams is the legacy default stream */
-    bool per_thread;        /* or the thread's own default stream */
+    bool holds;      /* the simulated GPU works only when the model lets it: runs repeat exactly */
+    bool faults;     /* driver calls are made to fail now and then */
+    bool tight;      /* little device memory, and pools with limits */
+    bool large;      /* pools of many blocks, with few looks at all of their state */
+    bool legacy;     /* one of the streams is the legacy default stream */
+    bool per_thread; /* or the thread's own default stream */
     tarn_unrouted unrouted; /* what becomes of allocations in captures that have no route */
+    uint32_t divisions;     /* steps that sizes are rounded to, a power of two; 0: to 512 bytes */
+    bool no_reuse;          /* what other streams of a capture used waits for its end */
 };
 struct model_config model_config(const uint8_t head[MODEL_HEAD_BYTES]);
 
