@@ -1,49 +1,50 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A fuzzer for compilers that have none.
  *
- *     fuzz_model FOLDER                            runs each file of the folder
- *     fuzz_model FOLDER -runs=N [-seed=S] [-out=FOLDER]
- *                                                  and then N inputs made of those
+ *     fuzz_<name> FOLDER                            runs each file of the folder
+ *     fuzz_<name> FOLDER -runs=N [-seed=S] [-out=FOLDER]
+ *                                                   and then N inputs made of those
  *
- * An input is made of another by changing, leaving out, repeating and inserting frames, or of two. One
- * that shows something new of the library (in a build that records it, TARN_FUZZ) is kept for the
- * rest of the run, and written to -out. The input that fails is left in failed.model, in the folder
- * where the program runs.
+ * An input is made of another by a few changes, which are the target's (fuzz.h). One that shows something
+ * new of the library (in a build that records it, TARN_FUZZ) is kept for the rest of the run, and written
+ * to -out. The input that fails is left in failed.<name>, in the folder where the program runs.
  *
  * Trade-offs: what an input shows is a set of steps between basic blocks, not how often. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "fuzz/fuzz.h"
-#include "model/model.h"
 
 enum { INPUTS_MAX = 4096, SECONDS_MAX = 60 };
 
-struct input {
-    uint8_t *bytes;
-    size_t size;
-};
-
-static struct input inputs[INPUTS_MAX];
+static struct fuzz_input inputs[INPUTS_MAX];
 static size_t input_count;
 static uint8_t seen[FUZZ_EDGES];
 static size_t seen_count;
-static uint64_t random_state;
-static const struct input *running;
+static const struct fuzz_input *running;
 
-static size_t below(size_t bound)
+static char failed_path[64];
+uint64_t fuzz_random = 1;
+
+/* SplitMix64, by S. Vigna. */
+size_t fuzz_below(size_t bound)
 {
-    return (size_t)(model_next(&random_state) % bound);
+    uint64_t x = fuzz_random += 0x9e3779b97f4a7c15;
+
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+    return (size_t)((x ^ (x >> 31)) % bound);
 }
 
 static void save_failed(int number)
 {
-    int file = open("failed.model", O_WRONLY | O_CREAT | O_TRUNC, 0644);
+    int file = open(failed_path, O_WRONLY | O_CREAT | O_TRUNC, 0644);
 
     if (file >= 0 && running != NULL) {
         (void)!write(file, running->bytes, running->size);
@@ -54,7 +55,7 @@ static void save_failed(int number)
 }
 
 /* Runs it; whether it showed something new. */
-static bool run(const struct input *input)
+static bool run(const struct fuzz_input *input)
 {
     size_t before = seen_count;
 
@@ -71,9 +72,9 @@ static bool run(const struct input *input)
     return seen_count > before;
 }
 
-static struct input *keep(const uint8_t *bytes, size_t size)
+static struct fuzz_input *keep(const uint8_t *bytes, size_t size)
 {
-    struct input *kept;
+    struct fuzz_input *kept;
 
     if (input_count == INPUTS_MAX)
         return NULL;
@@ -87,79 +88,17 @@ static struct input *keep(const uint8_t *bytes, size_t size)
     return kept;
 }
 
-/* Making inputs ------------------------------------------------------------------------------ */
-
-static size_t frames_of(size_t size)
+static struct fuzz_input make(void)
 {
-    return size > MODEL_HEAD_BYTES ? (size - MODEL_HEAD_BYTES) / MODEL_FRAME_BYTES : 0;
-}
-
-static uint8_t *frame_at(uint8_t *bytes, size_t frame)
-{
-    return bytes + MODEL_HEAD_BYTES + frame * MODEL_FRAME_BYTES;
-}
-
-/* Makes room for frames before one, or takes them away; how many there are then. */
-static size_t resize(uint8_t *bytes, size_t frames, size_t at, size_t take, size_t give)
-{
-    size_t most = (FUZZ_BYTES_MAX - MODEL_HEAD_BYTES) / MODEL_FRAME_BYTES;
-
-    if (frames - take + give > most)
-        return frames;
-    memmove(frame_at(bytes, at + give), frame_at(bytes, at + take),
-            (frames - at - take) * MODEL_FRAME_BYTES);
-    return frames - take + give;
-}
-
-static size_t change(uint8_t *bytes, size_t frames)
-{
-    const struct input *other = &inputs[below(input_count)];
-    size_t at = below(frames + 1);
-    size_t count = 1 + below(4);
-    size_t from;
-
-    switch (below(7)) {
-    case 0:
-        bytes[below(MODEL_HEAD_BYTES)] = (uint8_t)below(256);
-        return frames;
-    case 1:
-    case 2: /* another choice in a step */
-        if (at < frames)
-            frame_at(bytes, at)[below(MODEL_FRAME_BYTES)] = (uint8_t)below(256);
-        return frames;
-    case 3: /* another step */
-        if (at < frames)
-            model_random_frame(&random_state, frame_at(bytes, at));
-        return frames;
-    case 4: /* one more */
-        from = resize(bytes, frames, at, 0, 1);
-        if (from > frames)
-            model_random_frame(&random_state, frame_at(bytes, at));
-        return from;
-    case 5: /* fewer */
-        return at + count <= frames ? resize(bytes, frames, at, count, 0) : frames;
-    default: /* some of another input */
-        if (frames_of(other->size) < count)
-            return frames;
-        from = below(frames_of(other->size) - count + 1);
-        if (resize(bytes, frames, at, 0, count) == frames)
-            return frames;
-        memcpy(frame_at(bytes, at), frame_at(other->bytes, from), count * MODEL_FRAME_BYTES);
-        return frames + count;
-    }
-}
-
-static struct input make(void)
-{
-    static uint8_t bytes[FUZZ_BYTES_MAX + MODEL_FRAME_BYTES];
-    const struct input *from = &inputs[below(input_count)];
-    size_t frames = frames_of(from->size);
+    static uint8_t bytes[FUZZ_BYTES_MAX];
+    const struct fuzz_input *from = &inputs[fuzz_below(input_count)];
+    size_t size = from->size;
 
     memset(bytes, 0, sizeof bytes);
-    memcpy(bytes, from->bytes, from->size);
-    for (size_t changes = 1 + below(6); changes > 0; changes--)
-        frames = change(bytes, frames);
-    return (struct input){bytes, MODEL_HEAD_BYTES + frames * MODEL_FRAME_BYTES};
+    memcpy(bytes, from->bytes, size);
+    for (size_t changes = 1 + fuzz_below(6); changes > 0; changes--)
+        size = fuzz_change(bytes, size, &inputs[fuzz_below(input_count)]);
+    return (struct fuzz_input){bytes, size};
 }
 
 /* Files -------------------------------------------------------------------------------------- */
@@ -180,7 +119,7 @@ static bool read_file(const char *folder, const char *name)
     return keep(bytes, size) != NULL;
 }
 
-static void write_input(const char *folder, const struct input *input)
+static void write_input(const char *folder, const struct fuzz_input *input)
 {
     char path[512];
     uint64_t hash = 1469598103934665603U; /* FNV-1a */
@@ -188,7 +127,7 @@ static void write_input(const char *folder, const struct input *input)
 
     for (size_t i = 0; i < input->size; i++)
         hash = (hash ^ input->bytes[i]) * 1099511628211U;
-    (void)snprintf(path, sizeof path, "%s/%016llx.model", folder, (unsigned long long)hash);
+    (void)snprintf(path, sizeof path, "%s/%016llx.%s", folder, (unsigned long long)hash, fuzz_name);
     file = fopen(path, "wb");
     if (file == NULL)
         return;
@@ -214,8 +153,8 @@ static size_t read_folder(const char *name)
 
 static int compare_sizes(const void *one, const void *other)
 {
-    const struct input *a = one;
-    const struct input *b = other;
+    const struct fuzz_input *a = one;
+    const struct fuzz_input *b = other;
 
     return a->size < b->size ? -1 : a->size > b->size;
 }
@@ -226,22 +165,24 @@ int main(int count, char **words)
     uint64_t runs = 0;
     size_t given;
 
-    random_state = 1;
     for (int i = 2; i < count; i++) {
         if (strncmp(words[i], "-runs=", 6) == 0)
             runs = strtoull(words[i] + 6, NULL, 0);
         else if (strncmp(words[i], "-seed=", 6) == 0)
-            random_state = strtoull(words[i] + 6, NULL, 0);
+            fuzz_random = strtoull(words[i] + 6, NULL, 0);
         else if (strncmp(words[i], "-out=", 5) == 0)
             out = words[i] + 5;
     }
     given = count > 1 ? read_folder(words[1]) : 0;
     if (given == 0) {
-        (void)fprintf(stderr, "usage: fuzz_model FOLDER [-runs=N] [-seed=S] [-out=FOLDER]; the "
-                              "folder has inputs\n");
+        (void)fprintf(
+            stderr,
+            "usage: fuzz_%s FOLDER [-runs=N] [-seed=S] [-out=FOLDER]; the folder has inputs\n",
+            fuzz_name);
         return 1;
     }
-    model_repeat_with("");
+    (void)snprintf(failed_path, sizeof failed_path, "failed.%s", fuzz_name);
+    fuzz_begin();
     (void)signal(SIGABRT, save_failed);
     (void)signal(SIGALRM, save_failed);
     qsort(inputs, given, sizeof inputs[0], compare_sizes);
@@ -251,7 +192,7 @@ int main(int count, char **words)
     }
     (void)printf("%zu inputs of the folder show %zu steps\n", given, seen_count);
     for (uint64_t i = 0; i < runs; i++) {
-        struct input made = make();
+        struct fuzz_input made = make();
 
         if (run(&made) && keep(made.bytes, made.size) != NULL && out != NULL)
             write_input(out, &made);

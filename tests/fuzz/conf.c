@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A text for TARN_CONF either is refused, with a sentence that is about it and nothing changed; or it makes
+ * options that a device may be opened with, and that a text written of them makes again. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/device_options.h"
+#include "fuzz/fuzz.h"
+
+#define EXPECT(condition)                                                                          \
+    do {                                                                                           \
+        if (!(condition))                                                                          \
+            fail(__LINE__, #condition);                                                            \
+    } while (0)
+
+static void fail(int line, const char *condition)
+{
+    (void)fprintf(stderr, "fuzz/conf.c:%d: %s does not hold; the sentence is: %s\n", line,
+                  condition, tarn_last_error());
+    abort();
+}
+
+static void expect_same(const tarn_device_options *a, const tarn_device_options *b)
+{
+    EXPECT(a->size == b->size);
+    EXPECT(a->region_bytes == b->region_bytes);
+    EXPECT(a->limit_bytes == b->limit_bytes);
+    EXPECT(a->memory_fraction - b->memory_fraction < 1e-15);
+    EXPECT(b->memory_fraction - a->memory_fraction < 1e-15);
+    EXPECT(a->cache_limit_bytes == b->cache_limit_bytes);
+    EXPECT(a->unrouted == b->unrouted);
+    EXPECT(memcmp(a->roundup_power2_divisions, b->roundup_power2_divisions,
+                  sizeof a->roundup_power2_divisions) == 0);
+    EXPECT(a->no_record_stream_reuse == b->no_record_stream_reuse);
+}
+
+/* The options as a text that names each of them, but for a fraction of nothing. */
+static void write_options(const tarn_device_options *options, char *text, size_t text_bytes)
+{
+    static const char *const unrouted[] = {"adopt", "refuse", "allow"};
+    const uint32_t *divisions = options->roundup_power2_divisions;
+    int used =
+        snprintf(text, text_bytes,
+                 "region_bytes:%zu,limit_bytes:%zu,cache_limit_bytes:%zu,unrouted:%s,"
+                 "graph_capture_record_stream_reuse:%s,roundup_power2_divisions:[",
+                 options->region_bytes, options->limit_bytes,
+                 options->cache_limit_bytes != TARN_NO_CACHE ? options->cache_limit_bytes : 0,
+                 unrouted[options->unrouted], options->no_record_stream_reuse ? "False" : "True");
+
+    for (int i = 0; i < TARN_ROUNDUP_SIZES; i++)
+        used += snprintf(text + used, text_bytes - (size_t)used, "%s%d:%u", i > 0 ? "," : "",
+                         1 << i, divisions[i]);
+    used += snprintf(text + used, text_bytes - (size_t)used, "]");
+    if (options->memory_fraction > 1e-30)
+        (void)snprintf(text + used, text_bytes - (size_t)used, ",per_process_memory_fraction:%.40f",
+                       options->memory_fraction);
+}
+
+static void expect_good(const tarn_device_options *made)
+{
+    tarn_device_options checked = *made;
+    tarn_device_options again = TARN_DEVICE_OPTIONS_INIT;
+    char text[1024];
+
+    EXPECT(tn_device_options_complete(&checked) == TARN_OK);
+    expect_same(made, &checked); /* nothing was left to complete */
+    EXPECT(tn_device_options_complete(&again) == TARN_OK);
+    write_options(made, text, sizeof text);
+    EXPECT(tn_device_options_override(&again, text) == TARN_OK);
+    expect_same(made, &again);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+{
+    char *text = malloc(size + 1); /* of its own, so that a step beside it is seen */
+    tarn_device_options before = TARN_DEVICE_OPTIONS_INIT;
+    tarn_device_options options;
+    tarn_status status;
+
+    if (text == NULL)
+        return 0;
+    if (size > 0)
+        memcpy(text, bytes, size);
+    text[size] = '\0';
+    EXPECT(tn_device_options_complete(&before) == TARN_OK);
+    options = before;
+    status = tn_device_options_override(&options, text);
+    if (status == TARN_OK) {
+        expect_good(&options);
+    } else {
+        EXPECT(status == TARN_ERR_INVALID_ARGUMENT);
+        EXPECT(strncmp(tarn_last_error(), "TARN_CONF has ", 14) == 0);
+        EXPECT(strlen(tarn_last_error()) < 1000); /* not cut: what is allowed stands at the end */
+        expect_same(&before, &options);
+    }
+    free(text);
+    return 0;
+}
