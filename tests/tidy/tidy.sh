@@ -28,7 +28,7 @@ report() { echo "$*" >>"$found"; }
 all=$(find . \( -path ./build -o -path ./.git \) -prune -o -type f -print | sed 's|^\./||' | sort)
 c_files=$(printf '%s\n' "$all" | grep -E '^(include|src|tests|samples|bench|tools)/.*\.[ch]$' || :)
 sources=$(printf '%s\n' "$all" |
-    grep -E '\.(c|h|sh|awk|cmake|cmake\.in|map|ptx)$|(^|/)CMakeLists\.txt$|^(Makefile|\.ci/run)$')
+    grep -E '\.(c|h|cpp|py|sh|awk|cmake|cmake\.in|map|ptx)$|(^|/)CMakeLists\.txt$|^(Makefile|\.ci/run)$')
 
 awk -f "$here/rules.awk" $c_files >>"$found"
 
