@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "driver.h"
+#include "harness.h"
 #include "limits.h"
 #include "report.h"
 #include "rows.h"
@@ -23,9 +24,11 @@ static const struct row {
     {"trace", "a free and an allocation among many live blocks; memory taken", bench_row_trace},
     {"contents", "checkpoints with the bytes of 10,000 blocks, beside cuMemcpyAsync",
      bench_row_contents},
+    {"recorded", "traces of real programs (--trace), an event at a time; memory taken",
+     bench_row_recorded},
 };
 
-enum { ROW_COUNT = sizeof rows / sizeof rows[0] };
+enum { ROW_COUNT = sizeof rows / sizeof rows[0], TRACES_MAX = 16 };
 
 struct options {
     const char *out_path;
@@ -33,18 +36,22 @@ struct options {
     bool limits;
     bool some_rows; /* those selected, not all */
     bool selected[ROW_COUNT];
+    size_t trace_count;
+    const char *trace_paths[TRACES_MAX];
 };
 
 static void print_usage(FILE *file)
 {
-    (void)fputs("usage: tarn_bench [--row NAME]... [--quick] [--limits] [--out FILE]\n"
-                "  --row NAME  measure this row only; may be repeated\n"
-                "  --quick     few samples: to see that it works, not to keep the figures\n"
-                "  --limits    print every limit of Tarn with what was measured\n"
-                "  --out FILE  append a line of JSON for each result; without it they are printed\n"
-                "TARN_DRIVER chooses the driver, as for every program that uses Tarn.\n"
-                "rows:\n",
-                file);
+    (void)fputs(
+        "usage: tarn_bench [--row NAME]... [--trace FILE]... [--quick] [--limits] [--out FILE]\n"
+        "  --row NAME    measure this row only; may be repeated\n"
+        "  --trace FILE  a recorded trace (docs/traces.md) for the row of them; may be repeated\n"
+        "  --quick       few samples: to see that it works, not to keep the figures\n"
+        "  --limits      print every limit of Tarn with what was measured\n"
+        "  --out FILE    append a line of JSON for each result; without it they are printed\n"
+        "TARN_DRIVER chooses the driver, as for every program that uses Tarn.\n"
+        "rows:\n",
+        file);
     for (size_t i = 0; i < ROW_COUNT; i++)
         (void)fprintf(file, "  %-10s  %s\n", rows[i].name, rows[i].text);
 }
@@ -61,6 +68,21 @@ static bool select_row(struct options *options, const char *name)
     return false;
 }
 
+/* An option with a value. False: there is no such one, or not with that value. */
+static bool take_value(struct options *options, const char *option, const char *value)
+{
+    if (strcmp(option, "--row") == 0)
+        return select_row(options, value);
+    if (strcmp(option, "--out") == 0) {
+        options->out_path = value;
+        return true;
+    }
+    if (strcmp(option, "--trace") != 0 || options->trace_count == TRACES_MAX)
+        return false;
+    options->trace_paths[options->trace_count++] = value;
+    return true;
+}
+
 static bool parse(int count, char **arguments, struct options *options)
 {
     for (int i = 1; i < count; i++) {
@@ -71,18 +93,28 @@ static bool parse(int count, char **arguments, struct options *options)
             options->quick = true;
         else if (strcmp(argument, "--limits") == 0)
             options->limits = true;
-        else if (strcmp(argument, "--out") == 0 && more)
-            options->out_path = arguments[++i];
-        else if (strcmp(argument, "--row") != 0 || !more || !select_row(options, arguments[++i]))
+        else if (!more || !take_value(options, argument, arguments[++i]))
             return false;
     }
     return true;
 }
 
+/* A file that is no trace ends the program before anything is measured. */
+static void load_traces(const struct options *options, struct bench_trace traces[TRACES_MAX])
+{
+    char error[BENCH_TRACE_ERROR_BYTES];
+
+    for (size_t i = 0; i < options->trace_count; i++) {
+        if (!bench_trace_load(options->trace_paths[i], &traces[i], error))
+            bench_fail("%s %s", options->trace_paths[i], error);
+    }
+}
+
 int main(int count, char **arguments)
 {
     struct options options = {.out_path = NULL};
-    struct bench bench = {.device = NULL};
+    struct bench_trace traces[TRACES_MAX];
+    struct bench bench = {.traces = traces};
 
     if (count == 2 && strcmp(arguments[1], "--help") == 0) {
         print_usage(stdout);
@@ -93,6 +125,8 @@ int main(int count, char **arguments)
         return 2;
     }
     bench.quick = options.quick;
+    bench.trace_count = options.trace_count;
+    load_traces(&options, traces);
 #if TARN_DEBUG_CHECKS || !defined(__OPTIMIZE__)
     (void)puts("built with checks or without optimization: these are not the library's figures");
 #endif
@@ -108,5 +142,7 @@ int main(int count, char **arguments)
         bench_limits_print();
     BENCH_OK(tarn_device_close(bench.device));
     bench_driver_close();
+    for (size_t i = 0; i < bench.trace_count; i++)
+        bench_trace_destroy(&traces[i]);
     return 0;
 }

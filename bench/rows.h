@@ -7,9 +7,12 @@
 #include <stdbool.h>
 
 #include "tarn/tarn.h"
+#include "trace_file.h"
 
 struct bench {
     tarn_device *device;
+    const struct bench_trace *traces; /* those given, for the row of recorded ones */
+    size_t trace_count;
     bool quick; /* few samples, for a look or a test */
 };
 
@@ -17,6 +20,7 @@ void bench_row_growth(const struct bench *bench);     /* row_growth.c */
 void bench_row_capture(const struct bench *bench);    /* row_capture.c */
 void bench_row_pair(const struct bench *bench);       /* row_pair.c, row_pair_threads.c */
 void bench_row_trace(const struct bench *bench);      /* row_trace.c */
+void bench_row_recorded(const struct bench *bench);   /* row_recorded.c */
 void bench_row_replay(const struct bench *bench);     /* row_replay.c */
 void bench_row_checkpoint(const struct bench *bench); /* row_checkpoint.c */
 void bench_row_contents(const struct bench *bench);   /* row_contents.c */
