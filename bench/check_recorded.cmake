@@ -31,7 +31,7 @@ foreach(line IN LISTS lines)
 endforeach()
 set(expected "tiny: reserved over allocated of as recorded")
 foreach(rival "" "cuMemAllocFromPoolAsync")
-    foreach(what "event of the first replay" "event" "reserved over allocated"
+    foreach(what "event, first replay" "event" "reserved over allocated"
                  "reserved over requested" "reserved over requested, later")
         list(APPEND expected "tiny: ${what} of ${rival}")
     endforeach()

@@ -7,6 +7,7 @@
  * divided by the iterations. */
 #include "harness.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +20,7 @@ _Noreturn void bench_fail(const char *format, ...)
 {
     va_list arguments;
 
-    (void)fputs("tarn_bench: ", stderr);
+    (void)fprintf(stderr, "%s: ", program_invocation_short_name);
     va_start(arguments, format);
     (void)vfprintf(stderr, format, arguments);
     va_end(arguments);

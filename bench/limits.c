@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "driver.h"
 #include "report.h"
 
 enum { GOALS_MAX = 4 };
@@ -99,10 +98,10 @@ static void print_goal(const struct bench_goal *goal)
     (void)fputc('\n', stdout);
 }
 
-void bench_limits_print(void)
+void bench_limits_print(bool simulated)
 {
     (void)printf("\nLimits, on one H200: each with its target, and what this run has measured%s.\n",
-                 cu.simulated ? "\non a simulated driver, which says little about a GPU" : "");
+                 simulated ? "\non a simulated driver, which says little about a GPU" : "");
     for (size_t i = 0; i < LIMIT_COUNT; i++) {
         (void)printf("\n%s\n    users have: %s\n", limits[i].work, limits[i].users_have);
         for (size_t j = 0; j < GOALS_MAX && limits[i].goals[j].row != NULL; j++)

@@ -20,7 +20,7 @@ struct bench_goal {
 /* NULL when that row and variant have no target. */
 const struct bench_goal *bench_goal_find(const char *row, const char *variant);
 
-/* Prints the whole table with what this run has measured. */
-void bench_limits_print(void);
+/* Prints the whole table with what this run has measured, on a simulated driver or not. */
+void bench_limits_print(bool simulated);
 
 #endif

@@ -132,14 +132,15 @@ int main(int count, char **arguments)
 #endif
     bench_driver_open();
     BENCH_OK(tarn_device_open(0, NULL, &bench.device));
-    bench_report_begin(options.out_path);
+    bench_report_begin(&(struct bench_machine){cu.device_name, cu.version, cu.simulated},
+                       options.out_path);
     for (size_t i = 0; i < ROW_COUNT; i++) {
         if (options.selected[i] || !options.some_rows)
             rows[i].measure(&bench);
     }
     bench_report_end();
     if (options.limits)
-        bench_limits_print();
+        bench_limits_print(cu.simulated);
     BENCH_OK(tarn_device_close(bench.device));
     bench_driver_close();
     for (size_t i = 0; i < bench.trace_count; i++)

@@ -7,13 +7,13 @@
 #include <time.h>
 
 #include "commit.h"
-#include "driver.h"
 #include "limits.h"
 
 enum { RESULTS_MAX = 512 };
 
 static struct bench_result results[RESULTS_MAX];
 static size_t result_count;
+static struct bench_machine measured_on;
 static FILE *out; /* NULL: the lines go to stdout, at the end */
 static char date[32];
 
@@ -57,9 +57,9 @@ static void put_line(FILE *file, const struct bench_result *result)
     (void)fputc('{', file);
     put_field(file, "date", date);
     put_field(file, "commit", BENCH_COMMIT);
-    put_field(file, "device", cu.device_name);
-    (void)fprintf(file, "\"driver_version\": %d, \"simulated\": %s, ", cu.version,
-                  cu.simulated ? "true" : "false");
+    put_field(file, "device", measured_on.device_name);
+    (void)fprintf(file, "\"driver_version\": %d, \"simulated\": %s, ", measured_on.driver_version,
+                  measured_on.simulated ? "true" : "false");
     put_field(file, "row", result->row);
     put_field(file, "variant", result->variant);
     put_field(file, "rival", result->rival);
@@ -73,11 +73,12 @@ static void put_line(FILE *file, const struct bench_result *result)
         (void)fputs("\"target\": null}\n", file);
 }
 
-void bench_report_begin(const char *out_path)
+void bench_report_begin(const struct bench_machine *machine, const char *out_path)
 {
     time_t now = time(NULL);
     struct tm utc;
 
+    measured_on = *machine;
     (void)gmtime_r(&now, &utc);
     (void)strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", &utc);
     if (out_path != NULL) {
@@ -85,8 +86,9 @@ void bench_report_begin(const char *out_path)
         if (out == NULL)
             bench_fail("%s cannot be opened for appending", out_path);
     }
-    (void)printf("%s, driver %d.%d%s; commit %s\n\n", cu.device_name, cu.version / 1000,
-                 cu.version % 1000 / 10, cu.simulated ? " (simulated)" : "", BENCH_COMMIT);
+    (void)printf("%s, driver %d.%d%s; commit %s\n\n", machine->device_name,
+                 machine->driver_version / 1000, machine->driver_version % 1000 / 10,
+                 machine->simulated ? " (simulated)" : "", BENCH_COMMIT);
     (void)printf("%-10s  %-36s  %-23s  %9s  %-18s  %s\n", "row", "variant", "of", "median",
                  "p10 to p90", "unit");
 }

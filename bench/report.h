@@ -10,6 +10,13 @@
 
 #include "harness.h"
 
+/* Where it is measured. */
+struct bench_machine {
+    const char *device_name;
+    int driver_version; /* 13000 is CUDA 13.0 */
+    bool simulated;
+};
+
 struct bench_result {
     const char *row;
     char variant[64];
@@ -18,8 +25,8 @@ struct bench_result {
     struct bench_summary summary;
 };
 
-/* out_path: NULL for stdout. */
-void bench_report_begin(const char *out_path);
+/* The machine is copied, its strings must stay. out_path: NULL for stdout. */
+void bench_report_begin(const struct bench_machine *machine, const char *out_path);
 void bench_report_end(void);
 
 /* Adds a result. variant is copied; the other strings must stay. */

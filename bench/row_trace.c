@@ -30,13 +30,13 @@
 #include "harness.h"
 #include "report.h"
 #include "rows.h"
+#include "script.h"
 
 #define LIMIT_BYTES_MAX ((size_t)4 << 20) /* of a block, in the trace of the limits */
 #define SCALE_BYTES_MAX ((size_t)64 << 10)
 
 enum {
     SAMPLES = 101,
-    BLOCK_BYTES_MIN = 512,
     LIMIT_BLOCKS = 10000,
     SCALE_BLOCKS_MIN = 100,
     SCALE_BLOCKS_MAX = 1000000,
@@ -44,29 +44,6 @@ enum {
     QUICK_BLOCKS_MAX = 10000,
     STEPS = 1 << 20, /* of a trace: as many as the most blocks, a power of two */
     QUICK_STEPS = 1 << 12,
-    BURST_BLOCKS = 32, /* of LIFO, a power of two: samples have whole bursts */
-};
-
-/* Half a step: an allocation into a slot, or the free of the block in it. */
-struct op {
-    uint32_t slot;
-    uint32_t bytes; /* 0: the free */
-};
-
-enum order { RANDOM, FIFO, LIFO, ALTERNATING, COMB, ORDER_COUNT };
-
-struct script {
-    enum order order;
-    bool by_octave; /* sizes; false: all sizes alike likely */
-    size_t bytes_max;
-    size_t live_count;
-    size_t step_count;
-    size_t slot_count;     /* live_count, twice that in a comb */
-    uint32_t *first_bytes; /* of the blocks that the slots are filled with at first */
-    size_t op_count;       /* two a step */
-    struct op *ops;
-    uint64_t requested_peak; /* most bytes asked for and not freed, at any time */
-    uint64_t random;
 };
 
 struct player;
@@ -84,116 +61,12 @@ struct contender {
 struct player {
     const struct bench *bench;
     const struct contender *contender;
-    const struct script *script;
+    const struct bench_script *script;
     tarn_pool *pool; /* Tarn's */
     tarn_stream stream;
     void **blocks;   /* by slot; NULL: free */
     size_t position; /* the next op */
 };
-
-/* ---- scripts ------------------------------------------------------------------------------- */
-
-static uint32_t next_size(struct script *script)
-{
-    uint64_t least = BLOCK_BYTES_MIN;
-    uint64_t octaves = 0;
-
-    if (!script->by_octave)
-        return (uint32_t)(1 + bench_random(&script->random) % script->bytes_max);
-    while (least << (octaves + 1) <= script->bytes_max)
-        octaves++;
-    least <<= bench_random(&script->random) % octaves;
-    return (uint32_t)(least + 1 + bench_random(&script->random) % least);
-}
-
-/* The slot that a step frees and fills again. */
-static size_t next_slot(struct script *script, size_t step)
-{
-    switch (script->order) {
-    case RANDOM:
-        return bench_random(&script->random) % script->live_count;
-    case FIFO:
-        return step % script->live_count;
-    case ALTERNATING: /* what was allocated in place of the oldest is the newest */
-        return step / 2 % script->live_count;
-    default: /* a hole: the allocator finds it by itself, so any slot will do */
-        return 1;
-    }
-}
-
-static void write_step(struct script *script, size_t step)
-{
-    struct op freed = {.slot = (uint32_t)next_slot(script, step)};
-    struct op filled = {freed.slot, next_size(script)};
-    bool fills_first = script->order == COMB;
-
-    script->ops[2 * step] = fills_first ? filled : freed;
-    script->ops[2 * step + 1] = fills_first ? freed : filled;
-}
-
-static void write_burst(struct script *script, size_t step)
-{
-    size_t end = script->slot_count;
-
-    for (size_t i = 0; i < BURST_BLOCKS; i++) {
-        script->ops[2 * step + i] = (struct op){.slot = (uint32_t)(end - 1 - i)};
-        script->ops[2 * step + BURST_BLOCKS + i] =
-            (struct op){(uint32_t)(end - BURST_BLOCKS + i), next_size(script)};
-    }
-}
-
-/* Plays the sizes alone. */
-static uint64_t find_requested_peak(const struct script *script)
-{
-    uint32_t *held = calloc(script->slot_count, sizeof *held);
-    uint64_t live = 0;
-    uint64_t peak;
-
-    if (held == NULL)
-        bench_fail("no host memory");
-    for (size_t i = 0; i < script->slot_count; i++) {
-        held[i] = script->first_bytes[i];
-        live += held[i];
-    }
-    peak = live;
-    for (size_t i = 0; script->order != COMB && i < script->op_count; i++) {
-        live = live - held[script->ops[i].slot] + script->ops[i].bytes;
-        held[script->ops[i].slot] = script->ops[i].bytes;
-        peak = live > peak ? live : peak;
-    }
-    free(held);
-    return peak;
-}
-
-/* The fields that say what is wanted are set: those before slot_count. */
-static void create_script(struct script *script)
-{
-    size_t step_count = script->step_count;
-
-    script->slot_count = script->live_count * (script->order == COMB ? 2 : 1);
-    script->op_count = 2 * step_count;
-    script->first_bytes = calloc(script->slot_count, sizeof *script->first_bytes);
-    script->ops = calloc(script->op_count, sizeof *script->ops);
-    if (script->first_bytes == NULL || script->ops == NULL)
-        bench_fail("no host memory");
-    script->random = BENCH_RANDOM_SEED;
-    for (size_t i = 0; i < script->slot_count; i++)
-        script->first_bytes[i] = next_size(script);
-    if (script->order == LIFO) {
-        for (size_t step = 0; step < step_count; step += BURST_BLOCKS)
-            write_burst(script, step);
-    } else {
-        for (size_t step = 0; step < step_count; step++)
-            write_step(script, step);
-    }
-    script->requested_peak = find_requested_peak(script);
-}
-
-static void destroy_script(struct script *script)
-{
-    free(script->first_bytes);
-    free(script->ops);
-}
 
 /* ---- who plays ----------------------------------------------------------------------------- */
 
@@ -276,11 +149,11 @@ static const struct contender driver = {"cuMemAllocAsync", open_driver,      all
 static void play(void *context, size_t steps)
 {
     struct player *player = context;
-    const struct script *script = player->script;
+    const struct bench_script *script = player->script;
     const struct contender *contender = player->contender;
 
     for (size_t i = 0; i < 2 * steps; i++) {
-        const struct op *op = &script->ops[player->position];
+        const struct bench_op *op = &script->ops[player->position];
         void **block = &player->blocks[op->slot];
 
         if (op->bytes == 0) {
@@ -305,7 +178,7 @@ static void drain(void *context)
 /* Fills the slots and plays the whole script once, so that what is timed is no beginning. */
 static void open_player(struct player *player)
 {
-    const struct script *script = player->script;
+    const struct bench_script *script = player->script;
 
     player->stream = bench_stream_create();
     player->blocks = calloc(script->slot_count, sizeof *player->blocks);
@@ -314,7 +187,7 @@ static void open_player(struct player *player)
     player->contender->open(player);
     for (size_t i = 0; i < script->slot_count; i++)
         player->blocks[i] = player->contender->allocate(player, script->first_bytes[i]);
-    for (size_t i = 1; script->order == COMB && i < script->slot_count; i += 2) {
+    for (size_t i = 1; script->order == BENCH_ORDER_COMB && i < script->slot_count; i += 2) {
         player->contender->free(player, player->blocks[i]);
         player->blocks[i] = NULL;
     }
@@ -343,7 +216,8 @@ static size_t choose_bytes_max(size_t bytes_max, size_t count, size_t parts)
     size_t total_bytes;
 
     BENCH_CU(cu.cuMemGetInfo(&free_bytes, &total_bytes));
-    while (bytes_max > (size_t)2 * BLOCK_BYTES_MIN && bytes_max / 2 * count > free_bytes / parts)
+    while (bytes_max > (size_t)2 * BENCH_BLOCK_BYTES_MIN &&
+           bytes_max / 2 * count > free_bytes / parts)
         bytes_max /= 2;
     return bytes_max;
 }
@@ -394,10 +268,10 @@ static void compare(const struct bench *bench, bool by_octave)
 {
     enum { PARTS = 3 }; /* of the memory: Tarn's, the rival's, and what both take over */
     const struct trace_names *names = &trace_names[by_octave ? 1 : 0];
-    struct script script = {.order = RANDOM,
-                            .by_octave = by_octave,
-                            .live_count = LIMIT_BLOCKS,
-                            .step_count = bench->quick ? QUICK_STEPS : STEPS};
+    struct bench_script script = {.order = BENCH_ORDER_RANDOM,
+                                  .by_octave = by_octave,
+                                  .live_count = LIMIT_BLOCKS,
+                                  .step_count = bench->quick ? QUICK_STEPS : STEPS};
     struct player players[] = {{.bench = bench, .contender = &tarn, .script = &script},
                                {.bench = bench, .contender = &driver, .script = &script}};
     struct bench_case cases[] = {{NULL, play, drain, &players[0], 0},
@@ -408,7 +282,7 @@ static void compare(const struct bench *bench, bool by_octave)
     char name[64];
 
     script.bytes_max = choose_bytes_max(LIMIT_BYTES_MAX, LIMIT_BLOCKS, PARTS);
-    create_script(&script);
+    bench_script_create(&script);
     for (size_t i = 0; i < count; i++) {
         open_player(&players[i]);
         report_peaks(&players[i], names->reserved, names->requested);
@@ -421,36 +295,37 @@ static void compare(const struct bench *bench, bool by_octave)
     }
     if (cu.rival_pool == NULL)
         bench_report_absent("trace", name, driver.rival);
-    destroy_script(&script);
+    bench_script_destroy(&script);
 }
 
 /* ---- scaling ------------------------------------------------------------------------------- */
 
-static struct bench_summary measure_steps(const struct bench *bench, enum order order,
+static struct bench_summary measure_steps(const struct bench *bench, enum bench_order order,
                                           size_t live_count, size_t bytes_max)
 {
-    struct script script = {.order = order,
-                            .bytes_max = bytes_max,
-                            .live_count = live_count,
-                            .step_count = bench->quick ? QUICK_STEPS : STEPS};
+    struct bench_script script = {.order = order,
+                                  .bytes_max = bytes_max,
+                                  .live_count = live_count,
+                                  .step_count = bench->quick ? QUICK_STEPS : STEPS};
     struct player player = {.bench = bench, .contender = &tarn, .script = &script};
     struct bench_case subject = {NULL, play, drain, &player, 0};
     struct bench_plan plan = bench_plan_for(bench->quick, SAMPLES);
     struct bench_series series;
 
-    create_script(&script);
+    bench_script_create(&script);
     open_player(&player);
     bench_measure(&plan, &subject, 1, &series);
     close_player(&player);
-    destroy_script(&script);
+    bench_script_destroy(&script);
     return bench_summarize(&series);
 }
 
 /* One number of blocks at a time: others' records would push its own out of the caches. */
-static void scale(const struct bench *bench, enum order order, size_t count_max, size_t bytes_max)
+static void scale(const struct bench *bench, enum bench_order order, size_t count_max,
+                  size_t bytes_max)
 {
-    static const char *const order_names[ORDER_COUNT] = {"random", "FIFO", "LIFO", "alternating",
-                                                         "comb"};
+    static const char *const order_names[BENCH_ORDER_COUNT] = {"random", "FIFO", "LIFO",
+                                                               "alternating", "comb"};
     double fewest_ns = 0;
 
     for (size_t count = SCALE_BLOCKS_MIN; count <= count_max; count *= SCALE_FACTOR) {
@@ -483,6 +358,6 @@ void bench_row_trace(const struct bench *bench)
     compare(bench, false);
     compare(bench, true);
     bytes_max = choose_bytes_max(SCALE_BYTES_MAX, count_max, PARTS);
-    for (enum order order = RANDOM; order < ORDER_COUNT; order++)
+    for (enum bench_order order = BENCH_ORDER_RANDOM; order < BENCH_ORDER_COUNT; order++)
         scale(bench, order, count_max, bytes_max);
 }
