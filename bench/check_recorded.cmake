@@ -29,7 +29,8 @@ foreach(line IN LISTS lines)
     endif()
     list(APPEND seen "${variant} of ${rival}")
 endforeach()
-set(expected "tiny: reserved over allocated of as recorded")
+set(expected "tiny: GiB requested at the peak of as recorded"
+             "tiny: reserved over allocated of as recorded")
 foreach(rival "" "cuMemAllocFromPoolAsync")
     foreach(what "event, first replay" "event" "reserved over allocated"
                  "reserved over requested" "reserved over requested, later")

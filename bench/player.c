@@ -6,6 +6,8 @@
 
 #include "report.h"
 
+#define GIB (UINT64_C(1) << 30)
+
 enum { SAMPLES = 31, PLAYERS_MAX = 2 };
 
 /* ---- a replay ------------------------------------------------------------------------------ */
@@ -160,6 +162,7 @@ void bench_players_compare(struct bench_player *players, size_t count, bool quic
         replay_first(&players[i]);
         cases[i] = (struct bench_case){prepare, replay, finish, &players[i], 1};
     }
+    report_ratio(trace, "GiB requested at the peak", "as recorded", trace->live_peak_bytes, GIB);
     if (trace->recorded_allocated_peak_bytes != 0)
         report_ratio(trace, "reserved over allocated", "as recorded",
                      trace->recorded_reserved_peak_bytes, trace->recorded_allocated_peak_bytes);

@@ -1,0 +1,60 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Builds build/rivals/torch_trace, which measures PyTorch's allocator (docs/traces.md), where PyTorch is
+# installed:
+#   bench/rivals/build.sh [TORCH [CUDA]]
+# TORCH: the folder torch of an installation; without it python3 is asked. CUDA: a folder with include
+# and lib or lib64 of the CUDA runtime; without it that which was installed with PyTorch, else a toolkit.
+# The program finds both where they were at build time; elsewhere LD_LIBRARY_PATH names their folders.
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../.." && pwd)
+out=$root/build/rivals
+
+fail() {
+    echo "build.sh: $*" >&2
+    exit 1
+}
+
+find_torch='import importlib.util as u
+found = u.find_spec("torch")
+print(found.submodule_search_locations[0] if found else "")'
+torch=${1:-$(python3 -c "$find_torch" || :)}
+[ -n "$torch" ] || fail 'python3 finds no PyTorch; name its folder: bench/rivals/build.sh TORCH'
+[ -f "$torch/include/c10/cuda/CUDACachingAllocator.h" ] ||
+    fail "$torch has no headers of PyTorch for CUDA"
+torch=$(cd "$torch" && pwd)
+
+# The runtime to link is the one that PyTorch itself asks for: its version is in its name.
+wanted=$(readelf -d "$torch/lib/libc10_cuda.so" | sed -n 's/.*\[\(libcudart[^]]*\)\].*/\1/p')
+[ -n "$wanted" ] || fail "$torch/lib/libc10_cuda.so asks for no libcudart"
+cuda=
+cuda_lib=
+for folder in ${2:+"$2"} "$torch"/../nvidia/cu[0-9]* "$torch"/../nvidia/cuda_runtime \
+    ${CUDA_HOME:+"$CUDA_HOME"} /usr/local/cuda; do
+    for lib in "$folder/lib" "$folder/lib64"; do
+        if [ -z "$cuda" ] && [ -f "$folder/include/cuda_runtime_api.h" ] && [ -e "$lib/$wanted" ]; then
+            cuda=$(cd "$folder" && pwd)
+            cuda_lib=$(cd "$lib" && pwd)
+        fi
+    done
+done
+[ -n "$cuda" ] ||
+    fail "no folder has cuda_runtime_api.h and $wanted; name one: bench/rivals/build.sh TORCH CUDA"
+
+mkdir -p "$out"
+commit=$(git --no-optional-locks -C "$root" describe --always --tags --dirty 2>/dev/null || echo unknown)
+printf '#define BENCH_COMMIT "%s"\n' "$commit" >"$out/commit.h"
+flags="-O2 -g -D_GNU_SOURCE -Wall -Wextra -iquote $root/bench -iquote $here -iquote $out"
+objects=
+for source in "$root"/bench/harness.c "$root"/bench/limits.c "$root"/bench/player.c \
+    "$root"/bench/report.c "$root"/bench/script.c "$root"/bench/trace_file.c "$here"/torch_trace.c; do
+    object=$out/$(basename "$source" .c).o
+    ${CC:-cc} -std=c17 $flags -c "$source" -o "$object"
+    objects="$objects $object"
+done
+${CXX:-c++} -std=c++17 $flags -isystem "$torch/include" -isystem "$cuda/include" \
+    -c "$here/torch_allocator.cpp" -o "$out/torch_allocator.o"
+${CXX:-c++} $objects "$out/torch_allocator.o" -o "$out/torch_trace" -L"$torch/lib" -lc10_cuda -lc10 \
+    "$cuda_lib/$wanted" -lpthread -Wl,-rpath,"$torch/lib:$cuda_lib"
+echo "$out/torch_trace: PyTorch's allocator of $torch"
