@@ -151,6 +151,12 @@ class History(unittest.TestCase):
             ],
         )
 
+    def test_uses_end_with_their_block(self):
+        history = [alloc(0x1000, 100)] + note() + freed(0x1000, 100)
+        history += [alloc(0x1000, 8), requested(0x1000, 8), alloc(0x2000, 7), completed(0x1000, 8)]
+        events = convert.events_of(snapshot(history), notes=[("use", 0x1000, SIDE)])
+        self.assertEqual(events[-2:], [("allocate", 0x2000, 7, MAIN), ("free", 0x1000)])
+
     def test_uses_that_say_nothing_are_left_out(self):
         history = [alloc(0x1000, 100)] + note() + note() + note()
         notes = [("use", 0x1000, MAIN), ("use", 0x1000, SIDE), ("use", 0x1000, SIDE)]
