@@ -29,6 +29,17 @@ done
 [ -z "$missing" ] || expect python3 "$tools/record.py" --out "$traces" $missing
 [ -x "$player" ] || expect "$root/bench/rivals/build.sh"
 
+# A player that was built elsewhere finds the libraries of this machine's PyTorch.
+libraries=$(python3 - <<'END'
+import glob, importlib.util, os
+found = importlib.util.find_spec("torch")
+if found:
+    folder = found.submodule_search_locations[0]
+    libraries = glob.glob(os.path.join(os.path.dirname(folder), "nvidia", "*", "lib"))
+    print(":".join([os.path.join(folder, "lib")] + libraries + ["/usr/local/cuda/lib64"]))
+END
+)
+
 set --
 for trace in "$traces"/*.trace; do
     [ -f "$trace" ] && set -- "$@" --trace "$trace"
@@ -38,7 +49,7 @@ if [ $# -eq 0 ]; then
     exit 1
 fi
 expect env TARN_DRIVER=cuda "$build/bin/tarn_bench" --row recorded "$@" --out "$reports/traces.jsonl"
-expect "$player" --only-traces "$@" --out "$reports/traces.jsonl"
-expect "$player" --only-traces --expandable "$@" --out "$reports/traces.jsonl"
+expect env LD_LIBRARY_PATH="$libraries" "$player" --only-traces "$@" --out "$reports/traces.jsonl"
+expect env LD_LIBRARY_PATH="$libraries" "$player" --only-traces --expandable "$@" --out "$reports/traces.jsonl"
 expect python3 "$tools/compare.py" "$reports/traces.jsonl"
 [ "$failures" -eq 0 ]
