@@ -125,13 +125,19 @@ static tarn_status map_holes(const struct tn_plan *plan)
 /* Room for the revived blocks in the indexes of their chunks. False: no memory. */
 static bool reserve_places(const struct tn_plan *plan)
 {
+    struct tn_chunk *chunk = NULL;
+    uint32_t count = 0; /* of those that begin in the chunk; they follow each other */
+
     for (size_t i = 0; i < plan->revived_count; i++) {
         const struct tn_saved_block *saved = &plan->checkpoint->blocks[plan->revived[i]];
+        struct tn_chunk *next = tn_segment_chunk_at(saved->segment, saved->offset);
 
-        if (!tn_live_reserve(tn_segment_chunk_at(saved->segment, saved->offset), saved->bytes))
+        if (next != chunk && chunk != NULL && !tn_live_reserve(chunk, count))
             return false;
+        count = next == chunk ? count + 1 : 1;
+        chunk = next;
     }
-    return true;
+    return chunk == NULL || tn_live_reserve(chunk, count);
 }
 
 static tarn_status prepare(struct attempt *attempt)

@@ -171,7 +171,7 @@ static tarn_status add_chunk(tarn_pool *pool, struct tn_heap *heap, struct tn_se
         return status;
     chunk->heap = heap; /* before anyone can find the chunk by an address */
     /* What grows the heap will begin here. */
-    status = tn_live_reserve(chunk, heap->kind == TN_HEAP_SMALL ? 1 : TN_SMALL_BYTES_MAX + 1)
+    status = tn_live_reserve(chunk, 1)
                  ? tn_segment_map(segment, offset, pool->properties.peer_mask, chunk)
                  : tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a chunk");
     if (status != TARN_OK) {

@@ -4,9 +4,13 @@
  *   P5  a LIVE or DISCARDED block is in the index of the chunk in which it begins, under its place there;
  *       nothing else is in any
  *
- * Each chunk has two arrays, by size of block: small ones, up to 1 MiB, are found by the 512 bytes in
- * which they begin, larger ones by the MiB, in which no second one can begin. So a lookup is three
- * loads, whatever is live, and memory that changes hands takes its blocks along.
+ * Each chunk has a hash table of its own, as large as what lives in it asks for, so memory that changes
+ * hands takes its blocks along. An entry is one word: a part of the hash, from which its place is found
+ * again, and the block's record, whose address is a multiple of 64. So no record is looked at but the one
+ * that is looked for.
+ *
+ * Source: linear probing, and deletion that moves entries back, after D. E. Knuth, The Art of Computer
+ * Programming, volume 3, section 6.4, algorithms L and R; the hash is multiplicative, ibid.
  *
  * Locking: that of the pool that the chunk is mapped in. */
 #ifndef TARN_POOLS_LIVE_INDEX_H
@@ -19,58 +23,60 @@
 /* Blocks up to this size are small. */
 #define TN_SMALL_BYTES_MAX ((uint64_t)1 << 20)
 
-enum { TN_LIVE_SMALL_BITS = 9, TN_LIVE_LARGE_BITS = 20 };
+enum {
+    TN_LIVE_HASH_BITS = 23,  /* of an entry; no chunk of 1 GiB has so many blocks */
+    TN_LIVE_HASH_SHIFT = 41, /* below are the bits 6 to 46 of the record's address */
+};
 
-/* Makes sure that a block of that size can begin in the chunk; false when there is no memory. */
-bool tn_live_reserve(struct tn_chunk *chunk, uint64_t bytes);
+/* Makes sure that so many more blocks can begin in the chunk; false when there is no memory. */
+bool tn_live_reserve(struct tn_chunk *chunk, uint32_t count);
 
-/* Whether that was done before. */
-static inline bool tn_live_has_room(const struct tn_chunk *chunk, uint64_t bytes)
+/* Whether one more can. A table is at most three quarters full. */
+static inline bool tn_live_has_room(const struct tn_chunk *chunk)
 {
-    return chunk->live[bytes <= TN_SMALL_BYTES_MAX ? 0 : 1] != NULL;
+    return chunk->live != NULL && 4 * (chunk->live_count + 1) <= 3U << chunk->live_bits;
 }
 
-/* The entry of a block that begins at that offset of the chunk's segment. */
-static inline struct tn_block **tn_live_entry(const struct tn_chunk *chunk, uint64_t offset,
-                                              uint64_t bytes)
+/* Of what begins at that offset of the chunk's segment. */
+static inline uint32_t tn_live_hash(const struct tn_chunk *chunk, uint64_t offset)
 {
-    return bytes <= TN_SMALL_BYTES_MAX
-               ? &chunk->live[0][(offset - chunk->offset) >> TN_LIVE_SMALL_BITS]
-               : &chunk->live[1][(offset - chunk->offset) >> TN_LIVE_LARGE_BITS];
+    uint32_t place = (uint32_t)((offset - chunk->offset) >> TN_BLOCK_BITS);
+
+    return (place * 0x9E3779B1U) >> (32 - TN_LIVE_HASH_BITS);
 }
 
-/* Enters a block that begins in the chunk; reserved before. */
-static inline void tn_live_insert_in(struct tn_chunk *chunk, struct tn_block *block)
+static inline uint64_t tn_live_entry(uint32_t hash, const struct tn_block *block)
 {
-    struct tn_block **entry = tn_live_entry(chunk, block->offset, tn_block_bytes(block));
-
-    TN_ASSERT(*entry == NULL); /* P5 */
-    *entry = block;
-    chunk->live_count += 1;
+    return (uint64_t)hash << TN_LIVE_HASH_SHIFT | (uint64_t)(uintptr_t)block >> 6;
 }
 
-static inline void tn_live_remove_in(struct tn_chunk *chunk, struct tn_block *block)
+static inline struct tn_block *tn_live_block(uint64_t entry)
 {
-    struct tn_block **entry = tn_live_entry(chunk, block->offset, tn_block_bytes(block));
-
-    TN_ASSERT(*entry == block); /* P5 */
-    *entry = NULL;
-    chunk->live_count -= 1;
+    return (struct tn_block *)(uintptr_t)((entry & (((uint64_t)1 << TN_LIVE_HASH_SHIFT) - 1)) << 6);
 }
 
-/* The LIVE or DISCARDED block that begins at that offset of the chunk's segment; NULL when there is none. */
+/* The LIVE or DISCARDED block that begins at that offset of the chunk's segment; NULL: there is none. */
 static inline struct tn_block *tn_live_at(const struct tn_chunk *chunk, uint64_t offset)
 {
-    struct tn_block *block = NULL;
+    uint32_t hash = tn_live_hash(chunk, offset);
+    uint32_t mask = ((uint32_t)1 << chunk->live_bits) - 1;
+    uint32_t at = hash >> (TN_LIVE_HASH_BITS - chunk->live_bits);
 
-    if (chunk->live[0] != NULL)
-        block = chunk->live[0][(offset - chunk->offset) >> TN_LIVE_SMALL_BITS];
-    if (block == NULL && chunk->live[1] != NULL)
-        block = chunk->live[1][(offset - chunk->offset) >> TN_LIVE_LARGE_BITS];
-    return block != NULL && block->offset == offset ? block : NULL;
+    for (; chunk->live != NULL && chunk->live[at] != 0; at = (at + 1) & mask) {
+        struct tn_block *block = tn_live_block(chunk->live[at]);
+
+        if (chunk->live[at] >> TN_LIVE_HASH_SHIFT == hash && block->offset == offset)
+            return block;
+    }
+    return NULL;
 }
 
-void tn_live_insert(struct tn_block *block); /* reserved before */
+/* The block begins in the chunk. To enter it, room was reserved before. */
+void tn_live_insert_in(struct tn_chunk *chunk, struct tn_block *block);
+void tn_live_remove_in(struct tn_chunk *chunk, struct tn_block *block);
+
+/* The same for the chunk in which the block begins. */
+void tn_live_insert(struct tn_block *block);
 void tn_live_remove(struct tn_block *block);
 
 /* The LIVE or DISCARDED block of the pool that begins at the address; NULL when there is none. */

@@ -365,7 +365,7 @@ static tarn_status try_allocate(tarn_pool *pool, const struct tn_request *reques
     }
     TN_ASSERT(block != NULL);
     start = tn_round_up(tn_block_address(block), request->alignment);
-    if (!tn_live_reserve(tn_address_table_chunk(start), bytes))
+    if (!tn_live_reserve(tn_address_table_chunk(start), 1))
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a block's records");
     commit_allocation(pool, block, request, hold, start, bytes);
     *address = (void *)(uintptr_t)start;

@@ -97,7 +97,7 @@ static struct tn_block *cut(struct tn_arena *arena, struct tn_heap *heap, uint64
         return NULL;
     start = tn_round_up(tn_block_address(block), alignment);
     chunk = tn_address_table_chunk(start);
-    if (!tn_live_has_room(chunk, bytes))
+    if (!tn_live_has_room(chunk))
         return NULL;
     block = tn_arena_carve(arena, block, start - block->segment->base, bytes);
     block->own_order = true;

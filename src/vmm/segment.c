@@ -74,8 +74,7 @@ void tn_chunk_destroy(struct tn_gpu *gpu, struct tn_chunk *chunk)
 {
     TN_ASSERT(chunk->segment == NULL);
     tn_gpu_release_memory(gpu, chunk->handle);
-    tn_host_free(chunk->live[0]);
-    tn_host_free(chunk->live[1]);
+    tn_host_free(chunk->live);
     chunk->magic = 0;
     tn_records_give(&chunk_records, chunk);
 }

@@ -46,8 +46,9 @@ struct tn_chunk {
     uint64_t offset;                       /* in the segment, a multiple of 2 MiB */
     /* The rest is written by the pools layer. */
     _Atomic(struct tn_heap *) heap; /* the one owner: an arena's heap, or the pool's idle memory */
-    struct tn_block **live[2];      /* see pools/live_index.h; NULL: none yet */
-    uint32_t live_count;            /* blocks in them */
+    uint64_t *live;                 /* see pools/live_index.h; NULL: none yet */
+    uint32_t live_count;            /* blocks in it */
+    uint8_t live_bits;              /* the logarithm of its size */
     uint32_t id;                    /* index in the pool's table of chunks */
     uint32_t hold_count;            /* holds that contain it; 0: not captured */
     uint64_t freed_stamp;           /* epoch of the last free in it; 0: never used */

@@ -19,8 +19,7 @@ static void map_chunk(void)
 
 static void unmap_chunk(void)
 {
-    tn_host_free(chunk.live[0]);
-    tn_host_free(chunk.live[1]);
+    tn_host_free(chunk.live);
     tn_address_table_set_pages(segment.base + chunk.offset, chunk.bytes, NULL);
 }
 
@@ -37,7 +36,7 @@ START_TEST(nothing_is_found_where_nothing_began)
     uint64_t address = segment.base + chunk.offset;
 
     ck_assert_ptr_null(tn_live_find(owner, address));
-    ck_assert(tn_live_reserve(&chunk, 512));
+    ck_assert(tn_live_reserve(&chunk, 1));
     ck_assert_ptr_null(tn_live_find(owner, address));
     ck_assert_ptr_null(tn_live_find(owner, segment.base)); /* no chunk is there */
     ck_assert_ptr_null(tn_live_find(owner, UINT64_MAX));
@@ -51,7 +50,7 @@ START_TEST(the_index_agrees_with_a_naive_set)
     bool in[COUNT] = {false};
     uint32_t count = 0;
 
-    ck_assert(tn_live_reserve(&chunk, 512));
+    ck_assert(tn_live_reserve(&chunk, COUNT));
     for (size_t i = 0; i < COUNT; i++)
         (void)place(i, i * 512, 512);
     for (int round = 0; round < 6000; round++) {
@@ -79,8 +78,7 @@ START_TEST(small_and_large_blocks_are_found_beside_each_other)
     struct tn_block *large = place(1, TN_SMALL_BYTES_MAX, TN_SMALL_BYTES_MAX + 512);
     struct tn_block *last = place(2, 2 * TN_SMALL_BYTES_MAX + 512, 512);
 
-    ck_assert(tn_live_reserve(&chunk, tn_block_bytes(small)) &&
-              tn_live_reserve(&chunk, tn_block_bytes(large)));
+    ck_assert(tn_live_reserve(&chunk, 3));
     tn_live_insert(small);
     tn_live_insert(large);
     tn_live_insert(last);
@@ -96,31 +94,43 @@ START_TEST(blocks_of_another_pool_are_not_found)
 {
     struct tn_block *block = place(0, 0, 512);
 
-    ck_assert(tn_live_reserve(&chunk, 512));
+    ck_assert(tn_live_reserve(&chunk, 1));
     tn_live_insert(block);
     ck_assert_ptr_null(
         tn_live_find((const tarn_pool *)(const void *)&blocks, tn_block_address(block)));
 }
 END_TEST
 
-START_TEST(room_is_reserved_once_for_each_size)
+START_TEST(room_is_made_for_as_many_as_are_asked_for)
 {
     (void)tn_host_plan_fault(1, false);
-    ck_assert(!tn_live_reserve(&chunk, 512));
-    (void)tn_host_plan_fault(0, false);
-    ck_assert(tn_live_reserve(&chunk, 512));
-    ck_assert(tn_live_reserve(&chunk, TN_SMALL_BYTES_MAX + 1));
+    ck_assert(!tn_live_has_room(&chunk));
+    ck_assert(!tn_live_reserve(&chunk, 1));
+    ck_assert_uint_eq(tn_host_plan_fault(0, false), 1);
+    ck_assert(tn_live_reserve(&chunk, 6)); /* three quarters of eight */
     (void)tn_host_plan_fault(1, true);
-    ck_assert(tn_live_reserve(&chunk, TN_SMALL_BYTES_MAX));
-    ck_assert(tn_live_reserve(&chunk, TN_GIB));
+    for (size_t i = 0; i < 6; i++) {
+        ck_assert(tn_live_has_room(&chunk) && tn_live_reserve(&chunk, 1));
+        tn_live_insert(place(i, i * 4096, 512));
+    }
     ck_assert_uint_eq(tn_host_plan_fault(0, false), 0);
+    ck_assert(!tn_live_has_room(&chunk));
+    (void)tn_host_plan_fault(1, false);
+    ck_assert(!tn_live_reserve(&chunk, 1));
+    ck_assert_uint_eq(tn_host_plan_fault(0, false), 1);
+    for (size_t i = 0; i < 6; i++)
+        ck_assert_ptr_eq(tn_live_find(owner, tn_block_address(&blocks[i])), &blocks[i]);
+    ck_assert(tn_live_reserve(&chunk, 1)); /* takes all along */
+    ck_assert(tn_live_has_room(&chunk));
+    for (size_t i = 0; i < 6; i++)
+        ck_assert_ptr_eq(tn_live_find(owner, tn_block_address(&blocks[i])), &blocks[i]);
 }
 END_TEST
 
 /* P5: an address has one block. */
 START_TEST(entering_an_address_twice_is_a_broken_contract)
 {
-    ck_assert(tn_live_reserve(&chunk, 512));
+    ck_assert(tn_live_reserve(&chunk, 1));
     tn_live_insert(place(0, 0, 512));
     tn_live_insert(&blocks[0]);
 }
@@ -128,7 +138,7 @@ END_TEST
 
 START_TEST(removing_what_is_not_there_is_a_broken_contract)
 {
-    ck_assert(tn_live_reserve(&chunk, 512));
+    ck_assert(tn_live_reserve(&chunk, 1));
     tn_live_remove(place(0, 0, 512));
 }
 END_TEST
@@ -143,7 +153,7 @@ int main(void)
     tcase_add_test(index, the_index_agrees_with_a_naive_set);
     tcase_add_test(index, small_and_large_blocks_are_found_beside_each_other);
     tcase_add_test(index, blocks_of_another_pool_are_not_found);
-    tcase_add_test(index, room_is_reserved_once_for_each_size);
+    tcase_add_test(index, room_is_made_for_as_many_as_are_asked_for);
     unit_add_contract_test(index, entering_an_address_twice_is_a_broken_contract);
     unit_add_contract_test(index, removing_what_is_not_there_is_a_broken_contract);
     suite_add_tcase(suite, index);
