@@ -106,6 +106,17 @@ void *tn_host_alloc(size_t count, size_t item_bytes)
     return memory;
 }
 
+void *tn_host_alloc_unset(size_t count, size_t item_bytes)
+{
+    void *memory;
+
+    TN_ASSERT(count > 0 && item_bytes > 0 && count <= SIZE_MAX / item_bytes);
+    memory = allocation_fails() ? NULL : malloc(count * item_bytes);
+    if (memory != NULL)
+        count_outstanding(1);
+    return memory;
+}
+
 void *tn_host_alloc_aligned(size_t bytes)
 {
     void *memory = allocation_fails() ? NULL : aligned_alloc(bytes, bytes);

@@ -13,6 +13,8 @@
 
 /* Zeroed memory for count items of item_bytes, or NULL. count is not 0. */
 void *tn_host_alloc(size_t count, size_t item_bytes);
+/* The same, not zeroed: for large arrays that are written at once. */
+void *tn_host_alloc_unset(size_t count, size_t item_bytes);
 /* Memory that begins at a multiple of its size, a power of two; not zeroed. */
 void *tn_host_alloc_aligned(size_t bytes);
 void tn_host_free(void *memory); /* NULL is allowed */

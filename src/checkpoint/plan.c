@@ -36,21 +36,33 @@ struct tn_order tn_plan_order(const struct tn_plan *plan, const struct tn_saved_
     return tn_order_equal(saved->order, TN_ORDER_NONE) ? plan->order : saved->order;
 }
 
-struct tn_heap *tn_plan_home(const struct tn_plan *plan, const struct tn_saved_block *saved)
+struct tn_heap *tn_plan_home(struct tn_plan *plan, const struct tn_saved_block *saved)
 {
     struct tn_order order = tn_plan_order(plan, saved);
+    enum tn_heap_kind kind = kind_of(saved);
     struct tn_arena *arena = NULL;
 
-    if (order.capture_id == 0) /* those of captures end with them */
+    if (plan->homes[kind] != NULL && tn_order_equal(order, plan->home_order))
+        return plan->homes[kind]; /* blocks of one order often follow each other */
+    if (order.capture_id == 0)    /* those of captures end with them */
         arena = tn_arena_find(plan->pool, order);
-    return &(arena != NULL ? arena : &plan->pool->idle)->heaps[kind_of(saved)];
+    if (arena == NULL)
+        arena = &plan->pool->idle;
+    plan->home_order = order;
+    plan->homes[TN_HEAP_SMALL] = &arena->heaps[TN_HEAP_SMALL];
+    plan->homes[TN_HEAP_LARGE] = &arena->heaps[TN_HEAP_LARGE];
+    return plan->homes[kind];
 }
 
 /* Makes sure that the restore's own stream has an arena when a block of it comes back. */
 static bool make_home(struct tn_plan *plan, const struct tn_saved_block *saved)
 {
-    return !tn_order_equal(tn_plan_order(plan, saved), plan->order) ||
-           tn_arena_get(plan->pool, plan->order) != NULL;
+    if (plan->is_at_home || !tn_order_equal(tn_plan_order(plan, saved), plan->order))
+        return true;
+    plan->is_at_home = tn_arena_get(plan->pool, plan->order) != NULL;
+    plan->homes[TN_HEAP_SMALL] = NULL; /* what was looked up before may be this one's */
+    plan->homes[TN_HEAP_LARGE] = NULL;
+    return plan->is_at_home;
 }
 
 /* Whether replays of the pool's graphs may run, unordered with the stream. */
@@ -225,6 +237,9 @@ tarn_status tn_plan_make(struct tn_plan *plan)
     plan->hole_bytes = 0;
     plan->record_count = 0;
     plan->needs_wait = false;
+    plan->is_at_home = false;
+    plan->homes[TN_HEAP_SMALL] = NULL;
+    plan->homes[TN_HEAP_LARGE] = NULL;
     return status == TARN_OK ? plan_blocks(plan) : status;
 }
 

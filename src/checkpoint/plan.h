@@ -26,6 +26,10 @@ struct tn_plan {
     struct tn_order order;
     uint64_t idle_sequence; /* blocks up to this one were there before the last wait for the device
                                that was made for this restore; 0: none was */
+    struct tn_heap
+        *homes[TN_HEAP_KINDS]; /* of the blocks of one order, looked up last; NULL: none */
+    struct tn_order home_order;
+    bool is_at_home; /* the plan's own stream has an arena */
     /* The plan itself: */
     uint16_t mark;      /* kept blocks carry it */
     size_t freed_count; /* live now, not then */
@@ -53,6 +57,6 @@ struct tn_order tn_plan_order(const struct tn_plan *plan, const struct tn_saved_
 
 /* The heap that a revived block's chunks are to belong to, unless a hold has them: that of its own
  * order, where there is an arena of it still; else the idle memory. */
-struct tn_heap *tn_plan_home(const struct tn_plan *plan, const struct tn_saved_block *saved);
+struct tn_heap *tn_plan_home(struct tn_plan *plan, const struct tn_saved_block *saved);
 
 #endif

@@ -192,7 +192,7 @@ static struct tn_block *find_over(const struct tn_saved_block *saved, struct tn_
 
 /* Makes all blocks over the saved one's bytes FREE, carves it out again and makes it live. below: a
  * live block of the segment below it, or NULL. */
-static struct tn_block *revive(const struct tn_plan *plan, const struct tn_saved_block *saved,
+static struct tn_block *revive(struct tn_plan *plan, const struct tn_saved_block *saved,
                                struct tn_block *below)
 {
     tarn_pool *pool = plan->pool;
@@ -214,7 +214,7 @@ static struct tn_block *revive(const struct tn_plan *plan, const struct tn_saved
 
 static void commit(struct attempt *attempt)
 {
-    const struct tn_plan *plan = attempt->plan;
+    struct tn_plan *plan = attempt->plan;
     tarn_block *freed = freed_of(plan, attempt->delta);
     tarn_revived *revived = revived_of(attempt->delta);
     struct tn_block *last = NULL;
@@ -244,19 +244,12 @@ static void commit(struct attempt *attempt)
     tn_pool_order_free(plan->pool);
 }
 
-/* One try under the pool's lock. BUSY with needs_wait set in the plan: nothing was done. */
-static tarn_status try_restore(tarn_pool *pool, const void *request, bool frugal, void **result)
+/* Carries a plan out under the pool's lock. */
+static tarn_status carry_out(const struct attempt *with, void **result)
 {
-    struct attempt attempt = *(const struct attempt *)request;
-    tarn_status status;
+    struct attempt attempt = *with;
+    tarn_status status = prepare(&attempt);
 
-    (void)pool;
-    (void)frugal; /* no more is mapped than what is missing */
-    status = tn_plan_make(attempt.plan);
-    if (status == TARN_OK && attempt.plan->needs_wait)
-        return TARN_ERR_BUSY;
-    if (status == TARN_OK)
-        status = prepare(&attempt);
     if (status == TARN_OK)
         commit(&attempt);
     tn_saved_uses_drop(attempt.plan, attempt.uses);
@@ -265,6 +258,34 @@ static tarn_status try_restore(tarn_pool *pool, const void *request, bool frugal
         tn_host_free(attempt.delta);
     else
         *result = attempt.delta;
+    return status;
+}
+
+/* One try under the pool's lock. BUSY with needs_wait set in the plan: nothing was done. */
+static tarn_status try_restore(tarn_pool *pool, const void *request, bool frugal, void **result)
+{
+    const struct attempt *attempt = request;
+    tarn_status status = tn_plan_make(attempt->plan);
+
+    (void)pool;
+    (void)frugal; /* no more is mapped than what is missing */
+    if (status == TARN_OK && attempt->plan->needs_wait)
+        return TARN_ERR_BUSY;
+    return status == TARN_OK ? carry_out(attempt, result) : status;
+}
+
+/* Plans, and carries it out where no memory is missing; *planned: it was not, and nothing was done. */
+static tarn_status restore_in_place(const struct attempt *attempt, void **result, bool *planned)
+{
+    struct tn_plan *plan = attempt->plan;
+    tarn_status status;
+
+    tn_pool_lock(plan->pool);
+    status = tn_plan_make(plan);
+    *planned = status == TARN_OK && (plan->needs_wait || plan->hole_count > 0);
+    if (status == TARN_OK && !*planned)
+        status = carry_out(attempt, result);
+    tn_pool_unlock(plan->pool);
     return status;
 }
 
@@ -290,17 +311,16 @@ static tarn_status run(struct tn_plan *plan, struct tn_use *use, void **delta)
 
     for (int waits = 0; waits <= WAITS_MAX; waits++) {
         uint64_t sequence;
+        bool planned;
 
-        tn_pool_lock(plan->pool);
-        status = tn_plan_make(plan); /* for what is missing */
-        tn_pool_unlock(plan->pool);
-        if (status != TARN_OK)
+        status = restore_in_place(&attempt, delta, &planned);
+        if (!planned)
             return status;
-        status = tn_ladder_run(plan->pool, try_restore, &attempt,
-                               tn_max(plan->hole_bytes, TN_PAGE_BYTES), delta);
+        if (!plan->needs_wait)
+            status = tn_ladder_run(plan->pool, try_restore, &attempt, plan->hole_bytes, delta);
         if (status == TARN_ERR_DEVICE_MEMORY && plan->hole_bytes > 0)
             return no_room(plan);
-        if (status != TARN_ERR_BUSY || !plan->needs_wait)
+        if (!plan->needs_wait)
             return status;
         tn_pool_lock(plan->pool); /* what is made from now on has a higher number */
         sequence = tn_next_sequence();

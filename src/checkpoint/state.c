@@ -67,28 +67,35 @@ tarn_block tn_describe_block(tarn_pool *pool, const struct tn_block *block)
 /* False: no memory. */
 static bool save_segment(tarn_checkpoint *checkpoint, struct tn_segment *segment)
 {
-    size_t before = checkpoint->block_count;
+    struct tn_saved_block *saved = &checkpoint->blocks[checkpoint->block_count];
+    size_t count = 0;
+    uint64_t live_bytes = 0;
+    bool done = true;
 
     for (const struct tn_block *block = segment->first_block; block != NULL; block = block->next) {
         if (block->state != TN_BLOCK_LIVE)
             continue;
-        if (!tn_saved_uses_add(checkpoint, block))
-            return false;
-        if (checkpoint->block_count == before)
-            segment->checkpoint_count += 1; /* C2 */
-        checkpoint->blocks[checkpoint->block_count] = (struct tn_saved_block){
+        if (block->tangled && !tn_saved_uses_add(checkpoint, block)) {
+            done = false;
+            break;
+        }
+        saved[count] = (struct tn_saved_block){
             .segment = segment,
             .offset = block->offset,
             .bytes = tn_block_bytes(block),
             .requested = block->requested,
             .sequence = block->sequence,
             .order = tn_block_order(block),
-            .use_count = tn_uses_count(block),
+            .use_count = block->tangled ? tn_uses_count(block) : 0,
         };
-        checkpoint->block_count += 1;
-        checkpoint->live_bytes += tn_block_bytes(block);
+        live_bytes += saved[count].bytes;
+        count += 1;
     }
-    return true;
+    if (count > 0)
+        segment->checkpoint_count += 1; /* C2 */
+    checkpoint->block_count += count;
+    checkpoint->live_bytes += live_bytes;
+    return done;
 }
 
 /* Lets the segments and streams go; the pool's lock is held. */
@@ -115,7 +122,8 @@ static tarn_status save_state(tarn_checkpoint *checkpoint)
     tn_pool_lock(pool);
     status = tn_checkpoint_check_pool(pool);
     if (status == TARN_OK && pool->counters.live_count > 0) {
-        checkpoint->blocks = tn_host_alloc(pool->counters.live_count, sizeof *checkpoint->blocks);
+        checkpoint->blocks =
+            tn_host_alloc_unset(pool->counters.live_count, sizeof *checkpoint->blocks);
         saved = checkpoint->blocks != NULL;
     }
     for (struct tn_segment *segment = pool->segments; segment != NULL && status == TARN_OK && saved;
