@@ -27,32 +27,11 @@ static bool add(struct diff_builder *diff, tarn_difference_kind kind, tarn_block
     return true;
 }
 
-/* The chunk that was looked at last, and its segment where that is the pool's. */
-struct place {
-    const struct tn_chunk *chunk;
-    const struct tn_segment *segment;
-};
-
-/* The LIVE or DISCARDED block of the pool that begins there. */
-static struct tn_block *find_block(const tarn_pool *pool, uint64_t address, struct place *last)
-{
-    const struct tn_chunk *chunk = tn_address_table_chunk(address);
-
-    if (chunk != last->chunk) {
-        struct tn_segment *segment =
-            chunk != NULL ? atomic_load_explicit(&chunk->segment, memory_order_relaxed) : NULL;
-
-        last->chunk = chunk;
-        last->segment = segment != NULL && atomic_load(&segment->owner) == pool ? segment : NULL;
-    }
-    return last->segment != NULL ? tn_live_at(chunk, address - last->segment->base) : NULL;
-}
-
 /* Looks one expected block up; *found counts those that are live. */
 static bool check_expected(tarn_pool *pool, const tarn_expected *expected, uint16_t mark,
-                           struct place *last, uint64_t *found, struct diff_builder *diff)
+                           struct tn_live_place *last, uint64_t *found, struct diff_builder *diff)
 {
-    struct tn_block *block = find_block(pool, (uint64_t)(uintptr_t)expected->address, last);
+    struct tn_block *block = tn_live_find_near(pool, (uint64_t)(uintptr_t)expected->address, last);
     tarn_block missing;
 
     if (block == NULL || block->state != TN_BLOCK_LIVE || block->mark == mark) {
@@ -72,7 +51,7 @@ static bool find_differences(tarn_pool *pool, const tarn_expected *expected, siz
 {
     uint16_t mark = tn_next_mark(pool);
     uint64_t found = 0;
-    struct place last = {NULL, NULL};
+    struct tn_live_place last = {NULL, NULL};
 
     for (size_t i = 0; i < count; i++) {
         if (!check_expected(pool, &expected[i], mark, &last, &found, diff))

@@ -166,6 +166,7 @@ static tarn_status plan_range(struct tn_plan *plan, const struct tn_saved_block 
 {
     uint64_t end = saved->offset + saved->bytes;
     struct tn_block *block = *cursor;
+    struct tn_heap *home;
 
     if (!make_home(plan, saved))
         return no_memory();
@@ -186,10 +187,12 @@ static tarn_status plan_range(struct tn_plan *plan, const struct tn_saved_block 
             at = tn_round_down(at, TN_PAGE_BYTES) + TN_PAGE_BYTES;
             continue;
         }
-        plan->record_count += 2; /* it may change hands */
+        home = tn_plan_home(plan, saved);
+        if (plan->pool->hold_count > 0 || chunk->heap != home)
+            plan->record_count += 2; /* it may change hands */
         plan->needs_wait = plan->needs_wait || chunk_may_be_in_use(plan, chunk) ||
-                           !tn_handover_is_proven(plan->pool, chunk, block_at(*cursor, at),
-                                                  tn_plan_home(plan, saved), plan->idle_sequence);
+                           !tn_handover_is_proven(plan->pool, chunk, block_at(*cursor, at), home,
+                                                  plan->idle_sequence);
         at = tn_chunk_end(chunk);
     }
     return TARN_OK;
@@ -201,11 +204,13 @@ static tarn_status plan_blocks(struct tn_plan *plan)
     bool writes = checkpoint->contents != NULL;
     struct tn_block *cursor = NULL;
     size_t kept_count = 0;
+    struct tn_live_place last = {NULL, NULL};
     tarn_status status = TARN_OK;
 
     for (size_t i = 0; i < checkpoint->block_count && status == TARN_OK; i++) {
         const struct tn_saved_block *saved = &checkpoint->blocks[i];
-        struct tn_block *block = tn_live_find(plan->pool, saved->segment->base + saved->offset);
+        struct tn_block *block =
+            tn_live_find_near(plan->pool, saved->segment->base + saved->offset, &last);
 
         if (block != NULL && block->state == TN_BLOCK_LIVE && block->sequence == saved->sequence) {
             block->mark = plan->mark;
@@ -213,7 +218,8 @@ static tarn_status plan_blocks(struct tn_plan *plan)
             plan->needs_wait = plan->needs_wait || (writes && live_may_be_in_use(plan, block));
             continue;
         }
-        if (!tn_host_grow((void **)&plan->revived, &plan->revived_capacity, plan->revived_count + 1,
+        if (plan->revived_count == plan->revived_capacity &&
+            !tn_host_grow((void **)&plan->revived, &plan->revived_capacity, plan->revived_count + 1,
                           sizeof *plan->revived))
             return no_memory();
         plan->revived[plan->revived_count] = i; /* C5 */

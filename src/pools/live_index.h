@@ -82,6 +82,28 @@ void tn_live_remove(struct tn_block *block);
 /* The LIVE or DISCARDED block of the pool that begins at the address; NULL when there is none. */
 struct tn_block *tn_live_find(const tarn_pool *pool, uint64_t address);
 
+/* The same for one who looks for many: the chunk that was looked at last, and its segment where that is the
+ * pool's. Begins with NULL in both; no longer good when the pool's lock was given back. */
+struct tn_live_place {
+    const struct tn_chunk *chunk;
+    const struct tn_segment *segment;
+};
+
+static inline struct tn_block *tn_live_find_near(const tarn_pool *pool, uint64_t address,
+                                                 struct tn_live_place *last)
+{
+    const struct tn_chunk *chunk = tn_address_table_chunk(address);
+
+    if (chunk != last->chunk) {
+        const struct tn_segment *segment =
+            chunk != NULL ? atomic_load_explicit(&chunk->segment, memory_order_relaxed) : NULL;
+
+        last->chunk = chunk;
+        last->segment = segment != NULL && atomic_load(&segment->owner) == pool ? segment : NULL;
+    }
+    return last->segment != NULL ? tn_live_at(chunk, address - last->segment->base) : NULL;
+}
+
 /* All of them in the pool, in order: the first of the segment or behind it, and the next one. */
 struct tn_block *tn_live_first(struct tn_segment *segment);
 struct tn_block *tn_live_next(struct tn_block *block);
