@@ -9,7 +9,7 @@
 
 #include "base/host.h"
 
-enum { BITS_MIN = 3 };
+enum { BITS_MIN = 5 }; /* 256 bytes, a small part of what a chunk of 2 MiB may cost */
 
 static uint32_t home_of(uint64_t entry, uint8_t bits)
 {
