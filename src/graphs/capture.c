@@ -580,7 +580,7 @@ tarn_status tn_capture_end(tarn_capture *capture, tarn_graph **graph)
         return status;
     }
     tn_pool_lock(pool);
-    tn_graph_commit(made);
+    tn_graph_commit(made, tn_hold_find_owned(pool, capture->capture_id));
     tn_pool_unlock(pool);
     tn_capture_finish(capture);
     *graph = made;

@@ -34,12 +34,12 @@ tarn_status tn_graph_prepare(tarn_pool *pool, tn_cu_graph driver_graph, tarn_gra
     return TARN_OK;
 }
 
-void tn_graph_commit(tarn_graph *graph)
+void tn_graph_commit(tarn_graph *graph, const struct tn_hold *own)
 {
     tarn_pool *pool = graph->pool;
 
     pool->graph_count += 1;
-    tn_replays_admit(pool);
+    tn_replays_admit(pool, own);
     atomic_store(&graph->magic, TN_GRAPH_MAGIC);
 }
 
@@ -53,7 +53,7 @@ tarn_status tn_graph_adopt(tarn_pool *pool, tn_cu_graph driver_graph, tarn_graph
     tn_device_close_capture(pool->device, 0, driver_graph, false);
     tn_replays_join(pool, 0, driver_graph); /* its memory may be other pools' alone */
     tn_pool_lock(pool);
-    tn_graph_commit(made);
+    tn_graph_commit(made, tn_hold_find_graph(pool, driver_graph));
     tn_pool_unlock(pool);
     *graph = made;
     return TARN_OK;
@@ -72,6 +72,9 @@ void tn_graph_destroy(tarn_graph *graph)
     struct tn_gpu *gpu = &pool->device->gpu;
 
     atomic_store(&graph->magic, 0);
+    tn_pool_lock(pool);
+    tn_holds_forget_graph(pool, graph->driver_graph);
+    tn_pool_unlock(pool);
     tn_exec_destroy(gpu, graph->exec);
     tn_graph_drop(gpu, graph->driver_graph);
     tn_pool_lock(pool);

@@ -28,8 +28,9 @@ struct tarn_graph {
 TARN_MUST_CHECK tarn_status tn_graph_prepare(tarn_pool *pool, tn_cu_graph driver_graph,
                                              tarn_graph **graph);
 
-/* Enters it in its pool, whose lock is held: from here on it may be replayed. */
-void tn_graph_commit(tarn_graph *graph);
+/* Enters it in its pool, whose lock is held: from here on it may be replayed. own: its hold there, or
+ * NULL. */
+void tn_graph_commit(tarn_graph *graph, const struct tn_hold *own);
 
 TARN_MUST_CHECK tarn_status tn_graph_adopt(tarn_pool *pool, tn_cu_graph driver_graph,
                                            tarn_graph **graph);

@@ -41,11 +41,22 @@ void tn_replays_consider(tarn_pool *pool)
         atomic_store(&pool->replays->ordered, true); /* G3 */
 }
 
-void tn_replays_admit(tarn_pool *pool)
+/* Whether no launch of another graph can touch the pool's memory: one that was destroyed keeps its hold
+ * as long as its launches run. */
+static bool is_alone(const tarn_pool *pool, const struct tn_hold *own)
 {
-    tn_replays_consider(pool);
-    if (pool->graph_count > 1 || pool->hold_count > 1)
+    TN_ASSERT(pool->hold_count != 1 || pool->holds != NULL);
+    return pool->graph_count == 1 &&
+           (pool->hold_count == 0 || (pool->hold_count == 1 && pool->holds == own));
+}
+
+void tn_replays_admit(tarn_pool *pool, const struct tn_hold *own)
+{
+    TN_ASSERT(tn_lock_held(TN_RANK_POOL));
+    if (!is_alone(pool, own)) {
+        atomic_store(&pool->replays->ordered, true); /* G3 */
         return;
+    }
     atomic_store(&pool->replay_stream_id, 0);
     if (atomic_load(&pool->replays->shared))
         return;

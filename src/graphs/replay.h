@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* replay.h -- replays of the graphs of one pool, in order.
  *
- *   G3  a pool with more than one hold or graph orders its replays: each begins on the GPU after the
- *       one before it has ended there
+ *   G3  a pool with more than one hold or graph, or with a hold that is not its graph's, orders its
+ *       replays: each begins on the GPU after the one before it has ended there
  *
- *     ALONE ──a second graph or hold──▶ ORDERED ──a graph with no other beside it──▶ ALONE
+ *     ALONE ──a second graph or hold──▶ ORDERED ──a graph with no other's hold beside it──▶ ALONE
  *
  * Locking: the pool's replay lock, rank REPLAY, except where said. */
 #ifndef TARN_GRAPHS_REPLAY_H
@@ -14,8 +14,8 @@
 #include "pools/device.h"
 
 /* A graph has entered the pool, whose lock is held: from here on replays are ordered, unless it is
- * the only one that can run. */
-void tn_replays_admit(tarn_pool *pool);
+ * the only one that can run. own: its hold; NULL: it has none, or it is not known which. */
+void tn_replays_admit(tarn_pool *pool, const struct tn_hold *own);
 
 /* Replays are ordered from here on where several graphs or holds are there; the pool's lock is held. */
 void tn_replays_consider(tarn_pool *pool);

@@ -104,6 +104,14 @@ const struct tn_hold *tn_hold_find_graph(const tarn_pool *pool, tn_cu_graph grap
     return found;
 }
 
+void tn_holds_forget_graph(tarn_pool *pool, tn_cu_graph graph)
+{
+    for (struct tn_hold *hold = pool->holds; hold != NULL; hold = hold->next) {
+        if (!hold->open && hold->graph == graph)
+            hold->graph = NULL;
+    }
+}
+
 bool tn_holds_are_open(const tarn_pool *pool, uint64_t serial)
 {
     for (const struct tn_hold *hold = pool->holds; hold != NULL; hold = hold->next) {

@@ -57,9 +57,9 @@ struct tn_hold {
     atomic_bool *owner_gone;
     struct tn_left_capture left; /* of a body's capture: the one around it that its end ends */
     uint64_t route_id;           /* of the route that led its first allocation here; 0: none */
-    tn_cu_graph graph;           /* that is being captured; immutable, compared and never used */
-    tn_cu_event mark; /* open, without an owner: of the capture; see tn_capture_goes_on */
-    uint64_t *map;    /* a bit for each chunk id */
+    tn_cu_graph graph; /* that is being captured; compared, and used while it is; NULL: forgotten */
+    tn_cu_event mark;  /* open, without an owner: of the capture; see tn_capture_goes_on */
+    uint64_t *map;     /* a bit for each chunk id */
     size_t word_count;
 };
 
@@ -75,6 +75,9 @@ struct tn_hold *tn_hold_find(tarn_pool *pool, uint64_t capture_id);
 /* A hold of a capture into that graph, or into one that had its handle before it; an open one where there
  * is one; NULL: there is none. */
 const struct tn_hold *tn_hold_find_graph(const tarn_pool *pool, tn_cu_graph graph);
+
+/* The library is about to destroy the graph: the next one that gets its handle is not taken for it. */
+void tn_holds_forget_graph(tarn_pool *pool, tn_cu_graph graph);
 
 /* Whether a hold is open that is no newer than that. */
 bool tn_holds_are_open(const tarn_pool *pool, uint64_t serial);

@@ -167,6 +167,38 @@ START_TEST(a_pool_outlives_those_that_it_shares_an_order_with)
 }
 END_TEST
 
+/* A section of the user's own that allocates nothing comes to the pool while a launch of a graph that was
+ * destroyed runs there. */
+START_TEST(a_launch_that_outlives_its_graph_is_over_before_the_next_one)
+{
+    tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
+    void *temporary = test_malloc(WORDS * 4);
+    tarn_graph *one;
+    tarn_graph *two = NULL;
+    tarn_graph *guest = NULL;
+
+    test_fill(world.stream, temporary, 1, WORDS);
+    test_spin(world.stream, 100);
+    test_copy(world.stream, world.outputs[0], temporary, WORDS * 4);
+    OK(tarn_free(temporary));
+    one = test_capture_end(capture);
+    two = make_slow(world.pool, 2, world.outputs[1]); /* from here on replays are ordered */
+    OK(tarn_graph_replay(one, world.side));
+    OK(tarn_graph_destroy(two));
+    OK(tarn_graph_destroy(one));
+    test_await_destructors(1);
+    test_begin_capture(world.stream, TN_CU_CAPTURE_MODE_GLOBAL);
+    test_fill(world.stream, world.outputs[1], 7, 4);
+    OK(tarn_graph_adopt(world.pool, test_end_capture(world.stream), &guest));
+    two = make_slow(world.pool, 2, world.outputs[1]);
+    OK(tarn_graph_replay(two, world.stream));
+    test_expect_words(world.stream, world.outputs[1], 2, WORDS);
+    test_expect_words(world.side, world.outputs[0], 1, WORDS);
+    OK(tarn_graph_destroy(two));
+    OK(tarn_graph_destroy(guest));
+}
+END_TEST
+
 START_TEST(the_stream_of_the_last_replay_may_be_destroyed)
 {
     tarn_graph *one = make_slow(world.pool, 1, world.outputs[0]);
@@ -367,6 +399,7 @@ int main(void)
     tcase_add_test(tcase, a_graph_on_two_pools_is_kept_in_order_with_the_graphs_of_both);
     tcase_add_test(tcase, an_adopted_graph_is_kept_in_order_with_the_graphs_of_its_memory);
     tcase_add_test(tcase, a_pool_outlives_those_that_it_shares_an_order_with);
+    tcase_add_test(tcase, a_launch_that_outlives_its_graph_is_over_before_the_next_one);
     tcase_add_test(tcase, the_stream_of_the_last_replay_may_be_destroyed);
     tcase_add_test(tcase, threads_that_replay_graphs_of_one_pool_do_not_disturb_each_other);
     tcase_add_test(tcase, a_graph_made_while_another_is_replayed_is_ordered_behind_it);

@@ -205,6 +205,82 @@ START_TEST(a_destroyed_graph_that_runs_still_orders_the_next)
 }
 END_TEST
 
+/* Until so many holds are left. */
+static void reap_to(uint64_t holds)
+{
+    for (int i = 0; i < 10000 && pool->hold_count > holds; i++) {
+        tn_device_reap(device);
+        (void)nanosleep(&(struct timespec){0, 100000}, NULL);
+    }
+    ck_assert_uint_eq(pool->hold_count, holds);
+}
+
+/* A section of the user's own that has nothing of the pool, adopted by it. */
+static tarn_graph *adopt_guest(void)
+{
+    tn_cu_graph driver_graph;
+    tarn_graph *graph = NULL;
+
+    test_begin_capture(stream, TN_CU_CAPTURE_MODE_THREAD_LOCAL);
+    test_add(stream, words, 100, 16);
+    driver_graph = test_end_capture(stream);
+    OK(tn_graph_adopt(pool, driver_graph, &graph));
+    return graph;
+}
+
+/* G3: the one hold is not that of the one graph. */
+START_TEST(a_graph_without_memory_says_nothing_of_a_launch_that_runs)
+{
+    tarn_graph *one = adding(1);
+    tarn_graph *two = adding(10);
+    uint64_t series = atomic_load(&pool->replays->series);
+
+    sim.hold_work();
+    OK(tn_graph_replay(one, other));
+    OK(tarn_graph_destroy(two));
+    OK(tarn_graph_destroy(one)); /* its launch is still to run */
+    reap_to(1);
+    (void)adopt_guest();
+    ck_assert_uint_eq(pool->graph_count, 1);
+    ck_assert(atomic_load(&pool->replays->ordered));
+    ck_assert_uint_eq(atomic_load(&pool->replays->series), series);
+    two = adding(10);
+    ck_assert(!tn_replays_precede(pool, unit_order(device, stream).stream_id));
+    sim.resume_work();
+    OK(tn_graph_replay(two, stream));
+    ck_assert_uint_eq(waits(), 1);
+    test_expect_words(stream, words, 11, 16);
+}
+END_TEST
+
+/* G3: the driver gives the handle of a graph that was destroyed to the next one. */
+START_TEST(a_graph_that_is_gone_leaves_its_handle_to_no_hold)
+{
+    tarn_graph *one = adding(1);
+    tarn_capture *section;
+
+    ck_assert_ptr_eq(pool->holds->graph, one->driver_graph);
+    sim.hold_work();
+    OK(tn_graph_replay(one, stream));
+    section = unit_adding(pool, other, words, 10);
+    OK(tarn_graph_update(one, section));
+    ck_assert_uint_eq(pool->hold_count, 2);
+    ck_assert_ptr_eq(pool->holds->graph, one->driver_graph);
+    ck_assert_ptr_null(pool->holds->next->graph); /* of the section before */
+    sim.resume_work();
+    OK(tn_graph_replay(one, stream));
+    test_synchronize(stream);
+    reap_to(1);
+    sim.hold_work();
+    OK(tn_graph_replay(one, stream));
+    OK(tarn_graph_destroy(one));
+    ck_assert_uint_eq(pool->hold_count, 1); /* its launch is still to run */
+    ck_assert_ptr_null(pool->holds->graph);
+    sim.resume_work();
+    unit_reap_all(pool);
+}
+END_TEST
+
 /* G3 */
 START_TEST(a_change_of_stream_is_ordered_by_an_event_from_the_second_on)
 {
@@ -297,6 +373,8 @@ int main(void)
     tcase_add_test(tcase, a_graph_that_stays_alone_keeps_its_order);
     tcase_add_test(tcase, graphs_that_are_gone_leave_no_order_behind);
     tcase_add_test(tcase, a_destroyed_graph_that_runs_still_orders_the_next);
+    tcase_add_test(tcase, a_graph_without_memory_says_nothing_of_a_launch_that_runs);
+    tcase_add_test(tcase, a_graph_that_is_gone_leaves_its_handle_to_no_hold);
     tcase_add_test(tcase, a_change_of_stream_is_ordered_by_an_event_from_the_second_on);
     tcase_add_test(tcase, what_is_proven_idle_needs_no_order);
     tcase_add_test(tcase, an_event_is_remade_where_the_driver_refuses_the_old_one);
