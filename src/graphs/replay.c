@@ -50,8 +50,12 @@ static bool is_alone(const tarn_pool *pool, const struct tn_hold *own)
            (pool->hold_count == 0 || (pool->hold_count == 1 && pool->holds == own));
 }
 
+/* A pool that joins the order meanwhile does so with the lock of that. Nobody else but such a pool launches
+ * with it now: so a launch is hardly ever waited for here. */
 void tn_replays_admit(tarn_pool *pool, const struct tn_hold *own)
 {
+    struct tn_replays *replays;
+
     TN_ASSERT(tn_lock_held(TN_RANK_POOL));
     if (!is_alone(pool, own)) {
         atomic_store(&pool->replays->ordered, true); /* G3 */
@@ -60,9 +64,13 @@ void tn_replays_admit(tarn_pool *pool, const struct tn_hold *own)
     atomic_store(&pool->replay_stream_id, 0);
     if (atomic_load(&pool->replays->shared))
         return;
-    atomic_store(&pool->replays->ordered, false);
-    /* No launch of any graph before runs, or will any more. */
-    atomic_fetch_add(&pool->replays->series, 1);
+    replays = tn_replays_lock(pool);
+    if (!atomic_load(&replays->shared)) {
+        atomic_store(&replays->ordered, false);
+        /* No launch of any graph before runs, or will any more. */
+        atomic_fetch_add(&replays->series, 1);
+    }
+    tn_lock_release(&replays->lock);
 }
 
 /* Forgets the last replay when the graphs of its time are gone. */

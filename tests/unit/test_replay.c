@@ -15,6 +15,28 @@ static void *words; /* outside the pool: what the graphs add to */
 static int launching_for;
 static uint64_t launches_then;
 
+/* Another pool joins the order just before this lock is taken. */
+static struct tn_lock *awaited;
+static tarn_pool *joining;
+static uint64_t joining_id; /* of a capture that both have allocated from */
+
+static void join(void *unused)
+{
+    (void)unused;
+    tn_replays_join(pool, joining_id, NULL);
+}
+
+void __real_tn_lock_acquire(struct tn_lock *lock);
+void __wrap_tn_lock_acquire(struct tn_lock *lock);
+void __wrap_tn_lock_acquire(struct tn_lock *lock)
+{
+    if (lock == awaited) {
+        awaited = NULL;
+        test_elsewhere(join, NULL);
+    }
+    __real_tn_lock_acquire(lock);
+}
+
 int __real_nanosleep(const struct timespec *pause, struct timespec *rest);
 int __wrap_nanosleep(const struct timespec *pause, struct timespec *rest);
 int __wrap_nanosleep(const struct timespec *pause, struct timespec *rest)
@@ -281,6 +303,30 @@ START_TEST(a_graph_that_is_gone_leaves_its_handle_to_no_hold)
 }
 END_TEST
 
+/* P17, G3: the pools share one order by the time the graph is known to be alone in its own. */
+START_TEST(a_graph_that_comes_alone_orders_a_pool_that_joins_meanwhile)
+{
+    tarn_capture *section = unit_adding(pool, stream, words, 1);
+    struct tn_hold *hold;
+    uint64_t series = atomic_load(&pool->replays->series);
+
+    joining = unit_pool(device);
+    joining_id = pool->holds->capture_id;
+    tn_pool_lock(joining);
+    OK(tn_hold_open(joining, (struct tn_order){17, joining_id}, true, &hold));
+    tn_pool_unlock(joining);
+    awaited = &pool->replays->lock;
+    (void)unit_end(section);
+    ck_assert_ptr_null(awaited);
+    ck_assert_ptr_eq(atomic_load(&pool->replays), atomic_load(&joining->replays));
+    ck_assert(atomic_load(&pool->replays->ordered));
+    ck_assert_uint_eq(atomic_load(&pool->replays->series), series);
+    tn_pool_lock(joining);
+    tn_hold_drop(hold);
+    tn_pool_unlock(joining);
+}
+END_TEST
+
 /* G3 */
 START_TEST(a_change_of_stream_is_ordered_by_an_event_from_the_second_on)
 {
@@ -375,6 +421,7 @@ int main(void)
     tcase_add_test(tcase, a_destroyed_graph_that_runs_still_orders_the_next);
     tcase_add_test(tcase, a_graph_without_memory_says_nothing_of_a_launch_that_runs);
     tcase_add_test(tcase, a_graph_that_is_gone_leaves_its_handle_to_no_hold);
+    tcase_add_test(tcase, a_graph_that_comes_alone_orders_a_pool_that_joins_meanwhile);
     tcase_add_test(tcase, a_change_of_stream_is_ordered_by_an_event_from_the_second_on);
     tcase_add_test(tcase, what_is_proven_idle_needs_no_order);
     tcase_add_test(tcase, an_event_is_remade_where_the_driver_refuses_the_old_one);
