@@ -3,8 +3,8 @@
  * launches meanwhile, and who comes later finds the record that is shared.
  *
  * A record that its pools have left stays as long as one of them lives, for a thread that replays a graph of
- * theirs may be about to lock it. The fewer pools, and else the younger, go to the others: so pools that come
- * and go, as those of adopted captures do, leave nothing behind with one that stays.
+ * theirs may be about to lock it. The record whose oldest pool is the younger one is left: so pools that come
+ * and go, as those of adopted captures do, leave nothing behind with one that stays, whichever meets it.
  *
  * Trade-off: pools that have once shared a capture are kept in order until they go, also when that graph is
  * gone. */
@@ -95,24 +95,20 @@ static void merge(tarn_device *device, struct tn_replays *from, struct tn_replay
     tn_lock_release(&to->lock);
 }
 
-/* Devices list their pools newest first. */
-static bool is_older(const tarn_pool *pool, const tarn_pool *other)
-{
-    while (other != NULL && other != pool)
-        other = other->next;
-    return other == pool;
-}
-
 static void share(tarn_pool *pool, tarn_pool *other)
 {
     struct tn_replays *one = atomic_load(&pool->replays);
     struct tn_replays *another = atomic_load(&other->replays);
+    struct tn_replays *older = one;
 
-    if (one->pool_count > another->pool_count ||
-        (one->pool_count == another->pool_count && is_older(pool, other)))
-        merge(pool->device, another, one);
-    else
-        merge(pool->device, one, another);
+    /* Devices list their pools newest first. */
+    for (const tarn_pool *any = pool->device->pools; any != NULL; any = any->next) {
+        struct tn_replays *replays = atomic_load(&any->replays);
+
+        if (replays == one || replays == another)
+            older = replays;
+    }
+    merge(pool->device, older == one ? another : one, older);
 }
 
 static bool has_hold_of(tarn_pool *pool, uint64_t capture_id, tn_cu_graph graph)

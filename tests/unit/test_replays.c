@@ -136,26 +136,51 @@ START_TEST(the_younger_pool_comes_and_takes_its_record_along_when_it_goes)
 }
 END_TEST
 
-START_TEST(a_pool_alone_comes_to_those_that_share)
+START_TEST(those_that_share_come_to_an_older_pool)
 {
     struct tn_hold *holds[4] = {open_hold(pools[1], 5), open_hold(pools[2], 5),
                                 open_hold(pools[0], 6), open_hold(pools[2], 6)};
-    struct tn_replays *shared;
+    struct tn_replays *oldest = replays_of(pools[0]);
 
     tn_replays_join(pools[2], 5, NULL);
-    shared = replays_of(pools[1]);
-    ck_assert_ptr_eq(replays_of(pools[2]), shared);
-    tn_replays_join(pools[0], 6, NULL); /* the oldest of all, but one against two */
-    ck_assert_ptr_eq(replays_of(pools[0]), shared);
-    ck_assert_uint_eq(shared->pool_count, 3);
+    ck_assert_ptr_eq(replays_of(pools[2]), replays_of(pools[1]));
+    tn_replays_join(pools[0], 6, NULL); /* one against two, but the oldest of all */
+    for (int i = 0; i < 3; i++)
+        ck_assert_ptr_eq(replays_of(pools[i]), oldest);
+    ck_assert_uint_eq(oldest->pool_count, 3);
+    ck_assert_uint_eq(records_of(pools[0]), 1);
     for (int i = 0; i < 4; i++)
         drop_hold(holds[i]);
-    OK(tarn_pool_destroy(pools[1])); /* its record stays with the others */
-    ck_assert_ptr_eq(replays_of(pools[0]), shared);
-    ck_assert_uint_eq(shared->pool_count, 2);
-    ck_assert_uint_eq(records_of(pools[0]), 2);
+    OK(tarn_pool_destroy(pools[0])); /* its record stays with the others */
+    ck_assert_ptr_eq(replays_of(pools[1]), oldest);
+    ck_assert_uint_eq(oldest->pool_count, 2);
     OK(tarn_pool_destroy(pools[2]));
-    OK(tarn_pool_destroy(pools[0]));
+    ck_assert_uint_eq(records_of(pools[1]), 2);
+    OK(tarn_pool_destroy(pools[1]));
+}
+END_TEST
+
+/* The age of an order is that of its oldest pool, whichever of its pools meets another. */
+START_TEST(a_pool_that_stays_keeps_one_record_while_others_share_and_go)
+{
+    struct tn_replays *kept = replays_of(pools[0]);
+
+    for (int round = 0; round < 10; round++) {
+        tarn_pool *passing[2] = {unit_pool(device), unit_pool(device)};
+        struct tn_hold *holds[4] = {open_hold(passing[0], 5), open_hold(passing[1], 5),
+                                    open_hold(passing[1], 6), open_hold(pools[0], 6)};
+
+        tn_replays_join(passing[0], 5, NULL);
+        tn_replays_join(round % 2 == 0 ? passing[1] : pools[0], 6, NULL);
+        ck_assert_ptr_eq(replays_of(pools[0]), kept);
+        ck_assert_ptr_eq(replays_of(passing[0]), kept);
+        for (int i = 0; i < 4; i++)
+            drop_hold(holds[i]);
+        OK(tarn_pool_destroy(passing[round % 2]));
+        OK(tarn_pool_destroy(passing[1 - round % 2]));
+        ck_assert_uint_eq(records_of(pools[0]), 1);
+        ck_assert_uint_eq(kept->pool_count, 1);
+    }
 }
 END_TEST
 
@@ -213,7 +238,8 @@ int main(void)
     tcase_add_test(tcase, pools_of_one_capture_share_one_order);
     tcase_add_test(tcase, the_order_that_is_locked_is_the_pools);
     tcase_add_test(tcase, the_younger_pool_comes_and_takes_its_record_along_when_it_goes);
-    tcase_add_test(tcase, a_pool_alone_comes_to_those_that_share);
+    tcase_add_test(tcase, those_that_share_come_to_an_older_pool);
+    tcase_add_test(tcase, a_pool_that_stays_keeps_one_record_while_others_share_and_go);
     tcase_add_test(tcase, pools_of_sections_in_one_graph_share_one_order);
     tcase_add_test(tcase, after_a_join_the_last_replay_is_unknown);
     tcase_add_test(tcase, the_default_pool_shares_with_nobody);
