@@ -56,7 +56,8 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_pool_create(tarn_device *device,
  * Waits for the device first when free memory may still be in use. NULL is allowed.
  *   INVALID_HANDLE
  *   BUSY          a block is live, or a route, capture, graph or checkpoint exists, the running
- *                 launches of destroyed graphs included; the sentence counts them
+ *                 launches of destroyed graphs included, or an allocation is under way that a
+ *                 route has led there; the sentence counts them
  *   WRONG_STATE   the default pool
  *   DRIVER        the device could not be waited for */
 TARN_API TARN_MUST_CHECK tarn_status tarn_pool_destroy(tarn_pool *pool);

@@ -8,6 +8,26 @@
 
 static const uint64_t alignment_max = 2 * TN_MIB;
 
+static tarn_status allocate_from(tarn_pool *pool, struct tn_request *request,
+                                 const struct tn_stream_state *state, uint64_t route_id,
+                                 void **address)
+{
+    tarn_device *device = pool->device;
+    tarn_stream stream = request->stream;
+    tarn_status status;
+
+    if (state->order.capture_id == 0) {
+        tn_device_see_stream(device, stream);
+        return tn_steady_allocate(pool, request, address)
+                   ? TARN_OK
+                   : tn_pool_allocate(pool, request, address);
+    }
+    if (pool->is_default)
+        return tn_unrouted_allocate(device, stream, state, request, address);
+    status = tn_capture_admit(pool, stream, state, route_id);
+    return status == TARN_OK ? tn_pool_allocate(pool, request, address) : status;
+}
+
 /* pool: NULL where the routes decide. */
 static tarn_status allocate(tarn_device *device, tarn_pool *pool, uint64_t bytes,
                             uint64_t alignment, tarn_stream stream, void **address)
@@ -25,26 +45,18 @@ static tarn_status allocate(tarn_device *device, tarn_pool *pool, uint64_t bytes
         return tn_fail(TARN_ERR_CAPTURE_BROKEN,
                        "the stream's capture is invalidated, so nothing can be allocated on it; "
                        "end or abort the capture");
-    if (pool == NULL)
-        status = tn_route_choose(device, stream, &state, &pool, &route_id);
+    request.order = state.order;
+    request.stream = stream;
+    if (pool != NULL)
+        return allocate_from(pool, &request, &state, 0, address);
+    status = tn_route_choose(device, stream, &state, &pool, &route_id);
     if (status != TARN_OK)
         return status;
     if (pool == NULL)
-        pool = device->default_pool;
-    request.order = state.order;
-    request.stream = stream;
-    if (state.order.capture_id == 0) {
-        tn_device_see_stream(device, stream);
-        if (tn_steady_allocate(pool, &request, address))
-            return TARN_OK;
-    } else {
-        if (pool->is_default)
-            return tn_unrouted_allocate(device, stream, &state, &request, address);
-        status = tn_capture_admit(pool, stream, &state, route_id);
-        if (status != TARN_OK)
-            return status;
-    }
-    return tn_pool_allocate(pool, &request, address);
+        return allocate_from(device->default_pool, &request, &state, 0, address);
+    status = allocate_from(pool, &request, &state, route_id, address);
+    tn_pool_unpin(pool);
+    return status;
 }
 
 static tarn_status check_request(uint64_t bytes, uint64_t *alignment, void **address)

@@ -25,26 +25,6 @@ static tarn_pool *find_adopted(const tarn_device *device, uint64_t capture_id)
     return pool;
 }
 
-static void pin(tarn_pool *pool)
-{
-    tn_pool_lock(pool);
-    pool->pin_count += 1;
-    tn_pool_unlock(pool);
-}
-
-static void unpin(tarn_pool *pool)
-{
-    tarn_device *device = pool->device;
-    bool last;
-
-    tn_pool_lock(pool);
-    pool->pin_count -= 1;
-    last = tn_pool_is_unclaimed(pool); /* and released, as it is from the first */
-    tn_pool_unlock(pool);
-    if (last)
-        tn_device_end_released(device);
-}
-
 /* The pinned pool of the capture, made where there is none. HOST_MEMORY. */
 static tarn_status pin_adopted(tarn_device *device, uint64_t capture_id, tarn_pool **pool)
 {
@@ -54,7 +34,7 @@ static tarn_status pin_adopted(tarn_device *device, uint64_t capture_id, tarn_po
     tn_lock_acquire(&device->lock);
     *pool = find_adopted(device, capture_id);
     if (*pool != NULL)
-        pin(*pool);
+        tn_pool_pin(*pool);
     tn_lock_release(&device->lock);
     if (*pool != NULL)
         return TARN_OK;
@@ -67,7 +47,7 @@ static tarn_status pin_adopted(tarn_device *device, uint64_t capture_id, tarn_po
         made->adopted_capture_id = capture_id;
         *pool = made;
     }
-    pin(*pool);
+    tn_pool_pin(*pool);
     atomic_store(&made->released, true);
     tn_lock_release(&device->lock);
     if (*pool != made)
@@ -103,7 +83,7 @@ static tarn_status adopt(tarn_device *device, tarn_stream stream,
         status = tn_pool_allocate(pool, request, address);
     if (status == TARN_OK)
         count_adoption(pool);
-    unpin(pool);
+    tn_pool_unpin(pool);
     return status;
 }
 

@@ -123,7 +123,8 @@ tarn_status tn_pool_create(tarn_device *device, const struct tn_pool_settings *s
 bool tn_pool_is_only_held(const tarn_pool *pool)
 {
     return pool->counters.live_count == 0 && pool->route_count == 0 && pool->capture_count == 0 &&
-           pool->pin_count == 0 && pool->graph_count == 0 && pool->checkpoint_count == 0;
+           atomic_load(&pool->pin_count) == 0 && pool->graph_count == 0 &&
+           pool->checkpoint_count == 0;
 }
 
 bool tn_pool_is_unclaimed(const tarn_pool *pool)
@@ -138,11 +139,31 @@ tarn_status tn_pool_check_unclaimed(const tarn_pool *pool)
     return tn_fail(
         TARN_ERR_BUSY,
         "pool '%s' is in use: %llu live blocks, %llu routes, %llu captures, %llu graphs, "
-        "%llu checkpoints, %llu holds of captures and of graphs that are not gone",
+        "%llu checkpoints, %llu holds of captures and of graphs that are not gone, %llu calls under "
+        "way",
         pool->name, (unsigned long long)pool->counters.live_count,
         (unsigned long long)pool->route_count, (unsigned long long)pool->capture_count,
         (unsigned long long)pool->graph_count, (unsigned long long)pool->checkpoint_count,
-        (unsigned long long)pool->hold_count);
+        (unsigned long long)pool->hold_count, (unsigned long long)atomic_load(&pool->pin_count));
+}
+
+/* A pool whose handle is there takes no lock: whoever gives that up just now sees the pin, or is seen here.
+ * The pool may be gone by then, and another in its record, which is looked at once too often. */
+void tn_pool_unpin(tarn_pool *pool)
+{
+    tarn_device *device = pool->device;
+    bool last;
+
+    if (atomic_load(&pool->released)) {
+        tn_pool_lock(pool);
+        atomic_fetch_sub(&pool->pin_count, 1);
+        last = tn_pool_is_unclaimed(pool);
+        tn_pool_unlock(pool);
+    } else {
+        last = atomic_fetch_sub(&pool->pin_count, 1) == 1 && atomic_load(&pool->released);
+    }
+    if (last)
+        tn_device_end_released(device);
 }
 
 /* Gives everything back to driver and host: the pool is off the device's list, nothing claims it,

@@ -7,8 +7,8 @@
  *        of blocks LIVE and PENDING ones alone have any
  *
  * A pool goes when its handle is given up and nothing claims it: no live block, route, capture,
- * hold, graph or checkpoint. Records are recycled, never freed: a stale handle is seen by its magic
- * number.
+ * hold, graph or checkpoint, and no call that a route has led to it. Records are recycled, never freed: a
+ * stale handle is seen by its magic number.
  *
  * Locking: tn_pool_lock guards everything below that is not immutable or atomic. It takes the pool's own
  * lock, and then those of all its arenas, so that nothing happens anywhere in the pool meanwhile. Driver
@@ -77,13 +77,13 @@ struct tarn_pool {
     struct tn_hold *holds;
     uint64_t hold_count;
     uint64_t open_hold_count;
-    uint64_t hold_serial;      /* of the newest hold */
-    uint64_t capture_count;    /* tarn_captures */
-    uint64_t graph_count;      /* tarn_graphs */
-    uint64_t checkpoint_count; /* tarn_checkpoints */
-    uint64_t route_count;      /* routes to it */
-    uint16_t last_mark;        /* of blocks, by a comparison in checkpoint/ */
-    uint64_t pin_count;        /* calls that use it and were given no handle that keeps it */
+    uint64_t hold_serial;           /* of the newest hold */
+    uint64_t capture_count;         /* tarn_captures */
+    uint64_t graph_count;           /* tarn_graphs */
+    uint64_t checkpoint_count;      /* tarn_checkpoints */
+    uint64_t route_count;           /* routes to it */
+    uint16_t last_mark;             /* of blocks, by a comparison in checkpoint/ */
+    atomic_uint_fast64_t pin_count; /* calls that use it and were given no handle that keeps it */
 
     uint64_t
         adopted_capture_id; /* the capture without a route that it was made for, 0: none; guarded
@@ -144,6 +144,16 @@ bool tn_pool_is_idle(tarn_pool *pool);
 /* Whether nothing but holds keeps the pool: those of graphs destroyed just now go by themselves. The
  * lock is held. */
 bool tn_pool_is_only_held(const tarn_pool *pool);
+
+/* Keeps the pool for a call that was given no handle of it. The caller has a lock without which the pool does
+ * not go: ROUTES, where a route leads to it; DEVICE. */
+static inline void tn_pool_pin(tarn_pool *pool)
+{
+    atomic_fetch_add(&pool->pin_count, 1);
+}
+
+/* The call is over: a pool whose handle was given up may go with it. No lock may be held. */
+void tn_pool_unpin(tarn_pool *pool);
 
 /* The driver destroys user objects a little after their graph. Waits while is_awaited says that this
  * is all that is missing: 1 s at most, and 50 ms on a GPU that is not well. No lock may be held. */

@@ -9,6 +9,9 @@
  * The end of a route is not the end of the captures that it led to its pool: another route may lead
  * there again while they go on. Those that are over by then are closed.
  *
+ * A route is a claim on its pool; who has been led there has none when the route ends, so the pool is
+ * pinned.
+ *
  * Trade-offs: filters run under the ROUTES lock, so that a route's pool cannot go meanwhile. */
 #include "pools/route.h"
 
@@ -344,6 +347,7 @@ tarn_status tn_route_choose(tarn_device *device, tarn_stream stream,
         if (accepted) {
             *pool = routes->routes[i].pool;
             *id = routes->routes[i].id;
+            tn_pool_pin(*pool);
         }
     }
     tn_lock_release(&routes->lock);

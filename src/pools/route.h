@@ -70,7 +70,7 @@ bool tn_route_is_shut(const tarn_device *device, uint64_t capture_id);
 size_t tn_route_streams(tarn_device *device, const tarn_pool *pool,
                         tarn_stream streams[TN_ROUTES_MAX]);
 
-/* Finds the newest route that accepts the allocation: its pool, NULL when none does, and its number.
+/* Finds the newest route that accepts the allocation: its pool, pinned, NULL when none does, and its number.
  *   DEVICE_LOST, DRIVER: a route's stream could not be asked */
 TARN_MUST_CHECK tarn_status tn_route_choose(tarn_device *device, tarn_stream stream,
                                             const struct tn_stream_state *state, tarn_pool **pool,

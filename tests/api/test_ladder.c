@@ -145,6 +145,52 @@ START_TEST(a_callback_frees_what_is_needed)
 }
 END_TEST
 
+/* Of a pool with a route: gives it up, and then a block. */
+struct quitter {
+    tarn_pool *pool;
+    void *block;
+};
+
+static bool accept_all(tarn_stream stream, void *user)
+{
+    (void)stream;
+    (void)user;
+    return true;
+}
+
+static bool quit(tarn_device *device, size_t wanted_bytes, void *user)
+{
+    struct quitter *quitter = user;
+
+    ck_assert_uint_eq(wanted_bytes, BYTES);
+    OK(tarn_end_allocate_to_pool(device, quitter->pool));
+    REFUSE(TARN_ERR_BUSY, "calls under way", tarn_pool_destroy(quitter->pool));
+    OK(tarn_pool_release(quitter->pool));
+    OK(tarn_free(quitter->block));
+    return true;
+}
+
+START_TEST(a_callback_that_gives_up_the_pool_leaves_it_to_the_allocation)
+{
+    struct quitter quitter = {test_pool("routed"), test_alloc(world.pool, BYTES, world.stream)};
+    uint64_t pools = test_device_stats().pool_count;
+    tarn_block block;
+    void *address;
+
+    OK(tarn_begin_allocate_to_pool(world.device, quitter.pool, accept_all, NULL));
+    OK(tarn_device_add_free_callback(world.device, quit, &quitter));
+    leave_free(0);
+    address = test_malloc(BYTES);
+    OK(tarn_device_remove_free_callback(world.device, quit, &quitter));
+    ck_assert_uint_eq(test_device_stats().pool_count, pools);
+    OK(tarn_block_at(address, &block));
+    ck_assert_ptr_eq(block.address, address);
+    OK(tarn_free(address));
+    OK(tarn_device_trim(world.device, 0, NULL)); /* waits for the device */
+    ck_assert_uint_eq(test_device_stats().pool_count, pools - 1);
+}
+END_TEST
+
 /* Rung 4: two cached chunks of half the size, of a pool that is gone. */
 START_TEST(cached_chunks_of_other_sizes_are_given_back)
 {
@@ -388,6 +434,7 @@ int main(void)
     tcase_add_test(rungs, a_finished_use_on_another_stream_is_looked_for_first);
     tcase_add_test(rungs, idle_chunks_of_another_stream_are_taken_as_they_are);
     tcase_add_test(rungs, a_callback_frees_what_is_needed);
+    tcase_add_test(rungs, a_callback_that_gives_up_the_pool_leaves_it_to_the_allocation);
     tcase_add_test(rungs, cached_chunks_of_other_sizes_are_given_back);
     tcase_add_test(rungs, the_cache_keeps_what_is_not_needed);
     tcase_add_test(rungs, idle_chunks_of_another_pool_are_given_back);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pools/route.h"
+#include "pools/steady.h"
 #include "support/world.h"
 #include "unit/unit.h"
 
@@ -18,6 +19,33 @@ static void make_pools(void)
     other = test_stream();
 }
 
+/* Another thread ends the route to this pool, and gives its handle up, just before an allocation there. */
+static tarn_pool *ended;
+
+bool __real_tn_steady_allocate(tarn_pool *pool, const struct tn_request *request, void **address);
+bool __wrap_tn_steady_allocate(tarn_pool *pool, const struct tn_request *request, void **address);
+bool __wrap_tn_steady_allocate(tarn_pool *pool, const struct tn_request *request, void **address)
+{
+    if (ended != NULL) {
+        ck_assert_ptr_eq(pool, ended);
+        OK(tarn_end_allocate_to_pool(device, ended));
+        STATUS(TARN_ERR_BUSY, tarn_pool_destroy(ended));
+        unit_expect_sentence("1 calls under way");
+        OK(tarn_pool_release(ended));
+        ended = NULL;
+    }
+    return __real_tn_steady_allocate(pool, request, address);
+}
+
+static bool is_listed(const tarn_pool *pool)
+{
+    const tarn_pool *any = device->pools;
+
+    while (any != NULL && any != pool)
+        any = any->next;
+    return any != NULL;
+}
+
 static tarn_pool *choose(tn_cu_stream at)
 {
     struct tn_stream_state state;
@@ -27,6 +55,10 @@ static tarn_pool *choose(tn_cu_stream at)
     OK(tn_stream_look(&device->gpu, at, &state));
     OK(tn_route_choose(device, at, &state, &chosen, &id));
     ck_assert_int_eq(chosen == NULL, id == 0);
+    if (chosen != NULL) {
+        ck_assert_uint_eq(chosen->pin_count, 1);
+        tn_pool_unpin(chosen);
+    }
     return chosen;
 }
 
@@ -365,6 +397,57 @@ START_TEST(a_route_keeps_its_pool_by_the_count)
 }
 END_TEST
 
+START_TEST(a_pool_whose_route_ends_on_the_way_serves_the_call_and_goes_with_the_block)
+{
+    void *address = NULL;
+
+    OK(tn_route_begin(device, first, accept_all, NULL));
+    ended = first;
+    OK(tarn_malloc(device, 4096, stream, &address));
+    ck_assert_ptr_null(ended);
+    ck_assert(is_listed(first));
+    ck_assert_uint_eq(first->pin_count, 0);
+    ck_assert_ptr_eq(atomic_load(&unit_segment(address)->owner), first);
+    OK(tarn_free(address));
+    OK(tn_gpu_wait_idle(&device->gpu)); /* a proof that its memory is idle */
+    tn_device_reap(device);
+    ck_assert(!is_listed(first));
+}
+END_TEST
+
+START_TEST(a_pool_whose_route_ends_on_the_way_goes_with_a_call_that_fails)
+{
+    void *address = NULL;
+
+    OK(tn_route_begin(device, first, accept_all, NULL));
+    ended = first;
+    sim.plan_fault("cuMemCreate", 1, 1, TN_CUDA_ERROR_OUT_OF_MEMORY);
+    STATUS(TARN_ERR_DEVICE_MEMORY, tarn_malloc(device, 4096, stream, &address));
+    (void)sim.clear_fault(NULL);
+    ck_assert_ptr_null(ended);
+    ck_assert(!is_listed(first));
+}
+END_TEST
+
+START_TEST(a_pin_of_a_released_pool_looks_whether_others_claim_it)
+{
+    struct tn_stream_state state;
+    uint64_t id;
+    tarn_pool *chosen[2];
+
+    OK(tn_stream_look(&device->gpu, stream, &state));
+    OK(tn_route_begin(device, first, accept_all, NULL));
+    for (int i = 0; i < 2; i++)
+        OK(tn_route_choose(device, stream, &state, &chosen[i], &id));
+    OK(tarn_pool_release(first));
+    OK(tarn_end_allocate_to_pool(device, first));
+    tn_pool_unpin(chosen[0]);
+    ck_assert(is_listed(first));
+    tn_pool_unpin(chosen[1]);
+    ck_assert(!is_listed(first));
+}
+END_TEST
+
 START_TEST(the_route_of_a_capture_ends_with_it)
 {
     uint64_t id = 0;
@@ -481,6 +564,10 @@ int main(void)
     tcase_add_test(limits, a_route_of_a_thread_that_ended_catches_nothing_and_anybody_ends_it);
     tcase_add_test(limits, no_route_by_thread_without_host_memory);
     tcase_add_test(limits, a_route_keeps_its_pool_by_the_count);
+    tcase_add_test(limits,
+                   a_pool_whose_route_ends_on_the_way_serves_the_call_and_goes_with_the_block);
+    tcase_add_test(limits, a_pool_whose_route_ends_on_the_way_goes_with_a_call_that_fails);
+    tcase_add_test(limits, a_pin_of_a_released_pool_looks_whether_others_claim_it);
     tcase_add_test(limits, the_route_of_a_capture_ends_with_it);
     tcase_add_test(limits, the_default_pool_has_no_route);
     tcase_add_test(limits, sixty_four_routes_may_be_open);
