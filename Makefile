@@ -5,7 +5,7 @@ LABEL ?=
 PREFIX ?= /usr/local
 ARGS ?=
 
-.PHONY: help demo test mutants coverage bench limits build-release install format clean setup
+.PHONY: help demo test mutants coverage bench limits install format clean setup
 
 help:
 	@echo 'make demo      build the library and the samples, and run the demo (no GPU needed)'
@@ -13,7 +13,7 @@ help:
 	@echo 'make mutants   break one rule after another, and see the case named for it fail'
 	@echo 'make coverage  print how much of the library the tests run, and every line that they should and do not'
 	@echo 'make bench     measure; ARGS are passed on'
-	@echo 'make limits    measure, and print every limit with its target'
+	@echo 'make limits    measure, and print every limit with its target; fails where one is missed'
 	@echo 'make install   install the library; PREFIX=/usr/local'
 	@echo 'make format    format the sources with clang-format'
 	@echo 'make clean     remove build/'

@@ -212,6 +212,22 @@ void bench_stream_drain(tarn_stream stream)
     BENCH_CU(cu.cuStreamSynchronize(stream));
 }
 
+/* Peaks can be set to 0, and to nothing else. */
+void bench_rival_empty(void)
+{
+    uint64_t zero = 0;
+
+    BENCH_CU(cu.cuMemPoolTrimTo(cu.rival_pool, 0));
+    BENCH_CU(cu.cuMemPoolSetAttribute(cu.rival_pool, TN_CU_POOL_ATTR_RESERVED_HIGH, &zero));
+    BENCH_CU(cu.cuMemPoolSetAttribute(cu.rival_pool, TN_CU_POOL_ATTR_USED_HIGH, &zero));
+}
+
+void bench_rival_get_peaks(uint64_t *reserved, uint64_t *allocated)
+{
+    BENCH_CU(cu.cuMemPoolGetAttribute(cu.rival_pool, TN_CU_POOL_ATTR_RESERVED_HIGH, reserved));
+    BENCH_CU(cu.cuMemPoolGetAttribute(cu.rival_pool, TN_CU_POOL_ATTR_USED_HIGH, allocated));
+}
+
 void bench_touch_load(void)
 {
     BENCH_CU(cu.cuModuleLoadData(&touch_module, touch_ptx));

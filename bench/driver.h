@@ -84,6 +84,10 @@ tarn_stream bench_stream_create(void); /* one that never waits for the legacy de
 void bench_stream_destroy(tarn_stream stream);
 void bench_stream_drain(tarn_stream stream); /* waits until it is idle */
 
+/* What the rival's pool has left goes back to the driver, and its peaks begin anew. */
+void bench_rival_empty(void);
+void bench_rival_get_peaks(uint64_t *reserved, uint64_t *allocated);
+
 /* A kernel of one thread that writes one word: about the least that a graph can do with memory. */
 void bench_touch_load(void);
 void bench_touch_unload(void);

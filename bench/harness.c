@@ -162,6 +162,11 @@ struct bench_summary bench_difference(const struct bench_series *a, const struct
     return summary;
 }
 
+struct bench_summary bench_single(double value)
+{
+    return (struct bench_summary){value, value, value, 1};
+}
+
 struct bench_summary bench_scaled(struct bench_summary summary, double factor)
 {
     summary.median *= factor;

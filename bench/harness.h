@@ -67,6 +67,9 @@ struct bench_summary bench_summarize(const struct bench_series *series);
  * of neighbouring samples. */
 struct bench_summary bench_difference(const struct bench_series *a, const struct bench_series *b);
 
+/* A figure that was taken once. */
+struct bench_summary bench_single(double value);
+
 /* The same figures in another unit. */
 struct bench_summary bench_scaled(struct bench_summary summary, double factor);
 

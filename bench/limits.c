@@ -9,12 +9,12 @@
 
 #include "report.h"
 
-enum { GOALS_MAX = 4 };
+enum { GOALS_MAX = 16 };
 
 struct limit {
     const char *work;
     const char *users_have;             /* measured on one H200, driver 580 (CUDA 13.0) */
-    struct bench_goal goals[GOALS_MAX]; /* up to one without a row */
+    struct bench_goal goals[GOALS_MAX]; /* all of one row; up to one without a row */
 };
 
 // clang-format off
@@ -37,6 +37,30 @@ static const struct limit limits[] = {
     {"memory of that trace, peak reserved over peak allocated",
      "RMM 1.029 (never shrinks), PyTorch 1.056 to 1.099, cuMemAllocAsync 1.31",
      {AT_MOST("trace", "reserved over allocated", 1.045, "")}},
+    {"time of a free and an allocation among N live blocks, over that among 100, in any order",
+     "not measured",
+     {AT_MOST("live", "random, 1000 over 100", 2, "times"),
+      AT_MOST("live", "FIFO, 1000 over 100", 2, "times"),
+      AT_MOST("live", "LIFO, 1000 over 100", 2, "times"),
+      AT_MOST("live", "alternating, 1000 over 100", 2, "times"),
+      AT_MOST("live", "comb, 1000 over 100", 2, "times"),
+      AT_MOST("live", "random, 10000 over 100", 2, "times"),
+      AT_MOST("live", "FIFO, 10000 over 100", 2, "times"),
+      AT_MOST("live", "LIFO, 10000 over 100", 2, "times"),
+      AT_MOST("live", "alternating, 10000 over 100", 2, "times"),
+      AT_MOST("live", "comb, 10000 over 100", 2, "times"),
+      AT_MOST("live", "random, 1000000 over 100", 8, "times"),
+      AT_MOST("live", "FIFO, 1000000 over 100", 8, "times"),
+      AT_MOST("live", "LIFO, 1000000 over 100", 8, "times"),
+      AT_MOST("live", "alternating, 1000000 over 100", 8, "times"),
+      AT_MOST("live", "comb, 1000000 over 100", 8, "times")}},
+    {"host memory, of 96 bytes for each live block and 0.05 % of mapped bytes",
+     "not measured",
+     {AT_MOST("host", "2 GiB mapped, of what is allowed", 100, "%"),
+      AT_MOST("host", "10000 blocks up to 2 KiB, of what is allowed", 100, "%"),
+      AT_MOST("host", "100000 blocks up to 2 KiB, of what is allowed", 100, "%"),
+      AT_MOST("host", "1000000 blocks up to 2 KiB, of what is allowed", 100, "%"),
+      AT_MOST("host", "100000 blocks up to 64 KiB, of what is allowed", 100, "%")}},
     {"cold growth of 8 GiB in 32 MiB steps",
      "PyTorch 13000 to 16500 us, cuMemAllocAsync 6400 to 11900 us, RMM 570 us by doubling",
      {AT_MOST("growth", "8 GiB", 3000, "us"),
@@ -75,36 +99,86 @@ const struct bench_goal *bench_goal_find(const char *row, const char *variant)
     return NULL;
 }
 
-static void print_goal(const struct bench_goal *goal)
+enum verdict { MET, MISSED, NOT_MEASURED };
+
+static enum verdict judge(const struct bench_goal *goal, const struct bench_result *result)
+{
+    bool met;
+
+    if (result == NULL)
+        return NOT_MEASURED;
+    met = goal->at_least ? result->summary.median >= goal->target
+                         : result->summary.median <= goal->target;
+    return met ? MET : MISSED;
+}
+
+static enum verdict print_goal(const struct bench_goal *goal)
 {
     const struct bench_result *result = bench_result_find(goal->row, goal->variant, false);
     const struct bench_result *rival = bench_result_find(goal->row, goal->variant, true);
-    const char *verdict;
+    enum verdict verdict = judge(goal, result);
 
-    (void)printf("    %-36s  at %-5s %8.4g %-16s", goal->variant, goal->at_least ? "least" : "most",
+    (void)printf("    %-46s  at %-5s %8.4g %-16s", goal->variant, goal->at_least ? "least" : "most",
                  goal->target, goal->unit);
     if (result == NULL) {
         (void)printf("not measured%s%s\n", goal->needs != NULL ? ": needs " : "",
                      goal->needs != NULL ? goal->needs : "");
-        return;
+        return verdict;
     }
-    if (goal->at_least)
-        verdict = result->summary.median >= goal->target ? "met" : "missed";
-    else
-        verdict = result->summary.median <= goal->target ? "met" : "missed";
-    (void)printf("measured %9.4g  %s", result->summary.median, verdict);
+    (void)printf("measured %9.4g  %s", result->summary.median, verdict == MET ? "met" : "missed");
     if (rival != NULL)
         (void)printf(" (%s %.4g)", rival->rival, rival->summary.median);
     (void)fputc('\n', stdout);
+    return verdict;
 }
 
-void bench_limits_print(bool simulated)
+static bool listed(const char *const *rows, const char *row)
 {
+    for (; *rows != NULL; rows++) {
+        if (strcmp(*rows, row) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* The limits of those rows that came out so, named on a line each. */
+static size_t print_those(const char *const *rows, enum verdict wanted, const char *heading)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < LIMIT_COUNT; i++) {
+        for (size_t j = 0; j < GOALS_MAX && limits[i].goals[j].row != NULL; j++) {
+            const struct bench_goal *goal = &limits[i].goals[j];
+            const struct bench_result *result = bench_result_find(goal->row, goal->variant, false);
+
+            if (!listed(rows, goal->row) || judge(goal, result) != wanted)
+                continue;
+            (void)printf("%s%s: %s, %s\n", count == 0 ? "\n" : "", heading, goal->row,
+                         goal->variant);
+            count += 1;
+        }
+    }
+    return count;
+}
+
+struct bench_verdicts bench_limits_print(bool simulated, const char *const *rows)
+{
+    struct bench_verdicts verdicts = {.met = 0};
+
     (void)printf("\nLimits, on one H200: each with its target, and what this run has measured%s.\n",
                  simulated ? "\non a simulated driver, which says little about a GPU" : "");
     for (size_t i = 0; i < LIMIT_COUNT; i++) {
+        const struct bench_goal *goals = limits[i].goals;
+
+        if (!listed(rows, goals[0].row))
+            continue;
         (void)printf("\n%s\n    users have: %s\n", limits[i].work, limits[i].users_have);
-        for (size_t j = 0; j < GOALS_MAX && limits[i].goals[j].row != NULL; j++)
-            print_goal(&limits[i].goals[j]);
+        for (size_t j = 0; j < GOALS_MAX && goals[j].row != NULL; j++)
+            verdicts.met += print_goal(&goals[j]) == MET;
     }
+    verdicts.not_measured = print_those(rows, NOT_MEASURED, "not measured");
+    verdicts.missed = print_those(rows, MISSED, "missed");
+    (void)printf("\n%zu limits met, %zu missed, %zu not measured\n", verdicts.met, verdicts.missed,
+                 verdicts.not_measured);
+    return verdicts;
 }

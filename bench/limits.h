@@ -6,6 +6,7 @@
 #define TARN_BENCH_LIMITS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 /* One figure to reach: the result of that row and variant. */
 struct bench_goal {
@@ -20,7 +21,16 @@ struct bench_goal {
 /* NULL when that row and variant have no target. */
 const struct bench_goal *bench_goal_find(const char *row, const char *variant);
 
-/* Prints the whole table with what this run has measured, on a simulated driver or not. */
-void bench_limits_print(bool simulated);
+/* How many limits this run has met, missed, and not measured. */
+struct bench_verdicts {
+    size_t met;
+    size_t missed;
+    size_t not_measured;
+};
+
+/* Prints the table with what this run has measured, on a simulated driver or not: the limits of those
+ * rows, a list that NULL ends. At the end each limit that is missed or not measured is named once
+ * more. */
+struct bench_verdicts bench_limits_print(bool simulated, const char *const *rows);
 
 #endif

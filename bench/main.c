@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* tarn_bench -- measures Tarn beside the driver's own allocator and launches, in one process. */
+/* tarn_bench -- measures Tarn beside the driver's own allocator and launches, in one process.
+ *
+ * Exit status: 0; 1 when measuring failed; 2 for arguments that it does not know; with --limits also
+ * 1 when a limit was missed, and 3 when none was, but one was not measured. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,25 +13,38 @@
 #include "report.h"
 #include "rows.h"
 
-/* Growth is measured on memory that the process has not had yet, so what takes much comes after it. */
+/* Host memory is measured in a process that has had no pool yet; growth on memory that the process has not
+ * had yet, so what takes much comes after it. */
 static const struct row {
     const char *name;
     const char *text;
     void (*measure)(const struct bench *bench);
 } rows[] = {
+    {"host", "host memory for the records of blocks and of mapped memory", bench_row_host},
     {"pair", "an allocation and its free, on one and on several threads", bench_row_pair},
     {"replay", "tarn_graph_replay beside cuGraphLaunch", bench_row_replay},
     {"growth", "a pool that grows to 8 GiB, and its trim", bench_row_growth},
     {"capture", "a capture with a pool's memory, and its first replay", bench_row_capture},
     {"checkpoint", "take, restore and check of a pool's state", bench_row_checkpoint},
-    {"trace", "a free and an allocation among many live blocks; memory taken", bench_row_trace},
+    {"scaling", "pairs on 1 to 16 threads, 1 to 256 streams, 1 to 1,000 pools", bench_row_scaling},
+    {"producers", "blocks that some threads allocate and others free", bench_row_producers},
+    {"trace", "a free and an allocation among 10,000 live blocks; memory taken", bench_row_trace},
+    {"live", "the same among 100 to 1,000,000 live blocks, in five orders", bench_row_live},
+    {"fragmentation", "what is reserved over what is allocated, as time goes by",
+     bench_row_fragmentation},
     {"contents", "checkpoints with the bytes of 10,000 blocks, beside cuMemcpyAsync",
      bench_row_contents},
     {"recorded", "traces of real programs (--trace), an event at a time; memory taken",
      bench_row_recorded},
 };
 
-enum { ROW_COUNT = sizeof rows / sizeof rows[0], TRACES_MAX = 16 };
+enum {
+    ROW_COUNT = sizeof rows / sizeof rows[0],
+    TRACES_MAX = 16,
+    EXIT_MISSED = 1,
+    EXIT_USAGE = 2,
+    EXIT_NOT_MEASURED = 3,
+};
 
 struct options {
     const char *out_path;
@@ -47,13 +63,14 @@ static void print_usage(FILE *file)
         "  --row NAME    measure this row only; may be repeated\n"
         "  --trace FILE  a recorded trace (docs/traces.md) for the row of them; may be repeated\n"
         "  --quick       few samples: to see that it works, not to keep the figures\n"
-        "  --limits      print every limit of Tarn with what was measured\n"
+        "  --limits      print the limits of these rows with what was measured; exit with 1 when\n"
+        "                one was missed, with 3 when one was not measured\n"
         "  --out FILE    append a line of JSON for each result; without it they are printed\n"
         "TARN_DRIVER chooses the driver, as for every program that uses Tarn.\n"
         "rows:\n",
         file);
     for (size_t i = 0; i < ROW_COUNT; i++)
-        (void)fprintf(file, "  %-10s  %s\n", rows[i].name, rows[i].text);
+        (void)fprintf(file, "  %-13s  %s\n", rows[i].name, rows[i].text);
 }
 
 static bool select_row(struct options *options, const char *name)
@@ -110,11 +127,36 @@ static void load_traces(const struct options *options, struct bench_trace traces
     }
 }
 
+/* Measures the rows that were asked for, and returns the exit status. */
+static int measure(const struct options *options, const struct bench *bench)
+{
+    const char *measured[ROW_COUNT + 1] = {NULL};
+    size_t measured_count = 0;
+    struct bench_verdicts verdicts;
+
+    bench_report_begin(&(struct bench_machine){cu.device_name, cu.version, cu.simulated},
+                       options->out_path);
+    for (size_t i = 0; i < ROW_COUNT; i++) {
+        if (!options->selected[i] && options->some_rows)
+            continue;
+        rows[i].measure(bench);
+        measured[measured_count++] = rows[i].name;
+    }
+    bench_report_end();
+    if (!options->limits)
+        return 0;
+    verdicts = bench_limits_print(cu.simulated, measured);
+    if (verdicts.missed > 0)
+        return EXIT_MISSED;
+    return verdicts.not_measured > 0 ? EXIT_NOT_MEASURED : 0;
+}
+
 int main(int count, char **arguments)
 {
     struct options options = {.out_path = NULL};
     struct bench_trace traces[TRACES_MAX];
     struct bench bench = {.traces = traces};
+    int status;
 
     if (count == 2 && strcmp(arguments[1], "--help") == 0) {
         print_usage(stdout);
@@ -122,7 +164,7 @@ int main(int count, char **arguments)
     }
     if (!parse(count, arguments, &options)) {
         print_usage(stderr);
-        return 2;
+        return EXIT_USAGE;
     }
     bench.quick = options.quick;
     bench.trace_count = options.trace_count;
@@ -132,18 +174,10 @@ int main(int count, char **arguments)
 #endif
     bench_driver_open();
     BENCH_OK(tarn_device_open(0, NULL, &bench.device));
-    bench_report_begin(&(struct bench_machine){cu.device_name, cu.version, cu.simulated},
-                       options.out_path);
-    for (size_t i = 0; i < ROW_COUNT; i++) {
-        if (options.selected[i] || !options.some_rows)
-            rows[i].measure(&bench);
-    }
-    bench_report_end();
-    if (options.limits)
-        bench_limits_print(cu.simulated);
+    status = measure(&options, &bench);
     BENCH_OK(tarn_device_close(bench.device));
     bench_driver_close();
     for (size_t i = 0; i < bench.trace_count; i++)
         bench_trace_destroy(&traces[i]);
-    return 0;
+    return status;
 }

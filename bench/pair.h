@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* pair.h -- who takes part in the row of pairs. */
+/* pair.h -- who takes part in rows of pairs, and pairs on several threads. */
 #ifndef TARN_BENCH_PAIR_H
 #define TARN_BENCH_PAIR_H
 
@@ -33,6 +33,18 @@ extern const struct pair_contender pair_spin_lock;
 /* The size of which the limits speak: common for activations and workspaces, and neither the
  * smallest nor the largest of those measured. */
 enum { PAIR_MAIN_BYTES = 1 << 20 };
+
+enum { PAIR_THREADS_MAX = 16 };
+
+/* As many threads as this process may use cores, 2 to PAIR_THREADS_MAX. */
+unsigned pair_choose_thread_count(void);
+
+/* How long a window of pair_measure_rate is. */
+long pair_window_ns(const struct bench *bench);
+
+/* The pairs that so many threads do together, each on a lane of its own, in millions a second. */
+double pair_measure_rate(const struct pair_contender *contender, struct pair_lane *lanes,
+                         unsigned thread_count, long window_ns);
 
 void pair_on_threads(const struct bench *bench);
 

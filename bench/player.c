@@ -110,9 +110,7 @@ static void report(const struct bench_trace *trace, const char *what, const char
 static void report_ratio(const struct bench_trace *trace, const char *what, const char *rival,
                          uint64_t above, uint64_t below)
 {
-    double value = (double)above / (double)below;
-
-    report(trace, what, rival, "", (struct bench_summary){value, value, value, 1});
+    report(trace, what, rival, "", bench_single((double)above / (double)below));
 }
 
 static void replay_first(struct bench_player *player)
@@ -130,7 +128,7 @@ static void replay_first(struct bench_player *player)
     each = (double)(bench_now() - begin) / (double)timed_events(trace);
     player->allocator->get_peaks(player, &reserved, &allocated);
     finish(player);
-    report(trace, "event, first replay", rival, "ns", (struct bench_summary){each, each, each, 1});
+    report(trace, "event, first replay", rival, "ns", bench_single(each));
     report_ratio(trace, "reserved over allocated", rival, reserved, allocated);
     report_ratio(trace, "reserved over requested", rival, reserved, trace->live_peak_bytes);
 }

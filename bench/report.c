@@ -9,7 +9,7 @@
 #include "commit.h"
 #include "limits.h"
 
-enum { RESULTS_MAX = 512 };
+enum { RESULTS_MAX = 1024 };
 
 static struct bench_result results[RESULTS_MAX];
 static size_t result_count;
@@ -89,7 +89,7 @@ void bench_report_begin(const struct bench_machine *machine, const char *out_pat
     (void)printf("%s, driver %d.%d%s; commit %s\n\n", machine->device_name,
                  machine->driver_version / 1000, machine->driver_version % 1000 / 10,
                  machine->simulated ? " (simulated)" : "", BENCH_COMMIT);
-    (void)printf("%-10s  %-36s  %-23s  %9s  %-18s  %s\n", "row", "variant", "of", "median",
+    (void)printf("%-13s  %-46s  %-23s  %9s  %-18s  %s\n", "row", "variant", "of", "median",
                  "p10 to p90", "unit");
 }
 
@@ -119,7 +119,7 @@ void bench_report(const char *row, const char *variant, const char *rival, const
     (void)snprintf(result->variant, sizeof result->variant, "%s", variant);
 
     (void)snprintf(spread, sizeof spread, "%.4g to %.4g", summary.p10, summary.p90);
-    (void)printf("%-10s  %-36s  %-23s  %9.4g  %-18s  %s\n", row, variant,
+    (void)printf("%-13s  %-46s  %-23s  %9.4g  %-18s  %s\n", row, variant,
                  rival != NULL ? rival : "Tarn", summary.median, spread, unit);
     (void)fflush(stdout);
     if (out != NULL) {
@@ -130,7 +130,7 @@ void bench_report(const char *row, const char *variant, const char *rival, const
 
 void bench_report_absent(const char *row, const char *variant, const char *rival)
 {
-    (void)printf("%-10s  %-36s  %-23s  not available on this driver\n", row, variant, rival);
+    (void)printf("%-13s  %-46s  %-23s  not available on this driver\n", row, variant, rival);
 }
 
 const struct bench_result *bench_result_find(const char *row, const char *variant, bool rival)

@@ -20,7 +20,6 @@
 #include "report.h"
 
 enum {
-    THREADS_MAX = 16,
     SAMPLES = 41,
     WINDOW_NS = 20000000,
     WINDOW_QUICK_NS = 1000000,
@@ -36,7 +35,7 @@ struct window {
 };
 
 struct worker {
-    struct pair_lane lane;
+    struct pair_lane *lane;
     struct window *window;
     pthread_t thread;
     uint64_t pair_count; /* done in the window */
@@ -51,20 +50,20 @@ static void *work(void *context)
 
     bench_driver_enter_thread();
     for (int i = 0; i < WARM_UP_PAIRS; i++)
-        pair(&worker->lane);
+        pair(worker->lane);
     atomic_fetch_add(&window->ready, 1);
     while (!atomic_load_explicit(&window->open, memory_order_acquire))
         (void)sched_yield();
     for (; !atomic_load_explicit(&window->closed, memory_order_relaxed); count++)
-        pair(&worker->lane);
+        pair(worker->lane);
     worker->pair_count = count;
     return NULL;
 }
 
-/* The pairs that so many threads do together, in millions a second. */
-static double measure_rate(const struct pair_contender *contender, struct worker *workers,
-                           unsigned thread_count, long window_ns)
+double pair_measure_rate(const struct pair_contender *contender, struct pair_lane *lanes,
+                         unsigned thread_count, long window_ns)
 {
+    struct worker workers[PAIR_THREADS_MAX];
     struct window window = {.contender = contender};
     struct timespec rest = {0, window_ns};
     uint64_t begin;
@@ -72,7 +71,7 @@ static double measure_rate(const struct pair_contender *contender, struct worker
     uint64_t pairs = 0;
 
     for (unsigned i = 0; i < thread_count; i++) {
-        workers[i].window = &window;
+        workers[i] = (struct worker){.lane = &lanes[i], .window = &window};
         if (pthread_create(&workers[i].thread, NULL, work, &workers[i]) != 0)
             bench_fail("no thread");
     }
@@ -87,7 +86,7 @@ static double measure_rate(const struct pair_contender *contender, struct worker
     for (unsigned i = 0; i < thread_count; i++) {
         (void)pthread_join(workers[i].thread, NULL);
         pairs += workers[i].pair_count;
-        bench_stream_drain(workers[i].lane.stream);
+        bench_stream_drain(lanes[i].stream);
     }
     return (double)pairs / (double)(end - begin) * 1e3;
 }
@@ -131,7 +130,7 @@ static void report_scaling(const struct rates *rates, const struct rates *lock,
     bench_report("pair", variant, rates->contender->rival, "%", bench_summarize(&scaling));
 }
 
-static unsigned choose_thread_count(void)
+unsigned pair_choose_thread_count(void)
 {
     cpu_set_t allowed;
     int cores = sched_getaffinity(0, sizeof allowed, &allowed) == 0
@@ -140,32 +139,37 @@ static unsigned choose_thread_count(void)
 
     if (cores < 2)
         return 2; /* there is little to learn, but something to run */
-    return cores < THREADS_MAX ? (unsigned)cores : THREADS_MAX;
+    return cores < PAIR_THREADS_MAX ? (unsigned)cores : PAIR_THREADS_MAX;
+}
+
+long pair_window_ns(const struct bench *bench)
+{
+    return bench->quick ? WINDOW_QUICK_NS : WINDOW_NS;
 }
 
 void pair_on_threads(const struct bench *bench)
 {
-    struct worker workers[THREADS_MAX];
+    struct pair_lane lanes[PAIR_THREADS_MAX];
     struct rates rates[] = {
         {.contender = &pair_tarn}, {.contender = &pair_spin_lock}, {.contender = &pair_driver}};
     struct bench_plan plan = bench_plan_for(bench->quick, SAMPLES);
-    long window_ns = bench->quick ? WINDOW_QUICK_NS : WINDOW_NS;
-    unsigned thread_count = choose_thread_count();
+    long window_ns = pair_window_ns(bench);
+    unsigned thread_count = pair_choose_thread_count();
     size_t contenders = cu.rival_pool != NULL ? 3 : 2;
 
     for (unsigned i = 0; i < thread_count; i++)
-        workers[i].lane = (struct pair_lane){bench->device, bench_stream_create(), PAIR_MAIN_BYTES,
-                                             ATOMIC_FLAG_INIT};
+        lanes[i] = (struct pair_lane){bench->device, bench_stream_create(), PAIR_MAIN_BYTES,
+                                      ATOMIC_FLAG_INIT};
     for (size_t round = 0; round < plan.sample_count; round++) {
         for (size_t i = 0; i < contenders; i++) {
             bench_series_add(&rates[i].alone,
-                             measure_rate(rates[i].contender, workers, 1, window_ns));
+                             pair_measure_rate(rates[i].contender, lanes, 1, window_ns));
             bench_series_add(&rates[i].together,
-                             measure_rate(rates[i].contender, workers, thread_count, window_ns));
+                             pair_measure_rate(rates[i].contender, lanes, thread_count, window_ns));
         }
     }
     for (unsigned i = 0; i < thread_count; i++)
-        bench_stream_destroy(workers[i].lane.stream);
+        bench_stream_destroy(lanes[i].stream);
 
     for (size_t i = 0; i < contenders; i++)
         report_rates(&rates[i], thread_count);

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "contenders.h"
 #include "driver.h"
 #include "harness.h"
 #include "player.h"
@@ -70,11 +71,8 @@ static void use_tarn(struct bench_player *player, const struct bench_trace_event
 static void get_peaks_tarn(struct bench_player *player, uint64_t *reserved, uint64_t *allocated)
 {
     const struct of_tarn *own = player->context;
-    tarn_pool_stats stats = {.size = sizeof stats};
 
-    BENCH_OK(tarn_pool_get_stats(own->pool, &stats));
-    *reserved = stats.mapped_peak_bytes;
-    *allocated = stats.live_peak_bytes;
+    contenders_get_pool_peaks(own->pool, reserved, allocated);
 }
 
 static void close_tarn(struct bench_player *player)
@@ -93,15 +91,11 @@ struct of_driver {
     uint64_t *use_streams; /* by slot: a bit for each stream that the block is used on */
 };
 
-/* What earlier rows left in the driver's pool goes, and its peaks begin anew. */
 static void open_driver(struct bench_player *player)
 {
     struct of_driver *own = player->context;
-    uint64_t zero = 0;
 
-    BENCH_CU(cu.cuMemPoolTrimTo(cu.rival_pool, 0));
-    BENCH_CU(cu.cuMemPoolSetAttribute(cu.rival_pool, TN_CU_POOL_ATTR_RESERVED_HIGH, &zero));
-    BENCH_CU(cu.cuMemPoolSetAttribute(cu.rival_pool, TN_CU_POOL_ATTR_USED_HIGH, &zero));
+    bench_rival_empty();
     BENCH_CU(cu.cuEventCreate(&own->passed, TN_CU_EVENT_DISABLE_TIMING));
     own->use_streams = calloc(player->trace->slot_count, sizeof *own->use_streams);
     if (own->use_streams == NULL)
@@ -151,8 +145,7 @@ static void use_driver(struct bench_player *player, const struct bench_trace_eve
 static void get_peaks_driver(struct bench_player *player, uint64_t *reserved, uint64_t *allocated)
 {
     (void)player;
-    BENCH_CU(cu.cuMemPoolGetAttribute(cu.rival_pool, TN_CU_POOL_ATTR_RESERVED_HIGH, reserved));
-    BENCH_CU(cu.cuMemPoolGetAttribute(cu.rival_pool, TN_CU_POOL_ATTR_USED_HIGH, allocated));
+    bench_rival_get_peaks(reserved, allocated);
 }
 
 static void close_driver(struct bench_player *player)
@@ -160,7 +153,7 @@ static void close_driver(struct bench_player *player)
     struct of_driver *own = player->context;
 
     BENCH_CU(cu.cuEventDestroy(own->passed));
-    BENCH_CU(cu.cuMemPoolTrimTo(cu.rival_pool, 0));
+    bench_rival_empty();
     free(own->use_streams);
 }
 
@@ -208,7 +201,7 @@ static void compare(const struct bench *bench, const struct bench_trace *trace)
     struct of_driver of_driver;
     struct bench_player players[] = {{.allocator = &tarn, .trace = trace, .context = &of_tarn},
                                      {.allocator = &driver, .trace = trace, .context = &of_driver}};
-    size_t count = cu.rival_pool != NULL && (bench->quick || !cu.simulated) ? 2 : 1;
+    size_t count = contenders_rival_plays(bench) ? 2 : 1;
 
     check_room(trace);
     bench_players_compare(players, count, bench->quick);
@@ -219,7 +212,7 @@ static void compare(const struct bench *bench, const struct bench_trace *trace)
 void bench_row_recorded(const struct bench *bench)
 {
     if (bench->trace_count == 0)
-        (void)puts("recorded    not measured: no trace was given (--trace FILE)");
+        (void)puts("recorded       not measured: no trace was given (--trace FILE)");
     for (size_t i = 0; i < bench->trace_count; i++)
         compare(bench, &bench->traces[i]);
 }

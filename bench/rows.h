@@ -16,13 +16,18 @@ struct bench {
     bool quick; /* few samples, for a look or a test */
 };
 
-void bench_row_growth(const struct bench *bench);     /* row_growth.c */
-void bench_row_capture(const struct bench *bench);    /* row_capture.c */
-void bench_row_pair(const struct bench *bench);       /* row_pair.c, row_pair_threads.c */
-void bench_row_trace(const struct bench *bench);      /* row_trace.c */
-void bench_row_recorded(const struct bench *bench);   /* row_recorded.c */
-void bench_row_replay(const struct bench *bench);     /* row_replay.c */
-void bench_row_checkpoint(const struct bench *bench); /* row_checkpoint.c */
-void bench_row_contents(const struct bench *bench);   /* row_contents.c */
+void bench_row_growth(const struct bench *bench);        /* row_growth.c */
+void bench_row_capture(const struct bench *bench);       /* row_capture.c */
+void bench_row_pair(const struct bench *bench);          /* row_pair.c, row_pair_threads.c */
+void bench_row_fragmentation(const struct bench *bench); /* row_fragmentation.c */
+void bench_row_host(const struct bench *bench);          /* row_host.c */
+void bench_row_producers(const struct bench *bench);     /* row_producers.c */
+void bench_row_scaling(const struct bench *bench);       /* row_scaling.c */
+void bench_row_live(const struct bench *bench);          /* row_live.c */
+void bench_row_trace(const struct bench *bench);         /* row_trace.c */
+void bench_row_recorded(const struct bench *bench);      /* row_recorded.c */
+void bench_row_replay(const struct bench *bench);        /* row_replay.c */
+void bench_row_checkpoint(const struct bench *bench);    /* row_checkpoint.c */
+void bench_row_contents(const struct bench *bench);      /* row_contents.c */
 
 #endif

@@ -5,7 +5,8 @@
 
 #include "harness.h"
 
-enum { BURST_BLOCKS = 32 }; /* of LIFO, a power of two: samples have whole bursts */
+const char *const bench_order_names[BENCH_ORDER_COUNT] = {"random", "FIFO", "LIFO", "alternating",
+                                                          "comb"};
 
 static uint32_t next_size(struct bench_script *script)
 {
@@ -49,10 +50,10 @@ static void write_burst(struct bench_script *script, size_t step)
 {
     size_t end = script->slot_count;
 
-    for (size_t i = 0; i < BURST_BLOCKS; i++) {
+    for (size_t i = 0; i < BENCH_BURST_BLOCKS; i++) {
         script->ops[2 * step + i] = (struct bench_op){.slot = (uint32_t)(end - 1 - i)};
-        script->ops[2 * step + BURST_BLOCKS + i] =
-            (struct bench_op){(uint32_t)(end - BURST_BLOCKS + i), next_size(script)};
+        script->ops[2 * step + BENCH_BURST_BLOCKS + i] =
+            (struct bench_op){(uint32_t)(end - BENCH_BURST_BLOCKS + i), next_size(script)};
     }
 }
 
@@ -89,11 +90,11 @@ void bench_script_create(struct bench_script *script)
     script->ops = calloc(script->op_count, sizeof *script->ops);
     if (script->first_bytes == NULL || script->ops == NULL)
         bench_fail("no host memory");
-    script->random = BENCH_RANDOM_SEED;
+    script->random = BENCH_RANDOM_SEED + script->seed;
     for (size_t i = 0; i < script->slot_count; i++)
         script->first_bytes[i] = next_size(script);
     if (script->order == BENCH_ORDER_LIFO) {
-        for (size_t step = 0; step < step_count; step += BURST_BLOCKS)
+        for (size_t step = 0; step < step_count; step += BENCH_BURST_BLOCKS)
             write_burst(script, step);
     } else {
         for (size_t step = 0; step < step_count; step++)

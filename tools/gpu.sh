@@ -73,7 +73,7 @@ expect costs_cuda env TARN_DRIVER="$build/lib/libtarn_record.so" TARN_RECORD_DRI
     "$build/bin/tarn_bench" --row growth --row capture --out "$reports/costs.cuda.jsonl"
 expect costs "$tools/costs.sh" "$reports/costs.sim.jsonl" "$reports/costs.cuda.jsonl"
 
-heading 'benchmarks: the figures are in bench.jsonl'
+heading 'benchmarks: the figures are in bench.jsonl; limits that are missed or not measured fail'
 rm -f "$reports/bench.jsonl"
 expect bench "$build/bin/tarn_bench" --limits --out "$reports/bench.jsonl"
 

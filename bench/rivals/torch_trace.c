@@ -19,7 +19,7 @@
 #include "harness.h"
 #include "player.h"
 #include "report.h"
-#include "script.h"
+#include "script_compare.h"
 #include "torch_allocator.h"
 
 #define MIB ((size_t)1 << 20)
@@ -32,10 +32,7 @@ enum {
     WINDOW_NS = 20000000,
     WINDOW_QUICK_NS = 1000000,
     WARM_UP_PAIRS = 200, /* on each thread, before its window opens */
-    LIVE_BLOCKS = 10000,
-    STEPS = 1 << 20,
-    QUICK_STEPS = 1 << 12,
-    GROWTH_STEPS = 256, /* of 32 MiB: 8 GiB */
+    GROWTH_STEPS = 256,  /* of 32 MiB: 8 GiB */
     GROWTH_WARM_UP_RUNS = 3,
     GROWTH_SAMPLES_MAX = 16,
     TRACES_MAX = 16,
@@ -168,69 +165,56 @@ static void row_pair(void)
 
 /* ---- the random trace ---------------------------------------------------------------------- */
 
-struct steps {
-    const struct bench_script *script;
-    void *stream;
-    void **blocks;
-    size_t position;
-};
-
-static void run_steps(void *context, size_t iterations)
+static void open_script(struct script_player *player)
 {
-    struct steps *steps = context;
-
-    for (size_t i = 0; i < 2 * iterations; i++) {
-        const struct bench_op *op = &steps->script->ops[steps->position];
-        void **block = &steps->blocks[op->slot];
-
-        if (op->bytes == 0)
-            torch_free(*block);
-        else
-            *block = torch_allocate(op->bytes, steps->stream);
-        steps->position += 1;
-        if (steps->position == steps->script->op_count)
-            steps->position = 0;
-    }
+    torch_empty();
+    player->stream = torch_stream_create();
 }
 
-static void report_value(const char *row, const char *variant, double value)
+static void *allocate_script(const struct script_player *player, size_t bytes)
 {
-    bench_report(row, variant, rival, "", (struct bench_summary){value, value, value, 1});
+    return torch_allocate(bytes, player->stream);
+}
+
+static void free_script(const struct script_player *player, void *address)
+{
+    (void)player;
+    torch_free(address);
+}
+
+static void drain_script(const struct script_player *player)
+{
+    torch_stream_drain(player->stream);
+}
+
+static void get_peaks_script(const struct script_player *player, uint64_t *reserved,
+                             uint64_t *allocated)
+{
+    (void)player;
+    torch_get_peaks(reserved, allocated);
+}
+
+static void close_script(struct script_player *player)
+{
+    torch_empty();
+    torch_stream_destroy(player->stream);
 }
 
 static void row_trace(void)
 {
-    struct bench_script script = {.order = BENCH_ORDER_RANDOM,
-                                  .bytes_max = 4 * MIB,
-                                  .live_count = LIVE_BLOCKS,
-                                  .step_count = quick ? QUICK_STEPS : STEPS};
-    struct steps steps = {.script = &script, .stream = torch_stream_create()};
-    struct bench_case subject = {NULL, run_steps, NULL, &steps, 0};
-    struct bench_plan plan = bench_plan_for(quick, SAMPLES);
-    struct bench_series series;
-    uint64_t reserved;
-    uint64_t allocated;
+    const struct script_allocator allocator = {
+        .rival = rival,
+        .open = open_script,
+        .allocate = allocate_script,
+        .free = free_script,
+        .drain = drain_script,
+        .get_peaks = get_peaks_script,
+        .close = close_script,
+    };
+    struct script_comparison comparison = {.bytes_max = SCRIPT_COMPARE_BYTES_MAX, .quick = quick};
+    struct script_player player = {.allocator = &allocator};
 
-    bench_script_create(&script);
-    steps.blocks = calloc(script.slot_count, sizeof *steps.blocks);
-    if (steps.blocks == NULL)
-        bench_fail("no host memory");
-    torch_empty();
-    for (size_t i = 0; i < script.slot_count; i++)
-        steps.blocks[i] = torch_allocate(script.first_bytes[i], steps.stream);
-    run_steps(&steps, script.step_count);
-    torch_get_peaks(&reserved, &allocated);
-    report_value("trace", "reserved over allocated", (double)reserved / (double)allocated);
-    report_value("trace", "reserved over requested",
-                 (double)reserved / (double)script.requested_peak);
-    bench_measure(&plan, &subject, 1, &series);
-    bench_report("trace", "step", rival, "ns", bench_summarize(&series));
-    for (size_t i = 0; i < script.slot_count; i++)
-        torch_free(steps.blocks[i]);
-    torch_empty();
-    torch_stream_destroy(steps.stream);
-    free(steps.blocks);
-    bench_script_destroy(&script);
+    script_players_compare(&comparison, &player, 1);
 }
 
 /* ---- growth -------------------------------------------------------------------------------- */
