@@ -5,7 +5,7 @@ LABEL ?=
 PREFIX ?= /usr/local
 ARGS ?=
 
-.PHONY: help demo test mutants coverage bench limits install format clean setup
+.PHONY: help demo test mutants coverage bench limits instructions install format clean setup
 
 help:
 	@echo 'make demo      build the library and the samples, and run the demo (no GPU needed)'
@@ -14,6 +14,7 @@ help:
 	@echo 'make coverage  print how much of the library the tests run, and every line that they should and do not'
 	@echo 'make bench     measure; ARGS are passed on'
 	@echo 'make limits    measure, and print every limit with its target; fails where one is missed'
+	@echo 'make instructions  count what allocations and frees execute, against what is recorded; ARGS=--record'
 	@echo 'make install   install the library; PREFIX=/usr/local'
 	@echo 'make format    format the sources with clang-format'
 	@echo 'make clean     remove build/'
@@ -41,6 +42,10 @@ bench: setup
 limits: setup
 	@$(call build,release,tarn_bench)
 	@build/release/bin/tarn_bench --limits $(ARGS)
+
+instructions: setup
+	@$(call build,release,tarn_instructions)
+	@tools/instructions.sh $(ARGS)
 
 install: setup
 	@$(call build,release,all)

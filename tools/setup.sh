@@ -4,8 +4,8 @@
 # TARN_NO_SETUP=1 skips it: then what is missing is for you to provide.
 set -eu
 
-packages='gcc g++ make cmake ninja-build pkg-config check'
-commands='cc c++ make cmake ninja pkg-config'
+packages='gcc g++ make cmake ninja-build pkg-config check valgrind'
+commands='cc c++ make cmake ninja pkg-config valgrind'
 
 [ "${TARN_NO_SETUP:-0}" != 1 ] || exit 0
 
