@@ -5,7 +5,7 @@ LABEL ?=
 PREFIX ?= /usr/local
 ARGS ?=
 
-.PHONY: help demo test mutants coverage bench limits instructions install format clean setup
+.PHONY: help demo test mutants coverage bench limits instructions performance install format clean setup
 
 help:
 	@echo 'make demo      build the library and the samples, and run the demo (no GPU needed)'
@@ -15,6 +15,7 @@ help:
 	@echo 'make bench     measure; ARGS are passed on'
 	@echo 'make limits    measure, and print every limit with its target; fails where one is missed'
 	@echo 'make instructions  count what allocations and frees execute, against what is recorded; ARGS=--record'
+	@echo 'make performance  write the tables and pictures of docs/performance.md from bench/results; needs Python 3'
 	@echo 'make install   install the library; PREFIX=/usr/local'
 	@echo 'make format    format the sources with clang-format'
 	@echo 'make clean     remove build/'
@@ -46,6 +47,9 @@ limits: setup
 instructions: setup
 	@$(call build,release,tarn_instructions)
 	@tools/instructions.sh $(ARGS)
+
+performance:
+	@tools/performance.py $(ARGS)
 
 install: setup
 	@$(call build,release,all)

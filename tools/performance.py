@@ -1,0 +1,406 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""performance.py [--check] [--simulated] [--results FOLDER] [--docs FOLDER]
+
+Makes the tables and pictures of docs/performance.md from the lines in bench/results: of each row, variant
+and rival the newest line of a GPU. Text between two marks is replaced, all else is left alone:
+
+    <!-- figures: NAME -->
+    <!-- end -->
+
+--check      writes nothing, and fails when a file is not as it would be written
+--simulated  takes the lines of the simulated driver: to see the pictures, not for keeping
+"""
+import argparse
+import json
+import pathlib
+import re
+import sys
+
+sys.dont_write_bytecode = True  # nothing is left beside the sources
+
+import charts
+from charts import number
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+LIMIT = re.compile(r'AT_(MOST|LEAST)(?:_WITH)?\((?:"([^"]*)", )?"([^"]*)", "([^"]*)", ([0-9.]+), "([^"]*)"\)')
+DEVICE = "NVIDIA H200"  # of which the limits speak
+ORDERS = ["random", "FIFO", "LIFO", "alternating", "comb"]
+
+
+class Figures:
+    """The newest line of each row, variant and rival, in the order of their first appearance."""
+
+    def __init__(self, folder, simulated):
+        self.lines = {}
+        self.instructions = []
+        for path in sorted(folder.glob("*.jsonl")):
+            lines = [json.loads(text) for text in path.read_text().splitlines() if text]
+            if path.name == "instructions.jsonl":
+                self.instructions = lines
+                continue
+            for line in lines:
+                key = (line["row"], line["variant"], line["rival"])
+                if line["simulated"] == simulated and (simulated or line["device"] == DEVICE) and (
+                        key not in self.lines or self.lines[key]["date"] <= line["date"]):
+                    self.lines[key] = line
+
+    def find(self, row, variant, rival=None):
+        return self.lines.get((row, variant, rival))
+
+    def of_row(self, row):
+        return [line for line in self.lines.values() if line["row"] == row]
+
+    def matching(self, row, pattern, rival=None):
+        """[(number in the variant, line)], by number. The pattern matches the whole variant, or what
+        stands before ", up to", which says that the device was too small for the real one."""
+        found = {}
+        for line in self.of_row(row):
+            match = re.fullmatch(pattern + "(?:, up to .*)?", line["variant"])
+            if match and line["rival"] == rival:
+                found[float(match.group(1))] = line
+        return sorted(found.items())
+
+
+def read_limits():
+    """[(work, [goal])], from the one table where targets stand."""
+    text = (ROOT / "bench/limits.c").read_text()
+    table = text[text.index("limits[] = {"):text.index("// clang-format on")]
+    works = []
+    for entry in re.split(r"\n    \{", table)[1:]:
+        goals = [{"least": kind == "LEAST", "needs": needs, "row": row, "variant": variant,
+                  "target": float(target), "unit": unit}
+                 for kind, needs, row, variant, target, unit in LIMIT.findall(entry)]
+        works.append((re.match(r'"([^"]*)"', entry).group(1), goals))
+    return works
+
+
+def spread(line):
+    unit = f" {line['unit']}" if line["unit"] else ""
+    text = f"{number(line['median'])}{unit}"
+    if line["samples"] > 1:
+        text += f" ({number(line['p10'])} to {number(line['p90'])})"
+    return text
+
+
+def run_of(line):
+    return f"{line['date'][:10]} `{line['commit']}`"
+
+
+def is_met(goal, value):
+    return value >= goal["target"] if goal["least"] else value <= goal["target"]
+
+
+def target_text(goal):
+    return f"at {'least' if goal['least'] else 'most'} {goal['target']:g} {goal['unit']}".rstrip()
+
+
+def table(head, rows):
+    rules = "| " + " | ".join("---" for _ in head) + " |"
+    return "\n".join(["| " + " | ".join(head) + " |", rules] +
+                     ["| " + " | ".join(cells) + " |" for cells in rows])
+
+
+def row_table(figures, row, pattern=".*"):
+    """All that Tarn was measured at in a row, beside its rivals; what accounts say is left out."""
+    cells = []
+    lines = [line for line in figures.of_row(row) if re.fullmatch(pattern, line["variant"])]
+    for line in [line for line in lines if line["rival"] is None]:
+        if row in ("growth", "capture") and ": " in line["variant"]:
+            continue
+        rivals = [f"{other['rival']} {spread(other)}" for other in lines
+                  if other["rival"] and other["variant"] == line["variant"]]
+        target = "" if line["target"] is None else f"{line['target_is']} {line['target']:g}"
+        cells.append([line["variant"], spread(line), "<br>".join(rivals), target, run_of(line)])
+    if not cells:
+        return ""
+    return table(["what", "Tarn", "beside it", "limit", "run"], cells)
+
+
+def point(x, line):
+    return (x, line["median"], line["p10"], line["p90"])
+
+
+def curve(name, found, dash=""):
+    return {"name": name, "points": [point(x, line) for x, line in found], "dash": dash}
+
+
+def drawable(series):
+    return [entry for entry in series if entry["points"]]
+
+
+def value_of(line):
+    return (line["median"], line["p10"], line["p90"]) if line else None
+
+
+# ---- the sections: each returns a table, a picture or both, or neither -----------------------------
+
+
+def limits(figures):
+    cells, entries = [], []
+    for work, goals in read_limits():
+        for goal in goals:
+            line = figures.find(goal["row"], goal["variant"])
+            name = f"{goal['row']}: {goal['variant']}"
+            if line is None:
+                needs = f", needs {goal['needs']}" if goal["needs"] else ""
+                cells.append([work, goal["variant"], target_text(goal), f"not measured{needs}", "", ""])
+                entries.append((name, None, ""))
+                continue
+            value = line["median"]
+            met = is_met(goal, value)
+            cells.append([work, goal["variant"], target_text(goal), spread(line),
+                          "met" if met else "**missed**", run_of(line)])
+            times = goal["target"] / value if goal["least"] else value / goal["target"]
+            entries.append((name, max(times, 0.001), f"{number(value)} {goal['unit']}"))
+        for later in cells[len(cells) - len(goals) + 1:]:
+            later[0] = ""
+    picture = charts.distances(
+        "Every limit, and how far the newest figure is from it",
+        "Medians of the newest run of each on an H200; the figure stands at the right.", entries)
+    return table(["work", "what", "limit", "measured", "", "run"], cells), picture
+
+
+def pair(figures):
+    sizes = ["512 B", "64 KiB", "1 MiB", "32 MiB"]
+    rival = "cuMemAllocFromPoolAsync"
+    series = [{"name": name, "values": [value_of(figures.find("pair", s, who)) for s in sizes]}
+              for name, who in (("Tarn", None), (rival, rival))]
+    if not any(series[0]["values"]):
+        return row_table(figures, "pair"), None
+    return row_table(figures, "pair"), charts.bars(
+        "An allocation and its free, one thread", "Median, with 10th to 90th percentile; less is better.",
+        "nanoseconds a pair", sizes, series, {"1 MiB": goal_of("pair", "1 MiB")})
+
+
+def goal_of(row, variant):
+    return next(g["target"] for _, goals in read_limits() for g in goals
+                if (g["row"], g["variant"]) == (row, variant))
+
+
+def threads(figures):
+    rival, lock = "cuMemAllocFromPoolAsync", "private spin lock"
+    wanted = [("Tarn, own streams", None, r"(\d+) threads"),
+              ("Tarn, one stream", None, r"(\d+) threads, one stream"),
+              ("cuMemAllocFromPoolAsync", rival, r"(\d+) threads"),
+              ("private spin lock", lock, r"(\d+) threads")]
+    series = drawable([curve(name, figures.matching("scaling", pattern, who) or
+                             ([] if "one stream" in pattern else
+                              figures.matching("pair", r"1 MiB, (\d+) threads?", who)))
+                       for name, who, pattern in wanted])
+    text = row_table(figures, "scaling", r"\d+ threads.*")
+    if not series:
+        return text, None
+    return text, charts.lines(
+        "Pairs of all threads together", "A spin lock private to each thread shows what the machine gives.",
+        "threads", "million pairs a second", series,
+        [(16, goal_of("pair", "1 MiB, 16 threads"), 0)])
+
+
+def around(figures):
+    rival = "cuMemAllocFromPoolAsync"
+    series = drawable([curve("Tarn, streams", figures.matching("scaling", r"(\d+) streams")),
+                       curve("driver's pool, streams",
+                             figures.matching("scaling", r"(\d+) streams", rival)),
+                       curve("Tarn, pools", figures.matching("scaling", r"(\d+) pools"))])
+    text = row_table(figures, "scaling", r"\d+ (streams|pools)")
+    if not series:
+        return text, None
+    return text, charts.lines(
+        "A pair on each of many streams or pools, in turn", "One thread goes round them; flat is right.",
+        "streams or pools", "nanoseconds a pair", series, log_y=False)
+
+
+def producers(figures):
+    rival = "cuMemAllocFromPoolAsync"
+    series = drawable([curve("Tarn", figures.matching("producers", r"(\d+) and \d+ threads")),
+                       curve(rival, figures.matching("producers", r"(\d+) and \d+ threads", rival))])
+    if not series:
+        return "", None
+    return row_table(figures, "producers"), charts.lines(
+        "Allocated by one thread, freed by another", "Couples of threads, each on a stream of its own.",
+        "couples", "million pairs a second", series)
+
+
+def live(figures):
+    series = drawable([curve(order, figures.matching("live", order + r", (\d+) blocks"))
+                       for order in ORDERS])
+    if not series:
+        return "", None
+    return row_table(figures, "live"), charts.lines(
+        "A free and an allocation among many live blocks", "Tarn alone, blocks of up to 64 KiB, by order of frees.",
+        "live blocks", "nanoseconds a step", series)
+
+
+def is_step(line):
+    """Whether the factor between cases speaks of it: as tools/instructions.sh --limits."""
+    return not re.search("^growth|another thread", line["case"])
+
+
+def instructions(figures):
+    cells, points = [], {}
+    for line in figures.instructions:
+        total = line["library"] + line["driver"] + line["other"]
+        cells.append([line["case"], number(line["library"]), number(line["driver"]),
+                      number(line["other"]), number(total)])
+        match = re.fullmatch(r"(\w+), up to 64 KiB, (\d+) blocks", line["case"])
+        if match and match.group(1) in ORDERS:
+            points.setdefault(match.group(1), []).append(
+                (float(match.group(2)), line["library"], line["library"], line["library"]))
+    if not cells:
+        return "", None
+    line = figures.instructions[-1]
+    least, most = (choose((other for other in figures.instructions if is_step(other)),
+                          key=lambda other: other["library"]) for choose in (min, max))
+    text = table(["what, each time", "Tarn", "simulated driver", "C library", "all"], cells)
+    text += (f"\n\nFrom {number(least['library'])} ({least['case']}) to {number(most['library'])} ({most['case']}): "
+             f"a factor of {most['library'] / least['library']:.2f}.")
+    text += f" Counted on {line['date'][:10]}, commit `{line['commit']}`, built by {line['compiler']}."
+    return text, charts.lines(
+        "Instructions of a free and an allocation among many live blocks",
+        "Tarn's own, counted by callgrind on the simulated driver, by order of frees.", "live blocks",
+        "instructions a step", [{"name": order, "points": points[order]} for order in ORDERS
+                                if order in points], log_y=False)
+
+
+def trace(figures):
+    return row_table(figures, "trace"), None
+
+
+def recorded(figures):
+    return row_table(figures, "recorded"), None
+
+
+def fragmentation(figures):
+    rival = "cuMemAllocAsync"
+    series = drawable([curve(name, figures.matching("fragmentation", prefix + r"after (\d+) steps", who), dash)
+                       for prefix, dash, tarn, other in (("", "", "Tarn", rival),
+                                                         ("by octave: ", "5 3", "Tarn, by octave",
+                                                          rival + ", by octave"))
+                       for name, who in ((tarn, None), (other, rival))])
+    if not series:
+        return "", None
+    return row_table(figures, "fragmentation"), charts.lines(
+        "Memory reserved over memory allocated, as time goes by",
+        "The random trace, at one moment after another; by octave, most blocks are small.", "steps",
+        "reserved over allocated", series,
+        [(None, goal_of("trace", "reserved over allocated"), None)],
+        log_y=False, from_zero=False, limit_name="limit of the peaks")
+
+
+def growth(figures):
+    names = ["8 GiB", "reserve of 8 GiB", "trim of 8 GiB"]
+    values = [value_of(figures.find("growth", name)) for name in names]
+    if not any(values):
+        return row_table(figures, "growth"), None
+    return row_table(figures, "growth"), charts.bars(
+        "8 GiB: grown in steps of 32 MiB, reserved at once, trimmed", "Median, with 10th to 90th percentile; less is better.",
+        "microseconds", names, [{"name": "Tarn", "values": values}],
+        {name: goal_of("growth", name) for name in names[:2]})
+
+
+def checkpoint(figures):
+    series = drawable([curve(what, figures.matching("checkpoint", what + r", (\d+) blocks"))
+                       for what in ("take", "check", "restore")])
+    targets = [(10000, goal_of("checkpoint", f"{entry['name']}, 10000 blocks"), i)
+               for i, entry in enumerate(series)]
+    if not series:
+        return "", None
+    return row_table(figures, "checkpoint"), charts.lines(
+        "Checkpoints of a pool's state, without its bytes", "A restore revives half of the blocks; less is better.",
+        "live blocks", "microseconds", series, targets)
+
+
+def contents(figures):
+    names = ["20 GiB, device", "20 GiB, pinned", "64 KiB, device", "64 KiB, pinned"]
+    values = [value_of(figures.find("contents", name)) for name in names]
+    if not any(values):
+        return row_table(figures, "contents"), None
+    return row_table(figures, "contents"), charts.bars(
+        "Checkpoints with their bytes, beside cuMemcpyAsync", "The worse of out and in; more is better.",
+        "% of one copy of as many bytes", names, [{"name": "Tarn", "values": values}],
+        {name: goal_of("contents", name) for name in names})
+
+
+def replay(figures):
+    names = ["one graph", "ordered graphs"]
+    series = [{"name": name, "values": [value_of(figures.find("replay", n, who)) for n in names]}
+              for name, who in (("tarn_graph_replay", None), ("cuGraphLaunch", "cuGraphLaunch"))]
+    if not any(series[0]["values"]):
+        return "", None
+    return row_table(figures, "replay"), charts.bars(
+        "A replay beside a launch of the same graph", "What Tarn adds is in the table.", "nanoseconds",
+        names, series)
+
+
+def capture(figures):
+    series = drawable([curve("Tarn", figures.matching("capture", r"(\d+) kernels"))])
+    if not series:
+        return "", None
+    return row_table(figures, "capture"), charts.lines(
+        "A capture from its begin to the first replay", "Each kernel on a block allocated and freed in the capture.",
+        "kernels", "microseconds", series)
+
+
+def host(figures):
+    series = drawable([
+        curve(f"blocks up to {kib} KiB",
+              figures.matching("host", rf"(\d+) blocks up to {kib} KiB, of what is allowed"))
+        for kib in (2, 64)])
+    if not series:
+        return "", None
+    return row_table(figures, "host"), charts.lines(
+        "Host memory for the library's records", "In percent of 96 bytes a live block and 0.05 % of mapped bytes.",
+        "live blocks", "% of what is allowed", series, [(None, 100, None)])
+
+
+SECTIONS = [limits, pair, threads, around, producers, live, instructions, trace, recorded, fragmentation,
+            growth, checkpoint, contents, replay, capture, host]
+
+
+def section_text(name, figures, outputs, docs):
+    text, picture = next(s for s in SECTIONS if s.__name__ == name)(figures)
+    parts = []
+    if picture:
+        path = docs / "images" / f"performance-{name}.svg"
+        outputs[path] = picture
+        title = re.search("<title>(.*)</title>", picture).group(1)
+        parts.append(f"![{title}](images/{path.name})")
+    parts.append(text or "No figures of an H200 yet.")
+    return f"<!-- figures: {name} -->\n\n" + "\n\n".join(parts) + "\n\n<!-- end -->"
+
+
+def write(outputs, check):
+    stale = [path for path, text in outputs.items()
+             if not path.exists() or path.read_text() != text]
+    for path in stale:
+        if not check:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(outputs[path])
+        print(f"{path}: {'is not what the lines make; run make performance' if check else 'written'}")
+    return stale
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--simulated", action="store_true")
+    parser.add_argument("--results", type=pathlib.Path, default=ROOT / "bench/results")
+    parser.add_argument("--docs", type=pathlib.Path, default=ROOT / "docs")
+    options = parser.parse_args()
+
+    figures = Figures(options.results, options.simulated)
+    page = (ROOT / "docs/performance.md").read_text()
+    marks = re.findall(r"<!-- figures: (\w+) -->", page)
+    if sorted(marks) != sorted(s.__name__ for s in SECTIONS):
+        sys.exit("docs/performance.md does not have a mark for each section, once")
+    outputs = {}
+    page = re.sub(r"<!-- figures: (\w+) -->.*?<!-- end -->",
+                  lambda m: section_text(m.group(1), figures, outputs, options.docs), page, flags=re.S)
+    outputs[options.docs / "performance.md"] = page
+    stale = write(outputs, options.check)
+    return 1 if options.check and stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
