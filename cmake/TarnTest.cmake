@@ -41,7 +41,7 @@ function(tarn_test)
         PARSE_ARGV 0 TEST "NO_FORK;ALSO_ON_GPU" "NAME;TIMEOUT"
         "SOURCES;LABELS;LIBS;ENV;ARGUMENTS")
     if(NOT TEST_TIMEOUT)
-        set(TEST_TIMEOUT 120)
+        set(TEST_TIMEOUT 300)
     endif()
     if(TEST_NO_FORK)
         list(APPEND TEST_ENV CK_FORK=no)

@@ -379,7 +379,7 @@ START_TEST(a_device_that_is_lost_during_a_call_is_told_and_released)
         test_capture_begin(TARN_CAPTURE_RELAXED)); /* from here on replays are ordered */
     test_synchronize(world.stream);
     test_synchronize(world.side);
-    test_spin(world.stream, 50);
+    test_hold_until_waited();
     test_fill(world.stream, (char *)block + 64 * GIB, 1, 1);
     OK(tarn_free_on(block, world.side));
     status = wait_in(_i, checkpoint, graph);
@@ -403,7 +403,7 @@ START_TEST(a_device_that_is_lost_while_its_pool_ends_lets_it_end)
     void *block = test_alloc(world.pool, 32 * MIB, world.stream);
     tarn_pool *pool = world.pool;
 
-    test_spin(world.stream, 50);
+    test_hold_until_waited();
     test_fill(world.stream, (char *)block + 64 * GIB, 1, 1);
     OK(tarn_free(block));
     if (_i == 0)

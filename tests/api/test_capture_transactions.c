@@ -12,10 +12,11 @@ static void expect_usable(void)
 {
     tarn_graph *graph = NULL;
     tarn_capture *capture;
+    int64_t deadline = test_deadline();
     void *block;
 
-    for (int tries = 0; tries < 10000 && test_stats(world.pool).captured_bytes > 0; tries++)
-        (void)nanosleep(&(struct timespec){0, 100000}, NULL);
+    while (test_stats(world.pool).captured_bytes > 0 && test_pause(deadline))
+        continue;
     ck_assert_uint_eq(test_stats(world.pool).captured_bytes, 0);
     ck_assert_uint_eq(test_stats(world.pool).capture_count, 0);
     ck_assert_uint_eq(test_stats(world.pool).live_count, 0);

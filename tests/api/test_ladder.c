@@ -303,7 +303,8 @@ START_TEST(a_wait_ends_uses_on_other_streams)
     void *block = test_alloc(world.pool, BYTES, world.stream);
     struct cost cost;
 
-    test_spin(world.side, 200);
+    test_hold_until_waited();
+    test_fill(world.side, block, 7, 64);
     OK(tarn_free_on(block, world.side));
     leave_free(0);
     cost = allocate();
@@ -316,10 +317,12 @@ END_TEST
 
 START_TEST(a_wait_proves_what_other_pools_have_free)
 {
+    void *block = test_alloc(other, BYTES, world.stream);
     struct cost cost;
 
-    test_spin(world.side, 200);
-    OK(tarn_free_on(test_alloc(other, BYTES, world.stream), world.side));
+    test_hold_until_waited();
+    test_fill(world.side, block, 7, 64);
+    OK(tarn_free_on(block, world.side));
     leave_free(0);
     cost = allocate();
     ck_assert_uint_eq(cost.waits, 1);

@@ -36,10 +36,10 @@ static void open_allowing(void)
 
 static void await_pool_count(uint64_t count)
 {
-    for (int tries = 0; tries < 10000 && test_device_stats().pool_count != count; tries++) {
+    int64_t deadline = test_deadline();
+
+    while (test_device_stats().pool_count != count && test_pause(deadline))
         OK(tarn_device_trim(world.device, 0, NULL)); /* a proof that its memory is idle */
-        (void)nanosleep(&(struct timespec){0, 100000}, NULL);
-    }
     ck_assert_uint_eq(test_device_stats().pool_count, count);
 }
 
@@ -458,12 +458,14 @@ END_TEST
 
 START_TEST(the_end_of_an_allowed_capture_shows_when_its_graph_goes)
 {
+    int64_t deadline = test_deadline();
+
     begin();
     OK(tarn_free(test_malloc(MIB)));
     ck_assert_uint_eq(test_stats(world.default_pool).capture_count, 1);
     test_destroy_graph(test_end_capture(world.stream));
-    for (int tries = 0; tries < 10000 && test_stats(world.default_pool).capture_count > 0; tries++)
-        (void)nanosleep(&(struct timespec){0, 100000}, NULL);
+    while (test_stats(world.default_pool).capture_count > 0 && test_pause(deadline))
+        continue;
     ck_assert_uint_eq(test_stats(world.default_pool).capture_count, 0);
 }
 END_TEST

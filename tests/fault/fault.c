@@ -277,6 +277,7 @@ void fault_prepare(const char *call)
 static void check_unchanged(void)
 {
     struct picture now;
+    int64_t deadline = test_deadline();
     bool may_grow;
     bool may_end;
 
@@ -284,14 +285,10 @@ static void check_unchanged(void)
         return; /* an open whose undoing was refused, too, and nobody is there to be poisoned */
     take_picture(&now);
     /* A pool that a refused call has made for a capture goes when the driver drops its user object. */
-    for (int tries = 0;
-         tries < 1000 && now.device.pool_count > run.picture.device.pool_count +
-                                                     now.device.adopted_count -
-                                                     run.picture.device.adopted_count;
-         tries++) {
-        (void)nanosleep(&(struct timespec){0, 100000}, NULL);
+    while (now.device.pool_count > run.picture.device.pool_count + now.device.adopted_count -
+                                       run.picture.device.adopted_count &&
+           test_pause(deadline))
         take_picture(&now);
-    }
     SAME(device.live_bytes);
     SAME(device.requested_bytes);
     /* A capture without a route keeps the pool that it was given. */
@@ -421,11 +418,10 @@ enum fault_verdict fault_judge_end(tarn_status status)
 
 void fault_settle(uint64_t count)
 {
-    const struct timespec pause = {0, 100000};
+    int64_t deadline = test_deadline();
 
-    for (int tries = 0; tries < 10000 && !run.spoiled && test_ledger().user_objects > count;
-         tries++)
-        (void)nanosleep(&pause, NULL);
+    while (!run.spoiled && test_ledger().user_objects > count && test_pause(deadline))
+        continue;
 }
 
 /* What of the ledger a refused call of teardown leaves behind. */

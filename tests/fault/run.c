@@ -138,7 +138,6 @@ static Suite *fault_suite(void)
     int calls = (int)run_count(FAULT_DRIVER) / stride() + 1;
     int allocations = (int)run_count(FAULT_HOST) / stride() + 1;
 
-    tcase_set_timeout(tcase, 20);
 #define EVERY(test, end) tcase_add_loop_test(tcase, test, 1, end)
     EVERY(every_driver_call_is_refused_once_with_out_of_memory, calls);
     EVERY(every_driver_call_is_refused_once_with_an_unknown_error, calls);

@@ -328,19 +328,19 @@ struct books {
 static struct books read_books(void)
 {
     struct books books;
+    int64_t deadline = test_deadline();
+    bool is_over;
 
     memset(&books, 0, sizeof books);
-    for (int tries = 0; tries < 10000; tries++) {
+    do {
         OK(tarn_device_trim(world.device, 0, NULL));
         books.device = test_device_stats();
         books.pool = test_stats(world.pool);
         books.default_pool = test_stats(world.default_pool);
         books.ledger = test_ledger();
-        if (books.device.pool_count == 2 &&
-            books.device.mapped_bytes + books.device.cached_bytes == 0)
-            break;
-        (void)nanosleep(&(struct timespec){0, 100000}, NULL); /* destructors */
-    }
+        is_over = books.device.pool_count == 2 &&
+                  books.device.mapped_bytes + books.device.cached_bytes == 0;
+    } while (!is_over && test_pause(deadline)); /* for destructors */
     books.free_bytes = test_free_bytes();
     return books;
 }

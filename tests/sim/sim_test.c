@@ -260,6 +260,8 @@ tn_cu_result launch_fill(const struct kernels *kernels, tn_cu_stream stream,
 
 int main(void)
 {
+    (void)setenv("CK_DEFAULT_TIMEOUT", "60",
+                 0); /* its own four seconds are few on a busy machine */
     SRunner *runner = srunner_create(entry_suite());
     srunner_add_suite(runner, knobs_suite());
     srunner_add_suite(runner, cost_suite());

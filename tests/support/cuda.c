@@ -246,6 +246,53 @@ void test_spin(tn_cu_stream stream, uint32_t milliseconds)
     launch(kernels->spin, 1, 1, stream, (void *[]){&milliseconds});
 }
 
+static int64_t now_ns(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+int64_t test_deadline(void)
+{
+    return now_ns() + (int64_t)45 * 1000000000;
+}
+
+bool test_pause(int64_t deadline_ns)
+{
+    (void)nanosleep(&(struct timespec){0, 100000}, NULL);
+    return now_ns() < deadline_ns;
+}
+
+static uint64_t held_at; /* the waits, when the hold began */
+
+static uint64_t count_waits(void)
+{
+    return sim.call_count("cuMemFree") + sim.call_count("cuCtxSynchronize") +
+           sim.call_count("cuStreamSynchronize") + sim.call_count("cuEventSynchronize");
+}
+
+static void *resume_late(void *unused)
+{
+    int64_t deadline = test_deadline();
+
+    while (count_waits() == held_at && test_pause(deadline))
+        continue;
+    sim.resume_work();
+    return unused;
+}
+
+void test_hold_until_waited(void)
+{
+    pthread_t thread;
+
+    held_at = count_waits();
+    sim.hold_work();
+    ck_assert_int_eq(pthread_create(&thread, NULL, resume_late, NULL), 0);
+    ck_assert_int_eq(pthread_detach(thread), 0);
+}
+
 uint32_t test_read(tn_cu_stream stream, const void *address)
 {
     uint32_t word = 0;
@@ -337,6 +384,13 @@ TCase *test_case(Suite *suite, const char *name, void (*begin)(void), void (*end
     suite_add_tcase(suite, tcase);
     tcase_add_checked_fixture(tcase, begin, end);
     return tcase;
+}
+
+/* Check's own limit is four seconds by the clock, which runs on while a test waits for a processor. Cases
+ * read it when they are made, before test_main. */
+__attribute__((constructor)) static void be_patient(void)
+{
+    (void)setenv("CK_DEFAULT_TIMEOUT", "60", 0);
 }
 
 int test_main(Suite *suite)

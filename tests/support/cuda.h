@@ -78,6 +78,15 @@ void test_fill(tn_cu_stream stream, void *address, uint32_t value, size_t count)
 void test_add(tn_cu_stream stream, void *address, uint32_t value, size_t count);
 void test_spin(tn_cu_stream stream, uint32_t milliseconds);
 
+/* Holds the simulated GPU's work until a function of the driver is called that waits for it: so the call to
+ * come finds it undone, however late that is. */
+void test_hold_until_waited(void);
+
+/* Waiting for what other threads do, for most of a minute: the deadline, and a short pause; false when the
+ * deadline has passed. */
+int64_t test_deadline(void);
+bool test_pause(int64_t deadline_ns);
+
 /* Reads words back, after what is on the stream. */
 uint32_t test_read(tn_cu_stream stream, const void *address);
 void test_expect_words(tn_cu_stream stream, const void *address, uint32_t value, size_t count);
@@ -92,7 +101,8 @@ void test_elsewhere(void (*body)(void *), void *argument);
 /* A case of the suite, whose tests each stand between these two. */
 TCase *test_case(Suite *suite, const char *name, void (*begin)(void), void (*end)(void));
 
-/* Runs the suite as its own main: forking unless CK_FORK=no. */
+/* Runs the suite as its own main: forking unless CK_FORK=no. A test may take a minute, where its case says
+ * nothing else. */
 int test_main(Suite *suite);
 
 #endif

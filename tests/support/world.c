@@ -526,11 +526,12 @@ void test_set_context(tn_cu_context context)
 void test_await_destructors(uint64_t left)
 {
     const struct timespec pause = {0, 1000000};
+    int64_t deadline = test_deadline();
 
     for (int tries = 0; tries < 50 && !test_is_simulated(); tries++)
         (void)nanosleep(&pause, NULL);
-    for (int tries = 0; tries < 1000 && test_ledger().user_objects > left; tries++)
-        (void)nanosleep(&pause, NULL);
+    while (test_ledger().user_objects > left && test_pause(deadline))
+        continue;
     ck_assert_uint_le(test_ledger().user_objects, left);
 }
 

@@ -37,11 +37,7 @@ static struct tn_arena *arena_of(tn_cu_stream at)
 static void end_graph(tarn_graph *graph)
 {
     OK(tarn_graph_destroy(graph));
-    for (int i = 0; i < 10000 && pool->hold_count > 0; i++) {
-        tn_device_reap(device);
-        (void)nanosleep(&(struct timespec){0, 100000}, NULL);
-    }
-    ck_assert_uint_eq(pool->hold_count, 0);
+    unit_reap_all(pool);
 }
 
 START_TEST(an_arena_is_made_once_for_each_order)

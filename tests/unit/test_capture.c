@@ -452,10 +452,10 @@ END_TEST
 /* The driver destroys user objects a little later. */
 static void await_gone(const tarn_capture *capture)
 {
-    for (int i = 0; i < 10000 && !atomic_load(&capture->gone); i++) {
+    int64_t deadline = test_deadline();
+
+    while (!atomic_load(&capture->gone) && test_pause(deadline))
         tn_device_reap(device);
-        (void)nanosleep(&(struct timespec){0, 100000}, NULL);
-    }
     ck_assert(atomic_load(&capture->gone));
 }
 

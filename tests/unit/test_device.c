@@ -329,8 +329,10 @@ END_TEST
 /* Waits until the driver has destroyed the user object of the graph that went. */
 static void await_gone(tarn_device *device)
 {
-    for (int i = 0; i < 10000 && atomic_load(&device->gone_holds) == NULL; i++)
-        (void)nanosleep(&(struct timespec){0, 100000}, NULL);
+    int64_t deadline = test_deadline();
+
+    while (atomic_load(&device->gone_holds) == NULL && test_pause(deadline))
+        continue;
     ck_assert_ptr_nonnull(atomic_load(&device->gone_holds));
 }
 
@@ -343,10 +345,7 @@ START_TEST(a_released_pool_goes_with_its_last_hold)
     OK(tarn_pool_release(pool));
     ck_assert_ptr_eq(device->pools, pool);
     OK(tarn_graph_destroy(graph));
-    for (int i = 0; i < 10000 && device->pools == pool; i++) {
-        tn_device_reap(device);
-        (void)nanosleep(&(struct timespec){0, 100000}, NULL);
-    }
+    unit_reap_all(pool);
     OK(tn_gpu_wait_idle(&device->gpu)); /* proves that its memory is idle */
     tn_device_reap(device);
     ck_assert_ptr_eq(device->pools, device->default_pool);

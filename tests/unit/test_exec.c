@@ -151,8 +151,10 @@ static void note_destroyed(void *user)
 
 static void await_destroyed(int count)
 {
-    for (int i = 0; i < 10000 && atomic_load(&destroyed) < count; i++)
-        (void)nanosleep(&(struct timespec){0, 100000}, NULL);
+    int64_t deadline = test_deadline();
+
+    while (atomic_load(&destroyed) < count && test_pause(deadline))
+        continue;
     ck_assert_int_eq(atomic_load(&destroyed), count);
 }
 

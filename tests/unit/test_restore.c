@@ -270,10 +270,7 @@ START_TEST(blocks_of_two_orders_share_a_page)
     OK(tarn_free(captured));
     OK(tarn_graph_destroy(first));
     OK(tarn_graph_destroy(graph));
-    for (int i = 0; i < 10000 && pool->hold_count > 0; i++) {
-        tn_device_reap(device);
-        (void)nanosleep(&(struct timespec){0, 100000}, NULL);
-    }
+    unit_reap_all(pool);
     OK(tn_gpu_wait_idle(&device->gpu));
     OK(tarn_pool_trim(pool, NULL));
     ck_assert_uint_eq(pool->counters.mapped_bytes, 0);

@@ -381,7 +381,8 @@ START_TEST(waiting_for_an_event_leaves_a_capture_alone)
     tn_cu_stream captured = test_stream();
 
     OK(tn_event_create(&gpu, stream, &event));
-    test_spin(stream, 20);
+    test_hold_until_waited();
+    test_spin(stream, 1);
     ck_assert(tn_event_record(&gpu, event, stream));
     ck_assert_int_eq(tn_event_query(&gpu, event), TN_EVENT_NOT_YET);
     test_begin_capture(captured, TN_CU_CAPTURE_MODE_GLOBAL);

@@ -64,11 +64,12 @@ static void allocate_elsewhere(void *address)
 
 static void await_end(void)
 {
-    for (int i = 0; i < 10000 && adopted() != NULL; i++) {
+    int64_t deadline = test_deadline();
+
+    while (adopted() != NULL && test_pause(deadline)) {
         OK(tn_gpu_wait_idle(&device->gpu)); /* a proof that its memory is idle */
         tn_device_reap(device);
         tn_device_end_released(device);
-        (void)nanosleep(&(struct timespec){0, 100000}, NULL);
     }
     ck_assert_ptr_null(adopted());
 }
@@ -92,10 +93,7 @@ START_TEST(an_adopted_pool_is_released_pinned_and_held)
     pool->pin_count = 1; /* another call is at it */
     test_destroy_graph(test_end_capture(stream));
     OK(tarn_free(address));
-    for (int i = 0; i < 10000 && pool->hold_count > 0; i++) {
-        tn_device_reap(device);
-        (void)nanosleep(&(struct timespec){0, 100000}, NULL);
-    }
+    unit_reap_all(pool);
     ck_assert_ptr_eq(adopted(), pool);
     pool->pin_count = 0;
     await_end();

@@ -298,6 +298,7 @@ START_TEST(a_block_freed_beside_captures_waits_for_all_of_them)
     tarn_capture *first = unit_begin(pool, other);
     tarn_capture *second = unit_begin(pool, third);
     tarn_capture *later;
+    int64_t deadline = test_deadline();
 
     OK(tarn_free(address));
     ck_assert(block->captured_free);
@@ -307,10 +308,8 @@ START_TEST(a_block_freed_beside_captures_waits_for_all_of_them)
     poll(false);
     ck_assert_int_eq(block->state, TN_BLOCK_PENDING);
     OK(tarn_capture_abort(first));
-    for (int i = 0; i < 10000 && unit_chunk(address)->hold_count > 0; i++) {
+    while (unit_chunk(address)->hold_count > 0 && test_pause(deadline))
         tn_device_reap(device);
-        (void)nanosleep(&(struct timespec){0, 100000}, NULL);
-    }
     poll(false);
     ck_assert_uint_eq(pool->counters.pending_count, 0);
     ck_assert_ptr_eq(unit_chunk(address)->heap->arena,
@@ -353,10 +352,7 @@ START_TEST(a_block_freed_beside_an_aborted_capture_returns_to_its_stream)
     test_fill(stream, address, 1, 16);
     OK(tarn_free(address));
     OK(tarn_capture_abort(capture));
-    for (int i = 0; i < 10000 && pool->hold_count > 0; i++) {
-        tn_device_reap(device);
-        (void)nanosleep(&(struct timespec){0, 100000}, NULL);
-    }
+    unit_reap_all(pool);
     poll(false);
     ck_assert_ptr_eq(unit_alloc(pool, 4096, stream), address);
     sim.resume_work();

@@ -182,10 +182,11 @@ static inline tarn_capture *unit_adding(tarn_pool *pool, tn_cu_stream stream, vo
 /* The driver runs destructors a little after their graph: until no hold of the pool is left. */
 static inline void unit_reap_all(tarn_pool *pool)
 {
-    for (int i = 0; i < 10000 && pool->hold_count > 0; i++) {
+    int64_t deadline = test_deadline();
+
+    do
         tn_device_reap(pool->device);
-        (void)nanosleep(&(struct timespec){0, 100000}, NULL);
-    }
+    while (pool->hold_count > 0 && test_pause(deadline));
     ck_assert_uint_eq(pool->hold_count, 0);
 }
 
