@@ -174,7 +174,12 @@ static tarn_status note_use(void *address, tarn_stream stream, tarn_pool **pool,
     status = tn_gpu_check(&(*pool)->device->gpu);
     if (status == TARN_OK)
         status = tn_stream_look(&(*pool)->device->gpu, stream, &state);
-    if (status == TARN_OK && state.order.capture_id != 0 && !state.broken) {
+    if (status == TARN_OK && state.broken) /* and nothing says which stream it is */
+        status =
+            tn_fail(TARN_ERR_CAPTURE_BROKEN,
+                    "the stream's capture is invalidated, so no use on it can be noted; end or "
+                    "abort the capture");
+    if (status == TARN_OK && state.order.capture_id != 0) {
         tn_pool_unlock(*pool);
         status = admit_use(*pool, stream, &state);
         if (status == TARN_OK)

@@ -192,6 +192,8 @@ START_TEST(a_broken_capture_can_only_be_aborted)
            tarn_malloc(world.device, MIB, world.stream, &other));
     REFUSE(TARN_ERR_CAPTURE_BROKEN, "invalidated",
            tarn_alloc(world.pool, MIB, 0, world.stream, &other));
+    REFUSE(TARN_ERR_CAPTURE_BROKEN, "invalidated", tarn_record_stream(block, world.stream));
+    REFUSE(TARN_ERR_CAPTURE_BROKEN, "invalidated", tarn_free_on(block, world.stream));
     REFUSE(TARN_ERR_CAPTURE_BROKEN, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED",
            tarn_capture_end(capture, &graph));
     REFUSE(TARN_ERR_CAPTURE_BROKEN, "tarn_capture_abort", tarn_capture_end(capture, &graph));

@@ -125,6 +125,27 @@ START_TEST(work_enqueued_after_the_record_and_before_the_free_counts)
 }
 END_TEST
 
+/* The driver does not say then which stream it is, and its handle is no identity. */
+START_TEST(a_use_on_a_stream_whose_capture_is_invalidated_is_refused)
+{
+    tn_cu_stream third = test_stream();
+    void *address = test_malloc(4 * MIB);
+    uint64_t records;
+
+    test_begin_capture(third, TN_CU_CAPTURE_MODE_GLOBAL);
+    test_break_capture();
+    REFUSE(TARN_ERR_CAPTURE_BROKEN, "invalidated", tarn_record_stream(address, third));
+    REFUSE(TARN_ERR_CAPTURE_BROKEN, "invalidated", tarn_free_on(address, third));
+    test_end_broken_capture(third);
+    OK(tarn_record_stream(address, third));
+    OK(tarn_stream_retire(world.device, third));
+    test_destroy_stream(third);
+    records = sim.call_count("cuEventRecord");
+    OK(tarn_free(address)); /* without the handle */
+    ck_assert_uint_eq(sim.call_count("cuEventRecord"), records);
+}
+END_TEST
+
 START_TEST(work_enqueued_after_the_free_does_not_count)
 {
     void *address = test_malloc(4 * MIB);
@@ -270,6 +291,7 @@ int main(void)
     tcase_add_test(tcase, free_on_the_blocks_own_stream_is_a_plain_free);
     tcase_add_test(tcase, all_recorded_streams_are_waited_for);
     tcase_add_test(tcase, work_enqueued_after_the_record_and_before_the_free_counts);
+    tcase_add_test(tcase, a_use_on_a_stream_whose_capture_is_invalidated_is_refused);
     tcase_add_test(tcase, work_enqueued_after_the_free_does_not_count);
     tcase_add_test(tcase, contents_survive_until_the_recorded_stream_has_read_them);
     tcase_add_test(tcase, trim_takes_pending_memory_only_when_its_use_is_over);

@@ -237,6 +237,12 @@ void do_captured_free(struct model *m)
         }
         if (!settle_captured(m, capture, block))
             return;
+    } else {
+        int lane = random_lane(m, capture);
+
+        REFUSED(m, TARN_ERR_CAPTURE_BROKEN,
+                tarn_record_stream(block->address, m->streams[lane].handle));
+        REFUSED(m, TARN_ERR_CAPTURE_BROKEN, tarn_free_on(block->address, m->streams[lane].handle));
     }
     free_block(m, block, on, capture->serial);
 }
