@@ -129,6 +129,13 @@ static struct tn_known_stream *find(struct tn_streams *streams, uint64_t id)
     return stream;
 }
 
+/* The calling thread names the stream: from here on it alone uses the handle. Not before what it is named
+ * for is sure to happen, for it may call no more. */
+static void name(struct tn_known_stream *stream)
+{
+    stream->thread = tn_stream_is_legacy(stream->handle) ? 0 : tn_thread_id();
+}
+
 static tarn_status get(struct tn_streams *streams, tn_cu_stream handle, uint64_t id,
                        struct tn_known_stream **stream)
 {
@@ -148,11 +155,11 @@ static tarn_status get(struct tn_streams *streams, tn_cu_stream handle, uint64_t
             tn_host_free(found);
             return status;
         }
+        name(found);
         found->next = streams->known;
         streams->known = found;
         streams->known_count += 1;
     }
-    found->thread = tn_stream_is_legacy(handle) ? 0 : tn_thread_id();
     found->ref_count += 1;
     *stream = found;
     return TARN_OK;
@@ -327,10 +334,12 @@ tarn_status tn_streams_note(struct tn_streams *streams, tn_cu_stream handle, uin
     status = get(streams, handle, id, &found);
     if (status == TARN_OK) {
         status = note(streams, found);
-        if (status == TARN_OK)
+        if (status == TARN_OK) {
+            name(found);
             *stream = found;
-        else
+        } else {
             put(streams, found);
+        }
     }
     tn_lock_release(&streams->lock);
     return status;
@@ -483,7 +492,7 @@ void tn_streams_retire_commit(struct tn_streams *streams, struct tn_fence *fence
 
     tn_lock_acquire(&streams->lock);
     TN_ASSERT(!stream->retired && stream->retire_fence == NULL);
-    stream->thread = tn_stream_is_legacy(stream->handle) ? 0 : tn_thread_id();
+    name(stream);
     flush(streams, stream);
     if (fence->ref_count > 1 || stream->noted_count > 0) { /* else nothing would wait for it */
         append(fence);

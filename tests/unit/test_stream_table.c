@@ -305,6 +305,34 @@ START_TEST(a_per_thread_default_stream_of_another_thread_is_proven_by_a_wait_alo
 }
 END_TEST
 
+static void note_refused(void *unused)
+{
+    struct tn_known_stream *known = NULL;
+    struct tn_fence *fence = NULL;
+
+    (void)unused;
+    sim.plan_fault("cuEventCreate", 1, 1, TN_CUDA_ERROR_UNKNOWN);
+    STATUS(TARN_ERR_DRIVER, tn_streams_note(streams, stream, id, &known));
+    STATUS(TARN_ERR_DRIVER, tn_streams_retire_begin(streams, stream, id, &fence));
+    ck_assert_uint_gt(sim.clear_fault(NULL), 0);
+}
+
+START_TEST(a_refused_call_of_another_thread_leaves_the_stream_to_its_own)
+{
+    struct tn_known_stream *known = note();
+    struct tn_fence *fence;
+
+    test_elsewhere(note_refused, NULL);
+    ck_assert_uint_eq(known->thread, tn_thread_id());
+    fence = join(known);
+    test_synchronize(stream);
+    poll();
+    ck_assert_int_eq(state(fence), TN_FENCE_DONE);
+    release(fence);
+    test_same_ledger(&before);
+}
+END_TEST
+
 START_TEST(retiring_an_unknown_stream_leaves_nothing)
 {
     uint64_t records = sim.call_count("cuEventRecord");
@@ -509,6 +537,7 @@ int main(void)
                    a_per_thread_default_stream_of_another_thread_is_proven_by_a_wait_alone);
     suite_add_tcase(suite, threads);
     tcase_add_checked_fixture(retiring, open_table, NULL);
+    tcase_add_test(retiring, a_refused_call_of_another_thread_leaves_the_stream_to_its_own);
     tcase_add_test(retiring, retiring_an_unknown_stream_leaves_nothing);
     tcase_add_test(retiring, a_retired_streams_uses_wait_for_the_work_until_then);
     tcase_add_test(retiring, retiring_records_what_is_open);
