@@ -70,6 +70,8 @@ static bool save_segment(tarn_checkpoint *checkpoint, struct tn_segment *segment
     struct tn_saved_block *saved = &checkpoint->blocks[checkpoint->block_count];
     size_t count = 0;
     uint64_t live_bytes = 0;
+    struct tn_order run = TN_ORDER_NONE;
+    uint64_t run_count = 0;
     bool done = true;
 
     for (const struct tn_block *block = segment->first_block; block != NULL; block = block->next) {
@@ -88,9 +90,16 @@ static bool save_segment(tarn_checkpoint *checkpoint, struct tn_segment *segment
             .order = tn_block_order(block),
             .use_count = block->tangled ? tn_uses_count(block) : 0,
         };
+        if (!tn_order_equal(saved[count].order, run)) { /* many of one order follow each other */
+            tn_arena_save(checkpoint->pool, run, run_count);
+            run = saved[count].order;
+            run_count = 0;
+        }
+        run_count += 1;
         live_bytes += saved[count].bytes;
         count += 1;
     }
+    tn_arena_save(checkpoint->pool, run, run_count);
     if (count > 0)
         segment->checkpoint_count += 1; /* C2 */
     checkpoint->block_count += count;
@@ -98,7 +107,7 @@ static bool save_segment(tarn_checkpoint *checkpoint, struct tn_segment *segment
     return done;
 }
 
-/* Lets the segments and streams go; the pool's lock is held. */
+/* Lets the segments, arenas and streams go; the pool's lock is held. */
 static void forget_state(tarn_checkpoint *checkpoint)
 {
     struct tn_segment *last = NULL;
@@ -108,6 +117,7 @@ static void forget_state(tarn_checkpoint *checkpoint)
             last = checkpoint->blocks[i].segment;
             last->checkpoint_count -= 1;
         }
+        tn_arena_forget(checkpoint->pool, checkpoint->blocks[i].order);
     }
     tn_saved_uses_forget(checkpoint);
     tn_host_free(checkpoint->blocks);

@@ -24,6 +24,7 @@ void tn_arena_init(struct tn_arena *arena, tarn_pool *pool, struct tn_order orde
 {
     arena->pool = pool;
     arena->order = order;
+    arena->saved_count = 0;
     arena->met = false;
     arena->allocates = false;
     arena->frees = false;
@@ -386,16 +387,57 @@ void tn_arenas_end_retired(tarn_pool *pool)
     }
 }
 
+/* The arena of a stream that is not retired; NULL: there is none. */
+static struct tn_arena *arena_of_stream(const tarn_pool *pool, struct tn_order order)
+{
+    struct tn_arena *arena = order.capture_id == 0 ? tn_arena_seek(pool, order.stream_id) : NULL;
+
+    return arena != NULL && arena->pool == pool && tn_order_equal(arena->order, order) ? arena
+                                                                                       : NULL;
+}
+
+void tn_arena_save(tarn_pool *pool, struct tn_order order, uint64_t count)
+{
+    struct tn_arena *arena = arena_of_stream(pool, order);
+
+    if (arena != NULL)
+        arena->saved_count += count;
+}
+
+/* An arena that was made since then counts fewer: the stream had none, or was retired. */
+void tn_arena_forget(tarn_pool *pool, struct tn_order order)
+{
+    struct tn_arena *arena = arena_of_stream(pool, order);
+
+    if (arena != NULL && arena->saved_count > 0)
+        arena->saved_count -= 1;
+}
+
+static bool is_dropped(const struct tn_arena *arena)
+{
+    return arena->order.capture_id == 0 && arena->saved_count == 0 &&
+           arena->heaps[TN_HEAP_SMALL].mapped_bytes == 0 &&
+           arena->heaps[TN_HEAP_LARGE].mapped_bytes == 0;
+}
+
+/* They have no blocks, so no segment is walked. */
 void tn_arenas_drop_empty(tarn_pool *pool)
 {
-    struct tn_arena *next;
+    struct tn_arena **link = &pool->arenas;
 
-    for (struct tn_arena *arena = pool->arenas; arena != NULL; arena = next) {
-        next = arena->next;
-        if ((arena->order.capture_id & TN_GROUP_BIT) == 0 &&
-            arena->heaps[TN_HEAP_SMALL].mapped_bytes == 0 &&
-            arena->heaps[TN_HEAP_LARGE].mapped_bytes == 0)
-            end_arenas(pool, &(struct ending){.one = arena, .to = &pool->idle});
+    for (struct tn_segment *segment = pool->segments; segment != NULL; segment = segment->next) {
+        if (segment->grower->arena != &pool->idle && is_dropped(segment->grower->arena))
+            segment->grower = &pool->idle.heaps[segment->grower->kind];
+    }
+    while (*link != NULL) {
+        struct tn_arena *arena = *link;
+
+        if (is_dropped(arena)) {
+            *link = arena->next;
+            free_arena(pool, arena);
+        } else {
+            link = &arena->next;
+        }
     }
 }
 

@@ -57,6 +57,7 @@ struct tn_arena {
     bool frees;      /* the same */
     tarn_pool *pool; /* NULL in a recycled record */
     struct tn_order order;  /* zero for idle memory; none once its stream is retired */
+    uint64_t saved_count;   /* blocks of checkpoints that are of its order */
     struct tn_fence *fence; /* retired: what ends the stream's work; else NULL */
     struct tn_heap heaps[TN_HEAP_KINDS];
     struct tn_ancestry ancestry; /* in a capture: what its next work comes after; see pools/use.h */
@@ -91,8 +92,13 @@ void tn_arenas_retire(tarn_pool *pool, struct tn_order order, struct tn_fence *f
  * proven idle. */
 void tn_arenas_end_retired(tarn_pool *pool);
 
-/* Ends the arenas that own no chunk: those of streams that vanished, and others that will be made
- * again. */
+/* Blocks of that order are of a checkpoint now, or one is so no more: a restore brings it back to the
+ * order's arena, if that is there. */
+void tn_arena_save(tarn_pool *pool, struct tn_order order, uint64_t count);
+void tn_arena_forget(tarn_pool *pool, struct tn_order order);
+
+/* Ends the arenas outside captures that own no chunk and that no checkpoint's block comes back to: those
+ * of streams that vanished, and others that will be made again. */
 void tn_arenas_drop_empty(tarn_pool *pool);
 
 /* Frees all arenas; nothing is mapped. */

@@ -5,7 +5,8 @@
  * at the pool's finished stream uses first. The rungs, from those that cost nobody anything to those
  * that cost much:
  *
- *   idle      free chunks of the pool's other arenas, proven idle, are for everyone in the pool
+ *   idle      free chunks of the pool's other arenas, proven idle, are for everyone in the pool; arenas that
+ *             have no chunk left go
  *   callbacks the user's, one after the other
  *   cache     chunks that are mapped nowhere, and of sizes that are not wanted, go to the driver
  *   others    free chunks of other pools, proven idle, are unmapped; then those of this pool, which
@@ -74,6 +75,7 @@ static bool rung_idle(struct climb *climb)
     tn_pool_lock(climb->pool);
     tn_pending_poll(climb->pool, false);
     moved = tn_arenas_give_idle(climb->pool);
+    tn_arenas_drop_empty(climb->pool); /* their streams may be no more */
     tn_pool_unlock(climb->pool);
     return moved > 0;
 }
@@ -124,6 +126,7 @@ static uint64_t steal(tarn_pool *pool, uint64_t wanted_bytes)
     tn_pool_lock(pool);
     tn_pending_poll(pool, false);
     stolen = tn_pool_unmap_free(pool, wanted_bytes, TN_UNMAPPED_TO_CACHE, &unproven);
+    tn_arenas_drop_empty(pool);
     tn_pool_unlock(pool);
     return stolen;
 }

@@ -24,9 +24,7 @@ static uint64_t trim_to(tarn_pool *pool, uint64_t keep_bytes, bool *unproven)
     mapped = pool->counters.mapped_bytes;
     freed = tn_pool_unmap_free(pool, mapped > keep_bytes ? mapped - keep_bytes : 0,
                                TN_UNMAPPED_TO_DRIVER, &stays);
-    if (pool->checkpoint_count ==
-        0) /* a restore brings blocks back to the arenas of their streams */
-        tn_arenas_drop_empty(pool); /* their streams may be no more */
+    tn_arenas_drop_empty(pool); /* their streams may be no more */
     /* What is pending may be proven free by a wait. */
     if (pool->counters.mapped_bytes > keep_bytes && (stays || tn_pool_has_pending(pool)))
         *unproven = true;

@@ -428,6 +428,55 @@ START_TEST(a_limited_pool_takes_from_itself_alone)
 }
 END_TEST
 
+/* Uses and destroys as many streams as are to vanish, in a pool at its limit. */
+static void let_streams_vanish(tarn_pool *pool, int count)
+{
+    for (int i = 0; i < count; i++) {
+        tn_cu_stream stream = test_stream();
+
+        OK(tarn_free(test_alloc(pool, 4096, stream)));
+        test_destroy_stream(stream);
+    }
+}
+
+/* _i: whether the pool has a checkpoint, whose blocks come back to their stream. */
+START_TEST(streams_that_vanish_leave_no_arenas)
+{
+    tarn_pool_options options = TARN_POOL_OPTIONS_INIT;
+    tarn_checkpoint *checkpoint = NULL;
+    tarn_pool *limited;
+    void *block;
+
+    options.limit_bytes = 16 * MIB;
+    limited = test_pool_with(&options);
+    block = test_alloc(limited, 8 * MIB, world.stream);
+    if (_i == 1)
+        OK(tarn_checkpoint_take(limited, TARN_CONTENTS_NONE, NULL, &checkpoint));
+    OK(tarn_free(block));
+    let_streams_vanish(limited, 200);
+    ck_assert_uint_le(test_stats(limited).arena_count, 16);
+    if (_i == 1) {
+        OK(tarn_checkpoint_restore(checkpoint, world.side, NULL));
+        OK(tarn_free(block));
+        ck_assert_ptr_eq(test_alloc(limited, 8 * MIB, world.stream), block);
+        OK(tarn_free(block));
+        OK(tarn_checkpoint_destroy(checkpoint));
+    }
+    OK(tarn_pool_destroy(limited));
+}
+END_TEST
+
+START_TEST(streams_that_vanish_leave_no_arenas_where_other_pools_take_their_memory)
+{
+    let_streams_vanish(other, 1);
+    prove_idle();
+    leave_free(0);
+    OK(tarn_free(test_alloc(world.pool, 4096, world.stream)));
+    ck_assert_uint_eq(test_stats(other).mapped_bytes, 0);
+    ck_assert_uint_eq(test_stats(other).arena_count, 0);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("ladder");
@@ -451,6 +500,8 @@ int main(void)
     tcase_add_test(rungs, memory_of_graphs_is_not_taken);
     tcase_add_test(rungs, a_request_that_no_device_can_serve_disturbs_nobody);
     tcase_add_test(rungs, a_limited_pool_takes_from_itself_alone);
+    tcase_add_loop_test(rungs, streams_that_vanish_leave_no_arenas, 0, 2);
+    tcase_add_test(rungs, streams_that_vanish_leave_no_arenas_where_other_pools_take_their_memory);
     suite_add_tcase(suite, rungs);
     return test_main(suite);
 }

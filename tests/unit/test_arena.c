@@ -410,6 +410,49 @@ START_TEST(taking_over_goes_on_behind_what_was_joined)
 }
 END_TEST
 
+/* A restore brings the block back to its stream's arena, if that is there. */
+START_TEST(an_empty_arena_goes_unless_a_checkpoint_names_it)
+{
+    void *address = unit_alloc(pool, 4096, other);
+    tarn_checkpoint *first;
+    tarn_checkpoint *second;
+    struct tn_order order = unit_order(device, other);
+
+    (void)arena_of(stream);
+    OK(tarn_checkpoint_take(pool, TARN_CONTENTS_NONE, NULL, &first));
+    OK(tarn_checkpoint_take(pool, TARN_CONTENTS_NONE, NULL, &second));
+    OK(tarn_free(address));
+    OK(tarn_checkpoint_destroy(first));
+    unit_trim(device);
+    ck_assert_uint_eq(pool->arena_count, 1);
+    ck_assert_ptr_nonnull(tn_arena_find(pool, order));
+    OK(tarn_checkpoint_restore(second, stream, NULL));
+    ck_assert_ptr_eq(unit_block(address)->heap->arena, tn_arena_find(pool, order));
+    OK(tarn_free(address));
+    OK(tarn_checkpoint_destroy(second));
+    unit_trim(device);
+    ck_assert_uint_eq(pool->arena_count, 0);
+}
+END_TEST
+
+/* A stream used again after its retirement is a new one, which no older checkpoint counts on. */
+START_TEST(a_checkpoint_keeps_no_arena_of_a_retired_stream)
+{
+    void *address = unit_alloc(pool, 4096, other);
+    tarn_checkpoint *checkpoint;
+
+    OK(tarn_checkpoint_take(pool, TARN_CONTENTS_NONE, NULL, &checkpoint));
+    OK(tarn_free(address));
+    OK(tarn_stream_retire(device, other));
+    unit_trim(device);
+    ck_assert_uint_eq(pool->arena_count, 0);
+    (void)arena_of(other);
+    OK(tarn_checkpoint_destroy(checkpoint));
+    unit_trim(device);
+    ck_assert_uint_eq(pool->arena_count, 0);
+}
+END_TEST
+
 START_TEST(arenas_give_idle_memory_what_is_proven_idle)
 {
     void *first;
@@ -593,6 +636,8 @@ int main(void)
     tcase_add_test(owners, free_memory_joins_what_its_new_owner_has_beside_it);
     tcase_add_test(owners, taking_over_goes_on_behind_what_was_joined);
     tcase_add_test(owners, arenas_give_idle_memory_what_is_proven_idle);
+    tcase_add_test(owners, an_empty_arena_goes_unless_a_checkpoint_names_it);
+    tcase_add_test(owners, a_checkpoint_keeps_no_arena_of_a_retired_stream);
     tcase_add_test(owners, a_handover_is_proven_when_all_that_goes_along_is);
     tcase_add_test(owners, the_grower_of_a_captures_segment_is_idle_memory_afterwards);
     suite_add_tcase(suite, owners);
