@@ -41,6 +41,7 @@ static tarn_status open_hold_on(tarn_pool *pool, const struct tn_stream_state *s
     if (status != TARN_OK)
         return status;
     made->graph = state->capture_graph;
+    made->keeper = keeper;
     status =
         tn_graph_attach(&pool->device->gpu, keeper, tn_hold_gone, made, &will_be_told); /* G2 */
     if (status == TARN_OK) {
@@ -635,6 +636,21 @@ static bool cancel_bodies(tarn_capture *capture)
     return waits;
 }
 
+/* Its graph is about to go, where it is not the caller's. */
+static void expect_gone(tarn_capture *capture)
+{
+    const struct tn_hold *hold;
+    tn_cu_graph graph = NULL;
+
+    tn_pool_lock(capture->pool);
+    hold = tn_hold_find_owned(capture->pool, capture->capture_id);
+    if (hold != NULL && capture->target == NULL)
+        graph = hold->graph;
+    tn_pool_unlock(capture->pool);
+    if (graph != NULL)
+        tn_device_expect_gone(capture->device, graph);
+}
+
 void tn_capture_abort(tarn_capture *capture)
 {
     bool waits;
@@ -647,6 +663,8 @@ void tn_capture_abort(tarn_capture *capture)
         return;
     }
     waits = cancel_bodies(capture);
+    if (!waits)
+        expect_gone(capture);
     if (capture->stage == TN_CAPTURE_STOPPED)
         tn_graph_drop(&capture->device->gpu, capture->driver_graph);
     else if (capture->stage == TN_CAPTURE_OPEN && !waits)

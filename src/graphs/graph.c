@@ -72,9 +72,7 @@ void tn_graph_destroy(tarn_graph *graph)
     struct tn_gpu *gpu = &pool->device->gpu;
 
     atomic_store(&graph->magic, 0);
-    tn_pool_lock(pool);
-    tn_holds_forget_graph(pool, graph->driver_graph);
-    tn_pool_unlock(pool);
+    tn_device_expect_gone(pool->device, graph->driver_graph);
     tn_exec_destroy(gpu, graph->exec);
     tn_graph_drop(gpu, graph->driver_graph);
     tn_pool_lock(pool);

@@ -42,8 +42,8 @@ tarn_status tn_graph_update(tarn_graph *graph, tarn_capture *capture)
     graph->driver_graph = capture->driver_graph;
     tn_pool_lock(pool);
     tn_replays_consider(pool);
-    tn_holds_forget_graph(pool, old);
     tn_pool_unlock(pool);
+    tn_device_expect_gone(pool->device, old);
     tn_graph_drop(gpu, old);
     tn_capture_finish(capture);
     return TARN_OK;

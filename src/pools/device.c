@@ -387,6 +387,18 @@ void tn_device_close_capture(tarn_device *device, uint64_t capture_id, tn_cu_gra
     tn_lock_release(&device->lock);
 }
 
+void tn_device_expect_gone(tarn_device *device, tn_cu_graph graph)
+{
+    tn_lock_acquire(&device->lock);
+    for (tarn_pool *pool = device->pools; pool != NULL; pool = pool->next) {
+        tn_pool_lock(pool);
+        tn_holds_expect(pool, graph);
+        tn_holds_forget_graph(pool, graph);
+        tn_pool_unlock(pool);
+    }
+    tn_lock_release(&device->lock);
+}
+
 void tn_device_look_at_stream(tarn_device *device, tarn_stream stream)
 {
     if (tn_stream_is_legacy(stream))

@@ -76,6 +76,10 @@ void tn_device_end_released(tarn_device *device);
 void tn_device_close_capture(tarn_device *device, uint64_t capture_id, tn_cu_graph graph,
                              bool discard);
 
+/* The library is about to destroy the graph: holds that it keeps, in all pools of the device, are worth
+ * waiting for, and the next graph that gets its handle is not taken for it. No lock may be held. */
+void tn_device_expect_gone(tarn_device *device, tn_cu_graph graph);
+
 /* Takes note of a stream that is not being captured: what was captured on it is over, or else was
  * captured on another of that name. Cheap where no user's capture is known. No lock may be held. */
 void tn_device_look_at_stream(tarn_device *device, tarn_stream stream);

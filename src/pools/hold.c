@@ -325,6 +325,29 @@ void tn_hold_gone(void *gone)
     push(&spent_holds, hold);
 }
 
+void tn_holds_expect(tarn_pool *pool, tn_cu_graph keeper)
+{
+    for (struct tn_hold *hold = pool->holds; hold != NULL; hold = hold->next) {
+        if (hold->keeper == keeper)
+            hold->expected = true;
+    }
+}
+
+bool tn_holds_are_expected(const tarn_pool *pool)
+{
+    const struct tn_hold *hold = pool->holds;
+
+    while (hold != NULL && !hold->expected)
+        hold = hold->next;
+    return hold != NULL;
+}
+
+void tn_holds_expect_none(tarn_pool *pool)
+{
+    for (struct tn_hold *hold = pool->holds; hold != NULL; hold = hold->next)
+        hold->expected = false;
+}
+
 void tn_hold_drop(struct tn_hold *hold)
 {
     leave_pool(hold);

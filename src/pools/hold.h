@@ -57,9 +57,11 @@ struct tn_hold {
     atomic_bool *owner_gone;
     struct tn_left_capture left; /* of a body's capture: the one around it that its end ends */
     uint64_t route_id;           /* of the route that led its first allocation here; 0: none */
-    tn_cu_graph graph; /* that is being captured; compared, and used while it is; NULL: forgotten */
-    tn_cu_event mark;  /* open, without an owner: of the capture; see tn_capture_goes_on */
-    uint64_t *map;     /* a bit for each chunk id */
+    tn_cu_graph graph;  /* that is being captured; compared, and used while it is; NULL: forgotten */
+    tn_cu_graph keeper; /* compared: the one whose end is the claimant's */
+    bool expected;      /* the library has destroyed the keeper: the claimant goes soon */
+    tn_cu_event mark;   /* open, without an owner: of the capture; see tn_capture_goes_on */
+    uint64_t *map;      /* a bit for each chunk id */
     size_t word_count;
 };
 
@@ -116,6 +118,12 @@ uint64_t tn_hold_tell_owner(struct tn_hold *hold);
 /* Says that the claimant is gone. No lock; any thread, those of the driver included: it calls
  * nothing. void * so that it can be a user object's destructor. */
 void tn_hold_gone(void *hold);
+
+/* The library destroys the graph: holds that it keeps go soon, unless the user has a clone of it. Whether
+ * such holds are there; and to count on them no more. */
+void tn_holds_expect(tarn_pool *pool, tn_cu_graph keeper);
+bool tn_holds_are_expected(const tarn_pool *pool);
+void tn_holds_expect_none(tarn_pool *pool);
 
 /* Drops a hold at once: for one that never got a claimant. */
 void tn_hold_drop(struct tn_hold *hold);

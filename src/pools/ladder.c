@@ -40,7 +40,7 @@
 
 enum {
     RUNG_TRIES_MAX = 64,
-    STRAGGLER_LOOKS = 200, /* some 30 ms: a graph may be the user's own, and stay */
+    STRAGGLER_LOOKS = 200, /* some 30 ms: a graph of the user's may stay */
 };
 
 struct climb {
@@ -226,7 +226,8 @@ static void tell_observers(const struct climb *climb)
 }
 
 /* Graphs that were destroyed, whose destructors have not run: the driver runs them a little after the
- * last launch. */
+ * last launch. Those that the library has destroyed are waited for by the clock, since their memory is about
+ * to be free; of others nothing is known but that their capture is over. */
 struct stragglers {
     tarn_device *device;
     int looks_left;
@@ -243,11 +244,25 @@ static bool awaits_stragglers(void *subject)
     tn_lock_acquire(&device->lock);
     for (tarn_pool *pool = device->pools; pool != NULL; pool = pool->next) {
         tn_pool_lock(pool);
-        awaits = awaits || pool->hold_count > pool->open_hold_count + pool->graph_count;
+        awaits = awaits || tn_holds_are_expected(pool) ||
+                 (stragglers->looks_left > 0 &&
+                  pool->hold_count > pool->open_hold_count + pool->graph_count);
         tn_pool_unlock(pool);
     }
     tn_lock_release(&device->lock);
-    return awaits && stragglers->looks_left > 0;
+    return awaits;
+}
+
+/* What is left by now, as when the user has a clone of the graph, is not waited for again. */
+static void give_up_stragglers(tarn_device *device)
+{
+    tn_lock_acquire(&device->lock);
+    for (tarn_pool *pool = device->pools; pool != NULL; pool = pool->next) {
+        tn_pool_lock(pool);
+        tn_holds_expect_none(pool);
+        tn_pool_unlock(pool);
+    }
+    tn_lock_release(&device->lock);
 }
 
 /* Waits for the device; DEVICE_LOST when that shows a fault. What else may keep it from being waited
@@ -258,6 +273,7 @@ static tarn_status wait_for_device(tarn_device *device)
     tarn_status status = tn_gpu_wait_idle(&device->gpu);
 
     tn_await_destructors(&device->gpu, awaits_stragglers, &stragglers);
+    give_up_stragglers(device);
     (void)status;
     return tn_gpu_is_lost(&device->gpu) ? tn_gpu_check(&device->gpu) : TARN_OK;
 }

@@ -1,10 +1,53 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pools/ladder.h"
+#include "support/bodies.h"
 #include "unit/unit.h"
 
 static tarn_device *device;
 static tarn_pool *pool;
 static tn_cu_stream stream;
+
+/* The library's clock in some tests: it goes by what is slept alone, so nothing depends on the machine. */
+static bool clock_is_ours;
+static int64_t slept_ns;
+static tn_cu_graph doomed; /* destroyed when that has been slept */
+static int64_t doomed_at_ns;
+
+static void await_gone(void)
+{
+    int64_t deadline = test_deadline();
+
+    while (atomic_load(&device->gone_holds) == NULL && test_pause(deadline))
+        continue;
+    ck_assert_ptr_nonnull(atomic_load(&device->gone_holds));
+}
+
+int __real_nanosleep(const struct timespec *pause, struct timespec *rest);
+int __wrap_nanosleep(const struct timespec *pause, struct timespec *rest);
+int __wrap_nanosleep(const struct timespec *pause, struct timespec *rest)
+{
+    if (!clock_is_ours)
+        return __real_nanosleep(pause, rest);
+    slept_ns += pause->tv_nsec;
+    if (doomed != NULL && slept_ns >= doomed_at_ns) {
+        clock_is_ours = false;
+        test_destroy_graph(doomed);
+        doomed = NULL;
+        await_gone();
+        clock_is_ours = true;
+    }
+    return 0;
+}
+
+int __real_clock_gettime(clockid_t id, struct timespec *now);
+int __wrap_clock_gettime(clockid_t id, struct timespec *now);
+int __wrap_clock_gettime(clockid_t id, struct timespec *now)
+{
+    if (!clock_is_ours)
+        return __real_clock_gettime(id, now);
+    *now = (struct timespec){slept_ns / 1000000000, slept_ns % 1000000000};
+    return 0;
+}
 
 static void make_pool(void)
 {
@@ -54,9 +97,9 @@ END_TEST
 /* No memory, frugal or not; and when the device was waited for, memory and no addresses. */
 START_TEST(missing_addresses_are_named_whenever_they_are_what_is_missing)
 {
-    struct tries tries = {(tarn_status[]){TARN_ERR_DEVICE_MEMORY, TARN_ERR_DEVICE_MEMORY,
-                                          TARN_ERR_ADDRESS_SPACE},
-                          0, 0};
+    struct tries tries = {
+        (tarn_status[]){TARN_ERR_DEVICE_MEMORY, TARN_ERR_DEVICE_MEMORY, TARN_ERR_ADDRESS_SPACE}, 0,
+        0};
     struct tries addresses = {(tarn_status[]){TARN_ERR_ADDRESS_SPACE}, 0, 0};
     uint64_t failures = atomic_load(&device->out_of_memory_count);
 
@@ -101,6 +144,92 @@ START_TEST(the_sentence_names_each_pool_and_fits)
 }
 END_TEST
 
+enum { ALL = 8 << 20 }; /* of a pool's limit */
+
+/* Allocates all that the pool may map, and returns how much was slept. */
+static int64_t allocate_all(tarn_pool *limited, tarn_status expected)
+{
+    void *address = NULL;
+
+    clock_is_ours = true;
+    slept_ns = 0;
+    STATUS(expected, tarn_alloc(limited, ALL, 0, stream, &address));
+    clock_is_ours = false;
+    return slept_ns;
+}
+
+static tn_cu_graph clone_of(tarn_graph *graph)
+{
+    tarn_driver_graph driver_graph;
+
+    OK(tarn_graph_driver_handles(graph, &driver_graph, NULL));
+    return test_clone(driver_graph);
+}
+
+/* A graph is destroyed that had all memory, and its hold goes half a second later. _i: by destroying the
+ * graph, by its update, or by an abort of what could not be instantiated. */
+START_TEST(the_hold_of_a_graph_that_was_destroyed_is_waited_for)
+{
+    tarn_pool *limited = unit_pool_of(device, "limited", ALL);
+    void *words = unit_words(stream);
+    tarn_graph *graph = NULL;
+    tarn_capture *capture;
+
+    if (_i < 2) {
+        graph = unit_graph(limited, stream, ALL, NULL);
+        doomed = clone_of(graph);
+    }
+    capture = unit_begin(limited, stream);
+    if (_i == 2)
+        OK(tarn_free(unit_alloc(limited, ALL, stream)));
+    test_fill(stream, words, 7, 128);
+    if (_i == 1) {
+        OK(tarn_graph_update(graph, capture));
+    } else if (_i == 2) {
+        sim.plan_fault("cuGraphInstantiateWithFlags", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+        STATUS(TARN_ERR_DRIVER, tarn_capture_end(capture, &graph));
+        doomed = test_clone(capture->driver_graph);
+    }
+    if (_i != 1)
+        OK(tarn_capture_abort(capture));
+    if (_i == 0)
+        OK(tarn_graph_destroy(graph));
+    doomed_at_ns = 500000000;
+    ck_assert_int_lt(allocate_all(limited, TARN_OK), 1000000000);
+    if (_i == 1)
+        OK(tarn_graph_destroy(graph));
+}
+END_TEST
+
+START_TEST(the_hold_of_a_graph_with_a_clone_is_waited_for_once)
+{
+    tarn_pool *limited = unit_pool_of(device, "limited", ALL);
+    tarn_graph *graph = unit_graph(limited, stream, ALL, NULL);
+    tn_cu_graph clone = clone_of(graph);
+
+    OK(tarn_graph_destroy(graph));
+    ck_assert_int_ge(allocate_all(limited, TARN_ERR_LIMIT), 900000000);
+    ck_assert_int_le(allocate_all(limited, TARN_ERR_LIMIT), 50000000);
+    test_destroy_graph(clone);
+    unit_reap_all(limited);
+}
+END_TEST
+
+START_TEST(the_hold_of_a_graph_of_the_users_is_not_waited_for)
+{
+    tarn_pool *limited = unit_pool_of(device, "limited", ALL);
+    tn_cu_graph graph = test_graph();
+    tarn_capture *capture;
+
+    OK(tarn_capture_begin_to_graph(limited, NULL, 0, graph, stream, TARN_CAPTURE_RELAXED,
+                                   &capture));
+    OK(tarn_free(unit_alloc(limited, ALL, stream)));
+    OK(tarn_capture_end_to_graph(capture));
+    ck_assert_int_le(allocate_all(limited, TARN_ERR_LIMIT), 50000000);
+    test_destroy_graph(graph);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("ladder");
@@ -112,6 +241,9 @@ int main(void)
     tcase_add_test(tcase, other_failures_are_no_reason_to_go_down);
     tcase_add_test(tcase, a_limit_goes_down_the_ladder_too);
     tcase_add_test(tcase, the_sentence_names_each_pool_and_fits);
+    tcase_add_loop_test(tcase, the_hold_of_a_graph_that_was_destroyed_is_waited_for, 0, 3);
+    tcase_add_test(tcase, the_hold_of_a_graph_with_a_clone_is_waited_for_once);
+    tcase_add_test(tcase, the_hold_of_a_graph_of_the_users_is_not_waited_for);
     suite_add_tcase(suite, tcase);
     return test_main(suite);
 }
