@@ -29,7 +29,7 @@
 #include "pools/steady.h"
 #include "pools/use.h"
 
-static struct tn_records pool_records = TN_RECORDS_INIT_KEEPING(struct tarn_pool, idle);
+static struct tn_records pool_records = TN_RECORDS_INIT_KEEPING(struct tarn_pool, lock);
 
 static atomic_uint_fast64_t last_sequence;
 
@@ -86,6 +86,20 @@ void tn_pool_unlock(tarn_pool *pool)
     tn_lock_release(&pool->lock);
 }
 
+/* Makes ready what the record has kept. */
+static void renew(tarn_pool *pool)
+{
+    if (pool->lock.rank != TN_RANK_POOL) /* a new record */
+        tn_lock_init(&pool->lock, TN_RANK_POOL);
+    tn_lock_acquire(&pool->lock);
+    TN_ASSERT(pool->arenas == NULL);
+    pool->counters = (struct tn_pool_counters){0};
+    tn_spin_acquire(&pool->idle.lock);
+    tn_arena_init(&pool->idle, pool, (struct tn_order){0, 0});
+    tn_spin_release(&pool->idle.lock);
+    tn_lock_release(&pool->lock);
+}
+
 tarn_status tn_pool_create(tarn_device *device, const struct tn_pool_settings *settings,
                            tarn_pool **pool)
 {
@@ -107,10 +121,7 @@ tarn_status tn_pool_create(tarn_device *device, const struct tn_pool_settings *s
     made->share_captured = settings->share_captured;
     made->properties = settings->properties;
     made->rounding = device->rounding.any ? &device->rounding : NULL;
-    tn_lock_init(&made->lock, TN_RANK_POOL);
-    tn_spin_acquire(&made->idle.lock);
-    tn_arena_init(&made->idle, made, (struct tn_order){0, 0});
-    tn_spin_release(&made->idle.lock);
+    renew(made);
     tn_lock_acquire(&device->lock);
     made->next = device->pools;
     device->pools = made;
@@ -184,7 +195,6 @@ static void dismantle(tarn_pool *pool)
     tn_blocks_fini(&pool->store);
     tn_host_free(pool->chunks);
     tn_pool_unlock(pool);
-    tn_lock_fini(&pool->lock);
     tn_records_give(&pool_records, pool);
 }
 

@@ -52,7 +52,6 @@ struct tarn_pool {
     atomic_bool released;   /* the handle is given up */
     bool ending;            /* a thread is ending it; guarded by the DEVICE lock */
     struct tn_chunk_properties properties; /* immutable but for the peers, guarded by lock */
-    struct tn_lock lock;                   /* rank POOL */
 
     struct tn_segment *segments; /* in order of index */
     struct tn_segment *last_segment;
@@ -68,7 +67,6 @@ struct tarn_pool {
     struct tn_block *pending_first; /* oldest first */
     struct tn_block *pending_last;
 
-    struct tn_arena *arenas;                      /* most recently used first */
     _Atomic(struct tn_arena_table *) arena_table; /* NULL: none yet */
     const struct tn_rounding *rounding; /* the device's, immutable; NULL: to 512 bytes alone */
     uint64_t arena_count;
@@ -90,15 +88,18 @@ struct tarn_pool {
                                     by the DEVICE lock */
     bool adoption_counted;
 
-    struct tn_pool_counters counters;
-
     tarn_replay_order replay_order;        /* immutable */
     atomic_uint_fast64_t replay_stream_id; /* of its own last ordered replay; 0: none; written as
                                               replays is */
     struct tn_replays *_Atomic replays;    /* changed under its lock: see pools/replays.h */
     struct tn_replays *first_replays;      /* immutable; joined leads from it to replays */
 
-    struct tn_arena idle; /* kept in recycled records, as every arena */
+    /* From here on it is kept in recycled records: what tn_pool_lock touches, and idle memory, as every arena.
+     * Who has found a pool by an address may come to its lock when the pool has gone. */
+    struct tn_lock lock;     /* rank POOL */
+    struct tn_arena *arenas; /* most recently used first */
+    struct tn_pool_counters counters;
+    struct tn_arena idle;
 };
 
 #define TN_POOL_MAGIC 0x546e506f6f6c3031ULL

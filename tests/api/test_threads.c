@@ -304,6 +304,42 @@ START_TEST(eight_threads_open_and_close_the_device)
 }
 END_TEST
 
+/* Pools end while other threads ask after addresses in them. */
+static _Atomic(void *) shown[THREADS];
+
+static void *end_pools(void *argument)
+{
+    struct worker *worker = argument;
+
+    test_set_context(context);
+    for (int round = 0; round < ROUNDS / 4; round++) {
+        tarn_pool *pool = test_pool("passing");
+        void *block = test_alloc(pool, 4096, worker->stream);
+
+        atomic_store(&shown[worker->number], block);
+        for (int i = 0; i < THREADS; i++) {
+            tarn_block described = {.pool = pool};
+            tarn_status status = tarn_block_at(atomic_load(&shown[i]), &described);
+
+            ck_assert_msg(status == TARN_OK || status == TARN_ERR_NOT_OURS ||
+                              status == TARN_ERR_DOUBLE_FREE,
+                          "%s", tarn_last_error());
+            ck_assert(i != (int)worker->number ||
+                      (status == TARN_OK && described.pool == pool && described.address == block));
+        }
+        OK(tarn_free(block));
+        OK(tarn_pool_destroy(pool));
+    }
+    return NULL;
+}
+
+START_TEST(addresses_may_be_asked_after_while_their_pools_end)
+{
+    run_workers(end_pools);
+    ck_assert_uint_eq(test_device_stats().pool_count, 2);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("threads");
@@ -319,6 +355,7 @@ int main(void)
     tcase_add_test(tcase, eight_threads_capture_at_once);
     tcase_add_test(tcase, other_threads_break_no_global_capture);
     tcase_add_test(tcase, eight_threads_restore_their_checkpoints);
+    tcase_add_test(tcase, addresses_may_be_asked_after_while_their_pools_end);
     suite_add_tcase(suite, own);
     tcase_set_timeout(own, 60);
     tcase_add_test(own, eight_threads_open_and_close_the_device);

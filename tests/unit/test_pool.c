@@ -24,9 +24,10 @@ bool __wrap_tn_blocks_reserve(struct tn_block_store *store, size_t count)
     return __real_tn_blocks_reserve(store, count);
 }
 
-static struct tn_lock
-    *awaited; /* just before this is taken another thread trims the pool, and allocates */
+static struct tn_lock *
+    awaited; /* just before this is taken another thread trims the pool, and allocates; or ends it */
 static void *allocated_then;
+static bool ends;
 
 void __real_tn_lock_acquire(struct tn_lock *lock);
 void __wrap_tn_lock_acquire(struct tn_lock *lock);
@@ -34,8 +35,9 @@ void __wrap_tn_lock_acquire(struct tn_lock *lock)
 {
     if (lock == awaited) {
         awaited = NULL;
-        OK(tarn_pool_trim(pool, NULL));
-        allocated_then = unit_alloc(pool, 40 * MIB, other);
+        OK(ends ? tarn_pool_destroy(pool) : tarn_pool_trim(pool, NULL));
+        if (!ends)
+            allocated_then = unit_alloc(pool, 40 * MIB, other);
     }
     __real_tn_lock_acquire(lock);
 }
@@ -421,6 +423,28 @@ START_TEST(a_segment_that_is_just_being_taken_apart_is_nobodys)
 }
 END_TEST
 
+START_TEST(a_pool_that_ends_before_it_is_locked_has_its_lock_still)
+{
+    void *address = allocate(4096, 512);
+    tarn_pool *was = pool;
+    tarn_block described;
+
+    OK(tarn_free(address));
+    OK(tn_gpu_wait_idle(&device->gpu));
+    ends = true;
+    awaited = &pool->lock;
+    STATUS(TARN_ERR_NOT_OURS, tarn_block_at(address, &described));
+    ck_assert_ptr_null(awaited);
+    ck_assert(tn_lock_none_held());
+    /* As one who has found the old pool, and comes now. */
+    ck_assert_int_eq(pthread_mutex_trylock(&was->lock.mutex), 0);
+    ck_assert_ptr_null(was->arenas);
+    ck_assert_int_eq(pthread_mutex_unlock(&was->lock.mutex), 0);
+    ck_assert_ptr_eq(unit_pool(device), was);
+    OK(tarn_pool_validate(was));
+}
+END_TEST
+
 START_TEST(blocks_of_an_aborted_capture_are_discarded_until_they_are_freed)
 {
     tarn_capture *capture = unit_begin(pool, stream);
@@ -657,6 +681,7 @@ int main(void)
     tcase_add_test(find, a_block_is_found_at_its_address_alone);
     tcase_add_test(find, a_segment_is_found_at_every_byte);
     tcase_add_test(find, a_segment_that_is_just_being_taken_apart_is_nobodys);
+    tcase_add_test(find, a_pool_that_ends_before_it_is_locked_has_its_lock_still);
     suite_add_tcase(suite, find);
     tcase_add_checked_fixture(frees, make_pool, NULL);
     tcase_add_test(frees, blocks_of_an_aborted_capture_are_discarded_until_they_are_freed);
