@@ -94,39 +94,48 @@ static bool begin_by_tarn(struct model *m, struct capture *capture)
     return true;
 }
 
-void do_begin(struct model *m)
+/* Begins the capture that is described; NULL where that cannot be. is_plain: in a graph of its own, while
+ * work may be under way. */
+struct capture *begin_capture(struct model *m, struct capture *begun, bool is_plain)
 {
     struct capture *capture = empty_capture(m);
-    struct capture begun = {.pool = pick_pool(m), .origin = pick_stream(m)};
 
-    begun.by_user = chance(m, 3);
-    begun.mode = (int)below(m, 3);
-    if (capture == NULL || m->pools[begun.pool].is_default || m->pools[begun.pool].is_shared ||
+    begun->mode = (int)below(m, 3);
+    if (capture == NULL || m->pools[begun->pool].is_default || m->pools[begun->pool].is_shared ||
         eager_streams(m) < 2)
-        return;
-    if (m->streams[begun.origin].is_legacy) {
+        return NULL;
+    if (m->streams[begun->origin].is_legacy) {
         REFUSED(m, TARN_ERR_INVALID_ARGUMENT,
-                tarn_capture_begin(m->pools[begun.pool].handle, m->streams[begun.origin].handle,
-                                   TARN_CAPTURE_GLOBAL, &begun.handle));
-        return;
+                tarn_capture_begin(m->pools[begun->pool].handle, m->streams[begun->origin].handle,
+                                   TARN_CAPTURE_GLOBAL, &begun->handle));
+        return NULL;
     }
-    if (chance(m, 2))
+    if (!is_plain && chance(m, 2))
         drain(m);
-    move_last(m, begun.origin);
-    if (!begun.by_user && chance(m, 4))
-        begun.into = test_graph();
-    *capture = begun;
-    if (!(begun.by_user ? begin_by_user(m, capture) : begin_by_tarn(m, capture))) {
+    move_last(m, begun->origin);
+    if (!is_plain && !begun->by_user && chance(m, 4))
+        begun->into = test_graph();
+    *capture = *begun;
+    if (!(begun->by_user ? begin_by_user(m, capture) : begin_by_tarn(m, capture))) {
         if (capture->into != NULL)
             test_destroy_graph(capture->into);
         memset(capture, 0, sizeof *capture);
-        return;
+        return NULL;
     }
     capture->serial = ++m->serial;
     enter_capture(m, capture, capture->origin);
     trace("  capture %llu in pool %d on stream %d, %s%s", (unsigned long long)capture->serial,
           capture->pool, capture->origin, capture->by_user ? "by the user" : "by the library",
           capture->into != NULL ? ", into a graph" : "");
+    return capture;
+}
+
+void do_begin(struct model *m)
+{
+    struct capture begun = {.pool = pick_pool(m), .origin = pick_stream(m)};
+
+    begun.by_user = chance(m, 3);
+    (void)begin_capture(m, &begun, false);
 }
 
 /* Another stream joins a capture, or one in it comes after another. */

@@ -160,6 +160,7 @@ static void revive(struct model *m, const struct checkpoint *saved, const struct
     again.is_exposed = true; /* a graph may have got the memory meanwhile */
     again.is_known = false;
     again.last = stream;
+    again.is_replayed = false;
     again.recorded = 0;
     again.dirty = 0;
     memset(again.ticks, 0, sizeof again.ticks);
@@ -189,6 +190,7 @@ static void apply_restore(struct model *m, struct checkpoint *saved, const tarn_
         block->value = from->value;
         block->is_known = from->is_known;
         block->last = stream;
+        block->is_replayed = false;
         if (stream != block->home || block->home_life != m->streams[stream].life)
             block->dirty |= 1U << stream;
     }

@@ -229,15 +229,14 @@ static bool is_not_to_end(struct model *m, struct capture *capture)
     return true;
 }
 
-void do_end_capture(struct model *m)
+static struct graph *end_capture(struct model *m, struct capture *capture)
 {
-    struct capture *capture = pick_capture(m);
     struct graph *graph = empty_graph(m);
     tarn_graph *ended = NULL;
     tn_cu_graphexec raw = NULL;
 
-    if (capture == NULL || graph == NULL || is_not_to_end(m, capture))
-        return;
+    if (graph == NULL || is_not_to_end(m, capture))
+        return NULL;
     trace("  capture %llu", (unsigned long long)capture->serial);
     join_all(m, capture);
     if (capture->outer != NULL) {
@@ -257,6 +256,43 @@ void do_end_capture(struct model *m)
         graph->writes = capture->writes;
     }
     leave_capture(m, capture);
+    return graph;
+}
+
+void do_end_capture(struct model *m)
+{
+    struct capture *capture = pick_capture(m);
+
+    if (capture != NULL)
+        (void)end_capture(m, capture);
+}
+
+/* A whole section, most of whose memory others of the pool have, too. */
+static struct graph *make_section(struct model *m, struct capture *capture)
+{
+    for (size_t i = 1 + below(m, 3); i > 0 && m->block_count < BLOCKS; i--) {
+        struct block *block = allocate(m, capture->pool, capture->origin, pick_bytes(m), 0);
+
+        if (block == NULL)
+            continue;
+        touch_block(m, block, capture->origin, true);
+        if (chance(m, 2))
+            test_spin(m->streams[capture->origin].handle, 1); /* who overtakes it shows */
+        touch_block(m, block, capture->origin, true);
+        if (!chance(m, 4))
+            free_block(m, block, NONE, capture->serial);
+    }
+    return end_capture(m, capture);
+}
+
+void do_section(struct model *m)
+{
+    struct capture begun = {.pool = pick_pool(m), .origin = pick_stream(m)};
+    struct capture *capture = empty_graph(m) != NULL ? begin_capture(m, &begun, true) : NULL;
+    struct graph *graph = capture != NULL ? make_section(m, capture) : pick_graph(m);
+
+    if (graph != NULL && graph->handle != NULL)
+        replay_all(m, graph->pool);
 }
 
 /* The updated graph's old section may still run, and have executables and clones of the user's. */

@@ -18,28 +18,41 @@ static void apply_write(struct model *m, const struct write *write, int stream)
         block->is_known = block->serial == write->serial;
         block->value = write->value;
         block->last = stream;
+        block->is_replayed = true;
     }
 }
 
-/* Whatever the user has enqueued on memory that the graph writes must come before. */
+/* What its users did with memory that was given back. */
+static void come_after_freed(struct model *m, const struct freed *freed, int stream)
+{
+    tn_cu_stream then = m->streams[stream].handle;
+
+    touch_come_after(then, freed->home);
+    for (int s = 0; s < STREAMS; s++)
+        touch_come_after(then, freed->uses[s]);
+    for (int s = 0; s < PAST; s++)
+        touch_come_after(then, freed->past[s]);
+}
+
+/* Whatever the user has enqueued on memory that the graph writes must come before. Replays that have
+ * written it are the library's to put before this one. */
 static void come_after_uses(struct model *m, const struct graph *graph, int stream)
 {
-    bool must_wait = false;
-
     for (size_t i = 0; i < graph->writes.count; i++) {
         struct range range = graph->writes.all[i].range;
 
         for (size_t b = 0; b < m->block_count; b++) {
             struct block *block = &m->blocks[b];
 
-            if (overlap(range_of(block), range) && block->last != NONE && block->last != stream)
+            if (overlap(range_of(block), range) && block->last != NONE && block->last != stream &&
+                !block->is_replayed)
                 order(m, block->last, stream);
         }
-        for (size_t f = 0; f < m->freed_count; f++)
-            must_wait = must_wait || overlap(m->freed[f].range, range);
+        for (size_t f = 0; f < m->freed_count; f++) {
+            if (overlap(m->freed[f].range, range))
+                come_after_freed(m, &m->freed[f], stream);
+        }
     }
-    if (must_wait)
-        drain(m);
 }
 
 static void note_launch(struct model *m, struct graph *graph, int stream)
@@ -50,19 +63,11 @@ static void note_launch(struct model *m, struct graph *graph, int stream)
         apply_write(m, &graph->writes.all[i], stream);
 }
 
-void do_replay(struct model *m)
+static void replay(struct model *m, struct graph *graph, int stream)
 {
-    struct graph *graph = pick_graph(m);
-    int stream = pick_stream(m);
-    struct pool *pool;
+    struct pool *pool = &m->pools[graph->pool];
     tarn_status status;
 
-    if (graph == NULL)
-        return;
-    pool = &m->pools[graph->pool];
-    if (pool->replay_stream != NONE && m->streams[pool->replay_stream].handle != NULL &&
-        !is_capturing(m, pool->replay_stream) && chance(m, 2))
-        stream = pool->replay_stream;
     come_after_uses(m, graph, stream);
     if (chance(m, 8))
         test_spin(m->streams[stream].handle,
@@ -78,6 +83,36 @@ void do_replay(struct model *m)
     trace("  graph %llu of pool %d on stream %d", (unsigned long long)graph->serial, graph->pool,
           stream);
     note_launch(m, graph, stream);
+}
+
+/* All graphs of the pool in a row, each on another stream than the last where it may be: by the next step
+ * their work may be over. */
+void replay_all(struct model *m, int pool)
+{
+    for (size_t i = 0; i < (size_t)2 * GRAPHS; i++) {
+        struct graph *graph = &m->graphs[i % GRAPHS];
+        int stream = pick_stream(m);
+
+        while (stream == m->pools[pool].replay_stream && eager_streams(m) > 1 && !chance(m, 4))
+            stream = pick_stream(m);
+        if (graph->handle != NULL && graph->pool == pool)
+            replay(m, graph, stream);
+    }
+}
+
+void do_replay(struct model *m)
+{
+    struct graph *graph = pick_graph(m);
+    int stream = pick_stream(m);
+    const struct pool *pool;
+
+    if (graph == NULL)
+        return;
+    pool = &m->pools[graph->pool];
+    if (pool->replay_stream != NONE && m->streams[pool->replay_stream].handle != NULL &&
+        !is_capturing(m, pool->replay_stream) && chance(m, 2))
+        stream = pool->replay_stream;
+    replay(m, graph, stream);
 }
 
 void do_destroy_graph(struct model *m)

@@ -365,6 +365,7 @@ static void eager_touch(struct model *m, struct block *block, int stream, struct
     if (block->last != NONE && block->last != stream && !is_capturing(m, block->last))
         order(m, block->last, stream);
     block->last = stream;
+    block->is_replayed = false;
     if (what->writes) {
         block->is_known = true;
         block->value = what->next;

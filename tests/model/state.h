@@ -73,6 +73,7 @@ struct block {
     uint64_t section; /* serial of the very capture that it was allocated in */
     uint64_t used_in; /* serial of a body that used it, where that is not its own capture */
     int last;         /* stream slot of the last work outside captures; NONE: none to come after */
+    bool is_replayed; /* that was a replay, which the library puts before the next one */
     uint32_t value;
     uint32_t captured_value; /* in the capture under way, where ticks are */
     bool is_known;           /* the value is there when the work enqueued so far is done */
@@ -340,6 +341,8 @@ void move_last(struct model *m, int stream);
 bool settle_captured(struct model *m, struct capture *capture, struct block *block);
 void enter_capture(struct model *m, struct capture *capture, int stream);
 void leave_body(struct model *m, struct capture *body);
+struct capture *begin_capture(struct model *m, struct capture *begun, bool is_plain);
+void replay_all(struct model *m, int pool);
 struct route *open_route(struct model *m, int pool, int kind, int stream);
 void end_newest_route(struct model *m, int pool);
 void sweep_pools(struct model *m);
@@ -354,7 +357,7 @@ operation do_route, do_end_route;
 operation do_begin, do_fork, do_captured_alloc, do_captured_free, do_captured_touch,
     do_captured_last_use, do_end_capture, do_abort, do_break, do_wrong_end, do_unrouted;
 operation do_update, do_pressure, do_replay, do_destroy_graph, do_raw_exec, do_clone;
-operation do_begin_body, do_use_in_body, do_misuse_body, do_adopt, do_nest;
+operation do_begin_body, do_use_in_body, do_misuse_body, do_adopt, do_nest, do_section;
 operation do_add_peer, do_look_at_memory, do_fraction;
 operation do_take, do_restore, do_destroy_checkpoint, do_verify;
 

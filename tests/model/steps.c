@@ -69,6 +69,7 @@ static const struct {
     OPERATION(1, add_peer),
     OPERATION(1, look_at_memory),
     OPERATION(1, fraction),
+    OPERATION(8, section),
 #undef OPERATION
 };
 

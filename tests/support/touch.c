@@ -177,6 +177,12 @@ void touch_await(tn_cu_event mark)
     CU_OK(cu.cuEventSynchronize(mark));
 }
 
+void touch_come_after(tn_cu_stream stream, tn_cu_event mark)
+{
+    if (mark != NULL)
+        CU_OK(cu.cuStreamWaitEvent(stream, mark, 0));
+}
+
 void touch_break(tn_cu_stream stream)
 {
     ck_assert_int_ne(cu.cuStreamSynchronize(stream), TN_CUDA_SUCCESS);

@@ -39,7 +39,8 @@ const char *touch_mismatch(void);
 tn_cu_event touch_mark(tn_cu_stream stream);
 bool touch_is_passed(tn_cu_event mark);
 void touch_await(tn_cu_event mark);
-void touch_forget(tn_cu_event mark); /* NULL is allowed */
+void touch_come_after(tn_cu_stream stream, tn_cu_event mark); /* NULL is allowed: nothing */
+void touch_forget(tn_cu_event mark);                          /* NULL is allowed */
 
 /* Synchronises a stream that is not being captured. */
 void touch_synchronize(tn_cu_stream stream);
