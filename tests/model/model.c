@@ -259,11 +259,27 @@ void expect_status(struct model *m, tarn_status expected, tarn_status status, co
            tarn_status_name(expected), tarn_last_error());
 }
 
+static bool has_limits(const struct model *m)
+{
+    bool has = m->limit_bytes != 0;
+
+    for (int p = 0; p < POOLS; p++)
+        has = has || m->pools[p].limit_bytes != 0;
+    return has;
+}
+
+/* Whether memory may be short: where the driver has little, or refused it in this call; where a limit is. */
+static bool may_be_short(const struct model *m, tarn_status status)
+{
+    return (status == TARN_ERR_DEVICE_MEMORY && (m->config.tight || m->fault_fired)) ||
+           (status == TARN_ERR_LIMIT && has_limits(m));
+}
+
 bool is_declined(struct model *m, tarn_status status, const char *call)
 {
     if (status == TARN_OK)
         return false;
-    if (status == TARN_ERR_DEVICE_MEMORY || status == TARN_ERR_LIMIT)
+    if (may_be_short(m, status))
         return true;
     EXPECT(m, m->fault_fired && (status == TARN_ERR_DRIVER || status == TARN_ERR_ADDRESS_SPACE),
            "%s: %s; %s", call, tarn_status_name(status), tarn_last_error());

@@ -15,6 +15,8 @@
  *   - bodies of conditional nodes that exclude each other share what is free at a body's end, and
  *     nothing else of one capture's bodies and streams is shared until it ends
  *   - memory is of the kind that its pool was made for, and only the pool's peers reach it
+ *   - replays of graphs that share memory run one after the other
+ *   - memory is short only where the driver or a limit makes it so, and nothing free is left
  *   - a misused call answers its status; a refused call changes nothing
  *   - blocks take what they are asked for, rounded up as the device's options say
  *   - statistics follow from the calls; extents tile the segments and show the live blocks
