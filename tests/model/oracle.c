@@ -358,10 +358,27 @@ static void captured_touch(struct model *m, struct block *block, struct capture 
     writes->count += 1;
 }
 
+/* A block of a capture may get memory that graphs write just now: who uses it first outside graphs comes
+ * after those launches by their own doing. */
+static void come_after_launches(struct model *m, struct range range, int stream)
+{
+    for (size_t i = 0; i < GRAPHS; i++) {
+        const struct graph *graph = &m->graphs[i];
+        bool writes = false;
+
+        for (size_t w = 0; w < graph->writes.count && !writes; w++)
+            writes = overlap(graph->writes.all[w].range, range);
+        for (int s = 0; s < STREAMS && writes; s++)
+            touch_come_after(m->streams[stream].handle, graph->launched[s]);
+    }
+}
+
 static void eager_touch(struct model *m, struct block *block, int stream, struct touch *what)
 {
     const struct stream *on = &m->streams[stream];
 
+    if (block->last == NONE && block->is_exposed)
+        come_after_launches(m, range_of(block), stream);
     if (block->last != NONE && block->last != stream && !is_capturing(m, block->last))
         order(m, block->last, stream);
     block->last = stream;
