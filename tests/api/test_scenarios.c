@@ -140,6 +140,7 @@ START_TEST(a_checkpoint_is_taken_while_blocks_are_pending)
     void *pending = filled(world.pool, MIB, 2);
     tarn_checkpoint *checkpoint;
 
+    test_order(world.stream, world.side);
     sim.hold_work();
     test_fill(world.side, pending, 3, WORDS);
     OK(tarn_free_on(pending, world.side));

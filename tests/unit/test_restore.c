@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "pools/ladder.h"
 #include "support/world.h"
 #include "unit/unit.h"
 
@@ -22,6 +23,23 @@ tarn_status __wrap_tn_gpu_wait_idle(struct tn_gpu *gpu)
     if (disturbed)
         OK(tarn_free(unit_alloc(pool, 4096, other)));
     return status;
+}
+
+static bool
+    overtaken; /* another stream frees memory of the pool just before memory is looked for */
+
+tarn_status __real_tn_ladder_run(tarn_pool *in, tn_ladder_attempt attempt, const void *request,
+                                 uint64_t bytes, void **result);
+tarn_status __wrap_tn_ladder_run(tarn_pool *in, tn_ladder_attempt attempt, const void *request,
+                                 uint64_t bytes, void **result);
+tarn_status __wrap_tn_ladder_run(tarn_pool *in, tn_ladder_attempt attempt, const void *request,
+                                 uint64_t bytes, void **result)
+{
+    if (overtaken) {
+        overtaken = false;
+        OK(tarn_free(unit_alloc(pool, 4096, other)));
+    }
+    return __real_tn_ladder_run(in, attempt, request, bytes, result);
 }
 
 static void make_pool(void)
@@ -557,8 +575,8 @@ START_TEST(restores_hold_through_a_long_walk)
 }
 END_TEST
 
-/* A capture left a large block, and the next one had a small block beside it. The last allocation is
- * for the small one's place in the chunk that the restore has mapped for the large one. */
+/* A capture left a large block, and the next one had many small blocks beside it. The last allocation is
+ * for their places in the chunk that the restore has mapped for the large one. */
 START_TEST(a_restore_without_host_memory_for_a_new_chunk_unmaps_it_again)
 {
     tarn_capture *capture = unit_begin(pool, stream);
@@ -566,18 +584,21 @@ START_TEST(a_restore_without_host_memory_for_a_new_chunk_unmaps_it_again)
     tarn_graph *graph = unit_end(capture);
     tarn_checkpoint *checkpoint;
     uint64_t count = 0;
-    void *small;
+    void *small[40];
 
     capture = unit_begin(pool, other);
-    small = unit_alloc(pool, 4096, other);
-    ck_assert_ptr_eq(unit_chunk(small), unit_chunk(large));
+    for (size_t i = 0; i < 40; i++) {
+        small[i] = unit_alloc(pool, 4096, other);
+        ck_assert_ptr_eq(unit_chunk(small[i]), unit_chunk(large));
+    }
     OK(tarn_graph_destroy(graph));
     OK(tarn_graph_destroy(unit_end(capture)));
     unit_reap_all(pool);
     checkpoint = take(TARN_CONTENTS_NONE);
     for (int round = 0; round < 2; round++) {
         OK(tarn_free(large));
-        OK(tarn_free(small));
+        for (size_t i = 0; i < 40; i++)
+            OK(tarn_free(small[i]));
         unit_trim(device);
         ck_assert_uint_eq(pool->counters.mapped_bytes, 0);
         if (round == 1) {
@@ -593,6 +614,27 @@ START_TEST(a_restore_without_host_memory_for_a_new_chunk_unmaps_it_again)
         count = tn_host_alloc_count() - count;
         expect_live_set(checkpoint);
     }
+}
+END_TEST
+
+/* Between the plan, which found nothing in use and memory missing, and the search for that. */
+START_TEST(memory_freed_while_a_restore_looks_for_memory_is_waited_for)
+{
+    void *kept = unit_alloc(pool, 4096, other);
+    void *small = unit_alloc(pool, 4096, other);
+    void *large = unit_alloc(pool, 5 * MIB, other);
+    tarn_checkpoint *checkpoint = take(TARN_CONTENTS_NONE);
+    uint64_t before;
+
+    ck_assert_ptr_eq(unit_chunk(kept), unit_chunk(small));
+    OK(tarn_free(small));
+    OK(tarn_free(large));
+    unit_trim(device);
+    before = waits();
+    overtaken = true;
+    restore(checkpoint);
+    ck_assert_uint_eq(waits(), before + 1);
+    expect_live_set(checkpoint);
 }
 END_TEST
 
@@ -650,6 +692,7 @@ int main(void)
     suite_add_tcase(suite, owners);
     tcase_add_checked_fixture(waiting, make_pool, NULL);
     tcase_add_test(waiting, pending_memory_is_waited_for);
+    tcase_add_test(waiting, memory_freed_while_a_restore_looks_for_memory_is_waited_for);
     tcase_add_test(waiting, memory_last_used_on_another_stream_is_waited_for);
     tcase_add_test(waiting, contents_of_memory_that_graphs_write_wait_for_replays);
     suite_add_tcase(suite, waiting);
