@@ -88,8 +88,7 @@ static bool has_other_users(const struct tn_plan *plan, const struct tn_block *b
 {
     bool others = !tn_order_equal(tn_block_order(block), plan->order);
 
-    for (const struct tn_use *use = tn_block_cold(block)->uses; use != NULL && !others;
-         use = use->next)
+    for (const struct tn_use *use = tn_block_uses(block); use != NULL && !others; use = use->next)
         others = !tn_order_equal(use->order, plan->order);
     return others;
 }
@@ -188,8 +187,7 @@ static tarn_status plan_range(struct tn_plan *plan, const struct tn_saved_block 
             continue;
         }
         home = tn_plan_home(plan, saved);
-        if (plan->pool->hold_count > 0 || chunk->heap != home)
-            plan->record_count += 2; /* it may change hands */
+        plan->record_count += 2; /* it may change hands, also for the blocks revived before */
         plan->needs_wait = plan->needs_wait || chunk_may_be_in_use(plan, chunk) ||
                            !tn_handover_is_proven(plan->pool, chunk, block_at(*cursor, at), home,
                                                   plan->idle_sequence);

@@ -148,7 +148,7 @@ void tn_hold_add(struct tn_hold *hold, const struct tn_block *block)
 
 static bool is_used_in(const struct tn_block *block, uint64_t capture_id)
 {
-    const struct tn_use *use = tn_block_cold(block)->uses;
+    const struct tn_use *use = tn_block_uses(block);
 
     if (tn_block_order(block).capture_id == capture_id)
         return true;
