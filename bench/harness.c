@@ -14,7 +14,10 @@
 #include <string.h>
 #include <time.h>
 
-enum { WARM_UP_RUNS_MIN = 3 };
+enum {
+    WARM_UP_RUNS_MIN = 3,
+    DRAWS = 500, /* for the 10th and the 90th percentile of a figure */
+};
 
 _Noreturn void bench_fail(const char *format, ...)
 {
@@ -150,15 +153,38 @@ struct bench_summary bench_summarize(const struct bench_series *series)
                                   quantile(&sorted, 0.9), sorted.count};
 }
 
+double bench_middle_mean(double *values, size_t count)
+{
+    size_t aside = count / 4;
+    double sum = 0;
+
+    if (count == 0)
+        bench_fail("no values have no mean");
+    qsort(values, count, sizeof values[0], compare_values);
+    for (size_t i = aside; i < count - aside; i++)
+        sum += values[i];
+    return sum / (double)(count - 2 * aside);
+}
+
 struct bench_summary bench_difference(const struct bench_series *a, const struct bench_series *b)
 {
     struct bench_series differences = {.count = 0};
+    struct bench_series means = {.count = 0};
     struct bench_summary summary;
+    uint64_t random = BENCH_RANDOM_SEED;
 
     for (size_t i = 0; i < a->count && i < b->count; i++)
         bench_series_add(&differences, a->values[i] - b->values[i]);
-    summary = bench_summarize(&differences);
-    summary.median = bench_summarize(a).median - bench_summarize(b).median;
+    for (size_t i = 0; i < DRAWS; i++) {
+        double drawn[BENCH_SAMPLES_MAX];
+
+        for (size_t j = 0; j < differences.count; j++)
+            drawn[j] = differences.values[bench_random(&random) % differences.count];
+        bench_series_add(&means, bench_middle_mean(drawn, differences.count));
+    }
+    summary = bench_summarize(&means);
+    summary.median = bench_middle_mean(differences.values, differences.count);
+    summary.samples = differences.count;
     return summary;
 }
 

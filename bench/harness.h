@@ -63,8 +63,13 @@ void bench_measure(const struct bench_plan *plan, const struct bench_case *cases
 void bench_series_add(struct bench_series *series, double value);
 struct bench_summary bench_summarize(const struct bench_series *series);
 
-/* How much more a takes than b: the difference of their medians, with the spread of the differences
- * of neighbouring samples. */
+/* The mean of the middle half of the values, which it sorts: as good as a mean where they scatter evenly,
+ * and blind to the few that something else has slowed down. */
+double bench_middle_mean(double *values, size_t count);
+
+/* How much more a takes than b, sample i of the one beside sample i of the other: the middle mean of the
+ * differences. Other than in a summary, p10 and p90 tell of that figure itself how sure it is, by drawing
+ * as many differences again and again from those measured (Efron, "Bootstrap methods", 1979). */
 struct bench_summary bench_difference(const struct bench_series *a, const struct bench_series *b);
 
 /* A figure that was taken once. */

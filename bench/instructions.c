@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* tarn_instructions [--brief] -- work whose instructions are counted: pairs of one size, and a free with an
- * allocation among many live blocks, both in a steady state, on the simulated driver.
+/* tarn_instructions [--brief] -- work whose instructions are counted: pairs of one size, a free with an
+ * allocation among many live blocks, and replays, all in a steady state, on the simulated driver.
  *
  * tools/instructions.sh runs it under callgrind, which counts what stands between count_from and
  * count_to alone, and writes a file for each case; its name is "CASE/ITERATIONS". Everything else runs
@@ -35,6 +35,8 @@
 
 enum {
     PAIRS = 1000,
+    REPLAYS = 1000,
+    GRAPHS_MAX = 2,
     STEPS = 4096,                /* counted, of each trace */
     WARM_UP_STEPS_MIN = 1 << 15, /* and as many as there are blocks */
     BLOCKS_MIN = 100,
@@ -120,6 +122,71 @@ static void count_across_threads(tarn_device *device)
     bench_stream_destroy(stream);
 }
 
+/* In the pool of a capture, on its stream; what the pool has of memory came with the first round. */
+static void count_captured_pairs(tarn_device *device)
+{
+    tarn_stream stream = bench_stream_create();
+    tarn_pool *pool = NULL;
+
+    BENCH_OK(tarn_pool_create(device, NULL, &pool));
+    for (int round = 0; round < 2; round++) {
+        tarn_capture *capture = NULL;
+        tarn_graph *graph = NULL;
+
+        BENCH_OK(tarn_capture_begin(pool, stream, TARN_CAPTURE_GLOBAL, &capture));
+        do_pairs(device, stream, MIB, PAIRS);
+        CALLGRIND_ZERO_STATS;
+        count_from();
+        do_pairs(device, stream, MIB, PAIRS);
+        CALLGRIND_STOP_INSTRUMENTATION;
+        BENCH_OK(tarn_capture_end(capture, &graph));
+        BENCH_OK(tarn_graph_destroy(graph));
+    }
+    count_to("pair, 1 MiB, in a capture", PAIRS);
+    BENCH_OK(tarn_pool_destroy(pool));
+    bench_stream_destroy(stream);
+}
+
+/* ---- replays ------------------------------------------------------------------------------- */
+
+static tarn_graph *capture_touch(tarn_device *device, tarn_pool *pool, tarn_stream stream)
+{
+    tarn_capture *capture = NULL;
+    tarn_graph *graph = NULL;
+    void *word = NULL;
+
+    BENCH_OK(tarn_capture_begin(pool, stream, TARN_CAPTURE_GLOBAL, &capture));
+    BENCH_OK(tarn_malloc(device, sizeof(uint32_t), stream, &word));
+    bench_touch_launch(stream, word);
+    BENCH_OK(tarn_free(word));
+    BENCH_OK(tarn_capture_end(capture, &graph));
+    return graph;
+}
+
+/* In turn, on one stream. What the driver counts with them is the launch itself. */
+static void count_replays(tarn_device *device, const char *name, size_t graph_count)
+{
+    tarn_stream stream = bench_stream_create();
+    tarn_graph *graphs[GRAPHS_MAX];
+    tarn_pool *pool = NULL;
+
+    BENCH_OK(tarn_pool_create(device, NULL, &pool));
+    for (size_t i = 0; i < graph_count; i++)
+        graphs[i] = capture_touch(device, pool, stream);
+    for (size_t i = 0; i < graph_count; i++)
+        BENCH_OK(tarn_graph_replay(graphs[i], stream));
+    bench_stream_drain(stream);
+    count_from();
+    for (size_t i = 0; i < REPLAYS; i++)
+        BENCH_OK(tarn_graph_replay(graphs[i % graph_count], stream));
+    count_to(name, REPLAYS);
+    bench_stream_drain(stream);
+    for (size_t i = 0; i < graph_count; i++)
+        BENCH_OK(tarn_graph_destroy(graphs[i]));
+    BENCH_OK(tarn_pool_destroy(pool));
+    bench_stream_destroy(stream);
+}
+
 /* ---- traces -------------------------------------------------------------------------------- */
 
 static bool brief;
@@ -181,6 +248,11 @@ static void count_all(tarn_device *device)
     count_pairs(device, "pair, 1 GiB", GIB);
     count_pairs(device, "pair, 64 GiB", 64 * GIB);
     count_across_threads(device);
+    count_captured_pairs(device);
+    bench_touch_load();
+    count_replays(device, "replay, one graph", 1);
+    count_replays(device, "replay, ordered graphs", GRAPHS_MAX);
+    bench_touch_unload();
     for (enum bench_order order = BENCH_ORDER_RANDOM; order < BENCH_ORDER_COUNT; order++) {
         for (size_t count = BLOCKS_MIN; count <= BLOCKS_MAX; count *= FACTOR)
             count_steps(device, order, count, 64 * KIB);

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* tarn_graph_replay beside cuGraphLaunch of the very same executable graph: what Tarn adds to a
- * launch. Batches of one and of the other alternate, and the stream is drained before each, since
- * a launch on a full queue waits for the GPU.
+ * launch.
+ *
+ * That is a thousandth of what a launch takes, and less than launches differ from one moment to the next.
+ * So each launch is timed alone, and they go in pairs: one of each kind, whichever comes first by chance,
+ * neighbours in the same queue. Of a batch of pairs the middle half of each kind's times is averaged, and
+ * what counts is the difference within the batch. The stream is drained before each batch, since a launch
+ * on a full queue waits for the GPU. Reading the clock costs both kinds the same.
  *
  * The graph is one kernel on one block of its pool. A pool with two graphs orders their replays;
  * they are launched in turn. */
@@ -14,9 +19,14 @@
 
 enum {
     GRAPHS_MAX = 2,
-    SAMPLES = 1001,
-    LAUNCHES_MAX = 100, /* of a batch: far less than the driver queues */
+    BATCHES = 2001,
+    QUICK_BATCHES = 5,
+    WARM_UP_BATCHES = 50,
+    QUICK_WARM_UP_BATCHES = 2,
+    PAIRS = 100, /* of a batch: far fewer launches than the driver queues */
 };
+
+enum { REPLAY, LAUNCH, KIND_COUNT };
 
 /* Some graphs of one pool; graph_count is a power of two. */
 struct graphs {
@@ -61,44 +71,56 @@ static void destroy_graphs(struct graphs *graphs)
     bench_stream_destroy(graphs->stream);
 }
 
-static void replay(void *context, size_t iterations)
+/* The time of one launch, in ns. */
+static double launch(const struct graphs *graphs, size_t graph, int kind)
 {
-    const struct graphs *given = context;
+    uint64_t begin = bench_now();
 
-    for (size_t i = 0; i < iterations; i++)
-        BENCH_OK(tarn_graph_replay(given->graphs[i & (given->graph_count - 1)], given->stream));
+    if (kind == REPLAY)
+        BENCH_OK(tarn_graph_replay(graphs->graphs[graph], graphs->stream));
+    else
+        BENCH_CU(cu.cuGraphLaunch(graphs->execs[graph], graphs->stream));
+    return (double)(bench_now() - begin);
 }
 
-static void launch(void *context, size_t iterations)
+static void play_batch(const struct graphs *graphs, uint64_t *random,
+                       struct bench_series series[KIND_COUNT])
 {
-    const struct graphs *given = context;
+    double times[KIND_COUNT][PAIRS];
 
-    for (size_t i = 0; i < iterations; i++)
-        BENCH_CU(cu.cuGraphLaunch(given->execs[i & (given->graph_count - 1)], given->stream));
-}
+    bench_stream_drain(graphs->stream);
+    for (size_t pair = 0; pair < PAIRS; pair++) {
+        size_t graph = pair & (graphs->graph_count - 1);
+        int first = (int)(bench_random(random) >> 63);
 
-static void drain(void *context)
-{
-    const struct graphs *given = context;
-
-    bench_stream_drain(given->stream);
+        times[first][pair] = launch(graphs, graph, first);
+        times[!first][pair] = launch(graphs, graph, !first);
+    }
+    for (int kind = 0; kind < KIND_COUNT; kind++)
+        bench_series_add(&series[kind], bench_middle_mean(times[kind], PAIRS));
 }
 
 static void compare(const struct bench *bench, size_t graph_count, const char *variant,
                     const char *variant_added)
 {
-    struct bench_plan plan = bench_plan_for(bench->quick, SAMPLES);
-    struct bench_series series[2];
+    size_t batch_count = bench->quick ? QUICK_BATCHES : BATCHES;
+    size_t warm_up_count = bench->quick ? QUICK_WARM_UP_BATCHES : WARM_UP_BATCHES;
+    struct bench_series series[KIND_COUNT];
     struct graphs graphs;
-    struct bench_case cases[] = {{drain, replay, NULL, &graphs, LAUNCHES_MAX},
-                                 {drain, launch, NULL, &graphs, LAUNCHES_MAX}};
+    uint64_t random = BENCH_RANDOM_SEED;
 
     create_graphs(&graphs, bench, graph_count);
-    bench_measure(&plan, cases, 2, series);
+    series[REPLAY].count = series[LAUNCH].count = 0;
+    for (size_t i = 0; i < warm_up_count; i++)
+        play_batch(&graphs, &random, series);
+    series[REPLAY].count = series[LAUNCH].count = 0;
+    for (size_t i = 0; i < batch_count; i++)
+        play_batch(&graphs, &random, series);
     destroy_graphs(&graphs);
-    bench_report("replay", variant, NULL, "ns", bench_summarize(&series[0]));
-    bench_report("replay", variant, "cuGraphLaunch", "ns", bench_summarize(&series[1]));
-    bench_report("replay", variant_added, NULL, "ns", bench_difference(&series[0], &series[1]));
+    bench_report("replay", variant, NULL, "ns", bench_summarize(&series[REPLAY]));
+    bench_report("replay", variant, "cuGraphLaunch", "ns", bench_summarize(&series[LAUNCH]));
+    bench_report("replay", variant_added, NULL, "ns",
+                 bench_difference(&series[REPLAY], &series[LAUNCH]));
 }
 
 void bench_row_replay(const struct bench *bench)

@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Everything that only a GPU shows, from a build of the gpu preset, which may have been made on
-# another machine and copied: it needs no Check, no compiler and no toolkit (compute-sanitizer is used
-# where it is found).
+# another machine and copied: it needs no Check and no compiler, and of the toolkit compute-sanitizer alone,
+# on the path or in /usr/local/cuda/bin. Where that is not installed nothing is proven of what it would have
+# found: a failure.
 #   tools/gpu.sh [BUILD [REPORTS]]      build/gpu and BUILD/reports
 # Where BUILD does not exist the preset is built first.
 # Exit status 0: every suite, sample and comparison passed, but for the suite of peers where there is one GPU.
@@ -87,7 +88,8 @@ if sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sa
     expect racecheck_demo "$sanitizer" --tool racecheck --error-exitcode 9 "$build/bin/demo"
     expect initcheck_demo "$sanitizer" --tool initcheck --error-exitcode 9 "$build/bin/demo"
 else
-    echo 'not installed: left out'
+    echo 'FAILED  compute-sanitizer: not installed'
+    failures=$((failures + 1))
 fi
 
 printf '\n%s failures; logs in %s\n' "$failures" "$reports"

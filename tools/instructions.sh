@@ -129,7 +129,7 @@ awk -v mode="$mode" -v recorded="$recorded" -v left_out="$scratch/left_out" '
     }
     {
         counted[name] = 1
-        if (name !~ /^growth|another thread/) { # what is a step
+        if (name !~ /^growth|^replay|another thread/) { # what is a step
             if (least == "" || mine < least) {
                 least = mine
                 least_name = name

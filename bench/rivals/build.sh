@@ -4,8 +4,9 @@
 # installed:
 #   bench/rivals/build.sh [TORCH [CUDA]]
 # TORCH: the folder torch of an installation; without it python3 is asked. CUDA: a folder with include
-# and lib or lib64 of the CUDA runtime; without it that which was installed with PyTorch, else a toolkit.
-# The program finds both where they were at build time; elsewhere LD_LIBRARY_PATH names their folders.
+# and lib or lib64 of the CUDA runtime, looked in first; then in those installed with PyTorch, then in a
+# toolkit. Headers and library may come from different folders: what pip installs may lack some headers.
+# The program finds its libraries where they were at build time; elsewhere LD_LIBRARY_PATH names them.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -28,19 +29,32 @@ torch=$(cd "$torch" && pwd)
 # The runtime to link is the one that PyTorch itself asks for: its version is in its name.
 wanted=$(readelf -d "$torch/lib/libc10_cuda.so" | sed -n 's/.*\[\(libcudart[^]]*\)\].*/\1/p')
 [ -n "$wanted" ] || fail "$torch/lib/libc10_cuda.so asks for no libcudart"
-cuda=
+major=$(printf '%s\n' "$wanted" | sed -n 's/^libcudart\.so\.\([0-9]*\).*/\1/p')
+
+# The major version of the headers in a folder, 0 where they do not say; fails where they are incomplete.
+version_of_headers() {
+    [ -f "$1/cuda_runtime.h" ] && [ -f "$1/crt/host_config.h" ] || return 1
+    version=$(sed -n 's/^#define[[:space:]]*CUDART_VERSION[[:space:]]*\([0-9]*\).*/\1/p' \
+        "$1/cuda_runtime_api.h" | head -n 1)
+    echo $((${version:-0} / 1000))
+}
+
+headers= # of the first folder that has them all; of the library's major version, where there are such
+exact=
 cuda_lib=
 for folder in ${2:+"$2"} "$torch"/../nvidia/cu[0-9]* "$torch"/../nvidia/cuda_runtime \
     ${CUDA_HOME:+"$CUDA_HOME"} /usr/local/cuda; do
+    if [ -z "$exact" ] && found=$(version_of_headers "$folder/include"); then
+        [ "$found" = "$major" ] && exact=yes
+        [ -n "$headers" ] && [ -z "$exact" ] || headers=$(cd "$folder/include" && pwd)
+    fi
     for lib in "$folder/lib" "$folder/lib64"; do
-        if [ -z "$cuda" ] && [ -f "$folder/include/cuda_runtime_api.h" ] && [ -e "$lib/$wanted" ]; then
-            cuda=$(cd "$folder" && pwd)
-            cuda_lib=$(cd "$lib" && pwd)
-        fi
+        [ -n "$cuda_lib" ] || [ ! -e "$lib/$wanted" ] || cuda_lib=$(cd "$lib" && pwd)
     done
 done
-[ -n "$cuda" ] ||
-    fail "no folder has cuda_runtime_api.h and $wanted; name one: bench/rivals/build.sh TORCH CUDA"
+[ -n "$headers" ] ||
+    fail "no folder has all of CUDA's headers (crt/host_config.h); name one: bench/rivals/build.sh TORCH CUDA"
+[ -n "$cuda_lib" ] || fail "no folder has $wanted; name one: bench/rivals/build.sh TORCH CUDA"
 
 mkdir -p "$out"
 commit=$(git --no-optional-locks -C "$root" describe --always --tags --dirty 2>/dev/null || echo unknown)
@@ -54,7 +68,7 @@ for source in "$root"/bench/harness.c "$root"/bench/limits.c "$root"/bench/playe
     ${CC:-cc} -std=c17 $flags -c "$source" -o "$object"
     objects="$objects $object"
 done
-${CXX:-c++} -std=c++17 $flags -isystem "$torch/include" -isystem "$cuda/include" \
+${CXX:-c++} -std=c++17 $flags -isystem "$torch/include" -isystem "$headers" \
     -c "$here/torch_allocator.cpp" -o "$out/torch_allocator.o"
 ${CXX:-c++} $objects "$out/torch_allocator.o" -o "$out/torch_trace" -L"$torch/lib" -lc10_cuda -lc10 \
     "$cuda_lib/$wanted" -lpthread -Wl,-rpath,"$torch/lib:$cuda_lib"

@@ -12,6 +12,12 @@
 
 namespace allocator = c10::cuda::CUDACachingAllocator;
 
+/* Exported by libc10_cuda for the library of tensors, which tells it so by this; no header declares it. */
+namespace c10::cuda::_internal
+{
+C10_CUDA_API void setHasPrimaryContext(bool (*has_primary_context)(DeviceIndex));
+}
+
 namespace
 {
 constexpr c10::DeviceIndex device_index = 0;
@@ -36,6 +42,7 @@ void torch_open(torch_device *device)
 
     check(cudaSetDevice(device_index));
     check(cudaFree(nullptr)); // makes the context
+    c10::cuda::_internal::setHasPrimaryContext([](c10::DeviceIndex) { return true; });
     check(cudaGetDeviceProperties(&properties, device_index));
     std::string(properties.name).copy(device->name, sizeof device->name - 1);
     check(cudaDriverGetVersion(&device->driver_version));

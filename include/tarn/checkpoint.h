@@ -33,7 +33,8 @@ typedef enum tarn_contents {
  * Without contents the stream is not used.
  * Contents take, besides their bytes, some 40 bytes of device memory a block from the default pool, and
  * as many of page-locked host memory. What a checkpoint had of the latter is kept for the next one,
- * up to 256 MiB a device: the driver takes 0.6 ms for each MiB of it.
+ * up to a limit (tarn_device_set_pinned_cache_limit), 256 MiB a device unless it is set: the driver takes
+ * 0.6 ms for each MiB of it.
  *   INVALID_HANDLE; INVALID_ARGUMENT: checkpoint is NULL or contents unknown
  *   WRONG_STATE    a capture is under way in the pool, the stream is being captured, or it is the
  *                  default pool

@@ -49,6 +49,7 @@ typedef enum tarn_unrouted {
  *   limit_bytes                         a size; 0: no limit
  *   per_process_memory_fraction         memory_fraction: above 0, up to 1
  *   cache_limit_bytes                   a size; 0: no cache
+ *   pinned_cache_limit_bytes            a size; 0: none is kept
  *   region_bytes                        a size, in the option's range
  *   unrouted                            adopt, refuse or allow
  *   roundup_power2_divisions            one number for all sizes; or a list, [64:8,256:4,>:1]: 8 from 64 MiB
@@ -63,7 +64,8 @@ typedef struct tarn_device_options {
     size_t size;         /* sizeof(tarn_device_options), set by the INIT macro */
     size_t region_bytes; /* addresses reserved at a time: a power of two, 1 GiB to 4 TiB; 0: 4 TiB,
                             halved until the driver grants it */
-    size_t limit_bytes;  /* physical memory that Tarn may take of this device, mapped and cached; 0: no
+    size_t
+        limit_bytes; /* physical memory that Tarn may take of this device, mapped and cached; 0: no
                             limit */
     double memory_fraction;   /* the same as a part of the device's memory, up to 1; 0: no limit. Of
                                  both limits the smaller one holds */
@@ -79,14 +81,18 @@ typedef struct tarn_device_options {
     /* What was freed in its capture, and other streams of the capture had used (tarn_record_stream,
      * tarn_free_on), is not used again before the capture's end, even where the graph orders it. */
     bool no_record_stream_reuse;
+
+    size_t
+        pinned_cache_limit_bytes; /* page-locked host memory that may wait for its next use, by contents of
+                                        checkpoints; 0: 256 MiB; TARN_NO_CACHE: none */
 } tarn_device_options;
 
 #define TARN_DEVICE_OPTIONS_INIT                                                                   \
     {                                                                                              \
-        sizeof(tarn_device_options), 0, 0, 0, 0, TARN_UNROUTED_ADOPT, {0}, false                   \
+        sizeof(tarn_device_options), 0, 0, 0, 0, TARN_UNROUTED_ADOPT, {0}, false, 0                \
     }
 
-/* As a limit of the cache: nothing is kept. */
+/* As a limit of a cache: nothing is kept. */
 #define TARN_NO_CACHE SIZE_MAX
 
 typedef struct tarn_device_info {
@@ -105,7 +111,8 @@ typedef struct tarn_device_stats {
     uint64_t reserved_bytes;    /* addresses reserved from the driver */
     uint64_t mapped_bytes;      /* physical memory mapped; with cached_bytes it is what cuMemGetInfo
                                    shows as taken */
-    uint64_t mapped_peak_bytes; /* its highest value since the device was opened; exact */
+    uint64_t mapped_peak_bytes; /* its highest value since the device was opened; exact; see
+                                   tarn_device_reset_peaks */
     uint64_t live_bytes;        /* in live blocks, rounded as they were taken */
     uint64_t requested_bytes;   /* in live blocks, as requested */
     uint64_t pool_count;        /* pools, the default pool included */
@@ -113,8 +120,8 @@ typedef struct tarn_device_stats {
     uint64_t idle_waits;        /* times that Tarn waited for the whole device */
     uint64_t ladder_retries;    /* times that an allocation was tried again for want of memory */
     uint64_t out_of_memory_count; /* allocations that failed for want of memory */
-    uint64_t adopted_count;     /* captures that got a pool of their own for want of a route */
-    uint64_t unrouted_count;    /* allocations in captures that no route caught, and served */
+    uint64_t adopted_count;       /* captures that got a pool of their own for want of a route */
+    uint64_t unrouted_count;      /* allocations in captures that no route caught, and served */
     uint64_t cached_bytes; /* physical memory that is mapped nowhere and waits for its next use */
     uint64_t cached_count; /* chunks that it is in */
     uint64_t limit_bytes;  /* the smaller of the limits that are set; 0: none is */
@@ -175,6 +182,14 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_device_set_memory_fraction(tarn_device
  * new limit goes to the driver at once, the oldest first.
  *   INVALID_HANDLE; DEVICE_LOST, POISONED: the driver refused to take it back */
 TARN_API TARN_MUST_CHECK tarn_status tarn_device_set_cache_limit(tarn_device *device, size_t bytes);
+
+/* Sets how much page-locked host memory may wait for its next use; 0 or TARN_NO_CACHE: none. A program that
+ * takes one checkpoint in such memory after the other sets as much as one of them takes: the driver takes
+ * 0.6 ms for each MiB of it. What is over the new limit goes to the driver at once, the oldest first, when the
+ * device has been waited for.
+ *   INVALID_HANDLE; DEVICE_LOST, POISONED: the driver refused to take it back */
+TARN_API TARN_MUST_CHECK tarn_status tarn_device_set_pinned_cache_limit(tarn_device *device,
+                                                                        size_t bytes);
 
 /* Gives memory back to the driver until no more than keep_bytes are mapped and cached, or nothing more
  * can go: the cache first, the oldest chunks first; then of every pool, the newest first, what

@@ -19,11 +19,16 @@
  * graphs are kept in one order, of which the first one waits for the device. Launches of the
  * driver's executables that do not go through tarn_graph_replay are kept in order by who makes them.
  *
+ * What is done outside graphs to memory that a capture allocated is in no such order: see
+ * tarn_graph_replay, and memory.h.
+ *
  * Who calls cuStreamBeginCapture or cudaStreamBeginCapture themselves brackets the section with
  * tarn_begin_allocate_to_pool and tarn_end_allocate_to_pool (pool.h) and hands the result over with
  * tarn_graph_adopt.
  *
- * All functions may be called from any thread except where said. */
+ * All functions may be called from any thread except where said. What begins, ends or aborts a capture must
+ * not overlap a call of another thread, of Tarn's or of the driver's, that names the capture's stream or one
+ * forked from it: such calls crash the driver. Frees that name no stream may overlap. */
 #ifndef TARN_GRAPH_H
 #define TARN_GRAPH_H
 
@@ -106,7 +111,8 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_capture_begin_to_graph(
  *   DRIVER, DEVICE_LOST, POISONED */
 TARN_API TARN_MUST_CHECK tarn_status tarn_capture_end_to_graph(tarn_capture *capture);
 
-/* Gives the capture up, from any thread, whatever its state. Blocks allocated in it are discarded:
+/* Gives the capture up, from any thread, whatever its state; but while no other thread is in a call that names
+ * a stream of the capture, an allocation there included (see above). Blocks allocated in it are discarded:
  * their addresses are handed out again only after their user's tarn_free, which succeeds. Frees made
  * in the section stand. The driver's capture is ended where it is not over, and no later one of the same
  * stream; but that of a per-thread default stream, or of a body on one, goes on when another thread
@@ -117,9 +123,10 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_capture_abort(tarn_capture *capture);
 
 /* Makes a tarn_graph of a graph that the caller captured between tarn_begin_allocate_to_pool and
  * tarn_end_allocate_to_pool, before or after the latter, or of one that tarn_capture_end_to_graph has
- * ended and that stands alone. It takes over the driver's graph, gives it
- * the hold on all memory that captures of this pool touched and no graph holds yet, and
- * instantiates it.
+ * ended and that stands alone. It takes over the driver's graph, and instantiates it. The graph has had its
+ * hold since the capture's first allocation; where blocks of the pool were freed in a capture before Tarn
+ * could give it one (a call of the driver failed, or another thread freed), they have waited, and the graph
+ * gets a hold of them here. So graphs are adopted in the order of their captures.
  *   INVALID_HANDLE
  *   INVALID_ARGUMENT  driver_graph or graph is NULL
  *   DEVICE_MEMORY, HOST_MEMORY, DEVICE_LOST, POISONED, DRIVER: the driver's graph is still the
@@ -134,6 +141,16 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_graph_adopt(tarn_pool *pool,
  * In a pool with several graphs the replay runs after the pool's last one. On the same stream that
  * costs nothing. The first replay on another stream, and the first one after graphs were replayed when
  * they were alone, waits on the host until the device is idle; later ones wait on the GPU, for an event.
+ *
+ * A replay waits for replays alone, not for work that is enqueued behind them: a copy of an output, say.
+ * While the output is live no other graph has its memory. Where graphs of the pool are replayed on several
+ * streams, it is to be freed with that use recorded, or a graph that is captured later may write there
+ * before the copy has been made:
+ *
+ *   tarn_graph_replay(graph, stream);
+ *   cuMemcpyDtoHAsync(result, output, bytes, stream);
+ *   tarn_free_on(output, stream);
+ *
  *   INVALID_HANDLE
  *   WRONG_STATE  the pool has several graphs and TARN_REPLAY_REFUSED, and its last replay was on
  *                another stream; or the stream is being captured (nest graphs as child nodes

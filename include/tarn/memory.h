@@ -6,6 +6,19 @@
  * long as all use was on that stream. Use on another stream is told with tarn_record_stream or
  * tarn_free_on; the block is then reused only when that stream has passed the point of the free.
  *
+ * The order of a block that was allocated in a capture is that capture's, whatever becomes of it. Work
+ * outside it, such as a copy of an output behind a replay, is use on another stream, also where its stream is
+ * the one that was captured or that the graph is replayed on: freed without a word, the block is there for
+ * the pool's next capture at once, and a replay of that one's graph waits for the replays before it, not for
+ * such work. So record it, with tarn_free_on(output, stream), unless all graphs of the pool are replayed, and
+ * all such work is done, on one stream.
+ *
+ * In a capture the order of a stream is that in which work is given to it. A stream that is set back with
+ * cuStreamUpdateCaptureDependencies has work beside what it was given before: give each branch a stream
+ * of its own, or free after the capture what one of them uses. And a forked stream on which memory was
+ * allocated is destroyed when the capture is over: the next stream may get its handle, by which alone it is
+ * known there.
+ *
  * Streams: a handle is used inside the call that passes it. A stream that was named to
  * tarn_record_stream or tarn_free_on must live on until tarn_stream_retire has been called for it, or
  * until every block that it was recorded for has been freed and its memory given out again, and no

@@ -106,9 +106,10 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_pool_trim_to(tarn_pool *pool, size_t k
 typedef struct tarn_pool_stats {
     size_t size;                /* sizeof(tarn_pool_stats), set by the caller */
     uint64_t mapped_bytes;      /* physical memory mapped */
-    uint64_t mapped_peak_bytes; /* its highest value; exact */
+    uint64_t mapped_peak_bytes; /* its highest value; exact; see tarn_pool_reset_peaks */
     uint64_t live_bytes;        /* in live blocks, as taken */
-    uint64_t live_peak_bytes;   /* not below its highest value; exact where one stream allocates */
+    uint64_t live_peak_bytes;   /* not below its highest value; exact where one stream allocates;
+                                   see tarn_pool_reset_peaks */
     uint64_t requested_bytes;   /* in live blocks, as requested */
     uint64_t pending_bytes;     /* freed, but waiting for a recorded stream */
     uint64_t captured_bytes;    /* in chunks that a capture or graph holds */
@@ -182,7 +183,9 @@ TARN_API bool tarn_filter_stream(tarn_stream stream, void *user);  /* user: a ta
  * Of several routes, to one pool or to many, the newest that accepts wins, so routes nest. A route
  * holds its pool.
  * Around a capture of the caller's own, use the filter for a capture or a stream: it tells Tarn which
- * capture a block of the pool is freed in. With another filter Tarn learns of the capture at its first
+ * capture a block of the pool is freed in, on any thread (but where the stream is a thread's own default
+ * stream, on that thread alone), and such blocks wait for the graph to be adopted; of one that never is
+ * they stay set aside until the pool goes. With another filter Tarn learns of the capture at its first
  * allocation from the pool, or at the first tarn_free_on or tarn_record_stream of a block of the pool with
  * one of its streams; a block from before the capture must not be freed in it by tarn_free before that.
  *   INVALID_HANDLE (device or pool); INVALID_ARGUMENT: filter is NULL, or the pool is of another

@@ -9,6 +9,7 @@
 #include "tarn/memory.h"
 #include "tarn/pool.h"
 #include "tarn/pressure.h"
+#include "tarn/stats.h"
 #include "tarn/status.h"
 #include "tarn/types.h"
 #include "tarn/version.h"

@@ -12,6 +12,13 @@
  *   mode     TN_CONTENTS_* bits
  * A block of threads does one tile: the grid's x is the sum of the items' tiles.
  *
+ * The kernel tarn_contents_begin comes before the first of these: it copies the items to where they are
+ * then read, and makes the digests 0. A copy of the driver's would be done by an engine that also clears
+ * memory which was given back, and may wait for a millisecond of that. Its parameters:
+ *   given    address of count items, in page-locked host memory
+ *   items, digests, count    as above
+ * A thread does one item.
+ *
  * A digest is the sum, modulo 2^64, of tn_digest_term over the words of 8 bytes that lie whole in the
  * first multiple of 16 bytes, by their index; and over the up to 15 bytes behind that, each as a word,
  * by TN_DIGEST_TAIL and its offset. A sum depends on no order, so threads add to it as they come. For
@@ -22,6 +29,7 @@
 #include <stdint.h>
 
 #define TN_CONTENTS_ENTRY "tarn_contents"
+#define TN_CONTENTS_BEGIN_ENTRY "tarn_contents_begin"
 
 enum {
     TN_CONTENTS_OUT = 1,    /* read the live side, else the saved one */

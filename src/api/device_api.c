@@ -5,6 +5,7 @@
 
 #include "api/device_options.h"
 #include "api/handles.h"
+#include "driver/pinned.h"
 #include "pools/reclaim.h"
 #include "pools/stats.h"
 #include "tarn/device.h"
@@ -110,6 +111,14 @@ tarn_status tarn_device_set_cache_limit(tarn_device *device, size_t bytes)
     if (!tn_is_device(device))
         return tn_bad_handle("device");
     tn_chunk_cache_set_limit(&device->cache, bytes != TARN_NO_CACHE ? bytes : 0);
+    return tn_leave(tn_gpu_check(&device->gpu));
+}
+
+tarn_status tarn_device_set_pinned_cache_limit(tarn_device *device, size_t bytes)
+{
+    if (!tn_is_device(device))
+        return tn_bad_handle("device");
+    tn_pinned_set_limit(&device->gpu, bytes != TARN_NO_CACHE ? bytes : 0);
     return tn_leave(tn_gpu_check(&device->gpu));
 }
 

@@ -9,6 +9,7 @@
 #include "api/handles.h"
 #include "base/checked.h"
 #include "base/conf.h"
+#include "driver/pinned.h"
 #include "pools/chunk_cache.h"
 
 static const uint64_t region_bytes_max = 4 * TN_TIB;
@@ -43,6 +44,8 @@ tarn_status tn_device_options_complete(tarn_device_options *options)
     }
     if (options->cache_limit_bytes == 0)
         options->cache_limit_bytes = TN_CACHE_BYTES_DEFAULT;
+    if (options->pinned_cache_limit_bytes == 0)
+        options->pinned_cache_limit_bytes = TN_PINNED_CACHE_BYTES;
     return TARN_OK;
 }
 
@@ -63,15 +66,28 @@ static bool read_fraction(struct tn_text value, void *settings)
            options->memory_fraction <= 1;
 }
 
+/* 0 in the text: nothing is kept. */
+static bool read_kept_bytes(struct tn_text value, size_t *bytes)
+{
+    if (!tn_text_size(value, bytes))
+        return false;
+    if (*bytes == 0)
+        *bytes = TARN_NO_CACHE;
+    return true;
+}
+
 static bool read_cache_limit(struct tn_text value, void *settings)
 {
     tarn_device_options *options = settings;
 
-    if (!tn_text_size(value, &options->cache_limit_bytes))
-        return false;
-    if (options->cache_limit_bytes == 0)
-        options->cache_limit_bytes = TARN_NO_CACHE;
-    return true;
+    return read_kept_bytes(value, &options->cache_limit_bytes);
+}
+
+static bool read_pinned_cache_limit(struct tn_text value, void *settings)
+{
+    tarn_device_options *options = settings;
+
+    return read_kept_bytes(value, &options->pinned_cache_limit_bytes);
 }
 
 static bool read_region(struct tn_text value, void *settings)
@@ -177,6 +193,7 @@ static const struct tn_conf_key keys[] = {
     {"limit_bytes", read_limit, SIZE_RULE "; 0: no limit"},
     {"per_process_memory_fraction", read_fraction, "a number above 0, up to 1"},
     {"cache_limit_bytes", read_cache_limit, SIZE_RULE "; 0: no cache"},
+    {"pinned_cache_limit_bytes", read_pinned_cache_limit, SIZE_RULE "; 0: none is kept"},
     {"region_bytes", read_region, REGION_RULE ", as 64G or a number of bytes"},
     {"unrouted", read_unrouted, "adopt, refuse or allow"},
     {"roundup_power2_divisions", read_divisions,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/handles.h"
 #include "base/checked.h"
+#include "graphs/admit.h"
 #include "graphs/unrouted.h"
 #include "pools/steady.h"
 #include "pools/use.h"
@@ -24,6 +25,8 @@ static tarn_status allocate_from(tarn_pool *pool, struct tn_request *request,
     }
     if (pool->is_default)
         return tn_unrouted_allocate(device, stream, state, request, address);
+    if (tn_steady_allocate(pool, request, address)) /* of a capture that is known */
+        return TARN_OK;
     status = tn_capture_admit(pool, stream, state, route_id);
     return status == TARN_OK ? tn_pool_allocate(pool, request, address) : status;
 }
@@ -109,27 +112,32 @@ tarn_status tarn_alloc(tarn_pool *pool, size_t bytes, size_t alignment, tarn_str
 }
 
 /* Frees a locked block and unlocks its pool, which may go with it when its handle was given up. */
-static void free_and_unlock(tarn_pool *pool, struct tn_block *block)
+static void free_and_unlock(tarn_pool *pool, struct tn_block *block, bool held)
 {
     tarn_device *device = pool->device;
     bool last;
 
-    tn_pool_free_block(pool, block);
+    if (held)
+        tn_pool_free_block(pool, block);
+    else
+        tn_pool_free_unheld(pool, block);
     last = atomic_load(&pool->released) && tn_pool_is_unclaimed(pool);
     tn_pool_unlock(pool);
     tn_released_check(device, last);
 }
 
 /* Finds a block to be freed and locks its pool, as tn_pool_lock_block, and sees to it that a capture
- * that the user has begun for the pool is known by then. */
-static tarn_status lock_to_free(void *address, tarn_pool **pool, struct tn_block **block)
+ * that the user has begun for the pool is known by then; else *held is false. */
+static tarn_status lock_to_free(void *address, tarn_pool **pool, struct tn_block **block,
+                                bool *held)
 {
     tarn_status status = tn_pool_lock_block((uint64_t)(uintptr_t)address, false, pool, block);
 
+    *held = true;
     if (status != TARN_OK || (*pool)->route_count == 0)
         return status;
     tn_pool_unlock(*pool);
-    tn_capture_notice(*pool);
+    *held = tn_capture_notice(*pool);
     return tn_pool_lock_block((uint64_t)(uintptr_t)address, false, pool, block);
 }
 
@@ -138,12 +146,13 @@ tarn_status tarn_free(void *address)
     tarn_pool *pool;
     struct tn_block *block;
     tarn_status status;
+    bool held;
 
     if (address == NULL || tn_steady_free((uint64_t)(uintptr_t)address))
         return TARN_OK;
-    status = lock_to_free(address, &pool, &block);
+    status = lock_to_free(address, &pool, &block, &held);
     if (status == TARN_OK)
-        free_and_unlock(pool, block);
+        free_and_unlock(pool, block, held);
     return tn_leave(status);
 }
 
@@ -199,16 +208,17 @@ tarn_status tarn_free_on(void *address, tarn_stream stream)
     tarn_pool *pool;
     struct tn_block *block;
     tarn_status status;
+    bool held;
 
     if (address == NULL)
         return TARN_OK;
     status = note_use(address, stream, &pool, &block);
     if (status == TARN_OK) {
         tn_pool_unlock(pool);
-        status = lock_to_free(address, &pool, &block);
+        status = lock_to_free(address, &pool, &block, &held);
     }
     if (status == TARN_OK)
-        free_and_unlock(pool, block);
+        free_and_unlock(pool, block, held);
     return tn_leave(status);
 }
 

@@ -6,9 +6,12 @@
  * graphs and checkpoints, not blocks. */
 #include "base/host.h"
 
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/atomic.h"
+#include "base/checked.h"
 #include "base/contract.h"
 
 enum {
@@ -95,6 +98,32 @@ static void count_outstanding(int change)
 }
 #endif
 
+static atomic_uint_fast64_t used_bytes;
+static atomic_uint_fast64_t used_peak_bytes;
+static atomic_uint_fast64_t taken_bytes;
+
+/* What was given back since is taken off, so the peak is exact. NULL is allowed. */
+static void *count_taken(void *memory)
+{
+    uint64_t bytes;
+
+    if (memory == NULL)
+        return NULL;
+    bytes = malloc_usable_size(memory);
+    atomic_fetch_add_explicit(&taken_bytes, bytes, memory_order_relaxed);
+    tn_atomic_raise(&used_peak_bytes, atomic_fetch_add(&used_bytes, bytes) + bytes);
+    return memory;
+}
+
+struct tn_host_usage tn_host_usage(void)
+{
+    struct tn_host_usage usage = {.current_bytes = atomic_load(&used_bytes)};
+
+    usage.allocated_bytes = tn_max(usage.current_bytes, atomic_load(&taken_bytes));
+    usage.peak_bytes = tn_max(usage.current_bytes, atomic_load(&used_peak_bytes));
+    return usage;
+}
+
 void *tn_host_alloc(size_t count, size_t item_bytes)
 {
     void *memory;
@@ -103,7 +132,7 @@ void *tn_host_alloc(size_t count, size_t item_bytes)
     memory = allocation_fails() ? NULL : calloc(count, item_bytes);
     if (memory != NULL)
         count_outstanding(1);
-    return memory;
+    return count_taken(memory);
 }
 
 void *tn_host_alloc_unset(size_t count, size_t item_bytes)
@@ -114,22 +143,25 @@ void *tn_host_alloc_unset(size_t count, size_t item_bytes)
     memory = allocation_fails() ? NULL : malloc(count * item_bytes);
     if (memory != NULL)
         count_outstanding(1);
-    return memory;
+    return count_taken(memory);
 }
 
-void *tn_host_alloc_aligned(size_t bytes)
+void *tn_host_alloc_aligned(size_t alignment, size_t bytes)
 {
-    void *memory = allocation_fails() ? NULL : aligned_alloc(bytes, bytes);
+    void *memory = NULL;
 
-    if (memory != NULL)
-        count_outstanding(1);
-    return memory;
+    if (allocation_fails() || posix_memalign(&memory, alignment, bytes) != 0)
+        return NULL;
+    count_outstanding(1);
+    return count_taken(memory);
 }
 
 void tn_host_free(void *memory)
 {
-    if (memory != NULL)
-        count_outstanding(-1);
+    if (memory == NULL)
+        return;
+    count_outstanding(-1);
+    atomic_fetch_sub(&used_bytes, malloc_usable_size(memory));
     free(memory);
 }
 
@@ -169,7 +201,8 @@ static bool add_slab(struct tn_records *records)
     struct slab *slab;
     char *first;
 
-    slab = allocation_fails() ? NULL : calloc(1, sizeof *slab + LINE_BYTES + count * stride);
+    slab = allocation_fails() ? NULL
+                              : count_taken(calloc(1, sizeof *slab + LINE_BYTES + count * stride));
     if (slab == NULL)
         return false;
     slab->next = records->slabs;

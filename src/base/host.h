@@ -15,9 +15,17 @@
 void *tn_host_alloc(size_t count, size_t item_bytes);
 /* The same, not zeroed: for large arrays that are written at once. */
 void *tn_host_alloc_unset(size_t count, size_t item_bytes);
-/* Memory that begins at a multiple of its size, a power of two; not zeroed. */
-void *tn_host_alloc_aligned(size_t bytes);
+/* Memory that begins at a multiple of a power of two; not zeroed. */
+void *tn_host_alloc_aligned(size_t alignment, size_t bytes);
 void tn_host_free(void *memory); /* NULL is allowed */
+
+/* What the process has got here, in bytes as malloc gave them. */
+struct tn_host_usage {
+    uint64_t current_bytes;
+    uint64_t peak_bytes;
+    uint64_t allocated_bytes; /* all in all */
+};
+struct tn_host_usage tn_host_usage(void);
 
 /* Makes *items, an array with room for *capacity items, hold at least needed; new room is zeroed.
  * False, with nothing changed, when there is no memory. */

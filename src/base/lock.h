@@ -16,6 +16,8 @@
  *                                              wait for the GPU          callbacks
  * POOL      everything in a pool: segments,    driver calls that do not  waits for the GPU; user
  *           chunks, blocks, arenas, holds      wait for the GPU          callbacks
+ * GROW      nothing: who maps chunks on a      driver calls that do not  waits for the GPU; user
+ *           device, one thread at a time       wait for the GPU          callbacks
  * REPLAY    the last replay of a pool's        driver calls, a launch     waits for the device;
  *           graphs                             that waits for room in    user callbacks
  *                                              the queue included
@@ -35,6 +37,7 @@ enum tn_rank {
     TN_RANK_ROUTES,
     TN_RANK_DEVICE,
     TN_RANK_POOL,
+    TN_RANK_GROW,
     TN_RANK_REPLAY,
     TN_RANK_STREAMS,
     TN_RANK_CACHE,

@@ -9,7 +9,9 @@
  * The memory is an ordinary block of the default pool on the stream that copies out, so it is freed
  * like any other: what other streams still copy from it is a recorded use. It has the digests, the
  * table and, unless they are in host memory, the bytes. Host memory is page-locked, read and written
- * by the kernel itself, and has the table too, as it was sent to the device.
+ * by the kernel itself, and has the table too, as a kernel fetches it to the device. No engine of the
+ * device that copies takes part: those clear memory that was given back, too, and what waits for one
+ * waits for as long as the whole contents of small blocks take.
  *
  * One event stands for the last work on the contents. Each load waits for it, where it is on another
  * stream, and records it anew; so it stands for all work before it too. A driver that refuses to
@@ -67,7 +69,7 @@ static uint64_t write_items(const tarn_checkpoint *checkpoint, uint64_t saved,
             .first_tile = tiles,
         };
         tiles += tn_contents_tiles(block->requested);
-        saved += block->bytes; /* C3 */
+        saved += tn_saved_bytes(block); /* C3 */
     }
     return tiles;
 }
@@ -87,9 +89,20 @@ static struct tn_block *lock_memory(tarn_device *device, void *memory)
 static void free_memory(tarn_device *device, void *memory)
 {
     tarn_pool *pool = device->default_pool;
+    struct tn_block *block = lock_memory(device, memory);
 
-    tn_pool_free_block(pool, lock_memory(device, memory));
+    atomic_fetch_sub(&device->contents_bytes, tn_block_bytes(block));
+    tn_pool_free_block(pool, block);
     tn_pool_unlock(pool);
+}
+
+/* Room for the uses that restores will record; false: no memory. */
+static bool prepare_uses(tarn_device *device, void *memory)
+{
+    bool prepared = tn_block_add_cold(lock_memory(device, memory));
+
+    tn_pool_unlock(device->default_pool);
+    return prepared;
 }
 
 static tarn_status take_memory(tarn_checkpoint *checkpoint, const struct plan *plan,
@@ -103,6 +116,14 @@ static tarn_status take_memory(tarn_checkpoint *checkpoint, const struct plan *p
     if (status != TARN_OK)
         return status;
     status = tn_pool_allocate(device->default_pool, &request, &checkpoint->contents);
+    if (status == TARN_OK) {
+        atomic_fetch_add(&device->contents_bytes,
+                         tn_block_bytes_for(device->default_pool, plan->device_bytes));
+        if (!prepare_uses(device, checkpoint->contents)) {
+            free_memory(device, checkpoint->contents);
+            status = tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a checkpoint's contents");
+        }
+    }
     if (status != TARN_OK)
         tn_pinned_undo(&device->gpu, checkpoint->pinned);
     return status;
@@ -113,14 +134,10 @@ static tarn_status enqueue_save(tarn_checkpoint *checkpoint, const struct plan *
                                 tarn_stream stream)
 {
     struct tn_gpu *gpu = &checkpoint->pool->device->gpu;
-    const unsigned char *pinned = checkpoint->pinned->address;
     const struct tn_contents_table *table = &checkpoint->table;
-    uint64_t count = checkpoint->block_count;
-    tarn_status status = tn_stream_upload(gpu, table->items, pinned + plan->pinned_items,
-                                          count * sizeof(struct tn_contents_item), stream);
+    uint64_t given = (uint64_t)(uintptr_t)checkpoint->pinned->address + plan->pinned_items;
+    tarn_status status = tn_kernel_contents_begin(gpu, stream, table, given, checkpoint->digests);
 
-    if (status == TARN_OK)
-        status = tn_stream_zero(gpu, checkpoint->digests, count * sizeof(uint64_t), stream);
     if (status == TARN_OK)
         status = tn_kernel_contents(gpu, stream, table, checkpoint->digests,
                                     TN_CONTENTS_OUT | TN_CONTENTS_COPY | TN_CONTENTS_DIGEST);

@@ -19,6 +19,13 @@ struct tn_hole {
     uint64_t bytes;
 };
 
+/* A saved block that is not live now. */
+struct tn_revival {
+    size_t index; /* of the saved block */
+    struct tn_block
+        *place; /* FREE, of its very bytes in the heap that it comes back to; NULL: there is none */
+};
+
 struct tn_plan {
     tarn_checkpoint *checkpoint; /* immutable, as the next three */
     tarn_pool *pool;
@@ -29,18 +36,22 @@ struct tn_plan {
     struct tn_heap
         *homes[TN_HEAP_KINDS]; /* of the blocks of one order, looked up last; NULL: none */
     struct tn_order home_order;
-    bool is_at_home; /* the plan's own stream has an arena */
+    const struct tn_chunk
+        *seen_chunk;            /* of the last block that comes back in its place; NULL: none */
+    struct tn_order seen_order; /* its order as saved; its home is the chunk's heap */
+    bool is_at_home;            /* the plan's own stream has an arena */
     /* The plan itself: */
     uint16_t mark;      /* kept blocks carry it */
     size_t freed_count; /* live now, not then */
-    size_t *revived;    /* indices of saved blocks that are not live now */
-    size_t revived_capacity;
+    struct tn_revival *revived;
     size_t revived_count;
+    size_t elsewhere_count; /* of them, without a place */
     struct tn_hole *holes;
     size_t hole_capacity;
     size_t hole_count;
     uint64_t hole_bytes;
     size_t record_count; /* that the restore may take */
+    bool needs_cold;     /* blocks may come to be of other orders than their arenas, or get uses */
     bool needs_wait;     /* memory to be written may be in use on another stream */
 };
 

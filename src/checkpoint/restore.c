@@ -14,7 +14,8 @@
  * the same calls get after the same restore depends on nothing that went before, as long as the pool
  * maps the same memory.
  *
- * Trade-offs: putting free memory in order goes through all blocks of the pool. */
+ * Trade-offs: putting free memory in order goes through all blocks of the pool where many are free. Blocks that do not
+ * come back in their places do so one by one. */
 #include <stddef.h>
 #include <stdio.h>
 
@@ -28,6 +29,8 @@
 #include "pools/grow.h"
 #include "pools/handover.h"
 #include "pools/ladder.h"
+
+enum { AHEAD = 8 }; /* blocks: some hundred nanoseconds */
 
 /* What one attempt works with. */
 struct attempt {
@@ -58,10 +61,12 @@ static tarn_delta *make_delta(const struct tn_plan *plan)
 {
     size_t bytes = sizeof(tarn_delta) + plan->freed_count * sizeof(tarn_block) +
                    plan->revived_count * sizeof(tarn_revived);
-    tarn_delta *delta = tn_host_alloc(1, bytes);
+    tarn_delta *delta = tn_host_alloc_unset(1, bytes);
 
     if (delta == NULL)
         return NULL;
+    delta->freed_count = 0; /* so far */
+    delta->revived_count = 0;
     delta->revived = revived_of(delta);
     delta->freed = freed_of(plan, delta);
     return delta;
@@ -129,7 +134,7 @@ static bool reserve_places(const struct tn_plan *plan)
     uint32_t count = 0; /* of those that begin in the chunk; they follow each other */
 
     for (size_t i = 0; i < plan->revived_count; i++) {
-        const struct tn_saved_block *saved = &plan->checkpoint->blocks[plan->revived[i]];
+        const struct tn_saved_block *saved = &plan->checkpoint->blocks[plan->revived[i].index];
         struct tn_chunk *next = tn_segment_chunk_at(saved->segment, saved->offset);
 
         if (next != chunk && chunk != NULL && !tn_live_reserve(chunk, count))
@@ -147,7 +152,8 @@ static tarn_status prepare(struct attempt *attempt)
 
     attempt->delta = make_delta(plan);
     if (attempt->delta == NULL || !list_freed(attempt) ||
-        !tn_blocks_reserve(&plan->pool->store, plan->record_count + 2 * plan->pool->chunk_count))
+        !tn_blocks_reserve(&plan->pool->store, plan->record_count + 2 * plan->pool->chunk_count) ||
+        (plan->needs_cold && !tn_blocks_add_cold(&plan->pool->store)))
         return no_memory();
     status = tn_saved_uses_make(plan, &attempt->uses);
     if (status == TARN_OK)
@@ -197,14 +203,14 @@ static struct tn_block *revive(struct tn_plan *plan, const struct tn_saved_block
 {
     tarn_pool *pool = plan->pool;
     struct tn_heap *heap = tn_plan_home(plan, saved);
-    uint64_t end = saved->offset + saved->bytes;
+    uint64_t end = saved->offset + tn_saved_bytes(saved);
     struct tn_block *block;
 
     end_pending(pool, find_over(saved, below), end);
     if (pool->hold_count > 0 && tn_range_is_held(saved->segment, saved->offset, end))
         heap = &pool->idle.heaps[heap->kind]; /* no order's own heap may hand it out */
     tn_heap_take_over(pool, heap, find_over(saved, below), saved->offset, end);
-    block = tn_heap_carve(pool, find_over(saved, below), saved->offset, saved->bytes);
+    block = tn_heap_carve(pool, find_over(saved, below), saved->offset, tn_saved_bytes(saved));
     block->requested = saved->requested;
     block->sequence = saved->sequence;
     tn_block_set_order(block, tn_plan_order(plan, saved));
@@ -212,32 +218,81 @@ static struct tn_block *revive(struct tn_plan *plan, const struct tn_saved_block
     return block;
 }
 
-static void commit(struct attempt *attempt)
+/* Tells of a block that is live again, and gives it its uses. */
+static inline void finish_revival(struct attempt *attempt, size_t i, struct tn_block *block)
 {
     struct tn_plan *plan = attempt->plan;
+
+    if (attempt->uses != NULL) {
+        tn_uses_give(block, attempt->uses[i]);
+        attempt->uses[i] = NULL;
+    }
+    revived_of(attempt->delta)[i] = (tarn_revived){
+        .block = tn_describe_block(plan->pool, block),
+        .undefined = plan->checkpoint->contents == NULL,
+    };
+}
+
+/* Those that come back in their very places, before anything changes what is beside them. */
+static void revive_in_place(struct attempt *attempt)
+{
+    struct tn_plan *plan = attempt->plan;
+
+    for (size_t i = 0; i < plan->revived_count; i++) {
+        const struct tn_saved_block *saved = &plan->checkpoint->blocks[plan->revived[i].index];
+        struct tn_block *block = plan->revived[i].place;
+
+        if (i + AHEAD < plan->revived_count)
+            __builtin_prefetch(plan->revived[i + AHEAD].place, 1);
+        if (block == NULL)
+            continue;
+        tn_bins_remove(&block->heap->bins, block);
+        block->requested = saved->requested;
+        block->sequence = saved->sequence;
+        block->own_order = true;
+        block->tangled = false; /* P18 */
+        tn_pool_enter_live(plan->pool, block);
+        finish_revival(attempt, i, block);
+    }
+}
+
+static void free_others(const struct attempt *attempt)
+{
+    const struct tn_plan *plan = attempt->plan;
     tarn_block *freed = freed_of(plan, attempt->delta);
-    tarn_revived *revived = revived_of(attempt->delta);
-    struct tn_block *last = NULL;
 
     for (size_t i = 0; i < plan->freed_count; i++) {
         freed[i] = tn_describe_block(plan->pool, attempt->freed[i]);
         tn_pool_free_block(plan->pool, attempt->freed[i]);
     }
-    for (size_t i = 0; i < plan->revived_count; i++) {
-        const struct tn_saved_block *saved = &plan->checkpoint->blocks[plan->revived[i]];
+}
 
-        if (last != NULL && last->segment != saved->segment)
-            last = NULL;
-        last = revive(plan, saved, last);
-        if (attempt->uses != NULL) {
-            tn_uses_give(last, attempt->uses[i]);
-            attempt->uses[i] = NULL;
+static void revive_elsewhere(struct attempt *attempt)
+{
+    struct tn_plan *plan = attempt->plan;
+    struct tn_block *last = NULL;
+
+    for (size_t i = 0; i < plan->revived_count; i++) {
+        struct tn_saved_block *saved = &plan->checkpoint->blocks[plan->revived[i].index];
+
+        if (plan->revived[i].place == NULL) {
+            if (last != NULL && last->segment != saved->segment)
+                last = NULL;
+            saved->block = revive(plan, saved, last);
+            finish_revival(attempt, i, saved->block);
         }
-        revived[i] = (tarn_revived){
-            .block = tn_describe_block(plan->pool, last),
-            .undefined = plan->checkpoint->contents == NULL,
-        };
+        last = saved->block;
     }
+}
+
+static void commit(struct attempt *attempt)
+{
+    struct tn_plan *plan = attempt->plan;
+
+    revive_in_place(attempt);
+    free_others(attempt);
+    if (plan->elsewhere_count > 0)
+        revive_elsewhere(attempt);
     attempt->delta->freed_count = plan->freed_count;
     attempt->delta->revived_count = plan->revived_count;
     tn_idle_sort(plan->pool);

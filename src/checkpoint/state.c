@@ -12,6 +12,8 @@
 #include "checkpoint/contents.h"
 #include "checkpoint/uses.h"
 
+enum { AHEAD = 32 }; /* records: some hundred nanoseconds */
+
 static struct tn_records checkpoint_records = TN_RECORDS_INIT(struct tarn_checkpoint);
 
 /* The numbers come round: then all marks are wiped. */
@@ -53,57 +55,67 @@ tarn_status tn_checkpoint_look(tarn_pool *pool, tarn_stream stream, struct tn_or
     return status;
 }
 
-tarn_block tn_describe_block(tarn_pool *pool, const struct tn_block *block)
+/* Blocks of one order, that follow each other. */
+struct run {
+    struct tn_saved_block *first;
+    struct tn_order order;
+    const struct tn_heap *heap; /* whose arena's order that is; NULL: of none that is known */
+};
+
+/* A block that is not of the run's heap and order as a matter of course: its uses are saved, and a run begins or goes
+ * on with it. Returns the number of uses; *done is false where there is no memory. */
+static uint32_t save_unlike(tarn_checkpoint *checkpoint, const struct tn_block *block,
+                            struct tn_saved_block *saved, struct run *run, bool *done)
 {
-    return (tarn_block){
-        .address = (void *)(uintptr_t)tn_block_address(block),
-        .bytes = block->requested,
-        .block_bytes = tn_block_bytes(block),
-        .sequence = block->sequence,
-        .pool = pool,
-    };
+    struct tn_order order = tn_block_order(block);
+
+    if (!tn_order_equal(order, run->order)) {
+        tn_arena_save(checkpoint->pool, run->order, (uint64_t)(saved - run->first));
+        run->first = saved;
+        run->order = order;
+    }
+    run->heap = block->own_order ? block->heap : NULL;
+    if (!block->tangled)
+        return 0;
+    *done = tn_saved_uses_add(checkpoint, block);
+    return *done ? (uint32_t)tn_uses_count(block) : 0;
 }
 
 /* False: no memory. */
 static bool save_segment(tarn_checkpoint *checkpoint, struct tn_segment *segment)
 {
-    struct tn_saved_block *saved = &checkpoint->blocks[checkpoint->block_count];
-    size_t count = 0;
-    uint64_t live_bytes = 0;
-    struct tn_order run = TN_ORDER_NONE;
-    uint64_t run_count = 0;
+    struct tn_saved_block *const first = &checkpoint->blocks[checkpoint->block_count];
+    struct tn_saved_block *saved = first;
+    struct run run = {first, TN_ORDER_NONE, NULL};
+    uint64_t live_units = 0;
     bool done = true;
 
-    for (const struct tn_block *block = segment->first_block; block != NULL; block = block->next) {
+    for (struct tn_block *block = segment->first_block; block != NULL; block = block->next) {
+        uint32_t use_count = 0;
+
+        __builtin_prefetch(block + AHEAD); /* in many pools that is how blocks follow each other */
         if (block->state != TN_BLOCK_LIVE)
             continue;
-        if (block->tangled && !tn_saved_uses_add(checkpoint, block)) {
-            done = false;
+        if (block->heap != run.heap || !block->own_order || block->tangled)
+            use_count = save_unlike(checkpoint, block, saved, &run, &done);
+        if (!done)
             break;
-        }
-        saved[count] = (struct tn_saved_block){
-            .segment = segment,
-            .offset = block->offset,
-            .bytes = tn_block_bytes(block),
-            .requested = block->requested,
-            .sequence = block->sequence,
-            .order = tn_block_order(block),
-            .use_count = block->tangled ? tn_uses_count(block) : 0,
-        };
-        if (!tn_order_equal(saved[count].order, run)) { /* many of one order follow each other */
-            tn_arena_save(checkpoint->pool, run, run_count);
-            run = saved[count].order;
-            run_count = 0;
-        }
-        run_count += 1;
-        live_bytes += saved[count].bytes;
-        count += 1;
+        saved->segment = segment;
+        saved->block = block;
+        saved->offset = block->offset;
+        saved->requested = block->requested;
+        saved->sequence = block->sequence;
+        saved->order = run.order;
+        saved->units = block->units;
+        saved->use_count = use_count;
+        live_units += block->units;
+        saved += 1;
     }
-    tn_arena_save(checkpoint->pool, run, run_count);
-    if (count > 0)
+    tn_arena_save(checkpoint->pool, run.order, (uint64_t)(saved - run.first));
+    if (saved > first)
         segment->checkpoint_count += 1; /* C2 */
-    checkpoint->block_count += count;
-    checkpoint->live_bytes += live_bytes;
+    checkpoint->block_count += (size_t)(saved - first);
+    checkpoint->live_bytes += live_units << TN_BLOCK_BITS;
     return done;
 }
 

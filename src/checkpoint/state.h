@@ -17,13 +17,22 @@
 
 struct tn_saved_block {
     struct tn_segment *segment;
+    struct tn_block
+        *block; /* its record when this was last known: a hint, guarded by the pool's lock */
     uint64_t offset;
-    uint64_t bytes;
     uint64_t requested;
     uint64_t sequence;
     struct tn_order order;
-    size_t use_count; /* of its streams */
+    uint32_t units;     /* of 512 bytes: its size */
+    uint32_t use_count; /* of its streams */
 };
+
+_Static_assert(sizeof(struct tn_saved_block) == 64, "a cache line");
+
+static inline uint64_t tn_saved_bytes(const struct tn_saved_block *saved)
+{
+    return (uint64_t)saved->units << TN_BLOCK_BITS;
+}
 
 struct tarn_checkpoint {
     _Atomic uint64_t magic; /* TN_CHECKPOINT_MAGIC; 0 in a recycled record */
@@ -73,6 +82,15 @@ TARN_MUST_CHECK tarn_status tn_pool_check_live(tarn_pool *pool, const tarn_expec
 uint16_t tn_next_mark(tarn_pool *pool);
 
 /* A block as reports name it. */
-tarn_block tn_describe_block(tarn_pool *pool, const struct tn_block *block);
+static inline tarn_block tn_describe_block(tarn_pool *pool, const struct tn_block *block)
+{
+    return (tarn_block){
+        .address = (void *)(uintptr_t)tn_block_address(block),
+        .bytes = block->requested,
+        .block_bytes = tn_block_bytes(block),
+        .sequence = block->sequence,
+        .pool = pool,
+    };
+}
 
 #endif

@@ -194,7 +194,16 @@ tarn_status tn_exec_update(struct tn_gpu *gpu, tn_cu_graphexec exec, tn_cu_graph
     return tn_gpu_failed(gpu, result, "updating a graph", "cuGraphExecUpdate");
 }
 
-tarn_status tn_exec_launch(struct tn_gpu *gpu, tn_cu_graphexec exec, tn_cu_stream stream)
+tarn_status tn_exec_not_launched(struct tn_gpu *gpu, tn_cu_result result)
+{
+    if (result == TN_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)
+        return tn_fail(TARN_ERR_WRONG_STATE,
+                       "replaying a graph: the stream is being captured, and the launch has "
+                       "invalidated that capture; nest graphs as child nodes instead");
+    return tn_gpu_failed(gpu, result, "replaying a graph", "cuGraphLaunch");
+}
+
+tarn_status tn_exec_launch_on_default(struct tn_gpu *gpu, tn_cu_graphexec exec, tn_cu_stream stream)
 {
     tn_cu_result result;
     bool pushed;
@@ -204,13 +213,7 @@ tarn_status tn_exec_launch(struct tn_gpu *gpu, tn_cu_graphexec exec, tn_cu_strea
         return status;
     result = gpu->driver->cuGraphLaunch(exec, stream);
     tn_gpu_leave(gpu, pushed);
-    if (result == TN_CUDA_SUCCESS)
-        return TARN_OK;
-    if (result == TN_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)
-        return tn_fail(TARN_ERR_WRONG_STATE,
-                       "replaying a graph: the stream is being captured, and the launch has "
-                       "invalidated that capture; nest graphs as child nodes instead");
-    return tn_gpu_failed(gpu, result, "replaying a graph", "cuGraphLaunch");
+    return result == TN_CUDA_SUCCESS ? TARN_OK : tn_exec_not_launched(gpu, result);
 }
 
 void tn_exec_destroy(struct tn_gpu *gpu, tn_cu_graphexec exec)

@@ -55,8 +55,25 @@ TARN_MUST_CHECK tarn_status tn_graph_instantiate(struct tn_gpu *gpu, tn_cu_graph
  *   executable is as it was */
 TARN_MUST_CHECK tarn_status tn_exec_update(struct tn_gpu *gpu, tn_cu_graphexec exec,
                                            tn_cu_graph graph);
-TARN_MUST_CHECK tarn_status tn_exec_launch(struct tn_gpu *gpu, tn_cu_graphexec exec,
-                                           tn_cu_stream stream);
+
+/* Parts of tn_exec_launch: on a stream that needs a context; what the driver's refusal means. */
+TARN_MUST_CHECK tarn_status tn_exec_launch_on_default(struct tn_gpu *gpu, tn_cu_graphexec exec,
+                                                      tn_cu_stream stream);
+tarn_status tn_exec_not_launched(struct tn_gpu *gpu, tn_cu_result result);
+
+/* WRONG_STATE: the stream is being captured, and then not any more; DEVICE_MEMORY, DEVICE_LOST, DRIVER.
+ * Inline: after a launch nothing of the library is in the caches, and each function is another miss. */
+TARN_MUST_CHECK static inline tarn_status tn_exec_launch(struct tn_gpu *gpu, tn_cu_graphexec exec,
+                                                         tn_cu_stream stream)
+{
+    tn_cu_result result;
+
+    if (tn_stream_is_default(stream))
+        return tn_exec_launch_on_default(gpu, exec, stream);
+    result = gpu->driver->cuGraphLaunch(exec, stream);
+    return result == TN_CUDA_SUCCESS ? TARN_OK : tn_exec_not_launched(gpu, result);
+}
+
 void tn_exec_destroy(struct tn_gpu *gpu, tn_cu_graphexec exec);
 void tn_graph_drop(struct tn_gpu *gpu, tn_cu_graph graph);
 

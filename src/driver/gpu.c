@@ -304,6 +304,7 @@ tarn_status tn_gpu_open(struct tn_gpu *gpu, const struct tn_driver *driver, int 
     (void)pthread_mutex_init(&gpu->contexts_mutex, NULL);
     (void)pthread_mutex_init(&gpu->kernel_mutex, NULL);
     (void)pthread_mutex_init(&gpu->pinned_mutex, NULL);
+    atomic_store(&gpu->pinned_limit, TN_PINNED_CACHE_BYTES);
     status = make_tokens(gpu);
     if (status != TARN_OK)
         goto release;
@@ -339,6 +340,7 @@ tarn_status tn_gpu_reserve_addresses(struct tn_gpu *gpu, uint64_t bytes, uint64_
     tn_cu_deviceptr granted = 0;
     tn_cu_result result = gpu->driver->cuMemAddressReserve(&granted, bytes, alignment, hint, 0);
 
+    tn_gpu_count(gpu, TN_CALL_RESERVE);
     if (result == TN_CUDA_ERROR_OUT_OF_MEMORY)
         return tn_fail(TARN_ERR_ADDRESS_SPACE,
                        "reserving %llu MiB of addresses: cuMemAddressReserve answered %s",
@@ -351,6 +353,7 @@ tarn_status tn_gpu_reserve_addresses(struct tn_gpu *gpu, uint64_t bytes, uint64_
 
 void tn_gpu_free_addresses(struct tn_gpu *gpu, uint64_t address, uint64_t bytes)
 {
+    tn_gpu_count(gpu, TN_CALL_UNRESERVE);
     tn_gpu_teardown(gpu, gpu->driver->cuMemAddressFree(address, bytes), "cuMemAddressFree");
 }
 
@@ -389,6 +392,7 @@ tarn_status tn_gpu_create_memory(struct tn_gpu *gpu, uint64_t bytes,
     tn_cu_memhandle created = 0;
     tn_cu_result result = gpu->driver->cuMemCreate(&created, bytes, &prop, 0);
 
+    tn_gpu_count(gpu, TN_CALL_CREATE);
     if (result != TN_CUDA_SUCCESS)
         return tn_gpu_failed(gpu, result, "mapping device memory", "cuMemCreate");
     *handle = created;
@@ -397,6 +401,7 @@ tarn_status tn_gpu_create_memory(struct tn_gpu *gpu, uint64_t bytes,
 
 void tn_gpu_release_memory(struct tn_gpu *gpu, tn_cu_memhandle handle)
 {
+    tn_gpu_count(gpu, TN_CALL_RELEASE);
     tn_gpu_teardown(gpu, gpu->driver->cuMemRelease(handle), "cuMemRelease");
 }
 
@@ -418,6 +423,7 @@ tarn_status tn_gpu_map(struct tn_gpu *gpu, uint64_t address, uint64_t bytes, tn_
     tarn_status status;
     tn_cu_result result = gpu->driver->cuMemMap(address, bytes, 0, handle, 0);
 
+    tn_gpu_count(gpu, TN_CALL_MAP);
     if (result != TN_CUDA_SUCCESS)
         return tn_gpu_failed(gpu, result, "mapping device memory", "cuMemMap");
     access[count++] = access_of(gpu->device, TN_CU_MEM_ACCESS_READWRITE);
@@ -425,6 +431,7 @@ tarn_status tn_gpu_map(struct tn_gpu *gpu, uint64_t address, uint64_t bytes, tn_
         if ((peer_mask >> peer & 1) != 0)
             access[count++] = access_of(peer, TN_CU_MEM_ACCESS_READWRITE);
     }
+    tn_gpu_count(gpu, TN_CALL_SET_ACCESS);
     result = gpu->driver->cuMemSetAccess(address, bytes, access, count);
     if (result == TN_CUDA_SUCCESS)
         return TARN_OK;
@@ -435,6 +442,7 @@ tarn_status tn_gpu_map(struct tn_gpu *gpu, uint64_t address, uint64_t bytes, tn_
 
 void tn_gpu_unmap(struct tn_gpu *gpu, uint64_t address, uint64_t bytes)
 {
+    tn_gpu_count(gpu, TN_CALL_UNMAP);
     tn_gpu_teardown(gpu, gpu->driver->cuMemUnmap(address, bytes), "cuMemUnmap");
 }
 
@@ -443,6 +451,7 @@ tarn_status tn_gpu_add_access(struct tn_gpu *gpu, uint64_t address, uint64_t byt
     tn_cu_access_desc access = access_of(peer, TN_CU_MEM_ACCESS_READWRITE);
     tn_cu_result result = gpu->driver->cuMemSetAccess(address, bytes, &access, 1);
 
+    tn_gpu_count(gpu, TN_CALL_SET_ACCESS);
     return tn_gpu_answered(gpu, result, "giving a peer access", "cuMemSetAccess");
 }
 
@@ -450,6 +459,7 @@ void tn_gpu_remove_access(struct tn_gpu *gpu, uint64_t address, uint64_t bytes, 
 {
     tn_cu_access_desc access = access_of(peer, TN_CU_MEM_ACCESS_NONE);
 
+    tn_gpu_count(gpu, TN_CALL_SET_ACCESS);
     tn_gpu_teardown(gpu, gpu->driver->cuMemSetAccess(address, bytes, &access, 1), "cuMemSetAccess");
 }
 
@@ -545,7 +555,7 @@ tarn_status tn_gpu_wait_idle(struct tn_gpu *gpu)
 
     TN_ASSERT(tn_lock_none_held());
     begun = atomic_fetch_add(&gpu->epoch, 1) + 1;
-    atomic_fetch_add_explicit(&gpu->idle_waits, 1, memory_order_relaxed);
+    tn_gpu_count(gpu, TN_CALL_WAIT);
     status = tn_gpu_enter(gpu, gpu->context, &pushed);
     if (status == TARN_OK) {
         (void)pthread_mutex_lock(&gpu->wait_mutex);

@@ -24,6 +24,21 @@
 struct tn_foreign;
 struct tn_pinned;
 
+/* What is counted of the driver's calls, whatever it answers. */
+enum tn_gpu_call {
+    TN_CALL_CREATE,     /* cuMemCreate */
+    TN_CALL_RELEASE,    /* cuMemRelease */
+    TN_CALL_MAP,        /* cuMemMap */
+    TN_CALL_UNMAP,      /* cuMemUnmap */
+    TN_CALL_SET_ACCESS, /* cuMemSetAccess */
+    TN_CALL_RESERVE,    /* cuMemAddressReserve */
+    TN_CALL_UNRESERVE,  /* cuMemAddressFree */
+    TN_CALL_RECORD,     /* cuEventRecord */
+    TN_CALL_QUERY,      /* cuEventQuery */
+    TN_CALL_WAIT,       /* waits for the whole device */
+    TN_GPU_CALLS
+};
+
 struct tn_gpu {
     const struct tn_driver *driver; /* immutable */
     int ordinal;                    /* immutable */
@@ -45,16 +60,19 @@ struct tn_gpu {
     _Atomic(tn_cu_context) last_met; /* one that is in the list; NULL: none */
     atomic_uint_fast64_t epoch;      /* rises with every wait begun */
     atomic_uint_fast64_t proven;     /* the highest epoch whose wait has ended */
-    atomic_uint_fast64_t idle_waits; /* waits for the whole device */
     /* See kernel.h: */
     pthread_mutex_t kernel_mutex;          /* loading the code */
     tn_cu_library library;                 /* guarded by kernel_mutex */
+    tn_cu_kernel begin_kernel;             /* there when contents_kernel is */
     _Atomic(tn_cu_kernel) contents_kernel; /* NULL: not loaded */
     /* See pinned.h: */
     pthread_mutex_t pinned_mutex;
     struct tn_pinned *pinned;          /* that nobody has, newest first; guarded by pinned_mutex */
     uint64_t pinned_cached;            /* their bytes; guarded by pinned_mutex */
+    atomic_uint_fast64_t pinned_limit; /* how much of it is kept that nobody has */
     atomic_uint_fast64_t pinned_bytes; /* taken from the driver */
+    /* Away from what every free reads above. */
+    atomic_uint_fast64_t calls[TN_GPU_CALLS];
 };
 
 /* What the chunks of a pool are made of, and who may use them. Memory can be used again by whoever
@@ -76,6 +94,11 @@ void tn_gpu_close(struct tn_gpu *gpu);
 /* TARN_OK, or why nothing but teardown works any more: FORKED, DEVICE_LOST, POISONED. */
 TARN_MUST_CHECK tarn_status tn_gpu_check(const struct tn_gpu *gpu);
 
+static inline void tn_gpu_count(struct tn_gpu *gpu, enum tn_gpu_call call)
+{
+    atomic_fetch_add_explicit(&gpu->calls[call], 1, memory_order_relaxed);
+}
+
 static inline bool tn_gpu_is_lost(const struct tn_gpu *gpu)
 {
     return atomic_load_explicit(&gpu->fault, memory_order_relaxed) != 0;
@@ -86,6 +109,12 @@ static inline bool tn_gpu_is_well(const struct tn_gpu *gpu)
 {
     return !tn_gpu_is_lost(gpu) &&
            atomic_load_explicit(&gpu->poison_result, memory_order_relaxed) == 0;
+}
+
+/* Whether tn_gpu_check would say TARN_OK, without a call. */
+static inline bool tn_gpu_is_usable(const struct tn_gpu *gpu)
+{
+    return tn_gpu_is_well(gpu) && !tn_driver_forked();
 }
 
 /* Turns a driver's refusal into a status and the thread's sentence: what was asked, the call, the

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The PTX of the library's kernel, and its launch.
+/* The PTX of the library's kernels, and their launches.
  *
- * A block of threads finds its item by bisecting the items' first tiles, then moves and sums one tile
- * of it, four loads of 16 bytes under way in each thread. Sums are joined within a warp, then added
- * to the item's digest by one atomic operation.
+ * tarn_contents: the first warp of a block finds the block's item among the items' first tiles, by
+ * looking at 32 of them at a time: three looks for 10,000 items, where a bisection waits for memory 14
+ * times. All threads then move and sum one tile of it, four loads of 16 bytes under way in each. Sums
+ * are joined within a warp, then added to the item's digest by one atomic operation. What a term takes
+ * from a word's index is a multiple of TN_DIGEST_INDEX, so it is added to from word to word.
  *
- * The code is a library of the driver, so that its kernel can be launched in any context: a stream
+ * tarn_contents_begin: a thread for each item.
+ *
+ * The code is a library of the driver, so that its kernels can be launched in any context: a stream
  * may belong to another one than the primary. There the first launch waits for the device.
  *
  * Trade-offs: small items leave most of a tile's threads without work. */
@@ -17,33 +21,40 @@
 #include "base/error.h"
 
 // clang-format off
-/* Adds the term of word %w, whose index is %k, to %sum. */
-#define TERM                                                                                       \
-    "    add.s64 %z, %k, 1;\n"                                                                     \
-    "    mul.lo.u64 %z, %z, 0x9E3779B97F4A7C15;\n"                                                 \
-    "    xor.b64 %w, %w, %z;\n"                                                                    \
-    "    shr.u64 %z, %w, 32;\n"                                                                    \
-    "    xor.b64 %w, %w, %z;\n"                                                                    \
+/* Adds the term of word %w, which its index's multiple has been joined to, to %sum. */
+#define MIX                                                                                        \
+    "    shr.u64 %k, %w, 32;\n"                                                                    \
+    "    xor.b64 %w, %w, %k;\n"                                                                    \
     "    mul.lo.u64 %w, %w, 0xD6E8FEB86659FD93;\n"                                                 \
-    "    shr.u64 %z, %w, 32;\n"                                                                    \
-    "    xor.b64 %w, %w, %z;\n"                                                                    \
+    "    shr.u64 %k, %w, 32;\n"                                                                    \
+    "    xor.b64 %w, %w, %k;\n"                                                                    \
     "    mul.lo.u64 %w, %w, 0xD6E8FEB86659FD93;\n"                                                 \
-    "    shr.u64 %z, %w, 32;\n"                                                                    \
-    "    xor.b64 %w, %w, %z;\n"                                                                    \
+    "    shr.u64 %k, %w, 32;\n"                                                                    \
+    "    xor.b64 %w, %w, %k;\n"                                                                    \
     "    add.s64 %sum, %sum, %w;\n"
 
-/* Loads the two words of number n, at an offset from %from; stores them; adds their terms. %at is the
- * offset in the item of number 0. */
+/* What so many words further the index's multiple has more. */
+#define WORDS(count) "0x9E3779B97F4A7C15 * " count
+
+/* Adds the term of a word so many words behind that of %z. */
+#define TERM(word, words)                                                                          \
+    "    add.s64 %k, %z, " WORDS(words) ";\n"                                                      \
+    "    xor.b64 %w, " word ", %k;\n"                                                              \
+    MIX
+
+/* Loads the two words of number n, at an offset from %from; stores them; adds their terms, that many
+ * words behind %z and one more. */
 #define LOAD(n, offset) "    ld.global.v2.u64 {%a" n ", %b" n "}, [%from+" offset "];\n"
 #define STORE(n, offset) "    @%copy st.global.v2.u64 [%to+" offset "], {%a" n ", %b" n "};\n"
-#define TERMS(n, index)                                                                            \
-    "    shr.u64 %k, %at, 3;\n"                                                                    \
-    "    add.s64 %k, %k, " index ";\n"                                                             \
-    "    mov.b64 %w, %a" n ";\n"                                                                   \
-    TERM                                                                                           \
-    "    add.s64 %k, %k, 1;\n"                                                                     \
-    "    mov.b64 %w, %b" n ";\n"                                                                   \
-    TERM
+#define TERMS(n, words, next) TERM("%a" n, words) TERM("%b" n, next)
+
+/* Goes on to the next so many bytes, which are so many words. */
+#define STEP(label, bytes, words)                                                                  \
+    "    add.s64 %z, %z, " WORDS(words) ";\n"                                                      \
+    label ":\n"                                                                                    \
+    "    add.s64 %at, %at, " bytes ";\n"                                                           \
+    "    add.s64 %from, %from, " bytes ";\n"                                                       \
+    "    add.s64 %to, %to, " bytes ";\n"
 
 /* Adds the sum of the lane that many lanes away. */
 #define JOIN(distance)                                                                             \
@@ -60,11 +71,41 @@ static const char contents_ptx[] =
     ".version 7.0\n"
     ".target sm_70\n"
     ".address_size 64\n"
+    ".visible .entry " TN_CONTENTS_BEGIN_ENTRY "(.param .u64 given, .param .u64 items,\n"
+    "    .param .u64 digests, .param .u32 count)\n"
+    "{\n"
+    "    .reg .pred %p;\n"
+    "    .reg .b32 %item, %low, %high;\n"
+    "    .reg .b64 %from, %to, %a, %b;\n"
+    "    mov.u32 %item, %tid.x;\n"
+    "    mov.u32 %low, %ctaid.x;\n"
+    "    mov.u32 %high, %ntid.x;\n"
+    "    mad.lo.u32 %item, %low, %high, %item;\n"
+    "    ld.param.u32 %low, [count];\n"
+    "    setp.ge.u32 %p, %item, %low;\n"
+    "    @%p bra done;\n"
+    "    ld.param.u64 %from, [given];\n"
+    "    mad.wide.u32 %from, %item, 32, %from;\n"
+    "    ld.param.u64 %to, [items];\n"
+    "    mad.wide.u32 %to, %item, 32, %to;\n"
+    "    ld.global.v2.u64 {%a, %b}, [%from];\n"
+    "    st.global.v2.u64 [%to], {%a, %b};\n"
+    "    ld.global.v2.u64 {%a, %b}, [%from+16];\n"
+    "    st.global.v2.u64 [%to+16], {%a, %b};\n"
+    "    ld.param.u64 %to, [digests];\n"
+    "    mad.wide.u32 %to, %item, 8, %to;\n"
+    "    mov.u64 %a, 0;\n"
+    "    st.global.u64 [%to], %a;\n"
+    "done:\n"
+    "    ret;\n"
+    "}\n"
     ".visible .entry " TN_CONTENTS_ENTRY "(.param .u64 items, .param .u64 digests,\n"
     "    .param .u32 count, .param .u32 mode)\n"
+    ".maxntid 256, 1, 1\n"
     "{\n"
+    "    .shared .align 4 .b32 found;\n"
     "    .reg .pred %p, %out, %copy, %digest;\n"
-    "    .reg .b32 %mode, %first, %end, %half, %middle, %lane, %low, %high;\n"
+    "    .reg .b32 %mode, %first, %end, %part, %middle, %lane, %low, %high;\n"
     "    .reg .b64 %items, %item, %tile, %from, %to, %bytes, %tiles, %begin, %limit, %whole;\n"
     "    .reg .b64 %at, %w, %k, %z, %sum, %a0, %b0, %a1, %b1, %a2, %b2, %a3, %b3;\n"
     "    ld.param.u64 %items, [items];\n"
@@ -80,20 +121,34 @@ static const char contents_ptx[] =
     "    cvt.u64.u32 %tile, %low;\n"
     "    mov.u32 %lane, %tid.x;\n"
     "    mov.u64 %sum, 0;\n"
+    "    setp.ge.u32 %p, %lane, 32;\n"
+    "    @%p bra searched;\n"
     "    mov.u32 %first, 0;\n" /* the item is in [first, end) */
-    "bisect:\n"
-    "    sub.u32 %half, %end, %first;\n"
-    "    setp.le.u32 %p, %half, 1;\n"
-    "    @%p bra found;\n"
-    "    shr.u32 %half, %half, 1;\n"
-    "    add.u32 %middle, %first, %half;\n"
+    "search:\n"
+    "    sub.u32 %part, %end, %first;\n"
+    "    setp.le.u32 %p, %part, 1;\n"
+    "    @%p bra chosen;\n"
+    "    add.u32 %part, %part, 31;\n" /* each lane looks at the beginning of a part */
+    "    shr.u32 %part, %part, 5;\n"
+    "    mad.lo.u32 %middle, %lane, %part, %first;\n"
+    "    setp.lt.u32 %p, %middle, %end;\n"
     "    mad.wide.u32 %item, %middle, 32, %items;\n"
-    "    ld.global.u64 %tiles, [%item+24];\n"
-    "    setp.le.u64 %p, %tiles, %tile;\n"
-    "    @%p mov.u32 %first, %middle;\n"
-    "    @!%p mov.u32 %end, %middle;\n"
-    "    bra bisect;\n"
-    "found:\n"
+    "    mov.u64 %tiles, -1;\n"
+    "    @%p ld.global.u64 %tiles, [%item+24];\n"
+    "    setp.le.u64 %p, %tiles, %tile;\n" /* so for the first lanes, down to lane 0 */
+    "    vote.sync.ballot.b32 %low, %p, 0xffffffff;\n"
+    "    popc.b32 %low, %low;\n"
+    "    sub.u32 %low, %low, 1;\n"
+    "    mad.lo.u32 %first, %low, %part, %first;\n"
+    "    add.u32 %low, %first, %part;\n"
+    "    min.u32 %end, %end, %low;\n"
+    "    bra search;\n"
+    "chosen:\n"
+    "    setp.eq.u32 %p, %lane, 0;\n"
+    "    @%p st.shared.u32 [found], %first;\n"
+    "searched:\n"
+    "    bar.sync 0;\n"
+    "    ld.shared.u32 %first, [found];\n"
     "    mad.wide.u32 %item, %first, 32, %items;\n"
     "    ld.global.v2.u64 {%from, %to}, [%item];\n"
     "    ld.global.v2.u64 {%bytes, %tiles}, [%item+16];\n"
@@ -112,6 +167,8 @@ static const char contents_ptx[] =
     "    add.s64 %at, %at, %begin;\n"
     "    add.s64 %from, %from, %at;\n"
     "    add.s64 %to, %to, %at;\n"
+    "    shr.u64 %z, %at, 3;\n"
+    "    mad.lo.u64 %z, %z, " WORDS("1") ", " WORDS("1") ";\n"
     "fours:\n" /* 256 threads of 16 bytes: a step is 4 KiB */
     "    add.s64 %w, %at, 12288;\n"
     "    setp.ge.u64 %p, %w, %limit;\n"
@@ -119,11 +176,9 @@ static const char contents_ptx[] =
     LOAD("0", "0") LOAD("1", "4096") LOAD("2", "8192") LOAD("3", "12288")
     STORE("0", "0") STORE("1", "4096") STORE("2", "8192") STORE("3", "12288")
     "    @!%digest bra fours_done;\n"
-    TERMS("0", "0") TERMS("1", "512") TERMS("2", "1024") TERMS("3", "1536")
-    "fours_done:\n"
-    "    add.s64 %at, %at, 16384;\n"
-    "    add.s64 %from, %from, 16384;\n"
-    "    add.s64 %to, %to, 16384;\n"
+    TERMS("0", "0", "1") TERMS("1", "512", "513") TERMS("2", "1024", "1025")
+    TERMS("3", "1536", "1537")
+    STEP("fours_done", "16384", "2048")
     "    bra fours;\n"
     "ones:\n"
     "    setp.ge.u64 %p, %at, %limit;\n"
@@ -131,11 +186,8 @@ static const char contents_ptx[] =
     LOAD("0", "0")
     STORE("0", "0")
     "    @!%digest bra ones_done;\n"
-    TERMS("0", "0")
-    "ones_done:\n"
-    "    add.s64 %at, %at, 4096;\n"
-    "    add.s64 %from, %from, 4096;\n"
-    "    add.s64 %to, %to, 4096;\n"
+    TERMS("0", "0", "1")
+    STEP("ones_done", "4096", "512")
     "    bra ones;\n"
     "tail:\n" /* of the last tile: a byte for each of the first threads */
     "    add.s64 %w, %begin, 65536;\n"
@@ -152,7 +204,9 @@ static const char contents_ptx[] =
     "    @%copy st.global.u8 [%to], %w;\n"
     "    @!%digest bra join;\n"
     "    or.b64 %k, %k, 0x8000000000000000;\n"
-    TERM
+    "    mad.lo.u64 %k, %k, " WORDS("1") ", " WORDS("1") ";\n"
+    "    xor.b64 %w, %w, %k;\n"
+    MIX
     "join:\n"
     "    @!%digest bra done;\n"
     JOIN("16") JOIN("8") JOIN("4") JOIN("2") JOIN("1")
@@ -200,7 +254,8 @@ static tarn_status load(struct tn_gpu *gpu)
 {
     const struct tn_driver *driver = gpu->driver;
     tn_cu_library library = NULL;
-    tn_cu_kernel kernel = NULL;
+    tn_cu_kernel begin = NULL;
+    tn_cu_kernel contents = NULL;
     const char *call = "cuLibraryLoadData";
     tn_cu_result result =
         driver->cuLibraryLoadData(&library, contents_ptx, NULL, NULL, 0, NULL, NULL, 0);
@@ -208,11 +263,14 @@ static tarn_status load(struct tn_gpu *gpu)
 
     if (result == TN_CUDA_SUCCESS) {
         call = "cuLibraryGetKernel";
-        result = driver->cuLibraryGetKernel(&kernel, library, TN_CONTENTS_ENTRY);
+        result = driver->cuLibraryGetKernel(&begin, library, TN_CONTENTS_BEGIN_ENTRY);
     }
+    if (result == TN_CUDA_SUCCESS)
+        result = driver->cuLibraryGetKernel(&contents, library, TN_CONTENTS_ENTRY);
     if (result == TN_CUDA_SUCCESS) {
         gpu->library = library;
-        atomic_store(&gpu->contents_kernel, kernel);
+        gpu->begin_kernel = begin;
+        atomic_store(&gpu->contents_kernel, contents);
         return TARN_OK;
     }
     status = cannot_load(gpu, result, call);
@@ -239,6 +297,8 @@ tarn_status tn_kernels_load(struct tn_gpu *gpu, tn_cu_stream stream)
     if (status != TARN_OK)
         return status;
     result = gpu->driver->cuKernelGetFunction(&function, atomic_load(&gpu->contents_kernel));
+    if (result == TN_CUDA_SUCCESS)
+        result = gpu->driver->cuKernelGetFunction(&function, gpu->begin_kernel);
     tn_gpu_leave(gpu, pushed);
     return result == TN_CUDA_SUCCESS ? TARN_OK : cannot_load(gpu, result, "cuKernelGetFunction");
 }
@@ -251,6 +311,38 @@ void tn_kernels_unload(struct tn_gpu *gpu)
     atomic_store(&gpu->contents_kernel, NULL);
 }
 
+/* A grid and blocks of one dimension; all of it is enqueued or nothing. */
+static tarn_status launch(struct tn_gpu *gpu, tn_cu_stream stream, tn_cu_kernel kernel,
+                          unsigned int blocks, void **params)
+{
+    /* The driver takes a library's kernel for its function. */
+    tn_cu_function function = (tn_cu_function)(void *)kernel;
+    tn_cu_result result;
+    bool pushed;
+    tarn_status status;
+
+    TN_ASSERT(function != NULL && blocks > 0);
+    status = tn_stream_enter_own(gpu, stream, &pushed);
+    if (status != TARN_OK)
+        return status;
+    result = gpu->driver->cuLaunchKernel(function, blocks, 1, 1, TN_CONTENTS_THREADS, 1, 1, 0,
+                                         stream, params, NULL);
+    tn_gpu_leave(gpu, pushed);
+    return tn_gpu_answered(gpu, result, "copying contents", "cuLaunchKernel");
+}
+
+tarn_status tn_kernel_contents_begin(struct tn_gpu *gpu, tn_cu_stream stream,
+                                     const struct tn_contents_table *table, uint64_t given,
+                                     uint64_t digests)
+{
+    uint64_t items = table->items;
+    uint32_t count = table->count;
+    void *params[] = {&given, &items, &digests, &count};
+
+    return launch(gpu, stream, gpu->begin_kernel,
+                  (count + TN_CONTENTS_THREADS - 1) / TN_CONTENTS_THREADS, params);
+}
+
 tarn_status tn_kernel_contents(struct tn_gpu *gpu, tn_cu_stream stream,
                                const struct tn_contents_table *table, uint64_t digests,
                                uint32_t mode)
@@ -258,19 +350,8 @@ tarn_status tn_kernel_contents(struct tn_gpu *gpu, tn_cu_stream stream,
     uint64_t items = table->items;
     uint32_t count = table->count;
     void *params[] = {&items, &digests, &count, &mode};
-    /* The driver takes a library's kernel for its function. */
-    tn_cu_function function = (tn_cu_function)(void *)atomic_load(&gpu->contents_kernel);
-    tn_cu_result result;
-    bool pushed;
-    tarn_status status;
 
-    TN_ASSERT(function != NULL && table->count > 0);
-    TN_ASSERT(table->tiles > 0 && table->tiles < (uint64_t)1 << 31);
-    status = tn_stream_enter_own(gpu, stream, &pushed);
-    if (status != TARN_OK)
-        return status;
-    result = gpu->driver->cuLaunchKernel(function, (unsigned int)table->tiles, 1, 1,
-                                         TN_CONTENTS_THREADS, 1, 1, 0, stream, params, NULL);
-    tn_gpu_leave(gpu, pushed);
-    return tn_gpu_answered(gpu, result, "copying contents", "cuLaunchKernel");
+    TN_ASSERT(count > 0 && table->tiles < (uint64_t)1 << 31);
+    return launch(gpu, stream, atomic_load(&gpu->contents_kernel), (unsigned int)table->tiles,
+                  params);
 }

@@ -158,7 +158,13 @@ void tn_pinned_give(struct tn_gpu *gpu, struct tn_pinned *pinned, tn_cu_event us
     pinned->used = used;
     pinned->stamp = 0;
     put(gpu, pinned);
-    tn_pinned_trim(gpu, TN_PINNED_CACHE_BYTES);
+    tn_pinned_trim(gpu, atomic_load(&gpu->pinned_limit));
+}
+
+void tn_pinned_set_limit(struct tn_gpu *gpu, uint64_t bytes)
+{
+    atomic_store(&gpu->pinned_limit, bytes);
+    tn_pinned_trim(gpu, bytes);
 }
 
 void tn_pinned_drop(struct tn_gpu *gpu, struct tn_pinned *pinned)
@@ -215,4 +221,12 @@ void tn_pinned_end(struct tn_gpu *gpu)
         (void)await_idle(gpu, pinned); /* it goes in any case */
         free_to_driver(gpu, pinned);
     }
+}
+
+void tn_pinned_usage(struct tn_gpu *gpu, uint64_t *bytes, uint64_t *cached_bytes)
+{
+    (void)pthread_mutex_lock(&gpu->pinned_mutex);
+    *cached_bytes = gpu->pinned_cached;
+    *bytes = tn_max(gpu->pinned_cached, atomic_load(&gpu->pinned_bytes));
+    (void)pthread_mutex_unlock(&gpu->pinned_mutex);
 }

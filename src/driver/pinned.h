@@ -16,15 +16,16 @@
 
 #include "driver/stream.h"
 
-#define TN_PINNED_CACHE_BYTES ((uint64_t)256 << 20)
+#define TN_PINNED_CACHE_BYTES ((uint64_t)256 << 20) /* the limit, until another is set */
 
 struct tn_pinned {
     struct tn_pinned *next; /* nobody has it: the next older one */
     void *address;          /* for host and device alike, in every context */
     uint64_t bytes;
     tn_cu_event used; /* nobody has it: stands for the end of the last use, unless NULL */
-    uint64_t stamp;   /* nobody has it, without such an event: the epoch after the last use; 0: idle */
-    bool fresh;       /* somebody has it who took it from the driver */
+    uint64_t
+        stamp;  /* nobody has it, without such an event: the epoch after the last use; 0: idle */
+    bool fresh; /* somebody has it who took it from the driver */
 };
 
 /* At least bytes of it, with which nothing on the device is busy. HOST_MEMORY, DEVICE_LOST, DRIVER. */
@@ -38,12 +39,18 @@ void tn_pinned_give(struct tn_gpu *gpu, struct tn_pinned *pinned, tn_cu_event us
  * device. If the driver refuses the wait, it is kept until one proves that it is idle. */
 void tn_pinned_drop(struct tn_gpu *gpu, struct tn_pinned *pinned);
 
+/* Sets how much is kept that nobody has; what is over it goes, as by tn_pinned_trim. */
+void tn_pinned_set_limit(struct tn_gpu *gpu, uint64_t bytes);
+
 /* Undoes a take, of memory that was not used. */
 void tn_pinned_undo(struct tn_gpu *gpu, struct tn_pinned *pinned);
 
 /* Gives memory that nobody has back to the driver, oldest first, until no more than keep_bytes are
  * left: waits for the device when there is any to go. What the driver refuses to wait for stays. */
 void tn_pinned_trim(struct tn_gpu *gpu, uint64_t keep_bytes);
+
+/* How much there is, and how much of that nobody has. */
+void tn_pinned_usage(struct tn_gpu *gpu, uint64_t *bytes, uint64_t *cached_bytes);
 
 /* Gives all of it back: nobody uses the device any more. */
 void tn_pinned_end(struct tn_gpu *gpu);

@@ -19,11 +19,6 @@
 /* The driver counts ids upwards from small numbers. */
 static const uint64_t legacy_stream_id = UINT64_MAX;
 
-bool tn_stream_is_legacy(tn_cu_stream stream)
-{
-    return stream == NULL || stream == TN_CU_STREAM_LEGACY;
-}
-
 bool tn_stream_is_elsewhere(tn_cu_stream stream, uint64_t thread_id)
 {
     return stream == TN_CU_STREAM_PER_THREAD && thread_id != tn_thread_id();
@@ -37,7 +32,7 @@ bool tn_stream_is_same(tn_cu_stream a, tn_cu_stream b)
 tarn_status tn_stream_enter(struct tn_gpu *gpu, tn_cu_stream stream, bool *pushed)
 {
     *pushed = false;
-    if (!tn_stream_is_legacy(stream) && stream != TN_CU_STREAM_PER_THREAD)
+    if (!tn_stream_is_default(stream))
         return TARN_OK;
     return tn_gpu_enter(gpu, gpu->context, pushed);
 }
@@ -63,7 +58,7 @@ tarn_status tn_stream_context(struct tn_gpu *gpu, tn_cu_stream stream, tn_cu_con
     tn_cu_result result;
 
     *context = gpu->context;
-    if (tn_stream_is_legacy(stream) || stream == TN_CU_STREAM_PER_THREAD)
+    if (tn_stream_is_default(stream))
         return TARN_OK;
     result = gpu->driver->cuStreamGetCtx(stream, context);
     return tn_gpu_answered(gpu, result, "looking at a stream", "cuStreamGetCtx");
@@ -134,7 +129,7 @@ tarn_status tn_stream_look(struct tn_gpu *gpu, tn_cu_stream stream, struct tn_st
     tarn_status status;
 
     *state = (struct tn_stream_state){.capture_graph = NULL};
-    if (!tn_stream_is_legacy(stream) && stream != TN_CU_STREAM_PER_THREAD)
+    if (!tn_stream_is_default(stream))
         return look(gpu, stream, state); /* needs no context */
     if (tn_stream_is_legacy(stream)) {
         state->order.stream_id = legacy_stream_id;
@@ -172,23 +167,44 @@ tarn_status tn_stream_capture_id(struct tn_gpu *gpu, tn_cu_stream stream, uint64
     return TARN_OK;
 }
 
-tarn_status tn_stream_id(struct tn_gpu *gpu, tn_cu_stream stream, uint64_t *id)
+static tarn_status no_stream_id(struct tn_gpu *gpu, tn_cu_result result)
 {
-    unsigned long long stream_id = legacy_stream_id;
+    if (result == TN_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)
+        return tn_fail(TARN_ERR_WRONG_STATE, "the stream is being captured, which does not go with "
+                                             "this call, and the capture is now invalidated");
+    return tn_gpu_failed(gpu, result, "looking at a stream", "cuStreamGetId");
+}
+
+static tarn_status id_of_default(struct tn_gpu *gpu, tn_cu_stream stream, unsigned long long *id)
+{
     tn_cu_result result = TN_CUDA_SUCCESS;
     bool pushed;
     tarn_status status = tn_stream_enter(gpu, stream, &pushed);
 
     if (status != TARN_OK)
         return status;
+    *id = legacy_stream_id;
     if (!tn_stream_is_legacy(stream))
-        result = gpu->driver->cuStreamGetId(stream, &stream_id);
+        result = gpu->driver->cuStreamGetId(stream, id);
     tn_gpu_leave(gpu, pushed);
+    return result == TN_CUDA_SUCCESS ? TARN_OK : no_stream_id(gpu, result);
+}
+
+tarn_status tn_stream_id(struct tn_gpu *gpu, tn_cu_stream stream, uint64_t *id)
+{
+    unsigned long long stream_id = 0;
+    tarn_status status = TARN_OK;
+
+    if (tn_stream_is_default(stream)) {
+        status = id_of_default(gpu, stream, &stream_id);
+    } else {
+        tn_cu_result result = gpu->driver->cuStreamGetId(stream, &stream_id);
+
+        if (result != TN_CUDA_SUCCESS)
+            status = no_stream_id(gpu, result);
+    }
     *id = stream_id;
-    if (result == TN_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)
-        return tn_fail(TARN_ERR_WRONG_STATE, "the stream is being captured, which does not go with "
-                                             "this call, and the capture is now invalidated");
-    return tn_gpu_answered(gpu, result, "looking at a stream", "cuStreamGetId");
+    return status;
 }
 
 tarn_status tn_event_create(struct tn_gpu *gpu, tn_cu_stream stream, tn_cu_event *event)
@@ -227,6 +243,7 @@ bool tn_event_record(struct tn_gpu *gpu, tn_cu_event event, tn_cu_stream stream)
 
     if (tn_stream_enter(gpu, stream, &pushed) != TARN_OK)
         return false;
+    tn_gpu_count(gpu, TN_CALL_RECORD);
     result = gpu->driver->cuEventRecord(event, stream);
     tn_gpu_leave(gpu, pushed);
     if (result != TN_CUDA_SUCCESS)
@@ -257,6 +274,7 @@ enum tn_event_answer tn_event_query(struct tn_gpu *gpu, tn_cu_event event)
     before = tn_gpu_relax(gpu);
     if (before < 0)
         return tn_gpu_is_lost(gpu) ? TN_EVENT_DONE : TN_EVENT_UNKNOWN;
+    tn_gpu_count(gpu, TN_CALL_QUERY);
     result = gpu->driver->cuEventQuery(event);
     tn_gpu_unrelax(gpu, before);
     if (result == TN_CUDA_SUCCESS || result == TN_CUDA_ERROR_CONTEXT_IS_DESTROYED)
@@ -295,20 +313,6 @@ enum tn_event_answer tn_event_wait(struct tn_gpu *gpu, tn_cu_event event)
         return TN_EVENT_DONE; /* no work outlives its context */
     (void)tn_gpu_failed(gpu, result, "waiting for a stream", "cuEventSynchronize");
     return TN_EVENT_UNKNOWN;
-}
-
-tarn_status tn_stream_upload(struct tn_gpu *gpu, uint64_t destination, const void *source,
-                             uint64_t bytes, tn_cu_stream stream)
-{
-    tn_cu_result result;
-    bool pushed;
-    tarn_status status = tn_stream_enter_own(gpu, stream, &pushed);
-
-    if (status != TARN_OK)
-        return status;
-    result = gpu->driver->cuMemcpyHtoDAsync(destination, source, bytes, stream);
-    tn_gpu_leave(gpu, pushed);
-    return tn_gpu_answered(gpu, result, "copying contents", "cuMemcpyHtoDAsync");
 }
 
 tarn_status tn_stream_download(struct tn_gpu *gpu, void *destination, uint64_t source,

@@ -58,7 +58,16 @@ TARN_MUST_CHECK tarn_status tn_stream_capture_id(struct tn_gpu *gpu, tn_cu_strea
 TARN_MUST_CHECK tarn_status tn_stream_id(struct tn_gpu *gpu, tn_cu_stream stream, uint64_t *id);
 
 /* True for NULL and the legacy handle, which cannot be captured. */
-bool tn_stream_is_legacy(tn_cu_stream stream);
+static inline bool tn_stream_is_legacy(tn_cu_stream stream)
+{
+    return stream == NULL || stream == TN_CU_STREAM_LEGACY;
+}
+
+/* True for those too, and for the per-thread handle: they mean a stream of the current context. */
+static inline bool tn_stream_is_default(tn_cu_stream stream)
+{
+    return tn_stream_is_legacy(stream) || stream == TN_CU_STREAM_PER_THREAD;
+}
 
 /* Whether two handles mean one stream, called on one thread. */
 bool tn_stream_is_same(tn_cu_stream a, tn_cu_stream b);
@@ -114,11 +123,8 @@ TARN_MUST_CHECK tarn_status tn_stream_wait(struct tn_gpu *gpu, tn_cu_stream stre
  * or lost the device. No lock may be held. */
 enum tn_event_answer tn_event_wait(struct tn_gpu *gpu, tn_cu_event event);
 
-/* Copies between page-locked host memory and the device's, and zeros: behind the work already on the
+/* Copies to page-locked host memory from the device's, and zeros: behind the work already on the
  * stream. */
-TARN_MUST_CHECK tarn_status tn_stream_upload(struct tn_gpu *gpu, uint64_t destination,
-                                             const void *source, uint64_t bytes,
-                                             tn_cu_stream stream);
 TARN_MUST_CHECK tarn_status tn_stream_download(struct tn_gpu *gpu, void *destination,
                                                uint64_t source, uint64_t bytes,
                                                tn_cu_stream stream);

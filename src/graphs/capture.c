@@ -25,116 +25,10 @@
 #include "base/contract.h"
 #include "base/error.h"
 #include "base/host.h"
+#include "graphs/admit.h"
 #include "pools/body.h"
 
 static struct tn_records capture_records = TN_RECORDS_INIT(struct tarn_capture);
-
-/* Opens a hold for the capture and puts its user object on the graph, or on another one that lives as
- * long; the pool's lock is held. */
-static tarn_status open_hold_on(tarn_pool *pool, const struct tn_stream_state *state, bool owned,
-                                tn_cu_graph keeper, struct tn_hold **hold)
-{
-    struct tn_hold *made;
-    bool will_be_told;
-    tarn_status status = tn_hold_open(pool, state->order, owned, &made);
-
-    if (status != TARN_OK)
-        return status;
-    made->graph = state->capture_graph;
-    made->keeper = keeper;
-    status =
-        tn_graph_attach(&pool->device->gpu, keeper, tn_hold_gone, made, &will_be_told); /* G2 */
-    if (status == TARN_OK) {
-        *hold = made;
-        return TARN_OK;
-    }
-    if (will_be_told)
-        tn_hold_close(made); /* dropped by the next reap */
-    else
-        tn_hold_drop(made);
-    return status;
-}
-
-static tarn_status open_hold(tarn_pool *pool, const struct tn_stream_state *state, bool owned,
-                             struct tn_hold **hold)
-{
-    return open_hold_on(pool, state, owned, state->capture_graph, hold);
-}
-
-/* The pool's first hold for a capture, if it is still the first; the ROUTES lock is held, so that no
- * tarn_capture is ended meanwhile. */
-static tarn_status admit_first(tarn_pool *pool, tarn_stream stream, struct tn_order order,
-                               uint64_t route_id)
-{
-    struct tn_stream_state state;
-    struct tn_hold *hold;
-    tn_cu_event mark = NULL;
-    tarn_status status = tn_stream_look(&pool->device->gpu, stream, &state);
-
-    if (status != TARN_OK)
-        return status;
-    if (state.broken || !tn_order_equal(state.order, order) ||
-        tn_route_is_shut(pool->device, order.capture_id))
-        return tn_fail(TARN_ERR_CAPTURE_BROKEN, "the capture of this stream ended during the call");
-    if (tn_device_has_body(pool->device, order.capture_id))
-        return tn_fail(TARN_ERR_WRONG_STATE,
-                       "the stream is captured into a body, whose memory is kept apart in its own "
-                       "pool alone: pool '%s' does not serve it",
-                       pool->name);
-    status = tn_capture_mark(&pool->device->gpu, stream, &mark);
-    if (status != TARN_OK)
-        return status;
-    tn_pool_lock(pool);
-    if (tn_hold_find(pool, order.capture_id) == NULL) {
-        tn_holds_close_over(pool, 0);
-        status = open_hold(pool, &state, false, &hold);
-        if (status == TARN_OK) {
-            hold->route_id = route_id;
-            hold->mark = mark;
-            mark = NULL;
-        }
-    }
-    tn_pool_unlock(pool);
-    if (mark != NULL)
-        tn_event_destroy(&pool->device->gpu, mark);
-    if (status == TARN_OK)
-        tn_replays_join(pool, order.capture_id, state.capture_graph);
-    return status;
-}
-
-tarn_status tn_capture_admit(tarn_pool *pool, tarn_stream stream,
-                             const struct tn_stream_state *state, uint64_t route_id)
-{
-    bool known;
-    tarn_status status;
-
-    tn_pool_lock(pool);
-    known = tn_hold_find(pool, state->order.capture_id) != NULL;
-    tn_pool_unlock(pool);
-    if (known)
-        return TARN_OK;
-    tn_lock_acquire(&pool->device->routes.lock);
-    status = admit_first(pool, stream, state->order, route_id);
-    tn_lock_release(&pool->device->routes.lock);
-    return status;
-}
-
-void tn_capture_notice(tarn_pool *pool)
-{
-    tarn_stream streams[TN_ROUTES_MAX];
-    size_t count = tn_route_streams(pool->device, pool, streams);
-
-    for (size_t i = 0; i < count; i++) {
-        struct tn_stream_state state;
-
-        if (tn_stream_look(&pool->device->gpu, streams[i], &state) == TARN_OK &&
-            state.order.capture_id != 0 && !state.broken) {
-            tarn_status status = tn_capture_admit(pool, streams[i], &state, 0);
-
-            (void)status; /* a free does not fail */
-        }
-    }
-}
 
 static tarn_status check_stream(tarn_pool *pool, tarn_stream stream)
 {
@@ -178,7 +72,8 @@ static tarn_status open_body(tarn_capture *capture, const struct tn_capture_targ
     status = tn_body_open(pool, &body);
     if (status != TARN_OK)
         return status;
-    status = open_hold_on(pool, state, true, keeper != NULL ? keeper->graph : outer->graph, hold);
+    status = tn_capture_open_hold(pool, state, true, keeper != NULL ? keeper->graph : outer->graph,
+                                  hold);
     if (status != TARN_OK)
         tn_body_drop(pool, body.capture_id);
     return status;
@@ -216,8 +111,9 @@ static tarn_status start(tarn_capture *capture, const struct tn_capture_target *
         status = tn_fail(TARN_ERR_DRIVER, "the driver began a capture and does not know it");
     if (status == TARN_OK) {
         tn_pool_lock(pool);
-        status = target != NULL && target->outer != NULL ? open_body(capture, target, &state, &hold)
-                                                         : open_hold(pool, &state, true, &hold);
+        status = target != NULL && target->outer != NULL
+                     ? open_body(capture, target, &state, &hold)
+                     : tn_capture_open_hold(pool, &state, true, state.capture_graph, &hold);
         if (status == TARN_OK) {
             pool->capture_count += 1;
             hold->owner_gone = &capture->gone;

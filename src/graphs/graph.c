@@ -12,6 +12,7 @@
 #include "base/contract.h"
 #include "base/error.h"
 #include "base/host.h"
+#include "graphs/admit.h"
 #include "graphs/replay.h"
 
 static struct tn_records graph_records = TN_RECORDS_INIT(struct tarn_graph);
@@ -45,9 +46,11 @@ void tn_graph_commit(tarn_graph *graph, const struct tn_hold *own)
 
 tarn_status tn_graph_adopt(tarn_pool *pool, tn_cu_graph driver_graph, tarn_graph **graph)
 {
-    tarn_graph *made;
-    tarn_status status = tn_graph_prepare(pool, driver_graph, &made);
+    tarn_graph *made = NULL;
+    tarn_status status = tn_capture_hold_graph(pool, driver_graph); /* G2 */
 
+    if (status == TARN_OK)
+        status = tn_graph_prepare(pool, driver_graph, &made);
     if (status != TARN_OK)
         return status;
     tn_device_close_capture(pool->device, 0, driver_graph, false);
@@ -61,9 +64,9 @@ tarn_status tn_graph_adopt(tarn_pool *pool, tn_cu_graph driver_graph, tarn_graph
 
 tarn_status tn_graph_replay(tarn_graph *graph, tarn_stream stream)
 {
-    tarn_status status = tn_gpu_check(&graph->pool->device->gpu);
-
-    return status == TARN_OK ? tn_replays_launch(graph->pool, graph->exec, stream) : status;
+    if (!tn_gpu_is_usable(&graph->pool->device->gpu))
+        return tn_gpu_check(&graph->pool->device->gpu);
+    return tn_replays_launch(graph->pool, graph->exec, stream);
 }
 
 void tn_graph_destroy(tarn_graph *graph)

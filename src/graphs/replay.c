@@ -14,9 +14,22 @@
  * the second look finds an order.
  *
  * A second graph may come while a thread is launching the first one as the only one. That thread says so
- * before it looks whether replays are ordered, and whoever orders them looks for it after having said
- * that they are: one of the two sees the other. There is one such thread at most, for the user
+ * before it looks whether replays are ordered, and whoever orders them says that they are before anybody
+ * looks for the thread: one of the two sees the other. There is one such thread at most, for the user
  * serialises the replays of one graph.
+ *
+ * The fence between saying and looking is left to those who order replays (base/barrier.h): once a
+ * second graph is there it is done with, and till then each launch goes without. It comes before
+ * anybody looks:
+ *   - another graph's replays begin after the graph has entered its pool, which is after
+ *     tn_replays_order; or that has found replays ordered already: by one who entered the same pool
+ *     before, under its lock, or by a join, whose lock of the record each ordered replay takes;
+ *   - a replay that finds replays ordered before tn_replays_order has returned is of the graph that was
+ *     the only one, and not at the same time as another of that graph; or of a pool that joins, which
+ *     is the first case;
+ *   - a join looks itself, behind a fence of its own.
+ * Who asks whether a launch is under way without ordering replays (pools/handover.c) has no fence; to
+ * miss one that has just begun is to have asked before it. The caller sees to the order of such.
  *
  * A pool may be told to refuse the change of streams instead. Pools that one graph writes to share one
  * order: pools/replays.h.
@@ -31,6 +44,7 @@
 
 #include <stddef.h>
 
+#include "base/barrier.h"
 #include "base/contract.h"
 #include "base/error.h"
 
@@ -38,7 +52,7 @@ void tn_replays_consider(tarn_pool *pool)
 {
     TN_ASSERT(tn_lock_held(TN_RANK_POOL));
     if (pool->graph_count > 1 || pool->hold_count > 1)
-        atomic_store(&pool->replays->ordered, true); /* G3 */
+        tn_replays_order(atomic_load(&pool->replays)); /* G3 */
 }
 
 /* Whether no launch of another graph can touch the pool's memory: one that was destroyed keeps its hold
@@ -58,7 +72,7 @@ void tn_replays_admit(tarn_pool *pool, const struct tn_hold *own)
 
     TN_ASSERT(tn_lock_held(TN_RANK_POOL));
     if (!is_alone(pool, own)) {
-        atomic_store(&pool->replays->ordered, true); /* G3 */
+        tn_replays_order(atomic_load(&pool->replays)); /* G3 */
         return;
     }
     atomic_store(&pool->replay_stream_id, 0);
@@ -89,10 +103,10 @@ static void enter_series(tarn_pool *pool, struct tn_replays *replays)
 
 enum order { ORDER_KEPT, ORDER_BY_EVENT, ORDER_UNKNOWN, ORDER_REFUSED };
 
-/* What a replay on the stream needs to be behind the last one. */
-static enum order order_behind_last(const tarn_pool *pool, uint64_t stream_id)
+/* What a replay on the stream needs to be behind the last one of the pool's record, which is locked. */
+static inline enum order order_behind_last(const tarn_pool *pool, const struct tn_replays *replays,
+                                           uint64_t stream_id)
 {
-    const struct tn_replays *replays = atomic_load(&pool->replays);
     const struct tn_gpu *gpu = &pool->device->gpu;
     uint64_t last = atomic_load(&replays->stream_id);
     uint64_t own = atomic_load(&pool->replay_stream_id);
@@ -116,14 +130,14 @@ static tarn_status refuse(const tarn_pool *pool, uint64_t stream_id)
                    (unsigned long long)stream_id);
 }
 
-/* Puts the stream behind the last replay. The lock of *held is held, before and afterwards: the pool may
- * have another record by then. */
+/* Puts the stream behind the last replay where it is not yet. The lock of *held is held, before and
+ * afterwards: the pool may have another record by then. */
 static tarn_status take_turn(tarn_pool *pool, tn_cu_stream stream, uint64_t stream_id,
                              struct tn_replays **held)
 {
     struct tn_replays *replays = *held;
     struct tn_gpu *gpu = &pool->device->gpu;
-    enum order order = order_behind_last(pool, stream_id);
+    enum order order = order_behind_last(pool, replays, stream_id);
     tarn_status status = TARN_OK;
 
     while (order == ORDER_UNKNOWN && status == TARN_OK) {
@@ -134,7 +148,7 @@ static tarn_status take_turn(tarn_pool *pool, tn_cu_stream stream, uint64_t stre
         status = tn_gpu_wait_idle(gpu);
         replays = tn_replays_lock(pool);
         if (status == TARN_OK)
-            order = order_behind_last(pool, stream_id);
+            order = order_behind_last(pool, replays, stream_id);
     }
     *held = replays;
     if (status == TARN_OK && order == ORDER_REFUSED)
@@ -144,23 +158,37 @@ static tarn_status take_turn(tarn_pool *pool, tn_cu_stream stream, uint64_t stre
     return status;
 }
 
-/* A replay of the pool's only graph; false when there are others by now. */
-static bool launch_alone(tarn_pool *pool, tn_cu_graphexec exec, tn_cu_stream stream,
-                         tarn_status *status)
+/* A replay of the pool's only graph; false when there are others by now. No instruction here locks memory
+ * or waits for a store: each of them would, after a launch, wait for all that the driver has written. */
+static inline bool launch_alone(tarn_pool *pool, tn_cu_graphexec exec, tn_cu_stream stream,
+                                tarn_status *status)
 {
-    struct tn_replays *replays = atomic_load(&pool->replays);
+    struct tn_replays *replays = atomic_load_explicit(&pool->replays, memory_order_acquire);
+    struct tn_gpu *gpu = &pool->device->gpu;
     bool alone;
 
-    atomic_store(&replays->launching_alone, true);
-    alone = !atomic_load(&replays->ordered);
+    if (atomic_load_explicit(&replays->ordered, memory_order_acquire))
+        return false;
+    atomic_store_explicit(&replays->launching_alone, true, memory_order_relaxed);
+    tn_barrier_light(); /* its heavy side: tn_replays_order */
+    alone = !atomic_load_explicit(&replays->ordered, memory_order_acquire);
     if (alone) {
-        *status = tn_exec_launch(&pool->device->gpu, exec, stream);
+        *status = tn_exec_launch(gpu, exec, stream);
         /* After the launch: a wait that begins before it proves nothing of it. */
-        atomic_store_explicit(&replays->alone_stamp, tn_gpu_epoch(&pool->device->gpu),
-                              memory_order_relaxed);
+        atomic_store_explicit(&replays->alone_stamp, tn_gpu_epoch(gpu), memory_order_relaxed);
     }
     atomic_store_explicit(&replays->launching_alone, false, memory_order_release);
     return alone;
+}
+
+/* Takes note of a replay that was launched. The lock orders those who replay. Who reads without it reads
+ * the stream before the stamp: it finds the new stream, or the old one, which is to have looked before the
+ * launch, or a stamp that is not proven. So no store here is waited for, and none of the launch's with it. */
+static inline void note_replay(tarn_pool *pool, struct tn_replays *replays, uint64_t stream_id)
+{
+    atomic_store_explicit(&replays->stream_id, stream_id, memory_order_release);
+    atomic_store_explicit(&pool->replay_stream_id, stream_id, memory_order_release);
+    atomic_store_explicit(&replays->stamp, tn_gpu_epoch(&pool->device->gpu), memory_order_release);
 }
 
 static tarn_status launch_ordered(tarn_pool *pool, tn_cu_graphexec exec, tn_cu_stream stream)
@@ -175,15 +203,15 @@ static tarn_status launch_ordered(tarn_pool *pool, tn_cu_graphexec exec, tn_cu_s
     if (status != TARN_OK)
         return status;
     replays = tn_replays_lock(pool);
-    tn_replays_await_alone(replays);
+    if (atomic_load(&replays->launching_alone))
+        tn_replays_await_alone(replays);
     enter_series(pool, replays);
-    status = take_turn(pool, stream, stream_id, &replays);
+    if (order_behind_last(pool, replays, stream_id) != ORDER_KEPT)
+        status = take_turn(pool, stream, stream_id, &replays);
     if (status == TARN_OK)
         status = tn_exec_launch(gpu, exec, stream);
     if (status == TARN_OK) {
-        atomic_store(&replays->stream_id, stream_id);
-        atomic_store(&pool->replay_stream_id, stream_id);
-        atomic_store(&replays->stamp, tn_gpu_epoch(gpu));
+        note_replay(pool, replays, stream_id);
         /* Without an event the next change of streams waits for the device. */
         replays->recorded = replays->crosses && tn_event_renew(gpu, &replays->event, stream);
     }
@@ -195,8 +223,7 @@ tarn_status tn_replays_launch(tarn_pool *pool, tn_cu_graphexec exec, tn_cu_strea
 {
     tarn_status status = TARN_OK;
 
-    if (!atomic_load_explicit(&pool->replays->ordered, memory_order_relaxed) &&
-        launch_alone(pool, exec, stream, &status))
+    if (launch_alone(pool, exec, stream, &status))
         return status;
     return launch_ordered(pool, exec, stream);
 }

@@ -14,6 +14,7 @@
 
 #include "base/contract.h"
 #include "base/error.h"
+#include "graphs/admit.h"
 
 /* The pool of that capture, or NULL; the DEVICE lock is held. */
 static tarn_pool *find_adopted(const tarn_device *device, uint64_t capture_id)

@@ -28,9 +28,10 @@ void tn_arena_init(struct tn_arena *arena, tarn_pool *pool, struct tn_order orde
     arena->met = false;
     arena->allocates = false;
     arena->frees = false;
+    arena->hold = NULL;
     arena->fence = NULL;
     arena->ancestry = (struct tn_ancestry){.count = 0};
-    arena->store = (struct tn_block_store){NULL, NULL, 0, 0, NULL};
+    arena->store = (struct tn_block_store){.slabs = NULL};
     arena->counters = (struct tn_arena_counters){0};
     arena->sequences_left = 0;
     for (int kind = 0; kind < TN_HEAP_KINDS; kind++) {
@@ -43,8 +44,12 @@ void tn_arena_init(struct tn_arena *arena, tarn_pool *pool, struct tn_order orde
         }
         heap->mapped_bytes = 0;
         heap->segment_bytes = TN_SLOT_BYTES;
+        heap->run_bytes = 0;
+        heap->run_alloc_count = 0;
+        heap->run_free_count = 0;
         heap->bins = (struct tn_bins){.class_map = 0};
         heap->loose = NULL;
+        heap->counters = (struct tn_heap_counters){.allocated = {0}};
     }
 }
 
@@ -70,7 +75,7 @@ struct tn_arena *tn_arena_get(tarn_pool *pool, struct tn_order order)
 
     if (arena != NULL)
         return arena;
-    if (order.capture_id == 0 && !tn_arena_table_reserve(pool))
+    if (!tn_arena_table_reserve(pool))
         return NULL;
     arena = tn_records_take(&arena_records);
     if (arena == NULL)
@@ -80,8 +85,7 @@ struct tn_arena *tn_arena_get(tarn_pool *pool, struct tn_order order)
     arena->next = pool->arenas;
     pool->arenas = arena;
     pool->arena_count += 1;
-    if (order.capture_id == 0)
-        tn_arena_table_enter(pool, arena);
+    tn_arena_table_enter(pool, arena);
     return arena;
 }
 
@@ -228,8 +232,30 @@ static void reverse_bins(struct tn_arena *arena)
         tn_bins_reverse(&arena->heaps[kind].bins);
 }
 
+static bool sort_bins(struct tn_arena *arena, uint64_t *looks)
+{
+    for (int kind = 0; kind < TN_HEAP_KINDS; kind++) {
+        if (!tn_bins_sort(&arena->heaps[kind].bins, looks))
+            return false;
+    }
+    return true;
+}
+
+/* Sorts the bins where few blocks are free: false, with no harm done, where it is cheaper to go through all. */
+static bool sort_free(tarn_pool *pool)
+{
+    uint64_t looks = 64 + pool->counters.live_count / 8;
+    bool done = sort_bins(&pool->idle, &looks);
+
+    for (struct tn_arena *arena = pool->arenas; arena != NULL && done; arena = arena->next)
+        done = sort_bins(arena, &looks);
+    return done;
+}
+
 void tn_pool_order_free(tarn_pool *pool)
 {
+    if (sort_free(pool))
+        return;
     clear_bins(&pool->idle);
     for (struct tn_arena *arena = pool->arenas; arena != NULL; arena = arena->next)
         clear_bins(arena);
@@ -265,17 +291,26 @@ static void prove(struct tn_chunk *chunk, const struct tn_arena *arena)
         chunk->freed_stamp = 0;
 }
 
+/* The first chunk at or above an edge of chunks; NULL: there is none. at: a block that begins there or below,
+ * moved on to one of the chunk. Most of a segment's addresses have no memory, so they are not looked at. */
+static struct tn_chunk *chunk_from(struct tn_block **at, uint64_t offset)
+{
+    while (*at != NULL && ((*at)->state == TN_BLOCK_UNMAPPED || tn_block_end(*at) <= offset))
+        *at = (*at)->next;
+    return *at != NULL ? tn_segment_chunk_at((*at)->segment, tn_max(offset, (*at)->offset)) : NULL;
+}
+
 /* Moves all that ending arenas own in one segment to their heir. No block is split: a run of chunks
  * that changes hands as a whole has no edge inside a FREE block of its heap. */
 static void end_in_segment(tarn_pool *pool, struct tn_segment *segment, const struct ending *ending)
 {
+    struct tn_block *at = segment->first_block;
     struct tn_block *next;
+    struct tn_chunk *chunk;
 
-    for (uint64_t page = 0; page < segment->bytes / TN_PAGE_BYTES;) {
-        struct tn_chunk *chunk = tn_segment_chunk_at(segment, page * TN_PAGE_BYTES);
-
-        page += chunk != NULL ? chunk->bytes / TN_PAGE_BYTES : 1;
-        if (chunk != NULL && ends(ending, chunk->heap->arena)) {
+    for (uint64_t offset = 0; (chunk = chunk_from(&at, offset)) != NULL;
+         offset = tn_chunk_end(chunk)) {
+        if (ends(ending, chunk->heap->arena)) {
             struct tn_heap *to = &ending->to->heaps[chunk->heap->kind];
 
             prove(chunk, chunk->heap->arena);
@@ -353,12 +388,27 @@ void tn_arenas_end_capture(tarn_pool *pool, uint64_t capture_id)
     }
 }
 
+bool tn_arenas_prepare_retire(tarn_pool *pool, struct tn_order order)
+{
+    for (struct tn_block *block = tn_live_first(pool->segments); block != NULL;
+         block = tn_live_next(block)) {
+        if (block->state == TN_BLOCK_LIVE && tn_block_is_of(block, order) &&
+            !tn_block_add_cold(block))
+            return false;
+    }
+    return true;
+}
+
 void tn_arenas_retire(tarn_pool *pool, struct tn_order order, struct tn_fence *fence)
 {
     struct tn_arena *arena = tn_arena_find(pool, order);
     struct tn_block *block;
 
     TN_ASSERT(order.capture_id == 0);
+    /* Blocks allocated on the stream since this was prepared may lack room for the fence, where there is no host
+     * memory: then all is left as it is with a stream that goes without a word. */
+    if (!tn_arenas_prepare_retire(pool, order))
+        return;
     for (block = tn_live_first(pool->segments); block != NULL; block = tn_live_next(block)) {
         if (block->state == TN_BLOCK_LIVE && tn_block_is_of(block, order))
             tn_block_retire(pool, block, fence);
@@ -390,7 +440,7 @@ void tn_arenas_end_retired(tarn_pool *pool)
 /* The arena of a stream that is not retired; NULL: there is none. */
 static struct tn_arena *arena_of_stream(const tarn_pool *pool, struct tn_order order)
 {
-    struct tn_arena *arena = order.capture_id == 0 ? tn_arena_seek(pool, order.stream_id) : NULL;
+    struct tn_arena *arena = order.capture_id == 0 ? tn_arena_seek(pool, order) : NULL;
 
     return arena != NULL && arena->pool == pool && tn_order_equal(arena->order, order) ? arena
                                                                                        : NULL;

@@ -2,7 +2,7 @@
 /* arena.h -- the memory of one order of work.
  *
  * An arena is the memory of a stream outside captures, or of a stream within one capture. It has two
- * heaps, for small blocks (up to 1 MiB) and for large ones, each with chunks of its own. The pool's
+ * heaps, for small blocks (up to 512 KiB) and for large ones, each with chunks of its own. The pool's
  * idle memory is an arena that nobody allocates from directly: what captures left behind and what
  * was reserved ahead. Heaps take whole chunks from it.
  *
@@ -21,31 +21,30 @@
 #include "base/spin.h"
 #include "driver/ancestry.h"
 #include "pools/bins.h"
+#include "pools/counters.h"
 #include "pools/live_index.h"
 #include "tarn/types.h"
-
-enum tn_heap_kind { TN_HEAP_SMALL, TN_HEAP_LARGE, TN_HEAP_KINDS };
 
 struct tn_arena;
 
 struct tn_heap {
-    struct tn_arena *arena; /* immutable */
-    enum tn_heap_kind kind; /* immutable */
-    uint64_t mapped_bytes;  /* of the chunks it owns */
-    uint64_t segment_bytes; /* of the next segment it makes; doubles with each, to 64 GiB */
+    struct tn_arena *arena;   /* immutable */
+    enum tn_heap_kind kind;   /* immutable */
+    uint64_t mapped_bytes;    /* of the chunks it owns */
+    uint64_t segment_bytes;   /* of the next segment it makes */
+    uint64_t run_bytes;       /* mapped in the last run of growths; see pools/ahead.c */
+    uint64_t run_alloc_count; /* the pool's counters at the last growth */
+    uint64_t run_free_count;
     struct tn_bins bins;
-    struct tn_block *loose; /* P19: freed last, FREE; NULL: none */
-    uint64_t loose_stamp;   /* the epoch of its free */
+    struct tn_block *loose;           /* P19: freed last, FREE; NULL: none */
+    uint64_t loose_stamp;             /* the epoch of its free */
+    struct tn_heap_counters counters; /* of the steady state, like the arena's */
 };
 
-/* What happened in an arena since the pool's lock was last taken. */
+/* What happened in all heaps of an arena since the pool's lock was last taken. */
 struct tn_arena_counters {
     int64_t live_bytes;
     int64_t live_peak_bytes; /* the most that live_bytes was */
-    int64_t live_count;
-    int64_t requested_bytes;
-    uint64_t alloc_count;
-    uint64_t free_count;
 };
 
 struct tn_arena {
@@ -53,12 +52,13 @@ struct tn_arena {
     struct tn_arena *next; /* of the pool; links recycled records */
     struct tn_spin lock;   /* kept in recycled records, as all below */
     bool met;              /* waits for the device cover its stream's context */
-    bool allocates;  /* in the steady state: see pools/steady.h; set when the pool is unlocked */
-    bool frees;      /* the same */
-    tarn_pool *pool; /* NULL in a recycled record */
-    struct tn_order order;  /* zero for idle memory; none once its stream is retired */
-    uint64_t saved_count;   /* blocks of checkpoints that are of its order */
-    struct tn_fence *fence; /* retired: what ends the stream's work; else NULL */
+    bool allocates; /* in the steady state: see pools/steady.h; set when the pool is unlocked */
+    bool frees;     /* the same */
+    const struct tn_hold *hold; /* the same: of its capture; NULL outside captures */
+    tarn_pool *pool;            /* NULL in a recycled record */
+    struct tn_order order;      /* zero for idle memory; none once its stream is retired */
+    uint64_t saved_count;       /* blocks of checkpoints that are of its order */
+    struct tn_fence *fence;     /* retired: what ends the stream's work; else NULL */
     struct tn_heap heaps[TN_HEAP_KINDS];
     struct tn_ancestry ancestry; /* in a capture: what its next work comes after; see pools/use.h */
     struct tn_block_store store; /* for pools/steady.c, as the next three; no slabs of its own */
@@ -83,6 +83,9 @@ struct tn_arena *tn_arena_get(tarn_pool *pool, struct tn_order order);
 /* Ends the arenas of a capture, those of its bodies' groups included: their chunks go to the pool's idle
  * memory, or, when the capture is a body's, to its group's arena. */
 void tn_arenas_end_capture(tarn_pool *pool, uint64_t capture_id);
+
+/* Sets aside what tn_arenas_retire needs; false when there is no memory. */
+bool tn_arenas_prepare_retire(tarn_pool *pool, struct tn_order order);
 
 /* The order's stream is retired: its arena, and its blocks, live or pending, are of no order from now on
  * and wait for the fence. What is allocated on the stream later has a new arena. */
@@ -133,6 +136,7 @@ static inline void tn_block_pass(struct tn_block *block, struct tn_heap *heap)
     block->heap = heap;
     if (ordered)
         tn_block_set_order(block, order);
+    block->misplaced = tn_kind_of(tn_block_bytes(block)) != heap->kind; /* P20 */
 }
 
 /* The chunk under the block's byte at that offset of the segment. */

@@ -14,7 +14,7 @@
 enum { CAPACITY_MIN = 64 };
 
 struct tn_arena_entry {
-    atomic_uint_fast64_t stream_id; /* 0: none */
+    atomic_uint_fast64_t key; /* 0: none */
     _Atomic(struct tn_arena *) arena;
 };
 
@@ -24,51 +24,66 @@ struct tn_arena_table {
     struct tn_arena_entry entries[];
 };
 
-static size_t first_entry(const struct tn_arena_table *table, uint64_t stream_id)
+static const uint64_t golden = 0x9E3779B97F4A7C15ULL;
+
+/* A stream's id; in a capture a number of its own, which no id is. Where two orders had one key, the older
+ * arena would be found for neither, and the pool's lock be taken. */
+static uint64_t key_of(struct tn_order order)
 {
-    /* Fibonacci hashing: the high bits of the product are well mixed. */
-    return (size_t)((stream_id * 0x9E3779B97F4A7C15ULL) >> 32) & (table->capacity - 1);
+    uint64_t mixed = order.capture_id * golden;
+
+    if (order.capture_id == 0)
+        return order.stream_id;
+    mixed ^= mixed >> 29; /* else the highest bit of the capture's id would be lost */
+    return (order.stream_id ^ mixed) | (uint64_t)1 << 63;
 }
 
-static struct tn_arena_entry *find_entry(struct tn_arena_table *table, uint64_t stream_id)
+static size_t first_entry(const struct tn_arena_table *table, uint64_t key)
 {
-    size_t at = first_entry(table, stream_id);
-    uint64_t id = atomic_load_explicit(&table->entries[at].stream_id, memory_order_acquire);
+    /* Fibonacci hashing: the high bits of the product are well mixed. */
+    return (size_t)((key * golden) >> 32) & (table->capacity - 1);
+}
 
-    while (id != 0 && id != stream_id) {
+static struct tn_arena_entry *find_entry(struct tn_arena_table *table, uint64_t key)
+{
+    size_t at = first_entry(table, key);
+    uint64_t id = atomic_load_explicit(&table->entries[at].key, memory_order_acquire);
+
+    while (id != 0 && id != key) {
         at = (at + 1) & (table->capacity - 1);
-        id = atomic_load_explicit(&table->entries[at].stream_id, memory_order_acquire);
+        id = atomic_load_explicit(&table->entries[at].key, memory_order_acquire);
     }
     return &table->entries[at];
 }
 
-struct tn_arena *tn_arena_seek(const tarn_pool *pool, uint64_t stream_id)
+struct tn_arena *tn_arena_seek(const tarn_pool *pool, struct tn_order order)
 {
     struct tn_arena_table *table = atomic_load_explicit(&pool->arena_table, memory_order_acquire);
 
-    return table != NULL
-               ? atomic_load_explicit(&find_entry(table, stream_id)->arena, memory_order_acquire)
-               : NULL;
+    return table != NULL ? atomic_load_explicit(&find_entry(table, key_of(order))->arena,
+                                                memory_order_acquire)
+                         : NULL;
 }
 
 static void enter_arena(struct tn_arena_table *table, struct tn_arena *arena)
 {
-    struct tn_arena_entry *entry = find_entry(table, arena->order.stream_id); /* P16 */
+    uint64_t key = key_of(arena->order);
+    struct tn_arena_entry *entry = find_entry(table, key); /* P16 */
 
     atomic_store_explicit(&entry->arena, arena, memory_order_release);
-    atomic_store_explicit(&entry->stream_id, arena->order.stream_id, memory_order_release);
+    atomic_store_explicit(&entry->key, key, memory_order_release);
 }
 
 static bool is_in_table(const struct tn_arena *arena)
 {
-    return arena->order.capture_id == 0 && arena->fence == NULL;
+    return arena->fence == NULL;
 }
 
 static void empty(struct tn_arena_table *table)
 {
     for (size_t i = 0; i < table->capacity; i++) {
         atomic_store_explicit(&table->entries[i].arena, NULL, memory_order_relaxed);
-        atomic_store_explicit(&table->entries[i].stream_id, 0, memory_order_relaxed);
+        atomic_store_explicit(&table->entries[i].key, 0, memory_order_relaxed);
     }
 }
 
@@ -99,7 +114,7 @@ bool tn_arena_table_reserve(tarn_pool *pool)
     size_t used = 1;
 
     for (size_t i = 0; table != NULL && i < table->capacity; i++)
-        used += atomic_load_explicit(&table->entries[i].stream_id, memory_order_relaxed) != 0;
+        used += atomic_load_explicit(&table->entries[i].key, memory_order_relaxed) != 0;
     if (table != NULL && 2 * used <= table->capacity)
         return true;
     table = next_table(pool, table);

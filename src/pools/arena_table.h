@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* arena_table.h -- from a stream's id to its arena outside captures, without a lock.
+/* arena_table.h -- from an order to its arena, without a lock.
  *
- *   P16  the arena of every stream that is not retired is in its pool's table, under the stream's id
+ *   P16  the arena of every order that is not retired is in its pool's table, under the order's key
  *
  * An entry may be out of date: arenas are recycled, never freed, so what is found can be locked, and
  * tells then whose it is.
@@ -14,15 +14,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "driver/stream.h"
 #include "tarn/types.h"
 
 struct tn_arena;
 struct tn_arena_table;
 
-/* What may be the stream's arena; NULL: there is none. */
-struct tn_arena *tn_arena_seek(const tarn_pool *pool, uint64_t stream_id);
+/* What may be the order's arena; NULL: there is none. */
+struct tn_arena *tn_arena_seek(const tarn_pool *pool, struct tn_order order);
 
-/* Makes sure that the table has room for one more stream; false when there is no memory. */
+/* Makes sure that the table has room for one more order; false when there is no memory. */
 bool tn_arena_table_reserve(tarn_pool *pool);
 void tn_arena_table_enter(tarn_pool *pool, struct tn_arena *arena); /* reserved before */
 void tn_arena_table_fini(tarn_pool *pool);

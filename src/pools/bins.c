@@ -4,6 +4,10 @@
  * first: memory freed and asked for again in the same size is found at the head. The rest of that bin
  * is looked through only when no larger block is there, before the heap would grow.
  *
+ * The block before unmapped addresses is the one that a growth extends, so it is worth more than its bytes: what is
+ * cut from it is lacking when something large is asked for next. Doug Lea's allocator calls it the wilderness,
+ * and preserves it as this does; PyTorch's expandable segments count it as endless, too.
+ *
  * Trade-offs: good fit, not best fit: a bin is up to 1/16 of its size wide. */
 #include "pools/bins.h"
 
@@ -63,20 +67,21 @@ void tn_bins_remove(struct tn_bins *bins, struct tn_block *block)
         bins->class_map &= ~((uint64_t)1 << at.class);
 }
 
-/* The head of the first bin that is not empty at or above the index. */
-static struct tn_block *first_from(const struct tn_bins *bins, struct bin_index at)
+/* The head of the first bin that is not empty at or above the index, which is moved there. */
+static struct tn_block *first_from(const struct tn_bins *bins, struct bin_index *at)
 {
-    unsigned steps = bins->step_map[at.class] & (~0U << at.step);
+    unsigned steps = bins->step_map[at->class] & (~0U << at->step);
 
     if (steps == 0) {
-        uint64_t classes = bins->class_map >> at.class >> 1;
+        uint64_t classes = bins->class_map >> at->class >> 1;
 
         if (classes == 0)
             return NULL;
-        at.class += 1 + (unsigned)__builtin_ctzll(classes);
-        steps = bins->step_map[at.class];
+        at->class += 1 + (unsigned)__builtin_ctzll(classes);
+        steps = bins->step_map[at->class];
     }
-    return bins->heads[at.class][__builtin_ctz(steps)];
+    at->step = (unsigned)__builtin_ctz(steps);
+    return bins->heads[at->class][at->step];
 }
 
 struct tn_block *tn_bins_find(const struct tn_bins *bins, uint64_t bytes)
@@ -91,9 +96,48 @@ struct tn_block *tn_bins_find(const struct tn_bins *bins, uint64_t bytes)
         block = block->list_next;
     }
     at.step += 1;
-    larger = first_from(bins, at);
+    larger = first_from(bins, &at);
     if (larger != NULL)
         return larger;
+    while (block != NULL && tn_block_bytes(block) < bytes)
+        block = block->list_next;
+    return block;
+}
+
+/* Reads no more of the neighbour than whether it has an owner: it may be another arena's. */
+static bool can_extend(const struct tn_block *block)
+{
+    return block->next != NULL && block->next->heap == NULL;
+}
+
+struct tn_block *tn_bins_find_inner(const struct tn_bins *bins, uint64_t bytes)
+{
+    struct bin_index at = index_of(bytes);
+    struct tn_block *block = bins->heads[at.class][at.step];
+    struct tn_block *edge = NULL; /* the smallest that can extend, or nearly */
+    struct tn_block *larger;
+
+    for (int looks = 0; block != NULL && looks < OWN_BIN_LOOKS; looks++) {
+        if (tn_block_bytes(block) >= bytes) {
+            if (!can_extend(block))
+                return block;
+            edge = block;
+        }
+        block = block->list_next;
+    }
+    at.step += 1;
+    larger = first_from(bins, &at);
+    while (larger != NULL && can_extend(larger)) {
+        if (larger->list_next != NULL && !can_extend(larger->list_next))
+            return larger->list_next;
+        edge = edge != NULL ? edge : larger;
+        at.step += 1;
+        larger = first_from(bins, &at);
+    }
+    if (larger != NULL)
+        return larger;
+    if (edge != NULL)
+        return edge;
     while (block != NULL && tn_block_bytes(block) < bytes)
         block = block->list_next;
     return block;
@@ -110,7 +154,7 @@ struct tn_block *tn_bins_next(const struct tn_bins *bins, const struct tn_block 
     if (next != NULL)
         return next;
     at.step += 1;
-    return first_from(bins, at);
+    return first_from(bins, &at);
 }
 
 static struct tn_block *reversed(struct tn_block *head)
@@ -136,6 +180,90 @@ void tn_bins_reverse(struct tn_bins *bins)
             bins->heads[class][step] = reversed(bins->heads[class][step]);
         }
     }
+}
+
+static bool precedes(const struct tn_block *a, const struct tn_block *b)
+{
+    return a->segment == b->segment ? a->offset < b->offset : a->segment->index < b->segment->index;
+}
+
+/* Of two lists in order, linked forwards alone. */
+static struct tn_block *merge(struct tn_block *a, struct tn_block *b)
+{
+    struct tn_block *head = NULL;
+    struct tn_block **link = &head;
+
+    while (a != NULL && b != NULL) {
+        struct tn_block **first = precedes(a, b) ? &a : &b;
+
+        *link = *first;
+        link = &(*first)->list_next;
+        *first = *link;
+    }
+    *link = a != NULL ? a : b;
+    return head;
+}
+
+/* A merge sort from below: a run of 2^i blocks, or none, for each i. */
+static struct tn_block *sorted(struct tn_block *block)
+{
+    enum { RUNS = 40 }; /* no more blocks than addresses of 512 bytes */
+    struct tn_block *runs[RUNS] = {NULL};
+    struct tn_block *head = NULL;
+    struct tn_block *previous = NULL;
+
+    while (block != NULL) {
+        struct tn_block *run = block;
+        int i;
+
+        block = block->list_next;
+        run->list_next = NULL;
+        for (i = 0; runs[i] != NULL; i++) {
+            run = merge(runs[i], run);
+            runs[i] = NULL;
+        }
+        runs[i] = run;
+    }
+    for (int i = 0; i < RUNS; i++)
+        head = merge(runs[i], head);
+    for (block = head; block != NULL; block = block->list_next) {
+        block->list_previous = previous;
+        previous = block;
+    }
+    return head;
+}
+
+/* Whether the list is in order; *looks is counted down, and false where there are too few. */
+static bool look_through(const struct tn_block *block, uint64_t *looks, bool *in_order)
+{
+    *in_order = true;
+    for (; block != NULL; block = block->list_next) {
+        if (*looks == 0)
+            return false;
+        *looks -= 1;
+        if (block->list_next != NULL && !precedes(block, block->list_next))
+            *in_order = false;
+    }
+    return true;
+}
+
+bool tn_bins_sort(struct tn_bins *bins, uint64_t *looks)
+{
+    for (uint64_t classes = bins->class_map; classes != 0; classes &= classes - 1) {
+        unsigned class = (unsigned)__builtin_ctzll(classes);
+
+        for (unsigned steps = bins->step_map[class]; steps != 0; steps &= steps - 1) {
+            struct tn_block **head = &bins->heads[class][__builtin_ctz(steps)];
+
+            bool in_order;
+
+            if (!look_through(*head, looks, &in_order))
+                return false;
+            if (!in_order)
+                *head = sorted(*head);
+        }
+    }
+    return true;
 }
 
 bool tn_bins_has_head(const struct tn_bins *bins, const struct tn_block *block)

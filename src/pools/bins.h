@@ -10,6 +10,7 @@
 #ifndef TARN_POOLS_BINS_H
 #define TARN_POOLS_BINS_H
 
+#include "base/checked.h"
 #include "pools/block.h"
 
 enum {
@@ -29,12 +30,26 @@ void tn_bins_remove(struct tn_bins *bins, struct tn_block *block);
 /* A block of at least bytes, still in its bin; NULL when there is none. */
 struct tn_block *tn_bins_find(const struct tn_bins *bins, uint64_t bytes);
 
+/* The same, but that a block which ends where nothing is mapped comes last: it can be made larger by a growth,
+ * and no other can. */
+struct tn_block *tn_bins_find_inner(const struct tn_bins *bins, uint64_t bytes);
+
+/* False: there is no block of at least bytes. Looks at no block. */
+static inline bool tn_bins_may_have(const struct tn_bins *bins, uint64_t bytes)
+{
+    return bins->class_map >> (tn_log2_floor(bytes) - TN_BLOCK_BITS) != 0;
+}
+
 /* The next block of at least bytes after one that tn_bins_find or this function gave. */
 struct tn_block *tn_bins_next(const struct tn_bins *bins, const struct tn_block *block,
                               uint64_t bytes);
 
 /* Turns the order of the blocks in each bin round. */
 void tn_bins_reverse(struct tn_bins *bins);
+
+/* Puts the blocks in each bin in order of segment and address. Looks at no more blocks than *looks, which it counts
+ * down: false where there are more, with some bins in order. */
+bool tn_bins_sort(struct tn_bins *bins, uint64_t *looks);
 
 /* For checks: whether the block is the head of the bin of its size; how many blocks are in bins. */
 bool tn_bins_has_head(const struct tn_bins *bins, const struct tn_block *block);

@@ -2,18 +2,20 @@
 /* Trade-offs: slabs of records are kept until the pool goes. */
 #include "pools/block.h"
 
+#include <stddef.h>
 #include <string.h>
 
 #include "base/contract.h"
 #include "base/host.h"
 
-#define SLAB_BYTES ((size_t)1 << TN_BLOCK_SLAB_BITS)
-
 enum {
-    SLAB_RECORDS = (1 << TN_BLOCK_SLAB_BITS) / 64, /* the first one's room is the slab's own */
+    SLAB_ALIGNMENT = 1 << TN_BLOCK_SLAB_BITS,
+    /* A word less than the alignment, which malloc needs itself: so slabs stand side by side. */
+    SLAB_BYTES = SLAB_ALIGNMENT - (int)sizeof(void *),
 };
 
-_Static_assert(sizeof(struct tn_block_slab) <= sizeof(struct tn_block), "room for a slab's own");
+_Static_assert(offsetof(struct tn_block_slab, cold) + sizeof(struct tn_block_cold *) <= SLAB_BYTES,
+               "room for a slab's own");
 
 /* Makes the spare records that were never taken a list, so that another slab's can be. */
 static void list_fresh(struct tn_block_store *store)
@@ -27,22 +29,30 @@ static void list_fresh(struct tn_block_store *store)
     }
 }
 
+static bool add_cold(struct tn_block_slab *slab)
+{
+    if (slab->cold == NULL)
+        slab->cold = tn_host_alloc(TN_BLOCK_SLAB_RECORDS, sizeof *slab->cold);
+    return slab->cold != NULL;
+}
+
 static bool add_slab(struct tn_block_store *store)
 {
-    struct tn_block_slab *slab = tn_host_alloc_aligned(SLAB_BYTES);
-    struct tn_block_cold *cold = tn_host_alloc(SLAB_RECORDS, sizeof *cold);
+    struct tn_block_slab *slab = tn_host_alloc_aligned(SLAB_ALIGNMENT, SLAB_BYTES);
 
-    if (slab == NULL || cold == NULL) {
+    if (slab == NULL)
+        return false;
+    slab->next = store->slabs;
+    slab->cold = NULL;
+    if (store->all_cold && !add_cold(slab)) {
         tn_host_free(slab);
-        tn_host_free(cold);
         return false;
     }
-    *slab = (struct tn_block_slab){store->slabs, cold};
     store->slabs = slab;
     list_fresh(store);
-    store->fresh = (struct tn_block *)(void *)slab + 1;
-    store->fresh_count = SLAB_RECORDS - 1;
-    store->spare_count += SLAB_RECORDS - 1;
+    store->fresh = slab->records;
+    store->fresh_count = TN_BLOCK_SLAB_RECORDS;
+    store->spare_count += TN_BLOCK_SLAB_RECORDS;
     return true;
 }
 
@@ -53,6 +63,22 @@ bool tn_blocks_reserve(struct tn_block_store *store, size_t count)
             return false;
     }
     return true;
+}
+
+bool tn_blocks_add_cold(struct tn_block_store *store)
+{
+    for (struct tn_block_slab *slab = store->slabs; slab != NULL && !store->all_cold;
+         slab = slab->next) {
+        if (!add_cold(slab))
+            return false;
+    }
+    store->all_cold = true;
+    return true;
+}
+
+bool tn_block_add_cold(const struct tn_block *block)
+{
+    return add_cold(tn_block_slab(block));
 }
 
 static struct tn_block *pop(struct tn_block_store *store)
@@ -108,7 +134,7 @@ void tn_blocks_fini(struct tn_block_store *store)
         tn_host_free(slab->cold);
         tn_host_free(slab);
     }
-    *store = (struct tn_block_store){NULL, NULL, 0, 0, NULL};
+    *store = (struct tn_block_store){.slabs = NULL};
 }
 
 /* Puts a new part between the block and its neighbour on one side. */

@@ -6,12 +6,17 @@
  *       belongs to the block's heap
  *   P3  no two neighbours are both UNMAPPED, and no two neighbours of one heap are both FREE
  *   P18 a LIVE or PENDING block that is not tangled has no use and no fence
+ *   P20 a LIVE or PENDING block is misplaced when its heap is for blocks of another size, and only then
  *
  * A block's record is one cache line, with what every allocation and every free needs. What few blocks
- * need lies in a second record, the cold one, in an array beside; its memory is not touched before.
+ * need lies in a second record, the cold one, in an array beside; a slab of records gets that array when
+ * the first of its blocks needs it, so where none does a block costs its one line.
  *
  * Records come from slabs of the pool. They are set aside before a change begins (reserve, which may
- * fail) and taken while it is made (take, which cannot).
+ * fail) and taken while it is made (take, which cannot). Cold records are set aside likewise (add_cold),
+ * before any change in which a block may get an order that is not its arena's, a use or a fence, or be
+ * PENDING; there they stay. While a hold or a route is open, and ever after, all records of the pool have one: any block
+ * may be freed beside a capture.
  *
  * Locking: the pool's lock. */
 #ifndef TARN_POOLS_BLOCK_H
@@ -55,9 +60,12 @@ struct tn_block {
     uint8_t state;        /* enum tn_block_state */
     bool own_order : 1;   /* LIVE, PENDING: of its arena's order; else the cold record says which */
     bool tangled : 1;     /* the cold record may have uses or a fence */
+    bool misplaced : 1;   /* LIVE, PENDING: P20 */
     bool
         captured_free : 1; /* PENDING: freed while captures of the pool were under way, and not by the
                                order that would reuse it there */
+    bool
+        unheld : 1; /* the same, and one of those captures has no hold: its graph brings one when adopted */
 };
 
 _Static_assert(sizeof(struct tn_block) == 64, "a block's record is one cache line");
@@ -84,10 +92,13 @@ struct tn_block_store {
     size_t fresh_count;
     size_t spare_count; /* of both */
     struct tn_block_slab *slabs;
+    bool all_cold; /* every slab has cold records */
 };
 
 /* Sets aside count records; false when there is no memory. */
 bool tn_blocks_reserve(struct tn_block_store *store, size_t count);
+/* Gives cold records to all records of the store, now and from now on; false when there is no memory. */
+bool tn_blocks_add_cold(struct tn_block_store *store);
 struct tn_block *tn_block_take(struct tn_block_store *store); /* one that was set aside */
 void tn_block_give(struct tn_block_store *store, struct tn_block *block);
 /* Moves up to count records that were set aside. */
@@ -104,19 +115,35 @@ enum {
 #define TN_BLOCK_BYTES_MAX ((uint64_t)UINT32_MAX << TN_BLOCK_BITS)
 #define TN_REQUEST_BYTES_MAX ((uint64_t)1 << 40) /* what may be asked for */
 
-/* Slabs begin at a multiple of their size. */
+enum { TN_BLOCK_SLAB_RECORDS = (1 << TN_BLOCK_SLAB_BITS) / 64 - 1 };
+
+/* Slabs begin at a multiple of 2^TN_BLOCK_SLAB_BITS. */
 struct tn_block_slab {
+    struct tn_block records[TN_BLOCK_SLAB_RECORDS];
     struct tn_block_slab *next;
-    struct tn_block_cold *cold; /* the cold records, in the order of the others */
+    struct tn_block_cold *cold; /* the cold records, in the order of the others; NULL: none yet */
 };
 
+static inline struct tn_block_slab *tn_block_slab(const struct tn_block *block)
+{
+    return (struct tn_block_slab *)((uintptr_t)block >> TN_BLOCK_SLAB_BITS << TN_BLOCK_SLAB_BITS);
+}
+
+static inline bool tn_block_has_cold(const struct tn_block *block)
+{
+    return tn_block_slab(block)->cold != NULL;
+}
+
+/* The block has one. */
 static inline struct tn_block_cold *tn_block_cold(const struct tn_block *block)
 {
-    uintptr_t at = (uintptr_t)block;
-    uintptr_t slab = at >> TN_BLOCK_SLAB_BITS << TN_BLOCK_SLAB_BITS;
+    const struct tn_block_slab *slab = tn_block_slab(block);
 
-    return &((const struct tn_block_slab *)slab)->cold[(at - slab) / sizeof *block];
+    return &slab->cold[block - slab->records];
 }
+
+/* Makes sure that the block has a cold record, with its slab's others; false when there is no memory. */
+bool tn_block_add_cold(const struct tn_block *block);
 
 /* The uses of a LIVE or PENDING block, and its fence; NULL: none. */
 static inline struct tn_use *tn_block_uses(const struct tn_block *block)

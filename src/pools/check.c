@@ -16,9 +16,11 @@ struct sums {
     uint64_t requested_bytes;
     uint64_t pending_bytes;
     uint64_t pending_count;
+    uint64_t unheld_count;
     uint64_t discarded_count;
     uint64_t mapped_bytes;
     uint64_t free_count; /* FREE blocks */
+    uint64_t metrics[TN_METRICS][TN_HEAP_KINDS];
 };
 
 static tarn_status corrupt(const char *invariant, const char *what, uint64_t stored,
@@ -35,6 +37,27 @@ static tarn_status corrupt(const char *invariant, const char *what, uint64_t sto
         if (stored_value != computed_value)                                                        \
             return corrupt(invariant, what, stored_value, computed_value);                         \
     } while (0)
+
+static void add_block(struct sums *sums, enum tn_metric_id blocks, uint64_t bytes)
+{
+    sums->metrics[blocks][tn_kind_of(bytes)] += 1;
+    sums->metrics[blocks + 1][tn_kind_of(bytes)] += bytes;
+}
+
+static void add_to_metrics(const struct tn_block *block, struct sums *sums)
+{
+    static const int blocks_of[] = {[TN_BLOCK_LIVE] = TN_LIVE_BLOCKS,
+                                    [TN_BLOCK_PENDING] = TN_PENDING_BLOCKS,
+                                    [TN_BLOCK_DISCARDED] = TN_DISCARDED_BLOCKS};
+    uint64_t bytes = tn_block_bytes(block);
+
+    if (block->state == TN_BLOCK_FREE || block->state == TN_BLOCK_UNMAPPED)
+        return;
+    add_block(sums, (enum tn_metric_id)blocks_of[block->state], bytes);
+    add_block(sums, TN_ACTIVE_BLOCKS, bytes);
+    if (block->state == TN_BLOCK_LIVE)
+        sums->metrics[TN_LIVE_REQUESTED][tn_kind_of(bytes)] += block->requested;
+}
 
 static bool is_in_bin(const struct tn_block *block)
 {
@@ -103,6 +126,7 @@ static tarn_status check_block(const tarn_pool *pool, const struct tn_block *blo
     case TN_BLOCK_PENDING:
         sums->pending_bytes += tn_block_bytes(block);
         sums->pending_count += 1;
+        sums->unheld_count += block->unheld;
         break;
     case TN_BLOCK_FREE:
         sums->free_count += 1;
@@ -111,7 +135,11 @@ static tarn_status check_block(const tarn_pool *pool, const struct tn_block *blo
     case TN_BLOCK_UNMAPPED:
         break;
     }
-    if (!block->tangled)
+    add_to_metrics(block, sums);
+    if (block->state == TN_BLOCK_LIVE || block->state == TN_BLOCK_PENDING)
+        EXPECT_EQUAL("P20", "whether a block is misplaced", block->misplaced,
+                     block->heap->kind != tn_kind_of(tn_block_bytes(block)));
+    if (!block->tangled && tn_block_has_cold(block))
         EXPECT_EQUAL("P18", "whether a block that is not tangled has a use or a fence",
                      tn_block_cold(block)->uses != NULL || tn_block_cold(block)->fence != NULL, 0);
     if (tn_block_fence(block) != NULL)
@@ -182,7 +210,7 @@ static uint64_t count_holds(const tarn_pool *pool, uint32_t id)
     return count;
 }
 
-static tarn_status check_chunks(const tarn_pool *pool, const struct sums *sums)
+static tarn_status check_chunks(const tarn_pool *pool, struct sums *sums)
 {
     size_t count = 0;
     uint64_t live_count = 0;
@@ -194,6 +222,8 @@ static tarn_status check_chunks(const tarn_pool *pool, const struct sums *sums)
             continue;
         count += 1;
         live_count += chunk->live_count;
+        sums->metrics[TN_CHUNKS][chunk->kind] += 1;
+        sums->metrics[TN_CHUNK_BYTES][chunk->kind] += chunk->bytes;
         EXPECT_EQUAL("V4", "a chunk's id", chunk->id, id);
         EXPECT_EQUAL("P6", "a chunk's used bytes", chunk->used_bytes, used_bytes(chunk));
         EXPECT_EQUAL("P7", "a chunk's holds", chunk->hold_count, count_holds(pool, chunk->id));
@@ -221,6 +251,16 @@ static tarn_status check_heaps(const tarn_pool *pool, const struct tn_arena *are
     return TARN_OK;
 }
 
+static const char *const metric_names[TN_METRICS] = {
+    "the number of live blocks of a kind", "the live bytes of a kind",
+    "the requested bytes of a kind",       "the number of active blocks of a kind",
+    "the active bytes of a kind",          "the number of pending blocks of a kind",
+    "the pending bytes of a kind",         "the number of discarded blocks of a kind",
+    "the discarded bytes of a kind",       "the number of chunks of a kind",
+    "the mapped bytes of a kind",          "the number of segments of a kind",
+    "the bytes of segments of a kind",     "the number of segments of one block of a kind",
+};
+
 static tarn_status check_counters(const tarn_pool *pool, const struct sums *sums)
 {
     const struct tn_pool_counters *counters = &pool->counters;
@@ -231,18 +271,25 @@ static tarn_status check_counters(const tarn_pool *pool, const struct sums *sums
                  sums->requested_bytes);
     EXPECT_EQUAL("P8", "the pool's pending bytes", counters->pending_bytes, sums->pending_bytes);
     EXPECT_EQUAL("P8", "the pool's pending count", counters->pending_count, sums->pending_count);
+    EXPECT_EQUAL("P8", "the pool's unheld count", pool->unheld_count, sums->unheld_count);
     EXPECT_EQUAL("P8", "the pool's discarded count", counters->discarded_count,
                  sums->discarded_count);
     EXPECT_EQUAL("P8", "the pool's mapped bytes", counters->mapped_bytes, sums->mapped_bytes);
+    for (int id = 0; id < TN_METRICS; id++) {
+        for (int kind = 0; kind < TN_HEAP_KINDS; kind++)
+            EXPECT_EQUAL("P8", metric_names[id],
+                         tn_metric_current(&counters->metrics[id], (enum tn_heap_kind)kind),
+                         sums->metrics[id][kind]);
+    }
     return TARN_OK;
 }
 
 static tarn_status check_table(const tarn_pool *pool)
 {
     for (const struct tn_arena *arena = pool->arenas; arena != NULL; arena = arena->next) {
-        if (!tn_arena_is_captured(arena) && arena->fence == NULL)
-            EXPECT_EQUAL("P16", "the table's arena of a stream",
-                         (uintptr_t)tn_arena_seek(pool, arena->order.stream_id), (uintptr_t)arena);
+        if (arena->fence == NULL)
+            EXPECT_EQUAL("P16", "the table's arena of an order",
+                         (uintptr_t)tn_arena_seek(pool, arena->order), (uintptr_t)arena);
     }
     return TARN_OK;
 }
@@ -266,9 +313,14 @@ tarn_status tn_pool_check(tarn_pool *pool)
     uint64_t free_count = 0;
     tarn_status status = TARN_OK;
 
+    tn_counters_complete(pool);
     for (const struct tn_segment *segment = pool->segments; segment != NULL && status == TARN_OK;
-         segment = segment->next)
+         segment = segment->next) {
         status = check_segment(pool, segment, &sums);
+        sums.metrics[TN_SEGMENTS][segment->kind] += 1;
+        sums.metrics[TN_SEGMENT_BYTES][segment->kind] += segment->bytes;
+        sums.metrics[TN_OWN_SEGMENTS][segment->kind] += segment->is_own;
+    }
     if (status == TARN_OK)
         status = check_chunks(pool, &sums);
     if (status == TARN_OK)

@@ -158,6 +158,16 @@ void tn_chunk_cache_set_limit(struct tn_chunk_cache *cache, uint64_t limit_bytes
     (void)tn_chunk_cache_release(cache, limit_bytes);
 }
 
+void tn_chunk_cache_usage(struct tn_chunk_cache *cache, uint64_t *bytes, uint64_t *count,
+                          uint64_t *limit_bytes)
+{
+    tn_lock_acquire(&cache->lock);
+    *bytes = tn_chunk_cache_bytes(cache);
+    *count = atomic_load(&cache->count);
+    *limit_bytes = cache->limit_bytes;
+    tn_lock_release(&cache->lock);
+}
+
 /* The chunks of the lists by size and kind; UINT64_MAX when one is in the wrong list or mapped. */
 static uint64_t count_alike(struct tn_chunk_cache *cache)
 {

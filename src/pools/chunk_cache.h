@@ -59,6 +59,10 @@ static inline uint64_t tn_chunk_cache_bytes(const struct tn_chunk_cache *cache)
     return atomic_load(&cache->bytes);
 }
 
+/* What is in it, and may be. */
+void tn_chunk_cache_usage(struct tn_chunk_cache *cache, uint64_t *bytes, uint64_t *count,
+                          uint64_t *limit_bytes);
+
 /* Recomputes P13. CORRUPT */
 TARN_MUST_CHECK tarn_status tn_chunk_cache_check(struct tn_chunk_cache *cache);
 

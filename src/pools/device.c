@@ -9,11 +9,11 @@
 
 #include <stddef.h>
 
-#include "base/atomic.h"
 #include "base/checked.h"
 #include "base/contract.h"
 #include "base/error.h"
 #include "base/host.h"
+#include "driver/pinned.h"
 #include "pools/use.h"
 #include "vmm/address_table.h"
 
@@ -61,7 +61,11 @@ static tarn_status init_device(tarn_device *device, const struct tn_driver *driv
     tn_chunk_cache_init(&device->cache, device,
                         options->cache_limit_bytes != TARN_NO_CACHE ? options->cache_limit_bytes
                                                                     : 0);
+    tn_pinned_set_limit(&device->gpu, options->pinned_cache_limit_bytes != TARN_NO_CACHE
+                                          ? options->pinned_cache_limit_bytes
+                                          : 0);
     tn_lock_init(&device->lock, TN_RANK_DEVICE);
+    tn_lock_init(&device->growing, TN_RANK_GROW);
     tn_routes_init(&device->routes);
     tn_streams_init(&device->streams, &device->gpu);
     tn_callbacks_init(&device->free_callbacks, &device->lock);
@@ -70,6 +74,7 @@ static tarn_status init_device(tarn_device *device, const struct tn_driver *driv
     if (status == TARN_OK)
         return TARN_OK;
     fini_lists(device);
+    tn_lock_fini(&device->growing);
     tn_lock_fini(&device->lock);
     tn_chunk_cache_fini(&device->cache);
     tn_regions_fini(&device->regions);
@@ -262,6 +267,7 @@ tarn_status tn_device_close(tarn_device *device)
     TN_ASSERT(status == TARN_OK); /* nothing claims it, and it is idle */
     (void)status;
     fini_lists(device);
+    tn_lock_fini(&device->growing);
     tn_lock_fini(&device->lock);
     tn_chunk_cache_fini(&device->cache);
     tn_regions_fini(&device->regions);
@@ -412,6 +418,20 @@ void tn_device_look_at_stream(tarn_device *device, tarn_stream stream)
     tn_lock_release(&device->lock);
 }
 
+static tarn_status prepare_retire(tarn_device *device, struct tn_order order)
+{
+    for (tarn_pool *pool = device->pools; pool != NULL; pool = pool->next) {
+        bool prepared;
+
+        tn_pool_lock(pool);
+        prepared = tn_arenas_prepare_retire(pool, order);
+        tn_pool_unlock(pool);
+        if (!prepared)
+            return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory to retire a stream");
+    }
+    return TARN_OK;
+}
+
 /* The fence is recorded last: whatever joins the retired arenas meanwhile is covered by it. The DEVICE
  * lock keeps other threads from retiring. */
 tarn_status tn_device_retire_stream(tarn_device *device, tn_cu_stream stream, uint64_t id)
@@ -421,7 +441,9 @@ tarn_status tn_device_retire_stream(tarn_device *device, tn_cu_stream stream, ui
     tarn_status status;
 
     tn_lock_acquire(&device->lock);
-    status = tn_streams_retire_begin(&device->streams, stream, id, &fence);
+    status = prepare_retire(device, order);
+    if (status == TARN_OK)
+        status = tn_streams_retire_begin(&device->streams, stream, id, &fence);
     if (status == TARN_OK) {
         for (tarn_pool *pool = device->pools; pool != NULL; pool = pool->next) {
             tn_pool_lock(pool);
@@ -472,14 +494,39 @@ void tn_device_discharge(tarn_device *device, uint64_t bytes)
     atomic_fetch_sub(&device->charged_bytes, bytes);
 }
 
-void tn_device_count_mapped(tarn_device *device, uint64_t bytes)
+void tn_device_count(tarn_device *device, enum tn_metric_id id, enum tn_heap_kind kind,
+                     uint64_t amount, bool more)
 {
-    uint64_t mapped = atomic_fetch_add(&device->mapped_bytes, bytes) + bytes;
+    struct tn_device_counters *counters = &device->counters;
 
-    tn_atomic_raise(&device->mapped_peak_bytes, mapped);
+    TN_ASSERT(id >= TN_CHUNKS);
+    tn_spin_acquire(&counters->lock);
+    if (more)
+        tn_metric_add(&counters->mapped[id], kind, amount);
+    else
+        tn_metric_remove(&counters->mapped[id], kind, amount);
+    tn_spin_release(&counters->lock);
 }
 
-void tn_device_count_unmapped(tarn_device *device, uint64_t bytes)
+void tn_device_count_mapped(tarn_device *device, enum tn_heap_kind kind, uint64_t bytes,
+                            uint64_t chunk_count)
 {
+    struct tn_device_counters *counters = &device->counters;
+
+    atomic_fetch_add(&device->mapped_bytes, bytes);
+    tn_spin_acquire(&counters->lock);
+    tn_metric_add(&counters->mapped[TN_CHUNKS], kind, chunk_count);
+    tn_metric_add(&counters->mapped[TN_CHUNK_BYTES], kind, bytes);
+    tn_spin_release(&counters->lock);
+}
+
+void tn_device_count_unmapped(tarn_device *device, enum tn_heap_kind kind, uint64_t bytes)
+{
+    struct tn_device_counters *counters = &device->counters;
+
     atomic_fetch_sub(&device->mapped_bytes, bytes);
+    tn_spin_acquire(&counters->lock);
+    tn_metric_remove(&counters->mapped[TN_CHUNKS], kind, 1);
+    tn_metric_remove(&counters->mapped[TN_CHUNK_BYTES], kind, bytes);
+    tn_spin_release(&counters->lock);
 }

@@ -13,6 +13,19 @@
 #include "pools/stream_table.h"
 #include "tarn/device.h"
 
+/* What cannot be summed up from the pools that are there. */
+struct tn_device_counters {
+    /* Guarded by the DEVICE lock: */
+    struct tn_metric
+        pools[TN_METRICS]; /* up to TN_CHUNKS: totals of pools that are gone, what resets have
+                                           set, and peaks that the sum of the pools' own does not tell */
+    struct tn_event events[TN_EVENTS]; /* of pools that are gone, and what resets have set */
+    uint64_t call_bases[TN_GPU_CALLS]; /* of the driver, at the last reset of the totals */
+    struct tn_spin lock;               /* held for a few additions, under any other lock */
+    struct tn_metric
+        mapped[TN_METRICS]; /* from TN_CHUNKS on: their peaks are exact; guarded by lock */
+};
+
 struct tarn_device {
     _Atomic uint64_t magic; /* TN_DEVICE_MAGIC; 0 in a recycled record */
     tarn_device *next;      /* guarded by the PROCESS lock; links recycled records */
@@ -26,14 +39,14 @@ struct tarn_device {
     struct tn_rounding rounding; /* immutable */
     bool no_record_stream_reuse; /* immutable */
     struct tn_lock lock;         /* rank DEVICE */
-    tarn_pool *pools;            /* guarded by lock; the default pool last */
-    tarn_pool *default_pool;     /* immutable */
+    struct tn_lock growing;  /* rank GROW: the driver maps faster for one thread than for several */
+    tarn_pool *pools;        /* guarded by lock; the default pool last */
+    tarn_pool *default_pool; /* immutable */
     struct tn_routes routes;
     struct tn_streams streams;
     atomic_uint_fast64_t charged_bytes; /* made of the driver's memory, or about to be: mapped or in
                                            the cache. What the limit is for */
     atomic_uint_fast64_t mapped_bytes;
-    atomic_uint_fast64_t mapped_peak_bytes;
     struct tn_callbacks free_callbacks; /* tarn_free_callback */
     struct tn_callbacks oom_observers;  /* tarn_oom_observer */
     atomic_uint_fast64_t ladder_retries;
@@ -44,7 +57,9 @@ struct tarn_device {
     atomic_uint_fast64_t
         unended_since; /* released pools wait for a proof later than this one, which
                                            was the last when they were looked at, plus 1; 0: none does */
-    struct tn_hold *_Atomic gone_holds; /* to be reaped; pushed without a lock */
+    struct tn_hold *_Atomic gone_holds;  /* to be reaped; pushed without a lock */
+    atomic_uint_fast64_t contents_bytes; /* of checkpoints, in blocks of the default pool */
+    struct tn_device_counters counters;
 };
 
 #define TN_DEVICE_MAGIC 0x546e446576303031ULL
@@ -104,7 +119,12 @@ TARN_MUST_CHECK tarn_status tn_device_charge(tarn_device *device, uint64_t bytes
 void tn_device_discharge(tarn_device *device, uint64_t bytes);
 
 /* Counts what was charged and is mapped, or is so no more, for the statistics. */
-void tn_device_count_mapped(tarn_device *device, uint64_t bytes);
-void tn_device_count_unmapped(tarn_device *device, uint64_t bytes);
+void tn_device_count_mapped(tarn_device *device, enum tn_heap_kind kind, uint64_t bytes,
+                            uint64_t chunk_count);
+void tn_device_count_unmapped(tarn_device *device, enum tn_heap_kind kind, uint64_t bytes);
+
+/* Counts what a pool has more, or less, of a metric from TN_CHUNKS on. */
+void tn_device_count(tarn_device *device, enum tn_metric_id id, enum tn_heap_kind kind,
+                     uint64_t amount, bool more);
 
 #endif

@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Growth and shrinking of segments.
  *
- * A growth takes the fewest chunks that cover what is needed with at most 1/16 over, or one chunk of
- * 1/8 of what the heap has mapped, at most 256 MiB (32 MiB for small blocks), where that is more.
- * It goes to the lowest segment that the heap grows in and that has room, else to a new one, twice as
- * large as the last; a request that such a segment could not hold gets one of its own size.
- * Free bytes at the place's lower edge are used, so that a segment grows like one piece.
- *
- * A growth ahead stays within the limits of pool and device. A chunk comes from the device's cache
- * where that has one of its very size, else from the driver.
+ * How much is mapped at a time, and how large segments are, is the business of ahead.c. A growth goes to the
+ * lowest segment that the heap grows in and that has room, else to a new one. Free bytes at the place's lower edge
+ * are used, so that a segment grows like one piece. A chunk comes from the device's cache where that has one of its
+ * very size, else from the driver.
  *
  * Everything that may fail comes first (records, chunks, the driver), and is undone on failure, each
  * chunk to where it came from; blocks and counters are changed afterwards.
@@ -16,7 +12,6 @@
  * Trade-offs: places are found by walking segments; there are few, since they double. Chunks that can
  * be exported are never cached: another process may have them mapped, which only the driver knows. */
 #include "pools/grow.h"
-#include "pools/handover.h"
 
 #include <stddef.h>
 
@@ -24,66 +19,21 @@
 #include "base/contract.h"
 #include "base/error.h"
 #include "base/host.h"
+#include "pools/ahead.h"
 #include "pools/device.h"
+#include "pools/handover.h"
 
-static const uint64_t ahead_bytes_max[TN_HEAP_KINDS] = {32 * TN_MIB, 256 * TN_MIB};
-static const uint64_t chunk_bytes_max[TN_HEAP_KINDS] = {32 * TN_MIB, TN_CHUNK_BYTES_MAX};
-
-/* Segments double up to this size: they come and go with trims, and the count of them ever made says
- * nothing of how many there are. */
-static const uint64_t segment_bytes_max = 64 * TN_GIB;
-
-enum { AHEAD_PART = 8, OVER_PART = 16 };
-
-static uint64_t count_chunks(uint64_t bytes, uint64_t largest)
+/* Room for so many more chunks in the table and in every open hold. */
+static bool reserve_ids(tarn_pool *pool, uint64_t count)
 {
-    return bytes / largest + (uint64_t)__builtin_popcountll(bytes % largest);
+    size_t ids = tn_max(pool->chunk_ids, pool->chunk_count + count);
+
+    return tn_host_grow((void **)&pool->chunks, &pool->chunk_capacity, ids, sizeof *pool->chunks) &&
+           tn_holds_reserve(pool, ids);
 }
 
-/* What may still be mapped by the limits of pool and device; the cache counts as the latter's. */
-static uint64_t room_in_limits(const tarn_pool *pool)
-{
-    const tarn_device *device = pool->device;
-    uint64_t device_limit = tn_device_limit(device);
-    uint64_t charged = atomic_load(&device->charged_bytes);
-    uint64_t room = device_limit > charged ? device_limit - charged : 0;
-    uint64_t mapped = pool->counters.mapped_bytes;
-
-    if (pool->limit_bytes != 0)
-        room = tn_min(room, pool->limit_bytes > mapped ? pool->limit_bytes - mapped : 0);
-    return room;
-}
-
-/* How many bytes to map for a need, within the place's room. */
-static uint64_t plan_bytes(const tarn_pool *pool, const struct tn_heap *heap, uint64_t need,
-                           uint64_t room, bool frugal)
-{
-    uint64_t largest = chunk_bytes_max[heap->kind];
-    uint64_t part = heap->mapped_bytes / AHEAD_PART;
-    uint64_t best = need;
-
-    TN_ASSERT(need % TN_PAGE_BYTES == 0 && need <= room);
-    room = tn_min(room, room_in_limits(pool));
-    if (frugal || room <= need)
-        return need;
-    if (part >= TN_PAGE_BYTES) {
-        uint64_t ahead = tn_min((uint64_t)1 << tn_log2_floor(part), ahead_bytes_max[heap->kind]);
-
-        if (ahead >= need && ahead <= room)
-            return ahead;
-    }
-    for (uint64_t step = TN_PAGE_BYTES; step <= largest; step *= 2) {
-        uint64_t rounded = tn_round_up(need, step);
-
-        if (rounded - need <= need / OVER_PART && rounded <= room &&
-            count_chunks(rounded, largest) < count_chunks(best, largest))
-            best = rounded;
-    }
-    return best;
-}
-
-/* A free chunk id, with room in the table and in every open hold. */
-static bool find_id(tarn_pool *pool, uint32_t *id)
+/* A free chunk id. */
+static uint32_t find_id(const tarn_pool *pool)
 {
     size_t found = pool->chunk_ids;
 
@@ -92,26 +42,28 @@ static bool find_id(tarn_pool *pool, uint32_t *id)
         while (pool->chunks[found] != NULL)
             found += 1;
     }
-    if (!tn_host_grow((void **)&pool->chunks, &pool->chunk_capacity, found + 1,
-                      sizeof *pool->chunks) ||
-        !tn_holds_reserve(pool, found + 1))
-        return false;
-    *id = (uint32_t)found;
-    return true;
+    TN_ASSERT(found < pool->chunk_capacity);
+    return (uint32_t)found;
 }
 
-static tarn_status check_limit(const tarn_pool *pool, uint64_t bytes)
+static tarn_status check_limit(tarn_pool *pool, uint64_t bytes)
 {
     uint64_t mapped = pool->counters.mapped_bytes;
 
     if (pool->limit_bytes == 0 ||
         (mapped <= pool->limit_bytes && bytes <= pool->limit_bytes - mapped))
         return TARN_OK;
+    pool->met_limit = true;
     return tn_fail(TARN_ERR_LIMIT,
                    "pool '%s' has mapped %llu MiB and may map %llu MiB: %llu MiB more are too much",
                    pool->name, (unsigned long long)(mapped / TN_MIB),
                    (unsigned long long)(pool->limit_bytes / TN_MIB),
                    (unsigned long long)(bytes / TN_MIB));
+}
+
+static void count_event(tarn_pool *pool, enum tn_event_id event)
+{
+    pool->counters.events[event].count += 1;
 }
 
 /* An unmapped chunk, charged to the device: from the cache, or new. */
@@ -123,6 +75,7 @@ static tarn_status obtain_chunk(tarn_pool *pool, uint64_t bytes, struct tn_chunk
     *chunk = tn_chunk_cache_take(&device->cache, bytes, pool->properties);
     if (*chunk != NULL) {
         (*chunk)->was_cached = true;
+        count_event(pool, TN_CACHE_HITS);
         return TARN_OK;
     }
     status = tn_device_charge(device, bytes);
@@ -131,15 +84,19 @@ static tarn_status obtain_chunk(tarn_pool *pool, uint64_t bytes, struct tn_chunk
     status = tn_chunk_create(&device->gpu, bytes, pool->properties, chunk);
     if (status != TARN_OK)
         tn_device_discharge(device, bytes);
+    else
+        count_event(pool, TN_CHUNK_CREATES);
     return status;
 }
 
 /* A GPU that refused to unmap may have the chunk mapped still, so nobody may map it again. */
-static void give_chunk(tarn_device *device, struct tn_chunk *chunk, enum tn_unmapped to)
+static void give_chunk(tarn_pool *pool, struct tn_chunk *chunk, enum tn_unmapped to)
 {
+    tarn_device *device = pool->device;
     uint64_t bytes = chunk->bytes;
 
     chunk->heap = NULL;
+    tn_live_drop(chunk); /* its next owner may have fewer blocks in it */
     if (to == TN_UNMAPPED_TO_CACHE && !chunk->properties.exportable &&
         tn_gpu_is_well(&device->gpu)) {
         chunk->was_cached = false;
@@ -148,6 +105,7 @@ static void give_chunk(tarn_device *device, struct tn_chunk *chunk, enum tn_unma
     }
     tn_chunk_destroy(&device->gpu, chunk);
     tn_device_discharge(device, bytes);
+    count_event(pool, TN_CHUNK_RELEASES);
 }
 
 /* Where a chunk goes whose growth is undone. */
@@ -161,12 +119,9 @@ static tarn_status add_chunk(tarn_pool *pool, struct tn_heap *heap, struct tn_se
                              uint64_t offset, uint64_t bytes)
 {
     struct tn_chunk *chunk;
-    uint32_t id = 0;
-    tarn_status status;
+    uint32_t id = find_id(pool);
+    tarn_status status = obtain_chunk(pool, bytes, &chunk);
 
-    if (!find_id(pool, &id))
-        return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a chunk");
-    status = obtain_chunk(pool, bytes, &chunk);
     if (status != TARN_OK)
         return status;
     chunk->heap = heap; /* before anyone can find the chunk by an address */
@@ -175,9 +130,10 @@ static tarn_status add_chunk(tarn_pool *pool, struct tn_heap *heap, struct tn_se
                  ? tn_segment_map(segment, offset, pool->properties.peer_mask, chunk)
                  : tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a chunk");
     if (status != TARN_OK) {
-        give_chunk(pool->device, chunk, origin(chunk));
+        give_chunk(pool, chunk, origin(chunk));
         return status;
     }
+    count_event(pool, TN_CHUNK_MAPS);
     chunk->id = id;
     chunk->kind = (int)heap->kind;
     chunk->hold_count = 0;
@@ -198,38 +154,72 @@ static void remove_chunk(tarn_pool *pool, struct tn_chunk *chunk, enum tn_unmapp
     pool->chunks[chunk->id] = NULL;
     pool->chunk_count -= 1;
     tn_segment_unmap(chunk);
-    give_chunk(pool->device, chunk, to);
+    count_event(pool, TN_CHUNK_UNMAPS);
+    give_chunk(pool, chunk, to);
 }
 
-/* Counts chunks that are mapped for good, or were and are so no more. */
-static void count_mapped(tarn_pool *pool, uint64_t bytes, uint64_t chunk_count)
+/* Counts chunks that are mapped for good, or were and are so no more; segments likewise. */
+static void count_mapped(tarn_pool *pool, enum tn_heap_kind kind, uint64_t bytes,
+                         uint64_t chunk_count)
 {
     struct tn_pool_counters *counters = &pool->counters;
 
     counters->mapped_bytes += bytes;
-    counters->mapped_peak_bytes = tn_max(counters->mapped_peak_bytes, counters->mapped_bytes);
     counters->map_count += chunk_count;
-    tn_device_count_mapped(pool->device, bytes);
+    tn_metric_add(&counters->metrics[TN_CHUNKS], kind, chunk_count);
+    tn_metric_add(&counters->metrics[TN_CHUNK_BYTES], kind, bytes);
+    tn_device_count_mapped(pool->device, kind, bytes, chunk_count);
 }
 
-static void count_unmapped(tarn_pool *pool, uint64_t bytes)
+static void count_unmapped(tarn_pool *pool, const struct tn_chunk *chunk)
 {
-    pool->counters.mapped_bytes -= bytes;
-    pool->counters.unmap_count += 1;
-    tn_device_count_unmapped(pool->device, bytes);
+    struct tn_pool_counters *counters = &pool->counters;
+    enum tn_heap_kind kind = (enum tn_heap_kind)chunk->kind;
+
+    counters->mapped_bytes -= chunk->bytes;
+    counters->unmap_count += 1;
+    tn_metric_remove(&counters->metrics[TN_CHUNKS], kind, 1);
+    tn_metric_remove(&counters->metrics[TN_CHUNK_BYTES], kind, chunk->bytes);
+    tn_device_count_unmapped(pool->device, kind, chunk->bytes);
 }
 
-/* Maps [offset, offset + bytes) of a segment, all or nothing. */
-static tarn_status add_chunks(tarn_pool *pool, struct tn_heap *heap, struct tn_segment *segment,
+static void count_segment(tarn_pool *pool, const struct tn_segment *segment, bool made)
+{
+    static const enum tn_metric_id ids[] = {TN_SEGMENTS, TN_SEGMENT_BYTES, TN_OWN_SEGMENTS};
+    const uint64_t amounts[] = {1, segment->bytes, segment->is_own};
+    enum tn_heap_kind kind = (enum tn_heap_kind)segment->kind;
+
+    for (int i = 0; i < 3; i++) {
+        if (made)
+            tn_metric_add(&pool->counters.metrics[ids[i]], kind, amounts[i]);
+        else
+            tn_metric_remove(&pool->counters.metrics[ids[i]], kind, amounts[i]);
+        tn_device_count(pool->device, ids[i], kind, amounts[i], made);
+    }
+}
+
+/* What mapping so many bytes takes, but for the driver's part. LIMIT, HOST_MEMORY. */
+static tarn_status prepare(tarn_pool *pool, const struct tn_heap *heap, uint64_t bytes)
+{
+    tarn_status status = check_limit(pool, bytes);
+
+    if (status == TARN_OK && !reserve_ids(pool, tn_chunk_count(heap->kind, bytes)))
+        status = tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for chunks");
+    return status;
+}
+
+/* Maps [offset, offset + bytes) of a segment, all or nothing; prepared. Other arenas may go on meanwhile. */
+static tarn_status map_chunks(tarn_pool *pool, struct tn_heap *heap, struct tn_segment *segment,
                               uint64_t offset, uint64_t bytes)
 {
     uint64_t end = offset + bytes;
     uint64_t count = 0;
     uint64_t at = offset;
-    tarn_status status = check_limit(pool, bytes);
+    tarn_status status = TARN_OK;
 
     while (status == TARN_OK && at < end) {
-        uint64_t size = tn_min((uint64_t)1 << tn_log2_floor(end - at), chunk_bytes_max[heap->kind]);
+        uint64_t size =
+            tn_min((uint64_t)1 << tn_log2_floor(end - at), tn_chunk_bytes_max(heap->kind));
 
         status = add_chunk(pool, heap, segment, at, size);
         if (status == TARN_OK) {
@@ -238,7 +228,7 @@ static tarn_status add_chunks(tarn_pool *pool, struct tn_heap *heap, struct tn_s
         }
     }
     if (status == TARN_OK) {
-        count_mapped(pool, bytes, count);
+        count_mapped(pool, heap->kind, bytes, count);
         return TARN_OK;
     }
     while (at > offset) {
@@ -250,13 +240,21 @@ static tarn_status add_chunks(tarn_pool *pool, struct tn_heap *heap, struct tn_s
     return status;
 }
 
-tarn_status tn_heap_map_at(tarn_pool *pool, struct tn_heap *heap, struct tn_block *unmapped,
-                           uint64_t offset, uint64_t bytes)
+static tarn_status add_chunks(tarn_pool *pool, struct tn_heap *heap, struct tn_segment *segment,
+                              uint64_t offset, uint64_t bytes)
 {
-    tarn_status status = add_chunks(pool, heap, unmapped->segment, offset, bytes);
+    tarn_status status;
 
-    if (status != TARN_OK)
-        return status;
+    tn_lock_acquire(&pool->device->growing);
+    status = map_chunks(pool, heap, segment, offset, bytes);
+    tn_lock_release(&pool->device->growing);
+    return status;
+}
+
+/* What was UNMAPPED and is mapped becomes the heap's free memory. */
+static void enter_mapped(tarn_pool *pool, struct tn_heap *heap, struct tn_block *unmapped,
+                         uint64_t offset, uint64_t bytes)
+{
     TN_ASSERT(unmapped->state == TN_BLOCK_UNMAPPED);
     if (offset > unmapped->offset)
         unmapped = tn_block_split(&pool->store, unmapped, offset);
@@ -265,7 +263,18 @@ tarn_status tn_heap_map_at(tarn_pool *pool, struct tn_heap *heap, struct tn_bloc
     unmapped->segment->unmapped_count -= 1;
     unmapped->heap = heap;
     (void)tn_heap_put(pool, unmapped);
-    return TARN_OK;
+}
+
+tarn_status tn_heap_map_at(tarn_pool *pool, struct tn_heap *heap, struct tn_block *unmapped,
+                           uint64_t offset, uint64_t bytes)
+{
+    tarn_status status = prepare(pool, heap, bytes);
+
+    if (status == TARN_OK)
+        status = add_chunks(pool, heap, unmapped->segment, offset, bytes);
+    if (status == TARN_OK)
+        enter_mapped(pool, heap, unmapped, offset, bytes);
+    return status;
 }
 
 /* The UNMAPPED block of the segment at which the heap can grow to a FREE block of bytes, and the FREE
@@ -313,12 +322,17 @@ static struct tn_block *find_place(tarn_pool *pool, const struct tn_heap *heap, 
 static tarn_status add_segment(tarn_pool *pool, struct tn_heap *heap, uint64_t bytes,
                                struct tn_block **place)
 {
-    bool own = bytes > heap->segment_bytes;
+    uint64_t size = heap->segment_bytes;
+    bool own;
     struct tn_segment *segment;
     struct tn_block *block;
-    tarn_status status =
-        tn_segment_create(&pool->device->regions, own ? bytes : heap->segment_bytes, pool,
-                          pool->segment_index, &segment);
+    tarn_status status;
+
+    if (size < bytes && bytes <= tn_segment_bytes_after(pool, heap, size))
+        size = tn_segment_bytes_after(pool, heap, size);
+    own = bytes > size;
+    status = tn_segment_create(&pool->device->regions, own ? bytes : size, pool,
+                               pool->segment_index, &segment);
 
     if (status == TARN_ERR_ADDRESS_SPACE && !own) {
         own = true; /* there may be addresses for what is asked for */
@@ -335,6 +349,8 @@ static tarn_status add_segment(tarn_pool *pool, struct tn_heap *heap, uint64_t b
     segment->last_block = block;
     segment->unmapped_count = 1;
     segment->grower = heap;
+    segment->kind = (int)heap->kind;
+    segment->is_own = own;
     segment->previous = pool->last_segment;
     if (pool->last_segment != NULL)
         pool->last_segment->next = segment;
@@ -343,8 +359,9 @@ static tarn_status add_segment(tarn_pool *pool, struct tn_heap *heap, uint64_t b
     pool->last_segment = segment;
     pool->segment_count += 1;
     pool->segment_index += 1;
+    count_segment(pool, segment, true);
     if (!own)
-        heap->segment_bytes = tn_min(2 * heap->segment_bytes, segment_bytes_max);
+        heap->segment_bytes = tn_segment_bytes_after(pool, heap, size);
     *place = block;
     return TARN_OK;
 }
@@ -361,6 +378,7 @@ static void remove_segment(tarn_pool *pool, struct tn_segment *segment)
     else
         pool->last_segment = segment->previous;
     pool->segment_count -= 1;
+    count_segment(pool, segment, false);
     tn_block_give(&pool->store, segment->first_block);
     tn_segment_destroy(segment);
 }
@@ -375,6 +393,8 @@ tarn_status tn_heap_grow(tarn_pool *pool, struct tn_heap *heap, uint64_t bytes, 
 {
     uint64_t have = 0;
     uint64_t need;
+    uint64_t mapped;
+    uint64_t run = tn_growth_run(pool, heap);
     uint64_t segment_bytes = heap->segment_bytes;
     struct tn_block *place;
     struct tn_segment *segment;
@@ -391,11 +411,19 @@ tarn_status tn_heap_grow(tarn_pool *pool, struct tn_heap *heap, uint64_t bytes, 
     }
     segment = place->segment;
     need = tn_round_up(bytes - have, TN_PAGE_BYTES);
-    status = tn_heap_map_at(pool, heap, place, place->offset,
-                            plan_bytes(pool, heap, need, tn_block_bytes(place), frugal));
-    if (status == TARN_OK)
+    mapped = frugal ? need : tn_growth_bytes(pool, heap, run, need, tn_block_bytes(place));
+    status = prepare(pool, heap, mapped);
+    if (status == TARN_OK) {
+        tn_pool_resume_others(pool, heap->arena); /* the driver's part is the long one */
+        status = add_chunks(pool, heap, segment, place->offset, mapped);
+        tn_pool_stop_others(pool, heap->arena);
+    }
+    if (status == TARN_OK) {
+        enter_mapped(pool, heap, place, place->offset, mapped);
+        tn_growth_enter(pool, heap, run, mapped);
         segment->grower = heap;
-    else if (is_bare(segment)) {
+        count_event(pool, TN_GROWTHS);
+    } else if (is_bare(segment)) {
         remove_segment(pool, segment);
         tn_regions_shrink(&pool->device->regions); /* the region may have been made for it */
         heap->segment_bytes = segment_bytes;
@@ -410,7 +438,7 @@ static struct tn_block *punch(tarn_pool *pool, struct tn_block *block, struct tn
 {
     struct tn_block *hole = tn_heap_carve(pool, block, chunk->offset, chunk->bytes);
 
-    count_unmapped(pool, chunk->bytes);
+    count_unmapped(pool, chunk);
     remove_chunk(pool, chunk, to);
     hole->state = TN_BLOCK_UNMAPPED;
     hole->heap = NULL;
@@ -518,7 +546,7 @@ void tn_pool_unmap_all(tarn_pool *pool)
 
         if (chunk != NULL) {
             chunk->used_bytes = 0; /* of DISCARDED blocks */
-            count_unmapped(pool, chunk->bytes);
+            count_unmapped(pool, chunk);
             remove_chunk(pool, chunk, TN_UNMAPPED_TO_CACHE);
         }
     }
@@ -526,6 +554,7 @@ void tn_pool_unmap_all(tarn_pool *pool)
         struct tn_segment *segment = pool->segments;
 
         pool->segments = segment->next;
+        count_segment(pool, segment, false);
         tn_segment_destroy(segment);
     }
     pool->last_segment = NULL;

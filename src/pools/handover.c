@@ -192,7 +192,7 @@ static bool take_from_group(tarn_pool *pool, struct tn_heap *heap, uint64_t byte
 
 struct tn_block *tn_heap_find(tarn_pool *pool, struct tn_heap *heap, uint64_t bytes)
 {
-    struct tn_block *block = tn_bins_find(&heap->bins, bytes);
+    struct tn_block *block = tn_bins_find_inner(&heap->bins, bytes);
 
     if (block != NULL || heap->arena == &pool->idle)
         return block;
@@ -200,7 +200,7 @@ struct tn_block *tn_heap_find(tarn_pool *pool, struct tn_heap *heap, uint64_t by
     if (take_from_group(pool, heap, bytes) ||
         take_from_idle(pool, heap, &pool->idle.heaps[heap->kind], bytes) ||
         take_from_idle(pool, heap, &pool->idle.heaps[1 - heap->kind], bytes))
-        block = tn_bins_find(&heap->bins, bytes);
+        block = tn_bins_find_inner(&heap->bins, bytes);
     return block;
 }
 
@@ -355,12 +355,14 @@ static void sort_segment(tarn_pool *pool, struct tn_segment *segment)
 
     for (uint64_t offset = 0; offset < segment->bytes;) {
         struct tn_chunk *chunk = tn_segment_chunk_at(segment, offset);
-        struct chunk_run run = {segment, offset, offset + TN_PAGE_BYTES};
+        struct chunk_run run = {segment, offset, 0};
         struct tn_block *stable;
 
         while (tn_block_end(inside) <= offset)
             inside = inside->next;
-        if (chunk != NULL) {
+        if (chunk == NULL) {
+            run.end = tn_block_end(inside); /* it is UNMAPPED */
+        } else {
             run.end = tn_chunk_end(chunk);
             close_run(&run, inside);
         }
@@ -378,6 +380,9 @@ static void sort_segment(tarn_pool *pool, struct tn_segment *segment)
 
 void tn_idle_sort(tarn_pool *pool)
 {
+    if (pool->idle.heaps[TN_HEAP_SMALL].mapped_bytes == 0 &&
+        pool->idle.heaps[TN_HEAP_LARGE].mapped_bytes == 0)
+        return;
     for (struct tn_segment *segment = pool->segments; segment != NULL; segment = segment->next)
         sort_segment(pool, segment);
 }

@@ -60,9 +60,12 @@ tarn_status tn_hold_open(tarn_pool *pool, struct tn_order order, bool owned, str
     TN_ASSERT(order.capture_id != 0);
     recycle_spent();
     made = tn_records_take(&hold_records);
-    if (made == NULL || !reserve_words(made, pool->chunk_ids + 1)) {
-        if (made != NULL)
+    if (made == NULL || !reserve_words(made, pool->chunk_ids + 1) ||
+        !tn_blocks_add_cold(&pool->store)) { /* any block may be freed from now on, and wait */
+        if (made != NULL) {
+            tn_host_free(made->map);
             tn_records_give(&hold_records, made);
+        }
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a capture's hold");
     }
     made->magic = TN_HOLD_MAGIC;
@@ -144,6 +147,21 @@ void tn_hold_add(struct tn_hold *hold, const struct tn_block *block)
         }
         offset = tn_chunk_end(chunk);
     }
+}
+
+bool tn_hold_has(const struct tn_hold *hold, const struct tn_segment *segment, uint64_t offset,
+                 uint64_t bytes)
+{
+    uint64_t end = offset + bytes;
+
+    while (offset < end) {
+        const struct tn_chunk *chunk = tn_segment_chunk_at(segment, offset);
+
+        if ((hold->map[chunk->id / BITS] >> (chunk->id % BITS) & 1) == 0)
+            return false;
+        offset = tn_chunk_end(chunk);
+    }
+    return true;
 }
 
 static bool is_used_in(const struct tn_block *block, uint64_t capture_id)
@@ -235,6 +253,11 @@ void tn_hold_close(struct tn_hold *hold)
 static bool is_over(const struct tn_hold *hold)
 {
     return hold->mark == NULL || !tn_capture_goes_on(&hold->pool->device->gpu, hold->mark);
+}
+
+bool tn_hold_goes_on(const struct tn_hold *hold)
+{
+    return hold->owned || !is_over(hold);
 }
 
 void tn_holds_close_over(tarn_pool *pool, uint64_t stream_id)

@@ -57,7 +57,7 @@ struct tn_hold {
     atomic_bool *owner_gone;
     struct tn_left_capture left; /* of a body's capture: the one around it that its end ends */
     uint64_t route_id;           /* of the route that led its first allocation here; 0: none */
-    tn_cu_graph graph;  /* that is being captured; compared, and used while it is; NULL: forgotten */
+    tn_cu_graph graph; /* that is being captured; compared, and used while it is; NULL: forgotten */
     tn_cu_graph keeper; /* compared: the one whose end is the claimant's */
     bool expected;      /* the library has destroyed the keeper: the claimant goes soon */
     tn_cu_event mark;   /* open, without an owner: of the capture; see tn_capture_goes_on */
@@ -74,6 +74,9 @@ TARN_MUST_CHECK tarn_status tn_hold_open(tarn_pool *pool, struct tn_order order,
 /* The open hold of that capture in the pool, or NULL. */
 struct tn_hold *tn_hold_find(tarn_pool *pool, uint64_t capture_id);
 
+/* Whether the open hold is of a capture that goes on: of a tarn_capture, or known by its mark. */
+bool tn_hold_goes_on(const struct tn_hold *hold);
+
 /* A hold of a capture into that graph, or into one that had its handle before it; an open one where there
  * is one; NULL: there is none. */
 const struct tn_hold *tn_hold_find_graph(const tarn_pool *pool, tn_cu_graph graph);
@@ -89,6 +92,10 @@ bool tn_holds_reserve(tarn_pool *pool, size_t count);
 
 /* Adds the chunks under the block. */
 void tn_hold_add(struct tn_hold *hold, const struct tn_block *block);
+
+/* Whether it has all chunks under those bytes of the segment. */
+bool tn_hold_has(const struct tn_hold *hold, const struct tn_segment *segment, uint64_t offset,
+                 uint64_t bytes);
 
 /* Adds a block that is being freed to every open hold that is to have it; false when none is. */
 bool tn_holds_add_freed(tarn_pool *pool, const struct tn_block *block);

@@ -51,7 +51,9 @@ struct climb {
     void **result;
     tarn_status status; /* of the last attempt */
     bool frugal;
+    bool at_own_limit; /* the last attempt met the pool's own limit: others' memory is of no use */
     uint64_t callback_id; /* of the last one called */
+    bool tried;
 };
 
 static bool is_out_of_memory(tarn_status status)
@@ -63,7 +65,11 @@ static bool is_out_of_memory(tarn_status status)
 static bool try_again(struct climb *climb)
 {
     tn_pool_lock(climb->pool);
+    climb->pool->counters.events[TN_LADDER_RETRIES].count += climb->tried;
+    climb->tried = true;
+    climb->pool->met_limit = false;
     climb->status = climb->attempt(climb->pool, climb->request, climb->frugal, climb->result);
+    climb->at_own_limit = climb->pool->met_limit;
     tn_pool_unlock(climb->pool);
     return !is_out_of_memory(climb->status) && climb->status != TARN_ERR_ADDRESS_SPACE;
 }
@@ -103,19 +109,6 @@ static bool rung_callbacks(struct climb *climb)
     return helped;
 }
 
-/* Whether the pool is at its own limit, where other pools' memory is of no use. */
-static bool is_at_own_limit(tarn_pool *pool, uint64_t bytes)
-{
-    bool is_at_limit;
-
-    tn_pool_lock(pool);
-    is_at_limit =
-        pool->limit_bytes != 0 &&
-        pool->counters.mapped_bytes + tn_round_up(bytes, TN_PAGE_BYTES) > pool->limit_bytes;
-    tn_pool_unlock(pool);
-    return is_at_limit;
-}
-
 /* Unmaps no more than wanted where chunks allow; they wait in the cache, where the next attempt finds
  * those of its sizes. */
 static uint64_t steal(tarn_pool *pool, uint64_t wanted_bytes)
@@ -137,7 +130,7 @@ static bool rung_cache(struct climb *climb)
     struct tn_chunk_cache *cache = &climb->pool->device->cache;
     uint64_t cached = tn_chunk_cache_bytes(cache);
 
-    if (climb->status == TARN_ERR_ADDRESS_SPACE || is_at_own_limit(climb->pool, climb->bytes))
+    if (climb->status == TARN_ERR_ADDRESS_SPACE || climb->at_own_limit)
         return false;
     return tn_chunk_cache_release(cache, cached - tn_min(cached, climb->bytes)) > 0;
 }
@@ -149,7 +142,7 @@ static bool rung_others(struct climb *climb)
 
     if (rung_cache(climb)) /* what this rung stole before, in sizes that are of no use */
         return true;
-    if (!is_at_own_limit(climb->pool, climb->bytes)) {
+    if (!climb->at_own_limit) {
         tn_lock_acquire(&device->lock);
         for (tarn_pool *pool = device->pools; pool != NULL && stolen < climb->bytes;
              pool = pool->next) {
@@ -294,7 +287,8 @@ static tarn_status no_addresses(const struct climb *climb)
 tarn_status tn_ladder_run(tarn_pool *pool, tn_ladder_attempt attempt, const void *request,
                           uint64_t bytes, void **result)
 {
-    struct climb climb = {pool, attempt, request, bytes, result, TARN_OK, false, 0};
+    struct climb climb = {
+        .pool = pool, .attempt = attempt, .request = request, .bytes = bytes, .result = result};
     tarn_device *device = pool->device;
 
     if (try_again(&climb))
@@ -316,6 +310,9 @@ tarn_status tn_ladder_run(tarn_pool *pool, tn_ladder_attempt attempt, const void
     if (climb.status == TARN_ERR_ADDRESS_SPACE)
         return no_addresses(&climb);
     atomic_fetch_add(&device->out_of_memory_count, 1);
+    tn_pool_lock(pool);
+    pool->counters.events[TN_OUT_OF_MEMORY].count += 1;
+    tn_pool_unlock(pool);
     if (climb.status == TARN_ERR_DEVICE_MEMORY)
         climb.status = tn_ladder_failed(pool, bytes);
     tell_observers(&climb);

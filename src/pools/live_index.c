@@ -1,70 +1,112 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The table comes with the first block that begins in the chunk, and goes with the chunk.
+/* The table comes with the first block that begins in the chunk, and goes when the chunk leaves its pool. Where
+ * the chunk is full of blocks it is a little less than nine sixteenths full: some 15 bytes for each.
  *
- * Trade-offs: it never becomes smaller, so a chunk keeps room for as many blocks as it has ever had: 8 bytes
- * for each of them, over a load of three eighths to three quarters. */
+ * Trade-offs: it never becomes smaller, so a chunk keeps room for as many blocks as it has had. A fuller table
+ * is looked through for longer. */
 #include "pools/live_index.h"
 
 #include <stddef.h>
 
+#include "base/checked.h"
 #include "base/host.h"
 
-enum { BITS_MIN = 5 }; /* 256 bytes, a small part of what a chunk of 2 MiB may cost */
+enum { SIZE_MIN = 32 }; /* 256 bytes, a small part of what a chunk of 2 MiB may cost */
 
-static uint32_t home_of(uint64_t entry, uint8_t bits)
+/* A large chunk has room for more blocks from the start, since making room takes the pool's lock: for 72 in
+ * 1 GiB. */
+static uint32_t first_size(const struct tn_chunk *chunk)
 {
-    return (uint32_t)(entry >> TN_LIVE_HASH_SHIFT) >> (TN_LIVE_HASH_BITS - bits);
+    unsigned above = tn_log2_floor(chunk->bytes) - TN_PAGE_BITS;
+
+    return (uint32_t)SIZE_MIN << above / 4;
 }
 
-static void put(uint64_t *table, uint8_t bits, uint64_t entry)
+static uint32_t home_of(uint64_t entry, uint32_t size)
 {
-    uint32_t mask = ((uint32_t)1 << bits) - 1;
-    uint32_t at = home_of(entry, bits);
+    return tn_live_home((uint32_t)(entry >> TN_LIVE_HASH_SHIFT), size);
+}
+
+static uint32_t next_of(uint32_t at, uint32_t size)
+{
+    return at + 1 < size ? at + 1 : 0;
+}
+
+static void put(uint64_t *table, uint32_t size, uint64_t entry)
+{
+    uint32_t at = home_of(entry, size);
 
     while (table[at] != 0)
-        at = (at + 1) & mask;
+        at = next_of(at, size);
     table[at] = entry;
+}
+
+/* Blocks for which a table has room: it is at most nine sixteenths full. */
+static uint64_t room_of(uint64_t size)
+{
+    return size * 9 / 16;
+}
+
+/* How many blocks the table should have room for when needed do not fit: as many as will begin in the chunk if
+ * the rest of it fills up like what is in use, at least an eighth more, and at most twice as many. */
+static uint64_t room_wanted(const struct tn_chunk *chunk, uint64_t needed)
+{
+    uint64_t least = tn_max(needed, chunk->live_room + chunk->live_room / 8);
+    uint64_t expected = UINT64_MAX;
+
+    if (chunk->used_bytes > 0)
+        expected = chunk->live_count * chunk->bytes / chunk->used_bytes;
+    return tn_max(least, tn_min(expected, 2 * (uint64_t)chunk->live_room));
 }
 
 bool tn_live_reserve(struct tn_chunk *chunk, uint32_t count)
 {
-    uint8_t bits = chunk->live != NULL ? chunk->live_bits : BITS_MIN;
+    uint32_t size = first_size(chunk);
     uint64_t *table;
 
-    while (4 * ((uint64_t)chunk->live_count + count) > (uint64_t)3 << bits)
-        bits++;
-    if (chunk->live != NULL && bits == chunk->live_bits)
+    if (chunk->live_count + count <= chunk->live_room)
         return true;
-    table = tn_host_alloc((size_t)1 << bits, sizeof *table);
+    if (chunk->live_size > 0 || count > room_of(size))
+        size = (uint32_t)(room_wanted(chunk, (uint64_t)chunk->live_count + count) * 16 / 9 + 2);
+    table = tn_host_alloc(size, sizeof *table);
     if (table == NULL)
         return false;
-    for (size_t i = 0; chunk->live != NULL && i < (size_t)1 << chunk->live_bits; i++) {
+    for (uint32_t i = 0; i < chunk->live_size; i++) {
         if (chunk->live[i] != 0)
-            put(table, bits, chunk->live[i]);
+            put(table, size, chunk->live[i]);
     }
     tn_host_free(chunk->live);
     chunk->live = table;
-    chunk->live_bits = bits;
+    chunk->live_size = size;
+    chunk->live_room = (uint32_t)room_of(size);
     return true;
+}
+
+void tn_live_drop(struct tn_chunk *chunk)
+{
+    TN_ASSERT(chunk->live_count == 0);
+    tn_host_free(chunk->live);
+    chunk->live = NULL;
+    chunk->live_size = 0;
+    chunk->live_room = 0;
 }
 
 void tn_live_insert_in(struct tn_chunk *chunk, struct tn_block *block)
 {
     TN_ASSERT(tn_live_has_room(chunk));
     TN_ASSERT(tn_live_at(chunk, block->offset) == NULL); /* P5 */
-    put(chunk->live, chunk->live_bits, tn_live_entry(tn_live_hash(chunk, block->offset), block));
+    put(chunk->live, chunk->live_size, tn_live_entry(tn_live_hash(chunk, block->offset), block));
     chunk->live_count += 1;
 }
 
-/* What stands behind an empty place is moved there if it may be found from there on. */
-static void close_gap(uint64_t *table, uint8_t bits, uint32_t gap)
+/* What stands behind an empty place is moved there if it may be found from there on: if its home is not behind
+ * the gap, up to where it stands, going round. */
+static void close_gap(uint64_t *table, uint32_t size, uint32_t gap)
 {
-    uint32_t mask = ((uint32_t)1 << bits) - 1;
+    for (uint32_t at = next_of(gap, size); table[at] != 0; at = next_of(at, size)) {
+        uint32_t home = home_of(table[at], size);
 
-    for (uint32_t at = (gap + 1) & mask; table[at] != 0; at = (at + 1) & mask) {
-        uint32_t from_home = (at - home_of(table[at], bits)) & mask;
-
-        if (from_home >= ((at - gap) & mask)) {
+        if ((home <= gap) ^ (home > at) ^ (at < gap)) {
             table[gap] = table[at];
             gap = at;
         }
@@ -75,13 +117,12 @@ static void close_gap(uint64_t *table, uint8_t bits, uint32_t gap)
 void tn_live_remove_in(struct tn_chunk *chunk, struct tn_block *block)
 {
     uint64_t entry = tn_live_entry(tn_live_hash(chunk, block->offset), block);
-    uint32_t mask = ((uint32_t)1 << chunk->live_bits) - 1;
-    uint32_t at = home_of(entry, chunk->live_bits);
+    uint32_t at = home_of(entry, chunk->live_size);
 
     TN_ASSERT(tn_live_at(chunk, block->offset) == block); /* P5 */
     while (chunk->live[at] != entry)
-        at = (at + 1) & mask;
-    close_gap(chunk->live, chunk->live_bits, at);
+        at = next_of(at, chunk->live_size);
+    close_gap(chunk->live, chunk->live_size, at);
     chunk->live_count -= 1;
 }
 

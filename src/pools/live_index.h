@@ -5,7 +5,8 @@
  *       nothing else is in any
  *
  * Each chunk has a hash table of its own, as large as what lives in it asks for, so memory that changes
- * hands takes its blocks along. An entry is one word: a part of the hash, from which its place is found
+ * hands takes its blocks along. Tables have any size, for one that doubles is half empty; the place of a hash is
+ * its part of the size. An entry is one word: a part of the hash, from which its place is found
  * again, and the block's record, whose address is a multiple of 64. So no record is looked at but the one
  * that is looked for.
  *
@@ -20,9 +21,6 @@
 #include "pools/block.h"
 #include "tarn/types.h"
 
-/* Blocks up to this size are small. */
-#define TN_SMALL_BYTES_MAX ((uint64_t)1 << 20)
-
 enum {
     TN_LIVE_HASH_BITS = 23,  /* of an entry; no chunk of 1 GiB has so many blocks */
     TN_LIVE_HASH_SHIFT = 41, /* below are the bits 6 to 46 of the record's address */
@@ -31,11 +29,14 @@ enum {
 /* Makes sure that so many more blocks can begin in the chunk; false when there is no memory. */
 bool tn_live_reserve(struct tn_chunk *chunk, uint32_t count);
 
-/* Whether one more can. A table is at most three quarters full. */
+/* Whether one more can. */
 static inline bool tn_live_has_room(const struct tn_chunk *chunk)
 {
-    return chunk->live != NULL && 4 * (chunk->live_count + 1) <= 3U << chunk->live_bits;
+    return chunk->live_count < chunk->live_room;
 }
+
+/* Gives up the table of a chunk in which no block begins. */
+void tn_live_drop(struct tn_chunk *chunk);
 
 /* Of what begins at that offset of the chunk's segment. */
 static inline uint32_t tn_live_hash(const struct tn_chunk *chunk, uint64_t offset)
@@ -50,6 +51,12 @@ static inline uint64_t tn_live_entry(uint32_t hash, const struct tn_block *block
     return (uint64_t)hash << TN_LIVE_HASH_SHIFT | (uint64_t)(uintptr_t)block >> 6;
 }
 
+/* Where a search for the hash begins in a table of that size. */
+static inline uint32_t tn_live_home(uint32_t hash, uint32_t size)
+{
+    return (uint32_t)((uint64_t)hash * size >> TN_LIVE_HASH_BITS);
+}
+
 static inline struct tn_block *tn_live_block(uint64_t entry)
 {
     return (struct tn_block *)(uintptr_t)((entry & (((uint64_t)1 << TN_LIVE_HASH_SHIFT) - 1)) << 6);
@@ -59,10 +66,10 @@ static inline struct tn_block *tn_live_block(uint64_t entry)
 static inline struct tn_block *tn_live_at(const struct tn_chunk *chunk, uint64_t offset)
 {
     uint32_t hash = tn_live_hash(chunk, offset);
-    uint32_t mask = ((uint32_t)1 << chunk->live_bits) - 1;
-    uint32_t at = hash >> (TN_LIVE_HASH_BITS - chunk->live_bits);
+    uint32_t size = chunk->live_size;
+    uint32_t at = tn_live_home(hash, size);
 
-    for (; chunk->live != NULL && chunk->live[at] != 0; at = (at + 1) & mask) {
+    for (; chunk->live != NULL && chunk->live[at] != 0; at = at + 1 < size ? at + 1 : 0) {
         struct tn_block *block = tn_live_block(chunk->live[at]);
 
         if (chunk->live[at] >> TN_LIVE_HASH_SHIFT == hash && block->offset == offset)

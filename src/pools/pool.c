@@ -26,6 +26,7 @@
 #include "pools/grow.h"
 #include "pools/handover.h"
 #include "pools/ladder.h"
+#include "pools/memory_stats.h"
 #include "pools/steady.h"
 #include "pools/use.h"
 
@@ -43,46 +44,38 @@ uint64_t tn_next_sequence(void)
     return tn_next_sequences(1);
 }
 
-/* Adds what happened in arenas to the pool's counters. Their peaks may not have been at one time. */
-static void collect_counters(tarn_pool *pool)
+void tn_pool_stop_others(tarn_pool *pool, const struct tn_arena *but)
 {
-    struct tn_pool_counters *counters = &pool->counters;
-    uint64_t peak = counters->live_bytes;
-
     for (struct tn_arena *arena = pool->arenas; arena != NULL; arena = arena->next) {
-        const struct tn_arena_counters *own = &arena->counters;
-
-        tn_steady_level(arena);
-        arena->sequences_left = 0;
-        if (own->alloc_count + own->free_count == 0)
-            continue;
-        peak += (uint64_t)own->live_peak_bytes;
-        counters->live_bytes += (uint64_t)own->live_bytes;
-        counters->live_count += (uint64_t)own->live_count;
-        counters->requested_bytes += (uint64_t)own->requested_bytes;
-        counters->alloc_count += own->alloc_count;
-        counters->free_count += own->free_count;
-        arena->counters = (struct tn_arena_counters){0};
+        if (arena != but)
+            tn_spin_acquire(&arena->lock);
     }
-    counters->live_peak_bytes = tn_max(counters->live_peak_bytes, peak);
+    for (struct tn_arena *arena = pool->arenas; arena != NULL; arena = arena->next) {
+        if (arena != but)
+            tn_steady_end(arena); /* P19 */
+    }
+    tn_counters_collect(pool);
+}
+
+void tn_pool_resume_others(tarn_pool *pool, const struct tn_arena *but)
+{
+    for (struct tn_arena *arena = pool->arenas; arena != NULL; arena = arena->next) {
+        if (arena == but)
+            continue;
+        tn_steady_begin(arena);
+        tn_spin_release(&arena->lock);
+    }
 }
 
 void tn_pool_lock(tarn_pool *pool)
 {
     tn_lock_acquire(&pool->lock);
-    for (struct tn_arena *arena = pool->arenas; arena != NULL; arena = arena->next)
-        tn_spin_acquire(&arena->lock);
-    for (struct tn_arena *arena = pool->arenas; arena != NULL; arena = arena->next)
-        tn_steady_end(arena); /* P19 */
-    collect_counters(pool);
+    tn_pool_stop_others(pool, NULL);
 }
 
 void tn_pool_unlock(tarn_pool *pool)
 {
-    for (struct tn_arena *arena = pool->arenas; arena != NULL; arena = arena->next) {
-        tn_steady_begin(arena);
-        tn_spin_release(&arena->lock);
-    }
+    tn_pool_resume_others(pool, NULL);
     tn_lock_release(&pool->lock);
 }
 
@@ -195,6 +188,9 @@ static void dismantle(tarn_pool *pool)
     tn_blocks_fini(&pool->store);
     tn_host_free(pool->chunks);
     tn_pool_unlock(pool);
+    tn_lock_acquire(&pool->device->lock);
+    tn_stats_keep_events(pool); /* of its end */
+    tn_lock_release(&pool->device->lock);
     tn_records_give(&pool_records, pool);
 }
 
@@ -207,6 +203,7 @@ static void unlist(tarn_pool *pool)
         link = &(*link)->next;
     *link = pool->next;
     tn_replays_leave(pool); /* with the list: P17 */
+    tn_stats_keep(pool);
     atomic_store(&pool->magic, 0);
 }
 
@@ -235,6 +232,7 @@ static enum verdict try_unlist(tarn_pool *pool, bool waited)
     enum verdict verdict = VERDICT_GONE;
 
     tn_lock_acquire(&pool->device->lock);
+    tn_stats_keep_peaks(pool->device);
     tn_pool_lock(pool);
     if (!tn_pool_is_unclaimed(pool))
         verdict = VERDICT_CLAIMED;
@@ -307,15 +305,34 @@ tarn_status tn_pool_destroy(tarn_pool *pool)
 void tn_pool_enter_live(tarn_pool *pool, struct tn_block *block)
 {
     struct tn_pool_counters *counters = &pool->counters;
+    struct tn_chunk *chunk = tn_block_chunk_at(block, block->offset);
 
     TN_ASSERT(block->state == TN_BLOCK_FREE);
     block->state = TN_BLOCK_LIVE;
-    tn_live_insert(block);
-    tn_block_count_used(block);
+    block->misplaced = false; /* P20 */
+    tn_live_insert_in(chunk, block);
+    if (tn_block_end(block) <= tn_chunk_end(chunk))
+        chunk->used_bytes += tn_block_bytes(block);
+    else
+        tn_block_count_used(block);
     counters->live_count += 1;
     counters->live_bytes += tn_block_bytes(block);
-    counters->live_peak_bytes = tn_max(counters->live_peak_bytes, counters->live_bytes);
     counters->requested_bytes += block->requested;
+    tn_metrics_add_live(counters->metrics, tn_kind_of(tn_block_bytes(block)),
+                        &(struct tn_tally){1, tn_block_bytes(block), block->requested});
+    counters->risen = true;
+}
+
+/* A LIVE block is so no more. */
+static void count_not_live(struct tn_pool_counters *counters, const struct tn_block *block)
+{
+    uint64_t bytes = tn_block_bytes(block);
+
+    counters->live_count -= 1;
+    counters->live_bytes -= bytes;
+    counters->requested_bytes -= block->requested;
+    tn_metrics_remove_live(counters->metrics, tn_kind_of(bytes),
+                           &(struct tn_tally){1, bytes, block->requested});
 }
 
 void tn_pool_leave_live(tarn_pool *pool, struct tn_block *block)
@@ -324,10 +341,9 @@ void tn_pool_leave_live(tarn_pool *pool, struct tn_block *block)
 
     if (block->state == TN_BLOCK_DISCARDED) {
         counters->discarded_count -= 1;
+        tn_metrics_remove_block(counters->metrics, TN_DISCARDED_BLOCKS, tn_block_bytes(block));
     } else {
-        counters->live_count -= 1;
-        counters->live_bytes -= tn_block_bytes(block);
-        counters->requested_bytes -= block->requested;
+        count_not_live(counters, block);
     }
     tn_live_remove(block);
 }
@@ -378,7 +394,7 @@ static tarn_status try_allocate(tarn_pool *pool, const struct tn_request *reques
     }
     if (!tn_steady_provide(arena) || !tn_blocks_reserve(&pool->store, RECORDS_FOR_ALLOCATION))
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a block's records");
-    heap = &arena->heaps[bytes <= TN_SMALL_BYTES_MAX ? TN_HEAP_SMALL : TN_HEAP_LARGE];
+    heap = &arena->heaps[tn_kind_of(bytes)];
     block = tn_heap_find(pool, heap, room);
     if (block == NULL && tn_pool_has_pending(pool)) {
         tn_pending_poll(pool, false);
@@ -417,6 +433,7 @@ tarn_status tn_pool_allocate(tarn_pool *pool, const struct tn_request *request, 
 /* What reserve was asked for. */
 struct reservation {
     uint64_t bytes[TN_HEAP_KINDS]; /* multiples of the page */
+    size_t record_count;           /* of blocks, set aside */
     struct tn_order order;
 };
 
@@ -436,6 +453,8 @@ static tarn_status attempt_reservation(tarn_pool *pool, const void *request, boo
     tarn_status status = TARN_OK;
 
     (void)result;
+    if (!tn_blocks_reserve(&pool->store, wanted->record_count))
+        return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for blocks' records");
     tn_pending_poll(pool, false);
     for (int kind = TN_HEAP_LARGE; kind >= TN_HEAP_SMALL && status == TARN_OK; kind--) {
         if (wanted->bytes[kind] > 0 && !has_run(pool, wanted, (enum tn_heap_kind)kind))
@@ -444,12 +463,16 @@ static tarn_status attempt_reservation(tarn_pool *pool, const void *request, boo
     return status;
 }
 
+/* Records are set aside for blocks of 16 MiB and more; of smaller ones who knows how many there will be. */
+enum { BLOCK_BYTES_RESERVED = 16 << 20, RECORDS_RESERVED_MAX = 4096 };
+
 tarn_status tn_pool_reserve(tarn_pool *pool, uint64_t bytes, struct tn_order order)
 {
     /* Small blocks have chunks of their own: a part of 1/64 for them, at most one chunk. */
     struct reservation wanted = {
         .bytes = {tn_min(tn_round_up(bytes / 64 + 1, TN_PAGE_BYTES), 32 * TN_MIB),
                   tn_round_up(bytes, TN_PAGE_BYTES)},
+        .record_count = (size_t)tn_min(bytes / BLOCK_BYTES_RESERVED, RECORDS_RESERVED_MAX),
         .order = order,
     };
 
@@ -540,7 +563,7 @@ static bool is_own_order(const struct tn_block *block)
            tn_block_is_of(block, TN_ORDER_NONE) || tn_block_is_of(block, block->heap->arena->order);
 }
 
-void tn_pool_free_block(tarn_pool *pool, struct tn_block *block)
+static void free_block(tarn_pool *pool, struct tn_block *block, bool unheld)
 {
     uint64_t proof_stamp;
 
@@ -550,6 +573,8 @@ void tn_pool_free_block(tarn_pool *pool, struct tn_block *block)
     block->captured_free = tn_holds_add_freed(pool, block) &&
                            !(tn_arena_is_captured(block->heap->arena) &&
                              tn_order_equal(tn_block_order(block), block->heap->arena->order));
+    block->unheld = unheld;
+    block->captured_free = block->captured_free || unheld;
     proof_stamp = is_own_order(block) ? 0 : tn_gpu_epoch(&pool->device->gpu);
     if (tn_block_uses(block) != NULL || !tn_block_settle(pool, block) || block->captured_free ||
         proof_stamp != 0) {
@@ -560,6 +585,16 @@ void tn_pool_free_block(tarn_pool *pool, struct tn_block *block)
     (void)tn_heap_put(pool, block);
 }
 
+void tn_pool_free_block(tarn_pool *pool, struct tn_block *block)
+{
+    free_block(pool, block, false);
+}
+
+void tn_pool_free_unheld(tarn_pool *pool, struct tn_block *block)
+{
+    free_block(pool, block, true);
+}
+
 void tn_pool_discard(tarn_pool *pool, uint64_t capture_id)
 {
     for (struct tn_block *block = tn_live_first(pool->segments); block != NULL;
@@ -568,8 +603,7 @@ void tn_pool_discard(tarn_pool *pool, uint64_t capture_id)
             continue;
         block->state = TN_BLOCK_DISCARDED;
         pool->counters.discarded_count += 1;
-        pool->counters.live_count -= 1;
-        pool->counters.live_bytes -= tn_block_bytes(block);
-        pool->counters.requested_bytes -= block->requested;
+        count_not_live(&pool->counters, block);
+        tn_metrics_add_block(pool->counters.metrics, TN_DISCARDED_BLOCKS, tn_block_bytes(block));
     }
 }

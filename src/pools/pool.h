@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* pool.h -- a set of arenas with one lifetime.
  *
- *   P8   the counters equal the sums over blocks and chunks
+ *   P8   the counters equal the sums over blocks and chunks; so do those by kind
  *   P9   every segment's grower is a heap of this pool
  *   P14  retired_count is the number of arenas with a fence; arenas and blocks with one are of no order, and
  *        of blocks LIVE and PENDING ones alone have any
@@ -27,9 +27,7 @@
 
 struct tn_pool_counters {
     uint64_t mapped_bytes;
-    uint64_t mapped_peak_bytes;
     uint64_t live_bytes;
-    uint64_t live_peak_bytes;
     uint64_t live_count;
     uint64_t requested_bytes;
     uint64_t pending_bytes;
@@ -39,6 +37,9 @@ struct tn_pool_counters {
     uint64_t free_count;
     uint64_t map_count;
     uint64_t unmap_count;
+    struct tn_metric metrics[TN_METRICS]; /* the same, and more, by kind; peaks and totals */
+    bool risen; /* blocks became live while the pool was locked: their peaks have not been looked at */
+    struct tn_event events[TN_EVENTS];
 };
 
 struct tarn_pool {
@@ -47,6 +48,7 @@ struct tarn_pool {
     tarn_device *device;    /* immutable */
     char name[32];          /* immutable */
     uint64_t limit_bytes;   /* 0: none; guarded by lock */
+    bool met_limit;         /* a growth was refused by it; guarded by lock, cleared by who asks */
     bool is_default;        /* immutable */
     bool share_captured;    /* immutable; work outside captures may take free memory of graphs */
     atomic_bool released;   /* the handle is given up */
@@ -76,6 +78,7 @@ struct tarn_pool {
     uint64_t hold_count;
     uint64_t open_hold_count;
     uint64_t hold_serial;           /* of the newest hold */
+    uint64_t unheld_count;          /* pending blocks freed in a capture that has no hold */
     uint64_t capture_count;         /* tarn_captures */
     uint64_t graph_count;           /* tarn_graphs */
     uint64_t checkpoint_count;      /* tarn_checkpoints */
@@ -137,6 +140,12 @@ TARN_MUST_CHECK tarn_status tn_pool_create(tarn_device *device,
 /* BUSY, with what claims the pool in the sentence, or TARN_OK. The lock is held. */
 TARN_MUST_CHECK tarn_status tn_pool_check_unclaimed(const tarn_pool *pool);
 
+/* An adopted pool is one for the statistics from its first block on. The lock is held, and the DEVICE lock. */
+static inline bool tn_pool_is_counted(const tarn_pool *pool)
+{
+    return pool->adopted_capture_id == 0 || pool->counters.alloc_count > 0;
+}
+
 bool tn_pool_is_unclaimed(const tarn_pool *pool); /* the same, without a sentence */
 
 /* Whether all free memory of the pool is proven idle. The lock is held. */
@@ -189,6 +198,9 @@ TARN_MUST_CHECK tarn_status tn_pool_lock_block(uint64_t address, bool live_only,
  * FREE at once; other memory is PENDING until its uses have ended. */
 void tn_pool_free_block(tarn_pool *pool, struct tn_block *block);
 
+/* The same in a capture under way that could not be given a hold: the memory waits for the hold of its graph. */
+void tn_pool_free_unheld(tarn_pool *pool, struct tn_block *block);
+
 /* Makes a block that was just carved LIVE, or one that is LIVE not so: table and counters. */
 void tn_pool_enter_live(tarn_pool *pool, struct tn_block *block);
 void tn_pool_leave_live(tarn_pool *pool, struct tn_block *block);
@@ -204,5 +216,10 @@ uint64_t tn_next_sequences(uint64_t count);
  * aside for blocks are dropped: a block made later has a higher number than any before. */
 void tn_pool_lock(tarn_pool *pool);
 void tn_pool_unlock(tarn_pool *pool);
+
+/* Lets what concerns one arena alone go on in all arenas but that one, and stops it again: the pool stays
+ * locked, and of others' memory and counters nothing is known meanwhile. */
+void tn_pool_resume_others(tarn_pool *pool, const struct tn_arena *but);
+void tn_pool_stop_others(tarn_pool *pool, const struct tn_arena *but);
 
 #endif

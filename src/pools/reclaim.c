@@ -37,6 +37,9 @@ tarn_status tn_pool_trim(tarn_pool *pool, uint64_t keep_bytes, bool wait, uint64
     bool unproven = false;
     tarn_status status = TARN_OK;
 
+    tn_pool_lock(pool);
+    pool->counters.events[TN_TRIMS].count += 1;
+    tn_pool_unlock(pool);
     *freed_bytes = trim_to(pool, keep_bytes, &unproven);
     if (wait && unproven)
         status = tn_gpu_wait_idle(&pool->device->gpu);
@@ -76,6 +79,9 @@ tarn_status tn_device_trim(tarn_device *device, uint64_t keep_bytes, bool wait,
     tarn_status status = TARN_OK;
 
     tn_device_reap(device);
+    tn_lock_acquire(&device->lock);
+    device->counters.events[TN_TRIMS].count += 1;
+    tn_lock_release(&device->lock);
     *freed_bytes = trim_all(device, keep_bytes, &unproven);
     if (wait && unproven)
         status = tn_gpu_wait_idle(&device->gpu);

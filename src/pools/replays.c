@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <time.h>
 
+#include "base/barrier.h"
 #include "base/contract.h"
 #include "base/host.h"
 #include "driver/stream.h"
@@ -26,6 +27,7 @@ struct tn_replays *tn_replays_make(void)
 
     if (made == NULL)
         return NULL;
+    tn_barrier_prepare();
     tn_lock_init(&made->lock, TN_RANK_REPLAY);
     made->pool_count = 1;
     return made;
@@ -65,6 +67,14 @@ struct tn_replays *tn_replays_lock(tarn_pool *pool)
     }
 }
 
+void tn_replays_order(struct tn_replays *replays)
+{
+    if (atomic_load(&replays->ordered))
+        return;
+    atomic_store(&replays->ordered, true);
+    tn_barrier_heavy(); /* its light side: graphs/replay.c */
+}
+
 void tn_replays_await_alone(const struct tn_replays *replays)
 {
     const struct timespec pause = {0, 1000};
@@ -81,6 +91,7 @@ static void merge(tarn_device *device, struct tn_replays *from, struct tn_replay
     atomic_store(&to->shared, true);
     atomic_store(&to->ordered, true);
     atomic_store(&from->ordered, true);
+    tn_barrier_heavy(); /* also where one was: who said so may not have come to it yet */
     tn_replays_await_alone(to);
     tn_replays_await_alone(from);
     for (tarn_pool *pool = device->pools; pool != NULL; pool = pool->next) {

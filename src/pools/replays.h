@@ -50,6 +50,10 @@ void tn_replays_leave(tarn_pool *pool);
 /* Locks the pool's record and gives it. */
 struct tn_replays *tn_replays_lock(tarn_pool *pool);
 
+/* Replays are ordered from here on: no launch by a thread that goes by their not being so begins any more, and
+ * tn_replays_await_alone sees the one that is under way. */
+void tn_replays_order(struct tn_replays *replays);
+
 /* Until no thread launches a graph that was the only one when it began to. */
 void tn_replays_await_alone(const struct tn_replays *replays);
 

@@ -63,6 +63,20 @@ static struct tn_route *find_route(struct tn_routes *routes, uint64_t id)
     return NULL;
 }
 
+/* A claim on the pool. Any block of it may be freed in a capture from now on, and wait. */
+static tarn_status claim_pool(tarn_pool *pool)
+{
+    tarn_status status = TARN_OK;
+
+    tn_pool_lock(pool);
+    if (tn_blocks_add_cold(&pool->store))
+        pool->route_count += 1; /* P10 */
+    else
+        status = tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a route");
+    tn_pool_unlock(pool);
+    return status;
+}
+
 static tarn_status push_route(tarn_device *device, struct tn_route *route)
 {
     struct tn_routes *routes = &device->routes;
@@ -70,16 +84,15 @@ static tarn_status push_route(tarn_device *device, struct tn_route *route)
 
     route->thread_id = tn_thread_id();
     tn_lock_acquire(&routes->lock);
-    if (routes->count == TN_ROUTES_MAX) {
+    if (routes->count == TN_ROUTES_MAX)
         status = tn_fail(TARN_ERR_LIMIT, "%d routes are open; end one first", TN_ROUTES_MAX);
-    } else {
+    else
+        status = claim_pool(route->pool);
+    if (status == TARN_OK) {
         route->id = atomic_fetch_add(&last_id, 1) + 1;
         routes->routes[routes->count] = *route;
         routes->count += 1;
         atomic_store(&routes->open_count, routes->count);
-        tn_pool_lock(route->pool);
-        route->pool->route_count += 1; /* P10 */
-        tn_pool_unlock(route->pool);
     }
     tn_lock_release(&routes->lock);
     return status;
@@ -293,6 +306,35 @@ size_t tn_route_streams(tarn_device *device, const tarn_pool *pool,
     }
     tn_lock_release(&device->routes.lock);
     return count;
+}
+
+/* Whether the capture that the route's stream was last seen in goes on: then it is still in that. */
+static bool is_in_known_capture(tarn_pool *pool, const struct tn_route *route)
+{
+    const struct tn_hold *hold;
+    bool known;
+
+    tn_pool_lock(pool);
+    hold = tn_hold_find(pool, route->capture_id);
+    known = hold != NULL && tn_hold_goes_on(hold);
+    tn_pool_unlock(pool);
+    return known;
+}
+
+bool tn_route_hides_capture(tarn_device *device, tarn_pool *pool)
+{
+    bool hides = false;
+
+    tn_lock_acquire(&device->routes.lock);
+    for (size_t i = 0; i < device->routes.count && !hides; i++) {
+        const struct tn_route *route = &device->routes.routes[i];
+
+        hides = route->pool == pool && has_stream(route) && !route->of_capture && !may_ask(route) &&
+                route->user != TN_CU_STREAM_PER_THREAD &&
+                tn_stream_is_closed(&device->gpu, route->user) && !is_in_known_capture(pool, route);
+    }
+    tn_lock_release(&device->routes.lock);
+    return hides;
 }
 
 /* Whether the stream is in the capture that the route's own stream is in now. */

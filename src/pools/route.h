@@ -70,6 +70,11 @@ bool tn_route_is_shut(const tarn_device *device, uint64_t capture_id);
 size_t tn_route_streams(tarn_device *device, const tarn_pool *pool,
                         tarn_stream streams[TN_ROUTES_MAX]);
 
+/* Whether the stream of such a route, which another thread began, is in a capture that has no hold in the pool. All
+ * that another thread may ask the driver is whether it is being captured. Of a thread's own default stream
+ * nothing is known elsewhere. */
+bool tn_route_hides_capture(tarn_device *device, tarn_pool *pool);
+
 /* Finds the newest route that accepts the allocation: its pool, pinned, NULL when none does, and its number.
  *   DEVICE_LOST, DRIVER: a route's stream could not be asked */
 TARN_MUST_CHECK tarn_status tn_route_choose(tarn_device *device, tarn_stream stream,

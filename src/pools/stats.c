@@ -26,9 +26,9 @@ void tn_pool_read_stats(tarn_pool *pool, tarn_pool_stats *stats)
     *stats = (tarn_pool_stats){
         .size = sizeof *stats,
         .mapped_bytes = counters->mapped_bytes,
-        .mapped_peak_bytes = counters->mapped_peak_bytes,
+        .mapped_peak_bytes = counters->metrics[TN_CHUNK_BYTES].peak[TN_ALL_KINDS],
         .live_bytes = counters->live_bytes,
-        .live_peak_bytes = counters->live_peak_bytes,
+        .live_peak_bytes = counters->metrics[TN_LIVE_BYTES].peak[TN_ALL_KINDS],
         .requested_bytes = counters->requested_bytes,
         .pending_bytes = counters->pending_bytes,
         .captured_bytes = captured_bytes(pool),
@@ -53,10 +53,8 @@ void tn_device_read_stats(tarn_device *device, tarn_device_stats *stats)
     *stats = (tarn_device_stats){
         .size = sizeof *stats,
         .reserved_bytes = atomic_load(&device->regions.reserved_bytes),
-        .mapped_bytes = atomic_load(&device->mapped_bytes),
-        .mapped_peak_bytes = atomic_load(&device->mapped_peak_bytes),
         .route_count = atomic_load(&device->routes.open_count),
-        .idle_waits = atomic_load(&device->gpu.idle_waits),
+        .idle_waits = atomic_load(&device->gpu.calls[TN_CALL_WAIT]),
         .ladder_retries = atomic_load(&device->ladder_retries),
         .out_of_memory_count = atomic_load(&device->out_of_memory_count),
         .adopted_count = atomic_load(&device->adopted_count),
@@ -65,13 +63,16 @@ void tn_device_read_stats(tarn_device *device, tarn_device_stats *stats)
         .cached_count = atomic_load(&device->cache.count),
         .limit_bytes = tn_device_limit(device) != UINT64_MAX ? tn_device_limit(device) : 0,
     };
+    tn_spin_acquire(&device->counters.lock);
+    stats->mapped_bytes = tn_metric_all(&device->counters.mapped[TN_CHUNK_BYTES]);
+    stats->mapped_peak_bytes = device->counters.mapped[TN_CHUNK_BYTES].peak[TN_ALL_KINDS];
+    tn_spin_release(&device->counters.lock);
     tn_lock_acquire(&device->lock);
     for (tarn_pool *pool = device->pools; pool != NULL; pool = pool->next) {
         tn_pool_lock(pool);
         stats->live_bytes += pool->counters.live_bytes;
         stats->requested_bytes += pool->counters.requested_bytes;
-        /* An adopted pool is one from its first block on. */
-        stats->pool_count += pool->adopted_capture_id == 0 || pool->counters.alloc_count > 0;
+        stats->pool_count += tn_pool_is_counted(pool);
         tn_pool_unlock(pool);
     }
     tn_lock_release(&device->lock);

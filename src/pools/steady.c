@@ -16,11 +16,16 @@
 #include "base/contract.h"
 #include "pools/arena_table.h"
 #include "pools/device.h"
+#include "pools/hold.h"
 
 enum {
     RECORDS_FOR_CUT = 2,
     RECORDS_SET_ASIDE = 32, /* a slab's part; so threads rarely write to the same cache line */
     SEQUENCES = 256,        /* numbers for blocks, taken at a time */
+    /* 4 MiB: what stays loose whatever else is free. Larger blocks are few, so their best place is worth more than
+     * the time: a program that asks for a little more each time, and takes the last one first, would
+     * keep holes apart. */
+    LOOSE_UNITS_MAX = (4 << 20) >> TN_BLOCK_BITS,
 };
 
 static uint64_t next_sequence(struct tn_arena *arena)
@@ -34,14 +39,27 @@ static uint64_t next_sequence(struct tn_arena *arena)
     return arena->sequence - 1;
 }
 
-static void count_allocation(struct tn_arena_counters *counters, const struct tn_block *block)
+static void count_allocation(struct tn_arena *arena, struct tn_heap *heap,
+                             const struct tn_block *block)
 {
-    counters->alloc_count += 1;
-    counters->live_count += 1;
-    counters->requested_bytes += (int64_t)block->requested;
-    counters->live_bytes += (int64_t)tn_block_bytes(block);
+    struct tn_arena_counters *counters = &arena->counters;
+    uint64_t bytes = tn_block_bytes(block);
+
+    heap->counters.allocated.count += 1;
+    heap->counters.allocated.bytes += bytes;
+    heap->counters.allocated.requested += block->requested;
+    counters->live_bytes += (int64_t)bytes;
     if (counters->live_bytes > counters->live_peak_bytes)
         counters->live_peak_bytes = counters->live_bytes;
+}
+
+static void count_free(struct tn_arena *arena, struct tn_heap *heap, const struct tn_block *block)
+{
+    TN_ASSERT(tn_kind_of(tn_block_bytes(block)) == heap->kind); /* P20 */
+    heap->counters.freed.count += 1;
+    heap->counters.freed.bytes += tn_block_bytes(block);
+    heap->counters.freed.requested += block->requested;
+    arena->counters.live_bytes -= (int64_t)tn_block_bytes(block);
 }
 
 /* Enters the block in the books of the chunk that it begins in, and of those that it reaches into. */
@@ -82,8 +100,8 @@ static void settle(struct tn_arena *arena, struct tn_heap *heap)
 }
 
 /* Cuts a block out of the heap's free memory; NULL: not here. */
-static struct tn_block *cut(struct tn_arena *arena, struct tn_heap *heap, uint64_t bytes,
-                            uint64_t alignment)
+static struct tn_block *cut(struct tn_arena *arena, struct tn_heap *heap,
+                            const struct tn_request *request, uint64_t bytes)
 {
     struct tn_block *block;
     struct tn_chunk *chunk;
@@ -92,17 +110,23 @@ static struct tn_block *cut(struct tn_arena *arena, struct tn_heap *heap, uint64
     settle(arena, heap);
     if (arena->store.spare_count < RECORDS_FOR_CUT)
         return NULL;
-    block = tn_bins_find(&heap->bins, bytes + alignment - TN_BLOCK_BYTES_MIN);
+    block = tn_bins_find_inner(&heap->bins, bytes + request->alignment - TN_BLOCK_BYTES_MIN);
     if (block == NULL || tn_run_is_wedged(block, block, arena))
         return NULL;
-    start = tn_round_up(tn_block_address(block), alignment);
+    start = tn_round_up(tn_block_address(block), request->alignment);
+    if (arena->hold != NULL &&
+        !tn_hold_has(arena->hold, block->segment, start - block->segment->base, bytes))
+        return NULL;
     chunk = tn_address_table_chunk(start);
     if (!tn_live_has_room(chunk))
         return NULL;
     block = tn_arena_carve(arena, block, start - block->segment->base, bytes);
     block->own_order = true;
-    block->tangled = false; /* P18 */
+    block->tangled = false;   /* P18 */
+    block->misplaced = false; /* P20 */
     enter(chunk, block);
+    if (tn_heap_counters_rise(&heap->counters, bytes))
+        tn_heap_counters_raise(&heap->counters, bytes, request->requested);
     return block;
 }
 
@@ -115,34 +139,33 @@ static bool fits(const struct tn_block *loose, uint64_t bytes, uint64_t alignmen
 static bool allocate(struct tn_arena *arena, const struct tn_request *request, void **address)
 {
     uint64_t bytes = tn_block_bytes_for(arena->pool, request->requested);
-    struct tn_heap *heap =
-        &arena->heaps[bytes <= TN_SMALL_BYTES_MAX ? TN_HEAP_SMALL : TN_HEAP_LARGE];
+    struct tn_heap *heap = &arena->heaps[tn_kind_of(bytes)];
     struct tn_block *block = heap->loose;
 
     if (fits(block, bytes, request->alignment))
-        heap->loose = NULL;
+        heap->loose = NULL; /* as it was before the free: no peak of the heap's */
     else
-        block = cut(arena, heap, bytes, request->alignment);
+        block = cut(arena, heap, request, bytes);
     if (block == NULL)
         return false;
     block->requested = request->requested;
     block->sequence = next_sequence(arena);
     block->state = TN_BLOCK_LIVE;
-    count_allocation(&arena->counters, block);
+    count_allocation(arena, heap, block);
     *address = (void *)(uintptr_t)tn_block_address(block);
     return true;
 }
 
 bool tn_steady_allocate(tarn_pool *pool, const struct tn_request *request, void **address)
 {
-    struct tn_arena *arena = tn_arena_seek(pool, request->order.stream_id);
+    struct tn_arena *arena = tn_arena_seek(pool, request->order);
     bool done;
 
     if (arena == NULL)
         return false;
     tn_spin_acquire(&arena->lock);
     done = arena->allocates && arena->pool == pool &&
-           arena->order.stream_id == request->order.stream_id && allocate(arena, request, address);
+           tn_order_equal(arena->order, request->order) && allocate(arena, request, address);
     tn_spin_release(&arena->lock);
     return done;
 }
@@ -163,18 +186,15 @@ static bool will_be_wedged(const struct tn_arena *arena, const struct tn_block *
 
 static bool free_in(struct tn_arena *arena, struct tn_heap *heap, struct tn_block *block)
 {
-    struct tn_arena_counters *counters = &arena->counters;
-
     settle(arena, heap);
     if (will_be_wedged(arena, block))
         return false;
-    counters->free_count += 1;
-    counters->live_count -= 1;
-    counters->live_bytes -= (int64_t)tn_block_bytes(block);
-    counters->requested_bytes -= (int64_t)block->requested;
+    count_free(arena, heap, block);
     block->state = TN_BLOCK_FREE;
     heap->loose = block;
     heap->loose_stamp = tn_gpu_epoch(&arena->pool->device->gpu);
+    if (block->units > LOOSE_UNITS_MAX && tn_bins_may_have(&heap->bins, tn_block_bytes(block)))
+        settle(arena, heap);
     return true;
 }
 
@@ -198,7 +218,7 @@ bool tn_steady_free(uint64_t address)
 
         /* Nothing but the arena is concerned by such a block. */
         done = block != NULL && block->state == TN_BLOCK_LIVE && block->own_order &&
-               !block->tangled && free_in(arena, heap, block);
+               !block->tangled && !block->misplaced && free_in(arena, heap, block);
     }
     tn_spin_release(&arena->lock);
     return done;
@@ -210,6 +230,16 @@ void tn_steady_end(struct tn_arena *arena)
         settle(arena, &arena->heaps[kind]);
 }
 
+/* Whether captures may be under way that what is freed in the arena must be kept for, but for its own, whose
+ * hold has all chunks of its blocks. Where a route is open there may be more of them than are known; that of a
+ * tarn_capture leads to no other. */
+static bool may_have_other_captures(const tarn_pool *pool, const struct tn_arena *arena)
+{
+    uint64_t own = arena->hold != NULL && arena->hold->owned ? 1 : 0;
+
+    return pool->open_hold_count != own || pool->route_count != own;
+}
+
 void tn_steady_begin(struct tn_arena *arena)
 {
     const tarn_pool *pool = arena->pool;
@@ -217,18 +247,23 @@ void tn_steady_begin(struct tn_arena *arena)
     TN_ASSERT(arena != &pool->idle);
     for (int kind = 0; kind < TN_HEAP_KINDS; kind++)
         TN_ASSERT(arena->heaps[kind].loose == NULL); /* P19 */
-    arena->allocates = arena->met && !tn_arena_is_captured(arena) && arena->fence == NULL;
-    arena->frees = arena->allocates && pool->open_hold_count == 0 && pool->route_count == 0;
+    arena->hold =
+        tn_arena_is_captured(arena) ? tn_hold_find(arena->pool, arena->order.capture_id) : NULL;
+    arena->allocates =
+        arena->met && arena->fence == NULL &&
+        (!tn_arena_is_captured(arena) || (arena->hold != NULL && pool->bodies == NULL));
+    arena->frees = arena->allocates && !may_have_other_captures(pool, arena);
 }
 
 bool tn_steady_provide(struct tn_arena *arena)
 {
     struct tn_block_store *store = &arena->pool->store;
 
-    if (arena->store.spare_count >= RECORDS_FOR_CUT || tn_arena_is_captured(arena))
+    /* Whoever is here for something else takes them along, so as not to come again for them at once. */
+    if (arena->store.spare_count >= RECORDS_SET_ASIDE / 2)
         return true;
     if (!tn_blocks_reserve(store, RECORDS_SET_ASIDE))
-        return false;
+        return arena->store.spare_count >= RECORDS_FOR_CUT;
     tn_blocks_move(store, &arena->store, RECORDS_SET_ASIDE);
     return true;
 }

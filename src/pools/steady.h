@@ -10,7 +10,8 @@
  * found out once, when the pool is unlocked.
  *
  * What is freed is loose at first. Asked for again in its very size it is there as it was; with the next
- * free, or an allocation of another size, it joins its neighbours.
+ * free, or an allocation of another size, it joins its neighbours. A block of more than 4 MiB does so at once where
+ * the heap may have another that is as large.
  *
  * Locking: none may be held. Nothing here calls the driver. */
 #ifndef TARN_POOLS_STEADY_H
@@ -18,8 +19,8 @@
 
 #include "pools/pool.h"
 
-/* Allocates for a stream that is not being captured. False: nothing has changed, and tn_pool_allocate is to
- * be asked. */
+/* Allocates for a stream, or for one in a capture that was admitted; what it gives there is the capture's
+ * hold's already. False: nothing has changed, and tn_pool_allocate is to be asked. */
 bool tn_steady_allocate(tarn_pool *pool, const struct tn_request *request, void **address);
 
 /* Frees the live block that begins at the address, whatever that is. False: nothing has changed, and

@@ -392,14 +392,16 @@ struct tn_fence *tn_streams_join(struct tn_streams *streams, struct tn_known_str
     return fence;
 }
 
-bool tn_streams_is_retired(struct tn_streams *streams, const struct tn_known_stream *stream)
+bool tn_streams_name(struct tn_streams *streams, struct tn_known_stream *stream)
 {
-    bool retired;
+    bool named;
 
     tn_lock_acquire(&streams->lock);
-    retired = stream->retired;
+    named = !stream->retired;
+    if (named)
+        name(stream);
     tn_lock_release(&streams->lock);
-    return retired;
+    return named;
 }
 
 void tn_streams_acquire(struct tn_streams *streams, struct tn_known_stream *stream)

@@ -86,8 +86,9 @@ void tn_streams_unnote(struct tn_streams *streams, struct tn_known_stream *strea
 /* The block of a noted use is freed: the fence that ends the use, with a reference to it. */
 struct tn_fence *tn_streams_join(struct tn_streams *streams, struct tn_known_stream *stream);
 
-/* Whether a stream of a noted use was retired since. */
-bool tn_streams_is_retired(struct tn_streams *streams, const struct tn_known_stream *stream);
+/* The stream of a noted use is named for that use again: from here on the calling thread alone uses the
+ * handle. False when it was retired since: the handle is another stream's now. */
+bool tn_streams_name(struct tn_streams *streams, struct tn_known_stream *stream);
 
 /* References to a stream, by those who may note a use of it again. */
 void tn_streams_acquire(struct tn_streams *streams, struct tn_known_stream *stream);

@@ -67,6 +67,18 @@ static void add_use(struct tn_block *block, struct tn_use *use)
     block->tangled = true; /* P18 */
 }
 
+/* Whether the block's use says already what there is to note of the order; if so, the calling thread is the
+ * one that named its stream last. */
+static bool name_again(tarn_device *device, struct tn_use *use, struct tn_order order)
+{
+    if (!tn_order_equal(use->order, order) || use->fence != NULL)
+        return false;
+    if (use->stream != NULL)
+        return tn_streams_name(&device->streams, use->stream);
+    use->thread = tn_thread_id();
+    return true;
+}
+
 tarn_status tn_use_note(tarn_pool *pool, struct tn_block *block, tn_cu_stream stream,
                         struct tn_order order)
 {
@@ -77,10 +89,11 @@ tarn_status tn_use_note(tarn_pool *pool, struct tn_block *block, tn_cu_stream st
     if (tn_order_equal(tn_block_order(block), order))
         return TARN_OK;
     for (use = tn_block_uses(block); use != NULL; use = use->next) {
-        if (tn_order_equal(use->order, order) && use->fence == NULL &&
-            (use->stream == NULL || !tn_streams_is_retired(&pool->device->streams, use->stream)))
+        if (name_again(pool->device, use, order))
             return TARN_OK;
     }
+    if (!tn_block_add_cold(block))
+        return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory to record a stream's use");
     status = tn_use_make(pool->device, stream, order, &use);
     if (status != TARN_OK)
         return status;
@@ -160,10 +173,11 @@ void tn_uses_drop(tarn_device *device, struct tn_use *uses)
 
 void tn_uses_give(struct tn_block *block, struct tn_use *uses)
 {
-    struct tn_use **link = &tn_block_cold(block)->uses;
+    struct tn_use **link;
 
     if (uses == NULL)
         return;
+    link = &tn_block_cold(block)->uses;
     while (*link != NULL)
         link = &(*link)->next;
     *link = uses;
@@ -253,6 +267,8 @@ void tn_pending_add(tarn_pool *pool, struct tn_block *block, uint64_t proof_stam
     pool->pending_last = block;
     pool->counters.pending_bytes += tn_block_bytes(block);
     pool->counters.pending_count += 1;
+    pool->unheld_count += block->unheld;
+    tn_metrics_add_block(pool->counters.metrics, TN_PENDING_BLOCKS, tn_block_bytes(block));
 }
 
 static void unlink_pending(tarn_pool *pool, struct tn_block *block)
@@ -269,6 +285,9 @@ static void unlink_pending(tarn_pool *pool, struct tn_block *block)
         pool->pending_last = cold->pending_previous;
     pool->counters.pending_bytes -= tn_block_bytes(block);
     pool->counters.pending_count -= 1;
+    pool->unheld_count -= block->unheld;
+    block->unheld = false;
+    tn_metrics_remove_block(pool->counters.metrics, TN_PENDING_BLOCKS, tn_block_bytes(block));
 }
 
 static void drop_fence(tarn_pool *pool, struct tn_block *block)
@@ -376,7 +395,7 @@ static bool captures_let_go(tarn_pool *pool, const struct tn_block *block, bool 
     *moves = false;
     if (!block->captured_free)
         return true;
-    if (!force && tn_holds_are_open(pool, tn_block_cold(block)->hold_serial))
+    if (!force && (block->unheld || tn_holds_are_open(pool, tn_block_cold(block)->hold_serial)))
         return false;
     *moves = arena != &pool->idle && !tn_arena_is_captured(arena) && is_held(block);
     return !*moves ||
@@ -397,6 +416,35 @@ static bool has_ended(tarn_pool *pool, struct tn_block *block, bool force)
     return uses_ended && tn_block_settle(pool, block) &&
            (tn_block_cold(block)->proof_stamp == 0 ||
             tn_gpu_is_proven(&pool->device->gpu, tn_block_cold(block)->proof_stamp));
+}
+
+static bool may_be_of(const struct tn_block *block, uint64_t serial)
+{
+    return block->unheld && (serial == 0 || serial > tn_block_cold(block)->hold_serial);
+}
+
+uint64_t tn_pending_count_unheld(const tarn_pool *pool, uint64_t serial)
+{
+    uint64_t count = 0;
+
+    if (pool->unheld_count == 0)
+        return 0;
+    for (const struct tn_block *block = pool->pending_first; block != NULL;
+         block = tn_block_cold(block)->pending_next)
+        count += may_be_of(block, serial);
+    return count;
+}
+
+void tn_pending_hold(tarn_pool *pool, uint64_t serial, struct tn_hold *hold)
+{
+    for (struct tn_block *block = pool->pending_first; block != NULL;
+         block = tn_block_cold(block)->pending_next) {
+        if (!may_be_of(block, serial))
+            continue;
+        tn_hold_add(hold, block);
+        block->unheld = false;
+        pool->unheld_count -= 1;
+    }
 }
 
 bool tn_pool_has_pending(const tarn_pool *pool)

@@ -21,14 +21,15 @@ struct tn_use {
     struct tn_use *next; /* of the block */
     struct tn_order order;
     tn_cu_stream handle; /* in a capture: the stream's; NULL: it was retired */
-    uint64_t thread;     /* in a capture: that named the stream, and alone uses the handle */
+    uint64_t thread;     /* in a capture: that named the stream last, and alone uses the handle */
     struct tn_known_stream *stream; /* outside captures, NOTED: the block is live */
     struct tn_fence *fence;         /* outside captures, freed: what ends the use */
     struct tn_markers markers;      /* in a capture, freed: what the stream had there at the free */
 };
 
-/* Notes that the order uses the LIVE block; nothing when it is the block's own order or noted
- * before. HOST_MEMORY, DEVICE_LOST, DRIVER. */
+/* Notes that the order uses the LIVE block, and that the calling thread named the stream; the latter alone
+ * when it is noted before, and nothing when it is the block's own order. HOST_MEMORY, DEVICE_LOST,
+ * DRIVER. */
 TARN_MUST_CHECK tarn_status tn_use_note(tarn_pool *pool, struct tn_block *block,
                                         tn_cu_stream stream, struct tn_order order);
 
@@ -72,6 +73,13 @@ void tn_uses_give(struct tn_block *block, struct tn_use *uses);
 /* Makes a freed block PENDING: the last step of a free that cannot be carried out at once. proof_stamp: not
  * 0: an epoch that must be proven idle, too. */
 void tn_pending_add(tarn_pool *pool, struct tn_block *block, uint64_t proof_stamp);
+
+/* How many blocks were freed in a capture without a hold that may be a graph's: one with a hold of that serial
+ * (0: without) that is older than the free is not what they wait for. */
+uint64_t tn_pending_count_unheld(const tarn_pool *pool, uint64_t serial);
+
+/* The hold, which is open, of such a graph has them now. */
+void tn_pending_hold(tarn_pool *pool, uint64_t serial, struct tn_hold *hold);
 
 /* Whether a poll may free memory: something is pending, or a retired stream's arena is left. */
 bool tn_pool_has_pending(const tarn_pool *pool);

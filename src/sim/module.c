@@ -23,7 +23,8 @@ struct tn_sim_twin {
 };
 
 /* The library's own, which nobody registers. */
-static struct tn_sim_twin contents_twin = {TN_CONTENTS_ENTRY, tn_sim_twin_contents, NULL};
+static struct tn_sim_twin begin_twin = {TN_CONTENTS_BEGIN_ENTRY, tn_sim_twin_contents_begin, NULL};
+static struct tn_sim_twin contents_twin = {TN_CONTENTS_ENTRY, tn_sim_twin_contents, &begin_twin};
 
 static struct tn_sim_twin *twins = &contents_twin;
 

@@ -54,3 +54,15 @@ void tn_sim_twin_contents(const tarn_sim_launch *launch, void *const *params)
             digests[i] += digest(from, end, items[i].bytes);
     }
 }
+
+void tn_sim_twin_contents_begin(const tarn_sim_launch *launch, void *const *params)
+{
+    const struct tn_contents_item *given = *(const struct tn_contents_item *const *)params[0];
+    struct tn_contents_item *items = *(struct tn_contents_item *const *)params[1];
+    uint64_t *digests = *(uint64_t *const *)params[2];
+    uint32_t count = *(const uint32_t *)params[3];
+    for (uint32_t i = 0; i < count && i / launch->block[0] < launch->grid[0]; i++) {
+        items[i] = given[i];
+        digests[i] = 0;
+    }
+}

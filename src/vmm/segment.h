@@ -47,8 +47,9 @@ struct tn_chunk {
     /* The rest is written by the pools layer. */
     _Atomic(struct tn_heap *) heap; /* the one owner: an arena's heap, or the pool's idle memory */
     uint64_t *live;                 /* see pools/live_index.h; NULL: none yet */
+    uint32_t live_size;             /* its entries */
+    uint32_t live_room;             /* blocks that may be in it */
     uint32_t live_count;            /* blocks in it */
-    uint8_t live_bits;              /* the logarithm of its size */
     uint32_t id;                    /* index in the pool's table of chunks */
     uint32_t hold_count;            /* holds that contain it; 0: not captured */
     uint64_t freed_stamp;           /* epoch of the last free in it; 0: never used */
@@ -74,6 +75,8 @@ struct tn_segment {
     struct tn_block *first_block; /* blocks tile the segment in order of address */
     struct tn_block *last_block;
     struct tn_heap *grower;    /* the heap that maps memory here */
+    int kind;                  /* enum tn_heap_kind of the heap that made it; immutable */
+    bool is_own;               /* made for one block, larger than the next segment; immutable */
     uint32_t unmapped_count;   /* blocks that are unmapped */
     uint32_t checkpoint_count; /* checkpoints that hold the slots */
 };

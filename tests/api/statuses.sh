@@ -16,4 +16,4 @@ done
 cat $noted >statuses.txt
 exec awk -f "$here/statuses.awk" "$include/status.h" "$here/statuses.txt" statuses.txt \
     "$include"/checkpoint.h "$include"/device.h "$include"/graph.h "$include"/memory.h "$include"/pool.h \
-    "$include"/pressure.h
+    "$include"/pressure.h "$include"/stats.h

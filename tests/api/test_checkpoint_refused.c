@@ -114,22 +114,22 @@ START_TEST(a_take_that_the_driver_refuses_leaves_nothing)
         const char *call;
         tn_cu_result result;
         tarn_status status;
+        uint64_t nth;
     } faults[] = {
-        {"cuEventCreate", TN_CUDA_ERROR_UNKNOWN, TARN_ERR_DRIVER},
-        {"cuMemCreate", TN_CUDA_ERROR_UNKNOWN, TARN_ERR_DRIVER},
-        {"cuMemHostAlloc", TN_CUDA_ERROR_UNKNOWN, TARN_ERR_DRIVER},
-        {"cuMemHostAlloc", TN_CUDA_ERROR_OUT_OF_MEMORY, TARN_ERR_HOST_MEMORY},
-        {"cuMemcpyHtoDAsync", TN_CUDA_ERROR_UNKNOWN, TARN_ERR_DRIVER},
-        {"cuMemsetD8Async", TN_CUDA_ERROR_UNKNOWN, TARN_ERR_DRIVER},
-        {"cuKernelGetFunction", TN_CUDA_ERROR_INVALID_PTX, TARN_ERR_NOT_SUPPORTED},
-        {"cuLaunchKernel", TN_CUDA_ERROR_UNKNOWN, TARN_ERR_DRIVER},
-        {"cuEventRecord", TN_CUDA_ERROR_UNKNOWN, TARN_ERR_DRIVER},
+        {"cuEventCreate", TN_CUDA_ERROR_UNKNOWN, TARN_ERR_DRIVER, 1},
+        {"cuMemCreate", TN_CUDA_ERROR_UNKNOWN, TARN_ERR_DRIVER, 1},
+        {"cuMemHostAlloc", TN_CUDA_ERROR_UNKNOWN, TARN_ERR_DRIVER, 1},
+        {"cuMemHostAlloc", TN_CUDA_ERROR_OUT_OF_MEMORY, TARN_ERR_HOST_MEMORY, 1},
+        {"cuKernelGetFunction", TN_CUDA_ERROR_INVALID_PTX, TARN_ERR_NOT_SUPPORTED, 1},
+        {"cuLaunchKernel", TN_CUDA_ERROR_UNKNOWN, TARN_ERR_DRIVER, 1}, /* for the table */
+        {"cuLaunchKernel", TN_CUDA_ERROR_UNKNOWN, TARN_ERR_DRIVER, 2},
+        {"cuEventRecord", TN_CUDA_ERROR_UNKNOWN, TARN_ERR_DRIVER, 1},
     };
     void *address = test_alloc(world.pool, 8 * MIB, world.stream);
     tarn_checkpoint *checkpoint = UNTOUCHED;
 
     for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
-        sim.plan_fault(faults[i].call, 1, 0, faults[i].result);
+        sim.plan_fault(faults[i].call, faults[i].nth, 0, faults[i].result);
         STATUS(faults[i].status,
                tarn_checkpoint_take(world.pool, TARN_CONTENTS_DEVICE, world.stream, &checkpoint));
         ck_assert_msg(strstr(tarn_last_error(), faults[i].call) != NULL, "%s", tarn_last_error());

@@ -269,7 +269,7 @@ START_TEST(the_largest_request_is_no_larger_for_it)
         status = tarn_alloc(world.pool, ((size_t)1 << 40) - less, 2 * MIB, world.stream, &address);
         ck_assert_msg(status == TARN_ERR_DEVICE_MEMORY || status == TARN_ERR_ADDRESS_SPACE, "%s",
                       tarn_last_error());
-        test_note_status("tarn_alloc", status);
+        test_note_status("tarn_alloc", status, tarn_last_error());
         ck_assert_untouched(address);
         OK(tarn_pool_validate(world.pool));
     }

@@ -90,7 +90,7 @@ static bool has_failed(void)
                       tarn_status_name(status), tarn_last_error());                                \
         ck_assert_ptr_nonnull(strstr(tarn_last_error(), "memory"));                                \
         expect_same;                                                                               \
-        test_note_status(#call, status);                                                           \
+        test_note_status(#call, status, tarn_last_error());                                        \
         (refused) += 1;                                                                            \
     }
 

@@ -428,6 +428,30 @@ START_TEST(a_limited_pool_takes_from_itself_alone)
 }
 END_TEST
 
+/* What it has free counts: a growth for the rest stays within its limit, so that it may take from others. */
+START_TEST(a_limited_pool_takes_from_others_what_it_may_still_map)
+{
+    tarn_pool_options options = TARN_POOL_OPTIONS_INIT;
+    tarn_pool *limited;
+    void *first;
+    void *second;
+
+    options.limit_bytes = 12 * MIB;
+    OK(tarn_pool_create(world.device, &options, &limited));
+    OK(tarn_pool_reserve(limited, 8 * MIB, world.stream));
+    first = test_alloc(limited, 4 * MIB, world.stream);
+    OK(tarn_free(test_alloc(other, BYTES, world.side)));
+    prove_idle();
+    leave_free(0);
+    second = test_alloc(limited, 8 * MIB, world.stream); /* 4 MiB are free there */
+    ck_assert_uint_eq(test_stats(limited).mapped_bytes, 12 * MIB);
+    ck_assert_uint_lt(test_stats(other).mapped_bytes, BYTES);
+    OK(tarn_free(second));
+    OK(tarn_free(first));
+    OK(tarn_pool_destroy(limited));
+}
+END_TEST
+
 /* Uses and destroys as many streams as are to vanish, in a pool at its limit. */
 static void let_streams_vanish(tarn_pool *pool, int count)
 {
@@ -500,6 +524,7 @@ int main(void)
     tcase_add_test(rungs, memory_of_graphs_is_not_taken);
     tcase_add_test(rungs, a_request_that_no_device_can_serve_disturbs_nobody);
     tcase_add_test(rungs, a_limited_pool_takes_from_itself_alone);
+    tcase_add_test(rungs, a_limited_pool_takes_from_others_what_it_may_still_map);
     tcase_add_loop_test(rungs, streams_that_vanish_leave_no_arenas, 0, 2);
     tcase_add_test(rungs, streams_that_vanish_leave_no_arenas_where_other_pools_take_their_memory);
     suite_add_tcase(suite, rungs);

@@ -11,13 +11,9 @@ static tarn_graph *graph;
 static tarn_capture *capture;
 static tarn_checkpoint *checkpoint;
 
-/* Whether an allocation of the block's size on that stream gets its memory. */
 static bool is_given(tn_cu_stream stream)
 {
-    void *next = test_alloc(world.pool, BYTES, stream);
-
-    OK(tarn_free(next));
-    return next == block;
+    return test_is_given(block, BYTES, stream);
 }
 
 static void expect_mapped(void)
@@ -31,6 +27,12 @@ static void expect_unmapped(void)
     OK(tarn_pool_trim(world.pool, NULL));
     ck_assert_int_eq(test_state_of(world.pool, block), TARN_EXTENT_UNMAPPED);
     ck_assert_uint_eq(test_stats(world.pool).mapped_bytes, 0);
+}
+
+static void expect_held(void)
+{
+    expect_mapped();
+    ck_assert(!is_given(world.side));
 }
 
 static void destroy_graph(void)
@@ -54,7 +56,7 @@ static void freed_inside(void)
     test_world_open();
     output = test_malloc(BYTES);
     OK(tarn_checkpoint_take(world.pool, TARN_CONTENTS_NONE, world.stream, &checkpoint));
-    capture = test_capture_begin(TARN_CAPTURE_RELAXED);
+    capture = test_capture_begin(TARN_CAPTURE_GLOBAL); /* which a call that is not relaxed breaks */
     block = test_malloc(BYTES);
     test_fill(world.stream, block, 5, WORDS);
     test_copy(world.stream, output, block, WORDS * 4);
@@ -112,7 +114,7 @@ END_TEST
 
 START_TEST(memory_freed_in_its_capture_stays_through_trims)
 {
-    OK(tarn_pool_trim(world.pool, NULL));
+    test_trim_with_a_wait(world.pool);
     expect_mapped();
     ck_assert_int_eq(test_capture_status(world.stream), TN_CU_CAPTURE_STATUS_ACTIVE);
     graph = test_capture_end(capture);
@@ -126,6 +128,12 @@ START_TEST(memory_freed_in_its_capture_is_free_after_the_abort)
     OK(tarn_capture_abort(capture));
     test_await_destructors(0);
     REFUSE(TARN_ERR_DOUBLE_FREE, "freed before", tarn_free(block));
+    capture = test_capture_on(world.pool, world.side, TARN_CAPTURE_RELAXED);
+    ck_assert(is_given(world.side));
+    OK(tarn_capture_abort(capture));
+    test_await_destructors(0);
+    test_trim_with_a_wait(world.default_pool); /* proves this pool idle, too */
+    ck_assert(is_given(world.side));
     expect_unmapped();
 }
 END_TEST
@@ -293,15 +301,27 @@ END_TEST
 
 START_TEST(memory_held_by_a_graph_goes_when_graph_and_launches_are_gone)
 {
+    tarn_driver_graph nodes = NULL;
+    tn_cu_graph clone;
+    tn_cu_graphexec exec;
+
     expect_replay();
+    OK(tarn_graph_driver_handles(graph, &nodes, NULL));
+    clone = test_clone(nodes);
+    exec = test_instantiate(nodes);
     sim.hold_work();
     OK(tarn_graph_replay(graph, world.stream));
     OK(tarn_graph_destroy(graph));
-    expect_mapped();
-    ck_assert(!is_given(world.side));
+    expect_held();
+    test_destroy_graph(clone);
+    expect_held();
+    test_destroy_exec(exec);
+    expect_held(); /* by the launch, which has not begun */
     sim.resume_work();
     test_synchronize(world.stream);
     test_await_destructors(0);
+    test_trim_with_a_wait(world.default_pool); /* proves this pool idle, too */
+    ck_assert(is_given(world.side));
     expect_unmapped();
 }
 END_TEST

@@ -14,23 +14,9 @@ static bool is_pending(void)
     return test_state_of(world.pool, block) == TARN_EXTENT_PENDING;
 }
 
-/* Whether an allocation of its size on that stream gets the block's memory. Each time there are more
- * of them, for free memory of the stream comes before memory that has to be asked for. */
 static bool is_given(tn_cu_stream stream)
 {
-    static size_t count;
-    void *next[32];
-    bool given = false;
-
-    count += 8;
-    ck_assert_uint_le(count, 32);
-    for (size_t i = 0; i < count; i++) {
-        next[i] = test_alloc(world.pool, BYTES, stream);
-        given = given || next[i] == block;
-    }
-    for (size_t i = 0; i < count; i++)
-        OK(tarn_free(next[i]));
-    return given;
+    return test_is_given(block, BYTES, stream);
 }
 
 /* Pending: freed with a use recorded on the side stream, whose work has not begun. */
@@ -90,6 +76,9 @@ END_TEST
 START_TEST(a_pending_block_has_no_further_use_to_record)
 {
     REFUSE(TARN_ERR_DOUBLE_FREE, "freed before", tarn_record_stream(block, world.stream));
+    ck_assert(is_pending());
+    ck_assert(!is_given(world.stream));
+    ck_assert(is_pending());
     finish();
     ck_assert(is_given(world.stream));
 }
@@ -155,8 +144,10 @@ START_TEST(a_pending_block_of_the_checkpoint_is_revived_behind_its_use)
 {
     tarn_delta *delta = NULL;
 
-    sim.resume_work(); /* what is enqueued now is done first */
+    test_hold_until_waited(); /* so the use is not over before the restore waits for it */
+    sim.resume_work();        /* the fixture's hold */
     OK(tarn_checkpoint_restore(checkpoint, world.stream, &delta));
+    ck_assert_uint_eq(test_device_stats().idle_waits, 1);
     ck_assert_uint_eq(delta->revived_count, 1);
     ck_assert_ptr_eq(delta->revived[0].block.address, block);
     tarn_delta_destroy(delta);

@@ -67,15 +67,21 @@ END_TEST
 
 START_TEST(an_eager_live_block_when_freed_is_its_own_streams_at_once)
 {
-    void *other;
+    void *others[2];
 
     OK(tarn_free(block));
     ck_assert_int_eq(test_state_of(world.pool, block), TARN_EXTENT_FREE);
-    other = test_alloc(world.pool, BYTES, world.side);
-    ck_assert_ptr_ne(other, block);
+    others[0] = test_alloc(world.pool, BYTES, world.side);
+    ck_assert_ptr_ne(others[0], block);
     ck_assert_ptr_eq(test_alloc(world.pool, BYTES, world.stream), block);
-    OK(tarn_free(other));
     OK(tarn_free(block));
+    OK(tarn_pool_set_limit(world.pool, 2 * BYTES)); /* no other memory is to be had */
+    ck_assert_uint_eq(test_device_stats().idle_waits, 0);
+    others[1] = test_alloc(world.pool, BYTES, world.side);
+    ck_assert_int_ne(test_state_of(world.pool, block), TARN_EXTENT_FREE);
+    ck_assert_uint_eq(test_device_stats().idle_waits, 1); /* which proved it idle */
+    OK(tarn_free(others[0]));
+    OK(tarn_free(others[1]));
 }
 END_TEST
 
@@ -197,7 +203,7 @@ END_TEST
 static void open_capture(void)
 {
     test_world_open();
-    capture = test_capture_begin(TARN_CAPTURE_RELAXED);
+    capture = test_capture_begin(TARN_CAPTURE_GLOBAL); /* which a call that is not relaxed breaks */
     block = test_malloc(BYTES);
     test_fill(world.stream, block, 9, WORDS);
 }
@@ -267,6 +273,8 @@ START_TEST(a_captured_live_block_recorded_on_a_forked_stream_waits_for_it)
     ck_assert_ptr_ne(next, block);
     test_fill(world.stream, next, 3, WORDS);
     test_order(world.side, world.stream);
+    ck_assert_ptr_eq(test_malloc(BYTES), block); /* behind the use now */
+    OK(tarn_free(block));
     graph = test_capture_end(capture);
     OK(tarn_graph_replay(graph, world.stream));
     test_expect_words(world.stream, next, 3, WORDS);
@@ -275,9 +283,80 @@ START_TEST(a_captured_live_block_recorded_on_a_forked_stream_waits_for_it)
 }
 END_TEST
 
+START_TEST(a_captured_live_block_recorded_on_an_unordered_stream_waits_for_the_end)
+{
+    test_order(world.stream, world.side);
+    test_add(world.side, block, 1, WORDS);
+    OK(tarn_free_on(block, world.side));
+    expect_given_to_nobody(world.stream);
+    test_order(world.side, world.stream);
+    graph = test_capture_end(capture);
+    capture = test_capture_begin(TARN_CAPTURE_RELAXED);
+    ck_assert(test_is_given(block, BYTES, world.stream));
+    OK(tarn_capture_abort(capture));
+    destroy_graph();
+}
+END_TEST
+
+/* Enqueues with no work done: a replay, and a copy of the block, which takes long, on the same stream; then
+ * the block's free. */
+static void copy_and_free(void *copy, bool with_free_on)
+{
+    sim.hold_work();
+    OK(tarn_graph_replay(graph, world.stream));
+    test_spin(world.stream, 50);
+    test_copy(world.stream, copy, block, WORDS * 4);
+    if (with_free_on) {
+        OK(tarn_free_on(block, world.stream));
+        return;
+    }
+    OK(tarn_record_stream(block, world.stream));
+    OK(tarn_free(block));
+}
+
+/* A graph, captured on the side stream, that writes two blocks. */
+static tarn_graph *capture_two(void *blocks[2])
+{
+    capture = test_capture_on(world.pool, world.side, TARN_CAPTURE_RELAXED);
+    for (int i = 0; i < 2; i++) {
+        blocks[i] = test_alloc(world.pool, BYTES, world.side);
+        test_fill(world.side, blocks[i], 2, WORDS);
+    }
+    return test_capture_end(capture);
+}
+
+/* Though the stream is that of its capture and of the replay. */
+START_TEST(a_captured_live_block_read_after_a_replay_is_waited_for)
+{
+    void *copy = test_alloc(world.default_pool, BYTES, world.stream);
+    tarn_graph *other;
+    void *blocks[2];
+
+    end_capture();
+    other = capture_two(blocks);
+    OK(tarn_graph_replay(other, world.side)); /* replays change streams: events from now on */
+    OK(tarn_graph_replay(graph, world.stream));
+    copy_and_free(copy, _i == 0);
+    OK(tarn_graph_destroy(other));
+    OK(tarn_free(blocks[0]));
+    OK(tarn_free(blocks[1]));
+    other = capture_two(blocks);
+    OK(tarn_graph_replay(other, world.side)); /* beside the copy */
+    sim.resume_work();
+    test_synchronize(world.side);
+    test_expect_words(world.stream, copy, 9, WORDS);
+    OK(tarn_free(blocks[0]));
+    OK(tarn_free(blocks[1]));
+    OK(tarn_graph_destroy(other));
+    destroy_graph();
+    OK(tarn_free(copy));
+}
+END_TEST
+
 START_TEST(a_captured_live_block_stays_through_trims)
 {
-    OK(tarn_pool_trim(world.pool, NULL)); /* while the capture is open, too */
+    test_trim_with_a_wait(world.pool); /* while the capture is open, too */
+    ck_assert_int_eq(test_capture_status(world.stream), TN_CU_CAPTURE_STATUS_ACTIVE);
     end_capture();
     OK(tarn_pool_trim(world.pool, NULL));
     expect_live();
@@ -395,6 +474,8 @@ int main(void)
                    a_captured_live_block_freed_after_its_capture_serves_later_captures_alone);
     tcase_add_test(tcase, a_captured_live_block_is_freed_once);
     tcase_add_test(tcase, a_captured_live_block_recorded_on_a_forked_stream_waits_for_it);
+    tcase_add_test(tcase, a_captured_live_block_recorded_on_an_unordered_stream_waits_for_the_end);
+    tcase_add_loop_test(tcase, a_captured_live_block_read_after_a_replay_is_waited_for, 0, 2);
     tcase_add_test(tcase, a_captured_live_block_stays_through_trims);
     tcase_add_test(tcase, a_captured_live_block_is_discarded_by_the_abort_of_its_capture);
     tcase_add_test(tcase, a_captured_live_block_outlives_its_graph);

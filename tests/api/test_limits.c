@@ -83,6 +83,7 @@ START_TEST(wrong_limits_are_refused)
     STATUS(TARN_ERR_INVALID_HANDLE, tarn_device_set_limit(NULL, 1));
     STATUS(TARN_ERR_INVALID_HANDLE, tarn_device_set_memory_fraction(NULL, 1));
     STATUS(TARN_ERR_INVALID_HANDLE, tarn_device_set_cache_limit(NULL, 1));
+    STATUS(TARN_ERR_INVALID_HANDLE, tarn_device_set_pinned_cache_limit(NULL, 1));
     STATUS(TARN_ERR_INVALID_HANDLE, tarn_pool_set_limit(NULL, 1));
     test_world_close();
 }
@@ -216,6 +217,44 @@ START_TEST(a_device_may_be_opened_without_a_cache)
 }
 END_TEST
 
+/* Takes a checkpoint in page-locked memory, and destroys it. */
+static void pass_through_host_memory(void)
+{
+    tarn_checkpoint *checkpoint;
+
+    OK(tarn_checkpoint_take(world.pool, TARN_CONTENTS_HOST, world.stream, &checkpoint));
+    OK(tarn_checkpoint_destroy(checkpoint));
+}
+
+START_TEST(page_locked_memory_is_kept_up_to_its_limit)
+{
+    tarn_device_options options = TARN_DEVICE_OPTIONS_INIT;
+    uint64_t hosts;
+    void *block;
+
+    options.pinned_cache_limit_bytes = 4 * MIB;
+    open_with(options);
+    block = test_alloc(world.pool, 8 * MIB, world.stream);
+    hosts = test_ledger().host_allocations;
+    pass_through_host_memory();
+    ck_assert_uint_eq(test_ledger().host_allocations, hosts);
+    OK(tarn_device_set_pinned_cache_limit(world.device, 16 * MIB));
+    pass_through_host_memory();
+    pass_through_host_memory();
+    ck_assert_uint_eq(test_ledger().host_allocations, hosts + 1);
+    OK(tarn_device_set_pinned_cache_limit(world.device, 8 * MIB)); /* with the table it is more */
+    ck_assert_uint_eq(test_ledger().host_allocations, hosts);
+    pass_through_host_memory();
+    ck_assert_uint_eq(test_ledger().host_allocations, hosts);
+    OK(tarn_device_set_pinned_cache_limit(world.device, 16 * MIB));
+    pass_through_host_memory();
+    OK(tarn_device_set_pinned_cache_limit(world.device, TARN_NO_CACHE));
+    ck_assert_uint_eq(test_ledger().host_allocations, hosts);
+    OK(tarn_free(block));
+    test_world_close();
+}
+END_TEST
+
 START_TEST(memory_that_the_driver_does_not_take_back_poisons)
 {
     tarn_pool *pool = test_pool("gone");
@@ -225,6 +264,18 @@ START_TEST(memory_that_the_driver_does_not_take_back_poisons)
     sim.plan_fault("cuMemRelease", 1, 0, TN_CUDA_ERROR_UNKNOWN);
     STATUS(TARN_ERR_POISONED, tarn_device_set_cache_limit(world.device, TARN_NO_CACHE));
     ck_assert_uint_eq(test_device_stats().cached_bytes, 0);
+    test_world_abandon();
+}
+END_TEST
+
+START_TEST(page_locked_memory_that_the_driver_does_not_take_back_poisons)
+{
+    void *block = test_alloc(world.pool, 4 * MIB, world.stream);
+
+    pass_through_host_memory();
+    OK(tarn_free(block));
+    sim.plan_fault("cuMemFreeHost", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    STATUS(TARN_ERR_POISONED, tarn_device_set_pinned_cache_limit(world.device, 0));
     test_world_abandon();
 }
 END_TEST
@@ -254,6 +305,7 @@ int main(void)
     tcase_add_test(own, no_limit_is_none);
     tcase_add_test(own, wrong_limits_are_refused);
     tcase_add_test(own, a_device_may_be_opened_without_a_cache);
+    tcase_add_test(own, page_locked_memory_is_kept_up_to_its_limit);
     suite_add_tcase(suite, own);
     tcase_add_checked_fixture(limits, test_world_open, test_world_close);
     tcase_add_test(limits, a_limit_below_what_is_mapped_stops_growth_alone);
@@ -265,6 +317,7 @@ int main(void)
     tcase_add_test(cache, a_pool_that_ends_leaves_its_memory_to_the_next);
     tcase_add_test(cache, the_cache_keeps_no_more_than_its_limit);
     tcase_add_test(cache, memory_that_the_driver_does_not_take_back_poisons);
+    tcase_add_test(cache, page_locked_memory_that_the_driver_does_not_take_back_poisons);
     tcase_add_test(cache, memory_that_the_driver_did_not_unmap_is_not_cached);
     suite_add_tcase(suite, cache);
     return test_main(suite);

@@ -57,6 +57,7 @@ static void refuse_all(tarn_status status)
     STATUS(status, tarn_pool_reserve(world.pool, 64 * MIB, world.stream));
     STATUS(status, tarn_pool_trim(world.pool, &freed));
     STATUS(status, tarn_device_set_cache_limit(world.device, 0));
+    STATUS(status, tarn_device_set_pinned_cache_limit(world.device, 0));
     STATUS(status, tarn_pool_trim_to(world.pool, 0, &freed));
     STATUS(status, tarn_pool_add_peer(world.pool, 0));
     STATUS(status, tarn_device_trim(world.device, 0, &freed));

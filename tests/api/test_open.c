@@ -279,7 +279,7 @@ END_TEST
 
 static bool is_forked(const char *call, tarn_status status)
 {
-    test_note_status(call, status);
+    test_note_status(call, status, tarn_last_error());
     return status == TARN_ERR_FORKED;
 }
 
@@ -299,8 +299,7 @@ static int try_after_fork(void *address)
     if (!is_forked("tarn_alloc", tarn_alloc(world.pool, 512, 0, NULL, &other)) ||
         other != UNTOUCHED)
         return 4;
-    if (!is_forked("tarn_stream_retire",
-                   tarn_stream_retire(world.device, TN_CU_STREAM_PER_THREAD)))
+    if (!is_forked("tarn_stream_retire", tarn_stream_retire(world.device, TN_CU_STREAM_PER_THREAD)))
         return 5;
     return tarn_free(address) == TARN_OK ? 0 : 6;
 }

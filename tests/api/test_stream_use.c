@@ -179,6 +179,53 @@ START_TEST(contents_survive_until_the_recorded_stream_has_read_them)
 }
 END_TEST
 
+static void record_on_the_side_stream(void *address)
+{
+    OK(tarn_record_stream(address, world.side));
+}
+
+/* Another thread recorded the stream and is gone, and with it the end of what it would find. */
+START_TEST(the_thread_that_named_the_stream_last_finds_the_end)
+{
+    void *address = test_malloc(4 * MIB);
+
+    test_elsewhere(record_on_the_side_stream, address);
+    sim.hold_work();
+    test_fill(world.side, address, 3, MIB);
+    if (_i == 0) {
+        OK(tarn_free_on(address, world.side));
+    } else {
+        OK(tarn_record_stream(address, world.side));
+        OK(tarn_free(address));
+    }
+    ck_assert(is_pending(address));
+    sim.resume_work();
+    test_synchronize(world.side);
+    ck_assert(is_free(address));
+    ck_assert_uint_eq(test_device_stats().idle_waits, 0);
+}
+END_TEST
+
+/* The same of a stream of a capture, whose end alone, or its order, ends the use. */
+START_TEST(the_thread_that_named_a_stream_of_a_capture_last_marks_the_end)
+{
+    tarn_capture *capture = test_capture_begin(TARN_CAPTURE_RELAXED);
+    void *address = test_malloc(4 * MIB);
+    tarn_graph *graph;
+
+    test_order(world.stream, world.side);
+    test_elsewhere(record_on_the_side_stream, address);
+    test_add(world.side, address, 1, MIB);
+    OK(tarn_free_on(address, world.side));
+    test_order(world.side, world.stream);
+    ck_assert_ptr_eq(test_malloc(4 * MIB), address); /* behind the use */
+    OK(tarn_free(address));
+    graph = test_capture_end(capture);
+    OK(tarn_graph_destroy(graph));
+    test_await_destructors(0);
+}
+END_TEST
+
 START_TEST(trim_takes_pending_memory_only_when_its_use_is_over)
 {
     void *address = test_alloc(world.pool, 4 * MIB, world.stream);
@@ -294,6 +341,8 @@ int main(void)
     tcase_add_test(tcase, a_use_on_a_stream_whose_capture_is_invalidated_is_refused);
     tcase_add_test(tcase, work_enqueued_after_the_free_does_not_count);
     tcase_add_test(tcase, contents_survive_until_the_recorded_stream_has_read_them);
+    tcase_add_loop_test(tcase, the_thread_that_named_the_stream_last_finds_the_end, 0, 2);
+    tcase_add_test(tcase, the_thread_that_named_a_stream_of_a_capture_last_marks_the_end);
     tcase_add_test(tcase, trim_takes_pending_memory_only_when_its_use_is_over);
     tcase_add_test(tcase, a_use_on_a_stream_that_begins_to_capture_breaks_no_capture);
     tcase_add_test(tcase, a_use_inside_a_capture_is_no_node_and_ends_with_the_capture);

@@ -29,6 +29,7 @@ static void expect_same(const tarn_device_options *a, const tarn_device_options 
     EXPECT(a->memory_fraction - b->memory_fraction < 1e-15);
     EXPECT(b->memory_fraction - a->memory_fraction < 1e-15);
     EXPECT(a->cache_limit_bytes == b->cache_limit_bytes);
+    EXPECT(a->pinned_cache_limit_bytes == b->pinned_cache_limit_bytes);
     EXPECT(a->unrouted == b->unrouted);
     EXPECT(memcmp(a->roundup_power2_divisions, b->roundup_power2_divisions,
                   sizeof a->roundup_power2_divisions) == 0);
@@ -40,13 +41,15 @@ static void write_options(const tarn_device_options *options, char *text, size_t
 {
     static const char *const unrouted[] = {"adopt", "refuse", "allow"};
     const uint32_t *divisions = options->roundup_power2_divisions;
-    int used =
-        snprintf(text, text_bytes,
-                 "region_bytes:%zu,limit_bytes:%zu,cache_limit_bytes:%zu,unrouted:%s,"
-                 "graph_capture_record_stream_reuse:%s,roundup_power2_divisions:[",
-                 options->region_bytes, options->limit_bytes,
-                 options->cache_limit_bytes != TARN_NO_CACHE ? options->cache_limit_bytes : 0,
-                 unrouted[options->unrouted], options->no_record_stream_reuse ? "False" : "True");
+    int used = snprintf(
+        text, text_bytes,
+        "region_bytes:%zu,limit_bytes:%zu,cache_limit_bytes:%zu,"
+        "pinned_cache_limit_bytes:%zu,unrouted:%s,"
+        "graph_capture_record_stream_reuse:%s,roundup_power2_divisions:[",
+        options->region_bytes, options->limit_bytes,
+        options->cache_limit_bytes != TARN_NO_CACHE ? options->cache_limit_bytes : 0,
+        options->pinned_cache_limit_bytes != TARN_NO_CACHE ? options->pinned_cache_limit_bytes : 0,
+        unrouted[options->unrouted], options->no_record_stream_reuse ? "False" : "True");
 
     for (int i = 0; i < TARN_ROUNDUP_SIZES; i++)
         used += snprintf(text + used, text_bytes - (size_t)used, "%s%d:%u", i > 0 ? "," : "",

@@ -11,6 +11,7 @@ static const char *const words[] = {
     "limit_bytes:",
     "per_process_memory_fraction:",
     "cache_limit_bytes:",
+    "pinned_cache_limit_bytes:",
     "region_bytes:",
     "unrouted:",
     "roundup_power2_divisions:",

@@ -49,9 +49,9 @@ bool test_is_simulated(void);
 
 #define CU_OK(call) ck_assert_int_eq((int)(call), (int)TN_CUDA_SUCCESS)
 
-/* Notes that the function which the text of a call begins with has answered that status: see
- * support/status.c. The second forgets what an earlier run noted. */
-void test_note_status(const char *call, tarn_status status);
+/* Notes that the function which the text of a call begins with has answered that status, with the library's
+ * sentence: see support/status.c. The second forgets what an earlier run noted. */
+void test_note_status(const char *call, tarn_status status, const char *sentence);
 void test_forget_statuses(void);
 
 /* Asserts a status, notes it, and shows the library's sentence when it is another. */
@@ -61,7 +61,7 @@ void test_forget_statuses(void);
         ck_assert_msg(test_status == (expected), "%s: %s, expected %s; %s", #call,                 \
                       tarn_status_name(test_status), tarn_status_name(expected),                   \
                       tarn_last_error());                                                          \
-        test_note_status(#call, test_status);                                                      \
+        test_note_status(#call, test_status, tarn_last_error());                                   \
     } while (0)
 #define OK(call) STATUS(TARN_OK, call)
 

@@ -55,3 +55,21 @@ struct tn_driver test_refusing_updates(const struct tn_driver *honest, tn_cu_upd
     liar.cuGraphExecUpdate = refuse_update;
     return liar;
 }
+
+static void (*while_creating)(void);
+
+static tn_cu_result call_and_create(tn_cu_memhandle *handle, size_t bytes,
+                                    const tn_cu_allocation_prop *prop, unsigned long long flags)
+{
+    while_creating();
+    return cu.cuMemCreate(handle, bytes, prop, flags);
+}
+
+struct tn_driver test_calling_while_it_creates(const struct tn_driver *honest, void (*called)(void))
+{
+    struct tn_driver caller = *honest;
+
+    while_creating = called;
+    caller.cuMemCreate = call_and_create;
+    return caller;
+}

@@ -15,4 +15,8 @@ struct tn_driver test_ending_and_refusing(const struct tn_driver *honest);
 /* The update of an executable graph is refused for that reason, whatever it is. */
 struct tn_driver test_refusing_updates(const struct tn_driver *honest, tn_cu_update_result reason);
 
+/* The driver is honest; what is called before it makes memory is called meanwhile, as far as others can tell. */
+struct tn_driver test_calling_while_it_creates(const struct tn_driver *honest,
+                                               void (*called)(void));
+
 #endif

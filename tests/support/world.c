@@ -125,6 +125,37 @@ tarn_pool *test_chosen_pool(tn_cu_stream stream)
     return pool;
 }
 
+bool test_is_given(const void *address, size_t bytes, tn_cu_stream stream)
+{
+    uint64_t mapped = test_stats(world.pool).mapped_bytes;
+    uintptr_t begin = (uintptr_t)address;
+    void *blocks[64];
+    size_t count = 0;
+    bool given = false;
+
+    while (!given && test_stats(world.pool).mapped_bytes == mapped) {
+        uintptr_t at;
+
+        ck_assert_uint_lt(count, 64);
+        blocks[count] = test_alloc(world.pool, bytes, stream);
+        at = (uintptr_t)blocks[count];
+        given = at < begin + bytes && begin < at + bytes;
+        count += 1;
+    }
+    for (size_t i = 0; i < count; i++)
+        OK(tarn_free(blocks[i]));
+    return given;
+}
+
+void test_trim_with_a_wait(tarn_pool *pool)
+{
+    uint64_t waits = test_device_stats().idle_waits;
+
+    OK(tarn_free(test_alloc(pool, 4 * MIB, world.side)));
+    OK(tarn_pool_trim(pool, NULL));
+    ck_assert_uint_eq(test_device_stats().idle_waits, waits + 1);
+}
+
 char *test_live_block(tarn_pool *pool)
 {
     tarn_layout *layout = NULL;

@@ -34,6 +34,11 @@ void test_world_abandon(void);
 
 tarn_pool *test_pool(const char *name); /* another private pool */
 tarn_pool *test_pool_with(const tarn_pool_options *options);
+/* Whether the world's pool has the memory of a block that was there to give to the stream: whether an allocation
+ * of that size gets some of it before the pool grows. */
+bool test_is_given(const void *address, size_t bytes, tn_cu_stream stream);
+/* A trim of the pool that has to wait for the device, since memory was just freed there. */
+void test_trim_with_a_wait(tarn_pool *pool);
 void *test_malloc(size_t bytes); /* tarn_malloc on the world's stream */
 void *test_alloc(tarn_pool *pool, size_t bytes, tn_cu_stream stream);
 void *test_filled(size_t words, uint32_t value);  /* of the world's pool, on its stream */

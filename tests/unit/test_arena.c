@@ -193,7 +193,7 @@ START_TEST(carving_leaves_what_is_before_and_behind_free)
     struct tn_block *cut;
 
     tn_pool_lock(pool);
-    ck_assert(tn_blocks_reserve(&pool->store, 2));
+    ck_assert(tn_blocks_reserve(&pool->store, 2) && tn_blocks_add_cold(&pool->store));
     cut = tn_heap_carve(pool, rest, begin + 8192, 4096);
     ck_assert_uint_eq(cut->offset, begin + 8192);
     ck_assert_uint_eq(tn_block_bytes(cut), 4096);
@@ -321,7 +321,7 @@ START_TEST(giving_up_a_block_gives_its_chunk_to_idle_memory)
     struct tn_arena *arena = arena_of(stream);
 
     tn_pool_lock(pool);
-    ck_assert(tn_blocks_reserve(&pool->store, 2));
+    ck_assert(tn_blocks_reserve(&pool->store, 2) && tn_blocks_add_cold(&pool->store));
     tn_heap_give_up(pool, unit_block(given));
     ck_assert_ptr_eq(unit_chunk(kept)->heap, &pool->idle.heaps[TN_HEAP_SMALL]);
     ck_assert_ptr_eq(unit_block(kept)->heap, &pool->idle.heaps[TN_HEAP_SMALL]);
@@ -344,7 +344,7 @@ START_TEST(taking_over_changes_the_owner_of_every_chunk_of_a_range)
     OK(tarn_free(blocks[1]));
     OK(tarn_free(blocks[2]));
     tn_pool_lock(pool);
-    ck_assert(tn_blocks_reserve(&pool->store, 8));
+    ck_assert(tn_blocks_reserve(&pool->store, 8) && tn_blocks_add_cold(&pool->store));
     tn_heap_take_over(pool, heap, unit_segment(blocks[0])->first_block,
                       unit_offset(blocks[1]) + 512, unit_offset(blocks[3]));
     ck_assert_ptr_ne(unit_chunk(blocks[0])->heap, heap);
@@ -365,7 +365,7 @@ START_TEST(free_memory_joins_what_its_new_owner_has_beside_it)
 
     make_free_neighbours(&first, &second);
     tn_pool_lock(pool);
-    ck_assert(tn_blocks_reserve(&pool->store, 4));
+    ck_assert(tn_blocks_reserve(&pool->store, 4) && tn_blocks_add_cold(&pool->store));
     tn_heap_take_over(pool, unit_chunk(first)->heap, unit_block(second), unit_offset(second),
                       unit_offset(second) + 4 * MIB);
     ck_assert_uint_eq(tn_block_bytes(unit_block(first)), 4 * MIB);
@@ -398,7 +398,7 @@ START_TEST(taking_over_goes_on_behind_what_was_joined)
     OK(tarn_free(first));
     OK(tarn_free(before));
     tn_pool_lock(pool);
-    ck_assert(tn_blocks_reserve(&pool->store, 8));
+    ck_assert(tn_blocks_reserve(&pool->store, 8) && tn_blocks_add_cold(&pool->store));
     tn_heap_take_over(pool, heap, unit_block(over), unit_offset(first) + 4 * MIB,
                       unit_offset(first) + 8 * MIB);
     ck_assert_uint_eq(heap->mapped_bytes, 8 * MIB);
@@ -450,6 +450,43 @@ START_TEST(a_checkpoint_keeps_no_arena_of_a_retired_stream)
     OK(tarn_checkpoint_destroy(checkpoint));
     unit_trim(device);
     ck_assert_uint_eq(pool->arena_count, 0);
+}
+END_TEST
+
+/* A block's fence is in its cold record. */
+START_TEST(a_stream_is_not_retired_without_host_memory_for_its_blocks_fences)
+{
+    void *address = unit_alloc(pool, 4096, stream);
+    struct tn_order order = unit_order(device, stream);
+
+    (void)tn_host_plan_fault(1, false);
+    STATUS(TARN_ERR_HOST_MEMORY, tarn_stream_retire(device, stream));
+    ck_assert_uint_eq(tn_host_plan_fault(0, false), 1);
+    ck_assert(tn_block_is_of(unit_block(address), order));
+    ck_assert_ptr_null(device->streams.known);
+    OK(tarn_stream_retire(device, stream));
+    ck_assert(tn_block_is_of(unit_block(address), TN_ORDER_NONE));
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
+/* As with a block that was allocated on the stream while it was being retired. */
+START_TEST(a_pool_that_lacks_room_for_a_fence_knows_nothing_of_the_retirement)
+{
+    void *address = unit_alloc(pool, 4096, stream);
+    struct tn_order order = unit_order(device, stream);
+    struct tn_fence *fence = (struct tn_fence *)(void *)&order; /* never followed */
+
+    tn_pool_lock(pool);
+    (void)tn_host_plan_fault(1, false);
+    tn_arenas_retire(pool, order, fence);
+    ck_assert_uint_eq(tn_host_plan_fault(0, false), 1);
+    ck_assert(tn_block_is_of(unit_block(address), order));
+    ck_assert_ptr_nonnull(tn_arena_find(pool, order));
+    ck_assert_uint_eq(pool->retired_count, 0);
+    tn_pool_unlock(pool);
+    OK(tarn_pool_validate(pool));
+    OK(tarn_free(address));
 }
 END_TEST
 
@@ -638,6 +675,8 @@ int main(void)
     tcase_add_test(owners, arenas_give_idle_memory_what_is_proven_idle);
     tcase_add_test(owners, an_empty_arena_goes_unless_a_checkpoint_names_it);
     tcase_add_test(owners, a_checkpoint_keeps_no_arena_of_a_retired_stream);
+    tcase_add_test(owners, a_stream_is_not_retired_without_host_memory_for_its_blocks_fences);
+    tcase_add_test(owners, a_pool_that_lacks_room_for_a_fence_knows_nothing_of_the_retirement);
     tcase_add_test(owners, a_handover_is_proven_when_all_that_goes_along_is);
     tcase_add_test(owners, the_grower_of_a_captures_segment_is_idle_memory_afterwards);
     suite_add_tcase(suite, owners);

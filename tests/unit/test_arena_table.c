@@ -28,22 +28,29 @@ START_TEST(every_streams_arena_is_found)
 {
     struct tn_arena *arenas[STREAMS];
 
-    ck_assert_ptr_null(tn_arena_seek(pool, 1));
+    ck_assert_ptr_null(tn_arena_seek(pool, (struct tn_order){1, 0}));
     for (uint64_t i = 0; i < STREAMS; i++) {
         arenas[i] = make(i * 7 + 1);
         for (uint64_t k = 0; k <= i; k++)
-            ck_assert_ptr_eq(tn_arena_seek(pool, k * 7 + 1), arenas[k]);
-        ck_assert_ptr_null(tn_arena_seek(pool, i * 7 + 2));
+            ck_assert_ptr_eq(tn_arena_seek(pool, (struct tn_order){k * 7 + 1, 0}), arenas[k]);
+        ck_assert_ptr_null(tn_arena_seek(pool, (struct tn_order){i * 7 + 2, 0}));
     }
 }
 END_TEST
 
-START_TEST(an_arena_of_a_capture_is_not_in_the_table)
+START_TEST(an_arena_of_a_capture_is_found_by_stream_and_capture)
 {
+    const struct tn_order captured = {9, 77};
+    struct tn_arena *arena;
+
     tn_pool_lock(pool);
-    ck_assert_ptr_nonnull(tn_arena_get(pool, (struct tn_order){9, 77}));
+    arena = tn_arena_get(pool, captured);
     tn_pool_unlock(pool);
-    ck_assert_ptr_null(tn_arena_seek(pool, 9));
+    ck_assert_ptr_nonnull(arena);
+    ck_assert_ptr_eq(tn_arena_seek(pool, captured), arena);
+    ck_assert_ptr_null(tn_arena_seek(pool, (struct tn_order){9, 0}));
+    ck_assert_ptr_null(tn_arena_seek(pool, (struct tn_order){9, 78}));
+    ck_assert_ptr_null(tn_arena_seek(pool, (struct tn_order){8, 77}));
 }
 END_TEST
 
@@ -55,12 +62,12 @@ START_TEST(an_arena_that_has_gone_is_found_until_its_stream_has_another)
     tn_pool_lock(pool);
     tn_arenas_drop_empty(pool);
     tn_pool_unlock(pool);
-    ck_assert_ptr_eq(tn_arena_seek(pool, 5), gone);
+    ck_assert_ptr_eq(tn_arena_seek(pool, (struct tn_order){5, 0}), gone);
     tn_spin_acquire(&gone->lock);
     ck_assert_ptr_null(gone->pool);
     tn_spin_release(&gone->lock);
     gone = make(5);
-    ck_assert_ptr_eq(tn_arena_seek(pool, 5), gone);
+    ck_assert_ptr_eq(tn_arena_seek(pool, (struct tn_order){5, 0}), gone);
     ck_assert_ptr_eq(gone->pool, pool);
 }
 END_TEST
@@ -73,7 +80,7 @@ START_TEST(tables_take_turns)
     for (uint64_t i = 1; i <= 2000; i++) {
         struct tn_arena *arena = make(i);
 
-        ck_assert_ptr_eq(tn_arena_seek(pool, i), arena);
+        ck_assert_ptr_eq(tn_arena_seek(pool, (struct tn_order){i, 0}), arena);
         tn_pool_lock(pool);
         tn_arenas_drop_empty(pool);
         tn_pool_unlock(pool);
@@ -103,7 +110,7 @@ int main(void)
 
     tcase_add_checked_fixture(tcase, make_pool, NULL);
     tcase_add_test(tcase, every_streams_arena_is_found);
-    tcase_add_test(tcase, an_arena_of_a_capture_is_not_in_the_table);
+    tcase_add_test(tcase, an_arena_of_a_capture_is_found_by_stream_and_capture);
     tcase_add_test(tcase, an_arena_that_has_gone_is_found_until_its_stream_has_another);
     tcase_add_test(tcase, tables_take_turns);
     tcase_add_test(tcase, without_host_memory_no_arena_is_made);

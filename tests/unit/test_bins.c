@@ -81,6 +81,43 @@ START_TEST(bins_are_turned_round)
 }
 END_TEST
 
+/* Beside a walk in order of address. */
+START_TEST(bins_are_put_in_order_of_segment_and_address)
+{
+    static struct tn_segment segments[2] = {{.index = 1}, {.index = 0}};
+    struct tn_block *block;
+    uint64_t looks;
+    size_t count = 0;
+
+    for (size_t i = 0; i < 7; i++) {
+        block = insert(i, 4096);
+        block->segment = &segments[i % 2];
+        block->offset = (i * 3 % 7) << 20;
+    }
+    looks = 6;
+    ck_assert(!tn_bins_sort(&bins, &looks));
+    ck_assert_uint_eq(tn_bins_count(&bins), 7);
+    for (int round = 0; round < 2; round++) { /* and what is in order stays so */
+        const struct tn_block *last = NULL;
+
+        looks = 7;
+        ck_assert(tn_bins_sort(&bins, &looks));
+        ck_assert_uint_eq(looks, 0);
+        count = 0;
+        for (block = tn_bins_find(&bins, 4096); block != NULL; block = block->list_next) {
+            ck_assert_ptr_eq(block->list_previous, last);
+            if (last != NULL && last->segment == block->segment)
+                ck_assert_uint_lt(last->offset, block->offset);
+            else if (last != NULL)
+                ck_assert_uint_lt(last->segment->index, block->segment->index);
+            last = block;
+            count += 1;
+        }
+        ck_assert_uint_eq(count, 7);
+    }
+}
+END_TEST
+
 START_TEST(a_good_fit_comes_before_a_larger_block)
 {
     struct tn_block *large = insert(0, 64 * TN_MIB);
@@ -141,6 +178,51 @@ START_TEST(next_passes_over_blocks_too_small_in_the_own_bin)
     ck_assert_ptr_eq(tn_bins_find(&bins, TN_MIB + 4096), newer);
     ck_assert_ptr_eq(tn_bins_next(&bins, newer, TN_MIB + 4096), older);
     ck_assert_ptr_null(tn_bins_next(&bins, older, TN_MIB + 4096));
+}
+END_TEST
+
+/* Inserts the i-th block, before addresses without memory. */
+static struct tn_block *insert_edge(size_t i, uint64_t bytes)
+{
+    static struct tn_block unmapped; /* it has no heap */
+
+    blocks[i].next = &unmapped;
+    return insert(i, bytes);
+}
+
+START_TEST(a_block_that_a_growth_can_extend_comes_after_all_others)
+{
+    struct tn_block *edge = insert_edge(0, 5 * TN_MIB);
+    struct tn_block *large;
+    struct tn_block *fit;
+
+    ck_assert_ptr_eq(tn_bins_find_inner(&bins, 5 * TN_MIB), edge); /* there is no other */
+    (void)insert(1, 4 * TN_MIB);
+    ck_assert_ptr_eq(tn_bins_find_inner(&bins, 5 * TN_MIB), edge); /* one that is too small */
+    large = insert(2, 64 * TN_MIB);
+    ck_assert_ptr_eq(tn_bins_find_inner(&bins, 5 * TN_MIB), large);
+    ck_assert_ptr_eq(tn_bins_find_inner(&bins, 3 * TN_MIB), &blocks[1]);
+    fit = insert(3, 5 * TN_MIB);
+    (void)insert_edge(4, 5 * TN_MIB); /* the newest of its bin */
+    ck_assert_ptr_eq(tn_bins_find_inner(&bins, 5 * TN_MIB), fit);
+    ck_assert_ptr_eq(tn_bins_find(&bins, 5 * TN_MIB), &blocks[4]);
+    (void)insert_edge(5, 65 * TN_MIB); /* in the bin of the large one, above it */
+    tn_bins_remove(&bins, fit);
+    ck_assert_ptr_eq(tn_bins_find_inner(&bins, 6 * TN_MIB), large);
+    ck_assert_ptr_eq(tn_bins_find_inner(&bins, 65 * TN_MIB), &blocks[5]);
+    ck_assert_ptr_null(tn_bins_find_inner(&bins, 66 * TN_MIB));
+}
+END_TEST
+
+START_TEST(what_may_be_there_is_told_by_classes)
+{
+    ck_assert(!tn_bins_may_have(&bins, TN_BLOCK_BYTES_MIN));
+    (void)insert(0, 5 * TN_MIB);
+    ck_assert(tn_bins_may_have(&bins, TN_BLOCK_BYTES_MIN));
+    ck_assert(tn_bins_may_have(&bins, 5 * TN_MIB));
+    ck_assert(tn_bins_may_have(&bins, 6 * TN_MIB)); /* of its class */
+    ck_assert(!tn_bins_may_have(&bins, 8 * TN_MIB));
+    ck_assert(!tn_bins_may_have(&bins, TN_BLOCK_BYTES_MAX));
 }
 END_TEST
 
@@ -220,8 +302,11 @@ int main(void)
     tcase_add_test(find, the_smallest_and_the_largest_size_have_bins);
     tcase_add_test(find, the_newest_block_of_a_size_comes_first);
     tcase_add_test(find, bins_are_turned_round);
+    tcase_add_test(find, bins_are_put_in_order_of_segment_and_address);
     tcase_add_test(find, a_good_fit_comes_before_a_larger_block);
     tcase_add_test(find, blocks_too_small_in_the_own_bin_are_passed_over);
+    tcase_add_test(find, what_may_be_there_is_told_by_classes);
+    tcase_add_test(find, a_block_that_a_growth_can_extend_comes_after_all_others);
     if (TARN_DEBUG_CHECKS)
         tcase_add_loop_test_raise_signal(find, a_size_without_a_bin_is_a_broken_contract, SIGABRT,
                                          0, 2);

@@ -38,10 +38,64 @@ START_TEST(a_record_is_zeroed_when_it_is_taken)
     ck_assert(tn_blocks_reserve(&store, 1));
     block = tn_block_take(&store);
     memset(block, 0xAB, sizeof *block);
+    block->tangled = false;
     tn_block_give(&store, block);
     ck_assert_ptr_eq(tn_block_take(&store), block);
     ck_assert_mem_eq(block, &zero, sizeof zero);
     tn_blocks_fini(&store);
+}
+END_TEST
+
+START_TEST(cold_records_come_with_the_first_block_of_a_slab_that_needs_one)
+{
+    struct tn_block *block;
+    int64_t before;
+
+    ck_assert(tn_blocks_reserve(&store, 2));
+    block = tn_block_take(&store);
+    before = tn_host_outstanding();
+    ck_assert(!tn_block_has_cold(block));
+    (void)tn_host_plan_fault(1, false);
+    ck_assert(!tn_block_add_cold(block));
+    ck_assert(!tn_block_has_cold(block));
+    ck_assert(tn_block_add_cold(block));
+    tn_block_cold(block)->proof_stamp = 7;
+    (void)tn_host_plan_fault(1, true);
+    ck_assert(tn_block_add_cold(block)); /* it is there */
+    ck_assert(tn_block_add_cold(tn_block_take(&store)));
+    ck_assert_uint_eq(tn_host_plan_fault(0, false), 0);
+    ck_assert_uint_eq(tn_block_cold(block)->proof_stamp, 7);
+    ck_assert_int_eq(tn_host_outstanding(), before + 1);
+    tn_blocks_fini(&store);
+}
+END_TEST
+
+START_TEST(a_store_gives_all_records_cold_ones_from_then_on)
+{
+    struct tn_block *blocks[600];
+
+    ck_assert(tn_blocks_reserve(&store, 300)); /* two slabs */
+    (void)tn_host_plan_fault(2, false);
+    ck_assert(!tn_blocks_add_cold(&store));
+    ck_assert(!store.all_cold);
+    ck_assert(tn_blocks_add_cold(&store));
+    (void)tn_host_plan_fault(2, false); /* a slab that has none is no use */
+    ck_assert(!tn_blocks_reserve(&store, 600));
+    ck_assert(tn_blocks_reserve(&store, 600));
+    (void)tn_host_plan_fault(1, true);
+    for (size_t i = 0; i < 600; i++) {
+        blocks[i] = tn_block_take(&store);
+        blocks[i]->offset = i;
+        ck_assert(tn_block_has_cold(blocks[i]));
+        tn_block_cold(blocks[i])->proof_stamp = i;
+    }
+    for (size_t i = 0; i < 600; i++) {
+        ck_assert_uint_eq(blocks[i]->offset, i);
+        ck_assert_uint_eq(tn_block_cold(blocks[i])->proof_stamp, i);
+    }
+    ck_assert_uint_eq(tn_host_plan_fault(0, false), 0);
+    tn_blocks_fini(&store);
+    ck_assert(!store.all_cold);
 }
 END_TEST
 
@@ -155,6 +209,8 @@ int main(void)
 
     tcase_add_test(records, records_are_set_aside_before_they_are_taken);
     tcase_add_test(records, a_record_is_zeroed_when_it_is_taken);
+    tcase_add_test(records, cold_records_come_with_the_first_block_of_a_slab_that_needs_one);
+    tcase_add_test(records, a_store_gives_all_records_cold_ones_from_then_on);
     tcase_add_test(records, no_memory_sets_nothing_aside);
     unit_add_contract_test(records, taking_what_was_not_set_aside_is_a_broken_contract);
     suite_add_tcase(suite, records);

@@ -20,22 +20,6 @@ static void make_pool(void)
     before = test_ledger();
 }
 
-/* Nothing of a capture is left: in the pool, in the routes and in the driver. */
-static void expect_no_capture(void)
-{
-    unit_reap_all(pool);
-    ck_assert_uint_eq(pool->capture_count, 0);
-    ck_assert_uint_eq(pool->open_hold_count, 0);
-    ck_assert_uint_eq(pool->route_count, 0);
-    ck_assert_uint_eq(device->routes.count, 0);
-    ck_assert_uint_eq(test_ledger().captures, before.captures);
-    ck_assert_uint_eq(test_ledger().graphs, before.graphs);
-    ck_assert_uint_eq(test_ledger().graph_execs, before.graph_execs);
-    ck_assert_uint_eq(test_ledger().user_objects, before.user_objects);
-    OK(tarn_pool_validate(pool));
-    ck_assert(tn_lock_none_held());
-}
-
 /* G1, G2: from the first moment. */
 START_TEST(an_open_capture_has_its_route_hold_and_user_object)
 {
@@ -53,7 +37,7 @@ START_TEST(an_open_capture_has_its_route_hold_and_user_object)
     ck_assert(hold->owned);
     ck_assert_uint_eq(test_ledger().user_objects, before.user_objects + 1);
     OK(tarn_capture_abort(capture));
-    expect_no_capture();
+    unit_expect_no_capture(pool, &before);
 }
 END_TEST
 
@@ -75,7 +59,7 @@ START_TEST(an_ended_capture_leaves_a_graph_and_its_hold)
     ck_assert_uint_eq(unit_chunk(address)->hold_count, 1);
     ck_assert_int_eq(unit_block(address)->state, TN_BLOCK_LIVE); /* the graph's output */
     OK(tarn_graph_destroy(graph));
-    expect_no_capture();
+    unit_expect_no_capture(pool, &before);
     OK(tarn_free(address));
 }
 END_TEST
@@ -89,7 +73,7 @@ START_TEST(a_capture_is_refused_where_it_cannot_be)
     STATUS(TARN_ERR_INVALID_ARGUMENT, tn_capture_begin(pool, NULL, TARN_CAPTURE_GLOBAL, &capture));
     STATUS(TARN_ERR_WRONG_STATE,
            tn_capture_begin(device->default_pool, stream, TARN_CAPTURE_GLOBAL, &capture));
-    expect_no_capture();
+    unit_expect_no_capture(pool, &before);
     running = unit_begin(pool, stream);
     STATUS(TARN_ERR_WRONG_STATE,
            tn_capture_begin(second, stream, TARN_CAPTURE_THREAD_LOCAL, &capture));
@@ -97,7 +81,7 @@ START_TEST(a_capture_is_refused_where_it_cannot_be)
     ck_assert_uint_eq(second->route_count, 0);
     ck_assert_ptr_null(capture);
     OK(tarn_graph_destroy(unit_end(running)));
-    expect_no_capture();
+    unit_expect_no_capture(pool, &before);
 }
 END_TEST
 
@@ -115,12 +99,12 @@ START_TEST(a_begin_that_the_driver_refuses_leaves_nothing)
         if (status != TARN_OK) {
             ck_assert_int_eq(status, TARN_ERR_DRIVER);
             ck_assert_ptr_null(capture);
-            expect_no_capture();
+            unit_expect_no_capture(pool, &before);
         }
     }
     ck_assert_ptr_nonnull(capture);
     OK(tarn_capture_abort(capture));
-    expect_no_capture();
+    unit_expect_no_capture(pool, &before);
 }
 END_TEST
 
@@ -135,10 +119,10 @@ START_TEST(a_capture_that_the_driver_only_says_it_began_is_none)
     unit_expect_sentence("does not know it");
     device->gpu.driver = driver;
     ck_assert_ptr_null(capture);
-    expect_no_capture();
+    unit_expect_no_capture(pool, &before);
     OK(tn_gpu_check(&device->gpu));
     OK(tarn_graph_destroy(unit_end(unit_begin(pool, stream))));
-    expect_no_capture();
+    unit_expect_no_capture(pool, &before);
 }
 END_TEST
 
@@ -157,7 +141,7 @@ START_TEST(a_begin_without_host_memory_leaves_nothing)
         if (failed > 0) {
             met += 1;
             ck_assert_int_eq(status, TARN_ERR_HOST_MEMORY);
-            expect_no_capture();
+            unit_expect_no_capture(pool, &before);
         }
     }
     ck_assert_int_ge(met, 2);
@@ -192,7 +176,7 @@ START_TEST(only_the_beginning_thread_may_end_unless_relaxed)
     test_elsewhere(end_capture, &call);
     ck_assert_int_eq(call.status, TARN_OK);
     OK(tarn_graph_destroy(call.graph));
-    expect_no_capture();
+    unit_expect_no_capture(pool, &before);
 }
 END_TEST
 
@@ -211,7 +195,7 @@ START_TEST(an_end_that_cannot_instantiate_may_be_repeated)
     STATUS(TARN_ERR_DEVICE_MEMORY, tn_capture_end(capture, &graph));
     OK(tn_capture_end(capture, &graph));
     OK(tarn_graph_destroy(graph));
-    expect_no_capture();
+    unit_expect_no_capture(pool, &before);
 }
 END_TEST
 
@@ -223,7 +207,7 @@ START_TEST(a_stopped_capture_may_be_aborted)
     sim.plan_fault("cuGraphInstantiateWithFlags", 1, 0, TN_CUDA_ERROR_OUT_OF_MEMORY);
     STATUS(TARN_ERR_DEVICE_MEMORY, tn_capture_end(capture, &graph));
     tn_capture_abort(capture);
-    expect_no_capture();
+    unit_expect_no_capture(pool, &before);
 }
 END_TEST
 
@@ -240,7 +224,7 @@ START_TEST(an_invalidated_capture_can_only_be_aborted)
     ck_assert_ptr_null(graph);
     tn_capture_abort(capture);
     ck_assert_int_eq(test_capture_status(stream), TN_CU_CAPTURE_STATUS_NONE);
-    expect_no_capture();
+    unit_expect_no_capture(pool, &before);
     OK(tarn_graph_destroy(unit_end(unit_begin(pool, stream)))); /* the stream serves again */
 }
 END_TEST
@@ -256,7 +240,7 @@ START_TEST(a_capture_ended_elsewhere_can_only_be_aborted)
     ck_assert_int_eq(capture->stage, TN_CAPTURE_BROKEN);
     STATUS(TARN_ERR_CAPTURE_BROKEN, tn_capture_end(capture, &graph));
     tn_capture_abort(capture);
-    expect_no_capture();
+    unit_expect_no_capture(pool, &before);
 }
 END_TEST
 
@@ -271,7 +255,7 @@ START_TEST(a_later_capture_of_the_stream_is_left_alone)
     tn_capture_abort(capture);
     ck_assert_int_eq(test_capture_status(stream), TN_CU_CAPTURE_STATUS_ACTIVE);
     test_destroy_graph(test_end_capture(stream));
-    expect_no_capture();
+    unit_expect_no_capture(pool, &before);
 }
 END_TEST
 
@@ -285,7 +269,7 @@ START_TEST(a_fork_that_is_not_joined_breaks_the_capture)
     STATUS(TARN_ERR_CAPTURE_BROKEN, tn_capture_end(capture, &graph));
     unit_expect_sentence("not joined");
     tn_capture_abort(capture);
-    expect_no_capture();
+    unit_expect_no_capture(pool, &before);
 }
 END_TEST
 
@@ -305,7 +289,7 @@ START_TEST(any_thread_may_abort)
     ck_assert_int_eq(unit_block(inside)->state, TN_BLOCK_DISCARDED);
     STATUS(TARN_ERR_DOUBLE_FREE, tarn_free(freed)); /* frees stand */
     OK(tarn_free(inside));
-    expect_no_capture();
+    unit_expect_no_capture(pool, &before);
     ck_assert_uint_eq(unit_stats(pool).captured_bytes, 0);
 }
 END_TEST
@@ -323,80 +307,6 @@ START_TEST(blocks_from_before_an_aborted_capture_stay_live)
 }
 END_TEST
 
-static struct tn_stream_state look(tn_cu_stream at)
-{
-    struct tn_stream_state state;
-
-    OK(tn_stream_look(&device->gpu, at, &state));
-    return state;
-}
-
-START_TEST(a_users_capture_is_admitted_once)
-{
-    struct tn_stream_state state;
-    struct tn_hold *hold;
-
-    test_begin_capture(stream, TN_CU_CAPTURE_MODE_THREAD_LOCAL);
-    state = look(stream);
-    OK(tn_capture_admit(pool, stream, &state, 1));
-    hold = tn_hold_find(pool, state.order.capture_id);
-    ck_assert_ptr_nonnull(hold);
-    ck_assert(!hold->owned);
-    OK(tn_capture_admit(pool, stream, &state, 1));
-    ck_assert_uint_eq(pool->hold_count, 1);
-    ck_assert_uint_eq(test_ledger().user_objects, before.user_objects + 1);
-    test_destroy_graph(test_end_capture(stream));
-    expect_no_capture();
-}
-END_TEST
-
-START_TEST(the_next_capture_of_a_stream_ends_the_hold_of_the_last)
-{
-    struct tn_stream_state first;
-    struct tn_stream_state second;
-    tn_cu_graph graph;
-
-    test_begin_capture(stream, TN_CU_CAPTURE_MODE_THREAD_LOCAL);
-    first = look(stream);
-    OK(tn_capture_admit(pool, stream, &first, 1));
-    graph = test_end_capture(stream);
-    ck_assert_uint_eq(pool->open_hold_count, 1); /* nobody has said so yet */
-    test_begin_capture(stream, TN_CU_CAPTURE_MODE_THREAD_LOCAL);
-    second = look(stream);
-    OK(tn_capture_admit(pool, stream, &second, 1));
-    ck_assert_ptr_null(tn_hold_find(pool, first.order.capture_id));
-    ck_assert_ptr_nonnull(tn_hold_find(pool, second.order.capture_id));
-    ck_assert_uint_eq(pool->open_hold_count, 1);
-    ck_assert_uint_eq(pool->hold_count, 2);
-    test_destroy_graph(graph);
-    test_destroy_graph(test_end_capture(stream));
-    expect_no_capture();
-}
-END_TEST
-
-/* G2: without its user object no hold is opened. */
-START_TEST(an_admission_that_the_driver_refuses_leaves_no_hold)
-{
-    static const char *const calls[] = {"cuUserObjectCreate", "cuGraphRetainUserObject"};
-    struct tn_stream_state state;
-
-    test_begin_capture(stream, TN_CU_CAPTURE_MODE_THREAD_LOCAL);
-    state = look(stream);
-    for (size_t i = 0; i < 2; i++) {
-        sim.plan_fault(calls[i], 1, 0, TN_CUDA_ERROR_UNKNOWN);
-        STATUS(TARN_ERR_DRIVER, tn_capture_admit(pool, stream, &state, 1));
-        ck_assert_ptr_null(tn_hold_find(pool, state.order.capture_id));
-        unit_reap_all(pool);
-        ck_assert_uint_eq(test_ledger().user_objects, before.user_objects);
-    }
-    (void)tn_host_plan_fault(1, false);
-    STATUS(TARN_ERR_HOST_MEMORY, tn_capture_admit(pool, stream, &state, 1));
-    OK(tn_capture_admit(pool, stream, &state, 1));
-    test_destroy_graph(test_end_capture(stream));
-    expect_no_capture();
-}
-END_TEST
-
 /* G1: a caller who ends the route of a capture would break it. */
 START_TEST(the_route_of_a_capture_is_not_ended_by_hand)
 {
@@ -406,7 +316,7 @@ START_TEST(the_route_of_a_capture_is_not_ended_by_hand)
     unit_expect_sentence("capture");
     ck_assert_uint_eq(pool->route_count, 1);
     OK(tarn_graph_destroy(unit_end(capture)));
-    expect_no_capture();
+    unit_expect_no_capture(pool, &before);
 }
 END_TEST
 
@@ -445,7 +355,7 @@ START_TEST(a_pool_may_have_several_captures)
     OK(tarn_free(in_second));
     graph = unit_end(second);
     OK(tarn_graph_destroy(graph));
-    expect_no_capture();
+    unit_expect_no_capture(pool, &before);
 }
 END_TEST
 
@@ -467,7 +377,7 @@ START_TEST(a_capture_that_the_driver_drops_gives_up_its_claims)
 
     test_destroy_stream(stream);
     await_gone(capture);
-    expect_no_capture();
+    unit_expect_no_capture(pool, &before);
     ck_assert_uint_eq(capture->magic, TN_CAPTURE_MAGIC); /* its handle is good for abort */
     STATUS(TARN_ERR_CAPTURE_BROKEN, tarn_capture_end(capture, &graph));
     unit_expect_sentence("tarn_capture_abort");
@@ -509,7 +419,7 @@ START_TEST(a_capture_that_goes_while_it_is_being_ended_is_told)
     ck_assert_uint_eq(pool->route_count, 0);
     STATUS(TARN_ERR_CAPTURE_BROKEN, tarn_capture_end(capture, &graph));
     OK(tarn_capture_abort(capture));
-    expect_no_capture();
+    unit_expect_no_capture(pool, &before);
 }
 END_TEST
 
@@ -528,7 +438,7 @@ START_TEST(a_capture_that_a_refused_end_has_ended_can_only_be_aborted)
     STATUS(TARN_ERR_CAPTURE_BROKEN, tn_capture_end(capture, &graph));
     ck_assert_ptr_null(graph);
     tn_capture_abort(capture);
-    expect_no_capture();
+    unit_expect_no_capture(pool, &before);
 }
 END_TEST
 
@@ -547,30 +457,10 @@ START_TEST(a_capture_whose_hold_goes_while_it_is_seized_is_given_back_as_gone)
     ck_assert_uint_eq(pool->route_count, 1);
     tn_capture_let_go(capture);
     ck_assert(atomic_load(&capture->gone));
-    expect_no_capture();
+    unit_expect_no_capture(pool, &before);
     STATUS(TARN_ERR_CAPTURE_BROKEN, tarn_capture_end(capture, &graph));
     OK(tarn_capture_abort(capture));
-    expect_no_capture();
-}
-END_TEST
-
-START_TEST(a_capture_that_is_shut_admits_nobody)
-{
-    tarn_capture *capture = unit_begin(pool, stream);
-    tarn_pool *second = unit_pool(device);
-    struct tn_stream_state state;
-
-    OK(tn_stream_look(&device->gpu, stream, &state));
-    tn_route_shut_capture(device, capture->route_id, true);
-    STATUS(TARN_ERR_CAPTURE_BROKEN, tn_capture_admit(second, stream, &state, 0));
-    ck_assert_uint_eq(second->hold_count, 0);
-    tn_route_shut_capture(device, capture->route_id, false);
-    OK(tn_capture_admit(second, stream, &state, 0));
-    ck_assert_uint_eq(second->open_hold_count, 1);
-    OK(tarn_capture_abort(capture));
-    ck_assert_uint_eq(second->open_hold_count, 0);
-    STATUS(TARN_ERR_CAPTURE_BROKEN, tn_capture_admit(second, stream, &state, 0)); /* over by now */
-    expect_no_capture();
+    unit_expect_no_capture(pool, &before);
 }
 END_TEST
 
@@ -584,7 +474,7 @@ START_TEST(an_abort_discards_in_every_pool)
     ck_assert_int_eq(unit_block(block)->state, TN_BLOCK_DISCARDED);
     ck_assert_uint_eq(second->counters.live_count, 0);
     OK(tarn_free(block));
-    expect_no_capture();
+    unit_expect_no_capture(pool, &before);
 }
 END_TEST
 
@@ -627,10 +517,6 @@ int main(void)
     unit_add_contract_test(aborts, a_capture_that_its_hold_does_not_know_is_a_broken_contract);
     suite_add_tcase(suite, aborts);
     tcase_add_checked_fixture(admit, make_pool, NULL);
-    tcase_add_test(admit, a_users_capture_is_admitted_once);
-    tcase_add_test(admit, a_capture_that_is_shut_admits_nobody);
-    tcase_add_test(admit, the_next_capture_of_a_stream_ends_the_hold_of_the_last);
-    tcase_add_test(admit, an_admission_that_the_driver_refuses_leaves_no_hold);
     suite_add_tcase(suite, admit);
     return test_main(suite);
 }

@@ -55,6 +55,39 @@ START_TEST(the_sentence_has_both_values)
 }
 END_TEST
 
+/* P8 */
+START_TEST(wrong_counters_by_kind_are_found)
+{
+    for (int id = 0; id < TN_METRICS; id++) {
+        if (id == TN_ACTIVE_BLOCKS || id == TN_ACTIVE_BYTES)
+            continue; /* they follow from the others */
+        for (int kind = 0; kind < TN_HEAP_KINDS; kind++) {
+            pool->counters.metrics[id].allocated[kind] += 1;
+            unit_expect_corrupt(pool, "P8");
+            pool->counters.metrics[id].allocated[kind] -= 1;
+        }
+    }
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
+/* P20 */
+START_TEST(a_block_in_a_heap_of_the_other_kind_is_misplaced)
+{
+    struct tn_heap *heaps = block->heap->arena->heaps;
+
+    ck_assert_int_eq(block->heap->kind, TN_HEAP_SMALL);
+    ck_assert(!block->misplaced);
+    tn_block_pass(block, &heaps[TN_HEAP_LARGE]);
+    ck_assert(block->misplaced);
+    tn_block_pass(block, &heaps[TN_HEAP_SMALL]);
+    ck_assert(!block->misplaced);
+    OK(tarn_pool_validate(pool));
+    block->misplaced = true;
+    unit_expect_corrupt(pool, "P20");
+}
+END_TEST
+
 /* P1 */
 START_TEST(a_gap_between_blocks_is_found)
 {
@@ -278,7 +311,7 @@ START_TEST(what_is_wrong_with_retired_streams_is_found)
     block->tangled = false;
     unit_expect_corrupt(pool, "P18");
     block->tangled = true;
-    known = tn_block_cold(unit_block(large))->uses->stream;
+    known = tn_block_uses(unit_block(large))->stream;
     known->noted_count += 1;
     unit_expect_corrupt(pool, "P11");
     known->noted_count -= 1;
@@ -330,6 +363,8 @@ int main(void)
     tcase_add_checked_fixture(sound, make_pool, NULL);
     tcase_add_test(sound, a_sound_pool_passes);
     tcase_add_test(sound, the_sentence_has_both_values);
+    tcase_add_test(sound, wrong_counters_by_kind_are_found);
+    tcase_add_test(sound, a_block_in_a_heap_of_the_other_kind_is_misplaced);
     suite_add_tcase(suite, sound);
     tcase_add_checked_fixture(broken, make_pool, NULL);
     tcase_add_test(broken, a_gap_between_blocks_is_found);

@@ -109,6 +109,21 @@ START_TEST(a_chunk_above_the_limit_goes_alone)
 }
 END_TEST
 
+START_TEST(usage_is_what_is_there_and_the_limit)
+{
+    uint64_t bytes = 77;
+    uint64_t count = 77;
+    uint64_t limit_bytes = 77;
+
+    put(4 * MIB, plain);
+    put(8 * MIB, plain);
+    tn_chunk_cache_usage(cache, &bytes, &count, &limit_bytes);
+    ck_assert_uint_eq(bytes, 12 * MIB);
+    ck_assert_uint_eq(count, 2);
+    ck_assert_uint_eq(limit_bytes, 64 * MIB);
+}
+END_TEST
+
 START_TEST(a_release_stops_at_what_is_to_be_kept)
 {
     for (int i = 0; i < 5; i++)
@@ -200,6 +215,7 @@ int main(void)
     tcase_add_checked_fixture(limits, open_cache, NULL);
     tcase_add_test(limits, over_the_limit_the_oldest_go);
     tcase_add_test(limits, a_chunk_above_the_limit_goes_alone);
+    tcase_add_test(limits, usage_is_what_is_there_and_the_limit);
     tcase_add_test(limits, a_release_stops_at_what_is_to_be_kept);
     tcase_add_test(limits, a_lower_limit_holds_at_once);
     suite_add_tcase(suite, limits);

@@ -66,7 +66,7 @@ START_TEST(a_closed_device_opens_again_as_new)
     OK(open_device(4 * TN_GIB, 7 * TN_GIB, &device));
     ck_assert_uint_eq(atomic_load(&device->limit_bytes), 7 * TN_GIB);
     ck_assert_uint_eq(atomic_load(&device->mapped_bytes), 0);
-    ck_assert_uint_eq(atomic_load(&device->gpu.idle_waits), 0);
+    ck_assert_uint_eq(atomic_load(&device->gpu.calls[TN_CALL_WAIT]), 0);
     OK(tarn_malloc(device, 4096, stream, &address));
     OK(tarn_free(address));
     OK(tn_device_close(device));
@@ -217,7 +217,7 @@ START_TEST(a_device_that_is_opened_while_its_close_waits_stays)
     test_set_words(stream, address, 1, 1);
     OK(tarn_free(address));
     ck_assert_int_eq(pthread_create(&thread, NULL, close_it, device), 0);
-    while (atomic_load(&device->gpu.idle_waits) == 0)
+    while (atomic_load(&device->gpu.calls[TN_CALL_WAIT]) == 0)
         (void)nanosleep(&(struct timespec){0, 1000000}, NULL);
     OK(open_device(4 * TN_GIB, 0, &again));
     ck_assert_ptr_eq(again, device);
@@ -305,12 +305,15 @@ START_TEST(the_peak_is_the_most_that_was_mapped)
 {
     tarn_device *device = unit_device();
 
-    tn_device_count_mapped(device, 10 * TN_MIB);
-    tn_device_count_unmapped(device, 4 * TN_MIB);
-    tn_device_count_mapped(device, 2 * TN_MIB);
+    tn_device_count_mapped(device, TN_HEAP_LARGE, 10 * TN_MIB, 2);
+    tn_device_count_unmapped(device, TN_HEAP_LARGE, 4 * TN_MIB);
+    tn_device_count_mapped(device, TN_HEAP_SMALL, 2 * TN_MIB, 1);
     ck_assert_uint_eq(atomic_load(&device->mapped_bytes), 8 * TN_MIB);
-    ck_assert_uint_eq(atomic_load(&device->mapped_peak_bytes), 10 * TN_MIB);
-    tn_device_count_unmapped(device, 8 * TN_MIB);
+    ck_assert_uint_eq(device->counters.mapped[TN_CHUNK_BYTES].peak[TN_ALL_KINDS], 10 * TN_MIB);
+    ck_assert_uint_eq(device->counters.mapped[TN_CHUNK_BYTES].peak[TN_HEAP_SMALL], 2 * TN_MIB);
+    ck_assert_uint_eq(device->counters.mapped[TN_CHUNKS].peak[TN_ALL_KINDS], 2);
+    tn_device_count_unmapped(device, TN_HEAP_LARGE, 6 * TN_MIB);
+    tn_device_count_unmapped(device, TN_HEAP_SMALL, 2 * TN_MIB);
 }
 END_TEST
 
@@ -321,7 +324,7 @@ START_TEST(what_cannot_be_mapped_does_not_count_to_the_peak)
     void *address;
 
     STATUS(TARN_ERR_LIMIT, tarn_alloc(pool, 62 * MIB, 0, test_stream(), &address));
-    ck_assert_uint_eq(atomic_load(&device->mapped_peak_bytes), 0);
+    ck_assert_uint_eq(device->counters.mapped[TN_CHUNK_BYTES].peak[TN_ALL_KINDS], 0);
     ck_assert_uint_eq(atomic_load(&device->mapped_bytes), 0);
 }
 END_TEST
@@ -378,7 +381,7 @@ START_TEST(a_released_pool_that_cannot_go_yet_is_tried_again)
     tarn_device *device = unit_device();
     tarn_pool *pool = unit_pool(device);
 
-    uint64_t waits = atomic_load(&device->gpu.idle_waits);
+    uint64_t waits = atomic_load(&device->gpu.calls[TN_CALL_WAIT]);
 
     OK(tarn_free(unit_alloc(pool, 4096, test_stream()))); /* not proven idle */
     atomic_store(&pool->released, true);
@@ -386,7 +389,7 @@ START_TEST(a_released_pool_that_cannot_go_yet_is_tried_again)
     tn_device_reap(device);
     ck_assert_ptr_eq(device->pools, pool);
     ck_assert(!pool->ending);
-    ck_assert_uint_eq(atomic_load(&device->gpu.idle_waits), waits); /* nobody waits to end it */
+    ck_assert_uint_eq(atomic_load(&device->gpu.calls[TN_CALL_WAIT]), waits); /* nobody waits to end it */
     OK(tn_gpu_wait_idle(&device->gpu)); /* proves that its memory is idle */
     tn_device_reap(device);
     ck_assert_ptr_eq(device->pools, device->default_pool);

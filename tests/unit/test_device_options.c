@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/device_options.h"
+#include "driver/pinned.h"
 #include "unit/unit.h"
 
 static tarn_device_options options;
@@ -28,6 +29,7 @@ START_TEST(defaults_are_filled_in)
     complete();
     ck_assert_uint_eq(options.region_bytes, 4 * TN_TIB);
     ck_assert_uint_eq(options.cache_limit_bytes, TN_CACHE_BYTES_DEFAULT);
+    ck_assert_uint_eq(options.pinned_cache_limit_bytes, TN_PINNED_CACHE_BYTES);
     ck_assert_uint_eq(options.limit_bytes, 0);
     ck_assert_int_eq(options.unrouted, TARN_UNROUTED_ADOPT);
     ck_assert(!options.no_record_stream_reuse);
@@ -75,6 +77,11 @@ START_TEST(each_key_sets_its_option)
     ck_assert_uint_eq(options.cache_limit_bytes, TN_GIB);
     OK(override("cache_limit_bytes:0"));
     ck_assert_uint_eq(options.cache_limit_bytes, TARN_NO_CACHE);
+    OK(override("pinned_cache_limit_bytes:20G"));
+    ck_assert_uint_eq(options.pinned_cache_limit_bytes, 20 * TN_GIB);
+    ck_assert_uint_eq(options.cache_limit_bytes, TN_CACHE_BYTES_DEFAULT);
+    OK(override("pinned_cache_limit_bytes:0"));
+    ck_assert_uint_eq(options.pinned_cache_limit_bytes, TARN_NO_CACHE);
     OK(override("unrouted:refuse"));
     ck_assert_int_eq(options.unrouted, TARN_UNROUTED_REFUSE);
     OK(override("unrouted:allow"));
@@ -127,6 +134,7 @@ static const char *const wrong[][3] = {
     {"limit_bytes", "-1", "a number of bytes"},
     {"limit_bytes", "8388608T", "below 8388608T"},
     {"cache_limit_bytes", "lots", "a number of bytes"},
+    {"pinned_cache_limit_bytes", "lots", "a number of bytes"},
     {"per_process_memory_fraction", "0", "above 0, up to 1"},
     {"per_process_memory_fraction", "0.0", "above 0, up to 1"},
     {"per_process_memory_fraction", "1.0001", "above 0, up to 1"},
@@ -207,9 +215,10 @@ START_TEST(a_key_that_is_none_is_named_beside_those_that_are)
         STATUS(TARN_ERR_INVALID_ARGUMENT, override(none[i]));
         (void)snprintf(key, sizeof key, "'%.*s'", (int)strcspn(none[i], ":"), none[i]);
         unit_expect_sentence(key);
-        unit_expect_sentence("limit_bytes, per_process_memory_fraction, cache_limit_bytes, "
-                             "region_bytes, unrouted, roundup_power2_divisions, "
-                             "graph_capture_record_stream_reuse, expandable_segments, backend");
+        unit_expect_sentence(
+            "limit_bytes, per_process_memory_fraction, cache_limit_bytes, "
+            "pinned_cache_limit_bytes, region_bytes, unrouted, roundup_power2_divisions, "
+            "graph_capture_record_stream_reuse, expandable_segments, backend");
     }
 }
 END_TEST

@@ -416,7 +416,7 @@ START_TEST(a_wait_proves_what_was_freed_before_it)
     ck_assert(tn_gpu_is_proven(&gpu, stamp));
     ck_assert(!tn_gpu_is_proven(&gpu, tn_gpu_epoch(&gpu)));
     ck_assert_uint_le(atomic_load(&gpu.proven), tn_gpu_epoch(&gpu));
-    ck_assert_uint_eq(atomic_load(&gpu.idle_waits), 1);
+    ck_assert_uint_eq(atomic_load(&gpu.calls[TN_CALL_WAIT]), 1);
 }
 END_TEST
 

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Growth as numbers: which chunks are mapped for what is asked, and what goes again. */
+/* Where chunks are mapped, and what goes again. */
+#include <errno.h>
+
+#include "pools/steady.h"
+#include "support/liar.h"
 #include "unit/unit.h"
 
 static tarn_device *device;
@@ -15,169 +19,6 @@ static void make_pool(void)
     other = test_stream();
 }
 
-struct growth {
-    uint64_t need_mib;
-    uint64_t mapped_mib;
-    uint64_t chunk_count;
-};
-
-/* For the first growth of a large heap. The fewest chunks with at most 1/16 over: 30 MiB would have
- * to become 32, 2 over where 1.875 are allowed; 34 become 36, but that is no fewer chunks. */
-static const struct growth first_growths[] = {
-    {2, 2, 1},   {4, 4, 1},     {6, 6, 2},       {8, 8, 1},       {14, 14, 3},     {30, 30, 4},
-    {32, 32, 1}, {34, 34, 2},   {38, 40, 2},     {62, 64, 1},     {64, 64, 1},     {66, 66, 2},
-    {96, 96, 2}, {126, 128, 1}, {1022, 1024, 1}, {1024, 1024, 1}, {1026, 1026, 2}, {3072, 3072, 3},
-};
-
-START_TEST(the_first_growth_takes_the_fewest_chunks_with_at_most_a_sixteenth_over)
-{
-    struct growth growth = first_growths[_i];
-    void *address = unit_alloc(pool, growth.need_mib * MIB, stream);
-    tarn_pool_stats stats = unit_stats(pool);
-    struct tn_segment *segment = unit_segment(address);
-
-    ck_assert_uint_eq(stats.mapped_bytes, growth.mapped_mib * MIB);
-    ck_assert_uint_eq(stats.chunk_count, growth.chunk_count);
-    ck_assert_uint_eq(unit_offset(address), 0);
-    for (uint64_t at = 0; at < stats.mapped_bytes;) { /* the largest chunk first */
-        const struct tn_chunk *chunk = tn_segment_chunk_at(segment, at);
-
-        at = tn_chunk_end(chunk);
-        ck_assert(at >= stats.mapped_bytes ||
-                  chunk->bytes >= tn_segment_chunk_at(segment, at)->bytes);
-    }
-    OK(tarn_pool_validate(pool));
-}
-END_TEST
-
-/* The heap of the stream grows by itself, frugally or not; returns what was mapped. */
-static uint64_t grow(enum tn_heap_kind kind, uint64_t bytes, bool frugal)
-{
-    uint64_t before = pool->counters.mapped_bytes;
-
-    tn_pool_lock(pool);
-    OK(tn_heap_grow(pool, &tn_arena_get(pool, unit_order(device, stream))->heaps[kind], bytes,
-                    frugal));
-    OK(tn_pool_check(pool));
-    tn_pool_unlock(pool);
-    return pool->counters.mapped_bytes - before;
-}
-
-static struct tn_heap *heap_of(enum tn_heap_kind kind)
-{
-    struct tn_arena *arena;
-
-    tn_pool_lock(pool);
-    arena = tn_arena_get(pool, unit_order(device, stream));
-    tn_pool_unlock(pool);
-    return &arena->heaps[kind];
-}
-
-START_TEST(frugal_growth_maps_what_is_needed_to_the_page)
-{
-    ck_assert_uint_eq(grow(TN_HEAP_LARGE, 62 * MIB, true), 62 * MIB);
-    ck_assert_uint_eq(unit_stats(pool).chunk_count, 5);
-    ck_assert_uint_eq(grow(TN_HEAP_LARGE, 62 * MIB + 1, true), 2 * MIB); /* one byte more */
-}
-END_TEST
-
-/* One chunk of 1/8 of what the heap has mapped, rounded down to a power of two. */
-START_TEST(a_heap_grows_ahead_by_an_eighth_of_what_it_has)
-{
-    struct tn_heap *heap = heap_of(TN_HEAP_LARGE);
-
-    heap->segment_bytes = GIB;
-    (void)unit_alloc(pool, 12 * MIB, stream); /* an eighth is less than a page */
-    ck_assert_uint_eq(heap->mapped_bytes, 12 * MIB);
-    (void)unit_alloc(pool, 2 * MIB, stream);
-    ck_assert_uint_eq(heap->mapped_bytes, 14 * MIB);
-    (void)unit_alloc(pool, 82 * MIB, stream); /* to 96 MiB: an eighth is 12 MiB */
-    ck_assert_uint_eq(heap->mapped_bytes, 96 * MIB);
-    (void)unit_alloc(pool, 2 * MIB, stream);
-    ck_assert_uint_eq(heap->mapped_bytes, 104 * MIB);
-    (void)unit_alloc(pool, 6 * MIB, stream); /* out of what was mapped ahead */
-    ck_assert_uint_eq(heap->mapped_bytes, 104 * MIB);
-}
-END_TEST
-
-START_TEST(growing_ahead_is_for_needs_below_it)
-{
-    struct tn_heap *heap = heap_of(TN_HEAP_LARGE);
-
-    heap->segment_bytes = GIB;
-    (void)unit_alloc(pool, 64 * MIB, stream);
-    (void)unit_alloc(pool, 6 * MIB, stream); /* 8 MiB, an eighth exactly */
-    ck_assert_uint_eq(heap->mapped_bytes, 72 * MIB);
-    (void)unit_alloc(pool, 12 * MIB, stream); /* more than an eighth, 2 MiB of it there */
-    ck_assert_uint_eq(heap->mapped_bytes, 82 * MIB);
-}
-END_TEST
-
-START_TEST(growing_ahead_ends_at_256_mib)
-{
-    struct tn_heap *heap = heap_of(TN_HEAP_LARGE);
-
-    (void)unit_alloc(pool, 4 * GIB, stream);
-    heap->segment_bytes = GIB;
-    ck_assert_uint_eq(grow(TN_HEAP_LARGE, 2 * MIB, false), 256 * MIB);
-    ck_assert_uint_eq(unit_stats(pool).chunk_count, 5);
-}
-END_TEST
-
-START_TEST(small_blocks_grow_ahead_by_32_mib_at_most)
-{
-    struct tn_heap *heap = heap_of(TN_HEAP_SMALL);
-
-    heap->segment_bytes = 2 * GIB;
-    ck_assert_uint_eq(grow(TN_HEAP_SMALL, GIB, false), GIB);
-    ck_assert_uint_eq(unit_stats(pool).chunk_count, 32); /* chunks of 32 MiB too */
-    (void)unit_alloc(pool, 1, stream);
-    ck_assert_uint_eq(grow(TN_HEAP_SMALL, GIB + 2 * MIB, false), 32 * MIB);
-    ck_assert_uint_eq(unit_stats(pool).chunk_count, 33);
-}
-END_TEST
-
-START_TEST(growing_ahead_stays_in_the_room_of_the_segment)
-{
-    struct tn_heap *heap = heap_of(TN_HEAP_LARGE);
-
-    heap->segment_bytes = 64 * MIB;
-    ck_assert_uint_eq(grow(TN_HEAP_LARGE, 60 * MIB, true), 60 * MIB);
-    (void)unit_alloc(pool, 60 * MIB, stream);
-    (void)unit_alloc(pool, 4 * MIB, stream);
-    ck_assert_uint_eq(heap->mapped_bytes, 64 * MIB);
-    ck_assert_uint_eq(unit_stats(pool).segment_count, 1);
-}
-END_TEST
-
-START_TEST(segments_double_from_32_mib)
-{
-    static const uint64_t sizes_mib[] = {32, 64, 128, 256};
-    size_t i = 0;
-
-    for (int block = 0; block < 15; block++) /* 480 MiB: four full segments */
-        (void)unit_alloc(pool, 32 * MIB, stream);
-    for (const struct tn_segment *segment = pool->segments; segment != NULL;
-         segment = segment->next, i++) {
-        ck_assert_uint_eq(segment->bytes, sizes_mib[i] * MIB);
-        ck_assert_uint_eq(segment->index, i);
-    }
-    ck_assert_uint_eq(i, 4);
-    ck_assert_uint_eq(heap_of(TN_HEAP_LARGE)->segment_bytes, 512 * MIB);
-}
-END_TEST
-
-START_TEST(a_request_that_the_next_segment_could_not_hold_gets_its_own)
-{
-    void *large = unit_alloc(pool, 40 * MIB, stream);
-
-    ck_assert_uint_eq(unit_segment(large)->bytes, 64 * MIB); /* slots are of 32 MiB */
-    ck_assert_uint_eq(heap_of(TN_HEAP_LARGE)->segment_bytes, 32 * MIB);
-    (void)unit_alloc(pool, 30 * MIB, stream);
-    ck_assert_uint_eq(unit_stats(pool).segment_count, 2);
-}
-END_TEST
-
 START_TEST(free_bytes_at_the_edge_are_part_of_the_growth)
 {
     void *first = unit_alloc(pool, 3 * MIB, stream); /* of a chunk of 4 MiB */
@@ -185,6 +26,22 @@ START_TEST(free_bytes_at_the_edge_are_part_of_the_growth)
 
     ck_assert_ptr_eq((char *)first + 3 * MIB, second);
     ck_assert_uint_eq(unit_stats(pool).mapped_bytes, 8 * MIB);
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
+START_TEST(free_bytes_at_the_edge_are_the_last_to_be_cut)
+{
+    void *first = unit_alloc(pool, 16 * MIB, stream);
+    void *second = unit_alloc(pool, 5 * MIB, stream);
+
+    ck_assert_uint_eq(unit_grow(pool, stream, TN_HEAP_LARGE, 6 * MIB, true), 6 * MIB);
+    ck_assert_uint_eq(tn_block_bytes(unit_block(second)->next), 7 * MIB);
+    OK(tarn_free(first));
+    ck_assert_ptr_eq(unit_alloc(pool, 7 * MIB, stream),
+                     first); /* though it would fit there exactly */
+    ck_assert_ptr_eq(unit_alloc(pool, 10 * MIB, stream), (char *)second + 5 * MIB);
+    ck_assert_uint_eq(unit_heap(pool, stream, TN_HEAP_LARGE)->mapped_bytes, 32 * MIB);
     OK(tarn_pool_validate(pool));
 }
 END_TEST
@@ -213,11 +70,43 @@ START_TEST(a_heap_grows_in_a_segment_of_idle_memory)
 }
 END_TEST
 
+static int served; /* allocations by the other stream while the driver made memory */
+
+static void serve_other(void)
+{
+    const struct tn_request request = {4096, 512, unit_order(device, other), NULL};
+    void *address = NULL;
+
+    ck_assert_int_eq(pthread_mutex_trylock(&device->growing.mutex), EBUSY); /* one at a time */
+    ck_assert(tn_steady_allocate(pool, &request, &address));
+    ck_assert(tn_steady_free((uint64_t)(uintptr_t)address));
+    served += 1;
+}
+
+START_TEST(others_go_on_while_the_driver_maps)
+{
+    const struct tn_driver *driver = device->gpu.driver;
+    const struct tn_driver calling = test_calling_while_it_creates(driver, serve_other);
+    void *edge = unit_alloc(pool, 2 * MIB, stream);
+
+    (void)unit_alloc(pool, 4096, other); /* its arena has free memory then */
+    device->gpu.driver = &calling;
+    (void)unit_alloc(pool, 30 * MIB, stream);
+    OK(tarn_pool_reserve(pool, 2 * MIB, other));
+    device->gpu.driver = driver;
+    ck_assert_int_ge(served, 5); /* four chunks, and one for idle memory */
+    OK(tarn_pool_validate(pool));
+    ck_assert_uint_eq(unit_stats(pool).live_count, 3);
+    ck_assert_uint_eq(unit_stats(pool).alloc_count, 3 + (uint64_t)served);
+    OK(tarn_free(edge));
+}
+END_TEST
+
 /* One driver call or host allocation after the other. */
 START_TEST(a_growth_that_fails_maps_nothing)
 {
     static const char *const calls[] = {"cuMemCreate", "cuMemMap", "cuMemSetAccess"};
-    struct tn_heap *heap = heap_of(TN_HEAP_LARGE);
+    struct tn_heap *heap = unit_heap(pool, stream, TN_HEAP_LARGE);
     tarn_sim_ledger before = test_ledger();
     int64_t host;
 
@@ -232,7 +121,7 @@ START_TEST(a_growth_that_fails_maps_nothing)
             test_same_ledger(&before);
             ck_assert_uint_eq(pool->segment_count, 0);
             ck_assert_uint_eq(pool->counters.mapped_bytes, 0);
-            ck_assert_uint_eq(pool->counters.mapped_peak_bytes, 0);
+            ck_assert_uint_eq(pool->counters.metrics[TN_CHUNK_BYTES].peak[TN_ALL_KINDS], 0);
             ck_assert_uint_eq(atomic_load(&device->mapped_bytes), 0);
             ck_assert_uint_eq(heap->segment_bytes, 32 * MIB);
             OK(tn_pool_check(pool));
@@ -270,7 +159,7 @@ START_TEST(growth_takes_what_the_cache_has_of_its_sizes)
 
     cache_some();
     created = sim.call_count("cuMemCreate");
-    ck_assert_uint_eq(grow(TN_HEAP_LARGE, 62 * MIB, true), 62 * MIB);
+    ck_assert_uint_eq(unit_grow(pool, stream, TN_HEAP_LARGE, 62 * MIB, true), 62 * MIB);
     ck_assert_uint_eq(sim.call_count("cuMemCreate"), created + 2);
     expect_charged(62 * MIB, 0);
     ck_assert_uint_eq(pool->counters.map_count, 5);
@@ -281,7 +170,7 @@ END_TEST
 START_TEST(a_growth_that_fails_gives_the_cache_back_what_it_took)
 {
     static const char *const calls[] = {"cuMemMap", "cuMemSetAccess", "cuMemCreate"};
-    struct tn_heap *heap = heap_of(TN_HEAP_LARGE);
+    struct tn_heap *heap = unit_heap(pool, stream, TN_HEAP_LARGE);
 
     cache_some();
     for (size_t i = 0; i < 3; i++) {
@@ -306,7 +195,7 @@ END_TEST
 
 START_TEST(at_the_limit_of_the_device_the_cache_serves)
 {
-    struct tn_heap *heap = heap_of(TN_HEAP_LARGE);
+    struct tn_heap *heap = unit_heap(pool, stream, TN_HEAP_LARGE);
 
     cache_some();
     OK(tarn_device_set_limit(device, 56 * MIB));
@@ -315,7 +204,7 @@ START_TEST(at_the_limit_of_the_device_the_cache_serves)
     unit_expect_sentence("has 56 MiB, mapped and cached");
     tn_pool_unlock(pool);
     expect_charged(0, 56 * MIB);
-    ck_assert_uint_eq(grow(TN_HEAP_LARGE, 56 * MIB, false), 56 * MIB);
+    ck_assert_uint_eq(unit_grow(pool, stream, TN_HEAP_LARGE, 56 * MIB, false), 56 * MIB);
     expect_charged(56 * MIB, 0);
 }
 END_TEST
@@ -346,7 +235,7 @@ END_TEST
 
 START_TEST(a_growth_without_host_memory_maps_nothing)
 {
-    struct tn_heap *heap = heap_of(TN_HEAP_LARGE);
+    struct tn_heap *heap = unit_heap(pool, stream, TN_HEAP_LARGE);
     tarn_sim_ledger before = test_ledger();
     uint64_t failed = 1;
     int met = 0;
@@ -401,8 +290,12 @@ END_TEST
 /* Seven chunks of 32 MiB in segments of 32, 64 and 128 MiB. */
 static void fill_seven(void **blocks)
 {
-    for (int i = 0; i < 7; i++)
+    struct tn_heap *heap = unit_heap(pool, stream, TN_HEAP_LARGE);
+
+    for (int i = 0; i < 7; i++) {
+        heap->segment_bytes = i < 1 ? 32 * MIB : i < 3 ? 64 * MIB : 128 * MIB;
         blocks[i] = unit_alloc(pool, 32 * MIB, stream);
+    }
     ck_assert_uint_eq(unit_stats(pool).segment_count, 3);
 }
 
@@ -429,6 +322,22 @@ START_TEST(free_chunks_in_the_middle_are_unmapped)
     ck_assert_ptr_eq(unit_alloc(pool, 32 * MIB, stream), blocks[4]);
     ck_assert_ptr_eq(unit_alloc(pool, 32 * MIB, stream), blocks[5]);
     OK(tarn_pool_validate(pool));
+}
+END_TEST
+
+/* The next pool may have few blocks in it. */
+START_TEST(a_chunk_leaves_its_pool_without_its_index)
+{
+    tarn_pool *brief = unit_pool(device);
+    void *address = unit_alloc(brief, 4096, stream);
+    struct tn_chunk *chunk = unit_chunk(address);
+
+    ck_assert_ptr_nonnull(chunk->live);
+    OK(tarn_free(address));
+    OK(tarn_pool_destroy(brief));
+    ck_assert_ptr_eq(device->cache.newest, chunk);
+    ck_assert_ptr_null(chunk->live);
+    ck_assert(!tn_live_has_room(chunk));
 }
 END_TEST
 
@@ -521,7 +430,7 @@ END_TEST
 
 START_TEST(a_hole_is_mapped_in_parts_and_unmapped_again)
 {
-    struct tn_heap *heap = heap_of(TN_HEAP_LARGE);
+    struct tn_heap *heap = unit_heap(pool, stream, TN_HEAP_LARGE);
     void *anchor = unit_alloc(pool, 2 * MIB, stream);
     struct tn_segment *segment = unit_segment(anchor);
     tarn_sim_ledger before = test_ledger();
@@ -575,30 +484,18 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("grow");
-    TCase *policy = tcase_create("policy");
     TCase *places = tcase_create("places");
     TCase *failures = tcase_create("failures");
     TCase *cache = tcase_create("cache");
     TCase *shrink = tcase_create("unmap");
 
-    tcase_add_checked_fixture(policy, make_pool, NULL);
-    tcase_add_loop_test(policy,
-                        the_first_growth_takes_the_fewest_chunks_with_at_most_a_sixteenth_over, 0,
-                        (int)(sizeof first_growths / sizeof first_growths[0]));
-    tcase_add_test(policy, frugal_growth_maps_what_is_needed_to_the_page);
-    tcase_add_test(policy, a_heap_grows_ahead_by_an_eighth_of_what_it_has);
-    tcase_add_test(policy, growing_ahead_is_for_needs_below_it);
-    tcase_add_test(policy, growing_ahead_ends_at_256_mib);
-    tcase_add_test(policy, small_blocks_grow_ahead_by_32_mib_at_most);
-    tcase_add_test(policy, growing_ahead_stays_in_the_room_of_the_segment);
-    suite_add_tcase(suite, policy);
     tcase_add_checked_fixture(places, make_pool, NULL);
-    tcase_add_test(places, segments_double_from_32_mib);
-    tcase_add_test(places, a_request_that_the_next_segment_could_not_hold_gets_its_own);
     tcase_add_test(places, free_bytes_at_the_edge_are_part_of_the_growth);
+    tcase_add_test(places, free_bytes_at_the_edge_are_the_last_to_be_cut);
     tcase_add_test(places, another_heap_does_not_grow_in_a_segment_that_is_not_its_own);
     tcase_add_test(places, a_heap_grows_in_a_segment_of_idle_memory);
     tcase_add_test(places, a_hole_is_mapped_in_parts_and_unmapped_again);
+    tcase_add_test(places, others_go_on_while_the_driver_maps);
     suite_add_tcase(suite, places);
     tcase_add_checked_fixture(failures, make_pool, NULL);
     tcase_add_test(failures, a_growth_that_fails_maps_nothing);
@@ -614,6 +511,7 @@ int main(void)
     suite_add_tcase(suite, cache);
     tcase_add_checked_fixture(shrink, make_pool, NULL);
     tcase_add_test(shrink, free_chunks_in_the_middle_are_unmapped);
+    tcase_add_test(shrink, a_chunk_leaves_its_pool_without_its_index);
     tcase_add_test(shrink, a_chunk_that_is_not_all_free_stays);
     tcase_add_test(shrink, a_segment_without_chunks_is_given_back);
     tcase_add_test(shrink, what_is_not_proven_idle_stays_until_a_wait);

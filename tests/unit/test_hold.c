@@ -123,6 +123,29 @@ START_TEST(no_hold_without_host_memory)
 }
 END_TEST
 
+/* Any block may have to wait from then on. */
+START_TEST(no_hold_without_cold_records_for_all_blocks)
+{
+    void *address = unit_alloc(pool, 4096, test_stream());
+    struct tn_hold *hold = NULL;
+
+    tn_pool_lock(pool);
+    tn_hold_drop(open_hold(captured, true));
+    ck_assert(tn_block_has_cold(unit_block(address)));
+    tn_host_free(pool->store.slabs->cold);
+    pool->store.slabs->cold = NULL;
+    pool->store.all_cold = false;
+    (void)tn_host_plan_fault(2, false); /* the map is the first */
+    STATUS(TARN_ERR_HOST_MEMORY, tn_hold_open(pool, captured, true, &hold));
+    ck_assert_uint_eq(tn_host_plan_fault(0, false), 1);
+    ck_assert_ptr_null(hold);
+    ck_assert_uint_eq(pool->hold_count, 0);
+    tn_hold_drop(open_hold(captured, true));
+    ck_assert(tn_block_has_cold(unit_block(address)));
+    tn_pool_unlock(pool);
+}
+END_TEST
+
 /* P7: each chunk under the block, once a hold however often it is added. */
 START_TEST(a_hold_has_each_chunk_once)
 {
@@ -490,6 +513,7 @@ int main(void)
     tcase_add_test(open, a_graph_finds_its_open_hold_before_closed_ones);
     tcase_add_test(open, what_is_left_to_two_is_the_lasts_to_take);
     tcase_add_test(open, no_hold_without_host_memory);
+    tcase_add_test(open, no_hold_without_cold_records_for_all_blocks);
     suite_add_tcase(suite, open);
     tcase_add_checked_fixture(add, make_pool, NULL);
     tcase_add_test(add, a_hold_has_each_chunk_once);

@@ -21,6 +21,43 @@ START_TEST(memory_comes_zeroed_and_is_counted)
 }
 END_TEST
 
+START_TEST(bytes_are_counted_as_they_were_given)
+{
+    struct tn_host_usage before = tn_host_usage();
+    struct tn_host_usage now;
+    void *first = tn_host_alloc(100, 100);
+    void *second = tn_host_alloc_unset(1, 5000);
+    void *third = tn_host_alloc_aligned(4096, 4096);
+    uint64_t bytes = 10000 + 5000 + 4096;
+
+    now = tn_host_usage();
+    ck_assert_uint_ge(now.current_bytes, before.current_bytes + bytes);
+    ck_assert_uint_lt(now.current_bytes, before.current_bytes + bytes + 512);
+    ck_assert_uint_ge(now.peak_bytes, now.current_bytes);
+    ck_assert_uint_eq(now.allocated_bytes - before.allocated_bytes,
+                      now.current_bytes - before.current_bytes);
+    tn_host_free(second);
+    tn_host_free(NULL);
+    ck_assert_uint_le(tn_host_usage().current_bytes, now.current_bytes - 5000);
+    ck_assert_uint_eq(tn_host_usage().peak_bytes, now.peak_bytes);
+    ck_assert_uint_eq(tn_host_usage().allocated_bytes, now.allocated_bytes);
+    tn_host_free(first);
+    tn_host_free(third);
+    ck_assert_uint_eq(tn_host_usage().current_bytes, before.current_bytes);
+}
+END_TEST
+
+START_TEST(an_allocation_that_fails_is_no_bytes)
+{
+    struct tn_host_usage before = tn_host_usage();
+
+    (void)tn_host_plan_fault(1, true);
+    ck_assert_ptr_null(tn_host_alloc(1, 8));
+    (void)tn_host_plan_fault(0, false);
+    ck_assert_uint_eq(tn_host_usage().allocated_bytes, before.allocated_bytes);
+}
+END_TEST
+
 START_TEST(freeing_null_does_nothing)
 {
     int64_t before = tn_host_outstanding();
@@ -194,6 +231,8 @@ int main(void)
     TCase *recycled = tcase_create("records");
 
     tcase_add_test(alloc, memory_comes_zeroed_and_is_counted);
+    tcase_add_test(alloc, bytes_are_counted_as_they_were_given);
+    tcase_add_test(alloc, an_allocation_that_fails_is_no_bytes);
     tcase_add_test(alloc, freeing_null_does_nothing);
     tcase_add_test(alloc, a_planned_fault_fails_the_nth_allocation_once);
     tcase_add_test(alloc, a_fault_for_good_fails_every_allocation_until_forgotten);

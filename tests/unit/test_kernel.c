@@ -89,10 +89,42 @@ START_TEST(a_launch_in_another_context_finds_the_code)
 }
 END_TEST
 
+/* Of more items than a block of threads does, and nothing behind them. */
+START_TEST(the_table_is_fetched_and_digests_begin_with_zero)
+{
+    enum { COUNT = 2 * TN_CONTENTS_THREADS + 3, BYTES = 32 << 10 };
+    struct tn_contents_item *given = test_host_alloc((COUNT + 1) * sizeof *given);
+    struct tn_contents_item *got = test_host_alloc((COUNT + 1) * sizeof *got);
+    uint64_t *digests = test_host_alloc((COUNT + 1) * sizeof *digests);
+    char *memory = test_linear_alloc(BYTES);
+    struct tn_contents_table table = {.items = (uintptr_t)memory, .tiles = 1, .count = COUNT};
+    uint64_t sums = table.items + (COUNT + 1) * sizeof *given;
+
+    test_fill(stream, memory, 7, BYTES / 4);
+    for (uint64_t i = 0; i <= COUNT; i++)
+        given[i] = (struct tn_contents_item){i, i + 1000, i + 2000, i + 3000};
+    OK(tn_kernel_contents_begin(&gpu, stream, &table, (uintptr_t)given, sums));
+    OK(tn_stream_download(&gpu, got, table.items, (COUNT + 1) * sizeof *got, stream));
+    OK(tn_stream_download(&gpu, digests, sums, (COUNT + 1) * sizeof *digests, stream));
+    test_synchronize(stream);
+    ck_assert_mem_eq(got, given, COUNT * sizeof *given);
+    ck_assert_uint_eq(got[COUNT].live, 0x700000007);
+    for (size_t i = 0; i < COUNT; i++)
+        ck_assert_uint_eq(digests[i], 0);
+    ck_assert_uint_eq(digests[COUNT], 0x700000007);
+    test_host_free(given);
+    test_host_free(got);
+    test_host_free(digests);
+}
+END_TEST
+
 START_TEST(a_refused_launch_is_a_failure)
 {
     struct tn_contents_table table = {.items = 16, .tiles = 1, .count = 1};
 
+    sim.plan_fault("cuLaunchKernel", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    STATUS(TARN_ERR_DRIVER, tn_kernel_contents_begin(&gpu, stream, &table, 16, 16));
+    unit_expect_sentence("cuLaunchKernel");
     sim.plan_fault("cuLaunchKernel", 1, 0, TN_CUDA_ERROR_UNKNOWN);
     STATUS(TARN_ERR_DRIVER, tn_kernel_contents(&gpu, stream, &table, 0, TN_CONTENTS_COPY));
     unit_expect_sentence("cuLaunchKernel");
@@ -118,6 +150,7 @@ int main(void)
     tcase_add_test(tcase, it_goes_with_the_device);
     tcase_add_test(tcase, a_device_opens_without_it_and_loading_is_tried_again);
     tcase_add_test(tcase, a_launch_in_another_context_finds_the_code);
+    tcase_add_test(tcase, the_table_is_fetched_and_digests_begin_with_zero);
     tcase_add_test(tcase, a_refused_launch_is_a_failure);
     tcase_add_test(tcase, tiles_are_counted_up);
     return test_main(suite);

@@ -85,6 +85,40 @@ START_TEST(an_address_expected_twice_is_missing_the_second_time)
 }
 END_TEST
 
+/* Some are found as the next ones, and some, behind what differs, by their addresses. */
+START_TEST(differences_among_many_blocks_in_order_are_all_found)
+{
+    enum { MANY = 100 };
+    tarn_expected many[MANY];
+    tarn_pool *large = unit_pool(device);
+
+    for (size_t i = 0; i < MANY; i++)
+        many[i] = (tarn_expected){unit_alloc(large, 1000 + i, stream), 1000 + i};
+    OK(tn_pool_check_live(large, many, MANY, &diff));
+    ck_assert_uint_eq(diff->count, 0);
+    tarn_live_diff_destroy(diff);
+    OK(tarn_free((void *)(uintptr_t)many[30].address)); /* missing; what follows is found behind the gap */
+    many[50] = many[49];             /* twice, and so one is unexpected */
+    many[60].bytes += 1;
+    many[70].bytes = 0; /* any size */
+    OK(tarn_free((void *)(uintptr_t)many[80].address));
+    OK(tarn_free((void *)(uintptr_t)many[81].address));
+    many[80] = many[82];
+    many[81] = many[83]; /* their turn comes once more */
+    OK(tn_pool_check_live(large, many, MANY, &diff));
+    ck_assert_uint_eq(diff->count, 6);
+    expect(0, TARN_DIFFERENCE_MISSING, many[30].address, 1030);
+    expect(1, TARN_DIFFERENCE_MISSING, many[49].address, 1049);
+    ck_assert_int_eq(diff->differences[2].kind, TARN_DIFFERENCE_UNEXPECTED);
+    expect(3, TARN_DIFFERENCE_SIZE, many[60].address, 1061);
+    expect(4, TARN_DIFFERENCE_MISSING, many[82].address, 1082);
+    expect(5, TARN_DIFFERENCE_MISSING, many[83].address, 1083);
+    tarn_live_diff_destroy(diff);
+    OK(tn_pool_check_live(large, &many[2], 20, &diff));
+    ck_assert_uint_eq(diff->count, MANY - 3 - 20);
+}
+END_TEST
+
 START_TEST(another_size_is_a_difference)
 {
     expected[1].bytes = 1024; /* as taken, not as requested */
@@ -172,6 +206,7 @@ int main(void)
     tcase_add_test(compares, nothing_expected_means_every_block_in_order_of_address);
     tcase_add_test(compares, what_is_not_live_is_missing);
     tcase_add_test(compares, an_address_expected_twice_is_missing_the_second_time);
+    tcase_add_test(compares, differences_among_many_blocks_in_order_are_all_found);
     tcase_add_test(compares, another_size_is_a_difference);
     tcase_add_test(compares, a_block_of_another_pool_is_named_as_such);
     tcase_add_test(compares, discarded_and_pending_blocks_are_not_live);

@@ -2,7 +2,7 @@
 #include "pools/live_index.h"
 #include "unit/unit.h"
 
-enum { COUNT = 600, FIRST_ROOM = 24 /* three quarters of 32 */ };
+enum { COUNT = 600, FIRST_ROOM = 18 /* nine sixteenths of 32 */ };
 
 static tarn_pool *const owner = (tarn_pool *)(void *)&owner; /* compared, and never used */
 static struct tn_segment segment = {.base = 0x200000000000, .bytes = TN_SLOT_BYTES};
@@ -127,6 +127,32 @@ START_TEST(room_is_made_for_as_many_as_are_asked_for)
 }
 END_TEST
 
+/* Of blocks that fill a tenth of the chunk there will be ten times as many; of some that leave no room, hardly
+ * more. */
+START_TEST(a_table_becomes_as_large_as_its_chunk_will_need)
+{
+    ck_assert(tn_live_reserve(&chunk, FIRST_ROOM));
+    for (size_t i = 0; i < FIRST_ROOM; i++)
+        tn_live_insert(place(i, i * 4096, 4096));
+    chunk.used_bytes = chunk.bytes / 10;
+    ck_assert(tn_live_reserve(&chunk, 1)); /* twice, at most */
+    ck_assert_uint_ge(chunk.live_room, 2 * FIRST_ROOM);
+    ck_assert_uint_le(chunk.live_room, 2 * FIRST_ROOM + 2);
+    for (size_t i = FIRST_ROOM; i < 2 * FIRST_ROOM; i++)
+        tn_live_insert(place(i, i * 4096, 4096));
+    chunk.used_bytes = chunk.bytes - 4096;
+    ck_assert(tn_live_reserve(&chunk, 3));
+    ck_assert_uint_le(chunk.live_room, 2 * FIRST_ROOM + 2 * FIRST_ROOM / 8 + 2);
+    for (size_t i = 0; i < 2 * FIRST_ROOM; i++)
+        ck_assert_ptr_eq(tn_live_find(owner, tn_block_address(&blocks[i])), &blocks[i]);
+    for (size_t i = 0; i < 2 * FIRST_ROOM; i++)
+        tn_live_remove(&blocks[i]);
+    tn_live_drop(&chunk);
+    ck_assert(!tn_live_has_room(&chunk));
+    ck_assert_ptr_null(tn_live_find(owner, tn_block_address(&blocks[0])));
+}
+END_TEST
+
 /* P5: an address has one block. */
 START_TEST(entering_an_address_twice_is_a_broken_contract)
 {
@@ -154,6 +180,7 @@ int main(void)
     tcase_add_test(index, small_and_large_blocks_are_found_beside_each_other);
     tcase_add_test(index, blocks_of_another_pool_are_not_found);
     tcase_add_test(index, room_is_made_for_as_many_as_are_asked_for);
+    tcase_add_test(index, a_table_becomes_as_large_as_its_chunk_will_need);
     unit_add_contract_test(index, entering_an_address_twice_is_a_broken_contract);
     unit_add_contract_test(index, removing_what_is_not_there_is_a_broken_contract);
     suite_add_tcase(suite, index);

@@ -122,7 +122,8 @@ START_TEST(what_streams_of_another_context_copy_from_is_waited_for)
 
         used_abroad = take(MIB);
         sim.hold_work();
-        OK(tn_stream_upload(&gpu, (uint64_t)(uintptr_t)memory, used_abroad->address, MIB, foreign));
+        OK(tn_stream_download(&gpu, used_abroad->address, (uint64_t)(uintptr_t)memory, MIB,
+                              foreign));
         if (how == 0) {
             OK(tn_event_create(&gpu, foreign, &event));
             ck_assert(tn_event_record(&gpu, event, foreign));
@@ -162,10 +163,10 @@ START_TEST(what_cannot_be_waited_for_is_kept_and_not_handed_out)
     OK(tn_event_create(&gpu, stream, &event));
     tn_pinned_give(&gpu, pinned, event);
     tn_pinned_give(&gpu, next, NULL);
-    waits = atomic_load(&gpu.idle_waits);
+    waits = atomic_load(&gpu.calls[TN_CALL_WAIT]);
     sim.plan_fault("cuEventSynchronize", 1, 0, TN_CUDA_ERROR_UNKNOWN);
     tn_pinned_trim(&gpu, 0);
-    ck_assert_uint_eq(atomic_load(&gpu.idle_waits), waits + 1);
+    ck_assert_uint_eq(atomic_load(&gpu.calls[TN_CALL_WAIT]), waits + 1);
     ck_assert_uint_eq(test_ledger().host_allocations, hosts);
 }
 END_TEST
@@ -175,11 +176,19 @@ START_TEST(what_is_kept_has_a_limit)
 {
     struct tn_pinned *pinned[4];
     uint64_t hosts = test_ledger().host_allocations;
+    uint64_t bytes;
+    uint64_t cached_bytes;
 
     for (int i = 0; i < 4; i++)
         pinned[i] = take(100 * MIB);
+    tn_pinned_usage(&gpu, &bytes, &cached_bytes);
+    ck_assert_uint_eq(bytes, 400 * MIB);
+    ck_assert_uint_eq(cached_bytes, 0);
     for (int i = 0; i < 4; i++)
         tn_pinned_give(&gpu, pinned[i], NULL);
+    tn_pinned_usage(&gpu, &bytes, &cached_bytes);
+    ck_assert_uint_eq(cached_bytes, 200 * MIB);
+    ck_assert_uint_eq(bytes, 200 * MIB);
     ck_assert_uint_eq(gpu.pinned_cached, 200 * MIB);
     ck_assert_uint_eq(atomic_load(&gpu.pinned_bytes), 200 * MIB);
     ck_assert_uint_eq(test_ledger().host_allocations, hosts + 2);

@@ -50,7 +50,7 @@ START_TEST(a_plan_says_what_will_be_and_changes_nothing)
     ck_assert_mem_eq(&before, &after, sizeof after);
     ck_assert_uint_eq(plan.freed_count, 2);
     ck_assert_uint_eq(plan.revived_count, 1);
-    ck_assert_uint_eq(plan.revived[0], 1);
+    ck_assert_uint_eq(plan.revived[0].index, 1);
     ck_assert_uint_eq(plan.hole_count, 0);
     ck_assert(!plan.needs_wait);
     ck_assert_uint_eq(unit_block(kept)->mark, plan.mark);
@@ -134,9 +134,11 @@ START_TEST(a_block_whose_stream_has_no_arena_comes_back_to_idle_memory)
     for (size_t i = 0; i < 2; i++)
         ck_assert_ptr_eq(tn_plan_home(&plan, &saved[i]),
                          &tn_arena_find(pool, saved[i].order)->heaps[TN_HEAP_SMALL]);
+    ck_assert(!plan.needs_cold);
     saved[1].order.stream_id += 1000; /* of a stream that is not known */
     ck_assert_ptr_eq(tn_plan_home(&plan, &saved[1]), &pool->idle.heaps[TN_HEAP_SMALL]);
     OK(make());
+    ck_assert(plan.needs_cold); /* its order will not be that of idle memory */
     ck_assert_ptr_null(tn_arena_find(pool, saved[1].order));
     saved[1].order.capture_id = 7;
     ck_assert_ptr_eq(tn_plan_home(&plan, &saved[1]), &pool->idle.heaps[TN_HEAP_SMALL]);
@@ -157,7 +159,6 @@ START_TEST(a_plan_without_host_memory_is_none)
         ck_assert_uint_eq(tn_host_plan_fault(0, false), 1);
         tn_plan_fini(&plan);
         plan.revived = NULL;
-        plan.revived_capacity = 0;
         plan.holes = NULL;
         plan.hole_capacity = 0;
     }

@@ -137,7 +137,7 @@ START_TEST(counters_follow_the_live_blocks)
     tn_pool_unlock(pool);
     ck_assert_uint_eq(pool->counters.live_count, 1);
     ck_assert_uint_eq(pool->counters.live_bytes, 2048);
-    ck_assert_uint_eq(pool->counters.live_peak_bytes, 3072);
+    ck_assert_uint_eq(pool->counters.metrics[TN_LIVE_BYTES].peak[TN_ALL_KINDS], 3072);
     ck_assert_uint_eq(pool->counters.requested_bytes, 2000);
     ck_assert_uint_eq(pool->counters.alloc_count, 2);
     ck_assert_uint_eq(pool->counters.free_count, 1);
@@ -178,19 +178,19 @@ START_TEST(an_allocation_without_host_memory_changes_nothing)
 }
 END_TEST
 
-/* 24 blocks fill the first index of their chunk. */
+/* 18 blocks fill the first index of their chunk. */
 START_TEST(an_allocation_without_host_memory_for_a_place_in_its_chunk_changes_nothing)
 {
     struct tn_request request = {4096, 512, order, NULL};
     void *address = NULL;
 
-    for (int i = 0; i < 24; i++)
+    for (int i = 0; i < 18; i++)
         (void)allocate(4096, 512);
     (void)tn_host_plan_fault(1, false);
     STATUS(TARN_ERR_HOST_MEMORY, tn_pool_allocate(pool, &request, &address));
     ck_assert_uint_eq(tn_host_plan_fault(0, false), 1);
     ck_assert_ptr_null(address);
-    ck_assert_uint_eq(unit_stats(pool).live_count, 24);
+    ck_assert_uint_eq(unit_stats(pool).live_count, 18);
     OK(tarn_pool_validate(pool));
     OK(tn_pool_allocate(pool, &request, &address));
     OK(tarn_pool_validate(pool));
@@ -241,7 +241,7 @@ START_TEST(the_ladder_is_climbed_down_until_memory_is_found)
     OK(tn_pool_allocate(pool, &request, &address));
     ck_assert_uint_eq(pool->counters.mapped_bytes, 62 * TN_MIB); /* frugal: not 64 */
     ck_assert_uint_eq(unit_stats(hoard).mapped_bytes, 128 * MIB);
-    ck_assert_uint_eq(atomic_load(&device->gpu.idle_waits), 0);
+    ck_assert_uint_eq(atomic_load(&device->gpu.calls[TN_CALL_WAIT]), 0);
     sim.clear_fault(NULL);
 }
 END_TEST
@@ -259,7 +259,7 @@ START_TEST(the_ladder_gives_back_free_memory_of_other_pools_after_a_wait)
     address = allocate(tn_round_down(free_bytes / 2, 2 * MIB) + 2 * MIB, 512);
     ck_assert_ptr_nonnull(address);
     ck_assert_uint_eq(unit_stats(hoard).mapped_bytes, 0);
-    ck_assert_uint_eq(atomic_load(&device->gpu.idle_waits), 1);
+    ck_assert_uint_eq(atomic_load(&device->gpu.calls[TN_CALL_WAIT]), 1);
     OK(tarn_pool_validate(pool));
 }
 END_TEST
@@ -274,10 +274,10 @@ START_TEST(proven_memory_of_other_pools_goes_without_a_wait)
     tn_gpu_memory_info(&device->gpu, &free_bytes, &total_bytes);
     OK(tarn_free(unit_alloc(hoard, tn_round_down(free_bytes / 2, 2 * MIB) + 2 * MIB, other)));
     OK(tn_gpu_wait_idle(&device->gpu));
-    waits = atomic_load(&device->gpu.idle_waits);
+    waits = atomic_load(&device->gpu.calls[TN_CALL_WAIT]);
     (void)allocate(tn_round_down(free_bytes / 2, 2 * MIB) + 2 * MIB, 512);
     ck_assert_uint_eq(unit_stats(hoard).mapped_bytes, 0);
-    ck_assert_uint_eq(atomic_load(&device->gpu.idle_waits), waits);
+    ck_assert_uint_eq(atomic_load(&device->gpu.calls[TN_CALL_WAIT]), waits);
 }
 END_TEST
 
@@ -561,14 +561,14 @@ START_TEST(destroying_waits_for_the_device_where_memory_may_be_in_use)
     tarn_pool *fresh = unit_pool(device);
 
     OK(tarn_pool_destroy(fresh));
-    ck_assert_uint_eq(atomic_load(&device->gpu.idle_waits), 0);
+    ck_assert_uint_eq(atomic_load(&device->gpu.calls[TN_CALL_WAIT]), 0);
     OK(tarn_free(allocate(4096, 512)));
     sim.plan_fault("cuMemFree", 1, 0, TN_CUDA_ERROR_UNKNOWN);
     STATUS(TARN_ERR_DRIVER, tn_pool_destroy(pool));
     ck_assert_uint_eq(pool->magic, TN_POOL_MAGIC);
     OK(tarn_pool_validate(pool));
     OK(tn_pool_destroy(pool));
-    ck_assert_uint_eq(atomic_load(&device->gpu.idle_waits), 2);
+    ck_assert_uint_eq(atomic_load(&device->gpu.calls[TN_CALL_WAIT]), 2);
 }
 END_TEST
 

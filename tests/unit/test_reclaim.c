@@ -27,7 +27,7 @@ static uint64_t trim(bool wait)
 
 static uint64_t waits(void)
 {
-    return atomic_load(&device->gpu.idle_waits);
+    return atomic_load(&device->gpu.calls[TN_CALL_WAIT]);
 }
 
 START_TEST(an_empty_pool_gives_nothing_and_waits_for_nothing)

@@ -37,6 +37,22 @@ void __wrap_tn_lock_acquire(struct tn_lock *lock)
     __real_tn_lock_acquire(lock);
 }
 
+/* What a thread that launches alone has stored is seen by others from the next heavy fence on. */
+static bool launch_is_begun;
+static int fences;
+
+void __real_tn_barrier_heavy(void);
+void __wrap_tn_barrier_heavy(void);
+void __wrap_tn_barrier_heavy(void)
+{
+    __real_tn_barrier_heavy();
+    fences += 1;
+    if (launch_is_begun) {
+        ck_assert(atomic_load(&pool->replays->ordered)); /* a launch that begins now sees it */
+        atomic_store(&pool->replays->launching_alone, true);
+    }
+}
+
 int __real_nanosleep(const struct timespec *pause, struct timespec *rest);
 int __wrap_nanosleep(const struct timespec *pause, struct timespec *rest);
 int __wrap_nanosleep(const struct timespec *pause, struct timespec *rest)
@@ -62,7 +78,7 @@ static void make_pool(void)
 
 static uint64_t waits(void)
 {
-    return atomic_load(&device->gpu.idle_waits);
+    return atomic_load(&device->gpu.calls[TN_CALL_WAIT]);
 }
 
 static tarn_graph *adding(uint32_t value)
@@ -156,6 +172,26 @@ START_TEST(an_ordered_replay_waits_for_a_launch_that_was_begun_as_the_only_one)
     ck_assert_int_eq(launching_for, 0);
     ck_assert_uint_eq(launches_then, launches);
     ck_assert_uint_eq(sim.call_count("cuGraphLaunch"), launches + 1);
+}
+END_TEST
+
+/* G3 */
+START_TEST(a_launch_whose_beginning_is_seen_late_is_waited_for)
+{
+    tarn_graph *one = adding(1);
+    uint64_t launches = sim.call_count("cuGraphLaunch");
+
+    ck_assert_int_eq(fences, 0);
+    launch_is_begun = true;
+    launching_for = 3;
+    (void)adding(10);
+    ck_assert_int_eq(fences, 1);
+    launch_is_begun = false;
+    OK(tn_graph_replay(one, stream));
+    ck_assert_int_eq(launching_for, 0);
+    ck_assert_uint_eq(launches_then, launches);
+    (void)adding(100); /* replays are ordered already */
+    ck_assert_int_eq(fences, 1);
 }
 END_TEST
 
@@ -415,6 +451,7 @@ int main(void)
     tcase_add_test(tcase, several_graphs_replay_on_the_stream_of_the_first_replay);
     tcase_add_test(tcase, the_first_ordered_replay_waits_for_those_before);
     tcase_add_test(tcase, an_ordered_replay_waits_for_a_launch_that_was_begun_as_the_only_one);
+    tcase_add_test(tcase, a_launch_whose_beginning_is_seen_late_is_waited_for);
     tcase_add_test(tcase, an_ordered_replay_that_cannot_wait_chooses_no_stream);
     tcase_add_test(tcase, a_graph_that_stays_alone_keeps_its_order);
     tcase_add_test(tcase, graphs_that_are_gone_leave_no_order_behind);

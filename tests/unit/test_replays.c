@@ -19,6 +19,34 @@ void __wrap_tn_lock_acquire(struct tn_lock *lock)
     __real_tn_lock_acquire(lock);
 }
 
+/* What a thread that launches alone in the first pool has stored is seen by others from the next heavy fence
+ * on; it has launched when they have slept so often. */
+static int launching_for;
+static struct tn_replays *launching;
+
+void __real_tn_barrier_heavy(void);
+void __wrap_tn_barrier_heavy(void);
+void __wrap_tn_barrier_heavy(void)
+{
+    __real_tn_barrier_heavy();
+    if (launching != NULL) {
+        ck_assert(atomic_load(&launching->ordered)); /* a launch that begins now sees it */
+        atomic_store(&launching->launching_alone, true);
+    }
+}
+
+int __real_nanosleep(const struct timespec *pause, struct timespec *rest);
+int __wrap_nanosleep(const struct timespec *pause, struct timespec *rest);
+int __wrap_nanosleep(const struct timespec *pause, struct timespec *rest)
+{
+    if (launching != NULL && launching_for > 0) {
+        launching_for -= 1;
+        if (launching_for == 0)
+            atomic_store(&launching->launching_alone, false);
+    }
+    return __real_nanosleep(pause, rest);
+}
+
 static void make_pools(void)
 {
     device = unit_device();
@@ -80,6 +108,23 @@ START_TEST(pools_of_one_capture_share_one_order)
     ck_assert_uint_eq(replays_of(pools[1])->pool_count, 2);
     OK(tarn_pool_destroy(pools[1]));
     OK(tarn_pool_destroy(pools[2]));
+}
+END_TEST
+
+/* G3 */
+START_TEST(a_join_waits_for_a_launch_whose_beginning_is_seen_late)
+{
+    for (int i = 0; i < 2; i++) {
+        struct tn_hold *holds[2] = {open_hold(pools[i], 5), open_hold(pools[2], 5)};
+
+        launching = replays_of(pools[i]); /* the one that is joined, and one that joins */
+        launching_for = 3;
+        tn_replays_join(pools[i], 5, NULL);
+        ck_assert_int_eq(launching_for, 0);
+        launching = NULL;
+        drop_hold(holds[0]);
+        drop_hold(holds[1]);
+    }
 }
 END_TEST
 
@@ -236,6 +281,7 @@ int main(void)
     tcase_add_checked_fixture(tcase, make_pools, NULL);
     tcase_add_test(tcase, a_pool_begins_with_an_order_of_its_own);
     tcase_add_test(tcase, pools_of_one_capture_share_one_order);
+    tcase_add_test(tcase, a_join_waits_for_a_launch_whose_beginning_is_seen_late);
     tcase_add_test(tcase, the_order_that_is_locked_is_the_pools);
     tcase_add_test(tcase, the_younger_pool_comes_and_takes_its_record_along_when_it_goes);
     tcase_add_test(tcase, those_that_share_come_to_an_older_pool);

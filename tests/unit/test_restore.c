@@ -60,27 +60,9 @@ static void restore(tarn_checkpoint *checkpoint)
     ck_assert(tn_lock_none_held());
 }
 
-/* The live set is exactly the checkpoint's. */
-static void expect_live_set(const tarn_checkpoint *checkpoint)
-{
-    ck_assert_uint_eq(pool->counters.live_count, checkpoint->block_count);
-    ck_assert_uint_eq(pool->counters.live_bytes, checkpoint->live_bytes);
-    for (size_t i = 0; i < checkpoint->block_count; i++) {
-        const struct tn_saved_block *saved = &checkpoint->blocks[i];
-        const struct tn_block *block = tn_live_find(pool, saved->segment->base + saved->offset);
-
-        ck_assert_ptr_nonnull(block);
-        ck_assert_int_eq(block->state, TN_BLOCK_LIVE);
-        ck_assert_uint_eq(tn_block_bytes(block), saved->bytes);
-        ck_assert_uint_eq(block->requested, saved->requested);
-        ck_assert_uint_eq(block->sequence, saved->sequence);
-        ck_assert(tn_order_equal(tn_block_order(block), saved->order));
-    }
-}
-
 static uint64_t waits(void)
 {
-    return atomic_load(&device->gpu.idle_waits);
+    return atomic_load(&device->gpu.calls[TN_CALL_WAIT]);
 }
 
 START_TEST(the_live_set_becomes_that_of_the_checkpoint)
@@ -94,7 +76,7 @@ START_TEST(the_live_set_becomes_that_of_the_checkpoint)
 
     OK(tarn_free(lost));
     restore(checkpoint);
-    expect_live_set(checkpoint);
+    unit_expect_live_set(pool, checkpoint);
     ck_assert_uint_eq(delta->freed_count, 1);
     ck_assert_ptr_eq(delta->freed[0].address, extra);
     ck_assert_uint_eq(delta->freed[0].bytes, 100000);
@@ -121,7 +103,7 @@ START_TEST(restoring_when_nothing_changed_changes_nothing)
     restore(checkpoint);
     ck_assert_uint_eq(delta->freed_count, 0);
     ck_assert_uint_eq(delta->revived_count, 0);
-    expect_live_set(checkpoint);
+    unit_expect_live_set(pool, checkpoint);
     OK(tn_checkpoint_restore(checkpoint, stream, NULL)); /* no delta wanted */
 }
 END_TEST
@@ -138,7 +120,7 @@ START_TEST(a_checkpoint_is_restored_any_number_of_times)
         OK(tarn_free(address));
         (void)unit_alloc(pool, 4096 * (i + 1), stream);
         restore(checkpoint);
-        expect_live_set(checkpoint);
+        unit_expect_live_set(pool, checkpoint);
         ck_assert(!delta->revived[0].undefined);
         test_expect_words(stream, address, 1, 1024);
     }
@@ -153,7 +135,7 @@ START_TEST(a_block_at_the_same_address_is_not_the_same_block)
     OK(tarn_free(address));
     ck_assert_ptr_eq(unit_alloc(pool, 4096, stream), address); /* a later one */
     restore(checkpoint);
-    expect_live_set(checkpoint);
+    unit_expect_live_set(pool, checkpoint);
     ck_assert_uint_eq(delta->freed_count, 1);
     ck_assert_uint_eq(delta->revived_count, 1);
     ck_assert_ptr_eq(delta->freed[0].address, delta->revived[0].block.address);
@@ -173,7 +155,7 @@ START_TEST(blocks_that_lie_across_saved_ones_make_way)
     ck_assert_ptr_eq(unit_alloc(pool, 200 * 1024, stream), saved[0]); /* over three and a bit */
     (void)unit_alloc(pool, 100 * 1024, stream);
     restore(checkpoint);
-    expect_live_set(checkpoint);
+    unit_expect_live_set(pool, checkpoint);
     ck_assert_uint_eq(delta->freed_count, 2);
     ck_assert_uint_eq(delta->revived_count, 6);
 }
@@ -198,7 +180,7 @@ START_TEST(memory_trimmed_meanwhile_is_mapped_again)
     OK(tarn_pool_trim(pool, NULL));
     ck_assert_uint_eq(pool->counters.mapped_bytes, 0);
     restore(checkpoint);
-    expect_live_set(checkpoint);
+    unit_expect_live_set(pool, checkpoint);
     ck_assert_uint_eq(pool->counters.mapped_bytes, (2 + 6 + 100) * MIB); /* to the page */
     test_expect_words(stream, small, 1, 1024);
     test_expect_words(stream, large, 2, 1024);
@@ -225,7 +207,7 @@ START_TEST(holes_in_the_middle_are_mapped_again)
     OK(tarn_pool_trim(pool, NULL));
     ck_assert_uint_eq(pool->counters.mapped_bytes, 5 * 32 * MIB);
     restore(checkpoint);
-    expect_live_set(checkpoint);
+    unit_expect_live_set(pool, checkpoint);
     ck_assert_uint_eq(delta->revived_count, 2);
     ck_assert_uint_eq(pool->counters.mapped_bytes, 7 * 32 * MIB);
 }
@@ -241,7 +223,7 @@ START_TEST(two_blocks_in_one_page_share_the_chunk_that_is_mapped)
     OK(tarn_free(second));
     OK(tarn_pool_trim(pool, NULL));
     restore(checkpoint);
-    expect_live_set(checkpoint);
+    unit_expect_live_set(pool, checkpoint);
     ck_assert_uint_eq(pool->counters.mapped_bytes, TN_PAGE_BYTES);
     ck_assert_ptr_eq(unit_chunk(first), unit_chunk(second));
 }
@@ -287,7 +269,7 @@ START_TEST(blocks_of_two_orders_share_a_page)
     OK(tarn_pool_trim(pool, NULL));
     ck_assert_uint_eq(pool->counters.mapped_bytes, 0);
     restore(checkpoint);
-    expect_live_set(checkpoint);
+    unit_expect_live_set(pool, checkpoint);
     ck_assert_ptr_eq(unit_block(eager)->heap, unit_block(captured)->heap);
     OK(tarn_free(eager));
     OK(tarn_free(captured));
@@ -313,7 +295,7 @@ START_TEST(memory_that_another_order_took_comes_back)
     }
     ck_assert_ptr_eq(unit_chunk(address)->heap->arena, &pool->idle);
     restore(checkpoint);
-    expect_live_set(checkpoint);
+    unit_expect_live_set(pool, checkpoint);
     /* The graph exists still, so what is free around the block is for captures alone. */
     ck_assert_ptr_eq(unit_chunk(address)->heap->arena, &pool->idle);
     ck_assert_uint_eq(unit_chunk(address)->hold_count, 2);
@@ -334,7 +316,7 @@ START_TEST(blocks_of_a_capture_that_is_over_go_to_idle_memory)
     checkpoint = take(TARN_CONTENTS_NONE);
     OK(tarn_free(output));
     restore(checkpoint);
-    expect_live_set(checkpoint);
+    unit_expect_live_set(pool, checkpoint);
     ck_assert_ptr_eq(unit_block(output)->heap, &pool->idle.heaps[TN_HEAP_SMALL]);
     OK(tn_graph_replay(graph, stream));
     test_expect_words(stream, output, 9, 1024);
@@ -351,7 +333,7 @@ START_TEST(pending_memory_is_waited_for)
     OK(tarn_free_on(address, other));
     ck_assert_uint_eq(pool->counters.pending_count, 1);
     restore(checkpoint);
-    expect_live_set(checkpoint);
+    unit_expect_live_set(pool, checkpoint);
     ck_assert_uint_eq(waits(), 1);
     ck_assert_uint_eq(pool->counters.pending_count, 0);
     ck_assert_uint_eq(test_read(stream, address), 7); /* the other stream was done */
@@ -412,7 +394,7 @@ START_TEST(a_discarded_block_is_in_the_way)
     OK(tarn_pool_validate(pool));
     OK(tarn_free(discarded));
     restore(checkpoint);
-    expect_live_set(checkpoint);
+    unit_expect_live_set(pool, checkpoint);
     OK(tarn_graph_destroy(graph));
 }
 END_TEST
@@ -472,7 +454,7 @@ START_TEST(a_restore_that_fails_changes_no_live_set)
         ck_assert_uint_eq(pool->counters.mapped_bytes, mapped);
     }
     ck_assert_int_ge(met, 8);
-    expect_live_set(checkpoint);
+    unit_expect_live_set(pool, checkpoint);
     test_expect_words(stream, address, 1, 1024);
 }
 END_TEST
@@ -502,7 +484,7 @@ START_TEST(a_restore_without_host_memory_changes_nothing)
         }
     }
     ck_assert_int_ge(met, 4);
-    expect_live_set(checkpoint);
+    unit_expect_live_set(pool, checkpoint);
     test_expect_words(stream, address, 1, 1024);
 }
 END_TEST
@@ -547,7 +529,7 @@ START_TEST(restores_hold_through_a_long_walk)
             checkpoints[pick % CHECKPOINTS] = take(TARN_CONTENTS_NONE);
         } else if (round % 10 == 9 && checkpoints[pick % CHECKPOINTS] != NULL) {
             restore(checkpoints[pick % CHECKPOINTS]);
-            expect_live_set(checkpoints[pick % CHECKPOINTS]);
+            unit_expect_live_set(pool, checkpoints[pick % CHECKPOINTS]);
         } else if (round % 25 == 11) {
             OK(tarn_pool_trim(pool, NULL));
         } else if (round % 40 == 13) {
@@ -606,7 +588,7 @@ START_TEST(a_restore_without_host_memory_for_a_new_chunk_unmaps_it_again)
         count = tn_host_alloc_count();
         OK(tn_checkpoint_restore(checkpoint, stream, NULL));
         count = tn_host_alloc_count() - count;
-        expect_live_set(checkpoint);
+        unit_expect_live_set(pool, checkpoint);
     }
 }
 END_TEST
@@ -626,7 +608,7 @@ START_TEST(memory_freed_while_a_restore_looks_for_memory_is_waited_for)
     overtaken = true;
     restore(checkpoint);
     ck_assert_uint_eq(waits(), 2);
-    expect_live_set(checkpoint);
+    unit_expect_live_set(pool, checkpoint);
 }
 END_TEST
 
@@ -647,7 +629,7 @@ START_TEST(a_restore_gives_up_where_the_memory_is_freed_anew_after_each_wait)
     OK(tarn_pool_validate(pool));
     disturbed = false;
     restore(checkpoint);
-    expect_live_set(checkpoint);
+    unit_expect_live_set(pool, checkpoint);
     ck_assert_uint_eq(waits(), 10);
 }
 END_TEST

@@ -27,7 +27,7 @@ static size_t count_uses(const void *address)
 {
     size_t count = 0;
 
-    for (const struct tn_use *use = tn_block_cold(unit_block(address))->uses; use != NULL;
+    for (const struct tn_use *use = tn_block_uses(unit_block(address)); use != NULL;
          use = use->next)
         count += 1;
     return count;
@@ -91,8 +91,7 @@ START_TEST(a_retired_stream_is_no_use_any_more)
     test_synchronize(third);
     OK(tn_checkpoint_restore(checkpoint, stream, NULL));
     ck_assert_uint_eq(count_uses(address), 1);
-    ck_assert(
-        tn_order_equal(tn_block_cold(unit_block(address))->uses->order, unit_order(device, third)));
+    ck_assert(tn_order_equal(tn_block_uses(unit_block(address))->order, unit_order(device, third)));
     OK(tn_streams_check(&device->streams));
 }
 END_TEST

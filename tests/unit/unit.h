@@ -215,4 +215,63 @@ static inline void unit_expect_sentence(const char *part)
                   part);
 }
 
+/* The heap of the stream grows by itself, frugally or not; returns what was mapped. */
+static inline uint64_t unit_grow(tarn_pool *pool, tn_cu_stream stream, enum tn_heap_kind kind,
+                                 uint64_t bytes, bool frugal)
+{
+    uint64_t before = pool->counters.mapped_bytes;
+
+    tn_pool_lock(pool);
+    OK(tn_heap_grow(pool, &tn_arena_get(pool, unit_order(pool->device, stream))->heaps[kind], bytes,
+                    frugal));
+    OK(tn_pool_check(pool));
+    tn_pool_unlock(pool);
+    return pool->counters.mapped_bytes - before;
+}
+
+static inline struct tn_heap *unit_heap(tarn_pool *pool, tn_cu_stream stream,
+                                        enum tn_heap_kind kind)
+{
+    struct tn_arena *arena;
+
+    tn_pool_lock(pool);
+    arena = tn_arena_get(pool, unit_order(pool->device, stream));
+    tn_pool_unlock(pool);
+    return &arena->heaps[kind];
+}
+
+/* Nothing of a capture is left: in the pool, in the routes and in the driver, as it was before. */
+static inline void unit_expect_no_capture(tarn_pool *pool, const tarn_sim_ledger *before)
+{
+    unit_reap_all(pool);
+    ck_assert_uint_eq(pool->capture_count, 0);
+    ck_assert_uint_eq(pool->open_hold_count, 0);
+    ck_assert_uint_eq(pool->route_count, 0);
+    ck_assert_uint_eq(pool->device->routes.count, 0);
+    ck_assert_uint_eq(test_ledger().captures, before->captures);
+    ck_assert_uint_eq(test_ledger().graphs, before->graphs);
+    ck_assert_uint_eq(test_ledger().graph_execs, before->graph_execs);
+    ck_assert_uint_eq(test_ledger().user_objects, before->user_objects);
+    OK(tarn_pool_validate(pool));
+    ck_assert(tn_lock_none_held());
+}
+
+/* The live set is exactly the checkpoint's. */
+static inline void unit_expect_live_set(tarn_pool *pool, const tarn_checkpoint *checkpoint)
+{
+    ck_assert_uint_eq(pool->counters.live_count, checkpoint->block_count);
+    ck_assert_uint_eq(pool->counters.live_bytes, checkpoint->live_bytes);
+    for (size_t i = 0; i < checkpoint->block_count; i++) {
+        const struct tn_saved_block *saved = &checkpoint->blocks[i];
+        const struct tn_block *block = tn_live_find(pool, saved->segment->base + saved->offset);
+
+        ck_assert_ptr_nonnull(block);
+        ck_assert_int_eq(block->state, TN_BLOCK_LIVE);
+        ck_assert_uint_eq(tn_block_bytes(block), tn_saved_bytes(saved));
+        ck_assert_uint_eq(block->requested, saved->requested);
+        ck_assert_uint_eq(block->sequence, saved->sequence);
+        ck_assert(tn_order_equal(tn_block_order(block), saved->order));
+    }
+}
+
 #endif

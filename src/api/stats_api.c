@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tarn/stats.h"
+
+#include "api/handles.h"
+#include "pools/memory_stats.h"
+#include "pools/report.h"
+
+static tarn_status check_stats(const tarn_memory_stats *stats)
+{
+    if (stats == NULL || stats->size != sizeof *stats)
+        return tn_bad_argument("stats is NULL or its size is not sizeof(tarn_memory_stats)");
+    return TARN_OK;
+}
+
+tarn_status tarn_pool_get_memory_stats(tarn_pool *pool, tarn_memory_stats *stats)
+{
+    tarn_status status;
+
+    if (!tn_is_pool(pool))
+        return tn_bad_handle("pool");
+    status = check_stats(stats);
+    if (status != TARN_OK)
+        return status;
+    tn_device_reap(pool->device);
+    tn_pool_read_memory_stats(pool, stats);
+    return tn_leave(TARN_OK);
+}
+
+tarn_status tarn_device_get_memory_stats(tarn_device *device, tarn_memory_stats *stats)
+{
+    tarn_status status;
+
+    if (!tn_is_device(device))
+        return tn_bad_handle("device");
+    status = check_stats(stats);
+    if (status != TARN_OK)
+        return status;
+    tn_device_reap(device);
+    tn_device_read_memory_stats(device, stats);
+    return tn_leave(TARN_OK);
+}
+
+tarn_status tarn_pool_reset_peaks(tarn_pool *pool)
+{
+    if (!tn_is_pool(pool))
+        return tn_bad_handle("pool");
+    tn_pool_reset_peaks(pool);
+    return tn_leave(TARN_OK);
+}
+
+tarn_status tarn_pool_reset_totals(tarn_pool *pool)
+{
+    if (!tn_is_pool(pool))
+        return tn_bad_handle("pool");
+    tn_pool_reset_totals(pool);
+    return tn_leave(TARN_OK);
+}
+
+tarn_status tarn_device_reset_peaks(tarn_device *device)
+{
+    if (!tn_is_device(device))
+        return tn_bad_handle("device");
+    tn_device_reset_peaks(device);
+    return tn_leave(TARN_OK);
+}
+
+tarn_status tarn_device_reset_totals(tarn_device *device)
+{
+    if (!tn_is_device(device))
+        return tn_bad_handle("device");
+    tn_device_reset_totals(device);
+    return tn_leave(TARN_OK);
+}
+
+static tarn_status check_report(tarn_report_format format, const char *buffer, size_t capacity)
+{
+    if (buffer == NULL && capacity > 0)
+        return tn_bad_argument("buffer is NULL, and its capacity is not 0");
+    if ((unsigned)format > TARN_REPORT_JSON)
+        return tn_bad_argument("format is not one of tarn_report_format");
+    return TARN_OK;
+}
+
+tarn_status tarn_pool_report(tarn_pool *pool, tarn_report_format format, char *buffer,
+                             size_t capacity, size_t *length)
+{
+    tarn_status status;
+    size_t written;
+
+    if (!tn_is_pool(pool))
+        return tn_bad_handle("pool");
+    status = check_report(format, buffer, capacity);
+    if (status != TARN_OK)
+        return status;
+    tn_device_reap(pool->device);
+    written = tn_pool_write_report(pool, format, buffer, capacity);
+    if (length != NULL)
+        *length = written;
+    return tn_leave(TARN_OK);
+}
+
+tarn_status tarn_device_report(tarn_device *device, tarn_report_format format, char *buffer,
+                               size_t capacity, size_t *length)
+{
+    tarn_status status;
+    size_t written;
+
+    if (!tn_is_device(device))
+        return tn_bad_handle("device");
+    status = check_report(format, buffer, capacity);
+    if (status != TARN_OK)
+        return status;
+    tn_device_reap(device);
+    written = tn_device_write_report(device, format, buffer, capacity);
+    if (length != NULL)
+        *length = written;
+    return tn_leave(TARN_OK);
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Captures that a pool learns of: those that the user began, and a tarn_capture that allocates from another pool.
+ *
+ * The first allocation there gives the capture its hold. A free names no stream; so where the pool has routes,
+ * the streams of those are looked at before it. What cannot be found out so is held when the graph is adopted. */
+#include "graphs/admit.h"
+
+#include <stddef.h>
+
+#include "base/error.h"
+#include "driver/exec.h"
+#include "pools/body.h"
+#include "pools/device.h"
+#include "pools/use.h"
+
+tarn_status tn_capture_open_hold(tarn_pool *pool, const struct tn_stream_state *state, bool owned,
+                                 tn_cu_graph keeper, struct tn_hold **hold)
+{
+    struct tn_hold *made;
+    bool will_be_told;
+    tarn_status status = tn_hold_open(pool, state->order, owned, &made);
+
+    if (status != TARN_OK)
+        return status;
+    made->graph = state->capture_graph;
+    made->keeper = keeper;
+    status =
+        tn_graph_attach(&pool->device->gpu, keeper, tn_hold_gone, made, &will_be_told); /* G2 */
+    if (status == TARN_OK) {
+        *hold = made;
+        return TARN_OK;
+    }
+    made->graph = NULL; /* it has not got the hold */
+    if (will_be_told)
+        tn_hold_close(made); /* dropped by the next reap */
+    else
+        tn_hold_drop(made);
+    return status;
+}
+
+/* The pool's first hold for a capture, if it is still the first; the ROUTES lock is held, so that no
+ * tarn_capture is ended meanwhile. */
+static tarn_status admit_first(tarn_pool *pool, tarn_stream stream, struct tn_order order,
+                               uint64_t route_id)
+{
+    struct tn_stream_state state;
+    struct tn_hold *hold;
+    tn_cu_event mark = NULL;
+    tarn_status status = tn_stream_look(&pool->device->gpu, stream, &state);
+
+    if (status != TARN_OK)
+        return status;
+    if (state.broken || !tn_order_equal(state.order, order) ||
+        tn_route_is_shut(pool->device, order.capture_id))
+        return tn_fail(TARN_ERR_CAPTURE_BROKEN, "the capture of this stream ended during the call");
+    if (tn_device_has_body(pool->device, order.capture_id))
+        return tn_fail(TARN_ERR_WRONG_STATE,
+                       "the stream is captured into a body, whose memory is kept apart in its own "
+                       "pool alone: pool '%s' does not serve it",
+                       pool->name);
+    status = tn_capture_mark(&pool->device->gpu, stream, &mark);
+    if (status != TARN_OK)
+        return status;
+    tn_pool_lock(pool);
+    if (tn_hold_find(pool, order.capture_id) == NULL) {
+        tn_holds_close_over(pool, 0);
+        status = tn_capture_open_hold(pool, &state, false, state.capture_graph, &hold);
+        if (status == TARN_OK) {
+            hold->route_id = route_id;
+            hold->mark = mark;
+            mark = NULL;
+        }
+    }
+    tn_pool_unlock(pool);
+    if (mark != NULL)
+        tn_event_destroy(&pool->device->gpu, mark);
+    if (status == TARN_OK)
+        tn_replays_join(pool, order.capture_id, state.capture_graph);
+    return status;
+}
+
+tarn_status tn_capture_admit(tarn_pool *pool, tarn_stream stream,
+                             const struct tn_stream_state *state, uint64_t route_id)
+{
+    bool known;
+    tarn_status status;
+
+    tn_pool_lock(pool);
+    known = tn_hold_find(pool, state->order.capture_id) != NULL;
+    tn_pool_unlock(pool);
+    if (known)
+        return TARN_OK;
+    tn_lock_acquire(&pool->device->routes.lock);
+    status = admit_first(pool, stream, state->order, route_id);
+    tn_lock_release(&pool->device->routes.lock);
+    return status;
+}
+
+/* A capture that was ended meanwhile, or that is a body's, which the pool does not serve, has no use of it. */
+static bool is_known(tarn_pool *pool, tarn_stream stream)
+{
+    struct tn_stream_state state;
+    tarn_status status = tn_stream_look(&pool->device->gpu, stream, &state);
+
+    if (status == TARN_OK && state.order.capture_id != 0 && !state.broken)
+        status = tn_capture_admit(pool, stream, &state, 0);
+    return status == TARN_OK || status == TARN_ERR_CAPTURE_BROKEN ||
+           status == TARN_ERR_WRONG_STATE || status == TARN_ERR_DEVICE_LOST;
+}
+
+bool tn_capture_notice(tarn_pool *pool)
+{
+    tarn_stream streams[TN_ROUTES_MAX];
+    size_t count = tn_route_streams(pool->device, pool, streams);
+    bool known = true;
+
+    for (size_t i = 0; i < count; i++)
+        known = is_known(pool, streams[i]) && known;
+    return known && !tn_route_hides_capture(pool->device, pool);
+}
+
+/* The hold is of no capture: its id is one that no driver gives. */
+tarn_status tn_capture_hold_graph(tarn_pool *pool, tn_cu_graph graph)
+{
+    const struct tn_stream_state state = {.order = {0, UINT64_MAX}, .capture_graph = graph};
+    tarn_status status = TARN_OK;
+    const struct tn_hold *known;
+    struct tn_hold *hold;
+    uint64_t serial;
+
+    tn_pool_lock(pool);
+    known = tn_hold_find_graph(pool, graph);
+    serial = known != NULL && atomic_load(&known->claim) == TN_CLAIM_HELD ? known->serial : 0;
+    if (tn_pending_count_unheld(pool, serial) > 0) {
+        status = tn_capture_open_hold(pool, &state, false, state.capture_graph, &hold);
+        if (status == TARN_OK) {
+            tn_pending_hold(pool, serial, hold);
+            tn_hold_close(hold);
+        }
+    }
+    tn_pool_unlock(pool);
+    return status;
+}

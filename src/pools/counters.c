@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What arenas have counted, added to their pool's counters.
+ *
+ * Trade-offs: arenas' peaks may not have been at one time, so their sum is not below the pool's own peak, and
+ * may be above. To know it would take a line of memory that all threads write. */
+#include "pools/counters.h"
+
+#include "pools/device.h"
+#include "pools/steady.h"
+
+static void raise(uint64_t *peak, uint64_t amount)
+{
+    if ((int64_t)amount > (int64_t)*peak)
+        *peak = amount;
+}
+
+void tn_heap_counters_raise(struct tn_heap_counters *counters, uint64_t bytes, uint64_t requested)
+{
+    const struct tn_tally *allocated = &counters->allocated;
+    const struct tn_tally *freed = &counters->freed;
+
+    counters->peak.bytes = allocated->bytes - freed->bytes + bytes;
+    raise(&counters->peak.count, allocated->count - freed->count + 1);
+    raise(&counters->peak.requested, allocated->requested - freed->requested + requested);
+}
+
+struct collected {
+    struct tn_heap_counters kinds[TN_HEAP_KINDS]; /* of all arenas */
+    uint64_t peak_bytes;                          /* of both kinds at one time in each arena */
+};
+
+static void add_tally(struct tn_tally *to, const struct tn_tally *from)
+{
+    to->count += from->count;
+    to->bytes += from->bytes;
+    to->requested += from->requested;
+}
+
+static void collect_heap(struct collected *collected, struct tn_heap *heap)
+{
+    struct tn_heap_counters *sum = &collected->kinds[heap->kind];
+
+    add_tally(&sum->allocated, &heap->counters.allocated);
+    add_tally(&sum->freed, &heap->counters.freed);
+    add_tally(&sum->peak, &heap->counters.peak);
+    heap->counters = (struct tn_heap_counters){.allocated = {0}};
+}
+
+/* Blocks had so many bytes, and there were so many of them and so much was requested, at about one time. */
+static void raise_live(struct tn_metric *metrics, int kind, const struct tn_tally *most)
+{
+    if (most->bytes <= metrics[TN_LIVE_BYTES].peak[kind])
+        return;
+    metrics[TN_LIVE_BYTES].peak[kind] = most->bytes;
+    tn_metric_raise(&metrics[TN_LIVE_BLOCKS], kind, most->count);
+    tn_metric_raise(&metrics[TN_LIVE_REQUESTED], kind, most->requested);
+}
+
+static void raise_active(struct tn_metric *metrics, int kind, uint64_t count, uint64_t bytes)
+{
+    if (bytes <= metrics[TN_ACTIVE_BYTES].peak[kind])
+        return;
+    metrics[TN_ACTIVE_BYTES].peak[kind] = bytes;
+    tn_metric_raise(&metrics[TN_ACTIVE_BLOCKS], kind, count);
+}
+
+/* What is PENDING or DISCARDED. */
+static uint64_t waiting(const struct tn_metric *metrics, enum tn_heap_kind kind, bool in_bytes)
+{
+    return tn_metric_current(&metrics[TN_PENDING_BLOCKS + in_bytes], kind) +
+           tn_metric_current(&metrics[TN_DISCARDED_BLOCKS + in_bytes], kind);
+}
+
+/* What was live when the pool's lock was given back, and on top of that what arenas had at most since then:
+ * what waits has not changed meanwhile. */
+static void raise_peaks(struct tn_metric *metrics, const struct collected *collected)
+{
+    struct tn_tally all = {0, 0, 0};
+    uint64_t all_bytes = tn_metric_all(&metrics[TN_LIVE_BYTES]) + collected->peak_bytes;
+    uint64_t all_waiting = 0;
+    uint64_t all_waiting_bytes = 0;
+
+    for (int kind = 0; kind < TN_HEAP_KINDS; kind++) {
+        struct tn_tally most = collected->kinds[kind].peak;
+        uint64_t count = waiting(metrics, kind, false);
+        uint64_t bytes = waiting(metrics, kind, true);
+
+        most.count += tn_metric_current(&metrics[TN_LIVE_BLOCKS], kind);
+        most.bytes += tn_metric_current(&metrics[TN_LIVE_BYTES], kind);
+        most.requested += tn_metric_current(&metrics[TN_LIVE_REQUESTED], kind);
+        raise_live(metrics, kind, &most);
+        raise_active(metrics, kind, most.count + count, most.bytes + bytes);
+        add_tally(&all, &most);
+        all_waiting += count;
+        all_waiting_bytes += bytes;
+    }
+    all.bytes = all_bytes;
+    raise_live(metrics, TN_ALL_KINDS, &all);
+    raise_active(metrics, TN_ALL_KINDS, all.count + all_waiting, all.bytes + all_waiting_bytes);
+}
+
+static void add_collected(struct tn_pool_counters *counters, enum tn_heap_kind kind,
+                          const struct tn_heap_counters *own)
+{
+    tn_metrics_add_live(counters->metrics, kind, &own->allocated);
+    tn_metrics_remove_live(counters->metrics, kind, &own->freed);
+    counters->live_bytes += own->allocated.bytes - own->freed.bytes;
+    counters->live_count += own->allocated.count - own->freed.count;
+    counters->requested_bytes += own->allocated.requested - own->freed.requested;
+    counters->alloc_count += own->allocated.count;
+    counters->free_count += own->freed.count;
+}
+
+void tn_counters_collect(tarn_pool *pool)
+{
+    struct tn_pool_counters *counters = &pool->counters;
+    struct collected collected = {.peak_bytes = 0};
+
+    for (struct tn_arena *arena = pool->arenas; arena != NULL; arena = arena->next) {
+        tn_steady_level(arena);
+        arena->sequences_left = 0;
+        for (int kind = 0; kind < TN_HEAP_KINDS; kind++) {
+            struct tn_heap *heap = &arena->heaps[kind];
+
+            if ((heap->counters.allocated.count | heap->counters.freed.count) != 0)
+                collect_heap(&collected, heap);
+        }
+        collected.peak_bytes += (uint64_t)arena->counters.live_peak_bytes;
+        arena->counters = (struct tn_arena_counters){0};
+    }
+    if (counters->risen || collected.kinds[TN_HEAP_SMALL].allocated.count +
+                                   collected.kinds[TN_HEAP_LARGE].allocated.count >
+                               0)
+        raise_peaks(counters->metrics, &collected);
+    counters->risen = false;
+    for (int kind = 0; kind < TN_HEAP_KINDS; kind++) {
+        const struct tn_heap_counters *own = &collected.kinds[kind];
+
+        if ((own->allocated.count | own->freed.count) != 0)
+            add_collected(counters, (enum tn_heap_kind)kind, own);
+    }
+}
+
+void tn_counters_complete(tarn_pool *pool)
+{
+    struct tn_metric *metrics = pool->counters.metrics;
+
+    for (int in_bytes = 0; in_bytes < 2; in_bytes++) {
+        struct tn_metric *active = &metrics[TN_ACTIVE_BLOCKS + in_bytes];
+        const struct tn_metric *live = &metrics[TN_LIVE_BLOCKS + in_bytes];
+
+        for (int kind = 0; kind < TN_HEAP_KINDS; kind++) {
+            uint64_t current = tn_metric_current(live, kind) + waiting(metrics, kind, in_bytes);
+
+            active->allocated[kind] = live->allocated[kind];
+            active->freed[kind] = live->allocated[kind] - current;
+        }
+    }
+}

@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: Apache-2.0
+/* One table of the statistics' fields makes both forms. Text leaves out what is 0 in all of a row.
+ *
+ * Trade-offs: a device's pools are written one after the other under the lock of its list, each at a moment of
+ * its own. */
+#include "pools/report.h"
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/checked.h"
+#include "pools/device.h"
+#include "pools/memory_stats.h"
+
+enum row_kind { ROW_SET, ROW_COUNTS, ROW_NUMBER, ROW_STAT };
+
+struct row {
+    const char *name;  /* of the field */
+    const char *label; /* in text */
+    size_t offset;
+    enum row_kind kind;
+    bool is_bytes;
+    bool is_devices; /* says nothing of a pool */
+};
+
+#define ROW(field, label, kind, is_bytes, is_devices)                                              \
+    {                                                                                              \
+#field, label, offsetof(tarn_memory_stats, field), kind, is_bytes, is_devices              \
+    }
+
+static const struct row rows[] = {
+    ROW(live_blocks, "live blocks", ROW_SET, false, false),
+    ROW(live_bytes, "live bytes", ROW_SET, true, false),
+    ROW(requested_bytes, "requested bytes", ROW_SET, true, false),
+    ROW(active_blocks, "active blocks", ROW_SET, false, false),
+    ROW(active_bytes, "active bytes", ROW_SET, true, false),
+    ROW(pending_blocks, "pending blocks", ROW_SET, false, false),
+    ROW(pending_bytes, "pending bytes", ROW_SET, true, false),
+    ROW(discarded_blocks, "discarded blocks", ROW_SET, false, false),
+    ROW(discarded_bytes, "discarded bytes", ROW_SET, true, false),
+    ROW(chunks, "chunks", ROW_SET, false, false),
+    ROW(mapped_bytes, "mapped bytes", ROW_SET, true, false),
+    ROW(segments, "segments", ROW_SET, false, false),
+    ROW(segment_bytes, "addresses in segments", ROW_SET, true, false),
+    ROW(own_segments, "segments of one block", ROW_SET, false, false),
+    ROW(host_bytes, "host memory, process", ROW_STAT, true, true),
+    ROW(inactive_blocks, "free runs beside blocks", ROW_COUNTS, false, false),
+    ROW(inactive_bytes, "free bytes beside blocks", ROW_COUNTS, true, false),
+    ROW(unused_bytes, "bytes in free chunks", ROW_COUNTS, true, false),
+    ROW(capture_count, "captures", ROW_NUMBER, false, false),
+    ROW(capture_bytes, "kept by captures", ROW_NUMBER, true, false),
+    ROW(graph_count, "graphs", ROW_NUMBER, false, false),
+    ROW(graph_bytes, "kept by graphs", ROW_NUMBER, true, false),
+    ROW(checkpoint_count, "checkpoints", ROW_NUMBER, false, false),
+    ROW(checkpoint_addresses, "addresses kept by checkpoints", ROW_NUMBER, true, false),
+    ROW(contents_bytes, "contents of checkpoints, device", ROW_NUMBER, true, true),
+    ROW(pinned_bytes, "contents of checkpoints, host", ROW_NUMBER, true, true),
+    ROW(pinned_cached_bytes, "of it waiting", ROW_NUMBER, true, true),
+    ROW(cached_bytes, "cached, mapped nowhere", ROW_NUMBER, true, true),
+    ROW(cached_count, "chunks cached", ROW_NUMBER, false, true),
+    ROW(cache_limit_bytes, "limit of the cache", ROW_NUMBER, true, true),
+    ROW(limit_bytes, "limit", ROW_NUMBER, true, false),
+    ROW(reserved_bytes, "addresses reserved", ROW_NUMBER, true, true),
+    ROW(total_bytes, "memory of the device", ROW_NUMBER, true, true),
+    ROW(pool_count, "pools", ROW_NUMBER, false, true),
+    ROW(arena_count, "arenas", ROW_NUMBER, false, false),
+    ROW(growth_count, "growths", ROW_NUMBER, false, false),
+    ROW(create_calls, "chunks made", ROW_NUMBER, false, false),
+    ROW(release_calls, "chunks given back", ROW_NUMBER, false, false),
+    ROW(map_calls, "chunks mapped", ROW_NUMBER, false, false),
+    ROW(unmap_calls, "chunks unmapped", ROW_NUMBER, false, false),
+    ROW(access_calls, "access given", ROW_NUMBER, false, true),
+    ROW(reserve_calls, "addresses reserved, times", ROW_NUMBER, false, true),
+    ROW(event_records, "events recorded", ROW_NUMBER, false, true),
+    ROW(event_queries, "events queried", ROW_NUMBER, false, true),
+    ROW(cache_hits, "chunks from the cache", ROW_NUMBER, false, false),
+    ROW(ladder_retries, "retries for want of memory", ROW_NUMBER, false, false),
+    ROW(out_of_memory_count, "out of memory", ROW_NUMBER, false, false),
+    ROW(trim_count, "trims", ROW_NUMBER, false, false),
+    ROW(idle_waits, "waits for the device", ROW_NUMBER, false, true),
+};
+
+enum { ROWS = sizeof rows / sizeof rows[0] };
+
+struct text {
+    char *buffer;
+    size_t capacity;
+    size_t length; /* of the whole, also where it does not fit */
+};
+
+static __attribute__((format(printf, 2, 3))) void put(struct text *text, const char *format, ...)
+{
+    size_t used = tn_min(text->length, text->capacity);
+    va_list arguments;
+    int length;
+
+    va_start(arguments, format);
+    length = vsnprintf(used < text->capacity ? text->buffer + used : NULL, text->capacity - used,
+                       format, arguments);
+    va_end(arguments);
+    text->length += length > 0 ? (size_t)length : 0;
+}
+
+/* A name is any bytes: what is not printable ASCII is written as the code point of that number. */
+static void put_string(struct text *text, const char *string)
+{
+    put(text, "\"");
+    for (; *string != '\0'; string++) {
+        unsigned char byte = (unsigned char)*string;
+
+        if (byte < 0x20 || byte >= 0x7f || byte == '"' || byte == '\\')
+            put(text, "\\u%04x", byte);
+        else
+            put(text, "%c", byte);
+    }
+    put(text, "\"");
+}
+
+static const void *field_of(const tarn_memory_stats *stats, const struct row *row)
+{
+    return (const char *)stats + row->offset;
+}
+
+/* A number of at most 11 characters. */
+static void put_amount(struct text *text, uint64_t amount, bool is_bytes)
+{
+    static const char units[][4] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    double scaled = (double)amount;
+    size_t unit = 0;
+
+    if (!is_bytes && amount < UINT64_C(10000000000)) {
+        put(text, " %11llu", (unsigned long long)amount);
+        return;
+    }
+    while (scaled >= 1024 && unit < 6) {
+        scaled /= 1024;
+        unit += 1;
+    }
+    if (!is_bytes)
+        put(text, " %11.4g", (double)amount);
+    else if (unit == 0)
+        put(text, " %9llu B", (unsigned long long)amount);
+    else
+        put(text, " %7.1f %s", scaled, units[unit]);
+}
+
+static void put_stat(struct text *text, const char *label, const tarn_stat *stat, bool is_bytes)
+{
+    put(text, "%-26s", label);
+    put_amount(text, stat->current, is_bytes);
+    put_amount(text, stat->peak, is_bytes);
+    put_amount(text, stat->allocated, is_bytes);
+    put_amount(text, stat->freed, is_bytes);
+    put(text, "\n");
+}
+
+static bool is_nothing(const tarn_stat *stat)
+{
+    return (stat->peak | stat->allocated | stat->freed) == 0;
+}
+
+static void put_set(struct text *text, const struct row *row, const tarn_stat_set *set)
+{
+    if (is_nothing(&set->all))
+        return;
+    put_stat(text, row->label, &set->all, row->is_bytes);
+    if (is_nothing(&set->small) || is_nothing(&set->large))
+        return; /* the other one is all */
+    put_stat(text, "  small", &set->small, row->is_bytes);
+    put_stat(text, "  large", &set->large, row->is_bytes);
+}
+
+static void put_counts(struct text *text, const struct row *row, const tarn_count_set *counts)
+{
+    if (counts->all == 0)
+        return;
+    put(text, "%-32s", row->label);
+    put_amount(text, counts->all, row->is_bytes);
+    put(text, "   small");
+    put_amount(text, counts->small, row->is_bytes);
+    put(text, "   large");
+    put_amount(text, counts->large, row->is_bytes);
+    put(text, "\n");
+}
+
+static void put_number(struct text *text, const struct row *row, uint64_t number)
+{
+    if (number == 0)
+        return;
+    put(text, "%-32s", row->label);
+    put_amount(text, number, row->is_bytes);
+    put(text, "\n");
+}
+
+static void put_table(struct text *text, const tarn_memory_stats *stats)
+{
+    put(text, "%-26s %11s %11s %11s %11s\n", "", "current", "peak", "allocated", "freed");
+    for (size_t i = 0; i < ROWS; i++) {
+        const struct row *row = &rows[i];
+        const void *field = field_of(stats, row);
+
+        if (row->kind == ROW_SET)
+            put_set(text, row, field);
+        else if (row->kind == ROW_COUNTS)
+            put_counts(text, row, field);
+        else if (row->kind == ROW_NUMBER)
+            put_number(text, row, *(const uint64_t *)field);
+        else if (!is_nothing(field))
+            put_stat(text, row->label, field, row->is_bytes);
+    }
+}
+
+static void put_stat_object(struct text *text, const tarn_stat *stat)
+{
+    put(text, "{\"current\": %llu, \"peak\": %llu, \"allocated\": %llu, \"freed\": %llu}",
+        (unsigned long long)stat->current, (unsigned long long)stat->peak,
+        (unsigned long long)stat->allocated, (unsigned long long)stat->freed);
+}
+
+static void put_set_object(struct text *text, const tarn_stat_set *set)
+{
+    put(text, "{\"all\": ");
+    put_stat_object(text, &set->all);
+    put(text, ", \"small\": ");
+    put_stat_object(text, &set->small);
+    put(text, ", \"large\": ");
+    put_stat_object(text, &set->large);
+    put(text, "}");
+}
+
+/* The fields, as members of an object that has one already. */
+static void put_members(struct text *text, const tarn_memory_stats *stats, bool of_device)
+{
+    for (size_t i = 0; i < ROWS; i++) {
+        const struct row *row = &rows[i];
+        const void *field = field_of(stats, row);
+        const tarn_count_set *counts = field;
+
+        if (row->is_devices && !of_device)
+            continue;
+        put(text, ", \"%s\": ", row->name);
+        if (row->kind == ROW_SET)
+            put_set_object(text, field);
+        else if (row->kind == ROW_COUNTS)
+            put(text, "{\"all\": %llu, \"small\": %llu, \"large\": %llu}",
+                (unsigned long long)counts->all, (unsigned long long)counts->small,
+                (unsigned long long)counts->large);
+        else if (row->kind == ROW_NUMBER)
+            put(text, "%llu", (unsigned long long)*(const uint64_t *)field);
+        else
+            put_stat_object(text, field);
+    }
+}
+
+size_t tn_pool_write_report(tarn_pool *pool, tarn_report_format format, char *buffer,
+                            size_t capacity)
+{
+    struct text text = {buffer, capacity, 0};
+    tarn_memory_stats stats;
+
+    tn_pool_read_memory_stats(pool, &stats);
+    if (format == TARN_REPORT_JSON) {
+        put(&text, "{\"pool\": ");
+        put_string(&text, pool->name);
+        put(&text, ", \"device\": %d", pool->device->gpu.ordinal);
+        put_members(&text, &stats, false);
+        put(&text, "}\n");
+    } else {
+        put(&text, "pool '%s' of device %d\n", pool->name, pool->device->gpu.ordinal);
+        put_table(&text, &stats);
+    }
+    return text.length;
+}
+
+static void put_pool(struct text *text, const tarn_pool *pool, bool json)
+{
+    const struct tn_pool_counters *counters = &pool->counters;
+
+    if (json) {
+        put(text, "{\"pool\": ");
+        put_string(text, pool->name);
+        put(text,
+            ", \"live_bytes\": %llu, \"requested_bytes\": %llu, \"pending_bytes\": %llu, "
+            "\"mapped_bytes\": %llu}",
+            (unsigned long long)counters->live_bytes, (unsigned long long)counters->requested_bytes,
+            (unsigned long long)counters->pending_bytes,
+            (unsigned long long)counters->mapped_bytes);
+        return;
+    }
+    put(text, "%-32s", pool->name);
+    put_amount(text, counters->live_bytes, true);
+    put_amount(text, counters->pending_bytes, true);
+    put_amount(text, counters->mapped_bytes, true);
+    put(text, "\n");
+}
+
+static void put_pools(struct text *text, tarn_device *device, bool json)
+{
+    bool any = false;
+
+    tn_lock_acquire(&device->lock);
+    for (tarn_pool *pool = device->pools; pool != NULL; pool = pool->next) {
+        tn_pool_lock(pool);
+        if (tn_pool_is_counted(pool)) {
+            if (json && any)
+                put(text, ", ");
+            put_pool(text, pool, json);
+            any = true;
+        }
+        tn_pool_unlock(pool);
+    }
+    tn_lock_release(&device->lock);
+}
+
+size_t tn_device_write_report(tarn_device *device, tarn_report_format format, char *buffer,
+                              size_t capacity)
+{
+    struct text text = {buffer, capacity, 0};
+    tarn_memory_stats stats;
+
+    tn_device_read_memory_stats(device, &stats);
+    if (format == TARN_REPORT_JSON) {
+        put(&text, "{\"device\": %d, \"name\": ", device->gpu.ordinal);
+        put_string(&text, device->gpu.name);
+        put_members(&text, &stats, true);
+        put(&text, ", \"pools\": [");
+        put_pools(&text, device, true);
+        put(&text, "]}\n");
+    } else {
+        put(&text, "device %d: %s\n", device->gpu.ordinal, device->gpu.name);
+        put_table(&text, &stats);
+        put(&text, "%-32s %11s %11s %11s\n", "pool", "live", "pending", "mapped");
+        put_pools(&text, device, false);
+    }
+    return text.length;
+}

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "graphs/admit.h"
+
+#include "support/world.h"
+#include "unit/unit.h"
+
+static tarn_device *device;
+static tarn_pool *pool;
+static tn_cu_stream stream;
+static tarn_sim_ledger before;
+
+static void make_pool(void)
+{
+    device = unit_device();
+    pool = unit_pool_of(device, "net", 0);
+    stream = test_stream();
+    before = test_ledger();
+}
+
+static struct tn_stream_state look(tn_cu_stream at)
+{
+    struct tn_stream_state state;
+
+    OK(tn_stream_look(&device->gpu, at, &state));
+    return state;
+}
+
+START_TEST(a_users_capture_is_admitted_once)
+{
+    struct tn_stream_state state;
+    struct tn_hold *hold;
+
+    test_begin_capture(stream, TN_CU_CAPTURE_MODE_THREAD_LOCAL);
+    state = look(stream);
+    OK(tn_capture_admit(pool, stream, &state, 1));
+    hold = tn_hold_find(pool, state.order.capture_id);
+    ck_assert_ptr_nonnull(hold);
+    ck_assert(!hold->owned);
+    OK(tn_capture_admit(pool, stream, &state, 1));
+    ck_assert_uint_eq(pool->hold_count, 1);
+    ck_assert_uint_eq(test_ledger().user_objects, before.user_objects + 1);
+    test_destroy_graph(test_end_capture(stream));
+    unit_expect_no_capture(pool, &before);
+}
+END_TEST
+
+START_TEST(the_next_capture_of_a_stream_ends_the_hold_of_the_last)
+{
+    struct tn_stream_state first;
+    struct tn_stream_state second;
+    tn_cu_graph graph;
+
+    test_begin_capture(stream, TN_CU_CAPTURE_MODE_THREAD_LOCAL);
+    first = look(stream);
+    OK(tn_capture_admit(pool, stream, &first, 1));
+    graph = test_end_capture(stream);
+    ck_assert_uint_eq(pool->open_hold_count, 1); /* nobody has said so yet */
+    test_begin_capture(stream, TN_CU_CAPTURE_MODE_THREAD_LOCAL);
+    second = look(stream);
+    OK(tn_capture_admit(pool, stream, &second, 1));
+    ck_assert_ptr_null(tn_hold_find(pool, first.order.capture_id));
+    ck_assert_ptr_nonnull(tn_hold_find(pool, second.order.capture_id));
+    ck_assert_uint_eq(pool->open_hold_count, 1);
+    ck_assert_uint_eq(pool->hold_count, 2);
+    test_destroy_graph(graph);
+    test_destroy_graph(test_end_capture(stream));
+    unit_expect_no_capture(pool, &before);
+}
+END_TEST
+
+/* G2: without its user object no hold is opened. */
+START_TEST(an_admission_that_the_driver_refuses_leaves_no_hold)
+{
+    static const char *const calls[] = {"cuUserObjectCreate", "cuGraphRetainUserObject"};
+    struct tn_stream_state state;
+
+    test_begin_capture(stream, TN_CU_CAPTURE_MODE_THREAD_LOCAL);
+    state = look(stream);
+    for (size_t i = 0; i < 2; i++) {
+        sim.plan_fault(calls[i], 1, 0, TN_CUDA_ERROR_UNKNOWN);
+        STATUS(TARN_ERR_DRIVER, tn_capture_admit(pool, stream, &state, 1));
+        ck_assert_ptr_null(tn_hold_find(pool, state.order.capture_id));
+        unit_reap_all(pool);
+        ck_assert_uint_eq(test_ledger().user_objects, before.user_objects);
+    }
+    (void)tn_host_plan_fault(1, false);
+    STATUS(TARN_ERR_HOST_MEMORY, tn_capture_admit(pool, stream, &state, 1));
+    OK(tn_capture_admit(pool, stream, &state, 1));
+    test_destroy_graph(test_end_capture(stream));
+    unit_expect_no_capture(pool, &before);
+}
+END_TEST
+
+START_TEST(a_capture_that_is_shut_admits_nobody)
+{
+    tarn_capture *capture = unit_begin(pool, stream);
+    tarn_pool *second = unit_pool(device);
+    struct tn_stream_state state;
+
+    OK(tn_stream_look(&device->gpu, stream, &state));
+    tn_route_shut_capture(device, capture->route_id, true);
+    STATUS(TARN_ERR_CAPTURE_BROKEN, tn_capture_admit(second, stream, &state, 0));
+    ck_assert_uint_eq(second->hold_count, 0);
+    tn_route_shut_capture(device, capture->route_id, false);
+    OK(tn_capture_admit(second, stream, &state, 0));
+    ck_assert_uint_eq(second->open_hold_count, 1);
+    OK(tarn_capture_abort(capture));
+    ck_assert_uint_eq(second->open_hold_count, 0);
+    STATUS(TARN_ERR_CAPTURE_BROKEN, tn_capture_admit(second, stream, &state, 0)); /* over by now */
+    unit_expect_no_capture(pool, &before);
+}
+END_TEST
+
+/* What waits for the graph is what was freed after the newest hold that it is known to have. */
+START_TEST(a_graph_gets_a_hold_of_what_was_freed_without_one)
+{
+    void *block = unit_alloc(pool, 2 * MIB, stream);
+    struct tn_chunk *chunk = unit_chunk(block);
+    struct tn_stream_state state;
+    tn_cu_graph graph;
+
+    test_begin_capture(stream, TN_CU_CAPTURE_MODE_THREAD_LOCAL);
+    state = look(stream);
+    OK(tn_capture_admit(pool, stream, &state, 1));
+    graph = test_end_capture(stream);
+    tn_pool_lock(pool);
+    tn_hold_close(tn_hold_find(pool, state.order.capture_id));
+    tn_pool_free_unheld(pool, unit_block(block));
+    ck_assert_uint_eq(pool->unheld_count, 1);
+    tn_pool_unlock(pool);
+    OK(tn_capture_hold_graph(pool, graph)); /* whose hold is older than the free */
+    ck_assert_uint_eq(pool->unheld_count, 1);
+    ck_assert_uint_eq(chunk->hold_count, 0);
+    test_destroy_graph(graph);
+    test_begin_capture(stream, TN_CU_CAPTURE_MODE_THREAD_LOCAL);
+    graph = test_end_capture(stream);
+    sim.plan_fault("cuUserObjectCreate", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    STATUS(TARN_ERR_DRIVER, tn_capture_hold_graph(pool, graph));
+    ck_assert_uint_eq(pool->unheld_count, 1);
+    OK(tn_capture_hold_graph(pool, graph));
+    ck_assert_uint_eq(pool->unheld_count, 0);
+    ck_assert_uint_eq(chunk->hold_count, 1);
+    OK(tn_capture_hold_graph(pool, graph)); /* nothing waits any more */
+    OK(tarn_pool_validate(pool));
+    test_destroy_graph(graph);
+    unit_expect_no_capture(pool, &before);
+    ck_assert_uint_eq(chunk->hold_count, 0);
+}
+END_TEST
+
+static bool noticed;
+
+static void notice(void *unused)
+{
+    (void)unused;
+    noticed = tn_capture_notice(pool);
+}
+
+START_TEST(a_capture_is_noticed_on_its_routes_thread_alone)
+{
+    OK(tarn_begin_allocate_to_pool(device, pool, tarn_filter_stream, stream));
+    test_elsewhere(notice, NULL);
+    ck_assert(noticed); /* there is none */
+    test_begin_capture(stream, TN_CU_CAPTURE_MODE_RELAXED);
+    test_elsewhere(notice, NULL);
+    ck_assert(!noticed);
+    ck_assert_uint_eq(pool->hold_count, 0);
+    ck_assert(tn_capture_notice(pool));
+    ck_assert_uint_eq(pool->open_hold_count, 1);
+    test_destroy_graph(test_end_capture(stream));
+    OK(tarn_end_allocate_to_pool(device, pool));
+    unit_expect_no_capture(pool, &before);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("admit");
+    TCase *tcase = tcase_create("admit");
+
+    suite_add_tcase(suite, tcase);
+    tcase_add_checked_fixture(tcase, make_pool, NULL);
+    tcase_add_test(tcase, a_users_capture_is_admitted_once);
+    tcase_add_test(tcase, the_next_capture_of_a_stream_ends_the_hold_of_the_last);
+    tcase_add_test(tcase, an_admission_that_the_driver_refuses_leaves_no_hold);
+    tcase_add_test(tcase, a_capture_that_is_shut_admits_nobody);
+    tcase_add_test(tcase, a_graph_gets_a_hold_of_what_was_freed_without_one);
+    tcase_add_test(tcase, a_capture_is_noticed_on_its_routes_thread_alone);
+    return test_main(suite);
+}

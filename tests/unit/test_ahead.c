@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Growth as numbers: which chunks are mapped for what is asked, in segments of which size. */
+#include "pools/ahead.h"
+
+#include "pools/grow.h"
+#include "unit/unit.h"
+
+static tarn_device *device;
+static tarn_pool *pool;
+static tn_cu_stream stream;
+
+static void make_pool(void)
+{
+    device = unit_device();
+    pool = unit_pool(device);
+    stream = test_stream();
+}
+
+struct growth {
+    uint64_t need_mib;
+    uint64_t mapped_mib;
+    uint64_t chunk_count;
+};
+
+/* For the first growth of a large heap. The fewest chunks with at most 1/16 over: 30 MiB would have
+ * to become 32, 2 over where 1.875 are allowed; 34 become 36, but that is no fewer chunks. */
+static const struct growth first_growths[] = {
+    {2, 2, 1},   {4, 4, 1},     {6, 6, 2},       {8, 8, 1},       {14, 14, 3},     {30, 30, 4},
+    {32, 32, 1}, {34, 34, 2},   {38, 40, 2},     {62, 64, 1},     {64, 64, 1},     {66, 66, 2},
+    {96, 96, 2}, {126, 128, 1}, {1022, 1024, 1}, {1024, 1024, 1}, {1026, 1026, 2}, {3072, 3072, 3},
+};
+
+START_TEST(the_first_growth_takes_the_fewest_chunks_with_at_most_a_sixteenth_over)
+{
+    struct growth growth = first_growths[_i];
+    void *address = unit_alloc(pool, growth.need_mib * MIB, stream);
+    tarn_pool_stats stats = unit_stats(pool);
+    struct tn_segment *segment = unit_segment(address);
+
+    ck_assert_uint_eq(stats.mapped_bytes, growth.mapped_mib * MIB);
+    ck_assert_uint_eq(stats.chunk_count, growth.chunk_count);
+    ck_assert_uint_eq(unit_offset(address), 0);
+    for (uint64_t at = 0; at < stats.mapped_bytes;) { /* the largest chunk first */
+        const struct tn_chunk *chunk = tn_segment_chunk_at(segment, at);
+
+        at = tn_chunk_end(chunk);
+        ck_assert(at >= stats.mapped_bytes ||
+                  chunk->bytes >= tn_segment_chunk_at(segment, at)->bytes);
+    }
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
+START_TEST(frugal_growth_maps_what_is_needed_to_the_page)
+{
+    ck_assert_uint_eq(unit_grow(pool, stream, TN_HEAP_LARGE, 62 * MIB, true), 62 * MIB);
+    ck_assert_uint_eq(unit_stats(pool).chunk_count, 5);
+    ck_assert_uint_eq(unit_grow(pool, stream, TN_HEAP_LARGE, 62 * MIB + 1, true),
+                      2 * MIB); /* one byte more */
+}
+END_TEST
+
+/* One chunk of 1/8 of what the heap has mapped in this run of growths, rounded down to a power of two. */
+START_TEST(a_heap_grows_ahead_by_an_eighth_of_what_it_has_mapped)
+{
+    struct tn_heap *heap = unit_heap(pool, stream, TN_HEAP_LARGE);
+
+    heap->segment_bytes = GIB;
+    (void)unit_alloc(pool, 12 * MIB, stream); /* an eighth is less than a page */
+    ck_assert_uint_eq(heap->mapped_bytes, 12 * MIB);
+    (void)unit_alloc(pool, 2 * MIB, stream);
+    ck_assert_uint_eq(heap->mapped_bytes, 14 * MIB);
+    (void)unit_alloc(pool, 82 * MIB, stream); /* to 96 MiB: an eighth is 12 MiB */
+    ck_assert_uint_eq(heap->mapped_bytes, 96 * MIB);
+    (void)unit_alloc(pool, 2 * MIB, stream);
+    ck_assert_uint_eq(heap->mapped_bytes, 104 * MIB);
+    (void)unit_alloc(pool, 6 * MIB, stream); /* out of what was mapped ahead */
+    ck_assert_uint_eq(heap->mapped_bytes, 104 * MIB);
+}
+END_TEST
+
+START_TEST(growing_ahead_is_for_needs_below_it)
+{
+    struct tn_heap *heap = unit_heap(pool, stream, TN_HEAP_LARGE);
+
+    heap->segment_bytes = GIB;
+    (void)unit_alloc(pool, 64 * MIB, stream);
+    (void)unit_alloc(pool, 6 * MIB, stream); /* 8 MiB, an eighth exactly */
+    ck_assert_uint_eq(heap->mapped_bytes, 72 * MIB);
+    (void)unit_alloc(pool, 12 * MIB, stream); /* more than an eighth, 2 MiB of it there */
+    ck_assert_uint_eq(heap->mapped_bytes, 82 * MIB);
+}
+END_TEST
+
+/* Runs of growths. */
+static void allocate_and_free(int times)
+{
+    for (int i = 0; i < times; i++)
+        OK(tarn_free(unit_alloc(pool, 2 * MIB, stream)));
+}
+
+START_TEST(a_heap_grows_ahead_while_the_pool_frees_half_of_what_it_allocates_or_less)
+{
+    struct tn_heap *heap = unit_heap(pool, stream, TN_HEAP_LARGE);
+
+    heap->segment_bytes = GIB;
+    (void)unit_alloc(pool, 64 * MIB, stream);
+    allocate_and_free(1); /* maps 8 MiB ahead */
+    ck_assert_uint_eq(heap->mapped_bytes, 72 * MIB);
+    (void)unit_alloc(pool, 4 * MIB, stream);
+    (void)unit_alloc(pool, 6 * MIB, stream); /* three were allocated since then, and one freed */
+    ck_assert_uint_eq(heap->mapped_bytes, 80 * MIB);
+    allocate_and_free(2); /* what is there is enough */
+    (void)unit_alloc(pool, 10 * MIB, stream);
+    ck_assert_uint_eq(heap->mapped_bytes, 84 * MIB); /* not ahead: to the page, with 6 MiB there */
+    (void)unit_alloc(pool, 2 * MIB, stream); /* a run of 4 MiB: an eighth is less than a page */
+    ck_assert_uint_eq(heap->mapped_bytes, 86 * MIB);
+    (void)unit_alloc(pool, 42 * MIB, stream);
+    ck_assert_uint_eq(heap->mapped_bytes, 128 * MIB);
+    (void)unit_alloc(pool, 2 * MIB, stream); /* one of 48 MiB */
+    ck_assert_uint_eq(heap->mapped_bytes, 132 * MIB);
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
+START_TEST(in_a_capture_a_heap_grows_ahead_whatever_is_freed)
+{
+    struct tn_order order = unit_order(device, stream);
+    struct tn_heap *heap;
+
+    allocate_and_free(3);
+    tn_pool_lock(pool);
+    order.capture_id = 7;
+    heap = &tn_arena_get(pool, order)->heaps[TN_HEAP_LARGE];
+    heap->segment_bytes = GIB;
+    OK(tn_heap_grow(pool, heap, 64 * MIB, false));
+    pool->counters.free_count += 3;
+    OK(tn_heap_grow(pool, heap, 66 * MIB, false));
+    ck_assert_uint_eq(heap->mapped_bytes, 72 * MIB);
+    pool->counters.free_count -= 3;
+    tn_arenas_end_capture(pool, 7);
+    tn_pool_unlock(pool);
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
+START_TEST(growing_ahead_ends_at_256_mib)
+{
+    struct tn_heap *heap = unit_heap(pool, stream, TN_HEAP_LARGE);
+
+    (void)unit_alloc(pool, 4 * GIB, stream);
+    heap->segment_bytes = GIB;
+    ck_assert_uint_eq(unit_grow(pool, stream, TN_HEAP_LARGE, 2 * MIB, false), 256 * MIB);
+    ck_assert_uint_eq(unit_stats(pool).chunk_count, 5);
+}
+END_TEST
+
+START_TEST(small_blocks_grow_ahead_by_32_mib_at_most)
+{
+    struct tn_heap *heap = unit_heap(pool, stream, TN_HEAP_SMALL);
+
+    heap->segment_bytes = 2 * GIB;
+    ck_assert_uint_eq(unit_grow(pool, stream, TN_HEAP_SMALL, GIB, false), GIB);
+    ck_assert_uint_eq(unit_stats(pool).chunk_count, 32); /* chunks of 32 MiB too */
+    (void)unit_alloc(pool, 1, stream);
+    ck_assert_uint_eq(unit_grow(pool, stream, TN_HEAP_SMALL, GIB + 2 * MIB, false), 32 * MIB);
+    ck_assert_uint_eq(unit_stats(pool).chunk_count, 33);
+}
+END_TEST
+
+START_TEST(growing_ahead_stays_in_the_room_of_the_segment)
+{
+    struct tn_heap *heap = unit_heap(pool, stream, TN_HEAP_LARGE);
+
+    heap->segment_bytes = 64 * MIB;
+    ck_assert_uint_eq(unit_grow(pool, stream, TN_HEAP_LARGE, 60 * MIB, true), 60 * MIB);
+    (void)unit_alloc(pool, 60 * MIB, stream);
+    (void)unit_alloc(pool, 4 * MIB, stream);
+    ck_assert_uint_eq(heap->mapped_bytes, 64 * MIB);
+    ck_assert_uint_eq(unit_stats(pool).segment_count, 1);
+}
+END_TEST
+
+START_TEST(segments_of_small_blocks_double_from_32_mib)
+{
+    static const uint64_t sizes_mib[] = {32, 64, 128, 256};
+    size_t i = 0;
+
+    while (unit_heap(pool, stream, TN_HEAP_SMALL)->mapped_bytes <
+           480 * MIB) /* four full segments */
+        (void)unit_alloc(pool, TN_SMALL_BYTES_MAX, stream);
+    for (const struct tn_segment *segment = pool->segments; segment != NULL;
+         segment = segment->next, i++) {
+        ck_assert_uint_eq(segment->bytes, sizes_mib[i] * MIB);
+        ck_assert_uint_eq(segment->index, i);
+    }
+    ck_assert_uint_eq(i, 4);
+    ck_assert_uint_eq(unit_heap(pool, stream, TN_HEAP_SMALL)->segment_bytes, 512 * MIB);
+}
+END_TEST
+
+/* The device has 8 GiB. */
+START_TEST(the_second_segment_of_large_blocks_is_a_quarter_of_the_devices_memory)
+{
+    void *first = unit_alloc(pool, 32 * MIB, stream);
+    void *second = unit_alloc(pool, 32 * MIB, stream);
+    void *third;
+
+    ck_assert_uint_eq(unit_segment(first)->bytes, 32 * MIB);
+    ck_assert_uint_eq(unit_segment(second)->bytes, device->gpu.total_bytes / 4);
+    ck_assert_uint_eq(unit_heap(pool, stream, TN_HEAP_LARGE)->segment_bytes,
+                      device->gpu.total_bytes / 2);
+    third = unit_alloc(pool, device->gpu.total_bytes / 4, stream);
+    ck_assert_uint_eq(unit_segment(third)->bytes, device->gpu.total_bytes / 2);
+}
+END_TEST
+
+/* Each heap has one, and there may be hundreds. */
+START_TEST(a_segment_is_a_small_part_of_a_region)
+{
+    device->regions.region_bytes = 16 * GIB;
+    (void)unit_alloc(pool, 32 * MIB, stream);
+    ck_assert_uint_eq(unit_segment(unit_alloc(pool, 32 * MIB, stream))->bytes, 256 * MIB);
+}
+END_TEST
+
+START_TEST(a_request_that_the_next_segments_could_not_hold_gets_its_own)
+{
+    void *large = unit_alloc(pool, 3 * GIB - MIB, stream);
+
+    ck_assert_uint_eq(unit_segment(large)->bytes, 3 * GIB); /* slots are of 32 MiB */
+    ck_assert_uint_eq(unit_heap(pool, stream, TN_HEAP_LARGE)->segment_bytes, 32 * MIB);
+    (void)unit_alloc(pool, 30 * MIB, stream);
+    ck_assert_uint_eq(unit_stats(pool).segment_count, 2);
+}
+END_TEST
+
+START_TEST(a_request_that_the_segment_after_the_next_can_hold_is_the_first_in_that)
+{
+    void *large = unit_alloc(pool, 40 * MIB, stream);
+
+    ck_assert_uint_eq(unit_segment(large)->bytes, device->gpu.total_bytes / 4);
+    ck_assert_ptr_eq(unit_segment(unit_alloc(pool, 40 * MIB, stream)), unit_segment(large));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("ahead");
+    TCase *chunks = tcase_create("chunks");
+    TCase *segments = tcase_create("segments");
+
+    tcase_add_checked_fixture(chunks, make_pool, NULL);
+    tcase_add_loop_test(chunks,
+                        the_first_growth_takes_the_fewest_chunks_with_at_most_a_sixteenth_over, 0,
+                        (int)(sizeof first_growths / sizeof first_growths[0]));
+    tcase_add_test(chunks, frugal_growth_maps_what_is_needed_to_the_page);
+    tcase_add_test(chunks, a_heap_grows_ahead_by_an_eighth_of_what_it_has_mapped);
+    tcase_add_test(chunks, growing_ahead_is_for_needs_below_it);
+    tcase_add_test(chunks,
+                   a_heap_grows_ahead_while_the_pool_frees_half_of_what_it_allocates_or_less);
+    tcase_add_test(chunks, in_a_capture_a_heap_grows_ahead_whatever_is_freed);
+    tcase_add_test(chunks, growing_ahead_ends_at_256_mib);
+    tcase_add_test(chunks, small_blocks_grow_ahead_by_32_mib_at_most);
+    tcase_add_test(chunks, growing_ahead_stays_in_the_room_of_the_segment);
+    suite_add_tcase(suite, chunks);
+    tcase_add_checked_fixture(segments, make_pool, NULL);
+    tcase_add_test(segments, segments_of_small_blocks_double_from_32_mib);
+    tcase_add_test(segments, the_second_segment_of_large_blocks_is_a_quarter_of_the_devices_memory);
+    tcase_add_test(segments, a_segment_is_a_small_part_of_a_region);
+    tcase_add_test(segments, a_request_that_the_next_segments_could_not_hold_gets_its_own);
+    tcase_add_test(segments,
+                   a_request_that_the_segment_after_the_next_can_hold_is_the_first_in_that);
+    suite_add_tcase(suite, segments);
+    return test_main(suite);
+}

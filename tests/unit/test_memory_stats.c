@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pools/memory_stats.h"
+#include "unit/unit.h"
+
+static tarn_device *device;
+static tarn_pool *pool;
+static tn_cu_stream stream;
+
+static void make_pool(void)
+{
+    device = unit_device();
+    pool = unit_pool(device);
+    stream = test_stream();
+}
+
+static tarn_memory_stats of_pool(void)
+{
+    tarn_memory_stats stats;
+
+    tn_pool_read_memory_stats(pool, &stats);
+    ck_assert_uint_eq(stats.size, sizeof stats);
+    ck_assert(tn_lock_none_held());
+    return stats;
+}
+
+static tarn_memory_stats of_device(void)
+{
+    tarn_memory_stats stats;
+
+    tn_device_read_memory_stats(device, &stats);
+    ck_assert_uint_eq(stats.size, sizeof stats);
+    ck_assert(tn_lock_none_held());
+    return stats;
+}
+
+START_TEST(an_empty_pool_has_nothing)
+{
+    tarn_memory_stats expected = {.size = sizeof expected};
+    tarn_memory_stats stats = of_pool();
+
+    ck_assert_mem_eq(&stats, &expected, sizeof stats);
+}
+END_TEST
+
+/* A free run that reaches over a chunk that is in use is one, and its bytes there are no trim's. */
+START_TEST(a_free_run_counts_where_a_chunk_under_it_is_in_use)
+{
+    void *low = unit_alloc(pool, 3 * MIB, stream); /* a chunk of 4 MiB */
+    void *high = unit_alloc(pool, 8 * MIB, stream);
+    tarn_memory_stats stats = of_pool();
+    uint64_t mapped = stats.mapped_bytes.all.current;
+
+    ck_assert_uint_eq(stats.inactive_bytes.large, mapped - 11 * MIB);
+    OK(tarn_free(high));
+    stats = of_pool();
+    ck_assert_uint_eq(stats.inactive_blocks.all,
+                      1); /* 1 MiB in the chunk of the other one, and all above */
+    ck_assert_uint_eq(stats.inactive_bytes.large, MIB);
+    ck_assert_uint_eq(stats.unused_bytes.large, mapped - 4 * MIB);
+    OK(tarn_free(low));
+    stats = of_pool();
+    ck_assert_uint_eq(stats.inactive_blocks.all, 0);
+    ck_assert_uint_eq(stats.unused_bytes.all, mapped);
+}
+END_TEST
+
+START_TEST(a_chunk_that_a_capture_and_a_graph_keep_counts_for_both)
+{
+    tarn_graph *graph = unit_graph(pool, stream, 1000, NULL);
+    tarn_capture *capture = unit_begin(pool, stream);
+    tarn_memory_stats stats;
+
+    ck_assert_uint_eq(of_pool().capture_bytes, 0);
+    (void)unit_alloc(pool, 1000, stream);
+    stats = of_pool();
+    ck_assert_uint_eq(stats.capture_bytes, 2 * MIB);
+    ck_assert_uint_eq(stats.graph_bytes, 2 * MIB);
+    ck_assert_uint_eq(stats.chunks.all.current, 1);
+    ck_assert_uint_eq(of_device().graph_bytes, 2 * MIB);
+    OK(tarn_capture_abort(capture));
+    (void)graph;
+}
+END_TEST
+
+/* The library's counts of the driver's calls are the simulator's own. */
+START_TEST(calls_are_those_that_the_driver_was_asked)
+{
+    static const char *const names[] = {
+        "cuMemCreate",         "cuMemRelease",     "cuMemMap",
+        "cuMemUnmap",          "cuMemSetAccess",   "cuEventRecord",
+        "cuMemAddressReserve", "cuMemAddressFree", "cuEventQuery",
+    };
+    static const enum tn_gpu_call calls[] = {
+        TN_CALL_CREATE, TN_CALL_RELEASE, TN_CALL_MAP,       TN_CALL_UNMAP, TN_CALL_SET_ACCESS,
+        TN_CALL_RECORD, TN_CALL_RESERVE, TN_CALL_UNRESERVE, TN_CALL_QUERY,
+    };
+    enum { CALLS = sizeof calls / sizeof calls[0] };
+    uint64_t before[CALLS];
+    uint64_t counted[CALLS];
+    tn_cu_stream other = test_stream();
+    void *address = NULL;
+
+    for (int i = 0; i < CALLS; i++) {
+        before[i] = sim.call_count(names[i]);
+        counted[i] = atomic_load(&device->gpu.calls[calls[i]]);
+    }
+    OK(tarn_free_on(unit_alloc(pool, 62 * MIB, stream), other));
+    OK(tarn_record_stream(unit_alloc(pool, 1000, stream), other));
+    sim.plan_fault("cuMemMap", 1, 0, TN_CUDA_ERROR_OUT_OF_MEMORY);
+    OK(tarn_alloc(pool, 200 * MIB, 0, stream, &address));
+    OK(tarn_free(address));
+    unit_trim(device);
+    for (int i = 0; i < CALLS; i++)
+        ck_assert_msg(sim.call_count(names[i]) - before[i] ==
+                          atomic_load(&device->gpu.calls[calls[i]]) - counted[i],
+                      "%s", names[i]);
+    ck_assert_uint_gt(sim.call_count("cuMemUnmap"), before[3]);
+    ck_assert_uint_gt(sim.call_count("cuEventRecord"), before[5]);
+}
+END_TEST
+
+/* What is undone was never mapped for good, and is no growth; the driver was asked all the same. */
+START_TEST(a_growth_that_is_undone_is_none)
+{
+    tarn_memory_stats stats;
+    void *address = NULL;
+
+    sim.plan_fault("cuMemMap", 2, 1, TN_CUDA_ERROR_OUT_OF_MEMORY);
+    STATUS(TARN_ERR_DEVICE_MEMORY, tarn_alloc(pool, 200 * MIB, 0, stream, &address));
+    (void)sim.clear_fault(NULL);
+    stats = of_pool();
+    ck_assert_uint_eq(stats.growth_count, 0);
+    ck_assert_uint_eq(stats.mapped_bytes.all.peak, 0);
+    ck_assert_uint_eq(stats.out_of_memory_count, 1);
+    ck_assert_uint_ge(stats.ladder_retries, 1);
+    ck_assert_uint_eq(stats.live_blocks.all.allocated, 0);
+    ck_assert_uint_gt(of_device().map_calls, stats.map_calls);
+    ck_assert_uint_eq(stats.map_calls, stats.unmap_calls);
+}
+END_TEST
+
+/* Two pools at a time, then one of them and a third: the highest sum is what is kept. */
+START_TEST(the_sum_of_peaks_before_a_pool_goes_is_kept)
+{
+    tarn_pool *second = unit_pool(device);
+    tarn_pool *third;
+
+    OK(tarn_free(unit_alloc(pool, 1000, stream)));
+    OK(tarn_free(unit_alloc(second, 2 * MIB, stream)));
+    ck_assert_uint_eq(of_device().live_bytes.all.peak, 1024 + 2 * MIB);
+    OK(tarn_pool_destroy(second));
+    ck_assert_uint_eq(of_device().live_bytes.all.peak, 1024 + 2 * MIB);
+    third = unit_pool(device);
+    OK(tarn_free(unit_alloc(third, 512, stream)));
+    ck_assert_uint_eq(of_device().live_bytes.all.peak, 1024 + 2 * MIB);
+    OK(tarn_free(unit_alloc(third, 3 * MIB, stream)));
+    ck_assert_uint_eq(of_device().live_bytes.all.peak, 1024 + 3 * MIB);
+    tn_pool_reset_peaks(pool);
+    ck_assert_uint_eq(of_device().live_bytes.all.peak, 1024 + 3 * MIB);
+    tn_device_reset_peaks(device);
+    ck_assert_uint_eq(of_device().live_bytes.all.peak, 0);
+    OK(tarn_pool_destroy(third));
+    ck_assert_uint_eq(of_device().live_bytes.all.peak, 0);
+    ck_assert_uint_eq(of_device().live_bytes.all.allocated, 1536 + 5 * MIB);
+}
+END_TEST
+
+/* A pool that is released with a block of an aborted capture goes at the device's end: its totals are kept. */
+START_TEST(what_a_pool_leaves_behind_is_freed_with_it)
+{
+    tarn_capture *capture = unit_begin(pool, stream);
+    tarn_memory_stats stats;
+
+    (void)unit_alloc(pool, 1000, stream);
+    OK(tarn_capture_abort(capture));
+    ck_assert_uint_eq(of_device().active_bytes.all.current, 1024);
+    OK(tarn_pool_destroy(pool));
+    stats = of_device();
+    ck_assert_uint_eq(stats.active_bytes.all.current, 0);
+    ck_assert_uint_eq(stats.discarded_blocks.small.allocated, 1);
+    ck_assert_uint_eq(stats.discarded_blocks.small.freed, 1);
+    ck_assert_uint_eq(stats.mapped_bytes.all.current, 0);
+    ck_assert_uint_eq(stats.segments.all.current, 0);
+}
+END_TEST
+
+START_TEST(the_end_of_a_pool_is_counted)
+{
+    tarn_memory_stats stats;
+
+    OK(tarn_free(
+        unit_alloc(pool, 300 * MIB, stream))); /* chunks that the cache does not all keep */
+    OK(tarn_pool_destroy(pool));
+    stats = of_device();
+    ck_assert_uint_gt(stats.unmap_calls, 0);
+    ck_assert_uint_eq(stats.unmap_calls, stats.map_calls);
+    ck_assert_uint_eq(device->counters.events[TN_CHUNK_UNMAPS].count, stats.unmap_calls);
+    ck_assert_uint_eq(stats.growth_count, 1);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("memory_stats");
+    TCase *pools = tcase_create("pool");
+    TCase *devices = tcase_create("device");
+
+    tcase_add_checked_fixture(pools, make_pool, NULL);
+    tcase_add_test(pools, an_empty_pool_has_nothing);
+    tcase_add_test(pools, a_free_run_counts_where_a_chunk_under_it_is_in_use);
+    tcase_add_test(pools, a_chunk_that_a_capture_and_a_graph_keep_counts_for_both);
+    tcase_add_test(pools, a_growth_that_is_undone_is_none);
+    suite_add_tcase(suite, pools);
+    tcase_add_checked_fixture(devices, make_pool, NULL);
+    tcase_add_test(devices, calls_are_those_that_the_driver_was_asked);
+    tcase_add_test(devices, the_sum_of_peaks_before_a_pool_goes_is_kept);
+    tcase_add_test(devices, what_a_pool_leaves_behind_is_freed_with_it);
+    tcase_add_test(devices, the_end_of_a_pool_is_counted);
+    suite_add_tcase(suite, devices);
+    return test_main(suite);
+}
