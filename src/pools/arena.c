@@ -340,6 +340,8 @@ static void free_arena(tarn_pool *pool, struct tn_arena *arena)
     if (arena->fence != NULL) {
         tn_fence_release(&pool->device->streams, arena->fence);
         pool->retired_count -= 1;
+    } else {
+        tn_arena_table_leave(pool, arena); /* P21 */
     }
     pool->arena_count -= 1;
     tn_ancestry_fini(&arena->ancestry);
@@ -420,6 +422,7 @@ void tn_arenas_retire(tarn_pool *pool, struct tn_order order, struct tn_fence *f
     if (arena == NULL)
         return;
     tn_fence_acquire(&pool->device->streams, fence);
+    tn_arena_table_leave(pool, arena); /* P21 */
     arena->fence = fence;
     arena->order = TN_ORDER_NONE; /* no block of its own is left */
     pool->retired_count += 1;
@@ -440,10 +443,7 @@ void tn_arenas_end_retired(tarn_pool *pool)
 /* The arena of a stream that is not retired; NULL: there is none. */
 static struct tn_arena *arena_of_stream(const tarn_pool *pool, struct tn_order order)
 {
-    struct tn_arena *arena = order.capture_id == 0 ? tn_arena_seek(pool, order) : NULL;
-
-    return arena != NULL && arena->pool == pool && tn_order_equal(arena->order, order) ? arena
-                                                                                       : NULL;
+    return order.capture_id == 0 ? tn_arena_seek(pool, order) : NULL;
 }
 
 void tn_arena_save(tarn_pool *pool, struct tn_order order, uint64_t count)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Open addressing with linear probing, at most half full. Entries are added, and never taken out one by
- * one: a table that is half full gives way to one that has only what is there now.
+/* Open addressing with linear probing, at most half full. The entry of an arena that leaves keeps its key, so that
+ * others are found beyond it: a table that is half full gives way to one that has only what is there now.
  *
  * Trade-offs: a thread may be looking at a table that has given way, so it stays until its pool goes, and takes
  * its turn again where it is large enough: there are two of the largest size at most. */
@@ -131,6 +131,25 @@ bool tn_arena_table_reserve(tarn_pool *pool)
 void tn_arena_table_enter(tarn_pool *pool, struct tn_arena *arena)
 {
     enter_arena(atomic_load(&pool->arena_table), arena);
+}
+
+void tn_arena_table_leave(tarn_pool *pool, const struct tn_arena *arena)
+{
+    struct tn_arena_entry *entry =
+        find_entry(atomic_load(&pool->arena_table), key_of(arena->order));
+
+    if (atomic_load_explicit(&entry->arena, memory_order_relaxed) == arena) /* P21 */
+        atomic_store_explicit(&entry->arena, NULL, memory_order_release);
+}
+
+uint64_t tn_arena_table_count(const tarn_pool *pool)
+{
+    const struct tn_arena_table *table = atomic_load(&pool->arena_table);
+    uint64_t count = 0;
+
+    for (size_t i = 0; table != NULL && i < table->capacity; i++)
+        count += atomic_load_explicit(&table->entries[i].arena, memory_order_relaxed) != NULL;
+    return count;
 }
 
 void tn_arena_table_fini(tarn_pool *pool)

@@ -286,11 +286,15 @@ static tarn_status check_counters(const tarn_pool *pool, const struct sums *sums
 
 static tarn_status check_table(const tarn_pool *pool)
 {
+    uint64_t count = 0;
+
     for (const struct tn_arena *arena = pool->arenas; arena != NULL; arena = arena->next) {
         if (arena->fence == NULL)
             EXPECT_EQUAL("P16", "the table's arena of an order",
                          (uintptr_t)tn_arena_seek(pool, arena->order), (uintptr_t)arena);
+        count += arena->fence == NULL;
     }
+    EXPECT_EQUAL("P21", "the arenas in the table", tn_arena_table_count(pool), count);
     return TARN_OK;
 }
 

@@ -54,21 +54,50 @@ START_TEST(an_arena_of_a_capture_is_found_by_stream_and_capture)
 }
 END_TEST
 
-/* What is found then can be locked, and is of no pool. */
-START_TEST(an_arena_that_has_gone_is_found_until_its_stream_has_another)
+/* A thread that found it before can lock it, and it is of no pool then. */
+START_TEST(an_arena_that_has_gone_is_not_found_and_can_be_locked)
 {
     struct tn_arena *gone = make(5);
 
     tn_pool_lock(pool);
     tn_arenas_drop_empty(pool);
     tn_pool_unlock(pool);
-    ck_assert_ptr_eq(tn_arena_seek(pool, (struct tn_order){5, 0}), gone);
+    ck_assert_ptr_null(tn_arena_seek(pool, (struct tn_order){5, 0}));
     tn_spin_acquire(&gone->lock);
     ck_assert_ptr_null(gone->pool);
     tn_spin_release(&gone->lock);
     gone = make(5);
     ck_assert_ptr_eq(tn_arena_seek(pool, (struct tn_order){5, 0}), gone);
     ck_assert_ptr_eq(gone->pool, pool);
+}
+END_TEST
+
+/* Its record may serve another pool before its stream has an arena here again. */
+START_TEST(an_arena_that_serves_another_pool_is_not_found)
+{
+    struct tn_arena *gone = make(5);
+    tarn_pool *other = unit_pool(device);
+
+    tn_pool_lock(pool);
+    tn_arenas_drop_empty(pool);
+    tn_pool_unlock(pool);
+    tn_pool_lock(other);
+    ck_assert_ptr_eq(tn_arena_get(other, (struct tn_order){5, 0}), gone);
+    tn_pool_unlock(other);
+    ck_assert_ptr_null(tn_arena_seek(pool, (struct tn_order){5, 0}));
+}
+END_TEST
+
+START_TEST(a_retired_streams_arena_is_not_found)
+{
+    tn_cu_stream stream = test_stream();
+    struct tn_order order = unit_order(device, stream);
+
+    (void)unit_alloc(pool, 4096, stream);
+    ck_assert_ptr_nonnull(tn_arena_seek(pool, order));
+    OK(tarn_stream_retire(device, stream));
+    ck_assert_ptr_null(tn_arena_seek(pool, order));
+    OK(tarn_pool_validate(pool));
 }
 END_TEST
 
@@ -111,7 +140,9 @@ int main(void)
     tcase_add_checked_fixture(tcase, make_pool, NULL);
     tcase_add_test(tcase, every_streams_arena_is_found);
     tcase_add_test(tcase, an_arena_of_a_capture_is_found_by_stream_and_capture);
-    tcase_add_test(tcase, an_arena_that_has_gone_is_found_until_its_stream_has_another);
+    tcase_add_test(tcase, an_arena_that_has_gone_is_not_found_and_can_be_locked);
+    tcase_add_test(tcase, an_arena_that_serves_another_pool_is_not_found);
+    tcase_add_test(tcase, a_retired_streams_arena_is_not_found);
     tcase_add_test(tcase, tables_take_turns);
     tcase_add_test(tcase, without_host_memory_no_arena_is_made);
     suite_add_tcase(suite, tcase);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Each invariant of a pool is broken by hand, one thing at a time; the check must name it. */
+#include "pools/arena_table.h"
 #include "unit/unit.h"
 
 static tarn_device *device;
@@ -212,6 +213,23 @@ START_TEST(an_arena_that_its_stream_does_not_lead_to_is_found)
 }
 END_TEST
 
+/* P21 */
+START_TEST(an_arena_of_another_pool_in_the_table_is_found)
+{
+    struct tn_arena other = {.order = {UINT32_MAX, 0}};
+
+    tn_pool_lock(pool);
+    ck_assert(tn_arena_table_reserve(pool));
+    tn_arena_table_enter(pool, &other);
+    tn_pool_unlock(pool);
+    unit_expect_corrupt(pool, "P21");
+    tn_pool_lock(pool);
+    tn_arena_table_leave(pool, &other);
+    tn_pool_unlock(pool);
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
 /* P5 */
 START_TEST(a_live_block_that_the_index_lacks_is_found)
 {
@@ -382,6 +400,7 @@ int main(void)
     tcase_add_test(broken, a_live_block_in_a_bin_is_found);
     tcase_add_test(broken, a_live_block_that_the_index_lacks_is_found);
     tcase_add_test(broken, an_arena_that_its_stream_does_not_lead_to_is_found);
+    tcase_add_test(broken, an_arena_of_another_pool_in_the_table_is_found);
     tcase_add_test(broken, a_free_block_in_the_index_is_found);
     tcase_add_test(broken, wrong_used_bytes_of_a_chunk_are_found);
     tcase_add_test(broken, a_hold_that_no_hold_accounts_for_is_found);
