@@ -91,17 +91,28 @@ static void free_memory(tarn_device *device, void *memory)
     tarn_pool *pool = device->default_pool;
     struct tn_block *block = lock_memory(device, memory);
 
-    atomic_fetch_sub(&device->contents_bytes, tn_block_bytes(block));
     tn_pool_free_block(pool, block);
     tn_pool_unlock(pool);
 }
 
-/* Room for the uses that restores will record; false: no memory. */
-static bool prepare_uses(tarn_device *device, void *memory)
+static void free_contents(tarn_checkpoint *checkpoint)
 {
-    bool prepared = tn_block_add_cold(lock_memory(device, memory));
+    tarn_device *device = checkpoint->pool->device;
 
+    atomic_fetch_sub(&device->contents_bytes, checkpoint->contents_bytes);
+    free_memory(device, checkpoint->contents);
+}
+
+/* Counts the contents, and makes room for the uses that restores will record; false: no memory. */
+static bool prepare_contents(tarn_checkpoint *checkpoint)
+{
+    tarn_device *device = checkpoint->pool->device;
+    struct tn_block *block = lock_memory(device, checkpoint->contents);
+    bool prepared = tn_block_add_cold(block);
+
+    checkpoint->contents_bytes = tn_block_bytes(block);
     tn_pool_unlock(device->default_pool);
+    atomic_fetch_add(&device->contents_bytes, checkpoint->contents_bytes);
     return prepared;
 }
 
@@ -116,13 +127,9 @@ static tarn_status take_memory(tarn_checkpoint *checkpoint, const struct plan *p
     if (status != TARN_OK)
         return status;
     status = tn_pool_allocate(device->default_pool, &request, &checkpoint->contents);
-    if (status == TARN_OK) {
-        atomic_fetch_add(&device->contents_bytes,
-                         tn_block_bytes_for(device->default_pool, plan->device_bytes));
-        if (!prepare_uses(device, checkpoint->contents)) {
-            free_memory(device, checkpoint->contents);
-            status = tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a checkpoint's contents");
-        }
+    if (status == TARN_OK && !prepare_contents(checkpoint)) {
+        free_contents(checkpoint);
+        status = tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a checkpoint's contents");
     }
     if (status != TARN_OK)
         tn_pinned_undo(&device->gpu, checkpoint->pinned);
@@ -180,7 +187,7 @@ tarn_status tn_contents_save(tarn_checkpoint *checkpoint, tarn_contents kind, ta
     if (status == TARN_OK)
         return TARN_OK;
     /* Copies under way are ordered before its reuse on this stream. */
-    free_memory(checkpoint->pool->device, checkpoint->contents);
+    free_contents(checkpoint);
     tn_pinned_drop(gpu, checkpoint->pinned); /* waits for them */
 destroy_event:
     tn_event_destroy(gpu, checkpoint->used);
@@ -374,7 +381,7 @@ void tn_contents_drop(tarn_checkpoint *checkpoint)
 
     if (checkpoint->contents == NULL)
         return;
-    free_memory(checkpoint->pool->device, checkpoint->contents);
+    free_contents(checkpoint);
     if (checkpoint->used != NULL)
         tn_pinned_give(gpu, checkpoint->pinned, checkpoint->used);
     else

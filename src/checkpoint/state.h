@@ -46,7 +46,8 @@ struct tarn_checkpoint {
     size_t stream_count;
     tarn_contents kind; /* immutable */
     /* With contents, unless there are no blocks: */
-    void *contents; /* a block of the default pool; NULL: none; immutable, as the next five */
+    void *contents; /* a block of the default pool; NULL: none; immutable, as the next six */
+    uint64_t contents_bytes;  /* that the block takes */
     struct tn_pinned *pinned; /* page-locked memory: the table, and the bytes when they are there */
     uint64_t saved;           /* address of the bytes */
     uint64_t digests;         /* address of a digest for each block */

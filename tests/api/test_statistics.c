@@ -285,6 +285,8 @@ START_TEST(a_restore_frees_and_allocates)
     ck_assert_uint_gt(device.contents_bytes, 1024);
     ck_assert_uint_gt(device.pinned_bytes, 0);
     ck_assert_uint_eq(device.pinned_cached_bytes, 0);
+    OK(tarn_checkpoint_verify(checkpoint, world.stream)); /* with memory of the default pool */
+    ck_assert_uint_eq(of_device().contents_bytes, device.contents_bytes);
     OK(tarn_free(kept));
     tarn_delta_destroy(test_restore(checkpoint, 1, 1));
     stats = of_pool(world.pool);

@@ -15,6 +15,7 @@ struct fault_world fault;
 struct picture {
     tarn_device_stats device;
     tarn_pool_stats pools[FAULT_POOLS];
+    tarn_memory_stats memory[FAULT_POOLS + 1]; /* of the pools, and last of the device */
     tn_cu_capture_status capturing[FAULT_STREAMS];
     tarn_sim_ledger ledger;
 };
@@ -178,12 +179,16 @@ static void take_picture(struct picture *picture)
     if (is_there(fault.out.device)) {
         picture->device.size = sizeof picture->device;
         OK(tarn_device_get_stats(fault.out.device, &picture->device));
+        picture->memory[FAULT_POOLS].size = sizeof picture->memory[FAULT_POOLS];
+        OK(tarn_device_get_memory_stats(fault.out.device, &picture->memory[FAULT_POOLS]));
     }
     for (size_t i = 0; i < FAULT_POOLS; i++) {
         if (!is_there(fault.out.pools[i]))
             continue;
         picture->pools[i].size = sizeof picture->pools[i];
         OK(tarn_pool_get_stats(fault.out.pools[i], &picture->pools[i]));
+        picture->memory[i].size = sizeof picture->memory[i];
+        OK(tarn_pool_get_memory_stats(fault.out.pools[i], &picture->memory[i]));
     }
     for (size_t i = 0; i < FAULT_STREAMS; i++)
         picture->capturing[i] = test_capture_status(fault.streams[i]);
@@ -274,12 +279,78 @@ void fault_prepare(const char *call)
     EXPECT(now.field <= run.picture.field, #field " has grown to %llu from %llu",                  \
            (unsigned long long)now.field, (unsigned long long)run.picture.field)
 
+/* What tarn_memory_stats counts by size, and how much of it a refused call may change. */
+enum may_change { MAY_NOT, MAY_FALL, MAY_CHANGE };
+static const struct {
+    const char *name;
+    size_t at;
+    enum may_change may;
+} stat_sets[] = {
+#define SET(name, may)                                                                             \
+    {                                                                                              \
+#name, offsetof(tarn_memory_stats, name), may                                              \
+    }
+    SET(live_blocks, MAY_NOT),      SET(live_bytes, MAY_NOT),      SET(requested_bytes, MAY_NOT),
+    SET(discarded_blocks, MAY_NOT), SET(discarded_bytes, MAY_NOT), SET(active_blocks, MAY_FALL),
+    SET(active_bytes, MAY_FALL),    SET(pending_blocks, MAY_FALL), SET(pending_bytes, MAY_FALL),
+    SET(chunks, MAY_CHANGE),        SET(mapped_bytes, MAY_CHANGE), SET(segments, MAY_CHANGE),
+    SET(segment_bytes, MAY_CHANGE), SET(own_segments, MAY_CHANGE),
+#undef SET
+};
+
+/* Nothing was reset, so each count is the sum of what was added and taken off. */
+static void check_stat(const char *name, const tarn_stat *stat)
+{
+    EXPECT(stat->current == stat->allocated - stat->freed && stat->peak >= stat->current,
+           "%s: current %llu, peak %llu, allocated %llu, freed %llu", name,
+           (unsigned long long)stat->current, (unsigned long long)stat->peak,
+           (unsigned long long)stat->allocated, (unsigned long long)stat->freed);
+}
+
+static const tarn_stat_set *stat_set(const tarn_memory_stats *memory, size_t which)
+{
+    return (const tarn_stat_set *)(const void *)((const char *)memory + stat_sets[which].at);
+}
+
+static void check_memory_stats(const tarn_memory_stats *now, const tarn_memory_stats *before)
+{
+    for (size_t i = 0; i < sizeof stat_sets / sizeof stat_sets[0]; i++) {
+        const tarn_stat_set *set = stat_set(now, i);
+        const tarn_stat_set *was = stat_set(before, i);
+
+        check_stat(stat_sets[i].name, &set->all);
+        check_stat(stat_sets[i].name, &set->small);
+        check_stat(stat_sets[i].name, &set->large);
+        EXPECT(set->all.current == set->small.current + set->large.current,
+               "%s: %llu are not the sum of small and large", stat_sets[i].name,
+               (unsigned long long)set->all.current);
+        EXPECT(set->all.current == was->all.current || stat_sets[i].may == MAY_CHANGE ||
+                   (stat_sets[i].may == MAY_FALL && set->all.current < was->all.current),
+               "%s is %llu, was %llu", stat_sets[i].name, (unsigned long long)set->all.current,
+               (unsigned long long)was->all.current);
+    }
+#define SAME_STAT(field)                                                                           \
+    EXPECT(now->field == before->field, #field " is %llu, was %llu",                               \
+           (unsigned long long)now->field, (unsigned long long)before->field)
+    SAME_STAT(graph_count);
+    SAME_STAT(checkpoint_count);
+    SAME_STAT(checkpoint_addresses);
+    SAME_STAT(contents_bytes);
+    SAME_STAT(limit_bytes);
+    SAME_STAT(cache_limit_bytes);
+    SAME_STAT(graph_bytes);
+    SAME_STAT(capture_bytes);
+#undef SAME_STAT
+}
+
 static void check_unchanged(void)
 {
     struct picture now;
+    uint64_t adopted;
     int64_t deadline = test_deadline();
     bool may_grow;
     bool may_end;
+    bool may_mark;
 
     if (run.plan.for_good && !is_there(fault.out.device))
         return; /* an open whose undoing was refused, too, and nobody is there to be poisoned */
@@ -292,7 +363,8 @@ static void check_unchanged(void)
     SAME(device.live_bytes);
     SAME(device.requested_bytes);
     /* A capture without a route keeps the pool that it was given. */
-    now.device.pool_count -= now.device.adopted_count - run.picture.device.adopted_count;
+    adopted = now.device.adopted_count - run.picture.device.adopted_count;
+    now.device.pool_count -= adopted;
     SAME(device.pool_count);
     SAME(device.route_count);
     /* Free memory may be kept for later: what was reserved in part, or held contents. */
@@ -302,6 +374,9 @@ static void check_unchanged(void)
     /* An end that cannot make its graph executable has ended the driver's capture. */
     may_end = strncmp(run.call, "tarn_capture_end", 16) == 0 ||
               strncmp(run.call, "tarn_graph_update", 17) == 0;
+    /* An allocation may be the first in a capture of the user's, which is marked then. */
+    may_mark =
+        strncmp(run.call, "tarn_malloc", 11) == 0 || strncmp(run.call, "tarn_alloc", 10) == 0;
     for (size_t i = 0; i < FAULT_POOLS; i++) {
         SAME(pools[i].live_count);
         SAME(pools[i].live_bytes);
@@ -311,6 +386,11 @@ static void check_unchanged(void)
         if (!may_grow)
             NO_MORE(pools[i].mapped_bytes);
         NO_MORE(pools[i].pending_count);
+    }
+    for (size_t i = 0; i <= FAULT_POOLS; i++) {
+        check_memory_stats(&now.memory[i], &run.picture.memory[i]);
+        if (!may_mark || now.memory[i].capture_count > run.picture.memory[i].capture_count + 1)
+            SAME(memory[i].capture_count);
     }
     for (size_t i = 0; i < FAULT_STREAMS && !may_end; i++)
         SAME(capturing[i]);
@@ -322,9 +402,7 @@ static void check_unchanged(void)
     /* The token of the device's waits and its neighbour; one that was refused is made again. */
     if (now.ledger.linear_allocations > fault.ledger.linear_allocations + 2)
         NO_MORE(ledger.linear_allocations);
-    /* An allocation may be the first in a capture of the user's, which is marked then. */
-    if (now.ledger.events > run.picture.ledger.events + 1 ||
-        (strncmp(run.call, "tarn_malloc", 11) != 0 && strncmp(run.call, "tarn_alloc", 10) != 0))
+    if (!may_mark || now.ledger.events > run.picture.ledger.events + 1)
         NO_MORE(ledger.events);
     NO_MORE(ledger.graphs);
     NO_MORE(ledger.graph_execs);
