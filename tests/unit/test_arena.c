@@ -607,6 +607,41 @@ START_TEST(the_same_calls_give_the_same_places)
 END_TEST
 
 /* P6: counted free twice. */
+/* Whether few blocks are free, whose bins are sorted, or many, which are all entered anew. */
+static void expect_ordered_free(size_t count)
+{
+    enum { STEP = 7 }; /* shares no factor with the counts, so that every block is met once */
+    void *kept[400];
+    void *freed[400];
+    void *previous = NULL;
+
+    ck_assert_uint_le(count, 400);
+    for (size_t i = 0; i < count; i++) {
+        freed[i] = unit_alloc(pool, 1024, stream);
+        kept[i] = unit_alloc(pool, 1024, stream);
+    }
+    for (size_t i = 0; i < count; i++)
+        OK(tarn_free(freed[i * STEP % count]));
+    tn_pool_lock(pool);
+    tn_pool_order_free(pool);
+    tn_pool_unlock(pool);
+    OK(tarn_pool_validate(pool));
+    for (size_t i = 0; i < count; i++) {
+        void *next = unit_alloc(pool, 1024, stream);
+
+        ck_assert(previous == NULL || (uintptr_t)next > (uintptr_t)previous);
+        ck_assert_uint_lt((uintptr_t)next, (uintptr_t)kept[count - 1]);
+        previous = next;
+    }
+}
+
+START_TEST(free_memory_that_was_ordered_is_found_from_below)
+{
+    expect_ordered_free(20);
+    expect_ordered_free(400);
+}
+END_TEST
+
 START_TEST(freeing_more_than_is_used_is_a_broken_contract)
 {
     void *address = unit_alloc(pool, 4096, stream);
@@ -652,6 +687,7 @@ int main(void)
     tcase_add_test(arenas, no_arena_without_host_memory);
     tcase_add_test(arenas, small_and_large_blocks_have_chunks_of_their_own);
     tcase_add_test(arenas, the_same_calls_give_the_same_places);
+    tcase_add_test(arenas, free_memory_that_was_ordered_is_found_from_below);
     suite_add_tcase(suite, arenas);
     tcase_add_checked_fixture(blocks, make_pool, NULL);
     tcase_add_test(blocks, a_freed_block_is_reused_by_its_own_order_at_once);

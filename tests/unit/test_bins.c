@@ -214,6 +214,18 @@ START_TEST(a_block_that_a_growth_can_extend_comes_after_all_others)
 }
 END_TEST
 
+/* Where no other will do, all blocks of its own bin are looked at. */
+START_TEST(an_inner_block_is_found_behind_many_that_are_too_small)
+{
+    struct tn_block *fit = insert(0, 5 * TN_MIB + 8192);
+
+    for (size_t i = 1; i <= 20; i++)
+        (void)insert(i, 5 * TN_MIB);
+    ck_assert_ptr_eq(tn_bins_find_inner(&bins, 5 * TN_MIB + 4096), fit);
+    ck_assert_ptr_null(tn_bins_find_inner(&bins, 5 * TN_MIB + 16384));
+}
+END_TEST
+
 START_TEST(what_may_be_there_is_told_by_classes)
 {
     ck_assert(!tn_bins_may_have(&bins, TN_BLOCK_BYTES_MIN));
@@ -305,6 +317,7 @@ int main(void)
     tcase_add_test(find, bins_are_put_in_order_of_segment_and_address);
     tcase_add_test(find, a_good_fit_comes_before_a_larger_block);
     tcase_add_test(find, blocks_too_small_in_the_own_bin_are_passed_over);
+    tcase_add_test(find, an_inner_block_is_found_behind_many_that_are_too_small);
     tcase_add_test(find, what_may_be_there_is_told_by_classes);
     tcase_add_test(find, a_block_that_a_growth_can_extend_comes_after_all_others);
     if (TARN_DEBUG_CHECKS)

@@ -184,6 +184,36 @@ START_TEST(a_plan_that_cannot_give_its_stream_an_arena_is_none)
 }
 END_TEST
 
+/* As above, where the block's own record waits for it between two that are live. */
+START_TEST(a_plan_that_cannot_give_a_block_in_its_place_an_arena_is_none)
+{
+    uint64_t id = 1000; /* of streams that nobody has */
+    void *blocks[3];
+
+    for (size_t i = 0; i < 3; i++)
+        blocks[i] = unit_alloc(pool, 4096, other);
+    OK(tarn_stream_retire(device, other));
+    take();
+    OK(tarn_free(blocks[1]));
+    tn_pool_lock(pool);
+    tn_pending_poll(pool, true);
+    ck_assert_int_eq(tn_live_find(pool, (uintptr_t)blocks[0])->next->state, TN_BLOCK_FREE);
+    (void)tn_host_plan_fault(1, true);
+    while (tn_arena_get(pool, (struct tn_order){id, 0}) != NULL) /* records that are there */
+        id += 1;
+    tn_pool_unlock(pool);
+    (void)tn_host_plan_fault(0, false);
+    (void)tn_host_plan_fault(2, false);
+    STATUS(TARN_ERR_HOST_MEMORY, make());
+    ck_assert_uint_eq(tn_host_plan_fault(0, false), 1);
+    ck_assert_ptr_null(tn_arena_find(pool, plan.order));
+    OK(make());
+    ck_assert_ptr_nonnull(tn_arena_find(pool, plan.order));
+    ck_assert_uint_eq(plan.revived_count, 1);
+    tn_plan_fini(&plan);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("plan");
@@ -197,5 +227,6 @@ int main(void)
     tcase_add_test(tcase, a_block_whose_stream_has_no_arena_comes_back_to_idle_memory);
     tcase_add_test(tcase, a_plan_without_host_memory_is_none);
     tcase_add_test(tcase, a_plan_that_cannot_give_its_stream_an_arena_is_none);
+    tcase_add_test(tcase, a_plan_that_cannot_give_a_block_in_its_place_an_arena_is_none);
     return test_main(suite);
 }

@@ -309,6 +309,17 @@ START_TEST(memory_reserved_ahead_needs_no_driver_call)
 }
 END_TEST
 
+START_TEST(reserving_without_host_memory_for_records_changes_nothing)
+{
+    refused_reserve = 1;
+    STATUS(TARN_ERR_HOST_MEMORY, tn_pool_reserve(pool, 64 * MIB, order));
+    ck_assert_int_eq(refused_reserve, 0);
+    ck_assert_uint_eq(pool->counters.mapped_bytes, 0);
+    OK(tarn_pool_validate(pool));
+    OK(tn_pool_reserve(pool, 64 * MIB, order));
+}
+END_TEST
+
 START_TEST(reserving_counts_what_is_free_already)
 {
     uint64_t maps;
@@ -673,6 +684,7 @@ int main(void)
     suite_add_tcase(suite, ladder);
     tcase_add_checked_fixture(reserve, make_pool, NULL);
     tcase_add_test(reserve, memory_reserved_ahead_needs_no_driver_call);
+    tcase_add_test(reserve, reserving_without_host_memory_for_records_changes_nothing);
     tcase_add_test(reserve, reserving_counts_what_is_free_already);
     tcase_add_test(reserve, reserving_for_work_does_not_count_captured_memory);
     suite_add_tcase(suite, reserve);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <time.h>
 
+#include "base/barrier.h"
 #include "graphs/replay.h"
 #include "support/world.h"
 #include "unit/unit.h"
@@ -139,6 +140,19 @@ START_TEST(several_graphs_replay_on_the_stream_of_the_first_replay)
     OK(tn_graph_replay(one, stream));
     test_expect_words(stream, words, 12, 16);
     ck_assert_uint_eq(waits(), 0);
+}
+END_TEST
+
+/* Where the kernel has no fence for one side alone. */
+START_TEST(a_single_graph_replays_behind_a_fence_of_its_own)
+{
+    tarn_graph *one = adding(1);
+
+    atomic_store(&tn_barrier_is_asymmetric, false);
+    OK(tn_graph_replay(one, stream));
+    OK(tn_graph_replay(one, other));
+    ck_assert(!atomic_load(&pool->replays->launching_alone));
+    test_expect_words(other, words, 2, 16);
 }
 END_TEST
 
@@ -447,6 +461,7 @@ int main(void)
     suite_add_tcase(suite, tcase);
     tcase_add_checked_fixture(tcase, make_pool, NULL);
     tcase_add_test(tcase, a_single_graph_replays_on_any_stream);
+    tcase_add_test(tcase, a_single_graph_replays_behind_a_fence_of_its_own);
     tcase_add_test(tcase, replays_go_on_when_the_context_of_the_last_one_is_gone);
     tcase_add_test(tcase, several_graphs_replay_on_the_stream_of_the_first_replay);
     tcase_add_test(tcase, the_first_ordered_replay_waits_for_those_before);

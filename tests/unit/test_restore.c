@@ -593,6 +593,43 @@ START_TEST(a_restore_without_host_memory_for_a_new_chunk_unmaps_it_again)
 }
 END_TEST
 
+/* Each of two holes gets a chunk, and each chunk an index of its many blocks: the last two allocations. */
+START_TEST(a_restore_without_host_memory_for_two_new_chunks_unmaps_them_again)
+{
+    enum { IN_CHUNK = 2048, BYTES = 1024 };
+    static void *blocks[3 * IN_CHUNK];
+    tarn_checkpoint *checkpoint;
+    uint64_t count = 0;
+
+    for (size_t i = 0; i < 3 * IN_CHUNK; i++)
+        blocks[i] = unit_alloc(pool, BYTES, stream);
+    for (size_t i = IN_CHUNK; i < 2 * IN_CHUNK; i++)
+        OK(tarn_free(blocks[i]));
+    checkpoint = take(TARN_CONTENTS_NONE);
+    for (uint64_t round = 0; round < 4; round++) {
+        for (size_t i = 0; i < IN_CHUNK; i++) {
+            OK(tarn_free(blocks[i]));
+            OK(tarn_free(blocks[2 * IN_CHUNK + i]));
+        }
+        unit_trim(device);
+        if (round >= 2) { /* the first has made records that stay */
+            (void)tn_host_plan_fault(count + 2 - round, false);
+            STATUS(TARN_ERR_HOST_MEMORY, tn_checkpoint_restore(checkpoint, stream, NULL));
+            ck_assert_uint_eq(tn_host_plan_fault(0, false), 1);
+            ck_assert_uint_eq(pool->counters.mapped_bytes, 0);
+            ck_assert_uint_eq(pool->counters.live_count, 0);
+            OK(tarn_pool_validate(pool));
+            unit_trim(device);
+        }
+        count = tn_host_alloc_count();
+        OK(tn_checkpoint_restore(checkpoint, stream, NULL));
+        count = tn_host_alloc_count() - count;
+        ck_assert_uint_eq(unit_stats(pool).chunk_count, 2);
+        unit_expect_live_set(pool, checkpoint);
+    }
+}
+END_TEST
+
 /* Between the plan, which found nothing in use and memory missing, and the search for that. */
 START_TEST(memory_freed_while_a_restore_looks_for_memory_is_waited_for)
 {
@@ -677,6 +714,7 @@ int main(void)
     tcase_add_test(refused, a_restore_that_fails_changes_no_live_set);
     tcase_add_test(refused, a_restore_without_host_memory_changes_nothing);
     tcase_add_test(refused, a_restore_without_host_memory_for_a_new_chunk_unmaps_it_again);
+    tcase_add_test(refused, a_restore_without_host_memory_for_two_new_chunks_unmaps_them_again);
     suite_add_tcase(suite, refused);
     return test_main(suite);
 }
