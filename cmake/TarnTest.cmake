@@ -27,11 +27,12 @@ else()
     target_link_libraries(tarn_check INTERFACE PkgConfig::CHECK Threads::Threads)
 endif()
 
-# How the sanitizers report; that undefined behaviour is fatal is compiled in.
+# How the sanitizers report; that undefined behaviour is fatal is compiled in. The thread sanitizer lets a
+# process that has threads sleep before it ends, a second if not told: for each test, since the simulator has.
 set(TARN_TEST_ENVIRONMENT
     ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1
     UBSAN_OPTIONS=print_stacktrace=1
-    TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1)
+    TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:atexit_sleep_ms=10)
 if(TARN_SANITIZE)
     list(APPEND TARN_TEST_ENVIRONMENT CK_TIMEOUT_MULTIPLIER=15)
 endif()

@@ -3,7 +3,7 @@
  *
  *     TARN_MODEL_SEED=... TARN_MODEL_STEPS=... TARN_MODEL_TRACE=1 model_random
  *
- * repeats it and tells what it does. */
+ * repeats it and tells what it does. TARN_MODEL_SEEDS is how many runs there are. */
 #include <check.h>
 #include <stdio.h>
 
@@ -30,7 +30,9 @@ int main(void)
 {
     Suite *suite = suite_create("random operations");
     TCase *tcase = tcase_create("beside an oracle");
-    int seeds = model_setting("TARN_MODEL_SEED", 0) != 0 ? 1 : SEEDS;
+    int seeds = model_setting("TARN_MODEL_SEED", 0) != 0
+                    ? 1
+                    : (int)model_setting("TARN_MODEL_SEEDS", SEEDS);
 
     tcase_set_timeout(tcase, 120);
     tcase_add_loop_test(tcase, the_library_does_what_the_oracle_says, 1, seeds + 1);
