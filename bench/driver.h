@@ -29,6 +29,8 @@
     X(cuStreamDestroy)                                                                             \
     X(cuStreamSynchronize)                                                                         \
     X(cuStreamWaitEvent)                                                                           \
+    X(cuStreamBeginCaptureToGraph)                                                                 \
+    X(cuStreamEndCapture)                                                                          \
     X(cuEventCreate)                                                                               \
     X(cuEventRecord)                                                                               \
     X(cuEventDestroy)                                                                              \
@@ -42,6 +44,9 @@
     X(cuModuleUnload)                                                                              \
     X(cuModuleGetFunction)                                                                         \
     X(cuLaunchKernel)                                                                              \
+    X(cuGraphCreate)                                                                               \
+    X(cuGraphDestroy)                                                                              \
+    X(cuGraphGetNodes)                                                                             \
     X(cuGraphLaunch)
 
 /* The driver's allocator: in every driver since CUDA 11.2. */

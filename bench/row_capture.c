@@ -86,5 +86,6 @@ void bench_row_capture(const struct bench *bench)
     measure(bench, 1);
     measure(bench, 10);
     measure(bench, 100);
+    bench_row_capture_cost(bench);
     bench_touch_unload();
 }

@@ -18,6 +18,7 @@ struct bench {
 
 void bench_row_growth(const struct bench *bench);        /* row_growth.c */
 void bench_row_capture(const struct bench *bench);       /* row_capture.c */
+void bench_row_capture_cost(const struct bench *bench);  /* row_capture_cost.c, a part of it */
 void bench_row_pair(const struct bench *bench);          /* row_pair.c, row_pair_threads.c */
 void bench_row_fragmentation(const struct bench *bench); /* row_fragmentation.c */
 void bench_row_host(const struct bench *bench);          /* row_host.c */
