@@ -15,7 +15,7 @@ help:
 	@echo 'make bench     measure; ARGS are passed on'
 	@echo 'make limits    measure, and print every limit with its target; fails where one is missed'
 	@echo 'make instructions  count what allocations and frees execute, against what is recorded; ARGS=--record'
-	@echo 'make performance  write the tables and pictures of docs/performance.md from bench/results; needs Python 3'
+	@echo 'make performance  write the tables and pictures of docs/performance.md and the README from bench/results; needs Python 3'
 	@echo 'make install   install the library; PREFIX=/usr/local'
 	@echo 'make format    format the sources with clang-format'
 	@echo 'make clean     remove build/'

@@ -2,13 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """performance.py [--check] [--simulated] [--results FOLDER] [--docs FOLDER]
 
-Makes the tables and pictures of docs/performance.md from the lines in bench/results: of each row, variant
-and rival the newest line of a GPU. Text between two marks is replaced, all else is left alone:
+Makes the tables and pictures of docs/performance.md, and the table of README.md, from the lines in
+bench/results: of each row, variant and rival the newest line of a GPU. Text between two marks is replaced,
+all else is left alone:
 
     <!-- figures: NAME -->
     <!-- end -->
 
 --check      writes nothing, and fails when a file is not as it would be written
+--docs       writes there, and the README beside that folder
 --simulated  takes the lines of the simulated driver: to see the pictures, not for keeping
 """
 import argparse
@@ -354,20 +356,72 @@ def host(figures):
         "live blocks", "% of what is allowed", series, [(None, 100, None)])
 
 
+# What the README shows: the work in its words, the row and the variant.
+RIVALS_SHOWN = [
+    ("allocation and free of 1 MiB, one thread", "pair", "1 MiB"),
+    ("the same on 16 threads, each on its own stream", "pair", "1 MiB, 16 threads"),
+    ("free and allocation among 10,000 live blocks up to 4 MiB", "trace", "step"),
+    ("cold growth to 8 GiB in steps of 32 MiB", "growth", "8 GiB"),
+] + [entry for name, program in (("training", "a transformer's training step"), ("diffusion", "a diffusion loop"),
+                                 ("decode", "an LLM's decode ladder"))
+     for entry in ((f"{program}, recorded: an event", "recorded", f"{name}: event"),
+                   ("its memory, peak reserved over peak requested", "recorded", f"{name}: reserved over requested"))]
+
+# The driver's pool is one allocator, whichever of its two functions a row calls.
+RIVAL_COLUMNS = [("driver's pool, `cuMemAllocFromPoolAsync`", ("cuMemAllocFromPoolAsync", "cuMemAllocAsync")),
+                 ("PyTorch", ("PyTorch",)),
+                 ("PyTorch, expandable segments", ("PyTorch, expandable segments",))]
+
+
+def beside(figures, line, rivals):
+    """What one of those rivals was measured at in the run of that line; an older figure is none."""
+    for rival in rivals:
+        other = figures.find(line["row"], line["variant"], rival)
+        if other and run_of(other) == run_of(line):
+            return f"{number(other['median'])} {other['unit']}".rstrip()
+    return ""
+
+
+def rivals(figures):
+    cells, machine = [], ""
+    for work, row, variant in RIVALS_SHOWN:
+        line = figures.find(row, variant)
+        if line:
+            version = line["driver_version"]
+            machine = f"{line['device']}, CUDA {version // 1000}.{version % 1000 // 10}"
+            cells.append([work, f"{number(line['median'])} {line['unit']}".rstrip()] +
+                         [beside(figures, line, names) for _, names in RIVAL_COLUMNS] + [run_of(line)])
+    if not cells:
+        return "", None
+    head = ["medians on one " + machine, "Tarn"] + [title for title, _ in RIVAL_COLUMNS] + ["run"]
+    return table(head, cells), None
+
+
 SECTIONS = [limits, pair, threads, around, producers, live, instructions, trace, recorded, fragmentation,
             growth, checkpoint, contents, replay, capture, host]
+README_SECTIONS = [rivals]
 
 
-def section_text(name, figures, outputs, docs):
-    text, picture = next(s for s in SECTIONS if s.__name__ == name)(figures)
+def section_text(section, figures, outputs, docs):
+    text, picture = section(figures)
     parts = []
     if picture:
-        path = docs / "images" / f"performance-{name}.svg"
+        path = docs / "images" / f"performance-{section.__name__}.svg"
         outputs[path] = picture
         title = re.search("<title>(.*)</title>", picture).group(1)
         parts.append(f"![{title}](images/{path.name})")
     parts.append(text or "No figures of an H200 yet.")
-    return f"<!-- figures: {name} -->\n\n" + "\n\n".join(parts) + "\n\n<!-- end -->"
+    return f"<!-- figures: {section.__name__} -->\n\n" + "\n\n".join(parts) + "\n\n<!-- end -->"
+
+
+def page_text(name, sections, figures, outputs, docs):
+    page = (ROOT / name).read_text()
+    marks = re.findall(r"<!-- figures: (\w+) -->", page)
+    by_name = {section.__name__: section for section in sections}
+    if sorted(marks) != sorted(by_name):
+        sys.exit(f"{name} does not have a mark for each section, once")
+    return re.sub(r"<!-- figures: (\w+) -->.*?<!-- end -->",
+                  lambda m: section_text(by_name[m.group(1)], figures, outputs, docs), page, flags=re.S)
 
 
 def write(outputs, check):
@@ -390,14 +444,10 @@ def main():
     options = parser.parse_args()
 
     figures = Figures(options.results, options.simulated)
-    page = (ROOT / "docs/performance.md").read_text()
-    marks = re.findall(r"<!-- figures: (\w+) -->", page)
-    if sorted(marks) != sorted(s.__name__ for s in SECTIONS):
-        sys.exit("docs/performance.md does not have a mark for each section, once")
     outputs = {}
-    page = re.sub(r"<!-- figures: (\w+) -->.*?<!-- end -->",
-                  lambda m: section_text(m.group(1), figures, outputs, options.docs), page, flags=re.S)
-    outputs[options.docs / "performance.md"] = page
+    for name, folder, sections in (("docs/performance.md", options.docs, SECTIONS),
+                                   ("README.md", options.docs.parent, README_SECTIONS)):
+        outputs[folder / pathlib.Path(name).name] = page_text(name, sections, figures, outputs, options.docs)
     stale = write(outputs, options.check)
     return 1 if options.check and stale else 0
 
