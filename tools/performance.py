@@ -236,7 +236,7 @@ def live(figures):
 
 def is_step(line):
     """Whether the factor between cases speaks of it: as tools/instructions.sh --limits."""
-    return not re.search("^growth|another thread", line["case"])
+    return not re.search("^growth|^replay|another thread", line["case"])
 
 
 def instructions(figures):
