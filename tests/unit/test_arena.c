@@ -548,100 +548,7 @@ START_TEST(the_grower_of_a_captures_segment_is_idle_memory_afterwards)
 }
 END_TEST
 
-enum { STEPS = 400 };
-
-struct place {
-    uint64_t index;
-    uint64_t offset;
-};
-
-/* A fixed mixture of allocations and frees on two streams and in captures. */
-static size_t walk(tarn_pool *in, struct place *places)
-{
-    void *live[64] = {NULL};
-    uint64_t random = 12345;
-    size_t count = 0;
-
-    for (int step = 0; step < STEPS; step++) {
-        size_t slot;
-
-        random = random * 6364136223846793005U + 1442695040888963407U; /* Knuth's MMIX */
-        slot = (size_t)(random >> 33) % 64;
-        if (live[slot] != NULL) {
-            OK(tarn_free(live[slot]));
-            live[slot] = NULL;
-        } else if (step % 50 == 49) {
-            tarn_capture *capture = unit_begin(in, stream);
-            void *block = unit_alloc(in, (size_t)(random >> 40) % (8 * MIB) + 1, stream);
-
-            places[count] = (struct place){unit_segment(block)->index, unit_offset(block)};
-            count += 1;
-            OK(tarn_free(block));
-            OK(tarn_graph_destroy(unit_end(capture)));
-        } else {
-            size_t bytes = (size_t)(random >> 40) % (step % 3 == 0 ? 6 * MIB : 64 * 1024) + 1;
-
-            live[slot] = unit_alloc(in, bytes, step % 2 == 0 ? stream : other);
-            places[count] =
-                (struct place){unit_segment(live[slot])->index, unit_offset(live[slot])};
-            count += 1;
-        }
-    }
-    OK(tarn_pool_validate(in));
-    return count;
-}
-
-START_TEST(the_same_calls_give_the_same_places)
-{
-    static struct place first[STEPS];
-    static struct place second[STEPS];
-    size_t count = walk(pool, first);
-
-    ck_assert_uint_gt(count, STEPS / 3);
-    ck_assert_uint_eq(walk(unit_pool(device), second), count);
-    for (size_t i = 0; i < count; i++) {
-        ck_assert_uint_eq(first[i].index, second[i].index);
-        ck_assert_uint_eq(first[i].offset, second[i].offset);
-    }
-}
-END_TEST
-
 /* P6: counted free twice. */
-/* Whether few blocks are free, whose bins are sorted, or many, which are all entered anew. */
-static void expect_ordered_free(size_t count)
-{
-    enum { STEP = 7 }; /* shares no factor with the counts, so that every block is met once */
-    void *kept[400];
-    void *freed[400];
-    void *previous = NULL;
-
-    ck_assert_uint_le(count, 400);
-    for (size_t i = 0; i < count; i++) {
-        freed[i] = unit_alloc(pool, 1024, stream);
-        kept[i] = unit_alloc(pool, 1024, stream);
-    }
-    for (size_t i = 0; i < count; i++)
-        OK(tarn_free(freed[i * STEP % count]));
-    tn_pool_lock(pool);
-    tn_pool_order_free(pool);
-    tn_pool_unlock(pool);
-    OK(tarn_pool_validate(pool));
-    for (size_t i = 0; i < count; i++) {
-        void *next = unit_alloc(pool, 1024, stream);
-
-        ck_assert(previous == NULL || (uintptr_t)next > (uintptr_t)previous);
-        ck_assert_uint_lt((uintptr_t)next, (uintptr_t)kept[count - 1]);
-        previous = next;
-    }
-}
-
-START_TEST(free_memory_that_was_ordered_is_found_from_below)
-{
-    expect_ordered_free(20);
-    expect_ordered_free(400);
-}
-END_TEST
-
 START_TEST(freeing_more_than_is_used_is_a_broken_contract)
 {
     void *address = unit_alloc(pool, 4096, stream);
@@ -681,13 +588,10 @@ int main(void)
     TCase *wrong = tcase_create("wrong");
 
     tcase_add_checked_fixture(arenas, make_pool, NULL);
-    tcase_set_timeout(arenas, 60); /* two walks, under a sanitizer */
     tcase_add_test(arenas, an_arena_is_made_once_for_each_order);
     tcase_add_test(arenas, the_arena_used_last_is_looked_at_first);
     tcase_add_test(arenas, no_arena_without_host_memory);
     tcase_add_test(arenas, small_and_large_blocks_have_chunks_of_their_own);
-    tcase_add_test(arenas, the_same_calls_give_the_same_places);
-    tcase_add_test(arenas, free_memory_that_was_ordered_is_found_from_below);
     suite_add_tcase(suite, arenas);
     tcase_add_checked_fixture(blocks, make_pool, NULL);
     tcase_add_test(blocks, a_freed_block_is_reused_by_its_own_order_at_once);

@@ -535,115 +535,6 @@ START_TEST(memory_that_passed_to_another_order_waits_for_a_proof)
 }
 END_TEST
 
-START_TEST(each_claim_keeps_the_pool)
-{
-    void *address = allocate(4096, 512);
-    tarn_checkpoint *checkpoint;
-    tarn_graph *graph;
-    tarn_capture *capture;
-
-    STATUS(TARN_ERR_BUSY, tn_pool_destroy(pool));
-    unit_expect_sentence("1 live block");
-    OK(tarn_checkpoint_take(pool, TARN_CONTENTS_NONE, NULL, &checkpoint));
-    OK(tarn_free(address));
-    STATUS(TARN_ERR_BUSY, tn_pool_destroy(pool));
-    unit_expect_sentence("1 checkpoint");
-    OK(tarn_checkpoint_destroy(checkpoint));
-    OK(tarn_begin_allocate_to_pool(device, pool, tarn_filter_thread, NULL));
-    STATUS(TARN_ERR_BUSY, tn_pool_destroy(pool));
-    unit_expect_sentence("1 route");
-    OK(tarn_end_allocate_to_pool(device, pool));
-    capture = unit_begin(pool, stream);
-    STATUS(TARN_ERR_BUSY, tn_pool_destroy(pool));
-    unit_expect_sentence("1 capture");
-    graph = unit_end(capture);
-    STATUS(TARN_ERR_BUSY, tn_pool_destroy(pool));
-    unit_expect_sentence("1 graph");
-    ck_assert(!tn_pool_is_only_held(pool));
-    OK(tarn_graph_destroy(graph));
-    OK(tn_pool_destroy(pool)); /* waits for the driver to drop the graph's hold */
-    ck_assert_uint_eq(pool->magic, 0);
-    ck_assert_ptr_eq(device->pools, device->default_pool);
-}
-END_TEST
-
-START_TEST(destroying_waits_for_the_device_where_memory_may_be_in_use)
-{
-    tarn_pool *fresh = unit_pool(device);
-
-    OK(tarn_pool_destroy(fresh));
-    ck_assert_uint_eq(atomic_load(&device->gpu.calls[TN_CALL_WAIT]), 0);
-    OK(tarn_free(allocate(4096, 512)));
-    sim.plan_fault("cuMemFree", 1, 0, TN_CUDA_ERROR_UNKNOWN);
-    STATUS(TARN_ERR_DRIVER, tn_pool_destroy(pool));
-    ck_assert_uint_eq(pool->magic, TN_POOL_MAGIC);
-    OK(tarn_pool_validate(pool));
-    OK(tn_pool_destroy(pool));
-    ck_assert_uint_eq(atomic_load(&device->gpu.calls[TN_CALL_WAIT]), 2);
-}
-END_TEST
-
-START_TEST(discarded_blocks_go_with_the_pool)
-{
-    tarn_sim_ledger before = test_ledger();
-    tarn_capture *capture = unit_begin(pool, stream);
-    void *inside = unit_alloc(pool, 4096, stream);
-
-    OK(tarn_capture_abort(capture));
-    OK(tn_pool_destroy(pool));
-    STATUS(TARN_ERR_NOT_OURS, tarn_free(inside));
-    unit_trim(device);
-    test_same_ledger(&before);
-}
-END_TEST
-
-/* Each look takes its time, so they are few where a clock is read; on a busy machine, fewer still. */
-struct look {
-    long pause_ns;
-    int count;
-};
-
-static bool look_slowly(void *subject)
-{
-    struct look *look = subject;
-    const struct timespec pause = {0, look->pause_ns};
-
-    (void)nanosleep(&pause, NULL);
-    look->count += 1;
-    return true;
-}
-
-static int64_t now_ns(void)
-{
-    struct timespec now;
-
-    ck_assert_int_eq(clock_gettime(CLOCK_MONOTONIC, &now), 0);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
-START_TEST(destructors_are_awaited_for_a_second_by_the_clock)
-{
-    struct look look = {50000000, 0};
-    int64_t begin = now_ns();
-
-    tn_await_destructors(&device->gpu, look_slowly, &look);
-    ck_assert_int_ge(now_ns() - begin, 1000000000);
-    ck_assert_int_le(look.count, 21);
-}
-END_TEST
-
-START_TEST(destructors_of_a_gpu_that_is_not_well_are_awaited_for_50_ms)
-{
-    struct look look = {2500000, 0};
-    int64_t begin = now_ns();
-
-    tn_gpu_teardown(&device->gpu, TN_CUDA_ERROR_UNKNOWN, "cuGraphDestroy");
-    tn_await_destructors(&device->gpu, look_slowly, &look);
-    ck_assert_int_ge(now_ns() - begin, 50000000);
-    ck_assert_int_le(look.count, 21);
-}
-END_TEST
-
 int main(void)
 {
     Suite *suite = suite_create("pool");
@@ -657,11 +548,6 @@ int main(void)
     tcase_add_checked_fixture(life, make_pool, NULL);
     tcase_add_test(life, a_new_pool_is_empty_and_in_its_devices_list);
     tcase_add_test(life, a_name_too_long_is_cut);
-    tcase_add_test(life, each_claim_keeps_the_pool);
-    tcase_add_test(life, destroying_waits_for_the_device_where_memory_may_be_in_use);
-    tcase_add_test(life, discarded_blocks_go_with_the_pool);
-    tcase_add_test(life, destructors_are_awaited_for_a_second_by_the_clock);
-    tcase_add_test(life, destructors_of_a_gpu_that_is_not_well_are_awaited_for_50_ms);
     suite_add_tcase(suite, life);
     tcase_add_checked_fixture(allocation, make_pool, NULL);
     tcase_add_test(allocation, sizes_are_rounded_up_to_512_bytes);

@@ -413,102 +413,6 @@ START_TEST(a_restore_is_refused_during_captures)
 }
 END_TEST
 
-/* A checkpoint whose restore must free, revive over holes, and copy. */
-static tarn_checkpoint *changed_much(void **address)
-{
-    tarn_checkpoint *checkpoint;
-    void *trimmed = unit_alloc(pool, 6 * MIB, stream);
-
-    *address = unit_alloc(pool, 4096, stream);
-    test_fill(stream, *address, 1, 1024);
-    checkpoint = take(TARN_CONTENTS_DEVICE);
-    OK(tarn_free(*address));
-    OK(tarn_free(trimmed));
-    OK(tarn_pool_trim(pool, NULL));
-    (void)unit_alloc(pool, 3000, other);
-    return checkpoint;
-}
-
-START_TEST(a_restore_that_fails_changes_no_live_set)
-{
-    void *address;
-    tarn_checkpoint *checkpoint = changed_much(&address);
-    uint64_t mapped = pool->counters.mapped_bytes;
-    uint64_t live = pool->counters.live_count;
-    uint64_t failed = 1;
-    int met = 0;
-
-    for (uint64_t nth = 1; failed > 0; nth++) {
-        tarn_status status;
-
-        sim.plan_fault(NULL, nth, 0, TN_CUDA_ERROR_OUT_OF_MEMORY);
-        status = tn_checkpoint_restore(checkpoint, stream, NULL);
-        failed = sim.clear_fault(NULL);
-        OK(tarn_pool_validate(pool));
-        OK(tarn_pool_validate(device->default_pool));
-        ck_assert(tn_lock_none_held());
-        if (status == TARN_OK)
-            break; /* a refused teardown is no failure of the restore */
-        met += 1;
-        ck_assert_uint_eq(pool->counters.live_count, live);
-        ck_assert_uint_eq(pool->counters.mapped_bytes, mapped);
-    }
-    ck_assert_int_ge(met, 8);
-    unit_expect_live_set(pool, checkpoint);
-    test_expect_words(stream, address, 1, 1024);
-}
-END_TEST
-
-START_TEST(a_restore_without_host_memory_changes_nothing)
-{
-    void *address;
-    tarn_checkpoint *checkpoint = changed_much(&address);
-    uint64_t mapped = pool->counters.mapped_bytes;
-    uint64_t failed = 1;
-    int met = 0;
-
-    for (uint64_t nth = 1; failed > 0; nth++) {
-        tarn_status status;
-
-        (void)tn_host_plan_fault(nth, false);
-        status = tn_checkpoint_restore(checkpoint, stream, NULL);
-        failed = tn_host_plan_fault(0, false);
-        OK(tarn_pool_validate(pool));
-        if (failed > 0) {
-            met += 1;
-            ck_assert_int_eq(status, TARN_ERR_HOST_MEMORY);
-            ck_assert_uint_eq(pool->counters.live_count, 1);
-            ck_assert_uint_eq(pool->counters.mapped_bytes, mapped);
-        } else {
-            OK(status);
-        }
-    }
-    ck_assert_int_ge(met, 4);
-    unit_expect_live_set(pool, checkpoint);
-    test_expect_words(stream, address, 1, 1024);
-}
-END_TEST
-
-START_TEST(a_restore_leaves_nothing_behind)
-{
-    void *address;
-    tarn_checkpoint *checkpoint = changed_much(&address);
-    tarn_sim_ledger before;
-    int64_t host;
-
-    restore(checkpoint);
-    test_synchronize(stream);
-    host = tn_host_outstanding();
-    before = test_ledger();
-    for (int i = 0; i < 5; i++) {
-        OK(tarn_free(address));
-        restore(checkpoint);
-    }
-    ck_assert_int_eq(tn_host_outstanding(), host);
-    test_same_ledger(&before);
-}
-END_TEST
-
 enum { ROUNDS = 200, SLOTS = 48, CHECKPOINTS = 4 };
 
 /* A walk of allocations, frees, graphs, trims, takes and restores; the check after each restore. */
@@ -547,85 +451,6 @@ START_TEST(restores_hold_through_a_long_walk)
                              streams[pick % 2]);
         }
         OK(tarn_pool_validate(pool));
-    }
-}
-END_TEST
-
-/* A capture left a large block, and the next one had many small blocks beside it. The last allocation is
- * for their places in the chunk that the restore has mapped for the large one. */
-START_TEST(a_restore_without_host_memory_for_a_new_chunk_unmaps_it_again)
-{
-    tarn_capture *capture = unit_begin(pool, stream);
-    void *large = unit_alloc(pool, 3 * MIB, stream);
-    tarn_graph *graph = unit_end(capture);
-    tarn_checkpoint *checkpoint;
-    uint64_t count = 0;
-    void *small[40];
-
-    capture = unit_begin(pool, other);
-    for (size_t i = 0; i < 40; i++) {
-        small[i] = unit_alloc(pool, 4096, other);
-        ck_assert_ptr_eq(unit_chunk(small[i]), unit_chunk(large));
-    }
-    OK(tarn_graph_destroy(graph));
-    OK(tarn_graph_destroy(unit_end(capture)));
-    unit_reap_all(pool);
-    checkpoint = take(TARN_CONTENTS_NONE);
-    for (int round = 0; round < 2; round++) {
-        OK(tarn_free(large));
-        for (size_t i = 0; i < 40; i++)
-            OK(tarn_free(small[i]));
-        unit_trim(device);
-        ck_assert_uint_eq(pool->counters.mapped_bytes, 0);
-        if (round == 1) {
-            (void)tn_host_plan_fault(count, false);
-            STATUS(TARN_ERR_HOST_MEMORY, tn_checkpoint_restore(checkpoint, stream, NULL));
-            ck_assert_uint_eq(tn_host_plan_fault(0, false), 1);
-            ck_assert_uint_eq(pool->counters.mapped_bytes, 0);
-            ck_assert_uint_eq(pool->counters.live_count, 0);
-            OK(tarn_pool_validate(pool));
-        }
-        count = tn_host_alloc_count();
-        OK(tn_checkpoint_restore(checkpoint, stream, NULL));
-        count = tn_host_alloc_count() - count;
-        unit_expect_live_set(pool, checkpoint);
-    }
-}
-END_TEST
-
-/* Each of two holes gets a chunk, and each chunk an index of its many blocks: the last two allocations. */
-START_TEST(a_restore_without_host_memory_for_two_new_chunks_unmaps_them_again)
-{
-    enum { IN_CHUNK = 2048, BYTES = 1024 };
-    static void *blocks[3 * IN_CHUNK];
-    tarn_checkpoint *checkpoint;
-    uint64_t count = 0;
-
-    for (size_t i = 0; i < 3 * IN_CHUNK; i++)
-        blocks[i] = unit_alloc(pool, BYTES, stream);
-    for (size_t i = IN_CHUNK; i < 2 * IN_CHUNK; i++)
-        OK(tarn_free(blocks[i]));
-    checkpoint = take(TARN_CONTENTS_NONE);
-    for (uint64_t round = 0; round < 4; round++) {
-        for (size_t i = 0; i < IN_CHUNK; i++) {
-            OK(tarn_free(blocks[i]));
-            OK(tarn_free(blocks[2 * IN_CHUNK + i]));
-        }
-        unit_trim(device);
-        if (round >= 2) { /* the first has made records that stay */
-            (void)tn_host_plan_fault(count + 2 - round, false);
-            STATUS(TARN_ERR_HOST_MEMORY, tn_checkpoint_restore(checkpoint, stream, NULL));
-            ck_assert_uint_eq(tn_host_plan_fault(0, false), 1);
-            ck_assert_uint_eq(pool->counters.mapped_bytes, 0);
-            ck_assert_uint_eq(pool->counters.live_count, 0);
-            OK(tarn_pool_validate(pool));
-            unit_trim(device);
-        }
-        count = tn_host_alloc_count();
-        OK(tn_checkpoint_restore(checkpoint, stream, NULL));
-        count = tn_host_alloc_count() - count;
-        ck_assert_uint_eq(unit_stats(pool).chunk_count, 2);
-        unit_expect_live_set(pool, checkpoint);
     }
 }
 END_TEST
@@ -687,7 +512,6 @@ int main(void)
     tcase_add_test(sets, a_checkpoint_is_restored_any_number_of_times);
     tcase_add_test(sets, a_block_at_the_same_address_is_not_the_same_block);
     tcase_add_test(sets, blocks_that_lie_across_saved_ones_make_way);
-    tcase_add_test(sets, a_restore_leaves_nothing_behind);
     tcase_add_test(sets, restores_hold_through_a_long_walk);
     suite_add_tcase(suite, sets);
     tcase_add_checked_fixture(holes, make_pool, NULL);
@@ -711,10 +535,6 @@ int main(void)
     tcase_add_test(refused, a_discarded_block_is_in_the_way);
     tcase_add_test(refused, a_restore_is_refused_during_captures);
     tcase_add_test(refused, a_restore_gives_up_where_the_memory_is_freed_anew_after_each_wait);
-    tcase_add_test(refused, a_restore_that_fails_changes_no_live_set);
-    tcase_add_test(refused, a_restore_without_host_memory_changes_nothing);
-    tcase_add_test(refused, a_restore_without_host_memory_for_a_new_chunk_unmaps_it_again);
-    tcase_add_test(refused, a_restore_without_host_memory_for_two_new_chunks_unmaps_them_again);
     suite_add_tcase(suite, refused);
     return test_main(suite);
 }
