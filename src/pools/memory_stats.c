@@ -3,14 +3,16 @@
  *
  * A device's totals are the sums over its pools, and what pools that are gone had counted, which is kept when
  * they leave the device's list. Its peaks of blocks are bounds: at any time no pool had more live than its own
- * peak, so the sum of the peaks of the pools that were there then is not below. Before a pool leaves, or its
- * peaks are reset, that sum is looked at, and the highest one is kept. What is mapped is counted by the device
- * itself, so there the peaks are exact.
+ * peak, so the sum of the peaks of the pools that were there then is not below. When a pool has left, or its peaks
+ * were reset, what they were is added to those of the others, and the highest sum is kept. The others are looked at
+ * afterwards: so theirs have all that was there at the same time. What is mapped is counted by the device itself,
+ * so there the peaks are exact.
  *
  * Trade-offs: who ends a pool takes the locks of all the device's pools, one after the other. */
 #include "pools/memory_stats.h"
 
 #include <stddef.h>
+#include <string.h>
 
 #include "base/checked.h"
 #include "base/host.h"
@@ -175,6 +177,22 @@ void tn_pool_read_memory_stats(tarn_pool *pool, tarn_memory_stats *stats)
     tn_pool_unlock(pool);
 }
 
+static void add_peaks(struct tn_metric *sums, const struct tn_metric *more)
+{
+    for (int id = 0; id < TN_CHUNKS; id++) {
+        for (int kind = 0; kind <= TN_ALL_KINDS; kind++)
+            sums[id].peak[kind] += more[id].peak[kind];
+    }
+}
+
+static void raise_peaks(struct tn_metric *metrics, const struct tn_metric *least)
+{
+    for (int id = 0; id < TN_CHUNKS; id++) {
+        for (int kind = 0; kind <= TN_ALL_KINDS; kind++)
+            tn_metric_raise(&metrics[id], kind, least[id].peak[kind]);
+    }
+}
+
 /* All that the device's pools have counted, those that are gone included, up to TN_CHUNKS; their peaks added
  * up. The lock of the device is held; that of each pool is taken. */
 static void sum_up(tarn_device *device, struct tn_metric *sums, struct tn_event *events,
@@ -198,34 +216,44 @@ static void sum_up(tarn_device *device, struct tn_metric *sums, struct tn_event 
                 sums[id].allocated[kind] += own->allocated[kind];
                 sums[id].freed[kind] += own->freed[kind];
             }
-            for (int kind = 0; kind <= TN_ALL_KINDS; kind++)
-                sums[id].peak[kind] += own->peak[kind];
         }
+        add_peaks(sums, pool->counters.metrics);
         for (int id = 0; id < TN_EVENTS; id++)
             events[id].count += pool->counters.events[id].count;
-        if (stats != NULL) {
-            add_free(pool, stats);
-            add_claims(pool, stats);
-            stats->pool_count += tn_pool_is_counted(pool);
-        }
+        add_free(pool, stats);
+        add_claims(pool, stats);
+        stats->pool_count += tn_pool_is_counted(pool);
         tn_pool_unlock(pool);
     }
-    for (int id = 0; id < TN_CHUNKS; id++) {
-        for (int kind = 0; kind <= TN_ALL_KINDS; kind++)
-            tn_metric_raise(&sums[id], kind, kept->pools[id].peak[kind]);
-    }
+    raise_peaks(sums, kept->pools);
 }
 
-void tn_stats_keep_peaks(tarn_device *device)
+/* The peaks that the pool had until now, with those of the others. The lock of the device is held; those of the
+ * other pools are taken. */
+static void keep_peaks(const tarn_pool *pool, const struct tn_metric *own)
 {
+    tarn_device *device = pool->device;
     struct tn_metric sums[TN_METRICS];
-    struct tn_event events[TN_EVENTS];
 
-    sum_up(device, sums, events, NULL);
-    for (int id = 0; id < TN_CHUNKS; id++) {
-        for (int kind = 0; kind <= TN_ALL_KINDS; kind++)
-            device->counters.pools[id].peak[kind] = sums[id].peak[kind];
+    memcpy(sums, own, sizeof sums);
+    for (tarn_pool *other = device->pools; other != NULL; other = other->next) {
+        if (other == pool)
+            continue;
+        tn_pool_lock(other);
+        add_peaks(sums, other->counters.metrics);
+        tn_pool_unlock(other);
     }
+    raise_peaks(device->counters.pools, sums);
+}
+
+void tn_stats_keep_peaks(tarn_pool *pool)
+{
+    struct tn_metric own[TN_METRICS];
+
+    tn_pool_lock(pool);
+    memcpy(own, pool->counters.metrics, sizeof own);
+    tn_pool_unlock(pool);
+    keep_peaks(pool, own);
 }
 
 void tn_stats_keep_events(tarn_pool *pool)
@@ -325,11 +353,14 @@ static void reset_events(struct tn_event *events)
 
 void tn_pool_reset_peaks(tarn_pool *pool)
 {
+    struct tn_metric own[TN_METRICS];
+
     tn_lock_acquire(&pool->device->lock);
-    tn_stats_keep_peaks(pool->device);
     lock(pool);
+    memcpy(own, pool->counters.metrics, sizeof own);
     reset_peaks(pool->counters.metrics, 0);
     tn_pool_unlock(pool);
+    keep_peaks(pool, own);
     tn_lock_release(&pool->device->lock);
 }
 

@@ -16,9 +16,9 @@ void tn_pool_reset_totals(tarn_pool *pool);
 void tn_device_reset_peaks(tarn_device *device);
 void tn_device_reset_totals(tarn_device *device);
 
-/* A pool is about to leave its device, or to reset its peaks: the device keeps what its pools' peaks add up
- * to. The DEVICE lock is held, and no pool's. */
-void tn_stats_keep_peaks(tarn_device *device);
+/* A pool has left its device, which keeps what the pool's peaks and those of the others add up to. The DEVICE lock
+ * is held since then, and no pool's. */
+void tn_stats_keep_peaks(tarn_pool *pool);
 
 /* The pool leaves: the device keeps its totals; and once more, what happened at its end. The DEVICE lock is
  * held; the pool's too, or the pool is nobody else's any more. */

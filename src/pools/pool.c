@@ -232,7 +232,6 @@ static enum verdict try_unlist(tarn_pool *pool, bool waited)
     enum verdict verdict = VERDICT_GONE;
 
     tn_lock_acquire(&pool->device->lock);
-    tn_stats_keep_peaks(pool->device);
     tn_pool_lock(pool);
     if (!tn_pool_is_unclaimed(pool))
         verdict = VERDICT_CLAIMED;
@@ -241,6 +240,8 @@ static enum verdict try_unlist(tarn_pool *pool, bool waited)
     else
         unlist(pool);
     tn_pool_unlock(pool);
+    if (verdict == VERDICT_GONE)
+        tn_stats_keep_peaks(pool);
     tn_lock_release(&pool->device->lock);
     return verdict;
 }

@@ -6,6 +6,31 @@ static tarn_device *device;
 static tarn_pool *pool;
 static tn_cu_stream stream;
 
+/* Not 0: before the pool is locked another thread allocates so much in it, frees that, and will allocate more the next
+ * time. */
+static size_t passing_bytes;
+static size_t passed_bytes; /* the most that it had */
+
+static void allocate_and_free(void *bytes)
+{
+    OK(tarn_free(unit_alloc(pool, *(const size_t *)bytes, stream)));
+}
+
+void __real_tn_lock_acquire(struct tn_lock *lock);
+void __wrap_tn_lock_acquire(struct tn_lock *lock);
+void __wrap_tn_lock_acquire(struct tn_lock *lock)
+{
+    size_t bytes = passing_bytes;
+
+    if (bytes > 0 && lock == &pool->lock && atomic_load(&pool->magic) == TN_POOL_MAGIC) {
+        passing_bytes = 0;
+        test_elsewhere(allocate_and_free, &bytes);
+        passed_bytes = bytes;
+        passing_bytes = bytes + MIB;
+    }
+    __real_tn_lock_acquire(lock);
+}
+
 static void make_pool(void)
 {
     device = unit_device();
@@ -165,6 +190,30 @@ START_TEST(the_sum_of_peaks_before_a_pool_goes_is_kept)
 }
 END_TEST
 
+START_TEST(a_peak_of_another_thread_is_not_lost_when_peaks_are_reset)
+{
+    OK(tarn_free(unit_alloc(pool, 40 * MIB, stream))); /* memory for what is to come */
+    tn_device_reset_peaks(device);
+    passing_bytes = MIB;
+    tn_pool_reset_peaks(pool);
+    passing_bytes = 0;
+    ck_assert_uint_gt(passed_bytes, 0);
+    ck_assert_uint_ge(of_device().live_bytes.all.peak, passed_bytes);
+}
+END_TEST
+
+START_TEST(a_peak_of_another_thread_is_not_lost_when_its_pool_goes)
+{
+    OK(tarn_free(unit_alloc(pool, 40 * MIB, stream)));
+    tn_device_reset_peaks(device);
+    passing_bytes = MIB;
+    OK(tarn_pool_destroy(pool));
+    passing_bytes = 0;
+    ck_assert_uint_gt(passed_bytes, 0);
+    ck_assert_uint_ge(of_device().live_bytes.all.peak, passed_bytes);
+}
+END_TEST
+
 /* A pool that is released with a block of an aborted capture goes at the device's end: its totals are kept. */
 START_TEST(what_a_pool_leaves_behind_is_freed_with_it)
 {
@@ -214,6 +263,8 @@ int main(void)
     tcase_add_checked_fixture(devices, make_pool, NULL);
     tcase_add_test(devices, calls_are_those_that_the_driver_was_asked);
     tcase_add_test(devices, the_sum_of_peaks_before_a_pool_goes_is_kept);
+    tcase_add_test(devices, a_peak_of_another_thread_is_not_lost_when_peaks_are_reset);
+    tcase_add_test(devices, a_peak_of_another_thread_is_not_lost_when_its_pool_goes);
     tcase_add_test(devices, what_a_pool_leaves_behind_is_freed_with_it);
     tcase_add_test(devices, the_end_of_a_pool_is_counted);
     suite_add_tcase(suite, devices);
