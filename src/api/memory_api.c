@@ -127,7 +127,8 @@ static void free_and_unlock(tarn_pool *pool, struct tn_block *block, bool held)
 }
 
 /* Finds a block to be freed and locks its pool, as tn_pool_lock_block, and sees to it that a capture
- * that the user has begun for the pool is known by then; else *held is false. */
+ * that the user has begun for the pool is known by then; else *held is false. A DISCARDED block does not keep
+ * its pool, which is pinned meanwhile. */
 static tarn_status lock_to_free(void *address, tarn_pool **pool, struct tn_block **block,
                                 bool *held)
 {
@@ -136,8 +137,10 @@ static tarn_status lock_to_free(void *address, tarn_pool **pool, struct tn_block
     *held = true;
     if (status != TARN_OK || (*pool)->route_count == 0)
         return status;
+    tn_pool_pin(*pool);
     tn_pool_unlock(*pool);
     *held = tn_capture_notice(*pool);
+    tn_pool_unpin(*pool);
     return tn_pool_lock_block((uint64_t)(uintptr_t)address, false, pool, block);
 }
 
@@ -157,8 +160,8 @@ tarn_status tarn_free(void *address)
 }
 
 /* A capture that is told to use a block has a hold in its pool, so that what is freed meanwhile is kept
- * for the graph. The default pool serves captures only where that is allowed. No lock may be held: the
- * block, which is live, keeps the pool. */
+ * for the graph. The default pool serves captures only where that is allowed. No lock may be held; the pool is
+ * pinned, for the block's own capture may be aborted meanwhile. */
 static tarn_status admit_use(tarn_pool *pool, tarn_stream stream,
                              const struct tn_stream_state *state)
 {
@@ -189,8 +192,10 @@ static tarn_status note_use(void *address, tarn_stream stream, tarn_pool **pool,
                     "the stream's capture is invalidated, so no use on it can be noted; end or "
                     "abort the capture");
     if (status == TARN_OK && state.order.capture_id != 0) {
+        tn_pool_pin(*pool);
         tn_pool_unlock(*pool);
         status = admit_use(*pool, stream, &state);
+        tn_pool_unpin(*pool);
         if (status == TARN_OK)
             status = tn_pool_lock_block(at, true, pool, block);
         if (status != TARN_OK)

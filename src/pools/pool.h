@@ -38,7 +38,8 @@ struct tn_pool_counters {
     uint64_t map_count;
     uint64_t unmap_count;
     struct tn_metric metrics[TN_METRICS]; /* the same, and more, by kind; peaks and totals */
-    bool risen; /* blocks became live while the pool was locked: their peaks have not been looked at */
+    bool
+        risen; /* blocks became live while the pool was locked: their peaks have not been looked at */
     struct tn_event events[TN_EVENTS];
 };
 
@@ -156,7 +157,7 @@ bool tn_pool_is_idle(tarn_pool *pool);
 bool tn_pool_is_only_held(const tarn_pool *pool);
 
 /* Keeps the pool for a call that was given no handle of it. The caller has a lock without which the pool does
- * not go: ROUTES, where a route leads to it; DEVICE. */
+ * not go: ROUTES, where a route leads to it; DEVICE; its own. */
 static inline void tn_pool_pin(tarn_pool *pool)
 {
     atomic_fetch_add(&pool->pin_count, 1);

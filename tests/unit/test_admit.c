@@ -9,6 +9,48 @@ static tarn_pool *pool;
 static tn_cu_stream stream;
 static tarn_sim_ledger before;
 
+/* What another thread does before the library looks whether a capture is to be known: it ends the route, or aborts
+ * that capture, and destroys the pool, with that answer. */
+static bool ends_pool;
+static tarn_capture *aborted; /* NULL: a route is ended */
+static tarn_status ended;
+
+static void end_pool(void *argument)
+{
+    (void)argument;
+    if (aborted != NULL)
+        OK(tarn_capture_abort(aborted));
+    else
+        OK(tarn_end_allocate_to_pool(device, pool));
+    ended = tarn_pool_destroy(pool);
+}
+
+static void meet_the_end(void)
+{
+    if (ends_pool)
+        test_elsewhere(end_pool, NULL);
+    ends_pool = false;
+}
+
+bool __real_tn_capture_notice(tarn_pool *of);
+bool __wrap_tn_capture_notice(tarn_pool *of);
+bool __wrap_tn_capture_notice(tarn_pool *of)
+{
+    meet_the_end();
+    return __real_tn_capture_notice(of);
+}
+
+tarn_status __real_tn_capture_admit(tarn_pool *to, tarn_stream at,
+                                    const struct tn_stream_state *state, uint64_t route_id);
+tarn_status __wrap_tn_capture_admit(tarn_pool *to, tarn_stream at,
+                                    const struct tn_stream_state *state, uint64_t route_id);
+tarn_status __wrap_tn_capture_admit(tarn_pool *to, tarn_stream at,
+                                    const struct tn_stream_state *state, uint64_t route_id)
+{
+    meet_the_end();
+    return __real_tn_capture_admit(to, at, state, route_id);
+}
+
 static void make_pool(void)
 {
     device = unit_device();
@@ -173,6 +215,39 @@ START_TEST(a_capture_is_noticed_on_its_routes_thread_alone)
 }
 END_TEST
 
+START_TEST(a_pool_stays_while_a_discarded_block_is_freed)
+{
+    tarn_capture *capture = unit_begin(pool, stream);
+    void *block = unit_alloc(pool, 4096, stream);
+
+    OK(tarn_capture_abort(capture));
+    OK(tarn_begin_allocate_to_pool(device, pool, tarn_filter_stream, stream));
+    ends_pool = true;
+    OK(tarn_free(block));
+    ck_assert(!ends_pool);
+    ck_assert_int_eq(ended, TARN_ERR_BUSY);
+    OK(tarn_pool_destroy(pool));
+}
+END_TEST
+
+START_TEST(a_pool_stays_while_a_use_of_a_block_is_noted_whose_capture_is_aborted)
+{
+    tn_cu_stream other = test_stream();
+    void *block;
+
+    aborted = unit_begin(pool, stream);
+    block = unit_alloc(pool, 4096, stream);
+    test_begin_capture(other, TN_CU_CAPTURE_MODE_THREAD_LOCAL);
+    ends_pool = true;
+    STATUS(TARN_ERR_DOUBLE_FREE, tarn_record_stream(block, other));
+    ck_assert(!ends_pool);
+    ck_assert_int_eq(ended, TARN_ERR_BUSY);
+    test_destroy_graph(test_end_capture(other));
+    OK(tarn_free(block));
+    unit_expect_no_capture(pool, &before);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("admit");
@@ -186,5 +261,7 @@ int main(void)
     tcase_add_test(tcase, a_capture_that_is_shut_admits_nobody);
     tcase_add_test(tcase, a_graph_gets_a_hold_of_what_was_freed_without_one);
     tcase_add_test(tcase, a_capture_is_noticed_on_its_routes_thread_alone);
+    tcase_add_test(tcase, a_pool_stays_while_a_discarded_block_is_freed);
+    tcase_add_test(tcase, a_pool_stays_while_a_use_of_a_block_is_noted_whose_capture_is_aborted);
     return test_main(suite);
 }
