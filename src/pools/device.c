@@ -257,8 +257,7 @@ tarn_status tn_device_close(tarn_device *device)
     tn_await_destructors(&device->gpu, awaits_destructors, device);
     if (is_last_use(device))
         status = end_released(device, true);
-    if (status != TARN_OK &&
-        status != TARN_ERR_BUSY) /* a pool that was claimed meanwhile is seen next */
+    if (status != TARN_OK)
         return status;
     status = leave_list(device, &last);
     if (status != TARN_OK || !last)
@@ -340,8 +339,9 @@ static tarn_pool *pick_released(tarn_device *device, bool closing)
     return picked;
 }
 
-/* What the end of a pool may answer: the device could not be waited for, or another thread has just
- * claimed the pool. */
+/* What the end of a pool may answer: the device could not be waited for. Where another thread has just claimed
+ * the pool, it is looked at again: that claim may have gone while this thread was still ending the pool, and
+ * then nobody else ends it. */
 static tarn_status end_released(tarn_device *device, bool closing)
 {
     tarn_pool *pool = pick_released(device, closing);
@@ -353,9 +353,11 @@ static tarn_status end_released(tarn_device *device, bool closing)
             tn_lock_acquire(&device->lock);
             pool->ending = false;
             tn_lock_release(&device->lock);
-        } else {
-            pool = pick_released(device, closing);
         }
+        if (status == TARN_ERR_BUSY)
+            status = TARN_OK;
+        if (status == TARN_OK)
+            pool = pick_released(device, closing);
     }
     return status;
 }

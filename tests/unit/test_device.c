@@ -21,6 +21,35 @@ void __wrap_tn_holds_end_passing(tarn_pool *pool)
     __real_tn_holds_end_passing(pool);
 }
 
+static tarn_pool
+    *pinned;      /* by another thread, while the pool is being ended, and until that has failed */
+static int looks; /* at the device since then */
+
+static void unpin(void *pool)
+{
+    tn_pool_unpin(pool);
+}
+
+void __real_tn_lock_acquire(struct tn_lock *lock);
+void __wrap_tn_lock_acquire(struct tn_lock *lock);
+void __wrap_tn_lock_acquire(struct tn_lock *lock)
+{
+    tarn_pool *pool = pinned;
+
+    if (pool == NULL || lock != &pool->device->lock) {
+        __real_tn_lock_acquire(lock);
+        return;
+    }
+    looks += 1;
+    if (looks == 3) {
+        pinned = NULL;
+        test_elsewhere(unpin, pool);
+    }
+    __real_tn_lock_acquire(lock);
+    if (looks == 2)
+        tn_pool_pin(pool);
+}
+
 static tarn_status open_device(uint64_t region_bytes, uint64_t limit_bytes, tarn_device **device)
 {
     tarn_device_options options = TARN_DEVICE_OPTIONS_INIT;
@@ -389,9 +418,24 @@ START_TEST(a_released_pool_that_cannot_go_yet_is_tried_again)
     tn_device_reap(device);
     ck_assert_ptr_eq(device->pools, pool);
     ck_assert(!pool->ending);
-    ck_assert_uint_eq(atomic_load(&device->gpu.calls[TN_CALL_WAIT]), waits); /* nobody waits to end it */
+    ck_assert_uint_eq(atomic_load(&device->gpu.calls[TN_CALL_WAIT]),
+                      waits);           /* nobody waits to end it */
     OK(tn_gpu_wait_idle(&device->gpu)); /* proves that its memory is idle */
     tn_device_reap(device);
+    ck_assert_ptr_eq(device->pools, device->default_pool);
+}
+END_TEST
+
+/* An allocation in a capture that found an empty adopted pool, and failed. */
+START_TEST(a_released_pool_goes_whose_claim_went_while_its_end_failed)
+{
+    tarn_device *device = unit_device();
+    tarn_pool *pool = unit_pool(device);
+
+    atomic_store(&pool->released, true);
+    pinned = pool;
+    tn_device_end_released(device);
+    ck_assert_ptr_null(pinned);
     ck_assert_ptr_eq(device->pools, device->default_pool);
 }
 END_TEST
@@ -425,6 +469,7 @@ int main(void)
     tcase_add_test(reap, a_released_pool_goes_with_its_last_hold);
     tcase_add_test(reap, a_reap_drops_what_is_gone_and_no_more);
     tcase_add_test(reap, a_released_pool_that_cannot_go_yet_is_tried_again);
+    tcase_add_test(reap, a_released_pool_goes_whose_claim_went_while_its_end_failed);
     suite_add_tcase(suite, reap);
     return test_main(suite);
 }
