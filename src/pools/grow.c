@@ -125,7 +125,7 @@ static tarn_status add_chunk(tarn_pool *pool, struct tn_heap *heap, struct tn_se
     if (status != TARN_OK)
         return status;
     chunk->heap = heap; /* before anyone can find the chunk by an address */
-    /* What grows the heap will begin here. */
+    /* What grows the heap will begin here, or in the free bytes below. */
     status = tn_live_reserve(chunk, 1)
                  ? tn_segment_map(segment, offset, pool->properties.peer_mask, chunk)
                  : tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a chunk");
@@ -403,6 +403,8 @@ tarn_status tn_heap_grow(tarn_pool *pool, struct tn_heap *heap, uint64_t bytes, 
     if (!tn_blocks_reserve(&pool->store, 4)) /* segment, split; two for the caller */
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for block records");
     place = find_place(pool, heap, bytes, &have);
+    if (have > 0 && place != NULL && !tn_live_reserve_under(place->previous))
+        return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a block's records");
     if (place == NULL) {
         have = 0;
         status = add_segment(pool, heap, bytes, &place);

@@ -82,6 +82,20 @@ bool tn_live_reserve(struct tn_chunk *chunk, uint32_t count)
     return true;
 }
 
+bool tn_live_reserve_under(const struct tn_block *block)
+{
+    uint64_t end = tn_min(tn_block_end(block), block->offset + TN_PAGE_BYTES);
+
+    for (uint64_t at = block->offset; at < end;) {
+        struct tn_chunk *chunk = tn_segment_chunk_at(block->segment, at);
+
+        if (!tn_live_reserve(chunk, 1))
+            return false;
+        at = tn_chunk_end(chunk);
+    }
+    return true;
+}
+
 void tn_live_drop(struct tn_chunk *chunk)
 {
     TN_ASSERT(chunk->live_count == 0);

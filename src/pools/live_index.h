@@ -29,6 +29,9 @@ enum {
 /* Makes sure that so many more blocks can begin in the chunk; false when there is no memory. */
 bool tn_live_reserve(struct tn_chunk *chunk, uint32_t count);
 
+/* The same for one that begins, aligned to 2 MiB at most, in the FREE block. */
+bool tn_live_reserve_under(const struct tn_block *block);
+
 /* Whether one more can. */
 static inline bool tn_live_has_room(const struct tn_chunk *chunk)
 {

@@ -262,6 +262,38 @@ START_TEST(a_growth_without_host_memory_maps_nothing)
 }
 END_TEST
 
+/* 18 blocks fill the first index of their chunk. The block begins in the free end of that, or, aligned, behind it. */
+START_TEST(a_growth_without_host_memory_for_its_blocks_place_maps_nothing)
+{
+    static const uint64_t alignments[] = {512, 2 * TN_MIB};
+
+    for (int i = 0; i < 2; i++) {
+        struct tn_request request = {512 << 10, alignments[i], unit_order(device, stream), NULL};
+        tarn_pool *fresh = unit_pool(device);
+        void *address = NULL;
+        uint64_t mapped;
+        uint64_t failed = 1;
+
+        for (int k = 0; k < 18; k++)
+            (void)unit_alloc(fresh, k < 15 ? 4096 : 512 << 10, stream);
+        mapped = unit_stats(fresh).mapped_bytes;
+        ck_assert_uint_eq(mapped, 2 * TN_MIB);
+        for (uint64_t nth = 1; failed > 0; nth++) {
+            tarn_status status;
+
+            (void)tn_host_plan_fault(nth, false);
+            status = tn_pool_allocate(fresh, &request, &address);
+            failed = tn_host_plan_fault(0, false);
+            STATUS(failed > 0 ? TARN_ERR_HOST_MEMORY : TARN_OK, status);
+            if (failed > 0)
+                ck_assert_uint_eq(unit_stats(fresh).mapped_bytes, mapped);
+        }
+        ck_assert_uint_gt(unit_stats(fresh).mapped_bytes, mapped);
+        OK(tarn_pool_validate(fresh));
+    }
+}
+END_TEST
+
 START_TEST(limits_of_pool_and_device_end_a_growth)
 {
     tarn_pool *small = unit_pool_of(device, "small", 64 * MIB);
@@ -500,6 +532,7 @@ int main(void)
     tcase_add_checked_fixture(failures, make_pool, NULL);
     tcase_add_test(failures, a_growth_that_fails_maps_nothing);
     tcase_add_test(failures, a_growth_without_host_memory_maps_nothing);
+    tcase_add_test(failures, a_growth_without_host_memory_for_its_blocks_place_maps_nothing);
     tcase_add_test(failures, limits_of_pool_and_device_end_a_growth);
     tcase_add_test(failures, near_a_limit_growth_is_frugal);
     suite_add_tcase(suite, failures);
