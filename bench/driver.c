@@ -161,6 +161,10 @@ static void find_controls(void *library)
     STORE_FUNCTION(cu.read_account, address);
     address = dlsym(library, "tarn_sim_reset_account");
     STORE_FUNCTION(cu.reset_account, address);
+    address = dlsym(library, "tarn_sim_hold_work");
+    STORE_FUNCTION(cu.hold_work, address);
+    address = dlsym(library, "tarn_sim_resume_work");
+    STORE_FUNCTION(cu.resume_work, address);
 }
 
 void bench_driver_open(void)

@@ -73,6 +73,8 @@ struct bench_driver {
     /* The driver's account of its own time (tarn/sim.h); NULL where it has none. */
     void (*read_account)(const char *function, tarn_sim_cost *cost);
     void (*reset_account)(void);
+    void (*hold_work)(void); /* as tarn_sim_hold_work; NULL as well */
+    void (*resume_work)(void);
     char device_name[128];
 };
 extern struct bench_driver cu;
