@@ -7,7 +7,8 @@
  * uncounted, and much faster. Instructions do not depend on a machine's load or its clock: the same
  * build gives the same numbers. They know nothing of caches, which is what times are for (row_live.c).
  *
- * --brief leaves out traces of many blocks, which take most of the time, and prints their names. */
+ * --brief leaves out traces of many blocks, which take most of the time, and of large ones, and prints their
+ * names. */
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -42,6 +43,7 @@ enum {
     BLOCKS_MIN = 100,
     BLOCKS_MAX = 1000000,
     BRIEF_BLOCKS_MAX = 10000,
+    BRIEF_BYTES_MAX = 4 << 20,
     FACTOR = 10,
     GROWTH_BLOCKS = 10000,
     EXIT_SKIPPED = 77,
@@ -204,7 +206,7 @@ static void count_steps(tarn_device *device, enum bench_order order, size_t live
 
     (void)snprintf(name, sizeof name, "%s, up to %zu KiB, %zu blocks", bench_order_names[order],
                    bytes_max / KIB, live_count);
-    if (brief && live_count > BRIEF_BLOCKS_MAX) {
+    if (brief && (live_count > BRIEF_BLOCKS_MAX || bytes_max > BRIEF_BYTES_MAX)) {
         (void)printf("left out: %s\n", name);
         return;
     }
@@ -260,6 +262,8 @@ static void count_all(tarn_device *device)
         for (size_t count = BLOCKS_MIN; count <= BLOCKS_MAX; count *= FACTOR)
             count_steps(device, order, count, 64 * KIB);
         count_steps(device, order, GROWTH_BLOCKS, 4 * MIB);
+        count_steps(device, order, 1000, 64 * MIB);
+        count_steps(device, order, BLOCKS_MIN, GIB); /* about what an H200 holds */
     }
     count_growth(device, 64 * KIB);
     count_growth(device, 4 * MIB);

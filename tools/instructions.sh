@@ -7,8 +7,8 @@
 #
 #     It fails where a count of the library, or of all that a call does, is more than a tenth above
 #     the recorded one; with another compiler than the recorded one, more than a quarter. Fewer is
-#     progress: record it. Traces of more than 10,000 blocks are left out, as they take minutes; each
-#     of the following counts them, too:
+#     progress: record it. Traces of more than 10,000 blocks are left out, as they take minutes, and
+#     those of blocks up to 64 MiB and 1 GiB; each of the following counts them, too:
 #     --all     compares everything
 #     --record  writes the file anew, instead
 #     --limits  fails, instead, where the steps of two cases are not within a factor of 2
