@@ -127,8 +127,8 @@ START_TEST(copies_and_sets_check_their_device_memory_at_the_call)
     ANSWERS(TN_CUDA_ERROR_INVALID_VALUE, cu.cuMemsetD32Async(address + 2, 0, 4, stream));
     OK(cu.cuMemcpyAsync((tn_cu_deviceptr)(uintptr_t)back, address, 5, stream));
     OK(cu.cuMemsetD32Async(address + 2 * MIB, 9, 2, stream));
+    OK(cu.cuStreamSynchronize(stream)); /* which the legacy stream does not wait for */
     OK(cu.cuMemcpyDtoH(back, address + 2 * MIB, 8));
-    OK(cu.cuStreamSynchronize(stream));
     ck_assert_uint_eq(word(address + 2 * MIB + 4), 9);
     OK(cu.cuMemsetD8Async(address + 7 * MIB, 0, 0, stream)); /* nothing to do, nothing wrong */
 }
