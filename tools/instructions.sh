@@ -102,6 +102,21 @@ awk -v mode="$mode" -v recorded="$recorded" -v left_out="$scratch/left_out" '
     function fail(sentence) {
         failed[++failures] = sentence
     }
+    # The least and the most of a kind of cases.
+    function span(kind) {
+        if (!(kind in least) || mine < least[kind]) {
+            least[kind] = mine
+            least_name[kind] = name
+        }
+        if (mine > most[kind]) {
+            most[kind] = mine
+            most_name[kind] = name
+        }
+    }
+    function print_span(kind) {
+        printf "%s take %.1f (%s) to %.1f (%s): a factor of %.2f\n", kind, least[kind],
+            least_name[kind], most[kind], most_name[kind], most[kind] / least[kind]
+    }
     FILENAME == left_out {
         is_left_out[$0] = 1
         next
@@ -130,14 +145,8 @@ awk -v mode="$mode" -v recorded="$recorded" -v left_out="$scratch/left_out" '
     {
         counted[name] = 1
         if (name !~ /^growth|^replay|another thread/) { # what is a step
-            if (least == "" || mine < least) {
-                least = mine
-                least_name = name
-            }
-            if (mine > most) {
-                most = mine
-                most_name = name
-            }
+            span("steps")
+            span(name ~ /^pair/ ? "of them pairs" : "of them among live blocks")
         }
         if (mode == "check" && !(name in recorded_too))
             fail(name ": is not recorded")
@@ -146,9 +155,10 @@ awk -v mode="$mode" -v recorded="$recorded" -v left_out="$scratch/left_out" '
         printf "%-44s %9.1f %9.1f %9.1f %9.1f\n", name, mine, library[name], total, all[name]
     }
     END {
-        printf "steps take %.1f (%s) to %.1f (%s): a factor of %.2f\n", least, least_name, most,
-            most_name, most / least
-        if (mode == "limits" && most > 2 * least)
+        print_span("steps")
+        print_span("of them pairs")
+        print_span("of them among live blocks")
+        if (mode == "limits" && most["steps"] > 2 * least["steps"])
             fail("that is more than 2")
         for (name in recorded_too) {
             if (mode == "check" && !(name in counted) && !(name in is_left_out))
