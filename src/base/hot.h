@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+/* hot.h -- what the compiler is told of functions on the way of every allocation and free.
+ *
+ * It does not know how often a branch is taken, and keeps in registers what a call that hardly ever happens must
+ * find there again. So what always happens is inlined, and what does not stands apart; what hardly ever happens is
+ * rare, and made small. */
+#ifndef TARN_BASE_HOT_H
+#define TARN_BASE_HOT_H
+
+#define TN_ALWAYS_INLINE inline __attribute__((always_inline))
+#define TN_APART __attribute__((noinline))
+#define TN_RARE __attribute__((cold, noinline))
+
+#endif
