@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/handles.h"
 #include "base/checked.h"
+#include "base/hot.h"
 #include "graphs/admit.h"
 #include "graphs/unrouted.h"
 #include "pools/steady.h"
@@ -9,20 +10,14 @@
 
 static const uint64_t alignment_max = 2 * TN_MIB;
 
-static tarn_status allocate_from(tarn_pool *pool, struct tn_request *request,
-                                 const struct tn_stream_state *state, uint64_t route_id,
-                                 void **address)
+static TN_APART tarn_status allocate_in_capture(tarn_pool *pool, struct tn_request *request,
+                                                const struct tn_stream_state *state,
+                                                uint64_t route_id, void **address)
 {
     tarn_device *device = pool->device;
     tarn_stream stream = request->stream;
     tarn_status status;
 
-    if (state->order.capture_id == 0) {
-        tn_device_see_stream(device, stream);
-        return tn_steady_allocate(pool, request, address)
-                   ? TARN_OK
-                   : tn_pool_allocate(pool, request, address);
-    }
     if (pool->is_default)
         return tn_unrouted_allocate(device, stream, state, request, address);
     if (tn_steady_allocate(pool, request, address)) /* of a capture that is known */
@@ -31,13 +26,39 @@ static tarn_status allocate_from(tarn_pool *pool, struct tn_request *request,
     return status == TARN_OK ? tn_pool_allocate(pool, request, address) : status;
 }
 
-/* pool: NULL where the routes decide. */
-static tarn_status allocate(tarn_device *device, tarn_pool *pool, uint64_t bytes,
-                            uint64_t alignment, tarn_stream stream, void **address)
+static TN_ALWAYS_INLINE tarn_status allocate_from(tarn_pool *pool, struct tn_request *request,
+                                                  const struct tn_stream_state *state,
+                                                  uint64_t route_id, void **address)
 {
-    struct tn_request request = {.requested = bytes, .alignment = alignment};
-    struct tn_stream_state state;
+    if (state->order.capture_id != 0)
+        return allocate_in_capture(pool, request, state, route_id, address);
+    tn_device_see_stream(pool->device, request->stream);
+    return tn_steady_allocate(pool, request, address) ? TARN_OK
+                                                      : tn_pool_allocate(pool, request, address);
+}
+
+static TN_APART tarn_status allocate_routed(tarn_device *device, struct tn_request *request,
+                                            const struct tn_stream_state *state, void **address)
+{
+    tarn_pool *pool = NULL;
     uint64_t route_id = 0;
+    tarn_status status = tn_route_choose(device, request->stream, state, &pool, &route_id);
+
+    if (status != TARN_OK)
+        return status;
+    if (pool == NULL)
+        return allocate_from(device->default_pool, request, state, 0, address);
+    status = allocate_from(pool, request, state, route_id, address);
+    tn_pool_unpin(pool);
+    return status;
+}
+
+/* pool: NULL where the routes decide. */
+static TN_ALWAYS_INLINE tarn_status allocate(tarn_device *device, tarn_pool *pool, uint64_t bytes,
+                                             uint64_t alignment, tarn_stream stream, void **address)
+{
+    struct tn_request request = {.requested = bytes, .alignment = alignment, .stream = stream};
+    struct tn_stream_state state;
     tarn_status status = tn_enter_device(device);
 
     if (status == TARN_OK)
@@ -49,65 +70,49 @@ static tarn_status allocate(tarn_device *device, tarn_pool *pool, uint64_t bytes
                        "the stream's capture is invalidated, so nothing can be allocated on it; "
                        "end or abort the capture");
     request.order = state.order;
-    request.stream = stream;
-    if (pool != NULL)
-        return allocate_from(pool, &request, &state, 0, address);
-    status = tn_route_choose(device, stream, &state, &pool, &route_id);
-    if (status != TARN_OK)
-        return status;
-    if (pool == NULL)
-        return allocate_from(device->default_pool, &request, &state, 0, address);
-    status = allocate_from(pool, &request, &state, route_id, address);
-    tn_pool_unpin(pool);
-    return status;
+    if (pool == NULL && tn_route_is_any(&device->routes))
+        return allocate_routed(device, &request, &state, address);
+    return allocate_from(pool != NULL ? pool : device->default_pool, &request, &state, 0, address);
 }
 
-static tarn_status check_request(uint64_t bytes, uint64_t *alignment, void **address)
+/* Why a request is not one. */
+static TN_RARE tarn_status refuse_request(uint64_t alignment, void *const *address)
 {
     if (address == NULL)
         return tn_bad_argument("address is NULL: there is nowhere to put the result");
-    if (*alignment == 0)
-        *alignment = TN_BLOCK_BYTES_MIN;
-    if (!tn_is_power_of_two(*alignment) || *alignment > alignment_max)
+    if (!tn_is_power_of_two(alignment) || alignment > alignment_max)
         return tn_bad_argument("the alignment must be a power of two up to 2 MiB");
-    *alignment = tn_max(*alignment, TN_BLOCK_BYTES_MIN);
-    if (bytes > TN_REQUEST_BYTES_MAX)
-        return tn_bad_argument("no device holds as many bytes as asked for");
-    return TARN_OK;
+    return tn_bad_argument("no device holds as many bytes as asked for");
 }
 
 tarn_status tarn_malloc(tarn_device *device, size_t bytes, tarn_stream stream, void **address)
 {
-    uint64_t alignment = 0;
-    tarn_status status;
-
     if (!tn_is_device(device))
         return tn_bad_handle("device");
-    status = check_request(bytes, &alignment, address);
-    if (status != TARN_OK)
-        return status;
+    if (address == NULL || bytes > TN_REQUEST_BYTES_MAX)
+        return refuse_request(TN_BLOCK_BYTES_MIN, address);
     if (bytes == 0) {
         *address = NULL;
         return TARN_OK;
     }
-    return tn_leave(allocate(device, NULL, bytes, alignment, stream, address));
+    return tn_leave(allocate(device, NULL, bytes, TN_BLOCK_BYTES_MIN, stream, address));
 }
 
 tarn_status tarn_alloc(tarn_pool *pool, size_t bytes, size_t alignment, tarn_stream stream,
                        void **address)
 {
-    uint64_t aligned = alignment;
-    tarn_status status;
+    uint64_t aligned = alignment != 0 ? alignment : TN_BLOCK_BYTES_MIN;
 
     if (!tn_is_pool(pool))
         return tn_bad_handle("pool");
-    status = check_request(bytes, &aligned, address);
-    if (status != TARN_OK)
-        return status;
+    if (address == NULL || !tn_is_power_of_two(aligned) || aligned > alignment_max ||
+        bytes > TN_REQUEST_BYTES_MAX)
+        return refuse_request(aligned, address);
     if (bytes == 0) {
         *address = NULL;
         return TARN_OK;
     }
+    aligned = tn_max(aligned, TN_BLOCK_BYTES_MIN);
     return tn_leave(allocate(pool->device, pool, bytes, aligned, stream, address));
 }
 

@@ -9,6 +9,6 @@
  * is one statement: return tn_fail(TARN_ERR_BUSY, "...", ...). With TARN_LOG=1 in the environment
  * the sentence also goes to standard error. Never called with TARN_OK. */
 tarn_status tn_fail(tarn_status status, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+    __attribute__((format(printf, 2, 3), cold));
 
 #endif

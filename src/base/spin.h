@@ -12,11 +12,13 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "base/hot.h"
+
 struct tn_spin {
     atomic_uint taken;
 };
 
-void tn_spin_wait(struct tn_spin *lock); /* until it is found free; for tn_spin_acquire */
+TN_RARE void tn_spin_wait(struct tn_spin *lock); /* until it is found free; for tn_spin_acquire */
 
 static inline bool tn_spin_try(struct tn_spin *lock)
 {

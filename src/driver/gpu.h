@@ -19,6 +19,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/hot.h"
 #include "driver/driver.h"
 
 struct tn_foreign;
@@ -119,8 +120,8 @@ static inline bool tn_gpu_is_usable(const struct tn_gpu *gpu)
 
 /* Turns a driver's refusal into a status and the thread's sentence: what was asked, the call, the
  * driver's name of the error, what to do. Latches sticky faults. */
-tarn_status tn_gpu_failed(struct tn_gpu *gpu, tn_cu_result result, const char *what,
-                          const char *call);
+TN_RARE tarn_status tn_gpu_failed(struct tn_gpu *gpu, tn_cu_result result, const char *what,
+                                  const char *call);
 
 /* OK for the driver's success, else what tn_gpu_failed says. */
 TARN_MUST_CHECK tarn_status tn_gpu_answered(struct tn_gpu *gpu, tn_cu_result result,

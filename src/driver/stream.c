@@ -86,8 +86,8 @@ uint64_t tn_stream_captured_id(tn_cu_stream stream)
                                              : (uint64_t)(uintptr_t)stream;
 }
 
-static tarn_status look_at_capture(struct tn_gpu *gpu, tn_cu_stream stream,
-                                   struct tn_stream_state *state)
+tarn_status tn_stream_look_at_capture(struct tn_gpu *gpu, tn_cu_stream stream,
+                                      struct tn_stream_state *state)
 {
     tn_cu_capture_status capturing = TN_CU_CAPTURE_STATUS_NONE;
     uint64_t capture_id = 0;
@@ -97,48 +97,26 @@ static tarn_status look_at_capture(struct tn_gpu *gpu, tn_cu_stream stream,
 
     if (result != TN_CUDA_SUCCESS)
         return tn_gpu_failed(gpu, result, "looking at a stream", "cuStreamGetCaptureInfo");
-    state->order.stream_id = tn_stream_captured_id(stream);
-    state->order.capture_id = capture_id;
-    state->capture_graph = graph;
-    state->broken = capturing == TN_CU_CAPTURE_STATUS_INVALIDATED;
+    *state = (struct tn_stream_state){.order = {tn_stream_captured_id(stream), capture_id},
+                                      .capture_graph = graph,
+                                      .broken = capturing == TN_CU_CAPTURE_STATUS_INVALIDATED};
     return TARN_OK;
 }
 
-/* Whether it is being captured is the question that costs least. */
-static tarn_status look(struct tn_gpu *gpu, tn_cu_stream stream, struct tn_stream_state *state)
-{
-    const struct tn_driver *driver = gpu->driver;
-    tn_cu_capture_status capturing = TN_CU_CAPTURE_STATUS_NONE;
-    unsigned long long stream_id = 0;
-    tn_cu_result result = driver->cuStreamIsCapturing(stream, &capturing);
-
-    if (result != TN_CUDA_SUCCESS)
-        return tn_gpu_failed(gpu, result, "looking at a stream", "cuStreamIsCapturing");
-    if (capturing != TN_CU_CAPTURE_STATUS_NONE)
-        return look_at_capture(gpu, stream, state);
-    result = driver->cuStreamGetId(stream, &stream_id);
-    if (result != TN_CUDA_SUCCESS)
-        return tn_gpu_failed(gpu, result, "looking at a stream", "cuStreamGetId");
-    state->order.stream_id = stream_id;
-    return TARN_OK;
-}
-
-tarn_status tn_stream_look(struct tn_gpu *gpu, tn_cu_stream stream, struct tn_stream_state *state)
+tarn_status tn_stream_look_at_default(struct tn_gpu *gpu, tn_cu_stream stream,
+                                      struct tn_stream_state *state)
 {
     bool pushed;
     tarn_status status;
 
-    *state = (struct tn_stream_state){.capture_graph = NULL};
-    if (!tn_stream_is_default(stream))
-        return look(gpu, stream, state); /* needs no context */
     if (tn_stream_is_legacy(stream)) {
-        state->order.stream_id = legacy_stream_id;
+        *state = (struct tn_stream_state){.order = {legacy_stream_id, 0}};
         return TARN_OK;
     }
     status = tn_stream_enter(gpu, stream, &pushed);
     if (status != TARN_OK)
         return status;
-    status = look(gpu, stream, state);
+    status = tn_stream_look_at_current(gpu, stream, state);
     tn_gpu_leave(gpu, pushed);
     return status;
 }

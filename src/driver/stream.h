@@ -42,9 +42,6 @@ static inline bool tn_order_equal(struct tn_order a, struct tn_order b)
     return a.stream_id == b.stream_id && a.capture_id == b.capture_id;
 }
 
-TARN_MUST_CHECK tarn_status tn_stream_look(struct tn_gpu *gpu, tn_cu_stream stream,
-                                           struct tn_stream_state *state);
-
 /* What stands for the id of a stream that is being captured: its handle, which is even; and for the
  * default stream of a thread, whose handle means another stream on each, the thread. */
 uint64_t tn_stream_captured_id(tn_cu_stream stream);
@@ -67,6 +64,41 @@ static inline bool tn_stream_is_legacy(tn_cu_stream stream)
 static inline bool tn_stream_is_default(tn_cu_stream stream)
 {
     return tn_stream_is_legacy(stream) || stream == TN_CU_STREAM_PER_THREAD;
+}
+
+/* The parts of tn_stream_look that few calls come to: one of the default streams; one that is being captured. */
+TARN_MUST_CHECK tarn_status tn_stream_look_at_default(struct tn_gpu *gpu, tn_cu_stream stream,
+                                                      struct tn_stream_state *state);
+TARN_MUST_CHECK tarn_status tn_stream_look_at_capture(struct tn_gpu *gpu, tn_cu_stream stream,
+                                                      struct tn_stream_state *state);
+
+/* For a stream whose context is current, or that needs none. Whether it is being captured is the question that
+ * costs least. */
+static inline tarn_status tn_stream_look_at_current(struct tn_gpu *gpu, tn_cu_stream stream,
+                                                    struct tn_stream_state *state)
+{
+    const struct tn_driver *driver = gpu->driver;
+    tn_cu_capture_status capturing = TN_CU_CAPTURE_STATUS_NONE;
+    unsigned long long stream_id = 0;
+    tn_cu_result result = driver->cuStreamIsCapturing(stream, &capturing);
+
+    if (result != TN_CUDA_SUCCESS)
+        return tn_gpu_failed(gpu, result, "looking at a stream", "cuStreamIsCapturing");
+    if (capturing != TN_CU_CAPTURE_STATUS_NONE)
+        return tn_stream_look_at_capture(gpu, stream, state);
+    result = driver->cuStreamGetId(stream, &stream_id);
+    if (result != TN_CUDA_SUCCESS)
+        return tn_gpu_failed(gpu, result, "looking at a stream", "cuStreamGetId");
+    *state = (struct tn_stream_state){.order = {stream_id, 0}};
+    return TARN_OK;
+}
+
+/* DEVICE_LOST, DRIVER */
+TARN_MUST_CHECK static inline tarn_status tn_stream_look(struct tn_gpu *gpu, tn_cu_stream stream,
+                                                         struct tn_stream_state *state)
+{
+    return tn_stream_is_default(stream) ? tn_stream_look_at_default(gpu, stream, state)
+                                        : tn_stream_look_at_current(gpu, stream, state);
 }
 
 /* Whether two handles mean one stream, called on one thread. */

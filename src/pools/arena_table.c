@@ -44,7 +44,7 @@ static size_t first_entry(const struct tn_arena_table *table, uint64_t key)
     return (size_t)((key * golden) >> 32) & (table->capacity - 1);
 }
 
-static struct tn_arena_entry *find_entry(struct tn_arena_table *table, uint64_t key)
+static inline struct tn_arena_entry *find_entry(struct tn_arena_table *table, uint64_t key)
 {
     size_t at = first_entry(table, key);
     uint64_t id = atomic_load_explicit(&table->entries[at].key, memory_order_acquire);

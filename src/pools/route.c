@@ -381,7 +381,7 @@ tarn_status tn_route_choose(tarn_device *device, tarn_stream stream,
 
     *pool = NULL;
     *id = 0;
-    if (atomic_load_explicit(&routes->open_count, memory_order_acquire) == 0)
+    if (!tn_route_is_any(routes))
         return TARN_OK;
     tn_lock_acquire(&routes->lock);
     for (size_t i = routes->count; i-- > 0 && !accepted && status == TARN_OK;) {

@@ -75,6 +75,12 @@ size_t tn_route_streams(tarn_device *device, const tarn_pool *pool,
  * nothing is known elsewhere. */
 bool tn_route_hides_capture(tarn_device *device, tarn_pool *pool);
 
+/* Whether any route is open; without a lock. */
+static inline bool tn_route_is_any(const struct tn_routes *routes)
+{
+    return atomic_load_explicit(&routes->open_count, memory_order_acquire) != 0;
+}
+
 /* Finds the newest route that accepts the allocation: its pool, pinned, NULL when none does, and its number.
  *   DEVICE_LOST, DRIVER: a route's stream could not be asked */
 TARN_MUST_CHECK tarn_status tn_route_choose(tarn_device *device, tarn_stream stream,
