@@ -13,81 +13,113 @@
 
 #include "base/checked.h"
 #include "base/contract.h"
+#include "base/hot.h"
 
 enum { STEP_BITS = 4, OWN_BIN_LOOKS = 8 };
 
-struct bin_index {
-    unsigned class;
-    unsigned step;
-};
-
-static struct bin_index index_of(uint64_t bytes)
+/* Class and step in one number: TN_BIN_STEPS times the class, and the step. */
+static inline unsigned bin_of(uint64_t bytes)
 {
     unsigned high = tn_log2_floor(bytes);
 
     TN_ASSERT(bytes >= TN_BLOCK_BYTES_MIN && bytes <= TN_BLOCK_BYTES_MAX);
-    return (struct bin_index){
-        .class = high - TN_BLOCK_BITS,
-        .step = (unsigned)(bytes >> (high - STEP_BITS)) & (TN_BIN_STEPS - 1),
-    };
+    /* The highest bit stands among the steps, and counts as one class. */
+    return (unsigned)(bytes >> (high - STEP_BITS)) + ((high - TN_BLOCK_BITS - 1) << STEP_BITS);
+}
+
+static inline void push(struct tn_bins *bins, struct tn_block *block, unsigned bin)
+{
+    struct tn_block *head = bins->heads[bin];
+
+    block->list_previous = NULL;
+    block->list_next = head;
+    bins->heads[bin] = block;
+    if (head != NULL) {
+        head->list_previous = block;
+        return;
+    }
+    bins->class_map |= (uint64_t)1 << (bin >> STEP_BITS);
+    bins->step_map[bin >> STEP_BITS] |= (uint16_t)(1U << (bin & (TN_BIN_STEPS - 1)));
+}
+
+static TN_APART void note_empty(struct tn_bins *bins, unsigned bin)
+{
+    unsigned class = bin >> STEP_BITS;
+
+    bins->step_map[class] &= (uint16_t) ~(1U << (bin & (TN_BIN_STEPS - 1)));
+    if (bins->step_map[class] == 0)
+        bins->class_map &= ~((uint64_t)1 << class);
+}
+
+/* Takes it out of the bin of so many bytes. */
+static inline void take(struct tn_bins *bins, struct tn_block *block, uint64_t bytes)
+{
+    struct tn_block *next = block->list_next;
+    struct tn_block *previous = block->list_previous;
+
+    if (next != NULL)
+        next->list_previous = previous;
+    if (previous != NULL) {
+        previous->list_next = next;
+        return;
+    }
+    TN_ASSERT(bins->heads[bin_of(bytes)] == block); /* P4 */
+    bins->heads[bin_of(bytes)] = next;
+    if (next == NULL)
+        note_empty(bins, bin_of(bytes));
 }
 
 void tn_bins_insert(struct tn_bins *bins, struct tn_block *block)
 {
-    struct bin_index at = index_of(tn_block_bytes(block));
-    struct tn_block **head = &bins->heads[at.class][at.step];
-
     TN_ASSERT(block->state == TN_BLOCK_FREE); /* P4 */
-    block->list_previous = NULL;
-    block->list_next = *head;
-    if (*head != NULL)
-        (*head)->list_previous = block;
-    *head = block;
-    bins->class_map |= (uint64_t)1 << at.class;
-    bins->step_map[at.class] |= (uint16_t)(1U << at.step);
+    block->extends = tn_block_is_at_unmapped(block);
+    push(bins, block, bin_of(tn_block_bytes(block)));
 }
 
 void tn_bins_remove(struct tn_bins *bins, struct tn_block *block)
 {
-    struct bin_index at = index_of(tn_block_bytes(block));
-    struct tn_block **head = &bins->heads[at.class][at.step];
-
-    if (block->list_next != NULL)
-        block->list_next->list_previous = block->list_previous;
-    if (block->list_previous != NULL) {
-        block->list_previous->list_next = block->list_next;
-        return;
-    }
-    TN_ASSERT(*head == block); /* P4 */
-    *head = block->list_next;
-    if (*head != NULL)
-        return;
-    bins->step_map[at.class] &= (uint16_t) ~(1U << at.step);
-    if (bins->step_map[at.class] == 0)
-        bins->class_map &= ~((uint64_t)1 << at.class);
+    take(bins, block, tn_block_bytes(block));
 }
 
-/* The head of the first bin that is not empty at or above the index, which is moved there. */
-static struct tn_block *first_from(const struct tn_bins *bins, struct bin_index *at)
+void tn_bins_resized(struct tn_bins *bins, struct tn_block *block, uint64_t bytes_before)
 {
-    unsigned steps = bins->step_map[at->class] & (~0U << at->step);
+    unsigned bin = bin_of(tn_block_bytes(block));
+
+    TN_ASSERT(block->extends == tn_block_is_at_unmapped(block)); /* P4 */
+    if (block->list_previous == NULL && bin == bin_of(bytes_before))
+        return; /* it is at the head, where it would come to stand */
+    take(bins, block, bytes_before);
+    push(bins, block, bin);
+}
+
+/* The head of the first bin that is not empty from *bin on, which is moved there. */
+static inline struct tn_block *first_from(const struct tn_bins *bins, unsigned *bin)
+{
+    unsigned class = *bin >> STEP_BITS;
+    unsigned steps = bins->step_map[class] & (~0U << (*bin & (TN_BIN_STEPS - 1)));
 
     if (steps == 0) {
-        uint64_t classes = bins->class_map >> at->class >> 1;
+        uint64_t classes = bins->class_map >> class >> 1;
 
         if (classes == 0)
             return NULL;
-        at->class += 1 + (unsigned)__builtin_ctzll(classes);
-        steps = bins->step_map[at->class];
+        class += 1 + (unsigned)__builtin_ctzll(classes);
+        steps = bins->step_map[class];
     }
-    at->step = (unsigned)__builtin_ctz(steps);
-    return bins->heads[at->class][at->step];
+    *bin = (class << STEP_BITS) + (unsigned)__builtin_ctz(steps);
+    return bins->heads[*bin];
+}
+
+static inline struct tn_block *first_above(const struct tn_bins *bins, unsigned *bin)
+{
+    *bin += 1;
+    return first_from(bins, bin);
 }
 
 struct tn_block *tn_bins_find(const struct tn_bins *bins, uint64_t bytes)
 {
-    struct bin_index at = index_of(bytes);
-    struct tn_block *block = bins->heads[at.class][at.step];
+    unsigned bin = bin_of(bytes);
+    struct tn_block *block = bins->heads[bin];
     struct tn_block *larger;
 
     for (int looks = 0; block != NULL && looks < OWN_BIN_LOOKS; looks++) {
@@ -95,8 +127,7 @@ struct tn_block *tn_bins_find(const struct tn_bins *bins, uint64_t bytes)
             return block;
         block = block->list_next;
     }
-    at.step += 1;
-    larger = first_from(bins, &at);
+    larger = first_above(bins, &bin);
     if (larger != NULL)
         return larger;
     while (block != NULL && tn_block_bytes(block) < bytes)
@@ -104,57 +135,56 @@ struct tn_block *tn_bins_find(const struct tn_bins *bins, uint64_t bytes)
     return block;
 }
 
-/* Reads no more of the neighbour than whether it has an owner: it may be another arena's. */
-static bool can_extend(const struct tn_block *block)
+/* Where all that fits may be extended: among the larger ones first, another in the bin of each such head. */
+static TN_APART struct tn_block *find_behind_edges(const struct tn_bins *bins, uint64_t bytes,
+                                                   unsigned bin, struct tn_block *larger,
+                                                   struct tn_block *edge, struct tn_block *rest)
 {
-    return block->next != NULL && block->next->heap == NULL;
-}
-
-struct tn_block *tn_bins_find_inner(const struct tn_bins *bins, uint64_t bytes)
-{
-    struct bin_index at = index_of(bytes);
-    struct tn_block *block = bins->heads[at.class][at.step];
-    struct tn_block *edge = NULL; /* the smallest that can extend, or nearly */
-    struct tn_block *larger;
-
-    for (int looks = 0; block != NULL && looks < OWN_BIN_LOOKS; looks++) {
-        if (tn_block_bytes(block) >= bytes) {
-            if (!can_extend(block))
-                return block;
-            edge = block;
-        }
-        block = block->list_next;
-    }
-    at.step += 1;
-    larger = first_from(bins, &at);
-    while (larger != NULL && can_extend(larger)) {
-        if (larger->list_next != NULL && !can_extend(larger->list_next))
+    while (larger != NULL && larger->extends) {
+        if (larger->list_next != NULL && !larger->list_next->extends)
             return larger->list_next;
         edge = edge != NULL ? edge : larger;
-        at.step += 1;
-        larger = first_from(bins, &at);
+        larger = first_above(bins, &bin);
     }
     if (larger != NULL)
         return larger;
     if (edge != NULL)
         return edge;
-    while (block != NULL && tn_block_bytes(block) < bytes)
+    while (rest != NULL && tn_block_bytes(rest) < bytes)
+        rest = rest->list_next;
+    return rest;
+}
+
+struct tn_block *tn_bins_find_inner(const struct tn_bins *bins, uint64_t bytes)
+{
+    unsigned bin = bin_of(bytes);
+    struct tn_block *block = bins->heads[bin];
+    struct tn_block *edge = NULL; /* the smallest that can be extended, or nearly */
+    struct tn_block *larger;
+
+    for (int looks = 0; block != NULL && looks < OWN_BIN_LOOKS; looks++) {
+        if (tn_block_bytes(block) >= bytes) {
+            if (!block->extends)
+                return block;
+            edge = block;
+        }
         block = block->list_next;
-    return block;
+    }
+    larger = first_above(bins, &bin);
+    if (larger != NULL && !larger->extends)
+        return larger;
+    return find_behind_edges(bins, bytes, bin, larger, edge, block);
 }
 
 struct tn_block *tn_bins_next(const struct tn_bins *bins, const struct tn_block *block,
                               uint64_t bytes)
 {
-    struct bin_index at = index_of(tn_block_bytes(block));
+    unsigned bin = bin_of(tn_block_bytes(block));
     struct tn_block *next = block->list_next;
 
     while (next != NULL && tn_block_bytes(next) < bytes)
         next = next->list_next;
-    if (next != NULL)
-        return next;
-    at.step += 1;
-    return first_from(bins, &at);
+    return next != NULL ? next : first_above(bins, &bin);
 }
 
 static struct tn_block *reversed(struct tn_block *head)
@@ -171,13 +201,19 @@ static struct tn_block *reversed(struct tn_block *head)
     return last;
 }
 
+/* The head of the lowest of the steps that are not empty. */
+static struct tn_block **head_of(struct tn_bins *bins, unsigned class, unsigned steps)
+{
+    return &bins->heads[(class << STEP_BITS) + (unsigned)__builtin_ctz(steps)];
+}
+
 void tn_bins_reverse(struct tn_bins *bins)
 {
     for (unsigned class = 0; class < TN_BIN_CLASSES; class ++) {
         for (unsigned steps = bins->step_map[class]; steps != 0; steps &= steps - 1) {
-            unsigned step = (unsigned)__builtin_ctz(steps);
+            struct tn_block **head = head_of(bins, class, steps);
 
-            bins->heads[class][step] = reversed(bins->heads[class][step]);
+            *head = reversed(*head);
         }
     }
 }
@@ -253,8 +289,7 @@ bool tn_bins_sort(struct tn_bins *bins, uint64_t *looks)
         unsigned class = (unsigned)__builtin_ctzll(classes);
 
         for (unsigned steps = bins->step_map[class]; steps != 0; steps &= steps - 1) {
-            struct tn_block **head = &bins->heads[class][__builtin_ctz(steps)];
-
+            struct tn_block **head = head_of(bins, class, steps);
             bool in_order;
 
             if (!look_through(*head, looks, &in_order))
@@ -268,21 +303,17 @@ bool tn_bins_sort(struct tn_bins *bins, uint64_t *looks)
 
 bool tn_bins_has_head(const struct tn_bins *bins, const struct tn_block *block)
 {
-    struct bin_index at = index_of(tn_block_bytes(block));
-
-    return bins->heads[at.class][at.step] == block;
+    return bins->heads[bin_of(tn_block_bytes(block))] == block;
 }
 
 uint64_t tn_bins_count(const struct tn_bins *bins)
 {
     uint64_t count = 0;
 
-    for (unsigned class = 0; class < TN_BIN_CLASSES; class ++) {
-        for (unsigned step = 0; step < TN_BIN_STEPS; step++) {
-            for (const struct tn_block *block = bins->heads[class][step]; block != NULL;
-                 block = block->list_next)
-                count += 1;
-        }
+    for (unsigned bin = 0; bin < TN_BIN_CLASSES * TN_BIN_STEPS; bin++) {
+        for (const struct tn_block *block = bins->heads[bin]; block != NULL;
+             block = block->list_next)
+            count += 1;
     }
     return count;
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* bins.h -- a heap's free blocks, by size: constant-time good fit.
  *
- *   P4  a FREE block is in the bin of its size in its heap, once; nothing else is in any bin
+ *   P4  a FREE block is in the bin of its size in its heap, once, and says whether addresses without memory
+ *       follow it; nothing else is in any bin
  *
  * Two-level segregated lists with bitmaps, after M. Masmano, I. Ripoll, A. Crespo and J. Real, TLSF:
  * a new dynamic memory allocator for real-time systems (ECRTS 2004).
@@ -19,19 +20,24 @@ enum {
 };
 
 struct tn_bins {
-    uint64_t class_map;                                   /* bit c: a bin of class c is not empty */
-    uint16_t step_map[TN_BIN_CLASSES];                    /* bit s: the bin is not empty */
-    struct tn_block *heads[TN_BIN_CLASSES][TN_BIN_STEPS]; /* newest first */
+    uint64_t class_map;                    /* bit c: a bin of class c is not empty */
+    uint16_t step_map[TN_BIN_CLASSES + 1]; /* bit s: the bin is not empty; the last stays 0 */
+    struct tn_block *heads[TN_BIN_CLASSES * TN_BIN_STEPS]; /* by class and step; newest first */
 };
 
+/* Looks at the block that follows, whether that has memory. */
 void tn_bins_insert(struct tn_bins *bins, struct tn_block *block);
 void tn_bins_remove(struct tn_bins *bins, struct tn_block *block);
+
+/* A block in a bin had so many bytes, and has others now: as if it were removed and inserted, but that what
+ * follows it is the same. */
+void tn_bins_resized(struct tn_bins *bins, struct tn_block *block, uint64_t bytes_before);
 
 /* A block of at least bytes, still in its bin; NULL when there is none. */
 struct tn_block *tn_bins_find(const struct tn_bins *bins, uint64_t bytes);
 
 /* The same, but that a block which ends where nothing is mapped comes last: it can be made larger by a growth,
- * and no other can. */
+ * and no other can. Looks at no block but those of bins. */
 struct tn_block *tn_bins_find_inner(const struct tn_bins *bins, uint64_t bytes);
 
 /* False: there is no block of at least bytes. Looks at no block. */

@@ -61,6 +61,7 @@ struct tn_block {
     bool own_order : 1;   /* LIVE, PENDING: of its arena's order; else the cold record says which */
     bool tangled : 1;     /* the cold record may have uses or a fence */
     bool misplaced : 1;   /* LIVE, PENDING: P20 */
+    bool extends : 1;     /* FREE: P4, what follows it is UNMAPPED */
     bool
         captured_free : 1; /* PENDING: freed while captures of the pool were under way, and not by the
                                order that would reuse it there */
@@ -174,6 +175,13 @@ static inline uint64_t tn_block_address(const struct tn_block *block)
 static inline uint64_t tn_block_end(const struct tn_block *block)
 {
     return block->offset + tn_block_bytes(block);
+}
+
+/* Whether addresses without memory follow it. Reads no more of what follows than whether that has an owner: it may
+ * be another arena's. */
+static inline bool tn_block_is_at_unmapped(const struct tn_block *block)
+{
+    return block->next != NULL && block->next->heap == NULL;
 }
 
 /* Cuts the block at an offset inside it; the new record, behind it, is the upper part and has the

@@ -131,6 +131,8 @@ static tarn_status check_block(const tarn_pool *pool, const struct tn_block *blo
     case TN_BLOCK_FREE:
         sums->free_count += 1;
         EXPECT_EQUAL("P4", "whether a FREE block is in its bin", is_in_bin(block), 1);
+        EXPECT_EQUAL("P4", "whether a FREE block says that UNMAPPED ones follow", block->extends,
+                     tn_block_is_at_unmapped(block));
         break;
     case TN_BLOCK_UNMAPPED:
         break;

@@ -262,6 +262,8 @@ static void enter_mapped(tarn_pool *pool, struct tn_heap *heap, struct tn_block 
         (void)tn_block_split(&pool->store, unmapped, offset + bytes);
     unmapped->segment->unmapped_count -= 1;
     unmapped->heap = heap;
+    if (unmapped->previous != NULL && unmapped->previous->state == TN_BLOCK_FREE)
+        unmapped->previous->extends = false; /* P4 */
     (void)tn_heap_put(pool, unmapped);
 }
 
@@ -445,6 +447,8 @@ static struct tn_block *punch(tarn_pool *pool, struct tn_block *block, struct tn
     hole->state = TN_BLOCK_UNMAPPED;
     hole->heap = NULL;
     hole->segment->unmapped_count += 1;
+    if (hole->previous != NULL && hole->previous->state == TN_BLOCK_FREE)
+        hole->previous->extends = true; /* P4 */
     if (hole->next != NULL && hole->next->state == TN_BLOCK_UNMAPPED)
         tn_block_join_next(&pool->store, hole);
     if (hole->previous != NULL && hole->previous->state == TN_BLOCK_UNMAPPED) {

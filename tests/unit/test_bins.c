@@ -226,6 +226,30 @@ START_TEST(an_inner_block_is_found_behind_many_that_are_too_small)
 }
 END_TEST
 
+/* It stands where it would stand if it had been taken out and put in again. */
+START_TEST(a_block_of_another_size_stands_in_its_new_bin)
+{
+    struct tn_block *first = insert(0, 4 * TN_MIB);
+    struct tn_block *second = insert(1, 4 * TN_MIB);
+
+    tn_block_set_bytes(second, 4 * TN_MIB + 512); /* of the same bin, at its head */
+    tn_bins_resized(&bins, second, 4 * TN_MIB);
+    ck_assert_ptr_eq(tn_bins_find(&bins, 4 * TN_MIB), second);
+    tn_block_set_bytes(first, 4 * TN_MIB + 1024); /* of the same, not at its head */
+    tn_bins_resized(&bins, first, 4 * TN_MIB);
+    ck_assert_ptr_eq(tn_bins_find(&bins, 4 * TN_MIB), first);
+    ck_assert_ptr_eq(first->list_next, second);
+    ck_assert_ptr_null(second->list_next);
+    tn_block_set_bytes(first, 64 * TN_KIB);
+    tn_bins_resized(&bins, first, 4 * TN_MIB + 1024);
+    ck_assert_ptr_eq(tn_bins_find(&bins, 64 * TN_KIB), first);
+    ck_assert_ptr_eq(tn_bins_find(&bins, 64 * TN_KIB + 512), second);
+    tn_bins_remove(&bins, second);
+    ck_assert_uint_eq(tn_bins_count(&bins), 1);
+    ck_assert(!tn_bins_may_have(&bins, TN_MIB));
+}
+END_TEST
+
 START_TEST(what_may_be_there_is_told_by_classes)
 {
     ck_assert(!tn_bins_may_have(&bins, TN_BLOCK_BYTES_MIN));
@@ -320,6 +344,7 @@ int main(void)
     tcase_add_test(find, an_inner_block_is_found_behind_many_that_are_too_small);
     tcase_add_test(find, what_may_be_there_is_told_by_classes);
     tcase_add_test(find, a_block_that_a_growth_can_extend_comes_after_all_others);
+    tcase_add_test(find, a_block_of_another_size_stands_in_its_new_bin);
     if (TARN_DEBUG_CHECKS)
         tcase_add_loop_test_raise_signal(find, a_size_without_a_bin_is_a_broken_contract, SIGABRT,
                                          0, 2);

@@ -201,6 +201,17 @@ START_TEST(a_live_block_in_a_bin_is_found)
 }
 END_TEST
 
+START_TEST(a_free_block_that_denies_what_follows_it_is_found)
+{
+    struct tn_block *found = free_block();
+
+    found->extends = !found->extends;
+    unit_expect_corrupt(pool, "P4");
+    found->extends = !found->extends;
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
 /* P16 */
 START_TEST(an_arena_that_its_stream_does_not_lead_to_is_found)
 {
@@ -398,6 +409,7 @@ int main(void)
     tcase_add_test(broken, a_free_block_in_no_bin_is_found);
     tcase_add_test(broken, a_free_block_in_the_bins_of_another_heap_is_found);
     tcase_add_test(broken, a_live_block_in_a_bin_is_found);
+    tcase_add_test(broken, a_free_block_that_denies_what_follows_it_is_found);
     tcase_add_test(broken, a_live_block_that_the_index_lacks_is_found);
     tcase_add_test(broken, an_arena_that_its_stream_does_not_lead_to_is_found);
     tcase_add_test(broken, an_arena_of_another_pool_in_the_table_is_found);
