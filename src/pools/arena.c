@@ -13,6 +13,7 @@
 #include "base/checked.h"
 #include "base/contract.h"
 #include "base/host.h"
+#include "base/hot.h"
 #include "pools/arena_table.h"
 #include "pools/body.h"
 #include "pools/device.h"
@@ -122,102 +123,158 @@ void tn_block_count_freed(struct tn_block *block, uint64_t stamp)
     }
 }
 
-/* The heap first: the state of another arena's block is not to be looked at. */
 static bool can_join(const struct tn_block *a, const struct tn_block *b)
 {
     return a != NULL && b != NULL && a->heap == b->heap && a->state == TN_BLOCK_FREE &&
            b->state == TN_BLOCK_FREE;
 }
 
-/* Whether a neighbour is another arena's, whose links its own lock guards. */
-static bool is_foreign(const struct tn_block *neighbour, const struct tn_arena *arena)
-{
-    return neighbour != NULL && neighbour->heap != NULL && neighbour->heap->arena != arena;
-}
-
-bool tn_run_is_wedged(const struct tn_block *low, const struct tn_block *high,
-                      const struct tn_arena *arena)
-{
-    return is_foreign(low->previous, arena) && is_foreign(high->next, arena);
-}
-
-/* Joins two neighbours; one's record stays. */
-static struct tn_block *join(struct tn_block_store *store, struct tn_block *low,
-                             struct tn_block *high, bool keep_high)
-{
-    if (keep_high) {
-        tn_block_join_previous(store, high);
-        return high;
-    }
-    tn_block_join_next(store, low);
-    return low;
-}
-
-/* alone: under the arena's lock and no other, so the record at an edge to another arena stays. */
-static struct tn_block *put(struct tn_block_store *store, struct tn_block *block, bool alone)
+struct tn_block *tn_heap_put(tarn_pool *pool, struct tn_block *block)
 {
     struct tn_bins *bins = &block->heap->bins;
-    const struct tn_arena *arena = block->heap->arena;
 
     block->state = TN_BLOCK_FREE;
     block->captured_free = false;
     if (can_join(block, block->next)) {
         tn_bins_remove(bins, block->next);
-        block = join(store, block, block->next, alone && is_foreign(block->next->next, arena));
+        tn_block_join_next(&pool->store, block);
     }
     if (can_join(block->previous, block)) {
-        tn_bins_remove(bins, block->previous);
-        block = join(store, block->previous, block, alone && is_foreign(block->next, arena));
+        block = block->previous;
+        tn_bins_remove(bins, block);
+        tn_block_join_next(&pool->store, block);
     }
     tn_bins_insert(bins, block);
     return block;
 }
 
-static struct tn_block *carve(struct tn_block_store *store, struct tn_block *block, uint64_t offset,
-                              uint64_t bytes, bool alone)
+struct tn_block *tn_heap_carve(tarn_pool *pool, struct tn_block *block, uint64_t offset,
+                               uint64_t bytes)
 {
     struct tn_bins *bins = &block->heap->bins;
-    bool keep_upper = alone && is_foreign(block->next, block->heap->arena);
-    struct tn_block *part;
 
     TN_ASSERT(block->state == TN_BLOCK_FREE && offset >= block->offset);
     TN_ASSERT(offset + bytes <= tn_block_end(block));
     tn_bins_remove(bins, block);
     if (offset > block->offset) {
-        part = keep_upper ? tn_block_split_below(store, block, offset)
-                          : tn_block_split(store, block, offset);
+        struct tn_block *part = tn_block_split(&pool->store, block, offset);
+
+        tn_bins_insert(bins, block);
+        block = part;
+    }
+    if (bytes < tn_block_bytes(block))
+        tn_bins_insert(bins, tn_block_split(&pool->store, block, offset + bytes));
+    return block;
+}
+
+/* Makes the record that stays stand for the run of blocks from low to high, which it is one of. */
+static void cover_run(struct tn_block *stays, struct tn_block *low, struct tn_block *high)
+{
+    if (stays != low) {
+        stays->previous = low->previous;
+        stays->offset = low->offset;
+        if (stays->previous != NULL)
+            stays->previous->next = stays;
+        else
+            stays->segment->first_block = stays;
+    }
+    if (stays != high) {
+        stays->next = high->next;
+        if (stays->next != NULL)
+            stays->next->previous = stays;
+        else
+            stays->segment->last_block = stays;
+    }
+}
+
+/* Of a block and its free neighbours the record that stays: the one beside another arena's block, or else one in
+ * a bin. */
+static struct tn_block *staying(const struct tn_arena *arena, struct tn_block *block,
+                                struct tn_block *low, struct tn_block *high)
+{
+    if (high != block)
+        return tn_block_is_foreign(low->previous, arena) ? low : high;
+    return tn_block_is_foreign(high->next, arena) ? high : low;
+}
+
+void tn_arena_put(struct tn_arena *arena, struct tn_block *block)
+{
+    struct tn_heap *heap = block->heap;
+    struct tn_block *low = tn_block_is_free_of(block->previous, heap) ? block->previous : block;
+    struct tn_block *high = tn_block_is_free_of(block->next, heap) ? block->next : block;
+    struct tn_block *stays = staying(arena, block, low, high);
+    uint64_t before = tn_block_bytes(stays);
+    uint32_t units = block->units;
+
+    TN_ASSERT(block->state == TN_BLOCK_FREE);
+    block->captured_free = false;
+    if (low != block) {
+        units += low->units;
+        if (stays != low)
+            tn_bins_remove(&heap->bins, low);
+    }
+    if (high != block) {
+        units += high->units;
+        if (stays != high)
+            tn_bins_remove(&heap->bins, high);
+    }
+    cover_run(stays, low, high);
+    if (low != stays)
+        tn_block_give(&arena->store, low);
+    if (high != stays && high != low)
+        tn_block_give(&arena->store, high);
+    if (block != stays && block != low && block != high)
+        tn_block_give(&arena->store, block);
+    stays->units = units;
+    if (stays == block) {
+        tn_bins_insert(&heap->bins, stays);
+        return;
+    }
+    stays->extends = tn_block_is_at_unmapped(stays);
+    tn_bins_resized(&heap->bins, stays, before);
+}
+
+/* The same where something is left before it, or the record at the lower edge stays. */
+static TN_APART struct tn_block *carve_inside(struct tn_arena *arena, struct tn_block *block,
+                                              uint64_t offset, uint64_t bytes)
+{
+    struct tn_bins *bins = &block->heap->bins;
+    bool keep_upper = tn_block_is_foreign(block->next, arena);
+    struct tn_block *part;
+
+    tn_bins_remove(bins, block);
+    if (offset > block->offset) {
+        part = keep_upper ? tn_block_split_below(&arena->store, block, offset)
+                          : tn_block_split(&arena->store, block, offset);
         tn_bins_insert(bins, keep_upper ? part : block);
         block = keep_upper ? block : part;
     }
     if (bytes < tn_block_bytes(block)) {
-        part = keep_upper ? tn_block_split_below(store, block, offset + bytes)
-                          : tn_block_split(store, block, offset + bytes);
+        part = keep_upper ? tn_block_split_below(&arena->store, block, offset + bytes)
+                          : tn_block_split(&arena->store, block, offset + bytes);
         tn_bins_insert(bins, keep_upper ? block : part);
         block = keep_upper ? part : block;
     }
     return block;
 }
 
-struct tn_block *tn_heap_put(tarn_pool *pool, struct tn_block *block)
-{
-    return put(&pool->store, block, false);
-}
-
-struct tn_block *tn_heap_carve(tarn_pool *pool, struct tn_block *block, uint64_t offset,
-                               uint64_t bytes)
-{
-    return carve(&pool->store, block, offset, bytes, false);
-}
-
-struct tn_block *tn_arena_put(struct tn_arena *arena, struct tn_block *block)
-{
-    return put(&arena->store, block, true);
-}
-
 struct tn_block *tn_arena_carve(struct tn_arena *arena, struct tn_block *block, uint64_t offset,
                                 uint64_t bytes)
 {
-    return carve(&arena->store, block, offset, bytes, true);
+    struct tn_block *part;
+    uint64_t before = tn_block_bytes(block);
+
+    TN_ASSERT(block->state == TN_BLOCK_FREE && offset >= block->offset);
+    TN_ASSERT(offset + bytes <= tn_block_end(block));
+    if (offset > block->offset || tn_block_is_foreign(block->previous, arena))
+        return carve_inside(arena, block, offset, bytes);
+    if (bytes == before) {
+        tn_bins_remove(&block->heap->bins, block);
+        return block;
+    }
+    part = tn_block_split_below(&arena->store, block, offset + bytes);
+    tn_bins_resized(&block->heap->bins, block, before);
+    return part;
 }
 
 static void clear_bins(struct tn_arena *arena)

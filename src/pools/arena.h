@@ -148,9 +148,25 @@ static inline struct tn_chunk *tn_block_chunk_at(const struct tn_block *block, u
     return chunk;
 }
 
+/* Whether a neighbour is another arena's, whose links its own lock guards. */
+static inline bool tn_block_is_foreign(const struct tn_block *neighbour,
+                                       const struct tn_arena *arena)
+{
+    return neighbour != NULL && neighbour->heap != NULL && neighbour->heap->arena != arena;
+}
+
 /* Whether the run of blocks from low to high lies between memory of two other arenas. */
-bool tn_run_is_wedged(const struct tn_block *low, const struct tn_block *high,
-                      const struct tn_arena *arena);
+static inline bool tn_run_is_wedged(const struct tn_block *low, const struct tn_block *high,
+                                    const struct tn_arena *arena)
+{
+    return tn_block_is_foreign(low->previous, arena) && tn_block_is_foreign(high->next, arena);
+}
+
+/* Whether it is a FREE block of the heap. The heap first: the state of another arena's is not to be looked at. */
+static inline bool tn_block_is_free_of(const struct tn_block *block, const struct tn_heap *heap)
+{
+    return block != NULL && block->heap == heap && block->state == TN_BLOCK_FREE;
+}
 
 /* Makes a block, in no list, FREE: joins it with its neighbours and puts it in its heap's bins.
  * Returns the joined block. */
@@ -163,8 +179,8 @@ struct tn_block *tn_heap_carve(tarn_pool *pool, struct tn_block *block, uint64_t
 
 /* The same under the arena's lock alone, with its own records: the record beside another arena's block
  * stays where it is, since that one's link to it may not be written. The run of blocks that is made or cut
- * is not wedged. */
-struct tn_block *tn_arena_put(struct tn_arena *arena, struct tn_block *block);
+ * is not wedged. Where it can be, what is in a bin keeps its record and its place. */
+void tn_arena_put(struct tn_arena *arena, struct tn_block *block);
 struct tn_block *tn_arena_carve(struct tn_arena *arena, struct tn_block *block, uint64_t offset,
                                 uint64_t bytes);
 

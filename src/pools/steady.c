@@ -14,6 +14,7 @@
 
 #include "base/checked.h"
 #include "base/contract.h"
+#include "base/hot.h"
 #include "pools/arena_table.h"
 #include "pools/device.h"
 #include "pools/hold.h"
@@ -28,12 +29,16 @@ enum {
     LOOSE_UNITS_MAX = (4 << 20) >> TN_BLOCK_BITS,
 };
 
-static uint64_t next_sequence(struct tn_arena *arena)
+static TN_APART void take_sequences(struct tn_arena *arena)
 {
-    if (arena->sequences_left == 0) {
-        arena->sequence = tn_next_sequences(SEQUENCES);
-        arena->sequences_left = SEQUENCES;
-    }
+    arena->sequence = tn_next_sequences(SEQUENCES);
+    arena->sequences_left = SEQUENCES;
+}
+
+static inline uint64_t next_sequence(struct tn_arena *arena)
+{
+    if (arena->sequences_left == 0)
+        take_sequences(arena);
     arena->sequences_left -= 1;
     arena->sequence += 1;
     return arena->sequence - 1;
@@ -87,21 +92,25 @@ static void leave(struct tn_block *block, uint64_t epoch)
     }
 }
 
-/* What is loose in the heap joins its neighbours. */
-static void settle(struct tn_arena *arena, struct tn_heap *heap)
+static TN_APART void join_loose(struct tn_arena *arena, struct tn_heap *heap)
 {
     struct tn_block *block = heap->loose;
 
-    if (block == NULL)
-        return;
     heap->loose = NULL; /* P19 */
     leave(block, heap->loose_stamp);
-    (void)tn_arena_put(arena, block);
+    tn_arena_put(arena, block);
+}
+
+/* What is loose in the heap joins its neighbours. */
+static inline void settle(struct tn_arena *arena, struct tn_heap *heap)
+{
+    if (heap->loose != NULL)
+        join_loose(arena, heap);
 }
 
 /* Cuts a block out of the heap's free memory; NULL: not here. */
-static struct tn_block *cut(struct tn_arena *arena, struct tn_heap *heap,
-                            const struct tn_request *request, uint64_t bytes)
+static TN_APART struct tn_block *cut(struct tn_arena *arena, struct tn_heap *heap,
+                                     const struct tn_request *request, uint64_t bytes)
 {
     struct tn_block *block;
     struct tn_chunk *chunk;
@@ -170,24 +179,24 @@ bool tn_steady_allocate(tarn_pool *pool, const struct tn_request *request, void 
     return done;
 }
 
-static bool is_free_of(const struct tn_block *neighbour, const struct tn_heap *heap)
-{
-    return neighbour != NULL && neighbour->heap == heap && neighbour->state == TN_BLOCK_FREE;
-}
-
 /* Whether the block's run of free memory, once it is free, will lie between memory of two other arenas. */
-static bool will_be_wedged(const struct tn_arena *arena, const struct tn_block *block)
+static inline bool will_be_wedged(const struct tn_arena *arena, const struct tn_heap *heap,
+                                  const struct tn_block *block)
 {
-    const struct tn_block *low = is_free_of(block->previous, block->heap) ? block->previous : block;
-    const struct tn_block *high = is_free_of(block->next, block->heap) ? block->next : block;
+    const struct tn_block *low = block;
+    const struct tn_block *high = tn_block_is_free_of(block->next, heap) ? block->next : block;
 
-    return low != high && tn_run_is_wedged(low, high, arena);
+    if (!tn_block_is_foreign(high->next, arena))
+        return false;
+    if (tn_block_is_free_of(block->previous, heap))
+        low = block->previous;
+    return low != high && tn_block_is_foreign(low->previous, arena);
 }
 
-static bool free_in(struct tn_arena *arena, struct tn_heap *heap, struct tn_block *block)
+static inline bool free_in(struct tn_arena *arena, struct tn_heap *heap, struct tn_block *block)
 {
     settle(arena, heap);
-    if (will_be_wedged(arena, block))
+    if (will_be_wedged(arena, heap, block))
         return false;
     count_free(arena, heap, block);
     block->state = TN_BLOCK_FREE;

@@ -348,6 +348,37 @@ START_TEST(an_aligned_block_is_cut_out_below_another_arena)
 }
 END_TEST
 
+/* A run of three blocks, freed in each order, with another arena's memory below it or above: its records are in
+ * neighbours' links, which nobody may write. */
+START_TEST(the_record_beside_another_arena_stays)
+{
+    static const int orders[][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
+                                    {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+    const bool above = _i % 2 != 0;
+    char *blocks[5];
+    struct tn_block *edge;
+    struct tn_block *foreign;
+
+    for (int i = 0; i < 5; i++)
+        blocks[i] = unit_alloc(pool, 2 * MIB, stream);
+    hand_over(blocks[above ? 4 : 0]);
+    ck_assert_ptr_eq(unit_alloc(pool, 2 * MIB, other), blocks[above ? 4 : 0]);
+    foreign = unit_block(blocks[above ? 4 : 0]);
+    edge = unit_block(blocks[above ? 3 : 1]);
+    for (int i = 0; i < 3; i++) {
+        ck_assert(try_free(blocks[1 + orders[_i / 2][i]]));
+        unit_settle(pool);
+        ck_assert_ptr_eq(above ? foreign->previous : foreign->next, edge);
+        OK(tarn_pool_validate(pool));
+    }
+    ck_assert_uint_eq(tn_block_bytes(edge), 6 * MIB);
+    ck_assert_ptr_eq(try_allocate(order, 5 * MIB), blocks[1]);
+    edge = above ? foreign->previous : foreign->next;
+    ck_assert_uint_eq(tn_block_bytes(edge), above ? MIB : 5 * MIB);
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
 START_TEST(a_wedged_block_is_cut_under_the_pools_lock)
 {
     void *blocks[3];
@@ -456,6 +487,7 @@ int main(void)
     tcase_add_test(tcase, a_retired_streams_arena_serves_nobody);
     tcase_add_test(tcase, neighbours_of_other_arenas_are_left_alone);
     tcase_add_test(tcase, an_aligned_block_is_cut_out_below_another_arena);
+    tcase_add_loop_test(tcase, the_record_beside_another_arena_stays, 0, 12);
     tcase_add_test(tcase, a_wedged_block_is_cut_under_the_pools_lock);
     tcase_add_test(tcase, records_do_not_pile_up);
     tcase_add_test(tcase, reserved_memory_is_handed_out_by_the_arena_alone);

@@ -106,10 +106,11 @@ static inline void unit_settle(tarn_pool *pool)
 static inline struct tn_block *unit_block(const void *address)
 {
     struct tn_segment *segment = unit_segment(address);
-    struct tn_block *block = segment != NULL ? segment->first_block : NULL;
+    struct tn_block *block;
 
     if (segment != NULL)
         unit_settle(atomic_load(&segment->owner));
+    block = segment != NULL ? segment->first_block : NULL;
     while (block != NULL && tn_block_address(block) != (uint64_t)(uintptr_t)address)
         block = block->next;
     return block;
