@@ -165,6 +165,15 @@ void tn_host_free(void *memory)
     free(memory);
 }
 
+void tn_host_touch(void *memory, size_t bytes)
+{
+    enum { PAGE_BYTES_MIN = 4096 };
+    volatile char *at = memory; /* what is written is what was there, so it would be left out */
+
+    for (size_t i = 0; i < bytes; i += PAGE_BYTES_MIN)
+        at[i] = at[i];
+}
+
 bool tn_host_grow(void **items, size_t *capacity, size_t needed, size_t item_bytes)
 {
     size_t doubled = *capacity < 8 ? 8 : *capacity * 2;

@@ -19,6 +19,9 @@ void *tn_host_alloc_unset(size_t count, size_t item_bytes);
 void *tn_host_alloc_aligned(size_t alignment, size_t bytes);
 void tn_host_free(void *memory); /* NULL is allowed */
 
+/* Has the system give the memory now: the first write to each page takes it some 0.5 us. */
+void tn_host_touch(void *memory, size_t bytes);
+
 /* What the process has got here, in bytes as malloc gave them. */
 struct tn_host_usage {
     uint64_t current_bytes;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The table comes with the first block that begins in the chunk, and goes when the chunk leaves its pool. Where
- * the chunk is full of blocks it is a little less than nine sixteenths full: some 15 bytes for each.
+ * the chunk is full of blocks it is a little less than nine sixteenths full: some 15 bytes for each. That of a large
+ * heap's chunk has its full size from the start, 16 KiB for 1 GiB.
  *
  * Trade-offs: it never becomes smaller, so a chunk keeps room for as many blocks as it has had. A fuller table
  * is looked through for longer. */
@@ -10,6 +11,10 @@
 
 #include "base/checked.h"
 #include "base/host.h"
+#include "pools/arena.h"
+
+/* Of multiplicative hashing: 2^32 over the golden ratio. */
+static const uint32_t spread_factor = 0x9E3779B1U;
 
 enum { SIZE_MIN = 32 }; /* 256 bytes, a small part of what a chunk of 2 MiB may cost */
 
@@ -22,6 +27,18 @@ static uint32_t first_size(const struct tn_chunk *chunk)
     return (uint32_t)SIZE_MIN << above / 4;
 }
 
+static bool is_spread(const struct tn_chunk *chunk)
+{
+    return chunk->live_factor % 2 != 0;
+}
+
+static bool has_large_blocks(const struct tn_chunk *chunk)
+{
+    const struct tn_heap *heap = atomic_load_explicit(&chunk->heap, memory_order_relaxed);
+
+    return heap != NULL && heap->kind == TN_HEAP_LARGE;
+}
+
 static uint32_t home_of(uint64_t entry, uint32_t size)
 {
     return tn_live_home((uint32_t)(entry >> TN_LIVE_HASH_SHIFT), size);
@@ -32,7 +49,7 @@ static uint32_t next_of(uint32_t at, uint32_t size)
     return at + 1 < size ? at + 1 : 0;
 }
 
-static void put(uint64_t *table, uint32_t size, uint64_t entry)
+static inline void put(uint64_t *table, uint32_t size, uint64_t entry)
 {
     uint32_t at = home_of(entry, size);
 
@@ -59,26 +76,81 @@ static uint64_t room_wanted(const struct tn_chunk *chunk, uint64_t needed)
     return tn_max(least, tn_min(expected, 2 * (uint64_t)chunk->live_room));
 }
 
+/* What a table is like: spread or by distance. */
+struct shape {
+    uint32_t size;
+    uint32_t room;
+    uint32_t factor; /* odd where it is spread */
+};
+
+static struct shape shape_by_distance(const struct tn_chunk *chunk)
+{
+    uint32_t stretches = (uint32_t)(chunk->bytes / TN_SMALL_BYTES_MAX);
+
+    /* One entry stays empty: a search ends there. The highest bit of a place is that of a hash. */
+    return (struct shape){stretches + 1, stretches,
+                          1U << (32 + TN_BLOCK_BITS - tn_log2_floor(chunk->bytes))};
+}
+
+static struct shape shape_spread(const struct tn_chunk *chunk, uint64_t needed)
+{
+    uint64_t size = first_size(chunk);
+
+    if ((chunk->live_size > 0 && is_spread(chunk)) || needed > room_of(size))
+        size = room_wanted(chunk, needed) * 16 / 9 + 2;
+    return (struct shape){(uint32_t)size, (uint32_t)room_of(size), spread_factor};
+}
+
+static struct shape shape_for(const struct tn_chunk *chunk, uint64_t needed)
+{
+    struct shape shape = shape_by_distance(chunk);
+
+    return has_large_blocks(chunk) && needed <= shape.room ? shape : shape_spread(chunk, needed);
+}
+
+/* Whether the table can take so many blocks, and is not one for large blocks where small ones begin to come. */
+static bool suffices(const struct tn_chunk *chunk, uint64_t needed)
+{
+    return needed <= chunk->live_room && (is_spread(chunk) || has_large_blocks(chunk));
+}
+
+/* Puts what stands in the old table into the new one. */
+static void move_entries(struct tn_chunk *chunk, const struct shape *shape, uint64_t *table)
+{
+    bool same_hashes = shape->factor == chunk->live_factor;
+
+    for (uint32_t i = 0; i < chunk->live_size; i++) {
+        uint64_t entry = chunk->live[i];
+
+        if (entry != 0 && !same_hashes) {
+            struct tn_block *block = tn_live_block(entry);
+
+            entry = tn_live_entry(tn_live_hash_by(chunk, block->offset, shape->factor), block);
+        }
+        if (entry != 0)
+            put(table, shape->size, entry);
+    }
+}
+
 bool tn_live_reserve(struct tn_chunk *chunk, uint32_t count)
 {
-    uint32_t size = first_size(chunk);
+    uint64_t needed = (uint64_t)chunk->live_count + count;
+    struct shape shape;
     uint64_t *table;
 
-    if (chunk->live_count + count <= chunk->live_room)
+    if (suffices(chunk, needed))
         return true;
-    if (chunk->live_size > 0 || count > room_of(size))
-        size = (uint32_t)(room_wanted(chunk, (uint64_t)chunk->live_count + count) * 16 / 9 + 2);
-    table = tn_host_alloc(size, sizeof *table);
+    shape = shape_for(chunk, needed);
+    table = tn_host_alloc(shape.size, sizeof *table);
     if (table == NULL)
-        return false;
-    for (uint32_t i = 0; i < chunk->live_size; i++) {
-        if (chunk->live[i] != 0)
-            put(table, size, chunk->live[i]);
-    }
+        return needed <= chunk->live_room;
+    tn_host_touch(table, shape.size * sizeof *table);
+    move_entries(chunk, &shape, table);
     tn_host_free(chunk->live);
     chunk->live = table;
-    chunk->live_size = size;
-    chunk->live_room = (uint32_t)room_of(size);
+    chunk->live_size = shape.size;
+    chunk->live_room = shape.room;
+    chunk->live_factor = shape.factor;
     return true;
 }
 

@@ -10,6 +10,10 @@
  * again, and the block's record, whose address is a multiple of 64. So no record is looked at but the one
  * that is looked for.
  *
+ * No two large blocks begin within TN_SMALL_BYTES_MAX. So a large heap's chunk has an entry for each stretch of as
+ * much, and the hash of a place is its distance from the chunk's beginning: each block stands where it is looked
+ * for, whatever is beside it. Small blocks in such a chunk are found as those that collide are in any table.
+ *
  * Source: linear probing, and deletion that moves entries back, after D. E. Knuth, The Art of Computer
  * Programming, volume 3, section 6.4, algorithms L and R; the hash is multiplicative, ibid.
  *
@@ -41,12 +45,18 @@ static inline bool tn_live_has_room(const struct tn_chunk *chunk)
 /* Gives up the table of a chunk in which no block begins. */
 void tn_live_drop(struct tn_chunk *chunk);
 
-/* Of what begins at that offset of the chunk's segment. */
-static inline uint32_t tn_live_hash(const struct tn_chunk *chunk, uint64_t offset)
+static inline uint32_t tn_live_hash_by(const struct tn_chunk *chunk, uint64_t offset,
+                                       uint32_t factor)
 {
     uint32_t place = (uint32_t)((offset - chunk->offset) >> TN_BLOCK_BITS);
 
-    return (place * 0x9E3779B1U) >> (32 - TN_LIVE_HASH_BITS);
+    return (place * factor) >> (32 - TN_LIVE_HASH_BITS);
+}
+
+/* Of what begins at that offset of the chunk's segment. */
+static inline uint32_t tn_live_hash(const struct tn_chunk *chunk, uint64_t offset)
+{
+    return tn_live_hash_by(chunk, offset, chunk->live_factor);
 }
 
 static inline uint64_t tn_live_entry(uint32_t hash, const struct tn_block *block)
@@ -68,14 +78,18 @@ static inline struct tn_block *tn_live_block(uint64_t entry)
 /* The LIVE or DISCARDED block that begins at that offset of the chunk's segment; NULL: there is none. */
 static inline struct tn_block *tn_live_at(const struct tn_chunk *chunk, uint64_t offset)
 {
+    const uint64_t *live = chunk->live;
     uint32_t hash = tn_live_hash(chunk, offset);
     uint32_t size = chunk->live_size;
-    uint32_t at = tn_live_home(hash, size);
+    uint64_t entry;
 
-    for (; chunk->live != NULL && chunk->live[at] != 0; at = at + 1 < size ? at + 1 : 0) {
-        struct tn_block *block = tn_live_block(chunk->live[at]);
+    if (live == NULL)
+        return NULL;
+    for (uint32_t at = tn_live_home(hash, size); (entry = live[at]) != 0;
+         at = at + 1 < size ? at + 1 : 0) {
+        struct tn_block *block = tn_live_block(entry);
 
-        if (chunk->live[at] >> TN_LIVE_HASH_SHIFT == hash && block->offset == offset)
+        if (entry >> TN_LIVE_HASH_SHIFT == hash && block->offset == offset)
             return block;
     }
     return NULL;

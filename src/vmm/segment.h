@@ -50,6 +50,7 @@ struct tn_chunk {
     uint32_t live_size;             /* its entries */
     uint32_t live_room;             /* blocks that may be in it */
     uint32_t live_count;            /* blocks in it */
+    uint32_t live_factor;           /* makes a hash of a block's place */
     uint32_t id;                    /* index in the pool's table of chunks */
     uint32_t hold_count;            /* holds that contain it; 0: not captured */
     uint64_t freed_stamp;           /* epoch of the last free in it; 0: never used */

@@ -21,6 +21,18 @@ START_TEST(memory_comes_zeroed_and_is_counted)
 }
 END_TEST
 
+START_TEST(memory_that_is_touched_keeps_what_is_in_it)
+{
+    unsigned char *bytes = tn_host_alloc(3, 4096);
+
+    memset(bytes, 7, 10000);
+    tn_host_touch(bytes, 12288);
+    for (size_t i = 0; i < 12288; i++)
+        ck_assert_uint_eq(bytes[i], i < 10000 ? 7 : 0);
+    tn_host_free(bytes);
+}
+END_TEST
+
 START_TEST(bytes_are_counted_as_they_were_given)
 {
     struct tn_host_usage before = tn_host_usage();
@@ -231,6 +243,7 @@ int main(void)
     TCase *recycled = tcase_create("records");
 
     tcase_add_test(alloc, memory_comes_zeroed_and_is_counted);
+    tcase_add_test(alloc, memory_that_is_touched_keeps_what_is_in_it);
     tcase_add_test(alloc, bytes_are_counted_as_they_were_given);
     tcase_add_test(alloc, an_allocation_that_fails_is_no_bytes);
     tcase_add_test(alloc, freeing_null_does_nothing);

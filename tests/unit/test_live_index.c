@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "pools/arena.h"
 #include "pools/live_index.h"
 #include "unit/unit.h"
 
@@ -8,6 +9,8 @@ static tarn_pool *const owner = (tarn_pool *)(void *)&owner; /* compared, and ne
 static struct tn_segment segment = {.base = 0x200000000000, .bytes = TN_SLOT_BYTES};
 static struct tn_chunk chunk = {.bytes = 16 * TN_MIB, .offset = 8 * TN_MIB};
 static struct tn_block blocks[COUNT];
+static struct tn_heap large_heap = {.kind = TN_HEAP_LARGE};
+static struct tn_heap small_heap = {.kind = TN_HEAP_SMALL};
 
 static void map_chunk(void)
 {
@@ -153,6 +156,89 @@ START_TEST(a_table_becomes_as_large_as_its_chunk_will_need)
 }
 END_TEST
 
+/* Blocks of more than TN_SMALL_BYTES_MAX, side by side, and as many as can be. */
+static uint32_t place_large(uint64_t bytes)
+{
+    uint32_t count = 0;
+
+    for (uint64_t offset = 0; offset < chunk.bytes; offset += bytes)
+        tn_live_insert(place(count++, offset, bytes));
+    return count;
+}
+
+START_TEST(large_blocks_stand_where_they_are_looked_for)
+{
+    uint32_t count;
+
+    atomic_store(&chunk.heap, &large_heap);
+    ck_assert(tn_live_reserve(&chunk, 1));
+    ck_assert_uint_ge(chunk.live_room, chunk.bytes / (TN_SMALL_BYTES_MAX + 512) + 1);
+    (void)tn_host_plan_fault(1, true);
+    count = place_large(TN_SMALL_BYTES_MAX + 512);
+    ck_assert_uint_eq(count, 32);
+    ck_assert(tn_live_reserve(&chunk, 0));
+    (void)tn_host_plan_fault(0, false);
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t hash = tn_live_hash(&chunk, blocks[i].offset);
+        uint32_t at = tn_live_home(hash, chunk.live_size);
+
+        ck_assert_ptr_eq(tn_live_block(chunk.live[at]), &blocks[i]);
+        ck_assert_ptr_eq(tn_live_find(owner, tn_block_address(&blocks[i])), &blocks[i]);
+    }
+    for (uint32_t i = 0; i < count; i++)
+        tn_live_remove(&blocks[i]);
+    for (uint32_t i = 0; i < chunk.live_size; i++)
+        ck_assert_uint_eq(chunk.live[i], 0);
+}
+END_TEST
+
+/* So do those of the largest chunk, and of the smallest. */
+START_TEST(places_of_large_blocks_are_in_order)
+{
+    const uint64_t sizes[] = {TN_CHUNK_BYTES_MAX, TN_PAGE_BYTES};
+
+    atomic_store(&chunk.heap, &large_heap);
+    for (size_t i = 0; i < 2; i++) {
+        struct tn_chunk one = {.bytes = sizes[i]};
+        uint32_t last = UINT32_MAX;
+
+        atomic_store(&one.heap, &large_heap);
+        ck_assert(tn_live_reserve(&one, 1));
+        for (uint64_t at = 0; at < one.bytes; at += TN_SMALL_BYTES_MAX + 512) {
+            uint32_t home = tn_live_home(tn_live_hash(&one, at), one.live_size);
+
+            ck_assert_uint_lt(home, one.live_size);
+            ck_assert(last == UINT32_MAX || home > last);
+            last = home;
+        }
+        tn_live_drop(&one);
+    }
+}
+END_TEST
+
+/* A heap of small blocks has taken the chunk over: they are spread from the first on. Without memory for that they
+ * are entered as they come. */
+START_TEST(small_blocks_do_not_crowd_a_table_for_large_ones)
+{
+    struct tn_block *large = place(0, 4 * TN_MIB, TN_MIB);
+
+    atomic_store(&chunk.heap, &large_heap);
+    ck_assert(tn_live_reserve(&chunk, 1));
+    ck_assert_uint_eq(chunk.live_factor % 2, 0);
+    tn_live_insert(large);
+    atomic_store(&chunk.heap, &small_heap);
+    (void)tn_host_plan_fault(1, true);
+    ck_assert(tn_live_reserve(&chunk, 2));
+    for (size_t i = 1; i < 3; i++)
+        tn_live_insert(place(i, i * 512, 512));
+    (void)tn_host_plan_fault(0, false);
+    ck_assert(tn_live_reserve(&chunk, 1));
+    for (size_t i = 0; i < 3; i++)
+        ck_assert_ptr_eq(tn_live_find(owner, tn_block_address(&blocks[i])), &blocks[i]);
+    ck_assert_uint_eq(chunk.live_factor % 2, 1); /* spread */
+}
+END_TEST
+
 /* P5: an address has one block. */
 START_TEST(entering_an_address_twice_is_a_broken_contract)
 {
@@ -181,6 +267,9 @@ int main(void)
     tcase_add_test(index, blocks_of_another_pool_are_not_found);
     tcase_add_test(index, room_is_made_for_as_many_as_are_asked_for);
     tcase_add_test(index, a_table_becomes_as_large_as_its_chunk_will_need);
+    tcase_add_test(index, large_blocks_stand_where_they_are_looked_for);
+    tcase_add_test(index, places_of_large_blocks_are_in_order);
+    tcase_add_test(index, small_blocks_do_not_crowd_a_table_for_large_ones);
     unit_add_contract_test(index, entering_an_address_twice_is_a_broken_contract);
     unit_add_contract_test(index, removing_what_is_not_there_is_a_broken_contract);
     suite_add_tcase(suite, index);
