@@ -3,7 +3,8 @@
  *
  * A thread takes locks in rising rank, never two of one rank but where that is said. Debug builds record
  * what each thread holds and check the order, double locking, and that nothing is held on return from the API.
- * The spin locks of arenas come behind POOL, which takes all of a pool's, or alone; see pools/steady.h.
+ * Of REPLAY there are spin locks, else mutexes. The spin locks of arenas have no rank: they come behind POOL,
+ * which takes all of a pool's, or alone; see pools/steady.h.
  *
  * rank      protects                           allowed while held        not allowed while held
  * PROCESS   loading the driver; which devices  driver calls that do not  user callbacks; waits for
@@ -31,6 +32,8 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+
+#include "base/spin.h"
 
 enum tn_rank {
     TN_RANK_PROCESS,
@@ -61,10 +64,16 @@ void tn_lock_fini(struct tn_lock *lock);
 void tn_lock_acquire(struct tn_lock *lock);
 void tn_lock_release(struct tn_lock *lock);
 
-/* A second lock of the rank of one that the thread holds, taken and given back in between. Those who do so
+/* A spin lock of a rank, for what is done often and mostly held shortly: taking it waits for the stores made
+ * before, giving it back does not, where a mutex waits at both. Who has waited for it for some microseconds sleeps
+ * between looks. */
+void tn_lock_acquire_spin(struct tn_spin *lock, enum tn_rank rank);
+void tn_lock_release_spin(struct tn_spin *lock, enum tn_rank rank);
+
+/* A second one of the rank of one that the thread holds, taken and given back in between. Those who do so
  * hold a lock of lower rank that is the same for all of them, and no third one. */
-void tn_lock_acquire_second(struct tn_lock *lock);
-void tn_lock_release_second(struct tn_lock *lock);
+void tn_lock_acquire_second_spin(struct tn_spin *lock, enum tn_rank rank);
+void tn_lock_release_second_spin(struct tn_spin *lock);
 
 /* True when this thread holds a lock of that rank. Always true where nothing is recorded, so it is
  * for assertions alone. */

@@ -84,7 +84,7 @@ void tn_replays_admit(tarn_pool *pool, const struct tn_hold *own)
         /* No launch of any graph before runs, or will any more. */
         atomic_fetch_add(&replays->series, 1);
     }
-    tn_lock_release(&replays->lock);
+    tn_replays_unlock(replays);
 }
 
 /* Forgets the last replay when the graphs of its time are gone. */
@@ -144,7 +144,7 @@ static tarn_status take_turn(tarn_pool *pool, tn_cu_stream stream, uint64_t stre
         uint64_t last = atomic_load(&replays->stream_id);
 
         replays->crosses = replays->crosses || (last != 0 && last != stream_id);
-        tn_lock_release(&replays->lock);
+        tn_replays_unlock(replays);
         status = tn_gpu_wait_idle(gpu);
         replays = tn_replays_lock(pool);
         if (status == TARN_OK)
@@ -215,7 +215,7 @@ static tarn_status launch_ordered(tarn_pool *pool, tn_cu_graphexec exec, tn_cu_s
         /* Without an event the next change of streams waits for the device. */
         replays->recorded = replays->crosses && tn_event_renew(gpu, &replays->event, stream);
     }
-    tn_lock_release(&replays->lock);
+    tn_replays_unlock(replays);
     return status;
 }
 

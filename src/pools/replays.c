@@ -28,14 +28,12 @@ struct tn_replays *tn_replays_make(void)
     if (made == NULL)
         return NULL;
     tn_barrier_prepare();
-    tn_lock_init(&made->lock, TN_RANK_REPLAY);
     made->pool_count = 1;
     return made;
 }
 
 static void end(struct tn_gpu *gpu, struct tn_replays *replays)
 {
-    tn_lock_fini(&replays->lock);
     if (replays->event != NULL)
         tn_event_destroy(gpu, replays->event);
     tn_records_give(&replays_records, replays);
@@ -60,11 +58,16 @@ struct tn_replays *tn_replays_lock(tarn_pool *pool)
     for (;;) {
         struct tn_replays *replays = atomic_load(&pool->replays);
 
-        tn_lock_acquire(&replays->lock);
+        tn_lock_acquire_spin(&replays->lock, TN_RANK_REPLAY);
         if (replays == atomic_load(&pool->replays))
             return replays;
-        tn_lock_release(&replays->lock);
+        tn_replays_unlock(replays);
     }
+}
+
+void tn_replays_unlock(struct tn_replays *replays)
+{
+    tn_lock_release_spin(&replays->lock, TN_RANK_REPLAY);
 }
 
 void tn_replays_order(struct tn_replays *replays)
@@ -86,8 +89,8 @@ void tn_replays_await_alone(const struct tn_replays *replays)
 /* All pools of one record come to another. The DEVICE lock is held. */
 static void merge(tarn_device *device, struct tn_replays *from, struct tn_replays *to)
 {
-    tn_lock_acquire(&to->lock);
-    tn_lock_acquire_second(&from->lock);
+    tn_lock_acquire_spin(&to->lock, TN_RANK_REPLAY);
+    tn_lock_acquire_second_spin(&from->lock, TN_RANK_REPLAY);
     atomic_store(&to->shared, true);
     atomic_store(&to->ordered, true);
     atomic_store(&from->ordered, true);
@@ -102,8 +105,8 @@ static void merge(tarn_device *device, struct tn_replays *from, struct tn_replay
     from->joined = to;
     to->crosses = true;
     atomic_store(&to->alone_stamp, tn_gpu_epoch(&device->gpu));
-    tn_lock_release_second(&from->lock);
-    tn_lock_release(&to->lock);
+    tn_lock_release_second_spin(&from->lock);
+    tn_replays_unlock(to);
 }
 
 static void share(tarn_pool *pool, tarn_pool *other)

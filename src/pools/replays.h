@@ -38,7 +38,7 @@ struct tn_replays {
     tn_cu_event event;              /* NULL: none yet */
     bool recorded;                  /* the event stands for the end of the last replay */
     bool crosses;                   /* replays change streams: each records the event */
-    struct tn_lock lock;            /* rank REPLAY */
+    struct tn_spin lock;            /* rank REPLAY */
 };
 
 /* A record of one pool's own; NULL when there is no memory. */
@@ -49,6 +49,7 @@ void tn_replays_leave(tarn_pool *pool);
 
 /* Locks the pool's record and gives it. */
 struct tn_replays *tn_replays_lock(tarn_pool *pool);
+void tn_replays_unlock(struct tn_replays *replays);
 
 /* Replays are ordered from here on: no launch by a thread that goes by their not being so begins any more, and
  * tn_replays_await_alone sees the one that is under way. */

@@ -48,6 +48,25 @@ START_TEST(a_statically_initialised_lock_has_its_rank)
 }
 END_TEST
 
+START_TEST(a_spin_lock_has_the_rank_that_it_is_taken_with)
+{
+    struct tn_spin one = {0};
+    struct tn_spin another = {0};
+
+    tn_lock_acquire_spin(&one, TN_RANK_REPLAY);
+    ck_assert(tn_lock_held(TN_RANK_REPLAY));
+    ck_assert(!tn_spin_try(&one));
+    tn_lock_acquire_second_spin(&another, TN_RANK_REPLAY);
+    ck_assert(!tn_spin_try(&another));
+    tn_lock_release_second_spin(&another);
+    ck_assert(tn_spin_try(&another));
+    ck_assert(!tn_spin_try(&one));
+    tn_lock_release_spin(&one, TN_RANK_REPLAY);
+    ck_assert(tn_lock_none_held());
+    ck_assert(tn_spin_try(&one));
+}
+END_TEST
+
 static void expect_nothing_held(void *argument)
 {
     (void)argument;
@@ -92,6 +111,43 @@ START_TEST(falling_rank_is_a_broken_contract)
 {
     tn_lock_acquire(&locks[TN_RANK_POOL]);
     tn_lock_acquire(&locks[TN_RANK_DEVICE]);
+}
+END_TEST
+
+START_TEST(a_spin_lock_of_falling_rank_is_a_broken_contract)
+{
+    struct tn_spin lock = {0};
+
+    tn_lock_acquire(&locks[TN_RANK_STREAMS]);
+    tn_lock_acquire_spin(&lock, TN_RANK_REPLAY);
+}
+END_TEST
+
+START_TEST(two_spin_locks_of_one_rank_are_a_broken_contract)
+{
+    struct tn_spin one = {0};
+    struct tn_spin another = {0};
+
+    tn_lock_acquire_spin(&one, TN_RANK_REPLAY);
+    tn_lock_acquire_spin(&another, TN_RANK_REPLAY);
+}
+END_TEST
+
+START_TEST(a_second_spin_lock_without_a_first_one_is_a_broken_contract)
+{
+    struct tn_spin lock = {0};
+
+    tn_lock_acquire(&locks[TN_RANK_DEVICE]);
+    tn_lock_acquire_second_spin(&lock, TN_RANK_REPLAY);
+}
+END_TEST
+
+START_TEST(releasing_a_spin_lock_of_a_rank_that_is_not_held_is_a_broken_contract)
+{
+    struct tn_spin lock = {0};
+
+    tn_spin_acquire(&lock);
+    tn_lock_release_spin(&lock, TN_RANK_REPLAY);
 }
 END_TEST
 
@@ -142,12 +198,18 @@ int main(void)
     tcase_add_test(order, locks_may_be_taken_in_rising_rank_and_released_in_any_order);
     tcase_add_test(order, a_rank_is_held_from_acquire_to_release);
     tcase_add_test(order, a_statically_initialised_lock_has_its_rank);
+    tcase_add_test(order, a_spin_lock_has_the_rank_that_it_is_taken_with);
     tcase_add_test(order, what_is_held_is_known_for_each_thread);
     tcase_add_test(order, a_lock_excludes_other_threads);
     suite_add_tcase(suite, order);
     tcase_add_checked_fixture(wrong, make_locks, NULL);
     unit_add_contract_test(wrong, falling_rank_is_a_broken_contract);
     unit_add_contract_test(wrong, two_locks_of_one_rank_are_a_broken_contract);
+    unit_add_contract_test(wrong, a_spin_lock_of_falling_rank_is_a_broken_contract);
+    unit_add_contract_test(wrong, two_spin_locks_of_one_rank_are_a_broken_contract);
+    unit_add_contract_test(wrong, a_second_spin_lock_without_a_first_one_is_a_broken_contract);
+    unit_add_contract_test(wrong,
+                           releasing_a_spin_lock_of_a_rank_that_is_not_held_is_a_broken_contract);
     unit_add_contract_test(wrong, taking_a_lock_twice_is_a_broken_contract);
     unit_add_contract_test(wrong, releasing_what_is_not_held_is_a_broken_contract);
     if (TARN_DEBUG_CHECKS)

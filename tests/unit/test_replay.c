@@ -17,7 +17,7 @@ static int launching_for;
 static uint64_t launches_then;
 
 /* Another pool joins the order just before this lock is taken. */
-static struct tn_lock *awaited;
+static struct tn_spin *awaited;
 static tarn_pool *joining;
 static uint64_t joining_id; /* of a capture that both have allocated from */
 
@@ -27,15 +27,15 @@ static void join(void *unused)
     tn_replays_join(pool, joining_id, NULL);
 }
 
-void __real_tn_lock_acquire(struct tn_lock *lock);
-void __wrap_tn_lock_acquire(struct tn_lock *lock);
-void __wrap_tn_lock_acquire(struct tn_lock *lock)
+void __real_tn_lock_acquire_spin(struct tn_spin *lock, enum tn_rank rank);
+void __wrap_tn_lock_acquire_spin(struct tn_spin *lock, enum tn_rank rank);
+void __wrap_tn_lock_acquire_spin(struct tn_spin *lock, enum tn_rank rank)
 {
     if (lock == awaited) {
         awaited = NULL;
         test_elsewhere(join, NULL);
     }
-    __real_tn_lock_acquire(lock);
+    __real_tn_lock_acquire_spin(lock, rank);
 }
 
 /* What a thread that launches alone has stored is seen by others from the next heavy fence on. */

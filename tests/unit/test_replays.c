@@ -5,18 +5,18 @@
 static tarn_device *device;
 static tarn_pool *pools[3];
 
-static struct tn_lock
+static struct tn_spin
     *awaited; /* another thread joins the first two pools just before it is taken */
 
-void __real_tn_lock_acquire(struct tn_lock *lock);
-void __wrap_tn_lock_acquire(struct tn_lock *lock);
-void __wrap_tn_lock_acquire(struct tn_lock *lock)
+void __real_tn_lock_acquire_spin(struct tn_spin *lock, enum tn_rank rank);
+void __wrap_tn_lock_acquire_spin(struct tn_spin *lock, enum tn_rank rank);
+void __wrap_tn_lock_acquire_spin(struct tn_spin *lock, enum tn_rank rank)
 {
     if (lock == awaited) {
         awaited = NULL;
         tn_replays_join(pools[1], 5, NULL);
     }
-    __real_tn_lock_acquire(lock);
+    __real_tn_lock_acquire_spin(lock, rank);
 }
 
 /* What a thread that launches alone in the first pool has stored is seen by others from the next heavy fence
@@ -141,7 +141,7 @@ START_TEST(the_order_that_is_locked_is_the_pools)
     ck_assert_ptr_ne(locked, before); /* it came to the other pool's meanwhile */
     ck_assert_ptr_eq(locked, replays_of(pools[0]));
     ck_assert_ptr_eq(locked, replays_of(pools[1]));
-    tn_lock_release(&locked->lock);
+    tn_replays_unlock(locked);
     ck_assert(tn_lock_none_held());
     drop_hold(first);
     drop_hold(second);
