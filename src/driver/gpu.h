@@ -42,13 +42,16 @@ enum tn_gpu_call {
 
 struct tn_gpu {
     const struct tn_driver *driver; /* immutable */
-    int ordinal;                    /* immutable */
-    tn_cu_device device;            /* immutable */
-    tn_cu_context context;          /* immutable; the primary context, retained */
-    size_t total_bytes;             /* immutable */
-    char name[128];                 /* immutable */
     atomic_int fault;               /* the first sticky result; 0: none */
     atomic_int poison_result;       /* of the first teardown call refused; 0: none */
+    atomic_uint_fast64_t epoch;     /* rises with every wait begun */
+    atomic_uint_fast64_t proven;    /* the highest epoch whose wait has ended */
+    /* Above is what allocations, frees and replays look at. */
+    int ordinal;           /* immutable */
+    tn_cu_device device;   /* immutable */
+    tn_cu_context context; /* immutable; the primary context, retained */
+    size_t total_bytes;    /* immutable */
+    char name[128];        /* immutable */
     _Atomic(const char *) poison_call;
     pthread_mutex_t wait_mutex;      /* one waits at a time; nothing else is ever taken inside */
     uint64_t token;                  /* a small linear allocation whose free waits; 0: none; guarded
@@ -59,8 +62,6 @@ struct tn_gpu {
     struct tn_foreign *foreign;      /* contexts of the program's own; guarded by contexts_mutex,
                                         and only who has wait_mutex too takes one off */
     _Atomic(tn_cu_context) last_met; /* one that is in the list; NULL: none */
-    atomic_uint_fast64_t epoch;      /* rises with every wait begun */
-    atomic_uint_fast64_t proven;     /* the highest epoch whose wait has ended */
     /* See kernel.h: */
     pthread_mutex_t kernel_mutex;          /* loading the code */
     tn_cu_library library;                 /* guarded by kernel_mutex */

@@ -19,6 +19,8 @@
 #ifndef TARN_POOLS_POOL_H
 #define TARN_POOLS_POOL_H
 
+#include <stddef.h>
+
 #include "base/checked.h"
 #include "pools/hold.h"
 #include "pools/replays.h"
@@ -47,13 +49,20 @@ struct tarn_pool {
     _Atomic uint64_t magic; /* TN_POOL_MAGIC; 0 in a recycled record */
     tarn_pool *next;        /* of the device, guarded by the DEVICE lock; links recycled records */
     tarn_device *device;    /* immutable */
-    char name[32];          /* immutable */
-    uint64_t limit_bytes;   /* 0: none; guarded by lock */
-    bool met_limit;         /* a growth was refused by it; guarded by lock, cleared by who asks */
-    bool is_default;        /* immutable */
-    bool share_captured;    /* immutable; work outside captures may take free memory of graphs */
-    atomic_bool released;   /* the handle is given up */
-    bool ending;            /* a thread is ending it; guarded by the DEVICE lock */
+    /* What allocations and replays look at shares the cache line of magic. */
+    const struct tn_rounding *rounding; /* the device's, immutable; NULL: to 512 bytes alone */
+    _Atomic(struct tn_arena_table *) arena_table; /* NULL: none yet */
+    struct tn_replays *_Atomic replays;           /* changed under its lock: see pools/replays.h */
+    atomic_uint_fast64_t replay_stream_id; /* of its own last ordered replay; 0: none; written as
+                                              replays is */
+    tarn_replay_order replay_order;        /* immutable */
+    atomic_bool released;                  /* the handle is given up */
+    bool is_default;                       /* immutable */
+    bool share_captured;  /* immutable; work outside captures may take free memory of graphs */
+    bool ending;          /* a thread is ending it; guarded by the DEVICE lock */
+    char name[32];        /* immutable */
+    uint64_t limit_bytes; /* 0: none; guarded by lock */
+    bool met_limit;       /* a growth was refused by it; guarded by lock, cleared by who asks */
     struct tn_chunk_properties properties; /* immutable but for the peers, guarded by lock */
 
     struct tn_segment *segments; /* in order of index */
@@ -70,8 +79,6 @@ struct tarn_pool {
     struct tn_block *pending_first; /* oldest first */
     struct tn_block *pending_last;
 
-    _Atomic(struct tn_arena_table *) arena_table; /* NULL: none yet */
-    const struct tn_rounding *rounding; /* the device's, immutable; NULL: to 512 bytes alone */
     uint64_t arena_count;
     uint64_t retired_count; /* arenas of retired streams */
     struct tn_body *bodies; /* of conditional nodes, whose outermost capture is under way */
@@ -92,11 +99,7 @@ struct tarn_pool {
                                     by the DEVICE lock */
     bool adoption_counted;
 
-    tarn_replay_order replay_order;        /* immutable */
-    atomic_uint_fast64_t replay_stream_id; /* of its own last ordered replay; 0: none; written as
-                                              replays is */
-    struct tn_replays *_Atomic replays;    /* changed under its lock: see pools/replays.h */
-    struct tn_replays *first_replays;      /* immutable; joined leads from it to replays */
+    struct tn_replays *first_replays; /* immutable; joined leads from it to replays */
 
     /* From here on it is kept in recycled records: what tn_pool_lock touches, and idle memory, as every arena.
      * Who has found a pool by an address may come to its lock when the pool has gone. */
@@ -105,6 +108,8 @@ struct tarn_pool {
     struct tn_pool_counters counters;
     struct tn_arena idle;
 };
+
+_Static_assert(offsetof(struct tarn_pool, name) == 64, "a cache line");
 
 #define TN_POOL_MAGIC 0x546e506f6f6c3031ULL
 

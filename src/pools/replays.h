@@ -15,31 +15,35 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/lock.h"
 #include "driver/gpu.h"
 #include "tarn/types.h"
 
+/* The first cache line has what a replay reads and writes: after a launch hardly anything is in the caches. */
 struct tn_replays {
     uint64_t magic;              /* 0: nobody has a handle of one */
-    struct tn_replays *next;     /* links recycled records */
-    struct tn_replays *joined;   /* where its pools have gone; NULL: nowhere */
-    uint64_t pool_count;         /* P17; guarded by the DEVICE lock, as joined is */
-    atomic_bool shared;          /* by several pools, now or before; stays so */
+    struct tn_replays *joined;   /* where its pools have gone; NULL: nowhere; guarded by the DEVICE
+                                  lock; links recycled records */
+    struct tn_spin lock;         /* rank REPLAY */
     atomic_bool ordered;         /* several graphs or holds */
-    atomic_uint_fast64_t series; /* rises when a graph has no other beside it */
-    uint64_t seen_series;        /* that the last replay belongs to */
     atomic_bool launching_alone; /* a thread launches a graph as the only one */
+    bool recorded;               /* the event stands for the end of the last replay */
+    bool crosses;                /* replays change streams: each records the event */
     atomic_uint_fast64_t
         alone_stamp; /* the epoch of the last launch so made, or of a join; 0: none */
     atomic_uint_fast64_t stream_id; /* of the last ordered replay; 0: none */
     atomic_uint_fast64_t stamp;     /* its epoch; 0: none */
+    atomic_uint_fast64_t series;    /* rises when a graph has no other beside it */
+    uint64_t seen_series;           /* that the last replay belongs to */
     tn_cu_event event;              /* NULL: none yet */
-    bool recorded;                  /* the event stands for the end of the last replay */
-    bool crosses;                   /* replays change streams: each records the event */
-    struct tn_spin lock;            /* rank REPLAY */
+    uint64_t pool_count;            /* P17; guarded by the DEVICE lock */
+    atomic_bool shared;             /* by several pools, now or before; stays so */
 };
+
+_Static_assert(offsetof(struct tn_replays, event) == 64, "a cache line");
 
 /* A record of one pool's own; NULL when there is no memory. */
 struct tn_replays *tn_replays_make(void);
