@@ -40,16 +40,21 @@ static TN_ALWAYS_INLINE tarn_status allocate_from(tarn_pool *pool, struct tn_req
 static TN_APART tarn_status allocate_routed(tarn_device *device, struct tn_request *request,
                                             const struct tn_stream_state *state, void **address)
 {
-    tarn_pool *pool = NULL;
-    uint64_t route_id = 0;
-    tarn_status status = tn_route_choose(device, request->stream, state, &pool, &route_id);
+    struct tn_route_choice choice;
+    tarn_status status;
 
+    if (state->order.capture_id != 0 &&
+        tn_steady_allocate_routed(&device->routes, request, address))
+        return TARN_OK;
+    status = tn_route_choose(device, request->stream, state, &choice);
     if (status != TARN_OK)
         return status;
-    if (pool == NULL)
+    if (choice.pool == NULL)
         return allocate_from(device->default_pool, request, state, 0, address);
-    status = allocate_from(pool, request, state, route_id, address);
-    tn_pool_unpin(pool);
+    status = allocate_from(choice.pool, request, state, choice.id, address);
+    if (status == TARN_OK)
+        tn_route_remember(device, &choice, state->order);
+    tn_pool_unpin(choice.pool);
     return status;
 }
 
@@ -59,10 +64,12 @@ static TN_ALWAYS_INLINE tarn_status allocate(tarn_device *device, tarn_pool *poo
 {
     struct tn_request request = {.requested = bytes, .alignment = alignment, .stream = stream};
     struct tn_stream_state state;
+    bool routed = tn_route_is_any(&device->routes); /* by captures, mostly */
     tarn_status status = tn_enter_device(device);
 
     if (status == TARN_OK)
-        status = tn_stream_look(&device->gpu, stream, &state);
+        status = routed ? tn_stream_look_for_capture(&device->gpu, stream, &state)
+                        : tn_stream_look(&device->gpu, stream, &state);
     if (status != TARN_OK)
         return status;
     if (state.broken)
@@ -70,7 +77,7 @@ static TN_ALWAYS_INLINE tarn_status allocate(tarn_device *device, tarn_pool *poo
                        "the stream's capture is invalidated, so nothing can be allocated on it; "
                        "end or abort the capture");
     request.order = state.order;
-    if (pool == NULL && tn_route_is_any(&device->routes))
+    if (pool == NULL && routed)
         return allocate_routed(device, &request, &state, address);
     return allocate_from(pool != NULL ? pool : device->default_pool, &request, &state, 0, address);
 }

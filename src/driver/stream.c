@@ -103,6 +103,19 @@ tarn_status tn_stream_look_at_capture(struct tn_gpu *gpu, tn_cu_stream stream,
     return TARN_OK;
 }
 
+tarn_status tn_stream_look_for_capture(struct tn_gpu *gpu, tn_cu_stream stream,
+                                       struct tn_stream_state *state)
+{
+    tarn_status status;
+
+    if (tn_stream_is_default(stream))
+        return tn_stream_look_at_default(gpu, stream, state);
+    status = tn_stream_look_at_capture(gpu, stream, state);
+    if (status != TARN_OK || state->broken || state->order.capture_id != 0)
+        return status;
+    return tn_stream_look_at_idle(gpu, stream, state);
+}
+
 tarn_status tn_stream_look_at_default(struct tn_gpu *gpu, tn_cu_stream stream,
                                       struct tn_stream_state *state)
 {

@@ -72,26 +72,38 @@ TARN_MUST_CHECK tarn_status tn_stream_look_at_default(struct tn_gpu *gpu, tn_cu_
 TARN_MUST_CHECK tarn_status tn_stream_look_at_capture(struct tn_gpu *gpu, tn_cu_stream stream,
                                                       struct tn_stream_state *state);
 
-/* For a stream whose context is current, or that needs none. Whether it is being captured is the question that
- * costs least. */
-static inline tarn_status tn_stream_look_at_current(struct tn_gpu *gpu, tn_cu_stream stream,
-                                                    struct tn_stream_state *state)
+/* The same of one that is not being captured. */
+static inline tarn_status tn_stream_look_at_idle(struct tn_gpu *gpu, tn_cu_stream stream,
+                                                 struct tn_stream_state *state)
 {
-    const struct tn_driver *driver = gpu->driver;
-    tn_cu_capture_status capturing = TN_CU_CAPTURE_STATUS_NONE;
     unsigned long long stream_id = 0;
-    tn_cu_result result = driver->cuStreamIsCapturing(stream, &capturing);
+    tn_cu_result result = gpu->driver->cuStreamGetId(stream, &stream_id);
 
-    if (result != TN_CUDA_SUCCESS)
-        return tn_gpu_failed(gpu, result, "looking at a stream", "cuStreamIsCapturing");
-    if (capturing != TN_CU_CAPTURE_STATUS_NONE)
-        return tn_stream_look_at_capture(gpu, stream, state);
-    result = driver->cuStreamGetId(stream, &stream_id);
     if (result != TN_CUDA_SUCCESS)
         return tn_gpu_failed(gpu, result, "looking at a stream", "cuStreamGetId");
     *state = (struct tn_stream_state){.order = {stream_id, 0}};
     return TARN_OK;
 }
+
+/* For a stream whose context is current, or that needs none. Of the two questions the one whether it is being captured
+ * costs least. */
+static inline tarn_status tn_stream_look_at_current(struct tn_gpu *gpu, tn_cu_stream stream,
+                                                    struct tn_stream_state *state)
+{
+    tn_cu_capture_status capturing = TN_CU_CAPTURE_STATUS_NONE;
+    tn_cu_result result = gpu->driver->cuStreamIsCapturing(stream, &capturing);
+
+    if (result != TN_CUDA_SUCCESS)
+        return tn_gpu_failed(gpu, result, "looking at a stream", "cuStreamIsCapturing");
+    if (capturing != TN_CU_CAPTURE_STATUS_NONE)
+        return tn_stream_look_at_capture(gpu, stream, state);
+    return tn_stream_look_at_idle(gpu, stream, state);
+}
+
+/* As tn_stream_look, but of a stream that is being captured the driver is asked once, not twice; of another as often.
+ */
+TARN_MUST_CHECK tarn_status tn_stream_look_for_capture(struct tn_gpu *gpu, tn_cu_stream stream,
+                                                       struct tn_stream_state *state);
 
 /* DEVICE_LOST, DRIVER */
 TARN_MUST_CHECK static inline tarn_status tn_stream_look(struct tn_gpu *gpu, tn_cu_stream stream,

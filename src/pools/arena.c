@@ -25,6 +25,7 @@ void tn_arena_init(struct tn_arena *arena, tarn_pool *pool, struct tn_order orde
 {
     arena->pool = pool;
     arena->order = order;
+    arena->routes_stamp = 0;
     arena->saved_count = 0;
     arena->met = false;
     arena->allocates = false;

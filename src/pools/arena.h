@@ -57,8 +57,10 @@ struct tn_arena {
     const struct tn_hold *hold; /* the same: of its capture; NULL outside captures */
     tarn_pool *pool;            /* NULL in a recycled record */
     struct tn_order order;      /* zero for idle memory; none once its stream is retired */
-    uint64_t saved_count;       /* blocks of checkpoints that are of its order */
-    struct tn_fence *fence;     /* retired: what ends the stream's work; else NULL */
+    uint64_t
+        routes_stamp; /* of routes that lead its order's allocations here; 0: see pools/route.h */
+    uint64_t saved_count;   /* blocks of checkpoints that are of its order */
+    struct tn_fence *fence; /* retired: what ends the stream's work; else NULL */
     struct tn_heap heaps[TN_HEAP_KINDS];
     struct tn_ancestry ancestry; /* in a capture: what its next work comes after; see pools/use.h */
     struct tn_block_store store; /* for pools/steady.c, as the next three; no slabs of its own */

@@ -19,6 +19,7 @@
 
 #include "base/contract.h"
 #include "base/error.h"
+#include "pools/arena_table.h"
 #include "pools/device.h"
 
 /* Known by address; only their names are called, and only by users who ask them directly. */
@@ -39,13 +40,23 @@ bool tarn_filter_stream(tarn_stream stream, void *user)
     return stream == (tarn_stream)user;
 }
 
-static atomic_uint_fast64_t last_id; /* of a route, in the process */
+static atomic_uint_fast64_t last_id;    /* of a route, in the process */
+static atomic_uint_fast64_t last_stamp; /* the same */
+
+/* The routes have changed: what is remembered of them counts no more. */
+static void stamp_anew(struct tn_routes *routes)
+{
+    atomic_store(&routes->stamp, atomic_fetch_add(&last_stamp, 1) + 1);
+}
 
 void tn_routes_init(struct tn_routes *routes)
 {
     tn_lock_init(&routes->lock, TN_RANK_ROUTES);
     routes->count = 0;
     atomic_store(&routes->open_count, 0);
+    stamp_anew(routes);
+    for (size_t i = 0; i < TN_ROUTES_REMEMBERED; i++)
+        atomic_store(&routes->remembered[i], NULL);
 }
 
 void tn_routes_fini(struct tn_routes *routes)
@@ -93,6 +104,7 @@ static tarn_status push_route(tarn_device *device, struct tn_route *route)
         routes->routes[routes->count] = *route;
         routes->count += 1;
         atomic_store(&routes->open_count, routes->count);
+        stamp_anew(routes);
     }
     tn_lock_release(&routes->lock);
     return status;
@@ -169,6 +181,7 @@ static void remove_route(tarn_device *device, struct tn_route *route)
         route[i] = route[i + 1];
     routes->count -= 1;
     atomic_store(&routes->open_count, routes->count);
+    stamp_anew(routes);
     tn_pool_lock(ended.pool);
     TN_ASSERT(ended.pool->route_count > 0); /* P10 */
     ended.pool->route_count -= 1;
@@ -236,6 +249,7 @@ void tn_route_set_capture(tarn_device *device, uint64_t id, uint64_t capture_id)
     route = find_route(&device->routes, id);
     TN_ASSERT(route != NULL && route->of_capture);
     route->capture_id = capture_id;
+    stamp_anew(&device->routes);
     tn_lock_release(&device->routes.lock);
 }
 
@@ -247,6 +261,7 @@ void tn_route_shut_capture(tarn_device *device, uint64_t id, bool shut)
     route = find_route(&device->routes, id);
     if (route != NULL)
         route->shut = shut;
+    stamp_anew(&device->routes);
     tn_lock_release(&device->routes.lock);
 }
 
@@ -372,26 +387,60 @@ static tarn_status accepts(tarn_device *device, struct tn_route *route, tarn_str
     return TARN_OK;
 }
 
+/* Whether an allocation in the same order will be sent where the route has sent one, as long as the routes stay
+ * as they are: another capture is never of that number. */
+static bool is_lasting(const struct tn_routes *routes, const struct tn_route *route)
+{
+    const struct tn_route *end = routes->routes + routes->count;
+
+    if (route->filter != tarn_filter_capture)
+        return false;
+    while (++route < end) {
+        if (!route->of_capture)
+            return false;
+    }
+    return true;
+}
+
 tarn_status tn_route_choose(tarn_device *device, tarn_stream stream,
-                            const struct tn_stream_state *state, tarn_pool **pool, uint64_t *id)
+                            const struct tn_stream_state *state, struct tn_route_choice *choice)
 {
     struct tn_routes *routes = &device->routes;
     bool accepted = false;
     tarn_status status = TARN_OK;
 
-    *pool = NULL;
-    *id = 0;
+    *choice = (struct tn_route_choice){NULL, 0, 0};
     if (!tn_route_is_any(routes))
         return TARN_OK;
     tn_lock_acquire(&routes->lock);
     for (size_t i = routes->count; i-- > 0 && !accepted && status == TARN_OK;) {
-        status = accepts(device, &routes->routes[i], stream, state, &accepted);
+        struct tn_route *route = &routes->routes[i];
+
+        status = accepts(device, route, stream, state, &accepted);
         if (accepted) {
-            *pool = routes->routes[i].pool;
-            *id = routes->routes[i].id;
-            tn_pool_pin(*pool);
+            choice->pool = route->pool;
+            choice->id = route->id;
+            choice->stamp = is_lasting(routes, route) ? atomic_load(&routes->stamp) : 0;
+            tn_pool_pin(route->pool);
         }
     }
     tn_lock_release(&routes->lock);
     return status;
+}
+
+void tn_route_remember(tarn_device *device, const struct tn_route_choice *choice,
+                       struct tn_order order)
+{
+    struct tn_arena *arena = tn_arena_seek(choice->pool, order);
+    bool is_there;
+
+    if (choice->stamp == 0 || arena == NULL)
+        return;
+    tn_spin_acquire(&arena->lock);
+    is_there = arena->pool == choice->pool && tn_order_equal(arena->order, order);
+    if (is_there)
+        arena->routes_stamp = choice->stamp;
+    tn_spin_release(&arena->lock);
+    if (is_there)
+        atomic_store_explicit(tn_route_place(&device->routes, order), arena, memory_order_release);
 }

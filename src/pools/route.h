@@ -6,6 +6,10 @@
  * Routes are numbered; a number is never used again. That of a tarn_capture is tied to the capture: its
  * user does not end it, and its stream is never asked, since the capture may be gone with its stream.
  *
+ * Where a capture's allocations on a stream have gone once they go again as long as the routes stay as they are, if
+ * it was a route by the capture that accepted, and all newer ones are of tarn_captures, which accept no other capture
+ * ever. So the arena is remembered, with the stamp of the routes, and the routes are not asked again.
+ *
  * Locking: the ROUTES lock of the device; a counter of open routes is read without it, so that
  * programs without routes pay one load. */
 #ifndef TARN_POOLS_ROUTE_H
@@ -15,7 +19,7 @@
 #include "pools/pool.h"
 #include "tarn/pool.h"
 
-enum { TN_ROUTES_MAX = 64 };
+enum { TN_ROUTES_MAX = 64, TN_ROUTES_REMEMBERED_BITS = 6, TN_ROUTES_REMEMBERED = 64 };
 
 struct tn_route {
     uint64_t id;
@@ -34,6 +38,16 @@ struct tn_routes {
     struct tn_route routes[TN_ROUTES_MAX]; /* oldest first */
     size_t count;
     atomic_size_t open_count; /* the same as count, to be read without the lock */
+    /* Another one, of no other device either, with each change of the routes. */
+    atomic_uint_fast64_t stamp;
+    _Atomic(struct tn_arena *) remembered[TN_ROUTES_REMEMBERED]; /* by order; NULL: none */
+};
+
+/* Where an allocation goes. */
+struct tn_route_choice {
+    tarn_pool *pool; /* pinned; NULL: no route has accepted */
+    uint64_t id;     /* of the route; 0: none */
+    uint64_t stamp;  /* of routes that will choose the same for the order; 0: they may not */
 };
 
 void tn_routes_init(struct tn_routes *routes);
@@ -81,10 +95,24 @@ static inline bool tn_route_is_any(const struct tn_routes *routes)
     return atomic_load_explicit(&routes->open_count, memory_order_acquire) != 0;
 }
 
-/* Finds the newest route that accepts the allocation: its pool, pinned, NULL when none does, and its number.
+/* Finds the newest route that accepts the allocation.
  *   DEVICE_LOST, DRIVER: a route's stream could not be asked */
 TARN_MUST_CHECK tarn_status tn_route_choose(tarn_device *device, tarn_stream stream,
-                                            const struct tn_stream_state *state, tarn_pool **pool,
-                                            uint64_t *id);
+                                            const struct tn_stream_state *state,
+                                            struct tn_route_choice *choice);
+
+/* Remembers that the order's allocations go to its arena in the chosen pool, which is pinned still. */
+void tn_route_remember(tarn_device *device, const struct tn_route_choice *choice,
+                       struct tn_order order);
+
+/* Where the arena of an order in a capture is remembered, if it is. */
+static inline _Atomic(struct tn_arena *) *tn_route_place(struct tn_routes *routes,
+                                                         struct tn_order order)
+{
+    uint64_t mixed =
+        (order.stream_id ^ order.capture_id) * 0x9E3779B97F4A7C15ULL; /* Fibonacci hashing */
+
+    return &routes->remembered[mixed >> (64 - TN_ROUTES_REMEMBERED_BITS)];
+}
 
 #endif

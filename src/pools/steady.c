@@ -179,6 +179,23 @@ bool tn_steady_allocate(tarn_pool *pool, const struct tn_request *request, void 
     return done;
 }
 
+bool tn_steady_allocate_routed(struct tn_routes *routes, const struct tn_request *request,
+                               void **address)
+{
+    uint64_t stamp = atomic_load_explicit(&routes->stamp, memory_order_acquire);
+    struct tn_arena *arena =
+        atomic_load_explicit(tn_route_place(routes, request->order), memory_order_acquire);
+    bool done;
+
+    if (arena == NULL)
+        return false;
+    tn_spin_acquire(&arena->lock);
+    done = arena->allocates && arena->routes_stamp == stamp &&
+           tn_order_equal(arena->order, request->order) && allocate(arena, request, address);
+    tn_spin_release(&arena->lock);
+    return done;
+}
+
 /* Whether the block's run of free memory, once it is free, will lie between memory of two other arenas. */
 static inline bool will_be_wedged(const struct tn_arena *arena, const struct tn_heap *heap,
                                   const struct tn_block *block)

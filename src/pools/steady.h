@@ -18,10 +18,15 @@
 #define TARN_POOLS_STEADY_H
 
 #include "pools/pool.h"
+#include "pools/route.h"
 
 /* Allocates for a stream, or for one in a capture that was admitted; what it gives there is the capture's
  * hold's already. False: nothing has changed, and tn_pool_allocate is to be asked. */
 bool tn_steady_allocate(tarn_pool *pool, const struct tn_request *request, void **address);
+
+/* The same where the routes' choice for that order, in a capture, is remembered. */
+bool tn_steady_allocate_routed(struct tn_routes *routes, const struct tn_request *request,
+                               void **address);
 
 /* Frees the live block that begins at the address, whatever that is. False: nothing has changed, and
  * tn_pool_lock_block is to be asked. */

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "pools/arena_table.h"
 #include "pools/route.h"
 #include "pools/steady.h"
 #include "support/world.h"
@@ -49,17 +50,16 @@ static bool is_listed(const tarn_pool *pool)
 static tarn_pool *choose(tn_cu_stream at)
 {
     struct tn_stream_state state;
-    uint64_t id = 7;
-    tarn_pool *chosen;
+    struct tn_route_choice choice;
 
     OK(tn_stream_look(&device->gpu, at, &state));
-    OK(tn_route_choose(device, at, &state, &chosen, &id));
-    ck_assert_int_eq(chosen == NULL, id == 0);
-    if (chosen != NULL) {
-        ck_assert_uint_eq(chosen->pin_count, 1);
-        tn_pool_unpin(chosen);
+    OK(tn_route_choose(device, at, &state, &choice));
+    ck_assert_int_eq(choice.pool == NULL, choice.id == 0);
+    if (choice.pool != NULL) {
+        ck_assert_uint_eq(choice.pool->pin_count, 1);
+        tn_pool_unpin(choice.pool);
     }
-    return chosen;
+    return choice.pool;
 }
 
 static bool accept_all(tarn_stream at, void *user)
@@ -177,20 +177,19 @@ START_TEST(the_capture_filter_follows_its_stream_to_the_next_capture)
 }
 END_TEST
 
-static tarn_pool *choose_by(const struct tn_stream_state *state, tn_cu_stream at, uint64_t *id)
+static struct tn_route_choice choose_by(const struct tn_stream_state *state, tn_cu_stream at)
 {
-    tarn_pool *chosen;
+    struct tn_route_choice choice;
 
-    OK(tn_route_choose(device, at, state, &chosen, id));
-    return chosen;
+    OK(tn_route_choose(device, at, state, &choice));
+    return choice;
 }
 
 /* Another pool than the user's would serve it. */
 START_TEST(a_route_whose_stream_cannot_be_asked_is_an_error)
 {
     struct tn_stream_state state;
-    tarn_pool *chosen;
-    uint64_t id;
+    struct tn_route_choice choice;
 
     OK(tn_route_begin(device, second, tarn_filter_thread, NULL));
     OK(tn_route_begin(device, first, tarn_filter_capture, stream));
@@ -198,7 +197,7 @@ START_TEST(a_route_whose_stream_cannot_be_asked_is_an_error)
     test_order(stream, other);
     OK(tn_stream_look(&device->gpu, other, &state));
     sim.plan_fault("cuStreamGetCaptureInfo", 1, 0, TN_CUDA_ERROR_UNKNOWN);
-    STATUS(TARN_ERR_DRIVER, tn_route_choose(device, other, &state, &chosen, &id));
+    STATUS(TARN_ERR_DRIVER, tn_route_choose(device, other, &state, &choice));
     ck_assert_ptr_eq(choose(other), first);
 }
 END_TEST
@@ -208,7 +207,6 @@ START_TEST(a_captures_route_is_told_its_capture_and_never_asks_its_stream)
     struct tn_stream_state state;
     struct tn_stream_state on_origin;
     uint64_t id = 0;
-    uint64_t chosen = 0;
 
     OK(tn_route_begin_capture(device, first, stream, &id));
     test_begin_capture(stream, TN_CU_CAPTURE_MODE_RELAXED);
@@ -216,13 +214,13 @@ START_TEST(a_captures_route_is_told_its_capture_and_never_asks_its_stream)
     OK(tn_stream_look(&device->gpu, other, &state));
     OK(tn_stream_look(&device->gpu, stream, &on_origin));
     sim.plan_fault("cuStreamGetCaptureInfo", 1, 1, TN_CUDA_ERROR_UNKNOWN);
-    ck_assert_ptr_null(choose_by(&state, other, &chosen));
-    ck_assert_ptr_null(choose_by(&on_origin, stream, &chosen));
+    ck_assert_ptr_null(choose_by(&state, other).pool);
+    ck_assert_ptr_null(choose_by(&on_origin, stream).pool);
     tn_route_set_capture(device, id, state.order.capture_id);
-    ck_assert_ptr_eq(choose_by(&state, other, &chosen), first);
-    ck_assert_uint_eq(chosen, id);
+    ck_assert_ptr_eq(choose_by(&state, other).pool, first);
+    ck_assert_uint_eq(choose_by(&state, other).id, id);
     state.order.capture_id += 1; /* another capture, perhaps of a stream of the same name */
-    ck_assert_ptr_null(choose_by(&state, stream, &chosen));
+    ck_assert_ptr_null(choose_by(&state, stream).pool);
     tn_route_end_capture(device, id);
     ck_assert_uint_eq(sim.clear_fault(NULL), 0);
     ck_assert_uint_eq(first->route_count, 0);
@@ -233,7 +231,6 @@ START_TEST(a_captures_route_that_is_shut_catches_nothing)
 {
     struct tn_stream_state state;
     uint64_t id = 0;
-    uint64_t chosen = 0;
 
     OK(tn_route_begin_capture(device, first, stream, &id));
     test_begin_capture(stream, TN_CU_CAPTURE_MODE_RELAXED);
@@ -245,7 +242,7 @@ START_TEST(a_captures_route_that_is_shut_catches_nothing)
         ck_assert_int_eq(tn_route_is_shut(device, state.order.capture_id), shut);
         ck_assert(!tn_route_is_shut(device, state.order.capture_id + 1));
         tn_lock_release(&device->routes.lock);
-        ck_assert_int_eq(choose_by(&state, stream, &chosen) == NULL, shut);
+        ck_assert_int_eq(choose_by(&state, stream).pool == NULL, shut);
     }
     tn_route_end_capture(device, id);
     tn_route_shut_capture(device, id, true); /* not there any more */
@@ -258,10 +255,9 @@ static void look_as_stranger(void *argument)
     const struct tn_stream_state *state = argument;
     tarn_stream streams[TN_ROUTES_MAX];
     uint64_t asked = sim.call_count("cuStreamGetCaptureInfo");
-    uint64_t id;
 
     ck_assert_uint_eq(tn_route_streams(device, first, streams), 0);
-    ck_assert_ptr_null(choose_by(state, other, &id));
+    ck_assert_ptr_null(choose_by(state, other).pool);
     OK(tn_route_end(device, first));
     ck_assert_uint_eq(sim.call_count("cuStreamGetCaptureInfo"), asked);
 }
@@ -432,18 +428,17 @@ END_TEST
 START_TEST(a_pin_of_a_released_pool_looks_whether_others_claim_it)
 {
     struct tn_stream_state state;
-    uint64_t id;
-    tarn_pool *chosen[2];
+    struct tn_route_choice chosen[2];
 
     OK(tn_stream_look(&device->gpu, stream, &state));
     OK(tn_route_begin(device, first, accept_all, NULL));
     for (int i = 0; i < 2; i++)
-        OK(tn_route_choose(device, stream, &state, &chosen[i], &id));
+        OK(tn_route_choose(device, stream, &state, &chosen[i]));
     OK(tarn_pool_release(first));
     OK(tarn_end_allocate_to_pool(device, first));
-    tn_pool_unpin(chosen[0]);
+    tn_pool_unpin(chosen[0].pool);
     ck_assert(is_listed(first));
-    tn_pool_unpin(chosen[1]);
+    tn_pool_unpin(chosen[1].pool);
     ck_assert(!is_listed(first));
 }
 END_TEST
@@ -527,6 +522,111 @@ START_TEST(a_capture_that_goes_on_keeps_its_hold_when_the_route_ends)
 }
 END_TEST
 
+/* The pool that a block allocated on the stream now is of. */
+static tarn_pool *serves(tn_cu_stream at)
+{
+    void *address;
+
+    OK(tarn_malloc(device, 4096, at, &address));
+    return atomic_load(&unit_segment(address)->owner);
+}
+
+static struct tn_arena *remembered(tn_cu_stream at)
+{
+    struct tn_stream_state state;
+    struct tn_arena *arena;
+
+    OK(tn_stream_look(&device->gpu, at, &state));
+    arena = atomic_load(tn_route_place(&device->routes, state.order));
+    return arena != NULL && tn_order_equal(arena->order, state.order) &&
+                   arena->routes_stamp == atomic_load(&device->routes.stamp)
+               ? arena
+               : NULL;
+}
+
+START_TEST(a_captures_memory_is_found_by_one_question_to_the_driver)
+{
+    tarn_capture *capture = unit_begin(first, stream);
+    uint64_t asked;
+
+    ck_assert_ptr_null(remembered(stream));
+    ck_assert_ptr_eq(serves(stream), first);
+    ck_assert_ptr_eq(remembered(stream)->pool, first);
+    asked = sim.call_count(NULL);
+    ck_assert_ptr_eq(serves(stream), first);
+    ck_assert_uint_eq(sim.call_count(NULL), asked + 1);
+    OK(tarn_capture_abort(capture));
+    ck_assert_ptr_null(remembered(stream));
+    ck_assert_ptr_eq(serves(stream), device->default_pool);
+}
+END_TEST
+
+/* Each change of the routes. */
+START_TEST(what_is_remembered_counts_no_more_when_routes_change)
+{
+    tarn_capture *capture = unit_begin(first, stream);
+
+    ck_assert_ptr_eq(serves(stream), first);
+    OK(tn_route_begin(device, second, tarn_filter_thread, NULL));
+    ck_assert_ptr_eq(serves(stream), second);
+    ck_assert_ptr_null(remembered(stream)); /* by a thread */
+    OK(tn_route_end(device, second));
+    ck_assert_ptr_eq(serves(stream), first);
+    ck_assert_ptr_nonnull(remembered(stream));
+    OK(tn_route_begin(device, second, tarn_filter_capture, stream));
+    ck_assert_ptr_eq(serves(stream), second);
+    ck_assert_ptr_eq(remembered(stream)->pool, second); /* the newest, which nothing can overrule */
+    OK(tn_route_end(device, second));
+    tn_route_shut_capture(device, device->routes.routes[0].id, true);
+    ck_assert_ptr_null(remembered(stream));
+    tn_route_shut_capture(device, device->routes.routes[0].id, false);
+    OK(tarn_capture_abort(capture));
+}
+END_TEST
+
+/* The stream of a route that a user began may yet come into this capture. */
+START_TEST(nothing_is_remembered_where_a_newer_route_may_accept_later)
+{
+    tarn_capture *capture = unit_begin(first, stream);
+    tarn_capture *another;
+
+    OK(tn_route_begin(device, second, tarn_filter_capture, other));
+    ck_assert_ptr_eq(serves(stream), first);
+    ck_assert_ptr_null(remembered(stream));
+    test_order(stream, other);
+    ck_assert_ptr_eq(serves(stream), second);
+    OK(tn_route_end(device, second));
+    another = unit_begin(second, test_stream()); /* never accepts what is not its own */
+    ck_assert_ptr_eq(serves(stream), first);
+    ck_assert_ptr_nonnull(remembered(stream));
+    OK(tarn_capture_abort(another));
+    OK(tarn_capture_abort(capture));
+}
+END_TEST
+
+START_TEST(a_record_that_is_another_orders_arena_now_is_not_remembered)
+{
+    tarn_capture *capture;
+    struct tn_arena *arena;
+    void *address;
+
+    OK(tn_route_begin(device, first, tarn_filter_capture, stream));
+    test_begin_capture(stream, TN_CU_CAPTURE_MODE_RELAXED);
+    OK(tarn_malloc(device, 4096, stream, &address));
+    arena = remembered(stream);
+    ck_assert_ptr_nonnull(arena);
+    OK(tarn_free(address));
+    OK(tn_route_end(device, first));
+    test_destroy_graph(test_end_capture(stream));
+    OK(tarn_pool_destroy(first));
+    capture = unit_begin(second, stream);
+    OK(tarn_alloc(second, 4096, 0, stream, &address)); /* where no route is asked */
+    ck_assert_ptr_eq(tn_arena_seek(second, unit_order(device, stream)), arena);
+    ck_assert_uint_eq(arena->routes_stamp, 0);
+    OK(tarn_capture_abort(capture));
+}
+END_TEST
+
 START_TEST(ending_with_routes_open_is_a_broken_contract)
 {
     OK(tn_route_begin(device, first, accept_all, NULL));
@@ -540,6 +640,7 @@ int main(void)
     TCase *stack = tcase_create("stack");
     TCase *filters = tcase_create("filters");
     TCase *limits = tcase_create("begin and end");
+    TCase *again = tcase_create("remembered");
 
     tcase_add_checked_fixture(stack, make_pools, NULL);
     tcase_add_test(stack, without_routes_nothing_is_chosen);
@@ -573,6 +674,12 @@ int main(void)
     tcase_add_test(limits, sixty_four_routes_may_be_open);
     tcase_add_test(limits, ending_a_route_closes_the_holds_of_captures_that_are_over);
     tcase_add_test(limits, a_capture_that_goes_on_keeps_its_hold_when_the_route_ends);
+    tcase_add_checked_fixture(again, make_pools, NULL);
+    tcase_add_test(again, a_captures_memory_is_found_by_one_question_to_the_driver);
+    tcase_add_test(again, what_is_remembered_counts_no_more_when_routes_change);
+    tcase_add_test(again, nothing_is_remembered_where_a_newer_route_may_accept_later);
+    tcase_add_test(again, a_record_that_is_another_orders_arena_now_is_not_remembered);
+    suite_add_tcase(suite, again);
     unit_add_contract_test(limits, ending_with_routes_open_is_a_broken_contract);
     suite_add_tcase(suite, limits);
     return test_main(suite);
