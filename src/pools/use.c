@@ -386,6 +386,12 @@ static bool is_held(const struct tn_block *block)
     return false;
 }
 
+/* Whether a graph may still be adopted that brings what is unheld a hold: not without the pool's handle. */
+static bool awaits_adoption(const tarn_pool *pool, const struct tn_block *block)
+{
+    return block->unheld && !(atomic_load(&pool->released) && tn_pool_is_unclaimed(pool));
+}
+
 /* Whether a block freed beside captures may become FREE; *moves says whether its chunks must go to the
  * idle memory then. */
 static bool captures_let_go(tarn_pool *pool, const struct tn_block *block, bool force, bool *moves)
@@ -395,7 +401,8 @@ static bool captures_let_go(tarn_pool *pool, const struct tn_block *block, bool 
     *moves = false;
     if (!block->captured_free)
         return true;
-    if (!force && (block->unheld || tn_holds_are_open(pool, tn_block_cold(block)->hold_serial)))
+    if (!force && (awaits_adoption(pool, block) ||
+                   tn_holds_are_open(pool, tn_block_cold(block)->hold_serial)))
         return false;
     *moves = arena != &pool->idle && !tn_arena_is_captured(arena) && is_held(block);
     return !*moves ||

@@ -130,6 +130,21 @@ START_TEST(where_the_routes_stream_is_not_captured_memory_is_free_at_once)
 }
 END_TEST
 
+/* Without its handle nobody can adopt the graph. */
+START_TEST(a_released_pool_does_not_wait_for_an_adoption)
+{
+    void *block = begin();
+
+    test_elsewhere(free_it, block);
+    test_destroy_graph(end());
+    ck_assert_uint_eq(test_stats(world.pool).pending_bytes, bytes);
+    OK(tarn_pool_release(world.pool));
+    world.pool = NULL;
+    OK(tarn_device_trim(world.device, 0, NULL)); /* proves that its memory is idle */
+    ck_assert_uint_eq(test_device_stats().pool_count, 1);
+}
+END_TEST
+
 START_TEST(an_adoption_that_fails_is_made_again)
 {
     void *block = begin();
@@ -175,6 +190,7 @@ int main(void)
     tcase_add_test(tcase, a_capture_that_has_a_hold_gives_it_to_frees_of_other_threads);
     tcase_add_test(tcase, the_hold_of_a_capture_before_is_not_enough);
     tcase_add_test(tcase, where_the_routes_stream_is_not_captured_memory_is_free_at_once);
+    tcase_add_test(tcase, a_released_pool_does_not_wait_for_an_adoption);
     tcase_add_test(tcase, an_adoption_that_fails_is_made_again);
     tcase_add_test(tcase, a_pool_goes_with_blocks_that_no_graph_was_adopted_for);
     return test_main(suite);
