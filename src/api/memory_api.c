@@ -76,7 +76,9 @@ static TN_ALWAYS_INLINE tarn_status allocate(tarn_device *device, tarn_pool *poo
         return tn_fail(TARN_ERR_CAPTURE_BROKEN,
                        "the stream's capture is invalidated, so nothing can be allocated on it; "
                        "end or abort the capture");
-    request.order = state.order;
+    /* One by one: two words that were just written, read at once, are waited for until they are in the cache. */
+    request.order.stream_id = state.order.stream_id;
+    request.order.capture_id = state.order.capture_id;
     if (pool == NULL && routed)
         return allocate_routed(device, &request, &state, address);
     return allocate_from(pool != NULL ? pool : device->default_pool, &request, &state, 0, address);
