@@ -12,6 +12,9 @@
 #define TN_GIB ((uint64_t)1 << 30)
 #define TN_TIB ((uint64_t)1 << 40)
 
+/* 2^64 over the golden ratio: the high bits of its products are well mixed (Fibonacci hashing). */
+#define TN_GOLDEN 0x9E3779B97F4A7C15ULL
+
 static inline bool tn_is_power_of_two(uint64_t value)
 {
     return value != 0 && (value & (value - 1)) == 0;

@@ -35,7 +35,8 @@ void tn_arena_init(struct tn_arena *arena, tarn_pool *pool, struct tn_order orde
     arena->ancestry = (struct tn_ancestry){.count = 0};
     arena->store = (struct tn_block_store){.slabs = NULL};
     arena->counters = (struct tn_arena_counters){0};
-    arena->sequences_left = 0;
+    arena->sequence = 0;
+    arena->sequences_end = 0;
     for (int kind = 0; kind < TN_HEAP_KINDS; kind++) {
         struct tn_heap *heap = &arena->heaps[kind];
 

@@ -65,8 +65,8 @@ struct tn_arena {
     struct tn_ancestry ancestry; /* in a capture: what its next work comes after; see pools/use.h */
     struct tn_block_store store; /* for pools/steady.c, as the next three; no slabs of its own */
     struct tn_arena_counters counters;
-    uint64_t sequence; /* the next number for a block */
-    uint64_t sequences_left;
+    uint64_t sequence;      /* the next number for a block */
+    uint64_t sequences_end; /* behind the last one that was taken */
 };
 
 void tn_arena_init(struct tn_arena *arena, tarn_pool *pool, struct tn_order order);

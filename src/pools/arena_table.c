@@ -13,62 +13,10 @@
 
 enum { CAPACITY_MIN = 64 };
 
-struct tn_arena_entry {
-    atomic_uint_fast64_t key; /* 0: none */
-    _Atomic(struct tn_arena *) arena;
-};
-
-struct tn_arena_table {
-    struct tn_arena_table *older; /* that gave way to this one */
-    size_t capacity;              /* a power of two */
-    struct tn_arena_entry entries[];
-};
-
-static const uint64_t golden = 0x9E3779B97F4A7C15ULL;
-
-/* A stream's id; in a capture a number of its own, which no id is. Where two orders had one key, the older
- * arena would be found for neither, and the pool's lock be taken. */
-static uint64_t key_of(struct tn_order order)
-{
-    uint64_t mixed = order.capture_id * golden;
-
-    if (order.capture_id == 0)
-        return order.stream_id;
-    mixed ^= mixed >> 29; /* else the highest bit of the capture's id would be lost */
-    return (order.stream_id ^ mixed) | (uint64_t)1 << 63;
-}
-
-static size_t first_entry(const struct tn_arena_table *table, uint64_t key)
-{
-    /* Fibonacci hashing: the high bits of the product are well mixed. */
-    return (size_t)((key * golden) >> 32) & (table->capacity - 1);
-}
-
-static inline struct tn_arena_entry *find_entry(struct tn_arena_table *table, uint64_t key)
-{
-    size_t at = first_entry(table, key);
-    uint64_t id = atomic_load_explicit(&table->entries[at].key, memory_order_acquire);
-
-    while (id != 0 && id != key) {
-        at = (at + 1) & (table->capacity - 1);
-        id = atomic_load_explicit(&table->entries[at].key, memory_order_acquire);
-    }
-    return &table->entries[at];
-}
-
-struct tn_arena *tn_arena_seek(const tarn_pool *pool, struct tn_order order)
-{
-    struct tn_arena_table *table = atomic_load_explicit(&pool->arena_table, memory_order_acquire);
-
-    return table != NULL ? atomic_load_explicit(&find_entry(table, key_of(order))->arena,
-                                                memory_order_acquire)
-                         : NULL;
-}
-
 static void enter_arena(struct tn_arena_table *table, struct tn_arena *arena)
 {
-    uint64_t key = key_of(arena->order);
-    struct tn_arena_entry *entry = find_entry(table, key); /* P16 */
+    uint64_t key = tn_arena_key(arena->order);
+    struct tn_arena_entry *entry = tn_arena_entry_find(table, key); /* P16 */
 
     atomic_store_explicit(&entry->arena, arena, memory_order_release);
     atomic_store_explicit(&entry->key, key, memory_order_release);
@@ -136,7 +84,7 @@ void tn_arena_table_enter(tarn_pool *pool, struct tn_arena *arena)
 void tn_arena_table_leave(tarn_pool *pool, const struct tn_arena *arena)
 {
     struct tn_arena_entry *entry =
-        find_entry(atomic_load(&pool->arena_table), key_of(arena->order));
+        tn_arena_entry_find(atomic_load(&pool->arena_table), tn_arena_key(arena->order));
 
     if (atomic_load_explicit(&entry->arena, memory_order_relaxed) == arena) /* P21 */
         atomic_store_explicit(&entry->arena, NULL, memory_order_release);

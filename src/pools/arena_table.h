@@ -15,20 +15,66 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "driver/stream.h"
-#include "tarn/types.h"
+#include "base/checked.h"
+#include "pools/pool.h"
 
-struct tn_arena;
-struct tn_arena_table;
+struct tn_arena_entry {
+    atomic_uint_fast64_t key; /* 0: none */
+    _Atomic(struct tn_arena *) arena;
+};
+
+struct tn_arena_table {
+    struct tn_arena_table *older; /* that gave way to this one */
+    size_t capacity;              /* a power of two */
+    struct tn_arena_entry entries[];
+};
+
+/* A stream's id; in a capture a number of its own, which no id is. Where two orders had one key, the older
+ * arena would be found for neither, and the pool's lock be taken. */
+static inline uint64_t tn_arena_key(struct tn_order order)
+{
+    uint64_t mixed = order.capture_id * TN_GOLDEN;
+
+    if (order.capture_id == 0)
+        return order.stream_id;
+    mixed ^= mixed >> 29; /* else the highest bit of the capture's id would be lost */
+    return (order.stream_id ^ mixed) | (uint64_t)1 << 63;
+}
+
+static inline size_t tn_arena_entry_first(const struct tn_arena_table *table, uint64_t key)
+{
+    return (size_t)((key * TN_GOLDEN) >> 32) & (table->capacity - 1);
+}
+
+static inline struct tn_arena_entry *tn_arena_entry_find(struct tn_arena_table *table, uint64_t key)
+{
+    size_t at = tn_arena_entry_first(table, key);
+    uint64_t id = atomic_load_explicit(&table->entries[at].key, memory_order_acquire);
+
+    while (id != 0 && id != key) {
+        at = (at + 1) & (table->capacity - 1);
+        id = atomic_load_explicit(&table->entries[at].key, memory_order_acquire);
+    }
+    return &table->entries[at];
+}
 
 /* The order's arena, or without the pool's lock what was that a moment ago; NULL: there is none. */
-struct tn_arena *tn_arena_seek(const tarn_pool *pool, struct tn_order order);
+static inline struct tn_arena *tn_arena_seek(const tarn_pool *pool, struct tn_order order)
+{
+    struct tn_arena_table *table = atomic_load_explicit(&pool->arena_table, memory_order_acquire);
+
+    return table != NULL
+               ? atomic_load_explicit(&tn_arena_entry_find(table, tn_arena_key(order))->arena,
+                                      memory_order_acquire)
+               : NULL;
+}
 
 /* Makes sure that the table has room for one more order; false when there is no memory. */
 bool tn_arena_table_reserve(tarn_pool *pool);
 void tn_arena_table_enter(tarn_pool *pool, struct tn_arena *arena); /* reserved before */
-uint64_t tn_arena_table_count(const tarn_pool *pool); /* of arenas in it */
-void tn_arena_table_leave(tarn_pool *pool, const struct tn_arena *arena); /* before its order changes */
+uint64_t tn_arena_table_count(const tarn_pool *pool);               /* of arenas in it */
+void tn_arena_table_leave(tarn_pool *pool,
+                          const struct tn_arena *arena); /* before its order changes */
 void tn_arena_table_fini(tarn_pool *pool);
 
 #endif

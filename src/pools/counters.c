@@ -118,7 +118,7 @@ void tn_counters_collect(tarn_pool *pool)
 
     for (struct tn_arena *arena = pool->arenas; arena != NULL; arena = arena->next) {
         tn_steady_level(arena);
-        arena->sequences_left = 0;
+        arena->sequences_end = arena->sequence;
         for (int kind = 0; kind < TN_HEAP_KINDS; kind++) {
             struct tn_heap *heap = &arena->heaps[kind];
 

@@ -15,6 +15,7 @@
 #ifndef TARN_POOLS_ROUTE_H
 #define TARN_POOLS_ROUTE_H
 
+#include "base/checked.h"
 #include "base/thread.h"
 #include "pools/pool.h"
 #include "tarn/pool.h"
@@ -109,8 +110,7 @@ void tn_route_remember(tarn_device *device, const struct tn_route_choice *choice
 static inline _Atomic(struct tn_arena *) *tn_route_place(struct tn_routes *routes,
                                                          struct tn_order order)
 {
-    uint64_t mixed =
-        (order.stream_id ^ order.capture_id) * 0x9E3779B97F4A7C15ULL; /* Fibonacci hashing */
+    uint64_t mixed = (order.stream_id ^ order.capture_id) * TN_GOLDEN;
 
     return &routes->remembered[mixed >> (64 - TN_ROUTES_REMEMBERED_BITS)];
 }

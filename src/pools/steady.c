@@ -29,33 +29,10 @@ enum {
     LOOSE_UNITS_MAX = (4 << 20) >> TN_BLOCK_BITS,
 };
 
-static TN_APART void take_sequences(struct tn_arena *arena)
+void tn_steady_take_sequences(struct tn_arena *arena)
 {
     arena->sequence = tn_next_sequences(SEQUENCES);
-    arena->sequences_left = SEQUENCES;
-}
-
-static inline uint64_t next_sequence(struct tn_arena *arena)
-{
-    if (arena->sequences_left == 0)
-        take_sequences(arena);
-    arena->sequences_left -= 1;
-    arena->sequence += 1;
-    return arena->sequence - 1;
-}
-
-static void count_allocation(struct tn_arena *arena, struct tn_heap *heap,
-                             const struct tn_block *block)
-{
-    struct tn_arena_counters *counters = &arena->counters;
-    uint64_t bytes = tn_block_bytes(block);
-
-    heap->counters.allocated.count += 1;
-    heap->counters.allocated.bytes += bytes;
-    heap->counters.allocated.requested += block->requested;
-    counters->live_bytes += (int64_t)bytes;
-    if (counters->live_bytes > counters->live_peak_bytes)
-        counters->live_peak_bytes = counters->live_bytes;
+    arena->sequences_end = arena->sequence + SEQUENCES;
 }
 
 static void count_free(struct tn_arena *arena, struct tn_heap *heap, const struct tn_block *block)
@@ -108,9 +85,8 @@ static inline void settle(struct tn_arena *arena, struct tn_heap *heap)
         join_loose(arena, heap);
 }
 
-/* Cuts a block out of the heap's free memory; NULL: not here. */
-static TN_APART struct tn_block *cut(struct tn_arena *arena, struct tn_heap *heap,
-                                     const struct tn_request *request, uint64_t bytes)
+struct tn_block *tn_steady_cut(struct tn_arena *arena, struct tn_heap *heap,
+                               const struct tn_request *request, uint64_t bytes)
 {
     struct tn_block *block;
     struct tn_chunk *chunk;
@@ -139,46 +115,6 @@ static TN_APART struct tn_block *cut(struct tn_arena *arena, struct tn_heap *hea
     return block;
 }
 
-static bool fits(const struct tn_block *loose, uint64_t bytes, uint64_t alignment)
-{
-    return loose != NULL && tn_block_bytes(loose) == bytes &&
-           (tn_block_address(loose) & (alignment - 1)) == 0;
-}
-
-static bool allocate(struct tn_arena *arena, const struct tn_request *request, void **address)
-{
-    uint64_t bytes = tn_block_bytes_for(arena->pool, request->requested);
-    struct tn_heap *heap = &arena->heaps[tn_kind_of(bytes)];
-    struct tn_block *block = heap->loose;
-
-    if (fits(block, bytes, request->alignment))
-        heap->loose = NULL; /* as it was before the free: no peak of the heap's */
-    else
-        block = cut(arena, heap, request, bytes);
-    if (block == NULL)
-        return false;
-    block->requested = request->requested;
-    block->sequence = next_sequence(arena);
-    block->state = TN_BLOCK_LIVE;
-    count_allocation(arena, heap, block);
-    *address = (void *)(uintptr_t)tn_block_address(block);
-    return true;
-}
-
-bool tn_steady_allocate(tarn_pool *pool, const struct tn_request *request, void **address)
-{
-    struct tn_arena *arena = tn_arena_seek(pool, request->order);
-    bool done;
-
-    if (arena == NULL)
-        return false;
-    tn_spin_acquire(&arena->lock);
-    done = arena->allocates && arena->pool == pool &&
-           tn_order_equal(arena->order, request->order) && allocate(arena, request, address);
-    tn_spin_release(&arena->lock);
-    return done;
-}
-
 bool tn_steady_allocate_routed(struct tn_routes *routes, const struct tn_request *request,
                                void **address)
 {
@@ -191,7 +127,8 @@ bool tn_steady_allocate_routed(struct tn_routes *routes, const struct tn_request
         return false;
     tn_spin_acquire(&arena->lock);
     done = arena->allocates && arena->routes_stamp == stamp &&
-           tn_order_equal(arena->order, request->order) && allocate(arena, request, address);
+           tn_order_equal(arena->order, request->order) &&
+           tn_steady_allocate_in(arena, request, address);
     tn_spin_release(&arena->lock);
     return done;
 }

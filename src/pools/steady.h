@@ -17,12 +17,83 @@
 #ifndef TARN_POOLS_STEADY_H
 #define TARN_POOLS_STEADY_H
 
+#include "base/hot.h"
+#include "pools/arena_table.h"
 #include "pools/pool.h"
 #include "pools/route.h"
 
+/* The parts of an allocation that few come to: new numbers for blocks; a block cut out of the heap's free memory,
+ * NULL where there is none that can be. */
+TN_RARE void tn_steady_take_sequences(struct tn_arena *arena);
+struct tn_block *tn_steady_cut(struct tn_arena *arena, struct tn_heap *heap,
+                               const struct tn_request *request, uint64_t bytes);
+
+static inline uint64_t tn_steady_next_sequence(struct tn_arena *arena)
+{
+    if (arena->sequence == arena->sequences_end)
+        tn_steady_take_sequences(arena);
+    arena->sequence += 1;
+    return arena->sequence - 1;
+}
+
+static inline void tn_steady_count_allocation(struct tn_arena *arena, struct tn_heap *heap,
+                                              uint64_t bytes, uint64_t requested)
+{
+    struct tn_arena_counters *counters = &arena->counters;
+
+    heap->counters.allocated.count += 1;
+    heap->counters.allocated.bytes += bytes;
+    heap->counters.allocated.requested += requested;
+    counters->live_bytes += (int64_t)bytes;
+    if (counters->live_bytes > counters->live_peak_bytes)
+        counters->live_peak_bytes = counters->live_bytes;
+}
+
+static inline bool tn_steady_fits(const struct tn_block *loose, uint64_t bytes, uint64_t alignment)
+{
+    return loose != NULL && tn_block_bytes(loose) == bytes &&
+           (tn_block_address(loose) & (alignment - 1)) == 0;
+}
+
+/* From an arena that is locked. */
+static TN_ALWAYS_INLINE bool tn_steady_allocate_in(struct tn_arena *arena,
+                                                   const struct tn_request *request, void **address)
+{
+    uint64_t bytes = tn_block_bytes_for(arena->pool, request->requested);
+    struct tn_heap *heap = &arena->heaps[tn_kind_of(bytes)];
+    struct tn_block *block = heap->loose;
+
+    if (tn_steady_fits(block, bytes, request->alignment))
+        heap->loose = NULL; /* as it was before the free: no peak of the heap's */
+    else
+        block = tn_steady_cut(arena, heap, request, bytes);
+    if (block == NULL)
+        return false;
+    block->requested = request->requested;
+    block->sequence = tn_steady_next_sequence(arena);
+    block->state = TN_BLOCK_LIVE;
+    tn_steady_count_allocation(arena, heap, bytes, request->requested);
+    *address = (void *)(uintptr_t)tn_block_address(block);
+    return true;
+}
+
 /* Allocates for a stream, or for one in a capture that was admitted; what it gives there is the capture's
  * hold's already. False: nothing has changed, and tn_pool_allocate is to be asked. */
-bool tn_steady_allocate(tarn_pool *pool, const struct tn_request *request, void **address);
+static TN_ALWAYS_INLINE bool tn_steady_allocate(tarn_pool *pool, const struct tn_request *request,
+                                                void **address)
+{
+    struct tn_arena *arena = tn_arena_seek(pool, request->order);
+    bool done;
+
+    if (arena == NULL)
+        return false;
+    tn_spin_acquire(&arena->lock);
+    done = arena->allocates && arena->pool == pool &&
+           tn_order_equal(arena->order, request->order) &&
+           tn_steady_allocate_in(arena, request, address);
+    tn_spin_release(&arena->lock);
+    return done;
+}
 
 /* The same where the routes' choice for that order, in a capture, is remembered. */
 bool tn_steady_allocate_routed(struct tn_routes *routes, const struct tn_request *request,

@@ -23,9 +23,12 @@ static void make_pools(void)
 /* Another thread ends the route to this pool, and gives its handle up, just before an allocation there. */
 static tarn_pool *ended;
 
-bool __real_tn_steady_allocate(tarn_pool *pool, const struct tn_request *request, void **address);
-bool __wrap_tn_steady_allocate(tarn_pool *pool, const struct tn_request *request, void **address);
-bool __wrap_tn_steady_allocate(tarn_pool *pool, const struct tn_request *request, void **address)
+tarn_status __real_tn_pool_allocate(tarn_pool *pool, const struct tn_request *request,
+                                    void **address);
+tarn_status __wrap_tn_pool_allocate(tarn_pool *pool, const struct tn_request *request,
+                                    void **address);
+tarn_status __wrap_tn_pool_allocate(tarn_pool *pool, const struct tn_request *request,
+                                    void **address)
 {
     if (ended != NULL) {
         ck_assert_ptr_eq(pool, ended);
@@ -35,7 +38,7 @@ bool __wrap_tn_steady_allocate(tarn_pool *pool, const struct tn_request *request
         OK(tarn_pool_release(ended));
         ended = NULL;
     }
-    return __real_tn_steady_allocate(pool, request, address);
+    return __real_tn_pool_allocate(pool, request, address);
 }
 
 static bool is_listed(const tarn_pool *pool)
