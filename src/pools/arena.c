@@ -92,36 +92,32 @@ struct tn_arena *tn_arena_get(tarn_pool *pool, struct tn_order order)
     return arena;
 }
 
-/* The bytes of the block that lie in the chunk. */
-static uint64_t overlap(const struct tn_block *block, const struct tn_chunk *chunk)
-{
-    return tn_min(tn_block_end(block), tn_chunk_end(chunk)) - tn_max(block->offset, chunk->offset);
-}
-
 void tn_block_count_used(struct tn_block *block)
 {
-    uint64_t offset = block->offset;
+    uint64_t end = tn_block_end(block);
 
-    while (offset < tn_block_end(block)) {
+    for (uint64_t offset = block->offset; offset < end;) {
         struct tn_chunk *chunk = tn_block_chunk_at(block, offset);
+        uint64_t next = tn_min(end, tn_chunk_end(chunk));
 
-        chunk->used_bytes += overlap(block, chunk);
+        chunk->used_bytes += next - offset;
         TN_ASSERT(chunk->used_bytes <= chunk->bytes); /* P6 */
-        offset = tn_chunk_end(chunk);
+        offset = next;
     }
 }
 
 void tn_block_count_freed(struct tn_block *block, uint64_t stamp)
 {
-    uint64_t offset = block->offset;
+    uint64_t end = tn_block_end(block);
 
-    while (offset < tn_block_end(block)) {
+    for (uint64_t offset = block->offset; offset < end;) {
         struct tn_chunk *chunk = tn_block_chunk_at(block, offset);
+        uint64_t next = tn_min(end, tn_chunk_end(chunk));
 
-        TN_ASSERT(chunk->used_bytes >= overlap(block, chunk)); /* P6 */
-        chunk->used_bytes -= overlap(block, chunk);
+        TN_ASSERT(chunk->used_bytes >= next - offset); /* P6 */
+        chunk->used_bytes -= next - offset;
         chunk->freed_stamp = tn_max(chunk->freed_stamp, stamp);
-        offset = tn_chunk_end(chunk);
+        offset = next;
     }
 }
 
