@@ -28,17 +28,18 @@
 struct tn_arena;
 
 struct tn_heap {
-    struct tn_arena *arena;   /* immutable */
-    enum tn_heap_kind kind;   /* immutable */
+    _Alignas(64) struct tn_arena *arena; /* immutable */
+    enum tn_heap_kind kind;              /* immutable */
+    struct tn_block *loose;              /* P19: freed last, FREE; NULL: none */
+    uint64_t loose_stamp;                /* the epoch of its free */
+    struct tn_heap_counters counters;    /* of the steady state, like the arena's */
+    struct tn_bins bins;
+    /* That begins with the two cache lines of what is loose. */
     uint64_t mapped_bytes;    /* of the chunks it owns */
     uint64_t segment_bytes;   /* of the next segment it makes */
     uint64_t run_bytes;       /* mapped in the last run of growths; see pools/ahead.c */
     uint64_t run_alloc_count; /* the pool's counters at the last growth */
     uint64_t run_free_count;
-    struct tn_bins bins;
-    struct tn_block *loose;           /* P19: freed last, FREE; NULL: none */
-    uint64_t loose_stamp;             /* the epoch of its free */
-    struct tn_heap_counters counters; /* of the steady state, like the arena's */
 };
 
 /* What happened in all heaps of an arena since the pool's lock was last taken. */
@@ -59,15 +60,18 @@ struct tn_arena {
     struct tn_order order;      /* zero for idle memory; none once its stream is retired */
     uint64_t
         routes_stamp; /* of routes that lead its order's allocations here; 0: see pools/route.h */
-    uint64_t saved_count;   /* blocks of checkpoints that are of its order */
-    struct tn_fence *fence; /* retired: what ends the stream's work; else NULL */
-    struct tn_heap heaps[TN_HEAP_KINDS];
-    struct tn_ancestry ancestry; /* in a capture: what its next work comes after; see pools/use.h */
-    struct tn_block_store store; /* for pools/steady.c, as the next three; no slabs of its own */
+    /* That was one cache line, and what every allocation writes begins the next. */
     struct tn_arena_counters counters;
-    uint64_t sequence;      /* the next number for a block */
-    uint64_t sequences_end; /* behind the last one that was taken */
+    uint64_t sequence;           /* the next number for a block */
+    uint64_t sequences_end;      /* behind the last one that was taken */
+    uint64_t saved_count;        /* blocks of checkpoints that are of its order */
+    struct tn_fence *fence;      /* retired: what ends the stream's work; else NULL */
+    struct tn_block_store store; /* for pools/steady.c; no slabs of its own */
+    _Alignas(64) struct tn_heap heaps[TN_HEAP_KINDS];
+    struct tn_ancestry ancestry; /* in a capture: what its next work comes after; see pools/use.h */
 };
+
+_Static_assert(offsetof(struct tn_arena, counters) == 64, "a cache line");
 
 void tn_arena_init(struct tn_arena *arena, tarn_pool *pool, struct tn_order order);
 
