@@ -190,6 +190,8 @@ static void cover_run(struct tn_block *stays, struct tn_block *low, struct tn_bl
 static struct tn_block *staying(const struct tn_arena *arena, struct tn_block *block,
                                 struct tn_block *low, struct tn_block *high)
 {
+    if (!block->segment->divided)
+        return high != block ? high : low;
     if (high != block)
         return tn_block_is_foreign(low->previous, arena) ? low : high;
     return tn_block_is_foreign(high->next, arena) ? high : low;
@@ -264,7 +266,8 @@ struct tn_block *tn_arena_carve(struct tn_arena *arena, struct tn_block *block, 
 
     TN_ASSERT(block->state == TN_BLOCK_FREE && offset >= block->offset);
     TN_ASSERT(offset + bytes <= tn_block_end(block));
-    if (offset > block->offset || tn_block_is_foreign(block->previous, arena))
+    if (offset > block->offset ||
+        (block->segment->divided && tn_block_is_foreign(block->previous, arena)))
         return carve_inside(arena, block, offset, bytes);
     if (bytes == before) {
         tn_bins_remove(&block->heap->bins, block);
@@ -371,6 +374,7 @@ static void end_in_segment(tarn_pool *pool, struct tn_segment *segment, const st
             prove(chunk, chunk->heap->arena);
             chunk->heap->mapped_bytes -= chunk->bytes;
             to->mapped_bytes += chunk->bytes;
+            tn_segment_admit(segment, to);
             chunk->heap = to;
         }
     }

@@ -154,6 +154,15 @@ static inline struct tn_chunk *tn_block_chunk_at(const struct tn_block *block, u
     return chunk;
 }
 
+/* The heap gets memory of the segment. */
+static inline void tn_segment_admit(struct tn_segment *segment, const struct tn_heap *heap)
+{
+    if (segment->first_arena == NULL)
+        segment->first_arena = heap->arena;
+    if (segment->first_arena != heap->arena)
+        segment->divided = true; /* P2 */
+}
+
 /* Whether a neighbour is another arena's, whose links its own lock guards. */
 static inline bool tn_block_is_foreign(const struct tn_block *neighbour,
                                        const struct tn_arena *arena)
@@ -165,7 +174,8 @@ static inline bool tn_block_is_foreign(const struct tn_block *neighbour,
 static inline bool tn_run_is_wedged(const struct tn_block *low, const struct tn_block *high,
                                     const struct tn_arena *arena)
 {
-    return tn_block_is_foreign(low->previous, arena) && tn_block_is_foreign(high->next, arena);
+    return low->segment->divided && tn_block_is_foreign(low->previous, arena) &&
+           tn_block_is_foreign(high->next, arena);
 }
 
 /* Whether it is a FREE block of the heap. The heap first: the state of another arena's is not to be looked at. */

@@ -3,7 +3,7 @@
  *
  *   P1  the blocks of a segment tile it: in order of address, no gap, no overlap
  *   P2  a block is UNMAPPED exactly where no chunk is; every chunk that any other block touches
- *       belongs to the block's heap
+ *       belongs to the block's heap; and where a segment is not divided, to its first arena
  *   P3  no two neighbours are both UNMAPPED, and no two neighbours of one heap are both FREE
  *   P18 a LIVE or PENDING block that is not tangled has no use and no fence
  *   P20 a LIVE or PENDING block is misplaced when its heap is for blocks of another size, and only then

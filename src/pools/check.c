@@ -86,6 +86,9 @@ static tarn_status check_neighbours(const struct tn_block *block)
 /* The chunks under a block, and what the block adds to their use. */
 static tarn_status check_chunks_of(const struct tn_block *block)
 {
+    if (block->heap != NULL && !block->segment->divided)
+        EXPECT_EQUAL("P2", "the arena of a block in a segment that is not divided",
+                     (uintptr_t)block->heap->arena, (uintptr_t)block->segment->first_arena);
     for (uint64_t at = block->offset; at < tn_block_end(block);) {
         const struct tn_chunk *chunk = tn_segment_chunk_at(block->segment, at);
 

@@ -262,6 +262,7 @@ static void enter_mapped(tarn_pool *pool, struct tn_heap *heap, struct tn_block 
         (void)tn_block_split(&pool->store, unmapped, offset + bytes);
     unmapped->segment->unmapped_count -= 1;
     unmapped->heap = heap;
+    tn_segment_admit(unmapped->segment, heap);
     if (unmapped->previous != NULL && unmapped->previous->state == TN_BLOCK_FREE)
         unmapped->previous->extends = false; /* P4 */
     (void)tn_heap_put(pool, unmapped);

@@ -34,6 +34,7 @@ static void transfer(tarn_pool *pool, struct chunk_run run, struct tn_block *ins
     struct tn_block *first = inside;
     struct tn_block *next;
 
+    tn_segment_admit(run.segment, to);
     while (first->offset > run.begin)
         first = first->previous;
     if (first->offset < run.begin) { /* only a FREE block reaches over the edge of a run */

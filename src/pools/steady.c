@@ -138,8 +138,11 @@ static inline bool will_be_wedged(const struct tn_arena *arena, const struct tn_
                                   const struct tn_block *block)
 {
     const struct tn_block *low = block;
-    const struct tn_block *high = tn_block_is_free_of(block->next, heap) ? block->next : block;
+    const struct tn_block *high;
 
+    if (!block->segment->divided)
+        return false;
+    high = tn_block_is_free_of(block->next, heap) ? block->next : block;
     if (!tn_block_is_foreign(high->next, arena))
         return false;
     if (tn_block_is_free_of(block->previous, heap))

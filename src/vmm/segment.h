@@ -18,6 +18,7 @@
 #include "vmm/address_table.h"
 #include "vmm/region.h"
 
+struct tn_arena;
 struct tn_block;
 struct tn_heap;
 
@@ -75,9 +76,11 @@ struct tn_segment {
     /* The rest is written by the pools layer. */
     struct tn_block *first_block; /* blocks tile the segment in order of address */
     struct tn_block *last_block;
-    struct tn_heap *grower;    /* the heap that maps memory here */
-    int kind;                  /* enum tn_heap_kind of the heap that made it; immutable */
-    bool is_own;               /* made for one block, larger than the next segment; immutable */
+    struct tn_heap *grower;             /* the heap that maps memory here */
+    const struct tn_arena *first_arena; /* that had memory here; NULL: none yet */
+    bool divided; /* another one has or had one, too: blocks may have neighbours of another's */
+    int kind;     /* enum tn_heap_kind of the heap that made it; immutable */
+    bool is_own;  /* made for one block, larger than the next segment; immutable */
     uint32_t unmapped_count;   /* blocks that are unmapped */
     uint32_t checkpoint_count; /* checkpoints that hold the slots */
 };

@@ -149,6 +149,14 @@ START_TEST(a_chunk_of_another_heap_under_a_block_is_found)
 }
 END_TEST
 
+START_TEST(a_segment_that_does_not_know_that_it_is_divided_is_found)
+{
+    segment->divided = false;
+    segment->first_arena = &pool->idle;
+    unit_expect_corrupt(pool, "P2");
+}
+END_TEST
+
 START_TEST(a_wrong_count_of_unmapped_blocks_is_found)
 {
     segment->unmapped_count += 1;
@@ -403,6 +411,7 @@ int main(void)
     tcase_add_test(broken, a_block_without_a_chunk_is_found);
     tcase_add_test(broken, an_unmapped_block_over_a_chunk_is_found);
     tcase_add_test(broken, a_chunk_of_another_heap_under_a_block_is_found);
+    tcase_add_test(broken, a_segment_that_does_not_know_that_it_is_divided_is_found);
     tcase_add_test(broken, a_wrong_count_of_unmapped_blocks_is_found);
     tcase_add_test(broken, two_free_neighbours_of_one_heap_are_found);
     tcase_add_test(broken, two_unmapped_neighbours_are_found);
