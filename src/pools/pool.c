@@ -447,6 +447,17 @@ static bool has_run(tarn_pool *pool, const struct reservation *wanted, enum tn_h
            tn_idle_has(pool, kind, wanted->order.capture_id != 0, wanted->bytes[kind]);
 }
 
+/* Makes ready what the first allocation on the order would make. An arena in a capture would need its hold. */
+static bool prepare_order(tarn_pool *pool, struct tn_order order)
+{
+    struct tn_arena *arena;
+
+    if (order.capture_id != 0)
+        return true;
+    arena = tn_arena_get(pool, order);
+    return arena != NULL && tn_steady_provide(arena);
+}
+
 static tarn_status attempt_reservation(tarn_pool *pool, const void *request, bool frugal,
                                        void **result)
 {
@@ -456,6 +467,8 @@ static tarn_status attempt_reservation(tarn_pool *pool, const void *request, boo
     (void)result;
     if (!tn_blocks_reserve(&pool->store, wanted->record_count))
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for blocks' records");
+    if (!prepare_order(pool, wanted->order))
+        return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for an arena");
     tn_pending_poll(pool, false);
     for (int kind = TN_HEAP_LARGE; kind >= TN_HEAP_SMALL && status == TARN_OK; kind--) {
         if (wanted->bytes[kind] > 0 && !has_run(pool, wanted, (enum tn_heap_kind)kind))

@@ -309,6 +309,16 @@ START_TEST(memory_reserved_ahead_needs_no_driver_call)
 }
 END_TEST
 
+START_TEST(memory_reserved_ahead_needs_no_host_memory)
+{
+    OK(tn_pool_reserve(pool, 64 * MIB, order));
+    (void)tn_host_plan_fault(1, true);
+    (void)allocate(32 * MIB, 512);
+    (void)allocate(32 * MIB, 512);
+    ck_assert_uint_eq(tn_host_plan_fault(0, false), 0);
+}
+END_TEST
+
 START_TEST(reserving_without_host_memory_for_records_changes_nothing)
 {
     refused_reserve = 1;
@@ -570,6 +580,7 @@ int main(void)
     suite_add_tcase(suite, ladder);
     tcase_add_checked_fixture(reserve, make_pool, NULL);
     tcase_add_test(reserve, memory_reserved_ahead_needs_no_driver_call);
+    tcase_add_test(reserve, memory_reserved_ahead_needs_no_host_memory);
     tcase_add_test(reserve, reserving_without_host_memory_for_records_changes_nothing);
     tcase_add_test(reserve, reserving_counts_what_is_free_already);
     tcase_add_test(reserve, reserving_for_work_does_not_count_captured_memory);
