@@ -130,17 +130,22 @@ static tarn_status map_holes(const struct tn_plan *plan)
 /* Room for the revived blocks in the indexes of their chunks. False: no memory. */
 static bool reserve_places(const struct tn_plan *plan)
 {
+    const struct tn_segment *segment = NULL;
     struct tn_chunk *chunk = NULL;
     uint32_t count = 0; /* of those that begin in the chunk; they follow each other */
 
     for (size_t i = 0; i < plan->revived_count; i++) {
         const struct tn_saved_block *saved = &plan->checkpoint->blocks[plan->revived[i].index];
-        struct tn_chunk *next = tn_segment_chunk_at(saved->segment, saved->offset);
 
-        if (next != chunk && chunk != NULL && !tn_live_reserve(chunk, count))
+        if (saved->segment == segment && saved->offset < tn_chunk_end(chunk)) {
+            count += 1;
+            continue;
+        }
+        if (chunk != NULL && !tn_live_reserve(chunk, count))
             return false;
-        count = next == chunk ? count + 1 : 1;
-        chunk = next;
+        segment = saved->segment;
+        chunk = tn_segment_chunk_at(segment, saved->offset);
+        count = 1;
     }
     return chunk == NULL || tn_live_reserve(chunk, count);
 }
@@ -267,21 +272,22 @@ static void free_others(const struct attempt *attempt)
     }
 }
 
+/* Few, mostly: of the others nothing is looked at but that they have come back. */
 static void revive_elsewhere(struct attempt *attempt)
 {
     struct tn_plan *plan = attempt->plan;
-    struct tn_block *last = NULL;
+    struct tn_saved_block *blocks = plan->checkpoint->blocks;
 
     for (size_t i = 0; i < plan->revived_count; i++) {
-        struct tn_saved_block *saved = &plan->checkpoint->blocks[plan->revived[i].index];
+        struct tn_saved_block *saved = &blocks[plan->revived[i].index];
+        const struct tn_saved_block *last;
 
-        if (plan->revived[i].place == NULL) {
-            if (last != NULL && last->segment != saved->segment)
-                last = NULL;
-            saved->block = revive(plan, saved, last);
-            finish_revival(attempt, i, saved->block);
-        }
-        last = saved->block;
+        if (plan->revived[i].place != NULL)
+            continue;
+        last = i > 0 ? &blocks[plan->revived[i - 1].index] : NULL;
+        saved->block = revive(plan, saved,
+                              last != NULL && last->segment == saved->segment ? last->block : NULL);
+        finish_revival(attempt, i, saved->block);
     }
 }
 
