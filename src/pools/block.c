@@ -7,6 +7,7 @@
 
 #include "base/contract.h"
 #include "base/host.h"
+#include "base/hot.h"
 
 enum {
     SLAB_ALIGNMENT = 1 << TN_BLOCK_SLAB_BITS,
@@ -160,7 +161,8 @@ static void link_below(struct tn_block *block, struct tn_block *lower)
     block->previous = lower;
 }
 
-static struct tn_block *take_part(struct tn_block_store *store, const struct tn_block *block)
+static TN_ALWAYS_INLINE struct tn_block *take_part(struct tn_block_store *store,
+                                                   const struct tn_block *block)
 {
     struct tn_block *part = tn_block_take(store);
 

@@ -90,7 +90,7 @@ struct tn_block *tn_steady_cut(struct tn_arena *arena, struct tn_heap *heap,
 {
     struct tn_block *block;
     struct tn_chunk *chunk;
-    uint64_t start;
+    uint64_t offset;
 
     settle(arena, heap);
     if (arena->store.spare_count < RECORDS_FOR_CUT)
@@ -98,14 +98,14 @@ struct tn_block *tn_steady_cut(struct tn_arena *arena, struct tn_heap *heap,
     block = tn_bins_find_inner(&heap->bins, bytes + request->alignment - TN_BLOCK_BYTES_MIN);
     if (block == NULL || tn_run_is_wedged(block, block, arena))
         return NULL;
-    start = tn_round_up(tn_block_address(block), request->alignment);
-    if (arena->hold != NULL &&
-        !tn_hold_has(arena->hold, block->segment, start - block->segment->base, bytes))
+    TN_ASSERT(block->segment->base % request->alignment == 0);
+    offset = tn_round_up(block->offset, request->alignment);
+    if (arena->hold != NULL && !tn_hold_has(arena->hold, block->segment, offset, bytes))
         return NULL;
-    chunk = tn_address_table_chunk(start);
+    chunk = tn_block_chunk_at(block, offset);
     if (!tn_live_has_room(chunk))
         return NULL;
-    block = tn_arena_carve(arena, block, start - block->segment->base, bytes);
+    block = tn_arena_carve(arena, block, offset, bytes);
     block->own_order = true;
     block->tangled = false;   /* P18 */
     block->misplaced = false; /* P20 */
