@@ -15,17 +15,22 @@ static void pause_a_little(void)
 #endif
 }
 
-void tn_spin_wait(struct tn_spin *lock)
+void tn_spin_pause(unsigned looks)
 {
     const struct timespec nap = {0, 20000};
     int cancel;
 
-    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* nanosleep would heed it */
-    for (int looks = 0; atomic_load_explicit(&lock->taken, memory_order_relaxed) != 0; looks++) {
-        if (looks < LOOKS)
-            pause_a_little();
-        else
-            (void)nanosleep(&nap, NULL);
+    if (looks < LOOKS) {
+        pause_a_little();
+        return;
     }
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* nanosleep would heed it */
+    (void)nanosleep(&nap, NULL);
     (void)pthread_setcancelstate(cancel, NULL);
+}
+
+void tn_spin_wait(struct tn_spin *lock)
+{
+    for (unsigned looks = 0; atomic_load_explicit(&lock->taken, memory_order_relaxed) != 0; looks++)
+        tn_spin_pause(looks);
 }

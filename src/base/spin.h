@@ -18,6 +18,9 @@ struct tn_spin {
     atomic_uint taken;
 };
 
+/* For who looks again until something has happened: passes some time, after so many looks. */
+void tn_spin_pause(unsigned looks);
+
 TN_RARE void tn_spin_wait(struct tn_spin *lock); /* until it is found free; for tn_spin_acquire */
 
 static inline bool tn_spin_try(struct tn_spin *lock)

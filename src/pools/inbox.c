@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A place that is empty holds the number of its next round, so a thread that is put aside between taking it and
+ * filling it stops those who take blocks out, but no other who frees.
+ *
+ * Trade-offs: who waits for a closed inbox waits for such a thread, as for one that has the arena's lock. */
+#include "pools/inbox.h"
+
+#include "base/contract.h"
+#include "base/host.h"
+#include "base/spin.h"
+
+static struct tn_records inbox_records = TN_RECORDS_INIT(struct tn_inbox);
+
+struct tn_inbox *tn_inbox_make(void)
+{
+    struct tn_inbox *inbox = tn_records_take(&inbox_records);
+
+    if (inbox == NULL)
+        return NULL;
+    for (uint64_t i = 0; i < TN_INBOX_PLACES; i++) /* relaxed: nobody else knows of it */
+        atomic_store_explicit(&inbox->places[i], tn_inbox_vacant(i), memory_order_relaxed);
+    atomic_store_explicit(&inbox->ticket, 1, memory_order_relaxed);
+    return inbox;
+}
+
+void tn_inbox_drop(struct tn_inbox *inbox)
+{
+    tn_records_give(&inbox_records, inbox);
+}
+
+/* What is in the oldest place, and acquires what tn_inbox_put released. */
+static uintptr_t look(const struct tn_inbox *inbox)
+{
+    return atomic_load_explicit(&inbox->places[inbox->head % TN_INBOX_PLACES],
+                                memory_order_acquire);
+}
+
+struct tn_block *tn_inbox_first(struct tn_inbox *inbox)
+{
+    uintptr_t value = look(inbox);
+
+    while (value == TN_INBOX_NOTHING) {
+        tn_inbox_take(inbox);
+        value = look(inbox);
+    }
+    return (value & 1) == 0 ? (struct tn_block *)value : NULL;
+}
+
+struct tn_block *tn_inbox_await(struct tn_inbox *inbox)
+{
+    struct tn_block *block = tn_inbox_first(inbox);
+
+    TN_ASSERT(!tn_inbox_is_open(inbox));
+    for (unsigned looks = 0; block == NULL && !tn_inbox_is_empty(inbox); looks++) {
+        tn_spin_pause(looks);
+        block = tn_inbox_first(inbox);
+    }
+    return block;
+}
+
+/* Relaxed: who takes the place next reads nothing that is written here. */
+void tn_inbox_take(struct tn_inbox *inbox)
+{
+    TN_ASSERT((look(inbox) & 1) == 0);
+    atomic_store_explicit(&inbox->places[inbox->head % TN_INBOX_PLACES],
+                          tn_inbox_vacant(inbox->head + TN_INBOX_PLACES), memory_order_relaxed);
+    inbox->head += 1;
+}
+
+/* Relaxed: a closed one's ticket changes no more. */
+bool tn_inbox_is_empty(const struct tn_inbox *inbox)
+{
+    return atomic_load_explicit(&inbox->ticket, memory_order_relaxed) >> 1 == inbox->head;
+}
+
+/* Releases what was written while the pool was locked, for tn_inbox_enter. */
+void tn_inbox_open(struct tn_inbox *inbox)
+{
+    uint_fast64_t ticket = atomic_load_explicit(&inbox->ticket, memory_order_relaxed);
+
+    TN_ASSERT((ticket & 1) != 0 && tn_inbox_is_empty(inbox)); /* P22 */
+    atomic_store_explicit(&inbox->ticket, ticket - 1, memory_order_release);
+}
+
+/* Relaxed: what those have done who took a place comes with what they put there. */
+void tn_inbox_close(struct tn_inbox *inbox)
+{
+    (void)atomic_fetch_or_explicit(&inbox->ticket, 1, memory_order_relaxed);
+}
+
+bool tn_inbox_is_open(const struct tn_inbox *inbox)
+{
+    return (atomic_load_explicit(&inbox->ticket, memory_order_relaxed) & 1) == 0;
+}
