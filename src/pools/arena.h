@@ -143,6 +143,8 @@ static inline void tn_block_pass(struct tn_block *block, struct tn_heap *heap)
     if (ordered)
         tn_block_set_order(block, order);
     block->misplaced = tn_kind_of(tn_block_bytes(block)) != heap->kind; /* P20 */
+    if (block->state == TN_BLOCK_LIVE)
+        tn_live_mark(block); /* P23 */
 }
 
 /* The chunk under the block's byte at that offset of the segment. */

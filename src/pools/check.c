@@ -155,6 +155,8 @@ static tarn_status check_block(const tarn_pool *pool, const struct tn_block *blo
     if (block->state == TN_BLOCK_LIVE || block->state == TN_BLOCK_DISCARDED) {
         listed = tn_live_find(pool, tn_block_address(block));
         EXPECT_EQUAL("P5", "the index's entry for an address", (uintptr_t)listed, (uintptr_t)block);
+        EXPECT_EQUAL("P23", "whether a block's entry is open", tn_live_is_open(block),
+                     tn_block_is_plain(block));
     }
     return TARN_OK;
 }

@@ -13,8 +13,10 @@
 #include "base/host.h"
 #include "pools/arena.h"
 
-/* Of multiplicative hashing: 2^32 over the golden ratio. */
-static const uint32_t spread_factor = 0x9E3779B1U;
+/* Near to the golden section of the hash's range, and odd, so that no two places have one hash. Places that are
+ * multiples of 2^k see its lower bits alone. They were chosen so that of each such part no quotient in the continued
+ * fraction is above 11: places in a row are spread evenly, whatever their distance. */
+static const uint32_t spread_factor = 2476975;
 
 enum { SIZE_MIN = 32 }; /* 256 bytes, a small part of what a chunk of 2 MiB may cost */
 
@@ -49,13 +51,30 @@ static uint32_t next_of(uint32_t at, uint32_t size)
     return at + 1 < size ? at + 1 : 0;
 }
 
-static inline void put(uint64_t *table, uint32_t size, uint64_t entry)
+static uint64_t get(const atomic_uint_fast64_t *table, uint32_t at)
+{
+    return atomic_load_explicit(&table[at], memory_order_relaxed);
+}
+
+static void set(atomic_uint_fast64_t *table, uint32_t at, uint64_t entry)
+{
+    atomic_store_explicit(&table[at], entry, memory_order_relaxed);
+}
+
+static inline void put(atomic_uint_fast64_t *table, uint32_t size, uint64_t entry)
 {
     uint32_t at = home_of(entry, size);
 
-    while (table[at] != 0)
+    while (get(table, at) != 0)
         at = next_of(at, size);
-    table[at] = entry;
+    set(table, at, entry);
+}
+
+static uint64_t entry_of(const struct tn_chunk *chunk, const struct tn_block *block, bool open)
+{
+    TN_ASSERT(open == tn_block_is_plain(block)); /* P23 */
+    return (uint64_t)tn_live_hash(chunk, block->offset) << TN_LIVE_HASH_SHIFT |
+           (open ? 0 : TN_LIVE_CLOSED) | (uint64_t)(uintptr_t)block >> TN_LIVE_RECORD_BITS;
 }
 
 /* Blocks for which a table has room: it is at most nine sixteenths full. */
@@ -89,7 +108,7 @@ static struct shape shape_by_distance(const struct tn_chunk *chunk)
 
     /* One entry stays empty: a search ends there. The highest bit of a place is that of a hash. */
     return (struct shape){stretches + 1, stretches,
-                          1U << (32 + TN_BLOCK_BITS - tn_log2_floor(chunk->bytes))};
+                          1U << (TN_LIVE_HASH_BITS + TN_BLOCK_BITS - tn_log2_floor(chunk->bytes))};
 }
 
 static struct shape shape_spread(const struct tn_chunk *chunk, uint64_t needed)
@@ -114,19 +133,24 @@ static bool suffices(const struct tn_chunk *chunk, uint64_t needed)
     return needed <= chunk->live_room && (is_spread(chunk) || has_large_blocks(chunk));
 }
 
+static uint64_t rehashed(const struct tn_chunk *chunk, uint32_t factor, uint64_t entry)
+{
+    uint64_t hash = tn_live_hash_by(chunk, tn_live_block(entry)->offset, factor);
+
+    return hash << TN_LIVE_HASH_SHIFT | (entry & (((uint64_t)1 << TN_LIVE_HASH_SHIFT) - 1));
+}
+
 /* Puts what stands in the old table into the new one. */
-static void move_entries(struct tn_chunk *chunk, const struct shape *shape, uint64_t *table)
+static void move_entries(struct tn_chunk *chunk, const struct shape *shape,
+                         atomic_uint_fast64_t *table)
 {
     bool same_hashes = shape->factor == chunk->live_factor;
 
     for (uint32_t i = 0; i < chunk->live_size; i++) {
-        uint64_t entry = chunk->live[i];
+        uint64_t entry = get(chunk->live, i);
 
-        if (entry != 0 && !same_hashes) {
-            struct tn_block *block = tn_live_block(entry);
-
-            entry = tn_live_entry(tn_live_hash_by(chunk, block->offset, shape->factor), block);
-        }
+        if (entry != 0 && !same_hashes)
+            entry = rehashed(chunk, shape->factor, entry);
         if (entry != 0)
             put(table, shape->size, entry);
     }
@@ -136,7 +160,7 @@ bool tn_live_reserve(struct tn_chunk *chunk, uint32_t count)
 {
     uint64_t needed = (uint64_t)chunk->live_count + count;
     struct shape shape;
-    uint64_t *table;
+    atomic_uint_fast64_t *table;
 
     if (suffices(chunk, needed))
         return true;
@@ -177,49 +201,74 @@ void tn_live_drop(struct tn_chunk *chunk)
     chunk->live_room = 0;
 }
 
-void tn_live_insert_in(struct tn_chunk *chunk, struct tn_block *block)
+void tn_live_insert_in(struct tn_chunk *chunk, struct tn_block *block, bool open)
 {
     TN_ASSERT(tn_live_has_room(chunk));
     TN_ASSERT(tn_live_at(chunk, block->offset) == NULL); /* P5 */
-    put(chunk->live, chunk->live_size, tn_live_entry(tn_live_hash(chunk, block->offset), block));
+    put(chunk->live, chunk->live_size, entry_of(chunk, block, open));
     chunk->live_count += 1;
 }
 
 /* What stands behind an empty place is moved there if it may be found from there on: if its home is not behind
- * the gap, up to where it stands, going round. */
-static void close_gap(uint64_t *table, uint32_t size, uint32_t gap)
+ * the gap, up to where it stands, going round. It is taken from there first, by an exchange: as it is by then, for
+ * another thread may be closing it, and before it stands elsewhere, for none is to find it twice. */
+static void close_gap(atomic_uint_fast64_t *table, uint32_t size, uint32_t gap)
 {
-    for (uint32_t at = next_of(gap, size); table[at] != 0; at = next_of(at, size)) {
-        uint32_t home = home_of(table[at], size);
+    uint64_t entry;
+
+    set(table, gap, 0);
+    for (uint32_t at = next_of(gap, size); (entry = get(table, at)) != 0; at = next_of(at, size)) {
+        uint32_t home = home_of(entry, size);
 
         if ((home <= gap) ^ (home > at) ^ (at < gap)) {
-            table[gap] = table[at];
+            set(table, gap, atomic_exchange_explicit(&table[at], 0, memory_order_relaxed));
             gap = at;
         }
     }
-    table[gap] = 0;
+}
+
+/* Where the entry of a block stands that has one. */
+static atomic_uint_fast64_t *place_of(const struct tn_chunk *chunk, const struct tn_block *block)
+{
+    atomic_uint_fast64_t *place = NULL;
+    uint64_t entry = tn_live_seek(chunk, block->offset, TN_LIVE_HASH_SHIFT, &place);
+
+    TN_ASSERT(entry != 0 && tn_live_block(entry) == block); /* P5 */
+    (void)entry;
+    return place;
 }
 
 void tn_live_remove_in(struct tn_chunk *chunk, struct tn_block *block)
 {
-    uint64_t entry = tn_live_entry(tn_live_hash(chunk, block->offset), block);
-    uint32_t at = home_of(entry, chunk->live_size);
-
-    TN_ASSERT(tn_live_at(chunk, block->offset) == block); /* P5 */
-    while (chunk->live[at] != entry)
-        at = next_of(at, chunk->live_size);
-    close_gap(chunk->live, chunk->live_size, at);
+    close_gap(chunk->live, chunk->live_size, (uint32_t)(place_of(chunk, block) - chunk->live));
     chunk->live_count -= 1;
+}
+
+static struct tn_chunk *chunk_of(const struct tn_block *block)
+{
+    return tn_segment_chunk_at(block->segment, block->offset);
+}
+
+void tn_live_mark(struct tn_block *block)
+{
+    const struct tn_chunk *chunk = chunk_of(block);
+
+    set(place_of(chunk, block), 0, entry_of(chunk, block, tn_block_is_plain(block)));
+}
+
+bool tn_live_is_open(const struct tn_block *block)
+{
+    return (get(place_of(chunk_of(block), block), 0) & TN_LIVE_CLOSED) == 0;
 }
 
 void tn_live_insert(struct tn_block *block)
 {
-    tn_live_insert_in(tn_segment_chunk_at(block->segment, block->offset), block);
+    tn_live_insert_in(chunk_of(block), block, tn_block_is_plain(block));
 }
 
 void tn_live_remove(struct tn_block *block)
 {
-    tn_live_remove_in(tn_segment_chunk_at(block->segment, block->offset), block);
+    tn_live_remove_in(chunk_of(block), block);
 }
 
 struct tn_block *tn_live_find(const tarn_pool *pool, uint64_t address)

@@ -3,21 +3,32 @@
  *
  *   P5  a LIVE or DISCARDED block is in the index of the chunk in which it begins, under its place there;
  *       nothing else is in any
+ *   P23 where the pool is locked, the entry of a block that is not plain is closed, and no other is
  *
  * Each chunk has a hash table of its own, as large as what lives in it asks for, so memory that changes
  * hands takes its blocks along. Tables have any size, for one that doubles is half empty; the place of a hash is
- * its part of the size. An entry is one word: a part of the hash, from which its place is found
- * again, and the block's record, whose address is a multiple of 64. So no record is looked at but the one
- * that is looked for.
+ * its part of the size. An entry is one word: the hash, which no other place of the chunk has and from which the
+ * entry's place is found again; whether it is closed; and the block's record, whose address is a multiple of 64.
+ * So that a block is there, and may be freed, is known without any record.
  *
  * No two large blocks begin within TN_SMALL_BYTES_MAX. So a large heap's chunk has an entry for each stretch of as
  * much, and the hash of a place is its distance from the chunk's beginning: each block stands where it is looked
  * for, whatever is beside it. Small blocks in such a chunk are found as those that collide are in any table.
  *
+ * What an open entry leads to may be freed by who has no more than the arena's lock, or a place in its inbox
+ * (pools/inbox.h). A closed one's block is not plain; or it is freed already, in an arena with an inbox: loose, or
+ * on its way there. Who frees a block there closes its entry, by an exchange: of two who do so, one alone does.
+ *
+ * Without the arena's lock entries may be closed, and nothing else; that is an entry's only change which
+ * the lock does not guard. So who has the lock writes plainly what is empty or closed, and exchanges what is open.
+ * An entry that he moves is in no place meanwhile; others who do not find it ask for the lock.
+ *
  * Source: linear probing, and deletion that moves entries back, after D. E. Knuth, The Art of Computer
  * Programming, volume 3, section 6.4, algorithms L and R; the hash is multiplicative, ibid.
  *
- * Locking: that of the pool that the chunk is mapped in. */
+ * Locking: that of the pool that the chunk is mapped in; or of the arena that it belongs to, where that is said. Every
+ * access to an entry is relaxed: what is in the block's record, and in its memory, comes to others by the
+ * arena's lock or its inbox, and an entry by itself says nothing of them. */
 #ifndef TARN_POOLS_LIVE_INDEX_H
 #define TARN_POOLS_LIVE_INDEX_H
 
@@ -26,9 +37,13 @@
 #include "tarn/types.h"
 
 enum {
-    TN_LIVE_HASH_BITS = 23,  /* of an entry; no chunk of 1 GiB has so many blocks */
-    TN_LIVE_HASH_SHIFT = 41, /* below are the bits 6 to 46 of the record's address */
+    TN_LIVE_HASH_BITS = 22,  /* of an entry; no chunk of 1 GiB has so many places */
+    TN_LIVE_HASH_SHIFT = 42, /* below is whether it is closed */
+    TN_LIVE_OPEN_SHIFT = 41, /* below are the bits 6 to 46 of the record's address */
+    TN_LIVE_RECORD_BITS = 6, /* of a record's address: they are 0 */
 };
+
+#define TN_LIVE_CLOSED ((uint64_t)1 << TN_LIVE_OPEN_SHIFT)
 
 /* Makes sure that so many more blocks can begin in the chunk; false when there is no memory. */
 bool tn_live_reserve(struct tn_chunk *chunk, uint32_t count);
@@ -50,18 +65,13 @@ static inline uint32_t tn_live_hash_by(const struct tn_chunk *chunk, uint64_t of
 {
     uint32_t place = (uint32_t)((offset - chunk->offset) >> TN_BLOCK_BITS);
 
-    return (place * factor) >> (32 - TN_LIVE_HASH_BITS);
+    return (place * factor) & (((uint32_t)1 << TN_LIVE_HASH_BITS) - 1);
 }
 
-/* Of what begins at that offset of the chunk's segment. */
+/* Of what begins at that offset of the chunk's segment, a multiple of TN_BLOCK_BYTES_MIN. */
 static inline uint32_t tn_live_hash(const struct tn_chunk *chunk, uint64_t offset)
 {
     return tn_live_hash_by(chunk, offset, chunk->live_factor);
-}
-
-static inline uint64_t tn_live_entry(uint32_t hash, const struct tn_block *block)
-{
-    return (uint64_t)hash << TN_LIVE_HASH_SHIFT | (uint64_t)(uintptr_t)block >> 6;
 }
 
 /* Where a search for the hash begins in a table of that size. */
@@ -72,31 +82,82 @@ static inline uint32_t tn_live_home(uint32_t hash, uint32_t size)
 
 static inline struct tn_block *tn_live_block(uint64_t entry)
 {
-    return (struct tn_block *)(uintptr_t)((entry & (((uint64_t)1 << TN_LIVE_HASH_SHIFT) - 1)) << 6);
+    return (struct tn_block *)(uintptr_t)((entry & (TN_LIVE_CLOSED - 1)) << TN_LIVE_RECORD_BITS);
+}
+
+/* The entry whose upper bits, from the shift on, are those of an open one at that offset, and where it stands; 0: there
+ * is none. What is mapped has a table. */
+static inline uint64_t tn_live_seek(const struct tn_chunk *chunk, uint64_t offset, unsigned shift,
+                                    atomic_uint_fast64_t **place)
+{
+    uint64_t hash = tn_live_hash(chunk, offset);
+    uint32_t size = chunk->live_size;
+    uint32_t at = tn_live_home((uint32_t)hash, size);
+    uint64_t entry;
+
+    TN_ASSERT(size > 0);
+    if (offset % TN_BLOCK_BYTES_MIN != 0)
+        return 0;
+    while ((entry = atomic_load_explicit(&chunk->live[at], memory_order_relaxed)) != 0) {
+        if (entry >> shift == hash << (TN_LIVE_HASH_SHIFT - shift)) {
+            *place = &chunk->live[at];
+            return entry;
+        }
+        at = at + 1 < size ? at + 1 : 0;
+    }
+    return 0;
 }
 
 /* The LIVE or DISCARDED block that begins at that offset of the chunk's segment; NULL: there is none. */
 static inline struct tn_block *tn_live_at(const struct tn_chunk *chunk, uint64_t offset)
 {
-    const uint64_t *live = chunk->live;
-    uint32_t hash = tn_live_hash(chunk, offset);
-    uint32_t size = chunk->live_size;
-    uint64_t entry;
+    atomic_uint_fast64_t *place;
 
-    if (live == NULL)
-        return NULL;
-    for (uint32_t at = tn_live_home(hash, size); (entry = live[at]) != 0;
-         at = at + 1 < size ? at + 1 : 0) {
-        struct tn_block *block = tn_live_block(entry);
-
-        if (entry >> TN_LIVE_HASH_SHIFT == hash && block->offset == offset)
-            return block;
-    }
-    return NULL;
+    return chunk->live != NULL
+               ? tn_live_block(tn_live_seek(chunk, offset, TN_LIVE_HASH_SHIFT, &place))
+               : NULL;
 }
 
-/* The block begins in the chunk. To enter it, room was reserved before. */
-void tn_live_insert_in(struct tn_chunk *chunk, struct tn_block *block);
+/* The block there whose entry is open; NULL: there is none. The lock of the chunk's arena is held, which has no
+ * inbox. */
+static inline struct tn_block *tn_live_open_at(const struct tn_chunk *chunk, uint64_t offset)
+{
+    atomic_uint_fast64_t *place;
+
+    return tn_live_block(tn_live_seek(chunk, offset, TN_LIVE_OPEN_SHIFT, &place));
+}
+
+/* Closes the entry there: its block is the caller's alone from then on. NULL: no entry was found open. The lock of the
+ * chunk's arena is held, or a place of its inbox. */
+static inline struct tn_block *tn_live_close_at(const struct tn_chunk *chunk, uint64_t offset)
+{
+    atomic_uint_fast64_t *place = NULL;
+    uint_fast64_t entry = tn_live_seek(chunk, offset, TN_LIVE_OPEN_SHIFT, &place);
+
+    /* It fails where the entry is another one, or closed, by now. */
+    return entry != 0 && atomic_compare_exchange_strong_explicit(
+                             place, &entry, entry | TN_LIVE_CLOSED, memory_order_relaxed,
+                             memory_order_relaxed)
+               ? tn_live_block(entry)
+               : NULL;
+}
+
+/* Whether nobody but its arena is concerned by the free of a LIVE block. */
+static inline bool tn_block_is_plain(const struct tn_block *block)
+{
+    return block->own_order && !block->tangled && !block->misplaced &&
+           block->state != TN_BLOCK_DISCARDED;
+}
+
+/* Whether the entry of a LIVE or DISCARDED block is. */
+bool tn_live_is_open(const struct tn_block *block);
+
+/* Opens or closes the entry of a LIVE or DISCARDED block, as P23 says. With no more than the arena's lock: opens that of
+ * a block that is the caller's alone. */
+void tn_live_mark(struct tn_block *block);
+
+/* The block begins in the chunk. To enter it, room was reserved before; open: it is plain. */
+void tn_live_insert_in(struct tn_chunk *chunk, struct tn_block *block, bool open);
 void tn_live_remove_in(struct tn_chunk *chunk, struct tn_block *block);
 
 /* The same for the chunk in which the block begins. */

@@ -311,7 +311,7 @@ void tn_pool_enter_live(tarn_pool *pool, struct tn_block *block)
     TN_ASSERT(block->state == TN_BLOCK_FREE);
     block->state = TN_BLOCK_LIVE;
     block->misplaced = false; /* P20 */
-    tn_live_insert_in(chunk, block);
+    tn_live_insert_in(chunk, block, tn_block_is_plain(block));
     if (tn_block_end(block) <= tn_chunk_end(chunk))
         chunk->used_bytes += tn_block_bytes(block);
     else
@@ -616,6 +616,7 @@ void tn_pool_discard(tarn_pool *pool, uint64_t capture_id)
         if (block->state != TN_BLOCK_LIVE || tn_block_order(block).capture_id != capture_id)
             continue;
         block->state = TN_BLOCK_DISCARDED;
+        tn_live_mark(block); /* P23 */
         pool->counters.discarded_count += 1;
         count_not_live(&pool->counters, block);
         tn_metrics_add_block(pool->counters.metrics, TN_DISCARDED_BLOCKS, tn_block_bytes(block));

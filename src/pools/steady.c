@@ -47,7 +47,7 @@ static void count_free(struct tn_arena *arena, struct tn_heap *heap, const struc
 /* Enters the block in the books of the chunk that it begins in, and of those that it reaches into. */
 static void enter(struct tn_chunk *chunk, struct tn_block *block)
 {
-    tn_live_insert_in(chunk, block);
+    tn_live_insert_in(chunk, block, true);
     if (tn_block_end(block) <= tn_chunk_end(chunk))
         chunk->used_bytes += tn_block_bytes(block);
     else
@@ -180,11 +180,9 @@ bool tn_steady_free(uint64_t address)
         !atomic_load_explicit(&arena->pool->released, memory_order_relaxed)) {
         const struct tn_segment *segment =
             atomic_load_explicit(&chunk->segment, memory_order_relaxed);
-        struct tn_block *block = tn_live_at(chunk, address - segment->base);
+        struct tn_block *block = tn_live_open_at(chunk, address - segment->base);
 
-        /* Nothing but the arena is concerned by such a block. */
-        done = block != NULL && block->state == TN_BLOCK_LIVE && block->own_order &&
-               !block->tangled && !block->misplaced && free_in(arena, heap, block);
+        done = block != NULL && block->state == TN_BLOCK_LIVE && free_in(arena, heap, block);
     }
     tn_spin_release(&arena->lock);
     return done;

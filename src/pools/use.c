@@ -58,13 +58,21 @@ void tn_use_end(tarn_device *device, struct tn_use *use)
     tn_host_free(use);
 }
 
+/* Notes that the block's cold record may have uses or a fence. */
+static void tangle(struct tn_block *block)
+{
+    block->tangled = true; /* P18 */
+    if (block->state == TN_BLOCK_LIVE)
+        tn_live_mark(block); /* P23 */
+}
+
 static void add_use(struct tn_block *block, struct tn_use *use)
 {
     struct tn_block_cold *cold = tn_block_cold(block);
 
     use->next = cold->uses;
     cold->uses = use;
-    block->tangled = true; /* P18 */
+    tangle(block);
 }
 
 /* Whether the block's use says already what there is to note of the order; if so, the calling thread is the
@@ -181,7 +189,7 @@ void tn_uses_give(struct tn_block *block, struct tn_use *uses)
     while (*link != NULL)
         link = &(*link)->next;
     *link = uses;
-    block->tangled = true; /* P18 */
+    tangle(block);
 }
 
 /* The work of the use is all on its stream: a fence ends it. */
@@ -308,9 +316,9 @@ void tn_block_retire(tarn_pool *pool, struct tn_block *block, struct tn_fence *f
     TN_ASSERT(tn_block_fence(block) == NULL);
     tn_fence_acquire(&pool->device->streams, fence);
     cold->fence = fence;
-    block->tangled = true; /* P18 */
     cold->order = TN_ORDER_NONE;
     block->own_order = false;
+    tangle(block);
     cold->freed_stamp = 0; /* the fence proves what the stream did */
     cold->proof_stamp = 0;
 }

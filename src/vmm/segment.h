@@ -47,7 +47,7 @@ struct tn_chunk {
     uint64_t offset;                       /* in the segment, a multiple of 2 MiB */
     /* The rest is written by the pools layer. */
     _Atomic(struct tn_heap *) heap; /* the one owner: an arena's heap, or the pool's idle memory */
-    uint64_t *live;                 /* see pools/live_index.h; NULL: none yet */
+    atomic_uint_fast64_t *live;     /* see pools/live_index.h; NULL: none yet */
     uint32_t live_size;             /* its entries */
     uint32_t live_room;             /* blocks that may be in it */
     uint32_t live_count;            /* blocks in it */

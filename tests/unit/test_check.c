@@ -267,6 +267,19 @@ START_TEST(a_free_block_in_the_index_is_found)
 }
 END_TEST
 
+/* P23 */
+START_TEST(an_entry_that_is_closed_though_its_block_is_plain_is_found)
+{
+    atomic_uint_fast64_t *entry = NULL;
+
+    (void)tn_live_seek(chunk, block->offset, TN_LIVE_HASH_SHIFT, &entry);
+    *entry ^= TN_LIVE_CLOSED;
+    unit_expect_corrupt(pool, "P23");
+    *entry ^= TN_LIVE_CLOSED;
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
 /* P6 */
 START_TEST(wrong_used_bytes_of_a_chunk_are_found)
 {
@@ -423,6 +436,7 @@ int main(void)
     tcase_add_test(broken, an_arena_that_its_stream_does_not_lead_to_is_found);
     tcase_add_test(broken, an_arena_of_another_pool_in_the_table_is_found);
     tcase_add_test(broken, a_free_block_in_the_index_is_found);
+    tcase_add_test(broken, an_entry_that_is_closed_though_its_block_is_plain_is_found);
     tcase_add_test(broken, wrong_used_bytes_of_a_chunk_are_found);
     tcase_add_test(broken, a_hold_that_no_hold_accounts_for_is_found);
     tcase_add_test(broken, a_chunk_missing_in_the_map_of_its_hold_is_found);

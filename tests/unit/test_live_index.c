@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "base/spin.h"
 #include "pools/arena.h"
 #include "pools/live_index.h"
 #include "unit/unit.h"
@@ -239,6 +243,159 @@ START_TEST(small_blocks_do_not_crowd_a_table_for_large_ones)
 }
 END_TEST
 
+/* P23 */
+START_TEST(entries_are_closed_for_blocks_that_are_not_plain)
+{
+    struct tn_block *block = place(0, 4096, 512);
+
+    atomic_store(&chunk.heap, &large_heap);
+    ck_assert(tn_live_reserve(&chunk, 1));
+    block->state = TN_BLOCK_LIVE;
+    block->own_order = true;
+    tn_live_insert(block);
+    ck_assert(tn_live_is_open(block));
+    block->tangled = true;
+    tn_live_mark(block);
+    ck_assert(!tn_live_is_open(block));
+    ck_assert_ptr_eq(tn_live_at(&chunk, block->offset), block);
+    ck_assert_ptr_null(tn_live_open_at(&chunk, block->offset));
+    tn_live_remove(block);
+    ck_assert_ptr_null(tn_live_at(&chunk, block->offset));
+    tn_live_insert(block);
+    ck_assert(!tn_live_is_open(block));
+    block->tangled = false;
+    tn_live_mark(block);
+    ck_assert(tn_live_is_open(block));
+    block->misplaced = true;
+    tn_live_mark(block);
+    ck_assert(!tn_live_is_open(block));
+    block->misplaced = false;
+    block->state = TN_BLOCK_DISCARDED;
+    tn_live_mark(block);
+    ck_assert(!tn_live_is_open(block));
+    block->state = TN_BLOCK_LIVE;
+    block->own_order = false;
+    tn_live_mark(block);
+    ck_assert(!tn_live_is_open(block));
+    atomic_store(&chunk.heap, &small_heap);
+    ck_assert(tn_live_reserve(&chunk, 1)); /* in a table of other hashes */
+    ck_assert(!tn_live_is_open(block));
+}
+END_TEST
+
+START_TEST(an_entry_is_closed_once_and_stays_so_where_it_moves)
+{
+    ck_assert(tn_live_reserve(&chunk, FIRST_ROOM));
+    for (size_t i = 0; i < FIRST_ROOM; i++) {
+        struct tn_block *block = place(i, i * 512, 512);
+
+        block->state = TN_BLOCK_LIVE;
+        block->own_order = true;
+        tn_live_insert(block);
+    }
+    ck_assert_ptr_null(tn_live_close_at(&chunk, blocks[0].offset + 8));
+    ck_assert_ptr_null(tn_live_close_at(&chunk, blocks[FIRST_ROOM - 1].offset + 512));
+    for (size_t i = 0; i < FIRST_ROOM; i += 2) {
+        ck_assert_ptr_eq(tn_live_close_at(&chunk, blocks[i].offset), &blocks[i]);
+        ck_assert_ptr_null(tn_live_close_at(&chunk, blocks[i].offset));
+    }
+    for (size_t i = 0; i < FIRST_ROOM; i += 3)
+        tn_live_remove(&blocks[i]);
+    ck_assert(tn_live_reserve(&chunk, FIRST_ROOM)); /* in another table */
+    for (size_t i = 0; i < FIRST_ROOM; i++) {
+        if (i % 3 != 0)
+            ck_assert_int_eq(tn_live_is_open(&blocks[i]), i % 2 == 1);
+        else
+            ck_assert_ptr_null(tn_live_at(&chunk, blocks[i].offset));
+    }
+    tn_live_mark(&blocks[2]);
+    ck_assert_ptr_eq(tn_live_close_at(&chunk, blocks[2].offset), &blocks[2]);
+}
+END_TEST
+
+enum { MOVES = 5000 };
+
+static atomic_int meetings[2]; /* of who moves entries, and of who closes some */
+
+static void meet(int who)
+{
+    int meeting = atomic_fetch_add(&meetings[who], 1) + 1;
+
+    for (unsigned looks = 0; atomic_load(&meetings[1 - who]) < meeting; looks++)
+        tn_spin_pause(looks);
+}
+
+/* Closes the entries of every second block, twice. */
+static void *close_often(void *unused)
+{
+    (void)unused;
+    for (int round = 0; round < MOVES; round++) {
+        meet(1);
+        for (size_t i = 1; i < 2 * FIRST_ROOM; i += 2) {
+            struct tn_block *block = &blocks[i % FIRST_ROOM];
+
+            if (tn_live_close_at(&chunk, block->offset) != NULL)
+                block->requested += 1;
+        }
+        meet(1);
+    }
+    return NULL;
+}
+
+/* The others are removed at the same time, as by who has the arena's lock, so that those behind them move. */
+START_TEST(an_entry_that_moves_while_it_is_closed_is_closed)
+{
+    pthread_t thread;
+
+    atomic_store(&chunk.heap, &large_heap); /* where small blocks crowd */
+    ck_assert(tn_live_reserve(&chunk, FIRST_ROOM));
+    ck_assert_int_eq(pthread_create(&thread, NULL, close_often, NULL), 0);
+    for (int round = 0; round < MOVES; round++) {
+        for (size_t i = 0; i < FIRST_ROOM; i++) {
+            blocks[i] = (struct tn_block){.state = TN_BLOCK_LIVE, .own_order = true};
+            tn_live_insert(place(i, i * 512, 512));
+        }
+        meet(0);
+        for (size_t i = 0; i < FIRST_ROOM; i += 2)
+            tn_live_remove(&blocks[i]);
+        meet(0);
+        for (size_t i = 1; i < FIRST_ROOM; i += 2) {
+            if (blocks[i].requested > 1 ||
+                tn_live_is_open(&blocks[i]) != (blocks[i].requested == 0))
+                ck_abort_msg("block %zu was closed %d times", i, (int)blocks[i].requested);
+            tn_live_remove(&blocks[i]);
+        }
+    }
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+}
+END_TEST
+
+/* No two places of a chunk have one hash, be it for small blocks or for large ones, the largest or the smallest. */
+START_TEST(every_place_has_a_hash_of_its_own)
+{
+    const uint64_t sizes[] = {TN_CHUNK_BYTES_MAX, TN_PAGE_BYTES};
+
+    for (size_t i = 0; i < 4; i++) {
+        struct tn_chunk one = {.bytes = sizes[i / 2], .offset = 3 * TN_GIB};
+        bool *seen = calloc((size_t)1 << TN_LIVE_HASH_BITS, sizeof *seen);
+
+        ck_assert_ptr_nonnull(seen);
+        atomic_store(&one.heap, i % 2 == 0 ? &small_heap : &large_heap);
+        ck_assert(tn_live_reserve(&one, 1));
+        for (uint64_t at = 0; at < one.bytes; at += TN_BLOCK_BYTES_MIN) {
+            uint32_t hash = tn_live_hash(&one, one.offset + at);
+
+            if (seen[hash])
+                ck_abort_msg("the hash of what lies at %llu is another's, too",
+                             (unsigned long long)at);
+            seen[hash] = true;
+        }
+        free(seen);
+        tn_live_drop(&one);
+    }
+}
+END_TEST
+
 /* P5: an address has one block. */
 START_TEST(entering_an_address_twice_is_a_broken_contract)
 {
@@ -270,6 +427,10 @@ int main(void)
     tcase_add_test(index, large_blocks_stand_where_they_are_looked_for);
     tcase_add_test(index, places_of_large_blocks_are_in_order);
     tcase_add_test(index, small_blocks_do_not_crowd_a_table_for_large_ones);
+    tcase_add_test(index, entries_are_closed_for_blocks_that_are_not_plain);
+    tcase_add_test(index, an_entry_is_closed_once_and_stays_so_where_it_moves);
+    tcase_add_test(index, an_entry_that_moves_while_it_is_closed_is_closed);
+    tcase_add_test(index, every_place_has_a_hash_of_its_own);
     unit_add_contract_test(index, entering_an_address_twice_is_a_broken_contract);
     unit_add_contract_test(index, removing_what_is_not_there_is_a_broken_contract);
     suite_add_tcase(suite, index);
