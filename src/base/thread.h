@@ -9,11 +9,24 @@
 #ifndef TARN_BASE_THREAD_H
 #define TARN_BASE_THREAD_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 /* The calling thread's number; not 0, and never another thread's. */
 uint64_t tn_thread_id(void);
+
+/* A word that no other thread has while this one runs; not 0. For guesses that must cost nothing: a later thread may
+ * have it. */
+static inline uintptr_t tn_thread_word(void)
+{
+#ifdef __has_builtin
+#if __has_builtin(__builtin_thread_pointer)
+    return (uintptr_t)__builtin_thread_pointer();
+#endif
+#endif
+    return (uintptr_t)pthread_self();
+}
 
 struct tn_thread_mark;
 

@@ -28,8 +28,11 @@ void tn_arena_init(struct tn_arena *arena, tarn_pool *pool, struct tn_order orde
     arena->routes_stamp = 0;
     arena->saved_count = 0;
     arena->met = false;
-    arena->allocates = false;
-    arena->frees = false;
+    arena->allocates = TN_NOT_STEADY;
+    arena->frees = TN_NOT_STEADY;
+    arena->shared = false;
+    arena->visit_count = 0;
+    atomic_store_explicit(&arena->user, 0, memory_order_relaxed);
     arena->hold = NULL;
     arena->fence = NULL;
     arena->ancestry = (struct tn_ancestry){.count = 0};
@@ -375,7 +378,7 @@ static void end_in_segment(tarn_pool *pool, struct tn_segment *segment, const st
             chunk->heap->mapped_bytes -= chunk->bytes;
             to->mapped_bytes += chunk->bytes;
             tn_segment_admit(segment, to);
-            chunk->heap = to;
+            tn_chunk_pass(chunk, to);
         }
     }
     for (struct tn_block *block = segment->first_block; block != NULL; block = next) {
@@ -406,8 +409,8 @@ static void free_arena(tarn_pool *pool, struct tn_arena *arena)
     tn_ancestry_fini(&arena->ancestry);
     tn_blocks_move(&arena->store, &pool->store, arena->store.spare_count);
     arena->pool = NULL;
-    arena->allocates = false;
-    arena->frees = false;
+    arena->allocates = TN_NOT_STEADY;
+    arena->frees = TN_NOT_STEADY;
     arena->order = (struct tn_order){0, 0};
     tn_spin_release(&arena->lock);
     tn_records_give(&arena_records, arena);

@@ -22,6 +22,7 @@
 #include "driver/ancestry.h"
 #include "pools/bins.h"
 #include "pools/counters.h"
+#include "pools/inbox.h"
 #include "pools/live_index.h"
 #include "tarn/types.h"
 
@@ -48,14 +49,22 @@ struct tn_arena_counters {
     int64_t live_peak_bytes; /* the most that live_bytes was */
 };
 
+/* Whether an arena may do something in the steady state: see pools/steady.h. */
+enum tn_steadiness {
+    TN_NOT_STEADY,    /* the pool's lock is needed */
+    TN_STEADY,        /* no other thread looks at its index */
+    TN_STEADY_SHARED, /* others may: it has an inbox */
+};
+
 struct tn_arena {
-    uint64_t magic;        /* 0: nobody has a handle of one */
-    struct tn_arena *next; /* of the pool; links recycled records */
-    struct tn_spin lock;   /* kept in recycled records, as all below */
-    bool met;              /* waits for the device cover its stream's context */
-    bool allocates; /* in the steady state: see pools/steady.h; set when the pool is unlocked */
-    bool frees;     /* the same */
-    const struct tn_hold *hold; /* the same: of its capture; NULL outside captures */
+    uint64_t magic;             /* 0: nobody has a handle of one */
+    struct tn_arena *next;      /* of the pool; links recycled records */
+    struct tn_spin lock;        /* kept in recycled records, as all below */
+    bool met;                   /* waits for the device cover its stream's context */
+    uint8_t allocates;          /* enum tn_steadiness; set when the pool is unlocked */
+    uint8_t frees;              /* the same */
+    bool shared;                /* its inbox is open where it frees */
+    const struct tn_hold *hold; /* set as those: of its capture; NULL outside captures */
     tarn_pool *pool;            /* NULL in a recycled record */
     struct tn_order order;      /* zero for idle memory; none once its stream is retired */
     uint64_t
@@ -64,11 +73,15 @@ struct tn_arena {
     struct tn_arena_counters counters;
     uint64_t sequence;           /* the next number for a block */
     uint64_t sequences_end;      /* behind the last one that was taken */
+    struct tn_block_store store; /* for pools/steady.c; no slabs of its own */
+    uint8_t visit_count;         /* frees by other threads than its user's, before it is shared */
+    /* What other threads read that free is on cache lines that no allocation writes, nor the next to them. */
+    _Alignas(128) _Atomic(struct tn_inbox *) inbox; /* NULL: none yet; stays with the record */
+    atomic_uintptr_t user;       /* tn_thread_word of who allocated last; its frees need no inbox */
     uint64_t saved_count;        /* blocks of checkpoints that are of its order */
     struct tn_fence *fence;      /* retired: what ends the stream's work; else NULL */
-    struct tn_block_store store; /* for pools/steady.c; no slabs of its own */
-    _Alignas(64) struct tn_heap heaps[TN_HEAP_KINDS];
     struct tn_ancestry ancestry; /* in a capture: what its next work comes after; see pools/use.h */
+    _Alignas(128) struct tn_heap heaps[TN_HEAP_KINDS];
 };
 
 _Static_assert(offsetof(struct tn_arena, counters) == 64, "a cache line");
@@ -145,6 +158,14 @@ static inline void tn_block_pass(struct tn_block *block, struct tn_heap *heap)
     block->misplaced = tn_kind_of(tn_block_bytes(block)) != heap->kind; /* P20 */
     if (block->state == TN_BLOCK_LIVE)
         tn_live_mark(block); /* P23 */
+}
+
+/* The chunk is the heap's from now on, or nobody's, where that is NULL. */
+static inline void tn_chunk_pass(struct tn_chunk *chunk, struct tn_heap *heap)
+{
+    atomic_store_explicit(&chunk->heap, heap, memory_order_relaxed);
+    /* Who finds the arena without a lock finds it made. */
+    atomic_store_explicit(&chunk->arena, heap != NULL ? heap->arena : NULL, memory_order_release);
 }
 
 /* The chunk under the block's byte at that offset of the segment. */

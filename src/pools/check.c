@@ -102,6 +102,8 @@ static tarn_status check_chunks_of(const struct tn_block *block)
             return corrupt("V4", "the offset of the chunk at an offset", chunk->offset, at);
         EXPECT_EQUAL("P2", "the heap of a chunk under a block", (uintptr_t)chunk->heap,
                      (uintptr_t)block->heap);
+        EXPECT_EQUAL("P2", "the arena of a chunk under a block", (uintptr_t)chunk->arena,
+                     (uintptr_t)block->heap->arena);
         at = tn_chunk_end(chunk);
     }
     return TARN_OK;
@@ -241,9 +243,23 @@ static tarn_status check_chunks(const tarn_pool *pool, struct sums *sums)
     return TARN_OK;
 }
 
+static tarn_status check_inbox(const struct tn_arena *arena)
+{
+    const struct tn_inbox *inbox = atomic_load_explicit(&arena->inbox, memory_order_relaxed);
+
+    if (inbox != NULL)
+        EXPECT_EQUAL("P22", "whether an arena's inbox is closed and empty",
+                     !tn_inbox_is_open(inbox) && tn_inbox_is_empty(inbox), 1);
+    return TARN_OK;
+}
+
 static tarn_status check_heaps(const tarn_pool *pool, const struct tn_arena *arena,
                                uint64_t *free_count)
 {
+    tarn_status status = check_inbox(arena);
+
+    if (status != TARN_OK)
+        return status;
     for (int kind = 0; kind < TN_HEAP_KINDS; kind++) {
         const struct tn_heap *heap = &arena->heaps[kind];
         uint64_t mapped = 0;

@@ -95,7 +95,7 @@ static void give_chunk(tarn_pool *pool, struct tn_chunk *chunk, enum tn_unmapped
     tarn_device *device = pool->device;
     uint64_t bytes = chunk->bytes;
 
-    chunk->heap = NULL;
+    tn_chunk_pass(chunk, NULL);
     tn_live_drop(chunk); /* its next owner may have fewer blocks in it */
     if (to == TN_UNMAPPED_TO_CACHE && !chunk->properties.exportable &&
         tn_gpu_is_well(&device->gpu)) {
@@ -124,7 +124,7 @@ static tarn_status add_chunk(tarn_pool *pool, struct tn_heap *heap, struct tn_se
 
     if (status != TARN_OK)
         return status;
-    chunk->heap = heap; /* before anyone can find the chunk by an address */
+    tn_chunk_pass(chunk, heap); /* before anyone can find the chunk by an address */
     /* What grows the heap will begin here, or in the free bytes below. */
     status = tn_live_reserve(chunk, 1)
                  ? tn_segment_map(segment, offset, pool->properties.peer_mask, chunk)

@@ -48,7 +48,7 @@ static void transfer(tarn_pool *pool, struct chunk_run run, struct tn_block *ins
         struct tn_chunk *chunk = tn_segment_chunk_at(run.segment, offset);
 
         TN_ASSERT(chunk->heap == from);
-        chunk->heap = to;
+        tn_chunk_pass(chunk, to);
         from->mapped_bytes -= chunk->bytes;
         to->mapped_bytes += chunk->bytes;
         offset = tn_chunk_end(chunk);

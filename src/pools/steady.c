@@ -6,8 +6,16 @@
  * in both; so the record at an edge stays, whatever is split or joined there. Memory between two other
  * arenas that is one block would need both edges written: that takes the pool's lock.
  *
- * Trade-offs: a free by another thread takes the arena's lock too, so that its owner may have to look at
- * the lock for as long. */
+ * A thread that frees what another one allocates would wait for the arena's lock, and take its cache lines along.
+ * So after some such frees the arena has an inbox (pools/inbox.h), where they are left from then on: closed in the
+ * index, and as good as freed. Who allocates takes them out when what is loose does not fit, or the live bytes would
+ * reach a new peak, and it is as if he freed them just now; who locks the pool takes out all. Where the inbox is full
+ * or closed, or no open entry is found, such a free takes the arena's lock as any other. Nothing is lost with a
+ * thread, for the inbox is the arena's.
+ *
+ * Trade-offs: in an arena with an inbox its user's own frees exchange the entry in the index, too, some five nanoseconds
+ * each. As long as what is loose serves all allocations, what others have freed stays in the inbox until that is full;
+ * so may what comes behind a block that is the pool's affair. */
 #include "pools/steady.h"
 
 #include <stddef.h>
@@ -18,11 +26,14 @@
 #include "pools/arena_table.h"
 #include "pools/device.h"
 #include "pools/hold.h"
+#include "pools/inbox.h"
 
 enum {
     RECORDS_FOR_CUT = 2,
     RECORDS_SET_ASIDE = 32, /* a slab's part; so threads rarely write to the same cache line */
     SEQUENCES = 256,        /* numbers for blocks, taken at a time */
+    /* Frees by others than an arena's user before it has an inbox: a stream may change threads now and then. */
+    VISITS = 16,
     /* 4 MiB: what stays loose whatever else is free. Larger blocks are few, so their best place is worth more than
      * the time: a program that asks for a little more each time, and takes the last one first, would
      * keep holes apart. */
@@ -55,7 +66,7 @@ static void enter(struct tn_chunk *chunk, struct tn_block *block)
 }
 
 /* Takes a loose block out of the books, with the epoch of its free. */
-static void leave(struct tn_block *block, uint64_t epoch)
+static TN_ALWAYS_INLINE void leave(struct tn_block *block, uint64_t epoch)
 {
     struct tn_chunk *chunk = tn_block_chunk_at(block, block->offset);
 
@@ -126,8 +137,7 @@ bool tn_steady_allocate_routed(struct tn_routes *routes, const struct tn_request
     if (arena == NULL)
         return false;
     tn_spin_acquire(&arena->lock);
-    done = arena->allocates && arena->routes_stamp == stamp &&
-           tn_order_equal(arena->order, request->order) &&
+    done = arena->routes_stamp == stamp && tn_order_equal(arena->order, request->order) &&
            tn_steady_allocate_in(arena, request, address);
     tn_spin_release(&arena->lock);
     return done;
@@ -150,7 +160,8 @@ static inline bool will_be_wedged(const struct tn_arena *arena, const struct tn_
     return low != high && tn_block_is_foreign(low->previous, arena);
 }
 
-static inline bool free_in(struct tn_arena *arena, struct tn_heap *heap, struct tn_block *block)
+static TN_ALWAYS_INLINE bool free_in(struct tn_arena *arena, struct tn_heap *heap,
+                                     struct tn_block *block)
 {
     settle(arena, heap);
     if (will_be_wedged(arena, heap, block))
@@ -164,34 +175,209 @@ static inline bool free_in(struct tn_arena *arena, struct tn_heap *heap, struct 
     return true;
 }
 
+/* Relaxed, for what is in it is not looked at without the arena's lock, under which it is set. */
+static inline struct tn_inbox *inbox_of(const struct tn_arena *arena)
+{
+    return atomic_load_explicit(&arena->inbox, memory_order_relaxed);
+}
+
+/* Frees the inbox's oldest block. False: that is the pool's affair. */
+static inline bool take_in(struct tn_arena *arena, struct tn_inbox *inbox, struct tn_block *block)
+{
+    TN_ASSERT(block->state == TN_BLOCK_LIVE && !tn_live_is_open(block)); /* nobody else frees it */
+    if (!free_in(arena, block->heap, block))
+        return false;
+    tn_inbox_take(inbox);
+    return true;
+}
+
+static void empty_inbox(struct tn_arena *arena, struct tn_inbox *inbox)
+{
+    struct tn_block *block = tn_inbox_first(inbox);
+
+    while (block != NULL && take_in(arena, inbox, block))
+        block = tn_inbox_first(inbox);
+}
+
+bool tn_steady_receive(struct tn_arena *arena, const struct tn_heap *heap,
+                       const struct tn_request *request, uint64_t bytes)
+{
+    struct tn_inbox *inbox = inbox_of(arena);
+    const struct tn_arena_counters *counters = &arena->counters;
+    struct tn_block *block;
+
+    while (!tn_steady_fits(heap->loose, bytes, request->alignment) ||
+           counters->live_bytes + (int64_t)bytes > counters->live_peak_bytes) {
+        block = tn_inbox_first(inbox);
+        if (block == NULL)
+            return true;
+        if (!take_in(arena, inbox, block))
+            return false;
+    }
+    return true;
+}
+
+bool tn_steady_allocate_shared(struct tn_arena *arena, const struct tn_request *request,
+                               void **address)
+{
+    return tn_steady_allocate_as(arena, request, true, address);
+}
+
+/* Whether the chunk, found by the address without a lock, is still there, and the arena's. Relaxed, for nobody changes
+ * either but under the pool's lock, and what keeps that away was acquired after the last change. */
+static inline bool is_at(const struct tn_arena *arena, const struct tn_chunk *chunk,
+                         uint64_t address)
+{
+    return tn_address_table_chunk(address) == chunk &&
+           atomic_load_explicit(&chunk->arena, memory_order_relaxed) == arena;
+}
+
+static inline uint64_t offset_of(const struct tn_chunk *chunk, uint64_t address)
+{
+    return address - atomic_load_explicit(&chunk->segment, memory_order_relaxed)->base;
+}
+
+/* Frees what begins at the address. */
+static TN_ALWAYS_INLINE bool free_at(struct tn_arena *arena, const struct tn_chunk *chunk,
+                                     uint64_t address, bool shared)
+{
+    struct tn_block *block;
+
+    if (!is_at(arena, chunk, address) ||
+        atomic_load_explicit(&arena->pool->released, memory_order_relaxed))
+        return false;
+    block = shared ? tn_live_close_at(chunk, offset_of(chunk, address))
+                   : tn_live_open_at(chunk, offset_of(chunk, address));
+    if (block == NULL || block->state != TN_BLOCK_LIVE)
+        return false;
+    if (free_in(arena, atomic_load_explicit(&chunk->heap, memory_order_relaxed), block))
+        return true;
+    if (shared)
+        tn_live_mark(block); /* P23: it is open again */
+    return false;
+}
+
+/* The same where the arena has an inbox, or does not free. */
+static TN_APART bool free_shared(struct tn_arena *arena, const struct tn_chunk *chunk,
+                                 uint64_t address)
+{
+    return arena->frees != TN_NOT_STEADY &&
+           free_at(arena, chunk, address, arena->frees == TN_STEADY_SHARED);
+}
+
+/* Leaves what begins at the address in the inbox. False: that is closed or full, or no open entry was found. */
+static inline bool leave_in(struct tn_inbox *inbox, const struct tn_arena *arena,
+                            const struct tn_chunk *chunk, uint64_t address)
+{
+    atomic_uintptr_t *place = tn_inbox_enter(inbox);
+    struct tn_block *block = NULL;
+
+    if (place == NULL)
+        return false;
+    /* Until something is put there nobody locks the pool, so the arena frees, and its chunks are its own. */
+    if (is_at(arena, chunk, address))
+        block = tn_live_close_at(chunk, offset_of(chunk, address));
+    tn_inbox_put(place, block);
+    return block != NULL;
+}
+
+/* Other threads look at the index from now on, and leave what they may free. The last free of a released pool, which
+ * ends it, is the pool's affair. */
+static void begin_shared(struct tn_arena *arena)
+{
+    if (arena->allocates != TN_NOT_STEADY)
+        arena->allocates = TN_STEADY_SHARED;
+    if (arena->frees == TN_NOT_STEADY)
+        return;
+    arena->frees = TN_STEADY_SHARED;
+    if (!atomic_load(&arena->pool->released))
+        tn_inbox_open(inbox_of(arena));
+}
+
+bool tn_steady_share(struct tn_arena *arena)
+{
+    struct tn_inbox *made = inbox_of(arena) == NULL ? tn_inbox_make() : NULL;
+
+    tn_spin_acquire(&arena->lock);
+    if (inbox_of(arena) == NULL && made != NULL) {
+        /* Who finds it there finds it made. */
+        atomic_store_explicit(&arena->inbox, made, memory_order_release);
+        made = NULL;
+    }
+    if (!arena->shared && inbox_of(arena) != NULL) {
+        tn_steady_end(arena); /* what is loose is open in the index */
+        arena->shared = true;
+        begin_shared(arena);
+    }
+    tn_spin_release(&arena->lock);
+    if (made != NULL)
+        tn_inbox_drop(made);
+    return inbox_of(arena) != NULL;
+}
+
+/* By a thread that is not the arena's user. */
+static TN_APART bool free_from_elsewhere(struct tn_arena *arena, const struct tn_chunk *chunk,
+                                         uint64_t address)
+{
+    struct tn_inbox *inbox = atomic_load_explicit(&arena->inbox, memory_order_acquire);
+    bool wanted = false;
+    bool done;
+
+    if (inbox != NULL && leave_in(inbox, arena, chunk, address))
+        return true;
+    tn_spin_acquire(&arena->lock);
+    if (arena->shared) {
+        empty_inbox(arena, inbox_of(arena)); /* it may be full, and the user away */
+    } else {
+        arena->visit_count += 1;
+        wanted = arena->visit_count % VISITS == 0;
+    }
+    done = free_shared(arena, chunk, address);
+    tn_spin_release(&arena->lock);
+    if (wanted && done)
+        (void)tn_steady_share(arena); /* without memory for it all goes on as before */
+    return done;
+}
+
 bool tn_steady_free(uint64_t address)
 {
     struct tn_chunk *chunk = tn_address_table_chunk(address);
-    struct tn_heap *heap =
-        chunk != NULL ? atomic_load_explicit(&chunk->heap, memory_order_acquire) : NULL;
-    struct tn_arena *arena = heap != NULL ? heap->arena : NULL;
-    bool done = false;
+    struct tn_arena *arena =
+        chunk != NULL ? atomic_load_explicit(&chunk->arena, memory_order_acquire) : NULL;
+    bool done;
 
     if (arena == NULL)
         return false;
+    if (atomic_load_explicit(&arena->user, memory_order_relaxed) != tn_thread_word())
+        return free_from_elsewhere(arena, chunk, address);
     tn_spin_acquire(&arena->lock);
-    if (arena->frees && tn_address_table_chunk(address) == chunk &&
-        atomic_load_explicit(&chunk->heap, memory_order_relaxed) == heap &&
-        !atomic_load_explicit(&arena->pool->released, memory_order_relaxed)) {
-        const struct tn_segment *segment =
-            atomic_load_explicit(&chunk->segment, memory_order_relaxed);
-        struct tn_block *block = tn_live_open_at(chunk, address - segment->base);
-
-        done = block != NULL && block->state == TN_BLOCK_LIVE && free_in(arena, heap, block);
-    }
+    done = arena->frees == TN_STEADY ? free_at(arena, chunk, address, false)
+                                     : free_shared(arena, chunk, address);
     tn_spin_release(&arena->lock);
     return done;
+}
+
+/* Frees what is in the inbox and on its way there; from now on nothing comes. Whatever lies beside such a block, the
+ * pool is locked. */
+static void close_inbox(struct tn_arena *arena, struct tn_inbox *inbox)
+{
+    struct tn_block *block;
+
+    tn_inbox_close(inbox);
+    while ((block = tn_inbox_await(inbox)) != NULL) { /* P22 */
+        count_free(arena, block->heap, block);
+        leave(block, tn_gpu_epoch(&arena->pool->device->gpu));
+        (void)tn_heap_put(arena->pool, block);
+        tn_inbox_take(inbox);
+    }
 }
 
 void tn_steady_end(struct tn_arena *arena)
 {
     for (int kind = 0; kind < TN_HEAP_KINDS; kind++)
         settle(arena, &arena->heaps[kind]);
+    if (arena->shared)
+        close_inbox(arena, inbox_of(arena));
 }
 
 /* Whether captures may be under way that what is freed in the arena must be kept for, but for its own, whose
@@ -213,10 +399,16 @@ void tn_steady_begin(struct tn_arena *arena)
         TN_ASSERT(arena->heaps[kind].loose == NULL); /* P19 */
     arena->hold =
         tn_arena_is_captured(arena) ? tn_hold_find(arena->pool, arena->order.capture_id) : NULL;
-    arena->allocates =
-        arena->met && arena->fence == NULL &&
-        (!tn_arena_is_captured(arena) || (arena->hold != NULL && pool->bodies == NULL));
-    arena->frees = arena->allocates && !may_have_other_captures(pool, arena);
+    arena->allocates = TN_NOT_STEADY;
+    arena->frees = TN_NOT_STEADY;
+    if (!arena->met || arena->fence != NULL ||
+        (tn_arena_is_captured(arena) && (arena->hold == NULL || pool->bodies != NULL)))
+        return;
+    arena->allocates = TN_STEADY;
+    if (!may_have_other_captures(pool, arena))
+        arena->frees = TN_STEADY;
+    if (arena->shared)
+        begin_shared(arena);
 }
 
 bool tn_steady_provide(struct tn_arena *arena)

@@ -18,6 +18,7 @@
 #define TARN_POOLS_STEADY_H
 
 #include "base/hot.h"
+#include "base/thread.h"
 #include "pools/arena_table.h"
 #include "pools/pool.h"
 #include "pools/route.h"
@@ -28,7 +29,7 @@ TN_RARE void tn_steady_take_sequences(struct tn_arena *arena);
 struct tn_block *tn_steady_cut(struct tn_arena *arena, struct tn_heap *heap,
                                const struct tn_request *request, uint64_t bytes);
 
-static inline uint64_t tn_steady_next_sequence(struct tn_arena *arena)
+static TN_ALWAYS_INLINE uint64_t tn_steady_next_sequence(struct tn_arena *arena)
 {
     if (arena->sequence == arena->sequences_end)
         tn_steady_take_sequences(arena);
@@ -36,8 +37,9 @@ static inline uint64_t tn_steady_next_sequence(struct tn_arena *arena)
     return arena->sequence - 1;
 }
 
-static inline void tn_steady_count_allocation(struct tn_arena *arena, struct tn_heap *heap,
-                                              uint64_t bytes, uint64_t requested)
+static TN_ALWAYS_INLINE void tn_steady_count_allocation(struct tn_arena *arena,
+                                                        struct tn_heap *heap, uint64_t bytes,
+                                                        uint64_t requested)
 {
     struct tn_arena_counters *counters = &arena->counters;
 
@@ -49,24 +51,51 @@ static inline void tn_steady_count_allocation(struct tn_arena *arena, struct tn_
         counters->live_peak_bytes = counters->live_bytes;
 }
 
-static inline bool tn_steady_fits(const struct tn_block *loose, uint64_t bytes, uint64_t alignment)
+static TN_ALWAYS_INLINE bool tn_steady_fits(const struct tn_block *loose, uint64_t bytes,
+                                            uint64_t alignment)
 {
     return loose != NULL && tn_block_bytes(loose) == bytes &&
            (tn_block_address(loose) & (alignment - 1)) == 0;
 }
 
-/* From an arena that is locked. */
-static TN_ALWAYS_INLINE bool tn_steady_allocate_in(struct tn_arena *arena,
-                                                   const struct tn_request *request, void **address)
+/* The calling thread's frees will need no inbox. Relaxed, for it is a guess: any thread may free in any way. */
+static TN_ALWAYS_INLINE void tn_steady_name_user(struct tn_arena *arena)
+{
+    if (atomic_load_explicit(&arena->user, memory_order_relaxed) != tn_thread_word())
+        atomic_store_explicit(&arena->user, tn_thread_word(), memory_order_relaxed);
+}
+
+/* Frees what others have left in the inbox, until what is loose serves the allocation and makes no peak. False: the
+ * pool's lock is needed for that. */
+bool tn_steady_receive(struct tn_arena *arena, const struct tn_heap *heap,
+                       const struct tn_request *request, uint64_t bytes);
+
+/* Chosen, not computed: the latter takes more instructions, and each use does it anew. */
+static TN_ALWAYS_INLINE struct tn_heap *tn_steady_heap_for(struct tn_arena *arena, uint64_t bytes)
+{
+    return bytes <= TN_SMALL_BYTES_MAX ? &arena->heaps[TN_HEAP_SMALL]
+                                       : &arena->heaps[TN_HEAP_LARGE];
+}
+
+static TN_ALWAYS_INLINE bool tn_steady_allocate_as(struct tn_arena *arena,
+                                                   const struct tn_request *request, bool shared,
+                                                   void **address)
 {
     uint64_t bytes = tn_block_bytes_for(arena->pool, request->requested);
-    struct tn_heap *heap = &arena->heaps[tn_kind_of(bytes)];
-    struct tn_block *block = heap->loose;
+    struct tn_heap *heap = tn_steady_heap_for(arena, bytes);
+    struct tn_block *block;
 
-    if (tn_steady_fits(block, bytes, request->alignment))
+    tn_steady_name_user(arena);
+    if (shared && !tn_steady_receive(arena, heap, request, bytes))
+        return false;
+    block = heap->loose;
+    if (tn_steady_fits(block, bytes, request->alignment)) {
         heap->loose = NULL; /* as it was before the free: no peak of the heap's */
-    else
+        if (shared)
+            tn_live_mark(block); /* P23: it is open again */
+    } else {
         block = tn_steady_cut(arena, heap, request, bytes);
+    }
     if (block == NULL)
         return false;
     block->requested = request->requested;
@@ -75,6 +104,19 @@ static TN_ALWAYS_INLINE bool tn_steady_allocate_in(struct tn_arena *arena,
     tn_steady_count_allocation(arena, heap, bytes, request->requested);
     *address = (void *)(uintptr_t)tn_block_address(block);
     return true;
+}
+
+bool tn_steady_allocate_shared(struct tn_arena *arena, const struct tn_request *request,
+                               void **address);
+
+/* From an arena that is locked. */
+static TN_ALWAYS_INLINE bool tn_steady_allocate_in(struct tn_arena *arena,
+                                                   const struct tn_request *request, void **address)
+{
+    if (arena->allocates == TN_STEADY)
+        return tn_steady_allocate_as(arena, request, false, address);
+    return arena->allocates == TN_STEADY_SHARED &&
+           tn_steady_allocate_shared(arena, request, address);
 }
 
 /* Allocates for a stream, or for one in a capture that was admitted; what it gives there is the capture's
@@ -88,8 +130,7 @@ static TN_ALWAYS_INLINE bool tn_steady_allocate(tarn_pool *pool, const struct tn
     if (arena == NULL)
         return false;
     tn_spin_acquire(&arena->lock);
-    done = arena->allocates && arena->pool == pool &&
-           tn_order_equal(arena->order, request->order) &&
+    done = arena->pool == pool && tn_order_equal(arena->order, request->order) &&
            tn_steady_allocate_in(arena, request, address);
     tn_spin_release(&arena->lock);
     return done;
@@ -102,6 +143,10 @@ bool tn_steady_allocate_routed(struct tn_routes *routes, const struct tn_request
 /* Frees the live block that begins at the address, whatever that is. False: nothing has changed, and
  * tn_pool_lock_block is to be asked. */
 bool tn_steady_free(uint64_t address);
+
+/* Gives the arena an inbox, for good: what other threads free is left there. False: no memory. Any thread may call,
+ * whatever has become of the arena. */
+bool tn_steady_share(struct tn_arena *arena);
 
 /* The pool's lock was taken, or is about to be given back: the steady state ends or begins. */
 void tn_steady_end(struct tn_arena *arena);

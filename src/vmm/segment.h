@@ -37,28 +37,30 @@ struct tn_chunk_links {
 /* One physical allocation: mapped at its place, guarded by the pool's lock; or mapped nowhere, and
  * its holder's alone. Records are recycled, never freed. */
 struct tn_chunk {
-    uint64_t magic;                        /* TN_CHUNK_MAGIC; 0 in a recycled record */
-    struct tn_chunk *next;                 /* links recycled records */
-    uint64_t bytes;                        /* a power of two; immutable */
-    tn_cu_memhandle handle;                /* immutable */
+    uint64_t magic;                       /* TN_CHUNK_MAGIC; 0 in a recycled record */
+    struct tn_chunk *next;                /* links recycled records */
+    uint64_t offset;                      /* in the segment, a multiple of 2 MiB */
+    _Atomic(struct tn_segment *) segment; /* NULL: mapped nowhere */
+    /* The rest is written by the pools layer but for what is immutable. */
+    _Atomic(struct tn_heap *) heap; /* the one owner: an arena's heap, or the pool's idle memory */
+    _Atomic(struct tn_arena *) arena; /* of that heap */
+    atomic_uint_fast64_t *live;       /* see pools/live_index.h; NULL: none yet */
+    uint32_t live_size;               /* its entries */
+    uint32_t live_factor;             /* makes a hash of a block's place */
+    /* What every allocation and free writes is on other cache lines than what other threads read that free. */
+    _Alignas(128) uint64_t used_bytes; /* in blocks that are not free */
+    uint64_t bytes;                    /* a power of two; immutable */
+    uint64_t freed_stamp;              /* epoch of the last free in it; 0: never used */
+    uint32_t live_count;               /* blocks in the index */
+    uint32_t live_room;                /* blocks that may be in it */
+    uint32_t hold_count;               /* holds that contain it; 0: not captured */
+    uint32_t id;                       /* index in the pool's table of chunks */
+    int kind;                          /* enum tn_heap_kind of the heap that mapped it; immutable */
+    bool was_cached;                   /* its mapping took it from the cache */
+    tn_cu_memhandle handle;            /* immutable */
     struct tn_chunk_properties properties; /* that it was made with; immutable but for the peers,
                                               which are those of its mapping */
-    _Atomic(struct tn_segment *) segment;  /* NULL: mapped nowhere */
-    uint64_t offset;                       /* in the segment, a multiple of 2 MiB */
-    /* The rest is written by the pools layer. */
-    _Atomic(struct tn_heap *) heap; /* the one owner: an arena's heap, or the pool's idle memory */
-    atomic_uint_fast64_t *live;     /* see pools/live_index.h; NULL: none yet */
-    uint32_t live_size;             /* its entries */
-    uint32_t live_room;             /* blocks that may be in it */
-    uint32_t live_count;            /* blocks in it */
-    uint32_t live_factor;           /* makes a hash of a block's place */
-    uint32_t id;                    /* index in the pool's table of chunks */
-    uint32_t hold_count;            /* holds that contain it; 0: not captured */
-    uint64_t freed_stamp;           /* epoch of the last free in it; 0: never used */
-    uint64_t used_bytes;            /* in blocks that are not free */
-    int kind;                       /* enum tn_heap_kind of the heap that mapped it; immutable */
-    bool was_cached;                /* its mapping took it from the cache */
-    struct tn_chunk_links links;    /* guarded by the CACHE lock while it is in the cache */
+    struct tn_chunk_links links;           /* guarded by the CACHE lock while it is in the cache */
 };
 
 #define TN_CHUNK_MAGIC 0x546e43686e6b3031ULL

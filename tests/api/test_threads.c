@@ -81,6 +81,51 @@ END_TEST
 
 static _Atomic(void *) handed_over[THREADS];
 
+/* Each thread frees what its neighbour has allocated on a stream of its own, and what that was too slow to free. */
+static void *visit_the_neighbour(void *argument)
+{
+    struct worker *worker = argument;
+    uint32_t neighbour = (worker->number + 1) % THREADS;
+    void *kept = test_alloc(world.pool, MIB, worker->stream);
+
+    test_set_context(context);
+    test_fill(worker->stream, kept, worker->number, 64);
+    for (uint32_t round = 0; round < 20 * ROUNDS; round++) {
+        void *mine = test_alloc(world.pool, size_of(round / 16), worker->stream);
+
+        if (round % 16 == 0)
+            test_fill(worker->stream, mine, round, 64);
+        mine = atomic_exchange(&handed_over[worker->number], mine);
+        OK(tarn_free(mine));
+        OK(tarn_free(atomic_exchange(&handed_over[neighbour], NULL)));
+        if (round % 256 == 255)
+            OK(tarn_pool_validate(world.pool));
+    }
+    test_expect_words(worker->stream, kept, worker->number, 64);
+    OK(tarn_free(kept));
+    return NULL;
+}
+
+START_TEST(blocks_may_be_freed_by_threads_that_use_no_stream)
+{
+    void *last = NULL;
+
+    run_workers(visit_the_neighbour);
+    for (int i = 0; i < THREADS; i++) {
+        void *left = atomic_exchange(&handed_over[i], NULL);
+
+        last = left != NULL ? left : last;
+        OK(tarn_free(left));
+    }
+    if (last != NULL)
+        STATUS(TARN_ERR_DOUBLE_FREE, tarn_free(last));
+    OK(tarn_pool_validate(world.pool));
+    ck_assert_uint_eq(test_stats(world.pool).live_count, 0);
+    ck_assert_uint_eq(test_stats(world.pool).alloc_count, THREADS * (20 * ROUNDS + 1));
+    ck_assert_uint_eq(test_stats(world.pool).free_count, THREADS * (20 * ROUNDS + 1));
+}
+END_TEST
+
 /* Each thread frees what its neighbour has allocated, on streams of both. */
 static void *free_the_neighbours(void *argument)
 {
@@ -351,6 +396,7 @@ int main(void)
     tcase_add_checked_fixture(tcase, test_world_open, test_world_close);
     tcase_add_test(tcase, eight_threads_allocate_and_free);
     tcase_add_test(tcase, blocks_may_be_freed_by_any_thread);
+    tcase_add_test(tcase, blocks_may_be_freed_by_threads_that_use_no_stream);
     tcase_add_test(tcase, streams_come_and_go_on_eight_threads);
     tcase_add_test(tcase, eight_threads_capture_at_once);
     tcase_add_test(tcase, other_threads_break_no_global_capture);

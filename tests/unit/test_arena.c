@@ -573,7 +573,7 @@ START_TEST(freeing_into_a_foreign_chunk_is_a_broken_contract)
 {
     void *address = unit_alloc(pool, 4096, stream);
 
-    unit_chunk(address)->heap = &pool->idle.heaps[TN_HEAP_SMALL];
+    tn_chunk_pass(unit_chunk(address), &pool->idle.heaps[TN_HEAP_SMALL]);
     OK(tarn_free(address));
 }
 END_TEST

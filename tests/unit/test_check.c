@@ -267,6 +267,29 @@ START_TEST(a_free_block_in_the_index_is_found)
 }
 END_TEST
 
+/* P22 */
+START_TEST(a_block_in_an_inbox_of_a_locked_pool_is_found)
+{
+    struct tn_arena *arena = block->heap->arena;
+    atomic_uintptr_t *place;
+
+    ck_assert(tn_steady_share(arena));
+    OK(tarn_pool_validate(pool));
+    tn_pool_lock(pool);
+    tn_inbox_open(arena->inbox);
+    STATUS(TARN_ERR_CORRUPT, tn_pool_check(pool));
+    unit_expect_sentence("P22");
+    place = tn_inbox_enter(arena->inbox);
+    tn_inbox_close(arena->inbox);
+    STATUS(TARN_ERR_CORRUPT, tn_pool_check(pool));
+    unit_expect_sentence("P22");
+    tn_inbox_put(place, NULL);
+    ck_assert_ptr_null(tn_inbox_first(arena->inbox));
+    OK(tn_pool_check(pool));
+    tn_pool_unlock(pool);
+}
+END_TEST
+
 /* P23 */
 START_TEST(an_entry_that_is_closed_though_its_block_is_plain_is_found)
 {
@@ -436,6 +459,7 @@ int main(void)
     tcase_add_test(broken, an_arena_that_its_stream_does_not_lead_to_is_found);
     tcase_add_test(broken, an_arena_of_another_pool_in_the_table_is_found);
     tcase_add_test(broken, a_free_block_in_the_index_is_found);
+    tcase_add_test(broken, a_block_in_an_inbox_of_a_locked_pool_is_found);
     tcase_add_test(broken, an_entry_that_is_closed_though_its_block_is_plain_is_found);
     tcase_add_test(broken, wrong_used_bytes_of_a_chunk_are_found);
     tcase_add_test(broken, a_hold_that_no_hold_accounts_for_is_found);
