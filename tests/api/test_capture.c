@@ -4,7 +4,7 @@
 
 START_TEST(bad_arguments_of_begin_are_refused)
 {
-    uint64_t zeros[1024] = {0};
+    _Alignas(128) uint64_t zeros[1024] = {0}; /* aligned as a record is */
     tarn_capture *capture = UNTOUCHED;
 
     REFUSE(TARN_ERR_INVALID_HANDLE, "pool",

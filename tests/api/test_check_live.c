@@ -262,7 +262,7 @@ END_TEST
 
 START_TEST(bad_arguments_are_refused)
 {
-    uint64_t zeros[1024] = {0};
+    _Alignas(128) uint64_t zeros[1024] = {0}; /* aligned as a record is */
     tarn_expected expected = {zeros, 1};
     tarn_live_diff *diff = UNTOUCHED;
 

@@ -8,7 +8,7 @@ enum { WORDS = 4096 };
 
 START_TEST(bad_arguments_of_checkpoints_are_refused)
 {
-    uint64_t zeros[1024] = {0};
+    _Alignas(128) uint64_t zeros[1024] = {0}; /* aligned as a record is */
     tarn_checkpoint *checkpoint = UNTOUCHED;
     tarn_checkpoint *foreign[] = {NULL, (tarn_checkpoint *)(void *)zeros,
                                   (tarn_checkpoint *)(void *)world.pool};

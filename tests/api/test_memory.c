@@ -98,7 +98,7 @@ END_TEST
 
 START_TEST(bad_arguments_of_alloc_are_refused)
 {
-    uint64_t zeros[1024] = {0};
+    _Alignas(128) uint64_t zeros[1024] = {0}; /* aligned as a record is */
     void *address = UNTOUCHED;
 
     REFUSE(TARN_ERR_INVALID_HANDLE, "pool", tarn_alloc(NULL, 512, 0, world.stream, &address));

@@ -54,7 +54,7 @@ END_TEST
 
 START_TEST(what_is_not_a_pool_is_refused)
 {
-    uint64_t zeros[1024] = {0};
+    _Alignas(128) uint64_t zeros[1024] = {0}; /* aligned as a record is */
     tarn_pool *destroyed = test_pool("destroyed");
     tarn_pool *released = test_pool("released");
     tarn_pool *foreign[] = {NULL, (tarn_pool *)(void *)world.device, (tarn_pool *)(void *)zeros,

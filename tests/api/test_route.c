@@ -193,7 +193,7 @@ END_TEST
 
 START_TEST(bad_arguments_of_routes_are_refused)
 {
-    uint64_t zeros[1024] = {0};
+    _Alignas(128) uint64_t zeros[1024] = {0}; /* aligned as a record is */
     tarn_device *no_device = (tarn_device *)(void *)zeros;
     tarn_pool *no_pool = (tarn_pool *)(void *)zeros;
 
