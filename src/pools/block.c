@@ -216,19 +216,3 @@ void tn_block_join_next(struct tn_block_store *store, struct tn_block *block)
         block->segment->unmapped_count -= 1;
     tn_block_give(store, next);
 }
-
-void tn_block_join_previous(struct tn_block_store *store, struct tn_block *block)
-{
-    struct tn_block *previous = block->previous;
-
-    TN_ASSERT(block->offset == tn_block_end(previous) && previous->state == block->state); /* P1 */
-    TN_ASSERT(block->state != TN_BLOCK_UNMAPPED); /* those are joined to their lower neighbour */
-    block->offset = previous->offset;
-    block->units += previous->units;
-    block->previous = previous->previous;
-    if (block->previous != NULL)
-        block->previous->next = block;
-    else
-        block->segment->first_block = block;
-    tn_block_give(store, previous);
-}

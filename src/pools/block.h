@@ -193,8 +193,7 @@ struct tn_block *tn_block_split(struct tn_block_store *store, struct tn_block *b
 struct tn_block *tn_block_split_below(struct tn_block_store *store, struct tn_block *block,
                                       uint64_t offset);
 
-/* Joins a neighbour to the block and gives its record back. */
+/* Joins the upper neighbour to the block and gives its record back. */
 void tn_block_join_next(struct tn_block_store *store, struct tn_block *block);
-void tn_block_join_previous(struct tn_block_store *store, struct tn_block *block);
 
 #endif

@@ -22,6 +22,21 @@ static void make_pool(void)
     order = unit_order(device, stream);
 }
 
+/* Another thread shares this arena just before an inbox is made for it. */
+static struct tn_arena *shared_meanwhile;
+
+struct tn_inbox *__real_tn_inbox_make(void);
+struct tn_inbox *__wrap_tn_inbox_make(void);
+struct tn_inbox *__wrap_tn_inbox_make(void)
+{
+    struct tn_arena *arena = shared_meanwhile;
+
+    shared_meanwhile = NULL;
+    if (arena != NULL)
+        ck_assert(tn_steady_share(arena));
+    return __real_tn_inbox_make();
+}
+
 static void *try_allocate(uint64_t bytes)
 {
     const struct tn_request request = {bytes, 512, order, NULL};
@@ -465,6 +480,21 @@ START_TEST(memory_in_an_inbox_serves_other_streams_when_it_is_short)
 }
 END_TEST
 
+START_TEST(an_arena_that_two_threads_share_at_once_has_one_inbox)
+{
+    void *block = unit_alloc(pool, 4096, stream);
+    struct tn_arena *arena = unit_block(block)->heap->arena;
+
+    shared_meanwhile = arena;
+    ck_assert(tn_steady_share(arena));
+    ck_assert_ptr_null(shared_meanwhile);
+    ck_assert(tn_inbox_is_open(arena->inbox));
+    ck_assert(free_elsewhere(block));
+    ck_assert(is_in_inbox(block));
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
 START_TEST(a_trim_gives_back_what_is_in_an_inbox)
 {
     void *block = alloc_shared(8 * MIB);
@@ -520,6 +550,7 @@ int main(void)
     tcase_add_test(tcase, a_released_pools_last_block_ends_it);
     tcase_add_test(tcase, a_pool_goes_with_what_is_in_its_inboxes);
     tcase_add_test(tcase, memory_in_an_inbox_serves_other_streams_when_it_is_short);
+    tcase_add_test(tcase, an_arena_that_two_threads_share_at_once_has_one_inbox);
     tcase_add_test(tcase, a_trim_gives_back_what_is_in_an_inbox);
     tcase_add_test(tcase, a_checkpoint_does_not_know_what_is_in_an_inbox);
     suite_add_tcase(suite, tcase);
