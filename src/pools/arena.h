@@ -67,8 +67,7 @@ struct tn_arena {
     const struct tn_hold *hold; /* set as those: of its capture; NULL outside captures */
     tarn_pool *pool;            /* NULL in a recycled record */
     struct tn_order order;      /* zero for idle memory; none once its stream is retired */
-    uint64_t
-        routes_stamp; /* of routes that lead its order's allocations here; 0: see pools/route.h */
+    uint64_t routes_stamp; /* of routes that lead its order's allocations here: pools/route.h */
     /* That was one cache line, and what every allocation writes begins the next. */
     struct tn_arena_counters counters;
     uint64_t sequence;           /* the next number for a block */

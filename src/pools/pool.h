@@ -40,8 +40,7 @@ struct tn_pool_counters {
     uint64_t map_count;
     uint64_t unmap_count;
     struct tn_metric metrics[TN_METRICS]; /* the same, and more, by kind; peaks and totals */
-    bool
-        risen; /* blocks became live while the pool was locked: their peaks have not been looked at */
+    bool risen; /* blocks became live since it was locked: their peaks have not been looked at */
     struct tn_event events[TN_EVENTS];
 };
 

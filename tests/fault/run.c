@@ -10,13 +10,15 @@
 
 /* How soon an event is done is not always the same, so a run may make a few calls more than the one
  * that was counted: an eighth, and some. */
-enum { MORE_RUNS = 8, LOOPS = 8 };
+enum { MORE_RUNS = 8, CLEAN_RUNS = 3 };
 
 static const struct fault_scenario *scenario;
 
 /* Shared by the processes of the tests. */
 static struct counts {
-    uint64_t points[FAULT_HOST + 1]; /* by the run without a fault */
+    /* The fewest of the runs without a fault: one that is put aside for a moment asks more often whether
+     * work is over. */
+    uint64_t points[FAULT_HOST + 1];
     uint64_t runs;
     uint64_t struck;
     uint64_t highest[FAULT_HOST + 1]; /* run that met its fault */
@@ -40,8 +42,10 @@ START_TEST(without_faults_it_leaves_nothing)
 
     fault_begin(&plan);
     go();
-    counts->points[FAULT_DRIVER] = fault_points(FAULT_DRIVER);
-    counts->points[FAULT_HOST] = fault_points(FAULT_HOST);
+    for (size_t kind = FAULT_DRIVER; kind <= FAULT_HOST; kind++) {
+        if (_i == 0 || fault_points(kind) < counts->points[kind])
+            counts->points[kind] = fault_points(kind);
+    }
 }
 END_TEST
 
@@ -126,7 +130,7 @@ static Suite *clean_suite(void)
     Suite *suite = suite_create(scenario->name);
     TCase *tcase = tcase_create("without faults");
 
-    tcase_add_test(tcase, without_faults_it_leaves_nothing);
+    tcase_add_loop_test(tcase, without_faults_it_leaves_nothing, 0, CLEAN_RUNS);
     suite_add_tcase(suite, tcase);
     return suite;
 }
@@ -138,7 +142,7 @@ static Suite *fault_suite(void)
     int calls = (int)run_count(FAULT_DRIVER) / stride() + 1;
     int allocations = (int)run_count(FAULT_HOST) / stride() + 1;
 
-#define EVERY(test, end) tcase_add_loop_test(tcase, test, 1, end) /* LOOPS of them */
+#define EVERY(test, end) tcase_add_loop_test(tcase, test, 1, end)
     EVERY(every_driver_call_is_refused_once_with_out_of_memory, calls);
     EVERY(every_driver_call_is_refused_once_with_an_unknown_error, calls);
     EVERY(every_driver_call_is_refused_once_as_unsupported_in_a_capture, calls);
@@ -174,7 +178,5 @@ int fault_main(const struct fault_scenario *given)
         ended = ended && counts->highest[kind] < run_count(kind);
     if (!ended)
         (void)printf("the last run met a fault still: there are more points than were counted\n");
-    /* The last run of each loop may find no point any more, where the run without faults was put aside for a moment
-     * and made some calls more. */
-    return failed != 0 || !ended || (counts->struck + LOOPS) * 20 < counts->runs * 19 ? 1 : 0;
+    return failed != 0 || !ended || counts->struck * 20 < counts->runs * 19 ? 1 : 0;
 }
