@@ -207,13 +207,12 @@ static tarn_status plan_range(struct tn_plan *plan, const struct tn_saved_block 
     return TARN_OK;
 }
 
-/* Whether the record that the block had is there still, and stands for its very bytes, which are FREE now. A
- * record that was given back keeps its former content, but no neighbour knows it. */
+/* Whether the record that the block had stands for its very bytes, which are FREE now. One that was given back has
+ * no bytes. */
 static bool is_its_place(const struct tn_saved_block *saved, const struct tn_block *block)
 {
     return block->state == TN_BLOCK_FREE && block->segment == saved->segment &&
-           block->offset == saved->offset && block->units == saved->units &&
-           (block->next != NULL ? block->next->previous : block->segment->last_block) == block;
+           block->offset == saved->offset && block->units == saved->units;
 }
 
 /* Whether the FREE block is in the same chunk, and comes back to the same heap, as the last one that does so in its

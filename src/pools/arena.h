@@ -143,6 +143,15 @@ static inline void tn_block_set_order(struct tn_block *block, struct tn_order or
         tn_block_cold(block)->order = order;
 }
 
+/* Whether whoever takes the memory of the LIVE, PENDING or DISCARDED block next is ordered behind its last use: it was
+ * allocated by the order that owns its chunks now, or in a capture, whose graphs the pool keeps in order; or its
+ * stream is retired, and the fence stands for what that did. */
+static inline bool tn_block_is_in_order(const struct tn_block *block)
+{
+    return tn_block_order(block).capture_id != 0 || block->state == TN_BLOCK_DISCARDED ||
+           tn_block_is_of(block, TN_ORDER_NONE) || tn_block_is_of(block, block->heap->arena->order);
+}
+
 /* The block's chunks are another heap's now; its order stays what it was. */
 static inline void tn_block_pass(struct tn_block *block, struct tn_heap *heap)
 {
@@ -155,6 +164,8 @@ static inline void tn_block_pass(struct tn_block *block, struct tn_heap *heap)
     if (ordered)
         tn_block_set_order(block, order);
     block->misplaced = tn_kind_of(tn_block_bytes(block)) != heap->kind; /* P20 */
+    if (block->state == TN_BLOCK_PENDING && !tn_block_is_in_order(block))
+        tn_block_cold(block)->proof_stamp = tn_block_cold(block)->freed_stamp; /* P24 */
     if (block->state == TN_BLOCK_LIVE)
         tn_live_mark(block); /* P23 */
 }

@@ -117,6 +117,7 @@ void tn_block_give(struct tn_block_store *store, struct tn_block *block)
               (tn_block_cold(block)->uses == NULL && tn_block_cold(block)->fence == NULL));
     if (TARN_DEBUG_CHECKS)
         memset(block, 0x5e, sizeof *block); /* who looks at it still goes astray at once */
+    block->units = 0;
     push(store, block);
 }
 

@@ -7,6 +7,7 @@
  *   P3  no two neighbours are both UNMAPPED, and no two neighbours of one heap are both FREE
  *   P18 a LIVE or PENDING block that is not tangled has no use and no fence
  *   P20 a LIVE or PENDING block is misplaced when its heap is for blocks of another size, and only then
+ *   P24 a block that is PENDING where the next user is not ordered behind its last use waits for a proof
  *
  * A block's record is one cache line, with what every allocation and every free needs. What few blocks
  * need lies in a second record, the cold one, in an array beside; a slab of records gets that array when
@@ -101,6 +102,7 @@ bool tn_blocks_reserve(struct tn_block_store *store, size_t count);
 /* Gives cold records to all records of the store, now and from now on; false when there is no memory. */
 bool tn_blocks_add_cold(struct tn_block_store *store);
 struct tn_block *tn_block_take(struct tn_block_store *store); /* one that was set aside */
+/* The record has no bytes from then on, whoever may still know it. */
 void tn_block_give(struct tn_block_store *store, struct tn_block *block);
 /* Moves up to count records that were set aside. */
 void tn_blocks_move(struct tn_block_store *from, struct tn_block_store *to, size_t count);

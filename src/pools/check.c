@@ -146,6 +146,9 @@ static tarn_status check_block(const tarn_pool *pool, const struct tn_block *blo
     if (block->state == TN_BLOCK_LIVE || block->state == TN_BLOCK_PENDING)
         EXPECT_EQUAL("P20", "whether a block is misplaced", block->misplaced,
                      block->heap->kind != tn_kind_of(tn_block_bytes(block)));
+    if (block->state == TN_BLOCK_PENDING && !tn_block_is_in_order(block))
+        EXPECT_EQUAL("P24", "whether a block pending in memory of others waits for a proof",
+                     tn_block_cold(block)->proof_stamp != 0, 1);
     if (!block->tangled && tn_block_has_cold(block))
         EXPECT_EQUAL("P18", "whether a block that is not tangled has a use or a fence",
                      tn_block_cold(block)->uses != NULL || tn_block_cold(block)->fence != NULL, 0);

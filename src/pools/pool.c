@@ -568,15 +568,6 @@ tarn_status tn_pool_lock_block(uint64_t address, bool live_only, tarn_pool **poo
     return status;
 }
 
-/* Whether whoever takes the block's memory next is ordered behind its last use: it was allocated by
- * the order that owns its chunks now, or in a capture, whose graphs the pool keeps in order; or its
- * stream is retired, and the fence stands for what that did. */
-static bool is_own_order(const struct tn_block *block)
-{
-    return tn_block_order(block).capture_id != 0 || block->state == TN_BLOCK_DISCARDED ||
-           tn_block_is_of(block, TN_ORDER_NONE) || tn_block_is_of(block, block->heap->arena->order);
-}
-
 static void free_block(tarn_pool *pool, struct tn_block *block, bool unheld)
 {
     uint64_t proof_stamp;
@@ -589,7 +580,7 @@ static void free_block(tarn_pool *pool, struct tn_block *block, bool unheld)
                              tn_order_equal(tn_block_order(block), block->heap->arena->order));
     block->unheld = unheld;
     block->captured_free = block->captured_free || unheld;
-    proof_stamp = is_own_order(block) ? 0 : tn_gpu_epoch(&pool->device->gpu);
+    proof_stamp = tn_block_is_in_order(block) ? 0 : tn_gpu_epoch(&pool->device->gpu);
     if (tn_block_uses(block) != NULL || !tn_block_settle(pool, block) || block->captured_free ||
         proof_stamp != 0) {
         tn_pending_add(pool, block, proof_stamp);

@@ -40,6 +40,7 @@ START_TEST(a_record_is_zeroed_when_it_is_taken)
     memset(block, 0xAB, sizeof *block);
     block->tangled = false;
     tn_block_give(&store, block);
+    ck_assert_uint_eq(block->units, 0); /* no saved block takes it for its place */
     ck_assert_ptr_eq(tn_block_take(&store), block);
     ck_assert_mem_eq(block, &zero, sizeof zero);
     tn_blocks_fini(&store);

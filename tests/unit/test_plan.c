@@ -119,6 +119,29 @@ START_TEST(only_memory_of_other_streams_is_waited_for)
 }
 END_TEST
 
+START_TEST(a_block_comes_back_over_several_others_and_their_chunks)
+{
+    void *first = unit_alloc(pool, 2 * MIB, stream);
+    void *second = unit_alloc(pool, 2 * MIB, stream);
+    void *over;
+
+    ck_assert_ptr_ne(unit_chunk(first), unit_chunk(second));
+    OK(tarn_free(first));
+    OK(tarn_free(second));
+    over = unit_alloc(pool, 4 * MIB, stream);
+    ck_assert_ptr_eq(over, first);
+    take();
+    OK(tarn_free(over));
+    ck_assert_ptr_eq(unit_alloc(pool, 2 * MIB, stream), first);
+    ck_assert_ptr_eq(unit_alloc(pool, 2 * MIB, stream), second);
+    OK(make());
+    ck_assert_uint_eq(plan.freed_count, 2);
+    ck_assert_uint_eq(plan.revived_count, 1);
+    ck_assert(!plan.needs_wait);
+    tn_plan_fini(&plan);
+}
+END_TEST
+
 START_TEST(a_block_whose_stream_has_no_arena_comes_back_to_idle_memory)
 {
     void *mine = unit_alloc(pool, 4096, stream);
@@ -224,6 +247,7 @@ int main(void)
     tcase_add_test(tcase, a_plan_says_what_will_be_and_changes_nothing);
     tcase_add_test(tcase, each_page_without_memory_is_in_one_hole);
     tcase_add_test(tcase, only_memory_of_other_streams_is_waited_for);
+    tcase_add_test(tcase, a_block_comes_back_over_several_others_and_their_chunks);
     tcase_add_test(tcase, a_block_whose_stream_has_no_arena_comes_back_to_idle_memory);
     tcase_add_test(tcase, a_plan_without_host_memory_is_none);
     tcase_add_test(tcase, a_plan_that_cannot_give_its_stream_an_arena_is_none);

@@ -127,6 +127,25 @@ START_TEST(a_checkpoint_is_restored_any_number_of_times)
 }
 END_TEST
 
+/* Of three records two are left over when what they stand for becomes one. */
+START_TEST(blocks_that_were_joined_into_others_come_back)
+{
+    void *blocks[4];
+    tarn_checkpoint *checkpoint;
+
+    for (int i = 0; i < 4; i++)
+        blocks[i] = unit_alloc(pool, 4096, stream);
+    checkpoint = take(TARN_CONTENTS_NONE);
+    OK(tarn_free(blocks[2]));
+    OK(tarn_free(blocks[0]));
+    OK(tarn_free(blocks[1]));
+    OK(tarn_pool_validate(pool)); /* nothing is loose */
+    restore(checkpoint);
+    unit_expect_live_set(pool, checkpoint);
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
 START_TEST(a_block_at_the_same_address_is_not_the_same_block)
 {
     void *address = unit_alloc(pool, 4096, stream);
@@ -510,6 +529,7 @@ int main(void)
     tcase_add_test(sets, the_live_set_becomes_that_of_the_checkpoint);
     tcase_add_test(sets, restoring_when_nothing_changed_changes_nothing);
     tcase_add_test(sets, a_checkpoint_is_restored_any_number_of_times);
+    tcase_add_test(sets, blocks_that_were_joined_into_others_come_back);
     tcase_add_test(sets, a_block_at_the_same_address_is_not_the_same_block);
     tcase_add_test(sets, blocks_that_lie_across_saved_ones_make_way);
     tcase_add_test(sets, restores_hold_through_a_long_walk);

@@ -344,6 +344,37 @@ START_TEST(a_chunk_goes_to_captures_when_all_that_was_freed_in_it_is_proven)
 }
 END_TEST
 
+/* What is pending in such a chunk is ordered before its own stream's work, and no capture's. P24 */
+START_TEST(what_is_pending_in_a_chunk_that_goes_to_captures_waits_for_a_proof)
+{
+    struct tn_block *beside = unit_block(unit_alloc(pool, 4096, stream));
+    tarn_capture *capture = unit_begin(pool, other);
+    int64_t deadline = test_deadline();
+    tarn_graph *graph;
+
+    OK(tarn_free(address));
+    graph = unit_end(capture);
+    OK(tn_gpu_wait_idle(&device->gpu)); /* proves the block's free */
+    capture = unit_begin(pool, other);
+    OK(tarn_free((void *)(uintptr_t)tn_block_address(beside)));
+    ck_assert(beside->captured_free);
+    ck_assert_ptr_eq(unit_chunk(address), tn_block_chunk_at(beside, beside->offset));
+    OK(tarn_capture_abort(capture));
+    while (pool->hold_count > 1 && test_pause(deadline))
+        tn_device_reap(device);
+    poll(false);
+    ck_assert_ptr_eq(unit_chunk(address)->heap->arena, &pool->idle);
+    ck_assert_int_eq(beside->state, TN_BLOCK_PENDING);
+    tn_block_cold(beside)->proof_stamp = 0;
+    unit_expect_corrupt(pool, "P24");
+    tn_block_cold(beside)->proof_stamp = tn_block_cold(beside)->freed_stamp;
+    OK(tn_gpu_wait_idle(&device->gpu));
+    poll(false);
+    ck_assert_uint_eq(pool->counters.pending_count, 0);
+    OK(tarn_graph_destroy(graph));
+}
+END_TEST
+
 /* No graph came of it, so its own stream has the memory, without a proof. */
 START_TEST(a_block_freed_beside_an_aborted_capture_returns_to_its_stream)
 {
@@ -657,6 +688,7 @@ int main(void)
     tcase_add_test(captures, a_use_in_a_capture_ends_with_the_captures_hold);
     tcase_add_test(captures, a_block_freed_beside_captures_waits_for_all_of_them);
     tcase_add_test(captures, a_chunk_goes_to_captures_when_all_that_was_freed_in_it_is_proven);
+    tcase_add_test(captures, what_is_pending_in_a_chunk_that_goes_to_captures_waits_for_a_proof);
     tcase_add_test(captures, a_block_freed_beside_an_aborted_capture_returns_to_its_stream);
     tcase_add_test(captures, a_chunk_that_cannot_change_hands_yet_stays_pending);
     suite_add_tcase(suite, captures);
