@@ -14,6 +14,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "quiet.h"
+
 enum {
     WARM_UP_RUNS_MIN = 3,
     DRAWS = 500, /* for the 10th and the 90th percentile of a figure */
@@ -98,11 +100,13 @@ void bench_measure(const struct bench_plan *plan, const struct bench_case *cases
 
     if (iterations == NULL)
         bench_fail("no host memory");
+    bench_quiet_begin();
     for (size_t i = 0; i < count; i++) {
         iterations[i] = warm_up(plan, &cases[i]);
         series[i].count = 0;
     }
     for (size_t round = 0; round < plan->sample_count; round++) {
+        bench_quiet_keep();
         for (size_t turn = 0; turn < count; turn++) {
             size_t i = round % 2 == 0 ? turn : count - 1 - turn;
             uint64_t lasted = time_sample(&cases[i], iterations[i]);
@@ -110,6 +114,7 @@ void bench_measure(const struct bench_plan *plan, const struct bench_case *cases
             bench_series_add(&series[i], (double)lasted / (double)iterations[i]);
         }
     }
+    bench_quiet_end();
     free(iterations);
 }
 

@@ -9,6 +9,7 @@
 
 #include "driver.h"
 #include "harness.h"
+#include "quiet.h"
 #include "limits.h"
 #include "report.h"
 #include "rows.h"
@@ -183,6 +184,7 @@ int main(int count, char **arguments)
     (void)puts("built with checks or without optimization: these are not the library's figures");
 #endif
     bench_driver_open();
+    bench_quiet_choose(!cu.simulated);
     BENCH_OK(tarn_device_open(0, NULL, &bench.device));
     status = measure(&options, &bench);
     BENCH_OK(tarn_device_close(bench.device));

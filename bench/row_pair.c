@@ -14,6 +14,7 @@
 
 #include "driver.h"
 #include "harness.h"
+#include "quiet.h"
 #include "report.h"
 
 enum {
@@ -147,8 +148,7 @@ static void begin_two_threads(void *context)
 
     atomic_store(&work->ready, false);
     atomic_store(&work->over, false);
-    if (pthread_create(&work->freer, NULL, free_what_comes, work) != 0)
-        bench_fail("no thread");
+    bench_thread_start(&work->freer, free_what_comes, work);
     while (!atomic_load(&work->ready))
         (void)sched_yield();
 }

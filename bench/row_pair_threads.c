@@ -17,6 +17,7 @@
 #include "driver.h"
 #include "harness.h"
 #include "pair.h"
+#include "quiet.h"
 #include "report.h"
 
 enum {
@@ -72,8 +73,7 @@ double pair_measure_rate(const struct pair_contender *contender, struct pair_lan
 
     for (unsigned i = 0; i < thread_count; i++) {
         workers[i] = (struct worker){.lane = &lanes[i], .window = &window};
-        if (pthread_create(&workers[i].thread, NULL, work, &workers[i]) != 0)
-            bench_fail("no thread");
+        bench_thread_start(&workers[i].thread, work, &workers[i]);
     }
     while (atomic_load(&window.ready) < thread_count)
         (void)sched_yield();

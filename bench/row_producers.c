@@ -15,6 +15,7 @@
 #include "driver.h"
 #include "harness.h"
 #include "pair.h"
+#include "quiet.h"
 #include "report.h"
 #include "rows.h"
 
@@ -120,9 +121,8 @@ static double measure_rate(const struct pair_contender *contender, struct couple
         atomic_store(&couple->published, 0);
         atomic_store(&couple->freed, 0);
         atomic_store(&couple->over, false);
-        if (pthread_create(&couple->producer, NULL, produce, couple) != 0 ||
-            pthread_create(&couple->consumer, NULL, consume, couple) != 0)
-            bench_fail("no thread");
+        bench_thread_start(&couple->producer, produce, couple);
+        bench_thread_start(&couple->consumer, consume, couple);
     }
     for (unsigned i = 0; i < count; i++) {
         while (atomic_load(&couples[i].freed) < RING_BLOCKS)

@@ -18,6 +18,7 @@
 
 #include "harness.h"
 #include "player.h"
+#include "quiet.h"
 #include "report.h"
 #include "script_compare.h"
 #include "torch_allocator.h"
@@ -111,8 +112,7 @@ static double measure_rate(struct worker *workers, unsigned thread_count)
 
     for (unsigned i = 0; i < thread_count; i++) {
         workers[i].window = &window;
-        if (pthread_create(&workers[i].thread, NULL, work, &workers[i]) != 0)
-            bench_fail("no thread");
+        bench_thread_start(&workers[i].thread, work, &workers[i]);
     }
     while (atomic_load(&window.ready) < thread_count)
         (void)sched_yield();
@@ -408,6 +408,7 @@ int main(int count, char **arguments)
     }
     load_traces(&options, traces);
     configure(arguments, options.expandable);
+    bench_quiet_choose(true);
     measure(&options, traces);
     for (size_t i = 0; i < options.trace_count; i++)
         bench_trace_destroy(&traces[i]);

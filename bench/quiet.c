@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quiet.h"
+
+#include <sched.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "harness.h"
+
+enum {
+    PROBE_ROUNDS = 4000, /* some two microseconds */
+    PROBES = 5,
+    PERCENT_SLOWER =
+        15, /* a clock that changes makes as much; a neighbour on the core half as much again */
+    REST_NS = 50 * 1000000, /* before the next search: where all are slow none is worth going to */
+};
+
+static struct {
+    bool chosen;
+    cpu_set_t all; /* that the process may use */
+    bool known;    /* what all is */
+    uint64_t reference_ns;
+    uint64_t searched_at;
+} quiet;
+
+void bench_quiet_choose(bool chosen)
+{
+    quiet.chosen = chosen;
+}
+
+static int compare_times(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a;
+    uint64_t y = *(const uint64_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* Additions that need not wait for each other: of these a neighbour takes its half. */
+static uint64_t time_additions(void)
+{
+    uint64_t begin = bench_now();
+    uint64_t sums[4] = {0, 1, 2, 3};
+
+    for (uint64_t i = 0; i < PROBE_ROUNDS; i++) {
+        for (int k = 0; k < 4; k++) {
+            sums[k] += i;
+            __asm__ volatile("" : "+r"(sums[k]));
+        }
+    }
+    return bench_now() - begin;
+}
+
+static uint64_t probe(void)
+{
+    uint64_t times[PROBES];
+
+    for (int i = 0; i < PROBES; i++)
+        times[i] = time_additions();
+    qsort(times, PROBES, sizeof times[0], compare_times);
+    return times[PROBES / 2];
+}
+
+static bool go_to(unsigned cpu)
+{
+    cpu_set_t one;
+
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    return sched_setaffinity(0, sizeof one, &one) == 0;
+}
+
+static void search(void)
+{
+    unsigned best = CPU_SETSIZE;
+
+    for (unsigned cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+        uint64_t time;
+
+        if (!CPU_ISSET(cpu, &quiet.all) || !go_to(cpu))
+            continue;
+        time = probe();
+        if (best < CPU_SETSIZE && time >= quiet.reference_ns)
+            continue;
+        best = cpu;
+        quiet.reference_ns = time;
+    }
+    if (best == CPU_SETSIZE || !go_to(best))
+        bench_quiet_end();
+    quiet.searched_at = bench_now();
+}
+
+void bench_quiet_begin(void)
+{
+    if (!quiet.chosen)
+        return;
+    if (!quiet.known)
+        quiet.known = sched_getaffinity(0, sizeof quiet.all, &quiet.all) == 0;
+    if (quiet.known)
+        search();
+}
+
+void bench_quiet_keep(void)
+{
+    uint64_t limit = quiet.reference_ns + quiet.reference_ns * PERCENT_SLOWER / 100;
+
+    if (quiet.known && time_additions() > limit && bench_now() - quiet.searched_at > REST_NS &&
+        probe() > limit)
+        search();
+}
+
+void bench_quiet_end(void)
+{
+    if (quiet.known)
+        (void)sched_setaffinity(0, sizeof quiet.all, &quiet.all);
+}
+
+void bench_thread_start(pthread_t *thread, void *(*run)(void *), void *argument)
+{
+    pthread_attr_t attributes;
+
+    if (pthread_attr_init(&attributes) != 0)
+        bench_fail("no thread");
+    if ((quiet.known &&
+         pthread_attr_setaffinity_np(&attributes, sizeof quiet.all, &quiet.all) != 0) ||
+        pthread_create(thread, &attributes, run, argument) != 0)
+        bench_fail("no thread");
+    (void)pthread_attr_destroy(&attributes);
+}
