@@ -143,13 +143,22 @@ static inline void tn_block_set_order(struct tn_block *block, struct tn_order or
         tn_block_cold(block)->order = order;
 }
 
+/* Whether its memory goes to captures: that of one, or idle memory. */
+static inline bool tn_arena_serves_captures(const struct tn_arena *arena)
+{
+    return arena->order.capture_id != 0 || arena->order.stream_id == 0;
+}
+
 /* Whether whoever takes the memory of the LIVE, PENDING or DISCARDED block next is ordered behind its last use: it was
- * allocated by the order that owns its chunks now, or in a capture, whose graphs the pool keeps in order; or its
- * stream is retired, and the fence stands for what that did. */
+ * allocated by the order that owns its chunks now; or in a capture, and goes to captures, for the pool keeps their
+ * graphs in order; or its stream is retired, and the fence stands for what that did. */
 static inline bool tn_block_is_in_order(const struct tn_block *block)
 {
-    return tn_block_order(block).capture_id != 0 || block->state == TN_BLOCK_DISCARDED ||
-           tn_block_is_of(block, TN_ORDER_NONE) || tn_block_is_of(block, block->heap->arena->order);
+    const struct tn_arena *arena = block->heap->arena;
+
+    return tn_block_is_of(block, arena->order) || block->state == TN_BLOCK_DISCARDED ||
+           tn_block_is_of(block, TN_ORDER_NONE) ||
+           (tn_block_order(block).capture_id != 0 && tn_arena_serves_captures(arena));
 }
 
 /* The block's chunks are another heap's now; its order stays what it was. */

@@ -52,6 +52,14 @@ static tarn_checkpoint *take(tarn_contents contents)
     return checkpoint;
 }
 
+static void wait_and_poll(void)
+{
+    OK(tn_gpu_wait_idle(&device->gpu));
+    tn_pool_lock(pool);
+    tn_pending_poll(pool, false);
+    tn_pool_unlock(pool);
+}
+
 static void restore(tarn_checkpoint *checkpoint)
 {
     tarn_delta_destroy(delta);
@@ -493,6 +501,50 @@ START_TEST(memory_freed_while_a_restore_looks_for_memory_is_waited_for)
 }
 END_TEST
 
+/* What a capture has allocated lies in memory that comes back to a stream, which is not ordered behind what graphs do
+ * with it. */
+START_TEST(a_block_of_a_capture_in_memory_of_a_stream_waits_for_a_proof)
+{
+    void *saved = unit_alloc(pool, 4096, stream);
+    void *beside = unit_alloc(pool, 4096, stream);
+    tarn_capture *capture = unit_begin(pool, other);
+    tarn_checkpoint *checkpoint;
+    struct tn_block *block;
+    tarn_graph *graph;
+    void *output;
+
+    OK(tarn_free(beside));
+    graph = unit_end(capture);
+    wait_and_poll(); /* the chunk goes to captures */
+    capture = unit_begin(pool, other);
+    output = unit_alloc(pool, 4096, other);
+    ck_assert_ptr_eq(unit_chunk(output), unit_chunk(saved));
+    OK(tarn_graph_destroy(graph));
+    OK(tarn_graph_destroy(unit_end(capture)));
+    unit_reap_all(pool);
+    checkpoint = take(TARN_CONTENTS_NONE);
+    OK(tarn_free(saved));
+    wait_and_poll();
+    restore(checkpoint);
+    ck_assert_ptr_eq(unit_chunk(output)->heap->arena,
+                     tn_arena_find(pool, unit_order(device, stream)));
+    capture = unit_begin(pool, other);
+    test_fill(other, output, 3, 16); /* it is live: no other claim is needed */
+    graph = unit_end(capture);
+    sim.hold_work();
+    OK(tarn_graph_replay(graph, other));
+    block = unit_block(output);
+    OK(tarn_free(output));
+    ck_assert_int_eq(block->state, TN_BLOCK_PENDING);
+    ck_assert_ptr_ne(unit_alloc(pool, 4096, stream), output);
+    sim.resume_work();
+    wait_and_poll();
+    ck_assert_uint_eq(pool->counters.pending_count, 0);
+    OK(tarn_pool_validate(pool));
+    OK(tarn_graph_destroy(graph));
+}
+END_TEST
+
 START_TEST(a_restore_gives_up_where_the_memory_is_freed_anew_after_each_wait)
 {
     void *address = unit_alloc(pool, 4096, other);
@@ -544,6 +596,7 @@ int main(void)
     tcase_add_checked_fixture(owners, make_pool, NULL);
     tcase_add_test(owners, memory_that_another_order_took_comes_back);
     tcase_add_test(owners, blocks_of_a_capture_that_is_over_go_to_idle_memory);
+    tcase_add_test(owners, a_block_of_a_capture_in_memory_of_a_stream_waits_for_a_proof);
     suite_add_tcase(suite, owners);
     tcase_add_checked_fixture(waiting, make_pool, NULL);
     tcase_add_test(waiting, pending_memory_is_waited_for);
