@@ -23,7 +23,6 @@
 #include "base/host.h"
 #include "graphs/replay.h"
 #include "pools/device.h"
-#include "pools/handover.h"
 
 enum { AHEAD = 16 }; /* saved blocks: some hundred nanoseconds */
 
@@ -160,11 +159,42 @@ static tarn_status plan_block(struct tn_plan *plan, const struct tn_saved_block 
     return TARN_OK;
 }
 
-static struct tn_block *block_at(struct tn_block *block, uint64_t offset)
+/* Blocks with that home come back in the run. What is done for one of them moves memory of the others, so all must be
+ * proven that is not whose it will be. inside: a block over some of it. */
+static void plan_reach(struct tn_plan *plan, const struct tn_run *run,
+                       const struct tn_block *inside, const struct tn_arena *home)
 {
-    while (tn_block_end(block) <= offset)
-        block = block->next;
-    return block;
+    const struct tn_reach before = plan->reach;
+    struct tn_reach *reach = &plan->reach;
+    struct tn_run changed = *run;
+    const struct tn_arena *heir;
+
+    *reach = (struct tn_reach){*run, home, plan->pool->hold_count > 0 && tn_run_is_held(run)};
+    if (before.run.segment == run->segment && run->begin < before.run.end &&
+        before.run.begin < run->end) {
+        reach->run.begin = tn_min(run->begin, before.run.begin);
+        reach->run.end = tn_max(run->end, before.run.end);
+        reach->home = before.home == home ? home : NULL;
+        reach->held = reach->held || before.held;
+        if (reach->home != before.home || reach->held != before.held) {
+            changed = reach->run;
+            tn_run_close(&changed, inside);
+        }
+    }
+    heir = reach->held ? &plan->pool->idle : reach->home;
+    plan->needs_wait = plan->needs_wait || !tn_handover_is_proven(plan->pool, &changed, inside,
+                                                                  heir, plan->idle_sequence);
+}
+
+/* Whether the saved block comes back in what was looked at, to where all of that goes. */
+static bool is_in_reach(const struct tn_plan *plan, const struct tn_saved_block *saved,
+                        const struct tn_arena *home)
+{
+    const struct tn_reach *reach = &plan->reach;
+
+    return reach->run.segment == saved->segment && reach->run.begin <= saved->offset &&
+           saved->offset + tn_saved_bytes(saved) <= reach->run.end &&
+           (reach->home == home || reach->home == NULL);
 }
 
 /* Looks at what lies where a block is to be revived; *cursor is a block at or below it. */
@@ -172,6 +202,7 @@ static tarn_status plan_range(struct tn_plan *plan, const struct tn_saved_block 
                               struct tn_block **cursor)
 {
     uint64_t end = saved->offset + tn_saved_bytes(saved);
+    struct tn_run run = {saved->segment, saved->offset, end};
     struct tn_block *block = *cursor;
     struct tn_heap *home;
 
@@ -199,10 +230,12 @@ static tarn_status plan_range(struct tn_plan *plan, const struct tn_saved_block 
         }
         plan->needs_cold = plan->needs_cold || chunk->heap != home;
         plan->record_count += 2; /* it may change hands, also for the blocks revived before */
-        plan->needs_wait = plan->needs_wait || chunk_may_be_in_use(plan, chunk) ||
-                           !tn_handover_is_proven(plan->pool, chunk, block_at(*cursor, at), home,
-                                                  plan->idle_sequence);
+        plan->needs_wait = plan->needs_wait || chunk_may_be_in_use(plan, chunk);
         at = tn_chunk_end(chunk);
+    }
+    if (!is_in_reach(plan, saved, home->arena)) {
+        tn_run_close(&run, *cursor);
+        plan_reach(plan, &run, *cursor, home->arena);
     }
     return TARN_OK;
 }
@@ -232,6 +265,7 @@ static bool plan_place(struct tn_plan *plan, const struct tn_saved_block *saved,
 {
     const struct tn_block *block = *place;
     const struct tn_chunk *chunk = NULL;
+    struct tn_run run = {block->segment, block->offset, tn_block_end(block)};
 
     if (is_place_as_before(plan, saved, block))
         return true;
@@ -245,7 +279,10 @@ static bool plan_place(struct tn_plan *plan, const struct tn_saved_block *saved,
     for (uint64_t at = block->offset; at < tn_block_end(block); at = tn_chunk_end(chunk)) {
         chunk = tn_segment_chunk_at(block->segment, at);
         plan->needs_wait = plan->needs_wait || chunk_may_be_in_use(plan, chunk);
+        run.begin = tn_min(run.begin, chunk->offset);
+        run.end = tn_chunk_end(chunk);
     }
+    plan_reach(plan, &run, block, block->heap->arena);
     plan->seen_chunk = chunk;
     plan->seen_order = saved->order;
     return true;
@@ -359,6 +396,7 @@ tarn_status tn_plan_make(struct tn_plan *plan)
     plan->needs_cold = plan->checkpoint->stream_count > 0;
     plan->needs_wait = false;
     plan->is_at_home = false;
+    plan->reach.run.segment = NULL;
     plan->seen_chunk = NULL;
     plan->homes[TN_HEAP_SMALL] = NULL;
     plan->homes[TN_HEAP_LARGE] = NULL;

@@ -9,7 +9,7 @@
 #define TARN_CHECKPOINT_PLAN_H
 
 #include "checkpoint/state.h"
-#include "pools/arena.h"
+#include "pools/handover.h"
 
 /* Addresses that must be mapped before blocks there can be revived. */
 struct tn_hole {
@@ -26,6 +26,13 @@ struct tn_revival {
         *place; /* FREE, of its very bytes in the heap that it comes back to; NULL: there is none */
 };
 
+/* Memory that may change hands together: chunks under blocks that come back over their edges, one behind the other. */
+struct tn_reach {
+    struct tn_run run;           /* segment NULL: none yet */
+    const struct tn_arena *home; /* that of all the blocks; NULL: they have several */
+    bool held;                   /* a hold has a chunk of it: it goes to idle memory */
+};
+
 struct tn_plan {
     tarn_checkpoint *checkpoint; /* immutable, as the next three */
     tarn_pool *pool;
@@ -39,6 +46,7 @@ struct tn_plan {
     const struct tn_chunk
         *seen_chunk;            /* of the last block that comes back in its place; NULL: none */
     struct tn_order seen_order; /* its order as saved; its home is the chunk's heap */
+    struct tn_reach reach;      /* of the blocks looked at last */
     bool is_at_home;            /* the plan's own stream has an arena */
     /* The plan itself: */
     uint16_t mark;      /* kept blocks carry it */

@@ -201,6 +201,15 @@ static struct tn_block *find_over(const struct tn_saved_block *saved, struct tn_
     return block;
 }
 
+/* Whether a graph may write around the block when it is live. below: as above. */
+static bool goes_to_captures(const struct tn_saved_block *saved, struct tn_block *below)
+{
+    struct tn_run run = {saved->segment, saved->offset, saved->offset + tn_saved_bytes(saved)};
+
+    tn_run_close(&run, find_over(saved, below));
+    return tn_run_is_held(&run);
+}
+
 /* Makes all blocks over the saved one's bytes FREE, carves it out again and makes it live. below: a
  * live block of the segment below it, or NULL. */
 static struct tn_block *revive(struct tn_plan *plan, const struct tn_saved_block *saved,
@@ -212,7 +221,7 @@ static struct tn_block *revive(struct tn_plan *plan, const struct tn_saved_block
     struct tn_block *block;
 
     end_pending(pool, find_over(saved, below), end);
-    if (pool->hold_count > 0 && tn_range_is_held(saved->segment, saved->offset, end))
+    if (pool->hold_count > 0 && goes_to_captures(saved, below))
         heap = &pool->idle.heaps[heap->kind]; /* no order's own heap may hand it out */
     tn_heap_take_over(pool, heap, find_over(saved, below), saved->offset, end);
     block = tn_heap_carve(pool, find_over(saved, below), saved->offset, tn_saved_bytes(saved));

@@ -19,16 +19,9 @@
 
 enum { IDLE_LOOKS = 64 };
 
-/* A run of whole chunks in one segment. */
-struct chunk_run {
-    struct tn_segment *segment;
-    uint64_t begin; /* offsets in the segment, both at chunk edges */
-    uint64_t end;
-};
-
 /* Hands the FREE blocks of the run, and its chunks, to another heap. Blocks outside stay. inside is
  * any block of the run. Takes up to two records. */
-static void transfer(tarn_pool *pool, struct chunk_run run, struct tn_block *inside,
+static void transfer(tarn_pool *pool, struct tn_run run, struct tn_block *inside,
                      struct tn_heap *from, struct tn_heap *to)
 {
     struct tn_block *first = inside;
@@ -67,32 +60,38 @@ static void transfer(tarn_pool *pool, struct chunk_run run, struct tn_block *ins
     }
 }
 
-/* Widens the run until no block that is not FREE reaches over its edges. */
-static void close_run(struct chunk_run *run, const struct tn_block *inside)
+/* Whether the block goes with the chunks under it. */
+static bool goes_along(const struct tn_block *block)
+{
+    return block->state != TN_BLOCK_FREE && block->state != TN_BLOCK_UNMAPPED;
+}
+
+/* Widens the run until no block that goes with its chunks reaches over its edges. */
+static void close_run(struct tn_run *run, const struct tn_block *inside)
 {
     const struct tn_block *block = inside;
 
     for (;;) {
         while (block->offset > run->begin)
             block = block->previous;
-        if (block->offset == run->begin || block->state == TN_BLOCK_FREE)
+        if (block->offset == run->begin || !goes_along(block))
             break;
         run->begin = tn_segment_chunk_at(run->segment, block->offset)->offset;
     }
     for (block = inside;;) {
         while (tn_block_end(block) < run->end)
             block = block->next;
-        if (tn_block_end(block) == run->end || block->state == TN_BLOCK_FREE)
+        if (tn_block_end(block) == run->end || !goes_along(block))
             break;
         run->end = tn_chunk_end(tn_segment_chunk_at(run->segment, tn_block_end(block) - 1));
     }
 }
 
 /* The chunks that hold the first bytes of a FREE block. */
-static struct chunk_run run_for_capture(const struct tn_block *block, uint64_t bytes)
+static struct tn_run run_for_capture(const struct tn_block *block, uint64_t bytes)
 {
-    struct chunk_run run = {block->segment, tn_block_chunk_at(block, block->offset)->offset,
-                            tn_chunk_end(tn_block_chunk_at(block, block->offset + bytes - 1))};
+    struct tn_run run = {block->segment, tn_block_chunk_at(block, block->offset)->offset,
+                         tn_chunk_end(tn_block_chunk_at(block, block->offset + bytes - 1))};
 
     close_run(&run, block);
     return run;
@@ -116,11 +115,11 @@ static bool is_takeable(const tarn_pool *pool, const struct tn_chunk *chunk)
 /* Whole chunks inside a FREE block, at least bytes of them, that work outside captures may take;
  * false when it has none. */
 static bool run_for_work(const tarn_pool *pool, const struct tn_block *block, uint64_t bytes,
-                         struct chunk_run *run)
+                         struct tn_run *run)
 {
     uint64_t offset = block->offset;
 
-    *run = (struct chunk_run){block->segment, offset, offset};
+    *run = (struct tn_run){block->segment, offset, offset};
     while (offset < tn_block_end(block)) {
         const struct tn_chunk *chunk = tn_block_chunk_at(block, offset);
 
@@ -139,7 +138,7 @@ static bool run_for_work(const tarn_pool *pool, const struct tn_block *block, ui
 /* A FREE block of idle memory with a run of at least bytes that may be taken, and the run; NULL when
  * there is none. */
 static struct tn_block *find_in_idle(tarn_pool *pool, const struct tn_heap *idle, bool captured,
-                                     uint64_t bytes, struct chunk_run *run)
+                                     uint64_t bytes, struct tn_run *run)
 {
     struct tn_block *block = tn_bins_find(&idle->bins, bytes);
 
@@ -157,7 +156,7 @@ static struct tn_block *find_in_idle(tarn_pool *pool, const struct tn_heap *idle
 
 bool tn_idle_has(tarn_pool *pool, enum tn_heap_kind kind, bool captured, uint64_t bytes)
 {
-    struct chunk_run run;
+    struct tn_run run;
 
     return find_in_idle(pool, &pool->idle.heaps[kind], captured, bytes, &run) != NULL;
 }
@@ -165,7 +164,7 @@ bool tn_idle_has(tarn_pool *pool, enum tn_heap_kind kind, bool captured, uint64_
 static bool take_from_idle(tarn_pool *pool, struct tn_heap *heap, struct tn_heap *idle,
                            uint64_t bytes)
 {
-    struct chunk_run run;
+    struct tn_run run;
     struct tn_block *block =
         find_in_idle(pool, idle, tn_arena_is_captured(heap->arena), bytes, &run);
 
@@ -206,10 +205,10 @@ struct tn_block *tn_heap_find(tarn_pool *pool, struct tn_heap *heap, uint64_t by
 }
 
 /* The chunks under the block, and those that go with them. */
-static struct chunk_run run_under(const struct tn_block *block)
+static struct tn_run run_under(const struct tn_block *block)
 {
-    struct chunk_run run = {block->segment, tn_block_chunk_at(block, block->offset)->offset,
-                            tn_chunk_end(tn_block_chunk_at(block, tn_block_end(block) - 1))};
+    struct tn_run run = {block->segment, tn_block_chunk_at(block, block->offset)->offset,
+                         tn_chunk_end(tn_block_chunk_at(block, tn_block_end(block) - 1))};
 
     close_run(&run, block);
     return run;
@@ -217,7 +216,7 @@ static struct chunk_run run_under(const struct tn_block *block)
 
 bool tn_give_up_is_proven(const tarn_pool *pool, const struct tn_block *block)
 {
-    struct chunk_run run = run_under(block);
+    struct tn_run run = run_under(block);
     const struct tn_chunk *chunk;
 
     for (uint64_t offset = run.begin; offset < run.end; offset = tn_chunk_end(chunk)) {
@@ -238,8 +237,7 @@ void tn_heap_give_up(tarn_pool *pool, struct tn_block *block)
 
 /* The first run of chunks inside a FREE block that anyone in the pool may take, at most to its end;
  * false when it has none. */
-static bool find_takeable(const tarn_pool *pool, const struct tn_block *block,
-                          struct chunk_run *run)
+static bool find_takeable(const tarn_pool *pool, const struct tn_block *block, struct tn_run *run)
 {
     if (!run_for_work(pool, block, 1, run))
         return false;
@@ -261,7 +259,7 @@ uint64_t tn_arenas_give_idle(tarn_pool *pool)
         struct tn_block *block = segment->first_block;
 
         while (block != NULL) {
-            struct chunk_run run;
+            struct tn_run run;
             struct tn_heap *from = block->heap;
             struct tn_block *before = block->previous; /* what is moved may be joined to it */
 
@@ -285,7 +283,7 @@ void tn_heap_take_over(tarn_pool *pool, struct tn_heap *heap, struct tn_block *i
 
     while (offset < end) {
         struct tn_chunk *chunk = tn_segment_chunk_at(segment, offset);
-        struct chunk_run run = {segment, chunk->offset, tn_chunk_end(chunk)};
+        struct tn_run run = {segment, chunk->offset, tn_chunk_end(chunk)};
         struct tn_block *stable = inside->previous; /* what is moved may be joined to others */
 
         offset = run.end;
@@ -301,25 +299,50 @@ void tn_heap_take_over(tarn_pool *pool, struct tn_heap *heap, struct tn_block *i
     }
 }
 
-bool tn_handover_is_proven(tarn_pool *pool, const struct tn_chunk *chunk,
-                           const struct tn_block *inside, const struct tn_heap *heap,
-                           uint64_t idle_sequence)
+void tn_run_close(struct tn_run *run, const struct tn_block *inside)
+{
+    const struct tn_chunk *first = tn_segment_chunk_at(run->segment, run->begin);
+    const struct tn_chunk *last = tn_segment_chunk_at(run->segment, run->end - 1);
+
+    run->begin = first != NULL ? first->offset : tn_round_down(run->begin, TN_PAGE_BYTES);
+    run->end = last != NULL ? tn_chunk_end(last) : tn_round_up(run->end, TN_PAGE_BYTES);
+    close_run(run, inside);
+}
+
+/* The chunk of the run at *offset or behind it, which is moved behind that; NULL: there is none. */
+static const struct tn_chunk *next_chunk(const struct tn_run *run, uint64_t *offset)
+{
+    const struct tn_chunk *chunk = NULL;
+
+    while (chunk == NULL && *offset < run->end) {
+        chunk = tn_segment_chunk_at(run->segment, *offset);
+        *offset = chunk != NULL ? tn_chunk_end(chunk) : *offset + TN_PAGE_BYTES;
+    }
+    return chunk;
+}
+
+bool tn_handover_is_proven(tarn_pool *pool, const struct tn_run *run, const struct tn_block *inside,
+                           const struct tn_arena *arena, uint64_t idle_sequence)
 {
     const struct tn_gpu *gpu = &pool->device->gpu;
-    struct chunk_run run = {inside->segment, chunk->offset, tn_chunk_end(chunk)};
-    const struct tn_arena *to = chunk->hold_count > 0 ? &pool->idle : heap->arena;
+    const struct tn_chunk *chunk;
+    uint64_t offset = run->begin;
+    bool passes = false;
 
-    if (chunk->heap->arena == to)
-        return true;
-    close_run(&run, inside);
-    for (uint64_t at = run.begin; at < run.end; at = tn_chunk_end(chunk)) {
-        chunk = tn_segment_chunk_at(run.segment, at);
+    while ((chunk = next_chunk(run, &offset)) != NULL) {
+        if (chunk->heap->arena == arena)
+            continue;
         if (!tn_gpu_is_proven(gpu, chunk->freed_stamp))
             return false;
+        passes = true;
     }
-    while (inside->offset > run.begin)
+    if (!passes)
+        return true;
+    while (inside->offset > run->begin)
         inside = inside->previous;
-    for (; inside != NULL && inside->offset < run.end; inside = inside->next) {
+    for (; inside != NULL && inside->offset < run->end; inside = inside->next) {
+        if (inside->heap == NULL || inside->heap->arena == arena)
+            continue;
         if ((inside->state == TN_BLOCK_LIVE && inside->sequence > idle_sequence) ||
             (inside->state == TN_BLOCK_PENDING &&
              !tn_gpu_is_proven(gpu, tn_block_cold(inside)->pending_stamp)))
@@ -328,23 +351,14 @@ bool tn_handover_is_proven(tarn_pool *pool, const struct tn_chunk *chunk,
     return true;
 }
 
-bool tn_range_is_held(const struct tn_segment *segment, uint64_t offset, uint64_t end)
+bool tn_run_is_held(const struct tn_run *run)
 {
-    const struct tn_block *inside = segment->first_block;
+    const struct tn_chunk *chunk;
+    uint64_t offset = run->begin;
 
-    while (offset < end) {
-        const struct tn_chunk *chunk = tn_segment_chunk_at(segment, offset);
-        struct chunk_run run = {inside->segment, chunk->offset, tn_chunk_end(chunk)};
-
-        while (tn_block_end(inside) <= run.begin)
-            inside = inside->next;
-        close_run(&run, inside);
-        for (uint64_t at = run.begin; at < run.end; at = tn_chunk_end(chunk)) {
-            chunk = tn_segment_chunk_at(segment, at);
-            if (chunk->hold_count > 0)
-                return true;
-        }
-        offset = run.end;
+    while ((chunk = next_chunk(run, &offset)) != NULL) {
+        if (chunk->hold_count > 0)
+            return true;
     }
     return false;
 }
@@ -356,7 +370,7 @@ static void sort_segment(tarn_pool *pool, struct tn_segment *segment)
 
     for (uint64_t offset = 0; offset < segment->bytes;) {
         struct tn_chunk *chunk = tn_segment_chunk_at(segment, offset);
-        struct chunk_run run = {segment, offset, 0};
+        struct tn_run run = {segment, offset, 0};
         struct tn_block *stable;
 
         while (tn_block_end(inside) <= offset)

@@ -7,6 +7,13 @@
 
 #include "pools/arena.h"
 
+/* A run of addresses in one segment. */
+struct tn_run {
+    struct tn_segment *segment;
+    uint64_t begin; /* offsets in the segment */
+    uint64_t end;
+};
+
 /* The arena of the group of a body, that the arena is of; NULL when it is of no body. */
 struct tn_arena *tn_arena_of_group(tarn_pool *pool, const struct tn_arena *arena);
 
@@ -34,16 +41,18 @@ void tn_heap_give_up(tarn_pool *pool, struct tn_block *block);
 void tn_heap_take_over(tarn_pool *pool, struct tn_heap *heap, struct tn_block *inside,
                        uint64_t offset, uint64_t end);
 
-/* Whether nothing runs any more in memory that goes with the chunk when the heap takes it over, or idle
- * memory where it is held: what is free there, and blocks that the restore frees, of which a wait has
- * proven those up to the sequence. inside: a block of the chunk. */
-bool tn_handover_is_proven(tarn_pool *pool, const struct tn_chunk *chunk,
-                           const struct tn_block *inside, const struct tn_heap *heap,
-                           uint64_t idle_sequence);
+/* Widens the run to whole chunks, and to those that would change hands with them: under blocks over its edges.
+ * Addresses without memory may be in it, and its edges among them. inside: a block over some of it. */
+void tn_run_close(struct tn_run *run, const struct tn_block *inside);
 
-/* Whether a hold has one of the chunks under [offset, end) of the segment, or of those that would
- * change hands with them. */
-bool tn_range_is_held(const struct tn_segment *segment, uint64_t offset, uint64_t end);
+/* Whether nothing runs any more in memory of the closed run that is not the arena's, or, NULL, in any of it: what is
+ * free there, and blocks that the restore frees, of which a wait has proven those up to the sequence. inside: as
+ * above. */
+bool tn_handover_is_proven(tarn_pool *pool, const struct tn_run *run, const struct tn_block *inside,
+                           const struct tn_arena *arena, uint64_t idle_sequence);
+
+/* Whether a hold has a chunk of the closed run. */
+bool tn_run_is_held(const struct tn_run *run);
 
 /* Idle chunks go to the heap of the kind that they were mapped for; they may have served the other.
  * Takes up to two records for each chunk of the pool. */

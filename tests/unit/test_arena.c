@@ -515,24 +515,30 @@ START_TEST(a_handover_is_proven_when_all_that_goes_along_is)
 {
     char *live = unit_alloc(pool, 9 * MIB / 2, stream);
     char *freed = unit_alloc(pool, 3 * MIB / 2, stream);
-    struct tn_chunk *low = unit_chunk(live);
-    struct tn_chunk *high = unit_chunk(freed);
-    struct tn_heap *heap = &arena_of(other)->heaps[TN_HEAP_LARGE];
+    struct tn_run low = {unit_segment(live), unit_offset(live), unit_offset(live) + 1};
+    struct tn_run high = {unit_segment(freed), unit_offset(freed), unit_offset(freed) + 1};
+    struct tn_arena *owner = arena_of(stream);
+    struct tn_arena *to = arena_of(other);
     uint64_t sequence = unit_block(live)->sequence;
 
     ck_assert_ptr_eq(freed, live + 9 * MIB / 2);
-    ck_assert_ptr_ne(low, high);
+    ck_assert_ptr_ne(unit_chunk(live), unit_chunk(freed));
     OK(tarn_free(freed));
+    tn_run_close(&low, unit_block(live));
+    tn_run_close(&high, unit_block(freed));
+    ck_assert_uint_eq(low.end - low.begin, 6 * MIB);
+    ck_assert_mem_eq(&high, &low, sizeof low);
     tn_pool_lock(pool);
-    ck_assert(tn_handover_is_proven(pool, low, unit_block(live), low->heap, 0)); /* to its owner */
-    ck_assert(!tn_handover_is_proven(pool, low, unit_block(live), heap, sequence));
-    ck_assert(!tn_handover_is_proven(pool, high, unit_block(freed), heap, sequence));
+    ck_assert(tn_handover_is_proven(pool, &low, unit_block(live), owner, 0)); /* to its owner */
+    ck_assert(!tn_handover_is_proven(pool, &low, unit_block(live), NULL, sequence));
+    ck_assert(!tn_handover_is_proven(pool, &low, unit_block(live), to, sequence));
+    ck_assert(!tn_handover_is_proven(pool, &high, unit_block(freed), to, sequence));
     tn_pool_unlock(pool);
     OK(tn_gpu_wait_idle(&device->gpu)); /* the free is proven; the live block, by its number */
     tn_pool_lock(pool);
-    ck_assert(!tn_handover_is_proven(pool, high, unit_block(freed), heap, sequence - 1));
-    ck_assert(tn_handover_is_proven(pool, low, unit_block(live), heap, sequence));
-    ck_assert(tn_handover_is_proven(pool, high, unit_block(freed), heap, sequence));
+    ck_assert(!tn_handover_is_proven(pool, &high, unit_block(freed), to, sequence - 1));
+    ck_assert(tn_handover_is_proven(pool, &low, unit_block(live), to, sequence));
+    ck_assert(tn_handover_is_proven(pool, &high, unit_block(freed), to, sequence));
     tn_pool_unlock(pool);
 }
 END_TEST
