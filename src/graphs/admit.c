@@ -131,7 +131,7 @@ tarn_status tn_capture_hold_graph(tarn_pool *pool, tn_cu_graph graph)
     tn_pool_lock(pool);
     known = tn_hold_find_graph(pool, graph);
     serial = known != NULL && atomic_load(&known->claim) == TN_CLAIM_HELD ? known->serial : 0;
-    if (tn_pending_count_unheld(pool, serial) > 0) {
+    if (serial == 0 || tn_pending_count_unheld(pool, serial) > 0) {
         status = tn_capture_open_hold(pool, &state, false, state.capture_graph, &hold);
         if (status == TARN_OK) {
             tn_pending_hold(pool, serial, hold);

@@ -325,6 +325,24 @@ START_TEST(a_graph_without_memory_says_nothing_of_a_launch_that_runs)
 }
 END_TEST
 
+/* It may read what the pool's next capture gets, so its hold, with nothing in it, says that it runs. */
+START_TEST(a_destroyed_graph_without_memory_that_runs_orders_the_next)
+{
+    tarn_graph *one = adopt_guest();
+
+    sim.hold_work();
+    OK(tn_graph_replay(one, stream));
+    OK(tarn_graph_destroy(one));
+    tn_device_reap(device);
+    one = adding(10);
+    ck_assert(atomic_load(&pool->replays->ordered));
+    sim.resume_work();
+    OK(tn_graph_replay(one, other));
+    ck_assert_uint_eq(waits(), 1);
+    test_expect_words(other, words, 110, 16);
+}
+END_TEST
+
 /* G3: the driver gives the handle of a graph that was destroyed to the next one. */
 START_TEST(a_graph_that_is_gone_leaves_its_handle_to_no_hold)
 {
@@ -472,6 +490,7 @@ int main(void)
     tcase_add_test(tcase, graphs_that_are_gone_leave_no_order_behind);
     tcase_add_test(tcase, a_destroyed_graph_that_runs_still_orders_the_next);
     tcase_add_test(tcase, a_graph_without_memory_says_nothing_of_a_launch_that_runs);
+    tcase_add_test(tcase, a_destroyed_graph_without_memory_that_runs_orders_the_next);
     tcase_add_test(tcase, a_graph_that_is_gone_leaves_its_handle_to_no_hold);
     tcase_add_test(tcase, a_graph_that_comes_alone_orders_a_pool_that_joins_meanwhile);
     tcase_add_test(tcase, a_change_of_stream_is_ordered_by_an_event_from_the_second_on);
