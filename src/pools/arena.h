@@ -156,8 +156,7 @@ static inline bool tn_block_is_in_order(const struct tn_block *block)
 {
     const struct tn_arena *arena = block->heap->arena;
 
-    return tn_block_is_of(block, arena->order) || block->state == TN_BLOCK_DISCARDED ||
-           tn_block_is_of(block, TN_ORDER_NONE) ||
+    return tn_block_is_of(block, arena->order) || tn_block_is_of(block, TN_ORDER_NONE) ||
            (tn_block_order(block).capture_id != 0 && tn_arena_serves_captures(arena));
 }
 

@@ -546,6 +546,42 @@ START_TEST(a_block_of_a_capture_in_memory_of_a_stream_waits_for_a_proof)
 }
 END_TEST
 
+/* P24: the same for one of an aborted capture. */
+START_TEST(a_discarded_block_in_memory_of_a_stream_waits_for_a_proof)
+{
+    void *saved = unit_alloc(pool, 4096, stream);
+    void *beside = unit_alloc(pool, 4096, stream);
+    tarn_capture *capture = unit_begin(pool, other);
+    tarn_checkpoint *checkpoint;
+    tarn_graph *graph;
+    void *discarded;
+
+    OK(tarn_free(beside));
+    graph = unit_end(capture);
+    wait_and_poll(); /* the chunk goes to captures */
+    capture = unit_begin(pool, other);
+    discarded = unit_alloc(pool, 4096, other);
+    ck_assert_ptr_eq(unit_chunk(discarded), unit_chunk(saved));
+    OK(tarn_capture_abort(capture));
+    OK(tarn_graph_destroy(graph));
+    unit_reap_all(pool);
+    checkpoint = take(TARN_CONTENTS_NONE);
+    OK(tarn_free(saved));
+    wait_and_poll();
+    restore(checkpoint);
+    ck_assert_ptr_eq(unit_chunk(discarded)->heap->arena,
+                     tn_arena_find(pool, unit_order(device, stream)));
+    capture = unit_begin(pool, other);
+    OK(tarn_free(discarded));
+    OK(tarn_pool_validate(pool));
+    OK(tarn_capture_abort(capture));
+    unit_reap_all(pool);
+    wait_and_poll();
+    ck_assert_uint_eq(pool->counters.pending_count, 0);
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
 /* Blocks over the edges of three chunks: the one that comes back reaches into memory of a graph, the one beside it
  * into memory that a third stream works in. All of it goes to captures, and none of them waits for that stream. */
 START_TEST(what_passes_to_captures_with_a_block_that_comes_back_is_waited_for)
@@ -694,6 +730,7 @@ int main(void)
     tcase_add_test(owners, memory_that_another_order_took_comes_back);
     tcase_add_test(owners, blocks_of_a_capture_that_is_over_go_to_idle_memory);
     tcase_add_test(owners, a_block_of_a_capture_in_memory_of_a_stream_waits_for_a_proof);
+    tcase_add_test(owners, a_discarded_block_in_memory_of_a_stream_waits_for_a_proof);
     suite_add_tcase(suite, owners);
     tcase_add_checked_fixture(waiting, make_pool, NULL);
     tcase_add_test(waiting, pending_memory_is_waited_for);
