@@ -251,6 +251,7 @@ static inline void finish_revival(struct attempt *attempt, size_t i, struct tn_b
 static void revive_in_place(struct attempt *attempt)
 {
     struct tn_plan *plan = attempt->plan;
+    struct tn_tally tallies[TN_HEAP_KINDS] = {{0}};
 
     for (size_t i = 0; i < plan->revived_count; i++) {
         const struct tn_saved_block *saved = &plan->checkpoint->blocks[plan->revived[i].index];
@@ -260,14 +261,10 @@ static void revive_in_place(struct attempt *attempt)
             __builtin_prefetch(plan->revived[i + AHEAD].place, 1);
         if (block == NULL)
             continue;
-        tn_bins_remove(&block->heap->bins, block);
-        block->requested = saved->requested;
-        block->sequence = saved->sequence;
-        block->own_order = true;
-        block->tangled = false; /* P18 */
-        tn_pool_enter_live(plan->pool, block);
+        tn_pool_revive(block, saved->requested, saved->sequence, tallies);
         finish_revival(attempt, i, block);
     }
+    tn_pool_count_live(plan->pool, tallies);
 }
 
 static void free_others(const struct attempt *attempt)
