@@ -258,12 +258,11 @@ static bool is_place_as_before(const struct tn_plan *plan, const struct tn_saved
            tn_block_end(block) <= tn_chunk_end(plan->seen_chunk);
 }
 
-/* Looks whether a block can come back in its place, with no other block being concerned; *place is NULL where it
- * cannot. False: no memory. */
-static bool plan_place(struct tn_plan *plan, const struct tn_saved_block *saved,
-                       struct tn_block **place)
+/* Looks whether a block can come back in its place, with no other block being concerned; *in_place is cleared where
+ * it cannot. False: no memory. */
+static bool plan_place(struct tn_plan *plan, const struct tn_saved_block *saved, bool *in_place)
 {
-    const struct tn_block *block = *place;
+    const struct tn_block *block = saved->block;
     const struct tn_chunk *chunk = NULL;
     struct tn_run run = {block->segment, block->offset, tn_block_end(block)};
 
@@ -273,7 +272,7 @@ static bool plan_place(struct tn_plan *plan, const struct tn_saved_block *saved,
         return false;
     if (plan->pool->hold_count > 0 || block->heap != tn_plan_home(plan, saved) ||
         !tn_order_equal(block->heap->arena->order, tn_plan_order(plan, saved))) {
-        *place = NULL;
+        *in_place = false;
         return true;
     }
     for (uint64_t at = block->offset; at < tn_block_end(block); at = tn_chunk_end(chunk)) {
@@ -288,9 +287,9 @@ static bool plan_place(struct tn_plan *plan, const struct tn_saved_block *saved,
     return true;
 }
 
-/* Enters a saved block that is not live now. place: the record of its very bytes, that are FREE, or NULL. *cursor is
- * a block at or below it, or of another segment, or NULL. */
-static tarn_status plan_revival(struct tn_plan *plan, size_t index, struct tn_block *place,
+/* Enters a saved block that is not live now. in_place: the record that it had is of its very bytes, that are FREE.
+ * *cursor is a block at or below it, or of another segment, or NULL. */
+static tarn_status plan_revival(struct tn_plan *plan, size_t index, bool in_place,
                                 struct tn_block **cursor)
 {
     const struct tn_saved_block *saved = &plan->checkpoint->blocks[index];
@@ -300,11 +299,12 @@ static tarn_status plan_revival(struct tn_plan *plan, size_t index, struct tn_bl
         if (plan->revived == NULL)
             return no_memory();
     }
-    if (place != NULL && !plan_place(plan, saved, &place))
+    if (in_place && !plan_place(plan, saved, &in_place))
         return no_memory();
-    plan->revived[plan->revived_count] = (struct tn_revival){index, place}; /* C5 */
+    plan->revived[plan->revived_count] =
+        (struct tn_revival){index & (SIZE_MAX >> 1), in_place}; /* C5; 63 bits */
     plan->revived_count += 1;
-    if (place != NULL)
+    if (in_place)
         return TARN_OK;
     plan->elsewhere_count += 1;
     if (*cursor == NULL || (*cursor)->segment != saved->segment)
@@ -335,7 +335,7 @@ static struct tn_block *find_elsewhere(const struct tn_plan *plan, struct tn_sav
 static void give_up_places(struct tn_plan *plan)
 {
     for (size_t i = 0; i < plan->revived_count; i++)
-        plan->revived[i].place = NULL;
+        plan->revived[i].in_place = false;
     plan->elsewhere_count = plan->revived_count;
     plan->record_count += 2 * plan->revived_count;
 }
@@ -358,17 +358,17 @@ static tarn_status plan_blocks(struct tn_plan *plan)
     for (size_t i = 0; i < checkpoint->block_count && status == TARN_OK; i++) {
         struct tn_saved_block *saved = &checkpoint->blocks[i];
         struct tn_block *block = saved->block;
-        struct tn_block *place = NULL;
+        bool in_place = false;
 
         TN_ASSERT(i == 0 || follows(saved, saved - 1)); /* C1 */
         if (i + AHEAD < checkpoint->block_count)
             __builtin_prefetch(saved[AHEAD].block, 1);
         if (!is_live_as(block, saved)) {
-            place = is_its_place(saved, block) ? block : NULL;
-            block = place == NULL ? find_elsewhere(plan, saved, &last) : NULL;
+            in_place = is_its_place(saved, block);
+            block = in_place ? NULL : find_elsewhere(plan, saved, &last);
         }
         if (block == NULL) {
-            status = plan_revival(plan, i, place, &cursor);
+            status = plan_revival(plan, i, in_place, &cursor);
             continue;
         }
         block->mark = plan->mark;

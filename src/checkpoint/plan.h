@@ -21,10 +21,12 @@ struct tn_hole {
 
 /* A saved block that is not live now. */
 struct tn_revival {
-    size_t index; /* of the saved block */
-    struct tn_block
-        *place; /* FREE, of its very bytes in the heap that it comes back to; NULL: there is none */
+    uint64_t index : 63; /* of the saved block */
+    uint64_t
+        in_place : 1; /* the record that it had is FREE, of its very bytes, in the heap that it comes back to */
 };
+
+_Static_assert(sizeof(struct tn_revival) == 8, "one word: there are as many as saved blocks");
 
 /* Memory that may change hands together: chunks under blocks that come back over their edges, one behind the other. */
 struct tn_reach {

@@ -255,11 +255,11 @@ static void revive_in_place(struct attempt *attempt)
 
     for (size_t i = 0; i < plan->revived_count; i++) {
         const struct tn_saved_block *saved = &plan->checkpoint->blocks[plan->revived[i].index];
-        struct tn_block *block = plan->revived[i].place;
+        struct tn_block *block = saved->block;
 
         if (i + AHEAD < plan->revived_count)
-            __builtin_prefetch(plan->revived[i + AHEAD].place, 1);
-        if (block == NULL)
+            __builtin_prefetch(plan->checkpoint->blocks[plan->revived[i + AHEAD].index].block, 1);
+        if (!plan->revived[i].in_place)
             continue;
         tn_pool_revive(block, saved->requested, saved->sequence, tallies);
         finish_revival(attempt, i, block);
@@ -288,7 +288,7 @@ static void revive_elsewhere(struct attempt *attempt)
         struct tn_saved_block *saved = &blocks[plan->revived[i].index];
         const struct tn_saved_block *last;
 
-        if (plan->revived[i].place != NULL)
+        if (plan->revived[i].in_place)
             continue;
         last = i > 0 ? &blocks[plan->revived[i - 1].index] : NULL;
         saved->block = revive(plan, saved,
