@@ -76,8 +76,9 @@ typedef struct tarn_delta {
  * pending, and none passes between captures and streams.
  * *delta: owned by the caller; end it with tarn_delta_destroy. delta may be NULL.
  *   INVALID_HANDLE
- *   WRONG_STATE    a capture is under way in the pool, the stream is being captured, or a block of
- *                  an aborted capture that is not freed lies where one must be revived
+ *   WRONG_STATE    a capture is under way in the pool, the stream is being captured, or where a block must be
+ *                  revived lies one of an aborted capture that is not freed, or one that was freed in a
+ *                  capture of the program's own whose graph is not adopted yet and could not be given a hold then
  *   BUSY           other threads kept freeing memory that it needs, on other streams
  *   DEVICE_MEMORY  missing chunks cannot be mapped again
  *   HOST_MEMORY, LIMIT, NOT_SUPPORTED, DEVICE_LOST, POISONED, DRIVER

@@ -148,6 +148,13 @@ static tarn_status plan_block(struct tn_plan *plan, const struct tn_saved_block 
             return no_memory();
         break;
     case TN_BLOCK_PENDING:
+        if (block
+                ->unheld) /* what is revived there could be freed before the graph has a hold of it */
+            return tn_fail(
+                TARN_ERR_WRONG_STATE,
+                "block %llu was freed in a capture of the program's own and lies where the checkpoint has "
+                "block %llu; adopt the capture's graph first (tarn_graph_adopt)",
+                (unsigned long long)block->sequence, (unsigned long long)saved->sequence);
         plan->needs_wait = plan->needs_wait || pending_may_be_in_use(plan, block);
         break;
     case TN_BLOCK_LIVE: /* not then, or no block could come here */

@@ -67,6 +67,30 @@ START_TEST(a_block_is_kept_for_the_graph_when_a_call_fails)
 }
 END_TEST
 
+/* Freed again before the graph is adopted, it would be its stream's at once. */
+START_TEST(a_block_is_not_revived_before_its_graph_is_adopted)
+{
+    tarn_checkpoint *checkpoint;
+    void *block = test_alloc(world.pool, bytes, world.side);
+    tarn_graph *graph;
+    tn_cu_graph captured;
+
+    OK(tarn_checkpoint_take(world.pool, TARN_CONTENTS_NONE, world.side, &checkpoint));
+    test_begin_capture(world.stream, TN_CU_CAPTURE_MODE_RELAXED);
+    OK(tarn_begin_allocate_to_pool(world.device, world.pool, tarn_filter_capture, world.stream));
+    test_fill(world.stream, block, 1, WORDS);
+    test_elsewhere(free_it, block);
+    captured = end();
+    REFUSE(TARN_ERR_WRONG_STATE, "adopt the capture's graph first",
+           tarn_checkpoint_restore(checkpoint, world.side, NULL));
+    OK(tarn_graph_adopt(world.pool, captured, &graph));
+    OK(tarn_checkpoint_restore(checkpoint, world.side, NULL));
+    OK(tarn_free(block));
+    OK(tarn_checkpoint_destroy(checkpoint));
+    expect_kept(graph, block);
+}
+END_TEST
+
 START_TEST(a_block_that_another_thread_frees_is_kept_for_the_graph)
 {
     void *block = begin();
@@ -186,6 +210,7 @@ int main(void)
     tcase_add_checked_fixture(tcase, test_world_open, test_world_close);
     tcase_add_loop_test(tcase, a_block_is_kept_for_the_graph_when_a_call_fails, 0,
                         sizeof calls / sizeof calls[0]);
+    tcase_add_test(tcase, a_block_is_not_revived_before_its_graph_is_adopted);
     tcase_add_test(tcase, a_block_that_another_thread_frees_is_kept_for_the_graph);
     tcase_add_test(tcase, a_capture_that_has_a_hold_gives_it_to_frees_of_other_threads);
     tcase_add_test(tcase, the_hold_of_a_capture_before_is_not_enough);
