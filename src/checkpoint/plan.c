@@ -88,10 +88,11 @@ static bool chunk_may_be_in_use(const struct tn_plan *plan, const struct tn_chun
     return !tn_gpu_is_proven(&plan->pool->device->gpu, chunk->freed_stamp);
 }
 
-/* Whether streams other than the plan's have used the block. */
+/* Whether streams other than the plan's have used the block, or get what is left of it beside the one that comes back. */
 static bool has_other_users(const struct tn_plan *plan, const struct tn_block *block)
 {
-    bool others = !tn_order_equal(tn_block_order(block), plan->order);
+    bool others = !tn_block_is_of(block, plan->order) ||
+                  !tn_order_equal(block->heap->arena->order, plan->order);
 
     for (const struct tn_use *use = tn_block_uses(block); use != NULL && !others; use = use->next)
         others = !tn_order_equal(use->order, plan->order);
@@ -148,8 +149,8 @@ static tarn_status plan_block(struct tn_plan *plan, const struct tn_saved_block 
             return no_memory();
         break;
     case TN_BLOCK_PENDING:
-        if (block
-                ->unheld) /* what is revived there could be freed before the graph has a hold of it */
+        /* What is revived there could be freed before the graph has a hold of it. */
+        if (block->unheld)
             return tn_fail(
                 TARN_ERR_WRONG_STATE,
                 "block %llu was freed in a capture of the program's own and lies where the checkpoint has "

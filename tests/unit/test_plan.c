@@ -119,6 +119,49 @@ START_TEST(only_memory_of_other_streams_is_waited_for)
 }
 END_TEST
 
+static void pass_chunk(const void *address, struct tn_arena *arena)
+{
+    struct tn_chunk *chunk = unit_chunk(address);
+
+    tn_pool_lock(pool);
+    ck_assert(tn_blocks_reserve(&pool->store, 2) && tn_blocks_add_cold(&pool->store));
+    tn_heap_take_over(pool, &arena->heaps[chunk->heap->kind], chunk->segment->first_block,
+                      chunk->offset, tn_chunk_end(chunk));
+    tn_pool_unlock(pool);
+}
+
+/* The plan's stream is behind its own block; who gets what lies beside the one that comes back is not. */
+START_TEST(what_is_left_in_memory_of_another_stream_is_waited_for)
+{
+    void *saved = unit_alloc(pool, 512, other);
+    struct tn_arena *others = unit_chunk(saved)->heap->arena;
+    struct tn_arena *own;
+
+    take();
+    OK(tarn_free(saved));
+    OK(tn_gpu_wait_idle(&device->gpu));
+    tn_pool_lock(pool);
+    own = tn_arena_get(pool, plan.order);
+    tn_pool_unlock(pool);
+    pass_chunk(saved, own);
+    ck_assert_ptr_eq(unit_alloc(pool, 4096, stream), saved);
+    pass_chunk(saved, others);
+    OK(make());
+    ck_assert(plan.needs_wait);
+    plan.idle_sequence = tn_next_sequence();
+    OK(make());
+    ck_assert(!plan.needs_wait);
+    OK(tarn_free(saved));
+    ck_assert_uint_eq(pool->counters.pending_count, 1);
+    OK(make());
+    ck_assert(plan.needs_wait);
+    OK(tn_gpu_wait_idle(&device->gpu));
+    OK(make());
+    ck_assert(!plan.needs_wait);
+    tn_plan_fini(&plan);
+}
+END_TEST
+
 START_TEST(a_block_comes_back_over_several_others_and_their_chunks)
 {
     void *first = unit_alloc(pool, 2 * MIB, stream);
@@ -247,6 +290,7 @@ int main(void)
     tcase_add_test(tcase, a_plan_says_what_will_be_and_changes_nothing);
     tcase_add_test(tcase, each_page_without_memory_is_in_one_hole);
     tcase_add_test(tcase, only_memory_of_other_streams_is_waited_for);
+    tcase_add_test(tcase, what_is_left_in_memory_of_another_stream_is_waited_for);
     tcase_add_test(tcase, a_block_comes_back_over_several_others_and_their_chunks);
     tcase_add_test(tcase, a_block_whose_stream_has_no_arena_comes_back_to_idle_memory);
     tcase_add_test(tcase, a_plan_without_host_memory_is_none);
