@@ -39,9 +39,14 @@ static atomic_uint_fast64_t callback_frees;
 static atomic_bool time_is_up;
 static struct thread threads[THREADS_MAX];
 
+void soak_silence_others(void)
+{
+    (void)pthread_mutex_lock(&mutex);
+}
+
 _Noreturn void soak_fail(const struct thread *t, const char *file, int line, const char *what)
 {
-    (void)pthread_mutex_lock(&mutex); /* for good: the first failure alone is told */
+    soak_silence_others();
     (void)printf(
         "FAILED: seed %llu, thread %d, step %llu: %s:%d: %s; Tarn's last sentence here: %s\n",
         (unsigned long long)soak.seed, t->number, (unsigned long long)t->step, file, line, what,
@@ -97,50 +102,6 @@ void soak_synchronize(struct thread *t)
         DRIVER(cu.cuStreamSynchronize(t->streams[stream]));
 }
 
-void soak_note(struct thread *t, struct block *block, const char *what)
-{
-    block->what_before = block->what;
-    block->step_before = block->step;
-    block->what = what;
-    block->step = t->step;
-}
-
-/* The stream is about to use the block. */
-static void use(struct thread *t, struct block *block, int stream)
-{
-    soak_order(t, block->last, stream);
-    block->last = stream;
-    if (stream != block->home)
-        TARN(tarn_record_stream(block->address, t->streams[stream]));
-}
-
-void soak_fill(struct thread *t, struct block *block, int stream)
-{
-    use(t, block, stream);
-    block->pattern = (uint32_t)soak_random(t);
-    block->filled = true;
-    DRIVER(pattern_fill(t->streams[stream], block->address, block->pattern, block->bytes / 4));
-    soak_note(t, block, "filled");
-}
-
-void soak_verify(struct thread *t, struct block *block, int stream, const char *what)
-{
-    tn_cu_deviceptr result;
-
-    if (!block->filled)
-        return;
-    if (t->ring_count == RING)
-        soak_look(t);
-    use(t, block, stream);
-    result = t->results + t->ring_count * sizeof(struct pattern_result);
-    DRIVER(pattern_verify(t->streams[stream], block->address, block->pattern, block->bytes / 4,
-                          result));
-    soak_note(t, block, what);
-    t->ring[t->ring_count] = (struct check){*block, 1};
-    t->ring_count += 1;
-    t->counts[COUNT_VERIFICATIONS] += 1;
-}
-
 void soak_free(struct thread *t, struct block *block, int stream)
 {
     soak_verify(t, block, stream, "verified to be freed");
@@ -150,52 +111,6 @@ void soak_free(struct thread *t, struct block *block, int stream)
         TARN(tarn_free(block->address));
     block->address = NULL;
     t->counts[COUNT_FREES] += 1;
-}
-
-static void look_at(struct thread *t, const struct check *check,
-                    const struct pattern_result *result)
-{
-    const struct block *block = &check->block;
-
-    if (result->bad == 0 && result->runs == check->runs)
-        return;
-    (void)pthread_mutex_lock(&mutex);
-    if (result->bad != 0)
-        (void)printf(
-            "MISMATCH: seed %llu, thread %d, block %llu at %p of %zu bytes, own pool %d: word "
-            "%u at %p is %08x, expected %08x; last, at step %llu of %llu: %s; before, at step %llu: %s\n",
-            (unsigned long long)soak.seed, t->number, (unsigned long long)block->sequence,
-            block->address, block->bytes, block->own, result->index,
-            (void *)((char *)block->address + (size_t)result->index * 4), result->found,
-            pattern_word(block->pattern, result->index), (unsigned long long)block->step,
-            (unsigned long long)t->step, block->what, (unsigned long long)block->step_before,
-            block->what_before != NULL ? block->what_before : "allocated");
-    else
-        (void)printf(
-            "NOT RUN: seed %llu, thread %d: a verification of block %llu ran %u times instead "
-            "of %llu; last, at step %llu of %llu: %s\n",
-            (unsigned long long)soak.seed, t->number, (unsigned long long)block->sequence,
-            result->runs, (unsigned long long)check->runs, (unsigned long long)block->step,
-            (unsigned long long)t->step, block->what);
-    (void)fflush(stdout);
-    _exit(1);
-}
-
-void soak_look(struct thread *t)
-{
-    static _Thread_local struct pattern_result results[RING + GRAPHS * GRAPH_CHECKS];
-
-    soak_synchronize(t);
-    DRIVER(cu.cuMemcpyDtoHAsync(results, t->results, sizeof results, t->streams[0]));
-    DRIVER(cu.cuStreamSynchronize(t->streams[0]));
-    for (size_t i = 0; i < t->ring_count; i++)
-        look_at(t, &t->ring[i], &results[i]);
-    for (int i = 0; i < GRAPHS * GRAPH_CHECKS; i++)
-        look_at(t, &t->graph_checks[i / GRAPH_CHECKS][i % GRAPH_CHECKS], &results[RING + i]);
-    t->ring_count = 0;
-    DRIVER(cu.cuMemsetD32Async(t->results, 0, RING * sizeof(struct pattern_result) / 4,
-                               t->streams[0]));
-    DRIVER(cu.cuStreamSynchronize(t->streams[0]));
 }
 
 void soak_add_block(struct thread *t, const struct block *block)

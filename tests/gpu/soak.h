@@ -19,6 +19,7 @@ enum {
     GRAPH_CHECKS = 5, /* verifications in one graph, at most */
     RING = 128,       /* verifications outside graphs before they are looked at */
     SAVED = BLOCKS + GRAPHS,
+    FILLS = 4096, /* the last ones of a thread, remembered */
     NOWHERE = -1, /* no stream of this thread */
 };
 
@@ -43,6 +44,14 @@ struct block {
 struct check {
     struct block block;
     uint64_t runs; /* that must have been */
+};
+
+/* Words that a block was to have. */
+struct fill {
+    uint64_t address;
+    size_t bytes;
+    uint32_t pattern;
+    uint64_t step; /* of the thread, when it was enqueued or captured */
 };
 
 struct graph {
@@ -88,8 +97,10 @@ struct thread {
     tarn_contents contents;      /* of it */
     struct block saved[SAVED];   /* live in the pool at that time */
     size_t saved_count;
-    uint32_t saved_graphs;   /* a bit for each graph that was there then */
-    tn_cu_deviceptr results; /* of RING and then of every graph's checks */
+    uint32_t saved_graphs;    /* a bit for each graph that was there then */
+    tn_cu_deviceptr results;  /* of RING and then of every graph's checks */
+    struct fill fills[FILLS]; /* fill number i is at i % FILLS */
+    uint64_t fill_count;
     struct check ring[RING];
     size_t ring_count;
     struct check graph_checks[GRAPHS][GRAPH_CHECKS];
@@ -103,6 +114,9 @@ struct soak {
     uint64_t seed;
 };
 extern struct soak soak;
+
+/* The caller ends the process: the first failure alone is told. */
+void soak_silence_others(void);
 
 /* Ends the process with a sentence, the seed and the place. */
 _Noreturn void soak_fail(const struct thread *t, const char *file, int line, const char *what);
@@ -128,19 +142,24 @@ void soak_order(struct thread *t, int first, int then);
 void soak_order_all(struct thread *t, int then);
 void soak_synchronize(struct thread *t);
 
+/* Verifies the block on the stream, and frees it. */
+void soak_free(struct thread *t, struct block *block, int stream);
+
+void soak_add_block(struct thread *t, const struct block *block);
+void soak_remove_block(struct thread *t, size_t index);
+
+/* soak_verify.c */
 /* Notes in the block what is done to it. */
 void soak_note(struct thread *t, struct block *block, const char *what);
+
+/* Remembers that the block is filled now, or by each replay of what is being captured. */
+void soak_remember_fill(struct thread *t, const struct block *block);
 
 /* Fills, or verifies, the block on a stream, behind its last use, and records the stream for it. */
 void soak_fill(struct thread *t, struct block *block, int stream);
 void soak_verify(struct thread *t, struct block *block, int stream, const char *what);
-void soak_free(struct thread *t, struct block *block, int stream); /* verified before */
-
 /* Waits for the thread's streams, and looks at what the verifications have found. */
 void soak_look(struct thread *t);
-
-void soak_add_block(struct thread *t, const struct block *block);
-void soak_remove_block(struct thread *t, size_t index);
 
 /* soak_graphs.c */
 void soak_capture(struct thread *t);

@@ -30,6 +30,7 @@ static void fill(struct section *section, struct block *block, int stream)
     struct thread *t = section->t;
 
     block->pattern = (uint32_t)soak_random(t);
+    soak_remember_fill(t, block);
     DRIVER(pattern_fill(t->streams[stream], block->address, block->pattern, block->bytes / 4));
 }
 
@@ -220,12 +221,22 @@ void soak_capture(struct thread *t)
         soak_make_room(t);
 }
 
-static void overwrite_after(struct thread *t, uint64_t number)
+/* A replay of the graph of that number, on a stream that follows all others, has written where the blocks captured
+ * after it lie: what fills one of them next, on whatever stream, comes behind it. */
+static void overwrite_after(struct thread *t, uint64_t number, int stream)
 {
-    for (size_t i = 0; i < t->block_count; i++)
-        t->blocks[i].filled = t->blocks[i].filled && t->blocks[i].captured <= number;
-    for (int i = 0; i < GRAPHS; i++)
-        t->graphs[i].kept.filled = t->graphs[i].kept.filled && t->graphs[i].number <= number;
+    for (size_t i = 0; i < t->block_count; i++) {
+        if (t->blocks[i].captured > number) {
+            t->blocks[i].filled = false;
+            t->blocks[i].last = stream;
+        }
+    }
+    for (int i = 0; i < GRAPHS; i++) {
+        if (t->graphs[i].number > number) {
+            t->graphs[i].kept.filled = false;
+            t->graphs[i].kept.last = stream;
+        }
+    }
 }
 
 void soak_replay(struct thread *t)
@@ -243,7 +254,7 @@ void soak_replay(struct thread *t)
         t->graph_checks[index][i].runs += 1;
     graph->replays += 1;
     t->counts[COUNT_REPLAYS] += 1;
-    overwrite_after(t, graph->number);
+    overwrite_after(t, graph->number, stream);
     graph->kept.filled = !t->shares;
     graph->kept.last = stream;
     soak_note(t, &graph->kept, "written by a replay");
