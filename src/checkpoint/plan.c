@@ -4,7 +4,8 @@
  *
  * Memory that other streams may be using makes the plan ask for a wait. What the wait proved is told by
  * stamps, where blocks were freed; of live blocks, those that were there before it. So a plan made after
- * a wait asks for another one only where somebody has freed meanwhile.
+ * a wait asks for another one only where somebody has freed meanwhile, or restored: the copies of that go into
+ * blocks that keep their numbers, and into any.
  *
  * A saved block knows the record that it had. Mostly that is its record still, or stands for its bytes that are
  * free now, so that neither an index nor the blocks around it are looked at.
@@ -74,6 +75,15 @@ static bool make_home(struct tn_plan *plan, const struct tn_saved_block *saved)
 static bool replays_may_run(const struct tn_plan *plan)
 {
     return !tn_replays_precede(plan->pool, plan->order.stream_id);
+}
+
+/* Whether the copies of the last restore may still run, unordered with the stream. */
+static bool copies_may_run(const struct tn_plan *plan)
+{
+    const tarn_pool *pool = plan->pool;
+
+    return !tn_order_equal(pool->restored_order, plan->order) &&
+           !tn_gpu_is_proven(&pool->device->gpu, pool->restored_stamp);
 }
 
 /* Whether the last use of the chunk's free memory may still run, unordered with the stream. */
@@ -387,7 +397,9 @@ static tarn_status plan_blocks(struct tn_plan *plan)
     if (plan->hole_count > 0)
         give_up_places(plan);
     plan->freed_count = plan->pool->counters.live_count - kept_count;
-    plan->needs_wait = plan->needs_wait || (writes && replays_may_run(plan));
+    plan->needs_wait =
+        plan->needs_wait || (writes && replays_may_run(plan)) ||
+        ((writes || plan->revived_count + plan->freed_count > 0) && copies_may_run(plan));
     return status;
 }
 

@@ -398,7 +398,7 @@ static tarn_status run(struct tn_plan *plan, struct tn_use *use, void **delta)
         plan->idle_sequence = sequence;
     }
     return tn_fail(TARN_ERR_BUSY,
-                   "other threads keep freeing memory of pool '%s' that the "
+                   "other threads keep freeing, or restoring, memory of pool '%s' that the "
                    "checkpoint needs",
                    plan->pool->name);
 }
@@ -409,8 +409,10 @@ tarn_status tn_checkpoint_restore(tarn_checkpoint *checkpoint, tarn_stream strea
     struct tn_plan plan = {.checkpoint = checkpoint, .pool = checkpoint->pool, .stream = stream};
     struct tn_use *use = NULL;
     void *made = NULL;
-    tarn_status status = tn_checkpoint_look(plan.pool, stream, &plan.order);
+    tarn_status status = tn_checkpoint_check_routes(plan.pool);
 
+    if (status == TARN_OK)
+        status = tn_checkpoint_look(plan.pool, stream, &plan.order);
     if (status == TARN_OK && checkpoint->contents != NULL)
         status = tn_contents_prepare(checkpoint, stream);
     if (status == TARN_OK && checkpoint->contents != NULL)

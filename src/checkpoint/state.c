@@ -11,6 +11,7 @@
 #include "base/host.h"
 #include "checkpoint/contents.h"
 #include "checkpoint/uses.h"
+#include "graphs/admit.h"
 
 enum { AHEAD = 32 }; /* records: some hundred nanoseconds */
 
@@ -30,13 +31,26 @@ uint16_t tn_next_mark(tarn_pool *pool)
     return 1;
 }
 
-tarn_status tn_checkpoint_check_pool(const tarn_pool *pool)
+static tarn_status refuse_capture(const tarn_pool *pool)
 {
-    if (pool->capture_count == 0 && pool->open_hold_count == 0)
-        return TARN_OK;
     return tn_fail(TARN_ERR_WRONG_STATE,
                    "a capture is under way in pool '%s'; end or abort it, or end its route, first",
                    pool->name);
+}
+
+tarn_status tn_checkpoint_check_routes(tarn_pool *pool)
+{
+    bool routed;
+
+    tn_pool_lock(pool);
+    routed = pool->route_count > 0;
+    tn_pool_unlock(pool);
+    return routed && tn_capture_is_announced(pool) ? refuse_capture(pool) : TARN_OK;
+}
+
+tarn_status tn_checkpoint_check_pool(const tarn_pool *pool)
+{
+    return pool->capture_count == 0 && pool->open_hold_count == 0 ? TARN_OK : refuse_capture(pool);
 }
 
 tarn_status tn_checkpoint_look(tarn_pool *pool, tarn_stream stream, struct tn_order *order)
@@ -178,12 +192,13 @@ tarn_status tn_checkpoint_take(tarn_pool *pool, tarn_contents contents, tarn_str
 {
     tarn_checkpoint *made;
     struct tn_order order = {0, 0};
-    tarn_status status = TARN_OK;
+    tarn_status status;
 
     if (pool->is_default)
         return tn_fail(TARN_ERR_WRONG_STATE, "the default pool serves everyone: restoring it would "
                                              "free the blocks of others; use a private pool");
-    if (contents != TARN_CONTENTS_NONE)
+    status = tn_checkpoint_check_routes(pool);
+    if (status == TARN_OK && contents != TARN_CONTENTS_NONE)
         status = tn_checkpoint_look(pool, stream, &order);
     if (status != TARN_OK)
         return status;

@@ -119,6 +119,26 @@ bool tn_capture_notice(tarn_pool *pool)
     return known && !tn_route_hides_capture(pool->device, pool);
 }
 
+static bool is_captured(tarn_pool *pool, tarn_stream stream)
+{
+    struct tn_stream_state state;
+
+    return tn_stream_look(&pool->device->gpu, stream, &state) == TARN_OK &&
+           state.order.capture_id != 0 && !state.broken;
+}
+
+bool tn_capture_is_announced(tarn_pool *pool)
+{
+    tarn_stream streams[TN_ROUTES_MAX];
+    size_t count = tn_route_streams(pool->device, pool, streams);
+
+    for (size_t i = 0; i < count; i++) {
+        if (is_captured(pool, streams[i]))
+            return true;
+    }
+    return tn_route_hides_capture(pool->device, pool);
+}
+
 /* The hold is of no capture: its id is one that no driver gives. */
 tarn_status tn_capture_hold_graph(tarn_pool *pool, tn_cu_graph graph)
 {

@@ -91,6 +91,8 @@ struct tarn_pool {
     uint64_t checkpoint_count;      /* tarn_checkpoints */
     uint64_t route_count;           /* routes to it */
     uint16_t last_mark;             /* of blocks, by a comparison in checkpoint/ */
+    struct tn_order restored_order; /* of the stream of the last restore that copied contents */
+    uint64_t restored_stamp; /* the epoch after its copies were enqueued; 0: there was none */
     atomic_uint_fast64_t pin_count; /* calls that use it and were given no handle that keeps it */
 
     uint64_t

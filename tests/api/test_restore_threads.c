@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Two threads restore two checkpoints of one pool, each on a stream of its own, over and over. */
+#include <pthread.h>
+
+#include "support/world.h"
+
+enum { ROUNDS = 30, BLOCKS = 4, WORDS = 1 << 20, STEP = 4093 };
+
+static tarn_checkpoint *checkpoints[2];
+static tn_cu_stream streams[2];
+static uint32_t *blocks[BLOCKS];
+static pthread_barrier_t barrier;
+
+static void *restore(void *argument)
+{
+    size_t i = (size_t)(uintptr_t)argument;
+
+    (void)pthread_barrier_wait(&barrier);
+    return (void *)(uintptr_t)tarn_checkpoint_restore(checkpoints[i], streams[i], NULL);
+}
+
+static void restore_both(void)
+{
+    pthread_t threads[2];
+
+    for (size_t i = 0; i < 2; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, restore, (void *)(uintptr_t)i), 0);
+    for (size_t i = 0; i < 2; i++) {
+        void *status;
+
+        ck_assert_int_eq(pthread_join(threads[i], &status), 0);
+        OK((tarn_status)(uintptr_t)status);
+        test_synchronize(streams[i]);
+    }
+}
+
+/* Blocks of both streams; each checkpoint has one word throughout. */
+START_TEST(the_pool_has_the_bytes_of_one_of_them)
+{
+    streams[0] = world.stream;
+    streams[1] = world.side;
+    for (int i = 0; i < BLOCKS; i++)
+        blocks[i] = test_alloc(world.pool, sizeof(uint32_t) * WORDS, streams[i % 2]);
+    for (uint32_t i = 0; i < 2; i++) {
+        for (int block = 0; block < BLOCKS; block++)
+            test_fill(world.stream, blocks[block], i + 1, WORDS);
+        test_synchronize(world.stream);
+        OK(tarn_checkpoint_take(world.pool, TARN_CONTENTS_DEVICE, world.stream, &checkpoints[i]));
+        test_synchronize(world.stream);
+    }
+    ck_assert_int_eq(pthread_barrier_init(&barrier, NULL, 2), 0);
+    for (int round = 0; round < ROUNDS; round++) {
+        uint32_t expected;
+
+        test_spin(streams[0], 20); /* both wait for it */
+        restore_both();
+        expected = test_read(world.stream, blocks[0]);
+        for (int i = 0; i < BLOCKS; i++) {
+            for (int at = 0; at < WORDS; at += STEP)
+                ck_assert_uint_eq(test_read(world.stream, blocks[i] + at), expected);
+        }
+    }
+    for (size_t i = 0; i < 2; i++)
+        OK(tarn_checkpoint_destroy(checkpoints[i]));
+    for (int i = 0; i < BLOCKS; i++)
+        OK(tarn_free(blocks[i]));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("restore threads");
+    TCase *tcase = tcase_create("threads");
+
+    tcase_add_checked_fixture(tcase, test_world_open, test_world_close);
+    tcase_set_timeout(tcase, 120);
+    tcase_add_test(tcase, the_pool_has_the_bytes_of_one_of_them);
+    suite_add_tcase(suite, tcase);
+    return test_main(suite);
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Checkpoints beside a capture that the program has begun for the pool, and of which the pool has heard nothing yet: no
+ * call has been made in it. Its graph uses a block that the restored checkpoint has not. */
+#include "support/world.h"
+
+enum { WORDS = 64 };
+
+static const size_t bytes = 4 * MIB;
+static tarn_checkpoint *checkpoint;
+static uint32_t *block;
+
+static void begin(void)
+{
+    test_world_open();
+    OK(tarn_checkpoint_take(world.pool, TARN_CONTENTS_NONE, world.side, &checkpoint));
+    block = test_alloc(world.pool, bytes, world.side);
+    OK(tarn_begin_allocate_to_pool(world.device, world.pool, tarn_filter_capture, world.stream));
+    test_begin_capture(world.stream, TN_CU_CAPTURE_MODE_RELAXED);
+    test_fill(world.stream, block, 1, WORDS);
+}
+
+/* What the graph writes when it is replayed is nobody else's. */
+static void end(void)
+{
+    tn_cu_graph captured;
+    tarn_graph *graph;
+    uint32_t *eager;
+
+    OK(tarn_free(block)); /* kept for the graph */
+    captured = test_end_capture(world.stream);
+    OK(tarn_end_allocate_to_pool(world.device, world.pool));
+    OK(tarn_graph_adopt(world.pool, captured, &graph));
+    eager = test_alloc(world.pool, bytes, world.side);
+    test_fill(world.side, eager, 2, WORDS);
+    test_synchronize(world.side);
+    OK(tarn_graph_replay(graph, world.stream));
+    test_synchronize(world.stream);
+    test_expect_words(world.side, eager, 2, WORDS);
+    OK(tarn_free(eager));
+    OK(tarn_graph_destroy(graph));
+    OK(tarn_checkpoint_destroy(checkpoint));
+    test_world_close();
+}
+
+START_TEST(a_restore_is_refused_and_frees_nothing)
+{
+    REFUSE(TARN_ERR_WRONG_STATE, "a capture is under way",
+           tarn_checkpoint_restore(checkpoint, world.side, NULL));
+}
+END_TEST
+
+START_TEST(no_checkpoint_is_taken)
+{
+    tarn_checkpoint *another = NULL;
+
+    REFUSE(TARN_ERR_WRONG_STATE, "a capture is under way",
+           tarn_checkpoint_take(world.pool, TARN_CONTENTS_NONE, world.side, &another));
+    ck_assert_ptr_null(another);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("restore unheld");
+    TCase *tcase = tcase_create("capture");
+
+    tcase_add_checked_fixture(tcase, begin, end);
+    tcase_add_test(tcase, a_restore_is_refused_and_frees_nothing);
+    tcase_add_test(tcase, no_checkpoint_is_taken);
+    suite_add_tcase(suite, tcase);
+    return test_main(suite);
+}

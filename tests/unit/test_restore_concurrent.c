@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Two threads restore two checkpoints of one pool: the other one's restore comes while the first one waits. */
+#include "pools/handover.h"
+#include "support/world.h"
+#include "unit/unit.h"
+
+enum { WORDS = 1024, SPIN_MS = 300 };
+
+static tarn_device *device;
+static tarn_pool *pool;
+static tn_cu_stream stream;
+static tn_cu_stream other;
+static tarn_checkpoint *first;
+static tarn_checkpoint *second;
+static void *address;
+static bool overtaken;
+
+/* The other thread: its copies begin late. */
+static void restore_first(void)
+{
+    test_spin(other, SPIN_MS);
+    OK(tn_checkpoint_restore(first, other, NULL));
+}
+
+tarn_status __real_tn_gpu_wait_idle(struct tn_gpu *gpu);
+tarn_status __wrap_tn_gpu_wait_idle(struct tn_gpu *gpu);
+tarn_status __wrap_tn_gpu_wait_idle(struct tn_gpu *gpu)
+{
+    tarn_status status = __real_tn_gpu_wait_idle(gpu);
+
+    if (overtaken) {
+        overtaken = false;
+        restore_first();
+    }
+    return status;
+}
+
+static void make_pool(void)
+{
+    device = unit_device();
+    pool = unit_pool_of(device, "net", 0);
+    stream = test_stream();
+    other = test_stream();
+}
+
+static void restore_second(bool is_overtaken)
+{
+    overtaken = is_overtaken;
+    if (!is_overtaken)
+        restore_first();
+    OK(tn_checkpoint_restore(second, stream, NULL));
+    ck_assert(!overtaken);
+    test_synchronize(other);
+    test_synchronize(stream);
+    unit_expect_live_set(pool, second);
+    OK(tarn_pool_validate(pool));
+    test_expect_words(stream, address, 2, WORDS);
+}
+
+static void take(tn_cu_stream on, uint32_t word, tarn_checkpoint **checkpoint)
+{
+    test_fill(on, address, word, WORDS);
+    OK(tn_checkpoint_take(pool, TARN_CONTENTS_DEVICE, on, checkpoint));
+    test_synchronize(on);
+}
+
+/* The block is in both checkpoints, and keeps its number. */
+START_TEST(copies_into_a_block_that_stays_are_waited_for)
+{
+    address = unit_alloc(pool, 4096, other);
+    take(other, 1, &first);
+    take(other, 2, &second);
+    restore_second(_i != 0);
+}
+END_TEST
+
+/* The second checkpoint has another block there, of the second stream; neither is live now. What the second restore waits
+ * for at first is a block of the other stream that both have. */
+START_TEST(copies_into_a_block_that_came_back_are_waited_for)
+{
+    (void)unit_alloc(pool, 4096, other);
+    address = unit_alloc(pool, 2 * MIB, other);
+    take(other, 1, &first);
+    OK(tarn_free(address));
+    OK(__real_tn_gpu_wait_idle(&device->gpu));
+    tn_pool_lock(pool);
+    (void)tn_arenas_give_idle(pool);
+    tn_pool_unlock(pool);
+    ck_assert_ptr_eq(unit_alloc(pool, 2 * MIB, stream), address);
+    take(stream, 2, &second);
+    OK(tarn_free(address));
+    OK(__real_tn_gpu_wait_idle(&device->gpu));
+    restore_second(_i != 0);
+}
+END_TEST
+
+/* Nothing is written, but what is freed would be its own stream's at once. */
+START_TEST(copies_into_a_block_that_is_freed_are_waited_for)
+{
+    void *again;
+
+    OK(tn_checkpoint_take(pool, TARN_CONTENTS_NONE, NULL, &second)); /* of nothing */
+    address = unit_alloc(pool, 4096, other);
+    take(other, 1, &first);
+    OK(tarn_free(address));
+    OK(__real_tn_gpu_wait_idle(&device->gpu)); /* so the first one waits for nothing */
+    test_spin(stream, SPIN_MS);
+    OK(tn_checkpoint_restore(first, stream, NULL));
+    OK(tn_checkpoint_restore(second, other, NULL));
+    again = unit_alloc(pool, 4096, other);
+    ck_assert_ptr_eq(again, address);
+    test_fill(other, again, 3, WORDS);
+    test_synchronize(other);
+    test_synchronize(stream);
+    test_expect_words(other, again, 3, WORDS);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("restore concurrent");
+    TCase *tcase = tcase_create("copies");
+
+    tcase_add_checked_fixture(tcase, make_pool, NULL);
+    tcase_add_loop_test(tcase, copies_into_a_block_that_stays_are_waited_for, 0, 2);
+    tcase_add_loop_test(tcase, copies_into_a_block_that_came_back_are_waited_for, 0, 2);
+    tcase_add_test(tcase, copies_into_a_block_that_is_freed_are_waited_for);
+    suite_add_tcase(suite, tcase);
+    return test_main(suite);
+}
