@@ -7,9 +7,9 @@
  * was reserved ahead. Heaps take whole chunks from it.
  *
  *   P6  a chunk's used_bytes is what blocks that are not FREE occupy in it
- *   P19 what a heap has freed last, in the steady state, may be loose: not yet joined to its neighbours, in
- *       no bin, and in the books of its chunks and the index as if it were live. Who has the pool's lock
- *       finds no heap with a loose block.
+ *   P19 what a heap has freed lately, in the steady state, may be LOOSE: not yet joined to its neighbours, in
+ *       no bin, and in the books of its chunks and the index as if it were live. What was freed last stands by
+ *       itself; the others, of segments that are not divided, in slots. Who has the pool's lock finds no loose block.
  *
  * Locking: the pool's lock, which takes those of all its arenas (pool.h). Who has an arena's own lock alone
  * may do with its memory what pools/steady.c does. Records are recycled, never freed, and their locks are
@@ -28,12 +28,16 @@
 
 struct tn_arena;
 
+enum { TN_LOOSE_SLOT_BITS = 4, TN_LOOSE_SLOTS = 1 << TN_LOOSE_SLOT_BITS };
+
 struct tn_heap {
     _Alignas(64) struct tn_arena *arena; /* immutable */
     enum tn_heap_kind kind;              /* immutable */
-    struct tn_block *loose;              /* P19: freed last, FREE; NULL: none */
-    uint64_t loose_stamp;                /* the epoch of its free */
-    struct tn_heap_counters counters;    /* of the steady state, like the arena's */
+    uint16_t loose_count;                /* blocks in slots */
+    uint16_t loose_turn;                 /* slots that were emptied to make room */
+    struct tn_block *loose; /* P19: freed last, and nothing was allocated since then; NULL: none */
+    struct tn_heap_counters counters;             /* of the steady state, like the arena's */
+    struct tn_block *loose_slots[TN_LOOSE_SLOTS]; /* P19: by a hash of the size, newest first */
     struct tn_bins bins;
     /* That begins with the two cache lines of what is loose. */
     uint64_t mapped_bytes;    /* of the chunks it owns */

@@ -38,6 +38,7 @@ enum tn_block_state {
     TN_BLOCK_PENDING,   /* freed, but a stream or a capture may still use it */
     TN_BLOCK_DISCARDED, /* allocated in an aborted capture; its user has not freed it yet */
     TN_BLOCK_UNMAPPED,  /* addresses without memory */
+    TN_BLOCK_LOOSE,     /* freed, and not yet joined to its neighbours: P19 in pools/arena.h */
 };
 
 struct tn_block {
@@ -51,6 +52,10 @@ struct tn_block {
         struct {                /* LIVE, PENDING, DISCARDED */
             uint64_t requested; /* as the user asked */
             uint64_t sequence;  /* of the allocation */
+        };
+        struct {                         /* LOOSE */
+            struct tn_block *loose_next; /* of its heap's slot */
+            uint64_t loose_stamp;        /* the epoch of its free */
         };
     };
     struct tn_segment *segment;

@@ -139,6 +139,8 @@ static tarn_status check_block(const tarn_pool *pool, const struct tn_block *blo
         EXPECT_EQUAL("P4", "whether a FREE block says that UNMAPPED ones follow", block->extends,
                      tn_block_is_at_unmapped(block));
         break;
+    case TN_BLOCK_LOOSE:
+        return corrupt("P19", "the number of LOOSE blocks at an offset", block->offset, 0);
     case TN_BLOCK_UNMAPPED:
         break;
     }

@@ -6,6 +6,29 @@
  * in both; so the record at an edge stays, whatever is split or joined there. Memory between two other
  * arenas that is one block would need both edges written: that takes the pool's lock.
  *
+ * What a heap has freed lately is loose: whole, as it was, for programs ask for the same sizes again. What was freed
+ * last stands apart, so that a pair of a free and an allocation of one size touches nothing else. With what comes next
+ * it moves to one of the heap's slots, which its size chooses, and an allocation of that very size takes it from
+ * there: some thirty instructions, where a join and a cut are some 450. Loose blocks must not keep holes apart:
+ * when there is nothing else for an allocation all of them join their neighbours and it looks again, before the
+ * pool's lock is taken and the heap grows. Large blocks have further rules:
+ *
+ *   one at the edge of the mapped memory joins at once: that is the last to be cut (pools/bins.c);
+ *   when nothing but that edge is found for one, all join, and it looks again;
+ *   the largest join all before they look at all, for they are few, and their best place is worth more than the time.
+ *
+ * When too many are loose the blocks of one slot join, each slot in its turn.
+ *
+ * A block joins without a look at what other arenas do, so in a divided segment, where it may come to lie between two of
+ * them, only what was freed last is loose.
+ *
+ * Nor are others in a pool that has checkpoints: which block an allocation gets must not depend on when the pool was
+ * locked, for the same calls after the same restore get the same addresses.
+ *
+ * Source: C. Weinstock and W. Wulf, Quick Fit: an efficient algorithm for heap storage allocation (SIGPLAN
+ * Notices 23, 1988), for lists of exact sizes before any other search; and deferred coalescing, P. R. Wilson et al.,
+ * Dynamic storage allocation: a survey and critical review (IWMM 1995).
+ *
  * A thread that frees what another one allocates would wait for the arena's lock, and take its cache lines along.
  * So after some such frees the arena has an inbox (pools/inbox.h), where they are left from then on: closed in the
  * index, and as good as freed. Who allocates takes them out when what is loose does not fit, or the live bytes would
@@ -34,10 +57,12 @@ enum {
     SEQUENCES = 256,        /* numbers for blocks, taken at a time */
     /* Frees by others than an arena's user before it has an inbox: a stream may change threads now and then. */
     VISITS = 16,
-    /* 4 MiB: what stays loose whatever else is free. Larger blocks are few, so their best place is worth more than
-     * the time: a program that asks for a little more each time, and takes the last one first, would
-     * keep holes apart. */
-    LOOSE_UNITS_MAX = (4 << 20) >> TN_BLOCK_BITS,
+    LOOSE_MAX = 32,  /* blocks in a heap's slots, most of them of a few sizes */
+    LOOSE_LOOKS = 4, /* at blocks of a slot, for an allocation */
+    /* 4 MiB: larger blocks are few, so the edge of the mapped memory is worth more than the time. */
+    LARGE_UNITS = (4 << 20) >> TN_BLOCK_BITS,
+    /* 64 MiB: all join first. */
+    LARGEST_UNITS = (64 << 20) >> TN_BLOCK_BITS,
 };
 
 void tn_steady_take_sequences(struct tn_arena *arena)
@@ -80,33 +105,124 @@ static TN_ALWAYS_INLINE void leave(struct tn_block *block, uint64_t epoch)
     }
 }
 
-static TN_APART void join_loose(struct tn_arena *arena, struct tn_heap *heap)
+static TN_APART void join(struct tn_arena *arena, struct tn_block *block)
+{
+    leave(block, block->loose_stamp);
+    block->state = TN_BLOCK_FREE;
+    tn_arena_put(arena, block);
+}
+
+static inline struct tn_block **slot_of(struct tn_heap *heap, uint32_t units)
+{
+    return &heap->loose_slots[units * (uint32_t)(TN_GOLDEN >> 32) >> (32 - TN_LOOSE_SLOT_BITS)];
+}
+
+static void empty_slot(struct tn_arena *arena, struct tn_heap *heap, struct tn_block **slot)
+{
+    struct tn_block *block = *slot;
+
+    *slot = NULL;
+    while (block != NULL) {
+        struct tn_block *next = block->loose_next;
+
+        heap->loose_count -= 1;
+        join(arena, block);
+        block = next;
+    }
+}
+
+static TN_APART void empty_slots(struct tn_arena *arena, struct tn_heap *heap)
+{
+    for (int i = 0; heap->loose_count > 0; i++)
+        empty_slot(arena, heap, &heap->loose_slots[i]);
+}
+
+static TN_APART void make_room(struct tn_arena *arena, struct tn_heap *heap)
+{
+    while (heap->loose_count >= LOOSE_MAX) {
+        heap->loose_turn += 1;
+        empty_slot(arena, heap, &heap->loose_slots[heap->loose_turn % TN_LOOSE_SLOTS]);
+    }
+}
+
+/* What was freed last is so no more. */
+static TN_APART void put_aside(struct tn_arena *arena, struct tn_heap *heap)
 {
     struct tn_block *block = heap->loose;
+    struct tn_block **slot = slot_of(heap, block->units);
 
     heap->loose = NULL; /* P19 */
-    leave(block, heap->loose_stamp);
-    tn_arena_put(arena, block);
+    if (block->segment->divided || arena->pool->checkpoint_count > 0) {
+        join(arena, block);
+        return;
+    }
+    block->loose_next = *slot;
+    *slot = block;
+    heap->loose_count += 1;
+    if (heap->loose_count >= LOOSE_MAX)
+        make_room(arena, heap);
+}
+
+static inline void end_last(struct tn_arena *arena, struct tn_heap *heap)
+{
+    if (heap->loose != NULL)
+        put_aside(arena, heap);
 }
 
 /* What is loose in the heap joins its neighbours. */
 static inline void settle(struct tn_arena *arena, struct tn_heap *heap)
 {
-    if (heap->loose != NULL)
-        join_loose(arena, heap);
+    struct tn_block *last = heap->loose;
+
+    heap->loose_turn = 0;
+    heap->loose = NULL; /* P19 */
+    if (last != NULL)
+        join(arena, last);
+    if (heap->loose_count > 0)
+        empty_slots(arena, heap);
 }
 
-struct tn_block *tn_steady_cut(struct tn_arena *arena, struct tn_heap *heap,
-                               const struct tn_request *request, uint64_t bytes)
+/* A block of that very size out of the slots; NULL: none was found. */
+static inline struct tn_block *take_loose(struct tn_heap *heap, uint64_t bytes, uint64_t alignment)
+{
+    struct tn_block **link = slot_of(heap, (uint32_t)(bytes >> TN_BLOCK_BITS));
+    struct tn_block *block = *link;
+
+    for (int looks = 0; block != NULL && looks < LOOSE_LOOKS; looks++) {
+        if (tn_steady_fits(block, bytes, alignment)) {
+            *link = block->loose_next;
+            heap->loose_count -= 1;
+            return block;
+        }
+        link = &block->loose_next;
+        block = *link;
+    }
+    return NULL;
+}
+
+/* Of the FREE blocks, the one to cut from. */
+static inline struct tn_block *find(struct tn_arena *arena, struct tn_heap *heap, uint64_t bytes)
+{
+    struct tn_block *block = tn_bins_find_inner(&heap->bins, bytes);
+
+    if (heap->loose_count == 0)
+        return block;
+    if (block != NULL && (!block->extends || bytes <= (uint64_t)LARGE_UNITS << TN_BLOCK_BITS))
+        return block;
+    empty_slots(arena, heap);
+    return tn_bins_find_inner(&heap->bins, bytes);
+}
+
+static inline struct tn_block *cut(struct tn_arena *arena, struct tn_heap *heap,
+                                   const struct tn_request *request, uint64_t bytes)
 {
     struct tn_block *block;
     struct tn_chunk *chunk;
     uint64_t offset;
 
-    settle(arena, heap);
     if (arena->store.spare_count < RECORDS_FOR_CUT)
         return NULL;
-    block = tn_bins_find_inner(&heap->bins, bytes + request->alignment - TN_BLOCK_BYTES_MIN);
+    block = find(arena, heap, bytes + request->alignment - TN_BLOCK_BYTES_MIN);
     if (block == NULL || tn_run_is_wedged(block, block, arena))
         return NULL;
     TN_ASSERT(block->segment->base % request->alignment == 0);
@@ -121,7 +237,23 @@ struct tn_block *tn_steady_cut(struct tn_arena *arena, struct tn_heap *heap,
     block->tangled = false;   /* P18 */
     block->misplaced = false; /* P20 */
     enter(chunk, block);
-    if (tn_heap_counters_rise(&heap->counters, bytes))
+    return block;
+}
+
+struct tn_block *tn_steady_take(struct tn_arena *arena, struct tn_heap *heap,
+                                const struct tn_request *request, uint64_t bytes)
+{
+    struct tn_block *block = take_loose(heap, bytes, request->alignment);
+
+    if (block == NULL && bytes > (uint64_t)LARGEST_UNITS << TN_BLOCK_BITS)
+        settle(arena, heap);
+    else
+        end_last(arena, heap);
+    if (block == NULL)
+        block = cut(arena, heap, request, bytes);
+    else if (arena->allocates == TN_STEADY_SHARED)
+        tn_live_mark(block); /* P23: it is open again */
+    if (block != NULL && tn_heap_counters_rise(&heap->counters, bytes))
         tn_heap_counters_raise(&heap->counters, bytes, request->requested);
     return block;
 }
@@ -163,15 +295,16 @@ static inline bool will_be_wedged(const struct tn_arena *arena, const struct tn_
 static TN_ALWAYS_INLINE bool free_in(struct tn_arena *arena, struct tn_heap *heap,
                                      struct tn_block *block)
 {
-    settle(arena, heap);
+    end_last(arena, heap);
     if (will_be_wedged(arena, heap, block))
         return false;
     count_free(arena, heap, block);
-    block->state = TN_BLOCK_FREE;
-    heap->loose = block;
-    heap->loose_stamp = tn_gpu_epoch(&arena->pool->device->gpu);
-    if (block->units > LOOSE_UNITS_MAX && tn_bins_may_have(&heap->bins, tn_block_bytes(block)))
-        settle(arena, heap);
+    block->state = TN_BLOCK_LOOSE;
+    block->loose_stamp = tn_gpu_epoch(&arena->pool->device->gpu);
+    if (block->units > LARGE_UNITS && tn_block_is_at_unmapped(block))
+        join(arena, block);
+    else
+        heap->loose = block;
     return true;
 }
 
@@ -396,7 +529,8 @@ void tn_steady_begin(struct tn_arena *arena)
 
     TN_ASSERT(arena != &pool->idle);
     for (int kind = 0; kind < TN_HEAP_KINDS; kind++)
-        TN_ASSERT(arena->heaps[kind].loose == NULL); /* P19 */
+        TN_ASSERT(arena->heaps[kind].loose == NULL &&
+                  arena->heaps[kind].loose_count == 0); /* P19 */
     arena->hold =
         tn_arena_is_captured(arena) ? tn_hold_find(arena->pool, arena->order.capture_id) : NULL;
     arena->allocates = TN_NOT_STEADY;

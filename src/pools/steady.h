@@ -9,9 +9,9 @@
  * own, whether captures are under way, who claims the pool. So whether an arena may allocate and free here is
  * found out once, when the pool is unlocked.
  *
- * What is freed is loose at first. Asked for again in its very size it is there as it was; with the next
- * free, or an allocation of another size, it joins its neighbours. A block of more than 4 MiB does so at once where
- * the heap may have another that is as large.
+ * What is freed is loose at first. Asked for again in its very size it is there as it was; else it joins its
+ * neighbours later, at the latest when the heap has nothing else for an allocation, and before it grows. See
+ * pools/steady.c.
  *
  * Locking: none may be held. Nothing here calls the driver. */
 #ifndef TARN_POOLS_STEADY_H
@@ -23,11 +23,11 @@
 #include "pools/pool.h"
 #include "pools/route.h"
 
-/* The parts of an allocation that few come to: new numbers for blocks; a block cut out of the heap's free memory,
- * NULL where there is none that can be. */
+/* The parts of an allocation that not all come to: new numbers for blocks; a block from the heap's slots, or cut out
+ * of its free memory, NULL where there is none that can be. */
 TN_RARE void tn_steady_take_sequences(struct tn_arena *arena);
-struct tn_block *tn_steady_cut(struct tn_arena *arena, struct tn_heap *heap,
-                               const struct tn_request *request, uint64_t bytes);
+struct tn_block *tn_steady_take(struct tn_arena *arena, struct tn_heap *heap,
+                                const struct tn_request *request, uint64_t bytes);
 
 static TN_ALWAYS_INLINE uint64_t tn_steady_next_sequence(struct tn_arena *arena)
 {
@@ -51,6 +51,7 @@ static TN_ALWAYS_INLINE void tn_steady_count_allocation(struct tn_arena *arena,
         counters->live_peak_bytes = counters->live_bytes;
 }
 
+/* loose: NULL: there is none. */
 static TN_ALWAYS_INLINE bool tn_steady_fits(const struct tn_block *loose, uint64_t bytes,
                                             uint64_t alignment)
 {
@@ -65,7 +66,7 @@ static TN_ALWAYS_INLINE void tn_steady_name_user(struct tn_arena *arena)
         atomic_store_explicit(&arena->user, tn_thread_word(), memory_order_relaxed);
 }
 
-/* Frees what others have left in the inbox, until what is loose serves the allocation and makes no peak. False: the
+/* Frees what others have left in the inbox, until what is freed last serves the allocation and makes no peak. False: the
  * pool's lock is needed for that. */
 bool tn_steady_receive(struct tn_arena *arena, const struct tn_heap *heap,
                        const struct tn_request *request, uint64_t bytes);
@@ -94,7 +95,7 @@ static TN_ALWAYS_INLINE bool tn_steady_allocate_as(struct tn_arena *arena,
         if (shared)
             tn_live_mark(block); /* P23: it is open again */
     } else {
-        block = tn_steady_cut(arena, heap, request, bytes);
+        block = tn_steady_take(arena, heap, request, bytes);
     }
     if (block == NULL)
         return false;

@@ -251,6 +251,7 @@ START_TEST(a_restored_pool_is_as_expected)
 
     OK(tarn_checkpoint_take(world.pool, TARN_CONTENTS_NONE, NULL, &checkpoint));
     OK(tarn_free(address));
+    OK(tarn_pool_validate(world.pool)); /* it is joined to what lies behind */
     (void)test_alloc(world.pool, 4096, world.stream);
     tarn_live_diff_destroy(check(&expected, 1, 1)); /* in its place, with another size */
     OK(tarn_checkpoint_restore(checkpoint, world.stream, NULL));

@@ -72,6 +72,16 @@ START_TEST(wrong_counters_by_kind_are_found)
 }
 END_TEST
 
+/* P19 */
+START_TEST(a_loose_block_is_found)
+{
+    block->state = TN_BLOCK_LOOSE;
+    unit_expect_corrupt(pool, "P19");
+    block->state = TN_BLOCK_LIVE;
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
 /* P20 */
 START_TEST(a_block_in_a_heap_of_the_other_kind_is_misplaced)
 {
@@ -437,6 +447,7 @@ int main(void)
     tcase_add_test(sound, a_sound_pool_passes);
     tcase_add_test(sound, the_sentence_has_both_values);
     tcase_add_test(sound, wrong_counters_by_kind_are_found);
+    tcase_add_test(sound, a_loose_block_is_found);
     tcase_add_test(sound, a_block_in_a_heap_of_the_other_kind_is_misplaced);
     suite_add_tcase(suite, sound);
     tcase_add_checked_fixture(broken, make_pool, NULL);

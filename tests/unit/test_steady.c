@@ -60,16 +60,114 @@ START_TEST(what_was_freed_last_is_loose_until_it_is_asked_for_otherwise)
     ck_assert_ptr_eq(try_allocate(order, 4000), first);
     ck_assert_ptr_null(heap->loose);
     ck_assert(try_free(first));
-    ck_assert(try_free(second)); /* takes its place, and the first one joins its neighbours */
+    ck_assert(try_free(second)); /* takes its place */
     ck_assert_ptr_eq(heap->loose, tn_live_find(pool, (uint64_t)(uintptr_t)second));
-    ck_assert_ptr_null(tn_live_find(pool, (uint64_t)(uintptr_t)first));
-    ck_assert_ptr_eq(try_allocate(order, 12288), first); /* both, joined */
-    ck_assert(try_free(first));
+    ck_assert_uint_eq(heap->loose_count, 1);
+    ck_assert(!try_free(first));
     OK(tarn_pool_validate(pool));
     ck_assert_ptr_null(heap->loose);
     ck_assert_uint_eq(unit_chunk(first)->used_bytes, 0);
     ck_assert_uint_eq(unit_stats(pool).live_count, 0);
     STATUS(TARN_ERR_DOUBLE_FREE, tarn_free(first));
+}
+END_TEST
+
+/* P19 */
+START_TEST(what_was_freed_lately_is_found_by_its_size)
+{
+    enum { BLOCKS = 12 };
+    void *blocks[BLOCKS];
+    struct tn_heap *heap;
+
+    for (int i = 0; i < BLOCKS; i++)
+        blocks[i] = unit_alloc(pool, (size_t)(i + 1) * 4096, stream);
+    heap = unit_block(blocks[0])->heap;
+    for (int i = 0; i < BLOCKS; i++)
+        ck_assert(try_free(blocks[i]));
+    ck_assert_uint_eq(heap->loose_count, BLOCKS - 1);
+    for (int i = 0; i < BLOCKS; i++)
+        ck_assert_ptr_eq(try_allocate(order, (size_t)(i * 5 % BLOCKS + 1) * 4096),
+                         blocks[i * 5 % BLOCKS]);
+    ck_assert_uint_eq(heap->loose_count, 0);
+    OK(tarn_pool_validate(pool));
+    ck_assert_uint_eq(unit_stats(pool).live_count, BLOCKS);
+    ck_assert_uint_eq(unit_stats(pool).alloc_count, 2 * BLOCKS);
+}
+END_TEST
+
+/* P19: what is loose keeps no holes apart where something needs them. */
+START_TEST(loose_blocks_join_before_the_heap_would_grow)
+{
+    enum { BLOCKS = 8 };
+    void *blocks[BLOCKS];
+
+    for (int i = 0; i < BLOCKS; i++)
+        blocks[i] = unit_alloc(pool, 256 * TN_KIB, stream); /* one chunk, full */
+    ck_assert_ptr_null(try_allocate(order, 512));
+    ck_assert(try_free(blocks[2]));
+    ck_assert(try_free(blocks[3]));
+    ck_assert(try_free(blocks[6]));
+    ck_assert_ptr_eq(try_allocate(order, 512 * TN_KIB), blocks[2]);
+    ck_assert_ptr_eq(try_allocate(order, 256 * TN_KIB), blocks[6]);
+    ck_assert_ptr_null(try_allocate(order, 512));
+    OK(tarn_pool_validate(pool));
+    ck_assert_uint_eq(unit_stats(pool).chunk_count, 1);
+}
+END_TEST
+
+/* With a size of its own each. */
+START_TEST(only_so_many_blocks_are_loose)
+{
+    enum { BLOCKS = 200 };
+    void *blocks[BLOCKS];
+    struct tn_heap *heap;
+
+    for (int i = 0; i < BLOCKS; i++)
+        blocks[i] = unit_alloc(pool, (size_t)(i + 1) * 512, stream);
+    heap = unit_block(blocks[0])->heap;
+    for (int i = 0; i < BLOCKS; i++) {
+        ck_assert(try_free(blocks[i]));
+        ck_assert_uint_lt(heap->loose_count, 32);
+    }
+    ck_assert_uint_gt(heap->loose_count, 8);
+    OK(tarn_pool_validate(pool));
+    ck_assert_uint_eq(heap->loose_count, 0);
+    ck_assert_uint_eq(unit_chunk(blocks[0])->used_bytes, 0);
+}
+END_TEST
+
+/* It was freed before another one was allocated: more may be live than ever. */
+START_TEST(what_was_loose_may_make_a_peak)
+{
+    const struct tn_metric *live = &pool->counters.metrics[TN_LIVE_BYTES];
+    void *first = unit_alloc(pool, 4096, stream);
+
+    ck_assert(try_free(first));
+    ck_assert_ptr_nonnull(try_allocate(order, 8192));
+    ck_assert_ptr_eq(try_allocate(order, 4096), first);
+    ck_assert(try_free(first));
+    OK(tarn_pool_validate(pool));
+    ck_assert_uint_eq(live->peak[TN_HEAP_SMALL], 12288);
+    ck_assert_uint_eq(live->peak[TN_ALL_KINDS], 12288);
+}
+END_TEST
+
+/* The largest are few: they are given the best place there is. */
+START_TEST(all_that_is_loose_joins_before_the_largest_are_cut)
+{
+    void *rest = unit_alloc(pool, 200 * MIB, stream);
+    void *low = unit_alloc(pool, 40 * MIB, stream);
+    void *high = unit_alloc(pool, 30 * MIB, stream);
+    void *end = unit_alloc(pool, MIB, stream);
+
+    ck_assert(try_free(rest));
+    unit_settle(pool);
+    ck_assert_ptr_eq(try_allocate(order, 128 * MIB), rest); /* so some 72 MiB are left of it */
+    ck_assert(try_free(low));
+    ck_assert(try_free(high));
+    ck_assert_ptr_nonnull(try_allocate(order, 66 * MIB));
+    ck_assert_uint_eq(unit_block(end)->heap->loose_count, 0);
+    OK(tarn_pool_validate(pool));
 }
 END_TEST
 
@@ -473,6 +571,11 @@ int main(void)
     tcase_add_checked_fixture(tcase, make_pool, NULL);
     tcase_add_test(tcase, memory_of_the_streams_own_is_served_and_taken_back);
     tcase_add_test(tcase, what_was_freed_last_is_loose_until_it_is_asked_for_otherwise);
+    tcase_add_test(tcase, what_was_freed_lately_is_found_by_its_size);
+    tcase_add_test(tcase, loose_blocks_join_before_the_heap_would_grow);
+    tcase_add_test(tcase, only_so_many_blocks_are_loose);
+    tcase_add_test(tcase, what_was_loose_may_make_a_peak);
+    tcase_add_test(tcase, all_that_is_loose_joins_before_the_largest_are_cut);
     unit_add_contract_test(tcase, a_loose_block_under_the_pools_lock_is_a_broken_contract);
     tcase_add_test(tcase, a_large_block_that_is_loose_is_looked_for_anew);
     tcase_add_test(tcase, what_is_loose_serves_no_stricter_alignment);

@@ -155,7 +155,8 @@ START_TEST(who_allocates_takes_what_others_have_freed)
     ck_assert_ptr_eq(try_allocate(4096), first);
     ck_assert(free_elsewhere(first));
     ck_assert(free_elsewhere(second));
-    ck_assert_ptr_eq(try_allocate(12288), first); /* both, joined */
+    ck_assert_ptr_nonnull(try_allocate(12288));
+    ck_assert(!is_in_inbox(first) && !is_in_inbox(second));
     OK(tarn_pool_validate(pool));
     ck_assert_uint_eq(unit_stats(pool).live_count, 1);
     ck_assert_uint_eq(unit_stats(pool).alloc_count, 5);
@@ -195,10 +196,25 @@ START_TEST(what_its_user_has_freed_nobody_else_frees)
     OK(tarn_free(block));
     ck_assert_ptr_eq(try_allocate(4096), block);
     OK(tarn_free(block));
-    ck_assert(found(block) != NULL && found(block)->state == TN_BLOCK_FREE);
+    ck_assert(found(block) != NULL && found(block)->state == TN_BLOCK_LOOSE);
     ck_assert(!free_elsewhere(block));
     OK(tarn_pool_validate(pool));
     ck_assert_uint_eq(unit_stats(pool).free_count, 2);
+}
+END_TEST
+
+START_TEST(what_was_freed_before_something_else_is_closed_until_it_is_allocated)
+{
+    void *block = alloc_shared(4096);
+
+    OK(tarn_free(block));
+    ck_assert_ptr_nonnull(try_allocate(8192));
+    ck_assert(!tn_live_is_open(found(block)));
+    ck_assert_ptr_eq(try_allocate(4096), block);
+    ck_assert(tn_live_is_open(found(block))); /* P23 */
+    ck_assert(free_elsewhere(block));
+    ck_assert(!free_elsewhere(block));
+    OK(tarn_pool_validate(pool));
 }
 END_TEST
 
@@ -536,6 +552,7 @@ int main(void)
     tcase_add_test(tcase, who_allocates_takes_what_others_have_freed);
     tcase_add_test(tcase, what_is_in_the_inbox_is_freed_already);
     tcase_add_test(tcase, what_its_user_has_freed_nobody_else_frees);
+    tcase_add_test(tcase, what_was_freed_before_something_else_is_closed_until_it_is_allocated);
     tcase_add_test(tcase, addresses_that_are_no_blocks_are_left_to_the_pool);
     tcase_add_test(tcase, who_locks_the_pool_finds_empty_inboxes);
     tcase_add_test(tcase, a_wait_before_a_free_proves_nothing_of_it);
