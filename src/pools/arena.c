@@ -32,6 +32,7 @@ void tn_arena_init(struct tn_arena *arena, tarn_pool *pool, struct tn_order orde
     arena->frees = TN_NOT_STEADY;
     arena->shared = false;
     arena->visit_count = 0;
+    arena->exhaustions = 0;
     atomic_store_explicit(&arena->user, 0, memory_order_relaxed);
     arena->hold = NULL;
     arena->fence = NULL;

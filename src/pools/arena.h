@@ -78,6 +78,7 @@ struct tn_arena {
     uint64_t sequences_end;      /* behind the last one that was taken */
     struct tn_block_store store; /* for pools/steady.c; no slabs of its own */
     uint8_t visit_count;         /* frees by other threads than its user's, before it is shared */
+    uint8_t exhaustions;         /* times that the store was found empty; it keeps the more */
     /* What other threads read that free is on cache lines that no allocation writes, nor the next to them. */
     _Alignas(128) _Atomic(struct tn_inbox *) inbox; /* NULL: none yet; stays with the record */
     atomic_uintptr_t user;       /* tn_thread_word of who allocated last; its frees need no inbox */

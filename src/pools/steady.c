@@ -53,8 +53,10 @@
 
 enum {
     RECORDS_FOR_CUT = 2,
-    RECORDS_SET_ASIDE = 32, /* a slab's part; so threads rarely write to the same cache line */
-    SEQUENCES = 256,        /* numbers for blocks, taken at a time */
+    /* Twice as many are a slab's part, so threads rarely write to the same cache line. */
+    RECORDS_FEW = 16,
+    RECORDS_KEPT_MAX = 2048, /* 128 KiB */
+    SEQUENCES = 256,         /* numbers for blocks, taken at a time */
     /* Frees by others than an arena's user before it has an inbox: a stream may change threads now and then. */
     VISITS = 16,
     LOOSE_MAX = 32,  /* blocks in a heap's slots, most of them of a few sizes */
@@ -545,16 +547,25 @@ void tn_steady_begin(struct tn_arena *arena)
         begin_shared(arena);
 }
 
+/* How many are set aside for an arena at a time, and left to it. One that runs out of them has that many more blocks at
+ * some times than at others: it keeps twice as many from then on, so as not to come for them each time. */
+static size_t records_kept(const struct tn_arena *arena)
+{
+    return (size_t)RECORDS_FEW << arena->exhaustions;
+}
+
 bool tn_steady_provide(struct tn_arena *arena)
 {
     struct tn_block_store *store = &arena->pool->store;
 
     /* Whoever is here for something else takes them along, so as not to come again for them at once. */
-    if (arena->store.spare_count >= RECORDS_SET_ASIDE / 2)
+    if (arena->store.spare_count >= RECORDS_FEW)
         return true;
-    if (!tn_blocks_reserve(store, RECORDS_SET_ASIDE))
+    if (arena->store.spare_count < RECORDS_FOR_CUT && records_kept(arena) < RECORDS_KEPT_MAX)
+        arena->exhaustions += 1;
+    if (!tn_blocks_reserve(store, 2 * (size_t)RECORDS_FEW))
         return arena->store.spare_count >= RECORDS_FOR_CUT;
-    tn_blocks_move(store, &arena->store, RECORDS_SET_ASIDE);
+    tn_blocks_move(store, &arena->store, records_kept(arena));
     return true;
 }
 
@@ -562,6 +573,6 @@ void tn_steady_level(struct tn_arena *arena)
 {
     size_t count = arena->store.spare_count;
 
-    if (count > 2 * RECORDS_SET_ASIDE)
-        tn_blocks_move(&arena->store, &arena->pool->store, count - RECORDS_SET_ASIDE);
+    if (count > 2 * records_kept(arena))
+        tn_blocks_move(&arena->store, &arena->pool->store, count - records_kept(arena));
 }

@@ -520,6 +520,46 @@ START_TEST(reserved_memory_is_handed_out_by_the_arena_alone)
 }
 END_TEST
 
+/* A program that frees what it has allocated, and does so again. */
+START_TEST(an_arena_that_has_run_out_of_records_keeps_what_it_needs)
+{
+    enum { BLOCKS = 700, ROUNDS = 3 };
+    void *blocks[BLOCKS];
+
+    for (int round = 0; round < ROUNDS; round++) {
+        size_t left = 0;
+
+        for (int i = 0; i < BLOCKS; i++) {
+            blocks[i] = try_allocate(order, 4096);
+            left += blocks[i] == NULL;
+            if (blocks[i] == NULL)
+                blocks[i] = unit_alloc(pool, 4096, stream);
+        }
+        ck_assert_uint_le(left, round == 0 ? 16 : 0);
+        for (int i = 0; i < BLOCKS; i++)
+            OK(tarn_free(blocks[i]));
+        OK(tarn_pool_validate(
+            pool)); /* all have joined, and what is too much is the pool's again */
+    }
+}
+END_TEST
+
+/* The pool gets back what an arena has too many of. */
+START_TEST(an_arena_keeps_no_more_records_than_it_has_run_out_of)
+{
+    enum { RECORDS = 1000 };
+    struct tn_arena *arena = unit_block(unit_alloc(pool, 4096, stream))->heap->arena;
+
+    OK(tn_blocks_reserve(&pool->store, RECORDS) ? TARN_OK : TARN_ERR_HOST_MEMORY);
+    tn_pool_lock(pool);
+    tn_blocks_move(&pool->store, &arena->store, RECORDS);
+    tn_pool_unlock(pool);
+    OK(tarn_pool_validate(pool)); /* looks at it again */
+    ck_assert_uint_le(arena->store.spare_count, 64);
+    ck_assert_uint_ge(pool->store.spare_count, RECORDS - 64);
+}
+END_TEST
+
 /* What frees join comes back to what restores cut. */
 START_TEST(records_do_not_pile_up)
 {
@@ -592,6 +632,8 @@ int main(void)
     tcase_add_test(tcase, an_aligned_block_is_cut_out_below_another_arena);
     tcase_add_loop_test(tcase, the_record_beside_another_arena_stays, 0, 12);
     tcase_add_test(tcase, a_wedged_block_is_cut_under_the_pools_lock);
+    tcase_add_test(tcase, an_arena_that_has_run_out_of_records_keeps_what_it_needs);
+    tcase_add_test(tcase, an_arena_keeps_no_more_records_than_it_has_run_out_of);
     tcase_add_test(tcase, records_do_not_pile_up);
     tcase_add_test(tcase, reserved_memory_is_handed_out_by_the_arena_alone);
     tcase_add_test(tcase, later_blocks_have_higher_numbers);
