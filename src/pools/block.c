@@ -90,6 +90,7 @@ static struct tn_block *pop(struct tn_block_store *store)
     store->spare_count -= 1;
     if (block != NULL) {
         store->spare = block->list_next;
+        __builtin_prefetch(store->spare, 1); /* the next to be taken */
         return block;
     }
     store->fresh_count -= 1;

@@ -85,6 +85,14 @@ static inline struct tn_block *tn_live_block(uint64_t entry)
     return (struct tn_block *)(uintptr_t)((entry & (TN_LIVE_CLOSED - 1)) << TN_LIVE_RECORD_BITS);
 }
 
+/* Has the place brought near where what begins at that offset will be entered, most likely. The chunk has a table. */
+static inline void tn_live_prefetch(const struct tn_chunk *chunk, uint64_t offset)
+{
+    uint32_t home = tn_live_home(tn_live_hash(chunk, offset), chunk->live_size);
+
+    __builtin_prefetch(&chunk->live[home], 1);
+}
+
 /* The entry whose upper bits, from the shift on, are those of an open one at that offset, and where it stands; 0: there
  * is none. What is mapped has a table. */
 static inline uint64_t tn_live_seek(const struct tn_chunk *chunk, uint64_t offset, unsigned shift,
