@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Two threads restore two checkpoints of one pool, each on a stream of its own, over and over. */
+/* Restores beside another thread that uses the pool: one that restores, too, on a stream of its own, over and over; and
+ * one that keeps freeing memory which the checkpoint needs. */
 #include <pthread.h>
+#include <stdatomic.h>
+#include <time.h>
 
 #include "support/world.h"
 
@@ -67,6 +70,70 @@ START_TEST(the_pool_has_the_bytes_of_one_of_them)
 }
 END_TEST
 
+static atomic_bool is_over;
+
+static int64_t now_us(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+/* The other thread may have freed what is there now, or a restore. */
+static void free_if_there(void *block)
+{
+    tarn_status status = tarn_free(block);
+
+    ck_assert_int_eq(status == TARN_ERR_DOUBLE_FREE ? TARN_OK : status, TARN_OK);
+}
+
+/* Its stream is busy for longer than it takes to say so anew, and it frees memory all the while. */
+static void *free_over_and_over(void *unused)
+{
+    enum { SPIN_MS = 4, LOOP_US = 3000 };
+
+    (void)unused;
+    while (!atomic_load(&is_over)) {
+        int64_t begun = now_us();
+
+        test_spin(world.side, SPIN_MS);
+        while (now_us() < begun + LOOP_US) {
+            void *block = NULL;
+
+            OK(tarn_alloc(world.pool, 2 * MIB, 0, world.side, &block));
+            free_if_there(block);
+        }
+    }
+    test_synchronize(world.side);
+    return NULL;
+}
+
+/* Each wait for the device is too late by the time that it ends, where that thread runs meanwhile. */
+START_TEST(a_restore_gives_up_where_what_it_needs_is_freed_all_the_time)
+{
+    int64_t deadline = test_deadline();
+    tarn_status status = TARN_OK;
+    tarn_checkpoint *checkpoint;
+    pthread_t thread;
+    void *block = test_alloc(world.pool, 2 * MIB, world.side);
+
+    OK(tarn_checkpoint_take(world.pool, TARN_CONTENTS_NONE, NULL, &checkpoint));
+    OK(tarn_free(block));
+    ck_assert_int_eq(pthread_create(&thread, NULL, free_over_and_over, NULL), 0);
+    while (status != TARN_ERR_BUSY && test_pause(deadline)) {
+        status = tarn_checkpoint_restore(checkpoint, world.stream, NULL);
+        test_note_status("tarn_checkpoint_restore", status, tarn_last_error());
+        if (status == TARN_OK)
+            free_if_there(block); /* it came through: once more */
+    }
+    atomic_store(&is_over, true);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    ck_assert_int_eq(status, TARN_ERR_BUSY);
+    OK(tarn_checkpoint_destroy(checkpoint));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("restore threads");
@@ -74,6 +141,7 @@ int main(void)
 
     tcase_add_checked_fixture(tcase, test_world_open, test_world_close);
     tcase_set_timeout(tcase, 120);
+    tcase_add_test(tcase, a_restore_gives_up_where_what_it_needs_is_freed_all_the_time);
     tcase_add_test(tcase, the_pool_has_the_bytes_of_one_of_them);
     suite_add_tcase(suite, tcase);
     return test_main(suite);
