@@ -11,6 +11,7 @@
 #ifndef TARN_POOLS_BINS_H
 #define TARN_POOLS_BINS_H
 
+#include "base/checked.h"
 #include "pools/block.h"
 
 enum {
@@ -38,6 +39,12 @@ struct tn_block *tn_bins_find(const struct tn_bins *bins, uint64_t bytes);
 /* The same, but that a block which ends where nothing is mapped comes last: it can be made larger by a growth,
  * and no other can. Looks at no block but those of bins. */
 struct tn_block *tn_bins_find_inner(const struct tn_bins *bins, uint64_t bytes);
+
+/* False: there is no block of at least bytes. Looks at no block. */
+static inline bool tn_bins_may_have(const struct tn_bins *bins, uint64_t bytes)
+{
+    return bins->class_map >> (tn_log2_floor(bytes) - TN_BLOCK_BITS) != 0;
+}
 
 /* The next block of at least bytes after one that tn_bins_find or this function gave. */
 struct tn_block *tn_bins_next(const struct tn_bins *bins, const struct tn_block *block,

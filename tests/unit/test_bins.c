@@ -246,6 +246,19 @@ START_TEST(a_block_of_another_size_stands_in_its_new_bin)
     ck_assert_ptr_eq(tn_bins_find(&bins, 64 * TN_KIB + 512), second);
     tn_bins_remove(&bins, second);
     ck_assert_uint_eq(tn_bins_count(&bins), 1);
+    ck_assert(!tn_bins_may_have(&bins, TN_MIB));
+}
+END_TEST
+
+START_TEST(what_may_be_there_is_told_by_classes)
+{
+    ck_assert(!tn_bins_may_have(&bins, TN_BLOCK_BYTES_MIN));
+    (void)insert(0, 5 * TN_MIB);
+    ck_assert(tn_bins_may_have(&bins, TN_BLOCK_BYTES_MIN));
+    ck_assert(tn_bins_may_have(&bins, 5 * TN_MIB));
+    ck_assert(tn_bins_may_have(&bins, 6 * TN_MIB)); /* of its class */
+    ck_assert(!tn_bins_may_have(&bins, 8 * TN_MIB));
+    ck_assert(!tn_bins_may_have(&bins, TN_BLOCK_BYTES_MAX));
 }
 END_TEST
 
@@ -329,6 +342,7 @@ int main(void)
     tcase_add_test(find, a_good_fit_comes_before_a_larger_block);
     tcase_add_test(find, blocks_too_small_in_the_own_bin_are_passed_over);
     tcase_add_test(find, an_inner_block_is_found_behind_many_that_are_too_small);
+    tcase_add_test(find, what_may_be_there_is_told_by_classes);
     tcase_add_test(find, a_block_that_a_growth_can_extend_comes_after_all_others);
     tcase_add_test(find, a_block_of_another_size_stands_in_its_new_bin);
     if (TARN_DEBUG_CHECKS)
