@@ -37,9 +37,10 @@
  * or closed, or no open entry is found, such a free takes the arena's lock as any other. Nothing is lost with a
  * thread, for the inbox is the arena's.
  *
- * Trade-offs: an arena keeps up to 128 KiB of records that it has run out of. In an arena with an inbox its user's own frees exchange the entry in the index, too, some five nanoseconds
- * each. As long as what is loose serves all allocations, what others have freed stays in the inbox until that is full;
- * so may what comes behind a block that is the pool's affair. */
+ * Trade-offs: an arena keeps up to 128 KiB of records that it has run out of. In an arena with an inbox its user's own
+ * frees exchange the entry in the index, too, some five nanoseconds each. As long as what is loose serves all
+ * allocations, what others have freed stays in the inbox until that is full; so may what comes behind a block that is
+ * the pool's affair. */
 #include "pools/steady.h"
 
 #include <stddef.h>
