@@ -62,8 +62,8 @@ typedef struct tarn_delta {
  * untouched blocks too. Copies are enqueued on the stream; what is revived may be used there at
  * once. Waits for the device when memory to be revived, or with contents to be written, may still be
  * in use on another stream: that of other streams' blocks, of blocks that other streams were recorded
- * for, and of graphs whose replays are not ordered before the stream; and when copies of another restore may still
- * be under way on another stream. What the caller enqueues later on
+ * for, and of graphs whose replays are not ordered before the stream. The stream is put behind the copies of the
+ * restore before. What the caller enqueues later on
  * other streams, replays included, the caller orders behind this one.
  * A revived block is recorded for the streams that it was recorded for when the checkpoint was taken, but
  * for those retired since: a stream recorded for a block must live as long as a checkpoint has the block,
@@ -80,7 +80,7 @@ typedef struct tarn_delta {
  *   WRONG_STATE    a capture is under way in the pool, the stream is being captured, or where a block must be
  *                  revived lies one of an aborted capture that is not freed, or one that was freed in a
  *                  capture of the program's own whose graph is not adopted yet and could not be given a hold then
- *   BUSY           other threads kept freeing memory that it needs, or restoring it, on other streams
+ *   BUSY           other threads kept freeing memory that it needs, on other streams
  *   DEVICE_MEMORY  missing chunks cannot be mapped again
  *   HOST_MEMORY, LIMIT, NOT_SUPPORTED, DEVICE_LOST, POISONED, DRIVER
  * Whatever the status but OK, neither the live set nor a byte has changed: the copies of contents are

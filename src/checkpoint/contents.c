@@ -251,8 +251,8 @@ tarn_status tn_contents_load(tarn_checkpoint *checkpoint, tarn_stream stream, st
     /* The bytes will change: nothing may fail any more. */
     checkpoint->last_order = order;
     checkpoint->used_stamp = tn_gpu_epoch(gpu);
-    checkpoint->pool->restored_order =
-        order; /* the one before has ended, or is on that stream: see plan.c */
+    checkpoint->pool->restored = checkpoint;
+    checkpoint->pool->restored_order = order; /* behind the copies before: see plan.c */
     checkpoint->pool->restored_stamp = checkpoint->used_stamp;
     (void)tn_event_renew(gpu, &checkpoint->used, stream);
     status = tn_use_record(checkpoint->pool->device, use);

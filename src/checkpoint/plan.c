@@ -4,8 +4,8 @@
  *
  * Memory that other streams may be using makes the plan ask for a wait. What the wait proved is told by
  * stamps, where blocks were freed; of live blocks, those that were there before it. So a plan made after
- * a wait asks for another one only where somebody has freed meanwhile, or restored: the copies of that go into
- * blocks that keep their numbers, and into any.
+ * a wait asks for another one only where somebody has freed meanwhile. Copies of another restore go into blocks
+ * that keep their numbers, and may come after the wait: behind those the stream is put by an event.
  *
  * A saved block knows the record that it had. Mostly that is its record still, or stands for its bytes that are
  * free now, so that neither an index nor the blocks around it are looked at.
@@ -77,13 +77,19 @@ static bool replays_may_run(const struct tn_plan *plan)
     return !tn_replays_precede(plan->pool, plan->order.stream_id);
 }
 
-/* Whether the copies of the last restore may still run, unordered with the stream. */
-static bool copies_may_run(const struct tn_plan *plan)
+/* Where the copies of the last restore may still run, unordered with the stream, that follows them; where no event stands
+ * for them any more, the device is waited for. */
+static void follow_copies(struct tn_plan *plan)
 {
     const tarn_pool *pool = plan->pool;
 
-    return !tn_order_equal(pool->restored_order, plan->order) &&
-           !tn_gpu_is_proven(&pool->device->gpu, pool->restored_stamp);
+    if (tn_order_equal(pool->restored_order, plan->order) ||
+        tn_gpu_is_proven(&pool->device->gpu, pool->restored_stamp))
+        return;
+    if (pool->restored != NULL && pool->restored->used != NULL)
+        plan->follows = true;
+    else
+        plan->needs_wait = true;
 }
 
 /* Whether the last use of the chunk's free memory may still run, unordered with the stream. */
@@ -397,9 +403,9 @@ static tarn_status plan_blocks(struct tn_plan *plan)
     if (plan->hole_count > 0)
         give_up_places(plan);
     plan->freed_count = plan->pool->counters.live_count - kept_count;
-    plan->needs_wait =
-        plan->needs_wait || (writes && replays_may_run(plan)) ||
-        ((writes || plan->revived_count + plan->freed_count > 0) && copies_may_run(plan));
+    plan->needs_wait = plan->needs_wait || (writes && replays_may_run(plan));
+    if (writes || plan->revived_count + plan->freed_count > 0)
+        follow_copies(plan);
     return status;
 }
 
@@ -415,6 +421,7 @@ tarn_status tn_plan_make(struct tn_plan *plan)
     plan->record_count = 0;
     plan->needs_cold = plan->checkpoint->stream_count > 0;
     plan->needs_wait = false;
+    plan->follows = false;
     plan->is_at_home = false;
     plan->reach.run.segment = NULL;
     plan->seen_chunk = NULL;

@@ -63,6 +63,8 @@ struct tn_plan {
     size_t record_count; /* that the restore may take */
     bool needs_cold;     /* blocks may come to be of other orders than their arenas, or get uses */
     bool needs_wait;     /* memory to be written may be in use on another stream */
+    bool
+        follows; /* the stream is to wait first for the event behind the copies of the last restore */
 };
 
 /* Compares the live set with the saved one. Changes nothing but marks, and makes an arena for the

@@ -150,6 +150,20 @@ static bool reserve_places(const struct tn_plan *plan)
     return chunk == NULL || tn_live_reserve(chunk, count);
 }
 
+/* The last that may fail: on failure no copy was enqueued. */
+static tarn_status enqueue(const struct attempt *attempt)
+{
+    const struct tn_plan *plan = attempt->plan;
+    tarn_pool *pool = plan->pool;
+    tarn_status status = TARN_OK;
+
+    if (plan->follows)
+        status = tn_stream_wait(&pool->device->gpu, plan->stream, pool->restored->used);
+    if (status == TARN_OK && attempt->use != NULL)
+        status = tn_contents_load(plan->checkpoint, plan->stream, plan->order, attempt->use);
+    return status;
+}
+
 static tarn_status prepare(struct attempt *attempt)
 {
     struct tn_plan *plan = attempt->plan;
@@ -167,11 +181,11 @@ static tarn_status prepare(struct attempt *attempt)
         unmap_holes(plan, plan->hole_count);
         status = no_memory();
     }
-    if (status != TARN_OK || attempt->use == NULL)
-        return status;
-    status = tn_contents_load(plan->checkpoint, plan->stream, plan->order, attempt->use);
     if (status != TARN_OK)
-        unmap_holes(plan, plan->hole_count); /* nothing was enqueued */
+        return status;
+    status = enqueue(attempt);
+    if (status != TARN_OK)
+        unmap_holes(plan, plan->hole_count);
     return status;
 }
 
@@ -398,7 +412,7 @@ static tarn_status run(struct tn_plan *plan, struct tn_use *use, void **delta)
         plan->idle_sequence = sequence;
     }
     return tn_fail(TARN_ERR_BUSY,
-                   "other threads keep freeing, or restoring, memory of pool '%s' that the "
+                   "other threads keep freeing memory of pool '%s' that the "
                    "checkpoint needs",
                    plan->pool->name);
 }

@@ -238,9 +238,21 @@ tarn_status tn_checkpoint_verify(tarn_checkpoint *checkpoint, tarn_stream stream
     return tn_contents_verify(checkpoint, stream, order);
 }
 
+/* The event behind its copies goes with it. */
+static void forget_copies(const tarn_checkpoint *checkpoint)
+{
+    tarn_pool *pool = checkpoint->pool;
+
+    tn_pool_lock(pool);
+    if (pool->restored == checkpoint)
+        pool->restored = NULL;
+    tn_pool_unlock(pool);
+}
+
 void tn_checkpoint_destroy(tarn_checkpoint *checkpoint)
 {
     atomic_store(&checkpoint->magic, 0);
+    forget_copies(checkpoint);
     tn_contents_drop(checkpoint);
     release_state(checkpoint);
     tn_records_give(&checkpoint_records, checkpoint);

@@ -23,7 +23,7 @@
  * A block joins without a look at what other arenas do, so in a divided segment, where it may come to lie between two of
  * them, only what was freed last is loose.
  *
- * Nor are others in a pool that has checkpoints: which block an allocation gets must not depend on when the pool was
+ * In a pool that has checkpoints nothing is: which block an allocation gets must not depend on when the pool was
  * locked, for the same calls after the same restore get the same addresses.
  *
  * Source: C. Weinstock and W. Wulf, Quick Fit: an efficient algorithm for heap storage allocation (SIGPLAN
@@ -37,7 +37,7 @@
  * or closed, or no open entry is found, such a free takes the arena's lock as any other. Nothing is lost with a
  * thread, for the inbox is the arena's.
  *
- * Trade-offs: an arena keeps up to 128 KiB of records that it has run out of. In an arena with an inbox its user's own
+ * Trade-offs: an arena keeps up to 256 KiB of records that it has run out of. In an arena with an inbox its user's own
  * frees exchange the entry in the index, too, some five nanoseconds each. As long as what is loose serves all
  * allocations, what others have freed stays in the inbox until that is full; so may what comes behind a block that is
  * the pool's affair. */
@@ -57,7 +57,7 @@ enum {
     RECORDS_FOR_CUT = 2,
     /* Twice as many are a slab's part, so threads rarely write to the same cache line. */
     RECORDS_FEW = 16,
-    RECORDS_KEPT_MAX = 2048, /* 128 KiB */
+    RECORDS_KEPT_MAX = 2048, /* 128 KiB; twice as many before the pool gets them back */
     SEQUENCES = 256,         /* numbers for blocks, taken at a time */
     /* Frees by others than an arena's user before it has an inbox: a stream may change threads now and then. */
     VISITS = 16,
@@ -165,7 +165,7 @@ static TN_APART void put_aside(struct tn_arena *arena, struct tn_heap *heap)
     struct tn_block **slot = slot_of(heap, block->units);
 
     heap->loose = NULL; /* P19 */
-    if (block->segment->divided || arena->pool->checkpoint_count > 0 || is_edge(block)) {
+    if (block->segment->divided || is_edge(block)) {
         join(arena, block);
         return;
     }
@@ -220,7 +220,7 @@ static inline struct tn_block *find(struct tn_arena *arena, struct tn_heap *heap
 
     if (heap->loose_count == 0)
         return block;
-    if (block != NULL && (!block->extends || bytes <= (uint64_t)LARGE_UNITS << TN_BLOCK_BITS))
+    if (block == NULL || !block->extends || bytes <= (uint64_t)LARGE_UNITS << TN_BLOCK_BITS)
         return block;
     empty_slots(arena, heap);
     return tn_bins_find_inner(&heap->bins, bytes);
@@ -255,6 +255,18 @@ static inline struct tn_block *cut(struct tn_arena *arena, struct tn_heap *heap,
     return block;
 }
 
+/* What is loose may lack as memory, as a record or as a place in the index: before the pool is asked it joins. */
+static inline struct tn_block *cut_from_all(struct tn_arena *arena, struct tn_heap *heap,
+                                            const struct tn_request *request, uint64_t bytes)
+{
+    struct tn_block *block = cut(arena, heap, request, bytes);
+
+    if (block != NULL || heap->loose_count == 0)
+        return block;
+    empty_slots(arena, heap);
+    return cut(arena, heap, request, bytes);
+}
+
 struct tn_block *tn_steady_take(struct tn_arena *arena, struct tn_heap *heap,
                                 const struct tn_request *request, uint64_t bytes)
 {
@@ -265,7 +277,7 @@ struct tn_block *tn_steady_take(struct tn_arena *arena, struct tn_heap *heap,
     else
         end_last(arena, heap);
     if (block == NULL)
-        block = cut(arena, heap, request, bytes);
+        block = cut_from_all(arena, heap, request, bytes);
     else if (arena->allocates == TN_STEADY_SHARED)
         tn_live_mark(block); /* P23: it is open again */
     if (block != NULL && tn_heap_counters_rise(&heap->counters, bytes))
@@ -316,8 +328,9 @@ static TN_ALWAYS_INLINE bool free_in(struct tn_arena *arena, struct tn_heap *hea
     count_free(arena, heap, block);
     block->state = TN_BLOCK_LOOSE;
     block->loose_stamp = tn_gpu_epoch(&arena->pool->device->gpu);
-    if (is_edge(block) &&
-        (heap->loose_count > 0 || tn_bins_may_have(&heap->bins, tn_block_bytes(block))))
+    if (arena->pool->checkpoint_count > 0 ||
+        (is_edge(block) &&
+         (heap->loose_count > 0 || tn_bins_may_have(&heap->bins, tn_block_bytes(block)))))
         join(arena, block);
     else
         heap->loose = block;

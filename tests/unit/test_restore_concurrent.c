@@ -116,6 +116,23 @@ START_TEST(copies_into_a_block_that_is_freed_are_waited_for)
 }
 END_TEST
 
+/* With the checkpoint its event is gone: the device is waited for. */
+START_TEST(copies_of_a_checkpoint_that_is_gone_are_waited_for)
+{
+    address = unit_alloc(pool, 4096, stream);
+    take(stream, 1, &first);
+    take(stream, 2, &second);
+    OK(tarn_free(address));
+    OK(__real_tn_gpu_wait_idle(&device->gpu)); /* so the first one waits for nothing */
+    restore_first();
+    tn_checkpoint_destroy(first);
+    OK(tn_checkpoint_restore(second, stream, NULL));
+    test_synchronize(stream);
+    test_synchronize(other);
+    test_expect_words(stream, address, 2, WORDS);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("restore concurrent");
@@ -125,6 +142,7 @@ int main(void)
     tcase_add_loop_test(tcase, copies_into_a_block_that_stays_are_waited_for, 0, 2);
     tcase_add_loop_test(tcase, copies_into_a_block_that_came_back_are_waited_for, 0, 2);
     tcase_add_test(tcase, copies_into_a_block_that_is_freed_are_waited_for);
+    tcase_add_test(tcase, copies_of_a_checkpoint_that_is_gone_are_waited_for);
     suite_add_tcase(suite, tcase);
     return test_main(suite);
 }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/state.h"
 #include "pools/handover.h"
 #include "pools/steady.h"
 #include "unit/unit.h"
@@ -112,6 +113,49 @@ START_TEST(loose_blocks_join_before_the_heap_would_grow)
     ck_assert_ptr_null(try_allocate(order, 512));
     OK(tarn_pool_validate(pool));
     ck_assert_uint_eq(unit_stats(pool).chunk_count, 1);
+}
+END_TEST
+
+/* A few blocks live at a time, of so many sizes that hardly one is loose when it is asked for. */
+START_TEST(loose_blocks_join_before_the_pool_is_asked_for_a_place_or_a_record)
+{
+    enum { LIVE = 10, ROUNDS = 8000, SIZES = 200 };
+    void *blocks[LIVE] = {NULL};
+    uint32_t random = 1;
+    size_t left = 0;
+
+    for (int i = 0; i < ROUNDS; i++) {
+        uint64_t bytes;
+
+        random = random * 1664525 + 1013904223;
+        bytes = (random >> 16) % SIZES * 512 + 512;
+        if (blocks[i % LIVE] != NULL)
+            ck_assert(try_free(blocks[i % LIVE]));
+        blocks[i % LIVE] = try_allocate(order, bytes);
+        left += blocks[i % LIVE] == NULL;
+        if (blocks[i % LIVE] == NULL)
+            blocks[i % LIVE] = unit_alloc(pool, bytes, stream);
+    }
+    ck_assert_uint_le(left, 8);
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
+/* Which block an allocation gets does not depend on when the pool was locked. */
+START_TEST(in_a_pool_with_checkpoints_nothing_is_loose)
+{
+    void *block = unit_alloc(pool, 4096, stream);
+    struct tn_heap *heap = unit_block(block)->heap;
+    tarn_checkpoint *checkpoint;
+
+    OK(tn_checkpoint_take(pool, TARN_CONTENTS_NONE, NULL, &checkpoint));
+    ck_assert(try_free(block));
+    ck_assert_ptr_null(heap->loose);
+    ck_assert_ptr_null(tn_live_find(pool, (uint64_t)(uintptr_t)block));
+    ck_assert_ptr_eq(try_allocate(order, 8192), block);
+    tn_checkpoint_destroy(checkpoint);
+    ck_assert(try_free(block));
+    ck_assert_ptr_nonnull(heap->loose);
 }
 END_TEST
 
@@ -613,6 +657,8 @@ int main(void)
     tcase_add_test(tcase, what_was_freed_last_is_loose_until_it_is_asked_for_otherwise);
     tcase_add_test(tcase, what_was_freed_lately_is_found_by_its_size);
     tcase_add_test(tcase, loose_blocks_join_before_the_heap_would_grow);
+    tcase_add_test(tcase, loose_blocks_join_before_the_pool_is_asked_for_a_place_or_a_record);
+    tcase_add_test(tcase, in_a_pool_with_checkpoints_nothing_is_loose);
     tcase_add_test(tcase, only_so_many_blocks_are_loose);
     tcase_add_test(tcase, what_was_loose_may_make_a_peak);
     tcase_add_test(tcase, all_that_is_loose_joins_before_the_largest_are_cut);
