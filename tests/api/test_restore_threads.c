@@ -71,6 +71,53 @@ START_TEST(the_pool_has_the_bytes_of_one_of_them)
 END_TEST
 
 static atomic_bool is_over;
+static atomic_int restored;
+
+/* Its stream is busy at any time, so its copies are never proven to be over. */
+static void *restore_over_and_over(void *unused)
+{
+    const struct timespec pause = {0, 1000000};
+
+    (void)unused;
+    while (!atomic_load(&is_over)) {
+        test_spin(streams[0], 4);
+        OK(tarn_checkpoint_restore(checkpoints[0], streams[0], NULL));
+        atomic_fetch_add(&restored, 1);
+        (void)nanosleep(&pause, NULL);
+    }
+    test_synchronize(streams[0]);
+    return NULL;
+}
+
+/* A device that is waited for would be busy with the next copies each time. */
+START_TEST(a_restore_comes_through_beside_one_that_restores_all_the_time)
+{
+    enum { RESTORES = 3 };
+    int64_t deadline = test_deadline();
+    uint32_t *block = test_alloc(world.pool, sizeof(uint32_t) * WORDS, world.stream);
+    pthread_t thread;
+
+    streams[0] = world.stream;
+    streams[1] = world.side;
+    for (uint32_t i = 0; i < 2; i++) {
+        test_fill(world.stream, block, i + 1, WORDS);
+        test_synchronize(world.stream);
+        OK(tarn_checkpoint_take(world.pool, TARN_CONTENTS_DEVICE, world.stream, &checkpoints[i]));
+        test_synchronize(world.stream);
+    }
+    ck_assert_int_eq(pthread_create(&thread, NULL, restore_over_and_over, NULL), 0);
+    while (atomic_load(&restored) < RESTORES && test_pause(deadline))
+        continue;
+    for (int i = 0; i < RESTORES; i++)
+        OK(tarn_checkpoint_restore(checkpoints[1], streams[1], NULL));
+    atomic_store(&is_over, true);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    test_synchronize(streams[1]);
+    for (size_t i = 0; i < 2; i++)
+        OK(tarn_checkpoint_destroy(checkpoints[i]));
+    OK(tarn_free(block));
+}
+END_TEST
 
 static int64_t now_us(void)
 {
@@ -141,6 +188,7 @@ int main(void)
 
     tcase_add_checked_fixture(tcase, test_world_open, test_world_close);
     tcase_set_timeout(tcase, 120);
+    tcase_add_test(tcase, a_restore_comes_through_beside_one_that_restores_all_the_time);
     tcase_add_test(tcase, a_restore_gives_up_where_what_it_needs_is_freed_all_the_time);
     tcase_add_test(tcase, the_pool_has_the_bytes_of_one_of_them);
     suite_add_tcase(suite, tcase);
