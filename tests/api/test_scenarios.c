@@ -294,6 +294,7 @@ START_TEST(waiting_frees_of_the_default_pool_do_not_disturb_a_capture)
     void *scratch;
 
     OK(tarn_record_stream(shared, third));
+    test_synchronize(world.stream);
     test_fill(third, shared, 2, WORDS);
     OK(tarn_free(shared));
     capture = test_capture_on(world.pool, world.side, TARN_CAPTURE_THREAD_LOCAL);
