@@ -62,9 +62,9 @@ typedef struct tarn_delta {
  * untouched blocks too. Copies are enqueued on the stream; what is revived may be used there at
  * once. Waits for the device when memory to be revived, or with contents to be written, may still be
  * in use on another stream: that of other streams' blocks, of blocks that other streams were recorded
- * for, and of graphs whose replays are not ordered before the stream. The stream is put behind the copies of the
- * restore before. What the caller enqueues later on
- * other streams, replays included, the caller orders behind this one.
+ * for, and of graphs whose replays are not ordered before the stream. The stream is put behind the copies of
+ * the restore before; if that checkpoint was destroyed meanwhile, the device is waited for. What the caller
+ * enqueues later on other streams, replays included, the caller orders behind this one.
  * A revived block is recorded for the streams that it was recorded for when the checkpoint was taken, but
  * for those retired since: a stream recorded for a block must live as long as a checkpoint has the block,
  * or be retired (see memory.h).

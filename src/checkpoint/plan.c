@@ -77,8 +77,8 @@ static bool replays_may_run(const struct tn_plan *plan)
     return !tn_replays_precede(plan->pool, plan->order.stream_id);
 }
 
-/* Where the copies of the last restore may still run, unordered with the stream, that follows them; where no event stands
- * for them any more, the device is waited for. */
+/* Where the copies of the last restore may still run, unordered with the stream, that follows them: of this very
+ * checkpoint when it is copied, in contents.c. Where no event stands for them any more the device is waited for. */
 static void follow_copies(struct tn_plan *plan)
 {
     const tarn_pool *pool = plan->pool;
@@ -87,7 +87,7 @@ static void follow_copies(struct tn_plan *plan)
         tn_gpu_is_proven(&pool->device->gpu, pool->restored_stamp))
         return;
     if (pool->restored != NULL && pool->restored->used != NULL)
-        plan->follows = true;
+        plan->follows = pool->restored != plan->checkpoint;
     else
         plan->needs_wait = true;
 }

@@ -40,12 +40,16 @@ static tarn_status refuse_capture(const tarn_pool *pool)
 
 tarn_status tn_checkpoint_check_routes(tarn_pool *pool)
 {
+    bool captured = false;
     bool routed;
+    tarn_status status = TARN_OK;
 
     tn_pool_lock(pool);
     routed = pool->route_count > 0;
     tn_pool_unlock(pool);
-    return routed && tn_capture_is_announced(pool) ? refuse_capture(pool) : TARN_OK;
+    if (routed)
+        status = tn_capture_look(pool, &captured);
+    return captured ? refuse_capture(pool) : status;
 }
 
 tarn_status tn_checkpoint_check_pool(const tarn_pool *pool)

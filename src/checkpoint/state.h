@@ -69,7 +69,8 @@ TARN_MUST_CHECK tarn_status tn_checkpoint_restore(tarn_checkpoint *checkpoint, t
 TARN_MUST_CHECK tarn_status tn_checkpoint_verify(tarn_checkpoint *checkpoint, tarn_stream stream);
 void tn_checkpoint_destroy(tarn_checkpoint *checkpoint);
 
-/* WRONG_STATE while the program captures for the pool, which may have heard nothing of that. No lock may be held. */
+/* WRONG_STATE while the program captures for the pool, which may have heard nothing of that; DEVICE_LOST, DRIVER.
+ * No lock may be held. */
 TARN_MUST_CHECK tarn_status tn_checkpoint_check_routes(tarn_pool *pool);
 
 /* WRONG_STATE while a capture is under way in the pool, whose lock is held. */

@@ -119,24 +119,22 @@ bool tn_capture_notice(tarn_pool *pool)
     return known && !tn_route_hides_capture(pool->device, pool);
 }
 
-static bool is_captured(tarn_pool *pool, tarn_stream stream)
-{
-    struct tn_stream_state state;
-
-    return tn_stream_look(&pool->device->gpu, stream, &state) == TARN_OK &&
-           state.order.capture_id != 0 && !state.broken;
-}
-
-bool tn_capture_is_announced(tarn_pool *pool)
+tarn_status tn_capture_look(tarn_pool *pool, bool *announced)
 {
     tarn_stream streams[TN_ROUTES_MAX];
     size_t count = tn_route_streams(pool->device, pool, streams);
 
-    for (size_t i = 0; i < count; i++) {
-        if (is_captured(pool, streams[i]))
-            return true;
+    *announced = false;
+    for (size_t i = 0; i < count && !*announced; i++) {
+        struct tn_stream_state state;
+        tarn_status status = tn_stream_look(&pool->device->gpu, streams[i], &state);
+
+        if (status != TARN_OK)
+            return status;
+        *announced = state.order.capture_id != 0 && !state.broken;
     }
-    return tn_route_hides_capture(pool->device, pool);
+    *announced = *announced || tn_route_hides_capture(pool->device, pool);
+    return TARN_OK;
 }
 
 /* The hold is of no capture: its id is one that no driver gives. */

@@ -27,8 +27,8 @@ TARN_MUST_CHECK tarn_status tn_capture_admit(tarn_pool *pool, tarn_stream stream
 bool tn_capture_notice(tarn_pool *pool);
 
 /* Whether the stream of one of the pool's routes is being captured by its user, be it that the pool has no hold for that
- * yet. No lock may be held. */
-bool tn_capture_is_announced(tarn_pool *pool);
+ * yet. No lock may be held. DEVICE_LOST, DRIVER */
+TARN_MUST_CHECK tarn_status tn_capture_look(tarn_pool *pool, bool *announced);
 
 /* Gives a graph that is about to be instantiated a hold of what is unheld in the pool. Where nothing is, one without
  * memory, unless the graph has a hold: its end says that no launch runs any more, for the order of replays (G3).

@@ -39,7 +39,7 @@ struct tn_heap {
     struct tn_heap_counters counters;             /* of the steady state, like the arena's */
     struct tn_block *loose_slots[TN_LOOSE_SLOTS]; /* P19: by a hash of the size, newest first */
     struct tn_bins bins;
-    /* That begins with the two cache lines of what is loose. */
+    /* What most allocations touch ends here, after the cache lines of what is loose and the maps of the bins. */
     uint64_t mapped_bytes;    /* of the chunks it owns */
     uint64_t segment_bytes;   /* of the next segment it makes */
     uint64_t run_bytes;       /* mapped in the last run of growths; see pools/ahead.c */

@@ -218,9 +218,8 @@ static inline struct tn_block *find(struct tn_arena *arena, struct tn_heap *heap
 {
     struct tn_block *block = tn_bins_find_inner(&heap->bins, bytes);
 
-    if (heap->loose_count == 0)
-        return block;
-    if (block == NULL || !block->extends || bytes <= (uint64_t)LARGE_UNITS << TN_BLOCK_BITS)
+    if (heap->loose_count == 0 || block == NULL || !block->extends ||
+        bytes <= (uint64_t)LARGE_UNITS << TN_BLOCK_BITS)
         return block;
     empty_slots(arena, heap);
     return tn_bins_find_inner(&heap->bins, bytes);
@@ -588,10 +587,10 @@ bool tn_steady_provide(struct tn_arena *arena)
     /* Whoever is here for something else takes them along, so as not to come again for them at once. */
     if (arena->store.spare_count >= RECORDS_FEW)
         return true;
-    if (arena->store.spare_count < RECORDS_FOR_CUT && records_kept(arena) < RECORDS_KEPT_MAX)
-        arena->exhaustions += 1;
     if (!tn_blocks_reserve(store, 2 * (size_t)RECORDS_FEW))
         return arena->store.spare_count >= RECORDS_FOR_CUT;
+    if (arena->store.spare_count < RECORDS_FOR_CUT && records_kept(arena) < RECORDS_KEPT_MAX)
+        arena->exhaustions += 1;
     tn_blocks_move(store, &arena->store, records_kept(arena));
     return true;
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Checkpoints beside a capture that the program has begun for the pool, and of which the pool has heard nothing yet: no
  * call has been made in it. Its graph uses a block that the restored checkpoint has not. */
+#include <pthread.h>
+
 #include "support/world.h"
 
 enum { WORDS = 64 };
@@ -49,6 +51,33 @@ START_TEST(a_restore_is_refused_and_frees_nothing)
 }
 END_TEST
 
+/* Another thread may not ask what is captured on the stream of a route that it has not begun, but for whether it is. */
+static void *restore_elsewhere(void *unused)
+{
+    (void)unused;
+    STATUS(TARN_ERR_WRONG_STATE, tarn_checkpoint_restore(checkpoint, world.side, NULL));
+    return NULL;
+}
+
+START_TEST(another_thread_is_refused_too)
+{
+    pthread_t thread;
+
+    ck_assert_int_eq(pthread_create(&thread, NULL, restore_elsewhere, NULL), 0);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+}
+END_TEST
+
+/* Then nobody knows whether there is a capture. */
+START_TEST(a_stream_that_cannot_be_looked_at_is_an_error)
+{
+    sim.plan_fault("cuStreamIsCapturing", 1, 1, TN_CUDA_ERROR_UNKNOWN);
+    REFUSE(TARN_ERR_DRIVER, "cuStreamIsCapturing",
+           tarn_checkpoint_restore(checkpoint, world.side, NULL));
+    ck_assert_uint_eq(sim.clear_fault(NULL), 1);
+}
+END_TEST
+
 START_TEST(no_checkpoint_is_taken)
 {
     tarn_checkpoint *another = NULL;
@@ -66,6 +95,8 @@ int main(void)
 
     tcase_add_checked_fixture(tcase, begin, end);
     tcase_add_test(tcase, a_restore_is_refused_and_frees_nothing);
+    tcase_add_test(tcase, another_thread_is_refused_too);
+    tcase_add_test(tcase, a_stream_that_cannot_be_looked_at_is_an_error);
     tcase_add_test(tcase, no_checkpoint_is_taken);
     suite_add_tcase(suite, tcase);
     return test_main(suite);

@@ -116,6 +116,49 @@ START_TEST(copies_into_a_block_that_is_freed_are_waited_for)
 }
 END_TEST
 
+/* The wait for the event comes first of what is enqueued, and may fail. */
+START_TEST(a_restore_that_cannot_follow_changes_nothing)
+{
+    struct tn_block *block;
+
+    address = unit_alloc(pool, 4096, stream);
+    take(stream, 1, &first);
+    take(stream, 2, &second);
+    OK(tarn_free(address));
+    OK(__real_tn_gpu_wait_idle(&device->gpu));
+    restore_first();
+    OK(tarn_free(unit_alloc(pool, 4096, stream)));
+    block = unit_block(address);
+    sim.plan_fault("cuStreamWaitEvent", 1, 1, TN_CUDA_ERROR_UNKNOWN);
+    ck_assert_int_eq(tn_checkpoint_restore(second, stream, NULL), TARN_ERR_DRIVER);
+    ck_assert_uint_eq(sim.clear_fault(NULL), 1);
+    ck_assert_ptr_eq(unit_block(address), block);
+    unit_expect_live_set(pool, first);
+    OK(tarn_pool_validate(pool));
+    test_synchronize(other);
+    test_expect_words(stream, address, 1, WORDS);
+    OK(tn_checkpoint_restore(second, stream, NULL));
+    test_synchronize(stream);
+    test_expect_words(stream, address, 2, WORDS);
+}
+END_TEST
+
+/* Of one checkpoint, on two streams in turn: one wait for its event is enough. */
+START_TEST(copies_of_the_same_checkpoint_are_followed_once)
+{
+    address = unit_alloc(pool, 4096, stream);
+    take(stream, 1, &first);
+    OK(tarn_free(address));
+    OK(__real_tn_gpu_wait_idle(&device->gpu));
+    restore_first();
+    sim.plan_fault("cuStreamWaitEvent", 2, 0, TN_CUDA_ERROR_UNKNOWN); /* a second one would fail */
+    OK(tn_checkpoint_restore(first, stream, NULL));
+    ck_assert_uint_eq(sim.clear_fault(NULL), 0);
+    test_synchronize(stream);
+    test_expect_words(stream, address, 1, WORDS);
+}
+END_TEST
+
 /* With the checkpoint its event is gone: the device is waited for. */
 START_TEST(copies_of_a_checkpoint_that_is_gone_are_waited_for)
 {
@@ -142,6 +185,8 @@ int main(void)
     tcase_add_loop_test(tcase, copies_into_a_block_that_stays_are_waited_for, 0, 2);
     tcase_add_loop_test(tcase, copies_into_a_block_that_came_back_are_waited_for, 0, 2);
     tcase_add_test(tcase, copies_into_a_block_that_is_freed_are_waited_for);
+    tcase_add_test(tcase, a_restore_that_cannot_follow_changes_nothing);
+    tcase_add_test(tcase, copies_of_the_same_checkpoint_are_followed_once);
     tcase_add_test(tcase, copies_of_a_checkpoint_that_is_gone_are_waited_for);
     suite_add_tcase(suite, tcase);
     return test_main(suite);
