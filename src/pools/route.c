@@ -345,8 +345,9 @@ bool tn_route_hides_capture(tarn_device *device, tarn_pool *pool)
         const struct tn_route *route = &device->routes.routes[i];
 
         hides = route->pool == pool && has_stream(route) && !route->of_capture && !may_ask(route) &&
-                route->user != TN_CU_STREAM_PER_THREAD &&
-                tn_stream_is_closed(&device->gpu, route->user) && !is_in_known_capture(pool, route);
+                !tn_stream_is_default(route->user) &&
+                tn_stream_may_give_graph(&device->gpu, route->user) &&
+                !is_in_known_capture(pool, route);
     }
     tn_lock_release(&device->routes.lock);
     return hides;

@@ -87,7 +87,7 @@ size_t tn_route_streams(tarn_device *device, const tarn_pool *pool,
 
 /* Whether the stream of such a route, which another thread began, is in a capture that has no hold in the pool. All
  * that another thread may ask the driver is whether it is being captured. Of a thread's own default stream
- * nothing is known elsewhere. */
+ * nothing is known elsewhere, the legacy one is never captured, and what an invalidated capture has never runs. */
 bool tn_route_hides_capture(tarn_device *device, tarn_pool *pool);
 
 /* Whether any route is open; without a lock. */

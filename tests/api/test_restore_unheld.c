@@ -88,16 +88,70 @@ START_TEST(no_checkpoint_is_taken)
 }
 END_TEST
 
+static void route_legacy(void *unused)
+{
+    (void)unused;
+    OK(tarn_begin_allocate_to_pool(world.device, world.pool, tarn_filter_stream, NULL));
+}
+
+/* That stream cannot be captured; what the driver says of it, it says of a capture of any blocking one. */
+START_TEST(another_threads_route_by_the_legacy_stream_hides_no_capture)
+{
+    tarn_pool *other = test_pool("other");
+    tn_cu_stream blocking = test_blocking_stream();
+    tarn_checkpoint *another = NULL;
+    tarn_capture *capture;
+
+    test_elsewhere(route_legacy, NULL);
+    checkpoint = test_take(TARN_CONTENTS_NONE);
+    block = test_alloc(world.pool, bytes, world.side);
+    capture = test_capture_on(other, blocking, TARN_CAPTURE_RELAXED);
+    OK(tarn_checkpoint_take(world.pool, TARN_CONTENTS_NONE, world.side, &another));
+    OK(tarn_checkpoint_restore(checkpoint, world.side, NULL));
+    OK(tarn_checkpoint_destroy(another));
+    OK(tarn_checkpoint_destroy(checkpoint));
+    OK(tarn_graph_destroy(test_capture_end(capture)));
+    OK(tarn_end_allocate_to_pool(world.device, world.pool));
+    OK(tarn_pool_destroy(other));
+    test_destroy_stream(blocking);
+}
+END_TEST
+
+static void restore_beside_nothing(void *unused)
+{
+    (void)unused;
+    OK(tarn_checkpoint_restore(checkpoint, world.side, NULL));
+}
+
+/* What it has captured never runs; on the thread of the route and on others. */
+START_TEST(an_invalidated_capture_is_not_under_way)
+{
+    checkpoint = test_take(TARN_CONTENTS_NONE);
+    OK(tarn_begin_allocate_to_pool(world.device, world.pool, tarn_filter_stream, world.stream));
+    test_begin_capture(world.stream, TN_CU_CAPTURE_MODE_GLOBAL);
+    test_break_capture();
+    ck_assert_int_eq(test_capture_status(world.stream), TN_CU_CAPTURE_STATUS_INVALIDATED);
+    restore_beside_nothing(NULL);
+    test_elsewhere(restore_beside_nothing, NULL);
+    test_end_broken_capture(world.stream);
+    OK(tarn_end_allocate_to_pool(world.device, world.pool));
+    OK(tarn_checkpoint_destroy(checkpoint));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("restore unheld");
     TCase *tcase = tcase_create("capture");
+    TCase *others = test_case(suite, "no capture", test_world_open, test_world_close);
 
     tcase_add_checked_fixture(tcase, begin, end);
     tcase_add_test(tcase, a_restore_is_refused_and_frees_nothing);
     tcase_add_test(tcase, another_thread_is_refused_too);
     tcase_add_test(tcase, a_stream_that_cannot_be_looked_at_is_an_error);
     tcase_add_test(tcase, no_checkpoint_is_taken);
+    tcase_add_test(others, another_threads_route_by_the_legacy_stream_hides_no_capture);
+    tcase_add_test(others, an_invalidated_capture_is_not_under_way);
     suite_add_tcase(suite, tcase);
     return test_main(suite);
 }

@@ -259,6 +259,22 @@ START_TEST(the_legacy_stream_is_closed_while_a_blocking_one_is_captured)
 }
 END_TEST
 
+START_TEST(a_capture_may_give_a_graph_until_it_is_invalidated)
+{
+    ck_assert(!tn_stream_may_give_graph(&gpu, stream));
+    test_begin_capture(stream, TN_CU_CAPTURE_MODE_GLOBAL);
+    ck_assert(tn_stream_may_give_graph(&gpu, stream));
+    ck_assert(!tn_stream_may_give_graph(&gpu, other));
+    test_break_capture();
+    ck_assert(!tn_stream_may_give_graph(&gpu, stream));
+    ck_assert(tn_stream_is_closed(&gpu, stream)); /* still */
+    test_end_broken_capture(stream);
+    sim.plan_fault("cuStreamIsCapturing", 1, 1, TN_CUDA_ERROR_UNKNOWN);
+    ck_assert(!tn_stream_may_give_graph(&gpu, stream));
+    ck_assert_uint_eq(sim.clear_fault(NULL), 1);
+}
+END_TEST
+
 START_TEST(an_event_is_done_when_the_work_before_it_is)
 {
     void *memory = test_linear_alloc(4096);
@@ -417,6 +433,7 @@ int main(void)
     tcase_add_checked_fixture(closed, open_gpu, NULL);
     tcase_add_test(closed, a_stream_is_closed_to_events_while_it_is_captured);
     tcase_add_test(closed, the_legacy_stream_is_closed_while_a_blocking_one_is_captured);
+    tcase_add_test(closed, a_capture_may_give_a_graph_until_it_is_invalidated);
     suite_add_tcase(suite, closed);
     tcase_add_checked_fixture(events, open_gpu, NULL);
     tcase_add_test(events, an_event_is_done_when_the_work_before_it_is);
