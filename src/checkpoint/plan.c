@@ -4,7 +4,9 @@
  *
  * Memory that other streams may be using makes the plan ask for a wait. What the wait proved is told by
  * stamps, where blocks were freed; of live blocks, those that were there before it. So a plan made after
- * a wait asks for another one only where somebody has freed meanwhile. Copies of another restore go into blocks
+ * a wait asks for another one only where somebody has freed meanwhile. A block that was there before the wait may
+ * have been freed and revived during it, with its number: after another restore that revives, stamps count for kept
+ * blocks, too. Copies of another restore go into blocks
  * that keep their numbers, and may come after the wait: behind those the stream is put by an event.
  *
  * A saved block knows the record that it had. Mostly that is its record still, or stands for its bytes that are
@@ -118,6 +120,26 @@ static bool has_other_users(const struct tn_plan *plan, const struct tn_block *b
 static bool live_may_be_in_use(const struct tn_plan *plan, const struct tn_block *block)
 {
     return has_other_users(plan, block) && block->sequence > plan->idle_sequence;
+}
+
+/* The same of one that both have, under whose number another restore may have brought it back to what others have used
+ * meanwhile. */
+static bool kept_may_be_in_use(const struct tn_plan *plan, const struct tn_block *block)
+{
+    const struct tn_chunk *chunk;
+
+    if (!has_other_users(plan, block))
+        return false;
+    if (block->sequence > plan->idle_sequence)
+        return true;
+    if (tn_gpu_is_proven(&plan->pool->device->gpu, plan->pool->revived_stamp))
+        return false;
+    for (uint64_t at = block->offset; at < tn_block_end(block); at = tn_chunk_end(chunk)) {
+        chunk = tn_segment_chunk_at(block->segment, at);
+        if (chunk_may_be_in_use(plan, chunk))
+            return true;
+    }
+    return false;
 }
 
 static bool pending_may_be_in_use(const struct tn_plan *plan, const struct tn_block *block)
@@ -398,7 +420,7 @@ static tarn_status plan_blocks(struct tn_plan *plan)
         block->mark = plan->mark;
         kept_count += 1;
         if (writes)
-            plan->needs_wait = plan->needs_wait || live_may_be_in_use(plan, block);
+            plan->needs_wait = plan->needs_wait || kept_may_be_in_use(plan, block);
     }
     if (plan->hole_count > 0)
         give_up_places(plan);

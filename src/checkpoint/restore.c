@@ -321,6 +321,8 @@ static void commit(struct attempt *attempt)
         revive_elsewhere(attempt);
     attempt->delta->freed_count = plan->freed_count;
     attempt->delta->revived_count = plan->revived_count;
+    if (plan->revived_count > 0)
+        plan->pool->revived_stamp = tn_gpu_epoch(&plan->pool->device->gpu);
     tn_idle_sort(plan->pool);
     tn_pool_order_free(plan->pool);
 }

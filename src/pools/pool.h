@@ -95,6 +95,8 @@ struct tarn_pool {
         *restored; /* whose contents were copied back last; NULL: none, or it is gone */
     struct tn_order restored_order; /* of the stream of those copies */
     uint64_t restored_stamp;        /* the epoch after they were enqueued; 0: there were none */
+    uint64_t
+        revived_stamp; /* the epoch of the last restore that revived a block; 0: there was none */
     atomic_uint_fast64_t pin_count; /* calls that use it and were given no handle that keeps it */
 
     uint64_t

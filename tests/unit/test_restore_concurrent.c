@@ -14,6 +14,7 @@ static tarn_checkpoint *first;
 static tarn_checkpoint *second;
 static void *address;
 static bool overtaken;
+static int waits;
 
 /* The other thread: its copies begin late. */
 static void restore_first(void)
@@ -22,15 +23,18 @@ static void restore_first(void)
     OK(tn_checkpoint_restore(first, other, NULL));
 }
 
+static void (*meanwhile)(void); /* what it does during the wait */
+
 tarn_status __real_tn_gpu_wait_idle(struct tn_gpu *gpu);
 tarn_status __wrap_tn_gpu_wait_idle(struct tn_gpu *gpu);
 tarn_status __wrap_tn_gpu_wait_idle(struct tn_gpu *gpu)
 {
     tarn_status status = __real_tn_gpu_wait_idle(gpu);
 
+    waits += 1;
     if (overtaken) {
         overtaken = false;
-        restore_first();
+        meanwhile();
     }
     return status;
 }
@@ -41,6 +45,7 @@ static void make_pool(void)
     pool = unit_pool_of(device, "net", 0);
     stream = test_stream();
     other = test_stream();
+    meanwhile = restore_first;
 }
 
 static void restore_second(bool is_overtaken)
@@ -159,6 +164,45 @@ START_TEST(copies_of_the_same_checkpoint_are_followed_once)
 }
 END_TEST
 
+/* Frees the block, writes to another one there, and restores that away: on the stream that all of it is of, so that
+ * nobody waits. */
+static void use_and_revive(void)
+{
+    OK(tarn_free(address));
+    ck_assert_ptr_eq(unit_alloc(pool, 4096, other), address);
+    test_spin(other, SPIN_MS);
+    test_fill(other, address, 3, WORDS);
+    OK(tn_checkpoint_restore(first, other, NULL));
+}
+
+/* It has the number that it had before the wait. */
+START_TEST(a_block_that_was_freed_and_revived_during_the_wait_is_waited_for)
+{
+    address = unit_alloc(pool, 4096, other);
+    take(other, 2, &second);
+    OK(tn_checkpoint_take(pool, TARN_CONTENTS_NONE, NULL, &first));
+    meanwhile = use_and_revive;
+    restore_second(true);
+}
+END_TEST
+
+/* Freed where the block is, which says nothing of the block. */
+static void free_beside(void)
+{
+    OK(tarn_free(unit_alloc(pool, 4096, other)));
+}
+
+START_TEST(a_free_beside_a_block_that_stays_is_not_waited_for)
+{
+    address = unit_alloc(pool, 4096, other);
+    take(other, 2, &second);
+    meanwhile = free_beside;
+    waits = 0;
+    restore_second(true);
+    ck_assert_int_eq(waits, 1);
+}
+END_TEST
+
 /* With the checkpoint its event is gone: the device is waited for. */
 START_TEST(copies_of_a_checkpoint_that_is_gone_are_waited_for)
 {
@@ -184,6 +228,8 @@ int main(void)
     tcase_add_checked_fixture(tcase, make_pool, NULL);
     tcase_add_loop_test(tcase, copies_into_a_block_that_stays_are_waited_for, 0, 2);
     tcase_add_loop_test(tcase, copies_into_a_block_that_came_back_are_waited_for, 0, 2);
+    tcase_add_test(tcase, a_block_that_was_freed_and_revived_during_the_wait_is_waited_for);
+    tcase_add_test(tcase, a_free_beside_a_block_that_stays_is_not_waited_for);
     tcase_add_test(tcase, copies_into_a_block_that_is_freed_are_waited_for);
     tcase_add_test(tcase, a_restore_that_cannot_follow_changes_nothing);
     tcase_add_test(tcase, copies_of_the_same_checkpoint_are_followed_once);
