@@ -36,8 +36,8 @@ typedef enum tarn_contents {
  * up to a limit (tarn_device_set_pinned_cache_limit), 256 MiB a device unless it is set: the driver takes
  * 0.6 ms for each MiB of it.
  *   INVALID_HANDLE; INVALID_ARGUMENT: checkpoint is NULL or contents unknown
- *   WRONG_STATE    a capture is under way in the pool, the stream is being captured, or it is the
- *                  default pool
+ *   WRONG_STATE    a capture is under way in the pool, or it is the default pool; contents: the stream is
+ *                  being captured, or is the legacy default one while a blocking stream is
  *   NOT_SUPPORTED  contents: the driver cannot compile the kernel that copies them
  *   DEVICE_MEMORY, HOST_MEMORY, ADDRESS_SPACE, LIMIT, DEVICE_LOST, POISONED, DRIVER */
 TARN_API TARN_MUST_CHECK tarn_status tarn_checkpoint_take(tarn_pool *pool, tarn_contents contents,
@@ -63,8 +63,9 @@ typedef struct tarn_delta {
  * once. Waits for the device when memory to be revived, or with contents to be written, may still be
  * in use on another stream: that of other streams' blocks, of blocks that other streams were recorded
  * for, and of graphs whose replays are not ordered before the stream. The stream is put behind the copies of
- * the restore before; if that checkpoint was destroyed meanwhile, the device is waited for. What the caller
- * enqueues later on other streams, replays included, the caller orders behind this one.
+ * the restore before; if that checkpoint was destroyed meanwhile, or the stream is the legacy default one
+ * while a blocking stream is being captured, the device is waited for. What the caller enqueues later on
+ * other streams, replays included, the caller orders behind this one.
  * A revived block is recorded for the streams that it was recorded for when the checkpoint was taken, but
  * for those retired since: a stream recorded for a block must live as long as a checkpoint has the block,
  * or be retired (see memory.h).
@@ -77,10 +78,11 @@ typedef struct tarn_delta {
  * pending, and none passes between captures and streams.
  * *delta: owned by the caller; end it with tarn_delta_destroy. delta may be NULL.
  *   INVALID_HANDLE
- *   WRONG_STATE    a capture is under way in the pool, the stream is being captured, or where a block must be
- *                  revived lies one of an aborted capture that is not freed, or one that was freed in a
- *                  capture of the program's own whose graph is not adopted yet and could not be given a hold then
- *   BUSY           other threads kept freeing memory that it needs, on other streams
+ *   WRONG_STATE    a capture is under way in the pool, the stream is being captured, or, with contents, is the
+ *                  legacy default one while a blocking stream is, or where a block must be revived lies one of
+ *                  an aborted capture that is not freed, or one that was freed in a capture of the program's
+ *                  own whose graph is not adopted yet and could not be given a hold then
+ *   BUSY           other threads kept freeing or restoring memory that it needs, on other streams
  *   DEVICE_MEMORY  missing chunks cannot be mapped again
  *   HOST_MEMORY, LIMIT, NOT_SUPPORTED, DEVICE_LOST, POISONED, DRIVER
  * Whatever the status but OK, neither the live set nor a byte has changed: the copies of contents are
@@ -93,7 +95,8 @@ TARN_API void tarn_delta_destroy(tarn_delta *delta); /* NULL is allowed. */
 /* Computes the digests of the saved contents anew and compares them with those of the bytes that were
  * copied. Restores nothing. Enqueues its work on the stream and waits for it.
  *   INVALID_HANDLE
- *   WRONG_STATE    the checkpoint has no contents, or the stream is being captured
+ *   WRONG_STATE    the checkpoint has no contents, the stream is being captured, or is the legacy default one
+ *                  while a blocking stream is
  *   CORRUPT        a saved byte, or a digest, is another one; the sentence names the first block
  *   NOT_SUPPORTED, DEVICE_MEMORY, HOST_MEMORY, ADDRESS_SPACE, LIMIT, DEVICE_LOST, POISONED, DRIVER */
 TARN_API TARN_MUST_CHECK tarn_status tarn_checkpoint_verify(tarn_checkpoint *checkpoint,

@@ -79,8 +79,19 @@ static bool replays_may_run(const struct tn_plan *plan)
     return !tn_replays_precede(plan->pool, plan->order.stream_id);
 }
 
+/* Whether an event can stand for the copies of the last restore: it goes with their checkpoint, and to have the legacy
+ * stream wait for one breaks the captures of blocking streams. */
+static bool can_follow(const struct tn_plan *plan)
+{
+    const tarn_pool *pool = plan->pool;
+
+    return pool->restored != NULL && pool->restored->used != NULL &&
+           !(tn_stream_is_legacy(plan->stream) &&
+             tn_stream_is_closed(&pool->device->gpu, plan->stream));
+}
+
 /* Where the copies of the last restore may still run, unordered with the stream, that follows them: of this very
- * checkpoint when it is copied, in contents.c. Where no event stands for them any more the device is waited for. */
+ * checkpoint when it is copied, in contents.c. Where no event stands for them the device is waited for. */
 static void follow_copies(struct tn_plan *plan)
 {
     const tarn_pool *pool = plan->pool;
@@ -88,7 +99,7 @@ static void follow_copies(struct tn_plan *plan)
     if (tn_order_equal(pool->restored_order, plan->order) ||
         tn_gpu_is_proven(&pool->device->gpu, pool->restored_stamp))
         return;
-    if (pool->restored != NULL && pool->restored->used != NULL)
+    if (can_follow(plan))
         plan->follows = pool->restored != plan->checkpoint;
     else
         plan->needs_wait = true;

@@ -428,7 +428,7 @@ tarn_status tn_checkpoint_restore(tarn_checkpoint *checkpoint, tarn_stream strea
     tarn_status status = tn_checkpoint_check_routes(plan.pool);
 
     if (status == TARN_OK)
-        status = tn_checkpoint_look(plan.pool, stream, &plan.order);
+        status = tn_checkpoint_look(plan.pool, stream, checkpoint->contents != NULL, &plan.order);
     if (status == TARN_OK && checkpoint->contents != NULL)
         status = tn_contents_prepare(checkpoint, stream);
     if (status == TARN_OK && checkpoint->contents != NULL)

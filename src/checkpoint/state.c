@@ -57,7 +57,8 @@ tarn_status tn_checkpoint_check_pool(const tarn_pool *pool)
     return pool->capture_count == 0 && pool->open_hold_count == 0 ? TARN_OK : refuse_capture(pool);
 }
 
-tarn_status tn_checkpoint_look(tarn_pool *pool, tarn_stream stream, struct tn_order *order)
+tarn_status tn_checkpoint_look(tarn_pool *pool, tarn_stream stream, bool works,
+                               struct tn_order *order)
 {
     struct tn_stream_state state;
     tarn_status status = tn_stream_look(&pool->device->gpu, stream, &state);
@@ -66,6 +67,11 @@ tarn_status tn_checkpoint_look(tarn_pool *pool, tarn_stream stream, struct tn_or
         status =
             tn_fail(TARN_ERR_WRONG_STATE, "the stream is being captured; checkpoints are taken "
                                           "and restored outside captures");
+    if (status == TARN_OK && works && tn_stream_is_legacy(stream) &&
+        tn_stream_is_closed(&pool->device->gpu, stream))
+        status = tn_fail(TARN_ERR_WRONG_STATE,
+                         "a blocking stream is being captured, and work on the legacy default "
+                         "stream would break that capture; give another stream");
     if (status == TARN_OK)
         status = tn_stream_meet(&pool->device->gpu, stream); /* contents may be copied on it */
     if (status == TARN_OK)
@@ -203,7 +209,7 @@ tarn_status tn_checkpoint_take(tarn_pool *pool, tarn_contents contents, tarn_str
                                              "free the blocks of others; use a private pool");
     status = tn_checkpoint_check_routes(pool);
     if (status == TARN_OK && contents != TARN_CONTENTS_NONE)
-        status = tn_checkpoint_look(pool, stream, &order);
+        status = tn_checkpoint_look(pool, stream, true, &order);
     if (status != TARN_OK)
         return status;
     made = tn_records_take(&checkpoint_records);
@@ -232,7 +238,7 @@ give_record:
 tarn_status tn_checkpoint_verify(tarn_checkpoint *checkpoint, tarn_stream stream)
 {
     struct tn_order order;
-    tarn_status status = tn_checkpoint_look(checkpoint->pool, stream, &order);
+    tarn_status status = tn_checkpoint_look(checkpoint->pool, stream, true, &order);
 
     if (status != TARN_OK)
         return status;

@@ -76,8 +76,9 @@ TARN_MUST_CHECK tarn_status tn_checkpoint_check_routes(tarn_pool *pool);
 /* WRONG_STATE while a capture is under way in the pool, whose lock is held. */
 TARN_MUST_CHECK tarn_status tn_checkpoint_check_pool(const tarn_pool *pool);
 
-/* The stream's order; WRONG_STATE when it is being captured. */
-TARN_MUST_CHECK tarn_status tn_checkpoint_look(tarn_pool *pool, tarn_stream stream,
+/* The stream's order. works: contents are to be copied or summed up there.
+ *   WRONG_STATE: it is being captured, or it is the legacy one, is to work, and a blocking stream is being captured */
+TARN_MUST_CHECK tarn_status tn_checkpoint_look(tarn_pool *pool, tarn_stream stream, bool works,
                                                struct tn_order *order);
 
 TARN_MUST_CHECK tarn_status tn_pool_check_live(tarn_pool *pool, const tarn_expected *expected,

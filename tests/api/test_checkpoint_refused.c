@@ -78,6 +78,44 @@ START_TEST(while_a_capture_is_under_way_checkpoints_are_refused)
 }
 END_TEST
 
+/* What is enqueued on the legacy stream breaks captures of blocking streams, other pools' too. */
+START_TEST(contents_are_not_copied_on_the_legacy_stream_beside_a_blocking_capture)
+{
+    static const tn_cu_stream handles[] = {NULL, TN_CU_STREAM_LEGACY};
+    void *address = test_filled(WORDS, 1);
+    tarn_checkpoint *checkpoint = test_take(TARN_CONTENTS_DEVICE);
+    tarn_checkpoint *state = test_take(TARN_CONTENTS_NONE);
+    tarn_checkpoint *second = UNTOUCHED;
+    tarn_delta *delta = UNTOUCHED;
+    tarn_pool *other = test_pool("other");
+    tn_cu_stream blocking = test_blocking_stream();
+    tarn_capture *capture;
+
+    test_synchronize(world.stream);
+    capture = test_capture_on(other, blocking, TARN_CAPTURE_RELAXED);
+    for (size_t i = 0; i < sizeof handles / sizeof handles[0]; i++) {
+        REFUSE(TARN_ERR_WRONG_STATE, "legacy",
+               tarn_checkpoint_take(world.pool, TARN_CONTENTS_HOST, handles[i], &second));
+        REFUSE(TARN_ERR_WRONG_STATE, "legacy",
+               tarn_checkpoint_restore(checkpoint, handles[i], &delta));
+        REFUSE(TARN_ERR_WRONG_STATE, "legacy", tarn_checkpoint_verify(checkpoint, handles[i]));
+        OK(tarn_checkpoint_restore(state, handles[i], NULL)); /* which enqueues nothing */
+    }
+    OK(tarn_checkpoint_restore(checkpoint, world.side, NULL));
+    ck_assert_int_eq(test_capture_status(blocking), TN_CU_CAPTURE_STATUS_ACTIVE);
+    OK(tarn_graph_destroy(test_capture_end(capture)));
+    OK(tarn_checkpoint_restore(checkpoint, NULL, NULL));
+    test_synchronize(NULL);
+    ck_assert_untouched(second);
+    ck_assert_untouched(delta);
+    OK(tarn_checkpoint_destroy(state));
+    OK(tarn_checkpoint_destroy(checkpoint));
+    OK(tarn_free(address));
+    OK(tarn_pool_destroy(other));
+    test_destroy_stream(blocking);
+}
+END_TEST
+
 START_TEST(a_discarded_block_in_the_way_is_named)
 {
     tarn_capture *capture = NULL;
@@ -403,6 +441,7 @@ int main(void)
     tcase_add_checked_fixture(tcase, test_world_open, test_world_close);
     tcase_add_test(tcase, bad_arguments_of_checkpoints_are_refused);
     tcase_add_test(tcase, while_a_capture_is_under_way_checkpoints_are_refused);
+    tcase_add_test(tcase, contents_are_not_copied_on_the_legacy_stream_beside_a_blocking_capture);
     tcase_add_test(tcase, a_discarded_block_in_the_way_is_named);
     tcase_add_test(tcase, a_take_that_the_driver_refuses_leaves_nothing);
     tcase_add_test(tcase, a_verification_that_the_driver_refuses_says_so);

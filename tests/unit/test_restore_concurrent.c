@@ -220,6 +220,51 @@ START_TEST(copies_of_a_checkpoint_that_is_gone_are_waited_for)
 }
 END_TEST
 
+/* The event cannot be used: the legacy stream would break the capture of a blocking one, and that is none of the
+ * pool's. */
+START_TEST(copies_are_waited_for_where_an_event_would_break_a_capture)
+{
+    tarn_pool *captured_pool = unit_pool_of(device, "captured", 0);
+    tn_cu_stream blocking = test_blocking_stream();
+    tarn_capture *capture;
+
+    address = unit_alloc(pool, 4096, stream);
+    take(stream, 1, &first);
+    OK(tn_checkpoint_take(pool, TARN_CONTENTS_NONE, NULL, &second));
+    OK(tarn_free(address));
+    OK(__real_tn_gpu_wait_idle(&device->gpu)); /* so the first one waits for nothing */
+    restore_first();
+    OK(tarn_free(unit_alloc(pool, 4096, stream)));
+    (void)unit_alloc(pool, 4096, stream); /* to be freed */
+    capture = test_capture_on(captured_pool, blocking, TARN_CAPTURE_RELAXED);
+    waits = 0;
+    OK(tn_checkpoint_restore(second, _i == 0 ? NULL : TN_CU_STREAM_LEGACY, NULL));
+    ck_assert_int_eq(waits, 1);
+    ck_assert_int_eq(test_capture_status(blocking), TN_CU_CAPTURE_STATUS_ACTIVE);
+    unit_expect_live_set(pool, second);
+    test_expect_words(stream, address, 1, WORDS);
+    OK(tarn_graph_destroy(test_capture_end(capture)));
+}
+END_TEST
+
+/* Elsewhere it can be. */
+START_TEST(copies_are_followed_on_the_legacy_stream_beside_no_capture)
+{
+    address = unit_alloc(pool, 4096, stream);
+    take(stream, 1, &first);
+    OK(tn_checkpoint_take(pool, TARN_CONTENTS_NONE, NULL, &second));
+    OK(tarn_free(address));
+    OK(__real_tn_gpu_wait_idle(&device->gpu));
+    restore_first();
+    (void)unit_alloc(pool, 4096, NULL);
+    waits = 0;
+    OK(tn_checkpoint_restore(second, NULL, NULL));
+    ck_assert_int_eq(waits, 0);
+    test_synchronize(NULL);
+    test_expect_words(stream, address, 1, WORDS);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("restore concurrent");
@@ -234,6 +279,8 @@ int main(void)
     tcase_add_test(tcase, a_restore_that_cannot_follow_changes_nothing);
     tcase_add_test(tcase, copies_of_the_same_checkpoint_are_followed_once);
     tcase_add_test(tcase, copies_of_a_checkpoint_that_is_gone_are_waited_for);
+    tcase_add_loop_test(tcase, copies_are_waited_for_where_an_event_would_break_a_capture, 0, 2);
+    tcase_add_test(tcase, copies_are_followed_on_the_legacy_stream_beside_no_capture);
     suite_add_tcase(suite, tcase);
     return test_main(suite);
 }
