@@ -30,6 +30,8 @@ typedef enum tarn_contents {
  * other streams must have ended, and no other thread may free blocks of the pool during the call. As
  * long as the copies are under way, a block of another stream is freed with tarn_free_on(block, stream),
  * or its stream is ordered behind this one first: else that stream may have the memory under the copy.
+ * Callbacks that the call makes for want of memory (pressure.h) may free blocks of the pool: the checkpoint has
+ * what is live when the copies are enqueued.
  * Without contents the stream is not used.
  * Contents take, besides their bytes, some 40 bytes of device memory a block from the default pool, and
  * as many of page-locked host memory. What a checkpoint had of the latter is kept for the next one,

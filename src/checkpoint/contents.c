@@ -13,6 +13,9 @@
  * device that copies takes part: those clear memory that was given back, too, and what waits for one
  * waits for as long as the whole contents of small blocks take.
  *
+ * The memory is taken before the blocks are looked at: where it is short, callbacks of the program may free blocks, and
+ * others unmap what was theirs.
+ *
  * One event stands for the last work on the contents. Each load waits for it, where it is on another
  * stream, and records it anew; so it stands for all work before it too. A driver that refuses to
  * record one cannot undo what was enqueued: then there is none, and only a wait for the device that
@@ -38,10 +41,8 @@ struct plan {
     uint64_t pinned_bytes;
 };
 
-static struct plan plan_memory(const tarn_checkpoint *checkpoint, tarn_contents kind)
+static struct plan plan_memory(tarn_contents kind, uint64_t count, uint64_t bytes)
 {
-    uint64_t count = checkpoint->block_count;
-    uint64_t bytes = checkpoint->live_bytes;
     struct plan plan = {0};
 
     plan.digests = kind == TARN_CONTENTS_DEVICE ? bytes : 0;
@@ -101,6 +102,7 @@ static void free_contents(tarn_checkpoint *checkpoint)
 
     atomic_fetch_sub(&device->contents_bytes, checkpoint->contents_bytes);
     free_memory(device, checkpoint->contents);
+    checkpoint->contents = NULL;
 }
 
 /* Counts the contents, and makes room for the uses that restores will record; false: no memory. */
@@ -153,45 +155,69 @@ static tarn_status enqueue_save(tarn_checkpoint *checkpoint, const struct plan *
     return status;
 }
 
-tarn_status tn_contents_save(tarn_checkpoint *checkpoint, tarn_contents kind, tarn_stream stream,
-                             struct tn_order order)
+tarn_status tn_contents_take_room(tarn_checkpoint *checkpoint, uint64_t count, uint64_t bytes,
+                                  tarn_stream stream, struct tn_order order)
 {
     struct tn_gpu *gpu = &checkpoint->pool->device->gpu;
-    struct plan plan = plan_memory(checkpoint, kind);
-    unsigned char *pinned;
-    uint64_t device;
-    tarn_status status;
+    struct plan plan = plan_memory(checkpoint->kind, count, bytes);
+    tarn_status status = tn_kernels_load(gpu, stream);
 
-    if (checkpoint->block_count == 0)
-        return TARN_OK;
-    status = tn_kernels_load(gpu, stream);
     if (status == TARN_OK)
         status = tn_event_create(gpu, stream, &checkpoint->used);
     if (status != TARN_OK)
         return status;
     status = take_memory(checkpoint, &plan, order);
-    if (status != TARN_OK)
-        goto destroy_event;
-    pinned = checkpoint->pinned->address;
-    device = (uint64_t)(uintptr_t)checkpoint->contents;
+    if (status != TARN_OK) {
+        tn_event_destroy(gpu, checkpoint->used);
+        return status;
+    }
     checkpoint->order = order;
     checkpoint->last_order = order;
-    checkpoint->saved = kind == TARN_CONTENTS_HOST ? (uint64_t)(uintptr_t)pinned : device;
+    return TARN_OK;
+}
+
+bool tn_contents_fit(const tarn_checkpoint *checkpoint)
+{
+    struct plan plan =
+        plan_memory(checkpoint->kind, checkpoint->block_count, checkpoint->live_bytes);
+
+    return checkpoint->block_count == 0 ||
+           (checkpoint->contents != NULL && plan.device_bytes <= checkpoint->contents_bytes &&
+            plan.pinned_bytes <= checkpoint->pinned->bytes);
+}
+
+tarn_status tn_contents_save(tarn_checkpoint *checkpoint, tarn_stream stream)
+{
+    struct plan plan =
+        plan_memory(checkpoint->kind, checkpoint->block_count, checkpoint->live_bytes);
+    unsigned char *pinned = checkpoint->pinned->address;
+    uint64_t device = (uint64_t)(uintptr_t)checkpoint->contents;
+
+    TN_ASSERT(checkpoint->block_count > 0 && tn_contents_fit(checkpoint));
+    checkpoint->saved =
+        checkpoint->kind == TARN_CONTENTS_HOST ? (uint64_t)(uintptr_t)pinned : device;
     checkpoint->digests = device + plan.digests;
     checkpoint->table.items = device + plan.items;
     checkpoint->table.count = (uint32_t)checkpoint->block_count;
     checkpoint->table.tiles =
         write_items(checkpoint, checkpoint->saved,
                     (struct tn_contents_item *)(void *)(pinned + plan.pinned_items));
-    status = enqueue_save(checkpoint, &plan, stream);
-    if (status == TARN_OK)
-        return TARN_OK;
-    /* Copies under way are ordered before its reuse on this stream. */
-    free_contents(checkpoint);
-    tn_pinned_drop(gpu, checkpoint->pinned); /* waits for them */
-destroy_event:
+    return enqueue_save(checkpoint, &plan, stream);
+}
+
+void tn_contents_drop_room(tarn_checkpoint *checkpoint, bool idle)
+{
+    struct tn_gpu *gpu = &checkpoint->pool->device->gpu;
+
+    if (checkpoint->contents == NULL)
+        return;
+    free_contents(checkpoint); /* copies under way are ordered before its reuse on their stream */
+    if (idle)
+        tn_pinned_undo(gpu, checkpoint->pinned);
+    else
+        tn_pinned_drop(gpu, checkpoint->pinned); /* waits for them */
     tn_event_destroy(gpu, checkpoint->used);
-    return status;
+    checkpoint->used = NULL;
 }
 
 void tn_contents_add_use(tarn_checkpoint *checkpoint, struct tn_use *use)

@@ -10,11 +10,23 @@
 
 #include "checkpoint/state.h"
 
-/* Takes memory and enqueues the copies out of the pool on the stream.
+/* Takes memory for the contents of so many blocks, bytes of them together, which are copied on that stream.
  *   DEVICE_MEMORY, HOST_MEMORY, ADDRESS_SPACE, LIMIT, NOT_SUPPORTED, DEVICE_LOST, DRIVER: nothing is
  *   kept */
-TARN_MUST_CHECK tarn_status tn_contents_save(tarn_checkpoint *checkpoint, tarn_contents kind,
-                                             tarn_stream stream, struct tn_order order);
+TARN_MUST_CHECK tarn_status tn_contents_take_room(tarn_checkpoint *checkpoint, uint64_t count,
+                                                  uint64_t bytes, tarn_stream stream,
+                                                  struct tn_order order);
+
+/* Whether the memory is enough for the contents of the blocks that the checkpoint has. */
+bool tn_contents_fit(const tarn_checkpoint *checkpoint);
+
+/* Enqueues the copies of the blocks, at least one, out of the pool, whose lock is held since they were found to be
+ * live.
+ *   DEVICE_LOST, DRIVER: some work may be under way */
+TARN_MUST_CHECK tarn_status tn_contents_save(tarn_checkpoint *checkpoint, tarn_stream stream);
+
+/* Gives the memory back, if there is any. idle: nothing was enqueued. */
+void tn_contents_drop_room(tarn_checkpoint *checkpoint, bool idle);
 
 /* Makes ready for a load on the stream: all that may fail or wait. */
 TARN_MUST_CHECK tarn_status tn_contents_prepare(tarn_checkpoint *checkpoint, tarn_stream stream);

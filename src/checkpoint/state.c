@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Taking a checkpoint: under the pool's lock the live blocks are written to one array, in order of
- * address, and their segments are held. Contents are copied afterwards, without the lock.
+ * address, their segments are held, and the copies of contents are enqueued. Memory for those is taken before, without
+ * the lock; where more is live by then than it was taken for, it is given back and taken anew. From the third time on
+ * it is twice what is live, so that this ends: the live set would have to double each time, and memory has an end.
  *
  * Trade-offs: taking walks the blocks of the pool's segments. */
 #include "checkpoint/state.h"
@@ -157,32 +159,123 @@ static void forget_state(tarn_checkpoint *checkpoint)
     }
     tn_saved_uses_forget(checkpoint);
     tn_host_free(checkpoint->blocks);
+    checkpoint->blocks = NULL;
+    checkpoint->block_count = 0;
+    checkpoint->live_bytes = 0;
 }
 
+/* Saves the live set; the pool's lock is held. WRONG_STATE, HOST_MEMORY: nothing is saved. */
 static tarn_status save_state(tarn_checkpoint *checkpoint)
 {
     tarn_pool *pool = checkpoint->pool;
     bool saved = true;
-    tarn_status status;
+    tarn_status status = tn_checkpoint_check_pool(pool);
 
-    tn_pool_lock(pool);
-    status = tn_checkpoint_check_pool(pool);
-    if (status == TARN_OK && pool->counters.live_count > 0) {
+    if (status != TARN_OK)
+        return status;
+    if (pool->counters.live_count > 0) {
         checkpoint->blocks =
             tn_host_alloc_unset(pool->counters.live_count, sizeof *checkpoint->blocks);
         saved = checkpoint->blocks != NULL;
     }
-    for (struct tn_segment *segment = pool->segments; segment != NULL && status == TARN_OK && saved;
+    for (struct tn_segment *segment = pool->segments; segment != NULL && saved;
          segment = segment->next)
         saved = save_segment(checkpoint, segment); /* C1: segments and blocks are in order */
-    if (!saved) {
-        status = tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a checkpoint of %llu blocks",
-                         (unsigned long long)pool->counters.live_count);
-        forget_state(checkpoint);
-    } else if (status == TARN_OK) {
+    if (saved)
+        return TARN_OK;
+    status = tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a checkpoint of %llu blocks",
+                     (unsigned long long)pool->counters.live_count);
+    forget_state(checkpoint);
+    return status;
+}
+
+static tarn_status take_state(tarn_checkpoint *checkpoint)
+{
+    tarn_pool *pool = checkpoint->pool;
+    tarn_status status;
+
+    tn_pool_lock(pool);
+    status = save_state(checkpoint);
+    if (status == TARN_OK)
         pool->checkpoint_count += 1;
-    }
     tn_pool_unlock(pool);
+    return status;
+}
+
+/* What is live, in number and bytes. */
+static tarn_status measure(tarn_pool *pool, struct tn_tally *live)
+{
+    tarn_status status;
+
+    tn_pool_lock(pool);
+    status = tn_checkpoint_check_pool(pool);
+    *live =
+        (struct tn_tally){.count = pool->counters.live_count, .bytes = pool->counters.live_bytes};
+    tn_pool_unlock(pool);
+    return status;
+}
+
+/* Saves the live set and its contents in the room that was taken. *done: false where there is not enough of it or, when
+ * it is to be exact, too much; then nothing is saved. */
+static tarn_status save_in_room(tarn_checkpoint *checkpoint, tarn_stream stream,
+                                const struct tn_tally *exact, bool *done)
+{
+    tarn_pool *pool = checkpoint->pool;
+    tarn_status status;
+
+    tn_pool_lock(pool);
+    status = save_state(checkpoint);
+    *done = status == TARN_OK && tn_contents_fit(checkpoint) &&
+            (exact == NULL ||
+             (checkpoint->block_count == exact->count && checkpoint->live_bytes == exact->bytes));
+    if (*done && checkpoint->block_count > 0)
+        status = tn_contents_save(checkpoint, stream);
+    if (status != TARN_OK || !*done)
+        forget_state(checkpoint);
+    tn_pool_unlock(pool);
+    return status;
+}
+
+/* One try: what is live may change as long as the pool is not locked. */
+static tarn_status try_with_contents(tarn_checkpoint *checkpoint, tarn_stream stream,
+                                     struct tn_order order, unsigned tries, bool *done)
+{
+    struct tn_tally room;
+    tarn_status status = measure(checkpoint->pool, &room);
+
+    if (tries > 1) {
+        room.count *= 2;
+        room.bytes *= 2;
+    }
+    if (status == TARN_OK && room.count > 0)
+        status = tn_contents_take_room(checkpoint, room.count, room.bytes, stream, order);
+    if (status != TARN_OK)
+        return status;
+    status = save_in_room(checkpoint, stream, tries == 0 ? &room : NULL, done);
+    if (checkpoint->block_count == 0) /* nothing is saved, or nothing is live */
+        tn_contents_drop_room(checkpoint, status == TARN_OK || !*done);
+    return status;
+}
+
+static void count_checkpoint(tarn_pool *pool, int change)
+{
+    tn_pool_lock(pool);
+    pool->checkpoint_count += (uint64_t)(int64_t)change;
+    tn_pool_unlock(pool);
+}
+
+/* The pool stays meanwhile, also when a callback frees its last block. */
+static tarn_status take_with_contents(tarn_checkpoint *checkpoint, tarn_stream stream,
+                                      struct tn_order order)
+{
+    bool done = false;
+    tarn_status status = TARN_OK;
+
+    count_checkpoint(checkpoint->pool, 1);
+    for (unsigned tries = 0; status == TARN_OK && !done; tries++)
+        status = try_with_contents(checkpoint, stream, order, tries, &done);
+    if (status != TARN_OK)
+        count_checkpoint(checkpoint->pool, -1);
     return status;
 }
 
@@ -217,22 +310,15 @@ tarn_status tn_checkpoint_take(tarn_pool *pool, tarn_contents contents, tarn_str
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a checkpoint");
     made->pool = pool;
     made->kind = contents;
-    status = save_state(made);
-    if (status != TARN_OK)
-        goto give_record;
-    if (contents != TARN_CONTENTS_NONE)
-        status = tn_contents_save(made, contents, stream, order);
+    status =
+        contents == TARN_CONTENTS_NONE ? take_state(made) : take_with_contents(made, stream, order);
     if (status != TARN_OK) {
-        release_state(made);
-        goto give_record;
+        tn_records_give(&checkpoint_records, made);
+        return status;
     }
     atomic_store(&made->magic, TN_CHECKPOINT_MAGIC);
     *checkpoint = made;
     return TARN_OK;
-
-give_record:
-    tn_records_give(&checkpoint_records, made);
-    return status;
 }
 
 tarn_status tn_checkpoint_verify(tarn_checkpoint *checkpoint, tarn_stream stream)

@@ -32,6 +32,9 @@ void tn_saved_uses_forget(tarn_checkpoint *checkpoint)
     for (size_t i = 0; i < checkpoint->stream_count; i++)
         tn_streams_release(&checkpoint->pool->device->streams, checkpoint->streams[i]);
     tn_host_free((void *)checkpoint->streams);
+    checkpoint->streams = NULL;
+    checkpoint->stream_capacity = 0;
+    checkpoint->stream_count = 0;
 }
 
 tarn_status tn_saved_uses_make(const struct tn_plan *plan, struct tn_use ***uses)

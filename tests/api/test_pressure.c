@@ -3,6 +3,7 @@
  * terms. */
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 
 #include "support/world.h"
 
@@ -274,9 +275,60 @@ START_TEST(a_removal_waits_for_threads_inside)
 }
 END_TEST
 
+static void open_small(void)
+{
+    ck_assert_int_eq(setenv("TARN_SIM_MEMORY_MIB", "256", 1), 0);
+    test_world_open();
+}
+
+static bool give_block(tarn_device *device, size_t wanted_bytes, void *user)
+{
+    void **block = user;
+
+    (void)device;
+    (void)wanted_bytes;
+    if (*block == NULL)
+        return false;
+    OK(tarn_free(*block));
+    *block = NULL;
+    return true;
+}
+
+/* What is freed is unmapped then, for the contents of the rest. */
+START_TEST(a_callback_may_free_what_a_checkpoint_is_just_taken_of)
+{
+    enum { WORDS = 1024 };
+    tarn_contents contents = (tarn_contents)_i;
+    void *kept = test_alloc(world.pool, 100 * MIB, world.stream);
+    void *given = test_alloc(world.pool, 40 * MIB, world.stream);
+    void *filler = NULL;
+    tarn_checkpoint *checkpoint;
+
+    if (contents == TARN_CONTENTS_HOST) /* which takes little */
+        filler = test_alloc(world.default_pool, 112 * MIB, world.side);
+    test_fill(world.stream, kept, 5, WORDS);
+    test_fill(world.stream, given, 6, WORDS);
+    test_synchronize(world.stream);
+    OK(tarn_device_add_free_callback(world.device, give_block, &given));
+    OK(tarn_checkpoint_take(world.pool, contents, world.stream, &checkpoint));
+    ck_assert_ptr_null(given);
+    ck_assert_int_eq(test_stream_result(world.stream), TN_CUDA_SUCCESS);
+    OK(tarn_device_remove_free_callback(world.device, give_block, &given));
+    test_fill(world.stream, kept, 7, WORDS);
+    tarn_delta_destroy(test_restore(checkpoint, 0, 0));
+    test_expect_words(world.stream, kept, 5, WORDS);
+    OK(tarn_checkpoint_verify(checkpoint, world.stream));
+    OK(tarn_checkpoint_destroy(checkpoint));
+    OK(tarn_free(kept));
+    if (filler != NULL)
+        OK(tarn_free(filler));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("pressure");
+    TCase *small = test_case(suite, "small", open_small, test_world_close);
     TCase *tcase = tcase_create("pressure");
 
     tcase_add_checked_fixture(tcase, test_world_open, test_world_close);
@@ -288,6 +340,8 @@ int main(void)
     tcase_add_test(tcase, a_callback_may_remove_itself);
     tcase_add_test(tcase, what_callbacks_call_breaks_no_capture);
     tcase_add_test(tcase, a_removal_waits_for_threads_inside);
+    tcase_add_loop_test(small, a_callback_may_free_what_a_checkpoint_is_just_taken_of,
+                        TARN_CONTENTS_DEVICE, TARN_CONTENTS_HOST + 1);
     suite_add_tcase(suite, tcase);
     return test_main(suite);
 }

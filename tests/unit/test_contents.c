@@ -14,8 +14,30 @@ static tarn_pool *pool;
 static tn_cu_stream stream;
 static tn_cu_stream other;
 
+static void (*meanwhile)(
+    void);        /* while memory for contents is taken, as a callback might; NULL: nothing */
+static int rooms; /* that were taken */
+
+tarn_status __real_tn_pool_allocate(tarn_pool *from, const struct tn_request *request,
+                                    void **address);
+tarn_status __wrap_tn_pool_allocate(tarn_pool *from, const struct tn_request *request,
+                                    void **address);
+tarn_status __wrap_tn_pool_allocate(tarn_pool *from, const struct tn_request *request,
+                                    void **address)
+{
+    tarn_status status = __real_tn_pool_allocate(from, request, address);
+
+    if (meanwhile != NULL && from == device->default_pool) {
+        rooms += 1;
+        meanwhile();
+    }
+    return status;
+}
+
 static void make_pool(void)
 {
+    meanwhile = NULL;
+    rooms = 0;
     device = unit_device();
     pool = unit_pool_of(device, "net", 0);
     stream = test_stream();
@@ -116,6 +138,119 @@ START_TEST(the_memory_is_a_block_of_the_default_pool)
     ck_assert(tn_order_equal(checkpoint->order, tn_block_order(block)));
     tn_checkpoint_destroy(checkpoint);
     ck_assert_uint_eq(device->default_pool->counters.live_count, 0);
+}
+END_TEST
+
+static void *victim;
+
+static void free_victim(void)
+{
+    if (victim != NULL)
+        OK(tarn_free(victim));
+    victim = NULL;
+}
+
+START_TEST(a_block_that_is_freed_while_memory_is_taken_is_not_saved)
+{
+    void *kept = unit_alloc(pool, 5000, stream);
+    tarn_checkpoint *checkpoint;
+
+    test_fill(stream, kept, 1, 1250);
+    victim = unit_alloc(pool, MIB, stream);
+    meanwhile = free_victim;
+    checkpoint = take();
+    ck_assert_int_eq(rooms, 2); /* the second one is no larger than it must be */
+    ck_assert_uint_eq(checkpoint->block_count, 1);
+    ck_assert_uint_eq(unit_block(checkpoint->contents)->requested,
+                      5120 + 512 + sizeof(struct tn_contents_item));
+    ck_assert_uint_eq(device->default_pool->counters.live_count, 1);
+    OK(tn_checkpoint_verify(checkpoint, stream));
+    test_fill(stream, kept, 2, 1250);
+    OK(tn_checkpoint_restore(checkpoint, stream, NULL));
+    test_expect_words(stream, kept, 1, 1250);
+    tn_checkpoint_destroy(checkpoint);
+}
+END_TEST
+
+static void free_last(void)
+{
+    free_victim();
+    STATUS(TARN_ERR_BUSY, tarn_pool_destroy(pool)); /* the call has it still */
+}
+
+START_TEST(when_all_is_freed_while_memory_is_taken_there_are_no_contents)
+{
+    tarn_checkpoint *checkpoint;
+
+    victim = unit_alloc(pool, 5000, stream);
+    meanwhile = free_last;
+    checkpoint = take();
+    ck_assert_uint_eq(checkpoint->block_count, 0);
+    ck_assert_ptr_null(checkpoint->contents);
+    ck_assert_uint_eq(atomic_load(&device->contents_bytes), 0);
+    ck_assert_uint_eq(unit_stats(device->default_pool).live_count, 0);
+    OK(tn_checkpoint_verify(checkpoint, stream));
+    (void)unit_alloc(pool, 5000, stream);
+    OK(tn_checkpoint_restore(checkpoint, stream, NULL));
+    ck_assert_uint_eq(pool->counters.live_count, 0);
+    tn_checkpoint_destroy(checkpoint);
+    ck_assert_uint_eq(pool->checkpoint_count, 0);
+}
+END_TEST
+
+static void *blocks_added[8];
+static uint32_t added;
+
+static void add_block(void)
+{
+    blocks_added[added] = unit_alloc(pool, 4096, stream);
+    test_fill(stream, blocks_added[added], added, 1024);
+    added += 1;
+}
+
+/* However often: the memory is doubled. */
+START_TEST(blocks_that_come_while_memory_is_taken_are_saved_too)
+{
+    tarn_checkpoint *checkpoint;
+
+    added = 0;
+    add_block();
+    meanwhile = add_block;
+    OK(tn_checkpoint_take(pool, (tarn_contents)_i, stream, &checkpoint));
+    meanwhile = NULL;
+    ck_assert_int_eq(rooms, _i == TARN_CONTENTS_DEVICE ? 3 : 2); /* tables of both sizes take 1 KiB */
+    ck_assert_uint_eq(checkpoint->block_count, added);
+    ck_assert_uint_eq(device->default_pool->counters.live_count, 1);
+    OK(tn_checkpoint_verify(checkpoint, stream));
+    for (uint32_t i = 0; i < added; i++)
+        test_fill(stream, blocks_added[i], 99, 1024);
+    OK(tn_checkpoint_restore(checkpoint, stream, NULL));
+    for (uint32_t i = 0; i < added; i++)
+        test_expect_words(stream, blocks_added[i], i, 1024);
+    tn_checkpoint_destroy(checkpoint);
+}
+END_TEST
+
+static tarn_capture *begun;
+
+static void begin_capture(void)
+{
+    OK(tarn_capture_begin(pool, other, TARN_CAPTURE_RELAXED, &begun));
+}
+
+START_TEST(a_capture_that_begins_while_memory_is_taken_is_in_the_way)
+{
+    tarn_checkpoint *checkpoint = NULL;
+
+    (void)unit_alloc(pool, 4096, stream);
+    meanwhile = begin_capture;
+    STATUS(TARN_ERR_WRONG_STATE,
+           tn_checkpoint_take(pool, TARN_CONTENTS_DEVICE, stream, &checkpoint));
+    ck_assert_ptr_null(checkpoint);
+    ck_assert_uint_eq(atomic_load(&device->contents_bytes), 0);
+    ck_assert_uint_eq(unit_stats(device->default_pool).live_count, 0);
+    ck_assert_uint_eq(pool->checkpoint_count, 0);
+    OK(tarn_capture_abort(begun));
 }
 END_TEST
 
@@ -535,6 +670,11 @@ int main(void)
     tcase_add_test(save, host_contents_are_in_page_locked_memory);
     tcase_add_test(save, bytes_that_nobody_asked_for_are_not_copied);
     tcase_add_test(save, the_memory_is_a_block_of_the_default_pool);
+    tcase_add_test(save, a_block_that_is_freed_while_memory_is_taken_is_not_saved);
+    tcase_add_test(save, when_all_is_freed_while_memory_is_taken_there_are_no_contents);
+    tcase_add_loop_test(save, blocks_that_come_while_memory_is_taken_are_saved_too,
+                        TARN_CONTENTS_DEVICE, TARN_CONTENTS_HOST + 1);
+    tcase_add_test(save, a_capture_that_begins_while_memory_is_taken_is_in_the_way);
     suite_add_tcase(suite, save);
     tcase_add_checked_fixture(load, make_pool, NULL);
     tcase_add_test(load, another_stream_waits_for_the_copies_out);
