@@ -17,7 +17,8 @@ extern "C" {
 #endif
 
 /* What becomes of replays of a pool with several graphs when they are on several streams. Such graphs
- * share memory, so they must not overlap in time. */
+ * share memory, so they must not overlap in time. A graph that was destroyed, and the old section of one that
+ * was updated, is one of them until its launches have ended. */
 typedef enum tarn_replay_order {
     TARN_REPLAY_ORDERED = 0, /* each replay waits on the GPU for the one before it */
     TARN_REPLAY_REFUSED = 1, /* a replay on another stream than the last one is refused */

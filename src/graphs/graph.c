@@ -66,7 +66,7 @@ tarn_status tn_graph_replay(tarn_graph *graph, tarn_stream stream)
 {
     if (!tn_gpu_is_usable(&graph->pool->device->gpu))
         return tn_gpu_check(&graph->pool->device->gpu);
-    return tn_replays_launch(graph->pool, graph->exec, stream);
+    return tn_replays_launch(graph, stream);
 }
 
 void tn_graph_destroy(tarn_graph *graph)

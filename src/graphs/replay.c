@@ -31,8 +31,9 @@
  * Who asks whether a launch is under way without ordering replays (pools/handover.c) has no fence; to
  * miss one that has just begun is to have asked before it. The caller sees to the order of such.
  *
- * A pool may be told to refuse the change of streams instead. Pools that one graph writes to share one
- * order: pools/replays.h.
+ * A pool may be told to refuse the change of streams instead. Whether it still has several graphs is looked at
+ * where a replay would be refused, and nowhere else; if not, its only graph goes back to being launched without
+ * an order. Pools that one graph writes to share one order: pools/replays.h.
  *
  * The replay lock is held from the look at the last replay to the note of this one, the launch
  * included: the order of launches is the order that was noted. A launch waits on the host when the
@@ -47,6 +48,7 @@
 #include "base/barrier.h"
 #include "base/contract.h"
 #include "base/error.h"
+#include "base/hot.h"
 
 void tn_replays_consider(tarn_pool *pool)
 {
@@ -64,27 +66,49 @@ static bool is_alone(const tarn_pool *pool, const struct tn_hold *own)
            (pool->hold_count == 0 || (pool->hold_count == 1 && pool->holds == own));
 }
 
-/* A pool that joins the order meanwhile does so with the lock of that. Nobody else but such a pool launches
- * with it now: so a launch is hardly ever waited for here. */
-void tn_replays_admit(tarn_pool *pool, const struct tn_hold *own)
+/* The pool's graph is its only one. A pool that joins the order meanwhile does so with the lock of that. Nobody
+ * else but such a pool launches with it now: so a launch is hardly ever waited for here. was_launched: it may
+ * have been; else no launch of any graph before runs, or will any more. */
+static void end_order(tarn_pool *pool, bool was_launched)
 {
     struct tn_replays *replays;
 
-    TN_ASSERT(tn_lock_held(TN_RANK_POOL));
-    if (!is_alone(pool, own)) {
-        tn_replays_order(atomic_load(&pool->replays)); /* G3 */
-        return;
-    }
     atomic_store(&pool->replay_stream_id, 0);
     if (atomic_load(&pool->replays->shared))
         return;
     replays = tn_replays_lock(pool);
     if (!atomic_load(&replays->shared)) {
         atomic_store(&replays->ordered, false);
-        /* No launch of any graph before runs, or will any more. */
-        atomic_fetch_add(&replays->series, 1);
+        if (!was_launched)
+            atomic_fetch_add(&replays->series, 1);
     }
     tn_replays_unlock(replays);
+}
+
+void tn_replays_admit(tarn_pool *pool, const struct tn_hold *own)
+{
+    TN_ASSERT(tn_lock_held(TN_RANK_POOL));
+    if (is_alone(pool, own))
+        end_order(pool, false);
+    else
+        tn_replays_order(atomic_load(&pool->replays)); /* G3 */
+}
+
+/* Ends the order of a pool in which the graph was left alone; false where it was not. What is being captured has
+ * not been launched, so an open hold says nothing. Who captures and replays another graph from now on finds the
+ * last replay where it was. No lock may be held. */
+static bool end_order_if_alone(const tarn_graph *graph)
+{
+    tarn_pool *pool = graph->pool;
+    bool alone;
+
+    tn_device_reap(pool->device); /* launches that have ended */
+    tn_pool_lock(pool);
+    alone = pool->graph_count == 1 && tn_holds_are_kept_by(pool, graph->driver_graph);
+    if (alone)
+        end_order(pool, true);
+    tn_pool_unlock(pool);
+    return alone;
 }
 
 /* Forgets the last replay when the graphs of its time are gone. */
@@ -122,18 +146,20 @@ static inline enum order order_behind_last(const tarn_pool *pool, const struct t
 
 static tarn_status refuse(const tarn_pool *pool, uint64_t stream_id)
 {
-    return tn_fail(TARN_ERR_WRONG_STATE,
-                   "pool '%s' has several graphs, and they share memory: its replays are on stream "
-                   "id %llu, this one is on %llu; replay all of them on one stream, or make the "
-                   "pool with TARN_REPLAY_ORDERED",
-                   pool->name, (unsigned long long)atomic_load(&pool->replay_stream_id),
-                   (unsigned long long)stream_id);
+    return tn_fail(
+        TARN_ERR_WRONG_STATE,
+        "pool '%s' has several graphs, or launches of one that was destroyed run, and they "
+        "share memory: its replays are on stream id %llu, this one is on %llu; replay all "
+        "of them on one stream, or make the pool with TARN_REPLAY_ORDERED",
+        pool->name, (unsigned long long)atomic_load(&pool->replay_stream_id),
+        (unsigned long long)stream_id);
 }
 
 /* Puts the stream behind the last replay where it is not yet. The lock of *held is held, before and
- * afterwards: the pool may have another record by then. */
+ * afterwards: the pool may have another record by then. *refused_id: the stream's, where the pool refuses it if it
+ * has several graphs; the status is not TARN_OK then, and has no sentence. */
 static tarn_status take_turn(tarn_pool *pool, tn_cu_stream stream, uint64_t stream_id,
-                             struct tn_replays **held)
+                             struct tn_replays **held, uint64_t *refused_id)
 {
     struct tn_replays *replays = *held;
     struct tn_gpu *gpu = &pool->device->gpu;
@@ -151,8 +177,10 @@ static tarn_status take_turn(tarn_pool *pool, tn_cu_stream stream, uint64_t stre
             order = order_behind_last(pool, replays, stream_id);
     }
     *held = replays;
-    if (status == TARN_OK && order == ORDER_REFUSED)
-        status = refuse(pool, stream_id);
+    if (status == TARN_OK && order == ORDER_REFUSED) {
+        *refused_id = stream_id;
+        return TARN_ERR_WRONG_STATE;
+    }
     if (status == TARN_OK && order == ORDER_BY_EVENT)
         status = tn_stream_wait(gpu, stream, replays->event);
     return status;
@@ -160,8 +188,8 @@ static tarn_status take_turn(tarn_pool *pool, tn_cu_stream stream, uint64_t stre
 
 /* A replay of the pool's only graph; false when there are others by now. No instruction here locks memory
  * or waits for a store: each of them would, after a launch, wait for all that the driver has written. */
-static inline bool launch_alone(tarn_pool *pool, tn_cu_graphexec exec, tn_cu_stream stream,
-                                tarn_status *status)
+static TN_ALWAYS_INLINE bool launch_alone(tarn_pool *pool, tn_cu_graphexec exec,
+                                          tn_cu_stream stream, tarn_status *status)
 {
     struct tn_replays *replays = atomic_load_explicit(&pool->replays, memory_order_acquire);
     struct tn_gpu *gpu = &pool->device->gpu;
@@ -191,7 +219,9 @@ static inline void note_replay(tarn_pool *pool, struct tn_replays *replays, uint
     atomic_store_explicit(&replays->stamp, tn_gpu_epoch(&pool->device->gpu), memory_order_release);
 }
 
-static tarn_status launch_ordered(tarn_pool *pool, tn_cu_graphexec exec, tn_cu_stream stream)
+/* *refused_id: as take_turn. */
+static tarn_status launch_ordered(tarn_pool *pool, tn_cu_graphexec exec, tn_cu_stream stream,
+                                  uint64_t *refused_id)
 {
     struct tn_replays *replays;
     struct tn_gpu *gpu = &pool->device->gpu;
@@ -207,7 +237,7 @@ static tarn_status launch_ordered(tarn_pool *pool, tn_cu_graphexec exec, tn_cu_s
         tn_replays_await_alone(replays);
     enter_series(pool, replays);
     if (order_behind_last(pool, replays, stream_id) != ORDER_KEPT)
-        status = take_turn(pool, stream, stream_id, &replays);
+        status = take_turn(pool, stream, stream_id, &replays, refused_id);
     if (status == TARN_OK)
         status = tn_exec_launch(gpu, exec, stream);
     if (status == TARN_OK) {
@@ -219,13 +249,32 @@ static tarn_status launch_ordered(tarn_pool *pool, tn_cu_graphexec exec, tn_cu_s
     return status;
 }
 
-tarn_status tn_replays_launch(tarn_pool *pool, tn_cu_graphexec exec, tn_cu_stream stream)
+/* Each round but the last finds the graph alone: so another one comes only where other threads' graphs come and go. */
+static TN_APART tarn_status launch_among(const tarn_graph *graph, tn_cu_stream stream)
+{
+    tarn_pool *pool = graph->pool;
+    uint64_t refused_id;
+    tarn_status status;
+
+    for (;;) {
+        refused_id = 0;
+        status = launch_ordered(pool, graph->exec, stream, &refused_id);
+        if (refused_id == 0)
+            return status;
+        if (!end_order_if_alone(graph))
+            return refuse(pool, refused_id);
+        if (launch_alone(pool, graph->exec, stream, &status))
+            return status;
+    }
+}
+
+tarn_status tn_replays_launch(const tarn_graph *graph, tn_cu_stream stream)
 {
     tarn_status status = TARN_OK;
 
-    if (launch_alone(pool, exec, stream, &status))
+    if (launch_alone(graph->pool, graph->exec, stream, &status))
         return status;
-    return launch_ordered(pool, exec, stream);
+    return launch_among(graph, stream);
 }
 
 bool tn_replays_precede(const tarn_pool *pool, uint64_t stream_id)

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /* replay.h -- replays of the graphs of one pool, in order.
  *
- *   G3  a pool with more than one hold or graph, or with a hold that is not its graph's, orders its
+ *   G3  a pool with more than one graph, or with a closed hold that is not its graph's, orders its
  *       replays: each begins on the GPU after the one before it has ended there
  *
  *     ALONE ──a second graph or hold──▶ ORDERED ──a graph with no other's hold beside it──▶ ALONE
+ *                                       ORDERED ──the same, where a replay would be refused──▶ ALONE
  *
  * Locking: the pool's replay lock, rank REPLAY, except where said. */
 #ifndef TARN_GRAPHS_REPLAY_H
 #define TARN_GRAPHS_REPLAY_H
 
-#include "driver/exec.h"
-#include "pools/device.h"
+#include "graphs/graph.h"
 
 /* A graph has entered the pool, whose lock is held: from here on replays are ordered, unless it is
  * the only one that can run. own: its hold; NULL: it has none, or it is not known which. */
@@ -20,10 +20,9 @@ void tn_replays_admit(tarn_pool *pool, const struct tn_hold *own);
 /* Replays are ordered from here on where several graphs or holds are there; the pool's lock is held. */
 void tn_replays_consider(tarn_pool *pool);
 
-/* Launches an executable of the pool on the stream, behind the pool's last replay. No lock may be
- * held. What tarn_graph_replay may return. */
-TARN_MUST_CHECK tarn_status tn_replays_launch(tarn_pool *pool, tn_cu_graphexec exec,
-                                              tn_cu_stream stream);
+/* Launches the graph on the stream, behind its pool's last replay. No lock may be held. What
+ * tarn_graph_replay may return. */
+TARN_MUST_CHECK tarn_status tn_replays_launch(const tarn_graph *graph, tn_cu_stream stream);
 
 /* Whether what is enqueued on the stream now runs after all replays of the pool. Takes no lock; any
  * thread. */

@@ -351,9 +351,20 @@ void tn_hold_gone(void *gone)
 void tn_holds_expect(tarn_pool *pool, tn_cu_graph keeper)
 {
     for (struct tn_hold *hold = pool->holds; hold != NULL; hold = hold->next) {
-        if (hold->keeper == keeper)
-            hold->expected = true;
+        if (hold->keeper != keeper)
+            continue;
+        hold->expected = true;
+        hold->keeper = NULL;
     }
+}
+
+bool tn_holds_are_kept_by(const tarn_pool *pool, tn_cu_graph keeper)
+{
+    const struct tn_hold *hold = pool->holds;
+
+    while (hold != NULL && (hold->open || hold->keeper == keeper))
+        hold = hold->next;
+    return hold == NULL;
 }
 
 bool tn_holds_are_expected(const tarn_pool *pool)

@@ -58,7 +58,7 @@ struct tn_hold {
     struct tn_left_capture left; /* of a body's capture: the one around it that its end ends */
     uint64_t route_id;           /* of the route that led its first allocation here; 0: none */
     tn_cu_graph graph; /* that is being captured; compared, and used while it is; NULL: forgotten */
-    tn_cu_graph keeper; /* compared: the one whose end is the claimant's */
+    tn_cu_graph keeper; /* compared: the one whose end is the claimant's; NULL: destroyed */
     bool expected;      /* the library has destroyed the keeper: the claimant goes soon */
     tn_cu_event mark;   /* open, without an owner: of the capture; see tn_capture_goes_on */
     uint64_t *map;      /* a bit for each chunk id */
@@ -121,6 +121,9 @@ struct tn_left_capture tn_hold_take_left(tarn_pool *pool, uint64_t capture_id);
 /* Ends the claim of the owner of a hold that goes, if it has one, and tells it. Returns the id of that
  * capture, 0: none. */
 uint64_t tn_hold_tell_owner(struct tn_hold *hold);
+
+/* Whether all closed holds of the pool are that graph's: the user objects on it, and on no other. */
+bool tn_holds_are_kept_by(const tarn_pool *pool, tn_cu_graph keeper);
 
 /* Says that the claimant is gone. No lock; any thread, those of the driver included: it calls
  * nothing. void * so that it can be a user object's destructor. */

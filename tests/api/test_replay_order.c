@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Graphs that share a pool, replayed on several streams and by several threads. */
+#include "support/bodies.h"
 #include "support/world.h"
 
 #include <pthread.h>
 
 enum { WORDS = 1 << 12 };
 
-/* A graph that fills a temporary block, waits a little, and copies it out: another graph that runs
+/* A section that fills a temporary block, waits a little, and copies it out: another graph that runs
  * meanwhile, with its own temporary at the same address, shows. */
-static tarn_graph *make_slow(tarn_pool *pool, uint32_t value, void *output)
+static tarn_capture *capture_slow(tarn_pool *pool, uint32_t value, void *output)
 {
     tarn_capture *capture = test_capture_on(pool, world.stream, TARN_CAPTURE_GLOBAL);
     void *temporary = test_malloc(WORDS * 4);
@@ -17,7 +18,12 @@ static tarn_graph *make_slow(tarn_pool *pool, uint32_t value, void *output)
     test_spin(world.stream, 3);
     test_copy(world.stream, output, temporary, WORDS * 4);
     OK(tarn_free(temporary));
-    return test_capture_end(capture);
+    return capture;
+}
+
+static tarn_graph *make_slow(tarn_pool *pool, uint32_t value, void *output)
+{
+    return test_capture_end(capture_slow(pool, value, output));
 }
 
 static tarn_pool *pool_of(tarn_replay_order order)
@@ -325,6 +331,64 @@ START_TEST(a_pool_may_refuse_replays_on_a_second_stream)
 }
 END_TEST
 
+/* Also a graph that was updated is the pool's only one when its old section is gone. */
+START_TEST(a_graph_that_is_the_last_of_its_pool_is_replayed_on_any_stream)
+{
+    tarn_pool *pool = pool_of(TARN_REPLAY_REFUSED);
+    tarn_graph *one = make_slow(pool, 1, world.outputs[0]);
+    tarn_graph *two = make_slow(pool, 2, world.outputs[0]);
+    uint64_t waits;
+
+    OK(tarn_graph_replay(one, world.stream));
+    sim.hold_work();
+    OK(tarn_graph_replay(two, world.stream));
+    OK(tarn_graph_destroy(two)); /* its launch is still to run */
+    REFUSE(TARN_ERR_WRONG_STATE, "destroyed", tarn_graph_replay(one, world.side));
+    sim.resume_work();
+    test_synchronize(world.stream);
+    test_await_destructors(1);
+    waits = idle_waits();
+    OK(tarn_graph_replay(one, world.side));
+    OK(tarn_graph_replay(one, world.stream));
+    ck_assert_uint_eq(idle_waits(), waits);
+    OK(tarn_graph_update(one, capture_slow(pool, 3, world.outputs[0])));
+    OK(tarn_graph_replay(one, world.stream));
+    test_synchronize(world.stream);
+    test_await_destructors(1);
+    OK(tarn_graph_replay(one, world.side));
+    test_expect_words(world.side, world.outputs[0], 3, WORDS);
+    two = make_slow(pool, 4, world.outputs[0]);
+    OK(tarn_graph_replay(two, world.stream));
+    REFUSE(TARN_ERR_WRONG_STATE, "several graphs", tarn_graph_replay(one, world.side));
+    test_expect_words(world.stream, world.outputs[0], 4, WORDS);
+    OK(tarn_graph_destroy(one));
+    OK(tarn_graph_destroy(two));
+    OK(tarn_pool_destroy(pool));
+}
+END_TEST
+
+/* Its bodies hold memory of the pool, too: by holds of their own, of one graph. */
+START_TEST(a_graph_with_bodies_is_one_graph)
+{
+    tarn_pool *pool = pool_of(TARN_REPLAY_REFUSED);
+    tarn_capture *capture = test_capture_on(pool, world.stream, TARN_CAPTURE_THREAD_LOCAL);
+    struct test_node node = test_add_conditional(world.stream, TN_CU_GRAPH_COND_IF, 1, 1);
+    tarn_graph *graph = NULL;
+    tarn_capture *body = NULL;
+
+    OK(tarn_capture_begin_to_graph(pool, capture, 1, node.bodies[0], world.side,
+                                   TARN_CAPTURE_THREAD_LOCAL, &body));
+    (void)test_copy_through(pool, world.side, 7, world.outputs[0], WORDS);
+    OK(tarn_capture_end_to_graph(body));
+    OK(tarn_capture_end(capture, &graph));
+    OK(tarn_graph_replay(graph, world.stream));
+    OK(tarn_graph_replay(graph, world.side));
+    test_expect_words(world.side, world.outputs[0], 7, WORDS);
+    OK(tarn_graph_destroy(graph));
+    OK(tarn_pool_destroy(pool));
+}
+END_TEST
+
 START_TEST(an_order_that_is_none_is_refused)
 {
     tarn_pool_options options = TARN_POOL_OPTIONS_INIT;
@@ -405,6 +469,8 @@ int main(void)
     tcase_add_test(tcase, a_graph_made_while_another_is_replayed_is_ordered_behind_it);
     tcase_add_test(tcase, default_streams_take_part_in_the_order);
     tcase_add_test(tcase, a_pool_may_refuse_replays_on_a_second_stream);
+    tcase_add_test(tcase, a_graph_that_is_the_last_of_its_pool_is_replayed_on_any_stream);
+    tcase_add_test(tcase, a_graph_with_bodies_is_one_graph);
     tcase_add_test(tcase, an_order_that_is_none_is_refused);
     tcase_add_test(tcase, a_replay_that_cannot_wait_is_not_made);
     tcase_add_test(tcase, a_replay_whose_event_fails_is_waited_for);

@@ -223,16 +223,96 @@ START_TEST(an_ordered_replay_that_cannot_wait_chooses_no_stream)
 }
 END_TEST
 
-START_TEST(a_graph_that_stays_alone_keeps_its_order)
+START_TEST(a_graph_that_stays_alone_is_refused_until_launches_of_the_others_have_ended)
 {
     tarn_graph *one = adding(1);
     tarn_graph *two = adding(10);
 
     pool->replay_order = TARN_REPLAY_REFUSED;
+    sim.hold_work();
     OK(tn_graph_replay(two, stream));
-    OK(tarn_graph_destroy(two)); /* its launch may still run */
+    OK(tarn_graph_destroy(two)); /* its launch is still to run */
     STATUS(TARN_ERR_WRONG_STATE, tn_graph_replay(one, other));
+    unit_expect_sentence("destroyed");
+    ck_assert(atomic_load(&pool->replays->ordered));
     OK(tn_graph_replay(one, stream));
+    sim.resume_work();
+    test_synchronize(stream);
+    test_await_destructors(1);
+    ck_assert_uint_eq(pool->hold_count, 2); /* what the other's end leaves is not seen to yet */
+    OK(tn_graph_replay(one, other));
+    ck_assert(!atomic_load(&pool->replays->ordered));
+    ck_assert_uint_eq(waits(), 0);
+    two = adding(100);
+    OK(tn_graph_replay(two, stream)); /* behind the replay on the other stream */
+    ck_assert_uint_eq(waits(), 1);
+    test_expect_words(stream, words, 112, 16);
+    STATUS(TARN_ERR_WRONG_STATE, tn_graph_replay(one, other));
+}
+END_TEST
+
+/* G3: the last ordered replay is not forgotten. */
+START_TEST(replays_of_a_graph_that_was_left_alone_are_before_those_of_the_next)
+{
+    tarn_graph *one = adding(1);
+    tarn_graph *two = adding(10);
+    uint64_t series = atomic_load(&pool->replays->series);
+
+    pool->replay_order = TARN_REPLAY_REFUSED;
+    OK(tarn_graph_destroy(two));
+    test_await_destructors(1);
+    sim.hold_work();
+    OK(tn_graph_replay(one, stream));
+    sim.plan_fault("cuGraphLaunch", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    STATUS(TARN_ERR_DRIVER, tn_graph_replay(one, other));
+    ck_assert(!atomic_load(&pool->replays->ordered));
+    ck_assert_uint_eq(atomic_load(&pool->replays->series), series);
+    two = adding(10);
+    ck_assert(!tn_replays_precede(pool, unit_order(device, other).stream_id));
+    sim.resume_work();
+    OK(tn_graph_replay(two, other));
+    ck_assert_uint_eq(waits(), 1);
+    test_expect_words(other, words, 11, 16);
+}
+END_TEST
+
+/* G3, P17: another pool's graphs go on to be ordered with it. */
+START_TEST(a_graph_that_is_left_alone_in_its_pool_keeps_the_order_that_pools_share)
+{
+    tarn_graph *one = adding(1);
+    tarn_graph *two = adding(10);
+
+    pool->replay_order = TARN_REPLAY_REFUSED;
+    atomic_store(&pool->replays->shared, true); /* as a join leaves it */
+    OK(tn_graph_replay(one, stream));
+    STATUS(TARN_ERR_WRONG_STATE, tn_graph_replay(one, other));
+    OK(tarn_graph_destroy(two));
+    test_await_destructors(1);
+    OK(tn_graph_replay(one, other));
+    ck_assert(atomic_load(&pool->replays->ordered));
+    ck_assert_uint_eq(waits(), 1);
+    ck_assert_uint_eq(atomic_load(&pool->replay_stream_id), unit_order(device, other).stream_id);
+    test_expect_words(other, words, 2, 16);
+}
+END_TEST
+
+/* Only a capture: nothing of it runs. */
+START_TEST(a_capture_beside_a_graph_that_is_left_alone_refuses_nothing)
+{
+    tarn_graph *one = adding(1);
+    tarn_graph *two = adding(10);
+    tarn_capture *section;
+
+    pool->replay_order = TARN_REPLAY_REFUSED;
+    OK(tn_graph_replay(one, stream));
+    OK(tarn_graph_destroy(two));
+    test_await_destructors(1);
+    section = unit_adding(pool, stream, words, 10);
+    OK(tn_graph_replay(one, other));
+    (void)unit_end(section);
+    ck_assert(atomic_load(&pool->replays->ordered));
+    OK(tn_graph_replay(one, other));
+    STATUS(TARN_ERR_WRONG_STATE, tn_graph_replay(one, NULL));
 }
 END_TEST
 
@@ -347,6 +427,7 @@ END_TEST
 START_TEST(a_graph_that_is_gone_leaves_its_handle_to_no_hold)
 {
     tarn_graph *one = adding(1);
+    tn_cu_graph gone;
     tarn_capture *section;
 
     ck_assert_ptr_eq(pool->holds->graph, one->driver_graph);
@@ -363,9 +444,12 @@ START_TEST(a_graph_that_is_gone_leaves_its_handle_to_no_hold)
     reap_to(1);
     sim.hold_work();
     OK(tn_graph_replay(one, stream));
+    gone = one->driver_graph;
+    ck_assert(tn_holds_are_kept_by(pool, gone));
     OK(tarn_graph_destroy(one));
     ck_assert_uint_eq(pool->hold_count, 1); /* its launch is still to run */
     ck_assert_ptr_null(pool->holds->graph);
+    ck_assert(!tn_holds_are_kept_by(pool, gone));
     sim.resume_work();
     unit_reap_all(pool);
 }
@@ -486,7 +570,11 @@ int main(void)
     tcase_add_test(tcase, an_ordered_replay_waits_for_a_launch_that_was_begun_as_the_only_one);
     tcase_add_test(tcase, a_launch_whose_beginning_is_seen_late_is_waited_for);
     tcase_add_test(tcase, an_ordered_replay_that_cannot_wait_chooses_no_stream);
-    tcase_add_test(tcase, a_graph_that_stays_alone_keeps_its_order);
+    tcase_add_test(tcase,
+                   a_graph_that_stays_alone_is_refused_until_launches_of_the_others_have_ended);
+    tcase_add_test(tcase, replays_of_a_graph_that_was_left_alone_are_before_those_of_the_next);
+    tcase_add_test(tcase, a_graph_that_is_left_alone_in_its_pool_keeps_the_order_that_pools_share);
+    tcase_add_test(tcase, a_capture_beside_a_graph_that_is_left_alone_refuses_nothing);
     tcase_add_test(tcase, graphs_that_are_gone_leave_no_order_behind);
     tcase_add_test(tcase, a_destroyed_graph_that_runs_still_orders_the_next);
     tcase_add_test(tcase, a_graph_without_memory_says_nothing_of_a_launch_that_runs);
