@@ -72,7 +72,8 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_free(void *address);
 
 /* Frees a block whose last use is on that stream: tarn_record_stream and tarn_free in one.
  *   NOT_OURS, INNER_ADDRESS, DOUBLE_FREE, HOST_MEMORY, CAPTURE_BROKEN (the stream's capture is
- *   invalidated), DEVICE_LOST, POISONED, DRIVER: nothing is freed */
+ *   invalidated), WRONG_STATE (the stream is captured into a body of another pool's capture),
+ *   DEVICE_LOST, POISONED, DRIVER: nothing is freed */
 TARN_API TARN_MUST_CHECK tarn_status tarn_free_on(void *address, tarn_stream stream);
 
 /* Says that work using the block was or will be enqueued on the stream before the block is freed.
@@ -85,6 +86,8 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_free_on(void *address, tarn_stream str
  * another thread retires the stream. The legacy stream is everyone's.
  *   NOT_OURS, INNER_ADDRESS, DOUBLE_FREE (the block is not live), HOST_MEMORY, DEVICE_LOST,
  *   POISONED, DRIVER
+ *   WRONG_STATE     the stream is captured into a body of a conditional node (graph.h), and the block's
+ *                   pool is not that of its capture
  *   CAPTURE_BROKEN  the stream's capture is invalidated: what it captured never runs, and of other work
  *                   on the stream nothing is known before the capture has been ended or aborted */
 TARN_API TARN_MUST_CHECK tarn_status tarn_record_stream(void *address, tarn_stream stream);

@@ -525,6 +525,7 @@ END_TEST
 START_TEST(a_body_allocates_from_its_own_pool_alone)
 {
     tarn_pool *other = test_pool("other");
+    void *block = test_alloc(other, MIB, world.stream);
     tarn_capture *outer = test_capture_begin(TARN_CAPTURE_THREAD_LOCAL);
     struct test_node node = test_add_conditional(world.stream, TN_CU_GRAPH_COND_IF, 1, 1);
     tarn_capture *body = begin_body(outer, 1, node.bodies[0]);
@@ -533,6 +534,9 @@ START_TEST(a_body_allocates_from_its_own_pool_alone)
 
     REFUSE(TARN_ERR_WRONG_STATE, "captured into a body",
            tarn_alloc(other, MIB, 0, world.side, &address));
+    REFUSE(TARN_ERR_WRONG_STATE, "captured into a body", tarn_record_stream(block, world.side));
+    REFUSE(TARN_ERR_WRONG_STATE, "captured into a body", tarn_free_on(block, world.side));
+    ck_assert_int_eq(test_state_of(other, block), TARN_EXTENT_LIVE);
     OK(tarn_begin_allocate_to_pool(world.device, other, tarn_filter_stream, world.side));
     REFUSE(TARN_ERR_WRONG_STATE, "captured into a body",
            tarn_malloc(world.device, MIB, world.side, &address));
@@ -540,6 +544,7 @@ START_TEST(a_body_allocates_from_its_own_pool_alone)
     ck_assert_untouched(address);
     OK(tarn_capture_end_to_graph(body));
     OK(tarn_capture_end(outer, &graph));
+    OK(tarn_free_on(block, world.side));
     OK(tarn_graph_destroy(graph));
     OK(tarn_pool_destroy(other));
 }
