@@ -74,8 +74,8 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_pool_release(tarn_pool *pool);
  * stream and in the captures that begin next, need no driver call. Where that much is free in one
  * piece already, nothing is mapped. On a capturing stream it serves that capture.
  *   INVALID_HANDLE, INVALID_ARGUMENT (more than any device holds), DEVICE_MEMORY, HOST_MEMORY,
- *   ADDRESS_SPACE, LIMIT, UNROUTED (the default pool, on a capturing stream), DEVICE_LOST,
- *   POISONED, DRIVER */
+ *   ADDRESS_SPACE, LIMIT, UNROUTED (the default pool, on a capturing stream), CAPTURE_BROKEN (the
+ *   stream's capture is invalidated), DEVICE_LOST, POISONED, DRIVER */
 TARN_API TARN_MUST_CHECK tarn_status tarn_pool_reserve(tarn_pool *pool, size_t bytes,
                                                        tarn_stream stream);
 

@@ -102,6 +102,10 @@ tarn_status tarn_pool_reserve(tarn_pool *pool, size_t bytes, tarn_stream stream)
     status = tn_enter_device(pool->device);
     if (status == TARN_OK)
         status = tn_stream_look(&pool->device->gpu, stream, &state);
+    if (status == TARN_OK && state.broken)
+        status = tn_fail(TARN_ERR_CAPTURE_BROKEN,
+                         "the stream's capture is invalidated, so nothing can be reserved on it; "
+                         "end or abort the capture");
     if (status == TARN_OK && pool->is_default && state.order.capture_id != 0)
         status = tn_fail(TARN_ERR_UNROUTED, "the stream is being captured, and the default pool "
                                             "does not serve captures");

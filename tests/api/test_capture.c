@@ -186,12 +186,19 @@ START_TEST(a_broken_capture_can_only_be_aborted)
     void *block = test_malloc(MIB);
     void *other = UNTOUCHED;
     tarn_graph *graph = UNTOUCHED;
+    tarn_pool_stats before = test_stats(world.pool);
 
     test_break_capture();
     REFUSE(TARN_ERR_CAPTURE_BROKEN, "invalidated",
            tarn_malloc(world.device, MIB, world.stream, &other));
     REFUSE(TARN_ERR_CAPTURE_BROKEN, "invalidated",
            tarn_alloc(world.pool, MIB, 0, world.stream, &other));
+    REFUSE(TARN_ERR_CAPTURE_BROKEN, "invalidated",
+           tarn_pool_reserve(world.pool, 64 * MIB, world.stream));
+    REFUSE(TARN_ERR_CAPTURE_BROKEN, "invalidated",
+           tarn_pool_reserve(world.default_pool, 64 * MIB, world.stream));
+    ck_assert_uint_eq(test_stats(world.pool).arena_count, before.arena_count);
+    ck_assert_uint_eq(test_stats(world.pool).mapped_bytes, before.mapped_bytes);
     REFUSE(TARN_ERR_CAPTURE_BROKEN, "invalidated", tarn_record_stream(block, world.stream));
     REFUSE(TARN_ERR_CAPTURE_BROKEN, "invalidated", tarn_free_on(block, world.stream));
     REFUSE(TARN_ERR_CAPTURE_BROKEN, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED",
