@@ -117,7 +117,10 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_capture_end_to_graph(tarn_capture *cap
  * in the section stand. The driver's capture is ended where it is not over, and no later one of the same
  * stream; but that of a per-thread default stream, or of a body on one, goes on when another thread
  * aborts: its own thread alone can end it, with cuStreamEndCapture. The driver's capture around such a body
- * goes on, too, until the body's handle is ended or aborted on its own thread. NULL is allowed.
+ * goes on, too, until the body's handle is ended or aborted on its own thread. Of an invalidated capture the
+ * driver does not tell which one it is: where the caller ended this one by hand, and its graph lives, one that was
+ * begun on the stream afterwards and then broken is taken for it and ended, unless an end of this one has failed
+ * before that broke. NULL is allowed.
  *   INVALID_HANDLE */
 TARN_API TARN_MUST_CHECK tarn_status tarn_capture_abort(tarn_capture *capture);
 

@@ -407,7 +407,8 @@ void tn_capture_let_go(tarn_capture *capture)
 }
 
 /* Whether the stream is in the driver's capture of that id still, which that thread began. Of an
- * invalidated capture the driver tells nothing but that it is one: it is taken for this. */
+ * invalidated capture the driver tells nothing but that it is one: it is taken for this. (Nor would an event
+ * tell that was recorded in it: the driver answers of it as of one of a capture that has ended.) */
 static bool goes_on(struct tn_gpu *gpu, tn_cu_stream stream, uint64_t thread_id,
                     uint64_t capture_id)
 {

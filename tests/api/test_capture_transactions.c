@@ -372,6 +372,27 @@ START_TEST(an_abort_leaves_alone_a_broken_capture_that_came_later)
 }
 END_TEST
 
+/* The limit of the above: ended by the user, who keeps the graph, without an end that has seen it. */
+START_TEST(an_abort_takes_a_broken_capture_that_came_later_for_its_own_where_nothing_tells)
+{
+    for (int breaks = 0; breaks < 2; breaks++) {
+        tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
+        tn_cu_graph driver_graph = test_end_capture(world.stream);
+
+        test_begin_capture(world.stream, TN_CU_CAPTURE_MODE_GLOBAL);
+        if (breaks == 1)
+            test_break_capture();
+        OK(tarn_capture_abort(capture));
+        ck_assert_int_eq(test_capture_status(world.stream),
+                         breaks == 1 ? TN_CU_CAPTURE_STATUS_NONE : TN_CU_CAPTURE_STATUS_ACTIVE);
+        if (breaks == 0)
+            test_destroy_graph(test_end_capture(world.stream));
+        test_destroy_graph(driver_graph);
+    }
+    expect_usable();
+}
+END_TEST
+
 /* The driver's capture of a per-thread stream can be ended on its own thread alone. */
 START_TEST(an_abort_elsewhere_leaves_a_per_thread_streams_capture_to_its_thread)
 {
@@ -469,6 +490,8 @@ int main(void)
     tcase_add_test(tcase, an_abort_discards_what_the_capture_took_from_other_pools);
     tcase_add_test(tcase, a_graph_ended_by_hand_and_adopted_outlives_the_abort_of_its_capture);
     tcase_add_test(tcase, an_abort_leaves_alone_a_broken_capture_that_came_later);
+    tcase_add_test(tcase,
+                   an_abort_takes_a_broken_capture_that_came_later_for_its_own_where_nothing_tells);
     tcase_add_test(tcase, an_abort_elsewhere_leaves_a_per_thread_streams_capture_to_its_thread);
     tcase_add_test(tcase, a_capture_is_aborted_between_the_allocations_of_another_thread_in_it);
     return test_main(suite);
