@@ -227,6 +227,15 @@ tarn_graph *test_capture_end(tarn_capture *capture)
     return graph;
 }
 
+tarn_capture *test_begin_body(tarn_capture *outer, uint64_t group, tn_cu_graph body)
+{
+    tarn_capture *capture = NULL;
+
+    OK(tarn_capture_begin_to_graph(world.pool, outer, group, body, world.side,
+                                   TARN_CAPTURE_THREAD_LOCAL, &capture));
+    return capture;
+}
+
 void *test_copy_through(tarn_pool *pool, tn_cu_stream stream, uint32_t value, void *output,
                         size_t words)
 {

@@ -54,6 +54,8 @@ tarn_extent_state test_state_of(tarn_pool *pool, const void *address);
 tarn_capture *test_capture_on(tarn_pool *pool, tn_cu_stream stream, tarn_capture_mode mode);
 tarn_capture *test_capture_begin(tarn_capture_mode mode);
 tarn_graph *test_capture_end(tarn_capture *capture);
+/* A capture, on the world's side stream, of a body of a conditional node in the outer one's graph. */
+tarn_capture *test_begin_body(tarn_capture *outer, uint64_t group, tn_cu_graph body);
 /* What a section may do: it fills a temporary block of 4 MiB and copies words of it out. Where the
  * block was. */
 void *test_copy_through(tarn_pool *pool, tn_cu_stream stream, uint32_t value, void *output,
