@@ -88,8 +88,11 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_capture_end(tarn_capture *capture, tar
  * outer: an open capture of the same pool, and driver_graph is a body of a conditional node in that
  * capture's graph. The outer graph holds the memory. Bodies of one node that exclude each other, those of
  * IF and SWITCH, are given the same group, any number, within the outer capture: each is given the
- * memory that is free when the ones before it end. A block that is live when its body ends overlaps
- * nothing else of the outer capture. Memory of different groups, and of the outer capture's own streams,
+ * memory that is free when the ones before it end. A block that is live when its body ends is no later
+ * body's, and nothing else of the outer capture's; but it may lie where a body of its group that ended
+ * before had memory, and a later run of that body, in the next round of a loop or in another replay,
+ * writes there. What must outlive such a run is allocated before the body, in the outer capture, or in a
+ * body with a group of its own. Memory of different groups, and of the outer capture's own streams,
  * is apart. All of it is the pool's again when the outer capture has ended. In a body, memory is
  * allocated from its own pool alone.
  *   INVALID_HANDLE    the pool or the outer capture
@@ -130,6 +133,8 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_capture_abort(tarn_capture *capture);
  * hold since the capture's first allocation; where blocks of the pool were freed in a capture before Tarn
  * could give it one (a call of the driver failed, or another thread freed), they have waited, and the graph
  * gets a hold of them here. So graphs are adopted in the order of their captures.
+ * Graphs that are child nodes in it are of the same pool, or whoever replays it keeps it in order with the
+ * graphs of theirs: Tarn does not look into it.
  *   INVALID_HANDLE
  *   INVALID_ARGUMENT  driver_graph or graph is NULL
  *   DEVICE_MEMORY, HOST_MEMORY, DEVICE_LOST, POISONED, DRIVER: the driver's graph is still the
@@ -146,8 +151,13 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_graph_adopt(tarn_pool *pool,
  * they were alone, waits on the host until the device is idle; later ones wait on the GPU, for an event.
  *
  * A replay waits for replays alone, not for work that is enqueued behind them: a copy of an output, say.
- * While the output is live no other graph has its memory. Where graphs of the pool are replayed on several
- * streams, it is to be freed with that use recorded, or a graph that is captured later may write there
+ * While the output is live no graph that is captured later has its memory. One that was captured before
+ * may have had it, and freed it: its replay overwrites the output, as the output's graph overwrote what
+ * was there. So graphs of a pool are replayed in the order of their captures from one that is replayed
+ * to those whose outputs are read; or they have pools of their own. The same holds where a graph is nested
+ * in another as a child node: what was captured later and is live across the node may lie in its memory.
+ * Where graphs of the pool are replayed on several
+ * streams, an output is to be freed with that use recorded, or a graph that is captured later may write there
  * before the copy has been made:
  *
  *   tarn_graph_replay(graph, stream);
@@ -157,8 +167,8 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_graph_adopt(tarn_pool *pool,
  *   INVALID_HANDLE
  *   WRONG_STATE  the pool has several graphs and TARN_REPLAY_REFUSED, and its last replay was on
  *                another stream; or the stream is being captured (nest graphs as child nodes
- *                instead): the driver has then invalidated that capture, as it does for a launch of
- *                its own
+ *                instead, in a graph of the same pool): the driver has then invalidated that capture,
+ *                as it does for a launch of its own
  *   DEVICE_MEMORY  a replay that has to wait for the device cannot, for the device is full
  *   DEVICE_LOST, POISONED, DRIVER */
 TARN_API TARN_MUST_CHECK tarn_status tarn_graph_replay(tarn_graph *graph, tarn_stream stream);

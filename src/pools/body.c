@@ -67,6 +67,11 @@ static bool is_within(const tarn_pool *pool, const struct tn_body *body, uint64_
     return body != NULL;
 }
 
+bool tn_body_is_within(const tarn_pool *pool, uint64_t capture_id, uint64_t outer_id)
+{
+    return pool->bodies != NULL && is_within(pool, tn_body_find(pool, capture_id), outer_id);
+}
+
 /* The newest is first in the list, and what is in a body is newer than it. */
 size_t tn_bodies_close(tarn_pool *pool, uint64_t capture_id, struct tn_body bodies[TN_ROUTES_MAX])
 {
@@ -93,6 +98,19 @@ void tn_bodies_hold(tarn_pool *pool, uint64_t capture_id, const struct tn_block 
     }
 }
 
+/* Of a capture that is part of no other: what is live of its ended bodies is its own from now on, for none of them is
+ * known any more. Where a body's arenas are still there, its own end sees to its blocks. */
+static void take_blocks_over(tarn_pool *pool, uint64_t capture_id)
+{
+    for (struct tn_block *block = tn_live_first(pool->segments); block != NULL;
+         block = tn_live_next(block)) {
+        struct tn_order order = tn_block_order(block);
+
+        if (!block->own_order && tn_body_is_within(pool, order.capture_id, capture_id))
+            tn_block_set_order(block, (struct tn_order){order.stream_id, capture_id});
+    }
+}
+
 void tn_bodies_end(tarn_pool *pool, uint64_t capture_id)
 {
     struct tn_body *ended = tn_body_find(pool, capture_id);
@@ -100,6 +118,8 @@ void tn_bodies_end(tarn_pool *pool, uint64_t capture_id)
 
     if (ended != NULL)
         ended->open = false;
+    else
+        take_blocks_over(pool, capture_id);
     while (*link != NULL) {
         struct tn_body *body = *link;
 

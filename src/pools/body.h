@@ -46,6 +46,9 @@ struct tn_body *tn_body_find(const tarn_pool *pool, uint64_t capture_id);
 /* A body of the capture that is being captured, or NULL. */
 struct tn_body *tn_body_find_open(const tarn_pool *pool, uint64_t outer_id);
 
+/* Whether the capture is that of a body that is known in the other one, or in a body of it. */
+bool tn_body_is_within(const tarn_pool *pool, uint64_t capture_id, uint64_t outer_id);
+
 /* Lists the bodies in the capture, and in bodies of it, that are being captured, the inner ones before
  * those around them, and makes all closed but those that another thread alone can end. Returns how many;
  * each has a route. */
@@ -54,7 +57,8 @@ size_t tn_bodies_close(tarn_pool *pool, uint64_t capture_id, struct tn_body bodi
 /* Adds the chunks under a block of the capture to the holds of the captures that it is a part of. */
 void tn_bodies_hold(tarn_pool *pool, uint64_t capture_id, const struct tn_block *block);
 
-/* The capture has ended, and so have its bodies, which are parts of what it is a part of. */
+/* The capture has ended, and so have its bodies, which are parts of what it is a part of. Where it is part of no other
+ * their live blocks are its own, as if they had been allocated in it. */
 void tn_bodies_end(tarn_pool *pool, uint64_t capture_id);
 
 /* Whether the device has a pool that knows the capture as a body's. The DEVICE lock and those below it

@@ -87,7 +87,7 @@ tarn_status tn_hold_open(tarn_pool *pool, struct tn_order order, bool owned, str
     return TARN_OK;
 }
 
-struct tn_hold *tn_hold_find(tarn_pool *pool, uint64_t capture_id)
+struct tn_hold *tn_hold_find(const tarn_pool *pool, uint64_t capture_id)
 {
     for (struct tn_hold *hold = pool->holds; hold != NULL; hold = hold->next) {
         if (hold->open && hold->capture_id == capture_id)

@@ -72,7 +72,7 @@ TARN_MUST_CHECK tarn_status tn_hold_open(tarn_pool *pool, struct tn_order order,
                                          struct tn_hold **hold);
 
 /* The open hold of that capture in the pool, or NULL. */
-struct tn_hold *tn_hold_find(tarn_pool *pool, uint64_t capture_id);
+struct tn_hold *tn_hold_find(const tarn_pool *pool, uint64_t capture_id);
 
 /* Whether the open hold is of a capture that goes on: of a tarn_capture, or known by its mark. */
 bool tn_hold_goes_on(const struct tn_hold *hold);

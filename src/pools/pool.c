@@ -643,7 +643,10 @@ void tn_pool_discard(tarn_pool *pool, uint64_t capture_id)
 {
     for (struct tn_block *block = tn_live_first(pool->segments); block != NULL;
          block = tn_live_next(block)) {
-        if (block->state != TN_BLOCK_LIVE || tn_block_order(block).capture_id != capture_id)
+        uint64_t of = tn_block_order(block).capture_id;
+
+        if (block->state != TN_BLOCK_LIVE ||
+            (of != capture_id && !tn_body_is_within(pool, of, capture_id)))
             continue;
         block->state = TN_BLOCK_DISCARDED;
         tn_live_mark(block); /* P23 */

@@ -223,7 +223,7 @@ void tn_pool_revive(struct tn_block *block, uint64_t requested, uint64_t sequenc
                     struct tn_tally tallies[TN_HEAP_KINDS]);
 void tn_pool_count_live(tarn_pool *pool, const struct tn_tally tallies[TN_HEAP_KINDS]);
 
-/* Turns the live blocks of an aborted capture into DISCARDED ones; the lock is held. */
+/* Turns the live blocks of an aborted capture, those of its bodies included, into DISCARDED ones; the lock is held. */
 void tn_pool_discard(tarn_pool *pool, uint64_t capture_id);
 
 /* The next sequence number of the process; the first of so many. */

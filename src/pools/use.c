@@ -348,18 +348,25 @@ void tn_pending_remove(tarn_pool *pool, struct tn_block *block)
     tn_uses_end(pool, block);
 }
 
-/* The work of the use is in a graph: the hold of its capture keeps the memory. That of a body is part of
- * a graph whose capture goes on. */
-static bool capture_use_has_ended(tarn_pool *pool, const struct tn_use *use)
+/* A body's capture is part of one that goes on. */
+static bool capture_goes_on(const tarn_pool *pool, uint64_t capture_id)
 {
-    return tn_hold_find(pool, use->order.capture_id) == NULL &&
-           tn_body_find(pool, use->order.capture_id) == NULL;
+    return tn_hold_find(pool, capture_id) != NULL || tn_body_find(pool, capture_id) != NULL;
 }
 
-static bool use_has_ended(tarn_pool *pool, const struct tn_use *use)
+/* The work of the use is in a graph: the hold of its capture keeps the memory. But while the block's own capture goes
+ * on that would write it again, with nothing in either graph that orders the two. */
+static bool capture_use_has_ended(const tarn_pool *pool, const struct tn_block *block,
+                                  const struct tn_use *use)
+{
+    return !capture_goes_on(pool, use->order.capture_id) &&
+           !capture_goes_on(pool, tn_block_order(block).capture_id);
+}
+
+static bool use_has_ended(tarn_pool *pool, const struct tn_block *block, const struct tn_use *use)
 {
     if (use->order.capture_id != 0)
-        return tn_gpu_is_lost(&pool->device->gpu) || capture_use_has_ended(pool, use);
+        return tn_gpu_is_lost(&pool->device->gpu) || capture_use_has_ended(pool, block, use);
     return tn_fence_is_done(&pool->device->streams, use->fence);
 }
 
@@ -371,7 +378,7 @@ static bool uses_have_ended(tarn_pool *pool, struct tn_block *block, bool force)
     while (block->tangled && *link != NULL) {
         struct tn_use *use = *link;
 
-        if (force || use_has_ended(pool, use)) {
+        if (force || use_has_ended(pool, block, use)) {
             *link = use->next;
             tn_use_end(pool->device, use);
         } else {

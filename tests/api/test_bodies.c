@@ -137,6 +137,33 @@ START_TEST(a_block_live_at_its_bodys_end_overlaps_nothing)
 }
 END_TEST
 
+/* What a body had freed by its end the next one of its group may keep; of another group's it gets nothing. */
+START_TEST(what_a_body_keeps_may_lie_where_one_of_its_group_had_freed)
+{
+    void *output = test_malloc(WORDS * 4);
+
+    for (uint64_t group = 1; group <= 2; group++) {
+        tarn_capture *outer = test_capture_begin(TARN_CAPTURE_THREAD_LOCAL);
+        struct test_node node = test_add_conditional(world.stream, TN_CU_GRAPH_COND_IF, 2, 0);
+        void *freed = capture_body(outer, 1, node.bodies[0], 20, output);
+        tarn_capture *body = test_begin_body(outer, group, node.bodies[1]);
+        void *kept = test_alloc(world.pool, OUTER, world.side);
+        tarn_graph *graph = NULL;
+
+        test_fill(world.side, kept, 10, WORDS);
+        OK(tarn_capture_end_to_graph(body));
+        ck_assert((kept == freed) == (group == 1));
+        test_copy(world.stream, output, kept, WORDS * 4);
+        OK(tarn_capture_end(outer, &graph));
+        run(graph, output, 10);
+        OK(tarn_free(kept));
+        OK(tarn_graph_destroy(graph));
+        test_await_destructors(0);
+    }
+    OK(tarn_free(output));
+}
+END_TEST
+
 START_TEST(a_block_freed_after_its_body_is_not_the_next_bodys)
 {
     void *output = test_malloc(WORDS * 4);
@@ -376,6 +403,7 @@ int main(void)
     tcase_add_test(tcase, the_bodies_of_a_switch_share_memory_and_give_right_results);
     tcase_add_test(tcase, bodies_of_different_groups_share_nothing);
     tcase_add_test(tcase, a_block_live_at_its_bodys_end_overlaps_nothing);
+    tcase_add_test(tcase, what_a_body_keeps_may_lie_where_one_of_its_group_had_freed);
     tcase_add_test(tcase, a_block_freed_after_its_body_is_not_the_next_bodys);
     tcase_add_test(tcase, an_outer_block_used_in_a_body_waits_for_the_outer_captures_end);
     tcase_add_test(tcase, bodies_in_bodies_are_kept_apart_in_the_same_way);

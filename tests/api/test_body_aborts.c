@@ -245,6 +245,79 @@ START_TEST(the_abort_of_an_outer_capture_ends_bodies_in_bodies)
 }
 END_TEST
 
+/* A block that is live at the end of a body in a body in the capture. */
+static void *keep_block_inside(tarn_capture *outer, tarn_capture **middle)
+{
+    tn_cu_stream third = test_stream();
+    struct test_node node = test_add_conditional(world.stream, TN_CU_GRAPH_COND_IF, 1, 1);
+    struct test_node nested;
+    tarn_capture *inner = NULL;
+    void *block;
+
+    *middle = test_begin_body(outer, 1, node.bodies[0]);
+    nested = test_add_conditional(world.side, TN_CU_GRAPH_COND_IF, 1, 1);
+    OK(tarn_capture_begin_to_graph(world.pool, *middle, 1, nested.bodies[0], third,
+                                   TARN_CAPTURE_THREAD_LOCAL, &inner));
+    block = test_alloc(world.pool, OUTER, third);
+    test_fill(third, block, 1, WORDS);
+    OK(tarn_capture_end_to_graph(inner));
+    test_destroy_stream(third);
+    return block;
+}
+
+static void expect_discarded(void *block)
+{
+    ck_assert_int_eq(test_state_of(world.pool, block), TARN_EXTENT_DISCARDED);
+    ck_assert_uint_eq(test_stats(world.pool).live_count, 0);
+    OK(tarn_free(block));
+    OK(tarn_pool_validate(world.pool));
+}
+
+START_TEST(an_abort_discards_what_ended_bodies_left)
+{
+    enum way { OF_MIDDLE, OF_OUTER, AFTER_MIDDLE_ENDED, AFTER_THE_DRIVERS_CAPTURE, WAYS };
+
+    for (enum way way = 0; way < WAYS; way++) {
+        tarn_capture *outer = test_capture_begin(TARN_CAPTURE_THREAD_LOCAL);
+        tarn_capture *middle = NULL;
+        void *block = keep_block_inside(outer, &middle);
+
+        if (way == OF_MIDDLE) {
+            OK(tarn_capture_abort(middle));
+            ck_assert_int_eq(test_state_of(world.pool, block), TARN_EXTENT_DISCARDED);
+            OK(tarn_capture_abort(outer));
+        } else if (way == OF_OUTER) {
+            OK(tarn_capture_abort(outer));
+            OK(tarn_capture_abort(middle));
+        } else {
+            OK(tarn_capture_end_to_graph(middle));
+            ck_assert_int_eq(test_state_of(world.pool, block), TARN_EXTENT_LIVE);
+            if (way == AFTER_THE_DRIVERS_CAPTURE)
+                test_destroy_graph(test_end_capture(world.stream));
+            OK(tarn_capture_abort(outer));
+        }
+        test_await_destructors(0);
+        expect_discarded(block);
+    }
+}
+END_TEST
+
+START_TEST(what_ended_bodies_left_is_live_when_the_outer_capture_has_ended)
+{
+    tarn_capture *outer = test_capture_begin(TARN_CAPTURE_THREAD_LOCAL);
+    tarn_capture *middle = NULL;
+    void *block = keep_block_inside(outer, &middle);
+    tarn_graph *graph = NULL;
+
+    OK(tarn_capture_end_to_graph(middle));
+    OK(tarn_capture_end(outer, &graph));
+    ck_assert_int_eq(test_state_of(world.pool, block), TARN_EXTENT_LIVE);
+    OK(tarn_free(block));
+    OK(tarn_graph_destroy(graph));
+    OK(tarn_pool_validate(world.pool));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("body_aborts");
@@ -264,5 +337,7 @@ int main(void)
     tcase_add_test(tcase,
                    an_outer_capture_has_an_open_body_where_a_body_around_it_was_aborted_elsewhere);
     tcase_add_test(tcase, the_abort_of_an_outer_capture_ends_bodies_in_bodies);
+    tcase_add_test(tcase, an_abort_discards_what_ended_bodies_left);
+    tcase_add_test(tcase, what_ended_bodies_left_is_live_when_the_outer_capture_has_ended);
     return test_main(suite);
 }

@@ -298,6 +298,38 @@ START_TEST(a_captured_live_block_recorded_on_an_unordered_stream_waits_for_the_e
 }
 END_TEST
 
+/* Freed before the other capture's end, or after it. */
+START_TEST(a_captured_live_block_recorded_in_another_capture_waits_for_both)
+{
+    void *output = test_alloc(world.pool, WORDS * 4, world.side);
+    tarn_capture *other = test_capture_on(world.pool, world.side, TARN_CAPTURE_RELAXED);
+    tarn_graph *reads = NULL;
+    void *next;
+
+    test_copy(world.side, output, block, WORDS * 4);
+    OK(tarn_record_stream(block, world.side));
+    if (_i == 0)
+        OK(tarn_free(block));
+    OK(tarn_capture_end(other, &reads));
+    if (_i != 0)
+        OK(tarn_free(block));
+    next = test_malloc(BYTES); /* what is written here the copy would read */
+    ck_assert_ptr_ne(next, block);
+    test_fill(world.stream, next, 3, WORDS);
+    graph = test_capture_end(capture);
+    OK(tarn_graph_replay(graph, world.stream));
+    OK(tarn_graph_replay(reads, world.stream));
+    test_expect_words(world.stream, output, 9, WORDS);
+    OK(tarn_graph_destroy(reads));
+    capture = test_capture_begin(TARN_CAPTURE_RELAXED);
+    ck_assert(test_is_given(block, BYTES, world.stream));
+    OK(tarn_capture_abort(capture));
+    OK(tarn_free(next));
+    OK(tarn_free_on(output, world.stream));
+    destroy_graph();
+}
+END_TEST
+
 /* Enqueues with no work done: a replay, and a copy of the block, which takes long, on the same stream; then
  * the block's free. */
 static void copy_and_free(void *copy, bool with_free_on)
@@ -475,6 +507,8 @@ int main(void)
     tcase_add_test(tcase, a_captured_live_block_is_freed_once);
     tcase_add_test(tcase, a_captured_live_block_recorded_on_a_forked_stream_waits_for_it);
     tcase_add_test(tcase, a_captured_live_block_recorded_on_an_unordered_stream_waits_for_the_end);
+    tcase_add_loop_test(tcase, a_captured_live_block_recorded_in_another_capture_waits_for_both, 0,
+                        2);
     tcase_add_loop_test(tcase, a_captured_live_block_read_after_a_replay_is_waited_for, 0, 2);
     tcase_add_test(tcase, a_captured_live_block_stays_through_trims);
     tcase_add_test(tcase, a_captured_live_block_is_discarded_by_the_abort_of_its_capture);

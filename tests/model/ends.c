@@ -36,7 +36,7 @@ static void leave_capture(struct model *m, struct capture *capture)
     memset(capture, 0, sizeof *capture);
 }
 
-/* Of a block of another pool that the capture used, and of one of a body that has ended, it is not said. */
+/* Of a block of another pool that the capture used it is not said. */
 static void discard_blocks(struct model *m, const struct capture *capture)
 {
     for (size_t i = 0; i < m->block_count; i++) {
@@ -46,7 +46,7 @@ static void discard_blocks(struct model *m, const struct capture *capture)
         if (block->capture_of != capture->serial)
             continue;
         block->is_discarded = true;
-        if (block->pool != capture->pool || block->section != capture->serial)
+        if (block->pool != capture->pool)
             block->is_discarded = tarn_block_at(block->address, &seen) == TARN_ERR_DOUBLE_FREE;
     }
 }
