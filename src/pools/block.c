@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "base/checked.h"
 #include "base/contract.h"
 #include "base/host.h"
 #include "base/hot.h"
@@ -122,9 +123,25 @@ void tn_block_give(struct tn_block_store *store, struct tn_block *block)
     push(store, block);
 }
 
+/* Records that were never taken, where there are no others to be moved, and none where they go; returns how many. */
+static size_t move_fresh(struct tn_block_store *from, struct tn_block_store *to, size_t count)
+{
+    size_t moved = tn_min(count, from->fresh_count);
+
+    if (from->spare != NULL || to->fresh_count > 0)
+        return 0;
+    to->fresh = from->fresh;
+    to->fresh_count = moved;
+    to->spare_count += moved;
+    from->fresh += moved;
+    from->fresh_count -= moved;
+    from->spare_count -= moved;
+    return moved;
+}
+
 void tn_blocks_move(struct tn_block_store *from, struct tn_block_store *to, size_t count)
 {
-    for (size_t i = 0; i < count && from->spare_count > 0; i++)
+    for (size_t i = move_fresh(from, to, count); i < count && from->spare_count > 0; i++)
         push(to, pop(from));
 }
 

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pools/block.h"
+
+#include <stdlib.h>
+
 #include "unit/unit.h"
 
 static struct tn_block_store store;
@@ -27,6 +30,45 @@ START_TEST(records_are_set_aside_before_they_are_taken)
     tn_blocks_fini(&store);
     ck_assert_int_eq(tn_host_outstanding(), before);
     ck_assert_uint_eq(store.spare_count, 0);
+}
+END_TEST
+
+static int compare_pointers(const void *a, const void *b)
+{
+    uintptr_t left = (uintptr_t) * (void *const *)a;
+    uintptr_t right = (uintptr_t) * (void *const *)b;
+
+    return (left > right) - (left < right);
+}
+
+START_TEST(records_move_between_stores_whether_they_were_ever_taken_or_not)
+{
+    struct tn_block_store other = {.slabs = NULL};
+    struct tn_block *taken[2 * TN_BLOCK_SLAB_RECORDS];
+    size_t count = 0;
+    size_t all;
+
+    ck_assert(tn_blocks_reserve(&store, 100));
+    all = store.spare_count;
+    tn_blocks_move(&store, &other, 16); /* none was ever taken */
+    ck_assert_uint_eq(other.spare_count, 16);
+    ck_assert_uint_eq(store.spare_count, all - 16);
+    tn_block_give(&store, tn_block_take(&store));
+    tn_blocks_move(&store, &other, 16); /* one was */
+    tn_blocks_move(&other, &store, 8);
+    ck_assert_uint_eq(other.spare_count, 24);
+    ck_assert_uint_eq(store.spare_count, all - 24);
+    while (other.spare_count > 0)
+        taken[count++] = tn_block_take(&other);
+    while (store.spare_count > 0)
+        taken[count++] = tn_block_take(&store);
+    ck_assert_uint_eq(count, all);
+    qsort(taken, count, sizeof taken[0], compare_pointers);
+    for (size_t i = 1; i < count; i++)
+        ck_assert_ptr_ne(taken[i - 1], taken[i]);
+    tn_blocks_move(&store, &other, 1); /* there is none */
+    ck_assert_uint_eq(other.spare_count, 0);
+    tn_blocks_fini(&store);
 }
 END_TEST
 
@@ -209,6 +251,7 @@ int main(void)
     TCase *tiles = tcase_create("split and join");
 
     tcase_add_test(records, records_are_set_aside_before_they_are_taken);
+    tcase_add_test(records, records_move_between_stores_whether_they_were_ever_taken_or_not);
     tcase_add_test(records, a_record_is_zeroed_when_it_is_taken);
     tcase_add_test(records, cold_records_come_with_the_first_block_of_a_slab_that_needs_one);
     tcase_add_test(records, a_store_gives_all_records_cold_ones_from_then_on);
