@@ -61,7 +61,7 @@ enum {
     SEQUENCES = 256,         /* numbers for blocks, taken at a time */
     /* Frees by others than an arena's user before it has an inbox: a stream may change threads now and then. */
     VISITS = 16,
-    LOOSE_MAX = 32,  /* blocks in a heap's slots, most of them of a few sizes */
+    LOOSE_MAX = 64,  /* blocks in a heap's slots, most of them of a few sizes */
     LOOSE_LOOKS = 4, /* at blocks of a slot, for an allocation */
     /* 4 MiB: larger blocks are few, so the edge of the mapped memory is worth more than the time. */
     LARGE_UNITS = (4 << 20) >> TN_BLOCK_BITS,
