@@ -94,14 +94,16 @@ void tn_replays_admit(tarn_pool *pool, const struct tn_hold *own)
         tn_replays_order(atomic_load(&pool->replays)); /* G3 */
 }
 
-/* Ends the order of a pool in which the graph was left alone; false where it was not. What is being captured has
- * not been launched, so an open hold says nothing. Who captures and replays another graph from now on finds the
- * last replay where it was. No lock may be held. */
-static bool end_order_if_alone(const tarn_graph *graph)
+/* Ends the order of a pool that refuses replays, where the graph was left alone in it; false where it was not. What is
+ * being captured has not been launched, so an open hold says nothing. Who captures and replays another graph from now on
+ * finds the last replay where it was. No lock may be held. */
+static TN_APART bool end_order_if_alone(const tarn_graph *graph)
 {
     tarn_pool *pool = graph->pool;
     bool alone;
 
+    if (pool->replay_order != TARN_REPLAY_REFUSED)
+        return false;
     tn_device_reap(pool->device); /* launches that have ended */
     tn_pool_lock(pool);
     alone = pool->graph_count == 1 && tn_holds_are_kept_by(pool, graph->driver_graph);
@@ -156,10 +158,9 @@ static tarn_status refuse(const tarn_pool *pool, uint64_t stream_id)
 }
 
 /* Puts the stream behind the last replay where it is not yet. The lock of *held is held, before and
- * afterwards: the pool may have another record by then. *refused_id: the stream's, where the pool refuses it if it
- * has several graphs; the status is not TARN_OK then, and has no sentence. */
+ * afterwards: the pool may have another record by then. WRONG_STATE: it refuses the stream, if it has several graphs. */
 static tarn_status take_turn(tarn_pool *pool, tn_cu_stream stream, uint64_t stream_id,
-                             struct tn_replays **held, uint64_t *refused_id)
+                             struct tn_replays **held)
 {
     struct tn_replays *replays = *held;
     struct tn_gpu *gpu = &pool->device->gpu;
@@ -177,10 +178,8 @@ static tarn_status take_turn(tarn_pool *pool, tn_cu_stream stream, uint64_t stre
             order = order_behind_last(pool, replays, stream_id);
     }
     *held = replays;
-    if (status == TARN_OK && order == ORDER_REFUSED) {
-        *refused_id = stream_id;
-        return TARN_ERR_WRONG_STATE;
-    }
+    if (status == TARN_OK && order == ORDER_REFUSED)
+        status = refuse(pool, stream_id);
     if (status == TARN_OK && order == ORDER_BY_EVENT)
         status = tn_stream_wait(gpu, stream, replays->event);
     return status;
@@ -188,8 +187,8 @@ static tarn_status take_turn(tarn_pool *pool, tn_cu_stream stream, uint64_t stre
 
 /* A replay of the pool's only graph; false when there are others by now. No instruction here locks memory
  * or waits for a store: each of them would, after a launch, wait for all that the driver has written. */
-static TN_ALWAYS_INLINE bool launch_alone(tarn_pool *pool, tn_cu_graphexec exec,
-                                          tn_cu_stream stream, tarn_status *status)
+static inline bool launch_alone(tarn_pool *pool, tn_cu_graphexec exec, tn_cu_stream stream,
+                                tarn_status *status)
 {
     struct tn_replays *replays = atomic_load_explicit(&pool->replays, memory_order_acquire);
     struct tn_gpu *gpu = &pool->device->gpu;
@@ -219,9 +218,7 @@ static inline void note_replay(tarn_pool *pool, struct tn_replays *replays, uint
     atomic_store_explicit(&replays->stamp, tn_gpu_epoch(&pool->device->gpu), memory_order_release);
 }
 
-/* *refused_id: as take_turn. */
-static tarn_status launch_ordered(tarn_pool *pool, tn_cu_graphexec exec, tn_cu_stream stream,
-                                  uint64_t *refused_id)
+static tarn_status launch_ordered(tarn_pool *pool, tn_cu_graphexec exec, tn_cu_stream stream)
 {
     struct tn_replays *replays;
     struct tn_gpu *gpu = &pool->device->gpu;
@@ -237,7 +234,7 @@ static tarn_status launch_ordered(tarn_pool *pool, tn_cu_graphexec exec, tn_cu_s
         tn_replays_await_alone(replays);
     enter_series(pool, replays);
     if (order_behind_last(pool, replays, stream_id) != ORDER_KEPT)
-        status = take_turn(pool, stream, stream_id, &replays, refused_id);
+        status = take_turn(pool, stream, stream_id, &replays);
     if (status == TARN_OK)
         status = tn_exec_launch(gpu, exec, stream);
     if (status == TARN_OK) {
@@ -250,31 +247,16 @@ static tarn_status launch_ordered(tarn_pool *pool, tn_cu_graphexec exec, tn_cu_s
 }
 
 /* Each round but the last finds the graph alone: so another one comes only where other threads' graphs come and go. */
-static TN_APART tarn_status launch_among(const tarn_graph *graph, tn_cu_stream stream)
-{
-    tarn_pool *pool = graph->pool;
-    uint64_t refused_id;
-    tarn_status status;
-
-    for (;;) {
-        refused_id = 0;
-        status = launch_ordered(pool, graph->exec, stream, &refused_id);
-        if (refused_id == 0)
-            return status;
-        if (!end_order_if_alone(graph))
-            return refuse(pool, refused_id);
-        if (launch_alone(pool, graph->exec, stream, &status))
-            return status;
-    }
-}
-
 tarn_status tn_replays_launch(const tarn_graph *graph, tn_cu_stream stream)
 {
     tarn_status status = TARN_OK;
 
-    if (launch_alone(graph->pool, graph->exec, stream, &status))
-        return status;
-    return launch_among(graph, stream);
+    do {
+        if (launch_alone(graph->pool, graph->exec, stream, &status))
+            return status;
+        status = launch_ordered(graph->pool, graph->exec, stream);
+    } while (status == TARN_ERR_WRONG_STATE && end_order_if_alone(graph));
+    return status;
 }
 
 bool tn_replays_precede(const tarn_pool *pool, uint64_t stream_id)
