@@ -31,7 +31,10 @@ typedef enum tarn_contents {
  * long as the copies are under way, a block of another stream is freed with tarn_free_on(block, stream),
  * or its stream is ordered behind this one first: else that stream may have the memory under the copy.
  * Callbacks that the call makes for want of memory (pressure.h) may free blocks of the pool: the checkpoint has
- * what is live when the copies are enqueued.
+ * what is live when the copies are enqueued. Where they, or other threads, keep changing that, up to twice the
+ * memory is taken.
+ * The copies are enqueued with the pool locked: who allocates from it meanwhile waits, also for a queue of the
+ * stream's that is full to have room again. So does a restore.
  * Without contents the stream is not used.
  * Contents take, besides their bytes, some 40 bytes of device memory a block from the default pool, and
  * as many of page-locked host memory. What a checkpoint had of the latter is kept for the next one,

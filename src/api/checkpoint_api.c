@@ -6,6 +6,7 @@
 tarn_status tarn_checkpoint_take(tarn_pool *pool, tarn_contents contents, tarn_stream stream,
                                  tarn_checkpoint **checkpoint)
 {
+    tarn_device *device;
     tarn_status status;
 
     if (!tn_is_pool(pool))
@@ -15,9 +16,13 @@ tarn_status tarn_checkpoint_take(tarn_pool *pool, tarn_contents contents, tarn_s
     if (contents != TARN_CONTENTS_NONE && contents != TARN_CONTENTS_DEVICE &&
         contents != TARN_CONTENTS_HOST)
         return tn_bad_argument("contents is not one of tarn_contents");
-    status = tn_enter_device(pool->device);
-    if (status == TARN_OK)
+    device = pool->device;
+    status = tn_enter_device(device);
+    if (status == TARN_OK) {
         status = tn_checkpoint_take(pool, contents, stream, checkpoint);
+        /* A callback may have released the pool, which the call has kept until it failed. */
+        tn_released_check(device, status != TARN_OK);
+    }
     return tn_leave(status);
 }
 

@@ -325,6 +325,42 @@ START_TEST(a_callback_may_free_what_a_checkpoint_is_just_taken_of)
 }
 END_TEST
 
+static bool release_pool(tarn_device *device, size_t wanted_bytes, void *user)
+{
+    void **block = user;
+
+    (void)device;
+    (void)wanted_bytes;
+    if (*block == NULL)
+        return false;
+    OK(tarn_pool_release(world.pool));
+    OK(tarn_free(*block));
+    *block = NULL;
+    return true;
+}
+
+/* The call keeps the pool until it has failed, and nothing does afterwards. */
+START_TEST(a_pool_that_a_callback_releases_goes_when_the_checkpoint_of_it_fails)
+{
+    void *block = test_alloc(world.pool, 4 * MIB, world.stream);
+    tarn_checkpoint *checkpoint = UNTOUCHED;
+    tarn_device_stats stats = {.size = sizeof stats};
+
+    test_synchronize(world.stream);
+    OK(tarn_device_add_free_callback(world.device, release_pool, &block));
+    sim.plan_fault("cuMemMap", 1, 1, TN_CUDA_ERROR_OUT_OF_MEMORY);
+    STATUS(TARN_ERR_DEVICE_MEMORY,
+           tarn_checkpoint_take(world.pool, TARN_CONTENTS_DEVICE, world.stream, &checkpoint));
+    sim.clear_fault(NULL);
+    ck_assert_untouched(checkpoint);
+    ck_assert_ptr_null(block);
+    OK(tarn_device_remove_free_callback(world.device, release_pool, &block));
+    OK(tarn_device_get_stats(world.device, &stats));
+    ck_assert_uint_eq(stats.pool_count, 1); /* the default pool */
+    world.pool = NULL;
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("pressure");
@@ -340,6 +376,7 @@ int main(void)
     tcase_add_test(tcase, a_callback_may_remove_itself);
     tcase_add_test(tcase, what_callbacks_call_breaks_no_capture);
     tcase_add_test(tcase, a_removal_waits_for_threads_inside);
+    tcase_add_test(tcase, a_pool_that_a_callback_releases_goes_when_the_checkpoint_of_it_fails);
     tcase_add_loop_test(small, a_callback_may_free_what_a_checkpoint_is_just_taken_of,
                         TARN_CONTENTS_DEVICE, TARN_CONTENTS_HOST + 1);
     suite_add_tcase(suite, tcase);
