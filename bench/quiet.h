@@ -3,7 +3,8 @@
  *
  * Two hardware threads share a core, and in a virtual machine the other one is often a stranger's: while that one
  * works everything here takes up to twice as long, for milliseconds or minutes. So whoever measures on one thread goes
- * to a CPU where a short loop of independent additions runs as fast as on any, and leaves it when it does no more.
+ * to a CPU where a short walk through cached memory is as fast as on any, and leaves it when it is much slower than the
+ * fastest ever seen.
  * Cases that are compared are measured on one CPU, each round of samples; what the figures say of them is the same.
  *
  * For one thread at a time. */

@@ -14,6 +14,7 @@
 
 #include "driver.h"
 #include "harness.h"
+#include "quiet.h"
 #include "report.h"
 #include "rows.h"
 
@@ -88,6 +89,7 @@ static void play_batch(const struct graphs *graphs, uint64_t *random,
 {
     double times[KIND_COUNT][PAIRS];
 
+    bench_quiet_keep();
     bench_stream_drain(graphs->stream);
     for (size_t pair = 0; pair < PAIRS; pair++) {
         size_t graph = pair & (graphs->graph_count - 1);
@@ -111,11 +113,13 @@ static void compare(const struct bench *bench, size_t graph_count, const char *v
 
     create_graphs(&graphs, bench, graph_count);
     series[REPLAY].count = series[LAUNCH].count = 0;
+    bench_quiet_begin();
     for (size_t i = 0; i < warm_up_count; i++)
         play_batch(&graphs, &random, series);
     series[REPLAY].count = series[LAUNCH].count = 0;
     for (size_t i = 0; i < batch_count; i++)
         play_batch(&graphs, &random, series);
+    bench_quiet_end();
     destroy_graphs(&graphs);
     bench_report("replay", variant, NULL, "ns", bench_summarize(&series[REPLAY]));
     bench_report("replay", variant, "cuGraphLaunch", "ns", bench_summarize(&series[LAUNCH]));
