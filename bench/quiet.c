@@ -8,8 +8,7 @@
 #include "harness.h"
 
 enum {
-    WALK_BYTES =
-        128 << 10, /* more than a first-level cache, and a small part of a second-level one */
+    WALK_BYTES = 128 << 10, /* more than a first-level cache, a part of a second-level one */
     LINE_BYTES = 64,
     PROBES = 5,
     PERCENT_SLOWER = 25,    /* a neighbour that works makes 30 to 100; a clock that changes, 10 */
@@ -37,8 +36,8 @@ static int compare_times(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static uint64_t
-    words[WALK_BYTES / sizeof(uint64_t)]; /* written, or all would be one page of zeros */
+/* Written, or all would be one page of zeros. */
+static uint64_t words[WALK_BYTES / sizeof(uint64_t)];
 
 static uint64_t walk(void)
 {
@@ -96,7 +95,7 @@ static void search(void)
     }
     if (best == CPU_SETSIZE || !go_to(best))
         bench_quiet_end();
-    if (quiet.reference_ns == 0 || best_ns < quiet.reference_ns)
+    else if (quiet.reference_ns == 0 || best_ns < quiet.reference_ns)
         quiet.reference_ns = best_ns;
     quiet.searched_at = bench_now();
 }

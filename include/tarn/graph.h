@@ -132,9 +132,9 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_capture_abort(tarn_capture *capture);
  * ended and that stands alone. It takes over the driver's graph, and instantiates it. The graph has had its
  * hold since the capture's first allocation; where blocks of the pool were freed in a capture before Tarn
  * could give it one (a call of the driver failed, or another thread freed), they have waited, and the graph
- * gets a hold of them here. So graphs are adopted in the order of their captures.
- * Graphs that are child nodes in it are of the same pool, or whoever replays it keeps it in order with the
- * graphs of theirs: Tarn does not look into it.
+ * gets a hold of them here. So graphs are adopted in the order of their captures. Tarn does not look into
+ * the graph for child nodes: where those are graphs of another pool, the caller keeps its replays in order
+ * with that pool's.
  *   INVALID_HANDLE
  *   INVALID_ARGUMENT  driver_graph or graph is NULL
  *   DEVICE_MEMORY, HOST_MEMORY, DEVICE_LOST, POISONED, DRIVER: the driver's graph is still the
@@ -153,12 +153,12 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_graph_adopt(tarn_pool *pool,
  * A replay waits for replays alone, not for work that is enqueued behind them: a copy of an output, say.
  * While the output is live no graph that is captured later has its memory. One that was captured before
  * may have had it, and freed it: its replay overwrites the output, as the output's graph overwrote what
- * was there. So graphs of a pool are replayed in the order of their captures from one that is replayed
- * to those whose outputs are read; or they have pools of their own. The same holds where a graph is nested
- * in another as a child node: what was captured later and is live across the node may lie in its memory.
- * Where graphs of the pool are replayed on several
- * streams, an output is to be freed with that use recorded, or a graph that is captured later may write there
- * before the copy has been made:
+ * was there. So an output is read before a graph is replayed that was captured before its own; or those graphs
+ * have pools of their own. The same holds where a graph is nested in another as a child node: what was
+ * captured later and is live across the node may lie in its memory.
+ *
+ * Where graphs of the pool are replayed on several streams, an output is to be freed with that use recorded,
+ * or a graph that is captured later may write there before the copy has been made:
  *
  *   tarn_graph_replay(graph, stream);
  *   cuMemcpyDtoHAsync(result, output, bytes, stream);

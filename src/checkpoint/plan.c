@@ -6,8 +6,8 @@
  * stamps, where blocks were freed; of live blocks, those that were there before it. So a plan made after
  * a wait asks for another one only where somebody has freed meanwhile. A block that was there before the wait may
  * have been freed and revived during it, with its number: after another restore that revives, stamps count for kept
- * blocks, too. Copies of another restore go into blocks
- * that keep their numbers, and may come after the wait: behind those the stream is put by an event.
+ * blocks, too. Copies of another restore go into blocks that keep their numbers, and may come after the wait:
+ * behind those the stream is put by an event.
  *
  * A saved block knows the record that it had. Mostly that is its record still, or stands for its bytes that are
  * free now, so that neither an index nor the blocks around it are looked at.
@@ -139,11 +139,10 @@ static bool kept_may_be_in_use(const struct tn_plan *plan, const struct tn_block
 {
     const struct tn_chunk *chunk;
 
-    if (!has_other_users(plan, block))
-        return false;
-    if (block->sequence > plan->idle_sequence)
+    if (live_may_be_in_use(plan, block))
         return true;
-    if (tn_gpu_is_proven(&plan->pool->device->gpu, plan->pool->revived_stamp))
+    if (tn_gpu_is_proven(&plan->pool->device->gpu, plan->pool->revived_stamp) ||
+        !has_other_users(plan, block))
         return false;
     for (uint64_t at = block->offset; at < tn_block_end(block); at = tn_chunk_end(chunk)) {
         chunk = tn_segment_chunk_at(block->segment, at);

@@ -63,8 +63,7 @@ struct tn_plan {
     size_t record_count; /* that the restore may take */
     bool needs_cold;     /* blocks may come to be of other orders than their arenas, or get uses */
     bool needs_wait;     /* memory to be written may be in use on another stream */
-    bool
-        follows; /* the stream is to wait first for the event behind the copies of the last restore */
+    bool follows; /* the stream is to wait first for the event behind the last restore's copies */
 };
 
 /* Compares the live set with the saved one. Changes nothing but marks, and makes an arena for the

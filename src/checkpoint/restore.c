@@ -414,8 +414,8 @@ static tarn_status run(struct tn_plan *plan, struct tn_use *use, void **delta)
         plan->idle_sequence = sequence;
     }
     return tn_fail(TARN_ERR_BUSY,
-                   "other threads keep freeing memory of pool '%s' that the "
-                   "checkpoint needs",
+                   "other threads keep freeing or restoring memory of pool '%s' that the "
+                   "checkpoint needs, on other streams",
                    plan->pool->name);
 }
 

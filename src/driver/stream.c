@@ -38,16 +38,6 @@ tarn_status tn_stream_enter(struct tn_gpu *gpu, tn_cu_stream stream, bool *pushe
     return tn_gpu_enter(gpu, gpu->context, pushed);
 }
 
-static tn_cu_result ask_whether_captured(struct tn_gpu *gpu, tn_cu_stream stream,
-                                         tn_cu_capture_status *capturing)
-{
-    tn_cu_result result = gpu->driver->cuStreamIsCapturing(stream, capturing);
-
-    if (result != TN_CUDA_SUCCESS && result != TN_CUDA_ERROR_STREAM_CAPTURE_IMPLICIT)
-        (void)tn_gpu_failed(gpu, result, "looking at a stream", "cuStreamIsCapturing");
-    return result;
-}
-
 bool tn_stream_is_closed(struct tn_gpu *gpu, tn_cu_stream stream)
 {
     tn_cu_capture_status capturing = TN_CU_CAPTURE_STATUS_NONE;
@@ -56,19 +46,25 @@ bool tn_stream_is_closed(struct tn_gpu *gpu, tn_cu_stream stream)
 
     if (tn_stream_enter(gpu, stream, &pushed) != TARN_OK)
         return false; /* nothing will be recorded then either */
-    result = ask_whether_captured(gpu, stream, &capturing);
+    result = gpu->driver->cuStreamIsCapturing(stream, &capturing);
     tn_gpu_leave(gpu, pushed);
+    if (result != TN_CUDA_SUCCESS && result != TN_CUDA_ERROR_STREAM_CAPTURE_IMPLICIT)
+        (void)tn_gpu_failed(gpu, result, "looking at a stream", "cuStreamIsCapturing");
     return result == TN_CUDA_ERROR_STREAM_CAPTURE_IMPLICIT ||
            capturing != TN_CU_CAPTURE_STATUS_NONE;
 }
 
-bool tn_stream_may_give_graph(struct tn_gpu *gpu, tn_cu_stream stream)
+tarn_status tn_stream_may_give_graph(struct tn_gpu *gpu, tn_cu_stream stream, bool *may)
 {
     tn_cu_capture_status capturing = TN_CU_CAPTURE_STATUS_NONE;
+    tn_cu_result result;
 
     TN_ASSERT(!tn_stream_is_default(stream));
-    (void)ask_whether_captured(gpu, stream, &capturing);
-    return capturing == TN_CU_CAPTURE_STATUS_ACTIVE;
+    result = gpu->driver->cuStreamIsCapturing(stream, &capturing);
+    *may = capturing == TN_CU_CAPTURE_STATUS_ACTIVE;
+    return result == TN_CUDA_SUCCESS
+               ? TARN_OK
+               : tn_gpu_failed(gpu, result, "looking at a stream", "cuStreamIsCapturing");
 }
 
 tarn_status tn_stream_context(struct tn_gpu *gpu, tn_cu_stream stream, tn_cu_context *context)

@@ -132,8 +132,9 @@ TARN_MUST_CHECK tarn_status tn_stream_enter_own(struct tn_gpu *gpu, tn_cu_stream
 bool tn_stream_is_closed(struct tn_gpu *gpu, tn_cu_stream stream);
 
 /* Whether the stream, which is none of the default ones, is in a capture that is not invalidated. Any thread may ask,
- * whatever another one does with the stream. */
-bool tn_stream_may_give_graph(struct tn_gpu *gpu, tn_cu_stream stream);
+ * whatever another one does with the stream. DEVICE_LOST, DRIVER */
+TARN_MUST_CHECK tarn_status tn_stream_may_give_graph(struct tn_gpu *gpu, tn_cu_stream stream,
+                                                     bool *may);
 
 /* The context that work on the stream happens in: the device's primary one, or one of the program's. */
 TARN_MUST_CHECK tarn_status tn_stream_context(struct tn_gpu *gpu, tn_cu_stream stream,

@@ -113,10 +113,15 @@ bool tn_capture_notice(tarn_pool *pool)
     tarn_stream streams[TN_ROUTES_MAX];
     size_t count = tn_route_streams(pool->device, pool, streams);
     bool known = true;
+    bool hidden = false;
+    tarn_status status;
 
     for (size_t i = 0; i < count; i++)
         known = is_known(pool, streams[i]) && known;
-    return known && !tn_route_hides_capture(pool->device, pool);
+    if (!known)
+        return false;
+    status = tn_route_hides_capture(pool->device, pool, &hidden);
+    return !hidden && (status == TARN_OK || status == TARN_ERR_DEVICE_LOST);
 }
 
 tarn_status tn_capture_look(tarn_pool *pool, bool *announced)
@@ -133,8 +138,7 @@ tarn_status tn_capture_look(tarn_pool *pool, bool *announced)
             return status;
         *announced = state.order.capture_id != 0 && !state.broken;
     }
-    *announced = *announced || tn_route_hides_capture(pool->device, pool);
-    return TARN_OK;
+    return *announced ? TARN_OK : tn_route_hides_capture(pool->device, pool, announced);
 }
 
 /* The hold is of no capture: its id is one that no driver gives. */

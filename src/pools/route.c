@@ -336,21 +336,23 @@ static bool is_in_known_capture(tarn_pool *pool, const struct tn_route *route)
     return known;
 }
 
-bool tn_route_hides_capture(tarn_device *device, tarn_pool *pool)
+tarn_status tn_route_hides_capture(tarn_device *device, tarn_pool *pool, bool *hides)
 {
-    bool hides = false;
+    tarn_status status = TARN_OK;
 
+    *hides = false;
     tn_lock_acquire(&device->routes.lock);
-    for (size_t i = 0; i < device->routes.count && !hides; i++) {
+    for (size_t i = 0; i < device->routes.count && !*hides && status == TARN_OK; i++) {
         const struct tn_route *route = &device->routes.routes[i];
 
-        hides = route->pool == pool && has_stream(route) && !route->of_capture && !may_ask(route) &&
-                !tn_stream_is_default(route->user) &&
-                tn_stream_may_give_graph(&device->gpu, route->user) &&
-                !is_in_known_capture(pool, route);
+        if (route->pool != pool || !has_stream(route) || route->of_capture || may_ask(route) ||
+            tn_stream_is_default(route->user))
+            continue;
+        status = tn_stream_may_give_graph(&device->gpu, route->user, hides);
+        *hides = *hides && !is_in_known_capture(pool, route);
     }
     tn_lock_release(&device->routes.lock);
-    return hides;
+    return status;
 }
 
 /* Whether the stream is in the capture that the route's own stream is in now. */

@@ -87,8 +87,10 @@ size_t tn_route_streams(tarn_device *device, const tarn_pool *pool,
 
 /* Whether the stream of such a route, which another thread began, is in a capture that has no hold in the pool. All
  * that another thread may ask the driver is whether it is being captured. Of a thread's own default stream
- * nothing is known elsewhere, the legacy one is never captured, and what an invalidated capture has never runs. */
-bool tn_route_hides_capture(tarn_device *device, tarn_pool *pool);
+ * nothing is known elsewhere, the legacy one is never captured, and what an invalidated capture has never runs.
+ * DEVICE_LOST, DRIVER */
+TARN_MUST_CHECK tarn_status tn_route_hides_capture(tarn_device *device, tarn_pool *pool,
+                                                   bool *hides);
 
 /* Whether any route is open; without a lock. */
 static inline bool tn_route_is_any(const struct tn_routes *routes)

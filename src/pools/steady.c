@@ -110,18 +110,21 @@ static TN_ALWAYS_INLINE void leave(struct tn_block *block, uint64_t epoch)
 }
 
 /* What a join writes is seldom near. */
-static inline void expect_join(const struct tn_block *block)
+static inline void expect_neighbours(const struct tn_block *block)
 {
-    tn_live_prefetch(tn_block_chunk_at(block, block->offset), block->offset);
     __builtin_prefetch(block->previous, 1);
     __builtin_prefetch(block->next, 1);
 }
 
+static inline void expect_join(const struct tn_block *block)
+{
+    tn_live_prefetch(tn_block_chunk_at(block, block->offset), block->offset);
+    expect_neighbours(block);
+}
+
 static TN_APART void join(struct tn_arena *arena, struct tn_block *block)
 {
-    /* Asked for when the index has been. */
-    __builtin_prefetch(block->previous, 1);
-    __builtin_prefetch(block->next, 1);
+    expect_neighbours(block); /* they are asked for when the index has been */
     leave(block, block->loose_stamp);
     block->state = TN_BLOCK_FREE;
     tn_arena_put(arena, block);

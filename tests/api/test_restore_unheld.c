@@ -78,6 +78,33 @@ START_TEST(a_stream_that_cannot_be_looked_at_is_an_error)
 }
 END_TEST
 
+static void *restore_and_free_beside_a_refusal(void *freed)
+{
+    sim.plan_fault("cuStreamIsCapturing", 1, 1, TN_CUDA_ERROR_UNKNOWN);
+    REFUSE(TARN_ERR_DRIVER, "cuStreamIsCapturing",
+           tarn_checkpoint_restore(checkpoint, world.side, NULL));
+    ck_assert_uint_eq(sim.clear_fault(NULL), 1);
+    sim.plan_fault("cuStreamIsCapturing", 1, 1, TN_CUDA_ERROR_UNKNOWN);
+    OK(tarn_free(freed));
+    ck_assert_uint_eq(sim.clear_fault(NULL), 1);
+    return NULL;
+}
+
+/* Nor does another thread: and what it frees waits for a graph that may use it. */
+START_TEST(a_stream_that_cannot_be_looked_at_elsewhere_is_an_error_too)
+{
+    void *freed = test_alloc(world.pool, bytes, world.side);
+    void *next;
+    pthread_t thread;
+
+    ck_assert_int_eq(pthread_create(&thread, NULL, restore_and_free_beside_a_refusal, freed), 0);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    next = test_alloc(world.pool, bytes, world.side);
+    ck_assert_ptr_ne(next, freed);
+    OK(tarn_free(next));
+}
+END_TEST
+
 START_TEST(no_checkpoint_is_taken)
 {
     tarn_checkpoint *another = NULL;
@@ -149,6 +176,7 @@ int main(void)
     tcase_add_test(tcase, a_restore_is_refused_and_frees_nothing);
     tcase_add_test(tcase, another_thread_is_refused_too);
     tcase_add_test(tcase, a_stream_that_cannot_be_looked_at_is_an_error);
+    tcase_add_test(tcase, a_stream_that_cannot_be_looked_at_elsewhere_is_an_error_too);
     tcase_add_test(tcase, no_checkpoint_is_taken);
     tcase_add_test(others, another_threads_route_by_the_legacy_stream_hides_no_capture);
     tcase_add_test(others, an_invalidated_capture_is_not_under_way);
