@@ -63,7 +63,7 @@ static uint64_t write_items(const tarn_checkpoint *checkpoint, uint64_t saved,
         const struct tn_saved_block *block = &checkpoint->blocks[i];
 
         items[i] = (struct tn_contents_item){
-            .live = block->segment->base + block->offset,
+            .live = tn_saved_address(checkpoint, block),
             .saved = saved,
             /* What rounding added is nobody's, and may never have been written. */
             .bytes = block->requested,
@@ -374,8 +374,7 @@ static tarn_status compare(const tarn_checkpoint *checkpoint, const uint64_t *an
                    "copied (digest %016llx, was %016llx); so are %zu more of %zu blocks",
                    (unsigned long long)checkpoint->blocks[first].sequence,
                    (unsigned long long)checkpoint->blocks[first].requested,
-                   (unsigned long long)(checkpoint->blocks[first].segment->base +
-                                        checkpoint->blocks[first].offset),
+                   (unsigned long long)tn_saved_address(checkpoint, &checkpoint->blocks[first]),
                    (unsigned long long)answers[first], (unsigned long long)answers[count + first],
                    wrong - 1, count);
 }

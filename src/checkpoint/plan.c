@@ -41,7 +41,9 @@ static enum tn_heap_kind kind_of(const struct tn_saved_block *saved)
 
 struct tn_order tn_plan_order(const struct tn_plan *plan, const struct tn_saved_block *saved)
 {
-    return tn_order_equal(saved->order, TN_ORDER_NONE) ? plan->order : saved->order;
+    struct tn_order order = tn_saved_order(plan->checkpoint, saved);
+
+    return tn_order_equal(order, TN_ORDER_NONE) ? plan->order : order;
 }
 
 struct tn_heap *tn_plan_home(struct tn_plan *plan, const struct tn_saved_block *saved)
@@ -192,8 +194,8 @@ static tarn_status plan_block(struct tn_plan *plan, const struct tn_saved_block 
                        "free it first",
                        (unsigned long long)block->sequence, (unsigned long long)saved->sequence);
     case TN_BLOCK_UNMAPPED:
-        if (!add_hole(plan, block, tn_plan_home(plan, saved), saved->offset,
-                      saved->offset + tn_saved_bytes(saved)))
+        if (!add_hole(plan, block, tn_plan_home(plan, saved), tn_saved_offset(saved),
+                      tn_saved_end(saved)))
             return no_memory();
         break;
     case TN_BLOCK_PENDING:
@@ -248,8 +250,8 @@ static bool is_in_reach(const struct tn_plan *plan, const struct tn_saved_block 
 {
     const struct tn_reach *reach = &plan->reach;
 
-    return reach->run.segment == saved->segment && reach->run.begin <= saved->offset &&
-           saved->offset + tn_saved_bytes(saved) <= reach->run.end &&
+    return reach->run.segment == tn_saved_segment(plan->checkpoint, saved) &&
+           reach->run.begin <= tn_saved_offset(saved) && tn_saved_end(saved) <= reach->run.end &&
            (reach->home == home || reach->home == NULL);
 }
 
@@ -257,8 +259,8 @@ static bool is_in_reach(const struct tn_plan *plan, const struct tn_saved_block 
 static tarn_status plan_range(struct tn_plan *plan, const struct tn_saved_block *saved,
                               struct tn_block **cursor)
 {
-    uint64_t end = saved->offset + tn_saved_bytes(saved);
-    struct tn_run run = {saved->segment, saved->offset, end};
+    uint64_t end = tn_saved_end(saved);
+    struct tn_run run = {tn_saved_segment(plan->checkpoint, saved), tn_saved_offset(saved), end};
     struct tn_block *block = *cursor;
     struct tn_heap *home;
 
@@ -267,7 +269,7 @@ static tarn_status plan_range(struct tn_plan *plan, const struct tn_saved_block 
     home = tn_plan_home(plan, saved);
     plan->needs_cold =
         plan->needs_cold || !tn_order_equal(home->arena->order, tn_plan_order(plan, saved));
-    while (tn_block_end(block) <= saved->offset)
+    while (tn_block_end(block) <= run.begin)
         block = block->next;
     *cursor = block;
     plan->record_count += 2;
@@ -277,8 +279,8 @@ static tarn_status plan_range(struct tn_plan *plan, const struct tn_saved_block 
         if (status != TARN_OK)
             return status;
     }
-    for (uint64_t at = saved->offset; at < end;) {
-        struct tn_chunk *chunk = tn_segment_chunk_at(saved->segment, at);
+    for (uint64_t at = run.begin; at < end;) {
+        struct tn_chunk *chunk = tn_segment_chunk_at(run.segment, at);
 
         if (chunk == NULL) {
             at = tn_round_down(at, TN_PAGE_BYTES) + TN_PAGE_BYTES;
@@ -298,10 +300,12 @@ static tarn_status plan_range(struct tn_plan *plan, const struct tn_saved_block 
 
 /* Whether the record that the block had stands for its very bytes, which are FREE now. One that was given back has
  * no bytes. */
-static bool is_its_place(const struct tn_saved_block *saved, const struct tn_block *block)
+static bool is_its_place(const tarn_checkpoint *checkpoint, const struct tn_saved_block *saved,
+                         const struct tn_block *block)
 {
-    return block->state == TN_BLOCK_FREE && block->segment == saved->segment &&
-           block->offset == saved->offset && block->units == saved->units;
+    return block->state == TN_BLOCK_FREE &&
+           block->segment == tn_saved_segment(checkpoint, saved) &&
+           block->offset == tn_saved_offset(saved) && block->units == saved->units;
 }
 
 /* Whether the FREE block is in the same chunk, and comes back to the same heap, as the last one that does so in its
@@ -309,7 +313,8 @@ static bool is_its_place(const struct tn_saved_block *saved, const struct tn_blo
 static bool is_place_as_before(const struct tn_plan *plan, const struct tn_saved_block *saved,
                                const struct tn_block *block)
 {
-    return plan->seen_chunk != NULL && tn_order_equal(saved->order, plan->seen_order) &&
+    return plan->seen_chunk != NULL &&
+           tn_order_equal(tn_saved_order(plan->checkpoint, saved), plan->seen_order) &&
            tn_segment_chunk_at(block->segment, block->offset) == plan->seen_chunk &&
            tn_block_end(block) <= tn_chunk_end(plan->seen_chunk);
 }
@@ -339,7 +344,7 @@ static bool plan_place(struct tn_plan *plan, const struct tn_saved_block *saved,
     }
     plan_reach(plan, &run, block, block->heap->arena);
     plan->seen_chunk = chunk;
-    plan->seen_order = saved->order;
+    plan->seen_order = tn_saved_order(plan->checkpoint, saved);
     return true;
 }
 
@@ -349,6 +354,7 @@ static tarn_status plan_revival(struct tn_plan *plan, size_t index, bool in_plac
                                 struct tn_block **cursor)
 {
     const struct tn_saved_block *saved = &plan->checkpoint->blocks[index];
+    const struct tn_segment *segment;
 
     if (plan->revived == NULL) {
         plan->revived = tn_host_alloc_unset(plan->checkpoint->block_count, sizeof *plan->revived);
@@ -363,8 +369,9 @@ static tarn_status plan_revival(struct tn_plan *plan, size_t index, bool in_plac
     if (in_place)
         return TARN_OK;
     plan->elsewhere_count += 1;
-    if (*cursor == NULL || (*cursor)->segment != saved->segment)
-        *cursor = saved->segment->first_block;
+    segment = tn_saved_segment(plan->checkpoint, saved);
+    if (*cursor == NULL || (*cursor)->segment != segment)
+        *cursor = segment->first_block;
     return plan_range(plan, saved, cursor);
 }
 
@@ -379,7 +386,7 @@ static struct tn_block *find_elsewhere(const struct tn_plan *plan, struct tn_sav
                                        struct tn_live_place *last)
 {
     struct tn_block *block =
-        tn_live_find_near(plan->pool, saved->segment->base + saved->offset, last);
+        tn_live_find_near(plan->pool, tn_saved_address(plan->checkpoint, saved), last);
 
     if (block == NULL || !is_live_as(block, saved))
         return NULL;
@@ -396,10 +403,14 @@ static void give_up_places(struct tn_plan *plan)
     plan->record_count += 2 * plan->revived_count;
 }
 
-static bool follows(const struct tn_saved_block *saved, const struct tn_saved_block *before)
+static bool follows(const tarn_checkpoint *checkpoint, const struct tn_saved_block *saved,
+                    const struct tn_saved_block *before)
 {
-    return saved->segment == before->segment ? saved->offset > before->offset
-                                             : saved->segment->index > before->segment->index;
+    const struct tn_segment *segment = tn_saved_segment(checkpoint, saved);
+    const struct tn_segment *segment_before = tn_saved_segment(checkpoint, before);
+
+    return segment == segment_before ? saved->place > before->place
+                                     : segment->index > segment_before->index;
 }
 
 static tarn_status plan_blocks(struct tn_plan *plan)
@@ -416,11 +427,11 @@ static tarn_status plan_blocks(struct tn_plan *plan)
         struct tn_block *block = saved->block;
         bool in_place = false;
 
-        TN_ASSERT(i == 0 || follows(saved, saved - 1)); /* C1 */
+        TN_ASSERT(i == 0 || follows(checkpoint, saved, saved - 1)); /* C1 */
         if (i + AHEAD < checkpoint->block_count)
             __builtin_prefetch(saved[AHEAD].block, 1);
         if (!is_live_as(block, saved)) {
-            in_place = is_its_place(saved, block);
+            in_place = is_its_place(checkpoint, saved, block);
             block = in_place ? NULL : find_elsewhere(plan, saved, &last);
         }
         if (block == NULL) {

@@ -130,21 +130,23 @@ static tarn_status map_holes(const struct tn_plan *plan)
 /* Room for the revived blocks in the indexes of their chunks. False: no memory. */
 static bool reserve_places(const struct tn_plan *plan)
 {
-    const struct tn_segment *segment = NULL;
+    const tarn_checkpoint *checkpoint = plan->checkpoint;
+    const struct tn_segment *last = NULL;
     struct tn_chunk *chunk = NULL;
     uint32_t count = 0; /* of those that begin in the chunk; they follow each other */
 
     for (size_t i = 0; i < plan->revived_count; i++) {
-        const struct tn_saved_block *saved = &plan->checkpoint->blocks[plan->revived[i].index];
+        const struct tn_saved_block *saved = &checkpoint->blocks[plan->revived[i].index];
+        const struct tn_segment *segment = tn_saved_segment(checkpoint, saved);
 
-        if (saved->segment == segment && saved->offset < tn_chunk_end(chunk)) {
+        if (segment == last && tn_saved_offset(saved) < tn_chunk_end(chunk)) {
             count += 1;
             continue;
         }
         if (chunk != NULL && !tn_live_reserve(chunk, count))
             return false;
-        segment = saved->segment;
-        chunk = tn_segment_chunk_at(segment, saved->offset);
+        last = segment;
+        chunk = tn_segment_chunk_at(segment, tn_saved_offset(saved));
         count = 1;
     }
     return chunk == NULL || tn_live_reserve(chunk, count);
@@ -204,23 +206,22 @@ static void end_pending(tarn_pool *pool, struct tn_block *block, uint64_t end)
     }
 }
 
-/* The block over the saved one's first byte, from a block below it on, or, NULL, the segment's first. */
-static struct tn_block *find_over(const struct tn_saved_block *saved, struct tn_block *below)
+/* The block over the run's first byte, from a block below it on, or, NULL, the segment's first. */
+static struct tn_block *find_over(const struct tn_run *run, struct tn_block *below)
 {
-    struct tn_block *block = below != NULL ? below : saved->segment->first_block;
-    uint64_t offset = saved->offset;
+    struct tn_block *block = below != NULL ? below : run->segment->first_block;
 
-    while (tn_block_end(block) <= offset)
+    while (tn_block_end(block) <= run->begin)
         block = block->next;
     return block;
 }
 
-/* Whether a graph may write around the block when it is live. below: as above. */
-static bool goes_to_captures(const struct tn_saved_block *saved, struct tn_block *below)
+/* Whether a graph may write around the run's block when that is live. below: as above. */
+static bool goes_to_captures(const struct tn_run *place, struct tn_block *below)
 {
-    struct tn_run run = {saved->segment, saved->offset, saved->offset + tn_saved_bytes(saved)};
+    struct tn_run run = *place;
 
-    tn_run_close(&run, find_over(saved, below));
+    tn_run_close(&run, find_over(place, below));
     return tn_run_is_held(&run);
 }
 
@@ -231,14 +232,15 @@ static struct tn_block *revive(struct tn_plan *plan, const struct tn_saved_block
 {
     tarn_pool *pool = plan->pool;
     struct tn_heap *heap = tn_plan_home(plan, saved);
-    uint64_t end = saved->offset + tn_saved_bytes(saved);
+    struct tn_run run = {tn_saved_segment(plan->checkpoint, saved), tn_saved_offset(saved),
+                         tn_saved_end(saved)};
     struct tn_block *block;
 
-    end_pending(pool, find_over(saved, below), end);
-    if (pool->hold_count > 0 && goes_to_captures(saved, below))
+    end_pending(pool, find_over(&run, below), run.end);
+    if (pool->hold_count > 0 && goes_to_captures(&run, below))
         heap = &pool->idle.heaps[heap->kind]; /* no order's own heap may hand it out */
-    tn_heap_take_over(pool, heap, find_over(saved, below), saved->offset, end);
-    block = tn_heap_carve(pool, find_over(saved, below), saved->offset, tn_saved_bytes(saved));
+    tn_heap_take_over(pool, heap, find_over(&run, below), run.begin, run.end);
+    block = tn_heap_carve(pool, find_over(&run, below), run.begin, tn_saved_bytes(saved));
     block->requested = saved->requested;
     block->sequence = saved->sequence;
     tn_block_set_order(block, tn_plan_order(plan, saved));
@@ -296,17 +298,19 @@ static void free_others(const struct attempt *attempt)
 static void revive_elsewhere(struct attempt *attempt)
 {
     struct tn_plan *plan = attempt->plan;
-    struct tn_saved_block *blocks = plan->checkpoint->blocks;
+    const tarn_checkpoint *checkpoint = plan->checkpoint;
 
     for (size_t i = 0; i < plan->revived_count; i++) {
-        struct tn_saved_block *saved = &blocks[plan->revived[i].index];
-        const struct tn_saved_block *last;
+        struct tn_saved_block *saved = &checkpoint->blocks[plan->revived[i].index];
+        struct tn_block *below = NULL;
 
         if (plan->revived[i].in_place)
             continue;
-        last = i > 0 ? &blocks[plan->revived[i - 1].index] : NULL;
-        saved->block = revive(plan, saved,
-                              last != NULL && last->segment == saved->segment ? last->block : NULL);
+        if (i > 0)
+            below = checkpoint->blocks[plan->revived[i - 1].index].block;
+        if (below != NULL && below->segment != tn_saved_segment(checkpoint, saved))
+            below = NULL;
+        saved->block = revive(plan, saved, below);
         finish_revival(attempt, i, saved->block);
     }
 }

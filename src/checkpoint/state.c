@@ -81,30 +81,59 @@ tarn_status tn_checkpoint_look(tarn_pool *pool, tarn_stream stream, bool works,
     return status;
 }
 
-/* Blocks of one order, that follow each other. */
-struct run {
-    struct tn_saved_block *first;
-    struct tn_order order;
-    const struct tn_heap *heap; /* whose arena's order that is; NULL: of none that is known */
+/* How far a segment is saved. */
+struct saving {
+    struct tn_saved_block *first; /* of the last run, which has no count yet; NULL: no run */
+    const struct tn_heap *heap;   /* whose arena's order is that run's; NULL: none that is known */
 };
 
-/* A block that is not of the run's heap and order as a matter of course: its uses are saved, and a run begins or goes
- * on with it. Returns the number of uses; *done is false where there is no memory. */
-static uint32_t save_unlike(tarn_checkpoint *checkpoint, const struct tn_block *block,
-                            struct tn_saved_block *saved, struct run *run, bool *done)
+/* Ends the segment's last run in front of that block. */
+static void end_run(const tarn_checkpoint *checkpoint, const struct saving *saving,
+                    const struct tn_saved_block *end)
+{
+    struct tn_saved_run *run;
+
+    if (saving->first == NULL)
+        return;
+    run = &checkpoint->runs[checkpoint->run_count - 1];
+    run->block_count = (uint64_t)(end - saving->first);
+    tn_arena_save(checkpoint->pool, run->order, run->block_count);
+}
+
+/* False: no memory. */
+static bool begin_run(tarn_checkpoint *checkpoint, struct saving *saving,
+                      struct tn_segment *segment, struct tn_order order,
+                      struct tn_saved_block *first)
+{
+    end_run(checkpoint, saving, first);
+    saving->first = NULL;
+    if (!tn_host_grow((void **)&checkpoint->runs, &checkpoint->run_capacity,
+                      checkpoint->run_count + 1, sizeof *checkpoint->runs))
+        return false;
+    checkpoint->runs[checkpoint->run_count] = (struct tn_saved_run){segment, order, 0};
+    checkpoint->run_count += 1;
+    saving->first = first;
+    return true;
+}
+
+/* A block that is not of the last run as a matter of course: that goes on with it, or another begins, and its uses are
+ * saved. Writes the number of uses; false: no memory. */
+static bool save_unlike(tarn_checkpoint *checkpoint, const struct tn_block *block,
+                        struct tn_saved_block *saved, struct saving *saving)
 {
     struct tn_order order = tn_block_order(block);
 
-    if (!tn_order_equal(order, run->order)) {
-        tn_arena_save(checkpoint->pool, run->order, (uint64_t)(saved - run->first));
-        run->first = saved;
-        run->order = order;
-    }
-    run->heap = block->own_order ? block->heap : NULL;
+    if ((saving->first == NULL ||
+         !tn_order_equal(order, checkpoint->runs[checkpoint->run_count - 1].order)) &&
+        !begin_run(checkpoint, saving, block->segment, order, saved))
+        return false;
+    saving->heap = block->own_order ? block->heap : NULL;
     if (!block->tangled)
-        return 0;
-    *done = tn_saved_uses_add(checkpoint, block);
-    return *done ? (uint32_t)tn_uses_count(block) : 0;
+        return true;
+    if (!tn_saved_uses_add(checkpoint, block))
+        return false;
+    saved->use_count = (uint32_t)tn_uses_count(block);
+    return true;
 }
 
 /* False: no memory. */
@@ -112,32 +141,29 @@ static bool save_segment(tarn_checkpoint *checkpoint, struct tn_segment *segment
 {
     struct tn_saved_block *const first = &checkpoint->blocks[checkpoint->block_count];
     struct tn_saved_block *saved = first;
-    struct run run = {first, TN_ORDER_NONE, NULL};
+    struct saving saving = {NULL, NULL};
     uint64_t live_units = 0;
     bool done = true;
 
     for (struct tn_block *block = segment->first_block; block != NULL; block = block->next) {
-        uint32_t use_count = 0;
-
         __builtin_prefetch(block + AHEAD); /* in many pools that is how blocks follow each other */
         if (block->state != TN_BLOCK_LIVE)
             continue;
-        if (block->heap != run.heap || !block->own_order || block->tangled)
-            use_count = save_unlike(checkpoint, block, saved, &run, &done);
+        saved->use_count = 0;
+        if (block->heap != saving.heap || !block->own_order || block->tangled)
+            done = save_unlike(checkpoint, block, saved, &saving);
         if (!done)
             break;
-        saved->segment = segment;
         saved->block = block;
-        saved->offset = block->offset;
         saved->requested = block->requested;
         saved->sequence = block->sequence;
-        saved->order = run.order;
+        saved->place = (uint32_t)(block->offset >> TN_BLOCK_BITS);
         saved->units = block->units;
-        saved->use_count = use_count;
+        saved->run = (uint32_t)checkpoint->run_count - 1;
         live_units += block->units;
         saved += 1;
     }
-    tn_arena_save(checkpoint->pool, run.order, (uint64_t)(saved - run.first));
+    end_run(checkpoint, &saving, saved);
     if (saved > first)
         segment->checkpoint_count += 1; /* C2 */
     checkpoint->block_count += (size_t)(saved - first);
@@ -150,14 +176,22 @@ static void forget_state(tarn_checkpoint *checkpoint)
 {
     struct tn_segment *last = NULL;
 
-    for (size_t i = 0; i < checkpoint->block_count; i++) {
-        if (checkpoint->blocks[i].segment != last) {
-            last = checkpoint->blocks[i].segment;
+    for (size_t i = 0; i < checkpoint->run_count; i++) {
+        const struct tn_saved_run *run = &checkpoint->runs[i];
+
+        if (run->block_count == 0)
+            continue;
+        if (run->segment != last) {
+            last = run->segment;
             last->checkpoint_count -= 1;
         }
-        tn_arena_forget(checkpoint->pool, checkpoint->blocks[i].order);
+        tn_arena_forget(checkpoint->pool, run->order, run->block_count);
     }
     tn_saved_uses_forget(checkpoint);
+    tn_host_free(checkpoint->runs);
+    checkpoint->runs = NULL;
+    checkpoint->run_capacity = 0;
+    checkpoint->run_count = 0;
     tn_host_free(checkpoint->blocks);
     checkpoint->blocks = NULL;
     checkpoint->block_count = 0;

@@ -15,23 +15,40 @@
 #include "pools/use.h"
 #include "tarn/checkpoint.h"
 
+/* What takes and restores move through the caches, so what blocks have in common stands apart. */
 struct tn_saved_block {
-    struct tn_segment *segment;
     struct tn_block
         *block; /* its record when this was last known: a hint, guarded by the pool's lock */
-    uint64_t offset;
     uint64_t requested;
     uint64_t sequence;
-    struct tn_order order;
-    uint32_t units;     /* of 512 bytes: its size */
+    uint32_t place;     /* units of 512 bytes before it in its segment */
+    uint32_t units;     /* its size */
+    uint32_t run;       /* that it is of */
     uint32_t use_count; /* of its streams */
 };
 
-_Static_assert(sizeof(struct tn_saved_block) == 64, "a cache line");
+_Static_assert(sizeof(struct tn_saved_block) == 40, "five words");
+
+/* Saved blocks of one segment and one order, that follow each other. */
+struct tn_saved_run {
+    struct tn_segment *segment;
+    struct tn_order order;
+    uint64_t block_count;
+};
+
+static inline uint64_t tn_saved_offset(const struct tn_saved_block *saved)
+{
+    return (uint64_t)saved->place << TN_BLOCK_BITS;
+}
 
 static inline uint64_t tn_saved_bytes(const struct tn_saved_block *saved)
 {
     return (uint64_t)saved->units << TN_BLOCK_BITS;
+}
+
+static inline uint64_t tn_saved_end(const struct tn_saved_block *saved)
+{
+    return tn_saved_offset(saved) + tn_saved_bytes(saved);
 }
 
 struct tarn_checkpoint {
@@ -41,6 +58,9 @@ struct tarn_checkpoint {
     struct tn_saved_block *blocks;
     size_t block_count;
     uint64_t live_bytes;              /* of all blocks */
+    struct tn_saved_run *runs;        /* in the order of the blocks */
+    size_t run_capacity;
+    size_t run_count;
     struct tn_known_stream **streams; /* that the blocks were recorded for; see checkpoint/uses.h */
     size_t stream_capacity;
     size_t stream_count;
@@ -61,6 +81,25 @@ struct tarn_checkpoint {
 };
 
 #define TN_CHECKPOINT_MAGIC 0x546e436b70743031ULL
+
+static inline struct tn_segment *tn_saved_segment(const tarn_checkpoint *checkpoint,
+                                                  const struct tn_saved_block *saved)
+{
+    return checkpoint->runs[saved->run].segment;
+}
+
+/* The order that the block was allocated on; none where its stream had been retired. */
+static inline struct tn_order tn_saved_order(const tarn_checkpoint *checkpoint,
+                                             const struct tn_saved_block *saved)
+{
+    return checkpoint->runs[saved->run].order;
+}
+
+static inline uint64_t tn_saved_address(const tarn_checkpoint *checkpoint,
+                                        const struct tn_saved_block *saved)
+{
+    return tn_saved_segment(checkpoint, saved)->base + tn_saved_offset(saved);
+}
 
 TARN_MUST_CHECK tarn_status tn_checkpoint_take(tarn_pool *pool, tarn_contents contents,
                                                tarn_stream stream, tarn_checkpoint **checkpoint);

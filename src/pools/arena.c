@@ -518,12 +518,12 @@ void tn_arena_save(tarn_pool *pool, struct tn_order order, uint64_t count)
 }
 
 /* An arena that was made since then counts fewer: the stream had none, or was retired. */
-void tn_arena_forget(tarn_pool *pool, struct tn_order order)
+void tn_arena_forget(tarn_pool *pool, struct tn_order order, uint64_t count)
 {
     struct tn_arena *arena = arena_of_stream(pool, order);
 
-    if (arena != NULL && arena->saved_count > 0)
-        arena->saved_count -= 1;
+    if (arena != NULL)
+        arena->saved_count -= tn_min(count, arena->saved_count);
 }
 
 static bool is_dropped(const struct tn_arena *arena)

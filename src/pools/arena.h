@@ -123,10 +123,10 @@ void tn_arenas_retire(tarn_pool *pool, struct tn_order order, struct tn_fence *f
  * proven idle. */
 void tn_arenas_end_retired(tarn_pool *pool);
 
-/* Blocks of that order are of a checkpoint now, or one is so no more: a restore brings it back to the
+/* So many blocks of that order are of a checkpoint now, or so no more: a restore brings them back to the
  * order's arena, if that is there. */
 void tn_arena_save(tarn_pool *pool, struct tn_order order, uint64_t count);
-void tn_arena_forget(tarn_pool *pool, struct tn_order order);
+void tn_arena_forget(tarn_pool *pool, struct tn_order order, uint64_t count);
 
 /* Ends the arenas outside captures that own no chunk and that no checkpoint's block comes back to: those
  * of streams that vanished, and others that will be made again. */

@@ -189,24 +189,28 @@ START_TEST(a_block_whose_stream_has_no_arena_comes_back_to_idle_memory)
 {
     void *mine = unit_alloc(pool, 4096, stream);
     void *others = unit_alloc(pool, 4096, other);
-    struct tn_saved_block *saved;
+    const struct tn_saved_block *saved;
+    struct tn_order *order;
 
     take();
     saved = plan.checkpoint->blocks;
-    ck_assert_uint_eq(saved[0].segment->base + saved[0].offset, (uintptr_t)mine);
+    ck_assert_uint_eq(tn_saved_address(plan.checkpoint, &saved[0]), (uintptr_t)mine);
     OK(tarn_free(mine));
     OK(tarn_free(others));
     OK(make());
+    ck_assert_uint_eq(plan.checkpoint->run_count, 2);
     for (size_t i = 0; i < 2; i++)
-        ck_assert_ptr_eq(tn_plan_home(&plan, &saved[i]),
-                         &tn_arena_find(pool, saved[i].order)->heaps[TN_HEAP_SMALL]);
+        ck_assert_ptr_eq(
+            tn_plan_home(&plan, &saved[i]),
+            &tn_arena_find(pool, plan.checkpoint->runs[i].order)->heaps[TN_HEAP_SMALL]);
     ck_assert(!plan.needs_cold);
-    saved[1].order.stream_id += 1000; /* of a stream that is not known */
+    order = &plan.checkpoint->runs[1].order;
+    order->stream_id += 1000; /* of a stream that is not known */
     ck_assert_ptr_eq(tn_plan_home(&plan, &saved[1]), &pool->idle.heaps[TN_HEAP_SMALL]);
     OK(make());
     ck_assert(plan.needs_cold); /* its order will not be that of idle memory */
-    ck_assert_ptr_null(tn_arena_find(pool, saved[1].order));
-    saved[1].order.capture_id = 7;
+    ck_assert_ptr_null(tn_arena_find(pool, *order));
+    order->capture_id = 7;
     ck_assert_ptr_eq(tn_plan_home(&plan, &saved[1]), &pool->idle.heaps[TN_HEAP_SMALL]);
     tn_plan_fini(&plan);
 }

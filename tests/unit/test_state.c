@@ -46,17 +46,20 @@ START_TEST(live_blocks_are_saved_in_order_of_segment_and_offset)
     ck_assert_uint_eq(checkpoint->block_count, live);
     for (size_t i = 0; i < live; i++) {
         const struct tn_saved_block *saved = &checkpoint->blocks[i];
-        const struct tn_block *block = tn_live_find(pool, saved->segment->base + saved->offset);
+        const struct tn_block *block = tn_live_find(pool, tn_saved_address(checkpoint, saved));
 
         ck_assert_ptr_nonnull(block);
         ck_assert_uint_eq(tn_block_bytes(block), tn_saved_bytes(saved));
         ck_assert_uint_eq(block->requested, saved->requested);
         ck_assert_uint_eq(block->sequence, saved->sequence);
-        ck_assert(tn_order_equal(tn_block_order(block), saved->order));
-        if (i > 0 && saved[-1].segment == saved->segment)
-            ck_assert_uint_ge(saved->offset, saved[-1].offset + tn_saved_bytes(&saved[-1]));
-        else if (i > 0)
-            ck_assert_uint_gt(saved->segment->index, saved[-1].segment->index);
+        ck_assert(tn_order_equal(tn_block_order(block), tn_saved_order(checkpoint, saved)));
+        if (i == 0)
+            continue;
+        if (tn_saved_segment(checkpoint, &saved[-1]) == tn_saved_segment(checkpoint, saved))
+            ck_assert_uint_ge(tn_saved_offset(saved), tn_saved_end(&saved[-1]));
+        else
+            ck_assert_uint_gt(tn_saved_segment(checkpoint, saved)->index,
+                              tn_saved_segment(checkpoint, &saved[-1])->index);
     }
     ck_assert_uint_eq(checkpoint->live_bytes, pool->counters.live_bytes);
 }
@@ -143,7 +146,7 @@ START_TEST(contents_lie_one_after_the_other)
     ck_assert_uint_eq(checkpoint->block_count, 4);
     for (size_t i = 0; i < checkpoint->block_count; i++) {
         const struct tn_saved_block *block = &checkpoint->blocks[i];
-        const void *live = (const void *)(uintptr_t)(block->segment->base + block->offset);
+        const void *live = (const void *)(uintptr_t)tn_saved_address(checkpoint, block);
 
         test_expect_words(stream, saved, test_read(stream, live), 256);
         saved += tn_saved_bytes(block);

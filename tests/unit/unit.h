@@ -264,14 +264,14 @@ static inline void unit_expect_live_set(tarn_pool *pool, const tarn_checkpoint *
     ck_assert_uint_eq(pool->counters.live_bytes, checkpoint->live_bytes);
     for (size_t i = 0; i < checkpoint->block_count; i++) {
         const struct tn_saved_block *saved = &checkpoint->blocks[i];
-        const struct tn_block *block = tn_live_find(pool, saved->segment->base + saved->offset);
+        const struct tn_block *block = tn_live_find(pool, tn_saved_address(checkpoint, saved));
 
         ck_assert_ptr_nonnull(block);
         ck_assert_int_eq(block->state, TN_BLOCK_LIVE);
         ck_assert_uint_eq(tn_block_bytes(block), tn_saved_bytes(saved));
         ck_assert_uint_eq(block->requested, saved->requested);
         ck_assert_uint_eq(block->sequence, saved->sequence);
-        ck_assert(tn_order_equal(tn_block_order(block), saved->order));
+        ck_assert(tn_order_equal(tn_block_order(block), tn_saved_order(checkpoint, saved)));
     }
 }
 
