@@ -2,6 +2,8 @@
 /* The number of iterations of a sample is doubled until a sample lasts long enough; these runs
  * count as warm-up.
  *
+ * A round of samples behind which the CPU is found disturbed (bench/quiet.h) is measured again, whatever its samples say.
+ *
  * Trade-offs: no outlier is thrown away, since a median and percentiles need no such judgement;
  * the cost of the loop and of the two clock readings (about 20 ns each) stays in the figures,
  * divided by the iterations. */
@@ -36,8 +38,8 @@ _Noreturn void bench_fail(const char *format, ...)
 struct bench_plan bench_plan_for(bool quick, size_t sample_count)
 {
     if (quick)
-        return (struct bench_plan){5, 200000, 500000};
-    return (struct bench_plan){sample_count, 2000000, 50000000};
+        return (struct bench_plan){5, 200000, 500000, 0};
+    return (struct bench_plan){sample_count, 2000000, 50000000, 3000000000};
 }
 
 uint64_t bench_now(void)
@@ -97,6 +99,7 @@ void bench_measure(const struct bench_plan *plan, const struct bench_case *cases
                    struct bench_series *series)
 {
     size_t *iterations = calloc(count, sizeof *iterations);
+    uint64_t again_ns = 0;
 
     if (iterations == NULL)
         bench_fail("no host memory");
@@ -105,14 +108,22 @@ void bench_measure(const struct bench_plan *plan, const struct bench_case *cases
         iterations[i] = warm_up(plan, &cases[i]);
         series[i].count = 0;
     }
+    (void)bench_quiet_keep();
     for (size_t round = 0; round < plan->sample_count; round++) {
-        bench_quiet_keep();
+        uint64_t begin = bench_now();
+
         for (size_t turn = 0; turn < count; turn++) {
             size_t i = round % 2 == 0 ? turn : count - 1 - turn;
             uint64_t lasted = time_sample(&cases[i], iterations[i]);
 
             bench_series_add(&series[i], (double)lasted / (double)iterations[i]);
         }
+        if (bench_quiet_keep() || again_ns >= plan->again_ns)
+            continue;
+        again_ns += bench_now() - begin;
+        for (size_t i = 0; i < count; i++)
+            series[i].count -= 1;
+        round -= 1;
     }
     bench_quiet_end();
     free(iterations);

@@ -31,6 +31,7 @@ struct bench_plan {
     size_t sample_count;
     uint64_t sample_ns;  /* a sample lasts at least so long, but for iterations_max */
     uint64_t warm_up_ns; /* each case runs so long before its first sample */
+    uint64_t again_ns;   /* how long rounds that something disturbed are measured again, in all */
 };
 
 struct bench_series {

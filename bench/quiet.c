@@ -113,13 +113,15 @@ void bench_quiet_begin(void)
         search();
 }
 
-void bench_quiet_keep(void)
+bool bench_quiet_keep(void)
 {
     uint64_t limit = quiet.reference_ns + quiet.reference_ns * PERCENT_SLOWER / 100;
 
-    if (quiet.known && time_walk() > limit && bench_now() - quiet.searched_at > REST_NS &&
-        probe() > limit)
+    if (!quiet.known || time_walk() <= limit || probe() <= limit)
+        return true;
+    if (bench_now() - quiet.searched_at > REST_NS)
         search();
+    return false;
 }
 
 void bench_quiet_end(void)

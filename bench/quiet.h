@@ -20,8 +20,9 @@ void bench_quiet_choose(bool chosen);
 
 void bench_quiet_begin(
     void); /* puts the calling thread on the quietest of the CPUs that the process may use */
-void bench_quiet_keep(void); /* the same where the present one is slower than it was then */
-void bench_quiet_end(void);  /* lets the thread run on all of them again */
+/* The same where the present one is slower than it was then. False: it is, whether there was a quieter one or not. */
+bool bench_quiet_keep(void);
+void bench_quiet_end(void); /* lets the thread run on all of them again */
 
 /* A thread that may run on all of them, whatever the caller's may; it is the caller's to join. */
 void bench_thread_start(pthread_t *thread, void *(*run)(void *), void *argument);

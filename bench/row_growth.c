@@ -120,7 +120,7 @@ static struct bench_plan plan_cold(size_t gib)
 
     BENCH_CU(cu.cuMemGetInfo(&free_bytes, &total_bytes));
     runs = free_bytes / (gib * GIB) / COLD_TURNS;
-    return (struct bench_plan){runs > WARM_UP_RUNS ? runs - WARM_UP_RUNS : 1, 0, 0};
+    return (struct bench_plan){runs > WARM_UP_RUNS ? runs - WARM_UP_RUNS : 1, 0, 0, 0};
 }
 
 /* The most GiB, a power of two up to 8, that fit with what a growth may take over. */
