@@ -116,7 +116,7 @@ tarn_status tarn_graph_adopt(tarn_pool *pool, tarn_driver_graph driver_graph, ta
 
 tarn_status tarn_graph_replay(tarn_graph *graph, tarn_stream stream)
 {
-    if (!tn_is_graph(graph))
+    if (TN_UNLIKELY(!tn_is_graph(graph)))
         return tn_bad_handle("graph");
     return tn_leave(tn_graph_replay(graph, stream));
 }

@@ -8,6 +8,7 @@
 
 #include "base/contract.h"
 #include "base/error.h"
+#include "base/hot.h"
 #include "checkpoint/state.h"
 #include "graphs/capture.h"
 
@@ -55,10 +56,16 @@ static inline tarn_status tn_leave(tarn_status status)
     return status;
 }
 
+/* Whether tn_enter_device has nothing to do and says TARN_OK. */
+static inline bool tn_may_enter_device(const tarn_device *device)
+{
+    return TN_LIKELY(tn_device_is_quiet(device)) && TN_LIKELY(!tn_driver_forked());
+}
+
 /* For calls that use the device: reaps what is gone, and refuses a device that is lost. */
 static inline tarn_status tn_enter_device(tarn_device *device)
 {
-    if (tn_device_is_quiet(device) && !tn_driver_forked())
+    if (tn_may_enter_device(device))
         return TARN_OK;
     tn_device_reap(device);
     return tn_gpu_check(&device->gpu);

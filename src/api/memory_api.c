@@ -30,23 +30,20 @@ static TN_ALWAYS_INLINE tarn_status allocate_from(tarn_pool *pool, struct tn_req
                                                   const struct tn_stream_state *state,
                                                   uint64_t route_id, void **address)
 {
-    if (state->order.capture_id != 0)
+    if (TN_UNLIKELY(state->order.capture_id != 0))
         return allocate_in_capture(pool, request, state, route_id, address);
     tn_device_see_stream(pool->device, request->stream);
-    return tn_steady_allocate(pool, request, address) ? TARN_OK
-                                                      : tn_pool_allocate(pool, request, address);
+    return TN_LIKELY(tn_steady_allocate(pool, request, address))
+               ? TARN_OK
+               : tn_pool_allocate(pool, request, address);
 }
 
-static TN_APART tarn_status allocate_routed(tarn_device *device, struct tn_request *request,
+static TN_APART tarn_status allocate_chosen(tarn_device *device, struct tn_request *request,
                                             const struct tn_stream_state *state, void **address)
 {
     struct tn_route_choice choice;
-    tarn_status status;
+    tarn_status status = tn_route_choose(device, request->stream, state, &choice);
 
-    if (state->order.capture_id != 0 &&
-        tn_steady_allocate_routed(&device->routes, request, address))
-        return TARN_OK;
-    status = tn_route_choose(device, request->stream, state, &choice);
     if (status != TARN_OK)
         return status;
     if (choice.pool == NULL)
@@ -58,30 +55,84 @@ static TN_APART tarn_status allocate_routed(tarn_device *device, struct tn_reque
     return status;
 }
 
-/* pool: NULL where the routes decide. */
-static TN_ALWAYS_INLINE tarn_status allocate(tarn_device *device, tarn_pool *pool, uint64_t bytes,
-                                             uint64_t alignment, tarn_stream stream, void **address)
+/* TARN_OK where there is a stream to allocate on, which was looked at. */
+static TN_ALWAYS_INLINE tarn_status take_order(tarn_status looked,
+                                               const struct tn_stream_state *state,
+                                               struct tn_request *request)
 {
-    struct tn_request request = {.requested = bytes, .alignment = alignment, .stream = stream};
-    struct tn_stream_state state;
-    bool routed = tn_route_is_any(&device->routes); /* by captures, mostly */
-    tarn_status status = tn_enter_device(device);
-
-    if (status == TARN_OK)
-        status = routed ? tn_stream_look_for_capture(&device->gpu, stream, &state)
-                        : tn_stream_look(&device->gpu, stream, &state);
-    if (status != TARN_OK)
-        return status;
-    if (state.broken)
+    if (TN_UNLIKELY(looked != TARN_OK))
+        return looked;
+    if (TN_UNLIKELY(state->broken))
         return tn_fail(TARN_ERR_CAPTURE_BROKEN,
                        "the stream's capture is invalidated, so nothing can be allocated on it; "
                        "end or abort the capture");
     /* One by one: two words that were just written, read at once, are waited for until they are in the cache. */
-    request.order.stream_id = state.order.stream_id;
-    request.order.capture_id = state.order.capture_id;
-    if (pool == NULL && routed)
-        return allocate_routed(device, &request, &state, address);
-    return allocate_from(pool != NULL ? pool : device->default_pool, &request, &state, 0, address);
+    request->order.stream_id = state->order.stream_id;
+    request->order.capture_id = state->order.capture_id;
+    return TARN_OK;
+}
+
+/* While routes are open: mostly those of captures, and the stream is in one. pool: NULL where the routes decide. */
+static TN_APART tarn_status allocate_routed(tarn_device *device, tarn_pool *pool, uint64_t bytes,
+                                            uint64_t alignment, tarn_stream stream, void **address)
+{
+    struct tn_request request = {.requested = bytes, .alignment = alignment, .stream = stream};
+    struct tn_stream_state state;
+    tarn_status status = tn_stream_look_for_capture(&device->gpu, stream, &state);
+
+    status = take_order(status, &state, &request);
+    if (TN_UNLIKELY(status != TARN_OK))
+        return status;
+    if (TN_UNLIKELY(pool != NULL))
+        return allocate_from(pool, &request, &state, 0, address);
+    if (TN_LIKELY(state.order.capture_id != 0 &&
+                  tn_steady_allocate_routed(&device->routes, &request, address)))
+        return TARN_OK;
+    return allocate_chosen(device, &request, &state, address);
+}
+
+/* pool: the default pool, too. */
+static TN_APART tarn_status allocate_unrouted(tarn_pool *pool, uint64_t bytes, uint64_t alignment,
+                                              tarn_stream stream, void **address)
+{
+    struct tn_request request = {.requested = bytes, .alignment = alignment, .stream = stream};
+    struct tn_stream_state state;
+    tarn_status status = tn_stream_look(&pool->device->gpu, stream, &state);
+
+    status = take_order(status, &state, &request);
+    if (TN_UNLIKELY(status != TARN_OK))
+        return status;
+    return allocate_from(pool, &request, &state, 0, address);
+}
+
+/* Where the device is quiet. pool: NULL where the routes decide. Nothing is kept over the calls, which end it, so it needs
+ * no frame of its own; the same holds for allocate. */
+static TN_ALWAYS_INLINE tarn_status allocate_quietly(tarn_device *device, tarn_pool *pool,
+                                                     uint64_t bytes, uint64_t alignment,
+                                                     tarn_stream stream, void **address)
+{
+    if (TN_UNLIKELY(tn_route_is_any(&device->routes)))
+        return allocate_routed(device, pool, bytes, alignment, stream, address);
+    return allocate_unrouted(pool != NULL ? pool : device->default_pool, bytes, alignment, stream,
+                             address);
+}
+
+static TN_APART tarn_status allocate_after_news(tarn_device *device, tarn_pool *pool,
+                                                uint64_t bytes, uint64_t alignment,
+                                                tarn_stream stream, void **address)
+{
+    tarn_status status = tn_enter_device(device);
+
+    return status == TARN_OK ? allocate_quietly(device, pool, bytes, alignment, stream, address)
+                             : status;
+}
+
+static TN_ALWAYS_INLINE tarn_status allocate(tarn_device *device, tarn_pool *pool, uint64_t bytes,
+                                             uint64_t alignment, tarn_stream stream, void **address)
+{
+    return tn_may_enter_device(device)
+               ? allocate_quietly(device, pool, bytes, alignment, stream, address)
+               : allocate_after_news(device, pool, bytes, alignment, stream, address);
 }
 
 /* Why a request is not one. */
@@ -96,11 +147,11 @@ static TN_RARE tarn_status refuse_request(uint64_t alignment, void *const *addre
 
 tarn_status tarn_malloc(tarn_device *device, size_t bytes, tarn_stream stream, void **address)
 {
-    if (!tn_is_device(device))
+    if (TN_UNLIKELY(!tn_is_device(device)))
         return tn_bad_handle("device");
-    if (address == NULL || bytes > TN_REQUEST_BYTES_MAX)
+    if (TN_UNLIKELY(address == NULL || bytes > TN_REQUEST_BYTES_MAX))
         return refuse_request(TN_BLOCK_BYTES_MIN, address);
-    if (bytes == 0) {
+    if (TN_UNLIKELY(bytes == 0)) {
         *address = NULL;
         return TARN_OK;
     }
@@ -112,12 +163,12 @@ tarn_status tarn_alloc(tarn_pool *pool, size_t bytes, size_t alignment, tarn_str
 {
     uint64_t aligned = alignment != 0 ? alignment : TN_BLOCK_BYTES_MIN;
 
-    if (!tn_is_pool(pool))
+    if (TN_UNLIKELY(!tn_is_pool(pool)))
         return tn_bad_handle("pool");
-    if (address == NULL || !tn_is_power_of_two(aligned) || aligned > alignment_max ||
-        bytes > TN_REQUEST_BYTES_MAX)
+    if (TN_UNLIKELY(address == NULL || !tn_is_power_of_two(aligned) || aligned > alignment_max ||
+                    bytes > TN_REQUEST_BYTES_MAX))
         return refuse_request(aligned, address);
-    if (bytes == 0) {
+    if (TN_UNLIKELY(bytes == 0)) {
         *address = NULL;
         return TARN_OK;
     }
@@ -158,19 +209,24 @@ static tarn_status lock_to_free(void *address, tarn_pool **pool, struct tn_block
     return tn_pool_lock_block((uint64_t)(uintptr_t)address, false, pool, block);
 }
 
-tarn_status tarn_free(void *address)
+/* What is not an arena's affair alone. */
+static TN_APART tarn_status free_locked(void *address)
 {
     tarn_pool *pool;
     struct tn_block *block;
-    tarn_status status;
     bool held;
+    tarn_status status = lock_to_free(address, &pool, &block, &held);
 
-    if (address == NULL || tn_steady_free((uint64_t)(uintptr_t)address))
-        return TARN_OK;
-    status = lock_to_free(address, &pool, &block, &held);
     if (status == TARN_OK)
         free_and_unlock(pool, block, held);
-    return tn_leave(status);
+    return status;
+}
+
+tarn_status tarn_free(void *address)
+{
+    if (TN_UNLIKELY(address == NULL) || TN_LIKELY(tn_steady_free((uint64_t)(uintptr_t)address)))
+        return TARN_OK;
+    return tn_leave(free_locked(address));
 }
 
 /* A capture that is told to use a block has a hold in its pool, so that what is freed meanwhile is kept
@@ -227,17 +283,14 @@ tarn_status tarn_free_on(void *address, tarn_stream stream)
     tarn_pool *pool;
     struct tn_block *block;
     tarn_status status;
-    bool held;
 
     if (address == NULL)
         return TARN_OK;
     status = note_use(address, stream, &pool, &block);
     if (status == TARN_OK) {
         tn_pool_unlock(pool);
-        status = lock_to_free(address, &pool, &block, &held);
+        status = free_locked(address);
     }
-    if (status == TARN_OK)
-        free_and_unlock(pool, block, held);
     return tn_leave(status);
 }
 

@@ -84,7 +84,9 @@ tarn_status tarn_pool_release(tarn_pool *pool)
     if (pool->is_default)
         return tn_fail(TARN_ERR_WRONG_STATE, "the default pool goes with its device");
     device = pool->device;
+    tn_pool_lock(pool); /* which ends the steady state of its frees */
     atomic_store(&pool->released, true);
+    tn_pool_unlock(pool);
     tn_device_drop_gone(device);
     tn_device_end_released(device);
     return tn_leave(TARN_OK);

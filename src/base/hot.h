@@ -3,12 +3,19 @@
  *
  * It does not know how often a branch is taken, and keeps in registers what a call that hardly ever happens must
  * find there again. So what always happens is inlined, and what does not stands apart; what hardly ever happens is
- * rare, and made small. */
+ * rare, and made small.
+ *
+ * Between two calls the driver, or the program, has replaced what was in the cache for instructions. So the way that
+ * nearly all calls go is one behind the other: each line of it is another miss, and a jump ahead is one more. */
 #ifndef TARN_BASE_HOT_H
 #define TARN_BASE_HOT_H
 
 #define TN_ALWAYS_INLINE inline __attribute__((always_inline))
 #define TN_APART __attribute__((noinline))
 #define TN_RARE __attribute__((cold, noinline))
+/* The compiler knows nothing of what the variable is from here on. */
+#define TN_HIDE(variable) __asm__("" : "+r"(variable))
+#define TN_LIKELY(condition) __builtin_expect(!!(condition), 1)
+#define TN_UNLIKELY(condition) __builtin_expect(!!(condition), 0)
 
 #endif

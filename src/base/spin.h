@@ -30,7 +30,7 @@ static inline bool tn_spin_try(struct tn_spin *lock)
 
 static inline void tn_spin_acquire(struct tn_spin *lock)
 {
-    while (!tn_spin_try(lock))
+    while (TN_UNLIKELY(!tn_spin_try(lock)))
         tn_spin_wait(lock);
 }
 

@@ -68,10 +68,10 @@ TARN_MUST_CHECK static inline tarn_status tn_exec_launch(struct tn_gpu *gpu, tn_
 {
     tn_cu_result result;
 
-    if (tn_stream_is_default(stream))
+    if (TN_UNLIKELY(tn_stream_is_default(stream)))
         return tn_exec_launch_on_default(gpu, exec, stream);
     result = gpu->driver->cuGraphLaunch(exec, stream);
-    return result == TN_CUDA_SUCCESS ? TARN_OK : tn_exec_not_launched(gpu, result);
+    return TN_LIKELY(result == TN_CUDA_SUCCESS) ? TARN_OK : tn_exec_not_launched(gpu, result);
 }
 
 void tn_exec_destroy(struct tn_gpu *gpu, tn_cu_graphexec exec);

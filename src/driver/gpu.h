@@ -109,8 +109,8 @@ static inline bool tn_gpu_is_lost(const struct tn_gpu *gpu)
 /* Neither LOST nor POISONED. */
 static inline bool tn_gpu_is_well(const struct tn_gpu *gpu)
 {
-    return !tn_gpu_is_lost(gpu) &&
-           atomic_load_explicit(&gpu->poison_result, memory_order_relaxed) == 0;
+    return (atomic_load_explicit(&gpu->fault, memory_order_relaxed) |
+            atomic_load_explicit(&gpu->poison_result, memory_order_relaxed)) == 0;
 }
 
 /* Whether tn_gpu_check would say TARN_OK, without a call. */

@@ -94,40 +94,9 @@ tarn_status tn_stream_enter_own(struct tn_gpu *gpu, tn_cu_stream stream, bool *p
     return status == TARN_OK ? tn_gpu_enter(gpu, context, pushed) : status;
 }
 
-uint64_t tn_stream_captured_id(tn_cu_stream stream)
+uint64_t tn_stream_id_of_thread(void)
 {
-    return stream == TN_CU_STREAM_PER_THREAD ? tn_thread_id() << 1 | 1
-                                             : (uint64_t)(uintptr_t)stream;
-}
-
-tarn_status tn_stream_look_at_capture(struct tn_gpu *gpu, tn_cu_stream stream,
-                                      struct tn_stream_state *state)
-{
-    tn_cu_capture_status capturing = TN_CU_CAPTURE_STATUS_NONE;
-    uint64_t capture_id = 0;
-    tn_cu_graph graph = NULL;
-    tn_cu_result result = gpu->driver->cuStreamGetCaptureInfo(stream, &capturing, &capture_id,
-                                                              &graph, NULL, NULL, NULL);
-
-    if (result != TN_CUDA_SUCCESS)
-        return tn_gpu_failed(gpu, result, "looking at a stream", "cuStreamGetCaptureInfo");
-    *state = (struct tn_stream_state){.order = {tn_stream_captured_id(stream), capture_id},
-                                      .capture_graph = graph,
-                                      .broken = capturing == TN_CU_CAPTURE_STATUS_INVALIDATED};
-    return TARN_OK;
-}
-
-tarn_status tn_stream_look_for_capture(struct tn_gpu *gpu, tn_cu_stream stream,
-                                       struct tn_stream_state *state)
-{
-    tarn_status status;
-
-    if (tn_stream_is_default(stream))
-        return tn_stream_look_at_default(gpu, stream, state);
-    status = tn_stream_look_at_capture(gpu, stream, state);
-    if (status != TARN_OK || state->broken || state->order.capture_id != 0)
-        return status;
-    return tn_stream_look_at_idle(gpu, stream, state);
+    return tn_thread_id() << 1 | 1;
 }
 
 tarn_status tn_stream_look_at_default(struct tn_gpu *gpu, tn_cu_stream stream,
@@ -200,12 +169,12 @@ tarn_status tn_stream_id(struct tn_gpu *gpu, tn_cu_stream stream, uint64_t *id)
     unsigned long long stream_id = 0;
     tarn_status status = TARN_OK;
 
-    if (tn_stream_is_default(stream)) {
+    if (TN_UNLIKELY(tn_stream_is_default(stream))) {
         status = id_of_default(gpu, stream, &stream_id);
     } else {
         tn_cu_result result = gpu->driver->cuStreamGetId(stream, &stream_id);
 
-        if (result != TN_CUDA_SUCCESS)
+        if (TN_UNLIKELY(result != TN_CUDA_SUCCESS))
             status = no_stream_id(gpu, result);
     }
     *id = stream_id;

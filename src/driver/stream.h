@@ -19,6 +19,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/hot.h"
 #include "driver/gpu.h"
 
 /* An order of work: a stream outside captures, or a stream within one capture. */
@@ -39,12 +40,18 @@ struct tn_stream_state {
 
 static inline bool tn_order_equal(struct tn_order a, struct tn_order b)
 {
-    return a.stream_id == b.stream_id && a.capture_id == b.capture_id;
+    return ((a.stream_id ^ b.stream_id) | (a.capture_id ^ b.capture_id)) == 0; /* one jump */
 }
+
+uint64_t tn_stream_id_of_thread(void);
 
 /* What stands for the id of a stream that is being captured: its handle, which is even; and for the
  * default stream of a thread, whose handle means another stream on each, the thread. */
-uint64_t tn_stream_captured_id(tn_cu_stream stream);
+static inline uint64_t tn_stream_captured_id(tn_cu_stream stream)
+{
+    return TN_UNLIKELY(stream == TN_CU_STREAM_PER_THREAD) ? tn_stream_id_of_thread()
+                                                          : (uint64_t)(uintptr_t)stream;
+}
 
 /* The id of the capture that the stream is in, 0 for none and for an invalidated one. Asks nothing
  * else, so another thread may begin to capture the stream meanwhile. DEVICE_LOST, DRIVER. */
@@ -63,23 +70,35 @@ static inline bool tn_stream_is_legacy(tn_cu_stream stream)
 /* True for those too, and for the per-thread handle: they mean a stream of the current context. */
 static inline bool tn_stream_is_default(tn_cu_stream stream)
 {
-    return tn_stream_is_legacy(stream) || stream == TN_CU_STREAM_PER_THREAD;
+    return (uintptr_t)stream <= (uintptr_t)TN_CU_STREAM_PER_THREAD; /* NULL, 1 and 2: one jump */
 }
 
-/* The parts of tn_stream_look that few calls come to: one of the default streams; one that is being captured. */
+/* The parts of tn_stream_look: one of the default streams; one that may be being captured; one that is not. */
 TARN_MUST_CHECK tarn_status tn_stream_look_at_default(struct tn_gpu *gpu, tn_cu_stream stream,
                                                       struct tn_stream_state *state);
-TARN_MUST_CHECK tarn_status tn_stream_look_at_capture(struct tn_gpu *gpu, tn_cu_stream stream,
-                                                      struct tn_stream_state *state);
 
-/* The same of one that is not being captured. */
+static inline tarn_status tn_stream_look_at_capture(struct tn_gpu *gpu, tn_cu_stream stream,
+                                                    struct tn_stream_state *state)
+{
+    tn_cu_capture_status capturing = TN_CU_CAPTURE_STATUS_NONE;
+    tn_cu_result result;
+
+    *state = (struct tn_stream_state){.order = {tn_stream_captured_id(stream), 0}};
+    result = gpu->driver->cuStreamGetCaptureInfo(stream, &capturing, &state->order.capture_id,
+                                                 &state->capture_graph, NULL, NULL, NULL);
+    if (TN_UNLIKELY(result != TN_CUDA_SUCCESS))
+        return tn_gpu_failed(gpu, result, "looking at a stream", "cuStreamGetCaptureInfo");
+    state->broken = capturing == TN_CU_CAPTURE_STATUS_INVALIDATED;
+    return TARN_OK;
+}
+
 static inline tarn_status tn_stream_look_at_idle(struct tn_gpu *gpu, tn_cu_stream stream,
                                                  struct tn_stream_state *state)
 {
     unsigned long long stream_id = 0;
     tn_cu_result result = gpu->driver->cuStreamGetId(stream, &stream_id);
 
-    if (result != TN_CUDA_SUCCESS)
+    if (TN_UNLIKELY(result != TN_CUDA_SUCCESS))
         return tn_gpu_failed(gpu, result, "looking at a stream", "cuStreamGetId");
     *state = (struct tn_stream_state){.order = {stream_id, 0}};
     return TARN_OK;
@@ -93,24 +112,35 @@ static inline tarn_status tn_stream_look_at_current(struct tn_gpu *gpu, tn_cu_st
     tn_cu_capture_status capturing = TN_CU_CAPTURE_STATUS_NONE;
     tn_cu_result result = gpu->driver->cuStreamIsCapturing(stream, &capturing);
 
-    if (result != TN_CUDA_SUCCESS)
+    if (TN_UNLIKELY(result != TN_CUDA_SUCCESS))
         return tn_gpu_failed(gpu, result, "looking at a stream", "cuStreamIsCapturing");
-    if (capturing != TN_CU_CAPTURE_STATUS_NONE)
+    if (TN_UNLIKELY(capturing != TN_CU_CAPTURE_STATUS_NONE))
         return tn_stream_look_at_capture(gpu, stream, state);
     return tn_stream_look_at_idle(gpu, stream, state);
 }
 
 /* As tn_stream_look, but of a stream that is being captured the driver is asked once, not twice; of another as often.
  */
-TARN_MUST_CHECK tarn_status tn_stream_look_for_capture(struct tn_gpu *gpu, tn_cu_stream stream,
-                                                       struct tn_stream_state *state);
+TARN_MUST_CHECK static inline tarn_status
+tn_stream_look_for_capture(struct tn_gpu *gpu, tn_cu_stream stream, struct tn_stream_state *state)
+{
+    tarn_status status;
+
+    if (TN_UNLIKELY(tn_stream_is_default(stream)))
+        return tn_stream_look_at_default(gpu, stream, state);
+    status = tn_stream_look_at_capture(gpu, stream, state);
+    if (TN_LIKELY(status != TARN_OK || state->broken || state->order.capture_id != 0))
+        return status;
+    return tn_stream_look_at_idle(gpu, stream, state);
+}
 
 /* DEVICE_LOST, DRIVER */
 TARN_MUST_CHECK static inline tarn_status tn_stream_look(struct tn_gpu *gpu, tn_cu_stream stream,
                                                          struct tn_stream_state *state)
 {
-    return tn_stream_is_default(stream) ? tn_stream_look_at_default(gpu, stream, state)
-                                        : tn_stream_look_at_current(gpu, stream, state);
+    return TN_UNLIKELY(tn_stream_is_default(stream))
+               ? tn_stream_look_at_default(gpu, stream, state)
+               : tn_stream_look_at_current(gpu, stream, state);
 }
 
 /* Whether two handles mean one stream, called on one thread. */

@@ -64,7 +64,7 @@ tarn_status tn_graph_adopt(tarn_pool *pool, tn_cu_graph driver_graph, tarn_graph
 
 tarn_status tn_graph_replay(tarn_graph *graph, tarn_stream stream)
 {
-    if (!tn_gpu_is_usable(&graph->pool->device->gpu))
+    if (TN_UNLIKELY(!tn_gpu_is_usable(&graph->pool->device->gpu)))
         return tn_gpu_check(&graph->pool->device->gpu);
     return tn_replays_launch(graph, stream);
 }

@@ -76,7 +76,7 @@ static void end_order(tarn_pool *pool, bool was_launched)
     atomic_store(&pool->replay_stream_id, 0);
     if (atomic_load(&pool->replays->shared))
         return;
-    replays = tn_replays_lock(pool);
+    replays = tn_replays_lock(&pool->replays);
     if (!atomic_load(&replays->shared)) {
         atomic_store(&replays->ordered, false);
         if (!was_launched)
@@ -113,13 +113,9 @@ static TN_APART bool end_order_if_alone(const tarn_graph *graph)
     return alone;
 }
 
-/* Forgets the last replay when the graphs of its time are gone. */
-static void enter_series(tarn_pool *pool, struct tn_replays *replays)
+/* Forgets the last replay: the graphs of its time are gone. */
+static TN_APART void enter_series(tarn_pool *pool, struct tn_replays *replays, uint64_t series)
 {
-    uint64_t series = atomic_load(&replays->series);
-
-    if (replays->seen_series == series)
-        return;
     replays->seen_series = series;
     atomic_store(&replays->stream_id, 0);
     atomic_store(&pool->replay_stream_id, 0);
@@ -134,14 +130,14 @@ static inline enum order order_behind_last(const tarn_pool *pool, const struct t
                                            uint64_t stream_id)
 {
     const struct tn_gpu *gpu = &pool->device->gpu;
-    uint64_t last = atomic_load(&replays->stream_id);
     uint64_t own = atomic_load(&pool->replay_stream_id);
 
-    if (own != 0 && own != stream_id && pool->replay_order == TARN_REPLAY_REFUSED)
+    if (TN_UNLIKELY(own != stream_id) && own != 0 && pool->replay_order == TARN_REPLAY_REFUSED)
         return ORDER_REFUSED;
-    if (!tn_gpu_is_proven(gpu, atomic_load(&replays->alone_stamp)))
+    if (TN_UNLIKELY(!tn_gpu_is_proven(gpu, atomic_load(&replays->alone_stamp))))
         return ORDER_UNKNOWN;
-    if (last == stream_id || tn_gpu_is_proven(gpu, atomic_load(&replays->stamp)))
+    if (TN_LIKELY(atomic_load(&replays->stream_id) == stream_id) ||
+        tn_gpu_is_proven(gpu, atomic_load(&replays->stamp)))
         return ORDER_KEPT;
     return replays->recorded ? ORDER_BY_EVENT : ORDER_UNKNOWN;
 }
@@ -159,8 +155,8 @@ static tarn_status refuse(const tarn_pool *pool, uint64_t stream_id)
 
 /* Puts the stream behind the last replay where it is not yet. The lock of *held is held, before and
  * afterwards: the pool may have another record by then. WRONG_STATE: it refuses the stream, if it has several graphs. */
-static tarn_status take_turn(tarn_pool *pool, tn_cu_stream stream, uint64_t stream_id,
-                             struct tn_replays **held)
+static TN_APART tarn_status take_turn(tarn_pool *pool, tn_cu_stream stream, uint64_t stream_id,
+                                      struct tn_replays **held)
 {
     struct tn_replays *replays = *held;
     struct tn_gpu *gpu = &pool->device->gpu;
@@ -173,7 +169,7 @@ static tarn_status take_turn(tarn_pool *pool, tn_cu_stream stream, uint64_t stre
         replays->crosses = replays->crosses || (last != 0 && last != stream_id);
         tn_replays_unlock(replays);
         status = tn_gpu_wait_idle(gpu);
-        replays = tn_replays_lock(pool);
+        replays = tn_replays_lock(&pool->replays);
         if (status == TARN_OK)
             order = order_behind_last(pool, replays, stream_id);
     }
@@ -194,12 +190,12 @@ static inline bool launch_alone(tarn_pool *pool, tn_cu_graphexec exec, tn_cu_str
     struct tn_gpu *gpu = &pool->device->gpu;
     bool alone;
 
-    if (atomic_load_explicit(&replays->ordered, memory_order_acquire))
+    if (TN_UNLIKELY(atomic_load_explicit(&replays->ordered, memory_order_acquire)))
         return false;
     atomic_store_explicit(&replays->launching_alone, true, memory_order_relaxed);
     tn_barrier_light(); /* its heavy side: tn_replays_order */
     alone = !atomic_load_explicit(&replays->ordered, memory_order_acquire);
-    if (alone) {
+    if (TN_LIKELY(alone)) {
         *status = tn_exec_launch(gpu, exec, stream);
         /* After the launch: a wait that begins before it proves nothing of it. */
         atomic_store_explicit(&replays->alone_stamp, tn_gpu_epoch(gpu), memory_order_relaxed);
@@ -218,45 +214,61 @@ static inline void note_replay(tarn_pool *pool, struct tn_replays *replays, uint
     atomic_store_explicit(&replays->stamp, tn_gpu_epoch(&pool->device->gpu), memory_order_release);
 }
 
-static tarn_status launch_ordered(tarn_pool *pool, tn_cu_graphexec exec, tn_cu_stream stream)
+static TN_APART tarn_status launch_ordered(const tarn_graph *graph, tn_cu_stream stream)
 {
-    struct tn_replays *replays;
+    tarn_pool *pool = graph->pool;
     struct tn_gpu *gpu = &pool->device->gpu;
+    struct tn_replays *replays;
     uint64_t stream_id = 0;
+    uint64_t series;
     tarn_status status = tn_stream_id(gpu, stream, &stream_id);
 
-    if (status == TARN_OK && stream_id != atomic_load(&pool->replays->stream_id))
+    if (status == TARN_OK && TN_UNLIKELY(stream_id != atomic_load(&pool->replays->stream_id)))
         status = tn_stream_meet(gpu, stream);
-    if (status != TARN_OK)
+    if (TN_UNLIKELY(status != TARN_OK))
         return status;
-    replays = tn_replays_lock(pool);
-    if (atomic_load(&replays->launching_alone))
+    replays = tn_replays_lock(&pool->replays);
+    if (TN_UNLIKELY(atomic_load(&replays->launching_alone)))
         tn_replays_await_alone(replays);
-    enter_series(pool, replays);
-    if (order_behind_last(pool, replays, stream_id) != ORDER_KEPT)
+    series = atomic_load(&replays->series);
+    if (TN_UNLIKELY(replays->seen_series != series))
+        enter_series(pool, replays, series);
+    if (TN_UNLIKELY(order_behind_last(pool, replays, stream_id) != ORDER_KEPT))
         status = take_turn(pool, stream, stream_id, &replays);
-    if (status == TARN_OK)
-        status = tn_exec_launch(gpu, exec, stream);
-    if (status == TARN_OK) {
+    if (TN_LIKELY(status == TARN_OK))
+        status = tn_exec_launch(gpu, graph->exec, stream);
+    if (TN_LIKELY(status == TARN_OK)) {
         note_replay(pool, replays, stream_id);
         /* Without an event the next change of streams waits for the device. */
-        replays->recorded = replays->crosses && tn_event_renew(gpu, &replays->event, stream);
+        replays->recorded =
+            TN_UNLIKELY(replays->crosses) && tn_event_renew(gpu, &replays->event, stream);
     }
     tn_replays_unlock(replays);
     return status;
 }
 
-/* Each round but the last finds the graph alone: so another one comes only where other threads' graphs come and go. */
+/* A pool refuses it, which may have but this graph by now. Each round but the last finds it alone: so another one comes
+ * only where other threads' graphs come and go. */
+static TN_APART tarn_status launch_again(const tarn_graph *graph, tn_cu_stream stream)
+{
+    tarn_status status = TARN_ERR_WRONG_STATE;
+
+    while (status == TARN_ERR_WRONG_STATE && end_order_if_alone(graph)) {
+        if (launch_alone(graph->pool, graph->exec, stream, &status))
+            return status;
+        status = launch_ordered(graph, stream);
+    }
+    return status;
+}
+
 tarn_status tn_replays_launch(const tarn_graph *graph, tn_cu_stream stream)
 {
     tarn_status status = TARN_OK;
 
-    do {
-        if (launch_alone(graph->pool, graph->exec, stream, &status))
-            return status;
-        status = launch_ordered(graph->pool, graph->exec, stream);
-    } while (status == TARN_ERR_WRONG_STATE && end_order_if_alone(graph));
-    return status;
+    if (launch_alone(graph->pool, graph->exec, stream, &status))
+        return status;
+    status = launch_ordered(graph, stream);
+    return TN_LIKELY(status != TARN_ERR_WRONG_STATE) ? status : launch_again(graph, stream);
 }
 
 bool tn_replays_precede(const tarn_pool *pool, uint64_t stream_id)

@@ -69,11 +69,12 @@ struct tn_arena {
     uint64_t magic;             /* 0: nobody has a handle of one */
     struct tn_arena *next;      /* of the pool; links recycled records */
     struct tn_spin lock;        /* kept in recycled records, as all below */
-    bool met;                   /* waits for the device cover its stream's context */
+    bool met : 1;               /* waits for the device cover its stream's context */
+    bool shared : 1;            /* its inbox is open where it frees */
+    bool joins : 1;             /* nothing is loose; set as those that follow */
     uint8_t allocates;          /* enum tn_steadiness; set when the pool is unlocked */
     uint8_t frees;              /* the same */
-    bool shared;                /* its inbox is open where it frees */
-    const struct tn_hold *hold; /* set as those: of its capture; NULL outside captures */
+    const struct tn_hold *hold; /* set likewise: of its capture; NULL outside captures */
     tarn_pool *pool;            /* NULL in a recycled record */
     struct tn_order order;      /* zero for idle memory; none once its stream is retired */
     uint64_t routes_stamp; /* of routes that lead its order's allocations here: pools/route.h */

@@ -29,8 +29,13 @@ struct tn_device_counters {
 struct tarn_device {
     _Atomic uint64_t magic; /* TN_DEVICE_MAGIC; 0 in a recycled record */
     tarn_device *next;      /* guarded by the PROCESS lock; links recycled records */
-    uint64_t user_count;    /* guarded by the PROCESS lock */
+    /* What every allocation looks at shares the cache line of magic, up to what is first in gpu. */
+    struct tn_hold *_Atomic gone_holds; /* to be reaped; pushed without a lock */
+    atomic_uint_fast64_t
+        unended_since; /* released pools wait for a proof later than this one, which
+                                           was the last when they were looked at, plus 1; 0: none does */
     struct tn_gpu gpu;
+    uint64_t user_count; /* guarded by the PROCESS lock */
     struct tn_regions regions;
     atomic_uint_fast64_t limit_bytes;    /* 0: none */
     atomic_uint_fast64_t fraction_bytes; /* limit by a fraction of the memory; 0: none */
@@ -54,11 +59,7 @@ struct tarn_device {
     atomic_uint_fast64_t adopted_count;   /* captures that got a pool of their own */
     atomic_uint_fast64_t unrouted_count;  /* allocations in captures that no route caught */
     atomic_uint_fast64_t user_hold_count; /* open holds that no tarn_capture owns */
-    atomic_uint_fast64_t
-        unended_since; /* released pools wait for a proof later than this one, which
-                                           was the last when they were looked at, plus 1; 0: none does */
-    struct tn_hold *_Atomic gone_holds;  /* to be reaped; pushed without a lock */
-    atomic_uint_fast64_t contents_bytes; /* of checkpoints, in blocks of the default pool */
+    atomic_uint_fast64_t contents_bytes;  /* of checkpoints, in blocks of the default pool */
     struct tn_device_counters counters;
 };
 
@@ -77,9 +78,11 @@ void tn_device_reap(tarn_device *device);
 /* Whether there is nothing to reap, and the GPU is well. */
 static inline bool tn_device_is_quiet(const tarn_device *device)
 {
-    return atomic_load_explicit(&device->gone_holds, memory_order_relaxed) == NULL &&
-           atomic_load_explicit(&device->unended_since, memory_order_relaxed) == 0 &&
-           tn_gpu_is_well(&device->gpu);
+    uint64_t news =
+        (uint64_t)(uintptr_t)atomic_load_explicit(&device->gone_holds, memory_order_relaxed) |
+        atomic_load_explicit(&device->unended_since, memory_order_relaxed);
+
+    return TN_LIKELY(news == 0) && TN_LIKELY(tn_gpu_is_well(&device->gpu));
 }
 
 /* The two halves of it. */

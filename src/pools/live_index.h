@@ -104,15 +104,15 @@ static inline uint64_t tn_live_seek(const struct tn_chunk *chunk, uint64_t offse
     uint64_t entry;
 
     TN_ASSERT(size > 0);
-    if (offset % TN_BLOCK_BYTES_MIN != 0)
+    if (TN_UNLIKELY(offset % TN_BLOCK_BYTES_MIN != 0))
         return 0;
-    while ((entry = atomic_load_explicit(&chunk->live[at], memory_order_relaxed)) != 0) {
-        if (entry >> shift == hash << (TN_LIVE_HASH_SHIFT - shift)) {
-            *place = &chunk->live[at];
-            return entry;
-        }
+    do {
+        *place = &chunk->live[at];
+        entry = atomic_load_explicit(*place, memory_order_relaxed);
+        if (TN_LIKELY(entry >> shift == hash << (TN_LIVE_HASH_SHIFT - shift)))
+            return entry; /* or 0, where the hash is 0 */
         at = at + 1 < size ? at + 1 : 0;
-    }
+    } while (entry != 0);
     return 0;
 }
 

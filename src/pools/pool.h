@@ -127,7 +127,7 @@ struct tn_request {
 /* What a block takes of its pool for so many bytes. */
 static inline uint64_t tn_block_bytes_for(const tarn_pool *pool, uint64_t requested)
 {
-    if (pool->rounding != NULL)
+    if (TN_UNLIKELY(pool->rounding != NULL))
         return tn_rounding_apply(pool->rounding, requested);
     return tn_round_up(requested, TN_BLOCK_BYTES_MIN);
 }

@@ -53,23 +53,6 @@ void tn_replays_leave(tarn_pool *pool)
     }
 }
 
-struct tn_replays *tn_replays_lock(tarn_pool *pool)
-{
-    for (;;) {
-        struct tn_replays *replays = atomic_load(&pool->replays);
-
-        tn_lock_acquire_spin(&replays->lock, TN_RANK_REPLAY);
-        if (replays == atomic_load(&pool->replays))
-            return replays;
-        tn_replays_unlock(replays);
-    }
-}
-
-void tn_replays_unlock(struct tn_replays *replays)
-{
-    tn_lock_release_spin(&replays->lock, TN_RANK_REPLAY);
-}
-
 void tn_replays_order(struct tn_replays *replays)
 {
     if (atomic_load(&replays->ordered))

@@ -18,6 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/hot.h"
 #include "base/lock.h"
 #include "driver/gpu.h"
 #include "tarn/types.h"
@@ -51,9 +52,23 @@ struct tn_replays *tn_replays_make(void);
 /* The pool goes, and each record that it alone has had. The DEVICE lock is held. */
 void tn_replays_leave(tarn_pool *pool);
 
-/* Locks the pool's record and gives it. */
-struct tn_replays *tn_replays_lock(tarn_pool *pool);
-void tn_replays_unlock(struct tn_replays *replays);
+/* Locks the record that is a pool's at that place, and gives it. */
+static inline struct tn_replays *tn_replays_lock(struct tn_replays *_Atomic *place)
+{
+    for (;;) {
+        struct tn_replays *replays = atomic_load(place);
+
+        tn_lock_acquire_spin(&replays->lock, TN_RANK_REPLAY);
+        if (TN_LIKELY(replays == atomic_load(place)))
+            return replays;
+        tn_lock_release_spin(&replays->lock, TN_RANK_REPLAY);
+    }
+}
+
+static inline void tn_replays_unlock(struct tn_replays *replays)
+{
+    tn_lock_release_spin(&replays->lock, TN_RANK_REPLAY);
+}
 
 /* Replays are ordered from here on: no launch by a thread that goes by their not being so begins any more, and
  * tn_replays_await_alone sees the one that is under way. */

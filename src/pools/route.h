@@ -35,13 +35,13 @@ struct tn_route {
 };
 
 struct tn_routes {
-    struct tn_lock lock;                   /* rank ROUTES */
-    struct tn_route routes[TN_ROUTES_MAX]; /* oldest first */
-    size_t count;
     atomic_size_t open_count; /* the same as count, to be read without the lock */
     /* Another one, of no other device either, with each change of the routes. */
     atomic_uint_fast64_t stamp;
     _Atomic(struct tn_arena *) remembered[TN_ROUTES_REMEMBERED]; /* by order; NULL: none */
+    struct tn_lock lock;                                         /* rank ROUTES */
+    struct tn_route routes[TN_ROUTES_MAX];                       /* oldest first */
+    size_t count;
 };
 
 /* Where an allocation goes. */

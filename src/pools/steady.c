@@ -179,7 +179,7 @@ static TN_APART void make_room(struct tn_arena *arena, struct tn_heap *heap)
 /* Whether it is a large block at the edge of the mapped memory. */
 static inline bool is_edge(const struct tn_block *block)
 {
-    return block->units > LARGE_UNITS && tn_block_is_at_unmapped(block);
+    return TN_UNLIKELY(block->units > LARGE_UNITS) && tn_block_is_at_unmapped(block);
 }
 
 /* What was freed last is so no more. */
@@ -323,11 +323,12 @@ bool tn_steady_allocate_routed(struct tn_routes *routes, const struct tn_request
         atomic_load_explicit(tn_route_place(routes, request->order), memory_order_acquire);
     bool done;
 
-    if (arena == NULL)
+    if (TN_UNLIKELY(arena == NULL))
         return false;
     tn_spin_acquire(&arena->lock);
-    done = arena->routes_stamp == stamp && tn_order_equal(arena->order, request->order) &&
-           tn_steady_allocate_in(arena, request, address);
+    done =
+        TN_LIKELY(arena->routes_stamp == stamp && tn_order_equal(arena->order, request->order)) &&
+        tn_steady_allocate_in(arena, request, address);
     tn_spin_release(&arena->lock);
     return done;
 }
@@ -349,18 +350,23 @@ static inline bool will_be_wedged(const struct tn_arena *arena, const struct tn_
     return low != high && tn_block_is_foreign(low->previous, arena);
 }
 
+/* Whether it is at the edge of the mapped memory, and there may be another place for one as large. */
+static inline bool joins_at_edge(const struct tn_heap *heap, const struct tn_block *block)
+{
+    return is_edge(block) &&
+           (heap->loose_count > 0 || tn_bins_may_have(&heap->bins, tn_block_bytes(block)));
+}
+
 static TN_ALWAYS_INLINE bool free_in(struct tn_arena *arena, struct tn_heap *heap,
                                      struct tn_block *block)
 {
     end_last(arena, heap);
-    if (will_be_wedged(arena, heap, block))
+    if (TN_UNLIKELY(will_be_wedged(arena, heap, block)))
         return false;
     count_free(arena, heap, block);
     block->state = TN_BLOCK_LOOSE;
     block->loose_stamp = tn_gpu_epoch(&arena->pool->device->gpu);
-    if (arena->pool->checkpoint_count > 0 ||
-        (is_edge(block) &&
-         (heap->loose_count > 0 || tn_bins_may_have(&heap->bins, tn_block_bytes(block)))))
+    if (TN_UNLIKELY(arena->joins || joins_at_edge(heap, block)))
         join(arena, block);
     else
         heap->loose = block;
@@ -435,14 +441,13 @@ static TN_ALWAYS_INLINE bool free_at(struct tn_arena *arena, const struct tn_chu
 {
     struct tn_block *block;
 
-    if (!is_at(arena, chunk, address) ||
-        atomic_load_explicit(&arena->pool->released, memory_order_relaxed))
+    if (TN_UNLIKELY(!is_at(arena, chunk, address)))
         return false;
     block = shared ? tn_live_close_at(chunk, offset_of(chunk, address))
                    : tn_live_open_at(chunk, offset_of(chunk, address));
-    if (block == NULL || block->state != TN_BLOCK_LIVE)
+    if (TN_UNLIKELY(block == NULL || block->state != TN_BLOCK_LIVE))
         return false;
-    if (free_in(arena, atomic_load_explicit(&chunk->heap, memory_order_relaxed), block))
+    if (TN_LIKELY(free_in(arena, atomic_load_explicit(&chunk->heap, memory_order_relaxed), block)))
         return true;
     if (shared)
         tn_live_mark(block); /* P23: it is open again */
@@ -473,8 +478,7 @@ static inline bool leave_in(struct tn_inbox *inbox, const struct tn_arena *arena
     return block != NULL;
 }
 
-/* Other threads look at the index from now on, and leave what they may free. The last free of a released pool, which
- * ends it, is the pool's affair. */
+/* Other threads look at the index from now on, and leave what they may free. */
 static void begin_shared(struct tn_arena *arena)
 {
     if (arena->allocates != TN_NOT_STEADY)
@@ -482,8 +486,7 @@ static void begin_shared(struct tn_arena *arena)
     if (arena->frees == TN_NOT_STEADY)
         return;
     arena->frees = TN_STEADY_SHARED;
-    if (!atomic_load(&arena->pool->released))
-        tn_inbox_open(inbox_of(arena));
+    tn_inbox_open(inbox_of(arena));
 }
 
 bool tn_steady_share(struct tn_arena *arena)
@@ -538,13 +541,13 @@ bool tn_steady_free(uint64_t address)
         chunk != NULL ? atomic_load_explicit(&chunk->arena, memory_order_acquire) : NULL;
     bool done;
 
-    if (arena == NULL)
+    if (TN_UNLIKELY(arena == NULL))
         return false;
-    if (atomic_load_explicit(&arena->user, memory_order_relaxed) != tn_thread_word())
+    if (TN_UNLIKELY(atomic_load_explicit(&arena->user, memory_order_relaxed) != tn_thread_word()))
         return free_from_elsewhere(arena, chunk, address);
     tn_spin_acquire(&arena->lock);
-    done = arena->frees == TN_STEADY ? free_at(arena, chunk, address, false)
-                                     : free_shared(arena, chunk, address);
+    done = TN_LIKELY(arena->frees == TN_STEADY) ? free_at(arena, chunk, address, false)
+                                                : free_shared(arena, chunk, address);
     tn_spin_release(&arena->lock);
     return done;
 }
@@ -592,13 +595,15 @@ void tn_steady_begin(struct tn_arena *arena)
                   arena->heaps[kind].loose_count == 0); /* P19 */
     arena->hold =
         tn_arena_is_captured(arena) ? tn_hold_find(arena->pool, arena->order.capture_id) : NULL;
+    arena->joins = pool->checkpoint_count > 0;
     arena->allocates = TN_NOT_STEADY;
     arena->frees = TN_NOT_STEADY;
     if (!arena->met || arena->fence != NULL ||
         (tn_arena_is_captured(arena) && (arena->hold == NULL || pool->bodies != NULL)))
         return;
     arena->allocates = TN_STEADY;
-    if (!may_have_other_captures(pool, arena))
+    /* The last free of a released pool, which ends it, is the pool's affair. */
+    if (!may_have_other_captures(pool, arena) && !atomic_load(&pool->released))
         arena->frees = TN_STEADY;
     if (arena->shared)
         begin_shared(arena);

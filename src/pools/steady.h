@@ -31,7 +31,7 @@ struct tn_block *tn_steady_take(struct tn_arena *arena, struct tn_heap *heap,
 
 static TN_ALWAYS_INLINE uint64_t tn_steady_next_sequence(struct tn_arena *arena)
 {
-    if (arena->sequence == arena->sequences_end)
+    if (TN_UNLIKELY(arena->sequence == arena->sequences_end))
         tn_steady_take_sequences(arena);
     arena->sequence += 1;
     return arena->sequence - 1;
@@ -62,7 +62,7 @@ static TN_ALWAYS_INLINE bool tn_steady_fits(const struct tn_block *loose, uint64
 /* The calling thread's frees will need no inbox. Relaxed, for it is a guess: any thread may free in any way. */
 static TN_ALWAYS_INLINE void tn_steady_name_user(struct tn_arena *arena)
 {
-    if (atomic_load_explicit(&arena->user, memory_order_relaxed) != tn_thread_word())
+    if (TN_UNLIKELY(atomic_load_explicit(&arena->user, memory_order_relaxed) != tn_thread_word()))
         atomic_store_explicit(&arena->user, tn_thread_word(), memory_order_relaxed);
 }
 
@@ -90,14 +90,14 @@ static TN_ALWAYS_INLINE bool tn_steady_allocate_as(struct tn_arena *arena,
     if (shared && !tn_steady_receive(arena, heap, request, bytes))
         return false;
     block = heap->loose;
-    if (tn_steady_fits(block, bytes, request->alignment)) {
+    if (TN_LIKELY(tn_steady_fits(block, bytes, request->alignment))) {
         heap->loose = NULL; /* as it was before the free: no peak of the heap's */
         if (shared)
             tn_live_mark(block); /* P23: it is open again */
     } else {
         block = tn_steady_take(arena, heap, request, bytes);
     }
-    if (block == NULL)
+    if (TN_UNLIKELY(block == NULL))
         return false;
     block->requested = request->requested;
     block->sequence = tn_steady_next_sequence(arena);
@@ -114,7 +114,7 @@ bool tn_steady_allocate_shared(struct tn_arena *arena, const struct tn_request *
 static TN_ALWAYS_INLINE bool tn_steady_allocate_in(struct tn_arena *arena,
                                                    const struct tn_request *request, void **address)
 {
-    if (arena->allocates == TN_STEADY)
+    if (TN_LIKELY(arena->allocates == TN_STEADY))
         return tn_steady_allocate_as(arena, request, false, address);
     return arena->allocates == TN_STEADY_SHARED &&
            tn_steady_allocate_shared(arena, request, address);
@@ -128,10 +128,10 @@ static TN_ALWAYS_INLINE bool tn_steady_allocate(tarn_pool *pool, const struct tn
     struct tn_arena *arena = tn_arena_seek(pool, request->order);
     bool done;
 
-    if (arena == NULL)
+    if (TN_UNLIKELY(arena == NULL))
         return false;
     tn_spin_acquire(&arena->lock);
-    done = arena->pool == pool && tn_order_equal(arena->order, request->order) &&
+    done = TN_LIKELY(arena->pool == pool && tn_order_equal(arena->order, request->order)) &&
            tn_steady_allocate_in(arena, request, address);
     tn_spin_release(&arena->lock);
     return done;

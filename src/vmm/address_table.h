@@ -18,6 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/hot.h"
 #include "tarn/status.h"
 
 struct tn_chunk;
@@ -60,7 +61,7 @@ static inline struct tn_chunk *tn_address_table_chunk(uint64_t address)
     const struct tn_address_table *table =
         atomic_load_explicit(&tn_address_table, memory_order_acquire);
 
-    if (table == NULL || address >> TN_ADDRESS_BITS != 0)
+    if (TN_UNLIKELY(table == NULL || address >> TN_ADDRESS_BITS != 0))
         return NULL;
     return atomic_load_explicit(&table->pages[address >> TN_PAGE_BITS], memory_order_acquire);
 }

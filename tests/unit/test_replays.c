@@ -136,7 +136,7 @@ START_TEST(the_order_that_is_locked_is_the_pools)
     struct tn_replays *locked;
 
     awaited = &before->lock;
-    locked = tn_replays_lock(pools[1]);
+    locked = tn_replays_lock(&pools[1]->replays);
     ck_assert_ptr_null(awaited);
     ck_assert_ptr_ne(locked, before); /* it came to the other pool's meanwhile */
     ck_assert_ptr_eq(locked, replays_of(pools[0]));
