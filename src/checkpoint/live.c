@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Comparing the live blocks of a pool with what its user expects.
  *
- * Where addresses are expected in order, each is that of the next block; else they are looked up. Each block found is marked with the number of this
- * comparison, so that a second look at it is a duplicate, and every live block without the mark is
- * unexpected. */
+ * Where addresses are expected in order, each is that of the next block; else they are looked up. Each block found is
+ * marked with the number of this comparison, so that a second look at it is a duplicate, and every live block without
+ * the mark is unexpected. */
 #include <stddef.h>
 #include <stdlib.h>
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/hot.h"
 #include "base/host.h"
 #include "checkpoint/state.h"
 
 enum {
-    LOOK_UPS = 8, /* after each of which it is tried whether the next blocks follow each other */
-    AHEAD = 32,   /* records: some hundred nanoseconds */
+    LOOK_UPS_MAX = 8, /* before it is tried again whether the next blocks follow each other */
 };
 
 struct diff_builder {
@@ -57,13 +57,13 @@ static uint64_t address_of(const tarn_expected *expected)
 }
 
 /* The live block behind that one, or behind what is free there; NULL: something else follows. */
-static inline struct tn_block *live_behind(const struct tn_block *block)
+static inline struct tn_block *live_behind(const struct tn_block *block, tn_block_step *step)
 {
-    struct tn_block *next = block->next;
+    struct tn_block *next = tn_block_next(block, step);
 
-    __builtin_prefetch(block + AHEAD,
-                       1); /* in many pools that is how the blocks follow each other */
-    if (next != NULL && next->state != TN_BLOCK_LIVE)
+    if (TN_LIKELY(next != NULL && next->state == TN_BLOCK_LIVE))
+        return next;
+    if (next != NULL)
         next = next->next;
     return next != NULL && next->state == TN_BLOCK_LIVE ? next : NULL;
 }
@@ -75,14 +75,15 @@ static size_t follow(const tarn_expected *expected, size_t count, uint16_t mark,
 {
     struct tn_block *block = *near;
     uint64_t base = block->segment->base;
+    tn_block_step step = 1;
     size_t i;
 
-#pragma GCC unroll 8 /* some 6 % less time */
     for (i = 0; i < count; i++) {
-        struct tn_block *next = live_behind(block);
+        struct tn_block *next = live_behind(block, &step);
 
-        if (next == NULL || base + next->offset != address_of(&expected[i]) || next->mark == mark ||
-            (expected[i].bytes != next->requested && expected[i].bytes != 0))
+        if (TN_UNLIKELY(next == NULL || base + next->offset != address_of(&expected[i]) ||
+                        next->mark == mark ||
+                        (expected[i].bytes != next->requested && expected[i].bytes != 0)))
             break;
         next->mark = mark;
         block = next;
@@ -95,23 +96,24 @@ static bool find_expected(tarn_pool *pool, const tarn_expected *expected, size_t
                           uint16_t mark, uint64_t *found, struct diff_builder *diff)
 {
     struct tn_live_place last = {NULL, NULL};
+    size_t look_ups = 1; /* twice as many each time that none follow */
     size_t i = 0;
 
     while (i < count) {
         struct tn_block *block = NULL;
-        size_t end = i + tn_min(count - i, LOOK_UPS);
+        size_t end = i + tn_min(count - i, look_ups);
+        size_t followed = 0;
 
         for (; i < end; i++) {
             block = tn_live_find_near(pool, address_of(&expected[i]), &last);
             if (!check_expected(pool, &expected[i], block, mark, found, diff))
                 return false;
         }
-        if (block != NULL) {
-            size_t followed = follow(&expected[i], count - i, mark, &block);
-
-            *found += followed;
-            i += followed;
-        }
+        if (block != NULL)
+            followed = follow(&expected[i], count - i, mark, &block);
+        *found += followed;
+        i += followed;
+        look_ups = followed > 0 ? 1 : tn_min(2 * look_ups, LOOK_UPS_MAX);
     }
     return true;
 }

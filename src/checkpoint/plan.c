@@ -303,20 +303,16 @@ static tarn_status plan_range(struct tn_plan *plan, const struct tn_saved_block 
 static bool is_its_place(const tarn_checkpoint *checkpoint, const struct tn_saved_block *saved,
                          const struct tn_block *block)
 {
-    return block->state == TN_BLOCK_FREE &&
-           block->segment == tn_saved_segment(checkpoint, saved) &&
+    return block->state == TN_BLOCK_FREE && block->segment == tn_saved_segment(checkpoint, saved) &&
            block->offset == tn_saved_offset(saved) && block->units == saved->units;
 }
 
-/* Whether the FREE block is in the same chunk, and comes back to the same heap, as the last one that does so in its
+/* Whether the block's place is in the same chunk, and it comes back to the same heap, as the last one that does so in its
  * place. */
-static bool is_place_as_before(const struct tn_plan *plan, const struct tn_saved_block *saved,
-                               const struct tn_block *block)
+static bool is_place_as_before(const struct tn_plan *plan, const struct tn_saved_block *saved)
 {
-    return plan->seen_chunk != NULL &&
-           tn_order_equal(tn_saved_order(plan->checkpoint, saved), plan->seen_order) &&
-           tn_segment_chunk_at(block->segment, block->offset) == plan->seen_chunk &&
-           tn_block_end(block) <= tn_chunk_end(plan->seen_chunk);
+    return saved->run == plan->seen_run && tn_saved_offset(saved) >= plan->seen_begin &&
+           tn_saved_end(saved) <= plan->seen_end;
 }
 
 /* Looks whether a block can come back in its place, with no other block being concerned; *in_place is cleared where
@@ -327,7 +323,7 @@ static bool plan_place(struct tn_plan *plan, const struct tn_saved_block *saved,
     const struct tn_chunk *chunk = NULL;
     struct tn_run run = {block->segment, block->offset, tn_block_end(block)};
 
-    if (is_place_as_before(plan, saved, block))
+    if (is_place_as_before(plan, saved))
         return true;
     if (!make_home(plan, saved))
         return false;
@@ -343,8 +339,9 @@ static bool plan_place(struct tn_plan *plan, const struct tn_saved_block *saved,
         run.end = tn_chunk_end(chunk);
     }
     plan_reach(plan, &run, block, block->heap->arena);
-    plan->seen_chunk = chunk;
-    plan->seen_order = tn_saved_order(plan->checkpoint, saved);
+    plan->seen_run = saved->run;
+    plan->seen_begin = chunk->offset;
+    plan->seen_end = tn_chunk_end(chunk);
     return true;
 }
 
@@ -467,7 +464,7 @@ tarn_status tn_plan_make(struct tn_plan *plan)
     plan->follows = false;
     plan->is_at_home = false;
     plan->reach.run.segment = NULL;
-    plan->seen_chunk = NULL;
+    plan->seen_end = 0;
     plan->homes[TN_HEAP_SMALL] = NULL;
     plan->homes[TN_HEAP_LARGE] = NULL;
     return status == TARN_OK ? plan_blocks(plan) : status;

@@ -45,11 +45,11 @@ struct tn_plan {
     struct tn_heap
         *homes[TN_HEAP_KINDS]; /* of the blocks of one order, looked up last; NULL: none */
     struct tn_order home_order;
-    const struct tn_chunk
-        *seen_chunk;            /* of the last block that comes back in its place; NULL: none */
-    struct tn_order seen_order; /* its order as saved; its home is the chunk's heap */
-    struct tn_reach reach;      /* of the blocks looked at last */
-    bool is_at_home;            /* the plan's own stream has an arena */
+    uint32_t seen_run;     /* of the last block that comes back in its place */
+    uint64_t seen_begin;   /* offsets of its chunk, whose heap is its home */
+    uint64_t seen_end;     /* 0: there was none */
+    struct tn_reach reach; /* of the blocks looked at last */
+    bool is_at_home;       /* the plan's own stream has an arena */
     /* The plan itself: */
     uint16_t mark;      /* kept blocks carry it */
     size_t freed_count; /* live now, not then */

@@ -22,6 +22,7 @@
 #include "base/checked.h"
 #include "base/contract.h"
 #include "base/error.h"
+#include "base/hot.h"
 #include "base/host.h"
 #include "checkpoint/contents.h"
 #include "checkpoint/plan.h"
@@ -264,7 +265,7 @@ static inline void finish_revival(struct attempt *attempt, size_t i, struct tn_b
 }
 
 /* Those that come back in their very places, before anything changes what is beside them. */
-static void revive_in_place(struct attempt *attempt)
+static TN_APART void revive_in_place(struct attempt *attempt)
 {
     struct tn_plan *plan = attempt->plan;
     struct tn_tally tallies[TN_HEAP_KINDS] = {{0}};

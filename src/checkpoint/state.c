@@ -15,8 +15,6 @@
 #include "checkpoint/uses.h"
 #include "graphs/admit.h"
 
-enum { AHEAD = 32 }; /* records: some hundred nanoseconds */
-
 static struct tn_records checkpoint_records = TN_RECORDS_INIT(struct tarn_checkpoint);
 
 /* The numbers come round: then all marks are wiped. */
@@ -142,11 +140,12 @@ static bool save_segment(tarn_checkpoint *checkpoint, struct tn_segment *segment
     struct tn_saved_block *const first = &checkpoint->blocks[checkpoint->block_count];
     struct tn_saved_block *saved = first;
     struct saving saving = {NULL, NULL};
+    tn_block_step step = 1;
     uint64_t live_units = 0;
     bool done = true;
 
-    for (struct tn_block *block = segment->first_block; block != NULL; block = block->next) {
-        __builtin_prefetch(block + AHEAD); /* in many pools that is how blocks follow each other */
+    for (struct tn_block *block = segment->first_block; block != NULL;
+         block = tn_block_next(block, &step)) {
         if (block->state != TN_BLOCK_LIVE)
             continue;
         saved->use_count = 0;
