@@ -78,8 +78,10 @@ static TN_APART tarn_status allocate_routed(tarn_device *device, tarn_pool *pool
 {
     struct tn_request request = {.requested = bytes, .alignment = alignment, .stream = stream};
     struct tn_stream_state state;
-    tarn_status status = tn_stream_look_for_capture(&device->gpu, stream, &state);
+    tarn_status status;
 
+    tn_steady_expect_routed(&device->routes, stream, bytes);
+    status = tn_stream_look_for_capture(&device->gpu, stream, &state);
     status = take_order(status, &state, &request);
     if (TN_UNLIKELY(status != TARN_OK))
         return status;

@@ -36,12 +36,14 @@ struct tn_loose_slot {
 };
 
 struct tn_heap {
-    _Alignas(64) struct tn_arena *arena; /* immutable */
-    enum tn_heap_kind kind;              /* immutable */
-    uint16_t loose_count;                /* blocks in slots */
-    uint16_t loose_turn;                 /* slots that were emptied to make room */
-    struct tn_block *loose; /* P19: freed last, and nothing was allocated since then; NULL: none */
-    struct tn_heap_counters counters;                 /* of the steady state, like the arena's */
+    /* A pair of a free and an allocation touches one cache line: */
+    _Alignas(64) struct tn_block
+        *loose; /* P19: freed last, and nothing was allocated since then; NULL: none */
+    struct tn_heap_counters counters; /* of the steady state, like the arena's */
+    struct tn_arena *arena;           /* immutable */
+    enum tn_heap_kind kind;           /* immutable */
+    uint16_t loose_count;             /* blocks in slots */
+    uint16_t loose_turn;              /* slots that were emptied to make room */
     struct tn_loose_slot loose_slots[TN_LOOSE_SLOTS]; /* P19: by a hash of the size */
     struct tn_bins bins;
     /* What most allocations touch ends here, after the cache lines of what is loose and the maps of the bins. */

@@ -445,5 +445,5 @@ void tn_route_remember(tarn_device *device, const struct tn_route_choice *choice
         arena->routes_stamp = choice->stamp;
     tn_spin_release(&arena->lock);
     if (is_there)
-        atomic_store_explicit(tn_route_place(&device->routes, order), arena, memory_order_release);
+        atomic_store_explicit(tn_route_place(&device->routes, order.stream_id), arena, memory_order_release);
 }

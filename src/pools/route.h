@@ -38,7 +38,7 @@ struct tn_routes {
     atomic_size_t open_count; /* the same as count, to be read without the lock */
     /* Another one, of no other device either, with each change of the routes. */
     atomic_uint_fast64_t stamp;
-    _Atomic(struct tn_arena *) remembered[TN_ROUTES_REMEMBERED]; /* by order; NULL: none */
+    _Atomic(struct tn_arena *) remembered[TN_ROUTES_REMEMBERED]; /* by stream; NULL: none */
     struct tn_lock lock;                                         /* rank ROUTES */
     struct tn_route routes[TN_ROUTES_MAX];                       /* oldest first */
     size_t count;
@@ -108,13 +108,12 @@ TARN_MUST_CHECK tarn_status tn_route_choose(tarn_device *device, tarn_stream str
 void tn_route_remember(tarn_device *device, const struct tn_route_choice *choice,
                        struct tn_order order);
 
-/* Where the arena of an order in a capture is remembered, if it is. */
+/* Where the arena of an order in a capture is remembered, if it is. By its stream alone, so that it can be brought near
+ * before the driver has told of the capture. */
 static inline _Atomic(struct tn_arena *) *tn_route_place(struct tn_routes *routes,
-                                                         struct tn_order order)
+                                                         uint64_t stream_id)
 {
-    uint64_t mixed = (order.stream_id ^ order.capture_id) * TN_GOLDEN;
-
-    return &routes->remembered[mixed >> (64 - TN_ROUTES_REMEMBERED_BITS)];
+    return &routes->remembered[(stream_id * TN_GOLDEN) >> (64 - TN_ROUTES_REMEMBERED_BITS)];
 }
 
 #endif

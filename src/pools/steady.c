@@ -320,7 +320,7 @@ bool tn_steady_allocate_routed(struct tn_routes *routes, const struct tn_request
 {
     uint64_t stamp = atomic_load_explicit(&routes->stamp, memory_order_acquire);
     struct tn_arena *arena =
-        atomic_load_explicit(tn_route_place(routes, request->order), memory_order_acquire);
+        atomic_load_explicit(tn_route_place(routes, request->order.stream_id), memory_order_acquire);
     bool done;
 
     if (TN_UNLIKELY(arena == NULL))

@@ -141,6 +141,22 @@ static TN_ALWAYS_INLINE bool tn_steady_allocate(tarn_pool *pool, const struct tn
 bool tn_steady_allocate_routed(struct tn_routes *routes, const struct tn_request *request,
                                void **address);
 
+/* Has brought near what such an allocation on the stream writes, while the driver is asked for its capture: that takes
+ * as long. */
+static inline void tn_steady_expect_routed(struct tn_routes *routes, tn_cu_stream stream,
+                                           uint64_t requested)
+{
+    struct tn_arena *arena = atomic_load_explicit(
+        tn_route_place(routes, (uint64_t)(uintptr_t)stream), memory_order_relaxed);
+
+    if (TN_UNLIKELY(arena == NULL))
+        return;
+    __builtin_prefetch(arena, 1);
+    __builtin_prefetch(&arena->counters, 1);
+    __builtin_prefetch(&arena->user);
+    __builtin_prefetch(tn_steady_heap_for(arena, requested), 1);
+}
+
 /* Frees the live block that begins at the address, whatever that is. False: nothing has changed, and
  * tn_pool_lock_block is to be asked. */
 bool tn_steady_free(uint64_t address);

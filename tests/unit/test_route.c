@@ -540,7 +540,7 @@ static struct tn_arena *remembered(tn_cu_stream at)
     struct tn_arena *arena;
 
     OK(tn_stream_look(&device->gpu, at, &state));
-    arena = atomic_load(tn_route_place(&device->routes, state.order));
+    arena = atomic_load(tn_route_place(&device->routes, state.order.stream_id));
     return arena != NULL && tn_order_equal(arena->order, state.order) &&
                    arena->routes_stamp == atomic_load(&device->routes.stamp)
                ? arena
