@@ -112,20 +112,26 @@ static void load_functions(void *library, const char *name)
     STORE_FUNCTION(resolve, address);
 
     /* On failure the driver may leave the address as it was. */
-#define FIND(function)                                                                             \
+#define FIND_AS(own, function, version)                                                            \
     address = NULL;                                                                                \
-    if (resolve(#function, &address, version_##function, TN_CU_GET_PROC_ADDRESS_LEGACY_STREAM,     \
-                NULL) != TN_CUDA_SUCCESS)                                                          \
+    if (resolve(#function, &address, version, TN_CU_GET_PROC_ADDRESS_LEGACY_STREAM, NULL) !=       \
+        TN_CUDA_SUCCESS)                                                                           \
         address = NULL;                                                                            \
-    STORE_FUNCTION(cu.function, address);
+    STORE_FUNCTION(cu.own, address);
+#define FIND(function) FIND_AS(function, function, version_##function)
+#define FIND_VERSION(own, function, symbol, version, parameters, names)                            \
+    FIND_AS(own, function, version)
 #define FIND_NEEDED(function)                                                                      \
     FIND(function)                                                                                 \
     if (address == NULL)                                                                           \
         bench_fail("%s lacks " #function, name);
     BENCH_DRIVER_FUNCTIONS(FIND_NEEDED)
     BENCH_RIVAL_FUNCTIONS(FIND)
+    TN_CUDA_LIBRARY_VERSIONS(FIND_VERSION)
 #undef FIND_NEEDED
+#undef FIND_VERSION
 #undef FIND
+#undef FIND_AS
 }
 
 /* Keeps freed memory in the rival's pool, as Tarn keeps it: at its default threshold of 0 the pool

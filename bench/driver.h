@@ -27,6 +27,7 @@
     X(cuCtxSetCurrent)                                                                             \
     X(cuStreamCreate)                                                                              \
     X(cuStreamDestroy)                                                                             \
+    X(cuStreamGetId)                                                                               \
     X(cuStreamSynchronize)                                                                         \
     X(cuStreamWaitEvent)                                                                           \
     X(cuStreamBeginCaptureToGraph)                                                                 \
@@ -64,6 +65,9 @@ struct bench_driver {
 #define BENCH_DRIVER_FIELD(name) tn_pfn_##name name;
     BENCH_DRIVER_FUNCTIONS(BENCH_DRIVER_FIELD)
     BENCH_RIVAL_FUNCTIONS(BENCH_DRIVER_FIELD)
+#undef BENCH_DRIVER_FIELD
+#define BENCH_DRIVER_FIELD(own, name, symbol, version, parameters, names) tn_pfn_##own own;
+    TN_CUDA_LIBRARY_VERSIONS(BENCH_DRIVER_FIELD)
 #undef BENCH_DRIVER_FIELD
     tn_cu_device device;
     tn_cu_context context;

@@ -3,8 +3,8 @@
  * launch.
  *
  * That is a thousandth of what a launch takes, and less than launches differ from one moment to the next.
- * So each launch is timed alone, and they go in pairs: one of each kind, whichever comes first by chance,
- * neighbours in the same queue. Of a batch of pairs the middle half of each kind's times is averaged, and
+ * So each launch is timed alone, and they go in rounds: one of each kind, whichever comes first by chance,
+ * neighbours in the same queue. Of a batch of rounds the middle half of each kind's times is averaged, and
  * what counts is the difference within the batch. The stream is drained before each batch, since a launch
  * on a full queue waits for the GPU. Reading the clock costs both kinds the same.
  *
@@ -24,11 +24,12 @@ enum {
     QUICK_BATCHES = 5,
     WARM_UP_BATCHES = 50,
     QUICK_WARM_UP_BATCHES = 2,
-    AGAIN = 3,   /* so many times the batches that count may be disturbed */
-    PAIRS = 100, /* of a batch: far fewer launches than the driver queues */
+    AGAIN = 3,    /* so many times the batches that count may be disturbed */
+    ROUNDS = 100, /* of a batch: far fewer launches than the driver queues */
 };
 
-enum { REPLAY, LAUNCH, KIND_COUNT };
+/* ASKED: a launch, and before it the question for the stream's id, which is what tells streams apart. */
+enum { REPLAY, LAUNCH, ASKED, KIND_COUNT };
 
 /* Some graphs of one pool; graph_count is a power of two. */
 struct graphs {
@@ -73,6 +74,13 @@ static void destroy_graphs(struct graphs *graphs)
     bench_stream_destroy(graphs->stream);
 }
 
+static void ask(tarn_stream stream)
+{
+    unsigned long long id;
+
+    BENCH_CU(cu.cuStreamGetId(stream, &id));
+}
+
 /* The time of one launch, in ns. */
 static double launch(const struct graphs *graphs, size_t graph, int kind)
 {
@@ -80,7 +88,9 @@ static double launch(const struct graphs *graphs, size_t graph, int kind)
 
     if (kind == REPLAY)
         BENCH_OK(tarn_graph_replay(graphs->graphs[graph], graphs->stream));
-    else
+    if (kind == ASKED)
+        ask(graphs->stream);
+    if (kind != REPLAY)
         BENCH_CU(cu.cuGraphLaunch(graphs->execs[graph], graphs->stream));
     return (double)(bench_now() - begin);
 }
@@ -89,22 +99,32 @@ static double launch(const struct graphs *graphs, size_t graph, int kind)
 static void play_batch(const struct graphs *graphs, uint64_t *random, size_t *again,
                        struct bench_series series[KIND_COUNT])
 {
-    double times[KIND_COUNT][PAIRS];
+    double times[KIND_COUNT][ROUNDS];
 
     bench_stream_drain(graphs->stream);
-    for (size_t pair = 0; pair < PAIRS; pair++) {
-        size_t graph = pair & (graphs->graph_count - 1);
-        int first = (int)(bench_random(random) >> 63);
+    for (size_t round = 0; round < ROUNDS; round++) {
+        size_t graph = round & (graphs->graph_count - 1);
+        unsigned order = (unsigned)(bench_random(random) >> 32) % (2 * KIND_COUNT);
 
-        times[first][pair] = launch(graphs, graph, first);
-        times[!first][pair] = launch(graphs, graph, !first);
+        for (unsigned i = 0; i < KIND_COUNT; i++) {
+            /* Up from any of them, or down: all orders that three have. */
+            int kind = (int)((order + (order < KIND_COUNT ? i : KIND_COUNT - i)) % KIND_COUNT);
+
+            times[kind][round] = launch(graphs, graph, kind);
+        }
     }
     if (!bench_quiet_keep() && *again > 0) {
         *again -= 1;
         return;
     }
     for (int kind = 0; kind < KIND_COUNT; kind++)
-        bench_series_add(&series[kind], bench_middle_mean(times[kind], PAIRS));
+        bench_series_add(&series[kind], bench_middle_mean(times[kind], ROUNDS));
+}
+
+static void forget(struct bench_series series[KIND_COUNT])
+{
+    for (int kind = 0; kind < KIND_COUNT; kind++)
+        series[kind].count = 0;
 }
 
 static void compare(const struct bench *bench, size_t graph_count, const char *variant,
@@ -118,11 +138,11 @@ static void compare(const struct bench *bench, size_t graph_count, const char *v
     uint64_t random = BENCH_RANDOM_SEED;
 
     create_graphs(&graphs, bench, graph_count);
-    series[REPLAY].count = series[LAUNCH].count = 0;
+    forget(series);
     bench_quiet_begin();
     while (series[REPLAY].count < warm_up_count)
         play_batch(&graphs, &random, &again, series);
-    series[REPLAY].count = series[LAUNCH].count = 0;
+    forget(series);
     while (series[REPLAY].count < batch_count)
         play_batch(&graphs, &random, &again, series);
     bench_quiet_end();
@@ -131,6 +151,8 @@ static void compare(const struct bench *bench, size_t graph_count, const char *v
     bench_report("replay", variant, "cuGraphLaunch", "ns", bench_summarize(&series[LAUNCH]));
     bench_report("replay", variant_added, NULL, "ns",
                  bench_difference(&series[REPLAY], &series[LAUNCH]));
+    bench_report("replay", variant_added, "a question for the stream's id", "ns",
+                 bench_difference(&series[ASKED], &series[LAUNCH]));
 }
 
 void bench_row_replay(const struct bench *bench)

@@ -401,6 +401,11 @@
     X(cuCheckpointProcessGetRestoreThreadId, cuCheckpointProcessGetRestoreThreadId, 12080, (int    \
       pid, int *thread), (pid, thread))
 
+/* What the library calls in an older version, too, since that costs less. Rows as above, behind a name of our own. */
+#define TN_CUDA_LIBRARY_VERSIONS(X) \
+    X(cuStreamGetCaptureId, cuStreamGetCaptureInfo, cuStreamGetCaptureInfo, 10010, (tn_cu_stream   \
+      stream, tn_cu_capture_status *status, uint64_t *id), (stream, status, id))
+
 /* Every function that the simulator exports. */
 #define TN_CUDA_SIMULATED_FUNCTIONS(X) \
     TN_CUDA_LIBRARY_FUNCTIONS(X)                                                                   \
@@ -420,5 +425,9 @@
     typedef tn_cu_result(*tn_pfn_##name) parameters;
 TN_CUDA_ALL_FUNCTIONS(TN_CUDA_FUNCTION_TYPE)
 #undef TN_CUDA_FUNCTION_TYPE
+#define TN_CUDA_VERSION_TYPE(own, name, symbol, version, parameters, names)                        \
+    typedef tn_cu_result(*tn_pfn_##own) parameters;
+TN_CUDA_LIBRARY_VERSIONS(TN_CUDA_VERSION_TYPE)
+#undef TN_CUDA_VERSION_TYPE
 
 #endif

@@ -87,6 +87,10 @@ static tarn_status resolve(struct tn_driver *table, tn_pfn_cuGetProcAddress get_
     {#name, version, offsetof(struct tn_driver, name)},
         TN_CUDA_LIBRARY_FUNCTIONS(FUNCTION_ROW)
 #undef FUNCTION_ROW
+#define VERSION_ROW(own, name, symbol, version, parameters, names)                                 \
+    {#name, version, offsetof(struct tn_driver, own)},
+            TN_CUDA_LIBRARY_VERSIONS(VERSION_ROW)
+#undef VERSION_ROW
     };
 
     for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++) {

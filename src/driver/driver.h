@@ -19,6 +19,9 @@ struct tn_driver {
 #define TN_DRIVER_FIELD(name, symbol, version, parameters, names) tn_pfn_##name name;
     TN_CUDA_LIBRARY_FUNCTIONS(TN_DRIVER_FIELD)
 #undef TN_DRIVER_FIELD
+#define TN_DRIVER_FIELD(own, name, symbol, version, parameters, names) tn_pfn_##own own;
+    TN_CUDA_LIBRARY_VERSIONS(TN_DRIVER_FIELD)
+#undef TN_DRIVER_FIELD
     int version;    /* as the driver says: 13000 is CUDA 13.0 */
     char path[256]; /* what was loaded */
 };

@@ -99,6 +99,21 @@ uint64_t tn_stream_id_of_thread(void)
     return tn_thread_id() << 1 | 1;
 }
 
+tarn_status tn_stream_look_at_capture(struct tn_gpu *gpu, tn_cu_stream stream,
+                                      struct tn_stream_state *state)
+{
+    tn_cu_capture_status capturing = TN_CU_CAPTURE_STATUS_NONE;
+    tn_cu_result result;
+
+    *state = (struct tn_stream_state){.order = {tn_stream_captured_id(stream), 0}};
+    result = gpu->driver->cuStreamGetCaptureInfo(stream, &capturing, &state->order.capture_id,
+                                                 &state->capture_graph, NULL, NULL, NULL);
+    if (result != TN_CUDA_SUCCESS)
+        return tn_gpu_failed(gpu, result, "looking at a stream", "cuStreamGetCaptureInfo");
+    state->broken = capturing == TN_CU_CAPTURE_STATUS_INVALIDATED;
+    return TARN_OK;
+}
+
 tarn_status tn_stream_look_at_default(struct tn_gpu *gpu, tn_cu_stream stream,
                                       struct tn_stream_state *state)
 {
@@ -131,8 +146,7 @@ tarn_status tn_stream_capture_id(struct tn_gpu *gpu, tn_cu_stream stream, uint64
     status = tn_stream_enter(gpu, stream, &pushed);
     if (status != TARN_OK)
         return status;
-    result =
-        gpu->driver->cuStreamGetCaptureInfo(stream, &capturing, &asked, NULL, NULL, NULL, NULL);
+    result = gpu->driver->cuStreamGetCaptureId(stream, &capturing, &asked);
     tn_gpu_leave(gpu, pushed);
     if (result != TN_CUDA_SUCCESS)
         return tn_gpu_failed(gpu, result, "looking at a stream", "cuStreamGetCaptureInfo");

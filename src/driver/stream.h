@@ -77,20 +77,8 @@ static inline bool tn_stream_is_default(tn_cu_stream stream)
 TARN_MUST_CHECK tarn_status tn_stream_look_at_default(struct tn_gpu *gpu, tn_cu_stream stream,
                                                       struct tn_stream_state *state);
 
-static inline tarn_status tn_stream_look_at_capture(struct tn_gpu *gpu, tn_cu_stream stream,
-                                                    struct tn_stream_state *state)
-{
-    tn_cu_capture_status capturing = TN_CU_CAPTURE_STATUS_NONE;
-    tn_cu_result result;
-
-    *state = (struct tn_stream_state){.order = {tn_stream_captured_id(stream), 0}};
-    result = gpu->driver->cuStreamGetCaptureInfo(stream, &capturing, &state->order.capture_id,
-                                                 &state->capture_graph, NULL, NULL, NULL);
-    if (TN_UNLIKELY(result != TN_CUDA_SUCCESS))
-        return tn_gpu_failed(gpu, result, "looking at a stream", "cuStreamGetCaptureInfo");
-    state->broken = capturing == TN_CU_CAPTURE_STATUS_INVALIDATED;
-    return TARN_OK;
-}
+TARN_MUST_CHECK tarn_status tn_stream_look_at_capture(struct tn_gpu *gpu, tn_cu_stream stream,
+                                                      struct tn_stream_state *state);
 
 static inline tarn_status tn_stream_look_at_idle(struct tn_gpu *gpu, tn_cu_stream stream,
                                                  struct tn_stream_state *state)
@@ -119,19 +107,24 @@ static inline tarn_status tn_stream_look_at_current(struct tn_gpu *gpu, tn_cu_st
     return tn_stream_look_at_idle(gpu, stream, state);
 }
 
-/* As tn_stream_look, but of a stream that is being captured the driver is asked once, not twice; of another as often.
- */
+/* As tn_stream_look, but of a stream that is being captured the driver is asked once, not twice, and not for its graph,
+ * which stays NULL; of another as often. */
 TARN_MUST_CHECK static inline tarn_status
 tn_stream_look_for_capture(struct tn_gpu *gpu, tn_cu_stream stream, struct tn_stream_state *state)
 {
-    tarn_status status;
+    tn_cu_capture_status capturing = TN_CU_CAPTURE_STATUS_NONE;
+    tn_cu_result result;
 
     if (TN_UNLIKELY(tn_stream_is_default(stream)))
         return tn_stream_look_at_default(gpu, stream, state);
-    status = tn_stream_look_at_capture(gpu, stream, state);
-    if (TN_LIKELY(status != TARN_OK || state->broken || state->order.capture_id != 0))
-        return status;
-    return tn_stream_look_at_idle(gpu, stream, state);
+    *state = (struct tn_stream_state){.order = {tn_stream_captured_id(stream), 0}};
+    result = gpu->driver->cuStreamGetCaptureId(stream, &capturing, &state->order.capture_id);
+    if (TN_UNLIKELY(result != TN_CUDA_SUCCESS))
+        return tn_gpu_failed(gpu, result, "looking at a stream", "cuStreamGetCaptureInfo");
+    state->broken = capturing == TN_CU_CAPTURE_STATUS_INVALIDATED;
+    return TN_LIKELY(capturing != TN_CU_CAPTURE_STATUS_NONE)
+               ? TARN_OK
+               : tn_stream_look_at_idle(gpu, stream, state);
 }
 
 /* DEVICE_LOST, DRIVER */

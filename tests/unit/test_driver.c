@@ -45,6 +45,10 @@ START_TEST(loading_fills_the_table_once)
     ck_assert_msg(first->name != NULL, "%s is missing", #name);
     TN_CUDA_LIBRARY_FUNCTIONS(EXPECT_FUNCTION)
 #undef EXPECT_FUNCTION
+#define EXPECT_VERSION(own, name, symbol, version, parameters, names)                              \
+    ck_assert_msg(first->own != NULL, "%s is missing", #own);
+    TN_CUDA_LIBRARY_VERSIONS(EXPECT_VERSION)
+#undef EXPECT_VERSION
     (void)setenv("TARN_DRIVER", "/no/such/library.so", 1); /* read by the first load alone */
     OK(tn_driver_load(&second));
     ck_assert_ptr_eq(first, second);
