@@ -14,6 +14,7 @@
 #include "base/contract.h"
 #include "base/host.h"
 #include "base/hot.h"
+#include "pools/arena_lock.h"
 #include "pools/arena_table.h"
 #include "pools/body.h"
 #include "pools/device.h"
@@ -34,6 +35,8 @@ void tn_arena_init(struct tn_arena *arena, tarn_pool *pool, struct tn_order orde
     arena->visit_count = 0;
     arena->exhaustions = 0;
     atomic_store_explicit(&arena->user, 0, memory_order_relaxed);
+    arena->patience = TN_ARENA_PATIENCE;
+    arena->turns = 0;
     arena->hold = NULL;
     arena->fence = NULL;
     arena->ancestry = (struct tn_ancestry){.count = 0};
@@ -87,7 +90,7 @@ struct tn_arena *tn_arena_get(tarn_pool *pool, struct tn_order order)
     arena = tn_records_take(&arena_records);
     if (arena == NULL)
         return NULL;
-    tn_spin_acquire(&arena->lock); /* as those of all arenas of a locked pool */
+    tn_arena_lock(arena); /* as those of all arenas of a locked pool */
     tn_arena_init(arena, pool, order);
     arena->next = pool->arenas;
     pool->arenas = arena;
@@ -413,7 +416,7 @@ static void free_arena(tarn_pool *pool, struct tn_arena *arena)
     arena->allocates = TN_NOT_STEADY;
     arena->frees = TN_NOT_STEADY;
     arena->order = (struct tn_order){0, 0};
-    tn_spin_release(&arena->lock);
+    tn_arena_unlock(arena);
     tn_records_give(&arena_records, arena);
 }
 

@@ -39,11 +39,11 @@ struct tn_heap {
     /* A pair of a free and an allocation touches one cache line: */
     _Alignas(64) struct tn_block
         *loose; /* P19: freed last, and nothing was allocated since then; NULL: none */
-    struct tn_heap_counters counters; /* of the steady state, like the arena's */
-    struct tn_arena *arena;           /* immutable */
-    enum tn_heap_kind kind;           /* immutable */
-    uint16_t loose_count;             /* blocks in slots */
-    uint16_t loose_turn;              /* slots that were emptied to make room */
+    struct tn_heap_counters counters;                 /* of the steady state, like the arena's */
+    struct tn_arena *arena;                           /* immutable */
+    enum tn_heap_kind kind;                           /* immutable */
+    uint16_t loose_count;                             /* blocks in slots */
+    uint16_t loose_turn;                              /* slots that were emptied to make room */
     struct tn_loose_slot loose_slots[TN_LOOSE_SLOTS]; /* P19: by a hash of the size */
     struct tn_bins bins;
     /* What most allocations touch ends here, after the cache lines of what is loose and the maps of the bins. */
@@ -68,12 +68,13 @@ enum tn_steadiness {
 };
 
 struct tn_arena {
-    uint64_t magic;             /* 0: nobody has a handle of one */
-    struct tn_arena *next;      /* of the pool; links recycled records */
-    struct tn_spin lock;        /* kept in recycled records, as all below */
-    bool met : 1;               /* waits for the device cover its stream's context */
-    bool shared : 1;            /* its inbox is open where it frees */
-    bool joins : 1;             /* nothing is loose; set as those that follow */
+    uint64_t magic;        /* 0: nobody has a handle of one */
+    struct tn_arena *next; /* of the pool; links recycled records */
+    struct tn_spin lock;   /* taken by pools/arena_lock.h; kept in recycled records, as all below */
+    bool met : 1;          /* waits for the device cover its stream's context */
+    bool shared : 1;       /* its inbox is open where it frees */
+    bool joins : 1;        /* nothing is loose; set as those that follow */
+    atomic_bool owner_inside;   /* see pools/arena_lock.h */
     uint8_t allocates;          /* enum tn_steadiness; set when the pool is unlocked */
     uint8_t frees;              /* the same */
     const struct tn_hold *hold; /* set likewise: of its capture; NULL outside captures */
@@ -87,9 +88,13 @@ struct tn_arena {
     struct tn_block_store store; /* for pools/steady.c; no slabs of its own */
     uint8_t visit_count;         /* frees by other threads than its user's, before it is shared */
     uint8_t exhaustions;         /* times that the store was found empty; it keeps the more */
+    uint8_t patience;            /* so many bits have the turns in a row that make an owner */
+    uint32_t turns;              /* of the user, in a row, while there is no owner */
     /* What other threads read that free is on cache lines that no allocation writes, nor the next to them. */
     _Alignas(128) _Atomic(struct tn_inbox *) inbox; /* NULL: none yet; stays with the record */
-    atomic_uintptr_t user;       /* tn_thread_word of who allocated last; its frees need no inbox */
+    atomic_uintptr_t
+        user; /* tn_thread_word of who allocated last, whose frees need no inbox; with a bit that
+                                    says whether it is the owner */
     uint64_t saved_count;        /* blocks of checkpoints that are of its order */
     struct tn_fence *fence;      /* retired: what ends the stream's work; else NULL */
     struct tn_ancestry ancestry; /* in a capture: what its next work comes after; see pools/use.h */

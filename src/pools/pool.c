@@ -17,10 +17,13 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/barrier.h"
 #include "base/checked.h"
 #include "base/contract.h"
 #include "base/error.h"
 #include "base/host.h"
+#include "base/hot.h"
+#include "pools/arena_lock.h"
 #include "pools/body.h"
 #include "pools/device.h"
 #include "pools/grow.h"
@@ -44,12 +47,25 @@ uint64_t tn_next_sequence(void)
     return tn_next_sequences(1);
 }
 
+static TN_APART void await_owners(const tarn_pool *pool, const struct tn_arena *but)
+{
+    tn_barrier_heavy(); /* its light side: tn_arena_enter */
+    for (const struct tn_arena *arena = pool->arenas; arena != NULL; arena = arena->next) {
+        if (arena != but)
+            tn_arena_await_owner(arena);
+    }
+}
+
 void tn_pool_stop_others(tarn_pool *pool, const struct tn_arena *but)
 {
+    bool owned = false;
+
     for (struct tn_arena *arena = pool->arenas; arena != NULL; arena = arena->next) {
         if (arena != but)
-            tn_spin_acquire(&arena->lock);
+            owned = tn_arena_begin_lock(arena) || owned;
     }
+    if (owned)
+        await_owners(pool, but);
     for (struct tn_arena *arena = pool->arenas; arena != NULL; arena = arena->next) {
         if (arena != but)
             tn_steady_end(arena); /* P19 */
@@ -63,7 +79,7 @@ void tn_pool_resume_others(tarn_pool *pool, const struct tn_arena *but)
         if (arena == but)
             continue;
         tn_steady_begin(arena);
-        tn_spin_release(&arena->lock);
+        tn_arena_unlock(arena);
     }
 }
 
@@ -87,9 +103,9 @@ static void renew(tarn_pool *pool)
     tn_lock_acquire(&pool->lock);
     TN_ASSERT(pool->arenas == NULL);
     pool->counters = (struct tn_pool_counters){0};
-    tn_spin_acquire(&pool->idle.lock);
+    tn_arena_lock(&pool->idle);
     tn_arena_init(&pool->idle, pool, (struct tn_order){0, 0});
-    tn_spin_release(&pool->idle.lock);
+    tn_arena_unlock(&pool->idle);
     tn_lock_release(&pool->lock);
 }
 

@@ -19,6 +19,7 @@
 
 #include "base/contract.h"
 #include "base/error.h"
+#include "pools/arena_lock.h"
 #include "pools/arena_table.h"
 #include "pools/device.h"
 
@@ -439,11 +440,12 @@ void tn_route_remember(tarn_device *device, const struct tn_route_choice *choice
 
     if (choice->stamp == 0 || arena == NULL)
         return;
-    tn_spin_acquire(&arena->lock);
+    tn_arena_lock(arena);
     is_there = arena->pool == choice->pool && tn_order_equal(arena->order, order);
     if (is_there)
         arena->routes_stamp = choice->stamp;
-    tn_spin_release(&arena->lock);
+    tn_arena_unlock(arena);
     if (is_there)
-        atomic_store_explicit(tn_route_place(&device->routes, order.stream_id), arena, memory_order_release);
+        atomic_store_explicit(tn_route_place(&device->routes, order.stream_id), arena,
+                              memory_order_release);
 }

@@ -319,17 +319,20 @@ bool tn_steady_allocate_routed(struct tn_routes *routes, const struct tn_request
                                void **address)
 {
     uint64_t stamp = atomic_load_explicit(&routes->stamp, memory_order_acquire);
-    struct tn_arena *arena =
-        atomic_load_explicit(tn_route_place(routes, request->order.stream_id), memory_order_acquire);
+    struct tn_arena *arena = atomic_load_explicit(tn_route_place(routes, request->order.stream_id),
+                                                  memory_order_acquire);
+    bool entered;
     bool done;
 
     if (TN_UNLIKELY(arena == NULL))
         return false;
-    tn_spin_acquire(&arena->lock);
+    entered = tn_arena_enter(arena);
+    if (TN_UNLIKELY(!entered))
+        tn_arena_lock(arena);
     done =
         TN_LIKELY(arena->routes_stamp == stamp && tn_order_equal(arena->order, request->order)) &&
-        tn_steady_allocate_in(arena, request, address);
-    tn_spin_release(&arena->lock);
+        tn_steady_allocate_in(arena, request, entered, address);
+    tn_arena_leave(arena, entered);
     return done;
 }
 
@@ -493,7 +496,7 @@ bool tn_steady_share(struct tn_arena *arena)
 {
     struct tn_inbox *made = inbox_of(arena) == NULL ? tn_inbox_make() : NULL;
 
-    tn_spin_acquire(&arena->lock);
+    tn_arena_lock(arena);
     if (inbox_of(arena) == NULL && made != NULL) {
         /* Who finds it there finds it made. */
         atomic_store_explicit(&arena->inbox, made, memory_order_release);
@@ -504,7 +507,7 @@ bool tn_steady_share(struct tn_arena *arena)
         arena->shared = true;
         begin_shared(arena);
     }
-    tn_spin_release(&arena->lock);
+    tn_arena_unlock(arena);
     if (made != NULL)
         tn_inbox_drop(made);
     return inbox_of(arena) != NULL;
@@ -520,7 +523,7 @@ static TN_APART bool free_from_elsewhere(struct tn_arena *arena, const struct tn
 
     if (inbox != NULL && leave_in(inbox, arena, chunk, address))
         return true;
-    tn_spin_acquire(&arena->lock);
+    tn_arena_lock(arena);
     if (arena->shared) {
         empty_inbox(arena, inbox_of(arena)); /* it may be full, and the user away */
     } else {
@@ -528,9 +531,33 @@ static TN_APART bool free_from_elsewhere(struct tn_arena *arena, const struct tn
         wanted = arena->visit_count % VISITS == 0;
     }
     done = free_shared(arena, chunk, address);
-    tn_spin_release(&arena->lock);
+    tn_arena_unlock(arena);
     if (wanted && done)
         (void)tn_steady_share(arena); /* without memory for it all goes on as before */
+    return done;
+}
+
+/* By the arena's user, whether it is the owner or not. */
+static TN_ALWAYS_INLINE bool free_entered(struct tn_arena *arena, const struct tn_chunk *chunk,
+                                          uint64_t address)
+{
+    return TN_LIKELY(arena->frees == TN_STEADY) ? free_at(arena, chunk, address, false)
+                                                : free_shared(arena, chunk, address);
+}
+
+/* By another thread than the owner. */
+static TN_APART bool free_locked(struct tn_arena *arena, const struct tn_chunk *chunk,
+                                 uint64_t address)
+{
+    bool done;
+
+    if (!tn_arena_is_user(arena))
+        return free_from_elsewhere(arena, chunk, address);
+    tn_arena_lock(arena);
+    if (tn_arena_is_user(arena))
+        tn_arena_use(arena);
+    done = free_entered(arena, chunk, address);
+    tn_arena_unlock(arena);
     return done;
 }
 
@@ -543,12 +570,10 @@ bool tn_steady_free(uint64_t address)
 
     if (TN_UNLIKELY(arena == NULL))
         return false;
-    if (TN_UNLIKELY(atomic_load_explicit(&arena->user, memory_order_relaxed) != tn_thread_word()))
-        return free_from_elsewhere(arena, chunk, address);
-    tn_spin_acquire(&arena->lock);
-    done = TN_LIKELY(arena->frees == TN_STEADY) ? free_at(arena, chunk, address, false)
-                                                : free_shared(arena, chunk, address);
-    tn_spin_release(&arena->lock);
+    if (TN_UNLIKELY(!tn_arena_enter(arena)))
+        return free_locked(arena, chunk, address);
+    done = free_entered(arena, chunk, address);
+    tn_arena_leave(arena, true);
     return done;
 }
 

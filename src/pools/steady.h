@@ -18,7 +18,7 @@
 #define TARN_POOLS_STEADY_H
 
 #include "base/hot.h"
-#include "base/thread.h"
+#include "pools/arena_lock.h"
 #include "pools/arena_table.h"
 #include "pools/pool.h"
 #include "pools/route.h"
@@ -59,13 +59,6 @@ static TN_ALWAYS_INLINE bool tn_steady_fits(const struct tn_block *loose, uint64
            (tn_block_address(loose) & (alignment - 1)) == 0;
 }
 
-/* The calling thread's frees will need no inbox. Relaxed, for it is a guess: any thread may free in any way. */
-static TN_ALWAYS_INLINE void tn_steady_name_user(struct tn_arena *arena)
-{
-    if (TN_UNLIKELY(atomic_load_explicit(&arena->user, memory_order_relaxed) != tn_thread_word()))
-        atomic_store_explicit(&arena->user, tn_thread_word(), memory_order_relaxed);
-}
-
 /* Frees what others have left in the inbox, until what is freed last serves the allocation and makes no peak. False: the
  * pool's lock is needed for that. */
 bool tn_steady_receive(struct tn_arena *arena, const struct tn_heap *heap,
@@ -86,7 +79,6 @@ static TN_ALWAYS_INLINE bool tn_steady_allocate_as(struct tn_arena *arena,
     struct tn_heap *heap = tn_steady_heap_for(arena, bytes);
     struct tn_block *block;
 
-    tn_steady_name_user(arena);
     if (shared && !tn_steady_receive(arena, heap, request, bytes))
         return false;
     block = heap->loose;
@@ -110,10 +102,13 @@ static TN_ALWAYS_INLINE bool tn_steady_allocate_as(struct tn_arena *arena,
 bool tn_steady_allocate_shared(struct tn_arena *arena, const struct tn_request *request,
                                void **address);
 
-/* From an arena that is locked. */
+/* From an arena that is locked; entered: as its owner does. */
 static TN_ALWAYS_INLINE bool tn_steady_allocate_in(struct tn_arena *arena,
-                                                   const struct tn_request *request, void **address)
+                                                   const struct tn_request *request, bool entered,
+                                                   void **address)
 {
+    if (TN_UNLIKELY(!entered))
+        tn_arena_use(arena);
     if (TN_LIKELY(arena->allocates == TN_STEADY))
         return tn_steady_allocate_as(arena, request, false, address);
     return arena->allocates == TN_STEADY_SHARED &&
@@ -126,14 +121,17 @@ static TN_ALWAYS_INLINE bool tn_steady_allocate(tarn_pool *pool, const struct tn
                                                 void **address)
 {
     struct tn_arena *arena = tn_arena_seek(pool, request->order);
+    bool entered;
     bool done;
 
     if (TN_UNLIKELY(arena == NULL))
         return false;
-    tn_spin_acquire(&arena->lock);
+    entered = tn_arena_enter(arena);
+    if (TN_UNLIKELY(!entered))
+        tn_arena_lock(arena);
     done = TN_LIKELY(arena->pool == pool && tn_order_equal(arena->order, request->order)) &&
-           tn_steady_allocate_in(arena, request, address);
-    tn_spin_release(&arena->lock);
+           tn_steady_allocate_in(arena, request, entered, address);
+    tn_arena_leave(arena, entered);
     return done;
 }
 
