@@ -114,7 +114,7 @@ tarn_status tarn_graph_adopt(tarn_pool *pool, tarn_driver_graph driver_graph, ta
     return tn_leave(status);
 }
 
-tarn_status tarn_graph_replay(tarn_graph *graph, tarn_stream stream)
+TN_HOT tarn_status tarn_graph_replay(tarn_graph *graph, tarn_stream stream)
 {
     if (TN_UNLIKELY(!tn_is_graph(graph)))
         return tn_bad_handle("graph");

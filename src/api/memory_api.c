@@ -73,8 +73,9 @@ static TN_ALWAYS_INLINE tarn_status take_order(tarn_status looked,
 }
 
 /* While routes are open: mostly those of captures, and the stream is in one. pool: NULL where the routes decide. */
-static TN_APART tarn_status allocate_routed(tarn_device *device, tarn_pool *pool, uint64_t bytes,
-                                            uint64_t alignment, tarn_stream stream, void **address)
+static TN_APART TN_HOT tarn_status allocate_routed(tarn_device *device, tarn_pool *pool,
+                                                   uint64_t bytes, uint64_t alignment,
+                                                   tarn_stream stream, void **address)
 {
     struct tn_request request = {.requested = bytes, .alignment = alignment, .stream = stream};
     struct tn_stream_state state;
@@ -94,8 +95,9 @@ static TN_APART tarn_status allocate_routed(tarn_device *device, tarn_pool *pool
 }
 
 /* pool: the default pool, too. */
-static TN_APART tarn_status allocate_unrouted(tarn_pool *pool, uint64_t bytes, uint64_t alignment,
-                                              tarn_stream stream, void **address)
+static TN_APART TN_HOT tarn_status allocate_unrouted(tarn_pool *pool, uint64_t bytes,
+                                                     uint64_t alignment, tarn_stream stream,
+                                                     void **address)
 {
     struct tn_request request = {.requested = bytes, .alignment = alignment, .stream = stream};
     struct tn_stream_state state;
@@ -147,7 +149,8 @@ static TN_RARE tarn_status refuse_request(uint64_t alignment, void *const *addre
     return tn_bad_argument("no device holds as many bytes as asked for");
 }
 
-tarn_status tarn_malloc(tarn_device *device, size_t bytes, tarn_stream stream, void **address)
+TN_HOT tarn_status tarn_malloc(tarn_device *device, size_t bytes, tarn_stream stream,
+                               void **address)
 {
     if (TN_UNLIKELY(!tn_is_device(device)))
         return tn_bad_handle("device");
@@ -160,8 +163,8 @@ tarn_status tarn_malloc(tarn_device *device, size_t bytes, tarn_stream stream, v
     return tn_leave(allocate(device, NULL, bytes, TN_BLOCK_BYTES_MIN, stream, address));
 }
 
-tarn_status tarn_alloc(tarn_pool *pool, size_t bytes, size_t alignment, tarn_stream stream,
-                       void **address)
+TN_HOT tarn_status tarn_alloc(tarn_pool *pool, size_t bytes, size_t alignment, tarn_stream stream,
+                              void **address)
 {
     uint64_t aligned = alignment != 0 ? alignment : TN_BLOCK_BYTES_MIN;
 
@@ -224,7 +227,7 @@ static TN_APART tarn_status free_locked(void *address)
     return status;
 }
 
-tarn_status tarn_free(void *address)
+TN_HOT tarn_status tarn_free(void *address)
 {
     if (TN_UNLIKELY(address == NULL) || TN_LIKELY(tn_steady_free((uint64_t)(uintptr_t)address)))
         return TARN_OK;

@@ -12,6 +12,8 @@
 
 #define TN_ALWAYS_INLINE inline __attribute__((always_inline))
 #define TN_APART __attribute__((noinline))
+/* On the way of every call: such functions stand side by side, on few pages. */
+#define TN_HOT __attribute__((hot))
 #define TN_RARE __attribute__((cold, noinline))
 /* The compiler knows nothing of what the variable is from here on. */
 #define TN_HIDE(variable) __asm__("" : "+r"(variable))

@@ -214,7 +214,7 @@ static inline void note_replay(tarn_pool *pool, struct tn_replays *replays, uint
     atomic_store_explicit(&replays->stamp, tn_gpu_epoch(&pool->device->gpu), memory_order_release);
 }
 
-static TN_APART tarn_status launch_ordered(const tarn_graph *graph, tn_cu_stream stream)
+static TN_APART TN_HOT tarn_status launch_ordered(const tarn_graph *graph, tn_cu_stream stream)
 {
     tarn_pool *pool = graph->pool;
     struct tn_gpu *gpu = &pool->device->gpu;
