@@ -79,9 +79,9 @@ static TN_APART TN_HOT tarn_status allocate_routed(tarn_device *device, tarn_poo
 {
     struct tn_request request = {.requested = bytes, .alignment = alignment, .stream = stream};
     struct tn_stream_state state;
+    struct tn_arena *arena = tn_steady_expect_routed(&device->routes, stream, bytes);
     tarn_status status;
 
-    tn_steady_expect_routed(&device->routes, stream, bytes);
     status = tn_stream_look_for_capture(&device->gpu, stream, &state);
     status = take_order(status, &state, &request);
     if (TN_UNLIKELY(status != TARN_OK))
@@ -89,7 +89,7 @@ static TN_APART TN_HOT tarn_status allocate_routed(tarn_device *device, tarn_poo
     if (TN_UNLIKELY(pool != NULL))
         return allocate_from(pool, &request, &state, 0, address);
     if (TN_LIKELY(state.order.capture_id != 0 &&
-                  tn_steady_allocate_routed(&device->routes, &request, address)))
+                  tn_steady_allocate_routed(&device->routes, arena, &request, address)))
         return TARN_OK;
     return allocate_chosen(device, &request, &state, address);
 }

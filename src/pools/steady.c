@@ -315,12 +315,10 @@ struct tn_block *tn_steady_take(struct tn_arena *arena, struct tn_heap *heap,
     return block;
 }
 
-bool tn_steady_allocate_routed(struct tn_routes *routes, const struct tn_request *request,
-                               void **address)
+bool tn_steady_allocate_routed(const struct tn_routes *routes, struct tn_arena *arena,
+                               const struct tn_request *request, void **address)
 {
     uint64_t stamp = atomic_load_explicit(&routes->stamp, memory_order_acquire);
-    struct tn_arena *arena = atomic_load_explicit(tn_route_place(routes, request->order.stream_id),
-                                                  memory_order_acquire);
     bool entered;
     bool done;
 

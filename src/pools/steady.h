@@ -135,25 +135,26 @@ static TN_ALWAYS_INLINE bool tn_steady_allocate(tarn_pool *pool, const struct tn
     return done;
 }
 
-/* The same where the routes' choice for that order, in a capture, is remembered. */
-bool tn_steady_allocate_routed(struct tn_routes *routes, const struct tn_request *request,
-                               void **address);
-
-/* Has brought near what such an allocation on the stream writes, while the driver is asked for its capture: that takes
- * as long. */
-static inline void tn_steady_expect_routed(struct tn_routes *routes, tn_cu_stream stream,
-                                           uint64_t requested)
+/* The arena that is remembered for the stream's captures, NULL: none; what such an allocation writes there is brought
+ * near while the driver is asked for the capture, which takes as long. */
+static inline struct tn_arena *tn_steady_expect_routed(struct tn_routes *routes,
+                                                       tn_cu_stream stream, uint64_t requested)
 {
     struct tn_arena *arena = atomic_load_explicit(
-        tn_route_place(routes, (uint64_t)(uintptr_t)stream), memory_order_relaxed);
+        tn_route_place(routes, tn_stream_captured_id(stream)), memory_order_acquire);
 
-    if (TN_UNLIKELY(arena == NULL))
-        return;
-    __builtin_prefetch(arena, 1);
-    __builtin_prefetch(&arena->counters, 1);
-    __builtin_prefetch(&arena->user);
-    __builtin_prefetch(tn_steady_heap_for(arena, requested), 1);
+    if (TN_LIKELY(arena != NULL)) {
+        __builtin_prefetch(arena, 1);
+        __builtin_prefetch(&arena->counters, 1);
+        __builtin_prefetch(&arena->user);
+        __builtin_prefetch(tn_steady_heap_for(arena, requested), 1);
+    }
+    return arena;
 }
+
+/* tn_steady_allocate from that arena, if the routes' choice for the order is remembered still. */
+bool tn_steady_allocate_routed(const struct tn_routes *routes, struct tn_arena *arena,
+                               const struct tn_request *request, void **address);
 
 /* Frees the live block that begins at the address, whatever that is. False: nothing has changed, and
  * tn_pool_lock_block is to be asked. */
