@@ -63,6 +63,9 @@ static struct {
 #define FUNCTION_MEMBER(name, symbol, version, parameters, names) tn_pfn_##name name;
     TN_CUDA_SIMULATED_FUNCTIONS(FUNCTION_MEMBER)
 #undef FUNCTION_MEMBER
+#define VERSION_MEMBER(own, name, symbol, version, parameters, names) tn_pfn_##own own;
+    TN_CUDA_LIBRARY_VERSIONS(VERSION_MEMBER)
+#undef VERSION_MEMBER
 #define CONTROL_MEMBER(name) __typeof__(&name) name;
     CONTROLS(CONTROL_MEMBER)
 #undef CONTROL_MEMBER
@@ -122,13 +125,17 @@ static void open_driver(void)
         return;
     }
     memcpy(&resolve, &found, sizeof found);
-#define RESOLVE(name, symbol, version, parameters, names)                                          \
+#define RESOLVE_VERSION(own, name, symbol, version, parameters, names)                             \
     if (resolve(#name, &found, version, TN_CU_GET_PROC_ADDRESS_LEGACY_STREAM, NULL) ==             \
             TN_CUDA_SUCCESS &&                                                                     \
         found != NULL)                                                                             \
-        memcpy(&behind.name, &found, sizeof found);
+        memcpy(&behind.own, &found, sizeof found);
+#define RESOLVE(name, symbol, version, parameters, names)                                          \
+    RESOLVE_VERSION(name, name, symbol, version, parameters, names)
     TN_CUDA_SIMULATED_FUNCTIONS(RESOLVE)
+    TN_CUDA_LIBRARY_VERSIONS(RESOLVE_VERSION)
 #undef RESOLVE
+#undef RESOLVE_VERSION
     behind.cuGetProcAddress = look_up;
 #define CONTROL(name)                                                                              \
     found = dlsym(library, #name);                                                                 \
@@ -220,23 +227,27 @@ static int recorded(const char *function)
            strcmp(function, "cuGetProcAddress") != 0;
 }
 
-/* The exported wrappers. */
-#define WRAPPER(name, symbol, version, parameters, names)                                          \
+/* The exported wrappers. All versions of a function are recorded as it. */
+#define VERSION_WRAPPER(own, name, symbol, version, parameters, names)                             \
     EXPORTED tn_cu_result symbol parameters;                                                       \
     tn_cu_result symbol parameters                                                                 \
     {                                                                                              \
         pthread_once(&once, open_all);                                                             \
-        if (behind.name == NULL)                                                                   \
+        if (behind.own == NULL)                                                                    \
             return TN_CUDA_ERROR_NOT_FOUND;                                                        \
         uint64_t began = now();                                                                    \
-        tn_cu_result result = behind.name names;                                                   \
+        tn_cu_result result = behind.own names;                                                    \
         spend(FN_##name, now() - began);                                                           \
         if (recorded(#name))                                                                       \
             record(#name, result);                                                                 \
         return result;                                                                             \
     }
+#define WRAPPER(name, symbol, version, parameters, names)                                          \
+    VERSION_WRAPPER(name, name, symbol, version, parameters, names)
 TN_CUDA_SIMULATED_FUNCTIONS(WRAPPER)
+TN_CUDA_LIBRARY_VERSIONS(VERSION_WRAPPER)
 #undef WRAPPER
+#undef VERSION_WRAPPER
 
 typedef void (*any_function)(void);
 
@@ -246,9 +257,13 @@ static const struct {
     const void *kept;
     any_function wrapper;
 } rows[] = {
-#define ROW(name, symbol, version, parameters, names) {#name, &behind.name, (any_function)symbol},
-    TN_CUDA_SIMULATED_FUNCTIONS(ROW)
+#define VERSION_ROW(own, name, symbol, version, parameters, names)                                 \
+    {#name, &behind.own, (any_function)symbol},
+#define ROW(name, symbol, version, parameters, names)                                              \
+    VERSION_ROW(name, name, symbol, version, parameters, names)
+    TN_CUDA_SIMULATED_FUNCTIONS(ROW) TN_CUDA_LIBRARY_VERSIONS(VERSION_ROW)
 #undef ROW
+#undef VERSION_ROW
 };
 
 /* cuGetProcAddress, as its wrapper calls it: asks the driver behind, and puts the wrapper in the
