@@ -92,11 +92,9 @@ struct tn_arena {
     uint32_t turns;              /* of the user, in a row, while there is no owner */
     /* What other threads read that free is on cache lines that no allocation writes, nor the next to them. */
     _Alignas(128) _Atomic(struct tn_inbox *) inbox; /* NULL: none yet; stays with the record */
-    atomic_uintptr_t
-        user; /* tn_thread_word of who allocated last, whose frees need no inbox; with a bit that
-                                    says whether it is the owner */
-    uint64_t saved_count;        /* blocks of checkpoints that are of its order */
-    struct tn_fence *fence;      /* retired: what ends the stream's work; else NULL */
+    atomic_uintptr_t user;  /* tn_thread_word of who allocated last, and whether it is the owner */
+    uint64_t saved_count;   /* blocks of checkpoints that are of its order */
+    struct tn_fence *fence; /* retired: what ends the stream's work; else NULL */
     struct tn_ancestry ancestry; /* in a capture: what its next work comes after; see pools/use.h */
     _Alignas(128) struct tn_heap heaps[TN_HEAP_KINDS];
 };
