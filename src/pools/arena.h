@@ -90,6 +90,7 @@ struct tn_arena {
     uint8_t exhaustions;         /* times that the store was found empty; it keeps the more */
     uint8_t patience;            /* so many bits have the turns in a row that make an owner */
     uint32_t turns;              /* of the user, in a row, while there is no owner */
+    uintptr_t owner; /* the tn_thread_word of the one that it may have; 0: any; kept for good */
     /* What other threads read that free is on cache lines that no allocation writes, nor the next to them. */
     _Alignas(128) _Atomic(struct tn_inbox *) inbox; /* NULL: none yet; stays with the record */
     atomic_uintptr_t user;  /* tn_thread_word of who allocated last, and whether it is the owner */

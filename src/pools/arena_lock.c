@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pools/arena_lock.h"
 
-#include "base/barrier.h"
-
 enum {
     PATIENCE_MAX = 16, /* 65,536 turns: half a millisecond of nothing else */
 };
@@ -56,7 +54,10 @@ void tn_arena_use(struct tn_arena *arena)
         return;
     }
     arena->turns += 1;
-    if (arena->turns >> arena->patience != 0 &&
-        atomic_load_explicit(&tn_barrier_is_asymmetric, memory_order_relaxed))
-        set_user(arena, tn_thread_word() | TN_ARENA_OWNED);
+    if (arena->turns >> arena->patience == 0 ||
+        !atomic_load_explicit(&tn_barrier_is_asymmetric, memory_order_relaxed) ||
+        (arena->owner != 0 && arena->owner != tn_thread_word()))
+        return;
+    arena->owner = tn_thread_word();
+    set_user(arena, tn_thread_word() | TN_ARENA_OWNED);
 }

@@ -9,12 +9,19 @@
  * That takes microseconds. So after each time it takes twice as many turns in a row to become the owner, and where
  * two threads take turns there is none. Without the kernel's fence there never is.
  *
+ * Who was the owner may come late: it has seen that it is, is put aside, and says much later that it is inside, and then
+ * that it is not. That must not be said of another owner. So a record has one owner in its life, recycled or not: the
+ * first thread that earns it. What a later thread with the same word says cannot be mixed up, for the first has ended.
+ *
+ * Trade-offs: a record that comes to another thread has no owner there.
+ *
  * Source: D. Dice, M. Moir and W. Scherer, Quickly reacquirable locks (Sun Microsystems, 2003).
  *
  * Locking: any thread, with the locks that come before an arena's. An owner that is inside does not take the lock. */
 #ifndef TARN_POOLS_ARENA_LOCK_H
 #define TARN_POOLS_ARENA_LOCK_H
 
+#include "base/barrier.h"
 #include "base/hot.h"
 #include "base/thread.h"
 #include "pools/arena.h"
@@ -40,7 +47,7 @@ static TN_ALWAYS_INLINE bool tn_arena_enter(struct tn_arena *arena)
     if (TN_UNLIKELY(atomic_load_explicit(&arena->user, memory_order_relaxed) != owner))
         return false;
     atomic_store_explicit(&arena->owner_inside, true, memory_order_relaxed);
-    atomic_signal_fence(memory_order_seq_cst); /* its other side: tn_arena_lock */
+    tn_barrier_light(); /* its heavy side: tn_arena_lock, tn_pool_stop_others */
     if (TN_LIKELY(atomic_load_explicit(&arena->user, memory_order_acquire) == owner))
         return true;
     atomic_store_explicit(&arena->owner_inside, false, memory_order_release);

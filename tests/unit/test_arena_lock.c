@@ -130,6 +130,26 @@ START_TEST(without_the_kernels_fence_there_is_no_owner)
 }
 END_TEST
 
+static void *take_many_turns(void *unused)
+{
+    for (int i = 0; i < 8 * TURNS; i++)
+        take_turn();
+    ck_assert(!is_owned());
+    return unused;
+}
+
+/* Or what the first says late would be taken for the second's. */
+START_TEST(a_record_has_one_owner_in_its_life)
+{
+    (void)take_turns();
+    on_a_thread(take_many_turns);
+    ck_assert(!tn_arena_is_user(arena));
+    (void)take_turns();
+    ck_assert(tn_arena_enter(arena));
+    tn_arena_leave(arena, true);
+}
+END_TEST
+
 static atomic_bool has_locked;
 
 static void *lock_and_say(void *unused)
@@ -245,6 +265,7 @@ int main(void)
     tcase_add_test(tcase, another_thread_ends_it_and_it_takes_twice_as_many_turns);
     tcase_add_test(tcase, threads_that_take_turns_have_no_owner);
     tcase_add_test(tcase, without_the_kernels_fence_there_is_no_owner);
+    tcase_add_test(tcase, a_record_has_one_owner_in_its_life);
     tcase_add_test(tcase, who_locks_waits_for_the_owner);
     tcase_add_test(tcase, the_owner_and_who_locks_exclude_each_other);
     tcase_add_test(tcase, a_record_has_no_owner_when_it_is_another_orders_arena);
