@@ -10,36 +10,36 @@
 
 static const uint64_t alignment_max = 2 * TN_MIB;
 
-static TN_APART tarn_status allocate_in_capture(tarn_pool *pool, struct tn_request *request,
+static TN_APART tarn_status allocate_in_capture(tarn_pool *pool, const struct tn_request *request,
                                                 const struct tn_stream_state *state,
                                                 uint64_t route_id, void **address)
 {
     tarn_device *device = pool->device;
-    tarn_stream stream = request->stream;
     tarn_status status;
 
     if (pool->is_default)
-        return tn_unrouted_allocate(device, stream, state, request, address);
-    if (tn_steady_allocate(pool, request, address)) /* of a capture that is known */
+        return tn_unrouted_allocate(device, request->stream, state, request, address);
+    if (tn_steady_allocate(pool, request->order, request->requested, request->alignment,
+                           address)) /* of a capture that is known */
         return TARN_OK;
-    status = tn_capture_admit(pool, stream, state, route_id);
+    status = tn_capture_admit(pool, request->stream, state, route_id);
     return status == TARN_OK ? tn_pool_allocate(pool, request, address) : status;
 }
 
-static TN_ALWAYS_INLINE tarn_status allocate_from(tarn_pool *pool, struct tn_request *request,
-                                                  const struct tn_stream_state *state,
-                                                  uint64_t route_id, void **address)
+static tarn_status allocate_from(tarn_pool *pool, const struct tn_request *request,
+                                 const struct tn_stream_state *state, uint64_t route_id,
+                                 void **address)
 {
-    if (TN_UNLIKELY(state->order.capture_id != 0))
+    if (state->order.capture_id != 0)
         return allocate_in_capture(pool, request, state, route_id, address);
     tn_device_see_stream(pool->device, request->stream);
-    return TN_LIKELY(tn_steady_allocate(pool, request, address))
+    return tn_steady_allocate(pool, request->order, request->requested, request->alignment, address)
                ? TARN_OK
                : tn_pool_allocate(pool, request, address);
 }
 
-static TN_APART tarn_status allocate_chosen(tarn_device *device, struct tn_request *request,
-                                            const struct tn_stream_state *state, void **address)
+static tarn_status allocate_chosen(tarn_device *device, const struct tn_request *request,
+                                   const struct tn_stream_state *state, void **address)
 {
     struct tn_route_choice choice;
     tarn_status status = tn_route_choose(device, request->stream, state, &choice);
@@ -55,88 +55,103 @@ static TN_APART tarn_status allocate_chosen(tarn_device *device, struct tn_reque
     return status;
 }
 
-/* TARN_OK where there is a stream to allocate on, which was looked at. */
-static TN_ALWAYS_INLINE tarn_status take_order(tarn_status looked,
-                                               const struct tn_stream_state *state,
-                                               struct tn_request *request)
+/* On a stream that was looked at. pool: NULL where the routes decide. */
+static tarn_status allocate_looked(tarn_device *device, tarn_pool *pool, uint64_t bytes,
+                                   uint64_t alignment, tarn_stream stream,
+                                   const struct tn_stream_state *state, void **address)
 {
-    if (TN_UNLIKELY(looked != TARN_OK))
-        return looked;
-    if (TN_UNLIKELY(state->broken))
+    const struct tn_request request = {bytes, alignment, state->order, stream};
+
+    if (state->broken)
         return tn_fail(TARN_ERR_CAPTURE_BROKEN,
                        "the stream's capture is invalidated, so nothing can be allocated on it; "
                        "end or abort the capture");
-    /* One by one: two words that were just written, read at once, are waited for until they are in the cache. */
-    request->order.stream_id = state->order.stream_id;
-    request->order.capture_id = state->order.capture_id;
-    return TARN_OK;
+    return pool != NULL ? allocate_from(pool, &request, state, 0, address)
+                        : allocate_chosen(device, &request, state, address);
 }
 
-/* While routes are open: mostly those of captures, and the stream is in one. pool: NULL where the routes decide. */
-static TN_APART TN_HOT tarn_status allocate_routed(tarn_device *device, tarn_pool *pool,
-                                                   uint64_t bytes, uint64_t alignment,
+/* On any stream. */
+static TN_APART tarn_status allocate_looking(tarn_device *device, tarn_pool *pool, uint64_t bytes,
+                                             uint64_t alignment, tarn_stream stream, void **address)
+{
+    struct tn_stream_state state;
+    tarn_status status = tn_stream_look_for_capture(&device->gpu, stream, &state);
+
+    return status == TARN_OK
+               ? allocate_looked(device, pool, bytes, alignment, stream, &state, address)
+               : status;
+}
+
+/* On a stream of which the driver has answered so. */
+static TN_APART tarn_status allocate_after(tarn_device *device, uint64_t bytes, tarn_stream stream,
+                                           const struct tn_stream_answer *answer, void **address)
+{
+    struct tn_stream_state state;
+    tarn_status status = tn_stream_look_after(&device->gpu, stream, answer, &state);
+
+    return status == TARN_OK
+               ? allocate_looked(device, NULL, bytes, TN_BLOCK_BYTES_MIN, stream, &state, address)
+               : status;
+}
+
+/* On a stream that is not being captured. */
+static TN_APART tarn_status allocate_at_idle(tarn_pool *pool, uint64_t bytes, uint64_t alignment,
+                                             tarn_stream stream, uint64_t stream_id, void **address)
+{
+    const struct tn_stream_state state = {.order = {stream_id, 0}};
+
+    return allocate_looked(pool->device, pool, bytes, alignment, stream, &state, address);
+}
+
+/* While routes are open: mostly those of captures, and the stream is in one. */
+static TN_APART TN_HOT tarn_status allocate_routed(tarn_device *device, uint64_t bytes,
                                                    tarn_stream stream, void **address)
 {
-    struct tn_request request = {.requested = bytes, .alignment = alignment, .stream = stream};
-    struct tn_stream_state state;
-    struct tn_arena *arena = tn_steady_expect_routed(&device->routes, stream, bytes);
-    tarn_status status;
+    struct tn_stream_answer answer;
+    struct tn_arena *arena;
 
-    status = tn_stream_look_for_capture(&device->gpu, stream, &state);
-    status = take_order(status, &state, &request);
-    if (TN_UNLIKELY(status != TARN_OK))
-        return status;
-    if (TN_UNLIKELY(pool != NULL))
-        return allocate_from(pool, &request, &state, 0, address);
-    if (TN_LIKELY(state.order.capture_id != 0 &&
-                  tn_steady_allocate_routed(&device->routes, arena, &request, address)))
-        return TARN_OK;
-    return allocate_chosen(device, &request, &state, address);
+    if (TN_UNLIKELY(tn_stream_is_default(stream)))
+        return allocate_looking(device, NULL, bytes, TN_BLOCK_BYTES_MIN, stream, address);
+    arena = tn_steady_expect_routed(&device->routes, stream, bytes);
+    tn_stream_ask(&device->gpu, stream, &answer);
+    if (tn_stream_is_in_capture(&answer) && TN_LIKELY(arena != NULL)) {
+        const struct tn_order order = {tn_stream_captured_id(stream), answer.capture_id};
+
+        if (TN_LIKELY(tn_steady_allocate_routed(&device->routes, arena, order, bytes,
+                                                TN_BLOCK_BYTES_MIN, address)))
+            return TARN_OK;
+    }
+    return allocate_after(device, bytes, stream, &answer, address);
 }
 
-/* pool: the default pool, too. */
+/* Where no routes are asked: from the default pool, too. */
 static TN_APART TN_HOT tarn_status allocate_unrouted(tarn_pool *pool, uint64_t bytes,
                                                      uint64_t alignment, tarn_stream stream,
                                                      void **address)
 {
-    struct tn_request request = {.requested = bytes, .alignment = alignment, .stream = stream};
-    struct tn_stream_state state;
-    tarn_status status = tn_stream_look(&pool->device->gpu, stream, &state);
+    tarn_device *device = pool->device;
+    uint64_t id;
 
-    status = take_order(status, &state, &request);
-    if (TN_UNLIKELY(status != TARN_OK))
-        return status;
-    return allocate_from(pool, &request, &state, 0, address);
+    if (TN_UNLIKELY(!tn_stream_is_idle(&device->gpu, stream, &id)))
+        return allocate_looking(device, pool, bytes, alignment, stream, address);
+    tn_device_see_stream(device, stream);
+    if (TN_LIKELY(tn_steady_allocate(pool, (struct tn_order){id, 0}, bytes, alignment, address)))
+        return TARN_OK;
+    return allocate_at_idle(pool, bytes, alignment, stream, id, address);
 }
 
-/* Where the device is quiet. pool: NULL where the routes decide. Nothing is kept over the calls, which end it, so it needs
- * no frame of its own; the same holds for allocate. */
-static TN_ALWAYS_INLINE tarn_status allocate_quietly(tarn_device *device, tarn_pool *pool,
-                                                     uint64_t bytes, uint64_t alignment,
-                                                     tarn_stream stream, void **address)
-{
-    if (TN_UNLIKELY(tn_route_is_any(&device->routes)))
-        return allocate_routed(device, pool, bytes, alignment, stream, address);
-    return allocate_unrouted(pool != NULL ? pool : device->default_pool, bytes, alignment, stream,
-                             address);
-}
-
+/* pool: NULL where the routes decide. */
 static TN_APART tarn_status allocate_after_news(tarn_device *device, tarn_pool *pool,
                                                 uint64_t bytes, uint64_t alignment,
                                                 tarn_stream stream, void **address)
 {
     tarn_status status = tn_enter_device(device);
 
-    return status == TARN_OK ? allocate_quietly(device, pool, bytes, alignment, stream, address)
-                             : status;
-}
-
-static TN_ALWAYS_INLINE tarn_status allocate(tarn_device *device, tarn_pool *pool, uint64_t bytes,
-                                             uint64_t alignment, tarn_stream stream, void **address)
-{
-    return tn_may_enter_device(device)
-               ? allocate_quietly(device, pool, bytes, alignment, stream, address)
-               : allocate_after_news(device, pool, bytes, alignment, stream, address);
+    if (status != TARN_OK)
+        return status;
+    if (pool == NULL && !tn_route_is_any(&device->routes))
+        pool = device->default_pool;
+    return allocate_looking(device, pool, bytes, alignment, stream, address);
 }
 
 /* Why a request is not one. */
@@ -149,18 +164,28 @@ static TN_RARE tarn_status refuse_request(uint64_t alignment, void *const *addre
     return tn_bad_argument("no device holds as many bytes as asked for");
 }
 
+static TN_RARE tarn_status allocate_nothing(uint64_t bytes, uint64_t alignment, void **address)
+{
+    if (bytes != 0 || address == NULL)
+        return refuse_request(alignment, address);
+    *address = NULL;
+    return TARN_OK;
+}
+
 TN_HOT tarn_status tarn_malloc(tarn_device *device, size_t bytes, tarn_stream stream,
                                void **address)
 {
     if (TN_UNLIKELY(!tn_is_device(device)))
         return tn_bad_handle("device");
-    if (TN_UNLIKELY(address == NULL || bytes > TN_REQUEST_BYTES_MAX))
-        return refuse_request(TN_BLOCK_BYTES_MIN, address);
-    if (TN_UNLIKELY(bytes == 0)) {
-        *address = NULL;
-        return TARN_OK;
-    }
-    return tn_leave(allocate(device, NULL, bytes, TN_BLOCK_BYTES_MIN, stream, address));
+    if (TN_UNLIKELY(address == NULL || bytes - 1 >= TN_REQUEST_BYTES_MAX))
+        return allocate_nothing(bytes, TN_BLOCK_BYTES_MIN, address);
+    if (TN_UNLIKELY(!tn_may_enter_device(device)))
+        return tn_leave(
+            allocate_after_news(device, NULL, bytes, TN_BLOCK_BYTES_MIN, stream, address));
+    if (tn_route_is_any(&device->routes))
+        return tn_leave(allocate_routed(device, bytes, stream, address));
+    return tn_leave(
+        allocate_unrouted(device->default_pool, bytes, TN_BLOCK_BYTES_MIN, stream, address));
 }
 
 TN_HOT tarn_status tarn_alloc(tarn_pool *pool, size_t bytes, size_t alignment, tarn_stream stream,
@@ -178,7 +203,9 @@ TN_HOT tarn_status tarn_alloc(tarn_pool *pool, size_t bytes, size_t alignment, t
         return TARN_OK;
     }
     aligned = tn_max(aligned, TN_BLOCK_BYTES_MIN);
-    return tn_leave(allocate(pool->device, pool, bytes, aligned, stream, address));
+    if (TN_UNLIKELY(!tn_may_enter_device(pool->device)))
+        return tn_leave(allocate_after_news(pool->device, pool, bytes, aligned, stream, address));
+    return tn_leave(allocate_unrouted(pool, bytes, aligned, stream, address));
 }
 
 /* Frees a locked block and unlocks its pool, which may go with it when its handle was given up. */
@@ -227,11 +254,21 @@ static TN_APART tarn_status free_locked(void *address)
     return status;
 }
 
-TN_HOT tarn_status tarn_free(void *address)
+static TN_APART TN_HOT tarn_status free_rest(void *address, struct tn_steady_rest rest)
 {
-    if (TN_UNLIKELY(address == NULL) || TN_LIKELY(tn_steady_free((uint64_t)(uintptr_t)address)))
+    if (TN_LIKELY(tn_steady_free_rest((uint64_t)(uintptr_t)address, rest)) || address == NULL)
         return TARN_OK;
     return tn_leave(free_locked(address));
+}
+
+TN_HOT tarn_status tarn_free(void *address)
+{
+    struct tn_steady_rest rest;
+
+    /* NULL is nobody's, and looked at with the rest of those. */
+    if (TN_LIKELY(tn_steady_free_at_once((uint64_t)(uintptr_t)address, &rest)))
+        return TARN_OK;
+    return free_rest(address, rest);
 }
 
 /* A capture that is told to use a block has a hold in its pool, so that what is freed meanwhile is kept

@@ -21,6 +21,8 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "base/hot.h"
+
 /* Whether the heavy side does the light one's part; written by barrier.c alone. */
 extern atomic_bool tn_barrier_is_asymmetric;
 
@@ -36,7 +38,7 @@ void tn_barrier_heavy(void);
 
 static inline void tn_barrier_light(void)
 {
-    if (atomic_load_explicit(&tn_barrier_is_asymmetric, memory_order_relaxed))
+    if (TN_LIKELY(atomic_load_explicit(&tn_barrier_is_asymmetric, memory_order_relaxed)))
         atomic_signal_fence(memory_order_seq_cst);
     else
         (void)atomic_fetch_add(&tn_barrier_word, 0);

@@ -107,24 +107,55 @@ static inline tarn_status tn_stream_look_at_current(struct tn_gpu *gpu, tn_cu_st
     return tn_stream_look_at_idle(gpu, stream, state);
 }
 
+/* What the driver says of the capture of a stream that is none of the default ones. */
+struct tn_stream_answer {
+    tn_cu_result result;
+    tn_cu_capture_status capturing;
+    uint64_t capture_id;
+};
+
+static TN_ALWAYS_INLINE void tn_stream_ask(const struct tn_gpu *gpu, tn_cu_stream stream,
+                                           struct tn_stream_answer *answer)
+{
+    answer->capturing = TN_CU_CAPTURE_STATUS_NONE;
+    answer->capture_id = 0;
+    answer->result =
+        gpu->driver->cuStreamGetCaptureId(stream, &answer->capturing, &answer->capture_id);
+}
+
+/* Whether the stream is in a capture that goes on. */
+static TN_ALWAYS_INLINE bool tn_stream_is_in_capture(const struct tn_stream_answer *answer)
+{
+    return TN_LIKELY(answer->result == TN_CUDA_SUCCESS) &&
+           TN_LIKELY(answer->capturing == TN_CU_CAPTURE_STATUS_ACTIVE);
+}
+
+/* What tn_stream_look_for_capture gives when the driver has answered so. */
+TARN_MUST_CHECK static inline tarn_status
+tn_stream_look_after(struct tn_gpu *gpu, tn_cu_stream stream, const struct tn_stream_answer *answer,
+                     struct tn_stream_state *state)
+{
+    if (TN_UNLIKELY(answer->result != TN_CUDA_SUCCESS))
+        return tn_gpu_failed(gpu, answer->result, "looking at a stream", "cuStreamGetCaptureInfo");
+    if (answer->capturing == TN_CU_CAPTURE_STATUS_NONE)
+        return tn_stream_look_at_idle(gpu, stream, state);
+    *state =
+        (struct tn_stream_state){.order = {tn_stream_captured_id(stream), answer->capture_id},
+                                 .broken = answer->capturing == TN_CU_CAPTURE_STATUS_INVALIDATED};
+    return TARN_OK;
+}
+
 /* As tn_stream_look, but of a stream that is being captured the driver is asked once, not twice, and not for its graph,
  * which stays NULL; of another as often. */
 TARN_MUST_CHECK static inline tarn_status
 tn_stream_look_for_capture(struct tn_gpu *gpu, tn_cu_stream stream, struct tn_stream_state *state)
 {
-    tn_cu_capture_status capturing = TN_CU_CAPTURE_STATUS_NONE;
-    tn_cu_result result;
+    struct tn_stream_answer answer;
 
     if (TN_UNLIKELY(tn_stream_is_default(stream)))
         return tn_stream_look_at_default(gpu, stream, state);
-    *state = (struct tn_stream_state){.order = {tn_stream_captured_id(stream), 0}};
-    result = gpu->driver->cuStreamGetCaptureId(stream, &capturing, &state->order.capture_id);
-    if (TN_UNLIKELY(result != TN_CUDA_SUCCESS))
-        return tn_gpu_failed(gpu, result, "looking at a stream", "cuStreamGetCaptureInfo");
-    state->broken = capturing == TN_CU_CAPTURE_STATUS_INVALIDATED;
-    return TN_LIKELY(capturing != TN_CU_CAPTURE_STATUS_NONE)
-               ? TARN_OK
-               : tn_stream_look_at_idle(gpu, stream, state);
+    tn_stream_ask(gpu, stream, &answer);
+    return tn_stream_look_after(gpu, stream, &answer, state);
 }
 
 /* DEVICE_LOST, DRIVER */
@@ -134,6 +165,23 @@ TARN_MUST_CHECK static inline tarn_status tn_stream_look(struct tn_gpu *gpu, tn_
     return TN_UNLIKELY(tn_stream_is_default(stream))
                ? tn_stream_look_at_default(gpu, stream, state)
                : tn_stream_look_at_current(gpu, stream, state);
+}
+
+/* The id of a stream that is none of the default ones and not being captured. False: it is, or the driver has refused:
+ * tn_stream_look_for_capture is to be asked. */
+static TN_ALWAYS_INLINE bool tn_stream_is_idle(const struct tn_gpu *gpu, tn_cu_stream stream,
+                                               uint64_t *id)
+{
+    tn_cu_capture_status capturing = TN_CU_CAPTURE_STATUS_NONE;
+    unsigned long long stream_id = 0;
+
+    if (TN_UNLIKELY(tn_stream_is_default(stream)) ||
+        TN_UNLIKELY(gpu->driver->cuStreamIsCapturing(stream, &capturing) != TN_CUDA_SUCCESS) ||
+        TN_UNLIKELY(capturing != TN_CU_CAPTURE_STATUS_NONE) ||
+        TN_UNLIKELY(gpu->driver->cuStreamGetId(stream, &stream_id) != TN_CUDA_SUCCESS))
+        return false;
+    *id = stream_id;
+    return true;
 }
 
 /* Whether two handles mean one stream, called on one thread. */

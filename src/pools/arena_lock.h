@@ -66,13 +66,10 @@ static inline void tn_arena_unlock(struct tn_arena *arena)
     tn_spin_release(&arena->lock);
 }
 
-/* Gives the lock back, however it was taken. */
-static TN_ALWAYS_INLINE void tn_arena_leave(struct tn_arena *arena, bool entered)
+/* Gives back the lock that tn_arena_enter took. */
+static TN_ALWAYS_INLINE void tn_arena_leave(struct tn_arena *arena)
 {
-    if (TN_LIKELY(entered))
-        atomic_store_explicit(&arena->owner_inside, false, memory_order_release);
-    else
-        tn_arena_unlock(arena);
+    atomic_store_explicit(&arena->owner_inside, false, memory_order_release);
 }
 
 /* The thread, which has the lock by tn_arena_lock, is the arena's user: its frees need no inbox. It may become the

@@ -49,7 +49,6 @@
 #include "base/contract.h"
 #include "base/hot.h"
 #include "pools/arena_table.h"
-#include "pools/device.h"
 #include "pools/hold.h"
 #include "pools/inbox.h"
 
@@ -63,8 +62,6 @@ enum {
     VISITS = 16,
     LOOSE_MAX = 64,  /* blocks in a heap's slots, most of them of a few sizes */
     LOOSE_LOOKS = 4, /* at blocks of a slot, for an allocation */
-    /* 4 MiB: larger blocks are few, so the edge of the mapped memory is worth more than the time. */
-    LARGE_UNITS = (4 << 20) >> TN_BLOCK_BITS,
     /* 64 MiB: all join first. */
     LARGEST_UNITS = (64 << 20) >> TN_BLOCK_BITS,
 };
@@ -73,15 +70,6 @@ void tn_steady_take_sequences(struct tn_arena *arena)
 {
     arena->sequence = tn_next_sequences(SEQUENCES);
     arena->sequences_end = arena->sequence + SEQUENCES;
-}
-
-static void count_free(struct tn_arena *arena, struct tn_heap *heap, const struct tn_block *block)
-{
-    TN_ASSERT(tn_kind_of(tn_block_bytes(block)) == heap->kind); /* P20 */
-    heap->counters.freed.count += 1;
-    heap->counters.freed.bytes += tn_block_bytes(block);
-    heap->counters.freed.requested += block->requested;
-    arena->counters.live_bytes -= (int64_t)tn_block_bytes(block);
 }
 
 /* Enters the block in the books of the chunk that it begins in, and of those that it reaches into. */
@@ -176,12 +164,6 @@ static TN_APART void make_room(struct tn_arena *arena, struct tn_heap *heap)
     }
 }
 
-/* Whether it is a large block at the edge of the mapped memory. */
-static inline bool is_edge(const struct tn_block *block)
-{
-    return TN_UNLIKELY(block->units > LARGE_UNITS) && tn_block_is_at_unmapped(block);
-}
-
 /* What was freed last is so no more. */
 static TN_APART void put_aside(struct tn_arena *arena, struct tn_heap *heap)
 {
@@ -190,7 +172,7 @@ static TN_APART void put_aside(struct tn_arena *arena, struct tn_heap *heap)
     struct tn_loose_slot *slot = slot_of(heap, hash);
 
     heap->loose = NULL; /* P19 */
-    if (block->segment->divided || is_edge(block)) {
+    if (block->segment->divided || tn_steady_is_edge(block)) {
         join(arena, block);
         return;
     }
@@ -250,14 +232,14 @@ static inline struct tn_block *find(struct tn_arena *arena, struct tn_heap *heap
     struct tn_block *block = tn_bins_find_inner(&heap->bins, bytes);
 
     if (heap->loose_count == 0 || block == NULL || !block->extends ||
-        bytes <= (uint64_t)LARGE_UNITS << TN_BLOCK_BITS)
+        bytes <= (uint64_t)TN_STEADY_LARGE_UNITS << TN_BLOCK_BITS)
         return block;
     empty_slots(arena, heap);
     return tn_bins_find_inner(&heap->bins, bytes);
 }
 
-static inline struct tn_block *cut(struct tn_arena *arena, struct tn_heap *heap,
-                                   const struct tn_request *request, uint64_t bytes)
+static inline struct tn_block *cut(struct tn_arena *arena, struct tn_heap *heap, uint64_t alignment,
+                                   uint64_t bytes)
 {
     struct tn_block *block;
     struct tn_chunk *chunk;
@@ -265,12 +247,12 @@ static inline struct tn_block *cut(struct tn_arena *arena, struct tn_heap *heap,
 
     if (arena->store.spare_count < RECORDS_FOR_CUT)
         return NULL;
-    block = find(arena, heap, bytes + request->alignment - TN_BLOCK_BYTES_MIN);
+    block = find(arena, heap, bytes + alignment - TN_BLOCK_BYTES_MIN);
     if (block == NULL || tn_run_is_wedged(block, block, arena))
         return NULL;
-    TN_ASSERT(block->segment->base % request->alignment == 0);
+    TN_ASSERT(block->segment->base % alignment == 0);
     __builtin_prefetch(block->previous, 1); /* what is cut off comes to be its neighbour */
-    offset = tn_round_up(block->offset, request->alignment);
+    offset = tn_round_up(block->offset, alignment);
     if (arena->hold != NULL && !tn_hold_has(arena->hold, block->segment, offset, bytes))
         return NULL;
     chunk = tn_block_chunk_at(block, offset);
@@ -287,90 +269,51 @@ static inline struct tn_block *cut(struct tn_arena *arena, struct tn_heap *heap,
 
 /* What is loose may lack as memory, as a record or as a place in the index: before the pool is asked it joins. */
 static inline struct tn_block *cut_from_all(struct tn_arena *arena, struct tn_heap *heap,
-                                            const struct tn_request *request, uint64_t bytes)
+                                            uint64_t alignment, uint64_t bytes)
 {
-    struct tn_block *block = cut(arena, heap, request, bytes);
+    struct tn_block *block = cut(arena, heap, alignment, bytes);
 
     if (block != NULL || heap->loose_count == 0)
         return block;
     empty_slots(arena, heap);
-    return cut(arena, heap, request, bytes);
+    return cut(arena, heap, alignment, bytes);
 }
 
-struct tn_block *tn_steady_take(struct tn_arena *arena, struct tn_heap *heap,
-                                const struct tn_request *request, uint64_t bytes)
+struct tn_block *tn_steady_take(struct tn_arena *arena, struct tn_heap *heap, uint64_t requested,
+                                uint64_t alignment, uint64_t bytes)
 {
-    struct tn_block *block = take_loose(heap, bytes, request->alignment);
+    struct tn_block *block = take_loose(heap, bytes, alignment);
 
     if (block == NULL && bytes > (uint64_t)LARGEST_UNITS << TN_BLOCK_BITS)
         settle(arena, heap);
     else
         end_last(arena, heap);
     if (block == NULL)
-        block = cut_from_all(arena, heap, request, bytes);
+        block = cut_from_all(arena, heap, alignment, bytes);
     else if (arena->allocates == TN_STEADY_SHARED)
         tn_live_mark(block); /* P23: it is open again */
     if (block != NULL && tn_heap_counters_rise(&heap->counters, bytes))
-        tn_heap_counters_raise(&heap->counters, bytes, request->requested);
+        tn_heap_counters_raise(&heap->counters, bytes, requested);
     return block;
-}
-
-bool tn_steady_allocate_routed(const struct tn_routes *routes, struct tn_arena *arena,
-                               const struct tn_request *request, void **address)
-{
-    uint64_t stamp = atomic_load_explicit(&routes->stamp, memory_order_acquire);
-    bool entered;
-    bool done;
-
-    if (TN_UNLIKELY(arena == NULL))
-        return false;
-    entered = tn_arena_enter(arena);
-    if (TN_UNLIKELY(!entered))
-        tn_arena_lock(arena);
-    done =
-        TN_LIKELY(arena->routes_stamp == stamp && tn_order_equal(arena->order, request->order)) &&
-        tn_steady_allocate_in(arena, request, entered, address);
-    tn_arena_leave(arena, entered);
-    return done;
-}
-
-/* Whether the block's run of free memory, once it is free, will lie between memory of two other arenas. */
-static inline bool will_be_wedged(const struct tn_arena *arena, const struct tn_heap *heap,
-                                  const struct tn_block *block)
-{
-    const struct tn_block *low = block;
-    const struct tn_block *high;
-
-    if (!block->segment->divided)
-        return false;
-    high = tn_block_is_free_of(block->next, heap) ? block->next : block;
-    if (!tn_block_is_foreign(high->next, arena))
-        return false;
-    if (tn_block_is_free_of(block->previous, heap))
-        low = block->previous;
-    return low != high && tn_block_is_foreign(low->previous, arena);
 }
 
 /* Whether it is at the edge of the mapped memory, and there may be another place for one as large. */
 static inline bool joins_at_edge(const struct tn_heap *heap, const struct tn_block *block)
 {
-    return is_edge(block) &&
+    return tn_steady_is_edge(block) &&
            (heap->loose_count > 0 || tn_bins_may_have(&heap->bins, tn_block_bytes(block)));
 }
 
-static TN_ALWAYS_INLINE bool free_in(struct tn_arena *arena, struct tn_heap *heap,
-                                     struct tn_block *block)
+static bool free_in(struct tn_arena *arena, struct tn_heap *heap, struct tn_block *block)
 {
     end_last(arena, heap);
-    if (TN_UNLIKELY(will_be_wedged(arena, heap, block)))
+    if (TN_UNLIKELY(tn_steady_wedges(arena, heap, block)))
         return false;
-    count_free(arena, heap, block);
-    block->state = TN_BLOCK_LOOSE;
-    block->loose_stamp = tn_gpu_epoch(&arena->pool->device->gpu);
-    if (TN_UNLIKELY(arena->joins || joins_at_edge(heap, block)))
+    tn_steady_loosen(arena, heap, block);
+    if (TN_UNLIKELY(arena->joins || joins_at_edge(heap, block))) {
+        heap->loose = NULL; /* P19 */
         join(arena, block);
-    else
-        heap->loose = block;
+    }
     return true;
 }
 
@@ -398,14 +341,14 @@ static void empty_inbox(struct tn_arena *arena, struct tn_inbox *inbox)
         block = tn_inbox_first(inbox);
 }
 
-bool tn_steady_receive(struct tn_arena *arena, const struct tn_heap *heap,
-                       const struct tn_request *request, uint64_t bytes)
+bool tn_steady_receive(struct tn_arena *arena, const struct tn_heap *heap, uint64_t alignment,
+                       uint64_t bytes)
 {
     struct tn_inbox *inbox = inbox_of(arena);
     const struct tn_arena_counters *counters = &arena->counters;
     struct tn_block *block;
 
-    while (!tn_steady_fits(heap->loose, bytes, request->alignment) ||
+    while (!tn_steady_fits(heap->loose, bytes, alignment) ||
            counters->live_bytes + (int64_t)bytes > counters->live_peak_bytes) {
         block = tn_inbox_first(inbox);
         if (block == NULL)
@@ -416,51 +359,43 @@ bool tn_steady_receive(struct tn_arena *arena, const struct tn_heap *heap,
     return true;
 }
 
-bool tn_steady_allocate_shared(struct tn_arena *arena, const struct tn_request *request,
+bool tn_steady_allocate_locked(struct tn_arena *arena, const struct tn_steady_claim *claim,
+                               uint64_t requested, uint64_t alignment, void **address)
+{
+    bool done = false;
+
+    tn_arena_lock(arena);
+    if (tn_steady_is_claimed(arena, *claim)) {
+        tn_arena_use(arena);
+        done = tn_steady_allocate_in(arena, requested, alignment, address);
+    }
+    tn_arena_unlock(arena);
+    return done;
+}
+
+bool tn_steady_allocate_shared(struct tn_arena *arena, uint64_t requested, uint64_t alignment,
                                void **address)
 {
-    return tn_steady_allocate_as(arena, request, true, address);
-}
-
-/* Whether the chunk, found by the address without a lock, is still there, and the arena's. Relaxed, for nobody changes
- * either but under the pool's lock, and what keeps that away was acquired after the last change. */
-static inline bool is_at(const struct tn_arena *arena, const struct tn_chunk *chunk,
-                         uint64_t address)
-{
-    return tn_address_table_chunk(address) == chunk &&
-           atomic_load_explicit(&chunk->arena, memory_order_relaxed) == arena;
-}
-
-static inline uint64_t offset_of(const struct tn_chunk *chunk, uint64_t address)
-{
-    return address - atomic_load_explicit(&chunk->segment, memory_order_relaxed)->base;
+    return tn_steady_allocate_as(arena, requested, alignment, true, address);
 }
 
 /* Frees what begins at the address. */
-static TN_ALWAYS_INLINE bool free_at(struct tn_arena *arena, const struct tn_chunk *chunk,
-                                     uint64_t address, bool shared)
+static bool free_at(struct tn_arena *arena, const struct tn_chunk *chunk, uint64_t address)
 {
+    bool shared = arena->frees == TN_STEADY_SHARED;
+    uint64_t offset;
     struct tn_block *block;
 
-    if (TN_UNLIKELY(!is_at(arena, chunk, address)))
+    if (arena->frees == TN_NOT_STEADY || !tn_steady_is_at(arena, chunk, address, &offset))
         return false;
-    block = shared ? tn_live_close_at(chunk, offset_of(chunk, address))
-                   : tn_live_open_at(chunk, offset_of(chunk, address));
-    if (TN_UNLIKELY(block == NULL || block->state != TN_BLOCK_LIVE))
+    block = shared ? tn_live_close_at(chunk, offset) : tn_live_open_at(chunk, offset);
+    if (block == NULL || block->state != TN_BLOCK_LIVE)
         return false;
-    if (TN_LIKELY(free_in(arena, atomic_load_explicit(&chunk->heap, memory_order_relaxed), block)))
+    if (free_in(arena, block->heap, block))
         return true;
     if (shared)
         tn_live_mark(block); /* P23: it is open again */
     return false;
-}
-
-/* The same where the arena has an inbox, or does not free. */
-static TN_APART bool free_shared(struct tn_arena *arena, const struct tn_chunk *chunk,
-                                 uint64_t address)
-{
-    return arena->frees != TN_NOT_STEADY &&
-           free_at(arena, chunk, address, arena->frees == TN_STEADY_SHARED);
 }
 
 /* Leaves what begins at the address in the inbox. False: that is closed or full, or no open entry was found. */
@@ -469,12 +404,13 @@ static inline bool leave_in(struct tn_inbox *inbox, const struct tn_arena *arena
 {
     atomic_uintptr_t *place = tn_inbox_enter(inbox);
     struct tn_block *block = NULL;
+    uint64_t offset;
 
     if (place == NULL)
         return false;
     /* Until something is put there nobody locks the pool, so the arena frees, and its chunks are its own. */
-    if (is_at(arena, chunk, address))
-        block = tn_live_close_at(chunk, offset_of(chunk, address));
+    if (tn_steady_is_at(arena, chunk, address, &offset))
+        block = tn_live_close_at(chunk, offset);
     tn_inbox_put(place, block);
     return block != NULL;
 }
@@ -528,24 +464,15 @@ static TN_APART bool free_from_elsewhere(struct tn_arena *arena, const struct tn
         arena->visit_count += 1;
         wanted = arena->visit_count % VISITS == 0;
     }
-    done = free_shared(arena, chunk, address);
+    done = free_at(arena, chunk, address);
     tn_arena_unlock(arena);
     if (wanted && done)
         (void)tn_steady_share(arena); /* without memory for it all goes on as before */
     return done;
 }
 
-/* By the arena's user, whether it is the owner or not. */
-static TN_ALWAYS_INLINE bool free_entered(struct tn_arena *arena, const struct tn_chunk *chunk,
-                                          uint64_t address)
-{
-    return TN_LIKELY(arena->frees == TN_STEADY) ? free_at(arena, chunk, address, false)
-                                                : free_shared(arena, chunk, address);
-}
-
 /* By another thread than the owner. */
-static TN_APART bool free_locked(struct tn_arena *arena, const struct tn_chunk *chunk,
-                                 uint64_t address)
+static bool free_locked(struct tn_arena *arena, const struct tn_chunk *chunk, uint64_t address)
 {
     bool done;
 
@@ -554,24 +481,31 @@ static TN_APART bool free_locked(struct tn_arena *arena, const struct tn_chunk *
     tn_arena_lock(arena);
     if (tn_arena_is_user(arena))
         tn_arena_use(arena);
-    done = free_entered(arena, chunk, address);
+    done = free_at(arena, chunk, address);
     tn_arena_unlock(arena);
     return done;
 }
 
-bool tn_steady_free(uint64_t address)
+bool tn_steady_free_rest(uint64_t address, struct tn_steady_rest rest)
 {
-    struct tn_chunk *chunk = tn_address_table_chunk(address);
-    struct tn_arena *arena =
-        chunk != NULL ? atomic_load_explicit(&chunk->arena, memory_order_acquire) : NULL;
+    struct tn_arena *arena;
     bool done;
 
-    if (TN_UNLIKELY(arena == NULL))
+    if (rest.chunk == NULL)
         return false;
-    if (TN_UNLIKELY(!tn_arena_enter(arena)))
-        return free_locked(arena, chunk, address);
-    done = free_entered(arena, chunk, address);
-    tn_arena_leave(arena, true);
+    if (rest.block != NULL) {
+        arena = rest.block->heap->arena;
+        done = free_in(arena, rest.block->heap, rest.block);
+        tn_arena_leave(arena);
+        return done;
+    }
+    arena = atomic_load_explicit(&rest.chunk->arena, memory_order_acquire);
+    if (arena == NULL)
+        return false;
+    if (!tn_arena_enter(arena))
+        return free_locked(arena, rest.chunk, address);
+    done = free_at(arena, rest.chunk, address);
+    tn_arena_leave(arena);
     return done;
 }
 
@@ -583,7 +517,7 @@ static void close_inbox(struct tn_arena *arena, struct tn_inbox *inbox)
 
     tn_inbox_close(inbox);
     while ((block = tn_inbox_await(inbox)) != NULL) { /* P22 */
-        count_free(arena, block->heap, block);
+        tn_steady_count_free(arena, block->heap, block);
         leave(block, tn_gpu_epoch(&arena->pool->device->gpu));
         (void)tn_heap_put(arena->pool, block);
         tn_inbox_take(inbox);

@@ -13,6 +13,10 @@
  * neighbours later, at the latest when the heap has nothing else for an allocation, and before it grows. See
  * pools/steady.c.
  *
+ * What nearly all calls do stands here, inline: with the function of the API it is one piece of code, and a free or an
+ * allocation of what was freed last calls nothing but the driver. What fewer come to is called, last of all where
+ * that can be, so that registers are kept for it by nobody else.
+ *
  * Locking: none may be held. Nothing here calls the driver. */
 #ifndef TARN_POOLS_STEADY_H
 #define TARN_POOLS_STEADY_H
@@ -20,14 +24,20 @@
 #include "base/hot.h"
 #include "pools/arena_lock.h"
 #include "pools/arena_table.h"
+#include "pools/device.h"
 #include "pools/pool.h"
 #include "pools/route.h"
+
+enum {
+    /* 4 MiB: larger blocks are few, so the edge of the mapped memory is worth more than the time. */
+    TN_STEADY_LARGE_UNITS = (4 << 20) >> TN_BLOCK_BITS,
+};
 
 /* The parts of an allocation that not all come to: new numbers for blocks; a block from the heap's slots, or cut out
  * of its free memory, NULL where there is none that can be. */
 TN_RARE void tn_steady_take_sequences(struct tn_arena *arena);
-struct tn_block *tn_steady_take(struct tn_arena *arena, struct tn_heap *heap,
-                                const struct tn_request *request, uint64_t bytes);
+struct tn_block *tn_steady_take(struct tn_arena *arena, struct tn_heap *heap, uint64_t requested,
+                                uint64_t alignment, uint64_t bytes);
 
 static TN_ALWAYS_INLINE uint64_t tn_steady_next_sequence(struct tn_arena *arena)
 {
@@ -56,13 +66,14 @@ static TN_ALWAYS_INLINE bool tn_steady_fits(const struct tn_block *loose, uint64
                                             uint64_t alignment)
 {
     return loose != NULL && tn_block_bytes(loose) == bytes &&
-           (tn_block_address(loose) & (alignment - 1)) == 0;
+           (TN_LIKELY(alignment == TN_BLOCK_BYTES_MIN) ||
+            (tn_block_address(loose) & (alignment - 1)) == 0);
 }
 
 /* Frees what others have left in the inbox, until what is freed last serves the allocation and makes no peak. False: the
  * pool's lock is needed for that. */
-bool tn_steady_receive(struct tn_arena *arena, const struct tn_heap *heap,
-                       const struct tn_request *request, uint64_t bytes);
+bool tn_steady_receive(struct tn_arena *arena, const struct tn_heap *heap, uint64_t alignment,
+                       uint64_t bytes);
 
 /* Chosen, not computed: the latter takes more instructions, and each use does it anew. */
 static TN_ALWAYS_INLINE struct tn_heap *tn_steady_heap_for(struct tn_arena *arena, uint64_t bytes)
@@ -71,68 +82,94 @@ static TN_ALWAYS_INLINE struct tn_heap *tn_steady_heap_for(struct tn_arena *aren
                                        : &arena->heaps[TN_HEAP_LARGE];
 }
 
-static TN_ALWAYS_INLINE bool tn_steady_allocate_as(struct tn_arena *arena,
-                                                   const struct tn_request *request, bool shared,
-                                                   void **address)
+static TN_ALWAYS_INLINE bool tn_steady_allocate_as(struct tn_arena *arena, uint64_t requested,
+                                                   uint64_t alignment, bool shared, void **address)
 {
-    uint64_t bytes = tn_block_bytes_for(arena->pool, request->requested);
+    uint64_t bytes = tn_block_bytes_for(arena->pool, requested);
     struct tn_heap *heap = tn_steady_heap_for(arena, bytes);
     struct tn_block *block;
 
-    if (shared && !tn_steady_receive(arena, heap, request, bytes))
+    if (shared && !tn_steady_receive(arena, heap, alignment, bytes))
         return false;
     block = heap->loose;
-    if (TN_LIKELY(tn_steady_fits(block, bytes, request->alignment))) {
+    if (TN_LIKELY(tn_steady_fits(block, bytes, alignment))) {
         heap->loose = NULL; /* as it was before the free: no peak of the heap's */
         if (shared)
             tn_live_mark(block); /* P23: it is open again */
     } else {
-        block = tn_steady_take(arena, heap, request, bytes);
+        block = tn_steady_take(arena, heap, requested, alignment, bytes);
     }
     if (TN_UNLIKELY(block == NULL))
         return false;
-    block->requested = request->requested;
+    block->requested = requested;
     block->sequence = tn_steady_next_sequence(arena);
     block->state = TN_BLOCK_LIVE;
-    tn_steady_count_allocation(arena, heap, bytes, request->requested);
+    tn_steady_count_allocation(arena, heap, bytes, requested);
     *address = (void *)(uintptr_t)tn_block_address(block);
     return true;
 }
 
-bool tn_steady_allocate_shared(struct tn_arena *arena, const struct tn_request *request,
+bool tn_steady_allocate_shared(struct tn_arena *arena, uint64_t requested, uint64_t alignment,
                                void **address);
 
-/* From an arena that is locked; entered: as its owner does. */
-static TN_ALWAYS_INLINE bool tn_steady_allocate_in(struct tn_arena *arena,
-                                                   const struct tn_request *request, bool entered,
-                                                   void **address)
+/* From an arena that is locked, or that its owner has entered. */
+static TN_ALWAYS_INLINE bool tn_steady_allocate_in(struct tn_arena *arena, uint64_t requested,
+                                                   uint64_t alignment, void **address)
 {
-    if (TN_UNLIKELY(!entered))
-        tn_arena_use(arena);
     if (TN_LIKELY(arena->allocates == TN_STEADY))
-        return tn_steady_allocate_as(arena, request, false, address);
+        return tn_steady_allocate_as(arena, requested, alignment, false, address);
     return arena->allocates == TN_STEADY_SHARED &&
-           tn_steady_allocate_shared(arena, request, address);
+           tn_steady_allocate_shared(arena, requested, alignment, address);
+}
+
+/* What an arena that was found without a lock must be still, for an allocation. */
+struct tn_steady_claim {
+    struct tn_order order;
+    const tarn_pool *pool; /* NULL: the routes' choice is remembered */
+    uint64_t routes_stamp; /* with that stamp */
+};
+
+static TN_ALWAYS_INLINE bool tn_steady_is_claimed(const struct tn_arena *arena,
+                                                  struct tn_steady_claim claim)
+{
+    return TN_LIKELY(claim.pool != NULL ? arena->pool == claim.pool
+                                        : arena->routes_stamp == claim.routes_stamp) &&
+           TN_LIKELY(tn_order_equal(arena->order, claim.order));
+}
+
+/* By another thread than the owner. */
+bool tn_steady_allocate_locked(struct tn_arena *arena, const struct tn_steady_claim *claim,
+                               uint64_t requested, uint64_t alignment, void **address);
+
+static TN_ALWAYS_INLINE bool tn_steady_allocate_from(struct tn_arena *arena,
+                                                     struct tn_steady_claim claim,
+                                                     uint64_t requested, uint64_t alignment,
+                                                     void **address)
+{
+    bool done;
+
+    if (TN_UNLIKELY(!tn_arena_enter(arena))) {
+        const struct tn_steady_claim kept = claim; /* else the claim would be kept in memory */
+
+        return tn_steady_allocate_locked(arena, &kept, requested, alignment, address);
+    }
+    done = tn_steady_is_claimed(arena, claim) &&
+           tn_steady_allocate_in(arena, requested, alignment, address);
+    tn_arena_leave(arena);
+    return done;
 }
 
 /* Allocates for a stream, or for one in a capture that was admitted; what it gives there is the capture's
  * hold's already. False: nothing has changed, and tn_pool_allocate is to be asked. */
-static TN_ALWAYS_INLINE bool tn_steady_allocate(tarn_pool *pool, const struct tn_request *request,
+static TN_ALWAYS_INLINE bool tn_steady_allocate(const tarn_pool *pool, struct tn_order order,
+                                                uint64_t requested, uint64_t alignment,
                                                 void **address)
 {
-    struct tn_arena *arena = tn_arena_seek(pool, request->order);
-    bool entered;
-    bool done;
+    struct tn_arena *arena = tn_arena_seek(pool, order);
 
-    if (TN_UNLIKELY(arena == NULL))
-        return false;
-    entered = tn_arena_enter(arena);
-    if (TN_UNLIKELY(!entered))
-        tn_arena_lock(arena);
-    done = TN_LIKELY(arena->pool == pool && tn_order_equal(arena->order, request->order)) &&
-           tn_steady_allocate_in(arena, request, entered, address);
-    tn_arena_leave(arena, entered);
-    return done;
+    return TN_LIKELY(arena != NULL) &&
+           tn_steady_allocate_from(arena, (struct tn_steady_claim){.order = order, .pool = pool},
+                                   requested, alignment, address);
 }
 
 /* The arena that is remembered for the stream's captures, NULL: none; what such an allocation writes there is brought
@@ -153,12 +190,125 @@ static inline struct tn_arena *tn_steady_expect_routed(struct tn_routes *routes,
 }
 
 /* tn_steady_allocate from that arena, if the routes' choice for the order is remembered still. */
-bool tn_steady_allocate_routed(const struct tn_routes *routes, struct tn_arena *arena,
-                               const struct tn_request *request, void **address);
+static TN_ALWAYS_INLINE bool tn_steady_allocate_routed(const struct tn_routes *routes,
+                                                       struct tn_arena *arena,
+                                                       struct tn_order order, uint64_t requested,
+                                                       uint64_t alignment, void **address)
+{
+    const struct tn_steady_claim claim = {
+        .order = order, .routes_stamp = atomic_load_explicit(&routes->stamp, memory_order_acquire)};
+
+    return tn_steady_allocate_from(arena, claim, requested, alignment, address);
+}
+
+/* Whether the chunk, found by the address without a lock, is still there, and the arena's; and where in its segment.
+ * Relaxed, for nobody changes either but under the pool's lock, and what keeps that away was acquired after the last
+ * change. */
+static TN_ALWAYS_INLINE bool tn_steady_is_at(const struct tn_arena *arena,
+                                             const struct tn_chunk *chunk, uint64_t address,
+                                             uint64_t *offset)
+{
+    if (TN_UNLIKELY(atomic_load_explicit(&chunk->arena, memory_order_relaxed) != arena))
+        return false;
+    *offset = address - atomic_load_explicit(&chunk->segment, memory_order_relaxed)->base;
+    return TN_LIKELY(*offset - chunk->offset < chunk->bytes);
+}
+
+/* Whether the block's run of free memory, once it is free, will lie between memory of two other arenas. */
+static TN_ALWAYS_INLINE bool tn_steady_wedges(const struct tn_arena *arena,
+                                              const struct tn_heap *heap,
+                                              const struct tn_block *block)
+{
+    const struct tn_block *low = block;
+    const struct tn_block *high;
+
+    if (!block->segment->divided)
+        return false;
+    high = tn_block_is_free_of(block->next, heap) ? block->next : block;
+    if (!tn_block_is_foreign(high->next, arena))
+        return false;
+    if (tn_block_is_free_of(block->previous, heap))
+        low = block->previous;
+    return low != high && tn_block_is_foreign(low->previous, arena);
+}
+
+/* Whether it is a large block at the edge of the mapped memory. */
+static TN_ALWAYS_INLINE bool tn_steady_is_edge(const struct tn_block *block)
+{
+    return TN_UNLIKELY(block->units > TN_STEADY_LARGE_UNITS) && tn_block_is_at_unmapped(block);
+}
+
+static TN_ALWAYS_INLINE void tn_steady_count_free(struct tn_arena *arena, struct tn_heap *heap,
+                                                  const struct tn_block *block)
+{
+    uint64_t bytes = tn_block_bytes(block);
+
+    TN_ASSERT(tn_kind_of(bytes) == heap->kind); /* P20 */
+    heap->counters.freed.count += 1;
+    heap->counters.freed.bytes += bytes;
+    heap->counters.freed.requested += block->requested;
+    arena->counters.live_bytes -= (int64_t)bytes;
+}
+
+/* P19: it is what was freed last; nothing else is. */
+static TN_ALWAYS_INLINE void tn_steady_loosen(struct tn_arena *arena, struct tn_heap *heap,
+                                              struct tn_block *block)
+{
+    tn_steady_count_free(arena, heap, block);
+    block->loose_stamp = tn_gpu_epoch(&arena->pool->device->gpu);
+    block->state = TN_BLOCK_LOOSE;
+    heap->loose = block;
+}
+
+/* What tn_steady_free_at_once leaves to be done. */
+struct tn_steady_rest {
+    struct tn_chunk *chunk; /* at the address; NULL: none */
+    struct tn_block *
+        block; /* that begins there, of an arena that the thread is inside of, as its owner; NULL: all is
+                               left to be done */
+};
+
+/* The free that most are: by its arena's owner, where that has an end to itself, and without a call. */
+static TN_ALWAYS_INLINE bool tn_steady_free_at_once(uint64_t address, struct tn_steady_rest *rest)
+{
+    struct tn_chunk *chunk = tn_address_table_chunk(address);
+    struct tn_arena *arena;
+    struct tn_heap *heap;
+    struct tn_block *block = NULL;
+    uint64_t offset;
+
+    *rest = (struct tn_steady_rest){chunk, NULL};
+    if (TN_UNLIKELY(chunk == NULL))
+        return false;
+    arena = atomic_load_explicit(&chunk->arena, memory_order_acquire);
+    if (TN_UNLIKELY(arena == NULL) || TN_UNLIKELY(!tn_arena_enter(arena)))
+        return false;
+    if (TN_LIKELY(arena->frees == TN_STEADY) && tn_steady_is_at(arena, chunk, address, &offset))
+        block = tn_live_open_at(chunk, offset);
+    if (TN_UNLIKELY(block == NULL) || TN_UNLIKELY(block->state != TN_BLOCK_LIVE)) {
+        tn_arena_leave(arena);
+        return false;
+    }
+    heap = atomic_load_explicit(&chunk->heap, memory_order_relaxed);
+    rest->block = block;
+    if (heap->loose != NULL || TN_UNLIKELY(arena->joins) || tn_steady_is_edge(block) ||
+        TN_UNLIKELY(tn_steady_wedges(arena, heap, block)))
+        return false;
+    tn_steady_loosen(arena, heap, block);
+    tn_arena_leave(arena);
+    return true;
+}
+
+bool tn_steady_free_rest(uint64_t address, struct tn_steady_rest rest);
 
 /* Frees the live block that begins at the address, whatever that is. False: nothing has changed, and
  * tn_pool_lock_block is to be asked. */
-bool tn_steady_free(uint64_t address);
+static inline bool tn_steady_free(uint64_t address)
+{
+    struct tn_steady_rest rest;
+
+    return tn_steady_free_at_once(address, &rest) || tn_steady_free_rest(address, rest);
+}
 
 /* Gives the arena an inbox, for good: what other threads free is left there. False: no memory. Any thread may call,
  * whatever has become of the arena. */

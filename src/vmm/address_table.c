@@ -11,9 +11,7 @@
 static const uint64_t slot_count_max = (uint64_t)1 << (TN_ADDRESS_BITS - TN_SLOT_BITS);
 static const uint64_t page_count_max = (uint64_t)1 << (TN_ADDRESS_BITS - TN_PAGE_BITS);
 
-static struct tn_address_table the_table;
-
-_Atomic(const struct tn_address_table *) tn_address_table;
+struct tn_address_table tn_address_table;
 
 static void *reserve(uint64_t bytes)
 {
@@ -25,16 +23,14 @@ static void *reserve(uint64_t bytes)
 
 tarn_status tn_address_table_init(void)
 {
-    if (atomic_load(&tn_address_table) != NULL)
-        return TARN_OK;
-    if (the_table.slots == NULL)
-        the_table.slots = reserve(slot_count_max * sizeof *the_table.slots);
-    if (the_table.pages == NULL)
-        the_table.pages = reserve(page_count_max * sizeof *the_table.pages);
-    if (the_table.slots == NULL || the_table.pages == NULL)
+    if (atomic_load(&tn_address_table.slots) == NULL)
+        atomic_store(&tn_address_table.slots, reserve(slot_count_max * sizeof(tn_address_slot)));
+    if (atomic_load(&tn_address_table.pages) == NULL)
+        atomic_store(&tn_address_table.pages, reserve(page_count_max * sizeof(tn_address_page)));
+    if (atomic_load(&tn_address_table.slots) == NULL ||
+        atomic_load(&tn_address_table.pages) == NULL)
         return tn_fail(TARN_ERR_HOST_MEMORY, "no 544 MiB of host addresses for the address tables; "
                                              "they take memory only where they are used");
-    atomic_store(&tn_address_table, &the_table);
     return TARN_OK;
 }
 
@@ -44,7 +40,7 @@ void tn_address_table_set(uint64_t base, uint64_t slot_count, struct tn_segment 
 
     TN_ASSERT(base % TN_SLOT_BYTES == 0 && first + slot_count <= slot_count_max);
     for (uint64_t i = first; i < first + slot_count; i++) /* V1 */
-        atomic_store_explicit(&the_table.slots[i], segment, memory_order_release);
+        atomic_store_explicit(&tn_address_table.slots[i], segment, memory_order_release);
 }
 
 void tn_address_table_set_pages(uint64_t address, uint64_t bytes, struct tn_chunk *chunk)
@@ -52,7 +48,7 @@ void tn_address_table_set_pages(uint64_t address, uint64_t bytes, struct tn_chun
     uint64_t first = address >> TN_PAGE_BITS;
 
     for (uint64_t i = first; i < first + (bytes >> TN_PAGE_BITS); i++) { /* V4 */
-        TN_ASSERT((atomic_load(&the_table.pages[i]) == NULL) == (chunk != NULL));
-        atomic_store_explicit(&the_table.pages[i], chunk, memory_order_release);
+        TN_ASSERT((atomic_load(&tn_address_table.pages[i]) == NULL) == (chunk != NULL));
+        atomic_store_explicit(&tn_address_table.pages[i], chunk, memory_order_release);
     }
 }

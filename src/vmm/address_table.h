@@ -30,13 +30,16 @@ enum { TN_SLOT_BITS = 25, TN_PAGE_BITS = 21, TN_ADDRESS_BITS = 47 };
 #define TN_PAGE_BYTES                                                                              \
     ((uint64_t)1 << TN_PAGE_BITS) /* 2 MiB: the driver's step, and smallest chunk */
 
-/* Set once, under the PROCESS lock; before, no address is anybody's. */
+typedef _Atomic(struct tn_segment *) tn_address_slot;
+typedef _Atomic(struct tn_chunk *) tn_address_page;
+
+/* Set once, under the PROCESS lock; before, both are NULL and no address is anybody's. */
 struct tn_address_table {
-    _Atomic(struct tn_segment *) *slots;
-    _Atomic(struct tn_chunk *) *pages;
+    _Atomic(tn_address_slot *) slots;
+    _Atomic(tn_address_page *) pages;
 };
 
-extern _Atomic(const struct tn_address_table *) tn_address_table;
+extern struct tn_address_table tn_address_table;
 
 /* Makes the tables; called under the PROCESS lock, any number of times. HOST_MEMORY. */
 TARN_MUST_CHECK tarn_status tn_address_table_init(void);
@@ -47,23 +50,21 @@ void tn_address_table_set_pages(uint64_t address, uint64_t bytes, struct tn_chun
 /* NULL when no segment contains the address, whatever it is. */
 static inline struct tn_segment *tn_address_table_find(uint64_t address)
 {
-    const struct tn_address_table *table =
-        atomic_load_explicit(&tn_address_table, memory_order_acquire);
+    tn_address_slot *slots = atomic_load_explicit(&tn_address_table.slots, memory_order_acquire);
 
-    if (table == NULL || address >> TN_ADDRESS_BITS != 0)
+    if (slots == NULL || address >> TN_ADDRESS_BITS != 0)
         return NULL;
-    return atomic_load_explicit(&table->slots[address >> TN_SLOT_BITS], memory_order_acquire);
+    return atomic_load_explicit(&slots[address >> TN_SLOT_BITS], memory_order_acquire);
 }
 
 /* NULL when no chunk is mapped at the address. */
 static inline struct tn_chunk *tn_address_table_chunk(uint64_t address)
 {
-    const struct tn_address_table *table =
-        atomic_load_explicit(&tn_address_table, memory_order_acquire);
+    tn_address_page *pages = atomic_load_explicit(&tn_address_table.pages, memory_order_acquire);
 
-    if (TN_UNLIKELY(table == NULL || address >> TN_ADDRESS_BITS != 0))
+    if (TN_UNLIKELY(pages == NULL) || TN_UNLIKELY(address >> TN_ADDRESS_BITS != 0))
         return NULL;
-    return atomic_load_explicit(&table->pages[address >> TN_PAGE_BITS], memory_order_acquire);
+    return atomic_load_explicit(&pages[address >> TN_PAGE_BITS], memory_order_acquire);
 }
 
 #endif

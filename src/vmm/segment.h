@@ -37,9 +37,12 @@ struct tn_chunk_links {
 /* One physical allocation: mapped at its place, guarded by the pool's lock; or mapped nowhere, and
  * its holder's alone. Records are recycled, never freed. */
 struct tn_chunk {
-    uint64_t magic;                       /* TN_CHUNK_MAGIC; 0 in a recycled record */
-    struct tn_chunk *next;                /* links recycled records */
-    uint64_t offset;                      /* in the segment, a multiple of 2 MiB */
+    uint64_t magic; /* TN_CHUNK_MAGIC; 0 in a recycled record */
+    union {
+        struct tn_chunk *next; /* links recycled records */
+        uint64_t offset;       /* in the segment, a multiple of 2 MiB */
+    };
+    uint64_t bytes;                       /* a power of two; immutable */
     _Atomic(struct tn_segment *) segment; /* NULL: mapped nowhere */
     /* The rest is written by the pools layer but for what is immutable. */
     _Atomic(struct tn_heap *) heap; /* the one owner: an arena's heap, or the pool's idle memory */
@@ -49,7 +52,6 @@ struct tn_chunk {
     uint32_t live_factor;             /* makes a hash of a block's place */
     /* What every allocation and free writes is on other cache lines than what other threads read that free. */
     _Alignas(128) uint64_t used_bytes; /* in blocks that are not free */
-    uint64_t bytes;                    /* a power of two; immutable */
     uint64_t freed_stamp;              /* epoch of the last free in it; 0: never used */
     uint32_t live_count;               /* blocks in the index */
     uint32_t live_room;                /* blocks that may be in it */
@@ -71,20 +73,20 @@ struct tn_segment {
     struct tn_segment *previous;
     struct tn_regions *regions; /* immutable while owned */
     uint64_t base;              /* immutable while owned */
-    uint64_t slot_count;        /* immutable while owned */
     uint64_t bytes;             /* immutable while owned */
-    uint64_t index;             /* ordinal in the pool, never used again */
+    bool divided;        /* two arenas had memory here: blocks may have neighbours of another's */
+    bool is_own;         /* made for one block, larger than the next segment; immutable */
+    int kind;            /* enum tn_heap_kind of the heap that made it; immutable */
+    uint64_t index;      /* ordinal in the pool, never used again */
+    uint64_t slot_count; /* immutable while owned */
     uint64_t mapped_bytes;
     /* The rest is written by the pools layer. */
     struct tn_block *first_block; /* blocks tile the segment in order of address */
     struct tn_block *last_block;
     struct tn_heap *grower;             /* the heap that maps memory here */
     const struct tn_arena *first_arena; /* that had memory here; NULL: none yet */
-    bool divided; /* another one has or had one, too: blocks may have neighbours of another's */
-    int kind;     /* enum tn_heap_kind of the heap that made it; immutable */
-    bool is_own;  /* made for one block, larger than the next segment; immutable */
-    uint32_t unmapped_count;   /* blocks that are unmapped */
-    uint32_t checkpoint_count; /* checkpoints that hold the slots */
+    uint32_t unmapped_count;            /* blocks that are unmapped */
+    uint32_t checkpoint_count;          /* checkpoints that hold the slots */
 };
 
 /* A segment of at least that many bytes, with nothing mapped, known to the address table.
@@ -116,10 +118,9 @@ void tn_chunk_remove_peer(struct tn_chunk *chunk, int peer);
 static inline struct tn_chunk *tn_segment_chunk_at(const struct tn_segment *segment,
                                                    uint64_t offset)
 {
-    const struct tn_address_table *table =
-        atomic_load_explicit(&tn_address_table, memory_order_relaxed);
+    tn_address_page *pages = atomic_load_explicit(&tn_address_table.pages, memory_order_relaxed);
 
-    return atomic_load_explicit(&table->pages[(segment->base + offset) >> TN_PAGE_BITS],
+    return atomic_load_explicit(&pages[(segment->base + offset) >> TN_PAGE_BITS],
                                 memory_order_acquire);
 }
 

@@ -84,7 +84,7 @@ START_TEST(who_takes_turns_in_a_row_becomes_the_owner)
     ck_assert(tn_arena_enter(arena));
     ck_assert(atomic_load(&arena->owner_inside));
     ck_assert_uint_eq(atomic_load(&arena->lock.taken), 0);
-    tn_arena_leave(arena, true);
+    tn_arena_leave(arena);
     ck_assert(!atomic_load(&arena->owner_inside));
     take_turn(); /* by the lock itself */
     ck_assert(is_owned());
@@ -146,7 +146,7 @@ START_TEST(a_record_has_one_owner_in_its_life)
     ck_assert(!tn_arena_is_user(arena));
     (void)take_turns();
     ck_assert(tn_arena_enter(arena));
-    tn_arena_leave(arena, true);
+    tn_arena_leave(arena);
 }
 END_TEST
 
@@ -181,7 +181,7 @@ static void expect_wait(void *(*run)(void *))
         (void)sched_yield();
     (void)nanosleep(&pause, NULL);
     ck_assert(!atomic_load(&has_locked)); /* the owner is inside */
-    tn_arena_leave(arena, true);
+    tn_arena_leave(arena);
     ck_assert_int_eq(pthread_join(thread, NULL), 0);
     ck_assert(atomic_load(&has_locked));
     ck_assert(!tn_arena_enter(arena));
@@ -211,7 +211,10 @@ static void *own(void *unused)
             }
             word += 1;
             word -= 1;
-            tn_arena_leave(arena, entered);
+            if (entered)
+                tn_arena_leave(arena);
+            else
+                tn_arena_unlock(arena);
         }
     }
     return unused;

@@ -133,7 +133,7 @@ static void set_second_page_of(const void *address, struct tn_chunk *other)
 {
     uint64_t page = ((uint64_t)(uintptr_t)address >> TN_PAGE_BITS) + 1;
 
-    atomic_store(&atomic_load(&tn_address_table)->pages[page], other);
+    atomic_store(&atomic_load(&tn_address_table.pages)[page], other);
 }
 
 /* P2 */

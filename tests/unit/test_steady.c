@@ -24,7 +24,9 @@ static void *try_allocate(struct tn_order at, uint64_t bytes)
     const struct tn_request request = {bytes, 512, at, NULL};
     void *address = NULL;
 
-    return tn_steady_allocate(pool, &request, &address) ? address : NULL;
+    return tn_steady_allocate(pool, request.order, request.requested, request.alignment, &address)
+               ? address
+               : NULL;
 }
 
 static bool try_free(const void *address)
@@ -255,7 +257,8 @@ START_TEST(what_is_loose_serves_no_stricter_alignment)
     void *aligned = NULL;
 
     ck_assert(try_free(odd));
-    ck_assert(tn_steady_allocate(pool, &request, &aligned));
+    ck_assert(
+        tn_steady_allocate(pool, request.order, request.requested, request.alignment, &aligned));
     ck_assert_ptr_ne(aligned, odd);
     ck_assert_uint_eq((uintptr_t)aligned % MIB, 0);
     ck_assert(try_free(low));
@@ -477,7 +480,8 @@ START_TEST(an_aligned_block_is_cut_out_below_another_arena)
     ck_assert(try_free(blocks[1]));
     ck_assert_ptr_eq(try_allocate(order, 3 * MIB / 2), blocks[0]);
     ck_assert_ptr_eq(behind->previous, unit_block(blocks[0])->next);
-    ck_assert(tn_steady_allocate(pool, &request, &address));
+    ck_assert(
+        tn_steady_allocate(pool, request.order, request.requested, request.alignment, &address));
     ck_assert_ptr_eq(address, blocks[1]);
     ck_assert_uint_eq(tn_block_bytes(unit_block(address)->previous),
                       MIB / 2); /* free, as is what is behind */

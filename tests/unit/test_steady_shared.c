@@ -42,7 +42,9 @@ static void *try_allocate(uint64_t bytes)
     const struct tn_request request = {bytes, 512, order, NULL};
     void *address = NULL;
 
-    return tn_steady_allocate(pool, &request, &address) ? address : NULL;
+    return tn_steady_allocate(pool, request.order, request.requested, request.alignment, &address)
+               ? address
+               : NULL;
 }
 
 /* Frees, on a thread of their own. */
