@@ -49,6 +49,7 @@ enum {
 
 struct options {
     const char *out_path;
+    bool is_part;
     bool quick;
     bool limits;
     bool some_rows; /* those selected, not all */
@@ -67,6 +68,8 @@ static void print_usage(FILE *file)
         "  --limits      print the limits of these rows with what was measured; exit with 1 when\n"
         "                one was missed, with 3 when one was not measured\n"
         "  --out FILE    append a line of JSON for each result; without it they are printed\n"
+        "  --part replay measure that row's part of one process, and write its numbers, unprinted:\n"
+        "                what the row itself starts\n"
         "TARN_DRIVER chooses the driver, as for every program that uses Tarn.\n"
         "rows:\n",
         file);
@@ -91,6 +94,10 @@ static bool take_value(struct options *options, const char *option, const char *
 {
     if (strcmp(option, "--row") == 0)
         return select_row(options, value);
+    if (strcmp(option, "--part") == 0) {
+        options->is_part = strcmp(value, "replay") == 0;
+        return options->is_part;
+    }
     if (strcmp(option, "--out") == 0) {
         options->out_path = value;
         return true;
@@ -145,6 +152,10 @@ static int measure(const struct options *options, const struct bench *bench)
     size_t measured_count = 0;
     struct bench_verdicts verdicts;
 
+    if (options->is_part) {
+        bench_part_replay(bench);
+        return 0;
+    }
     bench_report_begin(&(struct bench_machine){cu.device_name, cu.version, cu.simulated},
                        options->out_path);
     for (size_t i = 0; i < ROW_COUNT; i++) {
@@ -181,7 +192,9 @@ int main(int count, char **arguments)
     bench.trace_count = options.trace_count;
     load_traces(&options, traces);
 #if TARN_DEBUG_CHECKS || !defined(__OPTIMIZE__)
-    (void)puts("built with checks or without optimization: these are not the library's figures");
+    if (!options.is_part)
+        (void)puts(
+            "built with checks or without optimization: these are not the library's figures");
 #endif
     bench_driver_open();
     bench_quiet_choose(!cu.simulated);

@@ -8,25 +8,35 @@
  * what counts is the difference within the batch. The stream is drained before each batch, since a launch
  * on a full queue waits for the GPU. Reading the clock costs both kinds the same.
  *
+ * Each process has a difference of its own, by where its code and data lie. So there are several (bench/parts.h), and
+ * the figure is the median of theirs.
+ *
  * The graph is one kernel on one block of its pool. A pool with two graphs orders their replays;
  * they are launched in turn. */
 #include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "driver.h"
 #include "harness.h"
+#include "parts.h"
 #include "quiet.h"
 #include "report.h"
 #include "rows.h"
 
 enum {
     GRAPHS_MAX = 2,
-    BATCHES = 2001,
+    PROCESSES = 11,
+    BATCHES = 181, /* in each process */
+    QUICK_PROCESSES = 2,
     QUICK_BATCHES = 5,
     WARM_UP_BATCHES = 50,
     QUICK_WARM_UP_BATCHES = 2,
     AGAIN = 3,    /* so many times the batches that count may be disturbed */
     ROUNDS = 100, /* of a batch: far fewer launches than the driver queues */
 };
+
+_Static_assert(PROCESSES *BATCHES <= BENCH_SAMPLES_MAX, "a series has all of them");
 
 /* ASKED: a launch, and before it the question for the stream's id, which is what tells streams apart. */
 enum { REPLAY, LAUNCH, ASKED, KIND_COUNT };
@@ -121,16 +131,26 @@ static void play_batch(const struct graphs *graphs, uint64_t *random, size_t *ag
         bench_series_add(&series[kind], bench_middle_mean(times[kind], ROUNDS));
 }
 
+static size_t processes(const struct bench *bench)
+{
+    return bench->quick ? QUICK_PROCESSES : PROCESSES;
+}
+
+static size_t batches(const struct bench *bench)
+{
+    return bench->quick ? QUICK_BATCHES : BATCHES;
+}
+
 static void forget(struct bench_series series[KIND_COUNT])
 {
     for (int kind = 0; kind < KIND_COUNT; kind++)
         series[kind].count = 0;
 }
 
-static void compare(const struct bench *bench, size_t graph_count, const char *variant,
-                    const char *variant_added)
+/* Measures the graphs in this process, and gives the series. */
+static void give(const struct bench *bench, size_t graph_count)
 {
-    size_t batch_count = bench->quick ? QUICK_BATCHES : BATCHES;
+    size_t batch_count = batches(bench);
     size_t warm_up_count = bench->quick ? QUICK_WARM_UP_BATCHES : WARM_UP_BATCHES;
     size_t again = AGAIN * batch_count;
     struct bench_series series[KIND_COUNT];
@@ -147,18 +167,79 @@ static void compare(const struct bench *bench, size_t graph_count, const char *v
         play_batch(&graphs, &random, &again, series);
     bench_quiet_end();
     destroy_graphs(&graphs);
-    bench_report("replay", variant, NULL, "ns", bench_summarize(&series[REPLAY]));
-    bench_report("replay", variant, "cuGraphLaunch", "ns", bench_summarize(&series[LAUNCH]));
-    bench_report("replay", variant_added, NULL, "ns",
-                 bench_difference(&series[REPLAY], &series[LAUNCH]));
+    for (int kind = 0; kind < KIND_COUNT; kind++)
+        bench_part_give(series[kind].values, batch_count);
+}
+
+void bench_part_replay(const struct bench *bench)
+{
+    bench_touch_load();
+    for (size_t graph_count = 1; graph_count <= GRAPHS_MAX; graph_count++)
+        give(bench, graph_count);
+    bench_touch_unload();
+}
+
+/* One kind's batches for one number of graphs, in one process. */
+static struct bench_series series_of(const struct bench *bench, const double *values,
+                                     size_t process, size_t graph_count, int kind)
+{
+    size_t at = (process * GRAPHS_MAX + graph_count - 1) * KIND_COUNT + (size_t)kind;
+    struct bench_series series = {.count = batches(bench)};
+
+    memcpy(series.values, values + at * series.count, series.count * sizeof *values);
+    return series;
+}
+
+/* All processes' batches. */
+static struct bench_summary launches(const struct bench *bench, const double *values,
+                                     size_t graph_count, int kind)
+{
+    struct bench_series all = {.count = 0};
+
+    for (size_t process = 0; process < processes(bench); process++) {
+        struct bench_series series = series_of(bench, values, process, graph_count, kind);
+
+        for (size_t i = 0; i < series.count; i++)
+            bench_series_add(&all, series.values[i]);
+    }
+    return bench_summarize(&all);
+}
+
+/* What the kind takes more than a launch, in each of the processes. */
+static struct bench_summary added(const struct bench *bench, const double *values,
+                                  size_t graph_count, int kind)
+{
+    struct bench_series differences = {.count = 0};
+
+    for (size_t process = 0; process < processes(bench); process++) {
+        struct bench_series with = series_of(bench, values, process, graph_count, kind);
+        struct bench_series alone = series_of(bench, values, process, graph_count, LAUNCH);
+
+        bench_series_add(&differences, bench_difference(&with, &alone).median);
+    }
+    return bench_summarize(&differences);
+}
+
+static void report(const struct bench *bench, const double *values, size_t graph_count,
+                   const char *variant, const char *variant_added)
+{
+    bench_report("replay", variant, NULL, "ns", launches(bench, values, graph_count, REPLAY));
+    bench_report("replay", variant, "cuGraphLaunch", "ns",
+                 launches(bench, values, graph_count, LAUNCH));
+    bench_report("replay", variant_added, NULL, "ns", added(bench, values, graph_count, REPLAY));
     bench_report("replay", variant_added, "a question for the stream's id", "ns",
-                 bench_difference(&series[ASKED], &series[LAUNCH]));
+                 added(bench, values, graph_count, ASKED));
 }
 
 void bench_row_replay(const struct bench *bench)
 {
-    bench_touch_load();
-    compare(bench, 1, "one graph", "one graph, added");
-    compare(bench, 2, "ordered graphs", "ordered graphs, added");
-    bench_touch_unload();
+    size_t count = GRAPHS_MAX * KIND_COUNT * batches(bench);
+    double *values = calloc(processes(bench) * count, sizeof *values);
+
+    if (values == NULL)
+        bench_fail("no host memory");
+    bench_parts_measure("replay", bench->quick, processes(bench), count, values);
+    report(bench, values, 1, "one graph", "one graph, added");
+    report(bench, values, 2, "ordered graphs", "ordered graphs, added");
+    free(values);
 }
