@@ -171,7 +171,7 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_graph_adopt(tarn_pool *pool,
  *                as it does for a launch of its own
  *   DEVICE_MEMORY  a replay that has to wait for the device cannot, for the device is full
  *   DEVICE_LOST, POISONED, DRIVER */
-TARN_API TARN_MUST_CHECK tarn_status tarn_graph_replay(tarn_graph *graph, tarn_stream stream);
+TARN_API_HOT TARN_MUST_CHECK tarn_status tarn_graph_replay(tarn_graph *graph, tarn_stream stream);
 
 /* Ends the capture, as tarn_capture_end does, and puts its graph into the executable of a graph of the
  * same pool: for sections that are captured again with other addresses or values, since it costs much

@@ -56,19 +56,19 @@ extern "C" {
  *                    known to be idle; a trim, which waits, may give some back
  *   HOST_MEMORY, LIMIT, FORKED, CAPTURE_BROKEN (the stream's capture is invalidated), DEVICE_LOST,
  *   POISONED, DRIVER */
-TARN_API TARN_MUST_CHECK tarn_status tarn_malloc(tarn_device *device, size_t bytes,
-                                                 tarn_stream stream, void **address);
+TARN_API_HOT TARN_MUST_CHECK tarn_status tarn_malloc(tarn_device *device, size_t bytes,
+                                                     tarn_stream stream, void **address);
 
 /* Allocates from that pool, whatever the routes. alignment: a power of two up to 2 MiB; 0: 512.
  * On a capturing stream the default pool is an allocation that no route catches.
  * Statuses as tarn_malloc's; INVALID_ARGUMENT for an alignment too. */
-TARN_API TARN_MUST_CHECK tarn_status tarn_alloc(tarn_pool *pool, size_t bytes, size_t alignment,
-                                                tarn_stream stream, void **address);
+TARN_API_HOT TARN_MUST_CHECK tarn_status tarn_alloc(tarn_pool *pool, size_t bytes, size_t alignment,
+                                                    tarn_stream stream, void **address);
 
 /* Frees a block. Never fails on a live block, needs no context and no stream, and never waits.
  * NULL is allowed.
  *   NOT_OURS, INNER_ADDRESS, DOUBLE_FREE: nothing is freed */
-TARN_API TARN_MUST_CHECK tarn_status tarn_free(void *address);
+TARN_API_HOT TARN_MUST_CHECK tarn_status tarn_free(void *address);
 
 /* Frees a block whose last use is on that stream: tarn_record_stream and tarn_free in one.
  *   NOT_OURS, INNER_ADDRESS, DOUBLE_FREE, HOST_MEMORY, CAPTURE_BROKEN (the stream's capture is

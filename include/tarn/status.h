@@ -25,6 +25,17 @@
 #define TARN_MUST_CHECK
 #endif
 
+/* What is called for every block and every replay is called through its address, not by way of a stub of the linker's:
+ * that would be one more line of code to fetch when what the driver has just done has replaced them all. */
+#ifdef __has_attribute
+#if __has_attribute(noplt)
+#define TARN_API_HOT TARN_API __attribute__((noplt))
+#endif
+#endif
+#ifndef TARN_API_HOT
+#define TARN_API_HOT TARN_API
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -39,7 +50,7 @@ extern "C" {
     X(TARN_ERR_INNER_ADDRESS, 104, "the address lies inside a block, not at its start")            \
     X(TARN_ERR_DOUBLE_FREE, 105, "the block at this address is not live: it was freed before")     \
     X(TARN_ERR_UNROUTED, 106, "an allocation on a capturing stream has no route to a pool")        \
-    X(TARN_ERR_WRONG_THREAD, 107, "only the thread that began it may end it")             \
+    X(TARN_ERR_WRONG_THREAD, 107, "only the thread that began it may end it")                      \
     X(TARN_ERR_DEVICE_MEMORY, 200, "the device has no memory left for the request")                \
     X(TARN_ERR_HOST_MEMORY, 201, "the host has no memory left for the request")                    \
     X(TARN_ERR_ADDRESS_SPACE, 202, "no range of device addresses is left for the request")         \

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/handles.h"
+#include "graphs/replay.h"
 #include "graphs/update.h"
 #include "tarn/graph.h"
 

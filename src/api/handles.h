@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* handles.h -- checks that every API function begins with.
  *
- * A handle is known by its magic number: records are recycled, never freed, so a stale pointer can be
- * looked at. A pool whose handle was released is not a handle any more. */
+ * A handle is known by its magic number, which is small enough to stand in an instruction: records are recycled, never
+ * freed, so a stale pointer can be looked at. A pool whose handle was released is not a handle any more. */
 #ifndef TARN_API_HANDLES_H
 #define TARN_API_HANDLES_H
 
@@ -56,16 +56,10 @@ static inline tarn_status tn_leave(tarn_status status)
     return status;
 }
 
-/* Whether tn_enter_device has nothing to do and says TARN_OK. */
-static inline bool tn_may_enter_device(const tarn_device *device)
-{
-    return TN_LIKELY(tn_device_is_quiet(device)) && TN_LIKELY(!tn_driver_forked());
-}
-
 /* For calls that use the device: reaps what is gone, and refuses a device that is lost. */
 static inline tarn_status tn_enter_device(tarn_device *device)
 {
-    if (tn_may_enter_device(device))
+    if (tn_device_is_quiet(device))
         return TARN_OK;
     tn_device_reap(device);
     return tn_gpu_check(&device->gpu);

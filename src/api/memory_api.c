@@ -179,7 +179,7 @@ TN_HOT tarn_status tarn_malloc(tarn_device *device, size_t bytes, tarn_stream st
         return tn_bad_handle("device");
     if (TN_UNLIKELY(address == NULL || bytes - 1 >= TN_REQUEST_BYTES_MAX))
         return allocate_nothing(bytes, TN_BLOCK_BYTES_MIN, address);
-    if (TN_UNLIKELY(!tn_may_enter_device(device)))
+    if (TN_UNLIKELY(!tn_device_is_quiet(device)))
         return tn_leave(
             allocate_after_news(device, NULL, bytes, TN_BLOCK_BYTES_MIN, stream, address));
     if (tn_route_is_any(&device->routes))
@@ -203,7 +203,7 @@ TN_HOT tarn_status tarn_alloc(tarn_pool *pool, size_t bytes, size_t alignment, t
         return TARN_OK;
     }
     aligned = tn_max(aligned, TN_BLOCK_BYTES_MIN);
-    if (TN_UNLIKELY(!tn_may_enter_device(pool->device)))
+    if (TN_UNLIKELY(!tn_device_is_quiet(pool->device)))
         return tn_leave(allocate_after_news(pool->device, pool, bytes, aligned, stream, address));
     return tn_leave(allocate_unrouted(pool, bytes, aligned, stream, address));
 }

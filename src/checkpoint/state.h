@@ -80,7 +80,7 @@ struct tarn_checkpoint {
     struct tn_order last_order; /* of the stream that the last copies were made on */
 };
 
-#define TN_CHECKPOINT_MAGIC 0x546e436b70743031ULL
+#define TN_CHECKPOINT_MAGIC 0x54436b70ULL
 
 static inline struct tn_segment *tn_saved_segment(const tarn_checkpoint *checkpoint,
                                                   const struct tn_saved_block *saved)

@@ -61,17 +61,26 @@ TARN_MUST_CHECK tarn_status tn_exec_launch_on_default(struct tn_gpu *gpu, tn_cu_
                                                       tn_cu_stream stream);
 tarn_status tn_exec_not_launched(struct tn_gpu *gpu, tn_cu_result result);
 
-/* WRONG_STATE: the stream is being captured, and then not any more; DEVICE_MEMORY, DEVICE_LOST, DRIVER.
- * Inline: after a launch nothing of the library is in the caches, and each function is another miss. */
+/* Its driver's call alone, on a stream that is none of the default ones; and what tn_exec_launch says of the answer. */
+static TN_ALWAYS_INLINE tn_cu_result tn_exec_try_launch(const struct tn_gpu *gpu,
+                                                        tn_cu_graphexec exec, tn_cu_stream stream)
+{
+    return gpu->driver->cuGraphLaunch(exec, stream);
+}
+
+TARN_MUST_CHECK static TN_ALWAYS_INLINE tarn_status tn_exec_launched(struct tn_gpu *gpu,
+                                                                     tn_cu_result result)
+{
+    return TN_LIKELY(result == TN_CUDA_SUCCESS) ? TARN_OK : tn_exec_not_launched(gpu, result);
+}
+
+/* WRONG_STATE: the stream is being captured, and then not any more; DEVICE_MEMORY, DEVICE_LOST, DRIVER. */
 TARN_MUST_CHECK static inline tarn_status tn_exec_launch(struct tn_gpu *gpu, tn_cu_graphexec exec,
                                                          tn_cu_stream stream)
 {
-    tn_cu_result result;
-
-    if (TN_UNLIKELY(tn_stream_is_default(stream)))
-        return tn_exec_launch_on_default(gpu, exec, stream);
-    result = gpu->driver->cuGraphLaunch(exec, stream);
-    return TN_LIKELY(result == TN_CUDA_SUCCESS) ? TARN_OK : tn_exec_not_launched(gpu, result);
+    return tn_stream_is_default(stream)
+               ? tn_exec_launch_on_default(gpu, exec, stream)
+               : tn_exec_launched(gpu, tn_exec_try_launch(gpu, exec, stream));
 }
 
 void tn_exec_destroy(struct tn_gpu *gpu, tn_cu_graphexec exec);

@@ -30,6 +30,11 @@
 
 static const uint64_t token_bytes = 512;
 
+/* Those that are open, for a child of fork() to find; the mutex guards changes, and nothing else is ever taken inside. */
+static struct tn_gpu *_Atomic open_gpus;
+static pthread_mutex_t open_mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t forks_watched = PTHREAD_ONCE_INIT;
+
 /* Results after which the context answers nothing else. A driver that is gone at process exit is one
  * of them: its memory is gone with it. */
 bool tn_gpu_is_sticky(tn_cu_result result)
@@ -55,15 +60,55 @@ bool tn_gpu_is_sticky(tn_cu_result result)
     }
 }
 
+static void latch_fault(struct tn_gpu *gpu, tn_cu_result result)
+{
+    int none = 0;
+
+    (void)atomic_compare_exchange_strong(&gpu->fault, &none, (int)result);
+    atomic_store(&gpu->unusable, true);
+}
+
+/* In a child of fork(), whose only thread runs this: what other threads were doing to the list is done, or not begun. */
+static void note_fork(void)
+{
+    for (struct tn_gpu *gpu = atomic_load(&open_gpus); gpu != NULL;
+         gpu = atomic_load(&gpu->next_open))
+        atomic_store(&gpu->unusable, true);
+}
+
+static void watch_forks(void)
+{
+    (void)pthread_atfork(NULL, NULL, note_fork);
+}
+
+static void enter_open(struct tn_gpu *gpu)
+{
+    (void)pthread_once(&forks_watched, watch_forks);
+    (void)pthread_mutex_lock(&open_mutex);
+    atomic_store(&gpu->next_open, atomic_load(&open_gpus));
+    atomic_store(&open_gpus, gpu);
+    (void)pthread_mutex_unlock(&open_mutex);
+}
+
+static void leave_open(struct tn_gpu *gpu)
+{
+    struct tn_gpu *_Atomic *link = &open_gpus;
+
+    (void)pthread_mutex_lock(&open_mutex);
+    while (atomic_load(link) != gpu)
+        link = &atomic_load(link)->next_open;
+    atomic_store(link, atomic_load(&gpu->next_open));
+    (void)pthread_mutex_unlock(&open_mutex);
+}
+
 tarn_status tn_gpu_failed(struct tn_gpu *gpu, tn_cu_result result, const char *what,
                           const char *call)
 {
     const char *name = tn_driver_result_name(result);
-    int none = 0;
 
     TN_ASSERT(result != TN_CUDA_SUCCESS);
     if (tn_gpu_is_sticky(result)) {
-        (void)atomic_compare_exchange_strong(&gpu->fault, &none, (int)result);
+        latch_fault(gpu, result);
         return tn_fail(TARN_ERR_DEVICE_LOST, "%s: %s answered %s, which stays: %s", what, call,
                        name,
                        result == TN_CUDA_ERROR_DEINITIALIZED
@@ -93,11 +138,12 @@ void tn_gpu_teardown(struct tn_gpu *gpu, tn_cu_result result, const char *call)
     if (result == TN_CUDA_SUCCESS || tn_gpu_is_lost(gpu))
         return;
     if (tn_gpu_is_sticky(result)) {
-        (void)atomic_compare_exchange_strong(&gpu->fault, &none, (int)result);
+        latch_fault(gpu, result);
         return;
     }
     if (atomic_compare_exchange_strong(&gpu->poison_result, &none, (int)result))
         atomic_store(&gpu->poison_call, call);
+    atomic_store(&gpu->unusable, true);
 }
 
 tarn_status tn_gpu_check(const struct tn_gpu *gpu)
@@ -313,6 +359,7 @@ tarn_status tn_gpu_open(struct tn_gpu *gpu, const struct tn_driver *driver, int 
         status = tn_gpu_check(gpu);
         goto undo;
     }
+    enter_open(gpu);
     return TARN_OK;
 
 undo:
@@ -326,6 +373,7 @@ release:
 
 void tn_gpu_close(struct tn_gpu *gpu)
 {
+    leave_open(gpu);
     tn_pinned_end(gpu);
     tn_kernels_unload(gpu);
     tn_foreign_end(gpu);

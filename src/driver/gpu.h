@@ -42,11 +42,13 @@ enum tn_gpu_call {
 
 struct tn_gpu {
     const struct tn_driver *driver; /* immutable */
-    atomic_int fault;               /* the first sticky result; 0: none */
-    atomic_int poison_result;       /* of the first teardown call refused; 0: none */
+    atomic_bool unusable;           /* tn_gpu_check says why */
     atomic_uint_fast64_t epoch;     /* rises with every wait begun */
     atomic_uint_fast64_t proven;    /* the highest epoch whose wait has ended */
     /* Above is what allocations, frees and replays look at. */
+    atomic_int fault;         /* the first sticky result; 0: none */
+    atomic_int poison_result; /* of the first teardown call refused; 0: none */
+    struct tn_gpu *_Atomic next_open;
     int ordinal;           /* immutable */
     tn_cu_device device;   /* immutable */
     tn_cu_context context; /* immutable; the primary context, retained */
@@ -106,17 +108,10 @@ static inline bool tn_gpu_is_lost(const struct tn_gpu *gpu)
     return atomic_load_explicit(&gpu->fault, memory_order_relaxed) != 0;
 }
 
-/* Neither LOST nor POISONED. */
-static inline bool tn_gpu_is_well(const struct tn_gpu *gpu)
-{
-    return (atomic_load_explicit(&gpu->fault, memory_order_relaxed) |
-            atomic_load_explicit(&gpu->poison_result, memory_order_relaxed)) == 0;
-}
-
 /* Whether tn_gpu_check would say TARN_OK, without a call. */
 static inline bool tn_gpu_is_usable(const struct tn_gpu *gpu)
 {
-    return tn_gpu_is_well(gpu) && !tn_driver_forked();
+    return !atomic_load_explicit(&gpu->unusable, memory_order_relaxed);
 }
 
 /* Turns a driver's refusal into a status and the thread's sentence: what was asked, the call, the

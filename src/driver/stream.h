@@ -167,21 +167,28 @@ TARN_MUST_CHECK static inline tarn_status tn_stream_look(struct tn_gpu *gpu, tn_
                : tn_stream_look_at_current(gpu, stream, state);
 }
 
+/* The id of a stream that is none of the default ones. False: the driver has refused, and tn_stream_id says why. */
+static TN_ALWAYS_INLINE bool tn_stream_try_id(const struct tn_gpu *gpu, tn_cu_stream stream,
+                                              uint64_t *id)
+{
+    unsigned long long stream_id = 0;
+
+    if (TN_UNLIKELY(gpu->driver->cuStreamGetId(stream, &stream_id) != TN_CUDA_SUCCESS))
+        return false;
+    *id = stream_id;
+    return true;
+}
+
 /* The id of a stream that is none of the default ones and not being captured. False: it is, or the driver has refused:
  * tn_stream_look_for_capture is to be asked. */
 static TN_ALWAYS_INLINE bool tn_stream_is_idle(const struct tn_gpu *gpu, tn_cu_stream stream,
                                                uint64_t *id)
 {
     tn_cu_capture_status capturing = TN_CU_CAPTURE_STATUS_NONE;
-    unsigned long long stream_id = 0;
 
-    if (TN_UNLIKELY(tn_stream_is_default(stream)) ||
-        TN_UNLIKELY(gpu->driver->cuStreamIsCapturing(stream, &capturing) != TN_CUDA_SUCCESS) ||
-        TN_UNLIKELY(capturing != TN_CU_CAPTURE_STATUS_NONE) ||
-        TN_UNLIKELY(gpu->driver->cuStreamGetId(stream, &stream_id) != TN_CUDA_SUCCESS))
-        return false;
-    *id = stream_id;
-    return true;
+    return TN_LIKELY(!tn_stream_is_default(stream)) &&
+           TN_LIKELY(gpu->driver->cuStreamIsCapturing(stream, &capturing) == TN_CUDA_SUCCESS) &&
+           TN_LIKELY(capturing == TN_CU_CAPTURE_STATUS_NONE) && tn_stream_try_id(gpu, stream, id);
 }
 
 /* Whether two handles mean one stream, called on one thread. */

@@ -57,7 +57,7 @@ struct tn_capture_target {
     uint64_t group; /* of bodies that exclude each other */
 };
 
-#define TN_CAPTURE_MAGIC 0x546e436170743031ULL
+#define TN_CAPTURE_MAGIC 0x54436170ULL
 
 TARN_MUST_CHECK tarn_status tn_capture_begin(tarn_pool *pool, tarn_stream stream,
                                              tarn_capture_mode mode, tarn_capture **capture);

@@ -62,13 +62,6 @@ tarn_status tn_graph_adopt(tarn_pool *pool, tn_cu_graph driver_graph, tarn_graph
     return TARN_OK;
 }
 
-tarn_status tn_graph_replay(tarn_graph *graph, tarn_stream stream)
-{
-    if (TN_UNLIKELY(!tn_gpu_is_usable(&graph->pool->device->gpu)))
-        return tn_gpu_check(&graph->pool->device->gpu);
-    return tn_replays_launch(graph, stream);
-}
-
 void tn_graph_destroy(tarn_graph *graph)
 {
     tarn_pool *pool = graph->pool;

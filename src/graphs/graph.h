@@ -21,7 +21,7 @@ struct tarn_graph {
     tn_cu_graphexec exec;
 };
 
-#define TN_GRAPH_MAGIC 0x546e477270683031ULL
+#define TN_GRAPH_MAGIC 0x54477270ULL
 
 /* A graph of the driver's graph, instantiated; the pool does not know it yet.
  *   HOST_MEMORY, DEVICE_MEMORY, DEVICE_LOST, DRIVER: the driver's graph is as it was */
@@ -34,7 +34,6 @@ void tn_graph_commit(tarn_graph *graph, const struct tn_hold *own);
 
 TARN_MUST_CHECK tarn_status tn_graph_adopt(tarn_pool *pool, tn_cu_graph driver_graph,
                                            tarn_graph **graph);
-TARN_MUST_CHECK tarn_status tn_graph_replay(tarn_graph *graph, tarn_stream stream);
 void tn_graph_destroy(tarn_graph *graph);
 
 #endif

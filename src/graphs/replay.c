@@ -181,27 +181,26 @@ static TN_APART tarn_status take_turn(tarn_pool *pool, tn_cu_stream stream, uint
     return status;
 }
 
-/* A replay of the pool's only graph; false when there are others by now. No instruction here locks memory
- * or waits for a store: each of them would, after a launch, wait for all that the driver has written. */
-static inline bool launch_alone(tarn_pool *pool, tn_cu_graphexec exec, tn_cu_stream stream,
-                                tarn_status *status)
+/* The thread launches the pool's only graph from here on; false: there are others by now. No instruction here locks
+ * memory or waits for a store: each of them would, after a launch, wait for all that the driver has written. */
+static TN_ALWAYS_INLINE bool begin_alone(struct tn_replays *replays)
 {
-    struct tn_replays *replays = atomic_load_explicit(&pool->replays, memory_order_acquire);
-    struct tn_gpu *gpu = &pool->device->gpu;
-    bool alone;
-
     if (TN_UNLIKELY(atomic_load_explicit(&replays->ordered, memory_order_acquire)))
         return false;
     atomic_store_explicit(&replays->launching_alone, true, memory_order_relaxed);
     tn_barrier_light(); /* its heavy side: tn_replays_order */
-    alone = !atomic_load_explicit(&replays->ordered, memory_order_acquire);
-    if (TN_LIKELY(alone)) {
-        *status = tn_exec_launch(gpu, exec, stream);
-        /* After the launch: a wait that begins before it proves nothing of it. */
-        atomic_store_explicit(&replays->alone_stamp, tn_gpu_epoch(gpu), memory_order_relaxed);
-    }
+    if (TN_LIKELY(!atomic_load_explicit(&replays->ordered, memory_order_acquire)))
+        return true;
     atomic_store_explicit(&replays->launching_alone, false, memory_order_release);
-    return alone;
+    return false;
+}
+
+/* It has launched it. */
+static TN_ALWAYS_INLINE void end_alone(struct tn_replays *replays, const struct tn_gpu *gpu)
+{
+    /* After the launch: a wait that begins before it proves nothing of it. */
+    atomic_store_explicit(&replays->alone_stamp, tn_gpu_epoch(gpu), memory_order_relaxed);
+    atomic_store_explicit(&replays->launching_alone, false, memory_order_release);
 }
 
 /* Takes note of a replay that was launched. The lock orders those who replay. Who reads without it reads
@@ -214,7 +213,8 @@ static inline void note_replay(tarn_pool *pool, struct tn_replays *replays, uint
     atomic_store_explicit(&replays->stamp, tn_gpu_epoch(&pool->device->gpu), memory_order_release);
 }
 
-static TN_APART TN_HOT tarn_status launch_ordered(const tarn_graph *graph, tn_cu_stream stream)
+/* A replay behind the last one, wherever that was. */
+static tarn_status launch_in_turn(const tarn_graph *graph, tn_cu_stream stream)
 {
     tarn_pool *pool = graph->pool;
     struct tn_gpu *gpu = &pool->device->gpu;
@@ -223,52 +223,112 @@ static TN_APART TN_HOT tarn_status launch_ordered(const tarn_graph *graph, tn_cu
     uint64_t series;
     tarn_status status = tn_stream_id(gpu, stream, &stream_id);
 
-    if (status == TARN_OK && TN_UNLIKELY(stream_id != atomic_load(&pool->replays->stream_id)))
+    if (status == TARN_OK && stream_id != atomic_load(&pool->replays->stream_id))
         status = tn_stream_meet(gpu, stream);
-    if (TN_UNLIKELY(status != TARN_OK))
+    if (status != TARN_OK)
         return status;
     replays = tn_replays_lock(&pool->replays);
-    if (TN_UNLIKELY(atomic_load(&replays->launching_alone)))
+    if (atomic_load(&replays->launching_alone))
         tn_replays_await_alone(replays);
     series = atomic_load(&replays->series);
-    if (TN_UNLIKELY(replays->seen_series != series))
+    if (replays->seen_series != series)
         enter_series(pool, replays, series);
-    if (TN_UNLIKELY(order_behind_last(pool, replays, stream_id) != ORDER_KEPT))
+    if (order_behind_last(pool, replays, stream_id) != ORDER_KEPT)
         status = take_turn(pool, stream, stream_id, &replays);
-    if (TN_LIKELY(status == TARN_OK))
+    if (status == TARN_OK)
         status = tn_exec_launch(gpu, graph->exec, stream);
-    if (TN_LIKELY(status == TARN_OK)) {
+    if (status == TARN_OK) {
         note_replay(pool, replays, stream_id);
         /* Without an event the next change of streams waits for the device. */
-        replays->recorded =
-            TN_UNLIKELY(replays->crosses) && tn_event_renew(gpu, &replays->event, stream);
+        replays->recorded = replays->crosses && tn_event_renew(gpu, &replays->event, stream);
     }
     tn_replays_unlock(replays);
     return status;
 }
 
-/* A pool refuses it, which may have but this graph by now. Each round but the last finds it alone: so another one comes
- * only where other threads' graphs come and go. */
-static TN_APART tarn_status launch_again(const tarn_graph *graph, tn_cu_stream stream)
+/* On any stream, whichever graphs there are. */
+static TN_APART tarn_status launch(const tarn_graph *graph, tn_cu_stream stream)
 {
-    tarn_status status = TARN_ERR_WRONG_STATE;
+    struct tn_replays *replays = atomic_load_explicit(&graph->pool->replays, memory_order_acquire);
+    struct tn_gpu *gpu = &graph->pool->device->gpu;
+    tarn_status status;
 
-    while (status == TARN_ERR_WRONG_STATE && end_order_if_alone(graph)) {
-        if (launch_alone(graph->pool, graph->exec, stream, &status))
-            return status;
-        status = launch_ordered(graph, stream);
-    }
+    if (!begin_alone(replays))
+        return launch_in_turn(graph, stream);
+    status = tn_exec_launch(gpu, graph->exec, stream);
+    end_alone(replays, gpu);
     return status;
 }
 
-tarn_status tn_replays_launch(const tarn_graph *graph, tn_cu_stream stream)
+/* The same; a pool that refuses it may have but this graph by now. Each round but the last finds it alone: so another
+ * one comes only where other threads' graphs come and go. */
+static TN_APART tarn_status launch_again(const tarn_graph *graph, tn_cu_stream stream)
 {
-    tarn_status status = TARN_OK;
+    tarn_status status = launch(graph, stream);
 
-    if (launch_alone(graph->pool, graph->exec, stream, &status))
-        return status;
-    status = launch_ordered(graph, stream);
-    return TN_LIKELY(status != TARN_ERR_WRONG_STATE) ? status : launch_again(graph, stream);
+    while (status == TARN_ERR_WRONG_STATE && end_order_if_alone(graph))
+        status = launch(graph, stream);
+    return status;
+}
+
+/* Whether the pool's last replay was on that stream too, and there is nothing else to be seen to. The record, which is
+ * the pool's, is locked. */
+static TN_ALWAYS_INLINE bool is_next(const tarn_pool *pool, const struct tn_replays *replays,
+                                     uint64_t stream_id)
+{
+    return TN_LIKELY(atomic_load_explicit(&replays->stream_id, memory_order_relaxed) ==
+                     stream_id) &&
+           TN_LIKELY(atomic_load_explicit(&pool->replay_stream_id, memory_order_relaxed) ==
+                     stream_id) &&
+           TN_LIKELY(!atomic_load_explicit(&replays->launching_alone, memory_order_acquire)) &&
+           TN_LIKELY(!replays->crosses) &&
+           TN_LIKELY(replays->seen_series == atomic_load(&replays->series)) &&
+           TN_LIKELY(tn_gpu_is_proven(&pool->device->gpu, atomic_load(&replays->alone_stamp)));
+}
+
+/* The next replay of several graphs' on one stream. */
+static TN_APART TN_HOT tarn_status launch_next(const tarn_graph *graph, tn_cu_stream stream)
+{
+    tarn_pool *pool = graph->pool;
+    struct tn_gpu *gpu = &pool->device->gpu;
+    struct tn_replays *replays;
+    uint64_t stream_id;
+    tn_cu_result result;
+
+    if (TN_UNLIKELY(!tn_stream_try_id(gpu, stream, &stream_id)))
+        return launch_again(graph, stream);
+    replays = tn_replays_lock(&pool->replays);
+    if (TN_UNLIKELY(!is_next(pool, replays, stream_id))) {
+        tn_replays_unlock(replays);
+        return launch_again(graph, stream);
+    }
+    result = tn_exec_try_launch(gpu, graph->exec, stream);
+    if (TN_LIKELY(result == TN_CUDA_SUCCESS))
+        note_replay(pool, replays, stream_id);
+    tn_replays_unlock(replays);
+    return tn_exec_launched(gpu, result);
+}
+
+/* What comes often stands in here and in launch_next, and in few lines of code: after a launch nothing of the library is
+ * in the caches, and each is another miss. So what is found in memory is kept: behind an atomic access the compiler
+ * would look for it again. */
+tarn_status tn_graph_replay(const tarn_graph *graph, tn_cu_stream stream)
+{
+    const tarn_pool *pool = graph->pool;
+    struct tn_gpu *gpu = &pool->device->gpu;
+    struct tn_replays *replays;
+    tn_cu_result result;
+
+    if (TN_UNLIKELY(!tn_gpu_is_usable(gpu)))
+        return tn_gpu_check(gpu);
+    if (TN_UNLIKELY(tn_stream_is_default(stream)))
+        return launch_again(graph, stream);
+    replays = atomic_load_explicit(&pool->replays, memory_order_acquire);
+    if (TN_UNLIKELY(!begin_alone(replays)))
+        return launch_next(graph, stream);
+    result = tn_exec_try_launch(gpu, graph->exec, stream);
+    end_alone(replays, gpu);
+    return tn_exec_launched(gpu, result);
 }
 
 bool tn_replays_precede(const tarn_pool *pool, uint64_t stream_id)

@@ -22,7 +22,7 @@ void tn_replays_consider(tarn_pool *pool);
 
 /* Launches the graph on the stream, behind its pool's last replay. No lock may be held. What
  * tarn_graph_replay may return. */
-TARN_MUST_CHECK tarn_status tn_replays_launch(const tarn_graph *graph, tn_cu_stream stream);
+TARN_MUST_CHECK tarn_status tn_graph_replay(const tarn_graph *graph, tn_cu_stream stream);
 
 /* Whether what is enqueued on the stream now runs after all replays of the pool. Takes no lock; any
  * thread. */

@@ -63,7 +63,7 @@ struct tarn_device {
     struct tn_device_counters counters;
 };
 
-#define TN_DEVICE_MAGIC 0x546e446576303031ULL
+#define TN_DEVICE_MAGIC 0x54446576ULL
 
 /* options: checked, with nothing left to default. */
 TARN_MUST_CHECK tarn_status tn_device_open(int ordinal, const tarn_device_options *options,
@@ -75,14 +75,14 @@ TARN_MUST_CHECK tarn_status tn_device_close(tarn_device *device);
  * held. */
 void tn_device_reap(tarn_device *device);
 
-/* Whether there is nothing to reap, and the GPU is well. */
+/* Whether there is nothing to reap, and the GPU is usable. */
 static inline bool tn_device_is_quiet(const tarn_device *device)
 {
     uint64_t news =
         (uint64_t)(uintptr_t)atomic_load_explicit(&device->gone_holds, memory_order_relaxed) |
         atomic_load_explicit(&device->unended_since, memory_order_relaxed);
 
-    return TN_LIKELY(news == 0) && TN_LIKELY(tn_gpu_is_well(&device->gpu));
+    return TN_LIKELY(news == 0) && TN_LIKELY(tn_gpu_is_usable(&device->gpu));
 }
 
 /* The two halves of it. */

@@ -98,7 +98,7 @@ static void give_chunk(tarn_pool *pool, struct tn_chunk *chunk, enum tn_unmapped
     tn_chunk_pass(chunk, NULL);
     tn_live_drop(chunk); /* its next owner may have fewer blocks in it */
     if (to == TN_UNMAPPED_TO_CACHE && !chunk->properties.exportable &&
-        tn_gpu_is_well(&device->gpu)) {
+        tn_gpu_is_usable(&device->gpu)) {
         chunk->was_cached = false;
         tn_chunk_cache_put(&device->cache, chunk);
         return;

@@ -65,7 +65,7 @@ struct tn_hold {
     size_t word_count;
 };
 
-#define TN_HOLD_MAGIC 0x546e486f6c643031ULL
+#define TN_HOLD_MAGIC 0x54486f6cULL
 
 /* Opens a hold. HOST_MEMORY. */
 TARN_MUST_CHECK tarn_status tn_hold_open(tarn_pool *pool, struct tn_order order, bool owned,

@@ -275,7 +275,7 @@ void tn_await_destructors(const struct tn_gpu *gpu, bool (*is_awaited)(void *sub
 {
     const struct timespec pause = {0, 100000};
     /* A driver that has refused a destroy may never run the destructor. */
-    const int64_t wait_ns = tn_gpu_is_well(gpu) ? 1000000000 : 50000000;
+    const int64_t wait_ns = tn_gpu_is_usable(gpu) ? 1000000000 : 50000000;
     const int64_t deadline = now_ns() + wait_ns;
 
     while (is_awaited(subject) && now_ns() < deadline)

@@ -114,7 +114,7 @@ struct tarn_pool {
 
 _Static_assert(offsetof(struct tarn_pool, name) == 64, "a cache line");
 
-#define TN_POOL_MAGIC 0x546e506f6f6c3031ULL
+#define TN_POOL_MAGIC 0x54506f6cULL
 
 /* What an allocation asks for. */
 struct tn_request {

@@ -65,7 +65,7 @@ struct tn_chunk {
     struct tn_chunk_links links;           /* guarded by the CACHE lock while it is in the cache */
 };
 
-#define TN_CHUNK_MAGIC 0x546e43686e6b3031ULL
+#define TN_CHUNK_MAGIC 0x5443686eULL
 
 struct tn_segment {
     _Atomic(void *) owner;   /* the pool; NULL in a recycled record */

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "support/world.h"
 #include "unit/unit.h"
@@ -78,7 +80,7 @@ START_TEST(the_first_fault_stays)
 {
     STATUS(TARN_ERR_DEVICE_LOST,
            tn_gpu_failed(&gpu, TN_CUDA_ERROR_ILLEGAL_ADDRESS, "asking", "a call"));
-    ck_assert(tn_gpu_is_lost(&gpu));
+    ck_assert(tn_gpu_is_lost(&gpu) && !tn_gpu_is_usable(&gpu));
     STATUS(TARN_ERR_DEVICE_LOST,
            tn_gpu_failed(&gpu, TN_CUDA_ERROR_LAUNCH_FAILED, "asking", "a call"));
     STATUS(TARN_ERR_DEVICE_LOST, tn_gpu_check(&gpu));
@@ -86,11 +88,36 @@ START_TEST(the_first_fault_stays)
 }
 END_TEST
 
+START_TEST(a_child_of_fork_can_use_none_that_was_open)
+{
+    struct tn_gpu others[2] = {{.ordinal = 0}, {.ordinal = 0}};
+    int result = 0;
+    pid_t child;
+
+    for (int i = 0; i < 2; i++)
+        OK(tn_gpu_open(&others[i], gpu.driver, 0));
+    tn_gpu_close(&others[0]); /* neither the first nor the last that was opened */
+    child = fork();
+    ck_assert_int_ge(child, 0);
+    if (child == 0)
+        _exit(!tn_gpu_is_usable(&gpu) && !tn_gpu_is_usable(&others[1]) &&
+                      tn_gpu_check(&gpu) == TARN_ERR_FORKED
+                  ? 0
+                  : 1);
+    ck_assert_int_eq(waitpid(child, &result, 0), child);
+    ck_assert_int_eq(result, 0);
+    ck_assert(tn_gpu_is_usable(&gpu) && tn_gpu_is_usable(&others[1]));
+    tn_gpu_close(&others[1]);
+}
+END_TEST
+
 START_TEST(a_refused_teardown_poisons_with_its_first_cause)
 {
     tn_gpu_teardown(&gpu, TN_CUDA_SUCCESS, "cuMemUnmap");
     OK(tn_gpu_check(&gpu));
+    ck_assert(tn_gpu_is_usable(&gpu));
     tn_gpu_teardown(&gpu, TN_CUDA_ERROR_INVALID_VALUE, "cuMemUnmap");
+    ck_assert(!tn_gpu_is_usable(&gpu));
     tn_gpu_teardown(&gpu, TN_CUDA_ERROR_UNKNOWN, "cuMemRelease");
     STATUS(TARN_ERR_POISONED, tn_gpu_check(&gpu));
     unit_expect_sentence("cuMemUnmap with CUDA_ERROR_INVALID_VALUE");
@@ -548,6 +575,7 @@ int main(void)
     tcase_add_checked_fixture(faults, open_gpu, NULL);
     tcase_add_test(faults, out_of_memory_is_a_status_of_its_own);
     tcase_add_test(faults, the_first_fault_stays);
+    tcase_add_test(faults, a_child_of_fork_can_use_none_that_was_open);
     tcase_add_test(faults, a_refused_teardown_poisons_with_its_first_cause);
     tcase_add_test(faults, a_driver_that_is_gone_loses_the_device);
     tcase_add_test(faults, a_teardown_that_meets_a_fault_loses_the_device);

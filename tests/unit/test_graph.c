@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <time.h>
 
+#include "graphs/replay.h"
 #include "support/world.h"
 #include "unit/unit.h"
 
@@ -107,7 +108,7 @@ START_TEST(a_replay_that_cannot_be_is_refused)
     STATUS(TARN_ERR_DRIVER, tn_graph_replay(graph, stream));
     tn_gpu_teardown(&device->gpu, TN_CUDA_ERROR_UNKNOWN, "cuMemUnmap");
     STATUS(TARN_ERR_POISONED, tn_graph_replay(graph, stream));
-    atomic_store(&device->gpu.fault, (int)TN_CUDA_ERROR_LAUNCH_FAILED);
+    tn_gpu_teardown(&device->gpu, TN_CUDA_ERROR_LAUNCH_FAILED, "cuMemFree");
     STATUS(TARN_ERR_DEVICE_LOST, tn_graph_replay(graph, stream));
     tn_graph_destroy(graph); /* still works */
 }

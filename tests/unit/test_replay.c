@@ -497,6 +497,37 @@ START_TEST(a_change_of_stream_is_ordered_by_an_event_from_the_second_on)
 }
 END_TEST
 
+/* G3: the stream is that of the last replay, but that is not all there is to see to. */
+START_TEST(what_is_new_since_the_last_replay_on_the_stream_is_seen_to)
+{
+    struct tn_replays *replays = pool->replays;
+    tarn_graph *one = adding(1);
+
+    (void)adding(10);
+    OK(tn_graph_replay(one, stream));
+    atomic_store(&replays->launching_alone, true);
+    launching_for = 3;
+    OK(tn_graph_replay(one, stream));
+    ck_assert_int_eq(launching_for, 0);
+    atomic_fetch_add(&replays->series, 1);
+    OK(tn_graph_replay(one, stream));
+    ck_assert_uint_eq(replays->seen_series, atomic_load(&replays->series));
+    ck_assert_uint_eq(waits(), 0);
+    atomic_store(&replays->alone_stamp,
+                 tn_gpu_epoch(&device->gpu)); /* of the only graph, somewhere */
+    OK(tn_graph_replay(one, stream));
+    ck_assert_uint_eq(waits(), 1);
+    /* Of another pool that shares the order, on another stream. */
+    atomic_store(&replays->stream_id, unit_order(device, other).stream_id);
+    OK(tn_graph_replay(one, stream));
+    ck_assert_uint_eq(waits(), 2);
+    replays->recorded = false;
+    OK(tn_graph_replay(one, stream));
+    ck_assert(replays->recorded);
+    test_expect_words(stream, words, 6, 16);
+}
+END_TEST
+
 START_TEST(what_is_proven_idle_needs_no_order)
 {
     tarn_graph *one = adding(1);
@@ -582,6 +613,7 @@ int main(void)
     tcase_add_test(tcase, a_graph_that_is_gone_leaves_its_handle_to_no_hold);
     tcase_add_test(tcase, a_graph_that_comes_alone_orders_a_pool_that_joins_meanwhile);
     tcase_add_test(tcase, a_change_of_stream_is_ordered_by_an_event_from_the_second_on);
+    tcase_add_test(tcase, what_is_new_since_the_last_replay_on_the_stream_is_seen_to);
     tcase_add_test(tcase, what_is_proven_idle_needs_no_order);
     tcase_add_test(tcase, an_event_is_remade_where_the_driver_refuses_the_old_one);
     tcase_add_test(tcase, replays_precede_the_stream_of_the_last_and_any_when_idle);

@@ -251,7 +251,7 @@ START_TEST(a_lost_device_has_done_everything)
     sim.hold_work();
     test_fill(stream, memory, 1, 16);
     fence = free_one();
-    atomic_store(&device->gpu.fault, (int)TN_CUDA_ERROR_LAUNCH_FAILED);
+    tn_gpu_teardown(&device->gpu, TN_CUDA_ERROR_LAUNCH_FAILED, "cuMemFree");
     ck_assert(tn_fence_is_done(streams, fence));
     poll();
     release(fence);

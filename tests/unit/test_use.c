@@ -284,7 +284,7 @@ START_TEST(every_use_has_ended_on_a_lost_device)
     sim.hold_work();
     test_fill(other, address, 1, 16);
     OK(tarn_free_on(address, other));
-    atomic_store(&device->gpu.fault, (int)TN_CUDA_ERROR_LAUNCH_FAILED);
+    tn_gpu_teardown(&device->gpu, TN_CUDA_ERROR_LAUNCH_FAILED, "cuMemFree");
     poll(false);
     ck_assert_uint_eq(pool->counters.pending_count, 0);
     ck_assert_ptr_null(device->streams.known);
