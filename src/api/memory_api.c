@@ -94,13 +94,13 @@ static TN_APART tarn_status allocate_after(tarn_device *device, uint64_t bytes, 
                : status;
 }
 
-/* On a stream that is not being captured. */
-static TN_APART tarn_status allocate_at_idle(tarn_pool *pool, uint64_t bytes, uint64_t alignment,
-                                             tarn_stream stream, uint64_t stream_id, void **address)
+/* On a stream that is not being captured; what its arena has at hand does not serve. */
+static TN_APART tarn_status allocate_more(tarn_pool *pool, uint64_t bytes, uint64_t alignment,
+                                          tarn_stream stream, uint64_t stream_id, void **address)
 {
-    const struct tn_stream_state state = {.order = {stream_id, 0}};
+    const struct tn_request request = {bytes, alignment, {stream_id, 0}, stream};
 
-    return allocate_looked(pool->device, pool, bytes, alignment, stream, &state, address);
+    return tn_pool_allocate(pool, &request, address);
 }
 
 /* While routes are open: mostly those of captures, and the stream is in one. */
@@ -137,7 +137,7 @@ static TN_APART TN_HOT tarn_status allocate_unrouted(tarn_pool *pool, uint64_t b
     tn_device_see_stream(device, stream);
     if (TN_LIKELY(tn_steady_allocate(pool, (struct tn_order){id, 0}, bytes, alignment, address)))
         return TARN_OK;
-    return allocate_at_idle(pool, bytes, alignment, stream, id, address);
+    return allocate_more(pool, bytes, alignment, stream, id, address);
 }
 
 /* pool: NULL where the routes decide. */

@@ -57,7 +57,9 @@ void tn_arena_init(struct tn_arena *arena, tarn_pool *pool, struct tn_order orde
         heap->run_bytes = 0;
         heap->run_alloc_count = 0;
         heap->run_free_count = 0;
-        heap->bins = (struct tn_bins){.class_map = 0};
+        if (heap->bins.class_map !=
+            0) /* the bins are as large as all the rest, and hardly ever left with blocks */
+            heap->bins = (struct tn_bins){.class_map = 0};
         heap->loose = NULL;
         heap->counters = (struct tn_heap_counters){.allocated = {0}};
     }

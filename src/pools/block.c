@@ -19,15 +19,57 @@ enum {
 _Static_assert(offsetof(struct tn_block_slab, cold) + sizeof(struct tn_block_cold *) <= SLAB_BYTES,
                "room for a slab's own");
 
-/* Makes the spare records that were never taken a list, so that another slab's can be. */
+static void push(struct tn_block_store *store, struct tn_block *block)
+{
+    if (store->spare_begun == TN_BLOCK_BATCH) {
+        store->spare->list_previous = store->batches;
+        store->batches = store->spare;
+        store->spare = NULL;
+        store->spare_begun = 0;
+    }
+    block->list_next = store->spare;
+    store->spare = block;
+    store->spare_begun += 1;
+    store->spare_count += 1;
+}
+
+/* The batch's records are the next to be taken. */
+static void begin_batch(struct tn_block_store *store)
+{
+    store->spare = store->batches;
+    store->batches = store->spare->list_previous;
+    store->spare_begun = TN_BLOCK_BATCH;
+}
+
+static struct tn_block *pop(struct tn_block_store *store)
+{
+    struct tn_block *block;
+
+    TN_ASSERT(store->spare_count > 0); /* reserved before */
+    store->spare_count -= 1;
+    if (store->spare == NULL && store->batches != NULL)
+        begin_batch(store);
+    block = store->spare;
+    if (block != NULL) {
+        store->spare = block->list_next;
+        store->spare_begun -= 1;
+        __builtin_prefetch(store->spare, 1); /* the next to be taken */
+        return block;
+    }
+    store->fresh_count -= 1;
+    return store->fresh++;
+}
+
+/* Makes the spare records that were never taken others, so that another slab's can be. */
 static void list_fresh(struct tn_block_store *store)
 {
-    while (store->fresh_count > 0) {
-        struct tn_block *last = &store->fresh[store->fresh_count - 1];
+    size_t count = store->fresh_count;
 
-        last->list_next = store->spare;
-        store->spare = last;
-        store->fresh_count -= 1;
+    store->spare_count -= count;
+    store->fresh_count = 0;
+    while (count > 0) {
+        count -= 1;
+        push(store, &store->fresh[count]);
     }
 }
 
@@ -83,34 +125,12 @@ bool tn_block_add_cold(const struct tn_block *block)
     return add_cold(tn_block_slab(block));
 }
 
-static struct tn_block *pop(struct tn_block_store *store)
-{
-    struct tn_block *block = store->spare;
-
-    TN_ASSERT(store->spare_count > 0); /* reserved before */
-    store->spare_count -= 1;
-    if (block != NULL) {
-        store->spare = block->list_next;
-        __builtin_prefetch(store->spare, 1); /* the next to be taken */
-        return block;
-    }
-    store->fresh_count -= 1;
-    return store->fresh++;
-}
-
 struct tn_block *tn_block_take(struct tn_block_store *store)
 {
     struct tn_block *block = pop(store);
 
     memset(block, 0, sizeof *block);
     return block;
-}
-
-static void push(struct tn_block_store *store, struct tn_block *block)
-{
-    block->list_next = store->spare;
-    store->spare = block;
-    store->spare_count += 1;
 }
 
 void tn_block_give(struct tn_block_store *store, struct tn_block *block)
@@ -128,20 +148,41 @@ static size_t move_fresh(struct tn_block_store *from, struct tn_block_store *to,
 {
     size_t moved = tn_min(count, from->fresh_count);
 
-    if (from->spare != NULL || to->fresh_count > 0)
+    if (from->fresh_count < from->spare_count || to->fresh_count > 0)
         return 0;
     to->fresh = from->fresh;
     to->fresh_count = moved;
-    to->spare_count += moved;
     from->fresh += moved;
     from->fresh_count -= moved;
-    from->spare_count -= moved;
+    return moved;
+}
+
+static size_t move_batches(struct tn_block_store *from, struct tn_block_store *to, size_t count)
+{
+    size_t moved = 0;
+
+    while (from->batches != NULL && moved + TN_BLOCK_BATCH <= count) {
+        struct tn_block *batch = from->batches;
+
+        from->batches = batch->list_previous;
+        batch->list_previous = to->batches;
+        to->batches = batch;
+        moved += TN_BLOCK_BATCH;
+    }
     return moved;
 }
 
 void tn_blocks_move(struct tn_block_store *from, struct tn_block_store *to, size_t count)
 {
-    for (size_t i = move_fresh(from, to, count); i < count && from->spare_count > 0; i++)
+    size_t moved = move_batches(from, to, count);
+
+    from->spare_count -= moved;
+    to->spare_count += moved;
+    count -= moved;
+    moved = move_fresh(from, to, count);
+    from->spare_count -= moved;
+    to->spare_count += moved;
+    for (size_t i = moved; i < count && from->spare_count > 0; i++)
         push(to, pop(from));
 }
 

@@ -93,12 +93,15 @@ struct tn_block_cold {
     uint64_t pending_stamp; /* PENDING: the epoch of the free; proven, all use of it has ended */
 };
 
-/* Spare records: those given back, and those of the newest slab that were never taken. */
+/* Spare records: those given back, and those of the newest slab that were never taken. The former are in batches, which
+ * pass from one store to another without a look at any record but the first. */
 struct tn_block_store {
-    struct tn_block *spare; /* linked through list_next */
-    struct tn_block *fresh; /* the first never taken */
+    struct tn_block *spare;   /* a batch that is not full, linked through list_next */
+    struct tn_block *batches; /* full ones: their first records, linked through list_previous */
+    struct tn_block *fresh;   /* the first never taken */
     size_t fresh_count;
-    size_t spare_count; /* of both */
+    size_t spare_count;   /* of all */
+    uint32_t spare_begun; /* records in the batch that is not full */
     struct tn_block_slab *slabs;
     bool all_cold; /* every slab has cold records */
 };
@@ -110,13 +113,14 @@ bool tn_blocks_add_cold(struct tn_block_store *store);
 struct tn_block *tn_block_take(struct tn_block_store *store); /* one that was set aside */
 /* The record has no bytes from then on, whoever may still know it. */
 void tn_block_give(struct tn_block_store *store, struct tn_block *block);
-/* Moves up to count records that were set aside. */
+/* Moves up to count records that were set aside; those that make no batch are touched. */
 void tn_blocks_move(struct tn_block_store *from, struct tn_block_store *to, size_t count);
 
 void tn_blocks_fini(struct tn_block_store *store);
 
 enum {
-    TN_BLOCK_BITS = 9, /* sizes are multiples of 512 bytes */
+    TN_BLOCK_BATCH = 16, /* records */
+    TN_BLOCK_BITS = 9,   /* sizes are multiples of 512 bytes */
     TN_BLOCK_SLAB_BITS = 14,
 };
 

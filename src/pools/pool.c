@@ -503,14 +503,21 @@ static bool has_run(tarn_pool *pool, const struct reservation *wanted, enum tn_h
 }
 
 /* Makes ready what the first allocation on the order would make. An arena in a capture would need its hold. */
-static bool prepare_order(tarn_pool *pool, struct tn_order order)
+static bool prepare_order(tarn_pool *pool, const struct reservation *wanted)
 {
     struct tn_arena *arena;
 
-    if (order.capture_id != 0)
+    if (wanted->order.capture_id != 0)
         return true;
-    arena = tn_arena_get(pool, order);
-    return arena != NULL && tn_steady_provide(arena);
+    arena = tn_arena_get(pool, wanted->order);
+    return arena != NULL && tn_steady_expect(arena, wanted->record_count);
+}
+
+/* The driver has replaced what was in the caches, and allocations come next. */
+static void bring_near(const struct tn_arena *arena)
+{
+    for (size_t i = 0; arena != NULL && i < sizeof *arena; i += 64)
+        __builtin_prefetch((const char *)arena + i, 1);
 }
 
 static tarn_status attempt_reservation(tarn_pool *pool, const void *request, bool frugal,
@@ -520,15 +527,16 @@ static tarn_status attempt_reservation(tarn_pool *pool, const void *request, boo
     tarn_status status = TARN_OK;
 
     (void)result;
-    if (!tn_blocks_reserve(&pool->store, wanted->record_count))
-        return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for blocks' records");
-    if (!prepare_order(pool, wanted->order))
+    if (!prepare_order(pool, wanted))
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for an arena");
+    if (!tn_blocks_reserve(&pool->store, wanted->record_count)) /* for captures */
+        return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for blocks' records");
     tn_pending_poll(pool, false);
     for (int kind = TN_HEAP_LARGE; kind >= TN_HEAP_SMALL && status == TARN_OK; kind--) {
         if (wanted->bytes[kind] > 0 && !has_run(pool, wanted, (enum tn_heap_kind)kind))
             status = tn_heap_grow(pool, &pool->idle.heaps[kind], wanted->bytes[kind], frugal);
     }
+    bring_near(tn_arena_find(pool, wanted->order));
     return status;
 }
 

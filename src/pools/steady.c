@@ -238,8 +238,18 @@ static inline struct tn_block *find(struct tn_arena *arena, struct tn_heap *heap
     return tn_bins_find_inner(&heap->bins, bytes);
 }
 
-static inline struct tn_block *cut(struct tn_arena *arena, struct tn_heap *heap, uint64_t alignment,
-                                   uint64_t bytes)
+/* Blocks of one size are often cut from one, each behind the last. */
+static inline void expect_next(const struct tn_chunk *chunk, const struct tn_block *block)
+{
+    const struct tn_block *rest = block->next;
+
+    if (tn_block_is_free_of(rest, block->heap) && rest->units >= block->units &&
+        rest->offset < tn_chunk_end(chunk))
+        tn_live_prefetch(chunk, rest->offset);
+}
+
+static TN_ALWAYS_INLINE struct tn_block *cut(struct tn_arena *arena, struct tn_heap *heap,
+                                             uint64_t alignment, uint64_t bytes)
 {
     struct tn_block *block;
     struct tn_chunk *chunk;
@@ -264,6 +274,7 @@ static inline struct tn_block *cut(struct tn_arena *arena, struct tn_heap *heap,
     block->tangled = false;   /* P18 */
     block->misplaced = false; /* P20 */
     enter(chunk, block);
+    expect_next(chunk, block);
     return block;
 }
 
@@ -271,12 +282,13 @@ static inline struct tn_block *cut(struct tn_arena *arena, struct tn_heap *heap,
 static inline struct tn_block *cut_from_all(struct tn_arena *arena, struct tn_heap *heap,
                                             uint64_t alignment, uint64_t bytes)
 {
-    struct tn_block *block = cut(arena, heap, alignment, bytes);
+    for (;;) { /* once or twice: the compiler has the cut stand here */
+        struct tn_block *block = cut(arena, heap, alignment, bytes);
 
-    if (block != NULL || heap->loose_count == 0)
-        return block;
-    empty_slots(arena, heap);
-    return cut(arena, heap, alignment, bytes);
+        if (block != NULL || heap->loose_count == 0)
+            return block;
+        empty_slots(arena, heap);
+    }
 }
 
 struct tn_block *tn_steady_take(struct tn_arena *arena, struct tn_heap *heap, uint64_t requested,
@@ -585,6 +597,22 @@ bool tn_steady_provide(struct tn_arena *arena)
     if (arena->store.spare_count < RECORDS_FOR_CUT && records_kept(arena) < RECORDS_KEPT_MAX)
         arena->exhaustions += 1;
     tn_blocks_move(store, &arena->store, records_kept(arena));
+    return true;
+}
+
+bool tn_steady_expect(struct tn_arena *arena, size_t count)
+{
+    struct tn_block_store *store = &arena->pool->store;
+    size_t spare_count = arena->store.spare_count;
+
+    while (records_kept(arena) < count && records_kept(arena) < RECORDS_KEPT_MAX)
+        arena->exhaustions += 1;
+    count = records_kept(arena);
+    if (spare_count >= count)
+        return true;
+    if (!tn_blocks_reserve(store, count - spare_count))
+        return false;
+    tn_blocks_move(store, &arena->store, count - spare_count);
     return true;
 }
 

@@ -321,6 +321,9 @@ void tn_steady_begin(struct tn_arena *arena);
 /* Sets block records aside for the arena where it has few; the pool is locked. False: no memory. */
 bool tn_steady_provide(struct tn_arena *arena);
 
+/* The same for so many blocks, which the arena is about to have; it keeps as many from then on, up to a limit. */
+bool tn_steady_expect(struct tn_arena *arena, size_t count);
+
 /* Gives the pool what records the arena has too many of: frees join blocks, and what is cut under the
  * pool's lock takes its records. The pool is locked. */
 void tn_steady_level(struct tn_arena *arena);

@@ -72,6 +72,71 @@ START_TEST(records_move_between_stores_whether_they_were_ever_taken_or_not)
 }
 END_TEST
 
+/* Whatever batches they stand in. */
+START_TEST(no_record_is_lost_or_doubled_on_its_way)
+{
+    enum { STEPS = 20000, SEED = 5 };
+    struct tn_block_store stores[2] = {{.slabs = NULL}, {.slabs = NULL}};
+    struct tn_block *taken[3 * TN_BLOCK_SLAB_RECORDS];
+    unsigned random = SEED;
+    size_t count = 0;
+    size_t all = 2 * TN_BLOCK_SLAB_RECORDS;
+
+    ck_assert(tn_blocks_reserve(&stores[0], all));
+    for (int i = 0; i < STEPS; i++) {
+        struct tn_block_store *from;
+        size_t before;
+
+        random = random * 1664525 + 1013904223;
+        from = &stores[random >> 31];
+        if ((random >> 24) % 4 == 0) {
+            struct tn_block_store *to = from == stores ? &stores[1] : stores;
+            size_t moved = (random >> 12) % 40;
+
+            before = to->spare_count;
+            moved = tn_min(moved, from->spare_count);
+            tn_blocks_move(from, to, moved);
+            ck_assert_uint_eq(to->spare_count, before + moved);
+        } else if ((random >> 16) % 2 == 0 && from->spare_count > 0) {
+            taken[count++] = tn_block_take(from);
+        } else if (count > 0) {
+            tn_block_give(from, taken[--count]);
+        }
+        ck_assert_uint_eq(count + stores[0].spare_count + stores[1].spare_count, all);
+    }
+    for (int i = 0; i < 2; i++) {
+        while (stores[i].spare_count > 0)
+            taken[count++] = tn_block_take(&stores[i]);
+    }
+    ck_assert_uint_eq(count, all);
+    qsort(taken, count, sizeof taken[0], compare_pointers);
+    for (size_t i = 1; i < count; i++)
+        ck_assert_ptr_ne(taken[i - 1], taken[i]);
+    tn_blocks_fini(&stores[0]);
+}
+END_TEST
+
+/* The records of a batch are not touched when it passes. */
+START_TEST(a_batch_passes_with_its_first_record)
+{
+    struct tn_block_store other = {.slabs = NULL};
+    struct tn_block *taken[2 * TN_BLOCK_BATCH];
+
+    ck_assert(tn_blocks_reserve(&store, 1));
+    for (int i = 0; i < 2 * TN_BLOCK_BATCH; i++)
+        taken[i] = tn_block_take(&store);
+    for (int i = 0; i < 2 * TN_BLOCK_BATCH; i++)
+        tn_block_give(&store, taken[i]);
+    tn_blocks_move(&store, &other, TN_BLOCK_BATCH);
+    ck_assert_ptr_eq(other.batches, taken[TN_BLOCK_BATCH - 1]);
+    ck_assert_ptr_null(other.spare);
+    ck_assert_ptr_null(store.batches);
+    ck_assert_ptr_eq(tn_block_take(&other), taken[TN_BLOCK_BATCH - 1]);
+    ck_assert_ptr_eq(tn_block_take(&store), taken[2 * TN_BLOCK_BATCH - 1]);
+    tn_blocks_fini(&store);
+}
+END_TEST
+
 START_TEST(a_record_is_zeroed_when_it_is_taken)
 {
     static const struct tn_block zero;
@@ -252,6 +317,8 @@ int main(void)
 
     tcase_add_test(records, records_are_set_aside_before_they_are_taken);
     tcase_add_test(records, records_move_between_stores_whether_they_were_ever_taken_or_not);
+    tcase_add_test(records, no_record_is_lost_or_doubled_on_its_way);
+    tcase_add_test(records, a_batch_passes_with_its_first_record);
     tcase_add_test(records, a_record_is_zeroed_when_it_is_taken);
     tcase_add_test(records, cold_records_come_with_the_first_block_of_a_slab_that_needs_one);
     tcase_add_test(records, a_store_gives_all_records_cold_ones_from_then_on);

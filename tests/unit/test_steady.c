@@ -554,6 +554,7 @@ START_TEST(reserved_memory_is_handed_out_by_the_arena_alone)
 
     OK(tn_pool_reserve(pool, GIBS * TN_GIB, order));
     ck_assert_uint_ge(pool->store.spare_count, GIBS * TN_GIB / (16 * TN_MIB));
+    ck_assert_uint_ge(tn_arena_find(pool, order)->store.spare_count, BLOCKS);
     slabs = pool->store.slabs;
     for (int i = 0; i < BLOCKS; i++) {
         if (try_allocate(order, 32 * MIB) != NULL)
