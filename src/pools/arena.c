@@ -374,6 +374,7 @@ static void end_in_segment(tarn_pool *pool, struct tn_segment *segment, const st
     struct tn_block *at = segment->first_block;
     struct tn_block *next;
     struct tn_chunk *chunk;
+    uint64_t bytes = 0; /* of the heir's */
 
     for (uint64_t offset = 0; (chunk = chunk_from(&at, offset)) != NULL;
          offset = tn_chunk_end(chunk)) {
@@ -386,6 +387,8 @@ static void end_in_segment(tarn_pool *pool, struct tn_segment *segment, const st
             tn_segment_admit(segment, to);
             tn_chunk_pass(chunk, to);
         }
+        if (chunk->heap->arena == ending->to)
+            bytes += chunk->bytes;
     }
     for (struct tn_block *block = segment->first_block; block != NULL; block = next) {
         struct tn_heap *from = block->heap;
@@ -399,6 +402,7 @@ static void end_in_segment(tarn_pool *pool, struct tn_segment *segment, const st
         if (block->state == TN_BLOCK_FREE)
             next = tn_heap_put(pool, block)->next;
     }
+    tn_segment_unite(segment, ending->to, bytes);
 }
 
 static void free_arena(tarn_pool *pool, struct tn_arena *arena)

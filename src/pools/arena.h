@@ -221,6 +221,17 @@ static inline void tn_segment_admit(struct tn_segment *segment, const struct tn_
         segment->divided = true; /* P2 */
 }
 
+/* The arena has so many bytes of the segment's chunks: where those are all, the segment is not divided any more. */
+static inline void tn_segment_unite(struct tn_segment *segment, const struct tn_arena *arena,
+                                    uint64_t bytes)
+{
+    TN_ASSERT(bytes <= segment->mapped_bytes);
+    if (bytes == 0 || bytes < segment->mapped_bytes)
+        return;
+    segment->first_arena = arena;
+    segment->divided = false; /* P2 */
+}
+
 /* Whether a neighbour is another arena's, whose links its own lock guards. */
 static inline bool tn_block_is_foreign(const struct tn_block *neighbour,
                                        const struct tn_arena *arena)

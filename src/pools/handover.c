@@ -26,6 +26,7 @@ static void transfer(tarn_pool *pool, struct tn_run run, struct tn_block *inside
 {
     struct tn_block *first = inside;
     struct tn_block *next;
+    uint64_t bytes = 0;
 
     tn_segment_admit(run.segment, to);
     while (first->offset > run.begin)
@@ -44,6 +45,7 @@ static void transfer(tarn_pool *pool, struct tn_run run, struct tn_block *inside
         tn_chunk_pass(chunk, to);
         from->mapped_bytes -= chunk->bytes;
         to->mapped_bytes += chunk->bytes;
+        bytes += chunk->bytes;
         offset = tn_chunk_end(chunk);
     }
     for (struct tn_block *block = first; block != NULL && block->offset < run.end; block = next) {
@@ -58,6 +60,7 @@ static void transfer(tarn_pool *pool, struct tn_run run, struct tn_block *inside
             tn_block_pass(block, to);
         }
     }
+    tn_segment_unite(run.segment, to->arena, bytes);
 }
 
 /* Whether the block goes with the chunks under it. */
