@@ -2,6 +2,7 @@
 /* The numbers go through the process's standard output as they are in memory, for both are the same program. */
 #include "parts.h"
 
+#include <fcntl.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <sys/wait.h>
@@ -19,14 +20,10 @@ static pid_t start(const char *part, bool quick, FILE **numbers)
     posix_spawn_file_actions_t actions;
     int ends[2];
     pid_t process;
-    int failed;
 
-    if (pipe(ends) != 0 || posix_spawn_file_actions_init(&actions) != 0)
+    if (pipe2(ends, O_CLOEXEC) != 0 || posix_spawn_file_actions_init(&actions) != 0)
         bench_fail("no pipe for a process");
-    failed = posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-    failed |= posix_spawn_file_actions_addclose(&actions, ends[0]);
-    failed |= posix_spawn_file_actions_addclose(&actions, ends[1]);
-    if (failed != 0 ||
+    if (posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO) != 0 ||
         posix_spawn(&process, "/proc/self/exe", &actions, NULL, arguments, environ) != 0)
         bench_fail("this program cannot start itself");
     (void)posix_spawn_file_actions_destroy(&actions);

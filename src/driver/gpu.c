@@ -30,8 +30,8 @@
 
 static const uint64_t token_bytes = 512;
 
-/* Those that are open, for a child of fork() to find; the mutex guards changes, and nothing else is ever taken inside. */
-static struct tn_gpu *_Atomic open_gpus;
+/* Those that are open, for a child of fork() to find; guarded by the mutex, inside of which nothing else is ever taken. */
+static struct tn_gpu *open_gpus;
 static pthread_mutex_t open_mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t forks_watched = PTHREAD_ONCE_INIT;
 
@@ -68,36 +68,45 @@ static void latch_fault(struct tn_gpu *gpu, tn_cu_result result)
     atomic_store(&gpu->unusable, true);
 }
 
-/* In a child of fork(), whose only thread runs this: what other threads were doing to the list is done, or not begun. */
-static void note_fork(void)
+static void before_fork(void)
 {
-    for (struct tn_gpu *gpu = atomic_load(&open_gpus); gpu != NULL;
-         gpu = atomic_load(&gpu->next_open))
+    (void)pthread_mutex_lock(&open_mutex);
+}
+
+static void after_fork_in_parent(void)
+{
+    (void)pthread_mutex_unlock(&open_mutex);
+}
+
+static void after_fork_in_child(void)
+{
+    for (struct tn_gpu *gpu = open_gpus; gpu != NULL; gpu = gpu->next_open)
         atomic_store(&gpu->unusable, true);
+    (void)pthread_mutex_unlock(&open_mutex);
 }
 
 static void watch_forks(void)
 {
-    (void)pthread_atfork(NULL, NULL, note_fork);
+    (void)pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
 static void enter_open(struct tn_gpu *gpu)
 {
     (void)pthread_once(&forks_watched, watch_forks);
     (void)pthread_mutex_lock(&open_mutex);
-    atomic_store(&gpu->next_open, atomic_load(&open_gpus));
-    atomic_store(&open_gpus, gpu);
+    gpu->next_open = open_gpus;
+    open_gpus = gpu;
     (void)pthread_mutex_unlock(&open_mutex);
 }
 
 static void leave_open(struct tn_gpu *gpu)
 {
-    struct tn_gpu *_Atomic *link = &open_gpus;
+    struct tn_gpu **link = &open_gpus;
 
     (void)pthread_mutex_lock(&open_mutex);
-    while (atomic_load(link) != gpu)
-        link = &atomic_load(link)->next_open;
-    atomic_store(link, atomic_load(&gpu->next_open));
+    while (*link != gpu)
+        link = &(*link)->next_open;
+    *link = gpu->next_open;
     (void)pthread_mutex_unlock(&open_mutex);
 }
 
@@ -148,9 +157,14 @@ void tn_gpu_teardown(struct tn_gpu *gpu, tn_cu_result result, const char *call)
 
 tarn_status tn_gpu_check(const struct tn_gpu *gpu)
 {
+    /* Who has found it unusable finds here what was latched before that was said. */
+    bool usable = !atomic_load_explicit(&gpu->unusable, memory_order_acquire);
     int fault = atomic_load_explicit(&gpu->fault, memory_order_relaxed);
     int poison = atomic_load_explicit(&gpu->poison_result, memory_order_relaxed);
     const char *call;
+
+    if (usable)
+        return TARN_OK;
 
     if (tn_driver_forked())
         return tn_fail(TARN_ERR_FORKED, "this process is a fork of one that used CUDA; call exec "

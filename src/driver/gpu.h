@@ -48,12 +48,12 @@ struct tn_gpu {
     /* Above is what allocations, frees and replays look at. */
     atomic_int fault;         /* the first sticky result; 0: none */
     atomic_int poison_result; /* of the first teardown call refused; 0: none */
-    struct tn_gpu *_Atomic next_open;
-    int ordinal;           /* immutable */
-    tn_cu_device device;   /* immutable */
-    tn_cu_context context; /* immutable; the primary context, retained */
-    size_t total_bytes;    /* immutable */
-    char name[128];        /* immutable */
+    struct tn_gpu *next_open; /* see gpu.c */
+    int ordinal;              /* immutable */
+    tn_cu_device device;      /* immutable */
+    tn_cu_context context;    /* immutable; the primary context, retained */
+    size_t total_bytes;       /* immutable */
+    char name[128];           /* immutable */
     _Atomic(const char *) poison_call;
     pthread_mutex_t wait_mutex;      /* one waits at a time; nothing else is ever taken inside */
     uint64_t token;                  /* a small linear allocation whose free waits; 0: none; guarded

@@ -155,7 +155,7 @@ tarn_status tn_stream_capture_id(struct tn_gpu *gpu, tn_cu_stream stream, uint64
     return TARN_OK;
 }
 
-static tarn_status no_stream_id(struct tn_gpu *gpu, tn_cu_result result)
+tarn_status tn_stream_has_no_id(struct tn_gpu *gpu, tn_cu_result result)
 {
     if (result == TN_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)
         return tn_fail(TARN_ERR_WRONG_STATE, "the stream is being captured, which does not go with "
@@ -163,7 +163,7 @@ static tarn_status no_stream_id(struct tn_gpu *gpu, tn_cu_result result)
     return tn_gpu_failed(gpu, result, "looking at a stream", "cuStreamGetId");
 }
 
-static tarn_status id_of_default(struct tn_gpu *gpu, tn_cu_stream stream, unsigned long long *id)
+static tarn_status id_of_default(struct tn_gpu *gpu, tn_cu_stream stream, uint64_t *id)
 {
     tn_cu_result result = TN_CUDA_SUCCESS;
     bool pushed;
@@ -173,26 +173,19 @@ static tarn_status id_of_default(struct tn_gpu *gpu, tn_cu_stream stream, unsign
         return status;
     *id = legacy_stream_id;
     if (!tn_stream_is_legacy(stream))
-        result = gpu->driver->cuStreamGetId(stream, id);
+        result = tn_stream_try_id(gpu, stream, id);
     tn_gpu_leave(gpu, pushed);
-    return result == TN_CUDA_SUCCESS ? TARN_OK : no_stream_id(gpu, result);
+    return result == TN_CUDA_SUCCESS ? TARN_OK : tn_stream_has_no_id(gpu, result);
 }
 
 tarn_status tn_stream_id(struct tn_gpu *gpu, tn_cu_stream stream, uint64_t *id)
 {
-    unsigned long long stream_id = 0;
-    tarn_status status = TARN_OK;
+    tn_cu_result result;
 
-    if (TN_UNLIKELY(tn_stream_is_default(stream))) {
-        status = id_of_default(gpu, stream, &stream_id);
-    } else {
-        tn_cu_result result = gpu->driver->cuStreamGetId(stream, &stream_id);
-
-        if (TN_UNLIKELY(result != TN_CUDA_SUCCESS))
-            status = no_stream_id(gpu, result);
-    }
-    *id = stream_id;
-    return status;
+    if (tn_stream_is_default(stream))
+        return id_of_default(gpu, stream, id);
+    result = tn_stream_try_id(gpu, stream, id);
+    return result == TN_CUDA_SUCCESS ? TARN_OK : tn_stream_has_no_id(gpu, result);
 }
 
 tarn_status tn_event_create(struct tn_gpu *gpu, tn_cu_stream stream, tn_cu_event *event)

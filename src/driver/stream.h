@@ -58,6 +58,20 @@ static inline uint64_t tn_stream_captured_id(tn_cu_stream stream)
 TARN_MUST_CHECK tarn_status tn_stream_capture_id(struct tn_gpu *gpu, tn_cu_stream stream,
                                                  uint64_t *id);
 
+/* The driver's question for the id of a stream that is none of the default ones, and what tn_stream_id says where it is
+ * refused: to ask again is to ask of a capture that the first question has broken. */
+static TN_ALWAYS_INLINE tn_cu_result tn_stream_try_id(const struct tn_gpu *gpu, tn_cu_stream stream,
+                                                      uint64_t *id)
+{
+    unsigned long long stream_id = 0;
+    tn_cu_result result = gpu->driver->cuStreamGetId(stream, &stream_id);
+
+    *id = stream_id;
+    return result;
+}
+
+TN_RARE tarn_status tn_stream_has_no_id(struct tn_gpu *gpu, tn_cu_result result);
+
 /* The stream's id alone. WRONG_STATE when the stream is being captured, and then not any more. */
 TARN_MUST_CHECK tarn_status tn_stream_id(struct tn_gpu *gpu, tn_cu_stream stream, uint64_t *id);
 
@@ -83,12 +97,12 @@ TARN_MUST_CHECK tarn_status tn_stream_look_at_capture(struct tn_gpu *gpu, tn_cu_
 static inline tarn_status tn_stream_look_at_idle(struct tn_gpu *gpu, tn_cu_stream stream,
                                                  struct tn_stream_state *state)
 {
-    unsigned long long stream_id = 0;
-    tn_cu_result result = gpu->driver->cuStreamGetId(stream, &stream_id);
+    uint64_t id;
+    tn_cu_result result = tn_stream_try_id(gpu, stream, &id);
 
     if (TN_UNLIKELY(result != TN_CUDA_SUCCESS))
         return tn_gpu_failed(gpu, result, "looking at a stream", "cuStreamGetId");
-    *state = (struct tn_stream_state){.order = {stream_id, 0}};
+    *state = (struct tn_stream_state){.order = {id, 0}};
     return TARN_OK;
 }
 
@@ -167,18 +181,6 @@ TARN_MUST_CHECK static inline tarn_status tn_stream_look(struct tn_gpu *gpu, tn_
                : tn_stream_look_at_current(gpu, stream, state);
 }
 
-/* The id of a stream that is none of the default ones. False: the driver has refused, and tn_stream_id says why. */
-static TN_ALWAYS_INLINE bool tn_stream_try_id(const struct tn_gpu *gpu, tn_cu_stream stream,
-                                              uint64_t *id)
-{
-    unsigned long long stream_id = 0;
-
-    if (TN_UNLIKELY(gpu->driver->cuStreamGetId(stream, &stream_id) != TN_CUDA_SUCCESS))
-        return false;
-    *id = stream_id;
-    return true;
-}
-
 /* The id of a stream that is none of the default ones and not being captured. False: it is, or the driver has refused:
  * tn_stream_look_for_capture is to be asked. */
 static TN_ALWAYS_INLINE bool tn_stream_is_idle(const struct tn_gpu *gpu, tn_cu_stream stream,
@@ -188,7 +190,8 @@ static TN_ALWAYS_INLINE bool tn_stream_is_idle(const struct tn_gpu *gpu, tn_cu_s
 
     return TN_LIKELY(!tn_stream_is_default(stream)) &&
            TN_LIKELY(gpu->driver->cuStreamIsCapturing(stream, &capturing) == TN_CUDA_SUCCESS) &&
-           TN_LIKELY(capturing == TN_CU_CAPTURE_STATUS_NONE) && tn_stream_try_id(gpu, stream, id);
+           TN_LIKELY(capturing == TN_CU_CAPTURE_STATUS_NONE) &&
+           TN_LIKELY(tn_stream_try_id(gpu, stream, id) == TN_CUDA_SUCCESS);
 }
 
 /* Whether two handles mean one stream, called on one thread. */

@@ -155,8 +155,8 @@ static tarn_status refuse(const tarn_pool *pool, uint64_t stream_id)
 
 /* Puts the stream behind the last replay where it is not yet. The lock of *held is held, before and
  * afterwards: the pool may have another record by then. WRONG_STATE: it refuses the stream, if it has several graphs. */
-static TN_APART tarn_status take_turn(tarn_pool *pool, tn_cu_stream stream, uint64_t stream_id,
-                                      struct tn_replays **held)
+static tarn_status take_turn(tarn_pool *pool, tn_cu_stream stream, uint64_t stream_id,
+                             struct tn_replays **held, bool *refused)
 {
     struct tn_replays *replays = *held;
     struct tn_gpu *gpu = &pool->device->gpu;
@@ -174,7 +174,8 @@ static TN_APART tarn_status take_turn(tarn_pool *pool, tn_cu_stream stream, uint
             order = order_behind_last(pool, replays, stream_id);
     }
     *held = replays;
-    if (status == TARN_OK && order == ORDER_REFUSED)
+    *refused = status == TARN_OK && order == ORDER_REFUSED;
+    if (*refused)
         status = refuse(pool, stream_id);
     if (status == TARN_OK && order == ORDER_BY_EVENT)
         status = tn_stream_wait(gpu, stream, replays->event);
@@ -213,8 +214,8 @@ static inline void note_replay(tarn_pool *pool, struct tn_replays *replays, uint
     atomic_store_explicit(&replays->stamp, tn_gpu_epoch(&pool->device->gpu), memory_order_release);
 }
 
-/* A replay behind the last one, wherever that was. */
-static tarn_status launch_in_turn(const tarn_graph *graph, tn_cu_stream stream)
+/* A replay behind the last one, wherever that was. *refused: the pool refuses the stream. */
+static tarn_status launch_in_turn(const tarn_graph *graph, tn_cu_stream stream, bool *refused)
 {
     tarn_pool *pool = graph->pool;
     struct tn_gpu *gpu = &pool->device->gpu;
@@ -234,7 +235,7 @@ static tarn_status launch_in_turn(const tarn_graph *graph, tn_cu_stream stream)
     if (replays->seen_series != series)
         enter_series(pool, replays, series);
     if (order_behind_last(pool, replays, stream_id) != ORDER_KEPT)
-        status = take_turn(pool, stream, stream_id, &replays);
+        status = take_turn(pool, stream, stream_id, &replays, refused);
     if (status == TARN_OK)
         status = tn_exec_launch(gpu, graph->exec, stream);
     if (status == TARN_OK) {
@@ -247,14 +248,14 @@ static tarn_status launch_in_turn(const tarn_graph *graph, tn_cu_stream stream)
 }
 
 /* On any stream, whichever graphs there are. */
-static TN_APART tarn_status launch(const tarn_graph *graph, tn_cu_stream stream)
+static tarn_status launch(const tarn_graph *graph, tn_cu_stream stream, bool *refused)
 {
     struct tn_replays *replays = atomic_load_explicit(&graph->pool->replays, memory_order_acquire);
     struct tn_gpu *gpu = &graph->pool->device->gpu;
     tarn_status status;
 
     if (!begin_alone(replays))
-        return launch_in_turn(graph, stream);
+        return launch_in_turn(graph, stream, refused);
     status = tn_exec_launch(gpu, graph->exec, stream);
     end_alone(replays, gpu);
     return status;
@@ -264,10 +265,13 @@ static TN_APART tarn_status launch(const tarn_graph *graph, tn_cu_stream stream)
  * one comes only where other threads' graphs come and go. */
 static TN_APART tarn_status launch_again(const tarn_graph *graph, tn_cu_stream stream)
 {
-    tarn_status status = launch(graph, stream);
+    bool refused = false;
+    tarn_status status = launch(graph, stream, &refused);
 
-    while (status == TARN_ERR_WRONG_STATE && end_order_if_alone(graph))
-        status = launch(graph, stream);
+    while (refused && end_order_if_alone(graph)) {
+        refused = false;
+        status = launch(graph, stream, &refused);
+    }
     return status;
 }
 
@@ -293,10 +297,10 @@ static TN_APART TN_HOT tarn_status launch_next(const tarn_graph *graph, tn_cu_st
     struct tn_gpu *gpu = &pool->device->gpu;
     struct tn_replays *replays;
     uint64_t stream_id;
-    tn_cu_result result;
+    tn_cu_result result = tn_stream_try_id(gpu, stream, &stream_id);
 
-    if (TN_UNLIKELY(!tn_stream_try_id(gpu, stream, &stream_id)))
-        return launch_again(graph, stream);
+    if (TN_UNLIKELY(result != TN_CUDA_SUCCESS))
+        return tn_stream_has_no_id(gpu, result);
     replays = tn_replays_lock(&pool->replays);
     if (TN_UNLIKELY(!is_next(pool, replays, stream_id))) {
         tn_replays_unlock(replays);

@@ -528,7 +528,7 @@ static tarn_status attempt_reservation(tarn_pool *pool, const void *request, boo
 
     (void)result;
     if (!prepare_order(pool, wanted))
-        return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for an arena");
+        return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for an arena and its records");
     if (!tn_blocks_reserve(&pool->store, wanted->record_count)) /* for captures */
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for blocks' records");
     tn_pending_poll(pool, false);

@@ -263,12 +263,11 @@ static TN_ALWAYS_INLINE void tn_steady_loosen(struct tn_arena *arena, struct tn_
 /* What tn_steady_free_at_once leaves to be done. */
 struct tn_steady_rest {
     struct tn_chunk *chunk; /* at the address; NULL: none */
-    struct tn_block *
-        block; /* that begins there, of an arena that the thread is inside of, as its owner; NULL: all is
-                               left to be done */
+    struct tn_block
+        *block; /* that begins there, and whose arena the owner has entered; NULL: none */
 };
 
-/* The free that most are: by its arena's owner, where that has an end to itself, and without a call. */
+/* The free that most are: by its arena's owner, and without a call. What it leaves is decided there. */
 static TN_ALWAYS_INLINE bool tn_steady_free_at_once(uint64_t address, struct tn_steady_rest *rest)
 {
     struct tn_chunk *chunk = tn_address_table_chunk(address);

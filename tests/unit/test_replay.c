@@ -566,6 +566,48 @@ START_TEST(an_event_is_remade_where_the_driver_refuses_the_old_one)
 }
 END_TEST
 
+/* Replays on a stream that is being captured; gone: the second graph is, whose replays were ordered. */
+static const struct {
+    tarn_replay_order order;
+    bool second;
+    bool gone;
+    bool own_default; /* the thread's own default stream */
+} on_captured[] = {
+    {TARN_REPLAY_REFUSED, false, false, false}, {TARN_REPLAY_REFUSED, false, false, true},
+    {TARN_REPLAY_REFUSED, true, false, false},  {TARN_REPLAY_REFUSED, true, true, false},
+    {TARN_REPLAY_REFUSED, true, true, true},    {TARN_REPLAY_ORDERED, true, false, false},
+    {TARN_REPLAY_ORDERED, true, false, true},
+};
+
+static uint64_t questions(void)
+{
+    return sim.call_count("cuGraphLaunch") + sim.call_count("cuStreamGetId");
+}
+
+/* The driver's first answer breaks the capture; what it would answer then is not asked. */
+START_TEST(a_replay_on_a_stream_that_is_being_captured_is_refused_at_once)
+{
+    tn_cu_stream captured = on_captured[_i].own_default ? TN_CU_STREAM_PER_THREAD : other;
+    tarn_graph *one = adding(1);
+    tarn_graph *two = on_captured[_i].second ? adding(10) : NULL;
+    uint64_t before;
+
+    pool->replay_order = on_captured[_i].order;
+    OK(tn_graph_replay(one, stream));
+    test_synchronize(stream);
+    if (on_captured[_i].gone) {
+        OK(tarn_graph_destroy(two));
+        test_await_destructors(1);
+    }
+    test_begin_capture(captured, TN_CU_CAPTURE_MODE_THREAD_LOCAL);
+    before = questions();
+    STATUS(TARN_ERR_WRONG_STATE, tn_graph_replay(one, captured));
+    ck_assert_uint_eq(questions(), before + 1);
+    test_drop_capture(captured);
+    OK(tn_graph_replay(one, stream));
+}
+END_TEST
+
 START_TEST(replays_precede_the_stream_of_the_last_and_any_when_idle)
 {
     uint64_t id = unit_order(device, stream).stream_id;
@@ -617,5 +659,7 @@ int main(void)
     tcase_add_test(tcase, what_is_proven_idle_needs_no_order);
     tcase_add_test(tcase, an_event_is_remade_where_the_driver_refuses_the_old_one);
     tcase_add_test(tcase, replays_precede_the_stream_of_the_last_and_any_when_idle);
+    tcase_add_loop_test(tcase, a_replay_on_a_stream_that_is_being_captured_is_refused_at_once, 0,
+                        sizeof on_captured / sizeof on_captured[0]);
     return test_main(suite);
 }
