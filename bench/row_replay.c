@@ -26,8 +26,8 @@
 
 enum {
     GRAPHS_MAX = 2,
-    PROCESSES = 11,
-    BATCHES = 181, /* in each process */
+    PROCESSES = 21,
+    BATCHES = 97, /* in each process */
     QUICK_PROCESSES = 2,
     QUICK_BATCHES = 5,
     WARM_UP_BATCHES = 50,

@@ -30,6 +30,7 @@ tarn_status tn_graph_prepare(tarn_pool *pool, tn_cu_graph driver_graph, tarn_gra
         return status;
     }
     made->pool = pool;
+    made->gpu = &pool->device->gpu;
     made->driver_graph = driver_graph;
     *graph = made;
     return TARN_OK;

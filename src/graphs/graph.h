@@ -19,6 +19,7 @@ struct tarn_graph {
     tarn_pool *pool;        /* immutable */
     tn_cu_graph driver_graph;
     tn_cu_graphexec exec;
+    struct tn_gpu *gpu; /* the pool's, immutable: a replay has one look less to wait for */
 };
 
 #define TN_GRAPH_MAGIC 0x54477270ULL

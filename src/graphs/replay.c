@@ -294,7 +294,7 @@ static TN_ALWAYS_INLINE bool is_next(const tarn_pool *pool, const struct tn_repl
 static TN_APART TN_HOT tarn_status launch_next(const tarn_graph *graph, tn_cu_stream stream)
 {
     tarn_pool *pool = graph->pool;
-    struct tn_gpu *gpu = &pool->device->gpu;
+    struct tn_gpu *gpu = graph->gpu;
     struct tn_replays *replays;
     uint64_t stream_id;
     tn_cu_result result = tn_stream_try_id(gpu, stream, &stream_id);
@@ -318,8 +318,7 @@ static TN_APART TN_HOT tarn_status launch_next(const tarn_graph *graph, tn_cu_st
  * would look for it again. */
 tarn_status tn_graph_replay(const tarn_graph *graph, tn_cu_stream stream)
 {
-    const tarn_pool *pool = graph->pool;
-    struct tn_gpu *gpu = &pool->device->gpu;
+    struct tn_gpu *gpu = graph->gpu;
     struct tn_replays *replays;
     tn_cu_result result;
 
@@ -327,7 +326,7 @@ tarn_status tn_graph_replay(const tarn_graph *graph, tn_cu_stream stream)
         return tn_gpu_check(gpu);
     if (TN_UNLIKELY(tn_stream_is_default(stream)))
         return launch_again(graph, stream);
-    replays = atomic_load_explicit(&pool->replays, memory_order_acquire);
+    replays = atomic_load_explicit(&graph->pool->replays, memory_order_acquire);
     if (TN_UNLIKELY(!begin_alone(replays)))
         return launch_next(graph, stream);
     result = tn_exec_try_launch(gpu, graph->exec, stream);
