@@ -25,8 +25,8 @@
 #define TARN_MUST_CHECK
 #endif
 
-/* What is called for every block and every replay is called through its address, not by way of a stub of the linker's:
- * that would be one more line of code to fetch when what the driver has just done has replaced them all. */
+/* What is called for every block and every replay is called through its address, not by way of the procedure linkage
+ * table: an entry there would be one more line of code to fetch when the driver's work has just replaced them all. */
 #ifdef __has_attribute
 #if __has_attribute(noplt)
 #define TARN_API_HOT TARN_API __attribute__((noplt))

@@ -251,7 +251,7 @@ static tarn_status launch_in_turn(const tarn_graph *graph, tn_cu_stream stream, 
 static tarn_status launch(const tarn_graph *graph, tn_cu_stream stream, bool *refused)
 {
     struct tn_replays *replays = atomic_load_explicit(&graph->pool->replays, memory_order_acquire);
-    struct tn_gpu *gpu = &graph->pool->device->gpu;
+    struct tn_gpu *gpu = graph->gpu;
     tarn_status status;
 
     if (!begin_alone(replays))

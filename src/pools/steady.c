@@ -578,11 +578,16 @@ void tn_steady_begin(struct tn_arena *arena)
         begin_shared(arena);
 }
 
+static size_t kept_after(uint8_t exhaustions)
+{
+    return (size_t)RECORDS_FEW << exhaustions;
+}
+
 /* How many are set aside for an arena at a time, and left to it. One that runs out of them has that many more blocks at
  * some times than at others: it keeps twice as many from then on, so as not to come for them each time. */
 static size_t records_kept(const struct tn_arena *arena)
 {
-    return (size_t)RECORDS_FEW << arena->exhaustions;
+    return kept_after(arena->exhaustions);
 }
 
 bool tn_steady_provide(struct tn_arena *arena)
@@ -604,15 +609,17 @@ bool tn_steady_expect(struct tn_arena *arena, size_t count)
 {
     struct tn_block_store *store = &arena->pool->store;
     size_t spare_count = arena->store.spare_count;
+    uint8_t exhaustions = arena->exhaustions;
 
-    while (records_kept(arena) < count && records_kept(arena) < RECORDS_KEPT_MAX)
-        arena->exhaustions += 1;
-    count = records_kept(arena);
-    if (spare_count >= count)
-        return true;
-    if (!tn_blocks_reserve(store, count - spare_count))
-        return false;
-    tn_blocks_move(store, &arena->store, count - spare_count);
+    while (kept_after(exhaustions) < count && kept_after(exhaustions) < RECORDS_KEPT_MAX)
+        exhaustions += 1;
+    count = kept_after(exhaustions);
+    if (spare_count < count) {
+        if (!tn_blocks_reserve(store, count - spare_count))
+            return false;
+        tn_blocks_move(store, &arena->store, count - spare_count);
+    }
+    arena->exhaustions = exhaustions;
     return true;
 }
 

@@ -74,17 +74,17 @@ struct tn_segment {
     struct tn_regions *regions; /* immutable while owned */
     uint64_t base;              /* immutable while owned */
     uint64_t bytes;             /* immutable while owned */
-    bool divided;        /* two arenas had memory here: blocks may have neighbours of another's */
-    bool is_own;         /* made for one block, larger than the next segment; immutable */
-    int kind;            /* enum tn_heap_kind of the heap that made it; immutable */
-    uint64_t index;      /* ordinal in the pool, never used again */
-    uint64_t slot_count; /* immutable while owned */
+    bool divided;               /* blocks here may have neighbours of another arena's */
+    bool is_own;                /* made for one block, larger than the next segment; immutable */
+    int kind;                   /* enum tn_heap_kind of the heap that made it; immutable */
+    uint64_t index;             /* ordinal in the pool, never used again */
+    uint64_t slot_count;        /* immutable while owned */
     uint64_t mapped_bytes;
     /* The rest is written by the pools layer. */
     struct tn_block *first_block; /* blocks tile the segment in order of address */
     struct tn_block *last_block;
     struct tn_heap *grower;             /* the heap that maps memory here */
-    const struct tn_arena *first_arena; /* that had memory here; NULL: none yet */
+    const struct tn_arena *first_arena; /* that had memory here, or has had all; NULL: none yet */
     uint32_t unmapped_count;            /* blocks that are unmapped */
     uint32_t checkpoint_count;          /* checkpoints that hold the slots */
 };

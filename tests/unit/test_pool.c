@@ -321,11 +321,14 @@ END_TEST
 
 START_TEST(reserving_without_host_memory_for_records_changes_nothing)
 {
-    refused_reserve = 1;
-    STATUS(TARN_ERR_HOST_MEMORY, tn_pool_reserve(pool, 64 * MIB, order));
-    ck_assert_int_eq(refused_reserve, 0);
-    ck_assert_uint_eq(pool->counters.mapped_bytes, 0);
-    OK(tarn_pool_validate(pool));
+    for (int nth = 1; nth <= 2; nth++) { /* the stream's arena's, then those for captures */
+        refused_reserve = nth;
+        STATUS(TARN_ERR_HOST_MEMORY, tn_pool_reserve(pool, TN_GIB, order));
+        ck_assert_int_eq(refused_reserve, 0);
+        ck_assert_uint_eq(pool->counters.mapped_bytes, 0);
+        ck_assert_int_eq(tn_arena_find(pool, order)->exhaustions > 0, nth == 2);
+        OK(tarn_pool_validate(pool));
+    }
     OK(tn_pool_reserve(pool, 64 * MIB, order));
 }
 END_TEST
