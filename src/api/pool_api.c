@@ -7,6 +7,7 @@
 #include "pools/check.h"
 #include "pools/grow.h"
 #include "pools/reclaim.h"
+#include "pools/reserve.h"
 #include "pools/stats.h"
 #include "tarn/pool.h"
 
@@ -112,7 +113,7 @@ tarn_status tarn_pool_reserve(tarn_pool *pool, size_t bytes, tarn_stream stream)
         status = tn_fail(TARN_ERR_UNROUTED, "the stream is being captured, and the default pool "
                                             "does not serve captures");
     if (status == TARN_OK)
-        status = tn_pool_reserve(pool, bytes, state.order);
+        status = tn_pool_reserve(pool, bytes, stream, state.order);
     return tn_leave(status);
 }
 

@@ -57,6 +57,7 @@ void tn_arena_init(struct tn_arena *arena, tarn_pool *pool, struct tn_order orde
         heap->run_bytes = 0;
         heap->run_alloc_count = 0;
         heap->run_free_count = 0;
+        heap->has_reserved = false;
         if (heap->bins.class_map !=
             0) /* the bins are as large as all the rest, and hardly ever left with blocks */
             heap->bins = (struct tn_bins){.class_map = 0};
@@ -99,6 +100,16 @@ struct tn_arena *tn_arena_get(tarn_pool *pool, struct tn_order order)
     pool->arena_count += 1;
     tn_arena_table_enter(pool, arena);
     return arena;
+}
+
+tarn_status tn_arena_meet(struct tn_arena *arena, tn_cu_stream stream)
+{
+    tarn_status status = TARN_OK;
+
+    if (!arena->met)
+        status = tn_stream_meet(&arena->pool->device->gpu, stream);
+    arena->met = status == TARN_OK;
+    return status;
 }
 
 void tn_block_count_used(struct tn_block *block)

@@ -3,8 +3,8 @@
  *
  * An arena is the memory of a stream outside captures, or of a stream within one capture. It has two
  * heaps, for small blocks (up to 512 KiB) and for large ones, each with chunks of its own. The pool's
- * idle memory is an arena that nobody allocates from directly: what captures left behind and what
- * was reserved ahead. Heaps take whole chunks from it.
+ * idle memory is an arena that nobody allocates from directly: what captures left behind, and what
+ * was reserved and is nobody's yet. Heaps take whole chunks from it.
  *
  *   P6  a chunk's used_bytes is what blocks that are not FREE occupy in it
  *   P19 what a heap has freed lately, in the steady state, may be LOOSE: not yet joined to its neighbours, in
@@ -52,6 +52,7 @@ struct tn_heap {
     uint64_t run_bytes;       /* mapped in the last run of growths; see pools/ahead.c */
     uint64_t run_alloc_count; /* the pool's counters at the last growth */
     uint64_t run_free_count;
+    bool has_reserved; /* it may have memory that was reserved; see pools/reserve.h */
 };
 
 /* What happened in all heaps of an arena since the pool's lock was last taken. */
@@ -114,6 +115,10 @@ struct tn_arena *tn_arena_find(tarn_pool *pool, struct tn_order order);
 
 /* The same, made when there is none; NULL when there is no memory. */
 struct tn_arena *tn_arena_get(tarn_pool *pool, struct tn_order order);
+
+/* Has waits for the device cover the context of its order's stream, from the first time on: the caller names that
+ * stream, or one in the same context. DRIVER, DEVICE_LOST */
+TARN_MUST_CHECK tarn_status tn_arena_meet(struct tn_arena *arena, tn_cu_stream stream);
 
 /* Ends the arenas of a capture, those of its bodies' groups included: their chunks go to the pool's idle
  * memory, or, when the capture is a body's, to its group's arena. */

@@ -176,6 +176,11 @@ static bool take_from_idle(tarn_pool *pool, struct tn_heap *heap, struct tn_heap
     return block != NULL;
 }
 
+bool tn_heap_take_idle(tarn_pool *pool, struct tn_heap *heap, uint64_t bytes)
+{
+    return take_from_idle(pool, heap, &pool->idle.heaps[heap->kind], bytes);
+}
+
 struct tn_arena *tn_arena_of_group(tarn_pool *pool, const struct tn_arena *arena)
 {
     const struct tn_body *body =
@@ -277,6 +282,24 @@ uint64_t tn_arenas_give_idle(tarn_pool *pool)
         }
     }
     return moved;
+}
+
+/* From above: what was mapped last lies there. */
+static struct tn_block *block_over(const struct tn_segment *segment, uint64_t offset)
+{
+    struct tn_block *block = segment->last_block;
+
+    while (block->offset > offset)
+        block = block->previous;
+    return block;
+}
+
+void tn_run_give_idle(tarn_pool *pool, struct tn_heap *from, struct tn_run run)
+{
+    struct tn_block *block = block_over(run.segment, run.begin);
+
+    TN_ASSERT(block->state == TN_BLOCK_FREE && tn_block_end(block) >= run.end); /* P3 */
+    transfer(pool, run, block, from, &pool->idle.heaps[from->kind]);
 }
 
 void tn_heap_take_over(tarn_pool *pool, struct tn_heap *heap, struct tn_block *inside,

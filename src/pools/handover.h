@@ -25,6 +25,14 @@ struct tn_block *tn_heap_find(tarn_pool *pool, struct tn_heap *heap, uint64_t by
  * captures, may take. */
 bool tn_idle_has(tarn_pool *pool, enum tn_heap_kind kind, bool captured, uint64_t bytes);
 
+/* Takes such a run, in whole chunks, from the idle memory of the heap's kind; false when there is none. Takes up to two
+ * records. */
+bool tn_heap_take_idle(tarn_pool *pool, struct tn_heap *heap, uint64_t bytes);
+
+/* Gives the run of whole chunks to the pool's idle memory; all of it is free, and the heap's. Takes up to two
+ * records. */
+void tn_run_give_idle(tarn_pool *pool, struct tn_heap *from, struct tn_run run);
+
 /* Moves the chunks of all arenas that are all free, held by nobody and proven idle to the pool's idle
  * memory, so that everyone in the pool may take them. Returns the bytes moved. */
 uint64_t tn_arenas_give_idle(tarn_pool *pool);

@@ -30,6 +30,7 @@
 #include "pools/handover.h"
 #include "pools/ladder.h"
 #include "pools/memory_stats.h"
+#include "pools/reserve.h"
 #include "pools/steady.h"
 #include "pools/use.h"
 
@@ -442,12 +443,9 @@ static tarn_status try_allocate(tarn_pool *pool, const struct tn_request *reques
     arena = tn_arena_get(pool, request->order);
     if (arena == NULL)
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for an arena");
-    if (!arena->met) { /* who names no stream has met it */
-        status = tn_stream_meet(&pool->device->gpu, request->stream);
-        if (status != TARN_OK)
-            return status;
-        arena->met = true;
-    }
+    status = tn_arena_meet(arena, request->stream);
+    if (status != TARN_OK)
+        return status;
     if (!tn_steady_provide(arena) || !tn_blocks_reserve(&pool->store, RECORDS_FOR_ALLOCATION))
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a block's records");
     heap = &arena->heaps[tn_kind_of(bytes)];
@@ -460,6 +458,8 @@ static tarn_status try_allocate(tarn_pool *pool, const struct tn_request *reques
             return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a block's records");
         block = tn_heap_find(pool, heap, room);
     }
+    if (block == NULL && tn_reserved_return(pool, heap))
+        block = tn_heap_find(pool, heap, room);
     if (block == NULL) {
         status = tn_heap_grow(pool, heap, room, frugal);
         if (status != TARN_OK)
@@ -484,78 +484,6 @@ static tarn_status attempt_allocation(tarn_pool *pool, const void *request, bool
 tarn_status tn_pool_allocate(tarn_pool *pool, const struct tn_request *request, void **address)
 {
     return tn_ladder_run(pool, attempt_allocation, request, request->requested, address);
-}
-
-/* What reserve was asked for. */
-struct reservation {
-    uint64_t bytes[TN_HEAP_KINDS]; /* multiples of the page */
-    size_t record_count;           /* of blocks, set aside */
-    struct tn_order order;
-};
-
-/* Whether the order's heap, or idle memory that it may take, has the bytes in one run. */
-static bool has_run(tarn_pool *pool, const struct reservation *wanted, enum tn_heap_kind kind)
-{
-    struct tn_arena *arena = tn_arena_find(pool, wanted->order);
-
-    return (arena != NULL && tn_bins_find(&arena->heaps[kind].bins, wanted->bytes[kind]) != NULL) ||
-           tn_idle_has(pool, kind, wanted->order.capture_id != 0, wanted->bytes[kind]);
-}
-
-/* Makes ready what the first allocation on the order would make. An arena in a capture would need its hold. */
-static bool prepare_order(tarn_pool *pool, const struct reservation *wanted)
-{
-    struct tn_arena *arena;
-
-    if (wanted->order.capture_id != 0)
-        return true;
-    arena = tn_arena_get(pool, wanted->order);
-    return arena != NULL && tn_steady_expect(arena, wanted->record_count);
-}
-
-/* The driver has replaced what was in the caches, and allocations come next. */
-static void bring_near(const struct tn_arena *arena)
-{
-    for (size_t i = 0; arena != NULL && i < sizeof *arena; i += 64)
-        __builtin_prefetch((const char *)arena + i, 1);
-}
-
-static tarn_status attempt_reservation(tarn_pool *pool, const void *request, bool frugal,
-                                       void **result)
-{
-    const struct reservation *wanted = request;
-    tarn_status status = TARN_OK;
-
-    (void)result;
-    if (!prepare_order(pool, wanted))
-        return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for an arena and its records");
-    if (!tn_blocks_reserve(&pool->store, wanted->record_count)) /* for captures */
-        return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for blocks' records");
-    tn_pending_poll(pool, false);
-    for (int kind = TN_HEAP_LARGE; kind >= TN_HEAP_SMALL && status == TARN_OK; kind--) {
-        if (wanted->bytes[kind] > 0 && !has_run(pool, wanted, (enum tn_heap_kind)kind))
-            status = tn_heap_grow(pool, &pool->idle.heaps[kind], wanted->bytes[kind], frugal);
-    }
-    bring_near(tn_arena_find(pool, wanted->order));
-    return status;
-}
-
-/* Records are set aside for blocks of 16 MiB and more; of smaller ones who knows how many there will be. */
-enum { BLOCK_BYTES_RESERVED = 16 << 20, RECORDS_RESERVED_MAX = 4096 };
-
-tarn_status tn_pool_reserve(tarn_pool *pool, uint64_t bytes, struct tn_order order)
-{
-    /* Small blocks have chunks of their own: a part of 1/64 for them, at most one chunk. */
-    struct reservation wanted = {
-        .bytes = {tn_min(tn_round_up(bytes / 64 + 1, TN_PAGE_BYTES), 32 * TN_MIB),
-                  tn_round_up(bytes, TN_PAGE_BYTES)},
-        .record_count = (size_t)tn_min(bytes / BLOCK_BYTES_RESERVED, RECORDS_RESERVED_MAX),
-        .order = order,
-    };
-
-    if (bytes == 0)
-        return TARN_OK;
-    return tn_ladder_run(pool, attempt_reservation, &wanted, bytes, NULL);
 }
 
 /* Why no live block starts at an address that a segment of the pool contains. */

@@ -190,9 +190,6 @@ TARN_MUST_CHECK tarn_status tn_pool_destroy(tarn_pool *pool);
 TARN_MUST_CHECK tarn_status tn_pool_allocate(tarn_pool *pool, const struct tn_request *request,
                                              void **address);
 
-/* Maps ahead; see tarn_pool_reserve. */
-TARN_MUST_CHECK tarn_status tn_pool_reserve(tarn_pool *pool, uint64_t bytes, struct tn_order order);
-
 /* Finds the segment that contains an address and locks its pool, which the caller unlocks. NOT_OURS. */
 TARN_MUST_CHECK tarn_status tn_pool_lock_segment(uint64_t address, tarn_pool **pool,
                                                  struct tn_segment **segment);

@@ -295,76 +295,6 @@ START_TEST(out_of_memory_names_who_holds_what)
 }
 END_TEST
 
-START_TEST(memory_reserved_ahead_needs_no_driver_call)
-{
-    uint64_t maps;
-
-    OK(tn_pool_reserve(pool, 64 * MIB, order));
-    maps = pool->counters.map_count;
-    (void)allocate(32 * MIB, 512);
-    (void)allocate(32 * MIB, 512);
-    (void)allocate(4096, 512);
-    ck_assert_uint_eq(pool->counters.map_count, maps);
-    OK(tarn_pool_validate(pool));
-}
-END_TEST
-
-START_TEST(memory_reserved_ahead_needs_no_host_memory)
-{
-    OK(tn_pool_reserve(pool, 64 * MIB, order));
-    (void)tn_host_plan_fault(1, true);
-    (void)allocate(32 * MIB, 512);
-    (void)allocate(32 * MIB, 512);
-    ck_assert_uint_eq(tn_host_plan_fault(0, false), 0);
-}
-END_TEST
-
-START_TEST(reserving_without_host_memory_for_records_changes_nothing)
-{
-    for (int nth = 1; nth <= 2; nth++) { /* the stream's arena's, then those for captures */
-        refused_reserve = nth;
-        STATUS(TARN_ERR_HOST_MEMORY, tn_pool_reserve(pool, TN_GIB, order));
-        ck_assert_int_eq(refused_reserve, 0);
-        ck_assert_uint_eq(pool->counters.mapped_bytes, 0);
-        ck_assert_int_eq(tn_arena_find(pool, order)->exhaustions > 0, nth == 2);
-        OK(tarn_pool_validate(pool));
-    }
-    OK(tn_pool_reserve(pool, 64 * MIB, order));
-}
-END_TEST
-
-START_TEST(reserving_counts_what_is_free_already)
-{
-    uint64_t maps;
-
-    OK(tn_pool_reserve(pool, 0, order));
-    ck_assert_uint_eq(pool->counters.map_count, 0);
-    OK(tn_pool_reserve(pool, 64 * MIB, order));
-    maps = pool->counters.map_count;
-    OK(tn_pool_reserve(pool, 64 * MIB, order));
-    OK(tn_pool_reserve(pool, 32 * MIB, order));
-    ck_assert_uint_eq(pool->counters.map_count, maps);
-    OK(tarn_free(allocate(64 * MIB, 512))); /* now the stream's own */
-    OK(tn_pool_reserve(pool, 64 * MIB, order));
-    ck_assert_uint_eq(pool->counters.map_count, maps);
-    OK(tn_pool_reserve(pool, 66 * MIB, order));
-    ck_assert_uint_gt(pool->counters.map_count, maps);
-}
-END_TEST
-
-START_TEST(reserving_for_work_does_not_count_captured_memory)
-{
-    tarn_graph *graph = unit_graph(pool, other, 64 * MIB, NULL);
-    uint64_t maps;
-
-    OK(tn_pool_reserve(pool, 64 * MIB, order));
-    maps = pool->counters.map_count;
-    (void)allocate(64 * MIB, 512);
-    ck_assert_uint_eq(pool->counters.map_count, maps);
-    (void)graph;
-}
-END_TEST
-
 START_TEST(an_address_of_nobody_is_not_ours)
 {
     tarn_pool *found = NULL;
@@ -554,7 +484,6 @@ int main(void)
     TCase *life = tcase_create("create and destroy");
     TCase *allocation = tcase_create("allocate");
     TCase *ladder = tcase_create("ladder");
-    TCase *reserve = tcase_create("reserve");
     TCase *find = tcase_create("lock");
     TCase *frees = tcase_create("free");
 
@@ -581,13 +510,6 @@ int main(void)
     tcase_add_test(ladder, proven_memory_of_other_pools_goes_without_a_wait);
     tcase_add_test(ladder, out_of_memory_names_who_holds_what);
     suite_add_tcase(suite, ladder);
-    tcase_add_checked_fixture(reserve, make_pool, NULL);
-    tcase_add_test(reserve, memory_reserved_ahead_needs_no_driver_call);
-    tcase_add_test(reserve, memory_reserved_ahead_needs_no_host_memory);
-    tcase_add_test(reserve, reserving_without_host_memory_for_records_changes_nothing);
-    tcase_add_test(reserve, reserving_counts_what_is_free_already);
-    tcase_add_test(reserve, reserving_for_work_does_not_count_captured_memory);
-    suite_add_tcase(suite, reserve);
     tcase_add_checked_fixture(find, make_pool, NULL);
     tcase_add_test(find, an_address_of_nobody_is_not_ours);
     tcase_add_test(find, a_block_is_found_at_its_address_alone);

@@ -545,30 +545,6 @@ START_TEST(a_wedged_block_is_cut_under_the_pools_lock)
 }
 END_TEST
 
-/* Each chunk is taken with the pool's lock, once; and that is where records come from, too. */
-START_TEST(reserved_memory_is_handed_out_by_the_arena_alone)
-{
-    enum { GIBS = 6, BLOCKS = GIBS * 32 };
-    struct tn_block_slab *slabs;
-    size_t left = 0;
-
-    OK(tn_pool_reserve(pool, GIBS * TN_GIB, order));
-    ck_assert_uint_ge(pool->store.spare_count, GIBS * TN_GIB / (16 * TN_MIB));
-    ck_assert_uint_ge(tn_arena_find(pool, order)->store.spare_count, BLOCKS);
-    slabs = pool->store.slabs;
-    for (int i = 0; i < BLOCKS; i++) {
-        if (try_allocate(order, 32 * MIB) != NULL)
-            continue;
-        (void)unit_alloc(pool, 32 * MIB, stream);
-        left += 1;
-    }
-    ck_assert_uint_eq(left, pool->chunk_count - 1); /* but for that of small blocks */
-    ck_assert_uint_le(left, GIBS + 1);
-    ck_assert_ptr_eq(pool->store.slabs, slabs);
-    OK(tarn_pool_validate(pool));
-}
-END_TEST
-
 /* A program that frees what it has allocated, and does so again. */
 START_TEST(an_arena_that_has_run_out_of_records_keeps_what_it_needs)
 {
@@ -686,7 +662,6 @@ int main(void)
     tcase_add_test(tcase, an_arena_that_has_run_out_of_records_keeps_what_it_needs);
     tcase_add_test(tcase, an_arena_keeps_no_more_records_than_it_has_run_out_of);
     tcase_add_test(tcase, records_do_not_pile_up);
-    tcase_add_test(tcase, reserved_memory_is_handed_out_by_the_arena_alone);
     tcase_add_test(tcase, later_blocks_have_higher_numbers);
     suite_add_tcase(suite, tcase);
     return test_main(suite);

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A reservation makes idle memory first, then hands it to the order's arena, with all that the first allocation would
+ * make there.
+ *
+ * Which chunks were reserved nobody writes down: in a heap that has reserved, all that were never used are looked for
+ * when somebody lacks memory, once, and what a growth mapped ahead of need goes with them. */
+#include "pools/reserve.h"
+
+#include "base/checked.h"
+#include "base/error.h"
+#include "pools/device.h"
+#include "pools/grow.h"
+#include "pools/handover.h"
+#include "pools/ladder.h"
+#include "pools/steady.h"
+#include "pools/use.h"
+
+enum {
+    /* Records are set aside for blocks of 16 MiB and more; of smaller ones who knows how many there will be. */
+    BLOCK_BYTES_RESERVED = 16 << 20,
+    RECORDS_RESERVED_MAX = 4096,
+    RECORDS_FOR_HANDOVER = 2,
+};
+
+static bool is_unused(const struct tn_chunk *chunk, const struct tn_heap *heap)
+{
+    return chunk != NULL && chunk->heap == heap && chunk->used_bytes == 0 &&
+           chunk->freed_stamp == 0 && chunk->hold_count == 0;
+}
+
+/* From the chunk on. */
+static struct tn_run unused_run(const struct tn_chunk *chunk, const struct tn_heap *heap)
+{
+    struct tn_run run = {chunk->segment, chunk->offset, chunk->offset};
+
+    do
+        run.end = tn_chunk_end(chunk);
+    while (run.end < run.segment->bytes &&
+           is_unused(chunk = tn_segment_chunk_at(run.segment, run.end), heap));
+    return run;
+}
+
+/* False: something stays, for want of host memory. */
+static bool return_from(tarn_pool *pool, struct tn_heap *heap, bool *any)
+{
+    /* The caller's stay, whatever they are for. */
+    size_t needed = pool->store.spare_count + RECORDS_FOR_HANDOVER;
+
+    for (size_t id = 0; id < pool->chunk_ids; id++) {
+        const struct tn_chunk *chunk = pool->chunks[id];
+
+        if (!is_unused(chunk, heap))
+            continue;
+        if (!tn_blocks_reserve(&pool->store, needed))
+            return false;
+        tn_run_give_idle(pool, heap, unused_run(chunk, heap));
+        *any = true;
+    }
+    return true;
+}
+
+/* Makes idle what was reserved, and never used, but for one heap's or one arena's. */
+static bool return_all(tarn_pool *pool, const struct tn_heap *but, const struct tn_arena *but_arena)
+{
+    bool any = false;
+
+    for (struct tn_arena *arena = pool->arenas; arena != NULL; arena = arena->next) {
+        for (int kind = 0; kind < TN_HEAP_KINDS; kind++) {
+            struct tn_heap *heap = &arena->heaps[kind];
+
+            if (heap->has_reserved && heap != but && arena != but_arena &&
+                return_from(pool, heap, &any))
+                heap->has_reserved = false;
+        }
+    }
+    return any;
+}
+
+bool tn_reserved_return(tarn_pool *pool, const struct tn_heap *but)
+{
+    return return_all(pool, but, NULL);
+}
+
+/* What is asked for. */
+struct reservation {
+    uint64_t bytes[TN_HEAP_KINDS]; /* multiples of the page */
+    size_t record_count;           /* of blocks, set aside */
+    tn_cu_stream stream;
+    struct tn_order order;
+};
+
+/* Makes ready what the first allocation on the order would make. An arena in a capture would need its hold, and is
+ * not made. */
+static tarn_status prepare_order(tarn_pool *pool, const struct reservation *wanted,
+                                 struct tn_arena **arena)
+{
+    tarn_status status;
+
+    *arena = NULL;
+    if (wanted->order.capture_id != 0)
+        return TARN_OK;
+    *arena = tn_arena_get(pool, wanted->order);
+    if (*arena == NULL)
+        return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for an arena");
+    status = tn_arena_meet(*arena, wanted->stream);
+    if (status == TARN_OK && !tn_steady_expect(*arena, wanted->record_count))
+        status = tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for blocks' records");
+    return status;
+}
+
+/* The heap that is to have the memory has, or idle memory that it may take, the bytes in one run. heap: NULL: none. */
+static bool has_run(tarn_pool *pool, const struct tn_heap *heap, enum tn_heap_kind kind,
+                    uint64_t bytes)
+{
+    return (heap != NULL && tn_bins_find(&heap->bins, bytes) != NULL) ||
+           tn_idle_has(pool, kind, heap == NULL, bytes);
+}
+
+static tarn_status reserve_kind(tarn_pool *pool, struct tn_arena *arena, enum tn_heap_kind kind,
+                                uint64_t bytes, bool frugal)
+{
+    struct tn_heap *heap = arena != NULL ? &arena->heaps[kind] : NULL;
+
+    if (!has_run(pool, heap, kind, bytes) &&
+        !(return_all(pool, NULL, arena) && has_run(pool, heap, kind, bytes))) {
+        tarn_status status = tn_heap_grow(pool, &pool->idle.heaps[kind], bytes, frugal);
+
+        if (status != TARN_OK)
+            return status;
+    }
+    if (heap != NULL && tn_bins_find(&heap->bins, bytes) == NULL &&
+        tn_heap_take_idle(pool, heap, bytes))
+        heap->has_reserved = true;
+    return TARN_OK;
+}
+
+/* The driver has replaced what was in the caches, and allocations come next. arena: NULL: nothing is known of them. */
+static void bring_near(const struct tn_arena *arena)
+{
+    for (size_t i = 0; arena != NULL && i < sizeof *arena; i += 64)
+        __builtin_prefetch((const char *)arena + i, 1);
+}
+
+static tarn_status attempt_reservation(tarn_pool *pool, const void *request, bool frugal,
+                                       void **result)
+{
+    const struct reservation *wanted = request;
+    struct tn_arena *arena;
+    tarn_status status = prepare_order(pool, wanted, &arena);
+
+    (void)result;
+    if (status != TARN_OK)
+        return status;
+    /* For captures, and for what changes hands here. */
+    if (!tn_blocks_reserve(&pool->store,
+                           wanted->record_count + (size_t)RECORDS_FOR_HANDOVER * TN_HEAP_KINDS))
+        return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for blocks' records");
+    tn_pending_poll(pool, false);
+    for (int kind = TN_HEAP_LARGE; kind >= TN_HEAP_SMALL && status == TARN_OK; kind--) {
+        if (wanted->bytes[kind] > 0)
+            status =
+                reserve_kind(pool, arena, (enum tn_heap_kind)kind, wanted->bytes[kind], frugal);
+    }
+    bring_near(arena);
+    return status;
+}
+
+tarn_status tn_pool_reserve(tarn_pool *pool, uint64_t bytes, tn_cu_stream stream,
+                            struct tn_order order)
+{
+    /* Small blocks have chunks of their own: a part of 1/64 for them, at most one chunk. */
+    struct reservation wanted = {
+        .bytes = {tn_min(tn_round_up(bytes / 64 + 1, TN_PAGE_BYTES), 32 * TN_MIB),
+                  tn_round_up(bytes, TN_PAGE_BYTES)},
+        .record_count = (size_t)tn_min(bytes / BLOCK_BYTES_RESERVED, RECORDS_RESERVED_MAX),
+        .stream = stream,
+        .order = order,
+    };
+
+    if (bytes == 0)
+        return TARN_OK;
+    return tn_ladder_run(pool, attempt_reservation, &wanted, bytes, NULL);
+}

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pools/reserve.h"
+
+#include "unit/unit.h"
+
+static tarn_device *device;
+static tarn_pool *pool;
+static tn_cu_stream stream;
+static tn_cu_stream other;
+static struct tn_order order;
+
+static int refused_reserve; /* records cannot be set aside the n-th time from now; 0: always */
+
+bool __real_tn_blocks_reserve(struct tn_block_store *store, size_t count);
+bool __wrap_tn_blocks_reserve(struct tn_block_store *store, size_t count);
+bool __wrap_tn_blocks_reserve(struct tn_block_store *store, size_t count)
+{
+    if (refused_reserve > 0) {
+        refused_reserve -= 1;
+        if (refused_reserve == 0)
+            return false;
+    }
+    return __real_tn_blocks_reserve(store, count);
+}
+
+static void make_pool(void)
+{
+    device = unit_device();
+    pool = unit_pool(device);
+    stream = test_stream();
+    other = test_stream();
+    order = unit_order(device, stream);
+}
+
+static void reserve(uint64_t bytes)
+{
+    OK(tn_pool_reserve(pool, bytes, stream, order));
+}
+
+static void *allocate(uint64_t bytes)
+{
+    return unit_alloc(pool, bytes, stream);
+}
+
+/* By the arena alone; NULL: it cannot. */
+static void *try_allocate(uint64_t bytes)
+{
+    void *address = NULL;
+
+    return tn_steady_allocate(pool, order, bytes, 512, &address) ? address : NULL;
+}
+
+static const struct tn_heap *heap(enum tn_heap_kind kind)
+{
+    return &tn_arena_find(pool, order)->heaps[kind];
+}
+
+START_TEST(memory_reserved_ahead_needs_no_driver_call)
+{
+    uint64_t maps;
+
+    reserve(64 * MIB);
+    maps = pool->counters.map_count;
+    (void)allocate(32 * MIB);
+    (void)allocate(32 * MIB);
+    (void)allocate(4096);
+    ck_assert_uint_eq(pool->counters.map_count, maps);
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
+START_TEST(memory_reserved_ahead_needs_no_host_memory)
+{
+    reserve(64 * MIB);
+    (void)tn_host_plan_fault(1, true);
+    (void)allocate(32 * MIB);
+    (void)allocate(32 * MIB);
+    ck_assert_uint_eq(tn_host_plan_fault(0, false), 0);
+}
+END_TEST
+
+START_TEST(reserving_without_host_memory_for_records_changes_nothing)
+{
+    for (int nth = 1; nth <= 2; nth++) { /* the stream's arena's, then those for captures */
+        refused_reserve = nth;
+        STATUS(TARN_ERR_HOST_MEMORY, tn_pool_reserve(pool, TN_GIB, stream, order));
+        ck_assert_int_eq(refused_reserve, 0);
+        ck_assert_uint_eq(pool->counters.mapped_bytes, 0);
+        ck_assert_int_eq(tn_arena_find(pool, order)->exhaustions > 0, nth == 2);
+        OK(tarn_pool_validate(pool));
+    }
+    reserve(64 * MIB);
+}
+END_TEST
+
+START_TEST(reserving_counts_what_is_free_already)
+{
+    uint64_t maps;
+
+    reserve(0);
+    ck_assert_uint_eq(pool->counters.map_count, 0);
+    reserve(64 * MIB);
+    maps = pool->counters.map_count;
+    reserve(64 * MIB);
+    reserve(32 * MIB);
+    ck_assert_uint_eq(pool->counters.map_count, maps);
+    OK(tarn_free(allocate(64 * MIB))); /* now the stream's own */
+    reserve(64 * MIB);
+    ck_assert_uint_eq(pool->counters.map_count, maps);
+    reserve(66 * MIB);
+    ck_assert_uint_gt(pool->counters.map_count, maps);
+}
+END_TEST
+
+START_TEST(reserving_for_work_does_not_count_captured_memory)
+{
+    tarn_graph *graph = unit_graph(pool, other, 64 * MIB, NULL);
+    uint64_t maps;
+
+    reserve(64 * MIB);
+    maps = pool->counters.map_count;
+    (void)allocate(64 * MIB);
+    ck_assert_uint_eq(pool->counters.map_count, maps);
+    (void)graph;
+}
+END_TEST
+
+/* From the first on, and with records that are there. */
+START_TEST(reserved_memory_is_handed_out_by_the_arena_alone)
+{
+    enum { GIBS = 6, BLOCKS = GIBS * 32 };
+    struct tn_block_slab *slabs;
+
+    reserve(GIBS * TN_GIB);
+    ck_assert_uint_ge(pool->store.spare_count, GIBS * TN_GIB / (16 * TN_MIB));
+    ck_assert_uint_ge(tn_arena_find(pool, order)->store.spare_count, BLOCKS);
+    slabs = pool->store.slabs;
+    for (int i = 0; i < BLOCKS; i++)
+        ck_assert_ptr_nonnull(try_allocate(32 * MIB));
+    ck_assert_ptr_nonnull(try_allocate(4096));
+    ck_assert_ptr_eq(pool->store.slabs, slabs);
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
+/* So are the next captures on that stream, and on others. */
+START_TEST(a_capture_is_served_from_what_the_stream_has_not_used)
+{
+    tarn_capture *capture;
+    uint64_t maps;
+
+    reserve(4 * TN_GIB);
+    (void)allocate(32 * MIB);
+    maps = pool->counters.map_count;
+    capture = unit_begin(pool, stream);
+    (void)allocate(TN_GIB);
+    (void)allocate(2 * TN_GIB);
+    (void)allocate(4096);
+    (void)unit_end(capture);
+    ck_assert_uint_eq(pool->counters.map_count, maps);
+    ck_assert_ptr_nonnull(try_allocate(32 * MIB)); /* what was begun is the stream's */
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
+START_TEST(another_stream_is_served_from_what_the_first_has_not_used)
+{
+    uint64_t maps;
+
+    reserve(3 * TN_GIB);
+    (void)allocate(32 * MIB);
+    (void)allocate(4096);
+    maps = pool->counters.map_count;
+    (void)unit_alloc(pool, 2 * TN_GIB, other);
+    ck_assert_uint_eq(pool->counters.map_count, maps);
+    OK(tarn_pool_validate(pool));
+    (void)unit_alloc(pool, 4096, other); /* the chunk of small blocks was begun */
+    ck_assert_uint_gt(pool->counters.map_count, maps);
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
+/* Nobody knows whether the GPU has done what its blocks were used for. */
+START_TEST(what_was_allocated_in_stays_the_streams)
+{
+    void *block;
+    uint64_t maps;
+
+    reserve(2 * TN_GIB);
+    block = allocate(TN_GIB);
+    OK(tarn_free(block));
+    maps = pool->counters.map_count;
+    (void)unit_alloc(pool, TN_GIB, other);
+    ck_assert_uint_eq(pool->counters.map_count, maps);
+    (void)unit_alloc(pool, TN_GIB, other);
+    ck_assert_uint_gt(pool->counters.map_count, maps);
+    ck_assert_ptr_eq(try_allocate(TN_GIB), block);
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
+START_TEST(another_streams_reservation_counts_what_the_first_has_not_used)
+{
+    uint64_t maps;
+
+    reserve(TN_GIB);
+    maps = pool->counters.map_count;
+    OK(tn_pool_reserve(pool, TN_GIB, other, unit_order(device, other)));
+    ck_assert_uint_eq(pool->counters.map_count, maps);
+    ck_assert_uint_eq(heap(TN_HEAP_LARGE)->mapped_bytes, 0);
+    ck_assert(!heap(TN_HEAP_LARGE)->has_reserved);
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
+START_TEST(a_reservation_in_a_capture_counts_it_too)
+{
+    tarn_capture *capture;
+    uint64_t maps;
+
+    reserve(TN_GIB);
+    maps = pool->counters.map_count;
+    capture = unit_begin(pool, stream);
+    OK(tn_pool_reserve(pool, TN_GIB, stream, unit_order(device, stream)));
+    ck_assert_uint_eq(pool->counters.map_count, maps);
+    (void)allocate(TN_GIB);
+    ck_assert_uint_eq(pool->counters.map_count, maps);
+    (void)unit_end(capture);
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
+/* What it has is at an end then, and the rest of it too small. */
+START_TEST(a_stream_that_needs_more_keeps_what_it_has_not_used)
+{
+    uint64_t mapped;
+
+    reserve(TN_GIB);
+    mapped = heap(TN_HEAP_LARGE)->mapped_bytes;
+    (void)allocate(2 * TN_GIB);
+    ck_assert_uint_ge(heap(TN_HEAP_LARGE)->mapped_bytes, mapped + TN_GIB);
+    ck_assert(heap(TN_HEAP_LARGE)->has_reserved);
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
+/* More is mapped instead, and nothing is lost. */
+START_TEST(without_host_memory_for_records_it_stays_where_it_is)
+{
+    uint64_t maps;
+    int nth = 3; /* the arena's records, the request's, then those for the handover */
+
+    (void)unit_alloc(pool, 4096, other);
+    reserve(TN_GIB);
+    maps = pool->counters.map_count;
+    refused_reserve = nth;
+    (void)unit_alloc(pool, 64 * MIB, other);
+    ck_assert_int_eq(refused_reserve, 0);
+    ck_assert_uint_gt(pool->counters.map_count, maps);
+    ck_assert(heap(TN_HEAP_LARGE)->has_reserved);
+    ck_assert_ptr_nonnull(try_allocate(TN_GIB));
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
+START_TEST(a_stream_that_cannot_be_asked_for_its_context_reserves_nothing)
+{
+    uint64_t reserved = unit_stats(pool).mapped_bytes;
+
+    sim.plan_fault("cuStreamGetCtx", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    STATUS(TARN_ERR_DRIVER, tn_pool_reserve(pool, MIB, stream, order));
+    ck_assert_uint_eq(unit_stats(pool).mapped_bytes, reserved);
+    reserve(MIB);
+    ck_assert_ptr_nonnull(try_allocate(MIB));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("reserve");
+    TCase *tcase = tcase_create("reserve");
+
+    suite_add_tcase(suite, tcase);
+    tcase_add_checked_fixture(tcase, make_pool, NULL);
+    tcase_add_test(tcase, memory_reserved_ahead_needs_no_driver_call);
+    tcase_add_test(tcase, memory_reserved_ahead_needs_no_host_memory);
+    tcase_add_test(tcase, reserving_without_host_memory_for_records_changes_nothing);
+    tcase_add_test(tcase, reserving_counts_what_is_free_already);
+    tcase_add_test(tcase, reserving_for_work_does_not_count_captured_memory);
+    tcase_add_test(tcase, reserved_memory_is_handed_out_by_the_arena_alone);
+    tcase_add_test(tcase, a_capture_is_served_from_what_the_stream_has_not_used);
+    tcase_add_test(tcase, another_stream_is_served_from_what_the_first_has_not_used);
+    tcase_add_test(tcase, what_was_allocated_in_stays_the_streams);
+    tcase_add_test(tcase, another_streams_reservation_counts_what_the_first_has_not_used);
+    tcase_add_test(tcase, a_reservation_in_a_capture_counts_it_too);
+    tcase_add_test(tcase, a_stream_that_needs_more_keeps_what_it_has_not_used);
+    tcase_add_test(tcase, without_host_memory_for_records_it_stays_where_it_is);
+    tcase_add_test(tcase, a_stream_that_cannot_be_asked_for_its_context_reserves_nothing);
+    return test_main(suite);
+}
