@@ -315,42 +315,60 @@ static bool is_place_as_before(const struct tn_plan *plan, const struct tn_saved
            tn_saved_end(saved) <= plan->seen_end;
 }
 
-/* Looks whether a block can come back in its place, with no other block being concerned; *in_place is cleared where
- * it cannot. False: no memory. */
-static bool plan_place(struct tn_plan *plan, const struct tn_saved_block *saved, bool *in_place)
+/* Looks whether a block can come back in its place, with no other block being concerned. *chunk: in which it begins;
+ * NULL where it cannot. False: no memory. */
+static bool plan_place(struct tn_plan *plan, const struct tn_saved_block *saved,
+                       struct tn_chunk **chunk)
 {
     const struct tn_block *block = saved->block;
-    const struct tn_chunk *chunk = NULL;
+    struct tn_chunk *last = NULL;
     struct tn_run run = {block->segment, block->offset, tn_block_end(block)};
 
-    if (is_place_as_before(plan, saved))
-        return true;
     if (!make_home(plan, saved))
         return false;
     if (plan->pool->hold_count > 0 || block->heap != tn_plan_home(plan, saved) ||
-        !tn_order_equal(block->heap->arena->order, tn_plan_order(plan, saved))) {
-        *in_place = false;
+        !tn_order_equal(block->heap->arena->order, tn_plan_order(plan, saved)))
         return true;
-    }
-    for (uint64_t at = block->offset; at < tn_block_end(block); at = tn_chunk_end(chunk)) {
-        chunk = tn_segment_chunk_at(block->segment, at);
-        plan->needs_wait = plan->needs_wait || chunk_may_be_in_use(plan, chunk);
-        run.begin = tn_min(run.begin, chunk->offset);
-        run.end = tn_chunk_end(chunk);
+    *chunk = tn_segment_chunk_at(block->segment, block->offset);
+    for (uint64_t at = block->offset; at < tn_block_end(block); at = tn_chunk_end(last)) {
+        last = tn_segment_chunk_at(block->segment, at);
+        plan->needs_wait = plan->needs_wait || chunk_may_be_in_use(plan, last);
+        run.begin = tn_min(run.begin, last->offset);
+        run.end = tn_chunk_end(last);
     }
     plan_reach(plan, &run, block, block->heap->arena);
     plan->seen_run = saved->run;
-    plan->seen_begin = chunk->offset;
-    plan->seen_end = tn_chunk_end(chunk);
+    plan->seen_chunk = last;
+    plan->seen_begin = last->offset;
+    plan->seen_end = tn_chunk_end(last);
     return true;
 }
 
-/* Enters a saved block that is not live now. in_place: the record that it had is of its very bytes, that are FREE.
+/* The next revived block begins in the chunk, in its place. False: no memory. */
+static inline bool add_place(struct tn_plan *plan, struct tn_chunk *chunk)
+{
+    struct tn_span *last = plan->span_count > 0 ? &plan->spans[plan->span_count - 1] : NULL;
+
+    if (last != NULL && last->chunk == chunk && last->end == plan->revived_count) {
+        last->end += 1;
+        return true;
+    }
+    if (!tn_host_grow((void **)&plan->spans, &plan->span_capacity, plan->span_count + 1,
+                      sizeof *plan->spans))
+        return false;
+    plan->spans[plan->span_count] =
+        (struct tn_span){plan->revived_count, plan->revived_count + 1, chunk};
+    plan->span_count += 1;
+    return true;
+}
+
+/* Enters a saved block that is not live now. is_free: the record that it had is of its very bytes, that are FREE.
  * *cursor is a block at or below it, or of another segment, or NULL. */
-static tarn_status plan_revival(struct tn_plan *plan, size_t index, bool in_place,
+static tarn_status plan_revival(struct tn_plan *plan, size_t index, bool is_free,
                                 struct tn_block **cursor)
 {
     const struct tn_saved_block *saved = &plan->checkpoint->blocks[index];
+    struct tn_chunk *chunk = NULL;
     const struct tn_segment *segment;
 
     if (plan->revived == NULL) {
@@ -358,14 +376,16 @@ static tarn_status plan_revival(struct tn_plan *plan, size_t index, bool in_plac
         if (plan->revived == NULL)
             return no_memory();
     }
-    if (in_place && !plan_place(plan, saved, &in_place))
+    if (is_free && is_place_as_before(plan, saved))
+        chunk = plan->seen_chunk;
+    else if (is_free && !plan_place(plan, saved, &chunk))
         return no_memory();
-    plan->revived[plan->revived_count] =
-        (struct tn_revival){index & (SIZE_MAX >> 1), in_place}; /* C5; 63 bits */
+    if (chunk != NULL && !add_place(plan, chunk))
+        return no_memory();
+    plan->revived[plan->revived_count] = index; /* C5 */
     plan->revived_count += 1;
-    if (in_place)
+    if (chunk != NULL)
         return TARN_OK;
-    plan->elsewhere_count += 1;
     segment = tn_saved_segment(plan->checkpoint, saved);
     if (*cursor == NULL || (*cursor)->segment != segment)
         *cursor = segment->first_block;
@@ -394,9 +414,7 @@ static struct tn_block *find_elsewhere(const struct tn_plan *plan, struct tn_sav
 /* What is mapped joins what is free beside it: then no block has its own place any more. */
 static void give_up_places(struct tn_plan *plan)
 {
-    for (size_t i = 0; i < plan->revived_count; i++)
-        plan->revived[i].in_place = false;
-    plan->elsewhere_count = plan->revived_count;
+    plan->span_count = 0;
     plan->record_count += 2 * plan->revived_count;
 }
 
@@ -422,17 +440,17 @@ static tarn_status plan_blocks(struct tn_plan *plan)
     for (size_t i = 0; i < checkpoint->block_count && status == TARN_OK; i++) {
         struct tn_saved_block *saved = &checkpoint->blocks[i];
         struct tn_block *block = saved->block;
-        bool in_place = false;
+        bool is_free = false;
 
         TN_ASSERT(i == 0 || follows(checkpoint, saved, saved - 1)); /* C1 */
         if (i + AHEAD < checkpoint->block_count)
             __builtin_prefetch(saved[AHEAD].block, 1);
         if (!is_live_as(block, saved)) {
-            in_place = is_its_place(checkpoint, saved, block);
-            block = in_place ? NULL : find_elsewhere(plan, saved, &last);
+            is_free = is_its_place(checkpoint, saved, block);
+            block = is_free ? NULL : find_elsewhere(plan, saved, &last);
         }
         if (block == NULL) {
-            status = plan_revival(plan, i, in_place, &cursor);
+            status = plan_revival(plan, i, is_free, &cursor);
             continue;
         }
         block->mark = plan->mark;
@@ -455,7 +473,7 @@ tarn_status tn_plan_make(struct tn_plan *plan)
 
     plan->mark = tn_next_mark(plan->pool);
     plan->revived_count = 0;
-    plan->elsewhere_count = 0;
+    plan->span_count = 0;
     plan->hole_count = 0;
     plan->hole_bytes = 0;
     plan->record_count = 0;
@@ -473,5 +491,6 @@ tarn_status tn_plan_make(struct tn_plan *plan)
 void tn_plan_fini(struct tn_plan *plan)
 {
     tn_host_free(plan->revived);
+    tn_host_free(plan->spans);
     tn_host_free(plan->holes);
 }

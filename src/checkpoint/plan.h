@@ -19,14 +19,13 @@ struct tn_hole {
     uint64_t bytes;
 };
 
-/* A saved block that is not live now. */
-struct tn_revival {
-    uint64_t index : 63; /* of the saved block */
-    uint64_t
-        in_place : 1; /* the record that it had is FREE, of its very bytes, in the heap that it comes back to */
+/* Revived blocks, one behind the other, that come back in their places: the record that each had is FREE, of its very
+ * bytes, in the heap that it comes back to. All begin in that chunk. */
+struct tn_span {
+    size_t begin; /* of the plan's revived blocks */
+    size_t end;
+    struct tn_chunk *chunk;
 };
-
-_Static_assert(sizeof(struct tn_revival) == 8, "one word: there are as many as saved blocks");
 
 /* Memory that may change hands together: chunks under blocks that come back over their edges, one behind the other. */
 struct tn_reach {
@@ -45,17 +44,20 @@ struct tn_plan {
     struct tn_heap
         *homes[TN_HEAP_KINDS]; /* of the blocks of one order, looked up last; NULL: none */
     struct tn_order home_order;
-    uint32_t seen_run;     /* of the last block that comes back in its place */
-    uint64_t seen_begin;   /* offsets of its chunk, whose heap is its home */
-    uint64_t seen_end;     /* 0: there was none */
+    uint32_t seen_run;           /* of the last block that comes back in its place */
+    struct tn_chunk *seen_chunk; /* in which it ends, whose heap is its home */
+    uint64_t seen_begin;         /* offsets of that */
+    uint64_t seen_end;           /* 0: there was none */
     struct tn_reach reach; /* of the blocks looked at last */
     bool is_at_home;       /* the plan's own stream has an arena */
     /* The plan itself: */
     uint16_t mark;      /* kept blocks carry it */
     size_t freed_count; /* live now, not then */
-    struct tn_revival *revived;
+    size_t *revived; /* indexes of saved blocks that are not live now */
     size_t revived_count;
-    size_t elsewhere_count; /* of them, without a place */
+    struct tn_span *spans; /* of them, in order; all others have no place */
+    size_t span_capacity;
+    size_t span_count;
     struct tn_hole *holes;
     size_t hole_capacity;
     size_t hole_count;

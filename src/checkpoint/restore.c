@@ -128,29 +128,45 @@ static tarn_status map_holes(const struct tn_plan *plan)
     return TARN_OK;
 }
 
+/* The span that begins with the i-th revived block, which *next is moved behind; NULL: there is none, the block has no
+ * place. */
+static const struct tn_span *span_at(const struct tn_plan *plan, size_t i, size_t *next)
+{
+    if (*next == plan->span_count || plan->spans[*next].begin != i)
+        return NULL;
+    *next += 1;
+    return &plan->spans[*next - 1];
+}
+
+static const struct tn_saved_block *saved_at(const struct tn_plan *plan, size_t i)
+{
+    return &plan->checkpoint->blocks[plan->revived[i]];
+}
+
 /* Room for the revived blocks in the indexes of their chunks. False: no memory. */
 static bool reserve_places(const struct tn_plan *plan)
 {
-    const tarn_checkpoint *checkpoint = plan->checkpoint;
-    const struct tn_segment *last = NULL;
     struct tn_chunk *chunk = NULL;
-    uint32_t count = 0; /* of those that begin in the chunk; they follow each other */
+    size_t first = 0; /* of those that begin in the chunk; they follow each other */
+    size_t next = 0;
 
-    for (size_t i = 0; i < plan->revived_count; i++) {
-        const struct tn_saved_block *saved = &checkpoint->blocks[plan->revived[i].index];
-        const struct tn_segment *segment = tn_saved_segment(checkpoint, saved);
+    for (size_t i = 0; i < plan->revived_count;) {
+        const struct tn_span *span = span_at(plan, i, &next);
+        const struct tn_saved_block *saved = saved_at(plan, i);
+        struct tn_chunk *at = span != NULL
+                                  ? span->chunk
+                                  : tn_segment_chunk_at(tn_saved_segment(plan->checkpoint, saved),
+                                                        tn_saved_offset(saved));
 
-        if (segment == last && tn_saved_offset(saved) < tn_chunk_end(chunk)) {
-            count += 1;
-            continue;
+        if (chunk != at) {
+            if (chunk != NULL && !tn_live_reserve(chunk, (uint32_t)(i - first)))
+                return false;
+            chunk = at;
+            first = i;
         }
-        if (chunk != NULL && !tn_live_reserve(chunk, count))
-            return false;
-        last = segment;
-        chunk = tn_segment_chunk_at(segment, tn_saved_offset(saved));
-        count = 1;
+        i = span != NULL ? span->end : i + 1;
     }
-    return chunk == NULL || tn_live_reserve(chunk, count);
+    return chunk == NULL || tn_live_reserve(chunk, (uint32_t)(plan->revived_count - first));
 }
 
 /* The last that may fail: on failure no copy was enqueued. */
@@ -250,36 +266,51 @@ static struct tn_block *revive(struct tn_plan *plan, const struct tn_saved_block
 }
 
 /* Tells of a block that is live again, and gives it its uses. */
-static inline void finish_revival(struct attempt *attempt, size_t i, struct tn_block *block)
+static inline void finish_revival(struct attempt *attempt, size_t i,
+                                  const struct tn_saved_block *saved, struct tn_block *block)
 {
-    struct tn_plan *plan = attempt->plan;
+    const struct tn_plan *plan = attempt->plan;
 
     if (attempt->uses != NULL) {
         tn_uses_give(block, attempt->uses[i]);
         attempt->uses[i] = NULL;
     }
     revived_of(attempt->delta)[i] = (tarn_revived){
-        .block = tn_describe_block(plan->pool, block),
+        .block = {.address = (void *)(uintptr_t)tn_saved_address(plan->checkpoint, saved),
+                  .bytes = saved->requested,
+                  .block_bytes = tn_saved_bytes(saved),
+                  .sequence = saved->sequence,
+                  .pool = plan->pool},
         .undefined = plan->checkpoint->contents == NULL,
     };
+}
+
+static inline void revive_span(struct attempt *attempt, const struct tn_span *span,
+                               struct tn_tally *tally)
+{
+    const struct tn_plan *plan = attempt->plan;
+    struct tn_chunk *chunk = span->chunk;
+
+    for (size_t i = span->begin; i < span->end; i++) {
+        const struct tn_saved_block *saved = saved_at(plan, i);
+
+        if (i + AHEAD < plan->revived_count)
+            __builtin_prefetch(saved_at(plan, i + AHEAD)->block, 1);
+        tn_pool_revive(chunk, saved->block, saved->requested, saved->sequence, tally);
+        finish_revival(attempt, i, saved, saved->block);
+    }
 }
 
 /* Those that come back in their very places, before anything changes what is beside them. */
 static TN_APART void revive_in_place(struct attempt *attempt)
 {
-    struct tn_plan *plan = attempt->plan;
+    const struct tn_plan *plan = attempt->plan;
     struct tn_tally tallies[TN_HEAP_KINDS] = {{0}};
 
-    for (size_t i = 0; i < plan->revived_count; i++) {
-        const struct tn_saved_block *saved = &plan->checkpoint->blocks[plan->revived[i].index];
-        struct tn_block *block = saved->block;
+    for (size_t i = 0; i < plan->span_count; i++) {
+        const struct tn_heap *heap = plan->spans[i].chunk->heap;
 
-        if (i + AHEAD < plan->revived_count)
-            __builtin_prefetch(plan->checkpoint->blocks[plan->revived[i + AHEAD].index].block, 1);
-        if (!plan->revived[i].in_place)
-            continue;
-        tn_pool_revive(block, saved->requested, saved->sequence, tallies);
-        finish_revival(attempt, i, block);
+        revive_span(attempt, &plan->spans[i], &tallies[heap->kind]);
     }
     tn_pool_count_live(plan->pool, tallies);
 }
@@ -295,24 +326,29 @@ static void free_others(const struct attempt *attempt)
     }
 }
 
-/* Few, mostly: of the others nothing is looked at but that they have come back. */
+/* Few, mostly. */
 static void revive_elsewhere(struct attempt *attempt)
 {
     struct tn_plan *plan = attempt->plan;
     const tarn_checkpoint *checkpoint = plan->checkpoint;
+    size_t next = 0;
 
     for (size_t i = 0; i < plan->revived_count; i++) {
-        struct tn_saved_block *saved = &checkpoint->blocks[plan->revived[i].index];
+        const struct tn_span *span = span_at(plan, i, &next);
+        struct tn_saved_block *saved;
         struct tn_block *below = NULL;
 
-        if (plan->revived[i].in_place)
+        if (span != NULL) {
+            i = span->end - 1;
             continue;
+        }
+        saved = &checkpoint->blocks[plan->revived[i]];
         if (i > 0)
-            below = checkpoint->blocks[plan->revived[i - 1].index].block;
+            below = saved_at(plan, i - 1)->block;
         if (below != NULL && below->segment != tn_saved_segment(checkpoint, saved))
             below = NULL;
         saved->block = revive(plan, saved, below);
-        finish_revival(attempt, i, saved->block);
+        finish_revival(attempt, i, saved, saved->block);
     }
 }
 
@@ -322,8 +358,7 @@ static void commit(struct attempt *attempt)
 
     revive_in_place(attempt);
     free_others(attempt);
-    if (plan->elsewhere_count > 0)
-        revive_elsewhere(attempt);
+    revive_elsewhere(attempt);
     attempt->delta->freed_count = plan->freed_count;
     attempt->delta->revived_count = plan->revived_count;
     if (plan->revived_count > 0)

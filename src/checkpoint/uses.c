@@ -53,7 +53,7 @@ tarn_status tn_saved_uses_make(const struct tn_plan *plan, struct tn_use ***uses
     for (size_t i = 0; i < plan->revived_count; i++) {
         tarn_status status;
 
-        for (; block < plan->revived[i].index; block++)
+        for (; block < plan->revived[i]; block++)
             at += checkpoint->blocks[block].use_count; /* C6 */
         if (checkpoint->blocks[block].use_count == 0)
             continue;

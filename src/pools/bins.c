@@ -51,22 +51,17 @@ static TN_APART void note_empty(struct tn_bins *bins, unsigned bin)
         bins->class_map &= ~((uint64_t)1 << class);
 }
 
-/* Takes it out of the bin of so many bytes. */
-static inline void take(struct tn_bins *bins, struct tn_block *block, uint64_t bytes)
+/* Takes the first block out of the bin. */
+static inline void pop(struct tn_bins *bins, const struct tn_block *block, unsigned bin)
 {
     struct tn_block *next = block->list_next;
-    struct tn_block *previous = block->list_previous;
 
+    TN_ASSERT(bins->heads[bin] == block); /* P4 */
+    bins->heads[bin] = next;
     if (next != NULL)
-        next->list_previous = previous;
-    if (previous != NULL) {
-        previous->list_next = next;
-        return;
-    }
-    TN_ASSERT(bins->heads[bin_of(bytes)] == block); /* P4 */
-    bins->heads[bin_of(bytes)] = next;
-    if (next == NULL)
-        note_empty(bins, bin_of(bytes));
+        next->list_previous = NULL;
+    else
+        note_empty(bins, bin);
 }
 
 void tn_bins_insert(struct tn_bins *bins, struct tn_block *block)
@@ -76,19 +71,25 @@ void tn_bins_insert(struct tn_bins *bins, struct tn_block *block)
     push(bins, block, bin_of(tn_block_bytes(block)));
 }
 
-void tn_bins_remove(struct tn_bins *bins, struct tn_block *block)
+void tn_bins_remove_first(struct tn_bins *bins, struct tn_block *block)
 {
-    take(bins, block, tn_block_bytes(block));
+    pop(bins, block, bin_of(tn_block_bytes(block)));
 }
 
 void tn_bins_resized(struct tn_bins *bins, struct tn_block *block, uint64_t bytes_before)
 {
     unsigned bin = bin_of(tn_block_bytes(block));
+    unsigned bin_before;
 
     TN_ASSERT(block->extends == tn_block_is_at_unmapped(block)); /* P4 */
-    if (block->list_previous == NULL && bin == bin_of(bytes_before))
-        return; /* it is at the head, where it would come to stand */
-    take(bins, block, bytes_before);
+    if (block->list_previous != NULL) {
+        tn_bins_remove(bins, block);
+    } else {
+        bin_before = bin_of(bytes_before);
+        if (bin == bin_before)
+            return; /* it is at the head, where it would come to stand */
+        pop(bins, block, bin_before);
+    }
     push(bins, block, bin);
 }
 

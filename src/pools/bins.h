@@ -12,6 +12,7 @@
 #define TARN_POOLS_BINS_H
 
 #include "base/checked.h"
+#include "base/hot.h"
 #include "pools/block.h"
 
 enum {
@@ -27,7 +28,24 @@ struct tn_bins {
 
 /* Looks at the block that follows, whether that has memory. */
 void tn_bins_insert(struct tn_bins *bins, struct tn_block *block);
-void tn_bins_remove(struct tn_bins *bins, struct tn_block *block);
+
+/* Takes the first block out of its bin. */
+void tn_bins_remove_first(struct tn_bins *bins, struct tn_block *block);
+
+/* Takes a block out of its bin, in which it seldom is the first. */
+static inline void tn_bins_remove(struct tn_bins *bins, struct tn_block *block)
+{
+    struct tn_block *next = block->list_next;
+    struct tn_block *previous = block->list_previous;
+
+    if (TN_UNLIKELY(previous == NULL)) {
+        tn_bins_remove_first(bins, block);
+        return;
+    }
+    previous->list_next = next;
+    if (next != NULL)
+        next->list_previous = previous;
+}
 
 /* A block in a bin had so many bytes, and has others now: as if it were removed and inserted, but that what
  * follows it is the same. */

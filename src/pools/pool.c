@@ -321,10 +321,9 @@ tarn_status tn_pool_destroy(tarn_pool *pool)
 
 /* Writes what the block is now, and enters it in the books of its chunks. Reads none of it back: a load of two
  * bytes that were just written one by one waits until they have reached the cache. */
-static inline void enter(struct tn_block *block, bool own_order, bool tangled)
+static inline void enter(struct tn_chunk *chunk, struct tn_block *block, bool own_order,
+                         bool tangled)
 {
-    struct tn_chunk *chunk = tn_block_chunk_at(block, block->offset);
-
     TN_ASSERT(block->state == TN_BLOCK_FREE);
     block->state = TN_BLOCK_LIVE;
     block->own_order = own_order;
@@ -352,23 +351,21 @@ void tn_pool_enter_live(tarn_pool *pool, struct tn_block *block)
 {
     uint64_t bytes = tn_block_bytes(block);
 
-    enter(block, block->own_order, block->tangled);
+    enter(tn_block_chunk_at(block, block->offset), block, block->own_order, block->tangled);
     count_live(pool, tn_kind_of(bytes), &(struct tn_tally){1, bytes, block->requested});
 }
 
-void tn_pool_revive(struct tn_block *block, uint64_t requested, uint64_t sequence,
-                    struct tn_tally tallies[TN_HEAP_KINDS])
+void tn_pool_revive(struct tn_chunk *chunk, struct tn_block *block, uint64_t requested,
+                    uint64_t sequence, struct tn_tally *tally)
 {
-    uint64_t bytes = tn_block_bytes(block);
-    struct tn_tally *tally = &tallies[tn_kind_of(bytes)];
-
-    TN_ASSERT(tn_kind_of(bytes) == block->heap->kind); /* P20 */
+    TN_ASSERT(chunk->heap == block->heap &&
+              tn_kind_of(tn_block_bytes(block)) == block->heap->kind); /* P20 */
     tn_bins_remove(&block->heap->bins, block);
     block->requested = requested;
     block->sequence = sequence;
-    enter(block, true, false); /* P18 */
+    enter(chunk, block, true, false); /* P18 */
     tally->count += 1;
-    tally->bytes += bytes;
+    tally->bytes += tn_block_bytes(block);
     tally->requested += requested;
 }
 

@@ -212,10 +212,10 @@ void tn_pool_enter_live(tarn_pool *pool, struct tn_block *block);
 void tn_pool_leave_live(tarn_pool *pool, struct tn_block *block);
 
 /* Makes a FREE block LIVE as it is, for many in a row: it is of its heap's kind and of its arena's order, without uses.
- * There is room for it in its chunk's index. Counts it in the tally of its kind; tn_pool_count_live adds those to the
- * pool's counters, in the end. */
-void tn_pool_revive(struct tn_block *block, uint64_t requested, uint64_t sequence,
-                    struct tn_tally tallies[TN_HEAP_KINDS]);
+ * It begins in the chunk, in whose index there is room for it. Counts it in the tally of its kind; tn_pool_count_live
+ * adds those to the pool's counters, in the end. */
+void tn_pool_revive(struct tn_chunk *chunk, struct tn_block *block, uint64_t requested,
+                    uint64_t sequence, struct tn_tally *tally);
 void tn_pool_count_live(tarn_pool *pool, const struct tn_tally tallies[TN_HEAP_KINDS]);
 
 /* Turns the live blocks of an aborted capture, those of its bodies included, into DISCARDED ones; the lock is held. */

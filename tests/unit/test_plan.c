@@ -50,7 +50,7 @@ START_TEST(a_plan_says_what_will_be_and_changes_nothing)
     ck_assert_mem_eq(&before, &after, sizeof after);
     ck_assert_uint_eq(plan.freed_count, 2);
     ck_assert_uint_eq(plan.revived_count, 1);
-    ck_assert_uint_eq(plan.revived[0].index, 1);
+    ck_assert_uint_eq(plan.revived[0], 1);
     ck_assert_uint_eq(plan.hole_count, 0);
     ck_assert(!plan.needs_wait);
     ck_assert_uint_eq(unit_block(kept)->mark, plan.mark);
