@@ -10,6 +10,8 @@
 #ifndef TARN_BASE_HOT_H
 #define TARN_BASE_HOT_H
 
+#include <stddef.h>
+
 #define TN_ALWAYS_INLINE inline __attribute__((always_inline))
 #define TN_APART __attribute__((noinline))
 /* On the way of every call: such functions stand side by side, on few pages. */
@@ -19,5 +21,12 @@
 #define TN_HIDE(variable) __asm__("" : "+r"(variable))
 #define TN_LIKELY(condition) __builtin_expect(!!(condition), 1)
 #define TN_UNLIKELY(condition) __builtin_expect(!!(condition), 0)
+
+/* Brings memory that is about to be written into the cache. */
+static inline void tn_bring_near(const void *memory, size_t bytes)
+{
+    for (size_t at = 0; at < bytes; at += 64)
+        __builtin_prefetch((const char *)memory + at, 1);
+}
 
 #endif

@@ -186,6 +186,21 @@ void tn_blocks_move(struct tn_block_store *from, struct tn_block_store *to, size
         push(to, pop(from));
 }
 
+void tn_blocks_bring_near(const struct tn_block_store *store, size_t count)
+{
+    const struct tn_block *batch = store->batches;
+    const struct tn_block *block = store->spare;
+
+    for (; count > 0 && (block != NULL || batch != NULL); count--) {
+        if (block == NULL) {
+            block = batch;
+            batch = batch->list_previous;
+        }
+        __builtin_prefetch(block, 1);
+        block = block->list_next;
+    }
+}
+
 void tn_blocks_fini(struct tn_block_store *store)
 {
     while (store->slabs != NULL) {

@@ -116,6 +116,9 @@ void tn_block_give(struct tn_block_store *store, struct tn_block *block);
 /* Moves up to count records that were set aside; those that make no batch are touched. */
 void tn_blocks_move(struct tn_block_store *from, struct tn_block_store *to, size_t count);
 
+/* Brings up to count of the records that are taken next into the cache, but for those never taken. */
+void tn_blocks_bring_near(const struct tn_block_store *store, size_t count);
+
 void tn_blocks_fini(struct tn_block_store *store);
 
 enum {

@@ -11,6 +11,7 @@
 
 #include "base/checked.h"
 #include "base/host.h"
+#include "base/hot.h"
 #include "pools/arena.h"
 
 /* Near to the golden section of the hash's range, and odd, so that no two places have one hash. Places that are
@@ -190,6 +191,15 @@ bool tn_live_reserve_under(const struct tn_block *block)
         at = tn_chunk_end(chunk);
     }
     return true;
+}
+
+uint64_t tn_live_bring_near(const struct tn_chunk *chunk)
+{
+    uint64_t bytes = chunk->live_size * sizeof *chunk->live;
+
+    __builtin_prefetch(&chunk->used_bytes, 1);
+    tn_bring_near((const void *)chunk->live, bytes);
+    return bytes;
 }
 
 void tn_live_drop(struct tn_chunk *chunk)

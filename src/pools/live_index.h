@@ -57,6 +57,9 @@ static inline bool tn_live_has_room(const struct tn_chunk *chunk)
     return chunk->live_count < chunk->live_room;
 }
 
+/* Brings what allocations in the chunk write into the cache, its table above all; returns the bytes of that. */
+uint64_t tn_live_bring_near(const struct tn_chunk *chunk);
+
 /* Gives up the table of a chunk in which no block begins. */
 void tn_live_drop(struct tn_chunk *chunk);
 
