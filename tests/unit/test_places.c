@@ -114,6 +114,34 @@ START_TEST(a_place_beside_memory_that_is_mapped_again_is_none)
 }
 END_TEST
 
+START_TEST(blocks_over_the_edges_of_chunks_come_back_in_their_places)
+{
+    enum { COUNT = 32, BYTES = 384 * 1024 };
+    void *blocks[COUNT];
+    struct tn_block *records[COUNT];
+    size_t over_edges = 0;
+    tarn_checkpoint *checkpoint;
+
+    for (size_t i = 0; i < COUNT; i++) {
+        blocks[i] = unit_alloc(pool, BYTES, stream);
+        records[i] = unit_block(blocks[i]);
+    }
+    checkpoint = take();
+    for (size_t i = 1; i < COUNT; i += 2) {
+        over_edges += unit_chunk(blocks[i]) != unit_chunk((char *)blocks[i] + BYTES - 1);
+        OK(tarn_free(blocks[i]));
+    }
+    ck_assert_uint_gt(over_edges, 0);
+    restore(checkpoint);
+    ck_assert_uint_eq(delta->revived_count, COUNT / 2);
+    unit_expect_live_set(pool, checkpoint);
+    for (size_t i = 0; i < COUNT; i++)
+        ck_assert_ptr_eq(unit_block(blocks[i]), records[i]);
+    for (size_t i = 0; i < COUNT; i++)
+        OK(tarn_free(blocks[i]));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("places");
@@ -124,5 +152,6 @@ int main(void)
     tcase_add_test(tcase, blocks_come_back_in_their_places_and_elsewhere);
     tcase_add_test(tcase, a_block_that_another_checkpoint_revived_is_kept);
     tcase_add_test(tcase, a_place_beside_memory_that_is_mapped_again_is_none);
+    tcase_add_test(tcase, blocks_over_the_edges_of_chunks_come_back_in_their_places);
     return test_main(suite);
 }
