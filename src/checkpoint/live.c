@@ -57,7 +57,7 @@ static uint64_t address_of(const tarn_expected *expected)
 }
 
 /* The live block behind that one, or behind what is free there; NULL: something else follows. */
-static inline struct tn_block *live_behind(const struct tn_block *block, tn_block_step *step)
+static inline struct tn_block *live_behind(const struct tn_block *block, struct tn_block_step *step)
 {
     struct tn_block *next = tn_block_next(block, step);
 
@@ -75,7 +75,7 @@ static size_t follow(const tarn_expected *expected, size_t count, uint16_t mark,
 {
     struct tn_block *block = *near;
     uint64_t base = block->segment->base;
-    tn_block_step step = 1;
+    struct tn_block_step step = tn_block_step_by(1);
     size_t i;
 
     for (i = 0; i < count; i++) {

@@ -115,9 +115,9 @@ static bool begin_run(tarn_checkpoint *checkpoint, struct saving *saving,
 }
 
 /* A block that is not of the last run as a matter of course: that goes on with it, or another begins, and its uses are
- * saved. Writes the number of uses; false: no memory. */
+ * saved. *use_count: their number; false: no memory. */
 static bool save_unlike(tarn_checkpoint *checkpoint, const struct tn_block *block,
-                        struct tn_saved_block *saved, struct saving *saving)
+                        struct tn_saved_block *saved, struct saving *saving, uint32_t *use_count)
 {
     struct tn_order order = tn_block_order(block);
 
@@ -130,7 +130,7 @@ static bool save_unlike(tarn_checkpoint *checkpoint, const struct tn_block *bloc
         return true;
     if (!tn_saved_uses_add(checkpoint, block))
         return false;
-    saved->use_count = (uint32_t)tn_uses_count(block);
+    *use_count = (uint32_t)tn_uses_count(block);
     return true;
 }
 
@@ -140,33 +140,35 @@ static bool save_segment(tarn_checkpoint *checkpoint, struct tn_segment *segment
     struct tn_saved_block *const first = &checkpoint->blocks[checkpoint->block_count];
     struct tn_saved_block *saved = first;
     struct saving saving = {NULL, NULL};
-    tn_block_step step = 1;
-    uint64_t live_units = 0;
+    struct tn_block_step step = tn_block_step_by(1);
+    uint32_t run = 0; /* of the blocks, from the first on */
     bool done = true;
 
     for (struct tn_block *block = segment->first_block; block != NULL;
          block = tn_block_next(block, &step)) {
+        uint32_t use_count = 0;
+
         if (block->state != TN_BLOCK_LIVE)
             continue;
-        saved->use_count = 0;
-        if (block->heap != saving.heap || !block->own_order || block->tangled)
-            done = save_unlike(checkpoint, block, saved, &saving);
-        if (!done)
-            break;
+        if (block->heap != saving.heap || !block->own_order || block->tangled) {
+            done = save_unlike(checkpoint, block, saved, &saving, &use_count);
+            if (!done)
+                break;
+            run = (uint32_t)checkpoint->run_count - 1;
+        }
         saved->block = block;
         saved->requested = block->requested;
         saved->sequence = block->sequence;
         saved->place = (uint32_t)(block->offset >> TN_BLOCK_BITS);
         saved->units = block->units;
-        saved->run = (uint32_t)checkpoint->run_count - 1;
-        live_units += block->units;
+        saved->run = run;
+        saved->use_count = use_count;
         saved += 1;
     }
     end_run(checkpoint, &saving, saved);
     if (saved > first)
         segment->checkpoint_count += 1; /* C2 */
     checkpoint->block_count += (size_t)(saved - first);
-    checkpoint->live_bytes += live_units << TN_BLOCK_BITS;
     return done;
 }
 
@@ -213,7 +215,8 @@ static tarn_status save_state(tarn_checkpoint *checkpoint)
     }
     for (struct tn_segment *segment = pool->segments; segment != NULL && saved;
          segment = segment->next)
-        saved = save_segment(checkpoint, segment); /* C1: segments and blocks are in order */
+        saved = save_segment(checkpoint, segment);      /* C1: segments and blocks are in order */
+    checkpoint->live_bytes = pool->counters.live_bytes; /* P8 */
     if (saved)
         return TARN_OK;
     status = tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a checkpoint of %llu blocks",

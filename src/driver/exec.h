@@ -65,7 +65,7 @@ tarn_status tn_exec_not_launched(struct tn_gpu *gpu, tn_cu_result result);
 static TN_ALWAYS_INLINE tn_cu_result tn_exec_try_launch(const struct tn_gpu *gpu,
                                                         tn_cu_graphexec exec, tn_cu_stream stream)
 {
-    return gpu->driver->cuGraphLaunch(exec, stream);
+    return gpu->launch(exec, stream);
 }
 
 TARN_MUST_CHECK static TN_ALWAYS_INLINE tarn_status tn_exec_launched(struct tn_gpu *gpu,

@@ -336,6 +336,7 @@ tarn_status tn_gpu_open(struct tn_gpu *gpu, const struct tn_driver *driver, int 
     tarn_status status;
 
     gpu->driver = driver;
+    gpu->launch = driver->cuGraphLaunch;
     gpu->ordinal = ordinal;
     atomic_store(&gpu->epoch, 1);
     atomic_store(&gpu->proven, 1);

@@ -45,6 +45,8 @@ struct tn_gpu {
     atomic_bool unusable;           /* tn_gpu_check says why */
     atomic_uint_fast64_t epoch;     /* rises with every wait begun */
     atomic_uint_fast64_t proven;    /* the highest epoch whose wait has ended */
+    /* The driver's cuGraphLaunch, a load nearer; immutable: */
+    tn_cu_result (*launch)(tn_cu_graphexec exec, tn_cu_stream stream);
     /* Above is what allocations, frees and replays look at. */
     atomic_int fault;         /* the first sticky result; 0: none */
     atomic_int poison_result; /* of the first teardown call refused; 0: none */

@@ -140,26 +140,37 @@ struct tn_block_slab {
     struct tn_block_cold *cold; /* the cold records, in the order of the others; NULL: none yet */
 };
 
-/* For who goes through many blocks, from 1 on: where their records lie, mostly one behind the other, or one before the
- * other where they were freed in that order. */
-typedef ptrdiff_t tn_block_step;
+/* For who goes through many blocks: where their records lie, mostly one behind the other, or one before the other where
+ * they were freed in that order. */
+struct tn_block_step {
+    ptrdiff_t next;  /* bytes from a record to the one that is guessed to be the next */
+    ptrdiff_t ahead; /* to the one that is brought near */
+};
+
+static inline struct tn_block_step tn_block_step_by(ptrdiff_t records)
+{
+    enum { AHEAD = 32 }; /* some hundred nanoseconds */
+    const ptrdiff_t bytes = records * (ptrdiff_t)sizeof(struct tn_block);
+
+    return (struct tn_block_step){bytes, bytes * AHEAD};
+}
 
 /* The block's next one. It is guessed from the steps before, so that the processor goes on with it while it still waits
  * for the link; and one that many steps ahead is brought near. */
-static inline struct tn_block *tn_block_next(const struct tn_block *block, tn_block_step *step)
+static inline struct tn_block *tn_block_next(const struct tn_block *block,
+                                             struct tn_block_step *step)
 {
-    enum { AHEAD = 32 }; /* some hundred nanoseconds */
     const uintptr_t at = (uintptr_t)block;
-    const uintptr_t guess = at + (uintptr_t)*step * sizeof *block;
+    const uintptr_t guess = at + (uintptr_t)step->next;
     uintptr_t next = guess;
 
-    __builtin_prefetch((const void *)(at + (uintptr_t)*step * AHEAD * sizeof *block));
+    __builtin_prefetch((const void *)(at + (uintptr_t)step->ahead));
     TN_HIDE(
         next); /* or the compiler, which sees the two be equal, would take the link and wait for it */
     if (TN_LIKELY((uintptr_t)block->next == next))
         return (struct tn_block *)guess;
     next = (uintptr_t)block->next;
-    *step = next > at ? 1 : -1;
+    *step = tn_block_step_by(next > at ? 1 : -1);
     return (struct tn_block *)next;
 }
 
