@@ -196,11 +196,11 @@ static TN_ALWAYS_INLINE bool begin_alone(struct tn_replays *replays)
     return false;
 }
 
-/* It has launched it. */
-static TN_ALWAYS_INLINE void end_alone(struct tn_replays *replays, const struct tn_gpu *gpu)
+/* It has launched it. The GPU is found by the record: the less is kept beyond the launch, the less is saved before it. */
+static TN_ALWAYS_INLINE void end_alone(struct tn_replays *replays)
 {
     /* After the launch: a wait that begins before it proves nothing of it. */
-    atomic_store_explicit(&replays->alone_stamp, tn_gpu_epoch(gpu), memory_order_relaxed);
+    atomic_store_explicit(&replays->alone_stamp, tn_gpu_epoch(replays->gpu), memory_order_relaxed);
     atomic_store_explicit(&replays->launching_alone, false, memory_order_release);
 }
 
@@ -257,7 +257,7 @@ static tarn_status launch(const tarn_graph *graph, tn_cu_stream stream, bool *re
     if (!begin_alone(replays))
         return launch_in_turn(graph, stream, refused);
     status = tn_exec_launch(gpu, graph->exec, stream);
-    end_alone(replays, gpu);
+    end_alone(replays);
     return status;
 }
 
@@ -330,8 +330,8 @@ tarn_status tn_graph_replay(const tarn_graph *graph, tn_cu_stream stream)
     if (TN_UNLIKELY(!begin_alone(replays)))
         return launch_next(graph, stream);
     result = tn_exec_try_launch(gpu, graph->exec, stream);
-    end_alone(replays, gpu);
-    return tn_exec_launched(gpu, result);
+    end_alone(replays);
+    return tn_exec_launched(replays->gpu, result);
 }
 
 bool tn_replays_precede(const tarn_pool *pool, uint64_t stream_id)

@@ -26,8 +26,7 @@
 /* The first cache line has what a replay reads and writes: after a launch hardly anything is in the caches. */
 struct tn_replays {
     uint64_t magic;              /* 0: nobody has a handle of one */
-    struct tn_replays *joined;   /* where its pools have gone; NULL: nowhere; guarded by the DEVICE
-                                  lock; links recycled records */
+    struct tn_gpu *gpu;          /* immutable; links recycled records */
     struct tn_spin lock;         /* rank REPLAY */
     atomic_bool ordered;         /* several graphs or holds */
     atomic_bool launching_alone; /* a thread launches a graph as the only one */
@@ -40,14 +39,16 @@ struct tn_replays {
     atomic_uint_fast64_t series;    /* rises when a graph has no other beside it */
     uint64_t seen_series;           /* that the last replay belongs to */
     tn_cu_event event;              /* NULL: none yet */
-    uint64_t pool_count;            /* P17; guarded by the DEVICE lock */
-    atomic_bool shared;             /* by several pools, now or before; stays so */
+    struct tn_replays
+        *joined;         /* where its pools have gone; NULL: nowhere; guarded by the DEVICE lock */
+    uint64_t pool_count; /* P17; guarded by the DEVICE lock */
+    atomic_bool shared;  /* by several pools, now or before; stays so */
 };
 
 _Static_assert(offsetof(struct tn_replays, event) == 64, "a cache line");
 
 /* A record of one pool's own; NULL when there is no memory. */
-struct tn_replays *tn_replays_make(void);
+struct tn_replays *tn_replays_make(struct tn_gpu *gpu);
 
 /* The pool goes, and each record that it alone has had. The DEVICE lock is held. */
 void tn_replays_leave(tarn_pool *pool);
