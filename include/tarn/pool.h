@@ -73,7 +73,8 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_pool_release(tarn_pool *pool);
 /* Maps memory ahead, so that allocations of up to that many bytes in all, on the order of the given
  * stream and in the captures that begin next, need no driver call. Where that much is free in one
  * piece already, nothing is mapped. On a capturing stream it serves that capture. Chunks that nothing was
- * allocated in yet serve the pool's other streams, too, where they lack memory, before more is mapped.
+ * allocated in yet serve the pool's other streams, too, where they lack memory, and their reservations,
+ * before more is mapped: what several streams are to have in all is asked for at once.
  *   INVALID_HANDLE, INVALID_ARGUMENT (more than any device holds), DEVICE_MEMORY, HOST_MEMORY,
  *   ADDRESS_SPACE, LIMIT, UNROUTED (the default pool, on a capturing stream), CAPTURE_BROKEN (the
  *   stream's capture is invalidated), DEVICE_LOST, POISONED, DRIVER */

@@ -21,7 +21,6 @@
 #include "base/host.h"
 #include "pools/ahead.h"
 #include "pools/device.h"
-#include "pools/handover.h"
 
 /* Room for so many more chunks in the table and in every open hold. */
 static bool reserve_ids(tarn_pool *pool, uint64_t count)
@@ -46,7 +45,7 @@ static uint32_t find_id(const tarn_pool *pool)
     return (uint32_t)found;
 }
 
-static tarn_status check_limit(tarn_pool *pool, uint64_t bytes)
+tarn_status tn_pool_check_limit(tarn_pool *pool, uint64_t bytes)
 {
     uint64_t mapped = pool->counters.mapped_bytes;
 
@@ -201,7 +200,7 @@ static void count_segment(tarn_pool *pool, const struct tn_segment *segment, boo
 /* What mapping so many bytes takes, but for the driver's part. LIMIT, HOST_MEMORY. */
 static tarn_status prepare(tarn_pool *pool, const struct tn_heap *heap, uint64_t bytes)
 {
-    tarn_status status = check_limit(pool, bytes);
+    tarn_status status = tn_pool_check_limit(pool, bytes);
 
     if (status == TARN_OK && !reserve_ids(pool, tn_chunk_count(heap->kind, bytes)))
         status = tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for chunks");
@@ -392,13 +391,23 @@ static bool is_bare(const struct tn_segment *segment)
            segment->first_block->state == TN_BLOCK_UNMAPPED && segment->checkpoint_count == 0;
 }
 
-tarn_status tn_heap_grow(tarn_pool *pool, struct tn_heap *heap, uint64_t bytes, bool frugal)
+static void drop_bare(tarn_pool *pool, struct tn_segment *segment)
+{
+    if (!is_bare(segment))
+        return;
+    remove_segment(pool, segment);
+    tn_regions_shrink(&pool->device->regions); /* the region may have been made for it */
+}
+
+tarn_status tn_heap_grow_run(tarn_pool *pool, struct tn_heap *heap, uint64_t bytes, bool frugal,
+                             struct tn_run *grown)
 {
     uint64_t have = 0;
     uint64_t need;
     uint64_t mapped;
     uint64_t run = tn_growth_run(pool, heap);
     uint64_t segment_bytes = heap->segment_bytes;
+    uint64_t offset;
     struct tn_block *place;
     struct tn_segment *segment;
     tarn_status status;
@@ -415,25 +424,33 @@ tarn_status tn_heap_grow(tarn_pool *pool, struct tn_heap *heap, uint64_t bytes, 
             return status;
     }
     segment = place->segment;
+    offset = place->offset;
     need = tn_round_up(bytes - have, TN_PAGE_BYTES);
     mapped = frugal ? need : tn_growth_bytes(pool, heap, run, need, tn_block_bytes(place));
     status = prepare(pool, heap, mapped);
     if (status == TARN_OK) {
         tn_pool_resume_others(pool, heap->arena); /* the driver's part is the long one */
-        status = add_chunks(pool, heap, segment, place->offset, mapped);
+        status = add_chunks(pool, heap, segment, offset, mapped);
         tn_pool_stop_others(pool, heap->arena);
     }
     if (status == TARN_OK) {
-        enter_mapped(pool, heap, place, place->offset, mapped);
+        enter_mapped(pool, heap, place, offset, mapped);
         tn_growth_enter(pool, heap, run, mapped);
         segment->grower = heap;
         count_event(pool, TN_GROWTHS);
+        *grown = (struct tn_run){segment, offset, offset + mapped};
     } else if (is_bare(segment)) {
-        remove_segment(pool, segment);
-        tn_regions_shrink(&pool->device->regions); /* the region may have been made for it */
+        drop_bare(pool, segment);
         heap->segment_bytes = segment_bytes;
     }
     return status;
+}
+
+tarn_status tn_heap_grow(tarn_pool *pool, struct tn_heap *heap, uint64_t bytes, bool frugal)
+{
+    struct tn_run grown;
+
+    return tn_heap_grow_run(pool, heap, bytes, frugal, &grown);
 }
 
 /* Cuts a chunk out of the FREE block that contains it whole and unmaps it. Takes up to two records.
@@ -471,6 +488,12 @@ void tn_heap_unmap_at(tarn_pool *pool, struct tn_segment *segment, uint64_t offs
             block = block->next;
         block = punch(pool, block, chunk, origin(chunk));
     }
+}
+
+void tn_heap_ungrow(tarn_pool *pool, const struct tn_run *grown)
+{
+    tn_heap_unmap_at(pool, grown->segment, grown->begin, grown->end - grown->begin);
+    drop_bare(pool, grown->segment);
 }
 
 /* A trim under way. */

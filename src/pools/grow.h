@@ -5,6 +5,7 @@
 #ifndef TARN_POOLS_GROW_H
 #define TARN_POOLS_GROW_H
 
+#include "pools/handover.h"
 #include "pools/pool.h"
 
 /* Maps memory so that the heap has a FREE block of at least bytes. frugal: no more than that, to
@@ -12,6 +13,16 @@
  *   DEVICE_MEMORY, LIMIT, ADDRESS_SPACE, HOST_MEMORY, DEVICE_LOST, DRIVER: nothing is mapped */
 TARN_MUST_CHECK tarn_status tn_heap_grow(tarn_pool *pool, struct tn_heap *heap, uint64_t bytes,
                                          bool frugal);
+
+/* The same; *grown: what was mapped. */
+TARN_MUST_CHECK tarn_status tn_heap_grow_run(tarn_pool *pool, struct tn_heap *heap, uint64_t bytes,
+                                             bool frugal, struct tn_run *grown);
+
+/* Undoes a growth; its chunks are free, and go where they came from. Takes up to two records for each of them. */
+void tn_heap_ungrow(tarn_pool *pool, const struct tn_run *grown);
+
+/* LIMIT: the pool may not map so much more. */
+TARN_MUST_CHECK tarn_status tn_pool_check_limit(tarn_pool *pool, uint64_t bytes);
 
 /* Maps chunks over the UNMAPPED block's first bytes, for the heap; used by restore for holes. Takes
  * up to two records, which are set aside. Statuses as tn_heap_grow. */

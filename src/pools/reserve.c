@@ -9,6 +9,7 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/hot.h"
+#include "pools/ahead.h"
 #include "pools/device.h"
 #include "pools/grow.h"
 #include "pools/handover.h"
@@ -21,6 +22,7 @@ enum {
     BLOCK_BYTES_RESERVED = 16 << 20,
     RECORDS_RESERVED_MAX = 4096,
     RECORDS_FOR_HANDOVER = 2,
+    RECORDS_FOR_GROWTH = 4,
     /* A part of a processor's second cache: for 16 GiB, and 512 blocks. */
     INDEXES_NEAR_BYTES = 256 << 10,
     RECORDS_NEAR = 512,
@@ -93,16 +95,17 @@ struct reservation {
     struct tn_order order;
 };
 
-/* Makes ready what the first allocation on the order would make. An arena in a capture would need its hold, and is
- * not made. */
+/* The order's arena, ready for its first allocation. In a capture that would need its hold: there it is what it is, or
+ * NULL. */
 static tarn_status prepare_order(tarn_pool *pool, const struct reservation *wanted,
                                  struct tn_arena **arena)
 {
     tarn_status status;
 
-    *arena = NULL;
-    if (wanted->order.capture_id != 0)
+    if (wanted->order.capture_id != 0) {
+        *arena = tn_arena_find(pool, wanted->order);
         return TARN_OK;
+    }
     *arena = tn_arena_get(pool, wanted->order);
     if (*arena == NULL)
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for an arena");
@@ -112,30 +115,56 @@ static tarn_status prepare_order(tarn_pool *pool, const struct reservation *want
     return status;
 }
 
-/* The heap that is to have the memory has, or idle memory that it may take, the bytes in one run. heap: NULL: none. */
-static bool has_run(tarn_pool *pool, const struct tn_heap *heap, enum tn_heap_kind kind,
-                    uint64_t bytes)
+/* Whether the arena, if there is one, or idle memory that it may take has the bytes in one run. */
+static bool has_run(tarn_pool *pool, const struct reservation *wanted, const struct tn_arena *arena,
+                    enum tn_heap_kind kind)
 {
-    return (heap != NULL && tn_bins_find(&heap->bins, bytes) != NULL) ||
-           tn_idle_has(pool, kind, heap == NULL, bytes);
+    uint64_t bytes = wanted->bytes[kind];
+
+    return (arena != NULL && tn_bins_find(&arena->heaps[kind].bins, bytes) != NULL) ||
+           tn_idle_has(pool, kind, wanted->order.capture_id != 0, bytes);
 }
 
-static tarn_status reserve_kind(tarn_pool *pool, struct tn_arena *arena, enum tn_heap_kind kind,
-                                uint64_t bytes, bool frugal)
+static bool lacks(tarn_pool *pool, const struct reservation *wanted, const struct tn_arena *arena,
+                  enum tn_heap_kind kind)
 {
-    struct tn_heap *heap = arena != NULL ? &arena->heaps[kind] : NULL;
+    return !has_run(pool, wanted, arena, kind) &&
+           !(return_all(pool, NULL, arena) && has_run(pool, wanted, arena, kind));
+}
 
-    if (!has_run(pool, heap, kind, bytes) &&
-        !(return_all(pool, NULL, arena) && has_run(pool, heap, kind, bytes))) {
-        tarn_status status = tn_heap_grow(pool, &pool->idle.heaps[kind], bytes, frugal);
+/* Makes idle memory of what is lacking; all or nothing. Sets aside what it takes beside the records that are. */
+static tarn_status map_lacking(tarn_pool *pool, const struct reservation *wanted,
+                               const struct tn_arena *arena, bool frugal)
+{
+    bool lacks_large = lacks(pool, wanted, arena, TN_HEAP_LARGE);
+    bool lacks_small = lacks(pool, wanted, arena, TN_HEAP_SMALL);
+    uint64_t large = lacks_large ? wanted->bytes[TN_HEAP_LARGE] : 0;
+    uint64_t small = lacks_small ? wanted->bytes[TN_HEAP_SMALL] : 0;
+    struct tn_run grown = {NULL, 0, 0};
+    tarn_status status = TARN_OK;
 
-        if (status != TARN_OK)
-            return status;
+    if (large + small > 0)
+        status = tn_pool_check_limit(pool, large + small);
+    if (status == TARN_OK && lacks_large)
+        status = tn_heap_grow_run(pool, &pool->idle.heaps[TN_HEAP_LARGE], large, frugal, &grown);
+    if (status == TARN_OK && lacks_small)
+        status = tn_heap_grow(pool, &pool->idle.heaps[TN_HEAP_SMALL], small, frugal);
+    if (status != TARN_OK && grown.segment != NULL)
+        tn_heap_ungrow(pool, &grown);
+    return status;
+}
+
+/* Outside captures, whose next ones are served as others are. Where idle memory has more blocks than are looked at, it
+ * stays there. */
+static void hand_over(tarn_pool *pool, const struct reservation *wanted, struct tn_arena *arena)
+{
+    for (int kind = 0; kind < TN_HEAP_KINDS; kind++) {
+        struct tn_heap *heap = &arena->heaps[kind];
+
+        if (tn_bins_find(&heap->bins, wanted->bytes[kind]) != NULL ||
+            tn_heap_take_idle(pool, heap, wanted->bytes[kind]))
+            heap->has_reserved = true;
     }
-    if (heap != NULL && tn_bins_find(&heap->bins, bytes) == NULL &&
-        tn_heap_take_idle(pool, heap, bytes))
-        heap->has_reserved = true;
-    return TARN_OK;
 }
 
 /* The indexes of the block's chunks, from below. */
@@ -165,6 +194,15 @@ static void bring_near(const struct tn_arena *arena, const struct reservation *w
     }
 }
 
+/* What a reservation takes, beside what captures are to find: a growth and a handover for each kind, and the undoing of
+ * a growth. */
+static size_t records_needed(const struct reservation *wanted)
+{
+    return wanted->record_count +
+           (size_t)(RECORDS_FOR_GROWTH + RECORDS_FOR_HANDOVER) * TN_HEAP_KINDS +
+           2 * (size_t)tn_chunk_count(TN_HEAP_LARGE, wanted->bytes[TN_HEAP_LARGE]);
+}
+
 static tarn_status attempt_reservation(tarn_pool *pool, const void *request, bool frugal,
                                        void **result)
 {
@@ -175,19 +213,16 @@ static tarn_status attempt_reservation(tarn_pool *pool, const void *request, boo
     (void)result;
     if (status != TARN_OK)
         return status;
-    /* For captures, and for what changes hands here. */
-    if (!tn_blocks_reserve(&pool->store,
-                           wanted->record_count + (size_t)RECORDS_FOR_HANDOVER * TN_HEAP_KINDS))
+    tn_pending_poll(pool, false); /* takes records */
+    if (!tn_blocks_reserve(&pool->store, records_needed(wanted)))
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for blocks' records");
-    tn_pending_poll(pool, false);
-    for (int kind = TN_HEAP_LARGE; kind >= TN_HEAP_SMALL && status == TARN_OK; kind--) {
-        if (wanted->bytes[kind] > 0)
-            status =
-                reserve_kind(pool, arena, (enum tn_heap_kind)kind, wanted->bytes[kind], frugal);
-    }
-    if (status == TARN_OK && arena != NULL)
-        bring_near(arena, wanted);
-    return status;
+    status = map_lacking(pool, wanted, arena, frugal);
+    if (status != TARN_OK || arena == NULL)
+        return status;
+    if (wanted->order.capture_id == 0)
+        hand_over(pool, wanted, arena);
+    bring_near(arena, wanted);
+    return TARN_OK;
 }
 
 tarn_status tn_pool_reserve(tarn_pool *pool, uint64_t bytes, tn_cu_stream stream,

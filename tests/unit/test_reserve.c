@@ -23,6 +23,17 @@ bool __wrap_tn_blocks_reserve(struct tn_block_store *store, size_t count)
     return __real_tn_blocks_reserve(store, count);
 }
 
+static bool takes_records; /* looking at pending blocks takes all that are set aside */
+
+void __real_tn_pending_poll(tarn_pool *polled, bool waited);
+void __wrap_tn_pending_poll(tarn_pool *polled, bool waited);
+void __wrap_tn_pending_poll(tarn_pool *polled, bool waited)
+{
+    __real_tn_pending_poll(polled, waited);
+    while (takes_records && polled->store.spare_count > 0)
+        (void)tn_block_take(&polled->store);
+}
+
 static void make_pool(void)
 {
     device = unit_device();
@@ -275,6 +286,106 @@ START_TEST(a_stream_that_cannot_be_asked_for_its_context_reserves_nothing)
 }
 END_TEST
 
+START_TEST(records_that_pending_blocks_take_are_set_aside_again)
+{
+    tarn_capture *capture = unit_begin(pool, other);
+
+    OK(tn_pool_reserve(pool, 4 * TN_GIB, other, unit_order(device, other)));
+    (void)unit_end(capture);
+    takes_records = true;
+    reserve(TN_GIB); /* cut from idle memory */
+    takes_records = false;
+    ck_assert_uint_eq(heap(TN_HEAP_LARGE)->mapped_bytes, TN_GIB);
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
+START_TEST(a_reservation_in_a_capture_counts_what_that_has_freed)
+{
+    tarn_capture *capture = unit_begin(pool, stream);
+    struct tn_order captured = unit_order(device, stream);
+    uint64_t maps;
+
+    OK(tn_pool_reserve(pool, 64 * MIB, stream, captured));
+    maps = pool->counters.map_count;
+    OK(tarn_free(allocate(64 * MIB)));
+    OK(tn_pool_reserve(pool, 64 * MIB, stream, captured));
+    ck_assert_uint_eq(pool->counters.map_count, maps);
+    (void)unit_end(capture);
+}
+END_TEST
+
+START_TEST(what_was_mapped_ahead_and_counted_serves_captures_too)
+{
+    tarn_capture *capture;
+    uint64_t mapped;
+    uint64_t maps;
+
+    (void)unit_grow(pool, stream, TN_HEAP_LARGE, 64 * MIB, true);
+    mapped = heap(TN_HEAP_LARGE)->mapped_bytes;
+    reserve(64 * MIB);
+    ck_assert_uint_eq(heap(TN_HEAP_LARGE)->mapped_bytes, mapped);
+    ck_assert_uint_eq(pool->idle.heaps[TN_HEAP_LARGE].mapped_bytes, 0);
+    maps = pool->counters.map_count;
+    capture = unit_begin(pool, stream);
+    (void)allocate(64 * MIB);
+    ck_assert_uint_eq(pool->counters.map_count, maps);
+    (void)unit_end(capture);
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
+static void expect_nothing_mapped(void)
+{
+    ck_assert_uint_eq(pool->counters.mapped_bytes, 0);
+    ck_assert_uint_eq(pool->segment_count, 0);
+    OK(tarn_pool_validate(pool));
+}
+
+/* The limit has room for the large part alone. */
+START_TEST(a_reservation_beyond_the_limit_maps_nothing)
+{
+    OK(tarn_pool_set_limit(pool, 64 * MIB));
+    STATUS(TARN_ERR_LIMIT, tn_pool_reserve(pool, 64 * MIB, stream, order));
+    ck_assert_uint_eq(pool->counters.map_count, 0);
+    expect_nothing_mapped();
+    reserve(62 * MIB);
+}
+END_TEST
+
+/* The first chunk is that of large blocks. */
+START_TEST(a_reservation_without_memory_for_all_of_it_maps_nothing)
+{
+    sim.plan_fault("cuMemCreate", 2, 1, TN_CUDA_ERROR_OUT_OF_MEMORY);
+    STATUS(TARN_ERR_DEVICE_MEMORY, tn_pool_reserve(pool, 64 * MIB, stream, order));
+    ck_assert_uint_gt(pool->counters.map_count + pool->counters.unmap_count, 0);
+    expect_nothing_mapped();
+    sim.plan_fault(NULL, 0, 0, 0);
+    reserve(64 * MIB);
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
+START_TEST(a_reservation_without_host_memory_maps_nothing)
+{
+    uint64_t failed = 1;
+
+    for (uint64_t nth = 1; failed > 0; nth++) {
+        tarn_status status;
+
+        (void)tn_host_plan_fault(nth, false);
+        status = tn_pool_reserve(pool, 3 * TN_GIB, stream, order);
+        failed = tn_host_plan_fault(0, false);
+        if (status == TARN_OK)
+            continue;
+        ck_assert_int_eq(status, TARN_ERR_HOST_MEMORY);
+        ck_assert_uint_eq(failed, 1);
+        expect_nothing_mapped();
+    }
+    ck_assert_uint_gt(pool->counters.mapped_bytes, 3 * TN_GIB);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("reserve");
@@ -296,5 +407,11 @@ int main(void)
     tcase_add_test(tcase, a_stream_that_needs_more_keeps_what_it_has_not_used);
     tcase_add_test(tcase, without_host_memory_for_records_it_stays_where_it_is);
     tcase_add_test(tcase, a_stream_that_cannot_be_asked_for_its_context_reserves_nothing);
+    tcase_add_test(tcase, records_that_pending_blocks_take_are_set_aside_again);
+    tcase_add_test(tcase, a_reservation_in_a_capture_counts_what_that_has_freed);
+    tcase_add_test(tcase, what_was_mapped_ahead_and_counted_serves_captures_too);
+    tcase_add_test(tcase, a_reservation_beyond_the_limit_maps_nothing);
+    tcase_add_test(tcase, a_reservation_without_memory_for_all_of_it_maps_nothing);
+    tcase_add_test(tcase, a_reservation_without_host_memory_maps_nothing);
     return test_main(suite);
 }
