@@ -10,6 +10,7 @@
  *   digests  address of count sums of 64 bits, which it adds to; unused without TN_CONTENTS_DIGEST
  *   count    of items
  *   mode     TN_CONTENTS_* bits
+ *   bits     of a tile's bytes: that power of two
  * A block of threads does one tile: the grid's x is the sum of the items' tiles.
  *
  * The kernel tarn_contents_begin comes before the first of these: it copies the items to where they are
@@ -37,8 +38,9 @@ enum {
     TN_CONTENTS_DIGEST = 4, /* add it to the item's digest */
 };
 
-#define TN_CONTENTS_TILE_BYTES ((uint64_t)1 << 16)
-#define TN_CONTENTS_THREADS 256 /* of a block, each 16 bytes at a time */
+#define TN_CONTENTS_THREADS 256 /* of a block, each 16 bytes at a time, four times in a row */
+
+enum { TN_CONTENTS_TILE_BITS_MIN = 14, TN_CONTENTS_TILE_BITS_MAX = 16 };
 
 /* Both addresses are multiples of 16. */
 struct tn_contents_item {

@@ -57,6 +57,7 @@ static struct plan plan_memory(tarn_contents kind, uint64_t count, uint64_t byte
 static uint64_t write_items(const tarn_checkpoint *checkpoint, uint64_t saved,
                             struct tn_contents_item *items)
 {
+    const uint32_t tile_bits = checkpoint->table.tile_bits;
     uint64_t tiles = 0;
 
     for (size_t i = 0; i < checkpoint->block_count; i++) {
@@ -69,7 +70,7 @@ static uint64_t write_items(const tarn_checkpoint *checkpoint, uint64_t saved,
             .bytes = block->requested,
             .first_tile = tiles,
         };
-        tiles += tn_contents_tiles(block->requested);
+        tiles += tn_contents_tiles(block->requested, tile_bits);
         saved += tn_saved_bytes(block); /* C3 */
     }
     return tiles;
@@ -199,6 +200,7 @@ tarn_status tn_contents_save(tarn_checkpoint *checkpoint, tarn_stream stream)
     checkpoint->digests = device + plan.digests;
     checkpoint->table.items = device + plan.items;
     checkpoint->table.count = (uint32_t)checkpoint->block_count;
+    checkpoint->table.tile_bits = tn_contents_tile_bits(checkpoint->live_bytes);
     checkpoint->table.tiles =
         write_items(checkpoint, checkpoint->saved,
                     (struct tn_contents_item *)(void *)(pinned + plan.pinned_items));

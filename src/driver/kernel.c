@@ -100,13 +100,13 @@ static const char contents_ptx[] =
     "    ret;\n"
     "}\n"
     ".visible .entry " TN_CONTENTS_ENTRY "(.param .u64 items, .param .u64 digests,\n"
-    "    .param .u32 count, .param .u32 mode)\n"
+    "    .param .u32 count, .param .u32 mode, .param .u32 bits)\n"
     ".maxntid 256, 1, 1\n"
     "{\n"
     "    .shared .align 4 .b32 found;\n"
     "    .reg .pred %p, %out, %copy, %digest;\n"
     "    .reg .b32 %mode, %first, %end, %part, %middle, %lane, %low, %high;\n"
-    "    .reg .b64 %items, %item, %tile, %from, %to, %bytes, %tiles, %begin, %limit, %whole;\n"
+    "    .reg .b64 %items, %item, %tile, %from, %to, %bytes, %tiles, %begin, %stop, %limit, %whole;\n"
     "    .reg .b64 %at, %w, %k, %z, %sum, %a0, %b0, %a1, %b1, %a2, %b2, %a3, %b3;\n"
     "    ld.param.u64 %items, [items];\n"
     "    ld.param.u32 %end, [count];\n"
@@ -158,10 +158,13 @@ static const char contents_ptx[] =
     "    mov.b64 %to, %w;\n"
     "directed:\n"
     "    sub.s64 %begin, %tile, %tiles;\n"
-    "    shl.b64 %begin, %begin, 16;\n" /* tiles have 64 KiB */
+    "    ld.param.u32 %low, [bits];\n"
+    "    mov.u64 %stop, 1;\n"
+    "    shl.b64 %stop, %stop, %low;\n"
+    "    shl.b64 %begin, %begin, %low;\n"
+    "    add.s64 %stop, %stop, %begin;\n"
     "    and.b64 %whole, %bytes, -16;\n"
-    "    add.s64 %limit, %begin, 65536;\n"
-    "    min.u64 %limit, %limit, %whole;\n"
+    "    min.u64 %limit, %stop, %whole;\n"
     "    cvt.u64.u32 %at, %lane;\n"
     "    shl.b64 %at, %at, 4;\n"
     "    add.s64 %at, %at, %begin;\n"
@@ -190,8 +193,7 @@ static const char contents_ptx[] =
     STEP("ones_done", "4096", "512")
     "    bra ones;\n"
     "tail:\n" /* of the last tile: a byte for each of the first threads */
-    "    add.s64 %w, %begin, 65536;\n"
-    "    setp.lt.u64 %p, %w, %bytes;\n"
+    "    setp.lt.u64 %p, %stop, %bytes;\n"
     "    @%p bra join;\n"
     "    cvt.u64.u32 %k, %lane;\n"
     "    add.s64 %k, %k, %whole;\n"
@@ -349,7 +351,8 @@ tarn_status tn_kernel_contents(struct tn_gpu *gpu, tn_cu_stream stream,
 {
     uint64_t items = table->items;
     uint32_t count = table->count;
-    void *params[] = {&items, &digests, &count, &mode};
+    uint32_t bits = table->tile_bits;
+    void *params[] = {&items, &digests, &count, &mode, &bits};
 
     TN_ASSERT(count > 0 && table->tiles < (uint64_t)1 << 31);
     return launch(gpu, stream, atomic_load(&gpu->contents_kernel), (unsigned int)table->tiles,

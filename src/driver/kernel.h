@@ -23,6 +23,7 @@ struct tn_contents_table {
     uint64_t items; /* their address */
     uint64_t tiles; /* of all of them; fewer than 2^31 */
     uint32_t count;
+    uint32_t tile_bits;
 };
 
 /* Enqueues tarn_contents_begin on the stream, for which the code was loaded: the table's items come from
@@ -37,9 +38,21 @@ TARN_MUST_CHECK tarn_status tn_kernel_contents(struct tn_gpu *gpu, tn_cu_stream 
                                                const struct tn_contents_table *table,
                                                uint64_t digests, uint32_t mode);
 
-static inline uint64_t tn_contents_tiles(uint64_t bytes)
+/* Of tiles for so many bytes. A GPU works on some thousand tiles at a time, and is not busy all over with what is left
+ * in the end. So where there are few, they are smaller; each takes some time of its own. */
+static inline uint32_t tn_contents_tile_bits(uint64_t bytes)
 {
-    return (bytes + TN_CONTENTS_TILE_BYTES - 1) / TN_CONTENTS_TILE_BYTES;
+    enum { MANY = 1 << 14 };
+    uint32_t bits = TN_CONTENTS_TILE_BITS_MAX;
+
+    while (bits > TN_CONTENTS_TILE_BITS_MIN && bytes >> bits < MANY)
+        bits -= 1;
+    return bits;
+}
+
+static inline uint64_t tn_contents_tiles(uint64_t bytes, uint32_t tile_bits)
+{
+    return ((bytes - 1) >> tile_bits) + 1; /* bytes: not 0 */
 }
 
 #endif

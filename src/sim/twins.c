@@ -37,6 +37,7 @@ void tn_sim_twin_contents(const tarn_sim_launch *launch, void *const *params)
     uint64_t *digests = *(uint64_t *const *)params[1];
     uint32_t count = *(const uint32_t *)params[2];
     uint32_t mode = *(const uint32_t *)params[3];
+    uint32_t bits = *(const uint32_t *)params[4];
     for (uint32_t i = 0; i < count; i++) {
         uint64_t live = items[i].live;
         uint64_t saved = items[i].saved;
@@ -46,7 +47,7 @@ void tn_sim_twin_contents(const tarn_sim_launch *launch, void *const *params)
             (unsigned char *)(uintptr_t)((mode & TN_CONTENTS_OUT) != 0 ? saved : live);
         uint64_t tiles =
             launch->grid[0] > items[i].first_tile ? launch->grid[0] - items[i].first_tile : 0;
-        uint64_t reach = tiles * TN_CONTENTS_TILE_BYTES;
+        uint64_t reach = tiles << bits;
         uint64_t end = reach < items[i].bytes ? reach : items[i].bytes;
         if ((mode & TN_CONTENTS_COPY) != 0)
             memcpy(to, from, end);

@@ -36,13 +36,15 @@ static void expect_pattern(const void *address, size_t bytes, uint32_t seed)
     free(words);
 }
 
-static void check_contents(tarn_contents contents)
+/* beside: of a block that makes the contents larger, and so the tiles that they are copied in; 0: none. */
+static void check_contents(tarn_contents contents, size_t beside)
 {
     static const size_t sizes[] = {128 * MIB, 64 * MIB,   63 * MIB, 512 * 1024, 512 * 1024 - 4,
                                    65536,     65536 + 20, 12,       4};
     enum { COUNT = sizeof sizes / sizeof sizes[0] };
     void *blocks[COUNT];
     tarn_checkpoint *checkpoint = NULL;
+    void *more = beside > 0 ? test_alloc(world.pool, beside, world.stream) : NULL;
 
     for (uint32_t i = 0; i < COUNT; i++) {
         blocks[i] = test_alloc(world.pool, sizes[i], world.stream);
@@ -72,18 +74,27 @@ static void check_contents(tarn_contents contents)
     OK(tarn_checkpoint_destroy(checkpoint));
     for (int i = 0; i < COUNT; i++)
         OK(tarn_free(blocks[i]));
+    if (more != NULL)
+        OK(tarn_free(more));
 }
 
 START_TEST(a_quarter_of_a_gib_comes_back_to_the_bit)
 {
-    check_contents(TARN_CONTENTS_DEVICE);
+    check_contents(TARN_CONTENTS_DEVICE, 0);
+}
+END_TEST
+
+START_TEST(larger_contents_come_back_to_the_bit)
+{
+    check_contents(TARN_CONTENTS_DEVICE, 512 * MIB);
+    check_contents(TARN_CONTENTS_DEVICE, 1024 * MIB);
 }
 END_TEST
 
 START_TEST(a_quarter_of_a_gib_comes_back_from_host_memory)
 {
-    check_contents(TARN_CONTENTS_HOST);
-    check_contents(TARN_CONTENTS_HOST); /* from memory that was kept */
+    check_contents(TARN_CONTENTS_HOST, 0);
+    check_contents(TARN_CONTENTS_HOST, 0); /* from memory that was kept */
 }
 END_TEST
 
@@ -204,6 +215,7 @@ int main(void)
     tcase_set_timeout(tcase, 120);
     tcase_add_checked_fixture(tcase, test_world_open, test_world_close);
     tcase_add_test(tcase, a_quarter_of_a_gib_comes_back_to_the_bit);
+    tcase_add_test(tcase, larger_contents_come_back_to_the_bit);
     tcase_add_test(tcase, a_quarter_of_a_gib_comes_back_from_host_memory);
     tcase_add_test(tcase, a_bit_of_the_contents_that_has_changed_is_found);
     tcase_add_test(tcase, a_restore_between_replays_rewinds_the_graphs_state);

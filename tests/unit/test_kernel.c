@@ -72,7 +72,8 @@ START_TEST(a_launch_in_another_context_finds_the_code)
                                     .saved = (uintptr_t)memory + 2048,
                                     .bytes = 512,
                                     .first_tile = 0};
-    struct tn_contents_table table = {.items = (uintptr_t)memory, .tiles = 1, .count = 1};
+    struct tn_contents_table table = {
+        .items = (uintptr_t)memory, .tiles = 1, .count = 1, .tile_bits = 16};
 
     test_write(stream, memory, &item, sizeof item);
     test_fill(stream, memory + 1024, 6, 128);
@@ -133,9 +134,41 @@ END_TEST
 
 START_TEST(tiles_are_counted_up)
 {
-    ck_assert_uint_eq(tn_contents_tiles(1), 1);
-    ck_assert_uint_eq(tn_contents_tiles(65536), 1);
-    ck_assert_uint_eq(tn_contents_tiles(65537), 2);
+    ck_assert_uint_eq(tn_contents_tiles(1, 16), 1);
+    ck_assert_uint_eq(tn_contents_tiles(65536, 16), 1);
+    ck_assert_uint_eq(tn_contents_tiles(65537, 16), 2);
+    ck_assert_uint_eq(tn_contents_tiles(65537, 14), 5);
+}
+END_TEST
+
+START_TEST(tiles_are_smaller_where_there_are_few)
+{
+    ck_assert_uint_eq(tn_contents_tile_bits(512), TN_CONTENTS_TILE_BITS_MIN);
+    ck_assert_uint_eq(tn_contents_tile_bits(512 * MIB - 512), TN_CONTENTS_TILE_BITS_MIN);
+    ck_assert_uint_eq(tn_contents_tile_bits(512 * MIB), 15);
+    ck_assert_uint_eq(tn_contents_tile_bits(TN_GIB), TN_CONTENTS_TILE_BITS_MAX);
+    ck_assert_uint_eq(tn_contents_tile_bits(100 * TN_GIB), TN_CONTENTS_TILE_BITS_MAX);
+}
+END_TEST
+
+/* The grid's tiles reach no further than their bytes. */
+START_TEST(a_tile_has_as_many_bytes_as_the_table_says)
+{
+    enum { ITEM = 48 << 10 };
+    char *memory = test_linear_alloc(3 * ITEM);
+    struct tn_contents_item item = {.live = (uintptr_t)memory + ITEM,
+                                    .saved = (uintptr_t)memory + 2 * ITEM,
+                                    .bytes = ITEM,
+                                    .first_tile = 0};
+    struct tn_contents_table table = {
+        .items = (uintptr_t)memory, .tiles = 2, .count = 1, .tile_bits = 14};
+
+    test_fill(stream, memory, 5, 3 * ITEM / 4);
+    test_write(stream, memory, &item, sizeof item);
+    test_fill(stream, memory + ITEM, 6, ITEM / 4);
+    OK(tn_kernel_contents(&gpu, stream, &table, 0, TN_CONTENTS_OUT | TN_CONTENTS_COPY));
+    test_expect_words(stream, memory + 2 * ITEM, 6, 2 << 14 >> 2);
+    test_expect_words(stream, memory + 2 * ITEM + (2 << 14), 5, 1 << 14 >> 2);
 }
 END_TEST
 
@@ -153,5 +186,7 @@ int main(void)
     tcase_add_test(tcase, the_table_is_fetched_and_digests_begin_with_zero);
     tcase_add_test(tcase, a_refused_launch_is_a_failure);
     tcase_add_test(tcase, tiles_are_counted_up);
+    tcase_add_test(tcase, tiles_are_smaller_where_there_are_few);
+    tcase_add_test(tcase, a_tile_has_as_many_bytes_as_the_table_says);
     return test_main(suite);
 }
