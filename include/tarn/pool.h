@@ -72,7 +72,8 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_pool_release(tarn_pool *pool);
 
 /* Maps memory ahead, so that allocations of up to that many bytes in all, on the order of the given
  * stream and in the captures that begin next, need no driver call. Where that much is free in one
- * piece already, nothing is mapped. On a capturing stream it serves that capture. Chunks that nothing was
+ * piece already, nothing is mapped; what the stream has used before counts, and serves it alone, not
+ * captures. On a capturing stream it serves that capture. Chunks that nothing was
  * allocated in yet serve the pool's other streams, too, where they lack memory, and their reservations,
  * before more is mapped: what several streams are to have in all is asked for at once.
  *   INVALID_HANDLE, INVALID_ARGUMENT (more than any device holds), DEVICE_MEMORY, HOST_MEMORY,

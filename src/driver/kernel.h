@@ -9,6 +9,7 @@
 #define TARN_DRIVER_KERNEL_H
 
 #include "abi/kernels.h"
+#include "base/contract.h"
 #include "driver/stream.h"
 
 /* Loads the code, unless it is there, for launches on the stream: waits for the device when it is
@@ -52,7 +53,8 @@ static inline uint32_t tn_contents_tile_bits(uint64_t bytes)
 
 static inline uint64_t tn_contents_tiles(uint64_t bytes, uint32_t tile_bits)
 {
-    return ((bytes - 1) >> tile_bits) + 1; /* bytes: not 0 */
+    TN_ASSERT(bytes > 0);
+    return ((bytes - 1) >> tile_bits) + 1;
 }
 
 #endif

@@ -71,13 +71,14 @@ uint64_t tn_growth_run(const tarn_pool *pool, const struct tn_heap *heap)
 }
 
 uint64_t tn_growth_bytes(const tarn_pool *pool, const struct tn_heap *heap, uint64_t run,
-                         uint64_t need, uint64_t room)
+                         uint64_t need, uint64_t room, uint64_t left)
 {
     uint64_t largest = tn_chunk_bytes_max(heap->kind);
+    uint64_t limits = room_in_limits(pool);
     uint64_t best = need;
 
     TN_ASSERT(need % TN_PAGE_BYTES == 0 && need <= room);
-    room = tn_min(room, room_in_limits(pool));
+    room = tn_min(room, limits - tn_min(limits, left));
     if (room <= need)
         return need;
     if (run / AHEAD_PART >= TN_PAGE_BYTES) {

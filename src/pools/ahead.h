@@ -20,9 +20,10 @@ uint64_t tn_chunk_count(enum tn_heap_kind kind, uint64_t bytes);
 uint64_t tn_growth_run(const tarn_pool *pool, const struct tn_heap *heap);
 
 /* How many bytes to map where need is lacking, with so many mapped in the run; within the place's room and the
- * limits of pool and device, but for the need itself. need, room: multiples of the page. */
+ * limits of pool and device, of which as much as left is to stay, but for the need itself. need, room: multiples of the
+ * page. */
 uint64_t tn_growth_bytes(const tarn_pool *pool, const struct tn_heap *heap, uint64_t run,
-                         uint64_t need, uint64_t room);
+                         uint64_t need, uint64_t room, uint64_t left);
 
 /* The heap has grown, and that has gone on with a run of that many bytes. */
 void tn_growth_enter(const tarn_pool *pool, struct tn_heap *heap, uint64_t run, uint64_t bytes);

@@ -399,14 +399,19 @@ static void drop_bare(tarn_pool *pool, struct tn_segment *segment)
     tn_regions_shrink(&pool->device->regions); /* the region may have been made for it */
 }
 
-tarn_status tn_heap_grow_run(tarn_pool *pool, struct tn_heap *heap, uint64_t bytes, bool frugal,
-                             struct tn_run *grown)
+tarn_status tn_heap_grow_undoable(tarn_pool *pool, struct tn_heap *heap, uint64_t bytes,
+                                  bool frugal, uint64_t left, struct tn_growth *growth)
 {
     uint64_t have = 0;
     uint64_t need;
     uint64_t mapped;
     uint64_t run = tn_growth_run(pool, heap);
-    uint64_t segment_bytes = heap->segment_bytes;
+    struct tn_growth made = {heap,
+                             {NULL, 0, 0},
+                             heap->segment_bytes,
+                             heap->run_bytes,
+                             heap->run_alloc_count,
+                             heap->run_free_count};
     uint64_t offset;
     struct tn_block *place;
     struct tn_segment *segment;
@@ -426,7 +431,7 @@ tarn_status tn_heap_grow_run(tarn_pool *pool, struct tn_heap *heap, uint64_t byt
     segment = place->segment;
     offset = place->offset;
     need = tn_round_up(bytes - have, TN_PAGE_BYTES);
-    mapped = frugal ? need : tn_growth_bytes(pool, heap, run, need, tn_block_bytes(place));
+    mapped = frugal ? need : tn_growth_bytes(pool, heap, run, need, tn_block_bytes(place), left);
     status = prepare(pool, heap, mapped);
     if (status == TARN_OK) {
         tn_pool_resume_others(pool, heap->arena); /* the driver's part is the long one */
@@ -438,19 +443,20 @@ tarn_status tn_heap_grow_run(tarn_pool *pool, struct tn_heap *heap, uint64_t byt
         tn_growth_enter(pool, heap, run, mapped);
         segment->grower = heap;
         count_event(pool, TN_GROWTHS);
-        *grown = (struct tn_run){segment, offset, offset + mapped};
+        made.mapped = (struct tn_run){segment, offset, offset + mapped};
+        *growth = made;
     } else if (is_bare(segment)) {
         drop_bare(pool, segment);
-        heap->segment_bytes = segment_bytes;
+        heap->segment_bytes = made.segment_bytes;
     }
     return status;
 }
 
 tarn_status tn_heap_grow(tarn_pool *pool, struct tn_heap *heap, uint64_t bytes, bool frugal)
 {
-    struct tn_run grown;
+    struct tn_growth growth;
 
-    return tn_heap_grow_run(pool, heap, bytes, frugal, &grown);
+    return tn_heap_grow_undoable(pool, heap, bytes, frugal, 0, &growth);
 }
 
 /* Cuts a chunk out of the FREE block that contains it whole and unmaps it. Takes up to two records.
@@ -490,10 +496,17 @@ void tn_heap_unmap_at(tarn_pool *pool, struct tn_segment *segment, uint64_t offs
     }
 }
 
-void tn_heap_ungrow(tarn_pool *pool, const struct tn_run *grown)
+void tn_heap_ungrow(tarn_pool *pool, const struct tn_growth *growth)
 {
-    tn_heap_unmap_at(pool, grown->segment, grown->begin, grown->end - grown->begin);
-    drop_bare(pool, grown->segment);
+    const struct tn_run *mapped = &growth->mapped;
+    struct tn_heap *heap = growth->heap;
+
+    tn_heap_unmap_at(pool, mapped->segment, mapped->begin, mapped->end - mapped->begin);
+    drop_bare(pool, mapped->segment);
+    heap->segment_bytes = growth->segment_bytes;
+    heap->run_bytes = growth->run_bytes;
+    heap->run_alloc_count = growth->run_alloc_count;
+    heap->run_free_count = growth->run_free_count;
 }
 
 /* A trim under way. */

@@ -14,12 +14,24 @@
 TARN_MUST_CHECK tarn_status tn_heap_grow(tarn_pool *pool, struct tn_heap *heap, uint64_t bytes,
                                          bool frugal);
 
-/* The same; *grown: what was mapped. */
-TARN_MUST_CHECK tarn_status tn_heap_grow_run(tarn_pool *pool, struct tn_heap *heap, uint64_t bytes,
-                                             bool frugal, struct tn_run *grown);
+/* A growth that can be undone as long as what it mapped is free. */
+struct tn_growth {
+    struct tn_heap *heap; /* NULL: there was none */
+    struct tn_run mapped;
+    uint64_t segment_bytes; /* of the heap, as they were; see struct tn_heap */
+    uint64_t run_bytes;
+    uint64_t run_alloc_count;
+    uint64_t run_free_count;
+};
 
-/* Undoes a growth; its chunks are free, and go where they came from. Takes up to two records for each of them. */
-void tn_heap_ungrow(tarn_pool *pool, const struct tn_run *grown);
+/* The same; what it maps beyond need leaves so much of what the limits allow. */
+TARN_MUST_CHECK tarn_status tn_heap_grow_undoable(tarn_pool *pool, struct tn_heap *heap,
+                                                  uint64_t bytes, bool frugal, uint64_t left,
+                                                  struct tn_growth *growth);
+
+/* Undoes the pool's last growth: its chunks go where they came from. Takes up to two records for each of them, which
+ * are set aside. */
+void tn_heap_ungrow(tarn_pool *pool, const struct tn_growth *growth);
 
 /* LIMIT: the pool may not map so much more. */
 TARN_MUST_CHECK tarn_status tn_pool_check_limit(tarn_pool *pool, uint64_t bytes);

@@ -132,7 +132,7 @@ static bool lacks(tarn_pool *pool, const struct reservation *wanted, const struc
            !(return_all(pool, NULL, arena) && has_run(pool, wanted, arena, kind));
 }
 
-/* Makes idle memory of what is lacking; all or nothing. Sets aside what it takes beside the records that are. */
+/* Makes idle memory of what is lacking; all or nothing. */
 static tarn_status map_lacking(tarn_pool *pool, const struct reservation *wanted,
                                const struct tn_arena *arena, bool frugal)
 {
@@ -140,17 +140,18 @@ static tarn_status map_lacking(tarn_pool *pool, const struct reservation *wanted
     bool lacks_small = lacks(pool, wanted, arena, TN_HEAP_SMALL);
     uint64_t large = lacks_large ? wanted->bytes[TN_HEAP_LARGE] : 0;
     uint64_t small = lacks_small ? wanted->bytes[TN_HEAP_SMALL] : 0;
-    struct tn_run grown = {NULL, 0, 0};
+    struct tn_growth growth = {.heap = NULL};
     tarn_status status = TARN_OK;
 
     if (large + small > 0)
         status = tn_pool_check_limit(pool, large + small);
     if (status == TARN_OK && lacks_large)
-        status = tn_heap_grow_run(pool, &pool->idle.heaps[TN_HEAP_LARGE], large, frugal, &grown);
+        status = tn_heap_grow_undoable(pool, &pool->idle.heaps[TN_HEAP_LARGE], large, frugal, small,
+                                       &growth);
     if (status == TARN_OK && lacks_small)
         status = tn_heap_grow(pool, &pool->idle.heaps[TN_HEAP_SMALL], small, frugal);
-    if (status != TARN_OK && grown.segment != NULL)
-        tn_heap_ungrow(pool, &grown);
+    if (status != TARN_OK && growth.heap != NULL)
+        tn_heap_ungrow(pool, &growth);
     return status;
 }
 

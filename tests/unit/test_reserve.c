@@ -353,15 +353,45 @@ START_TEST(a_reservation_beyond_the_limit_maps_nothing)
 }
 END_TEST
 
-/* The first chunk is that of large blocks. */
+/* The first chunk is that of large blocks. Asked again, for less, it maps no more than at first. */
 START_TEST(a_reservation_without_memory_for_all_of_it_maps_nothing)
 {
+    const struct tn_heap *idle = &pool->idle.heaps[TN_HEAP_LARGE];
+    const uint64_t segment_bytes = idle->segment_bytes;
+
     sim.plan_fault("cuMemCreate", 2, 1, TN_CUDA_ERROR_OUT_OF_MEMORY);
     STATUS(TARN_ERR_DEVICE_MEMORY, tn_pool_reserve(pool, 64 * MIB, stream, order));
     ck_assert_uint_gt(pool->counters.map_count + pool->counters.unmap_count, 0);
     expect_nothing_mapped();
+    ck_assert_uint_eq(idle->segment_bytes, segment_bytes);
+    ck_assert_uint_eq(idle->run_bytes, 0);
+    ck_assert_uint_eq(pool->idle.heaps[TN_HEAP_SMALL].segment_bytes, segment_bytes);
     (void)sim.clear_fault(NULL);
     reserve(64 * MIB);
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
+static int callback_count;
+
+static bool count_callback(tarn_device *called, size_t bytes, void *user)
+{
+    (void)called;
+    (void)bytes;
+    (void)user;
+    callback_count += 1;
+    return false;
+}
+
+/* A large part that is mapped in fewer and larger chunks takes more than was asked for. */
+START_TEST(a_reservation_that_the_limit_has_room_for_costs_nobody_anything)
+{
+    OK(tarn_device_add_free_callback(device, count_callback, NULL));
+    OK(tarn_pool_set_limit(pool, 1090 * MIB));
+    reserve(56 * MIB);
+    OK(tn_pool_reserve(pool, 1000 * MIB, other, unit_order(device, other)));
+    ck_assert_int_eq(callback_count, 0);
+    ck_assert_uint_eq(pool->counters.unmap_count, 0);
     OK(tarn_pool_validate(pool));
 }
 END_TEST
@@ -412,6 +442,7 @@ int main(void)
     tcase_add_test(tcase, what_was_mapped_ahead_and_counted_serves_captures_too);
     tcase_add_test(tcase, a_reservation_beyond_the_limit_maps_nothing);
     tcase_add_test(tcase, a_reservation_without_memory_for_all_of_it_maps_nothing);
+    tcase_add_test(tcase, a_reservation_that_the_limit_has_room_for_costs_nobody_anything);
     tcase_add_test(tcase, a_reservation_without_host_memory_maps_nothing);
     return test_main(suite);
 }
