@@ -48,12 +48,12 @@ struct tn_plan {
     struct tn_chunk *seen_chunk; /* in which it ends, whose heap is its home */
     uint64_t seen_begin;         /* offsets of that */
     uint64_t seen_end;           /* 0: there was none */
-    struct tn_reach reach; /* of the blocks looked at last */
-    bool is_at_home;       /* the plan's own stream has an arena */
+    struct tn_reach reach;       /* of the blocks looked at last */
+    bool is_at_home;             /* the plan's own stream has an arena */
     /* The plan itself: */
     uint16_t mark;      /* kept blocks carry it */
     size_t freed_count; /* live now, not then */
-    size_t *revived; /* indexes of saved blocks that are not live now */
+    size_t *revived;    /* indexes of saved blocks that are not live now */
     size_t revived_count;
     struct tn_span *spans; /* of them, in order; all others have no place */
     size_t span_capacity;

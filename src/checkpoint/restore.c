@@ -265,7 +265,8 @@ static struct tn_block *revive(struct tn_plan *plan, const struct tn_saved_block
     return block;
 }
 
-/* Tells of a block that is live again, and gives it its uses. */
+/* Tells of a block that is live again, and gives it its uses. What is told is read where the plan has read it last, not
+ * in the block's record. */
 static inline void finish_revival(struct attempt *attempt, size_t i,
                                   const struct tn_saved_block *saved, struct tn_block *block)
 {

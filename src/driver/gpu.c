@@ -165,7 +165,6 @@ tarn_status tn_gpu_check(const struct tn_gpu *gpu)
 
     if (usable)
         return TARN_OK;
-
     if (tn_driver_forked())
         return tn_fail(TARN_ERR_FORKED, "this process is a fork of one that used CUDA; call exec "
                                         "before using the GPU");

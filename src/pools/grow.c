@@ -445,9 +445,9 @@ tarn_status tn_heap_grow_undoable(tarn_pool *pool, struct tn_heap *heap, uint64_
         count_event(pool, TN_GROWTHS);
         made.mapped = (struct tn_run){segment, offset, offset + mapped};
         *growth = made;
-    } else if (is_bare(segment)) {
+    } else {
         drop_bare(pool, segment);
-        heap->segment_bytes = made.segment_bytes;
+        heap->segment_bytes = made.segment_bytes; /* of a segment that was just made */
     }
     return status;
 }

@@ -367,9 +367,8 @@ static void check_unchanged(void)
     now.device.pool_count -= adopted;
     SAME(device.pool_count);
     SAME(device.route_count);
-    /* Free memory may be kept for later: what was reserved in part, or held contents. */
-    may_grow = strncmp(run.call, "tarn_pool_reserve", 17) == 0 ||
-               strncmp(run.call, "tarn_checkpoint_take", 20) == 0 ||
+    /* Free memory that held contents may be kept for later. */
+    may_grow = strncmp(run.call, "tarn_checkpoint_take", 20) == 0 ||
                strncmp(run.call, "tarn_checkpoint_verify", 22) == 0;
     /* An end that cannot make its graph executable has ended the driver's capture. */
     may_end = strncmp(run.call, "tarn_capture_end", 16) == 0 ||

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pools/reserve.h"
 
+#include "unit/refused_records.h"
 #include "unit/unit.h"
 
 static tarn_device *device;
@@ -8,20 +9,6 @@ static tarn_pool *pool;
 static tn_cu_stream stream;
 static tn_cu_stream other;
 static struct tn_order order;
-
-static int refused_reserve; /* records cannot be set aside the n-th time from now; 0: always */
-
-bool __real_tn_blocks_reserve(struct tn_block_store *store, size_t count);
-bool __wrap_tn_blocks_reserve(struct tn_block_store *store, size_t count);
-bool __wrap_tn_blocks_reserve(struct tn_block_store *store, size_t count)
-{
-    if (refused_reserve > 0) {
-        refused_reserve -= 1;
-        if (refused_reserve == 0)
-            return false;
-    }
-    return __real_tn_blocks_reserve(store, count);
-}
 
 static bool takes_records; /* looking at pending blocks takes all that are set aside */
 
