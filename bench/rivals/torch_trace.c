@@ -250,7 +250,8 @@ static void row_growth(void)
     struct bench_case subject = {NULL, grow, shrink, &growth, 1};
     size_t runs = torch_free_bytes() / (8 * GIB);
     size_t samples = runs > GROWTH_WARM_UP_RUNS + 1 ? runs - GROWTH_WARM_UP_RUNS : 1;
-    struct bench_plan plan = {samples < GROWTH_SAMPLES_MAX ? samples : GROWTH_SAMPLES_MAX, 0, 0};
+    struct bench_plan plan = {.sample_count =
+                                  samples < GROWTH_SAMPLES_MAX ? samples : GROWTH_SAMPLES_MAX};
     struct bench_series series;
 
     torch_empty();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Records come from slabs of about 16 KiB; the free list is linked through the second word, so that
- * the first, the magic number, stays 0 in a free record.
+/* Records come from slabs: the first of about 2 KiB, each twice the one before it, up to 16 KiB, for many
+ * programs have few of each. The free list is linked through the second word, so that the first, the magic
+ * number, stays 0 in a free record.
  *
  * Trade-offs: slabs live as long as the process. They are few: devices, pools, segments, captures,
  * graphs and checkpoints, not blocks. */
@@ -15,7 +16,8 @@
 #include "base/contract.h"
 
 enum {
-    SLAB_BYTES = 16384,
+    SLAB_BYTES_MIN = 2048,
+    SLAB_BYTES_MAX = 16384,
     LINE_BYTES = 128, /* two cache lines: processors fetch them in pairs */
 };
 
@@ -206,7 +208,8 @@ struct free_record {
 static bool add_slab(struct tn_records *records)
 {
     size_t stride = (records->record_bytes + LINE_BYTES - 1) & ~(size_t)(LINE_BYTES - 1);
-    size_t count = SLAB_BYTES / stride > 0 ? SLAB_BYTES / stride : 1;
+    size_t bytes = records->next_slab_bytes > 0 ? records->next_slab_bytes : SLAB_BYTES_MIN;
+    size_t count = bytes / stride > 0 ? bytes / stride : 1;
     struct slab *slab;
     char *first;
 
@@ -216,6 +219,7 @@ static bool add_slab(struct tn_records *records)
         return false;
     slab->next = records->slabs;
     records->slabs = slab;
+    records->next_slab_bytes = bytes < SLAB_BYTES_MAX ? 2 * bytes : bytes;
     first = (char *)(slab + 1);
     first += LINE_BYTES - (uintptr_t)first % LINE_BYTES;
     for (size_t i = count; i-- > 0;) {

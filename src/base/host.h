@@ -37,23 +37,24 @@ bool tn_host_grow(void **items, size_t *capacity, size_t needed, size_t item_byt
 /* Records that are recycled, never given back to malloc: a stale pointer to one always points to a
  * record of that type, so its magic number can be read. */
 struct tn_records {
-    struct tn_lock lock; /* rank RECORDS */
-    size_t record_bytes; /* immutable; at least a pointer's */
-    size_t zeroed_bytes; /* immutable; what lies behind them is kept in a recycled record */
-    void *free_list;     /* guarded by lock; linked through the first word behind the magic */
-    void *slabs;         /* guarded by lock; all memory taken, for leak checkers to see */
+    struct tn_lock lock;    /* rank RECORDS */
+    size_t record_bytes;    /* immutable; at least a pointer's */
+    size_t zeroed_bytes;    /* immutable; what lies behind them is kept in a recycled record */
+    void *free_list;        /* guarded by lock; linked through the first word behind the magic */
+    void *slabs;            /* guarded by lock; all memory taken, for leak checkers to see */
+    size_t next_slab_bytes; /* guarded by lock; 0: none was taken yet */
 };
 
 #define TN_RECORDS_INIT(type)                                                                      \
     {                                                                                              \
-        TN_LOCK_INIT(TN_RANK_RECORDS), sizeof(type), sizeof(type), NULL, NULL                      \
+        TN_LOCK_INIT(TN_RANK_RECORDS), sizeof(type), sizeof(type), NULL, NULL, 0                   \
     }
 
 /* The same, but that a member and what lies behind it is zeroed once and kept from then on: for a lock that
  * is taken before the record is known to be the right one. */
 #define TN_RECORDS_INIT_KEEPING(type, member)                                                      \
     {                                                                                              \
-        TN_LOCK_INIT(TN_RANK_RECORDS), sizeof(type), offsetof(type, member), NULL, NULL            \
+        TN_LOCK_INIT(TN_RANK_RECORDS), sizeof(type), offsetof(type, member), NULL, NULL, 0         \
     }
 
 /* A record, zeroed and alone on its cache lines, or NULL when there is no memory. The first 8 bytes of

@@ -200,7 +200,7 @@ END_TEST
 
 START_TEST(records_of_several_slabs_do_not_overlap)
 {
-    enum { COUNT = 1000 }; /* of 64 bytes: four slabs */
+    enum { COUNT = 1000 }; /* of 64 bytes: of every size of slab, several of the largest */
     static struct thing *things[COUNT];
 
     for (size_t i = 0; i < COUNT; i++) {
