@@ -62,8 +62,12 @@ void *torch_stream_create()
     return stream;
 }
 
+/* What is cached is given back first: an expandable segment waits for its stream when it is unmapped, and
+ * would wait for one that is gone. */
 void torch_stream_destroy(void *stream)
 {
+    check(cudaDeviceSynchronize());
+    allocator::emptyCache();
     check(cudaStreamDestroy(static_cast<cudaStream_t>(stream)));
 }
 
