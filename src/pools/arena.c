@@ -58,9 +58,9 @@ void tn_arena_init(struct tn_arena *arena, tarn_pool *pool, struct tn_order orde
         heap->run_alloc_count = 0;
         heap->run_free_count = 0;
         heap->has_reserved = false;
-        if (heap->bins.class_map !=
+        if (heap->bins.word_map !=
             0) /* the bins are as large as all the rest, and hardly ever left with blocks */
-            heap->bins = (struct tn_bins){.class_map = 0};
+            heap->bins = (struct tn_bins){.word_map = 0};
         heap->loose = NULL;
         heap->counters = (struct tn_heap_counters){.allocated = {0}};
     }
@@ -301,7 +301,7 @@ struct tn_block *tn_arena_carve(struct tn_arena *arena, struct tn_block *block, 
 static void clear_bins(struct tn_arena *arena)
 {
     for (int kind = 0; kind < TN_HEAP_KINDS; kind++)
-        arena->heaps[kind].bins = (struct tn_bins){.class_map = 0};
+        arena->heaps[kind].bins = (struct tn_bins){.word_map = 0};
 }
 
 static void reverse_bins(struct tn_arena *arena)

@@ -17,6 +17,16 @@
 
 enum { STEP_BITS = 4, OWN_BIN_LOOKS = 8 };
 
+static inline unsigned word_of(unsigned bin)
+{
+    return bin >> TN_BIN_WORD_BITS;
+}
+
+static inline unsigned bit_of(unsigned bin)
+{
+    return bin & ((1U << TN_BIN_WORD_BITS) - 1);
+}
+
 /* Class and step in one number: TN_BIN_STEPS times the class, and the step. */
 static inline unsigned bin_of(uint64_t bytes)
 {
@@ -27,41 +37,47 @@ static inline unsigned bin_of(uint64_t bytes)
     return (unsigned)(bytes >> (high - STEP_BITS)) + ((high - TN_BLOCK_BITS - 1) << STEP_BITS);
 }
 
+/* Without a jump, for which bin is empty is anyone's guess: what there is none of is written to the sink. */
 static inline void push(struct tn_bins *bins, struct tn_block *block, unsigned bin)
 {
     struct tn_block *head = bins->heads[bin];
+    struct tn_block *sink;
+    struct tn_block **link = &sink;
 
     block->list_previous = NULL;
     block->list_next = head;
     bins->heads[bin] = block;
-    if (head != NULL) {
-        head->list_previous = block;
-        return;
-    }
-    bins->class_map |= (uint64_t)1 << (bin >> STEP_BITS);
-    bins->step_map[bin >> STEP_BITS] |= (uint16_t)(1U << (bin & (TN_BIN_STEPS - 1)));
+    if (head != NULL)
+        link = &head->list_previous;
+    TN_HIDE(link);
+    *link = block;
+    bins->word_map |= (uint64_t)1 << word_of(bin);
+    bins->words[word_of(bin)] |= (uint64_t)1 << bit_of(bin);
 }
 
-static TN_APART void note_empty(struct tn_bins *bins, unsigned bin)
-{
-    unsigned class = bin >> STEP_BITS;
-
-    bins->step_map[class] &= (uint16_t) ~(1U << (bin & (TN_BIN_STEPS - 1)));
-    if (bins->step_map[class] == 0)
-        bins->class_map &= ~((uint64_t)1 << class);
-}
-
-/* Takes the first block out of the bin. */
-static inline void pop(struct tn_bins *bins, const struct tn_block *block, unsigned bin)
+/* Takes the block out of its bin, without a jump either. */
+static inline void unlink_from(struct tn_bins *bins, const struct tn_block *block, unsigned bin)
 {
     struct tn_block *next = block->list_next;
+    struct tn_block *previous = block->list_previous;
+    struct tn_block *sink;
+    struct tn_block **from = &bins->heads[bin];
+    struct tn_block **back = &sink;
+    bool empties = next == NULL && previous == NULL;
 
-    TN_ASSERT(bins->heads[bin] == block); /* P4 */
-    bins->heads[bin] = next;
+    TN_ASSERT(previous != NULL || bins->heads[bin] == block); /* P4 */
+    TN_HIDE(from); /* or it would be computed behind a jump */
+    if (previous != NULL)
+        from = &previous->list_next;
     if (next != NULL)
-        next->list_previous = NULL;
-    else
-        note_empty(bins, bin);
+        back = &next->list_previous;
+    TN_HIDE(from);
+    TN_HIDE(back);
+    *from = next;
+    *back = previous;
+    bins->words[word_of(bin)] &= ~((uint64_t)empties << bit_of(bin));
+    if (TN_UNLIKELY(bins->words[word_of(bin)] == 0))
+        bins->word_map &= ~((uint64_t)1 << word_of(bin));
 }
 
 void tn_bins_insert(struct tn_bins *bins, struct tn_block *block)
@@ -73,41 +89,31 @@ void tn_bins_insert(struct tn_bins *bins, struct tn_block *block)
 
 void tn_bins_remove_first(struct tn_bins *bins, struct tn_block *block)
 {
-    pop(bins, block, bin_of(tn_block_bytes(block)));
+    unlink_from(bins, block, bin_of(tn_block_bytes(block)));
 }
 
 void tn_bins_resized(struct tn_bins *bins, struct tn_block *block, uint64_t bytes_before)
 {
-    unsigned bin = bin_of(tn_block_bytes(block));
-    unsigned bin_before;
-
     TN_ASSERT(block->extends == tn_block_is_at_unmapped(block)); /* P4 */
-    if (block->list_previous != NULL) {
-        tn_bins_remove(bins, block);
-    } else {
-        bin_before = bin_of(bytes_before);
-        if (bin == bin_before)
-            return; /* it is at the head, where it would come to stand */
-        pop(bins, block, bin_before);
-    }
-    push(bins, block, bin);
+    unlink_from(bins, block, bin_of(bytes_before));
+    push(bins, block, bin_of(tn_block_bytes(block)));
 }
 
 /* The head of the first bin that is not empty from *bin on, which is moved there. */
 static inline struct tn_block *first_from(const struct tn_bins *bins, unsigned *bin)
 {
-    unsigned class = *bin >> STEP_BITS;
-    unsigned steps = bins->step_map[class] & (~0U << (*bin & (TN_BIN_STEPS - 1)));
+    unsigned word = word_of(*bin);
+    uint64_t bits = bins->words[word] & (~UINT64_C(0) << bit_of(*bin));
 
-    if (steps == 0) {
-        uint64_t classes = bins->class_map >> class >> 1;
+    if (bits == 0) {
+        uint64_t words = bins->word_map >> word >> 1;
 
-        if (classes == 0)
+        if (words == 0)
             return NULL;
-        class += 1 + (unsigned)__builtin_ctzll(classes);
-        steps = bins->step_map[class];
+        word += 1 + (unsigned)__builtin_ctzll(words);
+        bits = bins->words[word];
     }
-    *bin = (class << STEP_BITS) + (unsigned)__builtin_ctz(steps);
+    *bin = (word << TN_BIN_WORD_BITS) + (unsigned)__builtin_ctzll(bits);
     return bins->heads[*bin];
 }
 
@@ -202,17 +208,17 @@ static struct tn_block *reversed(struct tn_block *head)
     return last;
 }
 
-/* The head of the lowest of the steps that are not empty. */
-static struct tn_block **head_of(struct tn_bins *bins, unsigned class, unsigned steps)
+/* The head of the word's lowest bin of those whose bits are set. */
+static struct tn_block **head_of(struct tn_bins *bins, unsigned word, uint64_t bits)
 {
-    return &bins->heads[(class << STEP_BITS) + (unsigned)__builtin_ctz(steps)];
+    return &bins->heads[(word << TN_BIN_WORD_BITS) + (unsigned)__builtin_ctzll(bits)];
 }
 
 void tn_bins_reverse(struct tn_bins *bins)
 {
-    for (unsigned class = 0; class < TN_BIN_CLASSES; class ++) {
-        for (unsigned steps = bins->step_map[class]; steps != 0; steps &= steps - 1) {
-            struct tn_block **head = head_of(bins, class, steps);
+    for (unsigned word = 0; word < TN_BIN_WORDS; word++) {
+        for (uint64_t bits = bins->words[word]; bits != 0; bits &= bits - 1) {
+            struct tn_block **head = head_of(bins, word, bits);
 
             *head = reversed(*head);
         }
@@ -286,11 +292,9 @@ static bool look_through(const struct tn_block *block, uint64_t *looks, bool *in
 
 bool tn_bins_sort(struct tn_bins *bins, uint64_t *looks)
 {
-    for (uint64_t classes = bins->class_map; classes != 0; classes &= classes - 1) {
-        unsigned class = (unsigned)__builtin_ctzll(classes);
-
-        for (unsigned steps = bins->step_map[class]; steps != 0; steps &= steps - 1) {
-            struct tn_block **head = head_of(bins, class, steps);
+    for (unsigned word = 0; word < TN_BIN_WORDS; word++) {
+        for (uint64_t bits = bins->words[word]; bits != 0; bits &= bits - 1) {
+            struct tn_block **head = head_of(bins, word, bits);
             bool in_order;
 
             if (!look_through(*head, looks, &in_order))
@@ -311,7 +315,7 @@ uint64_t tn_bins_count(const struct tn_bins *bins)
 {
     uint64_t count = 0;
 
-    for (unsigned bin = 0; bin < TN_BIN_CLASSES * TN_BIN_STEPS; bin++) {
+    for (unsigned bin = 0; bin < TN_BINS; bin++) {
         for (const struct tn_block *block = bins->heads[bin]; block != NULL;
              block = block->list_next)
             count += 1;

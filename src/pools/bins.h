@@ -5,7 +5,8 @@
  *       follow it; nothing else is in any bin
  *
  * Two-level segregated lists with bitmaps, after M. Masmano, I. Ripoll, A. Crespo and J. Real, TLSF:
- * a new dynamic memory allocator for real-time systems (ECRTS 2004).
+ * a new dynamic memory allocator for real-time systems (ECRTS 2004); but that a word of the lower bitmap covers four
+ * classes, and so is seldom emptied.
  *
  * Locking: the pool's lock. */
 #ifndef TARN_POOLS_BINS_H
@@ -18,12 +19,15 @@
 enum {
     TN_BIN_CLASSES = 32, /* a class for each power of two from 2^9 on */
     TN_BIN_STEPS = 16,   /* bins of a class, equally wide */
+    TN_BINS = TN_BIN_CLASSES * TN_BIN_STEPS,
+    TN_BIN_WORD_BITS = 6,
+    TN_BIN_WORDS = TN_BINS >> TN_BIN_WORD_BITS,
 };
 
 struct tn_bins {
-    uint64_t class_map;                    /* bit c: a bin of class c is not empty */
-    uint16_t step_map[TN_BIN_CLASSES + 1]; /* bit s: the bin is not empty; the last stays 0 */
-    struct tn_block *heads[TN_BIN_CLASSES * TN_BIN_STEPS]; /* by class and step; newest first */
+    uint64_t word_map;                /* bit w: words[w] is not 0 */
+    uint64_t words[TN_BIN_WORDS + 1]; /* a bit for each bin: it is not empty; the last stays 0 */
+    struct tn_block *heads[TN_BINS];  /* by class and step; newest first */
 };
 
 /* Looks at the block that follows, whether that has memory. */
@@ -61,7 +65,11 @@ struct tn_block *tn_bins_find_inner(const struct tn_bins *bins, uint64_t bytes);
 /* False: there is no block of at least bytes. Looks at no block. */
 static inline bool tn_bins_may_have(const struct tn_bins *bins, uint64_t bytes)
 {
-    return bins->class_map >> (tn_log2_floor(bytes) - TN_BLOCK_BITS) != 0;
+    unsigned bin = (tn_log2_floor(bytes) - TN_BLOCK_BITS) * TN_BIN_STEPS;
+    unsigned word = bin >> TN_BIN_WORD_BITS;
+
+    return bins->words[word] >> (bin & ((1U << TN_BIN_WORD_BITS) - 1)) != 0 ||
+           bins->word_map >> word >> 1 != 0;
 }
 
 /* The next block of at least bytes after one that tn_bins_find or this function gave. */

@@ -46,7 +46,7 @@ START_TEST(the_smallest_and_the_largest_size_have_bins)
     ck_assert_ptr_eq(tn_bins_find(&bins, TN_BLOCK_BYTES_MAX), largest);
     tn_bins_remove(&bins, smallest);
     tn_bins_remove(&bins, largest);
-    ck_assert_uint_eq(bins.class_map, 0);
+    ck_assert_uint_eq(bins.word_map, 0);
 }
 END_TEST
 
@@ -274,7 +274,7 @@ START_TEST(removing_from_anywhere_in_a_bin_keeps_the_others)
                 tn_bins_remove(&bins, &blocks[i]);
         }
         ck_assert_uint_eq(tn_bins_count(&bins), 0);
-        ck_assert_uint_eq(bins.class_map, 0);
+        ck_assert_uint_eq(bins.word_map, 0);
     }
 }
 END_TEST
@@ -296,9 +296,9 @@ START_TEST(every_edge_between_bins_is_exact)
             tn_bins_remove(&bins, &blocks[0]);
         }
     }
-    ck_assert_uint_eq(bins.class_map, 0);
-    for (unsigned class = 0; class < TN_BIN_CLASSES; class ++)
-        ck_assert_uint_eq(bins.step_map[class], 0);
+    ck_assert_uint_eq(bins.word_map, 0);
+    for (unsigned word = 0; word <= TN_BIN_WORDS; word++)
+        ck_assert_uint_eq(bins.words[word], 0);
 }
 END_TEST
 
