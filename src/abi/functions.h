@@ -129,6 +129,32 @@
     X(cuGraphNodeGetDependencies, cuGraphNodeGetDependencies_v2, 12030, (tn_cu_graphnode node,     \
       tn_cu_graphnode *dependencies, tn_cu_edge_data *edges, size_t *count), (node, dependencies,  \
       edges, count))                                                                               \
+    X(cuGraphNodeGetType, cuGraphNodeGetType, 10000, (tn_cu_graphnode node, tn_cu_graphnode_type   \
+      *type), (node, type))                                                                        \
+    X(cuGraphKernelNodeGetParams, cuGraphKernelNodeGetParams_v2, 12000, (tn_cu_graphnode node,     \
+      tn_cu_kernel_node_params *params), (node, params))                                           \
+    X(cuFuncGetParamInfo, cuFuncGetParamInfo, 12040, (tn_cu_function function, size_t index,       \
+      size_t *offset, size_t *bytes), (function, index, offset, bytes))                            \
+    X(cuFuncGetName, cuFuncGetName, 12030, (const char **name, tn_cu_function function), (name,    \
+      function))                                                                                   \
+    X(cuGraphMemcpyNodeGetParams, cuGraphMemcpyNodeGetParams, 10000, (tn_cu_graphnode node,        \
+      tn_cu_memcpy3d *params), (node, params))                                                     \
+    X(cuGraphMemsetNodeGetParams, cuGraphMemsetNodeGetParams, 10000, (tn_cu_graphnode node,        \
+      tn_cu_memset_node_params *params), (node, params))                                           \
+    X(cuGraphHostNodeGetParams, cuGraphHostNodeGetParams, 10000, (tn_cu_graphnode node,            \
+      tn_cu_host_node_params *params), (node, params))                                             \
+    X(cuGraphChildGraphNodeGetGraph, cuGraphChildGraphNodeGetGraph, 10000, (tn_cu_graphnode        \
+      node, tn_cu_graph *graph), (node, graph))                                                    \
+    X(cuGraphEventRecordNodeGetEvent, cuGraphEventRecordNodeGetEvent, 11010, (tn_cu_graphnode      \
+      node, tn_cu_event *event), (node, event))                                                    \
+    X(cuGraphEventWaitNodeGetEvent, cuGraphEventWaitNodeGetEvent, 11010, (tn_cu_graphnode node,    \
+      tn_cu_event *event), (node, event))                                                          \
+    X(cuGraphMemAllocNodeGetParams, cuGraphMemAllocNodeGetParams, 11040, (tn_cu_graphnode node,    \
+      tn_cu_alloc_node_params *params), (node, params))                                            \
+    X(cuGraphMemFreeNodeGetParams, cuGraphMemFreeNodeGetParams, 11040, (tn_cu_graphnode node,      \
+      tn_cu_deviceptr *address), (node, address))                                                  \
+    X(cuGraphBatchMemOpNodeGetParams, cuGraphBatchMemOpNodeGetParams, 11070, (tn_cu_graphnode      \
+      node, tn_cu_batch_node_params *params), (node, params))                                      \
     X(cuGraphExecUpdate, cuGraphExecUpdate_v2, 12000, (tn_cu_graphexec exec, tn_cu_graph graph,    \
       tn_cu_update_result_info *info), (exec, graph, info))                                        \
     X(cuGraphLaunch, cuGraphLaunch, 10000, (tn_cu_graphexec exec, tn_cu_stream stream), (exec,     \
@@ -171,8 +197,6 @@
     X(cuModuleUnload, cuModuleUnload, 2000, (tn_cu_module module), (module))                       \
     X(cuModuleGetFunction, cuModuleGetFunction, 2000, (tn_cu_function *function, tn_cu_module      \
       module, const char *name), (function, module, name))                                         \
-    X(cuFuncGetParamInfo, cuFuncGetParamInfo, 12040, (tn_cu_function function, size_t index,       \
-      size_t *offset, size_t *bytes), (function, index, offset, bytes))                            \
     X(cuUserObjectRetain, cuUserObjectRetain, 11030, (tn_cu_userobject object, unsigned int        \
       count), (object, count))                                                                     \
     X(cuGraphCreate, cuGraphCreate, 10000, (tn_cu_graph *graph, unsigned int flags), (graph,       \
@@ -183,11 +207,7 @@
       stream))                                                                                     \
     X(cuGraphGetEdges, cuGraphGetEdges_v2, 12030, (tn_cu_graph graph, tn_cu_graphnode *from,       \
       tn_cu_graphnode *to, tn_cu_edge_data *edges, size_t *count), (graph, from, to, edges,        \
-      count))                                                                                      \
-    X(cuGraphNodeGetType, cuGraphNodeGetType, 10000, (tn_cu_graphnode node, tn_cu_graphnode_type   \
-      *type), (node, type))                                                                        \
-    X(cuGraphKernelNodeGetParams, cuGraphKernelNodeGetParams_v2, 12000, (tn_cu_graphnode node,     \
-      tn_cu_kernel_node_params *params), (node, params))
+      count))
 
 /* Devices and contexts. */
 #define TN_CUDA_CONTEXT_FUNCTIONS(X) \
@@ -303,8 +323,6 @@
       unsigned int block_y, unsigned int block_z, unsigned int shared_bytes, tn_cu_stream          \
       stream, void **params), (function, grid_x, grid_y, grid_z, block_x, block_y, block_z,        \
       shared_bytes, stream, params))                                                               \
-    X(cuFuncGetName, cuFuncGetName, 12030, (const char **name, tn_cu_function function), (name,    \
-      function))                                                                                   \
     X(cuFuncGetModule, cuFuncGetModule, 11000, (tn_cu_module *module, tn_cu_function function),    \
       (module, function))                                                                          \
     X(cuKernelGetName, cuKernelGetName, 12030, (const char **name, tn_cu_kernel kernel), (name,    \
@@ -358,30 +376,12 @@
       const tn_cu_kernel_node_params *params), (node, params))                                     \
     X(cuGraphExecKernelNodeSetParams, cuGraphExecKernelNodeSetParams_v2, 12000, (tn_cu_graphexec   \
       exec, tn_cu_graphnode node, const tn_cu_kernel_node_params *params), (exec, node, params))   \
-    X(cuGraphMemcpyNodeGetParams, cuGraphMemcpyNodeGetParams, 10000, (tn_cu_graphnode node,        \
-      tn_cu_memcpy3d *params), (node, params))                                                     \
-    X(cuGraphMemsetNodeGetParams, cuGraphMemsetNodeGetParams, 10000, (tn_cu_graphnode node,        \
-      tn_cu_memset_node_params *params), (node, params))                                           \
     X(cuGraphExecMemcpyNodeSetParams, cuGraphExecMemcpyNodeSetParams, 10020, (tn_cu_graphexec      \
       exec, tn_cu_graphnode node, const tn_cu_memcpy3d *params, tn_cu_context context), (exec,     \
       node, params, context))                                                                      \
     X(cuGraphExecMemsetNodeSetParams, cuGraphExecMemsetNodeSetParams, 10020, (tn_cu_graphexec      \
       exec, tn_cu_graphnode node, const tn_cu_memset_node_params *params, tn_cu_context            \
       context), (exec, node, params, context))                                                     \
-    X(cuGraphHostNodeGetParams, cuGraphHostNodeGetParams, 10000, (tn_cu_graphnode node,            \
-      tn_cu_host_node_params *params), (node, params))                                             \
-    X(cuGraphChildGraphNodeGetGraph, cuGraphChildGraphNodeGetGraph, 10000, (tn_cu_graphnode        \
-      node, tn_cu_graph *graph), (node, graph))                                                    \
-    X(cuGraphEventRecordNodeGetEvent, cuGraphEventRecordNodeGetEvent, 11010, (tn_cu_graphnode      \
-      node, tn_cu_event *event), (node, event))                                                    \
-    X(cuGraphEventWaitNodeGetEvent, cuGraphEventWaitNodeGetEvent, 11010, (tn_cu_graphnode node,    \
-      tn_cu_event *event), (node, event))                                                          \
-    X(cuGraphMemAllocNodeGetParams, cuGraphMemAllocNodeGetParams, 11040, (tn_cu_graphnode node,    \
-      tn_cu_alloc_node_params *params), (node, params))                                            \
-    X(cuGraphMemFreeNodeGetParams, cuGraphMemFreeNodeGetParams, 11040, (tn_cu_graphnode node,      \
-      tn_cu_deviceptr *address), (node, address))                                                  \
-    X(cuGraphBatchMemOpNodeGetParams, cuGraphBatchMemOpNodeGetParams, 11070, (tn_cu_graphnode      \
-      node, tn_cu_batch_node_params *params), (node, params))                                      \
     X(cuGraphDebugDotPrint, cuGraphDebugDotPrint, 11030, (tn_cu_graph graph, const char *path,     \
       unsigned int flags), (graph, path, flags))
 

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+/* layout.h -- where the parameters of kernels lie.
+ *
+ * The driver tells one parameter's offset and size a call, and only by refusing the one behind the last how many there
+ * are, which takes it far longer than all others together. So what was asked of a function is kept, for as long as its
+ * caller knows that no module is unloaded: a later function may have an unloaded one's handle.
+ *
+ *   D5  a function is asked for once, however many nodes launch it
+ *
+ * Locking: layouts are guarded by whoever has them. No call waits for the GPU or disturbs a capture. */
+#ifndef TARN_DRIVER_LAYOUT_H
+#define TARN_DRIVER_LAYOUT_H
+
+#include <stddef.h>
+
+#include "driver/gpu.h"
+
+struct tn_param {
+    uint32_t offset; /* in the kernel's packed parameters */
+    uint32_t bytes;  /* of a struct, which is one parameter, the whole */
+};
+
+struct tn_layout {
+    tn_cu_function function; /* NULL: an empty place of the table */
+    const char *name; /* the driver's, as long as the function is there; NULL: it does not tell */
+    struct tn_param *params;
+    uint32_t count; /* 0: it has none, or the driver does not tell */
+};
+
+/* Zeroed memory is an empty one. */
+struct tn_layouts {
+    struct tn_layout *table; /* by function */
+    size_t capacity;         /* a power of two, or 0 */
+    size_t count;
+};
+
+/* The function's layout, good until the next call with these layouts.
+ *   HOST_MEMORY, DEVICE_LOST, DRIVER: nothing was kept */
+TARN_MUST_CHECK tarn_status tn_layouts_find(struct tn_layouts *layouts, struct tn_gpu *gpu,
+                                            tn_cu_function function,
+                                            const struct tn_layout **layout);
+
+void tn_layouts_drop(struct tn_layouts *layouts);
+
+#endif

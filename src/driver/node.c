@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+/* One call for a node's type and one for what it was made with.
+ *
+ * A packed buffer comes as the driver keeps it: pairs of a tag and a pointer, ended by a tag of 0. Their order is not
+ * that in which the caller had given them. */
+#include "driver/node.h"
+
+#include "base/error.h"
+#include "base/host.h"
+
+static const char reading[] = "reading a node of a graph";
+
+tarn_status tn_graph_read_nodes(struct tn_gpu *gpu, tn_cu_graph graph, tn_cu_graphnode **nodes,
+                                size_t *count)
+{
+    tn_cu_result result = gpu->driver->cuGraphGetNodes(graph, NULL, count);
+    tn_cu_graphnode *found = NULL;
+
+    if (result == TN_CUDA_SUCCESS && *count > 0) {
+        found = tn_host_alloc(*count, sizeof(tn_cu_graphnode));
+        if (found == NULL)
+            return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for the %zu nodes of a graph",
+                           *count);
+        result = gpu->driver->cuGraphGetNodes(graph, found, count);
+    }
+    if (result != TN_CUDA_SUCCESS) {
+        tn_host_free(found);
+        return tn_gpu_failed(gpu, result, "reading the nodes of a graph", "cuGraphGetNodes");
+    }
+    *nodes = found;
+    return TARN_OK;
+}
+
+static void unpack(void *const *extra, struct tn_node_kernel *kernel)
+{
+    for (size_t i = 0; extra[i] != TN_CU_LAUNCH_PARAM_END; i += 2) {
+        if (extra[i] == TN_CU_LAUNCH_PARAM_BUFFER_POINTER)
+            kernel->buffer = extra[i + 1];
+        else if (extra[i] == TN_CU_LAUNCH_PARAM_BUFFER_SIZE)
+            kernel->buffer_bytes = *(const size_t *)extra[i + 1];
+    }
+}
+
+static tarn_status read_kernel(struct tn_gpu *gpu, tn_cu_graphnode handle, struct tn_node *node)
+{
+    tn_cu_kernel_node_params params;
+    tn_cu_result result = gpu->driver->cuGraphKernelNodeGetParams(handle, &params);
+
+    if (result != TN_CUDA_SUCCESS)
+        return tn_gpu_failed(gpu, result, reading, "cuGraphKernelNodeGetParams");
+    node->kernel = (struct tn_node_kernel){.function = params.func, .values = params.kernel_params};
+    if (params.kernel_params == NULL && params.extra != NULL)
+        unpack(params.extra, &node->kernel);
+    return TARN_OK;
+}
+
+tarn_status tn_node_read(struct tn_gpu *gpu, tn_cu_graphnode handle, struct tn_node *node)
+{
+    const struct tn_driver *driver = gpu->driver;
+    tn_cu_result result = driver->cuGraphNodeGetType(handle, &node->type);
+
+    if (result != TN_CUDA_SUCCESS)
+        return tn_gpu_failed(gpu, result, reading, "cuGraphNodeGetType");
+    switch (node->type) {
+    case TN_CU_NODE_KERNEL:
+        return read_kernel(gpu, handle, node);
+    case TN_CU_NODE_MEMCPY:
+        result = driver->cuGraphMemcpyNodeGetParams(handle, &node->memcpy);
+        return tn_gpu_answered(gpu, result, reading, "cuGraphMemcpyNodeGetParams");
+    case TN_CU_NODE_MEMSET:
+        result = driver->cuGraphMemsetNodeGetParams(handle, &node->memset);
+        return tn_gpu_answered(gpu, result, reading, "cuGraphMemsetNodeGetParams");
+    case TN_CU_NODE_HOST:
+        result = driver->cuGraphHostNodeGetParams(handle, &node->host);
+        return tn_gpu_answered(gpu, result, reading, "cuGraphHostNodeGetParams");
+    case TN_CU_NODE_GRAPH:
+        result = driver->cuGraphChildGraphNodeGetGraph(handle, &node->child);
+        return tn_gpu_answered(gpu, result, reading, "cuGraphChildGraphNodeGetGraph");
+    case TN_CU_NODE_WAIT_EVENT:
+        result = driver->cuGraphEventWaitNodeGetEvent(handle, &node->event);
+        return tn_gpu_answered(gpu, result, reading, "cuGraphEventWaitNodeGetEvent");
+    case TN_CU_NODE_EVENT_RECORD:
+        result = driver->cuGraphEventRecordNodeGetEvent(handle, &node->event);
+        return tn_gpu_answered(gpu, result, reading, "cuGraphEventRecordNodeGetEvent");
+    case TN_CU_NODE_MEM_ALLOC:
+        result = driver->cuGraphMemAllocNodeGetParams(handle, &node->alloc);
+        return tn_gpu_answered(gpu, result, reading, "cuGraphMemAllocNodeGetParams");
+    case TN_CU_NODE_MEM_FREE:
+        result = driver->cuGraphMemFreeNodeGetParams(handle, &node->freed);
+        return tn_gpu_answered(gpu, result, reading, "cuGraphMemFreeNodeGetParams");
+    case TN_CU_NODE_BATCH_MEM_OP:
+        result = driver->cuGraphBatchMemOpNodeGetParams(handle, &node->batch);
+        return tn_gpu_answered(gpu, result, reading, "cuGraphBatchMemOpNodeGetParams");
+    default: /* empty, external semaphores, conditional: of these the driver gives nothing that points to memory */
+        return TARN_OK;
+    }
+}

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+/* node.h -- the nodes of the driver's graphs, read back.
+ *
+ * The driver gives what a node was made with: addresses and sizes, and for a kernel the values of its parameters,
+ * by an array of pointers to them or in one packed buffer. Where each parameter lies, and how large it is, the
+ * function knows (driver/layout.h).
+ *
+ * What is read points into the node, as long as that is there and unchanged.
+ *
+ * Locking: none here. Graph objects of the driver are not thread-safe: whoever owns one serialises the calls on it. A
+ * graph that is being captured can be read on the thread that captures. Nothing here waits for the GPU or disturbs a
+ * capture. */
+#ifndef TARN_DRIVER_NODE_H
+#define TARN_DRIVER_NODE_H
+
+#include <stddef.h>
+
+#include "driver/gpu.h"
+
+/* A kernel's parameters: the one array or the one buffer, or neither, where it has none. */
+struct tn_node_kernel {
+    tn_cu_function function;
+    void *const *values; /* to each parameter's value, in their order; NULL: in the buffer */
+    const unsigned char *buffer; /* the values at their offsets; NULL: by the array */
+    size_t buffer_bytes;
+};
+
+struct tn_node {
+    tn_cu_graphnode_type
+        type; /* says which of the following there is; of a type not named here there is none */
+    union {
+        struct tn_node_kernel kernel;
+        tn_cu_memcpy3d memcpy;
+        tn_cu_memset_node_params memset;
+        tn_cu_host_node_params host;
+        tn_cu_graph child; /* the node's own clone */
+        tn_cu_event event; /* of a node that waits for one, or records one */
+        tn_cu_alloc_node_params alloc;
+        tn_cu_deviceptr freed;
+        tn_cu_batch_node_params batch;
+    };
+};
+
+/* The graph's nodes, in the order in which they were made: the caller's, for tn_host_free; NULL where there are none.
+ *   HOST_MEMORY, DEVICE_LOST, DRIVER */
+TARN_MUST_CHECK tarn_status tn_graph_read_nodes(struct tn_gpu *gpu, tn_cu_graph graph,
+                                                tn_cu_graphnode **nodes, size_t *count);
+
+/* DEVICE_LOST, DRIVER */
+TARN_MUST_CHECK tarn_status tn_node_read(struct tn_gpu *gpu, tn_cu_graphnode handle,
+                                         struct tn_node *node);
+
+#endif

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "support/nodes.h"
+
+static tn_cu_deviceptr device_address(const void *address)
+{
+    return (tn_cu_deviceptr)(uintptr_t)address;
+}
+
+static void do_nothing(const tarn_sim_launch *launch, void *const *params)
+{
+    (void)launch;
+    (void)params;
+}
+
+tn_cu_function test_kernel(const char *ptx, const char *entry)
+{
+    tn_cu_module module;
+    tn_cu_function function;
+
+    if (test_is_simulated())
+        ck_assert_int_eq(sim.register_kernel(entry, do_nothing), 0);
+    CU_OK(cu.cuModuleLoadData(&module, ptx));
+    CU_OK(cu.cuModuleGetFunction(&function, module, entry));
+    return function;
+}
+
+void test_launch_kernel(tn_cu_stream stream, tn_cu_function function, void **values, void **extra)
+{
+    CU_OK(cu.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, values, extra));
+}
+
+void test_copy_down(tn_cu_stream stream, void *to, const void *from, size_t bytes)
+{
+    CU_OK(cu.cuMemcpyDtoHAsync(to, device_address(from), bytes, stream));
+}
+
+void test_call_host(tn_cu_stream stream, tn_cu_hostfn function, void *user)
+{
+    CU_OK(cu.cuLaunchHostFunc(stream, function, user));
+}
+
+void test_write_value(tn_cu_stream stream, void *address, uint32_t value)
+{
+    CU_OK(cu.cuStreamWriteValue32(stream, device_address(address), value, 0));
+}
+
+void *test_allocate_node(tn_cu_stream stream, size_t bytes)
+{
+    tn_cu_deviceptr address = 0;
+
+    CU_OK(cu.cuMemAllocAsync(&address, bytes, stream));
+    return (void *)(uintptr_t)address;
+}
+
+void test_free_node(tn_cu_stream stream, void *address)
+{
+    CU_OK(cu.cuMemFreeAsync(device_address(address), stream));
+}
+
+tn_cu_event test_event(void)
+{
+    tn_cu_event event = NULL;
+
+    CU_OK(cu.cuEventCreate(&event, TN_CU_EVENT_DISABLE_TIMING));
+    return event;
+}
+
+void test_event_destroy(tn_cu_event event)
+{
+    CU_OK(cu.cuEventDestroy(event));
+}
+
+void test_record_node(tn_cu_stream stream, tn_cu_event event)
+{
+    CU_OK(cu.cuEventRecordWithFlags(event, stream, TN_CU_EVENT_RECORD_EXTERNAL));
+}
+
+void test_wait_node(tn_cu_stream stream, tn_cu_event event)
+{
+    CU_OK(cu.cuStreamWaitEvent(stream, event, TN_CU_EVENT_WAIT_EXTERNAL));
+}
+
+void test_add_empty(tn_cu_graph graph)
+{
+    tn_cu_graphnode node;
+
+    CU_OK(cu.cuGraphAddEmptyNode(&node, graph, NULL, 0));
+}
+
+tn_cu_graph test_graph_of_capture(tn_cu_stream stream)
+{
+    tn_cu_capture_status capturing = TN_CU_CAPTURE_STATUS_NONE;
+    tn_cu_graph graph = NULL;
+    uint64_t id;
+
+    CU_OK(cu.cuStreamGetCaptureInfo(stream, &capturing, &id, &graph, NULL, NULL, NULL));
+    ck_assert_int_eq(capturing, TN_CU_CAPTURE_STATUS_ACTIVE);
+    return graph;
+}
