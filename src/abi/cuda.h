@@ -391,7 +391,14 @@ typedef union tn_cu_batch_op { /* CUstreamBatchMemOpParams_v1 */
     uint64_t pad[6];
 } tn_cu_batch_op;
 
-enum { TN_CU_STREAM_MEM_OP_WRITE_VALUE_32 = 2 };
+enum {
+    TN_CU_STREAM_MEM_OP_WAIT_VALUE_32 = 1,
+    TN_CU_STREAM_MEM_OP_WRITE_VALUE_32 = 2,
+    TN_CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES = 3,
+    TN_CU_STREAM_MEM_OP_WAIT_VALUE_64 = 4,
+    TN_CU_STREAM_MEM_OP_WRITE_VALUE_64 = 5,
+    TN_CU_STREAM_MEM_OP_BARRIER = 6,
+};
 
 typedef struct tn_cu_batch_node_params { /* CUDA_BATCH_MEM_OP_NODE_PARAMS_v1 */
     tn_cu_context ctx;

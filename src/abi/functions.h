@@ -98,6 +98,9 @@
       attribute, tn_cu_deviceptr address), (value, attribute, address))                            \
     X(cuMemHostAlloc, cuMemHostAlloc, 2020, (void **address, size_t bytes, unsigned int flags),    \
       (address, bytes, flags))                                                                     \
+    X(cuPointerGetAttributes, cuPointerGetAttributes, 7000, (unsigned int count,                   \
+      tn_cu_pointer_attribute *attributes, void **values, tn_cu_deviceptr address), (count,        \
+      attributes, values, address))                                                                \
     X(cuMemFreeHost, cuMemFreeHost, 2000, (void *address), (address))                              \
     X(cuMemcpyHtoDAsync, cuMemcpyHtoDAsync_v2, 3020, (tn_cu_deviceptr destination, const void      \
       *source, size_t bytes, tn_cu_stream stream), (destination, source, bytes, stream))           \
@@ -250,9 +253,6 @@
     X(cuIpcOpenMemHandle, cuIpcOpenMemHandle_v2, 11000, (tn_cu_deviceptr *address,                 \
       tn_cu_ipc_handle handle, unsigned int flags), (address, handle, flags))                      \
     X(cuIpcCloseMemHandle, cuIpcCloseMemHandle, 4010, (tn_cu_deviceptr address), (address))        \
-    X(cuPointerGetAttributes, cuPointerGetAttributes, 7000, (unsigned int count,                   \
-      tn_cu_pointer_attribute *attributes, void **values, tn_cu_deviceptr address), (count,        \
-      attributes, values, address))                                                                \
     X(cuPointerSetAttribute, cuPointerSetAttribute, 6000, (const void *value,                      \
       tn_cu_pointer_attribute attribute, tn_cu_deviceptr address), (value, attribute, address))    \
     X(cuMemcpy, cuMemcpy, 4000, (tn_cu_deviceptr destination, tn_cu_deviceptr source, size_t       \

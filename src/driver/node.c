@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* One call for a node's type and one for what it was made with.
- *
- * A packed buffer comes as the driver keeps it: pairs of a tag and a pointer, ended by a tag of 0. Their order is not
+/* A packed buffer comes as the driver keeps it: pairs of a tag and a pointer, ended by a tag of 0. Their order is not
  * that in which the caller had given them. */
 #include "driver/node.h"
 
@@ -54,14 +52,20 @@ static tarn_status read_kernel(struct tn_gpu *gpu, tn_cu_graphnode handle, struc
     return TARN_OK;
 }
 
-tarn_status tn_node_read(struct tn_gpu *gpu, tn_cu_graphnode handle, struct tn_node *node)
+tarn_status tn_node_type(struct tn_gpu *gpu, tn_cu_graphnode handle, tn_cu_graphnode_type *type)
+{
+    return tn_gpu_answered(gpu, gpu->driver->cuGraphNodeGetType(handle, type), reading,
+                           "cuGraphNodeGetType");
+}
+
+tarn_status tn_node_read(struct tn_gpu *gpu, tn_cu_graphnode handle, tn_cu_graphnode_type type,
+                         struct tn_node *node)
 {
     const struct tn_driver *driver = gpu->driver;
-    tn_cu_result result = driver->cuGraphNodeGetType(handle, &node->type);
+    tn_cu_result result;
 
-    if (result != TN_CUDA_SUCCESS)
-        return tn_gpu_failed(gpu, result, reading, "cuGraphNodeGetType");
-    switch (node->type) {
+    node->type = type;
+    switch (type) {
     case TN_CU_NODE_KERNEL:
         return read_kernel(gpu, handle, node);
     case TN_CU_NODE_MEMCPY:

@@ -47,7 +47,11 @@ TARN_MUST_CHECK tarn_status tn_graph_read_nodes(struct tn_gpu *gpu, tn_cu_graph 
                                                 tn_cu_graphnode **nodes, size_t *count);
 
 /* DEVICE_LOST, DRIVER */
+TARN_MUST_CHECK tarn_status tn_node_type(struct tn_gpu *gpu, tn_cu_graphnode handle,
+                                         tn_cu_graphnode_type *type);
+
+/* What a node of that type was made with. DEVICE_LOST, DRIVER */
 TARN_MUST_CHECK tarn_status tn_node_read(struct tn_gpu *gpu, tn_cu_graphnode handle,
-                                         struct tn_node *node);
+                                         tn_cu_graphnode_type type, struct tn_node *node);
 
 #endif

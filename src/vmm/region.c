@@ -222,3 +222,17 @@ void tn_regions_give(struct tn_regions *regions, uint64_t base, uint64_t slot_co
     mark(region, (base - region->base) / TN_SLOT_BYTES, slot_count, false);
     tn_lock_release(&regions->lock);
 }
+
+size_t tn_regions_list(struct tn_regions *regions, struct tn_range *ranges, size_t most)
+{
+    size_t count = 0;
+
+    tn_lock_acquire(&regions->lock);
+    for (const struct tn_region *region = regions->first; region != NULL; region = region->next) {
+        if (count < most)
+            ranges[count] = (struct tn_range){region->base, region->bytes};
+        count += 1;
+    }
+    tn_lock_release(&regions->lock);
+    return count;
+}

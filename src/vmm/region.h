@@ -12,6 +12,7 @@
 #define TARN_VMM_REGION_H
 
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/lock.h"
@@ -49,5 +50,13 @@ void tn_regions_give(struct tn_regions *regions, uint64_t base, uint64_t slot_co
 /* Gives regions whose slots are all free back to the driver, but for the first one: its place is what
  * makes layouts the same in the next process. */
 void tn_regions_shrink(struct tn_regions *regions);
+
+struct tn_range {
+    uint64_t base;
+    uint64_t bytes;
+};
+
+/* Gives where up to that many regions lie, in order of reservation; returns how many regions there are. */
+size_t tn_regions_list(struct tn_regions *regions, struct tn_range *ranges, size_t most);
 
 #endif

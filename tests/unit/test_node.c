@@ -48,11 +48,13 @@ static struct tn_node read_node(tn_cu_graph graph, size_t index, size_t count)
 {
     tn_cu_graphnode *nodes = NULL;
     size_t found = 0;
+    tn_cu_graphnode_type type;
     struct tn_node node;
 
     OK(tn_graph_read_nodes(&gpu, graph, &nodes, &found));
     ck_assert_uint_eq(found, count);
-    OK(tn_node_read(&gpu, nodes[index], &node));
+    OK(tn_node_type(&gpu, nodes[index], &type));
+    OK(tn_node_read(&gpu, nodes[index], type, &node));
     tn_host_free(nodes);
     return node;
 }
@@ -315,8 +317,13 @@ START_TEST(what_the_driver_refuses_is_named)
 
         sim.plan_fault(calls[i], 1, 1, TN_CUDA_ERROR_UNKNOWN);
         status = tn_graph_read_nodes(&gpu, graph, &nodes, &count);
-        for (size_t at = 0; status == TARN_OK && at < count; at++)
-            status = tn_node_read(&gpu, nodes[at], &node);
+        for (size_t at = 0; status == TARN_OK && at < count; at++) {
+            tn_cu_graphnode_type type;
+
+            status = tn_node_type(&gpu, nodes[at], &type);
+            if (status == TARN_OK)
+                status = tn_node_read(&gpu, nodes[at], type, &node);
+        }
         ck_assert_int_eq(status, TARN_ERR_DRIVER);
         unit_expect_sentence(calls[i]);
         ck_assert_uint_gt(sim.clear_fault(NULL), 0);

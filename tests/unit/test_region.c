@@ -236,6 +236,30 @@ START_TEST(a_run_larger_than_a_region_gets_one_of_its_size)
 }
 END_TEST
 
+START_TEST(regions_are_listed_as_far_as_there_is_room)
+{
+    struct tn_range ranges[3] = {{0}};
+    uint64_t first;
+    uint64_t second;
+
+    OK(tn_regions_init(&regions, &gpu, TN_GIB));
+    first = take(32);
+    second = take(32);
+    ck_assert_uint_eq(tn_regions_list(&regions, NULL, 0), 2);
+    ck_assert_uint_eq(tn_regions_list(&regions, ranges, 1), 2);
+    ck_assert_uint_eq(ranges[0].base, first);
+    ck_assert_uint_eq(ranges[0].bytes, TN_GIB);
+    ck_assert_uint_eq(ranges[1].bytes, 0);
+    ck_assert_uint_eq(tn_regions_list(&regions, ranges, 3), 2);
+    ck_assert_uint_eq(ranges[1].base, second);
+    ck_assert_uint_eq(ranges[1].bytes, TN_GIB);
+    ck_assert_uint_eq(ranges[2].bytes, 0);
+    tn_regions_give(&regions, first, 32);
+    tn_regions_give(&regions, second, 32);
+    fini_clean();
+}
+END_TEST
+
 START_TEST(regions_go_when_all_of_their_slots_are_free_but_for_the_first)
 {
     uint64_t slots = TN_GIB / TN_SLOT_BYTES;
@@ -345,6 +369,7 @@ int main(void)
     tcase_add_test(slots, a_full_region_is_followed_by_a_second);
     tcase_add_test(slots, a_region_whose_free_slots_lie_apart_is_followed_by_a_second);
     tcase_add_test(slots, a_run_larger_than_a_region_gets_one_of_its_size);
+    tcase_add_test(slots, regions_are_listed_as_far_as_there_is_room);
     tcase_add_test(slots, regions_go_when_all_of_their_slots_are_free_but_for_the_first);
     tcase_add_test(slots, a_second_region_that_is_refused_changes_nothing);
     tcase_add_test(slots, what_is_needed_is_never_halved_below);

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The driver's question for several attributes at once answers for any address; the one for a single attribute refuses
+ * an address that it does not know. */
+#include "driver/pointer.h"
+
+tarn_status tn_memory_look(struct tn_gpu *gpu, uint64_t address, struct tn_memory *memory)
+{
+    unsigned int type = 0;
+    unsigned int mapped = 0;
+    int ordinal = -1;
+    tn_cu_deviceptr start = 0;
+    size_t bytes = 0;
+    tn_cu_pointer_attribute attributes[] = {TN_CU_POINTER_MEMORY_TYPE, TN_CU_POINTER_MAPPED,
+                                            TN_CU_POINTER_DEVICE_ORDINAL, TN_CU_POINTER_RANGE_START,
+                                            TN_CU_POINTER_RANGE_SIZE};
+    void *values[] = {&type, &mapped, &ordinal, &start, &bytes};
+    tn_cu_result result = gpu->driver->cuPointerGetAttributes(
+        sizeof attributes / sizeof attributes[0], attributes, values, address);
+
+    *memory = (struct tn_memory){.kind = TN_MEMORY_UNKNOWN, .ordinal = -1};
+    if (result != TN_CUDA_SUCCESS)
+        return tn_gpu_failed(gpu, result, "asking whose an address is", "cuPointerGetAttributes");
+    if (mapped != 0 && type != 0)
+        *memory =
+            (struct tn_memory){type == TN_CU_MEMORYTYPE_HOST ? TN_MEMORY_HOST : TN_MEMORY_DEVICE,
+                               ordinal, start, bytes};
+    return TARN_OK;
+}

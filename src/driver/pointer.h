@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+/* pointer.h -- what the driver knows of an address.
+ *
+ * Locking: none here. Any thread, in any context or none. Nothing here waits for the GPU or disturbs a capture. */
+#ifndef TARN_DRIVER_POINTER_H
+#define TARN_DRIVER_POINTER_H
+
+#include "driver/gpu.h"
+
+enum tn_memory_kind {
+    TN_MEMORY_UNKNOWN, /* no memory of the driver's: pageable, freed, reserved without memory, or no address at all */
+    TN_MEMORY_DEVICE, /* a device's, or managed */
+    TN_MEMORY_HOST,   /* page-locked */
+};
+
+struct tn_memory {
+    enum tn_memory_kind kind;
+    int ordinal;      /* of the device that has it, or that it was page-locked for; -1: UNKNOWN */
+    uint64_t address; /* the allocation, or the reservation in which it is mapped; 0: UNKNOWN */
+    uint64_t bytes;
+};
+
+/* DEVICE_LOST, DRIVER */
+TARN_MUST_CHECK tarn_status tn_memory_look(struct tn_gpu *gpu, uint64_t address,
+                                           struct tn_memory *memory);
+
+#endif

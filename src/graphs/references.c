@@ -1,0 +1,460 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Two rounds. The first finds all nodes, child graphs included, and what the driver's allocation nodes give: such memory
+ * is not there before the graph has run, so the driver does not know it. The second reads what each node names.
+ *
+ * A kernel's words are many, and most are none of Tarn's. So the driver is asked once for each value; of those below
+ * 64 KiB and above 2^47 never. */
+#include "graphs/references.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/checked.h"
+#include "base/contract.h"
+#include "base/error.h"
+#include "base/host.h"
+#include "driver/pointer.h"
+#include "vmm/address_table.h"
+
+enum { WORD_BYTES = 8, ASKED_MIN = 256 };
+
+#define ADDRESS_MIN ((uint64_t)1 << 16)
+#define ADDRESS_END ((uint64_t)1 << TN_ADDRESS_BITS)
+
+struct collection {
+    struct tn_references *to;
+    struct tn_gpu *gpu;
+    /* Addresses whatever the driver says: regions, and what allocation nodes give. Once all are found they are in order
+     * and apart. */
+    struct tn_range *ranges;
+    size_t range_count;
+    size_t range_capacity;
+    uint64_t *
+        asked; /* a table of the words that the driver was asked for; the lowest bit: they are memory */
+    size_t asked_count;
+    size_t asked_capacity; /* a power of two, or 0 */
+};
+
+static tarn_status no_memory(void)
+{
+    return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for what a graph refers to");
+}
+
+/* -- Nodes --------------------------------------------------------------------------------------- */
+
+static bool reserve_ranges(struct collection *collection, size_t more)
+{
+    return tn_host_grow((void **)&collection->ranges, &collection->range_capacity,
+                        collection->range_count + more, sizeof *collection->ranges);
+}
+
+static tarn_status add_regions(struct collection *collection, struct tn_regions *regions)
+{
+    do { /* there may be another one by then */
+        if (!reserve_ranges(collection, tn_max(collection->range_count, 1)))
+            return no_memory();
+        collection->range_count =
+            tn_regions_list(regions, collection->ranges, collection->range_capacity);
+    } while (collection->range_count > collection->range_capacity);
+    return TARN_OK;
+}
+
+static tarn_status note_allocation(struct collection *collection,
+                                   const struct tn_reference_node *at)
+{
+    struct tn_node node;
+    tarn_status status = tn_node_read(collection->gpu, at->handle, at->type, &node);
+
+    if (status != TARN_OK)
+        return status;
+    if (!reserve_ranges(collection, 1))
+        return no_memory();
+    collection->ranges[collection->range_count] =
+        (struct tn_range){node.alloc.address, node.alloc.bytes};
+    collection->range_count += 1;
+    return TARN_OK;
+}
+
+static tarn_status add_nodes(struct collection *collection, tn_cu_graph graph, uint32_t parent)
+{
+    struct tn_references *to = collection->to;
+    tn_cu_graphnode *handles = NULL;
+    size_t count = 0;
+    tarn_status status = tn_graph_read_nodes(collection->gpu, graph, &handles, &count);
+
+    if (status == TARN_OK && to->node_count + count >= TN_NO_PARENT)
+        status = tn_fail(TARN_ERR_LIMIT, "a graph of 2^32 nodes or more cannot be looked through");
+    if (status == TARN_OK && count > 0 &&
+        !tn_host_grow((void **)&to->nodes, &to->node_capacity, to->node_count + count,
+                      sizeof *to->nodes))
+        status = no_memory();
+    for (size_t i = 0; status == TARN_OK && i < count; i++) {
+        struct tn_reference_node *node = &to->nodes[to->node_count];
+
+        *node = (struct tn_reference_node){
+            .handle = handles[i], .parent = parent, .ordinal = (uint32_t)i};
+        status = tn_node_type(collection->gpu, handles[i], &node->type);
+        if (status == TARN_OK && node->type == TN_CU_NODE_MEM_ALLOC)
+            status = note_allocation(collection, node);
+        to->node_count += 1;
+    }
+    tn_host_free(handles);
+    return status;
+}
+
+/* G4: the nodes of the graph, then those of the child graphs among them, and of what those have. */
+static tarn_status find_nodes(struct collection *collection, tn_cu_graph graph)
+{
+    struct tn_references *to = collection->to;
+    tarn_status status = add_nodes(collection, graph, TN_NO_PARENT);
+
+    for (uint32_t i = 0; status == TARN_OK && i < to->node_count; i++) {
+        struct tn_node node;
+
+        if (to->nodes[i].type != TN_CU_NODE_GRAPH)
+            continue;
+        status = tn_node_read(collection->gpu, to->nodes[i].handle, to->nodes[i].type, &node);
+        if (status == TARN_OK)
+            status = add_nodes(collection, node.child, i);
+    }
+    return status;
+}
+
+static int compare_ranges(const void *a, const void *b)
+{
+    const struct tn_range *first = a;
+    const struct tn_range *second = b;
+
+    return (first->base > second->base) - (first->base < second->base);
+}
+
+/* Puts the ranges in order, those that overlap as one: a graph's memory is used again within it. */
+static void order_ranges(struct collection *collection)
+{
+    struct tn_range *ranges = collection->ranges;
+    size_t kept = 0;
+
+    TN_ASSERT(collection->range_count > 0); /* a device always has a region */
+    qsort(ranges, collection->range_count, sizeof *ranges, compare_ranges);
+    for (size_t i = 1; i < collection->range_count; i++) {
+        uint64_t end = ranges[kept].base + ranges[kept].bytes;
+
+        if (ranges[i].base > end)
+            ranges[++kept] = ranges[i];
+        else
+            ranges[kept].bytes = tn_max(end, ranges[i].base + ranges[i].bytes) - ranges[kept].base;
+    }
+    collection->range_count = kept + 1;
+}
+
+/* -- Words that may be addresses ------------------------------------------------------------------ */
+
+/* The word's place in the table: it has the word, with either lowest bit, or 0. */
+static uint64_t *asked_place(const struct collection *collection, uint64_t word)
+{
+    size_t at = (size_t)((word >> 1) * TN_GOLDEN >> 32);
+
+    for (at &= collection->asked_capacity - 1; collection->asked[at] != 0;
+         at = (at + 1) & (collection->asked_capacity - 1)) {
+        if (collection->asked[at] >> 1 == word >> 1)
+            break;
+    }
+    return &collection->asked[at];
+}
+
+static bool reserve_asked(struct collection *collection)
+{
+    struct collection bigger = {.asked_capacity =
+                                    tn_max(2 * collection->asked_capacity, ASKED_MIN)};
+
+    if (2 * (collection->asked_count + 1) <= collection->asked_capacity)
+        return true;
+    bigger.asked = tn_host_alloc(bigger.asked_capacity, sizeof *bigger.asked);
+    if (bigger.asked == NULL)
+        return false;
+    for (size_t i = 0; i < collection->asked_capacity; i++) {
+        if (collection->asked[i] != 0)
+            *asked_place(&bigger, collection->asked[i]) = collection->asked[i];
+    }
+    tn_host_free(collection->asked);
+    collection->asked = bigger.asked;
+    collection->asked_capacity = bigger.asked_capacity;
+    return true;
+}
+
+static bool is_in_range(const struct collection *collection, uint64_t word)
+{
+    size_t from = 0;
+    size_t to = collection->range_count;
+
+    while (from < to) { /* the last range that begins at the word or before it */
+        size_t middle = from + (to - from) / 2;
+
+        if (collection->ranges[middle].base <= word)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    return from > 0 &&
+           word - collection->ranges[from - 1].base < collection->ranges[from - 1].bytes;
+}
+
+/* Asks the driver, of two words that differ in the lowest bit alone for the even one. */
+static tarn_status ask(struct collection *collection, uint64_t word, bool *is_address)
+{
+    struct tn_memory memory = {.kind = TN_MEMORY_UNKNOWN};
+    uint64_t *place;
+    tarn_status status;
+
+    if (!reserve_asked(collection))
+        return no_memory();
+    place = asked_place(collection, word);
+    if (*place == 0) {
+        status = tn_memory_look(collection->gpu, word & ~(uint64_t)1, &memory);
+        if (status != TARN_OK)
+            return status;
+        *place = (word & ~(uint64_t)1) | (memory.kind != TN_MEMORY_UNKNOWN);
+        collection->asked_count += 1;
+    }
+    *is_address = (*place & 1) != 0;
+    return TARN_OK;
+}
+
+static tarn_status look(struct collection *collection, uint64_t word, bool *is_address)
+{
+    *is_address = false;
+    if (word - ADDRESS_MIN >= ADDRESS_END - ADDRESS_MIN)
+        return TARN_OK;
+    *is_address = tn_address_table_find(word) != NULL || is_in_range(collection, word);
+    return *is_address ? TARN_OK : ask(collection, word, is_address);
+}
+
+/* -- What a node names ----------------------------------------------------------------------------- */
+
+static tarn_status add(struct collection *collection, struct tn_reference reference)
+{
+    struct tn_references *to = collection->to;
+
+    if (!tn_host_grow((void **)&to->items, &to->capacity, to->count + 1, sizeof *to->items))
+        return no_memory();
+    to->items[to->count] = reference;
+    to->count += 1;
+    return TARN_OK;
+}
+
+/* reference: where the bytes begin; its address and offset are those of each word. */
+static tarn_status add_words(struct collection *collection, struct tn_reference reference,
+                             const unsigned char *bytes, size_t count)
+{
+    for (size_t at = 0; at + WORD_BYTES <= count; at += WORD_BYTES) {
+        bool is_address;
+        tarn_status status;
+
+        memcpy(&reference.address, bytes + at, WORD_BYTES);
+        status = look(collection, reference.address, &is_address);
+        if (status == TARN_OK && is_address) {
+            reference.offset = (uint32_t)at;
+            status = add(collection, reference);
+        }
+        if (status != TARN_OK)
+            return status;
+    }
+    return TARN_OK;
+}
+
+static tarn_status add_params(struct collection *collection, struct tn_reference reference,
+                              const struct tn_node_kernel *kernel, const struct tn_layout *layout)
+{
+    tarn_status status = TARN_OK;
+
+    for (uint32_t i = 0; status == TARN_OK && i < layout->count; i++) {
+        const struct tn_param param = layout->params[i];
+        const unsigned char *value =
+            kernel->values != NULL ? kernel->values[i] : kernel->buffer + param.offset;
+
+        if (kernel->values == NULL && param.offset + (uint64_t)param.bytes > kernel->buffer_bytes)
+            continue; /* was not given */
+        reference.index = i;
+        status = add_words(collection, reference, value, param.bytes);
+    }
+    return status;
+}
+
+static tarn_status read_kernel(struct collection *collection, struct tn_reference_node *at,
+                               const struct tn_node_kernel *kernel, struct tn_reference reference)
+{
+    const struct tn_layout *layout = NULL;
+    tarn_status status;
+
+    at->function = kernel->function;
+    status = tn_layouts_find(&collection->to->layouts, collection->gpu, kernel->function, &layout);
+    if (status != TARN_OK || (kernel->values == NULL && kernel->buffer == NULL))
+        return status;
+    reference.place = TN_PLACE_PARAM;
+    if (layout->count > 0)
+        return add_params(collection, reference, kernel, layout);
+    reference.place = TN_PLACE_PACKED;
+    if (kernel->buffer != NULL)
+        return add_words(collection, reference, kernel->buffer, kernel->buffer_bytes);
+    at->inspection = TN_INSPECTION_NO_LAYOUT;
+    return TARN_OK;
+}
+
+/* One side of a copy: where its first byte is, and how far its last one. */
+struct side {
+    int type; /* TN_CU_MEMORYTYPE_* */
+    const void *host;
+    uint64_t device;
+    size_t x, y, z;
+    size_t pitch, height;
+};
+
+static tarn_status add_side(struct collection *collection, struct tn_reference reference,
+                            const struct side *side, const tn_cu_memcpy3d *copy)
+{
+    uint64_t rows = side->z * side->height + side->y;
+
+    reference.is_host = side->type == TN_CU_MEMORYTYPE_HOST;
+    if (!reference.is_host && side->type != TN_CU_MEMORYTYPE_DEVICE &&
+        side->type != TN_CU_MEMORYTYPE_UNIFIED)
+        return TARN_OK; /* an array */
+    reference.address = reference.is_host ? (uint64_t)(uintptr_t)side->host : side->device;
+    reference.address += rows * side->pitch + side->x;
+    reference.bytes = copy->width;
+    if (copy->depth > 0 && copy->height > 0)
+        reference.bytes +=
+            ((copy->depth - 1) * side->height + copy->height - 1) * (uint64_t)side->pitch;
+    return add(collection, reference);
+}
+
+static tarn_status read_copy(struct collection *collection, const tn_cu_memcpy3d *copy,
+                             struct tn_reference reference)
+{
+    const struct side source = {copy->src_type, copy->src_host, copy->src_device, copy->src_x,
+                                copy->src_y,    copy->src_z,    copy->src_pitch,  copy->src_height};
+    const struct side destination = {copy->dst_type,  copy->dst_host,  copy->dst_device,
+                                     copy->dst_x,     copy->dst_y,     copy->dst_z,
+                                     copy->dst_pitch, copy->dst_height};
+    tarn_status status;
+
+    reference.place = TN_PLACE_SOURCE;
+    status = add_side(collection, reference, &source, copy);
+    reference.place = TN_PLACE_DESTINATION;
+    return status == TARN_OK ? add_side(collection, reference, &destination, copy) : status;
+}
+
+static tarn_status read_set(struct collection *collection, const tn_cu_memset_node_params *set,
+                            struct tn_reference reference)
+{
+    reference.place = TN_PLACE_DESTINATION;
+    reference.address = set->dst;
+    reference.bytes = set->width * set->element_bytes;
+    if (set->height > 1)
+        reference.bytes += (set->height - 1) * (uint64_t)set->pitch;
+    return add(collection, reference);
+}
+
+static tarn_status read_batch(struct collection *collection, struct tn_reference_node *at,
+                              const tn_cu_batch_node_params *batch, struct tn_reference reference)
+{
+    tarn_status status = TARN_OK;
+
+    reference.place = TN_PLACE_OPERATION;
+    for (uint32_t i = 0; status == TARN_OK && i < batch->count; i++) {
+        const tn_cu_batch_op *op = &batch->ops[i];
+
+        reference.index = i;
+        reference.address = op->value.address;
+        switch (op->operation) {
+        case TN_CU_STREAM_MEM_OP_WAIT_VALUE_32:
+        case TN_CU_STREAM_MEM_OP_WRITE_VALUE_32:
+            reference.bytes = sizeof(uint32_t);
+            status = add(collection, reference);
+            break;
+        case TN_CU_STREAM_MEM_OP_WAIT_VALUE_64:
+        case TN_CU_STREAM_MEM_OP_WRITE_VALUE_64:
+            reference.bytes = sizeof(uint64_t);
+            status = add(collection, reference);
+            break;
+        case TN_CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES:
+        case TN_CU_STREAM_MEM_OP_BARRIER:
+            break;
+        default:
+            at->inspection = TN_INSPECTION_OPAQUE;
+        }
+    }
+    return status;
+}
+
+static tarn_status read_node(struct collection *collection, uint32_t index)
+{
+    struct tn_reference_node *at = &collection->to->nodes[index];
+    struct tn_reference reference = {.node = index};
+    struct tn_node node;
+    tarn_status status = tn_node_read(collection->gpu, at->handle, at->type, &node);
+
+    if (status != TARN_OK)
+        return status;
+    switch (at->type) {
+    case TN_CU_NODE_KERNEL:
+        return read_kernel(collection, at, &node.kernel, reference);
+    case TN_CU_NODE_MEMCPY:
+        return read_copy(collection, &node.memcpy, reference);
+    case TN_CU_NODE_MEMSET:
+        return read_set(collection, &node.memset, reference);
+    case TN_CU_NODE_BATCH_MEM_OP:
+        return read_batch(collection, at, &node.batch, reference);
+    case TN_CU_NODE_HOST:
+        reference.place = TN_PLACE_USER;
+        reference.address = (uint64_t)(uintptr_t)node.host.user;
+        reference.is_host = true;
+        return reference.address != 0 ? add(collection, reference) : TARN_OK;
+    case TN_CU_NODE_MEM_ALLOC:
+        reference.place = TN_PLACE_ALLOCATED;
+        reference.address = node.alloc.address;
+        reference.bytes = node.alloc.bytes;
+        return add(collection, reference);
+    case TN_CU_NODE_MEM_FREE:
+        reference.place = TN_PLACE_FREED;
+        reference.address = node.freed;
+        return add(collection, reference);
+    case TN_CU_NODE_CONDITIONAL:
+        at->inspection = TN_INSPECTION_NO_BODIES;
+        return TARN_OK;
+    case TN_CU_NODE_GRAPH:
+    case TN_CU_NODE_EMPTY:
+    case TN_CU_NODE_WAIT_EVENT:
+    case TN_CU_NODE_EVENT_RECORD:
+        return TARN_OK;
+    }
+    at->inspection = TN_INSPECTION_OPAQUE;
+    return TARN_OK;
+}
+
+tarn_status tn_references_collect(struct tn_references *references, struct tn_regions *regions,
+                                  tn_cu_graph graph)
+{
+    struct collection collection = {.to = references, .gpu = regions->gpu};
+    tarn_status status = add_regions(&collection, regions);
+
+    if (status == TARN_OK)
+        status = find_nodes(&collection, graph);
+
+    if (status == TARN_OK)
+        order_ranges(&collection);
+    for (uint32_t i = 0; status == TARN_OK && i < references->node_count; i++)
+        status = read_node(&collection, i);
+    tn_host_free(collection.ranges);
+    tn_host_free(collection.asked);
+    if (status != TARN_OK)
+        tn_references_drop(references);
+    return status;
+}
+
+void tn_references_drop(struct tn_references *references)
+{
+    tn_host_free(references->nodes);
+    tn_host_free(references->items);
+    tn_layouts_drop(&references->layouts);
+    *references = (struct tn_references){.nodes = NULL};
+}

@@ -1,0 +1,405 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <stdlib.h>
+
+#include "graphs/references.h"
+#include "support/bodies.h"
+#include "support/nodes.h"
+#include "unit/unit.h"
+
+enum { BYTES = 8192 };
+
+static const char ptx[] = ".version 7.0\n.target sm_52\n.address_size 64\n"
+                          ".visible .entry unit_references(.param .u8 small, .param .u64 address,\n"
+                          "    .param .align 8 .b8 block[40])\n{ ret; }\n"
+                          ".visible .entry unit_references_bare()\n{ ret; }\n";
+
+/* unit_references' parameters, packed. */
+struct params {
+    uint8_t small;
+    uint64_t address;
+    uint64_t block[5];
+};
+
+static tarn_device *device;
+static tn_cu_stream stream;
+static tn_cu_function kernel;
+static char *block;  /* of a pool of Tarn's */
+static char *linear; /* the driver's */
+static struct tn_references references;
+static int64_t outstanding;
+
+static void open_device(void)
+{
+    device = unit_device();
+    stream = test_stream();
+    kernel = test_kernel(ptx, "unit_references");
+    block = unit_alloc(unit_pool(device), BYTES, stream);
+    linear = test_linear_alloc(BYTES);
+    outstanding = tn_host_outstanding();
+}
+
+static void begin(void)
+{
+    test_begin_capture(stream, TN_CU_CAPTURE_MODE_RELAXED);
+}
+
+static tn_cu_graph end(void)
+{
+    return test_end_capture(stream);
+}
+
+static uint64_t word_of(const void *address)
+{
+    return (uint64_t)(uintptr_t)address;
+}
+
+static void collect(tn_cu_graph graph, size_t nodes, size_t count)
+{
+    OK(tn_references_collect(&references, &device->regions, graph));
+    ck_assert_uint_eq(references.node_count, nodes);
+    ck_assert_uint_eq(references.count, count);
+}
+
+static void expect(size_t at, uint32_t node, enum tn_place place, const void *address)
+{
+    const struct tn_reference *reference = &references.items[at];
+
+    ck_assert_uint_eq(reference->node, node);
+    ck_assert_int_eq(reference->place, (int)place);
+    ck_assert_uint_eq(reference->address, word_of(address));
+}
+
+static void expect_word(size_t at, uint32_t node, const void *address, uint32_t param,
+                        uint32_t offset)
+{
+    expect(at, node, TN_PLACE_PARAM, address);
+    ck_assert_uint_eq(references.items[at].index, param);
+    ck_assert_uint_eq(references.items[at].offset, offset);
+    ck_assert(!references.items[at].is_host);
+}
+
+static void drop(tn_cu_graph graph)
+{
+    tn_references_drop(&references);
+    ck_assert_uint_eq(references.node_count, 0);
+    ck_assert_int_eq(tn_host_outstanding(), outstanding);
+    test_destroy_graph(graph);
+}
+
+static void launch(const struct params *given)
+{
+    struct params params = *given;
+    void *values[] = {&params.small, &params.address, params.block};
+
+    test_launch_kernel(stream, kernel, values, NULL);
+}
+
+static void launch_packed(const struct params *given, size_t bytes)
+{
+    struct params params = *given;
+    void *extra[] = {TN_CU_LAUNCH_PARAM_BUFFER_POINTER, &params, TN_CU_LAUNCH_PARAM_BUFFER_SIZE,
+                     &bytes, TN_CU_LAUNCH_PARAM_END};
+
+    test_launch_kernel(stream, kernel, NULL, extra);
+}
+
+START_TEST(a_kernels_addresses_are_found_in_parameters_and_structs)
+{
+    tn_cu_graph graph;
+
+    begin();
+    launch(&(struct params){
+        7, word_of(block), {1, word_of(linear + 5), 0x3F800000, word_of(block + BYTES - 1), 0}});
+    graph = end();
+    collect(graph, 1, 3);
+    expect_word(0, 0, block, 1, 0);
+    expect_word(1, 0, linear + 5, 2, 8);
+    expect_word(2, 0, block + BYTES - 1, 2, 24);
+    ck_assert_int_eq(references.nodes[0].inspection, TN_INSPECTED);
+    ck_assert_ptr_eq(references.nodes[0].function, kernel);
+    drop(graph);
+}
+END_TEST
+
+START_TEST(a_packed_buffer_is_looked_through_by_its_layout)
+{
+    tn_cu_graph graph;
+
+    begin();
+    launch_packed(&(struct params){7, word_of(linear), {0, 0, 0, 0, word_of(block)}},
+                  sizeof(struct params));
+    graph = end();
+    collect(graph, 1, 2);
+    expect_word(0, 0, linear, 1, 0);
+    expect_word(1, 0, block, 2, 32);
+    drop(graph);
+}
+END_TEST
+
+START_TEST(of_a_kernel_without_parameters_nothing_is_missing)
+{
+    tn_cu_graph graph;
+
+    begin();
+    test_launch_kernel(stream, test_kernel(ptx, "unit_references_bare"), NULL, NULL);
+    graph = end();
+    collect(graph, 1, 0);
+    ck_assert_int_eq(references.nodes[0].inspection, TN_INSPECTED);
+    drop(graph);
+}
+END_TEST
+
+/* As of a kernel that was compiled before CUDA told of parameters. */
+START_TEST(a_kernel_whose_parameters_the_driver_does_not_tell_is_said_to_be_one)
+{
+    tn_cu_graph graph;
+
+    begin();
+    launch(&(struct params){7, word_of(block), {0}});
+    launch_packed(&(struct params){7, word_of(linear), {word_of(block)}}, sizeof(struct params));
+    graph = end();
+    sim.plan_fault("cuFuncGetParamInfo", 1, 1, TN_CUDA_ERROR_INVALID_VALUE);
+    collect(graph, 2, 2);
+    ck_assert_int_eq(references.nodes[0].inspection, TN_INSPECTION_NO_LAYOUT);
+    ck_assert_int_eq(references.nodes[1].inspection, TN_INSPECTED);
+    expect(0, 1, TN_PLACE_PACKED, linear);
+    ck_assert_uint_eq(references.items[0].offset, 8);
+    expect(1, 1, TN_PLACE_PACKED, block);
+    ck_assert_uint_eq(references.items[1].offset, 16);
+    drop(graph);
+}
+END_TEST
+
+START_TEST(memory_that_is_nobodys_is_no_address)
+{
+    char *freed = test_linear_alloc(BYTES);
+    void *host = malloc(BYTES);
+    tn_cu_graph graph;
+
+    test_linear_free(freed);
+    begin();
+    launch(
+        &(struct params){7, word_of(freed), {word_of(host), UINT64_MAX, 65535, word_of(&graph)}});
+    graph = end();
+    collect(graph, 1, 0);
+    drop(graph);
+    free(host);
+}
+END_TEST
+
+START_TEST(freed_memory_of_tarns_is_an_address)
+{
+    tn_cu_graph graph;
+
+    begin();
+    launch(&(struct params){7, word_of(block), {0}});
+    graph = end();
+    OK(tarn_free(block));
+    unit_trim(device);
+    ck_assert_ptr_null(tn_address_table_find(word_of(block))); /* not even a segment is there */
+    outstanding = tn_host_outstanding();
+    collect(graph, 1, 1);
+    expect_word(0, 0, block, 1, 0);
+    drop(graph);
+}
+END_TEST
+
+START_TEST(copies_and_sets_name_what_they_touch)
+{
+    static char pageable[256];
+    tn_cu_graph graph;
+
+    begin();
+    test_set_words(stream, block + 64, 1, 16);
+    test_copy(stream, linear, block + 128, 512);
+    test_copy_down(stream, pageable, linear + 8, sizeof pageable);
+    graph = end();
+    collect(graph, 3, 5);
+    expect(0, 0, TN_PLACE_DESTINATION, block + 64);
+    ck_assert_uint_eq(references.items[0].bytes, 64);
+    expect(1, 1, TN_PLACE_SOURCE, block + 128);
+    expect(2, 1, TN_PLACE_DESTINATION, linear);
+    ck_assert_uint_eq(references.items[1].bytes, 512);
+    ck_assert_uint_eq(references.items[2].bytes, 512);
+    expect(3, 2, TN_PLACE_SOURCE, linear + 8);
+    expect(4, 2, TN_PLACE_DESTINATION, pageable);
+    ck_assert_uint_eq(references.items[4].bytes, sizeof pageable);
+    ck_assert(references.items[4].is_host);
+    ck_assert(!references.items[3].is_host);
+    drop(graph);
+}
+END_TEST
+
+static void host_function(void *user)
+{
+    (void)user;
+}
+
+START_TEST(host_functions_and_batches_name_theirs)
+{
+    tn_cu_graph graph;
+
+    begin();
+    test_call_host(stream, host_function, &references);
+    test_call_host(stream, host_function, NULL);
+    test_write_value(stream, block + 32, 3);
+    graph = end();
+    collect(graph, 3, 2);
+    expect(0, 0, TN_PLACE_USER, &references);
+    ck_assert(references.items[0].is_host);
+    expect(1, 2, TN_PLACE_OPERATION, block + 32);
+    ck_assert_uint_eq(references.items[1].bytes, 4);
+    drop(graph);
+}
+END_TEST
+
+/* Before the graph has run the driver knows no memory there. */
+START_TEST(what_an_allocation_node_gives_is_an_address)
+{
+    tn_cu_graph graph;
+    char *address[3];
+
+    begin();
+    for (int i = 0; i < 3; i++)
+        address[i] = test_allocate_node(stream, BYTES);
+    launch(&(struct params){7, word_of(address[1]), {word_of(address[2] + BYTES - 1)}});
+    for (int i = 0; i < 3; i++)
+        test_free_node(stream, address[i]);
+    graph = end();
+    collect(graph, 7, 8);
+    for (uint32_t i = 0; i < 3; i++) {
+        expect(i, i, TN_PLACE_ALLOCATED, address[i]);
+        ck_assert_uint_eq(references.items[i].bytes, BYTES);
+        expect(5 + i, 4 + i, TN_PLACE_FREED, address[i]);
+    }
+    expect_word(3, 3, address[1], 1, 0);
+    expect_word(4, 3, address[2] + BYTES - 1, 2, 0);
+    drop(graph);
+}
+END_TEST
+
+START_TEST(child_graphs_are_looked_into) /* G4 */
+{
+    tn_cu_graph inner;
+    tn_cu_graph middle = test_graph();
+    tn_cu_graph graph = test_graph();
+
+    begin();
+    launch(&(struct params){7, word_of(block), {0}});
+    test_set_words(stream, linear, 1, 1);
+    inner = end();
+    test_add_child(middle, inner);
+    test_add_empty(graph);
+    test_add_child(graph, middle);
+    test_add_child(graph, inner);
+    test_destroy_graph(inner);
+    test_destroy_graph(middle);
+    collect(graph, 8, 4);
+    for (uint32_t i = 0; i < 8; i++) {
+        static const uint32_t parents[] = {TN_NO_PARENT, TN_NO_PARENT, TN_NO_PARENT, 1, 2, 2, 3, 3};
+        static const uint32_t ordinals[] = {0, 1, 2, 0, 0, 1, 0, 1};
+
+        ck_assert_uint_eq(references.nodes[i].parent, parents[i]);
+        ck_assert_uint_eq(references.nodes[i].ordinal, ordinals[i]);
+        ck_assert_int_eq(references.nodes[i].inspection, TN_INSPECTED);
+    }
+    expect_word(0, 4, block, 1, 0);
+    expect(1, 5, TN_PLACE_DESTINATION, linear);
+    expect_word(2, 6, block, 1, 0);
+    expect(3, 7, TN_PLACE_DESTINATION, linear);
+    drop(graph);
+}
+END_TEST
+
+START_TEST(a_conditional_nodes_bodies_are_said_to_be_missing) /* G4 */
+{
+    tn_cu_graph graph;
+
+    begin();
+    (void)test_add_conditional(stream, TN_CU_GRAPH_COND_IF, 1, 1);
+    graph = end();
+    collect(graph, 1, 0);
+    ck_assert_int_eq(references.nodes[0].inspection, TN_INSPECTION_NO_BODIES);
+    drop(graph);
+}
+END_TEST
+
+START_TEST(the_driver_is_asked_for_each_word_once)
+{
+    tn_cu_graph graph;
+    uint64_t calls;
+
+    begin();
+    for (uint64_t i = 0; i < 1000; i++)
+        launch(&(struct params){7, word_of(linear), {word_of(block), 1 << 20, 1 << 20, i + 99000}});
+    graph = end();
+    calls = sim.call_count("cuPointerGetAttributes");
+    collect(graph, 1000, 2000);
+    /* linear, 1 << 20, and the thousand others, of which two neighbours are one */
+    ck_assert_uint_eq(sim.call_count("cuPointerGetAttributes") - calls, 502);
+    drop(graph);
+}
+END_TEST
+
+/* Each allocation fails in its turn, and each call of the driver: nothing is left. */
+START_TEST(what_fails_leaves_nothing)
+{
+    static const char *const calls[] = {"cuGraphGetNodes",
+                                        "cuGraphNodeGetType",
+                                        "cuGraphKernelNodeGetParams",
+                                        "cuFuncGetParamInfo",
+                                        "cuPointerGetAttributes",
+                                        "cuGraphMemsetNodeGetParams",
+                                        "cuGraphMemAllocNodeGetParams"};
+    tn_cu_graph graph;
+    uint64_t failures = 0;
+    tarn_status status;
+
+    begin();
+    launch(&(struct params){7, word_of(linear), {word_of(block)}});
+    test_set_words(stream, linear, 1, 1);
+    test_free_node(stream, test_allocate_node(stream, BYTES));
+    graph = end();
+    do {
+        failures += 1;
+        (void)tn_host_plan_fault(failures, false);
+        status = tn_references_collect(&references, &device->regions, graph);
+        ck_assert(status == TARN_OK || status == TARN_ERR_HOST_MEMORY);
+        ck_assert_uint_eq(tn_host_plan_fault(0, false), status == TARN_OK ? 0 : 1);
+        ck_assert_uint_eq(references.count, status == TARN_OK ? 5 : 0);
+        tn_references_drop(&references);
+        ck_assert_int_eq(tn_host_outstanding(), outstanding);
+    } while (status != TARN_OK);
+    ck_assert_uint_gt(failures, 6);
+    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
+        sim.plan_fault(calls[i], 1, 0, TN_CUDA_ERROR_UNKNOWN);
+        STATUS(TARN_ERR_DRIVER, tn_references_collect(&references, &device->regions, graph));
+        unit_expect_sentence(calls[i]);
+        ck_assert_ptr_null(references.nodes);
+        ck_assert_int_eq(tn_host_outstanding(), outstanding);
+    }
+    drop(graph);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("references");
+    TCase *kernels = test_case(suite, "kernels", open_device, NULL);
+    TCase *others = test_case(suite, "others", open_device, NULL);
+
+    tcase_add_test(kernels, a_kernels_addresses_are_found_in_parameters_and_structs);
+    tcase_add_test(kernels, a_packed_buffer_is_looked_through_by_its_layout);
+    tcase_add_test(kernels, of_a_kernel_without_parameters_nothing_is_missing);
+    tcase_add_test(kernels, a_kernel_whose_parameters_the_driver_does_not_tell_is_said_to_be_one);
+    tcase_add_test(kernels, memory_that_is_nobodys_is_no_address);
+    tcase_add_test(kernels, freed_memory_of_tarns_is_an_address);
+    tcase_add_test(kernels, the_driver_is_asked_for_each_word_once);
+    tcase_add_test(others, copies_and_sets_name_what_they_touch);
+    tcase_add_test(others, host_functions_and_batches_name_theirs);
+    tcase_add_test(others, what_an_allocation_node_gives_is_an_address);
+    tcase_add_test(others, child_graphs_are_looked_into);
+    tcase_add_test(others, a_conditional_nodes_bodies_are_said_to_be_missing);
+    tcase_add_test(others, what_fails_leaves_nothing);
+    return test_main(suite);
+}
