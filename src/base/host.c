@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Records come from slabs: the first of about 2 KiB, each twice the one before it, up to 16 KiB, for many
- * programs have few of each. The free list is linked through the second word, so that the first, the magic
+ * programs have few of each; or of one record, where that is larger. The free list is linked through the second word, so that the first, the magic
  * number, stays 0 in a free record.
  *
  * Trade-offs: slabs live as long as the process. They are few: devices, pools, segments, captures,

@@ -11,6 +11,8 @@
  * Trade-offs: good fit, not best fit: a bin is up to 1/16 of its size wide. */
 #include "pools/bins.h"
 
+#include <string.h>
+
 #include "base/checked.h"
 #include "base/contract.h"
 #include "base/hot.h"
@@ -55,7 +57,7 @@ static inline void push(struct tn_bins *bins, struct tn_block *block, unsigned b
     bins->words[word_of(bin)] |= (uint64_t)1 << bit_of(bin);
 }
 
-/* Takes the block out of its bin, without a jump either. */
+/* Takes the block out of its bin, without a jump but where a word has no bin any more. */
 static inline void unlink_from(struct tn_bins *bins, const struct tn_block *block, unsigned bin)
 {
     struct tn_block *next = block->list_next;
@@ -304,6 +306,18 @@ bool tn_bins_sort(struct tn_bins *bins, uint64_t *looks)
         }
     }
     return true;
+}
+
+bool tn_bins_is_exact(const struct tn_bins *bins)
+{
+    uint64_t words[TN_BIN_WORDS + 1] = {0};
+    uint64_t word_map = 0;
+
+    for (unsigned bin = 0; bin < TN_BINS; bin++)
+        words[word_of(bin)] |= (uint64_t)(bins->heads[bin] != NULL) << bit_of(bin);
+    for (unsigned word = 0; word < TN_BIN_WORDS; word++)
+        word_map |= (uint64_t)(words[word] != 0) << word;
+    return bins->word_map == word_map && memcmp(bins->words, words, sizeof words) == 0;
 }
 
 bool tn_bins_has_head(const struct tn_bins *bins, const struct tn_block *block)

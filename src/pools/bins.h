@@ -2,7 +2,7 @@
 /* bins.h -- a heap's free blocks, by size: constant-time good fit.
  *
  *   P4  a FREE block is in the bin of its size in its heap, once, and says whether addresses without memory
- *       follow it; nothing else is in any bin
+ *       follow it; nothing else is in any bin, and the maps say which bins are not empty
  *
  * Two-level segregated lists with bitmaps, after M. Masmano, I. Ripoll, A. Crespo and J. Real, TLSF:
  * a new dynamic memory allocator for real-time systems (ECRTS 2004); but that a word of the lower bitmap covers four
@@ -13,6 +13,7 @@
 #define TARN_POOLS_BINS_H
 
 #include "base/checked.h"
+#include "base/contract.h"
 #include "base/hot.h"
 #include "pools/block.h"
 
@@ -68,6 +69,7 @@ static inline bool tn_bins_may_have(const struct tn_bins *bins, uint64_t bytes)
     unsigned bin = (tn_log2_floor(bytes) - TN_BLOCK_BITS) * TN_BIN_STEPS;
     unsigned word = bin >> TN_BIN_WORD_BITS;
 
+    TN_ASSERT(bytes >= TN_BLOCK_BYTES_MIN && bytes <= TN_BLOCK_BYTES_MAX);
     return bins->words[word] >> (bin & ((1U << TN_BIN_WORD_BITS) - 1)) != 0 ||
            bins->word_map >> word >> 1 != 0;
 }
@@ -83,7 +85,9 @@ void tn_bins_reverse(struct tn_bins *bins);
  * down: false where there are more, with some bins in order. */
 bool tn_bins_sort(struct tn_bins *bins, uint64_t *looks);
 
-/* For checks: whether the block is the head of the bin of its size; how many blocks are in bins. */
+/* For checks: whether the maps say of each bin whether it is empty; whether the block is the head of the bin of its size;
+ * how many blocks are in bins. */
+bool tn_bins_is_exact(const struct tn_bins *bins);
 bool tn_bins_has_head(const struct tn_bins *bins, const struct tn_block *block);
 uint64_t tn_bins_count(const struct tn_bins *bins);
 

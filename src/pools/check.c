@@ -274,6 +274,8 @@ static tarn_status check_heaps(const tarn_pool *pool, const struct tn_arena *are
                 mapped += pool->chunks[id]->bytes;
         }
         EXPECT_EQUAL("P8", "a heap's mapped bytes", heap->mapped_bytes, mapped);
+        EXPECT_EQUAL("P4", "whether the maps are those of a heap's bins",
+                     tn_bins_is_exact(&heap->bins), 1);
         *free_count += tn_bins_count(&heap->bins);
     }
     return TARN_OK;

@@ -279,6 +279,100 @@ START_TEST(removing_from_anywhere_in_a_bin_keeps_the_others)
 }
 END_TEST
 
+/* From the head, the middle and the end of a bin into another one. */
+START_TEST(resizing_from_anywhere_in_a_bin_keeps_the_others)
+{
+    for (size_t out = 0; out < 3; out++) {
+        struct tn_block *head = &blocks[out == 2 ? 1 : 2];
+        struct tn_block *last = &blocks[out == 0 ? 1 : 0];
+
+        for (size_t i = 0; i < 3; i++)
+            (void)insert(i, 4 * TN_MIB);
+        tn_block_set_bytes(&blocks[out], 64 * TN_KIB);
+        tn_bins_resized(&bins, &blocks[out], 4 * TN_MIB);
+        ck_assert_ptr_eq(tn_bins_find(&bins, TN_MIB), head);
+        ck_assert_ptr_eq(head->list_next, last);
+        ck_assert_ptr_eq(last->list_previous, head);
+        ck_assert_ptr_null(last->list_next);
+        for (size_t i = 0; i < 3; i++)
+            tn_bins_remove(&bins, &blocks[i]);
+        ck_assert_uint_eq(bins.word_map, 0);
+    }
+}
+END_TEST
+
+START_TEST(bins_of_one_word_are_emptied_one_by_one)
+{
+    struct tn_block *low = insert(0, 4 * TN_MIB);
+    struct tn_block *high = insert(1, 5 * TN_MIB);
+
+    tn_bins_remove(&bins, low);
+    ck_assert_ptr_eq(tn_bins_find(&bins, TN_BLOCK_BYTES_MIN), high);
+    low = insert(0, 4 * TN_MIB);
+    tn_bins_remove(&bins, high);
+    ck_assert_ptr_eq(tn_bins_find(&bins, TN_BLOCK_BYTES_MIN), low);
+    ck_assert(tn_bins_is_exact(&bins));
+    tn_bins_remove(&bins, low);
+    ck_assert_uint_eq(bins.word_map, 0);
+}
+END_TEST
+
+/* Two blocks in the first and the last bin of every other class. */
+START_TEST(all_bins_are_turned_and_put_in_order)
+{
+    uint64_t looks = COUNT;
+    size_t count = 0;
+
+    for (unsigned bits = TN_BLOCK_BITS + 4; bits < 41; bits += 2) {
+        for (uint64_t step = 0; step < TN_BIN_STEPS; step += TN_BIN_STEPS - 1) {
+            uint64_t bytes = ((uint64_t)16 + step) << (bits - 4);
+
+            insert(count, bytes)->offset = 512;
+            insert(count + 1, bytes)->offset = 0;
+            count += 2;
+        }
+    }
+    ck_assert_uint_le(count, COUNT);
+    tn_bins_reverse(&bins);
+    for (size_t i = 0; i < count; i += 2)
+        ck_assert(tn_bins_has_head(&bins, &blocks[i]));
+    ck_assert(tn_bins_sort(&bins, &looks));
+    ck_assert_uint_eq(looks, COUNT - count);
+    for (size_t i = 0; i < count; i += 2)
+        ck_assert(tn_bins_has_head(&bins, &blocks[i + 1]));
+    ck_assert(tn_bins_is_exact(&bins));
+}
+END_TEST
+
+START_TEST(of_every_class_it_is_told_whether_it_may_serve)
+{
+    for (unsigned has = TN_BLOCK_BITS; has < 41; has++) {
+        (void)insert(0, (uint64_t)1 << has);
+        for (unsigned asked = TN_BLOCK_BITS; asked < 41; asked++)
+            ck_assert_int_eq(tn_bins_may_have(&bins, (uint64_t)1 << asked), asked <= has);
+        tn_bins_remove(&bins, &blocks[0]);
+    }
+}
+END_TEST
+
+START_TEST(maps_that_are_not_those_of_the_heads_are_seen) /* P4 */
+{
+    (void)insert(0, 4096);
+    ck_assert(tn_bins_is_exact(&bins));
+    bins.word_map = 0;
+    ck_assert(!tn_bins_is_exact(&bins));
+    bins.word_map = 1 | 2;
+    ck_assert(!tn_bins_is_exact(&bins));
+    bins.word_map = 1;
+    bins.words[0] <<= 1;
+    ck_assert(!tn_bins_is_exact(&bins));
+    bins.words[0] >>= 1;
+    ck_assert(tn_bins_is_exact(&bins));
+    bins.words[TN_BIN_WORDS] = 1;
+    ck_assert(!tn_bins_is_exact(&bins));
+}
+END_TEST
+
 /* Sizes at and beside every edge between bins: the bin found holds what fits, the maps are exact. */
 START_TEST(every_edge_between_bins_is_exact)
 {
@@ -353,6 +447,11 @@ int main(void)
     tcase_add_test(next, next_passes_over_blocks_too_small_in_the_own_bin);
     suite_add_tcase(suite, next);
     tcase_add_test(lists, removing_from_anywhere_in_a_bin_keeps_the_others);
+    tcase_add_test(lists, resizing_from_anywhere_in_a_bin_keeps_the_others);
+    tcase_add_test(lists, bins_of_one_word_are_emptied_one_by_one);
+    tcase_add_test(lists, all_bins_are_turned_and_put_in_order);
+    tcase_add_test(lists, of_every_class_it_is_told_whether_it_may_serve);
+    tcase_add_test(lists, maps_that_are_not_those_of_the_heads_are_seen);
     tcase_add_test(lists, every_edge_between_bins_is_exact);
     unit_add_contract_test(lists, a_live_block_in_a_bin_is_a_broken_contract);
     unit_add_contract_test(lists, removing_a_block_whose_size_changed_is_a_broken_contract);

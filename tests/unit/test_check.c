@@ -219,6 +219,18 @@ START_TEST(a_live_block_in_a_bin_is_found)
 }
 END_TEST
 
+START_TEST(a_bin_that_is_said_to_be_empty_is_found)
+{
+    struct tn_bins *bins = &free_block()->heap->bins;
+    uint64_t word_map = bins->word_map;
+
+    bins->word_map = 0;
+    unit_expect_corrupt(pool, "P4");
+    bins->word_map = word_map;
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
 START_TEST(a_free_block_that_denies_what_follows_it_is_found)
 {
     struct tn_block *found = free_block();
@@ -465,6 +477,7 @@ int main(void)
     tcase_add_test(broken, a_free_block_in_no_bin_is_found);
     tcase_add_test(broken, a_free_block_in_the_bins_of_another_heap_is_found);
     tcase_add_test(broken, a_live_block_in_a_bin_is_found);
+    tcase_add_test(broken, a_bin_that_is_said_to_be_empty_is_found);
     tcase_add_test(broken, a_free_block_that_denies_what_follows_it_is_found);
     tcase_add_test(broken, a_live_block_that_the_index_lacks_is_found);
     tcase_add_test(broken, an_arena_that_its_stream_does_not_lead_to_is_found);

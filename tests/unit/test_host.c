@@ -226,6 +226,55 @@ START_TEST(no_record_without_memory_for_a_slab)
 }
 END_TEST
 
+static uint64_t taken_bytes(void)
+{
+    return tn_host_usage().allocated_bytes;
+}
+
+START_TEST(slabs_begin_small_and_double)
+{
+    enum { KIB = 1024, TAKES = 2000 };
+    uint64_t sizes[16];
+    size_t count = 0;
+
+    (void)tn_host_plan_fault(1, false);
+    ck_assert_ptr_null(tn_records_take(&records)); /* a refusal makes none larger */
+    for (size_t i = 0; i < TAKES && count < 16; i++) {
+        uint64_t before = taken_bytes();
+
+        ck_assert_ptr_nonnull(tn_records_take(&records));
+        if (taken_bytes() > before)
+            sizes[count++] = taken_bytes() - before;
+    }
+    ck_assert_uint_ge(count, 8);
+    for (size_t i = 0; i < count; i++) {
+        uint64_t expected = i < 3 ? (uint64_t)(2 * KIB) << i : 16 * KIB;
+
+        ck_assert_uint_ge(sizes[i], expected);
+        ck_assert_uint_lt(sizes[i], expected + KIB / 2);
+    }
+}
+END_TEST
+
+struct large_thing {
+    uint64_t magic;
+    char bytes[5000];
+};
+
+START_TEST(a_record_larger_than_a_slab_has_one_of_its_own)
+{
+    static struct tn_records large = TN_RECORDS_INIT(struct large_thing);
+
+    for (int i = 0; i < 2; i++) { /* the third slab has room for one, too: 8 KiB */
+        uint64_t before = taken_bytes();
+
+        ck_assert_ptr_nonnull(tn_records_take(&large));
+        ck_assert_uint_ge(taken_bytes() - before, sizeof(struct large_thing));
+        ck_assert_uint_lt(taken_bytes() - before, 2 * sizeof(struct large_thing));
+    }
+}
+END_TEST
+
 START_TEST(a_record_given_back_with_its_magic_is_a_broken_contract)
 {
     struct thing *thing = tn_records_take(&records);
@@ -259,6 +308,8 @@ int main(void)
     tcase_add_test(recycled, a_free_record_has_a_magic_of_zero);
     tcase_add_test(recycled, records_of_several_slabs_do_not_overlap);
     tcase_add_test(recycled, no_record_without_memory_for_a_slab);
+    tcase_add_test(recycled, slabs_begin_small_and_double);
+    tcase_add_test(recycled, a_record_larger_than_a_slab_has_one_of_its_own);
     unit_add_contract_test(recycled, a_record_given_back_with_its_magic_is_a_broken_contract);
     suite_add_tcase(suite, recycled);
     return test_main(suite);
