@@ -126,16 +126,4 @@ TARN_MUST_CHECK tarn_status tn_pool_check_live(tarn_pool *pool, const tarn_expec
 /* A number that no live block of the pool is marked with; its lock is held. */
 uint16_t tn_next_mark(tarn_pool *pool);
 
-/* A block as reports name it. */
-static inline tarn_block tn_describe_block(tarn_pool *pool, const struct tn_block *block)
-{
-    return (tarn_block){
-        .address = (void *)(uintptr_t)tn_block_address(block),
-        .bytes = block->requested,
-        .block_bytes = tn_block_bytes(block),
-        .sequence = block->sequence,
-        .pool = pool,
-    };
-}
-
 #endif

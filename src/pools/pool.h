@@ -235,4 +235,16 @@ void tn_pool_unlock(tarn_pool *pool);
 void tn_pool_resume_others(tarn_pool *pool, const struct tn_arena *but);
 void tn_pool_stop_others(tarn_pool *pool, const struct tn_arena *but);
 
+/* A block as reports name it. */
+static inline tarn_block tn_describe_block(tarn_pool *pool, const struct tn_block *block)
+{
+    return (tarn_block){
+        .address = (void *)(uintptr_t)tn_block_address(block),
+        .bytes = block->requested,
+        .block_bytes = tn_block_bytes(block),
+        .sequence = block->sequence,
+        .pool = pool,
+    };
+}
+
 #endif
