@@ -236,3 +236,15 @@ size_t tn_regions_list(struct tn_regions *regions, struct tn_range *ranges, size
     tn_lock_release(&regions->lock);
     return count;
 }
+
+bool tn_regions_contain(struct tn_regions *regions, uint64_t address)
+{
+    const struct tn_region *region;
+
+    tn_lock_acquire(&regions->lock);
+    region = regions->first;
+    while (region != NULL && address - region->base >= region->bytes)
+        region = region->next;
+    tn_lock_release(&regions->lock);
+    return region != NULL;
+}

@@ -59,4 +59,7 @@ struct tn_range {
 /* Gives where up to that many regions lie, in order of reservation; returns how many regions there are. */
 size_t tn_regions_list(struct tn_regions *regions, struct tn_range *ranges, size_t most);
 
+/* Whether the address is in one. */
+bool tn_regions_contain(struct tn_regions *regions, uint64_t address);
+
 #endif

@@ -254,6 +254,10 @@ START_TEST(regions_are_listed_as_far_as_there_is_room)
     ck_assert_uint_eq(ranges[1].base, second);
     ck_assert_uint_eq(ranges[1].bytes, TN_GIB);
     ck_assert_uint_eq(ranges[2].bytes, 0);
+    ck_assert(tn_regions_contain(&regions, first) && tn_regions_contain(&regions, second));
+    ck_assert(tn_regions_contain(&regions, second + TN_GIB - 1));
+    ck_assert(!tn_regions_contain(&regions, tn_max(first, second) + TN_GIB));
+    ck_assert(!tn_regions_contain(&regions, tn_min(first, second) - 1));
     tn_regions_give(&regions, first, 32);
     tn_regions_give(&regions, second, 32);
     fini_clean();

@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "graphs/standing.h"
+#include "support/bodies.h"
+#include "support/nodes.h"
+#include "unit/unit.h"
+
+enum { MOST = 600, BYTES = 8192 };
+
+static tarn_device *device;
+static tarn_pool *pool;
+static tarn_pool *other;
+static tn_cu_stream stream;
+static struct tn_reference items[MOST];
+static struct tn_references references;
+static struct tn_finding findings[MOST];
+static int64_t outstanding;
+
+/* How often pools were locked; what happens before one is locked again. */
+static size_t lock_count;
+static void (*between)(void);
+
+__typeof__(tn_pool_lock) __real_tn_pool_lock;
+__typeof__(tn_pool_lock) __wrap_tn_pool_lock;
+void __wrap_tn_pool_lock(tarn_pool *which)
+{
+    void (*first)(void) = between;
+
+    between = NULL;
+    if (first != NULL)
+        first();
+    lock_count += 1;
+    __real_tn_pool_lock(which);
+}
+
+__typeof__(tn_pool_lock_segment) __real_tn_pool_lock_segment;
+__typeof__(tn_pool_lock_segment) __wrap_tn_pool_lock_segment;
+tarn_status __wrap_tn_pool_lock_segment(uint64_t address, tarn_pool **which,
+                                        struct tn_segment **segment)
+{
+    lock_count += 1;
+    return __real_tn_pool_lock_segment(address, which, segment);
+}
+
+static void open_device(void)
+{
+    device = unit_device();
+    pool = unit_pool_of(device, "mine", 0);
+    other = unit_pool_of(device, "other", 0);
+    stream = test_stream();
+    references = (struct tn_references){.items = items};
+}
+
+/* Another address to be looked up. */
+static void ask(const void *address)
+{
+    ck_assert_uint_lt(references.count, MOST);
+    items[references.count] = (struct tn_reference){.address = (uint64_t)(uintptr_t)address};
+    references.count += 1;
+}
+
+static void find(tn_cu_graph graph)
+{
+    outstanding = tn_host_outstanding();
+    memset(findings, 0x5e, sizeof findings);
+    OK(tn_standings_find(&references, &device->regions, graph, findings));
+    ck_assert_int_eq(tn_host_outstanding(), outstanding);
+    ck_assert(tn_lock_none_held());
+}
+
+static void expect(size_t at, enum tn_standing standing, const tarn_pool *whose)
+{
+    ck_assert_int_eq(findings[at].standing, (int)standing);
+    ck_assert_ptr_eq(findings[at].pool, whose);
+    ck_assert(!findings[at].held);
+    ck_assert(standing == TN_STANDING_LIVE || findings[at].block.address == NULL);
+}
+
+static void expect_block(size_t at, tarn_pool *whose, const void *address, size_t bytes)
+{
+    expect(at, TN_STANDING_LIVE, whose);
+    ck_assert_ptr_eq(findings[at].block.address, address);
+    ck_assert_uint_eq(findings[at].block.bytes, bytes);
+    ck_assert_ptr_eq(findings[at].block.pool, whose);
+    ck_assert_uint_gt(findings[at].block.sequence, 0);
+}
+
+START_TEST(nothing_is_asked_of_nothing)
+{
+    find(NULL);
+    ck_assert_int_eq(findings[0].standing, 0x5e);
+}
+END_TEST
+
+START_TEST(a_live_block_is_found_by_its_first_byte_and_its_last)
+{
+    char *block = unit_alloc(pool, BYTES - 100, stream);
+    char *its = unit_alloc(other, 4 * MIB, stream);
+
+    ask(block);
+    ask(block + BYTES - 101);
+    ask(block + BYTES - 1); /* what the rounding added */
+    ask(its + 4 * MIB - 1);
+    ask(its);
+    find(NULL);
+    for (size_t i = 0; i < 3; i++)
+        expect_block(i, pool, block, BYTES - 100);
+    expect_block(3, other, its, 4 * MIB);
+    expect_block(4, other, its, 4 * MIB);
+}
+END_TEST
+
+START_TEST(freed_memory_is_its_pools)
+{
+    char *block = unit_alloc(pool, BYTES, stream);
+    char *kept = unit_alloc(pool, BYTES, stream);
+
+    OK(tarn_free(block));
+    ask(block);
+    ask(block + 77);
+    ask(kept);
+    find(NULL);
+    expect(0, TN_STANDING_FREED, pool);
+    expect(1, TN_STANDING_FREED, pool);
+    expect_block(2, pool, kept, BYTES);
+}
+END_TEST
+
+START_TEST(a_block_whose_uses_go_on_is_freed)
+{
+    char *block = unit_alloc(pool, BYTES, stream);
+    tn_cu_stream elsewhere = test_stream();
+
+    sim.hold_work();
+    test_fill(elsewhere, block, 1, 16);
+    OK(tarn_record_stream(block, elsewhere));
+    OK(tarn_free(block));
+    ask(block);
+    find(NULL);
+    expect(0, TN_STANDING_FREED, pool);
+    sim.resume_work();
+    test_synchronize(elsewhere);
+}
+END_TEST
+
+START_TEST(addresses_without_memory_are_tarns)
+{
+    char *block = unit_alloc(pool, BYTES, stream);
+    const struct tn_segment *segment = tn_address_table_find((uintptr_t)block);
+    char *gone = unit_alloc(other, 64 * MIB, stream);
+
+    ask((char *)(uintptr_t)(segment->base + segment->bytes - 1)); /* the segment is not full */
+    ask(gone + 5);
+    OK(tarn_free(gone));
+    unit_trim(device);
+    ck_assert_ptr_null(tn_address_table_find((uintptr_t)gone));
+    find(NULL);
+    expect(0, TN_STANDING_UNMAPPED, pool);
+    expect(1, TN_STANDING_UNMAPPED, NULL);
+}
+END_TEST
+
+START_TEST(what_is_not_tarns_the_driver_is_asked_for)
+{
+    char *linear = test_linear_alloc(BYTES);
+    char *pinned = test_host_alloc(BYTES);
+    int local = 0;
+
+    ask(linear + 9);
+    ask(pinned + 9);
+    ask(&local);
+    find(NULL);
+    expect(0, TN_STANDING_DEVICE, NULL);
+    expect(1, TN_STANDING_PINNED, NULL);
+    expect(2, TN_STANDING_UNKNOWN, NULL);
+}
+END_TEST
+
+/* What a capture freed is the graph's own as long as that is there; and no other graph's. */
+START_TEST(memory_that_the_graph_keeps_is_held)
+{
+    tarn_capture *capture;
+    tarn_graph *graph;
+    tn_cu_graph handle;
+    tn_cu_graph without = test_graph();
+    void *freed;
+
+    OK(tarn_capture_begin(pool, stream, TARN_CAPTURE_GLOBAL, &capture));
+    freed = unit_alloc(pool, BYTES, stream);
+    test_fill(stream, freed, 1, 16);
+    OK(tarn_free(freed));
+    OK(tarn_capture_end(capture, &graph));
+    OK(tarn_graph_driver_handles(graph, &handle, NULL));
+    ask(freed);
+    find(handle);
+    ck_assert_int_eq(findings[0].standing, TN_STANDING_FREED);
+    ck_assert_ptr_eq(findings[0].pool, pool);
+    ck_assert(findings[0].held);
+    find(without);
+    expect(0, TN_STANDING_FREED, pool);
+    find(NULL);
+    expect(0, TN_STANDING_FREED, pool);
+    OK(tarn_graph_destroy(graph));
+}
+END_TEST
+
+/* G5: many blocks of several segments, some freed, and addresses in no order: each as its block is. */
+START_TEST(each_of_many_addresses_stands_as_its_block_does)
+{
+    enum { BLOCKS = 150 };
+    static char *blocks[BLOCKS];
+    static size_t sizes[BLOCKS];
+
+    for (size_t i = 0; i < BLOCKS; i++) {
+        sizes[i] = i % 3 == 0 ? 3 * MIB : 512 * (1 + i % 7);
+        blocks[i] = unit_alloc(i % 2 == 0 ? pool : other, sizes[i], stream);
+    }
+    for (size_t i = 0; i < BLOCKS; i += 5)
+        OK(tarn_free(blocks[i]));
+    for (size_t k = 0; k < 4; k++) {
+        for (size_t i = 0; i < BLOCKS; i++) {
+            size_t at = (i * 67 + k * 31) % BLOCKS;
+
+            ask(blocks[at] + (k == 0 ? 0 : k == 1 ? sizes[at] - 1 : k == 2 ? 1 : sizes[at] / 2));
+        }
+    }
+    lock_count = 0;
+    find(NULL);
+    ck_assert_uint_eq(lock_count, 4); /* of two pools */
+    for (size_t k = 0; k < 4; k++) {
+        for (size_t i = 0; i < BLOCKS; i++) {
+            size_t at = (i * 67 + k * 31) % BLOCKS;
+            tarn_pool *whose = at % 2 == 0 ? pool : other;
+
+            if (at % 5 == 0)
+                expect(k * BLOCKS + i, TN_STANDING_FREED, whose);
+            else
+                expect_block(k * BLOCKS + i, whose, blocks[at], sizes[at]);
+        }
+    }
+}
+END_TEST
+
+static char *passing;
+
+static void let_go(void)
+{
+    OK(tarn_free(passing));
+    unit_trim(device);
+    ck_assert_ptr_null(tn_address_table_find((uintptr_t)passing));
+    outstanding = tn_host_outstanding() - 1; /* without what the search has */
+}
+
+START_TEST(what_goes_between_two_looks_has_no_memory)
+{
+    passing = unit_alloc(pool, 64 * MIB, stream);
+    ask(passing + 1);
+    between = let_go;
+    find(NULL);
+    ck_assert(between == NULL);
+    expect(0, TN_STANDING_UNMAPPED, NULL);
+}
+END_TEST
+
+START_TEST(without_memory_nothing_is_looked_up)
+{
+    ask(unit_alloc(pool, BYTES, stream));
+    outstanding = tn_host_outstanding();
+    (void)tn_host_plan_fault(1, false);
+    STATUS(TARN_ERR_HOST_MEMORY, tn_standings_find(&references, &device->regions, NULL, findings));
+    unit_expect_sentence("1 addresses");
+    ck_assert_int_eq(tn_host_outstanding(), outstanding);
+}
+END_TEST
+
+START_TEST(a_refusal_of_the_drivers_is_named)
+{
+    ask(unit_alloc(pool, BYTES, stream));
+    ask(test_linear_alloc(BYTES));
+    outstanding = tn_host_outstanding();
+    sim.plan_fault("cuPointerGetAttributes", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    STATUS(TARN_ERR_DRIVER, tn_standings_find(&references, &device->regions, NULL, findings));
+    unit_expect_sentence("cuPointerGetAttributes");
+    ck_assert_int_eq(tn_host_outstanding(), outstanding);
+    ck_assert(tn_lock_none_held());
+}
+END_TEST
+
+START_TEST(captures_are_not_disturbed)
+{
+    tarn_capture *capture;
+    tarn_graph *graph;
+    void *captured;
+
+    OK(tarn_capture_begin(pool, stream, TARN_CAPTURE_GLOBAL, &capture));
+    captured = unit_alloc(pool, BYTES, stream);
+    test_fill(stream, captured, 1, 16);
+    ask(captured);
+    ask(test_graph_of_capture(stream)); /* the driver's own, whatever that is */
+    find(test_graph_of_capture(stream));
+    expect_block(0, pool, captured, BYTES);
+    OK(tarn_capture_end(capture, &graph));
+    OK(tarn_graph_destroy(graph));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("standing");
+    TCase *pools = test_case(suite, "pools", open_device, NULL);
+    TCase *others = test_case(suite, "others", open_device, NULL);
+
+    tcase_add_test(pools, a_live_block_is_found_by_its_first_byte_and_its_last);
+    tcase_add_test(pools, freed_memory_is_its_pools);
+    tcase_add_test(pools, a_block_whose_uses_go_on_is_freed);
+    tcase_add_test(pools, addresses_without_memory_are_tarns);
+    tcase_add_test(pools, memory_that_the_graph_keeps_is_held);
+    tcase_add_test(pools, each_of_many_addresses_stands_as_its_block_does);
+    tcase_add_test(pools, what_goes_between_two_looks_has_no_memory);
+    tcase_add_test(others, nothing_is_asked_of_nothing);
+    tcase_add_test(others, what_is_not_tarns_the_driver_is_asked_for);
+    tcase_add_test(others, without_memory_nothing_is_looked_up);
+    tcase_add_test(others, a_refusal_of_the_drivers_is_named);
+    tcase_add_test(others, captures_are_not_disturbed);
+    return test_main(suite);
+}
