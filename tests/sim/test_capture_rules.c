@@ -141,7 +141,8 @@ START_TEST(work_elsewhere_and_making_things_are_free)
     OK(cu.cuStreamWaitEvent(there.stream, event, 0));
     OK(cu.cuGraphLaunch(there.exec, other));
     OK(cu.cuGraphUpload(there.exec, other));
-    OK(cu.cuMemcpyHtoD(there.linear, &word, sizeof word)); /* the legacy stream: s does not block */
+    /* On the legacy stream: s does not block. To other bytes than the other streams' work. */
+    OK(cu.cuMemcpyHtoD(there.linear + 64, &word, sizeof word));
     OK(cu.cuPointerGetAttribute(&mapped, TN_CU_POINTER_MAPPED, there.linear));
     OK(cu.cuModuleLoadData(&module, ".version 7.0\n"));
     OK(cu.cuGraphCreate(&graph, 0));
