@@ -59,7 +59,7 @@ struct tn_reference_node {
 /* Zeroed memory is an empty one. */
 struct tn_references {
     struct tn_reference_node
-        *nodes; /* each graph's behind each other, those of a child behind its parent's */
+        *nodes; /* a graph's behind each other, a child's behind its parent's */
     size_t node_count;
     size_t node_capacity;
     struct tn_reference *items; /* in order of node */

@@ -26,8 +26,8 @@ enum tn_standing {
 struct tn_finding {
     uint8_t standing; /* enum tn_standing */
     bool held; /* FREED: the graph itself keeps the memory from all but captures of its pool */
-    tarn_pool *
-        pool; /* LIVE, FREED: whose; UNMAPPED: whose segment, NULL: no pool's. Compared; used by who keeps it */
+    /* LIVE, FREED: whose; UNMAPPED: whose segment, NULL: no pool's. Compared; used by who keeps the pool. */
+    tarn_pool *pool;
     tarn_block block; /* LIVE: that contains the address; else zeroed */
 };
 
