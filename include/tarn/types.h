@@ -16,6 +16,7 @@
 typedef struct CUstream_st *tarn_stream;            /* cudaStream_t, CUstream */
 typedef struct CUgraph_st *tarn_driver_graph;       /* cudaGraph_t, CUgraph */
 typedef struct CUgraphExec_st *tarn_driver_exec;    /* cudaGraphExec_t, CUgraphExec */
+typedef struct CUgraphNode_st *tarn_driver_node;    /* cudaGraphNode_t, CUgraphNode */
 
 typedef struct tarn_device tarn_device;         /* the allocator of one CUDA device */
 typedef struct tarn_pool tarn_pool;             /* a set of arenas with one lifetime */

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+/* audit.h -- what a captured graph touches: looked through, guarded, counted, compared.
+ *
+ * A captured graph is a list of addresses that nobody checks: when one of them has been freed, or is another
+ * block's by now, a replay reads garbage and says nothing. An audit reads the graph back from the driver, finds
+ * every address in it, says of each what memory it is, and names the mistakes:
+ *
+ *   tarn_graph_audit(graph, NULL, &audit);
+ *   if (audit->mistake_count > 0)
+ *       tarn_audit_report(audit, TARN_REPORT_TEXT, text, sizeof text, NULL);
+ *   tarn_audit_destroy(audit);
+ *
+ * A guard goes on from there: the blocks that a graph refers to and does not hold itself are kept until it is
+ * gone, or the graph is not replayed any more once one of them was freed.
+ *
+ * What is seen: the addresses that copies, sets, batches and the driver's memory nodes name; and of kernels each
+ * word of eight bytes of each parameter, structs included, that is one of Tarn's addresses or memory that the
+ * driver knows. What is not: what a kernel finds in memory or computes, __device__ variables, what a host function
+ * touches beyond its argument. A number that happens to be such an address is taken for one.
+ *
+ * All functions may be called from any thread, with any context current or none, while any stream is being
+ * captured, and never disturb a capture. A graph of the driver's is one thread's at a time, as CUDA demands: so none
+ * of the calls here may overlap another one that uses or changes it. docs/graphs.md explains each class, with
+ * its remedy. */
+#ifndef TARN_AUDIT_H
+#define TARN_AUDIT_H
+
+#include "tarn/stats.h"
+#include "tarn/types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Class, number, name, whether it is a mistake, what it is. The one table of classes. The own pool is that of the
+ * graph, or the one that the options of an audit name. */
+#define TARN_POINTER_TABLE(X)                                                                      \
+    X(TARN_POINTER_LIVE, 0, "live", false, "in a live block of the graph's own pool")              \
+    X(TARN_POINTER_REUSED, 1, "reused", false,                                                     \
+      "in memory of its own pool that was freed and that the graph holds: reused by design")       \
+    X(TARN_POINTER_EXTERNAL, 2, "external", false,                                                 \
+      "in a live block of another pool: its user keeps it as long as the graph is replayed")       \
+    X(TARN_POINTER_NODE, 3, "node", false, "in what an allocation node of the graph gives")        \
+    X(TARN_POINTER_FOREIGN, 4, "foreign", false, "in memory of a device that is not Tarn's")       \
+    X(TARN_POINTER_PINNED, 5, "pinned", false, "in page-locked memory of the host")                \
+    X(TARN_POINTER_ARGUMENT, 6, "argument", false,                                                 \
+      "the argument of a host function: whatever it is, it is not the device's")                   \
+    X(TARN_POINTER_FREED, 7, "freed", true,                                                        \
+      "in memory of its own pool that was freed and that nothing keeps for the graph")             \
+    X(TARN_POINTER_FREED_EXTERNAL, 8, "freed external", true, "in freed memory of another pool")   \
+    X(TARN_POINTER_USED_AGAIN, 9, "used again", true,                                              \
+      "in a block that was allocated behind the capture, where another one was")                   \
+    X(TARN_POINTER_UNORDERED, 10, "unordered", true,                                               \
+      "in a live block of another pool, whose graphs write there without any order with this one") \
+    X(TARN_POINTER_BEYOND, 11, "beyond", true, "in a live block, and bytes beyond its end")        \
+    X(TARN_POINTER_PAUSED, 12, "paused", true, "in a pool that is paused")                         \
+    X(TARN_POINTER_UNMAPPED, 13, "unmapped", true, "one of Tarn's addresses, without memory")      \
+    X(TARN_POINTER_PAGEABLE, 14, "pageable", true,                                                 \
+      "in host memory that is not page-locked, or not any more: it must outlive the graph")        \
+    X(TARN_POINTER_UNKNOWN, 15, "unknown", true, "in no memory that anyone knows")
+
+typedef enum tarn_pointer_class {
+#define TARN_POINTER_ENUM(name, number, text, mistake, what) name = number,
+    TARN_POINTER_TABLE(TARN_POINTER_ENUM)
+#undef TARN_POINTER_ENUM
+} tarn_pointer_class;
+
+#define TARN_POINTER_CLASSES 16
+
+/* The name of a class, such as "used again", and what it means; "no class" for any other number. Static strings. */
+TARN_API const char *tarn_pointer_class_name(tarn_pointer_class pointer_class);
+TARN_API const char *tarn_pointer_class_sentence(tarn_pointer_class pointer_class);
+
+/* Where in a node a pointer was found. */
+typedef enum tarn_pointer_place {
+    TARN_PLACE_PARAMETER = 0,   /* of a kernel: index is the parameter's, offset is in it */
+    TARN_PLACE_BUFFER = 1,      /* of a kernel of whose parameters only the packed buffer is known: offset in that */
+    TARN_PLACE_DESTINATION = 2, /* of a copy or a set */
+    TARN_PLACE_SOURCE = 3,      /* of a copy */
+    TARN_PLACE_ARGUMENT = 4,    /* of a host function */
+    TARN_PLACE_OPERATION = 5,   /* of a batch: index is the operation's */
+    TARN_PLACE_ALLOCATED = 6,   /* what an allocation node gives */
+    TARN_PLACE_FREED = 7,       /* what a free node ends */
+    TARN_PLACE_MEMORY = 8,      /* no node's: at holds it, in the bytes of the pool */
+} tarn_pointer_place;
+
+#define TARN_NO_NODE UINT32_MAX
+
+typedef struct tarn_pointer {
+    tarn_pointer_class pointer_class;
+    tarn_pointer_place place;
+    uint32_t node;    /* index in the audit's nodes; TARN_NO_NODE: found in memory */
+    uint32_t index;   /* of the parameter or operation */
+    uint32_t offset;  /* in bytes, in the parameter or buffer */
+    int device;       /* FOREIGN, PINNED: ordinal of the memory's device; else -1 */
+    uint64_t address; /* the pointer itself */
+    uint64_t bytes;   /* that the node touches from there on; 0: not known */
+    uint64_t at;      /* place MEMORY: the address of the word that holds it; else 0 */
+    tarn_block block; /* the live block that contains it. Where there is none, all but its pool is 0; that is the pool
+                         whose memory it is, to be compared alone; NULL: none's */
+    const char *pool; /* the name of that pool when the audit was made; NULL: none */
+} tarn_pointer;
+
+/* Whether all that a node names was found. */
+typedef enum tarn_inspection {
+    TARN_INSPECTED = 0,
+    TARN_INSPECTION_NO_LAYOUT = 1, /* a kernel: the driver does not tell how large its parameters are */
+    TARN_INSPECTION_NO_BODIES = 2, /* a conditional node whose bodies the driver does not give, nor the options */
+    TARN_INSPECTION_OPAQUE = 3,    /* of a type of which nothing can be read, as an external semaphore's */
+} tarn_inspection;
+
+typedef struct tarn_audit_node {
+    tarn_driver_node handle;
+    const char *kernel; /* the name of a kernel's function; NULL: it is none, or the driver does not tell */
+    int type;           /* CUgraphNodeType, cudaGraphNodeType */
+    tarn_inspection inspection;
+    uint32_t parent;  /* index of the node whose child graph or body it is in; TARN_NO_NODE: it is in none, or in a
+                         body whose node the options do not name */
+    uint32_t ordinal; /* its place among the nodes of its graph, in the order in which they were made */
+} tarn_audit_node;
+
+/* What an audit found. All of it is the audit's, and constant. Names of kernels are copies: they outlive modules. */
+typedef struct tarn_audit {
+    size_t node_count;
+    const tarn_audit_node *nodes; /* those of the graph, then those of its child graphs and bodies */
+    size_t kernel_count;
+    size_t uninspected_count; /* nodes whose inspection is not TARN_INSPECTED */
+    size_t tensor_map_count;  /* parameters that have the form of a tensor map (128 bytes, at a multiple of 64): the
+                                 address in one is seen where it is a word of it, and not to be relied on */
+    size_t pointer_count;     /* all, those with mistakes included */
+    size_t counts[TARN_POINTER_CLASSES]; /* of each class; TARN_POINTER_MANY for how they are found */
+    size_t mistake_count;
+    const tarn_pointer *mistakes; /* in order of node, then of place in it; those in memory last */
+    const tarn_pointer *pointers; /* all, in the same order, where list_all asked for them; else NULL */
+    size_t scanned_bytes;         /* that scan looked through */
+} tarn_audit;
+
+/* A graph that is the body of a conditional node: the driver does not give it before CUDA 13.2, whoever made the node
+ * knows it (phGraph_out). */
+typedef struct tarn_audit_body {
+    tarn_driver_node node;   /* the conditional node; NULL: not known */
+    tarn_driver_graph graph; /* the body */
+} tarn_audit_body;
+
+/* Make one with TARN_AUDIT_OPTIONS_INIT. */
+typedef struct tarn_audit_options {
+    size_t size;     /* sizeof(tarn_audit_options), set by the INIT macro */
+    tarn_pool *pool; /* tarn_driver_graph_audit: the own pool; NULL: none, and all live blocks are external. Else NULL,
+                        or the graph's */
+    uint64_t mark;   /* tarn_device_mark at the end of the capture: blocks allocated since are used again; 0: for a
+                        tarn_graph that of its capture or adoption; else not known, and no block is */
+    const tarn_audit_body *bodies; /* of conditional nodes */
+    size_t body_count;
+    uint32_t accepted; /* classes that are no mistakes here: 1u << class for each */
+    bool list_all;     /* list every pointer, not mistakes alone */
+    bool scan; /* look through the bytes of the own pool's live blocks, too, for pointers of Tarn's: words of eight
+                  bytes at multiples of eight. Copies them to the host, and waits for that */
+} tarn_audit_options;
+
+#define TARN_AUDIT_OPTIONS_INIT                                                                    \
+    {                                                                                              \
+        sizeof(tarn_audit_options), NULL, 0, NULL, 0, 0, false, false                              \
+    }
+
+/* Looks through a graph. Its executable is not read, the driver gives no way: after a cuGraphExecUpdate of the
+ * caller's own the graph that was updated with is to be audited, by tarn_driver_graph_audit. options: NULL for all
+ * as INIT has it. *audit: owned by the caller; end it with tarn_audit_destroy.
+ *   INVALID_HANDLE    the graph, or the pool of the options
+ *   INVALID_ARGUMENT  audit is NULL, an option is out of range, the pool is not the graph's, or the graph is of
+ *                     another device
+ *   LIMIT             2^32 nodes or more
+ *   NOT_SUPPORTED     scan on a stream of captures: see tarn_driver_graph_audit
+ *   HOST_MEMORY, DEVICE_LOST, POISONED, DRIVER */
+TARN_API TARN_MUST_CHECK tarn_status tarn_graph_audit(tarn_graph *graph,
+                                                      const tarn_audit_options *options,
+                                                      tarn_audit **audit);
+
+/* The same for any graph of the driver's, from any framework: a CUgraph or cudaGraph_t that lives. One that is being
+ * captured is looked through on the thread that captures it, as far as it has come.
+ *   INVALID_HANDLE    the device, or the pool of the options
+ *   INVALID_ARGUMENT  driver_graph or audit is NULL, an option is out of range, or the pool or the graph is of another
+ *                     device
+ *   LIMIT, HOST_MEMORY, DEVICE_LOST, POISONED; DRIVER: the driver refuses the graph, which it may do of one that was
+ *   destroyed */
+TARN_API TARN_MUST_CHECK tarn_status tarn_driver_graph_audit(tarn_device *device,
+                                                             tarn_driver_graph driver_graph,
+                                                             const tarn_audit_options *options,
+                                                             tarn_audit **audit);
+TARN_API void tarn_audit_destroy(tarn_audit *audit); /* NULL is allowed. */
+
+/* Every block allocated on the device from now on has this sequence number or a higher one, every other a lower
+ * one. Locks each pool of the device once.
+ *   INVALID_HANDLE; INVALID_ARGUMENT: mark is NULL */
+TARN_API TARN_MUST_CHECK tarn_status tarn_device_mark(tarn_device *device, uint64_t *mark);
+
+/* Writes what an audit found as text: the mistakes, each with node, kernel, parameter, offset, address and block; the
+ * nodes that were not inspected; the counts. As JSON: one object with the same, and all pointers where they were listed.
+ * As tarn_pool_report writes.
+ *   INVALID_ARGUMENT: audit is NULL, buffer is NULL and capacity is not 0, or the format is none of these */
+TARN_API TARN_MUST_CHECK tarn_status tarn_audit_report(const tarn_audit *audit,
+                                                       tarn_report_format format, char *buffer,
+                                                       size_t capacity, size_t *length);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
