@@ -5,13 +5,10 @@
  * its own. */
 #include "pools/report.h"
 
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdio.h>
-#include <string.h>
 
-#include "base/checked.h"
+#include "base/text.h"
 #include "pools/device.h"
 #include "pools/memory_stats.h"
 
@@ -85,54 +82,20 @@ static const struct row rows[] = {
 
 enum { ROWS = sizeof rows / sizeof rows[0] };
 
-struct text {
-    char *buffer;
-    size_t capacity;
-    size_t length; /* of the whole, also where it does not fit */
-};
-
-static __attribute__((format(printf, 2, 3))) void put(struct text *text, const char *format, ...)
-{
-    size_t used = tn_min(text->length, text->capacity);
-    va_list arguments;
-    int length;
-
-    va_start(arguments, format);
-    length = vsnprintf(used < text->capacity ? text->buffer + used : NULL, text->capacity - used,
-                       format, arguments);
-    va_end(arguments);
-    text->length += length > 0 ? (size_t)length : 0;
-}
-
-/* A name is any bytes: what is not printable ASCII is written as the code point of that number. */
-static void put_string(struct text *text, const char *string)
-{
-    put(text, "\"");
-    for (; *string != '\0'; string++) {
-        unsigned char byte = (unsigned char)*string;
-
-        if (byte < 0x20 || byte >= 0x7f || byte == '"' || byte == '\\')
-            put(text, "\\u%04x", byte);
-        else
-            put(text, "%c", byte);
-    }
-    put(text, "\"");
-}
-
 static const void *field_of(const tarn_memory_stats *stats, const struct row *row)
 {
     return (const char *)stats + row->offset;
 }
 
 /* A number of at most 11 characters. */
-static void put_amount(struct text *text, uint64_t amount, bool is_bytes)
+static void put_amount(struct tn_text *text, uint64_t amount, bool is_bytes)
 {
     static const char units[][4] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
     double scaled = (double)amount;
     size_t unit = 0;
 
     if (!is_bytes && amount < UINT64_C(10000000000)) {
-        put(text, " %11llu", (unsigned long long)amount);
+        tn_put(text, " %11llu", (unsigned long long)amount);
         return;
     }
     while (scaled >= 1024 && unit < 6) {
@@ -140,21 +103,21 @@ static void put_amount(struct text *text, uint64_t amount, bool is_bytes)
         unit += 1;
     }
     if (!is_bytes)
-        put(text, " %11.4g", (double)amount);
+        tn_put(text, " %11.4g", (double)amount);
     else if (unit == 0)
-        put(text, " %9llu B", (unsigned long long)amount);
+        tn_put(text, " %9llu B", (unsigned long long)amount);
     else
-        put(text, " %7.1f %s", scaled, units[unit]);
+        tn_put(text, " %7.1f %s", scaled, units[unit]);
 }
 
-static void put_stat(struct text *text, const char *label, const tarn_stat *stat, bool is_bytes)
+static void put_stat(struct tn_text *text, const char *label, const tarn_stat *stat, bool is_bytes)
 {
-    put(text, "%-26s", label);
+    tn_put(text, "%-26s", label);
     put_amount(text, stat->current, is_bytes);
     put_amount(text, stat->peak, is_bytes);
     put_amount(text, stat->allocated, is_bytes);
     put_amount(text, stat->freed, is_bytes);
-    put(text, "\n");
+    tn_put(text, "\n");
 }
 
 static bool is_nothing(const tarn_stat *stat)
@@ -162,7 +125,7 @@ static bool is_nothing(const tarn_stat *stat)
     return (stat->peak | stat->allocated | stat->freed) == 0;
 }
 
-static void put_set(struct text *text, const struct row *row, const tarn_stat_set *set)
+static void put_set(struct tn_text *text, const struct row *row, const tarn_stat_set *set)
 {
     if (is_nothing(&set->all))
         return;
@@ -173,31 +136,31 @@ static void put_set(struct text *text, const struct row *row, const tarn_stat_se
     put_stat(text, "  large", &set->large, row->is_bytes);
 }
 
-static void put_counts(struct text *text, const struct row *row, const tarn_count_set *counts)
+static void put_counts(struct tn_text *text, const struct row *row, const tarn_count_set *counts)
 {
     if (counts->all == 0)
         return;
-    put(text, "%-32s", row->label);
+    tn_put(text, "%-32s", row->label);
     put_amount(text, counts->all, row->is_bytes);
-    put(text, "   small");
+    tn_put(text, "   small");
     put_amount(text, counts->small, row->is_bytes);
-    put(text, "   large");
+    tn_put(text, "   large");
     put_amount(text, counts->large, row->is_bytes);
-    put(text, "\n");
+    tn_put(text, "\n");
 }
 
-static void put_number(struct text *text, const struct row *row, uint64_t number)
+static void put_number(struct tn_text *text, const struct row *row, uint64_t number)
 {
     if (number == 0)
         return;
-    put(text, "%-32s", row->label);
+    tn_put(text, "%-32s", row->label);
     put_amount(text, number, row->is_bytes);
-    put(text, "\n");
+    tn_put(text, "\n");
 }
 
-static void put_table(struct text *text, const tarn_memory_stats *stats)
+static void put_table(struct tn_text *text, const tarn_memory_stats *stats)
 {
-    put(text, "%-26s %11s %11s %11s %11s\n", "", "current", "peak", "allocated", "freed");
+    tn_put(text, "%-26s %11s %11s %11s %11s\n", "", "current", "peak", "allocated", "freed");
     for (size_t i = 0; i < ROWS; i++) {
         const struct row *row = &rows[i];
         const void *field = field_of(stats, row);
@@ -213,26 +176,26 @@ static void put_table(struct text *text, const tarn_memory_stats *stats)
     }
 }
 
-static void put_stat_object(struct text *text, const tarn_stat *stat)
+static void put_stat_object(struct tn_text *text, const tarn_stat *stat)
 {
-    put(text, "{\"current\": %llu, \"peak\": %llu, \"allocated\": %llu, \"freed\": %llu}",
-        (unsigned long long)stat->current, (unsigned long long)stat->peak,
-        (unsigned long long)stat->allocated, (unsigned long long)stat->freed);
+    tn_put(text, "{\"current\": %llu, \"peak\": %llu, \"allocated\": %llu, \"freed\": %llu}",
+           (unsigned long long)stat->current, (unsigned long long)stat->peak,
+           (unsigned long long)stat->allocated, (unsigned long long)stat->freed);
 }
 
-static void put_set_object(struct text *text, const tarn_stat_set *set)
+static void put_set_object(struct tn_text *text, const tarn_stat_set *set)
 {
-    put(text, "{\"all\": ");
+    tn_put(text, "{\"all\": ");
     put_stat_object(text, &set->all);
-    put(text, ", \"small\": ");
+    tn_put(text, ", \"small\": ");
     put_stat_object(text, &set->small);
-    put(text, ", \"large\": ");
+    tn_put(text, ", \"large\": ");
     put_stat_object(text, &set->large);
-    put(text, "}");
+    tn_put(text, "}");
 }
 
 /* The fields, as members of an object that has one already. */
-static void put_members(struct text *text, const tarn_memory_stats *stats, bool of_device)
+static void put_members(struct tn_text *text, const tarn_memory_stats *stats, bool of_device)
 {
     for (size_t i = 0; i < ROWS; i++) {
         const struct row *row = &rows[i];
@@ -241,15 +204,15 @@ static void put_members(struct text *text, const tarn_memory_stats *stats, bool 
 
         if (row->is_devices && !of_device)
             continue;
-        put(text, ", \"%s\": ", row->name);
+        tn_put(text, ", \"%s\": ", row->name);
         if (row->kind == ROW_SET)
             put_set_object(text, field);
         else if (row->kind == ROW_COUNTS)
-            put(text, "{\"all\": %llu, \"small\": %llu, \"large\": %llu}",
-                (unsigned long long)counts->all, (unsigned long long)counts->small,
-                (unsigned long long)counts->large);
+            tn_put(text, "{\"all\": %llu, \"small\": %llu, \"large\": %llu}",
+                   (unsigned long long)counts->all, (unsigned long long)counts->small,
+                   (unsigned long long)counts->large);
         else if (row->kind == ROW_NUMBER)
-            put(text, "%llu", (unsigned long long)*(const uint64_t *)field);
+            tn_put(text, "%llu", (unsigned long long)*(const uint64_t *)field);
         else
             put_stat_object(text, field);
     }
@@ -258,46 +221,47 @@ static void put_members(struct text *text, const tarn_memory_stats *stats, bool 
 size_t tn_pool_write_report(tarn_pool *pool, tarn_report_format format, char *buffer,
                             size_t capacity)
 {
-    struct text text = {buffer, capacity, 0};
+    struct tn_text text = {buffer, capacity, 0};
     tarn_memory_stats stats;
 
     tn_pool_read_memory_stats(pool, &stats);
     if (format == TARN_REPORT_JSON) {
-        put(&text, "{\"pool\": ");
-        put_string(&text, pool->name);
-        put(&text, ", \"device\": %d", pool->device->gpu.ordinal);
+        tn_put(&text, "{\"pool\": ");
+        tn_put_string(&text, pool->name);
+        tn_put(&text, ", \"device\": %d", pool->device->gpu.ordinal);
         put_members(&text, &stats, false);
-        put(&text, "}\n");
+        tn_put(&text, "}\n");
     } else {
-        put(&text, "pool '%s' of device %d\n", pool->name, pool->device->gpu.ordinal);
+        tn_put(&text, "pool '%s' of device %d\n", pool->name, pool->device->gpu.ordinal);
         put_table(&text, &stats);
     }
     return text.length;
 }
 
-static void put_pool(struct text *text, const tarn_pool *pool, bool json)
+static void put_pool(struct tn_text *text, const tarn_pool *pool, bool json)
 {
     const struct tn_pool_counters *counters = &pool->counters;
 
     if (json) {
-        put(text, "{\"pool\": ");
-        put_string(text, pool->name);
-        put(text,
-            ", \"live_bytes\": %llu, \"requested_bytes\": %llu, \"pending_bytes\": %llu, "
-            "\"mapped_bytes\": %llu}",
-            (unsigned long long)counters->live_bytes, (unsigned long long)counters->requested_bytes,
-            (unsigned long long)counters->pending_bytes,
-            (unsigned long long)counters->mapped_bytes);
+        tn_put(text, "{\"pool\": ");
+        tn_put_string(text, pool->name);
+        tn_put(text,
+               ", \"live_bytes\": %llu, \"requested_bytes\": %llu, \"pending_bytes\": %llu, "
+               "\"mapped_bytes\": %llu}",
+               (unsigned long long)counters->live_bytes,
+               (unsigned long long)counters->requested_bytes,
+               (unsigned long long)counters->pending_bytes,
+               (unsigned long long)counters->mapped_bytes);
         return;
     }
-    put(text, "%-32s", pool->name);
+    tn_put(text, "%-32s", pool->name);
     put_amount(text, counters->live_bytes, true);
     put_amount(text, counters->pending_bytes, true);
     put_amount(text, counters->mapped_bytes, true);
-    put(text, "\n");
+    tn_put(text, "\n");
 }
 
-static void put_pools(struct text *text, tarn_device *device, bool json)
+static void put_pools(struct tn_text *text, tarn_device *device, bool json)
 {
     bool any = false;
 
@@ -306,7 +270,7 @@ static void put_pools(struct text *text, tarn_device *device, bool json)
         tn_pool_lock(pool);
         if (tn_pool_is_counted(pool)) {
             if (json && any)
-                put(text, ", ");
+                tn_put(text, ", ");
             put_pool(text, pool, json);
             any = true;
         }
@@ -318,21 +282,21 @@ static void put_pools(struct text *text, tarn_device *device, bool json)
 size_t tn_device_write_report(tarn_device *device, tarn_report_format format, char *buffer,
                               size_t capacity)
 {
-    struct text text = {buffer, capacity, 0};
+    struct tn_text text = {buffer, capacity, 0};
     tarn_memory_stats stats;
 
     tn_device_read_memory_stats(device, &stats);
     if (format == TARN_REPORT_JSON) {
-        put(&text, "{\"device\": %d, \"name\": ", device->gpu.ordinal);
-        put_string(&text, device->gpu.name);
+        tn_put(&text, "{\"device\": %d, \"name\": ", device->gpu.ordinal);
+        tn_put_string(&text, device->gpu.name);
         put_members(&text, &stats, true);
-        put(&text, ", \"pools\": [");
+        tn_put(&text, ", \"pools\": [");
         put_pools(&text, device, true);
-        put(&text, "]}\n");
+        tn_put(&text, "]}\n");
     } else {
-        put(&text, "device %d: %s\n", device->gpu.ordinal, device->gpu.name);
+        tn_put(&text, "device %d: %s\n", device->gpu.ordinal, device->gpu.name);
         put_table(&text, &stats);
-        put(&text, "%-32s %11s %11s %11s\n", "pool", "live", "pending", "mapped");
+        tn_put(&text, "%-32s %11s %11s %11s\n", "pool", "live", "pending", "mapped");
         put_pools(&text, device, false);
     }
     return text.length;

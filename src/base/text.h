@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+/* text.h -- reports written into a buffer of the caller's.
+ *
+ * What does not fit is counted and not written, so the caller learns how long the whole is.
+ *
+ * Locking: none; a text is its writer's. */
+#ifndef TARN_BASE_TEXT_H
+#define TARN_BASE_TEXT_H
+
+#include <stddef.h>
+
+struct tn_text {
+    char *buffer; /* NULL where capacity is 0 */
+    size_t capacity;
+    size_t length; /* of the whole, without the zero byte behind it */
+};
+
+__attribute__((format(printf, 2, 3))) void tn_put(struct tn_text *text, const char *format, ...);
+
+/* As a string of JSON. A name is any bytes: what is not printable ASCII is written as the code point of that number. */
+void tn_put_string(struct tn_text *text, const char *string);
+
+#endif
