@@ -73,8 +73,9 @@ TARN_API const char *tarn_pointer_class_sentence(tarn_pointer_class pointer_clas
 
 /* Where in a node a pointer was found. */
 typedef enum tarn_pointer_place {
-    TARN_PLACE_PARAMETER = 0,   /* of a kernel: index is the parameter's, offset is in it */
-    TARN_PLACE_BUFFER = 1,      /* of a kernel of whose parameters only the packed buffer is known: offset in that */
+    TARN_PLACE_PARAMETER = 0, /* of a kernel: index is the parameter's, offset is in it */
+    TARN_PLACE_BUFFER =
+        1, /* of a kernel of whose parameters only the packed buffer is known: offset in that */
     TARN_PLACE_DESTINATION = 2, /* of a copy or a set */
     TARN_PLACE_SOURCE = 3,      /* of a copy */
     TARN_PLACE_ARGUMENT = 4,    /* of a host function */
@@ -96,7 +97,8 @@ typedef struct tarn_pointer {
     uint64_t address; /* the pointer itself */
     uint64_t bytes;   /* that the node touches from there on; 0: not known */
     uint64_t at;      /* place MEMORY: the address of the word that holds it; else 0 */
-    tarn_block block; /* the live block that contains it. Where there is none, all but its pool is 0; that is the pool
+    tarn_block
+        block; /* the live block that contains it. Where there is none, all but its pool is 0; that is the pool
                          whose memory it is, to be compared alone; NULL: none's */
     const char *pool; /* the name of that pool when the audit was made; NULL: none */
 } tarn_pointer;
@@ -104,35 +106,45 @@ typedef struct tarn_pointer {
 /* Whether all that a node names was found. */
 typedef enum tarn_inspection {
     TARN_INSPECTED = 0,
-    TARN_INSPECTION_NO_LAYOUT = 1, /* a kernel: the driver does not tell how large its parameters are */
-    TARN_INSPECTION_NO_BODIES = 2, /* a conditional node whose bodies the driver does not give, nor the options */
-    TARN_INSPECTION_OPAQUE = 3,    /* of a type of which nothing can be read, as an external semaphore's */
+    TARN_INSPECTION_NO_LAYOUT =
+        1, /* a kernel: the driver does not tell how large its parameters are */
+    TARN_INSPECTION_NO_BODIES =
+        2, /* a conditional node whose bodies the driver does not give, nor the options */
+    TARN_INSPECTION_OPAQUE =
+        3, /* of a type of which nothing can be read, as an external semaphore's */
 } tarn_inspection;
 
 typedef struct tarn_audit_node {
     tarn_driver_node handle;
-    const char *kernel; /* the name of a kernel's function; NULL: it is none, or the driver does not tell */
-    int type;           /* CUgraphNodeType, cudaGraphNodeType */
+    const char *
+        kernel; /* the name of a kernel's function; NULL: it is none, or the driver does not tell */
+    int type;   /* CUgraphNodeType, cudaGraphNodeType */
     tarn_inspection inspection;
-    uint32_t parent;  /* index of the node whose child graph or body it is in; TARN_NO_NODE: it is in none, or in a
+    uint32_t
+        parent; /* index of the node whose child graph or body it is in; TARN_NO_NODE: it is in none, or in a
                          body whose node the options do not name */
-    uint32_t ordinal; /* its place among the nodes of its graph, in the order in which they were made */
+    uint32_t
+        ordinal; /* its place among the nodes of its graph, in the order in which they were made */
 } tarn_audit_node;
 
 /* What an audit found. All of it is the audit's, and constant. Names of kernels are copies: they outlive modules. */
 typedef struct tarn_audit {
     size_t node_count;
-    const tarn_audit_node *nodes; /* those of the graph, then those of its child graphs and bodies */
+    const tarn_audit_node
+        *nodes; /* those of the graph, then those of its child graphs and bodies */
     size_t kernel_count;
     size_t uninspected_count; /* nodes whose inspection is not TARN_INSPECTED */
-    size_t tensor_map_count;  /* parameters that have the form of a tensor map (128 bytes, at a multiple of 64): the
+    size_t
+        tensor_map_count; /* parameters that have the form of a tensor map (128 bytes, at a multiple of 64): the
                                  address in one is seen where it is a word of it, and not to be relied on */
-    size_t pointer_count;     /* all, those with mistakes included */
-    size_t counts[TARN_POINTER_CLASSES]; /* of each class; TARN_POINTER_MANY for how they are found */
+    size_t pointer_count; /* all, those with mistakes included */
+    size_t
+        counts[TARN_POINTER_CLASSES]; /* of each class; TARN_POINTER_MANY for how they are found */
     size_t mistake_count;
     const tarn_pointer *mistakes; /* in order of node, then of place in it; those in memory last */
-    const tarn_pointer *pointers; /* all, in the same order, where list_all asked for them; else NULL */
-    size_t scanned_bytes;         /* that scan looked through */
+    const tarn_pointer
+        *pointers;        /* all, in the same order, where list_all asked for them; else NULL */
+    size_t scanned_bytes; /* that scan looked through */
 } tarn_audit;
 
 /* A graph that is the body of a conditional node: the driver does not give it before CUDA 13.2, whoever made the node
@@ -144,16 +156,19 @@ typedef struct tarn_audit_body {
 
 /* Make one with TARN_AUDIT_OPTIONS_INIT. */
 typedef struct tarn_audit_options {
-    size_t size;     /* sizeof(tarn_audit_options), set by the INIT macro */
-    tarn_pool *pool; /* tarn_driver_graph_audit: the own pool; NULL: none, and all live blocks are external. Else NULL,
+    size_t size; /* sizeof(tarn_audit_options), set by the INIT macro */
+    tarn_pool *
+        pool; /* tarn_driver_graph_audit: the own pool; NULL: none, and all live blocks are external. Else NULL,
                         or the graph's */
-    uint64_t mark;   /* tarn_device_mark at the end of the capture: blocks allocated since are used again; 0: for a
+    uint64_t
+        mark; /* tarn_device_mark at the end of the capture: blocks allocated since are used again; 0: for a
                         tarn_graph that of its capture or adoption; else not known, and no block is */
     const tarn_audit_body *bodies; /* of conditional nodes */
     size_t body_count;
     uint32_t accepted; /* classes that are no mistakes here: 1u << class for each */
     bool list_all;     /* list every pointer, not mistakes alone */
-    bool scan; /* look through the bytes of the own pool's live blocks, too, for pointers of Tarn's: words of eight
+    bool
+        scan; /* look through the bytes of the own pool's live blocks, too, for pointers of Tarn's: words of eight
                   bytes at multiples of eight. Copies them to the host, and waits for that */
 } tarn_audit_options;
 

@@ -3,6 +3,7 @@
 #ifndef TARN_TARN_H
 #define TARN_TARN_H
 
+#include "tarn/audit.h"
 #include "tarn/checkpoint.h"
 #include "tarn/device.h"
 #include "tarn/graph.h"

@@ -272,6 +272,8 @@ typedef enum tn_cu_graphnode_type {
     TN_CU_NODE_EMPTY = 5,
     TN_CU_NODE_WAIT_EVENT = 6,
     TN_CU_NODE_EVENT_RECORD = 7,
+    TN_CU_NODE_EXT_SEMAS_SIGNAL = 8,
+    TN_CU_NODE_EXT_SEMAS_WAIT = 9,
     TN_CU_NODE_MEM_ALLOC = 10,
     TN_CU_NODE_MEM_FREE = 11,
     TN_CU_NODE_BATCH_MEM_OP = 12,

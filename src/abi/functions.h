@@ -36,6 +36,7 @@
     X(cuCtxGetCurrent, cuCtxGetCurrent, 4000, (tn_cu_context *context), (context))                 \
     X(cuCtxPushCurrent, cuCtxPushCurrent_v2, 4000, (tn_cu_context context), (context))             \
     X(cuCtxPopCurrent, cuCtxPopCurrent_v2, 4000, (tn_cu_context *context), (context))              \
+    X(cuCtxGetDevice, cuCtxGetDevice, 2000, (tn_cu_device *device), (device))                      \
     X(cuStreamGetCtx, cuStreamGetCtx, 9020, (tn_cu_stream stream, tn_cu_context *context),         \
       (stream, context))                                                                           \
     X(cuStreamGetId, cuStreamGetId, 12000, (tn_cu_stream stream, unsigned long long *id),          \
@@ -173,7 +174,6 @@
     X(cuDevicePrimaryCtxGetState, cuDevicePrimaryCtxGetState, 7000, (tn_cu_device device,          \
       unsigned int *flags, int *active), (device, flags, active))                                  \
     X(cuCtxSetCurrent, cuCtxSetCurrent, 4000, (tn_cu_context context), (context))                  \
-    X(cuCtxGetDevice, cuCtxGetDevice, 2000, (tn_cu_device *device), (device))                      \
     X(cuCtxSynchronize, cuCtxSynchronize, 2000, (void), ())                                        \
     X(cuStreamCreate, cuStreamCreate, 2000, (tn_cu_stream *stream, unsigned int flags), (stream,   \
       flags))                                                                                      \

@@ -10,6 +10,8 @@
 #include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/atomic.h"
 #include "base/checked.h"
@@ -174,6 +176,14 @@ void tn_host_touch(void *memory, size_t bytes)
 
     for (size_t i = 0; i < bytes; i += PAGE_BYTES_MIN)
         at[i] = at[i];
+}
+
+bool tn_host_has_page(uint64_t address)
+{
+    uint64_t page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
+    unsigned char resident;
+
+    return mincore((void *)(uintptr_t)tn_round_down(address, page_bytes), 1, &resident) == 0;
 }
 
 bool tn_host_grow(void **items, size_t *capacity, size_t needed, size_t item_bytes)

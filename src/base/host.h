@@ -22,6 +22,9 @@ void tn_host_free(void *memory); /* NULL is allowed */
 /* Has the system give the memory now: the first write to each page takes it some 0.5 us. */
 void tn_host_touch(void *memory, size_t bytes);
 
+/* Whether the process has a page at the address, whoever has mapped it. */
+bool tn_host_has_page(uint64_t address);
+
 /* What the process has got here, in bytes as malloc gave them. */
 struct tn_host_usage {
     uint64_t current_bytes;

@@ -213,6 +213,19 @@ void tn_gpu_leave(struct tn_gpu *gpu, bool pushed)
         tn_gpu_teardown(gpu, gpu->driver->cuCtxPopCurrent(&popped), "cuCtxPopCurrent"); /* D1 */
 }
 
+tarn_status tn_gpu_device_of(struct tn_gpu *gpu, tn_cu_context context, tn_cu_device *device)
+{
+    bool pushed;
+    tarn_status status = tn_gpu_enter(gpu, context, &pushed);
+
+    if (status != TARN_OK)
+        return status;
+    status = tn_gpu_answered(gpu, gpu->driver->cuCtxGetDevice(device),
+                             "asking for a context's device", "cuCtxGetDevice");
+    tn_gpu_leave(gpu, pushed);
+    return status;
+}
+
 int tn_gpu_relax(struct tn_gpu *gpu)
 {
     tn_cu_capture_mode mode = TN_CU_CAPTURE_MODE_RELAXED; /* D2 */

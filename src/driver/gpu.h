@@ -194,6 +194,10 @@ TARN_MUST_CHECK tarn_status tn_gpu_enter(struct tn_gpu *gpu, tn_cu_context conte
 tn_cu_result tn_gpu_try_enter(struct tn_gpu *gpu, tn_cu_context context, bool *pushed);
 void tn_gpu_leave(struct tn_gpu *gpu, bool pushed);
 
+/* The device of a context, which lives. DEVICE_LOST, DRIVER */
+TARN_MUST_CHECK tarn_status tn_gpu_device_of(struct tn_gpu *gpu, tn_cu_context context,
+                                             tn_cu_device *device);
+
 /* Lets the calls until tn_gpu_unrelax pass beside captures in progress. Returns the thread's mode
  * before, or -1 when the driver refused: the device is poisoned, and a call that breaks captures may
  * not be made. tn_gpu_not_relaxed is the status then: DRIVER or DEVICE_LOST. */

@@ -2,6 +2,8 @@
 /* A table by the function's handle, at most half full. */
 #include "driver/layout.h"
 
+#include <string.h>
+
 #include "base/checked.h"
 #include "base/contract.h"
 #include "base/error.h"
@@ -69,25 +71,40 @@ static tarn_status ask(struct tn_gpu *gpu, struct tn_layout *layout)
     }
 }
 
+static tarn_status ask_name(struct tn_gpu *gpu, struct tn_layout *layout)
+{
+    const char *name = NULL;
+    size_t bytes;
+
+    if (gpu->driver->cuFuncGetName(&name, layout->function) != TN_CUDA_SUCCESS || name == NULL)
+        return TARN_OK;
+    bytes = strlen(name) + 1;
+    layout->name = tn_host_alloc_unset(bytes, 1);
+    if (layout->name == NULL)
+        return no_memory();
+    memcpy(layout->name, name, bytes);
+    return TARN_OK;
+}
+
 tarn_status tn_layouts_find(struct tn_layouts *layouts, struct tn_gpu *gpu, tn_cu_function function,
                             const struct tn_layout **layout)
 {
     struct tn_layout made = {.function = function};
     struct tn_layout *place;
-    tarn_status status;
 
     TN_ASSERT(function != NULL);
     if (!reserve_place(layouts))
         return no_memory();
     place = place_of(layouts, function);
     if (place->function == NULL) { /* D5 */
-        status = ask(gpu, &made);
+        tarn_status status = ask(gpu, &made);
+
+        if (status == TARN_OK)
+            status = ask_name(gpu, &made);
         if (status != TARN_OK) {
             tn_host_free(made.params);
             return status;
         }
-        if (gpu->driver->cuFuncGetName(&made.name, function) != TN_CUDA_SUCCESS)
-            made.name = NULL;
         *place = made;
         layouts->count += 1;
     }
@@ -97,8 +114,10 @@ tarn_status tn_layouts_find(struct tn_layouts *layouts, struct tn_gpu *gpu, tn_c
 
 void tn_layouts_drop(struct tn_layouts *layouts)
 {
-    for (size_t i = 0; i < layouts->capacity; i++)
+    for (size_t i = 0; i < layouts->capacity; i++) {
         tn_host_free(layouts->table[i].params);
+        tn_host_free(layouts->table[i].name);
+    }
     tn_host_free(layouts->table);
     *layouts = (struct tn_layouts){.table = NULL};
 }

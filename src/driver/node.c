@@ -46,7 +46,8 @@ static tarn_status read_kernel(struct tn_gpu *gpu, tn_cu_graphnode handle, struc
 
     if (result != TN_CUDA_SUCCESS)
         return tn_gpu_failed(gpu, result, reading, "cuGraphKernelNodeGetParams");
-    node->kernel = (struct tn_node_kernel){.function = params.func, .values = params.kernel_params};
+    node->kernel = (struct tn_node_kernel){
+        .function = params.func, .values = params.kernel_params, .context = params.ctx};
     if (params.kernel_params == NULL && params.extra != NULL)
         unpack(params.extra, &node->kernel);
     return TARN_OK;

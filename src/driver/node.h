@@ -23,6 +23,7 @@ struct tn_node_kernel {
     void *const *values; /* to each parameter's value, in their order; NULL: in the buffer */
     const unsigned char *buffer; /* the values at their offsets; NULL: by the array */
     size_t buffer_bytes;
+    tn_cu_context context; /* that it is launched in; NULL: the driver does not tell */
 };
 
 struct tn_node {

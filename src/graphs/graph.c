@@ -32,6 +32,7 @@ tarn_status tn_graph_prepare(tarn_pool *pool, tn_cu_graph driver_graph, tarn_gra
     made->pool = pool;
     made->gpu = &pool->device->gpu;
     made->driver_graph = driver_graph;
+    made->mark = tn_device_mark(pool->device);
     *graph = made;
     return TARN_OK;
 }

@@ -20,6 +20,7 @@ struct tarn_graph {
     tn_cu_graph driver_graph;
     tn_cu_graphexec exec;
     struct tn_gpu *gpu; /* the pool's, immutable: a replay has one look less to wait for */
+    uint64_t mark;      /* blocks with this sequence number or a higher one were allocated behind the section */
 };
 
 #define TN_GRAPH_MAGIC 0x54477270ULL

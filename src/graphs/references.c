@@ -16,7 +16,13 @@
 #include "driver/pointer.h"
 #include "vmm/address_table.h"
 
-enum { WORD_BYTES = 8, ASKED_MIN = 256 };
+enum {
+    WORD_BYTES = 8,
+    ASKED_MIN = 256,
+    POINTERS_EXPECTED = 4, /* a node */
+    TENSOR_MAP_BYTES = 128,
+    TENSOR_MAP_ALIGNMENT = 64,
+};
 
 #define ADDRESS_MIN ((uint64_t)1 << 16)
 #define ADDRESS_END ((uint64_t)1 << TN_ADDRESS_BITS)
@@ -33,6 +39,7 @@ struct collection {
         asked; /* a table of the words that the driver was asked for; the lowest bit: they are memory */
     size_t asked_count;
     size_t asked_capacity; /* a power of two, or 0 */
+    tn_cu_context context; /* of the kernel that was read last, and known to be the device's */
 };
 
 static tarn_status no_memory(void)
@@ -59,11 +66,11 @@ static tarn_status add_regions(struct collection *collection, struct tn_regions 
     return TARN_OK;
 }
 
-static tarn_status note_allocation(struct collection *collection,
-                                   const struct tn_reference_node *at)
+static tarn_status note_allocation(struct collection *collection, const tarn_audit_node *at)
 {
     struct tn_node node;
-    tarn_status status = tn_node_read(collection->gpu, at->handle, at->type, &node);
+    tarn_status status =
+        tn_node_read(collection->gpu, at->handle, (tn_cu_graphnode_type)at->type, &node);
 
     if (status != TARN_OK)
         return status;
@@ -82,19 +89,22 @@ static tarn_status add_nodes(struct collection *collection, tn_cu_graph graph, u
     size_t count = 0;
     tarn_status status = tn_graph_read_nodes(collection->gpu, graph, &handles, &count);
 
-    if (status == TARN_OK && to->node_count + count >= TN_NO_PARENT)
+    if (status == TARN_OK && to->node_count + count >= TARN_NO_NODE)
         status = tn_fail(TARN_ERR_LIMIT, "a graph of 2^32 nodes or more cannot be looked through");
     if (status == TARN_OK && count > 0 &&
         !tn_host_grow((void **)&to->nodes, &to->node_capacity, to->node_count + count,
                       sizeof *to->nodes))
         status = no_memory();
     for (size_t i = 0; status == TARN_OK && i < count; i++) {
-        struct tn_reference_node *node = &to->nodes[to->node_count];
+        tarn_audit_node *node = &to->nodes[to->node_count];
+        tn_cu_graphnode_type type = TN_CU_NODE_EMPTY;
 
-        *node = (struct tn_reference_node){
-            .handle = handles[i], .parent = parent, .ordinal = (uint32_t)i};
-        status = tn_node_type(collection->gpu, handles[i], &node->type);
-        if (status == TARN_OK && node->type == TN_CU_NODE_MEM_ALLOC)
+        *node = (tarn_audit_node){.handle = handles[i], .parent = parent, .ordinal = (uint32_t)i};
+        status = tn_node_type(collection->gpu, handles[i], &type);
+        node->type = (int)type;
+        if (type == TN_CU_NODE_CONDITIONAL)
+            node->inspection = TARN_INSPECTION_NO_BODIES;
+        if (status == TARN_OK && type == TN_CU_NODE_MEM_ALLOC)
             status = note_allocation(collection, node);
         to->node_count += 1;
     }
@@ -102,20 +112,55 @@ static tarn_status add_nodes(struct collection *collection, tn_cu_graph graph, u
     return status;
 }
 
-/* G4: the nodes of the graph, then those of the child graphs among them, and of what those have. */
-static tarn_status find_nodes(struct collection *collection, tn_cu_graph graph)
+/* The nodes of the child graphs among those from that one on, and of what those have. */
+static tarn_status add_children(struct collection *collection, uint32_t from)
 {
     struct tn_references *to = collection->to;
-    tarn_status status = add_nodes(collection, graph, TN_NO_PARENT);
+    tarn_status status = TARN_OK;
 
-    for (uint32_t i = 0; status == TARN_OK && i < to->node_count; i++) {
+    for (uint32_t i = from; status == TARN_OK && i < to->node_count; i++) {
         struct tn_node node;
 
         if (to->nodes[i].type != TN_CU_NODE_GRAPH)
             continue;
-        status = tn_node_read(collection->gpu, to->nodes[i].handle, to->nodes[i].type, &node);
+        status = tn_node_read(collection->gpu, to->nodes[i].handle, TN_CU_NODE_GRAPH, &node);
         if (status == TARN_OK)
             status = add_nodes(collection, node.child, i);
+    }
+    return status;
+}
+
+/* The conditional node of that handle; TARN_NO_NODE: there is none. */
+static uint32_t find_conditional(const struct tn_references *references, tarn_driver_node handle)
+{
+    for (uint32_t i = 0; handle != NULL && i < references->node_count; i++) {
+        if (references->nodes[i].handle == handle)
+            return references->nodes[i].type == TN_CU_NODE_CONDITIONAL ? i : TARN_NO_NODE;
+    }
+    return TARN_NO_NODE;
+}
+
+/* G4 */
+static tarn_status find_nodes(struct collection *collection, tn_cu_graph graph,
+                              const tarn_audit_body *bodies, size_t body_count)
+{
+    struct tn_references *to = collection->to;
+    tarn_status status = add_nodes(collection, graph, TARN_NO_NODE);
+
+    if (status == TARN_OK)
+        status = add_children(collection, 0);
+    for (size_t i = 0; status == TARN_OK && i < body_count; i++) {
+        uint32_t from = (uint32_t)to->node_count;
+        uint32_t parent = find_conditional(to, bodies[i].node);
+
+        if (parent == TARN_NO_NODE && bodies[i].node != NULL)
+            return tn_fail(TARN_ERR_INVALID_ARGUMENT,
+                           "body %zu names a node that is no conditional node of the graph", i);
+        if (parent != TARN_NO_NODE)
+            to->nodes[parent].inspection = TARN_INSPECTED;
+        status = add_nodes(collection, bodies[i].graph, parent);
+        if (status == TARN_OK)
+            status = add_children(collection, from);
     }
     return status;
 }
@@ -275,28 +320,53 @@ static tarn_status add_params(struct collection *collection, struct tn_reference
         if (kernel->values == NULL && param.offset + (uint64_t)param.bytes > kernel->buffer_bytes)
             continue; /* was not given */
         reference.index = i;
+        if (param.bytes == TENSOR_MAP_BYTES && param.offset % TENSOR_MAP_ALIGNMENT == 0)
+            collection->to->tensor_map_count += 1;
         status = add_words(collection, reference, value, param.bytes);
     }
     return status;
 }
 
-static tarn_status read_kernel(struct collection *collection, struct tn_reference_node *at,
+static tarn_status check_context(struct collection *collection, tn_cu_context context)
+{
+    tn_cu_device device;
+    tarn_status status;
+
+    if (context == NULL || context == collection->context || context == collection->gpu->context)
+        return TARN_OK;
+    status = tn_gpu_device_of(collection->gpu, context, &device);
+    if (status == TARN_OK && device != collection->gpu->device)
+        status =
+            tn_fail(TARN_ERR_INVALID_ARGUMENT,
+                    "the graph is of another device: it has a kernel of device %d, and this is "
+                    "device %d",
+                    device, collection->gpu->ordinal);
+    if (status == TARN_OK)
+        collection->context = context;
+    return status;
+}
+
+static tarn_status read_kernel(struct collection *collection, tarn_audit_node *at,
                                const struct tn_node_kernel *kernel, struct tn_reference reference)
 {
     const struct tn_layout *layout = NULL;
-    tarn_status status;
+    tarn_status status = check_context(collection, kernel->context);
 
-    at->function = kernel->function;
-    status = tn_layouts_find(&collection->to->layouts, collection->gpu, kernel->function, &layout);
-    if (status != TARN_OK || (kernel->values == NULL && kernel->buffer == NULL))
+    if (status == TARN_OK)
+        status =
+            tn_layouts_find(&collection->to->layouts, collection->gpu, kernel->function, &layout);
+    if (status != TARN_OK)
         return status;
-    reference.place = TN_PLACE_PARAM;
+    at->kernel = layout->name;
+    if (kernel->values == NULL && kernel->buffer == NULL)
+        return TARN_OK;
+    reference.place = TARN_PLACE_PARAMETER;
     if (layout->count > 0)
         return add_params(collection, reference, kernel, layout);
-    reference.place = TN_PLACE_PACKED;
+    reference.place = TARN_PLACE_BUFFER;
     if (kernel->buffer != NULL)
         return add_words(collection, reference, kernel->buffer, kernel->buffer_bytes);
-    at->inspection = TN_INSPECTION_NO_LAYOUT;
+    at->inspection = TARN_INSPECTION_NO_LAYOUT;
     return TARN_OK;
 }
 
@@ -314,11 +384,12 @@ static tarn_status add_side(struct collection *collection, struct tn_reference r
 {
     uint64_t rows = side->z * side->height + side->y;
 
-    reference.is_host = side->type == TN_CU_MEMORYTYPE_HOST;
-    if (!reference.is_host && side->type != TN_CU_MEMORYTYPE_DEVICE &&
-        side->type != TN_CU_MEMORYTYPE_UNIFIED)
+    bool is_host = side->type == TN_CU_MEMORYTYPE_HOST;
+
+    if (!is_host && side->type != TN_CU_MEMORYTYPE_DEVICE && side->type != TN_CU_MEMORYTYPE_UNIFIED)
         return TARN_OK; /* an array */
-    reference.address = reference.is_host ? (uint64_t)(uintptr_t)side->host : side->device;
+    reference.may_be_host = side->type != TN_CU_MEMORYTYPE_DEVICE;
+    reference.address = is_host ? (uint64_t)(uintptr_t)side->host : side->device;
     reference.address += rows * side->pitch + side->x;
     reference.bytes = copy->width;
     if (copy->depth > 0 && copy->height > 0)
@@ -337,16 +408,16 @@ static tarn_status read_copy(struct collection *collection, const tn_cu_memcpy3d
                                      copy->dst_pitch, copy->dst_height};
     tarn_status status;
 
-    reference.place = TN_PLACE_SOURCE;
+    reference.place = TARN_PLACE_SOURCE;
     status = add_side(collection, reference, &source, copy);
-    reference.place = TN_PLACE_DESTINATION;
+    reference.place = TARN_PLACE_DESTINATION;
     return status == TARN_OK ? add_side(collection, reference, &destination, copy) : status;
 }
 
 static tarn_status read_set(struct collection *collection, const tn_cu_memset_node_params *set,
                             struct tn_reference reference)
 {
-    reference.place = TN_PLACE_DESTINATION;
+    reference.place = TARN_PLACE_DESTINATION;
     reference.address = set->dst;
     reference.bytes = set->width * set->element_bytes;
     if (set->height > 1)
@@ -354,12 +425,12 @@ static tarn_status read_set(struct collection *collection, const tn_cu_memset_no
     return add(collection, reference);
 }
 
-static tarn_status read_batch(struct collection *collection, struct tn_reference_node *at,
+static tarn_status read_batch(struct collection *collection, tarn_audit_node *at,
                               const tn_cu_batch_node_params *batch, struct tn_reference reference)
 {
     tarn_status status = TARN_OK;
 
-    reference.place = TN_PLACE_OPERATION;
+    reference.place = TARN_PLACE_OPERATION;
     for (uint32_t i = 0; status == TARN_OK && i < batch->count; i++) {
         const tn_cu_batch_op *op = &batch->ops[i];
 
@@ -380,7 +451,7 @@ static tarn_status read_batch(struct collection *collection, struct tn_reference
         case TN_CU_STREAM_MEM_OP_BARRIER:
             break;
         default:
-            at->inspection = TN_INSPECTION_OPAQUE;
+            at->inspection = TARN_INSPECTION_OPAQUE;
         }
     }
     return status;
@@ -388,14 +459,15 @@ static tarn_status read_batch(struct collection *collection, struct tn_reference
 
 static tarn_status read_node(struct collection *collection, uint32_t index)
 {
-    struct tn_reference_node *at = &collection->to->nodes[index];
+    tarn_audit_node *at = &collection->to->nodes[index];
     struct tn_reference reference = {.node = index};
     struct tn_node node;
-    tarn_status status = tn_node_read(collection->gpu, at->handle, at->type, &node);
+    tarn_status status =
+        tn_node_read(collection->gpu, at->handle, (tn_cu_graphnode_type)at->type, &node);
 
     if (status != TARN_OK)
         return status;
-    switch (at->type) {
+    switch ((tn_cu_graphnode_type)at->type) {
     case TN_CU_NODE_KERNEL:
         return read_kernel(collection, at, &node.kernel, reference);
     case TN_CU_NODE_MEMCPY:
@@ -405,41 +477,46 @@ static tarn_status read_node(struct collection *collection, uint32_t index)
     case TN_CU_NODE_BATCH_MEM_OP:
         return read_batch(collection, at, &node.batch, reference);
     case TN_CU_NODE_HOST:
-        reference.place = TN_PLACE_USER;
+        reference.place = TARN_PLACE_ARGUMENT;
         reference.address = (uint64_t)(uintptr_t)node.host.user;
-        reference.is_host = true;
+        reference.may_be_host = true;
         return reference.address != 0 ? add(collection, reference) : TARN_OK;
     case TN_CU_NODE_MEM_ALLOC:
-        reference.place = TN_PLACE_ALLOCATED;
+        reference.place = TARN_PLACE_ALLOCATED;
         reference.address = node.alloc.address;
         reference.bytes = node.alloc.bytes;
         return add(collection, reference);
     case TN_CU_NODE_MEM_FREE:
-        reference.place = TN_PLACE_FREED;
+        reference.place = TARN_PLACE_FREED;
         reference.address = node.freed;
         return add(collection, reference);
-    case TN_CU_NODE_CONDITIONAL:
-        at->inspection = TN_INSPECTION_NO_BODIES;
-        return TARN_OK;
+    case TN_CU_NODE_CONDITIONAL: /* its bodies were given, or it is said that they were not */
     case TN_CU_NODE_GRAPH:
     case TN_CU_NODE_EMPTY:
     case TN_CU_NODE_WAIT_EVENT:
     case TN_CU_NODE_EVENT_RECORD:
         return TARN_OK;
+    case TN_CU_NODE_EXT_SEMAS_SIGNAL:
+    case TN_CU_NODE_EXT_SEMAS_WAIT:
+        break;
     }
-    at->inspection = TN_INSPECTION_OPAQUE;
+    at->inspection = TARN_INSPECTION_OPAQUE;
     return TARN_OK;
 }
 
 tarn_status tn_references_collect(struct tn_references *references, struct tn_regions *regions,
-                                  tn_cu_graph graph)
+                                  tn_cu_graph graph, const tarn_audit_body *bodies,
+                                  size_t body_count)
 {
     struct collection collection = {.to = references, .gpu = regions->gpu};
     tarn_status status = add_regions(&collection, regions);
 
     if (status == TARN_OK)
-        status = find_nodes(&collection, graph);
-
+        status = find_nodes(&collection, graph, bodies, body_count);
+    if (status == TARN_OK && references->node_count > 0 &&
+        !tn_host_grow((void **)&references->items, &references->capacity,
+                      POINTERS_EXPECTED * references->node_count, sizeof *references->items))
+        status = no_memory();
     if (status == TARN_OK)
         order_ranges(&collection);
     for (uint32_t i = 0; status == TARN_OK && i < references->node_count; i++)

@@ -6,6 +6,7 @@
 #include "graphs/standing.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/contract.h"
 #include "base/error.h"
@@ -22,11 +23,15 @@ struct inner {
 };
 
 struct search {
+    struct tn_standings *to;
     const struct tn_references *references;
-    struct tn_finding *findings;
     tn_cu_graph graph;
+    const tarn_pool *own;
     struct inner *inner; /* room for all references */
     size_t inner_count;
+    /* Of the pool that is locked: */
+    uint32_t pool_index;
+    const struct tn_hold *holds; /* the graph's */
 };
 
 static uint64_t address_of(const struct search *search, size_t index)
@@ -44,28 +49,48 @@ static struct tn_segment *segment_of(const tarn_pool *pool, uint64_t address)
                : NULL;
 }
 
-static struct tn_finding live(tarn_pool *pool, const struct tn_block *block)
+/* Whether the graph holds the memory at the address. The template of a child graph is another graph, whose holds the
+ * node's clone keeps: which those are the driver does not tell, so any hold counts for what is named there. */
+static bool is_held(const struct search *search, size_t index, const struct tn_segment *segment)
 {
-    return (struct tn_finding){
-        .standing = TN_STANDING_LIVE, .pool = pool, .block = tn_describe_block(pool, block)};
+    uint64_t offset = address_of(search, index) - segment->base;
+    uint32_t node = search->references->items[index].node;
+
+    for (const struct tn_hold *hold = search->holds; hold != NULL; hold = hold->selected) {
+        if (tn_hold_has(hold, segment, offset, 1))
+            return true;
+    }
+    return search->references->nodes[node].parent != TARN_NO_NODE &&
+           tn_segment_chunk_at(segment, offset)->hold_count > 0;
+}
+
+static struct tn_finding live(const struct search *search, tarn_pool *pool, size_t index,
+                              const struct tn_block *block)
+{
+    return (struct tn_finding){.standing = TN_STANDING_LIVE,
+                               .held = is_held(search, index, block->segment),
+                               .captured = tn_block_order(block).capture_id != 0,
+                               .device = -1,
+                               .pool = search->pool_index,
+                               .block = tn_describe_block(pool, block)};
 }
 
 /* By the block that contains the address. */
-static struct tn_finding standing_in(const struct search *search, tarn_pool *pool,
-                                     const struct tn_block *block, uint64_t address)
+static struct tn_finding standing_in(const struct search *search, tarn_pool *pool, size_t index,
+                                     const struct tn_block *block)
 {
-    const struct tn_hold *hold;
+    struct tn_finding finding = {.standing = TN_STANDING_UNMAPPED,
+                                 .device = -1,
+                                 .pool = search->pool_index,
+                                 .block = {.pool = pool}};
 
     if (block->state == TN_BLOCK_LIVE)
-        return live(pool, block);
+        return live(search, pool, index, block);
     if (block->state == TN_BLOCK_UNMAPPED)
-        return (struct tn_finding){.standing = TN_STANDING_UNMAPPED, .pool = pool};
-    hold = search->graph != NULL ? tn_hold_find_graph(pool, search->graph) : NULL;
-    return (struct tn_finding){
-        .standing = TN_STANDING_FREED,
-        .held =
-            hold != NULL && tn_hold_has(hold, block->segment, address - block->segment->base, 1),
-        .pool = pool};
+        return finding;
+    finding.standing = TN_STANDING_FREED;
+    finding.held = is_held(search, index, block->segment);
+    return finding;
 }
 
 /* Those of the pool, which is locked, from that reference on: at which blocks begin; the others are listed. */
@@ -76,11 +101,12 @@ static void find_beginnings(struct search *search, tarn_pool *pool, size_t from)
         uint64_t address = address_of(search, i);
         const struct tn_block *block;
 
-        if (search->findings[i].standing != TN_STANDING_NONE || segment_of(pool, address) == NULL)
+        if (search->to->findings[i].standing != TN_STANDING_NONE ||
+            segment_of(pool, address) == NULL)
             continue;
         block = tn_live_find(pool, address);
         if (block != NULL && block->state == TN_BLOCK_LIVE) {
-            search->findings[i] = live(pool, block);
+            search->to->findings[i] = live(search, pool, i, block);
         } else {
             search->inner[search->inner_count] = (struct inner){address, i};
             search->inner_count += 1;
@@ -106,40 +132,69 @@ static void find_inner(const struct search *search, tarn_pool *pool)
         const struct inner *inner = &search->inner[i];
         const struct tn_segment *now = segment_of(pool, inner->address);
 
-        search->findings[inner->index] =
-            (struct tn_finding){.standing = TN_STANDING_UNMAPPED}; /* the segment went meanwhile */
+        search->to->findings[inner->index] =
+            (struct tn_finding){.standing = TN_STANDING_UNMAPPED, .device = -1, .pool = TN_NO_POOL};
         if (now == NULL)
-            continue;
+            continue; /* the segment went meanwhile */
         if (now != segment)
             block = now->first_block;
         segment = now;
         while (tn_block_end(block) <= inner->address - segment->base)
             block = block->next;
-        search->findings[inner->index] = standing_in(search, pool, block, inner->address);
+        search->to->findings[inner->index] = standing_in(search, pool, inner->index, block);
     }
 }
 
+/* Whether replays of the pool's graphs are in one order with those of the own pool's. */
+static bool is_in_order(const tarn_pool *pool, const tarn_pool *own)
+{
+    return own == NULL || pool->is_default ||
+           atomic_load(&pool->replays) == atomic_load(&own->replays);
+}
+
+/* Takes note of the pool, which is locked. There is room. */
+static void note_pool(struct search *search, tarn_pool *pool)
+{
+    struct tn_standings *to = search->to;
+    struct tn_found_pool *found = &to->pools[to->pool_count];
+
+    search->holds = tn_holds_select(pool, search->graph);
+    search->pool_index = (uint32_t)to->pool_count;
+    *found = (struct tn_found_pool){.pool = pool,
+                                    .is_own = pool == search->own || search->holds != NULL,
+                                    .in_order = is_in_order(pool, search->own)};
+    memcpy(found->name, pool->name, sizeof found->name);
+    to->pool_count += 1;
+}
+
 /* All of the pool that has the reference's address, if one has. */
-static void find_in_pool(struct search *search, size_t index)
+static bool find_in_pool(struct search *search, size_t index)
 {
     struct tn_segment *segment;
     tarn_pool *pool;
 
-    if (tn_address_table_find(address_of(search, index)) == NULL ||
-        tn_pool_lock_segment(address_of(search, index), &pool, &segment) != TARN_OK)
-        return;
+    if (tn_address_table_find(address_of(search, index)) == NULL)
+        return true;
+    if (!tn_host_grow((void **)&search->to->pools, &search->to->pool_capacity,
+                      search->to->pool_count + 1, sizeof *search->to->pools))
+        return false;
+    if (tn_pool_lock_segment(address_of(search, index), &pool, &segment) != TARN_OK)
+        return true;
+    note_pool(search, pool);
     find_beginnings(search, pool, index);
     if (search->inner_count > 0) {
         tn_pool_pin(pool);
         tn_pool_unlock(pool);
         qsort(search->inner, search->inner_count, sizeof *search->inner, compare_inner);
         tn_pool_lock(pool);
+        search->holds = tn_holds_select(pool, search->graph);
         find_inner(search, pool);
         tn_pool_unlock(pool);
         tn_pool_unpin(pool);
     } else {
         tn_pool_unlock(pool);
     }
+    return true;
 }
 
 /* One that is no pool's. */
@@ -158,30 +213,56 @@ static tarn_status ask_driver(struct tn_regions *regions, uint64_t address,
     }
     status = tn_memory_look(regions->gpu, address, &memory);
     finding->standing = standings[memory.kind];
+    finding->device = (int16_t)memory.ordinal;
+    finding->block.address = (void *)(uintptr_t)memory.address;
+    finding->block.bytes = memory.bytes;
     return status;
 }
 
-tarn_status tn_standings_find(const struct tn_references *references, struct tn_regions *regions,
-                              tn_cu_graph graph, struct tn_finding *findings)
+static tarn_status find_all(struct search *search, struct tn_regions *regions)
 {
-    struct search search = {.references = references, .findings = findings, .graph = graph};
+    struct tn_finding *findings = search->to->findings;
+    size_t count = search->references->count;
     tarn_status status = TARN_OK;
+
+    for (size_t i = 0; i < count; i++) {
+        findings[i] =
+            (struct tn_finding){.standing = TN_STANDING_NONE, .device = -1, .pool = TN_NO_POOL};
+    }
+    for (size_t i = 0; status == TARN_OK && i < count; i++) {
+        if (findings[i].standing == TN_STANDING_NONE && !find_in_pool(search, i)) /* G5 */
+            status = tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for the names of pools");
+        if (status == TARN_OK && findings[i].standing == TN_STANDING_NONE)
+            status = ask_driver(regions, address_of(search, i), &findings[i]);
+    }
+    return status;
+}
+
+tarn_status tn_standings_find(struct tn_standings *standings,
+                              const struct tn_references *references, struct tn_regions *regions,
+                              tn_cu_graph graph, const tarn_pool *own)
+{
+    struct search search = {.to = standings, .references = references, .graph = graph, .own = own};
+    tarn_status status;
 
     TN_ASSERT(tn_lock_none_held());
     if (references->count == 0)
         return TARN_OK;
+    standings->findings = tn_host_alloc_unset(references->count, sizeof *standings->findings);
     search.inner = tn_host_alloc_unset(references->count, sizeof *search.inner);
-    if (search.inner == NULL)
-        return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory to look %zu addresses up",
-                       references->count);
-    for (size_t i = 0; i < references->count; i++)
-        findings[i] = (struct tn_finding){.standing = TN_STANDING_NONE};
-    for (size_t i = 0; status == TARN_OK && i < references->count; i++) {
-        if (findings[i].standing == TN_STANDING_NONE)
-            find_in_pool(&search, i); /* G5 */
-        if (findings[i].standing == TN_STANDING_NONE)
-            status = ask_driver(regions, address_of(&search, i), &findings[i]);
-    }
+    status = standings->findings != NULL && search.inner != NULL
+                 ? find_all(&search, regions)
+                 : tn_fail(TARN_ERR_HOST_MEMORY, "no host memory to look %zu addresses up",
+                           references->count);
     tn_host_free(search.inner);
+    if (status != TARN_OK)
+        tn_standings_drop(standings);
     return status;
+}
+
+void tn_standings_drop(struct tn_standings *standings)
+{
+    tn_host_free(standings->findings);
+    tn_host_free(standings->pools);
+    *standings = (struct tn_standings){.findings = NULL};
 }

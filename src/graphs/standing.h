@@ -23,18 +23,45 @@ enum tn_standing {
     TN_STANDING_UNKNOWN, /* none of these: pageable, freed to the driver, given by a node, or no address */
 };
 
+#define TN_NO_POOL UINT32_MAX
+
 struct tn_finding {
     uint8_t standing; /* enum tn_standing */
-    bool held; /* FREED: the graph itself keeps the memory from all but captures of its pool */
-    /* LIVE, FREED: whose; UNMAPPED: whose segment, NULL: no pool's. Compared; used by who keeps the pool. */
-    tarn_pool *pool;
-    tarn_block block; /* LIVE: that contains the address; else zeroed */
+    bool
+        held; /* LIVE, FREED: the graph itself keeps the memory from all but captures of its pool */
+    bool captured;  /* LIVE: allocated in a capture */
+    int16_t device; /* DEVICE, PINNED: ordinal of the memory's device; else -1 */
+    uint32_t
+        pool; /* LIVE, FREED: index of it; UNMAPPED: of the one whose segment it is; else TN_NO_POOL */
+    /* LIVE: that contains the address. FREED, UNMAPPED: its pool alone, to be compared. DEVICE, PINNED: where the
+     * driver's memory begins, and how long it is. */
+    tarn_block block;
 };
 
-/* One for each reference. regions: those of the graph's device. graph: whose holds count; NULL: none.
- *   HOST_MEMORY, DEVICE_LOST, DRIVER: findings are not complete */
-TARN_MUST_CHECK tarn_status tn_standings_find(const struct tn_references *references,
+/* A pool that addresses were found in, as it was then. */
+struct tn_found_pool {
+    const tarn_pool *pool; /* compared */
+    char name[32];
+    bool is_own; /* the graph's: it was captured there, or the caller says so */
+    bool
+        in_order; /* replays of its graphs are kept in one order with those of the own pool's, or it has none */
+};
+
+/* Zeroed memory is an empty one. */
+struct tn_standings {
+    struct tn_finding *findings; /* one for each reference */
+    struct tn_found_pool *pools;
+    size_t pool_count;
+    size_t pool_capacity;
+};
+
+/* Finds those of all references. regions: those of the graph's device. graph: whose holds count. own: NULL: none but
+ * those in which it has a hold; else the caller keeps it.
+ *   HOST_MEMORY, DEVICE_LOST, DRIVER: it is empty again */
+TARN_MUST_CHECK tarn_status tn_standings_find(struct tn_standings *standings,
+                                              const struct tn_references *references,
                                               struct tn_regions *regions, tn_cu_graph graph,
-                                              struct tn_finding *findings);
+                                              const tarn_pool *own);
+void tn_standings_drop(struct tn_standings *standings);
 
 #endif

@@ -40,6 +40,7 @@ tarn_status tn_graph_update(tarn_graph *graph, tarn_capture *capture)
         return status;
     }
     graph->driver_graph = capture->driver_graph;
+    graph->mark = tn_device_mark(pool->device);
     tn_pool_lock(pool);
     tn_replays_consider(pool);
     tn_pool_unlock(pool);

@@ -459,6 +459,20 @@ tarn_status tn_device_retire_stream(tarn_device *device, tn_cu_stream stream, ui
     return status;
 }
 
+uint64_t tn_device_mark(tarn_device *device)
+{
+    uint64_t mark =
+        tn_next_sequence(); /* before numbers are dropped: arenas take higher ones then */
+
+    tn_lock_acquire(&device->lock);
+    for (tarn_pool *pool = device->pools; pool != NULL; pool = pool->next) {
+        tn_pool_lock(pool);
+        tn_pool_unlock(pool);
+    }
+    tn_lock_release(&device->lock);
+    return mark;
+}
+
 uint64_t tn_device_limit(const tarn_device *device)
 {
     uint64_t limit = atomic_load(&device->limit_bytes);

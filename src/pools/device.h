@@ -113,6 +113,10 @@ static inline void tn_device_see_stream(tarn_device *device, tarn_stream stream)
 TARN_MUST_CHECK tarn_status tn_device_retire_stream(tarn_device *device, tn_cu_stream stream,
                                                     uint64_t id);
 
+/* Blocks allocated from now on have this sequence number or a higher one, those of before a lower one. No lock may be
+ * held. */
+uint64_t tn_device_mark(tarn_device *device);
+
 /* The smaller of the limits that are set; UINT64_MAX when there is none. */
 uint64_t tn_device_limit(const tarn_device *device);
 void tn_device_set_fraction(tarn_device *device, double fraction); /* 0: none */

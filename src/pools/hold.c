@@ -107,6 +107,20 @@ const struct tn_hold *tn_hold_find_graph(const tarn_pool *pool, tn_cu_graph grap
     return found;
 }
 
+const struct tn_hold *tn_holds_select(tarn_pool *pool, tn_cu_graph keeper)
+{
+    const struct tn_hold *first = NULL;
+
+    for (struct tn_hold *hold = keeper != NULL ? pool->holds : NULL; hold != NULL;
+         hold = hold->next) {
+        if (hold->keeper != keeper)
+            continue;
+        hold->selected = first;
+        first = hold;
+    }
+    return first;
+}
+
 void tn_holds_forget_graph(tarn_pool *pool, tn_cu_graph graph)
 {
     for (struct tn_hold *hold = pool->holds; hold != NULL; hold = hold->next) {
@@ -350,7 +364,8 @@ void tn_hold_gone(void *gone)
 
 void tn_holds_expect(tarn_pool *pool, tn_cu_graph keeper)
 {
-    for (struct tn_hold *hold = pool->holds; hold != NULL; hold = hold->next) {
+    for (struct tn_hold *hold = keeper != NULL ? pool->holds : NULL; hold != NULL;
+         hold = hold->next) {
         if (hold->keeper != keeper)
             continue;
         hold->expected = true;

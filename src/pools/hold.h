@@ -63,6 +63,7 @@ struct tn_hold {
     tn_cu_event mark;   /* open, without an owner: of the capture; see tn_capture_goes_on */
     uint64_t *map;      /* a bit for each chunk id */
     size_t word_count;
+    const struct tn_hold *selected; /* scratch of tn_holds_select; guarded by the pool's lock */
 };
 
 #define TN_HOLD_MAGIC 0x54486f6cULL
@@ -92,6 +93,10 @@ bool tn_holds_reserve(tarn_pool *pool, size_t count);
 
 /* Adds the chunks under the block. */
 void tn_hold_add(struct tn_hold *hold, const struct tn_block *block);
+
+/* The holds that go when that graph does: its own captures', and those of bodies in it. Linked by selected until the
+ * lock is given back; NULL: there are none. keeper NULL: none. */
+const struct tn_hold *tn_holds_select(tarn_pool *pool, tn_cu_graph keeper);
 
 /* Whether it has all chunks under those bytes of the segment. */
 bool tn_hold_has(const struct tn_hold *hold, const struct tn_segment *segment, uint64_t offset,

@@ -55,12 +55,12 @@ static uint64_t word_of(const void *address)
 
 static void collect(tn_cu_graph graph, size_t nodes, size_t count)
 {
-    OK(tn_references_collect(&references, &device->regions, graph));
+    OK(tn_references_collect(&references, &device->regions, graph, NULL, 0));
     ck_assert_uint_eq(references.node_count, nodes);
     ck_assert_uint_eq(references.count, count);
 }
 
-static void expect(size_t at, uint32_t node, enum tn_place place, const void *address)
+static void expect(size_t at, uint32_t node, tarn_pointer_place place, const void *address)
 {
     const struct tn_reference *reference = &references.items[at];
 
@@ -72,10 +72,10 @@ static void expect(size_t at, uint32_t node, enum tn_place place, const void *ad
 static void expect_word(size_t at, uint32_t node, const void *address, uint32_t param,
                         uint32_t offset)
 {
-    expect(at, node, TN_PLACE_PARAM, address);
+    expect(at, node, TARN_PLACE_PARAMETER, address);
     ck_assert_uint_eq(references.items[at].index, param);
     ck_assert_uint_eq(references.items[at].offset, offset);
-    ck_assert(!references.items[at].is_host);
+    ck_assert(!references.items[at].may_be_host);
 }
 
 static void drop(tn_cu_graph graph)
@@ -115,8 +115,8 @@ START_TEST(a_kernels_addresses_are_found_in_parameters_and_structs)
     expect_word(0, 0, block, 1, 0);
     expect_word(1, 0, linear + 5, 2, 8);
     expect_word(2, 0, block + BYTES - 1, 2, 24);
-    ck_assert_int_eq(references.nodes[0].inspection, TN_INSPECTED);
-    ck_assert_ptr_eq(references.nodes[0].function, kernel);
+    ck_assert_int_eq(references.nodes[0].inspection, TARN_INSPECTED);
+    ck_assert_str_eq(references.nodes[0].kernel, "unit_references");
     drop(graph);
 }
 END_TEST
@@ -144,7 +144,7 @@ START_TEST(of_a_kernel_without_parameters_nothing_is_missing)
     test_launch_kernel(stream, test_kernel(ptx, "unit_references_bare"), NULL, NULL);
     graph = end();
     collect(graph, 1, 0);
-    ck_assert_int_eq(references.nodes[0].inspection, TN_INSPECTED);
+    ck_assert_int_eq(references.nodes[0].inspection, TARN_INSPECTED);
     drop(graph);
 }
 END_TEST
@@ -160,11 +160,11 @@ START_TEST(a_kernel_whose_parameters_the_driver_does_not_tell_is_said_to_be_one)
     graph = end();
     sim.plan_fault("cuFuncGetParamInfo", 1, 1, TN_CUDA_ERROR_INVALID_VALUE);
     collect(graph, 2, 2);
-    ck_assert_int_eq(references.nodes[0].inspection, TN_INSPECTION_NO_LAYOUT);
-    ck_assert_int_eq(references.nodes[1].inspection, TN_INSPECTED);
-    expect(0, 1, TN_PLACE_PACKED, linear);
+    ck_assert_int_eq(references.nodes[0].inspection, TARN_INSPECTION_NO_LAYOUT);
+    ck_assert_int_eq(references.nodes[1].inspection, TARN_INSPECTED);
+    expect(0, 1, TARN_PLACE_BUFFER, linear);
     ck_assert_uint_eq(references.items[0].offset, 8);
-    expect(1, 1, TN_PLACE_PACKED, block);
+    expect(1, 1, TARN_PLACE_BUFFER, block);
     ck_assert_uint_eq(references.items[1].offset, 16);
     drop(graph);
 }
@@ -215,17 +215,17 @@ START_TEST(copies_and_sets_name_what_they_touch)
     test_copy_down(stream, pageable, linear + 8, sizeof pageable);
     graph = end();
     collect(graph, 3, 5);
-    expect(0, 0, TN_PLACE_DESTINATION, block + 64);
+    expect(0, 0, TARN_PLACE_DESTINATION, block + 64);
     ck_assert_uint_eq(references.items[0].bytes, 64);
-    expect(1, 1, TN_PLACE_SOURCE, block + 128);
-    expect(2, 1, TN_PLACE_DESTINATION, linear);
+    expect(1, 1, TARN_PLACE_SOURCE, block + 128);
+    expect(2, 1, TARN_PLACE_DESTINATION, linear);
     ck_assert_uint_eq(references.items[1].bytes, 512);
     ck_assert_uint_eq(references.items[2].bytes, 512);
-    expect(3, 2, TN_PLACE_SOURCE, linear + 8);
-    expect(4, 2, TN_PLACE_DESTINATION, pageable);
+    expect(3, 2, TARN_PLACE_SOURCE, linear + 8);
+    expect(4, 2, TARN_PLACE_DESTINATION, pageable);
     ck_assert_uint_eq(references.items[4].bytes, sizeof pageable);
-    ck_assert(references.items[4].is_host);
-    ck_assert(!references.items[3].is_host);
+    ck_assert(references.items[4].may_be_host);
+    ck_assert(!references.items[3].may_be_host);
     drop(graph);
 }
 END_TEST
@@ -245,9 +245,9 @@ START_TEST(host_functions_and_batches_name_theirs)
     test_write_value(stream, block + 32, 3);
     graph = end();
     collect(graph, 3, 2);
-    expect(0, 0, TN_PLACE_USER, &references);
-    ck_assert(references.items[0].is_host);
-    expect(1, 2, TN_PLACE_OPERATION, block + 32);
+    expect(0, 0, TARN_PLACE_ARGUMENT, &references);
+    ck_assert(references.items[0].may_be_host);
+    expect(1, 2, TARN_PLACE_OPERATION, block + 32);
     ck_assert_uint_eq(references.items[1].bytes, 4);
     drop(graph);
 }
@@ -268,9 +268,9 @@ START_TEST(what_an_allocation_node_gives_is_an_address)
     graph = end();
     collect(graph, 7, 8);
     for (uint32_t i = 0; i < 3; i++) {
-        expect(i, i, TN_PLACE_ALLOCATED, address[i]);
+        expect(i, i, TARN_PLACE_ALLOCATED, address[i]);
         ck_assert_uint_eq(references.items[i].bytes, BYTES);
-        expect(5 + i, 4 + i, TN_PLACE_FREED, address[i]);
+        expect(5 + i, 4 + i, TARN_PLACE_FREED, address[i]);
     }
     expect_word(3, 3, address[1], 1, 0);
     expect_word(4, 3, address[2] + BYTES - 1, 2, 0);
@@ -296,17 +296,17 @@ START_TEST(child_graphs_are_looked_into) /* G4 */
     test_destroy_graph(middle);
     collect(graph, 8, 4);
     for (uint32_t i = 0; i < 8; i++) {
-        static const uint32_t parents[] = {TN_NO_PARENT, TN_NO_PARENT, TN_NO_PARENT, 1, 2, 2, 3, 3};
+        static const uint32_t parents[] = {TARN_NO_NODE, TARN_NO_NODE, TARN_NO_NODE, 1, 2, 2, 3, 3};
         static const uint32_t ordinals[] = {0, 1, 2, 0, 0, 1, 0, 1};
 
         ck_assert_uint_eq(references.nodes[i].parent, parents[i]);
         ck_assert_uint_eq(references.nodes[i].ordinal, ordinals[i]);
-        ck_assert_int_eq(references.nodes[i].inspection, TN_INSPECTED);
+        ck_assert_int_eq(references.nodes[i].inspection, TARN_INSPECTED);
     }
     expect_word(0, 4, block, 1, 0);
-    expect(1, 5, TN_PLACE_DESTINATION, linear);
+    expect(1, 5, TARN_PLACE_DESTINATION, linear);
     expect_word(2, 6, block, 1, 0);
-    expect(3, 7, TN_PLACE_DESTINATION, linear);
+    expect(3, 7, TARN_PLACE_DESTINATION, linear);
     drop(graph);
 }
 END_TEST
@@ -319,7 +319,7 @@ START_TEST(a_conditional_nodes_bodies_are_said_to_be_missing) /* G4 */
     (void)test_add_conditional(stream, TN_CU_GRAPH_COND_IF, 1, 1);
     graph = end();
     collect(graph, 1, 0);
-    ck_assert_int_eq(references.nodes[0].inspection, TN_INSPECTION_NO_BODIES);
+    ck_assert_int_eq(references.nodes[0].inspection, TARN_INSPECTION_NO_BODIES);
     drop(graph);
 }
 END_TEST
@@ -363,7 +363,7 @@ START_TEST(what_fails_leaves_nothing)
     do {
         failures += 1;
         (void)tn_host_plan_fault(failures, false);
-        status = tn_references_collect(&references, &device->regions, graph);
+        status = tn_references_collect(&references, &device->regions, graph, NULL, 0);
         ck_assert(status == TARN_OK || status == TARN_ERR_HOST_MEMORY);
         ck_assert_uint_eq(tn_host_plan_fault(0, false), status == TARN_OK ? 0 : 1);
         ck_assert_uint_eq(references.count, status == TARN_OK ? 5 : 0);
@@ -373,7 +373,7 @@ START_TEST(what_fails_leaves_nothing)
     ck_assert_uint_gt(failures, 6);
     for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
         sim.plan_fault(calls[i], 1, 0, TN_CUDA_ERROR_UNKNOWN);
-        STATUS(TARN_ERR_DRIVER, tn_references_collect(&references, &device->regions, graph));
+        STATUS(TARN_ERR_DRIVER, tn_references_collect(&references, &device->regions, graph, NULL, 0));
         unit_expect_sentence(calls[i]);
         ck_assert_ptr_null(references.nodes);
         ck_assert_int_eq(tn_host_outstanding(), outstanding);

@@ -12,7 +12,8 @@ static tarn_pool *other;
 static tn_cu_stream stream;
 static struct tn_reference items[MOST];
 static struct tn_references references;
-static struct tn_finding findings[MOST];
+static tarn_audit_node node = {.parent = TARN_NO_NODE}; /* that all are of */
+static struct tn_standings standings;
 static int64_t outstanding;
 
 /* How often pools were locked; what happens before one is locked again. */
@@ -47,7 +48,7 @@ static void open_device(void)
     pool = unit_pool_of(device, "mine", 0);
     other = unit_pool_of(device, "other", 0);
     stream = test_stream();
-    references = (struct tn_references){.items = items};
+    references = (struct tn_references){.items = items, .nodes = &node, .node_count = 1};
 }
 
 /* Another address to be looked up. */
@@ -58,36 +59,68 @@ static void ask(const void *address)
     references.count += 1;
 }
 
+static tarn_status search(tn_cu_graph graph, const tarn_pool *own)
+{
+    return tn_standings_find(&standings, &references, &device->regions, graph, own);
+}
+
+/* own: the graph's pool; NULL: none that is named. */
+static void find_for(tn_cu_graph graph, const tarn_pool *own)
+{
+    tn_standings_drop(&standings);
+    outstanding = tn_host_outstanding();
+    OK(search(graph, own));
+    ck_assert(tn_lock_none_held());
+}
+
 static void find(tn_cu_graph graph)
 {
-    outstanding = tn_host_outstanding();
-    memset(findings, 0x5e, sizeof findings);
-    OK(tn_standings_find(&references, &device->regions, graph, findings));
+    find_for(graph, NULL);
+}
+
+/* What it has is the caller's, and goes as one. */
+static void drop(void)
+{
+    tn_standings_drop(&standings);
     ck_assert_int_eq(tn_host_outstanding(), outstanding);
-    ck_assert(tn_lock_none_held());
+}
+
+static const struct tn_found_pool *found_pool(size_t at)
+{
+    uint32_t index = standings.findings[at].pool;
+
+    ck_assert_uint_lt(index, standings.pool_count);
+    return &standings.pools[index];
 }
 
 static void expect(size_t at, enum tn_standing standing, const tarn_pool *whose)
 {
-    ck_assert_int_eq(findings[at].standing, (int)standing);
-    ck_assert_ptr_eq(findings[at].pool, whose);
-    ck_assert(!findings[at].held);
-    ck_assert(standing == TN_STANDING_LIVE || findings[at].block.address == NULL);
+    const struct tn_finding *finding = &standings.findings[at];
+
+    ck_assert_int_eq(finding->standing, (int)standing);
+    ck_assert_ptr_eq(finding->block.pool, whose);
+    ck_assert_int_eq(finding->pool != TN_NO_POOL, whose != NULL);
+    if (whose != NULL) {
+        ck_assert_ptr_eq(found_pool(at)->pool, whose);
+        ck_assert_str_eq(found_pool(at)->name, whose->name);
+    }
+    ck_assert(!finding->held);
 }
 
 static void expect_block(size_t at, tarn_pool *whose, const void *address, size_t bytes)
 {
     expect(at, TN_STANDING_LIVE, whose);
-    ck_assert_ptr_eq(findings[at].block.address, address);
-    ck_assert_uint_eq(findings[at].block.bytes, bytes);
-    ck_assert_ptr_eq(findings[at].block.pool, whose);
-    ck_assert_uint_gt(findings[at].block.sequence, 0);
+    ck_assert_ptr_eq(standings.findings[at].block.address, address);
+    ck_assert_uint_eq(standings.findings[at].block.bytes, bytes);
+    ck_assert_ptr_eq(standings.findings[at].block.pool, whose);
+    ck_assert_uint_gt(standings.findings[at].block.sequence, 0);
 }
 
 START_TEST(nothing_is_asked_of_nothing)
 {
     find(NULL);
-    ck_assert_int_eq(findings[0].standing, 0x5e);
+    ck_assert_ptr_null(standings.findings);
+    drop();
 }
 END_TEST
 
@@ -170,7 +203,11 @@ START_TEST(what_is_not_tarns_the_driver_is_asked_for)
     ask(&local);
     find(NULL);
     expect(0, TN_STANDING_DEVICE, NULL);
+    ck_assert_ptr_eq(standings.findings[0].block.address, linear);
+    ck_assert_uint_eq(standings.findings[0].block.bytes, BYTES);
+    ck_assert_int_eq(standings.findings[0].device, 0);
     expect(1, TN_STANDING_PINNED, NULL);
+    ck_assert_ptr_eq(standings.findings[1].block.address, pinned);
     expect(2, TN_STANDING_UNKNOWN, NULL);
 }
 END_TEST
@@ -192,13 +229,22 @@ START_TEST(memory_that_the_graph_keeps_is_held)
     OK(tarn_graph_driver_handles(graph, &handle, NULL));
     ask(freed);
     find(handle);
-    ck_assert_int_eq(findings[0].standing, TN_STANDING_FREED);
-    ck_assert_ptr_eq(findings[0].pool, pool);
-    ck_assert(findings[0].held);
+    ck_assert_int_eq(standings.findings[0].standing, TN_STANDING_FREED);
+    ck_assert_ptr_eq(standings.findings[0].block.pool, pool);
+    ck_assert(standings.findings[0].held);
+    ck_assert(found_pool(0)->is_own); /* nobody said so */
     find(without);
     expect(0, TN_STANDING_FREED, pool);
+    ck_assert(!found_pool(0)->is_own);
+    find_for(without, pool);
+    expect(0, TN_STANDING_FREED, pool);
+    ck_assert(found_pool(0)->is_own);
     find(NULL);
     expect(0, TN_STANDING_FREED, pool);
+    node.parent = 0; /* in a child graph: it may be that one's */
+    find(without);
+    ck_assert(standings.findings[0].held);
+    drop();
     OK(tarn_graph_destroy(graph));
 }
 END_TEST
@@ -247,7 +293,6 @@ static void let_go(void)
     OK(tarn_free(passing));
     unit_trim(device);
     ck_assert_ptr_null(tn_address_table_find((uintptr_t)passing));
-    outstanding = tn_host_outstanding() - 1; /* without what the search has */
 }
 
 START_TEST(what_goes_between_two_looks_has_no_memory)
@@ -261,14 +306,35 @@ START_TEST(what_goes_between_two_looks_has_no_memory)
 }
 END_TEST
 
-START_TEST(without_memory_nothing_is_looked_up)
+/* A pool's graphs are replayed in an order of their own, but for the default pool, which has none. */
+START_TEST(pools_in_one_order_are_told_from_others)
 {
     ask(unit_alloc(pool, BYTES, stream));
-    outstanding = tn_host_outstanding();
-    (void)tn_host_plan_fault(1, false);
-    STATUS(TARN_ERR_HOST_MEMORY, tn_standings_find(&references, &device->regions, NULL, findings));
-    unit_expect_sentence("1 addresses");
-    ck_assert_int_eq(tn_host_outstanding(), outstanding);
+    ask(unit_alloc(other, BYTES, stream));
+    ask(unit_alloc(device->default_pool, BYTES, stream));
+    find_for(NULL, pool);
+    ck_assert(found_pool(0)->is_own && found_pool(0)->in_order);
+    ck_assert(!found_pool(1)->is_own && !found_pool(1)->in_order);
+    ck_assert(!found_pool(2)->is_own && found_pool(2)->in_order);
+    find(NULL);
+    ck_assert(!found_pool(0)->is_own && found_pool(0)->in_order);
+    drop();
+}
+END_TEST
+
+START_TEST(without_memory_nothing_is_looked_up)
+{
+    static const char *const sentences[] = {"1 addresses", "1 addresses", "names of pools"};
+
+    ask(unit_alloc(pool, BYTES, stream));
+    for (uint64_t nth = 1; nth <= 3; nth++) {
+        outstanding = tn_host_outstanding();
+        (void)tn_host_plan_fault(nth, false);
+        STATUS(TARN_ERR_HOST_MEMORY, search(NULL, NULL));
+        unit_expect_sentence(sentences[nth - 1]);
+        ck_assert_ptr_null(standings.findings);
+        ck_assert_int_eq(tn_host_outstanding(), outstanding);
+    }
 }
 END_TEST
 
@@ -278,7 +344,7 @@ START_TEST(a_refusal_of_the_drivers_is_named)
     ask(test_linear_alloc(BYTES));
     outstanding = tn_host_outstanding();
     sim.plan_fault("cuPointerGetAttributes", 1, 0, TN_CUDA_ERROR_UNKNOWN);
-    STATUS(TARN_ERR_DRIVER, tn_standings_find(&references, &device->regions, NULL, findings));
+    STATUS(TARN_ERR_DRIVER, search(NULL, NULL));
     unit_expect_sentence("cuPointerGetAttributes");
     ck_assert_int_eq(tn_host_outstanding(), outstanding);
     ck_assert(tn_lock_none_held());
@@ -297,7 +363,9 @@ START_TEST(captures_are_not_disturbed)
     ask(captured);
     ask(test_graph_of_capture(stream)); /* the driver's own, whatever that is */
     find(test_graph_of_capture(stream));
-    expect_block(0, pool, captured, BYTES);
+    ck_assert_ptr_eq(standings.findings[0].block.address, captured);
+    ck_assert(standings.findings[0].held); /* as far as it has come */
+    ck_assert(standings.findings[0].captured);
     OK(tarn_capture_end(capture, &graph));
     OK(tarn_graph_destroy(graph));
 }
@@ -314,6 +382,7 @@ int main(void)
     tcase_add_test(pools, a_block_whose_uses_go_on_is_freed);
     tcase_add_test(pools, addresses_without_memory_are_tarns);
     tcase_add_test(pools, memory_that_the_graph_keeps_is_held);
+    tcase_add_test(pools, pools_in_one_order_are_told_from_others);
     tcase_add_test(pools, each_of_many_addresses_stands_as_its_block_does);
     tcase_add_test(pools, what_goes_between_two_looks_has_no_memory);
     tcase_add_test(others, nothing_is_asked_of_nothing);

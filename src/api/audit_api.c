@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "api/handles.h"
+#include "graphs/audit.h"
+
+static tarn_status check_options(const tarn_device *device, const tarn_audit_options *options)
+{
+    if (options->size != sizeof *options)
+        return tn_bad_argument("the size of the audit's options is not that of this version");
+    if (options->bodies == NULL && options->body_count > 0)
+        return tn_bad_argument("bodies is NULL, and body_count is not 0");
+    for (size_t i = 0; i < options->body_count; i++) {
+        if (options->bodies[i].graph == NULL)
+            return tn_bad_argument("a body's graph is NULL");
+    }
+    if (options->accepted >> TARN_POINTER_CLASSES != 0)
+        return tn_bad_argument("accepted has a bit that is no class's");
+    if (options->pool != NULL && !tn_is_pool(options->pool))
+        return tn_bad_handle("pool");
+    if (options->pool != NULL && options->pool->device != device)
+        return tn_bad_argument("the pool is of another device");
+    return TARN_OK;
+}
+
+/* The pool is kept by the caller: the graph's own, or one whose handle he has. */
+static tarn_status audit_subject(tarn_device *device, const struct tn_audit_subject *subject,
+                                 const tarn_audit_options *options, tarn_audit **audit)
+{
+    tarn_status status = tn_enter_device(device);
+
+    return status == TARN_OK ? tn_audit(device, subject, options, audit) : status;
+}
+
+tarn_status tarn_graph_audit(tarn_graph *graph, const tarn_audit_options *options,
+                             tarn_audit **audit)
+{
+    const tarn_audit_options none = TARN_AUDIT_OPTIONS_INIT;
+    struct tn_audit_subject subject;
+    tarn_status status;
+
+    if (!tn_is_graph(graph))
+        return tn_bad_handle("graph");
+    if (audit == NULL)
+        return tn_bad_argument("audit is NULL: there is nowhere to put the result");
+    if (options == NULL)
+        options = &none;
+    status = check_options(graph->pool->device, options);
+    if (status == TARN_OK && options->pool != NULL && options->pool != graph->pool)
+        status = tn_bad_argument("the pool of the options is not the graph's");
+    subject = (struct tn_audit_subject){.graph = graph->driver_graph,
+                                        .pool = graph->pool,
+                                        .mark = options->mark != 0 ? options->mark : graph->mark};
+    return tn_leave(status == TARN_OK ? audit_subject(graph->pool->device, &subject, options, audit)
+                                      : status);
+}
+
+tarn_status tarn_driver_graph_audit(tarn_device *device, tarn_driver_graph driver_graph,
+                                    const tarn_audit_options *options, tarn_audit **audit)
+{
+    const tarn_audit_options none = TARN_AUDIT_OPTIONS_INIT;
+    struct tn_audit_subject subject;
+    tarn_status status;
+
+    if (!tn_is_device(device))
+        return tn_bad_handle("device");
+    if (driver_graph == NULL || audit == NULL)
+        return tn_bad_argument("driver_graph or audit is NULL");
+    if (options == NULL)
+        options = &none;
+    status = check_options(device, options);
+    subject = (struct tn_audit_subject){
+        .graph = driver_graph, .pool = options->pool, .mark = options->mark};
+    return tn_leave(status == TARN_OK ? audit_subject(device, &subject, options, audit) : status);
+}
+
+void tarn_audit_destroy(tarn_audit *audit)
+{
+    if (audit != NULL)
+        tn_audit_drop(audit);
+}
+
+tarn_status tarn_audit_report(const tarn_audit *audit, tarn_report_format format, char *buffer,
+                              size_t capacity, size_t *length)
+{
+    size_t whole;
+
+    if (audit == NULL)
+        return tn_bad_argument("audit is NULL");
+    if (buffer == NULL && capacity > 0)
+        return tn_bad_argument("buffer is NULL, and capacity is not 0");
+    if ((unsigned)format > TARN_REPORT_JSON)
+        return tn_bad_argument("the format is not one of tarn_report_format");
+    whole = tn_audit_write_report(audit, format, buffer, capacity);
+    if (length != NULL)
+        *length = whole;
+    return TARN_OK;
+}
+
+tarn_status tarn_device_mark(tarn_device *device, uint64_t *mark)
+{
+    if (!tn_is_device(device))
+        return tn_bad_handle("device");
+    if (mark == NULL)
+        return tn_bad_argument("mark is NULL: there is nowhere to put the result");
+    *mark = tn_device_mark(device);
+    return tn_leave(TARN_OK);
+}
+
+const char *tarn_pointer_class_name(tarn_pointer_class pointer_class)
+{
+    return tn_pointer_class_name(pointer_class);
+}
+
+const char *tarn_pointer_class_sentence(tarn_pointer_class pointer_class)
+{
+    return tn_pointer_class_sentence(pointer_class);
+}

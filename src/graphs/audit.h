@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+/* audit.h -- every pointer of a graph, with what it is.
+ *
+ *   G6  each address that the nodes name counts in exactly one class
+ *
+ * Locking: none may be held. Nothing waits for the GPU or disturbs a capture, but for a scan. */
+#ifndef TARN_GRAPHS_AUDIT_H
+#define TARN_GRAPHS_AUDIT_H
+
+#include "graphs/references.h"
+#include "graphs/standing.h"
+#include "pools/device.h"
+#include "tarn/audit.h"
+
+/* What is to be looked through, and as what. */
+struct tn_audit_subject {
+    tn_cu_graph graph;
+    tarn_pool *pool; /* the own one, which the caller keeps; NULL: none */
+    uint64_t mark;   /* 0: none */
+};
+
+/* What tarn_driver_graph_audit may return. */
+TARN_MUST_CHECK tarn_status tn_audit(tarn_device *device, const struct tn_audit_subject *subject,
+                                     const tarn_audit_options *options, tarn_audit **audit);
+void tn_audit_drop(tarn_audit *audit);
+
+static inline bool tn_pointer_is_mistake(tarn_pointer_class pointer_class)
+{
+#define TN_POINTER_MISTAKE(name, number, text, mistake, what) ((mistake) ? 1u << (number) : 0) |
+    const uint32_t mistakes = TARN_POINTER_TABLE(TN_POINTER_MISTAKE) 0;
+#undef TN_POINTER_MISTAKE
+
+    return (mistakes >> pointer_class & 1) != 0;
+}
+
+const char *tn_pointer_class_name(tarn_pointer_class pointer_class);
+const char *tn_pointer_class_sentence(tarn_pointer_class pointer_class);
+
+/* Writes as much as capacity bytes hold, and a zero byte. Returns the length of the whole, without it. */
+size_t tn_audit_write_report(const tarn_audit *audit, tarn_report_format format, char *buffer,
+                             size_t capacity);
+
+#endif
