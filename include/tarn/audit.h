@@ -25,6 +25,7 @@
 #ifndef TARN_AUDIT_H
 #define TARN_AUDIT_H
 
+#include "tarn/pool.h"
 #include "tarn/stats.h"
 #include "tarn/types.h"
 
@@ -207,6 +208,26 @@ TARN_API void tarn_audit_destroy(tarn_audit *audit); /* NULL is allowed. */
  * one. Locks each pool of the device once.
  *   INVALID_HANDLE; INVALID_ARGUMENT: mark is NULL */
 TARN_API TARN_MUST_CHECK tarn_status tarn_device_mark(tarn_device *device, uint64_t *mark);
+
+/* Guards the graph: looks through it, with those options (NULL: all as INIT has it; only bodies, accepted and mark count),
+ * and from now on watches each live block of its device that it refers to and does not hold itself. What becomes of their
+ * frees, guard says. The same block allocated again, at the same address, does not make a stale graph fresh. A graph in
+ * which the look finds freed, unmapped or used again memory that is not accepted is stale at once, with KEEP too; and so
+ * is one whose kept block makes way for a restored one. Replaces the guard that the graph had, that of its pool included,
+ * and makes a stale graph fresh where nothing is missing any more; tarn_graph_update guards the new section likewise, without
+ * these options. IGNORE ends it. What is kept goes when all its graphs are destroyed, or guarded otherwise; it is used
+ * again once the device was waited for, by a trim for instance.
+ * A free of a watched block locks its pool. Not while another thread uses the graph.
+ *   INVALID_HANDLE
+ *   INVALID_ARGUMENT  the guard is unknown, or an option is out of range
+ *   LIMIT, HOST_MEMORY, DEVICE_LOST, POISONED, DRIVER: the guard is what it was */
+TARN_API TARN_MUST_CHECK tarn_status tarn_graph_guard(tarn_graph *graph, tarn_guard guard,
+                                                      const tarn_audit_options *options);
+
+/* Whether a replay would be refused. Any thread.
+ *   INVALID_HANDLE
+ *   STALE  the sentence names the node, where in it the pointer stands, and the block */
+TARN_API TARN_MUST_CHECK tarn_status tarn_graph_check(tarn_graph *graph);
 
 /* Writes what an audit found as text: the mistakes, each with node, kernel, parameter, offset, address and block; the
  * nodes that were not inspected; the counts. As JSON: one object with the same, and all pointers where they were listed.

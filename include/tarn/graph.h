@@ -165,6 +165,8 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_graph_adopt(tarn_pool *pool,
  *   tarn_free_on(output, stream);
  *
  *   INVALID_HANDLE
+ *   STALE        the graph is guarded, and refers to a block that was freed: see tarn_graph_guard; the sentence names
+ *                the node, the pointer in it and the block
  *   WRONG_STATE  the pool has several graphs and TARN_REPLAY_REFUSED, and its last replay was on
  *                another stream; or the stream is being captured (nest graphs as child nodes
  *                instead, in a graph of the same pool): the driver has then invalidated that capture,

@@ -24,6 +24,17 @@ typedef enum tarn_replay_order {
     TARN_REPLAY_REFUSED = 1, /* a replay on another stream than the last one is refused */
 } tarn_replay_order;
 
+/* What becomes of the live blocks that a graph refers to and does not hold itself, its inputs and weights, when they are
+ * freed: those of other pools, and those of its own in which nothing was captured. See tarn_graph_guard (audit.h).
+ *   IGNORE  nothing: a replay reads and writes whatever is there then
+ *   KEEP    the memory waits until the graph is gone
+ *   REFUSE  the graph is stale from then on: its replay answers TARN_ERR_STALE */
+typedef enum tarn_guard {
+    TARN_GUARD_IGNORE = 0,
+    TARN_GUARD_KEEP = 1,
+    TARN_GUARD_REFUSE = 2,
+} tarn_guard;
+
 /* Make one with TARN_POOL_OPTIONS_INIT. */
 typedef struct tarn_pool_options {
     size_t size;        /* sizeof(tarn_pool_options), set by the INIT macro */
@@ -38,11 +49,15 @@ typedef struct tarn_pool_options {
     bool share_captured; /* memory that graphs hold, where it is free, serves allocations outside
                             captures too: replays write to it, so between a replay and such a
                             block's life the caller sees to the order */
+    tarn_guard
+        guard; /* of each graph of the pool, from its capture, adoption or update on. Reads the graph
+                            back then, which takes some 0.1 us a node */
 } tarn_pool_options;
 
 #define TARN_POOL_OPTIONS_INIT                                                                     \
     {                                                                                              \
-        sizeof(tarn_pool_options), NULL, 0, false, false, NULL, 0, TARN_REPLAY_ORDERED, false      \
+        sizeof(tarn_pool_options), NULL, 0, false, false, NULL, 0, TARN_REPLAY_ORDERED, false,     \
+            TARN_GUARD_IGNORE                                                                      \
     }
 
 /* Makes an empty private pool. It takes no device memory before its first allocation.

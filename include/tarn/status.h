@@ -51,6 +51,8 @@ extern "C" {
     X(TARN_ERR_DOUBLE_FREE, 105, "the block at this address is not live: it was freed before")     \
     X(TARN_ERR_UNROUTED, 106, "an allocation on a capturing stream has no route to a pool")        \
     X(TARN_ERR_WRONG_THREAD, 107, "only the thread that began it may end it")                      \
+    X(TARN_ERR_STALE, 108,                                                                         \
+      "the graph refers to memory that was freed: it is not replayed any more")                    \
     X(TARN_ERR_DEVICE_MEMORY, 200, "the device has no memory left for the request")                \
     X(TARN_ERR_HOST_MEMORY, 201, "the host has no memory left for the request")                    \
     X(TARN_ERR_ADDRESS_SPACE, 202, "no range of device addresses is left for the request")         \

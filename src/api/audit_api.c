@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/handles.h"
 #include "graphs/audit.h"
+#include "graphs/guard.h"
+
+static const tarn_audit_options default_options = TARN_AUDIT_OPTIONS_INIT;
 
 static tarn_status check_options(const tarn_device *device, const tarn_audit_options *options)
 {
@@ -27,13 +30,28 @@ static tarn_status audit_subject(tarn_device *device, const struct tn_audit_subj
 {
     tarn_status status = tn_enter_device(device);
 
-    return status == TARN_OK ? tn_audit(device, subject, options, audit) : status;
+    return status == TARN_OK ? tn_audit(device, subject, options,
+                                        options->list_all ? TN_LIST_ALL : TN_LIST_NONE, audit)
+                             : status;
+}
+
+/* How a graph of Tarn's is looked through with the options. */
+static tarn_status check_for_graph(const tarn_graph *graph, const tarn_audit_options *options,
+                                   struct tn_audit_subject *subject)
+{
+    tarn_status status = check_options(graph->pool->device, options);
+
+    if (status == TARN_OK && options->pool != NULL && options->pool != graph->pool)
+        status = tn_bad_argument("the pool of the options is not the graph's");
+    *subject = (struct tn_audit_subject){.graph = graph->driver_graph,
+                                         .pool = graph->pool,
+                                         .mark = options->mark != 0 ? options->mark : graph->mark};
+    return status;
 }
 
 tarn_status tarn_graph_audit(tarn_graph *graph, const tarn_audit_options *options,
                              tarn_audit **audit)
 {
-    const tarn_audit_options none = TARN_AUDIT_OPTIONS_INIT;
     struct tn_audit_subject subject;
     tarn_status status;
 
@@ -42,13 +60,8 @@ tarn_status tarn_graph_audit(tarn_graph *graph, const tarn_audit_options *option
     if (audit == NULL)
         return tn_bad_argument("audit is NULL: there is nowhere to put the result");
     if (options == NULL)
-        options = &none;
-    status = check_options(graph->pool->device, options);
-    if (status == TARN_OK && options->pool != NULL && options->pool != graph->pool)
-        status = tn_bad_argument("the pool of the options is not the graph's");
-    subject = (struct tn_audit_subject){.graph = graph->driver_graph,
-                                        .pool = graph->pool,
-                                        .mark = options->mark != 0 ? options->mark : graph->mark};
+        options = &default_options;
+    status = check_for_graph(graph, options, &subject);
     return tn_leave(status == TARN_OK ? audit_subject(graph->pool->device, &subject, options, audit)
                                       : status);
 }
@@ -56,7 +69,6 @@ tarn_status tarn_graph_audit(tarn_graph *graph, const tarn_audit_options *option
 tarn_status tarn_driver_graph_audit(tarn_device *device, tarn_driver_graph driver_graph,
                                     const tarn_audit_options *options, tarn_audit **audit)
 {
-    const tarn_audit_options none = TARN_AUDIT_OPTIONS_INIT;
     struct tn_audit_subject subject;
     tarn_status status;
 
@@ -65,11 +77,42 @@ tarn_status tarn_driver_graph_audit(tarn_device *device, tarn_driver_graph drive
     if (driver_graph == NULL || audit == NULL)
         return tn_bad_argument("driver_graph or audit is NULL");
     if (options == NULL)
-        options = &none;
+        options = &default_options;
     status = check_options(device, options);
     subject = (struct tn_audit_subject){
         .graph = driver_graph, .pool = options->pool, .mark = options->mark};
     return tn_leave(status == TARN_OK ? audit_subject(device, &subject, options, audit) : status);
+}
+
+tarn_status tarn_graph_guard(tarn_graph *graph, tarn_guard guard, const tarn_audit_options *options)
+{
+    struct tn_audit_subject subject;
+    struct tn_guard *made = NULL;
+    tarn_status status;
+
+    if (!tn_is_graph(graph))
+        return tn_bad_handle("graph");
+    if ((unsigned)guard > TARN_GUARD_REFUSE)
+        return tn_bad_argument("the guard is not one of tarn_guard");
+    if (options == NULL)
+        options = &default_options;
+    status = check_for_graph(graph, options, &subject);
+    if (status == TARN_OK)
+        status = tn_enter_device(graph->pool->device);
+    if (status == TARN_OK)
+        status = tn_guard_make(graph, guard, &subject, options, &made);
+    if (status == TARN_OK) {
+        graph->guard_kind = guard;
+        tn_guard_begin(graph, made);
+    }
+    return tn_leave(status);
+}
+
+tarn_status tarn_graph_check(tarn_graph *graph)
+{
+    if (!tn_is_graph(graph))
+        return tn_bad_handle("graph");
+    return tn_graph_is_stale(graph) ? tn_guard_refuse(graph) : TARN_OK;
 }
 
 void tarn_audit_destroy(tarn_audit *audit)

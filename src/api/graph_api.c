@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/handles.h"
+#include "graphs/guard.h"
 #include "graphs/replay.h"
 #include "graphs/update.h"
 #include "tarn/graph.h"
@@ -117,8 +118,8 @@ tarn_status tarn_graph_adopt(tarn_pool *pool, tarn_driver_graph driver_graph, ta
 
 TN_HOT tarn_status tarn_graph_replay(tarn_graph *graph, tarn_stream stream)
 {
-    if (TN_UNLIKELY(!tn_is_graph(graph)))
-        return tn_bad_handle("graph");
+    if (TN_UNLIKELY(!tn_is_fresh_graph(graph)))
+        return tn_is_graph(graph) ? tn_guard_refuse(graph) : tn_bad_handle("graph");
     return tn_leave(tn_graph_replay(graph, stream));
 }
 

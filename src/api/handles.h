@@ -41,6 +41,12 @@ static inline bool tn_is_capture(tarn_capture *capture)
 
 static inline bool tn_is_graph(tarn_graph *graph)
 {
+    return graph != NULL && (atomic_load(&graph->magic) | 1) == TN_GRAPH_STALE;
+}
+
+/* Whether it is one that may be replayed. */
+static inline bool tn_is_fresh_graph(tarn_graph *graph)
+{
     return graph != NULL && atomic_load(&graph->magic) == TN_GRAPH_MAGIC;
 }
 

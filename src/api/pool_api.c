@@ -48,6 +48,8 @@ tarn_status tarn_pool_create(tarn_device *device, const tarn_pool_options *optio
     }
     if ((unsigned)chosen.replay_order > TARN_REPLAY_REFUSED)
         return tn_bad_argument("replay_order is not one of tarn_replay_order");
+    if ((unsigned)chosen.guard > TARN_GUARD_REFUSE)
+        return tn_bad_argument("guard is not one of tarn_guard");
     if (chosen.name != NULL && strlen(chosen.name) > 31)
         return tn_bad_argument("a pool's name has at most 31 bytes");
     if (chosen.peers == NULL && chosen.peer_count > 0)
@@ -60,8 +62,10 @@ tarn_status tarn_pool_create(tarn_device *device, const tarn_pool_options *optio
         status = read_properties(device, &chosen, &settings.properties);
     if (status == TARN_OK)
         status = tn_pool_create(device, &settings, pool);
-    if (status == TARN_OK)
+    if (status == TARN_OK) {
         (*pool)->replay_order = chosen.replay_order;
+        (*pool)->guard = chosen.guard;
+    }
     return tn_leave(status);
 }
 

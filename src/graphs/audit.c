@@ -12,24 +12,27 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/host.h"
+#include "graphs/standing.h"
 
 /* What is found, and what the audit keeps of it. */
 struct record {
     tarn_audit view;                 /* what the caller has is a pointer to this */
     struct tn_references references; /* its nodes and their names; no items any more */
     struct tn_found_pool *pools;     /* their names */
-    tarn_pointer *pointers;          /* all, or the mistakes */
+    tarn_pointer *pointers;          /* those that are listed, and the mistakes behind them */
+    size_t listed_count;
 };
 
 struct work {
     const struct tn_audit_subject *subject;
     uint32_t accepted;
-    bool list_all;
+    enum tn_audit_list list;
     struct record *record;
     struct tn_standings standings;
     struct tn_range *given; /* by allocation nodes, in order */
     size_t given_count;
     uint8_t *classes; /* of each reference */
+    bool *listed;     /* TN_LIST_NOT_HELD: whether each is */
 };
 
 static tarn_status no_memory(void)
@@ -211,28 +214,89 @@ static tarn_pointer describe(const struct work *work, size_t index)
     return pointer;
 }
 
-/* The mistakes, behind all pointers where those are listed. */
+/* A set of numbers of blocks. */
+struct numbers {
+    uint64_t *table; /* 0: an empty place; no block has that number */
+    size_t capacity; /* a power of two, at least twice as many as there will be */
+};
+
+/* Whether the number is new. */
+static bool note_number(struct numbers *numbers, uint64_t number)
+{
+    size_t at = (size_t)(number * TN_GOLDEN >> 32) & (numbers->capacity - 1);
+
+    for (; numbers->table[at] != 0; at = (at + 1) & (numbers->capacity - 1)) {
+        if (numbers->table[at] == number)
+            return false;
+    }
+    numbers->table[at] = number;
+    return true;
+}
+
+static bool is_not_held(const struct work *work, size_t index)
+{
+    const struct tn_finding *finding = &work->standings.findings[index];
+
+    return finding->standing == TN_STANDING_LIVE && !finding->held &&
+           (!tn_pointer_is_dead((tarn_pointer_class)work->classes[index]) ||
+            !is_mistake(work, (tarn_pointer_class)work->classes[index]));
+}
+
+static tarn_status choose_not_held(struct work *work)
+{
+    size_t count = work->record->view.pointer_count;
+    struct numbers numbers = {.capacity = 2};
+
+    if (count == 0)
+        return TARN_OK;
+    while (numbers.capacity < 2 * count)
+        numbers.capacity *= 2;
+    numbers.table = tn_host_alloc(numbers.capacity, sizeof *numbers.table);
+    work->listed = tn_host_alloc(count, sizeof *work->listed);
+    if (numbers.table == NULL || work->listed == NULL) {
+        tn_host_free(numbers.table);
+        return no_memory();
+    }
+    for (size_t i = 0; i < count; i++) {
+        work->listed[i] = is_not_held(work, i) &&
+                          note_number(&numbers, work->standings.findings[i].block.sequence);
+        work->record->listed_count += work->listed[i];
+    }
+    tn_host_free(numbers.table);
+    return TARN_OK;
+}
+
+static bool is_listed(const struct work *work, size_t index)
+{
+    return work->list == TN_LIST_ALL || (work->list == TN_LIST_NOT_HELD && work->listed[index]);
+}
+
+/* Those that are listed, and the mistakes behind them. */
 static tarn_status list_pointers(struct work *work)
 {
     struct record *record = work->record;
     tarn_audit *view = &record->view;
-    size_t all = work->list_all ? view->pointer_count : 0;
+    tarn_pointer *listed;
     tarn_pointer *mistakes;
 
-    if (all + view->mistake_count == 0)
+    if (work->list == TN_LIST_ALL)
+        record->listed_count = view->pointer_count;
+    if (record->listed_count + view->mistake_count == 0)
         return TARN_OK;
-    record->pointers = tn_host_alloc_unset(all + view->mistake_count, sizeof *record->pointers);
+    record->pointers =
+        tn_host_alloc_unset(record->listed_count + view->mistake_count, sizeof *record->pointers);
     if (record->pointers == NULL)
         return no_memory();
-    mistakes = record->pointers + all;
+    listed = record->pointers;
+    mistakes = listed + record->listed_count;
+    view->pointers = record->listed_count > 0 ? listed : NULL;
+    view->mistakes = view->mistake_count > 0 ? mistakes : NULL;
     for (size_t i = 0; i < view->pointer_count; i++) {
-        if (work->list_all)
-            record->pointers[i] = describe(work, i);
+        if (is_listed(work, i))
+            *listed++ = describe(work, i);
         if (is_mistake(work, (tarn_pointer_class)work->classes[i]))
             *mistakes++ = describe(work, i);
     }
-    view->pointers = all > 0 ? record->pointers : NULL;
-    view->mistakes = view->mistake_count > 0 ? record->pointers + all : NULL;
     return TARN_OK;
 }
 
@@ -274,14 +338,15 @@ static tarn_status look_through(struct work *work, tarn_device *device,
         status = list_given(work);
     if (status == TARN_OK)
         status = classify(work);
+    if (status == TARN_OK && work->list == TN_LIST_NOT_HELD)
+        status = choose_not_held(work);
     return status == TARN_OK ? list_pointers(work) : status;
 }
 
 tarn_status tn_audit(tarn_device *device, const struct tn_audit_subject *subject,
-                     const tarn_audit_options *options, tarn_audit **audit)
+                     const tarn_audit_options *options, enum tn_audit_list list, tarn_audit **audit)
 {
-    struct work work = {
-        .subject = subject, .accepted = options->accepted, .list_all = options->list_all};
+    struct work work = {.subject = subject, .accepted = options->accepted, .list = list};
     tarn_status status;
 
     work.record = tn_host_alloc(1, sizeof *work.record);
@@ -296,9 +361,15 @@ tarn_status tn_audit(tarn_device *device, const struct tn_audit_subject *subject
         tn_audit_drop(&work.record->view);
     }
     tn_host_free(work.classes);
+    tn_host_free(work.listed);
     tn_host_free(work.given);
     tn_standings_drop(&work.standings);
     return status;
+}
+
+size_t tn_audit_listed(const tarn_audit *audit)
+{
+    return ((const struct record *)audit)->listed_count;
 }
 
 void tn_audit_drop(tarn_audit *audit)

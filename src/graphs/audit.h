@@ -8,7 +8,6 @@
 #define TARN_GRAPHS_AUDIT_H
 
 #include "graphs/references.h"
-#include "graphs/standing.h"
 #include "pools/device.h"
 #include "tarn/audit.h"
 
@@ -19,10 +18,28 @@ struct tn_audit_subject {
     uint64_t mark;   /* 0: none */
 };
 
+/* Which pointers an audit lists, besides the mistakes. */
+enum tn_audit_list {
+    TN_LIST_NONE,
+    TN_LIST_ALL,
+    TN_LIST_NOT_HELD, /* the first into each live block that the graph does not hold, but for mistakes that leave no
+                         such block: see tn_pointer_is_dead */
+};
+
 /* What tarn_driver_graph_audit may return. */
 TARN_MUST_CHECK tarn_status tn_audit(tarn_device *device, const struct tn_audit_subject *subject,
-                                     const tarn_audit_options *options, tarn_audit **audit);
+                                     const tarn_audit_options *options, enum tn_audit_list list,
+                                     tarn_audit **audit);
 void tn_audit_drop(tarn_audit *audit);
+size_t tn_audit_listed(const tarn_audit *audit); /* how many pointers are */
+
+/* Whether the block that the pointer meant is not there any more. */
+static inline bool tn_pointer_is_dead(tarn_pointer_class pointer_class)
+{
+    return pointer_class == TARN_POINTER_FREED || pointer_class == TARN_POINTER_FREED_EXTERNAL ||
+           pointer_class == TARN_POINTER_USED_AGAIN || pointer_class == TARN_POINTER_PAUSED ||
+           pointer_class == TARN_POINTER_UNMAPPED;
+}
 
 static inline bool tn_pointer_is_mistake(tarn_pointer_class pointer_class)
 {
@@ -35,6 +52,10 @@ static inline bool tn_pointer_is_mistake(tarn_pointer_class pointer_class)
 
 const char *tn_pointer_class_name(tarn_pointer_class pointer_class);
 const char *tn_pointer_class_sentence(tarn_pointer_class pointer_class);
+
+/* Writes where a pointer of the audit stands, and its block: as much as capacity bytes hold, and a zero byte. */
+void tn_audit_write_pointer(const tarn_audit *audit, const tarn_pointer *pointer, char *buffer,
+                            size_t capacity);
 
 /* Writes as much as capacity bytes hold, and a zero byte. Returns the length of the whole, without it. */
 size_t tn_audit_write_report(const tarn_audit *audit, tarn_report_format format, char *buffer,

@@ -131,11 +131,22 @@ static void put_pointer(struct tn_text *text, const tarn_audit *audit, const tar
     }
     tn_put(text, ": 0x%llx", (unsigned long long)pointer->address);
     if (pointer->bytes > 0)
-        tn_put(text, ", %llu bytes", (unsigned long long)pointer->bytes);
+        tn_put(text, ", %llu bytes,", (unsigned long long)pointer->bytes);
     tn_put(text, " is %s: %s", tn_pointer_class_name(pointer->pointer_class),
            tn_pointer_class_sentence(pointer->pointer_class));
     put_block(text, pointer);
     tn_put(text, "\n");
+}
+
+void tn_audit_write_pointer(const tarn_audit *audit, const tarn_pointer *pointer, char *buffer,
+                            size_t capacity)
+{
+    struct tn_text text = {buffer, capacity, 0};
+
+    put_node(&text, audit, pointer->node);
+    put_place(&text, pointer);
+    tn_put(&text, ", 0x%llx", (unsigned long long)pointer->address);
+    put_block(&text, pointer);
 }
 
 static void put_text(struct tn_text *text, const tarn_audit *audit)

@@ -13,9 +13,20 @@
 #include "base/error.h"
 #include "base/host.h"
 #include "graphs/admit.h"
+#include "graphs/guard.h"
 #include "graphs/replay.h"
 
 static struct tn_records graph_records = TN_RECORDS_INIT(struct tarn_graph);
+
+tarn_status tn_graph_make_guard(tarn_graph *graph, tn_cu_graph driver_graph, uint64_t mark,
+                                struct tn_guard **guard)
+{
+    const tarn_audit_options options = TARN_AUDIT_OPTIONS_INIT;
+    const struct tn_audit_subject subject = {
+        .graph = driver_graph, .pool = graph->pool, .mark = mark};
+
+    return tn_guard_make(graph, graph->guard_kind, &subject, &options, guard);
+}
 
 tarn_status tn_graph_prepare(tarn_pool *pool, tn_cu_graph driver_graph, tarn_graph **graph)
 {
@@ -32,7 +43,14 @@ tarn_status tn_graph_prepare(tarn_pool *pool, tn_cu_graph driver_graph, tarn_gra
     made->pool = pool;
     made->gpu = &pool->device->gpu;
     made->driver_graph = driver_graph;
+    made->guard_kind = pool->guard;
     made->mark = tn_device_mark(pool->device);
+    status = tn_graph_make_guard(made, driver_graph, made->mark, &made->guard);
+    if (status != TARN_OK) {
+        tn_exec_destroy(&pool->device->gpu, made->exec);
+        tn_records_give(&graph_records, made);
+        return status;
+    }
     *graph = made;
     return TARN_OK;
 }
@@ -43,7 +61,7 @@ void tn_graph_commit(tarn_graph *graph, const struct tn_hold *own)
 
     pool->graph_count += 1;
     tn_replays_admit(pool, own);
-    atomic_store(&graph->magic, TN_GRAPH_MAGIC);
+    tn_guard_settle(graph);
 }
 
 tarn_status tn_graph_adopt(tarn_pool *pool, tn_cu_graph driver_graph, tarn_graph **graph)
@@ -77,5 +95,6 @@ void tn_graph_destroy(tarn_graph *graph)
     TN_ASSERT(pool->graph_count > 0);
     pool->graph_count -= 1;
     tn_pool_unlock(pool);
+    tn_guard_drop(graph->guard);
     tn_records_give(&graph_records, graph);
 }

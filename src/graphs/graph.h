@@ -13,22 +13,38 @@
 #include "pools/device.h"
 #include "tarn/graph.h"
 
+struct tn_guard;
+
 struct tarn_graph {
-    _Atomic uint64_t magic; /* TN_GRAPH_MAGIC; 0 in a recycled record */
+    _Atomic uint64_t magic; /* TN_GRAPH_MAGIC or TN_GRAPH_STALE: G7; 0 in a recycled record */
     tarn_graph *next;       /* links recycled records */
     tarn_pool *pool;        /* immutable */
     tn_cu_graph driver_graph;
     tn_cu_graphexec exec;
-    struct tn_gpu *gpu; /* the pool's, immutable: a replay has one look less to wait for */
-    uint64_t mark;      /* blocks with this sequence number or a higher one were allocated behind the section */
+    struct tn_gpu *gpu;     /* the pool's, immutable: a replay has one look less to wait for */
+    struct tn_guard *guard; /* NULL: none */
+    tarn_guard guard_kind;  /* of that, and of the next section's */
+    uint64_t
+        mark; /* blocks with this sequence number or a higher one were allocated behind the section */
 };
 
 #define TN_GRAPH_MAGIC 0x54477270ULL
+#define TN_GRAPH_STALE (TN_GRAPH_MAGIC | 1) /* G7, in graphs/guard.h */
+
+static inline bool tn_graph_is_stale(tarn_graph *graph)
+{
+    return atomic_load(&graph->magic) == TN_GRAPH_STALE;
+}
 
 /* A graph of the driver's graph, instantiated; the pool does not know it yet.
- *   HOST_MEMORY, DEVICE_MEMORY, DEVICE_LOST, DRIVER: the driver's graph is as it was */
+ *   HOST_MEMORY, DEVICE_MEMORY, LIMIT, DEVICE_LOST, DRIVER: the driver's graph is as it was */
 TARN_MUST_CHECK tarn_status tn_graph_prepare(tarn_pool *pool, tn_cu_graph driver_graph,
                                              tarn_graph **graph);
+
+/* A guard of the graph's kind, for a section of that mark that is the graph's or is to be. NULL: it has none.
+ *   LIMIT, HOST_MEMORY, DEVICE_LOST, DRIVER */
+TARN_MUST_CHECK tarn_status tn_graph_make_guard(tarn_graph *graph, tn_cu_graph driver_graph,
+                                                uint64_t mark, struct tn_guard **guard);
 
 /* Enters it in its pool, whose lock is held: from here on it may be replayed. own: its hold there, or
  * NULL. */

@@ -16,6 +16,7 @@
 #include "graphs/update.h"
 
 #include "base/error.h"
+#include "graphs/guard.h"
 #include "graphs/replay.h"
 
 tarn_status tn_graph_update(tarn_graph *graph, tarn_capture *capture)
@@ -23,6 +24,8 @@ tarn_status tn_graph_update(tarn_graph *graph, tarn_capture *capture)
     tarn_pool *pool = graph->pool;
     struct tn_gpu *gpu = &pool->device->gpu;
     tn_cu_graph old = graph->driver_graph;
+    struct tn_guard *guard = NULL;
+    uint64_t mark;
     tarn_status status;
 
     if (capture->pool != pool)
@@ -34,13 +37,18 @@ tarn_status tn_graph_update(tarn_graph *graph, tarn_capture *capture)
         status = tn_capture_seize(capture);
     if (status != TARN_OK)
         return status;
-    status = tn_exec_update(gpu, graph->exec, capture->driver_graph);
+    mark = tn_device_mark(pool->device);
+    status = tn_graph_make_guard(graph, capture->driver_graph, mark, &guard);
+    if (status == TARN_OK)
+        status = tn_exec_update(gpu, graph->exec, capture->driver_graph);
     if (status != TARN_OK) {
+        tn_guard_drop(guard);
         tn_capture_let_go(capture);
         return status;
     }
     graph->driver_graph = capture->driver_graph;
-    graph->mark = tn_device_mark(pool->device);
+    graph->mark = mark;
+    tn_guard_begin(graph, guard);
     tn_pool_lock(pool);
     tn_replays_consider(pool);
     tn_pool_unlock(pool);

@@ -136,7 +136,8 @@ struct tn_block *tn_block_take(struct tn_block_store *store)
 void tn_block_give(struct tn_block_store *store, struct tn_block *block)
 {
     TN_ASSERT(!block->tangled ||
-              (tn_block_cold(block)->uses == NULL && tn_block_cold(block)->fence == NULL));
+              (tn_block_cold(block)->uses == NULL && tn_block_cold(block)->fence == NULL &&
+               tn_block_cold(block)->watches == NULL));
     if (TARN_DEBUG_CHECKS)
         memset(block, 0x5e, sizeof *block); /* who looks at it still goes astray at once */
     block->units = 0;

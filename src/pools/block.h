@@ -5,7 +5,7 @@
  *   P2  a block is UNMAPPED exactly where no chunk is; every chunk that any other block touches
  *       belongs to the block's heap; and where a segment is not divided, to its first arena
  *   P3  no two neighbours are both UNMAPPED, and no two neighbours of one heap are both FREE
- *   P18 a LIVE or PENDING block that is not tangled has no use and no fence
+ *   P18 a LIVE or PENDING block that is not tangled has no use, no fence and no watch
  *   P20 a LIVE or PENDING block is misplaced when its heap is for blocks of another size, and only then
  *   P24 a block that is PENDING where the next user is not ordered behind its last use waits for a proof
  *
@@ -32,6 +32,7 @@
 
 struct tn_fence;
 struct tn_use;
+struct tn_watched;
 
 enum tn_block_state {
     TN_BLOCK_FREE,      /* mapped, in its heap's bins */
@@ -66,7 +67,7 @@ struct tn_block {
     uint16_t mark;        /* scratch of checkpoint/: the last comparison that saw it */
     uint8_t state;        /* enum tn_block_state */
     bool own_order : 1;   /* LIVE, PENDING: of its arena's order; else the cold record says which */
-    bool tangled : 1;     /* the cold record may have uses or a fence */
+    bool tangled : 1;     /* the cold record may have uses, a fence or watches */
     bool misplaced : 1;   /* LIVE, PENDING: P20 */
     bool extends : 1;     /* FREE: P4, what follows it is UNMAPPED */
     bool
@@ -87,8 +88,9 @@ struct tn_block_cold {
     struct tn_use *uses; /* LIVE, PENDING: other orders that use it */
     struct tn_fence
         *fence; /* LIVE, PENDING, of no order: what ends its own stream's work; NULL: ended */
-    uint64_t hold_serial;   /* PENDING, captured_free: of the newest hold when it was freed */
-    uint64_t proof_stamp;   /* PENDING: not 0: waits until this epoch is proven idle */
+    struct tn_watched *watches; /* LIVE, PENDING: that refer to it: P25 in pools/watch.h */
+    uint64_t hold_serial;       /* PENDING, captured_free: of the newest hold when it was freed */
+    uint64_t proof_stamp;       /* PENDING: not 0: waits until this epoch is proven idle */
     uint64_t freed_stamp;   /* PENDING: what must be proven when its uses have ended; 0: nothing */
     uint64_t pending_stamp; /* PENDING: the epoch of the free; proven, all use of it has ended */
 };

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "pools/arena_table.h"
 #include "pools/device.h"
+#include "pools/watch.h"
 
 /* What a walk over the blocks finds. */
 struct sums {
@@ -17,6 +18,7 @@ struct sums {
     uint64_t pending_bytes;
     uint64_t pending_count;
     uint64_t unheld_count;
+    uint64_t kept_count;
     uint64_t discarded_count;
     uint64_t mapped_bytes;
     uint64_t free_count; /* FREE blocks */
@@ -131,6 +133,7 @@ static tarn_status check_block(const tarn_pool *pool, const struct tn_block *blo
     case TN_BLOCK_PENDING:
         sums->pending_bytes += tn_block_bytes(block);
         sums->pending_count += 1;
+        sums->kept_count += tn_block_watches(block) != NULL;
         sums->unheld_count += block->unheld;
         break;
     case TN_BLOCK_FREE:
@@ -152,8 +155,10 @@ static tarn_status check_block(const tarn_pool *pool, const struct tn_block *blo
         EXPECT_EQUAL("P24", "whether a block pending in memory of others waits for a proof",
                      tn_block_cold(block)->proof_stamp != 0, 1);
     if (!block->tangled && tn_block_has_cold(block))
-        EXPECT_EQUAL("P18", "whether a block that is not tangled has a use or a fence",
-                     tn_block_cold(block)->uses != NULL || tn_block_cold(block)->fence != NULL, 0);
+        EXPECT_EQUAL("P18", "whether a block that is not tangled has a use, a fence or a watch",
+                     tn_block_cold(block)->uses != NULL || tn_block_cold(block)->fence != NULL ||
+                         tn_block_cold(block)->watches != NULL,
+                     0);
     if (tn_block_fence(block) != NULL)
         EXPECT_EQUAL("P14", "whether a block with a fence is LIVE or PENDING and of no order",
                      (block->state == TN_BLOCK_LIVE || block->state == TN_BLOCK_PENDING) &&
@@ -164,6 +169,22 @@ static tarn_status check_block(const tarn_pool *pool, const struct tn_block *blo
         EXPECT_EQUAL("P5", "the index's entry for an address", (uintptr_t)listed, (uintptr_t)block);
         EXPECT_EQUAL("P23", "whether a block's entry is open", tn_live_is_open(block),
                      tn_block_is_plain(block));
+    }
+    return TARN_OK;
+}
+
+/* P25 */
+static tarn_status check_watches(const tarn_pool *pool, const struct tn_block *block)
+{
+    for (const struct tn_watched *watched = tn_block_watches(block); watched != NULL;
+         watched = watched->next) {
+        EXPECT_EQUAL("P25", "the block of a watch", (uintptr_t)watched->block, (uintptr_t)block);
+        EXPECT_EQUAL("P25", "the pool of a watch", (uintptr_t)atomic_load(&watched->pool),
+                     (uintptr_t)pool);
+        EXPECT_EQUAL("P25", "whether a watched block is live, or pending and kept",
+                     block->state == TN_BLOCK_LIVE ||
+                         (block->state == TN_BLOCK_PENDING && watched->watch->keeps),
+                     1);
     }
     return TARN_OK;
 }
@@ -180,6 +201,9 @@ static tarn_status check_segment(const tarn_pool *pool, const struct tn_segment 
                  (uintptr_t)pool);
     for (const struct tn_block *block = segment->first_block; block != NULL; block = block->next) {
         tarn_status status = check_block(pool, block, sums);
+
+        if (status == TARN_OK)
+            status = check_watches(pool, block);
 
         if (status != TARN_OK)
             return status;
@@ -302,6 +326,7 @@ static tarn_status check_counters(const tarn_pool *pool, const struct sums *sums
     EXPECT_EQUAL("P8", "the pool's pending bytes", counters->pending_bytes, sums->pending_bytes);
     EXPECT_EQUAL("P8", "the pool's pending count", counters->pending_count, sums->pending_count);
     EXPECT_EQUAL("P8", "the pool's unheld count", pool->unheld_count, sums->unheld_count);
+    EXPECT_EQUAL("P25", "the pool's count of kept blocks", pool->kept_count, sums->kept_count);
     EXPECT_EQUAL("P8", "the pool's discarded count", counters->discarded_count,
                  sums->discarded_count);
     EXPECT_EQUAL("P8", "the pool's mapped bytes", counters->mapped_bytes, sums->mapped_bytes);

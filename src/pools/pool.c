@@ -33,6 +33,7 @@
 #include "pools/reserve.h"
 #include "pools/steady.h"
 #include "pools/use.h"
+#include "pools/watch.h"
 
 static struct tn_records pool_records = TN_RECORDS_INIT_KEEPING(struct tarn_pool, lock);
 
@@ -145,7 +146,7 @@ bool tn_pool_is_only_held(const tarn_pool *pool)
 {
     return pool->counters.live_count == 0 && pool->route_count == 0 && pool->capture_count == 0 &&
            atomic_load(&pool->pin_count) == 0 && pool->graph_count == 0 &&
-           pool->checkpoint_count == 0;
+           pool->checkpoint_count == 0 && pool->kept_count == 0;
 }
 
 bool tn_pool_is_unclaimed(const tarn_pool *pool)
@@ -160,12 +161,13 @@ tarn_status tn_pool_check_unclaimed(const tarn_pool *pool)
     return tn_fail(
         TARN_ERR_BUSY,
         "pool '%s' is in use: %llu live blocks, %llu routes, %llu captures, %llu graphs, "
-        "%llu checkpoints, %llu holds of captures and of graphs that are not gone, %llu calls under "
-        "way",
+        "%llu checkpoints, %llu holds of captures and of graphs that are not gone, %llu blocks that "
+        "were freed and that graphs keep, %llu calls under way",
         pool->name, (unsigned long long)pool->counters.live_count,
         (unsigned long long)pool->route_count, (unsigned long long)pool->capture_count,
         (unsigned long long)pool->graph_count, (unsigned long long)pool->checkpoint_count,
-        (unsigned long long)pool->hold_count, (unsigned long long)atomic_load(&pool->pin_count));
+        (unsigned long long)pool->hold_count, (unsigned long long)pool->kept_count,
+        (unsigned long long)atomic_load(&pool->pin_count));
 }
 
 /* A pool whose handle is there takes no lock: whoever gives that up just now sees the pin, or is seen here.
@@ -558,6 +560,7 @@ tarn_status tn_pool_lock_block(uint64_t address, bool live_only, tarn_pool **poo
 
 static void free_block(tarn_pool *pool, struct tn_block *block, bool unheld)
 {
+    bool kept = tn_watches_tell(pool, block);
     uint64_t proof_stamp;
 
     tn_pool_leave_live(pool, block);
@@ -569,8 +572,8 @@ static void free_block(tarn_pool *pool, struct tn_block *block, bool unheld)
     block->unheld = unheld;
     block->captured_free = block->captured_free || unheld;
     proof_stamp = tn_block_is_in_order(block) ? 0 : tn_gpu_epoch(&pool->device->gpu);
-    if (tn_block_uses(block) != NULL || !tn_block_settle(pool, block) || block->captured_free ||
-        proof_stamp != 0) {
+    if (kept || tn_block_uses(block) != NULL || !tn_block_settle(pool, block) ||
+        block->captured_free || proof_stamp != 0) {
         tn_pending_add(pool, block, proof_stamp);
         return;
     }

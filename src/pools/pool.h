@@ -61,6 +61,7 @@ struct tarn_pool {
     bool ending;          /* a thread is ending it; guarded by the DEVICE lock */
     char name[32];        /* immutable */
     uint64_t limit_bytes; /* 0: none; guarded by lock */
+    tarn_guard guard;     /* of its graphs, immutable */
     bool met_limit;       /* a growth was refused by it; guarded by lock, cleared by who asks */
     struct tn_chunk_properties properties; /* immutable but for the peers, guarded by lock */
 
@@ -86,6 +87,7 @@ struct tarn_pool {
     uint64_t open_hold_count;
     uint64_t hold_serial;           /* of the newest hold */
     uint64_t unheld_count;          /* pending blocks freed in a capture that has no hold */
+    uint64_t kept_count;            /* pending blocks that watches keep */
     uint64_t capture_count;         /* tarn_captures */
     uint64_t graph_count;           /* tarn_graphs */
     uint64_t checkpoint_count;      /* tarn_checkpoints */

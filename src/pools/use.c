@@ -25,6 +25,7 @@
 #include "pools/body.h"
 #include "pools/device.h"
 #include "pools/handover.h"
+#include "pools/watch.h"
 
 tarn_status tn_use_make(tarn_device *device, tn_cu_stream stream, struct tn_order order,
                         struct tn_use **use)
@@ -58,8 +59,7 @@ void tn_use_end(tarn_device *device, struct tn_use *use)
     tn_host_free(use);
 }
 
-/* Notes that the block's cold record may have uses or a fence. */
-static void tangle(struct tn_block *block)
+void tn_block_tangle(struct tn_block *block)
 {
     block->tangled = true; /* P18 */
     if (block->state == TN_BLOCK_LIVE)
@@ -72,7 +72,7 @@ static void add_use(struct tn_block *block, struct tn_use *use)
 
     use->next = cold->uses;
     cold->uses = use;
-    tangle(block);
+    tn_block_tangle(block);
 }
 
 /* Whether the block's use says already what there is to note of the order; if so, the calling thread is the
@@ -189,7 +189,7 @@ void tn_uses_give(struct tn_block *block, struct tn_use *uses)
     while (*link != NULL)
         link = &(*link)->next;
     *link = uses;
-    tangle(block);
+    tn_block_tangle(block);
 }
 
 /* The work of the use is all on its stream: a fence ends it. */
@@ -318,7 +318,7 @@ void tn_block_retire(tarn_pool *pool, struct tn_block *block, struct tn_fence *f
     cold->fence = fence;
     cold->order = TN_ORDER_NONE;
     block->own_order = false;
-    tangle(block);
+    tn_block_tangle(block);
     cold->freed_stamp = 0; /* the fence proves what the stream did */
     cold->proof_stamp = 0;
 }
@@ -346,6 +346,7 @@ void tn_pending_remove(tarn_pool *pool, struct tn_block *block)
 {
     unlink_pending(pool, block);
     tn_uses_end(pool, block);
+    tn_watches_break(pool, block);
 }
 
 /* A body's capture is part of one that goes on. */
@@ -429,8 +430,11 @@ static bool captures_let_go(tarn_pool *pool, const struct tn_block *block, bool 
 /* Whether nothing can run in the PENDING block any more. */
 static bool has_ended(tarn_pool *pool, struct tn_block *block, bool force)
 {
-    bool uses_ended = uses_have_ended(pool, block, force);
+    bool uses_ended;
 
+    if (tn_block_watches(block) != NULL)
+        return false; /* kept */
+    uses_ended = uses_have_ended(pool, block, force);
     if (force) {
         drop_fence(pool, block);
         return true;
@@ -503,7 +507,8 @@ void tn_pending_poll(tarn_pool *pool, bool force)
 static bool waits_in_capture(const struct tn_block *block, const struct tn_arena *arena)
 {
     if (block->heap->arena != arena || !tn_order_equal(tn_block_order(block), arena->order) ||
-        block->captured_free || tn_block_cold(block)->proof_stamp != 0)
+        block->captured_free || tn_block_cold(block)->proof_stamp != 0 ||
+        tn_block_watches(block) != NULL)
         return false;
     for (const struct tn_use *use = tn_block_uses(block); use != NULL; use = use->next) {
         if (use->order.capture_id != arena->order.capture_id || !use->markers.known)

@@ -27,6 +27,9 @@ struct tn_use {
     struct tn_markers markers;      /* in a capture, freed: what the stream had there at the free */
 };
 
+/* Notes that the block's cold record may have uses, a fence or watches. */
+void tn_block_tangle(struct tn_block *block);
+
 /* Notes that the order uses the LIVE block, and that the calling thread named the stream; the latter alone
  * when it is noted before, and nothing when it is the block's own order. HOST_MEMORY, DEVICE_LOST,
  * DRIVER. */

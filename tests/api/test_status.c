@@ -38,7 +38,7 @@ END_TEST
 
 START_TEST(any_other_number_is_an_unknown_status)
 {
-    static const int others[] = {-1, 1, 99, 108, 205, 999, 0x7fffffff};
+    static const int others[] = {-1, 1, 99, 109, 205, 999, 0x7fffffff};
 
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         ck_assert_str_eq(tarn_status_name((tarn_status)others[i]), "unknown status");

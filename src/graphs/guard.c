@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Guards.
+ *
+ * While a guard is made its graph's magic number may be none yet, or another guard's: so what its watch was told is looked
+ * at once more when it begins.
+ *
+ * Trade-offs: a guarded graph has its nodes' list, for the sentence that may never be asked for. */
+#include "graphs/guard.h"
+
+#include "base/error.h"
+#include "base/host.h"
+
+/* The first mistake that leaves no block to be watched. */
+static const tarn_pointer *find_dead(const tarn_audit *audit)
+{
+    for (size_t i = 0; i < audit->mistake_count; i++) {
+        if (tn_pointer_is_dead(audit->mistakes[i].pointer_class))
+            return &audit->mistakes[i];
+    }
+    return NULL;
+}
+
+static tarn_status watch_all(struct tn_guard *guard, tarn_graph *graph)
+{
+    size_t count = tn_audit_listed(guard->audit);
+    tarn_status status =
+        tn_watch_init(&guard->watch, graph->pool->device, guard->kind == TARN_GUARD_KEEP, count,
+                      &graph->magic, TN_GRAPH_MAGIC, TN_GRAPH_STALE);
+
+    for (size_t i = 0; status == TARN_OK && i < count; i++) {
+        const tarn_block *block = &guard->audit->pointers[i].block;
+
+        status = tn_watch_add(&guard->watch, (uint64_t)(uintptr_t)block->address, block->sequence);
+    }
+    return status;
+}
+
+tarn_status tn_guard_make(tarn_graph *graph, tarn_guard kind,
+                          const struct tn_audit_subject *subject, const tarn_audit_options *options,
+                          struct tn_guard **guard)
+{
+    struct tn_guard *made;
+    tarn_status status;
+
+    *guard = NULL;
+    if (kind == TARN_GUARD_IGNORE)
+        return TARN_OK;
+    made = tn_host_alloc(1, sizeof *made);
+    if (made == NULL)
+        return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a graph's guard");
+    made->kind = kind;
+    status = tn_audit(graph->pool->device, subject, options, TN_LIST_NOT_HELD, &made->audit);
+    if (status == TARN_OK) {
+        made->dead = find_dead(made->audit);
+        status = watch_all(made, graph);
+    }
+    if (status != TARN_OK) {
+        tn_guard_drop(made);
+        return status;
+    }
+    *guard = made;
+    return TARN_OK;
+}
+
+void tn_guard_begin(tarn_graph *graph, struct tn_guard *guard)
+{
+    struct tn_guard *before = graph->guard;
+
+    graph->guard = guard;
+    tn_guard_drop(before);
+    tn_guard_settle(graph);
+}
+
+void tn_guard_settle(tarn_graph *graph)
+{
+    const struct tn_guard *guard = graph->guard;
+
+    atomic_store(&graph->magic, TN_GRAPH_MAGIC);
+    if (guard != NULL && (guard->dead != NULL || atomic_load(&guard->watch.gone) != 0))
+        atomic_store(&graph->magic, TN_GRAPH_STALE); /* G7 */
+}
+
+void tn_guard_drop(struct tn_guard *guard)
+{
+    if (guard == NULL)
+        return;
+    tn_watch_end(&guard->watch);
+    if (guard->audit != NULL)
+        tn_audit_drop(guard->audit);
+    tn_host_free(guard);
+}
+
+tarn_status tn_guard_refuse(const tarn_graph *graph)
+{
+    const struct tn_guard *guard = graph->guard;
+    const tarn_pointer *pointer = guard->dead;
+    char where[512];
+
+    if (pointer == NULL)
+        pointer = &guard->audit->pointers[atomic_load(&guard->watch.gone) - 1];
+    tn_audit_write_pointer(guard->audit, pointer, where, sizeof where);
+    return tn_fail(TARN_ERR_STALE,
+                   "the graph is stale: %s, is not there any more; capture it again, or guard it "
+                   "otherwise",
+                   where);
+}

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A block's watches are a list that begins in its cold record. Each knows its block's pool, so a watch that ends finds the
+ * lock for each of its blocks; a pool that was found so may have gone, and another be in its record, but its lock is one
+ * still, and behind it the block is seen not to be watched any more.
+ *
+ * Trade-offs: who ends a watch locks a pool once for each of its blocks. */
+#include "pools/watch.h"
+
+#include "base/contract.h"
+#include "base/error.h"
+#include "base/host.h"
+#include "pools/device.h"
+#include "pools/use.h"
+
+static tarn_status no_memory(void)
+{
+    return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory to watch a block");
+}
+
+tarn_status tn_watch_init(struct tn_watch *watch, tarn_device *device, bool keeps, size_t capacity,
+                          _Atomic uint64_t *word, uint64_t fresh, uint64_t stale)
+{
+    *watch = (struct tn_watch){.device = device,
+                               .keeps = keeps,
+                               .word = word,
+                               .fresh = fresh,
+                               .stale = stale,
+                               .capacity = capacity};
+    if (capacity == 0)
+        return TARN_OK;
+    watch->blocks = tn_host_alloc(capacity, sizeof *watch->blocks);
+    return watch->blocks != NULL ? TARN_OK : no_memory();
+}
+
+static void tell(struct tn_watched *watched)
+{
+    struct tn_watch *watch = watched->watch;
+    uint64_t fresh = watch->fresh;
+    size_t none = 0;
+
+    (void)atomic_compare_exchange_strong(&watch->gone, &none,
+                                         (size_t)(watched - watch->blocks) + 1);
+    (void)atomic_compare_exchange_strong(watch->word, &fresh, watch->stale);
+}
+
+/* The block that begins there now, in the pool, which is locked. */
+static tarn_status add_block(struct tn_watched *watched, tarn_pool *pool, struct tn_block *block,
+                             uint64_t sequence)
+{
+    struct tn_block_cold *cold;
+
+    if (!tn_block_add_cold(block))
+        return no_memory();
+    if (block->sequence != sequence) {
+        tell(watched);
+        return TARN_OK;
+    }
+    cold = tn_block_cold(block);
+    watched->next = cold->watches;
+    watched->block = block;
+    atomic_store(&watched->pool, pool);
+    cold->watches = watched;
+    tn_block_tangle(block);
+    return TARN_OK;
+}
+
+tarn_status tn_watch_add(struct tn_watch *watch, uint64_t address, uint64_t sequence)
+{
+    struct tn_watched *watched = &watch->blocks[watch->count];
+    struct tn_block *block;
+    tarn_pool *pool;
+    tarn_status status = TARN_OK;
+
+    TN_ASSERT(watch->count < watch->capacity);
+    watched->watch = watch;
+    if (tn_pool_lock_block(address, true, &pool, &block) == TARN_OK) {
+        if (pool->device == watch->device)
+            status = add_block(watched, pool, block, sequence);
+        tn_pool_unlock(pool);
+    } else {
+        tell(watched);
+    }
+    watch->count += status == TARN_OK;
+    return status;
+}
+
+/* Where the block's list leads to it. */
+static struct tn_watched **link_of(const struct tn_watched *watched)
+{
+    struct tn_watched **link = &tn_block_cold(watched->block)->watches;
+
+    while (*link != watched)
+        link = &(*link)->next;
+    return link;
+}
+
+/* The PENDING block's last watch is gone. What was launched while that was there may still use it. */
+static void end_keeping(tarn_pool *pool, const struct tn_block *block)
+{
+    TN_ASSERT(block->state == TN_BLOCK_PENDING && pool->kept_count > 0);
+    pool->kept_count -= 1;
+    tn_block_cold(block)->proof_stamp = tn_gpu_epoch(&pool->device->gpu);
+}
+
+/* The pool, locked, is the one that the block was found in. */
+static bool unlink_watched(tarn_pool *pool, struct tn_watched *watched)
+{
+    const struct tn_block *block = watched->block;
+
+    *link_of(watched) = watched->next;
+    atomic_store(&watched->pool, NULL);
+    if (block->state != TN_BLOCK_PENDING || tn_block_watches(block) != NULL)
+        return false;
+    end_keeping(pool, block);
+    return atomic_load(&pool->released) && tn_pool_is_unclaimed(pool);
+}
+
+static void end_watched(struct tn_watched *watched)
+{
+    tarn_pool *pool = atomic_load(&watched->pool);
+    tarn_device *device = NULL;
+
+    if (pool == NULL)
+        return;
+    tn_pool_lock(pool);
+    if (atomic_load(&watched->pool) == pool && unlink_watched(pool, watched))
+        device = pool->device;
+    tn_pool_unlock(pool);
+    if (device != NULL)
+        tn_device_end_released(device);
+}
+
+void tn_watch_end(struct tn_watch *watch)
+{
+    TN_ASSERT(tn_lock_none_held());
+    for (size_t i = 0; i < watch->count; i++)
+        end_watched(&watch->blocks[i]);
+    tn_host_free(watch->blocks);
+    *watch = (struct tn_watch){.keeps = false};
+}
+
+/* Tells those that do not keep the block, or all; whether any is left. */
+static bool tell_all(struct tn_block *block, bool keepers)
+{
+    struct tn_watched **link = &tn_block_cold(block)->watches;
+
+    while (*link != NULL) {
+        struct tn_watched *watched = *link;
+
+        if (watched->watch->keeps && !keepers) {
+            link = &watched->next;
+            continue;
+        }
+        *link = watched->next;
+        tell(watched);
+        atomic_store(&watched->pool,
+                     NULL); /* the last that is written: who ends it may find it gone now */
+    }
+    return tn_block_cold(block)->watches != NULL;
+}
+
+bool tn_watches_tell(tarn_pool *pool, struct tn_block *block)
+{
+    if (tn_block_watches(block) == NULL || !tell_all(block, false))
+        return false;
+    pool->kept_count += 1;
+    return true;
+}
+
+void tn_watches_break(tarn_pool *pool, struct tn_block *block)
+{
+    if (tn_block_watches(block) == NULL)
+        return;
+    (void)tell_all(block, true);
+    TN_ASSERT(pool->kept_count > 0);
+    pool->kept_count -= 1;
+}

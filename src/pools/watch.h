@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+/* watch.h -- live blocks that somebody refers to who does not hold their memory.
+ *
+ *   P25 the watches of a block are those that name it: of a LIVE one any, of a PENDING one such that keep it, of others
+ *       none; the pool's kept_count is the number of PENDING blocks that have any
+ *
+ * A watch is told of the first of its blocks that is freed, or it keeps them: what is freed meanwhile is PENDING until
+ * the watch ends. It is told even so where the memory goes all the same, since a restore brings something else back to
+ * it. A block that is watched is not plain, so its free is no arena's affair alone.
+ *
+ * Locking: a block's watches are guarded by its pool's lock; a watch is made and ended by one thread at a time. */
+#ifndef TARN_POOLS_WATCH_H
+#define TARN_POOLS_WATCH_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+
+#include "pools/pool.h"
+
+/* A block of a watch. */
+struct tn_watched {
+    struct tn_watched *next; /* of the same block; guarded by the lock of pool */
+    struct tn_block *block;  /* guarded by the lock of pool */
+    tarn_pool
+        *_Atomic pool; /* whose block it is; changed under its lock; NULL: it is watched no more */
+    struct tn_watch *watch; /* immutable */
+};
+
+struct tn_watch {
+    tarn_device *device;    /* immutable: blocks of others are not watched */
+    bool keeps;             /* immutable */
+    atomic_size_t gone;     /* index + 1 of the first block that was freed; 0: none */
+    _Atomic uint64_t *word; /* immutable: where fresh becomes stale when the first one is */
+    uint64_t fresh;         /* immutable */
+    uint64_t stale;         /* immutable */
+    struct tn_watched *blocks;
+    size_t count;
+    size_t capacity; /* immutable */
+};
+
+/* A watch with room for so many blocks; word stands still as long as it does. HOST_MEMORY. */
+TARN_MUST_CHECK tarn_status tn_watch_init(struct tn_watch *watch, tarn_device *device, bool keeps,
+                                          size_t capacity, _Atomic uint64_t *word, uint64_t fresh,
+                                          uint64_t stale);
+
+/* Adds the block with that number, at the address at which it begins, as the next one; where that is not live any more it is the first
+ * that is gone. One of another device is not watched. HOST_MEMORY: it is not watched. */
+TARN_MUST_CHECK tarn_status tn_watch_add(struct tn_watch *watch, uint64_t address,
+                                         uint64_t sequence);
+
+/* Watches nothing any more. What was kept waits for a proof that the device was idle since. No lock may be held. */
+void tn_watch_end(struct tn_watch *watch);
+
+/* The block, LIVE a moment ago, is being freed: those that do not keep it are told. Whether others are left, which keep
+ * it. The lock is held. */
+bool tn_watches_tell(tarn_pool *pool, struct tn_block *block);
+
+/* The memory of the PENDING block goes whoever keeps it: they are told. The lock is held. */
+void tn_watches_break(tarn_pool *pool, struct tn_block *block);
+
+/* The watches of a LIVE or PENDING block; NULL: none. */
+static inline struct tn_watched *tn_block_watches(const struct tn_block *block)
+{
+    return block->tangled ? tn_block_cold(block)->watches : NULL;
+}
+
+#endif
