@@ -155,13 +155,12 @@ static void open_rival(void)
 /* The control functions, which the simulated driver and the call recorder have. */
 static void find_controls(void *library)
 {
-    int (*register_kernel)(const char *entry, tarn_sim_kernel twin);
     void *address = dlsym(library, "tarn_sim_register_kernel");
 
     if (address == NULL)
         return;
-    STORE_FUNCTION(register_kernel, address);
-    if (register_kernel("tarn_bench_touch", touch_twin) != 0)
+    STORE_FUNCTION(cu.register_kernel, address);
+    if (cu.register_kernel("tarn_bench_touch", touch_twin) != 0)
         bench_fail("the simulated driver does not take the kernel's twin");
     address = dlsym(library, "tarn_sim_read_account");
     STORE_FUNCTION(cu.read_account, address);

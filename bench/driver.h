@@ -48,6 +48,8 @@
     X(cuGraphCreate)                                                                               \
     X(cuGraphDestroy)                                                                              \
     X(cuGraphGetNodes)                                                                             \
+    X(cuGraphNodeGetType)                                                                          \
+    X(cuGraphKernelNodeGetParams)                                                                  \
     X(cuGraphLaunch)
 
 /* The driver's allocator: in every driver since CUDA 11.2. */
@@ -79,6 +81,7 @@ struct bench_driver {
     void (*reset_account)(void);
     void (*hold_work)(void); /* as tarn_sim_hold_work; NULL as well */
     void (*resume_work)(void);
+    int (*register_kernel)(const char *entry, tarn_sim_kernel twin); /* as well */
     char device_name[128];
 };
 extern struct bench_driver cu;

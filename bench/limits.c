@@ -84,7 +84,12 @@ static const struct limit limits[] = {
     {"replay, more than cuGraphLaunch of the same graph",
      "0 ns, cuGraphLaunch itself",
      {AT_MOST("replay", "one graph, added", 10, "ns"),
-      AT_MOST("replay", "ordered graphs, added", 30, "ns")}},
+      AT_MOST("replay", "ordered graphs, added", 30, "ns"),
+      AT_MOST("replay", "one guarded graph, added", 10, "ns")}},
+    {"audit of a graph of 10,000 kernels",
+     "nobody audits a graph; the driver's own reading of it: not measured",
+     {AT_MOST("audit", "10000 kernels, 4 pointers each", 2, "ms"),
+      AT_MOST("audit", "10000 kernels, a struct of 3 KiB each", 10, "ms")}},
 };
 // clang-format on
 

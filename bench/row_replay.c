@@ -12,7 +12,7 @@
  * the figure is the median of theirs.
  *
  * The graph is one kernel on one block of its pool. A pool with two graphs orders their replays;
- * they are launched in turn. */
+ * they are launched in turn. A guarded one is of a block of another pool. */
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,6 +38,9 @@ enum {
 
 _Static_assert(PROCESSES *BATCHES <= BENCH_SAMPLES_MAX, "a series has all of them");
 
+/* What is replayed. GUARDED: one graph, of a block of the default pool, with TARN_GUARD_REFUSE. */
+enum { ONE, ORDERED, GUARDED, VARIANT_COUNT };
+
 /* ASKED: a launch, and before it the question for the stream's id, which is what tells streams apart. */
 enum { REPLAY, LAUNCH, ASKED, KIND_COUNT };
 
@@ -46,6 +49,7 @@ struct graphs {
     tarn_pool *pool;
     tarn_stream stream;
     size_t graph_count;
+    void *input; /* GUARDED: what is referred to; else NULL */
     tarn_graph *graphs[GRAPHS_MAX];
     tarn_driver_exec execs[GRAPHS_MAX]; /* those of the graphs */
 };
@@ -64,13 +68,28 @@ static tarn_graph *capture(tarn_device *device, tarn_pool *pool, tarn_stream str
     return graph;
 }
 
-static void create_graphs(struct graphs *made, const struct bench *bench, size_t graph_count)
+static tarn_graph *capture_guarded(const struct graphs *made)
 {
-    made->graph_count = graph_count;
-    made->stream = bench_stream_create();
+    tarn_capture *capture = NULL;
+    tarn_graph *graph = NULL;
+
+    BENCH_OK(tarn_capture_begin(made->pool, made->stream, TARN_CAPTURE_GLOBAL, &capture));
+    bench_touch_launch(made->stream, made->input);
+    BENCH_OK(tarn_capture_end(capture, &graph));
+    BENCH_OK(tarn_graph_guard(graph, TARN_GUARD_REFUSE, NULL));
+    return graph;
+}
+
+static void create_graphs(struct graphs *made, const struct bench *bench, int variant)
+{
+    *made =
+        (struct graphs){.graph_count = variant == ORDERED ? 2 : 1, .stream = bench_stream_create()};
     BENCH_OK(tarn_pool_create(bench->device, NULL, &made->pool));
-    for (size_t i = 0; i < graph_count; i++) {
-        made->graphs[i] = capture(bench->device, made->pool, made->stream);
+    if (variant == GUARDED)
+        BENCH_OK(tarn_malloc(bench->device, sizeof(uint32_t), made->stream, &made->input));
+    for (size_t i = 0; i < made->graph_count; i++) {
+        made->graphs[i] = made->input != NULL ? capture_guarded(made)
+                                              : capture(bench->device, made->pool, made->stream);
         BENCH_OK(tarn_graph_driver_handles(made->graphs[i], NULL, &made->execs[i]));
     }
 }
@@ -80,6 +99,7 @@ static void destroy_graphs(struct graphs *graphs)
     bench_stream_drain(graphs->stream);
     for (size_t i = 0; i < graphs->graph_count; i++)
         BENCH_OK(tarn_graph_destroy(graphs->graphs[i]));
+    BENCH_OK(tarn_free(graphs->input));
     BENCH_OK(tarn_pool_destroy(graphs->pool));
     bench_stream_destroy(graphs->stream);
 }
@@ -148,7 +168,7 @@ static void forget(struct bench_series series[KIND_COUNT])
 }
 
 /* Measures the graphs in this process, and gives the series. */
-static void give(const struct bench *bench, size_t graph_count)
+static void give(const struct bench *bench, int variant)
 {
     size_t batch_count = batches(bench);
     size_t warm_up_count = bench->quick ? QUICK_WARM_UP_BATCHES : WARM_UP_BATCHES;
@@ -157,7 +177,7 @@ static void give(const struct bench *bench, size_t graph_count)
     struct graphs graphs;
     uint64_t random = BENCH_RANDOM_SEED;
 
-    create_graphs(&graphs, bench, graph_count);
+    create_graphs(&graphs, bench, variant);
     forget(series);
     bench_quiet_begin();
     while (series[REPLAY].count < warm_up_count)
@@ -174,16 +194,16 @@ static void give(const struct bench *bench, size_t graph_count)
 void bench_part_replay(const struct bench *bench)
 {
     bench_touch_load();
-    for (size_t graph_count = 1; graph_count <= GRAPHS_MAX; graph_count++)
-        give(bench, graph_count);
+    for (int variant = 0; variant < VARIANT_COUNT; variant++)
+        give(bench, variant);
     bench_touch_unload();
 }
 
 /* One kind's batches for one number of graphs, in one process. */
 static struct bench_series series_of(const struct bench *bench, const double *values,
-                                     size_t process, size_t graph_count, int kind)
+                                     size_t process, int variant, int kind)
 {
-    size_t at = (process * GRAPHS_MAX + graph_count - 1) * KIND_COUNT + (size_t)kind;
+    size_t at = (process * VARIANT_COUNT + (size_t)variant) * KIND_COUNT + (size_t)kind;
     struct bench_series series = {.count = batches(bench)};
 
     memcpy(series.values, values + at * series.count, series.count * sizeof *values);
@@ -191,13 +211,13 @@ static struct bench_series series_of(const struct bench *bench, const double *va
 }
 
 /* All processes' batches. */
-static struct bench_summary launches(const struct bench *bench, const double *values,
-                                     size_t graph_count, int kind)
+static struct bench_summary launches(const struct bench *bench, const double *values, int variant,
+                                     int kind)
 {
     struct bench_series all = {.count = 0};
 
     for (size_t process = 0; process < processes(bench); process++) {
-        struct bench_series series = series_of(bench, values, process, graph_count, kind);
+        struct bench_series series = series_of(bench, values, process, variant, kind);
 
         for (size_t i = 0; i < series.count; i++)
             bench_series_add(&all, series.values[i]);
@@ -206,40 +226,43 @@ static struct bench_summary launches(const struct bench *bench, const double *va
 }
 
 /* What the kind takes more than a launch, in each of the processes. */
-static struct bench_summary added(const struct bench *bench, const double *values,
-                                  size_t graph_count, int kind)
+static struct bench_summary added(const struct bench *bench, const double *values, int variant,
+                                  int kind)
 {
     struct bench_series differences = {.count = 0};
 
     for (size_t process = 0; process < processes(bench); process++) {
-        struct bench_series with = series_of(bench, values, process, graph_count, kind);
-        struct bench_series alone = series_of(bench, values, process, graph_count, LAUNCH);
+        struct bench_series with = series_of(bench, values, process, variant, kind);
+        struct bench_series alone = series_of(bench, values, process, variant, LAUNCH);
 
         bench_series_add(&differences, bench_difference(&with, &alone).median);
     }
     return bench_summarize(&differences);
 }
 
-static void report(const struct bench *bench, const double *values, size_t graph_count,
-                   const char *variant, const char *variant_added)
+static void report(const struct bench *bench, const double *values, int variant)
 {
-    bench_report("replay", variant, NULL, "ns", launches(bench, values, graph_count, REPLAY));
-    bench_report("replay", variant, "cuGraphLaunch", "ns",
-                 launches(bench, values, graph_count, LAUNCH));
-    bench_report("replay", variant_added, NULL, "ns", added(bench, values, graph_count, REPLAY));
-    bench_report("replay", variant_added, "a question for the stream's id", "ns",
-                 added(bench, values, graph_count, ASKED));
+    static const char *const names[] = {"one graph", "ordered graphs", "one guarded graph"};
+    static const char *const added_names[] = {"one graph, added", "ordered graphs, added",
+                                              "one guarded graph, added"};
+
+    bench_report("replay", names[variant], NULL, "ns", launches(bench, values, variant, REPLAY));
+    bench_report("replay", names[variant], "cuGraphLaunch", "ns",
+                 launches(bench, values, variant, LAUNCH));
+    bench_report("replay", added_names[variant], NULL, "ns", added(bench, values, variant, REPLAY));
+    bench_report("replay", added_names[variant], "a question for the stream's id", "ns",
+                 added(bench, values, variant, ASKED));
 }
 
 void bench_row_replay(const struct bench *bench)
 {
-    size_t count = GRAPHS_MAX * KIND_COUNT * batches(bench);
+    size_t count = VARIANT_COUNT * KIND_COUNT * batches(bench);
     double *values = calloc(processes(bench) * count, sizeof *values);
 
     if (values == NULL)
         bench_fail("no host memory");
     bench_parts_measure("replay", bench->quick, processes(bench), count, values);
-    report(bench, values, 1, "one graph", "one graph, added");
-    report(bench, values, 2, "ordered graphs", "ordered graphs, added");
+    for (int variant = 0; variant < VARIANT_COUNT; variant++)
+        report(bench, values, variant);
     free(values);
 }

@@ -5,7 +5,7 @@
  *
  * Of a copy, a set, a batch it is known which of their parameters are addresses. Of a kernel it is not: each word of
  * eight bytes that a parameter has, structs included, at multiples of eight bytes in it, is taken for an address where it
- * is one of Tarn's, with memory or without, or of the graph's own allocation nodes, or the driver knows memory there. So a number that happens to be
+ * is one that Tarn has had memory at, now or before, or of the graph's own allocation nodes, or the driver knows memory there. So a number that happens to be
  * such an address is taken for one; and what lies in memory, or is computed in a kernel, is not seen.
  *
  * Locking: none. The graph and its functions must not be changed or destroyed meanwhile. Nothing waits for the GPU or

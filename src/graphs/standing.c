@@ -16,6 +16,8 @@
 #include "pools/live_index.h"
 #include "pools/pool.h"
 
+enum { AHEAD = 16 }; /* references: some hundred nanoseconds */
+
 /* An address that no block begins at. */
 struct inner {
     uint64_t address;
@@ -93,25 +95,47 @@ static struct tn_finding standing_in(const struct search *search, tarn_pool *poo
     return finding;
 }
 
-/* Those of the pool, which is locked, from that reference on: at which blocks begin; the others are listed. */
+/* A reference into the pool, and the block whose record was brought near for it; NULL: none begins there. */
+struct glance {
+    size_t index;
+    const struct tn_block *block;
+};
+
+static void take(struct search *search, tarn_pool *pool, const struct glance *glance)
+{
+    if (glance->block != NULL && glance->block->state == TN_BLOCK_LIVE) {
+        search->to->findings[glance->index] = live(search, pool, glance->index, glance->block);
+        return;
+    }
+    search->inner[search->inner_count] =
+        (struct inner){address_of(search, glance->index), glance->index};
+    search->inner_count += 1;
+}
+
+/* Those of the pool, which is locked, from that reference on: at which blocks begin; the others are listed. The records of
+ * blocks lie anywhere: so the next ones are brought near while those before them are looked at. */
 static void find_beginnings(struct search *search, tarn_pool *pool, size_t from)
 {
+    struct glance glances[AHEAD];
+    size_t begun = 0;
+    size_t taken = 0;
+
     search->inner_count = 0;
     for (size_t i = from; i < search->references->count; i++) {
         uint64_t address = address_of(search, i);
-        const struct tn_block *block;
+        struct glance *glance = &glances[begun % AHEAD];
 
         if (search->to->findings[i].standing != TN_STANDING_NONE ||
             segment_of(pool, address) == NULL)
             continue;
-        block = tn_live_find(pool, address);
-        if (block != NULL && block->state == TN_BLOCK_LIVE) {
-            search->to->findings[i] = live(search, pool, i, block);
-        } else {
-            search->inner[search->inner_count] = (struct inner){address, i};
-            search->inner_count += 1;
-        }
+        if (begun - taken == AHEAD)
+            take(search, pool, &glances[taken++ % AHEAD]);
+        *glance = (struct glance){i, tn_live_find(pool, address)};
+        __builtin_prefetch(glance->block);
+        begun += 1;
     }
+    while (taken < begun)
+        take(search, pool, &glances[taken++ % AHEAD]);
 }
 
 static int compare_inner(const void *a, const void *b)
@@ -207,6 +231,7 @@ static tarn_status ask_driver(struct tn_regions *regions, uint64_t address,
     struct tn_memory memory;
     tarn_status status;
 
+    *finding = (struct tn_finding){.device = -1, .pool = TN_NO_POOL};
     if (tn_regions_contain(regions, address)) {
         finding->standing = TN_STANDING_UNMAPPED;
         return TARN_OK;
@@ -225,10 +250,6 @@ static tarn_status find_all(struct search *search, struct tn_regions *regions)
     size_t count = search->references->count;
     tarn_status status = TARN_OK;
 
-    for (size_t i = 0; i < count; i++) {
-        findings[i] =
-            (struct tn_finding){.standing = TN_STANDING_NONE, .device = -1, .pool = TN_NO_POOL};
-    }
     for (size_t i = 0; status == TARN_OK && i < count; i++) {
         if (findings[i].standing == TN_STANDING_NONE && !find_in_pool(search, i)) /* G5 */
             status = tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for the names of pools");
@@ -248,7 +269,7 @@ tarn_status tn_standings_find(struct tn_standings *standings,
     TN_ASSERT(tn_lock_none_held());
     if (references->count == 0)
         return TARN_OK;
-    standings->findings = tn_host_alloc_unset(references->count, sizeof *standings->findings);
+    standings->findings = tn_host_alloc(references->count, sizeof *standings->findings);
     search.inner = tn_host_alloc_unset(references->count, sizeof *search.inner);
     status = standings->findings != NULL && search.inner != NULL
                  ? find_all(&search, regions)

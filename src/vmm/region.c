@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Reserving: the hints are 0x200000000000 + k * 4 TiB for k = 0 to 11, a range that programs,
- * libraries and sanitizers leave alone and that the driver honours exactly. The first hint granted
+/* Reserving: the hints are 0x20c100000000 + k * 4 TiB for k = 0 to 10, in a range that programs,
+ * libraries and sanitizers leave alone and that the driver honours exactly. The upper half of such an address is no
+ * number that programs count with: two numbers of 32 bits beside each other in a kernel's parameters, sizes and pitches,
+ * are not taken for an address (graphs/references.h). At 0x200000000000 each {65536, 8192} was one. The first hint granted
  * exactly wins; else the last range granted anywhere; else half the size is asked for, down to
  * 1 GiB (virtual GPUs, address limits, ThreadSanitizer).
  *
@@ -17,11 +19,11 @@
 #include "base/host.h"
 #include "vmm/address_table.h"
 
-static const uint64_t first_hint = 0x200000000000;
+static const uint64_t first_hint = 0x20c100000000;
 static const uint64_t hint_step = 4 * TN_TIB;
 static const uint64_t smallest_region = TN_GIB;
 
-enum { HINT_COUNT = 12, BITS = 64 };
+enum { HINT_COUNT = 11, BITS = 64 };
 
 static bool is_taken(const struct tn_region *region, uint64_t slot)
 {
@@ -196,6 +198,7 @@ tarn_status tn_regions_take(struct tn_regions *regions, uint64_t slot_count, uin
         if (region != NULL && slot < region->slot_count) {
             mark(region, slot, slot_count, true);
             *base = region->base + slot * TN_SLOT_BYTES;
+            region->used_bytes = tn_max(region->used_bytes, (slot + slot_count) * TN_SLOT_BYTES);
             break;
         }
         if (region != NULL && region->next != NULL) {
@@ -230,7 +233,7 @@ size_t tn_regions_list(struct tn_regions *regions, struct tn_range *ranges, size
     tn_lock_acquire(&regions->lock);
     for (const struct tn_region *region = regions->first; region != NULL; region = region->next) {
         if (count < most)
-            ranges[count] = (struct tn_range){region->base, region->bytes};
+            ranges[count] = (struct tn_range){region->base, region->used_bytes};
         count += 1;
     }
     tn_lock_release(&regions->lock);

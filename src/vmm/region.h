@@ -24,7 +24,9 @@ struct tn_region {
     uint64_t bytes;         /* immutable, a power of two */
     uint64_t slot_count;    /* immutable */
     uint64_t free_count;    /* guarded by the REGION lock */
-    uint64_t *taken;        /* a bit a slot; guarded by the REGION lock */
+    uint64_t
+        used_bytes; /* from base to the end of the highest slot that was ever taken; guarded by the REGION lock */
+    uint64_t *taken; /* a bit a slot; guarded by the REGION lock */
 };
 
 struct tn_regions {
@@ -56,7 +58,8 @@ struct tn_range {
     uint64_t bytes;
 };
 
-/* Gives where up to that many regions lie, in order of reservation; returns how many regions there are. */
+/* Gives the addresses that were ever taken in up to that many regions, in order of reservation; returns how many regions
+ * there are. */
 size_t tn_regions_list(struct tn_regions *regions, struct tn_range *ranges, size_t most);
 
 /* Whether the address is in one. */

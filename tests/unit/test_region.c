@@ -8,7 +8,7 @@
 #define HINTS_ARE_KEPT true
 #endif
 
-static const uint64_t first_hint = 0x200000000000;
+static const uint64_t first_hint = 0x20c100000000;
 
 static struct tn_gpu gpu;
 static struct tn_regions regions;
@@ -67,7 +67,7 @@ START_TEST(a_region_that_is_moved_is_kept_after_the_last_hint)
 
     sim.set_hints(1, 0);
     OK(tn_regions_init(&regions, &gpu, 4 * TN_GIB));
-    ck_assert_uint_eq(sim.call_count("cuMemAddressReserve") - calls, 12);
+    ck_assert_uint_eq(sim.call_count("cuMemAddressReserve") - calls, 11);
     ck_assert_uint_ne(regions.first->base, first_hint);
     ck_assert_uint_eq(regions.first->base % TN_SLOT_BYTES, 0);
     ck_assert_uint_eq(test_ledger().reservations, before.reservations + 1);
@@ -236,6 +236,30 @@ START_TEST(a_run_larger_than_a_region_gets_one_of_its_size)
 }
 END_TEST
 
+START_TEST(addresses_that_were_never_taken_are_not_listed)
+{
+    struct tn_range range;
+    uint64_t first;
+    uint64_t second;
+
+    OK(tn_regions_init(&regions, &gpu, TN_GIB));
+    ck_assert_uint_eq(tn_regions_list(&regions, &range, 1), 1);
+    ck_assert_uint_eq(range.bytes, 0);
+    first = take(2);
+    second = take(3);
+    ck_assert_uint_eq(tn_regions_list(&regions, &range, 1), 1);
+    ck_assert_uint_eq(range.base, first);
+    ck_assert_uint_eq(range.bytes, 5 * TN_SLOT_BYTES);
+    tn_regions_give(&regions, second, 3); /* they were */
+    tn_regions_give(&regions, first, 2);
+    ck_assert_uint_eq(take(1), first);
+    ck_assert_uint_eq(tn_regions_list(&regions, &range, 1), 1);
+    ck_assert_uint_eq(range.bytes, 5 * TN_SLOT_BYTES);
+    tn_regions_give(&regions, first, 1);
+    tn_regions_fini(&regions);
+}
+END_TEST
+
 START_TEST(regions_are_listed_as_far_as_there_is_room)
 {
     struct tn_range ranges[3] = {{0}};
@@ -373,6 +397,7 @@ int main(void)
     tcase_add_test(slots, a_full_region_is_followed_by_a_second);
     tcase_add_test(slots, a_region_whose_free_slots_lie_apart_is_followed_by_a_second);
     tcase_add_test(slots, a_run_larger_than_a_region_gets_one_of_its_size);
+    tcase_add_test(slots, addresses_that_were_never_taken_are_not_listed);
     tcase_add_test(slots, regions_are_listed_as_far_as_there_is_room);
     tcase_add_test(slots, regions_go_when_all_of_their_slots_are_free_but_for_the_first);
     tcase_add_test(slots, a_second_region_that_is_refused_changes_nothing);
