@@ -1,26 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
-/* References are collected (graphs/references.c), each is found in the pools or by the driver (graphs/standing.c), and
- * then it is decided here what it is to the graph. What an audit says is put together once for its mistakes and, where
- * that is asked for, for all pointers.
+/* References are read (graphs/references.c), each is found in the pools or by the driver (graphs/standing.c), and then it
+ * is decided here what it is to the graph: a thousand or so at a time, for whole graphs have more than caches do. What is
+ * said is kept of mistakes and, where that is asked for, of all pointers.
  *
  * Host memory that is page-locked no more, or never was, and memory of a device that was given back, are the same to the
  * driver: it knows neither. What tells them apart is whether the host has a page there. */
 #include "graphs/audit.h"
-
-#include <stdlib.h>
 
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/host.h"
 #include "graphs/standing.h"
 
+enum { NUMBERS_MIN = 256 };
+
+struct pointers {
+    tarn_pointer *items;
+    size_t count;
+    size_t capacity;
+};
+
+/* A set of numbers of blocks. */
+struct numbers {
+    uint64_t *table; /* 0: an empty place; no block has that number */
+    size_t count;
+    size_t capacity; /* a power of two, or 0 */
+};
+
+/* So many references are looked at together: few enough for the caches nearest to the processor. */
+enum { TOGETHER = 1024 };
+
 /* What is found, and what the audit keeps of it. */
 struct record {
     tarn_audit view;                 /* what the caller has is a pointer to this */
-    struct tn_references references; /* its nodes and their names; no items any more */
+    struct tn_references references; /* its nodes and their names; nothing else any more */
     struct tn_found_pool *pools;     /* their names */
-    tarn_pointer *pointers;          /* those that are listed, and the mistakes behind them */
-    size_t listed_count;
+    struct pointers mistakes;
+    struct pointers listed;
 };
 
 struct work {
@@ -29,10 +45,7 @@ struct work {
     enum tn_audit_list list;
     struct record *record;
     struct tn_standings standings;
-    struct tn_range *given; /* by allocation nodes, in order */
-    size_t given_count;
-    uint8_t *classes; /* of each reference */
-    bool *listed;     /* TN_LIST_NOT_HELD: whether each is */
+    struct numbers listed; /* TN_LIST_NOT_HELD: of blocks that were */
 };
 
 static tarn_status no_memory(void)
@@ -41,59 +54,6 @@ static tarn_status no_memory(void)
 }
 
 /* -- What a pointer is ----------------------------------------------------------------------------- */
-
-static int compare_ranges(const void *a, const void *b)
-{
-    const struct tn_range *first = a;
-    const struct tn_range *second = b;
-
-    return (first->base > second->base) - (first->base < second->base);
-}
-
-/* What allocation nodes give. Ranges may overlap, for a graph's memory is used again in it: so each ends where it, or
- * one before it, reaches farthest. */
-static tarn_status list_given(struct work *work)
-{
-    const struct tn_references *references = &work->record->references;
-    size_t count = 0;
-    uint64_t end = 0;
-
-    for (size_t i = 0; i < references->count; i++)
-        count += references->items[i].place == TARN_PLACE_ALLOCATED;
-    if (count == 0)
-        return TARN_OK;
-    work->given = tn_host_alloc_unset(count, sizeof *work->given);
-    if (work->given == NULL)
-        return no_memory();
-    for (size_t i = 0; i < references->count; i++) {
-        const struct tn_reference *item = &references->items[i];
-
-        if (item->place == TARN_PLACE_ALLOCATED)
-            work->given[work->given_count++] = (struct tn_range){item->address, item->bytes};
-    }
-    qsort(work->given, count, sizeof *work->given, compare_ranges);
-    for (size_t i = 0; i < count; i++) {
-        end = tn_max(end, work->given[i].base + work->given[i].bytes);
-        work->given[i].bytes = end - work->given[i].base;
-    }
-    return TARN_OK;
-}
-
-static bool is_given(const struct work *work, uint64_t address)
-{
-    size_t from = 0;
-    size_t to = work->given_count;
-
-    while (from < to) { /* the last that begins at the address or before it */
-        size_t middle = from + (to - from) / 2;
-
-        if (work->given[middle].base <= address)
-            from = middle + 1;
-        else
-            to = middle;
-    }
-    return from > 0 && address - work->given[from - 1].base < work->given[from - 1].bytes;
-}
 
 static bool is_beyond(const struct tn_reference *reference, const tarn_block *block)
 {
@@ -106,7 +66,7 @@ static tarn_pointer_class class_of_live(const struct work *work,
                                         const struct tn_reference *reference,
                                         const struct tn_finding *finding)
 {
-    const struct tn_found_pool *pool = &work->standings.pools[finding->pool];
+    const struct tn_found_pool *pool = finding->pool;
     bool is_later = work->subject->mark != 0 && finding->block.sequence >= work->subject->mark;
 
     if (is_later && pool->is_own && finding->held)
@@ -120,9 +80,9 @@ static tarn_pointer_class class_of_live(const struct work *work,
     return finding->captured && !pool->in_order ? TARN_POINTER_UNORDERED : TARN_POINTER_EXTERNAL;
 }
 
-static tarn_pointer_class class_of_freed(const struct work *work, const struct tn_finding *finding)
+static tarn_pointer_class class_of_freed(const struct tn_finding *finding)
 {
-    if (!work->standings.pools[finding->pool].is_own)
+    if (!finding->pool->is_own)
         return TARN_POINTER_FREED_EXTERNAL;
     return finding->held ? TARN_POINTER_REUSED : TARN_POINTER_FREED;
 }
@@ -134,7 +94,7 @@ static tarn_pointer_class class_of_unknown(const struct work *work,
         return TARN_POINTER_ARGUMENT;
     /* A free node may end what an allocation node of another graph gives. */
     if (reference->place == TARN_PLACE_ALLOCATED || reference->place == TARN_PLACE_FREED ||
-        is_given(work, reference->address))
+        tn_references_give(&work->record->references, reference->address))
         return TARN_POINTER_NODE;
     return reference->may_be_host && tn_host_has_page(reference->address) ? TARN_POINTER_PAGEABLE
                                                                           : TARN_POINTER_UNKNOWN;
@@ -147,11 +107,11 @@ static tarn_pointer_class class_of(const struct work *work, const struct tn_refe
     case TN_STANDING_LIVE:
         return class_of_live(work, reference, finding);
     case TN_STANDING_FREED:
-        return class_of_freed(work, finding);
+        return class_of_freed(finding);
     case TN_STANDING_UNMAPPED:
         return TARN_POINTER_UNMAPPED;
     case TN_STANDING_DEVICE:
-        if (is_given(work, reference->address))
+        if (tn_references_give(&work->record->references, reference->address))
             return TARN_POINTER_NODE;
         return is_beyond(reference, &finding->block) ? TARN_POINTER_BEYOND : TARN_POINTER_FOREIGN;
     case TN_STANDING_PINNED:
@@ -168,37 +128,15 @@ static bool is_mistake(const struct work *work, tarn_pointer_class pointer_class
     return tn_pointer_is_mistake(pointer_class) && (work->accepted >> pointer_class & 1) == 0;
 }
 
-/* G6 */
-static tarn_status classify(struct work *work)
-{
-    tarn_audit *view = &work->record->view;
-    const struct tn_references *references = &work->record->references;
-
-    view->pointer_count = references->count;
-    if (references->count == 0)
-        return TARN_OK;
-    work->classes = tn_host_alloc_unset(references->count, sizeof *work->classes);
-    if (work->classes == NULL)
-        return no_memory();
-    for (size_t i = 0; i < references->count; i++) {
-        tarn_pointer_class found =
-            class_of(work, &references->items[i], &work->standings.findings[i]);
-
-        work->classes[i] = (uint8_t)found;
-        view->counts[found] += 1;
-        view->mistake_count += is_mistake(work, found);
-    }
-    return TARN_OK;
-}
-
 /* -- What an audit says ------------------------------------------------------------------------------ */
 
-static tarn_pointer describe(const struct work *work, size_t index)
+static tarn_pointer describe(const struct work *work, size_t index, tarn_pointer_class of)
 {
     const struct tn_reference *reference = &work->record->references.items[index];
     const struct tn_finding *finding = &work->standings.findings[index];
-    tarn_pointer pointer = {
-        .pointer_class = (tarn_pointer_class)work->classes[index],
+
+    return (tarn_pointer){
+        .pointer_class = of,
         .place = (tarn_pointer_place)reference->place,
         .node = reference->node,
         .index = reference->index,
@@ -207,97 +145,117 @@ static tarn_pointer describe(const struct work *work, size_t index)
         .address = reference->address,
         .bytes = reference->bytes,
         .block = finding->block,
+        .pool = finding->pool != NULL ? finding->pool->name : NULL,
     };
-
-    if (finding->pool != TN_NO_POOL)
-        pointer.pool = work->standings.pools[finding->pool].name;
-    return pointer;
 }
 
-/* A set of numbers of blocks. */
-struct numbers {
-    uint64_t *table; /* 0: an empty place; no block has that number */
-    size_t capacity; /* a power of two, at least twice as many as there will be */
-};
-
-/* Whether the number is new. */
-static bool note_number(struct numbers *numbers, uint64_t number)
+static bool add_pointer(struct pointers *pointers, const tarn_pointer *pointer)
 {
-    size_t at = (size_t)(number * TN_GOLDEN >> 32) & (numbers->capacity - 1);
-
-    for (; numbers->table[at] != 0; at = (at + 1) & (numbers->capacity - 1)) {
-        if (numbers->table[at] == number)
-            return false;
-    }
-    numbers->table[at] = number;
+    if (!tn_host_grow((void **)&pointers->items, &pointers->capacity, pointers->count + 1,
+                      sizeof *pointers->items))
+        return false;
+    pointers->items[pointers->count] = *pointer;
+    pointers->count += 1;
     return true;
 }
 
-static bool is_not_held(const struct work *work, size_t index)
+static uint64_t *number_place(const struct numbers *numbers, uint64_t number)
+{
+    size_t at = (size_t)(number * TN_GOLDEN >> 32) & (numbers->capacity - 1);
+
+    while (numbers->table[at] != 0 && numbers->table[at] != number)
+        at = (at + 1) & (numbers->capacity - 1);
+    return &numbers->table[at];
+}
+
+static bool reserve_number(struct numbers *numbers)
+{
+    struct numbers bigger = {.capacity = tn_max(2 * numbers->capacity, NUMBERS_MIN),
+                             .count = numbers->count};
+
+    if (2 * (numbers->count + 1) <= numbers->capacity)
+        return true;
+    bigger.table = tn_host_alloc(bigger.capacity, sizeof *bigger.table);
+    if (bigger.table == NULL)
+        return false;
+    for (size_t i = 0; i < numbers->capacity; i++) {
+        if (numbers->table[i] != 0)
+            *number_place(&bigger, numbers->table[i]) = numbers->table[i];
+    }
+    tn_host_free(numbers->table);
+    *numbers = bigger;
+    return true;
+}
+
+/* Whether the pointer is the first into a live block that the graph does not hold. */
+static bool is_not_held(struct work *work, size_t index, tarn_pointer_class of, bool *known)
 {
     const struct tn_finding *finding = &work->standings.findings[index];
+    uint64_t *place;
 
-    return finding->standing == TN_STANDING_LIVE && !finding->held &&
-           (!tn_pointer_is_dead((tarn_pointer_class)work->classes[index]) ||
-            !is_mistake(work, (tarn_pointer_class)work->classes[index]));
+    *known = true;
+    if (finding->standing != TN_STANDING_LIVE || finding->held ||
+        (tn_pointer_is_dead(of) && is_mistake(work, of)))
+        return false;
+    *known = reserve_number(&work->listed);
+    if (!*known)
+        return false;
+    place = number_place(&work->listed, finding->block.sequence);
+    if (*place != 0)
+        return false;
+    *place = finding->block.sequence;
+    work->listed.count += 1;
+    return true;
 }
 
-static tarn_status choose_not_held(struct work *work)
+/* G6: the reference is of that class. */
+static tarn_status note(struct work *work, size_t index, tarn_pointer_class of)
 {
-    size_t count = work->record->view.pointer_count;
-    struct numbers numbers = {.capacity = 2};
+    tarn_audit *view = &work->record->view;
+    bool lists = work->list == TN_LIST_ALL;
+    bool known = true;
+    tarn_pointer pointer;
 
-    if (count == 0)
-        return TARN_OK;
-    while (numbers.capacity < 2 * count)
-        numbers.capacity *= 2;
-    numbers.table = tn_host_alloc(numbers.capacity, sizeof *numbers.table);
-    work->listed = tn_host_alloc(count, sizeof *work->listed);
-    if (numbers.table == NULL || work->listed == NULL) {
-        tn_host_free(numbers.table);
+    view->counts[of] += 1;
+    if (work->list == TN_LIST_NOT_HELD)
+        lists = is_not_held(work, index, of, &known);
+    if (!known)
         return no_memory();
-    }
-    for (size_t i = 0; i < count; i++) {
-        work->listed[i] = is_not_held(work, i) &&
-                          note_number(&numbers, work->standings.findings[i].block.sequence);
-        work->record->listed_count += work->listed[i];
-    }
-    tn_host_free(numbers.table);
+    if (!lists && !is_mistake(work, of))
+        return TARN_OK;
+    pointer = describe(work, index, of);
+    if ((lists && !add_pointer(&work->record->listed, &pointer)) ||
+        (is_mistake(work, of) && !add_pointer(&work->record->mistakes, &pointer)))
+        return no_memory();
     return TARN_OK;
 }
 
-static bool is_listed(const struct work *work, size_t index)
+/* The references that were read last. */
+static tarn_status look_at(struct work *work, tarn_device *device)
 {
-    return work->list == TN_LIST_ALL || (work->list == TN_LIST_NOT_HELD && work->listed[index]);
+    const struct tn_references *references = &work->record->references;
+    tarn_status status = tn_standings_find(&work->standings, references, &device->regions,
+                                           work->subject->graph, work->subject->pool);
+
+    for (size_t i = 0; status == TARN_OK && i < references->count; i++)
+        status = note(work, i, class_of(work, &references->items[i], &work->standings.findings[i]));
+    work->record->view.pointer_count += references->count;
+    return status;
 }
 
-/* Those that are listed, and the mistakes behind them. */
-static tarn_status list_pointers(struct work *work)
+static tarn_status look_through(struct work *work, tarn_device *device,
+                                const tarn_audit_options *options)
 {
-    struct record *record = work->record;
-    tarn_audit *view = &record->view;
-    tarn_pointer *listed;
-    tarn_pointer *mistakes;
+    struct tn_references *references = &work->record->references;
+    tarn_status status = tn_references_open(references, &device->regions, work->subject->graph,
+                                            options->bodies, options->body_count);
 
-    if (work->list == TN_LIST_ALL)
-        record->listed_count = view->pointer_count;
-    if (record->listed_count + view->mistake_count == 0)
-        return TARN_OK;
-    record->pointers =
-        tn_host_alloc_unset(record->listed_count + view->mistake_count, sizeof *record->pointers);
-    if (record->pointers == NULL)
-        return no_memory();
-    listed = record->pointers;
-    mistakes = listed + record->listed_count;
-    view->pointers = record->listed_count > 0 ? listed : NULL;
-    view->mistakes = view->mistake_count > 0 ? mistakes : NULL;
-    for (size_t i = 0; i < view->pointer_count; i++) {
-        if (is_listed(work, i))
-            *listed++ = describe(work, i);
-        if (is_mistake(work, (tarn_pointer_class)work->classes[i]))
-            *mistakes++ = describe(work, i);
+    while (status == TARN_OK && tn_references_go_on(references)) {
+        status = tn_references_read(references, TOGETHER);
+        if (status == TARN_OK)
+            status = look_at(work, device);
     }
-    return TARN_OK;
+    return status;
 }
 
 static void count_nodes(struct record *record)
@@ -313,34 +271,19 @@ static void count_nodes(struct record *record)
     }
 }
 
-/* The audit keeps nodes and names; what was collected beside goes. */
+/* The audit keeps nodes and names; what was needed beside goes. */
 static void finish(struct work *work)
 {
     struct record *record = work->record;
+    tarn_audit *view = &record->view;
 
     record->pools = work->standings.pools;
     work->standings.pools = NULL;
-    tn_host_free(record->references.items);
-    record->references.items = NULL;
-}
-
-static tarn_status look_through(struct work *work, tarn_device *device,
-                                const tarn_audit_options *options)
-{
-    struct tn_references *references = &work->record->references;
-    tarn_status status = tn_references_collect(references, &device->regions, work->subject->graph,
-                                               options->bodies, options->body_count);
-
-    if (status == TARN_OK)
-        status = tn_standings_find(&work->standings, references, &device->regions,
-                                   work->subject->graph, work->subject->pool);
-    if (status == TARN_OK)
-        status = list_given(work);
-    if (status == TARN_OK)
-        status = classify(work);
-    if (status == TARN_OK && work->list == TN_LIST_NOT_HELD)
-        status = choose_not_held(work);
-    return status == TARN_OK ? list_pointers(work) : status;
+    tn_references_settle(&record->references);
+    count_nodes(record);
+    view->mistakes = record->mistakes.items;
+    view->mistake_count = record->mistakes.count;
+    view->pointers = record->listed.items;
 }
 
 tarn_status tn_audit(tarn_device *device, const struct tn_audit_subject *subject,
@@ -354,22 +297,19 @@ tarn_status tn_audit(tarn_device *device, const struct tn_audit_subject *subject
         return no_memory();
     status = look_through(&work, device, options);
     if (status == TARN_OK) {
-        count_nodes(work.record);
         finish(&work);
         *audit = &work.record->view;
     } else {
         tn_audit_drop(&work.record->view);
     }
-    tn_host_free(work.classes);
-    tn_host_free(work.listed);
-    tn_host_free(work.given);
+    tn_host_free(work.listed.table);
     tn_standings_drop(&work.standings);
     return status;
 }
 
 size_t tn_audit_listed(const tarn_audit *audit)
 {
-    return ((const struct record *)audit)->listed_count;
+    return ((const struct record *)audit)->listed.count;
 }
 
 void tn_audit_drop(tarn_audit *audit)
@@ -377,7 +317,8 @@ void tn_audit_drop(tarn_audit *audit)
     struct record *record = (struct record *)audit;
 
     tn_references_drop(&record->references);
-    tn_host_free(record->pools);
-    tn_host_free(record->pointers);
+    tn_found_pools_drop(record->pools);
+    tn_host_free(record->mistakes.items);
+    tn_host_free(record->listed.items);
     tn_host_free(record);
 }

@@ -19,7 +19,6 @@
 enum {
     WORD_BYTES = 8,
     ASKED_MIN = 256,
-    POINTERS_EXPECTED = 4, /* a node */
     TENSOR_MAP_BYTES = 128,
     TENSOR_MAP_ALIGNMENT = 64,
 };
@@ -27,14 +26,13 @@ enum {
 #define ADDRESS_MIN ((uint64_t)1 << 16)
 #define ADDRESS_END ((uint64_t)1 << TN_ADDRESS_BITS)
 
-struct collection {
+struct tn_collection {
     struct tn_references *to;
     struct tn_gpu *gpu;
-    /* Addresses whatever the driver says: regions, and what allocation nodes give. Once all are found they are in order
-     * and apart. */
-    struct tn_range *ranges;
-    size_t range_count;
-    size_t range_capacity;
+    struct tn_range *regions; /* in order and apart */
+    size_t region_count;
+    size_t region_capacity;
+    size_t given_capacity;
     uint64_t *
         asked; /* a table of the words that the driver was asked for; the lowest bit: they are memory */
     size_t asked_count;
@@ -49,40 +47,36 @@ static tarn_status no_memory(void)
 
 /* -- Nodes --------------------------------------------------------------------------------------- */
 
-static bool reserve_ranges(struct collection *collection, size_t more)
-{
-    return tn_host_grow((void **)&collection->ranges, &collection->range_capacity,
-                        collection->range_count + more, sizeof *collection->ranges);
-}
-
-static tarn_status add_regions(struct collection *collection, struct tn_regions *regions)
+static tarn_status add_regions(struct tn_collection *collection, struct tn_regions *regions)
 {
     do { /* there may be another one by then */
-        if (!reserve_ranges(collection, tn_max(collection->range_count, 1)))
+        if (!tn_host_grow((void **)&collection->regions, &collection->region_capacity,
+                          tn_max(collection->region_count, 1), sizeof *collection->regions))
             return no_memory();
-        collection->range_count =
-            tn_regions_list(regions, collection->ranges, collection->range_capacity);
-    } while (collection->range_count > collection->range_capacity);
+        collection->region_count =
+            tn_regions_list(regions, collection->regions, collection->region_capacity);
+    } while (collection->region_count > collection->region_capacity);
     return TARN_OK;
 }
 
-static tarn_status note_allocation(struct collection *collection, const tarn_audit_node *at)
+static tarn_status note_allocation(struct tn_collection *collection, const tarn_audit_node *at)
 {
+    struct tn_references *to = collection->to;
     struct tn_node node;
     tarn_status status =
         tn_node_read(collection->gpu, at->handle, (tn_cu_graphnode_type)at->type, &node);
 
     if (status != TARN_OK)
         return status;
-    if (!reserve_ranges(collection, 1))
+    if (!tn_host_grow((void **)&to->given, &collection->given_capacity, to->given_count + 1,
+                      sizeof *to->given))
         return no_memory();
-    collection->ranges[collection->range_count] =
-        (struct tn_range){node.alloc.address, node.alloc.bytes};
-    collection->range_count += 1;
+    to->given[to->given_count] = (struct tn_range){node.alloc.address, node.alloc.bytes};
+    to->given_count += 1;
     return TARN_OK;
 }
 
-static tarn_status add_nodes(struct collection *collection, tn_cu_graph graph, uint32_t parent)
+static tarn_status add_nodes(struct tn_collection *collection, tn_cu_graph graph, uint32_t parent)
 {
     struct tn_references *to = collection->to;
     tn_cu_graphnode *handles = NULL;
@@ -113,7 +107,7 @@ static tarn_status add_nodes(struct collection *collection, tn_cu_graph graph, u
 }
 
 /* The nodes of the child graphs among those from that one on, and of what those have. */
-static tarn_status add_children(struct collection *collection, uint32_t from)
+static tarn_status add_children(struct tn_collection *collection, uint32_t from)
 {
     struct tn_references *to = collection->to;
     tarn_status status = TARN_OK;
@@ -141,7 +135,7 @@ static uint32_t find_conditional(const struct tn_references *references, tarn_dr
 }
 
 /* G4 */
-static tarn_status find_nodes(struct collection *collection, tn_cu_graph graph,
+static tarn_status find_nodes(struct tn_collection *collection, tn_cu_graph graph,
                               const tarn_audit_body *bodies, size_t body_count)
 {
     struct tn_references *to = collection->to;
@@ -173,15 +167,15 @@ static int compare_ranges(const void *a, const void *b)
     return (first->base > second->base) - (first->base < second->base);
 }
 
-/* Puts the ranges in order, those that overlap as one: a graph's memory is used again within it. */
-static void order_ranges(struct collection *collection)
+/* Puts the ranges in order, those that overlap as one: a graph's memory is used again within it. How many they are. */
+static size_t order_ranges(struct tn_range *ranges, size_t count)
 {
-    struct tn_range *ranges = collection->ranges;
     size_t kept = 0;
 
-    TN_ASSERT(collection->range_count > 0); /* a device always has a region */
-    qsort(ranges, collection->range_count, sizeof *ranges, compare_ranges);
-    for (size_t i = 1; i < collection->range_count; i++) {
+    if (count == 0)
+        return 0;
+    qsort(ranges, count, sizeof *ranges, compare_ranges);
+    for (size_t i = 1; i < count; i++) {
         uint64_t end = ranges[kept].base + ranges[kept].bytes;
 
         if (ranges[i].base > end)
@@ -189,13 +183,34 @@ static void order_ranges(struct collection *collection)
         else
             ranges[kept].bytes = tn_max(end, ranges[i].base + ranges[i].bytes) - ranges[kept].base;
     }
-    collection->range_count = kept + 1;
+    return kept + 1;
+}
+
+static bool is_in_ranges(const struct tn_range *ranges, size_t count, uint64_t word)
+{
+    size_t from = 0;
+    size_t to = count;
+
+    while (from < to) { /* the last range that begins at the word or before it */
+        size_t middle = from + (to - from) / 2;
+
+        if (ranges[middle].base <= word)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    return from > 0 && word - ranges[from - 1].base < ranges[from - 1].bytes;
+}
+
+bool tn_references_give(const struct tn_references *references, uint64_t address)
+{
+    return is_in_ranges(references->given, references->given_count, address);
 }
 
 /* -- Words that may be addresses ------------------------------------------------------------------ */
 
 /* The word's place in the table: it has the word, with either lowest bit, or 0. */
-static uint64_t *asked_place(const struct collection *collection, uint64_t word)
+static uint64_t *asked_place(const struct tn_collection *collection, uint64_t word)
 {
     size_t at = (size_t)((word >> 1) * TN_GOLDEN >> 32);
 
@@ -207,10 +222,10 @@ static uint64_t *asked_place(const struct collection *collection, uint64_t word)
     return &collection->asked[at];
 }
 
-static bool reserve_asked(struct collection *collection)
+static bool reserve_asked(struct tn_collection *collection)
 {
-    struct collection bigger = {.asked_capacity =
-                                    tn_max(2 * collection->asked_capacity, ASKED_MIN)};
+    struct tn_collection bigger = {.asked_capacity =
+                                       tn_max(2 * collection->asked_capacity, ASKED_MIN)};
 
     if (2 * (collection->asked_count + 1) <= collection->asked_capacity)
         return true;
@@ -227,25 +242,8 @@ static bool reserve_asked(struct collection *collection)
     return true;
 }
 
-static bool is_in_range(const struct collection *collection, uint64_t word)
-{
-    size_t from = 0;
-    size_t to = collection->range_count;
-
-    while (from < to) { /* the last range that begins at the word or before it */
-        size_t middle = from + (to - from) / 2;
-
-        if (collection->ranges[middle].base <= word)
-            from = middle + 1;
-        else
-            to = middle;
-    }
-    return from > 0 &&
-           word - collection->ranges[from - 1].base < collection->ranges[from - 1].bytes;
-}
-
 /* Asks the driver, of two words that differ in the lowest bit alone for the even one. */
-static tarn_status ask(struct collection *collection, uint64_t word, bool *is_address)
+static tarn_status ask(struct tn_collection *collection, uint64_t word, bool *is_address)
 {
     struct tn_memory memory = {.kind = TN_MEMORY_UNKNOWN};
     uint64_t *place;
@@ -265,18 +263,20 @@ static tarn_status ask(struct collection *collection, uint64_t word, bool *is_ad
     return TARN_OK;
 }
 
-static tarn_status look(struct collection *collection, uint64_t word, bool *is_address)
+static tarn_status look(struct tn_collection *collection, uint64_t word, bool *is_address)
 {
     *is_address = false;
     if (word - ADDRESS_MIN >= ADDRESS_END - ADDRESS_MIN)
         return TARN_OK;
-    *is_address = tn_address_table_find(word) != NULL || is_in_range(collection, word);
+    *is_address = tn_address_table_find(word) != NULL ||
+                  is_in_ranges(collection->regions, collection->region_count, word) ||
+                  tn_references_give(collection->to, word);
     return *is_address ? TARN_OK : ask(collection, word, is_address);
 }
 
 /* -- What a node names ----------------------------------------------------------------------------- */
 
-static tarn_status add(struct collection *collection, struct tn_reference reference)
+static tarn_status add(struct tn_collection *collection, struct tn_reference reference)
 {
     struct tn_references *to = collection->to;
 
@@ -288,7 +288,7 @@ static tarn_status add(struct collection *collection, struct tn_reference refere
 }
 
 /* reference: where the bytes begin; its address and offset are those of each word. */
-static tarn_status add_words(struct collection *collection, struct tn_reference reference,
+static tarn_status add_words(struct tn_collection *collection, struct tn_reference reference,
                              const unsigned char *bytes, size_t count)
 {
     for (size_t at = 0; at + WORD_BYTES <= count; at += WORD_BYTES) {
@@ -307,7 +307,7 @@ static tarn_status add_words(struct collection *collection, struct tn_reference 
     return TARN_OK;
 }
 
-static tarn_status add_params(struct collection *collection, struct tn_reference reference,
+static tarn_status add_params(struct tn_collection *collection, struct tn_reference reference,
                               const struct tn_node_kernel *kernel, const struct tn_layout *layout)
 {
     tarn_status status = TARN_OK;
@@ -327,7 +327,7 @@ static tarn_status add_params(struct collection *collection, struct tn_reference
     return status;
 }
 
-static tarn_status check_context(struct collection *collection, tn_cu_context context)
+static tarn_status check_context(struct tn_collection *collection, tn_cu_context context)
 {
     tn_cu_device device;
     tarn_status status;
@@ -346,7 +346,7 @@ static tarn_status check_context(struct collection *collection, tn_cu_context co
     return status;
 }
 
-static tarn_status read_kernel(struct collection *collection, tarn_audit_node *at,
+static tarn_status read_kernel(struct tn_collection *collection, tarn_audit_node *at,
                                const struct tn_node_kernel *kernel, struct tn_reference reference)
 {
     const struct tn_layout *layout = NULL;
@@ -379,7 +379,7 @@ struct side {
     size_t pitch, height;
 };
 
-static tarn_status add_side(struct collection *collection, struct tn_reference reference,
+static tarn_status add_side(struct tn_collection *collection, struct tn_reference reference,
                             const struct side *side, const tn_cu_memcpy3d *copy)
 {
     uint64_t rows = side->z * side->height + side->y;
@@ -398,7 +398,7 @@ static tarn_status add_side(struct collection *collection, struct tn_reference r
     return add(collection, reference);
 }
 
-static tarn_status read_copy(struct collection *collection, const tn_cu_memcpy3d *copy,
+static tarn_status read_copy(struct tn_collection *collection, const tn_cu_memcpy3d *copy,
                              struct tn_reference reference)
 {
     const struct side source = {copy->src_type, copy->src_host, copy->src_device, copy->src_x,
@@ -414,7 +414,7 @@ static tarn_status read_copy(struct collection *collection, const tn_cu_memcpy3d
     return status == TARN_OK ? add_side(collection, reference, &destination, copy) : status;
 }
 
-static tarn_status read_set(struct collection *collection, const tn_cu_memset_node_params *set,
+static tarn_status read_set(struct tn_collection *collection, const tn_cu_memset_node_params *set,
                             struct tn_reference reference)
 {
     reference.place = TARN_PLACE_DESTINATION;
@@ -425,7 +425,7 @@ static tarn_status read_set(struct collection *collection, const tn_cu_memset_no
     return add(collection, reference);
 }
 
-static tarn_status read_batch(struct collection *collection, tarn_audit_node *at,
+static tarn_status read_batch(struct tn_collection *collection, tarn_audit_node *at,
                               const tn_cu_batch_node_params *batch, struct tn_reference reference)
 {
     tarn_status status = TARN_OK;
@@ -457,7 +457,7 @@ static tarn_status read_batch(struct collection *collection, tarn_audit_node *at
     return status;
 }
 
-static tarn_status read_node(struct collection *collection, uint32_t index)
+static tarn_status read_node(struct tn_collection *collection, uint32_t index)
 {
     tarn_audit_node *at = &collection->to->nodes[index];
     struct tn_reference reference = {.node = index};
@@ -504,34 +504,83 @@ static tarn_status read_node(struct collection *collection, uint32_t index)
     return TARN_OK;
 }
 
-tarn_status tn_references_collect(struct tn_references *references, struct tn_regions *regions,
-                                  tn_cu_graph graph, const tarn_audit_body *bodies,
-                                  size_t body_count)
+static tarn_status open_collection(struct tn_references *references, struct tn_regions *regions,
+                                   tn_cu_graph graph, const tarn_audit_body *bodies,
+                                   size_t body_count)
 {
-    struct collection collection = {.to = references, .gpu = regions->gpu};
-    tarn_status status = add_regions(&collection, regions);
+    struct tn_collection *collection = tn_host_alloc(1, sizeof *collection);
+    tarn_status status;
 
+    if (collection == NULL)
+        return no_memory();
+    *collection = (struct tn_collection){.to = references, .gpu = regions->gpu};
+    references->collection = collection;
+    status = add_regions(collection, regions);
     if (status == TARN_OK)
-        status = find_nodes(&collection, graph, bodies, body_count);
-    if (status == TARN_OK && references->node_count > 0 &&
-        !tn_host_grow((void **)&references->items, &references->capacity,
-                      POINTERS_EXPECTED * references->node_count, sizeof *references->items))
-        status = no_memory();
-    if (status == TARN_OK)
-        order_ranges(&collection);
-    for (uint32_t i = 0; status == TARN_OK && i < references->node_count; i++)
-        status = read_node(&collection, i);
-    tn_host_free(collection.ranges);
-    tn_host_free(collection.asked);
+        status = find_nodes(collection, graph, bodies, body_count);
+    if (status != TARN_OK)
+        return status;
+    collection->region_count = order_ranges(collection->regions, collection->region_count);
+    references->given_count = order_ranges(references->given, references->given_count);
+    return TARN_OK;
+}
+
+tarn_status tn_references_open(struct tn_references *references, struct tn_regions *regions,
+                               tn_cu_graph graph, const tarn_audit_body *bodies, size_t body_count)
+{
+    tarn_status status = open_collection(references, regions, graph, bodies, body_count);
+
     if (status != TARN_OK)
         tn_references_drop(references);
     return status;
 }
 
+tarn_status tn_references_read(struct tn_references *references, size_t enough)
+{
+    tarn_status status = TARN_OK;
+
+    references->count = 0;
+    while (status == TARN_OK && tn_references_go_on(references) && references->count < enough) {
+        status = read_node(references->collection, references->next);
+        references->next += 1;
+    }
+    return status;
+}
+
+tarn_status tn_references_collect(struct tn_references *references, struct tn_regions *regions,
+                                  tn_cu_graph graph, const tarn_audit_body *bodies,
+                                  size_t body_count)
+{
+    tarn_status status = tn_references_open(references, regions, graph, bodies, body_count);
+
+    if (status != TARN_OK)
+        return status;
+    status = tn_references_read(references, SIZE_MAX);
+    if (status != TARN_OK)
+        tn_references_drop(references);
+    return status;
+}
+
+void tn_references_settle(struct tn_references *references)
+{
+    struct tn_collection *collection = references->collection;
+
+    if (collection != NULL) {
+        tn_host_free(collection->regions);
+        tn_host_free(collection->asked);
+        tn_host_free(collection);
+    }
+    tn_host_free(references->given);
+    tn_host_free(references->items);
+    references->collection = NULL;
+    references->given = NULL;
+    references->items = NULL;
+}
+
 void tn_references_drop(struct tn_references *references)
 {
+    tn_references_settle(references);
     tn_host_free(references->nodes);
-    tn_host_free(references->items);
     tn_layouts_drop(&references->layouts);
     *references = (struct tn_references){.nodes = NULL};
 }

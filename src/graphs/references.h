@@ -35,21 +35,45 @@ struct tn_references {
                                those of layouts */
     size_t node_count;
     size_t node_capacity;
-    struct tn_reference *items; /* in order of node */
+    struct tn_reference *items; /* of the nodes that were read last, in order of node */
     size_t count;
     size_t capacity;
+    uint32_t next;             /* the first node that was not read yet */
     struct tn_layouts layouts; /* of the kernels' functions */
     size_t tensor_map_count;   /* parameters that have the form of one */
+    struct tn_range *given;    /* what allocation nodes give, in order of address, and apart */
+    size_t given_count;
+    struct tn_collection *collection; /* of what is open */
 };
 
-/* Collects those of a graph, and of bodies of its conditional nodes, into what is empty. regions: whose addresses are
- * Tarn's without memory, too.
- *   INVALID_ARGUMENT: it is of another device; LIMIT: it has 2^32 nodes or more; HOST_MEMORY, DEVICE_LOST, DRIVER: it is
- *   empty again */
+/* Opens what is empty for a graph and bodies of its conditional nodes, and finds the nodes. regions: whose addresses are
+ * Tarn's without memory, too; to stay until it is dropped.
+ *   INVALID_ARGUMENT: a body's node is no conditional node of the graph; LIMIT: the graph has 2^32 nodes or more;
+ *   HOST_MEMORY, DEVICE_LOST, DRIVER: it is empty again */
+TARN_MUST_CHECK tarn_status tn_references_open(struct tn_references *references,
+                                               struct tn_regions *regions, tn_cu_graph graph,
+                                               const tarn_audit_body *bodies, size_t body_count);
+
+/* Reads the next nodes, in place of those before, until they name so many addresses, or more, or all were read.
+ *   INVALID_ARGUMENT: the graph is of another device; HOST_MEMORY, DEVICE_LOST, DRIVER: it is good to be dropped */
+TARN_MUST_CHECK tarn_status tn_references_read(struct tn_references *references, size_t enough);
+
+/* Whether there are nodes that were not read. */
+static inline bool tn_references_go_on(const struct tn_references *references)
+{
+    return references->next < references->node_count;
+}
+
+/* Opens it and reads all. What both return: it is empty again */
 TARN_MUST_CHECK tarn_status tn_references_collect(struct tn_references *references,
                                                   struct tn_regions *regions, tn_cu_graph graph,
                                                   const tarn_audit_body *bodies, size_t body_count);
 
+/* Whether an allocation node gives memory at the address. */
+bool tn_references_give(const struct tn_references *references, uint64_t address);
+
+/* Gives up what reading needs: nodes and names are left. */
+void tn_references_settle(struct tn_references *references);
 void tn_references_drop(struct tn_references *references);
 
 #endif

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/checked.h"
 #include "base/contract.h"
 #include "base/error.h"
 #include "base/host.h"
@@ -19,7 +20,7 @@
 enum { AHEAD = 16 }; /* references: some hundred nanoseconds */
 
 /* An address that no block begins at. */
-struct inner {
+struct tn_inner {
     uint64_t address;
     size_t index; /* of the reference */
 };
@@ -29,10 +30,9 @@ struct search {
     const struct tn_references *references;
     tn_cu_graph graph;
     const tarn_pool *own;
-    struct inner *inner; /* room for all references */
     size_t inner_count;
     /* Of the pool that is locked: */
-    uint32_t pool_index;
+    const struct tn_found_pool *found;
     const struct tn_hold *holds; /* the graph's */
 };
 
@@ -55,15 +55,16 @@ static struct tn_segment *segment_of(const tarn_pool *pool, uint64_t address)
  * node's clone keeps: which those are the driver does not tell, so any hold counts for what is named there. */
 static bool is_held(const struct search *search, size_t index, const struct tn_segment *segment)
 {
-    uint64_t offset = address_of(search, index) - segment->base;
+    const struct tn_chunk *chunk =
+        tn_segment_chunk_at(segment, address_of(search, index) - segment->base);
     uint32_t node = search->references->items[index].node;
 
     for (const struct tn_hold *hold = search->holds; hold != NULL; hold = hold->selected) {
-        if (tn_hold_has(hold, segment, offset, 1))
+        if (tn_hold_has_chunk(hold, chunk))
             return true;
     }
-    return search->references->nodes[node].parent != TARN_NO_NODE &&
-           tn_segment_chunk_at(segment, offset)->hold_count > 0;
+    return node < search->references->node_count &&
+           search->references->nodes[node].parent != TARN_NO_NODE && chunk->hold_count > 0;
 }
 
 static struct tn_finding live(const struct search *search, tarn_pool *pool, size_t index,
@@ -73,7 +74,7 @@ static struct tn_finding live(const struct search *search, tarn_pool *pool, size
                                .held = is_held(search, index, block->segment),
                                .captured = tn_block_order(block).capture_id != 0,
                                .device = -1,
-                               .pool = search->pool_index,
+                               .pool = search->found,
                                .block = tn_describe_block(pool, block)};
 }
 
@@ -83,7 +84,7 @@ static struct tn_finding standing_in(const struct search *search, tarn_pool *poo
 {
     struct tn_finding finding = {.standing = TN_STANDING_UNMAPPED,
                                  .device = -1,
-                                 .pool = search->pool_index,
+                                 .pool = search->found,
                                  .block = {.pool = pool}};
 
     if (block->state == TN_BLOCK_LIVE)
@@ -107,8 +108,8 @@ static void take(struct search *search, tarn_pool *pool, const struct glance *gl
         search->to->findings[glance->index] = live(search, pool, glance->index, glance->block);
         return;
     }
-    search->inner[search->inner_count] =
-        (struct inner){address_of(search, glance->index), glance->index};
+    search->to->inner[search->inner_count] =
+        (struct tn_inner){address_of(search, glance->index), glance->index};
     search->inner_count += 1;
 }
 
@@ -140,8 +141,8 @@ static void find_beginnings(struct search *search, tarn_pool *pool, size_t from)
 
 static int compare_inner(const void *a, const void *b)
 {
-    const struct inner *first = a;
-    const struct inner *second = b;
+    const struct tn_inner *first = a;
+    const struct tn_inner *second = b;
 
     return (first->address > second->address) - (first->address < second->address);
 }
@@ -153,11 +154,11 @@ static void find_inner(const struct search *search, tarn_pool *pool)
     const struct tn_block *block = NULL;
 
     for (size_t i = 0; i < search->inner_count; i++) {
-        const struct inner *inner = &search->inner[i];
+        const struct tn_inner *inner = &search->to->inner[i];
         const struct tn_segment *now = segment_of(pool, inner->address);
 
         search->to->findings[inner->index] =
-            (struct tn_finding){.standing = TN_STANDING_UNMAPPED, .device = -1, .pool = TN_NO_POOL};
+            (struct tn_finding){.standing = TN_STANDING_UNMAPPED, .device = -1};
         if (now == NULL)
             continue; /* the segment went meanwhile */
         if (now != segment)
@@ -176,19 +177,29 @@ static bool is_in_order(const tarn_pool *pool, const tarn_pool *own)
            atomic_load(&pool->replays) == atomic_load(&own->replays);
 }
 
-/* Takes note of the pool, which is locked. There is room. */
+/* Takes note of the pool, which is locked. There is a spare record. */
 static void note_pool(struct search *search, tarn_pool *pool)
 {
     struct tn_standings *to = search->to;
-    struct tn_found_pool *found = &to->pools[to->pool_count];
+    struct tn_found_pool *found = to->pools;
+    bool is_own;
 
     search->holds = tn_holds_select(pool, search->graph);
-    search->pool_index = (uint32_t)to->pool_count;
-    *found = (struct tn_found_pool){.pool = pool,
-                                    .is_own = pool == search->own || search->holds != NULL,
-                                    .in_order = is_in_order(pool, search->own)};
-    memcpy(found->name, pool->name, sizeof found->name);
-    to->pool_count += 1;
+    is_own = pool == search->own || search->holds != NULL;
+    while (found != NULL &&
+           (found->pool != pool || found->is_own != is_own || strcmp(found->name, pool->name) != 0))
+        found = found->next;
+    if (found == NULL) {
+        found = to->spare;
+        to->spare = NULL;
+        *found = (struct tn_found_pool){.next = to->pools,
+                                        .pool = pool,
+                                        .is_own = is_own,
+                                        .in_order = is_in_order(pool, search->own)};
+        memcpy(found->name, pool->name, sizeof found->name);
+        to->pools = found;
+    }
+    search->found = found;
 }
 
 /* All of the pool that has the reference's address, if one has. */
@@ -199,8 +210,9 @@ static bool find_in_pool(struct search *search, size_t index)
 
     if (tn_address_table_find(address_of(search, index)) == NULL)
         return true;
-    if (!tn_host_grow((void **)&search->to->pools, &search->to->pool_capacity,
-                      search->to->pool_count + 1, sizeof *search->to->pools))
+    if (search->to->spare == NULL)
+        search->to->spare = tn_host_alloc(1, sizeof *search->to->spare);
+    if (search->to->spare == NULL)
         return false;
     if (tn_pool_lock_segment(address_of(search, index), &pool, &segment) != TARN_OK)
         return true;
@@ -209,7 +221,7 @@ static bool find_in_pool(struct search *search, size_t index)
     if (search->inner_count > 0) {
         tn_pool_pin(pool);
         tn_pool_unlock(pool);
-        qsort(search->inner, search->inner_count, sizeof *search->inner, compare_inner);
+        qsort(search->to->inner, search->inner_count, sizeof *search->to->inner, compare_inner);
         tn_pool_lock(pool);
         search->holds = tn_holds_select(pool, search->graph);
         find_inner(search, pool);
@@ -231,7 +243,7 @@ static tarn_status ask_driver(struct tn_regions *regions, uint64_t address,
     struct tn_memory memory;
     tarn_status status;
 
-    *finding = (struct tn_finding){.device = -1, .pool = TN_NO_POOL};
+    *finding = (struct tn_finding){.device = -1};
     if (tn_regions_contain(regions, address)) {
         finding->standing = TN_STANDING_UNMAPPED;
         return TARN_OK;
@@ -250,6 +262,7 @@ static tarn_status find_all(struct search *search, struct tn_regions *regions)
     size_t count = search->references->count;
     tarn_status status = TARN_OK;
 
+    memset(findings, TN_STANDING_NONE, count * sizeof *findings);
     for (size_t i = 0; status == TARN_OK && i < count; i++) {
         if (findings[i].standing == TN_STANDING_NONE && !find_in_pool(search, i)) /* G5 */
             status = tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for the names of pools");
@@ -259,31 +272,59 @@ static tarn_status find_all(struct search *search, struct tn_regions *regions)
     return status;
 }
 
+/* Room for so many findings. */
+static bool reserve(struct tn_standings *standings, size_t count)
+{
+    struct tn_finding *findings;
+    struct tn_inner *inner;
+
+    if (count <= standings->capacity)
+        return true;
+    findings = tn_host_alloc_unset(count, sizeof *findings);
+    inner = tn_host_alloc_unset(count, sizeof *inner);
+    if (findings == NULL || inner == NULL) {
+        tn_host_free(findings);
+        tn_host_free(inner);
+        return false;
+    }
+    tn_host_free(standings->findings);
+    tn_host_free(standings->inner);
+    standings->findings = findings;
+    standings->inner = inner;
+    standings->capacity = count;
+    return true;
+}
+
 tarn_status tn_standings_find(struct tn_standings *standings,
                               const struct tn_references *references, struct tn_regions *regions,
                               tn_cu_graph graph, const tarn_pool *own)
 {
     struct search search = {.to = standings, .references = references, .graph = graph, .own = own};
-    tarn_status status;
 
     TN_ASSERT(tn_lock_none_held());
     if (references->count == 0)
         return TARN_OK;
-    standings->findings = tn_host_alloc(references->count, sizeof *standings->findings);
-    search.inner = tn_host_alloc_unset(references->count, sizeof *search.inner);
-    status = standings->findings != NULL && search.inner != NULL
-                 ? find_all(&search, regions)
-                 : tn_fail(TARN_ERR_HOST_MEMORY, "no host memory to look %zu addresses up",
-                           references->count);
-    tn_host_free(search.inner);
-    if (status != TARN_OK)
-        tn_standings_drop(standings);
-    return status;
+    if (!reserve(standings, references->count))
+        return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory to look %zu addresses up",
+                       references->count);
+    return find_all(&search, regions);
+}
+
+void tn_found_pools_drop(struct tn_found_pool *pools)
+{
+    while (pools != NULL) {
+        struct tn_found_pool *next = pools->next;
+
+        tn_host_free(pools);
+        pools = next;
+    }
 }
 
 void tn_standings_drop(struct tn_standings *standings)
 {
     tn_host_free(standings->findings);
-    tn_host_free(standings->pools);
+    tn_host_free(standings->inner);
+    tn_host_free(standings->spare);
+    tn_found_pools_drop(standings->pools);
     *standings = (struct tn_standings){.findings = NULL};
 }

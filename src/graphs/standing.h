@@ -2,7 +2,7 @@
 /* standing.h -- what the addresses that a graph names are to Tarn, at one moment.
  *
  *   G5  an address of Tarn's stands as the block does that contains it when its pool is locked; each pool is locked
- *       twice at most, however many addresses it has
+ *       twice at most in one search, however many addresses it has
  *
  * Pools are locked one after the other, so what is moved or freed meanwhile may stand as before or as after.
  *
@@ -23,23 +23,9 @@ enum tn_standing {
     TN_STANDING_UNKNOWN, /* none of these: pageable, freed to the driver, given by a node, or no address */
 };
 
-#define TN_NO_POOL UINT32_MAX
-
-struct tn_finding {
-    uint8_t standing; /* enum tn_standing */
-    bool
-        held; /* LIVE, FREED: the graph itself keeps the memory from all but captures of its pool */
-    bool captured;  /* LIVE: allocated in a capture */
-    int16_t device; /* DEVICE, PINNED: ordinal of the memory's device; else -1 */
-    uint32_t
-        pool; /* LIVE, FREED: index of it; UNMAPPED: of the one whose segment it is; else TN_NO_POOL */
-    /* LIVE: that contains the address. FREED, UNMAPPED: its pool alone, to be compared. DEVICE, PINNED: where the
-     * driver's memory begins, and how long it is. */
-    tarn_block block;
-};
-
 /* A pool that addresses were found in, as it was then. */
 struct tn_found_pool {
+    struct tn_found_pool *next;
     const tarn_pool *pool; /* compared */
     char name[32];
     bool is_own; /* the graph's: it was captured there, or the caller says so */
@@ -47,21 +33,36 @@ struct tn_found_pool {
         in_order; /* replays of its graphs are kept in one order with those of the own pool's, or it has none */
 };
 
-/* Zeroed memory is an empty one. */
-struct tn_standings {
-    struct tn_finding *findings; /* one for each reference */
-    struct tn_found_pool *pools;
-    size_t pool_count;
-    size_t pool_capacity;
+struct tn_finding {
+    uint8_t standing; /* enum tn_standing */
+    bool
+        held; /* LIVE, FREED: the graph itself keeps the memory from all but captures of its pool */
+    bool captured;  /* LIVE: allocated in a capture */
+    int16_t device; /* DEVICE, PINNED: ordinal of the memory's device; else -1 */
+    const struct tn_found_pool
+        *pool; /* LIVE, FREED: whose; UNMAPPED: whose segment it is, if any; else NULL */
+    /* LIVE: that contains the address. FREED, UNMAPPED: its pool alone, to be compared. DEVICE, PINNED: where the
+     * driver's memory begins, and how long it is. */
+    tarn_block block;
 };
 
-/* Finds those of all references. regions: those of the graph's device. graph: whose holds count. own: NULL: none but
+/* Zeroed memory is an empty one. */
+struct tn_standings {
+    struct tn_finding *findings; /* one for each reference that was searched for last */
+    struct tn_inner *inner;      /* of a search; as many */
+    size_t capacity;             /* of both */
+    struct tn_found_pool *pools; /* of all searches */
+    struct tn_found_pool *spare; /* NULL: none */
+};
+
+/* Finds those of the references that were read last, in place of those before. regions: those of the graph's device. graph: whose holds count. own: NULL: none but
  * those in which it has a hold; else the caller keeps it.
- *   HOST_MEMORY, DEVICE_LOST, DRIVER: it is empty again */
+ *   HOST_MEMORY, DEVICE_LOST, DRIVER: it is good to be dropped */
 TARN_MUST_CHECK tarn_status tn_standings_find(struct tn_standings *standings,
                                               const struct tn_references *references,
                                               struct tn_regions *regions, tn_cu_graph graph,
                                               const tarn_pool *own);
 void tn_standings_drop(struct tn_standings *standings);
+void tn_found_pools_drop(struct tn_found_pool *pools);
 
 #endif

@@ -178,6 +178,12 @@ bool tn_hold_has(const struct tn_hold *hold, const struct tn_segment *segment, u
     return true;
 }
 
+bool tn_hold_has_chunk(const struct tn_hold *hold, const struct tn_chunk *chunk)
+{
+    return chunk->id / BITS < hold->word_count &&
+           (hold->map[chunk->id / BITS] >> (chunk->id % BITS) & 1) != 0;
+}
+
 static bool is_used_in(const struct tn_block *block, uint64_t capture_id)
 {
     const struct tn_use *use = tn_block_uses(block);

@@ -98,9 +98,13 @@ void tn_hold_add(struct tn_hold *hold, const struct tn_block *block);
  * lock is given back; NULL: there are none. keeper NULL: none. */
 const struct tn_hold *tn_holds_select(tarn_pool *pool, tn_cu_graph keeper);
 
-/* Whether it has all chunks under those bytes of the segment. */
+/* Whether it has all chunks under those bytes of the segment. Of an open hold: a closed one has no room for chunks that
+ * were mapped later. */
 bool tn_hold_has(const struct tn_hold *hold, const struct tn_segment *segment, uint64_t offset,
                  uint64_t bytes);
+
+/* Whether it has that chunk of its pool, which may have been mapped after the hold was closed. */
+bool tn_hold_has_chunk(const struct tn_hold *hold, const struct tn_chunk *chunk);
 
 /* Adds a block that is being freed to every open hold that is to have it; false when none is. */
 bool tn_holds_add_freed(tarn_pool *pool, const struct tn_block *block);
