@@ -6,6 +6,23 @@
 #include "base/error.h"
 #include "base/host.h"
 
+static const char *const type_names[] = {
+    [TN_CU_NODE_KERNEL] = "kernel",
+    [TN_CU_NODE_MEMCPY] = "copy",
+    [TN_CU_NODE_MEMSET] = "set",
+    [TN_CU_NODE_HOST] = "host function",
+    [TN_CU_NODE_GRAPH] = "child graph",
+    [TN_CU_NODE_EMPTY] = "empty",
+    [TN_CU_NODE_WAIT_EVENT] = "event wait",
+    [TN_CU_NODE_EVENT_RECORD] = "event record",
+    [TN_CU_NODE_EXT_SEMAS_SIGNAL] = "semaphore signal",
+    [TN_CU_NODE_EXT_SEMAS_WAIT] = "semaphore wait",
+    [TN_CU_NODE_MEM_ALLOC] = "allocation",
+    [TN_CU_NODE_MEM_FREE] = "free",
+    [TN_CU_NODE_BATCH_MEM_OP] = "batch",
+    [TN_CU_NODE_CONDITIONAL] = "conditional",
+};
+
 static const char reading[] = "reading a node of a graph";
 
 tarn_status tn_graph_read_nodes(struct tn_gpu *gpu, tn_cu_graph graph, tn_cu_graphnode **nodes,
@@ -99,4 +116,11 @@ tarn_status tn_node_read(struct tn_gpu *gpu, tn_cu_graphnode handle, tn_cu_graph
     default: /* empty, external semaphores, conditional: of these the driver gives nothing that points to memory */
         return TARN_OK;
     }
+}
+
+const char *tn_node_type_name(int type)
+{
+    bool is_known = (unsigned)type < sizeof type_names / sizeof type_names[0];
+
+    return is_known && type_names[type] != NULL ? type_names[type] : "unknown";
 }

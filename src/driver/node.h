@@ -55,4 +55,7 @@ TARN_MUST_CHECK tarn_status tn_node_type(struct tn_gpu *gpu, tn_cu_graphnode han
 TARN_MUST_CHECK tarn_status tn_node_read(struct tn_gpu *gpu, tn_cu_graphnode handle,
                                          tn_cu_graphnode_type type, struct tn_node *node);
 
+/* What a type of node is called: "kernel", "set" and so on; "unknown" for any other number. */
+const char *tn_node_type_name(int type);
+
 #endif

@@ -2,6 +2,7 @@
 /* An audit as text, for people and for programs that read JSON. */
 #include "abi/cuda.h"
 #include "base/text.h"
+#include "driver/node.h"
 #include "graphs/audit.h"
 
 static const char *const class_names[] = {
@@ -18,23 +19,6 @@ static const char *const class_sentences[] = {
 
 _Static_assert(sizeof class_names / sizeof class_names[0] == TARN_POINTER_CLASSES,
                "the number of classes");
-
-static const char *const type_names[] = {
-    [TN_CU_NODE_KERNEL] = "kernel",
-    [TN_CU_NODE_MEMCPY] = "copy",
-    [TN_CU_NODE_MEMSET] = "set",
-    [TN_CU_NODE_HOST] = "host function",
-    [TN_CU_NODE_GRAPH] = "child graph",
-    [TN_CU_NODE_EMPTY] = "empty",
-    [TN_CU_NODE_WAIT_EVENT] = "event wait",
-    [TN_CU_NODE_EVENT_RECORD] = "event record",
-    [TN_CU_NODE_EXT_SEMAS_SIGNAL] = "semaphore signal",
-    [TN_CU_NODE_EXT_SEMAS_WAIT] = "semaphore wait",
-    [TN_CU_NODE_MEM_ALLOC] = "allocation",
-    [TN_CU_NODE_MEM_FREE] = "free",
-    [TN_CU_NODE_BATCH_MEM_OP] = "batch",
-    [TN_CU_NODE_CONDITIONAL] = "conditional",
-};
 
 static const char *const place_names[] = {
     [TARN_PLACE_PARAMETER] = "parameter",     [TARN_PLACE_BUFFER] = "parameters",
@@ -63,13 +47,6 @@ const char *tn_pointer_class_sentence(tarn_pointer_class pointer_class)
                                                           : "no class";
 }
 
-static const char *type_name(int type)
-{
-    bool is_known = (unsigned)type < sizeof type_names / sizeof type_names[0];
-
-    return is_known && type_names[type] != NULL ? type_names[type] : "unknown";
-}
-
 /* -- Text ----------------------------------------------------------------------------------------- */
 
 /* As 4, or 2.4 where it is node 4 of the child graph of node 2. */
@@ -90,7 +67,7 @@ static void put_node(struct tn_text *text, const tarn_audit *audit, uint32_t ind
 
     tn_put(text, "node ");
     put_path(text, audit, index);
-    tn_put(text, ", %s", type_name(node->type));
+    tn_put(text, ", %s", tn_node_type_name(node->type));
     if (node->kernel != NULL)
         tn_put(text, " %s", node->kernel);
 }
@@ -178,7 +155,7 @@ static void put_node_members(struct tn_text *text, const tarn_audit *audit, uint
 
     tn_put(text, "\"node\": \"");
     put_path(text, audit, index);
-    tn_put(text, "\", \"type\": \"%s\"", type_name(node->type));
+    tn_put(text, "\", \"type\": \"%s\"", tn_node_type_name(node->type));
     if (node->kernel != NULL) {
         tn_put(text, ", \"kernel\": ");
         tn_put_string(text, node->kernel);

@@ -333,6 +333,18 @@ START_TEST(what_the_driver_refuses_is_named)
 }
 END_TEST
 
+START_TEST(every_type_of_node_has_a_name_of_its_own)
+{
+    for (int type = TN_CU_NODE_KERNEL; type <= TN_CU_NODE_CONDITIONAL; type++) {
+        ck_assert_str_ne(tn_node_type_name(type), "unknown");
+        for (int other = TN_CU_NODE_KERNEL; other < type; other++)
+            ck_assert_str_ne(tn_node_type_name(type), tn_node_type_name(other));
+    }
+    ck_assert_str_eq(tn_node_type_name(TN_CU_NODE_CONDITIONAL + 1), "unknown");
+    ck_assert_str_eq(tn_node_type_name(-1), "unknown");
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("node");
@@ -344,6 +356,7 @@ int main(void)
     tcase_add_test(kernels, a_kernel_without_parameters_has_neither);
     tcase_add_test(kernels, a_graph_is_read_while_it_is_captured);
     tcase_add_test(others, a_graph_without_nodes_has_none);
+    tcase_add_test(others, every_type_of_node_has_a_name_of_its_own);
     tcase_add_test(others, copies_and_sets_have_their_addresses);
     tcase_add_test(others, a_host_function_has_its_argument);
     tcase_add_test(others, events_are_those_that_were_given);
