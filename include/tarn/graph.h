@@ -65,7 +65,11 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_capture_begin(tarn_pool *pool, tarn_st
  *   WRONG_THREAD    another thread began it, and not in relaxed mode: nothing is lost
  *   CAPTURE_BROKEN  a call in the section broke the capture, a forked stream was not joined, or the
  *                   stream's capture was ended elsewhere: only tarn_capture_abort is left. The
- *                   sentence has the driver's reason
+ *                   sentence has the driver's name of the error, what it means for the capture and what
+ *                   helps; and, as far as they are known, the newest block that was allocated while the
+ *                   capture was good, by its sequence number, and the first of Tarn's calls that found it
+ *                   broken, or that broke it. For a fork: streams that had joined and allocated, and where
+ *                   there are such, the newest node behind which comes nothing
  *   DEVICE_MEMORY, HOST_MEMORY, DRIVER  the graph could not be instantiated: call again, or abort
  *   DEVICE_LOST, POISONED */
 TARN_API TARN_MUST_CHECK tarn_status tarn_capture_end(tarn_capture *capture, tarn_graph **graph);
@@ -170,7 +174,7 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_graph_adopt(tarn_pool *pool,
  *   WRONG_STATE  the pool has several graphs and TARN_REPLAY_REFUSED, and its last replay was on
  *                another stream; or the stream is being captured (nest graphs as child nodes
  *                instead, in a graph of the same pool): the driver has then invalidated that capture,
- *                as it does for a launch of its own
+ *                as it does for a launch of its own. If it is a tarn_capture, its end names this call
  *   DEVICE_MEMORY  a replay that has to wait for the device cannot, for the device is full
  *   DEVICE_LOST, POISONED, DRIVER */
 TARN_API_HOT TARN_MUST_CHECK tarn_status tarn_graph_replay(tarn_graph *graph, tarn_stream stream);

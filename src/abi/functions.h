@@ -133,6 +133,9 @@
     X(cuGraphNodeGetDependencies, cuGraphNodeGetDependencies_v2, 12030, (tn_cu_graphnode node,     \
       tn_cu_graphnode *dependencies, tn_cu_edge_data *edges, size_t *count), (node, dependencies,  \
       edges, count))                                                                               \
+    X(cuGraphNodeGetDependentNodes, cuGraphNodeGetDependentNodes_v2, 12030, (tn_cu_graphnode       \
+      node, tn_cu_graphnode *dependents, tn_cu_edge_data *edges, size_t *count), (node,            \
+      dependents, edges, count))                                                                   \
     X(cuGraphNodeGetType, cuGraphNodeGetType, 10000, (tn_cu_graphnode node, tn_cu_graphnode_type   \
       *type), (node, type))                                                                        \
     X(cuGraphKernelNodeGetParams, cuGraphKernelNodeGetParams_v2, 12000, (tn_cu_graphnode node,     \
@@ -340,9 +343,6 @@
       (exec, flags))                                                                               \
     X(cuGraphGetRootNodes, cuGraphGetRootNodes, 10000, (tn_cu_graph graph, tn_cu_graphnode         \
       *nodes, size_t *count), (graph, nodes, count))                                               \
-    X(cuGraphNodeGetDependentNodes, cuGraphNodeGetDependentNodes_v2, 12030, (tn_cu_graphnode       \
-      node, tn_cu_graphnode *dependents, tn_cu_edge_data *edges, size_t *count), (node,            \
-      dependents, edges, count))                                                                   \
     X(cuGraphAddNode, cuGraphAddNode_v2, 12030, (tn_cu_graphnode *node, tn_cu_graph graph, const   \
       tn_cu_graphnode *dependencies, const tn_cu_edge_data *edges, size_t dependency_count,        \
       tn_cu_node_params *params), (node, graph, dependencies, edges, dependency_count, params))    \

@@ -3,6 +3,7 @@
 #include "base/checked.h"
 #include "base/hot.h"
 #include "graphs/admit.h"
+#include "graphs/broken.h"
 #include "graphs/unrouted.h"
 #include "pools/steady.h"
 #include "pools/use.h"
@@ -62,10 +63,13 @@ static tarn_status allocate_looked(tarn_device *device, tarn_pool *pool, uint64_
 {
     const struct tn_request request = {bytes, alignment, state->order, stream};
 
-    if (state->broken)
-        return tn_fail(TARN_ERR_CAPTURE_BROKEN,
-                       "the stream's capture is invalidated, so nothing can be allocated on it; "
-                       "end or abort the capture");
+    if (state
+            ->broken) { /* the name is for tarn_captures, and as long as one is open the routes decide */
+        const struct tn_hold_call call = {pool != NULL ? "tarn_alloc" : "tarn_malloc", bytes,
+                                          false};
+
+        return tn_broken_refuse(device, stream, call, "nothing can be allocated on it");
+    }
     return pool != NULL ? allocate_from(pool, &request, state, 0, address)
                         : allocate_chosen(device, &request, state, address);
 }
@@ -285,8 +289,19 @@ static tarn_status admit_use(tarn_pool *pool, tarn_stream stream,
                                              : status; /* it is over: no use of it is left */
 }
 
-/* Notes that the stream uses the block at the address, and leaves its pool locked. */
-static tarn_status note_use(void *address, tarn_stream stream, tarn_pool **pool,
+/* The stream's capture is broken, and nothing says which stream it is. Unlocks the pool. */
+static TN_RARE tarn_status refuse_use(tarn_pool *pool, const struct tn_block *block,
+                                      tarn_stream stream, const char *name)
+{
+    const struct tn_hold_call call = {name, block->requested, false};
+    tarn_device *device = pool->device;
+
+    tn_pool_unlock(pool);
+    return tn_broken_refuse(device, stream, call, "no use on it can be noted");
+}
+
+/* Notes that the stream uses the block at the address, and leaves its pool locked. name: of the call. */
+static tarn_status note_use(void *address, tarn_stream stream, const char *name, tarn_pool **pool,
                             struct tn_block **block)
 {
     uint64_t at = (uint64_t)(uintptr_t)address;
@@ -298,11 +313,8 @@ static tarn_status note_use(void *address, tarn_stream stream, tarn_pool **pool,
     status = tn_gpu_check(&(*pool)->device->gpu);
     if (status == TARN_OK)
         status = tn_stream_look(&(*pool)->device->gpu, stream, &state);
-    if (status == TARN_OK && state.broken) /* and nothing says which stream it is */
-        status =
-            tn_fail(TARN_ERR_CAPTURE_BROKEN,
-                    "the stream's capture is invalidated, so no use on it can be noted; end or "
-                    "abort the capture");
+    if (status == TARN_OK && state.broken)
+        return refuse_use(*pool, *block, stream, name);
     if (status == TARN_OK && state.order.capture_id != 0) {
         tn_pool_pin(*pool);
         tn_pool_unlock(*pool);
@@ -328,7 +340,7 @@ tarn_status tarn_free_on(void *address, tarn_stream stream)
 
     if (address == NULL)
         return TARN_OK;
-    status = note_use(address, stream, &pool, &block);
+    status = note_use(address, stream, "tarn_free_on", &pool, &block);
     if (status == TARN_OK) {
         tn_pool_unlock(pool);
         status = free_locked(address);
@@ -340,7 +352,7 @@ tarn_status tarn_record_stream(void *address, tarn_stream stream)
 {
     tarn_pool *pool;
     struct tn_block *block;
-    tarn_status status = note_use(address, stream, &pool, &block);
+    tarn_status status = note_use(address, stream, "tarn_record_stream", &pool, &block);
 
     if (status == TARN_OK)
         tn_pool_unlock(pool);

@@ -3,6 +3,7 @@
 
 #include "api/handles.h"
 #include "base/host.h"
+#include "graphs/broken.h"
 #include "pools/bins.h"
 #include "pools/check.h"
 #include "pools/grow.h"
@@ -110,9 +111,9 @@ tarn_status tarn_pool_reserve(tarn_pool *pool, size_t bytes, tarn_stream stream)
     if (status == TARN_OK)
         status = tn_stream_look(&pool->device->gpu, stream, &state);
     if (status == TARN_OK && state.broken)
-        status = tn_fail(TARN_ERR_CAPTURE_BROKEN,
-                         "the stream's capture is invalidated, so nothing can be reserved on it; "
-                         "end or abort the capture");
+        status = tn_broken_refuse(pool->device, stream,
+                                  (struct tn_hold_call){"tarn_pool_reserve", bytes, false},
+                                  "nothing can be reserved on it");
     if (status == TARN_OK && pool->is_default && state.order.capture_id != 0)
         status = tn_fail(TARN_ERR_UNROUTED, "the stream is being captured, and the default pool "
                                             "does not serve captures");

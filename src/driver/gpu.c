@@ -24,6 +24,7 @@
 #include "base/contract.h"
 #include "base/error.h"
 #include "base/lock.h"
+#include "driver/capture_error.h"
 #include "driver/foreign.h"
 #include "driver/kernel.h"
 #include "driver/pinned.h"
@@ -113,6 +114,7 @@ static void leave_open(struct tn_gpu *gpu)
 tarn_status tn_gpu_failed(struct tn_gpu *gpu, tn_cu_result result, const char *what,
                           const char *call)
 {
+    const struct tn_capture_error *error = tn_capture_error_find(result);
     const char *name = tn_driver_result_name(result);
 
     TN_ASSERT(result != TN_CUDA_SUCCESS);
@@ -131,6 +133,9 @@ tarn_status tn_gpu_failed(struct tn_gpu *gpu, tn_cu_result result, const char *w
                        "%s: %s answered %s; Tarn cannot be called from host functions and "
                        "destructors that the driver runs",
                        what, call, name);
+    if (error != NULL)
+        return tn_fail(TARN_ERR_DRIVER, "%s: %s answered %s: %s; %s", what, call, name,
+                       error->meaning, error->remedy);
     return tn_fail(TARN_ERR_DRIVER, "%s: %s answered %s", what, call, name);
 }
 

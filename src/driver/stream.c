@@ -54,6 +54,22 @@ bool tn_stream_is_closed(struct tn_gpu *gpu, tn_cu_stream stream)
            capturing != TN_CU_CAPTURE_STATUS_NONE;
 }
 
+bool tn_stream_is_broken(struct tn_gpu *gpu, tn_cu_stream stream)
+{
+    tn_cu_capture_status capturing = TN_CU_CAPTURE_STATUS_NONE;
+    tn_cu_result result;
+    bool pushed = false;
+
+    if (tn_stream_is_legacy(stream))
+        return false; /* it is never captured, and the question may be an error */
+    if (tn_stream_is_default(stream) &&
+        tn_gpu_try_enter(gpu, gpu->context, &pushed) != TN_CUDA_SUCCESS)
+        return false;
+    result = gpu->driver->cuStreamIsCapturing(stream, &capturing);
+    tn_gpu_leave(gpu, pushed);
+    return result == TN_CUDA_SUCCESS && capturing == TN_CU_CAPTURE_STATUS_INVALIDATED;
+}
+
 tarn_status tn_stream_may_give_graph(struct tn_gpu *gpu, tn_cu_stream stream, bool *may)
 {
     tn_cu_capture_status capturing = TN_CU_CAPTURE_STATUS_NONE;

@@ -212,6 +212,10 @@ TARN_MUST_CHECK tarn_status tn_stream_enter_own(struct tn_gpu *gpu, tn_cu_stream
  * captured, or it is the legacy one and a blocking stream is. */
 bool tn_stream_is_closed(struct tn_gpu *gpu, tn_cu_stream stream);
 
+/* Whether the stream is in a capture that is invalidated, as far as the driver tells. Leaves the thread's sentence as it
+ * is. */
+bool tn_stream_is_broken(struct tn_gpu *gpu, tn_cu_stream stream);
+
 /* Whether the stream, which is none of the default ones, is in a capture that is not invalidated. Any thread may ask,
  * whatever another one does with the stream. DEVICE_LOST, DRIVER */
 TARN_MUST_CHECK tarn_status tn_stream_may_give_graph(struct tn_gpu *gpu, tn_cu_stream stream,

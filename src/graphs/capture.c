@@ -16,6 +16,10 @@
  * end a body's capture, since it is on another thread's own stream, the capture around it goes on until
  * that body's handle is ended or aborted on its thread.
  *
+ * What is known of a capture that broke, and the sentence of its end: graphs/broken.h, driver/capture_error.h. A fork
+ * that was not joined is looked for before the driver is told to end, for its answer takes the graph; only where a
+ * forked stream is known.
+ *
  * Trade-offs: a user who ends a capture of their own while another thread makes the first allocation in
  * it gives that thread a graph that is gone; only the driver could see that. */
 #include "graphs/capture.h"
@@ -26,6 +30,7 @@
 #include "base/error.h"
 #include "base/host.h"
 #include "graphs/admit.h"
+#include "graphs/broken.h"
 #include "pools/body.h"
 
 static struct tn_records capture_records = TN_RECORDS_INIT(struct tarn_capture);
@@ -299,28 +304,66 @@ static tarn_status broken(const char *why)
                    "the capture cannot be ended: %s; abort it with tarn_capture_abort", why);
 }
 
+/* To BROKEN, with what is said of that. */
+static tarn_status fall_broken(tarn_capture *capture)
+{
+    capture->stage = TN_CAPTURE_BROKEN;
+    return broken(capture->said);
+}
+
+/* The same for a reason that the driver has not given; with what is known of the capture. */
+static tarn_status fall_broken_by(tarn_capture *capture, const char *why)
+{
+    struct tn_text said = {capture->said, sizeof capture->said, 0};
+
+    tn_put(&said, "%s", why);
+    tn_broken_put(&said, capture->device, capture->capture_id);
+    return fall_broken(capture);
+}
+
+/* Whether a forked stream has allocated in the capture. */
+static bool has_forks(tarn_capture *capture)
+{
+    tarn_pool *pool = capture->pool;
+    const struct tn_arena *arena;
+    uint64_t own_id = tn_stream_captured_id(capture->stream);
+
+    tn_pool_lock(pool);
+    arena = pool->arenas;
+    while (arena != NULL &&
+           (arena->order.capture_id != capture->capture_id || arena->order.stream_id == own_id))
+        arena = arena->next;
+    tn_pool_unlock(pool);
+    return arena != NULL;
+}
+
 /* OPEN to STOPPED, or to BROKEN. */
 static tarn_status stop(tarn_capture *capture)
 {
-    struct tn_gpu *gpu = &capture->pool->device->gpu;
+    tarn_device *device = capture->device;
+    struct tn_gpu *gpu = &device->gpu;
+    struct tn_text said = {capture->said, sizeof capture->said, 0};
+    struct tn_loose_end loose_end = {.number = 0};
     struct tn_stream_state state;
+    struct tn_order order;
     tn_cu_result result;
     tarn_status status;
 
-    if (is_dropped(capture)) {
-        capture->stage = TN_CAPTURE_BROKEN;
-        return broken(dropped_by_driver);
-    }
+    if (is_dropped(capture))
+        return fall_broken_by(capture, dropped_by_driver);
     status = tn_stream_look(gpu, capture->stream, &state);
     if (status != TARN_OK)
         return status;
-    if (state.broken)
-        return broken("a call in the section invalidated it "
-                      "(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED)");
-    if (state.order.capture_id != capture->capture_id) {
-        capture->stage = TN_CAPTURE_BROKEN;
-        return broken("the stream's capture was ended elsewhere");
+    if (state.broken) {
+        tn_broken_put_answer(&said, device, capture->capture_id,
+                             TN_CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+        return broken(capture->said);
     }
+    if (state.order.capture_id != capture->capture_id)
+        return fall_broken_by(capture, "the stream's capture was ended elsewhere");
+    order = state.order;
+    if (has_forks(capture)) /* afterwards there is no graph to look at */
+        loose_end = tn_loose_end_find(gpu, capture->stream);
     tn_capture_stop(gpu, capture->stream, &result, &capture->driver_graph);
     if (result == TN_CUDA_SUCCESS) {
         capture->stage = TN_CAPTURE_STOPPED;
@@ -331,11 +374,11 @@ static tarn_status stop(tarn_capture *capture)
         return status;
     if (state.broken || state.order.capture_id == capture->capture_id)
         return tn_gpu_failed(gpu, result, "ending a capture", "the driver"); /* it goes on */
-    capture->stage = TN_CAPTURE_BROKEN;
-    return broken(result == TN_CUDA_ERROR_STREAM_CAPTURE_UNJOINED
-                      ? "a forked stream was not joined "
-                        "(CUDA_ERROR_STREAM_CAPTURE_UNJOINED)"
-                      : tn_driver_result_name(result));
+    if (result == TN_CUDA_ERROR_STREAM_CAPTURE_UNJOINED)
+        tn_broken_put_unjoined(&said, device, order, &loose_end);
+    else
+        tn_broken_put_answer(&said, device, capture->capture_id, result);
+    return fall_broken(capture);
 }
 
 /* The capture is over: in its pool, and in others that it allocated from. Its own hold is not there any
@@ -387,13 +430,13 @@ tarn_status tn_capture_seize(tarn_capture *capture)
 
     if (status != TARN_OK)
         return status;
-    if (!take_over(capture))
-        return broken(dropped_by_driver);
+    if (!take_over(capture)) /* the device may be closed */
+        return broken(capture->stage == TN_CAPTURE_BROKEN ? capture->said : dropped_by_driver);
     if (has_open_bodies(capture))
         status = tn_fail(TARN_ERR_WRONG_STATE,
                          "a body of the capture is still being captured; end or abort that first");
     else if (capture->stage == TN_CAPTURE_BROKEN)
-        status = broken("it failed before");
+        status = broken(capture->said);
     else if (capture->stage == TN_CAPTURE_OPEN)
         status = stop(capture);
     if (status != TARN_OK)

@@ -29,6 +29,8 @@
 
 #include "graphs/graph.h"
 
+enum { TN_CAPTURE_SAID_BYTES = 960 };
+
 enum tn_capture_stage { TN_CAPTURE_OPEN, TN_CAPTURE_STOPPED, TN_CAPTURE_BROKEN };
 
 struct tarn_capture {
@@ -44,9 +46,11 @@ struct tarn_capture {
     atomic_bool gone; /* the driver's capture went by itself, and all claims of this one with it;
                                set under the pool's lock */
     enum tn_capture_stage stage;
-    tn_cu_graph driver_graph; /* STOPPED */
-    tn_cu_graph target;       /* immutable; the caller's, that is captured into; NULL: a new one */
-    bool is_body;             /* immutable; the target is one in another capture's graph */
+    char said
+        [TN_CAPTURE_SAID_BYTES]; /* BROKEN: why it cannot be ended, and what was known of that then */
+    tn_cu_graph driver_graph;    /* STOPPED */
+    tn_cu_graph target; /* immutable; the caller's, that is captured into; NULL: a new one */
+    bool is_body;       /* immutable; the target is one in another capture's graph */
 };
 
 /* A graph of the caller's to capture into. */

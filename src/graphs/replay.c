@@ -49,6 +49,7 @@
 #include "base/contract.h"
 #include "base/error.h"
 #include "base/hot.h"
+#include "graphs/broken.h"
 
 void tn_replays_consider(tarn_pool *pool)
 {
@@ -184,11 +185,12 @@ static tarn_status take_turn(tarn_pool *pool, tn_cu_stream stream, uint64_t stre
 
 /* The thread launches the pool's only graph from here on; false: there are others by now. No instruction here locks
  * memory or waits for a store: each of them would, after a launch, wait for all that the driver has written. */
-static TN_ALWAYS_INLINE bool begin_alone(struct tn_replays *replays)
+static TN_ALWAYS_INLINE bool begin_alone(struct tn_replays *replays, tn_cu_stream stream)
 {
     if (TN_UNLIKELY(atomic_load_explicit(&replays->ordered, memory_order_acquire)))
         return false;
     atomic_store_explicit(&replays->launching_alone, true, memory_order_relaxed);
+    atomic_store_explicit(&replays->alone_stream, stream, memory_order_relaxed);
     tn_barrier_light(); /* its heavy side: tn_replays_order */
     if (TN_LIKELY(!atomic_load_explicit(&replays->ordered, memory_order_acquire)))
         return true;
@@ -254,10 +256,69 @@ static tarn_status launch(const tarn_graph *graph, tn_cu_stream stream, bool *re
     struct tn_gpu *gpu = graph->gpu;
     tarn_status status;
 
-    if (!begin_alone(replays))
+    if (!begin_alone(replays, stream))
         return launch_in_turn(graph, stream, refused);
     status = tn_exec_launch(gpu, graph->exec, stream);
     end_alone(replays);
+    return status;
+}
+
+/* A replay has come to a stream in a broken capture, which it has broken, or was refused for. Notes that; whether the
+ * capture is a tarn_capture's. */
+static bool note_broken(struct tn_gpu *gpu, tn_cu_stream stream, bool breaks)
+{
+    tarn_device *device = (tarn_device *)((char *)gpu - offsetof(tarn_device, gpu));
+    const struct tn_hold_call call = {"tarn_graph_replay", 0, breaks};
+    struct tn_broken before;
+
+    return tn_broken_note(device, stream, call, &before) != 0;
+}
+
+static tarn_status say_captured(struct tn_gpu *gpu, tn_cu_stream stream)
+{
+    return tn_fail(
+        TARN_ERR_WRONG_STATE,
+        "replaying a graph: the stream is being captured%s, and the driver invalidates a "
+        "capture for a launch into it; abort it, and nest graphs as child nodes instead",
+        note_broken(gpu, stream, true) ? " by a tarn_capture" : "");
+}
+
+/* The driver has refused a launch, or before it the question for the stream's id. say: what that means elsewhere. No
+ * lock may be held. */
+static TN_RARE tarn_status not_launched(struct tn_gpu *gpu, tn_cu_stream stream,
+                                        tn_cu_result result,
+                                        tarn_status (*say)(struct tn_gpu *gpu, tn_cu_result result))
+{
+    bool breaks = result == TN_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+
+    if (tn_stream_is_broken(gpu, stream)) {
+        if (breaks)
+            return say_captured(gpu, stream);
+        (void)note_broken(gpu, stream, false);
+    }
+    return say(gpu, result);
+}
+
+/* The same for a graph that was the only one. No other thread launches one before this one's user lets it: the stream is
+ * that of this launch. */
+static TN_RARE tarn_status not_launched_alone(const struct tn_replays *replays, tn_cu_result result)
+{
+    tn_cu_stream stream = atomic_load_explicit(&replays->alone_stream, memory_order_relaxed);
+
+    return not_launched(replays->gpu, stream, result, tn_exec_not_launched);
+}
+
+/* The same where the status alone is there, and its sentence. */
+static TN_RARE tarn_status look_at_failure(struct tn_gpu *gpu, tn_cu_stream stream,
+                                           tarn_status status)
+{
+    bool breaks = status == TARN_ERR_WRONG_STATE;
+
+    if (!tn_stream_is_broken(gpu, stream))
+        return status;
+    if (breaks)
+        return say_captured(gpu, stream);
+    (void)note_broken(gpu, stream, false);
     return status;
 }
 
@@ -272,7 +333,7 @@ static TN_APART tarn_status launch_again(const tarn_graph *graph, tn_cu_stream s
         refused = false;
         status = launch(graph, stream, &refused);
     }
-    return status;
+    return TN_LIKELY(status == TARN_OK) ? TARN_OK : look_at_failure(graph->gpu, stream, status);
 }
 
 /* Whether the pool's last replay was on that stream too, and there is nothing else to be seen to. The record, which is
@@ -300,7 +361,7 @@ static TN_APART TN_HOT tarn_status launch_next(const tarn_graph *graph, tn_cu_st
     tn_cu_result result = tn_stream_try_id(gpu, stream, &stream_id);
 
     if (TN_UNLIKELY(result != TN_CUDA_SUCCESS))
-        return tn_stream_has_no_id(gpu, result);
+        return not_launched(gpu, stream, result, tn_stream_has_no_id);
     replays = tn_replays_lock(&pool->replays);
     if (TN_UNLIKELY(!is_next(pool, replays, stream_id))) {
         tn_replays_unlock(replays);
@@ -327,11 +388,11 @@ tarn_status tn_graph_replay(const tarn_graph *graph, tn_cu_stream stream)
     if (TN_UNLIKELY(tn_stream_is_default(stream)))
         return launch_again(graph, stream);
     replays = atomic_load_explicit(&graph->pool->replays, memory_order_acquire);
-    if (TN_UNLIKELY(!begin_alone(replays)))
+    if (TN_UNLIKELY(!begin_alone(replays, stream)))
         return launch_next(graph, stream);
     result = tn_exec_try_launch(gpu, graph->exec, stream);
     end_alone(replays);
-    return tn_exec_launched(replays->gpu, result);
+    return TN_LIKELY(result == TN_CUDA_SUCCESS) ? TARN_OK : not_launched_alone(replays, result);
 }
 
 bool tn_replays_precede(const tarn_pool *pool, uint64_t stream_id)

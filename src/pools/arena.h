@@ -84,8 +84,8 @@ struct tn_arena {
     uint64_t routes_stamp; /* of routes that lead its order's allocations here: pools/route.h */
     /* That was one cache line, and what every allocation writes begins the next. */
     struct tn_arena_counters counters;
-    uint64_t sequence;           /* the next number for a block */
-    uint64_t sequences_end;      /* behind the last one that was taken */
+    uint64_t sequence;      /* the next number for a block, behind its newest one's; 0: none yet */
+    uint64_t sequences_end; /* behind the last one that was taken */
     struct tn_block_store store; /* for pools/steady.c; no slabs of its own */
     uint8_t visit_count;         /* frees by other threads than its user's, before it is shared */
     uint8_t exhaustions;         /* times that the store was found empty; it keeps the more */

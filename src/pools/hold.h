@@ -41,6 +41,13 @@ struct tn_left_capture {
     bool keeps_graph;    /* the caller's */
 };
 
+/* A call of the library in whose way a broken capture was. */
+struct tn_hold_call {
+    const char *name; /* static; NULL: there was none */
+    uint64_t bytes;   /* that were asked for, or of the block; 0: it names none */
+    bool breaks;      /* the driver breaks any capture by it */
+};
+
 struct tn_hold {
     uint64_t magic;                    /* TN_HOLD_MAGIC; 0 in a recycled record */
     struct tn_hold *next;              /* of the pool; also links recycled records */
@@ -60,8 +67,10 @@ struct tn_hold {
     tn_cu_graph graph; /* that is being captured; compared, and used while it is; NULL: forgotten */
     tn_cu_graph keeper; /* compared: the one whose end is the claimant's; NULL: destroyed */
     bool expected;      /* the library has destroyed the keeper: the claimant goes soon */
-    tn_cu_event mark;   /* open, without an owner: of the capture; see tn_capture_goes_on */
-    uint64_t *map;      /* a bit for each chunk id */
+    struct tn_hold_call
+        noticed;      /* the first that noticed that the capture is broken; see graphs/broken.h */
+    tn_cu_event mark; /* open, without an owner: of the capture; see tn_capture_goes_on */
+    uint64_t *map;    /* a bit for each chunk id */
     size_t word_count;
     const struct tn_hold *selected; /* scratch of tn_holds_select; guarded by the pool's lock */
 };

@@ -414,6 +414,8 @@ static void commit_allocation(tarn_pool *pool, struct tn_block *block,
     block->requested = request->requested;
     tn_block_set_order(block, request->order);
     block->sequence = tn_next_sequence();
+    block->heap->arena->sequence = block->sequence + 1; /* it has set none aside: it is locked */
+    block->heap->arena->sequences_end = block->sequence + 1;
     tn_pool_enter_live(pool, block);
     if (hold != NULL)
         tn_hold_add(hold, block);

@@ -39,6 +39,8 @@ struct tn_replays {
     atomic_uint_fast64_t series;    /* rises when a graph has no other beside it */
     uint64_t seen_series;           /* that the last replay belongs to */
     tn_cu_event event;              /* NULL: none yet */
+    _Atomic(tn_cu_stream)
+        alone_stream; /* of the launch of launching_alone, for the sentence when it fails */
     struct tn_replays
         *joined;         /* where its pools have gone; NULL: nowhere; guarded by the DEVICE lock */
     uint64_t pool_count; /* P17; guarded by the DEVICE lock */

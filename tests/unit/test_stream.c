@@ -281,6 +281,37 @@ START_TEST(a_capture_may_give_a_graph_until_it_is_invalidated)
 }
 END_TEST
 
+static void expect_own_unbroken(void *unused)
+{
+    (void)unused; /* no context is current on this thread */
+    ck_assert(!tn_stream_is_broken(&gpu, TN_CU_STREAM_PER_THREAD));
+    sim.plan_fault("cuCtxGetCurrent", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    ck_assert(!tn_stream_is_broken(&gpu, TN_CU_STREAM_PER_THREAD));
+    ck_assert_ptr_null(test_context());
+}
+
+START_TEST(a_broken_capture_is_seen_without_a_sentence)
+{
+    tn_cu_stream captured[] = {stream, TN_CU_STREAM_PER_THREAD};
+
+    for (int i = 0; i < 2; i++) {
+        ck_assert(!tn_stream_is_broken(&gpu, captured[i]));
+        test_begin_capture(captured[i], TN_CU_CAPTURE_MODE_GLOBAL);
+        ck_assert(!tn_stream_is_broken(&gpu, captured[i]));
+        test_break_capture();
+        ck_assert(tn_stream_is_broken(&gpu, captured[i]));
+        ck_assert(!tn_stream_is_broken(&gpu, other));
+        ck_assert(!tn_stream_is_broken(&gpu, NULL));
+        test_elsewhere(expect_own_unbroken, NULL);
+        (void)tn_fail(TARN_ERR_BUSY, "what was said before");
+        sim.plan_fault("cuStreamIsCapturing", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+        ck_assert(!tn_stream_is_broken(&gpu, captured[i]));
+        ck_assert_str_eq(tarn_last_error(), "what was said before");
+        test_end_broken_capture(captured[i]);
+    }
+}
+END_TEST
+
 START_TEST(an_event_is_done_when_the_work_before_it_is)
 {
     void *memory = test_linear_alloc(4096);
@@ -440,6 +471,7 @@ int main(void)
     tcase_add_test(closed, a_stream_is_closed_to_events_while_it_is_captured);
     tcase_add_test(closed, the_legacy_stream_is_closed_while_a_blocking_one_is_captured);
     tcase_add_test(closed, a_capture_may_give_a_graph_until_it_is_invalidated);
+    tcase_add_test(closed, a_broken_capture_is_seen_without_a_sentence);
     suite_add_tcase(suite, closed);
     tcase_add_checked_fixture(events, open_gpu, NULL);
     tcase_add_test(events, an_event_is_done_when_the_work_before_it_is);
