@@ -7,6 +7,7 @@
 #include "tarn/checkpoint.h"
 #include "tarn/device.h"
 #include "tarn/graph.h"
+#include "tarn/graph_memory.h"
 #include "tarn/memory.h"
 #include "tarn/pool.h"
 #include "tarn/pressure.h"

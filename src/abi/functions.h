@@ -162,6 +162,8 @@
       tn_cu_deviceptr *address), (node, address))                                                  \
     X(cuGraphBatchMemOpNodeGetParams, cuGraphBatchMemOpNodeGetParams, 11070, (tn_cu_graphnode      \
       node, tn_cu_batch_node_params *params), (node, params))                                      \
+    X(cuDeviceGetGraphMemAttribute, cuDeviceGetGraphMemAttribute, 11040, (tn_cu_device device,     \
+      tn_cu_graph_mem_attribute attribute, void *value), (device, attribute, value))               \
     X(cuGraphExecUpdate, cuGraphExecUpdate_v2, 12000, (tn_cu_graphexec exec, tn_cu_graph graph,    \
       tn_cu_update_result_info *info), (exec, graph, info))                                        \
     X(cuGraphLaunch, cuGraphLaunch, 10000, (tn_cu_graphexec exec, tn_cu_stream stream), (exec,     \
@@ -298,9 +300,7 @@
       bytes, tn_cu_mempool pool, tn_cu_stream stream), (address, bytes, pool, stream))             \
     X(cuMemFreeAsync, cuMemFreeAsync, 11020, (tn_cu_deviceptr address, tn_cu_stream stream),       \
       (address, stream))                                                                           \
-    X(cuDeviceGraphMemTrim, cuDeviceGraphMemTrim, 11040, (tn_cu_device device), (device))          \
-    X(cuDeviceGetGraphMemAttribute, cuDeviceGetGraphMemAttribute, 11040, (tn_cu_device device,     \
-      tn_cu_graph_mem_attribute attribute, void *value), (device, attribute, value))
+    X(cuDeviceGraphMemTrim, cuDeviceGraphMemTrim, 11040, (tn_cu_device device), (device))
 
 /* Streams, events, launches and kernels. */
 #define TN_CUDA_STREAM_FUNCTIONS(X) \

@@ -9,6 +9,8 @@
  * rank      protects                           allowed while held        not allowed while held
  * PROCESS   loading the driver; which devices  driver calls that do not  user callbacks; waits for
  *           are open                           wait for the GPU          the GPU
+ * GRAPHS    a device's list of graphs, and     driver calls that do not  waits for the GPU; user
+ *           the driver's graphs of those       wait for the GPU          callbacks
  * ROUTES    a device's open routes; which      the routes' filters;      other driver calls;
  *           captures may be joined             queries of streams;       Tarn's own API
  *                                              marks of captures; a
@@ -37,6 +39,7 @@
 
 enum tn_rank {
     TN_RANK_PROCESS,
+    TN_RANK_GRAPHS,
     TN_RANK_ROUTES,
     TN_RANK_DEVICE,
     TN_RANK_POOL,

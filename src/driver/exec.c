@@ -216,6 +216,15 @@ tarn_status tn_exec_launch_on_default(struct tn_gpu *gpu, tn_cu_graphexec exec, 
     return result == TN_CUDA_SUCCESS ? TARN_OK : tn_exec_not_launched(gpu, result);
 }
 
+tarn_status tn_graph_memory_reserved(struct tn_gpu *gpu, uint64_t *bytes)
+{
+    tn_cu_result result = gpu->driver->cuDeviceGetGraphMemAttribute(
+        gpu->device, TN_CU_GRAPH_MEM_RESERVED_CURRENT, bytes);
+
+    return tn_gpu_answered(gpu, result, "asking for the memory of allocation nodes",
+                           "cuDeviceGetGraphMemAttribute");
+}
+
 void tn_exec_destroy(struct tn_gpu *gpu, tn_cu_graphexec exec)
 {
     int before = tn_gpu_relax(gpu); /* if not, better a broken capture than a leak for good */

@@ -83,6 +83,9 @@ TARN_MUST_CHECK static inline tarn_status tn_exec_launch(struct tn_gpu *gpu, tn_
                : tn_exec_launched(gpu, tn_exec_try_launch(gpu, exec, stream));
 }
 
+/* What the driver has reserved for the allocation nodes of all graphs of the process on the device. DEVICE_LOST, DRIVER. */
+TARN_MUST_CHECK tarn_status tn_graph_memory_reserved(struct tn_gpu *gpu, uint64_t *bytes);
+
 void tn_exec_destroy(struct tn_gpu *gpu, tn_cu_graphexec exec);
 void tn_graph_drop(struct tn_gpu *gpu, tn_cu_graph graph);
 

@@ -4,6 +4,9 @@
  * The driver's graph is kept beside the executable: it is what a clone or a child node is made of, and
  * its user object is the hold.
  *
+ * The device's free memory is looked at before an instantiation and after it. What other threads and processes take
+ * and give back meanwhile is in the difference: the driver tells nothing of an executable alone.
+ *
  * Trade-offs: the driver's graph takes host memory that a replay does not need. */
 #include "graphs/graph.h"
 
@@ -28,6 +31,43 @@ tarn_status tn_graph_make_guard(tarn_graph *graph, tn_cu_graph driver_graph, uin
     return tn_guard_make(graph, graph->guard_kind, &subject, &options, guard);
 }
 
+static tarn_status instantiate(tarn_graph *graph)
+{
+    size_t before, after, total;
+    tarn_status status;
+
+    tn_gpu_memory_info(graph->gpu, &before, &total);
+    status = tn_graph_instantiate(graph->gpu, graph->driver_graph, &graph->exec);
+    if (status != TARN_OK)
+        return status;
+    tn_gpu_memory_info(graph->gpu, &after, &total);
+    if (total != 0 && after < before)
+        graph->exec_bytes = before - after;
+    return TARN_OK;
+}
+
+static void join_list(tarn_graph *graph)
+{
+    tarn_device *device = graph->pool->device;
+
+    tn_lock_acquire(&device->graphs_lock);
+    graph->next = device->graphs;
+    device->graphs = graph;
+    tn_lock_release(&device->graphs_lock);
+}
+
+static void leave_list(tarn_graph *graph)
+{
+    tarn_device *device = graph->pool->device;
+    tarn_graph **link = &device->graphs;
+
+    tn_lock_acquire(&device->graphs_lock);
+    while (*link != graph)
+        link = &(*link)->next;
+    *link = graph->next;
+    tn_lock_release(&device->graphs_lock);
+}
+
 tarn_status tn_graph_prepare(tarn_pool *pool, tn_cu_graph driver_graph, tarn_graph **graph)
 {
     tarn_graph *made = tn_records_take(&graph_records);
@@ -35,22 +75,24 @@ tarn_status tn_graph_prepare(tarn_pool *pool, tn_cu_graph driver_graph, tarn_gra
 
     if (made == NULL)
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a graph");
-    status = tn_graph_instantiate(&pool->device->gpu, driver_graph, &made->exec);
+    made->pool = pool;
+    made->gpu = &pool->device->gpu;
+    made->driver_graph = driver_graph;
+    status = instantiate(made);
     if (status != TARN_OK) {
         tn_records_give(&graph_records, made);
         return status;
     }
-    made->pool = pool;
-    made->gpu = &pool->device->gpu;
-    made->driver_graph = driver_graph;
     made->guard_kind = pool->guard;
     made->mark = tn_device_mark(pool->device);
     status = tn_graph_make_guard(made, driver_graph, made->mark, &made->guard);
     if (status != TARN_OK) {
-        tn_exec_destroy(&pool->device->gpu, made->exec);
+        tn_exec_destroy(made->gpu, made->exec);
         tn_records_give(&graph_records, made);
         return status;
     }
+    atomic_fetch_add(&pool->device->exec_bytes, made->exec_bytes);
+    join_list(made);
     *graph = made;
     return TARN_OK;
 }
@@ -88,6 +130,7 @@ void tn_graph_destroy(tarn_graph *graph)
     struct tn_gpu *gpu = &pool->device->gpu;
 
     atomic_store(&graph->magic, 0);
+    leave_list(graph);
     tn_device_expect_gone(pool->device, graph->driver_graph);
     tn_exec_destroy(gpu, graph->exec);
     tn_graph_drop(gpu, graph->driver_graph);

@@ -5,7 +5,9 @@
  * lasts as long as any instantiation, clone or running launch.
  *
  * Locking: graphs are used by one thread at a time, as CUDA demands; the pool's lock guards the
- * count of graphs. Replays: graphs/replay.h. */
+ * count of graphs, the GRAPHS lock the device's list of them. Who reads the driver's graph of one that
+ * is another thread's holds the GRAPHS lock: it is neither destroyed nor replaced meanwhile. Replays:
+ * graphs/replay.h. */
 #ifndef TARN_GRAPHS_GRAPH_H
 #define TARN_GRAPHS_GRAPH_H
 
@@ -17,15 +19,17 @@ struct tn_guard;
 
 struct tarn_graph {
     _Atomic uint64_t magic; /* TN_GRAPH_MAGIC or TN_GRAPH_STALE: G7; 0 in a recycled record */
-    tarn_graph *next;       /* links recycled records */
+    tarn_graph *next;       /* of the device, guarded by the GRAPHS lock; links recycled records */
     tarn_pool *pool;        /* immutable */
-    tn_cu_graph driver_graph;
+    tn_cu_graph driver_graph; /* written with the GRAPHS lock */
     tn_cu_graphexec exec;
     struct tn_gpu *gpu;     /* the pool's, immutable: a replay has one look less to wait for */
     struct tn_guard *guard; /* NULL: none */
     tarn_guard guard_kind;  /* of that, and of the next section's */
     uint64_t
         mark; /* blocks with this sequence number or a higher one were allocated behind the section */
+    uint64_t exec_bytes; /* immutable; what the device had less after the instantiation; 0: nothing,
+                            or not known */
 };
 
 #define TN_GRAPH_MAGIC 0x54477270ULL

@@ -46,8 +46,10 @@ tarn_status tn_graph_update(tarn_graph *graph, tarn_capture *capture)
         tn_capture_let_go(capture);
         return status;
     }
+    tn_lock_acquire(&pool->device->graphs_lock);
     graph->driver_graph = capture->driver_graph;
     graph->mark = mark;
+    tn_lock_release(&pool->device->graphs_lock);
     tn_guard_begin(graph, guard);
     tn_pool_lock(pool);
     tn_replays_consider(pool);

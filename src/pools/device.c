@@ -66,6 +66,7 @@ static tarn_status init_device(tarn_device *device, const struct tn_driver *driv
                                           : 0);
     tn_lock_init(&device->lock, TN_RANK_DEVICE);
     tn_lock_init(&device->growing, TN_RANK_GROW);
+    tn_lock_init(&device->graphs_lock, TN_RANK_GRAPHS);
     tn_routes_init(&device->routes);
     tn_streams_init(&device->streams, &device->gpu);
     tn_callbacks_init(&device->free_callbacks, &device->lock);
@@ -74,6 +75,7 @@ static tarn_status init_device(tarn_device *device, const struct tn_driver *driv
     if (status == TARN_OK)
         return TARN_OK;
     fini_lists(device);
+    tn_lock_fini(&device->graphs_lock);
     tn_lock_fini(&device->growing);
     tn_lock_fini(&device->lock);
     tn_chunk_cache_fini(&device->cache);
@@ -265,7 +267,9 @@ tarn_status tn_device_close(tarn_device *device)
     status = tn_pool_destroy(device->default_pool);
     TN_ASSERT(status == TARN_OK); /* nothing claims it, and it is idle */
     (void)status;
+    TN_ASSERT(device->graphs == NULL); /* they would have kept their pools */
     fini_lists(device);
+    tn_lock_fini(&device->graphs_lock);
     tn_lock_fini(&device->growing);
     tn_lock_fini(&device->lock);
     tn_chunk_cache_fini(&device->cache);

@@ -2,7 +2,7 @@
 /* device.h -- the allocator of one CUDA device.
  *
  * Locking: the list of open devices and their user counts are guarded by the PROCESS lock, the list
- * of pools by the DEVICE lock, routes by the ROUTES lock. */
+ * of pools by the DEVICE lock, that of graphs by the GRAPHS lock, routes by the ROUTES lock. */
 #ifndef TARN_POOLS_DEVICE_H
 #define TARN_POOLS_DEVICE_H
 
@@ -47,6 +47,8 @@ struct tarn_device {
     struct tn_lock growing;  /* rank GROW: the driver maps faster for one thread than for several */
     tarn_pool *pools;        /* guarded by lock; the default pool last */
     tarn_pool *default_pool; /* immutable */
+    struct tn_lock graphs_lock; /* rank GRAPHS */
+    tarn_graph *graphs;         /* guarded by graphs_lock; newest first */
     struct tn_routes routes;
     struct tn_streams streams;
     atomic_uint_fast64_t charged_bytes; /* made of the driver's memory, or about to be: mapped or in
@@ -60,6 +62,7 @@ struct tarn_device {
     atomic_uint_fast64_t unrouted_count;  /* allocations in captures that no route caught */
     atomic_uint_fast64_t user_hold_count; /* open holds that no tarn_capture owns */
     atomic_uint_fast64_t contents_bytes;  /* of checkpoints, in blocks of the default pool */
+    atomic_uint_fast64_t exec_bytes;      /* that instantiations of graphs took from the driver */
     struct tn_device_counters counters;
 };
 

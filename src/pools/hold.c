@@ -184,6 +184,15 @@ bool tn_hold_has_chunk(const struct tn_hold *hold, const struct tn_chunk *chunk)
            (hold->map[chunk->id / BITS] >> (chunk->id % BITS) & 1) != 0;
 }
 
+uint64_t tn_holds_bytes_in(const tarn_pool *pool, size_t word, uint64_t bits)
+{
+    uint64_t bytes = 0;
+
+    for (; bits != 0; bits &= bits - 1)
+        bytes += pool->chunks[BITS * word + (size_t)__builtin_ctzll(bits)]->bytes;
+    return bytes;
+}
+
 static bool is_used_in(const struct tn_block *block, uint64_t capture_id)
 {
     const struct tn_use *use = tn_block_uses(block);

@@ -115,6 +115,9 @@ bool tn_hold_has(const struct tn_hold *hold, const struct tn_segment *segment, u
 /* Whether it has that chunk of its pool, which may have been mapped after the hold was closed. */
 bool tn_hold_has_chunk(const struct tn_hold *hold, const struct tn_chunk *chunk);
 
+/* The bytes of the chunks that are set in that word of the maps of holds. */
+uint64_t tn_holds_bytes_in(const tarn_pool *pool, size_t word, uint64_t bits);
+
 /* Adds a block that is being freed to every open hold that is to have it; false when none is. */
 bool tn_holds_add_freed(tarn_pool *pool, const struct tn_block *block);
 

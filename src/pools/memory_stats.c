@@ -129,16 +129,6 @@ static void add_free(const tarn_pool *pool, tarn_memory_stats *stats)
         add_inactive(arena, stats);
 }
 
-/* The bytes of the chunks whose ids are set in a word of holds' maps. */
-static uint64_t bytes_in(const tarn_pool *pool, size_t word, uint64_t bits)
-{
-    uint64_t bytes = 0;
-
-    for (; bits != 0; bits &= bits - 1)
-        bytes += pool->chunks[64 * word + (size_t)__builtin_ctzll(bits)]->bytes;
-    return bytes;
-}
-
 static void add_claims(const tarn_pool *pool, tarn_memory_stats *stats)
 {
     for (size_t word = 0; 64 * word < pool->chunk_ids; word++) {
@@ -149,8 +139,8 @@ static void add_claims(const tarn_pool *pool, tarn_memory_stats *stats)
             if (word < hold->word_count)
                 *(hold->open ? &open : &closed) |= hold->map[word];
         }
-        stats->capture_bytes += bytes_in(pool, word, open);
-        stats->graph_bytes += bytes_in(pool, word, closed);
+        stats->capture_bytes += tn_holds_bytes_in(pool, word, open);
+        stats->graph_bytes += tn_holds_bytes_in(pool, word, closed);
     }
     for (const struct tn_segment *segment = pool->segments; segment != NULL;
          segment = segment->next) {

@@ -261,6 +261,25 @@ START_TEST(no_graph_is_adopted)
 }
 END_TEST
 
+START_TEST(no_graphs_memory_is_counted)
+{
+    tarn_capture *capture = test_capture_begin(TARN_CAPTURE_RELAXED);
+    tarn_graph_memory_info memory = {.size = sizeof memory};
+    tarn_graph *graph;
+    int refused = 0;
+
+    test_fill(world.stream, test_malloc(4096), 1, 16);
+    graph = test_capture_end(capture);
+    SHORT(refused, tarn_graph_memory(graph, &memory));
+    ck_assert_int_gt(refused, 0);
+    refused = 0;
+    SHORT(refused, tarn_device_graph_memory(world.device, &memory));
+    ck_assert_int_gt(refused, 0);
+    OK(tarn_graph_destroy(graph));
+    OK(tarn_free(test_live_block(world.pool)));
+}
+END_TEST
+
 START_TEST(no_graph_is_captured_into)
 {
     tarn_capture *capture = UNTOUCHED;
@@ -325,6 +344,7 @@ int main(void)
     tcase_add_test(tcase, no_route_is_begun);
     tcase_add_test(tcase, no_callback_is_registered);
     tcase_add_test(tcase, no_graph_is_adopted);
+    tcase_add_test(tcase, no_graphs_memory_is_counted);
     tcase_add_test(tcase, no_graph_is_captured_into);
     tcase_add_test(tcase, no_checkpoint_is_taken_or_restored);
     return test_main(suite);

@@ -49,6 +49,7 @@ static void refuse_all(tarn_status status)
     tarn_checkpoint *checkpoint = UNTOUCHED;
     tarn_delta *delta = UNTOUCHED;
     tarn_device_info info = {.size = sizeof info, .ordinal = -7};
+    tarn_graph_memory_info memory = {.size = sizeof memory, .node_count = 77};
     size_t freed = 77;
 
     STATUS(status, tarn_malloc(world.device, 64 * MIB, world.stream, &address));
@@ -80,6 +81,8 @@ static void refuse_all(tarn_status status)
     STATUS(status,
            tarn_begin_allocate_to_pool(world.device, world.pool, tarn_filter_stream, world.stream));
     STATUS(status, tarn_device_get_info(world.device, &info));
+    STATUS(status, tarn_graph_memory(there.graph, &memory));
+    STATUS(status, tarn_device_graph_memory(world.device, &memory));
     ck_assert_untouched(address);
     ck_assert_untouched(pool);
     ck_assert_untouched(capture);
@@ -87,6 +90,7 @@ static void refuse_all(tarn_status status)
     ck_assert_untouched(checkpoint);
     ck_assert_untouched(delta);
     ck_assert_int_eq(info.ordinal, -7);
+    ck_assert_uint_eq(memory.node_count, 77);
     ck_assert_uint_eq(freed, 77);
 }
 

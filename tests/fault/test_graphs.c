@@ -57,6 +57,17 @@ static void replay(void)
     FREE(kept);
 }
 
+/* What they cost: looked at while both are there. */
+static void count(void)
+{
+    tarn_graph_memory_info memory = {.size = sizeof memory};
+
+    STEP(NOTE, tarn_graph_memory(fault.out.graphs[0], &memory));
+    ck_assert_uint_ge(memory.own_pool_bytes + memory.shared_pool_bytes, 2 * MIB);
+    STEP(NOTE, tarn_device_graph_memory(DEVICE, &memory));
+    ck_assert_uint_eq(memory.graph_count, 2);
+}
+
 /* The first graph writes another value from here on; then a section of another form comes, which has
  * to be instantiated. */
 static void update(void)
@@ -125,7 +136,7 @@ int main(void)
 {
     static const struct fault_scenario graphs = {
         .name = "graphs",
-        .parts = {open_pool, capture_two, replay, update, break_capture, destroy},
+        .parts = {open_pool, capture_two, replay, count, update, break_capture, destroy},
         .ends = end_own,
     };
 

@@ -124,6 +124,7 @@ void do_destroy_graph(struct model *m)
     trace("  graph %llu of pool %d", (unsigned long long)graph->serial, graph->pool);
     WELL_AT_ONCE(m, tarn_graph_destroy(graph->handle));
     STALE(m, tarn_graph_replay(graph->handle, m->streams[pick_stream(m)].handle));
+    STALE(m, tarn_graph_memory(graph->handle, &(tarn_graph_memory_info){0}));
     graph->handle = NULL;
 }
 
@@ -204,6 +205,59 @@ void do_adopt(struct model *m)
     trace("  graph %llu of pool %d", (unsigned long long)graph->serial, graph->pool);
     graph->clone = NULL;
     graph->is_bare = false;
+}
+
+static void expect_less(struct model *m, const tarn_graph_memory_info *one,
+                        const tarn_graph_memory_info *all)
+{
+    uint64_t live_bytes = 0;
+
+    for (size_t i = 0; i < m->block_count; i++)
+        live_bytes += m->blocks[i].is_discarded ? 0 : m->blocks[i].block_bytes;
+    EXPECT(m, one->own_pool_bytes <= all->own_pool_bytes, "a graph has more than all");
+    EXPECT(m,
+           one->own_pool_bytes + one->shared_pool_bytes <=
+               all->own_pool_bytes + all->shared_pool_bytes,
+           "a graph holds more than all");
+    EXPECT(m, one->other_pool_bytes == 0, "a graph has what is no graph's");
+    EXPECT(m, one->external_bytes <= live_bytes, "a graph refers to more than is live");
+    EXPECT(m, all->external_bytes <= live_bytes, "graphs refer to more than is live");
+    EXPECT(m, one->kernel_count <= one->node_count && one->node_count <= all->node_count, "nodes");
+}
+
+/* What graphs cost, beside what pools say is held. */
+void do_account(struct model *m)
+{
+    tarn_graph_memory_info all = {.size = sizeof all};
+    tarn_graph_memory_info one = {.size = sizeof one};
+    const struct graph *graph = pick_graph(m);
+    uint64_t held;
+    uint64_t captured = 0;
+    bool sees_all = !m->has_unnamed;
+
+    if (!m->owns_device)
+        return;          /* other threads use their graphs */
+    (void)test_ledger(); /* destructors that are due change what is held: not between the calls */
+    WELL(m, tarn_device_graph_memory(m->device, &all));
+    held = all.own_pool_bytes + all.shared_pool_bytes + all.other_pool_bytes;
+    for (int p = 0; p < POOLS; p++) {
+        tarn_pool_stats stats = {.size = sizeof stats};
+
+        if (m->pools[p].handle == NULL)
+            continue;
+        sees_all = sees_all && !m->pools[p].is_released;
+        if (m->pools[p].is_released)
+            continue;
+        WELL(m, tarn_pool_get_stats(m->pools[p].handle, &stats));
+        captured += stats.captured_bytes;
+    }
+    EXPECT(m, sees_all ? held == captured : held >= captured,
+           "%llu bytes are held for graphs, the pools say %llu", (unsigned long long)held,
+           (unsigned long long)captured);
+    if (graph == NULL)
+        return;
+    WELL(m, tarn_graph_memory(graph->handle, &one));
+    expect_less(m, &one, &all);
 }
 
 void end_graphs(struct model *m)

@@ -19,6 +19,7 @@
  *   - memory is short only where the driver or a limit makes it so, and nothing free is left
  *   - a misused call answers its status; a refused call changes nothing
  *   - blocks take what they are asked for, rounded up as the device's options say
+ *   - what graphs hold, and what else is held, is what the pools say is held
  *   - statistics follow from the calls; extents tile the segments and show the live blocks
  *   - a restore's delta and live set, and with contents the bytes, are those of the checkpoint
  *

@@ -358,6 +358,7 @@ operation do_begin, do_fork, do_captured_alloc, do_captured_free, do_captured_to
     do_captured_last_use, do_end_capture, do_abort, do_break, do_wrong_end, do_unrouted;
 operation do_update, do_pressure, do_replay, do_destroy_graph, do_raw_exec, do_clone;
 operation do_begin_body, do_use_in_body, do_misuse_body, do_adopt, do_nest, do_section;
+operation do_account;
 operation do_add_peer, do_look_at_memory, do_fraction;
 operation do_take, do_restore, do_destroy_checkpoint, do_verify;
 

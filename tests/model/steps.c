@@ -70,6 +70,7 @@ static const struct {
     OPERATION(1, look_at_memory),
     OPERATION(1, fraction),
     OPERATION(8, section),
+    OPERATION(2, account),
 #undef OPERATION
 };
 

@@ -73,3 +73,21 @@ struct tn_driver test_calling_while_it_creates(const struct tn_driver *honest, v
     caller.cuMemCreate = call_and_create;
     return caller;
 }
+
+static const size_t *told_bytes;
+
+static tn_cu_result tell_next(size_t *free_bytes, size_t *total_bytes)
+{
+    *free_bytes = *told_bytes++;
+    *total_bytes = 64 * GIB;
+    return TN_CUDA_SUCCESS;
+}
+
+struct tn_driver test_telling_free_bytes(const struct tn_driver *honest, const size_t *free_bytes)
+{
+    struct tn_driver liar = *honest;
+
+    told_bytes = free_bytes;
+    liar.cuMemGetInfo = tell_next;
+    return liar;
+}

@@ -19,4 +19,7 @@ struct tn_driver test_refusing_updates(const struct tn_driver *honest, tn_cu_upd
 struct tn_driver test_calling_while_it_creates(const struct tn_driver *honest,
                                                void (*called)(void));
 
+/* Asked for its free memory, the device answers with these in turn, of 64 GiB. The array must stay. */
+struct tn_driver test_telling_free_bytes(const struct tn_driver *honest, const size_t *free_bytes);
+
 #endif

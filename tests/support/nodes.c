@@ -57,6 +57,11 @@ void test_free_node(tn_cu_stream stream, void *address)
     CU_OK(cu.cuMemFreeAsync(device_address(address), stream));
 }
 
+void test_trim_nodes(void)
+{
+    CU_OK(cu.cuDeviceGraphMemTrim(0));
+}
+
 tn_cu_event test_event(void)
 {
     tn_cu_event event = NULL;

@@ -20,6 +20,7 @@ void test_write_value(tn_cu_stream stream, void *address, uint32_t value); /* as
 /* Nodes of the driver's own memory, where the stream is being captured. */
 void *test_allocate_node(tn_cu_stream stream, size_t bytes);
 void test_free_node(tn_cu_stream stream, void *address);
+void test_trim_nodes(void); /* what the driver has for them, and no graph uses, goes */
 
 /* Nodes for an event of the program's, where the stream is being captured. */
 tn_cu_event test_event(void);

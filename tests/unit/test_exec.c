@@ -306,6 +306,18 @@ START_TEST(the_default_streams_are_those_of_the_device)
 }
 END_TEST
 
+START_TEST(the_memory_of_allocation_nodes_is_asked_for)
+{
+    uint64_t bytes = 77;
+
+    OK(tn_graph_memory_reserved(&gpu, &bytes));
+    ck_assert_uint_eq(bytes, 0);
+    sim.plan_fault("cuDeviceGetGraphMemAttribute", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    STATUS(TARN_ERR_DRIVER, tn_graph_memory_reserved(&gpu, &bytes));
+    unit_expect_sentence("cuDeviceGetGraphMemAttribute");
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("exec");
@@ -333,6 +345,7 @@ int main(void)
     tcase_add_test(graph, a_launch_on_a_capturing_stream_is_refused);
     tcase_add_test(graph, a_refused_update_says_why);
     tcase_add_test(graph, the_default_streams_are_those_of_the_device);
+    tcase_add_test(graph, the_memory_of_allocation_nodes_is_asked_for);
     suite_add_tcase(suite, graph);
     return test_main(suite);
 }

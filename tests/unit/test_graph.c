@@ -2,6 +2,7 @@
 #include <time.h>
 
 #include "graphs/replay.h"
+#include "support/liar.h"
 #include "support/world.h"
 #include "unit/unit.h"
 
@@ -125,12 +126,68 @@ START_TEST(a_refused_destruction_poisons)
 }
 END_TEST
 
+START_TEST(a_device_lists_its_graphs_until_they_are_destroyed)
+{
+    tarn_graph *graphs[3];
+
+    for (int i = 0; i < 3; i++)
+        graphs[i] = unit_end(unit_adding(i < 2 ? pool : unit_pool(device), stream, words, 1));
+    ck_assert_ptr_eq(device->graphs, graphs[2]);
+    ck_assert_ptr_eq(graphs[2]->next, graphs[1]);
+    ck_assert_ptr_eq(graphs[1]->next, graphs[0]);
+    ck_assert_ptr_null(graphs[0]->next);
+    tn_graph_destroy(graphs[1]);
+    ck_assert_ptr_eq(graphs[2]->next, graphs[0]);
+    tn_graph_destroy(graphs[2]);
+    ck_assert_ptr_eq(device->graphs, graphs[0]);
+    tn_graph_destroy(graphs[0]);
+    ck_assert_ptr_null(device->graphs);
+}
+END_TEST
+
+START_TEST(a_graph_that_was_not_made_is_not_listed)
+{
+    tarn_capture *capture = unit_adding(pool, stream, words, 1);
+    tarn_graph *graph = NULL;
+
+    sim.plan_fault("cuGraphInstantiateWithFlags", 1, 0, TN_CUDA_ERROR_OUT_OF_MEMORY);
+    STATUS(TARN_ERR_DEVICE_MEMORY, tarn_capture_end(capture, &graph));
+    ck_assert_ptr_null(device->graphs);
+    OK(tarn_capture_end(capture, &graph));
+    ck_assert_ptr_eq(device->graphs, graph);
+    tn_graph_destroy(graph);
+}
+END_TEST
+
+/* Free memory that has become more was given back by someone else. */
+START_TEST(an_executable_costs_what_the_device_has_less_behind_it)
+{
+    static const size_t told[] = {9 * GIB, 9 * GIB - 6 * MIB, GIB, GIB, GIB, 2 * GIB, MIB, 0};
+    static const uint64_t costs[] = {6 * MIB, 0, 0, MIB};
+    const struct tn_driver *driver = device->gpu.driver;
+    const struct tn_driver liar = test_telling_free_bytes(driver, told);
+
+    for (int i = 0; i < 4; i++) {
+        tarn_capture *capture = unit_adding(pool, stream, words, 1);
+        tarn_graph *graph;
+
+        device->gpu.driver = &liar;
+        graph = unit_end(capture);
+        device->gpu.driver = driver;
+        ck_assert_uint_eq(graph->exec_bytes, costs[i]);
+        tn_graph_destroy(graph);
+    }
+    ck_assert_uint_eq(atomic_load(&device->exec_bytes), 7 * MIB);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("graph");
     TCase *replay = tcase_create("replay");
     TCase *adopt = tcase_create("adopt");
     TCase *refused = tcase_create("refused");
+    TCase *list = tcase_create("list");
 
     tcase_add_checked_fixture(replay, make_pool, NULL);
     tcase_add_test(replay, a_graph_replays_any_number_of_times);
@@ -144,5 +201,10 @@ int main(void)
     tcase_add_test(refused, a_replay_that_cannot_be_is_refused);
     tcase_add_test(refused, a_refused_destruction_poisons);
     suite_add_tcase(suite, refused);
+    tcase_add_checked_fixture(list, make_pool, NULL);
+    tcase_add_test(list, a_device_lists_its_graphs_until_they_are_destroyed);
+    tcase_add_test(list, a_graph_that_was_not_made_is_not_listed);
+    tcase_add_test(list, an_executable_costs_what_the_device_has_less_behind_it);
+    suite_add_tcase(suite, list);
     return test_main(suite);
 }

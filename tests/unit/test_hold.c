@@ -208,6 +208,31 @@ START_TEST(an_open_hold_has_room_for_every_chunk_that_comes)
 }
 END_TEST
 
+/* A closed hold has no room for what is mapped later. */
+START_TEST(a_hold_says_which_chunks_it_has)
+{
+    void *over = unit_alloc(pool, 5 * MIB, stream); /* chunks of 4 and 2 MiB */
+    void *beside = unit_alloc(pool, 4096, stream);
+    const struct tn_chunk *low = unit_chunk(over);
+    const struct tn_chunk *high = unit_chunk((char *)over + 4 * MIB);
+    struct tn_hold *hold;
+
+    tn_pool_lock(pool);
+    hold = open_hold(captured, true);
+    tn_hold_add(hold, unit_block(over));
+    tn_hold_close(hold);
+    ck_assert(tn_hold_has_chunk(hold, low));
+    ck_assert(tn_hold_has_chunk(hold, high));
+    ck_assert(!tn_hold_has_chunk(hold, unit_chunk(beside)));
+    ck_assert_uint_eq(hold->word_count, 8);
+    ck_assert(!tn_hold_has_chunk(hold, &(struct tn_chunk){.id = 8 * 64}));
+    ck_assert_uint_eq(tn_holds_bytes_in(pool, 0, hold->map[0]), 6 * MIB);
+    ck_assert_uint_eq(tn_holds_bytes_in(pool, 0, (uint64_t)1 << high->id), 2 * MIB);
+    tn_hold_drop(hold);
+    tn_pool_unlock(pool);
+}
+END_TEST
+
 START_TEST(room_in_holds_is_for_open_ones)
 {
     struct tn_hold *open;
@@ -518,6 +543,7 @@ int main(void)
     tcase_add_checked_fixture(add, make_pool, NULL);
     tcase_add_test(add, a_hold_has_each_chunk_once);
     tcase_add_test(add, an_open_hold_has_room_for_every_chunk_that_comes);
+    tcase_add_test(add, a_hold_says_which_chunks_it_has);
     tcase_add_test(add, room_in_holds_is_for_open_ones);
     tcase_add_test(add, a_block_freed_meanwhile_joins_every_open_hold);
     unit_add_contract_test(add, adding_to_a_closed_hold_is_a_broken_contract);

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "api/handles.h"
+#include "graphs/account.h"
+
+static tarn_status check_memory(const tarn_graph_memory_info *memory)
+{
+    if (memory == NULL || memory->size != sizeof *memory)
+        return tn_bad_argument("memory is NULL or its size is not sizeof(tarn_graph_memory_info)");
+    return TARN_OK;
+}
+
+tarn_status tarn_graph_memory(tarn_graph *graph, tarn_graph_memory_info *memory)
+{
+    tarn_status status;
+
+    if (!tn_is_graph(graph))
+        return tn_bad_handle("graph");
+    status = check_memory(memory);
+    if (status == TARN_OK)
+        status = tn_enter_device(graph->pool->device);
+    if (status == TARN_OK)
+        status = tn_account_graph(graph, memory);
+    return tn_leave(status);
+}
+
+tarn_status tarn_device_graph_memory(tarn_device *device, tarn_graph_memory_info *memory)
+{
+    tarn_status status;
+
+    if (!tn_is_device(device))
+        return tn_bad_handle("device");
+    status = check_memory(memory);
+    if (status == TARN_OK)
+        status = tn_enter_device(device);
+    if (status == TARN_OK)
+        status = tn_account_device(device, memory);
+    return tn_leave(status);
+}

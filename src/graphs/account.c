@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The accounted graphs are one, or all of a device. First they are read back: nodes are counted, and the addresses of
+ * Tarn's that they name are noted. Then the maps of all holds are laid over each other, word by word: which chunks one
+ * accounted graph alone holds, which are held by others, too. In the end the noted addresses are looked up, in order, so
+ * that those in one block stand side by side.
+ *
+ * A hold is a graph's by the graph that keeps it, which is the outermost one where it is of a body. One whose keeper is
+ * gone counts as a holder of its own.
+ *
+ * Trade-offs: a block that was external when it was looked up, and is freed before its chunks are looked at, is left
+ * out. A graph of the driver's that the program destroyed itself, while an executable of it is left, and whose handle the
+ * next graph got, is taken for that one, as in pools/hold.h. */
+#include "graphs/account.h"
+
+#include <stdlib.h>
+
+#include "base/checked.h"
+#include "base/contract.h"
+#include "base/error.h"
+#include "base/host.h"
+#include "driver/exec.h"
+#include "graphs/references.h"
+#include "graphs/standing.h"
+#include "pools/pool.h"
+
+enum { BITS = 64 };
+
+struct account {
+    tarn_device *device;
+    bool whole;          /* all graphs of the device */
+    tn_cu_graph *graphs; /* compared; in order once all are read */
+    size_t graph_count;
+    size_t graph_capacity;
+    uint64_t *addresses; /* of Tarn's, that nodes name; in order, each once, when all are read */
+    size_t address_count;
+    size_t address_capacity;
+    tarn_graph_memory_info memory;
+};
+
+static tarn_status no_memory(void)
+{
+    return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for the account of a graph");
+}
+
+/* -- Graphs read back ------------------------------------------------------------------------------ */
+
+static void count_nodes(struct account *account, const struct tn_references *references)
+{
+    tarn_graph_memory_info *memory = &account->memory;
+
+    memory->node_count += references->node_count;
+    for (size_t i = 0; i < references->node_count; i++) {
+        const tarn_audit_node *node = &references->nodes[i];
+
+        memory->kernel_count += node->type == TN_CU_NODE_KERNEL;
+        memory->allocation_count += node->type == TN_CU_NODE_MEM_ALLOC;
+        memory->uninspected_count += node->inspection != TARN_INSPECTED;
+    }
+    for (size_t i = 0; i < references->count; i++) {
+        if (references->items[i].place == TARN_PLACE_ALLOCATED)
+            memory->node_bytes += references->items[i].bytes;
+    }
+}
+
+/* A host function's argument is no use of memory, whatever it is. */
+static tarn_status note_addresses(struct account *account, const struct tn_references *references)
+{
+    if (!tn_host_grow((void **)&account->addresses, &account->address_capacity,
+                      account->address_count + references->count, sizeof *account->addresses))
+        return no_memory();
+    for (size_t i = 0; i < references->count; i++) {
+        const struct tn_reference *item = &references->items[i];
+
+        if (item->place == TARN_PLACE_ARGUMENT || tn_address_table_find(item->address) == NULL)
+            continue;
+        account->addresses[account->address_count] = item->address;
+        account->address_count += 1;
+    }
+    return TARN_OK;
+}
+
+/* The GRAPHS lock is held. */
+static tarn_status read_graph(struct account *account, const tarn_graph *graph)
+{
+    struct tn_references references = {.nodes = NULL};
+    tarn_status status;
+
+    if (!tn_host_grow((void **)&account->graphs, &account->graph_capacity, account->graph_count + 1,
+                      sizeof(tn_cu_graph)))
+        return no_memory();
+    status =
+        tn_references_collect(&references, &account->device->regions, graph->driver_graph, NULL, 0);
+    if (status != TARN_OK)
+        return status;
+    account->graphs[account->graph_count] = graph->driver_graph;
+    account->graph_count += 1;
+    account->memory.graph_count += 1;
+    count_nodes(account, &references);
+    status = note_addresses(account, &references);
+    tn_references_drop(&references);
+    return status;
+}
+
+static int compare_graphs(const void *a, const void *b)
+{
+    uintptr_t first = (uintptr_t) * (const tn_cu_graph *)a;
+    uintptr_t second = (uintptr_t) * (const tn_cu_graph *)b;
+
+    return (first > second) - (first < second);
+}
+
+static int compare_addresses(const void *a, const void *b)
+{
+    uint64_t first = *(const uint64_t *)a;
+    uint64_t second = *(const uint64_t *)b;
+
+    return (first > second) - (first < second);
+}
+
+static void put_in_order(struct account *account)
+{
+    uint64_t *addresses = account->addresses;
+    size_t kept = 0;
+
+    if (account->graph_count > 1)
+        qsort(account->graphs, account->graph_count, sizeof *account->graphs, compare_graphs);
+    if (account->address_count == 0)
+        return;
+    qsort(addresses, account->address_count, sizeof *addresses, compare_addresses);
+    for (size_t i = 1; i < account->address_count; i++) {
+        if (addresses[i] != addresses[kept])
+            addresses[++kept] = addresses[i];
+    }
+    account->address_count = kept + 1;
+}
+
+/* -- What is held ---------------------------------------------------------------------------------- */
+
+static bool is_accounted(const struct account *account, tn_cu_graph graph)
+{
+    return graph != NULL && account->graph_count > 0 &&
+           bsearch(&graph, account->graphs, account->graph_count, sizeof(tn_cu_graph),
+                   compare_graphs) != NULL;
+}
+
+/* The chunks of one word of the maps; the pool is locked. */
+static void add_word(struct account *account, const tarn_pool *pool, size_t word)
+{
+    tarn_graph_memory_info *memory = &account->memory;
+    const void *holders[BITS] = {NULL}; /* the first one of each chunk */
+    uint64_t held = 0;
+    uint64_t accounted = 0; /* by one of the graphs, or several */
+    uint64_t several = 0;
+
+    for (const struct tn_hold *hold = pool->holds; hold != NULL; hold = hold->next) {
+        uint64_t bits = word < hold->word_count ? hold->map[word] : 0;
+        const void *holder = hold->keeper != NULL ? (const void *)hold->keeper : hold;
+
+        for (uint64_t left = bits; left != 0; left &= left - 1) {
+            int at = __builtin_ctzll(left);
+
+            if (holders[at] == NULL)
+                holders[at] = holder;
+            else if (holders[at] != holder)
+                several |= (uint64_t)1 << at;
+        }
+        held |= bits;
+        if (bits != 0 && is_accounted(account, hold->keeper))
+            accounted |= bits;
+    }
+    memory->own_pool_bytes += tn_holds_bytes_in(pool, word, accounted & ~several);
+    memory->shared_pool_bytes += tn_holds_bytes_in(pool, word, accounted & several);
+    if (account->whole)
+        memory->other_pool_bytes += tn_holds_bytes_in(pool, word, held & ~accounted);
+}
+
+static void add_pools(struct account *account)
+{
+    tarn_device *device = account->device;
+
+    tn_lock_acquire(&device->lock);
+    for (tarn_pool *pool = device->pools; pool != NULL; pool = pool->next) {
+        tn_pool_lock(pool);
+        for (size_t word = 0; pool->holds != NULL && BITS * word < pool->chunk_ids; word++)
+            add_word(account, pool, word);
+        tn_pool_unlock(pool);
+    }
+    tn_lock_release(&device->lock);
+}
+
+/* -- What is only referred to ---------------------------------------------------------------------- */
+
+/* Whether it is among what add_word has counted. */
+static bool is_counted(const struct account *account, const tarn_pool *pool,
+                       const struct tn_chunk *chunk)
+{
+    const struct tn_hold *hold = pool->holds;
+
+    if (account->whole)
+        return chunk->hold_count > 0;
+    while (hold != NULL && !(is_accounted(account, hold->keeper) && tn_hold_has_chunk(hold, chunk)))
+        hold = hold->next;
+    return hold != NULL;
+}
+
+static uint64_t uncounted_bytes(const struct account *account, const tarn_pool *pool,
+                                const struct tn_block *block)
+{
+    uint64_t bytes = 0;
+
+    for (uint64_t at = block->offset; at < tn_block_end(block);) {
+        const struct tn_chunk *chunk = tn_block_chunk_at(block, at);
+        uint64_t end = tn_min(tn_chunk_end(chunk), tn_block_end(block));
+
+        if (!is_counted(account, pool, chunk))
+            bytes += end - at;
+        at = end;
+    }
+    return bytes;
+}
+
+/* found: a block that was live when it was looked up. */
+static void add_external(struct account *account, const tarn_block *found)
+{
+    tarn_pool *pool;
+    struct tn_block *block;
+    uint64_t bytes = 0;
+
+    if (tn_pool_lock_block((uint64_t)(uintptr_t)found->address, true, &pool, &block) != TARN_OK)
+        return; /* freed meanwhile */
+    if (block->sequence == found->sequence && pool->device == account->device)
+        bytes = uncounted_bytes(account, pool, block);
+    tn_pool_unlock(pool);
+    account->memory.external_bytes += bytes;
+    account->memory.external_count += bytes > 0;
+}
+
+static bool is_another(const struct tn_finding *findings, size_t index)
+{
+    return findings[index].standing == TN_STANDING_LIVE &&
+           (index == 0 || findings[index - 1].standing != TN_STANDING_LIVE ||
+            findings[index - 1].block.sequence != findings[index].block.sequence);
+}
+
+static tarn_status add_externals(struct account *account)
+{
+    size_t count = account->address_count;
+    struct tn_references references = {.nodes = NULL};
+    struct tn_standings standings = {.findings = NULL};
+    tarn_status status = TARN_OK;
+
+    if (count == 0)
+        return TARN_OK;
+    if (!tn_host_grow((void **)&references.items, &references.capacity, count,
+                      sizeof *references.items))
+        return no_memory();
+    for (size_t i = 0; i < count; i++)
+        references.items[i].address = account->addresses[i];
+    references.count = count;
+    status = tn_standings_find(&standings, &references, &account->device->regions, NULL, NULL);
+    for (size_t i = 0; status == TARN_OK && i < count; i++) {
+        if (is_another(standings.findings, i))
+            add_external(account, &standings.findings[i].block);
+    }
+    tn_references_drop(&references);
+    tn_standings_drop(&standings);
+    return status;
+}
+
+/* -- The whole ------------------------------------------------------------------------------------- */
+
+/* status: of reading the graphs. */
+static tarn_status finish(struct account *account, tarn_status status,
+                          tarn_graph_memory_info *memory)
+{
+    if (status == TARN_OK) {
+        put_in_order(account);
+        add_pools(account);
+        status = add_externals(account);
+    }
+    tn_host_free(account->graphs);
+    tn_host_free(account->addresses);
+    if (status == TARN_OK)
+        *memory = account->memory;
+    return status;
+}
+
+tarn_status tn_account_graph(const tarn_graph *graph, tarn_graph_memory_info *memory)
+{
+    tarn_device *device = graph->pool->device;
+    struct account account = {.device = device, .memory = {.size = sizeof *memory}};
+    tarn_status status;
+
+    TN_ASSERT(tn_lock_none_held());
+    tn_lock_acquire(&device->graphs_lock);
+    status = read_graph(&account, graph);
+    tn_lock_release(&device->graphs_lock);
+    account.memory.exec_bytes = graph->exec_bytes;
+    return finish(&account, status, memory);
+}
+
+tarn_status tn_account_device(tarn_device *device, tarn_graph_memory_info *memory)
+{
+    struct account account = {.device = device, .whole = true, .memory = {.size = sizeof *memory}};
+    tarn_status status;
+
+    TN_ASSERT(tn_lock_none_held());
+    status = tn_graph_memory_reserved(&device->gpu, &account.memory.node_reserved_bytes);
+    tn_lock_acquire(&device->graphs_lock);
+    for (const tarn_graph *graph = device->graphs; status == TARN_OK && graph != NULL;
+         graph = graph->next)
+        status = read_graph(&account, graph);
+    tn_lock_release(&device->graphs_lock);
+    account.memory.exec_bytes = atomic_load(&device->exec_bytes);
+    return finish(&account, status, memory);
+}
