@@ -14,7 +14,7 @@
  * demands that a graph is one thread's at a time: so no call may overlap them that is given a driver's graph of those
  * that they read (tarn_graph_driver_handles), adds nodes to it, clones or instantiates it, or adds it as a child
  * node. Of Tarn's own calls on other threads those that make, update or destroy graphs wait meanwhile, and replays go
- * on; an audit of one of the graphs is kept apart by the caller. */
+ * on. */
 #ifndef TARN_GRAPH_MEMORY_H
 #define TARN_GRAPH_MEMORY_H
 

@@ -45,7 +45,8 @@ static tarn_status check_for_graph(const tarn_graph *graph, const tarn_audit_opt
         status = tn_bad_argument("the pool of the options is not the graph's");
     *subject = (struct tn_audit_subject){.graph = graph->driver_graph,
                                          .pool = graph->pool,
-                                         .mark = options->mark != 0 ? options->mark : graph->mark};
+                                         .mark = options->mark != 0 ? options->mark : graph->mark,
+                                         .is_listed = true};
     return status;
 }
 

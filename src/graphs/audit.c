@@ -243,15 +243,32 @@ static tarn_status look_at(struct work *work, tarn_device *device)
     return status;
 }
 
+static void begin_reading(const struct work *work, tarn_device *device)
+{
+    if (work->subject->is_listed)
+        tn_lock_acquire(&device->graphs_lock);
+}
+
+static void end_reading(const struct work *work, tarn_device *device)
+{
+    if (work->subject->is_listed)
+        tn_lock_release(&device->graphs_lock);
+}
+
 static tarn_status look_through(struct work *work, tarn_device *device,
                                 const tarn_audit_options *options)
 {
     struct tn_references *references = &work->record->references;
-    tarn_status status = tn_references_open(references, &device->regions, work->subject->graph,
-                                            options->bodies, options->body_count);
+    tarn_status status;
 
+    begin_reading(work, device);
+    status = tn_references_open(references, &device->regions, work->subject->graph, options->bodies,
+                                options->body_count);
+    end_reading(work, device);
     while (status == TARN_OK && tn_references_go_on(references)) {
+        begin_reading(work, device);
         status = tn_references_read(references, TOGETHER);
+        end_reading(work, device);
         if (status == TARN_OK)
             status = look_at(work, device);
     }

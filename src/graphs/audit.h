@@ -16,6 +16,7 @@ struct tn_audit_subject {
     tn_cu_graph graph;
     tarn_pool *pool; /* the own one, which the caller keeps; NULL: none */
     uint64_t mark;   /* 0: none */
+    bool is_listed;  /* a tarn_graph's: others read it, too, with the device's GRAPHS lock */
 };
 
 /* Which pointers an audit lists, besides the mistakes. */

@@ -247,6 +247,28 @@ START_TEST(memory_that_the_graph_keeps_is_held)
 }
 END_TEST
 
+/* The graph's hold has room for 512 chunks; one that was mapped later is not in it. */
+START_TEST(memory_that_came_after_the_graph_is_not_held)
+{
+    tarn_graph *graph = unit_graph(pool, stream, BYTES, NULL);
+    struct tn_heap *heap = unit_heap(pool, stream, TN_HEAP_LARGE);
+    char *block;
+
+    heap->segment_bytes = 2 * GIB;
+    tn_pool_lock(pool);
+    for (uint64_t i = 1; i <= 600; i++)
+        OK(tn_heap_grow(pool, heap, i * 2 * MIB, true));
+    tn_pool_unlock(pool);
+    block = unit_alloc(pool, 1200 * MIB, stream);
+    ck_assert_uint_ge(unit_chunk(block + 1198 * MIB)->id, pool->holds->word_count * 64);
+    OK(tarn_free(block));
+    ask(block + 1198 * MIB);
+    find(graph->driver_graph);
+    expect(0, TN_STANDING_FREED, pool);
+    OK(tarn_graph_destroy(graph));
+}
+END_TEST
+
 /* G5: many blocks of several segments, some freed, and addresses in no order: each as its block is. */
 START_TEST(each_of_many_addresses_stands_as_its_block_does)
 {
@@ -380,6 +402,7 @@ int main(void)
     tcase_add_test(pools, addresses_without_memory_are_tarns);
     tcase_add_test(pools, memory_that_the_graph_keeps_is_held);
     tcase_add_test(pools, pools_in_one_order_are_told_from_others);
+    tcase_add_test(pools, memory_that_came_after_the_graph_is_not_held);
     tcase_add_test(pools, each_of_many_addresses_stands_as_its_block_does);
     tcase_add_test(pools, what_goes_between_two_looks_has_no_memory);
     tcase_add_test(others, nothing_is_asked_of_nothing);
