@@ -136,6 +136,9 @@
     X(cuGraphNodeGetDependentNodes, cuGraphNodeGetDependentNodes_v2, 12030, (tn_cu_graphnode       \
       node, tn_cu_graphnode *dependents, tn_cu_edge_data *edges, size_t *count), (node,            \
       dependents, edges, count))                                                                   \
+    X(cuGraphGetEdges, cuGraphGetEdges_v2, 12030, (tn_cu_graph graph, tn_cu_graphnode *from,       \
+      tn_cu_graphnode *to, tn_cu_edge_data *edges, size_t *count), (graph, from, to, edges,        \
+      count))                                                                                      \
     X(cuGraphNodeGetType, cuGraphNodeGetType, 10000, (tn_cu_graphnode node, tn_cu_graphnode_type   \
       *type), (node, type))                                                                        \
     X(cuGraphKernelNodeGetParams, cuGraphKernelNodeGetParams_v2, 12000, (tn_cu_graphnode node,     \
@@ -212,10 +215,7 @@
     X(cuGraphClone, cuGraphClone, 10000, (tn_cu_graph *clone, tn_cu_graph original), (clone,       \
       original))                                                                                   \
     X(cuGraphUpload, cuGraphUpload, 11010, (tn_cu_graphexec exec, tn_cu_stream stream), (exec,     \
-      stream))                                                                                     \
-    X(cuGraphGetEdges, cuGraphGetEdges_v2, 12030, (tn_cu_graph graph, tn_cu_graphnode *from,       \
-      tn_cu_graphnode *to, tn_cu_edge_data *edges, size_t *count), (graph, from, to, edges,        \
-      count))
+      stream))
 
 /* Devices and contexts. */
 #define TN_CUDA_CONTEXT_FUNCTIONS(X) \

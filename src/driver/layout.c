@@ -71,7 +71,7 @@ static tarn_status ask(struct tn_gpu *gpu, struct tn_layout *layout)
     }
 }
 
-static tarn_status ask_name(struct tn_gpu *gpu, struct tn_layout *layout)
+static tarn_status copy_name(struct tn_gpu *gpu, struct tn_layout *layout)
 {
     const char *name = NULL;
     size_t bytes;
@@ -86,6 +86,27 @@ static tarn_status ask_name(struct tn_gpu *gpu, struct tn_layout *layout)
     return TARN_OK;
 }
 
+static void drop(const struct tn_layout *layout)
+{
+    tn_host_free(layout->params);
+    tn_host_free(layout->name);
+}
+
+/* Without a current context the driver has no names: it answers that it succeeded, and gives none. */
+static tarn_status ask_all(struct tn_gpu *gpu, struct tn_layout *layout)
+{
+    bool pushed;
+    tarn_status status = tn_gpu_enter(gpu, gpu->context, &pushed);
+
+    if (status != TARN_OK)
+        return status;
+    status = ask(gpu, layout);
+    if (status == TARN_OK)
+        status = copy_name(gpu, layout);
+    tn_gpu_leave(gpu, pushed);
+    return status;
+}
+
 tarn_status tn_layouts_find(struct tn_layouts *layouts, struct tn_gpu *gpu, tn_cu_function function,
                             const struct tn_layout **layout)
 {
@@ -97,12 +118,10 @@ tarn_status tn_layouts_find(struct tn_layouts *layouts, struct tn_gpu *gpu, tn_c
         return no_memory();
     place = place_of(layouts, function);
     if (place->function == NULL) { /* D5 */
-        tarn_status status = ask(gpu, &made);
+        tarn_status status = ask_all(gpu, &made);
 
-        if (status == TARN_OK)
-            status = ask_name(gpu, &made);
         if (status != TARN_OK) {
-            tn_host_free(made.params);
+            drop(&made);
             return status;
         }
         *place = made;
@@ -114,10 +133,8 @@ tarn_status tn_layouts_find(struct tn_layouts *layouts, struct tn_gpu *gpu, tn_c
 
 void tn_layouts_drop(struct tn_layouts *layouts)
 {
-    for (size_t i = 0; i < layouts->capacity; i++) {
-        tn_host_free(layouts->table[i].params);
-        tn_host_free(layouts->table[i].name);
-    }
+    for (size_t i = 0; i < layouts->capacity; i++)
+        drop(&layouts->table[i]);
     tn_host_free(layouts->table);
     *layouts = (struct tn_layouts){.table = NULL};
 }

@@ -22,7 +22,7 @@ struct tn_param {
 
 struct tn_layout {
     tn_cu_function function; /* NULL: an empty place of the table */
-    char *name; /* a copy, for functions go with their modules; NULL: the driver does not tell */
+    char *name;              /* a copy: it outlives the function; NULL: the driver does not tell */
     struct tn_param *params;
     uint32_t count; /* 0: it has none, or the driver does not tell */
 };

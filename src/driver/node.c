@@ -63,8 +63,13 @@ static tarn_status read_kernel(struct tn_gpu *gpu, tn_cu_graphnode handle, struc
 
     if (result != TN_CUDA_SUCCESS)
         return tn_gpu_failed(gpu, result, reading, "cuGraphKernelNodeGetParams");
-    node->kernel = (struct tn_node_kernel){
-        .function = params.func, .values = params.kernel_params, .context = params.ctx};
+    node->kernel =
+        (struct tn_node_kernel){.function = params.func,
+                                .values = params.kernel_params,
+                                .context = params.ctx,
+                                .shape = {{params.grid_x, params.grid_y, params.grid_z},
+                                          {params.block_x, params.block_y, params.block_z},
+                                          params.shared_bytes}};
     if (params.kernel_params == NULL && params.extra != NULL)
         unpack(params.extra, &node->kernel);
     return TARN_OK;

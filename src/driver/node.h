@@ -17,6 +17,12 @@
 
 #include "driver/gpu.h"
 
+struct tn_launch_shape {
+    uint32_t grid[3];
+    uint32_t block[3];
+    uint32_t shared_bytes; /* dynamic */
+};
+
 /* A kernel's parameters: the one array or the one buffer, or neither, where it has none. */
 struct tn_node_kernel {
     tn_cu_function function;
@@ -24,6 +30,7 @@ struct tn_node_kernel {
     const unsigned char *buffer; /* the values at their offsets; NULL: by the array */
     size_t buffer_bytes;
     tn_cu_context context; /* that it is launched in; NULL: the driver does not tell */
+    struct tn_launch_shape shape;
 };
 
 struct tn_node {

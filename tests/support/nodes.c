@@ -29,6 +29,13 @@ void test_launch_kernel(tn_cu_stream stream, tn_cu_function function, void **val
     CU_OK(cu.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, values, extra));
 }
 
+void test_launch_shaped(tn_cu_stream stream, tn_cu_function function, const uint32_t shape[7],
+                        void **values)
+{
+    CU_OK(cu.cuLaunchKernel(function, shape[0], shape[1], shape[2], shape[3], shape[4], shape[5],
+                            shape[6], stream, values, NULL));
+}
+
 void test_copy_down(tn_cu_stream stream, void *to, const void *from, size_t bytes)
 {
     CU_OK(cu.cuMemcpyDtoHAsync(to, device_address(from), bytes, stream));

@@ -13,6 +13,10 @@ tn_cu_function test_kernel(const char *ptx, const char *entry);
 /* Launches it as one thread, with its parameters as the driver takes them: values or extra may be NULL. */
 void test_launch_kernel(tn_cu_stream stream, tn_cu_function function, void **values, void **extra);
 
+/* The same with a grid, a block and bytes of shared memory. */
+void test_launch_shaped(tn_cu_stream stream, tn_cu_function function, const uint32_t shape[7],
+                        void **values);
+
 void test_copy_down(tn_cu_stream stream, void *to, const void *from, size_t bytes);
 void test_call_host(tn_cu_stream stream, tn_cu_hostfn function, void *user);
 void test_write_value(tn_cu_stream stream, void *address, uint32_t value); /* as a batch of one */

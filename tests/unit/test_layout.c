@@ -111,7 +111,7 @@ START_TEST(without_memory_nothing_is_kept)
     tn_cu_function function = kernel("unit_layout_mixed");
     const struct tn_layout *layout = NULL;
 
-    for (uint64_t nth = 1; nth <= 2; nth++) { /* the table, and the parameters */
+    for (uint64_t nth = 1; nth <= 3; nth++) { /* the table, the parameters, the name */
         (void)tn_host_plan_fault(nth, false);
         STATUS(TARN_ERR_HOST_MEMORY, tn_layouts_find(&layouts, &gpu, function, &layout));
         ck_assert_uint_eq(tn_host_plan_fault(0, false), 1);

@@ -99,6 +99,22 @@ START_TEST(a_kernels_parameters_come_as_an_array)
 }
 END_TEST
 
+START_TEST(a_kernels_launch_shape_is_read)
+{
+    static const uint32_t shape[7] = {2, 3, 4, 5, 6, 7, 512};
+    struct tn_node node;
+    tn_cu_graph graph;
+
+    begin();
+    test_launch_shaped(stream, bare_kernel, shape, NULL);
+    graph = end();
+    node = read_node(graph, 0, 1);
+    ck_assert_uint_eq(sizeof node.kernel.shape, sizeof shape);
+    ck_assert_mem_eq(&node.kernel.shape, shape, sizeof shape);
+    drop(graph);
+}
+END_TEST
+
 START_TEST(a_kernels_parameters_come_as_a_buffer)
 {
     struct mixed mixed = {3, (uint64_t)(uintptr_t)memory, {1, 2, 3, 4, 5}};
@@ -351,6 +367,7 @@ int main(void)
     TCase *kernels = test_case(suite, "kernels", open_gpu, NULL);
     TCase *others = test_case(suite, "others", open_gpu, NULL);
 
+    tcase_add_test(kernels, a_kernels_launch_shape_is_read);
     tcase_add_test(kernels, a_kernels_parameters_come_as_an_array);
     tcase_add_test(kernels, a_kernels_parameters_come_as_a_buffer);
     tcase_add_test(kernels, a_kernel_without_parameters_has_neither);
