@@ -5,6 +5,7 @@
 
 #include "tarn/audit.h"
 #include "tarn/checkpoint.h"
+#include "tarn/compare.h"
 #include "tarn/device.h"
 #include "tarn/graph.h"
 #include "tarn/graph_memory.h"

@@ -15,5 +15,5 @@ for suite; do
 done
 cat $noted >statuses.txt
 exec awk -f "$here/statuses.awk" "$include/status.h" "$here/statuses.txt" statuses.txt \
-    "$include"/audit.h "$include"/checkpoint.h "$include"/device.h "$include"/graph.h "$include"/graph_memory.h \
-    "$include"/memory.h "$include"/pool.h "$include"/pressure.h "$include"/stats.h
+    "$include"/audit.h "$include"/checkpoint.h "$include"/compare.h "$include"/device.h "$include"/graph.h \
+    "$include"/graph_memory.h "$include"/memory.h "$include"/pool.h "$include"/pressure.h "$include"/stats.h

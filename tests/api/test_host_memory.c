@@ -280,6 +280,28 @@ START_TEST(no_graphs_memory_is_counted)
 }
 END_TEST
 
+START_TEST(no_graphs_are_compared)
+{
+    tarn_graph_diff *diff = UNTOUCHED;
+    tarn_driver_graph nodes;
+    tarn_graph *graph;
+    int refused = 0;
+
+    test_begin_capture(world.stream, TN_CU_CAPTURE_MODE_RELAXED);
+    test_fill(world.stream, world.pool, 1, 1); /* never launched */
+    OK(tarn_graph_adopt(world.pool, test_end_capture(world.stream), &graph));
+    OK(tarn_graph_driver_handles(graph, &nodes, NULL));
+    SHORT(refused, tarn_graph_compare(graph, graph, &diff));
+    tarn_graph_diff_destroy(diff);
+    ck_assert_int_gt(refused, 0);
+    refused = 0;
+    SHORT(refused, tarn_driver_graph_compare(world.device, nodes, nodes, &diff));
+    tarn_graph_diff_destroy(diff);
+    ck_assert_int_gt(refused, 0);
+    OK(tarn_graph_destroy(graph));
+}
+END_TEST
+
 START_TEST(no_graph_is_captured_into)
 {
     tarn_capture *capture = UNTOUCHED;
@@ -345,6 +367,7 @@ int main(void)
     tcase_add_test(tcase, no_callback_is_registered);
     tcase_add_test(tcase, no_graph_is_adopted);
     tcase_add_test(tcase, no_graphs_memory_is_counted);
+    tcase_add_test(tcase, no_graphs_are_compared);
     tcase_add_test(tcase, no_graph_is_captured_into);
     tcase_add_test(tcase, no_checkpoint_is_taken_or_restored);
     return test_main(suite);

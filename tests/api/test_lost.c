@@ -48,6 +48,7 @@ static void refuse_all(tarn_status status)
     tarn_graph *graph = UNTOUCHED;
     tarn_checkpoint *checkpoint = UNTOUCHED;
     tarn_delta *delta = UNTOUCHED;
+    tarn_graph_diff *diff = UNTOUCHED;
     tarn_device_info info = {.size = sizeof info, .ordinal = -7};
     tarn_graph_memory_info memory = {.size = sizeof memory, .node_count = 77};
     size_t freed = 77;
@@ -67,6 +68,9 @@ static void refuse_all(tarn_status status)
     STATUS(status, tarn_graph_adopt(world.pool, there.driver_graph, &graph));
     STATUS(status, tarn_graph_replay(there.graph, world.stream));
     STATUS(status, tarn_graph_update(there.graph, there.capture));
+    STATUS(status, tarn_graph_compare(there.graph, there.graph, &diff));
+    STATUS(status,
+           tarn_driver_graph_compare(world.device, there.driver_graph, there.driver_graph, &diff));
     STATUS(status, tarn_capture_begin_to_graph(world.pool, NULL, 0, there.driver_graph,
                                                world.stream, TARN_CAPTURE_RELAXED, &capture));
     STATUS(status, tarn_capture_end_to_graph(there.capture));
@@ -89,6 +93,7 @@ static void refuse_all(tarn_status status)
     ck_assert_untouched(graph);
     ck_assert_untouched(checkpoint);
     ck_assert_untouched(delta);
+    ck_assert_untouched(diff);
     ck_assert_int_eq(info.ordinal, -7);
     ck_assert_uint_eq(memory.node_count, 77);
     ck_assert_uint_eq(freed, 77);

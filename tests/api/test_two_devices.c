@@ -285,6 +285,29 @@ START_TEST(a_graph_holds_memory_of_its_device_alone)
 }
 END_TEST
 
+START_TEST(graphs_of_two_devices_are_not_compared)
+{
+    tarn_graph_diff *diff = UNTOUCHED;
+    tarn_graph *graphs[COUNT];
+
+    for (int i = 0; i < COUNT; i++) {
+        make_current(i);
+        test_begin_capture(sides[i].stream, TN_CU_CAPTURE_MODE_RELAXED);
+        OK(tarn_graph_adopt(sides[i].pool, test_end_capture(sides[i].stream), &graphs[i]));
+    }
+    STATUS(TARN_ERR_INVALID_ARGUMENT, tarn_graph_compare(graphs[0], graphs[1], &diff));
+    ck_assert_untouched(diff);
+    for (int i = 0; i < COUNT; i++) { /* whichever context is current */
+        make_current(1 - i);
+        OK(tarn_graph_compare(graphs[i], graphs[i], &diff));
+        ck_assert(diff->equal);
+        tarn_graph_diff_destroy(diff);
+        OK(tarn_graph_destroy(graphs[i]));
+    }
+    make_current(0);
+}
+END_TEST
+
 START_TEST(a_device_closes_beside_another_one)
 {
     struct figures first;
@@ -316,6 +339,7 @@ int main(void)
     tcase_add_test(tcase, a_trim_is_of_its_device_alone);
     tcase_add_test(tcase, a_device_that_is_full_leaves_the_other_alone);
     tcase_add_test(tcase, a_graph_holds_memory_of_its_device_alone);
+    tcase_add_test(tcase, graphs_of_two_devices_are_not_compared);
     tcase_add_test(tcase, a_device_closes_beside_another_one);
     return test_main(suite);
 }

@@ -37,6 +37,7 @@ struct fault_outputs {
     tarn_checkpoint *checkpoints[3];
     tarn_delta *delta;
     tarn_live_diff *diff;
+    tarn_graph_diff *graph_diff;
     tarn_layout *layout;
     tarn_block block;
     void *address; /* of the last allocation */

@@ -94,6 +94,15 @@ static void update(void)
     fault.out.graphs[2] = UNTOUCHED;
 }
 
+/* Both fill a block that they freed, and copy from it: with other values. */
+static void compare(void)
+{
+    STEP(CALLED | S(HOST_MEMORY) | LOST,
+         tarn_graph_compare(fault.out.graphs[0], fault.out.graphs[1], &fault.out.graph_diff));
+    ck_assert(fault.out.graph_diff->same_structure && !fault.out.graph_diff->equal);
+    tarn_graph_diff_destroy(fault.out.graph_diff);
+}
+
 /* A call of the user's breaks the capture: it can only be aborted. */
 static void break_capture(void)
 {
@@ -136,7 +145,7 @@ int main(void)
 {
     static const struct fault_scenario graphs = {
         .name = "graphs",
-        .parts = {open_pool, capture_two, replay, count, update, break_capture, destroy},
+        .parts = {open_pool, capture_two, replay, count, update, compare, break_capture, destroy},
         .ends = end_own,
     };
 

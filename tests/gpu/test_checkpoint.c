@@ -206,6 +206,66 @@ START_TEST(revived_memory_under_a_kernel_is_waited_for)
 }
 END_TEST
 
+/* A step of a few kinds of nodes on two streams, with memory in between. */
+static tarn_graph *capture_step(void *weights, void *output, uint32_t value)
+{
+    enum { WORDS = 4096 };
+    tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
+    void *one = test_malloc(WORDS * 4);
+    void *other = test_malloc(WORDS * 8);
+
+    test_fill(world.stream, one, 1, WORDS);
+    test_order(world.stream, world.side);
+    test_set_words(world.side, other, 2, WORDS);
+    test_copy(world.stream, other, one, 64);
+    test_order(world.side, world.stream);
+    test_add(world.stream, weights, value, WORDS);
+    OK(tarn_free(one));
+    test_copy(world.stream, output, other, 4);
+    OK(tarn_free(other));
+    return test_capture_end(capture);
+}
+
+START_TEST(a_step_that_is_captured_again_after_a_restore_is_the_same_graph)
+{
+    enum { WORDS = 4096 };
+    void *weights = test_filled(WORDS, 5);
+    void *elsewhere = test_filled(WORDS, 5);
+    void *output = test_filled(1, 0);
+    tarn_graph *graphs[4] = {capture_step(weights, output, 3)};
+    tarn_checkpoint *checkpoint = test_take(TARN_CONTENTS_DEVICE);
+    tarn_graph_diff *diff = NULL;
+
+    OK(tarn_graph_replay(graphs[0], world.stream));
+    (void)test_filled(WORDS, 9); /* left behind */
+    tarn_delta_destroy(test_restore(checkpoint, 1, 0));
+    graphs[1] = capture_step(weights, output, 3);
+    graphs[2] = capture_step(weights, output, 4);
+    graphs[3] = capture_step(elsewhere, output, 3);
+    OK(tarn_graph_compare(graphs[0], graphs[1], &diff));
+    ck_assert_msg(diff->equal, "%zu differences", diff->difference_count);
+    ck_assert_uint_eq(diff->node_count, 5);
+    tarn_graph_diff_destroy(diff);
+    OK(tarn_graph_compare(graphs[0], graphs[2], &diff));
+    ck_assert(diff->same_structure && diff->complete && !diff->corresponds);
+    ck_assert_uint_eq(diff->difference_count, 1);
+    ck_assert_int_eq(diff->differences[0].kind, TARN_GRAPH_DIFFERENCE_PARAMETER);
+    ck_assert_uint_eq(diff->differences[0].index, 1);
+    ck_assert_uint_eq(diff->differences[0].values[1], 4);
+    tarn_graph_diff_destroy(diff);
+    OK(tarn_graph_compare(graphs[0], graphs[3], &diff));
+    ck_assert(diff->corresponds && !diff->equal);
+    ck_assert_uint_eq(diff->difference_count, 1);
+    tarn_graph_diff_destroy(diff);
+    for (size_t i = 0; i < 4; i++)
+        OK(tarn_graph_destroy(graphs[i]));
+    OK(tarn_checkpoint_destroy(checkpoint));
+    OK(tarn_free(weights));
+    OK(tarn_free(elsewhere));
+    OK(tarn_free(output));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("checkpoints");
@@ -220,6 +280,7 @@ int main(void)
     tcase_add_test(tcase, a_bit_of_the_contents_that_has_changed_is_found);
     tcase_add_test(tcase, a_restore_between_replays_rewinds_the_graphs_state);
     tcase_add_test(tcase, a_replay_after_a_restore_of_trimmed_memory_is_right);
+    tcase_add_test(tcase, a_step_that_is_captured_again_after_a_restore_is_the_same_graph);
     tcase_add_test(tcase, revived_memory_under_a_kernel_is_waited_for);
     return test_main(suite);
 }

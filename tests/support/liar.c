@@ -91,3 +91,71 @@ struct tn_driver test_telling_free_bytes(const struct tn_driver *honest, const s
     liar.cuMemGetInfo = tell_next;
     return liar;
 }
+
+static tn_cu_graphnode short_node;
+static size_t short_bytes;
+
+static tn_cu_result shorten_buffer(tn_cu_graphnode node, tn_cu_kernel_node_params *params)
+{
+    static void *extra[5];
+    tn_cu_result result = cu.cuGraphKernelNodeGetParams(node, params);
+
+    if (node != short_node || params->extra == NULL)
+        return result;
+    for (size_t i = 0; i < 4; i += 2) {
+        extra[i] = params->extra[i];
+        extra[i + 1] = extra[i] == TN_CU_LAUNCH_PARAM_BUFFER_SIZE ? (void *)&short_bytes
+                                                                  : params->extra[i + 1];
+    }
+    params->extra = extra;
+    return result;
+}
+
+struct tn_driver test_shortening_buffers(const struct tn_driver *honest, tn_cu_graphnode node,
+                                         size_t bytes)
+{
+    struct tn_driver liar = *honest;
+
+    short_node = node;
+    short_bytes = bytes;
+    liar.cuGraphKernelNodeGetParams = shorten_buffer;
+    return liar;
+}
+
+static tn_cu_graphnode_type named_type;
+
+static tn_cu_result name_type(tn_cu_graphnode node, tn_cu_graphnode_type *type)
+{
+    (void)node;
+    *type = named_type;
+    return TN_CUDA_SUCCESS;
+}
+
+struct tn_driver test_naming_types(const struct tn_driver *honest, tn_cu_graphnode_type type)
+{
+    struct tn_driver liar = *honest;
+
+    named_type = type;
+    liar.cuGraphNodeGetType = name_type;
+    return liar;
+}
+
+static tn_cu_result invent_operation(tn_cu_graphnode node, tn_cu_batch_node_params *params)
+{
+    static tn_cu_batch_op op;
+    tn_cu_result result = cu.cuGraphBatchMemOpNodeGetParams(node, params);
+
+    op = params->ops[0];
+    op.operation = 77;
+    params->ops = &op;
+    params->count = 1;
+    return result;
+}
+
+struct tn_driver test_inventing_operations(const struct tn_driver *honest)
+{
+    struct tn_driver liar = *honest;
+
+    liar.cuGraphBatchMemOpNodeGetParams = invent_operation;
+    return liar;
+}

@@ -22,4 +22,14 @@ struct tn_driver test_calling_while_it_creates(const struct tn_driver *honest,
 /* Asked for its free memory, the device answers with these in turn, of 64 GiB. The array must stay. */
 struct tn_driver test_telling_free_bytes(const struct tn_driver *honest, const size_t *free_bytes);
 
+/* The driver knows of one node that its packed parameters' beginning alone was given. One such driver at a time. */
+struct tn_driver test_shortening_buffers(const struct tn_driver *honest, tn_cu_graphnode node,
+                                         size_t bytes);
+
+/* Nodes are of that type, whatever they are. One such driver at a time. */
+struct tn_driver test_naming_types(const struct tn_driver *honest, tn_cu_graphnode_type type);
+
+/* The first operation of each batch is one that nobody knows. One such driver at a time. */
+struct tn_driver test_inventing_operations(const struct tn_driver *honest);
+
 #endif

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "api/handles.h"
+#include "graphs/compare.h"
+#include "graphs/compare_report.h"
+#include "tarn/compare.h"
+
+static const char no_diff[] = "diff is NULL: there is nowhere to put the result";
+
+static tarn_status compare(tarn_device *device, tarn_driver_graph a, tarn_driver_graph b,
+                           tarn_graph_diff **diff)
+{
+    tarn_status status = tn_enter_device(device);
+
+    if (status == TARN_OK)
+        status = tn_graphs_compare(&device->regions, a, b, diff);
+    return tn_leave(status);
+}
+
+tarn_status tarn_graph_compare(tarn_graph *a, tarn_graph *b, tarn_graph_diff **diff)
+{
+    if (!tn_is_graph(a) || !tn_is_graph(b))
+        return tn_bad_handle("graph");
+    if (diff == NULL)
+        return tn_bad_argument(no_diff);
+    if (a->pool->device != b->pool->device)
+        return tn_bad_argument("the graphs are of different devices");
+    return compare(a->pool->device, a->driver_graph, b->driver_graph, diff);
+}
+
+tarn_status tarn_driver_graph_compare(tarn_device *device, tarn_driver_graph a, tarn_driver_graph b,
+                                      tarn_graph_diff **diff)
+{
+    if (!tn_is_device(device))
+        return tn_bad_handle("device");
+    if (a == NULL || b == NULL)
+        return tn_bad_argument("a graph to compare is NULL");
+    if (diff == NULL)
+        return tn_bad_argument(no_diff);
+    return compare(device, a, b, diff);
+}
+
+void tarn_graph_diff_destroy(tarn_graph_diff *diff)
+{
+    if (diff != NULL)
+        tn_graph_diff_destroy(diff);
+}
+
+tarn_status tarn_graph_diff_report(const tarn_graph_diff *diff, tarn_report_format format,
+                                   char *buffer, size_t capacity, size_t *length)
+{
+    size_t written;
+
+    if (diff == NULL)
+        return tn_bad_argument("diff is NULL: there is nothing to report");
+    if (buffer == NULL && capacity > 0)
+        return tn_bad_argument("buffer is NULL, and its capacity is not 0");
+    if ((unsigned)format > TARN_REPORT_JSON)
+        return tn_bad_argument("format is not one of tarn_report_format");
+    written = tn_graph_diff_write_report(diff, format, buffer, capacity);
+    if (length != NULL)
+        *length = written;
+    return TARN_OK;
+}
