@@ -98,9 +98,10 @@ typedef struct tarn_pointer {
     uint64_t address; /* the pointer itself */
     uint64_t bytes;   /* that the node touches from there on; 0: not known */
     uint64_t at;      /* place MEMORY: the address of the word that holds it; else 0 */
-    tarn_block
-        block; /* the live block that contains it. Where there is none, all but its pool is 0; that is the pool
-                         whose memory it is, to be compared alone; NULL: none's */
+
+    /* The live block that contains it. FOREIGN, PINNED: where the driver's memory begins, and how long it is. Else all but
+     * the pool is 0: that is whose memory it is, to be compared alone; NULL: none's. */
+    tarn_block block;
     const char *pool; /* the name of that pool when the audit was made; NULL: none */
 } tarn_pointer;
 
@@ -135,12 +136,13 @@ typedef struct tarn_audit {
         *nodes; /* those of the graph, then those of its child graphs and bodies */
     size_t kernel_count;
     size_t uninspected_count; /* nodes whose inspection is not TARN_INSPECTED */
-    size_t
-        tensor_map_count; /* parameters that have the form of a tensor map (128 bytes, at a multiple of 64): the
-                                 address in one is seen where it is a word of it, and not to be relied on */
-    size_t pointer_count; /* all, those with mistakes included */
-    size_t
-        counts[TARN_POINTER_CLASSES]; /* of each class; TARN_POINTER_MANY for how they are found */
+
+    /* Parameters that have the form of a tensor map, 128 bytes at a multiple of 64. On an H200 the first word of one is the
+     * address of the tensor, and named like any other; that is not documented, so it is not to be relied on. */
+    size_t tensor_map_count;
+
+    size_t pointer_count;                /* all, those with mistakes included */
+    size_t counts[TARN_POINTER_CLASSES]; /* of each class */
     size_t mistake_count;
     const tarn_pointer *mistakes; /* in order of node, then of place in it; those in memory last */
     const tarn_pointer
@@ -158,24 +160,29 @@ typedef struct tarn_audit_body {
 /* Make one with TARN_AUDIT_OPTIONS_INIT. */
 typedef struct tarn_audit_options {
     size_t size; /* sizeof(tarn_audit_options), set by the INIT macro */
-    tarn_pool *
-        pool; /* tarn_driver_graph_audit: the own pool; NULL: none, and all live blocks are external. Else NULL,
-                        or the graph's */
-    uint64_t
-        mark; /* tarn_device_mark at the end of the capture: blocks allocated since are used again; 0: for a
-                        tarn_graph that of its capture or adoption; else not known, and no block is */
+
+    /* The own pool. tarn_driver_graph_audit: NULL: none but those that the graph was captured in, and other live blocks
+     * are external. tarn_graph_audit: NULL, or the graph's. */
+    tarn_pool *pool;
+
+    /* tarn_device_mark at the end of the capture: blocks allocated since are used again. 0: for a tarn_graph that of its
+     * capture or adoption; else it is not known, and no block is. */
+    uint64_t mark;
+
     const tarn_audit_body *bodies; /* of conditional nodes */
     size_t body_count;
     uint32_t accepted; /* classes that are no mistakes here: 1u << class for each */
     bool list_all;     /* list every pointer, not mistakes alone */
-    bool
-        scan; /* look through the bytes of the own pool's live blocks, too, for pointers of Tarn's: words of eight
-                  bytes at multiples of eight. Copies them to the host, and waits for that */
+
+    /* Look through the bytes of the own pool's live blocks, too, for pointers of Tarn's: words of eight bytes at multiples
+     * of eight. They are copied to the host on scan_stream, which is waited for; what is freed meanwhile may be missed. */
+    bool scan;
+    tarn_stream scan_stream;
 } tarn_audit_options;
 
 #define TARN_AUDIT_OPTIONS_INIT                                                                    \
     {                                                                                              \
-        sizeof(tarn_audit_options), NULL, 0, NULL, 0, 0, false, false                              \
+        sizeof(tarn_audit_options), NULL, 0, NULL, 0, 0, false, false, NULL                        \
     }
 
 /* Looks through a graph. Its executable is not read, the driver gives no way: after a cuGraphExecUpdate of the
@@ -185,7 +192,7 @@ typedef struct tarn_audit_options {
  *   INVALID_ARGUMENT  audit is NULL, an option is out of range, the pool is not the graph's, or the graph is of
  *                     another device
  *   LIMIT             2^32 nodes or more
- *   NOT_SUPPORTED     scan on a stream of captures: see tarn_driver_graph_audit
+ *   WRONG_STATE       scan_stream is being captured, or is the legacy default one while a blocking stream is
  *   HOST_MEMORY, DEVICE_LOST, POISONED, DRIVER */
 TARN_API TARN_MUST_CHECK tarn_status tarn_graph_audit(tarn_graph *graph,
                                                       const tarn_audit_options *options,
@@ -196,7 +203,8 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_graph_audit(tarn_graph *graph,
  *   INVALID_HANDLE    the device, or the pool of the options
  *   INVALID_ARGUMENT  driver_graph or audit is NULL, an option is out of range, or the pool or the graph is of another
  *                     device
- *   LIMIT, HOST_MEMORY, DEVICE_LOST, POISONED; DRIVER: the driver refuses the graph, which it may do of one that was
+ *   LIMIT, WRONG_STATE  as tarn_graph_audit
+ *   HOST_MEMORY, DEVICE_LOST, POISONED; DRIVER: the driver refuses the graph, which it may do of one that was
  *   destroyed */
 TARN_API TARN_MUST_CHECK tarn_status tarn_driver_graph_audit(tarn_device *device,
                                                              tarn_driver_graph driver_graph,

@@ -80,6 +80,8 @@ tarn_status tarn_driver_graph_audit(tarn_device *device, tarn_driver_graph drive
     if (options == NULL)
         options = &default_options;
     status = check_options(device, options);
+    if (status == TARN_OK && options->scan && options->pool == NULL)
+        status = tn_bad_argument("scan looks through the own pool, and pool is NULL");
     subject = (struct tn_audit_subject){
         .graph = driver_graph, .pool = options->pool, .mark = options->mark};
     return tn_leave(status == TARN_OK ? audit_subject(device, &subject, options, audit) : status);

@@ -10,6 +10,7 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/host.h"
+#include "graphs/scan.h"
 #include "graphs/standing.h"
 
 enum { NUMBERS_MIN = 256 };
@@ -59,7 +60,8 @@ static bool is_beyond(const struct tn_reference *reference, const tarn_block *bl
 {
     uint64_t offset = reference->address - (uint64_t)(uintptr_t)block->address;
 
-    return reference->bytes > 0 && offset + reference->bytes > block->bytes;
+    return reference->place != TARN_PLACE_MEMORY && reference->bytes > 0 &&
+           offset + reference->bytes > block->bytes;
 }
 
 static tarn_pointer_class class_of_live(const struct work *work,
@@ -134,6 +136,7 @@ static tarn_pointer describe(const struct work *work, size_t index, tarn_pointer
 {
     const struct tn_reference *reference = &work->record->references.items[index];
     const struct tn_finding *finding = &work->standings.findings[index];
+    bool is_in_memory = reference->place == TARN_PLACE_MEMORY;
 
     return (tarn_pointer){
         .pointer_class = of,
@@ -143,7 +146,8 @@ static tarn_pointer describe(const struct work *work, size_t index, tarn_pointer
         .offset = reference->offset,
         .device = finding->device,
         .address = reference->address,
-        .bytes = reference->bytes,
+        .bytes = is_in_memory ? 0 : reference->bytes,
+        .at = is_in_memory ? reference->at : 0,
         .block = finding->block,
         .pool = finding->pool != NULL ? finding->pool->name : NULL,
     };
@@ -275,6 +279,22 @@ static tarn_status look_through(struct work *work, tarn_device *device,
     return status;
 }
 
+static tarn_status scan_pool(struct work *work, tarn_device *device, tarn_stream stream)
+{
+    struct tn_references *references = &work->record->references;
+    struct tn_scan scan;
+    tarn_status status = tn_scan_begin(&scan, work->subject->pool, stream);
+
+    while (status == TARN_OK && tn_scan_goes_on(&scan)) {
+        status = tn_scan_read(&scan, references);
+        if (status == TARN_OK)
+            status = look_at(work, device);
+    }
+    work->record->view.scanned_bytes = scan.scanned_bytes;
+    tn_scan_end(&scan);
+    return status;
+}
+
 static void count_nodes(struct record *record)
 {
     tarn_audit *view = &record->view;
@@ -313,6 +333,8 @@ tarn_status tn_audit(tarn_device *device, const struct tn_audit_subject *subject
     if (work.record == NULL)
         return no_memory();
     status = look_through(&work, device, options);
+    if (status == TARN_OK && options->scan && list != TN_LIST_NOT_HELD)
+        status = scan_pool(&work, device, options->scan_stream);
     if (status == TARN_OK) {
         finish(&work);
         *audit = &work.record->view;

@@ -276,15 +276,19 @@ static tarn_status look(struct tn_collection *collection, uint64_t word, bool *i
 
 /* -- What a node names ----------------------------------------------------------------------------- */
 
-static tarn_status add(struct tn_collection *collection, struct tn_reference reference)
+bool tn_references_add(struct tn_references *references, struct tn_reference reference)
 {
-    struct tn_references *to = collection->to;
+    if (!tn_host_grow((void **)&references->items, &references->capacity, references->count + 1,
+                      sizeof *references->items))
+        return false;
+    references->items[references->count] = reference;
+    references->count += 1;
+    return true;
+}
 
-    if (!tn_host_grow((void **)&to->items, &to->capacity, to->count + 1, sizeof *to->items))
-        return no_memory();
-    to->items[to->count] = reference;
-    to->count += 1;
-    return TARN_OK;
+static tarn_status add(const struct tn_collection *collection, struct tn_reference reference)
+{
+    return tn_references_add(collection->to, reference) ? TARN_OK : no_memory();
 }
 
 /* reference: where the bytes begin; its address and offset are those of each word. */

@@ -20,7 +20,10 @@
 
 struct tn_reference {
     uint64_t address;
-    uint64_t bytes;   /* that the node touches from there on; 0: not known */
+    union {
+        uint64_t bytes; /* that the node touches from there on; 0: not known */
+        uint64_t at;    /* place MEMORY: the address of the word */
+    };
     uint32_t node;    /* index of it */
     uint32_t index;   /* of the parameter, or of the batch's operation */
     uint32_t offset;  /* in the parameter, or in the buffer */
@@ -68,6 +71,9 @@ static inline bool tn_references_go_on(const struct tn_references *references)
 TARN_MUST_CHECK tarn_status tn_references_collect(struct tn_references *references,
                                                   struct tn_regions *regions, tn_cu_graph graph,
                                                   const tarn_audit_body *bodies, size_t body_count);
+
+/* Adds one to those that were read last; false when there is no memory. */
+bool tn_references_add(struct tn_references *references, struct tn_reference reference);
 
 /* Whether an allocation node gives memory at the address. */
 bool tn_references_give(const struct tn_references *references, uint64_t address);

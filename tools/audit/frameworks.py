@@ -27,7 +27,7 @@ TEXT, JSON = 0, 1
 class Options(ctypes.Structure):
     _fields_ = [("size", ctypes.c_size_t), ("pool", ctypes.c_void_p), ("mark", ctypes.c_uint64),
                 ("bodies", ctypes.c_void_p), ("body_count", ctypes.c_size_t), ("accepted", ctypes.c_uint32),
-                ("list_all", ctypes.c_bool), ("scan", ctypes.c_bool)]
+                ("list_all", ctypes.c_bool), ("scan", ctypes.c_bool), ("scan_stream", ctypes.c_void_p)]
 
 
 class Tarn:
