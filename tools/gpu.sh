@@ -41,7 +41,7 @@ expect() {
 }
 
 heading 'suites on the real driver'
-for suite in "$build"/bin/gpu_*; do
+for suite in "$build"/bin/gpu_* "$build"/bin/planted_*; do
     expect "$(basename "$suite")" "$suite"
 done
 
@@ -81,7 +81,7 @@ expect bench "$build/bin/tarn_bench" --limits --out "$reports/bench.jsonl"
 heading 'compute-sanitizer'
 if sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null); then
     # Suites make calls that the driver must refuse, so refused calls are not counted as errors.
-    for program in "$build"/bin/gpu_* "$build/bin/demo"; do
+    for program in "$build"/bin/gpu_* "$build"/bin/planted_* "$build/bin/demo"; do
         expect "memcheck_$(basename "$program")" "$sanitizer" --tool memcheck --error-exitcode 9 \
             --report-api-errors no "$program"
     done

@@ -41,6 +41,16 @@ void test_copy_down(tn_cu_stream stream, void *to, const void *from, size_t byte
     CU_OK(cu.cuMemcpyDtoHAsync(to, device_address(from), bytes, stream));
 }
 
+void test_copy_up(tn_cu_stream stream, void *to, const void *from, size_t bytes)
+{
+    CU_OK(cu.cuMemcpyHtoDAsync(device_address(to), from, bytes, stream));
+}
+
+void test_copy_any(tn_cu_stream stream, void *to, const void *from, size_t bytes)
+{
+    CU_OK(cu.cuMemcpyAsync(device_address(to), device_address(from), bytes, stream));
+}
+
 void test_call_host(tn_cu_stream stream, tn_cu_hostfn function, void *user)
 {
     CU_OK(cu.cuLaunchHostFunc(stream, function, user));
@@ -108,4 +118,74 @@ tn_cu_graph test_graph_of_capture(tn_cu_stream stream)
     CU_OK(cu.cuStreamGetCaptureInfo(stream, &capturing, &id, &graph, NULL, NULL, NULL));
     ck_assert_int_eq(capturing, TN_CU_CAPTURE_STATUS_ACTIVE);
     return graph;
+}
+
+void test_begin_capture_to(tn_cu_stream stream, tn_cu_graph graph)
+{
+    CU_OK(cu.cuStreamBeginCaptureToGraph(stream, graph, NULL, NULL, 0, TN_CU_CAPTURE_MODE_RELAXED));
+}
+
+static void add_behind(tn_cu_stream stream, tn_cu_node_params *params)
+{
+    tn_cu_capture_status capturing = TN_CU_CAPTURE_STATUS_NONE;
+    const tn_cu_graphnode *nodes = NULL;
+    const tn_cu_edge_data *edges = NULL;
+    tn_cu_graph graph = NULL;
+    tn_cu_graphnode node = NULL;
+    size_t count = 0;
+
+    CU_OK(cu.cuStreamGetCaptureInfo(stream, &capturing, NULL, &graph, &nodes, &edges, &count));
+    ck_assert_int_eq(capturing, TN_CU_CAPTURE_STATUS_ACTIVE);
+    CU_OK(cu.cuGraphAddNode(&node, graph, nodes, NULL, count, params));
+    CU_OK(cu.cuStreamUpdateCaptureDependencies(stream, &node, NULL, 1, 1)); /* set */
+}
+
+void test_set_rows(tn_cu_stream stream, void *address, size_t width, size_t pitch, size_t rows)
+{
+    tn_cu_node_params params = {.type = TN_CU_NODE_MEMSET};
+
+    CU_OK(cu.cuCtxGetCurrent(&params.memset.ctx));
+    params.memset.set = (tn_cu_memset_node_params){.dst = device_address(address),
+                                                   .pitch = pitch,
+                                                   .value = 7,
+                                                   .element_bytes = sizeof(uint32_t),
+                                                   .width = width / sizeof(uint32_t),
+                                                   .height = rows};
+    add_behind(stream, &params);
+}
+
+void test_copy_rows(tn_cu_stream stream, void *to, const void *from, size_t width, size_t pitch,
+                    size_t rows)
+{
+    tn_cu_node_params params = {.type = TN_CU_NODE_MEMCPY};
+
+    CU_OK(cu.cuCtxGetCurrent(&params.memcpy.ctx));
+    params.memcpy.copy = (tn_cu_memcpy3d){.src_type = TN_CU_MEMORYTYPE_DEVICE,
+                                          .src_device = device_address(from),
+                                          .src_pitch = pitch,
+                                          .dst_type = TN_CU_MEMORYTYPE_DEVICE,
+                                          .dst_device = device_address(to),
+                                          .dst_pitch = pitch,
+                                          .width = width,
+                                          .height = rows,
+                                          .depth = 1};
+    add_behind(stream, &params);
+}
+
+void test_nest(tn_cu_stream stream, tn_cu_graph child)
+{
+    tn_cu_node_params params = {.type = TN_CU_NODE_GRAPH};
+
+    params.child.graph = child;
+    add_behind(stream, &params);
+}
+
+void test_host_register(void *memory, size_t bytes)
+{
+    CU_OK(cu.cuMemHostRegister(memory, bytes, 0));
+}
+
+void test_host_unregister(void *memory)
+{
+    CU_OK(cu.cuMemHostUnregister(memory));
 }

@@ -18,6 +18,8 @@ void test_launch_shaped(tn_cu_stream stream, tn_cu_function function, const uint
                         void **values);
 
 void test_copy_down(tn_cu_stream stream, void *to, const void *from, size_t bytes);
+void test_copy_up(tn_cu_stream stream, void *to, const void *from, size_t bytes);
+void test_copy_any(tn_cu_stream stream, void *to, const void *from, size_t bytes);
 void test_call_host(tn_cu_stream stream, tn_cu_hostfn function, void *user);
 void test_write_value(tn_cu_stream stream, void *address, uint32_t value); /* as a batch of one */
 
@@ -34,7 +36,21 @@ void test_wait_node(tn_cu_stream stream, tn_cu_event event);
 
 void test_add_empty(tn_cu_graph graph); /* behind no other node */
 
+/* Nodes that no call on a stream records, behind what the capturing stream has, and its next work behind
+ * them: a set and a copy of so many rows, a pitch apart, and a child graph. */
+void test_set_rows(tn_cu_stream stream, void *address, size_t width, size_t pitch, size_t rows);
+void test_copy_rows(tn_cu_stream stream, void *to, const void *from, size_t width, size_t pitch,
+                    size_t rows);
+void test_nest(tn_cu_stream stream, tn_cu_graph child);
+
 /* The graph that the stream is being captured into. */
 tn_cu_graph test_graph_of_capture(tn_cu_stream stream);
+
+/* A capture of the stream into that graph, behind none of its nodes. */
+void test_begin_capture_to(tn_cu_stream stream, tn_cu_graph graph);
+
+/* The host's memory, page-locked in place. */
+void test_host_register(void *memory, size_t bytes);
+void test_host_unregister(void *memory);
 
 #endif

@@ -1,0 +1,649 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Graphs without a mistake, each an honest use of memory: an audit finds none in them, and counts each address in the
+ * class that it is of. They are audited only, and not launched but where their own story has it. */
+#include "planted/judge.h"
+#include "planted/plant.h"
+#include "support/bodies.h"
+#include "support/nodes.h"
+
+enum { BYTES = 8192 };
+
+#define COUNTS(...) ((const size_t[TARN_POINTER_CLASSES]){__VA_ARGS__})
+
+/* -- Auditing --------------------------------------------------------------------------------------- */
+
+static void judge(tarn_audit *audit, size_t uninspected, const size_t *counts)
+{
+    size_t all = 0;
+
+    ck_assert_uint_eq(audit->mistake_count, 0);
+    ck_assert_ptr_null(audit->mistakes);
+    ck_assert_uint_eq(audit->uninspected_count, uninspected);
+    for (size_t i = 0; i < TARN_POINTER_CLASSES; i++) {
+        ck_assert_msg(audit->counts[i] == counts[i], "%zu are %s, expected %zu", audit->counts[i],
+                      tarn_pointer_class_name((tarn_pointer_class)i), counts[i]);
+        all += counts[i];
+    }
+    ck_assert_uint_eq(audit->pointer_count, all);
+    planted_note_json(audit);
+    tarn_audit_destroy(audit);
+}
+
+static void expect(tarn_graph *graph, const size_t *counts)
+{
+    tarn_audit *audit = NULL;
+
+    OK(tarn_graph_audit(graph, NULL, &audit));
+    judge(audit, 0, counts);
+}
+
+/* pool: the own one, or NULL. */
+static void expect_driver(tn_cu_graph graph, tarn_pool *pool, const size_t *counts)
+{
+    tarn_audit_options options = TARN_AUDIT_OPTIONS_INIT;
+    tarn_audit *audit = NULL;
+
+    options.pool = pool;
+    OK(tarn_device_mark(world.device, &options.mark));
+    OK(tarn_driver_graph_audit(world.device, graph, &options, &audit));
+    judge(audit, 0, counts);
+}
+
+/* -- Making ----------------------------------------------------------------------------------------- */
+
+static tarn_capture *begin(void)
+{
+    return test_capture_begin(TARN_CAPTURE_RELAXED);
+}
+
+static void use_on(tn_cu_stream stream, const void *first, const void *second)
+{
+    planted_launch(stream,
+                   &(struct planted_params){planted_word(first), 7, {1, planted_word(second), 3}});
+}
+
+/* A kernel on the world's stream that is given both addresses; NULL: none. */
+static void use(const void *first, const void *second)
+{
+    use_on(world.stream, first, second);
+}
+
+static void set(void *address)
+{
+    test_set_words(world.stream, address, 1, 4);
+}
+
+/* The graph goes, and what it held is free. */
+static void destroy(tarn_graph *graph)
+{
+    OK(tarn_graph_destroy(graph));
+}
+
+static tarn_graph *adopt(tn_cu_graph captured)
+{
+    tarn_graph *graph = NULL;
+
+    OK(tarn_graph_adopt(world.pool, captured, &graph));
+    return graph;
+}
+
+/* -- Blocks ----------------------------------------------------------------------------------------- */
+
+START_TEST(inputs_are_of_the_default_pool_and_outputs_of_the_own)
+{
+    tarn_capture *capture = begin();
+    void *output = test_malloc(BYTES);
+    tarn_graph *graph;
+
+    use(world.outputs[0], output);
+    graph = test_capture_end(capture);
+    expect(graph, COUNTS([TARN_POINTER_EXTERNAL] = 1, [TARN_POINTER_LIVE] = 1));
+    destroy(graph);
+    OK(tarn_free(output));
+}
+END_TEST
+
+START_TEST(weights_are_in_another_private_pool)
+{
+    tarn_pool *other = test_pool("weights");
+    void *weights = test_alloc(other, BYTES, world.stream);
+    tarn_capture *capture = begin();
+    tarn_graph *graph;
+
+    use(weights, (char *)weights + BYTES - 8);
+    graph = test_capture_end(capture);
+    expect(graph, COUNTS([TARN_POINTER_EXTERNAL] = 2));
+    destroy(graph);
+    OK(tarn_free(weights));
+    OK(tarn_pool_destroy(other));
+}
+END_TEST
+
+START_TEST(blocks_of_the_own_pool_live_since_before_the_capture)
+{
+    void *block = test_alloc(world.pool, BYTES, world.stream);
+    tarn_capture *capture = begin();
+    tarn_graph *graph;
+
+    use(block, block);
+    graph = test_capture_end(capture);
+    expect(graph, COUNTS([TARN_POINTER_LIVE] = 2));
+    destroy(graph);
+    OK(tarn_free(block));
+}
+END_TEST
+
+START_TEST(temporaries_are_freed_in_the_capture)
+{
+    tarn_capture *capture = begin();
+    char *temporary = test_malloc(BYTES);
+    tarn_graph *graph;
+
+    use(temporary, temporary + 512);
+    OK(tarn_free(temporary));
+    graph = test_capture_end(capture);
+    expect(graph, COUNTS([TARN_POINTER_REUSED] = 2));
+    destroy(graph);
+}
+END_TEST
+
+START_TEST(an_output_lies_where_a_temporary_was)
+{
+    tarn_capture *capture = begin();
+    void *temporary = test_malloc(BYTES);
+    void *output;
+    tarn_graph *graph;
+
+    use(temporary, NULL);
+    OK(tarn_free(temporary));
+    output = test_malloc(BYTES);
+    ck_assert_ptr_eq(output, temporary);
+    set(output);
+    graph = test_capture_end(capture);
+    expect(graph, COUNTS([TARN_POINTER_LIVE] = 2));
+    destroy(graph);
+    OK(tarn_free(output));
+}
+END_TEST
+
+/* The graph keeps the memory all the same. */
+START_TEST(an_output_is_freed_behind_the_capture)
+{
+    tarn_capture *capture = begin();
+    void *output = test_malloc(BYTES);
+    tarn_graph *graph;
+    void *next;
+
+    use(output, NULL);
+    graph = test_capture_end(capture);
+    OK(tarn_free(output));
+    next = test_alloc(world.pool, BYTES, world.stream);
+    ck_assert_ptr_ne(next, output);
+    expect(graph, COUNTS([TARN_POINTER_REUSED] = 1));
+    destroy(graph);
+    OK(tarn_free(next));
+}
+END_TEST
+
+START_TEST(a_copy_ends_with_its_blocks_last_byte)
+{
+    void *block = test_alloc(world.pool, BYTES - 3, world.stream);
+    tarn_capture *capture = begin();
+    tarn_graph *graph;
+
+    test_copy(world.stream, world.outputs[0], block, BYTES - 3);
+    test_set_words(world.stream, world.outputs[1], 1, (16 << 10) / 4);
+    test_copy_rows(world.stream, block, world.outputs[1], 509, 512, BYTES / 512);
+    graph = test_capture_end(capture);
+    expect(graph, COUNTS([TARN_POINTER_EXTERNAL] = 3, [TARN_POINTER_LIVE] = 2));
+    destroy(graph);
+    OK(tarn_free(block));
+}
+END_TEST
+
+/* -- Several graphs --------------------------------------------------------------------------------- */
+
+START_TEST(a_later_graph_of_the_pool_uses_what_an_earlier_one_freed)
+{
+    tarn_capture *capture = begin();
+    void *temporary = test_malloc(BYTES);
+    tarn_graph *earlier;
+    tarn_graph *later;
+    void *output;
+
+    use(temporary, NULL);
+    OK(tarn_free(temporary));
+    earlier = test_capture_end(capture);
+    capture = begin();
+    output = test_malloc(BYTES);
+    ck_assert_ptr_eq(output, temporary);
+    set(output);
+    later = test_capture_end(capture);
+    expect(earlier, COUNTS([TARN_POINTER_REUSED] = 1));
+    expect(later, COUNTS([TARN_POINTER_LIVE] = 1));
+    destroy(earlier);
+    destroy(later);
+    OK(tarn_free(output));
+}
+END_TEST
+
+START_TEST(a_graph_has_memory_of_two_pools)
+{
+    tarn_pool *other = test_pool("second");
+    tarn_capture *capture = begin();
+    void *own = test_malloc(BYTES);
+    void *second = test_alloc(other, BYTES, world.stream);
+    tarn_graph *graph;
+
+    use(own, second);
+    OK(tarn_free(second));
+    graph = test_capture_end(capture);
+    expect(graph, COUNTS([TARN_POINTER_LIVE] = 1, [TARN_POINTER_REUSED] = 1));
+    destroy(graph);
+    test_await_destructors(0);
+    OK(tarn_free(own));
+    OK(tarn_pool_destroy(other));
+}
+END_TEST
+
+/* A graph over both pools has put their replays in one order. */
+START_TEST(an_output_of_a_pool_in_one_order_is_read)
+{
+    tarn_pool *other = test_pool("second");
+    tarn_capture *capture = begin();
+    void *own = test_malloc(BYTES);
+    void *output = test_alloc(other, BYTES, world.stream);
+    tarn_graph *both;
+    tarn_graph *reader;
+
+    use(own, output);
+    both = test_capture_end(capture);
+    capture = begin();
+    use(output, NULL);
+    reader = test_capture_end(capture);
+    expect(both, COUNTS([TARN_POINTER_LIVE] = 2));
+    expect(reader, COUNTS([TARN_POINTER_EXTERNAL] = 1));
+    destroy(both);
+    destroy(reader);
+    test_await_destructors(0);
+    OK(tarn_free(own));
+    OK(tarn_free(output));
+    OK(tarn_pool_destroy(other));
+}
+END_TEST
+
+START_TEST(a_graph_is_updated_with_other_addresses)
+{
+    tarn_capture *capture = begin();
+    void *first = test_malloc(BYTES);
+    tarn_graph *graph;
+    void *second;
+
+    use(first, NULL);
+    graph = test_capture_end(capture);
+    capture = begin();
+    second = test_malloc(BYTES);
+    ck_assert_ptr_ne(first, second);
+    use(second, world.outputs[0]);
+    OK(tarn_graph_update(graph, capture));
+    OK(tarn_free(first));
+    expect(graph, COUNTS([TARN_POINTER_LIVE] = 1, [TARN_POINTER_EXTERNAL] = 1));
+    destroy(graph);
+    OK(tarn_free(second));
+}
+END_TEST
+
+START_TEST(a_section_is_captured_again_after_a_restore)
+{
+    void *kept = test_alloc(world.pool, BYTES, world.stream);
+    tarn_checkpoint *checkpoint = test_take(TARN_CONTENTS_NONE);
+    void *outputs[2];
+    tarn_graph *graphs[2];
+
+    for (int i = 0; i < 2; i++) {
+        tarn_capture *capture = begin();
+
+        outputs[i] = test_malloc(BYTES);
+        use(kept, outputs[i]);
+        graphs[i] = test_capture_end(capture);
+        expect(graphs[i], COUNTS([TARN_POINTER_LIVE] = 2));
+        if (i == 0)
+            tarn_delta_destroy(test_restore(checkpoint, 1, 0));
+    }
+    ck_assert_ptr_eq(outputs[0], outputs[1]);
+    expect(graphs[0], COUNTS([TARN_POINTER_LIVE] = 1, [TARN_POINTER_REUSED] = 1));
+    destroy(graphs[0]);
+    destroy(graphs[1]);
+    OK(tarn_free(outputs[1]));
+    OK(tarn_free(kept));
+    OK(tarn_checkpoint_destroy(checkpoint));
+}
+END_TEST
+
+/* -- Captures --------------------------------------------------------------------------------------- */
+
+START_TEST(forked_streams_have_temporaries_of_their_own)
+{
+    tarn_capture *capture = begin();
+    void *mine = test_malloc(BYTES);
+    void *forked = NULL;
+    tarn_graph *graph;
+
+    use(mine, NULL);
+    test_order(world.stream, world.side);
+    OK(tarn_malloc(world.device, BYTES, world.side, &forked));
+    use_on(world.side, forked, mine);
+    test_order(world.side, world.stream);
+    OK(tarn_free_on(forked, world.stream));
+    set(mine);
+    graph = test_capture_end(capture);
+    expect(graph, COUNTS([TARN_POINTER_LIVE] = 3, [TARN_POINTER_REUSED] = 1));
+    destroy(graph);
+    OK(tarn_free(mine));
+}
+END_TEST
+
+START_TEST(the_programs_own_capture_is_adopted)
+{
+    tarn_graph *graph;
+    void *temporary;
+    void *output;
+
+    OK(tarn_begin_allocate_to_pool(world.device, world.pool, tarn_filter_capture, world.stream));
+    test_begin_capture(world.stream, TN_CU_CAPTURE_MODE_GLOBAL);
+    temporary = test_malloc(BYTES);
+    output = test_malloc(BYTES);
+    use(temporary, output);
+    OK(tarn_free(temporary));
+    graph = adopt(test_end_capture(world.stream));
+    OK(tarn_end_allocate_to_pool(world.device, world.pool));
+    expect(graph, COUNTS([TARN_POINTER_LIVE] = 1, [TARN_POINTER_REUSED] = 1));
+    destroy(graph);
+    OK(tarn_free(output));
+}
+END_TEST
+
+START_TEST(a_graph_is_looked_at_while_it_is_captured)
+{
+    tarn_capture *capture = begin();
+    void *temporary = test_malloc(BYTES);
+    tarn_graph *graph;
+
+    use(temporary, world.outputs[0]);
+    expect_driver(test_graph_of_capture(world.stream), world.pool,
+                  COUNTS([TARN_POINTER_LIVE] = 1, [TARN_POINTER_EXTERNAL] = 1));
+    ck_assert_int_eq(test_capture_status(world.stream), TN_CU_CAPTURE_STATUS_ACTIVE);
+    OK(tarn_free(temporary));
+    graph = test_capture_end(capture);
+    expect(graph, COUNTS([TARN_POINTER_REUSED] = 1, [TARN_POINTER_EXTERNAL] = 1));
+    destroy(graph);
+}
+END_TEST
+
+START_TEST(of_a_graph_without_an_own_pool_all_blocks_are_external)
+{
+    void *block = test_alloc(world.pool, BYTES, world.stream);
+    tn_cu_graph graph;
+
+    test_begin_capture(world.stream, TN_CU_CAPTURE_MODE_RELAXED);
+    use(block, world.outputs[0]);
+    graph = test_end_capture(world.stream);
+    expect_driver(graph, NULL, COUNTS([TARN_POINTER_EXTERNAL] = 2));
+    test_destroy_graph(graph);
+    OK(tarn_free(block));
+}
+END_TEST
+
+START_TEST(an_empty_graph_has_no_pointers)
+{
+    tn_cu_graph graph = test_graph();
+
+    expect_driver(graph, world.pool, COUNTS(0));
+    test_add_empty(graph);
+    expect_driver(graph, world.pool, COUNTS(0));
+    test_destroy_graph(graph);
+}
+END_TEST
+
+/* -- Graphs in graphs ------------------------------------------------------------------------------- */
+
+START_TEST(graphs_of_the_pool_are_nested)
+{
+    tn_cu_graph outer = test_graph();
+    tarn_driver_graph captured;
+    tarn_capture *capture = begin();
+    void *temporary = test_malloc(BYTES);
+    tarn_graph *inner;
+
+    use(temporary, world.outputs[0]);
+    OK(tarn_free(temporary));
+    inner = test_capture_end(capture);
+    OK(tarn_graph_driver_handles(inner, &captured, NULL));
+    test_add_child(outer, captured);
+    test_add_child(outer, captured);
+    expect_driver(outer, world.pool,
+                  COUNTS([TARN_POINTER_REUSED] = 2, [TARN_POINTER_EXTERNAL] = 2));
+    destroy(inner);
+    expect_driver(outer, world.pool, /* whose clones hold what the inner one held */
+                  COUNTS([TARN_POINTER_REUSED] = 2, [TARN_POINTER_EXTERNAL] = 2));
+    test_destroy_graph(outer);
+}
+END_TEST
+
+/* A conditional node with two bodies, each with a temporary; after the outer capture's own. */
+static tarn_graph *capture_bodies(tarn_audit_body bodies[2])
+{
+    tarn_capture *capture = begin();
+    void *temporary = test_malloc(BYTES);
+    struct test_node node;
+
+    use(temporary, NULL);
+    node = test_add_conditional(world.stream, TN_CU_GRAPH_COND_IF, 2, 1);
+    for (int i = 0; i < 2; i++) {
+        tarn_capture *body = test_begin_body(capture, 1, node.bodies[i]);
+        void *own = test_alloc(world.pool, BYTES, world.side);
+
+        bodies[i] = (tarn_audit_body){test_last_node(world.stream), node.bodies[i]};
+        use_on(world.side, own, temporary);
+        OK(tarn_free(own));
+        OK(tarn_capture_end_to_graph(body));
+    }
+    OK(tarn_free(temporary));
+    return test_capture_end(capture);
+}
+
+START_TEST(bodies_of_a_conditional_node_have_temporaries)
+{
+    tarn_audit_options options = TARN_AUDIT_OPTIONS_INIT;
+    tarn_audit *audit = NULL;
+    tarn_audit_body bodies[2];
+    tarn_graph *graph = capture_bodies(bodies);
+
+    options.bodies = bodies;
+    options.body_count = 2;
+    OK(tarn_graph_audit(graph, &options, &audit));
+    judge(audit, 0, COUNTS([TARN_POINTER_REUSED] = 5));
+    destroy(graph);
+}
+END_TEST
+
+START_TEST(bodies_that_are_not_handed_in_are_not_inspected)
+{
+    tarn_audit *audit = NULL;
+    tarn_audit_body bodies[2];
+    tarn_graph *graph = capture_bodies(bodies);
+
+    OK(tarn_graph_audit(graph, NULL, &audit));
+    ck_assert_int_eq(audit->nodes[1].inspection, TARN_INSPECTION_NO_BODIES);
+    judge(audit, 1, COUNTS([TARN_POINTER_REUSED] = 1));
+    destroy(graph);
+}
+END_TEST
+
+/* -- Not Tarn's ------------------------------------------------------------------------------------- */
+
+START_TEST(memory_nodes_of_the_driver_give_what_kernels_use)
+{
+    tarn_capture *capture = begin();
+    char *given = test_allocate_node(world.stream, BYTES);
+    tarn_graph *graph;
+
+    use(given, given + BYTES - 8);
+    test_free_node(world.stream, given);
+    graph = test_capture_end(capture);
+    expect(graph, COUNTS([TARN_POINTER_NODE] = 4));
+    destroy(graph);
+}
+END_TEST
+
+START_TEST(events_name_no_memory)
+{
+    tn_cu_event event = test_event();
+    tarn_capture *capture = begin();
+    tarn_graph *graph;
+
+    set(world.outputs[0]);
+    test_record_node(world.stream, event);
+    test_wait_node(world.stream, event);
+    graph = test_capture_end(capture);
+    expect(graph, COUNTS([TARN_POINTER_EXTERNAL] = 1));
+    destroy(graph);
+    test_event_destroy(event);
+}
+END_TEST
+
+START_TEST(copies_have_pinned_memory_on_the_host)
+{
+    char *pinned = test_host_alloc(BYTES);
+    tarn_capture *capture = begin();
+    tarn_graph *graph;
+
+    test_copy_up(world.stream, world.outputs[0], pinned, BYTES);
+    test_copy_any(world.stream, world.outputs[0], pinned + 512, BYTES - 512);
+    test_copy_down(world.stream, pinned, world.outputs[1], BYTES);
+    use(pinned, NULL);
+    graph = test_capture_end(capture);
+    expect(graph, COUNTS([TARN_POINTER_PINNED] = 4, [TARN_POINTER_EXTERNAL] = 3));
+    destroy(graph);
+    test_host_free(pinned);
+}
+END_TEST
+
+static void host_function(void *user)
+{
+    (void)user;
+}
+
+START_TEST(host_functions_have_arguments_of_any_kind)
+{
+    static int plain;
+    void *pinned = test_host_alloc(BYTES);
+    tarn_capture *capture = begin();
+    tarn_graph *graph;
+
+    test_call_host(world.stream, host_function, &plain);
+    test_call_host(world.stream, host_function, pinned);
+    test_call_host(world.stream, host_function, (void *)(uintptr_t)7);
+    test_call_host(world.stream, host_function, NULL);
+    graph = test_capture_end(capture);
+    expect(graph, COUNTS([TARN_POINTER_ARGUMENT] = 2, [TARN_POINTER_PINNED] = 1));
+    destroy(graph);
+    test_host_free(pinned);
+}
+END_TEST
+
+START_TEST(linear_memory_is_the_programs)
+{
+    char *linear = test_linear_alloc(BYTES);
+    tarn_capture *capture = begin();
+    tarn_graph *graph;
+
+    use(linear, linear + BYTES - 8);
+    set(linear + BYTES - 16);
+    test_write_value(world.stream, linear + BYTES - 4, 1);
+    test_copy(world.stream, linear, world.outputs[0], BYTES);
+    graph = test_capture_end(capture);
+    expect(graph, COUNTS([TARN_POINTER_FOREIGN] = 5, [TARN_POINTER_EXTERNAL] = 1));
+    destroy(graph);
+    test_linear_free(linear);
+}
+END_TEST
+
+START_TEST(numbers_in_parameters_are_no_addresses)
+{
+    tarn_capture *capture = begin();
+    char *output = test_malloc(BYTES);
+    tarn_graph *graph;
+
+    planted_launch(world.stream, &(struct planted_params){planted_word(output),
+                                                          UINT32_MAX,
+                                                          {0x3F8000003F800000, UINT64_MAX, 65535}});
+    planted_launch(world.stream, &(struct planted_params){0, 0, {0x100000001, 1 << 20, 4096}});
+    graph = test_capture_end(capture);
+    expect(graph, COUNTS([TARN_POINTER_LIVE] = 1));
+    destroy(graph);
+    OK(tarn_free(output));
+}
+END_TEST
+
+START_TEST(parameters_are_packed)
+{
+    tarn_capture *capture = begin();
+    void *output = test_malloc(BYTES);
+    tarn_graph *graph;
+
+    planted_launch_packed(
+        world.stream,
+        &(struct planted_params){planted_word(world.outputs[0]), 7, {0, 1, planted_word(output)}});
+    graph = test_capture_end(capture);
+    expect(graph, COUNTS([TARN_POINTER_EXTERNAL] = 1, [TARN_POINTER_LIVE] = 1));
+    destroy(graph);
+    OK(tarn_free(output));
+}
+END_TEST
+
+static void close_world(void)
+{
+    test_await_destructors(0);
+    planted_close();
+}
+
+int main(void)
+{
+    Suite *suite = suite_create("correct");
+    TCase *blocks = test_case(suite, "blocks", planted_open_for_tarn, close_world);
+    TCase *several = test_case(suite, "several graphs", planted_open_for_tarn, close_world);
+    TCase *captures = test_case(suite, "captures", planted_open_for_tarn, close_world);
+    TCase *nested = test_case(suite, "graphs in graphs", planted_open_for_tarn, close_world);
+    TCase *others = test_case(suite, "not Tarn's", planted_open_for_tarn, close_world);
+
+    planted_forget_json();
+    tcase_add_test(blocks, inputs_are_of_the_default_pool_and_outputs_of_the_own);
+    tcase_add_test(blocks, weights_are_in_another_private_pool);
+    tcase_add_test(blocks, blocks_of_the_own_pool_live_since_before_the_capture);
+    tcase_add_test(blocks, temporaries_are_freed_in_the_capture);
+    tcase_add_test(blocks, an_output_lies_where_a_temporary_was);
+    tcase_add_test(blocks, an_output_is_freed_behind_the_capture);
+    tcase_add_test(blocks, a_copy_ends_with_its_blocks_last_byte);
+    tcase_add_test(several, a_later_graph_of_the_pool_uses_what_an_earlier_one_freed);
+    tcase_add_test(several, a_graph_has_memory_of_two_pools);
+    tcase_add_test(several, an_output_of_a_pool_in_one_order_is_read);
+    tcase_add_test(several, a_graph_is_updated_with_other_addresses);
+    tcase_add_test(several, a_section_is_captured_again_after_a_restore);
+    tcase_add_test(captures, forked_streams_have_temporaries_of_their_own);
+    tcase_add_test(captures, the_programs_own_capture_is_adopted);
+    tcase_add_test(captures, a_graph_is_looked_at_while_it_is_captured);
+    tcase_add_test(captures, of_a_graph_without_an_own_pool_all_blocks_are_external);
+    tcase_add_test(captures, an_empty_graph_has_no_pointers);
+    tcase_add_test(nested, graphs_of_the_pool_are_nested);
+    tcase_add_test(nested, bodies_of_a_conditional_node_have_temporaries);
+    tcase_add_test(nested, bodies_that_are_not_handed_in_are_not_inspected);
+    tcase_add_test(others, memory_nodes_of_the_driver_give_what_kernels_use);
+    tcase_add_test(others, events_name_no_memory);
+    tcase_add_test(others, copies_have_pinned_memory_on_the_host);
+    tcase_add_test(others, host_functions_have_arguments_of_any_kind);
+    tcase_add_test(others, linear_memory_is_the_programs);
+    tcase_add_test(others, numbers_in_parameters_are_no_addresses);
+    tcase_add_test(others, parameters_are_packed);
+    return test_main(suite);
+}
