@@ -269,12 +269,15 @@
     X(freed_linear_memory_written_by_a_batch, BATCH, FREED_LINEAR) \
     X(pageable_memory_uploaded_from, UPLOAD_FROM, PAGEABLE) \
     X(pageable_memory_downloaded_to, DOWNLOAD_TO, PAGEABLE) \
+    X(pageable_memory_copied_from_unified, ANY_FROM, PAGEABLE) \
     X(pageable_memory_uploaded_from_in_a_child_graph, CHILD_UPLOAD_FROM, PAGEABLE) \
     X(unregistered_memory_uploaded_from, UPLOAD_FROM, UNREGISTERED) \
     X(unregistered_memory_downloaded_to, DOWNLOAD_TO, UNREGISTERED) \
+    X(unregistered_memory_copied_from_unified, ANY_FROM, UNREGISTERED) \
     X(unregistered_memory_uploaded_from_in_a_child_graph, CHILD_UPLOAD_FROM, UNREGISTERED) \
     X(freed_pinned_memory_uploaded_from, UPLOAD_FROM, FREED_PINNED) \
     X(freed_pinned_memory_downloaded_to, DOWNLOAD_TO, FREED_PINNED) \
+    X(freed_pinned_memory_copied_from_unified, ANY_FROM, FREED_PINNED) \
     X(freed_pinned_memory_uploaded_from_in_a_child_graph, CHILD_UPLOAD_FROM, FREED_PINNED) \
     X(freed_pinned_memory_uploaded_from_in_a_body, BODY_UPLOAD_FROM, FREED_PINNED)
 

@@ -19,7 +19,7 @@ static void *pinned;
 static tn_cu_function kernel;
 
 static const char ptx[] =
-    ".version 7.0\n.target sm_52\n.address_size 64\n"
+    ".version 7.0\n.target sm_70\n.address_size 64\n"
     ".visible .entry " PLANTED_KERNEL "(.param .u64 first, .param .u32 number,\n"
     "    .param .align 8 .b8 block[24])\n{\n ret;\n}\n";
 

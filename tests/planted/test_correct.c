@@ -365,7 +365,7 @@ END_TEST
 
 START_TEST(a_graph_is_looked_at_while_it_is_captured)
 {
-    tarn_capture *capture = begin();
+    tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
     void *temporary = test_malloc(BYTES);
     tarn_graph *graph;
 
