@@ -370,7 +370,7 @@ static tarn_graph *graph_beside(size_t count, tarn_graph *others[])
 START_TEST(a_replay_into_a_capture_says_so_and_so_does_the_captures_end)
 {
     for (size_t others = 0; others < 2; others++) {
-        tarn_graph *other[1];
+        tarn_graph *other[1] = {NULL};
         tarn_graph *graph = graph_beside(others, other);
         tarn_pool *pool = test_pool("captured");
         tarn_capture *capture;

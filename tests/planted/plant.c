@@ -3,11 +3,6 @@
  * body, it stands between two correct sets there, too. */
 #include "planted/plant.h"
 
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
-
 #include "planted/judge.h"
 #include "support/bodies.h"
 #include "support/nodes.h"
@@ -25,17 +20,12 @@ static const char ptx[] =
 
 /* -- Fixtures --------------------------------------------------------------------------------------- */
 
-void planted_load(void)
-{
-    test_start();
-    if (kernel == NULL)
-        kernel = test_kernel(ptx, PLANTED_KERNEL);
-}
-
 static void open_for(bool tarn)
 {
     is_tarns = tarn;
-    planted_load();
+    test_start();
+    if (kernel == NULL) /* once a process, and not among what a test leaves behind */
+        kernel = test_kernel(ptx, PLANTED_KERNEL);
     test_outputs_open();
     pinned = test_host_alloc(PLANTED_TOUCHED_MAX);
 }

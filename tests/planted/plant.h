@@ -48,16 +48,13 @@ struct planted_kind {
 };
 extern const struct planted_kind planted_kinds[]; /* by planted_mistake */
 
-/* Fixtures: whose capture it is. */
+/* Fixtures: a world with two outputs of the default pool; and whose capture planted_try makes. */
 void planted_open_for_tarn(void);
 void planted_open_for_the_program(void);
 void planted_close(void);
 
 /* Makes the graph, audits it, judges what is found. */
 void planted_try(enum planted_carrier carrier, enum planted_mistake mistake);
-
-/* Loads what the suites' kernels are, once a process. */
-void planted_load(void);
 
 /* A kernel with three parameters: an address, a number, and a struct of three words of eight bytes; launched with an
  * array of them, or packed. */
