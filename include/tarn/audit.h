@@ -16,7 +16,9 @@
  * What is seen: the addresses that copies, sets, batches and the driver's memory nodes name; and of kernels each
  * word of eight bytes of each parameter, structs included, that is one of Tarn's addresses or memory that the
  * driver knows. What is not: what a kernel finds in memory or computes, __device__ variables, what a host function
- * touches beyond its argument. A number that happens to be such an address is taken for one.
+ * touches beyond its argument. A number that happens to be such an address is taken for one. So that a small number of
+ * 32 bits beside a gap in a struct, in which half of an older address was left, is not, words of structs whose lower half
+ * is less than 1 MiB are doubtful, and no mistakes.
  *
  * All functions may be called from any thread, with any context current or none, while any stream is being
  * captured, and never disturb a capture. A graph of the driver's is one thread's at a time, as CUDA demands: so none
@@ -46,19 +48,21 @@ extern "C" {
     X(TARN_POINTER_PINNED, 5, "pinned", false, "in page-locked memory of the host")                \
     X(TARN_POINTER_ARGUMENT, 6, "argument", false,                                                 \
       "the argument of a host function: whatever it is, it is not the device's")                   \
-    X(TARN_POINTER_FREED, 7, "freed", true,                                                        \
+    X(TARN_POINTER_DOUBTFUL, 7, "doubtful", false,                                                 \
+      "a word of a struct that is one of Tarn's addresses, and perhaps a number beside a gap")     \
+    X(TARN_POINTER_FREED, 8, "freed", true,                                                        \
       "in memory of its own pool that was freed and that nothing keeps for the graph")             \
-    X(TARN_POINTER_FREED_EXTERNAL, 8, "freed external", true, "in freed memory of another pool")   \
-    X(TARN_POINTER_USED_AGAIN, 9, "used again", true,                                              \
+    X(TARN_POINTER_FREED_EXTERNAL, 9, "freed external", true, "in freed memory of another pool")   \
+    X(TARN_POINTER_USED_AGAIN, 10, "used again", true,                                             \
       "in a block that was allocated behind the capture, where another one was")                   \
-    X(TARN_POINTER_UNORDERED, 10, "unordered", true,                                               \
+    X(TARN_POINTER_UNORDERED, 11, "unordered", true,                                               \
       "in a live block of another pool, whose graphs write there without any order with this one") \
-    X(TARN_POINTER_BEYOND, 11, "beyond", true, "in a live block, and bytes beyond its end")        \
-    X(TARN_POINTER_PAUSED, 12, "paused", true, "in a pool that is paused")                         \
-    X(TARN_POINTER_UNMAPPED, 13, "unmapped", true, "one of Tarn's addresses, without memory")      \
-    X(TARN_POINTER_PAGEABLE, 14, "pageable", true,                                                 \
+    X(TARN_POINTER_BEYOND, 12, "beyond", true, "in a live block, and bytes beyond its end")        \
+    X(TARN_POINTER_PAUSED, 13, "paused", true, "in a pool that is paused")                         \
+    X(TARN_POINTER_UNMAPPED, 14, "unmapped", true, "one of Tarn's addresses, without memory")      \
+    X(TARN_POINTER_PAGEABLE, 15, "pageable", true,                                                 \
       "in host memory that is not page-locked, or not any more: it must outlive the graph")        \
-    X(TARN_POINTER_UNKNOWN, 15, "unknown", true, "in no memory that anyone knows")
+    X(TARN_POINTER_UNKNOWN, 16, "unknown", true, "in no memory that anyone knows")
 
 typedef enum tarn_pointer_class {
 #define TARN_POINTER_ENUM(name, number, text, mistake, what) name = number,
@@ -66,7 +70,7 @@ typedef enum tarn_pointer_class {
 #undef TARN_POINTER_ENUM
 } tarn_pointer_class;
 
-#define TARN_POINTER_CLASSES 16
+#define TARN_POINTER_CLASSES 17
 
 /* The name of a class, such as "used again", and what it means; "no class" for any other number. Static strings. */
 TARN_API const char *tarn_pointer_class_name(tarn_pointer_class pointer_class);

@@ -102,9 +102,17 @@ static tarn_pointer_class class_of_unknown(const struct work *work,
                                                                           : TARN_POINTER_UNKNOWN;
 }
 
+static bool is_tarns(const struct tn_finding *finding)
+{
+    return finding->standing == TN_STANDING_LIVE || finding->standing == TN_STANDING_FREED ||
+           finding->standing == TN_STANDING_UNMAPPED;
+}
+
 static tarn_pointer_class class_of(const struct work *work, const struct tn_reference *reference,
                                    const struct tn_finding *finding)
 {
+    if (reference->may_be_number && is_tarns(finding))
+        return TARN_POINTER_DOUBTFUL;
     switch ((enum tn_standing)finding->standing) {
     case TN_STANDING_LIVE:
         return class_of_live(work, reference, finding);
@@ -198,7 +206,7 @@ static bool is_not_held(struct work *work, size_t index, tarn_pointer_class of, 
     uint64_t *place;
 
     *known = true;
-    if (finding->standing != TN_STANDING_LIVE || finding->held ||
+    if (finding->standing != TN_STANDING_LIVE || finding->held || of == TARN_POINTER_DOUBTFUL ||
         (tn_pointer_is_dead(of) && is_mistake(work, of)))
         return false;
     *known = reserve_number(&work->listed);

@@ -19,9 +19,15 @@
 enum {
     WORD_BYTES = 8,
     ASKED_MIN = 256,
+    FEW = 4,
+    PREFETCHED = 8, /* pointers in the line behind the first one's */
     TENSOR_MAP_BYTES = 128,
     TENSOR_MAP_ALIGNMENT = 64,
 };
+
+/* A word of a struct whose lower half is less may be a number beside what was left in a gap of the struct: the upper half
+ * of an address, that the stack had there before. */
+#define NUMBERS_END ((uint32_t)1 << 20)
 
 #define ADDRESS_MIN ((uint64_t)1 << 16)
 #define ADDRESS_END ((uint64_t)1 << TN_ADDRESS_BITS)
@@ -33,11 +39,15 @@ struct tn_collection {
     size_t region_count;
     size_t region_capacity;
     size_t given_capacity;
+    uint64_t lowest; /* address of a region's, or that an allocation node gives */
     uint64_t *
         asked; /* a table of the words that the driver was asked for; the lowest bit: they are memory */
     size_t asked_count;
     size_t asked_capacity; /* a power of two, or 0 */
     tn_cu_context context; /* of the kernel that was read last, and known to be the device's */
+    const struct tn_layout *layout; /* that was found last; NULL: none */
+    struct tn_node ahead[2];        /* what was read of a node, by whether its index is odd */
+    uint32_t ahead_end;             /* behind the last node that was; 0: none was */
 };
 
 static tarn_status no_memory(void)
@@ -263,14 +273,17 @@ static tarn_status ask(struct tn_collection *collection, uint64_t word, bool *is
     return TARN_OK;
 }
 
+static inline bool may_be_address(uint64_t word)
+{
+    return word - ADDRESS_MIN < ADDRESS_END - ADDRESS_MIN;
+}
+
 static tarn_status look(struct tn_collection *collection, uint64_t word, bool *is_address)
 {
-    *is_address = false;
-    if (word - ADDRESS_MIN >= ADDRESS_END - ADDRESS_MIN)
-        return TARN_OK;
     *is_address = tn_address_table_find(word) != NULL ||
-                  is_in_ranges(collection->regions, collection->region_count, word) ||
-                  tn_references_give(collection->to, word);
+                  (word >= collection->lowest &&
+                   (is_in_ranges(collection->regions, collection->region_count, word) ||
+                    tn_references_give(collection->to, word)));
     return *is_address ? TARN_OK : ask(collection, word, is_address);
 }
 
@@ -291,18 +304,41 @@ static tarn_status add(const struct tn_collection *collection, struct tn_referen
     return tn_references_add(collection->to, reference) ? TARN_OK : no_memory();
 }
 
+/* The first of the words from there on that may be an address, or one of the last few. Most are none, and are looked at
+ * four at a time. */
+static size_t skip_numbers(const unsigned char *bytes, size_t at, size_t count)
+{
+    for (; at + FEW * WORD_BYTES <= count; at += FEW * WORD_BYTES) {
+        uint64_t words[FEW];
+
+        memcpy(words, bytes + at, sizeof words);
+        if ((may_be_address(words[0]) | may_be_address(words[1]) | may_be_address(words[2]) |
+             may_be_address(words[3])) != 0)
+            break;
+    }
+    return at;
+}
+
 /* reference: where the bytes begin; its address and offset are those of each word. */
 static tarn_status add_words(struct tn_collection *collection, struct tn_reference reference,
                              const unsigned char *bytes, size_t count)
 {
-    for (size_t at = 0; at + WORD_BYTES <= count; at += WORD_BYTES) {
-        bool is_address;
-        tarn_status status;
+    bool is_struct = count > WORD_BYTES;
 
+    for (size_t at = skip_numbers(bytes, 0, count); at + WORD_BYTES <= count; at += WORD_BYTES) {
+        bool is_address = false;
+        tarn_status status = TARN_OK;
+
+        if (at % (FEW * WORD_BYTES) == 0)
+            at = skip_numbers(bytes, at, count);
+        if (at + WORD_BYTES > count)
+            break;
         memcpy(&reference.address, bytes + at, WORD_BYTES);
-        status = look(collection, reference.address, &is_address);
+        if (may_be_address(reference.address))
+            status = look(collection, reference.address, &is_address);
         if (status == TARN_OK && is_address) {
             reference.offset = (uint32_t)at;
+            reference.may_be_number = is_struct && (uint32_t)reference.address < NUMBERS_END;
             status = add(collection, reference);
         }
         if (status != TARN_OK)
@@ -353,14 +389,15 @@ static tarn_status check_context(struct tn_collection *collection, tn_cu_context
 static tarn_status read_kernel(struct tn_collection *collection, tarn_audit_node *at,
                                const struct tn_node_kernel *kernel, struct tn_reference reference)
 {
-    const struct tn_layout *layout = NULL;
+    const struct tn_layout *layout = collection->layout;
     tarn_status status = check_context(collection, kernel->context);
 
-    if (status == TARN_OK)
+    if (status == TARN_OK && (layout == NULL || layout->function != kernel->function))
         status =
             tn_layouts_find(&collection->to->layouts, collection->gpu, kernel->function, &layout);
     if (status != TARN_OK)
         return status;
+    collection->layout = layout; /* good until the next one is looked for */
     at->kernel = layout->name;
     if (kernel->values == NULL && kernel->buffer == NULL)
         return TARN_OK;
@@ -461,38 +498,71 @@ static tarn_status read_batch(struct tn_collection *collection, tarn_audit_node 
     return status;
 }
 
+static tarn_status read_one(struct tn_collection *collection, uint32_t index)
+{
+    const tarn_audit_node *at = &collection->to->nodes[index];
+    tarn_status status = tn_node_read(collection->gpu, at->handle, (tn_cu_graphnode_type)at->type,
+                                      &collection->ahead[index % 2]);
+
+    if (status == TARN_OK)
+        collection->ahead_end = index + 1;
+    return status;
+}
+
+/* Gives what a node was made with, and reads the next one, whose parameters the driver has anywhere: so that they are
+ * brought near while this one's are looked at. */
+static tarn_status read_ahead(struct tn_collection *collection, uint32_t index,
+                              const struct tn_node **node)
+{
+    tarn_status status = TARN_OK;
+
+    if (collection->ahead_end <= index)
+        status = read_one(collection, index);
+    if (status == TARN_OK && index + 1 < collection->to->node_count)
+        status = read_one(collection, index + 1);
+    if (status == TARN_OK && collection->ahead_end == index + 2 &&
+        collection->to->nodes[index + 1].type == TN_CU_NODE_KERNEL) {
+        const struct tn_node_kernel *next = &collection->ahead[(index + 1) % 2].kernel;
+
+        __builtin_prefetch(next->values);
+        __builtin_prefetch(next->values + PREFETCHED);
+        __builtin_prefetch(next->buffer);
+    }
+    *node = &collection->ahead[index % 2];
+    return status;
+}
+
 static tarn_status read_node(struct tn_collection *collection, uint32_t index)
 {
     tarn_audit_node *at = &collection->to->nodes[index];
     struct tn_reference reference = {.node = index};
-    struct tn_node node;
-    tarn_status status =
-        tn_node_read(collection->gpu, at->handle, (tn_cu_graphnode_type)at->type, &node);
+    const struct tn_node *node;
+    tarn_status status = read_ahead(collection, index, &node);
 
     if (status != TARN_OK)
         return status;
     switch ((tn_cu_graphnode_type)at->type) {
     case TN_CU_NODE_KERNEL:
-        return read_kernel(collection, at, &node.kernel, reference);
+        return read_kernel(collection, at, &node->kernel, reference);
     case TN_CU_NODE_MEMCPY:
-        return read_copy(collection, &node.memcpy, reference);
+        return read_copy(collection, &node->memcpy, reference);
     case TN_CU_NODE_MEMSET:
-        return read_set(collection, &node.memset, reference);
+        return read_set(collection, &node->memset, reference);
     case TN_CU_NODE_BATCH_MEM_OP:
-        return read_batch(collection, at, &node.batch, reference);
+        return read_batch(collection, at, &node->batch, reference);
     case TN_CU_NODE_HOST:
         reference.place = TARN_PLACE_ARGUMENT;
-        reference.address = (uint64_t)(uintptr_t)node.host.user;
+        reference.address = (uint64_t)(uintptr_t)node->host.user;
         reference.may_be_host = true;
         return reference.address != 0 ? add(collection, reference) : TARN_OK;
     case TN_CU_NODE_MEM_ALLOC:
         reference.place = TARN_PLACE_ALLOCATED;
-        reference.address = node.alloc.address;
-        reference.bytes = node.alloc.bytes;
+        reference.address = node->alloc.address;
+        reference.bytes = node->alloc.bytes;
         return add(collection, reference);
     case TN_CU_NODE_MEM_FREE:
         reference.place = TARN_PLACE_FREED;
-        reference.address = node.freed;
+        reference.address = node->freed;
         return add(collection, reference);
     case TN_CU_NODE_CONDITIONAL: /* its bodies were given, or it is said that they were not */
     case TN_CU_NODE_GRAPH:
@@ -526,6 +596,9 @@ static tarn_status open_collection(struct tn_references *references, struct tn_r
         return status;
     collection->region_count = order_ranges(collection->regions, collection->region_count);
     references->given_count = order_ranges(references->given, references->given_count);
+    collection->lowest = collection->regions[0].base; /* a device always has a region */
+    if (references->given_count > 0)
+        collection->lowest = tn_min(collection->lowest, references->given[0].base);
     return TARN_OK;
 }
 

@@ -24,11 +24,12 @@ struct tn_reference {
         uint64_t bytes; /* that the node touches from there on; 0: not known */
         uint64_t at;    /* place MEMORY: the address of the word */
     };
-    uint32_t node;    /* index of it */
-    uint32_t index;   /* of the parameter, or of the batch's operation */
-    uint32_t offset;  /* in the parameter, or in the buffer */
-    uint8_t place;    /* tarn_pointer_place */
-    bool may_be_host; /* nothing says that it is an address of a device's */
+    uint32_t node;      /* index of it */
+    uint32_t index;     /* of the parameter, or of the batch's operation */
+    uint32_t offset;    /* in the parameter, or in the buffer */
+    uint8_t place;      /* tarn_pointer_place */
+    bool may_be_host;   /* nothing says that it is an address of a device's */
+    bool may_be_number; /* it is a word of a struct that may be two numbers */
 };
 
 /* Zeroed memory is an empty one. */

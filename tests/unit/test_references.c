@@ -373,12 +373,91 @@ START_TEST(what_fails_leaves_nothing)
     ck_assert_uint_gt(failures, 6);
     for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
         sim.plan_fault(calls[i], 1, 0, TN_CUDA_ERROR_UNKNOWN);
-        STATUS(TARN_ERR_DRIVER, tn_references_collect(&references, &device->regions, graph, NULL, 0));
+        STATUS(TARN_ERR_DRIVER,
+               tn_references_collect(&references, &device->regions, graph, NULL, 0));
         unit_expect_sentence(calls[i]);
         ck_assert_ptr_null(references.nodes);
         ck_assert_int_eq(tn_host_outstanding(), outstanding);
     }
     drop(graph);
+}
+END_TEST
+
+/* The lower half of a word of a struct that is less than 1 MiB may be a number beside a gap; that of a parameter of its own
+ * is an address. */
+START_TEST(small_lower_halves_of_structs_may_be_numbers)
+{
+    const uint64_t base = (uint64_t)0x1234 << 32;
+    struct params params = {.address = base + 999};
+    void *values[] = {&params.small, &params.address, params.block};
+
+    params.block[0] = base + 999;
+    params.block[1] = base + MIB;
+    params.block[2] = base + MIB - 1;
+    tn_address_table_set(base, 1, tn_address_table_find(word_of(block)));
+    begin();
+    test_launch_kernel(stream, kernel, values, NULL);
+    collect(end(), 1, 4);
+    ck_assert(!references.items[0].may_be_number);
+    ck_assert(references.items[1].may_be_number);
+    ck_assert(!references.items[2].may_be_number);
+    ck_assert(references.items[3].may_be_number);
+    tn_address_table_set(base, 1, NULL);
+}
+END_TEST
+
+/* Every place of a struct is looked at, whatever stands around it. */
+START_TEST(an_address_is_found_among_numbers)
+{
+    struct params params = {.small = 1};
+    void *values[] = {&params.small, &params.address, params.block};
+
+    for (size_t at = 0; at < 5; at++) {
+        for (size_t i = 0; i < 5; i++)
+            params.block[i] = i == at ? word_of(block) + 8 * at : 77 * i;
+        begin();
+        test_launch_kernel(stream, kernel, values, NULL);
+        collect(end(), 1, 1);
+        ck_assert_uint_eq(references.items[0].address, word_of(block) + 8 * at);
+        ck_assert_uint_eq(references.items[0].offset, 8 * at);
+        ck_assert_uint_eq(references.items[0].index, 2);
+        tn_references_drop(&references);
+    }
+}
+END_TEST
+
+/* A few at a time, nodes are read whole, each once, in their order. */
+START_TEST(nodes_are_read_as_many_as_are_asked_for)
+{
+    enum { NODES = 7 };
+    tn_cu_graph graph;
+    uint32_t seen = 0;
+
+    begin();
+    for (size_t i = 0; i < NODES; i++) {
+        if (i % 2 == 0)
+            test_set_words(stream, block + 64 * i, 0, 1);
+        else
+            test_copy(stream, block + 64 * i, linear, 8);
+    }
+    graph = end();
+    OK(tn_references_open(&references, &device->regions, graph, NULL, 0));
+    ck_assert_uint_eq(references.node_count, NODES);
+    while (tn_references_go_on(&references)) {
+        OK(tn_references_read(&references, 2));
+        ck_assert_uint_le(references.count, 3);
+        for (size_t i = 0; i < references.count; i++) {
+            const struct tn_reference *item = &references.items[i];
+
+            ck_assert(item->node == seen || item->node + 1 == seen);
+            if (item->place == TARN_PLACE_DESTINATION) {
+                ck_assert_uint_eq(item->address, word_of(block) + 64 * seen);
+                seen = item->node + 1;
+            }
+        }
+    }
+    ck_assert_uint_eq(seen, NODES);
+    ck_assert_uint_eq(references.next, NODES);
 }
 END_TEST
 
@@ -401,5 +480,8 @@ int main(void)
     tcase_add_test(others, child_graphs_are_looked_into);
     tcase_add_test(others, a_conditional_nodes_bodies_are_said_to_be_missing);
     tcase_add_test(others, what_fails_leaves_nothing);
+    tcase_add_test(others, small_lower_halves_of_structs_may_be_numbers);
+    tcase_add_test(others, an_address_is_found_among_numbers);
+    tcase_add_test(others, nodes_are_read_as_many_as_are_asked_for);
     return test_main(suite);
 }

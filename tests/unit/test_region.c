@@ -8,7 +8,7 @@
 #define HINTS_ARE_KEPT true
 #endif
 
-static const uint64_t first_hint = 0x20c100000000;
+static const uint64_t first_hint = 0x20c102000000;
 
 static struct tn_gpu gpu;
 static struct tn_regions regions;
