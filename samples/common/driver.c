@@ -37,6 +37,7 @@
     X(cuModuleUnload)                                                                              \
     X(cuModuleGetFunction)                                                                         \
     X(cuLaunchKernel)                                                                              \
+    X(cuMemsetD8Async)                                                                             \
     X(cuMemcpyHtoDAsync)                                                                           \
     X(cuMemcpyDtoHAsync)
 
@@ -237,6 +238,12 @@ void sample_copy_to_host(tarn_stream stream, void *host, const void *device, siz
     tn_cu_deviceptr source = (tn_cu_deviceptr)(uintptr_t)device;
     must(driver.cuMemcpyDtoHAsync(host, source, bytes, stream), "cuMemcpyDtoHAsync");
     sample_synchronize(stream);
+}
+
+void sample_set(tarn_stream stream, void *device, unsigned char value, size_t bytes)
+{
+    tn_cu_deviceptr destination = (tn_cu_deviceptr)(uintptr_t)device;
+    must(driver.cuMemsetD8Async(destination, value, bytes, stream), "cuMemsetD8Async");
 }
 
 sample_kernel sample_kernel_load(const char *ptx, const char *entry, tarn_sim_kernel twin)

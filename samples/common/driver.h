@@ -46,6 +46,9 @@ tarn_driver_graph sample_end_capture(tarn_stream stream);
 void sample_copy_to_device(tarn_stream stream, void *device, const void *host, size_t bytes);
 void sample_copy_to_host(tarn_stream stream, void *host, const void *device, size_t bytes);
 
+/* Sets each of so many bytes. */
+void sample_set(tarn_stream stream, void *device, unsigned char value, size_t bytes);
+
 /* A kernel, loaded from PTX text. The twin is what runs in its place on the simulated driver. */
 typedef struct sample_kernel {
     struct CUmod_st *module;
