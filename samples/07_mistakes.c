@@ -2,8 +2,8 @@
 /* 07_mistakes.c -- what a captured graph must not refer to, and what Tarn says when it does.
  *
  * A graph is a list of addresses, and nothing in CUDA looks at them again: a replay that reads memory which was freed
- * reads garbage and reports success. Here one mistake of each kind is planted in a graph, the graph is looked
- * through, and the report printed. No graph with a mistake in it is ever launched: it does not have to run to be read.
+ * reads garbage and reports success. Here mistakes are planted, one in each graph; the graph is looked through, and the
+ * report printed. No graph with a mistake in it is ever launched: it does not have to run to be read.
  *
  * At the end two guards meet the first mistake: one refuses the replay, the other keeps the memory. */
 #include <stdint.h>
