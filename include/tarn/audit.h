@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* audit.h -- what a captured graph touches: looked through, guarded, counted, compared.
+/* audit.h -- what a captured graph touches: looked through, and guarded.
  *
  * A captured graph is a list of addresses that nobody checks: when one of them has been freed, or is another
  * block's by now, a replay reads garbage and says nothing. An audit reads the graph back from the driver, finds
@@ -50,19 +50,20 @@ extern "C" {
       "the argument of a host function: whatever it is, it is not the device's")                   \
     X(TARN_POINTER_DOUBTFUL, 7, "doubtful", false,                                                 \
       "a word of a struct that is one of Tarn's addresses, and perhaps a number beside a gap")     \
-    X(TARN_POINTER_FREED, 8, "freed", true,                                                        \
+    X(TARN_POINTER_KEPT, 8, "kept", false, "in a freed block that the graph's guard keeps")        \
+    X(TARN_POINTER_FREED, 9, "freed", true,                                                        \
       "in memory of its own pool that was freed and that nothing keeps for the graph")             \
-    X(TARN_POINTER_FREED_EXTERNAL, 9, "freed external", true, "in freed memory of another pool")   \
-    X(TARN_POINTER_USED_AGAIN, 10, "used again", true,                                             \
+    X(TARN_POINTER_FREED_EXTERNAL, 10, "freed external", true, "in freed memory of another pool")  \
+    X(TARN_POINTER_USED_AGAIN, 11, "used again", true,                                             \
       "in a block that was allocated behind the capture, where another one was")                   \
-    X(TARN_POINTER_UNORDERED, 11, "unordered", true,                                               \
+    X(TARN_POINTER_UNORDERED, 12, "unordered", true,                                               \
       "in a live block of another pool, whose graphs write there without any order with this one") \
-    X(TARN_POINTER_BEYOND, 12, "beyond", true, "in a live block, and bytes beyond its end")        \
-    X(TARN_POINTER_PAUSED, 13, "paused", true, "in a pool that is paused")                         \
-    X(TARN_POINTER_UNMAPPED, 14, "unmapped", true, "one of Tarn's addresses, without memory")      \
-    X(TARN_POINTER_PAGEABLE, 15, "pageable", true,                                                 \
+    X(TARN_POINTER_BEYOND, 13, "beyond", true, "in a live block, and bytes beyond its end")        \
+    X(TARN_POINTER_PAUSED, 14, "paused", true, "in a pool that is paused")                         \
+    X(TARN_POINTER_UNMAPPED, 15, "unmapped", true, "one of Tarn's addresses, without memory")      \
+    X(TARN_POINTER_PAGEABLE, 16, "pageable", true,                                                 \
       "in host memory that is not page-locked, or not any more: it must outlive the graph")        \
-    X(TARN_POINTER_UNKNOWN, 16, "unknown", true, "in no memory that anyone knows")
+    X(TARN_POINTER_UNKNOWN, 17, "unknown", true, "in no memory that anyone knows")
 
 typedef enum tarn_pointer_class {
 #define TARN_POINTER_ENUM(name, number, text, mistake, what) name = number,
@@ -70,7 +71,7 @@ typedef enum tarn_pointer_class {
 #undef TARN_POINTER_ENUM
 } tarn_pointer_class;
 
-#define TARN_POINTER_CLASSES 17
+#define TARN_POINTER_CLASSES 18
 
 /* The name of a class, such as "used again", and what it means; "no class" for any other number. Static strings. */
 TARN_API const char *tarn_pointer_class_name(tarn_pointer_class pointer_class);
@@ -133,7 +134,7 @@ typedef struct tarn_audit_node {
         ordinal; /* its place among the nodes of its graph, in the order in which they were made */
 } tarn_audit_node;
 
-/* What an audit found. All of it is the audit's, and constant. Names of kernels are copies: they outlive modules. */
+/* What an audit found, until tarn_audit_destroy; handles of nodes as long as the graph has them. */
 typedef struct tarn_audit {
     size_t node_count;
     const tarn_audit_node
@@ -154,10 +155,11 @@ typedef struct tarn_audit {
     size_t scanned_bytes; /* that scan looked through */
 } tarn_audit;
 
-/* A graph that is the body of a conditional node: the driver does not give it before CUDA 13.2, whoever made the node
- * knows it (phGraph_out). */
+/* A graph that is the body of a conditional node: the driver does not give it, but whoever made the node knows it
+ * (phGraph_out). All bodies of a node are to be handed in, for the driver does not tell how many it has either; one whose
+ * node lies in another body, behind that. */
 typedef struct tarn_audit_body {
-    tarn_driver_node node;   /* the conditional node; NULL: not known */
+    tarn_driver_node node;   /* a conditional node of the graph; NULL: not known */
     tarn_driver_graph graph; /* the body */
 } tarn_audit_body;
 
@@ -165,18 +167,20 @@ typedef struct tarn_audit_body {
 typedef struct tarn_audit_options {
     size_t size; /* sizeof(tarn_audit_options), set by the INIT macro */
 
-    /* The own pool. tarn_driver_graph_audit: NULL: none but those that the graph was captured in, and other live blocks
-     * are external. tarn_graph_audit: NULL, or the graph's. */
+    /* The own pool. tarn_driver_graph_audit: NULL: those pools alone in which the graph was captured, if it was in any; and
+     * no pointer is unordered. tarn_graph_audit: NULL, or the graph's. */
     tarn_pool *pool;
 
     /* tarn_device_mark at the end of the capture: blocks allocated since are used again. 0: for a tarn_graph that of its
-     * capture or adoption; else it is not known, and no block is. */
+     * capture, adoption or update; for others it is not known, and a freed input whose address was used again is no
+     * mistake. */
     uint64_t mark;
 
     const tarn_audit_body *bodies; /* of conditional nodes */
     size_t body_count;
-    uint32_t accepted; /* classes that are no mistakes here: 1u << class for each */
-    bool list_all;     /* list every pointer, not mistakes alone */
+    uint32_t
+        accepted; /* classes that are no mistakes here: 1u << class for each; they are counted, and not listed */
+    bool list_all; /* list every pointer, not mistakes alone */
 
     /* Look through the bytes of the own pool's live blocks, too, for pointers of Tarn's: words of eight bytes at multiples
      * of eight. They are copied to the host on scan_stream, which is waited for; what is freed meanwhile may be missed. */
@@ -221,17 +225,20 @@ TARN_API void tarn_audit_destroy(tarn_audit *audit); /* NULL is allowed. */
  *   INVALID_HANDLE; INVALID_ARGUMENT: mark is NULL */
 TARN_API TARN_MUST_CHECK tarn_status tarn_device_mark(tarn_device *device, uint64_t *mark);
 
-/* Guards the graph: looks through it, with those options (NULL: all as INIT has it; only bodies, accepted and mark count),
- * and from now on watches each live block of its device that it refers to and does not hold itself. What becomes of their
- * frees, guard says. The same block allocated again, at the same address, does not make a stale graph fresh. A graph in
- * which the look finds freed, unmapped or used again memory that is not accepted is stale at once, with KEEP too; and so
- * is one whose kept block makes way for a restored one. Replaces the guard that the graph had, that of its pool included,
- * and makes a stale graph fresh where nothing is missing any more; tarn_graph_update guards the new section likewise, without
- * these options. IGNORE ends it. What is kept goes when all its graphs are destroyed, or guarded otherwise; it is used
- * again once the device was waited for, by a trim for instance.
- * A free of a watched block locks its pool. Not while another thread uses the graph.
+/* Guards the graph: looks through it, with those options (NULL: all as INIT has it), and from now on watches each live
+ * block of its device that it refers to and does not hold. What becomes of their frees, guard says; IGNORE ends the
+ * guard. Memory that is not Tarn's, and blocks of other devices, are not watched. A free of a watched block locks its pool.
+ *
+ * What makes the graph stale: with REFUSE the first watched block that is freed, whatever is allocated there later; with
+ * either kind freed, used again, paused or unmapped memory that the look finds already, and that is not accepted; and with
+ * KEEP a restore that brings another block back to where a kept one is. What makes it fresh: a guard under which nothing
+ * is missing, or IGNORE; and tarn_graph_update, which guards the new section likewise, without these options.
+ *
+ * What is kept counts as pending. It goes when all graphs that keep it are destroyed, updated, or not guarded any more, and
+ * is used again once the device was waited for, by a trim for instance. Not while another thread uses the graph.
  *   INVALID_HANDLE
- *   INVALID_ARGUMENT  the guard is unknown, or an option is out of range
+ *   INVALID_ARGUMENT  the guard is unknown, or as tarn_graph_audit
+ *   WRONG_STATE       its guard keeps freed blocks, which another guard than IGNORE would not keep any more
  *   LIMIT, HOST_MEMORY, DEVICE_LOST, POISONED, DRIVER: the guard is what it was */
 TARN_API TARN_MUST_CHECK tarn_status tarn_graph_guard(tarn_graph *graph, tarn_guard guard,
                                                       const tarn_audit_options *options);

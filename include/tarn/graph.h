@@ -58,7 +58,8 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_capture_begin(tarn_pool *pool, tarn_st
                                                         tarn_capture_mode mode,
                                                         tarn_capture **capture);
 
-/* Ends the capture and instantiates its graph. On success the capture handle is gone and the graph
+/* Ends the capture and instantiates its graph, which is guarded as its pool's options say: where something that it
+ * refers to was freed already, it is stale. On success the capture handle is gone and the graph
  * is the caller's.
  *   INVALID_HANDLE; INVALID_ARGUMENT: graph is NULL
  *   WRONG_STATE     the capture goes into a graph of the caller's, or a body in it is being captured

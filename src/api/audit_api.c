@@ -46,6 +46,7 @@ static tarn_status check_for_graph(const tarn_graph *graph, const tarn_audit_opt
     *subject = (struct tn_audit_subject){.graph = graph->driver_graph,
                                          .pool = graph->pool,
                                          .mark = options->mark != 0 ? options->mark : graph->mark,
+                                         .keeper = tn_guard_watch(graph),
                                          .is_listed = true};
     return status;
 }

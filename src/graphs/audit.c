@@ -84,6 +84,8 @@ static tarn_pointer_class class_of_live(const struct work *work,
 
 static tarn_pointer_class class_of_freed(const struct tn_finding *finding)
 {
+    if (finding->kept)
+        return TARN_POINTER_KEPT;
     if (!finding->pool->is_own)
         return TARN_POINTER_FREED_EXTERNAL;
     return finding->held ? TARN_POINTER_REUSED : TARN_POINTER_FREED;
@@ -334,7 +336,10 @@ static void finish(struct work *work)
 tarn_status tn_audit(tarn_device *device, const struct tn_audit_subject *subject,
                      const tarn_audit_options *options, enum tn_audit_list list, tarn_audit **audit)
 {
-    struct work work = {.subject = subject, .accepted = options->accepted, .list = list};
+    struct work work = {.subject = subject,
+                        .accepted = options->accepted,
+                        .list = list,
+                        .standings = {.keeper = subject->keeper}};
     tarn_status status;
 
     work.record = tn_host_alloc(1, sizeof *work.record);

@@ -14,9 +14,10 @@
 /* What is to be looked through, and as what. */
 struct tn_audit_subject {
     tn_cu_graph graph;
-    tarn_pool *pool; /* the own one, which the caller keeps; NULL: none */
-    uint64_t mark;   /* 0: none */
-    bool is_listed;  /* a tarn_graph's: others read it, too, with the device's GRAPHS lock */
+    tarn_pool *pool;               /* the own one, which the caller keeps; NULL: none */
+    uint64_t mark;                 /* 0: none */
+    const struct tn_watch *keeper; /* of the graph's guard; NULL: none */
+    bool is_listed; /* a tarn_graph's: others read it, too, with the device's GRAPHS lock */
 };
 
 /* Which pointers an audit lists, besides the mistakes. */

@@ -50,6 +50,13 @@ tarn_status tn_guard_make(tarn_graph *graph, tarn_guard kind,
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a graph's guard");
     made->kind = kind;
     status = tn_audit(graph->pool->device, subject, options, TN_LIST_NOT_HELD, &made->audit);
+    if (status == TARN_OK && made->audit->counts[TARN_POINTER_KEPT] > 0)
+        status =
+            tn_fail(TARN_ERR_WRONG_STATE,
+                    "the graph's guard keeps freed blocks, %zu pointers into them, which another "
+                    "guard would not: capture it again, or end the guard with "
+                    "TARN_GUARD_IGNORE",
+                    made->audit->counts[TARN_POINTER_KEPT]);
     if (status == TARN_OK) {
         made->dead = find_dead(made->audit);
         status = watch_all(made, graph);
@@ -100,7 +107,7 @@ tarn_status tn_guard_refuse(const tarn_graph *graph)
         pointer = &guard->audit->pointers[atomic_load(&guard->watch.gone) - 1];
     tn_audit_write_pointer(guard->audit, pointer, where, sizeof where);
     return tn_fail(TARN_ERR_STALE,
-                   "the graph is stale: %s, is not there any more; capture it again, or guard it "
-                   "otherwise",
-                   where);
+                   "the graph is stale: %s, %s; capture it again, or guard it otherwise", where,
+                   pointer == guard->dead ? tn_pointer_class_sentence(pointer->pointer_class)
+                                          : "was freed");
 }

@@ -34,6 +34,12 @@ void tn_guard_begin(tarn_graph *graph, struct tn_guard *guard);
 /* The same for one that has its first guard already: it may be replayed from here on, if that finds nothing dead. */
 void tn_guard_settle(tarn_graph *graph);
 
+/* Its guard's; NULL: it has none. */
+static inline const struct tn_watch *tn_guard_watch(const tarn_graph *graph)
+{
+    return graph->guard != NULL ? &graph->guard->watch : NULL;
+}
+
 /* Ends a guard, of a graph or of none. NULL is allowed. */
 void tn_guard_drop(struct tn_guard *guard);
 

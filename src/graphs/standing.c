@@ -16,6 +16,7 @@
 #include "pools/hold.h"
 #include "pools/live_index.h"
 #include "pools/pool.h"
+#include "pools/watch.h"
 
 enum { AHEAD = 16 }; /* references: some hundred nanoseconds */
 
@@ -78,6 +79,16 @@ static struct tn_finding live(const struct search *search, tarn_pool *pool, size
                                .block = tn_describe_block(pool, block)};
 }
 
+static bool is_kept(const struct search *search, const struct tn_block *block)
+{
+    const struct tn_watched *watched =
+        block->state == TN_BLOCK_PENDING ? tn_block_watches(block) : NULL;
+
+    while (watched != NULL && watched->watch != search->to->keeper)
+        watched = watched->next;
+    return watched != NULL;
+}
+
 /* By the block that contains the address. */
 static struct tn_finding standing_in(const struct search *search, tarn_pool *pool, size_t index,
                                      const struct tn_block *block)
@@ -93,6 +104,9 @@ static struct tn_finding standing_in(const struct search *search, tarn_pool *poo
         return finding;
     finding.standing = TN_STANDING_FREED;
     finding.held = is_held(search, index, block->segment);
+    finding.kept = is_kept(search, block);
+    if (finding.kept)
+        finding.block = tn_describe_block(pool, block);
     return finding;
 }
 

@@ -30,33 +30,36 @@ struct tn_found_pool {
     char name[32];
     bool is_own; /* the graph's: it was captured there, or the caller says so */
     bool
-        in_order; /* replays of its graphs are kept in one order with those of the own pool's, or it has none */
+        in_order; /* replays of its graphs are in one order with those of the own pool's, or it has none */
 };
 
 struct tn_finding {
     uint8_t standing; /* enum tn_standing */
-    bool
-        held; /* LIVE, FREED: the graph itself keeps the memory from all but captures of its pool */
-    bool captured;  /* LIVE: allocated in a capture */
-    int16_t device; /* DEVICE, PINNED: ordinal of the memory's device; else -1 */
-    const struct tn_found_pool
-        *pool; /* LIVE, FREED: whose; UNMAPPED: whose segment it is, if any; else NULL */
-    /* LIVE: that contains the address. FREED, UNMAPPED: its pool alone, to be compared. DEVICE, PINNED: where the
-     * driver's memory begins, and how long it is. */
+    bool held;        /* LIVE, FREED: by the graph itself, from all but captures of its pool */
+    bool kept;        /* FREED: by keeper */
+    bool captured;    /* LIVE: allocated in a capture */
+    int16_t device;   /* DEVICE, PINNED: ordinal of the memory's device; else -1 */
+
+    /* LIVE, FREED: whose it is. UNMAPPED: whose segment, if any. Else NULL. */
+    const struct tn_found_pool *pool;
+
+    /* LIVE, and what is kept: that contains the address. FREED, UNMAPPED: its pool alone, to be compared. DEVICE, PINNED:
+     * where the driver's memory begins, and how long it is. */
     tarn_block block;
 };
 
 /* Zeroed memory is an empty one. */
 struct tn_standings {
-    struct tn_finding *findings; /* one for each reference that was searched for last */
-    struct tn_inner *inner;      /* of a search; as many */
-    size_t capacity;             /* of both */
-    struct tn_found_pool *pools; /* of all searches */
-    struct tn_found_pool *spare; /* NULL: none */
+    struct tn_finding *findings;   /* one for each reference that was searched for last */
+    struct tn_inner *inner;        /* of a search; as many */
+    size_t capacity;               /* of both */
+    struct tn_found_pool *pools;   /* of all searches */
+    struct tn_found_pool *spare;   /* NULL: none */
+    const struct tn_watch *keeper; /* set by the caller: of the graph's guard; NULL: none */
 };
 
-/* Finds those of the references that were read last, in place of those before. regions: those of the graph's device. graph: whose holds count. own: NULL: none but
- * those in which it has a hold; else the caller keeps it.
+/* Finds those of the references that were read last, in place of those before. regions: those of the graph's device.
+ * graph: whose holds count. own: NULL: none but those in which it has a hold; else the caller keeps it.
  *   HOST_MEMORY, DEVICE_LOST, DRIVER: it is good to be dropped */
 TARN_MUST_CHECK tarn_status tn_standings_find(struct tn_standings *standings,
                                               const struct tn_references *references,

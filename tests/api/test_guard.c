@@ -205,6 +205,40 @@ START_TEST(a_block_of_several_graphs_is_kept_for_the_last)
 }
 END_TEST
 
+/* The graph's own look knows what its guard keeps; another guard would let it go. */
+START_TEST(what_is_kept_is_no_mistake_and_no_other_guards)
+{
+    tarn_graph *graph = make_graph(TARN_GUARD_KEEP);
+    tarn_graph *other = make_graph(TARN_GUARD_IGNORE);
+    tarn_audit_options options = TARN_AUDIT_OPTIONS_INIT;
+    tarn_audit *audit = NULL;
+
+    OK(tarn_free(input));
+    options.list_all = true;
+    OK(tarn_graph_audit(graph, &options, &audit));
+    ck_assert_uint_eq(audit->mistake_count, 0);
+    ck_assert_uint_eq(audit->counts[TARN_POINTER_KEPT], 1);
+    ck_assert_int_eq(audit->pointers[0].pointer_class, TARN_POINTER_KEPT);
+    ck_assert_ptr_eq(audit->pointers[0].block.address, input);
+    ck_assert_uint_eq(audit->pointers[0].block.sequence, input_number);
+    tarn_audit_destroy(audit);
+    OK(tarn_graph_audit(other, NULL, &audit)); /* it has no guard */
+    ck_assert_uint_eq(audit->mistake_count, 1);
+    ck_assert_int_eq(audit->mistakes[0].pointer_class, TARN_POINTER_FREED_EXTERNAL);
+    tarn_audit_destroy(audit);
+    STATUS(TARN_ERR_WRONG_STATE, tarn_graph_guard(graph, TARN_GUARD_KEEP, NULL));
+    ck_assert_ptr_nonnull(strstr(tarn_last_error(), "1 pointers into them"));
+    STATUS(TARN_ERR_WRONG_STATE, tarn_graph_guard(graph, TARN_GUARD_REFUSE, NULL));
+    expect_replay(graph, 7);
+    OK(tarn_graph_guard(graph, TARN_GUARD_IGNORE, NULL));
+    OK(tarn_graph_audit(graph, NULL, &audit));
+    ck_assert_uint_eq(audit->mistake_count, 1);
+    tarn_audit_destroy(audit);
+    OK(tarn_graph_destroy(graph));
+    OK(tarn_graph_destroy(other));
+}
+END_TEST
+
 START_TEST(what_is_kept_keeps_its_pool)
 {
     tarn_pool *weights = test_pool("weights");
@@ -439,6 +473,7 @@ int main(void)
     tcase_add_test(blocks, what_is_kept_is_given_to_nobody_before_the_graph_is_gone);
     tcase_add_test(blocks, what_was_kept_waits_for_the_last_launch);
     tcase_add_test(blocks, a_block_of_several_graphs_is_kept_for_the_last);
+    tcase_add_test(blocks, what_is_kept_is_no_mistake_and_no_other_guards);
     tcase_add_test(blocks, what_is_kept_keeps_its_pool);
     tcase_add_test(blocks, its_own_memory_is_not_watched);
     tcase_add_test(blocks, an_input_of_its_own_pool_is_watched);
