@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Each invariant of a pool is broken by hand, one thing at a time; the check must name it. */
 #include "pools/arena_table.h"
+#include "pools/watch.h"
 #include "unit/unit.h"
 
 static tarn_device *device;
@@ -449,6 +450,85 @@ START_TEST(wrong_mapped_bytes_of_a_segment_are_found)
 }
 END_TEST
 
+static struct tn_watch watch;
+static _Atomic uint64_t word;
+
+static void watch_live(void)
+{
+    OK(tn_watch_init(&watch, device, true, 1, &word, 1, 2));
+    OK(tn_watch_add(&watch, (uint64_t)(uintptr_t)live, block->sequence));
+    OK(tarn_pool_validate(pool));
+}
+
+/* P25 */
+START_TEST(a_watch_that_names_another_block_is_found)
+{
+    watch_live();
+    watch.blocks[0].block = unit_block(large);
+    unit_expect_corrupt(pool, "P25");
+    watch.blocks[0].block = block;
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
+START_TEST(a_watch_that_names_another_pool_is_found)
+{
+    watch_live();
+    atomic_store(&watch.blocks[0].pool, NULL);
+    unit_expect_corrupt(pool, "P25");
+    atomic_store(&watch.blocks[0].pool, pool);
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
+START_TEST(a_freed_block_with_a_watch_that_does_not_keep_it_is_found)
+{
+    watch_live();
+    OK(tarn_free(live));
+    OK(tarn_pool_validate(pool));
+    watch.keeps = false;
+    unit_expect_corrupt(pool, "P25");
+    watch.keeps = true;
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
+START_TEST(a_discarded_block_with_a_watch_is_found)
+{
+    watch_live();
+    block->state = TN_BLOCK_DISCARDED;
+    unit_expect_corrupt(pool, "P25");
+    block->state = TN_BLOCK_LIVE;
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
+START_TEST(a_wrong_count_of_kept_blocks_is_found)
+{
+    pool->kept_count += 1;
+    unit_expect_corrupt(pool, "P25");
+    pool->kept_count -= 1;
+    watch_live();
+    OK(tarn_free(live));
+    ck_assert_uint_eq(pool->kept_count, 1);
+    pool->kept_count = 0;
+    unit_expect_corrupt(pool, "P25");
+    pool->kept_count = 1;
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
+/* P18 */
+START_TEST(a_watched_block_that_is_not_tangled_is_found)
+{
+    watch_live();
+    block->tangled = false;
+    unit_expect_corrupt(pool, "P18");
+    block->tangled = true;
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("check");
@@ -495,6 +575,12 @@ int main(void)
     tcase_add_test(broken, a_page_in_a_block_with_the_chunk_of_another_place_is_found);
     tcase_add_test(broken, a_chunk_under_the_wrong_id_is_found);
     tcase_add_test(broken, wrong_mapped_bytes_of_a_segment_are_found);
+    tcase_add_test(broken, a_watch_that_names_another_block_is_found);
+    tcase_add_test(broken, a_watch_that_names_another_pool_is_found);
+    tcase_add_test(broken, a_freed_block_with_a_watch_that_does_not_keep_it_is_found);
+    tcase_add_test(broken, a_discarded_block_with_a_watch_is_found);
+    tcase_add_test(broken, a_wrong_count_of_kept_blocks_is_found);
+    tcase_add_test(broken, a_watched_block_that_is_not_tangled_is_found);
     suite_add_tcase(suite, broken);
     return test_main(suite);
 }
