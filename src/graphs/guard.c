@@ -62,7 +62,7 @@ tarn_status tn_guard_make(tarn_graph *graph, tarn_guard kind,
         status = watch_all(made, graph);
     }
     if (status != TARN_OK) {
-        tn_guard_drop(made);
+        tn_guard_give_up(graph, made);
         return status;
     }
     *guard = made;
@@ -78,13 +78,25 @@ void tn_guard_begin(tarn_graph *graph, struct tn_guard *guard)
     tn_guard_settle(graph);
 }
 
+/* guard: NULL: none, and nothing is missing. */
+static bool misses_any(const struct tn_guard *guard)
+{
+    return guard != NULL && (guard->dead != NULL || atomic_load(&guard->watch.gone) != 0);
+}
+
 void tn_guard_settle(tarn_graph *graph)
 {
-    const struct tn_guard *guard = graph->guard;
-
     atomic_store(&graph->magic, TN_GRAPH_MAGIC);
-    if (guard != NULL && (guard->dead != NULL || atomic_load(&guard->watch.gone) != 0))
+    if (misses_any(graph->guard))
         atomic_store(&graph->magic, TN_GRAPH_STALE); /* G7 */
+}
+
+/* A block that it was told of has made the graph stale, where that was there. */
+void tn_guard_give_up(tarn_graph *graph, struct tn_guard *guard)
+{
+    tn_guard_drop(guard);
+    if (tn_graph_is_stale(graph) && !misses_any(graph->guard))
+        tn_guard_settle(graph);
 }
 
 void tn_guard_drop(struct tn_guard *guard)

@@ -40,6 +40,10 @@ static inline const struct tn_watch *tn_guard_watch(const tarn_graph *graph)
     return graph->guard != NULL ? &graph->guard->watch : NULL;
 }
 
+/* Ends a guard that was made for the graph and never begins: the graph is as stale as its own guard says. NULL is
+ * allowed. */
+void tn_guard_give_up(tarn_graph *graph, struct tn_guard *guard);
+
 /* Ends a guard, of a graph or of none. NULL is allowed. */
 void tn_guard_drop(struct tn_guard *guard);
 

@@ -42,7 +42,7 @@ tarn_status tn_graph_update(tarn_graph *graph, tarn_capture *capture)
     if (status == TARN_OK)
         status = tn_exec_update(gpu, graph->exec, capture->driver_graph);
     if (status != TARN_OK) {
-        tn_guard_drop(guard);
+        tn_guard_give_up(graph, guard);
         tn_capture_let_go(capture);
         return status;
     }
