@@ -280,6 +280,35 @@ START_TEST(no_graphs_memory_is_counted)
 }
 END_TEST
 
+START_TEST(no_graph_is_looked_through_or_guarded)
+{
+    tarn_audit *audit = UNTOUCHED;
+    tarn_driver_graph nodes;
+    tarn_graph *graph;
+    void *block = test_malloc(MIB);
+    int refused = 0;
+
+    test_begin_capture(world.stream, TN_CU_CAPTURE_MODE_RELAXED);
+    test_fill(world.stream, block, 1, 1);
+    OK(tarn_graph_adopt(world.pool, test_end_capture(world.stream), &graph));
+    OK(tarn_graph_driver_handles(graph, &nodes, NULL));
+    SHORT(refused, tarn_graph_audit(graph, NULL, &audit));
+    tarn_audit_destroy(audit);
+    ck_assert_int_gt(refused, 0);
+    refused = 0;
+    audit = UNTOUCHED;
+    SHORT(refused, tarn_driver_graph_audit(world.device, nodes, NULL, &audit));
+    tarn_audit_destroy(audit);
+    ck_assert_int_gt(refused, 0);
+    refused = 0;
+    SHORT(refused, tarn_graph_guard(graph, TARN_GUARD_KEEP, NULL));
+    ck_assert_int_gt(refused, 0);
+    OK(tarn_graph_check(graph));
+    OK(tarn_graph_destroy(graph));
+    OK(tarn_free(block));
+}
+END_TEST
+
 START_TEST(no_graphs_are_compared)
 {
     tarn_graph_diff *diff = UNTOUCHED;
@@ -367,6 +396,7 @@ int main(void)
     tcase_add_test(tcase, no_callback_is_registered);
     tcase_add_test(tcase, no_graph_is_adopted);
     tcase_add_test(tcase, no_graphs_memory_is_counted);
+    tcase_add_test(tcase, no_graph_is_looked_through_or_guarded);
     tcase_add_test(tcase, no_graphs_are_compared);
     tcase_add_test(tcase, no_graph_is_captured_into);
     tcase_add_test(tcase, no_checkpoint_is_taken_or_restored);

@@ -49,6 +49,7 @@ static void refuse_all(tarn_status status)
     tarn_checkpoint *checkpoint = UNTOUCHED;
     tarn_delta *delta = UNTOUCHED;
     tarn_graph_diff *diff = UNTOUCHED;
+    tarn_audit *audit = UNTOUCHED;
     tarn_device_info info = {.size = sizeof info, .ordinal = -7};
     tarn_graph_memory_info memory = {.size = sizeof memory, .node_count = 77};
     size_t freed = 77;
@@ -71,6 +72,10 @@ static void refuse_all(tarn_status status)
     STATUS(status, tarn_graph_compare(there.graph, there.graph, &diff));
     STATUS(status,
            tarn_driver_graph_compare(world.device, there.driver_graph, there.driver_graph, &diff));
+    STATUS(status, tarn_graph_audit(there.graph, NULL, &audit));
+    STATUS(status, tarn_driver_graph_audit(world.device, there.driver_graph, NULL, &audit));
+    STATUS(status, tarn_graph_guard(there.graph, TARN_GUARD_IGNORE, NULL));
+    STATUS(status, tarn_graph_guard(there.graph, TARN_GUARD_KEEP, NULL));
     STATUS(status, tarn_capture_begin_to_graph(world.pool, NULL, 0, there.driver_graph,
                                                world.stream, TARN_CAPTURE_RELAXED, &capture));
     STATUS(status, tarn_capture_end_to_graph(there.capture));
@@ -94,6 +99,7 @@ static void refuse_all(tarn_status status)
     ck_assert_untouched(checkpoint);
     ck_assert_untouched(delta);
     ck_assert_untouched(diff);
+    ck_assert_untouched(audit);
     ck_assert_int_eq(info.ordinal, -7);
     ck_assert_uint_eq(memory.node_count, 77);
     ck_assert_uint_eq(freed, 77);
@@ -106,7 +112,10 @@ static void release_all(void)
     tarn_live_diff *diff = NULL;
     tarn_layout *layout = NULL;
     tarn_block block;
+    uint64_t mark = 0;
 
+    OK(tarn_device_mark(world.device, &mark));
+    OK(tarn_graph_check(there.graph));
     OK(tarn_block_at(there.block, &block));
     ck_assert_uint_eq(block.bytes, 4 * MIB);
     ck_assert_uint_ge(test_stats(world.default_pool).live_count, 2); /* contents are the other */

@@ -38,6 +38,7 @@ struct fault_outputs {
     tarn_delta *delta;
     tarn_live_diff *diff;
     tarn_graph_diff *graph_diff;
+    tarn_audit *audit;
     tarn_layout *layout;
     tarn_block block;
     void *address; /* of the last allocation */
@@ -105,7 +106,7 @@ void fault_abort(tarn_capture **capture);
 /* A scenario: parts in order, each of which stops at a fault that ends the run; ends gives the
  * scenario's own things back, first in teardown. TARN_FAULT_NTH=n in the environment runs the n-th of
  * each way to fail alone, for debugging. */
-enum { FAULT_PARTS = 8, FAULT_SETTINGS = 4 };
+enum { FAULT_PARTS = 10, FAULT_SETTINGS = 4 };
 struct fault_scenario {
     const char *name;
     struct {

@@ -68,6 +68,35 @@ static void count(void)
     ck_assert_uint_eq(memory.graph_count, 2);
 }
 
+/* One holds what it freed; the output is live, and no graph's. */
+static void audit(void)
+{
+    tarn_driver_graph handle = NULL;
+
+    STEP(NOTE, tarn_graph_audit(fault.out.graphs[0], NULL, &fault.out.audit));
+    ck_assert_uint_eq(fault.out.audit->counts[TARN_POINTER_LIVE], 1);
+    ck_assert_uint_eq(fault.out.audit->counts[TARN_POINTER_REUSED], 2);
+    ck_assert_uint_eq(fault.out.audit->mistake_count, 0);
+    tarn_audit_destroy(fault.out.audit);
+    fault.out.audit = UNTOUCHED;
+    STEP(0, tarn_graph_driver_handles(fault.out.graphs[1], &handle, NULL));
+    STEP(NOTE, tarn_driver_graph_audit(DEVICE, handle, NULL, &fault.out.audit));
+    ck_assert_uint_eq(fault.out.audit->counts[TARN_POINTER_LIVE], 1);
+    tarn_audit_destroy(fault.out.audit);
+    fault.out.audit = UNTOUCHED;
+}
+
+/* From here on the output is kept for the first graph, whatever that is updated to. */
+static void guard(void)
+{
+    STEP(NOTE, tarn_graph_guard(fault.out.graphs[0], TARN_GUARD_REFUSE, NULL));
+    STEP(0, tarn_graph_check(fault.out.graphs[0]));
+    STEP(NOTE, tarn_graph_guard(fault.out.graphs[0], TARN_GUARD_KEEP, NULL));
+    STEP(0, tarn_graph_check(fault.out.graphs[0]));
+    STEP(NOTE, tarn_graph_guard(fault.out.graphs[1], TARN_GUARD_REFUSE, NULL));
+    STEP(LOST, tarn_graph_guard(fault.out.graphs[1], TARN_GUARD_IGNORE, NULL));
+}
+
 /* The first graph writes another value from here on; then a section of another form comes, which has
  * to be instantiated. */
 static void update(void)
@@ -122,12 +151,13 @@ static void break_capture(void)
 
 static void destroy(void)
 {
+    FREE(output);
+    STEP(0, tarn_graph_check(fault.out.graphs[0]));
     for (size_t i = 0; i < 2; i++) {
         STEP(0, tarn_graph_destroy(fault.out.graphs[i]));
         fault.out.graphs[i] = UNTOUCHED;
     }
     fault_settle(fault.ledger.user_objects);
-    FREE(output);
     STEP(TRIM, tarn_pool_trim(POOL, &fault.out.freed_bytes));
     /* BUSY: the driver keeps a capture that it refused to end. */
     fault_close(CALLED | S(BUSY));
@@ -145,7 +175,8 @@ int main(void)
 {
     static const struct fault_scenario graphs = {
         .name = "graphs",
-        .parts = {open_pool, capture_two, replay, count, update, compare, break_capture, destroy},
+        .parts = {open_pool, capture_two, replay, count, audit, guard, update, compare,
+                  break_capture, destroy},
         .ends = end_own,
     };
 

@@ -109,6 +109,13 @@ void test_add_empty(tn_cu_graph graph)
     CU_OK(cu.cuGraphAddEmptyNode(&node, graph, NULL, 0));
 }
 
+void test_update_exec(tn_cu_graphexec exec, tn_cu_graph graph)
+{
+    tn_cu_update_result_info info;
+
+    CU_OK(cu.cuGraphExecUpdate(exec, graph, &info));
+}
+
 tn_cu_graph test_graph_of_capture(tn_cu_stream stream)
 {
     tn_cu_capture_status capturing = TN_CU_CAPTURE_STATUS_NONE;

@@ -43,6 +43,9 @@ void test_copy_rows(tn_cu_stream stream, void *to, const void *from, size_t widt
                     size_t rows);
 void test_nest(tn_cu_stream stream, tn_cu_graph child);
 
+/* The executable does what the graph says from now on, and nobody tells the library. */
+void test_update_exec(tn_cu_graphexec exec, tn_cu_graph graph);
+
 /* The graph that the stream is being captured into. */
 tn_cu_graph test_graph_of_capture(tn_cu_stream stream);
 
