@@ -208,7 +208,8 @@ static bool is_not_held(struct work *work, size_t index, tarn_pointer_class of, 
     uint64_t *place;
 
     *known = true;
-    if (finding->standing != TN_STANDING_LIVE || finding->held || of == TARN_POINTER_DOUBTFUL ||
+    if (finding->standing != TN_STANDING_LIVE || of == TARN_POINTER_DOUBTFUL ||
+        (finding->held && finding->pool->is_own) ||
         (tn_pointer_is_dead(of) && is_mistake(work, of)))
         return false;
     *known = reserve_number(&work->listed);

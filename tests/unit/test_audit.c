@@ -21,6 +21,31 @@ static struct tn_audit_subject subject;
 static tarn_audit_options options;
 static tarn_audit *audit;
 
+/* Others destroy and replace a graph of Tarn's with that lock; one of the driver's is nobody's else. */
+static void expect_lock(void)
+{
+    if (TARN_DEBUG_CHECKS)
+        ck_assert(tn_lock_held(TN_RANK_GRAPHS) == subject.is_listed);
+}
+
+__typeof__(tn_references_open) __real_tn_references_open;
+__typeof__(tn_references_open) __wrap_tn_references_open;
+tarn_status __wrap_tn_references_open(struct tn_references *references, struct tn_regions *regions,
+                                      tn_cu_graph graph, const tarn_audit_body *bodies,
+                                      size_t body_count)
+{
+    expect_lock();
+    return __real_tn_references_open(references, regions, graph, bodies, body_count);
+}
+
+__typeof__(tn_references_read) __real_tn_references_read;
+__typeof__(tn_references_read) __wrap_tn_references_read;
+tarn_status __wrap_tn_references_read(struct tn_references *references, size_t enough)
+{
+    expect_lock();
+    return __real_tn_references_read(references, enough);
+}
+
 static void open_device(void)
 {
     device = unit_device();
@@ -276,6 +301,34 @@ START_TEST(another_pools_captured_blocks_are_unordered)
     subject.pool = other;
     EXPECT_CLASSES(TARN_POINTER_LIVE, TARN_POINTER_BEYOND);
     OK(tarn_free(its));
+    OK(tarn_graph_destroy(graph));
+}
+END_TEST
+
+/* In a child graph any hold may be its template's; but another pool's says nothing of what was freed there. */
+START_TEST(another_pools_hold_keeps_nothing_for_a_child_graph)
+{
+    tarn_capture *capture = unit_begin(other, stream);
+    char *its = unit_alloc(other, BYTES, stream);
+    tarn_graph *graph;
+    tn_cu_graph inner;
+
+    test_fill(stream, its, 1, 16);
+    graph = unit_end(capture);
+    begin();
+    set(its, BYTES);
+    inner = test_end_capture(stream);
+    subject.graph = test_graph();
+    test_add_child(subject.graph, inner);
+    test_destroy_graph(inner);
+    EXPECT_CLASSES(TARN_POINTER_UNORDERED);
+    look(TN_LIST_NOT_HELD);
+    ck_assert_uint_eq(tn_audit_listed(audit), 1);
+    expect(0, TARN_POINTER_UNORDERED, its);
+    subject.mark = 1;
+    EXPECT_CLASSES(TARN_POINTER_USED_AGAIN);
+    OK(tarn_free(its));
+    EXPECT_CLASSES(TARN_POINTER_FREED_EXTERNAL);
     OK(tarn_graph_destroy(graph));
 }
 END_TEST
@@ -592,6 +645,7 @@ int main(void)
     tcase_add_test(classes, bytes_beyond_a_blocks_end_are_a_mistake);
     tcase_add_test(classes, bytes_beyond_the_drivers_memory_are_a_mistake);
     tcase_add_test(classes, another_pools_captured_blocks_are_unordered);
+    tcase_add_test(classes, another_pools_hold_keeps_nothing_for_a_child_graph);
     tcase_add_test(classes, what_allocation_nodes_give_is_the_graphs);
     tcase_add_test(classes, an_argument_may_be_anything);
     tcase_add_test(classes, pageable_memory_is_told_from_none_by_its_page);
