@@ -444,7 +444,7 @@ START_TEST(classes_are_named)
     ck_assert_str_eq(tarn_pointer_class_name(TARN_POINTER_USED_AGAIN), "used again");
     ck_assert_str_eq(tarn_pointer_class_sentence(TARN_POINTER_FREED_EXTERNAL),
                      "in freed memory of another pool");
-    ck_assert_str_eq(tarn_pointer_class_name((tarn_pointer_class)16), "no class");
+    ck_assert_str_eq(tarn_pointer_class_name((tarn_pointer_class)18), "no class");
     ck_assert_str_eq(tarn_pointer_class_sentence((tarn_pointer_class)-1), "no class");
 }
 END_TEST
