@@ -231,6 +231,32 @@ START_TEST(a_later_block_where_one_was_is_used_again)
 }
 END_TEST
 
+/* A word of a struct may be a small number beside a gap; a parameter that is one word is none. No guard watches its block. */
+START_TEST(a_word_that_may_be_two_numbers_is_doubtful)
+{
+    char *block = unit_alloc(other, 4 * MIB, stream);
+    struct tn_heap *heap = unit_heap(other, stream, TN_HEAP_LARGE);
+    uint64_t map[16] = {0};
+    uint64_t address;
+    void *values[] = {map, &address};
+    uint64_t base;
+
+    heap->segment_bytes = 8 * GIB;
+    OK(tarn_free(block));
+    block = unit_alloc(other, 256 * MIB, stream); /* in a segment that has a multiple of 4 GiB */
+    base = tn_round_up((uintptr_t)block, (uint64_t)1 << 32);
+    if (tn_address_table_find(base) == NULL)
+        return; /* the driver has no such addresses */
+    map[0] = base + 999;
+    address = base + 999;
+    begin();
+    test_launch_kernel(stream, test_kernel(ptx, "unit_audit_map"), values, NULL);
+    end();
+    EXPECT_CLASSES(TARN_POINTER_DOUBTFUL, TARN_POINTER_UNMAPPED);
+    ck_assert_uint_eq(audit->mistake_count, 1);
+}
+END_TEST
+
 START_TEST(bytes_beyond_a_blocks_end_are_a_mistake)
 {
     char *own = unit_alloc(pool, BYTES, stream);
@@ -642,6 +668,7 @@ int main(void)
     tcase_add_test(classes, freed_blocks_are_mistakes_and_so_is_what_has_no_memory);
     tcase_add_test(classes, what_the_graph_holds_is_reused_by_design);
     tcase_add_test(classes, a_later_block_where_one_was_is_used_again);
+    tcase_add_test(classes, a_word_that_may_be_two_numbers_is_doubtful);
     tcase_add_test(classes, bytes_beyond_a_blocks_end_are_a_mistake);
     tcase_add_test(classes, bytes_beyond_the_drivers_memory_are_a_mistake);
     tcase_add_test(classes, another_pools_captured_blocks_are_unordered);
