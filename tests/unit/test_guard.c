@@ -30,6 +30,18 @@ tarn_status __wrap_tn_watch_add(struct tn_watch *watch, uint64_t address, uint64
     return __real_tn_watch_add(watch, address, sequence);
 }
 
+/* What happens before the driver is asked for an update. */
+static void (*updating)(void);
+
+__typeof__(tn_exec_update) __real_tn_exec_update;
+__typeof__(tn_exec_update) __wrap_tn_exec_update;
+tarn_status __wrap_tn_exec_update(struct tn_gpu *gpu, tn_cu_graphexec exec, tn_cu_graph from)
+{
+    if (updating != NULL)
+        updating();
+    return __real_tn_exec_update(gpu, exec, from);
+}
+
 static void make_graph(void)
 {
     tarn_capture *capture;
@@ -311,6 +323,31 @@ START_TEST(a_stale_graph_stays_so_where_a_guard_never_begins)
 }
 END_TEST
 
+static void *third; /* what another section writes */
+
+static void free_third(void)
+{
+    OK(tarn_free(third));
+}
+
+/* The section that the graph is to be updated to misses a block by then; the graph itself does not. */
+START_TEST(an_update_that_is_refused_leaves_the_graph_as_it_was)
+{
+    tarn_capture *capture;
+
+    third = unit_alloc(weights, BYTES, stream);
+    OK(tarn_graph_guard(graph, TARN_GUARD_REFUSE, NULL));
+    capture = unit_begin(pool, stream);
+    test_set_words(stream, third, 1, 1);
+    updating = free_third;
+    STATUS(TARN_ERR_CANNOT_UPDATE, tarn_graph_update(graph, capture));
+    OK(tarn_capture_abort(capture));
+    expect_fresh();
+    OK(tarn_free(input));
+    expect_stale("node 0, copy, source");
+}
+END_TEST
+
 static void free_input_and_memory_ends(void)
 {
     OK(tarn_free(input));
@@ -398,6 +435,7 @@ int main(void)
     tcase_add_test(replaced, a_guard_that_never_begins_leaves_the_other_alone);
     tcase_add_test(replaced, a_graph_without_a_guard_stays_so_where_one_never_begins);
     tcase_add_test(replaced, a_stale_graph_stays_so_where_a_guard_never_begins);
+    tcase_add_test(replaced, an_update_that_is_refused_leaves_the_graph_as_it_was);
     tcase_add_test(replaced, a_guard_that_was_told_and_fails_leaves_the_graph_as_it_was);
     return test_main(suite);
 }
