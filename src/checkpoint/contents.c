@@ -139,6 +139,17 @@ static tarn_status take_memory(tarn_checkpoint *checkpoint, const struct plan *p
     return status;
 }
 
+/* A restore is to come behind the copies, wherever it is. The pool's lock is held. */
+static void note_copies(tarn_pool *pool, struct tn_order order)
+{
+    const struct tn_gpu *gpu = &pool->device->gpu;
+    bool others =
+        !tn_gpu_is_proven(gpu, pool->saved_stamp) && !tn_order_equal(pool->saved_order, order);
+
+    pool->saved_order = others ? TN_ORDER_NONE : order;
+    pool->saved_stamp = tn_gpu_epoch(gpu);
+}
+
 /* Enqueues the table, the zeros that digests begin with, the copies and the event behind them. */
 static tarn_status enqueue_save(tarn_checkpoint *checkpoint, const struct plan *plan,
                                 tarn_stream stream)
@@ -193,6 +204,7 @@ tarn_status tn_contents_save(tarn_checkpoint *checkpoint, tarn_stream stream)
         plan_memory(checkpoint->kind, checkpoint->block_count, checkpoint->live_bytes);
     unsigned char *pinned = checkpoint->pinned->address;
     uint64_t device = (uint64_t)(uintptr_t)checkpoint->contents;
+    tarn_status status;
 
     TN_ASSERT(checkpoint->block_count > 0 && tn_contents_fit(checkpoint));
     checkpoint->saved =
@@ -204,7 +216,10 @@ tarn_status tn_contents_save(tarn_checkpoint *checkpoint, tarn_stream stream)
     checkpoint->table.tiles =
         write_items(checkpoint, checkpoint->saved,
                     (struct tn_contents_item *)(void *)(pinned + plan.pinned_items));
-    return enqueue_save(checkpoint, &plan, stream);
+    status = enqueue_save(checkpoint, &plan, stream);
+    note_copies(checkpoint->pool,
+                checkpoint->order); /* behind it: a wait that began before proves nothing */
+    return status;
 }
 
 void tn_contents_drop_room(tarn_checkpoint *checkpoint, bool idle)

@@ -107,6 +107,17 @@ static void follow_copies(struct tn_plan *plan)
         plan->needs_wait = true;
 }
 
+/* Where copies out of the pool's bytes may still run, unordered with the stream: it waits, lest what comes back is saved in
+ * place of what was there when their checkpoint was taken. */
+static void follow_saves(struct tn_plan *plan)
+{
+    const tarn_pool *pool = plan->pool;
+
+    if (!tn_order_equal(pool->saved_order, plan->order) &&
+        !tn_gpu_is_proven(&pool->device->gpu, pool->saved_stamp))
+        plan->needs_wait = true;
+}
+
 /* Whether the last use of the chunk's free memory may still run, unordered with the stream. */
 static bool chunk_may_be_in_use(const struct tn_plan *plan, const struct tn_chunk *chunk)
 {
@@ -462,8 +473,10 @@ static tarn_status plan_blocks(struct tn_plan *plan)
         give_up_places(plan);
     plan->freed_count = plan->pool->counters.live_count - kept_count;
     plan->needs_wait = plan->needs_wait || (writes && replays_may_run(plan));
-    if (writes || plan->revived_count + plan->freed_count > 0)
+    if (writes || plan->revived_count + plan->freed_count > 0) {
         follow_copies(plan);
+        follow_saves(plan);
+    }
     return status;
 }
 

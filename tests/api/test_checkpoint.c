@@ -605,6 +605,33 @@ START_TEST(revived_memory_of_a_graph_that_runs_on_another_stream_is_waited_for)
 }
 END_TEST
 
+/* What a take still copies, on another stream, is what was there when it was taken; whoever's block it is. */
+START_TEST(a_restore_waits_for_a_take_on_another_stream)
+{
+    enum { WORDS_TAKEN = 1 << 10 };
+    tarn_checkpoint *before = NULL;
+    tarn_checkpoint *after = NULL;
+    void *block = test_alloc(world.pool, WORDS_TAKEN * 4, world.side);
+
+    test_fill(world.stream, block, 1, WORDS_TAKEN);
+    test_synchronize(world.stream);
+    OK(tarn_checkpoint_take(world.pool, TARN_CONTENTS_HOST, world.stream, &before));
+    test_synchronize(world.stream);
+    test_fill(world.stream, block, 2, WORDS_TAKEN);
+    test_synchronize(world.stream);
+    test_spin(world.stream, 50);
+    OK(tarn_checkpoint_take(world.pool, TARN_CONTENTS_HOST, world.stream, &after));
+    OK(tarn_checkpoint_restore(before, world.side, NULL));
+    test_expect_words(world.side, block, 1, WORDS_TAKEN);
+    test_synchronize(world.stream);
+    OK(tarn_checkpoint_restore(after, world.stream, NULL));
+    test_expect_words(world.stream, block, 2, WORDS_TAKEN);
+    OK(tarn_checkpoint_destroy(before));
+    OK(tarn_checkpoint_destroy(after));
+    OK(tarn_free(block));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("checkpoints");
@@ -639,5 +666,6 @@ int main(void)
     tcase_add_test(tcase, a_graphs_own_live_blocks_are_restored_too);
     tcase_add_test(tcase, revived_memory_of_a_graph_that_runs_on_another_stream_is_waited_for);
     tcase_add_test(tcase, a_restore_on_another_stream_comes_after_the_copies_out);
+    tcase_add_test(tcase, a_restore_waits_for_a_take_on_another_stream);
     return test_main(suite);
 }
