@@ -37,6 +37,8 @@ class Figures:
         self.lines = {}
         self.instructions = []
         for path in sorted(folder.glob("*.jsonl")):
+            if path.name == "frameworks.jsonl":  # of tools/audit: no figures
+                continue
             lines = [json.loads(text) for text in path.read_text().splitlines() if text]
             if path.name == "instructions.jsonl":
                 self.instructions = lines

@@ -67,11 +67,11 @@ typedef struct tarn_delta {
  * untouched blocks too. Copies are enqueued on the stream; what is revived may be used there at
  * once. Waits for the device when memory to be revived, or with contents to be written, may still be
  * in use on another stream: that of other streams' blocks, of blocks that other streams were recorded
- * for, of graphs whose replays are not ordered before the stream, and of a take that copies contents on another
- * stream. The stream is put behind the copies of
- * the restore before; if that checkpoint was destroyed meanwhile, or the stream is the legacy default one
- * while a blocking stream is being captured, the device is waited for. What the caller enqueues later on
- * other streams, replays included, the caller orders behind this one.
+ * for, and of graphs whose replays are not ordered before the stream. The stream is put behind the copies of
+ * the take before and of the restore before; the device is waited for where takes on several streams may still
+ * copy, one of those checkpoints was destroyed meanwhile, or the stream is the legacy default one while a blocking
+ * stream is being captured. What the caller enqueues later on other streams, replays included, the caller orders
+ * behind this one.
  * A revived block is recorded for the streams that it was recorded for when the checkpoint was taken, but
  * for those retired since: a stream recorded for a block must live as long as a checkpoint has the block,
  * or be retired (see memory.h).

@@ -139,14 +139,17 @@ static tarn_status take_memory(tarn_checkpoint *checkpoint, const struct plan *p
     return status;
 }
 
-/* A restore is to come behind the copies, wherever it is. The pool's lock is held. */
-static void note_copies(tarn_pool *pool, struct tn_order order)
+/* A restore is to come behind the copies, wherever it is. stays: the checkpoint, and the event behind them, does. The
+ * pool's lock is held. */
+static void note_copies(tarn_checkpoint *checkpoint, bool stays)
 {
+    tarn_pool *pool = checkpoint->pool;
     const struct tn_gpu *gpu = &pool->device->gpu;
-    bool others =
-        !tn_gpu_is_proven(gpu, pool->saved_stamp) && !tn_order_equal(pool->saved_order, order);
+    bool others = !tn_gpu_is_proven(gpu, pool->saved_stamp) &&
+                  !tn_order_equal(pool->saved_order, checkpoint->order);
 
-    pool->saved_order = others ? TN_ORDER_NONE : order;
+    pool->saver = others || !stays ? NULL : checkpoint;
+    pool->saved_order = others ? TN_ORDER_NONE : checkpoint->order;
     pool->saved_stamp = tn_gpu_epoch(gpu);
 }
 
@@ -217,8 +220,8 @@ tarn_status tn_contents_save(tarn_checkpoint *checkpoint, tarn_stream stream)
         write_items(checkpoint, checkpoint->saved,
                     (struct tn_contents_item *)(void *)(pinned + plan.pinned_items));
     status = enqueue_save(checkpoint, &plan, stream);
-    note_copies(checkpoint->pool,
-                checkpoint->order); /* behind it: a wait that began before proves nothing */
+    /* Behind it: a wait that began before proves nothing. */
+    note_copies(checkpoint, status == TARN_OK);
     return status;
 }
 

@@ -81,15 +81,13 @@ static bool replays_may_run(const struct tn_plan *plan)
     return !tn_replays_precede(plan->pool, plan->order.stream_id);
 }
 
-/* Whether an event can stand for the copies of the last restore: it goes with their checkpoint, and to have the legacy
- * stream wait for one breaks the captures of blocking streams. */
-static bool can_follow(const struct tn_plan *plan)
+/* Whether an event can stand for the last work on a checkpoint's contents: it goes with them, NULL: they have gone; and to
+ * have the legacy stream wait for one breaks the captures of blocking streams. */
+static bool can_follow(const struct tn_plan *plan, const tarn_checkpoint *checkpoint)
 {
-    const tarn_pool *pool = plan->pool;
-
-    return pool->restored != NULL && pool->restored->used != NULL &&
+    return checkpoint != NULL && checkpoint->used != NULL &&
            !(tn_stream_is_legacy(plan->stream) &&
-             tn_stream_is_closed(&pool->device->gpu, plan->stream));
+             tn_stream_is_closed(&plan->pool->device->gpu, plan->stream));
 }
 
 /* Where the copies of the last restore may still run, unordered with the stream, that follows them: of this very
@@ -101,20 +99,24 @@ static void follow_copies(struct tn_plan *plan)
     if (tn_order_equal(pool->restored_order, plan->order) ||
         tn_gpu_is_proven(&pool->device->gpu, pool->restored_stamp))
         return;
-    if (can_follow(plan))
+    if (can_follow(plan, pool->restored))
         plan->follows = pool->restored != plan->checkpoint;
     else
         plan->needs_wait = true;
 }
 
-/* Where copies out of the pool's bytes may still run, unordered with the stream: it waits, lest what comes back is saved in
- * place of what was there when their checkpoint was taken. */
+/* The same for copies out of the pool's bytes, which a take has enqueued: lest what comes back is saved in place of what was
+ * there then. */
 static void follow_saves(struct tn_plan *plan)
 {
     const tarn_pool *pool = plan->pool;
 
-    if (!tn_order_equal(pool->saved_order, plan->order) &&
-        !tn_gpu_is_proven(&pool->device->gpu, pool->saved_stamp))
+    if (tn_order_equal(pool->saved_order, plan->order) ||
+        tn_gpu_is_proven(&pool->device->gpu, pool->saved_stamp))
+        return;
+    if (can_follow(plan, pool->saver))
+        plan->follows_save = pool->saver != plan->checkpoint;
+    else
         plan->needs_wait = true;
 }
 
@@ -493,6 +495,7 @@ tarn_status tn_plan_make(struct tn_plan *plan)
     plan->needs_cold = plan->checkpoint->stream_count > 0;
     plan->needs_wait = false;
     plan->follows = false;
+    plan->follows_save = false;
     plan->is_at_home = false;
     plan->reach.run.segment = NULL;
     plan->seen_end = 0;

@@ -66,6 +66,7 @@ struct tn_plan {
     bool needs_cold;     /* blocks may come to be of other orders than their arenas, or get uses */
     bool needs_wait;     /* memory to be written may be in use on another stream */
     bool follows; /* the stream is to wait first for the event behind the last restore's copies */
+    bool follows_save; /* and for that behind the last take's */
 };
 
 /* Compares the live set with the saved one. Changes nothing but marks, and makes an arena for the

@@ -178,6 +178,8 @@ static tarn_status enqueue(const struct attempt *attempt)
 
     if (plan->follows)
         status = tn_stream_wait(&pool->device->gpu, plan->stream, pool->restored->used);
+    if (status == TARN_OK && plan->follows_save)
+        status = tn_stream_wait(&pool->device->gpu, plan->stream, pool->saver->used);
     if (status == TARN_OK && attempt->use != NULL)
         status = tn_contents_load(plan->checkpoint, plan->stream, plan->order, attempt->use);
     return status;

@@ -378,6 +378,8 @@ static void forget_copies(const tarn_checkpoint *checkpoint)
     tn_pool_lock(pool);
     if (pool->restored == checkpoint)
         pool->restored = NULL;
+    if (pool->saver == checkpoint)
+        pool->saver = NULL;
     tn_pool_unlock(pool);
 }
 

@@ -97,6 +97,8 @@ struct tarn_pool {
     struct tn_order restored_order; /* of the stream of those copies */
     uint64_t restored_stamp;        /* the epoch after they were enqueued; 0: there were none */
     /* Copies of contents that checkpoints were taken with, from the pool's bytes: */
+    tarn_checkpoint *
+        saver; /* that was taken last; NULL: none, or gone, or there are others whose copies may run */
     struct tn_order saved_order; /* of their stream; none: several, of which one may still run */
     uint64_t saved_stamp;   /* the epoch when the last ones were enqueued; 0: there were none */
     uint64_t revived_stamp; /* the epoch of the last restore that revived a block; 0: none */

@@ -621,7 +621,7 @@ START_TEST(a_restore_waits_for_a_take_on_another_stream)
     test_synchronize(world.stream);
     test_spin(world.stream, 50);
     OK(tarn_checkpoint_take(world.pool, TARN_CONTENTS_HOST, world.stream, &after));
-    OK(tarn_checkpoint_restore(before, world.side, NULL));
+    OK(tarn_checkpoint_restore(before, world.side, NULL)); /* waits on the GPU, not here */
     test_expect_words(world.side, block, 1, WORDS_TAKEN);
     test_synchronize(world.stream);
     OK(tarn_checkpoint_restore(after, world.stream, NULL));
