@@ -30,6 +30,12 @@ class Options(ctypes.Structure):
                 ("list_all", ctypes.c_bool), ("scan", ctypes.c_bool), ("scan_stream", ctypes.c_void_p)]
 
 
+class Info(ctypes.Structure):
+    _fields_ = [("size", ctypes.c_size_t), ("ordinal", ctypes.c_int), ("driver_version", ctypes.c_int),
+                ("total_bytes", ctypes.c_size_t), ("name", ctypes.c_char * 128), ("driver", ctypes.c_char * 256),
+                ("simulated", ctypes.c_bool)]
+
+
 class Tarn:
     """The calls of the library that are needed here."""
 
@@ -53,6 +59,11 @@ class Tarn:
         reports = [self.report(audit, form) for form in (JSON, TEXT)]
         self.shim.tarn_audit_destroy(audit)
         return json.loads(reports[0]), reports[1]
+
+    def device(self):
+        info = Info(size=ctypes.sizeof(Info))
+        self.shim.tarn_device_get_info(ctypes.c_void_p(self.shim.tarn_torch_device()), ctypes.byref(info))
+        return {"device": info.name.decode(), "driver_version": info.driver_version}
 
     def report(self, audit, form):
         length = ctypes.c_size_t()
@@ -262,7 +273,8 @@ def main():
     if arguments.one:
         framework, workload, owns, shim = arguments.one
         run = run_torch if framework == "PyTorch" else run_cupy
-        print(json.dumps(run(workload, Tarn(shim), owns == "True")))
+        tarn = Tarn(shim)
+        print(json.dumps({**run(workload, tarn, owns == "True"), **tarn.device()}))
         return 0
     wrong = 0
     with tempfile.TemporaryDirectory() as folder:
@@ -287,7 +299,8 @@ def report(arguments, framework, workload, owns, shim):
         print(f"with {result['freed']} freed:\n{result['text_after']}")
     if arguments.out:
         line = {"date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
-                "commit": arguments.commit, "framework": framework, "version": result["version"],
+                "commit": arguments.commit, "device": result["device"],
+                "driver_version": result["driver_version"], "framework": framework, "version": result["version"],
                 "workload": workload, "allocator": "Tarn" if owns else framework,
                 **{key: result["before"][key] for key in ("nodes", "kernels", "pointers", "tensor_maps", "counts",
                                                           "uninspected")},
