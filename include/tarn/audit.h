@@ -243,7 +243,7 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_device_mark(tarn_device *device, uint6
 TARN_API TARN_MUST_CHECK tarn_status tarn_graph_guard(tarn_graph *graph, tarn_guard guard,
                                                       const tarn_audit_options *options);
 
-/* Whether a replay would be refused. Any thread.
+/* Whether a replay would be refused. Any thread, but not while another one guards, updates or destroys the graph.
  *   INVALID_HANDLE
  *   STALE  the sentence names the node, where in it the pointer stands, and the block */
 TARN_API TARN_MUST_CHECK tarn_status tarn_graph_check(tarn_graph *graph);

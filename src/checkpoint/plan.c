@@ -26,6 +26,7 @@
 #include "base/host.h"
 #include "graphs/replay.h"
 #include "pools/device.h"
+#include "pools/watch.h"
 
 enum { AHEAD = 16 }; /* saved blocks: some hundred nanoseconds */
 
@@ -173,6 +174,13 @@ static bool pending_may_be_in_use(const struct tn_plan *plan, const struct tn_bl
            !tn_gpu_is_proven(&plan->pool->device->gpu, tn_block_cold(block)->pending_stamp);
 }
 
+/* Whether graphs that keep the PENDING block, or kept it, may still run: replays are no uses of it. */
+static bool graphs_may_use(const struct tn_plan *plan, const struct tn_block *block)
+{
+    return (tn_block_watches(block) != NULL && block->sequence > plan->idle_sequence) ||
+           !tn_gpu_is_proven(&plan->pool->device->gpu, tn_block_cold(block)->kept_stamp);
+}
+
 static bool add_hole(struct tn_plan *plan, const struct tn_block *unmapped, struct tn_heap *heap,
                      uint64_t begin, uint64_t end)
 {
@@ -219,7 +227,8 @@ static tarn_status plan_block(struct tn_plan *plan, const struct tn_saved_block 
                 "block %llu was freed in a capture of the program's own and lies where the checkpoint has "
                 "block %llu; adopt the capture's graph first (tarn_graph_adopt)",
                 (unsigned long long)block->sequence, (unsigned long long)saved->sequence);
-        plan->needs_wait = plan->needs_wait || pending_may_be_in_use(plan, block);
+        plan->needs_wait =
+            plan->needs_wait || pending_may_be_in_use(plan, block) || graphs_may_use(plan, block);
         break;
     case TN_BLOCK_LIVE: /* not then, or no block could come here */
         plan->needs_wait = plan->needs_wait || live_may_be_in_use(plan, block);

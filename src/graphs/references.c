@@ -524,8 +524,10 @@ static tarn_status read_ahead(struct tn_collection *collection, uint32_t index,
         collection->to->nodes[index + 1].type == TN_CU_NODE_KERNEL) {
         const struct tn_node_kernel *next = &collection->ahead[(index + 1) % 2].kernel;
 
-        __builtin_prefetch(next->values);
-        __builtin_prefetch(next->values + PREFETCHED);
+        if (next->values != NULL) {
+            __builtin_prefetch(next->values);
+            __builtin_prefetch(next->values + PREFETCHED);
+        }
         __builtin_prefetch(next->buffer);
     }
     *node = &collection->ahead[index % 2];
@@ -617,6 +619,7 @@ tarn_status tn_references_read(struct tn_references *references, size_t enough)
     tarn_status status = TARN_OK;
 
     references->count = 0;
+    references->collection->ahead_end = 0; /* others may have read the graph meanwhile */
     while (status == TARN_OK && tn_references_go_on(references) && references->count < enough) {
         status = read_node(references->collection, references->next);
         references->next += 1;

@@ -91,6 +91,8 @@ struct tn_block_cold {
     struct tn_watched *watches; /* LIVE, PENDING: that refer to it: P25 in pools/watch.h */
     uint64_t hold_serial;       /* PENDING, captured_free: of the newest hold when it was freed */
     uint64_t proof_stamp;       /* PENDING: not 0: waits until this epoch is proven idle */
+    uint64_t
+        kept_stamp; /* PENDING: the epoch when the last watch that kept it ended; 0: none did */
     uint64_t freed_stamp;   /* PENDING: what must be proven when its uses have ended; 0: nothing */
     uint64_t pending_stamp; /* PENDING: the epoch of the free; proven, all use of it has ended */
 };

@@ -182,7 +182,7 @@ static tarn_status check_watches(const tarn_pool *pool, const struct tn_block *b
         EXPECT_EQUAL("P25", "the pool of a watch", (uintptr_t)atomic_load(&watched->pool),
                      (uintptr_t)pool);
         EXPECT_EQUAL("P25", "whether a watched block is live, or pending and kept",
-                     block->state == TN_BLOCK_LIVE ||
+                     block->state == TN_BLOCK_LIVE || block->state == TN_BLOCK_DISCARDED ||
                          (block->state == TN_BLOCK_PENDING && watched->watch->keeps),
                      1);
     }

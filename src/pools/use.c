@@ -264,6 +264,7 @@ void tn_pending_add(tarn_pool *pool, struct tn_block *block, uint64_t proof_stam
     block->state = TN_BLOCK_PENDING;
     cold->hold_serial = pool->hold_serial;
     cold->proof_stamp = proof_stamp;
+    cold->kept_stamp = 0;
     cold->freed_stamp = tn_block_freed_stamp(pool, block);
     cold->pending_stamp = tn_gpu_epoch(&pool->device->gpu);
     cold->pending_previous = pool->pending_last;
@@ -441,7 +442,8 @@ static bool has_ended(tarn_pool *pool, struct tn_block *block, bool force)
     }
     return uses_ended && tn_block_settle(pool, block) &&
            (tn_block_cold(block)->proof_stamp == 0 ||
-            tn_gpu_is_proven(&pool->device->gpu, tn_block_cold(block)->proof_stamp));
+            tn_gpu_is_proven(&pool->device->gpu, tn_block_cold(block)->proof_stamp)) &&
+           tn_gpu_is_proven(&pool->device->gpu, tn_block_cold(block)->kept_stamp);
 }
 
 static bool may_be_of(const struct tn_block *block, uint64_t serial)
@@ -508,7 +510,7 @@ static bool waits_in_capture(const struct tn_block *block, const struct tn_arena
 {
     if (block->heap->arena != arena || !tn_order_equal(tn_block_order(block), arena->order) ||
         block->captured_free || tn_block_cold(block)->proof_stamp != 0 ||
-        tn_block_watches(block) != NULL)
+        tn_block_cold(block)->kept_stamp != 0 || tn_block_watches(block) != NULL)
         return false;
     for (const struct tn_use *use = tn_block_uses(block); use != NULL; use = use->next) {
         if (use->order.capture_id != arena->order.capture_id || !use->markers.known)

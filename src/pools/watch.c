@@ -99,7 +99,7 @@ static void end_keeping(tarn_pool *pool, const struct tn_block *block)
 {
     TN_ASSERT(block->state == TN_BLOCK_PENDING && pool->kept_count > 0);
     pool->kept_count -= 1;
-    tn_block_cold(block)->proof_stamp = tn_gpu_epoch(&pool->device->gpu);
+    tn_block_cold(block)->kept_stamp = tn_gpu_epoch(&pool->device->gpu);
 }
 
 /* The pool, locked, is the one that the block was found in. */
@@ -165,6 +165,12 @@ bool tn_watches_tell(tarn_pool *pool, struct tn_block *block)
         return false;
     pool->kept_count += 1;
     return true;
+}
+
+void tn_watches_forsake(struct tn_block *block)
+{
+    if (tn_block_watches(block) != NULL)
+        (void)tell_all(block, true);
 }
 
 void tn_watches_break(tarn_pool *pool, struct tn_block *block)

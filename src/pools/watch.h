@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* watch.h -- live blocks that somebody refers to who does not hold their memory.
  *
- *   P25 the watches of a block are those that name it: of a LIVE one any, of a PENDING one such that keep it, of others
- *       none; the pool's kept_count is the number of PENDING blocks that have any
+ *   P25 the watches of a block are those that name it: of a LIVE or DISCARDED one any, of a PENDING one such that keep it,
+ *       of others none; the pool's kept_count is the number of PENDING blocks that have any
  *
  * A watch is told of the first of its blocks that is freed, or it keeps them: what is freed meanwhile is PENDING until
  * the watch ends. It is told even so where the memory goes all the same, since a restore brings something else back to
@@ -58,7 +58,10 @@ bool tn_watches_tell(tarn_pool *pool, struct tn_block *block);
 /* The memory of the PENDING block goes whoever keeps it: they are told. The lock is held. */
 void tn_watches_break(tarn_pool *pool, struct tn_block *block);
 
-/* The watches of a LIVE or PENDING block; NULL: none. */
+/* The DISCARDED block goes with its pool: all of them are told. The lock is held. */
+void tn_watches_forsake(struct tn_block *block);
+
+/* The watches of a LIVE, PENDING or DISCARDED block; NULL: none. */
 static inline struct tn_watched *tn_block_watches(const struct tn_block *block)
 {
     return block->tangled ? tn_block_cold(block)->watches : NULL;

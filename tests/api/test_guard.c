@@ -249,7 +249,8 @@ START_TEST(what_is_kept_keeps_its_pool)
     graph = make_graph(TARN_GUARD_KEEP);
     OK(tarn_free(input));
     STATUS(TARN_ERR_BUSY, tarn_pool_destroy(weights));
-    ck_assert_ptr_nonnull(strstr(tarn_last_error(), "1 blocks that were freed and that graphs keep"));
+    ck_assert_ptr_nonnull(
+        strstr(tarn_last_error(), "1 blocks that were freed and that graphs keep"));
     OK(tarn_pool_release(weights));
     ck_assert_uint_eq(test_device_stats().pool_count, 3);
     OK(tarn_graph_destroy(graph));
@@ -386,6 +387,30 @@ START_TEST(a_restore_over_kept_memory_makes_the_graph_stale)
 }
 END_TEST
 
+/* A block of a capture that was aborted goes with its pool, whoever refers to it. */
+START_TEST(a_discarded_input_goes_with_its_pool)
+{
+    tarn_pool *first = test_pool("first");
+    tarn_capture *aborted = test_capture_on(first, world.side, TARN_CAPTURE_RELAXED);
+    tarn_graph *graph;
+    tarn_graph *keeper;
+
+    OK(tarn_free(input));
+    OK(tarn_malloc(world.device, BYTES, world.side, (void **)&input));
+    input_number = number_of(input);
+    graph = make_graph(TARN_GUARD_REFUSE);
+    keeper = make_graph(TARN_GUARD_KEEP);
+    OK(tarn_capture_abort(aborted));
+    OK(tarn_graph_check(graph));
+    OK(tarn_pool_validate(first));
+    OK(tarn_pool_destroy(first));
+    expect_stale(graph);
+    expect_stale(keeper);
+    OK(tarn_graph_destroy(graph));
+    OK(tarn_graph_destroy(keeper));
+}
+END_TEST
+
 static void free_input(void *argument)
 {
     (void)argument;
@@ -481,6 +506,7 @@ int main(void)
     tcase_add_test(others, what_is_freed_in_the_capture_is_missed_at_its_end);
     tcase_add_test(others, a_restore_that_frees_an_input_is_noticed);
     tcase_add_test(others, a_restore_over_kept_memory_makes_the_graph_stale);
+    tcase_add_test(others, a_discarded_input_goes_with_its_pool);
     tcase_add_test(others, another_thread_frees_it);
     tcase_add_test(others, a_guard_that_ended_tells_nobody);
     tcase_add_test(others, what_is_accepted_is_no_reason_to_refuse);

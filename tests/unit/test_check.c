@@ -493,16 +493,6 @@ START_TEST(a_freed_block_with_a_watch_that_does_not_keep_it_is_found)
 }
 END_TEST
 
-START_TEST(a_discarded_block_with_a_watch_is_found)
-{
-    watch_live();
-    block->state = TN_BLOCK_DISCARDED;
-    unit_expect_corrupt(pool, "P25");
-    block->state = TN_BLOCK_LIVE;
-    OK(tarn_pool_validate(pool));
-}
-END_TEST
-
 START_TEST(a_wrong_count_of_kept_blocks_is_found)
 {
     pool->kept_count += 1;
@@ -578,7 +568,6 @@ int main(void)
     tcase_add_test(broken, a_watch_that_names_another_block_is_found);
     tcase_add_test(broken, a_watch_that_names_another_pool_is_found);
     tcase_add_test(broken, a_freed_block_with_a_watch_that_does_not_keep_it_is_found);
-    tcase_add_test(broken, a_discarded_block_with_a_watch_is_found);
     tcase_add_test(broken, a_wrong_count_of_kept_blocks_is_found);
     tcase_add_test(broken, a_watched_block_that_is_not_tangled_is_found);
     suite_add_tcase(suite, broken);

@@ -161,7 +161,7 @@ START_TEST(what_is_kept_waits_for_a_proof_from_behind_the_end)
     end(&watch);
     ck_assert_uint_eq(pool->kept_count, 0);
     expect_state(block, TN_BLOCK_PENDING);
-    ck_assert_uint_ne(tn_block_cold(unit_block(block))->proof_stamp, 0);
+    ck_assert_uint_ne(tn_block_cold(unit_block(block))->kept_stamp, 0);
     unit_trim(device);
     ck_assert_ptr_null(unit_block(block)); /* the pool had nothing else */
     ck_assert_uint_eq(word, FRESH);
