@@ -7,7 +7,8 @@
  * a wait asks for another one only where somebody has freed meanwhile. A block that was there before the wait may
  * have been freed and revived during it, with its number: after another restore that revives, stamps count for kept
  * blocks, too. Copies of another restore go into blocks that keep their numbers, and may come after the wait:
- * behind those the stream is put by an event.
+ * behind those the stream is put by an event. So it is behind the last take's copies out of the pool, which read what the
+ * restore is about to write.
  *
  * A saved block knows the record that it had. Mostly that is its record still, or stands for its bytes that are
  * free now, so that neither an index nor the blocks around it are looked at.
