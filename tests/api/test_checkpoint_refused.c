@@ -431,6 +431,34 @@ START_TEST(a_restore_that_the_driver_refuses_can_be_repeated)
 }
 END_TEST
 
+/* A restore that cannot be put behind a take's copies, on another stream, leaves all as it was. */
+START_TEST(a_restore_that_cannot_follow_a_take_changes_nothing)
+{
+    enum { WORDS_TAKEN = 1 << 10 };
+    tarn_checkpoint *before = NULL;
+    tarn_checkpoint *after = NULL;
+    struct test_picture picture;
+    void *block = test_alloc(world.pool, WORDS_TAKEN * 4, world.side);
+
+    test_fill(world.stream, block, 1, WORDS_TAKEN);
+    OK(tarn_checkpoint_take(world.pool, TARN_CONTENTS_HOST, world.stream, &before));
+    test_fill(world.stream, block, 2, WORDS_TAKEN);
+    OK(tarn_checkpoint_take(world.pool, TARN_CONTENTS_HOST, world.stream, &after));
+    test_synchronize(world.stream);
+    picture = test_picture();
+    sim.plan_fault("cuStreamWaitEvent", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    STATUS(TARN_ERR_DRIVER, tarn_checkpoint_restore(before, world.side, NULL));
+    ck_assert_ptr_nonnull(strstr(tarn_last_error(), "cuStreamWaitEvent"));
+    test_same_picture(&picture);
+    test_expect_words(world.side, block, 2, WORDS_TAKEN);
+    OK(tarn_checkpoint_restore(before, world.side, NULL));
+    test_expect_words(world.side, block, 1, WORDS_TAKEN);
+    OK(tarn_checkpoint_destroy(before));
+    OK(tarn_checkpoint_destroy(after));
+    OK(tarn_free(block));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("checkpoints refused");
@@ -447,6 +475,7 @@ int main(void)
     tcase_add_test(tcase, a_verification_that_the_driver_refuses_says_so);
     tcase_add_test(tcase, a_restore_beyond_the_pools_limit_changes_nothing);
     tcase_add_test(tcase, a_restore_that_the_driver_refuses_can_be_repeated);
+    tcase_add_test(tcase, a_restore_that_cannot_follow_a_take_changes_nothing);
     suite_add_tcase(suite, own);
     tcase_add_test(own, a_full_device_has_no_room_for_contents);
     tcase_add_test(own, limits_and_addresses_bound_contents_too);
