@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* References are read (graphs/references.c), each is found in the pools or by the driver (graphs/standing.c), and then it
- * is decided here what it is to the graph: a thousand or so at a time, for whole graphs have more than caches do. What is
+ * is decided here what it is to the graph: some hundreds at a time, for whole graphs have more than caches do. What is
  * said is kept of mistakes and, where that is asked for, of all pointers.
  *
  * Host memory that is page-locked no more, or never was, and memory of a device that was given back, are the same to the
@@ -29,7 +29,7 @@ struct numbers {
 };
 
 /* So many references are looked at together: few enough for the caches nearest to the processor. */
-enum { TOGETHER = 1024 };
+enum { TOGETHER = 256 };
 
 /* What is found, and what the audit keeps of it. */
 struct record {

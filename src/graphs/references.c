@@ -20,7 +20,9 @@ enum {
     WORD_BYTES = 8,
     ASKED_MIN = 256,
     FEW = 4,
-    PREFETCHED = 8, /* pointers in the line behind the first one's */
+    BATCH = 32, /* nodes */
+    LINE_POINTERS = 8,
+    NODES_AHEAD = 8,
     TENSOR_MAP_BYTES = 128,
     TENSOR_MAP_ALIGNMENT = 64,
 };
@@ -46,8 +48,7 @@ struct tn_collection {
     size_t asked_capacity; /* a power of two, or 0 */
     tn_cu_context context; /* of the kernel that was read last, and known to be the device's */
     const struct tn_layout *layout; /* that was found last; NULL: none */
-    struct tn_node ahead[2];        /* what was read of a node, by whether its index is odd */
-    uint32_t ahead_end;             /* behind the last node that was; 0: none was */
+    struct tn_node batch[BATCH];    /* what was read of the nodes that are looked at together */
 };
 
 static tarn_status no_memory(void)
@@ -103,6 +104,8 @@ static tarn_status add_nodes(struct tn_collection *collection, tn_cu_graph graph
         tarn_audit_node *node = &to->nodes[to->node_count];
         tn_cu_graphnode_type type = TN_CU_NODE_EMPTY;
 
+        if (i + NODES_AHEAD < count) /* a handle is where the driver has the node, up to now */
+            __builtin_prefetch(handles[i + NODES_AHEAD]);
         *node = (tarn_audit_node){.handle = handles[i], .parent = parent, .ordinal = (uint32_t)i};
         status = tn_node_type(collection->gpu, handles[i], &type);
         node->type = (int)type;
@@ -289,17 +292,27 @@ static tarn_status look(struct tn_collection *collection, uint64_t word, bool *i
 
 /* -- What a node names ----------------------------------------------------------------------------- */
 
-bool tn_references_add(struct tn_references *references, struct tn_reference reference)
+/* One more of those that were read last, to be filled; NULL: there is no memory. */
+static inline struct tn_reference *add_one(struct tn_references *references)
 {
-    if (!tn_host_grow((void **)&references->items, &references->capacity, references->count + 1,
+    if (TN_UNLIKELY(references->count == references->capacity) &&
+        !tn_host_grow((void **)&references->items, &references->capacity, references->count + 1,
                       sizeof *references->items))
-        return false;
-    references->items[references->count] = reference;
+        return NULL;
     references->count += 1;
-    return true;
+    return &references->items[references->count - 1];
 }
 
-static tarn_status add(const struct tn_collection *collection, struct tn_reference reference)
+bool tn_references_add(struct tn_references *references, const struct tn_reference *reference)
+{
+    struct tn_reference *added = add_one(references);
+
+    if (added != NULL)
+        *added = *reference;
+    return added != NULL;
+}
+
+static tarn_status add(const struct tn_collection *collection, const struct tn_reference *reference)
 {
     return tn_references_add(collection->to, reference) ? TARN_OK : no_memory();
 }
@@ -319,35 +332,59 @@ static size_t skip_numbers(const unsigned char *bytes, size_t at, size_t count)
     return at;
 }
 
-/* reference: where the bytes begin; its address and offset are those of each word. */
-static tarn_status add_words(struct tn_collection *collection, struct tn_reference reference,
-                             const unsigned char *bytes, size_t count)
+/* A parameter, or the packed buffer of all. */
+struct parameter {
+    uint32_t node;
+    uint32_t index;
+    uint8_t place; /* tarn_pointer_place */
+};
+
+/* The word at that offset of the parameter, where it is an address. */
+static inline tarn_status add_word(struct tn_collection *collection, struct parameter parameter,
+                                   uint64_t word, size_t offset, bool may_be_number)
+{
+    struct tn_reference *added;
+    bool is_address;
+    tarn_status status;
+
+    if (!may_be_address(word))
+        return TARN_OK;
+    status = look(collection, word, &is_address);
+    if (status != TARN_OK || !is_address)
+        return status;
+    added = add_one(collection->to);
+    if (added == NULL)
+        return no_memory();
+    *added = (struct tn_reference){.address = word,
+                                   .node = parameter.node,
+                                   .index = parameter.index,
+                                   .offset = (uint32_t)offset,
+                                   .place = parameter.place,
+                                   .may_be_number = may_be_number};
+    return TARN_OK;
+}
+
+static inline tarn_status add_words(struct tn_collection *collection, struct parameter parameter,
+                                    const unsigned char *bytes, size_t count)
 {
     bool is_struct = count > WORD_BYTES;
+    tarn_status status = TARN_OK;
 
-    for (size_t at = skip_numbers(bytes, 0, count); at + WORD_BYTES <= count; at += WORD_BYTES) {
-        bool is_address = false;
-        tarn_status status = TARN_OK;
+    for (size_t at = 0; status == TARN_OK; at += WORD_BYTES) {
+        uint64_t word;
 
         if (at % (FEW * WORD_BYTES) == 0)
             at = skip_numbers(bytes, at, count);
         if (at + WORD_BYTES > count)
             break;
-        memcpy(&reference.address, bytes + at, WORD_BYTES);
-        if (may_be_address(reference.address))
-            status = look(collection, reference.address, &is_address);
-        if (status == TARN_OK && is_address) {
-            reference.offset = (uint32_t)at;
-            reference.may_be_number = is_struct && (uint32_t)reference.address < NUMBERS_END;
-            status = add(collection, reference);
-        }
-        if (status != TARN_OK)
-            return status;
+        memcpy(&word, bytes + at, WORD_BYTES);
+        status =
+            add_word(collection, parameter, word, at, is_struct && (uint32_t)word < NUMBERS_END);
     }
-    return TARN_OK;
+    return status;
 }
 
-static tarn_status add_params(struct tn_collection *collection, struct tn_reference reference,
+static tarn_status add_params(struct tn_collection *collection, uint32_t node,
                               const struct tn_node_kernel *kernel, const struct tn_layout *layout)
 {
     tarn_status status = TARN_OK;
@@ -359,10 +396,10 @@ static tarn_status add_params(struct tn_collection *collection, struct tn_refere
 
         if (kernel->values == NULL && param.offset + (uint64_t)param.bytes > kernel->buffer_bytes)
             continue; /* was not given */
-        reference.index = i;
         if (param.bytes == TENSOR_MAP_BYTES && param.offset % TENSOR_MAP_ALIGNMENT == 0)
             collection->to->tensor_map_count += 1;
-        status = add_words(collection, reference, value, param.bytes);
+        status = add_words(collection, (struct parameter){node, i, TARN_PLACE_PARAMETER}, value,
+                           param.bytes);
     }
     return status;
 }
@@ -386,9 +423,10 @@ static tarn_status check_context(struct tn_collection *collection, tn_cu_context
     return status;
 }
 
-static tarn_status read_kernel(struct tn_collection *collection, tarn_audit_node *at,
-                               const struct tn_node_kernel *kernel, struct tn_reference reference)
+static tarn_status read_kernel(struct tn_collection *collection, uint32_t index,
+                               const struct tn_node_kernel *kernel)
 {
+    tarn_audit_node *at = &collection->to->nodes[index];
     const struct tn_layout *layout = collection->layout;
     tarn_status status = check_context(collection, kernel->context);
 
@@ -401,12 +439,11 @@ static tarn_status read_kernel(struct tn_collection *collection, tarn_audit_node
     at->kernel = layout->name;
     if (kernel->values == NULL && kernel->buffer == NULL)
         return TARN_OK;
-    reference.place = TARN_PLACE_PARAMETER;
     if (layout->count > 0)
-        return add_params(collection, reference, kernel, layout);
-    reference.place = TARN_PLACE_BUFFER;
+        return add_params(collection, index, kernel, layout);
     if (kernel->buffer != NULL)
-        return add_words(collection, reference, kernel->buffer, kernel->buffer_bytes);
+        return add_words(collection, (struct parameter){index, 0, TARN_PLACE_BUFFER},
+                         kernel->buffer, kernel->buffer_bytes);
     at->inspection = TARN_INSPECTION_NO_LAYOUT;
     return TARN_OK;
 }
@@ -420,7 +457,7 @@ struct side {
     size_t pitch, height;
 };
 
-static tarn_status add_side(struct tn_collection *collection, struct tn_reference reference,
+static tarn_status add_side(struct tn_collection *collection, struct tn_reference *reference,
                             const struct side *side, const tn_cu_memcpy3d *copy)
 {
     uint64_t rows = side->z * side->height + side->y;
@@ -429,18 +466,18 @@ static tarn_status add_side(struct tn_collection *collection, struct tn_referenc
 
     if (!is_host && side->type != TN_CU_MEMORYTYPE_DEVICE && side->type != TN_CU_MEMORYTYPE_UNIFIED)
         return TARN_OK; /* an array */
-    reference.may_be_host = side->type != TN_CU_MEMORYTYPE_DEVICE;
-    reference.address = is_host ? (uint64_t)(uintptr_t)side->host : side->device;
-    reference.address += rows * side->pitch + side->x;
-    reference.bytes = copy->width;
+    reference->may_be_host = side->type != TN_CU_MEMORYTYPE_DEVICE;
+    reference->address = is_host ? (uint64_t)(uintptr_t)side->host : side->device;
+    reference->address += rows * side->pitch + side->x;
+    reference->bytes = copy->width;
     if (copy->depth > 0 && copy->height > 0)
-        reference.bytes +=
+        reference->bytes +=
             ((copy->depth - 1) * side->height + copy->height - 1) * (uint64_t)side->pitch;
     return add(collection, reference);
 }
 
 static tarn_status read_copy(struct tn_collection *collection, const tn_cu_memcpy3d *copy,
-                             struct tn_reference reference)
+                             struct tn_reference *reference)
 {
     const struct side source = {copy->src_type, copy->src_host, copy->src_device, copy->src_x,
                                 copy->src_y,    copy->src_z,    copy->src_pitch,  copy->src_height};
@@ -449,43 +486,44 @@ static tarn_status read_copy(struct tn_collection *collection, const tn_cu_memcp
                                      copy->dst_pitch, copy->dst_height};
     tarn_status status;
 
-    reference.place = TARN_PLACE_SOURCE;
+    reference->place = TARN_PLACE_SOURCE;
     status = add_side(collection, reference, &source, copy);
-    reference.place = TARN_PLACE_DESTINATION;
+    reference->place = TARN_PLACE_DESTINATION;
     return status == TARN_OK ? add_side(collection, reference, &destination, copy) : status;
 }
 
 static tarn_status read_set(struct tn_collection *collection, const tn_cu_memset_node_params *set,
-                            struct tn_reference reference)
+                            struct tn_reference *reference)
 {
-    reference.place = TARN_PLACE_DESTINATION;
-    reference.address = set->dst;
-    reference.bytes = set->width * set->element_bytes;
+    reference->place = TARN_PLACE_DESTINATION;
+    reference->address = set->dst;
+    reference->bytes = set->width * set->element_bytes;
     if (set->height > 1)
-        reference.bytes += (set->height - 1) * (uint64_t)set->pitch;
+        reference->bytes += (set->height - 1) * (uint64_t)set->pitch;
     return add(collection, reference);
 }
 
-static tarn_status read_batch(struct tn_collection *collection, tarn_audit_node *at,
-                              const tn_cu_batch_node_params *batch, struct tn_reference reference)
+static tarn_status read_operations(struct tn_collection *collection, tarn_audit_node *at,
+                                   const tn_cu_batch_node_params *batch,
+                                   struct tn_reference *reference)
 {
     tarn_status status = TARN_OK;
 
-    reference.place = TARN_PLACE_OPERATION;
+    reference->place = TARN_PLACE_OPERATION;
     for (uint32_t i = 0; status == TARN_OK && i < batch->count; i++) {
         const tn_cu_batch_op *op = &batch->ops[i];
 
-        reference.index = i;
-        reference.address = op->value.address;
+        reference->index = i;
+        reference->address = op->value.address;
         switch (op->operation) {
         case TN_CU_STREAM_MEM_OP_WAIT_VALUE_32:
         case TN_CU_STREAM_MEM_OP_WRITE_VALUE_32:
-            reference.bytes = sizeof(uint32_t);
+            reference->bytes = sizeof(uint32_t);
             status = add(collection, reference);
             break;
         case TN_CU_STREAM_MEM_OP_WAIT_VALUE_64:
         case TN_CU_STREAM_MEM_OP_WRITE_VALUE_64:
-            reference.bytes = sizeof(uint64_t);
+            reference->bytes = sizeof(uint64_t);
             status = add(collection, reference);
             break;
         case TN_CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES:
@@ -498,74 +536,35 @@ static tarn_status read_batch(struct tn_collection *collection, tarn_audit_node 
     return status;
 }
 
-static tarn_status read_one(struct tn_collection *collection, uint32_t index)
-{
-    const tarn_audit_node *at = &collection->to->nodes[index];
-    tarn_status status = tn_node_read(collection->gpu, at->handle, (tn_cu_graphnode_type)at->type,
-                                      &collection->ahead[index % 2]);
-
-    if (status == TARN_OK)
-        collection->ahead_end = index + 1;
-    return status;
-}
-
-/* Gives what a node was made with, and reads the next one, whose parameters the driver has anywhere: so that they are
- * brought near while this one's are looked at. */
-static tarn_status read_ahead(struct tn_collection *collection, uint32_t index,
-                              const struct tn_node **node)
-{
-    tarn_status status = TARN_OK;
-
-    if (collection->ahead_end <= index)
-        status = read_one(collection, index);
-    if (status == TARN_OK && index + 1 < collection->to->node_count)
-        status = read_one(collection, index + 1);
-    if (status == TARN_OK && collection->ahead_end == index + 2 &&
-        collection->to->nodes[index + 1].type == TN_CU_NODE_KERNEL) {
-        const struct tn_node_kernel *next = &collection->ahead[(index + 1) % 2].kernel;
-
-        if (next->values != NULL) {
-            __builtin_prefetch(next->values);
-            __builtin_prefetch(next->values + PREFETCHED);
-        }
-        __builtin_prefetch(next->buffer);
-    }
-    *node = &collection->ahead[index % 2];
-    return status;
-}
-
-static tarn_status read_node(struct tn_collection *collection, uint32_t index)
+static tarn_status look_at(struct tn_collection *collection, uint32_t index,
+                           const struct tn_node *node)
 {
     tarn_audit_node *at = &collection->to->nodes[index];
     struct tn_reference reference = {.node = index};
-    const struct tn_node *node;
-    tarn_status status = read_ahead(collection, index, &node);
 
-    if (status != TARN_OK)
-        return status;
     switch ((tn_cu_graphnode_type)at->type) {
     case TN_CU_NODE_KERNEL:
-        return read_kernel(collection, at, &node->kernel, reference);
+        return read_kernel(collection, index, &node->kernel);
     case TN_CU_NODE_MEMCPY:
-        return read_copy(collection, &node->memcpy, reference);
+        return read_copy(collection, &node->memcpy, &reference);
     case TN_CU_NODE_MEMSET:
-        return read_set(collection, &node->memset, reference);
+        return read_set(collection, &node->memset, &reference);
     case TN_CU_NODE_BATCH_MEM_OP:
-        return read_batch(collection, at, &node->batch, reference);
+        return read_operations(collection, at, &node->batch, &reference);
     case TN_CU_NODE_HOST:
         reference.place = TARN_PLACE_ARGUMENT;
         reference.address = (uint64_t)(uintptr_t)node->host.user;
         reference.may_be_host = true;
-        return reference.address != 0 ? add(collection, reference) : TARN_OK;
+        return reference.address != 0 ? add(collection, &reference) : TARN_OK;
     case TN_CU_NODE_MEM_ALLOC:
         reference.place = TARN_PLACE_ALLOCATED;
         reference.address = node->alloc.address;
         reference.bytes = node->alloc.bytes;
-        return add(collection, reference);
+        return add(collection, &reference);
     case TN_CU_NODE_MEM_FREE:
         reference.place = TARN_PLACE_FREED;
         reference.address = node->freed;
-        return add(collection, reference);
+        return add(collection, &reference);
     case TN_CU_NODE_CONDITIONAL: /* its bodies were given, or it is said that they were not */
     case TN_CU_NODE_GRAPH:
     case TN_CU_NODE_EMPTY:
@@ -578,6 +577,38 @@ static tarn_status read_node(struct tn_collection *collection, uint32_t index)
     }
     at->inspection = TARN_INSPECTION_OPAQUE;
     return TARN_OK;
+}
+
+/* Where a kernel's parameters are, which may be anywhere: the values stand behind the pointers to them. */
+static void bring_near(const struct tn_node_kernel *kernel)
+{
+    if (kernel->values != NULL) {
+        __builtin_prefetch(kernel->values);
+        __builtin_prefetch(kernel->values + LINE_POINTERS);
+    }
+    __builtin_prefetch(kernel->buffer);
+}
+
+/* Reads some nodes together, so that what the driver has of the last ones is near when they are looked at. */
+static tarn_status read_batch(struct tn_collection *collection)
+{
+    struct tn_references *to = collection->to;
+    const tarn_audit_node *nodes = &to->nodes[to->next];
+    uint32_t count = (uint32_t)tn_min(to->node_count - to->next, BATCH);
+    tarn_status status = TARN_OK;
+
+    for (uint32_t i = 0; status == TARN_OK && i < count; i++) {
+        struct tn_node *node = &collection->batch[i];
+
+        status = tn_node_read(collection->gpu, nodes[i].handle, (tn_cu_graphnode_type)nodes[i].type,
+                              node);
+        if (status == TARN_OK && node->type == TN_CU_NODE_KERNEL)
+            bring_near(&node->kernel);
+    }
+    for (uint32_t i = 0; status == TARN_OK && i < count; i++)
+        status = look_at(collection, to->next + i, &collection->batch[i]);
+    to->next += count;
+    return status;
 }
 
 static tarn_status open_collection(struct tn_references *references, struct tn_regions *regions,
@@ -619,11 +650,8 @@ tarn_status tn_references_read(struct tn_references *references, size_t enough)
     tarn_status status = TARN_OK;
 
     references->count = 0;
-    references->collection->ahead_end = 0; /* others may have read the graph meanwhile */
-    while (status == TARN_OK && tn_references_go_on(references) && references->count < enough) {
-        status = read_node(references->collection, references->next);
-        references->next += 1;
-    }
+    while (status == TARN_OK && tn_references_go_on(references) && references->count < enough)
+        status = read_batch(references->collection);
     return status;
 }
 

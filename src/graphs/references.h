@@ -74,7 +74,7 @@ TARN_MUST_CHECK tarn_status tn_references_collect(struct tn_references *referenc
                                                   const tarn_audit_body *bodies, size_t body_count);
 
 /* Adds one to those that were read last; false when there is no memory. */
-bool tn_references_add(struct tn_references *references, struct tn_reference reference);
+bool tn_references_add(struct tn_references *references, const struct tn_reference *reference);
 
 /* Whether an allocation node gives memory at the address. */
 bool tn_references_give(const struct tn_references *references, uint64_t address);

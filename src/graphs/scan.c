@@ -159,7 +159,7 @@ static tarn_status look_at(const struct tn_scan *scan, const struct piece *piece
 
         memcpy(&reference.address, bytes + at, WORD_BYTES);
         if (tn_address_table_find(reference.address) != NULL &&
-            !tn_references_add(references, reference))
+            !tn_references_add(references, &reference))
             return no_memory();
     }
     return TARN_OK;

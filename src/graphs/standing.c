@@ -56,27 +56,34 @@ static struct tn_segment *segment_of(const tarn_pool *pool, uint64_t address)
  * node's clone keeps: which those are the driver does not tell, so any hold counts for what is named there. */
 static bool is_held(const struct search *search, size_t index, const struct tn_segment *segment)
 {
-    const struct tn_chunk *chunk =
-        tn_segment_chunk_at(segment, address_of(search, index) - segment->base);
     uint32_t node = search->references->items[index].node;
+    bool is_in_child = node < search->references->node_count &&
+                       search->references->nodes[node].parent != TARN_NO_NODE;
+    const struct tn_chunk *chunk;
 
+    if (search->holds == NULL && !is_in_child)
+        return false;
+    chunk = tn_segment_chunk_at(segment, address_of(search, index) - segment->base);
     for (const struct tn_hold *hold = search->holds; hold != NULL; hold = hold->selected) {
         if (tn_hold_has_chunk(hold, chunk))
             return true;
     }
-    return node < search->references->node_count &&
-           search->references->nodes[node].parent != TARN_NO_NODE && chunk->hold_count > 0;
+    return is_in_child && chunk->hold_count > 0;
 }
 
-static struct tn_finding live(const struct search *search, tarn_pool *pool, size_t index,
-                              const struct tn_block *block)
+/* Finds a live block. What is found is written where it stays: there are many. */
+static void find_live(const struct search *search, tarn_pool *pool, size_t index,
+                      const struct tn_block *block)
 {
-    return (struct tn_finding){.standing = TN_STANDING_LIVE,
-                               .held = is_held(search, index, block->segment),
-                               .captured = tn_block_order(block).capture_id != 0,
-                               .device = -1,
-                               .pool = search->found,
-                               .block = tn_describe_block(pool, block)};
+    struct tn_finding *finding = &search->to->findings[index];
+
+    finding->standing = TN_STANDING_LIVE;
+    finding->held = is_held(search, index, block->segment);
+    finding->kept = false;
+    finding->captured = tn_block_order(block).capture_id != 0;
+    finding->device = -1;
+    finding->pool = search->found;
+    finding->block = tn_describe_block(pool, block);
 }
 
 static bool is_kept(const struct search *search, const struct tn_block *block)
@@ -90,24 +97,26 @@ static bool is_kept(const struct search *search, const struct tn_block *block)
 }
 
 /* By the block that contains the address. */
-static struct tn_finding standing_in(const struct search *search, tarn_pool *pool, size_t index,
-                                     const struct tn_block *block)
+static void find_in(const struct search *search, tarn_pool *pool, size_t index,
+                    const struct tn_block *block)
 {
-    struct tn_finding finding = {.standing = TN_STANDING_UNMAPPED,
-                                 .device = -1,
-                                 .pool = search->found,
-                                 .block = {.pool = pool}};
+    struct tn_finding *finding = &search->to->findings[index];
 
-    if (block->state == TN_BLOCK_LIVE)
-        return live(search, pool, index, block);
+    if (block->state == TN_BLOCK_LIVE) {
+        find_live(search, pool, index, block);
+        return;
+    }
+    *finding = (struct tn_finding){.standing = TN_STANDING_UNMAPPED,
+                                   .device = -1,
+                                   .pool = search->found,
+                                   .block = {.pool = pool}};
     if (block->state == TN_BLOCK_UNMAPPED)
-        return finding;
-    finding.standing = TN_STANDING_FREED;
-    finding.held = is_held(search, index, block->segment);
-    finding.kept = is_kept(search, block);
-    if (finding.kept)
-        finding.block = tn_describe_block(pool, block);
-    return finding;
+        return;
+    finding->standing = TN_STANDING_FREED;
+    finding->held = is_held(search, index, block->segment);
+    finding->kept = is_kept(search, block);
+    if (finding->kept)
+        finding->block = tn_describe_block(pool, block);
 }
 
 /* A reference into the pool, and the block whose record was brought near for it; NULL: none begins there. */
@@ -119,7 +128,7 @@ struct glance {
 static void take(struct search *search, tarn_pool *pool, const struct glance *glance)
 {
     if (glance->block != NULL && glance->block->state == TN_BLOCK_LIVE) {
-        search->to->findings[glance->index] = live(search, pool, glance->index, glance->block);
+        find_live(search, pool, glance->index, glance->block);
         return;
     }
     search->to->inner[search->inner_count] =
@@ -132,22 +141,24 @@ static void take(struct search *search, tarn_pool *pool, const struct glance *gl
 static void find_beginnings(struct search *search, tarn_pool *pool, size_t from)
 {
     struct glance glances[AHEAD];
+    struct tn_live_place place = {.chunk = NULL};
     size_t begun = 0;
     size_t taken = 0;
 
     search->inner_count = 0;
     for (size_t i = from; i < search->references->count; i++) {
         uint64_t address = address_of(search, i);
-        struct glance *glance = &glances[begun % AHEAD];
+        const struct tn_block *block;
 
-        if (search->to->findings[i].standing != TN_STANDING_NONE ||
-            segment_of(pool, address) == NULL)
+        if (search->to->findings[i].standing != TN_STANDING_NONE)
             continue;
+        block = tn_live_find_near(pool, address, &place);
+        if (block == NULL && segment_of(pool, address) == NULL)
+            continue;
+        __builtin_prefetch(block);
         if (begun - taken == AHEAD)
             take(search, pool, &glances[taken++ % AHEAD]);
-        *glance = (struct glance){i, tn_live_find(pool, address)};
-        __builtin_prefetch(glance->block);
-        begun += 1;
+        glances[begun++ % AHEAD] = (struct glance){i, block};
     }
     while (taken < begun)
         take(search, pool, &glances[taken++ % AHEAD]);
@@ -180,7 +191,7 @@ static void find_inner(const struct search *search, tarn_pool *pool)
         segment = now;
         while (tn_block_end(block) <= inner->address - segment->base)
             block = block->next;
-        search->to->findings[inner->index] = standing_in(search, pool, inner->index, block);
+        find_in(search, pool, inner->index, block);
     }
 }
 
