@@ -116,10 +116,16 @@ tarn_status tarn_graph_adopt(tarn_pool *pool, tarn_driver_graph driver_graph, ta
     return tn_leave(status);
 }
 
+/* What is not a graph that may be replayed. */
+static TN_RARE tarn_status not_replayed(tarn_graph *graph)
+{
+    return tn_is_graph(graph) ? tn_guard_refuse(graph) : tn_bad_handle("graph");
+}
+
 TN_HOT tarn_status tarn_graph_replay(tarn_graph *graph, tarn_stream stream)
 {
     if (TN_UNLIKELY(!tn_is_fresh_graph(graph)))
-        return tn_is_graph(graph) ? tn_guard_refuse(graph) : tn_bad_handle("graph");
+        return not_replayed(graph);
     return tn_leave(tn_graph_replay(graph, stream));
 }
 

@@ -102,6 +102,7 @@ void tn_graph_commit(tarn_graph *graph, const struct tn_hold *own)
     tarn_pool *pool = graph->pool;
 
     pool->graph_count += 1;
+    graph->replays = atomic_load(&pool->replays);
     tn_replays_admit(pool, own);
     tn_guard_settle(graph);
 }

@@ -23,7 +23,11 @@ struct tarn_graph {
     tarn_pool *pool;        /* immutable */
     tn_cu_graph driver_graph; /* written with the GRAPHS lock */
     tn_cu_graphexec exec;
-    struct tn_gpu *gpu;     /* the pool's, immutable: a replay has one look less to wait for */
+    /* What a replay would look for in the pool, one miss nearer: */
+    struct tn_gpu *gpu; /* immutable */
+    struct tn_replays
+        *replays;           /* from the commit on, immutable: the pool's then. One that the pool has
+                                   left since is ordered for ever, and there as long as the pool */
     struct tn_guard *guard; /* NULL: none */
     tarn_guard guard_kind;  /* of that, and of the next section's */
     uint64_t

@@ -185,12 +185,11 @@ static tarn_status take_turn(tarn_pool *pool, tn_cu_stream stream, uint64_t stre
 
 /* The thread launches the pool's only graph from here on; false: there are others by now. No instruction here locks
  * memory or waits for a store: each of them would, after a launch, wait for all that the driver has written. */
-static TN_ALWAYS_INLINE bool begin_alone(struct tn_replays *replays, tn_cu_stream stream)
+static TN_ALWAYS_INLINE bool begin_alone(struct tn_replays *replays)
 {
     if (TN_UNLIKELY(atomic_load_explicit(&replays->ordered, memory_order_acquire)))
         return false;
     atomic_store_explicit(&replays->launching_alone, true, memory_order_relaxed);
-    atomic_store_explicit(&replays->alone_stream, stream, memory_order_relaxed);
     tn_barrier_light(); /* its heavy side: tn_replays_order */
     if (TN_LIKELY(!atomic_load_explicit(&replays->ordered, memory_order_acquire)))
         return true;
@@ -198,22 +197,23 @@ static TN_ALWAYS_INLINE bool begin_alone(struct tn_replays *replays, tn_cu_strea
     return false;
 }
 
-/* It has launched it. The GPU is found by the record: the less is kept beyond the launch, the less is saved before it. */
-static TN_ALWAYS_INLINE void end_alone(struct tn_replays *replays)
+/* It has launched it. What is read here is a miss after a launch: the record is written alone. */
+static TN_ALWAYS_INLINE void end_alone(struct tn_replays *replays, const struct tn_gpu *gpu)
 {
     /* After the launch: a wait that begins before it proves nothing of it. */
-    atomic_store_explicit(&replays->alone_stamp, tn_gpu_epoch(replays->gpu), memory_order_relaxed);
+    atomic_store_explicit(&replays->alone_stamp, tn_gpu_epoch(gpu), memory_order_relaxed);
     atomic_store_explicit(&replays->launching_alone, false, memory_order_release);
 }
 
 /* Takes note of a replay that was launched. The lock orders those who replay. Who reads without it reads
  * the stream before the stamp: it finds the new stream, or the old one, which is to have looked before the
  * launch, or a stamp that is not proven. So no store here is waited for, and none of the launch's with it. */
-static inline void note_replay(tarn_pool *pool, struct tn_replays *replays, uint64_t stream_id)
+static inline void note_replay(tarn_pool *pool, const struct tn_gpu *gpu,
+                               struct tn_replays *replays, uint64_t stream_id)
 {
     atomic_store_explicit(&replays->stream_id, stream_id, memory_order_release);
     atomic_store_explicit(&pool->replay_stream_id, stream_id, memory_order_release);
-    atomic_store_explicit(&replays->stamp, tn_gpu_epoch(&pool->device->gpu), memory_order_release);
+    atomic_store_explicit(&replays->stamp, tn_gpu_epoch(gpu), memory_order_release);
 }
 
 /* A replay behind the last one, wherever that was. *refused: the pool refuses the stream. */
@@ -241,7 +241,7 @@ static tarn_status launch_in_turn(const tarn_graph *graph, tn_cu_stream stream, 
     if (status == TARN_OK)
         status = tn_exec_launch(gpu, graph->exec, stream);
     if (status == TARN_OK) {
-        note_replay(pool, replays, stream_id);
+        note_replay(pool, gpu, replays, stream_id);
         /* Without an event the next change of streams waits for the device. */
         replays->recorded = replays->crosses && tn_event_renew(gpu, &replays->event, stream);
     }
@@ -252,14 +252,14 @@ static tarn_status launch_in_turn(const tarn_graph *graph, tn_cu_stream stream, 
 /* On any stream, whichever graphs there are. */
 static tarn_status launch(const tarn_graph *graph, tn_cu_stream stream, bool *refused)
 {
-    struct tn_replays *replays = atomic_load_explicit(&graph->pool->replays, memory_order_acquire);
+    struct tn_replays *replays = graph->replays;
     struct tn_gpu *gpu = graph->gpu;
     tarn_status status;
 
-    if (!begin_alone(replays, stream))
+    if (!begin_alone(replays))
         return launch_in_turn(graph, stream, refused);
     status = tn_exec_launch(gpu, graph->exec, stream);
-    end_alone(replays);
+    end_alone(replays, gpu);
     return status;
 }
 
@@ -299,15 +299,6 @@ static TN_RARE tarn_status not_launched(struct tn_gpu *gpu, tn_cu_stream stream,
     return say(gpu, result);
 }
 
-/* The same for a graph that was the only one. No other thread launches one before this one's user lets it: the stream is
- * that of this launch. */
-static TN_RARE tarn_status not_launched_alone(const struct tn_replays *replays, tn_cu_result result)
-{
-    tn_cu_stream stream = atomic_load_explicit(&replays->alone_stream, memory_order_relaxed);
-
-    return not_launched(replays->gpu, stream, result, tn_exec_not_launched);
-}
-
 /* The same where the status alone is there, and its sentence. */
 static TN_RARE tarn_status look_at_failure(struct tn_gpu *gpu, tn_cu_stream stream,
                                            tarn_status status)
@@ -338,8 +329,8 @@ static TN_APART tarn_status launch_again(const tarn_graph *graph, tn_cu_stream s
 
 /* Whether the pool's last replay was on that stream too, and there is nothing else to be seen to. The record, which is
  * the pool's, is locked. */
-static TN_ALWAYS_INLINE bool is_next(const tarn_pool *pool, const struct tn_replays *replays,
-                                     uint64_t stream_id)
+static TN_ALWAYS_INLINE bool is_next(const tarn_pool *pool, const struct tn_gpu *gpu,
+                                     const struct tn_replays *replays, uint64_t stream_id)
 {
     return TN_LIKELY(atomic_load_explicit(&replays->stream_id, memory_order_relaxed) ==
                      stream_id) &&
@@ -348,7 +339,7 @@ static TN_ALWAYS_INLINE bool is_next(const tarn_pool *pool, const struct tn_repl
            TN_LIKELY(!atomic_load_explicit(&replays->launching_alone, memory_order_acquire)) &&
            TN_LIKELY(!replays->crosses) &&
            TN_LIKELY(replays->seen_series == atomic_load(&replays->series)) &&
-           TN_LIKELY(tn_gpu_is_proven(&pool->device->gpu, atomic_load(&replays->alone_stamp)));
+           TN_LIKELY(tn_gpu_is_proven(gpu, atomic_load(&replays->alone_stamp)));
 }
 
 /* The next replay of several graphs' on one stream. */
@@ -363,13 +354,13 @@ static TN_APART TN_HOT tarn_status launch_next(const tarn_graph *graph, tn_cu_st
     if (TN_UNLIKELY(result != TN_CUDA_SUCCESS))
         return not_launched(gpu, stream, result, tn_stream_has_no_id);
     replays = tn_replays_lock(&pool->replays);
-    if (TN_UNLIKELY(!is_next(pool, replays, stream_id))) {
+    if (TN_UNLIKELY(!is_next(pool, gpu, replays, stream_id))) {
         tn_replays_unlock(replays);
         return launch_again(graph, stream);
     }
     result = tn_exec_try_launch(gpu, graph->exec, stream);
     if (TN_LIKELY(result == TN_CUDA_SUCCESS))
-        note_replay(pool, replays, stream_id);
+        note_replay(pool, gpu, replays, stream_id);
     tn_replays_unlock(replays);
     return tn_exec_launched(gpu, result);
 }
@@ -380,19 +371,20 @@ static TN_APART TN_HOT tarn_status launch_next(const tarn_graph *graph, tn_cu_st
 tarn_status tn_graph_replay(const tarn_graph *graph, tn_cu_stream stream)
 {
     struct tn_gpu *gpu = graph->gpu;
-    struct tn_replays *replays;
+    struct tn_replays *replays = graph->replays;
     tn_cu_result result;
 
     if (TN_UNLIKELY(!tn_gpu_is_usable(gpu)))
         return tn_gpu_check(gpu);
     if (TN_UNLIKELY(tn_stream_is_default(stream)))
         return launch_again(graph, stream);
-    replays = atomic_load_explicit(&graph->pool->replays, memory_order_acquire);
-    if (TN_UNLIKELY(!begin_alone(replays, stream)))
+    if (TN_UNLIKELY(!begin_alone(replays)))
         return launch_next(graph, stream);
     result = tn_exec_try_launch(gpu, graph->exec, stream);
-    end_alone(replays);
-    return TN_LIKELY(result == TN_CUDA_SUCCESS) ? TARN_OK : not_launched_alone(replays, result);
+    end_alone(replays, gpu);
+    return TN_LIKELY(result == TN_CUDA_SUCCESS)
+               ? TARN_OK
+               : not_launched(gpu, stream, result, tn_exec_not_launched);
 }
 
 bool tn_replays_precede(const tarn_pool *pool, uint64_t stream_id)

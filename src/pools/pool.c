@@ -115,7 +115,7 @@ tarn_status tn_pool_create(tarn_device *device, const struct tn_pool_settings *s
                            tarn_pool **pool)
 {
     tarn_pool *made = tn_records_take(&pool_records);
-    struct tn_replays *replays = made != NULL ? tn_replays_make(&device->gpu) : NULL;
+    struct tn_replays *replays = made != NULL ? tn_replays_make() : NULL;
 
     if (replays == NULL) {
         if (made != NULL)

@@ -21,14 +21,13 @@
 
 static struct tn_records replays_records = TN_RECORDS_INIT(struct tn_replays);
 
-struct tn_replays *tn_replays_make(struct tn_gpu *gpu)
+struct tn_replays *tn_replays_make(void)
 {
     struct tn_replays *made = tn_records_take(&replays_records);
 
     if (made == NULL)
         return NULL;
     tn_barrier_prepare();
-    made->gpu = gpu;
     made->pool_count = 1;
     return made;
 }

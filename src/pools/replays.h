@@ -25,10 +25,12 @@
 
 /* The first cache line has what a replay reads and writes: after a launch hardly anything is in the caches. */
 struct tn_replays {
-    uint64_t magic;              /* 0: nobody has a handle of one */
-    struct tn_gpu *gpu;          /* immutable; links recycled records */
-    struct tn_spin lock;         /* rank REPLAY */
-    atomic_bool ordered;         /* several graphs or holds */
+    uint64_t magic; /* 0: nobody has a handle of one */
+    struct tn_replays
+        *joined;         /* where its pools have gone; NULL: nowhere; guarded by the DEVICE lock;
+                                    links recycled records */
+    struct tn_spin lock; /* rank REPLAY */
+    atomic_bool ordered; /* several graphs or holds */
     atomic_bool launching_alone; /* a thread launches a graph as the only one */
     bool recorded;               /* the event stands for the end of the last replay */
     bool crosses;                /* replays change streams: each records the event */
@@ -39,18 +41,14 @@ struct tn_replays {
     atomic_uint_fast64_t series;    /* rises when a graph has no other beside it */
     uint64_t seen_series;           /* that the last replay belongs to */
     tn_cu_event event;              /* NULL: none yet */
-    _Atomic(tn_cu_stream)
-        alone_stream; /* of the launch of launching_alone, for the sentence when it fails */
-    struct tn_replays
-        *joined;         /* where its pools have gone; NULL: nowhere; guarded by the DEVICE lock */
-    uint64_t pool_count; /* P17; guarded by the DEVICE lock */
-    atomic_bool shared;  /* by several pools, now or before; stays so */
+    uint64_t pool_count;            /* P17; guarded by the DEVICE lock */
+    atomic_bool shared;             /* by several pools, now or before; stays so */
 };
 
 _Static_assert(offsetof(struct tn_replays, event) == 64, "a cache line");
 
 /* A record of one pool's own; NULL when there is no memory. */
-struct tn_replays *tn_replays_make(struct tn_gpu *gpu);
+struct tn_replays *tn_replays_make(void);
 
 /* The pool goes, and each record that it alone has had. The DEVICE lock is held. */
 void tn_replays_leave(tarn_pool *pool);
