@@ -366,6 +366,7 @@ static tarn_status stop(tarn_capture *capture)
         loose_end = tn_loose_end_find(gpu, capture->stream);
     tn_capture_stop(gpu, capture->stream, &result, &capture->driver_graph);
     if (result == TN_CUDA_SUCCESS) {
+        capture->mark = tn_device_mark(device);
         capture->stage = TN_CAPTURE_STOPPED;
         return TARN_OK;
     }
@@ -515,7 +516,7 @@ tarn_status tn_capture_end(tarn_capture *capture, tarn_graph **graph)
         status = tn_capture_seize(capture);
     if (status != TARN_OK)
         return status;
-    status = tn_graph_prepare(pool, capture->driver_graph, &made);
+    status = tn_graph_prepare(pool, capture->driver_graph, capture->mark, &made);
     if (status != TARN_OK) {
         tn_capture_let_go(capture);
         return status;

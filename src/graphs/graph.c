@@ -68,7 +68,8 @@ static void leave_list(tarn_graph *graph)
     tn_lock_release(&device->graphs_lock);
 }
 
-tarn_status tn_graph_prepare(tarn_pool *pool, tn_cu_graph driver_graph, tarn_graph **graph)
+tarn_status tn_graph_prepare(tarn_pool *pool, tn_cu_graph driver_graph, uint64_t mark,
+                             tarn_graph **graph)
 {
     tarn_graph *made = tn_records_take(&graph_records);
     tarn_status status;
@@ -84,8 +85,8 @@ tarn_status tn_graph_prepare(tarn_pool *pool, tn_cu_graph driver_graph, tarn_gra
         return status;
     }
     made->guard_kind = pool->guard;
-    made->mark = tn_device_mark(pool->device);
-    status = tn_graph_make_guard(made, driver_graph, made->mark, &made->guard);
+    made->mark = mark;
+    status = tn_graph_make_guard(made, driver_graph, mark, &made->guard);
     if (status != TARN_OK) {
         tn_exec_destroy(made->gpu, made->exec);
         tn_records_give(&graph_records, made);
@@ -113,7 +114,7 @@ tarn_status tn_graph_adopt(tarn_pool *pool, tn_cu_graph driver_graph, tarn_graph
     tarn_status status = tn_capture_hold_graph(pool, driver_graph); /* G2 */
 
     if (status == TARN_OK)
-        status = tn_graph_prepare(pool, driver_graph, &made);
+        status = tn_graph_prepare(pool, driver_graph, tn_device_mark(pool->device), &made);
     if (status != TARN_OK)
         return status;
     tn_device_close_capture(pool->device, 0, driver_graph, false);

@@ -23,11 +23,10 @@ struct tarn_graph {
     tarn_pool *pool;        /* immutable */
     tn_cu_graph driver_graph; /* written with the GRAPHS lock */
     tn_cu_graphexec exec;
-    /* What a replay would look for in the pool, one miss nearer: */
-    struct tn_gpu *gpu; /* immutable */
-    struct tn_replays
-        *replays;           /* from the commit on, immutable: the pool's then. One that the pool has
-                                   left since is ordered for ever, and there as long as the pool */
+    /* What a replay would look for in the pool, one miss nearer. The record is the pool's of the commit: one that the
+     * pool has left since stays as long as the pool, and ordered. Both are immutable. */
+    struct tn_gpu *gpu;
+    struct tn_replays *replays;
     struct tn_guard *guard; /* NULL: none */
     tarn_guard guard_kind;  /* of that, and of the next section's */
     uint64_t
@@ -44,10 +43,10 @@ static inline bool tn_graph_is_stale(tarn_graph *graph)
     return atomic_load(&graph->magic) == TN_GRAPH_STALE;
 }
 
-/* A graph of the driver's graph, instantiated; the pool does not know it yet.
+/* A graph of the driver's graph, instantiated; the pool does not know it yet. mark: tn_device_mark when its section ended.
  *   HOST_MEMORY, DEVICE_MEMORY, LIMIT, DEVICE_LOST, DRIVER: the driver's graph is as it was */
 TARN_MUST_CHECK tarn_status tn_graph_prepare(tarn_pool *pool, tn_cu_graph driver_graph,
-                                             tarn_graph **graph);
+                                             uint64_t mark, tarn_graph **graph);
 
 /* A guard of the graph's kind, for a section of that mark that is the graph's or is to be. NULL: it has none.
  *   LIMIT, HOST_MEMORY, DEVICE_LOST, DRIVER */

@@ -25,7 +25,6 @@ tarn_status tn_graph_update(tarn_graph *graph, tarn_capture *capture)
     struct tn_gpu *gpu = &pool->device->gpu;
     tn_cu_graph old = graph->driver_graph;
     struct tn_guard *guard = NULL;
-    uint64_t mark;
     tarn_status status;
 
     if (capture->pool != pool)
@@ -37,8 +36,7 @@ tarn_status tn_graph_update(tarn_graph *graph, tarn_capture *capture)
         status = tn_capture_seize(capture);
     if (status != TARN_OK)
         return status;
-    mark = tn_device_mark(pool->device);
-    status = tn_graph_make_guard(graph, capture->driver_graph, mark, &guard);
+    status = tn_graph_make_guard(graph, capture->driver_graph, capture->mark, &guard);
     if (status == TARN_OK)
         status = tn_exec_update(gpu, graph->exec, capture->driver_graph);
     if (status != TARN_OK) {
@@ -48,7 +46,7 @@ tarn_status tn_graph_update(tarn_graph *graph, tarn_capture *capture)
     }
     tn_lock_acquire(&pool->device->graphs_lock);
     graph->driver_graph = capture->driver_graph;
-    graph->mark = mark;
+    graph->mark = capture->mark;
     tn_lock_release(&pool->device->graphs_lock);
     tn_guard_begin(graph, guard);
     tn_pool_lock(pool);

@@ -26,9 +26,8 @@
 /* The first cache line has what a replay reads and writes: after a launch hardly anything is in the caches. */
 struct tn_replays {
     uint64_t magic; /* 0: nobody has a handle of one */
-    struct tn_replays
-        *joined;         /* where its pools have gone; NULL: nowhere; guarded by the DEVICE lock;
-                                    links recycled records */
+    /* Where its pools have gone; NULL: nowhere; guarded by the DEVICE lock. Links recycled records. */
+    struct tn_replays *joined;
     struct tn_spin lock; /* rank REPLAY */
     atomic_bool ordered; /* several graphs or holds */
     atomic_bool launching_alone; /* a thread launches a graph as the only one */

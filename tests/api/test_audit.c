@@ -210,6 +210,33 @@ START_TEST(what_was_allocated_behind_the_capture_is_used_again)
 }
 END_TEST
 
+START_TEST(a_section_is_over_with_the_first_attempt_to_end_it)
+{
+    tarn_graph *updated = make_graph();
+    tarn_capture *capture = test_capture_begin(TARN_CAPTURE_THREAD_LOCAL);
+    tarn_graph *graph = NULL;
+
+    copy_through();
+    sim.plan_fault("cuGraphInstantiateWithFlags", 1, 0, TN_CUDA_ERROR_OUT_OF_MEMORY);
+    STATUS(TARN_ERR_DEVICE_MEMORY, tarn_capture_end(capture, &graph));
+    use_input_again();
+    graph = test_capture_end(capture);
+    look(graph);
+    expect(TARN_POINTER_USED_AGAIN, 1, 1);
+
+    capture = test_capture_begin(TARN_CAPTURE_THREAD_LOCAL);
+    copy_through();
+    sim.plan_fault("cuGraphExecUpdate", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    STATUS(TARN_ERR_DRIVER, tarn_graph_update(updated, capture));
+    use_input_again();
+    OK(tarn_graph_update(updated, capture));
+    look(updated);
+    expect(TARN_POINTER_USED_AGAIN, 1, 1);
+    OK(tarn_graph_destroy(updated));
+    OK(tarn_graph_destroy(graph));
+}
+END_TEST
+
 START_TEST(the_pool_of_the_options_is_the_own_one)
 {
     tn_cu_graph graph = make_driver_graph();
@@ -632,6 +659,7 @@ int main(void)
     tcase_add_test(looked, what_is_accepted_is_no_mistake);
     tcase_add_test(looked, a_mark_divides_the_blocks);
     tcase_add_test(looked, what_was_allocated_behind_the_capture_is_used_again);
+    tcase_add_test(looked, a_section_is_over_with_the_first_attempt_to_end_it);
     tcase_add_test(looked, the_pool_of_the_options_is_the_own_one);
     tcase_add_test(looked, bodies_are_looked_through_where_they_are_given);
     tcase_add_test(looked, a_guard_watches_what_bodies_name);
