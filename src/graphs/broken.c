@@ -191,15 +191,29 @@ static void put_forks(struct tn_text *text, tarn_device *device, struct tn_order
         tn_put(text, " and %zu more", count - FORKS_MAX);
 }
 
-static void put_loose_end(struct tn_text *text, const struct tn_loose_end *end)
+static void put_node(struct tn_text *text, const struct tn_seen_node *node)
+{
+    tn_put(text, "node %zu of %zu (%s", node->number, node->node_count,
+           tn_node_type_name(node->type));
+    if (node->kernel[0] != '\0')
+        tn_put(text, " '%s'", node->kernel);
+    tn_put(text, ")");
+}
+
+static void put_loose_end(struct tn_text *text, const struct tn_seen_node *end)
 {
     if (end->number == 0)
         return;
-    tn_put(text, "; nothing comes behind node %zu of %zu (%s", end->number, end->node_count,
-           tn_node_type_name(end->type));
-    if (end->kernel[0] != '\0')
-        tn_put(text, " '%s'", end->kernel);
-    tn_put(text, ")");
+    tn_put(text, "; nothing comes behind ");
+    put_node(text, end);
+}
+
+static void put_newest_node(struct tn_text *text, const struct tn_seen_node *newest)
+{
+    if (newest->number == 0)
+        return;
+    tn_put(text, "; the last that was captured is ");
+    put_node(text, newest);
 }
 
 /* The driver's name of it, and what it means; and what helps. */
@@ -221,15 +235,16 @@ static void put_remedy(struct tn_text *text, tn_cu_result result)
 }
 
 void tn_broken_put_answer(struct tn_text *text, tarn_device *device, uint64_t capture_id,
-                          tn_cu_result result)
+                          tn_cu_result result, const struct tn_seen_node *newest)
 {
     put_meaning(text, result);
+    put_newest_node(text, newest);
     tn_broken_put(text, device, capture_id);
     put_remedy(text, result);
 }
 
 void tn_broken_put_unjoined(struct tn_text *text, tarn_device *device, struct tn_order origin,
-                            const struct tn_loose_end *end)
+                            const struct tn_seen_node *end)
 {
     put_meaning(text, TN_CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
     put_loose_end(text, end);

@@ -2,7 +2,7 @@
 /* broken.h -- what the library knows of a capture that broke.
  *
  * Of an invalidated capture the driver says that it is one, and no more: neither its id, nor its graph, nor which
- * call it was. What is known without it: when a block was allocated in the capture the capture was good, and each
+ * call it was. What is known: the newest node, when the capture is ended on its thread (driver/seen_node.h); when a block was allocated in the capture the capture was good, and each
  * arena knows the number of its newest block. And the first call of the library's that was refused for the broken
  * capture, or that broke it, is noted in the hold of the tarn_capture. So what broke it came between the two.
  *
@@ -14,7 +14,7 @@
 #define TARN_GRAPHS_BROKEN_H
 
 #include "base/text.h"
-#include "driver/loose_end.h"
+#include "driver/seen_node.h"
 #include "pools/device.h"
 
 /* What is known of a capture. */
@@ -33,14 +33,15 @@ TN_RARE uint64_t tn_broken_note(tarn_device *device, tarn_stream stream, struct 
  * is. */
 void tn_broken_put(struct tn_text *text, tarn_device *device, uint64_t capture_id);
 
-/* Writes what the driver has answered to the end of the capture: its name, what it means, what is known, what helps. */
+/* Writes what the driver has answered to the end of the capture: its name, what it means, what is known, what helps.
+ * newest: node of the capture; number 0: not known. */
 void tn_broken_put_answer(struct tn_text *text, tarn_device *device, uint64_t capture_id,
-                          tn_cu_result result);
+                          tn_cu_result result, const struct tn_seen_node *newest);
 
 /* The same of a fork that was not joined. What is known of that is the end that was found, and the forked streams on
  * which blocks were allocated. origin: the order of the capture's own stream. */
 void tn_broken_put_unjoined(struct tn_text *text, tarn_device *device, struct tn_order origin,
-                            const struct tn_loose_end *end);
+                            const struct tn_seen_node *end);
 
 /* CAPTURE_BROKEN, for a call that finds its stream's capture broken; notes it. so: "nothing can be allocated on it". */
 TN_RARE tarn_status tn_broken_refuse(tarn_device *device, tarn_stream stream,

@@ -281,8 +281,8 @@ static void give_back(tarn_capture *capture)
 }
 
 /* Whether the hold says that the driver has dropped the capture. Then its stream is not touched: it may
- * be gone too. */
-static bool is_dropped(tarn_capture *capture)
+ * be gone too. *graph: that it captures into otherwise; NULL: not known; graph may be NULL. */
+static bool is_dropped(tarn_capture *capture, tn_cu_graph *graph)
 {
     tarn_pool *pool = capture->pool;
     const struct tn_hold *hold;
@@ -291,6 +291,8 @@ static bool is_dropped(tarn_capture *capture)
     tn_pool_lock(pool);
     hold = tn_hold_find_owned(pool, capture->capture_id);
     dropped = hold == NULL || atomic_load(&hold->claim) != TN_CLAIM_HELD;
+    if (graph != NULL)
+        *graph = dropped ? NULL : hold->graph;
     tn_pool_unlock(pool);
     return dropped;
 }
@@ -343,27 +345,30 @@ static tarn_status stop(tarn_capture *capture)
     tarn_device *device = capture->device;
     struct tn_gpu *gpu = &device->gpu;
     struct tn_text said = {capture->said, sizeof capture->said, 0};
-    struct tn_loose_end loose_end = {.number = 0};
+    struct tn_seen_node seen = {.number = 0};
     struct tn_stream_state state;
+    tn_cu_graph graph;
     struct tn_order order;
     tn_cu_result result;
     tarn_status status;
 
-    if (is_dropped(capture))
+    if (is_dropped(capture, &graph))
         return fall_broken_by(capture, dropped_by_driver);
     status = tn_stream_look(gpu, capture->stream, &state);
     if (status != TARN_OK)
         return status;
     if (state.broken) {
+        if (graph != NULL)
+            seen = tn_newest_node_find(gpu, graph);
         tn_broken_put_answer(&said, device, capture->capture_id,
-                             TN_CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+                             TN_CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, &seen);
         return broken(capture->said);
     }
     if (state.order.capture_id != capture->capture_id)
         return fall_broken_by(capture, "the stream's capture was ended elsewhere");
     order = state.order;
     if (has_forks(capture)) /* afterwards there is no graph to look at */
-        loose_end = tn_loose_end_find(gpu, capture->stream);
+        seen = tn_loose_end_find(gpu, capture->stream);
     tn_capture_stop(gpu, capture->stream, &result, &capture->driver_graph);
     if (result == TN_CUDA_SUCCESS) {
         capture->mark = tn_device_mark(device);
@@ -376,9 +381,10 @@ static tarn_status stop(tarn_capture *capture)
     if (state.broken || state.order.capture_id == capture->capture_id)
         return tn_gpu_failed(gpu, result, "ending a capture", "the driver"); /* it goes on */
     if (result == TN_CUDA_ERROR_STREAM_CAPTURE_UNJOINED)
-        tn_broken_put_unjoined(&said, device, order, &loose_end);
+        tn_broken_put_unjoined(&said, device, order, &seen);
     else
-        tn_broken_put_answer(&said, device, capture->capture_id, result);
+        tn_broken_put_answer(&said, device, capture->capture_id, result,
+                             &(struct tn_seen_node){.number = 0});
     return fall_broken(capture);
 }
 
@@ -532,7 +538,7 @@ tarn_status tn_capture_end(tarn_capture *capture, tarn_graph **graph)
 /* Ends what the driver still has of an OPEN capture. */
 static void cancel(tarn_capture *capture)
 {
-    if (!is_dropped(capture) &&
+    if (!is_dropped(capture, NULL) &&
         goes_on(&capture->device->gpu, capture->stream, capture->thread_id, capture->capture_id))
         cancel_driver_capture(capture);
 }

@@ -58,7 +58,8 @@ TARN_MUST_CHECK tarn_status tn_references_open(struct tn_references *references,
                                                struct tn_regions *regions, tn_cu_graph graph,
                                                const tarn_audit_body *bodies, size_t body_count);
 
-/* Reads the next nodes, in place of those before, until they name so many addresses, or more, or all were read.
+/* Reads the next nodes, some together, in place of those before, until they name so many addresses, or more, or all were
+ * read.
  *   INVALID_ARGUMENT: the graph is of another device; HOST_MEMORY, DEVICE_LOST, DRIVER: it is good to be dropped */
 TARN_MUST_CHECK tarn_status tn_references_read(struct tn_references *references, size_t enough);
 

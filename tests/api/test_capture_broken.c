@@ -76,6 +76,7 @@ START_TEST(whatever_breaks_a_capture_its_end_says_between_which_calls_that_was)
         void *newest = malloc_on(stream, 4096);
         void *none = UNTOUCHED;
 
+        test_set_words(stream, newest, 1, 1);
         test_breaks[i].call(stream);
         ck_assert_msg(test_capture_status(stream) == TN_CU_CAPTURE_STATUS_INVALIDATED, "%s",
                       test_breaks[i].name);

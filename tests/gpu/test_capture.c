@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Captures on hardware: growth inside them, forks, the user's own, and what does not break them. */
 #include "support/bodies.h"
+#include "support/breaks.h"
 #include "support/world.h"
 
 enum { WORDS = 1 << 18 };
@@ -342,6 +343,28 @@ static void expect_bodies(tn_cu_conditional_type type, unsigned int size, unsign
     OK(tarn_free(output));
 }
 
+START_TEST(the_end_of_a_broken_capture_names_the_last_node)
+{
+    for (size_t i = 0; i < TEST_BREAKS; i++) {
+        tn_cu_stream stream = test_blocking_stream();
+        tarn_capture *capture = test_capture_on(world.pool, stream, TARN_CAPTURE_GLOBAL);
+        tarn_graph *graph = UNTOUCHED;
+        void *block = NULL;
+
+        OK(tarn_malloc(world.device, 4096, stream, &block));
+        test_fill(stream, block, 1, 64);
+        test_set_words(stream, block, 1, 64);
+        test_breaks[i].call(stream);
+        REFUSE(TARN_ERR_CAPTURE_BROKEN, "the last that was captured is node 2 of 2 (set)",
+               tarn_capture_end(capture, &graph));
+        ck_assert_untouched(graph);
+        OK(tarn_capture_abort(capture));
+        OK(tarn_free(block));
+        test_destroy_stream(stream);
+    }
+}
+END_TEST
+
 START_TEST(bodies_that_exclude_each_other_share_memory)
 {
     expect_bodies(TN_CU_GRAPH_COND_IF, 2, 1, 10);
@@ -368,6 +391,7 @@ int main(void)
     tcase_add_test(tcase, a_fork_that_was_not_joined_breaks_only_its_capture);
     tcase_add_test(tcase, the_wrong_thread_ends_nothing_and_may_abort);
     tcase_add_test(tcase, memory_used_on_a_forked_stream_is_used_again_after_the_join);
+    tcase_add_test(tcase, the_end_of_a_broken_capture_names_the_last_node);
     tcase_add_test(tcase, bodies_that_exclude_each_other_share_memory);
     return test_main(suite);
 }

@@ -35,7 +35,7 @@ static const char *known(uint64_t capture_id)
 static const char *forks(uint64_t capture_id, tn_cu_stream origin)
 {
     static char buffer[TN_CAPTURE_SAID_BYTES];
-    const struct tn_loose_end none = {.number = 0};
+    const struct tn_seen_node none = {.number = 0};
     struct tn_text text = {buffer, sizeof buffer, 0};
 
     buffer[0] = '\0';
@@ -223,7 +223,8 @@ START_TEST(an_answer_without_words_is_named_alone)
     char buffer[64] = "";
     struct tn_text text = {buffer, sizeof buffer, 0};
 
-    tn_broken_put_answer(&text, device, 77, TN_CUDA_ERROR_UNKNOWN);
+    tn_broken_put_answer(&text, device, 77, TN_CUDA_ERROR_UNKNOWN,
+                         &(struct tn_seen_node){.number = 0});
     ck_assert_str_eq(buffer, "CUDA_ERROR_UNKNOWN");
 }
 END_TEST

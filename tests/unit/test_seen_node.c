@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "driver/loose_end.h"
+#include "driver/seen_node.h"
 #include "support/nodes.h"
 #include "unit/unit.h"
 
 #define LONG                                                                                        \
-    "unit_loose_end_whose_name_is_a_long_one_as_those_of_templates_are_that_go_on_and_on_for_some_" \
+    "unit_seen_node_whose_name_is_a_long_one_as_those_of_templates_are_that_go_on_and_on_for_some_" \
     "hundreds_of_letters"
 
 static const char ptx[] = ".version 7.0\n.target sm_52\n.address_size 64\n"
-                          ".visible .entry unit_loose_end()\n{ ret; }\n"
+                          ".visible .entry unit_seen_node()\n{ ret; }\n"
                           ".visible .entry " LONG "()\n{ ret; }\n";
 
 static struct tn_gpu gpu;
@@ -23,7 +23,7 @@ static void open_gpu(void)
     unit_gpu(&gpu);
     stream = test_stream();
     side = test_stream();
-    kernel = test_kernel(ptx, "unit_loose_end");
+    kernel = test_kernel(ptx, "unit_seen_node");
     long_kernel = test_kernel(ptx, LONG);
     memory = test_linear_alloc(4096);
 }
@@ -51,7 +51,7 @@ static void expect_none(void)
 static void expect_end(size_t number, size_t node_count, tn_cu_graphnode_type type,
                        const char *name)
 {
-    struct tn_loose_end end = tn_loose_end_find(&gpu, stream);
+    struct tn_seen_node end = tn_loose_end_find(&gpu, stream);
 
     ck_assert_uint_eq(end.number, number);
     ck_assert_uint_eq(end.node_count, node_count);
@@ -82,7 +82,7 @@ START_TEST(a_fork_has_one_until_it_is_joined)
     expect_end(2, 2, TN_CU_NODE_MEMSET, "");
     launch(side, kernel);
     launch(stream, kernel);
-    expect_end(3, 4, TN_CU_NODE_KERNEL, "unit_loose_end");
+    expect_end(3, 4, TN_CU_NODE_KERNEL, "unit_seen_node");
     test_order(side, stream);
     expect_none();
     set(side);
@@ -103,7 +103,7 @@ START_TEST(of_two_the_newer_is_found)
     set(side);
     expect_end(2, 2, TN_CU_NODE_MEMSET, "");
     test_order(side, stream);
-    expect_end(1, 2, TN_CU_NODE_KERNEL, "unit_loose_end");
+    expect_end(1, 2, TN_CU_NODE_KERNEL, "unit_seen_node");
     test_drop_capture(stream);
     test_destroy_stream(third);
 }
@@ -111,7 +111,7 @@ END_TEST
 
 START_TEST(a_long_name_is_cut)
 {
-    struct tn_loose_end end;
+    struct tn_seen_node end;
 
     begin();
     test_order(stream, side);
@@ -164,7 +164,7 @@ START_TEST(what_the_driver_does_not_tell_is_not_there)
         sim.plan_fault(calls[i], 1, 0, TN_CUDA_ERROR_UNKNOWN);
         expect_none();
         ck_assert_uint_eq(sim.clear_fault(NULL), 1);
-        expect_end(1, 1, TN_CU_NODE_KERNEL, "unit_loose_end");
+        expect_end(1, 1, TN_CU_NODE_KERNEL, "unit_seen_node");
     }
     sim.plan_fault("cuFuncGetName", 1, 0, TN_CUDA_ERROR_UNKNOWN);
     expect_end(1, 1, TN_CU_NODE_KERNEL, "");
@@ -173,14 +173,51 @@ START_TEST(what_the_driver_does_not_tell_is_not_there)
     (void)tn_host_plan_fault(1, false);
     expect_none();
     (void)tn_host_plan_fault(0, false);
-    expect_end(1, 1, TN_CU_NODE_KERNEL, "unit_loose_end");
+    expect_end(1, 1, TN_CU_NODE_KERNEL, "unit_seen_node");
+    test_drop_capture(stream);
+}
+END_TEST
+
+static void expect_newest(tn_cu_graph graph, size_t number, tn_cu_graphnode_type type,
+                          const char *name)
+{
+    struct tn_seen_node seen = tn_newest_node_find(&gpu, graph);
+
+    ck_assert_uint_eq(seen.number, number);
+    ck_assert_uint_eq(seen.node_count, number);
+    ck_assert_int_eq(seen.type, type);
+    ck_assert_str_eq(seen.kernel, name);
+}
+
+static void look_at_newest(void *graph)
+{
+    expect_newest(graph, 2, TN_CU_NODE_KERNEL, "unit_seen_node"); /* no context is current here */
+}
+
+START_TEST(the_newest_node_of_a_broken_capture_is_seen)
+{
+    tn_cu_graph graph;
+
+    test_begin_capture(stream, TN_CU_CAPTURE_MODE_GLOBAL);
+    graph = test_graph_of_capture(stream);
+    ck_assert_uint_eq(tn_newest_node_find(&gpu, graph).number, 0);
+    set(stream);
+    expect_newest(graph, 1, TN_CU_NODE_MEMSET, "");
+    launch(stream, kernel);
+    test_break_capture();
+    expect_newest(graph, 2, TN_CU_NODE_KERNEL, "unit_seen_node");
+    test_elsewhere(look_at_newest, graph);
+    sim.plan_fault("cuGraphGetNodes", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    ck_assert_uint_eq(tn_newest_node_find(&gpu, graph).number, 0);
+    sim.plan_fault("cuGraphNodeGetType", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    ck_assert_uint_eq(tn_newest_node_find(&gpu, graph).number, 0);
     test_drop_capture(stream);
 }
 END_TEST
 
 static void look_at_own_stream(void *unused)
 {
-    struct tn_loose_end end;
+    struct tn_seen_node end;
 
     (void)unused; /* no context is current on this thread */
     sim.plan_fault("cuCtxGetCurrent", 1, 0, TN_CUDA_ERROR_UNKNOWN);
@@ -204,8 +241,8 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("loose ends");
-    TCase *tcase = test_case(suite, "ends", open_gpu, NULL);
+    Suite *suite = suite_create("seen nodes");
+    TCase *tcase = test_case(suite, "seen nodes", open_gpu, NULL);
 
     tcase_add_test(tcase, a_capture_of_one_stream_has_none);
     tcase_add_test(tcase, a_fork_has_one_until_it_is_joined);
@@ -214,6 +251,7 @@ int main(void)
     tcase_add_test(tcase, no_more_than_the_newest_nodes_are_looked_at);
     tcase_add_test(tcase, a_broken_capture_is_not_looked_into);
     tcase_add_test(tcase, what_the_driver_does_not_tell_is_not_there);
+    tcase_add_test(tcase, the_newest_node_of_a_broken_capture_is_seen);
     tcase_add_test(tcase, a_threads_own_stream_is_that_of_the_device);
     return test_main(suite);
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The newest nodes are looked at first: work that was not joined is mostly the last of its stream.
+/* Loose ends: the newest nodes are looked at first, for work that was not joined is mostly the last of its stream.
  *
  * Trade-offs: some fifty nanoseconds a node, and the list of all nodes: so it is not for captures of which no fork is
  * known, and it ends after a thousand nodes. */
-#include "driver/loose_end.h"
+#include "driver/seen_node.h"
 
 #include <stdio.h>
 
@@ -54,20 +54,51 @@ static bool is_last(struct tn_gpu *gpu, tn_cu_graphnode node)
     return result == TN_CUDA_SUCCESS && count == 0;
 }
 
-static void name_kernel(struct tn_gpu *gpu, tn_cu_graphnode handle, struct tn_loose_end *end)
+/* Without a current context the driver has no names. */
+static void name_kernel(struct tn_gpu *gpu, tn_cu_graphnode handle, struct tn_seen_node *seen)
 {
     const char *name = NULL;
     struct tn_node node;
+    bool pushed;
 
+    if (tn_gpu_enter(gpu, gpu->context, &pushed) != TARN_OK)
+        return;
     if (tn_node_read(gpu, handle, TN_CU_NODE_KERNEL, &node) == TARN_OK &&
         gpu->driver->cuFuncGetName(&name, node.kernel.function) == TN_CUDA_SUCCESS && name != NULL)
-        (void)snprintf(end->kernel, sizeof end->kernel, "%s", name);
+        (void)snprintf(seen->kernel, sizeof seen->kernel, "%s", name);
+    tn_gpu_leave(gpu, pushed);
 }
 
-struct tn_loose_end tn_loose_end_find(struct tn_gpu *gpu, tn_cu_stream stream)
+/* The node of that number, from 1. */
+static struct tn_seen_node see(struct tn_gpu *gpu, const tn_cu_graphnode *nodes, size_t count,
+                               size_t number)
+{
+    struct tn_seen_node seen = {.node_count = count};
+
+    if (tn_node_type(gpu, nodes[number - 1], &seen.type) != TARN_OK)
+        return seen;
+    seen.number = number;
+    if (seen.type == TN_CU_NODE_KERNEL)
+        name_kernel(gpu, nodes[number - 1], &seen);
+    return seen;
+}
+
+struct tn_seen_node tn_newest_node_find(struct tn_gpu *gpu, tn_cu_graph graph)
+{
+    struct tn_seen_node seen = {.number = 0};
+    tn_cu_graphnode *nodes = NULL;
+    size_t count = 0;
+
+    if (tn_graph_read_nodes(gpu, graph, &nodes, &count) == TARN_OK && count > 0)
+        seen = see(gpu, nodes, count, count);
+    tn_host_free(nodes);
+    return seen;
+}
+
+struct tn_seen_node tn_loose_end_find(struct tn_gpu *gpu, tn_cu_stream stream)
 {
     struct terminals terminals = ask_terminals(gpu, stream);
-    struct tn_loose_end end = {.number = 0};
+    struct tn_seen_node end = {.number = 0};
     tn_cu_graphnode *nodes = NULL;
     size_t count = 0;
     size_t first;
@@ -79,13 +110,8 @@ struct tn_loose_end tn_loose_end_find(struct tn_gpu *gpu, tn_cu_stream stream)
     for (size_t number = count; number > first && end.number == 0; number--) {
         tn_cu_graphnode node = nodes[number - 1];
 
-        if (is_terminal(&terminals, node) || !is_last(gpu, node) ||
-            tn_node_type(gpu, node, &end.type) != TARN_OK)
-            continue;
-        end.number = number;
-        end.node_count = count;
-        if (end.type == TN_CU_NODE_KERNEL)
-            name_kernel(gpu, node, &end);
+        if (!is_terminal(&terminals, node) && is_last(gpu, node))
+            end = see(gpu, nodes, count, number);
     }
     tn_host_free(nodes);
     return end;
