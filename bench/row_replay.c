@@ -108,7 +108,7 @@ static void destroy_graphs(struct graphs *graphs)
  * and what a wrong guess costs, come before the first look at the clock. */
 #define TIMED __attribute__((noinline, aligned(64)))
 
-/* The time of one of that kind, in ns. */
+/* The time of one, in ns. */
 static TIMED double time_replay(const struct graphs *graphs, size_t graph)
 {
     uint64_t begin = bench_now();

@@ -67,9 +67,9 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_capture_begin(tarn_pool *pool, tarn_st
  *   CAPTURE_BROKEN  a call in the section broke the capture, a forked stream was not joined, or the
  *                   stream's capture was ended elsewhere: only tarn_capture_abort is left. The
  *                   sentence has the driver's name of the error, what it means for the capture and what
- *                   helps; and, as far as they are known, the newest block that was allocated while the
- *                   capture was good, by its sequence number, and the first of Tarn's calls that found it
- *                   broken, or that broke it. For a fork: streams that had joined and allocated, and where
+ *                   helps; and, as far as they are known, the newest node of the graph, the newest block
+ *                   that was allocated while the capture was good, by its sequence number, and the first
+ *                   of Tarn's calls that found it broken, or that broke it. For a fork: streams that had joined and allocated, and where
  *                   there are such, the newest node behind which comes nothing
  *   DEVICE_MEMORY, HOST_MEMORY, DRIVER  the graph could not be instantiated: call again, or abort
  *   DEVICE_LOST, POISONED */
@@ -128,7 +128,8 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_capture_end_to_graph(tarn_capture *cap
  * goes on, too, until the body's handle is ended or aborted on its own thread. Of an invalidated capture the
  * driver does not tell which one it is: where the caller ended this one by hand, and its graph lives, one that was
  * begun on the stream afterwards and then broken is taken for it and ended, unless an end of this one has failed
- * before that broke. NULL is allowed.
+ * before that broke. An end takes it for this one, too, and reads this one's graph for its sentence: so whoever ends
+ * a tarn_capture's capture by hand calls tarn_capture_abort before the graph is destroyed. NULL is allowed.
  *   INVALID_HANDLE */
 TARN_API TARN_MUST_CHECK tarn_status tarn_capture_abort(tarn_capture *capture);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Loose ends: the newest nodes are looked at first, for work that was not joined is mostly the last of its stream.
  *
- * Trade-offs: some fifty nanoseconds a node, and the list of all nodes: so it is not for captures of which no fork is
- * known, and it ends after a thousand nodes. */
+ * Trade-offs: a look for a loose end takes some fifty nanoseconds a node, and the list of all nodes: so it is not for
+ * every capture, and it ends after a thousand nodes. */
 #include "driver/seen_node.h"
 
 #include <stdio.h>

@@ -13,8 +13,8 @@
  *
  * Locking: none here. A graph that is being captured can be read on the thread that ends the capture, while no other
  * one uses its streams. Nothing here waits for the GPU or disturbs a capture. */
-#ifndef TARN_DRIVER_LOOSE_END_H
-#define TARN_DRIVER_LOOSE_END_H
+#ifndef TARN_DRIVER_SEEN_NODE_H
+#define TARN_DRIVER_SEEN_NODE_H
 
 #include <stddef.h>
 
@@ -34,7 +34,7 @@ struct tn_seen_node {
  * there is none, or the driver or the host's memory do not allow the look. */
 struct tn_seen_node tn_loose_end_find(struct tn_gpu *gpu, tn_cu_stream stream);
 
-/* The newest node of the graph, which is a capture's that has not ended; number 0, where it has none, or the driver or the
+/* The newest node of the graph, which is there, and a capture's that has not ended; number 0, where it has none, or the driver or the
  * host's memory do not allow the look. */
 struct tn_seen_node tn_newest_node_find(struct tn_gpu *gpu, tn_cu_graph graph);
 

@@ -212,7 +212,7 @@ static void put_newest_node(struct tn_text *text, const struct tn_seen_node *new
 {
     if (newest->number == 0)
         return;
-    tn_put(text, "; the last that was captured is ");
+    tn_put(text, "; the newest of its graph is ");
     put_node(text, newest);
 }
 

@@ -2,9 +2,10 @@
 /* broken.h -- what the library knows of a capture that broke.
  *
  * Of an invalidated capture the driver says that it is one, and no more: neither its id, nor its graph, nor which
- * call it was. What is known: the newest node, when the capture is ended on its thread (driver/seen_node.h); when a block was allocated in the capture the capture was good, and each
- * arena knows the number of its newest block. And the first call of the library's that was refused for the broken
- * capture, or that broke it, is noted in the hold of the tarn_capture. So what broke it came between the two.
+ * call it was. What is known without it: the graph, from the capture's beginning, whose newest node an end reads
+ * (driver/seen_node.h). When a block was allocated in the capture the capture was good, and each arena knows the number of
+ * its newest block. And the first call of the library's that was refused for the broken capture, or that broke it, is
+ * noted in the hold of the tarn_capture. So what broke it came between those.
  *
  * Which capture a stream with a broken one is in, the stream's handle tells: the newest capture known to be of that
  * handle. Forked streams are known by what was allocated on them. A capture of the user's alone has no note.

@@ -16,11 +16,14 @@
  * end a body's capture, since it is on another thread's own stream, the capture around it goes on until
  * that body's handle is ended or aborted on its thread.
  *
- * What is known of a capture that broke, and the sentence of its end: graphs/broken.h, driver/capture_error.h. A fork
- * that was not joined is looked for before the driver is told to end, for its answer takes the graph; only where a
- * forked stream is known.
+ * What is known of a capture that broke, and the sentence of its end: graphs/broken.h, driver/capture_error.h. Both
+ * the newest node of a broken capture and a fork that was not joined are looked for before the driver is told to
+ * end, for its answer takes the graph. For a fork that takes a list of all nodes, a sixteenth of what the capture took.
+ * So only the first captures of a pool in which a forked stream is known are looked at: there a program's mistake shows.
+ * When one was refused the next ones are looked at again.
  *
- * Trade-offs: a user who ends a capture of their own while another thread makes the first allocation in
+ * Trade-offs: that of a capture that was broken by another thread at the very end no node is known. A body's graph
+ * lasts as long as its node, of which the hold says nothing: it is not read. A user who ends a capture of their own while another thread makes the first allocation in
  * it gives that thread a graph that is gone; only the driver could see that. */
 #include "graphs/capture.h"
 
@@ -32,6 +35,8 @@
 #include "graphs/admit.h"
 #include "graphs/broken.h"
 #include "pools/body.h"
+
+enum { FORK_LOOKS = 16 };
 
 static struct tn_records capture_records = TN_RECORDS_INIT(struct tarn_capture);
 
@@ -281,7 +286,7 @@ static void give_back(tarn_capture *capture)
 }
 
 /* Whether the hold says that the driver has dropped the capture. Then its stream is not touched: it may
- * be gone too. *graph: that it captures into otherwise; NULL: not known; graph may be NULL. */
+ * be gone too. *graph, where that is asked for: what it captures into; NULL: it is dropped, or that is not known. */
 static bool is_dropped(tarn_capture *capture, tn_cu_graph *graph)
 {
     tarn_pool *pool = capture->pool;
@@ -323,20 +328,30 @@ static tarn_status fall_broken_by(tarn_capture *capture, const char *why)
     return fall_broken(capture);
 }
 
-/* Whether a forked stream has allocated in the capture. */
-static bool has_forks(tarn_capture *capture)
+/* Whether a fork that was not joined is to be looked for: a forked stream has allocated in the capture. */
+static bool looks_for_forks(tarn_capture *capture)
 {
     tarn_pool *pool = capture->pool;
     const struct tn_arena *arena;
     uint64_t own_id = tn_stream_captured_id(capture->stream);
+    bool looks;
 
     tn_pool_lock(pool);
     arena = pool->arenas;
     while (arena != NULL &&
            (arena->order.capture_id != capture->capture_id || arena->order.stream_id == own_id))
         arena = arena->next;
+    looks = arena != NULL && pool->fork_looks < FORK_LOOKS;
+    pool->fork_looks += looks;
     tn_pool_unlock(pool);
-    return arena != NULL;
+    return looks;
+}
+
+static void look_for_forks_again(tarn_pool *pool)
+{
+    tn_pool_lock(pool);
+    pool->fork_looks = 0;
+    tn_pool_unlock(pool);
 }
 
 /* OPEN to STOPPED, or to BROKEN. */
@@ -358,7 +373,7 @@ static tarn_status stop(tarn_capture *capture)
     if (status != TARN_OK)
         return status;
     if (state.broken) {
-        if (graph != NULL)
+        if (graph != NULL && !capture->is_body)
             seen = tn_newest_node_find(gpu, graph);
         tn_broken_put_answer(&said, device, capture->capture_id,
                              TN_CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, &seen);
@@ -367,7 +382,7 @@ static tarn_status stop(tarn_capture *capture)
     if (state.order.capture_id != capture->capture_id)
         return fall_broken_by(capture, "the stream's capture was ended elsewhere");
     order = state.order;
-    if (has_forks(capture)) /* afterwards there is no graph to look at */
+    if (looks_for_forks(capture)) /* afterwards there is no graph to look at */
         seen = tn_loose_end_find(gpu, capture->stream);
     tn_capture_stop(gpu, capture->stream, &result, &capture->driver_graph);
     if (result == TN_CUDA_SUCCESS) {
@@ -380,11 +395,13 @@ static tarn_status stop(tarn_capture *capture)
         return status;
     if (state.broken || state.order.capture_id == capture->capture_id)
         return tn_gpu_failed(gpu, result, "ending a capture", "the driver"); /* it goes on */
-    if (result == TN_CUDA_ERROR_STREAM_CAPTURE_UNJOINED)
+    if (result == TN_CUDA_ERROR_STREAM_CAPTURE_UNJOINED) {
+        look_for_forks_again(capture->pool);
         tn_broken_put_unjoined(&said, device, order, &seen);
-    else
+    } else {
         tn_broken_put_answer(&said, device, capture->capture_id, result,
                              &(struct tn_seen_node){.number = 0});
+    }
     return fall_broken(capture);
 }
 

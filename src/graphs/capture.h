@@ -49,7 +49,7 @@ struct tarn_capture {
     char said
         [TN_CAPTURE_SAID_BYTES]; /* BROKEN: why it cannot be ended, and what was known of that then */
     tn_cu_graph driver_graph;    /* STOPPED */
-    uint64_t mark;               /* STOPPED: tn_device_mark of then, however often an end was tried */
+    uint64_t mark;      /* STOPPED: tn_device_mark of then, however often an end was tried */
     tn_cu_graph target; /* immutable; the caller's, that is captured into; NULL: a new one */
     bool is_body;       /* immutable; the target is one in another capture's graph */
 };

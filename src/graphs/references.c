@@ -620,7 +620,8 @@ static tarn_status open_collection(struct tn_references *references, struct tn_r
 
     if (collection == NULL)
         return no_memory();
-    *collection = (struct tn_collection){.to = references, .gpu = regions->gpu};
+    collection->to = references;
+    collection->gpu = regions->gpu;
     references->collection = collection;
     status = add_regions(collection, regions);
     if (status == TARN_OK)

@@ -64,7 +64,7 @@ struct tn_hold {
     atomic_bool *owner_gone;
     struct tn_left_capture left; /* of a body's capture: the one around it that its end ends */
     uint64_t route_id;           /* of the route that led its first allocation here; 0: none */
-    tn_cu_graph graph; /* that is being captured; compared, and used while it is; NULL: forgotten */
+    tn_cu_graph graph; /* that is being captured; compared, and read while it is; NULL: forgotten */
     tn_cu_graph keeper; /* compared: the one whose end is the claimant's; NULL: destroyed */
     bool expected;      /* the library has destroyed the keeper: the claimant goes soon */
     struct tn_hold_call

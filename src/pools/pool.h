@@ -85,15 +85,16 @@ struct tarn_pool {
     struct tn_hold *holds;
     uint64_t hold_count;
     uint64_t open_hold_count;
-    uint64_t hold_serial;           /* of the newest hold */
-    uint64_t unheld_count;          /* pending blocks freed in a capture that has no hold */
-    uint64_t kept_count;            /* pending blocks that watches keep */
-    uint64_t capture_count;         /* tarn_captures */
-    uint64_t graph_count;           /* tarn_graphs */
-    uint64_t checkpoint_count;      /* tarn_checkpoints */
-    uint64_t route_count;           /* routes to it */
-    uint16_t last_mark;             /* of blocks, by a comparison in checkpoint/ */
-    tarn_checkpoint *restored;      /* whose contents were copied back last; NULL: none, or gone */
+    uint64_t hold_serial;      /* of the newest hold */
+    uint64_t unheld_count;     /* pending blocks freed in a capture that has no hold */
+    uint64_t kept_count;       /* pending blocks that watches keep */
+    uint64_t capture_count;    /* tarn_captures */
+    uint64_t graph_count;      /* tarn_graphs */
+    uint32_t fork_looks;       /* at captures, for forks that were not joined: graphs/capture.c */
+    uint64_t checkpoint_count; /* tarn_checkpoints */
+    uint64_t route_count;      /* routes to it */
+    uint16_t last_mark;        /* of blocks, by a comparison in checkpoint/ */
+    tarn_checkpoint *restored; /* whose contents were copied back last; NULL: none, or gone */
     struct tn_order restored_order; /* of the stream of those copies */
     uint64_t restored_stamp;        /* the epoch after they were enqueued; 0: there were none */
     /* Copies of contents that checkpoints were taken with, from the pool's bytes: */

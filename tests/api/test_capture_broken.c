@@ -87,6 +87,7 @@ START_TEST(whatever_breaks_a_capture_its_end_says_between_which_calls_that_was)
         for (int ends = 0; ends < 2; ends++) { /* the second says no less */
             expect_broken(capture, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED: a call that a capture "
                                    "does not allow has broken it");
+            expect_sentence("the newest of its graph is node 1 of 1 (set); it was good");
             expect_sentence(allocated(newest, 4096));
             expect_sentence("tarn_malloc of 8192 bytes noticed it first");
         }
@@ -344,6 +345,68 @@ START_TEST(forks_that_are_joined_end_as_they_did)
 }
 END_TEST
 
+/* A capture with a fork that allocates; joined or not. */
+static tarn_capture *capture_fork(bool joined)
+{
+    tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
+    void *forked;
+
+    test_order(world.stream, world.side);
+    forked = malloc_on(world.side, 4096);
+    test_fill(world.side, forked, 2, 1);
+    OK(tarn_free(forked));
+    if (joined)
+        test_order(world.side, world.stream);
+    return capture;
+}
+
+START_TEST(forks_are_looked_for_in_a_pools_first_captures)
+{
+    enum { LOOKS = 16 };
+    uint64_t lists = 0;
+
+    for (int i = 0; i < LOOKS + 1; i++) {
+        tarn_capture *capture = capture_fork(true);
+        uint64_t before = sim.call_count("cuGraphGetNodes");
+        tarn_graph *graph = test_capture_end(capture);
+
+        ck_assert_uint_eq(sim.call_count("cuGraphGetNodes") > before, i < LOOKS);
+        lists += sim.call_count("cuGraphGetNodes") - before;
+        OK(tarn_graph_destroy(graph));
+    }
+    ck_assert_uint_gt(lists, 0);
+    for (int i = 0; i < 2; i++) { /* one that is refused has the next ones looked at */
+        tarn_capture *capture = capture_fork(false);
+
+        expect_lost(capture, "CUDA_ERROR_STREAM_CAPTURE_UNJOINED");
+        if (i == 0)
+            expect_no_word("nothing comes behind");
+        else
+            expect_sentence("nothing comes behind node 1 of 1 (kernel 'tarn_test_fill')");
+        OK(tarn_capture_abort(capture));
+    }
+}
+END_TEST
+
+START_TEST(the_newest_node_is_that_of_the_captures_own_graph)
+{
+    tn_cu_graph target = test_graph();
+    tarn_capture *capture = NULL;
+    void *block = test_malloc(4096);
+
+    OK(tarn_capture_begin_to_graph(world.pool, NULL, 0, target, world.stream, TARN_CAPTURE_GLOBAL,
+                                   &capture));
+    test_set_words(world.stream, block, 1, 1);
+    test_fill(world.stream, block, 1, 1);
+    test_break_capture();
+    REFUSE(TARN_ERR_CAPTURE_BROKEN,
+           "the newest of its graph is node 2 of 2 (kernel 'tarn_test_fill')",
+           tarn_capture_end_to_graph(capture));
+    OK(tarn_capture_abort(capture));
+    OK(tarn_free(block));
+}
+END_TEST
+
 START_TEST(a_fork_that_nobody_knows_is_not_looked_for)
 {
     tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
@@ -553,6 +616,8 @@ int main(void)
     tcase_add_test(replays, a_replay_into_a_capture_of_the_users_own_blames_no_other);
     tcase_add_test(replays, a_launch_of_the_users_own_is_not_taken_for_a_replay);
     tcase_add_test(ends, a_fork_that_was_not_joined_is_named_with_its_last_node);
+    tcase_add_test(ends, forks_are_looked_for_in_a_pools_first_captures);
+    tcase_add_test(ends, the_newest_node_is_that_of_the_captures_own_graph);
     tcase_add_test(ends, forks_that_are_joined_end_as_they_did);
     tcase_add_test(ends, a_fork_that_nobody_knows_is_not_looked_for);
     tcase_add_test(ends, what_the_driver_has_dropped_is_said_to_be);
