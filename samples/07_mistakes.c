@@ -14,7 +14,7 @@
 #include "common/kernels.h"
 #include "tarn/tarn.h"
 
-enum { COUNT = 16 * 1024, BYTES = COUNT * sizeof(float) };
+enum { COUNT = 16 * 1024, BYTES = COUNT * sizeof(float), SCRATCH_BYTES = 64 << 20 };
 
 static tarn_device *device;
 static tarn_stream stream;
@@ -178,6 +178,21 @@ static tarn_graph *pool_of_the_input_destroyed(void)
     return graph;
 }
 
+/* The driver's own memory has no owner in Tarn: what was freed there nobody knows any more. */
+static void *scratch;
+static void set_scratch(void)
+{
+    sample_set(stream, scratch, 0, BYTES);
+}
+
+static tarn_graph *memory_of_the_driver_freed(void)
+{
+    scratch = sample_device_alloc(SCRATCH_BYTES);
+    tarn_graph *graph = capture(pool, set_scratch);
+    sample_device_free(scratch);
+    return graph;
+}
+
 static const struct mistake {
     const char *what;
     tarn_graph *(*plant)(void);
@@ -194,6 +209,7 @@ static const struct mistake {
     {"a pointer in a struct is of a freed block", pointer_in_a_struct, TARN_POINTER_FREED_EXTERNAL},
     {"a copy's source is a local variable", source_on_the_stack, TARN_POINTER_PAGEABLE},
     {"the input's pool was destroyed", pool_of_the_input_destroyed, TARN_POINTER_UNMAPPED},
+    {"memory of the driver's was freed", memory_of_the_driver_freed, TARN_POINTER_UNKNOWN},
 };
 
 static void print_report(const tarn_audit *audit)

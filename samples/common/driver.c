@@ -37,6 +37,8 @@
     X(cuModuleUnload)                                                                              \
     X(cuModuleGetFunction)                                                                         \
     X(cuLaunchKernel)                                                                              \
+    X(cuMemAlloc)                                                                                  \
+    X(cuMemFree)                                                                                   \
     X(cuMemsetD8Async)                                                                             \
     X(cuMemcpyHtoDAsync)                                                                           \
     X(cuMemcpyDtoHAsync)
@@ -225,6 +227,18 @@ tarn_driver_graph sample_end_capture(tarn_stream stream)
     tarn_driver_graph graph = NULL;
     must(driver.cuStreamEndCapture(stream, &graph), "cuStreamEndCapture");
     return graph;
+}
+
+void *sample_device_alloc(size_t bytes)
+{
+    tn_cu_deviceptr address = 0;
+    must(driver.cuMemAlloc(&address, bytes), "cuMemAlloc");
+    return (void *)(uintptr_t)address;
+}
+
+void sample_device_free(void *device)
+{
+    must(driver.cuMemFree((tn_cu_deviceptr)(uintptr_t)device), "cuMemFree");
 }
 
 void sample_copy_to_device(tarn_stream stream, void *device, const void *host, size_t bytes)

@@ -41,6 +41,10 @@ void sample_order(tarn_stream first, tarn_stream then);
 void sample_begin_capture(tarn_stream stream);
 tarn_driver_graph sample_end_capture(tarn_stream stream);
 
+/* The driver's own memory, which is none of Tarn's. */
+void *sample_device_alloc(size_t bytes);
+void sample_device_free(void *device);
+
 /* Copies between host and device. To the device the copy is only enqueued: leave the source alone
  * until the stream has been synchronized. To the host the bytes are there on return. */
 void sample_copy_to_device(tarn_stream stream, void *device, const void *host, size_t bytes);
