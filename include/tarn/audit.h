@@ -210,7 +210,7 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_graph_audit(tarn_graph *graph,
  * captured is looked through on the thread that captures it, as far as it has come.
  *   INVALID_HANDLE    the device, or the pool of the options
  *   INVALID_ARGUMENT  driver_graph or audit is NULL, an option is out of range, or the pool or the graph is of another
- *                     device
+ *                     device: by its kernels, for nothing else in a graph tells the device
  *   LIMIT, WRONG_STATE  as tarn_graph_audit
  *   HOST_MEMORY, DEVICE_LOST, POISONED; DRIVER: the driver refuses the graph, which it may do of one that was
  *   destroyed */
