@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Graphs that are looked through: by whom and when, with which options, what is refused, and what becomes of reports. */
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "support/bodies.h"
@@ -388,92 +386,6 @@ START_TEST(a_capture_goes_on_while_other_graphs_are_looked_through)
 }
 END_TEST
 
-/* Who captures and looks through what was captured, over and over. */
-struct capturing {
-    pthread_t thread;
-    tn_cu_context context;
-    tn_cu_stream stream;
-    tarn_pool *pool;
-    int captures;
-    atomic_bool over;
-};
-
-static void *capture_on_and_on(void *argument)
-{
-    enum { CAPTURES = 40 };
-    struct capturing *capturing = argument;
-    tn_cu_stream stream = capturing->stream;
-
-    test_set_context(capturing->context);
-
-    for (; capturing->captures < CAPTURES; capturing->captures++) {
-        tarn_capture *capture = test_capture_on(capturing->pool, stream, TARN_CAPTURE_GLOBAL);
-        void *temporary = test_alloc(capturing->pool, BYTES, stream);
-        tarn_audit *own = NULL;
-        tarn_graph *graph;
-
-        test_copy(stream, temporary, input, BYTES);
-        OK(tarn_free(temporary));
-        graph = test_capture_end(capture);
-        OK(tarn_graph_audit(graph, NULL, &own));
-        ck_assert_uint_eq(own->counts[TARN_POINTER_EXTERNAL], 1);
-        ck_assert_uint_eq(own->mistake_count, 0);
-        tarn_audit_destroy(own);
-        OK(tarn_graph_destroy(graph));
-    }
-    atomic_store(&capturing->over, true);
-    return NULL;
-}
-
-START_TEST(graphs_are_looked_through_beside_another_threads_captures)
-{
-    struct capturing capturing = {
-        .context = test_context(), .stream = test_stream(), .pool = test_pool("captured")};
-    tarn_graph *graph = make_graph();
-    int looks = 0;
-
-    ck_assert_int_eq(pthread_create(&capturing.thread, NULL, capture_on_and_on, &capturing), 0);
-    while (!atomic_load(&capturing.over)) {
-        look(graph);
-        expect(TARN_POINTER_EXTERNAL, 2, 0);
-        OK(tarn_graph_guard(graph, (tarn_guard)(looks % 3), NULL));
-        OK(tarn_graph_check(graph));
-        looks += 1;
-    }
-    ck_assert_int_eq(pthread_join(capturing.thread, NULL), 0);
-    ck_assert_int_gt(looks, 0);
-    OK(tarn_graph_destroy(graph));
-    test_wait_for_all();
-    OK(tarn_pool_destroy(capturing.pool));
-    test_destroy_stream(capturing.stream);
-}
-END_TEST
-
-START_TEST(kernels_of_another_context_of_the_device_are_looked_at)
-{
-    tn_cu_context before = test_context();
-    tn_cu_context other = test_make_context();
-    tn_cu_stream stream = test_stream();
-    tn_cu_graph graph;
-
-    test_use_kernels_here();
-    test_begin_capture(stream, TN_CU_CAPTURE_MODE_RELAXED);
-    test_fill(stream, input, 1, WORDS);
-    test_fill(stream, output, 1, WORDS);
-    graph = test_end_capture(stream);
-    test_set_context(before);
-    test_use_kernels_here();
-    look_at_driver_graph(graph);
-    ck_assert_uint_eq(audit->kernel_count, 2);
-    expect(TARN_POINTER_EXTERNAL, 2, 0);
-    test_destroy_graph(graph);
-    test_set_context(other);
-    test_destroy_stream(stream);
-    test_end_context(other);
-    test_set_context(before);
-}
-END_TEST
-
 /* The executable is not read: who has changed it has the graph that says what it does now. */
 START_TEST(an_update_behind_tarns_back_is_not_seen)
 {
@@ -756,8 +668,6 @@ int main(void)
     tcase_add_test(looked, classes_are_named);
     tcase_add_test(whenever, a_graph_that_is_being_captured_is_looked_through);
     tcase_add_test(whenever, a_capture_goes_on_while_other_graphs_are_looked_through);
-    tcase_add_test(whenever, graphs_are_looked_through_beside_another_threads_captures);
-    tcase_add_test(whenever, kernels_of_another_context_of_the_device_are_looked_at);
     tcase_add_test(whenever, an_update_behind_tarns_back_is_not_seen);
     tcase_add_test(refused, options_out_of_range_are_refused);
     tcase_add_test(refused, wrong_handles_and_arguments_are_refused);
