@@ -69,8 +69,9 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_capture_begin(tarn_pool *pool, tarn_st
  *                   sentence has the driver's name of the error, what it means for the capture and what
  *                   helps; and, as far as they are known, the newest node of the graph, the newest block
  *                   that was allocated while the capture was good, by its sequence number, and the first
- *                   of Tarn's calls that found it broken, or that broke it. For a fork: streams that had joined and allocated, and where
- *                   there are such, the newest node behind which comes nothing
+ *                   of Tarn's calls that found it broken, or that broke it. For a fork: streams that
+ *                   had joined and allocated, and where one is found, the newest node behind which comes
+ *                   nothing
  *   DEVICE_MEMORY, HOST_MEMORY, DRIVER  the graph could not be instantiated: call again, or abort
  *   DEVICE_LOST, POISONED */
 TARN_API TARN_MUST_CHECK tarn_status tarn_capture_end(tarn_capture *capture, tarn_graph **graph);

@@ -34,8 +34,8 @@ struct tn_seen_node {
  * there is none, or the driver or the host's memory do not allow the look. */
 struct tn_seen_node tn_loose_end_find(struct tn_gpu *gpu, tn_cu_stream stream);
 
-/* The newest node of the graph, which is there, and a capture's that has not ended; number 0, where it has none, or the driver or the
- * host's memory do not allow the look. */
+/* The newest node of the graph, which is there, and a capture's that has not ended; number 0, where it has none, or the
+ * driver or the host's memory do not allow the look. */
 struct tn_seen_node tn_newest_node_find(struct tn_gpu *gpu, tn_cu_graph graph);
 
 #endif

@@ -212,7 +212,7 @@ static void put_newest_node(struct tn_text *text, const struct tn_seen_node *new
 {
     if (newest->number == 0)
         return;
-    tn_put(text, "; the newest of its graph is ");
+    tn_put(text, "; its graph ends with ");
     put_node(text, newest);
 }
 

@@ -22,9 +22,9 @@
  * So only the first captures of a pool in which a forked stream is known are looked at: there a program's mistake shows.
  * When one was refused the next ones are looked at again.
  *
- * Trade-offs: that of a capture that was broken by another thread at the very end no node is known. A body's graph
- * lasts as long as its node, of which the hold says nothing: it is not read. A user who ends a capture of their own while another thread makes the first allocation in
- * it gives that thread a graph that is gone; only the driver could see that. */
+ * Trade-offs: where another thread breaks a capture just when it ends, no node is named. A body's graph lasts as long
+ * as its node, of which the hold says nothing: it is not read. A user who ends a capture of their own while another
+ * thread makes the first allocation in it gives that thread a graph that is gone; only the driver could see that. */
 #include "graphs/capture.h"
 
 #include <stddef.h>

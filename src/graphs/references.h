@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /* references.h -- every address that the nodes of a graph name.
  *
- *   G4  each node of the graph, of its child graphs and of the bodies that are given is there once, and says whether all that it names is
+ *   G4  each node of the graph, of its child graphs and of the bodies that are given is there once, and says whether
+ *       all that it names is
  *
  * Of a copy, a set, a batch it is known which of their parameters are addresses. Of a kernel it is not: each word of
  * eight bytes that a parameter has, structs included, at multiples of eight bytes in it, is taken for an address where it
- * is one that Tarn has had memory at, now or before, or of the graph's own allocation nodes, or the driver knows memory there. So a number that happens to be
- * such an address is taken for one; and what lies in memory, or is computed in a kernel, is not seen.
+ * is one that Tarn has had memory at, now or before, or of the graph's own allocation nodes, or the driver knows memory
+ * there. So a number that happens to be such an address is taken for one; and what lies in memory, or is computed in a
+ * kernel, is not seen.
  *
  * Locking: none. The graph and its functions must not be changed or destroyed meanwhile. Nothing waits for the GPU or
  * disturbs a capture. */

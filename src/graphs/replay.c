@@ -197,7 +197,7 @@ static TN_ALWAYS_INLINE bool begin_alone(struct tn_replays *replays)
     return false;
 }
 
-/* It has launched it. What is read here is a miss after a launch: the record is written alone. */
+/* It has launched it. After a launch each look is a miss: there is one, at the epoch, and the record is only written. */
 static TN_ALWAYS_INLINE void end_alone(struct tn_replays *replays, const struct tn_gpu *gpu)
 {
     /* After the launch: a wait that begins before it proves nothing of it. */

@@ -87,7 +87,7 @@ START_TEST(whatever_breaks_a_capture_its_end_says_between_which_calls_that_was)
         for (int ends = 0; ends < 2; ends++) { /* the second says no less */
             expect_broken(capture, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED: a call that a capture "
                                    "does not allow has broken it");
-            expect_sentence("the newest of its graph is node 1 of 1 (set); it was good");
+            expect_sentence("its graph ends with node 1 of 1 (set); it was good");
             expect_sentence(allocated(newest, 4096));
             expect_sentence("tarn_malloc of 8192 bytes noticed it first");
         }
@@ -400,7 +400,7 @@ START_TEST(the_newest_node_is_that_of_the_captures_own_graph)
     test_fill(world.stream, block, 1, 1);
     test_break_capture();
     REFUSE(TARN_ERR_CAPTURE_BROKEN,
-           "the newest of its graph is node 2 of 2 (kernel 'tarn_test_fill')",
+           "its graph ends with node 2 of 2 (kernel 'tarn_test_fill')",
            tarn_capture_end_to_graph(capture));
     OK(tarn_capture_abort(capture));
     OK(tarn_free(block));

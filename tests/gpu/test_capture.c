@@ -355,7 +355,7 @@ START_TEST(the_end_of_a_broken_capture_names_the_last_node)
         test_fill(stream, block, 1, 64);
         test_set_words(stream, block, 1, 64);
         test_breaks[i].call(stream);
-        REFUSE(TARN_ERR_CAPTURE_BROKEN, "the newest of its graph is node 2 of 2 (set)",
+        REFUSE(TARN_ERR_CAPTURE_BROKEN, "its graph ends with node 2 of 2 (set)",
                tarn_capture_end(capture, &graph));
         ck_assert_untouched(graph);
         OK(tarn_capture_abort(capture));

@@ -191,7 +191,12 @@ static void expect_newest(tn_cu_graph graph, size_t number, tn_cu_graphnode_type
 
 static void look_at_newest(void *graph)
 {
-    expect_newest(graph, 2, TN_CU_NODE_KERNEL, "unit_seen_node"); /* no context is current here */
+    /* No context is current here, nor is one left. */
+    expect_newest(graph, 2, TN_CU_NODE_KERNEL, "unit_seen_node");
+    ck_assert_ptr_null(test_context());
+    sim.plan_fault("cuCtxPushCurrent", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    expect_newest(graph, 2, TN_CU_NODE_KERNEL, "");
+    ck_assert_ptr_null(test_context());
 }
 
 START_TEST(the_newest_node_of_a_broken_capture_is_seen)
@@ -211,6 +216,10 @@ START_TEST(the_newest_node_of_a_broken_capture_is_seen)
     ck_assert_uint_eq(tn_newest_node_find(&gpu, graph).number, 0);
     sim.plan_fault("cuGraphNodeGetType", 1, 0, TN_CUDA_ERROR_UNKNOWN);
     ck_assert_uint_eq(tn_newest_node_find(&gpu, graph).number, 0);
+    (void)tn_host_plan_fault(1, false);
+    ck_assert_uint_eq(tn_newest_node_find(&gpu, graph).number, 0);
+    (void)tn_host_plan_fault(0, false);
+    expect_newest(graph, 2, TN_CU_NODE_KERNEL, "unit_seen_node");
     test_drop_capture(stream);
 }
 END_TEST
