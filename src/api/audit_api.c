@@ -128,14 +128,13 @@ void tarn_audit_destroy(tarn_audit *audit)
 tarn_status tarn_audit_report(const tarn_audit *audit, tarn_report_format format, char *buffer,
                               size_t capacity, size_t *length)
 {
+    tarn_status status = tn_check_report(format, buffer, capacity);
     size_t whole;
 
     if (audit == NULL)
-        return tn_bad_argument("audit is NULL");
-    if (buffer == NULL && capacity > 0)
-        return tn_bad_argument("buffer is NULL, and capacity is not 0");
-    if ((unsigned)format > TARN_REPORT_JSON)
-        return tn_bad_argument("the format is not one of tarn_report_format");
+        return tn_bad_argument("audit is NULL: there is nothing to report");
+    if (status != TARN_OK)
+        return status;
     whole = tn_audit_write_report(audit, format, buffer, capacity);
     if (length != NULL)
         *length = whole;

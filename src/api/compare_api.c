@@ -48,14 +48,13 @@ void tarn_graph_diff_destroy(tarn_graph_diff *diff)
 tarn_status tarn_graph_diff_report(const tarn_graph_diff *diff, tarn_report_format format,
                                    char *buffer, size_t capacity, size_t *length)
 {
+    tarn_status status = tn_check_report(format, buffer, capacity);
     size_t written;
 
     if (diff == NULL)
         return tn_bad_argument("diff is NULL: there is nothing to report");
-    if (buffer == NULL && capacity > 0)
-        return tn_bad_argument("buffer is NULL, and its capacity is not 0");
-    if ((unsigned)format > TARN_REPORT_JSON)
-        return tn_bad_argument("format is not one of tarn_report_format");
+    if (status != TARN_OK)
+        return status;
     written = tn_graph_diff_write_report(diff, format, buffer, capacity);
     if (length != NULL)
         *length = written;

@@ -11,6 +11,7 @@
 #include "base/hot.h"
 #include "checkpoint/state.h"
 #include "graphs/capture.h"
+#include "tarn/stats.h"
 
 static inline tarn_status tn_bad_handle(const char *kind)
 {
@@ -60,6 +61,17 @@ static inline tarn_status tn_leave(tarn_status status)
 {
     TN_ASSERT(tn_lock_none_held());
     return status;
+}
+
+/* Where a report is to be written, and how. */
+static inline tarn_status tn_check_report(tarn_report_format format, const char *buffer,
+                                          size_t capacity)
+{
+    if (buffer == NULL && capacity > 0)
+        return tn_bad_argument("buffer is NULL, and its capacity is not 0");
+    if ((unsigned)format > TARN_REPORT_JSON)
+        return tn_bad_argument("format is not one of tarn_report_format");
+    return TARN_OK;
 }
 
 /* For calls that use the device: reaps what is gone, and refuses a device that is lost. */

@@ -72,15 +72,6 @@ tarn_status tarn_device_reset_totals(tarn_device *device)
     return tn_leave(TARN_OK);
 }
 
-static tarn_status check_report(tarn_report_format format, const char *buffer, size_t capacity)
-{
-    if (buffer == NULL && capacity > 0)
-        return tn_bad_argument("buffer is NULL, and its capacity is not 0");
-    if ((unsigned)format > TARN_REPORT_JSON)
-        return tn_bad_argument("format is not one of tarn_report_format");
-    return TARN_OK;
-}
-
 tarn_status tarn_pool_report(tarn_pool *pool, tarn_report_format format, char *buffer,
                              size_t capacity, size_t *length)
 {
@@ -89,7 +80,7 @@ tarn_status tarn_pool_report(tarn_pool *pool, tarn_report_format format, char *b
 
     if (!tn_is_pool(pool))
         return tn_bad_handle("pool");
-    status = check_report(format, buffer, capacity);
+    status = tn_check_report(format, buffer, capacity);
     if (status != TARN_OK)
         return status;
     tn_device_reap(pool->device);
@@ -107,7 +98,7 @@ tarn_status tarn_device_report(tarn_device *device, tarn_report_format format, c
 
     if (!tn_is_device(device))
         return tn_bad_handle("device");
-    status = check_report(format, buffer, capacity);
+    status = tn_check_report(format, buffer, capacity);
     if (status != TARN_OK)
         return status;
     tn_device_reap(device);

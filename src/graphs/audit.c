@@ -10,22 +10,14 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/host.h"
+#include "base/word_set.h"
 #include "graphs/scan.h"
 #include "graphs/standing.h"
-
-enum { NUMBERS_MIN = 256 };
 
 struct pointers {
     tarn_pointer *items;
     size_t count;
     size_t capacity;
-};
-
-/* A set of numbers of blocks. */
-struct numbers {
-    uint64_t *table; /* 0: an empty place; no block has that number */
-    size_t count;
-    size_t capacity; /* a power of two, or 0 */
 };
 
 /* So many references are looked at together: few enough for the caches nearest to the processor. */
@@ -46,7 +38,7 @@ struct work {
     enum tn_audit_list list;
     struct record *record;
     struct tn_standings standings;
-    struct numbers listed; /* TN_LIST_NOT_HELD: of blocks that were */
+    struct tn_word_set listed; /* TN_LIST_NOT_HELD: twice the numbers of blocks that were */
 };
 
 static tarn_status no_memory(void)
@@ -173,34 +165,6 @@ static bool add_pointer(struct pointers *pointers, const tarn_pointer *pointer)
     return true;
 }
 
-static uint64_t *number_place(const struct numbers *numbers, uint64_t number)
-{
-    size_t at = (size_t)(number * TN_GOLDEN >> 32) & (numbers->capacity - 1);
-
-    while (numbers->table[at] != 0 && numbers->table[at] != number)
-        at = (at + 1) & (numbers->capacity - 1);
-    return &numbers->table[at];
-}
-
-static bool reserve_number(struct numbers *numbers)
-{
-    struct numbers bigger = {.capacity = tn_max(2 * numbers->capacity, NUMBERS_MIN),
-                             .count = numbers->count};
-
-    if (2 * (numbers->count + 1) <= numbers->capacity)
-        return true;
-    bigger.table = tn_host_alloc(bigger.capacity, sizeof *bigger.table);
-    if (bigger.table == NULL)
-        return false;
-    for (size_t i = 0; i < numbers->capacity; i++) {
-        if (numbers->table[i] != 0)
-            *number_place(&bigger, numbers->table[i]) = numbers->table[i];
-    }
-    tn_host_free(numbers->table);
-    *numbers = bigger;
-    return true;
-}
-
 /* Whether the pointer is the first into a live block that the graph does not hold. */
 static bool is_not_held(struct work *work, size_t index, tarn_pointer_class of, bool *known)
 {
@@ -212,13 +176,13 @@ static bool is_not_held(struct work *work, size_t index, tarn_pointer_class of, 
         (finding->held && finding->pool->is_own) ||
         (tn_pointer_is_dead(of) && is_mistake(work, of)))
         return false;
-    *known = reserve_number(&work->listed);
+    *known = tn_word_set_reserve(&work->listed);
     if (!*known)
         return false;
-    place = number_place(&work->listed, finding->block.sequence);
+    place = tn_word_set_place(&work->listed, 2 * finding->block.sequence);
     if (*place != 0)
         return false;
-    *place = finding->block.sequence;
+    *place = 2 * finding->block.sequence;
     work->listed.count += 1;
     return true;
 }
@@ -355,7 +319,7 @@ tarn_status tn_audit(tarn_device *device, const struct tn_audit_subject *subject
     } else {
         tn_audit_drop(&work.record->view);
     }
-    tn_host_free(work.listed.table);
+    tn_word_set_drop(&work.listed);
     tn_standings_drop(&work.standings);
     return status;
 }

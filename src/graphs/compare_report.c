@@ -45,8 +45,8 @@ static void put_verdict(struct tn_text *text, const tarn_graph_diff *diff)
     else
         tn_put(text, "no difference is known");
     tn_put(text, ": %zu nodes of %s structure, %zu differences, %zu not inspected\n",
-                diff->node_count, diff->same_structure ? "the same" : "another", differences,
-                diff->uninspected_count);
+           diff->node_count, diff->same_structure ? "the same" : "another", differences,
+           diff->uninspected_count);
 }
 
 static void put_node(struct tn_text *text, const tarn_graph_diff *diff, uint32_t node)
@@ -113,7 +113,7 @@ static void put_values(struct tn_text *text, const tarn_graph_diff *diff,
     case TARN_GRAPH_DIFFERENCE_FUNCTION:
         pair = &diff->nodes[difference->node];
         tn_put(text, "0x%llx, and 0x%llx %s", number(values[0]), number(values[1]),
-                    pair->kernels[1] != NULL ? pair->kernels[1] : "");
+               pair->kernels[1] != NULL ? pair->kernels[1] : "");
         break;
     case TARN_GRAPH_DIFFERENCE_PARAMETER:
     case TARN_GRAPH_DIFFERENCE_BUFFER:
@@ -131,7 +131,7 @@ static void put_block(struct tn_text *text, const tarn_block *block)
         tn_put(text, "no live block");
     else
         tn_put(text, "block %llu (%zu bytes at 0x%llx)", number(block->sequence), block->bytes,
-                    number((uint64_t)(uintptr_t)block->address));
+               number((uint64_t)(uintptr_t)block->address));
 }
 
 static bool has_blocks(const tarn_graph_difference *difference)
@@ -200,9 +200,9 @@ static void put_block_object(struct tn_text *text, const tarn_block *block)
         tn_put(text, "null");
     else
         tn_put(text,
-                    "{\"address\": %llu, \"bytes\": %zu, \"block_bytes\": %zu, \"sequence\": %llu}",
-                    number((uint64_t)(uintptr_t)block->address), block->bytes, block->block_bytes,
-                    number(block->sequence));
+               "{\"address\": %llu, \"bytes\": %zu, \"block_bytes\": %zu, \"sequence\": %llu}",
+               number((uint64_t)(uintptr_t)block->address), block->bytes, block->block_bytes,
+               number(block->sequence));
 }
 
 static void put_object(struct tn_text *text, const tarn_graph_diff *diff,
@@ -210,12 +210,11 @@ static void put_object(struct tn_text *text, const tarn_graph_diff *diff,
 {
     tn_put(text, "{\"kind\": \"%s\"", kinds[difference->kind]);
     put_node_members(text, diff, difference->node);
-    tn_put(text,
-                ", \"index\": %u, \"offset\": %u, \"bytes\": %u, \"field\": ", difference->index,
-                difference->offset, difference->bytes);
+    tn_put(text, ", \"index\": %u, \"offset\": %u, \"bytes\": %u, \"field\": ", difference->index,
+           difference->offset, difference->bytes);
     put_string_or_null(text, difference->field);
     tn_put(text, ", \"values\": [%llu, %llu], \"blocks\": [", number(difference->values[0]),
-                number(difference->values[1]));
+           number(difference->values[1]));
     put_block_object(text, &difference->blocks[0]);
     tn_put(text, ", ");
     put_block_object(text, &difference->blocks[1]);
@@ -225,9 +224,9 @@ static void put_object(struct tn_text *text, const tarn_graph_diff *diff,
 static void put_json(struct tn_text *text, const tarn_graph_diff *diff)
 {
     tn_put(text, "{\"same_structure\": %s, \"complete\": %s, \"equal\": %s, ",
-                truth(diff->same_structure), truth(diff->complete), truth(diff->equal));
+           truth(diff->same_structure), truth(diff->complete), truth(diff->equal));
     tn_put(text, "\"corresponds\": %s, \"node_count\": %zu, \"uninspected_count\": %zu, ",
-                truth(diff->corresponds), diff->node_count, diff->uninspected_count);
+           truth(diff->corresponds), diff->node_count, diff->uninspected_count);
     tn_put(text, "\"differences\": [");
     for (size_t i = 0; i < diff->difference_count; i++) {
         if (i > 0)

@@ -13,12 +13,12 @@
 #include "base/contract.h"
 #include "base/error.h"
 #include "base/host.h"
+#include "base/word_set.h"
 #include "driver/pointer.h"
 #include "vmm/address_table.h"
 
 enum {
     WORD_BYTES = 8,
-    ASKED_MIN = 256,
     FEW = 4,
     BATCH = 32, /* nodes */
     LINE_POINTERS = 8,
@@ -41,12 +41,9 @@ struct tn_collection {
     size_t region_count;
     size_t region_capacity;
     size_t given_capacity;
-    uint64_t lowest; /* address of a region's, or that an allocation node gives */
-    uint64_t *
-        asked; /* a table of the words that the driver was asked for; the lowest bit: they are memory */
-    size_t asked_count;
-    size_t asked_capacity; /* a power of two, or 0 */
-    tn_cu_context context; /* of the kernel that was read last, and known to be the device's */
+    uint64_t lowest;          /* address of a region's, or that an allocation node gives */
+    struct tn_word_set asked; /* the words that the driver was asked for; beside: they are memory */
+    tn_cu_context context;    /* of the kernel that was read last, and known to be the device's */
     const struct tn_layout *layout; /* that was found last; NULL: none */
     struct tn_node batch[BATCH];    /* what was read of the nodes that are looked at together */
 };
@@ -222,39 +219,6 @@ bool tn_references_give(const struct tn_references *references, uint64_t address
 
 /* -- Words that may be addresses ------------------------------------------------------------------ */
 
-/* The word's place in the table: it has the word, with either lowest bit, or 0. */
-static uint64_t *asked_place(const struct tn_collection *collection, uint64_t word)
-{
-    size_t at = (size_t)((word >> 1) * TN_GOLDEN >> 32);
-
-    for (at &= collection->asked_capacity - 1; collection->asked[at] != 0;
-         at = (at + 1) & (collection->asked_capacity - 1)) {
-        if (collection->asked[at] >> 1 == word >> 1)
-            break;
-    }
-    return &collection->asked[at];
-}
-
-static bool reserve_asked(struct tn_collection *collection)
-{
-    struct tn_collection bigger = {.asked_capacity =
-                                       tn_max(2 * collection->asked_capacity, ASKED_MIN)};
-
-    if (2 * (collection->asked_count + 1) <= collection->asked_capacity)
-        return true;
-    bigger.asked = tn_host_alloc(bigger.asked_capacity, sizeof *bigger.asked);
-    if (bigger.asked == NULL)
-        return false;
-    for (size_t i = 0; i < collection->asked_capacity; i++) {
-        if (collection->asked[i] != 0)
-            *asked_place(&bigger, collection->asked[i]) = collection->asked[i];
-    }
-    tn_host_free(collection->asked);
-    collection->asked = bigger.asked;
-    collection->asked_capacity = bigger.asked_capacity;
-    return true;
-}
-
 /* Asks the driver, of two words that differ in the lowest bit alone for the even one. */
 static tarn_status ask(struct tn_collection *collection, uint64_t word, bool *is_address)
 {
@@ -262,15 +226,15 @@ static tarn_status ask(struct tn_collection *collection, uint64_t word, bool *is
     uint64_t *place;
     tarn_status status;
 
-    if (!reserve_asked(collection))
+    if (!tn_word_set_reserve(&collection->asked))
         return no_memory();
-    place = asked_place(collection, word);
+    place = tn_word_set_place(&collection->asked, word);
     if (*place == 0) {
         status = tn_memory_look(collection->gpu, word & ~(uint64_t)1, &memory);
         if (status != TARN_OK)
             return status;
         *place = (word & ~(uint64_t)1) | (memory.kind != TN_MEMORY_UNKNOWN);
-        collection->asked_count += 1;
+        collection->asked.count += 1;
     }
     *is_address = (*place & 1) != 0;
     return TARN_OK;
@@ -676,7 +640,7 @@ void tn_references_settle(struct tn_references *references)
 
     if (collection != NULL) {
         tn_host_free(collection->regions);
-        tn_host_free(collection->asked);
+        tn_word_set_drop(&collection->asked);
         tn_host_free(collection);
     }
     tn_host_free(references->given);
