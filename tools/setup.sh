@@ -1,11 +1,26 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Installs the Debian or Ubuntu packages that building and testing need, where any is missing.
+# "tools/setup.sh ci" does so for the stages of CI that "make test" does not have, too.
 # TARN_NO_SETUP=1 skips it: then what is missing is for you to provide.
 set -eu
 
-packages='gcc g++ make cmake ninja-build pkg-config check valgrind'
-commands='cc c++ make cmake ninja pkg-config valgrind'
+# A package that has other names elsewhere: name|name; the first that the system knows is installed.
+packages='gcc g++ make cmake ninja-build pkg-config check valgrind python3'
+commands='cc c++ make cmake ninja pkg-config valgrind python3'
+case "${1:-}" in
+'') ;;
+ci)
+    packages="$packages clang libclang-rt-dev|libclang-rt-14-dev|libclang-common-14-dev"
+    packages="$packages clang-format-14 spin gcc-aarch64-linux-gnu libc6-dev-arm64-cross"
+    packages="$packages qemu-user|qemu-user-static"
+    commands="$commands clang clang-format-14 spin aarch64-linux-gnu-gcc qemu-aarch64"
+    ;;
+*)
+    echo "usage: tools/setup.sh [ci]" >&2
+    exit 2
+    ;;
+esac
 
 [ "${TARN_NO_SETUP:-0}" != 1 ] || exit 0
 
@@ -27,13 +42,33 @@ fi
 installed=$(dpkg-query -W -f '${db:Status-Status} ${Package} ${Provides}\n' |
     sed -n 's/^installed //p' | sed 's/([^)]*)//g' | tr ', ' '\n\n')
 missing=
-for package in $packages; do
-    printf '%s\n' "$installed" | grep -qxF "$package" || missing="$missing $package"
+for names in $packages; do
+    names=$(echo "$names" | tr '|' ' ')
+    for package in $names; do
+        printf '%s\n' "$installed" | grep -qxF "$package" && continue 2
+    done
+    missing="$missing${missing:+ }$(echo "$names" | tr ' ' '|')"
 done
 [ -n "$missing" ] || exit 0
 
-echo "Missing packages:$missing"
-install="apt-get install -y --no-install-recommends$missing"
+# The command that installs what is missing; the names are those that the index has by then.
+choose() {
+    install='apt-get install -y --no-install-recommends'
+    for names in $missing; do
+        names=$(echo "$names" | tr '|' ' ')
+        chosen=${names%% *}
+        for package in $names; do
+            if apt-cache show "$package" >/dev/null 2>&1; then
+                chosen=$package
+                break
+            fi
+        done
+        install="$install $chosen"
+    done
+}
+
+echo "Missing packages: $missing"
+choose
 if [ "$(id -u)" = 0 ]; then
     as_root='env DEBIAN_FRONTEND=noninteractive'
 elif command -v sudo >/dev/null 2>&1 && { sudo -n true 2>/dev/null || [ -t 0 ]; }; then
@@ -44,6 +79,7 @@ else
 fi
 # An index that cannot be refreshed may still do.
 $as_root apt-get update -q || echo "apt-get update failed; trying with the index that is there" >&2
+choose
 if ! $as_root $install; then
     echo "Installation failed. Install them, as root, with: apt-get update && $install" >&2
     exit 1
