@@ -284,6 +284,72 @@ START_TEST(a_pool_guards_its_graphs)
 }
 END_TEST
 
+/* A pool whose graphs are guarded from their end or adoption on. */
+static tarn_pool *guarding_pool(void)
+{
+    tarn_pool_options options = TARN_POOL_OPTIONS_INIT;
+
+    options.guard = TARN_GUARD_REFUSE;
+    return test_pool_with(&options);
+}
+
+/* Asserts that the refused call made an executable and that none is left. */
+static void expect_no_executable(tarn_status status, const tarn_graph *graph, uint64_t made,
+                                 uint64_t left)
+{
+    STATUS(TARN_ERR_DRIVER, status);
+    ck_assert_untouched(graph);
+    ck_assert_uint_eq(sim.call_count("cuGraphInstantiateWithFlags"), made + 1);
+    ck_assert_uint_eq(test_ledger().graph_execs, left);
+}
+
+/* _i: which of the audit's questions the driver does not answer. */
+static const char *const audit_calls[] = {"cuGraphGetNodes", "cuGraphNodeGetType",
+                                          "cuGraphMemcpyNodeGetParams"};
+enum { AUDIT_CALLS = sizeof audit_calls / sizeof audit_calls[0] };
+
+START_TEST(an_end_whose_guard_cannot_be_made_leaves_no_executable)
+{
+    tarn_pool *pool = guarding_pool();
+    tarn_capture *capture = section(pool);
+    tarn_graph *graph = UNTOUCHED;
+    uint64_t made = sim.call_count("cuGraphInstantiateWithFlags");
+    uint64_t left = test_ledger().graph_execs;
+
+    sim.plan_fault(audit_calls[_i], 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    expect_no_executable(tarn_capture_end(capture, &graph), graph, made, left);
+    OK(tarn_capture_end(capture, &graph));
+    expect_replay(graph, 7);
+    OK(tarn_free(input));
+    expect_stale(graph);
+    OK(tarn_graph_destroy(graph));
+    OK(tarn_pool_destroy(pool));
+}
+END_TEST
+
+START_TEST(an_adoption_whose_guard_cannot_be_made_leaves_no_executable)
+{
+    tarn_pool *pool = guarding_pool();
+    tarn_graph *graph = UNTOUCHED;
+    uint64_t made = sim.call_count("cuGraphInstantiateWithFlags");
+    uint64_t left = test_ledger().graph_execs;
+    tn_cu_graph captured;
+
+    test_begin_capture(world.stream, TN_CU_CAPTURE_MODE_THREAD_LOCAL);
+    test_copy(world.stream, output, input, BYTES);
+    captured = test_end_capture(world.stream);
+    sim.plan_fault(audit_calls[_i], 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    expect_no_executable(tarn_graph_adopt(pool, captured, &graph), graph, made, left);
+    ck_assert_uint_eq(test_stats(pool).graph_count, 0);
+    OK(tarn_graph_adopt(pool, captured, &graph));
+    expect_replay(graph, 7);
+    OK(tarn_free(input));
+    expect_stale(graph);
+    OK(tarn_graph_destroy(graph));
+    OK(tarn_pool_destroy(pool));
+}
+END_TEST
+
 /* A graph whose input is freed before its capture ends is stale from its first moment on. */
 START_TEST(what_is_freed_in_the_capture_is_missed_at_its_end)
 {
@@ -503,6 +569,10 @@ int main(void)
     tcase_add_test(blocks, its_own_memory_is_not_watched);
     tcase_add_test(blocks, an_input_of_its_own_pool_is_watched);
     tcase_add_test(others, a_pool_guards_its_graphs);
+    tcase_add_loop_test(others, an_end_whose_guard_cannot_be_made_leaves_no_executable, 0,
+                        AUDIT_CALLS);
+    tcase_add_loop_test(others, an_adoption_whose_guard_cannot_be_made_leaves_no_executable, 0,
+                        AUDIT_CALLS);
     tcase_add_test(others, what_is_freed_in_the_capture_is_missed_at_its_end);
     tcase_add_test(others, a_restore_that_frees_an_input_is_noticed);
     tcase_add_test(others, a_restore_over_kept_memory_makes_the_graph_stale);

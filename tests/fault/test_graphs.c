@@ -14,6 +14,7 @@ static void open_pool(void)
     tarn_pool_options options = TARN_POOL_OPTIONS_INIT;
 
     options.name = "graphs";
+    options.guard = TARN_GUARD_REFUSE; /* so that an end makes a guard, too */
     STEP(OPEN, tarn_device_open(0, NULL, &DEVICE));
     STEP(0, tarn_device_default_pool(DEVICE, &fault.out.pools[0]));
     STEP(S(HOST_MEMORY) | LOST, tarn_pool_create(DEVICE, &options, &POOL));

@@ -109,6 +109,18 @@ START_TEST(a_chunk_above_the_limit_goes_alone)
 }
 END_TEST
 
+START_TEST(a_chunk_of_just_the_limit_stays)
+{
+    struct tn_chunk *chunk;
+
+    put(2 * MIB, plain);
+    chunk = put(64 * MIB, plain);
+    expect_cached(64 * MIB, 1);
+    ck_assert_ptr_eq(tn_chunk_cache_take(cache, 64 * MIB, plain), chunk);
+    tn_chunk_destroy(&device->gpu, chunk);
+}
+END_TEST
+
 START_TEST(usage_is_what_is_there_and_the_limit)
 {
     uint64_t bytes = 77;
@@ -215,6 +227,7 @@ int main(void)
     tcase_add_checked_fixture(limits, open_cache, NULL);
     tcase_add_test(limits, over_the_limit_the_oldest_go);
     tcase_add_test(limits, a_chunk_above_the_limit_goes_alone);
+    tcase_add_test(limits, a_chunk_of_just_the_limit_stays);
     tcase_add_test(limits, usage_is_what_is_there_and_the_limit);
     tcase_add_test(limits, a_release_stops_at_what_is_to_be_kept);
     tcase_add_test(limits, a_lower_limit_holds_at_once);

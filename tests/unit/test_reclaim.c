@@ -143,6 +143,30 @@ START_TEST(a_device_trims_all_its_pools)
 }
 END_TEST
 
+/* _i: how much of 56 MiB is to stay, in units of 8 MiB: less, just as much and more than the newest pool has. */
+START_TEST(a_device_trim_stops_inside_a_pool)
+{
+    tarn_pool *second = unit_pool_of(device, "second", 0);
+    uint64_t keep_bytes = (uint64_t)_i * 8 * MIB;
+    uint64_t freed = 0;
+    void *blocks[7];
+
+    for (int i = 0; i < 7; i++)
+        blocks[i] = unit_alloc(i < 4 ? pool : second, 8 * MIB, stream);
+    for (int i = 0; i < 7; i++)
+        OK(tarn_free(blocks[i]));
+    ck_assert_uint_eq(atomic_load(&device->mapped_bytes), 56 * MIB);
+    OK(tn_device_trim(device, keep_bytes, true, &freed));
+    ck_assert_uint_eq(atomic_load(&device->mapped_bytes), keep_bytes);
+    ck_assert_uint_eq(freed, 56 * MIB - keep_bytes);
+    ck_assert_uint_eq(unit_stats(pool).mapped_bytes, _i < 4 ? keep_bytes : 32 * MIB);
+    ck_assert_uint_eq(unit_stats(second).mapped_bytes, _i < 4 ? 0 : keep_bytes - 32 * MIB);
+    ck_assert_uint_eq(waits(), _i < 7 ? 1 : 0);
+    OK(tarn_pool_validate(pool));
+    OK(tarn_pool_validate(second));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("reclaim");
@@ -161,6 +185,7 @@ int main(void)
     suite_add_tcase(suite, pools);
     tcase_add_checked_fixture(devices, make_pool, NULL);
     tcase_add_test(devices, a_device_trims_all_its_pools);
+    tcase_add_loop_test(devices, a_device_trim_stops_inside_a_pool, 0, 8);
     suite_add_tcase(suite, devices);
     return test_main(suite);
 }

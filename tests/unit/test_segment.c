@@ -7,6 +7,21 @@ static tarn_sim_ledger before;
 static int64_t host_before;
 static int owner;
 
+/* What another thread does when slots have just been given back. */
+static void (*behind_give)(void);
+
+__typeof__(tn_regions_give) __real_tn_regions_give;
+__typeof__(tn_regions_give) __wrap_tn_regions_give;
+void __wrap_tn_regions_give(struct tn_regions *of, uint64_t base, uint64_t slot_count)
+{
+    void (*then)(void) = behind_give;
+
+    behind_give = NULL;
+    __real_tn_regions_give(of, base, slot_count);
+    if (then != NULL)
+        then();
+}
+
 static struct tn_chunk *chunk_of(uint64_t bytes)
 {
     const struct tn_chunk_properties plain = {.exportable = false};
@@ -103,6 +118,31 @@ static void unmap(struct tn_chunk *chunk)
     ck_assert_ptr_null(chunk->segment);
     tn_chunk_destroy(&gpu, chunk);
 }
+
+static struct tn_segment *next_there;
+
+static void take_the_slots(void)
+{
+    next_there = create(2 * TN_SLOT_BYTES);
+}
+
+/* V1: its own entries have gone before anybody can have the slots. */
+START_TEST(slots_that_are_taken_while_a_segment_goes_are_the_next_ones)
+{
+    struct tn_segment *segment = create(2 * TN_SLOT_BYTES);
+    uint64_t base = segment->base;
+
+    behind_give = take_the_slots;
+    tn_segment_destroy(segment);
+    ck_assert(behind_give == NULL);
+    ck_assert_uint_eq(next_there->base, base);
+    ck_assert_ptr_eq(tn_address_table_find(base), next_there);
+    ck_assert_ptr_eq(tn_address_table_find(base + 2 * TN_SLOT_BYTES - 1), next_there);
+    ck_assert_ptr_eq(atomic_load(&next_there->owner), &owner);
+    tn_segment_destroy(next_there);
+    ck_assert_ptr_null(tn_address_table_find(base));
+}
+END_TEST
 
 START_TEST(chunks_come_and_go_at_their_pages)
 {
@@ -247,6 +287,7 @@ int main(void)
     tcase_add_checked_fixture(segments, open_regions, NULL);
     tcase_add_test(segments, a_segment_is_known_at_its_addresses_until_it_is_destroyed);
     tcase_add_test(segments, a_segment_that_cannot_be_made_leaves_nothing);
+    tcase_add_test(segments, slots_that_are_taken_while_a_segment_goes_are_the_next_ones);
     suite_add_tcase(suite, segments);
     tcase_add_checked_fixture(chunks, open_regions, NULL);
     tcase_add_test(chunks, chunks_come_and_go_at_their_pages);

@@ -153,6 +153,94 @@ START_TEST(a_chunk_that_cannot_change_hands_yet_stays_pending)
 }
 END_TEST
 
+/* Blocks one behind the other in chunks of 2 MiB, in units of 256 KiB. The middle one is freed beside a capture whose
+ * graph holds its chunks. It goes with three of them, over whose edges free blocks reach; what lies beside it is live,
+ * so that these do not join it. */
+static const size_t units[] = {6, 6, 6, 8, 5, 6};
+enum { UNIT = 256 << 10, BLOCKS = sizeof units / sizeof units[0], MIDDLE = 3 };
+
+/* The middle block, and the two beside it in live; the graph. */
+static struct tn_block *free_between_edges(tn_cu_stream of, void *live[2], tarn_graph **graph)
+{
+    void *blocks[BLOCKS];
+    struct tn_block *middle;
+    tarn_capture *capture;
+
+    for (size_t i = 0; i < BLOCKS; i++)
+        blocks[i] = unit_alloc(pool, units[i] * UNIT, of);
+    middle = unit_block(blocks[MIDDLE]);
+    for (size_t i = 0; i < BLOCKS; i++) {
+        if (i < MIDDLE - 1 || i > MIDDLE + 1)
+            OK(tarn_free(blocks[i]));
+    }
+    live[0] = blocks[MIDDLE - 1];
+    live[1] = blocks[MIDDLE + 1];
+    capture = unit_begin(pool, other);
+    OK(tarn_free(blocks[MIDDLE]));
+    ck_assert(middle->captured_free);
+    *graph = unit_end(capture);
+    return middle;
+}
+
+static void leave_records(size_t count)
+{
+    while (pool->store.spare_count > count)
+        (void)tn_block_take(&pool->store);
+    ck_assert_uint_eq(pool->store.spare_count, count);
+}
+
+/* Two, since both edges are cut. */
+START_TEST(a_chunk_that_changes_hands_has_the_records_for_both_of_its_edges)
+{
+    void *live[2];
+    tarn_graph *graph;
+    struct tn_block *middle = free_between_edges(stream, live, &graph);
+
+    OK(tn_gpu_wait_idle(&device->gpu));
+    tn_pool_lock(pool);
+    leave_records((size_t)_i);
+    tn_pending_poll(pool, false);
+    ck_assert_uint_eq(pool->counters.pending_count, 0);
+    ck_assert_int_eq(middle->state, TN_BLOCK_FREE);
+    ck_assert_ptr_eq(middle->heap->arena, &pool->idle);
+    ck_assert_uint_eq(pool->store.spare_count, _i == 2 ? 0 : (size_t)_i + TN_BLOCK_SLAB_RECORDS - 2);
+    OK(tn_pool_check(pool));
+    tn_pool_unlock(pool);
+    OK(tarn_graph_destroy(graph));
+}
+END_TEST
+
+/* What the poll of an allocation takes, the allocation has still. */
+START_TEST(an_allocation_has_its_records_behind_a_poll_that_takes_some)
+{
+    enum { RECORDS = 4 }; /* of an allocation */
+    tarn_graph *graphs[3];
+    tarn_capture *capture;
+    void *live[4];
+    void *blocks[2];
+
+    (void)free_between_edges(stream, &live[0], &graphs[0]);
+    (void)free_between_edges(test_stream(), &live[2], &graphs[1]);
+    capture = unit_begin(pool, other);
+    blocks[0] = unit_alloc(pool, 512, other); /* its arena has what it needs */
+    OK(tn_gpu_wait_idle(&device->gpu));
+    ck_assert_uint_eq(pool->counters.pending_count, 2);
+    tn_pool_lock(pool);
+    leave_records(RECORDS);
+    tn_pool_unlock(pool);
+    blocks[1] = unit_alloc(pool, MIB + 512, other);
+    ck_assert_uint_eq(pool->counters.pending_count, 0);
+    OK(tarn_pool_validate(pool));
+    graphs[2] = unit_end(capture);
+    for (int i = 0; i < 4; i++)
+        OK(tarn_free(live[i]));
+    for (int i = 0; i < 2; i++)
+        OK(tarn_free(blocks[i]));
+    for (int i = 0; i < 3; i++)
+        OK(tarn_graph_destroy(graphs[i]));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("use beside captures");
@@ -164,6 +252,9 @@ int main(void)
     tcase_add_test(captures, what_is_pending_in_a_chunk_that_goes_to_captures_waits_for_a_proof);
     tcase_add_test(captures, a_block_freed_beside_an_aborted_capture_returns_to_its_stream);
     tcase_add_test(captures, a_chunk_that_cannot_change_hands_yet_stays_pending);
+    tcase_add_loop_test(captures, a_chunk_that_changes_hands_has_the_records_for_both_of_its_edges,
+                        0, 3);
+    tcase_add_test(captures, an_allocation_has_its_records_behind_a_poll_that_takes_some);
     suite_add_tcase(suite, captures);
     return test_main(suite);
 }
