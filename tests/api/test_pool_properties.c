@@ -27,6 +27,7 @@ START_TEST(memory_of_an_exportable_pool_can_be_exported)
     tarn_pool_options options = TARN_POOL_OPTIONS_INIT;
     tarn_pool *pool;
     void *address;
+    void *imported;
     int descriptor;
 
     options.exportable = true;
@@ -35,7 +36,11 @@ START_TEST(memory_of_an_exportable_pool_can_be_exported)
     ck_assert_int_eq(test_properties(address).handle_types, TN_CU_MEM_HANDLE_TYPE_POSIX_FD);
     descriptor = test_export(address);
     ck_assert_int_ge(descriptor, 0);
+    imported = test_import(descriptor, 4 * MIB);
     ck_assert_int_eq(close(descriptor), 0);
+    test_fill(world.stream, address, 7, MIB);
+    test_expect_words(world.stream, imported, 7, MIB);
+    test_end_import(imported, 4 * MIB);
     OK(tarn_free(address));
     OK(tarn_pool_destroy(pool));
 }

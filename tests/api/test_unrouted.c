@@ -34,6 +34,17 @@ static void open_allowing(void)
     open_world(TARN_UNROUTED_ALLOW);
 }
 
+/* With the pools their memory goes: what the driver has mapped is what is left in the world's two. */
+static void expect_no_other_memory(void)
+{
+    uint64_t mapped = test_stats(world.default_pool).mapped_bytes;
+
+    if (world.pool != NULL)
+        mapped += test_stats(world.pool).mapped_bytes;
+    ck_assert_uint_eq(test_device_stats().mapped_bytes, mapped);
+    ck_assert_uint_eq(test_ledger().mapped_bytes, world.ledger.mapped_bytes + mapped);
+}
+
 static void await_pool_count(uint64_t count)
 {
     int64_t deadline = test_deadline();
@@ -41,6 +52,8 @@ static void await_pool_count(uint64_t count)
     while (test_device_stats().pool_count != count && test_pause(deadline))
         OK(tarn_device_trim(world.device, 0, NULL)); /* a proof that its memory is idle */
     ck_assert_uint_eq(test_device_stats().pool_count, count);
+    if (count == 2)
+        expect_no_other_memory();
 }
 
 static void begin(void)
@@ -276,8 +289,11 @@ START_TEST(an_adopted_capture_whose_stream_is_destroyed_is_gone)
     test_begin_capture(stream, TN_CU_CAPTURE_MODE_GLOBAL);
     OK(tarn_malloc(world.device, MIB, stream, &block));
     test_destroy_stream(stream);
+    ck_assert_uint_ge(test_device_stats().mapped_bytes, MIB); /* its user's */
     OK(tarn_free(block));
     await_pool_count(2);
+    ck_assert_uint_eq(test_device_stats().mapped_bytes, 0);
+    ck_assert_uint_eq(test_ledger().captures, world.ledger.captures);
 }
 END_TEST
 

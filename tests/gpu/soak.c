@@ -418,13 +418,6 @@ static void *run(void *memory)
     return NULL;
 }
 
-static uint64_t setting(const char *name, uint64_t otherwise)
-{
-    const char *value = getenv(name);
-
-    return value != NULL && value[0] != '\0' ? strtoull(value, NULL, 10) : otherwise;
-}
-
 static void clear_mail(struct thread *t)
 {
     while (mail_count > 0) {
@@ -462,7 +455,7 @@ static void report(const struct thread *all, int count, const tarn_device_stats 
 START_TEST(every_block_keeps_its_pattern)
 {
     bool simulated;
-    uint64_t seconds = setting("TARN_SOAK_SECONDS", SECONDS);
+    uint64_t seconds = test_setting("TARN_SOAK_SECONDS", SECONDS);
     struct thread *t = &threads[THREADS_MAX - 1]; /* for what main requires */
     tarn_device_options options = TARN_DEVICE_OPTIONS_INIT;
     tarn_device_stats stats = {.size = sizeof stats};
@@ -473,10 +466,10 @@ START_TEST(every_block_keeps_its_pattern)
     test_start();
     pattern_start();
     simulated = test_is_simulated();
-    count = (int)setting("TARN_SOAK_THREADS", simulated ? 6 : 16) % THREADS_MAX;
-    soak.seed = setting("TARN_SOAK_SEED", (uint64_t)time(NULL));
-    soak.bytes_max = (size_t)setting("TARN_SOAK_KIB", simulated ? 1024 : 32768) << 10;
-    options.limit_bytes = (size_t)setting("TARN_SOAK_LIMIT_MIB",
+    count = (int)test_setting("TARN_SOAK_THREADS", simulated ? 6 : 16) % THREADS_MAX;
+    soak.seed = test_seed("TARN_SOAK_SEED", 1);
+    soak.bytes_max = (size_t)test_setting("TARN_SOAK_KIB", simulated ? 1024 : 32768) << 10;
+    options.limit_bytes = (size_t)test_setting("TARN_SOAK_LIMIT_MIB",
                                           (uint64_t)count * 12 * (soak.bytes_max >> 20 | 1) + 64)
                           << 20;
     (void)printf("TARN_SOAK_SEED=%llu TARN_SOAK_THREADS=%d TARN_SOAK_SECONDS=%llu\n",
@@ -518,7 +511,7 @@ int main(void)
     Suite *suite = suite_create("soak");
     TCase *tcase = tcase_create("soak");
 
-    tcase_set_timeout(tcase, (double)(4 * setting("TARN_SOAK_SECONDS", SECONDS) + 120));
+    tcase_set_timeout(tcase, (double)(4 * test_setting("TARN_SOAK_SECONDS", SECONDS) + 120));
     tcase_add_test(tcase, every_block_keeps_its_pattern);
     suite_add_tcase(suite, tcase);
     return test_main(suite);

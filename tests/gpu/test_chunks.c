@@ -113,8 +113,10 @@ START_TEST(holes_are_filled_with_other_memory)
 }
 END_TEST
 
+/* What is written at the one address stands at the other. */
 START_TEST(a_chunk_of_an_exportable_pool_is_exported)
 {
+    void *imported;
     tarn_pool_options options = TARN_POOL_OPTIONS_INIT;
     tarn_pool *pool;
     void *block;
@@ -126,7 +128,14 @@ START_TEST(a_chunk_of_an_exportable_pool_is_exported)
     ck_assert_int_ne(test_properties(block).handle_types, 0);
     descriptor = test_export(block);
     ck_assert_int_ge(descriptor, 0);
+    imported = test_import(descriptor, 4 * MIB);
     ck_assert_int_eq(close(descriptor), 0);
+    ck_assert_ptr_ne(imported, block);
+    test_fill(world.stream, block, 7, MIB);
+    test_expect_words(world.stream, imported, 7, MIB);
+    test_fill(world.stream, imported, 8, MIB);
+    test_expect_words(world.stream, block, 8, MIB);
+    test_end_import(imported, 4 * MIB);
     OK(tarn_free(block));
     OK(tarn_pool_destroy(pool));
     expect_taken(0, 0); /* such memory is not cached */

@@ -20,13 +20,6 @@ static uint64_t draw(uint64_t below)
     return (random_state >> 11) % below;
 }
 
-static uint64_t setting(const char *name, uint64_t otherwise)
-{
-    const char *text = getenv(name);
-
-    return text != NULL ? strtoull(text, NULL, 10) : otherwise;
-}
-
 /* Whose capture it is. */
 enum kind { KIND_TARN, KIND_ROUTED, KIND_ADOPTED, KINDS };
 
@@ -381,8 +374,8 @@ static void expect_same(const struct books *before)
 
 START_TEST(failing_captures_leave_everything_as_it_was)
 {
-    uint64_t count = setting("TARN_FAILING_CAPTURES", 1000);
-    uint64_t seed = setting("TARN_FAILING_SEED", 4);
+    uint64_t count = test_setting("TARN_FAILING_CAPTURES", 1000);
+    uint64_t seed = test_seed("TARN_FAILING_SEED", 4);
     struct books before;
 
     printf("to repeat: TARN_FAILING_SEED=%llu TARN_FAILING_CAPTURES=%llu\n",

@@ -27,13 +27,6 @@ enum { PROCESSES = 2, WINDOWS = 6, STREAMS = 3, POOLS = 3, BLOCKS = 512 };
 
 extern char **environ;
 
-static uint64_t setting(const char *name, uint64_t otherwise)
-{
-    const char *value = getenv(name);
-
-    return value != NULL && value[0] != '\0' ? strtoull(value, NULL, 10) : otherwise;
-}
-
 /* Without loading the driver. */
 static bool is_simulated(void)
 {
@@ -44,7 +37,7 @@ static bool is_simulated(void)
 
 static uint64_t seconds_of_run(void)
 {
-    return setting("TARN_TWO_PROCESSES_SECONDS", is_simulated() ? WINDOWS : 60);
+    return test_setting("TARN_TWO_PROCESSES_SECONDS", is_simulated() ? WINDOWS : 60);
 }
 
 static double now(void)
@@ -205,7 +198,7 @@ static void begin_process(void)
 
     test_start();
     pattern_start();
-    self.random = setting("TARN_TWO_PROCESSES_SEED", 1);
+    self.random = test_setting("TARN_TWO_PROCESSES_SEED", 1);
     options.cache_limit_bytes = CACHE_BYTES;
     OK(tarn_device_open(0, &options, &self.device));
     OK(tarn_device_get_info(self.device, &info));
@@ -244,7 +237,7 @@ START_TEST(a_process_gets_on)
     double begun;
 
     begin_process();
-    part_bytes = self.device_bytes / 100 * (size_t)setting("TARN_TWO_PROCESSES_PART", 70);
+    part_bytes = self.device_bytes / 100 * (size_t)test_setting("TARN_TWO_PROCESSES_PART", 70);
     begun = now();
     for (int i = 0; i < WINDOWS; i++) {
         tarn_device_stats stats = {.size = sizeof stats};

@@ -15,7 +15,7 @@ enum { SEEDS = 20, STEPS = 1200 };
 START_TEST(the_library_does_what_the_oracle_says)
 {
     static char line[160];
-    uint64_t seed = model_setting("TARN_MODEL_SEED", (uint64_t)_i);
+    uint64_t seed = test_seed("TARN_MODEL_SEED", (uint64_t)_i);
     uint64_t steps = model_setting("TARN_MODEL_STEPS", STEPS);
 
     (void)snprintf(line, sizeof line,

@@ -74,7 +74,7 @@ static void run(uint64_t seed, uint64_t steps)
 START_TEST(threads_do_what_their_oracles_say)
 {
     static char line[160];
-    uint64_t seed = model_setting("TARN_MODEL_SEED", (uint64_t)_i);
+    uint64_t seed = test_seed("TARN_MODEL_SEED", (uint64_t)_i);
     uint64_t steps = model_setting("TARN_MODEL_STEPS", STEPS);
 
     (void)snprintf(line, sizeof line,

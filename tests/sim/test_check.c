@@ -15,6 +15,8 @@ static void start_checked(void)
     start_context();
 }
 
+static uint64_t report_count; /* that there were */
+
 /* Ends hearing; asserts that there was one report, with these parts. */
 static void one_report(const char *function, const char *what)
 {
@@ -23,13 +25,8 @@ static void one_report(const char *function, const char *what)
     snprintf(start, sizeof start, "tarn_sim: %s: ", function);
     ck_assert_msg(strncmp(said, start, strlen(start)) == 0, "\"%s\"", said);
     ck_assert_msg(strstr(said, what) != NULL, "\"%s\"", said);
-    ck_assert_uint_eq(sim.tarn_sim_check_count(), 1);
-}
-
-static void no_report(void)
-{
-    ck_assert_str_eq(end_hearing(), "");
-    ck_assert_uint_eq(sim.tarn_sim_check_count(), 0);
+    report_count += 1;
+    ck_assert_uint_eq(sim.tarn_sim_check_count(), report_count);
 }
 
 /* Does one wrong thing. */
@@ -38,6 +35,22 @@ static void use_destroyed_stream(void)
     tn_cu_stream stream = new_stream(TN_CU_STREAM_NON_BLOCKING);
     OK(cu.cuStreamDestroy(stream));
     ANSWERS(TN_CUDA_ERROR_INVALID_HANDLE, cu.cuStreamQuery(stream));
+}
+
+/* Ends hearing; asserts that there was no report. */
+static void silence(void)
+{
+    ck_assert_str_eq(end_hearing(), "");
+    ck_assert_uint_eq(sim.tarn_sim_check_count(), report_count);
+}
+
+/* The same of a checker that is there: it reports what is wrong behind that. */
+static void no_report(void)
+{
+    silence();
+    begin_hearing();
+    use_destroyed_stream();
+    one_report("cuStreamQuery", "uses a destroyed stream: 0x");
 }
 
 START_TEST(a_destroyed_handle_that_is_used_is_reported)
@@ -110,7 +123,7 @@ START_TEST(without_the_checker_nothing_is_reported)
     start_context();
     begin_hearing();
     use_destroyed_stream();
-    no_report();
+    silence();
 }
 END_TEST
 
@@ -135,13 +148,23 @@ static void start_memory(void)
     stream = new_stream(TN_CU_STREAM_NON_BLOCKING);
 }
 
+/* The same of a checker that knows what was written: it reports a read of new memory behind that. */
+static void no_report_of_memory(void)
+{
+    struct mapped fresh = map_new(2 * MIB);
+    silence();
+    begin_hearing();
+    read_back(fresh.address, 1);
+    one_report("cuMemcpyDtoHAsync", "reads memory that was never written: 0x");
+}
+
 START_TEST(reading_memory_that_was_never_written_is_reported)
 {
     struct mapped mapped = map_new(2 * MIB);
     set(mapped.address, 1024);
     begin_hearing();
     read_back(mapped.address, 1024);
-    no_report();
+    no_report_of_memory();
     begin_hearing();
     read_back(mapped.address, 1025);
     one_report("cuMemcpyDtoHAsync", "reads memory that was never written: 0x");
@@ -167,7 +190,7 @@ START_TEST(linear_memory_is_watched_too_and_forgotten_when_freed)
     set(address, 4096);
     begin_hearing();
     read_back(address, 4096);
-    no_report();
+    no_report_of_memory();
     OK(cu.cuMemFree(address));
     OK(cu.cuMemAlloc(&address, 4096));
     begin_hearing();
@@ -186,7 +209,7 @@ START_TEST(what_was_written_moves_with_the_memory)
     OK(give_access(elsewhere_address, mapped.bytes, TN_CU_MEM_ACCESS_READWRITE));
     begin_hearing();
     read_back(elsewhere_address, 4096);
-    no_report();
+    no_report_of_memory();
 }
 END_TEST
 
@@ -207,7 +230,7 @@ START_TEST(a_copy_from_the_host_writes)
     begin_hearing();
     OK(cu.cuMemcpyHtoD(mapped.address, bytes, sizeof bytes));
     read_back(mapped.address, sizeof bytes);
-    no_report();
+    no_report_of_memory();
 }
 END_TEST
 
@@ -270,7 +293,7 @@ START_TEST(a_kernel_that_declares_its_ranges_is_checked)
     begin_hearing();
     launch_add(&kernels, mapped.address + 256);
     read_back(mapped.address, 512);
-    no_report();
+    no_report_of_memory();
     begin_hearing();
     launch_add(&kernels, mapped.address + 512);
     one_report("cuLaunchKernel", "reads memory that was never written");
@@ -284,7 +307,7 @@ START_TEST(a_kernel_that_declares_nothing_may_have_written_anything)
     OK(launch_fill(&kernels, stream, mapped.address, 1, 1));
     begin_hearing();
     read_back(mapped.address + MIB, 512);
-    no_report();
+    no_report_of_memory();
     struct mapped fresh = map_new(2 * MIB);
     begin_hearing();
     read_back(fresh.address, 512);

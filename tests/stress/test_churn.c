@@ -168,17 +168,11 @@ static void await_threads(size_t before)
     }
 }
 
-static uint64_t setting(const char *name, uint64_t otherwise)
-{
-    const char *value = getenv(name);
-    return value != NULL ? strtoull(value, NULL, 10) : otherwise;
-}
-
 START_TEST(threads_that_end_leave_nothing)
 {
     static struct mortal mortals[TOGETHER];
-    uint64_t seed = setting("TARN_STRESS_SEED", 7919);
-    uint64_t count = setting("TARN_STRESS_THREADS", 2000);
+    uint64_t seed = test_seed("TARN_STRESS_SEED", 7919);
+    uint64_t count = test_setting("TARN_STRESS_THREADS", 2000);
 
     (void)fprintf(stderr, "to repeat: TARN_STRESS_SEED=%llu TARN_STRESS_THREADS=%llu\n",
                   (unsigned long long)seed, (unsigned long long)count);

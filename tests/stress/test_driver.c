@@ -573,20 +573,14 @@ static void *watch(void *argument)
     return NULL;
 }
 
-static uint64_t setting(const char *name, uint64_t otherwise)
-{
-    const char *value = getenv(name);
-    return value != NULL ? strtoull(value, NULL, 10) : otherwise;
-}
-
 START_TEST(many_threads_get_right_answers_and_leave_nothing)
 {
     static struct thread threads[THREADS];
     pthread_t handles[THREADS];
     pthread_t watcher;
     struct needs most = {0, 0};
-    uint64_t seed = setting("TARN_STRESS_SEED", 7919);
-    uint64_t operations = setting("TARN_STRESS_OPERATIONS", 1000000);
+    uint64_t seed = test_seed("TARN_STRESS_SEED", 7919);
+    uint64_t operations = test_setting("TARN_STRESS_OPERATIONS", 1000000);
 
     (void)fprintf(stderr, "to repeat: TARN_STRESS_SEED=%llu TARN_STRESS_OPERATIONS=%llu\n",
                   (unsigned long long)seed, (unsigned long long)operations);

@@ -169,21 +169,14 @@ static void *look(void *unused)
     return NULL;
 }
 
-static uint64_t setting(const char *name, uint64_t otherwise)
-{
-    const char *value = getenv(name);
-
-    return value != NULL ? strtoull(value, NULL, 10) : otherwise;
-}
-
 START_TEST(what_visitors_free_is_freed_once)
 {
-    uint64_t seed = setting("TARN_STRESS_SEED", 7919);
+    uint64_t seed = test_seed("TARN_STRESS_SEED", 7919);
     uint64_t freed = 0;
     tarn_pool_stats stats;
     pthread_t looker;
 
-    operations = setting("TARN_STRESS_OPERATIONS", 1000000) / 5;
+    operations = test_setting("TARN_STRESS_OPERATIONS", 1000000) / 5;
     (void)fprintf(stderr, "to repeat: TARN_STRESS_SEED=%llu TARN_STRESS_OPERATIONS=%llu\n",
                   (unsigned long long)seed, (unsigned long long)(operations * 5));
     pool = world.pool;

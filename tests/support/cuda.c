@@ -129,6 +129,37 @@ static void find_control(void *library, const char *name, void *field)
     memcpy(field, &found, sizeof found);
 }
 
+/* The simulator's own. A name that it does not know would never fail, and never be counted: a test of one would hold. */
+static void (*plan_fault_there)(const char *function, uint64_t nth, int for_good, int result);
+static uint64_t (*call_count_there)(const char *function);
+
+static void expect_known(const char *function)
+{
+    static const char *const names[] = {
+#define TEST_NAME(name, symbol, version, parameters, arguments) #name,
+        TN_CUDA_SIMULATED_FUNCTIONS(TEST_NAME)
+#undef TEST_NAME
+    };
+    size_t at = 0;
+
+    while (function != NULL && at < sizeof names / sizeof names[0] &&
+           strcmp(names[at], function) != 0)
+        at += 1;
+    ck_assert_msg(at < sizeof names / sizeof names[0], "the simulator has no %s", function);
+}
+
+static void plan_fault(const char *function, uint64_t nth, int for_good, int result)
+{
+    expect_known(function);
+    plan_fault_there(function, nth, for_good, result);
+}
+
+static uint64_t call_count(const char *function)
+{
+    expect_known(function);
+    return call_count_there(function);
+}
+
 static void load_functions(void *library)
 {
     tn_pfn_cuGetProcAddress resolve;
@@ -144,12 +175,16 @@ static void load_functions(void *library)
 #undef TEST_RESOLVE
     find_control(library, "tarn_sim_register_kernel", &sim.register_kernel);
     find_control(library, "tarn_sim_read_ledger", &sim.read_ledger);
-    find_control(library, "tarn_sim_plan_fault", &sim.plan_fault);
+    find_control(library, "tarn_sim_plan_fault", &plan_fault_there);
     find_control(library, "tarn_sim_clear_fault", &sim.clear_fault);
-    find_control(library, "tarn_sim_call_count", &sim.call_count);
+    find_control(library, "tarn_sim_call_count", &call_count_there);
     find_control(library, "tarn_sim_set_hints", &sim.set_hints);
     find_control(library, "tarn_sim_hold_work", &sim.hold_work);
     find_control(library, "tarn_sim_resume_work", &sim.resume_work);
+    if (plan_fault_there != NULL)
+        sim.plan_fault = plan_fault;
+    if (call_count_there != NULL)
+        sim.call_count = call_count;
 }
 
 static void load_for(struct kernels *made, tn_cu_context context)
@@ -391,6 +426,18 @@ TCase *test_case(Suite *suite, const char *name, void (*begin)(void), void (*end
 __attribute__((constructor)) static void be_patient(void)
 {
     (void)setenv("CK_DEFAULT_TIMEOUT", "60", 0);
+}
+
+uint64_t test_setting(const char *name, uint64_t otherwise)
+{
+    const char *value = getenv(name);
+
+    return value != NULL && value[0] != '\0' ? strtoull(value, NULL, 0) : otherwise;
+}
+
+uint64_t test_seed(const char *name, uint64_t otherwise)
+{
+    return test_setting(name, test_setting("TARN_FRESH_SEED", 0) * 4096 + otherwise);
 }
 
 int test_main(Suite *suite)

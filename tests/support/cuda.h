@@ -98,6 +98,13 @@ void test_same_ledger(const tarn_sim_ledger *before);
 /* Runs body(argument) on another thread and waits for it. */
 void test_elsewhere(void (*body)(void *), void *argument);
 
+/* A number in the environment, or that one. */
+uint64_t test_setting(const char *name, uint64_t otherwise);
+
+/* The same of a seed. Every run has the same seeds, so that a change is judged by what it changes; with
+ * TARN_FRESH_SEED=number, as every night, all are others. The caller prints its own, which repeats the run. */
+uint64_t test_seed(const char *name, uint64_t otherwise);
+
 /* A case of the suite, whose tests each stand between these two. */
 TCase *test_case(Suite *suite, const char *name, void (*begin)(void), void (*end)(void));
 

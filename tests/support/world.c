@@ -500,6 +500,28 @@ int test_export(const void *address)
     return descriptor;
 }
 
+void *test_import(int descriptor, size_t bytes)
+{
+    const tn_cu_access_desc access = {.location = {TN_CU_MEM_LOCATION_TYPE_DEVICE, 0},
+                                      .flags = TN_CU_MEM_ACCESS_READWRITE};
+    tn_cu_deviceptr address = 0;
+    tn_cu_memhandle handle;
+
+    CU_OK(cu.cuMemImportFromShareableHandle(&handle, (void *)(uintptr_t)descriptor,
+                                            TN_CU_MEM_HANDLE_TYPE_POSIX_FD));
+    CU_OK(cu.cuMemAddressReserve(&address, bytes, 0, 0, 0));
+    CU_OK(cu.cuMemMap(address, bytes, 0, handle, 0));
+    CU_OK(cu.cuMemSetAccess(address, bytes, &access, 1));
+    CU_OK(cu.cuMemRelease(handle)); /* the mapping keeps it */
+    return (void *)(uintptr_t)address;
+}
+
+void test_end_import(void *address, size_t bytes)
+{
+    CU_OK(cu.cuMemUnmap((tn_cu_deviceptr)(uintptr_t)address, bytes));
+    CU_OK(cu.cuMemAddressFree((tn_cu_deviceptr)(uintptr_t)address, bytes));
+}
+
 void *test_linear_alloc(size_t bytes)
 {
     tn_cu_deviceptr memory = 0;

@@ -104,6 +104,9 @@ struct test_properties {
 struct test_properties test_properties(const void *address);
 unsigned long long test_access(int ordinal, const void *address); /* flags of one device */
 int test_export(const void *address);
+/* That memory at addresses of its own, as another process would have it. */
+void *test_import(int descriptor, size_t bytes);
+void test_end_import(void *address, size_t bytes);
 void *test_linear_alloc(size_t bytes);
 void test_linear_free(void *memory);
 /* Allocates pieces of that size until the device is full, which must be so with fewer than most. */

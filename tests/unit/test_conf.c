@@ -66,11 +66,17 @@ START_TEST(blanks_around_words_mean_nothing)
 }
 END_TEST
 
+/* Each setting is as it was, and none is what it would be when it was cleared. */
 START_TEST(a_text_without_words_says_nothing)
 {
-    OK(read_text(""));
-    OK(read_text(" \n\t"));
-    ck_assert_uint_eq(settings.bytes, 1);
+    static const char *const texts[] = {"", " ", " \n\t", "\r\n"};
+    static const struct settings before = {.bytes = 77, .fast = true, .word = "kept"};
+
+    memcpy(&settings, &before, sizeof settings);
+    OK(tn_conf_read("TEXT", texts[_i], keys, sizeof keys / sizeof keys[0], &settings));
+    ck_assert_uint_eq(settings.bytes, before.bytes);
+    ck_assert(settings.fast);
+    ck_assert_str_eq(settings.word, before.word);
 }
 END_TEST
 
@@ -317,7 +323,7 @@ int main(void)
     suite_add_tcase(suite, pairs);
     tcase_add_test(pairs, pairs_are_read_in_any_order);
     tcase_add_test(pairs, blanks_around_words_mean_nothing);
-    tcase_add_test(pairs, a_text_without_words_says_nothing);
+    tcase_add_loop_test(pairs, a_text_without_words_says_nothing, 0, 4);
     tcase_add_test(pairs, commas_and_colons_in_brackets_belong_to_the_value);
     tcase_add_loop_test(pairs, what_is_wrong_is_named_with_what_is_allowed, 0, WRONG);
     tcase_add_test(pairs, a_word_without_end_is_cut_and_what_is_allowed_is_still_said);
