@@ -34,15 +34,18 @@ static void open_allowing(void)
     open_world(TARN_UNROUTED_ALLOW);
 }
 
-/* With the pools their memory goes: what the driver has mapped is what is left in the world's two. */
+/* With the pools their memory goes: what the driver has given is what the world's two map and what is cached. */
 static void expect_no_other_memory(void)
 {
+    tarn_device_stats stats = test_device_stats();
     uint64_t mapped = test_stats(world.default_pool).mapped_bytes;
 
     if (world.pool != NULL)
         mapped += test_stats(world.pool).mapped_bytes;
-    ck_assert_uint_eq(test_device_stats().mapped_bytes, mapped);
+    ck_assert_uint_eq(stats.mapped_bytes, mapped);
     ck_assert_uint_eq(test_ledger().mapped_bytes, world.ledger.mapped_bytes + mapped);
+    ck_assert_uint_eq(test_ledger().handle_bytes,
+                      world.ledger.handle_bytes + mapped + stats.cached_bytes);
 }
 
 static void await_pool_count(uint64_t count)
