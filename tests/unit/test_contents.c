@@ -231,48 +231,6 @@ START_TEST(blocks_that_come_while_memory_is_taken_are_saved_too)
 }
 END_TEST
 
-static void *small_block;
-static void *large_block;
-
-/* While memory is taken for the second time, the bytes that are live become 64 times as many, of as many blocks. */
-static void make_larger(void)
-{
-    if (rooms != 2)
-        return;
-    OK(tarn_free(small_block));
-    large_block = unit_alloc(pool, MIB, stream);
-    test_fill(stream, large_block, 5, MIB / 4);
-}
-
-static void free_victim_then_make_larger(void)
-{
-    free_victim(); /* so that a second try comes */
-    make_larger();
-}
-
-/* _i: where the contents are. Each place has to have room for the bytes, not only for the tables. */
-START_TEST(bytes_that_grow_while_memory_is_taken_have_room)
-{
-    tarn_checkpoint *checkpoint;
-    uint64_t saved_bytes;
-
-    small_block = unit_alloc(pool, 4096, stream);
-    victim = unit_alloc(pool, 4096, stream);
-    meanwhile = free_victim_then_make_larger;
-    OK(tn_checkpoint_take(pool, (tarn_contents)_i, stream, &checkpoint));
-    meanwhile = NULL;
-    ck_assert_int_eq(rooms, 3);
-    ck_assert_uint_eq(checkpoint->block_count, 1);
-    saved_bytes = _i == TARN_CONTENTS_HOST ? checkpoint->pinned->bytes : checkpoint->contents_bytes;
-    ck_assert_uint_ge(saved_bytes, MIB + sizeof(struct tn_contents_item));
-    OK(tn_checkpoint_verify(checkpoint, stream));
-    test_fill(stream, large_block, 6, MIB / 4);
-    OK(tn_checkpoint_restore(checkpoint, stream, NULL));
-    test_expect_words(stream, large_block, 5, MIB / 4);
-    tn_checkpoint_destroy(checkpoint);
-}
-END_TEST
-
 static tarn_capture *begun;
 
 static void begin_capture(void)
@@ -310,42 +268,6 @@ START_TEST(another_stream_waits_for_the_copies_out)
     test_synchronize(stream);
     OK(tn_checkpoint_restore(checkpoint, other, NULL));
     test_expect_words(other, address, 1, 1024);
-}
-END_TEST
-
-/* A take whose last call the driver refuses: the kernels before that run, and the pool is to know of them without the
- * checkpoint, whose record another pool's gets. */
-START_TEST(a_take_that_fails_behind_its_kernels_is_waited_for)
-{
-    tarn_pool *second = unit_pool_of(device, "second", 0);
-    void *address = unit_alloc(pool, 4096, stream);
-    tarn_checkpoint *first;
-    tarn_checkpoint *failed = NULL;
-    tarn_checkpoint *foreign;
-    uint64_t waits;
-    uint64_t follows;
-
-    test_fill(stream, address, 1, 1024);
-    first = take();
-    test_synchronize(stream);
-    OK(tn_gpu_wait_idle(&device->gpu));
-    sim.plan_fault(_i == 0 ? "cuEventRecord" : "cuLaunchKernel", _i == 0 ? 1 : 2, 0,
-                   TN_CUDA_ERROR_UNKNOWN);
-    STATUS(TARN_ERR_DRIVER, tn_checkpoint_take(pool, TARN_CONTENTS_DEVICE, stream, &failed));
-    ck_assert_uint_eq(sim.clear_fault(NULL), 1);
-    ck_assert_ptr_null(failed);
-    ck_assert_ptr_null(pool->saver);
-    (void)unit_alloc(second, 4096, other);
-    OK(tn_checkpoint_take(second, TARN_CONTENTS_DEVICE, other, &foreign));
-    test_fill(stream, address, 2, 1024);
-    waits = atomic_load(&device->gpu.calls[TN_CALL_WAIT]);
-    follows = sim.call_count("cuStreamWaitEvent");
-    OK(tn_checkpoint_restore(first, other, NULL));
-    ck_assert_uint_eq(atomic_load(&device->gpu.calls[TN_CALL_WAIT]), waits + 1);
-    ck_assert_uint_eq(sim.call_count("cuStreamWaitEvent"), follows + 1); /* its own copies */
-    test_expect_words(other, address, 1, 1024);
-    tn_checkpoint_destroy(foreign);
-    tn_checkpoint_destroy(first);
 }
 END_TEST
 
@@ -752,13 +674,10 @@ int main(void)
     tcase_add_test(save, when_all_is_freed_while_memory_is_taken_there_are_no_contents);
     tcase_add_loop_test(save, blocks_that_come_while_memory_is_taken_are_saved_too,
                         TARN_CONTENTS_DEVICE, TARN_CONTENTS_HOST + 1);
-    tcase_add_loop_test(save, bytes_that_grow_while_memory_is_taken_have_room, TARN_CONTENTS_DEVICE,
-                        TARN_CONTENTS_HOST + 1);
     tcase_add_test(save, a_capture_that_begins_while_memory_is_taken_is_in_the_way);
     suite_add_tcase(suite, save);
     tcase_add_checked_fixture(load, make_pool, NULL);
     tcase_add_test(load, another_stream_waits_for_the_copies_out);
-    tcase_add_loop_test(load, a_take_that_fails_behind_its_kernels_is_waited_for, 0, 2);
     tcase_add_test(load, a_load_on_another_stream_is_ordered_by_the_event);
     tcase_add_test(load, a_load_that_the_driver_refuses_changes_no_byte);
     tcase_add_test(load, a_refused_event_behind_a_load_is_made_up_for);
