@@ -117,7 +117,7 @@ tarn_status tn_layouts_find(struct tn_layouts *layouts, struct tn_gpu *gpu, tn_c
     if (!reserve_place(layouts))
         return no_memory();
     place = place_of(layouts, function);
-    if (place->function == NULL) { /* D5 */
+    if (place->function == NULL) { /* D6 */
         tarn_status status = ask_all(gpu, &made);
 
         if (status != TARN_OK) {

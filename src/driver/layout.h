@@ -5,7 +5,7 @@
  * are, which takes it far longer than all others together. So what was asked of a function is kept, for as long as its
  * caller knows that no module is unloaded: a later function may have an unloaded one's handle.
  *
- *   D5  a function is asked for once, however many nodes launch it
+ *   D6  a function is asked for once, however many nodes launch it
  *
  * Locking: layouts are guarded by whoever has them. No call waits for the GPU or disturbs a capture. */
 #ifndef TARN_DRIVER_LAYOUT_H

@@ -50,19 +50,41 @@ function strip(line,    end, mark) {
     }
 }
 
-function calls(names) { return match(bare, "(^|[^A-Za-z0-9_.>])(" names ")[ \t]*\\(") }
+# Whether the line names one of these functions, called or not: a pointer to one calls it elsewhere. Members of
+# structs are named as such, but where the driver's are declared.
+function says(names) { return match(bare, "(^|[^A-Za-z0-9_.>])(" names ")" (layer == "abi" ? "[ \t]*\\(" : "([^A-Za-z0-9_]|$)")) }
+
+# Whether the line pastes a name of which it does not say whose it is, by tn_, TN_, tarn_ or TARN_.
+function pastes(    rest) {
+    rest = bare
+    gsub(/(^|[^A-Za-z0-9_])(tn|TN|tarn|TARN)_[A-Za-z0-9_]*[ \t]*(##[ \t]*[A-Za-z0-9_]+[ \t]*)+/, "", rest)
+    return index(rest, "##") > 0
+}
 
 # Judges one #include, its quotes or brackets kept.
 function include(given,    folder) {
     folder = given
     sub(/^["<]/, "", folder)
     folder = folder ~ /\// ? substr(folder, 1, index(folder, "/") - 1) : ""
+    if (given !~ /^["<]/) {
+        report("includes " given ", which is a macro; write the name of the file")
+        return
+    }
+    if (given ~ /\.\.\//) {
+        report("includes " given "; write it from where includes begin, without ..")
+        return
+    }
+    if (given ~ /^</ && (folder in rank || folder == "sim") && layer != "") {
+        report("includes " given "; our own headers are in quotes")
+        return
+    }
     if (FILENAME ~ /^include\//) {
-        if (folder != "tarn" && !(given in standard))
+        if (folder != "tarn" && !(given in standard) || given ~ /^<tarn\//)
             report("a public header includes " given \
                    "; it may include \"tarn/...\" and standard headers")
     } else if (given ~ /^</) {
-        return
+        if (FILENAME ~ /^tests\/api\// && (folder in rank || folder == "sim"))
+            report("tests/api includes " given "; it may include \"tarn/...\" and \"support/...\"")
     } else if (layer == "sim") {
         if (folder != "sim" && folder != "abi" && folder != "base" && given != "\"tarn/sim.h\"")
             report("sim includes " given "; it may include sim, abi, base and tarn/sim.h")
@@ -81,19 +103,22 @@ function include(given,    folder) {
 FNR == 1 {
     in_comment = 0
     layer = ""
-    if (FILENAME ~ /^src\/[a-z]+\//) {
+    if (FILENAME ~ /^src\/[^\/]+\//) {
         layer = substr(FILENAME, 5)
         sub(/\/.*/, "", layer)
     }
+    if (FILENAME ~ /^src\// && layer != "sim" && !(layer in rank))
+        report(layer == "" ? "lies in no folder of src" \
+                           : "src/" layer " has no rank; say in tests/tidy/rules.awk where it stands")
     may_name_driver = FILENAME ~ /^(src\/(abi|driver|sim)|samples\/common|tools\/record|bench)\// ||
                       FILENAME ~ /^tests\/(abi|contract|sim|stress|support|gpu)\//
 }
 
 {
     strip($0)
-    if (code ~ /^[ \t]*#[ \t]*include[ \t]*["<]/) {
+    if (code ~ /^[ \t]*#[ \t]*include/) {
         given = code
-        sub(/^[^"<]*/, "", given)
+        sub(/^[ \t]*#[ \t]*include(_next)?[ \t]*/, "", given)
         sub(/[ \t]+$/, "", given)
         include(given)
         next
@@ -106,11 +131,15 @@ FNR == 1 {
         sub(/^[^A-Za-z0-9_]/, "", name)
         report("names the driver's " name "; only the driver layer and the simulator may")
     }
+    if (!may_name_driver && layer == "" && match(bare, /(^|[^A-Za-z0-9_])cu[ \t]*##/))
+        report("pastes a driver's name; only the driver layer and the simulator may name one")
     if (layer == "")
         next
+    if (layer != "sim" && pastes())
+        report("pastes a name; begin it with tn_, so that these rules see whose it is")
     if (layer != "sim" && FILENAME != "src/base/host.c" &&
-        calls("malloc|calloc|realloc|aligned_alloc|posix_memalign|free|strdup|strndup"))
-        report("calls the host's allocator; use base/host.h")
-    if (calls("sprintf|vsprintf|strcpy|strcat|gets|assert"))
-        report("calls a function that src does without; use snprintf, memcpy or TN_ASSERT")
+        says("malloc|calloc|realloc|reallocarray|aligned_alloc|memalign|valloc|posix_memalign|free|strdup|strndup"))
+        report("names the host's allocator; use base/host.h")
+    if (says("sprintf|vsprintf|strcpy|strcat|gets|assert"))
+        report("names a function that src does without; use snprintf, memcpy or TN_ASSERT")
 }

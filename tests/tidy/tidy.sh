@@ -3,8 +3,10 @@
 # tidy.sh [ROOT] -- checks the rules of the source tree that no compiler checks. Each violation is a
 # sentence that begins with its file and line; the exit status is 1 when there is one.
 #
-#   includes    layers include downwards; public headers include nothing of ours (rules.awk)
-#   driver      driver functions are named in the driver layer and in the simulator (rules.awk)
+#   includes    layers include downwards, in quotes; public headers include nothing of ours; every folder
+#               of src has a rank (rules.awk)
+#   driver      driver functions are named, whole or pasted, in the driver layer and in the simulator
+#               (rules.awk)
 #   calls       host memory comes from base/host.c; no unbounded string functions (rules.awk)
 #   license     every source file has its SPDX line among the first three
 #   length      no source file has more than 700 lines
@@ -15,7 +17,8 @@
 #   lifetimes   every cell of the table in docs/lifetimes.md says something and names its tests, each of
 #               which is in tests/api/test_lifetimes_*.c; every test there is named by a cell
 #   invariants  every invariant tag (a header comment's line `V1  text`) occurs in a .c file beside
-#               it, where it is checked, and in a test, where it is broken
+#               it, where it is checked, and in a test, where it is broken; no two have one tag, but for the
+#               simulator's, which are a series of their own
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 cd "${1:-$here/../..}"
@@ -42,7 +45,7 @@ grep -nwE 'TO[D]O|FIX[M]E|X[X]X' $sources /dev/null |
     sed -E 's/^([^:]*:[0-9]+):.*/\1: has a note of unfinished work/' >>"$found" || :
 
 # listed, tested
-for file in $(printf '%s\n' "$c_files" | grep -E '^src/[a-z]+/.*\.c$' || :); do
+for file in $(printf '%s\n' "$c_files" | grep -E '^src/.*\.c$' || :); do
     grep -qE "^([^#]*[ (])?${file#src/}([ )]|\$)" src/CMakeLists.txt ||
         report "$file:1: is not listed in src/CMakeLists.txt"
     case $file in src/sim/*) continue ;; esac
@@ -54,7 +57,7 @@ done
 for file in $(sed -n 's/^\(src[^:]*\):.*/\1/p' tests/tidy/untested.txt 2>/dev/null || :); do
     [ -e "$file" ] || report "tests/tidy/untested.txt:1: names $file, which does not exist"
 done
-for file in $(printf '%s\n' "$c_files" | grep -E '^tests/[a-z]+/test_.*\.c$' || :); do
+for file in $(printf '%s\n' "$c_files" | grep -E '^tests/[^/]+/test_.*\.c$' || :); do
     grep -qE "^([^#]*[ (])?${file#tests/}([ )]|\$)" tests/CMakeLists.txt ||
         report "$file:1: is not listed in tests/CMakeLists.txt"
 done
@@ -90,6 +93,12 @@ for header in $(printf '%s\n' "$c_files" | grep -E '^src/.*\.h$' || :); do
             report "$header:$line: invariant $tag occurs in no test"
     done
 done
+
+for header in $(printf '%s\n' "$c_files" | grep -E '^src/.*\.h$' | grep -v '^src/sim/' || :); do
+    grep -noE '^ *(/\*|\*)? *[A-Z][0-9]+  +[^ ]' "$header" |
+        sed -E "s|^([0-9]+):[^A-Z]*([A-Z][0-9]+) .*|\2 $header:\1|"
+done | sort | awk '$1 == tag { print $2 ": invariant " tag " is another one at " place }
+    { tag = $1; place = $2; sub(/:.*/, "", place) }' >>"$found"
 
 sort -t: -k1,1 -k2,2n "$found"
 count=$(wc -l <"$found")

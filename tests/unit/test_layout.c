@@ -62,7 +62,7 @@ START_TEST(a_kernel_may_have_no_parameters)
 }
 END_TEST
 
-START_TEST(a_function_is_asked_for_once) /* D5 */
+START_TEST(a_function_is_asked_for_once) /* D6 */
 {
     tn_cu_function function = kernel("unit_layout_mixed");
     uint64_t calls;
