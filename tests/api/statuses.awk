@@ -98,7 +98,7 @@ END {
                 pairs += 1
                 if ((name, status) in answered)
                     line = line " " label
-                else if ((name, label) in excused)
+                else if ((name, label) in excused || label == but)
                     line = line " (" label ")"
                 else {
                     line = line " [" label "?]"

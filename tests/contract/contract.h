@@ -169,6 +169,8 @@ void contract_skip(const char *format, ...) __attribute__((format(printf, 1, 2),
 
 /* Begins a case that chooses its addresses: skips it where ThreadSanitizer chooses them. */
 void contract_needs_places(void);
+/* The case has work that nothing orders, to see whether it is kept apart. */
+void contract_races_on_purpose(void);
 
 /* "INVALID_VALUE", or the number of an answer that has no name here. */
 const char *contract_result_name(tn_cu_result result);

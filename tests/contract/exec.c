@@ -249,6 +249,7 @@ CASE_BODY(event_nodes)
 /* A copy behind the held kernel shows whether the second launch ran beside the first. */
 CASE_BODY(serial)
 {
+    contract_races_on_purpose();
     struct graph_bench bench = graph_bench_begin();
     tn_cu_stream other = contract_stream(TN_CU_STREAM_NON_BLOCKING);
     uint32_t *flag = graph_flag();

@@ -27,7 +27,7 @@ CASE_BODY(host_functions)
     SET_UP(cuMemUnmap(bench.memory.address, bench.memory.bytes));
     GIVES(SUCCESS, cuGraphLaunch(exec, bench.stream));
     SET_UP(cuLaunchHostFunc(bench.stream, graph_count_up, &calls[2]));
-    *flag = 1;
+    __atomic_store_n(flag, 1, __ATOMIC_RELEASE);
     GIVES(ILLEGAL_ADDRESS, cuStreamSynchronize(bench.stream));
     STATE("calls before the fault %d, in the graph behind it %d", graph_count(&calls[0]),
           graph_count(&calls[1]));
