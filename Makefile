@@ -5,11 +5,12 @@ LABEL ?=
 PREFIX ?= /usr/local
 ARGS ?=
 
-.PHONY: help demo test mutants coverage bench limits instructions performance install format clean setup
+.PHONY: help demo test nightly mutants coverage bench limits instructions performance install format format-check clean setup
 
 help:
 	@echo 'make demo      build the library and the samples, and run the demo (no GPU needed)'
 	@echo 'make test      build and run the tests; LABEL=unit for a part, PRESET=asan-ubsan or tsan'
+	@echo 'make nightly   everything that takes long, with fresh seeds: hours'
 	@echo 'make mutants   break one rule after another, and see the case named for it fail'
 	@echo 'make coverage  print how much of the library the tests run, and every line that they should and do not'
 	@echo 'make bench     measure; ARGS are passed on'
@@ -18,6 +19,7 @@ help:
 	@echo 'make performance  write the tables and pictures of docs/performance.md and the README from bench/results; needs Python 3'
 	@echo 'make install   install the library; PREFIX=/usr/local'
 	@echo 'make format    format the sources with clang-format'
+	@echo 'make format-check  name the files that make format would change'
 	@echo 'make clean     remove build/'
 
 demo: setup
@@ -29,6 +31,9 @@ test: setup
 	@if ls /dev/nvidia[0-9]* >/dev/null 2>&1; then echo 'GPU found: its suites run on it, the others on the simulated driver'; \
 	else echo 'no GPU found: tests run on the simulated driver, and suites that need a GPU are skipped'; fi
 	@ctest --preset $(PRESET) $(if $(LABEL),-L '$(LABEL)')
+
+nightly:
+	@tools/nightly.sh
 
 mutants: setup
 	@tests/mutants/mutants.sh $(ARGS)
@@ -60,6 +65,9 @@ setup:
 
 format:
 	@git ls-files -co --exclude-standard '*.c' '*.h' | xargs clang-format -i
+
+format-check:
+	@tools/format_check.sh
 
 clean:
 	rm -rf build

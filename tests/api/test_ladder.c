@@ -312,7 +312,8 @@ START_TEST(a_wait_proves_what_other_streams_freed)
     expect_filled(block);
     ck_assert_ptr_eq(cost.address, block);
     ck_assert_uint_eq(cost.waits, 1);
-    ck_assert_uint_eq(cost.retries, RETRIES_BEFORE_A_WAIT + 2); /* behind the wait, and idle chunks */
+    ck_assert_uint_eq(cost.retries,
+                      RETRIES_BEFORE_A_WAIT + 2); /* behind the wait, and idle chunks */
     ck_assert_uint_eq(cost.maps, 0);
     OK(tarn_free(cost.address));
 }
@@ -349,7 +350,8 @@ START_TEST(a_wait_proves_what_other_pools_have_free)
     cost = allocate();
     expect_filled(beside);
     ck_assert_uint_eq(cost.waits, 1);
-    ck_assert_uint_eq(cost.retries, RETRIES_BEFORE_A_WAIT + 2); /* behind the wait, and what it unmapped */
+    ck_assert_uint_eq(cost.retries,
+                      RETRIES_BEFORE_A_WAIT + 2); /* behind the wait, and what it unmapped */
     ck_assert_uint_eq(test_stats(other).mapped_bytes, 0);
     OK(tarn_free(cost.address));
     test_linear_free(beside);

@@ -469,9 +469,10 @@ START_TEST(every_block_keeps_its_pattern)
     count = (int)test_setting("TARN_SOAK_THREADS", simulated ? 6 : 16) % THREADS_MAX;
     soak.seed = test_seed("TARN_SOAK_SEED", 1);
     soak.bytes_max = (size_t)test_setting("TARN_SOAK_KIB", simulated ? 1024 : 32768) << 10;
-    options.limit_bytes = (size_t)test_setting("TARN_SOAK_LIMIT_MIB",
-                                          (uint64_t)count * 12 * (soak.bytes_max >> 20 | 1) + 64)
-                          << 20;
+    options.limit_bytes =
+        (size_t)test_setting("TARN_SOAK_LIMIT_MIB",
+                             (uint64_t)count * 12 * (soak.bytes_max >> 20 | 1) + 64)
+        << 20;
     (void)printf("TARN_SOAK_SEED=%llu TARN_SOAK_THREADS=%d TARN_SOAK_SECONDS=%llu\n",
                  (unsigned long long)soak.seed, count, (unsigned long long)seconds);
     (void)fflush(stdout);

@@ -203,7 +203,8 @@ START_TEST(a_chunk_that_changes_hands_has_the_records_for_both_of_its_edges)
     ck_assert_uint_eq(pool->counters.pending_count, 0);
     ck_assert_int_eq(middle->state, TN_BLOCK_FREE);
     ck_assert_ptr_eq(middle->heap->arena, &pool->idle);
-    ck_assert_uint_eq(pool->store.spare_count, _i == 2 ? 0 : (size_t)_i + TN_BLOCK_SLAB_RECORDS - 2);
+    ck_assert_uint_eq(pool->store.spare_count,
+                      _i == 2 ? 0 : (size_t)_i + TN_BLOCK_SLAB_RECORDS - 2);
     OK(tn_pool_check(pool));
     tn_pool_unlock(pool);
     OK(tarn_graph_destroy(graph));
