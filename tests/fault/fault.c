@@ -237,7 +237,7 @@ static bool disarm(void)
     const char *last;
     uint64_t hits = sim.clear_fault(&last) + tn_host_plan_fault(0, false);
 
-    for (size_t kind = FAULT_DRIVER; kind <= FAULT_HOST; kind++)
+    for (enum fault_kind kind = FAULT_DRIVER; kind <= FAULT_HOST; kind++)
         run.points[kind] += made[kind];
     run.remaining -= run.remaining < made[run.plan.kind] ? run.remaining : made[run.plan.kind];
     if (hits > 0) {

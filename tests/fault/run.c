@@ -60,7 +60,7 @@ START_TEST(without_faults_it_leaves_nothing)
 
     fault_begin(&plan);
     go();
-    for (size_t kind = FAULT_DRIVER; kind <= FAULT_HOST; kind++) {
+    for (enum fault_kind kind = FAULT_DRIVER; kind <= FAULT_HOST; kind++) {
         if (_i == 0 || fault_points(kind) < counts->points[kind])
             counts->points[kind] = fault_points(kind);
     }
@@ -246,7 +246,7 @@ int fault_main(const struct fault_scenario *given)
     if (counts == MAP_FAILED)
         return 1;
     failed = test_main(clean_suite());
-    for (size_t kind = FAULT_DRIVER; kind <= FAULT_HOST; kind++) {
+    for (enum fault_kind kind = FAULT_DRIVER; kind <= FAULT_HOST; kind++) {
         if (run_count(kind) >= NTH_MAX)
             return 1;
     }
@@ -257,7 +257,7 @@ int fault_main(const struct fault_scenario *given)
     (void)printf("%llu driver calls, %llu host allocations; %llu runs did not meet their fault\n",
                  (unsigned long long)counts->points[FAULT_DRIVER],
                  (unsigned long long)counts->points[FAULT_HOST], (unsigned long long)unmet);
-    for (size_t kind = FAULT_DRIVER; kind <= FAULT_HOST; kind++)
+    for (enum fault_kind kind = FAULT_DRIVER; kind <= FAULT_HOST; kind++)
         ended = ended && counts->highest[kind] < run_count(kind);
     if (!ended)
         (void)printf("the last run met a fault still: there are more points than were counted\n");
