@@ -231,7 +231,7 @@ static struct tn_block *whole(enum tn_block_state state)
     block = tn_block_take(&store);
     block->segment = &segment;
     tn_block_set_bytes(block, segment.bytes);
-    block->state = state;
+    block->state = (uint8_t)state;
     segment.first_block = block;
     segment.last_block = block;
     segment.unmapped_count = state == TN_BLOCK_UNMAPPED;
