@@ -106,6 +106,9 @@ FNR == 1 {
         sub(/^[^A-Za-z0-9_]/, "", name)
         report("names the driver's " name "; only the driver layer and the simulator may")
     }
+    if ((layer != "" || FILENAME ~ /^tools\/record\//) && FILENAME != "src/base/environment.h" &&
+        match(bare, /(^|[^A-Za-z0-9_])(_*(secure_)?getenv|_*environ)([^A-Za-z0-9_]|$)/))
+        report("reads the environment; use base/environment.h")
     if (layer == "")
         next
     if (layer != "sim" && FILENAME != "src/base/host.c" &&
