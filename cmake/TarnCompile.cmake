@@ -37,8 +37,9 @@ if(NOT (TARN_SANITIZE AND CMAKE_C_COMPILER_ID MATCHES "Clang"))
     list(APPEND TARN_SHARED_LINK_OPTIONS -Wl,-z,defs)
 endif()
 
-# ThreadSanitizer of older compilers refuses the address layouts of newer kernels.
-set(TARN_TEST_LAUNCHER)
+# What a test is run by: the emulator of a toolchain file. ThreadSanitizer of older compilers refuses the address layouts
+# of newer kernels.
+set(TARN_TEST_LAUNCHER ${CMAKE_CROSSCOMPILING_EMULATOR})
 if(TARN_SANITIZE MATCHES "thread")
     find_program(TARN_SETARCH setarch)
     if(TARN_SETARCH)

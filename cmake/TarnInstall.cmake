@@ -5,6 +5,24 @@ include(CMakePackageConfigHelpers)
 install(DIRECTORY include/tarn TYPE INCLUDE FILES_MATCHING PATTERN "*.h")
 install(TARGETS tarn tarn_static EXPORT tarnTargets)
 install(TARGETS tarn_sim)
+
+# A program with libtarn.a looks for the simulator where that was installed: driver/loader.c.
+if(CMAKE_OBJCOPY)
+    install(
+        CODE "
+        cmake_path(ABSOLUTE_PATH CMAKE_INSTALL_PREFIX NORMALIZE)
+        cmake_path(APPEND libdir \${CMAKE_INSTALL_PREFIX} ${CMAKE_INSTALL_LIBDIR})
+        string(LENGTH \"\${libdir}\" length)
+        math(EXPR left \"1024 - \${length}\")
+        if(left GREATER 0)
+            string(REPEAT \"\\n\" \${left} lines)
+            file(WRITE ${PROJECT_BINARY_DIR}/cmake/libdir \"\${libdir}\${lines}\")
+            execute_process(
+                COMMAND ${CMAKE_OBJCOPY}
+                        --update-section tarn_libdir=${PROJECT_BINARY_DIR}/cmake/libdir
+                        \$ENV{DESTDIR}\${libdir}/libtarn.a COMMAND_ERROR_IS_FATAL ANY)
+        endif()")
+endif()
 install(DIRECTORY ${PROJECT_BINARY_DIR}/lib/tarn-sim DESTINATION ${CMAKE_INSTALL_LIBDIR})
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/tarn)

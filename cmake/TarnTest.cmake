@@ -36,6 +36,11 @@ set(TARN_TEST_ENVIRONMENT
 if(TARN_SANITIZE)
     list(APPEND TARN_TEST_ENVIRONMENT CK_TIMEOUT_MULTIPLIER=15)
 endif()
+# An emulator keeps a record of each page that is reserved, so 4 TiB take minutes. Where they are refused the library asks for
+# less by itself.
+if(CMAKE_CROSSCOMPILING_EMULATOR)
+    list(APPEND TARN_TEST_ENVIRONMENT CK_TIMEOUT_MULTIPLIER=15 TARN_SIM_HINTS=refused:4096)
+endif()
 
 function(tarn_test)
     cmake_parse_arguments(

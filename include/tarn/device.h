@@ -6,7 +6,11 @@
  *
  * Which driver: the environment variable TARN_DRIVER is `cuda` (the default: libcuda.so.1), `sim`
  * (the simulated driver that comes with Tarn), or the path of a library with the driver's
- * functions. Tarn never chooses the simulator by itself.
+ * functions. Tarn never chooses the simulator by itself. A program that has more rights than its user (set-user-id,
+ * capabilities) reads no environment variable: there it is the CUDA driver.
+ *
+ * What holds the library, be it libtarn.so or a plugin with libtarn.a, stays loaded from the first open on, since the
+ * driver and the ends of threads call it.
  *
  * All functions may be called from any thread, with any CUDA context current or none, and leave the
  * current context as it was. */
@@ -133,7 +137,8 @@ typedef struct tarn_device_stats {
  * *device: owned by the process; give it back with tarn_device_close.
  *   INVALID_ARGUMENT   device is NULL, an option is out of range, or TARN_CONF has a wrong key or value:
  *                      the sentence names both, and says what is allowed
- *   NO_DRIVER          TARN_DRIVER names a library that cannot be loaded; the sentence says why
+ *   NO_DRIVER          TARN_DRIVER names a library that cannot be loaded; the sentence says why, and where a
+ *                      simulator was looked for
  *   DRIVER_TOO_OLD     the driver lacks a function; the sentence names it and its version
  *   NO_DEVICE          no device, or none of that ordinal
  *   NOT_SUPPORTED      the device has no virtual memory management

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "api/device_options.h"
 #include "api/handles.h"
+#include "base/environment.h"
 #include "driver/pinned.h"
 #include "pools/reclaim.h"
 #include "pools/stats.h"
@@ -19,7 +19,7 @@ const char *tarn_version(void)
 tarn_status tarn_device_open(int ordinal, const tarn_device_options *options, tarn_device **device)
 {
     tarn_device_options chosen = TARN_DEVICE_OPTIONS_INIT;
-    const char *conf = getenv("TARN_CONF");
+    const char *conf = tn_environment("TARN_CONF");
     tarn_status status;
 
     if (device == NULL)

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "base/contract.h"
+#include "base/environment.h"
 
 enum { SENTENCE_BYTES = 1024 };
 
@@ -15,7 +16,7 @@ static _Thread_local char last_sentence[SENTENCE_BYTES];
 
 static int log_wanted(void)
 {
-    const char *value = getenv("TARN_LOG");
+    const char *value = tn_environment("TARN_LOG");
 
     return value != NULL && value[0] != '\0' && value[0] != '0';
 }

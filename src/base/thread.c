@@ -11,6 +11,7 @@
 
 #include "base/contract.h"
 #include "base/host.h"
+#include "base/object.h"
 
 struct tn_thread_mark {
     uint64_t magic;              /* unused: 0 */
@@ -52,6 +53,7 @@ static void end_thread(void *mine)
 
 static void make_key(void)
 {
+    tn_object_keep(); /* end_thread is called when any thread ends that has a mark */
     key_is_made = pthread_key_create(&key, end_thread) == 0;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Loading: dlopen of what TARN_DRIVER names, dlsym of cuGetProcAddress alone, and through it every
+/* Loading: dlopen of what TARN_DRIVER names (driver/loader.h), dlsym of cuGetProcAddress alone, and through it every
  * function of the list at its pinned version, since the version number selects the signature.
  *
  * Trade-offs: the driver is never unloaded, as it may call back at any time. A failed load leaves
@@ -9,10 +9,11 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
+#include "base/object.h"
+#include "driver/loader.h"
 
 static struct tn_driver driver_table;
 static bool driver_loaded; /* guarded by the PROCESS lock */
@@ -33,47 +34,6 @@ const char *tn_driver_result_name(tn_cu_result result)
 #undef RESULT_NAME
     }
     return "an unknown CUDA error";
-}
-
-/* The simulator stands beside this library; by name first, so that a search path may override. */
-static void *open_simulator(char *path, size_t path_bytes)
-{
-    void *handle = dlopen("libtarn_sim.so", RTLD_NOW | RTLD_LOCAL);
-    Dl_info here;
-    const char *slash;
-
-    (void)snprintf(path, path_bytes, "libtarn_sim.so");
-    if (handle != NULL || dladdr((void *)&driver_table, &here) == 0 || here.dli_fname == NULL)
-        return handle;
-    slash = strrchr(here.dli_fname, '/');
-    if (slash == NULL)
-        return NULL;
-    (void)snprintf(path, path_bytes, "%.*s/libtarn_sim.so", (int)(slash - here.dli_fname),
-                   here.dli_fname);
-    return dlopen(path, RTLD_NOW | RTLD_LOCAL);
-}
-
-static tarn_status open_library(void **handle, char *path, size_t path_bytes)
-{
-    const char *wanted = getenv("TARN_DRIVER");
-    const char *why;
-
-    if (wanted == NULL || wanted[0] == '\0' || strcmp(wanted, "cuda") == 0) {
-        (void)snprintf(path, path_bytes, "libcuda.so.1");
-        *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    } else if (strcmp(wanted, "sim") == 0) {
-        *handle = open_simulator(path, path_bytes);
-    } else {
-        (void)snprintf(path, path_bytes, "%s", wanted);
-        *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    }
-    if (*handle != NULL)
-        return TARN_OK;
-    why = dlerror();
-    return tn_fail(TARN_ERR_NO_DRIVER,
-                   "loading the CUDA driver failed: %s; install the NVIDIA driver, or set "
-                   "TARN_DRIVER=sim for the simulated one",
-                   why != NULL ? why : path);
 }
 
 static tarn_status resolve(struct tn_driver *table, tn_pfn_cuGetProcAddress get_address)
@@ -115,8 +75,8 @@ static tarn_status initialise(struct tn_driver *table)
     tn_cu_result result = table->cuInit(0);
 
     if (result == TN_CUDA_ERROR_NO_DEVICE)
-        return tn_fail(TARN_ERR_NO_DEVICE, "the CUDA driver found no device; set TARN_DRIVER=sim "
-                                           "for the simulated one");
+        return tn_fail(TARN_ERR_NO_DEVICE, "the CUDA driver found no device; %s",
+                       tn_loader_advice());
     if (result == TN_CUDA_SUCCESS)
         result = table->cuDriverGetVersion(&table->version);
     if (result != TN_CUDA_SUCCESS)
@@ -129,7 +89,7 @@ tarn_status tn_driver_load(const struct tn_driver **driver)
 {
     struct tn_driver table = {0};
     tn_pfn_cuGetProcAddress get_address = NULL;
-    void *handle;
+    struct tn_loaded loaded;
     void *symbol;
     tarn_status status;
 
@@ -140,10 +100,12 @@ tarn_status tn_driver_load(const struct tn_driver **driver)
         *driver = &driver_table;
         return TARN_OK;
     }
-    status = open_library(&handle, table.path, sizeof table.path);
+    tn_object_keep(); /* it calls back */
+    status = tn_loader_open(&loaded);
     if (status != TARN_OK)
         return status;
-    symbol = dlsym(handle, "cuGetProcAddress_v2");
+    memcpy(table.path, loaded.path, sizeof table.path);
+    symbol = dlsym(loaded.handle, "cuGetProcAddress_v2");
     if (symbol == NULL)
         return tn_fail(TARN_ERR_DRIVER_TOO_OLD,
                        "%s has no cuGetProcAddress of CUDA 12; install a newer driver", table.path);

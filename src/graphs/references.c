@@ -3,7 +3,7 @@
  * is not there before the graph has run, so the driver does not know it. The second reads what each node names.
  *
  * A kernel's words are many, and most are none of Tarn's. So the driver is asked once for each value; of those below
- * 64 KiB and above 2^47 never. */
+ * 64 KiB and from 2^TN_ADDRESS_BITS on never. */
 #include "graphs/references.h"
 
 #include <stdlib.h>

@@ -80,9 +80,22 @@ static bool add_cold(struct tn_block_slab *slab)
     return slab->cold != NULL;
 }
 
-static bool add_slab(struct tn_block_store *store)
+/* A slab whose records' addresses have no more bits than there is room for: an allocator that marks pointers in their
+ * upper bits, or a system that gives higher addresses than it was asked for, would lose blocks otherwise. */
+static struct tn_block_slab *make_slab(void)
 {
     struct tn_block_slab *slab = tn_host_alloc_aligned(SLAB_ALIGNMENT, SLAB_BYTES);
+    uintptr_t last = (uintptr_t)slab + SLAB_BYTES - 1;
+
+    if (slab == NULL || last >> TN_BLOCK_ADDRESS_BITS == 0)
+        return slab;
+    tn_host_free(slab);
+    return NULL;
+}
+
+static bool add_slab(struct tn_block_store *store)
+{
+    struct tn_block_slab *slab = make_slab();
 
     if (slab == NULL)
         return false;

@@ -110,7 +110,8 @@ struct tn_block_store {
     bool all_cold; /* every slab has cold records */
 };
 
-/* Sets aside count records; false when there is no memory. */
+/* Sets aside count records; false when there is no memory, or the system gives none below 2^TN_BLOCK_ADDRESS_BITS:
+ * an entry of the index keeps no more of a record's address (pools/live_index.h). */
 bool tn_blocks_reserve(struct tn_block_store *store, size_t count);
 /* Gives cold records to all records of the store, now and from now on; false when there is no memory. */
 bool tn_blocks_add_cold(struct tn_block_store *store);
@@ -129,6 +130,7 @@ enum {
     TN_BLOCK_BATCH = 16, /* records */
     TN_BLOCK_BITS = 9,   /* sizes are multiples of 512 bytes */
     TN_BLOCK_SLAB_BITS = 14,
+    TN_BLOCK_ADDRESS_BITS = 48, /* of a record: what user space has on x86-64 and 64-bit ARM, unless asked for more */
 };
 
 #define TN_BLOCK_BYTES_MIN ((uint64_t)1 << TN_BLOCK_BITS)

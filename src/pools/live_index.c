@@ -15,9 +15,9 @@
 #include "pools/arena.h"
 
 /* Near to the golden section of the hash's range, and odd, so that no two places have one hash. Places that are
- * multiples of 2^k see its lower bits alone. They were chosen so that of each such part no quotient in the continued
- * fraction is above 11: places in a row are spread evenly, whatever their distance. */
-static const uint32_t spread_factor = 2476975;
+ * multiples of 2^k see its lower bits alone. They were chosen so that of each such part of 6 bits or more no quotient in
+ * the continued fraction is above 12: places in a row are spread evenly, whatever their distance. */
+static const uint32_t spread_factor = 1283249;
 
 enum { SIZE_MIN = 32 }; /* 256 bytes, a small part of what a chunk of 2 MiB may cost */
 
@@ -32,7 +32,7 @@ static uint32_t first_size(const struct tn_chunk *chunk)
 
 static bool is_spread(const struct tn_chunk *chunk)
 {
-    return chunk->live_factor % 2 != 0;
+    return chunk->live_factor == spread_factor; /* else it is a power of two */
 }
 
 static bool has_large_blocks(const struct tn_chunk *chunk)
@@ -74,8 +74,7 @@ static inline void put(atomic_uint_fast64_t *table, uint32_t size, uint64_t entr
 static uint64_t entry_of(const struct tn_chunk *chunk, const struct tn_block *block, bool open)
 {
     TN_ASSERT(open == tn_block_is_plain(block)); /* P23 */
-    return (uint64_t)tn_live_hash(chunk, block->offset) << TN_LIVE_HASH_SHIFT |
-           (open ? 0 : TN_LIVE_CLOSED) | (uint64_t)(uintptr_t)block >> TN_LIVE_RECORD_BITS;
+    return tn_live_entry(tn_live_hash(chunk, block->offset), open, block);
 }
 
 /* Blocks for which a table has room: it is at most nine sixteenths full. */
@@ -100,7 +99,7 @@ static uint64_t room_wanted(const struct tn_chunk *chunk, uint64_t needed)
 struct shape {
     uint32_t size;
     uint32_t room;
-    uint32_t factor; /* odd where it is spread */
+    uint32_t factor;
 };
 
 static struct shape shape_by_distance(const struct tn_chunk *chunk)

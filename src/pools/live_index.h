@@ -37,11 +37,18 @@
 #include "tarn/types.h"
 
 enum {
-    TN_LIVE_HASH_BITS = 22,  /* of an entry; no chunk of 1 GiB has so many places */
-    TN_LIVE_HASH_SHIFT = 42, /* below is whether it is closed */
-    TN_LIVE_OPEN_SHIFT = 41, /* below are the bits 6 to 46 of the record's address */
+    TN_LIVE_HASH_BITS = 21,  /* of an entry: as many as a chunk of 1 GiB has places */
+    TN_LIVE_HASH_SHIFT = 43, /* below is whether it is closed */
+    TN_LIVE_OPEN_SHIFT = 42, /* below are the bits 6 to 47 of the record's address */
     TN_LIVE_RECORD_BITS = 6, /* of a record's address: they are 0 */
 };
+
+_Static_assert(TN_CHUNK_BYTES_MAX >> TN_BLOCK_BITS <= (uint64_t)1 << TN_LIVE_HASH_BITS,
+               "each place of a chunk has a hash of its own");
+_Static_assert(TN_LIVE_HASH_BITS + TN_LIVE_HASH_SHIFT == 64, "an entry is one word");
+_Static_assert(TN_LIVE_OPEN_SHIFT + 1 == TN_LIVE_HASH_SHIFT, "between them is one bit");
+_Static_assert(TN_LIVE_OPEN_SHIFT + TN_LIVE_RECORD_BITS == TN_BLOCK_ADDRESS_BITS,
+               "an entry has room for each address at which a record may lie");
 
 #define TN_LIVE_CLOSED ((uint64_t)1 << TN_LIVE_OPEN_SHIFT)
 
@@ -81,6 +88,13 @@ static inline uint32_t tn_live_hash(const struct tn_chunk *chunk, uint64_t offse
 static inline uint32_t tn_live_home(uint32_t hash, uint32_t size)
 {
     return (uint32_t)((uint64_t)hash * size >> TN_LIVE_HASH_BITS);
+}
+
+/* The entry of the block whose record lies there; nothing is read of the record. */
+static inline uint64_t tn_live_entry(uint32_t hash, bool open, const struct tn_block *block)
+{
+    return (uint64_t)hash << TN_LIVE_HASH_SHIFT | (open ? 0 : TN_LIVE_CLOSED) |
+           (uint64_t)(uintptr_t)block >> TN_LIVE_RECORD_BITS;
 }
 
 static inline struct tn_block *tn_live_block(uint64_t entry)

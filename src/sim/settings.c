@@ -14,14 +14,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/environment.h"
 #include "sim/cost.h"
 #include "sim/fault.h"
 
 #define PREFIX "TARN_SIM_"
 #define PREFIX_LENGTH (sizeof PREFIX - 1)
 #define MAX_LIST 4096
-
-extern char **environ;
 
 static bool read_number(const char *text, long least, long most, long *value)
 {
@@ -223,7 +222,7 @@ static bool set(const struct setting *setting, const char *value)
 
 void tn_sim_settings_read(void)
 {
-    for (char **variable = environ; variable != NULL && *variable != NULL; variable++) {
+    for (char *const *variable = tn_environment_all(); variable != NULL && *variable != NULL; variable++) {
         if (strncmp(*variable, PREFIX, PREFIX_LENGTH) != 0)
             continue;
         const char *name = *variable + PREFIX_LENGTH;

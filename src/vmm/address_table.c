@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* 2^22 pointers to segments and 2^26 to chunks: 544 MiB of addresses, of which only the pages in use
+/* 2^23 pointers to segments and 2^27 to chunks: 1,088 MiB of addresses, of which only the pages in use
  * have memory. */
 #include "vmm/address_table.h"
 
@@ -29,7 +29,7 @@ tarn_status tn_address_table_init(void)
         atomic_store(&tn_address_table.pages, reserve(page_count_max * sizeof(tn_address_page)));
     if (atomic_load(&tn_address_table.slots) == NULL ||
         atomic_load(&tn_address_table.pages) == NULL)
-        return tn_fail(TARN_ERR_HOST_MEMORY, "no 544 MiB of host addresses for the address tables; "
+        return tn_fail(TARN_ERR_HOST_MEMORY, "no 1088 MiB of host addresses for the address tables; "
                                              "they take memory only where they are used");
     return TARN_OK;
 }

@@ -5,8 +5,8 @@
  *   V4  the entry of every page under a mapped chunk is that chunk; every other entry is NULL
  *
  * Two tables for the process, indexed by address >> TN_SLOT_BITS and address >> TN_PAGE_BITS over the
- * whole 47-bit address space and touched lazily: a lookup is a shift and a load, without a lock,
- * wherever regions lie. Segments and chunks are recycled, never freed, so what a lookup gives can
+ * 48 bits of addresses that x86-64 and 64-bit ARM give, and touched lazily: a lookup is a shift and a load, without a
+ * lock, wherever regions lie. No region lies above (vmm/region.c). Segments and chunks are recycled, never freed, so what a lookup gives can
  * always be looked at.
  *
  * Locking: entries are atomic. Writers hold the lock of the segment's pool. A reader without it must
@@ -24,7 +24,7 @@
 struct tn_chunk;
 struct tn_segment;
 
-enum { TN_SLOT_BITS = 25, TN_PAGE_BITS = 21, TN_ADDRESS_BITS = 47 };
+enum { TN_SLOT_BITS = 25, TN_PAGE_BITS = 21, TN_ADDRESS_BITS = 48 };
 
 #define TN_SLOT_BYTES ((uint64_t)1 << TN_SLOT_BITS) /* 32 MiB: smallest size with exact hints */
 #define TN_PAGE_BYTES                                                                              \

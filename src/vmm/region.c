@@ -61,16 +61,29 @@ static uint64_t find_run(const struct tn_region *region, uint64_t count)
     return region->slot_count;
 }
 
+/* What the driver has given where nothing is found by its address is given back. */
+static tarn_status check_granted(struct tn_gpu *gpu, uint64_t granted, uint64_t bytes)
+{
+    if (granted <= ((uint64_t)1 << TN_ADDRESS_BITS) - bytes)
+        return TARN_OK;
+    tn_gpu_free_addresses(gpu, granted, bytes);
+    return tn_fail(TARN_ERR_ADDRESS_SPACE,
+                   "reserving %llu MiB of addresses: the driver gives 0x%llx, and Tarn uses "
+                   "addresses below 2^%d",
+                   (unsigned long long)(bytes / TN_MIB), (unsigned long long)granted,
+                   TN_ADDRESS_BITS);
+}
+
 /* One size: at a hint if any is honoured, else wherever the driver puts it. */
 static tarn_status reserve_exactly(struct tn_gpu *gpu, uint64_t bytes, uint64_t *base)
 {
-    tarn_status status = TARN_ERR_ADDRESS_SPACE;
     uint64_t granted = 0;
 
     for (uint64_t k = 0; k < HINT_COUNT; k++) {
         uint64_t hint = first_hint + k * hint_step;
+        tarn_status status =
+            tn_gpu_reserve_addresses(gpu, bytes, TN_SLOT_BYTES, hint, &granted);
 
-        status = tn_gpu_reserve_addresses(gpu, bytes, TN_SLOT_BYTES, hint, &granted);
         if (status != TARN_OK)
             return status;
         if (granted == hint || k + 1 == HINT_COUNT)
@@ -78,7 +91,7 @@ static tarn_status reserve_exactly(struct tn_gpu *gpu, uint64_t bytes, uint64_t 
         tn_gpu_free_addresses(gpu, granted, bytes);
     }
     *base = granted;
-    return status;
+    return check_granted(gpu, granted, bytes);
 }
 
 static tarn_status reserve_range(struct tn_gpu *gpu, uint64_t *bytes, uint64_t at_least,

@@ -133,6 +133,9 @@ FNR == 1 {
     }
     if (!may_name_driver && layer == "" && match(bare, /(^|[^A-Za-z0-9_])cu[ \t]*##/))
         report("pastes a driver's name; only the driver layer and the simulator may name one")
+    if ((layer != "" || FILENAME ~ /^tools\/record\//) && FILENAME != "src/base/environment.h" &&
+        match(bare, /(^|[^A-Za-z0-9_])(_*(secure_)?getenv|_*environ)([^A-Za-z0-9_]|$)/))
+        report("reads the environment; use base/environment.h")
     if (layer == "")
         next
     if (layer != "sim" && pastes())

@@ -8,6 +8,7 @@
 #   driver      driver functions are named, whole or pasted, in the driver layer and in the simulator
 #               (rules.awk)
 #   calls       host memory comes from base/host.c; no unbounded string functions (rules.awk)
+#   environment it is read by base/environment.h alone, in src and in the recorder (rules.awk)
 #   license     every source file has its SPDX line among the first three
 #   length      no source file has more than 700 lines
 #   unfinished  no notes to finish something later

@@ -8,6 +8,46 @@
 static struct tn_block_store store;
 static struct tn_segment segment = {.base = 0x200000000000, .bytes = TN_GIB};
 
+static void *given; /* what the system gives for the next slab; NULL: as always */
+static void *given_back;
+
+void *__real_tn_host_alloc_aligned(size_t alignment, size_t bytes);
+void *__wrap_tn_host_alloc_aligned(size_t alignment, size_t bytes);
+void *__wrap_tn_host_alloc_aligned(size_t alignment, size_t bytes)
+{
+    return given != NULL ? given : __real_tn_host_alloc_aligned(alignment, bytes);
+}
+
+void __real_tn_host_free(void *memory);
+void __wrap_tn_host_free(void *memory);
+void __wrap_tn_host_free(void *memory)
+{
+    if (memory != NULL && memory == given)
+        given_back = memory;
+    else
+        __real_tn_host_free(memory);
+}
+
+/* Addresses of 52 bits, as Linux gives to who asks for them, and marks in the upper byte. None may be written to. */
+START_TEST(records_that_an_index_has_no_room_for_are_refused)
+{
+    const uintptr_t addresses[] = {(uintptr_t)1 << 48, ((uintptr_t)1 << 52) - 16384,
+                                   (uintptr_t)0x0b00aaaabbbb4000, (uintptr_t)1 << 63};
+
+    for (size_t i = 0; i < sizeof addresses / sizeof addresses[0]; i++) {
+        given = (void *)addresses[i];
+        given_back = NULL;
+        ck_assert(!tn_blocks_reserve(&store, 1));
+        ck_assert_ptr_eq(given_back, given);
+        ck_assert_ptr_null(store.slabs);
+        ck_assert_uint_eq(store.spare_count, 0);
+    }
+    given = NULL;
+    ck_assert(tn_blocks_reserve(&store, 1));
+    tn_blocks_fini(&store);
+}
+END_TEST
+
 START_TEST(records_are_set_aside_before_they_are_taken)
 {
     int64_t before = tn_host_outstanding();
@@ -316,6 +356,7 @@ int main(void)
     TCase *tiles = tcase_create("split and join");
 
     tcase_add_test(records, records_are_set_aside_before_they_are_taken);
+    tcase_add_test(records, records_that_an_index_has_no_room_for_are_refused);
     tcase_add_test(records, records_move_between_stores_whether_they_were_ever_taken_or_not);
     tcase_add_test(records, no_record_is_lost_or_doubled_on_its_way);
     tcase_add_test(records, a_batch_passes_with_its_first_record);

@@ -243,6 +243,22 @@ START_TEST(small_blocks_do_not_crowd_a_table_for_large_ones)
 }
 END_TEST
 
+/* The largest chunk, too, where the distance itself is the hash. */
+START_TEST(small_blocks_are_spread_over_the_largest_chunk_that_large_ones_have_left)
+{
+    struct tn_chunk one = {.bytes = TN_CHUNK_BYTES_MAX};
+    uint32_t distance;
+
+    atomic_store(&one.heap, &large_heap);
+    ck_assert(tn_live_reserve(&one, 1));
+    distance = one.live_factor;
+    atomic_store(&one.heap, &small_heap);
+    ck_assert(tn_live_reserve(&one, 1));
+    ck_assert_uint_ne(one.live_factor, distance);
+    tn_live_drop(&one);
+}
+END_TEST
+
 /* P23 */
 START_TEST(entries_are_closed_for_blocks_that_are_not_plain)
 {
@@ -396,6 +412,51 @@ START_TEST(every_place_has_a_hash_of_its_own)
 }
 END_TEST
 
+/* Records lie anywhere below 2^48; user space has all of that on 64-bit ARM. None of these is looked at. */
+START_TEST(an_entry_has_room_for_each_address_of_a_record)
+{
+    const uint32_t last_hash = ((uint32_t)1 << TN_LIVE_HASH_BITS) - 1;
+    const uint32_t hashes[] = {0, 1, last_hash / 3, last_hash};
+    uint64_t record = 0xffffffffffc0;
+
+    for (; record != 0; record = record >> 1 & ~(uint64_t)63) {
+        const struct tn_block *block = (const struct tn_block *)(uintptr_t)record;
+
+        for (size_t i = 0; i < 8; i++) {
+            uint32_t hash = hashes[i / 2];
+            uint64_t entry = tn_live_entry(hash, i % 2 == 0, block);
+
+            ck_assert_ptr_eq(tn_live_block(entry), block);
+            ck_assert_ptr_eq(tn_live_block(entry | TN_LIVE_CLOSED), block);
+            ck_assert_uint_eq(entry >> TN_LIVE_HASH_SHIFT, hash);
+            ck_assert_uint_eq(entry & TN_LIVE_CLOSED, i % 2 == 0 ? 0 : TN_LIVE_CLOSED);
+        }
+    }
+}
+END_TEST
+
+/* Each of those addresses with one bit alone, and an entry that is looked for and closed where it stands. */
+START_TEST(an_entry_is_found_and_closed_wherever_its_record_lies)
+{
+    ck_assert(tn_live_reserve(&chunk, 1));
+    for (unsigned bit = TN_LIVE_RECORD_BITS; bit < TN_BLOCK_ADDRESS_BITS; bit++) {
+        struct tn_block *block = (struct tn_block *)((uintptr_t)1 << bit);
+        uint64_t offset = chunk.offset + bit * TN_BLOCK_BYTES_MIN;
+        uint32_t hash = tn_live_hash(&chunk, offset);
+        uint32_t at = tn_live_home(hash, chunk.live_size);
+
+        atomic_store(&chunk.live[at], tn_live_entry(hash, true, block));
+        ck_assert_ptr_eq(tn_live_at(&chunk, offset), block);
+        ck_assert_ptr_eq(tn_live_open_at(&chunk, offset), block);
+        ck_assert_ptr_eq(tn_live_close_at(&chunk, offset), block);
+        ck_assert_ptr_null(tn_live_open_at(&chunk, offset));
+        ck_assert_ptr_null(tn_live_close_at(&chunk, offset));
+        ck_assert_ptr_eq(tn_live_at(&chunk, offset), block);
+        atomic_store(&chunk.live[at], 0);
+    }
+}
+END_TEST
+
 /* P5: an address has one block. */
 START_TEST(entering_an_address_twice_is_a_broken_contract)
 {
@@ -427,10 +488,13 @@ int main(void)
     tcase_add_test(index, large_blocks_stand_where_they_are_looked_for);
     tcase_add_test(index, places_of_large_blocks_are_in_order);
     tcase_add_test(index, small_blocks_do_not_crowd_a_table_for_large_ones);
+    tcase_add_test(index, small_blocks_are_spread_over_the_largest_chunk_that_large_ones_have_left);
     tcase_add_test(index, entries_are_closed_for_blocks_that_are_not_plain);
     tcase_add_test(index, an_entry_is_closed_once_and_stays_so_where_it_moves);
     tcase_add_test(index, an_entry_that_moves_while_it_is_closed_is_closed);
     tcase_add_test(index, every_place_has_a_hash_of_its_own);
+    tcase_add_test(index, an_entry_has_room_for_each_address_of_a_record);
+    tcase_add_test(index, an_entry_is_found_and_closed_wherever_its_record_lies);
     unit_add_contract_test(index, entering_an_address_twice_is_a_broken_contract);
     unit_add_contract_test(index, removing_what_is_not_there_is_a_broken_contract);
     suite_add_tcase(suite, index);

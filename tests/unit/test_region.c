@@ -14,6 +14,28 @@ static struct tn_gpu gpu;
 static struct tn_regions regions;
 static tarn_sim_ledger before;
 static int64_t host_before;
+static uint64_t moved_up; /* what the driver's addresses are told to lie higher by */
+
+tarn_status __real_tn_gpu_reserve_addresses(struct tn_gpu *of, uint64_t bytes, uint64_t alignment,
+                                            uint64_t hint, uint64_t *address);
+tarn_status __wrap_tn_gpu_reserve_addresses(struct tn_gpu *of, uint64_t bytes, uint64_t alignment,
+                                            uint64_t hint, uint64_t *address);
+tarn_status __wrap_tn_gpu_reserve_addresses(struct tn_gpu *of, uint64_t bytes, uint64_t alignment,
+                                            uint64_t hint, uint64_t *address)
+{
+    tarn_status status = __real_tn_gpu_reserve_addresses(of, bytes, alignment, hint, address);
+
+    if (status == TARN_OK)
+        *address += moved_up;
+    return status;
+}
+
+void __real_tn_gpu_free_addresses(struct tn_gpu *of, uint64_t address, uint64_t bytes);
+void __wrap_tn_gpu_free_addresses(struct tn_gpu *of, uint64_t address, uint64_t bytes);
+void __wrap_tn_gpu_free_addresses(struct tn_gpu *of, uint64_t address, uint64_t bytes)
+{
+    __real_tn_gpu_free_addresses(of, address - moved_up, bytes);
+}
 
 static void open_gpu(void)
 {
@@ -96,6 +118,20 @@ START_TEST(less_than_a_gigabyte_is_no_region)
     sim.set_hints(2, GIB);
     OK(tn_regions_init(&regions, &gpu, 4 * TN_TIB));
     ck_assert_uint_eq(regions.first->bytes, TN_GIB);
+    fini_clean();
+}
+END_TEST
+
+/* Where no entry of the table of addresses is. */
+START_TEST(addresses_of_more_than_48_bits_are_no_region)
+{
+    moved_up = (uint64_t)1 << 48;
+    STATUS(TARN_ERR_ADDRESS_SPACE, tn_regions_init(&regions, &gpu, 4 * TN_GIB));
+    unit_expect_sentence("below 2^48");
+    test_same_ledger(&before);
+    ck_assert_int_eq(tn_host_outstanding(), host_before);
+    moved_up = 0;
+    OK(tn_regions_init(&regions, &gpu, 4 * TN_GIB));
     fini_clean();
 }
 END_TEST
@@ -387,6 +423,7 @@ int main(void)
     tcase_add_test(init, a_region_that_is_moved_is_kept_after_the_last_hint);
     tcase_add_test(init, a_size_that_is_refused_is_halved);
     tcase_add_test(init, less_than_a_gigabyte_is_no_region);
+    tcase_add_test(init, addresses_of_more_than_48_bits_are_no_region);
     tcase_add_test(init, a_driver_that_fails_is_not_asked_for_less);
     tcase_add_test(init, no_region_without_host_memory);
     suite_add_tcase(suite, init);

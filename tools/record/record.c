@@ -38,6 +38,7 @@
 
 #include "abi/cuda.h"
 #include "abi/functions.h"
+#include "base/environment.h"
 #include "tarn/sim.h"
 
 #define EXPORTED __attribute__((visibility("default")))
@@ -104,7 +105,7 @@ static tn_cu_result look_up(const char *symbol, void **function, int version, ui
 
 static void open_record(void)
 {
-    const char *path = getenv("TARN_RECORD_FILE");
+    const char *path = tn_environment("TARN_RECORD_FILE");
     if (path == NULL || *path == '\0')
         return;
     record_file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
@@ -114,7 +115,7 @@ static void open_record(void)
 
 static void open_driver(void)
 {
-    const char *path = getenv("TARN_RECORD_DRIVER");
+    const char *path = tn_environment("TARN_RECORD_DRIVER");
     if (path == NULL || *path == '\0' || strcmp(path, "cuda") == 0)
         path = "libcuda.so.1";
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
@@ -181,7 +182,7 @@ static void spend(enum function function, uint64_t ns)
 
 __attribute__((destructor)) static void write_times(void)
 {
-    const char *path = getenv("TARN_RECORD_TIMES");
+    const char *path = tn_environment("TARN_RECORD_TIMES");
     if (path == NULL || *path == '\0')
         return;
     FILE *file = fopen(path, "we");

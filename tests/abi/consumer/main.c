@@ -1,9 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A program as a user of an installed Tarn would build it. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <tarn/tarn.h>
+
+/* Says which driver it is. */
+static int open_device(void)
+{
+    tarn_device *device;
+    tarn_device_info info = {.size = sizeof info};
+
+    if (tarn_device_open(0, NULL, &device) != TARN_OK) {
+        printf("no device: %s\n", tarn_last_error());
+        return 1;
+    }
+    if (tarn_device_get_info(device, &info) != TARN_OK || tarn_device_close(device) != TARN_OK)
+        return 1;
+    printf("    %s: %s\n", info.name, info.driver);
+    return 0;
+}
 
 int main(void)
 {
@@ -16,5 +33,5 @@ int main(void)
         fprintf(stderr, "TARN_ERR_BUSY is called %s\n", tarn_status_name(TARN_ERR_BUSY));
         return 1;
     }
-    return 0;
+    return getenv("TARN_DRIVER") != NULL ? open_device() : 0;
 }
