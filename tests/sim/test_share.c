@@ -9,6 +9,8 @@
 
 #include "sim_test.h"
 
+#define PLACE_AT 24 /* where in the label of an exported file it is */
+
 static tn_cu_memhandle exportable(size_t bytes)
 {
     tn_cu_memhandle handle;
@@ -136,6 +138,30 @@ START_TEST(an_import_is_refused_for_what_was_not_exported)
     plain = imported(exported(exportable(2 * MIB)));
     ANSWERS(TN_CUDA_ERROR_INVALID_VALUE,
             cu.cuMemExportToShareableHandle(&other, plain, TN_CU_MEM_HANDLE_TYPE_POSIX_FD, 0));
+}
+END_TEST
+
+/* Writes where memory is to be into an exported file of 2 MiB, and imports that. */
+static tn_cu_result import_from(int type, int id)
+{
+    tn_cu_memhandle handle = 0;
+    int place[2] = {type, id};
+    int file = exported(exportable(2 * MIB));
+    ck_assert_int_eq(pwrite(file, place, sizeof place, 2 * MIB + PLACE_AT), sizeof place);
+    return cu.cuMemImportFromShareableHandle(&handle, (void *)(intptr_t)file,
+                                             TN_CU_MEM_HANDLE_TYPE_POSIX_FD);
+}
+
+START_TEST(an_import_is_refused_from_a_place_that_is_none)
+{
+    OK(import_from(TN_CU_MEM_LOCATION_TYPE_DEVICE, 0));
+    OK(import_from(TN_CU_MEM_LOCATION_TYPE_HOST_NUMA, 0));
+    ANSWERS(TN_CUDA_ERROR_INVALID_DEVICE, import_from(TN_CU_MEM_LOCATION_TYPE_DEVICE, 5));
+    ANSWERS(TN_CUDA_ERROR_INVALID_DEVICE, import_from(TN_CU_MEM_LOCATION_TYPE_DEVICE, -1));
+    ANSWERS(TN_CUDA_ERROR_UNKNOWN, import_from(TN_CU_MEM_LOCATION_TYPE_HOST_NUMA, 1));
+    ANSWERS(TN_CUDA_ERROR_UNKNOWN, import_from(TN_CU_MEM_LOCATION_TYPE_HOST, 0));
+    ANSWERS(TN_CUDA_ERROR_UNKNOWN, import_from(0, 0));
+    ANSWERS(TN_CUDA_ERROR_UNKNOWN, import_from(77, 0));
 }
 END_TEST
 
@@ -372,6 +398,7 @@ Suite *share_suite(void)
     tcase_add_test(context, memory_lives_for_references_and_mappings);
     tcase_add_test(context, shared_memory_is_charged_once_and_until_the_last_of_its_handles);
     tcase_add_test(context, memory_is_charged_while_a_descriptor_holds_it);
+    tcase_add_test(context, an_import_is_refused_from_a_place_that_is_none);
     tcase_add_test(context, an_import_is_refused_for_what_was_not_exported);
     tcase_add_test(context, exports_close_with_the_next_program_and_none_is_left_open);
     tcase_add_test(context, memory_of_the_host_is_for_the_host_and_for_devices);
