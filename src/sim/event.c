@@ -342,6 +342,17 @@ static tn_cu_result wait_in_capture(struct tn_sim_stream *stream, const struct t
                                   : TN_CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
 }
 
+/* Adds a node that waits for an event. One that was left by its capture is good for no wait: it is found out
+ * before the stream's own state, and breaks the capture. */
+static tn_cu_result wait_external(struct tn_sim_stream *stream, struct tn_sim_event *event)
+{
+    if (event->capture_id == 0 || capture_of(event) != NULL)
+        return add_node(stream, event, TN_CU_NODE_WAIT_EVENT);
+    if (stream->capture != NULL)
+        tn_sim_capture_invalidate(stream->capture);
+    return TN_CUDA_ERROR_INVALID_VALUE;
+}
+
 tn_cu_result tn_sim_cuStreamWaitEvent(tn_cu_stream stream_handle, tn_cu_event handle,
                                       unsigned int flags)
 {
@@ -353,7 +364,7 @@ tn_cu_result tn_sim_cuStreamWaitEvent(tn_cu_stream stream_handle, tn_cu_event ha
     if (result != TN_CUDA_SUCCESS)
         return result;
     if ((flags & TN_CU_EVENT_WAIT_EXTERNAL) != 0)
-        return add_node(stream, event, TN_CU_NODE_WAIT_EVENT);
+        return wait_external(stream, event);
     if (stream->capture != NULL)
         return wait_in_capture(stream, event);
     struct tn_sim_capture *capture = capture_of(event);
