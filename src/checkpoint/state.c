@@ -212,10 +212,10 @@ static tarn_status save_state(tarn_checkpoint *checkpoint)
         checkpoint->blocks =
             tn_host_alloc_unset(pool->counters.live_count, sizeof *checkpoint->blocks);
         saved = checkpoint->blocks != NULL;
+        for (struct tn_segment *segment = pool->segments; segment != NULL && saved;
+             segment = segment->next)
+            saved = save_segment(checkpoint, segment); /* C1: segments and blocks are in order */
     }
-    for (struct tn_segment *segment = pool->segments; segment != NULL && saved;
-         segment = segment->next)
-        saved = save_segment(checkpoint, segment);      /* C1: segments and blocks are in order */
     checkpoint->live_bytes = pool->counters.live_bytes; /* P8 */
     if (saved)
         return TARN_OK;

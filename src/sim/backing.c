@@ -177,6 +177,14 @@ void tn_sim_backing_release(struct tn_sim_backing *backing)
     free(backing);
 }
 
+/* Asks whether memory can be where a label says: of a device, which may be one that is not here, or of the
+ * host's only node. */
+static bool place_valid(const tn_cu_location *location)
+{
+    return location->type == TN_CU_MEM_LOCATION_TYPE_DEVICE ||
+           (location->type == TN_CU_MEM_LOCATION_TYPE_HOST_NUMA && location->id == 0);
+}
+
 /* Reads what a file says of itself. Returns false when it is none of ours. */
 static bool read_label(int file, const struct stat *status, struct label *label)
 {
@@ -186,7 +194,7 @@ static bool read_label(int file, const struct stat *status, struct label *label)
     size_t bytes = (size_t)status->st_size - LABEL_BYTES;
     return pread(file, label, sizeof *label, (off_t)bytes) == (ssize_t)sizeof *label &&
            memcmp(label->magic, LABEL_MAGIC, sizeof label->magic) == 0 && label->bytes == bytes &&
-           bytes % TN_SIM_GRANULE == 0;
+           bytes % TN_SIM_GRANULE == 0 && place_valid(&label->location);
 }
 
 tn_cu_result tn_sim_backing_open(int file, struct tn_sim_backing **backing,

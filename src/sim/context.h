@@ -84,4 +84,7 @@ void tn_sim_peers_forget(struct tn_sim_context *context);
 /* Asks whether a device of that ordinal exists. */
 bool tn_sim_device_exists(int device);
 
+/* What a device says of itself. Returns false for a number that is no attribute. */
+bool tn_sim_attribute(int attribute, int device, int *value);
+
 #endif

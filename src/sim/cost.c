@@ -23,6 +23,8 @@
 #define MAX_PATH 4096
 #define SPIN_NS 100000 /* shorter waits are too short for the system's timers */
 #define NS_PER_S 1000000000u
+#define MAX_NS 1e18   /* of a thing and of a call: more than any machine runs */
+#define MAX_SIZE 1e18 /* no address space holds as much */
 
 struct point {
     double size;
@@ -38,6 +40,8 @@ struct cost {
 
 static struct cost costs[TN_SIM_FUNCTION_COUNT];
 static tarn_sim_cost account[TN_SIM_FUNCTION_COUNT];
+static bool loaded;      /* there are costs */
+static uint64_t time_ns; /* of all calls so far: the account's, which no reset sets back */
 
 static double interpolate(const struct cost *cost, double size)
 {
@@ -51,7 +55,7 @@ static double interpolate(const struct cost *cost, double size)
     const struct point *low = &cost->points[above - 1];
     const struct point *high = &cost->points[above];
     double ns = low->ns + (high->ns - low->ns) * (size - low->size) / (high->size - low->size);
-    return ns < 0 ? 0 : ns;
+    return ns < 0 ? 0 : ns < MAX_NS ? ns : MAX_NS;
 }
 
 void tn_sim_charge_as(enum tn_sim_function function, size_t size)
@@ -73,9 +77,18 @@ uint64_t tn_sim_cost_enter(struct tn_sim_thread *thread)
         thread->charge_ns = (uint64_t)interpolate(cost, 0);
     uint64_t ns = thread->charge_ns + (uint64_t)cost->call_ns;
     thread->driver_ns += ns;
+    time_ns += ns;
     account[thread->function].calls++;
     account[thread->function].ns += ns;
     return ns;
+}
+
+bool tn_sim_cost_time(uint64_t *ns)
+{
+    if (!loaded || tn_sim.sleep)
+        return false;
+    *ns = time_ns;
+    return true;
 }
 
 static uint64_t now_ns(void)
@@ -98,13 +111,13 @@ void tn_sim_cost_spend(uint64_t ns)
         continue;
 }
 
-/* Reads a size with its unit. Returns NULL, or what follows it. */
+/* Reads a size with its unit, a whole number of bytes. Returns NULL, or what follows it. */
 static const char *read_size(const char *text, double *size)
 {
     static const char units[] = "KMGT";
     char *end;
     *size = strtod(text, &end);
-    if (end == text || *size < 0)
+    if (end == text)
         return NULL;
     const char *unit = *end == '\0' ? NULL : strchr(units, *end);
     if (unit != NULL) {
@@ -112,14 +125,14 @@ static const char *read_size(const char *text, double *size)
             *size *= 1024;
         end++;
     }
-    return end;
+    return *size >= 0 && *size <= MAX_SIZE && (double)(uint64_t)*size == *size ? end : NULL;
 }
 
 static bool read_ns(const char *text, double *ns)
 {
     char *end;
     *ns = strtod(text, &end);
-    return end != text && *end == '\0' && *ns >= 0;
+    return end != text && *end == '\0' && *ns >= 0 && *ns <= MAX_NS;
 }
 
 /* Reads one cost of a function: call:NS, SIZE:NS or NS. */
@@ -205,6 +218,7 @@ bool tn_sim_costs_load(const char *name)
     fclose(file);
     for (int i = 0; good && i < TN_SIM_FUNCTION_COUNT; i++)
         costs[i] = table[i].given ? table[i] : table[TN_SIM_FUNCTION_COUNT];
+    loaded = loaded || good;
     free(table);
     return good;
 }

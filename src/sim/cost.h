@@ -9,7 +9,8 @@
  *     cuMemSetAccess call:1000 2M:30000 1G:73000
  *     *              50
  *
- * A number is nanoseconds; after a size (which may end in K, M, G or T for powers of 1024) it is the
+ * A number is nanoseconds, at most 10^18; after a size (which may end in K, M, G or T for powers of 1024,
+ * and is a whole number of bytes, at most 10^18) it is the
  * cost of one thing of that size: bytes of a handle, a mapping or an allocation, nodes of a graph; or
  * 0 and 1 where a call can be a light or a heavy one, as the file says. Between two sizes costs are
  * interpolated; below the first one they stay, above the last one they go on as between the last
@@ -37,6 +38,10 @@ void tn_sim_charge_as(enum tn_sim_function function, size_t size);
 
 /* Enters the present call of a thread, which has returned, in the account. Returns its cost. */
 uint64_t tn_sim_cost_enter(struct tn_sim_thread *thread);
+
+/* Tells the account's present time, of all calls that have returned. Returns false where calls have no
+ * costs, or take the time that they cost: then the system's clock tells it. */
+bool tn_sim_cost_time(uint64_t *ns);
 
 /* Lets that much time pass, without the lock. */
 void tn_sim_cost_spend(uint64_t ns);

@@ -2,10 +2,7 @@
 /* device.c -- cuInit and what can be asked of a device.
  *
  * How it works. cuInit makes every device: its memory (store.c) and the handle of its primary
- * context. It is the step after which a fork is fatal to the child.
- *
- * Trade-offs. Attributes that Tarn does not name are INVALID_VALUE, so that a program which comes
- * to rely on another one is noticed. */
+ * context. It is the step after which a fork is fatal to the child. */
 #include <stdio.h>
 
 #include "sim/context.h"
@@ -98,46 +95,8 @@ tn_cu_result tn_sim_cuDeviceGetAttribute(int *value, tn_cu_device_attribute attr
         return TN_CUDA_ERROR_INVALID_VALUE;
     if (!tn_sim_device_exists(device))
         return TN_CUDA_ERROR_INVALID_DEVICE;
-    switch (attribute) {
-    case TN_CU_ATTR_MAX_THREADS_PER_BLOCK:
-        *value = 1024;
-        return TN_CUDA_SUCCESS;
-    case TN_CU_ATTR_WARP_SIZE:
-        *value = 32;
-        return TN_CUDA_SUCCESS;
-    case TN_CU_ATTR_VMM_SUPPORTED:
-        *value = !tn_sim.without_vmm;
-        return TN_CUDA_SUCCESS;
-    case TN_CU_ATTR_MULTIPROCESSOR_COUNT: /* of an H200, as the capability below */
-        *value = TN_SIM_MULTIPROCESSORS;
-        return TN_CUDA_SUCCESS;
-    case TN_CU_ATTR_COMPUTE_CAPABILITY_MAJOR:
-        *value = 9;
-        return TN_CUDA_SUCCESS;
-    case TN_CU_ATTR_MEMPOOL_HANDLE_TYPES:
-        *value = TN_CU_MEM_HANDLE_TYPE_POSIX_FD | TN_CU_MEM_HANDLE_TYPE_FABRIC;
-        return TN_CUDA_SUCCESS;
-    case TN_CU_ATTR_COMPUTE_CAPABILITY_MINOR:
-    case TN_CU_ATTR_PAGEABLE_MEMORY_ACCESS:
-    case TN_CU_ATTR_MULTICAST_SUPPORTED:
-    case TN_CU_ATTR_HOST_NUMA_ID: /* the first node */
-        *value = 0;
-        return TN_CUDA_SUCCESS;
-    case TN_CU_ATTR_UNIFIED_ADDRESSING:
-    case TN_CU_ATTR_HANDLE_TYPE_POSIX_FD_SUPPORTED:
-    case TN_CU_ATTR_GPU_DIRECT_RDMA_WITH_VMM_SUPPORTED:
-    case TN_CU_ATTR_HOST_REGISTER_SUPPORTED:
-    case TN_CU_ATTR_GENERIC_COMPRESSION_SUPPORTED:
-    case TN_CU_ATTR_MEMORY_POOLS_SUPPORTED:
-    case TN_CU_ATTR_DMA_BUF_SUPPORTED:
-    case TN_CU_ATTR_IPC_EVENT_SUPPORTED:
-    case TN_CU_ATTR_HANDLE_TYPE_FABRIC_SUPPORTED: /* it says so, and refuses them all the same */
-    case TN_CU_ATTR_HOST_NUMA_VMM_SUPPORTED:
-    case TN_CU_ATTR_HOST_VMM_SUPPORTED:
-        *value = 1;
-        return TN_CUDA_SUCCESS;
-    }
-    return TN_CUDA_ERROR_INVALID_VALUE;
+    return tn_sim_attribute((int)attribute, device, value) ? TN_CUDA_SUCCESS
+                                                           : TN_CUDA_ERROR_INVALID_VALUE;
 }
 
 tn_cu_result tn_sim_cuDeviceTotalMem(size_t *bytes, tn_cu_device device)

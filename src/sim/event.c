@@ -6,17 +6,21 @@
  * streams' work. A record in a capture copies the stream's frontier. A wait in a capture adds the
  * event's frontier to the stream's own, and brings a stream that did not capture into the capture.
  *
- * An event with timing whose moment is still to come waits in a list of the stream that brings it;
- * the stream's worker notes the time.
+ * An event with timing whose moment is still to come waits in a list of the stream that brings it.
+ * The stream's worker notes the time when the work before the moment is done: one time for all events
+ * whose moments that brings. All of it happens under the lock, so times rise with every order that a
+ * program can know of. With costs (cost.h) the time of a moment is that of the account when the record
+ * was asked for, since device work takes none of the account's time.
  *
- * Trade-offs. Times are the simulator's own: they tell the order of things, not how long a GPU
- * takes. */
+ * Trade-offs. Times are the simulator's own: they tell the order of things, and with costs what calls
+ * took, not how long a GPU takes. */
 #include "sim/event.h"
 
 #include <stdlib.h>
 #include <time.h>
 
 #include "sim/capture.h"
+#include "sim/cost.h"
 #include "sim/mempool.h"
 #include "sim/op.h"
 #include "sim/order.h"
@@ -31,13 +35,13 @@ static uint64_t now_ns(void)
 /* Forgets the moment that an event stands for. */
 static void forget_point(struct tn_sim_event *event)
 {
-    if (event->timing && event->point.stream != NULL && event->reached_ns == 0) {
+    if (event->awaits_time) {
         struct tn_sim_event **link = &event->point.stream->timed;
         while (*link != event)
             link = &(*link)->timed_next;
         *link = event->timed_next;
     }
-    event->reached_ns = 0;
+    event->awaits_time = false;
     tn_sim_point_clear(&event->point);
 }
 
@@ -46,23 +50,25 @@ static void take_point(struct tn_sim_event *event, struct tn_sim_point point)
 {
     forget_point(event);
     event->point = point;
-    if (!event->timing)
+    if (!event->timing || tn_sim_cost_time(&event->time_ns))
         return;
-    if (tn_sim_point_reached(&point)) {
-        event->reached_ns = now_ns();
-    } else {
-        event->timed_next = point.stream->timed;
-        point.stream->timed = event;
-    }
+    event->time_ns = now_ns();
+    if (tn_sim_point_reached(&point))
+        return;
+    event->awaits_time = true;
+    event->timed_next = point.stream->timed;
+    point.stream->timed = event;
 }
 
 void tn_sim_events_reached(struct tn_sim_stream *stream)
 {
     struct tn_sim_event **link = &stream->timed;
+    uint64_t now = *link == NULL ? 0 : now_ns();
     while (*link != NULL) {
         struct tn_sim_event *event = *link;
         if (tn_sim_point_reached(&event->point)) {
-            event->reached_ns = now_ns();
+            event->time_ns = now;
+            event->awaits_time = false;
             *link = event->timed_next;
         } else {
             link = &event->timed_next;
@@ -261,7 +267,7 @@ static tn_cu_result ask_time(const struct tn_sim_event *event)
         return TN_CUDA_ERROR_INVALID_VALUE;
     if (!event->timing || event->point.stream == NULL)
         return TN_CUDA_ERROR_INVALID_HANDLE;
-    return event->reached_ns == 0 ? TN_CUDA_ERROR_NOT_READY : TN_CUDA_SUCCESS;
+    return tn_sim_point_reached(&event->point) ? TN_CUDA_SUCCESS : TN_CUDA_ERROR_NOT_READY;
 }
 
 tn_cu_result tn_sim_cuEventElapsedTime(float *milliseconds, tn_cu_event start_handle,
@@ -280,7 +286,7 @@ tn_cu_result tn_sim_cuEventElapsedTime(float *milliseconds, tn_cu_event start_ha
         return result;
     if (milliseconds == NULL) /* so the driver answers */
         return TN_CUDA_ERROR_INVALID_HANDLE;
-    *milliseconds = (float)((double)(int64_t)(end->reached_ns - start->reached_ns) / 1e6);
+    *milliseconds = (float)((double)(int64_t)(end->time_ns - start->time_ns) / 1e6);
     return TN_CUDA_SUCCESS;
 }
 
@@ -336,6 +342,17 @@ static tn_cu_result wait_in_capture(struct tn_sim_stream *stream, const struct t
                                   : TN_CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
 }
 
+/* Adds a node that waits for an event. One that was left by its capture is good for no wait: it is found out
+ * before the stream's own state, and breaks the capture. */
+static tn_cu_result wait_external(struct tn_sim_stream *stream, struct tn_sim_event *event)
+{
+    if (event->capture_id == 0 || capture_of(event) != NULL)
+        return add_node(stream, event, TN_CU_NODE_WAIT_EVENT);
+    if (stream->capture != NULL)
+        tn_sim_capture_invalidate(stream->capture);
+    return TN_CUDA_ERROR_INVALID_VALUE;
+}
+
 tn_cu_result tn_sim_cuStreamWaitEvent(tn_cu_stream stream_handle, tn_cu_event handle,
                                       unsigned int flags)
 {
@@ -347,7 +364,7 @@ tn_cu_result tn_sim_cuStreamWaitEvent(tn_cu_stream stream_handle, tn_cu_event ha
     if (result != TN_CUDA_SUCCESS)
         return result;
     if ((flags & TN_CU_EVENT_WAIT_EXTERNAL) != 0)
-        return add_node(stream, event, TN_CU_NODE_WAIT_EVENT);
+        return wait_external(stream, event);
     if (stream->capture != NULL)
         return wait_in_capture(stream, event);
     struct tn_sim_capture *capture = capture_of(event);

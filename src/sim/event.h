@@ -16,8 +16,9 @@ struct tn_sim_event {
     unsigned int references;         /* of its handle, and of nodes */
     bool timing;                     /* it was not made without */
     struct tn_sim_point point;       /* of the last record outside captures; or none */
-    uint64_t reached_ns;             /* with timing: when the point was reached; 0 until then */
-    struct tn_sim_event *timed_next; /* in the list of its point's stream, until then */
+    uint64_t time_ns;                /* with timing: of the point, once that is reached */
+    bool awaits_time;                /* the point's stream notes the time when it is reached */
+    struct tn_sim_event *timed_next; /* in that stream's list, until then */
     uint64_t capture_id;             /* of the capture it was last recorded in; or 0 */
     struct tn_sim_node_set frontier; /* there; to be read only while that capture is active */
 };

@@ -9,6 +9,7 @@
  * a time, which makes "which call failed" a question with one answer. */
 #include "sim/fault.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -99,11 +100,18 @@ static bool read_result(const char *text, tn_cu_result *result)
     return end != text && *end == '\0' && number > 0 && number < 1000;
 }
 
+/* Reads the number of a call, which has nothing but digits. */
+static bool read_nth(const char *text, uint64_t *nth)
+{
+    errno = 0;
+    *nth = strtoull(text, NULL, 10);
+    return errno == 0 && *nth > 0 && text[strspn(text, "0123456789")] == '\0';
+}
+
 /* Reads FUNCTION:NTH:RESULT[:always]; a function may be `*`. Changes the text. */
 static bool read_plan(char *text, struct plan *plan)
 {
     char *rest = NULL;
-    char *end = NULL;
     const char *function = strtok_r(text, ":", &rest);
     const char *nth = strtok_r(NULL, ":", &rest);
     const char *result = strtok_r(NULL, ":", &rest);
@@ -113,9 +121,8 @@ static bool read_plan(char *text, struct plan *plan)
     plan->function = strcmp(function, "*") == 0 ? ANY_FUNCTION : tn_sim_function_named(function);
     if (plan->function == TN_SIM_FUNCTION_COUNT && strcmp(function, "*") != 0)
         return false;
-    plan->remaining = strtoull(nth, &end, 10);
     plan->for_good = how != NULL;
-    return *end == '\0' && plan->remaining > 0 && (how == NULL || strcmp(how, "always") == 0) &&
+    return read_nth(nth, &plan->remaining) && (how == NULL || strcmp(how, "always") == 0) &&
            read_result(result, &plan->result);
 }
 

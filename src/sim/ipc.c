@@ -171,7 +171,7 @@ tn_cu_result tn_sim_cuIpcOpenMemHandle(tn_cu_deviceptr *address, tn_cu_ipc_handl
     tn_cu_result result = tn_sim_context_current(&context);
     if (result != TN_CUDA_SUCCESS)
         return result;
-    if (ticket.magic != TICKET_MAGIC || !tn_sim_device_exists(ticket.device))
+    if (ticket.magic != TICKET_MAGIC || !tn_sim_device_exists(ticket.device) || ticket.bytes == 0)
         return TN_CUDA_ERROR_INVALID_VALUE;
     if (ticket.process == (int32_t)getpid())
         return TN_CUDA_ERROR_INVALID_CONTEXT;

@@ -78,22 +78,95 @@ static uint32_t find_room(const struct slab *slab, size_t bytes, size_t alignmen
     return 0;
 }
 
-/* Obtains addresses at a place or elsewhere. What a mapping has behind its reservation, when the
- * simulator is not strict, may be the beginning, and then is the new reservation's. */
+/* The end of what a reservation or a shared slab has from an address on; 0 when none has the address. */
+static uintptr_t reserved_end(uintptr_t address)
+{
+    const struct tn_sim_span *span = tn_sim_index_find(&slabs, address);
+    if (span == NULL)
+        span = tn_sim_index_find(&tn_sim_reservations, address);
+    return span == NULL ? 0 : span->start + span->bytes;
+}
+
+/* The same of what a mapping has pages in. */
+static uintptr_t paged_end(uintptr_t address)
+{
+    const struct tn_sim_mapping *mapping = tn_sim_mapping_at(address);
+    return mapping == NULL ? 0 : mapping->span.start + mapping->page_bytes;
+}
+
+/* The first start of a span of an index behind an address; the end where there is none before it. */
+static uintptr_t next_start(const struct tn_sim_index *index, uintptr_t address, uintptr_t end)
+{
+    size_t position = tn_sim_index_after(index, address);
+    while (position < index->count && index->items[position]->start <= address)
+        position++;
+    return position < index->count && index->items[position]->start < end
+               ? index->items[position]->start
+               : end;
+}
+
+/* How far from an address on nobody has any: to the end at most. The address itself is free. */
+static uintptr_t free_end(uintptr_t address, uintptr_t end)
+{
+    end = next_start(&slabs, address, end);
+    end = next_start(&tn_sim_reservations, address, end);
+    return next_start(&tn_sim_mappings, address, end);
+}
+
+void tn_sim_space_give_up(uintptr_t start, size_t bytes)
+{
+    uintptr_t end = start + bytes;
+    for (uintptr_t address = start; address < end;) {
+        uintptr_t reserved = reserved_end(address);
+        uintptr_t held = reserved != 0 ? reserved : paged_end(address);
+        uintptr_t free = held != 0 ? held : free_end(address, end);
+        if (held == 0)
+            tn_sim_space_return(address, free - address);
+        address = free;
+    }
+}
+
+size_t tn_sim_space_reach(uintptr_t start, size_t bytes)
+{
+    uintptr_t end = start + bytes;
+    for (uintptr_t address = start; address < end;) {
+        uintptr_t reserved = reserved_end(address);
+        uintptr_t next = reserved != 0 ? reserved : free_end(address, end);
+        uintptr_t found = 0;
+        if (reserved == 0)
+            found = tn_sim_space_obtain(next - address, TN_SIM_GRANULE, address);
+        if (reserved == 0 && found != address) {
+            if (found != 0)
+                tn_sim_space_return(found, next - address);
+            return address - start;
+        }
+        address = next;
+    }
+    return bytes;
+}
+
+/* Obtains addresses at a place or elsewhere. A mapping that runs past its reservation may have some of
+ * them already, when the simulator is not strict: the new reservation shares them. */
 static uintptr_t obtain_at(size_t bytes, size_t alignment, uintptr_t wanted)
 {
-    struct tn_sim_mapping *mapping = tn_sim_index_find(&tn_sim_mappings, wanted);
-    size_t past = mapping == NULL ? 0 : mapping->page_bytes - mapping->reserved_bytes;
-    if (past == 0 || past >= bytes || mapping->span.start + mapping->reserved_bytes != wanted)
+    uintptr_t end = wanted + bytes;
+    if (tn_sim_index_overlap(&tn_sim_mappings, wanted, bytes) == NULL)
         return tn_sim_space_obtain(bytes, alignment, wanted);
-    uintptr_t rest = tn_sim_space_obtain(bytes - past, TN_SIM_GRANULE, wanted + past);
-    if (rest == wanted + past) {
-        mapping->reserved_bytes = mapping->page_bytes;
-        return wanted;
+    for (uintptr_t address = wanted; address < end;) {
+        uintptr_t paged = paged_end(address);
+        uintptr_t next = paged != 0 ? paged : free_end(address, end);
+        uintptr_t found = 0;
+        if (paged == 0)
+            found = tn_sim_space_obtain(next - address, TN_SIM_GRANULE, address);
+        if (paged == 0 && found != address) {
+            if (found != 0)
+                tn_sim_space_return(found, next - address);
+            tn_sim_space_give_up(wanted, address - wanted);
+            return tn_sim_space_obtain(bytes, alignment, 0);
+        }
+        address = next;
     }
-    if (rest != 0)
-        tn_sim_space_return(rest, bytes - past);
-    return tn_sim_space_obtain(bytes, alignment, 0);
+    return wanted;
 }
 
 /* The first place from an address on that no slab or reservation is in. */
@@ -150,7 +223,7 @@ static struct slab *make_slab(size_t alignment, uintptr_t hint)
         return slab;
     }
     if (start != 0)
-        tn_sim_space_return(start, SLAB_BYTES);
+        tn_sim_space_give_up(start, SLAB_BYTES);
     free(slab);
     return NULL;
 }
@@ -188,7 +261,7 @@ static void give_up(const struct reservation *reservation)
     struct slab *slab = reservation->slab;
     const struct tn_sim_span *span = &reservation->span;
     if (slab == NULL) {
-        tn_sim_space_return(span->start, span->bytes);
+        tn_sim_space_give_up(span->start, span->bytes);
         return;
     }
     uint32_t bits = ((uint32_t)1 << span->bytes / TN_SIM_GRANULE) - 1;
@@ -197,7 +270,7 @@ static void give_up(const struct reservation *reservation)
         return;
     context_slab = slab == context_slab ? NULL : context_slab;
     tn_sim_index_remove(&slabs, &slab->span);
-    tn_sim_space_return(slab->span.start, SLAB_BYTES);
+    tn_sim_space_give_up(slab->span.start, SLAB_BYTES);
     free(slab);
 }
 

@@ -95,6 +95,13 @@ void tn_sim_index_remove(struct tn_sim_index *index, const struct tn_sim_span *s
             (index->count - position) * sizeof(struct tn_sim_span *));
 }
 
+struct tn_sim_mapping *tn_sim_mapping_at(uintptr_t address)
+{
+    struct tn_sim_mapping *mapping = tn_sim_index_find(&tn_sim_mappings, address);
+    /* What runs past its reservation, which only the driver allows, may lack pages there. */
+    return mapping == NULL || address - mapping->span.start >= mapping->page_bytes ? NULL : mapping;
+}
+
 /* Linear memory is for every context of its device, and for those that have been let in. */
 static bool may_use(const struct tn_sim_context *context, const struct tn_sim_linear *linear)
 {
@@ -102,31 +109,30 @@ static bool may_use(const struct tn_sim_context *context, const struct tn_sim_li
            (linear->context != NULL && tn_sim_peer_enabled(context, linear->context));
 }
 
-/* What an address lies in that work of a context has the needed right to; NULL when it has not. No
- * address is of two kinds. */
-static const struct tn_sim_span *usable(uintptr_t address, const struct tn_sim_context *context,
-                                        unsigned int need)
+/* Where that ends which an address lies in and work of a context has the needed right to; 0 when it has
+ * not. No address is of two kinds, but where a mapping that runs past its reservation has no pages. */
+static uintptr_t usable_end(uintptr_t address, const struct tn_sim_context *context,
+                            unsigned int need)
 {
     const struct tn_sim_graph_block *block = tn_sim_graph_block_at(address);
     if (block != NULL && tn_sim_graph_block_backed(block))
-        return block->access[context->device] ? &block->span : NULL;
-    const struct tn_sim_mapping *mapping = tn_sim_index_find(&tn_sim_mappings, address);
-    if (mapping != NULL) {
-        /* What runs past its reservation, which only the driver allows, may lack pages there. */
-        bool paged = address - mapping->span.start < mapping->page_bytes;
-        return paged && (mapping->rights.device[context->device] & need) == need ? &mapping->span
-                                                                                 : NULL;
-    }
+        return block->access[context->device] ? end_of(&block->span) : 0;
+    const struct tn_sim_mapping *mapping = tn_sim_mapping_at(address);
+    if (mapping != NULL)
+        return (mapping->rights.device[context->device] & need) == need
+                   ? mapping->span.start + mapping->page_bytes
+                   : 0;
     const struct tn_sim_linear *linear = tn_sim_index_find(&tn_sim_linears, address);
     if (linear != NULL)
-        return may_use(context, linear) ? &linear->span : NULL;
+        return may_use(context, linear) ? end_of(&linear->span) : 0;
     const struct tn_sim_opening *opening = tn_sim_index_find(&tn_sim_openings, address);
     if (opening != NULL)
         return context->device == opening->context->device ||
                        tn_sim_peer_enabled(context, opening->context)
-                   ? &opening->span
-                   : NULL;
-    return tn_sim_index_find(&tn_sim_hosts, address);
+                   ? end_of(&opening->span)
+                   : 0;
+    const struct tn_sim_host *host = tn_sim_index_find(&tn_sim_hosts, address);
+    return host == NULL ? 0 : end_of(&host->span);
 }
 
 static bool allows(uintptr_t address, size_t bytes, const struct tn_sim_context *context,
@@ -139,12 +145,12 @@ static bool allows(uintptr_t address, size_t bytes, const struct tn_sim_context 
         return false;
     /* Mappings do not overlap (A1), and lie where addresses are reserved (A2: vmm.c). */
     while (address < end) {
-        const struct tn_sim_span *found = usable(address, context, need);
-        if (found == NULL && has_its_turn && tn_sim_block_lends(address, context->device, &lent))
-            found = &lent;
-        if (found == NULL)
+        uintptr_t reached = usable_end(address, context, need);
+        if (reached == 0 && has_its_turn && tn_sim_block_lends(address, context->device, &lent))
+            reached = end_of(&lent);
+        if (reached == 0)
             return false;
-        address = end_of(found);
+        address = reached;
         /* Of what a call names only mappings may lie side by side. */
         if (address < end && !has_its_turn &&
             tn_sim_index_find(&tn_sim_mappings, address - 1) == NULL)

@@ -41,9 +41,8 @@ struct tn_sim_rights {
 struct tn_sim_mapping {
     struct tn_sim_span span;
     struct tn_sim_physical *physical;
-    size_t reserved_bytes; /* from its start; all of it when the simulator is strict */
-    size_t page_bytes;     /* from its start, that can have pages: those, and what is behind them */
-    uint64_t buffer_id;    /* names the mapping in pointer queries */
+    size_t page_bytes;  /* from its start, that can have pages; all of it when the simulator is strict */
+    uint64_t buffer_id; /* names the mapping in pointer queries */
     struct tn_sim_rights rights;
     int protection; /* of its pages now: PROT_* */
 };
@@ -102,6 +101,9 @@ bool tn_sim_space_allows(uintptr_t address, size_t bytes, const struct tn_sim_co
 bool tn_sim_space_allows_work(uintptr_t address, size_t bytes, const struct tn_sim_context *context,
                               bool write);
 
+/* The mapping whose pages an address lies in, or NULL. */
+struct tn_sim_mapping *tn_sim_mapping_at(uintptr_t address);
+
 /* Asks whether an address belongs to the driver: reserved, linear or page-locked. */
 bool tn_sim_space_knows(uintptr_t address);
 
@@ -114,6 +116,13 @@ void tn_sim_space_return(uintptr_t start, size_t bytes);
 
 /* How many bytes from an address on, at most so many, are reserved without a gap. */
 size_t tn_sim_space_reserved(uintptr_t start, size_t bytes);
+
+/* How many bytes from an address on, at most so many, can have pages: what reservations have, and what
+ * else can be obtained from the system, which this does. */
+size_t tn_sim_space_reach(uintptr_t start, size_t bytes);
+
+/* Gives back to the system what of a range no reservation and no mapping has. */
+void tn_sim_space_give_up(uintptr_t start, size_t bytes);
 
 /* Lays an extent of a store over addresses that were obtained. Returns false when the system
  * refuses, in which case nothing has changed. */

@@ -5,7 +5,7 @@
  * calls that one's body; so one rule is written once.
  *
  * Trade-offs. The parameters that make a context's kind of execution (cuCtxCreate_v3, _v4) are not
- * simulated: NULL is accepted, anything else is not supported. */
+ * simulated: none are accepted, NULL or zeroed, anything else is not supported. */
 #include "sim/versions.h"
 
 #include <string.h>
@@ -166,11 +166,21 @@ tn_cu_result tn_sim_version_cuCtxCreate_v3(tn_cu_context *context, const void *a
     return tn_sim_cuCtxCreate(context, flags, device);
 }
 
+/* As the driver lays them out. */
+struct context_params {
+    const void *affinities;
+    int affinity_count;
+    const void *client; /* of another interface, whose work it shares the device with */
+};
+
 tn_cu_result tn_sim_version_cuCtxCreate_v4(tn_cu_context *context, const void *params,
                                            unsigned int flags, tn_cu_device device)
 {
-    return params != NULL ? TN_CUDA_ERROR_NOT_SUPPORTED
-                          : tn_sim_cuCtxCreate(context, flags, device);
+    const struct context_params *given = params;
+    if (given != NULL && (given->affinities != NULL || given->affinity_count != 0 ||
+                          given->client != NULL))
+        return TN_CUDA_ERROR_NOT_SUPPORTED;
+    return tn_sim_cuCtxCreate(context, flags, device);
 }
 
 tn_cu_result tn_sim_version_cuEventElapsedTime_v2(float *milliseconds, tn_cu_event from,

@@ -31,21 +31,6 @@ static struct tn_sim_mapping *mapping_number(size_t position)
     return (struct tn_sim_mapping *)tn_sim_mappings.items[position];
 }
 
-/* Gets the addresses behind a reservation for a mapping that runs past its end. Returns how many
- * bytes there are then for the mapping, from its start. */
-static size_t reach_past(uintptr_t start, size_t bytes, size_t reserved)
-{
-    uintptr_t end = start + reserved;
-    if (reserved == bytes)
-        return bytes;
-    uintptr_t found = tn_sim_space_obtain(bytes - reserved, TN_SIM_GRANULE, end);
-    if (found == end)
-        return bytes;
-    if (found != 0)
-        tn_sim_space_return(found, bytes - reserved);
-    return reserved;
-}
-
 tn_cu_result tn_sim_cuMemMap(tn_cu_deviceptr address, size_t bytes, size_t offset,
                              tn_cu_memhandle handle, unsigned long long flags)
 {
@@ -69,7 +54,6 @@ tn_cu_result tn_sim_cuMemMap(tn_cu_deviceptr address, size_t bytes, size_t offse
     *mapping = (struct tn_sim_mapping){
         .span = {.start = address, .bytes = bytes},
         .physical = physical,
-        .reserved_bytes = reserved,
         .buffer_id = tn_sim_space_next_id(),
         .protection = PROT_NONE,
     };
@@ -77,7 +61,7 @@ tn_cu_result tn_sim_cuMemMap(tn_cu_deviceptr address, size_t bytes, size_t offse
         free(mapping);
         return TN_CUDA_ERROR_OUT_OF_MEMORY;
     }
-    mapping->page_bytes = reach_past(address, bytes, reserved);
+    mapping->page_bytes = tn_sim_space_reach(address, bytes);
     physical->mappings++;
     if (physical->mappings > 1 || physical->backing->references > 1)
         tn_sim_order_watch();
@@ -108,13 +92,13 @@ static bool whole_mappings(uintptr_t start, size_t bytes, size_t *first, size_t 
 static void unmap(struct tn_sim_mapping *mapping)
 {
     uintptr_t start = mapping->span.start;
-    size_t past = mapping->page_bytes - mapping->reserved_bytes;
+    size_t page_bytes = mapping->page_bytes;
     tn_sim_charge(mapping->protection == PROT_NONE ? 0 : mapping->span.bytes);
     if (mapping->protection != PROT_NONE)
-        tn_sim_space_clear(start, mapping->page_bytes);
-    if (past > 0)
-        tn_sim_space_return(start + mapping->reserved_bytes, past);
+        tn_sim_space_clear(start, page_bytes);
     tn_sim_index_remove(&tn_sim_mappings, &mapping->span);
+    if (tn_sim_space_reserved(start, page_bytes) < page_bytes)
+        tn_sim_space_give_up(start, page_bytes);
     tn_sim.ledger.mappings--;
     tn_sim.ledger.mapped_bytes -= mapping->span.bytes;
     mapping->physical->mappings--;

@@ -339,6 +339,28 @@ CASE_BODY(stale)
     streams_end(&t);
 }
 
+/* The event of a capture that has ended, outside another one and in it. A query of it does no harm. */
+CASE_BODY(external_stale)
+{
+    static const tn_cu_capture_mode modes[] = {
+        TN_CU_CAPTURE_MODE_GLOBAL, TN_CU_CAPTURE_MODE_THREAD_LOCAL, TN_CU_CAPTURE_MODE_RELAXED};
+    struct streams t = streams_begin();
+    begin(t.s);
+    SET_UP(cuEventRecord(t.fork, t.s));
+    capture_end(t.s, 0, 0);
+    GIVES(INVALID_VALUE, cuStreamWaitEvent(t.side, t.fork, TN_CU_EVENT_WAIT_EXTERNAL));
+    for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
+        STATE("in mode %d", (int)modes[i]);
+        SET_UP(cuStreamBeginCapture(t.s, modes[i]));
+        GIVES(INVALID_VALUE, cuEventQuery(t.fork));
+        IS_ACTIVE(t.s);
+        GIVES(INVALID_VALUE, cuStreamWaitEvent(t.s, t.fork, TN_CU_EVENT_WAIT_EXTERNAL));
+        IS_INVALIDATED(t.s);
+        END_BADLY(STREAM_CAPTURE_INVALIDATED, t.s);
+    }
+    streams_end(&t);
+}
+
 CASE_BODY(unsafe_events)
 {
     struct streams t = streams_begin();
@@ -564,6 +586,8 @@ static const struct contract_case cases[] = {
     CASE("captured-query", "Whether a captured event has come cannot be asked.", captured_query),
     CASE("captured-elapsed", "Nor when, which does no harm.", captured_elapsed),
     CASE("captured-recorded", "A captured event can be recorded elsewhere.", captured_recorded),
+    CASE("external-stale", "An external wait for an event of an ended capture breaks a capture.",
+         external_stale),
     CASE("stale", "After its capture an event is good for nothing until it is recorded.", stale),
     CASE("unsafe-events", "Events that stand for nothing are unsafe too.", unsafe_events),
     CASE("external", "Events from outside are waited for and recorded by nodes.", external),

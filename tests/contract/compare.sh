@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Compares two outputs of tarn_contract, line by line.
 #   compare.sh ONE OTHER [EXCEPTIONS]
-# EXCEPTIONS names the cases that may differ, "group/name: reason" a line; lines with # are comments.
+# EXCEPTIONS names the cases that may differ, "group/name: reason" a line, or "group/*: reason" for all of a
+# group; lines with # are comments.
 # An exception that is not needed is reported too. Exit status 0: nothing else differs.
 set -eu
 awk -v one="$1" -v other="$2" '
@@ -11,6 +12,12 @@ awk -v one="$1" -v other="$2" '
     FILENAME == one { first[name($0)] = $0; order[++count] = name($0); next }
     FILENAME == other { second[name($0)] = $0; if (!(name($0) in first)) order[++count] = name($0); next }
     { sub(/:.*/, ""); excepted[$0] = 1 }
+    function exception(n) {
+        if (n in excepted)
+            return n
+        sub(/\/.*/, "/*", n)
+        return n
+    }
     END {
         for (i = 1; i <= count; i++) {
             n = order[i]
@@ -18,8 +25,8 @@ awk -v one="$1" -v other="$2" '
             other_line = (n in second) ? second[n] : n " is missing"
             if (one_line == other_line)
                 continue
-            if (n in excepted) {
-                needed[n] = 1
+            if (exception(n) in excepted) {
+                needed[exception(n)] = 1
                 continue
             }
             print "- " one_line

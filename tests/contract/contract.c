@@ -135,6 +135,11 @@ tn_cu_result contract_gives(tn_cu_result expected, const char *call, tn_cu_resul
     return got;
 }
 
+tn_cu_result contract_shows(const char *call, tn_cu_result got)
+{
+    return contract_gives(got, call, got);
+}
+
 void contract_set_up(const char *call, tn_cu_result got, const char *file, int number)
 {
     if (got == TN_CUDA_SUCCESS)

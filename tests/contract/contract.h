@@ -10,6 +10,8 @@
  *   GIVES(INVALID_VALUE, cuMemMap(address, ...))   a call of the case, with the answer it must give
  *   HOLDS(bytes == 0, "no byte was taken")         a state that must hold, in words
  *   STATE("%d nodes", count)                       a state that is only shown
+ *   SHOWS(cuEventQuery(event))                     an answer that is only shown: of cases that are made,
+ *                                                  whose answers the recorded lines alone know
  *
  * Groups run in processes of their own, so a driver that crashes costs one case its line. A case
  * marked ALONE has a process to itself: for what breaks the context, or forks. Cases leave nothing
@@ -82,19 +84,21 @@ struct contract_group {
 #define CASE_BODY(function) static void function(const void *argument __attribute__((unused)))
 
 /* The groups, in the order in which they run, each in the file of its name; but matrix_contexts and
- * matrix_reset are in matrix.c, and waits in inflight.c. */
+ * matrix_reset are in matrix.c, event_pairs in event_states.c, and waits in inflight.c. */
 // clang-format off
 #define CONTRACT_GROUPS(X) \
     X(first) \
     X(tools) \
     X(device) \
     X(context) \
+    X(context_made) \
     X(nocontext) \
     X(fault) \
     X(reserve) \
     X(physical) \
     X(mapping) \
     X(edges) \
+    X(spill) \
     X(host) \
     X(sharing) \
     X(pointer) \
@@ -118,6 +122,8 @@ struct contract_group {
     X(checkpoint) \
     X(streams) \
     X(events) \
+    X(event_states) \
+    X(event_pairs) \
     X(capture) \
     X(capture_threads) \
     X(capture_events) \
@@ -150,12 +156,14 @@ extern void *contract_library;
  * without "cu.", and its name is shown. HOLDS and STATE take words as printf does. */
 #define SET_UP(call) contract_set_up(#call, cu.call, __FILE__, __LINE__)
 #define GIVES(result, call) contract_gives(CONTRACT_RESULT_##result, #call, cu.call)
+#define SHOWS(call) contract_shows(#call, cu.call)
 #define HOLDS(condition, ...) contract_holds((condition), __VA_ARGS__)
 #define STATE(...) contract_state(__VA_ARGS__)
 
 /* What the macros call; and what a case calls whose expected answer is known at run time only. Of
  * `call` the part before its first parenthesis is shown. Both are for the case's own thread. */
 tn_cu_result contract_gives(tn_cu_result expected, const char *call, tn_cu_result got);
+tn_cu_result contract_shows(const char *call, tn_cu_result got);
 void contract_set_up(const char *call, tn_cu_result got, const char *file, int line);
 void contract_holds(bool condition, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void contract_state(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -124,6 +124,50 @@ CASE_BODY(attribute_values)
     }
 }
 
+/* Attributes that name a machine's parts, or its place in a system: shown without their value. */
+static bool differs_by_machine(int attribute)
+{
+    static const int such[] = {33,  34,  50,  85,
+                               131, 134, 139, 140}; /* PCI, group, nodes, identities */
+    for (size_t i = 0; i < sizeof such / sizeof such[0]; i++) {
+        if (such[i] == attribute)
+            return true;
+    }
+    return false;
+}
+
+/* Every number up to a few behind the last that CUDA 13.0 knows; the recorded lines know the values. */
+CASE_BODY(attribute_all)
+{
+    for (int i = 1; i <= 160; i++) {
+        int value = -1;
+        tn_cu_result result = cu.cuDeviceGetAttribute(&value, (tn_cu_device_attribute)i, 0);
+        if (result != TN_CUDA_SUCCESS)
+            STATE("%d %s%s", i, contract_result_name(result), value == -1 ? "" : " and a value");
+        else if (differs_by_machine(i))
+            STATE("%d there", i);
+        else
+            STATE("%d=%d", i, value);
+    }
+}
+
+/* Which of several mistakes is found first. */
+CASE_BODY(attribute_mistakes)
+{
+    int value = -1;
+    STATE("attribute 0 of device 99");
+    SHOWS(cuDeviceGetAttribute(&value, (tn_cu_device_attribute)0, 99));
+    STATE("attribute -1");
+    SHOWS(cuDeviceGetAttribute(&value, (tn_cu_device_attribute)-1, 0));
+    STATE("device -1");
+    SHOWS(cuDeviceGetAttribute(&value, TN_CU_ATTR_WARP_SIZE, -1));
+    STATE("nowhere to put attribute 0");
+    SHOWS(cuDeviceGetAttribute(NULL, (tn_cu_device_attribute)0, 0));
+    STATE("nowhere to put one of device 99");
+    SHOWS(cuDeviceGetAttribute(NULL, TN_CU_ATTR_WARP_SIZE, 99));
+    HOLDS(value == -1, "the value is untouched");
+}
+
 CASE_BODY(attribute_refused)
 {
     int value = -1;
@@ -209,6 +253,8 @@ static const struct contract_case cases[] = {
     CASE("memory", "A device has memory.", memory),
     CASE("uuid", "A device has a number of its own.", uuid),
     CASE("attributes", "What a device can do.", attribute_values),
+    CASE("attributes-all", "Every attribute that there is has a value.", attribute_all),
+    CASE("attribute-mistakes", "Of several mistakes one is found first.", attribute_mistakes),
     CASE("attribute-refused", "Attributes that do not exist are refused.", attribute_refused),
     CASE("peer", "Two devices may be peers.", peer),
     CASE("errors", "Results have names and sentences; other numbers have none.", errors),

@@ -74,6 +74,45 @@ static void expect_good(const tarn_device_options *made)
     expect_same(made, &again);
 }
 
+const char *const fuzz_name = "conf";
+const char *const fuzz_words[] = {
+    "limit_bytes:",
+    "per_process_memory_fraction:",
+    "cache_limit_bytes:",
+    "pinned_cache_limit_bytes:",
+    "region_bytes:",
+    "unrouted:",
+    "roundup_power2_divisions:",
+    "graph_capture_record_stream_reuse:",
+    "expandable_segments:",
+    "backend:",
+    "adopt",
+    "refuse",
+    "allow",
+    "True",
+    "False",
+    "native",
+    "0.5",
+    "1.0",
+    "[64:8,256:4,>:1]",
+    "[1:2]",
+    ">:",
+    "32768",
+    "65536",
+    "4294967296",
+    "18446744073709551615",
+    "9223372036854775807",
+    "8388607T",
+    "4T",
+    "1G",
+    "0",
+};
+const size_t fuzz_word_count = sizeof fuzz_words / sizeof fuzz_words[0];
+
+void fuzz_begin(void)
+{
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
     char *text = malloc(size + 1); /* of its own, so that a step beside it is seen */

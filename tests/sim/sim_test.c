@@ -272,6 +272,7 @@ int main(void)
     srunner_add_suite(runner, ipc_suite());
     srunner_add_suite(runner, pointer_suite());
     srunner_add_suite(runner, share_suite());
+    srunner_add_suite(runner, event_times_suite());
     srunner_add_suite(runner, stream_suite());
     srunner_add_suite(runner, launch_suite());
     srunner_add_suite(runner, library_suite());

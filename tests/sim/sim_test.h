@@ -111,6 +111,7 @@ Suite *vmm_suite(void);
 Suite *ipc_suite(void);
 Suite *pointer_suite(void);
 Suite *share_suite(void);
+Suite *event_times_suite(void);
 Suite *stream_suite(void);
 Suite *capture_suite(void);
 Suite *capture_rules_suite(void);

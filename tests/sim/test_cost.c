@@ -200,6 +200,9 @@ static const char *const wrong_files[] = {
     "cuMemCreate 1\ncuMemMap 5 x\n",       "cuMemCreate 1\ncuMemMap 2M:5 1M:6\n",
     "cuMemCreate 1\ncuMemMap 2Q:5\n",      "cuMemCreate 1\ncuMemMap -5\n",
     "cuMemCreate 1\ncuMemCreate 2\n",      "cuMemCreate 1\ncuMemMap call:x\n",
+    "cuMemCreate 1\ncuMemMap inf\n",       "cuMemCreate 1\ncuMemMap 5.1e20\n",
+    "cuMemCreate 1\ncuMemMap 1e30:5\n",    "cuMemCreate 1\ncuMemMap 0.3:5\n",
+    "cuMemCreate 1\ncuMemMap nan:5\n",     "cuMemCreate 1\ncuMemMap call:1e19\n",
 };
 
 START_TEST(a_file_with_an_error_is_refused_whole)
@@ -213,6 +216,18 @@ START_TEST(a_file_with_an_error_is_refused_whole)
     OK(cu.cuInit(0));
     physical(2 * MIB);
     ck_assert_uint_eq(cost_of("cuMemCreate").ns, 0);
+}
+END_TEST
+
+/* Beyond the last point costs go on, and no further than a number holds. */
+START_TEST(a_cost_stays_what_a_number_can_hold)
+{
+    load_driver();
+    ck_assert_int_eq(
+        sim.tarn_sim_configure("COSTS", file_with("cuMemCreate 0:0 2M:1000000000000000000\n")), 0);
+    OK(cu.cuInit(0));
+    physical(1024 * MIB);
+    ck_assert_uint_eq(cost_of("cuMemCreate").ns, 1000000000000000000u);
 }
 END_TEST
 
@@ -261,6 +276,7 @@ Suite *cost_suite(void)
     tcase_add_test(other, the_figures_of_the_h200_come_with_the_simulator);
     tcase_add_loop_test(other, a_file_with_an_error_is_refused_whole, 0,
                         sizeof wrong_files / sizeof wrong_files[0]);
+    tcase_add_test(other, a_cost_stays_what_a_number_can_hold);
     tcase_add_test(other, the_account_is_written_when_the_process_exits);
     suite_add_tcase(suite, other);
     return suite;

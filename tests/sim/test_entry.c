@@ -404,11 +404,53 @@ START_TEST(calls_made_while_the_process_exits_are_answered)
 }
 END_TEST
 
+/* Every number that CUDA 13.0 knows is an attribute, and no other. */
+START_TEST(a_device_has_every_attribute)
+{
+    int value = 7;
+    start_driver();
+    for (int i = 1; i <= 147; i++)
+        OK(cu.cuDeviceGetAttribute(&value, (tn_cu_device_attribute)i, 0));
+    value = 7;
+    ANSWERS(TN_CUDA_ERROR_INVALID_VALUE,
+            cu.cuDeviceGetAttribute(&value, (tn_cu_device_attribute)0, 0));
+    ANSWERS(TN_CUDA_ERROR_INVALID_VALUE,
+            cu.cuDeviceGetAttribute(&value, (tn_cu_device_attribute)148, 0));
+    ck_assert_int_eq(value, 7);
+}
+END_TEST
+
+/* Parameters that ask for nothing are none. */
+START_TEST(a_context_is_made_with_parameters_that_ask_for_nothing)
+{
+    struct {
+        void *affinities;
+        int count;
+        void *client;
+    } params = {NULL, 0, NULL};
+    tn_cu_result (*create)(tn_cu_context *, void *, unsigned int, tn_cu_device);
+    tn_cu_context context = NULL;
+    tn_cu_context current = NULL;
+    void *found = NULL;
+    start_driver();
+    OK(cu.cuGetProcAddress("cuCtxCreate", &found, 12050, 0, NULL));
+    memcpy(&create, &found, sizeof create);
+    OK(create(&context, &params, 0, 0));
+    OK(cu.cuCtxGetCurrent(&current));
+    ck_assert_ptr_eq(current, context);
+    OK(cu.cuCtxDestroy(context));
+    params.count = 1;
+    ANSWERS(TN_CUDA_ERROR_NOT_SUPPORTED, create(&context, &params, 0, 0));
+}
+END_TEST
+
 Suite *entry_suite(void)
 {
     Suite *suite = suite_create("entry");
     TCase *bare = tcase_create("not initialised");
     tcase_add_checked_fixture(bare, load_driver, NULL);
+    tcase_add_test(bare, a_device_has_every_attribute);
+    tcase_add_test(bare, a_context_is_made_with_parameters_that_ask_for_nothing);
     tcase_add_test(bare, before_init_only_the_version_is_known);
     tcase_add_test(bare, a_function_is_found_by_base_name_and_sufficient_version);
     tcase_add_test(bare, the_version_asked_for_selects_the_signature);

@@ -9,6 +9,7 @@
 
 #define LAZY TN_CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS
 #define BYTES (4 * MIB)
+#define BYTES_AT 40 /* where in a handle they are */
 
 /* A process that has made memory and waits for a word before it ends. */
 struct exporter {
@@ -130,6 +131,28 @@ START_TEST(what_a_context_has_open_goes_with_it)
 }
 END_TEST
 
+/* A handle whose bytes were changed on the way, to none or to more than the file has. */
+START_TEST(a_handle_of_no_byte_is_refused)
+{
+    static const uint64_t wrong[] = {0, UINT64_C(1) << 63, UINT64_MAX};
+    tn_cu_ipc_handle handle;
+    tn_cu_deviceptr address = 7;
+    struct exporter exporter = start_exporter(&handle);
+    start_context();
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        tn_cu_ipc_handle changed = handle;
+        memcpy((char *)&changed + BYTES_AT, &wrong[i], sizeof wrong[i]);
+        ANSWERS(TN_CUDA_ERROR_INVALID_VALUE, cu.cuIpcOpenMemHandle(&address, changed, LAZY));
+    }
+    ck_assert_uint_eq(address, 7);
+    OK(cu.cuIpcOpenMemHandle(&address, handle, LAZY));
+    *(volatile char *)(address + MIB) = 3;
+    let_look(&exporter, 3);
+    OK(cu.cuIpcCloseMemHandle(address));
+    end_exporter(&exporter);
+}
+END_TEST
+
 START_TEST(a_handle_is_refused_where_it_was_made_and_when_it_is_none)
 {
     tn_cu_ipc_handle handle;
@@ -157,6 +180,7 @@ Suite *ipc_suite(void)
     tcase_add_checked_fixture(bare, load_driver, NULL);
     tcase_add_test(bare, memory_of_another_process_is_opened_used_and_closed);
     tcase_add_test(bare, what_a_context_has_open_goes_with_it);
+    tcase_add_test(bare, a_handle_of_no_byte_is_refused);
     tcase_add_test(bare, a_handle_is_refused_where_it_was_made_and_when_it_is_none);
     suite_add_tcase(suite, bare);
     return suite;

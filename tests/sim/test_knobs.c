@@ -52,6 +52,8 @@ static const struct {
     {"TARN_SIM_FAULT", "cuMemCreate:1:NO_SUCH_ERROR"},
     {"TARN_SIM_FAULT", "cuMemCreate:1:OUT_OF_MEMORY:never"},
     {"TARN_SIM_FAULT", "cuMemCreate:1"},
+    {"TARN_SIM_FAULT", "cuMemCreate:-1:OUT_OF_MEMORY"},
+    {"TARN_SIM_FAULT", "cuMemCreate:18446744073709551616:OUT_OF_MEMORY"},
     {"TARN_SIM_HINTS", "refused:x"},
     {"TARN_SIM_DRIVER_VERSION", "11080"},
     {"TARN_SIM_MISSING", "cuNoSuch"},

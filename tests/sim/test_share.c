@@ -9,6 +9,9 @@
 
 #include "sim_test.h"
 
+#define PLACE UINT64_C(0x4d0000000000) /* where nobody is */
+#define PLACE_AT 24                    /* where in the label of an exported file it is */
+
 static tn_cu_memhandle exportable(size_t bytes)
 {
     tn_cu_memhandle handle;
@@ -136,6 +139,30 @@ START_TEST(an_import_is_refused_for_what_was_not_exported)
     plain = imported(exported(exportable(2 * MIB)));
     ANSWERS(TN_CUDA_ERROR_INVALID_VALUE,
             cu.cuMemExportToShareableHandle(&other, plain, TN_CU_MEM_HANDLE_TYPE_POSIX_FD, 0));
+}
+END_TEST
+
+/* Writes where memory is to be into an exported file of 2 MiB, and imports that. */
+static tn_cu_result import_from(int type, int id)
+{
+    tn_cu_memhandle handle = 0;
+    int place[2] = {type, id};
+    int file = exported(exportable(2 * MIB));
+    ck_assert_int_eq(pwrite(file, place, sizeof place, 2 * MIB + PLACE_AT), sizeof place);
+    return cu.cuMemImportFromShareableHandle(&handle, (void *)(intptr_t)file,
+                                             TN_CU_MEM_HANDLE_TYPE_POSIX_FD);
+}
+
+START_TEST(an_import_is_refused_from_a_place_that_is_none)
+{
+    OK(import_from(TN_CU_MEM_LOCATION_TYPE_DEVICE, 0));
+    OK(import_from(TN_CU_MEM_LOCATION_TYPE_HOST_NUMA, 0));
+    ANSWERS(TN_CUDA_ERROR_INVALID_DEVICE, import_from(TN_CU_MEM_LOCATION_TYPE_DEVICE, 5));
+    ANSWERS(TN_CUDA_ERROR_INVALID_DEVICE, import_from(TN_CU_MEM_LOCATION_TYPE_DEVICE, -1));
+    ANSWERS(TN_CUDA_ERROR_UNKNOWN, import_from(TN_CU_MEM_LOCATION_TYPE_HOST_NUMA, 1));
+    ANSWERS(TN_CUDA_ERROR_UNKNOWN, import_from(TN_CU_MEM_LOCATION_TYPE_HOST, 0));
+    ANSWERS(TN_CUDA_ERROR_UNKNOWN, import_from(0, 0));
+    ANSWERS(TN_CUDA_ERROR_UNKNOWN, import_from(77, 0));
 }
 END_TEST
 
@@ -343,6 +370,68 @@ START_TEST(a_lax_driver_maps_past_the_end_of_a_reservation)
 }
 END_TEST
 
+static void enter_context(void)
+{
+    tn_cu_context context;
+    OK(cu.cuDevicePrimaryCtxRetain(&context, 0));
+    OK(cu.cuCtxSetCurrent(context));
+}
+
+/* Behind the reservation the process has something: what is set there is not the process's. */
+START_TEST(a_mapping_past_its_reservation_ends_where_its_pages_do)
+{
+    enter_context();
+    tn_cu_deviceptr address = reserve(64 * MIB);
+    tn_cu_deviceptr start = address + 62 * MIB;
+    tn_cu_memhandle handle = physical(8 * MIB);
+    char *own = mmap((void *)(address + 64 * MIB), MIB, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (own != (char *)(address + 64 * MIB))
+        return; /* somebody is there already, with what we must not touch */
+    OK(cu.cuMemMap(start, 8 * MIB, 0, handle, 0));
+    OK(give_access(start, 8 * MIB, TN_CU_MEM_ACCESS_READWRITE));
+    OK(cu.cuMemsetD8(start, 5, 2 * MIB));
+    OK(cu.cuCtxSynchronize());
+    ck_assert_int_eq(*(char *)(start + 2 * MIB - 1), 5);
+    ANSWERS(TN_CUDA_ERROR_INVALID_VALUE, cu.cuMemsetD8(start + 2 * MIB, 5, 1));
+    cu.cuMemsetD8(start, 7, 8 * MIB);
+    cu.cuCtxSynchronize();
+    ck_assert_int_eq(own[0], 0);
+    ck_assert_int_eq(own[MIB - 1], 0);
+}
+END_TEST
+
+START_TEST(hints_into_what_a_mapping_spilt_are_granted)
+{
+    enter_context();
+    tn_cu_deviceptr first;
+    tn_cu_memhandle handle = physical(128 * MIB);
+    size_t offset = (size_t)_i / 4 * 32 * MIB;
+    size_t bytes = (1 + (size_t)_i % 4) * 32 * MIB;
+    OK(cu.cuMemAddressReserve(&first, 64 * MIB, 0, PLACE, 0));
+    if (first != PLACE)
+        return; /* hints are not what they are elsewhere */
+    OK(cu.cuMemMap(first + 32 * MIB, 128 * MIB, 0, handle, 0));
+    OK(give_access(first + 32 * MIB, 128 * MIB, TN_CU_MEM_ACCESS_READWRITE));
+    tarn_sim_ledger before = ledger();
+    for (int round = 0; round < 2; round++) {
+        tn_cu_deviceptr wish = first + 64 * MIB + offset;
+        tn_cu_deviceptr second = 0;
+        OK(cu.cuMemAddressReserve(&second, bytes, 0, wish, 0));
+        ck_assert_uint_eq(second, wish);
+        OK(cu.cuMemsetD8(first + 32 * MIB, 5, 128 * MIB));
+        OK(cu.cuCtxSynchronize());
+        ANSWERS(TN_CUDA_ERROR_INVALID_VALUE, cu.cuMemAddressFree(second, bytes));
+        OK(cu.cuMemUnmap(first + 32 * MIB, 128 * MIB));
+        OK(cu.cuMemAddressFree(second, bytes));
+        OK(cu.cuMemMap(first + 32 * MIB, 128 * MIB, 0, handle, 0));
+        OK(give_access(first + 32 * MIB, 128 * MIB, TN_CU_MEM_ACCESS_READWRITE));
+    }
+    tarn_sim_ledger after = ledger();
+    same_ledger(&before, &after);
+}
+END_TEST
+
 START_TEST(a_lax_driver_gives_access_up_to_the_first_gap)
 {
     tn_cu_deviceptr address = reserve(64 * MIB);
@@ -372,6 +461,7 @@ Suite *share_suite(void)
     tcase_add_test(context, memory_lives_for_references_and_mappings);
     tcase_add_test(context, shared_memory_is_charged_once_and_until_the_last_of_its_handles);
     tcase_add_test(context, memory_is_charged_while_a_descriptor_holds_it);
+    tcase_add_test(context, an_import_is_refused_from_a_place_that_is_none);
     tcase_add_test(context, an_import_is_refused_for_what_was_not_exported);
     tcase_add_test(context, exports_close_with_the_next_program_and_none_is_left_open);
     tcase_add_test(context, memory_of_the_host_is_for_the_host_and_for_devices);
@@ -382,6 +472,8 @@ Suite *share_suite(void)
     tcase_add_checked_fixture(lax, load_lax_driver, NULL);
     tcase_add_test(lax, a_lax_driver_uses_handles_that_were_given_up);
     tcase_add_test(lax, a_lax_driver_maps_past_the_end_of_a_reservation);
+    tcase_add_test(lax, a_mapping_past_its_reservation_ends_where_its_pages_do);
+    tcase_add_loop_test(lax, hints_into_what_a_mapping_spilt_are_granted, 0, 12);
     tcase_add_test(lax, a_lax_driver_gives_access_up_to_the_first_gap);
     suite_add_tcase(suite, lax);
     return suite;

@@ -1,0 +1,43 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Runs the fuzzers with libFuzzer, and keeps what shows something new. Needs Clang with its run-time libraries.
+#   tests/fuzz/run.sh [SECONDS [NAME...]]      of each target, 60 if not told; all of them
+# The stored inputs of a target, tests/fuzz/corpus/NAME.inputs, are the beginning. Afterwards they are written
+# anew: those that were there, and the fewest others that libFuzzer finds to show every edge that was seen. An
+# input that fails is left in build/libfuzzer/found. Exit status 0: none failed.
+set -eu
+root=$(cd "$(dirname "$0")/../.." && pwd)
+seconds=${1:-60}
+[ $# -eq 0 ] || shift
+[ $# -gt 0 ] || set -- conf costs handles model ptx settings trace
+build=$root/build/libfuzzer
+cd "$root"
+cmake --preset libfuzzer >/dev/null
+cmake --build --preset libfuzzer >/dev/null
+found=$build/found
+mkdir -p "$found"
+export TARN_DRIVER="$build/lib/libtarn_sim.so"
+export UBSAN_OPTIONS=print_stacktrace=1
+failures=0
+
+for name; do
+    stored=$root/tests/fuzz/corpus/$name.inputs
+    work=$build/corpus/$name
+    rm -rf "$work"
+    mkdir -p "$work/old" "$work/new" "$work/merged"
+    "$build/bin/fuzz_pack" unpack "$stored" "$work/old" "$name" >/dev/null
+    if ! nice -n 19 "$build/bin/fuzz_$name" "$work/new" "$work/old" -max_len=3604 \
+        -max_total_time="$seconds" -artifact_prefix="$found/$name-" >"$work/log" 2>&1; then
+        tail -n 40 "$work/log"
+        echo "FAILED $name: see $work/log, and the input in $found"
+        failures=$((failures + 1))
+        continue
+    fi
+    # By edges alone, not by how often each was passed: a fifth of the inputs, for the same lines.
+    cp -R "$work/old/." "$work/merged"
+    nice -n 19 "$build/bin/fuzz_$name" -merge=1 -use_counters=0 -max_len=3604 \
+        "$work/merged" "$work/new" >"$work/merge.log" 2>&1
+    printf '%s: ' "$name"
+    "$build/bin/fuzz_pack" pack "$stored" "$work/merged"
+done
+exit $((failures > 0))
