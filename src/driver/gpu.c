@@ -23,6 +23,7 @@
 #include "base/checked.h"
 #include "base/contract.h"
 #include "base/error.h"
+#include "base/fork.h"
 #include "base/lock.h"
 #include "driver/capture_error.h"
 #include "driver/foreign.h"
@@ -170,9 +171,8 @@ tarn_status tn_gpu_check(const struct tn_gpu *gpu)
 
     if (usable)
         return TARN_OK;
-    if (tn_driver_forked())
-        return tn_fail(TARN_ERR_FORKED, "this process is a fork of one that used CUDA; call exec "
-                                        "before using the GPU");
+    if (tn_is_forked())
+        return tn_fork_refuse();
     if (fault != 0)
         return tn_fail(TARN_ERR_DEVICE_LOST,
                        "device %d was lost before with %s; frees and destroys still work, nothing "
