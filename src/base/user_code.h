@@ -35,6 +35,9 @@ extern _Thread_local struct tn_user_code *tn_user_code_innermost; /* NULL: the t
 #define TN_USER_CODE(name)                                                                         \
     struct tn_user_code name __attribute__((cleanup(tn_user_code_check_left))) = {.inside = false}
 
+/* Of a function that declares one: the record stands on the thread's stack, not where a sanitizer would have it. */
+#define TN_USER_CODE_ON_STACK __attribute__((noinline, no_sanitize("address")))
+
 void tn_user_code_enter(struct tn_user_code *code, enum tn_user_function function);
 void tn_user_code_leave(struct tn_user_code *code);
 void tn_user_code_check_left(const struct tn_user_code *code); /* ends the process when it is not */

@@ -93,7 +93,7 @@ static bool rung_idle(struct climb *climb)
 }
 
 /* With the thread's mode relaxed. */
-static bool call_free_callback(const struct climb *climb, const struct tn_callback *callback)
+static TN_USER_CODE_ON_STACK bool call_free_callback(const struct climb *climb, const struct tn_callback *callback)
 {
     tarn_device *device = climb->pool->device;
     bool helped = false;
@@ -207,8 +207,9 @@ static bool climb_down(struct climb *climb)
 }
 
 /* With the thread's mode relaxed: else what it calls might break a capture. */
-static void call_observer(tarn_device *device, const struct tn_callback *observer,
-                          const tarn_out_of_memory *what)
+static TN_USER_CODE_ON_STACK void call_observer(tarn_device *device,
+                                                const struct tn_callback *observer,
+                                                const tarn_out_of_memory *what)
 {
     int mode = tn_gpu_relax(&device->gpu);
     TN_USER_CODE(code);

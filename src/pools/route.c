@@ -380,7 +380,7 @@ static tarn_status accepts_capture(tarn_device *device, struct tn_route *route, 
 }
 
 /* In the child of a filter that has forked nothing is to be gone on with: any answer ends the search. */
-static bool call_filter(const struct tn_route *route, tarn_stream stream)
+static TN_USER_CODE_ON_STACK bool call_filter(const struct tn_route *route, tarn_stream stream)
 {
     bool accepted;
     TN_USER_CODE(code);

@@ -88,7 +88,7 @@ static void call(void)
 }
 
 /* Deeper than the call that was left was, over what it left there. */
-static __attribute__((noinline)) void call_deeper(int depth)
+static __attribute__((noinline, no_sanitize("address"))) void call_deeper(int depth)
 {
     volatile char room[512];
 
