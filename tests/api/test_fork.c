@@ -85,6 +85,21 @@ START_TEST(every_call_in_a_child_answers_forked)
 }
 END_TEST
 
+/* What has no call around it looks at the device alone. */
+START_TEST(a_steady_allocation_in_a_child_answers_forked)
+{
+    void *address = NULL;
+    pid_t child;
+
+    for (int i = 0; i < 1000; i++)
+        OK(tarn_free(test_malloc(512)));
+    child = fork();
+    if (child == 0)
+        _exit(tarn_malloc(world.device, 512, world.stream, &address) == TARN_ERR_FORKED ? 0 : 1);
+    expect_child(child);
+}
+END_TEST
+
 /* As much as can be under locks. */
 static void *hammer(void *argument)
 {
@@ -293,6 +308,7 @@ int main(void)
 
     tcase_add_test(tcase, the_calls_are_those_of_the_list);
     tcase_add_test(tcase, every_call_in_a_child_answers_forked);
+    tcase_add_test(tcase, a_steady_allocation_in_a_child_answers_forked);
     tcase_add_test(tcase, every_call_in_a_child_answers_forked_while_others_were_inside_at_the_fork);
     tcase_add_test(tcase, a_child_answers_while_the_routes_are_locked);
     tcase_add_test(tcase, a_child_answers_while_a_callback_runs);

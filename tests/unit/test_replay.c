@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <pthread.h>
 #include <time.h>
 
 #include "base/barrier.h"
@@ -191,70 +190,6 @@ START_TEST(an_ordered_replay_waits_for_a_launch_that_was_begun_as_the_only_one)
 END_TEST
 
 /* G3 */
-/* The driver's launch is a cancellation point, and others' waits are. */
-static tn_cu_result cancelled_launch(tn_cu_graphexec exec, tn_cu_stream on)
-{
-    pthread_testcancel();
-    return cu.cuGraphLaunch(exec, on);
-}
-
-static void *replay_cancelled(void *graph)
-{
-    (void)pthread_cancel(pthread_self());
-    return tarn_graph_replay(graph, stream) == TARN_OK ? NULL : graph;
-}
-
-static void *cancel_in_a_replay(tarn_graph *graph)
-{
-    pthread_t thread;
-    void *result = NULL;
-
-    ck_assert_int_eq(pthread_create(&thread, NULL, replay_cancelled, graph), 0);
-    ck_assert_int_eq(pthread_join(thread, &result), 0);
-    return result;
-}
-
-/* _i: whether there are several graphs. */
-START_TEST(a_thread_that_ends_in_a_launch_leaves_the_record_as_behind_it)
-{
-    tarn_graph *one = adding(1);
-    tarn_graph *two = _i == 1 ? adding(2) : NULL;
-    uint64_t stamp;
-
-    OK(tarn_graph_replay(one, stream));
-    device->gpu.launch = cancelled_launch;
-    stamp = tn_gpu_epoch(&device->gpu);
-    ck_assert_ptr_eq(cancel_in_a_replay(one), PTHREAD_CANCELED);
-    device->gpu.launch = cu.cuGraphLaunch;
-    ck_assert(!atomic_load(&pool->replays->launching_alone));
-    ck_assert(tn_spin_try(&pool->replays->lock));
-    tn_spin_release(&pool->replays->lock);
-    ck_assert_uint_eq(_i == 1 ? atomic_load(&pool->replays->stamp)
-                              : atomic_load(&pool->replays->alone_stamp),
-                      stamp);
-    OK(tarn_graph_replay(one, other));
-    if (two != NULL)
-        OK(tarn_graph_destroy(two));
-    OK(tarn_graph_destroy(one));
-}
-END_TEST
-
-START_TEST(a_replay_that_waits_for_another_launch_is_no_cancellation_point)
-{
-    tarn_graph *one = adding(1);
-    tarn_graph *two = adding(2);
-
-    atomic_store(&pool->replays->launching_alone, true);
-    launching_for = 3;
-    ck_assert_ptr_null(cancel_in_a_replay(two)); /* it has come back */
-    ck_assert_int_eq(launching_for, 0);
-    ck_assert(tn_spin_try(&pool->replays->lock));
-    tn_spin_release(&pool->replays->lock);
-    OK(tarn_graph_destroy(two));
-    OK(tarn_graph_destroy(one));
-}
-END_TEST
-
 START_TEST(a_launch_whose_beginning_is_seen_late_is_waited_for)
 {
     tarn_graph *one = adding(1);
@@ -706,8 +641,6 @@ int main(void)
     tcase_add_test(tcase, several_graphs_replay_on_the_stream_of_the_first_replay);
     tcase_add_test(tcase, the_first_ordered_replay_waits_for_those_before);
     tcase_add_test(tcase, an_ordered_replay_waits_for_a_launch_that_was_begun_as_the_only_one);
-    tcase_add_loop_test(tcase, a_thread_that_ends_in_a_launch_leaves_the_record_as_behind_it, 0, 2);
-    tcase_add_test(tcase, a_replay_that_waits_for_another_launch_is_no_cancellation_point);
     tcase_add_test(tcase, a_launch_whose_beginning_is_seen_late_is_waited_for);
     tcase_add_test(tcase, an_ordered_replay_that_cannot_wait_chooses_no_stream);
     tcase_add_test(tcase,
