@@ -8,7 +8,10 @@ set(CMAKE_C_VISIBILITY_PRESET hidden)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 
 add_compile_definitions(_GNU_SOURCE $<$<BOOL:${TARN_DEBUG_CHECKS}>:TARN_DEBUG_CHECKS=1>)
+# What unwinds the stack through the library, an exception out of a callback or the end of a thread, runs the cleanups
+# on its way; see src/base/user_code.h.
 add_compile_options(
+    -fexceptions
     -Wall
     -Wextra
     -Wpedantic

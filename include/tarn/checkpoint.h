@@ -110,7 +110,7 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_checkpoint_verify(tarn_checkpoint *che
 
 /* Ends a checkpoint; copies under way go on. Waits for the device when it had page-locked memory
  * that is not kept for the next one, see tarn_checkpoint_take. NULL is allowed.
- *   INVALID_HANDLE */
+ *   INVALID_HANDLE; BUSY: a call with it is under way, of another thread or around this callback */
 TARN_API TARN_MUST_CHECK tarn_status tarn_checkpoint_destroy(tarn_checkpoint *checkpoint);
 
 /* A block that the caller believes to be live in the pool. */

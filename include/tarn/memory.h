@@ -77,7 +77,7 @@ TARN_API_HOT TARN_MUST_CHECK tarn_status tarn_free(void *address);
 TARN_API TARN_MUST_CHECK tarn_status tarn_free_on(void *address, tarn_stream stream);
 
 /* Says that work using the block was or will be enqueued on the stream before the block is freed.
- * On the block's own stream it does nothing.
+ * On the block's own stream it does nothing, nor for NULL, which is what 0 bytes give.
  *
  * The end of such uses is found by events that are recorded in calls of the thread that named the stream
  * last, here, in tarn_free_on or in tarn_stream_retire: elsewhere the handle may mean another stream, or
@@ -107,7 +107,7 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_record_stream(void *address, tarn_stre
  *   destroyed */
 TARN_API TARN_MUST_CHECK tarn_status tarn_stream_retire(tarn_device *device, tarn_stream stream);
 
-/* Describes the live block that contains the address.
+/* Describes the live block that contains the address. NULL is in none: NOT_OURS.
  *   NOT_OURS, DOUBLE_FREE (no live block there); INVALID_ARGUMENT: block is NULL */
 TARN_API TARN_MUST_CHECK tarn_status tarn_block_at(const void *address, tarn_block *block);
 

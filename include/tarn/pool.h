@@ -72,8 +72,8 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_pool_create(tarn_device *device,
  * Waits for the device first when free memory may still be in use. NULL is allowed.
  *   INVALID_HANDLE
  *   BUSY          a block is live, or a route, capture, graph or checkpoint exists, the running
- *                 launches of destroyed graphs included, or an allocation is under way that a
- *                 route has led there; the sentence counts them
+ *                 launches of destroyed graphs included, or a call with the pool is under way, of another
+ *                 thread or around this callback; the sentence counts them
  *   WRONG_STATE   the default pool
  *   DRIVER        the device could not be waited for */
 TARN_API TARN_MUST_CHECK tarn_status tarn_pool_destroy(tarn_pool *pool);
@@ -184,7 +184,8 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_pool_layout(tarn_pool *pool, tarn_layo
 TARN_API void tarn_layout_destroy(tarn_layout *layout); /* NULL is allowed. */
 
 /* Decides whether an allocation on this stream goes to the route's pool. Called by tarn_malloc on
- * the allocating thread, under the lock of the routes: it must not call Tarn. */
+ * the allocating thread, under the lock of the routes: it must not call Tarn, whose functions answer WRONG_STATE there,
+ * but for what is steady. It returns, and leaves in no other way; see status.h. */
 typedef bool (*tarn_route_filter)(tarn_stream stream, void *user);
 
 /* Built-in filters, known by their address. */

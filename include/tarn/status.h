@@ -8,6 +8,20 @@
  * Where a function lists DRIVER, it answers DEVICE_MEMORY instead when the driver's own answer was
  * that it is out of memory.
  *
+ * In a child of fork() of a process that used CUDA every function with a status answers FORKED, and takes no lock, until
+ * the child calls exec; every other function does nothing there, and those that return text return it. It is known
+ * of a child made by fork(), not of one made by _Fork() or clone().
+ *
+ * No function is a cancellation point: a thread that is cancelled (pthread_cancel) during a call ends behind it, at its
+ * next cancellation point. A thread that can be cancelled asynchronously may not call Tarn. Functions of the program's that
+ * Tarn calls, callbacks, observers and filters, run with cancellation disabled, and return: one that is left by an
+ * exception, by longjmp, or with its thread, ends the process with a sentence on standard error; after a longjmp at
+ * the thread's next call that is not a steady allocation or free.
+ *
+ * An object that a call is under way with, on any thread, is not ended meanwhile: tarn_pool_destroy,
+ * tarn_checkpoint_destroy and the last tarn_device_close answer BUSY, and a pool that is released goes when the call has
+ * ended. So it is within a callback, for what the call around it uses.
+ *
  * The hundreds of a code say what to do next:
  *   1xx  the call was wrong: mend the program
  *   2xx  no room: free something, raise a limit, or do with less

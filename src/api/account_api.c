@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "api/handles.h"
+#include "api/call.h"
 #include "graphs/account.h"
 
 static tarn_status check_memory(const tarn_graph_memory_info *memory)
@@ -12,9 +12,10 @@ static tarn_status check_memory(const tarn_graph_memory_info *memory)
 tarn_status tarn_graph_memory(tarn_graph *graph, tarn_graph_memory_info *memory)
 {
     tarn_status status;
+    TN_CALL(call);
 
-    if (!tn_is_graph(graph))
-        return tn_bad_handle("graph");
+    if (!tn_call_graph(&call, graph))
+        return call.status;
     status = check_memory(memory);
     if (status == TARN_OK)
         status = tn_enter_device(graph->pool->device);
@@ -26,9 +27,10 @@ tarn_status tarn_graph_memory(tarn_graph *graph, tarn_graph_memory_info *memory)
 tarn_status tarn_device_graph_memory(tarn_device *device, tarn_graph_memory_info *memory)
 {
     tarn_status status;
+    TN_CALL(call);
 
-    if (!tn_is_device(device))
-        return tn_bad_handle("device");
+    if (!tn_call_device(&call, device))
+        return call.status;
     status = check_memory(memory);
     if (status == TARN_OK)
         status = tn_enter_device(device);

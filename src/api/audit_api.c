@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "api/handles.h"
+#include "api/call.h"
 #include "graphs/audit.h"
 #include "graphs/guard.h"
 
@@ -56,9 +56,10 @@ tarn_status tarn_graph_audit(tarn_graph *graph, const tarn_audit_options *option
 {
     struct tn_audit_subject subject;
     tarn_status status;
+    TN_CALL(call);
 
-    if (!tn_is_graph(graph))
-        return tn_bad_handle("graph");
+    if (!tn_call_graph(&call, graph))
+        return call.status;
     if (audit == NULL)
         return tn_bad_argument("audit is NULL: there is nowhere to put the result");
     if (options == NULL)
@@ -73,9 +74,10 @@ tarn_status tarn_driver_graph_audit(tarn_device *device, tarn_driver_graph drive
 {
     struct tn_audit_subject subject;
     tarn_status status;
+    TN_CALL(call);
 
-    if (!tn_is_device(device))
-        return tn_bad_handle("device");
+    if (!tn_call_device(&call, device))
+        return call.status;
     if (driver_graph == NULL || audit == NULL)
         return tn_bad_argument("driver_graph or audit is NULL");
     if (options == NULL)
@@ -83,6 +85,8 @@ tarn_status tarn_driver_graph_audit(tarn_device *device, tarn_driver_graph drive
     status = check_options(device, options);
     if (status == TARN_OK && options->scan && options->pool == NULL)
         status = tn_bad_argument("scan looks through the own pool, and pool is NULL");
+    if (status == TARN_OK && options->pool != NULL && !tn_call_and_pool(&call, options->pool, false))
+        status = call.status;
     subject = (struct tn_audit_subject){
         .graph = driver_graph, .pool = options->pool, .mark = options->mark};
     return tn_leave(status == TARN_OK ? audit_subject(device, &subject, options, audit) : status);
@@ -93,9 +97,10 @@ tarn_status tarn_graph_guard(tarn_graph *graph, tarn_guard guard, const tarn_aud
     struct tn_audit_subject subject;
     struct tn_guard *made = NULL;
     tarn_status status;
+    TN_CALL(call);
 
-    if (!tn_is_graph(graph))
-        return tn_bad_handle("graph");
+    if (!tn_call_graph(&call, graph))
+        return call.status;
     if ((unsigned)guard > TARN_GUARD_REFUSE)
         return tn_bad_argument("the guard is not one of tarn_guard");
     if (options == NULL)
@@ -114,23 +119,29 @@ tarn_status tarn_graph_guard(tarn_graph *graph, tarn_guard guard, const tarn_aud
 
 tarn_status tarn_graph_check(tarn_graph *graph)
 {
-    if (!tn_is_graph(graph))
-        return tn_bad_handle("graph");
-    return tn_graph_is_stale(graph) ? tn_guard_refuse(graph) : TARN_OK;
+    TN_CALL(call);
+
+    if (!tn_call_graph(&call, graph))
+        return call.status;
+    return tn_leave(tn_graph_is_stale(graph) ? tn_guard_refuse(graph) : TARN_OK);
 }
 
 void tarn_audit_destroy(tarn_audit *audit)
 {
-    if (audit != NULL)
+    if (audit != NULL && !tn_is_forked())
         tn_audit_drop(audit);
 }
 
 tarn_status tarn_audit_report(const tarn_audit *audit, tarn_report_format format, char *buffer,
                               size_t capacity, size_t *length)
 {
-    tarn_status status = tn_check_report(format, buffer, capacity);
+    tarn_status status;
     size_t whole;
+    TN_CALL(call);
 
+    if (!tn_call_begin(&call))
+        return call.status;
+    status = tn_check_report(format, buffer, capacity);
     if (audit == NULL)
         return tn_bad_argument("audit is NULL: there is nothing to report");
     if (status != TARN_OK)
@@ -143,8 +154,10 @@ tarn_status tarn_audit_report(const tarn_audit *audit, tarn_report_format format
 
 tarn_status tarn_device_mark(tarn_device *device, uint64_t *mark)
 {
-    if (!tn_is_device(device))
-        return tn_bad_handle("device");
+    TN_CALL(call);
+
+    if (!tn_call_device(&call, device))
+        return call.status;
     if (mark == NULL)
         return tn_bad_argument("mark is NULL: there is nowhere to put the result");
     *mark = tn_device_mark(device);

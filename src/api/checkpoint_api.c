@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "api/handles.h"
+#include "api/call.h"
 #include "base/host.h"
 #include "tarn/checkpoint.h"
 
@@ -8,9 +8,10 @@ tarn_status tarn_checkpoint_take(tarn_pool *pool, tarn_contents contents, tarn_s
 {
     tarn_device *device;
     tarn_status status;
+    TN_CALL(call);
 
-    if (!tn_is_pool(pool))
-        return tn_bad_handle("pool");
+    if (!tn_call_pool(&call, pool))
+        return call.status;
     if (checkpoint == NULL)
         return tn_bad_argument("checkpoint is NULL: there is nowhere to put the handle");
     if (contents != TARN_CONTENTS_NONE && contents != TARN_CONTENTS_DEVICE &&
@@ -30,9 +31,10 @@ tarn_status tarn_checkpoint_restore(tarn_checkpoint *checkpoint, tarn_stream str
                                     tarn_delta **delta)
 {
     tarn_status status;
+    TN_CALL(call);
 
-    if (!tn_is_checkpoint(checkpoint))
-        return tn_bad_handle("checkpoint");
+    if (!tn_call_checkpoint(&call, checkpoint))
+        return call.status;
     status = tn_enter_device(checkpoint->pool->device);
     if (status == TARN_OK)
         status = tn_checkpoint_restore(checkpoint, stream, delta);
@@ -42,9 +44,10 @@ tarn_status tarn_checkpoint_restore(tarn_checkpoint *checkpoint, tarn_stream str
 tarn_status tarn_checkpoint_verify(tarn_checkpoint *checkpoint, tarn_stream stream)
 {
     tarn_status status;
+    TN_CALL(call);
 
-    if (!tn_is_checkpoint(checkpoint))
-        return tn_bad_handle("checkpoint");
+    if (!tn_call_checkpoint(&call, checkpoint))
+        return call.status;
     status = tn_enter_device(checkpoint->pool->device);
     if (status == TARN_OK)
         status = tn_checkpoint_verify(checkpoint, stream);
@@ -53,17 +56,23 @@ tarn_status tarn_checkpoint_verify(tarn_checkpoint *checkpoint, tarn_stream stre
 
 void tarn_delta_destroy(tarn_delta *delta)
 {
-    tn_host_free(delta);
+    if (!tn_is_forked())
+        tn_host_free(delta);
 }
 
 tarn_status tarn_checkpoint_destroy(tarn_checkpoint *checkpoint)
 {
     tarn_device *device;
+    tarn_status status;
+    TN_CALL(call);
 
     if (checkpoint == NULL)
-        return TARN_OK;
-    if (!tn_is_checkpoint(checkpoint))
-        return tn_bad_handle("checkpoint");
+        return tn_call_nothing();
+    if (!tn_call_ending_checkpoint(&call, checkpoint))
+        return call.status;
+    status = tn_checkpoint_close(checkpoint);
+    if (status != TARN_OK)
+        return tn_leave(status);
     device = checkpoint->pool->device;
     tn_checkpoint_destroy(checkpoint);
     tn_device_drop_gone(device);
@@ -74,8 +83,10 @@ tarn_status tarn_checkpoint_destroy(tarn_checkpoint *checkpoint)
 tarn_status tarn_pool_check_live(tarn_pool *pool, const tarn_expected *expected,
                                  size_t expected_count, tarn_live_diff **diff)
 {
-    if (!tn_is_pool(pool))
-        return tn_bad_handle("pool");
+    TN_CALL(call);
+
+    if (!tn_call_pool(&call, pool))
+        return call.status;
     if (diff == NULL)
         return tn_bad_argument("diff is NULL: there is nowhere to put the result");
     if (expected == NULL && expected_count > 0)
@@ -86,6 +97,8 @@ tarn_status tarn_pool_check_live(tarn_pool *pool, const tarn_expected *expected,
 
 void tarn_live_diff_destroy(tarn_live_diff *diff)
 {
+    if (tn_is_forked())
+        return;
     if (diff != NULL)
         tn_host_free((void *)(uintptr_t)diff->differences);
     tn_host_free(diff);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "api/handles.h"
+#include "api/call.h"
 #include "graphs/compare.h"
 #include "graphs/compare_report.h"
 #include "tarn/compare.h"
@@ -18,7 +18,11 @@ static tarn_status compare(tarn_device *device, tarn_driver_graph a, tarn_driver
 
 tarn_status tarn_graph_compare(tarn_graph *a, tarn_graph *b, tarn_graph_diff **diff)
 {
-    if (!tn_is_graph(a) || !tn_is_graph(b))
+    TN_CALL(call);
+
+    if (!tn_call_graph(&call, a))
+        return call.status;
+    if (!tn_is_graph(b))
         return tn_bad_handle("graph");
     if (diff == NULL)
         return tn_bad_argument(no_diff);
@@ -30,8 +34,10 @@ tarn_status tarn_graph_compare(tarn_graph *a, tarn_graph *b, tarn_graph_diff **d
 tarn_status tarn_driver_graph_compare(tarn_device *device, tarn_driver_graph a, tarn_driver_graph b,
                                       tarn_graph_diff **diff)
 {
-    if (!tn_is_device(device))
-        return tn_bad_handle("device");
+    TN_CALL(call);
+
+    if (!tn_call_device(&call, device))
+        return call.status;
     if (a == NULL || b == NULL)
         return tn_bad_argument("a graph to compare is NULL");
     if (diff == NULL)
@@ -41,16 +47,20 @@ tarn_status tarn_driver_graph_compare(tarn_device *device, tarn_driver_graph a, 
 
 void tarn_graph_diff_destroy(tarn_graph_diff *diff)
 {
-    if (diff != NULL)
+    if (diff != NULL && !tn_is_forked())
         tn_graph_diff_destroy(diff);
 }
 
 tarn_status tarn_graph_diff_report(const tarn_graph_diff *diff, tarn_report_format format,
                                    char *buffer, size_t capacity, size_t *length)
 {
-    tarn_status status = tn_check_report(format, buffer, capacity);
+    tarn_status status;
     size_t written;
+    TN_CALL(call);
 
+    if (!tn_call_begin(&call))
+        return call.status;
+    status = tn_check_report(format, buffer, capacity);
     if (diff == NULL)
         return tn_bad_argument("diff is NULL: there is nothing to report");
     if (status != TARN_OK)

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "api/device_options.h"
-#include "api/handles.h"
+#include "api/call.h"
 #include "base/environment.h"
 #include "driver/pinned.h"
 #include "pools/reclaim.h"
@@ -21,7 +21,10 @@ tarn_status tarn_device_open(int ordinal, const tarn_device_options *options, ta
     tarn_device_options chosen = TARN_DEVICE_OPTIONS_INIT;
     const char *conf = tn_environment("TARN_CONF");
     tarn_status status;
+    TN_CALL(call);
 
+    if (!tn_call_begin(&call))
+        return call.status;
     if (device == NULL)
         return tn_bad_argument("device is NULL: there is nowhere to put the handle");
     if (options != NULL) {
@@ -40,6 +43,10 @@ tarn_status tarn_device_open(int ordinal, const tarn_device_options *options, ta
 
 tarn_status tarn_device_close(tarn_device *device)
 {
+    TN_CALL(call);
+
+    if (!tn_call_begin(&call)) /* and no pin: that would keep the device */
+        return call.status;
     if (!tn_is_device(device))
         return tn_bad_handle("device");
     return tn_leave(tn_device_close(device));
@@ -49,9 +56,10 @@ tarn_status tarn_device_get_info(tarn_device *device, tarn_device_info *info)
 {
     const struct tn_gpu *gpu;
     tarn_status status;
+    TN_CALL(call);
 
-    if (!tn_is_device(device))
-        return tn_bad_handle("device");
+    if (!tn_call_device(&call, device))
+        return call.status;
     if (info == NULL || info->size != sizeof *info)
         return tn_bad_argument("info is NULL or its size is not sizeof(tarn_device_info)");
     status = tn_enter_device(device);
@@ -69,8 +77,10 @@ tarn_status tarn_device_get_info(tarn_device *device, tarn_device_info *info)
 
 tarn_status tarn_device_get_stats(tarn_device *device, tarn_device_stats *stats)
 {
-    if (!tn_is_device(device))
-        return tn_bad_handle("device");
+    TN_CALL(call);
+
+    if (!tn_call_device(&call, device))
+        return call.status;
     if (stats == NULL || stats->size != sizeof *stats)
         return tn_bad_argument("stats is NULL or its size is not sizeof(tarn_device_stats)");
     tn_device_reap(device);
@@ -80,8 +90,10 @@ tarn_status tarn_device_get_stats(tarn_device *device, tarn_device_stats *stats)
 
 tarn_status tarn_device_default_pool(tarn_device *device, tarn_pool **pool)
 {
-    if (!tn_is_device(device))
-        return tn_bad_handle("device");
+    TN_CALL(call);
+
+    if (!tn_call_device(&call, device))
+        return call.status;
     if (pool == NULL)
         return tn_bad_argument("pool is NULL: there is nowhere to put the handle");
     *pool = device->default_pool;
@@ -90,16 +102,20 @@ tarn_status tarn_device_default_pool(tarn_device *device, tarn_pool **pool)
 
 tarn_status tarn_device_set_limit(tarn_device *device, size_t bytes)
 {
-    if (!tn_is_device(device))
-        return tn_bad_handle("device");
+    TN_CALL(call);
+
+    if (!tn_call_device(&call, device))
+        return call.status;
     atomic_store(&device->limit_bytes, bytes);
     return TARN_OK;
 }
 
 tarn_status tarn_device_set_memory_fraction(tarn_device *device, double fraction)
 {
-    if (!tn_is_device(device))
-        return tn_bad_handle("device");
+    TN_CALL(call);
+
+    if (!tn_call_device(&call, device))
+        return call.status;
     if (!(fraction > 0 && fraction <= 1))
         return tn_bad_argument("the fraction must be above 0 and no more than 1");
     tn_device_set_fraction(device, fraction);
@@ -108,16 +124,20 @@ tarn_status tarn_device_set_memory_fraction(tarn_device *device, double fraction
 
 tarn_status tarn_device_set_cache_limit(tarn_device *device, size_t bytes)
 {
-    if (!tn_is_device(device))
-        return tn_bad_handle("device");
+    TN_CALL(call);
+
+    if (!tn_call_device(&call, device))
+        return call.status;
     tn_chunk_cache_set_limit(&device->cache, bytes != TARN_NO_CACHE ? bytes : 0);
     return tn_leave(tn_gpu_check(&device->gpu));
 }
 
 tarn_status tarn_device_set_pinned_cache_limit(tarn_device *device, size_t bytes)
 {
-    if (!tn_is_device(device))
-        return tn_bad_handle("device");
+    TN_CALL(call);
+
+    if (!tn_call_device(&call, device))
+        return call.status;
     tn_pinned_set_limit(&device->gpu, bytes != TARN_NO_CACHE ? bytes : 0);
     return tn_leave(tn_gpu_check(&device->gpu));
 }
@@ -126,9 +146,10 @@ tarn_status tarn_device_trim(tarn_device *device, size_t keep_bytes, size_t *fre
 {
     uint64_t freed = 0;
     tarn_status status;
+    TN_CALL(call);
 
-    if (!tn_is_device(device))
-        return tn_bad_handle("device");
+    if (!tn_call_device(&call, device))
+        return call.status;
     status = tn_enter_device(device);
     if (status == TARN_OK)
         status = tn_device_trim(device, keep_bytes, true, &freed);

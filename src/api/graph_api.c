@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "api/handles.h"
+#include "api/call.h"
 #include "graphs/guard.h"
 #include "graphs/replay.h"
 #include "graphs/update.h"
@@ -16,9 +16,10 @@ tarn_status tarn_capture_begin(tarn_pool *pool, tarn_stream stream, tarn_capture
                                tarn_capture **capture)
 {
     tarn_status status;
+    TN_CALL(call);
 
-    if (!tn_is_pool(pool))
-        return tn_bad_handle("pool");
+    if (!tn_call_pool(&call, pool))
+        return call.status;
     if (capture == NULL)
         return tn_bad_argument("capture is NULL: there is nowhere to put the handle");
     if ((unsigned)mode > TARN_CAPTURE_RELAXED)
@@ -33,9 +34,10 @@ tarn_status tarn_capture_end(tarn_capture *capture, tarn_graph **graph)
 {
     tarn_device *device;
     tarn_status status;
+    TN_CALL(call);
 
-    if (!tn_is_capture(capture))
-        return tn_bad_handle("capture");
+    if (!tn_call_capture(&call, capture))
+        return call.status;
     if (graph == NULL)
         return tn_bad_argument("graph is NULL: there is nowhere to put the handle");
     device = capture->device;
@@ -54,9 +56,10 @@ tarn_status tarn_capture_begin_to_graph(tarn_pool *pool, tarn_capture *outer, ui
 {
     const struct tn_capture_target target = {driver_graph, outer, group};
     tarn_status status;
+    TN_CALL(call);
 
-    if (!tn_is_pool(pool))
-        return tn_bad_handle("pool");
+    if (!tn_call_pool(&call, pool))
+        return call.status;
     if (outer != NULL && !tn_is_capture(outer))
         return tn_bad_handle("outer capture");
     if (driver_graph == NULL || capture == NULL)
@@ -73,9 +76,10 @@ tarn_status tarn_capture_end_to_graph(tarn_capture *capture)
 {
     tarn_device *device;
     tarn_status status;
+    TN_CALL(call);
 
-    if (!tn_is_capture(capture))
-        return tn_bad_handle("capture");
+    if (!tn_call_capture(&call, capture))
+        return call.status;
     device = capture->device;
     status = tn_enter_device(device);
     if (status == TARN_OK)
@@ -88,11 +92,12 @@ tarn_status tarn_capture_end_to_graph(tarn_capture *capture)
 tarn_status tarn_capture_abort(tarn_capture *capture)
 {
     tarn_device *device;
+    TN_CALL(call);
 
     if (capture == NULL)
-        return TARN_OK;
-    if (!tn_is_capture(capture))
-        return tn_bad_handle("capture");
+        return tn_call_nothing();
+    if (!tn_call_capture(&call, capture))
+        return call.status;
     device = capture->device;
     if (tn_is_device(device)) /* else the capture is gone: it kept nothing */
         tn_device_drop_gone(device);
@@ -105,9 +110,10 @@ tarn_status tarn_capture_abort(tarn_capture *capture)
 tarn_status tarn_graph_adopt(tarn_pool *pool, tarn_driver_graph driver_graph, tarn_graph **graph)
 {
     tarn_status status;
+    TN_CALL(call);
 
-    if (!tn_is_pool(pool))
-        return tn_bad_handle("pool");
+    if (!tn_call_pool(&call, pool))
+        return call.status;
     if (driver_graph == NULL || graph == NULL)
         return tn_bad_argument("driver_graph or graph is NULL");
     status = tn_enter_device(pool->device);
@@ -119,7 +125,9 @@ tarn_status tarn_graph_adopt(tarn_pool *pool, tarn_driver_graph driver_graph, ta
 /* What is not a graph that may be replayed. */
 static TN_RARE tarn_status not_replayed(tarn_graph *graph)
 {
-    return tn_is_graph(graph) ? tn_guard_refuse(graph) : tn_bad_handle("graph");
+    TN_CALL(call);
+
+    return tn_call_graph(&call, graph) ? tn_guard_refuse(graph) : call.status;
 }
 
 TN_HOT tarn_status tarn_graph_replay(tarn_graph *graph, tarn_stream stream)
@@ -133,9 +141,10 @@ tarn_status tarn_graph_update(tarn_graph *graph, tarn_capture *capture)
 {
     tarn_device *device;
     tarn_status status;
+    TN_CALL(call);
 
-    if (!tn_is_graph(graph))
-        return tn_bad_handle("graph");
+    if (!tn_call_graph(&call, graph))
+        return call.status;
     if (!tn_is_capture(capture))
         return tn_bad_handle("capture");
     device = graph->pool->device;
@@ -150,11 +159,12 @@ tarn_status tarn_graph_update(tarn_graph *graph, tarn_capture *capture)
 tarn_status tarn_graph_destroy(tarn_graph *graph)
 {
     tarn_device *device;
+    TN_CALL(call);
 
     if (graph == NULL)
-        return TARN_OK;
-    if (!tn_is_graph(graph))
-        return tn_bad_handle("graph");
+        return tn_call_nothing();
+    if (!tn_call_graph(&call, graph))
+        return call.status;
     device = graph->pool->device;
     tn_graph_destroy(graph);
     end_claim(device);
@@ -164,8 +174,10 @@ tarn_status tarn_graph_destroy(tarn_graph *graph)
 tarn_status tarn_graph_driver_handles(tarn_graph *graph, tarn_driver_graph *driver_graph,
                                       tarn_driver_exec *driver_exec)
 {
-    if (!tn_is_graph(graph))
-        return tn_bad_handle("graph");
+    TN_CALL(call);
+
+    if (!tn_call_graph(&call, graph))
+        return call.status;
     if (driver_graph == NULL && driver_exec == NULL)
         return tn_bad_argument("both outputs are NULL");
     if (driver_graph != NULL)

@@ -8,6 +8,7 @@
 
 #include "base/contract.h"
 #include "base/error.h"
+#include "base/fork.h"
 #include "base/hot.h"
 #include "checkpoint/state.h"
 #include "graphs/capture.h"
@@ -15,6 +16,8 @@
 
 static inline tarn_status tn_bad_handle(const char *kind)
 {
+    if (tn_is_forked())
+        return tn_fork_refuse();
     return tn_fail(TARN_ERR_INVALID_HANDLE, "the %s handle is null, of another kind, or destroyed",
                    kind);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "api/handles.h"
+#include "api/call.h"
 #include "base/checked.h"
 #include "base/hot.h"
 #include "graphs/admit.h"
@@ -15,16 +15,28 @@ static TN_APART tarn_status allocate_in_capture(tarn_pool *pool, const struct tn
                                                 const struct tn_stream_state *state,
                                                 uint64_t route_id, void **address)
 {
-    tarn_device *device = pool->device;
     tarn_status status;
+    TN_CALL(call);
 
+    if (!pool->is_default && tn_steady_allocate(pool, request->order, request->requested,
+                                                request->alignment, address))
+        return TARN_OK; /* of a capture that is known */
+    if (!tn_call_allocation(&call, pool, route_id != 0))
+        return call.status;
     if (pool->is_default)
-        return tn_unrouted_allocate(device, request->stream, state, request, address);
-    if (tn_steady_allocate(pool, request->order, request->requested, request->alignment,
-                           address)) /* of a capture that is known */
-        return TARN_OK;
+        return tn_unrouted_allocate(pool->device, request->stream, state, request, address);
     status = tn_capture_admit(pool, request->stream, state, route_id);
     return status == TARN_OK ? tn_pool_allocate(pool, request, address) : status;
+}
+
+/* What no arena has at hand. */
+static TN_APART tarn_status allocate_slowly(tarn_pool *pool, const struct tn_request *request,
+                                            bool routed, void **address)
+{
+    TN_CALL(call);
+
+    return tn_call_allocation(&call, pool, routed) ? tn_pool_allocate(pool, request, address)
+                                                   : call.status;
 }
 
 static tarn_status allocate_from(tarn_pool *pool, const struct tn_request *request,
@@ -36,15 +48,19 @@ static tarn_status allocate_from(tarn_pool *pool, const struct tn_request *reque
     tn_device_see_stream(pool->device, request->stream);
     return tn_steady_allocate(pool, request->order, request->requested, request->alignment, address)
                ? TARN_OK
-               : tn_pool_allocate(pool, request, address);
+               : allocate_slowly(pool, request, route_id != 0, address);
 }
 
 static tarn_status allocate_chosen(tarn_device *device, const struct tn_request *request,
                                    const struct tn_stream_state *state, void **address)
 {
     struct tn_route_choice choice;
-    tarn_status status = tn_route_choose(device, request->stream, state, &choice);
+    tarn_status status;
+    TN_CALL(call);
 
+    if (!tn_call_begin(&call)) /* a filter may be called, and the driver, with the routes locked */
+        return call.status;
+    status = tn_route_choose(device, request->stream, state, &choice);
     if (status != TARN_OK)
         return status;
     if (choice.pool == NULL)
@@ -65,10 +81,13 @@ static tarn_status allocate_looked(tarn_device *device, tarn_pool *pool, uint64_
 
     if (state
             ->broken) { /* the name is for tarn_captures, and as long as one is open the routes decide */
-        const struct tn_hold_call call = {pool != NULL ? "tarn_alloc" : "tarn_malloc", bytes,
+        const struct tn_hold_call what = {pool != NULL ? "tarn_alloc" : "tarn_malloc", bytes,
                                           false};
+        TN_CALL(call);
 
-        return tn_broken_refuse(device, stream, call, "nothing can be allocated on it");
+        return tn_call_device(&call, device)
+                   ? tn_broken_refuse(device, stream, what, "nothing can be allocated on it")
+                   : call.status;
     }
     return pool != NULL ? allocate_from(pool, &request, state, 0, address)
                         : allocate_chosen(device, &request, state, address);
@@ -104,7 +123,7 @@ static TN_APART tarn_status allocate_more(tarn_pool *pool, uint64_t bytes, uint6
 {
     const struct tn_request request = {bytes, alignment, {stream_id, 0}, stream};
 
-    return tn_pool_allocate(pool, &request, address);
+    return allocate_slowly(pool, &request, false, address);
 }
 
 /* While routes are open: mostly those of captures, and the stream is in one. */
@@ -149,8 +168,12 @@ static TN_APART tarn_status allocate_after_news(tarn_device *device, tarn_pool *
                                                 uint64_t bytes, uint64_t alignment,
                                                 tarn_stream stream, void **address)
 {
-    tarn_status status = tn_enter_device(device);
+    tarn_status status;
+    TN_CALL(call);
 
+    if (!(pool != NULL ? tn_call_pool(&call, pool) : tn_call_device(&call, device)))
+        return call.status;
+    status = tn_enter_device(device);
     if (status != TARN_OK)
         return status;
     if (pool == NULL && !tn_route_is_any(&device->routes))
@@ -161,6 +184,8 @@ static TN_APART tarn_status allocate_after_news(tarn_device *device, tarn_pool *
 /* Why a request is not one. */
 static TN_RARE tarn_status refuse_request(uint64_t alignment, void *const *address)
 {
+    if (tn_is_forked())
+        return tn_fork_refuse();
     if (address == NULL)
         return tn_bad_argument("address is NULL: there is nowhere to put the result");
     if (!tn_is_power_of_two(alignment) || alignment > alignment_max)
@@ -170,7 +195,7 @@ static TN_RARE tarn_status refuse_request(uint64_t alignment, void *const *addre
 
 static TN_RARE tarn_status allocate_nothing(uint64_t bytes, uint64_t alignment, void **address)
 {
-    if (bytes != 0 || address == NULL)
+    if (bytes != 0 || address == NULL || tn_is_forked())
         return refuse_request(alignment, address);
     *address = NULL;
     return TARN_OK;
@@ -202,10 +227,8 @@ TN_HOT tarn_status tarn_alloc(tarn_pool *pool, size_t bytes, size_t alignment, t
     if (TN_UNLIKELY(address == NULL || !tn_is_power_of_two(aligned) || aligned > alignment_max ||
                     bytes > TN_REQUEST_BYTES_MAX))
         return refuse_request(aligned, address);
-    if (TN_UNLIKELY(bytes == 0)) {
-        *address = NULL;
-        return TARN_OK;
-    }
+    if (TN_UNLIKELY(bytes == 0))
+        return allocate_nothing(bytes, aligned, address);
     aligned = tn_max(aligned, TN_BLOCK_BYTES_MIN);
     if (TN_UNLIKELY(!tn_device_is_quiet(pool->device)))
         return tn_leave(allocate_after_news(pool->device, pool, bytes, aligned, stream, address));
@@ -223,8 +246,13 @@ static void free_and_unlock(tarn_pool *pool, struct tn_block *block, bool held)
     else
         tn_pool_free_unheld(pool, block);
     last = atomic_load(&pool->released) && tn_pool_is_unclaimed(pool);
+    if (last)
+        tn_pool_pin(device->default_pool); /* the device may be closed when the pool has gone */
     tn_pool_unlock(pool);
-    tn_released_check(device, last);
+    if (!last)
+        return;
+    tn_device_end_released(device);
+    tn_device_unpin(device);
 }
 
 /* Finds a block to be freed and locks its pool, as tn_pool_lock_block, and sees to it that a capture
@@ -251,8 +279,12 @@ static TN_APART tarn_status free_locked(void *address)
     tarn_pool *pool;
     struct tn_block *block;
     bool held;
-    tarn_status status = lock_to_free(address, &pool, &block, &held);
+    tarn_status status;
+    TN_CALL(call);
 
+    if (!tn_call_begin(&call))
+        return call.status;
+    status = lock_to_free(address, &pool, &block, &held);
     if (status == TARN_OK)
         free_and_unlock(pool, block, held);
     return status;
@@ -260,8 +292,10 @@ static TN_APART tarn_status free_locked(void *address)
 
 static TN_APART TN_HOT tarn_status free_rest(void *address, struct tn_steady_rest rest)
 {
-    if (TN_LIKELY(tn_steady_free_rest((uint64_t)(uintptr_t)address, rest)) || address == NULL)
+    if (TN_LIKELY(tn_steady_free_rest((uint64_t)(uintptr_t)address, rest)))
         return TARN_OK;
+    if (address == NULL)
+        return tn_call_nothing();
     return tn_leave(free_locked(address));
 }
 
@@ -337,9 +371,12 @@ tarn_status tarn_free_on(void *address, tarn_stream stream)
     tarn_pool *pool;
     struct tn_block *block;
     tarn_status status;
+    TN_CALL(call);
 
     if (address == NULL)
-        return TARN_OK;
+        return tn_call_nothing();
+    if (!tn_call_begin(&call))
+        return call.status;
     status = note_use(address, stream, "tarn_free_on", &pool, &block);
     if (status == TARN_OK) {
         tn_pool_unlock(pool);
@@ -352,8 +389,14 @@ tarn_status tarn_record_stream(void *address, tarn_stream stream)
 {
     tarn_pool *pool;
     struct tn_block *block;
-    tarn_status status = note_use(address, stream, "tarn_record_stream", &pool, &block);
+    tarn_status status;
+    TN_CALL(call);
 
+    if (address == NULL)
+        return tn_call_nothing();
+    if (!tn_call_begin(&call))
+        return call.status;
+    status = note_use(address, stream, "tarn_record_stream", &pool, &block);
     if (status == TARN_OK)
         tn_pool_unlock(pool);
     return tn_leave(status);
@@ -363,9 +406,10 @@ tarn_status tarn_stream_retire(tarn_device *device, tarn_stream stream)
 {
     struct tn_stream_state state;
     tarn_status status;
+    TN_CALL(call);
 
-    if (!tn_is_device(device))
-        return tn_bad_handle("device");
+    if (!tn_call_device(&call, device))
+        return call.status;
     if (tn_stream_is_legacy(stream))
         return tn_bad_argument(
             "the legacy default stream is never destroyed, so it is not retired");
@@ -387,7 +431,10 @@ tarn_status tarn_block_at(const void *address, tarn_block *block)
     struct tn_block *found;
     uint64_t offset;
     tarn_status status;
+    TN_CALL(call);
 
+    if (!tn_call_begin(&call))
+        return call.status;
     if (block == NULL)
         return tn_bad_argument("block is NULL: there is nowhere to put the result");
     status = tn_pool_lock_segment((uint64_t)(uintptr_t)address, &pool, &segment);

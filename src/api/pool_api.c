@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
 
-#include "api/handles.h"
+#include "api/call.h"
 #include "base/host.h"
 #include "graphs/broken.h"
 #include "pools/bins.h"
@@ -36,9 +36,10 @@ tarn_status tarn_pool_create(tarn_device *device, const tarn_pool_options *optio
     tarn_pool_options chosen = TARN_POOL_OPTIONS_INIT;
     struct tn_pool_settings settings = {.is_default = false};
     tarn_status status;
+    TN_CALL(call);
 
-    if (!tn_is_device(device))
-        return tn_bad_handle("device");
+    if (!tn_call_device(&call, device))
+        return call.status;
     if (pool == NULL)
         return tn_bad_argument("pool is NULL: there is nowhere to put the handle");
     if (options != NULL) {
@@ -72,10 +73,12 @@ tarn_status tarn_pool_create(tarn_device *device, const tarn_pool_options *optio
 
 tarn_status tarn_pool_destroy(tarn_pool *pool)
 {
+    TN_CALL(call);
+
     if (pool == NULL)
-        return TARN_OK;
-    if (!tn_is_pool(pool))
-        return tn_bad_handle("pool");
+        return tn_call_nothing();
+    if (!tn_call_ending_pool(&call, pool))
+        return call.status;
     if (pool->is_default)
         return tn_fail(TARN_ERR_WRONG_STATE, "the default pool goes with its device");
     return tn_leave(tn_pool_destroy(pool));
@@ -84,9 +87,10 @@ tarn_status tarn_pool_destroy(tarn_pool *pool)
 tarn_status tarn_pool_release(tarn_pool *pool)
 {
     tarn_device *device;
+    TN_CALL(call);
 
-    if (!tn_is_pool(pool))
-        return tn_bad_handle("pool");
+    if (!tn_call_pool(&call, pool))
+        return call.status;
     if (pool->is_default)
         return tn_fail(TARN_ERR_WRONG_STATE, "the default pool goes with its device");
     device = pool->device;
@@ -102,9 +106,10 @@ tarn_status tarn_pool_reserve(tarn_pool *pool, size_t bytes, tarn_stream stream)
 {
     struct tn_stream_state state;
     tarn_status status;
+    TN_CALL(call);
 
-    if (!tn_is_pool(pool))
-        return tn_bad_handle("pool");
+    if (!tn_call_pool(&call, pool))
+        return call.status;
     if (bytes > TN_REQUEST_BYTES_MAX)
         return tn_bad_argument("no device holds as many bytes as asked for");
     status = tn_enter_device(pool->device);
@@ -126,9 +131,10 @@ tarn_status tarn_pool_add_peer(tarn_pool *pool, int ordinal)
 {
     uint64_t mask = 0;
     tarn_status status;
+    TN_CALL(call);
 
-    if (!tn_is_pool(pool))
-        return tn_bad_handle("pool");
+    if (!tn_call_pool(&call, pool))
+        return call.status;
     status = tn_enter_device(pool->device);
     if (status == TARN_OK)
         status = tn_gpu_peer_mask(&pool->device->gpu, ordinal, &mask);
@@ -142,8 +148,10 @@ tarn_status tarn_pool_add_peer(tarn_pool *pool, int ordinal)
 
 tarn_status tarn_pool_set_limit(tarn_pool *pool, size_t bytes)
 {
-    if (!tn_is_pool(pool))
-        return tn_bad_handle("pool");
+    TN_CALL(call);
+
+    if (!tn_call_pool(&call, pool))
+        return call.status;
     tn_pool_lock(pool);
     pool->limit_bytes = bytes;
     tn_pool_unlock(pool);
@@ -159,9 +167,10 @@ tarn_status tarn_pool_trim_to(tarn_pool *pool, size_t keep_bytes, size_t *freed_
 {
     uint64_t freed = 0;
     tarn_status status;
+    TN_CALL(call);
 
-    if (!tn_is_pool(pool))
-        return tn_bad_handle("pool");
+    if (!tn_call_pool(&call, pool))
+        return call.status;
     status = tn_enter_device(pool->device);
     if (status == TARN_OK)
         status = tn_pool_trim(pool, keep_bytes, true, &freed);
@@ -175,8 +184,10 @@ tarn_status tarn_pool_trim_to(tarn_pool *pool, size_t keep_bytes, size_t *freed_
 
 tarn_status tarn_pool_get_stats(tarn_pool *pool, tarn_pool_stats *stats)
 {
-    if (!tn_is_pool(pool))
-        return tn_bad_handle("pool");
+    TN_CALL(call);
+
+    if (!tn_call_pool(&call, pool))
+        return call.status;
     if (stats == NULL || stats->size != sizeof *stats)
         return tn_bad_argument("stats is NULL or its size is not sizeof(tarn_pool_stats)");
     tn_device_reap(pool->device);
@@ -187,9 +198,10 @@ tarn_status tarn_pool_get_stats(tarn_pool *pool, tarn_pool_stats *stats)
 tarn_status tarn_pool_validate(tarn_pool *pool)
 {
     tarn_status status;
+    TN_CALL(call);
 
-    if (!tn_is_pool(pool))
-        return tn_bad_handle("pool");
+    if (!tn_call_pool(&call, pool))
+        return call.status;
     tn_device_reap(pool->device);
     tn_pool_lock(pool);
     status = tn_pool_check(pool);
@@ -201,8 +213,10 @@ tarn_status tarn_pool_validate(tarn_pool *pool)
 
 tarn_status tarn_pool_layout(tarn_pool *pool, tarn_layout **layout)
 {
-    if (!tn_is_pool(pool))
-        return tn_bad_handle("pool");
+    TN_CALL(call);
+
+    if (!tn_call_pool(&call, pool))
+        return call.status;
     if (layout == NULL)
         return tn_bad_argument("layout is NULL: there is nowhere to put the result");
     tn_device_reap(pool->device);
@@ -211,18 +225,16 @@ tarn_status tarn_pool_layout(tarn_pool *pool, tarn_layout **layout)
 
 void tarn_layout_destroy(tarn_layout *layout)
 {
-    tn_host_free(layout);
+    if (!tn_is_forked())
+        tn_host_free(layout);
 }
 
 /* A route outlives the release of its pool's handle, which still ends it. */
-static tarn_status check_route(tarn_device *device, tarn_pool *pool, bool ends)
+static tarn_status begin_route_call(struct tn_call *call, tarn_device *device, tarn_pool *pool,
+                                    bool ends)
 {
-    bool was_pool = pool != NULL && atomic_load(&pool->magic) == TN_POOL_MAGIC;
-
-    if (!tn_is_device(device))
-        return tn_bad_handle("device");
-    if (!tn_is_pool(pool) && !(ends && was_pool))
-        return tn_bad_handle("pool");
+    if (!tn_call_device(call, device) || !tn_call_and_pool(call, pool, ends))
+        return call->status;
     if (pool->device != device)
         return tn_bad_argument("the pool is of another device");
     return TARN_OK;
@@ -231,7 +243,8 @@ static tarn_status check_route(tarn_device *device, tarn_pool *pool, bool ends)
 tarn_status tarn_begin_allocate_to_pool(tarn_device *device, tarn_pool *pool,
                                         tarn_route_filter filter, void *user)
 {
-    tarn_status status = check_route(device, pool, false);
+    TN_CALL(call);
+    tarn_status status = begin_route_call(&call, device, pool, false);
 
     if (status != TARN_OK)
         return status;
@@ -245,7 +258,8 @@ tarn_status tarn_begin_allocate_to_pool(tarn_device *device, tarn_pool *pool,
 
 tarn_status tarn_end_allocate_to_pool(tarn_device *device, tarn_pool *pool)
 {
-    tarn_status status = check_route(device, pool, true);
+    TN_CALL(call);
+    tarn_status status = begin_route_call(&call, device, pool, true);
 
     if (status != TARN_OK)
         return status;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tarn/stats.h"
 
-#include "api/handles.h"
+#include "api/call.h"
 #include "pools/memory_stats.h"
 #include "pools/report.h"
 
@@ -15,9 +15,10 @@ static tarn_status check_stats(const tarn_memory_stats *stats)
 tarn_status tarn_pool_get_memory_stats(tarn_pool *pool, tarn_memory_stats *stats)
 {
     tarn_status status;
+    TN_CALL(call);
 
-    if (!tn_is_pool(pool))
-        return tn_bad_handle("pool");
+    if (!tn_call_pool(&call, pool))
+        return call.status;
     status = check_stats(stats);
     if (status != TARN_OK)
         return status;
@@ -29,9 +30,10 @@ tarn_status tarn_pool_get_memory_stats(tarn_pool *pool, tarn_memory_stats *stats
 tarn_status tarn_device_get_memory_stats(tarn_device *device, tarn_memory_stats *stats)
 {
     tarn_status status;
+    TN_CALL(call);
 
-    if (!tn_is_device(device))
-        return tn_bad_handle("device");
+    if (!tn_call_device(&call, device))
+        return call.status;
     status = check_stats(stats);
     if (status != TARN_OK)
         return status;
@@ -42,32 +44,40 @@ tarn_status tarn_device_get_memory_stats(tarn_device *device, tarn_memory_stats 
 
 tarn_status tarn_pool_reset_peaks(tarn_pool *pool)
 {
-    if (!tn_is_pool(pool))
-        return tn_bad_handle("pool");
+    TN_CALL(call);
+
+    if (!tn_call_pool(&call, pool))
+        return call.status;
     tn_pool_reset_peaks(pool);
     return tn_leave(TARN_OK);
 }
 
 tarn_status tarn_pool_reset_totals(tarn_pool *pool)
 {
-    if (!tn_is_pool(pool))
-        return tn_bad_handle("pool");
+    TN_CALL(call);
+
+    if (!tn_call_pool(&call, pool))
+        return call.status;
     tn_pool_reset_totals(pool);
     return tn_leave(TARN_OK);
 }
 
 tarn_status tarn_device_reset_peaks(tarn_device *device)
 {
-    if (!tn_is_device(device))
-        return tn_bad_handle("device");
+    TN_CALL(call);
+
+    if (!tn_call_device(&call, device))
+        return call.status;
     tn_device_reset_peaks(device);
     return tn_leave(TARN_OK);
 }
 
 tarn_status tarn_device_reset_totals(tarn_device *device)
 {
-    if (!tn_is_device(device))
-        return tn_bad_handle("device");
+    TN_CALL(call);
+
+    if (!tn_call_device(&call, device))
+        return call.status;
     tn_device_reset_totals(device);
     return tn_leave(TARN_OK);
 }
@@ -77,9 +87,10 @@ tarn_status tarn_pool_report(tarn_pool *pool, tarn_report_format format, char *b
 {
     tarn_status status;
     size_t written;
+    TN_CALL(call);
 
-    if (!tn_is_pool(pool))
-        return tn_bad_handle("pool");
+    if (!tn_call_pool(&call, pool))
+        return call.status;
     status = tn_check_report(format, buffer, capacity);
     if (status != TARN_OK)
         return status;
@@ -95,9 +106,10 @@ tarn_status tarn_device_report(tarn_device *device, tarn_report_format format, c
 {
     tarn_status status;
     size_t written;
+    TN_CALL(call);
 
-    if (!tn_is_device(device))
-        return tn_bad_handle("device");
+    if (!tn_call_device(&call, device))
+        return call.status;
     status = tn_check_report(format, buffer, capacity);
     if (status != TARN_OK)
         return status;

@@ -5,6 +5,7 @@
 #include "base/lock.h"
 
 #include "base/contract.h"
+#include "base/fork.h"
 
 #if TARN_DEBUG_CHECKS
 static _Thread_local unsigned held_ranks;
@@ -28,7 +29,7 @@ bool tn_lock_held(enum tn_rank rank)
 
 bool tn_lock_none_held(void)
 {
-    return held_ranks == 0;
+    return held_ranks == 0 || tn_is_forked();
 }
 #else
 static void note_acquire(enum tn_rank rank)
@@ -67,14 +68,20 @@ void tn_lock_fini(struct tn_lock *lock)
     (void)pthread_mutex_destroy(&lock->mutex);
 }
 
+/* In a child of fork() another thread may have a lock for good, and nothing is left to be guarded: what comes there is
+ * on its way out, behind a function of the program's that has forked. */
 void tn_lock_acquire(struct tn_lock *lock)
 {
+    if (tn_is_forked())
+        return;
     note_acquire(lock->rank);
     (void)pthread_mutex_lock(&lock->mutex);
 }
 
 void tn_lock_release(struct tn_lock *lock)
 {
+    if (tn_is_forked())
+        return;
     note_release(lock->rank); /* first: unlocking what is not held is undefined */
     (void)pthread_mutex_unlock(&lock->mutex);
 }

@@ -10,6 +10,7 @@
 #include <stddef.h>
 
 #include "base/contract.h"
+#include "base/fork.h"
 #include "base/host.h"
 #include "base/object.h"
 
@@ -47,6 +48,8 @@ static void end_thread(void *mine)
 {
     struct tn_thread_mark *mark = mine;
 
+    if (tn_is_forked()) /* the lock of the records may be another thread's, for good */
+        return;
     atomic_store(&mark->ended, true);
     tn_thread_mark_end(mark);
 }

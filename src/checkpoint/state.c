@@ -15,7 +15,7 @@
 #include "checkpoint/uses.h"
 #include "graphs/admit.h"
 
-static struct tn_records checkpoint_records = TN_RECORDS_INIT(struct tarn_checkpoint);
+static struct tn_records checkpoint_records = TN_RECORDS_INIT_KEEPING(struct tarn_checkpoint, pins);
 
 /* The numbers come round: then all marks are wiped. */
 uint16_t tn_next_mark(tarn_pool *pool)
@@ -352,6 +352,7 @@ tarn_status tn_checkpoint_take(tarn_pool *pool, tarn_contents contents, tarn_str
         tn_records_give(&checkpoint_records, made);
         return status;
     }
+    tn_pins_open(&made->pins);
     atomic_store(&made->magic, TN_CHECKPOINT_MAGIC);
     *checkpoint = made;
     return TARN_OK;
@@ -381,6 +382,16 @@ static void forget_copies(const tarn_checkpoint *checkpoint)
     if (pool->saver == checkpoint)
         pool->saver = NULL;
     tn_pool_unlock(pool);
+}
+
+tarn_status tn_checkpoint_close(tarn_checkpoint *checkpoint)
+{
+    if (tn_pins_close(&checkpoint->pins))
+        return TARN_OK;
+    return tn_fail(TARN_ERR_BUSY,
+                   "the checkpoint is in use: %llu calls with it are under way, of other threads or "
+                   "around this callback",
+                   (unsigned long long)tn_pins_count(&checkpoint->pins));
 }
 
 void tn_checkpoint_destroy(tarn_checkpoint *checkpoint)

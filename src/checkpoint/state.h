@@ -78,6 +78,7 @@ struct tarn_checkpoint {
                          and the next two are guarded by the pool's lock */
     uint64_t used_stamp;        /* the epoch after the last copies back */
     struct tn_order last_order; /* of the stream that the last copies were made on */
+    struct tn_pins pins; /* calls that use it; closed when it goes; kept in recycled records */
 };
 
 #define TN_CHECKPOINT_MAGIC 0x54436b70ULL
@@ -106,6 +107,9 @@ TARN_MUST_CHECK tarn_status tn_checkpoint_take(tarn_pool *pool, tarn_contents co
 TARN_MUST_CHECK tarn_status tn_checkpoint_restore(tarn_checkpoint *checkpoint, tarn_stream stream,
                                                   tarn_delta **delta);
 TARN_MUST_CHECK tarn_status tn_checkpoint_verify(tarn_checkpoint *checkpoint, tarn_stream stream);
+
+/* Before it is destroyed by its user: no call comes in any more. BUSY: one uses it. */
+TARN_MUST_CHECK tarn_status tn_checkpoint_close(tarn_checkpoint *checkpoint);
 void tn_checkpoint_destroy(tarn_checkpoint *checkpoint);
 
 /* WRONG_STATE while the program captures for the pool, which may have heard nothing of that; DEVICE_LOST, DRIVER.

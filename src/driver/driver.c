@@ -7,22 +7,16 @@
 #include "driver/driver.h"
 
 #include <dlfcn.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
+#include "base/fork.h"
 #include "base/object.h"
 #include "driver/loader.h"
 
 static struct tn_driver driver_table;
 static bool driver_loaded; /* guarded by the PROCESS lock */
-atomic_bool tn_driver_process_forked;
-
-static void note_fork(void)
-{
-    atomic_store(&tn_driver_process_forked, true);
-}
 
 const char *tn_driver_result_name(tn_cu_result result)
 {
@@ -93,9 +87,8 @@ tarn_status tn_driver_load(const struct tn_driver **driver)
     void *symbol;
     tarn_status status;
 
-    if (tn_driver_forked())
-        return tn_fail(TARN_ERR_FORKED, "this process is a fork of one that used CUDA; call exec "
-                                        "before using the GPU");
+    if (tn_is_forked())
+        return tn_fork_refuse();
     if (driver_loaded) {
         *driver = &driver_table;
         return TARN_OK;
@@ -115,7 +108,7 @@ tarn_status tn_driver_load(const struct tn_driver **driver)
         status = initialise(&table);
     if (status != TARN_OK)
         return status;
-    (void)pthread_atfork(NULL, NULL, note_fork);
+    tn_fork_stake(); /* for good */
     driver_table = table;
     driver_loaded = true;
     *driver = &driver_table;

@@ -9,9 +9,6 @@
 #ifndef TARN_DRIVER_DRIVER_H
 #define TARN_DRIVER_DRIVER_H
 
-#include <stdatomic.h>
-#include <stdbool.h>
-
 #include "abi/functions.h"
 #include "tarn/status.h"
 
@@ -30,14 +27,6 @@ struct tn_driver {
  *   NO_DRIVER, DRIVER_TOO_OLD, NO_DEVICE, FORKED, DRIVER: nothing is kept, the next call tries
  *   again */
 TARN_MUST_CHECK tarn_status tn_driver_load(const struct tn_driver **driver);
-
-/* True in a child of fork() of a process that had loaded the driver. */
-extern atomic_bool tn_driver_process_forked;
-
-static inline bool tn_driver_forked(void)
-{
-    return atomic_load_explicit(&tn_driver_process_forked, memory_order_relaxed);
-}
 
 /* "CUDA_ERROR_OUT_OF_MEMORY" and the like; never NULL. */
 const char *tn_driver_result_name(tn_cu_result result);

@@ -68,7 +68,12 @@ static tn_cu_result wait_in_foreign(struct tn_gpu *gpu, struct tn_foreign *forei
         result = make_anchor(gpu, foreign);
     if (result == TN_CUDA_SUCCESS)
         result = gpu->driver->cuMemAlloc(&token, piece_bytes);
-    return result == TN_CUDA_SUCCESS ? gpu->driver->cuMemFree(token) : result;
+    if (result != TN_CUDA_SUCCESS)
+        return result;
+    result = gpu->driver->cuMemFree(token);
+    if (!is_over(result))
+        tn_gpu_teardown(gpu, result, "cuMemFree"); /* the token is there still, and nobody's */
+    return result;
 }
 
 static tn_cu_result end_anchor(struct tn_gpu *gpu, struct tn_foreign *foreign)
@@ -176,6 +181,8 @@ void tn_foreign_end(struct tn_gpu *gpu)
         struct tn_foreign *foreign = gpu->foreign;
         tn_cu_result result = in_foreign(gpu, foreign, end_anchor);
 
+        if (result != TN_CUDA_SUCCESS && !is_over(result)) /* an anchor that has gone is no more found */
+            result = in_foreign(gpu, foreign, end_anchor);
         gpu->foreign = foreign->next;
         if (!is_over(result))
             tn_gpu_teardown(gpu, result, "cuMemFree");

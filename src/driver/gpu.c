@@ -23,6 +23,7 @@
 #include "base/checked.h"
 #include "base/contract.h"
 #include "base/error.h"
+#include "base/fork.h"
 #include "base/lock.h"
 #include "driver/capture_error.h"
 #include "driver/foreign.h"
@@ -170,9 +171,8 @@ tarn_status tn_gpu_check(const struct tn_gpu *gpu)
 
     if (usable)
         return TARN_OK;
-    if (tn_driver_forked())
-        return tn_fail(TARN_ERR_FORKED, "this process is a fork of one that used CUDA; call exec "
-                                        "before using the GPU");
+    if (tn_is_forked())
+        return tn_fork_refuse();
     if (fault != 0)
         return tn_fail(TARN_ERR_DEVICE_LOST,
                        "device %d was lost before with %s; frees and destroys still work, nothing "
@@ -280,6 +280,22 @@ void tn_gpu_leave_relaxed(struct tn_gpu *gpu, struct tn_gpu_visit visit)
     tn_gpu_leave(gpu, visit.pushed);
 }
 
+bool tn_gpu_enter_to_give_back(struct tn_gpu *gpu, tn_cu_context context,
+                               struct tn_gpu_visit *visit)
+{
+    tn_cu_result result = tn_gpu_try_enter(gpu, context, &visit->pushed);
+
+    if (result != TN_CUDA_SUCCESS)
+        result = tn_gpu_try_enter(gpu, context, &visit->pushed);
+    tn_gpu_teardown(gpu, result, "cuCtxPushCurrent");
+    if (result != TN_CUDA_SUCCESS)
+        return false;
+    visit->mode = tn_gpu_relax(gpu);
+    if (visit->mode < 0)
+        visit->mode = tn_gpu_relax(gpu);
+    return true;
+}
+
 static tarn_status require_attribute(struct tn_gpu *gpu, tn_cu_device_attribute attribute,
                                      const char *what)
 {
@@ -294,32 +310,21 @@ static tarn_status require_attribute(struct tn_gpu *gpu, tn_cu_device_attribute 
                    what);
 }
 
-/* Frees a linear allocation: a wait for the whole device. */
-static tn_cu_result free_linear(struct tn_gpu *gpu, tn_cu_deviceptr address)
-{
-    int before = tn_gpu_relax(gpu);
-    tn_cu_result result =
-        before >= 0 ? gpu->driver->cuMemFree(address) : TN_CUDA_ERROR_NOT_PERMITTED;
-
-    tn_gpu_unrelax(gpu, before);
-    return result;
-}
-
 /* Gives the token and its anchor back, as far as they are there. */
 static void free_tokens(struct tn_gpu *gpu)
 {
     const uint64_t addresses[] = {gpu->token, gpu->anchor};
-    bool pushed;
+    struct tn_gpu_visit visit;
 
     gpu->token = 0;
     gpu->anchor = 0;
-    if (tn_gpu_enter(gpu, gpu->context, &pushed) != TARN_OK)
+    if (!tn_gpu_enter_to_give_back(gpu, gpu->context, &visit))
         return;
     for (size_t i = 0; i < sizeof addresses / sizeof addresses[0]; i++) {
         if (addresses[i] != 0)
-            tn_gpu_teardown(gpu, free_linear(gpu, addresses[i]), "cuMemFree");
+            tn_gpu_teardown(gpu, gpu->driver->cuMemFree(addresses[i]), "cuMemFree");
     }
-    tn_gpu_leave(gpu, pushed);
+    tn_gpu_leave_relaxed(gpu, visit);
 }
 
 /* Makes the allocation whose free waits for the device, and its anchor. */

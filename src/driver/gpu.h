@@ -216,4 +216,10 @@ TARN_MUST_CHECK tarn_status tn_gpu_enter_relaxed(struct tn_gpu *gpu, const char 
                                                  struct tn_gpu_visit *visit);
 void tn_gpu_leave_relaxed(struct tn_gpu *gpu, struct tn_gpu_visit visit);
 
+/* The same for what gives something back: each call is tried twice, since what is not given back then is lost. A context
+ * that stays refused is latched as a refused teardown. False: that is so, and there is nothing to leave. Where the mode
+ * stays refused, better a broken capture than a leak for good. */
+bool tn_gpu_enter_to_give_back(struct tn_gpu *gpu, tn_cu_context context,
+                               struct tn_gpu_visit *visit);
+
 #endif

@@ -2,6 +2,9 @@
 /* A list, newest first. Who takes looks for the smallest that fits and is not more than twice too
  * large; whether the device is done with it, its event tells.
  *
+ * What the driver does not take back stays in the list, and in the books, until the device is closed: the device is
+ * poisoned by then, so nobody takes it.
+ *
  * Trade-offs: memory that is still in use is passed over and more is taken. Lists are short: each
  * entry is a checkpoint that has gone. */
 #include "driver/pinned.h"
@@ -10,6 +13,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/fork.h"
 #include "base/host.h"
 
 static const uint64_t unit_bytes = (uint64_t)64 << 10;
@@ -42,20 +46,33 @@ static bool await_idle(struct tn_gpu *gpu, struct tn_pinned *pinned)
     return tn_gpu_is_proven(gpu, pinned->stamp) || tn_gpu_wait_idle(gpu) == TARN_OK;
 }
 
-/* The device is done with it. */
-static void free_to_driver(struct tn_gpu *gpu, struct tn_pinned *pinned)
+/* Its record ends, whatever has become of it. */
+static void forget(struct tn_gpu *gpu, struct tn_pinned *pinned)
 {
-    bool pushed;
-    int before;
-
-    if (tn_gpu_enter(gpu, gpu->context, &pushed) == TARN_OK) {
-        before = tn_gpu_relax(gpu); /* if not, better a broken capture than a leak for good */
-        tn_gpu_teardown(gpu, gpu->driver->cuMemFreeHost(pinned->address), "cuMemFreeHost");
-        tn_gpu_unrelax(gpu, before);
-        tn_gpu_leave(gpu, pushed);
-    }
     atomic_fetch_sub(&gpu->pinned_bytes, pinned->bytes);
     tn_host_free(pinned);
+}
+
+/* The device is done with it. False: the driver has refused, which is latched; it is there still, and so is its
+ * record. What a lost device does not take back goes with the process. */
+static bool free_to_driver(struct tn_gpu *gpu, struct tn_pinned *pinned)
+{
+    struct tn_gpu_visit visit;
+    tn_cu_result result;
+
+    if (!tn_gpu_enter_to_give_back(gpu, gpu->context, &visit)) {
+        if (!tn_gpu_is_lost(gpu))
+            return false;
+        forget(gpu, pinned);
+        return true;
+    }
+    result = gpu->driver->cuMemFreeHost(pinned->address);
+    tn_gpu_teardown(gpu, result, "cuMemFreeHost");
+    tn_gpu_leave_relaxed(gpu, visit);
+    if (result != TN_CUDA_SUCCESS && !tn_gpu_is_lost(gpu))
+        return false;
+    forget(gpu, pinned);
+    return true;
 }
 
 /* Takes the entry at the link off the list; the mutex is held. */
@@ -70,6 +87,8 @@ static struct tn_pinned *unlink_at(struct tn_gpu *gpu, struct tn_pinned **link)
 
 static void put(struct tn_gpu *gpu, struct tn_pinned *pinned)
 {
+    if (tn_is_forked()) /* another thread may have the mutex for good */
+        return;
     (void)pthread_mutex_lock(&gpu->pinned_mutex);
     pinned->fresh = false;
     pinned->next = gpu->pinned;
@@ -170,17 +189,13 @@ void tn_pinned_set_limit(struct tn_gpu *gpu, uint64_t bytes)
 void tn_pinned_drop(struct tn_gpu *gpu, struct tn_pinned *pinned)
 {
     pinned->stamp = tn_gpu_epoch(gpu);
-    if (await_idle(gpu, pinned))
-        free_to_driver(gpu, pinned);
-    else
+    if (!await_idle(gpu, pinned) || !free_to_driver(gpu, pinned))
         put(gpu, pinned);
 }
 
 void tn_pinned_undo(struct tn_gpu *gpu, struct tn_pinned *pinned)
 {
-    if (pinned->fresh)
-        free_to_driver(gpu, pinned);
-    else
+    if (!pinned->fresh || !free_to_driver(gpu, pinned))
         put(gpu, pinned);
 }
 
@@ -205,11 +220,10 @@ void tn_pinned_trim(struct tn_gpu *gpu, uint64_t keep_bytes)
     struct tn_pinned *pinned;
 
     while ((pinned = pick_oldest(gpu, keep_bytes)) != NULL) {
-        if (!await_idle(gpu, pinned)) {
+        if (!await_idle(gpu, pinned) || !free_to_driver(gpu, pinned)) {
             put(gpu, pinned);
             return;
         }
-        free_to_driver(gpu, pinned);
     }
 }
 
@@ -219,7 +233,8 @@ void tn_pinned_end(struct tn_gpu *gpu)
 
     while ((pinned = pick_oldest(gpu, 0)) != NULL) {
         (void)await_idle(gpu, pinned); /* it goes in any case */
-        free_to_driver(gpu, pinned);
+        if (!free_to_driver(gpu, pinned) && !free_to_driver(gpu, pinned))
+            forget(gpu, pinned);
     }
 }
 

@@ -46,7 +46,8 @@ void tn_pinned_set_limit(struct tn_gpu *gpu, uint64_t bytes);
 void tn_pinned_undo(struct tn_gpu *gpu, struct tn_pinned *pinned);
 
 /* Gives memory that nobody has back to the driver, oldest first, until no more than keep_bytes are
- * left: waits for the device when there is any to go. What the driver refuses to wait for stays. */
+ * left: waits for the device when there is any to go. What the driver refuses to wait for stays, and what it does not
+ * take back: the latter is tried again at the end. */
 void tn_pinned_trim(struct tn_gpu *gpu, uint64_t keep_bytes);
 
 /* How much there is, and how much of that nobody has. */

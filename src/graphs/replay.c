@@ -205,6 +205,27 @@ static TN_ALWAYS_INLINE void end_alone(struct tn_replays *replays, const struct 
     atomic_store_explicit(&replays->launching_alone, false, memory_order_release);
 }
 
+/* The driver's call may end the thread, where it is cancelled: then the launch ends on the way, as if it had been made. */
+struct alone {
+    struct tn_replays *replays;
+    const struct tn_gpu *gpu;
+};
+
+static TN_ALWAYS_INLINE void leave_alone(const struct alone *alone)
+{
+    end_alone(alone->replays, alone->gpu);
+}
+
+/* The driver's call between begin_alone and its end. */
+static TN_ALWAYS_INLINE tn_cu_result launch_alone(struct tn_replays *replays,
+                                                  const struct tn_gpu *gpu, tn_cu_graphexec exec,
+                                                  tn_cu_stream stream)
+{
+    const struct alone alone __attribute__((cleanup(leave_alone), unused)) = {replays, gpu};
+
+    return tn_exec_try_launch(gpu, exec, stream);
+}
+
 /* Takes note of a replay that was launched. The lock orders those who replay. Who reads without it reads
  * the stream before the stamp: it finds the new stream, or the old one, which is to have looked before the
  * launch, or a stamp that is not proven. So no store here is waited for, and none of the launch's with it. */
@@ -291,12 +312,20 @@ static TN_RARE tarn_status not_launched(struct tn_gpu *gpu, tn_cu_stream stream,
 {
     bool breaks = result == TN_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 
-    if (tn_stream_is_broken(gpu, stream)) {
-        if (breaks)
-            return say_captured(gpu, stream);
+    int cancel;
+    tarn_status status;
+
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    if (!tn_stream_is_broken(gpu, stream)) {
+        status = say(gpu, result);
+    } else if (breaks) {
+        status = say_captured(gpu, stream);
+    } else {
         (void)note_broken(gpu, stream, false);
+        status = say(gpu, result);
     }
-    return say(gpu, result);
+    (void)pthread_setcancelstate(cancel, NULL);
+    return status;
 }
 
 /* The same where the status alone is there, and its sentence. */
@@ -318,13 +347,19 @@ static TN_RARE tarn_status look_at_failure(struct tn_gpu *gpu, tn_cu_stream stre
 static TN_APART tarn_status launch_again(const tarn_graph *graph, tn_cu_stream stream)
 {
     bool refused = false;
-    tarn_status status = launch(graph, stream, &refused);
+    int cancel;
+    tarn_status status;
 
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    status = launch(graph, stream, &refused);
     while (refused && end_order_if_alone(graph)) {
         refused = false;
         status = launch(graph, stream, &refused);
     }
-    return TN_LIKELY(status == TARN_OK) ? TARN_OK : look_at_failure(graph->gpu, stream, status);
+    if (TN_UNLIKELY(status != TARN_OK))
+        status = look_at_failure(graph->gpu, stream, status);
+    (void)pthread_setcancelstate(cancel, NULL);
+    return status;
 }
 
 /* Whether the pool's last replay was on that stream too, and there is nothing else to be seen to. The record, which is
@@ -340,6 +375,34 @@ static TN_ALWAYS_INLINE bool is_next(const tarn_pool *pool, const struct tn_gpu 
            TN_LIKELY(!replays->crosses) &&
            TN_LIKELY(replays->seen_series == atomic_load(&replays->series)) &&
            TN_LIKELY(tn_gpu_is_proven(gpu, atomic_load(&replays->alone_stamp)));
+}
+
+/* A replay of which the record is locked. As above where the driver's call ends the thread. */
+struct turn {
+    tarn_pool *pool;
+    const struct tn_gpu *gpu;
+    struct tn_replays *replays;
+    uint64_t stream_id;
+    bool launched;
+};
+
+static TN_ALWAYS_INLINE void leave_turn(const struct turn *turn)
+{
+    if (TN_LIKELY(turn->launched))
+        note_replay(turn->pool, turn->gpu, turn->replays, turn->stream_id);
+    tn_replays_unlock(turn->replays);
+}
+
+static TN_ALWAYS_INLINE tn_cu_result launch_in_series(tarn_pool *pool, const struct tn_gpu *gpu,
+                                                      struct tn_replays *replays,
+                                                      uint64_t stream_id, tn_cu_graphexec exec,
+                                                      tn_cu_stream stream)
+{
+    struct turn turn __attribute__((cleanup(leave_turn))) = {pool, gpu, replays, stream_id, true};
+    tn_cu_result result = tn_exec_try_launch(gpu, exec, stream);
+
+    turn.launched = result == TN_CUDA_SUCCESS;
+    return result;
 }
 
 /* The next replay of several graphs' on one stream. */
@@ -358,11 +421,8 @@ static TN_APART TN_HOT tarn_status launch_next(const tarn_graph *graph, tn_cu_st
         tn_replays_unlock(replays);
         return launch_again(graph, stream);
     }
-    result = tn_exec_try_launch(gpu, graph->exec, stream);
-    if (TN_LIKELY(result == TN_CUDA_SUCCESS))
-        note_replay(pool, gpu, replays, stream_id);
-    tn_replays_unlock(replays);
-    return tn_exec_launched(gpu, result);
+    return tn_exec_launched(
+        gpu, launch_in_series(pool, gpu, replays, stream_id, graph->exec, stream));
 }
 
 /* What comes often stands in here and in launch_next, and in few lines of code: after a launch nothing of the library is
@@ -380,8 +440,7 @@ tarn_status tn_graph_replay(const tarn_graph *graph, tn_cu_stream stream)
         return launch_again(graph, stream);
     if (TN_UNLIKELY(!begin_alone(replays)))
         return launch_next(graph, stream);
-    result = tn_exec_try_launch(gpu, graph->exec, stream);
-    end_alone(replays, gpu);
+    result = launch_alone(replays, gpu, graph->exec, stream);
     return TN_LIKELY(result == TN_CUDA_SUCCESS)
                ? TARN_OK
                : not_launched(gpu, stream, result, tn_exec_not_launched);

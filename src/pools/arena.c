@@ -102,13 +102,14 @@ struct tn_arena *tn_arena_get(tarn_pool *pool, struct tn_order order)
     return arena;
 }
 
-tarn_status tn_arena_meet(struct tn_arena *arena, tn_cu_stream stream)
+tarn_status tn_arena_meet(struct tn_arena *arena, tn_cu_stream stream, bool *met)
 {
     tarn_status status = TARN_OK;
 
-    if (!arena->met)
+    if (!arena->met && !*met)
         status = tn_stream_meet(&arena->pool->device->gpu, stream);
     arena->met = status == TARN_OK;
+    *met = arena->met;
     return status;
 }
 

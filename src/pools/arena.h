@@ -117,8 +117,10 @@ struct tn_arena *tn_arena_find(tarn_pool *pool, struct tn_order order);
 struct tn_arena *tn_arena_get(tarn_pool *pool, struct tn_order order);
 
 /* Has waits for the device cover the context of its order's stream, from the first time on: the caller names that
- * stream, or one in the same context. DRIVER, DEVICE_LOST */
-TARN_MUST_CHECK tarn_status tn_arena_meet(struct tn_arena *arena, tn_cu_stream stream);
+ * stream, or one in the same context. *met, the caller's: whether this call has done so already, for another arena of the
+ * order. Then the stream is not looked at again, which a function of the program's may have destroyed since.
+ * DRIVER, DEVICE_LOST */
+TARN_MUST_CHECK tarn_status tn_arena_meet(struct tn_arena *arena, tn_cu_stream stream, bool *met);
 
 /* Ends the arenas of a capture, those of its bodies' groups included: their chunks go to the pool's idle
  * memory, or, when the capture is a body's, to its group's arena. */

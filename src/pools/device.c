@@ -12,6 +12,7 @@
 #include "base/checked.h"
 #include "base/contract.h"
 #include "base/error.h"
+#include "base/fork.h"
 #include "base/host.h"
 #include "driver/pinned.h"
 #include "pools/use.h"
@@ -127,9 +128,11 @@ tarn_status tn_device_open(int ordinal, const tarn_device_options *options, tarn
 {
     tarn_status status;
 
+    tn_fork_stake();
     tn_lock_acquire(&process_lock);
     status = open_locked(ordinal, options, device);
     tn_lock_release(&process_lock);
+    tn_fork_unstake();
     return status;
 }
 
@@ -159,6 +162,27 @@ static tarn_status check_unused(tarn_device *device, bool *idle)
     return status;
 }
 
+/* From here on no call comes in. BUSY: one has, since the device was found unused. */
+static tarn_status close_to_calls(tarn_device *device)
+{
+    return tn_pins_close(&device->default_pool->pins)
+               ? TARN_OK
+               : tn_fail(TARN_ERR_BUSY, "device %d is in use: a call is under way",
+                         device->gpu.ordinal);
+}
+
+bool tn_device_try_pin(tarn_device *device)
+{
+    tarn_pool *pool = device->default_pool;
+
+    if (pool == NULL || !tn_pins_try(&pool->pins))
+        return false;
+    if (atomic_load(&device->magic) == TN_DEVICE_MAGIC && device->default_pool == pool)
+        return true;
+    tn_pool_unpin(pool); /* another device has the record by now, or another pool that one's */
+    return false;
+}
+
 static tarn_status end_released(tarn_device *device, bool closing);
 
 /* Off the list of open devices when this was the last use; *last says whether it was. Until its memory
@@ -173,6 +197,8 @@ static tarn_status give_up_use(tarn_device *device, bool *last, bool *idle)
     *last = device->user_count == 1;
     if (*last)
         status = check_unused(device, idle);
+    if (*last && status == TARN_OK && *idle)
+        status = close_to_calls(device);
     if (status == TARN_OK && *idle) {
         device->user_count -= 1;
         while (*last && *link != device)
@@ -294,7 +320,7 @@ static void orphan_holds(tarn_device *device)
 
 void tn_device_drop_gone(tarn_device *device)
 {
-    struct tn_hold *hold = atomic_exchange(&device->gone_holds, NULL);
+    struct tn_hold *hold = tn_is_forked() ? NULL : atomic_exchange(&device->gone_holds, NULL);
 
     while (hold != NULL) {
         struct tn_hold *next = atomic_load_explicit(&hold->next_gone, memory_order_relaxed);
@@ -368,7 +394,7 @@ static tarn_status end_released(tarn_device *device, bool closing)
 
 void tn_device_end_released(tarn_device *device)
 {
-    tarn_status status = end_released(device, false);
+    tarn_status status = tn_is_forked() ? TARN_OK : end_released(device, false);
 
     (void)status; /* it stays, and is tried again */
 }

@@ -73,6 +73,15 @@ TARN_MUST_CHECK tarn_status tn_device_open(int ordinal, const tarn_device_option
                                            tarn_device **device);
 TARN_MUST_CHECK tarn_status tn_device_close(tarn_device *device);
 
+/* Keeps the device for a call: its default pool, without which it is not closed. By a handle, which is looked at again;
+ * false: it is none any more. No lock is needed. What is kept otherwise keeps its device, too. */
+bool tn_device_try_pin(tarn_device *device);
+
+static inline void tn_device_unpin(tarn_device *device)
+{
+    tn_pool_unpin(device->default_pool);
+}
+
 /* Drops the holds whose claimants are gone, and ends released pools that nothing keeps any more: no claim,
  * no memory that is not proven idle. Never waits for the device; cheap when there is none. No lock may be
  * held. */

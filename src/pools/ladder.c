@@ -31,6 +31,8 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/fork.h"
+#include "base/user_code.h"
 #include "pools/device.h"
 #include "pools/grow.h"
 #include "pools/handover.h"
@@ -64,6 +66,10 @@ static bool is_out_of_memory(tarn_status status)
 /* Whether the attempt has given its answer: anything but that there is no memory, or no addresses. */
 static bool try_again(struct climb *climb)
 {
+    if (tn_is_forked()) { /* by a callback, and this is the child */
+        climb->status = tn_fork_refuse();
+        return true;
+    }
     tn_pool_lock(climb->pool);
     climb->pool->counters.events[TN_LADDER_RETRIES].count += climb->tried;
     climb->tried = true;
@@ -86,6 +92,25 @@ static bool rung_idle(struct climb *climb)
     return moved > 0;
 }
 
+/* With the thread's mode relaxed. */
+static TN_USER_CODE_ON_STACK bool call_free_callback(const struct climb *climb, const struct tn_callback *callback)
+{
+    tarn_device *device = climb->pool->device;
+    bool helped = false;
+    int mode = tn_gpu_relax(&device->gpu);
+    TN_USER_CODE(code);
+
+    if (mode < 0)
+        return false;
+    tn_user_code_enter(&code, TN_USER_FREE_CALLBACK);
+    helped = ((tarn_free_callback)callback->function)(device, climb->bytes, callback->user);
+    tn_user_code_leave(&code);
+    if (!tn_is_forked())
+        tn_gpu_unrelax(&device->gpu, mode);
+    return helped;
+}
+
+/* True also in the child of a callback that has forked, where nothing is gone on with. */
 static bool rung_callbacks(struct climb *climb)
 {
     tarn_device *device = climb->pool->device;
@@ -94,15 +119,13 @@ static bool rung_callbacks(struct climb *climb)
     while (!helped) {
         struct tn_callback *callback =
             tn_callbacks_enter(&device->free_callbacks, climb->callback_id);
-        int mode;
 
         if (callback == NULL)
             break;
         climb->callback_id = callback->id;
-        mode = tn_gpu_relax(&device->gpu);
-        helped = mode >= 0 &&
-                 ((tarn_free_callback)callback->function)(device, climb->bytes, callback->user);
-        tn_gpu_unrelax(&device->gpu, mode);
+        helped = call_free_callback(climb, callback);
+        if (tn_is_forked())
+            return true;
         tn_callbacks_leave(&device->free_callbacks, callback);
     }
     tn_device_reap(device); /* graphs may have been destroyed */
@@ -183,6 +206,23 @@ static bool climb_down(struct climb *climb)
     return false;
 }
 
+/* With the thread's mode relaxed: else what it calls might break a capture. */
+static TN_USER_CODE_ON_STACK void call_observer(tarn_device *device,
+                                                const struct tn_callback *observer,
+                                                const tarn_out_of_memory *what)
+{
+    int mode = tn_gpu_relax(&device->gpu);
+    TN_USER_CODE(code);
+
+    if (mode < 0)
+        return;
+    tn_user_code_enter(&code, TN_USER_OBSERVER);
+    ((tarn_oom_observer)observer->function)(device, what, observer->user);
+    tn_user_code_leave(&code);
+    if (!tn_is_forked())
+        tn_gpu_unrelax(&device->gpu, mode);
+}
+
 /* Tells the observers, and leaves the sentence of the failure as it was. */
 static void tell_observers(const struct climb *climb)
 {
@@ -207,11 +247,10 @@ static void tell_observers(const struct climb *climb)
     what.cached_bytes = stats.cached_bytes;
     while (observer != NULL) {
         uint64_t id = observer->id;
-        int mode = tn_gpu_relax(&device->gpu);
 
-        if (mode >= 0) /* else what it calls might break a capture */
-            ((tarn_oom_observer)observer->function)(device, &what, observer->user);
-        tn_gpu_unrelax(&device->gpu, mode);
+        call_observer(device, observer, &what);
+        if (tn_is_forked())
+            return;
         tn_callbacks_leave(&device->oom_observers, observer);
         observer = tn_callbacks_enter(&device->oom_observers, id);
     }
@@ -316,7 +355,7 @@ tarn_status tn_ladder_run(tarn_pool *pool, tn_ladder_attempt attempt, const void
     if (climb.status == TARN_ERR_DEVICE_MEMORY)
         climb.status = tn_ladder_failed(pool, bytes);
     tell_observers(&climb);
-    return climb.status;
+    return tn_is_forked() ? tn_fork_refuse() : climb.status;
 }
 
 tarn_status tn_ladder_failed(const tarn_pool *pool, uint64_t bytes)

@@ -21,6 +21,7 @@
 #include "base/checked.h"
 #include "base/contract.h"
 #include "base/error.h"
+#include "base/fork.h"
 #include "base/host.h"
 #include "base/hot.h"
 #include "pools/arena_lock.h"
@@ -88,12 +89,15 @@ void tn_pool_resume_others(tarn_pool *pool, const struct tn_arena *but)
 void tn_pool_lock(tarn_pool *pool)
 {
     tn_lock_acquire(&pool->lock);
+    if (tn_is_forked())
+        return;
     tn_pool_stop_others(pool, NULL);
 }
 
 void tn_pool_unlock(tarn_pool *pool)
 {
-    tn_pool_resume_others(pool, NULL);
+    if (!tn_is_forked())
+        tn_pool_resume_others(pool, NULL);
     tn_lock_release(&pool->lock);
 }
 
@@ -105,6 +109,7 @@ static void renew(tarn_pool *pool)
     tn_lock_acquire(&pool->lock);
     TN_ASSERT(pool->arenas == NULL);
     pool->counters = (struct tn_pool_counters){0};
+    tn_pins_open(&pool->pins);
     tn_arena_lock(&pool->idle);
     tn_arena_init(&pool->idle, pool, (struct tn_order){0, 0});
     tn_arena_unlock(&pool->idle);
@@ -145,7 +150,7 @@ tarn_status tn_pool_create(tarn_device *device, const struct tn_pool_settings *s
 bool tn_pool_is_only_held(const tarn_pool *pool)
 {
     return pool->counters.live_count == 0 && pool->route_count == 0 && pool->capture_count == 0 &&
-           atomic_load(&pool->pin_count) == 0 && pool->graph_count == 0 &&
+           tn_pins_count(&pool->pins) == 0 && pool->graph_count == 0 &&
            pool->checkpoint_count == 0 && pool->kept_count == 0;
 }
 
@@ -167,7 +172,7 @@ tarn_status tn_pool_check_unclaimed(const tarn_pool *pool)
         (unsigned long long)pool->route_count, (unsigned long long)pool->capture_count,
         (unsigned long long)pool->graph_count, (unsigned long long)pool->checkpoint_count,
         (unsigned long long)pool->hold_count, (unsigned long long)pool->kept_count,
-        (unsigned long long)atomic_load(&pool->pin_count));
+        (unsigned long long)tn_pins_count(&pool->pins));
 }
 
 /* A pool whose handle is there takes no lock: whoever gives that up just now sees the pin, or is seen here.
@@ -177,13 +182,16 @@ void tn_pool_unpin(tarn_pool *pool)
     tarn_device *device = pool->device;
     bool last;
 
+    if (tn_is_forked()) /* behind a function of the program's that has forked */
+        return;
     if (atomic_load(&pool->released)) {
         tn_pool_lock(pool);
-        atomic_fetch_sub(&pool->pin_count, 1);
+        tn_pins_drop(&pool->pins);
         last = tn_pool_is_unclaimed(pool);
         tn_pool_unlock(pool);
     } else {
-        last = atomic_fetch_sub(&pool->pin_count, 1) == 1 && atomic_load(&pool->released);
+        tn_pins_drop(&pool->pins);
+        last = atomic_load(&pool->released);
     }
     if (last)
         tn_device_end_released(device);
@@ -245,7 +253,7 @@ bool tn_pool_is_idle(tarn_pool *pool)
 
 /* One look at a pool that is to go: unlists it when it may, or says whether the device must be waited
  * for first. One wait is enough: what nothing claims is not used again. */
-enum verdict { VERDICT_GONE, VERDICT_WAIT, VERDICT_CLAIMED };
+enum verdict { VERDICT_GONE, VERDICT_WAIT, VERDICT_CLAIMED, VERDICT_STALE };
 
 static enum verdict try_unlist(tarn_pool *pool, bool waited)
 {
@@ -253,10 +261,14 @@ static enum verdict try_unlist(tarn_pool *pool, bool waited)
 
     tn_lock_acquire(&pool->device->lock);
     tn_pool_lock(pool);
-    if (!tn_pool_is_unclaimed(pool))
+    if (atomic_load(&pool->magic) != TN_POOL_MAGIC)
+        verdict = VERDICT_STALE;
+    else if (!tn_pool_is_unclaimed(pool))
         verdict = VERDICT_CLAIMED;
     else if (!waited && has_unproven_memory(pool) && !tn_gpu_is_lost(&pool->device->gpu))
         verdict = VERDICT_WAIT;
+    else if (!tn_pins_close(&pool->pins)) /* a call has just come in */
+        verdict = VERDICT_CLAIMED;
     else
         unlist(pool);
     tn_pool_unlock(pool);
@@ -316,6 +328,8 @@ tarn_status tn_pool_destroy(tarn_pool *pool)
         dismantle(pool);
         return TARN_OK;
     }
+    if (verdict == VERDICT_STALE)
+        return tn_fail(TARN_ERR_INVALID_HANDLE, "the pool was destroyed by another thread");
     tn_pool_lock(pool);
     status = tn_pool_check_unclaimed(pool);
     tn_pool_unlock(pool);
@@ -427,8 +441,9 @@ static void commit_allocation(tarn_pool *pool, struct tn_block *block,
 
 enum { RECORDS_FOR_ALLOCATION = 4 }; /* two for chunks that change hands, two for the cut */
 
+/* met: see tn_arena_meet. */
 static tarn_status try_allocate(tarn_pool *pool, const struct tn_request *request, bool frugal,
-                                void **address)
+                                bool *met, void **address)
 {
     uint64_t bytes = tn_block_bytes_for(pool, request->requested);
     uint64_t room = bytes + request->alignment - TN_BLOCK_BYTES_MIN;
@@ -445,7 +460,7 @@ static tarn_status try_allocate(tarn_pool *pool, const struct tn_request *reques
     arena = tn_arena_get(pool, request->order);
     if (arena == NULL)
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for an arena");
-    status = tn_arena_meet(arena, request->stream);
+    status = tn_arena_meet(arena, request->stream, met);
     if (status != TARN_OK)
         return status;
     if (!tn_steady_provide(arena) || !tn_blocks_reserve(&pool->store, RECORDS_FOR_ALLOCATION))
@@ -477,15 +492,25 @@ static tarn_status try_allocate(tarn_pool *pool, const struct tn_request *reques
     return TARN_OK;
 }
 
+struct attempts {
+    const struct tn_request *request;
+    bool *met;
+};
+
 static tarn_status attempt_allocation(tarn_pool *pool, const void *request, bool frugal,
                                       void **result)
 {
-    return try_allocate(pool, request, frugal, result);
+    const struct attempts *attempts = request;
+
+    return try_allocate(pool, attempts->request, frugal, attempts->met, result);
 }
 
 tarn_status tn_pool_allocate(tarn_pool *pool, const struct tn_request *request, void **address)
 {
-    return tn_ladder_run(pool, attempt_allocation, request, request->requested, address);
+    bool met = false;
+    const struct attempts attempts = {request, &met};
+
+    return tn_ladder_run(pool, attempt_allocation, &attempts, request->requested, address);
 }
 
 /* Why no live block starts at an address that a segment of the pool contains. */

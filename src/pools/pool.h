@@ -7,7 +7,7 @@
  *        of blocks LIVE and PENDING ones alone have any
  *
  * A pool goes when its handle is given up and nothing claims it: no live block, route, capture,
- * hold, graph or checkpoint, and no call that a route has led to it. Records are recycled, never freed: a
+ * hold, graph or checkpoint, and no call that uses it. Records are recycled, never freed: a
  * stale handle is seen by its magic number.
  *
  * Locking: tn_pool_lock guards everything below that is not immutable or atomic. It takes the pool's own
@@ -22,6 +22,7 @@
 #include <stddef.h>
 
 #include "base/checked.h"
+#include "base/pins.h"
 #include "pools/hold.h"
 #include "pools/replays.h"
 #include "pools/rounding.h"
@@ -103,7 +104,6 @@ struct tarn_pool {
     struct tn_order saved_order; /* of their stream; none: several, of which one may still run */
     uint64_t saved_stamp;   /* the epoch when the last ones were enqueued; 0: there were none */
     uint64_t revived_stamp; /* the epoch of the last restore that revived a block; 0: none */
-    atomic_uint_fast64_t pin_count; /* calls that use it and were given no handle that keeps it */
 
     uint64_t
         adopted_capture_id; /* the capture without a route that it was made for, 0: none; guarded
@@ -115,6 +115,7 @@ struct tarn_pool {
     /* From here on it is kept in recycled records: what tn_pool_lock touches, and idle memory, as every arena.
      * Who has found a pool by an address may come to its lock when the pool has gone. */
     struct tn_lock lock;     /* rank POOL */
+    struct tn_pins pins;     /* calls that use it; closed when it goes */
     struct tn_arena *arenas; /* most recently used first */
     struct tn_pool_counters counters;
     struct tn_arena idle;
@@ -172,11 +173,17 @@ bool tn_pool_is_idle(tarn_pool *pool);
  * lock is held. */
 bool tn_pool_is_only_held(const tarn_pool *pool);
 
-/* Keeps the pool for a call that was given no handle of it. The caller has a lock without which the pool does
- * not go: ROUTES, where a route leads to it; DEVICE; its own. */
+/* Keeps the pool for a call. The caller has a lock without which the pool does not go: ROUTES, where a route leads to
+ * it; DEVICE; its own. Or something else of the caller's keeps it. */
 static inline void tn_pool_pin(tarn_pool *pool)
 {
-    atomic_fetch_add(&pool->pin_count, 1);
+    tn_pins_add(&pool->pins);
+}
+
+/* The same where nothing keeps it, and whoever led here is looked at again. False: it is gone. */
+static inline bool tn_pool_try_pin(tarn_pool *pool)
+{
+    return tn_pins_try(&pool->pins);
 }
 
 /* The call is over: a pool whose handle was given up may go with it. No lock may be held. */

@@ -93,6 +93,7 @@ struct reservation {
     size_t record_count;           /* of blocks, set aside */
     tn_cu_stream stream;
     struct tn_order order;
+    bool *met; /* see tn_arena_meet */
 };
 
 /* The order's arena, ready for its first allocation. In a capture that would need its hold: there it is what it is, or
@@ -109,7 +110,7 @@ static tarn_status prepare_order(tarn_pool *pool, const struct reservation *want
     *arena = tn_arena_get(pool, wanted->order);
     if (*arena == NULL)
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for an arena");
-    status = tn_arena_meet(*arena, wanted->stream);
+    status = tn_arena_meet(*arena, wanted->stream, wanted->met);
     if (status == TARN_OK && !tn_steady_expect(*arena, wanted->record_count))
         status = tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for blocks' records");
     return status;
@@ -229,6 +230,7 @@ static tarn_status attempt_reservation(tarn_pool *pool, const void *request, boo
 tarn_status tn_pool_reserve(tarn_pool *pool, uint64_t bytes, tn_cu_stream stream,
                             struct tn_order order)
 {
+    bool met = false;
     /* Small blocks have chunks of their own: a part of 1/64 for them, at most one chunk. */
     struct reservation wanted = {
         .bytes = {tn_min(tn_round_up(bytes / 64 + 1, TN_PAGE_BYTES), 32 * TN_MIB),
@@ -236,6 +238,7 @@ tarn_status tn_pool_reserve(tarn_pool *pool, uint64_t bytes, tn_cu_stream stream
         .record_count = (size_t)tn_min(bytes / BLOCK_BYTES_RESERVED, RECORDS_RESERVED_MAX),
         .stream = stream,
         .order = order,
+        .met = &met,
     };
 
     if (bytes == 0)

@@ -19,6 +19,8 @@
 
 #include "base/contract.h"
 #include "base/error.h"
+#include "base/fork.h"
+#include "base/user_code.h"
 #include "pools/arena_lock.h"
 #include "pools/arena_table.h"
 #include "pools/device.h"
@@ -377,6 +379,18 @@ static tarn_status accepts_capture(tarn_device *device, struct tn_route *route, 
     return status;
 }
 
+/* In the child of a filter that has forked nothing is to be gone on with: any answer ends the search. */
+static TN_USER_CODE_ON_STACK bool call_filter(const struct tn_route *route, tarn_stream stream)
+{
+    bool accepted;
+    TN_USER_CODE(code);
+
+    tn_user_code_enter(&code, TN_USER_FILTER);
+    accepted = route->filter(stream, route->user);
+    tn_user_code_leave(&code);
+    return accepted || tn_is_forked();
+}
+
 static tarn_status accepts(tarn_device *device, struct tn_route *route, tarn_stream stream,
                            const struct tn_stream_state *state, bool *accepted)
 {
@@ -387,8 +401,8 @@ static tarn_status accepts(tarn_device *device, struct tn_route *route, tarn_str
     else if (route->filter == tarn_filter_stream)
         *accepted = is_routes_stream(route, stream);
     else
-        *accepted = route->filter(stream, route->user);
-    return TARN_OK;
+        *accepted = call_filter(route, stream);
+    return *accepted && tn_is_forked() ? tn_fork_refuse() : TARN_OK;
 }
 
 /* Whether an allocation in the same order will be sent where the route has sent one, as long as the routes stay
@@ -421,7 +435,7 @@ tarn_status tn_route_choose(tarn_device *device, tarn_stream stream,
         struct tn_route *route = &routes->routes[i];
 
         status = accepts(device, route, stream, state, &accepted);
-        if (accepted) {
+        if (accepted && status == TARN_OK) {
             choice->pool = route->pool;
             choice->id = route->id;
             choice->stamp = is_lasting(routes, route) ? atomic_load(&routes->stamp) : 0;

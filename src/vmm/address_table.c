@@ -7,6 +7,7 @@
 
 #include "base/contract.h"
 #include "base/error.h"
+#include "base/fork.h"
 
 static const uint64_t slot_count_max = (uint64_t)1 << (TN_ADDRESS_BITS - TN_SLOT_BITS);
 static const uint64_t page_count_max = (uint64_t)1 << (TN_ADDRESS_BITS - TN_PAGE_BITS);
@@ -21,8 +22,16 @@ static void *reserve(uint64_t bytes)
     return memory != MAP_FAILED ? memory : NULL;
 }
 
+/* In a child of fork(): no address is anybody's, so a free finds no arena whose lock it would take. */
+static void forget(void)
+{
+    atomic_store(&tn_address_table.slots, NULL);
+    atomic_store(&tn_address_table.pages, NULL);
+}
+
 tarn_status tn_address_table_init(void)
 {
+    tn_fork_tell(forget);
     if (atomic_load(&tn_address_table.slots) == NULL)
         atomic_store(&tn_address_table.slots, reserve(slot_count_max * sizeof(tn_address_slot)));
     if (atomic_load(&tn_address_table.pages) == NULL)

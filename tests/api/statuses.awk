@@ -3,7 +3,7 @@
 #
 # A function documents the statuses whose names, without TARN_ERR_, stand in the comment before it, and
 # those of a function that the comment refers to in "Statuses as tarn_other's". TARN_OK goes without
-# saying. Where it documents DRIVER, DEVICE_MEMORY may be answered (status.h says so), and no suite has to
+# saying, and FORKED, which each function answers in a child of fork(). Where it documents DRIVER, DEVICE_MEMORY may be answered (status.h says so), and no suite has to
 # show it: one function of the library makes the one or the other of all that the driver answers
 # (tn_gpu_failed), and the scenarios of tests/fault have each call of theirs refused with that. But an answer
 # that a suite does show stands in the header.
@@ -62,6 +62,7 @@ function document(declaration, text, name, rest, word) {
     sub(/.*[ *]/, "", name)
     functions[++count] = name
     documented[name, "OK"] = 1
+    documented[name, "ERR_FORKED"] = 1 # status.h says so of all
     rest = text
     while (match(rest, /[A-Z][A-Z_]+/)) {
         word = substr(rest, RSTART, RLENGTH)

@@ -301,7 +301,7 @@ static int try_after_fork(void *address)
         return 4;
     if (!is_forked("tarn_stream_retire", tarn_stream_retire(world.device, TN_CU_STREAM_PER_THREAD)))
         return 5;
-    return tarn_free(address) == TARN_OK ? 0 : 6;
+    return is_forked("tarn_free", tarn_free(address)) ? 0 : 6;
 }
 
 START_TEST(a_fork_of_a_process_that_used_the_driver_is_told_so)

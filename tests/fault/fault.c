@@ -532,9 +532,8 @@ static void forgive(tarn_sim_ledger *ledger, const tarn_sim_ledger *now, const c
     }
     if (strcmp(call, "cuLibraryUnload") == 0)
         FORGIVE(modules);
-    /* Page-locked memory: its free, or what makes the context current around it. */
-    if (strcmp(call, "cuMemFreeHost") == 0 || strcmp(call, "cuCtxGetCurrent") == 0 ||
-        strcmp(call, "cuCtxPushCurrent") == 0) {
+    /* What any other answer keeps is given back later; a lost device's is not. */
+    if (strcmp(call, "cuMemFreeHost") == 0 && run.plan.result == TN_CUDA_ERROR_ILLEGAL_ADDRESS) {
         FORGIVE(host_allocations);
         FORGIVE(host_bytes);
     }
@@ -542,10 +541,7 @@ static void forgive(tarn_sim_ledger *ledger, const tarn_sim_ledger *now, const c
         FORGIVE(context_stack_entries);
     if (strcmp(call, "cuDevicePrimaryCtxRelease") == 0)
         FORGIVE(primary_retains);
-    /* The token: its free, or what makes the context current around it, when the device closes. */
-    if (strcmp(call, "cuMemFree") == 0 || strcmp(call, "cuCtxGetCurrent") == 0 ||
-        strcmp(call, "cuThreadExchangeStreamCaptureMode") == 0 ||
-        strcmp(call, "cuCtxPushCurrent") == 0) {
+    if (strcmp(call, "cuMemFree") == 0) { /* of the token, when the device closes */
         FORGIVE(linear_allocations);
         FORGIVE(linear_bytes);
     }

@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/fork.h"
 #include "unit/unit.h"
 
 static int times_kept;
@@ -107,14 +108,14 @@ START_TEST(a_fork_of_a_process_that_used_the_driver_is_refused)
     pid_t child;
 
     OK(tn_driver_load(&driver));
-    ck_assert(!tn_driver_forked());
+    ck_assert(!tn_is_forked());
     child = fork();
     ck_assert_int_ge(child, 0);
     if (child == 0)
-        _exit(tn_driver_forked() && tn_driver_load(&driver) == TARN_ERR_FORKED ? 0 : 1);
+        _exit(tn_is_forked() && tn_driver_load(&driver) == TARN_ERR_FORKED ? 0 : 1);
     ck_assert_int_eq(waitpid(child, &result, 0), child);
     ck_assert_int_eq(result, 0);
-    ck_assert(!tn_driver_forked());
+    ck_assert(!tn_is_forked());
 }
 END_TEST
 

@@ -142,6 +142,52 @@ START_TEST(what_streams_of_another_context_copy_from_is_waited_for)
 }
 END_TEST
 
+/* _i: whether it is refused once. */
+START_TEST(what_no_context_can_be_had_for_stays_in_the_books)
+{
+    static const char *const calls[] = {"cuCtxGetCurrent", "cuCtxPushCurrent"};
+    uint64_t hosts = test_ledger().host_allocations;
+    uint64_t bytes;
+    uint64_t cached;
+
+    tn_pinned_give(&gpu, take(MIB), NULL);
+    test_set_context(NULL);
+    sim.plan_fault(calls[_i / 2], 1, _i % 2, TN_CUDA_ERROR_UNKNOWN);
+    tn_pinned_trim(&gpu, 0);
+    ck_assert_uint_gt(sim.clear_fault(NULL), 0);
+    tn_pinned_usage(&gpu, &bytes, &cached);
+    if (_i % 2 == 0) {
+        OK(tn_gpu_check(&gpu));
+        ck_assert_uint_eq(bytes, 0);
+        ck_assert_uint_eq(test_ledger().host_allocations, hosts);
+    } else {
+        STATUS(TARN_ERR_POISONED, tn_gpu_check(&gpu));
+        ck_assert_uint_eq(bytes, MIB);
+        ck_assert_uint_eq(cached, MIB);
+        ck_assert_uint_eq(test_ledger().host_allocations, hosts + 1);
+    }
+    tn_gpu_close(&gpu); /* where it is tried again */
+    ck_assert_uint_eq(test_ledger().host_allocations, hosts);
+}
+END_TEST
+
+START_TEST(what_the_driver_does_not_take_back_is_tried_again_at_the_end)
+{
+    uint64_t hosts = test_ledger().host_allocations;
+    uint64_t bytes;
+    uint64_t cached;
+
+    sim.plan_fault("cuMemFreeHost", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    tn_pinned_drop(&gpu, take(MIB));
+    (void)sim.clear_fault(NULL);
+    STATUS(TARN_ERR_POISONED, tn_gpu_check(&gpu));
+    tn_pinned_usage(&gpu, &bytes, &cached);
+    ck_assert_uint_eq(bytes, MIB);
+    tn_gpu_close(&gpu);
+    ck_assert_uint_eq(test_ledger().host_allocations, hosts);
+}
+END_TEST
+
 START_TEST(what_cannot_be_waited_for_is_kept_and_not_handed_out)
 {
     uint64_t hosts = test_ledger().host_allocations;
@@ -239,6 +285,8 @@ int main(void)
     tcase_add_test(tcase, the_smallest_that_fits_is_taken);
     tcase_add_test(tcase, memory_that_the_device_uses_is_not_handed_out);
     tcase_add_test(tcase, what_streams_of_another_context_copy_from_is_waited_for);
+    tcase_add_loop_test(tcase, what_no_context_can_be_had_for_stays_in_the_books, 0, 4);
+    tcase_add_test(tcase, what_the_driver_does_not_take_back_is_tried_again_at_the_end);
     tcase_add_test(tcase, what_cannot_be_waited_for_is_kept_and_not_handed_out);
     tcase_add_test(tcase, what_is_kept_has_a_limit);
     tcase_add_test(tcase, captures_are_left_alone);

@@ -59,7 +59,7 @@ static tarn_pool *choose(tn_cu_stream at)
     OK(tn_route_choose(device, at, &state, &choice));
     ck_assert_int_eq(choice.pool == NULL, choice.id == 0);
     if (choice.pool != NULL) {
-        ck_assert_uint_eq(choice.pool->pin_count, 1);
+        ck_assert_uint_eq(tn_pins_count(&choice.pool->pins), 1);
         tn_pool_unpin(choice.pool);
     }
     return choice.pool;
@@ -405,7 +405,7 @@ START_TEST(a_pool_whose_route_ends_on_the_way_serves_the_call_and_goes_with_the_
     OK(tarn_malloc(device, 4096, stream, &address));
     ck_assert_ptr_null(ended);
     ck_assert(is_listed(first));
-    ck_assert_uint_eq(first->pin_count, 0);
+    ck_assert_uint_eq(tn_pins_count(&first->pins), 0);
     ck_assert_ptr_eq(atomic_load(&unit_segment(address)->owner), first);
     OK(tarn_free(address));
     OK(tn_gpu_wait_idle(&device->gpu)); /* a proof that its memory is idle */

@@ -85,17 +85,17 @@ START_TEST(an_adopted_pool_is_released_pinned_and_held)
     pool = adopted();
     ck_assert_ptr_eq(atomic_load(&unit_segment(address)->owner), pool);
     ck_assert(atomic_load(&pool->released));
-    ck_assert_uint_eq(pool->pin_count, 0);
+    ck_assert_uint_eq(tn_pins_count(&pool->pins), 0);
     ck_assert_uint_eq(pool->hold_count, 1);
     hold = tn_hold_find(pool, pool->adopted_capture_id);
     ck_assert_ptr_nonnull(hold);
     ck_assert(!hold->owned && !hold->passing);
-    pool->pin_count = 1; /* another call is at it */
+    tn_pool_pin(pool); /* another call is at it */
     test_destroy_graph(test_end_capture(stream));
     OK(tarn_free(address));
     unit_reap_all(pool);
     ck_assert_ptr_eq(adopted(), pool);
-    pool->pin_count = 0;
+    tn_pins_drop(&pool->pins);
     await_end();
 }
 END_TEST
@@ -114,7 +114,7 @@ START_TEST(two_threads_that_adopt_a_capture_share_its_pool)
     ck_assert_ptr_eq(atomic_load(&unit_segment(faster)->owner), pool);
     ck_assert_ptr_eq(device->pools, pool); /* the slower thread's is gone */
     ck_assert_ptr_eq(pool->next, device->default_pool);
-    ck_assert_uint_eq(pool->pin_count, 0);
+    ck_assert_uint_eq(tn_pins_count(&pool->pins), 0);
     ck_assert_uint_eq(pool->hold_count, 1);
     ck_assert_uint_eq(atomic_load(&device->adopted_count), 1);
     ck_assert_uint_eq(atomic_load(&device->unrouted_count), 2);

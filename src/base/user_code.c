@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+/* After a jump the stack above its aim is as good as free: what is called next comes to lie there, or begins above the
+ * record that was left. So a record whose words have changed was left, and so was one that lies below the present
+ * frame on the same stack. A function may go to a stack of its own, where places say nothing.
+ *
+ * Trade-offs: after a jump to a frame far above, a call from a frame that is deeper than the record, and has left its
+ * words as they were, is taken for one of the function's. The next call from a higher frame is not. */
+#include "base/user_code.h"
+
+#include <pthread.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/contract.h"
+
+_Thread_local struct tn_user_code *tn_user_code_innermost;
+
+/* What lies there may be another function's by now, which a sanitizer would say. */
+#define ANYTHING_THERE __attribute__((noinline, no_sanitize("address", "thread")))
+
+static uintptr_t mark_of(const struct tn_user_code *code, size_t i)
+{
+    return (uintptr_t)code ^ ((i + 1) * (uintptr_t)0x9e3779b97f4a7c15ULL);
+}
+
+__attribute__((noinline)) void tn_user_code_enter(struct tn_user_code *code,
+                                                  enum tn_user_function function)
+{
+    volatile uintptr_t *marks = code->marks;
+
+    code->function = function;
+    code->inside = true;
+    code->frame = (uintptr_t)__builtin_frame_address(0);
+    code->outer = tn_user_code_innermost;
+    for (size_t i = 0; i < TN_USER_CODE_MARKS; i++)
+        marks[i] = mark_of(code, i);
+    tn_user_code_innermost = code;
+}
+
+void tn_user_code_leave(struct tn_user_code *code)
+{
+    TN_ASSERT(tn_user_code_innermost == code);
+    code->inside = false;
+    tn_user_code_innermost = code->outer;
+}
+
+/* Where locks of the C library may be held, too: a system call and the end. */
+static _Noreturn void end_process(const char *sentence)
+{
+    ssize_t written = write(STDERR_FILENO, sentence, strlen(sentence));
+
+    (void)written;
+    abort();
+}
+
+/* One for each enum tn_user_function. */
+static const char *const unwound[] = {
+    "tarn: a free-memory callback was left by an exception, or ended its thread; a callback returns: "
+    "the process ends\n",
+    "tarn: an out-of-memory observer was left by an exception, or ended its thread; an observer "
+    "returns: the process ends\n",
+    "tarn: a route's filter was left by an exception, or ended its thread; a filter returns: the "
+    "process ends\n",
+};
+static const char jumped[] =
+    "tarn: a free-memory callback, an out-of-memory observer or a route's filter was left by longjmp, "
+    "and this thread calls again; such functions return: the process ends\n";
+
+void tn_user_code_check_left(const struct tn_user_code *code)
+{
+    if (code->inside)
+        end_process(unwound[code->function]);
+}
+
+static ANYTHING_THERE bool is_overwritten(const struct tn_user_code *code)
+{
+    const volatile uintptr_t *marks = code->marks;
+
+    for (size_t i = 0; i < TN_USER_CODE_MARKS; i++) {
+        if (marks[i] != mark_of(code, i))
+            return true;
+    }
+    return false;
+}
+
+/* Whether both places are of the thread's own stack, and the first is the deeper one. */
+static bool is_below(uintptr_t first, uintptr_t second)
+{
+    pthread_attr_t attributes;
+    void *begin = NULL;
+    size_t bytes = 0;
+    bool known;
+
+    if (first >= second || pthread_getattr_np(pthread_self(), &attributes) != 0)
+        return false;
+    known = pthread_attr_getstack(&attributes, &begin, &bytes) == 0;
+    (void)pthread_attr_destroy(&attributes);
+    return known && first >= (uintptr_t)begin && second - (uintptr_t)begin < bytes;
+}
+
+ANYTHING_THERE void tn_user_code_check_inside(void)
+{
+    const struct tn_user_code *code = tn_user_code_innermost;
+    int cancel;
+    bool left;
+
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* the stack's bounds are read from a file */
+    left = is_overwritten(code) || is_below(code->frame, (uintptr_t)__builtin_frame_address(0));
+    (void)pthread_setcancelstate(cancel, NULL);
+    if (left)
+        end_process(jumped);
+}

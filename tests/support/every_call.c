@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "support/every_call.h"
+
+#include <stdio.h>
+
+static struct {
+    tarn_pool *pool;   /* of captures alone */
+    tarn_pool *spare;  /* empty */
+    tarn_capture *capture;
+    tarn_graph *graphs[2];
+    tn_cu_graph raw;
+    tarn_checkpoint *checkpoint;
+    tarn_audit *audit;
+    tarn_graph_diff *graph_diff;
+    tarn_live_diff *live_diff;
+    tarn_layout *layout;
+    tarn_delta *delta;
+    void *block;
+    tn_cu_stream stream; /* that nothing else uses */
+} with;
+
+/* What the calls write. */
+static struct {
+    void *address;
+    tarn_pool *pool;
+    tarn_device *device;
+    tarn_capture *capture;
+    tarn_graph *graph;
+    tarn_checkpoint *checkpoint;
+    tarn_audit *audit;
+    tarn_graph_diff *graph_diff;
+    tarn_live_diff *live_diff;
+    tarn_layout *layout;
+    tarn_block block;
+    tarn_driver_graph driver_graph;
+    uint64_t mark;
+    size_t bytes;
+    char text[256];
+    tarn_device_info info;
+    tarn_device_stats device_stats;
+    tarn_pool_stats pool_stats;
+    tarn_memory_stats memory_stats;
+    tarn_graph_memory_info memory;
+} out = {
+    .info.size = sizeof out.info,
+    .device_stats.size = sizeof out.device_stats,
+    .pool_stats.size = sizeof out.pool_stats,
+    .memory_stats.size = sizeof out.memory_stats,
+    .memory.size = sizeof out.memory,
+};
+
+static tarn_graph *make_graph(void)
+{
+    tarn_capture *capture = test_capture_on(world.pool, world.stream, TARN_CAPTURE_RELAXED);
+    void *address = test_alloc(world.pool, 4096, world.stream);
+
+    test_fill(world.stream, address, 3, 16);
+    OK(tarn_free(address));
+    return test_capture_end(capture);
+}
+
+void test_subjects_make(void)
+{
+    with.pool = test_pool("captures");
+    with.spare = test_pool("spare");
+    with.stream = test_stream();
+    with.block = test_alloc(world.pool, 4096, world.stream);
+    test_fill(world.stream, with.block, 1, 16);
+    for (size_t i = 0; i < 2; i++)
+        with.graphs[i] = make_graph();
+    test_begin_capture(with.stream, TN_CU_CAPTURE_MODE_RELAXED);
+    test_fill(with.stream, with.block, 2, 16);
+    with.raw = test_end_capture(with.stream);
+    with.checkpoint = test_take(TARN_CONTENTS_DEVICE);
+    with.delta = test_restore(with.checkpoint, 0, 0);
+    OK(tarn_graph_audit(with.graphs[0], NULL, &with.audit));
+    OK(tarn_graph_compare(with.graphs[0], with.graphs[1], &with.graph_diff));
+    OK(tarn_pool_check_live(world.pool, NULL, 0, &with.live_diff));
+    OK(tarn_pool_layout(world.pool, &with.layout));
+    with.capture = test_capture_on(with.pool, world.side, TARN_CAPTURE_RELAXED);
+}
+
+static void abort_first(void)
+{
+    OK(tarn_capture_abort(with.capture));
+}
+
+/* The thread that begins a capture ends it. */
+static void begin_here(void)
+{
+    abort_first();
+    with.capture = test_capture_on(with.pool, world.side, TARN_CAPTURE_RELAXED);
+    OK(tarn_free(test_alloc(with.pool, 4096, world.side)));
+}
+
+static void begin_to_graph_here(void)
+{
+    abort_first();
+    CU_OK(cu.cuGraphCreate(&with.raw, 0));
+    OK(tarn_capture_begin_to_graph(with.pool, NULL, 0, with.raw, world.side, TARN_CAPTURE_RELAXED,
+                                   &with.capture));
+}
+
+static bool say_no(tarn_device *device, size_t wanted_bytes, void *user)
+{
+    (void)device;
+    (void)wanted_bytes;
+    (void)user;
+    return false;
+}
+
+static void see_nothing(tarn_device *device, const tarn_out_of_memory *what, void *user)
+{
+    (void)device;
+    (void)what;
+    (void)user;
+}
+
+static void add_callback(void)
+{
+    OK(tarn_device_add_free_callback(world.device, say_no, &out));
+}
+
+static void add_observer(void)
+{
+    OK(tarn_device_add_oom_observer(world.device, see_nothing, &out));
+}
+
+static void begin_route(void)
+{
+    OK(tarn_begin_allocate_to_pool(world.device, world.pool, tarn_filter_thread, NULL));
+}
+
+static void open_again(void)
+{
+    OK(tarn_device_open(0, NULL, &out.device));
+}
+
+/* X(function, before, arguments) for those with a status, Y for others. */
+#define EVERY_CALL(X, Y)                                                                           \
+    X(tarn_alloc, NULL, (world.pool, 4 * MIB, 0, world.stream, &out.address))                      \
+    X(tarn_audit_report, NULL, (with.audit, TARN_REPORT_TEXT, out.text, sizeof out.text, NULL))    \
+    X(tarn_begin_allocate_to_pool, NULL, (world.device, world.pool, tarn_filter_thread, NULL))     \
+    X(tarn_block_at, NULL, (with.block, &out.block))                                               \
+    X(tarn_capture_abort, begin_here, (with.capture))                                              \
+    X(tarn_capture_begin, abort_first,                                                             \
+      (with.pool, world.side, TARN_CAPTURE_RELAXED, &out.capture))                                 \
+    X(tarn_capture_begin_to_graph, abort_first,                                                    \
+      (with.pool, NULL, 0, with.raw, world.side, TARN_CAPTURE_RELAXED, &out.capture))              \
+    X(tarn_capture_end, begin_here, (with.capture, &out.graph))                                    \
+    X(tarn_capture_end_to_graph, begin_to_graph_here, (with.capture))                              \
+    X(tarn_checkpoint_destroy, NULL, (with.checkpoint))                                            \
+    X(tarn_checkpoint_restore, NULL, (with.checkpoint, world.stream, NULL))                        \
+    X(tarn_checkpoint_take, NULL,                                                                  \
+      (world.pool, TARN_CONTENTS_HOST, world.stream, &out.checkpoint))                             \
+    X(tarn_checkpoint_verify, NULL, (with.checkpoint, world.stream))                               \
+    X(tarn_device_add_free_callback, NULL, (world.device, say_no, &out))                           \
+    X(tarn_device_add_oom_observer, NULL, (world.device, see_nothing, &out))                       \
+    X(tarn_device_close, open_again, (out.device != NULL ? out.device : world.device))             \
+    X(tarn_device_default_pool, NULL, (world.device, &out.pool))                                   \
+    X(tarn_device_get_info, NULL, (world.device, &out.info))                                       \
+    X(tarn_device_get_memory_stats, NULL, (world.device, &out.memory_stats))                       \
+    X(tarn_device_get_stats, NULL, (world.device, &out.device_stats))                              \
+    X(tarn_device_graph_memory, NULL, (world.device, &out.memory))                                 \
+    X(tarn_device_mark, NULL, (world.device, &out.mark))                                           \
+    X(tarn_device_open, NULL, (0, NULL, &out.device))                                              \
+    X(tarn_device_remove_free_callback, add_callback, (world.device, say_no, &out))                \
+    X(tarn_device_remove_oom_observer, add_observer, (world.device, see_nothing, &out))            \
+    X(tarn_device_report, NULL,                                                                    \
+      (world.device, TARN_REPORT_TEXT, out.text, sizeof out.text, NULL))                           \
+    X(tarn_device_reset_peaks, NULL, (world.device))                                               \
+    X(tarn_device_reset_totals, NULL, (world.device))                                              \
+    X(tarn_device_set_cache_limit, NULL, (world.device, TARN_NO_CACHE))                            \
+    X(tarn_device_set_limit, NULL, (world.device, 0))                                              \
+    X(tarn_device_set_memory_fraction, NULL, (world.device, 1.0))                                  \
+    X(tarn_device_set_pinned_cache_limit, NULL, (world.device, TARN_NO_CACHE))                     \
+    X(tarn_device_trim, NULL, (world.device, 0, &out.bytes))                                       \
+    X(tarn_driver_graph_audit, NULL, (world.device, with.raw, NULL, &out.audit))                  \
+    X(tarn_driver_graph_compare, NULL, (world.device, with.raw, with.raw, &out.graph_diff))       \
+    X(tarn_end_allocate_to_pool, begin_route, (world.device, world.pool))                          \
+    X(tarn_free, NULL, (with.block))                                                               \
+    X(tarn_free_on, NULL, (with.block, with.stream))                                               \
+    X(tarn_graph_adopt, NULL, (world.pool, with.raw, &out.graph))                                  \
+    X(tarn_graph_audit, NULL, (with.graphs[0], NULL, &out.audit))                                 \
+    X(tarn_graph_check, NULL, (with.graphs[0]))                                                    \
+    X(tarn_graph_compare, NULL, (with.graphs[0], with.graphs[1], &out.graph_diff))                \
+    X(tarn_graph_destroy, NULL, (with.graphs[0]))                                                  \
+    X(tarn_graph_diff_report, NULL,                                                                \
+      (with.graph_diff, TARN_REPORT_TEXT, out.text, sizeof out.text, NULL))                        \
+    X(tarn_graph_driver_handles, NULL, (with.graphs[0], &out.driver_graph, NULL))                  \
+    X(tarn_graph_guard, NULL, (with.graphs[0], TARN_GUARD_KEEP, NULL))                             \
+    X(tarn_graph_memory, NULL, (with.graphs[0], &out.memory))                                      \
+    X(tarn_graph_replay, NULL, (with.graphs[0], world.stream))                                     \
+    X(tarn_graph_update, begin_here, (with.graphs[0], with.capture))                               \
+    X(tarn_malloc, NULL, (world.device, 4 * MIB, world.stream, &out.address))                      \
+    X(tarn_pool_add_peer, NULL, (world.pool, 0))                                                   \
+    X(tarn_pool_check_live, NULL, (world.pool, NULL, 0, &out.live_diff))                          \
+    X(tarn_pool_create, NULL, (world.device, NULL, &out.pool))                                     \
+    X(tarn_pool_destroy, NULL, (with.spare))                                                       \
+    X(tarn_pool_get_memory_stats, NULL, (world.pool, &out.memory_stats))                           \
+    X(tarn_pool_get_stats, NULL, (world.pool, &out.pool_stats))                                    \
+    X(tarn_pool_layout, NULL, (world.pool, &out.layout))                                          \
+    X(tarn_pool_release, NULL, (with.spare))                                                       \
+    X(tarn_pool_report, NULL, (world.pool, TARN_REPORT_TEXT, out.text, sizeof out.text, NULL))     \
+    X(tarn_pool_reserve, NULL, (world.pool, 8 * MIB, world.stream))                                \
+    X(tarn_pool_reset_peaks, NULL, (world.pool))                                                   \
+    X(tarn_pool_reset_totals, NULL, (world.pool))                                                  \
+    X(tarn_pool_set_limit, NULL, (world.pool, 0))                                                  \
+    X(tarn_pool_trim, NULL, (world.pool, &out.bytes))                                              \
+    X(tarn_pool_trim_to, NULL, (world.pool, 0, &out.bytes))                                        \
+    X(tarn_pool_validate, NULL, (world.pool))                                                      \
+    X(tarn_record_stream, NULL, (with.block, with.stream))                                         \
+    X(tarn_stream_retire, NULL, (world.device, with.stream))                                       \
+    Y(tarn_audit_destroy, (with.audit))                                                            \
+    Y(tarn_delta_destroy, (with.delta))                                                            \
+    Y(tarn_filter_capture, (world.stream, world.stream))                                           \
+    Y(tarn_filter_stream, (world.stream, world.stream))                                            \
+    Y(tarn_filter_thread, (world.stream, NULL))                                                    \
+    Y(tarn_graph_diff_destroy, (with.graph_diff))                                                  \
+    Y(tarn_last_error, ())                                                                         \
+    Y(tarn_layout_destroy, (with.layout))                                                          \
+    Y(tarn_live_diff_destroy, (with.live_diff))                                                    \
+    Y(tarn_pointer_class_name, ((tarn_pointer_class)0))                                            \
+    Y(tarn_pointer_class_sentence, ((tarn_pointer_class)0))                                        \
+    Y(tarn_status_name, (TARN_OK))                                                                 \
+    Y(tarn_status_sentence, (TARN_OK))                                                             \
+    Y(tarn_version, ())
+
+#define DEFINE(function, before, arguments)                                                        \
+    static tarn_status make_##function(void)                                                       \
+    {                                                                                              \
+        return function arguments;                                                                 \
+    }
+#define DEFINE_SILENT(function, arguments)                                                         \
+    static tarn_status make_##function(void)                                                       \
+    {                                                                                              \
+        (void)function arguments;                                                                  \
+        return TARN_OK;                                                                            \
+    }
+EVERY_CALL(DEFINE, DEFINE_SILENT)
+
+#define ROW(function, before, arguments) {#function, true, before, make_##function},
+#define ROW_SILENT(function, arguments) {#function, false, NULL, make_##function},
+const struct test_call test_calls[] = {EVERY_CALL(ROW, ROW_SILENT)};
+const size_t test_call_count = sizeof test_calls / sizeof test_calls[0];
+
+static bool is_called(const char *name)
+{
+    for (size_t i = 0; i < test_call_count; i++) {
+        if (strcmp(test_calls[i].name, name) == 0)
+            return true;
+    }
+    return false;
+}
+
+void test_expect_every_call(const char *symbols_path)
+{
+    FILE *symbols = fopen(symbols_path, "re");
+    char line[256];
+    size_t count = 0;
+
+    ck_assert_msg(symbols != NULL, "%s cannot be read", symbols_path);
+    while (fgets(line, sizeof line, symbols) != NULL) {
+        if (strncmp(line, "tarn_", 5) != 0 || strstr(line, "@@") == NULL)
+            continue;
+        *strstr(line, "@@") = '\0';
+        ck_assert_msg(is_called(line), "%s is in no row of support/every_call.c", line);
+        count += 1;
+    }
+    (void)fclose(symbols);
+    ck_assert_uint_eq(count, test_call_count);
+}

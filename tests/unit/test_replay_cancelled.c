@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Threads that are cancelled in a replay. */
+#include <pthread.h>
+#include <time.h>
+
+#include "graphs/replay.h"
+#include "support/world.h"
+#include "unit/unit.h"
+
+static tarn_device *device;
+static tarn_pool *pool;
+static tn_cu_stream stream;
+static tn_cu_stream other;
+static void *words;
+static int launching_for; /* naps of others, of a thread that launches the only graph */
+
+int __real_nanosleep(const struct timespec *pause, struct timespec *rest);
+int __wrap_nanosleep(const struct timespec *pause, struct timespec *rest);
+int __wrap_nanosleep(const struct timespec *pause, struct timespec *rest)
+{
+    if (launching_for > 0) {
+        launching_for -= 1;
+        if (launching_for == 0)
+            atomic_store(&pool->replays->launching_alone, false);
+    }
+    return __real_nanosleep(pause, rest);
+}
+
+static void make_pool(void)
+{
+    device = unit_device();
+    pool = unit_pool_of(device, "net", 0);
+    stream = test_stream();
+    other = test_stream();
+    words = unit_words(stream);
+}
+
+static tarn_graph *adding(uint32_t value)
+{
+    return unit_end(unit_adding(pool, stream, words, value));
+}
+
+/* The driver's launch is a cancellation point, and others' waits are. */
+static tn_cu_result (*honest_launch)(tn_cu_graphexec exec, tn_cu_stream on);
+static tn_cu_result cancelled_launch(tn_cu_graphexec exec, tn_cu_stream on)
+{
+    pthread_testcancel();
+    return honest_launch(exec, on);
+}
+
+static void *replay_cancelled(void *graph)
+{
+    (void)pthread_cancel(pthread_self());
+    return tarn_graph_replay(graph, stream) == TARN_OK ? NULL : graph;
+}
+
+static void *cancel_in_a_replay(tarn_graph *graph)
+{
+    pthread_t thread;
+    void *result = NULL;
+
+    ck_assert_int_eq(pthread_create(&thread, NULL, replay_cancelled, graph), 0);
+    ck_assert_int_eq(pthread_join(thread, &result), 0);
+    return result;
+}
+
+/* _i: whether there are several graphs. */
+START_TEST(a_thread_that_ends_in_a_launch_leaves_the_record_as_behind_it)
+{
+    tarn_graph *one = adding(1);
+    tarn_graph *two = _i == 1 ? adding(2) : NULL;
+    uint64_t stamp;
+
+    OK(tarn_graph_replay(one, stream));
+    honest_launch = device->gpu.launch;
+    device->gpu.launch = cancelled_launch;
+    stamp = tn_gpu_epoch(&device->gpu);
+    ck_assert_ptr_eq(cancel_in_a_replay(one), PTHREAD_CANCELED);
+    device->gpu.launch = honest_launch;
+    ck_assert(!atomic_load(&pool->replays->launching_alone));
+    ck_assert_uint_eq(atomic_load(&pool->replays->lock.taken), 0);
+    ck_assert_uint_eq(_i == 1 ? atomic_load(&pool->replays->stamp)
+                              : atomic_load(&pool->replays->alone_stamp),
+                      stamp);
+    OK(tarn_graph_replay(one, other));
+    if (two != NULL)
+        OK(tarn_graph_destroy(two));
+    OK(tarn_graph_destroy(one));
+}
+END_TEST
+
+START_TEST(a_replay_that_waits_for_another_launch_is_no_cancellation_point)
+{
+    tarn_graph *one = adding(1);
+    tarn_graph *two = adding(2);
+
+    atomic_store(&pool->replays->launching_alone, true);
+    launching_for = 3;
+    ck_assert_ptr_null(cancel_in_a_replay(two)); /* it has come back */
+    ck_assert_int_eq(launching_for, 0);
+    ck_assert_uint_eq(atomic_load(&pool->replays->lock.taken), 0);
+    OK(tarn_graph_destroy(two));
+    OK(tarn_graph_destroy(one));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("cancelled replays");
+    TCase *tcase = test_case(suite, "cancelled", make_pool, NULL);
+
+    tcase_add_loop_test(tcase, a_thread_that_ends_in_a_launch_leaves_the_record_as_behind_it, 0, 2);
+    tcase_add_test(tcase, a_replay_that_waits_for_another_launch_is_no_cancellation_point);
+    return test_main(suite);
+}
