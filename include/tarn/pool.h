@@ -80,8 +80,9 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_pool_destroy(tarn_pool *pool);
 
 /* Gives up the handle: the pool goes by itself with its last block, route, capture, graph and
  * checkpoint. Until then they work as before; the handle does not, except to end its route. Nobody waits
- * for the device to end it: while its free memory is not proven idle it stays among the device's pools,
- * until something has waited (a trim, another pool's destruction, the device's close).
+ * for the device to end it. Memory that only graphs and recorded streams have touched is proven idle by
+ * their ends. While other free memory is not proven idle the pool stays among the device's pools, until
+ * something has waited (a trim, another pool's destruction, the device's close); no call is slower for it.
  *   INVALID_HANDLE; WRONG_STATE: the default pool */
 TARN_API TARN_MUST_CHECK tarn_status tarn_pool_release(tarn_pool *pool);
 

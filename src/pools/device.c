@@ -313,32 +313,59 @@ void tn_device_drop_gone(tarn_device *device)
         orphan_holds(device);
 }
 
-/* A released pool that nothing claims and no thread is ending; it is marked as being ended. Its
- * DISCARDED blocks keep it: their users will free them. So does memory that is not proven idle: nobody
- * waits for the device to end it. Only the device's end goes before both. */
-static tarn_pool *pick_released(tarn_device *device, bool closing)
+/* Parked pools are worth a look again when something more is proven, or nothing needs a proof. The DEVICE lock is
+ * held. */
+static void unpark(tarn_device *device, bool closing)
 {
     uint64_t proven = atomic_load(&device->gpu.proven);
+
+    if (proven == device->parked_proven && !closing && !tn_gpu_is_lost(&device->gpu))
+        return;
+    device->parked_proven = proven;
+    for (tarn_pool *pool = device->pools; pool != NULL; pool = pool->next) {
+        if (pool->ending == TN_ENDING_PARKED)
+            pool->ending = TN_ENDING_NOT;
+    }
+}
+
+/* One look at a pool; its ending says what comes of it. Whether it waits for a proof. */
+static bool look_at_released(tarn_pool *pool, bool closing)
+{
+    bool waits = false;
+
+    tn_pool_lock(pool);
+    if (tn_pool_is_unclaimed(pool) && (closing || pool->counters.discarded_count == 0)) {
+        waits = !closing && !tn_pool_is_idle(pool);
+        if (!waits)
+            pool->ending = TN_ENDING_NOW;
+        else if (!tn_pool_has_pending(pool))
+            pool->ending = TN_ENDING_PARKED;
+    }
+    tn_pool_unlock(pool);
+    return waits;
+}
+
+/* A released pool that nothing claims and no thread is ending; it is marked as being ended. Its
+ * DISCARDED blocks keep it: their users will free them. So does memory that is not proven idle: nobody
+ * waits for the device to end it. Only the device's end goes before both. A pool that only a proof lets go is
+ * parked: until there is one it costs nobody a look, and allocations go on as if it were not there. */
+static tarn_pool *pick_released(tarn_device *device, bool closing)
+{
     tarn_pool *picked = NULL;
-    bool unproven = false;
+    bool wait = false;
 
     tn_lock_acquire(&device->lock);
+    tn_gpu_want_proof(&device->gpu);
+    unpark(device, closing);
     for (tarn_pool *pool = device->pools; pool != NULL && picked == NULL; pool = pool->next) {
-        if (pool->ending || !atomic_load(&pool->released))
-            continue;
-        tn_pool_lock(pool);
-        if (tn_pool_is_unclaimed(pool) && (closing || pool->counters.discarded_count == 0)) {
-            if (closing || tn_pool_is_idle(pool))
-                picked = pool;
-            else
-                unproven = true;
+        if (pool->ending == TN_ENDING_NOT && atomic_load(&pool->released)) {
+            wait = look_at_released(pool, closing) || wait;
+            picked = pool->ending == TN_ENDING_NOW ? pool : NULL;
         }
-        tn_pool_unlock(pool);
+        wait = wait || pool->ending == TN_ENDING_PARKED;
     }
-    if (picked == NULL)
-        atomic_store(&device->unended_since, unproven ? proven + 1 : 0);
-    if (picked != NULL)
-        picked->ending = true;
+    if (picked == NULL && !wait)
+        tn_gpu_want_no_proof(&device->gpu);
     tn_lock_release(&device->lock);
     return picked;
 }
@@ -355,7 +382,7 @@ static tarn_status end_released(tarn_device *device, bool closing)
         status = tn_pool_destroy(pool);
         if (status != TARN_OK) {
             tn_lock_acquire(&device->lock);
-            pool->ending = false;
+            pool->ending = TN_ENDING_NOT;
             tn_lock_release(&device->lock);
         }
         if (status == TARN_ERR_BUSY)
@@ -375,11 +402,8 @@ void tn_device_end_released(tarn_device *device)
 
 void tn_device_reap(tarn_device *device)
 {
-    uint64_t unended = atomic_load_explicit(&device->unended_since, memory_order_relaxed);
-
     if (atomic_load_explicit(&device->gone_holds, memory_order_relaxed) == NULL &&
-        (unended == 0 || unended == atomic_load(&device->gpu.proven) + 1) &&
-        !tn_gpu_is_lost(&device->gpu))
+        atomic_load(&device->gpu.proof_news) == 0 && !tn_gpu_is_lost(&device->gpu))
         return;
     tn_device_drop_gone(device);
     tn_device_end_released(device);

@@ -2,6 +2,16 @@
 /* hold.h -- a claim that keeps chunks from going.
  *
  *   P7  a chunk's hold_count is the number of holds of its pool that contain it
+ *   P26 a chunk's outside_stamp is not above its freed_stamp, and the same where the chunk is idle memory
+ *       that no hold contains
+ *
+ * P26 is why memory that graphs alone have touched is proven idle without a wait: a claimant's end comes
+ * behind the end of its last launch. So while a chunk serves captures, two stamps say what is to be proven
+ * of it. freed_stamp counts all that was freed there. outside_stamp leaves out what was freed in its own
+ * capture, and what was freed behind that with its last use named, for graphs and recorded uses alone have
+ * touched it. When the last hold with the chunk ends with its claimant, freed_stamp falls to outside_stamp.
+ * Where an order outside captures owns the chunk, each free is one of that order's work: freed_stamp is
+ * all, and is what outside_stamp begins with when the chunk passes on.
  *
  * A hold is OPEN while the work that claims is being captured: every chunk in which that capture
  * allocates, or in which a block is freed meanwhile, joins it. CLOSED, it stays as it is until its
@@ -156,7 +166,7 @@ void tn_holds_expect(tarn_pool *pool, tn_cu_graph keeper);
 bool tn_holds_are_expected(const tarn_pool *pool);
 void tn_holds_expect_none(tarn_pool *pool);
 
-/* Drops a hold at once: for one that never got a claimant. */
+/* Drops a hold at once: for one whose claimant is gone, or that never got one. */
 void tn_hold_drop(struct tn_hold *hold);
 
 /* Drops all holds whose claimants are not gone: on a lost device, whose driver destroys nothing and

@@ -561,9 +561,55 @@ tarn_status tn_pool_lock_block(uint64_t address, bool live_only, tarn_pool **poo
     return status;
 }
 
-static void free_block(tarn_pool *pool, struct tn_block *block, bool unheld)
+/* The hold of the capture that the block was allocated in, or of the one that this is a body's part of, while that is
+ * open; NULL: it is not, or the block is of no capture. */
+static const struct tn_hold *find_open_hold(const tarn_pool *pool, const struct tn_block *block)
 {
+    uint64_t capture_id = tn_block_order(block).capture_id;
+
+    while (capture_id != 0) {
+        const struct tn_hold *hold = tn_hold_find(pool, capture_id);
+        const struct tn_body *body = hold == NULL ? tn_body_find(pool, capture_id) : NULL;
+
+        if (body == NULL)
+            return hold;
+        capture_id = body->outer_id;
+    }
+    return NULL;
+}
+
+static bool has_use_outside(const struct tn_block *block)
+{
+    const struct tn_use *use = tn_block_uses(block);
+
+    while (use != NULL && use->stream == NULL)
+        use = use->next;
+    return use != NULL;
+}
+
+/* P26: whether all that has touched the block's memory, but for its recorded uses, is graphs that hold it. In its own
+ * capture nothing has run in it. Behind that its user may have given it to any stream: only who names the last use
+ * (tarn_free_on) has said which. Copies of checkpoints' contents are nobody's recorded use, and graphs that watch the
+ * block do not hold it. */
+static bool is_graphs_alone(const tarn_pool *pool, const struct tn_block *block, bool told)
+{
+    const struct tn_gpu *gpu = &pool->device->gpu;
+    const struct tn_hold *hold;
+
+    if (tn_block_order(block).capture_id == 0 || tn_block_watches(block) != NULL)
+        return false;
+    hold = find_open_hold(pool, block);
+    if (hold != NULL && tn_hold_goes_on(hold))
+        return true;
+    return told && has_use_outside(block) && tn_gpu_is_proven(gpu, pool->saved_stamp) &&
+           tn_gpu_is_proven(gpu, pool->restored_stamp);
+}
+
+static void free_block(tarn_pool *pool, struct tn_block *block, bool unheld, bool told)
+{
+    bool graphs_alone = is_graphs_alone(pool, block, told);
     bool kept = tn_watches_tell(pool, block);
+    uint64_t freed_stamp;
     uint64_t proof_stamp;
 
     tn_pool_leave_live(pool, block);
@@ -577,21 +623,22 @@ static void free_block(tarn_pool *pool, struct tn_block *block, bool unheld)
     proof_stamp = tn_block_is_in_order(block) ? 0 : tn_gpu_epoch(&pool->device->gpu);
     if (kept || tn_block_uses(block) != NULL || !tn_block_settle(pool, block) ||
         block->captured_free || proof_stamp != 0) {
-        tn_pending_add(pool, block, proof_stamp);
+        tn_pending_add(pool, block, proof_stamp, graphs_alone);
         return;
     }
-    tn_block_count_freed(block, tn_block_freed_stamp(pool, block));
+    freed_stamp = tn_block_freed_stamp(pool, block);
+    tn_block_count_freed(block, freed_stamp, graphs_alone ? 0 : freed_stamp);
     (void)tn_heap_put(pool, block);
 }
 
-void tn_pool_free_block(tarn_pool *pool, struct tn_block *block)
+void tn_pool_free_block(tarn_pool *pool, struct tn_block *block, bool told)
 {
-    free_block(pool, block, false);
+    free_block(pool, block, false, told);
 }
 
 void tn_pool_free_unheld(tarn_pool *pool, struct tn_block *block)
 {
-    free_block(pool, block, true);
+    free_block(pool, block, true, false);
 }
 
 void tn_pool_discard(tarn_pool *pool, uint64_t capture_id)
