@@ -150,6 +150,7 @@ static void load_functions(void *library)
     find_control(library, "tarn_sim_set_hints", &sim.set_hints);
     find_control(library, "tarn_sim_hold_work", &sim.hold_work);
     find_control(library, "tarn_sim_resume_work", &sim.resume_work);
+    find_control(library, "tarn_sim_delay_destructors", &sim.delay_destructors);
 }
 
 static void load_for(struct kernels *made, tn_cu_context context)
