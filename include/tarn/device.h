@@ -147,7 +147,8 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_device_open(int ordinal,
                                                       tarn_device **device);
 
 /* Gives one use back. The last one returns all memory and addresses to the driver; it waits for the
- * device first when free memory may still be in use.
+ * device first when free memory may still be in use, and up to 1 s for the driver to give up the graphs
+ * that alone keep released pools (see tarn_pool_destroy).
  *   INVALID_HANDLE  not an open device
  *   BUSY            the last use, while a block is live or a private pool, capture, graph,
  *                   checkpoint or route exists; the sentence counts them
@@ -196,7 +197,8 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_device_set_pinned_cache_limit(tarn_dev
 /* Gives memory back to the driver until no more than keep_bytes are mapped and cached, or nothing more
  * can go: the cache first, the oldest chunks first; then of every pool, the newest first, what
  * tarn_pool_trim_to would give. Says how many bytes went; freed_bytes may be NULL. Waits for the
- * device when freed memory that should go may still be in use; that wait breaks no capture.
+ * device when freed memory that should go may still be in use; that wait breaks no capture. Memory of
+ * destroyed graphs goes as by tarn_pool_trim.
  * Page-locked host memory that is kept for the next checkpoint goes too, until no more than keep_bytes
  * of it are left; it is not counted in *freed_bytes.
  *   INVALID_HANDLE, DEVICE_LOST, POISONED; DRIVER: the device could not be waited for */

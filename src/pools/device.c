@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/host.h"
 #include "driver/pinned.h"
+#include "pools/await.h"
 #include "pools/use.h"
 #include "vmm/address_table.h"
 
@@ -138,16 +139,23 @@ tarn_status tn_device_open(int ordinal, const tarn_device_options *options, tarn
 static tarn_status check_unused(tarn_device *device, bool *idle)
 {
     uint64_t pool_count = 0;
+    uint64_t held_graph_count = 0;
     tarn_status status = TARN_OK;
 
     tn_lock_acquire(&device->lock);
-    for (tarn_pool *pool = device->pools; pool != NULL; pool = pool->next)
+    for (tarn_pool *pool = device->pools; pool != NULL; pool = pool->next) {
         pool_count += !pool->is_default;
+        tn_pool_lock(pool);
+        held_graph_count += tn_holds_count_graphs(pool);
+        tn_pool_unlock(pool);
+    }
     if (pool_count > 0) {
         status = tn_fail(TARN_ERR_BUSY,
                          "device %d is in use: %llu private pools exist; destroy or release them "
-                         "and what they hold",
-                         device->gpu.ordinal, (unsigned long long)pool_count);
+                         "and what they hold; %llu graphs keep memory, destroyed ones included of "
+                         "which a launch, or an executable or clone of the program's own, is left",
+                         device->gpu.ordinal, (unsigned long long)pool_count,
+                         (unsigned long long)held_graph_count);
     } else {
         tn_pool_lock(device->default_pool);
         tn_holds_end_passing(device->default_pool);
@@ -186,7 +194,7 @@ static tarn_status give_up_use(tarn_device *device, bool *last, bool *idle)
     return status;
 }
 
-static bool is_last_use(const tarn_device *device)
+bool tn_device_is_last_use(const tarn_device *device)
 {
     bool is_last;
 
@@ -194,26 +202,6 @@ static bool is_last_use(const tarn_device *device)
     is_last = device->user_count == 1;
     tn_lock_release(&process_lock);
     return is_last;
-}
-
-/* Whether this is the last use, and a released pool is there for holds alone. */
-static bool awaits_destructors(void *subject)
-{
-    tarn_device *device = subject;
-    bool awaits = false;
-
-    tn_device_reap(device);
-    if (!is_last_use(device))
-        return false;
-    tn_lock_acquire(&device->lock);
-    for (tarn_pool *pool = device->pools; pool != NULL; pool = pool->next) {
-        tn_pool_lock(pool);
-        awaits = awaits || (atomic_load(&pool->released) && pool->hold_count > 0 &&
-                            tn_pool_is_only_held(pool));
-        tn_pool_unlock(pool);
-    }
-    tn_lock_release(&device->lock);
-    return awaits;
 }
 
 /* Reaps where a claimant of the default pool has just said that it is gone; false when none has. */
@@ -256,8 +244,8 @@ tarn_status tn_device_close(tarn_device *device)
     tarn_status status = TARN_OK;
 
     tn_device_end_released(device); /* those too whose end the device could not be waited for */
-    tn_await_destructors(&device->gpu, awaits_destructors, device);
-    if (is_last_use(device))
+    tn_await_holds(device, NULL, TN_AWAIT_LAST);
+    if (tn_device_is_last_use(device))
         status = end_released(device, true);
     if (status != TARN_OK)
         return status;

@@ -71,6 +71,9 @@ TARN_MUST_CHECK tarn_status tn_device_open(int ordinal, const tarn_device_option
                                            tarn_device **device);
 TARN_MUST_CHECK tarn_status tn_device_close(tarn_device *device);
 
+/* Whether nobody else has it open. No lock may be held. */
+bool tn_device_is_last_use(const tarn_device *device);
+
 /* Drops the holds whose claimants are gone, and ends released pools that nothing keeps any more: no claim,
  * no memory that is not proven idle. Never waits for the device; cheap when there is none. No lock may be
  * held. */

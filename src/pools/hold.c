@@ -401,6 +401,25 @@ void tn_holds_expect(tarn_pool *pool, tn_cu_graph keeper)
     }
 }
 
+void tn_hold_keep_by(struct tn_hold *hold, tn_cu_graph keeper)
+{
+    const struct tn_hold *other = hold->next; /* it is the newest */
+
+    while (other != NULL && other->keeper != keeper)
+        other = other->next;
+    hold->beside = other != NULL;
+    hold->keeper = keeper;
+}
+
+uint64_t tn_holds_count_graphs(const tarn_pool *pool)
+{
+    uint64_t count = 0;
+
+    for (const struct tn_hold *hold = pool->holds; hold != NULL; hold = hold->next)
+        count += !hold->open && !hold->beside;
+    return count;
+}
+
 bool tn_holds_are_kept_by(const tarn_pool *pool, tn_cu_graph keeper)
 {
     const struct tn_hold *hold = pool->holds;

@@ -76,6 +76,7 @@ struct tn_hold {
     uint64_t route_id;           /* of the route that led its first allocation here; 0: none */
     tn_cu_graph graph; /* that is being captured; compared, and read while it is; NULL: forgotten */
     tn_cu_graph keeper; /* compared: the one whose end is the claimant's; NULL: destroyed */
+    bool beside;        /* the keeper has an older hold here: both are one graph's; immutable */
     bool expected;      /* the library has destroyed the keeper: the claimant goes soon */
     struct tn_hold_call
         noticed;      /* the first that noticed that the capture is broken; see graphs/broken.h */
@@ -152,6 +153,12 @@ struct tn_left_capture tn_hold_take_left(tarn_pool *pool, uint64_t capture_id);
 /* Ends the claim of the owner of a hold that goes, if it has one, and tells it. Returns the id of that
  * capture, 0: none. */
 uint64_t tn_hold_tell_owner(struct tn_hold *hold);
+
+/* Gives the hold, which was just opened, the graph whose end is its claimant's. */
+void tn_hold_keep_by(struct tn_hold *hold, tn_cu_graph keeper);
+
+/* How many graphs the closed holds of the pool are of. */
+uint64_t tn_holds_count_graphs(const tarn_pool *pool);
 
 /* Whether all closed holds of the pool are that graph's: the user objects on it, and on no other. */
 bool tn_holds_are_kept_by(const tarn_pool *pool, tn_cu_graph keeper);

@@ -15,7 +15,6 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/barrier.h"
 #include "base/checked.h"
@@ -24,6 +23,7 @@
 #include "base/host.h"
 #include "base/hot.h"
 #include "pools/arena_lock.h"
+#include "pools/await.h"
 #include "pools/body.h"
 #include "pools/device.h"
 #include "pools/grow.h"
@@ -161,8 +161,9 @@ tarn_status tn_pool_check_unclaimed(const tarn_pool *pool)
     return tn_fail(
         TARN_ERR_BUSY,
         "pool '%s' is in use: %llu live blocks, %llu routes, %llu captures, %llu graphs, "
-        "%llu checkpoints, %llu holds of captures and of graphs that are not gone, %llu blocks that "
-        "were freed and that graphs keep, %llu calls under way",
+        "%llu checkpoints, %llu holds of captures and of graphs that are not gone (a launch runs, or the "
+        "program has an executable or a clone), %llu blocks that were freed and that graphs keep, "
+        "%llu calls under way",
         pool->name, (unsigned long long)pool->counters.live_count,
         (unsigned long long)pool->route_count, (unsigned long long)pool->capture_count,
         (unsigned long long)pool->graph_count, (unsigned long long)pool->checkpoint_count,
@@ -266,45 +267,12 @@ static enum verdict try_unlist(tarn_pool *pool, bool waited)
     return verdict;
 }
 
-static int64_t now_ns(void)
-{
-    struct timespec now;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
-void tn_await_destructors(const struct tn_gpu *gpu, bool (*is_awaited)(void *subject),
-                          void *subject)
-{
-    const struct timespec pause = {0, 100000};
-    /* A driver that has refused a destroy may never run the destructor. */
-    const int64_t wait_ns = tn_gpu_is_usable(gpu) ? 1000000000 : 50000000;
-    const int64_t deadline = now_ns() + wait_ns;
-
-    while (is_awaited(subject) && now_ns() < deadline)
-        (void)nanosleep(&pause, NULL);
-}
-
-/* Whether a destructor is all that the pool waits for. */
-static bool awaits_destructors(void *subject)
-{
-    tarn_pool *pool = subject;
-    bool awaits;
-
-    tn_device_drop_gone(pool->device);
-    tn_pool_lock(pool);
-    awaits = tn_pool_is_only_held(pool) && pool->hold_count > 0;
-    tn_pool_unlock(pool);
-    return awaits;
-}
-
 tarn_status tn_pool_destroy(tarn_pool *pool)
 {
     enum verdict verdict;
     tarn_status status = TARN_OK;
 
-    tn_await_destructors(&pool->device->gpu, awaits_destructors, pool);
+    tn_await_holds(pool->device, pool, TN_AWAIT_LAST);
     verdict = try_unlist(pool, false);
     if (verdict == VERDICT_WAIT) {
         status = tn_gpu_wait_idle(&pool->device->gpu);

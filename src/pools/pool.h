@@ -189,11 +189,6 @@ static inline void tn_pool_pin(tarn_pool *pool)
 /* The call is over: a pool whose handle was given up may go with it. No lock may be held. */
 void tn_pool_unpin(tarn_pool *pool);
 
-/* The driver destroys user objects a little after their graph. Waits while is_awaited says that this
- * is all that is missing: 1 s at most, and 50 ms on a GPU that is not well. No lock may be held. */
-void tn_await_destructors(const struct tn_gpu *gpu, bool (*is_awaited)(void *subject),
-                          void *subject);
-
 /* Destroys a pool that nothing claims: waits for graphs destroyed just now, and for the device where
  * free memory is not proven idle. No lock may be held.
  *   BUSY, DRIVER; nothing has changed */

@@ -391,11 +391,125 @@ START_TEST(pools_that_wait_for_a_proof_cost_later_rounds_no_calls)
 }
 END_TEST
 
+/* A graph that tarn_graph_destroy has ended, whose end the driver tells later. */
+static tarn_graph *replayed_graph(void)
+{
+    tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
+    tarn_graph *graph;
+    void *block = test_alloc(world.pool, bytes, world.stream);
+
+    test_fill(world.stream, block, 7, 4);
+    OK(tarn_free(block));
+    graph = test_capture_end(capture);
+    OK(tarn_graph_replay(graph, world.stream));
+    return graph;
+}
+
+static void open_late(void)
+{
+    test_world_open();
+    sim.delay_destructors(10000);
+}
+
+START_TEST(a_trim_behind_the_end_of_a_graph_gives_its_memory_back)
+{
+    size_t freed = 0;
+
+    for (int i = 0; i < 5; i++) {
+        OK(tarn_graph_destroy(replayed_graph()));
+        if (i % 2 == 0)
+            test_synchronize(world.stream);
+        if (_i == 0)
+            OK(tarn_pool_trim(world.pool, &freed));
+        else
+            OK(tarn_device_trim(world.device, 0, &freed));
+        ck_assert_uint_eq(freed, bytes);
+        ck_assert_uint_eq(test_stats(world.pool).mapped_bytes, 0);
+        ck_assert_uint_eq(test_stats(world.pool).held_graph_count, 0);
+    }
+}
+END_TEST
+
+START_TEST(a_trim_waits_for_the_running_launch_of_a_graph_that_is_destroyed)
+{
+    size_t freed = 0;
+
+    test_spin(world.stream, 20);
+    OK(tarn_graph_destroy(replayed_graph()));
+    OK(tarn_pool_trim(world.pool, &freed));
+    ck_assert_uint_eq(freed, bytes);
+}
+END_TEST
+
+START_TEST(a_pool_and_a_device_end_directly_behind_their_graphs)
+{
+    OK(tarn_graph_destroy(replayed_graph()));
+    OK(tarn_pool_destroy(world.pool));
+    world.pool = test_pool("next");
+    OK(tarn_graph_destroy(replayed_graph()));
+    OK(tarn_pool_release(world.pool));
+    world.pool = NULL;
+    OK(tarn_device_close(world.device));
+    world.device = NULL;
+}
+END_TEST
+
+START_TEST(an_allocation_gets_the_memory_of_a_graph_that_was_just_destroyed)
+{
+    void *block = NULL;
+
+    OK(tarn_pool_set_limit(world.pool, bytes));
+    OK(tarn_graph_destroy(replayed_graph()));
+    OK(tarn_alloc(world.pool, bytes, 0, world.side, &block));
+    OK(tarn_free(block));
+}
+END_TEST
+
+static void expect_held(uint64_t graphs, uint64_t held)
+{
+    tarn_memory_stats stats = {.size = sizeof stats};
+
+    ck_assert_uint_eq(test_stats(world.pool).graph_count, graphs);
+    ck_assert_uint_eq(test_stats(world.pool).held_graph_count, held);
+    OK(tarn_pool_get_memory_stats(world.pool, &stats));
+    ck_assert_uint_eq(stats.graph_count, graphs);
+    ck_assert_uint_eq(stats.held_graph_count, held);
+    OK(tarn_device_get_memory_stats(world.device, &stats));
+    ck_assert_uint_eq(stats.held_graph_count, held);
+    ck_assert_uint_eq(stats.graph_bytes, held > 0 ? bytes : 0);
+}
+
+START_TEST(a_graph_whose_executable_the_program_has_is_counted)
+{
+    tarn_graph *graph = replayed_graph();
+    tarn_driver_graph nodes = NULL;
+    tn_cu_graphexec exec;
+    size_t freed = 7;
+
+    OK(tarn_graph_driver_handles(graph, &nodes, NULL));
+    exec = test_instantiate(nodes);
+    expect_held(1, 1);
+    OK(tarn_graph_destroy(graph));
+    expect_held(0, 1);
+    OK(tarn_pool_trim(world.pool, &freed));
+    ck_assert_uint_eq(freed, 0);
+    expect_held(0, 1);
+    REFUSE(TARN_ERR_BUSY, "an executable or a clone", tarn_pool_destroy(world.pool));
+    REFUSE(TARN_ERR_BUSY, "1 graphs keep memory", tarn_device_close(world.device));
+    test_destroy_exec(exec);
+    test_await_destructors(0);
+    expect_held(0, 0);
+    OK(tarn_pool_trim(world.pool, &freed));
+    ck_assert_uint_eq(freed, bytes);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("released");
     TCase *go = test_case(suite, "go", test_world_open, test_world_close);
     TCase *wait;
+    TCase *late;
 
     tcase_add_test(go,
                    three_thousand_adopted_graphs_leave_no_pools_and_cost_the_same_to_the_last);
@@ -410,5 +524,11 @@ int main(void)
                         sizeof leaves / sizeof leaves[0]);
     tcase_add_test(wait, a_pool_that_waits_for_a_proof_goes_with_the_next_wait_whoever_makes_it);
     tcase_add_test(wait, pools_that_wait_for_a_proof_cost_later_rounds_no_calls);
+    late = test_case(suite, "late", open_late, test_world_close);
+    tcase_add_loop_test(late, a_trim_behind_the_end_of_a_graph_gives_its_memory_back, 0, 2);
+    tcase_add_test(late, a_trim_waits_for_the_running_launch_of_a_graph_that_is_destroyed);
+    tcase_add_test(late, a_pool_and_a_device_end_directly_behind_their_graphs);
+    tcase_add_test(late, an_allocation_gets_the_memory_of_a_graph_that_was_just_destroyed);
+    tcase_add_test(late, a_graph_whose_executable_the_program_has_is_counted);
     return test_main(suite);
 }
