@@ -41,7 +41,7 @@ enum tn_gpu_call {
 };
 
 struct tn_gpu {
-    atomic_uint_fast64_t proof_news; /* not 0: a wait has ended that somebody wanted since */
+    atomic_uint_fast64_t proof_news; /* not 0: a wait that was wanted has ended, or the like */
     const struct tn_driver *driver;  /* immutable */
     atomic_bool unusable;            /* tn_gpu_check says why */
     atomic_bool proof_wanted;        /* the end of a wait is news: see tn_gpu_want_proof */

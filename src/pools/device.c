@@ -292,6 +292,8 @@ void tn_device_drop_gone(tarn_device *device)
         tn_pool_lock(pool);
         gone_id = tn_hold_tell_owner(hold);
         tn_hold_drop(hold);
+        if (atomic_load(&pool->released)) /* it may go: whoever reaps next looks at it */
+            atomic_store(&device->gpu.proof_news, 1);
         tn_pool_unlock(pool);
         if (gone_id != 0)
             tn_route_end_gone(device, gone_id); /* which has claimed the pool until now */

@@ -441,6 +441,18 @@ START_TEST(a_trim_waits_for_the_running_launch_of_a_graph_that_is_destroyed)
 }
 END_TEST
 
+START_TEST(a_released_pool_goes_whose_hold_a_trim_has_awaited)
+{
+    tarn_graph *graph = replayed_graph();
+
+    OK(tarn_pool_release(world.pool));
+    world.pool = test_pool("next");
+    OK(tarn_graph_destroy(graph));
+    OK(tarn_device_trim(world.device, 0, NULL));
+    ck_assert_uint_eq(test_device_stats().pool_count, 2);
+}
+END_TEST
+
 START_TEST(a_pool_and_a_device_end_directly_behind_their_graphs)
 {
     OK(tarn_graph_destroy(replayed_graph()));
@@ -527,6 +539,7 @@ int main(void)
     late = test_case(suite, "late", open_late, test_world_close);
     tcase_add_loop_test(late, a_trim_behind_the_end_of_a_graph_gives_its_memory_back, 0, 2);
     tcase_add_test(late, a_trim_waits_for_the_running_launch_of_a_graph_that_is_destroyed);
+    tcase_add_test(late, a_released_pool_goes_whose_hold_a_trim_has_awaited);
     tcase_add_test(late, a_pool_and_a_device_end_directly_behind_their_graphs);
     tcase_add_test(late, an_allocation_gets_the_memory_of_a_graph_that_was_just_destroyed);
     tcase_add_test(late, a_graph_whose_executable_the_program_has_is_counted);
