@@ -26,7 +26,9 @@ extern "C" {
 /* What becomes of an allocation on a stream that is being captured when no route leads it to a private
  * pool, or when it names the default pool. The graph would outlive ordinary memory.
  *   ADOPT   the capture gets a private pool of its own, "adopted", which goes with its graph and its
- *           last block
+ *           last block, without a wait. What is freed in the capture, or by tarn_free_on behind it, keeps
+ *           it no longer than that; a block freed behind it by tarn_free alone may be in use on any
+ *           stream, and keeps it as that of a released pool does (tarn_pool_release)
  *   REFUSE  TARN_ERR_UNROUTED
  *   ALLOW   the default pool serves it. What is freed waits for the capture's end, as far as Tarn learns
  *           of it: the graph is adopted or destroyed, or something is allocated on the stream outside
@@ -150,7 +152,8 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_device_open(int ordinal,
                                                       tarn_device **device);
 
 /* Gives one use back. The last one returns all memory and addresses to the driver; it waits for the
- * device first when free memory may still be in use.
+ * device first when free memory may still be in use, and up to 1 s for the driver to give up the graphs
+ * that alone keep released pools (see tarn_pool_destroy).
  *   INVALID_HANDLE  not an open device
  *   BUSY            the last use, while a block is live or a private pool, capture, graph,
  *                   checkpoint or route exists; the sentence counts them
@@ -199,7 +202,8 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_device_set_pinned_cache_limit(tarn_dev
 /* Gives memory back to the driver until no more than keep_bytes are mapped and cached, or nothing more
  * can go: the cache first, the oldest chunks first; then of every pool, the newest first, what
  * tarn_pool_trim_to would give. Says how many bytes went; freed_bytes may be NULL. Waits for the
- * device when freed memory that should go may still be in use; that wait breaks no capture.
+ * device when freed memory that should go may still be in use; that wait breaks no capture. Memory of
+ * destroyed graphs goes as by tarn_pool_trim.
  * Page-locked host memory that is kept for the next checkpoint goes too, until no more than keep_bytes
  * of it are left; it is not counted in *freed_bytes.
  *   INVALID_HANDLE, DEVICE_LOST, POISONED; DRIVER: the device could not be waited for */

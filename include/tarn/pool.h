@@ -69,7 +69,9 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_pool_create(tarn_device *device,
                                                       tarn_pool **pool);
 
 /* Ends the pool. Its memory goes to the device's cache, and what the cache does not keep to the driver.
- * Waits for the device first when free memory may still be in use. NULL is allowed.
+ * Waits for the device first when free memory may still be in use. Where nothing but graphs that are gone
+ * keeps it, waits up to 1 s for the driver to say so: it does some microseconds behind the end of their last
+ * launch. NULL is allowed.
  *   INVALID_HANDLE
  *   BUSY          a block is live, or a route, capture, graph or checkpoint exists, the running
  *                 launches of destroyed graphs included, or a call with the pool is under way, of another
@@ -80,8 +82,9 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_pool_destroy(tarn_pool *pool);
 
 /* Gives up the handle: the pool goes by itself with its last block, route, capture, graph and
  * checkpoint. Until then they work as before; the handle does not, except to end its route. Nobody waits
- * for the device to end it: while its free memory is not proven idle it stays among the device's pools,
- * until something has waited (a trim, another pool's destruction, the device's close).
+ * for the device to end it. Memory that only graphs and recorded streams have touched is proven idle by
+ * their ends. While other free memory is not proven idle the pool stays among the device's pools, until
+ * something has waited (a trim, another pool's destruction, the device's close); no call is slower for it.
  *   INVALID_HANDLE; WRONG_STATE: the default pool */
 TARN_API TARN_MUST_CHECK tarn_status tarn_pool_release(tarn_pool *pool);
 
@@ -112,6 +115,9 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_pool_set_limit(tarn_pool *pool, size_t
 /* Gives chunks whose blocks are all free, and that no graph holds, back to the driver, and says how
  * many bytes went. Waits for the device when freed memory may still be in use; that wait breaks no
  * capture. Addresses of live blocks never change. freed_bytes may be NULL.
+ * The memory of a graph that tarn_graph_destroy has ended, or tarn_graph_update replaced, goes with it: the
+ * trim waits for its launches, and then up to 200 ms for the driver to give it up. It does that within some
+ * microseconds, unless the program has an executable or a clone of the graph; then no later trim waits for it.
  *   INVALID_HANDLE, DEVICE_LOST, POISONED; DRIVER: the device could not be waited for */
 TARN_API TARN_MUST_CHECK tarn_status tarn_pool_trim(tarn_pool *pool, size_t *freed_bytes);
 
@@ -140,10 +146,14 @@ typedef struct tarn_pool_stats {
     uint64_t chunk_count;       /* chunks mapped */
     uint64_t arena_count;       /* arenas */
     uint64_t capture_count;     /* captures under way or waiting to be adopted */
-    uint64_t graph_count;       /* graphs that hold memory of the pool */
+    uint64_t graph_count;       /* tarn_graphs of the pool; see held_graph_count, too */
     uint64_t checkpoint_count;  /* checkpoints */
     uint64_t map_count;         /* chunks mapped since the pool was made */
     uint64_t unmap_count;       /* chunks unmapped since the pool was made */
+    uint64_t held_graph_count;  /* graphs of ended captures that hold memory of the pool: those of
+                                   graph_count, and destroyed ones of which a launch, or an executable
+                                   or clone of the program's own, is left. The driver says a little
+                                   later that the last of it is gone, on an H200 65 us at most */
 } tarn_pool_stats;
 
 /*   INVALID_HANDLE; INVALID_ARGUMENT: stats is NULL or its size is unknown */

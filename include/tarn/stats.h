@@ -83,9 +83,11 @@ typedef struct tarn_memory_stats {
     /* Who keeps memory, now. One chunk may be kept by several. */
     uint64_t capture_count; /* captures under way or waiting to be adopted */
     uint64_t capture_bytes; /* in chunks that they keep */
-    uint64_t graph_count;   /* graphs */
-    uint64_t graph_bytes;   /* in chunks that graphs keep, destroyed ones whose launches still run
-                                     included */
+    uint64_t graph_count;   /* tarn_graphs */
+    uint64_t graph_bytes;   /* in chunks that the graphs of held_graph_count keep */
+    uint64_t held_graph_count; /* graphs that keep memory, destroyed ones included of which a launch,
+                                  or an executable or clone of the program's own, is left; see
+                                  tarn_pool_stats */
     uint64_t checkpoint_count;     /* checkpoints */
     uint64_t checkpoint_addresses; /* in bytes, of segments that they keep from going */
     uint64_t contents_bytes; /* device: contents of checkpoints, in blocks of the default pool */

@@ -236,13 +236,13 @@ TN_HOT tarn_status tarn_alloc(tarn_pool *pool, size_t bytes, size_t alignment, t
 }
 
 /* Frees a locked block and unlocks its pool, which may go with it when its handle was given up. */
-static void free_and_unlock(tarn_pool *pool, struct tn_block *block, bool held)
+static void free_and_unlock(tarn_pool *pool, struct tn_block *block, bool held, bool told)
 {
     tarn_device *device = pool->device;
     bool last;
 
     if (held)
-        tn_pool_free_block(pool, block);
+        tn_pool_free_block(pool, block, told);
     else
         tn_pool_free_unheld(pool, block);
     last = atomic_load(&pool->released) && tn_pool_is_unclaimed(pool);
@@ -273,8 +273,8 @@ static tarn_status lock_to_free(void *address, tarn_pool **pool, struct tn_block
     return tn_pool_lock_block((uint64_t)(uintptr_t)address, false, pool, block);
 }
 
-/* What is not an arena's affair alone. */
-static TN_APART tarn_status free_locked(void *address)
+/* What is not an arena's affair alone. told: the caller has named the last use. */
+static TN_APART tarn_status free_locked(void *address, bool told)
 {
     tarn_pool *pool;
     struct tn_block *block;
@@ -286,7 +286,7 @@ static TN_APART tarn_status free_locked(void *address)
         return call.status;
     status = lock_to_free(address, &pool, &block, &held);
     if (status == TARN_OK)
-        free_and_unlock(pool, block, held);
+        free_and_unlock(pool, block, held, told);
     return status;
 }
 
@@ -296,7 +296,7 @@ static TN_APART TN_HOT tarn_status free_rest(void *address, struct tn_steady_res
         return TARN_OK;
     if (address == NULL)
         return tn_call_nothing();
-    return tn_leave(free_locked(address));
+    return tn_leave(free_locked(address, false));
 }
 
 TN_HOT tarn_status tarn_free(void *address)
@@ -380,7 +380,7 @@ tarn_status tarn_free_on(void *address, tarn_stream stream)
     status = note_use(address, stream, "tarn_free_on", &pool, &block);
     if (status == TARN_OK) {
         tn_pool_unlock(pool);
-        status = free_locked(address);
+        status = free_locked(address, true);
     }
     return tn_leave(status);
 }

@@ -93,7 +93,7 @@ static void free_memory(tarn_device *device, void *memory)
     tarn_pool *pool = device->default_pool;
     struct tn_block *block = lock_memory(device, memory);
 
-    tn_pool_free_block(pool, block);
+    tn_pool_free_block(pool, block, false);
     tn_pool_unlock(pool);
 }
 

@@ -220,7 +220,8 @@ static void end_pending(tarn_pool *pool, struct tn_block *block, uint64_t end)
         if (block->state != TN_BLOCK_PENDING)
             continue;
         tn_pending_remove(pool, block);
-        tn_block_count_freed(block, tn_gpu_epoch(&pool->device->gpu));
+        tn_block_count_freed(block, tn_gpu_epoch(&pool->device->gpu),
+                             tn_gpu_epoch(&pool->device->gpu));
         next = tn_heap_put(pool, block)->next;
     }
 }
@@ -325,7 +326,7 @@ static void free_others(const struct attempt *attempt)
 
     for (size_t i = 0; i < plan->freed_count; i++) {
         freed[i] = tn_describe_block(plan->pool, attempt->freed[i]);
-        tn_pool_free_block(plan->pool, attempt->freed[i]);
+        tn_pool_free_block(plan->pool, attempt->freed[i], false);
     }
 }
 

@@ -654,5 +654,7 @@ tarn_status tn_gpu_wait_idle(struct tn_gpu *gpu)
         return status;
     /* D3: begun was the epoch before this. A lost device does no more work: all is idle. */
     tn_atomic_raise(&gpu->proven, begun);
+    if (atomic_load(&gpu->proof_wanted))
+        atomic_store(&gpu->proof_news, 1);
     return TARN_OK;
 }

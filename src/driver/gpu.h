@@ -41,8 +41,10 @@ enum tn_gpu_call {
 };
 
 struct tn_gpu {
-    const struct tn_driver *driver; /* immutable */
-    atomic_bool unusable;           /* tn_gpu_check says why */
+    atomic_uint_fast64_t proof_news; /* not 0: a wait that was wanted has ended, or the like */
+    const struct tn_driver *driver;  /* immutable */
+    atomic_bool unusable;            /* tn_gpu_check says why */
+    atomic_bool proof_wanted;        /* the end of a wait is news: see tn_gpu_want_proof */
     atomic_uint_fast64_t epoch;     /* rises with every wait begun */
     atomic_uint_fast64_t proven;    /* the highest epoch whose wait has ended */
     /* The driver's cuGraphLaunch, a load nearer; immutable: */
@@ -182,6 +184,20 @@ TARN_MUST_CHECK tarn_status tn_gpu_wait_idle(struct tn_gpu *gpu);
 static inline uint64_t tn_gpu_epoch(const struct tn_gpu *gpu)
 {
     return atomic_load(&gpu->epoch);
+}
+
+/* The next wait that ends is news, from now on. Who wants that looks at stamps behind this call: what a wait has
+ * proven by then it sees, and what one proves later is news. */
+static inline void tn_gpu_want_proof(struct tn_gpu *gpu)
+{
+    atomic_store(&gpu->proof_news, 0);
+    atomic_store(&gpu->proof_wanted, true);
+}
+
+/* Nobody wants it any more. */
+static inline void tn_gpu_want_no_proof(struct tn_gpu *gpu)
+{
+    atomic_store(&gpu->proof_wanted, false);
 }
 
 static inline bool tn_gpu_is_proven(const struct tn_gpu *gpu, uint64_t stamp)

@@ -23,7 +23,7 @@ tarn_status tn_capture_open_hold(tarn_pool *pool, const struct tn_stream_state *
     if (status != TARN_OK)
         return status;
     made->graph = state->capture_graph;
-    made->keeper = keeper;
+    tn_hold_keep_by(made, keeper);
     status =
         tn_graph_attach(&pool->device->gpu, keeper, tn_hold_gone, made, &will_be_told); /* G2 */
     if (status == TARN_OK) {

@@ -21,7 +21,9 @@ static tarn_pool *find_adopted(const tarn_device *device, uint64_t capture_id)
 {
     tarn_pool *pool = device->pools;
 
-    while (pool != NULL && pool->adopted_capture_id != capture_id)
+    /* A parked one's capture is over; to pass it by takes a look at one cache line. */
+    while (pool != NULL &&
+           (pool->ending == TN_ENDING_PARKED || pool->adopted_capture_id != capture_id))
         pool = pool->next;
     return pool;
 }

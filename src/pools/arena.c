@@ -127,7 +127,16 @@ void tn_block_count_used(struct tn_block *block)
     }
 }
 
-void tn_block_count_freed(struct tn_block *block, uint64_t stamp)
+/* P26. Where no hold is left, those that had the chunk have proven what is theirs to prove. */
+static void stamp(struct tn_chunk *chunk, uint64_t stamp, uint64_t outside_stamp)
+{
+    if (chunk->hold_count == 0 && !tn_chunk_is_of_work(chunk))
+        stamp = outside_stamp;
+    chunk->freed_stamp = tn_max(chunk->freed_stamp, stamp);
+    chunk->outside_stamp = tn_max(chunk->outside_stamp, outside_stamp);
+}
+
+void tn_block_count_freed(struct tn_block *block, uint64_t freed_stamp, uint64_t outside_stamp)
 {
     uint64_t end = tn_block_end(block);
 
@@ -137,7 +146,7 @@ void tn_block_count_freed(struct tn_block *block, uint64_t stamp)
 
         TN_ASSERT(chunk->used_bytes >= next - offset); /* P6 */
         chunk->used_bytes -= next - offset;
-        chunk->freed_stamp = tn_max(chunk->freed_stamp, stamp);
+        stamp(chunk, freed_stamp, outside_stamp);
         offset = next;
     }
 }
@@ -366,8 +375,10 @@ static bool ends(const struct ending *ending, const struct tn_arena *arena)
  * proven before they took effect. */
 static void prove(struct tn_chunk *chunk, const struct tn_arena *arena)
 {
-    if (arena->fence != NULL && chunk->freed_stamp <= atomic_load(&arena->fence->stamp))
-        chunk->freed_stamp = 0;
+    if (arena->fence == NULL || chunk->freed_stamp > atomic_load(&arena->fence->stamp))
+        return;
+    chunk->was_used = chunk->was_used || chunk->freed_stamp != 0;
+    chunk->freed_stamp = 0;
 }
 
 /* The first chunk at or above an edge of chunks; NULL: there is none. at: a block that begins there or below,

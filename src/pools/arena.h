@@ -202,9 +202,19 @@ static inline void tn_block_pass(struct tn_block *block, struct tn_heap *heap)
         tn_live_mark(block); /* P23 */
 }
 
+/* Whether what is freed in the chunk comes from an order outside captures. */
+static inline bool tn_chunk_is_of_work(const struct tn_chunk *chunk)
+{
+    const struct tn_heap *heap = atomic_load_explicit(&chunk->heap, memory_order_relaxed);
+
+    return heap != NULL && !tn_arena_serves_captures(heap->arena);
+}
+
 /* The chunk is the heap's from now on, or nobody's, where that is NULL. */
 static inline void tn_chunk_pass(struct tn_chunk *chunk, struct tn_heap *heap)
 {
+    if (tn_chunk_is_of_work(chunk))
+        chunk->outside_stamp = chunk->freed_stamp; /* P26 */
     atomic_store_explicit(&chunk->heap, heap, memory_order_relaxed);
     /* Who finds the arena without a lock finds it made. */
     atomic_store_explicit(&chunk->arena, heap != NULL ? heap->arena : NULL, memory_order_release);
@@ -279,8 +289,9 @@ struct tn_block *tn_arena_carve(struct tn_arena *arena, struct tn_block *block, 
 /* Puts the bins of all heaps of the pool in order of address. */
 void tn_pool_order_free(tarn_pool *pool);
 
-/* Adds to or subtracts from the used bytes of the chunks under the block; freeing stamps them. */
+/* Adds to or subtracts from the used bytes of the chunks under the block; freeing stamps them.
+ * outside_stamp: the same stamp, or a lower one where the end of the chunks' holds proves the rest. */
 void tn_block_count_used(struct tn_block *block);
-void tn_block_count_freed(struct tn_block *block, uint64_t stamp);
+void tn_block_count_freed(struct tn_block *block, uint64_t freed_stamp, uint64_t outside_stamp);
 
 #endif

@@ -75,6 +75,7 @@ struct tn_block {
                                order that would reuse it there */
     bool
         unheld : 1; /* the same, and one of those captures has no hold: its graph brings one when adopted */
+    bool graphs_alone : 1; /* PENDING: but for its uses, graphs alone have touched it: P26 */
 };
 
 _Static_assert(sizeof(struct tn_block) == 64, "a block's record is one cache line");

@@ -15,6 +15,7 @@
 #include "base/fork.h"
 #include "base/host.h"
 #include "driver/pinned.h"
+#include "pools/await.h"
 #include "pools/use.h"
 #include "vmm/address_table.h"
 
@@ -141,16 +142,23 @@ tarn_status tn_device_open(int ordinal, const tarn_device_options *options, tarn
 static tarn_status check_unused(tarn_device *device, bool *idle)
 {
     uint64_t pool_count = 0;
+    uint64_t held_graph_count = 0;
     tarn_status status = TARN_OK;
 
     tn_lock_acquire(&device->lock);
-    for (tarn_pool *pool = device->pools; pool != NULL; pool = pool->next)
+    for (tarn_pool *pool = device->pools; pool != NULL; pool = pool->next) {
         pool_count += !pool->is_default;
+        tn_pool_lock(pool);
+        held_graph_count += tn_holds_count_graphs(pool);
+        tn_pool_unlock(pool);
+    }
     if (pool_count > 0) {
         status = tn_fail(TARN_ERR_BUSY,
                          "device %d is in use: %llu private pools exist; destroy or release them "
-                         "and what they hold",
-                         device->gpu.ordinal, (unsigned long long)pool_count);
+                         "and what they hold; %llu graphs keep memory, destroyed ones included of "
+                         "which a launch, or an executable or clone of the program's own, is left",
+                         device->gpu.ordinal, (unsigned long long)pool_count,
+                         (unsigned long long)held_graph_count);
     } else {
         tn_pool_lock(device->default_pool);
         tn_holds_end_passing(device->default_pool);
@@ -212,7 +220,7 @@ static tarn_status give_up_use(tarn_device *device, bool *last, bool *idle)
     return status;
 }
 
-static bool is_last_use(const tarn_device *device)
+bool tn_device_is_last_use(const tarn_device *device)
 {
     bool is_last;
 
@@ -220,26 +228,6 @@ static bool is_last_use(const tarn_device *device)
     is_last = device->user_count == 1;
     tn_lock_release(&process_lock);
     return is_last;
-}
-
-/* Whether this is the last use, and a released pool is there for holds alone. */
-static bool awaits_destructors(void *subject)
-{
-    tarn_device *device = subject;
-    bool awaits = false;
-
-    tn_device_reap(device);
-    if (!is_last_use(device))
-        return false;
-    tn_lock_acquire(&device->lock);
-    for (tarn_pool *pool = device->pools; pool != NULL; pool = pool->next) {
-        tn_pool_lock(pool);
-        awaits = awaits || (atomic_load(&pool->released) && pool->hold_count > 0 &&
-                            tn_pool_is_only_held(pool));
-        tn_pool_unlock(pool);
-    }
-    tn_lock_release(&device->lock);
-    return awaits;
 }
 
 /* Reaps where a claimant of the default pool has just said that it is gone; false when none has. */
@@ -282,8 +270,8 @@ tarn_status tn_device_close(tarn_device *device)
     tarn_status status = TARN_OK;
 
     tn_device_end_released(device); /* those too whose end the device could not be waited for */
-    tn_await_destructors(&device->gpu, awaits_destructors, device);
-    if (is_last_use(device))
+    tn_await_holds(device, NULL, TN_AWAIT_LAST);
+    if (tn_device_is_last_use(device))
         status = end_released(device, true);
     if (status != TARN_OK)
         return status;
@@ -330,6 +318,8 @@ void tn_device_drop_gone(tarn_device *device)
         tn_pool_lock(pool);
         gone_id = tn_hold_tell_owner(hold);
         tn_hold_drop(hold);
+        if (atomic_load(&pool->released)) /* it may go: whoever reaps next looks at it */
+            atomic_store(&device->gpu.proof_news, 1);
         tn_pool_unlock(pool);
         if (gone_id != 0)
             tn_route_end_gone(device, gone_id); /* which has claimed the pool until now */
@@ -339,32 +329,59 @@ void tn_device_drop_gone(tarn_device *device)
         orphan_holds(device);
 }
 
-/* A released pool that nothing claims and no thread is ending; it is marked as being ended. Its
- * DISCARDED blocks keep it: their users will free them. So does memory that is not proven idle: nobody
- * waits for the device to end it. Only the device's end goes before both. */
-static tarn_pool *pick_released(tarn_device *device, bool closing)
+/* Parked pools are worth a look again when something more is proven, or nothing needs a proof. The DEVICE lock is
+ * held. */
+static void unpark(tarn_device *device, bool closing)
 {
     uint64_t proven = atomic_load(&device->gpu.proven);
+
+    if (proven == device->parked_proven && !closing && !tn_gpu_is_lost(&device->gpu))
+        return;
+    device->parked_proven = proven;
+    for (tarn_pool *pool = device->pools; pool != NULL; pool = pool->next) {
+        if (pool->ending == TN_ENDING_PARKED)
+            pool->ending = TN_ENDING_NOT;
+    }
+}
+
+/* One look at a pool; its ending says what comes of it. Whether it waits for a proof. */
+static bool look_at_released(tarn_pool *pool, bool closing)
+{
+    bool waits = false;
+
+    tn_pool_lock(pool);
+    if (tn_pool_is_unclaimed(pool) && (closing || pool->counters.discarded_count == 0)) {
+        waits = !closing && !tn_pool_is_idle(pool);
+        if (!waits)
+            pool->ending = TN_ENDING_NOW;
+        else if (!tn_pool_has_pending(pool))
+            pool->ending = TN_ENDING_PARKED;
+    }
+    tn_pool_unlock(pool);
+    return waits;
+}
+
+/* A released pool that nothing claims and no thread is ending; it is marked as being ended. Its
+ * DISCARDED blocks keep it: their users will free them. So does memory that is not proven idle: nobody
+ * waits for the device to end it. Only the device's end goes before both. A pool that only a proof lets go is
+ * parked: until there is one it costs nobody a look, and allocations go on as if it were not there. */
+static tarn_pool *pick_released(tarn_device *device, bool closing)
+{
     tarn_pool *picked = NULL;
-    bool unproven = false;
+    bool wait = false;
 
     tn_lock_acquire(&device->lock);
+    tn_gpu_want_proof(&device->gpu);
+    unpark(device, closing);
     for (tarn_pool *pool = device->pools; pool != NULL && picked == NULL; pool = pool->next) {
-        if (pool->ending || !atomic_load(&pool->released))
-            continue;
-        tn_pool_lock(pool);
-        if (tn_pool_is_unclaimed(pool) && (closing || pool->counters.discarded_count == 0)) {
-            if (closing || tn_pool_is_idle(pool))
-                picked = pool;
-            else
-                unproven = true;
+        if (pool->ending == TN_ENDING_NOT && atomic_load(&pool->released)) {
+            wait = look_at_released(pool, closing) || wait;
+            picked = pool->ending == TN_ENDING_NOW ? pool : NULL;
         }
-        tn_pool_unlock(pool);
+        wait = wait || pool->ending == TN_ENDING_PARKED;
     }
-    if (picked == NULL)
-        atomic_store(&device->unended_since, unproven ? proven + 1 : 0);
-    if (picked != NULL)
-        picked->ending = true;
+    if (picked == NULL && !wait)
+        tn_gpu_want_no_proof(&device->gpu);
     tn_lock_release(&device->lock);
     return picked;
 }
@@ -381,7 +398,7 @@ static tarn_status end_released(tarn_device *device, bool closing)
         status = tn_pool_destroy(pool);
         if (status != TARN_OK) {
             tn_lock_acquire(&device->lock);
-            pool->ending = false;
+            pool->ending = TN_ENDING_NOT;
             tn_lock_release(&device->lock);
         }
         if (status == TARN_ERR_BUSY)
@@ -401,11 +418,8 @@ void tn_device_end_released(tarn_device *device)
 
 void tn_device_reap(tarn_device *device)
 {
-    uint64_t unended = atomic_load_explicit(&device->unended_since, memory_order_relaxed);
-
     if (atomic_load_explicit(&device->gone_holds, memory_order_relaxed) == NULL &&
-        (unended == 0 || unended == atomic_load(&device->gpu.proven) + 1) &&
-        !tn_gpu_is_lost(&device->gpu))
+        atomic_load(&device->gpu.proof_news) == 0 && !tn_gpu_is_lost(&device->gpu))
         return;
     tn_device_drop_gone(device);
     tn_device_end_released(device);

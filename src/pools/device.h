@@ -31,10 +31,7 @@ struct tarn_device {
     tarn_device *next;      /* guarded by the PROCESS lock; links recycled records */
     /* What every allocation looks at shares the cache line of magic, up to what is first in gpu. */
     struct tn_hold *_Atomic gone_holds; /* to be reaped; pushed without a lock */
-    atomic_uint_fast64_t
-        unended_since; /* released pools wait for a proof later than this one, which
-                                           was the last when they were looked at, plus 1; 0: none does */
-    struct tn_gpu gpu;
+    struct tn_gpu gpu; /* whose proof_news say that released pools are worth a look */
     uint64_t user_count; /* guarded by the PROCESS lock */
     struct tn_regions regions;
     atomic_uint_fast64_t limit_bytes;    /* 0: none */
@@ -46,6 +43,7 @@ struct tarn_device {
     struct tn_lock lock;         /* rank DEVICE */
     struct tn_lock growing;  /* rank GROW: the driver maps faster for one thread than for several */
     tarn_pool *pools;        /* guarded by lock; the default pool last */
+    uint64_t parked_proven;  /* the proof that parked pools were looked at with; guarded by lock */
     tarn_pool *default_pool; /* immutable */
     struct tn_lock graphs_lock; /* rank GRAPHS */
     tarn_graph *graphs;         /* guarded by graphs_lock; newest first */
@@ -81,6 +79,8 @@ static inline void tn_device_unpin(tarn_device *device)
 {
     tn_pool_unpin(device->default_pool);
 }
+/* Whether nobody else has it open. No lock may be held. */
+bool tn_device_is_last_use(const tarn_device *device);
 
 /* Drops the holds whose claimants are gone, and ends released pools that nothing keeps any more: no claim,
  * no memory that is not proven idle. Never waits for the device; cheap when there is none. No lock may be
@@ -92,7 +92,7 @@ static inline bool tn_device_is_quiet(const tarn_device *device)
 {
     uint64_t news =
         (uint64_t)(uintptr_t)atomic_load_explicit(&device->gone_holds, memory_order_relaxed) |
-        atomic_load_explicit(&device->unended_since, memory_order_relaxed);
+        atomic_load_explicit(&device->gpu.proof_news, memory_order_relaxed);
 
     return TN_LIKELY(news == 0) && TN_LIKELY(tn_gpu_is_usable(&device->gpu));
 }

@@ -137,6 +137,8 @@ static tarn_status add_chunk(tarn_pool *pool, struct tn_heap *heap, struct tn_se
     chunk->kind = (int)heap->kind;
     chunk->hold_count = 0;
     chunk->freed_stamp = 0;
+    chunk->outside_stamp = 0;
+    chunk->was_used = false;
     chunk->used_bytes = 0;
     pool->chunks[id] = chunk;
     pool->chunk_count += 1;
@@ -521,7 +523,7 @@ static bool may_unmap(const struct tn_chunk *chunk, const struct tn_gpu *gpu,
                       const struct shrinking *shrinking)
 {
     if (chunk->hold_count > 0 || chunk->used_bytes > 0 ||
-        (shrinking->unused_only && chunk->freed_stamp != 0))
+        (shrinking->unused_only && (chunk->freed_stamp != 0 || chunk->was_used)))
         return false;
     if (tn_gpu_is_proven(gpu, chunk->freed_stamp))
         return true;

@@ -234,8 +234,23 @@ static void end_capture(struct tn_hold *hold)
     tn_arenas_end_capture(pool, hold->capture_id);
 }
 
+/* The hold has not the chunk any more. proven: nor does anything run that it stood for. */
+static void let_go(struct tn_chunk *chunk, bool proven)
+{
+    TN_ASSERT(chunk != NULL && chunk->hold_count > 0); /* P7 */
+    chunk->hold_count -= 1;
+    if (tn_chunk_is_of_work(chunk))
+        return;
+    if (!proven) {
+        chunk->outside_stamp = chunk->freed_stamp;
+    } else if (chunk->hold_count == 0) { /* P26 */
+        chunk->was_used = chunk->was_used || chunk->freed_stamp > chunk->outside_stamp;
+        chunk->freed_stamp = chunk->outside_stamp;
+    }
+}
+
 /* Takes the hold from its pool. */
-static void leave_pool(struct tn_hold *hold)
+static void leave_pool(struct tn_hold *hold, bool proven)
 {
     tarn_pool *pool = hold->pool;
     struct tn_hold **link = &pool->holds;
@@ -243,10 +258,8 @@ static void leave_pool(struct tn_hold *hold)
     if (hold->open)
         end_capture(hold);
     for (size_t id = 0; id < pool->chunk_ids && id / BITS < hold->word_count; id++) {
-        if ((hold->map[id / BITS] >> (id % BITS) & 1) != 0) {
-            TN_ASSERT(pool->chunks[id] != NULL && pool->chunks[id]->hold_count > 0); /* P7 */
-            pool->chunks[id]->hold_count -= 1;
-        }
+        if ((hold->map[id / BITS] >> (id % BITS) & 1) != 0)
+            let_go(pool->chunks[id], proven);
     }
     while (*link != hold)
         link = &(*link)->next;
@@ -265,7 +278,7 @@ static bool orphan(struct tn_hold *hold)
 
     if (!atomic_compare_exchange_strong(&hold->claim, &claim, TN_CLAIM_LEAVING))
         return false;
-    leave_pool(hold);
+    leave_pool(hold, false);
     claim = TN_CLAIM_LEAVING;
     if (!atomic_compare_exchange_strong(&hold->claim, &claim, TN_CLAIM_ORPHANED))
         push(&spent_holds, hold);
@@ -388,6 +401,25 @@ void tn_holds_expect(tarn_pool *pool, tn_cu_graph keeper)
     }
 }
 
+void tn_hold_keep_by(struct tn_hold *hold, tn_cu_graph keeper)
+{
+    const struct tn_hold *other = hold->next; /* it is the newest */
+
+    while (other != NULL && other->keeper != keeper)
+        other = other->next;
+    hold->beside = other != NULL;
+    hold->keeper = keeper;
+}
+
+uint64_t tn_holds_count_graphs(const tarn_pool *pool)
+{
+    uint64_t count = 0;
+
+    for (const struct tn_hold *hold = pool->holds; hold != NULL; hold = hold->next)
+        count += !hold->open && !hold->beside;
+    return count;
+}
+
 bool tn_holds_are_kept_by(const tarn_pool *pool, tn_cu_graph keeper)
 {
     const struct tn_hold *hold = pool->holds;
@@ -414,7 +446,7 @@ void tn_holds_expect_none(tarn_pool *pool)
 
 void tn_hold_drop(struct tn_hold *hold)
 {
-    leave_pool(hold);
+    leave_pool(hold, true);
     tn_records_give(&hold_records, hold);
 }
 

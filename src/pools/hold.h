@@ -2,6 +2,16 @@
 /* hold.h -- a claim that keeps chunks from going.
  *
  *   P7  a chunk's hold_count is the number of holds of its pool that contain it
+ *   P26 a chunk's outside_stamp is not above its freed_stamp, and the same where the chunk is idle memory
+ *       that no hold contains
+ *
+ * P26 is why memory that graphs alone have touched is proven idle without a wait: a claimant's end comes
+ * behind the end of its last launch. So while a chunk serves captures, two stamps say what is to be proven
+ * of it. freed_stamp counts all that was freed there. outside_stamp leaves out what was freed in its own
+ * capture, and what was freed behind that with its last use named, for graphs and recorded uses alone have
+ * touched it. When the last hold with the chunk ends with its claimant, freed_stamp falls to outside_stamp.
+ * Where an order outside captures owns the chunk, each free is one of that order's work: freed_stamp is
+ * all, and is what outside_stamp begins with when the chunk passes on.
  *
  * A hold is OPEN while the work that claims is being captured: every chunk in which that capture
  * allocates, or in which a block is freed meanwhile, joins it. CLOSED, it stays as it is until its
@@ -66,6 +76,7 @@ struct tn_hold {
     uint64_t route_id;           /* of the route that led its first allocation here; 0: none */
     tn_cu_graph graph; /* that is being captured; compared, and read while it is; NULL: forgotten */
     tn_cu_graph keeper; /* compared: the one whose end is the claimant's; NULL: destroyed */
+    bool beside;        /* the keeper has an older hold here: both are one graph's; immutable */
     bool expected;      /* the library has destroyed the keeper: the claimant goes soon */
     struct tn_hold_call
         noticed;      /* the first that noticed that the capture is broken; see graphs/broken.h */
@@ -143,6 +154,12 @@ struct tn_left_capture tn_hold_take_left(tarn_pool *pool, uint64_t capture_id);
  * capture, 0: none. */
 uint64_t tn_hold_tell_owner(struct tn_hold *hold);
 
+/* Gives the hold, which was just opened, the graph whose end is its claimant's. */
+void tn_hold_keep_by(struct tn_hold *hold, tn_cu_graph keeper);
+
+/* How many graphs the closed holds of the pool are of. */
+uint64_t tn_holds_count_graphs(const tarn_pool *pool);
+
 /* Whether all closed holds of the pool are that graph's: the user objects on it, and on no other. */
 bool tn_holds_are_kept_by(const tarn_pool *pool, tn_cu_graph keeper);
 
@@ -156,7 +173,7 @@ void tn_holds_expect(tarn_pool *pool, tn_cu_graph keeper);
 bool tn_holds_are_expected(const tarn_pool *pool);
 void tn_holds_expect_none(tarn_pool *pool);
 
-/* Drops a hold at once: for one that never got a claimant. */
+/* Drops a hold at once: for one whose claimant is gone, or that never got one. */
 void tn_hold_drop(struct tn_hold *hold);
 
 /* Drops all holds whose claimants are not gone: on a lost device, whose driver destroys nothing and

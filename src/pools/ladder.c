@@ -33,6 +33,7 @@
 #include "base/error.h"
 #include "base/fork.h"
 #include "base/user_code.h"
+#include "pools/await.h"
 #include "pools/device.h"
 #include "pools/grow.h"
 #include "pools/handover.h"
@@ -42,7 +43,6 @@
 
 enum {
     RUNG_TRIES_MAX = 64,
-    STRAGGLER_LOOKS = 200, /* some 30 ms: a graph of the user's may stay */
 };
 
 struct climb {
@@ -257,56 +257,15 @@ static void tell_observers(const struct climb *climb)
     (void)tn_fail(climb->status, "%s", sentence);
 }
 
-/* Graphs that were destroyed, whose destructors have not run: the driver runs them a little after the
- * last launch. Those that the library has destroyed are waited for by the clock, since their memory is about
- * to be free; of others nothing is known but that their capture is over. */
-struct stragglers {
-    tarn_device *device;
-    int looks_left;
-};
-
-static bool awaits_stragglers(void *subject)
-{
-    struct stragglers *stragglers = subject;
-    tarn_device *device = stragglers->device;
-    bool awaits = false;
-
-    stragglers->looks_left -= 1;
-    tn_device_reap(device);
-    tn_lock_acquire(&device->lock);
-    for (tarn_pool *pool = device->pools; pool != NULL; pool = pool->next) {
-        tn_pool_lock(pool);
-        awaits = awaits || tn_holds_are_expected(pool) ||
-                 (stragglers->looks_left > 0 &&
-                  pool->hold_count > pool->open_hold_count + pool->graph_count);
-        tn_pool_unlock(pool);
-    }
-    tn_lock_release(&device->lock);
-    return awaits;
-}
-
-/* What is left by now, as when the user has a clone of the graph, is not waited for again. */
-static void give_up_stragglers(tarn_device *device)
-{
-    tn_lock_acquire(&device->lock);
-    for (tarn_pool *pool = device->pools; pool != NULL; pool = pool->next) {
-        tn_pool_lock(pool);
-        tn_holds_expect_none(pool);
-        tn_pool_unlock(pool);
-    }
-    tn_lock_release(&device->lock);
-}
-
 /* Waits for the device; DEVICE_LOST when that shows a fault. What else may keep it from being waited
  * for is no matter here. */
 static tarn_status wait_for_device(tarn_device *device)
 {
-    struct stragglers stragglers = {device, STRAGGLER_LOOKS};
     tarn_status status = tn_gpu_wait_idle(&device->gpu);
 
-    tn_await_destructors(&device->gpu, awaits_stragglers, &stragglers);
-    give_up_stragglers(device);
     (void)status;
+    tn_await_holds(device, NULL, TN_AWAIT_POSSIBLE);
+    tn_device_reap(device); /* pools that went with them */
     return tn_gpu_is_lost(&device->gpu) ? tn_gpu_check(&device->gpu) : TARN_OK;
 }
 

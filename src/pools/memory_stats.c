@@ -149,6 +149,7 @@ static void add_claims(const tarn_pool *pool, tarn_memory_stats *stats)
     }
     stats->capture_count += pool->open_hold_count;
     stats->graph_count += pool->graph_count;
+    stats->held_graph_count += tn_holds_count_graphs(pool);
     stats->checkpoint_count += pool->checkpoint_count;
     stats->arena_count += pool->arena_count;
 }

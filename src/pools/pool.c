@@ -15,7 +15,6 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/barrier.h"
 #include "base/checked.h"
@@ -25,6 +24,7 @@
 #include "base/host.h"
 #include "base/hot.h"
 #include "pools/arena_lock.h"
+#include "pools/await.h"
 #include "pools/body.h"
 #include "pools/device.h"
 #include "pools/grow.h"
@@ -166,8 +166,9 @@ tarn_status tn_pool_check_unclaimed(const tarn_pool *pool)
     return tn_fail(
         TARN_ERR_BUSY,
         "pool '%s' is in use: %llu live blocks, %llu routes, %llu captures, %llu graphs, "
-        "%llu checkpoints, %llu holds of captures and of graphs that are not gone, %llu blocks that "
-        "were freed and that graphs keep, %llu calls under way",
+        "%llu checkpoints, %llu holds of captures and of graphs that are not gone (a launch runs, or the "
+        "program has an executable or a clone), %llu blocks that were freed and that graphs keep, "
+        "%llu calls under way",
         pool->name, (unsigned long long)pool->counters.live_count,
         (unsigned long long)pool->route_count, (unsigned long long)pool->capture_count,
         (unsigned long long)pool->graph_count, (unsigned long long)pool->checkpoint_count,
@@ -278,45 +279,12 @@ static enum verdict try_unlist(tarn_pool *pool, bool waited)
     return verdict;
 }
 
-static int64_t now_ns(void)
-{
-    struct timespec now;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
-void tn_await_destructors(const struct tn_gpu *gpu, bool (*is_awaited)(void *subject),
-                          void *subject)
-{
-    const struct timespec pause = {0, 100000};
-    /* A driver that has refused a destroy may never run the destructor. */
-    const int64_t wait_ns = tn_gpu_is_usable(gpu) ? 1000000000 : 50000000;
-    const int64_t deadline = now_ns() + wait_ns;
-
-    while (is_awaited(subject) && now_ns() < deadline)
-        (void)nanosleep(&pause, NULL);
-}
-
-/* Whether a destructor is all that the pool waits for. */
-static bool awaits_destructors(void *subject)
-{
-    tarn_pool *pool = subject;
-    bool awaits;
-
-    tn_device_drop_gone(pool->device);
-    tn_pool_lock(pool);
-    awaits = tn_pool_is_only_held(pool) && pool->hold_count > 0;
-    tn_pool_unlock(pool);
-    return awaits;
-}
-
 tarn_status tn_pool_destroy(tarn_pool *pool)
 {
     enum verdict verdict;
     tarn_status status = TARN_OK;
 
-    tn_await_destructors(&pool->device->gpu, awaits_destructors, pool);
+    tn_await_holds(pool->device, pool, TN_AWAIT_LAST);
     verdict = try_unlist(pool, false);
     if (verdict == VERDICT_WAIT) {
         status = tn_gpu_wait_idle(&pool->device->gpu);
@@ -586,9 +554,55 @@ tarn_status tn_pool_lock_block(uint64_t address, bool live_only, tarn_pool **poo
     return status;
 }
 
-static void free_block(tarn_pool *pool, struct tn_block *block, bool unheld)
+/* The hold of the capture that the block was allocated in, or of the one that this is a body's part of, while that is
+ * open; NULL: it is not, or the block is of no capture. */
+static const struct tn_hold *find_open_hold(const tarn_pool *pool, const struct tn_block *block)
 {
+    uint64_t capture_id = tn_block_order(block).capture_id;
+
+    while (capture_id != 0) {
+        const struct tn_hold *hold = tn_hold_find(pool, capture_id);
+        const struct tn_body *body = hold == NULL ? tn_body_find(pool, capture_id) : NULL;
+
+        if (body == NULL)
+            return hold;
+        capture_id = body->outer_id;
+    }
+    return NULL;
+}
+
+static bool has_use_outside(const struct tn_block *block)
+{
+    const struct tn_use *use = tn_block_uses(block);
+
+    while (use != NULL && use->stream == NULL)
+        use = use->next;
+    return use != NULL;
+}
+
+/* P26: whether all that has touched the block's memory, but for its recorded uses, is graphs that hold it. In its own
+ * capture nothing has run in it. Behind that its user may have given it to any stream: only who names the last use
+ * (tarn_free_on) has said which. Copies of checkpoints' contents are nobody's recorded use, and graphs that watch the
+ * block do not hold it. */
+static bool is_graphs_alone(const tarn_pool *pool, const struct tn_block *block, bool told)
+{
+    const struct tn_gpu *gpu = &pool->device->gpu;
+    const struct tn_hold *hold;
+
+    if (tn_block_order(block).capture_id == 0 || tn_block_watches(block) != NULL)
+        return false;
+    hold = find_open_hold(pool, block);
+    if (hold != NULL && tn_hold_goes_on(hold))
+        return true;
+    return told && has_use_outside(block) && tn_gpu_is_proven(gpu, pool->saved_stamp) &&
+           tn_gpu_is_proven(gpu, pool->restored_stamp);
+}
+
+static void free_block(tarn_pool *pool, struct tn_block *block, bool unheld, bool told)
+{
+    bool graphs_alone = is_graphs_alone(pool, block, told);
     bool kept = tn_watches_tell(pool, block);
+    uint64_t freed_stamp;
     uint64_t proof_stamp;
 
     tn_pool_leave_live(pool, block);
@@ -602,21 +616,22 @@ static void free_block(tarn_pool *pool, struct tn_block *block, bool unheld)
     proof_stamp = tn_block_is_in_order(block) ? 0 : tn_gpu_epoch(&pool->device->gpu);
     if (kept || tn_block_uses(block) != NULL || !tn_block_settle(pool, block) ||
         block->captured_free || proof_stamp != 0) {
-        tn_pending_add(pool, block, proof_stamp);
+        tn_pending_add(pool, block, proof_stamp, graphs_alone);
         return;
     }
-    tn_block_count_freed(block, tn_block_freed_stamp(pool, block));
+    freed_stamp = tn_block_freed_stamp(pool, block);
+    tn_block_count_freed(block, freed_stamp, graphs_alone ? 0 : freed_stamp);
     (void)tn_heap_put(pool, block);
 }
 
-void tn_pool_free_block(tarn_pool *pool, struct tn_block *block)
+void tn_pool_free_block(tarn_pool *pool, struct tn_block *block, bool told)
 {
-    free_block(pool, block, false);
+    free_block(pool, block, false, told);
 }
 
 void tn_pool_free_unheld(tarn_pool *pool, struct tn_block *block)
 {
-    free_block(pool, block, true);
+    free_block(pool, block, true, false);
 }
 
 void tn_pool_discard(tarn_pool *pool, uint64_t capture_id)

@@ -45,6 +45,13 @@ struct tn_pool_counters {
     struct tn_event events[TN_EVENTS];
 };
 
+/* What is known of the end of a pool whose handle is given up. */
+enum tn_ending {
+    TN_ENDING_NOT,
+    TN_ENDING_PARKED, /* nothing claims it, and only a proof that its memory is idle lets it go */
+    TN_ENDING_NOW,    /* a thread is ending it */
+};
+
 struct tarn_pool {
     _Atomic uint64_t magic; /* TN_POOL_MAGIC; 0 in a recycled record */
     tarn_pool *next;        /* of the device, guarded by the DEVICE lock; links recycled records */
@@ -59,7 +66,7 @@ struct tarn_pool {
     atomic_bool released;                  /* the handle is given up */
     bool is_default;                       /* immutable */
     bool share_captured;  /* immutable; work outside captures may take free memory of graphs */
-    bool ending;          /* a thread is ending it; guarded by the DEVICE lock */
+    uint8_t ending;       /* enum tn_ending; guarded by the DEVICE lock */
     char name[32];        /* immutable */
     uint64_t limit_bytes; /* 0: none; guarded by lock */
     tarn_guard guard;     /* of its graphs, immutable */
@@ -189,11 +196,6 @@ static inline bool tn_pool_try_pin(tarn_pool *pool)
 /* The call is over: a pool whose handle was given up may go with it. No lock may be held. */
 void tn_pool_unpin(tarn_pool *pool);
 
-/* The driver destroys user objects a little after their graph. Waits while is_awaited says that this
- * is all that is missing: 1 s at most, and 50 ms on a GPU that is not well. No lock may be held. */
-void tn_await_destructors(const struct tn_gpu *gpu, bool (*is_awaited)(void *subject),
-                          void *subject);
-
 /* Destroys a pool that nothing claims: waits for graphs destroyed just now, and for the device where
  * free memory is not proven idle. No lock may be held.
  *   BUSY, DRIVER; nothing has changed */
@@ -216,8 +218,8 @@ TARN_MUST_CHECK tarn_status tn_pool_lock_block(uint64_t address, bool live_only,
                                                struct tn_block **block);
 
 /* Frees a LIVE or DISCARDED block; the lock is held. Cannot fail. Memory of the block's own order is
- * FREE at once; other memory is PENDING until its uses have ended. */
-void tn_pool_free_block(tarn_pool *pool, struct tn_block *block);
+ * FREE at once; other memory is PENDING until its uses have ended. told: the caller has named the last use. */
+void tn_pool_free_block(tarn_pool *pool, struct tn_block *block, bool told);
 
 /* The same in a capture under way that could not be given a hold: the memory waits for the hold of its graph. */
 void tn_pool_free_unheld(tarn_pool *pool, struct tn_block *block);

@@ -2,13 +2,15 @@
 /* Trim.
  *
  * Memory may be unmapped when every free in it came before a wait for the device that has ended.
- * What is not proven so stays, or is waited for once when the caller allows it.
+ * What is not proven so stays, or is waited for once when the caller allows it; and so are holds of graphs that the
+ * library has destroyed, which the driver ends a little later (pools/await.h).
  *
  * Trade-offs: the device's list of pools is locked while pools are trimmed, so pools are not created
  * meanwhile; unmapping a chunk costs some 50 to 500 us. */
 #include "pools/reclaim.h"
 
 #include "driver/pinned.h"
+#include "pools/await.h"
 #include "pools/grow.h"
 #include "pools/use.h"
 
@@ -32,6 +34,24 @@ static uint64_t trim_to(tarn_pool *pool, uint64_t keep_bytes, bool *unproven)
     return freed;
 }
 
+/* Waits for what may have to go and cannot yet: for the device where that is needed, which ends the launches of
+ * destroyed graphs, too; then for their holds. pool: NULL: all of the device. Whether more may go by now. */
+static bool prove(tarn_device *device, tarn_pool *pool, bool unproven, tarn_status *status)
+{
+    bool waits = unproven;
+    bool runs = false;
+    bool expected = tn_holds_to_await(device, pool, &runs);
+
+    if (expected) {
+        tn_device_drop_gone(device); /* most have gone by now */
+        (void)tn_holds_to_await(device, pool, &waits);
+    }
+    *status = waits ? tn_gpu_wait_idle(&device->gpu) : TARN_OK;
+    if (*status == TARN_OK && expected)
+        tn_await_holds(device, pool, TN_AWAIT_EXPECTED);
+    return *status == TARN_OK && (waits || expected);
+}
+
 tarn_status tn_pool_trim(tarn_pool *pool, uint64_t keep_bytes, bool wait, uint64_t *freed_bytes)
 {
     bool unproven = false;
@@ -41,9 +61,7 @@ tarn_status tn_pool_trim(tarn_pool *pool, uint64_t keep_bytes, bool wait, uint64
     pool->counters.events[TN_TRIMS].count += 1;
     tn_pool_unlock(pool);
     *freed_bytes = trim_to(pool, keep_bytes, &unproven);
-    if (wait && unproven)
-        status = tn_gpu_wait_idle(&pool->device->gpu);
-    if (wait && unproven && status == TARN_OK)
+    if (wait && prove(pool->device, pool, unproven, &status))
         *freed_bytes += trim_to(pool, keep_bytes, &unproven);
     tn_regions_shrink(&pool->device->regions);
     return status;
@@ -83,9 +101,7 @@ tarn_status tn_device_trim(tarn_device *device, uint64_t keep_bytes, bool wait,
     device->counters.events[TN_TRIMS].count += 1;
     tn_lock_release(&device->lock);
     *freed_bytes = trim_all(device, keep_bytes, &unproven);
-    if (wait && unproven)
-        status = tn_gpu_wait_idle(&device->gpu);
-    if (wait && unproven && status == TARN_OK)
+    if (wait && prove(device, NULL, unproven, &status))
         *freed_bytes += trim_all(device, keep_bytes, &unproven);
     if (wait)
         tn_pinned_trim(&device->gpu, keep_bytes);

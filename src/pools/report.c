@@ -51,6 +51,7 @@ static const struct row rows[] = {
     ROW(capture_bytes, "kept by captures", ROW_NUMBER, true, false),
     ROW(graph_count, "graphs", ROW_NUMBER, false, false),
     ROW(graph_bytes, "kept by graphs", ROW_NUMBER, true, false),
+    ROW(held_graph_count, "graphs that keep memory", ROW_NUMBER, false, false),
     ROW(checkpoint_count, "checkpoints", ROW_NUMBER, false, false),
     ROW(checkpoint_addresses, "addresses kept by checkpoints", ROW_NUMBER, true, false),
     ROW(contents_bytes, "contents of checkpoints, device", ROW_NUMBER, true, true),

@@ -44,6 +44,7 @@ void tn_pool_read_stats(tarn_pool *pool, tarn_pool_stats *stats)
         .checkpoint_count = pool->checkpoint_count,
         .map_count = counters->map_count,
         .unmap_count = counters->unmap_count,
+        .held_graph_count = tn_holds_count_graphs(pool),
     };
     tn_pool_unlock(pool);
 }

@@ -93,7 +93,7 @@ static TN_ALWAYS_INLINE void leave(struct tn_block *block, uint64_t epoch)
         chunk->used_bytes -= tn_block_bytes(block);
         chunk->freed_stamp = tn_max(chunk->freed_stamp, epoch);
     } else {
-        tn_block_count_freed(block, epoch);
+        tn_block_count_freed(block, epoch, 0); /* of its arena's own order: P26 */
     }
 }
 

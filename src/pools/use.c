@@ -251,7 +251,8 @@ uint64_t tn_block_freed_stamp(const tarn_pool *pool, const struct tn_block *bloc
     return tn_block_is_of(block, TN_ORDER_NONE) ? 0 : tn_gpu_epoch(&pool->device->gpu);
 }
 
-void tn_pending_add(tarn_pool *pool, struct tn_block *block, uint64_t proof_stamp)
+void tn_pending_add(tarn_pool *pool, struct tn_block *block, uint64_t proof_stamp,
+                    bool graphs_alone)
 {
     struct tn_block_cold *cold = tn_block_cold(block);
 
@@ -262,6 +263,7 @@ void tn_pending_add(tarn_pool *pool, struct tn_block *block, uint64_t proof_stam
             mark(pool, use);
     }
     block->state = TN_BLOCK_PENDING;
+    block->graphs_alone = graphs_alone;
     cold->hold_serial = pool->hold_serial;
     cold->proof_stamp = proof_stamp;
     cold->kept_stamp = 0;
@@ -480,6 +482,13 @@ bool tn_pool_has_pending(const tarn_pool *pool)
     return pool->pending_first != NULL || pool->retired_count > 0;
 }
 
+static void count_freed(struct tn_block *block)
+{
+    uint64_t freed_stamp = tn_block_cold(block)->freed_stamp;
+
+    tn_block_count_freed(block, freed_stamp, block->graphs_alone ? 0 : freed_stamp);
+}
+
 void tn_pending_poll(tarn_pool *pool, bool force)
 {
     struct tn_block *next;
@@ -499,8 +508,7 @@ void tn_pending_poll(tarn_pool *pool, bool force)
         unlink_pending(pool, block);
         if (moves)
             tn_heap_give_up(pool, block);
-        tn_block_count_freed(block,
-                             tn_block_cold(block)->freed_stamp); /* what its uses did has ended */
+        count_freed(block); /* what its uses did has ended */
         tn_heap_put(pool, block);
     }
 }
@@ -545,7 +553,7 @@ void tn_pending_poll_capture(tarn_pool *pool, struct tn_arena *arena, tn_cu_stre
         if (!comes_before(block, &arena->ancestry))
             continue;
         tn_pending_remove(pool, block);
-        tn_block_count_freed(block, tn_block_cold(block)->freed_stamp);
+        count_freed(block);
         tn_heap_put(pool, block);
     }
 }

@@ -74,8 +74,9 @@ void tn_uses_drop(tarn_device *device, struct tn_use *uses);
 void tn_uses_give(struct tn_block *block, struct tn_use *uses);
 
 /* Makes a freed block PENDING: the last step of a free that cannot be carried out at once. proof_stamp: not
- * 0: an epoch that must be proven idle, too. */
-void tn_pending_add(tarn_pool *pool, struct tn_block *block, uint64_t proof_stamp);
+ * 0: an epoch that must be proven idle, too. graphs_alone: P26. */
+void tn_pending_add(tarn_pool *pool, struct tn_block *block, uint64_t proof_stamp,
+                    bool graphs_alone);
 
 /* How many blocks were freed in a capture without a hold that may be a graph's: one with a hold of that serial
  * (0: without) that is older than the free is not what they wait for. */

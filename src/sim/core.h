@@ -72,6 +72,7 @@ struct tn_sim_state {
     bool initialised;                    /* cuInit has succeeded */
     bool stopping;                       /* the process exits: the driver is gone */
     unsigned int held;                   /* depth of tarn_sim_hold_work */
+    int64_t destructor_us;               /* how late destructors of user objects run */
     unsigned int threads;                /* threads of the simulator's own that are alive */
     tarn_sim_ledger ledger;              /* all but context_stack_entries, which is the thread's */
 };

@@ -152,6 +152,15 @@ static bool set_missing(const char *text)
     return true;
 }
 
+static bool set_destructor_us(const char *text)
+{
+    long value;
+    if (!read_number(text, 0, 10000000, &value))
+        return false;
+    tarn_sim_delay_destructors((uint64_t)value);
+    return true;
+}
+
 static bool set_ledger(const char *text)
 {
     return read_switch(text, &tn_sim.show_ledger);
@@ -193,6 +202,7 @@ static const struct setting {
     {"DRIVER_VERSION", "a number from 12000 to 13000", set_version},
     {"MISSING", "names of driver functions, with commas between", set_missing},
     {"VMM", "0 or 1", set_vmm},
+    {"DESTRUCTOR_US", "a number from 0 to 10000000", set_destructor_us},
     {"LEDGER", "0 or 1", set_ledger},
     {"EXEC_MEMORY", "0 or 1", set_exec_memory},
     {"ACCOUNT", "a file to write", set_account},

@@ -3,7 +3,8 @@
  *
  * How it works. An object whose last reference has gone loses its handle and joins a queue, in
  * order; the reaper thread runs the destructors one by one, marked as a callback, so that cuMem*
- * calls from there are refused as the driver refuses them. The thread is started by the first
+ * calls from there are refused as the driver refuses them. A setting makes them late: on a GPU they run
+ * some microseconds behind the call that dropped the last reference. The thread is started by the first
  * object that is created, so that a lack of threads is an error there and not a destructor that
  * never runs.
  *
@@ -12,15 +13,62 @@
 #include "sim/user_object.h"
 
 #include <stdlib.h>
+#include <time.h>
 
 #include "sim/graph.h"
 
 static pthread_cond_t reaper_wake = PTHREAD_COND_INITIALIZER;
 static bool reaper_started;
-static bool reaper_busy;
+static uint64_t running;   /* the number of the destructor that runs; 0: none does */
 static uint64_t due_count; /* destructors that were ever due */
 static struct tn_sim_user_object *first_due;
 static struct tn_sim_user_object *last_due;
+
+static int64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* Takes the oldest object off the queue whose destructor may run; NULL: none may, and *wait_ns says when the
+ * first one may, 0: none is due. */
+static struct tn_sim_user_object *take_due(int64_t *wait_ns)
+{
+    int64_t now = now_ns();
+    struct tn_sim_user_object *before = NULL;
+    *wait_ns = 0;
+    for (struct tn_sim_user_object *object = first_due; object != NULL;
+         before = object, object = object->next_due) {
+        if (object->due_ns > now) {
+            if (*wait_ns == 0 || object->due_ns - now < *wait_ns)
+                *wait_ns = object->due_ns - now;
+            continue;
+        }
+        if (before != NULL)
+            before->next_due = object->next_due;
+        else
+            first_due = object->next_due;
+        if (last_due == object)
+            last_due = before;
+        return object;
+    }
+    return NULL;
+}
+
+/* Until an object joins the queue, or for so long. */
+static void doze(int64_t wait_ns)
+{
+    struct timespec until;
+    if (wait_ns == 0) {
+        pthread_cond_wait(&reaper_wake, &tn_sim.lock);
+        return;
+    }
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += (wait_ns + until.tv_nsec) / 1000000000;
+    until.tv_nsec = (wait_ns + until.tv_nsec) % 1000000000;
+    pthread_cond_timedwait(&reaper_wake, &tn_sim.lock, &until);
+}
 
 static void *reaper(void *argument)
 {
@@ -30,18 +78,18 @@ static void *reaper(void *argument)
     self->is_reaper = true;
     self->in_callback = true;
     while (!tn_sim.stopping) {
-        struct tn_sim_user_object *object = first_due;
+        int64_t wait_ns;
+        struct tn_sim_user_object *object = take_due(&wait_ns);
         if (object == NULL) {
-            pthread_cond_wait(&reaper_wake, &tn_sim.lock);
+            doze(wait_ns);
             continue;
         }
-        first_due = object->next_due;
-        reaper_busy = true;
+        running = object->due_number;
         tn_sim_leave();
         object->destroy(object->user);
         free(object);
         pthread_mutex_lock(&tn_sim.lock);
-        reaper_busy = false;
+        running = 0;
         tn_sim.ledger.user_objects--;
         pthread_cond_broadcast(&tn_sim.changed);
     }
@@ -50,10 +98,28 @@ static void *reaper(void *argument)
     return NULL;
 }
 
+/* Whether a destructor with a number above that one is due and not late, or runs. */
+static bool is_due(uint64_t before)
+{
+    const struct tn_sim_user_object *object = first_due;
+    while (object != NULL && (object->due_number <= before || object->due_ns != 0))
+        object = object->next_due;
+    return object != NULL || running > before;
+}
+
+/* What is late may run at once. */
+static void hurry(void)
+{
+    for (struct tn_sim_user_object *object = first_due; object != NULL; object = object->next_due)
+        object->due_ns = 0;
+    pthread_cond_signal(&reaper_wake);
+}
+
 void tn_sim_reaper_drain(void)
 {
-    while ((first_due != NULL || reaper_busy) && tn_sim_wait())
-        continue;
+    do
+        hurry();
+    while (is_due(0) && tn_sim_wait());
 }
 
 uint64_t tn_sim_reaper_count(void)
@@ -63,8 +129,19 @@ uint64_t tn_sim_reaper_count(void)
 
 void tn_sim_reaper_settle(uint64_t before)
 {
-    if (due_count != before && !tn_sim_self()->is_reaper)
-        tn_sim_reaper_drain();
+    if (due_count == before || tn_sim_self()->is_reaper)
+        return;
+    while (is_due(before) && tn_sim_wait())
+        continue;
+}
+
+void tarn_sim_delay_destructors(uint64_t microseconds)
+{
+    const uint64_t most = 10000000;
+    if (!tn_sim_enter_control())
+        return;
+    tn_sim.destructor_us = (int64_t)(microseconds < most ? microseconds : most);
+    tn_sim_leave();
 }
 
 void tn_sim_reaper_wake(void)
@@ -85,6 +162,10 @@ static void let_go(struct tn_sim_user_object *object)
         last_due->next_due = object;
     last_due = object;
     due_count++;
+    object->due_number = due_count;
+    object->due_ns = object->was_copied && tn_sim.destructor_us > 0
+                         ? now_ns() + tn_sim.destructor_us * 1000
+                         : 0;
     pthread_cond_signal(&reaper_wake);
 }
 
@@ -130,6 +211,7 @@ bool tn_sim_holdings_copy(struct tn_sim_holdings *holdings, const struct tn_sim_
     holdings->capacity = other->count;
     for (size_t i = 0; i < other->count; i++) {
         other->items[i].object->held_references += other->items[i].count;
+        other->items[i].object->was_copied = true;
         holdings->items[holdings->count++] = other->items[i];
     }
     return true;

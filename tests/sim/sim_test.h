@@ -41,6 +41,7 @@ extern struct driver cu;
     X(tarn_sim_set_conditional)                                                                    \
     X(tarn_sim_set_hints)                                                                          \
     X(tarn_sim_hold_work)                                                                          \
+    X(tarn_sim_delay_destructors)                                                                  \
     X(tarn_sim_resume_work)
 struct controls {
 #define CONTROL_MEMBER(name) __typeof__(&name) name;

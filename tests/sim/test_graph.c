@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <time.h>
 
 #include "sim_test.h"
 
@@ -288,6 +289,50 @@ START_TEST(a_user_object_goes_with_the_last_of_graph_clone_exec_and_launch)
 }
 END_TEST
 
+static tn_cu_graph graph_with_object(void)
+{
+    tn_cu_graph graph;
+    OK(cu.cuGraphCreate(&graph, 0));
+    OK(cu.cuGraphRetainUserObject(graph, new_object(), 1, TN_CU_GRAPH_USER_OBJECT_MOVE));
+    return graph;
+}
+
+/* Which call drops the last reference is no matter: _i. */
+START_TEST(a_late_destructor_of_an_instantiated_graph_runs_behind_the_call)
+{
+    tn_cu_graph graph = graph_with_object();
+    tn_cu_graphexec exec = instantiate(graph);
+    sim.tarn_sim_delay_destructors(UINT64_MAX); /* as long as may be */
+    if (_i == 0)
+        OK(cu.cuGraphDestroy(graph));
+    OK(cu.cuGraphExecDestroy(exec));
+    if (_i == 1)
+        OK(cu.cuGraphDestroy(graph));
+    OK(cu.cuGraphDestroy(graph_with_object())); /* never instantiated: it is not late */
+    ck_assert_int_eq(atomic_load(&destroyed), 1);
+    ck_assert_int_eq(destroyed_now(), 2); /* the ledger waits for no delay */
+    ck_assert_uint_eq(ledger().user_objects, 0);
+}
+END_TEST
+
+START_TEST(late_destructors_run_by_themselves_in_time)
+{
+    tn_cu_graph graph = graph_with_object();
+    tn_cu_graphexec exec = instantiate(graph);
+    struct timespec begun;
+    struct timespec now;
+    sim.tarn_sim_delay_destructors(20000);
+    ck_assert_int_eq(clock_gettime(CLOCK_MONOTONIC, &begun), 0);
+    OK(cu.cuGraphDestroy(graph));
+    OK(cu.cuGraphExecDestroy(exec));
+    while (atomic_load(&destroyed) == 0)
+        (void)nanosleep(&(struct timespec){0, 100000}, NULL);
+    ck_assert_int_eq(clock_gettime(CLOCK_MONOTONIC, &now), 0);
+    ck_assert_int_ge((now.tv_sec - begun.tv_sec) * 1000000 + (now.tv_nsec - begun.tv_nsec) / 1000,
+                     20000);
+}
+END_TEST
+
 START_TEST(a_user_object_goes_with_a_capture_that_ends_badly_or_is_abandoned)
 {
     tn_cu_graph graph;
@@ -550,6 +595,8 @@ Suite *graph_suite(void)
     TCase *life = tcase_create("life");
     tcase_add_checked_fixture(life, make_things, NULL);
     tcase_add_test(life, a_user_object_goes_with_the_last_of_graph_clone_exec_and_launch);
+    tcase_add_loop_test(life, a_late_destructor_of_an_instantiated_graph_runs_behind_the_call, 0, 2);
+    tcase_add_test(life, late_destructors_run_by_themselves_in_time);
     tcase_add_loop_test(life, a_user_object_goes_with_a_capture_that_ends_badly_or_is_abandoned, 0,
                         2);
     tcase_add_test(life, references_to_user_objects_are_counted);

@@ -57,6 +57,7 @@ static const struct {
     {"TARN_SIM_HINTS", "refused:x"},
     {"TARN_SIM_DRIVER_VERSION", "11080"},
     {"TARN_SIM_MISSING", "cuNoSuch"},
+    {"TARN_SIM_DESTRUCTOR_US", "10000001"},
     {"TARN_SIM_LEDGER", "2"},
     {"TARN_SIM_GONE", "2"},
 };

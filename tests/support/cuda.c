@@ -185,6 +185,7 @@ static void load_functions(void *library)
         sim.plan_fault = plan_fault;
     if (call_count_there != NULL)
         sim.call_count = call_count;
+    find_control(library, "tarn_sim_delay_destructors", &sim.delay_destructors);
 }
 
 static void load_for(struct kernels *made, tn_cu_context context)

@@ -38,6 +38,7 @@ struct test_controls {
     void (*set_hints)(int how, size_t max_bytes);
     void (*hold_work)(void);
     void (*resume_work)(void);
+    void (*delay_destructors)(uint64_t microseconds);
 };
 extern struct test_controls sim;
 

@@ -243,13 +243,17 @@ START_TEST(work_may_not_take_captured_memory)
 }
 END_TEST
 
+/* Its end proves what the graph has done, and not what was done with its output. */
 START_TEST(work_takes_memory_of_a_graph_that_is_gone_once_it_is_proven_idle)
 {
-    void *captured;
+    tarn_capture *capture = unit_begin(pool, stream);
+    void *captured = unit_alloc(pool, 64 * MIB, stream);
+    tarn_graph *graph = unit_end(capture);
     uint64_t maps;
     void *unproven;
 
-    end_graph(unit_graph(pool, stream, 64 * MIB, &captured));
+    OK(tarn_free(captured)); /* its output */
+    end_graph(graph);
     ck_assert_uint_eq(unit_chunk(captured)->hold_count, 0);
     unproven = unit_alloc(pool, 64 * MIB, stream);
     ck_assert_ptr_ne(unproven, captured);
@@ -259,6 +263,22 @@ START_TEST(work_takes_memory_of_a_graph_that_is_gone_once_it_is_proven_idle)
     ck_assert_ptr_eq(unit_alloc(pool, 64 * MIB, other), captured);
     ck_assert_uint_eq(map_count(), maps);
     ck_assert_ptr_eq(unit_chunk(captured)->heap->arena, arena_of(other));
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
+START_TEST(work_takes_memory_at_once_that_a_graph_that_is_gone_had_for_itself)
+{
+    void *captured;
+    uint64_t maps;
+
+    end_graph(unit_graph(pool, stream, 64 * MIB, &captured));
+    ck_assert_uint_eq(unit_chunk(captured)->freed_stamp, 0);
+    ck_assert(unit_chunk(captured)->was_used);
+    maps = map_count();
+    ck_assert_ptr_eq(unit_alloc(pool, 64 * MIB, other), captured);
+    ck_assert_uint_eq(map_count(), maps);
+    ck_assert_uint_eq(atomic_load(&device->gpu.calls[TN_CALL_WAIT]), 0);
     OK(tarn_pool_validate(pool));
 }
 END_TEST
@@ -637,6 +657,7 @@ int main(void)
     tcase_add_test(idle, memory_of_an_ended_capture_passes_to_the_next);
     tcase_add_test(idle, work_may_not_take_captured_memory);
     tcase_add_test(idle, work_takes_memory_of_a_graph_that_is_gone_once_it_is_proven_idle);
+    tcase_add_test(idle, work_takes_memory_at_once_that_a_graph_that_is_gone_had_for_itself);
     tcase_add_test(idle, work_takes_whole_chunks_alone);
     suite_add_tcase(suite, idle);
     tcase_add_checked_fixture(owners, make_pool, NULL);

@@ -519,6 +519,28 @@ START_TEST(a_watched_block_that_is_not_tangled_is_found)
 }
 END_TEST
 
+/* P26 */
+START_TEST(a_stamp_from_outside_that_is_above_the_chunks_own_is_found)
+{
+    chunk->outside_stamp = chunk->freed_stamp + 1;
+    unit_expect_corrupt(pool, "P26");
+}
+END_TEST
+
+START_TEST(an_idle_chunk_whose_graph_is_gone_and_has_proven_nothing_is_found)
+{
+    tarn_pool *fresh = unit_pool(device);
+    void *captured;
+
+    OK(tarn_graph_destroy(unit_graph(fresh, stream, 4 * MIB, &captured)));
+    unit_reap_all(fresh);
+    ck_assert_uint_eq(unit_chunk(captured)->hold_count, 0);
+    OK(tarn_pool_validate(fresh));
+    unit_chunk(captured)->freed_stamp = 1;
+    unit_expect_corrupt(fresh, "P26");
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("check");
@@ -570,6 +592,8 @@ int main(void)
     tcase_add_test(broken, a_freed_block_with_a_watch_that_does_not_keep_it_is_found);
     tcase_add_test(broken, a_wrong_count_of_kept_blocks_is_found);
     tcase_add_test(broken, a_watched_block_that_is_not_tangled_is_found);
+    tcase_add_test(broken, a_stamp_from_outside_that_is_above_the_chunks_own_is_found);
+    tcase_add_test(broken, an_idle_chunk_whose_graph_is_gone_and_has_proven_nothing_is_found);
     suite_add_tcase(suite, broken);
     return test_main(suite);
 }

@@ -417,12 +417,16 @@ START_TEST(a_released_pool_that_cannot_go_yet_is_tried_again)
     tn_device_end_released(device);
     tn_device_reap(device);
     ck_assert_ptr_eq(device->pools, pool);
-    ck_assert(!pool->ending);
+    ck_assert_uint_eq(pool->ending, TN_ENDING_PARKED);
+    ck_assert(tn_device_is_quiet(device)); /* no allocation minds it */
     ck_assert_uint_eq(atomic_load(&device->gpu.calls[TN_CALL_WAIT]),
                       waits);           /* nobody waits to end it */
     OK(tn_gpu_wait_idle(&device->gpu)); /* proves that its memory is idle */
+    ck_assert(!tn_device_is_quiet(device));
     tn_device_reap(device);
     ck_assert_ptr_eq(device->pools, device->default_pool);
+    OK(tn_gpu_wait_idle(&device->gpu)); /* which nobody wants to know of any more */
+    ck_assert(tn_device_is_quiet(device));
 }
 END_TEST
 

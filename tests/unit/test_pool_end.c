@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What keeps a pool, and how it ends. */
-#include <time.h>
-
 #include "unit/unit.h"
 
 static tarn_device *device;
@@ -77,53 +75,6 @@ START_TEST(discarded_blocks_go_with_the_pool)
 }
 END_TEST
 
-/* Each look takes its time, so they are few where a clock is read; on a busy machine, fewer still. */
-struct look {
-    long pause_ns;
-    int count;
-};
-
-static bool look_slowly(void *subject)
-{
-    struct look *look = subject;
-    const struct timespec pause = {0, look->pause_ns};
-
-    (void)nanosleep(&pause, NULL);
-    look->count += 1;
-    return true;
-}
-
-static int64_t now_ns(void)
-{
-    struct timespec now;
-
-    ck_assert_int_eq(clock_gettime(CLOCK_MONOTONIC, &now), 0);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
-START_TEST(destructors_are_awaited_for_a_second_by_the_clock)
-{
-    struct look look = {50000000, 0};
-    int64_t begin = now_ns();
-
-    tn_await_destructors(&device->gpu, look_slowly, &look);
-    ck_assert_int_ge(now_ns() - begin, 1000000000);
-    ck_assert_int_le(look.count, 21);
-}
-END_TEST
-
-START_TEST(destructors_of_a_gpu_that_is_not_well_are_awaited_for_50_ms)
-{
-    struct look look = {2500000, 0};
-    int64_t begin = now_ns();
-
-    tn_gpu_teardown(&device->gpu, TN_CUDA_ERROR_UNKNOWN, "cuGraphDestroy");
-    tn_await_destructors(&device->gpu, look_slowly, &look);
-    ck_assert_int_ge(now_ns() - begin, 50000000);
-    ck_assert_int_le(look.count, 21);
-}
-END_TEST
-
 int main(void)
 {
     Suite *suite = suite_create("pool_end");
@@ -133,8 +84,6 @@ int main(void)
     tcase_add_test(tcase, each_claim_keeps_the_pool);
     tcase_add_test(tcase, destroying_waits_for_the_device_where_memory_may_be_in_use);
     tcase_add_test(tcase, discarded_blocks_go_with_the_pool);
-    tcase_add_test(tcase, destructors_are_awaited_for_a_second_by_the_clock);
-    tcase_add_test(tcase, destructors_of_a_gpu_that_is_not_well_are_awaited_for_50_ms);
     suite_add_tcase(suite, tcase);
     return test_main(suite);
 }

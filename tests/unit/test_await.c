@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pools/await.h"
+#include "support/bodies.h"
+#include "unit/unit.h"
+
+static tarn_device *device;
+static tarn_pool *pool;
+static tn_cu_stream stream;
+
+/* The library's clock goes by what it sleeps alone, so nothing depends on the machine. */
+static bool clock_is_ours;
+static int64_t slept_ns;
+
+int __real_nanosleep(const struct timespec *pause, struct timespec *rest);
+int __wrap_nanosleep(const struct timespec *pause, struct timespec *rest);
+int __wrap_nanosleep(const struct timespec *pause, struct timespec *rest)
+{
+    if (!clock_is_ours)
+        return __real_nanosleep(pause, rest);
+    slept_ns += pause->tv_nsec;
+    return 0;
+}
+
+int __real_clock_gettime(clockid_t id, struct timespec *now);
+int __wrap_clock_gettime(clockid_t id, struct timespec *now);
+int __wrap_clock_gettime(clockid_t id, struct timespec *now)
+{
+    if (!clock_is_ours)
+        return __real_clock_gettime(id, now);
+    *now = (struct timespec){slept_ns / 1000000000, slept_ns % 1000000000};
+    return 0;
+}
+
+static void make_pool(void)
+{
+    device = unit_device();
+    pool = unit_pool_of(device, "net", 0);
+    stream = test_stream();
+}
+
+/* How long it waits, in ms. */
+static int64_t await_ms(tarn_pool *of, enum tn_await what)
+{
+    slept_ns = 0;
+    clock_is_ours = true;
+    tn_await_holds(device, of, what);
+    clock_is_ours = false;
+    ck_assert(tn_lock_none_held());
+    return slept_ns / 1000000;
+}
+
+/* A graph that was destroyed, and a clone of it that keeps its hold. */
+static tn_cu_graph leave_clone(void)
+{
+    tarn_graph *graph = unit_graph(pool, stream, 4 * MIB, NULL);
+    tarn_driver_graph nodes = NULL;
+    tn_cu_graph clone;
+
+    OK(tarn_graph_driver_handles(graph, &nodes, NULL));
+    clone = test_clone(nodes);
+    OK(tarn_graph_destroy(graph));
+    return clone;
+}
+
+START_TEST(nothing_is_awaited_where_no_hold_is_expected)
+{
+    tarn_graph *graph = unit_graph(pool, stream, 4 * MIB, NULL);
+    bool runs = false;
+
+    ck_assert(!tn_holds_to_await(device, NULL, &runs));
+    ck_assert_int_eq(await_ms(NULL, TN_AWAIT_EXPECTED), 0);
+    ck_assert_int_eq(await_ms(pool, TN_AWAIT_EXPECTED), 0);
+    ck_assert_int_eq(await_ms(pool, TN_AWAIT_POSSIBLE), 0); /* a tarn_graph has it */
+    ck_assert_int_eq(await_ms(pool, TN_AWAIT_LAST), 0);     /* and keeps the pool */
+    OK(tarn_graph_destroy(graph));
+}
+END_TEST
+
+START_TEST(a_hold_that_goes_late_is_awaited_and_dropped)
+{
+    sim.delay_destructors(20000);
+    OK(tarn_graph_destroy(unit_graph(pool, stream, 4 * MIB, NULL)));
+    ck_assert_uint_eq(pool->hold_count, 1);
+    tn_await_holds(device, _i == 0 ? pool : NULL, TN_AWAIT_EXPECTED);
+    ck_assert_uint_eq(pool->hold_count, 0);
+    ck_assert_ptr_null(atomic_load(&device->gone_holds));
+}
+END_TEST
+
+START_TEST(an_expected_hold_is_awaited_in_vain_for_200_ms_and_once)
+{
+    tn_cu_graph clone = leave_clone();
+    bool runs = false;
+
+    ck_assert(tn_holds_to_await(device, pool, &runs));
+    ck_assert(!runs);
+    ck_assert_int_eq(await_ms(_i == 0 ? pool : NULL, TN_AWAIT_EXPECTED), 200);
+    ck_assert(!tn_holds_to_await(device, pool, &runs));
+    ck_assert_int_eq(await_ms(NULL, TN_AWAIT_EXPECTED), 0);
+    ck_assert_uint_eq(pool->hold_count, 1);
+    test_destroy_graph(clone);
+}
+END_TEST
+
+START_TEST(a_replay_of_its_pool_may_be_one_of_an_expected_hold)
+{
+    tarn_graph *graph = unit_graph(pool, stream, 4 * MIB, NULL);
+    bool runs = false;
+
+    sim.delay_destructors(10000000);
+    OK(tarn_graph_replay(graph, stream));
+    OK(tarn_graph_destroy(graph));
+    ck_assert(tn_holds_to_await(device, NULL, &runs));
+    ck_assert(runs);
+    OK(tn_gpu_wait_idle(&device->gpu));
+    runs = false;
+    ck_assert(tn_holds_to_await(device, NULL, &runs));
+    ck_assert(!runs);
+    test_await_destructors(0); /* which runs them at once */
+}
+END_TEST
+
+START_TEST(a_hold_that_may_go_is_awaited_for_30_ms)
+{
+    tn_cu_graph clone = leave_clone();
+
+    (void)await_ms(pool, TN_AWAIT_EXPECTED);
+    ck_assert_int_eq(await_ms(NULL, TN_AWAIT_POSSIBLE), 30);
+    ck_assert_int_eq(await_ms(NULL, TN_AWAIT_POSSIBLE), 30); /* nothing tells whether it goes */
+    test_destroy_graph(clone);
+}
+END_TEST
+
+START_TEST(the_last_holds_of_a_pool_are_awaited_for_a_second)
+{
+    tn_cu_graph clone = leave_clone();
+
+    ck_assert_int_eq(await_ms(NULL, TN_AWAIT_LAST), 0); /* the pool has its handle */
+    ck_assert_int_eq(await_ms(pool, TN_AWAIT_LAST), 1000);
+    atomic_store(&pool->released, true);
+    ck_assert_int_eq(await_ms(NULL, TN_AWAIT_LAST), 1000);
+    device->user_count += 1;
+    ck_assert_int_eq(await_ms(NULL, TN_AWAIT_LAST), 0); /* not the last use of the device */
+    device->user_count -= 1;
+    test_destroy_graph(clone);
+}
+END_TEST
+
+START_TEST(on_a_gpu_that_is_not_well_holds_are_awaited_for_50_ms)
+{
+    static const enum tn_await whats[] = {TN_AWAIT_EXPECTED, TN_AWAIT_LAST};
+    tn_cu_graph clone = leave_clone();
+
+    tn_gpu_teardown(&device->gpu, TN_CUDA_ERROR_UNKNOWN, "cuGraphDestroy");
+    ck_assert_int_eq(await_ms(pool, whats[_i]), 50);
+    test_destroy_graph(clone);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("await");
+    TCase *tcase = tcase_create("await");
+
+    tcase_add_checked_fixture(tcase, make_pool, NULL);
+    tcase_add_test(tcase, nothing_is_awaited_where_no_hold_is_expected);
+    tcase_add_loop_test(tcase, a_hold_that_goes_late_is_awaited_and_dropped, 0, 2);
+    tcase_add_loop_test(tcase, an_expected_hold_is_awaited_in_vain_for_200_ms_and_once, 0, 2);
+    tcase_add_test(tcase, a_replay_of_its_pool_may_be_one_of_an_expected_hold);
+    tcase_add_test(tcase, a_hold_that_may_go_is_awaited_for_30_ms);
+    tcase_add_test(tcase, the_last_holds_of_a_pool_are_awaited_for_a_second);
+    tcase_add_loop_test(tcase, on_a_gpu_that_is_not_well_holds_are_awaited_for_50_ms, 0, 2);
+    suite_add_tcase(suite, tcase);
+    return test_main(suite);
+}
