@@ -86,7 +86,7 @@ FNR == 1 {
         sub(/\/.*/, "", layer)
     }
     may_name_driver = FILENAME ~ /^(src\/(abi|driver|sim)|samples\/common|tools\/record|bench)\// ||
-                      FILENAME ~ /^tests\/(abi|contract|sim|stress|support|gpu)\//
+                      FILENAME ~ /^tests\/(abi|contract|sim|stress|support|gpu|pairs)\//
 }
 
 {
