@@ -4,9 +4,9 @@
  * How it works. A table has the values by number. What settings decide, and what tells devices apart, is
  * put in its place.
  *
- * Trade-offs. Those that the contract's case device/attributes names were measured. The others are what
- * NVIDIA documents of compute capability 9.0 and of the H200, and were not: sizes of textures and
- * surfaces, clocks, the host's part. */
+ * Trade-offs. The values that the contract's case device/attributes names were measured. The others were
+ * not, and no document was read for them: treat textures, surfaces, clocks, the cache's limits and the
+ * host's part as guesses for compute capability 9.0 until a GPU has printed them. */
 #include "sim/context.h"
 
 #define LAST 147
