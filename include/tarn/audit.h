@@ -236,6 +236,10 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_device_mark(tarn_device *device, uint6
  *
  * What is kept counts as pending. It goes when all graphs that keep it are destroyed, updated, or not guarded any more, and
  * is used again once the device was waited for, by a trim for instance. Not while another thread uses the graph.
+ *
+ * A restore that writes a watched block, frees it or has another one come back over it takes its turn among the replays of
+ * the graph's pool: it comes behind those that were launched before, and later ones come behind its copies
+ * (tarn_checkpoint_restore).
  *   INVALID_HANDLE
  *   INVALID_ARGUMENT  the guard is unknown, or as tarn_graph_audit
  *   WRONG_STATE       its guard keeps freed blocks, which another guard than IGNORE would not keep any more

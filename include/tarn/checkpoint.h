@@ -27,7 +27,8 @@ typedef enum tarn_contents {
 
 /* Takes a checkpoint. With contents, the copies are enqueued on the stream, behind the work that is
  * already there, and a digest of each block is computed from what is copied; use of the pool on
- * other streams must have ended, and no other thread may free blocks of the pool during the call. As
+ * other streams must have ended, replays included: those of graphs of other pools that write its blocks, guarded or
+ * not, are not waited for. And no other thread may free blocks of the pool during the call. As
  * long as the copies are under way, a block of another stream is freed with tarn_free_on(block, stream),
  * or its stream is ordered behind this one first: else that stream may have the memory under the copy.
  * Callbacks that the call makes for want of memory (pressure.h) may free blocks of the pool: the checkpoint has
@@ -72,6 +73,12 @@ typedef struct tarn_delta {
  * copy, one of those checkpoints was destroyed meanwhile, or the stream is the legacy default one while a blocking
  * stream is being captured. What the caller enqueues later on other streams, replays included, the caller orders
  * behind this one.
+ * Guarded graphs of other pools (tarn_graph_guard) refer to blocks of this one. Where the restore writes such a block,
+ * frees it or brings another one back over it, it takes a turn among the replays of the graph's pool, as a replay does.
+ * Their replays that were launched before it are over before its copies begin: the device is waited for where nothing
+ * else tells, as behind a pool's only graph, or behind a graph whose guard has ended since. Those that are launched
+ * later, from any thread and on any stream, come behind its copies. A graph with TARN_GUARD_IGNORE, or whose guard does not
+ * know the block, the caller orders.
  * A revived block is recorded for the streams that it was recorded for when the checkpoint was taken, but
  * for those retired since: a stream recorded for a block must live as long as a checkpoint has the block,
  * or be retired (see memory.h).

@@ -10,6 +10,10 @@
  * behind those the stream is put by an event. So it is behind the last take's copies out of the pool, which read what the
  * restore is about to write.
  *
+ * Graphs of other pools that are guarded refer to blocks of this one, and no order of this pool's is theirs. So those whose
+ * replays use what the restore changes are listed, and the restore takes a turn among their replays. What a guard that
+ * ended has left to replays is behind a stamp.
+ *
  * A saved block knows the record that it had. Mostly that is its record still, or stands for its bytes that are
  * free now, so that neither an index nor the blocks around it are looked at.
  *
@@ -83,13 +87,17 @@ static bool replays_may_run(const struct tn_plan *plan)
     return !tn_replays_precede(plan->pool, plan->order.stream_id);
 }
 
-/* Whether an event can stand for the last work on a checkpoint's contents: it goes with them, NULL: they have gone; and to
- * have the legacy stream wait for one breaks the captures of blocking streams. */
+/* Whether the stream may wait for events: to have the legacy stream do so breaks the captures of blocking streams. */
+static bool can_wait(const struct tn_plan *plan)
+{
+    return !(tn_stream_is_legacy(plan->stream) &&
+             tn_stream_is_closed(&plan->pool->device->gpu, plan->stream));
+}
+
+/* Whether an event can stand for the last work on a checkpoint's contents: it goes with them, NULL: they have gone. */
 static bool can_follow(const struct tn_plan *plan, const tarn_checkpoint *checkpoint)
 {
-    return checkpoint != NULL && checkpoint->used != NULL &&
-           !(tn_stream_is_legacy(plan->stream) &&
-             tn_stream_is_closed(&plan->pool->device->gpu, plan->stream));
+    return checkpoint != NULL && checkpoint->used != NULL && can_wait(plan);
 }
 
 /* Where the copies of the last restore may still run, unordered with the stream, that follows them: of this very
@@ -175,11 +183,56 @@ static bool pending_may_be_in_use(const struct tn_plan *plan, const struct tn_bl
            !tn_gpu_is_proven(&plan->pool->device->gpu, tn_block_cold(block)->pending_stamp);
 }
 
-/* Whether graphs that keep the PENDING block, or kept it, may still run: replays are no uses of it. */
+/* Whether graphs that kept the PENDING block may still run: replays are no uses of it. */
 static bool graphs_may_use(const struct tn_plan *plan, const struct tn_block *block)
 {
-    return (tn_block_watches(block) != NULL && block->sequence > plan->idle_sequence) ||
-           !tn_gpu_is_proven(&plan->pool->device->gpu, tn_block_cold(block)->kept_stamp);
+    return !tn_gpu_is_proven(&plan->pool->device->gpu, tn_block_cold(block)->kept_stamp);
+}
+
+static bool has_visit(const struct tn_plan *plan, const tarn_pool *pool)
+{
+    size_t i = 0;
+
+    while (i < plan->visit_count && plan->visits[i] != pool)
+        i++;
+    return i < plan->visit_count;
+}
+
+static bool add_visit(struct tn_plan *plan, tarn_pool *pool)
+{
+    if (has_visit(plan, pool))
+        return true;
+    if (!tn_host_grow((void **)&plan->visits, &plan->visit_capacity, plan->visit_count + 1,
+                      sizeof(tarn_pool *)))
+        return false;
+    plan->visits[plan->visit_count] = pool; /* C7 */
+    plan->visit_count += 1;
+    return true;
+}
+
+/* The restore changes the block's bytes, or keepers false: frees it. False: no memory. */
+static bool visit_watchers(struct tn_plan *plan, const struct tn_block *block, bool keepers)
+{
+    bool added = true;
+
+    for (const struct tn_watched *watched = tn_block_watches(block); watched != NULL && added;
+         watched = watched->next) {
+        if (keepers || !watched->watch->keeps)
+            added = add_visit(plan, watched->watch->replayer);
+    }
+    return added;
+}
+
+/* The blocks that are to be freed: those that their watches keep stay as they are. */
+static tarn_status visit_freed(struct tn_plan *plan)
+{
+    for (struct tn_block *block = tn_live_first(plan->pool->segments); block != NULL;
+         block = tn_live_next(block)) {
+        if (block->state == TN_BLOCK_LIVE && block->mark != plan->mark &&
+            !visit_watchers(plan, block, false))
+            return no_memory();
+    }
+    return TARN_OK;
 }
 
 static bool add_hole(struct tn_plan *plan, const struct tn_block *unmapped, struct tn_heap *heap,
@@ -209,6 +262,9 @@ static bool add_hole(struct tn_plan *plan, const struct tn_block *unmapped, stru
 static tarn_status plan_block(struct tn_plan *plan, const struct tn_saved_block *saved,
                               const struct tn_block *block)
 {
+    if (plan->watched && (block->state == TN_BLOCK_LIVE || block->state == TN_BLOCK_PENDING) &&
+        !visit_watchers(plan, block, true))
+        return no_memory();
     switch (block->state) {
     case TN_BLOCK_DISCARDED:
         return tn_fail(TARN_ERR_WRONG_STATE,
@@ -480,12 +536,18 @@ static tarn_status plan_blocks(struct tn_plan *plan)
         kept_count += 1;
         if (writes)
             plan->needs_wait = plan->needs_wait || kept_may_be_in_use(plan, block);
+        if (writes && plan->watched && !visit_watchers(plan, block, true))
+            status = no_memory();
     }
     if (plan->hole_count > 0)
         give_up_places(plan);
     plan->freed_count = plan->pool->counters.live_count - kept_count;
     plan->needs_wait = plan->needs_wait || (writes && replays_may_run(plan));
+    if (status == TARN_OK && plan->watched && plan->freed_count > 0)
+        status = visit_freed(plan);
     if (writes || plan->revived_count + plan->freed_count > 0) {
+        plan->needs_wait = plan->needs_wait || !tn_gpu_is_proven(&plan->pool->device->gpu,
+                                                                 plan->pool->unwatched_stamp);
         follow_copies(plan);
         follow_saves(plan);
     }
@@ -502,6 +564,8 @@ tarn_status tn_plan_make(struct tn_plan *plan)
     plan->hole_count = 0;
     plan->hole_bytes = 0;
     plan->record_count = 0;
+    plan->visit_count = 0;
+    plan->watched = plan->pool->watched_count > 0;
     plan->needs_cold = plan->checkpoint->stream_count > 0;
     plan->needs_wait = false;
     plan->follows = false;
@@ -519,4 +583,44 @@ void tn_plan_fini(struct tn_plan *plan)
     tn_host_free(plan->revived);
     tn_host_free(plan->spans);
     tn_host_free(plan->holes);
+    tn_host_free((void *)plan->visits);
+}
+
+static struct tn_visit visit_of(const struct tn_plan *plan)
+{
+    return (struct tn_visit){
+        .visitor = plan,
+        .stream = plan->stream,
+        .stream_id = plan->order.stream_id,
+        .by_events = can_wait(plan),
+        .again = plan->idle_sequence != 0,
+    };
+}
+
+static void leave_visits(const struct tn_plan *plan, size_t count, bool worked)
+{
+    const struct tn_visit visit = visit_of(plan);
+
+    for (size_t i = 0; i < count; i++)
+        tn_replays_leave_visit(plan->visits[i], &visit, worked);
+}
+
+tarn_status tn_plan_visit(struct tn_plan *plan)
+{
+    const struct tn_visit visit = visit_of(plan);
+    tarn_status status = TARN_OK;
+    size_t count = 0;
+
+    while (count < plan->visit_count && status == TARN_OK && !plan->needs_wait) {
+        status = tn_replays_visit(plan->visits[count], &visit, &plan->needs_wait);
+        count += status == TARN_OK && !plan->needs_wait;
+    }
+    if (count < plan->visit_count)
+        leave_visits(plan, count, false);
+    return status;
+}
+
+void tn_plan_leave_visits(const struct tn_plan *plan, bool worked)
+{
+    leave_visits(plan, plan->visit_count, worked);
 }

@@ -3,6 +3,8 @@
  *
  *   C5  a plan names each saved block that is not live now once, in order of address, and each page
  *       without memory under one of them in one hole
+ *   C7  a plan names each pool once whose graphs watch a block that it writes, frees from under them or has others come
+ *       back over
  *
  * Locking: the pool's lock. */
 #ifndef TARN_CHECKPOINT_PLAN_H
@@ -62,9 +64,13 @@ struct tn_plan {
     size_t hole_capacity;
     size_t hole_count;
     uint64_t hole_bytes;
+    tarn_pool **visits; /* pools among whose replays the restore takes a turn: C7 */
+    size_t visit_capacity;
+    size_t visit_count;
     size_t record_count; /* that the restore may take */
     bool needs_cold;     /* blocks may come to be of other orders than their arenas, or get uses */
     bool needs_wait;     /* memory to be written may be in use on another stream */
+    bool watched; /* graphs of other pools may refer to blocks of this one */
     bool follows; /* the stream is to wait first for the event behind the last restore's copies */
     bool follows_save; /* and for that behind the last take's */
 };
@@ -75,6 +81,13 @@ struct tn_plan {
 TARN_MUST_CHECK tarn_status tn_plan_make(struct tn_plan *plan);
 
 void tn_plan_fini(struct tn_plan *plan);
+
+/* Takes the restore's turn among the replays of graphs that watch what it changes, until tn_plan_leave_visits. The
+ * plan's needs_wait is set, and no turn taken, where a wait for the device must come first. DEVICE_LOST, DRIVER. */
+TARN_MUST_CHECK tarn_status tn_plan_visit(struct tn_plan *plan);
+
+/* worked: something was enqueued that later replays are to come behind. */
+void tn_plan_leave_visits(const struct tn_plan *plan, bool worked);
 
 /* The order that a revived block is of: its own; the plan's, where its stream had been retired when
  * the checkpoint was taken: what is done with it now is done there. */

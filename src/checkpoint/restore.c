@@ -371,8 +371,8 @@ static void commit(struct attempt *attempt)
     tn_pool_order_free(plan->pool);
 }
 
-/* Carries a plan out under the pool's lock. */
-static tarn_status carry_out(const struct attempt *with, void **result)
+/* Carries a plan out under the pool's lock, in the restore's turn. */
+static tarn_status carry_out_in_turn(const struct attempt *with, void **result)
 {
     struct attempt attempt = *with;
     tarn_status status = prepare(&attempt);
@@ -385,6 +385,22 @@ static tarn_status carry_out(const struct attempt *with, void **result)
         tn_host_free(attempt.delta);
     else
         *result = attempt.delta;
+    return status;
+}
+
+/* Carries it out, with a turn among the replays of graphs that watch what it changes. BUSY with needs_wait set in the
+ * plan: nothing was done. */
+static tarn_status carry_out(const struct attempt *attempt, void **result)
+{
+    struct tn_plan *plan = attempt->plan;
+    tarn_status status = tn_plan_visit(plan);
+
+    if (status == TARN_OK && plan->needs_wait)
+        return TARN_ERR_BUSY;
+    if (status != TARN_OK)
+        return status;
+    status = carry_out_in_turn(attempt, result);
+    tn_plan_leave_visits(plan, status == TARN_OK && attempt->use != NULL);
     return status;
 }
 
@@ -410,8 +426,10 @@ static tarn_status restore_in_place(const struct attempt *attempt, void **result
     tn_pool_lock(plan->pool);
     status = tn_plan_make(plan);
     *planned = status == TARN_OK && (plan->needs_wait || plan->hole_count > 0);
-    if (status == TARN_OK && !*planned)
+    if (status == TARN_OK && !*planned) {
         status = carry_out(attempt, result);
+        *planned = plan->needs_wait;
+    }
     tn_pool_unlock(plan->pool);
     return status;
 }

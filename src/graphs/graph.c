@@ -136,10 +136,10 @@ void tn_graph_destroy(tarn_graph *graph)
     tn_device_expect_gone(pool->device, graph->driver_graph);
     tn_exec_destroy(gpu, graph->exec);
     tn_graph_drop(gpu, graph->driver_graph);
+    tn_guard_drop(graph->guard); /* its watch refers to the pool */
     tn_pool_lock(pool);
     TN_ASSERT(pool->graph_count > 0);
     pool->graph_count -= 1;
     tn_pool_unlock(pool);
-    tn_guard_drop(graph->guard);
     tn_records_give(&graph_records, graph);
 }

@@ -39,10 +39,17 @@
  * included: the order of launches is the order that was noted. A launch waits on the host when the
  * driver's queue is full, which is why the lock is none of the pool's own.
  *
+ * A restore writes what graphs of other pools refer to under a guard, so it takes a turn in the order of each of
+ * these pools' replays, as if it were one (tn_replays_visit). A pool's only graph is ordered for its sake until the next
+ * replay has come behind it. A restore keeps several pools from replaying at a time, and has the lock of none of them
+ * meanwhile, so that it comes to no lock out of turn: who launches, or joins two orders, waits until a record has no
+ * visitor. A visitor waits for nobody: it goes and comes again.
+ *
  * Trade-offs: a pool that changes streams once pays for an event at each replay from then on. Two
  * graphs are ordered even where they share no memory. */
 #include "graphs/replay.h"
 
+#include <sched.h>
 #include <stddef.h>
 
 #include "base/barrier.h"
@@ -67,6 +74,13 @@ static bool is_alone(const tarn_pool *pool, const struct tn_hold *own)
            (pool->hold_count == 0 || (pool->hold_count == 1 && pool->holds == own));
 }
 
+/* Whether a restore has its turn, or the next replay is to come behind one. The record is locked. */
+static bool is_visited(const tarn_pool *pool, const struct tn_replays *replays)
+{
+    return replays->visitor != NULL ||
+           (replays->visited && !tn_gpu_is_proven(&pool->device->gpu, atomic_load(&replays->stamp)));
+}
+
 /* The pool's graph is its only one. A pool that joins the order meanwhile does so with the lock of that. Nobody
  * else but such a pool launches with it now: so a launch is hardly ever waited for here. was_launched: it may
  * have been; else no launch of any graph before runs, or will any more. */
@@ -78,8 +92,12 @@ static void end_order(tarn_pool *pool, bool was_launched)
     if (atomic_load(&pool->replays->shared))
         return;
     replays = tn_replays_lock(&pool->replays);
-    if (!atomic_load(&replays->shared)) {
+    if (is_visited(pool, replays)) {
+        replays->lent = true;
+    } else if (!atomic_load(&replays->shared)) {
         atomic_store(&replays->ordered, false);
+        replays->crosses = replays->crosses && !replays->lent;
+        replays->lent = false;
         if (!was_launched)
             atomic_fetch_add(&replays->series, 1);
     }
@@ -114,6 +132,36 @@ static TN_APART bool end_order_if_alone(const tarn_graph *graph)
     return alone;
 }
 
+/* The same where replays were ordered for a restore's sake, which this one has come behind. */
+static TN_APART void end_loan(const tarn_graph *graph)
+{
+    tarn_pool *pool = graph->pool;
+
+    tn_pool_lock(pool);
+    if (pool->graph_count == 1 && tn_holds_are_kept_by(pool, graph->driver_graph)) {
+        end_order(pool, true);
+    } else {
+        struct tn_replays *replays = tn_replays_lock(&pool->replays);
+
+        replays->lent = false; /* there are others by now */
+        tn_replays_unlock(replays);
+    }
+    tn_pool_unlock(pool);
+}
+
+/* Locks the pool's record, which no restore visits. Such one waits for nobody. */
+static struct tn_replays *lock_unvisited(tarn_pool *pool)
+{
+    struct tn_replays *replays = tn_replays_lock(&pool->replays);
+
+    while (replays->visitor != NULL) {
+        tn_replays_unlock(replays);
+        (void)sched_yield();
+        replays = tn_replays_lock(&pool->replays);
+    }
+    return replays;
+}
+
 /* Forgets the last replay: the graphs of its time are gone. */
 static TN_APART void enter_series(tarn_pool *pool, struct tn_replays *replays, uint64_t series)
 {
@@ -126,21 +174,27 @@ static TN_APART void enter_series(tarn_pool *pool, struct tn_replays *replays, u
 
 enum order { ORDER_KEPT, ORDER_BY_EVENT, ORDER_UNKNOWN, ORDER_REFUSED };
 
-/* What a replay on the stream needs to be behind the last one of the pool's record, which is locked. */
-static inline enum order order_behind_last(const tarn_pool *pool, const struct tn_replays *replays,
-                                           uint64_t stream_id)
+/* What work on the stream needs to be behind the last replay of the record, which is locked. */
+static inline enum order order_behind(const struct tn_gpu *gpu, const struct tn_replays *replays,
+                                      uint64_t stream_id)
 {
-    const struct tn_gpu *gpu = &pool->device->gpu;
-    uint64_t own = atomic_load(&pool->replay_stream_id);
-
-    if (TN_UNLIKELY(own != stream_id) && own != 0 && pool->replay_order == TARN_REPLAY_REFUSED)
-        return ORDER_REFUSED;
     if (TN_UNLIKELY(!tn_gpu_is_proven(gpu, atomic_load(&replays->alone_stamp))))
         return ORDER_UNKNOWN;
     if (TN_LIKELY(atomic_load(&replays->stream_id) == stream_id) ||
         tn_gpu_is_proven(gpu, atomic_load(&replays->stamp)))
         return ORDER_KEPT;
     return replays->recorded ? ORDER_BY_EVENT : ORDER_UNKNOWN;
+}
+
+/* The same for a replay of the pool's. */
+static inline enum order order_behind_last(const tarn_pool *pool, const struct tn_replays *replays,
+                                           uint64_t stream_id)
+{
+    uint64_t own = atomic_load(&pool->replay_stream_id);
+
+    if (TN_UNLIKELY(own != stream_id) && own != 0 && pool->replay_order == TARN_REPLAY_REFUSED)
+        return ORDER_REFUSED;
+    return order_behind(&pool->device->gpu, replays, stream_id);
 }
 
 static tarn_status refuse(const tarn_pool *pool, uint64_t stream_id)
@@ -170,7 +224,7 @@ static tarn_status take_turn(tarn_pool *pool, tn_cu_stream stream, uint64_t stre
         replays->crosses = replays->crosses || (last != 0 && last != stream_id);
         tn_replays_unlock(replays);
         status = tn_gpu_wait_idle(gpu);
-        replays = tn_replays_lock(&pool->replays);
+        replays = lock_unvisited(pool);
         if (status == TARN_OK)
             order = order_behind_last(pool, replays, stream_id);
     }
@@ -245,13 +299,14 @@ static tarn_status launch_in_turn(const tarn_graph *graph, tn_cu_stream stream, 
     struct tn_replays *replays;
     uint64_t stream_id = 0;
     uint64_t series;
+    bool lent;
     tarn_status status = tn_stream_id(gpu, stream, &stream_id);
 
     if (status == TARN_OK && stream_id != atomic_load(&pool->replays->stream_id))
         status = tn_stream_meet(gpu, stream);
     if (status != TARN_OK)
         return status;
-    replays = tn_replays_lock(&pool->replays);
+    replays = lock_unvisited(pool);
     if (atomic_load(&replays->launching_alone))
         tn_replays_await_alone(replays);
     series = atomic_load(&replays->series);
@@ -263,11 +318,75 @@ static tarn_status launch_in_turn(const tarn_graph *graph, tn_cu_stream stream, 
         status = tn_exec_launch(gpu, graph->exec, stream);
     if (status == TARN_OK) {
         note_replay(pool, gpu, replays, stream_id);
+        replays->visited = false;
         /* Without an event the next change of streams waits for the device. */
         replays->recorded = replays->crosses && tn_event_renew(gpu, &replays->event, stream);
     }
+    lent = replays->lent && status == TARN_OK;
+    tn_replays_unlock(replays);
+    if (lent)
+        end_loan(graph);
+    return status;
+}
+
+/* Makes sure that replays are ordered, though there may be one graph. The record is locked. */
+static void borrow(struct tn_replays *replays)
+{
+    if (atomic_load(&replays->ordered))
+        return;
+    replays->lent = true;
+    atomic_store(&replays->ordered, true);
+    tn_barrier_heavy(); /* its light side: begin_alone */
+}
+
+tarn_status tn_replays_visit(tarn_pool *pool, const struct tn_visit *visit, bool *unordered)
+{
+    struct tn_gpu *gpu = &pool->device->gpu;
+    struct tn_replays *replays = tn_replays_lock(&pool->replays);
+    uint64_t series = atomic_load(&replays->series);
+    enum order order;
+    tarn_status status = TARN_OK;
+
+    *unordered = replays->visitor != NULL && replays->visitor != visit->visitor;
+    if (replays->visitor != NULL)
+        goto unlock; /* the pools have one record: it is visited once */
+    borrow(replays);
+    if (replays->seen_series != series)
+        enter_series(pool, replays, series);
+    order = order_behind(gpu, replays, visit->stream_id);
+    *unordered = order == ORDER_UNKNOWN || (order == ORDER_BY_EVENT && !visit->by_events) ||
+                 atomic_load(&replays->launching_alone);
+    replays->crosses = replays->crosses || (*unordered && visit->again);
+    if (!*unordered && order == ORDER_BY_EVENT)
+        status = tn_stream_wait(gpu, visit->stream, replays->event);
+    if (!*unordered && status == TARN_OK) {
+        replays->visitor = visit->visitor;
+        replays->visited_id = atomic_load(&replays->stream_id);
+        atomic_store(&replays->stream_id, 0); /* so no replay goes by it: is_next */
+    }
+unlock:
     tn_replays_unlock(replays);
     return status;
+}
+
+void tn_replays_leave_visit(tarn_pool *pool, const struct tn_visit *visit, bool worked)
+{
+    struct tn_gpu *gpu = &pool->device->gpu;
+    struct tn_replays *replays = tn_replays_lock(&pool->replays);
+
+    if (replays->visitor != visit->visitor)
+        goto unlock; /* it has left it, as another pool's */
+    replays->visitor = NULL;
+    if (!worked) {
+        atomic_store(&replays->stream_id, replays->visited_id);
+        goto unlock;
+    }
+    atomic_store(&replays->stream_id, visit->stream_id);
+    atomic_store(&replays->stamp, tn_gpu_epoch(gpu));
+    replays->visited = true;
+    replays->recorded = tn_event_renew(gpu, &replays->event, visit->stream);
+unlock:
+    tn_replays_unlock(replays);
 }
 
 /* On any stream, whichever graphs there are. */

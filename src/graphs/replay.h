@@ -24,6 +24,24 @@ void tn_replays_consider(tarn_pool *pool);
  * tarn_graph_replay may return. */
 TARN_MUST_CHECK tarn_status tn_graph_replay(const tarn_graph *graph, tn_cu_stream stream);
 
+/* A restore takes a turn among the replays of the graphs of a pool, for it writes what they refer to. From here on, and until
+ * tn_replays_leave_visit, none of them is launched, and what is enqueued on the stream runs after the last one.
+ * *unordered: only a wait for the device, without any lock, makes sure of that; it is not visited then. visitor: whose
+ * turn it is; another one's is waited for so, too. A lock of a pool may be held.
+ *   DEVICE_LOST, DRIVER: it is not visited */
+struct tn_visit {
+    const void *visitor;
+    tn_cu_stream stream;
+    uint64_t stream_id;
+    bool by_events; /* the stream may wait for events */
+    bool again;     /* a wait did not help: other threads replay all the time */
+};
+TARN_MUST_CHECK tarn_status tn_replays_visit(tarn_pool *pool, const struct tn_visit *visit,
+                                             bool *unordered);
+
+/* The turn is over. worked: replays from now on come behind what the stream has got. */
+void tn_replays_leave_visit(tarn_pool *pool, const struct tn_visit *visit, bool worked);
+
 /* Whether what is enqueued on the stream now runs after all replays of the pool. Takes no lock; any
  * thread. */
 bool tn_replays_precede(const tarn_pool *pool, uint64_t stream_id);

@@ -19,6 +19,7 @@ struct sums {
     uint64_t pending_count;
     uint64_t unheld_count;
     uint64_t kept_count;
+    uint64_t watched_count;
     uint64_t discarded_count;
     uint64_t mapped_bytes;
     uint64_t free_count; /* FREE blocks */
@@ -174,7 +175,8 @@ static tarn_status check_block(const tarn_pool *pool, const struct tn_block *blo
 }
 
 /* P25 */
-static tarn_status check_watches(const tarn_pool *pool, const struct tn_block *block)
+static tarn_status check_watches(const tarn_pool *pool, const struct tn_block *block,
+                                 struct sums *sums)
 {
     for (const struct tn_watched *watched = tn_block_watches(block); watched != NULL;
          watched = watched->next) {
@@ -185,6 +187,7 @@ static tarn_status check_watches(const tarn_pool *pool, const struct tn_block *b
                      block->state == TN_BLOCK_LIVE || block->state == TN_BLOCK_DISCARDED ||
                          (block->state == TN_BLOCK_PENDING && watched->watch->keeps),
                      1);
+        sums->watched_count += 1;
     }
     return TARN_OK;
 }
@@ -203,7 +206,7 @@ static tarn_status check_segment(const tarn_pool *pool, const struct tn_segment 
         tarn_status status = check_block(pool, block, sums);
 
         if (status == TARN_OK)
-            status = check_watches(pool, block);
+            status = check_watches(pool, block, sums);
 
         if (status != TARN_OK)
             return status;
@@ -332,6 +335,7 @@ static tarn_status check_counters(const tarn_pool *pool, const struct sums *sums
     EXPECT_EQUAL("P8", "the pool's pending count", counters->pending_count, sums->pending_count);
     EXPECT_EQUAL("P8", "the pool's unheld count", pool->unheld_count, sums->unheld_count);
     EXPECT_EQUAL("P25", "the pool's count of kept blocks", pool->kept_count, sums->kept_count);
+    EXPECT_EQUAL("P25", "the pool's count of watches", pool->watched_count, sums->watched_count);
     EXPECT_EQUAL("P8", "the pool's discarded count", counters->discarded_count,
                  sums->discarded_count);
     EXPECT_EQUAL("P8", "the pool's mapped bytes", counters->mapped_bytes, sums->mapped_bytes);

@@ -209,7 +209,7 @@ static void dismantle(tarn_pool *pool)
          block = tn_live_next(block)) { /* DISCARDED blocks go with their pool */
         tn_live_remove(block);
         tn_uses_end(pool, block);
-        tn_watches_forsake(block);
+        tn_watches_forsake(pool, block);
     }
     tn_pool_unmap_all(pool);
     tn_arenas_fini(pool);

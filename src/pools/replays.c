@@ -10,6 +10,7 @@
  * gone. */
 #include "pools/replays.h"
 
+#include <sched.h>
 #include <stddef.h>
 #include <time.h>
 
@@ -69,11 +70,34 @@ void tn_replays_await_alone(const struct tn_replays *replays)
         (void)nanosleep(&pause, NULL);
 }
 
+bool tn_replays_are_over(const tarn_pool *pool)
+{
+    const struct tn_replays *replays = atomic_load(&pool->replays);
+    const struct tn_gpu *gpu = &pool->device->gpu;
+
+    return !atomic_load(&replays->launching_alone) &&
+           tn_gpu_is_proven(gpu, atomic_load(&replays->alone_stamp)) &&
+           tn_gpu_is_proven(gpu, atomic_load(&replays->stamp));
+}
+
+/* Locks both records, neither of which a restore visits. A visit ends without the DEVICE lock. */
+static void lock_both(struct tn_replays *from, struct tn_replays *to)
+{
+    for (;;) {
+        tn_lock_acquire_spin(&to->lock, TN_RANK_REPLAY);
+        tn_lock_acquire_second_spin(&from->lock, TN_RANK_REPLAY);
+        if (to->visitor == NULL && from->visitor == NULL)
+            return;
+        tn_lock_release_second_spin(&from->lock);
+        tn_replays_unlock(to);
+        (void)sched_yield();
+    }
+}
+
 /* All pools of one record come to another. The DEVICE lock is held. */
 static void merge(tarn_device *device, struct tn_replays *from, struct tn_replays *to)
 {
-    tn_lock_acquire_spin(&to->lock, TN_RANK_REPLAY);
-    tn_lock_acquire_second_spin(&from->lock, TN_RANK_REPLAY);
+    lock_both(from, to);
     atomic_store(&to->shared, true);
     atomic_store(&to->ordered, true);
     atomic_store(&from->ordered, true);

@@ -42,6 +42,10 @@ struct tn_replays {
     tn_cu_event event;              /* NULL: none yet */
     uint64_t pool_count;            /* P17; guarded by the DEVICE lock */
     atomic_bool shared;             /* by several pools, now or before; stays so */
+    const void *visitor; /* a restore that takes its turn; nobody launches meanwhile; NULL: none */
+    uint64_t visited_id; /* the stream_id that it has found */
+    bool visited;        /* what stands for the last replay is a restore's work */
+    bool lent;           /* ordered for the sake of restores alone, as far as they know */
 };
 
 _Static_assert(offsetof(struct tn_replays, event) == 64, "a cache line");
@@ -73,6 +77,9 @@ static inline void tn_replays_unlock(struct tn_replays *replays)
 /* Replays are ordered from here on: no launch by a thread that goes by their not being so begins any more, and
  * tn_replays_await_alone sees the one that is under way. */
 void tn_replays_order(struct tn_replays *replays);
+
+/* Whether all replays of the pool are over, as far as waits have proven. Takes no lock. */
+bool tn_replays_are_over(const tarn_pool *pool);
 
 /* Until no thread launches a graph that was the only one when it began to. */
 void tn_replays_await_alone(const struct tn_replays *replays);

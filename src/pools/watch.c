@@ -17,10 +17,11 @@ static tarn_status no_memory(void)
     return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory to watch a block");
 }
 
-tarn_status tn_watch_init(struct tn_watch *watch, tarn_device *device, bool keeps, size_t capacity,
+tarn_status tn_watch_init(struct tn_watch *watch, tarn_pool *replayer, bool keeps, size_t capacity,
                           _Atomic uint64_t *word, uint64_t fresh, uint64_t stale)
 {
-    *watch = (struct tn_watch){.device = device,
+    *watch = (struct tn_watch){.device = replayer->device,
+                               .replayer = replayer,
                                .keeps = keeps,
                                .word = word,
                                .fresh = fresh,
@@ -60,6 +61,7 @@ static tarn_status add_block(struct tn_watched *watched, tarn_pool *pool, struct
     watched->block = block;
     atomic_store(&watched->pool, pool);
     cold->watches = watched;
+    pool->watched_count += 1;
     tn_block_tangle(block);
     return TARN_OK;
 }
@@ -94,6 +96,15 @@ static struct tn_watched **link_of(const struct tn_watched *watched)
     return link;
 }
 
+/* The watch has one block of the pool less. */
+static void note_unwatched(tarn_pool *pool, const struct tn_watch *watch)
+{
+    TN_ASSERT(pool->watched_count > 0);
+    pool->watched_count -= 1;
+    if (!tn_replays_are_over(watch->replayer))
+        pool->unwatched_stamp = tn_gpu_epoch(&pool->device->gpu);
+}
+
 /* The PENDING block's last watch is gone. What was launched while that was there may still use it. */
 static void end_keeping(tarn_pool *pool, const struct tn_block *block)
 {
@@ -108,6 +119,7 @@ static bool unlink_watched(tarn_pool *pool, struct tn_watched *watched)
     const struct tn_block *block = watched->block;
 
     *link_of(watched) = watched->next;
+    note_unwatched(pool, watched->watch);
     atomic_store(&watched->pool, NULL);
     if (block->state != TN_BLOCK_PENDING || tn_block_watches(block) != NULL)
         return false;
@@ -140,7 +152,7 @@ void tn_watch_end(struct tn_watch *watch)
 }
 
 /* Tells those that do not keep the block, or all; whether any is left. */
-static bool tell_all(struct tn_block *block, bool keepers)
+static bool tell_all(tarn_pool *pool, struct tn_block *block, bool keepers)
 {
     struct tn_watched **link = &tn_block_cold(block)->watches;
 
@@ -152,6 +164,7 @@ static bool tell_all(struct tn_block *block, bool keepers)
             continue;
         }
         *link = watched->next;
+        note_unwatched(pool, watched->watch);
         tell(watched);
         atomic_store(&watched->pool,
                      NULL); /* the last that is written: who ends it may find it gone now */
@@ -161,23 +174,23 @@ static bool tell_all(struct tn_block *block, bool keepers)
 
 bool tn_watches_tell(tarn_pool *pool, struct tn_block *block)
 {
-    if (tn_block_watches(block) == NULL || !tell_all(block, false))
+    if (tn_block_watches(block) == NULL || !tell_all(pool, block, false))
         return false;
     pool->kept_count += 1;
     return true;
 }
 
-void tn_watches_forsake(struct tn_block *block)
+void tn_watches_forsake(tarn_pool *pool, struct tn_block *block)
 {
     if (tn_block_watches(block) != NULL)
-        (void)tell_all(block, true);
+        (void)tell_all(pool, block, true);
 }
 
 void tn_watches_break(tarn_pool *pool, struct tn_block *block)
 {
     if (tn_block_watches(block) == NULL)
         return;
-    (void)tell_all(block, true);
+    (void)tell_all(pool, block, true);
     TN_ASSERT(pool->kept_count > 0);
     pool->kept_count -= 1;
 }

@@ -2,11 +2,15 @@
 /* watch.h -- live blocks that somebody refers to who does not hold their memory.
  *
  *   P25 the watches of a block are those that name it: of a LIVE or DISCARDED one any, of a PENDING one such that keep it,
- *       of others none; the pool's kept_count is the number of PENDING blocks that have any
+ *       of others none; the pool's kept_count is the number of PENDING blocks that have any, its watched_count
+ *       that of all watches of its blocks
  *
  * A watch is told of the first of its blocks that is freed, or it keeps them: what is freed meanwhile is PENDING until
  * the watch ends. It is told even so where the memory goes all the same, since a restore brings something else back to
  * it. A block that is watched is not plain, so its free is no arena's affair alone.
+ *
+ * Replays of a pool's graphs use what the watch names. A watch that ends, or that a free takes a block from, may leave such
+ * a replay running: the pool of the block notes the epoch then, and who writes there waits until that is proven.
  *
  * Locking: a block's watches are guarded by its pool's lock; a watch is made and ended by one thread at a time. */
 #ifndef TARN_POOLS_WATCH_H
@@ -28,6 +32,7 @@ struct tn_watched {
 
 struct tn_watch {
     tarn_device *device;    /* immutable: blocks of others are not watched */
+    tarn_pool *replayer;    /* immutable: whose replays use the blocks; it stays as long as the watch has any */
     bool keeps;             /* immutable */
     atomic_size_t gone;     /* index + 1 of the first block that was freed; 0: none */
     _Atomic uint64_t *word; /* immutable: where fresh becomes stale when the first one is */
@@ -38,8 +43,8 @@ struct tn_watch {
     size_t capacity; /* immutable */
 };
 
-/* A watch with room for so many blocks; word stands still as long as it does. HOST_MEMORY. */
-TARN_MUST_CHECK tarn_status tn_watch_init(struct tn_watch *watch, tarn_device *device, bool keeps,
+/* A watch with room for so many blocks, of the pool's device; word stands still as long as it does. HOST_MEMORY. */
+TARN_MUST_CHECK tarn_status tn_watch_init(struct tn_watch *watch, tarn_pool *replayer, bool keeps,
                                           size_t capacity, _Atomic uint64_t *word, uint64_t fresh,
                                           uint64_t stale);
 
@@ -59,7 +64,7 @@ bool tn_watches_tell(tarn_pool *pool, struct tn_block *block);
 void tn_watches_break(tarn_pool *pool, struct tn_block *block);
 
 /* The DISCARDED block goes with its pool: all of them are told. The lock is held. */
-void tn_watches_forsake(struct tn_block *block);
+void tn_watches_forsake(tarn_pool *pool, struct tn_block *block);
 
 /* The watches of a LIVE, PENDING or DISCARDED block; NULL: none. */
 static inline struct tn_watched *tn_block_watches(const struct tn_block *block)

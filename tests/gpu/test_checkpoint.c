@@ -266,6 +266,58 @@ START_TEST(a_step_that_is_captured_again_after_a_restore_is_the_same_graph)
 }
 END_TEST
 
+/* Forty replays of a graph of another pool, guarded, each of which reads a block for a while when that is restored: they read
+ * what was there, and the next one what the restore has put there. */
+static void check_guarded(tarn_guard guard)
+{
+    enum { WORDS = 1 << 20, SAVED = 7, ROUNDS = 40 };
+    tarn_pool *graphs = test_pool("graphs");
+    uint32_t *input = test_alloc(world.pool, WORDS * 4, world.stream);
+    uint32_t *output = test_alloc(world.default_pool, WORDS * 4, world.stream);
+    tarn_checkpoint *checkpoint = NULL;
+    tarn_capture *capture;
+    tarn_graph *graph;
+    void *temporary;
+
+    test_fill(world.stream, input, SAVED, WORDS);
+    OK(tarn_checkpoint_take(world.pool, TARN_CONTENTS_DEVICE, world.stream, &checkpoint));
+    test_synchronize(world.stream);
+    capture = test_capture_on(graphs, world.side, TARN_CAPTURE_THREAD_LOCAL);
+    OK(tarn_malloc(world.device, WORDS * 4, world.side, &temporary));
+    test_spin(world.side, 5);
+    test_copy(world.side, temporary, input, WORDS * 4);
+    test_copy(world.side, output, temporary, WORDS * 4);
+    OK(tarn_free(temporary));
+    graph = test_capture_end(capture);
+    OK(tarn_graph_guard(graph, guard, NULL));
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        test_fill(world.side, input, 100 + round, WORDS);
+        OK(tarn_graph_replay(graph, world.side));
+        OK(tarn_checkpoint_restore(checkpoint, world.stream, NULL));
+        test_synchronize(world.side);
+        test_expect_words(world.side, output, 100 + round, WORDS);
+        test_spin(world.stream, 5);
+        OK(tarn_checkpoint_restore(checkpoint, world.stream, NULL));
+        OK(tarn_graph_replay(graph, world.side));
+        test_synchronize(world.side);
+        test_expect_words(world.side, output, SAVED, WORDS);
+        test_synchronize(world.stream);
+    }
+    OK(tarn_graph_destroy(graph));
+    OK(tarn_checkpoint_destroy(checkpoint));
+    OK(tarn_free(input));
+    OK(tarn_free(output));
+    test_await_destructors(0);
+    OK(tarn_pool_destroy(graphs));
+}
+
+START_TEST(no_replay_of_a_guarded_graph_reads_restored_bytes_before_its_time)
+{
+    check_guarded(TARN_GUARD_KEEP);
+    check_guarded(TARN_GUARD_REFUSE);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("checkpoints");
@@ -282,5 +334,6 @@ int main(void)
     tcase_add_test(tcase, a_replay_after_a_restore_of_trimmed_memory_is_right);
     tcase_add_test(tcase, a_step_that_is_captured_again_after_a_restore_is_the_same_graph);
     tcase_add_test(tcase, revived_memory_under_a_kernel_is_waited_for);
+    tcase_add_test(tcase, no_replay_of_a_guarded_graph_reads_restored_bytes_before_its_time);
     return test_main(suite);
 }

@@ -455,7 +455,7 @@ static _Atomic uint64_t word;
 
 static void watch_live(void)
 {
-    OK(tn_watch_init(&watch, device, true, 1, &word, 1, 2));
+    OK(tn_watch_init(&watch, pool, true, 1, &word, 1, 2));
     OK(tn_watch_add(&watch, (uint64_t)(uintptr_t)live, block->sequence));
     OK(tarn_pool_validate(pool));
 }

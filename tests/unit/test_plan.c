@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/plan.h"
+#include "pools/watch.h"
 #include "unit/unit.h"
 
 static tarn_device *device;
@@ -80,6 +81,42 @@ START_TEST(each_page_without_memory_is_in_one_hole)
             ck_assert_uint_eq(plan.holes[i].offset,
                               plan.holes[i - 1].offset + plan.holes[i - 1].bytes);
     }
+    tn_plan_fini(&plan);
+}
+END_TEST
+
+/* C7: two blocks that two graphs of one pool watch, and one that no one watches. */
+START_TEST(each_pool_whose_graphs_watch_a_block_is_visited_once)
+{
+    tarn_pool *pools[2] = {unit_pool(device), unit_pool(device)};
+    void *blocks[3];
+    struct tn_watch watches[3];
+    _Atomic uint64_t word = 1;
+
+    take();
+    for (int i = 0; i < 3; i++) {
+        tarn_block block;
+
+        blocks[i] = unit_alloc(pool, 4096, stream);
+        OK(tarn_block_at(blocks[i], &block));
+        OK(tn_watch_init(&watches[i], pools[i / 2], i == 2, 2, &word, 1, 2));
+        OK(tn_watch_add(&watches[i], (uintptr_t)blocks[i], block.sequence));
+        OK(tn_watch_add(&watches[i], (uintptr_t)blocks[i], block.sequence));
+    }
+    OK(make());
+    ck_assert_uint_eq(plan.visit_count, 1); /* the second pool's watch keeps what is freed */
+    ck_assert_ptr_eq(plan.visits[0], pools[0]);
+    (void)tn_host_plan_fault(1, false);
+    plan.visit_capacity = 0;
+    tn_host_free((void *)plan.visits);
+    plan.visits = NULL;
+    STATUS(TARN_ERR_HOST_MEMORY, make());
+    ck_assert_uint_eq(tn_host_plan_fault(0, false), 1);
+    for (int i = 0; i < 3; i++)
+        tn_watch_end(&watches[i]);
+    OK(make());
+    ck_assert_uint_eq(plan.visit_count, 0);
+    ck_assert(!plan.needs_wait); /* no graph was replayed */
     tn_plan_fini(&plan);
 }
 END_TEST
@@ -293,6 +330,7 @@ int main(void)
     tcase_add_checked_fixture(tcase, make_pool, NULL);
     tcase_add_test(tcase, a_plan_says_what_will_be_and_changes_nothing);
     tcase_add_test(tcase, each_page_without_memory_is_in_one_hole);
+    tcase_add_test(tcase, each_pool_whose_graphs_watch_a_block_is_visited_once);
     tcase_add_test(tcase, only_memory_of_other_streams_is_waited_for);
     tcase_add_test(tcase, what_is_left_in_memory_of_another_stream_is_waited_for);
     tcase_add_test(tcase, a_block_comes_back_over_several_others_and_their_chunks);

@@ -50,7 +50,7 @@ static uint64_t number_of(const void *address)
 
 static void begin(struct tn_watch *watch, bool keeps, size_t capacity)
 {
-    OK(tn_watch_init(watch, device, keeps, capacity, &word, FRESH, STALE));
+    OK(tn_watch_init(watch, pool, keeps, capacity, &word, FRESH, STALE));
 }
 
 static tarn_status try_add(struct tn_watch *watch, const void *address, uint64_t number)
@@ -299,7 +299,7 @@ START_TEST(without_host_memory_nothing_is_watched)
     struct tn_watch watch;
 
     (void)tn_host_plan_fault(1, false);
-    STATUS(TARN_ERR_HOST_MEMORY, tn_watch_init(&watch, device, KEEPS, 3, &word, FRESH, STALE));
+    STATUS(TARN_ERR_HOST_MEMORY, tn_watch_init(&watch, pool, KEEPS, 3, &word, FRESH, STALE));
     ck_assert_uint_eq(tn_host_plan_fault(0, false), 1);
     unit_expect_sentence("no host memory to watch a block");
     end(&watch); /* as whoever began it does */

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A restore's turn among the replays of a pool. */
+#include <pthread.h>
+#include <time.h>
+
+#include "graphs/replay.h"
+#include "support/world.h"
+#include "unit/unit.h"
+
+static tarn_device *device;
+static tarn_pool *pool;
+static tn_cu_stream stream;
+static tn_cu_stream other;
+static void *words; /* outside the pool: what the graphs add to */
+
+static void make_pool(void)
+{
+    device = unit_device();
+    pool = unit_pool_of(device, "net", 0);
+    stream = test_stream();
+    other = test_stream();
+    words = unit_words(stream);
+}
+
+static tarn_graph *adding(uint32_t value)
+{
+    return unit_end(unit_adding(pool, stream, words, value));
+}
+
+static struct tn_visit visit_on(tn_cu_stream on)
+{
+    return (struct tn_visit){.visitor = &words,
+                             .stream = on,
+                             .stream_id = unit_order(device, on).stream_id,
+                             .by_events = true};
+}
+
+static void *replay_elsewhere(void *graph)
+{
+    OK(tn_graph_replay(graph, other));
+    return NULL;
+}
+
+static void *join_elsewhere(void *unused)
+{
+    tn_replays_join(pool, pool->holds->capture_id, NULL);
+    return unused;
+}
+
+/* Whether the thread goes on when the visit has ended, and not before. */
+static void expect_to_wait(const struct tn_visit *visit, void *(*body)(void *), void *argument)
+{
+    const struct timespec pause = {0, 20000000};
+    uint64_t launches = sim.call_count("cuGraphLaunch");
+    struct tn_replays *record = atomic_load(&pool->replays);
+    pthread_t thread;
+
+    ck_assert_int_eq(pthread_create(&thread, NULL, body, argument), 0);
+    (void)nanosleep(&pause, NULL);
+    ck_assert_uint_eq(sim.call_count("cuGraphLaunch"), launches);
+    ck_assert(!atomic_load(&record->shared));
+    tn_replays_leave_visit(pool, visit, true);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+}
+
+START_TEST(nobody_replays_while_a_restore_visits)
+{
+    tarn_graph *graph = adding(1);
+    const struct tn_visit visit = visit_on(stream);
+    const struct tn_visit another = {.visitor = &visit};
+    bool unordered = true;
+
+    OK(tn_replays_visit(pool, &visit, &unordered));
+    ck_assert(!unordered);
+    OK(tn_replays_visit(pool, &visit, &unordered)); /* as of another pool that shares the record */
+    ck_assert(!unordered);
+    OK(tn_replays_visit(pool, &another, &unordered));
+    ck_assert(unordered);
+    tn_replays_leave_visit(pool, &another, true); /* it is the first one's still */
+    expect_to_wait(&visit, replay_elsewhere, graph);
+    ck_assert(!atomic_load(&pool->replays->ordered)); /* it was the only graph, and came behind */
+    OK(tarn_graph_destroy(graph));
+}
+END_TEST
+
+/* A launch that has begun alone is waited for by a wait for the device alone, and so is one that is over. */
+START_TEST(pools_do_not_join_while_a_restore_visits)
+{
+    tarn_graph *graph = adding(1);
+    const struct tn_visit visit = visit_on(stream);
+    bool unordered = true;
+    tarn_pool *joining = unit_pool(device);
+    struct tn_hold *hold;
+
+    tn_pool_lock(joining);
+    OK(tn_hold_open(joining, (struct tn_order){17, pool->holds->capture_id}, true, &hold));
+    tn_pool_unlock(joining);
+    OK(tn_replays_visit(pool, &visit, &unordered));
+    ck_assert(!unordered);
+    expect_to_wait(&visit, join_elsewhere, NULL);
+    ck_assert_ptr_eq(atomic_load(&pool->replays), atomic_load(&joining->replays));
+    tn_pool_lock(joining);
+    tn_hold_drop(hold);
+    tn_pool_unlock(joining);
+    OK(tarn_graph_destroy(graph));
+}
+END_TEST
+
+START_TEST(a_restore_that_meets_a_launch_comes_again)
+{
+    tarn_graph *graph = adding(1);
+    struct tn_visit visit = visit_on(other);
+    bool unordered = false;
+
+    atomic_store(&pool->replays->launching_alone, true);
+    OK(tn_replays_visit(pool, &visit, &unordered));
+    ck_assert(unordered);
+    atomic_store(&pool->replays->launching_alone, false);
+    OK(tn_graph_replay(graph, stream));
+    OK(tn_replays_visit(pool, &visit, &unordered));
+    ck_assert(unordered);
+    ck_assert_ptr_null(pool->replays->visitor);
+    visit.again = true;
+    OK(tn_replays_visit(pool, &visit, &unordered));
+    ck_assert(unordered && pool->replays->crosses); /* so the next replay records an event */
+    OK(tarn_graph_destroy(graph));
+}
+END_TEST
+
+/* The graph that comes meanwhile is to be behind it as well. */
+START_TEST(a_graph_that_comes_during_a_visit_is_ordered)
+{
+    const struct tn_visit visit = visit_on(stream);
+    bool unordered = true;
+    tarn_graph *graph;
+
+    OK(tn_replays_visit(pool, &visit, &unordered));
+    ck_assert(!unordered);
+    graph = adding(1);
+    ck_assert(atomic_load(&pool->replays->ordered));
+    tn_replays_leave_visit(pool, &visit, true);
+    ck_assert(pool->replays->visited && pool->replays->recorded);
+    OK(tn_graph_replay(graph, other));
+    ck_assert(!pool->replays->visited && !atomic_load(&pool->replays->ordered));
+    OK(tarn_graph_destroy(graph));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("visits of restores");
+    TCase *tcase = test_case(suite, "visits", make_pool, NULL);
+
+    tcase_add_test(tcase, nobody_replays_while_a_restore_visits);
+    tcase_add_test(tcase, pools_do_not_join_while_a_restore_visits);
+    tcase_add_test(tcase, a_restore_that_meets_a_launch_comes_again);
+    tcase_add_test(tcase, a_graph_that_comes_during_a_visit_is_ordered);
+    return test_main(suite);
+}
