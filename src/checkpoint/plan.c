@@ -223,16 +223,41 @@ static bool visit_watchers(struct tn_plan *plan, const struct tn_block *block, b
     return added;
 }
 
-/* The blocks that are to be freed: those that their watches keep stay as they are. */
-static tarn_status visit_freed(struct tn_plan *plan)
+/* The blocks that are to be freed and that somebody else is concerned with. Those that their watches keep stay as they
+ * are. */
+static tarn_status plan_freed(struct tn_plan *plan)
 {
     for (struct tn_block *block = tn_live_first(plan->pool->segments); block != NULL;
          block = tn_live_next(block)) {
-        if (block->state == TN_BLOCK_LIVE && block->mark != plan->mark &&
-            !visit_watchers(plan, block, false))
+        if (block->state != TN_BLOCK_LIVE || block->mark == plan->mark)
+            continue;
+        if (!visit_watchers(plan, block, false))
             return no_memory();
+        tn_settle_plan_live(&plan->settlement, block);
     }
     return TARN_OK;
+}
+
+/* Whether blocks may be tangled, or lie in memory of others than their order. */
+static bool has_shared_blocks(const struct tn_plan *plan)
+{
+    return plan->watched || plan->pool->device->streams.known_count > 0 ||
+           plan->pool->arena_count > 1 || plan->pool->idle.heaps[TN_HEAP_SMALL].mapped_bytes > 0 ||
+           plan->pool->idle.heaps[TN_HEAP_LARGE].mapped_bytes > 0;
+}
+
+static void begin_settlement(struct tn_plan *plan)
+{
+    plan->settlement = (struct tn_settlement){
+        .pool = plan->pool,
+        .stream = plan->stream,
+        .order = plan->order,
+        .by_events = can_wait(plan),
+        .all = true,
+        .idle_sequence = plan->idle_sequence,
+        .mark = tn_next_mark(plan->pool),
+    };
+    tn_settle_plan(&plan->settlement);
 }
 
 static bool add_hole(struct tn_plan *plan, const struct tn_block *unmapped, struct tn_heap *heap,
@@ -543,8 +568,9 @@ static tarn_status plan_blocks(struct tn_plan *plan)
         give_up_places(plan);
     plan->freed_count = plan->pool->counters.live_count - kept_count;
     plan->needs_wait = plan->needs_wait || (writes && replays_may_run(plan));
-    if (status == TARN_OK && plan->watched && plan->freed_count > 0)
-        status = visit_freed(plan);
+    if (status == TARN_OK && plan->freed_count > 0 && has_shared_blocks(plan))
+        status = plan_freed(plan);
+    plan->needs_wait = plan->needs_wait || plan->settlement.needs_wait;
     if (writes || plan->revived_count + plan->freed_count > 0) {
         plan->needs_wait = plan->needs_wait || !tn_gpu_is_proven(&plan->pool->device->gpu,
                                                                  plan->pool->unwatched_stamp);
@@ -558,6 +584,7 @@ tarn_status tn_plan_make(struct tn_plan *plan)
 {
     tarn_status status = tn_checkpoint_check_pool(plan->pool);
 
+    begin_settlement(plan);
     plan->mark = tn_next_mark(plan->pool);
     plan->revived_count = 0;
     plan->span_count = 0;

@@ -10,6 +10,7 @@
 #ifndef TARN_CHECKPOINT_PLAN_H
 #define TARN_CHECKPOINT_PLAN_H
 
+#include "checkpoint/settle.h"
 #include "checkpoint/state.h"
 #include "pools/handover.h"
 
@@ -52,6 +53,7 @@ struct tn_plan {
     uint64_t seen_end;           /* 0: there was none */
     struct tn_reach reach;       /* of the blocks looked at last */
     bool is_at_home;             /* the plan's own stream has an arena */
+    struct tn_settlement settlement; /* of what is left */
     /* The plan itself: */
     uint16_t mark;      /* kept blocks carry it */
     size_t freed_count; /* live now, not then */

@@ -180,6 +180,8 @@ static tarn_status enqueue(const struct attempt *attempt)
         status = tn_stream_wait(&pool->device->gpu, plan->stream, pool->restored->used);
     if (status == TARN_OK && plan->follows_save)
         status = tn_stream_wait(&pool->device->gpu, plan->stream, pool->saver->used);
+    if (status == TARN_OK)
+        status = tn_settle_prepare(&plan->settlement);
     if (status == TARN_OK && attempt->use != NULL)
         status = tn_contents_load(plan->checkpoint, plan->stream, plan->order, attempt->use);
     return status;
@@ -192,7 +194,8 @@ static tarn_status prepare(struct attempt *attempt)
 
     attempt->delta = make_delta(plan);
     if (attempt->delta == NULL || !list_freed(attempt) ||
-        !tn_blocks_reserve(&plan->pool->store, plan->record_count + 2 * plan->pool->chunk_count) ||
+        !tn_blocks_reserve(&plan->pool->store, plan->record_count + 2 * plan->settlement.count +
+                                                   2 * plan->pool->chunk_count) ||
         (plan->needs_cold && !tn_blocks_add_cold(&plan->pool->store)))
         return no_memory();
     status = tn_saved_uses_make(plan, &attempt->uses);
@@ -367,6 +370,7 @@ static void commit(struct attempt *attempt)
     attempt->delta->revived_count = plan->revived_count;
     if (plan->revived_count > 0)
         plan->pool->revived_stamp = tn_gpu_epoch(&plan->pool->device->gpu);
+    tn_settle_commit(&plan->settlement);
     tn_idle_sort(plan->pool);
     tn_pool_order_free(plan->pool);
 }

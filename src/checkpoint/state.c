@@ -12,8 +12,11 @@
 #include "base/error.h"
 #include "base/host.h"
 #include "checkpoint/contents.h"
+#include "checkpoint/settle.h"
 #include "checkpoint/uses.h"
 #include "graphs/admit.h"
+#include "graphs/replay.h"
+#include "pools/handover.h"
 
 static struct tn_records checkpoint_records = TN_RECORDS_INIT_KEEPING(struct tarn_checkpoint, pins);
 
@@ -199,13 +202,53 @@ static void forget_state(tarn_checkpoint *checkpoint)
     checkpoint->live_bytes = 0;
 }
 
-/* Saves the live set; the pool's lock is held. WRONG_STATE, HOST_MEMORY: nothing is saved. */
-static tarn_status save_state(tarn_checkpoint *checkpoint)
+/* On which stream a take settles the pool. */
+struct settling {
+    tarn_stream stream;
+    struct tn_order order;
+    bool by_events;
+};
+
+/* Brings the pool's free memory into the form that each restore of the checkpoint brings it to. The pool's lock is
+ * held. */
+static tarn_status settle(tarn_pool *pool, const struct settling *on)
+{
+    struct tn_settlement settlement = {
+        .pool = pool,
+        .stream = on->stream,
+        .order = on->order,
+        .by_events = on->by_events,
+        .mark = tn_next_mark(pool),
+    };
+    const struct tn_visit visit = {.visitor = &settlement,
+                                   .stream = on->stream,
+                                   .stream_id = on->order.stream_id,
+                                   .by_events = on->by_events};
+    tarn_status status;
+
+    tn_settle_plan(&settlement);
+    if (!tn_blocks_reserve(&pool->store, 2 * settlement.count + 2 * pool->chunk_count))
+        return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a checkpoint");
+    status = tn_settle_prepare(&settlement);
+    if (status != TARN_OK)
+        return status;
+    tn_settle_commit(&settlement);
+    if (settlement.serves_captures)
+        tn_replays_follow(pool, &visit);
+    tn_idle_sort(pool);
+    tn_pool_order_free(pool);
+    return TARN_OK;
+}
+
+/* Saves the live set; the pool's lock is held. WRONG_STATE, HOST_MEMORY, DEVICE_LOST, DRIVER: nothing is saved. */
+static tarn_status save_state(tarn_checkpoint *checkpoint, const struct settling *on)
 {
     tarn_pool *pool = checkpoint->pool;
     bool saved = true;
     tarn_status status = tn_checkpoint_check_pool(pool);
 
+    if (status == TARN_OK)
+        status = settle(pool, on);
     if (status != TARN_OK)
         return status;
     if (pool->counters.live_count > 0) {
@@ -225,13 +268,13 @@ static tarn_status save_state(tarn_checkpoint *checkpoint)
     return status;
 }
 
-static tarn_status take_state(tarn_checkpoint *checkpoint)
+static tarn_status take_state(tarn_checkpoint *checkpoint, const struct settling *on)
 {
     tarn_pool *pool = checkpoint->pool;
     tarn_status status;
 
     tn_pool_lock(pool);
-    status = save_state(checkpoint);
+    status = save_state(checkpoint, on);
     if (status == TARN_OK)
         pool->checkpoint_count += 1;
     tn_pool_unlock(pool);
@@ -253,19 +296,19 @@ static tarn_status measure(tarn_pool *pool, struct tn_tally *live)
 
 /* Saves the live set and its contents in the room that was taken. *done: false where there is not enough of it or, when
  * it is to be exact, too much; then nothing is saved. */
-static tarn_status save_in_room(tarn_checkpoint *checkpoint, tarn_stream stream,
+static tarn_status save_in_room(tarn_checkpoint *checkpoint, const struct settling *on,
                                 const struct tn_tally *exact, bool *done)
 {
     tarn_pool *pool = checkpoint->pool;
     tarn_status status;
 
     tn_pool_lock(pool);
-    status = save_state(checkpoint);
+    status = save_state(checkpoint, on);
     *done = status == TARN_OK && tn_contents_fit(checkpoint) &&
             (exact == NULL ||
              (checkpoint->block_count == exact->count && checkpoint->live_bytes == exact->bytes));
     if (*done && checkpoint->block_count > 0)
-        status = tn_contents_save(checkpoint, stream);
+        status = tn_contents_save(checkpoint, on->stream);
     if (status != TARN_OK || !*done)
         forget_state(checkpoint);
     tn_pool_unlock(pool);
@@ -273,8 +316,8 @@ static tarn_status save_in_room(tarn_checkpoint *checkpoint, tarn_stream stream,
 }
 
 /* One try: what is live may change as long as the pool is not locked. */
-static tarn_status try_with_contents(tarn_checkpoint *checkpoint, tarn_stream stream,
-                                     struct tn_order order, unsigned tries, bool *done)
+static tarn_status try_with_contents(tarn_checkpoint *checkpoint, const struct settling *on,
+                                     unsigned tries, bool *done)
 {
     struct tn_tally room;
     tarn_status status = measure(checkpoint->pool, &room);
@@ -284,10 +327,10 @@ static tarn_status try_with_contents(tarn_checkpoint *checkpoint, tarn_stream st
         room.bytes *= 2;
     }
     if (status == TARN_OK && room.count > 0)
-        status = tn_contents_take_room(checkpoint, room.count, room.bytes, stream, order);
+        status = tn_contents_take_room(checkpoint, room.count, room.bytes, on->stream, on->order);
     if (status != TARN_OK)
         return status;
-    status = save_in_room(checkpoint, stream, tries == 0 ? &room : NULL, done);
+    status = save_in_room(checkpoint, on, tries == 0 ? &room : NULL, done);
     if (checkpoint->block_count == 0) /* nothing is saved, or nothing is live */
         tn_contents_drop_room(checkpoint, status == TARN_OK || !*done);
     return status;
@@ -301,15 +344,14 @@ static void count_checkpoint(tarn_pool *pool, int change)
 }
 
 /* The pool stays meanwhile, also when a callback frees its last block. */
-static tarn_status take_with_contents(tarn_checkpoint *checkpoint, tarn_stream stream,
-                                      struct tn_order order)
+static tarn_status take_with_contents(tarn_checkpoint *checkpoint, const struct settling *on)
 {
     bool done = false;
     tarn_status status = TARN_OK;
 
     count_checkpoint(checkpoint->pool, 1);
     for (unsigned tries = 0; status == TARN_OK && !done; tries++)
-        status = try_with_contents(checkpoint, stream, order, tries, &done);
+        status = try_with_contents(checkpoint, on, tries, &done);
     if (status != TARN_OK)
         count_checkpoint(checkpoint->pool, -1);
     return status;
@@ -326,11 +368,30 @@ static void release_state(tarn_checkpoint *checkpoint)
     tn_pool_unlock(pool);
 }
 
+static bool has_pending(tarn_pool *pool)
+{
+    bool pending;
+
+    tn_pool_lock(pool);
+    pending = tn_pool_has_pending(pool);
+    tn_pool_unlock(pool);
+    return pending;
+}
+
+/* The stream's order where it may wait for events; else none, and what is pending stays so. */
+static void look_softly(tarn_pool *pool, tarn_stream stream, struct tn_order *order)
+{
+    struct tn_order found = TN_ORDER_NONE;
+
+    if (tn_checkpoint_look(pool, stream, true, &found) == TARN_OK)
+        *order = found;
+}
+
 tarn_status tn_checkpoint_take(tarn_pool *pool, tarn_contents contents, tarn_stream stream,
                                tarn_checkpoint **checkpoint)
 {
+    struct settling on = {.stream = stream};
     tarn_checkpoint *made;
-    struct tn_order order = {0, 0};
     tarn_status status;
 
     if (pool->is_default)
@@ -338,7 +399,10 @@ tarn_status tn_checkpoint_take(tarn_pool *pool, tarn_contents contents, tarn_str
                                              "free the blocks of others; use a private pool");
     status = tn_checkpoint_check_routes(pool);
     if (status == TARN_OK && contents != TARN_CONTENTS_NONE)
-        status = tn_checkpoint_look(pool, stream, true, &order);
+        status = tn_checkpoint_look(pool, stream, true, &on.order);
+    else if (status == TARN_OK && has_pending(pool))
+        look_softly(pool, stream, &on.order);
+    on.by_events = on.order.stream_id != 0;
     if (status != TARN_OK)
         return status;
     made = tn_records_take(&checkpoint_records);
@@ -347,7 +411,7 @@ tarn_status tn_checkpoint_take(tarn_pool *pool, tarn_contents contents, tarn_str
     made->pool = pool;
     made->kind = contents;
     status =
-        contents == TARN_CONTENTS_NONE ? take_state(made) : take_with_contents(made, stream, order);
+        contents == TARN_CONTENTS_NONE ? take_state(made, &on) : take_with_contents(made, &on);
     if (status != TARN_OK) {
         tn_records_give(&checkpoint_records, made);
         return status;

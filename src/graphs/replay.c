@@ -389,6 +389,25 @@ unlock:
     tn_replays_unlock(replays);
 }
 
+void tn_replays_follow(tarn_pool *pool, const struct tn_visit *visit)
+{
+    const struct tn_gpu *gpu = &pool->device->gpu;
+    struct tn_replays *replays;
+    bool unordered = true;
+    tarn_status status = tn_replays_visit(pool, visit, &unordered);
+
+    if (status == TARN_OK && !unordered) {
+        tn_replays_leave_visit(pool, visit, true);
+        return;
+    }
+    replays = tn_replays_lock(&pool->replays);
+    borrow(replays);
+    atomic_store(&replays->alone_stamp, tn_gpu_epoch(gpu)); /* the next one waits for the device */
+    atomic_store(&replays->stamp, tn_gpu_epoch(gpu));
+    replays->visited = true;
+    tn_replays_unlock(replays);
+}
+
 /* On any stream, whichever graphs there are. */
 static tarn_status launch(const tarn_graph *graph, tn_cu_stream stream, bool *refused)
 {

@@ -39,6 +39,9 @@ struct tn_visit {
 TARN_MUST_CHECK tarn_status tn_replays_visit(tarn_pool *pool, const struct tn_visit *visit,
                                              bool *unordered);
 
+/* Replays of the pool that are launched from now on come behind what the stream has got. The lock of the pool is held. */
+void tn_replays_follow(tarn_pool *pool, const struct tn_visit *visit);
+
 /* The turn is over. worked: replays from now on come behind what the stream has got. */
 void tn_replays_leave_visit(tarn_pool *pool, const struct tn_visit *visit, bool worked);
 

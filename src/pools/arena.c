@@ -371,11 +371,12 @@ static bool ends(const struct ending *ending, const struct tn_arena *arena)
                                    : arena == ending->one;
 }
 
-/* The fence of a retired stream is done: its frees before that are proven. Those that came later were
+/* Where the fence of a retired stream is done its frees before that are proven. Those that came later were
  * proven before they took effect. */
 static void prove(struct tn_chunk *chunk, const struct tn_arena *arena)
 {
-    if (arena->fence == NULL || chunk->freed_stamp > atomic_load(&arena->fence->stamp))
+    if (arena->fence == NULL || !tn_fence_is_done(&arena->pool->device->streams, arena->fence) ||
+        chunk->freed_stamp > atomic_load(&arena->fence->stamp))
         return;
     chunk->was_used = chunk->was_used || chunk->freed_stamp != 0;
     chunk->freed_stamp = 0;
@@ -523,14 +524,15 @@ void tn_arenas_retire(tarn_pool *pool, struct tn_order order, struct tn_fence *f
     pool->retired_count += 1;
 }
 
-void tn_arenas_end_retired(tarn_pool *pool)
+void tn_arenas_end_retired(tarn_pool *pool, bool followed)
 {
     struct tn_arena *next;
 
     for (struct tn_arena *arena = pool->arenas; arena != NULL && pool->retired_count > 0;
          arena = next) {
         next = arena->next;
-        if (arena->fence != NULL && tn_fence_is_done(&pool->device->streams, arena->fence))
+        if (arena->fence != NULL &&
+            (followed || tn_fence_is_done(&pool->device->streams, arena->fence)))
             end_arenas(pool, &(struct ending){.one = arena, .to = &pool->idle});
     }
 }

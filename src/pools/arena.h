@@ -134,8 +134,8 @@ bool tn_arenas_prepare_retire(tarn_pool *pool, struct tn_order order);
 void tn_arenas_retire(tarn_pool *pool, struct tn_order order, struct tn_fence *fence);
 
 /* Ends the arenas of retired streams whose fences are done: their chunks go to the pool's idle memory,
- * proven idle. */
-void tn_arenas_end_retired(tarn_pool *pool);
+ * proven idle. followed: the others', too, for the caller's stream is behind their fences. */
+void tn_arenas_end_retired(tarn_pool *pool, bool followed);
 
 /* So many blocks of that order are of a checkpoint now, or so no more: a restore brings them back to the
  * order's arena, if that is there. */

@@ -17,6 +17,7 @@ struct sums {
     uint64_t requested_bytes;
     uint64_t pending_bytes;
     uint64_t pending_count;
+    uint64_t ended_bytes;
     uint64_t unheld_count;
     uint64_t kept_count;
     uint64_t watched_count;
@@ -54,7 +55,8 @@ static void add_to_metrics(const struct tn_block *block, struct sums *sums)
                                     [TN_BLOCK_DISCARDED] = TN_DISCARDED_BLOCKS};
     uint64_t bytes = tn_block_bytes(block);
 
-    if (block->state == TN_BLOCK_FREE || block->state == TN_BLOCK_UNMAPPED)
+    if (block->state == TN_BLOCK_FREE || block->state == TN_BLOCK_UNMAPPED ||
+        (block->state == TN_BLOCK_PENDING && block->ended))
         return;
     add_block(sums, (enum tn_metric_id)blocks_of[block->state], bytes);
     add_block(sums, TN_ACTIVE_BLOCKS, bytes);
@@ -132,8 +134,9 @@ static tarn_status check_block(const tarn_pool *pool, const struct tn_block *blo
         sums->discarded_count += 1;
         break;
     case TN_BLOCK_PENDING:
-        sums->pending_bytes += tn_block_bytes(block);
-        sums->pending_count += 1;
+        sums->pending_bytes += block->ended ? 0 : tn_block_bytes(block);
+        sums->ended_bytes += block->ended ? tn_block_bytes(block) : 0;
+        sums->pending_count += !block->ended;
         sums->kept_count += tn_block_watches(block) != NULL;
         sums->unheld_count += block->unheld;
         break;
@@ -333,6 +336,7 @@ static tarn_status check_counters(const tarn_pool *pool, const struct sums *sums
                  sums->requested_bytes);
     EXPECT_EQUAL("P8", "the pool's pending bytes", counters->pending_bytes, sums->pending_bytes);
     EXPECT_EQUAL("P8", "the pool's pending count", counters->pending_count, sums->pending_count);
+    EXPECT_EQUAL("P8", "the pool's ended bytes", pool->ended_bytes, sums->ended_bytes);
     EXPECT_EQUAL("P8", "the pool's unheld count", pool->unheld_count, sums->unheld_count);
     EXPECT_EQUAL("P25", "the pool's count of kept blocks", pool->kept_count, sums->kept_count);
     EXPECT_EQUAL("P25", "the pool's count of watches", pool->watched_count, sums->watched_count);

@@ -265,6 +265,7 @@ static void leave_pool(struct tn_hold *hold, bool proven)
         link = &(*link)->next;
     *link = hold->next;
     pool->hold_count -= 1;
+    tn_pending_end_captured(pool);
     tn_host_free(hold->map);
     hold->map = NULL;
     hold->magic = 0;
@@ -287,9 +288,12 @@ static bool orphan(struct tn_hold *hold)
 
 void tn_hold_close(struct tn_hold *hold)
 {
+    tarn_pool *pool = hold->pool;
+
     end_capture(hold);
     if (hold->passing)
         (void)orphan(hold);
+    tn_pending_end_captured(pool);
 }
 
 static bool is_over(const struct tn_hold *hold)

@@ -436,7 +436,7 @@ static tarn_status try_allocate(tarn_pool *pool, const struct tn_request *reques
     heap = &arena->heaps[tn_kind_of(bytes)];
     block = tn_heap_find(pool, heap, room);
     if (block == NULL && tn_pool_has_pending(pool)) {
-        tn_pending_poll(pool, false);
+        tn_pending_poll_to_use(pool, capture_id != 0);
         if (capture_id != 0 && !pool->device->no_record_stream_reuse)
             tn_pending_poll_capture(pool, arena, request->stream);
         if (!tn_blocks_reserve(&pool->store, RECORDS_FOR_ALLOCATION))
@@ -554,6 +554,14 @@ tarn_status tn_pool_lock_block(uint64_t address, bool live_only, tarn_pool **poo
     return status;
 }
 
+/* Whether the work of the block's own stream, which was retired, is to end first. */
+static bool waits_for_retired(tarn_pool *pool, struct tn_block *block)
+{
+    if (tn_pool_defers(pool))
+        return tn_block_fence(block) != NULL; /* whatever a poll has found */
+    return !tn_block_settle(pool, block);
+}
+
 /* The hold of the capture that the block was allocated in, or of the one that this is a body's part of, while that is
  * open; NULL: it is not, or the block is of no capture. */
 static const struct tn_hold *find_open_hold(const tarn_pool *pool, const struct tn_block *block)
@@ -614,7 +622,7 @@ static void free_block(tarn_pool *pool, struct tn_block *block, bool unheld, boo
     block->unheld = unheld;
     block->captured_free = block->captured_free || unheld;
     proof_stamp = tn_block_is_in_order(block) ? 0 : tn_gpu_epoch(&pool->device->gpu);
-    if (kept || tn_block_uses(block) != NULL || !tn_block_settle(pool, block) ||
+    if (kept || tn_block_uses(block) != NULL || waits_for_retired(pool, block) ||
         block->captured_free || proof_stamp != 0) {
         tn_pending_add(pool, block, proof_stamp, graphs_alone);
         return;

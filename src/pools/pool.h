@@ -94,6 +94,7 @@ struct tarn_pool {
     uint64_t hold_count;
     uint64_t open_hold_count;
     uint64_t hold_serial;      /* of the newest hold */
+    uint64_t ended_bytes;      /* of PENDING blocks that a poll has found unused */
     uint64_t unheld_count;     /* pending blocks freed in a capture that has no hold */
     uint64_t kept_count;       /* pending blocks that watches keep */
     uint64_t watched_count;    /* watches of its blocks: P25 */

@@ -215,7 +215,7 @@ static tarn_status attempt_reservation(tarn_pool *pool, const void *request, boo
     (void)result;
     if (status != TARN_OK)
         return status;
-    tn_pending_poll(pool, false); /* takes records */
+    tn_pending_poll_to_use(pool, wanted->order.capture_id != 0); /* takes records */
     if (!tn_blocks_reserve(&pool->store, records_needed(wanted)))
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for blocks' records");
     status = map_lacking(pool, wanted, arena, frugal);

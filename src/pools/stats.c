@@ -85,7 +85,7 @@ static tarn_extent_state extent_state(const struct tn_block *block)
     case TN_BLOCK_LIVE:
         return TARN_EXTENT_LIVE;
     case TN_BLOCK_PENDING:
-        return TARN_EXTENT_PENDING;
+        return block->ended ? TARN_EXTENT_FREE : TARN_EXTENT_PENDING;
     case TN_BLOCK_DISCARDED:
         return TARN_EXTENT_DISCARDED;
     case TN_BLOCK_UNMAPPED:

@@ -456,6 +456,28 @@ bool tn_fence_flush(struct tn_streams *streams, struct tn_fence *fence)
     return state == TN_FENCE_RECORDED || state == TN_FENCE_DONE;
 }
 
+bool tn_streams_can_record(struct tn_streams *streams, const struct tn_known_stream *stream)
+{
+    bool can;
+
+    tn_lock_acquire(&streams->lock);
+    can = is_open_to_us(streams, stream);
+    tn_lock_release(&streams->lock);
+    return can;
+}
+
+bool tn_fence_follow(struct tn_streams *streams, const struct tn_fence *fence, tn_cu_stream stream)
+{
+    bool follows;
+
+    tn_lock_acquire(&streams->lock);
+    follows = tn_fence_is_done(streams, fence) ||
+              (state_of(fence) == TN_FENCE_RECORDED &&
+               tn_stream_wait(streams->gpu, stream, fence->event) == TARN_OK);
+    tn_lock_release(&streams->lock);
+    return follows;
+}
+
 void tn_streams_poll(struct tn_streams *streams)
 {
     tn_lock_acquire(&streams->lock);

@@ -101,6 +101,13 @@ void tn_fence_release(struct tn_streams *streams, struct tn_fence *fence);
 /* Records the stream's open fences now; true when none is left open or was refused. */
 bool tn_fence_flush(struct tn_streams *streams, struct tn_fence *fence);
 
+/* Whether a fence of the stream could be recorded in this call. */
+bool tn_streams_can_record(struct tn_streams *streams, const struct tn_known_stream *stream);
+
+/* Puts a stream, of no capture, behind the work before the fence. False: it is not, since the driver refused, or no event
+ * stands for the fence. */
+bool tn_fence_follow(struct tn_streams *streams, const struct tn_fence *fence, tn_cu_stream stream);
+
 /* Whether the work before the fence has ended, as far as polls and waits have shown. Takes no lock. */
 bool tn_fence_is_done(const struct tn_streams *streams, const struct tn_fence *fence);
 

@@ -13,11 +13,15 @@
  * The order of a capture's own graph is asked only where an allocation in it finds no free memory and a
  * block waits for nothing else.
  *
- * Trade-offs: a poll looks at every pending block of the pool. */
+ * The end of a capture ends what waited for captures alone, whatever polls would find.
+ *
+ * Trade-offs: a poll looks at every pending block of the pool. A pool with checkpoints may let a quarter of its memory wait
+ * that a poll would have freed. */
 #include "pools/use.h"
 
 #include <stddef.h>
 
+#include "base/checked.h"
 #include "base/contract.h"
 #include "base/error.h"
 #include "base/host.h"
@@ -264,6 +268,7 @@ void tn_pending_add(tarn_pool *pool, struct tn_block *block, uint64_t proof_stam
     }
     block->state = TN_BLOCK_PENDING;
     block->graphs_alone = graphs_alone;
+    block->ended = false;
     cold->hold_serial = pool->hold_serial;
     cold->proof_stamp = proof_stamp;
     cold->kept_stamp = 0;
@@ -282,6 +287,14 @@ void tn_pending_add(tarn_pool *pool, struct tn_block *block, uint64_t proof_stam
     tn_metrics_add_block(pool->counters.metrics, TN_PENDING_BLOCKS, tn_block_bytes(block));
 }
 
+/* It counts as pending no more. */
+static void count_ended(tarn_pool *pool, const struct tn_block *block)
+{
+    pool->counters.pending_bytes -= tn_block_bytes(block);
+    pool->counters.pending_count -= 1;
+    tn_metrics_remove_block(pool->counters.metrics, TN_PENDING_BLOCKS, tn_block_bytes(block));
+}
+
 static void unlink_pending(tarn_pool *pool, struct tn_block *block)
 {
     const struct tn_block_cold *cold = tn_block_cold(block);
@@ -294,11 +307,12 @@ static void unlink_pending(tarn_pool *pool, struct tn_block *block)
         tn_block_cold(cold->pending_next)->pending_previous = cold->pending_previous;
     else
         pool->pending_last = cold->pending_previous;
-    pool->counters.pending_bytes -= tn_block_bytes(block);
-    pool->counters.pending_count -= 1;
+    if (block->ended)
+        pool->ended_bytes -= tn_block_bytes(block);
+    else
+        count_ended(pool, block);
     pool->unheld_count -= block->unheld;
     block->unheld = false;
-    tn_metrics_remove_block(pool->counters.metrics, TN_PENDING_BLOCKS, tn_block_bytes(block));
 }
 
 static void drop_fence(tarn_pool *pool, struct tn_block *block)
@@ -360,8 +374,8 @@ static bool capture_goes_on(const tarn_pool *pool, uint64_t capture_id)
 
 /* The work of the use is in a graph: the hold of its capture keeps the memory. But while the block's own capture goes
  * on that would write it again, with nothing in either graph that orders the two. */
-static bool capture_use_has_ended(const tarn_pool *pool, const struct tn_block *block,
-                                  const struct tn_use *use)
+bool tn_use_has_ended_captured(const tarn_pool *pool, const struct tn_block *block,
+                               const struct tn_use *use)
 {
     return !capture_goes_on(pool, use->order.capture_id) &&
            !capture_goes_on(pool, tn_block_order(block).capture_id);
@@ -370,7 +384,7 @@ static bool capture_use_has_ended(const tarn_pool *pool, const struct tn_block *
 static bool use_has_ended(tarn_pool *pool, const struct tn_block *block, const struct tn_use *use)
 {
     if (use->order.capture_id != 0)
-        return tn_gpu_is_lost(&pool->device->gpu) || capture_use_has_ended(pool, block, use);
+        return tn_gpu_is_lost(&pool->device->gpu) || tn_use_has_ended_captured(pool, block, use);
     return tn_fence_is_done(&pool->device->streams, use->fence);
 }
 
@@ -405,25 +419,31 @@ static bool is_held(const struct tn_block *block)
     return false;
 }
 
-/* Whether a graph may still be adopted that brings what is unheld a hold: not without the pool's handle. */
-static bool awaits_adoption(const tarn_pool *pool, const struct tn_block *block)
+/* Not without the pool's handle. */
+bool tn_pending_awaits_adoption(const tarn_pool *pool, const struct tn_block *block)
 {
     return block->unheld && !(atomic_load(&pool->released) && tn_pool_is_unclaimed(pool));
+}
+
+bool tn_pending_moves(const tarn_pool *pool, const struct tn_block *block)
+{
+    const struct tn_arena *arena = block->heap->arena;
+
+    return block->captured_free && arena != &pool->idle && !tn_arena_is_captured(arena) &&
+           is_held(block);
 }
 
 /* Whether a block freed beside captures may become FREE; *moves says whether its chunks must go to the
  * idle memory then. */
 static bool captures_let_go(tarn_pool *pool, const struct tn_block *block, bool force, bool *moves)
 {
-    const struct tn_arena *arena = block->heap->arena;
-
     *moves = false;
     if (!block->captured_free)
         return true;
-    if (!force && (awaits_adoption(pool, block) ||
+    if (!force && (tn_pending_awaits_adoption(pool, block) ||
                    tn_holds_are_open(pool, tn_block_cold(block)->hold_serial)))
         return false;
-    *moves = arena != &pool->idle && !tn_arena_is_captured(arena) && is_held(block);
+    *moves = tn_pending_moves(pool, block);
     return !*moves ||
            ((force || (tn_gpu_is_proven(&pool->device->gpu, tn_block_cold(block)->freed_stamp) &&
                        tn_give_up_is_proven(pool, block))) &&
@@ -489,19 +509,27 @@ static void count_freed(struct tn_block *block)
     tn_block_count_freed(block, freed_stamp, block->graphs_alone ? 0 : freed_stamp);
 }
 
-void tn_pending_poll(tarn_pool *pool, bool force)
+/* Whether captures get the memory of the PENDING block. That of retired streams is anyone's. */
+static bool serves_captures(const tarn_pool *pool, const struct tn_block *block)
+{
+    return !tn_block_is_of(block, TN_ORDER_NONE) &&
+           (tn_arena_serves_captures(block->heap->arena) || tn_pending_moves(pool, block));
+}
+
+/* keeps: what may serve captures stays as it is. */
+static void poll(tarn_pool *pool, bool force, bool keeps)
 {
     struct tn_block *next;
 
     if (!tn_pool_has_pending(pool))
         return;
     tn_streams_poll(&pool->device->streams);
-    tn_arenas_end_retired(pool);
+    tn_arenas_end_retired(pool, false);
     for (struct tn_block *block = pool->pending_first; block != NULL; block = next) {
         bool moves;
 
         next = tn_block_cold(block)->pending_next;
-        if (!has_ended(pool, block, force))
+        if ((keeps && serves_captures(pool, block)) || !has_ended(pool, block, force))
             continue;
         if (!captures_let_go(pool, block, force, &moves))
             continue;
@@ -509,6 +537,106 @@ void tn_pending_poll(tarn_pool *pool, bool force)
         if (moves)
             tn_heap_give_up(pool, block);
         count_freed(block); /* what its uses did has ended */
+        tn_heap_put(pool, block);
+    }
+}
+
+void tn_pending_poll(tarn_pool *pool, bool force)
+{
+    poll(pool, force, false);
+}
+
+bool tn_pool_defers(const tarn_pool *pool)
+{
+    enum { MOST_MIB = 256 }; /* or a quarter of what is mapped */
+
+    return pool->checkpoint_count > 0 &&
+           pool->counters.pending_bytes + pool->ended_bytes <=
+               tn_max(MOST_MIB * TN_MIB, pool->counters.mapped_bytes / 4);
+}
+
+void tn_pending_poll_to_use(tarn_pool *pool, bool captured)
+{
+    if (!tn_pool_defers(pool))
+        poll(pool, false, false);
+    else if (!captured)
+        poll(pool, false, true);
+}
+
+/* Whether nothing can run in the PENDING block any more; its uses stay with it, for whoever settles it is to find the
+ * same whether it was polled or not. */
+static bool would_end(tarn_pool *pool, const struct tn_block *block)
+{
+    const struct tn_block_cold *cold = tn_block_cold(block);
+    const struct tn_fence *fence = tn_block_fence(block);
+    const struct tn_use *use = tn_block_uses(block);
+
+    while (use != NULL && use_has_ended(pool, block, use))
+        use = use->next;
+    return use == NULL && tn_block_watches(block) == NULL && !tn_pending_moves(pool, block) &&
+           !tn_pending_awaits_adoption(pool, block) &&
+           !(block->captured_free && tn_holds_are_open(pool, cold->hold_serial)) &&
+           (fence == NULL || tn_fence_is_done(&pool->device->streams, fence)) &&
+           (cold->proof_stamp == 0 || tn_gpu_is_proven(&pool->device->gpu, cold->proof_stamp)) &&
+           tn_gpu_is_proven(&pool->device->gpu, cold->kept_stamp);
+}
+
+void tn_pending_collect(tarn_pool *pool)
+{
+    tn_pending_poll_to_use(pool, false);
+    for (struct tn_block *block = pool->pending_first; block != NULL;
+         block = tn_block_cold(block)->pending_next) {
+        if (block->ended || !would_end(pool, block))
+            continue;
+        block->ended = true;
+        count_ended(pool, block);
+        pool->ended_bytes += tn_block_bytes(block);
+    }
+}
+
+void tn_pending_free(tarn_pool *pool, struct tn_block *block)
+{
+    uint64_t stamp = tn_gpu_epoch(&pool->device->gpu);
+    bool moves = tn_pending_moves(pool, block);
+
+    TN_ASSERT(block->state == TN_BLOCK_PENDING && tn_block_watches(block) == NULL);
+    unlink_pending(pool, block);
+    tn_uses_end(pool, block);
+    if (moves)
+        tn_heap_give_up(pool, block);
+    /* What used it may run still, before the caller's stream. */
+    tn_block_count_freed(block, stamp, stamp);
+    tn_heap_put(pool, block);
+}
+
+/* Whether the PENDING block waits for captures alone. What polls and waits have found of others does not count. */
+static bool waits_for_captures(const struct tn_block *block)
+{
+    const struct tn_block_cold *cold = tn_block_cold(block);
+
+    if (tn_block_watches(block) != NULL || tn_block_fence(block) != NULL || cold->proof_stamp != 0 ||
+        cold->kept_stamp != 0)
+        return false;
+    for (const struct tn_use *use = tn_block_uses(block); use != NULL; use = use->next) {
+        if (use->order.capture_id == 0)
+            return false;
+    }
+    return true;
+}
+
+void tn_pending_end_captured(tarn_pool *pool)
+{
+    struct tn_block *next;
+
+    for (struct tn_block *block = pool->pending_first; block != NULL; block = next) {
+        bool moves;
+
+        next = tn_block_cold(block)->pending_next;
+        if (!waits_for_captures(block) || !uses_have_ended(pool, block, false) ||
+            !captures_let_go(pool, block, false, &moves) || moves)
+            continue;
+        unlink_pending(pool, block);
+        count_freed(block);
         tn_heap_put(pool, block);
     }
 }

@@ -10,6 +10,10 @@
  * the free marks the nodes that end the use, and an allocation looks whether its stream comes after all
  * of them.
  *
+ * Polls find what the driver happens to say. In a pool with checkpoints the addresses of a section that is captured again after
+ * a restore follow from the calls alone. So what a poll finds there is no capture's: such a block stays PENDING, noted as
+ * ended, until a restore or a take settles the pool (checkpoint/settle.h), memory is short, or too much waits.
+ *
  * Locking: the pool's lock, where a pool is named; else none. */
 #ifndef TARN_POOLS_USE_H
 #define TARN_POOLS_USE_H
@@ -91,6 +95,32 @@ bool tn_pool_has_pending(const tarn_pool *pool);
 /* Frees the PENDING blocks whose uses have ended, and the arenas of retired streams whose work has.
  * force: all blocks, when the device is idle and no capture is under way. */
 void tn_pending_poll(tarn_pool *pool, bool force);
+
+/* Whether what polls find is kept from captures. */
+bool tn_pool_defers(const tarn_pool *pool);
+
+/* A poll for the sake of an allocation, in a capture or outside. Where the pool defers captures get nothing by it. */
+void tn_pending_poll_to_use(tarn_pool *pool, bool captured);
+
+/* A poll for the sake of statistics. */
+void tn_pending_collect(tarn_pool *pool);
+
+/* Frees the PENDING blocks that were waiting for the end of captures, and of nothing else. */
+void tn_pending_end_captured(tarn_pool *pool);
+
+/* Whether the use, in a capture, has ended with that. */
+bool tn_use_has_ended_captured(const tarn_pool *pool, const struct tn_block *block,
+                               const struct tn_use *use);
+
+/* Whether a graph may still be adopted that brings what was freed without a hold one. */
+bool tn_pending_awaits_adoption(const tarn_pool *pool, const struct tn_block *block);
+
+/* Whether the chunks of the PENDING block go to the idle memory when it is freed: it was freed beside captures, and a
+ * graph holds them. */
+bool tn_pending_moves(const tarn_pool *pool, const struct tn_block *block);
+
+/* Frees the PENDING block, whose uses the caller has put a stream behind. Takes up to two records. */
+void tn_pending_free(tarn_pool *pool, struct tn_block *block);
 
 /* Frees the PENDING blocks of the arena, an order in a capture, whose uses were all in that capture and
  * come before what the order does next. stream: of that order, and of the caller's. */

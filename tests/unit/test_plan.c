@@ -275,11 +275,18 @@ END_TEST
 /* The block of a stream that was retired comes back to the restore's own stream. */
 START_TEST(a_plan_that_cannot_give_its_stream_an_arena_is_none)
 {
+    uint64_t id = 1000; /* of streams that nobody has */
     void *address = unit_alloc(pool, 4096, other);
 
     OK(tarn_stream_retire(device, other));
     take();
     OK(tarn_free(address));
+    tn_pool_lock(pool);
+    (void)tn_host_plan_fault(1, true);
+    while (tn_arena_get(pool, (struct tn_order){id, 0}) != NULL) /* records that are there */
+        id += 1;
+    tn_pool_unlock(pool);
+    (void)tn_host_plan_fault(0, false);
     (void)tn_host_plan_fault(2, false); /* the list of blocks to revive is the first */
     STATUS(TARN_ERR_HOST_MEMORY, make());
     ck_assert_uint_eq(tn_host_plan_fault(0, false), 1);
