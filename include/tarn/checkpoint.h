@@ -36,7 +36,10 @@ typedef enum tarn_contents {
  * memory is taken.
  * The copies are enqueued with the pool locked: who allocates from it meanwhile waits, also for a queue of the
  * stream's that is full to have room again. So does a restore.
- * Without contents the stream is not used.
+ * What is pending in memory of the stream, or of captures, is free from the take on, as after each restore: the stream is put
+ * behind the uses, and later replays of the pool's graphs come behind the stream. Of other streams, and where only a wait
+ * would end the uses, it stays pending. For that alone a take without contents uses the stream, which may not have been
+ * destroyed; one that cannot be used, since it is captured, leaves what is pending as it is.
  * Contents take, besides their bytes, some 40 bytes of device memory a block from the default pool, and
  * as many of page-locked host memory. What a checkpoint had of the latter is kept for the next one,
  * up to a limit (tarn_device_set_pinned_cache_limit), 256 MiB a device unless it is set: the driver takes
@@ -83,12 +86,15 @@ typedef struct tarn_delta {
  * for those retired since: a stream recorded for a block must live as long as a checkpoint has the block,
  * or be retired (see memory.h).
  * A block that is pending is revived where the checkpoint has it, and makes way where a revived one
- * lies over it; else it stays pending. What comes back belongs to its stream's memory again, or, where
+ * lies over it; else it is free from the restore on: the stream is put behind its uses, or the device is waited for
+ * where no event stands for them. But it stays pending where a guard keeps it, or a graph is still to be adopted. What comes back belongs to its stream's memory again, or, where
  * that stream is not known to the pool any more or a graph may write around it, to what is free for
  * all streams once a wait for the device has proven it idle.
  * The same calls after the same restore get the same addresses: those of captures, and those outside
- * captures on one stream, by one thread, as long as the pool maps the same memory, none of it is
- * pending, and none passes between captures and streams.
+ * captures on one stream, by one thread, as long as the pool maps the same memory and none passes between
+ * captures and streams. For captures it does not matter what the driver answers when it is asked whether work is done:
+ * what becomes free so serves them from the next restore or take on, or when memory is short, or when a
+ * quarter of the pool's memory, and 256 MiB, waits. Outside captures none may be pending.
  * *delta: owned by the caller; end it with tarn_delta_destroy. delta may be NULL.
  *   INVALID_HANDLE
  *   WRONG_STATE    a capture is under way in the pool, the stream is being captured, or, with contents, is the

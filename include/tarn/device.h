@@ -210,6 +210,15 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_device_set_pinned_cache_limit(tarn_dev
 TARN_API TARN_MUST_CHECK tarn_status tarn_device_trim(tarn_device *device, size_t keep_bytes,
                                                       size_t *freed_bytes);
 
+/* Looks which pending blocks of the device's pools are used no more: asks the driver after the streams
+ * that they wait for, and drops what destroyed graphs held. Such blocks count as pending no more, and
+ * allocations outside captures may have their memory. In a pool with checkpoints captures get that
+ * memory after the next restore or take: the addresses of a section that is captured again depend
+ * on no look. Allocations look by themselves when memory is wanted; this is for statistics that are
+ * up to date. Never waits. Any thread, also during a capture, which it does not disturb.
+ *   INVALID_HANDLE, DEVICE_LOST, POISONED */
+TARN_API TARN_MUST_CHECK tarn_status tarn_device_collect(tarn_device *device);
+
 #ifdef __cplusplus
 }
 #endif

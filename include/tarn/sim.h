@@ -176,6 +176,11 @@ TARN_SIM_API int tarn_sim_set_conditional(uint64_t handle, unsigned int value);
  * the range elsewhere (1), or refuses with out-of-memory any size above max_bytes (2). */
 TARN_SIM_API void tarn_sim_set_hints(int how, size_t max_bytes);
 
+/* What cuEventQuery says of an event that was recorded outside captures: what is so (0), always
+ * CUDA_ERROR_NOT_READY (1), or, as long as work is not held, never that, since it waits for the
+ * event first (2). For tests of what depends on when a program happens to ask. */
+TARN_SIM_API void tarn_sim_set_queries(int how);
+
 /* Stops and restarts the simulated GPU: while held, queued device work does not run. Calls nest.
  * For tests of what happens while memory is in use; a call that waits for the device waits. */
 TARN_SIM_API void tarn_sim_hold_work(void);

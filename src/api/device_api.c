@@ -142,6 +142,18 @@ tarn_status tarn_device_set_pinned_cache_limit(tarn_device *device, size_t bytes
     return tn_leave(tn_gpu_check(&device->gpu));
 }
 
+tarn_status tarn_device_collect(tarn_device *device)
+{
+    tarn_status status;
+
+    if (!tn_is_device(device))
+        return tn_bad_handle("device");
+    status = tn_enter_device(device);
+    if (status == TARN_OK)
+        tn_device_collect(device);
+    return tn_leave(status);
+}
+
 tarn_status tarn_device_trim(tarn_device *device, size_t keep_bytes, size_t *freed_bytes)
 {
     uint64_t freed = 0;

@@ -245,7 +245,7 @@ void tn_settle_commit(const struct tn_settlement *settlement)
         tn_arenas_end_retired(pool, true);
     for (struct tn_block *block = settlement->count > 0 ? pool->pending_first : NULL; block != NULL;
          block = next) {
-        next = tn_block_cold(block)->pending_next;
+        next = tn_block_cold(block)->pending_next; /* C8 */
         if (block->mark == settlement->mark && tn_block_watches(block) == NULL &&
             !may_be_in_use(settlement, block, &last))
             tn_pending_free(pool, block);

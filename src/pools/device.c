@@ -425,6 +425,19 @@ void tn_device_reap(tarn_device *device)
     tn_device_end_released(device);
 }
 
+void tn_device_collect(tarn_device *device)
+{
+    tn_device_reap(device);
+    tn_lock_acquire(&device->lock);
+    for (tarn_pool *pool = device->pools; pool != NULL; pool = pool->next) {
+        tn_pool_lock(pool);
+        if (tn_pool_has_pending(pool))
+            tn_pending_collect(pool);
+        tn_pool_unlock(pool);
+    }
+    tn_lock_release(&device->lock);
+}
+
 void tn_device_close_capture(tarn_device *device, uint64_t capture_id, tn_cu_graph graph,
                              bool discard)
 {

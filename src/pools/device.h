@@ -101,6 +101,9 @@ static inline bool tn_device_is_quiet(const tarn_device *device)
 void tn_device_drop_gone(tarn_device *device);
 void tn_device_end_released(tarn_device *device);
 
+/* Asks after all pending blocks of the device. Never waits. No lock may be held. */
+void tn_device_collect(tarn_device *device);
+
 /* Closes the open holds of a capture that is over in all pools of the device: by its id, or by the
  * graph that it made. discard: its live blocks become DISCARDED ones. No lock may be held. */
 void tn_device_close_capture(tarn_device *device, uint64_t capture_id, tn_cu_graph graph,

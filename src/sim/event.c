@@ -246,13 +246,26 @@ static tn_cu_result ask(tn_cu_event handle, struct tn_sim_event **event)
     return tn_sim_capture_unsafe();
 }
 
+/* What queries say: see tarn_sim_set_queries. */
+static enum { QUERIES_TRUE, QUERIES_NOT_READY, QUERIES_DONE } queries;
+
+void tarn_sim_set_queries(int how)
+{
+    if (!tn_sim_enter_control())
+        return;
+    queries = how == 1 ? QUERIES_NOT_READY : how == 2 ? QUERIES_DONE : QUERIES_TRUE;
+    tn_sim_leave();
+}
+
 tn_cu_result tn_sim_cuEventQuery(tn_cu_event handle)
 {
     struct tn_sim_event *event;
     tn_cu_result result = ask(handle, &event);
     if (result != TN_CUDA_SUCCESS)
         return result;
-    if (!tn_sim_point_reached(&event->point))
+    if (queries == QUERIES_DONE && tn_sim.held == 0)
+        return tn_sim_cuEventSynchronize(handle);
+    if (queries == QUERIES_NOT_READY || !tn_sim_point_reached(&event->point))
         return TN_CUDA_ERROR_NOT_READY;
     tn_sim_order_known(&event->point);
     return TN_CUDA_SUCCESS;

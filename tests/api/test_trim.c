@@ -188,6 +188,7 @@ START_TEST(a_device_that_cannot_be_waited_for_says_so)
     ck_assert_uint_eq(freed, 77);
     STATUS(TARN_ERR_INVALID_HANDLE, tarn_pool_trim_to(NULL, 0, &freed));
     STATUS(TARN_ERR_INVALID_HANDLE, tarn_device_trim(NULL, 0, &freed));
+    STATUS(TARN_ERR_INVALID_HANDLE, tarn_device_collect(NULL));
 }
 END_TEST
 
@@ -198,6 +199,7 @@ START_TEST(what_the_driver_does_not_take_back_poisons)
     STATUS(TARN_ERR_POISONED, tarn_pool_trim_to(world.pool, 0, NULL));
     STATUS(TARN_ERR_POISONED, tarn_pool_trim(world.pool, NULL));
     STATUS(TARN_ERR_POISONED, tarn_device_trim(world.device, 0, NULL));
+    STATUS(TARN_ERR_POISONED, tarn_device_collect(world.device));
     test_world_abandon();
 }
 END_TEST

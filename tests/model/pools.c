@@ -306,6 +306,20 @@ void do_device_trim(struct model *m)
            "a trim of the device has taken what it is to keep");
 }
 
+void do_collect(struct model *m)
+{
+    tarn_device_stats before = {.size = sizeof before};
+    tarn_device_stats after = {.size = sizeof after};
+
+    (void)test_ledger(); /* what goes when the driver ends graphs is not counted here */
+    WELL(m, tarn_device_get_stats(m->device, &before));
+    if (DECLINED(m, tarn_device_collect(m->device)) || !m->owns_device)
+        return;
+    WELL(m, tarn_device_get_stats(m->device, &after));
+    EXPECT(m, after.mapped_bytes == before.mapped_bytes && after.live_bytes == before.live_bytes,
+           "a look after pending blocks has changed what is mapped or live");
+}
+
 static void note_limits(struct model *m, uint64_t whole_bytes, uint64_t part_bytes)
 {
     tarn_device_stats stats = {.size = sizeof stats};

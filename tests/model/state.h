@@ -352,7 +352,7 @@ typedef void operation(struct model *m);
 operation do_alloc, do_free, do_free_on, do_record, do_touch, do_look, do_misuse_address;
 operation do_drain, do_new_stream, do_end_stream, do_retire;
 operation do_new_pool, do_end_pool, do_release_pool, do_trim, do_reserve, do_layout, do_check_live;
-operation do_trim_to, do_device_trim, do_limit, do_pool_limit, do_cache_limit;
+operation do_trim_to, do_device_trim, do_collect, do_limit, do_pool_limit, do_cache_limit;
 operation do_route, do_end_route;
 operation do_begin, do_fork, do_captured_alloc, do_captured_free, do_captured_touch,
     do_captured_last_use, do_end_capture, do_abort, do_break, do_wrong_end, do_unrouted;

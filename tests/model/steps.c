@@ -58,6 +58,7 @@ static const struct {
     OPERATION(3, retire),
     OPERATION(2, trim_to),
     OPERATION(2, device_trim),
+    OPERATION(2, collect),
     OPERATION(1, limit),
     OPERATION(1, pool_limit),
     OPERATION(1, cache_limit),

@@ -36,6 +36,7 @@ struct test_controls {
     uint64_t (*clear_fault)(const char **last);
     uint64_t (*call_count)(const char *function);
     void (*set_hints)(int how, size_t max_bytes);
+    void (*set_queries)(int how);
     void (*hold_work)(void);
     void (*resume_work)(void);
     void (*delay_destructors)(uint64_t microseconds);

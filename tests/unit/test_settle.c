@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/settle.h"
+#include "unit/unit.h"
+
+static tarn_device *device;
+static tarn_pool *pool;
+static tn_cu_stream stream;
+static tn_cu_stream other;
+
+static void make_pool(void)
+{
+    device = unit_device();
+    pool = unit_pool_of(device, "net", 0);
+    stream = test_stream();
+    other = test_stream();
+}
+
+/* A block of the stream that was freed behind another one's work, which is not done. */
+static struct tn_block *make_pending(tn_cu_stream home, tn_cu_stream user)
+{
+    void *address = unit_alloc(pool, 4096, home);
+    struct tn_block *block = unit_block(address);
+
+    test_spin(user, 20);
+    OK(tarn_free_on(address, user));
+    ck_assert_int_eq(block->state, TN_BLOCK_PENDING);
+    return block;
+}
+
+static struct tn_settlement settle_on(tn_cu_stream on, bool all)
+{
+    struct tn_settlement settlement = {.pool = pool,
+                                       .stream = on,
+                                       .order = unit_order(device, on),
+                                       .by_events = true,
+                                       .all = all,
+                                       .mark = 7};
+
+    tn_pool_lock(pool);
+    tn_settle_plan(&settlement);
+    ck_assert(tn_blocks_reserve(&pool->store, 2 * settlement.count));
+    OK(tn_settle_prepare(&settlement));
+    tn_settle_commit(&settlement);
+    tn_pool_unlock(pool);
+    OK(tarn_pool_validate(pool));
+    return settlement;
+}
+
+/* C8 */
+START_TEST(a_restore_frees_what_is_pending_behind_events)
+{
+    uint64_t waits = sim.call_count("cuStreamWaitEvent");
+    struct tn_settlement settlement;
+
+    (void)make_pending(stream, other);
+    (void)make_pending(other, stream);
+    settlement = settle_on(stream, true);
+    ck_assert(!settlement.needs_wait);
+    ck_assert_uint_eq(settlement.count, 2);
+    ck_assert_uint_eq(pool->counters.pending_count, 0);
+    ck_assert_uint_gt(sim.call_count("cuStreamWaitEvent"), waits);
+}
+END_TEST
+
+/* C8: the other stream does not come behind the take's. */
+START_TEST(a_take_leaves_what_is_another_streams_alone)
+{
+    struct tn_block *block = make_pending(other, stream);
+    struct tn_settlement settlement = settle_on(stream, false);
+
+    ck_assert_uint_eq(settlement.count, 0);
+    ck_assert_int_eq(block->state, TN_BLOCK_PENDING);
+    (void)make_pending(stream, other);
+    ck_assert_uint_eq(settle_on(stream, false).count, 1);
+    ck_assert_uint_eq(pool->counters.pending_count, 1);
+}
+END_TEST
+
+START_TEST(a_restore_that_may_use_no_event_waits_and_a_take_does_not)
+{
+    struct tn_settlement settlement = {.pool = pool,
+                                       .stream = stream,
+                                       .order = unit_order(device, stream),
+                                       .mark = 7};
+
+    (void)make_pending(stream, other);
+    for (int all = 0; all < 2; all++) {
+        settlement.all = all;
+        tn_pool_lock(pool);
+        tn_settle_plan(&settlement);
+        tn_pool_unlock(pool);
+        ck_assert_uint_eq(settlement.count, 0);
+        ck_assert_int_eq(settlement.needs_wait, all);
+    }
+}
+END_TEST
+
+START_TEST(a_stream_that_the_driver_does_not_put_behind_a_use_settles_nothing)
+{
+    struct tn_settlement settlement = {.pool = pool,
+                                       .stream = stream,
+                                       .order = unit_order(device, stream),
+                                       .by_events = true,
+                                       .all = true,
+                                       .mark = 7};
+
+    (void)make_pending(stream, other);
+    tn_pool_lock(pool);
+    tn_settle_plan(&settlement);
+    sim.plan_fault("cuStreamWaitEvent", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    STATUS(TARN_ERR_DRIVER, tn_settle_prepare(&settlement));
+    ck_assert_uint_eq(sim.clear_fault(NULL), 1);
+    tn_pool_unlock(pool);
+    ck_assert_uint_eq(pool->counters.pending_count, 1);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("settling");
+    TCase *tcase = test_case(suite, "settling", make_pool, NULL);
+
+    tcase_add_test(tcase, a_restore_frees_what_is_pending_behind_events);
+    tcase_add_test(tcase, a_take_leaves_what_is_another_streams_alone);
+    tcase_add_test(tcase, a_restore_that_may_use_no_event_waits_and_a_take_does_not);
+    tcase_add_test(tcase, a_stream_that_the_driver_does_not_put_behind_a_use_settles_nothing);
+    return test_main(suite);
+}
