@@ -145,9 +145,10 @@ tarn_status tarn_device_set_pinned_cache_limit(tarn_device *device, size_t bytes
 tarn_status tarn_device_collect(tarn_device *device)
 {
     tarn_status status;
+    TN_CALL(call);
 
-    if (!tn_is_device(device))
-        return tn_bad_handle("device");
+    if (!tn_call_device(&call, device))
+        return call.status;
     status = tn_enter_device(device);
     if (status == TARN_OK)
         tn_device_collect(device);

@@ -82,13 +82,19 @@ static void linger(void *user)
     nanosleep(&time, NULL);
 }
 
+/* Each stream's memory, and behind that the graph's: nothing orders two streams that write the same. */
+static uint64_t part_of(const struct program *p, size_t part)
+{
+    return p->mapped.address + part * MIB;
+}
+
 static void work(struct program *p, size_t stream)
 {
     order(p, stream);
     if (below(p, 3) == 0)
         OK(cu.cuLaunchHostFunc(p->streams[stream], linger, (void *)(uintptr_t)below(p, 200000)));
     else
-        OK(cu.cuMemsetD8Async(p->mapped.address, 1, 1 + below(p, MIB), p->streams[stream]));
+        OK(cu.cuMemsetD8Async(part_of(p, stream), 1, 1 + below(p, MIB), p->streams[stream]));
 }
 
 /* A wait for what has come is no work, and no reason for other streams to wait. */
@@ -156,7 +162,7 @@ static tn_cu_graphexec recorder(struct program *p)
     tn_cu_stream stream = p->streams[STREAMS - 1];
     OK(cu.cuStreamBeginCapture(stream, TN_CU_CAPTURE_MODE_RELAXED));
     for (size_t i = EVENTS - 2; i < EVENTS; i++) {
-        OK(cu.cuMemsetD8Async(p->mapped.address, 1, MIB, stream));
+        OK(cu.cuMemsetD8Async(part_of(p, STREAMS), 1, MIB, stream));
         OK(cu.cuEventRecordWithFlags(p->events[i], stream, TN_CU_EVENT_RECORD_EXTERNAL));
     }
     OK(cu.cuStreamEndCapture(stream, &graph));
@@ -170,7 +176,7 @@ static struct program *begin(uint64_t seed)
     struct program *p = calloc(1, sizeof *p);
     ck_assert_ptr_nonnull(p);
     p->random = seed;
-    p->mapped = map_new(2 * MIB);
+    p->mapped = map_new((STREAMS + 2) * MIB);
     p->streams[LEGACY] = TN_CU_STREAM_LEGACY;
     for (size_t i = 1; i < STREAMS; i++)
         p->streams[i] =

@@ -174,6 +174,7 @@ static void open_again(void)
     X(tarn_device_set_limit, NULL, (world.device, 0))                                              \
     X(tarn_device_set_memory_fraction, NULL, (world.device, 1.0))                                  \
     X(tarn_device_set_pinned_cache_limit, NULL, (world.device, TARN_NO_CACHE))                     \
+    X(tarn_device_collect, NULL, (world.device))                                                   \
     X(tarn_device_trim, NULL, (world.device, 0, &out.bytes))                                       \
     X(tarn_driver_graph_audit, NULL, (world.device, with.raw, NULL, &out.audit))                  \
     X(tarn_driver_graph_compare, NULL, (world.device, with.raw, with.raw, &out.graph_diff))       \
