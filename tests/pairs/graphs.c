@@ -440,15 +440,13 @@ static void guard_end(struct pairs_member *m)
     if (m->graphs[0] == NULL || m->graphs[1] == NULL)
         return;
     pairs_look_at(m->blocks[OUTPUT]);
-    if (pairs_is_there(input)) /* a restore has it back, with other bytes perhaps */
-        m->is_open = pw.blocks[input].is_known;
-    if (m->is_open) {
-        uint32_t pattern = pairs_is_there(input) ? pw.blocks[input].pattern : m->patterns[INPUT];
-
-        if (pairs_is_there(input))
-            pairs_look_at(input);
+    if (m->is_open && pairs_is_there(input)) { /* a restore has taken it back */
+        status = tarn_graph_replay(m->graphs[0], stream);
+        EXPECT(status == TARN_ERR_STALE || !pairs_is_well(), "whose input is live again: %s",
+               tarn_status_name(status));
+    } else if (m->is_open) {
         spoil(m->blocks[OUTPUT], stream);
-        (void)pairs_launch(m->graphs[0], stream, pattern, m->blocks[OUTPUT]);
+        (void)pairs_launch(m->graphs[0], stream, m->patterns[INPUT], m->blocks[OUTPUT]);
     }
     status = tarn_graph_replay(m->graphs[1], stream);
     EXPECT(status == TARN_ERR_STALE || !pairs_is_well(), "the other graph: %s",

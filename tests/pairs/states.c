@@ -25,6 +25,11 @@ static void take(struct pairs_member *m, tarn_contents contents)
     EXPECT(status != TARN_OK || pairs_is_concurrent() || !pairs_is_captured(home),
            "a checkpoint is taken of a pool in which a capture is under way");
     (void)pairs_need(status, "tarn_checkpoint_take");
+    if (contents == TARN_CONTENTS_NONE)
+        return;
+    pairs_relax(true); /* until the copies have been made, other streams would have to come behind them */
+    (void)DRIVE(cu.cuStreamSynchronize(pairs_free_stream(m)));
+    pairs_relax(false);
 }
 
 static void look_at_all(struct pairs_member *m)
