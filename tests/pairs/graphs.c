@@ -71,9 +71,9 @@ tarn_graph *pairs_graph(struct pairs_member *m, tarn_pool *pool, tn_cu_stream st
     return NEED(tarn_capture_end(capture, &graph)) ? graph : NULL;
 }
 
-/* The output is written by something slow, so that what comes next meets it under way. */
 bool pairs_launch(tarn_graph *graph, tn_cu_stream stream, uint32_t pattern, int output)
 {
+    pairs_come_after(stream, output);
     if (graph == NULL || !NEED(tarn_graph_replay(graph, stream)))
         return false;
     pairs_written(output, pattern, stream);
@@ -207,6 +207,7 @@ static void adoption_end(struct pairs_member *m)
         tn_cu_graphexec exec = NULL;
 
         pairs_relax(true);
+        pairs_come_after(pairs_free_stream(m), m->blocks[OUTPUT]);
         if (DRIVE(cu.cuGraphInstantiateWithFlags(&exec, m->raw, 0)) &&
             DRIVE(cu.cuGraphLaunch(exec, pairs_free_stream(m))))
             pairs_written(m->blocks[OUTPUT], m->patterns[OUTPUT], pairs_free_stream(m));
@@ -406,6 +407,7 @@ static void write_input(struct pairs_member *m, int block, tn_cu_stream stream)
 
     if (!pairs_is_there(block) || pairs_is_capturing(stream))
         return;
+    pairs_come_after(stream, block);
     if (DRIVE(pairs_write(stream, pairs_address(block), PAIRS_STANDARD, pattern)))
         pairs_written(block, pattern, stream);
     m->patterns[INPUT] = pattern;

@@ -187,6 +187,7 @@ int pairs_malloc(size_t bytes, tn_cu_stream stream);    /* of the pool that rout
 tn_cu_result pairs_write(tn_cu_stream stream, void *address, size_t bytes, uint32_t pattern);
 void pairs_fill(int block, tn_cu_stream stream);        /* with a new pattern */
 void pairs_written(int block, uint32_t pattern, tn_cu_stream stream); /* by work that is there */
+void pairs_come_after(tn_cu_stream stream, int block); /* what wrote it */
 void pairs_copy(int to, int from, tn_cu_stream stream); /* the pattern's words */
 bool pairs_is_there(int block);
 void pairs_discard(int block); /* its capture was aborted */

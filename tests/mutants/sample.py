@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""random.py [--base REVISION | PATH...] [--sample N] [--seed N] [--jobs N] [--out FOLDER] [--list]
+"""sample.py [--base REVISION | PATH...] [--sample N] [--seed N] [--jobs N] [--out FOLDER] [--list]
 
 Mutants that nobody chose: universalmutator's rules for C, and lines that change places, on the functions that differ from
 REVISION (origin/main), or on files and folders. A seeded sample of them; each one is built in a copy of the tree, and
