@@ -80,7 +80,7 @@ int pairs_malloc(size_t bytes, tn_cu_stream stream)
     void *address = NULL;
 
     return NEED(tarn_malloc(pw.device, bytes, stream, &address)) ? note_block(address, bytes, -1)
-                                                                : PAIRS_NONE;
+                                                                 : PAIRS_NONE;
 }
 
 bool pairs_is_there(int block)
@@ -124,10 +124,9 @@ tn_cu_result pairs_write(tn_cu_stream stream, void *address, size_t bytes, uint3
     if (words <= WHOLE_WORDS)
         return pattern_fill(stream, address, pattern, words);
     result = pattern_fill(stream, address, pattern, HEAD_WORDS);
-    return result != TN_CUDA_SUCCESS
-               ? result
-               : pattern_fill(stream, (char *)address + tail * 4, pattern + (uint32_t)tail,
-                              TAIL_WORDS);
+    return result != TN_CUDA_SUCCESS ? result
+                                     : pattern_fill(stream, (char *)address + tail * 4,
+                                                    pattern + (uint32_t)tail, TAIL_WORDS);
 }
 
 /* Work of the stream that is there has written the block, or, in a capture, will write it some time. */
@@ -224,10 +223,11 @@ static void compare(int place, const uint32_t *words, size_t count, uint32_t fir
     const struct pairs_block *block = &pw.blocks[place];
 
     for (uint32_t i = 0; i < count; i++)
-        EXPECT(words[i] == pattern_word(block->pattern, first + i),
-               "word %u of block %d at %p (%zu bytes of pool %d) is %#x, expected %#x of pattern %u",
-               first + i, place, (void *)block->address, block->bytes, block->home, words[i],
-               pattern_word(block->pattern, first + i), block->pattern);
+        EXPECT(
+            words[i] == pattern_word(block->pattern, first + i),
+            "word %u of block %d at %p (%zu bytes of pool %d) is %#x, expected %#x of pattern %u",
+            first + i, place, (void *)block->address, block->bytes, block->home, words[i],
+            pattern_word(block->pattern, first + i), block->pattern);
 }
 
 void pairs_look_at(int place)

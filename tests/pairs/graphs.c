@@ -11,9 +11,8 @@ void pairs_section(struct pairs_member *m, tarn_pool *pool, tn_cu_stream stream,
                    int output)
 {
     void *temporary = NULL;
-    tarn_status status = pool != NULL
-                             ? tarn_alloc(pool, PAIRS_STANDARD, 0, stream, &temporary)
-                             : tarn_malloc(pw.device, PAIRS_STANDARD, stream, &temporary);
+    tarn_status status = pool != NULL ? tarn_alloc(pool, PAIRS_STANDARD, 0, stream, &temporary)
+                                      : tarn_malloc(pw.device, PAIRS_STANDARD, stream, &temporary);
 
     (void)m;
     if (!pairs_need(status, "an allocation in a section") || !pairs_is_there(output))
@@ -174,8 +173,8 @@ const struct pairs_module pairs_capture = {
 static void adoption_begin(struct pairs_member *m)
 {
     m->streams[0] = pairs_free_stream(m);
-    m->is_open = pairs_is_well() && DRIVE(cu.cuStreamBeginCapture(
-                                        m->streams[0], TN_CU_CAPTURE_MODE_THREAD_LOCAL));
+    m->is_open = pairs_is_well() &&
+                 DRIVE(cu.cuStreamBeginCapture(m->streams[0], TN_CU_CAPTURE_MODE_THREAD_LOCAL));
     if (!m->is_open)
         return;
     m->streams[1] = m->streams[0];
@@ -304,8 +303,8 @@ static void body_begin(struct pairs_member *m)
         return;
     status = tarn_capture_begin_to_graph(m->pool, m->captures[0], 1, body, m->streams[1],
                                          TARN_CAPTURE_THREAD_LOCAL, &m->captures[1]);
-    if (pairs_is_stale(m, m->pool, status) ||
-        !pairs_need(status, "tarn_capture_begin_to_graph"))
+    m->is_refused = pairs_is_stale(m, m->pool, status);
+    if (m->is_refused || !pairs_need(status, "tarn_capture_begin_to_graph"))
         return;
     pairs_section(m, NULL, m->streams[1], m->patterns[OUTPUT], m->blocks[OUTPUT]);
 }
@@ -322,6 +321,8 @@ static void body_end(struct pairs_member *m)
     m->captures[0] = NULL;
     m->captures[1] = NULL;
     m->graphs[0] = end_capture(m, outer);
+    if (m->is_refused) /* its body is empty */
+        pairs_end_graph(&m->graphs[0]);
     replay_twice(m);
 }
 
@@ -491,8 +492,7 @@ const struct pairs_module pairs_guard = {
 static void update_prepare(struct pairs_member *m)
 {
     make_output(m);
-    m->graphs[0] =
-        pairs_graph(m, pairs_pool(m), m->stream, m->patterns[OUTPUT], m->blocks[OUTPUT]);
+    m->graphs[0] = pairs_graph(m, pairs_pool(m), m->stream, m->patterns[OUTPUT], m->blocks[OUTPUT]);
     m->patterns[SECOND] = (uint32_t)pairs_home_of(pairs_pool(m));
 }
 

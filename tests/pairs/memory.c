@@ -180,9 +180,9 @@ static void route_begin(struct pairs_member *m)
 
     do {
         m->pool = pairs_pool(m);
-        status = m->pool != NULL ? tarn_begin_allocate_to_pool(pw.device, m->pool,
-                                                               tarn_filter_thread, NULL)
-                                 : TARN_ERR_DEVICE_LOST;
+        status = m->pool != NULL
+                     ? tarn_begin_allocate_to_pool(pw.device, m->pool, tarn_filter_thread, NULL)
+                     : TARN_ERR_DEVICE_LOST;
     } while (pairs_is_stale(m, m->pool, status));
     m->is_open = pairs_need(status, "tarn_begin_allocate_to_pool");
     m->number = (uint64_t)pairs_home_of(m->pool);
@@ -261,7 +261,7 @@ static _Thread_local bool is_inside;
 static bool give_hoard(tarn_device *device, size_t wanted_bytes, void *user)
 {
     struct pairs_member *m = user;
-    void (*inside)(struct pairs_member *other) = m->inside;
+    void (*inside)(struct pairs_member * other) = m->inside;
 
     (void)wanted_bytes;
     if (m->is_open == false)

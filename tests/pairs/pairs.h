@@ -41,12 +41,12 @@ struct pairs_block {
     size_t bytes;
     size_t block_bytes;
     uint64_t sequence;
-    int home;         /* serial of its pool; 0: the default pool */
-    bool is_live;     /* as far as the user knows */
+    int home;          /* serial of its pool; 0: the default pool */
+    bool is_live;      /* as far as the user knows */
     bool is_discarded; /* allocated in a capture that was aborted, and not freed yet */
-    bool is_known;    /* the pattern is there when the mark is passed */
-    uint32_t pattern; /* see support/pattern.h */
-    tn_cu_event mark; /* behind the work that wrote it; NULL: none */
+    bool is_known;     /* the pattern is there when the mark is passed */
+    uint32_t pattern;  /* see support/pattern.h */
+    tn_cu_event mark;  /* behind the work that wrote it; NULL: none */
 };
 
 /* What was live in a pool when a checkpoint was taken. */
@@ -78,8 +78,8 @@ struct pairs_module {
 struct pairs_member {
     const struct pairs_module *module;
     struct pairs_member *other;
-    int index;             /* 0: the first */
-    tn_cu_stream stream;   /* both members' own where they are at once */
+    int index;           /* 0: the first */
+    tn_cu_stream stream; /* both members' own where they are at once */
     tn_cu_stream side;
     int blocks[PAIRS_OWN]; /* in the world's books; PAIRS_NONE: none */
     tarn_graph *graphs[2];
@@ -170,11 +170,11 @@ void pairs_member_init(struct pairs_member *m, const struct pairs_module *module
 void pairs_enter_thread(void); /* each further thread, first */
 bool pairs_is_well(void);
 bool pairs_is_concurrent(void);
-void pairs_step(void);         /* where one thread acts: validation and statistics */
-void pairs_validate(void);     /* that alone */
-void pairs_look(void);         /* at all blocks */
+void pairs_step(void);     /* where one thread acts: validation and statistics */
+void pairs_validate(void); /* that alone */
+void pairs_look(void);     /* at all blocks */
 void pairs_settle(void);
-uint32_t pairs_pattern(void);  /* a new one */
+uint32_t pairs_pattern(void); /* a new one */
 uint64_t pairs_random(uint64_t below);
 
 /* The pool that the member shares with others; the home of it. NULL: there is none any more. */
@@ -182,13 +182,13 @@ tarn_pool *pairs_pool(struct pairs_member *m);
 
 /* Blocks, by their place in the books. What could not be had is PAIRS_NONE, and may be given to all of these. */
 int pairs_alloc(struct pairs_member *m, size_t bytes, tn_cu_stream stream); /* of the shared pool */
-int pairs_alloc_default(size_t bytes, tn_cu_stream stream);                 /* of the default pool */
-int pairs_malloc(size_t bytes, tn_cu_stream stream);    /* of the pool that routes choose */
+int pairs_alloc_default(size_t bytes, tn_cu_stream stream); /* of the default pool */
+int pairs_malloc(size_t bytes, tn_cu_stream stream);        /* of the pool that routes choose */
 tn_cu_result pairs_write(tn_cu_stream stream, void *address, size_t bytes, uint32_t pattern);
-void pairs_fill(int block, tn_cu_stream stream);        /* with a new pattern */
+void pairs_fill(int block, tn_cu_stream stream);                      /* with a new pattern */
 void pairs_written(int block, uint32_t pattern, tn_cu_stream stream); /* by work that is there */
-void pairs_come_after(tn_cu_stream stream, int block); /* what wrote it */
-void pairs_copy(int to, int from, tn_cu_stream stream); /* the pattern's words */
+void pairs_come_after(tn_cu_stream stream, int block);                /* what wrote it */
+void pairs_copy(int to, int from, tn_cu_stream stream);               /* the pattern's words */
 bool pairs_is_there(int block);
 void pairs_discard(int block); /* its capture was aborted */
 char *pairs_address(int block);

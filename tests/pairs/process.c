@@ -37,9 +37,9 @@ static void *leave_things(void *argument)
     pairs_stand_inherit(leaver->watched);
     do {
         m->pool = pairs_pool(m);
-        status = m->pool != NULL ? tarn_begin_allocate_to_pool(pw.device, m->pool,
-                                                               tarn_filter_thread, NULL)
-                                 : TARN_ERR_DEVICE_LOST;
+        status = m->pool != NULL
+                     ? tarn_begin_allocate_to_pool(pw.device, m->pool, tarn_filter_thread, NULL)
+                     : TARN_ERR_DEVICE_LOST;
     } while (pairs_is_stale(m, m->pool, status));
     m->is_open = pairs_need(status, "tarn_begin_allocate_to_pool");
     m->blocks[0] = pairs_malloc(PAIRS_STANDARD, m->streams[0]);
@@ -244,7 +244,8 @@ static void cancellation_finish(struct pairs_member *m)
 
 const struct pairs_module pairs_cancellation = {
     .name = "cancellation",
-    .what = "a thread is cancelled while it allocates, captures, replays, trims and removes callbacks",
+    .what =
+        "a thread is cancelled while it allocates, captures, replays, trims and removes callbacks",
     .prepare = cancellation_prepare,
     .begin = cancellation_begin,
     .end = cancellation_end,

@@ -63,7 +63,7 @@ static struct {
     uint64_t places;
     bool has_stood;
     char place[64];
-} *told;
+} * told;
 
 /* One run ---------------------------------------------------------------------------------------- */
 
@@ -317,7 +317,7 @@ struct settings {
     uint64_t seeds;
     uint64_t places;
     uint64_t repeats;
-    uint64_t seed; /* of the first run */
+    uint64_t seed;  /* of the first run */
     uint64_t place; /* the one that is asked for; 0: none */
     const char *names[3];
 };
@@ -411,8 +411,9 @@ static void list(void)
     for (int i = 0; i < PAIRS_MODULES; i++)
         printf("%2d %-22s %s\n", i + 1, pairs_modules[i]->name, pairs_modules[i]->what);
     for (int order = 0; order < PAIRS_ORDERS; order++) {
-        printf("\n%s: the first one's line, the second one's column; x: run, -: excused, blank: the other way\n   ",
-               order_names[order]);
+        printf(
+            "\n%s: the first one's line, the second one's column; x: run, -: excused, blank: the other way\n   ",
+            order_names[order]);
         for (int i = 0; i < PAIRS_MODULES; i++)
             printf(" %2d", i + 1);
         for (int i = 0; i < PAIRS_MODULES; i++) {

@@ -17,8 +17,7 @@ static void take(struct pairs_member *m, tarn_contents contents)
         pairs_snapshot(m->snapshot, home, contents != TARN_CONTENTS_NONE);
         status = tarn_checkpoint_take(pool, contents, pairs_free_stream(m), &m->checkpoint);
     } while (pairs_is_stale(m, pool, status));
-    if (status == TARN_ERR_WRONG_STATE &&
-        (pairs_is_concurrent() || pairs_may_be_captured(home))) {
+    if (status == TARN_ERR_WRONG_STATE && (pairs_is_concurrent() || pairs_may_be_captured(home))) {
         m->is_refused = true;
         return;
     }
@@ -27,7 +26,8 @@ static void take(struct pairs_member *m, tarn_contents contents)
     (void)pairs_need(status, "tarn_checkpoint_take");
     if (contents == TARN_CONTENTS_NONE)
         return;
-    pairs_relax(true); /* until the copies have been made, other streams would have to come behind them */
+    pairs_relax(
+        true); /* until the copies have been made, other streams would have to come behind them */
     (void)DRIVE(cu.cuStreamSynchronize(pairs_free_stream(m)));
     pairs_relax(false);
 }

@@ -259,8 +259,7 @@ bool pairs_is_capturing(tn_cu_stream stream)
 {
     tn_cu_capture_status status = TN_CU_CAPTURE_STATUS_NONE;
 
-    return DRIVE(cu.cuStreamIsCapturing(stream, &status)) &&
-           status != TN_CU_CAPTURE_STATUS_NONE;
+    return DRIVE(cu.cuStreamIsCapturing(stream, &status)) && status != TN_CU_CAPTURE_STATUS_NONE;
 }
 
 tn_cu_stream pairs_free_stream(struct pairs_member *m)
