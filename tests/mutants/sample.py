@@ -1,16 +1,22 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""sample.py [--base REVISION | PATH...] [--sample N] [--seed N] [--jobs N] [--out FOLDER] [--list]
+"""sample.py [--base REVISION | PATH...] [--sample N] [--seed N] [--jobs N] [--out FOLDER] [--list | --again | --whole]
 
 Mutants that nobody chose: universalmutator's rules for C, and lines that change places, on the functions that differ from
 REVISION (origin/main), or on files and folders. A seeded sample of them; each one is built in a copy of the tree, and
-judged by its file's suite, then by api, fault, model and pairs, until one fails. One that does not compile, or whose
-object code is the original's, does not count. Results are lines of JSON in FOLDER/results.jsonl, one for each
-mutant as it is judged: who is interrupted calls the same again. Survivors without a reason in tests/mutants/survivors.txt
-are printed with their difference, and the exit status is 1.
+judged by its file's suites, then by those that caught others of its file, by api, model, pairs and fault, until one fails:
+twice, for a suite may fail on a busy machine. First all of these must pass on the tree as it is. One that does not compile, or
+whose object code with the release's flags is the original's, does not count. Results are lines of JSON in
+FOLDER/results.jsonl, one for each mutant as it is judged: who is interrupted calls the same again. Survivors without a
+reason in tests/mutants/survivors.txt are printed with their difference, and the exit status is 1.
+
+--list prints what results there are, and builds nothing; --again judges the survivors again, on the tree as it is now;
+--whole judges them by every suite of unit, api, model, pairs, fault and planted, whole.
 
 tools/mutate.sh sets up the Python that this runs in."""
 import argparse
+import collections
+import concurrent.futures
 import contextlib
 import hashlib
 import io
@@ -20,16 +26,25 @@ import pathlib
 import random
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import threading
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXCUSES = ROOT / "tests/mutants/survivors.txt"
 RULES = ["universal.rules", "c_like.rules", "c.rules"]
-# Each suite's seconds, as a test of ctest; what hangs is noticed, too.
-STAGES = [("api", ["-L", "^api$"], 120), ("fault", ["-L", "^fault$"], 600), ("model", ["-L", "^model$"], 300),
-          ("pairs", ["-R", "^pairs_[0-9]+$"], 600)]
+# Suites by their names, and with how much of their work each mutant is judged. Of suites with late destructors the
+# others show the same.
+STAGES = [("api", r"api_(?!statuses)\w+(?<!_late)", {}), ("model", r"model_\w+(?<!_late)", {"TARN_MODEL_SEEDS": "4"}),
+          ("pairs", r"pairs_\d+", {}), ("fault", r"fault_\w+(?<!_late)", {"TARN_FAULT_EVERY": "13"})]
+PAIRS = ["--failures", "1", "--seeds", "1", "--places", "1", "--repeats", "1"]
+WHOLE = r"(unit|api|model|pairs|fault|planted)_(?!statuses|soak)\w+"
+AT_ONCE = 3  # suites mostly wait
+LIKELY = 4
+PATIENCE = 8  # a suite hangs when it takes so many times what it took on the tree as it is
+RELEASE = ["-std=c17", "-O2", "-DNDEBUG", "-D_GNU_SOURCE", "-fPIC", "-fvisibility=hidden", "-Iinclude", "-Isrc", "-w"]
 
 
 def git(*arguments):
@@ -142,95 +157,192 @@ def excuse_of(mutant, known):
     return known.get((mutant.file, squeeze(mutant.original), squeeze(mutant.lines)))
 
 
+class Suite:
+    """A test of ctest, with its command and environment."""
+
+    def __init__(self, test, changes):
+        properties = {p["name"]: p["value"] for p in test["properties"]}
+        self.name, self.command = test["name"], list(test["command"])
+        self.folder = properties.get("WORKING_DIRECTORY")
+        self.environment = dict(item.split("=", 1) for item in properties.get("ENVIRONMENT", []))
+        self.environment.update(changes)
+        if self.name.startswith("pairs_"):
+            self.command += [] if options.whole else PAIRS
+        else:
+            self.environment.setdefault("CK_TIMEOUT_MULTIPLIER", "3")  # the machine may be busy
+        self.program = "bin/" + pathlib.Path(self.command[0]).name
+
+    def run(self, seconds, stop=None):
+        """What failed; "": nothing; None: it was stopped."""
+        process = subprocess.Popen(self.command, cwd=self.folder, env={**os.environ, **self.environment}, text=True,
+                                   errors="replace", stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                   start_new_session=True)
+        until, said = time.monotonic() + seconds, ""
+        while True:
+            try:
+                said, _ = process.communicate(timeout=0.2)
+                break
+            except subprocess.TimeoutExpired:
+                if time.monotonic() < until and not (stop and stop.is_set()):
+                    continue
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.communicate()
+                return "hangs" if time.monotonic() >= until else None
+        if process.returncode == 0:
+            return ""
+        cases = re.findall(r":[FE]:[^:]*:(\w+):", said) + re.findall(r"FAILED: ([^:]+):", said)
+        return cases[0] if cases else f"status {process.returncode}"
+
+
 class Builder:
     """A copy of the tree and its build, for one thread."""
 
     def __init__(self, folder):
         self.source, self.build = folder / "source", folder / "build"
-        self.baseline = {}
+        self.folder, self.released = folder, {}
+        self.catches = collections.defaultdict(collections.Counter)
 
     def run(self, command, seconds=1800):
         return subprocess.run(command, cwd=self.build, capture_output=True, text=True, timeout=seconds)
 
-    def prepare(self):
+    def copy(self):
         self.source.mkdir(parents=True, exist_ok=True)
         self.build.mkdir(parents=True, exist_ok=True)
-        names = git("ls-files", "-co", "--exclude-standard").splitlines()
-        for name in names:
+        digest = hashlib.sha256()
+        for name in git("ls-files", "-co", "--exclude-standard").splitlines():
             here, there = ROOT / name, self.source / name
-            if here.is_file() and (not there.exists() or here.read_bytes() != there.read_bytes()):
+            if not here.is_file():
+                continue
+            digest.update(name.encode() + here.read_bytes())
+            if not there.exists() or here.read_bytes() != there.read_bytes():
                 there.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(here, there)
                 there.touch()
-        done = self.run(["cmake", "-S", str(self.source), "-B", ".", "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Debug",
-                         "-DTARN_DEBUG_CHECKS=ON", "-DTARN_SAMPLES=OFF", "-DTARN_BENCH=OFF"])
-        done = done if done.returncode else self.run(["ninja", "-j1"])
+        return digest.hexdigest()
+
+    def prepare(self):
+        digest = self.copy()
+        linker = ["-DCMAKE_EXE_LINKER_FLAGS=-fuse-ld=lld"] if shutil.which("ld.lld") else []
+        done = self.run(["cmake", *linker, "-S", str(self.source), "-B", ".", "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Debug",
+                         "-DTARN_DEBUG_CHECKS=ON", "-DTARN_SAMPLES=OFF", "-DTARN_BENCH=OFF",
+                         "-DCMAKE_LINK_DEPENDS_NO_SHARED=ON"])
+        done = done if done.returncode else self.run(["ninja", f"-j{options.threads}"], 7200)
         if done.returncode:
             sys.exit(done.stdout[-2000:] + done.stderr[-2000:])
-        self.outputs = [line.split(":")[0] for line in self.run(["ninja", "-t", "targets", "all"]).stdout.splitlines()]
+        tests = json.loads(self.run(["ctest", "--show-only=json-v1"]).stdout)["tests"]
+        self.tests = {test["name"]: test for test in tests}
+        self.measure(digest)
 
-    def code(self, name):
-        """The object's code and data, without what is for debuggers; None: it does not compile."""
-        suffix = name.removeprefix("src/") + ".o"
-        objects = [o for o in self.outputs if o.endswith("/" + suffix)]
-        if self.run(["ninja", "-j1", *objects]).returncode:
-            return None
-        stripped = self.build / "stripped.o"
-        code = b""
-        for item in objects:
-            subprocess.run(["strip", "-g", "-o", str(stripped), str(self.build / item)], check=True)
-            code += stripped.read_bytes()
-        return code
+    def suites(self, pattern, changes=None):
+        return [Suite(test, changes or {}) for name, test in sorted(self.tests.items()) if re.fullmatch(pattern, name)]
+
+    def measure(self, digest):
+        """Each suite's seconds on the tree as it is, where it must pass."""
+        path = self.folder / "baseline.json"
+        kept = json.loads(path.read_text()) if path.exists() else {}
+        self.seconds = kept.get("seconds", {}) if kept.get("digest") == [digest, options.whole] else {}
+        wanted = self.suites(WHOLE) if options.whole else self.suites(r"unit_\w+")
+        for _, pattern, changes in STAGES if not options.whole else []:
+            wanted += self.suites(pattern, changes)
+
+        def take(suite):
+            for _ in range(2):
+                began = time.monotonic()
+                failed = suite.run(1200)
+                if not failed:
+                    self.seconds[suite.name] = time.monotonic() - began
+                    return None
+            return f"{suite.name} fails on the tree as it is: {failed}"
+
+        with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+            failures = list(filter(None, pool.map(take, [s for s in wanted if s.name not in self.seconds])))
+        if failures:
+            sys.exit("\n".join(failures))
+        path.write_text(json.dumps({"digest": [digest, options.whole], "seconds": self.seconds}))
+        print(f"{len(wanted)} suites pass on the tree as it is, in {sum(self.seconds.values()):.0f} s of theirs", flush=True)
+
+    def release(self, name):
+        """The object's code and data as they are installed; None: it does not compile."""
+        object_file = self.folder / "release.o"
+        done = subprocess.run(["cc", *RELEASE, "-c", name, "-o", str(object_file)], cwd=self.source, capture_output=True)
+        return object_file.read_bytes() if done.returncode == 0 else None
 
     def judge(self, mutant):
-        if mutant.file not in self.baseline:
-            self.baseline[mutant.file] = self.code(mutant.file)
+        if mutant.file not in self.released:
+            self.released[mutant.file] = self.release(mutant.file)
         path = self.source / mutant.file
         kept = path.read_text()
         path.write_text(mutant.text())
         try:
-            code = self.code(mutant.file)
+            code = self.release(mutant.file)
             if code is None:
                 return "does not compile", ""
-            if code == self.baseline[mutant.file]:
+            if code == self.released[mutant.file]:
                 return "equal", ""
             return self.test(mutant)
         finally:
             path.write_text(kept)
 
+    def caught_by(self, suites):
+        """The name of a suite that fails, and what in it; None: all pass."""
+        programs = sorted({suite.program for suite in suites if (self.build / suite.program).exists()})
+        # Programs with the shared library are not linked again.
+        wanted = [] if options.whole else ["lib/libtarn.so", *programs]
+        built = self.run(["ninja", f"-j{options.threads}", *wanted], 7200)
+        if built.returncode:
+            return "the build", "does not compile"
+        stop, found = threading.Event(), []
+
+        def run(suite):
+            if stop.is_set():
+                return
+            seconds = max(20, PATIENCE * self.seconds[suite.name])
+            failed = suite.run(seconds, stop) and suite.run(2 * seconds, stop)
+            if failed:
+                found.append((suite.name, failed))
+                stop.set()
+
+        with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+            list(pool.map(run, suites))
+        return found[0] if found else None
+
+    def stages(self, mutant):
+        stem = pathlib.Path(mutant.file).stem
+        if options.whole:
+            yield self.suites(WHOLE)
+            return
+        yield self.suites(rf"unit_{stem}(_\w+)?")
+        known = self.catches[mutant.file] or self.catches[str(pathlib.Path(mutant.file).parent)]
+        likely = [name for name, _ in known.most_common(LIKELY)]
+        yield self.suites("|".join(likely) or "nothing")
+        for _, pattern, changes in STAGES:
+            yield [suite for suite in self.suites(pattern, changes) if suite.name not in likely]
+
     def test(self, mutant):
-        unit = f"unit_{pathlib.Path(mutant.file).stem}"
-        stages = [("unit", ["-R", f"^{unit}(_|$)"], 60)] + STAGES
-        units = [f"bin/{o.split('/')[-1]}" for o in self.outputs if re.fullmatch(rf"bin/{unit}(_\w+)?", o)]
-        for name, which, seconds in stages:
-            if name == "unit" and not units:
-                continue
-            built = self.run(["ninja", "-j1", *(units if name == "unit" else [])])
-            if built.returncode:
+        for suites in self.stages(mutant):
+            found = self.caught_by(suites) if suites else None
+            if found == ("the build", "does not compile"):
                 return "does not compile", ""
-            done = self.run(["ctest", "-j1", "--stop-on-failure", "--timeout", str(seconds), *which], 7200)
-            if done.returncode:
-                failed = re.findall(r"- (\S+) \((?:Failed|Timeout|SEGFAULT|Subprocess aborted|Child aborted|ILLEGAL|Bus error|Exit code)",
-                                    done.stdout)
-                return "caught", failed[0] if failed else name
+            if found:
+                if found[0].startswith("api_"):
+                    self.catches[mutant.file][found[0]] += 1
+                    self.catches[str(pathlib.Path(mutant.file).parent)][found[0]] += 1
+                return "caught", " ".join(found)
         return "survives", ""
 
 
 def work(builder, queue, lock, results):
-    import time
-
     while True:
         with lock:
             if not queue:
                 return
             mutant = queue.pop(0)
         began = time.time()
-        try:
-            verdict, by = builder.judge(mutant)
-        except subprocess.TimeoutExpired:
-            verdict, by = "caught", "it hangs"
+        verdict, by = builder.judge(mutant)
         line = {"id": mutant.id, "file": mutant.file, "line": mutant.number, "original": mutant.original,
-                "mutated": mutant.lines, "verdict": verdict, "by": by, "seconds": round(time.time() - began, 1)}
+                "mutated": mutant.lines, "verdict": verdict, "by": by, "seconds": round(time.time() - began, 1),
+                "whole": options.whole}
         with lock:
             results[mutant.id] = line
             with (options.out / "results.jsonl").open("a") as file:
@@ -259,6 +371,10 @@ def main():
     if not options.list:
         for builder in builders:
             builder.prepare()
+    if options.again or options.whole:
+        for line in [line for line in results.values() if line["verdict"] == "survives"]:
+            if excuse_of(Mutant(line["file"], line["line"], line["mutated"]), known) is None:
+                del results[line["id"]]
     chosen, at = [], 0
     # As many as are wanted count; those that do not are found when they are built, and others taken instead.
     while True:
@@ -295,6 +411,9 @@ parser.add_argument("--sample", type=int, default=100)
 parser.add_argument("--seed", type=int, default=1)
 parser.add_argument("--jobs", type=int, default=1)
 parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build/mutate")
+parser.add_argument("--threads", type=int, default=2, help="of each build")
+parser.add_argument("--again", action="store_true", help="survivors once more")
+parser.add_argument("--whole", action="store_true", help="survivors once more, by every suite, whole")
 parser.add_argument("--list", action="store_true", help="what results there are, and nothing is built")
 options = parser.parse_args()
 options.out = options.out.resolve()

@@ -2,12 +2,12 @@
 /* Runs the cells, each run in a process of its own, and prints their table.
  *
  *   pairs [--part I/N] [--seeds N] [--places N] [--repeats N] [--seed N] [--place N] [--known FILE]
- *         [FIRST ORDER SECOND]
+ *         [--failures N] [FIRST ORDER SECOND]
  *   pairs --list
  *
  * seeds: runs of a cell whose order is fixed; the kinds of checkpoints follow from the seed. places: of amid, where
  * the first one stands, spread over all that there are; 0: each one. repeats: of beside. A failing run prints the line
- * that repeats it. A name may be *.
+ * that repeats it. failures: behind so many cells that fail nothing more is run. A name may be *.
  *
  * FILE lists cells that fail today: when; first; order; second; what it says. "always": the cell must fail, and when it
  * passes the line is to go; "sometimes": it may. */
@@ -317,8 +317,9 @@ struct settings {
     uint64_t seeds;
     uint64_t places;
     uint64_t repeats;
-    uint64_t seed;  /* of the first run */
-    uint64_t place; /* the one that is asked for; 0: none */
+    uint64_t seed;     /* of the first run */
+    uint64_t place;    /* the one that is asked for; 0: none */
+    uint64_t failures; /* after which it ends */
     const char *names[3];
 };
 
@@ -458,6 +459,8 @@ static void read_setting(struct settings *settings, const char *name, const char
         settings->seed = number(value);
     } else if (strcmp(name, "--place") == 0) {
         settings->place = number(value) == UINT64_MAX ? 0 : number(value);
+    } else if (strcmp(name, "--failures") == 0) {
+        settings->failures = number(value);
     } else if (strcmp(name, "--known") == 0) {
         read_known(value);
     } else {
@@ -478,7 +481,7 @@ static struct tally run_all(const struct settings *settings)
                 if (is_cell(i, k, cell.order) && matches(settings->names[0], cell.first->name) &&
                     matches(settings->names[1], order_names[order]) &&
                     matches(settings->names[2], cell.second->name) &&
-                    at++ % settings->parts == settings->part)
+                    at++ % settings->parts == settings->part && tally.failed < settings->failures)
                     run_cell(&cell, settings, &tally);
             }
         }
@@ -488,7 +491,7 @@ static struct tally run_all(const struct settings *settings)
 
 int main(int argc, char **argv)
 {
-    struct settings settings = {0, 1, 1, 3, 4, 1, 0, {"*", "*", "*"}};
+    struct settings settings = {0, 1, 1, 3, 4, 1, 0, UINT64_MAX, {"*", "*", "*"}};
     struct tally tally;
     int at = 1;
     time_t began = time(NULL);
