@@ -5,13 +5,14 @@ LABEL ?=
 PREFIX ?= /usr/local
 ARGS ?=
 
-.PHONY: help demo test nightly mutants coverage bench limits instructions performance install format format-check clean setup
+.PHONY: help demo test nightly mutants mutate coverage bench limits instructions performance install format format-check clean setup
 
 help:
 	@echo 'make demo      build the library and the samples, and run the demo (no GPU needed)'
 	@echo 'make test      build and run the tests; LABEL=unit for a part, PRESET=asan-ubsan or tsan'
 	@echo 'make nightly   everything that takes long, with fresh seeds: hours'
 	@echo 'make mutants   break one rule after another, and see the case named for it fail'
+	@echo 'make mutate    mutants that nobody chose, of what differs from origin/main; ARGS=--help; needs Python 3'
 	@echo 'make coverage  print how much of the library the tests run, and every line that they should and do not'
 	@echo 'make bench     measure; ARGS are passed on'
 	@echo 'make limits    measure, and print every limit with its target; fails where one is missed'
@@ -37,6 +38,9 @@ nightly:
 
 mutants: setup
 	@tests/mutants/mutants.sh $(ARGS)
+
+mutate: setup
+	@tools/mutate.sh $(ARGS)
 
 coverage: setup
 	@tests/coverage/coverage.sh $(ARGS)

@@ -111,7 +111,7 @@ FNR == 1 {
         report(layer == "" ? "lies in no folder of src" \
                            : "src/" layer " has no rank; say in tests/tidy/rules.awk where it stands")
     may_name_driver = FILENAME ~ /^(src\/(abi|driver|sim)|samples\/common|tools\/record|bench)\// ||
-                      FILENAME ~ /^tests\/(abi|contract|fuzz|sim|stress|support|gpu)\//
+                      FILENAME ~ /^tests\/(abi|contract|fuzz|sim|stress|support|gpu|pairs)\//
 }
 
 {
