@@ -244,6 +244,7 @@ START_TEST(a_block_that_is_freed_behind_a_join_is_free_at_the_captures_end)
     for (int round = 0; round < 2; round++) {
         tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
         void *block = test_malloc(4 * MIB);
+        tarn_graph *graph;
 
         addresses[round] = block;
         test_order(world.stream, world.side);
@@ -251,8 +252,9 @@ START_TEST(a_block_that_is_freed_behind_a_join_is_free_at_the_captures_end)
         test_order(world.side, world.stream);
         OK(tarn_free_on(block, world.side));
         ck_assert_uint_eq(test_stats(world.pool).pending_count, 1);
-        OK(tarn_graph_destroy(test_capture_end(capture)));
+        graph = test_capture_end(capture);
         ck_assert_uint_eq(test_stats(world.pool).pending_count, 0);
+        OK(tarn_graph_destroy(graph));
         OK(tarn_checkpoint_restore(checkpoint, world.stream, NULL));
     }
     ck_assert_ptr_eq(addresses[0], addresses[1]);
