@@ -46,6 +46,7 @@ static tarn_status admit_first(tarn_pool *pool, tarn_stream stream, struct tn_or
     struct tn_stream_state state;
     struct tn_hold *hold;
     tn_cu_event mark = NULL;
+    bool closed = false;
     tarn_status status = tn_stream_look(&pool->device->gpu, stream, &state);
 
     if (status != TARN_OK)
@@ -63,7 +64,7 @@ static tarn_status admit_first(tarn_pool *pool, tarn_stream stream, struct tn_or
         return status;
     tn_pool_lock(pool);
     if (tn_hold_find(pool, order.capture_id) == NULL) {
-        tn_holds_close_over(pool, 0);
+        closed = tn_holds_close_over(pool);
         status = tn_capture_open_hold(pool, &state, false, state.capture_graph, &hold);
         if (status == TARN_OK) {
             hold->route_id = route_id;
@@ -72,6 +73,8 @@ static tarn_status admit_first(tarn_pool *pool, tarn_stream stream, struct tn_or
         }
     }
     tn_pool_unlock(pool);
+    if (closed)
+        (void)tn_device_mark(pool->device);
     if (mark != NULL)
         tn_event_destroy(&pool->device->gpu, mark);
     if (status == TARN_OK)

@@ -91,12 +91,20 @@ static tarn_status add_nodes(struct tn_collection *collection, tn_cu_graph graph
     size_t count = 0;
     tarn_status status = tn_graph_read_nodes(collection->gpu, graph, &handles, &count);
 
+    if (status == TARN_OK && !tn_host_grow((void **)&to->levels, &to->level_capacity,
+                                           to->level_count + 1, sizeof *to->levels))
+        status = no_memory();
     if (status == TARN_OK && to->node_count + count >= TARN_NO_NODE)
         status = tn_fail(TARN_ERR_LIMIT, "a graph of 2^32 nodes or more cannot be looked through");
     if (status == TARN_OK && count > 0 &&
         !tn_host_grow((void **)&to->nodes, &to->node_capacity, to->node_count + count,
                       sizeof *to->nodes))
         status = no_memory();
+    if (status == TARN_OK) {
+        to->levels[to->level_count] =
+            (struct tn_level){graph, (uint32_t)to->node_count, (uint32_t)count};
+        to->level_count += 1;
+    }
     for (size_t i = 0; status == TARN_OK && i < count; i++) {
         tarn_audit_node *node = &to->nodes[to->node_count];
         tn_cu_graphnode_type type = TN_CU_NODE_EMPTY;
@@ -451,8 +459,10 @@ static tarn_status read_copy(struct tn_collection *collection, const tn_cu_memcp
     tarn_status status;
 
     reference->place = TARN_PLACE_SOURCE;
+    reference->is_read_only = true;
     status = add_side(collection, reference, &source, copy);
     reference->place = TARN_PLACE_DESTINATION;
+    reference->is_read_only = false;
     return status == TARN_OK ? add_side(collection, reference, &destination, copy) : status;
 }
 
@@ -479,6 +489,8 @@ static tarn_status read_operations(struct tn_collection *collection, tarn_audit_
 
         reference->index = i;
         reference->address = op->value.address;
+        reference->is_read_only = op->operation == TN_CU_STREAM_MEM_OP_WAIT_VALUE_32 ||
+                                  op->operation == TN_CU_STREAM_MEM_OP_WAIT_VALUE_64;
         switch (op->operation) {
         case TN_CU_STREAM_MEM_OP_WAIT_VALUE_32:
         case TN_CU_STREAM_MEM_OP_WRITE_VALUE_32:
@@ -519,6 +531,7 @@ static tarn_status look_at(struct tn_collection *collection, uint32_t index,
         reference.place = TARN_PLACE_ARGUMENT;
         reference.address = (uint64_t)(uintptr_t)node->host.user;
         reference.may_be_host = true;
+        reference.is_read_only = true;
         return reference.address != 0 ? add(collection, &reference) : TARN_OK;
     case TN_CU_NODE_MEM_ALLOC:
         reference.place = TARN_PLACE_ALLOCATED;
@@ -654,6 +667,7 @@ void tn_references_drop(struct tn_references *references)
 {
     tn_references_settle(references);
     tn_host_free(references->nodes);
+    tn_host_free(references->levels);
     tn_layouts_drop(&references->layouts);
     *references = (struct tn_references){.nodes = NULL};
 }

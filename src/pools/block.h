@@ -55,9 +55,10 @@ struct tn_block {
             uint64_t requested; /* as the user asked */
             uint64_t sequence;  /* of the allocation */
         };
-        struct {                         /* LOOSE */
-            struct tn_block *loose_next; /* of its heap's slot */
-            uint64_t loose_stamp;        /* the epoch of its free */
+        struct { /* LOOSE */
+            struct tn_block
+                *loose_next;      /* of its heap's slot; what was freed last has requested there */
+            uint64_t loose_stamp; /* the epoch of its free */
         };
     };
     struct tn_segment *segment;

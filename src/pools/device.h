@@ -113,15 +113,19 @@ void tn_device_close_capture(tarn_device *device, uint64_t capture_id, tn_cu_gra
  * waiting for, and the next graph that gets its handle is not taken for it. No lock may be held. */
 void tn_device_expect_gone(tarn_device *device, tn_cu_graph graph);
 
-/* Takes note of a stream that is not being captured: what was captured on it is over, or else was
- * captured on another of that name. Cheap where no user's capture is known. No lock may be held. */
-void tn_device_look_at_stream(tarn_device *device, tarn_stream stream);
+/* Closes the holds of captures that the user began and that are over. The second is what an allocation outside captures
+ * does: it is not one of theirs. Cheap where no user's capture is known. No lock may be held. */
+void tn_device_close_over(tarn_device *device);
 
-static inline void tn_device_see_stream(tarn_device *device, tarn_stream stream)
+static inline void tn_device_see_end(tarn_device *device)
 {
     if (atomic_load(&device->user_hold_count) > 0)
-        tn_device_look_at_stream(device, stream);
+        tn_device_close_over(device);
 }
+
+/* The mark behind the end of the captures whose memory the graph holds, where none of them goes on: blocks with that
+ * number or a higher one were allocated behind it. 0: there are none. No lock may be held. */
+uint64_t tn_device_end_mark(tarn_device *device, tn_cu_graph graph);
 
 /* Ends the promise that the stream, outside captures and of that id, lives: all pools forget it, and what
  * waits for it waits for a fence. No lock may be held. HOST_MEMORY, DEVICE_LOST, DRIVER. */

@@ -210,6 +210,132 @@ START_TEST(what_was_allocated_behind_the_capture_is_used_again)
 }
 END_TEST
 
+/* The program's own graph, on the side stream: it copies the input through a temporary block without a route. */
+static tn_cu_graph make_adopted_graph(void)
+{
+    void *temporary = NULL;
+
+    test_begin_capture(world.side, TN_CU_CAPTURE_MODE_RELAXED);
+    OK(tarn_malloc(world.device, BYTES, world.side, &temporary));
+    test_copy(world.side, temporary, input, BYTES);
+    test_copy(world.side, output, temporary, BYTES);
+    OK(tarn_free(temporary));
+    return test_end_capture(world.side);
+}
+
+START_TEST(the_end_of_a_capture_that_allocated_is_known_without_a_mark)
+{
+    tn_cu_graph graph = make_adopted_graph();
+
+    look_at_driver_graph(graph);
+    expect(TARN_POINTER_USED_AGAIN, 0, 0);
+    use_input_again();
+    look_at_driver_graph(graph);
+    expect(TARN_POINTER_USED_AGAIN, 1, 1);
+    ck_assert_ptr_eq(audit->mistakes[0].block.address, input);
+    options.mark = TARN_NO_MARK;
+    look_at_driver_graph(graph);
+    expect(TARN_POINTER_USED_AGAIN, 0, 0);
+    ck_assert_uint_eq(audit->counts[TARN_POINTER_EXTERNAL], 2);
+    test_destroy_graph(graph);
+}
+END_TEST
+
+/* Whichever stream is the first to allocate behind it. */
+START_TEST(the_end_of_a_capture_is_known_on_the_legacy_stream)
+{
+    tn_cu_graph graph;
+
+    OK(tarn_free(input));
+    input = test_alloc(world.default_pool, BYTES, NULL);
+    graph = make_adopted_graph();
+    OK(tarn_free(input));
+    OK(tarn_malloc(world.device, BYTES, NULL, (void **)&input));
+    look_at_driver_graph(graph);
+    expect(TARN_POINTER_USED_AGAIN, 1, 1);
+    test_destroy_graph(graph);
+}
+END_TEST
+
+START_TEST(the_end_of_a_capture_by_a_route_is_known_without_a_mark)
+{
+    tn_cu_graph graph;
+
+    OK(tarn_begin_allocate_to_pool(world.device, world.pool, tarn_filter_capture, world.side));
+    graph = make_adopted_graph();
+    OK(tarn_end_allocate_to_pool(world.device, world.pool));
+    use_input_again();
+    look_at_driver_graph(graph);
+    expect(TARN_POINTER_USED_AGAIN, 1, 1);
+    test_destroy_graph(graph);
+}
+END_TEST
+
+/* What is allocated beside a capture while that goes on may be its input. */
+START_TEST(blocks_from_before_the_end_of_a_capture_are_its_own_affair)
+{
+    void *temporary = NULL;
+    void *late;
+    tn_cu_graph graph;
+
+    test_begin_capture(world.side, TN_CU_CAPTURE_MODE_RELAXED);
+    OK(tarn_malloc(world.device, BYTES, world.side, &temporary));
+    test_copy(world.side, temporary, input, BYTES);
+    late = test_alloc(world.default_pool, BYTES, world.stream);
+    test_copy(world.side, late, temporary, BYTES);
+    look_at_driver_graph(test_graph_of_capture(world.side));
+    expect(TARN_POINTER_USED_AGAIN, 0, 0);
+    OK(tarn_free(temporary));
+    graph = test_end_capture(world.side);
+    look_at_driver_graph(graph);
+    expect(TARN_POINTER_USED_AGAIN, 0, 0);
+    OK(tarn_free(test_alloc(world.default_pool, BYTES, world.stream)));
+    look_at_driver_graph(graph);
+    expect(TARN_POINTER_USED_AGAIN, 0, 0);
+    ck_assert_uint_eq(audit->counts[TARN_POINTER_EXTERNAL], 2);
+    test_destroy_graph(graph);
+    OK(tarn_free(late));
+}
+END_TEST
+
+/* A later graph of the pool has its output where this one's temporary was. */
+START_TEST(a_later_graphs_output_is_overwritten)
+{
+    tarn_graph *graph = make_graph();
+    tarn_capture *capture = test_capture_begin(TARN_CAPTURE_THREAD_LOCAL);
+    void *its = test_malloc(BYTES);
+    tarn_graph *later;
+
+    test_copy(world.stream, its, input, BYTES);
+    later = test_capture_end(capture);
+    look(graph);
+    expect(TARN_POINTER_OVERWRITES, 1, 0); /* what it reads there it has written itself */
+    expect(TARN_POINTER_REUSED, 1, 0);
+    ck_assert_uint_eq(audit->overwrite_count, 1);
+    ck_assert_int_eq(audit->overwrites[0].place, TARN_PLACE_DESTINATION);
+    ck_assert_uint_eq(audit->overwrites[0].node, 0);
+    ck_assert_ptr_eq(audit->overwrites[0].block.address, its);
+    options.refused = 1u << TARN_POINTER_OVERWRITES;
+    look(graph);
+    expect(TARN_POINTER_OVERWRITES, 1, 1);
+    ck_assert_uint_eq(audit->overwrite_count, 1);
+    options.refused = 0;
+    OK(tarn_graph_guard(graph, TARN_GUARD_REFUSE, NULL));
+    OK(tarn_graph_check(graph)); /* by itself it harms the other graph alone */
+    look(graph);
+    expect(TARN_POINTER_OVERWRITES, 1, 1);
+    options.accepted = 1u << TARN_POINTER_OVERWRITES;
+    look(graph);
+    expect(TARN_POINTER_OVERWRITES, 1, 0);
+    options.accepted = 0;
+    OK(tarn_free(its));
+    look(graph);
+    expect(TARN_POINTER_OVERWRITES, 0, 0);
+    OK(tarn_graph_destroy(graph));
+    OK(tarn_graph_destroy(later));
+}
+END_TEST
+
 START_TEST(a_section_is_over_with_the_first_attempt_to_end_it)
 {
     tarn_graph *updated = make_graph();
@@ -471,7 +597,7 @@ START_TEST(classes_are_named)
     ck_assert_str_eq(tarn_pointer_class_name(TARN_POINTER_USED_AGAIN), "used again");
     ck_assert_str_eq(tarn_pointer_class_sentence(TARN_POINTER_FREED_EXTERNAL),
                      "in freed memory of another pool");
-    ck_assert_str_eq(tarn_pointer_class_name((tarn_pointer_class)18), "no class");
+    ck_assert_str_eq(tarn_pointer_class_name((tarn_pointer_class)TARN_POINTER_CLASSES), "no class");
     ck_assert_str_eq(tarn_pointer_class_sentence((tarn_pointer_class)-1), "no class");
 }
 END_TEST
@@ -507,6 +633,11 @@ START_TEST(options_out_of_range_are_refused)
     refuse_options(graph, TARN_ERR_INVALID_ARGUMENT, "no conditional node");
     options.accepted = 1u << TARN_POINTER_CLASSES;
     refuse_options(graph, TARN_ERR_INVALID_ARGUMENT, "accepted");
+    options.refused = 1u << TARN_POINTER_CLASSES;
+    refuse_options(graph, TARN_ERR_INVALID_ARGUMENT, "refused");
+    options.accepted = 3u << TARN_POINTER_BEYOND;
+    options.refused = 1u << TARN_POINTER_BEYOND;
+    refuse_options(graph, TARN_ERR_INVALID_ARGUMENT, "both");
     options.pool = (tarn_pool *)(void *)world.device;
     refuse_options(graph, TARN_ERR_INVALID_HANDLE, "pool");
     options.pool = world.default_pool; /* good, and not the graph's */
@@ -659,6 +790,11 @@ int main(void)
     tcase_add_test(looked, what_is_accepted_is_no_mistake);
     tcase_add_test(looked, a_mark_divides_the_blocks);
     tcase_add_test(looked, what_was_allocated_behind_the_capture_is_used_again);
+    tcase_add_test(looked, the_end_of_a_capture_that_allocated_is_known_without_a_mark);
+    tcase_add_test(looked, the_end_of_a_capture_is_known_on_the_legacy_stream);
+    tcase_add_test(looked, the_end_of_a_capture_by_a_route_is_known_without_a_mark);
+    tcase_add_test(looked, blocks_from_before_the_end_of_a_capture_are_its_own_affair);
+    tcase_add_test(looked, a_later_graphs_output_is_overwritten);
     tcase_add_test(looked, a_section_is_over_with_the_first_attempt_to_end_it);
     tcase_add_test(looked, the_pool_of_the_options_is_the_own_one);
     tcase_add_test(looked, bodies_are_looked_through_where_they_are_given);

@@ -314,6 +314,7 @@ START_TEST(only_unowned_holds_whose_captures_are_over_are_closed_for_others)
     struct tn_hold *first;
     struct tn_hold *second;
     tn_cu_stream streams[2];
+    uint64_t before;
     uint64_t events = test_ledger().events;
 
     tn_pool_lock(pool);
@@ -324,20 +325,20 @@ START_TEST(only_unowned_holds_whose_captures_are_over_are_closed_for_others)
     streams[0] = capture_into(first);
     streams[1] = capture_into(second);
     for (int i = 0; i < 2; i++) { /* asked, a capture comes to no harm */
-        tn_holds_close_over(pool, 0);
-        tn_holds_close_routed(pool, 3);
+        ck_assert(!tn_holds_close_over(pool));
+        ck_assert(!tn_holds_close_routed(pool, 3));
         ck_assert(owned->open && first->open && second->open);
         ck_assert_int_eq(test_capture_status(streams[i]), TN_CU_CAPTURE_STATUS_ACTIVE);
     }
     test_destroy_graph(test_end_capture(streams[0]));
-    tn_holds_close_over(pool, 18);
-    ck_assert(first->open); /* another stream opened it */
-    tn_holds_close_over(pool, 17);
+    before = tn_next_sequence();
+    ck_assert(tn_holds_close_over(pool));
     ck_assert(owned->open && !first->open && second->open);
+    ck_assert_uint_eq(first->end_mark, before + 1);
     test_drop_capture(streams[1]);
-    tn_holds_close_routed(pool, 4);
+    ck_assert(!tn_holds_close_routed(pool, 4));
     ck_assert(second->open); /* another route led here */
-    tn_holds_close_routed(pool, 3);
+    ck_assert(tn_holds_close_routed(pool, 3));
     ck_assert(owned->open && !second->open);
     ck_assert_uint_eq(pool->open_hold_count, 1);
     ck_assert_uint_eq(test_ledger().events, events);
