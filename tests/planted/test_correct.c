@@ -1,100 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Graphs without a mistake, each an honest use of memory: an audit finds none in them, and counts each address in the
  * class that it is of. They are audited only, and not launched but where their own story has it. */
-#include "planted/judge.h"
-#include "planted/plant.h"
-#include "support/bodies.h"
-#include "support/nodes.h"
-
-enum { BYTES = 8192, LARGE_BYTES = 18432, SMALL_BYTES = 1024 };
-
-#define COUNTS(...) ((const size_t[TARN_POINTER_CLASSES]){__VA_ARGS__})
-
-/* -- Auditing --------------------------------------------------------------------------------------- */
-
-static void judge(tarn_audit *audit, size_t uninspected, const size_t *counts)
-{
-    size_t all = 0;
-
-    ck_assert_uint_eq(audit->mistake_count, 0);
-    ck_assert_ptr_null(audit->mistakes);
-    ck_assert_uint_eq(audit->uninspected_count, uninspected);
-    for (size_t i = 0; i < TARN_POINTER_CLASSES; i++) {
-        ck_assert_msg(audit->counts[i] == counts[i], "%zu are %s, expected %zu", audit->counts[i],
-                      tarn_pointer_class_name((tarn_pointer_class)i), counts[i]);
-        all += counts[i];
-    }
-    ck_assert_uint_eq(audit->pointer_count, all);
-    planted_note_json(audit);
-    tarn_audit_destroy(audit);
-}
-
-static void expect(tarn_graph *graph, const size_t *counts)
-{
-    tarn_audit *audit = NULL;
-
-    OK(tarn_graph_audit(graph, NULL, &audit));
-    judge(audit, 0, counts);
-}
-
-/* As whoever has the graph and knows nothing else of it would look. */
-static void expect_unknown(tn_cu_graph graph, const size_t *counts)
-{
-    tarn_audit *audit = NULL;
-
-    OK(tarn_driver_graph_audit(world.device, graph, NULL, &audit));
-    judge(audit, 0, counts);
-}
-
-/* pool: the own one, or NULL. */
-static void expect_driver(tn_cu_graph graph, tarn_pool *pool, const size_t *counts)
-{
-    tarn_audit_options options = TARN_AUDIT_OPTIONS_INIT;
-    tarn_audit *audit = NULL;
-
-    options.pool = pool;
-    OK(tarn_device_mark(world.device, &options.mark));
-    OK(tarn_driver_graph_audit(world.device, graph, &options, &audit));
-    judge(audit, 0, counts);
-}
-
-/* -- Making ----------------------------------------------------------------------------------------- */
-
-static tarn_capture *begin(void)
-{
-    return test_capture_begin(TARN_CAPTURE_RELAXED);
-}
-
-static void use_on(tn_cu_stream stream, const void *first, const void *second)
-{
-    planted_launch(stream,
-                   &(struct planted_params){planted_word(first), 7, {1, planted_word(second), 3}});
-}
-
-/* A kernel on the world's stream that is given both addresses; NULL: none. */
-static void use(const void *first, const void *second)
-{
-    use_on(world.stream, first, second);
-}
-
-static void set(void *address)
-{
-    test_set_words(world.stream, address, 1, 4);
-}
-
-/* The graph goes, and what it held is free. */
-static void destroy(tarn_graph *graph)
-{
-    OK(tarn_graph_destroy(graph));
-}
-
-static tarn_graph *adopt(tn_cu_graph captured)
-{
-    tarn_graph *graph = NULL;
-
-    OK(tarn_graph_adopt(world.pool, captured, &graph));
-    return graph;
-}
+#include "planted/correct.h"
 
 /* -- Blocks ----------------------------------------------------------------------------------------- */
 
@@ -170,72 +77,6 @@ START_TEST(an_output_lies_where_a_temporary_was)
     set(output);
     graph = test_capture_end(capture);
     expect(graph, COUNTS([TARN_POINTER_LIVE] = 2));
-    destroy(graph);
-    OK(tarn_free(output));
-}
-END_TEST
-
-/* Sets all of a new block on the stream, behind the capture's first node. */
-static void *take_and_set(tn_cu_stream stream, size_t bytes)
-{
-    void *block = NULL;
-
-    OK(tarn_malloc(world.device, bytes, stream, &block));
-    test_set_words(stream, block, 1, bytes / 4);
-    return block;
-}
-
-/* What is freed joins its neighbours: a smaller block comes to be at the same address. */
-static void free_joined(void *block)
-{
-    tarn_pool *pool = test_pool_of(block);
-
-    OK(tarn_free(block));
-    (void)test_stats(pool);
-}
-
-/* The training step of a resnet18 has it so. */
-START_TEST(a_smaller_output_lies_where_a_temporary_was)
-{
-    tarn_capture *capture = begin();
-    void *temporary = take_and_set(world.stream, LARGE_BYTES);
-    tarn_graph *graph;
-    void *output;
-
-    free_joined(temporary);
-    output = take_and_set(world.stream, SMALL_BYTES);
-    ck_assert_ptr_eq(output, temporary);
-    graph = test_capture_end(capture);
-    expect(graph, COUNTS([TARN_POINTER_REUSED] = 1, [TARN_POINTER_LIVE] = 1));
-    destroy(graph);
-    OK(tarn_free(output));
-}
-END_TEST
-
-START_TEST(temporaries_of_many_sizes_lie_where_an_output_is)
-{
-    static const size_t sizes[] = {LARGE_BYTES, 512, 4096, LARGE_BYTES, 512, BYTES, 2048};
-    enum { SIZES = sizeof sizes / sizeof sizes[0] };
-    tarn_capture *capture = begin();
-    void *first = NULL;
-    tarn_graph *graph;
-    void *output;
-
-    for (size_t i = 0; i < SIZES; i++) {
-        void *temporary = take_and_set(world.stream, sizes[i]);
-
-        if (i == 0)
-            first = temporary;
-        ck_assert_ptr_eq(temporary, first);
-        set(world.outputs[0]);
-        free_joined(temporary);
-    }
-    output = take_and_set(world.stream, SMALL_BYTES);
-    ck_assert_ptr_eq(output, first);
-    graph = test_capture_end(capture);
-    /* Two of the temporaries are within the output. */
-    expect(graph, COUNTS([TARN_POINTER_REUSED] = 5, [TARN_POINTER_LIVE] = 3,
-                         [TARN_POINTER_EXTERNAL] = SIZES));
     destroy(graph);
     OK(tarn_free(output));
 }
@@ -438,96 +279,6 @@ START_TEST(the_programs_own_capture_is_adopted)
 }
 END_TEST
 
-START_TEST(a_smaller_output_lies_in_the_pool_of_a_capture_without_a_route)
-{
-    void *input = test_malloc(BYTES);
-    void *temporary;
-    void *output;
-    tn_cu_graph graph;
-
-    test_begin_capture(world.side, TN_CU_CAPTURE_MODE_RELAXED);
-    use_on(world.side, input, NULL);
-    temporary = take_and_set(world.side, LARGE_BYTES);
-    OK(tarn_free(temporary));
-    output = take_and_set(world.side, SMALL_BYTES);
-    ck_assert_ptr_eq(output, temporary);
-    graph = test_end_capture(world.side);
-    expect_unknown(
-        graph,
-        COUNTS([TARN_POINTER_EXTERNAL] = 1, [TARN_POINTER_REUSED] = 1, [TARN_POINTER_LIVE] = 1));
-    test_destroy_graph(graph);
-    OK(tarn_free(output));
-    OK(tarn_free(input));
-}
-END_TEST
-
-/* Joined again before the output is allocated: all that came before is before it. */
-START_TEST(a_temporary_is_used_by_a_forked_stream)
-{
-    tarn_capture *capture = begin();
-    void *temporary = take_and_set(world.stream, LARGE_BYTES);
-    tarn_graph *graph;
-    void *output;
-
-    test_order(world.stream, world.side);
-    test_set_words(world.side, temporary, 2, LARGE_BYTES / 4);
-    set(world.outputs[0]);
-    test_order(world.side, world.stream);
-    free_joined(temporary);
-    output = take_and_set(world.stream, SMALL_BYTES);
-    ck_assert_ptr_eq(output, temporary);
-    graph = test_capture_end(capture);
-    expect(graph,
-           COUNTS([TARN_POINTER_REUSED] = 2, [TARN_POINTER_LIVE] = 1, [TARN_POINTER_EXTERNAL] = 1));
-    destroy(graph);
-    OK(tarn_free(output));
-}
-END_TEST
-
-/* Forked where the output is allocated, and perhaps before that: a copy that the program makes sure of itself. */
-START_TEST(what_forked_streams_do_beside_an_allocation_is_doubtful)
-{
-    tarn_capture *capture = begin();
-    void *temporary = take_and_set(world.stream, LARGE_BYTES);
-    tarn_graph *graph;
-    void *output;
-
-    test_order(world.stream, world.side);
-    test_set_words(world.side, temporary, 2, LARGE_BYTES / 4);
-    free_joined(temporary);
-    output = take_and_set(world.stream, SMALL_BYTES);
-    ck_assert_ptr_eq(output, temporary);
-    test_order(world.side, world.stream);
-    set(world.outputs[0]);
-    graph = test_capture_end(capture);
-    expect(graph, COUNTS([TARN_POINTER_REUSED] = 1, [TARN_POINTER_DOUBTFUL] = 1,
-                         [TARN_POINTER_LIVE] = 1, [TARN_POINTER_EXTERNAL] = 1));
-    destroy(graph);
-    OK(tarn_free(output));
-}
-END_TEST
-
-/* Nothing says when it was to be. */
-START_TEST(a_node_that_was_added_by_hand_is_doubtful)
-{
-    tarn_capture *capture = begin();
-    void *temporary = take_and_set(world.stream, LARGE_BYTES);
-    tarn_driver_graph captured;
-    tarn_graph *graph;
-    void *output;
-
-    free_joined(temporary);
-    output = take_and_set(world.stream, SMALL_BYTES);
-    graph = test_capture_end(capture);
-    OK(tarn_graph_driver_handles(graph, &captured, NULL));
-    test_add_set(captured, temporary, LARGE_BYTES / 4);
-    expect(graph,
-           COUNTS([TARN_POINTER_REUSED] = 1, [TARN_POINTER_DOUBTFUL] = 1, [TARN_POINTER_LIVE] = 1));
-    destroy(graph);
-    OK(tarn_free(output));
-}
-END_TEST
-
 START_TEST(a_graph_is_looked_at_while_it_is_captured)
 {
     tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
@@ -629,56 +380,6 @@ START_TEST(bodies_of_a_conditional_node_have_temporaries)
     OK(tarn_graph_audit(graph, &options, &audit));
     judge(audit, 0, COUNTS([TARN_POINTER_REUSED] = 5));
     destroy(graph);
-}
-END_TEST
-
-START_TEST(a_smaller_output_lies_where_a_temporary_of_a_body_was)
-{
-    tarn_audit_options options = TARN_AUDIT_OPTIONS_INIT;
-    tarn_audit *audit = NULL;
-    tarn_capture *capture = begin();
-    struct test_node node = test_add_conditional(world.stream, TN_CU_GRAPH_COND_IF, 1, 1);
-    tarn_audit_body body = {test_last_node(world.stream), node.bodies[0]};
-    tarn_capture *inner = test_begin_body(capture, 1, node.bodies[0]);
-    void *temporary = take_and_set(world.side, LARGE_BYTES);
-    tarn_graph *graph;
-    void *output;
-
-    free_joined(temporary);
-    output = take_and_set(world.side, SMALL_BYTES);
-    ck_assert_ptr_eq(output, temporary);
-    OK(tarn_capture_end_to_graph(inner));
-    set(world.outputs[0]);
-    graph = test_capture_end(capture);
-    options.bodies = &body;
-    options.body_count = 1;
-    OK(tarn_graph_audit(graph, &options, &audit));
-    judge(audit, 0,
-          COUNTS([TARN_POINTER_REUSED] = 1, [TARN_POINTER_LIVE] = 1, [TARN_POINTER_EXTERNAL] = 1));
-    destroy(graph);
-    OK(tarn_free(output));
-}
-END_TEST
-
-/* A child graph is a copy: its nodes are not those of the capture. */
-START_TEST(a_smaller_output_of_a_child_graph_is_doubtful_where_a_temporary_was)
-{
-    tn_cu_graph outer = test_graph();
-    tarn_driver_graph captured;
-    tarn_capture *capture = begin();
-    void *temporary = take_and_set(world.stream, LARGE_BYTES);
-    tarn_graph *inner;
-    void *output;
-
-    free_joined(temporary);
-    output = take_and_set(world.stream, SMALL_BYTES);
-    inner = test_capture_end(capture);
-    OK(tarn_graph_driver_handles(inner, &captured, NULL));
-    test_add_child(outer, captured);
-    expect_driver(outer, world.pool, COUNTS([TARN_POINTER_DOUBTFUL] = 1, [TARN_POINTER_LIVE] = 1));
-    test_destroy_graph(outer);
-    destroy(inner);
-    OK(tarn_free(output));
 }
 END_TEST
 
@@ -838,8 +539,6 @@ int main(void)
     tcase_add_test(blocks, blocks_of_the_own_pool_live_since_before_the_capture);
     tcase_add_test(blocks, temporaries_are_freed_in_the_capture);
     tcase_add_test(blocks, an_output_lies_where_a_temporary_was);
-    tcase_add_test(blocks, a_smaller_output_lies_where_a_temporary_was);
-    tcase_add_test(blocks, temporaries_of_many_sizes_lie_where_an_output_is);
     tcase_add_test(blocks, an_output_is_freed_behind_the_capture);
     tcase_add_test(blocks, a_copy_ends_with_its_blocks_last_byte);
     tcase_add_test(several, a_later_graph_of_the_pool_uses_what_an_earlier_one_freed);
@@ -849,17 +548,11 @@ int main(void)
     tcase_add_test(several, a_section_is_captured_again_after_a_restore);
     tcase_add_test(captures, forked_streams_have_temporaries_of_their_own);
     tcase_add_test(captures, the_programs_own_capture_is_adopted);
-    tcase_add_test(captures, a_smaller_output_lies_in_the_pool_of_a_capture_without_a_route);
-    tcase_add_test(captures, a_temporary_is_used_by_a_forked_stream);
-    tcase_add_test(captures, what_forked_streams_do_beside_an_allocation_is_doubtful);
-    tcase_add_test(captures, a_node_that_was_added_by_hand_is_doubtful);
     tcase_add_test(captures, a_graph_is_looked_at_while_it_is_captured);
     tcase_add_test(captures, of_a_graph_without_an_own_pool_all_blocks_are_external);
     tcase_add_test(captures, an_empty_graph_has_no_pointers);
     tcase_add_test(nested, graphs_of_the_pool_are_nested);
     tcase_add_test(nested, bodies_of_a_conditional_node_have_temporaries);
-    tcase_add_test(nested, a_smaller_output_lies_where_a_temporary_of_a_body_was);
-    tcase_add_test(nested, a_smaller_output_of_a_child_graph_is_doubtful_where_a_temporary_was);
     tcase_add_test(nested, bodies_that_are_not_handed_in_are_not_inspected);
     tcase_add_test(others, memory_nodes_of_the_driver_give_what_kernels_use);
     tcase_add_test(others, events_name_no_memory);
