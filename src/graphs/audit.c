@@ -36,6 +36,7 @@ struct record {
 
 struct work {
     const struct tn_audit_subject *subject;
+    struct tn_regions *regions; /* of the device */
     uint32_t accepted;
     uint32_t refused;
     enum tn_audit_list list;
@@ -108,10 +109,21 @@ static bool is_tarns(const struct tn_finding *finding)
            finding->standing == TN_STANDING_UNMAPPED;
 }
 
+/* A word of a struct is no address where it is perhaps a number, or where there never was memory: then it is what the
+ * stack had there before, as the end of what was mapped. */
+static bool is_doubtful(const struct work *work, const struct tn_reference *reference,
+                        const struct tn_finding *finding)
+{
+    if (reference->may_be_number)
+        return is_tarns(finding);
+    return reference->in_struct && finding->standing == TN_STANDING_UNMAPPED &&
+           !tn_regions_was_mapped(work->regions, reference->address);
+}
+
 static tarn_pointer_class class_of(const struct work *work, const struct tn_reference *reference,
                                    const struct tn_finding *finding)
 {
-    if (reference->may_be_number && is_tarns(finding))
+    if (is_doubtful(work, reference, finding))
         return TARN_POINTER_DOUBTFUL;
     switch ((enum tn_standing)finding->standing) {
     case TN_STANDING_LIVE:
@@ -339,6 +351,7 @@ tarn_status tn_audit(tarn_device *device, const struct tn_audit_subject *subject
                      const tarn_audit_options *options, enum tn_audit_list list, tarn_audit **audit)
 {
     struct work work = {.subject = subject,
+                        .regions = &device->regions,
                         .accepted = options->accepted,
                         .refused = options->refused |
                                    (subject->is_guarded ? 1u << TARN_POINTER_OVERWRITES : 0),

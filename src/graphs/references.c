@@ -23,6 +23,7 @@ enum {
     BATCH = 32, /* nodes */
     LINE_POINTERS = 8,
     NODES_AHEAD = 8,
+    BYTES_ALIKE = 4,
     TENSOR_MAP_BYTES = 128,
     TENSOR_MAP_ALIGNMENT = 64,
 };
@@ -311,14 +312,41 @@ struct parameter {
     uint8_t place; /* tarn_pointer_place */
 };
 
+/* Whether an array of bytes that stands before the word, each the one before it or one more, goes on in it: a list of
+ * which part belongs to what. What is behind its end the stack had there before, and that may be an address. */
+static bool ends_bytes(const unsigned char *bytes, size_t at)
+{
+    size_t from = at - BYTES_ALIKE;
+
+    if (at < BYTES_ALIKE || bytes[from] == 0)
+        return false;
+    for (size_t i = from; i < at; i++) {
+        if (bytes[i + 1] != bytes[i] && bytes[i + 1] != bytes[i] + 1)
+            return false;
+    }
+    return true;
+}
+
+/* A word of a struct that is an address. */
+static bool may_be_number(const unsigned char *bytes, size_t at)
+{
+    uint32_t lower;
+
+    memcpy(&lower, bytes + at, sizeof lower);
+    return lower < NUMBERS_END || ends_bytes(bytes, at);
+}
+
 /* The word at that offset of the parameter, where it is an address. */
 static inline tarn_status add_word(struct tn_collection *collection, struct parameter parameter,
-                                   uint64_t word, size_t offset, bool may_be_number)
+                                   const unsigned char *bytes, size_t count, size_t offset)
 {
+    bool in_struct = count > WORD_BYTES;
     struct tn_reference *added;
+    uint64_t word;
     bool is_address;
     tarn_status status;
 
+    memcpy(&word, bytes + offset, WORD_BYTES);
     if (!may_be_address(word))
         return TARN_OK;
     status = look(collection, word, &is_address);
@@ -332,26 +360,22 @@ static inline tarn_status add_word(struct tn_collection *collection, struct para
                                    .index = parameter.index,
                                    .offset = (uint32_t)offset,
                                    .place = parameter.place,
-                                   .may_be_number = may_be_number};
+                                   .may_be_number = in_struct && may_be_number(bytes, offset),
+                                   .in_struct = in_struct};
     return TARN_OK;
 }
 
 static inline tarn_status add_words(struct tn_collection *collection, struct parameter parameter,
                                     const unsigned char *bytes, size_t count)
 {
-    bool is_struct = count > WORD_BYTES;
     tarn_status status = TARN_OK;
 
     for (size_t at = 0; status == TARN_OK; at += WORD_BYTES) {
-        uint64_t word;
-
         if (at % (FEW * WORD_BYTES) == 0)
             at = skip_numbers(bytes, at, count);
         if (at + WORD_BYTES > count)
             break;
-        memcpy(&word, bytes + at, WORD_BYTES);
-        status =
-            add_word(collection, parameter, word, at, is_struct && (uint32_t)word < NUMBERS_END);
+        status = add_word(collection, parameter, bytes, count, at);
     }
     return status;
 }

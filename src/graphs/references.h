@@ -26,14 +26,15 @@ struct tn_reference {
         uint64_t bytes; /* that the node touches from there on; 0: not known */
         uint64_t at;    /* place MEMORY: the address of the word */
     };
-    uint32_t node;      /* index of it */
-    uint32_t index;     /* of the parameter, or of the batch's operation */
-    uint32_t offset;    /* in the parameter, or in the buffer */
-    uint8_t place;      /* tarn_pointer_place */
-    bool may_be_host;   /* nothing says that it is an address of a device's */
-    bool may_be_number; /* it is a word of a struct that may be two numbers */
+    uint32_t node;    /* index of it */
+    uint32_t index;   /* of the parameter, or of the batch's operation */
+    uint32_t offset;  /* in the parameter, or in the buffer */
+    uint8_t place;    /* tarn_pointer_place */
+    bool may_be_host; /* nothing says that it is an address of a device's */
     bool
-        is_read_only; /* the node writes nothing there: a copy's source, what a batch waits for, an argument */
+        may_be_number; /* of a struct's word: it may be two numbers, or the end of a list of bytes */
+    bool in_struct;    /* it is one of several words of a parameter */
+    bool is_read_only; /* a copy's source, what a batch waits for, an argument */
 };
 
 /* The nodes of one graph: this, a child or a body. */

@@ -3,6 +3,8 @@
  * class that it is of. They are audited only, and not launched but where their own story has it. */
 #include "planted/correct.h"
 
+enum { PAGE_BYTES = 2 << 20 };
+
 /* -- Blocks ----------------------------------------------------------------------------------------- */
 
 START_TEST(inputs_are_of_the_default_pool_and_outputs_of_the_own)
@@ -502,6 +504,42 @@ START_TEST(numbers_in_parameters_are_no_addresses)
 }
 END_TEST
 
+/* PyTorch's kernels that work on many tensors have such structs: a list of bytes, and no more of them than there are. What the
+ * stack had behind the last one stays: here half of an address in memory that was freed. */
+START_TEST(a_list_of_bytes_ends_in_what_was_an_address)
+{
+    char *before = test_malloc(BYTES);
+    const uint64_t mixed = (planted_word(before) & ~(uint64_t)255) + 0x2e;
+    tarn_capture *capture = begin();
+    tarn_graph *graph;
+
+    planted_launch(world.stream,
+                   &(struct planted_params){0, 7, {0x2626262525252524, 0x2d2c2b2a29282827, mixed}});
+    graph = test_capture_end(capture);
+    OK(tarn_free(before));
+    expect(graph, COUNTS([TARN_POINTER_DOUBTFUL] = 1));
+    destroy(graph);
+}
+END_TEST
+
+/* And arrays of strides, not all of which are used. What the stack had there may be the end of what is mapped. */
+START_TEST(a_struct_has_what_never_was_an_address_of_memory)
+{
+    char *block = test_alloc(world.pool, BYTES, world.stream);
+    tarn_capture *capture = begin();
+    tarn_graph *graph;
+    char *end = block - planted_word(block) % PAGE_BYTES;
+
+    while (test_state_of(world.pool, end) != TARN_EXTENT_UNMAPPED)
+        end += PAGE_BYTES;
+    planted_launch(world.stream, &(struct planted_params){0, 7, {1, planted_word(end), 3}});
+    graph = test_capture_end(capture);
+    expect(graph, COUNTS([TARN_POINTER_DOUBTFUL] = 1));
+    destroy(graph);
+    OK(tarn_free(block));
+}
+END_TEST
+
 START_TEST(parameters_are_packed)
 {
     tarn_capture *capture = begin();
@@ -560,6 +598,8 @@ int main(void)
     tcase_add_test(others, host_functions_have_arguments_of_any_kind);
     tcase_add_test(others, linear_memory_is_the_programs);
     tcase_add_test(others, numbers_in_parameters_are_no_addresses);
+    tcase_add_test(others, a_list_of_bytes_ends_in_what_was_an_address);
+    tcase_add_test(others, a_struct_has_what_never_was_an_address_of_memory);
     tcase_add_test(others, parameters_are_packed);
     return test_main(suite);
 }

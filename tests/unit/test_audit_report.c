@@ -183,12 +183,13 @@ START_TEST(a_json_object_has_the_same_and_what_was_listed)
         "\"block\": {\"address\": \"0x7f0000000000\", \"bytes\": 512, \"sequence\": 0}}";
     static char expected[8192];
 
-    (void)snprintf(expected, sizeof expected, "%s, \"mistakes\": [%s], \"overwrites\": [], %s}\n", head, two,
-                   uninspected);
+    (void)snprintf(expected, sizeof expected, "%s, \"mistakes\": [%s], \"overwrites\": [], %s}\n",
+                   head, two, uninspected);
     ck_assert_str_eq(write_report(&audit, TARN_REPORT_JSON), expected);
     audit.pointers = listed;
-    (void)snprintf(expected, sizeof expected, "%s, \"mistakes\": [%s], \"overwrites\": [], %s, \"listed\": [%s, %s]}\n",
-                   head, two, uninspected, two, third);
+    (void)snprintf(expected, sizeof expected,
+                   "%s, \"mistakes\": [%s], \"overwrites\": [], %s, \"listed\": [%s, %s]}\n", head,
+                   two, uninspected, two, third);
     ck_assert_str_eq(write_report(&audit, TARN_REPORT_JSON), expected);
 }
 END_TEST
