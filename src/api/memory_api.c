@@ -11,6 +11,22 @@
 
 static const uint64_t alignment_max = 2 * TN_MIB;
 
+/* The driver is asked with locks held. What is refused here is refused again by what comes next. */
+static TN_RARE void close_over(tarn_device *device)
+{
+    TN_CALL(call);
+
+    if (tn_call_device(&call, device))
+        tn_device_close_over(device);
+}
+
+/* An allocation outside captures is none of those that are over by now. */
+static TN_ALWAYS_INLINE void see_end(tarn_device *device)
+{
+    if (TN_UNLIKELY(atomic_load(&device->user_hold_count) > 0))
+        close_over(device);
+}
+
 /* In a capture that is known. arena: NULL: it is not. */
 static TN_APART bool allocate_known(struct tn_arena *arena, const struct tn_steady_claim *claim,
                                     const struct tn_request *request, void **address)
@@ -62,7 +78,7 @@ static tarn_status allocate_from(tarn_pool *pool, const struct tn_request *reque
 {
     if (state->order.capture_id != 0)
         return allocate_in_capture(pool, request, state, route_id, address);
-    tn_device_see_end(pool->device);
+    see_end(pool->device);
     return tn_steady_allocate(pool, request->order, request->requested, request->alignment, address)
                ? TARN_OK
                : allocate_slowly(pool, request, route_id != 0, address);
@@ -191,7 +207,7 @@ static TN_APART TN_HOT tarn_status allocate_unrouted(tarn_pool *pool, uint64_t b
 
     if (TN_UNLIKELY(!tn_stream_is_idle(&device->gpu, stream, &id)))
         return allocate_looking(device, pool, bytes, alignment, stream, address);
-    tn_device_see_end(device);
+    see_end(device);
     if (TN_LIKELY(tn_steady_allocate(pool, (struct tn_order){id, 0}, bytes, alignment, address)))
         return TARN_OK;
     return allocate_more(pool, bytes, alignment, stream, id, address);

@@ -202,6 +202,7 @@ tarn_status tn_capture_begin_in(tarn_pool *pool, tarn_stream stream, tarn_captur
     tarn_capture *made;
     tarn_status status = check_stream(pool, stream);
 
+    tn_device_see_end(pool->device); /* what it allocates is behind the ends of others */
     if (status == TARN_OK)
         status = check_target(pool, target);
     if (status == TARN_OK && target != NULL)

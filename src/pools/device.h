@@ -113,8 +113,9 @@ void tn_device_close_capture(tarn_device *device, uint64_t capture_id, tn_cu_gra
  * waiting for, and the next graph that gets its handle is not taken for it. No lock may be held. */
 void tn_device_expect_gone(tarn_device *device, tn_cu_graph graph);
 
-/* Closes the holds of captures that the user began and that are over. The second is what an allocation outside captures
- * does: it is not one of theirs. Cheap where no user's capture is known. No lock may be held. */
+/* Closes the holds of captures that the user began and that are over. The second is what is done before an allocation
+ * outside captures, or the first one in another capture: they are not theirs. Cheap where no user's capture is known.
+ * No lock of rank DEVICE or later may be held. */
 void tn_device_close_over(tarn_device *device);
 
 static inline void tn_device_see_end(tarn_device *device)

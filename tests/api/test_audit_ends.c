@@ -141,6 +141,47 @@ START_TEST(the_end_of_a_capture_by_a_route_is_known_without_a_mark)
 }
 END_TEST
 
+/* The next to allocate may be another capture, which takes the memory of the input: Tarn's own, or another of the user's. */
+START_TEST(the_end_of_a_capture_is_known_in_the_next_capture)
+{
+    tn_cu_stream own = test_stream();
+    tn_cu_graph graph;
+    tn_cu_graph next = NULL;
+    tarn_graph *next_of_tarn = NULL;
+    tarn_capture *capture = NULL;
+    void *before;
+
+    OK(tarn_free(input));
+    input = test_alloc(world.pool, BYTES, own);
+    graph = make_adopted_graph();
+    before = input;
+    OK(tarn_free(input));
+    OK(tarn_stream_retire(world.device, own)); /* its memory is anyone's */
+    test_destroy_stream(own);
+    test_wait_for_all();
+    OK(tarn_begin_allocate_to_pool(world.device, world.pool, tarn_filter_capture, world.stream));
+    if (_i == 0)
+        capture = test_capture_begin(TARN_CAPTURE_RELAXED);
+    else
+        test_begin_capture(world.stream, TN_CU_CAPTURE_MODE_RELAXED);
+    OK(tarn_malloc(world.device, BYTES, world.stream, (void **)&input));
+    ck_assert_ptr_eq(input, before);
+    test_set_words(world.stream, input, 1, WORDS);
+    if (_i == 0)
+        next_of_tarn = test_capture_end(capture);
+    else
+        next = test_end_capture(world.stream);
+    OK(tarn_end_allocate_to_pool(world.device, world.pool));
+    look_at_driver_graph(graph);
+    expect(TARN_POINTER_USED_AGAIN, 1, 1);
+    test_destroy_graph(graph);
+    if (_i == 0)
+        OK(tarn_graph_destroy(next_of_tarn));
+    else
+        test_destroy_graph(next);
+}
+END_TEST
+
 /* What is allocated beside a capture while that goes on may be its input. */
 START_TEST(blocks_from_before_the_end_of_a_capture_are_its_own_affair)
 {
@@ -214,6 +255,7 @@ int main(void)
     tcase_add_test(ends, the_end_of_a_capture_that_allocated_is_known_without_a_mark);
     tcase_add_test(ends, the_end_of_a_capture_is_known_on_the_legacy_stream);
     tcase_add_test(ends, the_end_of_a_capture_by_a_route_is_known_without_a_mark);
+    tcase_add_loop_test(ends, the_end_of_a_capture_is_known_in_the_next_capture, 0, 2);
     tcase_add_test(ends, blocks_from_before_the_end_of_a_capture_are_its_own_affair);
     tcase_add_test(ends, a_later_graphs_output_is_overwritten);
     return test_main(suite);

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <pthread.h>
+
 #include "unit/unit.h"
 
 static tarn_device *device;
@@ -18,6 +20,17 @@ void __wrap_tn_arenas_end_capture(tarn_pool *in, uint64_t capture_id)
     if (hold != NULL)
         tn_hold_gone(hold);
     __real_tn_arenas_end_capture(in, capture_id);
+}
+
+static bool driver_can_be_cancelled;
+
+__typeof__(tn_capture_goes_on) __real_tn_capture_goes_on;
+__typeof__(tn_capture_goes_on) __wrap_tn_capture_goes_on;
+bool __wrap_tn_capture_goes_on(struct tn_gpu *gpu, tn_cu_event mark)
+{
+    if (driver_can_be_cancelled)
+        pthread_testcancel();
+    return __real_tn_capture_goes_on(gpu, mark);
 }
 
 static void make_pool(void)
@@ -346,6 +359,40 @@ START_TEST(only_unowned_holds_whose_captures_are_over_are_closed_for_others)
 }
 END_TEST
 
+static bool has_allocated;
+
+static void *allocate_cancelled(void *argument)
+{
+    void **block = argument;
+
+    (void)pthread_cancel(pthread_self());
+    has_allocated = tarn_malloc(device, 4096, stream, block) == TARN_OK;
+    pthread_testcancel();
+    return NULL;
+}
+
+/* Whether captures of the user's go on is asked with the device's lock held. */
+START_TEST(an_allocation_beside_a_capture_is_no_cancellation_point)
+{
+    tn_cu_stream capturing = test_stream();
+    void *blocks[2] = {NULL};
+    pthread_t thread;
+    void *result;
+
+    test_begin_capture(capturing, TN_CU_CAPTURE_MODE_RELAXED);
+    OK(tarn_malloc(device, 4096, capturing, &blocks[0]));
+    driver_can_be_cancelled = true;
+    ck_assert_int_eq(pthread_create(&thread, NULL, allocate_cancelled, &blocks[1]), 0);
+    ck_assert_int_eq(pthread_join(thread, &result), 0);
+    driver_can_be_cancelled = false;
+    ck_assert(has_allocated);
+    ck_assert_ptr_eq(result, PTHREAD_CANCELED);
+    OK(tarn_free(blocks[1]));
+    OK(tarn_free(blocks[0]));
+    test_destroy_graph(test_end_capture(capturing));
+}
+END_TEST
+
 static void say_gone(void *hold)
 {
     tn_hold_gone(hold);
@@ -552,6 +599,7 @@ int main(void)
     tcase_add_checked_fixture(close, make_pool, NULL);
     tcase_add_test(close, closing_ends_the_arenas_of_the_capture);
     tcase_add_test(close, only_unowned_holds_whose_captures_are_over_are_closed_for_others);
+    tcase_add_test(close, an_allocation_beside_a_capture_is_no_cancellation_point);
     suite_add_tcase(suite, close);
     tcase_add_checked_fixture(gone, make_pool, NULL);
     tcase_add_test(gone, gone_holds_are_dropped_by_the_next_reap);
