@@ -484,8 +484,6 @@ uint64_t tn_device_end_mark(tarn_device *device, tn_cu_graph graph)
     uint64_t mark = 0;
     bool any_open = false;
 
-    if (atomic_load(&device->user_hold_count) > 0)
-        tn_device_close_over(device);
     tn_lock_acquire(&device->lock);
     for (tarn_pool *pool = device->pools; pool != NULL; pool = pool->next) {
         bool open;

@@ -124,8 +124,8 @@ static inline void tn_device_see_end(tarn_device *device)
         tn_device_close_over(device);
 }
 
-/* The mark behind the end of the captures whose memory the graph holds, where none of them goes on: blocks with that
- * number or a higher one were allocated behind it. 0: there are none. No lock may be held. */
+/* The mark behind the end of the captures whose memory the graph holds, where that was noticed of all of them: blocks with
+ * that number or a higher one were allocated behind it. 0: there are none. No lock may be held. */
 uint64_t tn_device_end_mark(tarn_device *device, tn_cu_graph graph);
 
 /* Ends the promise that the stream, outside captures and of that id, lives: all pools forget it, and what
