@@ -178,9 +178,10 @@ typedef struct tarn_audit_options {
     tarn_pool *pool;
 
     /* tarn_device_mark at the end of the capture: blocks allocated since are used again. 0: for a tarn_graph that of its
-     * capture, adoption or update; for others that of the first allocation behind the capture's end, outside captures
-     * or in the next one, where the capture has allocated from Tarn; for what remains it is not known, and a freed input whose address was
-     * used again is no mistake. TARN_NO_MARK: of a graph that was changed by hand since, and names newer blocks. */
+     * capture, adoption or update; for others that of the first allocation behind the capture's end, outside
+     * captures or in the next one, where the capture has allocated from Tarn; for what remains it is not known, and
+     * a freed input whose address was used again is no mistake. TARN_NO_MARK: of a graph that was changed by hand
+     * since, and names newer blocks. */
     uint64_t mark;
 
     const tarn_audit_body *bodies; /* of conditional nodes */
