@@ -49,7 +49,7 @@ extern "C" {
     X(TARN_POINTER_ARGUMENT, 6, "argument", false,                                                 \
       "the argument of a host function: whatever it is, it is not the device's")                   \
     X(TARN_POINTER_DOUBTFUL, 7, "doubtful", false,                                                 \
-      "a word of a struct that is one of Tarn's addresses, and perhaps a number beside a gap")     \
+      "perhaps no address, or one of another block: it cannot be told")                            \
     X(TARN_POINTER_KEPT, 8, "kept", false, "in a freed block that the graph's guard keeps")        \
     X(TARN_POINTER_FREED, 9, "freed", true,                                                        \
       "in memory of its own pool that was freed and that nothing keeps for the graph")             \
@@ -63,7 +63,9 @@ extern "C" {
     X(TARN_POINTER_UNMAPPED, 15, "unmapped", true, "one of Tarn's addresses, without memory")      \
     X(TARN_POINTER_PAGEABLE, 16, "pageable", true,                                                 \
       "in host memory that is not page-locked, or not any more: it must outlive the graph")        \
-    X(TARN_POINTER_UNKNOWN, 17, "unknown", true, "in no memory that anyone knows")
+    X(TARN_POINTER_UNKNOWN, 17, "unknown", true, "in no memory that anyone knows")                 \
+    X(TARN_POINTER_OVERWRITES, 18, "overwrites", false,                                            \
+      "in a live block of a later graph, in memory that this graph writes, too")
 
 typedef enum tarn_pointer_class {
 #define TARN_POINTER_ENUM(name, number, text, mistake, what) name = number,
@@ -71,7 +73,7 @@ typedef enum tarn_pointer_class {
 #undef TARN_POINTER_ENUM
 } tarn_pointer_class;
 
-#define TARN_POINTER_CLASSES 18
+#define TARN_POINTER_CLASSES 19
 
 /* The name of a class, such as "used again", and what it means; "no class" for any other number. Static strings. */
 TARN_API const char *tarn_pointer_class_name(tarn_pointer_class pointer_class);
@@ -153,6 +155,10 @@ typedef struct tarn_audit {
     const tarn_pointer
         *pointers;        /* all, in the same order, where list_all asked for them; else NULL */
     size_t scanned_bytes; /* that scan looked through */
+
+    /* All of the class OVERWRITES, whether they are mistakes here or not, in the same order. */
+    size_t overwrite_count;
+    const tarn_pointer *overwrites;
 } tarn_audit;
 
 /* A graph that is the body of a conditional node: the driver does not give it, but whoever made the node knows it
@@ -172,8 +178,10 @@ typedef struct tarn_audit_options {
     tarn_pool *pool;
 
     /* tarn_device_mark at the end of the capture: blocks allocated since are used again. 0: for a tarn_graph that of its
-     * capture, adoption or update; for others it is not known, and a freed input whose address was used again is no
-     * mistake. */
+     * capture, adoption or update; for others that of the first allocation behind the capture's end, outside
+     * captures or in the next one, where the capture has allocated from Tarn; for what remains it is not known, and
+     * a freed input whose address was used again is no mistake. TARN_NO_MARK: of a graph that was changed by hand
+     * since, and names newer blocks. */
     uint64_t mark;
 
     const tarn_audit_body *bodies; /* of conditional nodes */
@@ -186,11 +194,16 @@ typedef struct tarn_audit_options {
      * of eight. They are copied to the host on scan_stream, which is waited for; what is freed meanwhile may be missed. */
     bool scan;
     tarn_stream scan_stream;
+
+    uint32_t
+        refused; /* classes that are mistakes here, besides those that always are; none that is accepted */
 } tarn_audit_options;
+
+#define TARN_NO_MARK UINT64_MAX
 
 #define TARN_AUDIT_OPTIONS_INIT                                                                    \
     {                                                                                              \
-        sizeof(tarn_audit_options), NULL, 0, NULL, 0, 0, false, false, NULL                        \
+        sizeof(tarn_audit_options), NULL, 0, NULL, 0, 0, false, false, NULL, 0                     \
     }
 
 /* Looks through a graph. Its executable is not read, the driver gives no way: after a cuGraphExecUpdate of the

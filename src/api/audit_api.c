@@ -17,6 +17,10 @@ static tarn_status check_options(const tarn_device *device, const tarn_audit_opt
     }
     if (options->accepted >> TARN_POINTER_CLASSES != 0)
         return tn_bad_argument("accepted has a bit that is no class's");
+    if (options->refused >> TARN_POINTER_CLASSES != 0)
+        return tn_bad_argument("refused has a bit that is no class's");
+    if ((options->refused & options->accepted) != 0)
+        return tn_bad_argument("a class is both accepted and refused");
     if (options->pool != NULL && !tn_is_pool(options->pool))
         return tn_bad_handle("pool");
     if (options->pool != NULL && options->pool->device != device)
@@ -47,6 +51,7 @@ static tarn_status check_for_graph(const tarn_graph *graph, const tarn_audit_opt
                                          .pool = graph->pool,
                                          .mark = options->mark != 0 ? options->mark : graph->mark,
                                          .keeper = tn_guard_watch(graph),
+                                         .is_guarded = graph->guard_kind != TARN_GUARD_IGNORE,
                                          .is_listed = true};
     return status;
 }
@@ -85,10 +90,13 @@ tarn_status tarn_driver_graph_audit(tarn_device *device, tarn_driver_graph drive
     status = check_options(device, options);
     if (status == TARN_OK && options->scan && options->pool == NULL)
         status = tn_bad_argument("scan looks through the own pool, and pool is NULL");
-    if (status == TARN_OK && options->pool != NULL && !tn_call_and_pool(&call, options->pool, false))
+    if (status == TARN_OK && options->pool != NULL &&
+        !tn_call_and_pool(&call, options->pool, false))
         status = call.status;
     subject = (struct tn_audit_subject){
         .graph = driver_graph, .pool = options->pool, .mark = options->mark};
+    if (status == TARN_OK && options->mark == 0)
+        subject.mark = tn_device_end_mark(device, driver_graph);
     return tn_leave(status == TARN_OK ? audit_subject(device, &subject, options, audit) : status);
 }
 

@@ -11,6 +11,37 @@
 
 static const uint64_t alignment_max = 2 * TN_MIB;
 
+/* The driver is asked with locks held. What is refused here is refused again by what comes next. */
+static TN_RARE void close_over(tarn_device *device)
+{
+    TN_CALL(call);
+
+    if (tn_call_device(&call, device))
+        tn_device_close_over(device);
+}
+
+/* An allocation outside captures is none of those that are over by now. */
+static TN_ALWAYS_INLINE void see_end(tarn_device *device)
+{
+    if (TN_UNLIKELY(atomic_load(&device->user_hold_count) > 0))
+        close_over(device);
+}
+
+/* In a capture that is known. arena: NULL: it is not. */
+static TN_APART bool allocate_known(struct tn_arena *arena, const struct tn_steady_claim *claim,
+                                    const struct tn_request *request, void **address)
+{
+    struct tn_place place;
+
+    if (arena == NULL)
+        return false;
+    if (tn_steady_allocate_again(arena, *claim, request->requested, request->alignment, address))
+        return true;
+    tn_place_ask(&arena->pool->device->gpu, request->stream, request->order, &place);
+    return tn_steady_allocate_born(arena, claim, &place, request->requested, request->alignment,
+                                   address);
+}
+
 static TN_APART tarn_status allocate_in_capture(tarn_pool *pool, const struct tn_request *request,
                                                 const struct tn_stream_state *state,
                                                 uint64_t route_id, void **address)
@@ -18,9 +49,11 @@ static TN_APART tarn_status allocate_in_capture(tarn_pool *pool, const struct tn
     tarn_status status;
     TN_CALL(call);
 
-    if (!pool->is_default && tn_steady_allocate(pool, request->order, request->requested,
-                                                request->alignment, address))
-        return TARN_OK; /* of a capture that is known */
+    if (!pool->is_default &&
+        allocate_known(tn_arena_seek(pool, request->order),
+                       &(struct tn_steady_claim){.order = request->order, .pool = pool}, request,
+                       address))
+        return TARN_OK;
     if (!tn_call_allocation(&call, pool, route_id != 0))
         return call.status;
     if (pool->is_default)
@@ -45,7 +78,7 @@ static tarn_status allocate_from(tarn_pool *pool, const struct tn_request *reque
 {
     if (state->order.capture_id != 0)
         return allocate_in_capture(pool, request, state, route_id, address);
-    tn_device_see_stream(pool->device, request->stream);
+    see_end(pool->device);
     return tn_steady_allocate(pool, request->order, request->requested, request->alignment, address)
                ? TARN_OK
                : allocate_slowly(pool, request, route_id != 0, address);
@@ -126,6 +159,21 @@ static TN_APART tarn_status allocate_more(tarn_pool *pool, uint64_t bytes, uint6
     return allocate_slowly(pool, &request, false, address);
 }
 
+/* On a stream whose captures' arena is remembered, and what was freed last does not serve. */
+static TN_APART tarn_status allocate_born(tarn_device *device, struct tn_arena *arena,
+                                          uint64_t bytes, tarn_stream stream,
+                                          const struct tn_stream_answer *answer, void **address)
+{
+    const struct tn_order order = {tn_stream_captured_id(stream), answer->capture_id};
+    const struct tn_steady_claim claim = tn_steady_claim_routed(&device->routes, order);
+    struct tn_place place;
+
+    tn_place_ask(&device->gpu, stream, order, &place);
+    if (tn_steady_allocate_born(arena, &claim, &place, bytes, TN_BLOCK_BYTES_MIN, address))
+        return TARN_OK;
+    return allocate_after(device, bytes, stream, answer, address);
+}
+
 /* While routes are open: mostly those of captures, and the stream is in one. */
 static TN_APART TN_HOT tarn_status allocate_routed(tarn_device *device, uint64_t bytes,
                                                    tarn_stream stream, void **address)
@@ -140,9 +188,11 @@ static TN_APART TN_HOT tarn_status allocate_routed(tarn_device *device, uint64_t
     if (tn_stream_is_in_capture(&answer) && TN_LIKELY(arena != NULL)) {
         const struct tn_order order = {tn_stream_captured_id(stream), answer.capture_id};
 
-        if (TN_LIKELY(tn_steady_allocate_routed(&device->routes, arena, order, bytes,
-                                                TN_BLOCK_BYTES_MIN, address)))
+        if (TN_LIKELY(tn_steady_allocate_again(arena,
+                                               tn_steady_claim_routed(&device->routes, order),
+                                               bytes, TN_BLOCK_BYTES_MIN, address)))
             return TARN_OK;
+        return allocate_born(device, arena, bytes, stream, &answer, address);
     }
     return allocate_after(device, bytes, stream, &answer, address);
 }
@@ -157,7 +207,7 @@ static TN_APART TN_HOT tarn_status allocate_unrouted(tarn_pool *pool, uint64_t b
 
     if (TN_UNLIKELY(!tn_stream_is_idle(&device->gpu, stream, &id)))
         return allocate_looking(device, pool, bytes, alignment, stream, address);
-    tn_device_see_stream(device, stream);
+    see_end(device);
     if (TN_LIKELY(tn_steady_allocate(pool, (struct tn_order){id, 0}, bytes, alignment, address)))
         return TARN_OK;
     return allocate_more(pool, bytes, alignment, stream, id, address);

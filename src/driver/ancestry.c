@@ -54,6 +54,30 @@ static bool ask_terminals(struct tn_gpu *gpu, tn_cu_stream stream, struct tn_ord
            id == order.capture_id;
 }
 
+void tn_place_ask(struct tn_gpu *gpu, tn_cu_stream stream, struct tn_order order,
+                  struct tn_place *place)
+{
+    tn_cu_capture_status capturing = TN_CU_CAPTURE_STATUS_NONE;
+    struct terminals terminals = {.count = 0};
+    uint64_t id = 0;
+    tn_cu_graph graph;
+    tn_cu_result result;
+    bool pushed = false;
+
+    *place = (struct tn_place){.known = false};
+    if (tn_stream_captured_id(stream) != order.stream_id ||
+        (tn_stream_is_default(stream) &&
+         tn_gpu_try_enter(gpu, gpu->context, &pushed) != TN_CUDA_SUCCESS))
+        return;
+    result = gpu->driver->cuStreamGetCaptureInfo(stream, &capturing, &id, &graph, &terminals.nodes,
+                                                 &terminals.edges, &terminals.count);
+    tn_gpu_leave(gpu, pushed);
+    if (result != TN_CUDA_SUCCESS || capturing != TN_CU_CAPTURE_STATUS_ACTIVE ||
+        id != order.capture_id || terminals.count > TN_PLACE_MAX)
+        return;
+    *place = (struct tn_place){terminals.nodes, terminals.count, true};
+}
+
 void tn_markers_take(struct tn_gpu *gpu, tn_cu_stream stream, struct tn_order order,
                      struct tn_markers *markers)
 {

@@ -18,7 +18,19 @@
 
 #include "driver/stream.h"
 
-enum { TN_MARKERS_MAX = 6 };
+enum { TN_MARKERS_MAX = 6, TN_PLACE_MAX = TN_MARKERS_MAX };
+
+/* Where a stream stands in its capture: the nodes that its next one will depend on. */
+struct tn_place {
+    const tn_cu_graphnode *nodes; /* the driver's, until the next call that names the stream */
+    size_t count;                 /* 0: it is behind none */
+    bool known;                   /* false: more than TN_PLACE_MAX, or the driver does not say */
+};
+
+/* Asks where the stream stands in the order's capture now. One question of the driver, but for the default streams.
+ * Leaves the thread's sentence as it is where the driver refuses. */
+void tn_place_ask(struct tn_gpu *gpu, tn_cu_stream stream, struct tn_order order,
+                  struct tn_place *place);
 
 struct tn_markers {
     tn_cu_graphnode nodes[TN_MARKERS_MAX];

@@ -63,7 +63,6 @@ static tarn_status admit_first(tarn_pool *pool, tarn_stream stream, struct tn_or
         return status;
     tn_pool_lock(pool);
     if (tn_hold_find(pool, order.capture_id) == NULL) {
-        tn_holds_close_over(pool, 0);
         status = tn_capture_open_hold(pool, &state, false, state.capture_graph, &hold);
         if (status == TARN_OK) {
             hold->route_id = route_id;
@@ -90,6 +89,7 @@ tarn_status tn_capture_admit(tarn_pool *pool, tarn_stream stream,
     tn_pool_unlock(pool);
     if (known)
         return TARN_OK;
+    tn_device_see_end(pool->device); /* what is allocated here is behind the ends of others */
     tn_lock_acquire(&pool->device->routes.lock);
     status = admit_first(pool, stream, state->order, route_id);
     tn_lock_release(&pool->device->routes.lock);

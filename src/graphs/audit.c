@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/host.h"
 #include "base/word_set.h"
+#include "graphs/meant.h"
 #include "graphs/scan.h"
 #include "graphs/standing.h"
 
@@ -29,15 +30,19 @@ struct record {
     struct tn_references references; /* its nodes and their names; nothing else any more */
     struct tn_found_pool *pools;     /* their names */
     struct pointers mistakes;
+    struct pointers overwrites;
     struct pointers listed;
 };
 
 struct work {
     const struct tn_audit_subject *subject;
+    struct tn_regions *regions; /* of the device */
     uint32_t accepted;
+    uint32_t refused;
     enum tn_audit_list list;
     struct record *record;
     struct tn_standings standings;
+    struct tn_meanings meanings;
     struct tn_word_set listed; /* TN_LIST_NOT_HELD: twice the numbers of blocks that were */
 };
 
@@ -64,7 +69,9 @@ static tarn_pointer_class class_of_live(const struct work *work,
     bool is_later = work->subject->mark != 0 && finding->block.sequence >= work->subject->mark;
 
     if (is_later && pool->is_own && finding->held)
-        return TARN_POINTER_REUSED;
+        return reference->is_read_only || reference->place == TARN_PLACE_MEMORY
+                   ? TARN_POINTER_REUSED
+                   : TARN_POINTER_OVERWRITES;
     if (is_later)
         return TARN_POINTER_USED_AGAIN;
     if (is_beyond(reference, &finding->block))
@@ -102,10 +109,21 @@ static bool is_tarns(const struct tn_finding *finding)
            finding->standing == TN_STANDING_UNMAPPED;
 }
 
+/* A word of a struct is no address where it is perhaps a number, or where there never was memory: then it is what the
+ * stack had there before, as the end of what was mapped. */
+static bool is_doubtful(const struct work *work, const struct tn_reference *reference,
+                        const struct tn_finding *finding)
+{
+    if (reference->may_be_number)
+        return is_tarns(finding);
+    return reference->in_struct && finding->standing == TN_STANDING_UNMAPPED &&
+           !tn_regions_was_mapped(work->regions, reference->address);
+}
+
 static tarn_pointer_class class_of(const struct work *work, const struct tn_reference *reference,
                                    const struct tn_finding *finding)
 {
-    if (reference->may_be_number && is_tarns(finding))
+    if (is_doubtful(work, reference, finding))
         return TARN_POINTER_DOUBTFUL;
     switch ((enum tn_standing)finding->standing) {
     case TN_STANDING_LIVE:
@@ -129,7 +147,42 @@ static tarn_pointer_class class_of(const struct work *work, const struct tn_refe
 
 static bool is_mistake(const struct work *work, tarn_pointer_class pointer_class)
 {
-    return tn_pointer_is_mistake(pointer_class) && (work->accepted >> pointer_class & 1) == 0;
+    return (tn_pointer_is_mistake(pointer_class) || (work->refused >> pointer_class & 1) != 0) &&
+           (work->accepted >> pointer_class & 1) == 0;
+}
+
+static void begin_reading(const struct work *work, tarn_device *device)
+{
+    if (work->subject->is_listed)
+        tn_lock_acquire(&device->graphs_lock);
+}
+
+static void end_reading(const struct work *work, tarn_device *device)
+{
+    if (work->subject->is_listed)
+        tn_lock_release(&device->graphs_lock);
+}
+
+/* A node that touches more than its live block has may mean one that lay there before. */
+static tarn_status look_back(struct work *work, tarn_device *device, size_t index,
+                             tarn_pointer_class *of)
+{
+    static const tarn_pointer_class classes[] = {[TN_MEANT_LIVE] = TARN_POINTER_BEYOND,
+                                                 [TN_MEANT_EARLIER] = TARN_POINTER_REUSED,
+                                                 [TN_MEANT_UNKNOWN] = TARN_POINTER_DOUBTFUL};
+    const struct tn_references *references = &work->record->references;
+    const struct tn_finding *finding = &work->standings.findings[index];
+    enum tn_meant meant = TN_MEANT_LIVE;
+    tarn_status status;
+
+    if (TN_LIKELY(*of != TARN_POINTER_BEYOND) || finding->standing != TN_STANDING_LIVE)
+        return TARN_OK;
+    begin_reading(work, device);
+    status = tn_meant_find(&work->meanings, &device->gpu, work->subject->graph, references,
+                           &references->items[index], finding, &meant);
+    end_reading(work, device);
+    *of = classes[meant];
+    return status;
 }
 
 /* -- What an audit says ------------------------------------------------------------------------------ */
@@ -200,11 +253,12 @@ static tarn_status note(struct work *work, size_t index, tarn_pointer_class of)
         lists = is_not_held(work, index, of, &known);
     if (!known)
         return no_memory();
-    if (!lists && !is_mistake(work, of))
+    if (!lists && !is_mistake(work, of) && of != TARN_POINTER_OVERWRITES)
         return TARN_OK;
     pointer = describe(work, index, of);
     if ((lists && !add_pointer(&work->record->listed, &pointer)) ||
-        (is_mistake(work, of) && !add_pointer(&work->record->mistakes, &pointer)))
+        (is_mistake(work, of) && !add_pointer(&work->record->mistakes, &pointer)) ||
+        (of == TARN_POINTER_OVERWRITES && !add_pointer(&work->record->overwrites, &pointer)))
         return no_memory();
     return TARN_OK;
 }
@@ -216,22 +270,15 @@ static tarn_status look_at(struct work *work, tarn_device *device)
     tarn_status status = tn_standings_find(&work->standings, references, &device->regions,
                                            work->subject->graph, work->subject->pool);
 
-    for (size_t i = 0; status == TARN_OK && i < references->count; i++)
-        status = note(work, i, class_of(work, &references->items[i], &work->standings.findings[i]));
+    for (size_t i = 0; status == TARN_OK && i < references->count; i++) {
+        tarn_pointer_class of = class_of(work, &references->items[i], &work->standings.findings[i]);
+
+        status = look_back(work, device, i, &of);
+        if (status == TARN_OK)
+            status = note(work, i, of);
+    }
     work->record->view.pointer_count += references->count;
     return status;
-}
-
-static void begin_reading(const struct work *work, tarn_device *device)
-{
-    if (work->subject->is_listed)
-        tn_lock_acquire(&device->graphs_lock);
-}
-
-static void end_reading(const struct work *work, tarn_device *device)
-{
-    if (work->subject->is_listed)
-        tn_lock_release(&device->graphs_lock);
 }
 
 static tarn_status look_through(struct work *work, tarn_device *device,
@@ -295,6 +342,8 @@ static void finish(struct work *work)
     count_nodes(record);
     view->mistakes = record->mistakes.items;
     view->mistake_count = record->mistakes.count;
+    view->overwrites = record->overwrites.items;
+    view->overwrite_count = record->overwrites.count;
     view->pointers = record->listed.items;
 }
 
@@ -302,7 +351,10 @@ tarn_status tn_audit(tarn_device *device, const struct tn_audit_subject *subject
                      const tarn_audit_options *options, enum tn_audit_list list, tarn_audit **audit)
 {
     struct work work = {.subject = subject,
+                        .regions = &device->regions,
                         .accepted = options->accepted,
+                        .refused = options->refused |
+                                   (subject->is_guarded ? 1u << TARN_POINTER_OVERWRITES : 0),
                         .list = list,
                         .standings = {.keeper = subject->keeper}};
     tarn_status status;
@@ -321,6 +373,7 @@ tarn_status tn_audit(tarn_device *device, const struct tn_audit_subject *subject
     }
     tn_word_set_drop(&work.listed);
     tn_standings_drop(&work.standings);
+    tn_meanings_drop(&work.meanings);
     return status;
 }
 
@@ -336,6 +389,7 @@ void tn_audit_drop(tarn_audit *audit)
     tn_references_drop(&record->references);
     tn_found_pools_drop(record->pools);
     tn_host_free(record->mistakes.items);
+    tn_host_free(record->overwrites.items);
     tn_host_free(record->listed.items);
     tn_host_free(record);
 }

@@ -17,6 +17,7 @@ struct tn_audit_subject {
     tarn_pool *pool;               /* the own one, which the caller keeps; NULL: none */
     uint64_t mark;                 /* 0: none */
     const struct tn_watch *keeper; /* of the graph's guard; NULL: none */
+    bool is_guarded;               /* overwriting is a mistake */
     bool is_listed; /* a tarn_graph's: others read it, too, with the device's GRAPHS lock */
 };
 

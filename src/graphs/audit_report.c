@@ -126,12 +126,24 @@ void tn_audit_write_pointer(const tarn_audit *audit, const tarn_pointer *pointer
     put_block(&text, pointer);
 }
 
+/* Whether the mistakes have them. */
+static bool names_overwrites(const tarn_audit *audit)
+{
+    size_t i = 0;
+
+    while (i < audit->mistake_count && audit->mistakes[i].pointer_class != TARN_POINTER_OVERWRITES)
+        i += 1;
+    return i < audit->mistake_count;
+}
+
 static void put_text(struct tn_text *text, const tarn_audit *audit)
 {
     tn_put(text, "%zu nodes, %zu of them kernels; %zu pointers, %zu mistakes\n", audit->node_count,
            audit->kernel_count, audit->pointer_count, audit->mistake_count);
     for (size_t i = 0; i < audit->mistake_count; i++)
         put_pointer(text, audit, &audit->mistakes[i]);
+    for (size_t i = 0; i < audit->overwrite_count && !names_overwrites(audit); i++)
+        put_pointer(text, audit, &audit->overwrites[i]);
     for (uint32_t i = 0; i < audit->node_count; i++) {
         if (audit->nodes[i].inspection == TARN_INSPECTED)
             continue;
@@ -227,6 +239,7 @@ static void put_json(struct tn_text *text, const tarn_audit *audit)
         tn_put(text, "%s\"%s\": %zu", i > 0 ? ", " : "", class_names[i], audit->counts[i]);
     tn_put(text, "}");
     put_pointer_array(text, audit, "mistakes", audit->mistakes, audit->mistake_count);
+    put_pointer_array(text, audit, "overwrites", audit->overwrites, audit->overwrite_count);
     put_uninspected(text, audit);
     if (audit->pointers != NULL)
         put_pointer_array(text, audit, "listed", audit->pointers, audit->pointer_count);

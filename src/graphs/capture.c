@@ -161,15 +161,18 @@ static tarn_status check_no_section_in(tarn_pool *pool, tn_cu_graph graph)
     const struct tn_hold *hold;
     bool is_known;
     bool is_open;
+    bool closed;
     bool is_empty = false;
     tarn_status status = TARN_OK;
 
     tn_pool_lock(pool);
-    tn_holds_close_over(pool, 0);
+    closed = tn_holds_close_over(pool);
     hold = tn_hold_find_graph(pool, graph);
     is_known = hold != NULL;
     is_open = hold != NULL && hold->open;
     tn_pool_unlock(pool);
+    if (closed)
+        (void)tn_device_mark(pool->device);
     if (is_open)
         return tn_fail(
             TARN_ERR_WRONG_STATE,
@@ -199,6 +202,7 @@ tarn_status tn_capture_begin_in(tarn_pool *pool, tarn_stream stream, tarn_captur
     tarn_capture *made;
     tarn_status status = check_stream(pool, stream);
 
+    tn_device_see_end(pool->device); /* what it allocates is behind the ends of others */
     if (status == TARN_OK)
         status = check_target(pool, target);
     if (status == TARN_OK && target != NULL)

@@ -23,6 +23,7 @@ enum {
     BATCH = 32, /* nodes */
     LINE_POINTERS = 8,
     NODES_AHEAD = 8,
+    BYTES_ALIKE = 4,
     TENSOR_MAP_BYTES = 128,
     TENSOR_MAP_ALIGNMENT = 64,
 };
@@ -91,12 +92,20 @@ static tarn_status add_nodes(struct tn_collection *collection, tn_cu_graph graph
     size_t count = 0;
     tarn_status status = tn_graph_read_nodes(collection->gpu, graph, &handles, &count);
 
+    if (status == TARN_OK && !tn_host_grow((void **)&to->levels, &to->level_capacity,
+                                           to->level_count + 1, sizeof *to->levels))
+        status = no_memory();
     if (status == TARN_OK && to->node_count + count >= TARN_NO_NODE)
         status = tn_fail(TARN_ERR_LIMIT, "a graph of 2^32 nodes or more cannot be looked through");
     if (status == TARN_OK && count > 0 &&
         !tn_host_grow((void **)&to->nodes, &to->node_capacity, to->node_count + count,
                       sizeof *to->nodes))
         status = no_memory();
+    if (status == TARN_OK) {
+        to->levels[to->level_count] =
+            (struct tn_level){graph, (uint32_t)to->node_count, (uint32_t)count};
+        to->level_count += 1;
+    }
     for (size_t i = 0; status == TARN_OK && i < count; i++) {
         tarn_audit_node *node = &to->nodes[to->node_count];
         tn_cu_graphnode_type type = TN_CU_NODE_EMPTY;
@@ -303,14 +312,41 @@ struct parameter {
     uint8_t place; /* tarn_pointer_place */
 };
 
+/* Whether an array of bytes that stands before the word, each the one before it or one more, goes on in it: a list of
+ * which part belongs to what. What is behind its end the stack had there before, and that may be an address. */
+static bool ends_bytes(const unsigned char *bytes, size_t at)
+{
+    size_t from = at - BYTES_ALIKE;
+
+    if (at < BYTES_ALIKE || bytes[from] == 0)
+        return false;
+    for (size_t i = from; i < at; i++) {
+        if (bytes[i + 1] != bytes[i] && bytes[i + 1] != bytes[i] + 1)
+            return false;
+    }
+    return true;
+}
+
+/* A word of a struct that is an address. */
+static bool may_be_number(const unsigned char *bytes, size_t at)
+{
+    uint32_t lower;
+
+    memcpy(&lower, bytes + at, sizeof lower);
+    return lower < NUMBERS_END || ends_bytes(bytes, at);
+}
+
 /* The word at that offset of the parameter, where it is an address. */
 static inline tarn_status add_word(struct tn_collection *collection, struct parameter parameter,
-                                   uint64_t word, size_t offset, bool may_be_number)
+                                   const unsigned char *bytes, size_t count, size_t offset)
 {
+    bool in_struct = count > WORD_BYTES;
     struct tn_reference *added;
+    uint64_t word;
     bool is_address;
     tarn_status status;
 
+    memcpy(&word, bytes + offset, WORD_BYTES);
     if (!may_be_address(word))
         return TARN_OK;
     status = look(collection, word, &is_address);
@@ -324,26 +360,22 @@ static inline tarn_status add_word(struct tn_collection *collection, struct para
                                    .index = parameter.index,
                                    .offset = (uint32_t)offset,
                                    .place = parameter.place,
-                                   .may_be_number = may_be_number};
+                                   .may_be_number = in_struct && may_be_number(bytes, offset),
+                                   .in_struct = in_struct};
     return TARN_OK;
 }
 
 static inline tarn_status add_words(struct tn_collection *collection, struct parameter parameter,
                                     const unsigned char *bytes, size_t count)
 {
-    bool is_struct = count > WORD_BYTES;
     tarn_status status = TARN_OK;
 
     for (size_t at = 0; status == TARN_OK; at += WORD_BYTES) {
-        uint64_t word;
-
         if (at % (FEW * WORD_BYTES) == 0)
             at = skip_numbers(bytes, at, count);
         if (at + WORD_BYTES > count)
             break;
-        memcpy(&word, bytes + at, WORD_BYTES);
-        status =
-            add_word(collection, parameter, word, at, is_struct && (uint32_t)word < NUMBERS_END);
+        status = add_word(collection, parameter, bytes, count, at);
     }
     return status;
 }
@@ -451,8 +483,10 @@ static tarn_status read_copy(struct tn_collection *collection, const tn_cu_memcp
     tarn_status status;
 
     reference->place = TARN_PLACE_SOURCE;
+    reference->is_read_only = true;
     status = add_side(collection, reference, &source, copy);
     reference->place = TARN_PLACE_DESTINATION;
+    reference->is_read_only = false;
     return status == TARN_OK ? add_side(collection, reference, &destination, copy) : status;
 }
 
@@ -479,6 +513,8 @@ static tarn_status read_operations(struct tn_collection *collection, tarn_audit_
 
         reference->index = i;
         reference->address = op->value.address;
+        reference->is_read_only = op->operation == TN_CU_STREAM_MEM_OP_WAIT_VALUE_32 ||
+                                  op->operation == TN_CU_STREAM_MEM_OP_WAIT_VALUE_64;
         switch (op->operation) {
         case TN_CU_STREAM_MEM_OP_WAIT_VALUE_32:
         case TN_CU_STREAM_MEM_OP_WRITE_VALUE_32:
@@ -519,6 +555,7 @@ static tarn_status look_at(struct tn_collection *collection, uint32_t index,
         reference.place = TARN_PLACE_ARGUMENT;
         reference.address = (uint64_t)(uintptr_t)node->host.user;
         reference.may_be_host = true;
+        reference.is_read_only = true;
         return reference.address != 0 ? add(collection, &reference) : TARN_OK;
     case TN_CU_NODE_MEM_ALLOC:
         reference.place = TARN_PLACE_ALLOCATED;
@@ -654,6 +691,7 @@ void tn_references_drop(struct tn_references *references)
 {
     tn_references_settle(references);
     tn_host_free(references->nodes);
+    tn_host_free(references->levels);
     tn_layouts_drop(&references->layouts);
     *references = (struct tn_references){.nodes = NULL};
 }

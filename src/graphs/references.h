@@ -26,12 +26,22 @@ struct tn_reference {
         uint64_t bytes; /* that the node touches from there on; 0: not known */
         uint64_t at;    /* place MEMORY: the address of the word */
     };
-    uint32_t node;      /* index of it */
-    uint32_t index;     /* of the parameter, or of the batch's operation */
-    uint32_t offset;    /* in the parameter, or in the buffer */
-    uint8_t place;      /* tarn_pointer_place */
-    bool may_be_host;   /* nothing says that it is an address of a device's */
-    bool may_be_number; /* it is a word of a struct that may be two numbers */
+    uint32_t node;    /* index of it */
+    uint32_t index;   /* of the parameter, or of the batch's operation */
+    uint32_t offset;  /* in the parameter, or in the buffer */
+    uint8_t place;    /* tarn_pointer_place */
+    bool may_be_host; /* nothing says that it is an address of a device's */
+    bool
+        may_be_number; /* of a struct's word: it may be two numbers, or the end of a list of bytes */
+    bool in_struct;    /* it is one of several words of a parameter */
+    bool is_read_only; /* a copy's source, what a batch waits for, an argument */
+};
+
+/* The nodes of one graph: this, a child or a body. */
+struct tn_level {
+    tn_cu_graph graph; /* of a child: the node's own copy */
+    uint32_t first;    /* index of its first node */
+    uint32_t count;
 };
 
 /* Zeroed memory is an empty one. */
@@ -41,6 +51,9 @@ struct tn_references {
                                those of layouts */
     size_t node_count;
     size_t node_capacity;
+    struct tn_level *levels; /* in order of their nodes */
+    size_t level_count;
+    size_t level_capacity;
     struct tn_reference *items; /* of the nodes that were read last, in order of node */
     size_t count;
     size_t capacity;
@@ -82,7 +95,7 @@ bool tn_references_add(struct tn_references *references, const struct tn_referen
 /* Whether an allocation node gives memory at the address. */
 bool tn_references_give(const struct tn_references *references, uint64_t address);
 
-/* Gives up what reading needs: nodes and names are left. */
+/* Gives up what reading needs: nodes, levels and names are left. */
 void tn_references_settle(struct tn_references *references);
 void tn_references_drop(struct tn_references *references);
 

@@ -220,6 +220,7 @@ static void note_pool(struct search *search, tarn_pool *pool)
         *found = (struct tn_found_pool){.next = to->pools,
                                         .pool = pool,
                                         .is_own = is_own,
+                                        .is_default = pool->is_default,
                                         .in_order = is_in_order(pool, search->own)};
         memcpy(found->name, pool->name, sizeof found->name);
         to->pools = found;

@@ -40,6 +40,7 @@ void tn_arena_init(struct tn_arena *arena, tarn_pool *pool, struct tn_order orde
     arena->hold = NULL;
     arena->fence = NULL;
     arena->ancestry = (struct tn_ancestry){.count = 0};
+    arena->births = NULL;
     arena->store = (struct tn_block_store){.slabs = NULL};
     arena->counters = (struct tn_arena_counters){0};
     arena->sequence = 0;
@@ -441,6 +442,7 @@ static void free_arena(tarn_pool *pool, struct tn_arena *arena)
     }
     pool->arena_count -= 1;
     tn_ancestry_fini(&arena->ancestry);
+    arena->births = NULL;
     tn_blocks_move(&arena->store, &pool->store, arena->store.spare_count);
     arena->pool = NULL;
     arena->allocates = TN_NOT_STEADY;

@@ -21,6 +21,7 @@
 #include "base/spin.h"
 #include "driver/ancestry.h"
 #include "pools/bins.h"
+#include "pools/births.h"
 #include "pools/counters.h"
 #include "pools/inbox.h"
 #include "pools/live_index.h"
@@ -98,6 +99,7 @@ struct tn_arena {
     uint64_t saved_count;   /* blocks of checkpoints that are of its order */
     struct tn_fence *fence; /* retired: what ends the stream's work; else NULL */
     struct tn_ancestry ancestry; /* in a capture: what its next work comes after; see pools/use.h */
+    struct tn_births *births;    /* in a capture: of its blocks; the hold's. NULL: none yet */
     _Alignas(128) struct tn_heap heaps[TN_HEAP_KINDS];
 };
 

@@ -55,9 +55,10 @@ struct tn_block {
             uint64_t requested; /* as the user asked */
             uint64_t sequence;  /* of the allocation */
         };
-        struct {                         /* LOOSE */
-            struct tn_block *loose_next; /* of its heap's slot */
-            uint64_t loose_stamp;        /* the epoch of its free */
+        struct { /* LOOSE */
+            struct tn_block
+                *loose_next;      /* of its heap's slot; what was freed last has requested there */
+            uint64_t loose_stamp; /* the epoch of its free */
         };
     };
     struct tn_segment *segment;
@@ -132,7 +133,8 @@ enum {
     TN_BLOCK_BATCH = 16, /* records */
     TN_BLOCK_BITS = 9,   /* sizes are multiples of 512 bytes */
     TN_BLOCK_SLAB_BITS = 14,
-    TN_BLOCK_ADDRESS_BITS = 48, /* of a record: what user space has on x86-64 and 64-bit ARM, unless asked for more */
+    TN_BLOCK_ADDRESS_BITS =
+        48, /* of a record: what user space has on x86-64 and 64-bit ARM, unless asked for more */
 };
 
 #define TN_BLOCK_BYTES_MIN ((uint64_t)1 << TN_BLOCK_BITS)

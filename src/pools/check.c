@@ -274,8 +274,8 @@ static tarn_status check_chunks(const tarn_pool *pool, struct sums *sums)
         EXPECT_EQUAL("P26", "what of a chunk's outside stamp is above its own",
                      chunk->outside_stamp - tn_min(chunk->outside_stamp, chunk->freed_stamp), 0);
         if (chunk->hold_count == 0 && chunk->heap->arena == &pool->idle)
-            EXPECT_EQUAL("P26", "the stamp of an idle chunk that nothing holds",
-                         chunk->freed_stamp, chunk->outside_stamp);
+            EXPECT_EQUAL("P26", "the stamp of an idle chunk that nothing holds", chunk->freed_stamp,
+                         chunk->outside_stamp);
     }
     EXPECT_EQUAL("P5", "the blocks in the chunks' indexes", live_count,
                  sums->live_count + sums->discarded_count);
@@ -379,6 +379,35 @@ static tarn_status check_retired(const tarn_pool *pool)
     return TARN_OK;
 }
 
+static tarn_status check_births_of(const struct tn_births *births)
+{
+    uint64_t sequence = 0;
+
+    for (size_t i = 0; i < births->count; i++) {
+        const struct tn_birth *birth = &births->items[i];
+        uint64_t nodes = birth->place < births->word_count ? births->words[birth->place] : 0;
+        uint64_t end = birth->place + 1 + (nodes == TN_PLACE_UNKNOWN ? 0 : nodes);
+
+        EXPECT_EQUAL("P27", "whether a birth is newer than the one before it",
+                     birth->sequence > sequence, 1);
+        EXPECT_EQUAL("P27", "whether a birth's place is there", end <= births->word_count, 1);
+        sequence = birth->sequence;
+    }
+    return TARN_OK;
+}
+
+static tarn_status check_births(const tarn_pool *pool)
+{
+    tarn_status status = TARN_OK;
+
+    for (const struct tn_hold *hold = pool->holds; hold != NULL; hold = hold->next) {
+        for (const struct tn_births *births = hold->births; births != NULL && status == TARN_OK;
+             births = births->next)
+            status = check_births_of(births);
+    }
+    return status;
+}
+
 tarn_status tn_pool_check(tarn_pool *pool)
 {
     struct sums sums = {0};
@@ -404,6 +433,8 @@ tarn_status tn_pool_check(tarn_pool *pool)
         return status;
     EXPECT_EQUAL("P4", "the number of blocks in bins", free_count, sums.free_count);
     status = check_retired(pool);
+    if (status == TARN_OK)
+        status = check_births(pool);
     if (status == TARN_OK)
         status = check_table(pool);
     if (status == TARN_OK)

@@ -464,17 +464,37 @@ void tn_device_expect_gone(tarn_device *device, tn_cu_graph graph)
     tn_lock_release(&device->lock);
 }
 
-void tn_device_look_at_stream(tarn_device *device, tarn_stream stream)
+void tn_device_close_over(tarn_device *device)
 {
-    if (tn_stream_is_legacy(stream))
-        return;
+    bool closed = false;
+
     tn_lock_acquire(&device->lock);
     for (tarn_pool *pool = device->pools; pool != NULL; pool = pool->next) {
         tn_pool_lock(pool);
-        tn_holds_close_over(pool, tn_stream_captured_id(stream));
+        closed = tn_holds_close_over(pool) || closed;
         tn_pool_unlock(pool);
     }
     tn_lock_release(&device->lock);
+    if (closed)
+        (void)tn_device_mark(device);
+}
+
+uint64_t tn_device_end_mark(tarn_device *device, tn_cu_graph graph)
+{
+    uint64_t mark = 0;
+    bool any_open = false;
+
+    tn_lock_acquire(&device->lock);
+    for (tarn_pool *pool = device->pools; pool != NULL; pool = pool->next) {
+        bool open;
+
+        tn_pool_lock(pool);
+        mark = tn_max(mark, tn_holds_end_mark(pool, graph, &open));
+        any_open = any_open || open;
+        tn_pool_unlock(pool);
+    }
+    tn_lock_release(&device->lock);
+    return any_open ? 0 : mark;
 }
 
 static tarn_status prepare_retire(tarn_device *device, struct tn_order order)

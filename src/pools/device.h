@@ -31,7 +31,7 @@ struct tarn_device {
     tarn_device *next;      /* guarded by the PROCESS lock; links recycled records */
     /* What every allocation looks at shares the cache line of magic, up to what is first in gpu. */
     struct tn_hold *_Atomic gone_holds; /* to be reaped; pushed without a lock */
-    struct tn_gpu gpu; /* whose proof_news say that released pools are worth a look */
+    struct tn_gpu gpu;   /* whose proof_news say that released pools are worth a look */
     uint64_t user_count; /* guarded by the PROCESS lock */
     struct tn_regions regions;
     atomic_uint_fast64_t limit_bytes;    /* 0: none */
@@ -113,15 +113,20 @@ void tn_device_close_capture(tarn_device *device, uint64_t capture_id, tn_cu_gra
  * waiting for, and the next graph that gets its handle is not taken for it. No lock may be held. */
 void tn_device_expect_gone(tarn_device *device, tn_cu_graph graph);
 
-/* Takes note of a stream that is not being captured: what was captured on it is over, or else was
- * captured on another of that name. Cheap where no user's capture is known. No lock may be held. */
-void tn_device_look_at_stream(tarn_device *device, tarn_stream stream);
+/* Closes the holds of captures that the user began and that are over. The second is what is done before an allocation
+ * outside captures, or the first one in another capture: they are not theirs. Cheap where no user's capture is known.
+ * No lock of rank DEVICE or later may be held. */
+void tn_device_close_over(tarn_device *device);
 
-static inline void tn_device_see_stream(tarn_device *device, tarn_stream stream)
+static inline void tn_device_see_end(tarn_device *device)
 {
     if (atomic_load(&device->user_hold_count) > 0)
-        tn_device_look_at_stream(device, stream);
+        tn_device_close_over(device);
 }
+
+/* The mark behind the end of the captures whose memory the graph holds, where that was noticed of all of them: blocks with
+ * that number or a higher one were allocated behind it. 0: there are none. No lock may be held. */
+uint64_t tn_device_end_mark(tarn_device *device, tn_cu_graph graph);
 
 /* Ends the promise that the stream, outside captures and of that id, lives: all pools forget it, and what
  * waits for it waits for a fence. No lock may be held. HOST_MEMORY, DEVICE_LOST, DRIVER. */

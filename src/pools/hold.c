@@ -228,6 +228,7 @@ static void end_capture(struct tn_hold *hold)
         tn_event_destroy(&pool->device->gpu, hold->mark);
     hold->mark = NULL;
     hold->open = false;
+    hold->end_mark = tn_next_sequence();
     pool->open_hold_count -= 1;
     if (!hold->owned)
         atomic_fetch_sub(&pool->device->user_hold_count, 1);
@@ -266,6 +267,7 @@ static void leave_pool(struct tn_hold *hold, bool proven)
     *link = hold->next;
     pool->hold_count -= 1;
     tn_pending_end_captured(pool);
+    tn_births_drop(hold);
     tn_host_free(hold->map);
     hold->map = NULL;
     hold->magic = 0;
@@ -306,27 +308,45 @@ bool tn_hold_goes_on(const struct tn_hold *hold)
     return hold->owned || !is_over(hold);
 }
 
-void tn_holds_close_over(tarn_pool *pool, uint64_t stream_id)
+/* route_id: 0: whatever route led there. */
+static bool close_over(tarn_pool *pool, uint64_t route_id)
 {
     struct tn_hold *next;
+    bool any = false;
 
     for (struct tn_hold *hold = pool->holds; hold != NULL; hold = next) {
         next = hold->next;
-        if (hold->open && !hold->owned && (stream_id == 0 || hold->origin_id == stream_id) &&
-            is_over(hold))
-            tn_hold_close(hold);
+        if (!hold->open || hold->owned || (route_id != 0 && hold->route_id != route_id) ||
+            !is_over(hold))
+            continue;
+        tn_hold_close(hold);
+        any = true;
     }
+    return any;
 }
 
-void tn_holds_close_routed(tarn_pool *pool, uint64_t route_id)
+bool tn_holds_close_over(tarn_pool *pool)
 {
-    struct tn_hold *next;
+    return close_over(pool, 0);
+}
 
-    for (struct tn_hold *hold = pool->holds; hold != NULL; hold = next) {
-        next = hold->next;
-        if (hold->open && !hold->owned && hold->route_id == route_id && is_over(hold))
-            tn_hold_close(hold);
+bool tn_holds_close_routed(tarn_pool *pool, uint64_t route_id)
+{
+    return close_over(pool, route_id);
+}
+
+uint64_t tn_holds_end_mark(tarn_pool *pool, tn_cu_graph keeper, bool *open)
+{
+    uint64_t mark = 0;
+
+    *open = false;
+    for (const struct tn_hold *hold = tn_holds_select(pool, keeper); hold != NULL;
+         hold = hold->selected) {
+        *open = *open || hold->open;
+        if (hold->end_mark > mark)
+            mark = hold->end_mark;
     }
+    return mark;
 }
 
 void tn_holds_close_capture(tarn_pool *pool, uint64_t capture_id, tn_cu_graph graph)

@@ -81,7 +81,12 @@ struct tn_hold {
     struct tn_hold_call
         noticed;      /* the first that noticed that the capture is broken; see graphs/broken.h */
     tn_cu_event mark; /* open, without an owner: of the capture; see tn_capture_goes_on */
-    uint64_t *map;    /* a bit for each chunk id */
+    /* Closed: what was allocated before the capture's end has lower sequence numbers; what is allocated once that was
+     * noticed has none that is lower. */
+    uint64_t end_mark;
+    struct tn_births *births; /* of the capture's orders */
+    bool births_lost;         /* some are not among them */
+    uint64_t *map;            /* a bit for each chunk id */
     size_t word_count;
     const struct tn_hold *selected; /* scratch of tn_holds_select; guarded by the pool's lock */
 };
@@ -135,10 +140,10 @@ bool tn_holds_add_freed(tarn_pool *pool, const struct tn_block *block);
 /* Closes it: the arenas of its capture end. A passing one is not there any more afterwards. */
 void tn_hold_close(struct tn_hold *hold);
 
-/* Closes the open holds that no tarn_capture owns and whose captures are over: those that the stream
- * opened, 0: all; or those that the route led here. */
-void tn_holds_close_over(tarn_pool *pool, uint64_t stream_id);
-void tn_holds_close_routed(tarn_pool *pool, uint64_t route_id);
+/* Closes the open holds that no tarn_capture owns and whose captures are over: all, or those that the route led here.
+ * Returns whether there was one: then tn_device_mark is called next, so that arenas take numbers behind the end_mark. */
+bool tn_holds_close_over(tarn_pool *pool);
+bool tn_holds_close_routed(tarn_pool *pool, uint64_t route_id);
 
 /* Closes the open holds of a capture that is over: by its id, or by the graph that it made. */
 void tn_holds_close_capture(tarn_pool *pool, uint64_t capture_id, tn_cu_graph graph);
@@ -159,6 +164,9 @@ void tn_hold_keep_by(struct tn_hold *hold, tn_cu_graph keeper);
 
 /* How many graphs the closed holds of the pool are of. */
 uint64_t tn_holds_count_graphs(const tarn_pool *pool);
+
+/* The highest end_mark of the holds that go when that graph does, 0: there are none; and whether one is open. */
+uint64_t tn_holds_end_mark(tarn_pool *pool, tn_cu_graph keeper, bool *open);
 
 /* Whether all closed holds of the pool are that graph's: the user objects on it, and on no other. */
 bool tn_holds_are_kept_by(const tarn_pool *pool, tn_cu_graph keeper);

@@ -387,8 +387,24 @@ void tn_pool_leave_live(tarn_pool *pool, struct tn_block *block)
     tn_live_remove(block);
 }
 
+/* The block of an order in a capture was allocated just now. */
+static void enter_birth(tarn_pool *pool, const struct tn_block *block,
+                        const struct tn_request *request)
+{
+    struct tn_births *births = block->heap->arena->births;
+    struct tn_place place;
+
+    if (births->lost)
+        return;
+    tn_place_ask(&pool->device->gpu, request->stream, request->order, &place);
+    tn_births_enter(births, &place,
+                    &(struct tn_birth){.address = tn_block_address(block),
+                                       .requested = block->requested,
+                                       .sequence = block->sequence});
+}
+
 /* Cuts a block out of a FREE one, at an address in it, and makes it live. hold: that of the order's
- * capture, or NULL. */
+ * capture, or NULL; there is room for the birth. */
 static void commit_allocation(tarn_pool *pool, struct tn_block *block,
                               const struct tn_request *request, struct tn_hold *hold,
                               uint64_t start, uint64_t bytes)
@@ -400,8 +416,10 @@ static void commit_allocation(tarn_pool *pool, struct tn_block *block,
     block->heap->arena->sequence = block->sequence + 1; /* it has set none aside: it is locked */
     block->heap->arena->sequences_end = block->sequence + 1;
     tn_pool_enter_live(pool, block);
-    if (hold != NULL)
+    if (hold != NULL) {
         tn_hold_add(hold, block);
+        enter_birth(pool, block, request);
+    }
     if (hold != NULL && pool->bodies != NULL)
         tn_bodies_hold(pool, hold->capture_id, block);
     pool->counters.alloc_count += 1;
@@ -452,6 +470,8 @@ static tarn_status try_allocate(tarn_pool *pool, const struct tn_request *reques
         block = tn_heap_find(pool, heap, room);
     }
     TN_ASSERT(block != NULL);
+    if (hold != NULL)
+        tn_births_provide(hold, arena);
     start = tn_round_up(tn_block_address(block), request->alignment);
     if (!tn_live_reserve(tn_address_table_chunk(start), 1))
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a block's records");

@@ -179,6 +179,7 @@ static void remove_route(tarn_device *device, struct tn_route *route)
     struct tn_routes *routes = &device->routes;
     struct tn_route ended = *route;
     size_t behind = routes->count - 1 - (size_t)(route - routes->routes);
+    bool closed;
 
     for (size_t i = 0; i < behind; i++)
         route[i] = route[i + 1];
@@ -188,8 +189,10 @@ static void remove_route(tarn_device *device, struct tn_route *route)
     tn_pool_lock(ended.pool);
     TN_ASSERT(ended.pool->route_count > 0); /* P10 */
     ended.pool->route_count -= 1;
-    tn_holds_close_routed(ended.pool, ended.id);
+    closed = tn_holds_close_routed(ended.pool, ended.id);
     tn_pool_unlock(ended.pool);
+    if (closed)
+        (void)tn_device_mark(device);
     if (ended.thread != NULL)
         tn_thread_mark_end(ended.thread);
 }

@@ -385,6 +385,54 @@ bool tn_steady_allocate_locked(struct tn_arena *arena, const struct tn_steady_cl
     return done;
 }
 
+bool tn_steady_allocate_last_locked(struct tn_arena *arena, const struct tn_steady_claim *claim,
+                                    uint64_t requested, uint64_t alignment, void **address)
+{
+    bool done = false;
+
+    tn_arena_lock(arena);
+    if (tn_steady_is_claimed(arena, *claim)) {
+        tn_arena_use(arena);
+        done = tn_steady_allocate_last(arena, requested, alignment, address);
+    }
+    tn_arena_unlock(arena);
+    return done;
+}
+
+static bool allocate_born(struct tn_arena *arena, const struct tn_place *place, uint64_t requested,
+                          uint64_t alignment, void **address)
+{
+    if (!tn_births_have_room(arena->births) ||
+        !tn_steady_allocate_in(arena, requested, alignment, address))
+        return false;
+    tn_births_enter(arena->births, place,
+                    &(struct tn_birth){.address = (uint64_t)(uintptr_t)*address,
+                                       .requested = requested,
+                                       .sequence = arena->sequence - 1});
+    return true;
+}
+
+bool tn_steady_allocate_born(struct tn_arena *arena, const struct tn_steady_claim *claim,
+                             const struct tn_place *place, uint64_t requested, uint64_t alignment,
+                             void **address)
+{
+    bool done = false;
+
+    if (tn_arena_enter(arena)) {
+        done = tn_steady_is_claimed(arena, *claim) &&
+               allocate_born(arena, place, requested, alignment, address);
+        tn_arena_leave(arena);
+        return done;
+    }
+    tn_arena_lock(arena);
+    if (tn_steady_is_claimed(arena, *claim)) {
+        tn_arena_use(arena);
+        done = allocate_born(arena, place, requested, alignment, address);
+    }
+    tn_arena_unlock(arena);
+    return done;
+}
+
 bool tn_steady_allocate_shared(struct tn_arena *arena, uint64_t requested, uint64_t alignment,
                                void **address)
 {

@@ -141,6 +141,12 @@ static TN_ALWAYS_INLINE bool tn_steady_is_claimed(const struct tn_arena *arena,
 bool tn_steady_allocate_locked(struct tn_arena *arena, const struct tn_steady_claim *claim,
                                uint64_t requested, uint64_t alignment, void **address);
 
+/* In a capture that was admitted, with the block's birth: place is where the order stands. By any thread. False: nothing
+ * has changed. */
+TN_APART bool tn_steady_allocate_born(struct tn_arena *arena, const struct tn_steady_claim *claim,
+                                      const struct tn_place *place, uint64_t requested,
+                                      uint64_t alignment, void **address);
+
 static TN_ALWAYS_INLINE bool tn_steady_allocate_from(struct tn_arena *arena,
                                                      struct tn_steady_claim claim,
                                                      uint64_t requested, uint64_t alignment,
@@ -159,14 +165,14 @@ static TN_ALWAYS_INLINE bool tn_steady_allocate_from(struct tn_arena *arena,
     return done;
 }
 
-/* Allocates for a stream, or for one in a capture that was admitted; what it gives there is the capture's
- * hold's already. False: nothing has changed, and tn_pool_allocate is to be asked. */
+/* Allocates for a stream outside captures. False: nothing has changed, and tn_pool_allocate is to be asked. */
 static TN_ALWAYS_INLINE bool tn_steady_allocate(const tarn_pool *pool, struct tn_order order,
                                                 uint64_t requested, uint64_t alignment,
                                                 void **address)
 {
     struct tn_arena *arena = tn_arena_seek(pool, order);
 
+    TN_ASSERT(order.capture_id == 0);
     return TN_LIKELY(arena != NULL) &&
            tn_steady_allocate_from(arena, (struct tn_steady_claim){.order = order, .pool = pool},
                                    requested, alignment, address);
@@ -189,16 +195,59 @@ static inline struct tn_arena *tn_steady_expect_routed(struct tn_routes *routes,
     return arena;
 }
 
-/* tn_steady_allocate from that arena, if the routes' choice for the order is remembered still. */
-static TN_ALWAYS_INLINE bool tn_steady_allocate_routed(const struct tn_routes *routes,
-                                                       struct tn_arena *arena,
-                                                       struct tn_order order, uint64_t requested,
-                                                       uint64_t alignment, void **address)
+/* From an arena that is locked, or that its owner has entered: the block that was freed last, where as many bytes were
+ * asked for then. */
+static TN_ALWAYS_INLINE bool tn_steady_allocate_last(struct tn_arena *arena, uint64_t requested,
+                                                     uint64_t alignment, void **address)
 {
-    const struct tn_steady_claim claim = {
-        .order = order, .routes_stamp = atomic_load_explicit(&routes->stamp, memory_order_acquire)};
+    uint64_t bytes = tn_block_bytes_for(arena->pool, requested);
+    struct tn_heap *heap = tn_steady_heap_for(arena, bytes);
+    struct tn_block *block = heap->loose;
 
-    return tn_steady_allocate_from(arena, claim, requested, alignment, address);
+    if (TN_UNLIKELY(arena->allocates != TN_STEADY) ||
+        TN_UNLIKELY(!tn_steady_fits(block, bytes, alignment)) ||
+        TN_UNLIKELY(block->requested != requested))
+        return false;
+    heap->loose = NULL;
+    block->sequence = tn_steady_next_sequence(arena);
+    block->state = TN_BLOCK_LIVE;
+    tn_steady_count_allocation(arena, heap, bytes, requested);
+    *address = (void *)(uintptr_t)tn_block_address(block);
+    return true;
+}
+
+/* By another thread than the owner. */
+TN_APART bool tn_steady_allocate_last_locked(struct tn_arena *arena,
+                                             const struct tn_steady_claim *claim,
+                                             uint64_t requested, uint64_t alignment,
+                                             void **address);
+
+/* In a capture that was admitted: what was freed last. It is the capture's hold's already, and its birth stands. False:
+ * nothing has changed. */
+static TN_ALWAYS_INLINE bool tn_steady_allocate_again(struct tn_arena *arena,
+                                                      struct tn_steady_claim claim,
+                                                      uint64_t requested, uint64_t alignment,
+                                                      void **address)
+{
+    bool done;
+
+    if (TN_UNLIKELY(!tn_arena_enter(arena))) {
+        const struct tn_steady_claim kept = claim; /* else the claim would be kept in memory */
+
+        return tn_steady_allocate_last_locked(arena, &kept, requested, alignment, address);
+    }
+    done = tn_steady_is_claimed(arena, claim) &&
+           tn_steady_allocate_last(arena, requested, alignment, address);
+    tn_arena_leave(arena);
+    return done;
+}
+
+/* What the routes' choice for the order is, if it is remembered still. */
+static TN_ALWAYS_INLINE struct tn_steady_claim
+tn_steady_claim_routed(const struct tn_routes *routes, struct tn_order order)
+{
+    return (struct tn_steady_claim){
+        .order = order, .routes_stamp = atomic_load_explicit(&routes->stamp, memory_order_acquire)};
 }
 
 /* Whether the chunk, found by the address without a lock, is still there, and the arena's; and where in its segment.

@@ -81,8 +81,7 @@ static tarn_status reserve_exactly(struct tn_gpu *gpu, uint64_t bytes, uint64_t 
 
     for (uint64_t k = 0; k < HINT_COUNT; k++) {
         uint64_t hint = first_hint + k * hint_step;
-        tarn_status status =
-            tn_gpu_reserve_addresses(gpu, bytes, TN_SLOT_BYTES, hint, &granted);
+        tarn_status status = tn_gpu_reserve_addresses(gpu, bytes, TN_SLOT_BYTES, hint, &granted);
 
         if (status != TARN_OK)
             return status;
@@ -111,6 +110,7 @@ static tarn_status add_region(struct tn_regions *regions, uint64_t at_least)
     struct tn_region *region = tn_host_alloc(1, sizeof *region);
     struct tn_region **link = &regions->first;
     uint64_t bytes = regions->region_bytes;
+    uint64_t taken_words;
     tarn_status status;
 
     if (region == NULL)
@@ -123,11 +123,14 @@ static tarn_status add_region(struct tn_regions *regions, uint64_t at_least)
     region->bytes = bytes;
     region->slot_count = bytes / TN_SLOT_BYTES;
     region->free_count = region->slot_count;
-    region->taken = tn_host_alloc((region->slot_count + BITS - 1) / BITS, sizeof(uint64_t));
+    taken_words = (region->slot_count + BITS - 1) / BITS;
+    region->taken = tn_host_alloc(taken_words + (bytes / TN_PAGE_BYTES + BITS - 1) / BITS,
+                                  sizeof(uint64_t)); /* written where addresses are used */
     if (region->taken == NULL) {
         status = tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a region");
         goto free_addresses;
     }
+    region->mapped = region->taken + taken_words;
     while (*link != NULL)
         link = &(*link)->next;
     *link = region;
@@ -254,14 +257,51 @@ size_t tn_regions_list(struct tn_regions *regions, struct tn_range *ranges, size
     return count;
 }
 
-bool tn_regions_contain(struct tn_regions *regions, uint64_t address)
+/* The region that has the address, NULL: none. */
+static struct tn_region *find_region(const struct tn_regions *regions, uint64_t address)
 {
-    const struct tn_region *region;
+    struct tn_region *region = regions->first;
 
-    tn_lock_acquire(&regions->lock);
-    region = regions->first;
     while (region != NULL && address - region->base >= region->bytes)
         region = region->next;
+    return region;
+}
+
+bool tn_regions_contain(struct tn_regions *regions, uint64_t address)
+{
+    bool contain;
+
+    tn_lock_acquire(&regions->lock);
+    contain = find_region(regions, address) != NULL;
     tn_lock_release(&regions->lock);
-    return region != NULL;
+    return contain;
+}
+
+void tn_regions_note_mapped(struct tn_regions *regions, uint64_t base, uint64_t bytes)
+{
+    struct tn_region *region;
+
+    tn_lock_acquire(&regions->lock);
+    region = find_region(regions, base);
+    TN_ASSERT(region != NULL && base - region->base + bytes <= region->bytes);
+    for (uint64_t page = (base - region->base) / TN_PAGE_BYTES, end = page + bytes / TN_PAGE_BYTES;
+         page < end; page++)
+        region->mapped[page / BITS] |= (uint64_t)1 << (page % BITS);
+    tn_lock_release(&regions->lock);
+}
+
+bool tn_regions_was_mapped(struct tn_regions *regions, uint64_t address)
+{
+    const struct tn_region *region;
+    bool was_mapped = false;
+
+    tn_lock_acquire(&regions->lock);
+    region = find_region(regions, address);
+    if (region != NULL) {
+        uint64_t page = (address - region->base) / TN_PAGE_BYTES;
+
+        was_mapped = (region->mapped[page / BITS] >> (page % BITS) & 1) != 0;
+    }
+    tn_lock_release(&regions->lock);
+    return was_mapped;
 }

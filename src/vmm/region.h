@@ -27,6 +27,8 @@ struct tn_region {
     uint64_t
         used_bytes; /* from base to the end of the highest slot that was ever taken; guarded by the REGION lock */
     uint64_t *taken; /* a bit a slot; guarded by the REGION lock */
+    uint64_t
+        *mapped; /* a bit a page that ever had memory; part of taken; guarded by the REGION lock */
 };
 
 struct tn_regions {
@@ -48,6 +50,12 @@ void tn_regions_fini(struct tn_regions *regions); /* every slot is free */
 TARN_MUST_CHECK tarn_status tn_regions_take(struct tn_regions *regions, uint64_t slot_count,
                                             uint64_t *base);
 void tn_regions_give(struct tn_regions *regions, uint64_t base, uint64_t slot_count);
+
+/* Notes that pages were mapped. */
+void tn_regions_note_mapped(struct tn_regions *regions, uint64_t base, uint64_t bytes);
+
+/* Whether memory is at the address, or ever was while its region was there. False, too, where no region is. */
+bool tn_regions_was_mapped(struct tn_regions *regions, uint64_t address);
 
 /* Gives regions whose slots are all free back to the driver, but for the first one: its place is what
  * makes layouts the same in the next process. */

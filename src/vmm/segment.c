@@ -94,6 +94,7 @@ tarn_status tn_segment_map(struct tn_segment *segment, uint64_t offset, uint64_t
     chunk->offset = offset;
     chunk->properties.peer_mask = peer_mask;
     tn_address_table_set_pages(segment->base + offset, chunk->bytes, chunk);
+    tn_regions_note_mapped(segment->regions, segment->base + offset, chunk->bytes);
     segment->mapped_bytes += chunk->bytes; /* V5 */
     return TARN_OK;
 }

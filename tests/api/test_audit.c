@@ -471,7 +471,7 @@ START_TEST(classes_are_named)
     ck_assert_str_eq(tarn_pointer_class_name(TARN_POINTER_USED_AGAIN), "used again");
     ck_assert_str_eq(tarn_pointer_class_sentence(TARN_POINTER_FREED_EXTERNAL),
                      "in freed memory of another pool");
-    ck_assert_str_eq(tarn_pointer_class_name((tarn_pointer_class)18), "no class");
+    ck_assert_str_eq(tarn_pointer_class_name((tarn_pointer_class)TARN_POINTER_CLASSES), "no class");
     ck_assert_str_eq(tarn_pointer_class_sentence((tarn_pointer_class)-1), "no class");
 }
 END_TEST
@@ -507,6 +507,11 @@ START_TEST(options_out_of_range_are_refused)
     refuse_options(graph, TARN_ERR_INVALID_ARGUMENT, "no conditional node");
     options.accepted = 1u << TARN_POINTER_CLASSES;
     refuse_options(graph, TARN_ERR_INVALID_ARGUMENT, "accepted");
+    options.refused = 1u << TARN_POINTER_CLASSES;
+    refuse_options(graph, TARN_ERR_INVALID_ARGUMENT, "refused");
+    options.accepted = 3u << TARN_POINTER_BEYOND;
+    options.refused = 1u << TARN_POINTER_BEYOND;
+    refuse_options(graph, TARN_ERR_INVALID_ARGUMENT, "both");
     options.pool = (tarn_pool *)(void *)world.device;
     refuse_options(graph, TARN_ERR_INVALID_HANDLE, "pool");
     options.pool = world.default_pool; /* good, and not the graph's */

@@ -41,8 +41,10 @@
     X(FREED_OTHER, TARN_POINTER_FREED_EXTERNAL) \
     X(AGAIN, TARN_POINTER_USED_AGAIN) \
     X(AGAIN_OTHER, TARN_POINTER_USED_AGAIN) \
+    X(AGAIN_UNMARKED, TARN_POINTER_USED_AGAIN) \
     X(UNORDERED, TARN_POINTER_UNORDERED) \
     X(BEYOND, TARN_POINTER_BEYOND) \
+    X(BEYOND_SMALLER, TARN_POINTER_BEYOND) \
     X(BEYOND_LINEAR, TARN_POINTER_BEYOND) \
     X(UNMAPPED, TARN_POINTER_UNMAPPED) \
     X(TRIMMED, TARN_POINTER_UNMAPPED) \
@@ -50,7 +52,8 @@
     X(PAGEABLE, TARN_POINTER_PAGEABLE) \
     X(UNREGISTERED, TARN_POINTER_PAGEABLE) \
     X(FREED_PINNED, TARN_POINTER_PAGEABLE) \
-    X(FREED_LINEAR, TARN_POINTER_UNKNOWN)
+    X(FREED_LINEAR, TARN_POINTER_UNKNOWN) \
+    X(OVERWRITES, TARN_POINTER_OVERWRITES)
 
 /* Class, type of node, why it has no test. */
 #define PLANTED_REASONS(X) \
@@ -68,7 +71,8 @@
     X(TARN_POINTER_PAGEABLE, "batch", "what a set or a batch names is the device's: it is unknown") \
     X(TARN_POINTER_PAGEABLE, "host function", "whatever is nobody's is an argument, which is no mistake") \
     X(TARN_POINTER_UNKNOWN, "kernel", "a kernel's word that is in no memory which anyone knows is taken for a number") \
-    X(TARN_POINTER_UNKNOWN, "host function", "whatever is nobody's is an argument, which is no mistake")
+    X(TARN_POINTER_UNKNOWN, "host function", "whatever is nobody's is an argument, which is no mistake") \
+    X(TARN_POINTER_OVERWRITES, "host function", "a host function writes to no memory of a device's")
 
 /* Test, carrier, mistake. */
 #define PLANTED_CELLS(X) \
@@ -162,6 +166,24 @@
     X(address_used_again_in_another_pool_rows_set, SET_ROWS, AGAIN_OTHER) \
     X(address_used_again_in_another_pool_written_by_a_batch, BATCH, AGAIN_OTHER) \
     X(address_used_again_in_another_pool_given_to_a_host_function, ARGUMENT, AGAIN_OTHER) \
+    X(address_used_again_without_a_mark_in_a_kernels_parameter, PARAMETER, AGAIN_UNMARKED) \
+    X(address_used_again_without_a_mark_in_a_kernels_struct, STRUCT, AGAIN_UNMARKED) \
+    X(address_used_again_without_a_mark_in_a_packed_buffer, PACKED, AGAIN_UNMARKED) \
+    X(address_used_again_without_a_mark_in_a_child_graphs_kernel, CHILD_KERNEL, AGAIN_UNMARKED) \
+    X(address_used_again_without_a_mark_in_a_bodys_kernel, BODY_KERNEL, AGAIN_UNMARKED) \
+    X(address_used_again_without_a_mark_set_in_a_child_graph, CHILD_SET, AGAIN_UNMARKED) \
+    X(address_used_again_without_a_mark_set_in_a_body, BODY_SET, AGAIN_UNMARKED) \
+    X(address_used_again_without_a_mark_copied_from, COPY_FROM, AGAIN_UNMARKED) \
+    X(address_used_again_without_a_mark_copied_to, COPY_TO, AGAIN_UNMARKED) \
+    X(address_used_again_without_a_mark_copied_from_unified, ANY_FROM, AGAIN_UNMARKED) \
+    X(address_used_again_without_a_mark_uploaded_to, UPLOAD_TO, AGAIN_UNMARKED) \
+    X(address_used_again_without_a_mark_downloaded_from, DOWNLOAD_FROM, AGAIN_UNMARKED) \
+    X(address_used_again_without_a_mark_rows_copied_from, ROWS_FROM, AGAIN_UNMARKED) \
+    X(address_used_again_without_a_mark_rows_copied_to, ROWS_TO, AGAIN_UNMARKED) \
+    X(address_used_again_without_a_mark_set, SET, AGAIN_UNMARKED) \
+    X(address_used_again_without_a_mark_rows_set, SET_ROWS, AGAIN_UNMARKED) \
+    X(address_used_again_without_a_mark_written_by_a_batch, BATCH, AGAIN_UNMARKED) \
+    X(address_used_again_without_a_mark_given_to_a_host_function, ARGUMENT, AGAIN_UNMARKED) \
     X(block_of_another_pools_capture_in_a_kernels_parameter, PARAMETER, UNORDERED) \
     X(block_of_another_pools_capture_in_a_kernels_struct, STRUCT, UNORDERED) \
     X(block_of_another_pools_capture_in_a_packed_buffer, PACKED, UNORDERED) \
@@ -246,6 +268,18 @@
     X(bytes_beyond_a_block_set, SET, BEYOND) \
     X(bytes_beyond_a_block_rows_set, SET_ROWS, BEYOND) \
     X(bytes_beyond_a_block_written_by_a_batch, BATCH, BEYOND) \
+    X(bytes_beyond_a_smaller_block_than_was_there_set_in_a_child_graph, CHILD_SET, BEYOND_SMALLER) \
+    X(bytes_beyond_a_smaller_block_than_was_there_set_in_a_body, BODY_SET, BEYOND_SMALLER) \
+    X(bytes_beyond_a_smaller_block_than_was_there_copied_from, COPY_FROM, BEYOND_SMALLER) \
+    X(bytes_beyond_a_smaller_block_than_was_there_copied_to, COPY_TO, BEYOND_SMALLER) \
+    X(bytes_beyond_a_smaller_block_than_was_there_copied_from_unified, ANY_FROM, BEYOND_SMALLER) \
+    X(bytes_beyond_a_smaller_block_than_was_there_uploaded_to, UPLOAD_TO, BEYOND_SMALLER) \
+    X(bytes_beyond_a_smaller_block_than_was_there_downloaded_from, DOWNLOAD_FROM, BEYOND_SMALLER) \
+    X(bytes_beyond_a_smaller_block_than_was_there_rows_copied_from, ROWS_FROM, BEYOND_SMALLER) \
+    X(bytes_beyond_a_smaller_block_than_was_there_rows_copied_to, ROWS_TO, BEYOND_SMALLER) \
+    X(bytes_beyond_a_smaller_block_than_was_there_set, SET, BEYOND_SMALLER) \
+    X(bytes_beyond_a_smaller_block_than_was_there_rows_set, SET_ROWS, BEYOND_SMALLER) \
+    X(bytes_beyond_a_smaller_block_than_was_there_written_by_a_batch, BATCH, BEYOND_SMALLER) \
     X(bytes_beyond_linear_memory_set_in_a_child_graph, CHILD_SET, BEYOND_LINEAR) \
     X(bytes_beyond_linear_memory_set_in_a_body, BODY_SET, BEYOND_LINEAR) \
     X(bytes_beyond_linear_memory_copied_from, COPY_FROM, BEYOND_LINEAR) \
@@ -279,7 +313,20 @@
     X(freed_pinned_memory_downloaded_to, DOWNLOAD_TO, FREED_PINNED) \
     X(freed_pinned_memory_copied_from_unified, ANY_FROM, FREED_PINNED) \
     X(freed_pinned_memory_uploaded_from_in_a_child_graph, CHILD_UPLOAD_FROM, FREED_PINNED) \
-    X(freed_pinned_memory_uploaded_from_in_a_body, BODY_UPLOAD_FROM, FREED_PINNED)
+    X(freed_pinned_memory_uploaded_from_in_a_body, BODY_UPLOAD_FROM, FREED_PINNED) \
+    X(later_graphs_block_in_a_kernels_parameter, PARAMETER, OVERWRITES) \
+    X(later_graphs_block_in_a_kernels_struct, STRUCT, OVERWRITES) \
+    X(later_graphs_block_in_a_packed_buffer, PACKED, OVERWRITES) \
+    X(later_graphs_block_in_a_child_graphs_kernel, CHILD_KERNEL, OVERWRITES) \
+    X(later_graphs_block_set_in_a_child_graph, CHILD_SET, OVERWRITES) \
+    X(later_graphs_block_in_a_bodys_kernel, BODY_KERNEL, OVERWRITES) \
+    X(later_graphs_block_set_in_a_body, BODY_SET, OVERWRITES) \
+    X(later_graphs_block_copied_to, COPY_TO, OVERWRITES) \
+    X(later_graphs_block_uploaded_to, UPLOAD_TO, OVERWRITES) \
+    X(later_graphs_block_rows_copied_to, ROWS_TO, OVERWRITES) \
+    X(later_graphs_block_set, SET, OVERWRITES) \
+    X(later_graphs_block_rows_set, SET_ROWS, OVERWRITES) \
+    X(later_graphs_block_written_by_a_batch, BATCH, OVERWRITES)
 
 // clang-format on
 

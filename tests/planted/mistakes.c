@@ -4,7 +4,13 @@
 #include "planted/plant.h"
 #include "support/nodes.h"
 
-enum { LARGE_BYTES = 8 << 20, DRIVER_BYTES = 4 << 20, HEAP_BYTES = 1 << 20, PAGE_BYTES = 4096 };
+enum {
+    LARGER_BYTES = 8 << 10,
+    LARGE_BYTES = 8 << 20,
+    DRIVER_BYTES = 4 << 20,
+    HEAP_BYTES = 1 << 20,
+    PAGE_BYTES = 4096
+};
 
 /* As an audit names a block that contains an address. */
 static void expect_block(struct planted *planted, const void *address, const char *pool)
@@ -78,6 +84,22 @@ static void spoil_used_again(struct planted *planted)
 static void spoil_used_again_elsewhere(struct planted *planted)
 {
     use_again(planted, planted->other, "other");
+}
+
+/* The capture has memory of its own: so Tarn learns of its end. */
+static void begin_with_a_block(struct planted *planted)
+{
+    planted->kept = test_alloc(world.pool, PLANTED_BLOCK_BYTES, world.stream);
+}
+
+static void end_with_a_block(struct planted *planted)
+{
+    OK(tarn_free(planted->kept));
+}
+
+static void spoil_used_again_by_default(struct planted *planted)
+{
+    use_again(planted, world.default_pool, "default");
 }
 
 static void clean_used_again_elsewhere(struct planted *planted)
@@ -229,21 +251,87 @@ static void prepare_freed_linear(struct planted *planted)
     planted->address = planted->base + planted->inner;
 }
 
+/* -- Memory that a capture has used more than once -------------------------------------------------- */
+
+static void begin_larger(struct planted *planted)
+{
+    planted->base = test_alloc(world.pool, LARGER_BYTES, world.stream);
+    planted->address = planted->base + PLANTED_BLOCK_BYTES - planted->touched;
+}
+
+/* The bytes that the node touches were all the larger block's. */
+static void change_to_smaller(struct planted *planted)
+{
+    char *larger = planted->base;
+
+    free_base(planted);
+    (void)test_stats(world.pool); /* what was freed joins its neighbours */
+    planted->base = test_alloc(world.pool, PLANTED_BLOCK_BYTES - 2, world.stream);
+    ck_assert_ptr_eq(planted->base, larger);
+    expect_block(planted, planted->base, "test");
+}
+
+static void begin_temporary(struct planted *planted)
+{
+    take(planted, world.pool);
+}
+
+/* A later graph of the pool has its output where the temporary was. */
+static void spoil_overwritten(struct planted *planted)
+{
+    void *outside = test_alloc(world.default_pool, PLANTED_BLOCK_BYTES, world.stream);
+    tarn_capture *capture = test_capture_begin(TARN_CAPTURE_RELAXED);
+    char *output = test_alloc(world.pool, PLANTED_BLOCK_BYTES, world.stream);
+
+    ck_assert_ptr_eq(output, planted->base);
+    test_set_words(world.stream, output, 3, 4);
+    planted->elsewhere = test_capture_end(capture);
+    expect_block(planted, output, "test");
+    OK(tarn_free(outside));
+}
+
+static void clean_overwritten(struct planted *planted)
+{
+    OK(tarn_graph_destroy(planted->elsewhere));
+    test_await_destructors(0);
+    free_base(planted);
+}
+
 const struct planted_kind planted_kinds[] = {
-    [MISTAKE_FREED] = {prepare_freed_own, free_base, NULL},
-    [MISTAKE_FREED_DEFAULT] = {prepare_freed_default, free_base, NULL},
-    [MISTAKE_FREED_OTHER] = {prepare_freed_other, free_base, end_other},
-    [MISTAKE_AGAIN] = {prepare_freed_own, spoil_used_again, free_base},
-    [MISTAKE_AGAIN_OTHER] = {prepare_freed_other, spoil_used_again_elsewhere,
-                             clean_used_again_elsewhere},
-    [MISTAKE_UNORDERED] = {prepare_unordered, NULL, clean_unordered},
-    [MISTAKE_BEYOND] = {prepare_beyond, NULL, free_base},
-    [MISTAKE_BEYOND_LINEAR] = {prepare_beyond_linear, spoil_beyond_linear, clean_linear},
-    [MISTAKE_UNMAPPED] = {prepare_unmapped, spoil_unmapped, clean_unmapped},
-    [MISTAKE_TRIMMED] = {prepare_trimmed, spoil_trimmed, NULL},
-    [MISTAKE_DESTROYED] = {prepare_destroyed, spoil_destroyed, NULL},
-    [MISTAKE_PAGEABLE] = {prepare_pageable, NULL, NULL},
-    [MISTAKE_UNREGISTERED] = {prepare_unregistered, spoil_unregistered, NULL},
-    [MISTAKE_FREED_PINNED] = {prepare_freed_pinned, spoil_freed_pinned, NULL},
-    [MISTAKE_FREED_LINEAR] = {prepare_freed_linear, clean_linear, NULL},
+    [MISTAKE_FREED] = {.prepare = prepare_freed_own, .spoil = free_base},
+    [MISTAKE_FREED_DEFAULT] = {.prepare = prepare_freed_default, .spoil = free_base},
+    [MISTAKE_FREED_OTHER] = {.prepare = prepare_freed_other,
+                             .spoil = free_base,
+                             .clean = end_other},
+    [MISTAKE_AGAIN] = {.prepare = prepare_freed_own, .spoil = spoil_used_again, .clean = free_base},
+    [MISTAKE_AGAIN_OTHER] = {.prepare = prepare_freed_other,
+                             .spoil = spoil_used_again_elsewhere,
+                             .clean = clean_used_again_elsewhere},
+    [MISTAKE_AGAIN_UNMARKED] = {.prepare = prepare_freed_default,
+                                .begin = begin_with_a_block,
+                                .end = end_with_a_block,
+                                .spoil = spoil_used_again_by_default,
+                                .clean = free_base,
+                                .is_unmarked = true},
+    [MISTAKE_UNORDERED] = {.prepare = prepare_unordered, .clean = clean_unordered},
+    [MISTAKE_BEYOND] = {.prepare = prepare_beyond, .clean = free_base},
+    [MISTAKE_BEYOND_SMALLER] = {.begin = begin_larger,
+                                .change = change_to_smaller,
+                                .clean = free_base},
+    [MISTAKE_BEYOND_LINEAR] = {.prepare = prepare_beyond_linear,
+                               .spoil = spoil_beyond_linear,
+                               .clean = clean_linear},
+    [MISTAKE_UNMAPPED] = {.prepare = prepare_unmapped,
+                          .spoil = spoil_unmapped,
+                          .clean = clean_unmapped},
+    [MISTAKE_TRIMMED] = {.prepare = prepare_trimmed, .spoil = spoil_trimmed},
+    [MISTAKE_DESTROYED] = {.prepare = prepare_destroyed, .spoil = spoil_destroyed},
+    [MISTAKE_PAGEABLE] = {.prepare = prepare_pageable},
+    [MISTAKE_UNREGISTERED] = {.prepare = prepare_unregistered, .spoil = spoil_unregistered},
+    [MISTAKE_FREED_PINNED] = {.prepare = prepare_freed_pinned, .spoil = spoil_freed_pinned},
+    [MISTAKE_FREED_LINEAR] = {.prepare = prepare_freed_linear, .spoil = clean_linear},
+    [MISTAKE_OVERWRITES] = {.begin = begin_temporary,
+                            .end = free_base,
+                            .spoil = spoil_overwritten,
+                            .clean = clean_overwritten},
 };

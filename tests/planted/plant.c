@@ -252,7 +252,14 @@ static tarn_audit_body put_body(tarn_capture *capture, const struct carrier *car
     return body;
 }
 
-static struct made make(const struct carrier *carrier, void *address)
+static void call(void (*step)(struct planted *planted), struct planted *planted)
+{
+    if (step != NULL)
+        step(planted);
+}
+
+static struct made make(const struct carrier *carrier, const struct planted_kind *kind,
+                        struct planted *planted)
 {
     struct made made = {.graph = NULL};
     tarn_capture *capture = NULL;
@@ -261,14 +268,17 @@ static struct made make(const struct carrier *carrier, void *address)
         capture = test_capture_begin(TARN_CAPTURE_RELAXED);
     else
         test_begin_capture(world.stream, TN_CU_CAPTURE_MODE_RELAXED);
+    call(kind->begin, planted);
     test_set_words(world.stream, world.outputs[0], 1, 4);
+    call(kind->change, planted);
     if (carrier->graph == IN_CHILD)
-        put_child(carrier, address);
+        put_child(carrier, planted->address);
     else if (carrier->graph == IN_BODY)
-        made.body = put_body(capture, carrier, address);
+        made.body = put_body(capture, carrier, planted->address);
     else
-        carrier->put(world.stream, address);
+        carrier->put(world.stream, planted->address);
     test_set_words(world.stream, world.outputs[0], 2, 4);
+    call(kind->end, planted);
     if (is_tarns) {
         made.graph = test_capture_end(capture);
     } else {
@@ -278,18 +288,21 @@ static struct made make(const struct carrier *carrier, void *address)
     return made;
 }
 
-static tarn_audit *look_through(const struct made *made)
+/* A class that is no mistake by itself is asked for as one. */
+static tarn_audit *look_through(const struct made *made, const struct planted_kind *kind,
+                                tarn_pointer_class pointer_class)
 {
     tarn_audit_options options = TARN_AUDIT_OPTIONS_INIT;
     tarn_audit *audit = NULL;
 
+    options.refused = 1u << pointer_class;
     options.bodies = &made->body;
     options.body_count = made->body.graph != NULL ? 1 : 0;
     if (made->graph != NULL) {
         OK(tarn_graph_audit(made->graph, &options, &audit));
     } else {
         options.pool = world.pool;
-        options.mark = made->mark;
+        options.mark = kind->is_unmarked ? 0 : made->mark;
         OK(tarn_driver_graph_audit(world.device, made->driver_graph, &options, &audit));
     }
     ck_assert_ptr_nonnull(audit);
@@ -324,11 +337,10 @@ void planted_try(enum planted_carrier which, enum planted_mistake mistake)
     struct made made;
     tarn_audit *audit;
 
-    kind->prepare(&planted);
-    made = make(carrier, planted.address);
-    if (kind->spoil != NULL)
-        kind->spoil(&planted);
-    audit = look_through(&made);
+    call(kind->prepare, &planted);
+    made = make(carrier, kind, &planted);
+    call(kind->spoil, &planted);
+    audit = look_through(&made, kind, classes[mistake]);
     expected.pointer = planted.expected;
     expected.pointer.address = planted_word(planted.address);
     expected.may_be_unknown = mistake == MISTAKE_FREED_PINNED;
@@ -336,6 +348,5 @@ void planted_try(enum planted_carrier which, enum planted_mistake mistake)
         planted_judge(audit, &expected);
     tarn_audit_destroy(audit);
     drop(&made);
-    if (kind->clean != NULL)
-        kind->clean(&planted);
+    call(kind->clean, &planted);
 }

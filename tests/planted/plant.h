@@ -43,8 +43,13 @@ struct planted {
 /* How a mistake is made; NULL: nothing is to be done then. */
 struct planted_kind {
     void (*prepare)(struct planted *planted); /* before the capture: gives the address */
-    void (*spoil)(struct planted *planted);   /* after the capture's end and its mark */
-    void (*clean)(struct planted *planted);   /* when the graph is gone */
+    void (*begin)(struct planted *planted);   /* first in the capture; or it gives the address */
+    void (*change)(
+        struct planted *planted); /* in the capture, between the first node and the mistake */
+    void (*end)(struct planted *planted);   /* last in the capture */
+    void (*spoil)(struct planted *planted); /* after the capture's end and its mark */
+    void (*clean)(struct planted *planted); /* when the graph is gone */
+    bool is_unmarked; /* an audit of the program's graph is not told where its capture ended */
 };
 extern const struct planted_kind planted_kinds[]; /* by planted_mistake */
 

@@ -12,13 +12,16 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/planted.md"
 
+ON_REQUEST = ("TARN_POINTER_OVERWRITES",)
+
 HEAD = """# Planted mistakes
 
 Which mistakes of a captured graph the tests plant, and in nodes of which types. Each test puts one address that is
 wrong, or becomes so after the capture, between correct ones, audits the graph and judges the whole of what is said of
 it: class, node, kernel, parameter, offset, address, bytes, block and pool. Each is made twice: in a graph that
 `tarn_capture_begin` captured, and in one that the program captured without Tarn. `make test LABEL=planted` runs all of
-them; `tests/planted/cells.h` has the rows that this page is made of by `tests/planted/table.py`.
+them; `tests/planted/cells.h` has the rows that this page is made of by `tests/planted/table.py`. *Overwrites* is a mistake on
+request alone: there the options of the audit refuse it.
 
 In the column of child graphs the mistake is in a node of the child graph, in that of conditional nodes in a node of a
 body that is handed to the audit. Nodes of events and empty ones name no memory, and those of the driver's own memory
@@ -37,10 +40,11 @@ def rows(text, name):
 
 
 def classes():
-    """Those that are mistakes, by their names in C: (what they are called, what they mean)."""
+    """Those that are mistakes, always or on request, by their names in C: (what they are called, what they mean)."""
     text = (ROOT / "include/tarn/audit.h").read_text()
     table = re.findall(r'X\((TARN_POINTER_\w+), \d+, "([^"]*)", (true|false),\s*(?:\\\s*)?"([^"]*)"', text)
-    return {name: (title, meaning) for name, title, mistake, meaning in table if mistake == "true"}
+    return {name: (title, meaning) for name, title, mistake, meaning in table
+            if mistake == "true" or name in ON_REQUEST}
 
 
 def page():

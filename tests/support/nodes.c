@@ -147,7 +147,7 @@ static void add_behind(tn_cu_stream stream, tn_cu_node_params *params)
     CU_OK(cu.cuStreamUpdateCaptureDependencies(stream, &node, NULL, 1, 1)); /* set */
 }
 
-void test_set_rows(tn_cu_stream stream, void *address, size_t width, size_t pitch, size_t rows)
+static tn_cu_node_params set_of(void *address, size_t width, size_t pitch, size_t rows)
 {
     tn_cu_node_params params = {.type = TN_CU_NODE_MEMSET};
 
@@ -158,6 +158,21 @@ void test_set_rows(tn_cu_stream stream, void *address, size_t width, size_t pitc
                                                    .element_bytes = sizeof(uint32_t),
                                                    .width = width / sizeof(uint32_t),
                                                    .height = rows};
+    return params;
+}
+
+void test_add_set(tn_cu_graph graph, void *address, size_t words)
+{
+    tn_cu_node_params params = set_of(address, words * sizeof(uint32_t), 0, 1);
+    tn_cu_graphnode node = NULL;
+
+    CU_OK(cu.cuGraphAddNode(&node, graph, NULL, NULL, 0, &params));
+}
+
+void test_set_rows(tn_cu_stream stream, void *address, size_t width, size_t pitch, size_t rows)
+{
+    tn_cu_node_params params = set_of(address, width, pitch, rows);
+
     add_behind(stream, &params);
 }
 

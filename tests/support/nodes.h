@@ -34,7 +34,8 @@ void test_event_destroy(tn_cu_event event);
 void test_record_node(tn_cu_stream stream, tn_cu_event event);
 void test_wait_node(tn_cu_stream stream, tn_cu_event event);
 
-void test_add_empty(tn_cu_graph graph); /* behind no other node */
+void test_add_empty(tn_cu_graph graph);                            /* behind no other node */
+void test_add_set(tn_cu_graph graph, void *address, size_t words); /* the same */
 
 /* Nodes that no call on a stream records, behind what the capturing stream has, and its next work behind
  * them: a set and a copy of so many rows, a pitch apart, and a child graph. */

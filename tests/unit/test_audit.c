@@ -84,6 +84,7 @@ static void look(enum tn_audit_list list)
 {
     size_t sum = 0;
     size_t mistakes = 0;
+    uint32_t refused = options.refused | (subject.is_guarded ? 1u << TARN_POINTER_OVERWRITES : 0);
 
     if (audit != NULL)
         tn_audit_drop(audit);
@@ -94,7 +95,7 @@ static void look(enum tn_audit_list list)
         bool accepted = (options.accepted >> i & 1) != 0;
 
         sum += audit->counts[i];
-        if (tn_pointer_is_mistake((tarn_pointer_class)i) && !accepted)
+        if ((tn_pointer_is_mistake((tarn_pointer_class)i) || (refused >> i & 1) != 0) && !accepted)
             mistakes += audit->counts[i];
     }
     ck_assert_uint_eq(sum, audit->pointer_count);
@@ -196,8 +197,14 @@ START_TEST(what_the_graph_holds_is_reused_by_design)
     subject.mark = block.sequence + 1;
     EXPECT_CLASSES(TARN_POINTER_LIVE);
     subject.mark = block.sequence;
-    EXPECT_CLASSES(TARN_POINTER_REUSED);
+    EXPECT_CLASSES(TARN_POINTER_OVERWRITES);
     ck_assert_ptr_eq(pointer_at(0)->block.address, freed);
+    ck_assert_uint_eq(audit->overwrite_count, 1);
+    ck_assert_uint_eq(audit->mistake_count, 0);
+    subject.is_guarded = true;
+    EXPECT_CLASSES(TARN_POINTER_OVERWRITES);
+    ck_assert_uint_eq(audit->mistake_count, 1);
+    subject.is_guarded = false;
     OK(tarn_capture_abort(capture));
     OK(tarn_free(freed));
     OK(tarn_graph_destroy(graph));

@@ -80,7 +80,8 @@ START_TEST(classes_have_names_and_sentences)
     for (int i = 0; i < TARN_POINTER_CLASSES; i++) {
         ck_assert_uint_gt(strlen(tn_pointer_class_name((tarn_pointer_class)i)), 0);
         ck_assert_uint_gt(strlen(tn_pointer_class_sentence((tarn_pointer_class)i)), 0);
-        ck_assert(tn_pointer_is_mistake((tarn_pointer_class)i) == (i >= TARN_POINTER_FREED));
+        ck_assert(tn_pointer_is_mistake((tarn_pointer_class)i) ==
+                  (i >= TARN_POINTER_FREED && i != TARN_POINTER_OVERWRITES));
     }
 }
 END_TEST
@@ -97,8 +98,8 @@ START_TEST(a_graph_without_pointers_is_one_line)
         "\"scanned_bytes\": 0, \"counts\": {\"live\": 0, \"reused\": 0, \"external\": 0, "
         "\"node\": 0, \"foreign\": 0, \"pinned\": 0, \"argument\": 0, \"doubtful\": 0, \"kept\": 0, \"freed\": 0, "
         "\"freed external\": 0, \"used again\": 0, \"unordered\": 0, \"beyond\": 0, "
-        "\"paused\": 0, \"unmapped\": 0, \"pageable\": 0, \"unknown\": 0}, \"mistakes\": [], "
-        "\"uninspected\": []}\n");
+        "\"paused\": 0, \"unmapped\": 0, \"pageable\": 0, \"unknown\": 0, \"overwrites\": 0}, "
+        "\"mistakes\": [], \"overwrites\": [], \"uninspected\": []}\n");
 }
 END_TEST
 
@@ -158,7 +159,7 @@ START_TEST(a_json_object_has_the_same_and_what_was_listed)
         "\"scanned_bytes\": 512, \"counts\": {\"live\": 0, \"reused\": 0, \"external\": 0, "
         "\"node\": 0, \"foreign\": 1, \"pinned\": 0, \"argument\": 0, \"doubtful\": 0, \"kept\": 0, \"freed\": 0, "
         "\"freed external\": 1, \"used again\": 0, \"unordered\": 0, \"beyond\": 1, "
-        "\"paused\": 0, \"unmapped\": 0, \"pageable\": 0, \"unknown\": 0}";
+        "\"paused\": 0, \"unmapped\": 0, \"pageable\": 0, \"unknown\": 0, \"overwrites\": 0}";
     static const char two[] =
         "{\"class\": \"freed external\", \"node\": \"0\", \"type\": \"kernel\", "
         "\"kernel\": \"scale\", \"place\": \"parameter\", \"index\": 2, \"offset\": 24, "
@@ -182,12 +183,13 @@ START_TEST(a_json_object_has_the_same_and_what_was_listed)
         "\"block\": {\"address\": \"0x7f0000000000\", \"bytes\": 512, \"sequence\": 0}}";
     static char expected[8192];
 
-    (void)snprintf(expected, sizeof expected, "%s, \"mistakes\": [%s], %s}\n", head, two,
-                   uninspected);
+    (void)snprintf(expected, sizeof expected, "%s, \"mistakes\": [%s], \"overwrites\": [], %s}\n",
+                   head, two, uninspected);
     ck_assert_str_eq(write_report(&audit, TARN_REPORT_JSON), expected);
     audit.pointers = listed;
-    (void)snprintf(expected, sizeof expected, "%s, \"mistakes\": [%s], %s, \"listed\": [%s, %s]}\n",
-                   head, two, uninspected, two, third);
+    (void)snprintf(expected, sizeof expected,
+                   "%s, \"mistakes\": [%s], \"overwrites\": [], %s, \"listed\": [%s, %s]}\n", head,
+                   two, uninspected, two, third);
     ck_assert_str_eq(write_report(&audit, TARN_REPORT_JSON), expected);
 }
 END_TEST

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <pthread.h>
+
 #include "unit/unit.h"
 
 static tarn_device *device;
@@ -18,6 +20,17 @@ void __wrap_tn_arenas_end_capture(tarn_pool *in, uint64_t capture_id)
     if (hold != NULL)
         tn_hold_gone(hold);
     __real_tn_arenas_end_capture(in, capture_id);
+}
+
+static bool driver_can_be_cancelled;
+
+__typeof__(tn_capture_goes_on) __real_tn_capture_goes_on;
+__typeof__(tn_capture_goes_on) __wrap_tn_capture_goes_on;
+bool __wrap_tn_capture_goes_on(struct tn_gpu *gpu, tn_cu_event mark)
+{
+    if (driver_can_be_cancelled)
+        pthread_testcancel();
+    return __real_tn_capture_goes_on(gpu, mark);
 }
 
 static void make_pool(void)
@@ -314,6 +327,7 @@ START_TEST(only_unowned_holds_whose_captures_are_over_are_closed_for_others)
     struct tn_hold *first;
     struct tn_hold *second;
     tn_cu_stream streams[2];
+    uint64_t before;
     uint64_t events = test_ledger().events;
 
     tn_pool_lock(pool);
@@ -324,24 +338,58 @@ START_TEST(only_unowned_holds_whose_captures_are_over_are_closed_for_others)
     streams[0] = capture_into(first);
     streams[1] = capture_into(second);
     for (int i = 0; i < 2; i++) { /* asked, a capture comes to no harm */
-        tn_holds_close_over(pool, 0);
-        tn_holds_close_routed(pool, 3);
+        ck_assert(!tn_holds_close_over(pool));
+        ck_assert(!tn_holds_close_routed(pool, 3));
         ck_assert(owned->open && first->open && second->open);
         ck_assert_int_eq(test_capture_status(streams[i]), TN_CU_CAPTURE_STATUS_ACTIVE);
     }
     test_destroy_graph(test_end_capture(streams[0]));
-    tn_holds_close_over(pool, 18);
-    ck_assert(first->open); /* another stream opened it */
-    tn_holds_close_over(pool, 17);
+    before = tn_next_sequence();
+    ck_assert(tn_holds_close_over(pool));
     ck_assert(owned->open && !first->open && second->open);
+    ck_assert_uint_eq(first->end_mark, before + 1);
     test_drop_capture(streams[1]);
-    tn_holds_close_routed(pool, 4);
+    ck_assert(!tn_holds_close_routed(pool, 4));
     ck_assert(second->open); /* another route led here */
-    tn_holds_close_routed(pool, 3);
+    ck_assert(tn_holds_close_routed(pool, 3));
     ck_assert(owned->open && !second->open);
     ck_assert_uint_eq(pool->open_hold_count, 1);
     ck_assert_uint_eq(test_ledger().events, events);
     tn_pool_unlock(pool);
+}
+END_TEST
+
+static bool has_allocated;
+
+static void *allocate_cancelled(void *argument)
+{
+    void **block = argument;
+
+    (void)pthread_cancel(pthread_self());
+    has_allocated = tarn_malloc(device, 4096, stream, block) == TARN_OK;
+    pthread_testcancel();
+    return NULL;
+}
+
+/* Whether captures of the user's go on is asked with the device's lock held. */
+START_TEST(an_allocation_beside_a_capture_is_no_cancellation_point)
+{
+    tn_cu_stream capturing = test_stream();
+    void *blocks[2] = {NULL};
+    pthread_t thread;
+    void *result;
+
+    test_begin_capture(capturing, TN_CU_CAPTURE_MODE_RELAXED);
+    OK(tarn_malloc(device, 4096, capturing, &blocks[0]));
+    driver_can_be_cancelled = true;
+    ck_assert_int_eq(pthread_create(&thread, NULL, allocate_cancelled, &blocks[1]), 0);
+    ck_assert_int_eq(pthread_join(thread, &result), 0);
+    driver_can_be_cancelled = false;
+    ck_assert(has_allocated);
+    ck_assert_ptr_eq(result, PTHREAD_CANCELED);
+    OK(tarn_free(blocks[1]));
+    OK(tarn_free(blocks[0]));
+    test_destroy_graph(test_end_capture(capturing));
 }
 END_TEST
 
@@ -551,6 +599,7 @@ int main(void)
     tcase_add_checked_fixture(close, make_pool, NULL);
     tcase_add_test(close, closing_ends_the_arenas_of_the_capture);
     tcase_add_test(close, only_unowned_holds_whose_captures_are_over_are_closed_for_others);
+    tcase_add_test(close, an_allocation_beside_a_capture_is_no_cancellation_point);
     suite_add_tcase(suite, close);
     tcase_add_checked_fixture(gone, make_pool, NULL);
     tcase_add_test(gone, gone_holds_are_dropped_by_the_next_reap);

@@ -406,6 +406,58 @@ START_TEST(small_lower_halves_of_structs_may_be_numbers)
 }
 END_TEST
 
+/* An array of bytes, each the one before it or one more, may end in the middle of a word. */
+START_TEST(ends_of_arrays_of_bytes_may_be_numbers)
+{
+    static const struct {
+        uint64_t before; /* the four bytes in front of the word, and its lowest */
+        bool is_end;
+    } rows[] = {{0x2d2c2b2a, true},  {0x2d2d2d2d, true},  {0x2e2e2e2d, true}, {0x2f2e2d2c, false},
+                {0x2d2c2b29, false}, {0x2c2b2a29, false}, {0, false},         {0x3f800000, false}};
+    const uint64_t word = (word_of(block) & ~(uint64_t)255) + 0x2e;
+    struct params params = {.address = word};
+    void *values[] = {&params.small, &params.address, params.block};
+
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        tn_cu_graph graph;
+
+        params.block[0] = word; /* behind nothing of its parameter */
+        params.block[1] = rows[i].before << 32;
+        params.block[2] = word;
+        begin();
+        test_launch_kernel(stream, kernel, values, NULL);
+        graph = end();
+        collect(graph, 1, 3);
+        ck_assert(!references.items[0].may_be_number && !references.items[0].in_struct);
+        ck_assert(!references.items[1].may_be_number && references.items[1].in_struct);
+        ck_assert(references.items[2].may_be_number == rows[i].is_end);
+        drop(graph);
+    }
+}
+END_TEST
+
+/* Zeros are in most structs, and most addresses begin with one; and 0 is not 255 and one more. */
+START_TEST(addresses_are_no_ends_of_arrays_of_bytes)
+{
+    static const uint64_t before[] = {0, UINT64_MAX};
+    struct params params = {.address = 0};
+    void *values[] = {&params.small, &params.address, params.block};
+
+    params.block[2] = word_of(block) & ~(uint64_t)255;
+    for (size_t i = 0; i < sizeof before / sizeof before[0]; i++) {
+        tn_cu_graph graph;
+
+        params.block[1] = before[i];
+        begin();
+        test_launch_kernel(stream, kernel, values, NULL);
+        graph = end();
+        collect(graph, 1, 1);
+        ck_assert(!references.items[0].may_be_number);
+        drop(graph);
+    }
+}
+END_TEST
+
 /* Every place of a struct is looked at, whatever stands around it. */
 START_TEST(an_address_is_found_among_numbers)
 {
@@ -484,6 +536,8 @@ int main(void)
     tcase_add_test(others, a_conditional_nodes_bodies_are_said_to_be_missing);
     tcase_add_test(others, what_fails_leaves_nothing);
     tcase_add_test(others, small_lower_halves_of_structs_may_be_numbers);
+    tcase_add_test(others, ends_of_arrays_of_bytes_may_be_numbers);
+    tcase_add_test(others, addresses_are_no_ends_of_arrays_of_bytes);
     tcase_add_test(others, an_address_is_found_among_numbers);
     tcase_add_test(others, nodes_are_read_as_many_as_are_asked_for);
     return test_main(suite);

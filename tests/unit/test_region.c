@@ -180,6 +180,32 @@ START_TEST(the_lowest_run_that_fits_is_taken)
 }
 END_TEST
 
+/* Whatever becomes of the slots: another segment may be there by now, and what was there before was memory, too. */
+START_TEST(pages_that_ever_were_mapped_are_known)
+{
+    uint64_t base;
+
+    OK(tn_regions_init(&regions, &gpu, TN_GIB));
+    base = take(32); /* all */
+    ck_assert_uint_eq(take(1), regions.first->next->base);
+    tn_regions_note_mapped(&regions, base + 126 * TN_PAGE_BYTES, 4 * TN_PAGE_BYTES);
+    tn_regions_note_mapped(&regions, regions.first->next->base, TN_PAGE_BYTES);
+    ck_assert(!tn_regions_was_mapped(&regions, base + 126 * TN_PAGE_BYTES - 1));
+    ck_assert(tn_regions_was_mapped(&regions, base + 126 * TN_PAGE_BYTES));
+    ck_assert(tn_regions_was_mapped(&regions, base + 130 * TN_PAGE_BYTES - 1));
+    ck_assert(!tn_regions_was_mapped(&regions, base + 130 * TN_PAGE_BYTES));
+    ck_assert(tn_regions_was_mapped(&regions, regions.first->next->base + 5));
+    ck_assert(!tn_regions_was_mapped(&regions, base - 1)); /* no region's */
+    tn_regions_give(&regions, base, 32);
+    ck_assert_uint_eq(take(32), base);
+    ck_assert(tn_regions_was_mapped(&regions, base + 126 * TN_PAGE_BYTES));
+    expect_free(regions.first, 0);
+    tn_regions_give(&regions, base, 32);
+    tn_regions_give(&regions, regions.first->next->base, 1);
+    fini_clean();
+}
+END_TEST
+
 START_TEST(a_run_may_cross_the_words_of_the_map)
 {
     uint64_t base;
@@ -429,6 +455,7 @@ int main(void)
     suite_add_tcase(suite, init);
     tcase_add_checked_fixture(slots, open_gpu, NULL);
     tcase_add_test(slots, the_lowest_run_that_fits_is_taken);
+    tcase_add_test(slots, pages_that_ever_were_mapped_are_known);
     tcase_add_test(slots, a_run_may_cross_the_words_of_the_map);
     tcase_add_test(slots, full_words_of_the_map_are_passed_over);
     tcase_add_test(slots, a_full_region_is_followed_by_a_second);

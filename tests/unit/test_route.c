@@ -547,17 +547,24 @@ static struct tn_arena *remembered(tn_cu_stream at)
                : NULL;
 }
 
-START_TEST(a_captures_memory_is_found_by_one_question_to_the_driver)
+START_TEST(a_captures_memory_is_found_without_a_question_to_the_routes)
 {
     tarn_capture *capture = unit_begin(first, stream);
+    void *address;
+    void *again;
     uint64_t asked;
 
     ck_assert_ptr_null(remembered(stream));
     ck_assert_ptr_eq(serves(stream), first);
     ck_assert_ptr_eq(remembered(stream)->pool, first);
     asked = sim.call_count(NULL);
-    ck_assert_ptr_eq(serves(stream), first);
-    ck_assert_uint_eq(sim.call_count(NULL), asked + 1);
+    OK(tarn_malloc(device, 4096, stream, &address)); /* and where the stream stands by then */
+    ck_assert_uint_eq(sim.call_count(NULL), asked + 2);
+    ck_assert_ptr_eq(atomic_load(&unit_segment(address)->owner), first);
+    OK(tarn_free(address));
+    OK(tarn_malloc(device, 4096, stream, &again)); /* what was freed last */
+    ck_assert_uint_eq(sim.call_count(NULL), asked + 3);
+    ck_assert_ptr_eq(again, address);
     OK(tarn_capture_abort(capture));
     ck_assert_ptr_null(remembered(stream));
     ck_assert_ptr_eq(serves(stream), device->default_pool);
@@ -678,7 +685,7 @@ int main(void)
     tcase_add_test(limits, ending_a_route_closes_the_holds_of_captures_that_are_over);
     tcase_add_test(limits, a_capture_that_goes_on_keeps_its_hold_when_the_route_ends);
     tcase_add_checked_fixture(again, make_pools, NULL);
-    tcase_add_test(again, a_captures_memory_is_found_by_one_question_to_the_driver);
+    tcase_add_test(again, a_captures_memory_is_found_without_a_question_to_the_routes);
     tcase_add_test(again, what_is_remembered_counts_no_more_when_routes_change);
     tcase_add_test(again, nothing_is_remembered_where_a_newer_route_may_accept_later);
     tcase_add_test(again, a_record_that_is_another_orders_arena_now_is_not_remembered);

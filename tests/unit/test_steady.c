@@ -21,10 +21,14 @@ static void make_pool(void)
 
 static void *try_allocate(struct tn_order at, uint64_t bytes)
 {
-    const struct tn_request request = {bytes, 512, at, NULL};
+    const struct tn_steady_claim claim = {.order = at, .pool = pool};
+    const struct tn_place place = {.known = false};
+    struct tn_arena *arena = at.capture_id != 0 ? tn_arena_seek(pool, at) : NULL;
     void *address = NULL;
 
-    return tn_steady_allocate(pool, request.order, request.requested, request.alignment, &address)
+    if (at.capture_id == 0)
+        return tn_steady_allocate(pool, at, bytes, 512, &address) ? address : NULL;
+    return arena != NULL && tn_steady_allocate_born(arena, &claim, &place, bytes, 512, &address)
                ? address
                : NULL;
 }

@@ -4,14 +4,17 @@
 
     frameworks.py --library build/release/lib/libtarn.so --include include [--out LINES.jsonl]
 
-Needs a GPU, a C compiler, PyTorch and CuPy. Each workload runs in a process of its own: once with the framework's own
-allocator, whose memory is nobody's that Tarn knows, and once with Tarn as its allocator. There an input is freed on
-purpose after the capture, and the audit must name it. One line of JSON for each: how many kernels there are and how
-many were looked through, the reasons where one was not, the pointers by class, and what it says of the freed input. Exit
-status 1 where a kernel was left out without a reason, a graph was found wrong that is not, or a freed input was missed.
+Needs a GPU, a C compiler, PyTorch and CuPy, and for the training steps of models.py torchvision and transformers. Each
+workload runs in a process of its own: once with the framework's own allocator, whose memory is nobody's that Tarn
+knows, and once with Tarn as its allocator; the steps of models.py with Tarn alone. There an input is freed on purpose
+after the capture, and the audit must name it; then another tensor takes its place, and the audit must name that, too.
+One line of JSON for each: how many kernels there are and how many were looked through, the reasons where one was not,
+the pointers by class, and what it says of the freed input. Exit status 1 where a kernel was left out without a reason,
+a graph was found wrong that is not, or a freed input was missed.
 """
 
 import argparse
+import concurrent.futures
 import ctypes
 import datetime
 import json
@@ -20,14 +23,10 @@ import subprocess
 import sys
 import tempfile
 
+import models
+
 HERE = pathlib.Path(__file__).resolve().parent
 TEXT, JSON = 0, 1
-
-
-class Options(ctypes.Structure):
-    _fields_ = [("size", ctypes.c_size_t), ("pool", ctypes.c_void_p), ("mark", ctypes.c_uint64),
-                ("bodies", ctypes.c_void_p), ("body_count", ctypes.c_size_t), ("accepted", ctypes.c_uint32),
-                ("list_all", ctypes.c_bool), ("scan", ctypes.c_bool), ("scan_stream", ctypes.c_void_p)]
 
 
 class Info(ctypes.Structure):
@@ -49,11 +48,9 @@ class Tarn:
 
     def audit(self, graph):
         """The report of a raw graph: (object of JSON, text)."""
-        options = Options(size=ctypes.sizeof(Options))
         audit = ctypes.c_void_p()
         status = self.shim.tarn_driver_graph_audit(ctypes.c_void_p(self.shim.tarn_torch_device()),
-                                                   ctypes.c_void_p(graph), ctypes.byref(options),
-                                                   ctypes.byref(audit))
+                                                   ctypes.c_void_p(graph), None, ctypes.byref(audit))
         if status != 0:
             raise RuntimeError(f"tarn_driver_graph_audit: {status}: {self.shim.tarn_last_error().decode()}")
         reports = [self.report(audit, form) for form in (JSON, TEXT)]
@@ -174,23 +171,31 @@ def convolution(torch):
     return step, inputs, net
 
 
+WORKLOADS = {"training": training, "decode": decode, "convolution": convolution, **models.MODELS}
+
+
 def run_torch(workload, tarn, owns):
     import torch
     if owns:
         allocator = torch.cuda.memory.CUDAPluggableAllocator(tarn.shim._name, "tarn_torch_alloc", "tarn_torch_free")
         torch.cuda.memory.change_current_allocator(allocator)
     torch.manual_seed(0)
-    step, inputs, kept = {"training": training, "decode": decode, "convolution": convolution}[workload](torch)
+    step, inputs, kept = WORKLOADS[workload](torch)
     graph, output = torch_capture(step)
     handle = graph.raw_cuda_graph()
     before, text = tarn.audit(handle)
     result = {"version": torch.__version__, "before": before, "text": text}
     if owns:
-        address = inputs["x"].data_ptr()
+        freed = inputs["x"]
+        address, shape, kind = freed.data_ptr(), freed.shape, freed.dtype
+        del freed
         inputs["x"] = None
         torch.cuda.synchronize()
         result["freed"] = hex(address)
         result["after"], result["text_after"] = tarn.audit(handle)
+        another = torch.empty(shape, dtype=kind, device="cuda")
+        if another.data_ptr() == address:
+            result["again"] = tarn.audit(handle)[0]
     del kept, output
     return result
 
@@ -239,19 +244,22 @@ def run_cupy(_, tarn, owns):
 RUNS = [(framework, workload, owns)
         for framework, workloads in (("PyTorch", ("training", "decode", "convolution")), ("CuPy", ("arrays",)))
         for workload in workloads for owns in (False, True)]
+RUNS += [("PyTorch", model, True) for model in models.MODELS]
 
 
 def faults(result):
     """What is wrong with the result, in words."""
-    before, after = result["before"], result.get("after")
+    before = result["before"]
     found = [f"{node['node']} was not looked through" for node in before["uninspected"] if not node.get("reason")]
     found += [f"called a mistake: {mistake}" for mistake in before["mistakes"]]
     if before["kernels"] == 0:
         found.append("no kernels")
-    if after is not None:
-        named = [m for m in after["mistakes"] if m["class"] == "freed external"]
-        if not named or len(named) != len(after["mistakes"]):
-            found.append(f"the freed input is not what is named: {after['mistakes']}")
+    for state, expected in (("after", "freed external"), ("again", "used again")):
+        if state not in result:
+            continue
+        mistakes = result[state]["mistakes"]
+        if not mistakes or any(mistake["class"] != expected for mistake in mistakes):
+            found.append(f"the freed input is not what is named as {expected}: {mistakes}")
     return found
 
 
@@ -268,6 +276,9 @@ def main():
     parser.add_argument("--include", type=pathlib.Path, required=True)
     parser.add_argument("--commit", default="unknown", help="of the library, for the lines")
     parser.add_argument("--out", type=pathlib.Path)
+    parser.add_argument("--shim", type=pathlib.Path, help="torch_allocator.c, built before")
+    parser.add_argument("--only", help="names of workloads, with commas between")
+    parser.add_argument("--jobs", type=int, default=1, help="so many processes at a time")
     parser.add_argument("--one", nargs=4, metavar=("FRAMEWORK", "WORKLOAD", "OWNS", "SHIM"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.one:
@@ -276,12 +287,13 @@ def main():
         tarn = Tarn(shim)
         print(json.dumps({**run(workload, tarn, owns == "True"), **tarn.device()}))
         return 0
-    wrong = 0
+    runs = [run for run in RUNS if arguments.only is None or run[1] in arguments.only.split(",")]
     with tempfile.TemporaryDirectory() as folder:
-        shim = build_shim(arguments.library.resolve(), arguments.include.resolve(), folder)
-        for framework, workload, owns in RUNS:
-            wrong += not report(arguments, framework, workload, owns, shim)
-    return 1 if wrong else 0
+        shim = arguments.shim or build_shim(arguments.library.resolve(), arguments.include.resolve(), folder)
+        with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as threads:
+            good = list(threads.map(lambda run: report(arguments, *run, shim), runs))
+    print(f"{sum(good)} of {len(good)} as they should be")
+    return 0 if all(good) else 1
 
 
 def report(arguments, framework, workload, owns, shim):
@@ -294,9 +306,11 @@ def report(arguments, framework, workload, owns, shim):
         return False
     result = json.loads(done.stdout.splitlines()[-1])
     found = faults(result)
-    print(f"{name}: {'as it should be' if not found else '; '.join(found)}\n{result['text']}")
+    said = f"{name}: {'as it should be' if not found else '; '.join(found)}\n{result['text']}"
     if owns:
-        print(f"with {result['freed']} freed:\n{result['text_after']}")
+        said += f"with {result['freed']} freed:\n{result['text_after']}"
+        said += "" if "again" in result else "its place was not used again\n"
+    print(said, flush=True)
     if arguments.out:
         line = {"date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
                 "commit": arguments.commit, "device": result["device"],

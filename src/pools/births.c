@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Births are written while a capture goes on, by every allocation that finds no block of its very size, and read by an
+ * audit, if one is made. So writing is an entry behind the last one, and nothing is looked up.
+ *
+ * Trade-offs: they stay as long as the hold does, 32 bytes each, whether anyone audits the graph or not. What is allocated
+ * and freed again with no node between, over and over, takes the place of its own last birth, as far as few others lie
+ * between. */
+#include "pools/births.h"
+
+#include <string.h>
+
+#include "base/checked.h"
+#include "base/contract.h"
+#include "base/host.h"
+#include "pools/arena.h"
+#include "pools/hold.h"
+
+enum { LOOKS = 4, ITEMS_MIN = 64 };
+
+/* What an arena has where there is no memory even for the record. */
+static struct tn_births lost_births = {.lost = true};
+
+static bool is_newest(const struct tn_births *births, const struct tn_place *place)
+{
+    const uint64_t *words = &births->words[births->place];
+
+    if (births->count == 0 || words[0] != (place->known ? place->count : TN_PLACE_UNKNOWN))
+        return false;
+    for (size_t i = 0; place->known && i < place->count; i++) {
+        if (words[1 + i] != (uint64_t)(uintptr_t)place->nodes[i])
+            return false;
+    }
+    return true;
+}
+
+static void enter_place(struct tn_births *births, const struct tn_place *place)
+{
+    size_t count = place->known ? place->count : 0;
+
+    births->place = births->word_count;
+    births->words[births->place] = place->known ? count : TN_PLACE_UNKNOWN;
+    for (size_t i = 0; i < count; i++)
+        births->words[births->place + 1 + i] = (uint64_t)(uintptr_t)place->nodes[i];
+    births->word_count += 1 + count;
+}
+
+/* Takes out one of the last births, at that address and in the newest place: no node was captured since then that could
+ * mean its block. */
+static void forget_same(struct tn_births *births, uint64_t address)
+{
+    for (size_t i = births->count; i > 0 && births->count - i < LOOKS; i--) {
+        struct tn_birth *item = &births->items[i - 1];
+
+        if (item->place != births->place)
+            return;
+        if (item->address != address)
+            continue;
+        births->count -= 1;
+        memmove(item, item + 1, (births->count - (i - 1)) * sizeof *item);
+        return;
+    }
+}
+
+void tn_births_enter(struct tn_births *births, const struct tn_place *place,
+                     const struct tn_birth *birth)
+{
+    if (births->lost)
+        return;
+    TN_ASSERT(tn_births_have_room(births) && (!place->known || place->count <= TN_PLACE_MAX));
+    if (is_newest(births, place))
+        forget_same(births, birth->address);
+    else
+        enter_place(births, place);
+    births->items[births->count] = *birth;
+    births->items[births->count].place = births->place;
+    births->count += 1;
+}
+
+/* Room for twice as many; false where there is no memory, or they are as many as may be. */
+static bool grow(struct tn_births *births)
+{
+    size_t items = tn_max(births->capacity * 2, ITEMS_MIN);
+    size_t words = tn_max(births->word_capacity * 2, 2 * ITEMS_MIN);
+
+    return births->count < TN_BIRTHS_MAX &&
+           (births->count < births->capacity ||
+            tn_host_grow((void **)&births->items, &births->capacity, items,
+                         sizeof *births->items)) &&
+           (births->word_count + 1 + TN_PLACE_MAX <= births->word_capacity ||
+            tn_host_grow((void **)&births->words, &births->word_capacity, words,
+                         sizeof *births->words));
+}
+
+void tn_births_provide(struct tn_hold *hold, struct tn_arena *arena)
+{
+    struct tn_births *births = arena->births;
+
+    if (tn_births_have_room(births))
+        return;
+    if (births == NULL) {
+        births = tn_host_alloc(1, sizeof *births);
+        arena->births = births != NULL ? births : &lost_births;
+        if (births != NULL) {
+            births->next = hold->births;
+            hold->births = births;
+        }
+    }
+    if (births != NULL && grow(births))
+        return;
+    hold->births_lost = true;
+    if (births != NULL)
+        births->lost = true;
+}
+
+void tn_births_drop(struct tn_hold *hold)
+{
+    struct tn_births *births = hold->births;
+
+    while (births != NULL) {
+        struct tn_births *next = births->next;
+
+        tn_host_free(births->items);
+        tn_host_free(births->words);
+        tn_host_free(births);
+        births = next;
+    }
+    hold->births = NULL;
+}
