@@ -71,7 +71,8 @@ static void copy_hold(struct tn_known_births *known, const struct tn_hold *hold,
             *to = (struct known_birth){births->items[i], 0, hold->graph, is_own};
             to->birth.place += known->word_count;
         }
-        if (known->word_count + births->word_count <= known->word_capacity)
+        if (births->word_count > 0 && /* else they were lost at once */
+            known->word_count + births->word_count <= known->word_capacity)
             memcpy(&known->words[known->word_count], births->words,
                    births->word_count * sizeof *births->words);
         known->count += births->count;
