@@ -29,6 +29,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
@@ -157,6 +158,14 @@ def excuse_of(mutant, known):
     return known.get((mutant.file, squeeze(mutant.original), squeeze(mutant.lines)))
 
 
+def end_session(session):
+    """Ends what a suite has started: each test has a process group of its own."""
+    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            if int(stat.read_text().rsplit(")", 1)[1].split()[3]) == session:
+                os.kill(int(stat.parent.name), signal.SIGKILL)
+
+
 class Suite:
     """A test of ctest, with its command and environment."""
 
@@ -174,24 +183,23 @@ class Suite:
 
     def run(self, seconds, stop=None):
         """What failed; "": nothing; None: it was stopped."""
-        process = subprocess.Popen(self.command, cwd=self.folder, env={**os.environ, **self.environment}, text=True,
-                                   errors="replace", stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                   start_new_session=True)
-        until, said = time.monotonic() + seconds, ""
-        while True:
-            try:
-                said, _ = process.communicate(timeout=0.2)
-                break
-            except subprocess.TimeoutExpired:
-                if time.monotonic() < until and not (stop and stop.is_set()):
-                    continue
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
-                process.communicate()
-                return "hangs" if time.monotonic() >= until else None
-        if process.returncode == 0:
-            return ""
-        cases = re.findall(r":[FE]:[^:]*:(\w+):", said) + re.findall(r"FAILED: ([^:]+):", said)
+        with tempfile.TemporaryFile("w+", errors="replace") as said:
+            process = subprocess.Popen(self.command, cwd=self.folder, env={**os.environ, **self.environment},
+                                       stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT,
+                                       start_new_session=True)
+            until = time.monotonic() + seconds
+            while process.poll() is None:
+                is_late = time.monotonic() >= until
+                if is_late or (stop and stop.is_set()):
+                    end_session(process.pid)
+                    process.wait()
+                    return "hangs" if is_late else None
+                time.sleep(0.02)
+            if process.returncode == 0:
+                return ""
+            said.seek(0)
+            text = said.read()
+        cases = re.findall(r":[FE]:[^:]*:(\w+):", text) + re.findall(r"FAILED: ([^:]+):", text)
         return cases[0] if cases else f"status {process.returncode}"
 
 

@@ -121,7 +121,7 @@ extern struct pairs_world pw;
 extern _Thread_local bool pairs_is_inside; /* a callback */
 
 /* The modules, in the order of the table. */
-enum { PAIRS_MODULES = 26 };
+enum { PAIRS_MODULES = 27 };
 extern const struct pairs_module *const pairs_modules[PAIRS_MODULES];
 #define PAIRS_MODULE_LIST(X)                                                                       \
     X(allocation)                                                                                  \
@@ -149,7 +149,8 @@ extern const struct pairs_module *const pairs_modules[PAIRS_MODULES];
     X(pool_released)                                                                               \
     X(graph_ended)                                                                                 \
     X(give_back_refused)                                                                           \
-    X(callback_left)
+    X(callback_left)                                                                               \
+    X(recapture)
 #define PAIRS_DECLARE(name) extern const struct pairs_module pairs_##name;
 PAIRS_MODULE_LIST(PAIRS_DECLARE)
 #undef PAIRS_DECLARE
