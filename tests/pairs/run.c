@@ -515,6 +515,7 @@ int main(int argc, char **argv)
         list();
         return 0;
     }
+    settings.seed = test_seed("TARN_PAIRS_SEED", 1);
     for (; at + 1 < argc && strncmp(argv[at], "--", 2) == 0; at += 2)
         read_setting(&settings, argv[at], argv[at + 1]);
     for (int i = 0; i < 3 && at < argc; i++)
