@@ -43,8 +43,10 @@ echo "to repeat: TARN_FRESH_SEED=$TARN_FRESH_SEED make nightly"
 for name in dev release asan-ubsan tsan clang; do
     step "$name: all tests" preset "$name"
 done
-step 'nightly: 10 million steps of the model' nightly_label
+step 'nightly: 10 million steps of the model, all pairs of features' nightly_label
 step 'mutants' tests/mutants/mutants.sh
+step 'mutants that nobody chose' tools/mutate.sh src/pools src/graphs src/checkpoint src/vmm \
+    --sample 100 --seed "$TARN_FRESH_SEED"
 step 'coverage' tests/coverage/coverage.sh
 step 'fuzz' fuzz
 step 'format' tools/format_check.sh

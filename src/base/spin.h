@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "base/contract.h"
 #include "base/hot.h"
 
 struct tn_spin {
@@ -36,6 +37,7 @@ static inline void tn_spin_acquire(struct tn_spin *lock)
 
 static inline void tn_spin_release(struct tn_spin *lock)
 {
+    TN_ASSERT(atomic_load_explicit(&lock->taken, memory_order_relaxed) != 0);
     atomic_store_explicit(&lock->taken, 0, memory_order_release);
 }
 

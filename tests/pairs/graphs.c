@@ -67,7 +67,10 @@ tarn_graph *pairs_graph(struct pairs_member *m, tarn_pool *pool, tn_cu_stream st
     if (!NEED(tarn_capture_begin(pool, stream, TARN_CAPTURE_THREAD_LOCAL, &capture)))
         return NULL;
     pairs_section(m, NULL, stream, pattern, output);
-    return NEED(tarn_capture_end(capture, &graph)) ? graph : NULL;
+    if (NEED(tarn_capture_end(capture, &graph)))
+        return graph;
+    GIVE(tarn_capture_abort(capture));
+    return NULL;
 }
 
 bool pairs_launch(tarn_graph *graph, tn_cu_stream stream, uint32_t pattern, int output)
@@ -238,10 +241,11 @@ static void adoption_finish(struct pairs_member *m)
     finish(m);
     if (!pairs_is_well() || m->number != UINT64_MAX)
         return;
-    if (!is_told)
-        (void)NEED(tarn_device_trim(pw.device, 0, NULL));
     deadline = test_deadline() - INT64_C(40000000000);
     do {
+        if (!is_told)
+            (void)NEED(
+                tarn_device_trim(pw.device, 0, NULL)); /* the graph may end behind the first one */
         GIVE(tarn_device_get_stats(pw.device, &stats));
         if (stats.pool_count < pools)
             return;

@@ -145,6 +145,7 @@ static void use_prepare(struct pairs_member *m)
 
 static void use_begin(struct pairs_member *m)
 {
+    GIVE(tarn_record_stream(NULL, m->side)); /* which is nobody's, as a block of no bytes is */
     if (pairs_is_there(m->blocks[0]) &&
         NEED(tarn_record_stream(pairs_address(m->blocks[0]), m->side))) {
         pairs_fill(m->blocks[0], m->side);
@@ -256,8 +257,6 @@ const struct pairs_module pairs_trim = {
 /* Ladder: the device is at its limit, and a callback gives a hoard. */
 enum { HOARD = 256 << 20 };
 
-static _Thread_local bool is_inside;
-
 static bool give_hoard(tarn_device *device, size_t wanted_bytes, void *user)
 {
     struct pairs_member *m = user;
@@ -272,10 +271,10 @@ static bool give_hoard(tarn_device *device, size_t wanted_bytes, void *user)
     m->inside = NULL;
     if (pw.seed % 2 == 1)
         pairs_free(&m->blocks[0]);
-    is_inside = true;
+    pairs_is_inside = true;
     if (inside != NULL)
         inside(m);
-    is_inside = false;
+    pairs_is_inside = false;
     pairs_free(&m->blocks[0]);
     return true;
 }
@@ -299,7 +298,7 @@ static void ladder_begin(struct pairs_member *m)
     GIVE(tarn_device_get_stats(pw.device, &stats));
     m->is_open = true;
     GIVE(tarn_device_set_limit(pw.device, stats.mapped_bytes + stats.cached_bytes));
-    if (is_inside) { /* whose allocations call no callback */
+    if (pairs_is_inside) { /* whose allocations call no callback */
         pool = pairs_pool(m);
         status = pool != NULL ? tarn_alloc(pool, 2 * (size_t)HOARD, 0, m->stream, &address)
                               : TARN_ERR_LIMIT;
@@ -346,7 +345,7 @@ static void released_begin(struct pairs_member *m)
 {
     if (pw.seed % 2 == 1)
         pairs_free(&m->blocks[0]);
-    if (is_inside && pairs_is_well())
+    if (pairs_is_inside && pairs_is_well())
         EXPECT(tarn_pool_destroy(pw.pool) == TARN_ERR_BUSY,
                "a pool is destroyed while an allocation from it is under way");
     pairs_release_pool();

@@ -107,6 +107,8 @@ struct pairs_world {
     tn_cu_stream streams[6];
     tn_cu_stream look; /* to look at blocks with */
     _Atomic int health;
+    _Atomic bool is_poisoned; /* or will be: the driver works, and Tarn does not go on */
+    _Atomic bool is_lost;
     _Atomic int loose; /* captures of the program's own, until their graphs are gone */
     enum pairs_order order;
     uint64_t seed;
@@ -116,9 +118,10 @@ struct pairs_world {
     tarn_sim_ledger ledger;
 };
 extern struct pairs_world pw;
+extern _Thread_local bool pairs_is_inside; /* a callback */
 
 /* The modules, in the order of the table. */
-enum { PAIRS_MODULES = 23 };
+enum { PAIRS_MODULES = 27 };
 extern const struct pairs_module *const pairs_modules[PAIRS_MODULES];
 #define PAIRS_MODULE_LIST(X)                                                                       \
     X(allocation)                                                                                  \
@@ -143,7 +146,11 @@ extern const struct pairs_module *const pairs_modules[PAIRS_MODULES];
     X(cancellation)                                                                                \
     X(fork)                                                                                        \
     X(device_lost)                                                                                 \
-    X(pool_released)
+    X(pool_released)                                                                               \
+    X(graph_ended)                                                                                 \
+    X(give_back_refused)                                                                           \
+    X(callback_left)                                                                               \
+    X(recapture)
 #define PAIRS_DECLARE(name) extern const struct pairs_module pairs_##name;
 PAIRS_MODULE_LIST(PAIRS_DECLARE)
 #undef PAIRS_DECLARE
@@ -174,7 +181,8 @@ void pairs_step(void);     /* where one thread acts: validation and statistics *
 void pairs_validate(void); /* that alone */
 void pairs_look(void);     /* at all blocks */
 void pairs_settle(void);
-uint32_t pairs_pattern(void); /* a new one */
+void pairs_expect_end(const char *sentence); /* by abort(), which this begins with or has */
+uint32_t pairs_pattern(void);                /* a new one */
 uint64_t pairs_random(uint64_t below);
 
 /* The pool that the member shares with others; the home of it. NULL: there is none any more. */
@@ -234,5 +242,8 @@ bool pairs_has_stood(void);
 void pairs_await_standing(void);
 void pairs_go(void);
 const char *pairs_place(void); /* where it stood */
+
+/* From now on the driver refuses the thread's calls of that function; NULL: none any more. How often it has. */
+uint64_t pairs_refuse(const char *function);
 
 #endif

@@ -20,6 +20,8 @@ static bool may_go;
 static bool is_over;
 static const char *where = "nowhere";
 static _Thread_local bool is_watched;
+static _Thread_local const char *refused;
+static _Thread_local uint64_t refusals;
 
 /* Sanitizers make the other thread slow. */
 static struct timespec patience(void)
@@ -124,6 +126,23 @@ const char *pairs_place(void)
 
 static const struct tn_driver *honest;
 
+uint64_t pairs_refuse(const char *function)
+{
+    uint64_t count = refusals;
+
+    refused = function;
+    refusals = 0;
+    return count;
+}
+
+static bool refuse(const char *function)
+{
+    if (refused == NULL || strcmp(refused, function) != 0)
+        return false;
+    refusals += 1;
+    return true;
+}
+
 /* A thread that is cancelled inside the simulator would leave that locked, so it is not: what is looked for is the
  * library's own waits. */
 
@@ -134,6 +153,8 @@ static const struct tn_driver *honest;
         int cancelling = 0;                                                                        \
                                                                                                    \
         pass(#name);                                                                               \
+        if (refuse(#name))                                                                         \
+            return TN_CUDA_ERROR_UNKNOWN;                                                          \
         (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelling);                         \
         result = honest->name names;                                                               \
         (void)pthread_setcancelstate(cancelling, NULL);                                            \

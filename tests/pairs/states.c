@@ -124,26 +124,34 @@ static void restore_begin(struct pairs_member *m)
     pairs_fill(m->blocks[1], m->stream);
 }
 
-static void restore_end(struct pairs_member *m)
+/* Whether it was; a pool in which a capture is under way is not. */
+static bool restore(struct pairs_member *m, tn_cu_stream stream)
 {
     tarn_delta *delta = NULL;
-    tn_cu_stream stream = pairs_free_stream(m);
     tarn_status status;
     int home = m->snapshot->home;
 
-    if (pw.seed % 2 == 1 && !pairs_is_capturing(m->side))
-        stream = m->side; /* on which nothing was done that the memory's users have waited for */
     if (m->checkpoint == NULL)
-        return;
+        return false;
     status = tarn_checkpoint_restore(m->checkpoint, stream, &delta);
     if (status == TARN_ERR_WRONG_STATE && pairs_may_be_captured(home))
-        return;
+        return false;
     EXPECT(status != TARN_OK || !pairs_is_captured(home),
            "a pool is restored in which a capture is under way");
     if (!pairs_need(status, "tarn_checkpoint_restore"))
-        return;
+        return false;
     pairs_restored(m->snapshot, delta, stream);
     tarn_delta_destroy(delta);
+    return true;
+}
+
+static void restore_end(struct pairs_member *m)
+{
+    tn_cu_stream stream = pairs_free_stream(m);
+
+    if (pw.seed % 2 == 1 && !pairs_is_capturing(m->side))
+        stream = m->side; /* on which nothing was done that the memory's users have waited for */
+    (void)restore(m, stream);
 }
 
 /* What came back is nobody's place any more: all that the checkpoint had of the module's, by the books. */
@@ -171,5 +179,148 @@ const struct pairs_module pairs_restore = {
     .end = restore_end,
     .verify = look_at_all,
     .finish = restore_finish,
+    .needs_quiet = true,
+};
+
+/* Recapture: a section that is captured again behind a restore has the addresses that it had. It frees behind a fork and
+ * a join, and the driver may say of events what it likes. */
+enum { SECTION_BLOCKS = 5 };
+
+static void *take_block(struct pairs_member *m, size_t bytes)
+{
+    void *address = NULL;
+
+    if (!NEED(tarn_malloc(pw.device, bytes, m->streams[0], &address)))
+        return NULL;
+    (void)DRIVE(pairs_write(m->streams[0], address, bytes, 7));
+    return address;
+}
+
+static void free_behind_a_fork(struct pairs_member *m, void *address)
+{
+    tn_cu_event forked = NULL;
+    tn_cu_event joined = NULL;
+
+    if (address == NULL || !DRIVE(cu.cuEventCreate(&forked, TN_CU_EVENT_DISABLE_TIMING)) ||
+        !DRIVE(cu.cuEventCreate(&joined, TN_CU_EVENT_DISABLE_TIMING)))
+        return;
+    if (DRIVE(cu.cuEventRecord(forked, m->streams[0])) &&
+        DRIVE(cu.cuStreamWaitEvent(m->streams[1], forked, 0)) &&
+        DRIVE(pairs_write(m->streams[1], address, PAIRS_STANDARD, 9)) &&
+        NEED(tarn_free_on(address, m->streams[1])) &&
+        DRIVE(cu.cuEventRecord(joined, m->streams[1])))
+        (void)DRIVE(cu.cuStreamWaitEvent(m->streams[0], joined, 0));
+    (void)cu.cuEventDestroy(forked);
+    (void)cu.cuEventDestroy(joined);
+}
+
+/* True: it was captured; its addresses are in found. */
+static bool capture_section(struct pairs_member *m, void *found[SECTION_BLOCKS])
+{
+    tarn_capture *capture = NULL;
+    tarn_graph *graph = NULL;
+    tarn_pool *pool = pairs_pool(m);
+
+    if (pairs_home_of(pool) != m->snapshot->home) /* released */
+        return false;
+    if (!NEED(tarn_capture_begin(pool, m->streams[0], TARN_CAPTURE_THREAD_LOCAL, &capture)))
+        return false;
+    found[0] = take_block(m, PAIRS_STANDARD);
+    found[1] = take_block(m, 3 * PAIRS_STANDARD);
+    free_behind_a_fork(m, found[0]);
+    found[2] = take_block(m, PAIRS_STANDARD);
+    if (found[1] != NULL)
+        GIVE(tarn_free(found[1]));
+    found[3] = take_block(m, 2 * PAIRS_STANDARD);
+    free_behind_a_fork(m, found[3]);
+    found[4] = take_block(m, PAIRS_STANDARD);
+    for (int i = 2; i < SECTION_BLOCKS; i += 2) {
+        if (found[i] != NULL)
+            GIVE(tarn_free(found[i]));
+    }
+    if (!NEED(tarn_capture_end(capture, &graph))) {
+        GIVE(tarn_capture_abort(capture));
+        return false;
+    }
+    (void)NEED(tarn_graph_replay(graph, m->streams[0]));
+    pairs_end_graph(&graph);
+    return pairs_is_well();
+}
+
+static bool restore_and_capture(struct pairs_member *m, void *found[SECTION_BLOCKS])
+{
+    return restore(m, m->streams[0]) && capture_section(m, found);
+}
+
+static void recapture_prepare(struct pairs_member *m)
+{
+    m->streams[0] = test_stream();
+    m->streams[1] = test_stream();
+    prepare(m);
+    pairs_settle();
+    take(m, TARN_CONTENTS_NONE);
+}
+
+static void recapture_begin(struct pairs_member *m)
+{
+    void *found[SECTION_BLOCKS];
+
+    (void)restore_and_capture(m, found);
+}
+
+/* How often chunks have come to the pool, or gone. */
+static uint64_t chunk_changes(struct pairs_member *m)
+{
+    tarn_memory_stats memory = {.size = sizeof memory};
+
+    GIVE(tarn_pool_get_memory_stats(pairs_pool(m), &memory));
+    return memory.chunks.all.allocated + memory.chunks.all.freed;
+}
+
+/* What the other module has done between the halves is over. Where it acts at the same time, it may trim what the pool
+ * has: addresses are compared as long as that is the same. Of events the driver says what is so, then that they are not
+ * done, then that they are. */
+static void recapture_end(struct pairs_member *m)
+{
+    void *first[SECTION_BLOCKS];
+    void *again[SECTION_BLOCKS];
+
+    uint64_t changes;
+
+    if (!restore_and_capture(m, first))
+        return;
+    changes = chunk_changes(m);
+    for (int how = 0; how < 3; how++) {
+        bool was_captured;
+
+        sim.set_queries(how);
+        was_captured = restore_and_capture(m, again);
+        was_captured = was_captured && (!pairs_is_concurrent() || chunk_changes(m) == changes);
+        for (int i = 0; i < SECTION_BLOCKS && was_captured; i++)
+            EXPECT(again[i] == first[i], "block %d of the section was at %p, and is at %p", i,
+                   first[i], again[i]);
+    }
+    sim.set_queries(0);
+}
+
+static void recapture_finish(struct pairs_member *m)
+{
+    restore_finish(m);
+    pairs_relax(true);
+    for (int i = 0; i < 2; i++) {
+        (void)DRIVE(cu.cuStreamSynchronize(m->streams[i]));
+        test_destroy_stream(m->streams[i]);
+    }
+    pairs_relax(false);
+}
+
+const struct pairs_module pairs_recapture = {
+    .name = "recapture",
+    .what = "a section is captured again behind restores, at the same addresses",
+    .prepare = recapture_prepare,
+    .begin = recapture_begin,
+    .end = recapture_end,
+    .verify = look_at_all,
+    .finish = recapture_finish,
     .needs_quiet = true,
 };

@@ -214,6 +214,19 @@ START_TEST(two_holds_of_one_graph_are_one_holder)
 }
 END_TEST
 
+/* _i: which of the graphs is asked for, the older one or the newer one. */
+START_TEST(memory_of_other_graphs_is_not_counted)
+{
+    void *blocks[2];
+    tarn_graph *graphs[2] = {unit_graph(pool, stream, 4 * MIB, &blocks[0]),
+                             unit_graph(other, stream, 6 * MIB, &blocks[1])};
+
+    OK(tn_account_graph(graphs[_i], &memory));
+    expect(_i == 0 ? 4 * MIB : 6 * MIB, 0, 0);
+    ck_assert_uint_eq(memory.shared_pool_bytes, 0);
+}
+END_TEST
+
 static void open_two_devices(void)
 {
     ck_assert_int_eq(setenv("TARN_SIM_DEVICES", "2", 1), 0);
@@ -255,6 +268,7 @@ int main(void)
     tcase_add_test(account, a_block_that_is_freed_meanwhile_is_left_out);
     tcase_add_test(account, a_graph_does_not_hold_chunks_that_were_mapped_after_it);
     tcase_add_test(account, two_holds_of_one_graph_are_one_holder);
+    tcase_add_loop_test(account, memory_of_other_graphs_is_not_counted, 0, 2);
     tcase_add_test(devices, another_devices_blocks_are_not_counted);
     return test_main(suite);
 }

@@ -147,6 +147,26 @@ START_TEST(what_cannot_be_inspected_is_not_equal)
 }
 END_TEST
 
+/* _i: which of the graphs has the buffer. */
+START_TEST(a_buffer_and_values_whose_layout_is_not_known_are_not_compared)
+{
+    tn_cu_graph graphs[2];
+
+    for (int i = 0; i < 2; i++) {
+        begin();
+        if (i == _i)
+            launch_packed(&usual, PARAM_BYTES);
+        else
+            launch(&usual);
+        graphs[i] = end();
+    }
+    sim.plan_fault("cuFuncGetParamInfo", 1, 1, TN_CUDA_ERROR_INVALID_VALUE);
+    compare(graphs[0], graphs[1], 1);
+    expect_field(0, TARN_GRAPH_DIFFERENCE_UNINSPECTED, 0, "parameters", 0, 0);
+    drop(graphs[0], graphs[1]);
+}
+END_TEST
+
 /* As of a kernel that was compiled before CUDA told of parameters. */
 START_TEST(a_buffer_whose_layout_is_not_known_is_compared_by_words)
 {
@@ -259,6 +279,7 @@ int main(void)
     tcase_add_test(kernels, each_part_of_a_launchs_shape_counts);
     tcase_add_test(kernels, kernels_of_other_functions_are_told_by_name);
     tcase_add_test(kernels, what_cannot_be_inspected_is_not_equal);
+    tcase_add_loop_test(kernels, a_buffer_and_values_whose_layout_is_not_known_are_not_compared, 0, 2);
     tcase_add_test(kernels, a_buffer_whose_layout_is_not_known_is_compared_by_words);
     tcase_add_test(blocks, blocks_that_take_each_others_place_correspond);
     tcase_add_test(blocks, one_address_that_changed_is_the_only_one_that_is_named);

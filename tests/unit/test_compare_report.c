@@ -161,6 +161,10 @@ START_TEST(blocks_are_told_where_addresses_differ)
     ck_assert_str_eq(line_of(difference),
                      "node 7.3, type 2: destination, 0: 0x1008, and 0x2008, in no live block and "
                      "block 9 (100 bytes at 0x2000)\n");
+    difference.blocks[0] = (tarn_block){.pool = NULL}; /* an address of nobody's */
+    ck_assert_str_eq(line_of(difference),
+                     "node 7.3, type 2: destination, 0: 0x1008, and 0x2008, in no live block and "
+                     "block 9 (100 bytes at 0x2000)\n");
 }
 END_TEST
 

@@ -238,6 +238,23 @@ START_TEST(full_words_of_the_map_are_passed_over)
 }
 END_TEST
 
+START_TEST(a_run_ends_at_a_full_word_of_the_map)
+{
+    uint64_t base;
+
+    OK(tn_regions_init(&regions, &gpu, 64 * TN_GIB));
+    base = take(192);
+    tn_regions_give(&regions, base + 63 * TN_SLOT_BYTES, 1);
+    tn_regions_give(&regions, base + 128 * TN_SLOT_BYTES, 1);
+    tn_regions_give(&regions, base + 130 * TN_SLOT_BYTES, 2);
+    ck_assert_uint_eq(take(2), base + 130 * TN_SLOT_BYTES);
+    tn_regions_give(&regions, base, 63);
+    tn_regions_give(&regions, base + 64 * TN_SLOT_BYTES, 64);
+    tn_regions_give(&regions, base + 129 * TN_SLOT_BYTES, 63);
+    fini_clean();
+}
+END_TEST
+
 START_TEST(a_full_region_is_followed_by_a_second)
 {
     uint64_t first;
@@ -458,6 +475,7 @@ int main(void)
     tcase_add_test(slots, pages_that_ever_were_mapped_are_known);
     tcase_add_test(slots, a_run_may_cross_the_words_of_the_map);
     tcase_add_test(slots, full_words_of_the_map_are_passed_over);
+    tcase_add_test(slots, a_run_ends_at_a_full_word_of_the_map);
     tcase_add_test(slots, a_full_region_is_followed_by_a_second);
     tcase_add_test(slots, a_region_whose_free_slots_lie_apart_is_followed_by_a_second);
     tcase_add_test(slots, a_run_larger_than_a_region_gets_one_of_its_size);

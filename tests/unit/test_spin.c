@@ -74,6 +74,12 @@ START_TEST(who_waits_long_sleeps)
 }
 END_TEST
 
+START_TEST(giving_back_what_nobody_has_is_a_broken_contract)
+{
+    tn_spin_release(&lock);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("spin");
@@ -82,6 +88,7 @@ int main(void)
     tcase_add_test(tcase, a_lock_that_is_taken_is_not_taken_again);
     tcase_add_test(tcase, threads_take_turns);
     tcase_add_test(tcase, who_waits_long_sleeps);
+    unit_add_contract_test(tcase, giving_back_what_nobody_has_is_a_broken_contract);
     suite_add_tcase(suite, tcase);
     return test_main(suite);
 }

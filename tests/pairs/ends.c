@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The features of things that end late, or not as they should: graphs whose destructors run later, page-locked memory
+ * for which no context can be had, callbacks that are left. */
+#include <setjmp.h>
+
+#include "pairs/pairs.h"
+
+enum { OUTPUT };
+
+/* Graph ended: its pool's memory goes with it, and the pool. */
+static void ended_prepare(struct pairs_member *m)
+{
+    tarn_pool_options options = TARN_POOL_OPTIONS_INIT;
+
+    options.name = "of a graph that ends";
+    m->streams[0] = test_stream();
+    (void)NEED(tarn_pool_create(pw.device, &options, &m->pool));
+    m->blocks[OUTPUT] = pairs_alloc_default(PAIRS_STANDARD, m->stream);
+    m->patterns[OUTPUT] = pairs_pattern();
+}
+
+static void ended_begin(struct pairs_member *m)
+{
+    m->graphs[0] = pairs_graph(m, m->pool, m->streams[0], m->patterns[OUTPUT], m->blocks[OUTPUT]);
+    (void)pairs_launch(m->graphs[0], m->streams[0], m->patterns[OUTPUT], m->blocks[OUTPUT]);
+}
+
+static void ended_end(struct pairs_member *m)
+{
+    tarn_pool_stats stats = {.size = sizeof stats};
+
+    pairs_end_graph(&m->graphs[0]);
+    pairs_relax(true);
+    (void)DRIVE(cu.cuStreamSynchronize(m->streams[0]));
+    pairs_relax(false);
+    if (!NEED(tarn_pool_trim(m->pool, NULL)))
+        return;
+    GIVE(tarn_pool_get_stats(m->pool, &stats));
+    EXPECT(stats.mapped_bytes == 0 || !pairs_is_well(),
+           "%llu bytes are mapped behind the end of the only graph, and a trim",
+           (unsigned long long)stats.mapped_bytes);
+    GIVE(tarn_pool_destroy(m->pool));
+    m->pool = NULL;
+}
+
+static void ended_finish(struct pairs_member *m)
+{
+    pairs_end_graph(&m->graphs[0]);
+    if (m->pool != NULL)
+        GIVE(tarn_pool_destroy(m->pool));
+    pairs_free(&m->blocks[OUTPUT]);
+    test_destroy_stream(m->streams[0]);
+}
+
+static void look_at_all(struct pairs_member *m)
+{
+    for (int i = 0; i < PAIRS_OWN; i++)
+        pairs_look_at(m->blocks[i]);
+}
+
+const struct pairs_module pairs_graph_ended = {
+    .name = "graph ended",
+    .what =
+        "a graph is destroyed; a trim right behind it gives its memory back, and its pool can go",
+    .prepare = ended_prepare,
+    .begin = ended_begin,
+    .end = ended_end,
+    .verify = look_at_all,
+    .finish = ended_finish,
+};
+
+/* Give-back refused: a checkpoint's page-locked memory goes back to the driver, which has no context for that. The device
+ * is poisoned; the memory stays in the books, and goes when the device is closed. */
+static tarn_memory_stats memory_stats(void)
+{
+    tarn_memory_stats memory = {.size = sizeof memory};
+
+    GIVE(tarn_device_get_memory_stats(pw.device, &memory));
+    return memory;
+}
+
+static void refused_prepare(struct pairs_member *m)
+{
+    m->blocks[0] = pairs_alloc(m, PAIRS_STANDARD, m->stream);
+    pairs_fill(m->blocks[0], m->stream);
+    pairs_settle();
+    if (NEED(tarn_checkpoint_take(pairs_pool(m), TARN_CONTENTS_HOST, m->stream, &m->checkpoint)))
+        (void)DRIVE(cu.cuStreamSynchronize(m->stream));
+}
+
+static void refused_begin(struct pairs_member *m)
+{
+    if (m->checkpoint != NULL)
+        GIVE(tarn_checkpoint_destroy(m->checkpoint));
+    m->checkpoint = NULL;
+}
+
+static void refused_end(struct pairs_member *m)
+{
+    tarn_memory_stats before = memory_stats();
+    tarn_memory_stats behind;
+    tarn_pool *pool = NULL;
+    tarn_status status;
+
+    (void)m;
+    if (before.pinned_cached_bytes == 0 ||
+        !pairs_is_well()) /* a trim has given it back, as may be */
+        return;
+    pw.health = PAIRS_PERHAPS;
+    pw.is_poisoned = true;
+    pairs_refuse("cuCtxGetCurrent");
+    status = tarn_device_set_pinned_cache_limit(pw.device, 0);
+    if (pairs_refuse(NULL) == 0 && pairs_is_concurrent()) /* another one has it by now */
+        return;
+    pw.health = PAIRS_LOST;
+    EXPECT(status == TARN_ERR_POISONED || status == TARN_ERR_DEVICE_LOST,
+           "the driver has no context: %s", tarn_status_name(status));
+    behind = memory_stats();
+    EXPECT(
+        (behind.pinned_bytes == before.pinned_bytes &&
+         behind.pinned_cached_bytes == before.pinned_cached_bytes) ||
+            pairs_is_concurrent(),
+        "of %llu bytes of page-locked memory, %llu of them cached, %llu and %llu are in the books",
+        (unsigned long long)before.pinned_bytes, (unsigned long long)before.pinned_cached_bytes,
+        (unsigned long long)behind.pinned_bytes, (unsigned long long)behind.pinned_cached_bytes);
+    status = tarn_pool_create(pw.device, NULL, &pool);
+    EXPECT(status == TARN_ERR_POISONED || status == TARN_ERR_DEVICE_LOST,
+           "a pool is made on a poisoned device: %s", tarn_status_name(status));
+}
+
+static void refused_finish(struct pairs_member *m)
+{
+    if (m->checkpoint != NULL)
+        GIVE(tarn_checkpoint_destroy(m->checkpoint));
+    m->checkpoint = NULL;
+    pairs_free(&m->blocks[0]);
+}
+
+const struct pairs_module pairs_give_back_refused = {
+    .name = "give-back refused",
+    .what =
+        "the driver does not take page-locked memory back: the device is poisoned, nothing is lost",
+    .prepare = refused_prepare,
+    .begin = refused_begin,
+    .end = refused_end,
+    .verify = look_at_all,
+    .finish = refused_finish,
+};
+
+/* Callback left: by a jump, after which the thread's next call ends the process; or by unwinding the stack, which does so
+ * at once. */
+static _Thread_local jmp_buf back;
+
+static bool leave(tarn_device *device, size_t wanted_bytes, void *user)
+{
+    struct pairs_member *m = user;
+    void (*inside)(struct pairs_member * other) = m->inside;
+
+    (void)wanted_bytes;
+    if (!m->is_open)
+        return false;
+    m->is_open = false;
+    GIVE(tarn_device_set_limit(device, 0));
+    if (!pthread_equal(pthread_self(), m->thread))
+        return true;
+    m->inside = NULL;
+    pairs_is_inside = true;
+    if (inside != NULL)
+        inside(m);
+    pairs_is_inside = false;
+    if (pw.seed % 2 == 0) {
+        pairs_expect_end("longjmp");
+        longjmp(back, 1);
+    }
+    pairs_expect_end("a free-memory callback");
+    pthread_exit(NULL);
+}
+
+static void left_begin(struct pairs_member *m)
+{
+    tarn_device_stats stats = {.size = sizeof stats};
+
+    if (!NEED(tarn_device_add_free_callback(pw.device, leave, m)))
+        return;
+    GIVE(tarn_device_get_stats(pw.device, &stats));
+    m->thread = pthread_self();
+    m->is_open = true;
+    GIVE(tarn_device_set_limit(pw.device, stats.mapped_bytes + stats.cached_bytes));
+    if (setjmp(back) == 0) {
+        void *address = NULL;
+        tarn_status status = tarn_alloc(pairs_pool(m), GIB, 0, m->stream, &address);
+
+        if (status == TARN_OK) /* somebody else was short of memory first */
+            GIVE(tarn_free(address));
+        GIVE(tarn_device_set_limit(pw.device, 0));
+        GIVE(tarn_device_remove_free_callback(pw.device, leave, m));
+    } else {
+        m->is_refused = true;
+    }
+}
+
+static void left_end(struct pairs_member *m)
+{
+    tarn_device_stats stats = {.size = sizeof stats};
+
+    if (!m->is_refused)
+        return;
+    GIVE(tarn_device_get_stats(pw.device, &stats));
+    pairs_fail("a callback was left by a jump, and the thread's next call says nothing");
+}
+
+const struct pairs_module pairs_callback_left = {
+    .name = "callback left",
+    .what = "a callback does not return: the process ends with a sentence",
+    .begin = left_begin,
+    .end = left_end,
+    .calls_back = true,
+};
