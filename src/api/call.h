@@ -28,9 +28,9 @@
 struct tn_call {
     tarn_status status; /* why it was refused */
     bool begun;
-    int cancel;          /* whether the thread could be cancelled before */
-    tarn_device *device; /* pinned; NULL: none */
-    tarn_pool *pool;     /* pinned; NULL: none */
+    int cancel;                  /* whether the thread could be cancelled before */
+    tarn_device *device;         /* pinned; NULL: none */
+    tarn_pool *pool;             /* pinned; NULL: none */
     tarn_checkpoint *checkpoint; /* pinned; NULL: none */
 };
 

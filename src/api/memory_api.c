@@ -18,8 +18,8 @@ static TN_APART tarn_status allocate_in_capture(tarn_pool *pool, const struct tn
     tarn_status status;
     TN_CALL(call);
 
-    if (!pool->is_default && tn_steady_allocate(pool, request->order, request->requested,
-                                                request->alignment, address))
+    if (!pool->is_default &&
+        tn_steady_allocate(pool, request->order, request->requested, request->alignment, address))
         return TARN_OK; /* of a capture that is known */
     if (!tn_call_allocation(&call, pool, route_id != 0))
         return call.status;

@@ -388,10 +388,11 @@ tarn_status tn_checkpoint_close(tarn_checkpoint *checkpoint)
 {
     if (tn_pins_close(&checkpoint->pins))
         return TARN_OK;
-    return tn_fail(TARN_ERR_BUSY,
-                   "the checkpoint is in use: %llu calls with it are under way, of other threads or "
-                   "around this callback",
-                   (unsigned long long)tn_pins_count(&checkpoint->pins));
+    return tn_fail(
+        TARN_ERR_BUSY,
+        "the checkpoint is in use: %llu calls with it are under way, of other threads or "
+        "around this callback",
+        (unsigned long long)tn_pins_count(&checkpoint->pins));
 }
 
 void tn_checkpoint_destroy(tarn_checkpoint *checkpoint)

@@ -181,7 +181,8 @@ void tn_foreign_end(struct tn_gpu *gpu)
         struct tn_foreign *foreign = gpu->foreign;
         tn_cu_result result = in_foreign(gpu, foreign, end_anchor);
 
-        if (result != TN_CUDA_SUCCESS && !is_over(result)) /* an anchor that has gone is no more found */
+        if (result != TN_CUDA_SUCCESS &&
+            !is_over(result)) /* an anchor that has gone is no more found */
             result = in_foreign(gpu, foreign, end_anchor);
         gpu->foreign = foreign->next;
         if (!is_over(result))

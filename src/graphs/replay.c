@@ -421,8 +421,8 @@ static TN_APART TN_HOT tarn_status launch_next(const tarn_graph *graph, tn_cu_st
         tn_replays_unlock(replays);
         return launch_again(graph, stream);
     }
-    return tn_exec_launched(
-        gpu, launch_in_series(pool, gpu, replays, stream_id, graph->exec, stream));
+    return tn_exec_launched(gpu,
+                            launch_in_series(pool, gpu, replays, stream_id, graph->exec, stream));
 }
 
 /* What comes often stands in here and in launch_next, and in few lines of code: after a launch nothing of the library is

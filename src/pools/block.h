@@ -131,7 +131,8 @@ enum {
     TN_BLOCK_BATCH = 16, /* records */
     TN_BLOCK_BITS = 9,   /* sizes are multiples of 512 bytes */
     TN_BLOCK_SLAB_BITS = 14,
-    TN_BLOCK_ADDRESS_BITS = 48, /* of a record: what user space has on x86-64 and 64-bit ARM, unless asked for more */
+    TN_BLOCK_ADDRESS_BITS =
+        48, /* of a record: what user space has on x86-64 and 64-bit ARM, unless asked for more */
 };
 
 #define TN_BLOCK_BYTES_MIN ((uint64_t)1 << TN_BLOCK_BITS)

@@ -268,8 +268,8 @@ static tarn_status check_chunks(const tarn_pool *pool, struct sums *sums)
         EXPECT_EQUAL("P26", "what of a chunk's outside stamp is above its own",
                      chunk->outside_stamp - tn_min(chunk->outside_stamp, chunk->freed_stamp), 0);
         if (chunk->hold_count == 0 && chunk->heap->arena == &pool->idle)
-            EXPECT_EQUAL("P26", "the stamp of an idle chunk that nothing holds",
-                         chunk->freed_stamp, chunk->outside_stamp);
+            EXPECT_EQUAL("P26", "the stamp of an idle chunk that nothing holds", chunk->freed_stamp,
+                         chunk->outside_stamp);
     }
     EXPECT_EQUAL("P5", "the blocks in the chunks' indexes", live_count,
                  sums->live_count + sums->discarded_count);

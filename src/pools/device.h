@@ -31,7 +31,7 @@ struct tarn_device {
     tarn_device *next;      /* guarded by the PROCESS lock; links recycled records */
     /* What every allocation looks at shares the cache line of magic, up to what is first in gpu. */
     struct tn_hold *_Atomic gone_holds; /* to be reaped; pushed without a lock */
-    struct tn_gpu gpu; /* whose proof_news say that released pools are worth a look */
+    struct tn_gpu gpu;   /* whose proof_news say that released pools are worth a look */
     uint64_t user_count; /* guarded by the PROCESS lock */
     struct tn_regions regions;
     atomic_uint_fast64_t limit_bytes;    /* 0: none */

@@ -232,7 +232,8 @@ static bool set(const struct setting *setting, const char *value)
 
 void tn_sim_settings_read(void)
 {
-    for (char *const *variable = tn_environment_all(); variable != NULL && *variable != NULL; variable++) {
+    for (char *const *variable = tn_environment_all(); variable != NULL && *variable != NULL;
+         variable++) {
         if (strncmp(*variable, PREFIX, PREFIX_LENGTH) != 0)
             continue;
         const char *name = *variable + PREFIX_LENGTH;

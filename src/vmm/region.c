@@ -81,8 +81,7 @@ static tarn_status reserve_exactly(struct tn_gpu *gpu, uint64_t bytes, uint64_t 
 
     for (uint64_t k = 0; k < HINT_COUNT; k++) {
         uint64_t hint = first_hint + k * hint_step;
-        tarn_status status =
-            tn_gpu_reserve_addresses(gpu, bytes, TN_SLOT_BYTES, hint, &granted);
+        tarn_status status = tn_gpu_reserve_addresses(gpu, bytes, TN_SLOT_BYTES, hint, &granted);
 
         if (status != TARN_OK)
             return status;
