@@ -23,7 +23,7 @@ struct host {
     int result;
 };
 
-static void fail(const char *what)
+_Noreturn static void fail(const char *what)
 {
     const char *why = dlerror();
 
@@ -110,7 +110,7 @@ static int destroy_graph(struct host *host)
 
 int main(int count, char **arguments)
 {
-    struct host host = {NULL};
+    struct host host = {.plugin = NULL};
 
     if (count != 3) {
         (void)fprintf(stderr, "usage: plugin_host PLUGIN thread|graph\n");
