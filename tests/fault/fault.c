@@ -252,9 +252,7 @@ static bool disarm(void)
  * told to be lost does: so its work is over before a call that may be told so. */
 static void finish_work(void)
 {
-    bool may_be_lost = run.spoiled || run.plan.result == TN_CUDA_ERROR_ILLEGAL_ADDRESS;
-
-    if (may_be_lost && test_ledger().captures == 0) /* they forbid to wait */
+    if ((run.spoiled || run.plan.finished) && test_ledger().captures == 0) /* they forbid to wait */
         test_wait_for_all();
 }
 
@@ -586,6 +584,9 @@ void fault_teardown(void (*ends)(void))
         END(tarn_free(address));
         run.live_count -= 1;
     }
+    /* A pool is BUSY while launches of its graphs run, and nobody else may wait for them. */
+    if (test_ledger().captures == 0)
+        test_wait_for_all();
     if (is_stuck()) {
         check_pools();
         return; /* the pool is BUSY for as long as the driver holds the graph */

@@ -21,6 +21,7 @@ struct fault_plan {
     uint64_t nth; /* 1 is the first of the scenario */
     bool for_good;
     bool through_teardown; /* with for_good: teardown meets the fault too, and then not any more */
+    bool finished;         /* the device's work is over before each step */
     int result;            /* of the driver call */
 };
 
