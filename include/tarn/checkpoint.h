@@ -62,8 +62,9 @@ typedef struct tarn_revived {
 typedef struct tarn_delta {
     size_t freed_count;
     size_t revived_count;
-    const tarn_block *freed;     /* were live, are not any more: do not free them */
-    const tarn_revived *revived; /* are live again: the caller's to free. Both segment by segment, in
+    const tarn_block *freed; /* were live, are not any more: do not free them */
+    const tarn_revived
+        *revived; /* are live again: the caller's to free. Both segment by segment, in
                                     order of address there */
 } tarn_delta;
 

@@ -27,6 +27,11 @@
  *   TARN_SIM_VMM             0: devices say that they have no virtual memory management; default 1
  *   TARN_SIM_DESTRUCTOR_US   how many microseconds late destructors of user objects run, 0 to 10000000;
  *                            default 0; see tarn_sim_delay_destructors
+ *   TARN_SIM_WORK            when queued work is done: beside (default) the program, by threads; awaited: all
+ *                            of it while a call waits for some, and else none; at-once: before the
+ *                            call that queued it returns. With these two, destructors of user objects
+ *                            that are not late run before the call returns that let them go, and what
+ *                            the driver answers depends on the program's calls alone
  *   TARN_SIM_LEDGER          1: what is outstanding when the process exits is printed on stderr
  *   TARN_SIM_EXEC_MEMORY     1: executable graphs take device memory, as the driver's do: by the 2 MiB,
  *                            kept for the next one when they are destroyed, and given up for what

@@ -85,7 +85,8 @@ typedef struct tarn_memory_stats {
     uint64_t capture_bytes; /* in chunks that they keep */
     uint64_t graph_count;   /* tarn_graphs */
     uint64_t graph_bytes;   /* in chunks that the graphs of held_graph_count keep */
-    uint64_t held_graph_count; /* graphs that keep memory, destroyed ones included of which a launch,
+    uint64_t
+        held_graph_count; /* graphs that keep memory, destroyed ones included of which a launch,
                                   or an executable or clone of the program's own, is left; see
                                   tarn_pool_stats */
     uint64_t checkpoint_count;     /* checkpoints */

@@ -13,10 +13,10 @@
 
 #include "tarn/status.h"
 
-typedef struct CUstream_st *tarn_stream;            /* cudaStream_t, CUstream */
-typedef struct CUgraph_st *tarn_driver_graph;       /* cudaGraph_t, CUgraph */
-typedef struct CUgraphExec_st *tarn_driver_exec;    /* cudaGraphExec_t, CUgraphExec */
-typedef struct CUgraphNode_st *tarn_driver_node;    /* cudaGraphNode_t, CUgraphNode */
+typedef struct CUstream_st *tarn_stream;         /* cudaStream_t, CUstream */
+typedef struct CUgraph_st *tarn_driver_graph;    /* cudaGraph_t, CUgraph */
+typedef struct CUgraphExec_st *tarn_driver_exec; /* cudaGraphExec_t, CUgraphExec */
+typedef struct CUgraphNode_st *tarn_driver_node; /* cudaGraphNode_t, CUgraphNode */
 
 typedef struct tarn_device tarn_device;         /* the allocator of one CUDA device */
 typedef struct tarn_pool tarn_pool;             /* a set of arenas with one lifetime */
@@ -37,11 +37,11 @@ static inline tarn_stream tarn_stream_given(tarn_stream stream)
 
 /* One block, as reports name it. */
 typedef struct tarn_block {
-    void *address;       /* what the user was handed */
-    size_t bytes;        /* as requested */
-    size_t block_bytes;  /* as taken from the pool: rounded up, at least to 512 bytes */
-    uint64_t sequence;   /* unique in the process, rising with every allocation */
-    tarn_pool *pool;     /* the pool that the block lives in */
+    void *address;      /* what the user was handed */
+    size_t bytes;       /* as requested */
+    size_t block_bytes; /* as taken from the pool: rounded up, at least to 512 bytes */
+    uint64_t sequence;  /* unique in the process, rising with every allocation */
+    tarn_pool *pool;    /* the pool that the block lives in */
 } tarn_block;
 
 #endif

@@ -28,13 +28,14 @@
 struct tn_call {
     tarn_status status; /* why it was refused */
     bool begun;
-    int cancel;          /* whether the thread could be cancelled before */
-    tarn_device *device; /* pinned; NULL: none */
-    tarn_pool *pool;     /* pinned; NULL: none */
+    int cancel;                  /* whether the thread could be cancelled before */
+    tarn_device *device;         /* pinned; NULL: none */
+    tarn_pool *pool;             /* pinned; NULL: none */
     tarn_checkpoint *checkpoint; /* pinned; NULL: none */
 };
 
-#define TN_CALL(name) struct tn_call name __attribute__((cleanup(tn_call_end))) = {TARN_OK}
+#define TN_CALL(name)                                                                              \
+    struct tn_call name __attribute__((cleanup(tn_call_end))) = {.status = TARN_OK}
 
 /* Begins a call that is given no handle. False: FORKED; WRONG_STATE. */
 bool tn_call_begin(struct tn_call *call);

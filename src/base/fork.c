@@ -26,7 +26,7 @@ static void note_child(void)
         return;
     atomic_store(&tn_fork_flag, true);
     for (size_t i = 0; i < ACTS_MAX && atomic_load(&acts[i]) != NULL; i++)
-        atomic_load(&acts[i])();
+        atomic_load (&acts[i])();
 }
 
 static void watch(void)

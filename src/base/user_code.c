@@ -106,7 +106,8 @@ ANYTHING_THERE void tn_user_code_check_inside(void)
     int cancel;
     bool left;
 
-    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* the stack's bounds are read from a file */
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE,
+                                 &cancel); /* the stack's bounds are read from a file */
     left = is_overwritten(code) || is_below(code->frame, (uintptr_t)__builtin_frame_address(0));
     (void)pthread_setcancelstate(cancel, NULL);
     if (left)

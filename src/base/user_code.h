@@ -54,8 +54,7 @@ static inline void tn_user_code_check(void)
 /* Whether the thread is in a filter of routes. */
 static inline bool tn_user_code_is_filter(void)
 {
-    return tn_user_code_innermost != NULL &&
-           tn_user_code_innermost->function == TN_USER_FILTER;
+    return tn_user_code_innermost != NULL && tn_user_code_innermost->function == TN_USER_FILTER;
 }
 
 #endif

@@ -572,8 +572,8 @@ static tarn_status plan_blocks(struct tn_plan *plan)
         status = plan_freed(plan);
     plan->needs_wait = plan->needs_wait || plan->settlement.needs_wait;
     if (writes || plan->revived_count + plan->freed_count > 0) {
-        plan->needs_wait = plan->needs_wait || !tn_gpu_is_proven(&plan->pool->device->gpu,
-                                                                 plan->pool->unwatched_stamp);
+        plan->needs_wait = plan->needs_wait ||
+                           !tn_gpu_is_proven(&plan->pool->device->gpu, plan->pool->unwatched_stamp);
         follow_copies(plan);
         follow_saves(plan);
     }

@@ -47,12 +47,12 @@ struct tn_plan {
     struct tn_heap
         *homes[TN_HEAP_KINDS]; /* of the blocks of one order, looked up last; NULL: none */
     struct tn_order home_order;
-    uint32_t seen_run;           /* of the last block that comes back in its place */
-    struct tn_chunk *seen_chunk; /* in which it ends, whose heap is its home */
-    uint64_t seen_begin;         /* offsets of that */
-    uint64_t seen_end;           /* 0: there was none */
-    struct tn_reach reach;       /* of the blocks looked at last */
-    bool is_at_home;             /* the plan's own stream has an arena */
+    uint32_t seen_run;               /* of the last block that comes back in its place */
+    struct tn_chunk *seen_chunk;     /* in which it ends, whose heap is its home */
+    uint64_t seen_begin;             /* offsets of that */
+    uint64_t seen_end;               /* 0: there was none */
+    struct tn_reach reach;           /* of the blocks looked at last */
+    bool is_at_home;                 /* the plan's own stream has an arena */
     struct tn_settlement settlement; /* of what is left */
     /* The plan itself: */
     uint16_t mark;      /* kept blocks carry it */
@@ -72,7 +72,7 @@ struct tn_plan {
     size_t record_count; /* that the restore may take */
     bool needs_cold;     /* blocks may come to be of other orders than their arenas, or get uses */
     bool needs_wait;     /* memory to be written may be in use on another stream */
-    bool watched; /* graphs of other pools may refer to blocks of this one */
+    bool watched;        /* graphs of other pools may refer to blocks of this one */
     bool follows; /* the stream is to wait first for the event behind the last restore's copies */
     bool follows_save; /* and for that behind the last take's */
 };

@@ -81,8 +81,7 @@ static enum fate fate_by_proofs(const struct tn_settlement *settlement,
     const struct tn_block_cold *cold = tn_block_cold(block);
     bool own = is_own(settlement, tn_block_order(block));
 
-    if (tn_block_watches(block) != NULL ||
-        tn_pending_awaits_adoption(settlement->pool, block))
+    if (tn_block_watches(block) != NULL || tn_pending_awaits_adoption(settlement->pool, block))
         return STAYS;
     if (!is_proven(settlement, cold->kept_stamp) ||
         (!own && cold->proof_stamp != 0 && !is_proven(settlement, cold->proof_stamp)))

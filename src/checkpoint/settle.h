@@ -23,11 +23,11 @@ struct tn_settlement {
     bool all;       /* of a restore: also what is other streams' alone, if need be after a wait */
     uint64_t idle_sequence; /* LIVE blocks up to this one were there before the last wait */
     /* Found by the plan: */
-    uint16_t mark;       /* that blocks carry which it is to free */
-    bool needs_wait;     /* only a wait for the device ends some use */
-    bool ends_retired;   /* the arenas of retired streams end, too */
+    uint16_t mark;        /* that blocks carry which it is to free */
+    bool needs_wait;      /* only a wait for the device ends some use */
+    bool ends_retired;    /* the arenas of retired streams end, too */
     bool serves_captures; /* memory that others use still goes to captures */
-    size_t count;        /* of marked blocks */
+    size_t count;         /* of marked blocks */
 };
 
 /* Finds out what is to be freed. Changes marks, and records fences. */

@@ -410,8 +410,7 @@ tarn_status tn_checkpoint_take(tarn_pool *pool, tarn_contents contents, tarn_str
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a checkpoint");
     made->pool = pool;
     made->kind = contents;
-    status =
-        contents == TARN_CONTENTS_NONE ? take_state(made, &on) : take_with_contents(made, &on);
+    status = contents == TARN_CONTENTS_NONE ? take_state(made, &on) : take_with_contents(made, &on);
     if (status != TARN_OK) {
         tn_records_give(&checkpoint_records, made);
         return status;
@@ -452,10 +451,11 @@ tarn_status tn_checkpoint_close(tarn_checkpoint *checkpoint)
 {
     if (tn_pins_close(&checkpoint->pins))
         return TARN_OK;
-    return tn_fail(TARN_ERR_BUSY,
-                   "the checkpoint is in use: %llu calls with it are under way, of other threads or "
-                   "around this callback",
-                   (unsigned long long)tn_pins_count(&checkpoint->pins));
+    return tn_fail(
+        TARN_ERR_BUSY,
+        "the checkpoint is in use: %llu calls with it are under way, of other threads or "
+        "around this callback",
+        (unsigned long long)tn_pins_count(&checkpoint->pins));
 }
 
 void tn_checkpoint_destroy(tarn_checkpoint *checkpoint)

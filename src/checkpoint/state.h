@@ -57,8 +57,8 @@ struct tarn_checkpoint {
     tarn_pool *pool;        /* immutable */
     struct tn_saved_block *blocks;
     size_t block_count;
-    uint64_t live_bytes;              /* of all blocks */
-    struct tn_saved_run *runs;        /* in the order of the blocks */
+    uint64_t live_bytes;       /* of all blocks */
+    struct tn_saved_run *runs; /* in the order of the blocks */
     size_t run_capacity;
     size_t run_count;
     struct tn_known_stream **streams; /* that the blocks were recorded for; see checkpoint/uses.h */

@@ -33,6 +33,18 @@ static bool is_over(tn_cu_result result)
 }
 
 /* From here to tn_gpu_meet_context the context is current, and the mode relaxed. */
+
+/* The id of what lies there, asked for twice where need be: INVALID_VALUE: nothing does. What is there and has no
+ * known id is never given back, for it may be a stranger's. */
+static tn_cu_result ask_id(struct tn_gpu *gpu, tn_cu_deviceptr address, unsigned long long *id)
+{
+    tn_cu_result result = gpu->driver->cuPointerGetAttribute(id, TN_CU_POINTER_BUFFER_ID, address);
+
+    if (result != TN_CUDA_SUCCESS && result != TN_CUDA_ERROR_INVALID_VALUE && !is_over(result))
+        result = gpu->driver->cuPointerGetAttribute(id, TN_CU_POINTER_BUFFER_ID, address);
+    return result;
+}
+
 static tn_cu_result make_anchor(struct tn_gpu *gpu, struct tn_foreign *foreign)
 {
     tn_cu_deviceptr address = 0;
@@ -41,30 +53,40 @@ static tn_cu_result make_anchor(struct tn_gpu *gpu, struct tn_foreign *foreign)
 
     if (result != TN_CUDA_SUCCESS)
         return result;
-    result = gpu->driver->cuPointerGetAttribute(&id, TN_CU_POINTER_BUFFER_ID, address);
-    if (result != TN_CUDA_SUCCESS)
-        return result; /* the few bytes are the context's: their free would wait, and locks may be held */
+    result = ask_id(gpu, address, &id);
+    if (result != TN_CUDA_SUCCESS) {
+        /* The few bytes are the context's: their free would wait, and locks may be held. */
+        if (!is_over(result))
+            tn_gpu_teardown(gpu, result, "cuPointerGetAttribute");
+        return result;
+    }
     foreign->anchor = address;
     foreign->anchor_id = id;
     return TN_CUDA_SUCCESS;
 }
 
-static bool has_anchor(struct tn_gpu *gpu, const struct tn_foreign *foreign)
+/* Whether the anchor is there; or the driver does not say. */
+static tn_cu_result find_anchor(struct tn_gpu *gpu, const struct tn_foreign *foreign, bool *there)
 {
     unsigned long long id = 0;
+    tn_cu_result result = TN_CUDA_SUCCESS;
 
-    return gpu->driver->cuPointerGetAttribute(&id, TN_CU_POINTER_BUFFER_ID, foreign->anchor) ==
-               TN_CUDA_SUCCESS &&
-           id == foreign->anchor_id;
+    *there = false;
+    if (foreign->anchor == 0)
+        return TN_CUDA_SUCCESS;
+    result = ask_id(gpu, foreign->anchor, &id);
+    *there = result == TN_CUDA_SUCCESS && id == foreign->anchor_id;
+    return result == TN_CUDA_ERROR_INVALID_VALUE ? TN_CUDA_SUCCESS : result;
 }
 
 /* The context, or another one that has its handle by now, waits for its work. */
 static tn_cu_result wait_in_foreign(struct tn_gpu *gpu, struct tn_foreign *foreign)
 {
     tn_cu_deviceptr token = 0;
-    tn_cu_result result = TN_CUDA_SUCCESS;
+    bool there;
+    tn_cu_result result = find_anchor(gpu, foreign, &there);
 
-    if (!has_anchor(gpu, foreign))
+    if (result == TN_CUDA_SUCCESS && !there)
         result = make_anchor(gpu, foreign);
     if (result == TN_CUDA_SUCCESS)
         result = gpu->driver->cuMemAlloc(&token, piece_bytes);
@@ -78,7 +100,10 @@ static tn_cu_result wait_in_foreign(struct tn_gpu *gpu, struct tn_foreign *forei
 
 static tn_cu_result end_anchor(struct tn_gpu *gpu, struct tn_foreign *foreign)
 {
-    return has_anchor(gpu, foreign) ? gpu->driver->cuMemFree(foreign->anchor) : TN_CUDA_SUCCESS;
+    bool there;
+    tn_cu_result result = find_anchor(gpu, foreign, &there);
+
+    return result == TN_CUDA_SUCCESS && there ? gpu->driver->cuMemFree(foreign->anchor) : result;
 }
 
 /* Does one of the three above in its context. */
@@ -181,7 +206,8 @@ void tn_foreign_end(struct tn_gpu *gpu)
         struct tn_foreign *foreign = gpu->foreign;
         tn_cu_result result = in_foreign(gpu, foreign, end_anchor);
 
-        if (result != TN_CUDA_SUCCESS && !is_over(result)) /* an anchor that has gone is no more found */
+        if (result != TN_CUDA_SUCCESS &&
+            !is_over(result)) /* an anchor that has gone is no more found */
             result = in_foreign(gpu, foreign, end_anchor);
         gpu->foreign = foreign->next;
         if (!is_over(result))

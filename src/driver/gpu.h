@@ -45,8 +45,8 @@ struct tn_gpu {
     const struct tn_driver *driver;  /* immutable */
     atomic_bool unusable;            /* tn_gpu_check says why */
     atomic_bool proof_wanted;        /* the end of a wait is news: see tn_gpu_want_proof */
-    atomic_uint_fast64_t epoch;     /* rises with every wait begun */
-    atomic_uint_fast64_t proven;    /* the highest epoch whose wait has ended */
+    atomic_uint_fast64_t epoch;      /* rises with every wait begun */
+    atomic_uint_fast64_t proven;     /* the highest epoch whose wait has ended */
     /* The driver's cuGraphLaunch, a load nearer; immutable: */
     tn_cu_result (*launch)(tn_cu_graphexec exec, tn_cu_stream stream);
     /* Above is what allocations, frees and replays look at. */

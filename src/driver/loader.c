@@ -42,8 +42,7 @@ static enum choice chosen(void)
 
 static bool open_as(struct tn_loaded *loaded, const char *name)
 {
-    (void)snprintf(loaded->path, sizeof loaded->path, "%.*s",
-                   (int)sizeof loaded->path - 1, name);
+    (void)snprintf(loaded->path, sizeof loaded->path, "%.*s", (int)sizeof loaded->path - 1, name);
     loaded->handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
     return loaded->handle != NULL;
 }
@@ -104,8 +103,8 @@ static bool name_place(int nth, char *path, size_t path_bytes)
     else if (nth == 1 && known && tn_object_is_program())
         length = snprintf(path, path_bytes, "%s/" TARN_LIBDIR_FROM_BINDIR "/" SIMULATOR, folder);
     else if (nth == 2)
-        length = snprintf(path, path_bytes, "%.*s/" SIMULATOR, (int)installed_length(),
-                          installed_in());
+        length =
+            snprintf(path, path_bytes, "%.*s/" SIMULATOR, (int)installed_length(), installed_in());
     if (length >= (int)path_bytes)
         path[0] = '\0';
     return nth <= 2;

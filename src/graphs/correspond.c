@@ -25,7 +25,7 @@ struct matching {
     size_t count;
     size_t pointer_count;           /* of them, differences of two addresses; not 0 */
     struct tn_reference *addresses; /* two for each of those, in their order; as the next two */
-    struct tn_standings standings; /* of them */
+    struct tn_standings standings;  /* of them */
     tarn_block *blocks; /* those that were found, each as often as it was, in order of address */
     size_t block_count;
     struct rule *rules[2]; /* from a block of the one graph to the other one's, and back */

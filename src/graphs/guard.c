@@ -23,9 +23,8 @@ static const tarn_pointer *find_dead(const tarn_audit *audit)
 static tarn_status watch_all(struct tn_guard *guard, tarn_graph *graph)
 {
     size_t count = tn_audit_listed(guard->audit);
-    tarn_status status =
-        tn_watch_init(&guard->watch, graph->pool, guard->kind == TARN_GUARD_KEEP, count,
-                      &graph->magic, TN_GRAPH_MAGIC, TN_GRAPH_STALE);
+    tarn_status status = tn_watch_init(&guard->watch, graph->pool, guard->kind == TARN_GUARD_KEEP,
+                                       count, &graph->magic, TN_GRAPH_MAGIC, TN_GRAPH_STALE);
 
     for (size_t i = 0; status == TARN_OK && i < count; i++) {
         const tarn_block *block = &guard->audit->pointers[i].block;

@@ -78,7 +78,8 @@ static bool is_alone(const tarn_pool *pool, const struct tn_hold *own)
 static bool is_visited(const tarn_pool *pool, const struct tn_replays *replays)
 {
     return replays->visitor != NULL ||
-           (replays->visited && !tn_gpu_is_proven(&pool->device->gpu, atomic_load(&replays->stamp)));
+           (replays->visited &&
+            !tn_gpu_is_proven(&pool->device->gpu, atomic_load(&replays->stamp)));
 }
 
 /* The pool's graph is its only one. A pool that joins the order meanwhile does so with the lock of that. Nobody
@@ -559,8 +560,8 @@ static TN_APART TN_HOT tarn_status launch_next(const tarn_graph *graph, tn_cu_st
         tn_replays_unlock(replays);
         return launch_again(graph, stream);
     }
-    return tn_exec_launched(
-        gpu, launch_in_series(pool, gpu, replays, stream_id, graph->exec, stream));
+    return tn_exec_launched(gpu,
+                            launch_in_series(pool, gpu, replays, stream_id, graph->exec, stream));
 }
 
 /* What comes often stands in here and in launch_next, and in few lines of code: after a launch nothing of the library is

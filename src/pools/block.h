@@ -74,7 +74,8 @@ struct tn_block {
     bool
         captured_free : 1; /* PENDING: freed while captures of the pool were under way, and not by the
                                order that would reuse it there */
-    bool ended : 1; /* PENDING: a poll has found that nothing uses it; it waits to be settled: pools/use.h */
+    bool
+        ended : 1; /* PENDING: a poll has found that nothing uses it; it waits to be settled: pools/use.h */
     bool
         unheld : 1; /* the same, and one of those captures has no hold: its graph brings one when adopted */
     bool graphs_alone : 1; /* PENDING: but for its uses, graphs alone have touched it: P26 */

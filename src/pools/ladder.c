@@ -93,7 +93,8 @@ static bool rung_idle(struct climb *climb)
 }
 
 /* With the thread's mode relaxed. */
-static TN_USER_CODE_ON_STACK bool call_free_callback(const struct climb *climb, const struct tn_callback *callback)
+static TN_USER_CODE_ON_STACK bool call_free_callback(const struct climb *climb,
+                                                     const struct tn_callback *callback)
 {
     tarn_device *device = climb->pool->device;
     bool helped = false;

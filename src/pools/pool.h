@@ -93,12 +93,13 @@ struct tarn_pool {
     struct tn_hold *holds;
     uint64_t hold_count;
     uint64_t open_hold_count;
-    uint64_t hold_serial;      /* of the newest hold */
-    uint64_t ended_bytes;      /* of PENDING blocks that a poll has found unused */
-    uint64_t unheld_count;     /* pending blocks freed in a capture that has no hold */
-    uint64_t kept_count;       /* pending blocks that watches keep */
-    uint64_t watched_count;    /* watches of its blocks: P25 */
-    uint64_t unwatched_stamp;  /* the epoch when a watch last left a block to replays that may still run; 0: none did */
+    uint64_t hold_serial;   /* of the newest hold */
+    uint64_t ended_bytes;   /* of PENDING blocks that a poll has found unused */
+    uint64_t unheld_count;  /* pending blocks freed in a capture that has no hold */
+    uint64_t kept_count;    /* pending blocks that watches keep */
+    uint64_t watched_count; /* watches of its blocks: P25 */
+    uint64_t
+        unwatched_stamp; /* the epoch when a watch last left a block to replays that may still run; 0: none did */
     uint64_t capture_count;    /* tarn_captures */
     uint64_t graph_count;      /* tarn_graphs */
     uint32_t fork_looks;       /* at captures, for forks that were not joined: graphs/capture.c */

@@ -614,8 +614,8 @@ static bool waits_for_captures(const struct tn_block *block)
 {
     const struct tn_block_cold *cold = tn_block_cold(block);
 
-    if (tn_block_watches(block) != NULL || tn_block_fence(block) != NULL || cold->proof_stamp != 0 ||
-        cold->kept_stamp != 0)
+    if (tn_block_watches(block) != NULL || tn_block_fence(block) != NULL ||
+        cold->proof_stamp != 0 || cold->kept_stamp != 0)
         return false;
     for (const struct tn_use *use = tn_block_uses(block); use != NULL; use = use->next) {
         if (use->order.capture_id == 0)

@@ -31,9 +31,10 @@ struct tn_watched {
 };
 
 struct tn_watch {
-    tarn_device *device;    /* immutable: blocks of others are not watched */
-    tarn_pool *replayer;    /* immutable: whose replays use the blocks; it stays as long as the watch has any */
-    bool keeps;             /* immutable */
+    tarn_device *device; /* immutable: blocks of others are not watched */
+    tarn_pool *
+        replayer; /* immutable: whose replays use the blocks; it stays as long as the watch has any */
+    bool keeps;   /* immutable */
     atomic_size_t gone;     /* index + 1 of the first block that was freed; 0: none */
     _Atomic uint64_t *word; /* immutable: where fresh becomes stale when the first one is */
     uint64_t fresh;         /* immutable */

@@ -169,6 +169,11 @@ bool tn_sim_enter(enum tn_sim_function function, tn_cu_result *result)
 tn_cu_result tn_sim_finish(tn_cu_result result)
 {
     uint64_t ns = tn_sim_cost_enter(&self);
+    if (tn_sim.pace != TN_SIM_BESIDE && !self.in_callback) {
+        if (tn_sim.pace == TN_SIM_AT_ONCE && tn_sim.held == 0)
+            tn_sim_queues_empty();
+        tn_sim_reaper_settle(0);
+    }
     pthread_mutex_unlock(&tn_sim.lock);
     if (tn_sim.sleep)
         tn_sim_cost_spend(ns);
@@ -317,7 +322,10 @@ void tarn_sim_resume_work(void)
 {
     if (!tn_sim_enter_control())
         return;
-    if (tn_sim.held > 0 && --tn_sim.held == 0)
+    if (tn_sim.held > 0 && --tn_sim.held == 0) {
         pthread_cond_broadcast(&tn_sim.changed);
+        if (tn_sim.pace == TN_SIM_AT_ONCE && !self.in_callback)
+            tn_sim_queues_empty();
+    }
     tn_sim_leave();
 }

@@ -53,6 +53,10 @@ enum tn_sim_function {
 TN_CUDA_SIMULATED_FUNCTIONS(TN_SIM_BODY)
 #undef TN_SIM_BODY
 
+/* When the simulated GPU works: beside the program; while a call waits for some of its work, and then all of it; or
+ * before the call that asked for work returns. The last two depend on the program's calls alone. */
+enum tn_sim_pace { TN_SIM_BESIDE, TN_SIM_AWAITED, TN_SIM_AT_ONCE };
+
 /* The whole driver. Guarded by its own lock, settings excepted. */
 struct tn_sim_state {
     pthread_mutex_t lock;
@@ -63,6 +67,7 @@ struct tn_sim_state {
     bool show_ledger;       /* at exit */
     bool exec_memory;       /* executable graphs take device memory */
     bool without_vmm;       /* devices say that they have no virtual memory management */
+    enum tn_sim_pace pace;  /* when work is done, and destructors run */
     int check;              /* 0: no; 1: report wrong programs; 2: and abort (check.h) */
     int device_count;
     int driver_version;
@@ -72,6 +77,7 @@ struct tn_sim_state {
     bool initialised;                    /* cuInit has succeeded */
     bool stopping;                       /* the process exits: the driver is gone */
     unsigned int held;                   /* depth of tarn_sim_hold_work */
+    unsigned int waits;                  /* calls that wait until all work is done */
     int64_t destructor_us;               /* how late destructors of user objects run */
     unsigned int threads;                /* threads of the simulator's own that are alive */
     tarn_sim_ledger ledger;              /* all but context_stack_entries, which is the thread's */

@@ -83,7 +83,7 @@ static void perform(const struct tn_sim_work *work)
 
 static bool may_start(const struct tn_sim_work *work)
 {
-    if (tn_sim.held > 0)
+    if (tn_sim.held > 0 || (tn_sim.pace == TN_SIM_AWAITED && tn_sim.waits == 0))
         return false;
     for (size_t i = 0; i < work->point_count; i++) {
         if (!tn_sim_point_reached(&work->points[i]))
@@ -301,8 +301,27 @@ bool tn_sim_queue_covers(const struct tn_sim_point *moment, const struct tn_sim_
     return false;
 }
 
+static bool any_work(void)
+{
+    const struct tn_sim_stream *stream = tn_sim_all_streams;
+    while (stream != NULL && stream->head == NULL)
+        stream = stream->next;
+    return stream != NULL;
+}
+
+void tn_sim_queues_empty(void)
+{
+    tn_sim.waits++;
+    pthread_cond_broadcast(&tn_sim.changed);
+    while (any_work() && tn_sim_wait())
+        continue;
+    tn_sim.waits--;
+}
+
 void tn_sim_point_wait(const struct tn_sim_point *point)
 {
+    if (tn_sim.pace == TN_SIM_AWAITED && !tn_sim_point_reached(point))
+        tn_sim_queues_empty();
     while (!tn_sim_point_reached(point) && tn_sim_wait())
         continue;
     tn_sim_order_known(point);
@@ -312,6 +331,8 @@ void tn_sim_point_wait(const struct tn_sim_point *point)
 static void wait_for_streams(const struct tn_sim_context *context, int device)
 {
     uint64_t target = last_ticket;
+    if (tn_sim.pace == TN_SIM_AWAITED)
+        tn_sim_queues_empty();
     const struct tn_sim_stream *stream = tn_sim_all_streams;
     while (stream != NULL) {
         const struct tn_sim_context *theirs = stream->object.context;

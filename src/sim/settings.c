@@ -152,6 +152,22 @@ static bool set_missing(const char *text)
     return true;
 }
 
+static bool set_work(const char *text)
+{
+    static const char *const paces[] = {
+        [TN_SIM_BESIDE] = "beside",
+        [TN_SIM_AWAITED] = "awaited",
+        [TN_SIM_AT_ONCE] = "at-once",
+    };
+    for (enum tn_sim_pace pace = TN_SIM_BESIDE; pace <= TN_SIM_AT_ONCE; pace++) {
+        if (strcmp(text, paces[pace]) == 0) {
+            tn_sim.pace = pace;
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool set_destructor_us(const char *text)
 {
     long value;
@@ -207,6 +223,7 @@ static const struct setting {
     {"EXEC_MEMORY", "0 or 1", set_exec_memory},
     {"ACCOUNT", "a file to write", set_account},
     {"GONE", "0 or 1", set_gone},
+    {"WORK", "beside, awaited or at-once", set_work},
 };
 
 enum { SETTING_COUNT = sizeof settings / sizeof settings[0] };
@@ -232,7 +249,8 @@ static bool set(const struct setting *setting, const char *value)
 
 void tn_sim_settings_read(void)
 {
-    for (char *const *variable = tn_environment_all(); variable != NULL && *variable != NULL; variable++) {
+    for (char *const *variable = tn_environment_all(); variable != NULL && *variable != NULL;
+         variable++) {
         if (strncmp(*variable, PREFIX, PREFIX_LENGTH) != 0)
             continue;
         const char *name = *variable + PREFIX_LENGTH;

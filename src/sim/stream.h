@@ -121,6 +121,9 @@ void tn_sim_point_clear(struct tn_sim_point *point);
 
 bool tn_sim_point_reached(const struct tn_sim_point *point);
 
+/* Waits until no stream has work any more, which is done meanwhile also where it is else awaited; giving up the lock. */
+void tn_sim_queues_empty(void);
+
 /* Waits until a point is reached, giving up the lock. */
 void tn_sim_point_wait(const struct tn_sim_point *point);
 

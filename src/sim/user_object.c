@@ -163,9 +163,8 @@ static void let_go(struct tn_sim_user_object *object)
     last_due = object;
     due_count++;
     object->due_number = due_count;
-    object->due_ns = object->was_copied && tn_sim.destructor_us > 0
-                         ? now_ns() + tn_sim.destructor_us * 1000
-                         : 0;
+    object->due_ns =
+        object->was_copied && tn_sim.destructor_us > 0 ? now_ns() + tn_sim.destructor_us * 1000 : 0;
     pthread_cond_signal(&reaper_wake);
 }
 

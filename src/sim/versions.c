@@ -177,8 +177,8 @@ tn_cu_result tn_sim_version_cuCtxCreate_v4(tn_cu_context *context, const void *p
                                            unsigned int flags, tn_cu_device device)
 {
     const struct context_params *given = params;
-    if (given != NULL && (given->affinities != NULL || given->affinity_count != 0 ||
-                          given->client != NULL))
+    if (given != NULL &&
+        (given->affinities != NULL || given->affinity_count != 0 || given->client != NULL))
         return TN_CUDA_ERROR_NOT_SUPPORTED;
     return tn_sim_cuCtxCreate(context, flags, device);
 }

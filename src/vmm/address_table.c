@@ -38,8 +38,9 @@ tarn_status tn_address_table_init(void)
         atomic_store(&tn_address_table.pages, reserve(page_count_max * sizeof(tn_address_page)));
     if (atomic_load(&tn_address_table.slots) == NULL ||
         atomic_load(&tn_address_table.pages) == NULL)
-        return tn_fail(TARN_ERR_HOST_MEMORY, "no 1088 MiB of host addresses for the address tables; "
-                                             "they take memory only where they are used");
+        return tn_fail(TARN_ERR_HOST_MEMORY,
+                       "no 1088 MiB of host addresses for the address tables; "
+                       "they take memory only where they are used");
     return TARN_OK;
 }
 

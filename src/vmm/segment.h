@@ -52,18 +52,18 @@ struct tn_chunk {
     uint32_t live_factor;             /* makes a hash of a block's place */
     /* What every allocation and free writes is on other cache lines than what other threads read that free. */
     _Alignas(128) uint64_t used_bytes; /* in blocks that are not free */
-    uint64_t freed_stamp;              /* epoch of the last free in it; 0: never used, or forgotten */
-    uint32_t live_count;               /* blocks in the index */
-    uint32_t live_room;                /* blocks that may be in it */
-    uint32_t hold_count;               /* holds that contain it; 0: not captured */
-    uint32_t id;                       /* index in the pool's table of chunks */
-    int kind;                          /* enum tn_heap_kind of the heap that mapped it; immutable */
-    bool was_cached;                   /* its mapping took it from the cache */
-    bool was_used;                     /* a free in it was proven idle, and its stamp forgotten */
+    uint64_t freed_stamp; /* epoch of the last free in it; 0: never used, or forgotten */
+    uint32_t live_count;  /* blocks in the index */
+    uint32_t live_room;   /* blocks that may be in it */
+    uint32_t hold_count;  /* holds that contain it; 0: not captured */
+    uint32_t id;          /* index in the pool's table of chunks */
+    int kind;             /* enum tn_heap_kind of the heap that mapped it; immutable */
+    bool was_cached;      /* its mapping took it from the cache */
+    bool was_used;        /* a free in it was proven idle, and its stamp forgotten */
     /* Of idle memory and of captures': epoch of the last free that the end of its holds does not
      * prove idle: P26 in pools/hold.h. */
     uint64_t outside_stamp;
-    tn_cu_memhandle handle;            /* immutable */
+    tn_cu_memhandle handle;                /* immutable */
     struct tn_chunk_properties properties; /* that it was made with; immutable but for the peers,
                                               which are those of its mapping */
     struct tn_chunk_links links;           /* guarded by the CACHE lock while it is in the cache */

@@ -512,8 +512,8 @@ SAME_TYPE(tn_pfn_cuLibraryLoadData, CUresult (*)(CUlibrary *, const void *, int 
 TN_CUDA_ALL_FUNCTIONS(SAME_FUNCTION)
 
 #define SAME_VERSION(own, name, symbol, version, parameters, names)                                \
-    _Static_assert(__builtin_types_compatible_p(tn_pfn_##own, PFN_##name##_v##version),            \
-                   #own " has another signature than the toolkit's " #name " of version " #version);
+    _Static_assert(__builtin_types_compatible_p(tn_pfn_##own, PFN_##name##_v##version), #own       \
+                   " has another signature than the toolkit's " #name " of version " #version);
 TN_CUDA_LIBRARY_VERSIONS(SAME_VERSION)
 
 #define SAME_DECLARATION(name, symbol, version, parameters, names)                                 \

@@ -23,7 +23,7 @@ struct host {
     int result;
 };
 
-static void fail(const char *what)
+_Noreturn static void fail(const char *what)
 {
     const char *why = dlerror();
 
@@ -101,8 +101,8 @@ static int destroy_graph(struct host *host)
     find(host->plugin, "plugin_capture", &allocate);
     if (init(0) != TN_CUDA_SUCCESS || retain(&context, 0) != TN_CUDA_SUCCESS ||
         set_current(context) != TN_CUDA_SUCCESS || make_stream(&stream, 1) != TN_CUDA_SUCCESS ||
-        begin(stream, TN_CU_CAPTURE_MODE_RELAXED) != TN_CUDA_SUCCESS ||
-        allocate(stream) != 0 || end(stream, &graph) != TN_CUDA_SUCCESS)
+        begin(stream, TN_CU_CAPTURE_MODE_RELAXED) != TN_CUDA_SUCCESS || allocate(stream) != 0 ||
+        end(stream, &graph) != TN_CUDA_SUCCESS)
         fail("a capture");
     close_plugin(host);
     return destroy(graph) == TN_CUDA_SUCCESS ? 0 : 1;
@@ -110,7 +110,7 @@ static int destroy_graph(struct host *host)
 
 int main(int count, char **arguments)
 {
-    struct host host = {NULL};
+    struct host host = {.plugin = NULL};
 
     if (count != 3) {
         (void)fprintf(stderr, "usage: plugin_host PLUGIN thread|graph\n");

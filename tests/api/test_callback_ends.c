@@ -202,7 +202,8 @@ START_TEST(a_pool_that_is_released_goes_when_the_call_has_ended)
     count = test_device_stats().pool_count;
     call_with((enum call)_i, release_pool, &address);
     if (_i != CALL_ALLOC && _i != CALL_RESERVE)
-        ck_assert_uint_eq(test_device_stats().pool_count, count); /* blocks and checkpoint keep it */
+        ck_assert_uint_eq(test_device_stats().pool_count,
+                          count); /* blocks and checkpoint keep it */
     if (_i == CALL_RESTORE || _i == CALL_TAKE) {
         OK(tarn_free(saved));
         ck_assert_uint_eq(test_device_stats().pool_count, count); /* for the checkpoint */
@@ -268,8 +269,7 @@ START_TEST(an_allocation_whose_capture_ends_meanwhile_is_refused)
     acted = 0;
     OK(tarn_device_add_free_callback(world.device, act, (void *)&action));
     capture = test_capture_on(world.pool, stream, TARN_CAPTURE_RELAXED);
-    STATUS(TARN_ERR_CAPTURE_BROKEN,
-           tarn_alloc(world.pool, ASKED_MIB * MIB, 0, stream, &address));
+    STATUS(TARN_ERR_CAPTURE_BROKEN, tarn_alloc(world.pool, ASKED_MIB * MIB, 0, stream, &address));
     ck_assert_untouched(address);
     ck_assert_int_eq(acted, 1);
     if (_i == 0)

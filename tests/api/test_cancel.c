@@ -100,8 +100,7 @@ static atomic_bool removed;
 static void *remove_callback(void *unused)
 {
     (void)unused;
-    atomic_store(&removed,
-                 tarn_device_remove_free_callback(world.device, linger, NULL) == TARN_OK);
+    atomic_store(&removed, tarn_device_remove_free_callback(world.device, linger, NULL) == TARN_OK);
     return NULL;
 }
 

@@ -399,8 +399,7 @@ START_TEST(the_newest_node_is_that_of_the_captures_own_graph)
     test_set_words(world.stream, block, 1, 1);
     test_fill(world.stream, block, 1, 1);
     test_break_capture();
-    REFUSE(TARN_ERR_CAPTURE_BROKEN,
-           "its graph ends with node 2 of 2 (kernel 'tarn_test_fill')",
+    REFUSE(TARN_ERR_CAPTURE_BROKEN, "its graph ends with node 2 of 2 (kernel 'tarn_test_fill')",
            tarn_capture_end_to_graph(capture));
     OK(tarn_capture_abort(capture));
     OK(tarn_free(block));

@@ -309,7 +309,8 @@ int main(void)
     tcase_add_test(tcase, the_calls_are_those_of_the_list);
     tcase_add_test(tcase, every_call_in_a_child_answers_forked);
     tcase_add_test(tcase, a_steady_allocation_in_a_child_answers_forked);
-    tcase_add_test(tcase, every_call_in_a_child_answers_forked_while_others_were_inside_at_the_fork);
+    tcase_add_test(tcase,
+                   every_call_in_a_child_answers_forked_while_others_were_inside_at_the_fork);
     tcase_add_test(tcase, a_child_answers_while_the_routes_are_locked);
     tcase_add_test(tcase, a_child_answers_while_a_callback_runs);
     tcase_add_test(tcase, a_filter_may_fork);

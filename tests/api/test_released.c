@@ -333,14 +333,10 @@ static void leave_output_copied_by_a_checkpoint(void)
 }
 
 static void (*const leaves[])(void) = {
-    leave_output_read_on_the_stream,
-    leave_output_freed_behind_its_graph,
-    leave_output_recorded_on_another_stream,
-    leave_work_before_the_capture,
-    leave_work_freed_in_the_capture,
-    leave_output_of_a_tarn_graph,
-    leave_output_freed_in_the_next_capture,
-    leave_output_copied_by_a_checkpoint,
+    leave_output_read_on_the_stream,         leave_output_freed_behind_its_graph,
+    leave_output_recorded_on_another_stream, leave_work_before_the_capture,
+    leave_work_freed_in_the_capture,         leave_output_of_a_tarn_graph,
+    leave_output_freed_in_the_next_capture,  leave_output_copied_by_a_checkpoint,
 };
 
 START_TEST(memory_that_more_than_graphs_touched_waits_for_a_proof)
@@ -523,8 +519,7 @@ int main(void)
     TCase *wait;
     TCase *late;
 
-    tcase_add_test(go,
-                   three_thousand_adopted_graphs_leave_no_pools_and_cost_the_same_to_the_last);
+    tcase_add_test(go, three_thousand_adopted_graphs_leave_no_pools_and_cost_the_same_to_the_last);
     tcase_add_test(go, an_adopted_pool_goes_behind_the_last_launch_of_its_graph);
     tcase_add_test(go, an_output_freed_with_its_last_use_named_goes_without_a_wait);
     tcase_add_test(go, released_pools_go_with_their_graphs);

@@ -145,7 +145,8 @@ START_TEST(a_checkpoint_is_taken_while_blocks_are_pending)
     test_fill(world.side, pending, 3, WORDS);
     OK(tarn_free_on(pending, world.side));
     checkpoint = test_take(TARN_CONTENTS_NONE);
-    ck_assert_uint_eq(test_stats(world.pool).pending_count, 0); /* its stream is behind the side's */
+    ck_assert_uint_eq(test_stats(world.pool).pending_count,
+                      0); /* its stream is behind the side's */
     OK(tarn_free(kept));
     sim.resume_work();
     restore(checkpoint);

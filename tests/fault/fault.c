@@ -88,6 +88,8 @@ static void set_untouched(void *outputs, size_t bytes)
 
 void fault_begin(const struct fault_plan *plan)
 {
+    tn_cu_context made;
+
     test_start();
     memset(&run, 0, sizeof run);
     run.plan = *plan;
@@ -98,6 +100,9 @@ void fault_begin(const struct fault_plan *plan)
     set_untouched(&fault.out, sizeof fault.out);
     for (size_t i = 0; i < FAULT_STREAMS; i++)
         fault.streams[i] = test_stream();
+    (void)test_make_context();
+    fault.foreign = test_stream();
+    CU_OK(cu.cuCtxPopCurrent(&made));
     fault.ledger = test_ledger();
     fault.outstanding = tn_host_outstanding();
 }
@@ -252,9 +257,7 @@ static bool disarm(void)
  * told to be lost does: so its work is over before a call that may be told so. */
 static void finish_work(void)
 {
-    bool may_be_lost = run.spoiled || run.plan.result == TN_CUDA_ERROR_ILLEGAL_ADDRESS;
-
-    if (may_be_lost && test_ledger().captures == 0) /* they forbid to wait */
+    if ((run.spoiled || run.plan.finished) && test_ledger().captures == 0) /* they forbid to wait */
         test_wait_for_all();
 }
 
@@ -399,8 +402,9 @@ static void check_unchanged(void)
         NO_MORE(ledger.handles);
         NO_MORE(ledger.mappings);
     }
-    /* The token of the device's waits and its neighbour; one that was refused is made again. */
-    if (now.ledger.linear_allocations > fault.ledger.linear_allocations + 2)
+    /* The token of the device's waits and its neighbour, and the anchor in the program's context; one that was
+     * refused is made again. */
+    if (now.ledger.linear_allocations > fault.ledger.linear_allocations + 3)
         NO_MORE(ledger.linear_allocations);
     if (!may_mark || now.ledger.events > run.picture.ledger.events + 1)
         NO_MORE(ledger.events);
@@ -542,7 +546,8 @@ static void forgive(tarn_sim_ledger *ledger, const tarn_sim_ledger *now, const c
         FORGIVE(context_stack_entries);
     if (strcmp(call, "cuDevicePrimaryCtxRelease") == 0)
         FORGIVE(primary_retains);
-    if (strcmp(call, "cuMemFree") == 0) { /* of the token, when the device closes */
+    /* Of the token or an anchor, when the device closes; of an anchor that nobody knows. */
+    if (strcmp(call, "cuMemFree") == 0 || strcmp(call, "cuPointerGetAttribute") == 0) {
         FORGIVE(linear_allocations);
         FORGIVE(linear_bytes);
     }
@@ -561,6 +566,10 @@ static void check_nothing_is_left(void)
             return; /* any number of refused calls */
         forgive(&fault.ledger, &now, run.struck);
     }
+    /* A fault in the program's context ends that, with its anchor and its token: it was only told to have one. */
+    if (run.plan.result == TN_CUDA_ERROR_ILLEGAL_ADDRESS &&
+        now.linear_allocations <= fault.ledger.linear_allocations + 2)
+        forgive(&fault.ledger, &now, "cuMemFree");
     test_same_ledger(&fault.ledger);
 }
 
@@ -586,6 +595,9 @@ void fault_teardown(void (*ends)(void))
         END(tarn_free(address));
         run.live_count -= 1;
     }
+    /* A pool is BUSY while launches of its graphs run, and nobody else may wait for them. */
+    if (test_ledger().captures == 0)
+        test_wait_for_all();
     if (is_stuck()) {
         check_pools();
         return; /* the pool is BUSY for as long as the driver holds the graph */

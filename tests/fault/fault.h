@@ -21,6 +21,7 @@ struct fault_plan {
     uint64_t nth; /* 1 is the first of the scenario */
     bool for_good;
     bool through_teardown; /* with for_good: teardown meets the fault too, and then not any more */
+    bool finished;         /* the device's work is over before each step */
     int result;            /* of the driver call */
 };
 
@@ -48,6 +49,7 @@ struct fault_outputs {
 struct fault_world {
     struct fault_outputs out; /* UNTOUCHED: none */
     tn_cu_stream streams[FAULT_STREAMS];
+    tn_cu_stream foreign;   /* in a context that the program made */
     tarn_sim_ledger ledger; /* before the device was opened */
     int64_t outstanding;    /* host allocations then */
 };
@@ -125,6 +127,7 @@ int fault_main(const struct fault_scenario *scenario);
 #define MAIN fault.streams[0]
 #define SIDE fault.streams[1]
 #define THIRD fault.streams[2]
+#define FOREIGN fault.foreign
 
 /* Frees a block of the scenario, as a step. */
 #define FREE(block)                                                                                \

@@ -98,6 +98,19 @@ static void retire(void)
     STEP(TRIM, tarn_pool_trim(POOL, &fault.out.freed_bytes));
 }
 
+/* A context that the program made is met, waited for, and left. */
+static void use_context(void)
+{
+    void *block;
+
+    STEP(ROOM | LOST, tarn_alloc(POOL, 2 * MIB, 0, FOREIGN, &fault.out.address));
+    block = fault_taken(POOL, 2 * MIB);
+    test_set_words(FOREIGN, block, 1, WORDS);
+    STEP(NOTE, tarn_free_on(block, FOREIGN));
+    fault_dead(block);
+    STEP(TRIM, tarn_pool_trim(POOL, &fault.out.freed_bytes));
+}
+
 /* Pending blocks when pool and device go. */
 static void leave(void)
 {
@@ -125,7 +138,7 @@ int main(void)
 {
     static const struct fault_scenario streams = {
         .name = "streams",
-        .parts = {fault_open, free_many, free_in_capture, retire, leave},
+        .parts = {fault_open, free_many, free_in_capture, retire, use_context, leave},
         .ends = end_own,
     };
 

@@ -50,8 +50,7 @@ static tn_cu_graph counting_graph(uint32_t spin_ms)
     test_spin(world.stream, spin_ms);
     test_add(world.stream, ends, 1, 1);
     graph = test_end_capture(world.stream);
-    CU_OK(cu.cuUserObjectCreate(&object, NULL, note_end, 1,
-                                TN_CU_USER_OBJECT_NO_DESTRUCTOR_SYNC));
+    CU_OK(cu.cuUserObjectCreate(&object, NULL, note_end, 1, TN_CU_USER_OBJECT_NO_DESTRUCTOR_SYNC));
     CU_OK(cu.cuGraphRetainUserObject(graph, object, 1, TN_CU_GRAPH_USER_OBJECT_MOVE));
     return graph;
 }

@@ -595,7 +595,8 @@ Suite *graph_suite(void)
     TCase *life = tcase_create("life");
     tcase_add_checked_fixture(life, make_things, NULL);
     tcase_add_test(life, a_user_object_goes_with_the_last_of_graph_clone_exec_and_launch);
-    tcase_add_loop_test(life, a_late_destructor_of_an_instantiated_graph_runs_behind_the_call, 0, 2);
+    tcase_add_loop_test(life, a_late_destructor_of_an_instantiated_graph_runs_behind_the_call, 0,
+                        2);
     tcase_add_test(life, late_destructors_run_by_themselves_in_time);
     tcase_add_loop_test(life, a_user_object_goes_with_a_capture_that_ends_badly_or_is_abandoned, 0,
                         2);

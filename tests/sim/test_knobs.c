@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* test_knobs.c -- settings, by the environment and by the program, right and wrong. */
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "sim_test.h"
@@ -60,6 +62,7 @@ static const struct {
     {"TARN_SIM_DESTRUCTOR_US", "10000001"},
     {"TARN_SIM_LEDGER", "2"},
     {"TARN_SIM_GONE", "2"},
+    {"TARN_SIM_WORK", "later"},
 };
 
 START_TEST(a_wrong_value_is_reported_and_the_default_stands)
@@ -299,6 +302,104 @@ START_TEST(a_strict_driver_never_gives_a_handle_out_again)
 }
 END_TEST
 
+/* A stream with a fill and an event behind it, by a driver that works as said. */
+struct paced {
+    struct kernels kernels;
+    tn_cu_stream stream;
+    tn_cu_event event;
+    tn_cu_deviceptr word;
+};
+
+static struct paced queue_at(const char *when)
+{
+    struct paced paced;
+    setenv("TARN_SIM_WORK", when, 1);
+    start_context();
+    paced.kernels = load_kernels();
+    paced.stream = new_stream(TN_CU_STREAM_NON_BLOCKING);
+    paced.event = new_event();
+    paced.word = map_new(2 * MIB).address;
+    OK(launch_fill(&paced.kernels, paced.stream, paced.word, 7, 1));
+    OK(cu.cuEventRecord(paced.event, paced.stream));
+    return paced;
+}
+
+static void pause_for_workers(void)
+{
+    (void)nanosleep(&(struct timespec){0, 20000000}, NULL);
+}
+
+START_TEST(work_that_is_awaited_is_done_by_no_call_but_a_wait_and_then_all_of_it)
+{
+    struct paced paced = queue_at("awaited");
+    tn_cu_stream other = new_stream(TN_CU_STREAM_NON_BLOCKING);
+    tn_cu_event event = new_event();
+    OK(launch_fill(&paced.kernels, other, paced.word + 4, 8, 1));
+    OK(cu.cuEventRecord(event, other));
+    pause_for_workers();
+    ANSWERS(TN_CUDA_ERROR_NOT_READY, cu.cuEventQuery(paced.event));
+    ANSWERS(TN_CUDA_ERROR_NOT_READY, cu.cuStreamQuery(other));
+    if (_i == 0)
+        OK(cu.cuStreamSynchronize(paced.stream));
+    else if (_i == 1)
+        OK(cu.cuEventSynchronize(event));
+    else
+        OK(cu.cuCtxSynchronize());
+    OK(cu.cuEventQuery(paced.event));
+    OK(cu.cuEventQuery(event));
+    OK(launch_fill(&paced.kernels, other, paced.word + 4, 9, 1));
+    pause_for_workers();
+    ANSWERS(TN_CUDA_ERROR_NOT_READY, cu.cuStreamQuery(other));
+}
+END_TEST
+
+START_TEST(work_at_once_is_done_when_the_call_returns)
+{
+    struct paced paced = queue_at("at-once");
+    for (int i = 0; i < 200; i++) {
+        OK(cu.cuEventQuery(paced.event));
+        OK(launch_fill(&paced.kernels, paced.stream, paced.word, 8, 1));
+        OK(cu.cuEventRecord(paced.event, paced.stream));
+    }
+    OK(cu.cuStreamQuery(paced.stream));
+    sim.tarn_sim_hold_work();
+    OK(launch_fill(&paced.kernels, paced.stream, paced.word, 8, 1));
+    ANSWERS(TN_CUDA_ERROR_NOT_READY,
+            cu.cuStreamQuery(paced.stream)); /* nobody waits for what is held */
+    sim.tarn_sim_resume_work();
+    OK(cu.cuStreamQuery(paced.stream));
+}
+END_TEST
+
+static void count_destructor(void *count)
+{
+    atomic_fetch_add((atomic_int *)count, 1);
+}
+
+START_TEST(destructors_run_before_the_call_returns_unless_work_is_done_beside)
+{
+    static atomic_int count;
+    struct paced paced = queue_at(_i == 0 ? "awaited" : "at-once");
+    for (int i = 0; i < 200; i++) {
+        tn_cu_graph graph;
+        tn_cu_graphexec exec;
+        tn_cu_userobject object;
+        OK(cu.cuGraphCreate(&graph, 0));
+        OK(cu.cuUserObjectCreate(&object, &count, count_destructor, 1,
+                                 TN_CU_USER_OBJECT_NO_DESTRUCTOR_SYNC));
+        OK(cu.cuGraphRetainUserObject(graph, object, 1, TN_CU_GRAPH_USER_OBJECT_MOVE));
+        OK(cu.cuGraphInstantiateWithFlags(&exec, graph, 0));
+        OK(cu.cuGraphDestroy(graph));
+        OK(cu.cuGraphLaunch(exec, paced.stream));
+        OK(cu.cuGraphExecDestroy(exec));
+        if (_i == 0)
+            ck_assert_int_eq(atomic_load(&count), i); /* the launch is under way */
+        OK(cu.cuStreamSynchronize(paced.stream));
+        ck_assert_int_eq(atomic_load(&count), i + 1);
+    }
+}
+END_TEST
+
 Suite *knobs_suite(void)
 {
     Suite *suite = suite_create("knobs");
@@ -321,6 +422,11 @@ Suite *knobs_suite(void)
     tcase_add_test(effects, the_driver_can_be_gone_for_early_exit_handlers);
     tcase_add_test(effects, a_lax_driver_gives_handles_out_again_and_ids_never);
     tcase_add_test(effects, a_strict_driver_never_gives_a_handle_out_again);
+    tcase_add_loop_test(
+        effects, work_that_is_awaited_is_done_by_no_call_but_a_wait_and_then_all_of_it, 0, 3);
+    tcase_add_test(effects, work_at_once_is_done_when_the_call_returns);
+    tcase_add_loop_test(effects, destructors_run_before_the_call_returns_unless_work_is_done_beside,
+                        0, 2);
     suite_add_tcase(suite, effects);
     return suite;
 }

@@ -4,8 +4,8 @@
 #include <stdio.h>
 
 static struct {
-    tarn_pool *pool;   /* of captures alone */
-    tarn_pool *spare;  /* empty */
+    tarn_pool *pool;  /* of captures alone */
+    tarn_pool *spare; /* empty */
     tarn_capture *capture;
     tarn_graph *graphs[2];
     tn_cu_graph raw;
@@ -151,8 +151,7 @@ static void open_again(void)
     X(tarn_capture_end_to_graph, begin_to_graph_here, (with.capture))                              \
     X(tarn_checkpoint_destroy, NULL, (with.checkpoint))                                            \
     X(tarn_checkpoint_restore, NULL, (with.checkpoint, world.stream, NULL))                        \
-    X(tarn_checkpoint_take, NULL,                                                                  \
-      (world.pool, TARN_CONTENTS_HOST, world.stream, &out.checkpoint))                             \
+    X(tarn_checkpoint_take, NULL, (world.pool, TARN_CONTENTS_HOST, world.stream, &out.checkpoint)) \
     X(tarn_checkpoint_verify, NULL, (with.checkpoint, world.stream))                               \
     X(tarn_device_add_free_callback, NULL, (world.device, say_no, &out))                           \
     X(tarn_device_add_oom_observer, NULL, (world.device, see_nothing, &out))                       \
@@ -166,8 +165,7 @@ static void open_again(void)
     X(tarn_device_open, NULL, (0, NULL, &out.device))                                              \
     X(tarn_device_remove_free_callback, add_callback, (world.device, say_no, &out))                \
     X(tarn_device_remove_oom_observer, add_observer, (world.device, see_nothing, &out))            \
-    X(tarn_device_report, NULL,                                                                    \
-      (world.device, TARN_REPORT_TEXT, out.text, sizeof out.text, NULL))                           \
+    X(tarn_device_report, NULL, (world.device, TARN_REPORT_TEXT, out.text, sizeof out.text, NULL)) \
     X(tarn_device_reset_peaks, NULL, (world.device))                                               \
     X(tarn_device_reset_totals, NULL, (world.device))                                              \
     X(tarn_device_set_cache_limit, NULL, (world.device, TARN_NO_CACHE))                            \
@@ -176,15 +174,15 @@ static void open_again(void)
     X(tarn_device_set_pinned_cache_limit, NULL, (world.device, TARN_NO_CACHE))                     \
     X(tarn_device_collect, NULL, (world.device))                                                   \
     X(tarn_device_trim, NULL, (world.device, 0, &out.bytes))                                       \
-    X(tarn_driver_graph_audit, NULL, (world.device, with.raw, NULL, &out.audit))                  \
-    X(tarn_driver_graph_compare, NULL, (world.device, with.raw, with.raw, &out.graph_diff))       \
+    X(tarn_driver_graph_audit, NULL, (world.device, with.raw, NULL, &out.audit))                   \
+    X(tarn_driver_graph_compare, NULL, (world.device, with.raw, with.raw, &out.graph_diff))        \
     X(tarn_end_allocate_to_pool, begin_route, (world.device, world.pool))                          \
     X(tarn_free, NULL, (with.block))                                                               \
     X(tarn_free_on, NULL, (with.block, with.stream))                                               \
     X(tarn_graph_adopt, NULL, (world.pool, with.raw, &out.graph))                                  \
-    X(tarn_graph_audit, NULL, (with.graphs[0], NULL, &out.audit))                                 \
+    X(tarn_graph_audit, NULL, (with.graphs[0], NULL, &out.audit))                                  \
     X(tarn_graph_check, NULL, (with.graphs[0]))                                                    \
-    X(tarn_graph_compare, NULL, (with.graphs[0], with.graphs[1], &out.graph_diff))                \
+    X(tarn_graph_compare, NULL, (with.graphs[0], with.graphs[1], &out.graph_diff))                 \
     X(tarn_graph_destroy, NULL, (with.graphs[0]))                                                  \
     X(tarn_graph_diff_report, NULL,                                                                \
       (with.graph_diff, TARN_REPORT_TEXT, out.text, sizeof out.text, NULL))                        \
@@ -195,12 +193,12 @@ static void open_again(void)
     X(tarn_graph_update, begin_here, (with.graphs[0], with.capture))                               \
     X(tarn_malloc, NULL, (world.device, 4 * MIB, world.stream, &out.address))                      \
     X(tarn_pool_add_peer, NULL, (world.pool, 0))                                                   \
-    X(tarn_pool_check_live, NULL, (world.pool, NULL, 0, &out.live_diff))                          \
+    X(tarn_pool_check_live, NULL, (world.pool, NULL, 0, &out.live_diff))                           \
     X(tarn_pool_create, NULL, (world.device, NULL, &out.pool))                                     \
     X(tarn_pool_destroy, NULL, (with.spare))                                                       \
     X(tarn_pool_get_memory_stats, NULL, (world.pool, &out.memory_stats))                           \
     X(tarn_pool_get_stats, NULL, (world.pool, &out.pool_stats))                                    \
-    X(tarn_pool_layout, NULL, (world.pool, &out.layout))                                          \
+    X(tarn_pool_layout, NULL, (world.pool, &out.layout))                                           \
     X(tarn_pool_release, NULL, (with.spare))                                                       \
     X(tarn_pool_report, NULL, (world.pool, TARN_REPORT_TEXT, out.text, sizeof out.text, NULL))     \
     X(tarn_pool_reserve, NULL, (world.pool, 8 * MIB, world.stream))                                \

@@ -9,8 +9,8 @@
 
 struct test_call {
     const char *name;
-    bool has_status;          /* else make answers OK, whatever it does */
-    void (*before)(void);     /* on the same thread; NULL: nothing */
+    bool has_status;      /* else make answers OK, whatever it does */
+    void (*before)(void); /* on the same thread; NULL: nothing */
     tarn_status (*make)(void);
 };
 

@@ -279,7 +279,8 @@ int main(void)
     tcase_add_test(kernels, each_part_of_a_launchs_shape_counts);
     tcase_add_test(kernels, kernels_of_other_functions_are_told_by_name);
     tcase_add_test(kernels, what_cannot_be_inspected_is_not_equal);
-    tcase_add_loop_test(kernels, a_buffer_and_values_whose_layout_is_not_known_are_not_compared, 0, 2);
+    tcase_add_loop_test(kernels, a_buffer_and_values_whose_layout_is_not_known_are_not_compared, 0,
+                        2);
     tcase_add_test(kernels, a_buffer_whose_layout_is_not_known_is_compared_by_words);
     tcase_add_test(blocks, blocks_that_take_each_others_place_correspond);
     tcase_add_test(blocks, one_address_that_changed_is_the_only_one_that_is_named);

@@ -218,7 +218,8 @@ START_TEST(blocks_that_come_while_memory_is_taken_are_saved_too)
     meanwhile = add_block;
     OK(tn_checkpoint_take(pool, (tarn_contents)_i, stream, &checkpoint));
     meanwhile = NULL;
-    ck_assert_int_eq(rooms, _i == TARN_CONTENTS_DEVICE ? 3 : 2); /* tables of both sizes take 1 KiB */
+    ck_assert_int_eq(rooms,
+                     _i == TARN_CONTENTS_DEVICE ? 3 : 2); /* tables of both sizes take 1 KiB */
     ck_assert_uint_eq(checkpoint->block_count, added);
     ck_assert_uint_eq(device->default_pool->counters.live_count, 1);
     OK(tn_checkpoint_verify(checkpoint, stream));

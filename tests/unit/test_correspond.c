@@ -225,7 +225,8 @@ START_TEST(without_memory_nothing_is_left)
         ck_assert(status == TARN_OK || status == TARN_ERR_HOST_MEMORY);
         ck_assert_int_eq(tn_host_outstanding(), outstanding);
     } while (status != TARN_OK);
-    ck_assert_uint_eq(failures, 8); /* four arrays here; of what is looked up two, and a record for each pool */
+    ck_assert_uint_eq(
+        failures, 8); /* four arrays here; of what is looked up two, and a record for each pool */
     expect(0, true);
 }
 END_TEST

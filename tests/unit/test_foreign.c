@@ -167,13 +167,49 @@ START_TEST(a_meeting_waits_for_nothing_whatever_the_driver_refuses)
 
     sim.hold_work();
     test_set_words(stream, memory, 1, 16);
-    sim.plan_fault("cuPointerGetAttribute", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    sim.plan_fault("cuPointerGetAttribute", 1, 1, TN_CUDA_ERROR_UNKNOWN);
     STATUS(TARN_ERR_DRIVER, tn_gpu_meet_context(&gpu, context));
+    (void)sim.clear_fault(NULL);
     ck_assert_ptr_null(gpu.foreign);
-    OK(tn_gpu_meet_context(&gpu, context));
+    STATUS(TARN_ERR_POISONED, tn_gpu_check(&gpu)); /* a few bytes cannot be given back */
     sim.resume_work();
     test_synchronize(stream);
     test_linear_free(memory);
+}
+END_TEST
+
+/* When a context is met, waited for, or left: _i. */
+START_TEST(a_question_that_is_refused_once_loses_no_anchor)
+{
+    for (int at = 0; at < 3; at++) {
+        if (_i == at)
+            sim.plan_fault("cuPointerGetAttribute", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+        if (at == 0)
+            OK(tn_gpu_meet_context(&gpu, context));
+        else if (at == 1)
+            OK(tn_gpu_wait_idle(&gpu));
+        else
+            tn_gpu_close(&gpu);
+        ck_assert_uint_eq(sim.clear_fault(NULL), _i == at);
+    }
+    ck_assert_uint_eq(test_ledger().linear_allocations, before_meeting.linear_allocations - 2);
+    OK(tn_gpu_check(&gpu));
+}
+END_TEST
+
+START_TEST(a_wait_that_may_not_ask_for_its_anchor_is_refused_and_makes_no_other)
+{
+    uint64_t stamp = tn_gpu_epoch(&gpu);
+    uint64_t allocations;
+
+    OK(tn_gpu_meet_context(&gpu, context));
+    allocations = test_ledger().linear_allocations;
+    sim.plan_fault("cuPointerGetAttribute", 1, 1, TN_CUDA_ERROR_UNKNOWN);
+    STATUS(TARN_ERR_DRIVER, tn_gpu_wait_idle(&gpu));
+    (void)sim.clear_fault(NULL);
+    ck_assert(!tn_gpu_is_proven(&gpu, stamp));
+    ck_assert_uint_eq(test_ledger().linear_allocations, allocations);
+    expect_covered();
 }
 END_TEST
 
@@ -227,6 +263,8 @@ int main(void)
     tcase_add_test(tcase, every_context_that_was_met_is_known_until_it_is_over);
     tcase_add_test(tcase, a_meeting_that_fails_changes_nothing);
     tcase_add_test(tcase, a_meeting_waits_for_nothing_whatever_the_driver_refuses);
+    tcase_add_loop_test(tcase, a_question_that_is_refused_once_loses_no_anchor, 0, 3);
+    tcase_add_test(tcase, a_wait_that_may_not_ask_for_its_anchor_is_refused_and_makes_no_other);
     tcase_add_test(tcase, a_context_is_met_on_a_full_device);
     tcase_add_test(tcase, a_wait_that_a_context_refuses_proves_nothing);
     tcase_add_test(tcase, a_meeting_and_a_wait_leave_captures_alone);

@@ -97,8 +97,9 @@ START_TEST(differences_among_many_blocks_in_order_are_all_found)
     OK(tn_pool_check_live(large, many, MANY, &diff));
     ck_assert_uint_eq(diff->count, 0);
     tarn_live_diff_destroy(diff);
-    OK(tarn_free((void *)(uintptr_t)many[30].address)); /* missing; what follows is found behind the gap */
-    many[50] = many[49];             /* twice, and so one is unexpected */
+    OK(tarn_free(
+        (void *)(uintptr_t)many[30].address)); /* missing; what follows is found behind the gap */
+    many[50] = many[49];                       /* twice, and so one is unexpected */
     many[60].bytes += 1;
     many[70].bytes = 0; /* any size */
     OK(tarn_free((void *)(uintptr_t)many[80].address));

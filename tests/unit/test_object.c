@@ -11,7 +11,7 @@
 #include "unit/unit.h"
 
 static const char *plugin_path; /* NULL: as it is */
-static const char *called_as; /* the program; NULL: as it was */
+static const char *called_as;   /* the program; NULL: as it was */
 static bool place_is_secret;
 static char opened[64];
 static int opened_mode;

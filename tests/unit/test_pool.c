@@ -270,7 +270,7 @@ END_TEST
 
 START_TEST(out_of_memory_names_who_holds_what)
 {
-    struct tn_request request = {TN_TIB, 512, order, NULL};
+    struct tn_request request = {9 * TN_GIB, 512, order, NULL}; /* the device has 8 */
     void *address = NULL;
 
     (void)allocate(3 * MIB, 512);

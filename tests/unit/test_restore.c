@@ -172,7 +172,7 @@ START_TEST(blocks_that_lie_across_saved_ones_make_way)
     checkpoint = take(TARN_CONTENTS_NONE);
     for (size_t i = 0; i < 6; i++)
         OK(tarn_free(saved[i]));
-    OK(tarn_pool_validate(pool)); /* nothing is loose */
+    OK(tarn_pool_validate(pool));                                     /* nothing is loose */
     ck_assert_ptr_eq(unit_alloc(pool, 200 * 1024, stream), saved[0]); /* over three and a bit */
     (void)unit_alloc(pool, 100 * 1024, stream);
     restore(checkpoint);

@@ -78,10 +78,8 @@ END_TEST
 
 START_TEST(a_restore_that_may_use_no_event_waits_and_a_take_does_not)
 {
-    struct tn_settlement settlement = {.pool = pool,
-                                       .stream = stream,
-                                       .order = unit_order(device, stream),
-                                       .mark = 7};
+    struct tn_settlement settlement = {
+        .pool = pool, .stream = stream, .order = unit_order(device, stream), .mark = 7};
 
     (void)make_pending(stream, other);
     for (int all = 0; all < 2; all++) {
