@@ -169,5 +169,6 @@ int main(int count, char **words)
     if (count == 5 && strcmp(words[1], "--write") == 0)
         return write_run(strtoull(words[2], NULL, 0), strtoull(words[3], NULL, 0), words[4]);
     return soak(count > 1 ? strtoull(words[1], NULL, 0) : 10000000,
-                count > 2 ? strtoull(words[2], NULL, 0) : (uint64_t)time(NULL));
+                count > 2 ? strtoull(words[2], NULL, 0)
+                          : test_setting("TARN_FRESH_SEED", (uint64_t)time(NULL)));
 }
