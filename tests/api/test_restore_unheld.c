@@ -166,6 +166,33 @@ START_TEST(an_invalidated_capture_is_not_under_way)
 }
 END_TEST
 
+static void route_stream(void *unused)
+{
+    (void)unused;
+    OK(tarn_begin_allocate_to_pool(world.device, world.pool, tarn_filter_stream, world.stream));
+}
+
+static void end_newest_route(void *unused)
+{
+    (void)unused;
+    OK(tarn_end_allocate_to_pool(world.device, world.pool));
+}
+
+START_TEST(a_route_that_was_ended_hides_no_capture)
+{
+    checkpoint = test_take(TARN_CONTENTS_NONE);
+    OK(tarn_begin_allocate_to_pool(world.device, world.pool, tarn_filter_stream, world.side));
+    test_elsewhere(route_stream, NULL);
+    test_begin_capture(world.stream, TN_CU_CAPTURE_MODE_RELAXED);
+    STATUS(TARN_ERR_WRONG_STATE, tarn_checkpoint_restore(checkpoint, world.side, NULL));
+    test_elsewhere(end_newest_route, NULL);
+    restore_beside_nothing(NULL);
+    OK(tarn_end_allocate_to_pool(world.device, world.pool));
+    test_destroy_graph(test_end_capture(world.stream));
+    OK(tarn_checkpoint_destroy(checkpoint));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("restore unheld");
@@ -180,6 +207,7 @@ int main(void)
     tcase_add_test(tcase, no_checkpoint_is_taken);
     tcase_add_test(others, another_threads_route_by_the_legacy_stream_hides_no_capture);
     tcase_add_test(others, an_invalidated_capture_is_not_under_way);
+    tcase_add_test(others, a_route_that_was_ended_hides_no_capture);
     suite_add_tcase(suite, tcase);
     return test_main(suite);
 }

@@ -124,11 +124,23 @@ def mutants_of(name, lines):
     return [found[key] for key in sorted(found)]
 
 
+def function_at(lines, number):
+    """The name of the function that has the line."""
+    for begin, end in functions(lines):
+        if begin <= number <= end:
+            head = begin - 1
+            while head > 0 and (lines[head - 1][:1].isspace() or "(" not in lines[head - 1]):
+                head -= 1
+            return re.search(r"(\w+)\(", lines[head - 1])[1]
+    return ""
+
+
 class Mutant:
     def __init__(self, name, number, lines):
         self.file, self.number, self.lines = name, number, lines
         text = (ROOT / name).read_text().splitlines()
         self.original = text[number - 1:number - 1 + len(lines)]
+        self.function = function_at(text, number)
         key = json.dumps([name, number, self.original, lines])
         self.id = hashlib.sha256(key.encode()).hexdigest()[:16]
 
@@ -143,19 +155,19 @@ class Mutant:
 
 
 def excuses():
-    """(file, original, mutated): why nothing can see it."""
+    """(file and function, original, mutated): why nothing can see it."""
     found = {}
     if EXCUSES.exists():
         for line in EXCUSES.read_text().splitlines():
             if line and not line.startswith("#"):
-                file, original, mutated, why = [field.strip() for field in line.split(" | ")]
-                found[file, original, mutated] = why
+                place, original, mutated, why = [field.strip() for field in line.split(" | ")]
+                found[place, original, mutated] = why
     return found
 
 
 def excuse_of(mutant, known):
     squeeze = lambda lines: " ".join(" ".join(lines).split())
-    return known.get((mutant.file, squeeze(mutant.original), squeeze(mutant.lines)))
+    return known.get((f"{mutant.file} {mutant.function}", squeeze(mutant.original), squeeze(mutant.lines)))
 
 
 def end_session(session):

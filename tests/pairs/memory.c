@@ -255,7 +255,7 @@ const struct pairs_module pairs_trim = {
 };
 
 /* Ladder: the device is at its limit, and a callback gives a hoard. */
-enum { HOARD = 256 << 20 };
+enum { HOARD = 128 << 20 };
 
 static bool give_hoard(tarn_device *device, size_t wanted_bytes, void *user)
 {

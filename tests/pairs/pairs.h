@@ -92,6 +92,7 @@ struct pairs_member {
     uint64_t number;
     bool is_refused; /* what begin was to make is not there, rightly */
     bool is_open;
+    bool is_kept;                           /* what begin would give up, until the end */
     void (*inside)(struct pairs_member *m); /* what begin calls in its callback; NULL: nothing */
     struct pairs_snapshot *snapshot;
     pthread_t thread;

@@ -498,6 +498,7 @@ START_TEST(the_check_names_what_is_broken)
     atomic_store(&fence->state, TN_FENCE_DONE);
     STATUS(TARN_ERR_CORRUPT, tn_streams_check(streams));
     unit_expect_sentence("invariant P12 ");
+    unit_expect_sentence(" is in state ");
     atomic_store(&fence->state, TN_FENCE_RECORDED);
     streams->known_count += 1;
     STATUS(TARN_ERR_CORRUPT, tn_streams_check(streams));
