@@ -33,6 +33,7 @@
     X(ERROR_PEER_ACCESS_UNSUPPORTED, 217)                                                          \
     X(ERROR_INVALID_PTX, 218)                                                                      \
     X(ERROR_NVLINK_UNCORRECTABLE, 220)                                                             \
+    X(ERROR_UNSUPPORTED_EXEC_AFFINITY, 224)                                                        \
     X(ERROR_CONTAINED, 226)                                                                        \
     X(ERROR_OPERATING_SYSTEM, 304)                                                                 \
     X(ERROR_INVALID_HANDLE, 400)                                                                   \

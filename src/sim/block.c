@@ -350,7 +350,9 @@ static struct tn_sim_block *add_block(struct tn_sim_heap *heap, size_t chunk_byt
     block->chunk_bytes = chunk_bytes;
     block->chunk_count = count;
     block->span.bytes = chunk_bytes * count;
-    block->span.start = tn_sim_space_obtain(block->span.bytes, TN_SIM_GRANULE, 0);
+    block->span.start = heap->arena_bytes == 0
+                            ? tn_sim_space_obtain(block->span.bytes, TN_SIM_GRANULE, 0)
+                            : tn_sim_space_obtain_low(block->span.bytes, TN_SIM_GRANULE);
     block->pieces = new_piece(block, block->span);
     if (block->span.start == 0 || block->pieces == NULL ||
         !tn_sim_index_add(&tn_sim_blocks, &block->span)) {

@@ -44,6 +44,7 @@ static const struct {
     {TN_CUDA_ERROR_INVALID_PTX, "a PTX JIT compilation failed"},
     {TN_CUDA_ERROR_NVLINK_UNCORRECTABLE,
      "uncorrectable NVLink error detected during the execution"},
+    {TN_CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY, "the provided execution affinity is not supported"},
     {TN_CUDA_ERROR_CONTAINED, "Invalid access of peer GPU memory over nvlink or a hardware error"},
     {TN_CUDA_ERROR_OPERATING_SYSTEM, "OS call failed or operation not supported on this OS"},
     {TN_CUDA_ERROR_INVALID_HANDLE, "invalid resource handle"},

@@ -25,6 +25,10 @@
 #include "sim/op.h"
 #include "sim/order.h"
 
+/* One flag for a record and for a wait: the event itself is meant, not its place in a capture. */
+#define EXTERNAL TN_CU_EVENT_RECORD_EXTERNAL
+_Static_assert(TN_CU_EVENT_RECORD_EXTERNAL == TN_CU_EVENT_WAIT_EXTERNAL, "the same flag");
+
 static uint64_t now_ns(void)
 {
     struct timespec now;
@@ -127,6 +131,7 @@ tn_cu_result tn_sim_cuEventCreate(tn_cu_event *handle, unsigned int flags)
     }
     event->references = 1;
     event->timing = (flags & TN_CU_EVENT_DISABLE_TIMING) == 0;
+    event->interprocess = (flags & TN_CU_EVENT_INTERPROCESS) != 0;
     tn_sim.ledger.events++;
     *handle = (tn_cu_event)event->object.handle;
     return TN_CUDA_SUCCESS;
@@ -164,11 +169,14 @@ static tn_cu_result add_node(struct tn_sim_stream *stream, struct tn_sim_event *
     return tn_sim_stream_submit(stream, op);
 }
 
-/* Lets an event stand for what its stream's capture has come to. */
+/* Lets an event stand for what its stream's capture has come to. STREAM_CAPTURE_UNSUPPORTED: no other
+ * process could follow that. OUT_OF_MEMORY. */
 static tn_cu_result record_in_capture(struct tn_sim_event *event,
                                       const struct tn_sim_stream *stream)
 {
     struct tn_sim_node_set frontier = {0};
+    if (event->interprocess)
+        return TN_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     if (!tn_sim_node_set_add_all(&frontier, &stream->frontier)) {
         tn_sim_node_set_fini(&frontier);
         return TN_CUDA_ERROR_OUT_OF_MEMORY;
@@ -180,11 +188,16 @@ static tn_cu_result record_in_capture(struct tn_sim_event *event,
     return TN_CUDA_SUCCESS;
 }
 
-static tn_cu_result find_both(tn_cu_event handle, tn_cu_stream stream_handle,
+/* Finds an event and a stream, whose capture is not broken, for a call with flags. */
+static tn_cu_result find_both(tn_cu_event handle, tn_cu_stream stream_handle, unsigned int flags,
                               struct tn_sim_event **event, struct tn_sim_stream **stream)
 {
     tn_cu_result result = find(handle, event);
-    return result == TN_CUDA_SUCCESS ? tn_sim_stream_admit(stream_handle, stream) : result;
+    if (result == TN_CUDA_SUCCESS)
+        result = tn_sim_stream_admit(stream_handle, stream);
+    if (result == TN_CUDA_SUCCESS && (flags & ~(unsigned int)EXTERNAL) != 0)
+        return TN_CUDA_ERROR_INVALID_VALUE;
+    return result;
 }
 
 tn_cu_result tn_sim_cuEventRecord(tn_cu_event handle, tn_cu_stream stream)
@@ -197,15 +210,13 @@ tn_cu_result tn_sim_cuEventRecordWithFlags(tn_cu_event handle, tn_cu_stream stre
 {
     struct tn_sim_event *event;
     struct tn_sim_stream *stream;
-    if ((flags & ~(unsigned int)TN_CU_EVENT_RECORD_EXTERNAL) != 0)
-        return TN_CUDA_ERROR_INVALID_VALUE;
-    tn_cu_result result = find_both(handle, stream_handle, &event, &stream);
+    tn_cu_result result = find_both(handle, stream_handle, flags, &event, &stream);
     if (result != TN_CUDA_SUCCESS)
         return result;
+    if (flags == TN_CU_EVENT_RECORD_EXTERNAL)
+        return add_node(stream, event, TN_CU_NODE_EVENT_RECORD);
     if (event->object.context != stream->object.context)
         return TN_CUDA_ERROR_INVALID_HANDLE;
-    if ((flags & TN_CU_EVENT_RECORD_EXTERNAL) != 0)
-        return add_node(stream, event, TN_CU_NODE_EVENT_RECORD);
     return stream->capture == NULL ? tn_sim_event_replayed(event, stream)
                                    : record_in_capture(event, stream);
 }
@@ -271,16 +282,15 @@ tn_cu_result tn_sim_cuEventQuery(tn_cu_event handle)
     return TN_CUDA_SUCCESS;
 }
 
-/* Whether the time of an event can be told. */
+/* Whether an event has a time, or will have one. */
 static tn_cu_result ask_time(const struct tn_sim_event *event)
 {
     if (capture_of(event) != NULL)
         return TN_CUDA_ERROR_CAPTURED_EVENT;
     if (event->capture_id != 0)
         return TN_CUDA_ERROR_INVALID_VALUE;
-    if (!event->timing || event->point.stream == NULL)
-        return TN_CUDA_ERROR_INVALID_HANDLE;
-    return tn_sim_point_reached(&event->point) ? TN_CUDA_SUCCESS : TN_CUDA_ERROR_NOT_READY;
+    return event->timing && event->point.stream != NULL ? TN_CUDA_SUCCESS
+                                                        : TN_CUDA_ERROR_INVALID_HANDLE;
 }
 
 tn_cu_result tn_sim_cuEventElapsedTime(float *milliseconds, tn_cu_event start_handle,
@@ -291,14 +301,18 @@ tn_cu_result tn_sim_cuEventElapsedTime(float *milliseconds, tn_cu_event start_ha
     tn_cu_result result = find(start_handle, &start);
     if (result == TN_CUDA_SUCCESS)
         result = find(end_handle, &end);
+    if (result == TN_CUDA_SUCCESS && milliseconds == NULL) /* so the driver answers */
+        return TN_CUDA_ERROR_INVALID_HANDLE;
     if (result == TN_CUDA_SUCCESS)
         result = ask_time(start);
     if (result == TN_CUDA_SUCCESS)
         result = ask_time(end);
     if (result != TN_CUDA_SUCCESS)
         return result;
-    if (milliseconds == NULL) /* so the driver answers */
+    if (start->object.context != end->object.context)
         return TN_CUDA_ERROR_INVALID_HANDLE;
+    if (!tn_sim_point_reached(&start->point) || !tn_sim_point_reached(&end->point))
+        return TN_CUDA_ERROR_NOT_READY;
     *milliseconds = (float)((double)(int64_t)(end->time_ns - start->time_ns) / 1e6);
     return TN_CUDA_SUCCESS;
 }
@@ -351,6 +365,8 @@ static tn_cu_result wait_in_capture(struct tn_sim_stream *stream, const struct t
     if (event->capture_id == 0 && event->point.stream == NULL)
         return TN_CUDA_SUCCESS;
     tn_sim_capture_invalidate(stream->capture);
+    if (event->interprocess)
+        return TN_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     return event->capture_id != 0 ? TN_CUDA_ERROR_INVALID_VALUE
                                   : TN_CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
 }
@@ -371,12 +387,10 @@ tn_cu_result tn_sim_cuStreamWaitEvent(tn_cu_stream stream_handle, tn_cu_event ha
 {
     struct tn_sim_event *event;
     struct tn_sim_stream *stream;
-    if ((flags & ~(unsigned int)TN_CU_EVENT_WAIT_EXTERNAL) != 0)
-        return TN_CUDA_ERROR_INVALID_VALUE;
-    tn_cu_result result = find_both(handle, stream_handle, &event, &stream);
+    tn_cu_result result = find_both(handle, stream_handle, flags, &event, &stream);
     if (result != TN_CUDA_SUCCESS)
         return result;
-    if ((flags & TN_CU_EVENT_WAIT_EXTERNAL) != 0)
+    if (flags == TN_CU_EVENT_WAIT_EXTERNAL)
         return wait_external(stream, event);
     if (stream->capture != NULL)
         return wait_in_capture(stream, event);

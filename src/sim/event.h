@@ -15,6 +15,7 @@ struct tn_sim_event {
     struct tn_sim_object object;     /* without a handle once it is destroyed */
     unsigned int references;         /* of its handle, and of nodes */
     bool timing;                     /* it was not made without */
+    bool interprocess;               /* it is for other processes too, and for no capture */
     struct tn_sim_point point;       /* of the last record outside captures; or none */
     uint64_t time_ns;                /* with timing: of the point, once that is reached */
     bool awaits_time;                /* the point's stream notes the time when it is reached */

@@ -179,6 +179,7 @@ tn_cu_result tn_sim_cuMemHostRegister(void *address, size_t bytes, unsigned int 
         return other->piece == NULL ? TN_CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED
                                     : TN_CUDA_ERROR_INVALID_VALUE;
     if (tn_sim_index_overlap(&tn_sim_reservations, start, bytes) != NULL ||
+        tn_sim_index_overlap(&tn_sim_mappings, start, bytes) != NULL ||
         tn_sim_index_overlap(&tn_sim_blocks, start, bytes) != NULL ||
         !accessible(start, bytes, (flags & TN_CU_MEMHOSTREGISTER_READ_ONLY) == 0))
         return TN_CUDA_ERROR_INVALID_VALUE;

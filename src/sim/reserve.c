@@ -8,19 +8,34 @@
  * means the next free one behind it, and none of this is an error. A context comes with a slab at high
  * addresses, which is why a small reservation hardly ever is where it was wished.
  *
+ * Without a hint large reservations, and the pools' addresses, are the first low ones that nobody has.
+ * Before them lies what the driver keeps for itself. Slabs without a hint are at high addresses, far
+ * apart. What lies behind a reservation is therefore the same in every run, wherever the system puts the
+ * process.
+ *
  * Hints are plain ones, compared afterwards (space.c).
  *
- * Trade-offs. Without a hint, and for the slab of a context, the system picks the place: the driver
- * has low addresses for large reservations. The driver lets small reservations into what is left of
+ * Trade-offs. The low addresses are not the driver's own: AddressSanitizer has those. ThreadSanitizer has
+ * the simulator's too; the system picks the place then. The driver lets small reservations into what is left of
  * the last 32 MiB of a large one, and keeps away for good from places where it once met memory of the
  * process; here neither is so. */
 #include <stdlib.h>
 
+#include "sim/block.h"
 #include "sim/cost.h"
 #include "sim/space.h"
 
 #define SLAB_BYTES (32 * TN_SIM_MIB)
 #define HINT_PATIENCE 32 /* places that are tried behind a hint before any other will do */
+
+/* Addresses that are dealt out without a hint, below those that programs wish for, and above. The driver's
+ * own range before the low ones is as large as an H200's. */
+#define OWN_START ((uintptr_t)0x120000000000)
+#define OWN_BYTES ((size_t)0x102000000)
+#define LOW_START (OWN_START + OWN_BYTES)
+#define LOW_END ((uintptr_t)0x200000000000)
+#define HIGH_START ((uintptr_t)0x700000000000)
+#define HIGH_DISTANCE ((size_t)1 << 32) /* between slabs: room to run past one */
 
 enum { HINTS_AS_DRIVER = 0, HINTS_MOVED = 1, HINTS_LIMITED = 2 };
 
@@ -182,10 +197,55 @@ static uintptr_t first_free(uintptr_t wanted, size_t bytes, size_t alignment)
     }
 }
 
+/* The first place from an address on where the books have nothing at all. */
+static uintptr_t first_untouched(uintptr_t wanted, size_t bytes, size_t alignment)
+{
+    const struct tn_sim_index *const others[] = {&tn_sim_mappings, &tn_sim_blocks};
+    uintptr_t before = 0;
+    while (wanted != before) {
+        before = wanted;
+        wanted = first_free(wanted, bytes, alignment);
+        for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+            const struct tn_sim_span *taken = tn_sim_index_overlap(others[i], wanted, bytes);
+            if (taken != NULL)
+                wanted = round_up(taken->start + taken->bytes, alignment);
+        }
+    }
+    return wanted;
+}
+
+/* Obtains the first addresses of a range that nobody has; from the system when it has none there. */
+static uintptr_t obtain_first(uintptr_t from, uintptr_t end, size_t bytes, size_t alignment)
+{
+    uintptr_t wanted = from;
+    for (int tries = 0; tries < HINT_PATIENCE && bytes < end - from; tries++, wanted += alignment) {
+        wanted = first_untouched(wanted, bytes, alignment);
+        if (wanted > end - bytes)
+            break;
+        uintptr_t start = tn_sim_space_obtain(bytes, alignment, wanted);
+        if (start == wanted || start == 0)
+            return start;
+        tn_sim_space_return(start, bytes); /* the process has something there */
+    }
+    return tn_sim_space_obtain(bytes, alignment, 0);
+}
+
+uintptr_t tn_sim_space_obtain_low(size_t bytes, size_t alignment)
+{
+    static uintptr_t own; /* where the driver's own range was obtained */
+    if (own == 0)
+        own = tn_sim_space_obtain(OWN_BYTES, SLAB_BYTES, OWN_START);
+    if (own != OWN_START)
+        return tn_sim_space_obtain(bytes, alignment, 0);
+    return obtain_first(LOW_START, LOW_END, bytes, alignment);
+}
+
 /* Obtains addresses for a slab, by the driver's rule for hints. */
 static uintptr_t obtain_near(size_t bytes, size_t alignment, uintptr_t hint)
 {
-    uintptr_t wanted = hint == 0 ? TN_SIM_ADDRESS_LIMIT : round_up(hint, alignment);
+    uintptr_t wanted = round_up(hint, alignment);
+    if (hint == 0)
+        return tn_sim_space_obtain_low(bytes, alignment);
     for (int tries = 0; tries < HINT_PATIENCE; tries++, wanted += alignment) {
         wanted = first_free(wanted, bytes, alignment);
         if (wanted >= TN_SIM_ADDRESS_LIMIT - bytes)
@@ -210,13 +270,15 @@ static bool context_exists(void)
 
 /* Makes a slab to be shared, at the hint or where the one of a context is; NULL when there is no
  * room. */
-static struct slab *make_slab(size_t alignment, uintptr_t hint)
+static struct slab *make_slab(uintptr_t hint)
 {
     struct slab *slab = calloc(1, sizeof *slab);
     if (slab == NULL)
         return NULL;
     bool of_context = context_exists();
-    uintptr_t start = obtain_near(SLAB_BYTES, alignment, of_context ? 0 : hint);
+    uintptr_t start = of_context || hint == 0 ? obtain_first(HIGH_START, TN_SIM_ADDRESS_LIMIT,
+                                                             SLAB_BYTES, HIGH_DISTANCE)
+                                              : obtain_near(SLAB_BYTES, SLAB_BYTES, hint);
     slab->span = (struct tn_sim_span){.start = start, .bytes = SLAB_BYTES};
     if (start != 0 && tn_sim_index_add(&slabs, &slab->span)) {
         context_slab = of_context ? slab : context_slab;
@@ -243,7 +305,7 @@ static bool place_small(struct reservation *reservation, size_t bytes, size_t al
         bits = find_room(slab, bytes, alignment);
     }
     if (bits == 0) {
-        slab = make_slab(SLAB_BYTES, hint);
+        slab = make_slab(hint);
         if (slab == NULL)
             return false;
         bits = find_room(slab, bytes, alignment);

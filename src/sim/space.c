@@ -110,7 +110,7 @@ static bool may_use(const struct tn_sim_context *context, const struct tn_sim_li
 }
 
 /* Where that ends which an address lies in and work of a context has the needed right to; 0 when it has
- * not. No address is of two kinds, but where a mapping that runs past its reservation has no pages. */
+ * not. No address is of two kinds (A1). */
 static uintptr_t usable_end(uintptr_t address, const struct tn_sim_context *context,
                             unsigned int need)
 {
@@ -180,6 +180,14 @@ bool tn_sim_space_knows(uintptr_t address)
            tn_sim_graph_block_at(address) != NULL;
 }
 
+bool tn_sim_space_taken(uintptr_t start, size_t bytes)
+{
+    return tn_sim_index_overlap(&tn_sim_blocks, start, bytes) != NULL ||
+           tn_sim_index_overlap(&tn_sim_hosts, start, bytes) != NULL ||
+           tn_sim_index_overlap(&tn_sim_openings, start, bytes) != NULL ||
+           tn_sim_index_overlap(&tn_sim_graph_blocks, start, bytes) != NULL;
+}
+
 size_t tn_sim_space_reserved(uintptr_t start, size_t bytes)
 {
     size_t reserved = 0;
@@ -192,16 +200,9 @@ size_t tn_sim_space_reserved(uintptr_t start, size_t bytes)
     return bytes;
 }
 
-uintptr_t tn_sim_space_obtain(size_t bytes, size_t alignment, uintptr_t hint)
+/* Obtains addresses wherever the system likes. */
+static uintptr_t obtain_anywhere(size_t bytes, size_t alignment)
 {
-    if (hint != 0) {
-        void *place = mmap((void *)hint, bytes, PROT_NONE, RESERVE_FLAGS, -1, 0);
-        if (place == MAP_FAILED)
-            return 0;
-        if ((uintptr_t)place % alignment == 0)
-            return (uintptr_t)place;
-        munmap(place, bytes);
-    }
     /* Enough for an aligned start inside; what is over goes back. */
     size_t padded = bytes + alignment;
     if (padded < bytes)
@@ -216,6 +217,25 @@ uintptr_t tn_sim_space_obtain(size_t bytes, size_t alignment, uintptr_t hint)
     if (alignment > before)
         munmap((void *)(start + bytes), alignment - before);
     return start;
+}
+
+uintptr_t tn_sim_space_obtain(size_t bytes, size_t alignment, uintptr_t hint)
+{
+    if (hint != 0) {
+        void *place = mmap((void *)hint, bytes, PROT_NONE, RESERVE_FLAGS, -1, 0);
+        if (place == MAP_FAILED)
+            return 0;
+        if ((uintptr_t)place % alignment == 0)
+            return (uintptr_t)place;
+        munmap(place, bytes);
+    }
+    uintptr_t start = obtain_anywhere(bytes, alignment);
+    if (start == 0 || tn_sim_index_overlap(&tn_sim_mappings, start, bytes) == NULL)
+        return start;
+    /* A mapping ran past its reservation into what the process had there then. */
+    uintptr_t other = tn_sim_space_obtain(bytes, alignment, 0);
+    munmap((void *)start, bytes);
+    return other;
 }
 
 void tn_sim_space_return(uintptr_t start, size_t bytes)

@@ -5,7 +5,7 @@
  * inside them, linear allocations (those of pools included) and page-locked host memory.
  *
  * Invariants
- *   A1  ranges of one index do not overlap
+ *   A1  ranges of one index do not overlap, nor do those of several: but for mappings in reservations
  *   A2  strict: every mapping lies in reservations that leave no gap under it
  *   A3  the protection of a mapping's pages is the greatest right that anyone has there
  *
@@ -108,9 +108,18 @@ struct tn_sim_mapping *tn_sim_mapping_at(uintptr_t address);
 /* Asks whether an address belongs to the driver: reserved, linear or page-locked. */
 bool tn_sim_space_knows(uintptr_t address);
 
+/* Asks whether a range has addresses of memory that was not made for mapping: of cuMemAlloc, pools, graphs
+ * or other processes, or page-locked. */
+bool tn_sim_space_taken(uintptr_t start, size_t bytes);
+
 /* Gets addresses from the system, a multiple of alignment, without memory or rights; near hint
- * when that is not 0 and the system likes it. Returns 0 when there are none. */
+ * when that is not 0 and the system likes it, and else where no mapping is. Returns 0 when there are
+ * none. */
 uintptr_t tn_sim_space_obtain(size_t bytes, size_t alignment, uintptr_t hint);
+
+/* The same, the first low ones that nobody has: where the driver puts large things. From the system when
+ * it has none there. */
+uintptr_t tn_sim_space_obtain_low(size_t bytes, size_t alignment);
 
 /* Gives addresses back to the system. */
 void tn_sim_space_return(uintptr_t start, size_t bytes);

@@ -4,11 +4,13 @@
  * How it works. Each puts its parameters into the form of the version that abi/functions.h lists and
  * calls that one's body; so one rule is written once.
  *
- * Trade-offs. The parameters that make a context's kind of execution (cuCtxCreate_v3, _v4) are not
- * simulated: none are accepted, NULL or zeroed, anything else is not supported. */
+ * Trade-offs. No context gets a share of the multiprocessors, or another interface's queues
+ * (cuCtxCreate_v3, _v4): as on an H200 without a server for several processes, each is refused. */
 #include "sim/versions.h"
 
 #include <string.h>
+
+#include "sim/context.h"
 
 /* The first version had no status to say why there is nothing, and leaves the place for a function
  * as it was. */
@@ -158,29 +160,48 @@ tn_cu_result tn_sim_version_cuCtxGetDevice_v2(tn_cu_device *device, tn_cu_contex
     return result;
 }
 
-tn_cu_result tn_sim_version_cuCtxCreate_v3(tn_cu_context *context, const void *affinities,
-                                           int count, unsigned int flags, tn_cu_device device)
+/* As the driver lays them out. */
+struct context_client {
+    int type;     /* 1: a queue; 2: a blob */
+    void *shared; /* what is */
+};
+
+struct context_params {
+    const void *affinities;              /* looked at only when there are some */
+    int affinity_count;                  /* less than 1: none */
+    const struct context_client *client; /* another interface, whose work shares the device */
+};
+
+#define CLIENT_QUEUE 1
+
+/* Makes a context of parameters. Mistakes are found in the driver's order: affinities that are nowhere, a
+ * client, the device, affinities, flags. */
+static tn_cu_result create_context(tn_cu_context *context, const struct context_params *params,
+                                   unsigned int flags, tn_cu_device device)
 {
-    if (affinities != NULL || count != 0)
-        return TN_CUDA_ERROR_NOT_SUPPORTED;
+    if (context == NULL || (params->affinity_count > 0 && params->affinities == NULL))
+        return TN_CUDA_ERROR_INVALID_VALUE;
+    if (params->client != NULL)
+        return params->client->type == CLIENT_QUEUE ? TN_CUDA_ERROR_NOT_SUPPORTED
+                                                    : TN_CUDA_ERROR_INVALID_VALUE;
+    if (params->affinity_count > 0)
+        return tn_sim_device_exists(device) ? TN_CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY
+                                            : TN_CUDA_ERROR_INVALID_DEVICE;
     return tn_sim_cuCtxCreate(context, flags, device);
 }
 
-/* As the driver lays them out. */
-struct context_params {
-    const void *affinities;
-    int affinity_count;
-    const void *client; /* of another interface, whose work it shares the device with */
-};
+tn_cu_result tn_sim_version_cuCtxCreate_v3(tn_cu_context *context, const void *affinities,
+                                           int count, unsigned int flags, tn_cu_device device)
+{
+    const struct context_params params = {.affinities = affinities, .affinity_count = count};
+    return create_context(context, &params, flags, device);
+}
 
 tn_cu_result tn_sim_version_cuCtxCreate_v4(tn_cu_context *context, const void *params,
                                            unsigned int flags, tn_cu_device device)
 {
-    const struct context_params *given = params;
-    if (given != NULL &&
-        (given->affinities != NULL || given->affinity_count != 0 || given->client != NULL))
-        return TN_CUDA_ERROR_NOT_SUPPORTED;
-    return tn_sim_cuCtxCreate(context, flags, device);
+    static const struct context_params none = {0};
+    return create_context(context, params == NULL ? &none : params, flags, device);
 }
 
 tn_cu_result tn_sim_version_cuEventElapsedTime_v2(float *milliseconds, tn_cu_event from,

@@ -10,8 +10,9 @@
  *
  * Strict where the driver is lax: a mapping must lie wholly inside reservations, unmapping must
  * unmap something, a handle that was given up is not mapped again, and a range that is given access
- * has no gaps. The driver lets a mapping run past its reservation; the simulator then gets the
- * addresses behind it from the system if they are free, and leaves what it cannot get without pages.
+ * has no gaps. The driver lets a mapping run past its reservation, but not into memory of another kind.
+ * The simulator gets the addresses behind a reservation from the system; where the process itself has
+ * something the mapping has no pages.
  * Of a range with gaps the driver gives access to what lies before the first one, without an error.
  *
  * Trade-offs. Taking rights back after a refusal can be refused too: the pages then keep more rights
@@ -48,6 +49,8 @@ tn_cu_result tn_sim_cuMemMap(tn_cu_deviceptr address, size_t bytes, size_t offse
                             (unsigned long long)address);
     if (reserved == 0 || (reserved < bytes && tn_sim_strict()))
         return TN_CUDA_ERROR_INVALID_VALUE; /* A2 */
+    if (tn_sim_space_taken(address, bytes))
+        return TN_CUDA_ERROR_INVALID_VALUE; /* A1 */
     struct tn_sim_mapping *mapping = calloc(1, sizeof *mapping);
     if (mapping == NULL)
         return TN_CUDA_ERROR_OUT_OF_MEMORY;

@@ -439,8 +439,14 @@ START_TEST(a_context_is_made_with_parameters_that_ask_for_nothing)
     OK(cu.cuCtxGetCurrent(&current));
     ck_assert_ptr_eq(current, context);
     OK(cu.cuCtxDestroy(context));
+    params.count = -1;
+    OK(create(&context, &params, 0, 0));
+    OK(cu.cuCtxDestroy(context));
     params.count = 1;
-    ANSWERS(TN_CUDA_ERROR_NOT_SUPPORTED, create(&context, &params, 0, 0));
+    ANSWERS(TN_CUDA_ERROR_INVALID_VALUE, create(&context, &params, 0, 0));
+    params.affinities = (int[]){0, 8};
+    ANSWERS(TN_CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY, create(&context, &params, 3, 0));
+    ANSWERS(TN_CUDA_ERROR_INVALID_DEVICE, create(&context, &params, 0, 99));
 }
 END_TEST
 

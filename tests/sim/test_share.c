@@ -401,6 +401,83 @@ START_TEST(a_mapping_past_its_reservation_ends_where_its_pages_do)
 }
 END_TEST
 
+/* A sanitizer may have the addresses that the simulator deals out. */
+static bool hints_are_followed(void)
+{
+    tn_cu_deviceptr first = 0;
+    OK(cu.cuMemAddressReserve(&first, 64 * MIB, 0, PLACE, 0));
+    OK(cu.cuMemAddressFree(first, 64 * MIB));
+    return first == PLACE;
+}
+
+/* Memory of each kind that has addresses of its own. */
+static tn_cu_deviceptr other_memory(int kind)
+{
+    static char own[4 * MIB];
+    tn_cu_deviceptr address = 0;
+    void *host = own;
+    if (kind == 0)
+        OK(cu.cuMemAlloc(&address, 64 * MIB));
+    else if (kind == 1)
+        OK(cu.cuMemAllocAsync(&address, 64 * MIB, TN_CU_STREAM_LEGACY));
+    else if (kind == 2)
+        OK(cu.cuMemHostAlloc(&host, 4 * MIB, 0));
+    else
+        OK(cu.cuMemHostRegister(own, sizeof own, 0));
+    return address != 0 ? address : (tn_cu_deviceptr)(uintptr_t)host;
+}
+
+/* A reservation before an address, as near as there is one; 0 where there is none within 8 GiB. */
+static tn_cu_deviceptr reserve_before(tn_cu_deviceptr address)
+{
+    for (size_t distance = 64 * MIB; distance < 8192 * MIB; distance += 32 * MIB) {
+        tn_cu_deviceptr got = 0;
+        OK(cu.cuMemAddressReserve(&got, 64 * MIB, 0, (address - distance) / (32 * MIB) * (32 * MIB),
+                                  0));
+        if (got < address && address - got <= distance + 32 * MIB)
+            return got;
+        OK(cu.cuMemAddressFree(got, 64 * MIB));
+    }
+    return 0;
+}
+
+START_TEST(a_mapping_runs_over_no_memory_of_another_kind)
+{
+    enter_context();
+    tn_cu_deviceptr address = other_memory(_i);
+    tn_cu_deviceptr first = reserve_before(address);
+    if (!hints_are_followed())
+        return;
+    ck_assert_uint_ne(first, 0);
+    tn_cu_deviceptr last = first + 62 * MIB;
+    size_t bytes = (address - last) / (2 * MIB) * (2 * MIB) + 4 * MIB;
+    tn_cu_memhandle handle = physical(bytes);
+    ANSWERS(TN_CUDA_ERROR_INVALID_VALUE, cu.cuMemMap(last, bytes, 0, handle, 0));
+    OK(cu.cuMemRelease(handle));
+    OK(cu.cuMemAddressFree(first, 64 * MIB));
+}
+END_TEST
+
+/* Wherever the system puts the process, nothing of it lies behind a reservation without a hint. */
+START_TEST(behind_a_reservation_without_a_hint_there_is_room)
+{
+    enter_context();
+    if (!hints_are_followed())
+        return;
+    size_t room = _i == 0 ? 2 * MIB : 64 * MIB;
+    tn_cu_deviceptr first = reserve(room);
+    tn_cu_memhandle handle = physical(256 * MIB);
+    OK(cu.cuMemMap(first, 256 * MIB, 0, handle, 0));
+    OK(give_access(first, 256 * MIB, TN_CU_MEM_ACCESS_READWRITE));
+    OK(cu.cuMemsetD8(first, 5, 256 * MIB));
+    OK(cu.cuCtxSynchronize());
+    ck_assert_int_eq(((const char *)first)[256 * MIB - 1], 5);
+    OK(cu.cuMemUnmap(first, 256 * MIB));
+    OK(cu.cuMemRelease(handle));
+    OK(cu.cuMemAddressFree(first, room));
+}
+END_TEST
+
 START_TEST(hints_into_what_a_mapping_spilt_are_granted)
 {
     enter_context();
@@ -473,6 +550,8 @@ Suite *share_suite(void)
     tcase_add_test(lax, a_lax_driver_uses_handles_that_were_given_up);
     tcase_add_test(lax, a_lax_driver_maps_past_the_end_of_a_reservation);
     tcase_add_test(lax, a_mapping_past_its_reservation_ends_where_its_pages_do);
+    tcase_add_loop_test(lax, a_mapping_runs_over_no_memory_of_another_kind, 0, 4);
+    tcase_add_loop_test(lax, behind_a_reservation_without_a_hint_there_is_room, 0, 2);
     tcase_add_loop_test(lax, hints_into_what_a_mapping_spilt_are_granted, 0, 12);
     tcase_add_test(lax, a_lax_driver_gives_access_up_to_the_first_gap);
     suite_add_tcase(suite, lax);
