@@ -28,7 +28,8 @@ extern "C" {
  *   ADOPT   the capture gets a private pool of its own, "adopted", which goes with its graph and its
  *           last block, without a wait. What is freed in the capture, or by tarn_free_on behind it, keeps
  *           it no longer than that; a block freed behind it by tarn_free alone may be in use on any
- *           stream, and keeps it as that of a released pool does (tarn_pool_release)
+ *           stream, and keeps it as that of a released pool does (tarn_pool_release). Where 32 such pools
+ *           are kept, the first allocation of the next capture waits for the device, and ends them
  *   REFUSE  TARN_ERR_UNROUTED
  *   ALLOW   the default pool serves it. What is freed waits for the capture's end, as far as Tarn learns
  *           of it: the graph is adopted or destroyed, or something is allocated on the stream outside

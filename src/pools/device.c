@@ -368,19 +368,22 @@ static bool look_at_released(tarn_pool *pool, bool closing)
 static tarn_pool *pick_released(tarn_device *device, bool closing)
 {
     tarn_pool *picked = NULL;
-    bool wait = false;
+    uint_fast32_t waiting = 0;
 
     tn_lock_acquire(&device->lock);
     tn_gpu_want_proof(&device->gpu);
     unpark(device, closing);
     for (tarn_pool *pool = device->pools; pool != NULL && picked == NULL; pool = pool->next) {
         if (pool->ending == TN_ENDING_NOT && atomic_load(&pool->released)) {
-            wait = look_at_released(pool, closing) || wait;
+            waiting += look_at_released(pool, closing);
             picked = pool->ending == TN_ENDING_NOW ? pool : NULL;
+        } else {
+            waiting += pool->ending == TN_ENDING_PARKED;
         }
-        wait = wait || pool->ending == TN_ENDING_PARKED;
     }
-    if (picked == NULL && !wait)
+    if (picked == NULL)
+        atomic_store(&device->unproven_count, waiting);
+    if (picked == NULL && waiting == 0)
         tn_gpu_want_no_proof(&device->gpu);
     tn_lock_release(&device->lock);
     return picked;
@@ -423,6 +426,16 @@ void tn_device_reap(tarn_device *device)
         return;
     tn_device_drop_gone(device);
     tn_device_end_released(device);
+}
+
+void tn_device_bound_released(tarn_device *device)
+{
+    enum { MOST_UNPROVEN = 32 }; /* each is looked at when a pool is made, captured in or ends */
+
+    if (atomic_load(&device->unproven_count) < MOST_UNPROVEN)
+        return;
+    if (tn_gpu_wait_idle(&device->gpu) == TARN_OK)
+        tn_device_reap(device);
 }
 
 void tn_device_collect(tarn_device *device)

@@ -41,8 +41,10 @@ struct tarn_device {
     struct tn_rounding rounding; /* immutable */
     bool no_record_stream_reuse; /* immutable */
     struct tn_lock lock;         /* rank DEVICE */
-    struct tn_lock growing;  /* rank GROW: the driver maps faster for one thread than for several */
-    tarn_pool *pools;        /* guarded by lock; the default pool last */
+    struct tn_lock growing; /* rank GROW: the driver maps faster for one thread than for several */
+    tarn_pool *pools;       /* guarded by lock; the default pool last */
+    atomic_uint_fast32_t
+        unproven_count;      /* released pools that only a proof lets go, when last looked at */
     uint64_t parked_proven;  /* the proof that parked pools were looked at with; guarded by lock */
     tarn_pool *default_pool; /* immutable */
     struct tn_lock graphs_lock; /* rank GRAPHS */
@@ -86,6 +88,10 @@ bool tn_device_is_last_use(const tarn_device *device);
  * no memory that is not proven idle. Never waits for the device; cheap when there is none. No lock may be
  * held. */
 void tn_device_reap(tarn_device *device);
+
+/* Before a pool is made: where many released ones wait for a proof, waits for the device and ends them. None of
+ * the device's locks is held. */
+void tn_device_bound_released(tarn_device *device);
 
 /* Whether there is nothing to reap, and the GPU is usable. */
 static inline bool tn_device_is_quiet(const tarn_device *device)

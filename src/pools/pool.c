@@ -119,9 +119,12 @@ static void renew(tarn_pool *pool)
 tarn_status tn_pool_create(tarn_device *device, const struct tn_pool_settings *settings,
                            tarn_pool **pool)
 {
-    tarn_pool *made = tn_records_take(&pool_records);
-    struct tn_replays *replays = made != NULL ? tn_replays_make() : NULL;
+    struct tn_replays *replays;
+    tarn_pool *made;
 
+    tn_device_bound_released(device);
+    made = tn_records_take(&pool_records);
+    replays = made != NULL ? tn_replays_make() : NULL;
     if (replays == NULL) {
         if (made != NULL)
             tn_records_give(&pool_records, made);

@@ -88,8 +88,6 @@ static void set_untouched(void *outputs, size_t bytes)
 
 void fault_begin(const struct fault_plan *plan)
 {
-    tn_cu_context made;
-
     test_start();
     memset(&run, 0, sizeof run);
     run.plan = *plan;
@@ -102,7 +100,7 @@ void fault_begin(const struct fault_plan *plan)
         fault.streams[i] = test_stream();
     (void)test_make_context();
     fault.foreign = test_stream();
-    CU_OK(cu.cuCtxPopCurrent(&made));
+    test_pop_context();
     fault.ledger = test_ledger();
     fault.outstanding = tn_host_outstanding();
 }

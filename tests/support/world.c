@@ -580,6 +580,13 @@ void test_end_context(tn_cu_context context)
     CU_OK(cu.cuCtxDestroy(context));
 }
 
+void test_pop_context(void)
+{
+    tn_cu_context popped;
+
+    CU_OK(cu.cuCtxPopCurrent(&popped));
+}
+
 void test_set_context(tn_cu_context context)
 {
     CU_OK(cu.cuCtxSetCurrent(context));

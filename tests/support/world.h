@@ -117,6 +117,7 @@ void test_release(int ordinal);
 tn_cu_context test_make_context(void); /* another of device 0, made current */
 void test_end_context(tn_cu_context context);
 void test_set_context(tn_cu_context context); /* NULL: none */
+void test_pop_context(void);                  /* the one before is current again */
 /* The driver destroys user objects a little after their graph: until no more than these are left. */
 void test_await_destructors(uint64_t left);
 tn_cu_result test_stream_result(tn_cu_stream stream); /* of synchronising it */
