@@ -595,6 +595,7 @@ tarn_status tn_plan_make(struct tn_plan *plan)
     plan->watched = plan->pool->watched_count > 0;
     plan->needs_cold = plan->checkpoint->stream_count > 0;
     plan->needs_wait = false;
+    plan->meets_launch = false;
     plan->follows = false;
     plan->follows_save = false;
     plan->is_at_home = false;
@@ -620,7 +621,6 @@ static struct tn_visit visit_of(const struct tn_plan *plan)
         .stream = plan->stream,
         .stream_id = plan->order.stream_id,
         .by_events = can_wait(plan),
-        .again = plan->idle_sequence != 0,
     };
 }
 
@@ -640,14 +640,20 @@ tarn_status tn_plan_visit(struct tn_plan *plan)
 
     while (count < plan->visit_count && status == TARN_OK && !plan->needs_wait) {
         status = tn_replays_visit(plan->visits[count], &visit, &plan->needs_wait);
+        plan->meets_launch = plan->needs_wait && tn_replays_are_launching(plan->visits[count]);
         count += status == TARN_OK && !plan->needs_wait;
     }
     if (count < plan->visit_count)
         leave_visits(plan, count, false);
+    /* All of them at once: each would need a wait of its own. Where no try is to come, the next restore ends it. */
+    for (size_t i = 0; plan->needs_wait && plan->idle_sequence != 0 && i < plan->visit_count; i++)
+        tn_replays_await_visit(plan->visits[i]);
     return status;
 }
 
 void tn_plan_leave_visits(const struct tn_plan *plan, bool worked)
 {
     leave_visits(plan, plan->visit_count, worked);
+    for (size_t i = 0; i < plan->visit_count; i++)
+        tn_replays_end_visit(plan->visits[i]);
 }

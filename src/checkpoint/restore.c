@@ -451,14 +451,15 @@ static tarn_status no_room(const struct tn_plan *plan)
         (unsigned long long)(plan->hole_bytes / TN_MIB), why);
 }
 
-/* Tries until nothing is in use on other streams. */
+/* Tries until nothing is in use on other streams. A try that met a launch counts for none: it may be one of a thread that does
+ * not run just now, and several waits for the device take less time than its turn comes in. */
 static tarn_status run(struct tn_plan *plan, struct tn_use *use, void **delta)
 {
     enum { WAITS_MAX = 8 };
     const struct attempt attempt = {.plan = plan, .use = use};
     tarn_status status = TARN_OK;
 
-    for (int waits = 0; waits <= WAITS_MAX; waits++) {
+    for (int waits = 0; waits <= WAITS_MAX; waits += !plan->meets_launch) {
         uint64_t sequence;
         bool planned;
 
@@ -478,6 +479,8 @@ static tarn_status run(struct tn_plan *plan, struct tn_use *use, void **delta)
         if (status != TARN_OK)
             return status;
         plan->idle_sequence = sequence;
+        if (plan->meets_launch) /* of a thread that is on its way, and no other one begins */
+            (void)sched_yield();
     }
     return tn_fail(TARN_ERR_BUSY,
                    "other threads keep freeing or restoring memory of pool '%s' that the "

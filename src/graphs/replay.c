@@ -74,10 +74,10 @@ static bool is_alone(const tarn_pool *pool, const struct tn_hold *own)
            (pool->hold_count == 0 || (pool->hold_count == 1 && pool->holds == own));
 }
 
-/* Whether a restore has its turn, or the next replay is to come behind one. The record is locked. */
+/* Whether a restore has its turn or comes again, or the next replay is to come behind one. The record is locked. */
 static bool is_visited(const tarn_pool *pool, const struct tn_replays *replays)
 {
-    return replays->visitor != NULL ||
+    return replays->visitor != NULL || replays->awaited ||
            (replays->visited &&
             !tn_gpu_is_proven(&pool->device->gpu, atomic_load(&replays->stamp)));
 }
@@ -323,7 +323,7 @@ static tarn_status launch_in_turn(const tarn_graph *graph, tn_cu_stream stream, 
         /* Without an event the next change of streams waits for the device. */
         replays->recorded = replays->crosses && tn_event_renew(gpu, &replays->event, stream);
     }
-    lent = replays->lent && status == TARN_OK;
+    lent = replays->lent && !replays->awaited && status == TARN_OK;
     tn_replays_unlock(replays);
     if (lent)
         end_loan(graph);
@@ -357,7 +357,6 @@ tarn_status tn_replays_visit(tarn_pool *pool, const struct tn_visit *visit, bool
     order = order_behind(gpu, replays, visit->stream_id);
     *unordered = order == ORDER_UNKNOWN || (order == ORDER_BY_EVENT && !visit->by_events) ||
                  atomic_load(&replays->launching_alone);
-    replays->crosses = replays->crosses || (*unordered && visit->again);
     if (!*unordered && order == ORDER_BY_EVENT)
         status = tn_stream_wait(gpu, visit->stream, replays->event);
     if (!*unordered && status == TARN_OK) {
@@ -368,6 +367,29 @@ tarn_status tn_replays_visit(tarn_pool *pool, const struct tn_visit *visit, bool
 unlock:
     tn_replays_unlock(replays);
     return status;
+}
+
+void tn_replays_await_visit(tarn_pool *pool)
+{
+    struct tn_replays *replays = tn_replays_lock(&pool->replays);
+
+    borrow(replays);
+    replays->crosses = true;
+    replays->awaited = true;
+    tn_replays_unlock(replays);
+}
+
+bool tn_replays_are_launching(const tarn_pool *pool)
+{
+    return atomic_load(&atomic_load(&pool->replays)->launching_alone);
+}
+
+void tn_replays_end_visit(tarn_pool *pool)
+{
+    struct tn_replays *replays = tn_replays_lock(&pool->replays);
+
+    replays->awaited = false;
+    tn_replays_unlock(replays);
 }
 
 void tn_replays_leave_visit(tarn_pool *pool, const struct tn_visit *visit, bool worked)

@@ -34,10 +34,17 @@ struct tn_visit {
     tn_cu_stream stream;
     uint64_t stream_id;
     bool by_events; /* the stream may wait for events */
-    bool again;     /* a wait did not help: other threads replay all the time */
 };
 TARN_MUST_CHECK tarn_status tn_replays_visit(tarn_pool *pool, const struct tn_visit *visit,
                                              bool *unordered);
+
+/* A wait did not help: other threads replay all the time. Until tn_replays_end_visit each replay is ordered and leaves an
+ * event, so the next wait for the device settles what was launched before. The lock of a pool may be held. */
+void tn_replays_await_visit(tarn_pool *pool);
+void tn_replays_end_visit(tarn_pool *pool);
+
+/* Whether a thread launches the pool's only graph at this moment, without an order. The lock of the pool is held. */
+bool tn_replays_are_launching(const tarn_pool *pool);
 
 /* Replays of the pool that are launched from now on come behind what the stream has got. The lock of the pool is held. */
 void tn_replays_follow(tarn_pool *pool, const struct tn_visit *visit);

@@ -46,6 +46,8 @@ struct tn_replays {
     uint64_t visited_id; /* the stream_id that it has found */
     bool visited;        /* what stands for the last replay is a restore's work */
     bool lent;           /* ordered for the sake of restores alone, as far as they know */
+    bool
+        awaited; /* a restore has waited in vain and comes again: the loan lasts until it has left */
 };
 
 _Static_assert(offsetof(struct tn_replays, event) == 64, "a cache line");

@@ -383,6 +383,57 @@ START_TEST(replays_of_another_thread_read_whole_restores)
 }
 END_TEST
 
+enum { POOLS = 3 };
+
+struct replayer {
+    tarn_graph *graph;
+    tn_cu_stream stream;
+};
+
+static void *replay_two_at_a_time(void *argument)
+{
+    const struct replayer *replayer = argument;
+
+    while (!atomic_load(&is_over)) {
+        OK(tarn_graph_replay(replayer->graph, replayer->stream));
+        OK(tarn_graph_replay(replayer->graph, replayer->stream));
+        if (atomic_fetch_add(&replays, 1) % 3 == 0)
+            test_synchronize(replayer->stream);
+    }
+    return NULL;
+}
+
+/* Each pool's only graph is launched without an order while no restore asks for one. */
+START_TEST(a_restore_is_never_outrun_by_replays_of_several_pools)
+{
+    struct replayer replayers[POOLS];
+    tarn_pool *pools[POOLS];
+    pthread_t threads[POOLS];
+    int64_t deadline = test_deadline();
+
+    for (int i = 0; i < POOLS; i++) {
+        pools[i] = test_pool("replays");
+        replayers[i] = (struct replayer){make_graph_in(pools[i], guards[_i]), test_stream()};
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, replay_two_at_a_time, &replayers[i]), 0);
+    }
+    for (int round = 0; round < 60; round++) {
+        OK(tarn_checkpoint_restore(checkpoint, world.stream, NULL));
+        if (round % 3 == 0)
+            test_synchronize(world.stream);
+        ck_assert(test_pause(deadline));
+    }
+    atomic_store(&is_over, true);
+    for (int i = 0; i < POOLS; i++)
+        ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
+    test_wait_for_all();
+    for (int i = 0; i < POOLS; i++) {
+        OK(tarn_graph_destroy(replayers[i].graph));
+        test_destroy_stream(replayers[i].stream);
+        OK(tarn_pool_destroy(pools[i]));
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("restores beside guarded graphs");
@@ -399,5 +450,6 @@ int main(void)
     tcase_add_test(tcase, graphs_of_several_pools_are_waited_for);
     tcase_add_test(tcase, a_pool_that_refuses_other_streams_comes_behind_a_restore);
     tcase_add_test(tcase, replays_of_another_thread_read_whole_restores);
+    tcase_add_loop_test(tcase, a_restore_is_never_outrun_by_replays_of_several_pools, 0, 2);
     return test_main(suite);
 }

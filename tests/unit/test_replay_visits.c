@@ -109,7 +109,7 @@ END_TEST
 START_TEST(a_restore_that_meets_a_launch_comes_again)
 {
     tarn_graph *graph = adding(1);
-    struct tn_visit visit = visit_on(other);
+    const struct tn_visit visit = visit_on(other);
     bool unordered = false;
 
     atomic_store(&pool->replays->launching_alone, true);
@@ -120,10 +120,56 @@ START_TEST(a_restore_that_meets_a_launch_comes_again)
     OK(tn_replays_visit(pool, &visit, &unordered));
     ck_assert(unordered);
     ck_assert_ptr_null(pool->replays->visitor);
-    visit.again = true;
+    tn_replays_await_visit(pool); /* so the next replays record an event, and the order lasts */
+    for (int i = 0; i < 2; i++) {
+        OK(tn_graph_replay(graph, stream));
+        ck_assert(pool->replays->recorded && atomic_load(&pool->replays->ordered));
+    }
+    OK(tn_gpu_wait_idle(&device->gpu));
+    OK(tn_graph_replay(graph, stream));
     OK(tn_replays_visit(pool, &visit, &unordered));
-    ck_assert(unordered && pool->replays->crosses); /* so the next replay records an event */
+    ck_assert(!unordered);
+    tn_replays_leave_visit(pool, &visit, false);
+    tn_replays_end_visit(pool);
+    OK(tn_graph_replay(graph, stream));
+    ck_assert(!atomic_load(&pool->replays->ordered));
     OK(tarn_graph_destroy(graph));
+}
+END_TEST
+
+static tarn_checkpoint *checkpoint;
+static atomic_bool is_restored;
+
+static void *restore(void *unused)
+{
+    OK(tarn_checkpoint_restore(checkpoint, other, NULL));
+    atomic_store(&is_restored, true);
+    return unused;
+}
+
+/* However often it tries meanwhile: the thread that launches may not run for long. */
+START_TEST(a_restore_waits_until_a_launch_is_over)
+{
+    const struct timespec pause = {0, 50000000};
+    tarn_pool *weights = unit_pool_of(device, "weights", 0);
+    tarn_graph *graph;
+    pthread_t thread;
+
+    OK(tarn_alloc(weights, 4096, 0, stream, &words));
+    OK(tarn_checkpoint_take(weights, TARN_CONTENTS_DEVICE, stream, &checkpoint));
+    graph = adding(1);
+    OK(tarn_graph_guard(graph, TARN_GUARD_REFUSE, NULL));
+    test_wait_for_all();
+    atomic_store(&pool->replays->launching_alone, true);
+    ck_assert_int_eq(pthread_create(&thread, NULL, restore, NULL), 0);
+    (void)nanosleep(&pause, NULL);
+    ck_assert(!atomic_load(&is_restored));
+    ck_assert(pool->replays->awaited);
+    atomic_store(&pool->replays->launching_alone, false);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    ck_assert(!pool->replays->awaited);
+    OK(tarn_graph_destroy(graph));
+    OK(tarn_checkpoint_destroy(checkpoint));
 }
 END_TEST
 
@@ -154,6 +200,7 @@ int main(void)
     tcase_add_test(tcase, nobody_replays_while_a_restore_visits);
     tcase_add_test(tcase, pools_do_not_join_while_a_restore_visits);
     tcase_add_test(tcase, a_restore_that_meets_a_launch_comes_again);
+    tcase_add_test(tcase, a_restore_waits_until_a_launch_is_over);
     tcase_add_test(tcase, a_graph_that_comes_during_a_visit_is_ordered);
     return test_main(suite);
 }
