@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Births are copied under the pool's lock, once for each pool, and sorted outside.
+/* Births are copied under the pool's lock, once for each pool, and sorted outside. What had an address is listed once and
+ * kept, for nodes that name it follow each other; each of an order's births stands behind the one before, so where a
+ * node stands among them is searched by halves.
  *
  * Trade-offs: births of other graphs' captures are copied, too, for a child graph may be any of theirs. */
 #include "graphs/meant.h"
@@ -24,11 +26,26 @@ static tarn_status no_memory(void)
 /* -- The births of a pool --------------------------------------------------------------------------- */
 
 struct known_birth {
-    struct tn_birth birth; /* place: in the words of all */
-    uint64_t reach;        /* the end of the longest up to here */
-    tn_cu_graph graph;     /* that was captured; NULL: not known any more */
-    bool is_own;           /* of a capture whose memory the audited graph holds */
+    struct tn_birth birth;         /* place: in the words of all */
+    uint64_t reach;                /* the end of the longest up to here */
+    tn_cu_graph graph;             /* that was captured; NULL: not known any more */
+    const struct tn_births *order; /* compared: its places follow each other */
+    bool is_own;                   /* of a capture whose memory the audited graph holds */
 };
+
+/* The births whose blocks had an address: of each order together, and the newest first. */
+struct lain {
+    uint64_t address;
+    bool all; /* not own ones alone */
+    bool is_known;
+    struct known_birth **found;
+    size_t count;
+    size_t capacity;
+    size_t longest;     /* which of them ends last */
+    uint64_t other_end; /* where the last of the others does; 0: there are none */
+};
+
+enum { LAIN_COUNT = 64 };
 
 struct tn_known_births {
     struct tn_known_births *next;
@@ -39,8 +56,8 @@ struct tn_known_births {
     uint64_t *words;
     size_t word_count;
     size_t word_capacity;
-    struct known_birth **found; /* of one address; room for all */
-    bool lost;                  /* own ones are not among them */
+    bool lost;                    /* own ones are not among them */
+    struct lain lain[LAIN_COUNT]; /* by address; the last that fell there */
 };
 
 static int compare_births(const void *a, const void *b)
@@ -56,9 +73,12 @@ static int compare_found(const void *a, const void *b)
 {
     const struct known_birth *first = *(struct known_birth *const *)a;
     const struct known_birth *second = *(struct known_birth *const *)b;
+    int order = ((uintptr_t)first->order > (uintptr_t)second->order) -
+                ((uintptr_t)first->order < (uintptr_t)second->order);
 
-    return (first->birth.sequence < second->birth.sequence) -
-           (first->birth.sequence > second->birth.sequence); /* the newest first */
+    return order != 0 ? order
+                      : (first->birth.sequence < second->birth.sequence) -
+                            (first->birth.sequence > second->birth.sequence);
 }
 
 static void copy_hold(struct tn_known_births *known, const struct tn_hold *hold, bool is_own)
@@ -68,7 +88,7 @@ static void copy_hold(struct tn_known_births *known, const struct tn_hold *hold,
         for (size_t i = 0; i < births->count && known->count + i < known->capacity; i++) {
             struct known_birth *to = &known->items[known->count + i];
 
-            *to = (struct known_birth){births->items[i], 0, hold->graph, is_own};
+            *to = (struct known_birth){births->items[i], 0, hold->graph, births, is_own};
             to->birth.place += known->word_count;
         }
         if (births->word_count > 0 && /* else they were lost at once */
@@ -104,13 +124,11 @@ static bool make_room(struct tn_known_births *known)
 
     tn_host_free(known->items);
     tn_host_free(known->words);
-    tn_host_free(known->found);
     known->items = tn_host_alloc_unset(count, sizeof *known->items);
     known->words = tn_host_alloc_unset(word_count, sizeof *known->words);
-    known->found = tn_host_alloc_unset(count, sizeof(struct known_birth *));
     known->capacity = count;
     known->word_capacity = word_count;
-    return known->items != NULL && known->words != NULL && known->found != NULL;
+    return known->items != NULL && known->words != NULL;
 }
 
 /* Copies all births of the pool that has the address, if it is that one still. */
@@ -166,30 +184,102 @@ static tarn_status find_births(struct tn_meanings *meanings, tn_cu_graph graph, 
     return fill(found, address, graph);
 }
 
-/* Lists the births whose blocks had the address, the newest first; how many there are. all: not own ones alone. */
-static size_t find_at(struct tn_known_births *known, uint64_t address, bool all)
+/* Where the birth's block ends. */
+static uint64_t end_of(const struct known_birth *item)
+{
+    return item->birth.address + item->birth.requested;
+}
+
+static void note_ends(struct lain *lain)
+{
+    lain->longest = 0;
+    lain->other_end = 0;
+    for (size_t i = 1; i < lain->count; i++) {
+        uint64_t end = end_of(lain->found[i]);
+        uint64_t longest = end_of(lain->found[lain->longest]);
+
+        lain->other_end = tn_max(lain->other_end, end < longest ? end : longest);
+        lain->longest = end > longest ? i : lain->longest;
+    }
+}
+
+/* HOST_MEMORY. */
+static tarn_status list_at(const struct tn_known_births *known, struct lain *lain)
 {
     size_t from = 0;
     size_t to = known->count;
-    size_t count = 0;
 
+    lain->count = 0;
     while (from < to) { /* the first one that begins behind the address */
         size_t middle = from + (to - from) / 2;
 
-        if (known->items[middle].birth.address <= address)
+        if (known->items[middle].birth.address <= lain->address)
             from = middle + 1;
         else
             to = middle;
     }
-    for (size_t i = from; i > 0 && known->items[i - 1].reach > address; i--) {
+    for (size_t i = from; i > 0 && known->items[i - 1].reach > lain->address; i--) {
         struct known_birth *item = &known->items[i - 1];
 
-        if ((item->is_own || all) && address - item->birth.address < item->birth.requested)
-            known->found[count++] = item;
+        if (!(item->is_own || lain->all) || end_of(item) <= lain->address)
+            continue;
+        if (!tn_host_grow((void **)&lain->found, &lain->capacity, lain->count + 1,
+                          sizeof(struct known_birth *)))
+            return no_memory();
+        lain->found[lain->count++] = item;
     }
-    if (count > 1)
-        qsort(known->found, count, sizeof(struct known_birth *), compare_found);
-    return count;
+    if (lain->count > 1)
+        qsort(lain->found, lain->count, sizeof(struct known_birth *), compare_found);
+    note_ends(lain);
+    return TARN_OK;
+}
+
+/* The births whose blocks had the address. all: not own ones alone. HOST_MEMORY. */
+static tarn_status find_at(struct tn_known_births *known, uint64_t address, bool all,
+                           const struct lain **found)
+{
+    struct lain *lain = &known->lain[(address / 512 + all) % LAIN_COUNT];
+    tarn_status status = TARN_OK;
+
+    if (!lain->is_known || lain->address != address || lain->all != all) {
+        lain->address = address;
+        lain->all = all;
+        status = list_at(known, lain);
+        lain->is_known = status == TARN_OK;
+    }
+    *found = lain;
+    return status;
+}
+
+/* Where the births of the order of the one at that index end. */
+static size_t end_of_order(const struct lain *lain, size_t index)
+{
+    size_t from = index;
+    size_t to = lain->count;
+
+    while (from < to) {
+        size_t middle = from + (to - from) / 2;
+
+        if (lain->found[middle]->order == lain->found[index]->order)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    return from;
+}
+
+/* Of an order's births from begin to end, the first whose sequence number is lower than that; end: there is none. */
+static size_t find_older(const struct lain *lain, size_t begin, size_t end, uint64_t sequence)
+{
+    while (begin < end) {
+        size_t middle = begin + (end - begin) / 2;
+
+        if (lain->found[middle]->birth.sequence < sequence)
+            end = middle;
+        else
+            begin = middle + 1;
+    }
+    return begin;
 }
 
 /* -- What is meant -------------------------------------------------------------------------------- */
@@ -247,65 +337,118 @@ static tarn_status compare(const struct question *question, const struct tn_know
     return status;
 }
 
-/* Of births whose blocks had the address, the newest first, that of the live block; count: it is not there. */
-static size_t find_live(const struct question *question, struct known_birth *const *found,
-                        size_t count)
+/* The birth of the live block, which is the newest that is no newer than the block; count: it is not there. */
+static size_t find_live(const struct question *question, const struct lain *lain)
 {
-    size_t index = 0;
+    size_t newest = lain->count;
 
-    while (index < count && found[index]->birth.sequence > question->live->sequence)
-        index += 1;
-    if (index < count &&
-        found[index]->birth.address == (uint64_t)(uintptr_t)question->live->address &&
-        found[index]->birth.requested == question->live->bytes)
-        return index;
-    return count;
+    for (size_t begin = 0, end; begin < lain->count; begin = end) {
+        size_t index;
+
+        end = end_of_order(lain, begin);
+        index = find_older(lain, begin, end, question->live->sequence + 1);
+        if (index < end && (newest == lain->count || lain->found[index]->birth.sequence >
+                                                         lain->found[newest]->birth.sequence))
+            newest = index;
+    }
+    if (newest < lain->count &&
+        lain->found[newest]->birth.address == (uint64_t)(uintptr_t)question->live->address &&
+        lain->found[newest]->birth.requested == question->live->bytes)
+        return newest;
+    return lain->count;
+}
+
+/* Of an order's births, the newest that the node was not captured before; end: there is none. Whoever was captured before
+ * one of them was before all newer ones. */
+static tarn_status find_meant(const struct question *question, const struct tn_known_births *known,
+                              const struct lain *lain, size_t begin, size_t end, size_t *index,
+                              enum tn_captured *order)
+{
+    *index = end;
+    while (begin < end) {
+        size_t middle = begin + (end - begin) / 2;
+        enum tn_captured found;
+        tarn_status status = compare(question, known, lain->found[middle], &found);
+
+        if (status != TARN_OK)
+            return status;
+        if (found == TN_CAPTURED_BEFORE) {
+            begin = middle + 1;
+        } else {
+            *index = end = middle;
+            *order = found;
+        }
+    }
+    return TARN_OK;
 }
 
 /* The node was captured before the live block was allocated: one of the births behind that is meant. */
 static tarn_status find_earlier(const struct question *question,
-                                const struct tn_known_births *known, size_t from, size_t count,
-                                enum tn_meant *meant)
+                                const struct tn_known_births *known, const struct lain *lain,
+                                size_t live, enum tn_meant *meant)
 {
-    *meant = TN_MEANT_UNKNOWN;
-    for (size_t i = from; i < count; i++) {
-        const struct known_birth *item = known->found[i];
-        enum tn_captured order;
-        tarn_status status = compare(question, known, item, &order);
+    uint64_t sequence = lain->found[live]->birth.sequence;
+    const struct known_birth *newest = NULL;
+    enum tn_captured order = TN_CAPTURED_UNKNOWN;
 
+    for (size_t begin = 0, end; begin < lain->count; begin = end) {
+        enum tn_captured found = TN_CAPTURED_UNKNOWN;
+        size_t index;
+        tarn_status status;
+
+        end = end_of_order(lain, begin);
+        status = find_meant(question, known, lain, find_older(lain, begin, end, sequence), end,
+                            &index, &found);
         if (status != TARN_OK)
             return status;
-        if (order == TN_CAPTURED_BEFORE)
+        if (index == end ||
+            (newest != NULL && lain->found[index]->birth.sequence < newest->birth.sequence))
             continue;
-        if (fits(question->reference, &item->birth))
-            *meant = TN_MEANT_EARLIER;
-        else if (order == TN_CAPTURED_BEHIND)
-            *meant = TN_MEANT_LIVE;
-        return TARN_OK;
+        newest = lain->found[index];
+        order = found;
     }
+    *meant = TN_MEANT_UNKNOWN;
+    if (newest != NULL && fits(question->reference, &newest->birth))
+        *meant = TN_MEANT_EARLIER;
+    else if (newest != NULL && order == TN_CAPTURED_BEHIND)
+        *meant = TN_MEANT_LIVE;
     return TARN_OK;
+}
+
+/* Whether the node's bytes end in one of the blocks that lay there, but for the live one. */
+static bool may_fit(const struct question *question, const struct lain *lain, size_t live)
+{
+    uint64_t end = 0;
+
+    if (lain->count > 0)
+        end = lain->longest != live ? end_of(lain->found[lain->longest]) : lain->other_end;
+    return question->reference->address + question->reference->bytes <= end;
 }
 
 static tarn_status decide(const struct question *question, struct tn_known_births *known,
                           enum tn_meant *meant)
 {
     uint32_t parent = question->references->nodes[question->reference->node].parent;
-    size_t count = find_at(known, question->reference->address, parent != TARN_NO_NODE);
-    size_t live = find_live(question, known->found, count);
     enum tn_captured order = TN_CAPTURED_UNKNOWN;
-    bool may_fit = known->lost;
-    tarn_status status = TARN_OK;
+    const struct lain *lain;
+    size_t live;
+    tarn_status status =
+        find_at(known, question->reference->address, parent != TARN_NO_NODE, &lain);
 
-    for (size_t i = 0; i < count; i++)
-        may_fit = may_fit || (i != live && fits(question->reference, &known->found[i]->birth));
-    *meant = may_fit ? TN_MEANT_UNKNOWN : TN_MEANT_LIVE;
-    if (!may_fit || live == count)
+    if (status != TARN_OK)
+        return status;
+    live = find_live(question, lain);
+    *meant = TN_MEANT_LIVE;
+    if (!known->lost && !may_fit(question, lain, live))
         return TARN_OK;
-    status = compare(question, known, known->found[live], &order);
+    *meant = TN_MEANT_UNKNOWN;
+    if (live == lain->count)
+        return TARN_OK;
+    status = compare(question, known, lain->found[live], &order);
     if (status == TARN_OK && order == TN_CAPTURED_BEHIND)
         *meant = TN_MEANT_LIVE;
     if (status == TARN_OK && order == TN_CAPTURED_BEFORE)
-        status = find_earlier(question, known, live + 1, count, meant);
+        status = find_earlier(question, known, lain, live, meant);
     return status;
 }
 
@@ -343,7 +486,8 @@ void tn_meanings_drop(struct tn_meanings *meanings)
 
         tn_host_free(meanings->pools->items);
         tn_host_free(meanings->pools->words);
-        tn_host_free(meanings->pools->found);
+        for (size_t i = 0; i < LAIN_COUNT; i++)
+            tn_host_free(meanings->pools->lain[i].found);
         tn_host_free(meanings->pools);
         meanings->pools = next;
     }
