@@ -77,7 +77,7 @@ static bool is_alone(const tarn_pool *pool, const struct tn_hold *own)
 /* Whether a restore has its turn or comes again, or the next replay is to come behind one. The record is locked. */
 static bool is_visited(const tarn_pool *pool, const struct tn_replays *replays)
 {
-    return replays->visitor != NULL || replays->awaited ||
+    return replays->is_visited || replays->awaited ||
            (replays->visited &&
             !tn_gpu_is_proven(&pool->device->gpu, atomic_load(&replays->stamp)));
 }
@@ -155,7 +155,7 @@ static struct tn_replays *lock_unvisited(tarn_pool *pool)
 {
     struct tn_replays *replays = tn_replays_lock(&pool->replays);
 
-    while (replays->visitor != NULL) {
+    while (replays->is_visited) {
         tn_replays_unlock(replays);
         (void)sched_yield();
         replays = tn_replays_lock(&pool->replays);
@@ -361,6 +361,7 @@ tarn_status tn_replays_visit(tarn_pool *pool, const struct tn_visit *visit, bool
         status = tn_stream_wait(gpu, visit->stream, replays->event);
     if (!*unordered && status == TARN_OK) {
         replays->visitor = visit->visitor;
+        replays->is_visited = true;
         replays->visited_id = atomic_load(&replays->stream_id);
         atomic_store(&replays->stream_id, 0); /* so no replay goes by it: is_next */
     }
@@ -400,6 +401,7 @@ void tn_replays_leave_visit(tarn_pool *pool, const struct tn_visit *visit, bool 
     if (replays->visitor != visit->visitor)
         goto unlock; /* it has left it, as another pool's */
     replays->visitor = NULL;
+    replays->is_visited = false;
     if (!worked) {
         atomic_store(&replays->stream_id, replays->visited_id);
         goto unlock;

@@ -25,14 +25,17 @@
 
 /* The first cache line has what a replay reads and writes: after a launch hardly anything is in the caches. */
 struct tn_replays {
-    uint64_t magic; /* 0: nobody has a handle of one */
-    /* Where its pools have gone; NULL: nowhere; guarded by the DEVICE lock. Links recycled records. */
-    struct tn_replays *joined;
+    uint64_t magic;              /* 0: nobody has a handle of one */
     struct tn_spin lock;         /* rank REPLAY */
     atomic_bool ordered;         /* several graphs or holds */
     atomic_bool launching_alone; /* a thread launches a graph as the only one */
     bool recorded;               /* the event stands for the end of the last replay */
     bool crosses;                /* replays change streams: each records the event */
+    bool is_visited;             /* there is a visitor */
+    bool visited;                /* what stands for the last replay is a restore's work */
+    bool lent;                   /* ordered for the sake of restores alone, as far as they know */
+    bool
+        awaited; /* a restore has waited in vain and comes again: the loan lasts until it has left */
     atomic_uint_fast64_t
         alone_stamp; /* the epoch of the last launch so made, or of a join; 0: none */
     atomic_uint_fast64_t stream_id; /* of the last ordered replay; 0: none */
@@ -44,10 +47,8 @@ struct tn_replays {
     atomic_bool shared;             /* by several pools, now or before; stays so */
     const void *visitor; /* a restore that takes its turn; nobody launches meanwhile; NULL: none */
     uint64_t visited_id; /* the stream_id that it has found */
-    bool visited;        /* what stands for the last replay is a restore's work */
-    bool lent;           /* ordered for the sake of restores alone, as far as they know */
-    bool
-        awaited; /* a restore has waited in vain and comes again: the loan lasts until it has left */
+    /* Where its pools have gone; NULL: nowhere; guarded by the DEVICE lock. Links recycled records. */
+    struct tn_replays *joined;
 };
 
 _Static_assert(offsetof(struct tn_replays, event) == 64, "a cache line");
