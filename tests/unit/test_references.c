@@ -278,6 +278,35 @@ START_TEST(what_an_allocation_node_gives_is_an_address)
 }
 END_TEST
 
+/* The driver gives lower addresses to later graphs: here to the body, whose nodes come last. */
+START_TEST(what_allocation_nodes_of_a_body_give_is_an_address)
+{
+    tarn_audit_body body = {0};
+    tn_cu_graph graph;
+    char *lower;
+    char *upper;
+
+    begin();
+    upper = test_allocate_node(stream, BYTES);
+    graph = end();
+    begin();
+    lower = test_allocate_node(stream, BYTES);
+    launch(&(struct params){7, word_of(lower), {word_of(lower + BYTES - 1), word_of(upper)}});
+    body.graph = end();
+    ck_assert_uint_lt(word_of(lower), word_of(upper));
+    OK(tn_references_collect(&references, &device->regions, graph, &body, 1));
+    ck_assert_uint_eq(references.node_count, 3);
+    ck_assert_uint_eq(references.count, 5);
+    expect(0, 0, TARN_PLACE_ALLOCATED, upper);
+    expect(1, 1, TARN_PLACE_ALLOCATED, lower);
+    expect_word(2, 2, lower, 1, 0);
+    expect_word(3, 2, lower + BYTES - 1, 2, 0);
+    expect_word(4, 2, upper, 2, 8);
+    drop(graph);
+    test_destroy_graph((tn_cu_graph)body.graph);
+}
+END_TEST
+
 START_TEST(child_graphs_are_looked_into) /* G4 */
 {
     tn_cu_graph inner;
@@ -532,6 +561,7 @@ int main(void)
     tcase_add_test(others, copies_and_sets_name_what_they_touch);
     tcase_add_test(others, host_functions_and_batches_name_theirs);
     tcase_add_test(others, what_an_allocation_node_gives_is_an_address);
+    tcase_add_test(others, what_allocation_nodes_of_a_body_give_is_an_address);
     tcase_add_test(others, child_graphs_are_looked_into);
     tcase_add_test(others, a_conditional_nodes_bodies_are_said_to_be_missing);
     tcase_add_test(others, what_fails_leaves_nothing);
