@@ -563,6 +563,36 @@ START_TEST(a_handover_is_proven_when_all_that_goes_along_is)
 }
 END_TEST
 
+/* By its number a block is proven as long as it is live, by its free afterwards. */
+START_TEST(what_is_pending_is_proven_by_its_free_and_not_by_its_number)
+{
+    char *live = unit_alloc(pool, 4096, stream);
+    char *pending = unit_alloc(pool, 4096, stream);
+    struct tn_run run = {unit_segment(live), unit_offset(live), unit_offset(live) + 1};
+    struct tn_arena *to = arena_of(test_stream());
+    uint64_t sequence = unit_block(live)->sequence;
+
+    ck_assert_uint_gt(unit_block(pending)->sequence, sequence);
+    tn_run_close(&run, unit_block(live));
+    tn_pool_lock(pool);
+    ck_assert(!tn_handover_is_proven(pool, &run, unit_block(live), to, sequence));
+    tn_pool_unlock(pool);
+    test_begin_capture(other, TN_CU_CAPTURE_MODE_RELAXED); /* so that no poll ends the use */
+    OK(tarn_free_on(pending, other));
+    ck_assert_int_eq(unit_block(pending)->state, TN_BLOCK_PENDING);
+    tn_pool_lock(pool);
+    ck_assert(!tn_handover_is_proven(pool, &run, unit_block(live), to, sequence));
+    tn_pool_unlock(pool);
+    OK(tn_gpu_wait_idle(&device->gpu));
+    tn_pool_lock(pool);
+    ck_assert_int_eq(unit_block(pending)->state, TN_BLOCK_PENDING);
+    ck_assert(tn_handover_is_proven(pool, &run, unit_block(live), to, sequence));
+    ck_assert(!tn_handover_is_proven(pool, &run, unit_block(live), to, sequence - 1));
+    tn_pool_unlock(pool);
+    test_destroy_graph(test_end_capture(other));
+}
+END_TEST
+
 START_TEST(the_grower_of_a_captures_segment_is_idle_memory_afterwards)
 {
     void *address;
@@ -672,6 +702,7 @@ int main(void)
     tcase_add_test(owners, a_stream_is_not_retired_without_host_memory_for_its_blocks_fences);
     tcase_add_test(owners, a_pool_that_lacks_room_for_a_fence_knows_nothing_of_the_retirement);
     tcase_add_test(owners, a_handover_is_proven_when_all_that_goes_along_is);
+    tcase_add_test(owners, what_is_pending_is_proven_by_its_free_and_not_by_its_number);
     tcase_add_test(owners, the_grower_of_a_captures_segment_is_idle_memory_afterwards);
     tcase_add_test(owners, a_segment_that_passes_whole_is_not_divided);
     suite_add_tcase(suite, owners);
