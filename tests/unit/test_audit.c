@@ -5,6 +5,7 @@
 #include "graphs/graph.h"
 #include "support/bodies.h"
 #include "support/nodes.h"
+#include "unit/ordered.h"
 #include "unit/unit.h"
 
 enum { BYTES = 8192, WORDS = BYTES / 4 };

@@ -4,6 +4,7 @@
 #include "graphs/references.h"
 #include "support/bodies.h"
 #include "support/nodes.h"
+#include "unit/ordered.h"
 #include "unit/unit.h"
 
 enum { BYTES = 8192 };
