@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/plan.h"
+#include "pools/handover.h"
 #include "pools/watch.h"
 #include "unit/unit.h"
 
@@ -8,6 +9,18 @@ static tarn_pool *pool;
 static tn_cu_stream stream;
 static tn_cu_stream other;
 static struct tn_plan plan;
+
+static size_t handovers; /* that were asked about */
+
+__typeof__(tn_handover_is_proven) __real_tn_handover_is_proven;
+__typeof__(tn_handover_is_proven) __wrap_tn_handover_is_proven;
+bool __wrap_tn_handover_is_proven(tarn_pool *of, const struct tn_run *run,
+                                  const struct tn_block *inside, const struct tn_arena *arena,
+                                  uint64_t idle_sequence)
+{
+    handovers += 1;
+    return __real_tn_handover_is_proven(of, run, inside, arena, idle_sequence);
+}
 
 static void make_pool(void)
 {
@@ -222,6 +235,25 @@ START_TEST(a_block_comes_back_over_several_others_and_their_chunks)
 }
 END_TEST
 
+/* The chunk is looked at for the first of the blocks that come back in it. */
+START_TEST(what_was_looked_at_for_a_block_is_not_for_the_next)
+{
+    enum { BLOCKS = 4 };
+    void *blocks[BLOCKS];
+
+    for (int i = 0; i < BLOCKS; i++)
+        blocks[i] = unit_alloc(pool, 4096, stream);
+    take();
+    for (int i = 0; i < BLOCKS; i++)
+        OK(tarn_free(blocks[i]));
+    ck_assert_ptr_eq(unit_alloc(pool, (size_t)BLOCKS * 4096, stream), blocks[0]);
+    OK(make());
+    ck_assert_uint_eq(plan.revived_count, BLOCKS);
+    ck_assert_uint_eq(handovers, 1);
+    tn_plan_fini(&plan);
+}
+END_TEST
+
 START_TEST(a_block_whose_stream_has_no_arena_comes_back_to_idle_memory)
 {
     void *mine = unit_alloc(pool, 4096, stream);
@@ -341,6 +373,7 @@ int main(void)
     tcase_add_test(tcase, only_memory_of_other_streams_is_waited_for);
     tcase_add_test(tcase, what_is_left_in_memory_of_another_stream_is_waited_for);
     tcase_add_test(tcase, a_block_comes_back_over_several_others_and_their_chunks);
+    tcase_add_test(tcase, what_was_looked_at_for_a_block_is_not_for_the_next);
     tcase_add_test(tcase, a_block_whose_stream_has_no_arena_comes_back_to_idle_memory);
     tcase_add_test(tcase, a_plan_without_host_memory_is_none);
     tcase_add_test(tcase, a_plan_that_cannot_give_its_stream_an_arena_is_none);
