@@ -212,6 +212,34 @@ START_TEST(what_is_left_in_memory_of_another_stream_is_waited_for)
 }
 END_TEST
 
+/* What lies side by side and comes back to several goes to each of them alone: the own chunk needs no proof. */
+START_TEST(neighbours_are_waited_for_each_for_itself)
+{
+    void *own = unit_alloc(pool, 2 * MIB, stream);
+    void *others = unit_alloc(pool, 2 * MIB, stream);
+    struct tn_arena *arena;
+
+    OK(tarn_free(others));
+    OK(tn_gpu_wait_idle(&device->gpu));
+    tn_pool_lock(pool);
+    arena = tn_arena_get(pool, unit_order(device, other));
+    tn_pool_unlock(pool);
+    pass_chunk(others, arena);
+    ck_assert_ptr_eq(unit_alloc(pool, 2 * MIB, other), others);
+    take();
+    OK(tarn_free(others));
+    OK(tn_gpu_wait_idle(&device->gpu)); /* which proves the other stream's free */
+    OK(tarn_free(own));
+    ck_assert_ptr_eq(unit_alloc(pool, MIB, stream), own); /* or it would be there in its place */
+    ck_assert_ptr_eq(unit_alloc(pool, MIB, other), others);
+    plan.idle_sequence = tn_next_sequence();
+    OK(make());
+    ck_assert_uint_eq(plan.revived_count, 2);
+    ck_assert(!plan.needs_wait);
+    tn_plan_fini(&plan);
+}
+END_TEST
+
 START_TEST(a_block_comes_back_over_several_others_and_their_chunks)
 {
     void *first = unit_alloc(pool, 2 * MIB, stream);
@@ -373,6 +401,7 @@ int main(void)
     tcase_add_test(tcase, only_memory_of_other_streams_is_waited_for);
     tcase_add_test(tcase, what_is_left_in_memory_of_another_stream_is_waited_for);
     tcase_add_test(tcase, a_block_comes_back_over_several_others_and_their_chunks);
+    tcase_add_test(tcase, neighbours_are_waited_for_each_for_itself);
     tcase_add_test(tcase, what_was_looked_at_for_a_block_is_not_for_the_next);
     tcase_add_test(tcase, a_block_whose_stream_has_no_arena_comes_back_to_idle_memory);
     tcase_add_test(tcase, a_plan_without_host_memory_is_none);
