@@ -227,6 +227,34 @@ START_TEST(memory_of_an_ended_capture_passes_to_the_next)
 }
 END_TEST
 
+/* The bin has this block again and again. */
+static struct tn_block *endless;
+static size_t looks;
+
+__typeof__(tn_bins_next) __real_tn_bins_next;
+__typeof__(tn_bins_next) __wrap_tn_bins_next;
+struct tn_block *__wrap_tn_bins_next(const struct tn_bins *bins, const struct tn_block *block,
+                                     uint64_t bytes)
+{
+    looks += 1;
+    return endless != NULL ? endless : __real_tn_bins_next(bins, block, bytes);
+}
+
+START_TEST(sixty_four_blocks_of_idle_memory_are_looked_at)
+{
+    void *captured;
+    tarn_graph *graph = unit_graph(pool, stream, 64 * MIB, &captured);
+
+    endless = unit_block(captured);
+    ck_assert_int_eq(endless->state, TN_BLOCK_FREE);
+    looks = 0;
+    ck_assert(!tn_idle_has(pool, TN_HEAP_LARGE, false, 64 * MIB));
+    ck_assert_uint_eq(looks, 64);
+    endless = NULL;
+    OK(tarn_graph_destroy(graph));
+}
+END_TEST
+
 START_TEST(work_may_not_take_captured_memory)
 {
     void *captured;
@@ -686,6 +714,7 @@ int main(void)
     tcase_add_checked_fixture(idle, make_pool, NULL);
     tcase_add_test(idle, memory_of_an_ended_capture_passes_to_the_next);
     tcase_add_test(idle, work_may_not_take_captured_memory);
+    tcase_add_test(idle, sixty_four_blocks_of_idle_memory_are_looked_at);
     tcase_add_test(idle, work_takes_memory_of_a_graph_that_is_gone_once_it_is_proven_idle);
     tcase_add_test(idle, work_takes_memory_at_once_that_a_graph_that_is_gone_had_for_itself);
     tcase_add_test(idle, work_takes_whole_chunks_alone);
