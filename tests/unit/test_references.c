@@ -241,6 +241,36 @@ START_TEST(copies_and_sets_name_what_they_touch)
 }
 END_TEST
 
+/* Three planes of two rows out of larger ones, from the second row of the second plane on. */
+START_TEST(copies_of_planes_reach_from_their_first_byte_to_their_last)
+{
+    tn_cu_graph graph;
+
+    begin();
+    test_copy_planes(stream, &(tn_cu_memcpy3d){.src_type = TN_CU_MEMORYTYPE_DEVICE,
+                                               .src_device = word_of(block),
+                                               .src_x = 8,
+                                               .src_y = 1,
+                                               .src_z = 1,
+                                               .src_pitch = 64,
+                                               .src_height = 4,
+                                               .dst_type = TN_CU_MEMORYTYPE_DEVICE,
+                                               .dst_device = word_of(linear),
+                                               .dst_pitch = 32,
+                                               .dst_height = 2,
+                                               .width = 16,
+                                               .height = 2,
+                                               .depth = 3});
+    graph = end();
+    collect(graph, 1, 2);
+    expect(0, 0, TARN_PLACE_SOURCE, block + (4 + 1) * 64 + 8);
+    ck_assert_uint_eq(references.items[0].bytes, (2 * 4 + 1) * 64 + 16);
+    expect(1, 0, TARN_PLACE_DESTINATION, linear);
+    ck_assert_uint_eq(references.items[1].bytes, (2 * 2 + 1) * 32 + 16);
+    drop(graph);
+}
+END_TEST
+
 static void host_function(void *user)
 {
     (void)user;
@@ -570,6 +600,7 @@ int main(void)
     tcase_add_test(kernels, freed_memory_of_tarns_is_an_address);
     tcase_add_test(kernels, the_driver_is_asked_for_each_word_once);
     tcase_add_test(others, copies_and_sets_name_what_they_touch);
+    tcase_add_test(others, copies_of_planes_reach_from_their_first_byte_to_their_last);
     tcase_add_test(others, host_functions_and_batches_name_theirs);
     tcase_add_test(others, what_an_allocation_node_gives_is_an_address);
     tcase_add_test(others, what_allocation_nodes_of_a_body_give_is_an_address);
