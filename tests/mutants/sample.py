@@ -5,8 +5,9 @@
 Mutants that nobody chose: universalmutator's rules for C, and lines that change places, on the functions that differ from
 REVISION (origin/main), or on files and folders. A seeded sample of them; each one is built in a copy of the tree, and
 judged by its file's suites, then by those that caught others of its file, by api, model, pairs and fault, until one fails:
-twice, for a suite may fail on a busy machine. First all of these must pass on the tree as it is. One that does not compile, or
-whose object code with the release's flags is the original's, does not count. Results are lines of JSON in
+twice, for a suite may fail on a busy machine. First all of these must pass on the tree as it is. What no suite sees is
+compiled with the warnings that are errors. One that does not compile without them, or whose object code with the
+release's flags is the original's, does not count. Results are lines of JSON in
 FOLDER/results.jsonl, one for each mutant as it is judged: who is interrupted calls the same again. Survivors without a
 reason in tests/mutants/survivors.txt are printed with their difference, and the exit status is 1.
 
@@ -45,7 +46,11 @@ WHOLE = r"(unit|api|model|pairs|fault|planted)_(?!statuses|soak)\w+"
 AT_ONCE = 3  # suites mostly wait
 LIKELY = 4
 PATIENCE = 8  # a suite hangs when it takes so many times what it took on the tree as it is
-RELEASE = ["-std=c17", "-O2", "-DNDEBUG", "-D_GNU_SOURCE", "-fPIC", "-fvisibility=hidden", "-Iinclude", "-Isrc", "-w"]
+RELEASE = ["-std=c17", "-O2", "-DNDEBUG", "-D_GNU_SOURCE", "-fPIC", "-fvisibility=hidden", "-Iinclude", "-Isrc",
+           '-DTARN_LIBDIR="/lib"', '-DTARN_LIBDIR_FROM_BINDIR="../lib"']
+# cmake/TarnCompile.cmake's, errors in the presets that this project is developed with.
+WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Wstrict-prototypes", "-Wmissing-prototypes",
+            "-Wvla", "-Werror"]
 
 
 def git(*arguments):
@@ -286,8 +291,15 @@ class Builder:
     def release(self, name):
         """The object's code and data as they are installed; None: it does not compile."""
         object_file = self.folder / "release.o"
-        done = subprocess.run(["cc", *RELEASE, "-c", name, "-o", str(object_file)], cwd=self.source, capture_output=True)
+        done = subprocess.run(["cc", *RELEASE, "-w", "-c", name, "-o", str(object_file)], cwd=self.source, capture_output=True)
         return object_file.read_bytes() if done.returncode == 0 else None
+
+    def warning(self, name):
+        """The warning that the compiler has for the file as it is now; "": none."""
+        done = subprocess.run(["cc", *RELEASE, "-DTARN_DEBUG_CHECKS=1", *WARNINGS, "-c", name, "-o",
+                               "/dev/null"], cwd=self.source, capture_output=True, text=True, errors="replace")
+        named = re.search(r"\[-Werror=([\w-]+)", done.stderr)
+        return "" if done.returncode == 0 else named[1] if named else "an error"
 
     def judge(self, mutant):
         if mutant.file not in self.released:
@@ -351,7 +363,8 @@ class Builder:
                     self.catches[mutant.file][found[0]] += 1
                     self.catches[str(pathlib.Path(mutant.file).parent)][found[0]] += 1
                 return "caught", " ".join(found)
-        return "survives", ""
+        warning = self.warning(mutant.file)
+        return ("caught", "warnings " + warning) if warning else ("survives", "")
 
 
 def work(builder, queue, lock, results):
