@@ -5,9 +5,9 @@
 Mutants that nobody chose: universalmutator's rules for C, and lines that change places, on the functions that differ from
 REVISION (origin/main), or on files and folders. A seeded sample of them; each one is built in a copy of the tree, and
 judged by its file's suites, then by those that caught others of its file, by api, model, pairs and fault, until one fails:
-twice, for a suite may fail on a busy machine. First all of these must pass on the tree as it is. What no suite sees is
-compiled with the warnings that are errors. One that does not compile without them, or whose object code with the
-release's flags is the original's, does not count. Results are lines of JSON in
+twice, for a suite may fail on a busy machine. First all of these must pass on the tree as it is. What none sees is judged
+by its file's suites under the sanitizers, and compiled with the warnings that are errors. One that does not compile
+without them, or whose object code with the release's flags is the original's, does not count. Results are lines of JSON in
 FOLDER/results.jsonl, one for each mutant as it is judged: who is interrupted calls the same again. Survivors without a
 reason in tests/mutants/survivors.txt are printed with their difference, and the exit status is 1.
 
@@ -313,9 +313,31 @@ class Builder:
                 return "does not compile", ""
             if code == self.released[mutant.file]:
                 return "equal", ""
-            return self.test(mutant)
+            verdict = self.test(mutant)
+            if verdict[0] != "survives":
+                return verdict
+            path.write_text(kept)
+            if self.sanitized(mutant):  # a suite that fails on the tree as it is says nothing
+                return verdict
+            path.write_text(mutant.text())
+            failed = self.sanitized(mutant)
+            return ("caught", "sanitizers " + failed) if failed else verdict
         finally:
             path.write_text(kept)
+
+    def sanitized(self, mutant):
+        """Which of its file's suites fail under the sanitizers of addresses and of undefined behaviour; "": none."""
+        folder = self.folder / "sanitized"
+        names = [suite.name for suite in self.suites(rf"unit_{pathlib.Path(mutant.file).stem}(_\w+)?")]
+        if not names:
+            return ""
+        if not (folder / "build.ninja").exists():
+            self.run(["cmake", "-S", str(self.source), "-B", str(folder), "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Debug",
+                      "-DTARN_DEBUG_CHECKS=ON", "-DTARN_SANITIZE=address,undefined", "-DTARN_SAMPLES=OFF",
+                      "-DTARN_BENCH=OFF"])
+        self.run(["ninja", "-C", str(folder), f"-j{options.threads}", *["bin/" + name for name in names]], 7200)
+        done = self.run(["ctest", "--test-dir", str(folder), "-R", "^(" + "|".join(names) + ")$", "--timeout", "300"])
+        return " ".join(re.findall(r"(unit_\w+) \((?:Failed|Timeout|SEGFAULT|ILLEGAL|Subprocess)", done.stdout))
 
     def caught_by(self, suites):
         """The name of a suite that fails, and what in it; None: all pass."""
