@@ -227,34 +227,6 @@ START_TEST(memory_of_an_ended_capture_passes_to_the_next)
 }
 END_TEST
 
-/* The bin has this block again and again. */
-static struct tn_block *endless;
-static size_t looks;
-
-__typeof__(tn_bins_next) __real_tn_bins_next;
-__typeof__(tn_bins_next) __wrap_tn_bins_next;
-struct tn_block *__wrap_tn_bins_next(const struct tn_bins *bins, const struct tn_block *block,
-                                     uint64_t bytes)
-{
-    looks += 1;
-    return endless != NULL ? endless : __real_tn_bins_next(bins, block, bytes);
-}
-
-START_TEST(sixty_four_blocks_of_idle_memory_are_looked_at)
-{
-    void *captured;
-    tarn_graph *graph = unit_graph(pool, stream, 64 * MIB, &captured);
-
-    endless = unit_block(captured);
-    ck_assert_int_eq(endless->state, TN_BLOCK_FREE);
-    looks = 0;
-    ck_assert(!tn_idle_has(pool, TN_HEAP_LARGE, false, 64 * MIB));
-    ck_assert_uint_eq(looks, 64);
-    endless = NULL;
-    OK(tarn_graph_destroy(graph));
-}
-END_TEST
-
 START_TEST(work_may_not_take_captured_memory)
 {
     void *captured;
@@ -591,36 +563,6 @@ START_TEST(a_handover_is_proven_when_all_that_goes_along_is)
 }
 END_TEST
 
-/* By its number a block is proven as long as it is live, by its free afterwards. */
-START_TEST(what_is_pending_is_proven_by_its_free_and_not_by_its_number)
-{
-    char *live = unit_alloc(pool, 4096, stream);
-    char *pending = unit_alloc(pool, 4096, stream);
-    struct tn_run run = {unit_segment(live), unit_offset(live), unit_offset(live) + 1};
-    struct tn_arena *to = arena_of(test_stream());
-    uint64_t sequence = unit_block(live)->sequence;
-
-    ck_assert_uint_gt(unit_block(pending)->sequence, sequence);
-    tn_run_close(&run, unit_block(live));
-    tn_pool_lock(pool);
-    ck_assert(!tn_handover_is_proven(pool, &run, unit_block(live), to, sequence));
-    tn_pool_unlock(pool);
-    test_begin_capture(other, TN_CU_CAPTURE_MODE_RELAXED); /* so that no poll ends the use */
-    OK(tarn_free_on(pending, other));
-    ck_assert_int_eq(unit_block(pending)->state, TN_BLOCK_PENDING);
-    tn_pool_lock(pool);
-    ck_assert(!tn_handover_is_proven(pool, &run, unit_block(live), to, sequence));
-    tn_pool_unlock(pool);
-    OK(tn_gpu_wait_idle(&device->gpu));
-    tn_pool_lock(pool);
-    ck_assert_int_eq(unit_block(pending)->state, TN_BLOCK_PENDING);
-    ck_assert(tn_handover_is_proven(pool, &run, unit_block(live), to, sequence));
-    ck_assert(!tn_handover_is_proven(pool, &run, unit_block(live), to, sequence - 1));
-    tn_pool_unlock(pool);
-    test_destroy_graph(test_end_capture(other));
-}
-END_TEST
-
 START_TEST(the_grower_of_a_captures_segment_is_idle_memory_afterwards)
 {
     void *address;
@@ -714,7 +656,6 @@ int main(void)
     tcase_add_checked_fixture(idle, make_pool, NULL);
     tcase_add_test(idle, memory_of_an_ended_capture_passes_to_the_next);
     tcase_add_test(idle, work_may_not_take_captured_memory);
-    tcase_add_test(idle, sixty_four_blocks_of_idle_memory_are_looked_at);
     tcase_add_test(idle, work_takes_memory_of_a_graph_that_is_gone_once_it_is_proven_idle);
     tcase_add_test(idle, work_takes_memory_at_once_that_a_graph_that_is_gone_had_for_itself);
     tcase_add_test(idle, work_takes_whole_chunks_alone);
@@ -731,7 +672,6 @@ int main(void)
     tcase_add_test(owners, a_stream_is_not_retired_without_host_memory_for_its_blocks_fences);
     tcase_add_test(owners, a_pool_that_lacks_room_for_a_fence_knows_nothing_of_the_retirement);
     tcase_add_test(owners, a_handover_is_proven_when_all_that_goes_along_is);
-    tcase_add_test(owners, what_is_pending_is_proven_by_its_free_and_not_by_its_number);
     tcase_add_test(owners, the_grower_of_a_captures_segment_is_idle_memory_afterwards);
     tcase_add_test(owners, a_segment_that_passes_whole_is_not_divided);
     suite_add_tcase(suite, owners);
