@@ -10,7 +10,8 @@ static tn_cu_stream stream;
 static tn_cu_stream other;
 static struct tn_plan plan;
 
-static size_t handovers; /* that were asked about */
+static size_t handovers;            /* that were asked about */
+static const struct tn_arena *heir; /* of the last of them */
 
 __typeof__(tn_handover_is_proven) __real_tn_handover_is_proven;
 __typeof__(tn_handover_is_proven) __wrap_tn_handover_is_proven;
@@ -19,6 +20,7 @@ bool __wrap_tn_handover_is_proven(tarn_pool *of, const struct tn_run *run,
                                   uint64_t idle_sequence)
 {
     handovers += 1;
+    heir = arena;
     return __real_tn_handover_is_proven(of, run, inside, arena, idle_sequence);
 }
 
@@ -282,6 +284,35 @@ START_TEST(what_was_looked_at_for_a_block_is_not_for_the_next)
 }
 END_TEST
 
+/* Two streams' blocks come back in one chunk, which is not the first of its segment: it is neither's alone. */
+START_TEST(a_chunk_that_several_come_back_to_is_proven_for_all)
+{
+    void *blocks[2];
+
+    (void)unit_alloc(pool, 2 * MIB, stream);
+    for (size_t i = 0; i < 2; i++)
+        blocks[i] = unit_alloc(pool, MIB, stream);
+    ck_assert_ptr_eq(unit_chunk(blocks[0]), unit_chunk(blocks[1]));
+    ck_assert_uint_gt(unit_chunk(blocks[0])->offset, 0);
+    (void)unit_alloc(pool, 512, other); /* it has an arena */
+    tn_pool_lock(pool);
+    ck_assert(tn_blocks_add_cold(&pool->store));
+    tn_block_set_order(unit_block(blocks[1]), unit_order(device, other));
+    tn_pool_unlock(pool);
+    take();
+    for (size_t i = 0; i < 2; i++)
+        OK(tarn_free(blocks[i]));
+    OK(tn_gpu_wait_idle(&device->gpu)); /* what the other stream used is free */
+    ck_assert_ptr_eq(unit_alloc(pool, 2 * MIB, stream), blocks[0]);
+    OK(make());
+    ck_assert_uint_eq(plan.revived_count, 2);
+    ck_assert_uint_eq(handovers, 2);
+    ck_assert_ptr_null(heir);
+    ck_assert(plan.needs_wait); /* for what lies there now */
+    tn_plan_fini(&plan);
+}
+END_TEST
+
 START_TEST(a_block_whose_stream_has_no_arena_comes_back_to_idle_memory)
 {
     void *mine = unit_alloc(pool, 4096, stream);
@@ -403,6 +434,7 @@ int main(void)
     tcase_add_test(tcase, a_block_comes_back_over_several_others_and_their_chunks);
     tcase_add_test(tcase, neighbours_are_waited_for_each_for_itself);
     tcase_add_test(tcase, what_was_looked_at_for_a_block_is_not_for_the_next);
+    tcase_add_test(tcase, a_chunk_that_several_come_back_to_is_proven_for_all);
     tcase_add_test(tcase, a_block_whose_stream_has_no_arena_comes_back_to_idle_memory);
     tcase_add_test(tcase, a_plan_without_host_memory_is_none);
     tcase_add_test(tcase, a_plan_that_cannot_give_its_stream_an_arena_is_none);
