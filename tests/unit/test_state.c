@@ -324,7 +324,9 @@ START_TEST(a_destroyed_checkpoint_leaves_nothing)
     events = test_ledger().events;
     checkpoint = take(TARN_CONTENTS_DEVICE);
     ck_assert_uint_eq(checkpoint->magic, TN_CHECKPOINT_MAGIC);
+    ck_assert_uint_eq(unit_heap(pool, stream, TN_HEAP_SMALL)->arena->saved_count, 1);
     tn_checkpoint_destroy(checkpoint);
+    ck_assert_uint_eq(unit_heap(pool, stream, TN_HEAP_SMALL)->arena->saved_count, 0);
     ck_assert_uint_eq(checkpoint->magic, 0);
     test_synchronize(stream);
     ck_assert_int_eq(tn_host_outstanding(), host);
