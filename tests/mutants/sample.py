@@ -107,6 +107,15 @@ def is_code(line):
     return text and not text.startswith(("/*", "*", "//", "#")) and not text.endswith("*/")
 
 
+def ends_loop(source, number):
+    """Whether the line is the last of a loop's body: a continue behind it changes nothing."""
+    indent = lambda line: len(line) - len(line.lstrip())
+    if number >= len(source) or source[number].strip() != "}":
+        return False
+    before = [line for line in source[:number] if line.strip() and indent(line) == indent(source[number])]
+    return bool(before and re.match(r"\s*(for|while) \(", before[-1]))
+
+
 def mutants_of(name, lines):
     """(number of the line, the lines that are there instead: one, or two that change places)."""
     from universalmutator import mutator
@@ -117,6 +126,8 @@ def mutants_of(name, lines):
     found = {}
     for number, mutated, *_ in made:
         mutated = mutated.rstrip("\n")
+        if re.search(r"\n\s*continue;$", mutated) and ends_loop(source, number):
+            continue
         if number in lines and is_code(source[number - 1]) and mutated != source[number - 1].rstrip("\n"):
             found[number, mutated] = (number, [mutated])
     for number in sorted(lines):
