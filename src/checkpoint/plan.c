@@ -334,10 +334,12 @@ static void plan_reach(struct tn_plan *plan, const struct tn_run *run,
     *reach = (struct tn_reach){*run, home, plan->pool->hold_count > 0 && tn_run_is_held(run)};
     if (before.run.segment == run->segment && run->begin < before.run.end &&
         before.run.begin < run->end) {
-        reach->run.begin = tn_min(run->begin, before.run.begin);
-        reach->run.end = tn_max(run->end, before.run.end);
-        reach->home = before.home == home ? home : NULL;
-        reach->held = reach->held || before.held;
+        *reach = (struct tn_reach){
+            .run = {run->segment, tn_min(run->begin, before.run.begin),
+                    tn_max(run->end, before.run.end)},
+            .home = before.home == home ? home : NULL,
+            .held = reach->held || before.held,
+        };
         if (reach->home != before.home || reach->held != before.held) {
             changed = reach->run;
             tn_run_close(&changed, inside);

@@ -416,8 +416,6 @@ static tarn_status try_restore(tarn_pool *pool, const void *request, bool frugal
 
     (void)pool;
     (void)frugal; /* no more is mapped than what is missing */
-    if (status == TARN_OK && attempt->plan->needs_wait)
-        return TARN_ERR_BUSY;
     return status == TARN_OK ? carry_out(attempt, result) : status;
 }
 

@@ -161,8 +161,7 @@ static void add_word(struct account *account, const tarn_pool *pool, size_t word
 
             if (holders[at] == NULL)
                 holders[at] = holder;
-            else if (holders[at] != holder)
-                several |= (uint64_t)1 << at;
+            several |= (uint64_t)(holders[at] != holder) << at;
         }
         held |= bits;
         if (bits != 0 && is_accounted(account, hold->keeper))

@@ -522,7 +522,8 @@ struct shrinking {
 static bool may_unmap(const struct tn_chunk *chunk, const struct tn_gpu *gpu,
                       const struct shrinking *shrinking)
 {
-    if (chunk->hold_count > 0 || chunk->used_bytes > 0 ||
+    TN_ASSERT(chunk->used_bytes == 0); /* P6: it is inside a FREE block */
+    if (chunk->hold_count > 0 ||
         (shrinking->unused_only && (chunk->freed_stamp != 0 || chunk->was_used)))
         return false;
     if (tn_gpu_is_proven(gpu, chunk->freed_stamp))

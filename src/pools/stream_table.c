@@ -481,10 +481,8 @@ bool tn_fence_follow(struct tn_streams *streams, const struct tn_fence *fence, t
 void tn_streams_poll(struct tn_streams *streams)
 {
     tn_lock_acquire(&streams->lock);
-    for (struct tn_known_stream *stream = streams->known; stream != NULL; stream = stream->next) {
-        if (stream->first != NULL)
-            poll_stream(streams, stream);
-    }
+    for (struct tn_known_stream *stream = streams->known; stream != NULL; stream = stream->next)
+        poll_stream(streams, stream);
     tn_lock_release(&streams->lock);
 }
 

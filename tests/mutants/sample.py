@@ -5,8 +5,9 @@
 Mutants that nobody chose: universalmutator's rules for C, and lines that change places, on the functions that differ from
 REVISION (origin/main), or on files and folders. A seeded sample of them; each one is built in a copy of the tree, and
 judged by its file's suites, then by those that caught others of its file, by api, model, pairs and fault, until one fails:
-twice, for a suite may fail on a busy machine. First all of these must pass on the tree as it is. One that does not compile, or
-whose object code with the release's flags is the original's, does not count. Results are lines of JSON in
+twice, for a suite may fail on a busy machine. First all of these must pass on the tree as it is. What none sees is judged
+by its file's suites under the sanitizers, and compiled with the warnings that are errors. One that does not compile
+without them, or whose object code with the release's flags is the original's, does not count. Results are lines of JSON in
 FOLDER/results.jsonl, one for each mutant as it is judged: who is interrupted calls the same again. Survivors without a
 reason in tests/mutants/survivors.txt are printed with their difference, and the exit status is 1.
 
@@ -45,7 +46,11 @@ WHOLE = r"(unit|api|model|pairs|fault|planted)_(?!statuses|soak)\w+"
 AT_ONCE = 3  # suites mostly wait
 LIKELY = 4
 PATIENCE = 8  # a suite hangs when it takes so many times what it took on the tree as it is
-RELEASE = ["-std=c17", "-O2", "-DNDEBUG", "-D_GNU_SOURCE", "-fPIC", "-fvisibility=hidden", "-Iinclude", "-Isrc", "-w"]
+RELEASE = ["-std=c17", "-O2", "-DNDEBUG", "-D_GNU_SOURCE", "-fPIC", "-fvisibility=hidden", "-Iinclude", "-Isrc",
+           '-DTARN_LIBDIR="/lib"', '-DTARN_LIBDIR_FROM_BINDIR="../lib"']
+# cmake/TarnCompile.cmake's, errors in the presets that this project is developed with.
+WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Wstrict-prototypes", "-Wmissing-prototypes",
+            "-Wvla", "-Werror"]
 
 
 def git(*arguments):
@@ -102,6 +107,15 @@ def is_code(line):
     return text and not text.startswith(("/*", "*", "//", "#")) and not text.endswith("*/")
 
 
+def ends_loop(source, number):
+    """Whether the line is the last of a loop's body: a continue behind it changes nothing."""
+    indent = lambda line: len(line) - len(line.lstrip())
+    if number >= len(source) or source[number].strip() != "}":
+        return False
+    before = [line for line in source[:number] if line.strip() and indent(line) == indent(source[number])]
+    return bool(before and re.match(r"\s*(for|while) \(", before[-1]))
+
+
 def mutants_of(name, lines):
     """(number of the line, the lines that are there instead: one, or two that change places)."""
     from universalmutator import mutator
@@ -112,6 +126,8 @@ def mutants_of(name, lines):
     found = {}
     for number, mutated, *_ in made:
         mutated = mutated.rstrip("\n")
+        if re.search(r"\n\s*continue;$", mutated) and ends_loop(source, number):
+            continue
         if number in lines and is_code(source[number - 1]) and mutated != source[number - 1].rstrip("\n"):
             found[number, mutated] = (number, [mutated])
     for number in sorted(lines):
@@ -286,8 +302,15 @@ class Builder:
     def release(self, name):
         """The object's code and data as they are installed; None: it does not compile."""
         object_file = self.folder / "release.o"
-        done = subprocess.run(["cc", *RELEASE, "-c", name, "-o", str(object_file)], cwd=self.source, capture_output=True)
+        done = subprocess.run(["cc", *RELEASE, "-w", "-c", name, "-o", str(object_file)], cwd=self.source, capture_output=True)
         return object_file.read_bytes() if done.returncode == 0 else None
+
+    def warning(self, name):
+        """The warning that the compiler has for the file as it is now; "": none."""
+        done = subprocess.run(["cc", *RELEASE, "-DTARN_DEBUG_CHECKS=1", *WARNINGS, "-c", name, "-o",
+                               "/dev/null"], cwd=self.source, capture_output=True, text=True, errors="replace")
+        named = re.search(r"\[-Werror=([\w-]+)", done.stderr)
+        return "" if done.returncode == 0 else named[1] if named else "an error"
 
     def judge(self, mutant):
         if mutant.file not in self.released:
@@ -301,9 +324,31 @@ class Builder:
                 return "does not compile", ""
             if code == self.released[mutant.file]:
                 return "equal", ""
-            return self.test(mutant)
+            verdict = self.test(mutant)
+            if verdict[0] != "survives":
+                return verdict
+            path.write_text(kept)
+            if self.sanitized(mutant):  # a suite that fails on the tree as it is says nothing
+                return verdict
+            path.write_text(mutant.text())
+            failed = self.sanitized(mutant)
+            return ("caught", "sanitizers " + failed) if failed else verdict
         finally:
             path.write_text(kept)
+
+    def sanitized(self, mutant):
+        """Which of its file's suites fail under the sanitizers of addresses and of undefined behaviour; "": none."""
+        folder = self.folder / "sanitized"
+        names = [suite.name for suite in self.suites(rf"unit_{pathlib.Path(mutant.file).stem}(_\w+)?")]
+        if not names:
+            return ""
+        if not (folder / "build.ninja").exists():
+            self.run(["cmake", "-S", str(self.source), "-B", str(folder), "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Debug",
+                      "-DTARN_DEBUG_CHECKS=ON", "-DTARN_SANITIZE=address,undefined", "-DTARN_SAMPLES=OFF",
+                      "-DTARN_BENCH=OFF"])
+        self.run(["ninja", "-C", str(folder), f"-j{options.threads}", *["bin/" + name for name in names]], 7200)
+        done = self.run(["ctest", "--test-dir", str(folder), "-R", "^(" + "|".join(names) + ")$", "--timeout", "300"])
+        return " ".join(re.findall(r"(unit_\w+) \((?:Failed|Timeout|SEGFAULT|ILLEGAL|Subprocess)", done.stdout))
 
     def caught_by(self, suites):
         """The name of a suite that fails, and what in it; None: all pass."""
@@ -351,7 +396,8 @@ class Builder:
                     self.catches[mutant.file][found[0]] += 1
                     self.catches[str(pathlib.Path(mutant.file).parent)][found[0]] += 1
                 return "caught", " ".join(found)
-        return "survives", ""
+        warning = self.warning(mutant.file)
+        return ("caught", "warnings " + warning) if warning else ("survives", "")
 
 
 def work(builder, queue, lock, results):

@@ -179,18 +179,23 @@ void test_set_rows(tn_cu_stream stream, void *address, size_t width, size_t pitc
 void test_copy_rows(tn_cu_stream stream, void *to, const void *from, size_t width, size_t pitch,
                     size_t rows)
 {
+    test_copy_planes(stream, &(tn_cu_memcpy3d){.src_type = TN_CU_MEMORYTYPE_DEVICE,
+                                               .src_device = device_address(from),
+                                               .src_pitch = pitch,
+                                               .dst_type = TN_CU_MEMORYTYPE_DEVICE,
+                                               .dst_device = device_address(to),
+                                               .dst_pitch = pitch,
+                                               .width = width,
+                                               .height = rows,
+                                               .depth = 1});
+}
+
+void test_copy_planes(tn_cu_stream stream, const tn_cu_memcpy3d *copy)
+{
     tn_cu_node_params params = {.type = TN_CU_NODE_MEMCPY};
 
     CU_OK(cu.cuCtxGetCurrent(&params.memcpy.ctx));
-    params.memcpy.copy = (tn_cu_memcpy3d){.src_type = TN_CU_MEMORYTYPE_DEVICE,
-                                          .src_device = device_address(from),
-                                          .src_pitch = pitch,
-                                          .dst_type = TN_CU_MEMORYTYPE_DEVICE,
-                                          .dst_device = device_address(to),
-                                          .dst_pitch = pitch,
-                                          .width = width,
-                                          .height = rows,
-                                          .depth = 1};
+    params.memcpy.copy = *copy;
     add_behind(stream, &params);
 }
 

@@ -38,10 +38,11 @@ void test_add_empty(tn_cu_graph graph);                            /* behind no 
 void test_add_set(tn_cu_graph graph, void *address, size_t words); /* the same */
 
 /* Nodes that no call on a stream records, behind what the capturing stream has, and its next work behind
- * them: a set and a copy of so many rows, a pitch apart, and a child graph. */
+ * them: a set and a copy of so many rows, a pitch apart, a copy of planes of rows, and a child graph. */
 void test_set_rows(tn_cu_stream stream, void *address, size_t width, size_t pitch, size_t rows);
 void test_copy_rows(tn_cu_stream stream, void *to, const void *from, size_t width, size_t pitch,
                     size_t rows);
+void test_copy_planes(tn_cu_stream stream, const tn_cu_memcpy3d *copy);
 void test_nest(tn_cu_stream stream, tn_cu_graph child);
 
 /* The executable does what the graph says from now on, and nobody tells the library. */

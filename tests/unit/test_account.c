@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "graphs/standing.h"
+#include "unit/ordered.h"
 #include "unit/unit.h"
 
 enum { BYTES = 8192 };
@@ -124,6 +125,23 @@ START_TEST(what_the_driver_refuses_leaves_nothing)
         ck_assert(tn_lock_none_held());
     }
     ck_assert_uint_eq(memory.size, 77);
+}
+END_TEST
+
+/* Named in turns, the upper one first. */
+START_TEST(each_block_that_is_named_is_counted_once)
+{
+    char *lower = unit_alloc(other, BYTES, stream);
+    char *upper = unit_alloc(other, 2 * BYTES, stream);
+    tarn_capture *capture = unit_begin(pool, stream);
+    tarn_graph *graph;
+
+    ck_assert(lower < upper);
+    for (int i = 0; i < 4; i++)
+        test_fill(stream, i % 2 == 0 ? upper : lower, 1, 16);
+    graph = unit_end(capture);
+    OK(tn_account_graph(graph, &memory));
+    expect(0, 3 * BYTES, 2);
 }
 END_TEST
 
@@ -265,6 +283,7 @@ int main(void)
 
     tcase_add_test(account, without_host_memory_there_is_no_account);
     tcase_add_test(account, what_the_driver_refuses_leaves_nothing);
+    tcase_add_test(account, each_block_that_is_named_is_counted_once);
     tcase_add_test(account, a_block_that_is_freed_meanwhile_is_left_out);
     tcase_add_test(account, a_graph_does_not_hold_chunks_that_were_mapped_after_it);
     tcase_add_test(account, two_holds_of_one_graph_are_one_holder);

@@ -7,6 +7,16 @@ static tarn_pool *pool;
 static tn_cu_stream stream;
 static tn_cu_stream other;
 
+static size_t inserted; /* into bins */
+
+__typeof__(tn_bins_insert) __real_tn_bins_insert;
+__typeof__(tn_bins_insert) __wrap_tn_bins_insert;
+void __wrap_tn_bins_insert(struct tn_bins *bins, struct tn_block *block)
+{
+    inserted += 1;
+    __real_tn_bins_insert(bins, block);
+}
+
 static void make_pool(void)
 {
     device = unit_device();
@@ -73,8 +83,8 @@ START_TEST(the_same_calls_give_the_same_places)
 }
 END_TEST
 
-/* Whether few blocks are free, whose bins are sorted, or many, which are all entered anew. */
-static void expect_ordered_free(size_t count)
+/* Few blocks are free, whose bins are sorted, or many, which are all entered anew. */
+static void expect_ordered_free(size_t count, bool anew)
 {
     enum { STEP = 7 }; /* shares no factor with the counts, so that every block is met once */
     void *kept[400];
@@ -89,7 +99,12 @@ static void expect_ordered_free(size_t count)
     for (size_t i = 0; i < count; i++)
         OK(tarn_free(freed[i * STEP % count]));
     tn_pool_lock(pool);
+    inserted = 0;
     tn_pool_order_free(pool);
+    if (anew)
+        ck_assert_uint_ge(inserted, count);
+    else
+        ck_assert_uint_eq(inserted, 0);
     tn_pool_unlock(pool);
     OK(tarn_pool_validate(pool));
     for (size_t i = 0; i < count; i++) {
@@ -103,8 +118,8 @@ static void expect_ordered_free(size_t count)
 
 START_TEST(free_memory_that_was_ordered_is_found_from_below)
 {
-    expect_ordered_free(20);
-    expect_ordered_free(400);
+    expect_ordered_free(20, false);
+    expect_ordered_free(400, true);
 }
 END_TEST
 

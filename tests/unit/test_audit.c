@@ -5,6 +5,7 @@
 #include "graphs/graph.h"
 #include "support/bodies.h"
 #include "support/nodes.h"
+#include "unit/ordered.h"
 #include "unit/unit.h"
 
 enum { BYTES = 8192, WORDS = BYTES / 4 };
@@ -255,11 +256,13 @@ START_TEST(a_word_that_may_be_two_numbers_is_doubtful)
     if (tn_address_table_find(base) == NULL)
         return; /* the driver has no such addresses */
     map[0] = base + 999;
+    map[1] = (uint64_t)0x2e2e2e2e << 32; /* bytes, which may end in the driver's memory */
+    map[2] = (uintptr_t)test_linear_alloc(BYTES) + 0x2e;
     address = base + 999;
     begin();
     test_launch_kernel(stream, test_kernel(ptx, "unit_audit_map"), values, NULL);
     end();
-    EXPECT_CLASSES(TARN_POINTER_DOUBTFUL, TARN_POINTER_UNMAPPED);
+    EXPECT_CLASSES(TARN_POINTER_DOUBTFUL, TARN_POINTER_FOREIGN, TARN_POINTER_UNMAPPED);
     ck_assert_uint_eq(audit->mistake_count, 1);
 }
 END_TEST

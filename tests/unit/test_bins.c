@@ -148,6 +148,22 @@ START_TEST(blocks_too_small_in_the_own_bin_are_passed_over)
 }
 END_TEST
 
+/* Behind seven that are too small the good fit is found, behind eight the larger one. */
+START_TEST(eight_blocks_of_the_own_bin_are_looked_at)
+{
+    struct tn_block *large = insert(0, 2 * TN_MIB);
+    struct tn_block *fit = insert(1, TN_MIB + 4096);
+
+    for (size_t i = 2; i < 9; i++)
+        (void)insert(i, TN_MIB);
+    ck_assert_ptr_eq(tn_bins_find(&bins, TN_MIB + 4096), fit);
+    ck_assert_ptr_eq(tn_bins_find_inner(&bins, TN_MIB + 4096), fit);
+    (void)insert(9, TN_MIB);
+    ck_assert_ptr_eq(tn_bins_find(&bins, TN_MIB + 4096), large);
+    ck_assert_ptr_eq(tn_bins_find_inner(&bins, TN_MIB + 4096), large);
+}
+END_TEST
+
 START_TEST(the_next_blocks_are_those_that_fit_each_once)
 {
     bool seen[COUNT] = {false};
@@ -435,6 +451,7 @@ int main(void)
     tcase_add_test(find, bins_are_put_in_order_of_segment_and_address);
     tcase_add_test(find, a_good_fit_comes_before_a_larger_block);
     tcase_add_test(find, blocks_too_small_in_the_own_bin_are_passed_over);
+    tcase_add_test(find, eight_blocks_of_the_own_bin_are_looked_at);
     tcase_add_test(find, an_inner_block_is_found_behind_many_that_are_too_small);
     tcase_add_test(find, what_may_be_there_is_told_by_classes);
     tcase_add_test(find, a_block_that_a_growth_can_extend_comes_after_all_others);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "graphs/correspond.h"
+#include "unit/ordered.h"
 #include "unit/unit.h"
 
 enum { BYTES = 8000, MOST = 600 };

@@ -3,6 +3,7 @@
 #include "driver/node.h"
 #include "support/bodies.h"
 #include "support/nodes.h"
+#include "unit/ordered.h"
 #include "unit/unit.h"
 
 enum { MANY = 300 };

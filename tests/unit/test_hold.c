@@ -425,6 +425,43 @@ START_TEST(gone_holds_are_dropped_by_the_next_reap)
 }
 END_TEST
 
+enum { GONE = 20000 };
+
+static struct tn_hold *gone_at_once[2][GONE];
+static pthread_barrier_t all_there;
+
+static void *say_all_gone(void *holds)
+{
+    struct tn_hold **all = holds;
+
+    (void)pthread_barrier_wait(&all_there);
+    for (size_t i = 0; i < GONE; i++)
+        tn_hold_gone(all[i]);
+    return NULL;
+}
+
+START_TEST(claimants_that_go_at_once_on_two_threads_are_all_heard)
+{
+    pthread_t thread;
+
+    tn_pool_lock(pool);
+    for (uint64_t i = 0; i < GONE; i++) {
+        for (uint64_t side = 0; side < 2; side++) {
+            gone_at_once[side][i] = open_hold((struct tn_order){17, 2 * i + side + 1}, true);
+            tn_hold_close(gone_at_once[side][i]);
+        }
+    }
+    tn_pool_unlock(pool);
+    ck_assert_int_eq(pthread_barrier_init(&all_there, NULL, 2), 0);
+    ck_assert_int_eq(pthread_create(&thread, NULL, say_all_gone, gone_at_once[0]), 0);
+    (void)say_all_gone(gone_at_once[1]);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    (void)pthread_barrier_destroy(&all_there);
+    tn_device_reap(device);
+    ck_assert_uint_eq(pool->hold_count, 0);
+}
+END_TEST
+
 START_TEST(orphaned_holds_are_dropped_and_never_listened_to_again)
 {
     struct tn_hold *held;
@@ -603,6 +640,7 @@ int main(void)
     suite_add_tcase(suite, close);
     tcase_add_checked_fixture(gone, make_pool, NULL);
     tcase_add_test(gone, gone_holds_are_dropped_by_the_next_reap);
+    tcase_add_test(gone, claimants_that_go_at_once_on_two_threads_are_all_heard);
     tcase_add_test(gone, orphaned_holds_are_dropped_and_never_listened_to_again);
     tcase_add_test(gone, a_claimant_that_goes_while_its_hold_leaves_is_heard);
     tcase_add_test(gone, a_passing_hold_ends_when_it_is_closed);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "unit/ordered.h"
 #include "unit/unit.h"
 
 static tarn_device *device;

@@ -173,6 +173,8 @@ START_TEST(the_sum_of_peaks_before_a_pool_goes_is_kept)
     OK(tarn_free(unit_alloc(pool, 1000, stream)));
     OK(tarn_free(unit_alloc(second, 2 * MIB, stream)));
     ck_assert_uint_eq(of_device().live_bytes.all.peak, 1024 + 2 * MIB);
+    ck_assert_uint_eq(of_device().live_bytes.small.peak, 1024);
+    ck_assert_uint_eq(of_device().live_bytes.large.peak, 2 * MIB);
     OK(tarn_pool_destroy(second));
     ck_assert_uint_eq(of_device().live_bytes.all.peak, 1024 + 2 * MIB);
     third = unit_pool(device);

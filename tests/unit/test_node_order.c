@@ -3,6 +3,7 @@
 #include "graphs/node_order.h"
 #include "support/nodes.h"
 #include "support/world.h"
+#include "unit/ordered.h"
 #include "unit/unit.h"
 
 enum { WORDS = 16, NODES_MAX = 64 };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/plan.h"
+#include "pools/handover.h"
 #include "pools/watch.h"
 #include "unit/unit.h"
 
@@ -8,6 +9,20 @@ static tarn_pool *pool;
 static tn_cu_stream stream;
 static tn_cu_stream other;
 static struct tn_plan plan;
+
+static size_t handovers;            /* that were asked about */
+static const struct tn_arena *heir; /* of the last of them */
+
+__typeof__(tn_handover_is_proven) __real_tn_handover_is_proven;
+__typeof__(tn_handover_is_proven) __wrap_tn_handover_is_proven;
+bool __wrap_tn_handover_is_proven(tarn_pool *of, const struct tn_run *run,
+                                  const struct tn_block *inside, const struct tn_arena *arena,
+                                  uint64_t idle_sequence)
+{
+    handovers += 1;
+    heir = arena;
+    return __real_tn_handover_is_proven(of, run, inside, arena, idle_sequence);
+}
 
 static void make_pool(void)
 {
@@ -199,6 +214,34 @@ START_TEST(what_is_left_in_memory_of_another_stream_is_waited_for)
 }
 END_TEST
 
+/* What lies side by side and comes back to several goes to each of them alone: the own chunk needs no proof. */
+START_TEST(neighbours_are_waited_for_each_for_itself)
+{
+    void *own = unit_alloc(pool, 2 * MIB, stream);
+    void *others = unit_alloc(pool, 2 * MIB, stream);
+    struct tn_arena *arena;
+
+    OK(tarn_free(others));
+    OK(tn_gpu_wait_idle(&device->gpu));
+    tn_pool_lock(pool);
+    arena = tn_arena_get(pool, unit_order(device, other));
+    tn_pool_unlock(pool);
+    pass_chunk(others, arena);
+    ck_assert_ptr_eq(unit_alloc(pool, 2 * MIB, other), others);
+    take();
+    OK(tarn_free(others));
+    OK(tn_gpu_wait_idle(&device->gpu)); /* which proves the other stream's free */
+    OK(tarn_free(own));
+    ck_assert_ptr_eq(unit_alloc(pool, MIB, stream), own); /* or it would be there in its place */
+    ck_assert_ptr_eq(unit_alloc(pool, MIB, other), others);
+    plan.idle_sequence = tn_next_sequence();
+    OK(make());
+    ck_assert_uint_eq(plan.revived_count, 2);
+    ck_assert(!plan.needs_wait);
+    tn_plan_fini(&plan);
+}
+END_TEST
+
 START_TEST(a_block_comes_back_over_several_others_and_their_chunks)
 {
     void *first = unit_alloc(pool, 2 * MIB, stream);
@@ -218,6 +261,54 @@ START_TEST(a_block_comes_back_over_several_others_and_their_chunks)
     ck_assert_uint_eq(plan.freed_count, 2);
     ck_assert_uint_eq(plan.revived_count, 1);
     ck_assert(!plan.needs_wait);
+    tn_plan_fini(&plan);
+}
+END_TEST
+
+/* The chunk is looked at for the first of the blocks that come back in it. */
+START_TEST(what_was_looked_at_for_a_block_is_not_for_the_next)
+{
+    enum { BLOCKS = 4 };
+    void *blocks[BLOCKS];
+
+    for (int i = 0; i < BLOCKS; i++)
+        blocks[i] = unit_alloc(pool, 4096, stream);
+    take();
+    for (int i = 0; i < BLOCKS; i++)
+        OK(tarn_free(blocks[i]));
+    ck_assert_ptr_eq(unit_alloc(pool, (size_t)BLOCKS * 4096, stream), blocks[0]);
+    OK(make());
+    ck_assert_uint_eq(plan.revived_count, BLOCKS);
+    ck_assert_uint_eq(handovers, 1);
+    tn_plan_fini(&plan);
+}
+END_TEST
+
+/* Two streams' blocks come back in one chunk, which is not the first of its segment: it is neither's alone. */
+START_TEST(a_chunk_that_several_come_back_to_is_proven_for_all)
+{
+    void *blocks[2];
+
+    (void)unit_alloc(pool, 2 * MIB, stream);
+    for (size_t i = 0; i < 2; i++)
+        blocks[i] = unit_alloc(pool, MIB, stream);
+    ck_assert_ptr_eq(unit_chunk(blocks[0]), unit_chunk(blocks[1]));
+    ck_assert_uint_gt(unit_chunk(blocks[0])->offset, 0);
+    (void)unit_alloc(pool, 512, other); /* it has an arena */
+    tn_pool_lock(pool);
+    ck_assert(tn_blocks_add_cold(&pool->store));
+    tn_block_set_order(unit_block(blocks[1]), unit_order(device, other));
+    tn_pool_unlock(pool);
+    take();
+    for (size_t i = 0; i < 2; i++)
+        OK(tarn_free(blocks[i]));
+    OK(tn_gpu_wait_idle(&device->gpu)); /* what the other stream used is free */
+    ck_assert_ptr_eq(unit_alloc(pool, 2 * MIB, stream), blocks[0]);
+    OK(make());
+    ck_assert_uint_eq(plan.revived_count, 2);
+    ck_assert_uint_eq(handovers, 2);
+    ck_assert_ptr_null(heir);
+    ck_assert(plan.needs_wait); /* for what lies there now */
     tn_plan_fini(&plan);
 }
 END_TEST
@@ -341,6 +432,9 @@ int main(void)
     tcase_add_test(tcase, only_memory_of_other_streams_is_waited_for);
     tcase_add_test(tcase, what_is_left_in_memory_of_another_stream_is_waited_for);
     tcase_add_test(tcase, a_block_comes_back_over_several_others_and_their_chunks);
+    tcase_add_test(tcase, neighbours_are_waited_for_each_for_itself);
+    tcase_add_test(tcase, what_was_looked_at_for_a_block_is_not_for_the_next);
+    tcase_add_test(tcase, a_chunk_that_several_come_back_to_is_proven_for_all);
     tcase_add_test(tcase, a_block_whose_stream_has_no_arena_comes_back_to_idle_memory);
     tcase_add_test(tcase, a_plan_without_host_memory_is_none);
     tcase_add_test(tcase, a_plan_that_cannot_give_its_stream_an_arena_is_none);

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <stdlib.h>
 
+#include "driver/pointer.h"
 #include "graphs/references.h"
 #include "support/bodies.h"
 #include "support/nodes.h"
+#include "unit/ordered.h"
 #include "unit/unit.h"
 
 enum { BYTES = 8192 };
@@ -27,6 +29,15 @@ static char *block;  /* of a pool of Tarn's */
 static char *linear; /* the driver's */
 static struct tn_references references;
 static int64_t outstanding;
+
+/* Of two words that differ in the lowest bit alone the driver is asked for the even one. */
+__typeof__(tn_memory_look) __real_tn_memory_look;
+__typeof__(tn_memory_look) __wrap_tn_memory_look;
+tarn_status __wrap_tn_memory_look(struct tn_gpu *gpu, uint64_t address, struct tn_memory *memory)
+{
+    ck_assert_uint_eq(address % 2, 0);
+    return __real_tn_memory_look(gpu, address, memory);
+}
 
 static void open_device(void)
 {
@@ -230,6 +241,36 @@ START_TEST(copies_and_sets_name_what_they_touch)
 }
 END_TEST
 
+/* Three planes of two rows out of larger ones, from the second row of the second plane on. */
+START_TEST(copies_of_planes_reach_from_their_first_byte_to_their_last)
+{
+    tn_cu_graph graph;
+
+    begin();
+    test_copy_planes(stream, &(tn_cu_memcpy3d){.src_type = TN_CU_MEMORYTYPE_DEVICE,
+                                               .src_device = word_of(block),
+                                               .src_x = 8,
+                                               .src_y = 1,
+                                               .src_z = 1,
+                                               .src_pitch = 64,
+                                               .src_height = 4,
+                                               .dst_type = TN_CU_MEMORYTYPE_DEVICE,
+                                               .dst_device = word_of(linear),
+                                               .dst_pitch = 32,
+                                               .dst_height = 2,
+                                               .width = 16,
+                                               .height = 2,
+                                               .depth = 3});
+    graph = end();
+    collect(graph, 1, 2);
+    expect(0, 0, TARN_PLACE_SOURCE, block + (4 + 1) * 64 + 8);
+    ck_assert_uint_eq(references.items[0].bytes, (2 * 4 + 1) * 64 + 16);
+    expect(1, 0, TARN_PLACE_DESTINATION, linear);
+    ck_assert_uint_eq(references.items[1].bytes, (2 * 2 + 1) * 32 + 16);
+    drop(graph);
+}
+END_TEST
+
 static void host_function(void *user)
 {
     (void)user;
@@ -275,6 +316,35 @@ START_TEST(what_an_allocation_node_gives_is_an_address)
     expect_word(3, 3, address[1], 1, 0);
     expect_word(4, 3, address[2] + BYTES - 1, 2, 0);
     drop(graph);
+}
+END_TEST
+
+/* The driver gives lower addresses to later graphs: here to the body, whose nodes come last. */
+START_TEST(what_allocation_nodes_of_a_body_give_is_an_address)
+{
+    tarn_audit_body body = {0};
+    tn_cu_graph graph;
+    char *lower;
+    char *upper;
+
+    begin();
+    upper = test_allocate_node(stream, BYTES);
+    graph = end();
+    begin();
+    lower = test_allocate_node(stream, BYTES);
+    launch(&(struct params){7, word_of(lower), {word_of(lower + BYTES - 1), word_of(upper)}});
+    body.graph = end();
+    ck_assert_uint_lt(word_of(lower), word_of(upper));
+    OK(tn_references_collect(&references, &device->regions, graph, &body, 1));
+    ck_assert_uint_eq(references.node_count, 3);
+    ck_assert_uint_eq(references.count, 5);
+    expect(0, 0, TARN_PLACE_ALLOCATED, upper);
+    expect(1, 1, TARN_PLACE_ALLOCATED, lower);
+    expect_word(2, 2, lower, 1, 0);
+    expect_word(3, 2, lower + BYTES - 1, 2, 0);
+    expect_word(4, 2, upper, 2, 8);
+    drop(graph);
+    test_destroy_graph((tn_cu_graph)body.graph);
 }
 END_TEST
 
@@ -530,8 +600,10 @@ int main(void)
     tcase_add_test(kernels, freed_memory_of_tarns_is_an_address);
     tcase_add_test(kernels, the_driver_is_asked_for_each_word_once);
     tcase_add_test(others, copies_and_sets_name_what_they_touch);
+    tcase_add_test(others, copies_of_planes_reach_from_their_first_byte_to_their_last);
     tcase_add_test(others, host_functions_and_batches_name_theirs);
     tcase_add_test(others, what_an_allocation_node_gives_is_an_address);
+    tcase_add_test(others, what_allocation_nodes_of_a_body_give_is_an_address);
     tcase_add_test(others, child_graphs_are_looked_into);
     tcase_add_test(others, a_conditional_nodes_bodies_are_said_to_be_missing);
     tcase_add_test(others, what_fails_leaves_nothing);

@@ -21,6 +21,19 @@ void __wrap_tn_pending_poll(tarn_pool *polled, bool waited)
         (void)tn_block_take(&polled->store);
 }
 
+static const struct tn_chunk *near_chunks[2]; /* that were brought into the caches first */
+static size_t near_count;
+
+uint64_t __real_tn_live_bring_near(const struct tn_chunk *chunk);
+uint64_t __wrap_tn_live_bring_near(const struct tn_chunk *chunk);
+uint64_t __wrap_tn_live_bring_near(const struct tn_chunk *chunk)
+{
+    if (near_count < 2)
+        near_chunks[near_count] = chunk;
+    near_count += 1;
+    return __real_tn_live_bring_near(chunk);
+}
+
 static void make_pool(void)
 {
     device = unit_device();
@@ -64,6 +77,22 @@ START_TEST(memory_reserved_ahead_needs_no_driver_call)
     (void)allocate(4096);
     ck_assert_uint_eq(pool->counters.map_count, maps);
     OK(tarn_pool_validate(pool));
+}
+END_TEST
+
+/* What an allocation of each kind comes to is brought near. */
+START_TEST(what_the_next_allocations_write_is_brought_near)
+{
+    const struct tn_chunk *small;
+    const struct tn_chunk *large;
+
+    reserve(4 * MIB);
+    ck_assert_uint_eq(near_count, 2);
+    small = unit_chunk(allocate(4096));
+    large = unit_chunk(allocate(4 * MIB));
+    ck_assert_ptr_ne(small, large);
+    ck_assert_ptr_eq(near_chunks[0], small);
+    ck_assert_ptr_eq(near_chunks[1], large);
 }
 END_TEST
 
@@ -411,6 +440,7 @@ int main(void)
     suite_add_tcase(suite, tcase);
     tcase_add_checked_fixture(tcase, make_pool, NULL);
     tcase_add_test(tcase, memory_reserved_ahead_needs_no_driver_call);
+    tcase_add_test(tcase, what_the_next_allocations_write_is_brought_near);
     tcase_add_test(tcase, memory_reserved_ahead_needs_no_host_memory);
     tcase_add_test(tcase, reserving_without_host_memory_for_records_changes_nothing);
     tcase_add_test(tcase, reserving_counts_what_is_free_already);

@@ -2,6 +2,7 @@
 #include "graphs/standing.h"
 #include "support/bodies.h"
 #include "support/nodes.h"
+#include "unit/ordered.h"
 #include "unit/unit.h"
 
 enum { MOST = 600, BYTES = 8192 };

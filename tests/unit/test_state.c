@@ -65,6 +65,28 @@ START_TEST(live_blocks_are_saved_in_order_of_segment_and_offset)
 }
 END_TEST
 
+/* Side by side in one heap: two of its stream, and between them one of another, as after a restore. */
+START_TEST(blocks_are_saved_in_runs_of_one_order)
+{
+    void *blocks[5];
+    tarn_checkpoint *checkpoint;
+
+    for (size_t i = 0; i < 5; i++)
+        blocks[i] = unit_alloc(pool, 4096, stream);
+    tn_pool_lock(pool);
+    ck_assert(tn_blocks_add_cold(&pool->store));
+    tn_block_set_order(unit_block(blocks[2]), unit_order(device, other));
+    tn_pool_unlock(pool);
+    checkpoint = take(TARN_CONTENTS_NONE);
+    ck_assert_uint_eq(checkpoint->block_count, 5);
+    ck_assert_uint_eq(checkpoint->run_count, 3);
+    for (size_t i = 0; i < 5; i++)
+        ck_assert(tn_order_equal(tn_saved_order(checkpoint, &checkpoint->blocks[i]),
+                                 unit_order(device, i == 2 ? other : stream)));
+    OK(tarn_checkpoint_destroy(checkpoint));
+}
+END_TEST
+
 /* C1: broken, the restore looks for a block where it has been already. */
 START_TEST(blocks_out_of_order_are_a_broken_contract)
 {
@@ -302,7 +324,9 @@ START_TEST(a_destroyed_checkpoint_leaves_nothing)
     events = test_ledger().events;
     checkpoint = take(TARN_CONTENTS_DEVICE);
     ck_assert_uint_eq(checkpoint->magic, TN_CHECKPOINT_MAGIC);
+    ck_assert_uint_eq(unit_heap(pool, stream, TN_HEAP_SMALL)->arena->saved_count, 1);
     tn_checkpoint_destroy(checkpoint);
+    ck_assert_uint_eq(unit_heap(pool, stream, TN_HEAP_SMALL)->arena->saved_count, 0);
     ck_assert_uint_eq(checkpoint->magic, 0);
     test_synchronize(stream);
     ck_assert_int_eq(tn_host_outstanding(), host);
@@ -341,6 +365,7 @@ int main(void)
 
     tcase_add_checked_fixture(takes, make_pool, NULL);
     tcase_add_test(takes, live_blocks_are_saved_in_order_of_segment_and_offset);
+    tcase_add_test(takes, blocks_are_saved_in_runs_of_one_order);
     unit_add_contract_test(takes, blocks_out_of_order_are_a_broken_contract);
     tcase_add_test(takes, segments_with_saved_blocks_are_held);
     tcase_add_test(takes, a_segment_that_is_not_held_loses_its_addresses);

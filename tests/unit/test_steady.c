@@ -102,6 +102,28 @@ START_TEST(what_was_freed_lately_is_found_by_its_size)
 }
 END_TEST
 
+/* P19: what a slot says of its sizes it says by 64 bits, and none of them says what the slot says. */
+START_TEST(sizes_of_a_slot_are_told_apart_by_each_of_its_bits)
+{
+    uint64_t seen[TN_LOOSE_SLOTS] = {0};
+
+    for (uint64_t units = 1; units <= TN_MIB / TN_BLOCK_BYTES_MIN; units++) {
+        void *block = unit_alloc(pool, units * TN_BLOCK_BYTES_MIN, stream);
+        void *behind = unit_alloc(pool, units * TN_BLOCK_BYTES_MIN, stream);
+        const struct tn_heap *heap = unit_block(block)->heap;
+
+        ck_assert(try_free(block) && try_free(behind)); /* the former is in its slot */
+        ck_assert_uint_eq(heap->loose_count, 1);
+        for (size_t i = 0; i < TN_LOOSE_SLOTS; i++)
+            seen[i] |= heap->loose_slots[i].sizes;
+        tn_pool_lock(pool); /* all joins */
+        tn_pool_unlock(pool);
+    }
+    for (size_t i = 0; i < TN_LOOSE_SLOTS; i++)
+        ck_assert_uint_eq(seen[i], UINT64_MAX);
+}
+END_TEST
+
 /* P19: what is loose keeps no holes apart where something needs them. */
 START_TEST(loose_blocks_join_before_the_heap_would_grow)
 {
@@ -641,6 +663,7 @@ int main(void)
     tcase_add_test(tcase, memory_of_the_streams_own_is_served_and_taken_back);
     tcase_add_test(tcase, what_was_freed_last_is_loose_until_it_is_asked_for_otherwise);
     tcase_add_test(tcase, what_was_freed_lately_is_found_by_its_size);
+    tcase_add_test(tcase, sizes_of_a_slot_are_told_apart_by_each_of_its_bits);
     tcase_add_test(tcase, loose_blocks_join_before_the_heap_would_grow);
     tcase_add_test(tcase, loose_blocks_join_before_the_pool_is_asked_for_a_place_or_a_record);
     tcase_add_test(tcase, in_a_pool_with_checkpoints_nothing_is_loose);

@@ -135,6 +135,30 @@ START_TEST(the_first_free_is_recorded_and_later_ones_share_the_next_event)
 }
 END_TEST
 
+START_TEST(a_flush_says_whether_the_fence_has_an_event_to_wait_for)
+{
+    struct tn_fence *fences[3];
+
+    sim.hold_work();
+    test_fill(stream, memory, 1, 16);
+    for (int i = 0; i < 2; i++)
+        fences[i] = free_one();
+    ck_assert_int_eq(state(fences[1]), TN_FENCE_OPEN);
+    ck_assert(tn_fence_flush(streams, fences[1]));
+    ck_assert_int_eq(state(fences[1]), TN_FENCE_RECORDED);
+    sim.plan_fault("cuEventRecord", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    fences[2] = free_one();
+    ck_assert(!tn_fence_flush(streams, fences[2]));
+    sim.resume_work();
+    test_synchronize(stream);
+    poll();
+    ck_assert_int_eq(state(fences[0]), TN_FENCE_DONE);
+    ck_assert(tn_fence_flush(streams, fences[0]));
+    for (int i = 0; i < 3; i++)
+        release(fences[i]);
+}
+END_TEST
+
 START_TEST(an_event_covers_64_frees_at_most)
 {
     struct tn_fence *fences[1 + 64 + 1];
@@ -523,6 +547,7 @@ int main(void)
     tcase_add_test(fences, a_stream_is_known_from_its_first_use_to_its_last);
     tcase_add_test(fences, a_reference_keeps_a_stream_known);
     tcase_add_test(fences, the_first_free_is_recorded_and_later_ones_share_the_next_event);
+    tcase_add_test(fences, a_flush_says_whether_the_fence_has_an_event_to_wait_for);
     tcase_add_test(fences, an_event_covers_64_frees_at_most);
     tcase_add_test(fences, only_the_oldest_fence_of_a_stream_is_asked_after);
     tcase_add_test(fences, a_later_fence_that_is_done_ends_one_that_the_driver_refused);

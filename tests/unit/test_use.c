@@ -250,6 +250,20 @@ START_TEST(a_use_whose_event_cannot_be_asked_waits_for_a_proof)
 }
 END_TEST
 
+/* What a graph kept may end without a proof: its record's next block is another one. */
+START_TEST(a_block_does_not_wait_for_what_kept_its_record_before)
+{
+    OK(tarn_record_stream(address, other));
+    tn_block_cold(block)->kept_stamp = tn_gpu_epoch(&device->gpu);
+    ck_assert(!tn_gpu_is_proven(&device->gpu, tn_block_cold(block)->kept_stamp));
+    OK(tarn_free(address));
+    ck_assert_int_eq(block->state, TN_BLOCK_PENDING);
+    test_synchronize(other);
+    poll(false);
+    ck_assert_uint_eq(pool->counters.pending_count, 0);
+}
+END_TEST
+
 /* D3: a free that takes effect late does not make a later free in its chunk look proven. */
 START_TEST(an_earlier_free_does_not_hide_a_later_one)
 {
@@ -554,6 +568,7 @@ int main(void)
     tcase_add_test(pending, a_block_waits_for_the_last_of_its_uses);
     tcase_add_test(pending, pending_blocks_end_in_any_order);
     tcase_add_test(pending, one_unfinished_event_stands_for_later_ones_of_its_stream);
+    tcase_add_test(pending, a_block_does_not_wait_for_what_kept_its_record_before);
     tcase_add_test(pending, an_earlier_free_does_not_hide_a_later_one);
     tcase_add_test(pending, force_ends_every_use);
     tcase_add_test(pending, a_removed_block_leaves_the_list_and_its_uses);
