@@ -2,6 +2,7 @@
 /* Takes with contents during which the pool changes, so that memory is taken more than once, and each call that they
  * make fails in its turn. */
 #include "checkpoint/contents.h"
+#include "driver/pinned.h"
 #include "support/world.h"
 #include "unit/unit.h"
 
@@ -136,6 +137,29 @@ START_TEST(a_take_that_fails_while_memory_is_taken_anew_leaves_nothing)
 }
 END_TEST
 
+/* The device may write to it still: nobody else gets it before a wait. */
+START_TEST(what_a_verification_writes_is_nobody_elses_before_a_wait)
+{
+    tarn_checkpoint *checkpoint;
+    uint64_t before;
+    uint64_t after;
+    uint64_t bytes;
+
+    (void)unit_alloc(pool, 4096, stream);
+    OK(tn_checkpoint_take(pool, TARN_CONTENTS_DEVICE, stream, &checkpoint));
+    tn_pinned_usage(&device->gpu, &bytes, &before);
+    sim.plan_fault("cuEventSynchronize", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    STATUS(TARN_ERR_DRIVER, tn_checkpoint_verify(checkpoint, stream));
+    ck_assert_uint_eq(sim.clear_fault(NULL), 1);
+    tn_pinned_usage(&device->gpu, &bytes, &after);
+    ck_assert_uint_eq(after, before);
+    OK(tn_checkpoint_verify(checkpoint, stream));
+    tn_pinned_usage(&device->gpu, &bytes, &after);
+    ck_assert_uint_gt(after, before);
+    tn_checkpoint_destroy(checkpoint);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("contents_faults");
@@ -145,6 +169,7 @@ int main(void)
     tcase_set_timeout(tcase, 60);
     tcase_add_loop_test(tcase, a_take_that_fails_while_memory_is_taken_anew_leaves_nothing, 0,
                         2 * FAULT_COUNT);
+    tcase_add_test(tcase, what_a_verification_writes_is_nobody_elses_before_a_wait);
     suite_add_tcase(suite, tcase);
     return test_main(suite);
 }

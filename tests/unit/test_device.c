@@ -290,6 +290,23 @@ START_TEST(a_claimant_of_the_default_pool_may_go_during_the_close)
 }
 END_TEST
 
+START_TEST(segments_that_are_gone_are_counted_off)
+{
+    static const enum tn_metric_id ids[] = {TN_SEGMENTS, TN_SEGMENT_BYTES};
+    tarn_device *device = unit_device();
+    const struct tn_metric *mapped = device->counters.mapped;
+
+    OK(tarn_free(unit_alloc(unit_pool(device), 500 * MIB, test_stream())));
+    for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++)
+        ck_assert_uint_gt(tn_metric_all(&mapped[ids[i]]), 0);
+    unit_trim(device);
+    for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++) {
+        ck_assert_uint_eq(tn_metric_all(&mapped[ids[i]]), 0);
+        ck_assert_uint_gt(mapped[ids[i]].freed[TN_HEAP_LARGE], 0);
+    }
+}
+END_TEST
+
 START_TEST(a_close_leaves_the_other_devices_open)
 {
     tarn_device *devices[3];
@@ -465,6 +482,7 @@ int main(void)
     tcase_add_test(close, a_close_that_cannot_end_a_released_pool_says_why);
     tcase_add_test(close, a_claimant_of_the_default_pool_may_go_during_the_close);
     tcase_add_test(close, a_close_leaves_the_other_devices_open);
+    tcase_add_test(close, segments_that_are_gone_are_counted_off);
     suite_add_tcase(suite, close);
     tcase_add_test(charge, bytes_are_charged_up_to_the_limit);
     tcase_add_test(charge, the_peak_is_the_most_that_was_mapped);

@@ -433,6 +433,26 @@ START_TEST(a_block_freed_during_a_capture_becomes_captured)
 }
 END_TEST
 
+/* P26: a use in a capture says nothing of what has run elsewhere; one on a stream says what ran last. */
+START_TEST(an_output_freed_in_a_later_capture_may_have_been_used_anywhere)
+{
+    tarn_capture *capture = unit_begin(pool, stream);
+    void *outputs[2] = {unit_alloc(pool, 4096, stream), unit_alloc(pool, 4096, stream)};
+    tarn_graph *graph = unit_end(capture);
+    const struct tn_block *blocks[2] = {unit_block(outputs[0]), unit_block(outputs[1])};
+
+    test_begin_capture(other, TN_CU_CAPTURE_MODE_RELAXED);
+    OK(tarn_free_on(outputs[0], other));
+    test_destroy_graph(test_end_capture(other));
+    OK(tarn_free_on(outputs[1], other));
+    ck_assert_int_eq(blocks[0]->state, TN_BLOCK_PENDING);
+    ck_assert_int_eq(blocks[1]->state, TN_BLOCK_PENDING);
+    ck_assert(!blocks[0]->graphs_alone);
+    ck_assert(blocks[1]->graphs_alone);
+    OK(tarn_graph_destroy(graph));
+}
+END_TEST
+
 START_TEST(memory_that_passed_to_another_order_waits_for_a_proof)
 {
     void *kept = unit_alloc(pool, 4096, stream);
@@ -508,6 +528,7 @@ int main(void)
     tcase_add_test(frees, blocks_of_an_aborted_capture_are_discarded_until_they_are_freed);
     tcase_add_test(frees, a_block_freed_during_a_capture_becomes_captured);
     tcase_add_test(frees, memory_that_passed_to_another_order_waits_for_a_proof);
+    tcase_add_test(frees, an_output_freed_in_a_later_capture_may_have_been_used_anywhere);
     suite_add_tcase(suite, frees);
     return test_main(suite);
 }

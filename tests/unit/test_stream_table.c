@@ -532,6 +532,15 @@ START_TEST(the_check_names_what_is_broken)
     STATUS(TARN_ERR_CORRUPT, tn_streams_check(streams));
     unit_expect_sentence("references");
     streams->known->ref_count += 1;
+    stream = test_stream(); /* what is wrong is the first of two: the count is not */
+    id = unit_order(device, stream).stream_id;
+    known = note();
+    ck_assert_ptr_eq(streams->known, known);
+    known->ref_count -= 1;
+    STATUS(TARN_ERR_CORRUPT, tn_streams_check(streams));
+    unit_expect_sentence("references");
+    known->ref_count += 1;
+    tn_streams_unnote(streams, known);
     release(fence);
 }
 END_TEST
