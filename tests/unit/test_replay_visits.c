@@ -147,6 +147,15 @@ static void *restore(void *unused)
     return unused;
 }
 
+static bool is_awaited(void)
+{
+    struct tn_replays *replays = tn_replays_lock(&pool->replays);
+    bool awaited = replays->awaited;
+
+    tn_replays_unlock(replays);
+    return awaited;
+}
+
 /* However often it tries meanwhile: the thread that launches may not run for long. */
 START_TEST(a_restore_waits_until_a_launch_is_over)
 {
@@ -164,10 +173,10 @@ START_TEST(a_restore_waits_until_a_launch_is_over)
     ck_assert_int_eq(pthread_create(&thread, NULL, restore, NULL), 0);
     (void)nanosleep(&pause, NULL);
     ck_assert(!atomic_load(&is_restored));
-    ck_assert(pool->replays->awaited);
+    ck_assert(is_awaited());
     atomic_store(&pool->replays->launching_alone, false);
     ck_assert_int_eq(pthread_join(thread, NULL), 0);
-    ck_assert(!pool->replays->awaited);
+    ck_assert(!is_awaited());
     OK(tarn_graph_destroy(graph));
     OK(tarn_checkpoint_destroy(checkpoint));
 }
