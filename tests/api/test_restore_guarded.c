@@ -41,8 +41,8 @@ static void close_weights(void)
     test_world_close();
 }
 
-/* Of the world's pool: a copy of the input to the output, after a while. */
-static tarn_graph *make_graph_in(tarn_pool *pool, tarn_guard guard)
+/* A copy of the input, after a while. */
+static tarn_graph *make_graph_to(tarn_pool *pool, tarn_guard guard, void *to)
 {
     tarn_capture *capture = test_capture_on(pool, world.side, TARN_CAPTURE_THREAD_LOCAL);
     tarn_graph *made;
@@ -51,11 +51,16 @@ static tarn_graph *make_graph_in(tarn_pool *pool, tarn_guard guard)
     OK(tarn_malloc(world.device, BYTES, world.side, &temporary));
     test_spin(world.side, 2);
     test_copy(world.side, temporary, input, BYTES);
-    test_copy(world.side, output, temporary, BYTES);
+    test_copy(world.side, to, temporary, BYTES);
     OK(tarn_free(temporary));
     made = test_capture_end(capture);
     OK(tarn_graph_guard(made, guard, NULL));
     return made;
+}
+
+static tarn_graph *make_graph_in(tarn_pool *pool, tarn_guard guard)
+{
+    return make_graph_to(pool, guard, output);
 }
 
 static void make_graph(tarn_guard guard)
@@ -408,12 +413,15 @@ START_TEST(a_restore_is_never_outrun_by_replays_of_several_pools)
 {
     struct replayer replayers[POOLS];
     tarn_pool *pools[POOLS];
+    void *outputs[POOLS];
     pthread_t threads[POOLS];
     int64_t deadline = test_deadline();
 
     for (int i = 0; i < POOLS; i++) {
         pools[i] = test_pool("replays");
-        replayers[i] = (struct replayer){make_graph_in(pools[i], guards[_i]), test_stream()};
+        outputs[i] = test_alloc(world.default_pool, BYTES, world.stream);
+        replayers[i] =
+            (struct replayer){make_graph_to(pools[i], guards[_i], outputs[i]), test_stream()};
         ck_assert_int_eq(pthread_create(&threads[i], NULL, replay_two_at_a_time, &replayers[i]), 0);
     }
     for (int round = 0; round < 60; round++) {
@@ -429,6 +437,7 @@ START_TEST(a_restore_is_never_outrun_by_replays_of_several_pools)
     for (int i = 0; i < POOLS; i++) {
         OK(tarn_graph_destroy(replayers[i].graph));
         test_destroy_stream(replayers[i].stream);
+        OK(tarn_free(outputs[i]));
         OK(tarn_pool_destroy(pools[i]));
     }
 }
