@@ -86,7 +86,8 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_pool_destroy(tarn_pool *pool);
  * their ends. While other free memory is not proven idle the pool stays among the device's pools, until
  * something has waited (a trim, another pool's destruction, the device's close). Where 32 of them stay, the
  * next pool that is made, by tarn_pool_create or for a capture that is adopted, waits for the device and ends
- * them, which breaks no capture: so neither their memory nor the cost of passing them by grows.
+ * them, which breaks no capture: so neither their memory nor the cost of passing them by grows. Who makes
+ * pools while the GPU's work waits for that very thread frees by tarn_free_on, or trims before: that wait would not end.
  *   INVALID_HANDLE; WRONG_STATE: the default pool */
 TARN_API TARN_MUST_CHECK tarn_status tarn_pool_release(tarn_pool *pool);
 

@@ -647,15 +647,14 @@ tarn_status tn_plan_visit(struct tn_plan *plan)
     }
     if (count < plan->visit_count)
         leave_visits(plan, count, false);
-    /* All of them at once: each would need a wait of its own. Where no try is to come, the next restore ends it. */
-    for (size_t i = 0; plan->needs_wait && plan->idle_sequence != 0 && i < plan->visit_count; i++)
-        tn_replays_await_visit(plan->visits[i]);
+    plan->awaits = plan->awaits || (plan->needs_wait && plan->idle_sequence != 0);
+    for (size_t i = 0; plan->needs_wait && plan->awaits && i < plan->visit_count; i++)
+        tn_replays_await_visit(
+            plan->visits[i]); /* all at once: each would need a wait of its own */
     return status;
 }
 
 void tn_plan_leave_visits(const struct tn_plan *plan, bool worked)
 {
     leave_visits(plan, plan->visit_count, worked);
-    for (size_t i = 0; i < plan->visit_count; i++)
-        tn_replays_end_visit(plan->visits[i]);
 }

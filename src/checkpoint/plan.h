@@ -73,7 +73,8 @@ struct tn_plan {
     bool needs_cold;     /* blocks may come to be of other orders than their arenas, or get uses */
     bool needs_wait;     /* memory to be written may be in use on another stream */
     bool meets_launch;   /* by tn_plan_visit: a launch without an order was under way */
-    bool watched;        /* graphs of other pools may refer to blocks of this one */
+    bool awaits;  /* pools of guarded graphs await the visit: tn_replays_end_awaited ends that */
+    bool watched; /* graphs of other pools may refer to blocks of this one */
     bool follows; /* the stream is to wait first for the event behind the last restore's copies */
     bool follows_save; /* and for that behind the last take's */
 };

@@ -27,6 +27,7 @@
 #include "checkpoint/contents.h"
 #include "checkpoint/plan.h"
 #include "checkpoint/uses.h"
+#include "graphs/replay.h"
 #include "pools/grow.h"
 #include "pools/handover.h"
 #include "pools/ladder.h"
@@ -503,6 +504,8 @@ tarn_status tn_checkpoint_restore(tarn_checkpoint *checkpoint, tarn_stream strea
     if (status != TARN_OK)
         return status;
     status = run(&plan, use, &made);
+    if (plan.awaits)
+        tn_replays_end_awaited(plan.pool->device);
     if (use != NULL && status == TARN_OK)
         tn_contents_add_use(checkpoint, use);
     else if (use != NULL)

@@ -385,12 +385,16 @@ bool tn_replays_are_launching(const tarn_pool *pool)
     return atomic_load(&atomic_load(&pool->replays)->launching_alone);
 }
 
-void tn_replays_end_visit(tarn_pool *pool)
+void tn_replays_end_awaited(tarn_device *device)
 {
-    struct tn_replays *replays = tn_replays_lock(&pool->replays);
+    tn_lock_acquire(&device->lock);
+    for (tarn_pool *pool = device->pools; pool != NULL; pool = pool->next) {
+        struct tn_replays *replays = tn_replays_lock(&pool->replays);
 
-    replays->awaited = false;
-    tn_replays_unlock(replays);
+        replays->awaited = false;
+        tn_replays_unlock(replays);
+    }
+    tn_lock_release(&device->lock);
 }
 
 void tn_replays_leave_visit(tarn_pool *pool, const struct tn_visit *visit, bool worked)

@@ -38,10 +38,13 @@ struct tn_visit {
 TARN_MUST_CHECK tarn_status tn_replays_visit(tarn_pool *pool, const struct tn_visit *visit,
                                              bool *unordered);
 
-/* A wait did not help: other threads replay all the time. Until tn_replays_end_visit each replay is ordered and leaves an
- * event, so the next wait for the device settles what was launched before. The lock of a pool may be held. */
+/* A wait did not help: other threads replay all the time. Until tn_replays_end_awaited each replay is ordered and leaves
+ * an event, so the next wait for the device settles what was launched before. The lock of a pool may be held. */
 void tn_replays_await_visit(tarn_pool *pool);
-void tn_replays_end_visit(tarn_pool *pool);
+
+/* For all pools: those that are visited may be others by now. A restore of another thread that still awaits its visit
+ * says so again when it comes again. No lock of a pool may be held. */
+void tn_replays_end_awaited(tarn_device *device);
 
 /* Whether a thread launches the pool's only graph at this moment, without an order. The lock of the pool is held. */
 bool tn_replays_are_launching(const tarn_pool *pool);

@@ -12,7 +12,6 @@
 #include "sim/physical.h"
 #include "sim/space.h"
 
-#define PAGE_BYTES 4096u
 #define RANGE_FLAG_PCIE 1u /* how the other device reaches the memory */
 
 tn_cu_result tn_sim_cuMemExportToShareableHandle(void *shareable, tn_cu_memhandle handle,
@@ -74,8 +73,10 @@ static bool all_on_devices(uintptr_t start, size_t bytes)
 static tn_cu_result check_range(tn_cu_deviceptr address, size_t bytes, tn_cu_range_handle_type type,
                                 unsigned long long flags)
 {
-    if (bytes == 0 || address % PAGE_BYTES != 0 || bytes % PAGE_BYTES != 0 ||
-        address + bytes < address || type != TN_CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD ||
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+
+    if (bytes == 0 || address % page != 0 || bytes % page != 0 || address + bytes < address ||
+        type != TN_CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD ||
         (flags & ~(unsigned long long)RANGE_FLAG_PCIE) != 0 || !all_on_devices(address, bytes))
         return TN_CUDA_ERROR_INVALID_VALUE;
     return flags == 0 ? TN_CUDA_SUCCESS : TN_CUDA_ERROR_NOT_SUPPORTED;

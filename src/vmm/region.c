@@ -50,6 +50,10 @@ static uint64_t find_run(const struct tn_region *region, uint64_t count)
     if (count > region->free_count)
         return region->slot_count;
     for (uint64_t i = 0; i < region->slot_count; i++) {
+        if (run == 0 && i % BITS == 0 && region->taken[i / BITS] == UINT64_MAX) {
+            i += BITS - 1; /* a large region has thousands of words, full ones at its beginning */
+            continue;
+        }
         run = is_taken(region, i) ? 0 : run + 1;
         if (run == count)
             return i + 1 - count;

@@ -130,7 +130,7 @@ START_TEST(a_restore_that_meets_a_launch_comes_again)
     OK(tn_replays_visit(pool, &visit, &unordered));
     ck_assert(!unordered);
     tn_replays_leave_visit(pool, &visit, false);
-    tn_replays_end_visit(pool);
+    tn_replays_end_awaited(device);
     OK(tn_graph_replay(graph, stream));
     ck_assert(!atomic_load(&pool->replays->ordered));
     OK(tarn_graph_destroy(graph));
@@ -182,6 +182,26 @@ START_TEST(a_restore_waits_until_a_launch_is_over)
 }
 END_TEST
 
+/* Each wait in vain has pools await the visit; the second one fails. */
+START_TEST(a_restore_that_fails_leaves_no_pool_that_awaits_it)
+{
+    tarn_pool *weights = unit_pool_of(device, "weights", 0);
+    tarn_graph *graph;
+
+    OK(tarn_alloc(weights, 4096, 0, stream, &words));
+    OK(tarn_checkpoint_take(weights, TARN_CONTENTS_DEVICE, stream, &checkpoint));
+    graph = adding(1);
+    OK(tarn_graph_guard(graph, TARN_GUARD_REFUSE, NULL));
+    test_wait_for_all();
+    atomic_store(&pool->replays->launching_alone, true);
+    sim.plan_fault("cuMemFree", 3, 0, TN_CUDA_ERROR_UNKNOWN);
+    ck_assert_int_ne(tarn_checkpoint_restore(checkpoint, other, NULL), TARN_OK);
+    sim.clear_fault(NULL);
+    atomic_store(&pool->replays->launching_alone, false);
+    ck_assert(!is_awaited());
+}
+END_TEST
+
 /* The graph that comes meanwhile is to be behind it as well. */
 START_TEST(a_graph_that_comes_during_a_visit_is_ordered)
 {
@@ -210,6 +230,7 @@ int main(void)
     tcase_add_test(tcase, pools_do_not_join_while_a_restore_visits);
     tcase_add_test(tcase, a_restore_that_meets_a_launch_comes_again);
     tcase_add_test(tcase, a_restore_waits_until_a_launch_is_over);
+    tcase_add_test(tcase, a_restore_that_fails_leaves_no_pool_that_awaits_it);
     tcase_add_test(tcase, a_graph_that_comes_during_a_visit_is_ordered);
     return test_main(suite);
 }
