@@ -37,7 +37,7 @@ static bool pin_device(struct tn_call *call, tarn_device *device)
 /* Of something that was there just now, and is looked at again behind it. */
 static bool pin_pool(struct tn_call *call, tarn_pool *pool)
 {
-    if (!pin_device(call, pool->device) || !tn_pool_try_pin(pool))
+    if (!pin_device(call, tn_pool_device(pool)) || !tn_pool_try_pin(pool))
         return false;
     call->pool = pool;
     return true;
@@ -56,7 +56,7 @@ bool tn_call_pool(struct tn_call *call, tarn_pool *pool)
 
 bool tn_call_allocation(struct tn_call *call, tarn_pool *pool, bool routed)
 {
-    return routed ? tn_call_device(call, pool->device) : tn_call_pool(call, pool);
+    return routed ? tn_call_device(call, tn_pool_device(pool)) : tn_call_pool(call, pool);
 }
 
 static bool is_pool(tarn_pool *pool, bool released)
@@ -76,7 +76,7 @@ bool tn_call_and_pool(struct tn_call *call, tarn_pool *pool, bool released)
 bool tn_call_ending_pool(struct tn_call *call, tarn_pool *pool)
 {
     return tn_call_begin(call) &&
-           ((tn_is_pool(pool) && pin_device(call, pool->device)) || refuse(call, "pool"));
+           ((tn_is_pool(pool) && pin_device(call, tn_pool_device(pool))) || refuse(call, "pool"));
 }
 
 bool tn_call_graph(struct tn_call *call, tarn_graph *graph)

@@ -37,7 +37,7 @@ static TN_APART bool allocate_known(struct tn_arena *arena, const struct tn_stea
         return false;
     if (tn_steady_allocate_again(arena, *claim, request->requested, request->alignment, address))
         return true;
-    tn_place_ask(&arena->pool->device->gpu, request->stream, request->order, &place);
+    tn_place_ask(&tn_pool_device(claim->pool)->gpu, request->stream, request->order, &place);
     return tn_steady_allocate_born(arena, claim, &place, request->requested, request->alignment,
                                    address);
 }
@@ -78,7 +78,7 @@ static tarn_status allocate_from(tarn_pool *pool, const struct tn_request *reque
 {
     if (state->order.capture_id != 0)
         return allocate_in_capture(pool, request, state, route_id, address);
-    see_end(pool->device);
+    see_end(tn_pool_device(pool));
     return tn_steady_allocate(pool, request->order, request->requested, request->alignment, address)
                ? TARN_OK
                : allocate_slowly(pool, request, route_id != 0, address);
@@ -198,11 +198,10 @@ static TN_APART TN_HOT tarn_status allocate_routed(tarn_device *device, uint64_t
 }
 
 /* Where no routes are asked: from the default pool, too. */
-static TN_APART TN_HOT tarn_status allocate_unrouted(tarn_pool *pool, uint64_t bytes,
-                                                     uint64_t alignment, tarn_stream stream,
-                                                     void **address)
+static TN_APART TN_HOT tarn_status allocate_unrouted(tarn_device *device, tarn_pool *pool,
+                                                     uint64_t bytes, uint64_t alignment,
+                                                     tarn_stream stream, void **address)
 {
-    tarn_device *device = pool->device;
     uint64_t id;
 
     if (TN_UNLIKELY(!tn_stream_is_idle(&device->gpu, stream, &id)))
@@ -263,14 +262,15 @@ TN_HOT tarn_status tarn_malloc(tarn_device *device, size_t bytes, tarn_stream st
             allocate_after_news(device, NULL, bytes, TN_BLOCK_BYTES_MIN, stream, address));
     if (tn_route_is_any(&device->routes))
         return tn_leave(allocate_routed(device, bytes, stream, address));
-    return tn_leave(
-        allocate_unrouted(device->default_pool, bytes, TN_BLOCK_BYTES_MIN, stream, address));
+    return tn_leave(allocate_unrouted(device, device->default_pool, bytes, TN_BLOCK_BYTES_MIN,
+                                      stream, address));
 }
 
 TN_HOT tarn_status tarn_alloc(tarn_pool *pool, size_t bytes, size_t alignment, tarn_stream stream,
                               void **address)
 {
     uint64_t aligned = alignment != 0 ? alignment : TN_BLOCK_BYTES_MIN;
+    tarn_device *device;
 
     if (TN_UNLIKELY(!tn_is_pool(pool)))
         return tn_bad_handle("pool");
@@ -280,9 +280,10 @@ TN_HOT tarn_status tarn_alloc(tarn_pool *pool, size_t bytes, size_t alignment, t
     if (TN_UNLIKELY(bytes == 0))
         return allocate_nothing(bytes, aligned, address);
     aligned = tn_max(aligned, TN_BLOCK_BYTES_MIN);
-    if (TN_UNLIKELY(!tn_device_is_quiet(pool->device)))
-        return tn_leave(allocate_after_news(pool->device, pool, bytes, aligned, stream, address));
-    return tn_leave(allocate_unrouted(pool, bytes, aligned, stream, address));
+    device = tn_pool_device(pool);
+    if (TN_UNLIKELY(!tn_device_is_quiet(device)))
+        return tn_leave(allocate_after_news(device, pool, bytes, aligned, stream, address));
+    return tn_leave(allocate_unrouted(device, pool, bytes, aligned, stream, address));
 }
 
 /* Frees a locked block and unlocks its pool, which may go with it when its handle was given up. */

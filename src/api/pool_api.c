@@ -59,15 +59,13 @@ tarn_status tarn_pool_create(tarn_device *device, const tarn_pool_options *optio
     settings.name = chosen.name;
     settings.limit_bytes = chosen.limit_bytes;
     settings.share_captured = chosen.share_captured;
+    settings.replay_order = chosen.replay_order;
+    settings.guard = chosen.guard;
     status = tn_enter_device(device);
     if (status == TARN_OK)
         status = read_properties(device, &chosen, &settings.properties);
     if (status == TARN_OK)
         status = tn_pool_create(device, &settings, pool);
-    if (status == TARN_OK) {
-        (*pool)->replay_order = chosen.replay_order;
-        (*pool)->guard = chosen.guard;
-    }
     return tn_leave(status);
 }
 

@@ -150,6 +150,11 @@ void *tn_host_alloc_unset(size_t count, size_t item_bytes)
     return count_taken(memory);
 }
 
+void *tn_host_alloc_lasting(size_t bytes)
+{
+    return allocation_fails() ? NULL : count_taken(calloc(1, bytes));
+}
+
 void *tn_host_alloc_aligned(size_t alignment, size_t bytes)
 {
     void *memory = NULL;
@@ -223,8 +228,7 @@ static bool add_slab(struct tn_records *records)
     struct slab *slab;
     char *first;
 
-    slab = allocation_fails() ? NULL
-                              : count_taken(calloc(1, sizeof *slab + LINE_BYTES + count * stride));
+    slab = tn_host_alloc_lasting(sizeof *slab + LINE_BYTES + count * stride);
     if (slab == NULL)
         return false;
     slab->next = records->slabs;
@@ -253,8 +257,8 @@ void *tn_records_take(struct tn_records *records)
     }
     tn_lock_release(&records->lock);
     if (record != NULL)
-        memset((char *)record + sizeof record->magic, 0,
-               records->zeroed_bytes - sizeof record->magic);
+        memset((char *)record + records->zeroed_first, 0,
+               records->zeroed_end - records->zeroed_first);
     return record;
 }
 

@@ -15,6 +15,8 @@
 void *tn_host_alloc(size_t count, size_t item_bytes);
 /* The same, not zeroed: for large arrays that are written at once. */
 void *tn_host_alloc_unset(size_t count, size_t item_bytes);
+/* Zeroed memory, or NULL, that is kept with a recycled record, for as long as the process. */
+void *tn_host_alloc_lasting(size_t bytes);
 /* Memory that begins at a multiple of a power of two; not zeroed. */
 void *tn_host_alloc_aligned(size_t alignment, size_t bytes);
 void tn_host_free(void *memory); /* NULL is allowed */
@@ -40,9 +42,11 @@ bool tn_host_grow(void **items, size_t *capacity, size_t needed, size_t item_byt
 /* Records that are recycled, never given back to malloc: a stale pointer to one always points to a
  * record of that type, so its magic number can be read. */
 struct tn_records {
-    struct tn_lock lock;    /* rank RECORDS */
-    size_t record_bytes;    /* immutable; at least a pointer's */
-    size_t zeroed_bytes;    /* immutable; what lies behind them is kept in a recycled record */
+    struct tn_lock lock; /* rank RECORDS */
+    size_t record_bytes; /* immutable; at least a pointer's */
+    size_t
+        zeroed_first; /* immutable; from there to the end a record is zeroed when it is taken, and what */
+    size_t zeroed_end;      /* lies around is kept in a recycled one */
     void *free_list;        /* guarded by lock; linked through the first word behind the magic */
     void *slabs;            /* guarded by lock; all memory taken, for leak checkers to see */
     size_t next_slab_bytes; /* guarded by lock; 0: none was taken yet */
@@ -50,17 +54,19 @@ struct tn_records {
 
 #define TN_RECORDS_INIT(type)                                                                      \
     {                                                                                              \
-        TN_LOCK_INIT(TN_RANK_RECORDS), sizeof(type), sizeof(type), NULL, NULL, 0                   \
+        TN_LOCK_INIT(TN_RANK_RECORDS), sizeof(type), sizeof(uint64_t), sizeof(type), NULL, NULL, 0 \
     }
 
-/* The same, but that a member and what lies behind it is zeroed once and kept from then on: for a lock that
- * is taken before the record is known to be the right one. */
-#define TN_RECORDS_INIT_KEEPING(type, member)                                                      \
+/* The same, but that only a new record is zeroed whole, and from then on what lies from the member first up to the
+ * member end. The rest is kept: a lock that is taken, and what is looked at, before the record is known to be the right
+ * one. */
+#define TN_RECORDS_INIT_KEEPING(type, first, end)                                                  \
     {                                                                                              \
-        TN_LOCK_INIT(TN_RANK_RECORDS), sizeof(type), offsetof(type, member), NULL, NULL, 0         \
+        TN_LOCK_INIT(TN_RANK_RECORDS), sizeof(type), offsetof(type, first), offsetof(type, end),   \
+            NULL, NULL, 0                                                                          \
     }
 
-/* A record, zeroed and alone on its cache lines, or NULL when there is no memory. The first 8 bytes of
+/* A record, zeroed but for what is kept, and alone on its cache lines, or NULL when there is no memory. The first 8 bytes of
  * every record type are its magic number, written by the caller, atomically where stale handles are checked without a lock;
  * a recycled record keeps it 0 until then. */
 void *tn_records_take(struct tn_records *records);

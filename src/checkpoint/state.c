@@ -18,7 +18,8 @@
 #include "graphs/replay.h"
 #include "pools/handover.h"
 
-static struct tn_records checkpoint_records = TN_RECORDS_INIT_KEEPING(struct tarn_checkpoint, pins);
+static struct tn_records checkpoint_records =
+    TN_RECORDS_INIT_KEEPING(struct tarn_checkpoint, next, pins);
 
 /* The numbers come round: then all marks are wiped. */
 uint16_t tn_next_mark(tarn_pool *pool)

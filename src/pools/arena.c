@@ -20,7 +20,7 @@
 #include "pools/device.h"
 #include "pools/use.h"
 
-static struct tn_records arena_records = TN_RECORDS_INIT_KEEPING(struct tn_arena, lock);
+static struct tn_records arena_records = TN_RECORDS_INIT_KEEPING(struct tn_arena, next, lock);
 
 void tn_arena_init(struct tn_arena *arena, tarn_pool *pool, struct tn_order order)
 {

@@ -2,8 +2,8 @@
 /* Open addressing with linear probing, at most half full. The entry of an arena that leaves keeps its key, so that
  * others are found beyond it: a table that is half full gives way to one that has only what is there now.
  *
- * Trade-offs: a thread may be looking at a table that has given way, so it stays until its pool goes, and takes
- * its turn again where it is large enough: there are two of the largest size at most. */
+ * Trade-offs: a thread may be looking at a table that has given way, or whose pool is gone. So the pool's record keeps
+ * it, for the next time that one of its size is wanted: there are two of each size at most. */
 #include "pools/arena_table.h"
 
 #include <stddef.h>
@@ -35,24 +35,34 @@ static void empty(struct tn_arena_table *table)
     }
 }
 
-/* An empty table for the pool: the one before, where that is large enough. NULL: no memory. */
-static struct tn_arena_table *next_table(tarn_pool *pool, struct tn_arena_table *table)
+static size_t capacity_for(const tarn_pool *pool)
 {
-    struct tn_arena_table *next = table != NULL ? table->older : NULL;
     size_t capacity = CAPACITY_MIN;
 
     while (capacity < 4 * (pool->arena_count + 1))
         capacity *= 2;
-    if (next != NULL && next->capacity >= capacity) {
-        table->older = next->older;
+    return capacity;
+}
+
+/* An empty table in place of that: one that the record has had before, where there is one of its size. NULL: no
+ * memory. */
+static struct tn_arena_table *next_table(tarn_pool *pool, const struct tn_arena_table *table)
+{
+    const size_t capacity = capacity_for(pool);
+    struct tn_arena_table *next = pool->tables;
+
+    while (next != NULL && (next == table || next->capacity != capacity))
+        next = next->next;
+    if (next != NULL) {
         empty(next);
-    } else {
-        next = tn_host_alloc(1, sizeof *next + capacity * sizeof next->entries[0]);
-        if (next == NULL)
-            return NULL;
-        next->capacity = capacity;
+        return next;
     }
-    next->older = table;
+    next = tn_host_alloc_lasting(sizeof *next + capacity * sizeof next->entries[0]);
+    if (next == NULL)
+        return NULL;
+    next->capacity = capacity;
+    next->next = pool->tables;
+    pool->tables = next;
     return next;
 }
 
@@ -102,12 +112,5 @@ uint64_t tn_arena_table_count(const tarn_pool *pool)
 
 void tn_arena_table_fini(tarn_pool *pool)
 {
-    struct tn_arena_table *table = atomic_exchange(&pool->arena_table, NULL);
-
-    while (table != NULL) {
-        struct tn_arena_table *older = table->older;
-
-        tn_host_free(table);
-        table = older;
-    }
+    atomic_store(&pool->arena_table, NULL);
 }

@@ -4,8 +4,8 @@
  *   P16  the arena of every order that is not retired is in its pool's table, under the order's key
  *   P21  no other arena is in the table
  *
- * What a thread finds without the pool's lock may be gone before it looks: arenas are recycled, never freed, so it
- * can be locked, and tells then whose it is.
+ * What a thread finds without the pool's lock may be gone before it looks, with the pool. Arenas are recycled, never
+ * freed, so it can be locked, and tells then whose it is; a table stays with the record of its pool.
  *
  * Locking: the pool's lock, but for tn_arena_seek, which needs none. */
 #ifndef TARN_POOLS_ARENA_TABLE_H
@@ -24,8 +24,8 @@ struct tn_arena_entry {
 };
 
 struct tn_arena_table {
-    struct tn_arena_table *older; /* that gave way to this one */
-    size_t capacity;              /* a power of two */
+    struct tn_arena_table *next; /* of the pool's record */
+    size_t capacity;             /* a power of two, immutable */
     struct tn_arena_entry entries[];
 };
 
@@ -75,6 +75,6 @@ void tn_arena_table_enter(tarn_pool *pool, struct tn_arena *arena); /* reserved 
 uint64_t tn_arena_table_count(const tarn_pool *pool);               /* of arenas in it */
 void tn_arena_table_leave(tarn_pool *pool,
                           const struct tn_arena *arena); /* before its order changes */
-void tn_arena_table_fini(tarn_pool *pool);
+void tn_arena_table_fini(tarn_pool *pool);               /* its arenas are gone */
 
 #endif

@@ -36,7 +36,7 @@
 #include "pools/use.h"
 #include "pools/watch.h"
 
-static struct tn_records pool_records = TN_RECORDS_INIT_KEEPING(struct tarn_pool, lock);
+static struct tn_records pool_records = TN_RECORDS_INIT_KEEPING(struct tarn_pool, name, lock);
 
 static atomic_uint_fast64_t last_sequence;
 
@@ -130,16 +130,22 @@ tarn_status tn_pool_create(tarn_device *device, const struct tn_pool_settings *s
             tn_records_give(&pool_records, made);
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a pool");
     }
+    __atomic_store_n(&made->device, device, __ATOMIC_RELAXED); /* what is kept comes first */
+    made->rounding = device->rounding.any ? &device->rounding : NULL;
+    TN_ASSERT(atomic_load(&made->arena_table) == NULL);
     atomic_store(&made->replays, replays);
+    atomic_store(&made->replay_stream_id, 0);
+    made->replay_order = settings->replay_order;
+    atomic_store(&made->released, false);
+    atomic_store(&made->is_default, settings->is_default);
+    made->share_captured = settings->share_captured;
+    made->ending = TN_ENDING_NOT;
     made->first_replays = replays;
     (void)snprintf(made->name, sizeof made->name, "%s",
                    settings->name != NULL ? settings->name : "");
-    made->device = device;
     made->limit_bytes = settings->limit_bytes;
-    made->is_default = settings->is_default;
-    made->share_captured = settings->share_captured;
+    made->guard = settings->guard;
     made->properties = settings->properties;
-    made->rounding = device->rounding.any ? &device->rounding : NULL;
     renew(made);
     tn_lock_acquire(&device->lock);
     made->next = device->pools;
@@ -150,11 +156,16 @@ tarn_status tn_pool_create(tarn_device *device, const struct tn_pool_settings *s
     return TARN_OK;
 }
 
-bool tn_pool_is_only_held(const tarn_pool *pool)
+/* Whether nothing but holds and calls under way claims it. */
+static bool is_unused(const tarn_pool *pool)
 {
     return pool->counters.live_count == 0 && pool->route_count == 0 && pool->capture_count == 0 &&
-           tn_pins_count(&pool->pins) == 0 && pool->graph_count == 0 &&
-           pool->checkpoint_count == 0 && pool->kept_count == 0;
+           pool->graph_count == 0 && pool->checkpoint_count == 0 && pool->kept_count == 0;
+}
+
+bool tn_pool_is_only_held(const tarn_pool *pool)
+{
+    return is_unused(pool) && tn_pins_count(&pool->pins) == 0;
 }
 
 bool tn_pool_is_unclaimed(const tarn_pool *pool)
@@ -206,7 +217,8 @@ void tn_pool_unpin(tarn_pool *pool)
 static void dismantle(tarn_pool *pool)
 {
     tn_pool_lock(pool);
-    TN_ASSERT(tn_pool_is_unclaimed(pool));
+    TN_ASSERT(is_unused(pool) &&
+              pool->hold_count == 0); /* a call that is told so counts for a moment */
     tn_pending_poll(pool, true);
     for (struct tn_block *block = tn_live_first(pool->segments); block != NULL;
          block = tn_live_next(block)) { /* DISCARDED blocks go with their pool */

@@ -55,8 +55,9 @@ enum tn_ending {
 struct tarn_pool {
     _Atomic uint64_t magic; /* TN_POOL_MAGIC; 0 in a recycled record */
     tarn_pool *next;        /* of the device, guarded by the DEVICE lock; links recycled records */
-    tarn_device *device;    /* immutable */
-    /* What allocations and replays look at shares the cache line of magic. */
+    tarn_device *device;    /* immutable; by a handle alone: tn_pool_device */
+    /* What allocations and replays look at shares the cache line of magic. All of it is set anew when a recycled record
+     * is taken, and never cleared: calls look at it before they know whether their handle is out of date. */
     const struct tn_rounding *rounding; /* the device's, immutable; NULL: to 512 bytes alone */
     _Atomic(struct tn_arena_table *) arena_table; /* NULL: none yet */
     struct tn_replays *_Atomic replays;           /* changed under its lock: see pools/replays.h */
@@ -64,7 +65,7 @@ struct tarn_pool {
                                               replays is */
     tarn_replay_order replay_order;        /* immutable */
     atomic_bool released;                  /* the handle is given up */
-    bool is_default;                       /* immutable */
+    atomic_bool is_default;                /* immutable */
     bool share_captured;  /* immutable; work outside captures may take free memory of graphs */
     uint8_t ending;       /* enum tn_ending; guarded by the DEVICE lock */
     char name[32];        /* immutable */
@@ -123,16 +124,23 @@ struct tarn_pool {
 
     struct tn_replays *first_replays; /* immutable; joined leads from it to replays */
 
-    /* From here on it is kept in recycled records: what tn_pool_lock touches, and idle memory, as every arena.
+    /* From here on it is kept in recycled records, too: what tn_pool_lock touches, and idle memory, as every arena.
      * Who has found a pool by an address may come to its lock when the pool has gone. */
     struct tn_lock lock;     /* rank POOL */
     struct tn_pins pins;     /* calls that use it; closed when it goes */
     struct tn_arena *arenas; /* most recently used first */
     struct tn_pool_counters counters;
     struct tn_arena idle;
+    struct tn_arena_table *tables; /* all that the record has had; guarded by lock */
 };
 
 _Static_assert(offsetof(struct tarn_pool, name) == 64, "a cache line");
+
+/* The device of a pool that may be gone, or of the one that has its record now. */
+static inline tarn_device *tn_pool_device(const tarn_pool *pool)
+{
+    return __atomic_load_n(&pool->device, __ATOMIC_RELAXED);
+}
 
 #define TN_POOL_MAGIC 0x54506f6cULL
 
@@ -158,6 +166,8 @@ struct tn_pool_settings {
     uint64_t limit_bytes; /* 0: none */
     bool is_default;
     bool share_captured; /* work outside captures may take free memory that graphs hold */
+    tarn_replay_order replay_order;
+    tarn_guard guard;
     struct tn_chunk_properties properties;
 };
 

@@ -616,6 +616,7 @@ void tn_steady_begin(struct tn_arena *arena)
     arena->allocates = TN_NOT_STEADY;
     arena->frees = TN_NOT_STEADY;
     if (!arena->met || arena->fence != NULL ||
+        atomic_load(&pool->magic) == 0 || /* it is going: who came by its handle is told so */
         (tn_arena_is_captured(arena) && (arena->hold == NULL || pool->bodies != NULL)))
         return;
     arena->allocates = TN_STEADY;

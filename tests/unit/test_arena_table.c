@@ -38,6 +38,31 @@ START_TEST(every_streams_arena_is_found)
 }
 END_TEST
 
+/* Whoever has come by the handle before it went may still be looking at the table. */
+START_TEST(the_tables_of_a_pool_stay_with_its_record)
+{
+    struct tn_arena_table *tables[2];
+    tarn_pool *first = pool;
+
+    for (uint64_t i = 0; i < STREAMS; i++)
+        ck_assert_ptr_nonnull(make(i * 7 + 1));
+    tables[0] = pool->tables;
+    OK(tarn_pool_destroy(pool));
+    ck_assert_ptr_null(tn_arena_seek(pool, (struct tn_order){1, 0}));
+    pool = unit_pool(device);
+    ck_assert_ptr_eq(pool, first);
+    ck_assert_ptr_null(tn_arena_seek(pool, (struct tn_order){1, 0}));
+    ck_assert_ptr_nonnull(make(8));
+    ck_assert_ptr_null(
+        tn_arena_seek(pool, (struct tn_order){1, 0})); /* of the table's time before */
+    for (uint64_t i = 0; i < STREAMS; i++)
+        ck_assert_ptr_nonnull(make(i * 7 + 1));
+    tables[1] = pool->tables;
+    ck_assert_ptr_eq(tables[0], tables[1]);
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
 START_TEST(an_arena_of_a_capture_is_found_by_stream_and_capture)
 {
     const struct tn_order captured = {9, 77};
@@ -139,6 +164,7 @@ int main(void)
 
     tcase_add_checked_fixture(tcase, make_pool, NULL);
     tcase_add_test(tcase, every_streams_arena_is_found);
+    tcase_add_test(tcase, the_tables_of_a_pool_stay_with_its_record);
     tcase_add_test(tcase, an_arena_of_a_capture_is_found_by_stream_and_capture);
     tcase_add_test(tcase, an_arena_that_has_gone_is_not_found_and_can_be_locked);
     tcase_add_test(tcase, an_arena_that_serves_another_pool_is_not_found);
