@@ -106,7 +106,7 @@ tarn_status tarn_device_set_limit(tarn_device *device, size_t bytes)
 
     if (!tn_call_device(&call, device))
         return call.status;
-    atomic_store(&device->limit_bytes, bytes);
+    atomic_store(&device->budget.limit_bytes, bytes);
     return TARN_OK;
 }
 
@@ -118,7 +118,7 @@ tarn_status tarn_device_set_memory_fraction(tarn_device *device, double fraction
         return call.status;
     if (!(fraction > 0 && fraction <= 1))
         return tn_bad_argument("the fraction must be above 0 and no more than 1");
-    tn_device_set_fraction(device, fraction);
+    tn_budget_set_fraction(&device->budget, fraction, device->gpu.total_bytes);
     return TARN_OK;
 }
 
@@ -128,7 +128,7 @@ tarn_status tarn_device_set_cache_limit(tarn_device *device, size_t bytes)
 
     if (!tn_call_device(&call, device))
         return call.status;
-    tn_chunk_cache_set_limit(&device->cache, bytes != TARN_NO_CACHE ? bytes : 0);
+    tn_memory_cache_set_limit(&device->cache, bytes != TARN_NO_CACHE ? bytes : 0);
     return tn_leave(tn_gpu_check(&device->gpu));
 }
 

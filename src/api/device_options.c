@@ -10,7 +10,7 @@
 #include "base/checked.h"
 #include "base/conf.h"
 #include "driver/pinned.h"
-#include "pools/chunk_cache.h"
+#include "vmm/memory_cache.h"
 
 static const uint64_t region_bytes_max = 4 * TN_TIB;
 static const uint64_t region_bytes_min = TN_GIB;

@@ -14,18 +14,18 @@
 
 /* What the options' memory is to be; asks the driver. */
 static tarn_status read_properties(tarn_device *device, const tarn_pool_options *options,
-                                   struct tn_chunk_properties *properties)
+                                   struct tn_pool_settings *settings)
 {
     tarn_status status;
 
-    *properties = (struct tn_chunk_properties){.exportable = options->exportable,
-                                               .rdma = options->gpu_direct_rdma};
-    status = tn_gpu_check_properties(&device->gpu, *properties);
+    settings->properties = (struct tn_memory_properties){.exportable = options->exportable,
+                                                         .rdma = options->gpu_direct_rdma};
+    status = tn_gpu_check_properties(&device->gpu, settings->properties);
     for (size_t i = 0; i < options->peer_count && status == TARN_OK; i++) {
         uint64_t mask = 0;
 
         status = tn_gpu_peer_mask(&device->gpu, options->peers[i], &mask);
-        properties->peer_mask |= mask;
+        settings->peer_mask |= mask;
     }
     return status;
 }
@@ -63,7 +63,7 @@ tarn_status tarn_pool_create(tarn_device *device, const tarn_pool_options *optio
     settings.guard = chosen.guard;
     status = tn_enter_device(device);
     if (status == TARN_OK)
-        status = read_properties(device, &chosen, &settings.properties);
+        status = read_properties(device, &chosen, &settings);
     if (status == TARN_OK)
         status = tn_pool_create(device, &settings, pool);
     return tn_leave(status);
@@ -205,7 +205,7 @@ tarn_status tarn_pool_validate(tarn_pool *pool)
     status = tn_pool_check(pool);
     tn_pool_unlock(pool);
     if (status == TARN_OK)
-        status = tn_chunk_cache_check(&pool->device->cache);
+        status = tn_memory_cache_check(&pool->device->cache);
     return tn_leave(status);
 }
 

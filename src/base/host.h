@@ -66,6 +66,13 @@ struct tn_records {
             NULL, NULL, 0                                                                          \
     }
 
+/* The same, with nothing kept behind the member. */
+#define TN_RECORDS_INIT_FROM(type, first)                                                          \
+    {                                                                                              \
+        TN_LOCK_INIT(TN_RANK_RECORDS), sizeof(type), offsetof(type, first), sizeof(type), NULL,    \
+            NULL, 0                                                                                \
+    }
+
 /* A record, zeroed but for what is kept, and alone on its cache lines, or NULL when there is no memory. The first 8 bytes of
  * every record type are its magic number, written by the caller, atomically where stale handles are checked without a lock;
  * a recycled record keeps it 0 until then. */

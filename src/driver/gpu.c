@@ -443,7 +443,7 @@ void tn_gpu_free_addresses(struct tn_gpu *gpu, uint64_t address, uint64_t bytes)
 }
 
 static tn_cu_allocation_prop allocation_properties(const struct tn_gpu *gpu,
-                                                   struct tn_chunk_properties properties)
+                                                   struct tn_memory_properties properties)
 {
     tn_cu_allocation_prop prop = {0};
 
@@ -459,7 +459,7 @@ static tn_cu_allocation_prop allocation_properties(const struct tn_gpu *gpu,
 tarn_status tn_gpu_granularity(struct tn_gpu *gpu, uint64_t *bytes)
 {
     tn_cu_allocation_prop prop =
-        allocation_properties(gpu, (struct tn_chunk_properties){.exportable = false});
+        allocation_properties(gpu, (struct tn_memory_properties){.exportable = false});
     size_t granularity = 0;
     tn_cu_result result = gpu->driver->cuMemGetAllocationGranularity(
         &granularity, &prop, TN_CU_MEM_GRANULARITY_RECOMMENDED);
@@ -471,7 +471,7 @@ tarn_status tn_gpu_granularity(struct tn_gpu *gpu, uint64_t *bytes)
 }
 
 tarn_status tn_gpu_create_memory(struct tn_gpu *gpu, uint64_t bytes,
-                                 struct tn_chunk_properties properties, tn_cu_memhandle *handle)
+                                 struct tn_memory_properties properties, tn_cu_memhandle *handle)
 {
     tn_cu_allocation_prop prop = allocation_properties(gpu, properties);
     tn_cu_memhandle created = 0;
@@ -548,7 +548,7 @@ void tn_gpu_remove_access(struct tn_gpu *gpu, uint64_t address, uint64_t bytes, 
     tn_gpu_teardown(gpu, gpu->driver->cuMemSetAccess(address, bytes, &access, 1), "cuMemSetAccess");
 }
 
-tarn_status tn_gpu_check_properties(struct tn_gpu *gpu, struct tn_chunk_properties properties)
+tarn_status tn_gpu_check_properties(struct tn_gpu *gpu, struct tn_memory_properties properties)
 {
     tarn_status status = TARN_OK;
 

@@ -83,12 +83,10 @@ struct tn_gpu {
     atomic_uint_fast64_t calls[TN_GPU_CALLS];
 };
 
-/* What the chunks of a pool are made of, and who may use them. Memory can be used again by whoever
- * wants the same exportable and rdma; access is given anew by each mapping. */
-struct tn_chunk_properties {
-    bool exportable;    /* by POSIX file descriptor */
-    bool rdma;          /* for GPUDirect RDMA */
-    uint64_t peer_mask; /* devices with access beside the own one: bit i is ordinal i */
+/* What memory is made for. Access is given by each mapping, and no property of the memory. */
+struct tn_memory_properties {
+    bool exportable; /* by POSIX file descriptor */
+    bool rdma;       /* for GPUDirect RDMA */
 };
 
 enum { TN_GPU_PEERS_MAX = 64 };
@@ -145,7 +143,7 @@ TARN_MUST_CHECK tarn_status tn_gpu_granularity(struct tn_gpu *gpu, uint64_t *byt
 /* Physical memory, mapped nowhere.
  *   DEVICE_MEMORY, DEVICE_LOST, DRIVER */
 TARN_MUST_CHECK tarn_status tn_gpu_create_memory(struct tn_gpu *gpu, uint64_t bytes,
-                                                 struct tn_chunk_properties properties,
+                                                 struct tn_memory_properties properties,
                                                  tn_cu_memhandle *handle);
 void tn_gpu_release_memory(struct tn_gpu *gpu, tn_cu_memhandle handle);
 
@@ -164,7 +162,7 @@ void tn_gpu_remove_access(struct tn_gpu *gpu, uint64_t address, uint64_t bytes, 
 
 /* Whether the device can make such memory. NOT_SUPPORTED, DEVICE_LOST, DRIVER */
 TARN_MUST_CHECK tarn_status tn_gpu_check_properties(struct tn_gpu *gpu,
-                                                    struct tn_chunk_properties properties);
+                                                    struct tn_memory_properties properties);
 
 /* The mask of one peer; 0 for the device itself, which needs no leave.
  *   INVALID_ARGUMENT: no such device; NOT_SUPPORTED: it cannot reach this one's memory; DEVICE_LOST,

@@ -3,7 +3,7 @@
  * an address that it does not know. */
 #include "driver/pointer.h"
 
-tarn_status tn_memory_look(struct tn_gpu *gpu, uint64_t address, struct tn_memory *memory)
+tarn_status tn_pointer_look(struct tn_gpu *gpu, uint64_t address, struct tn_pointee *memory)
 {
     unsigned int type = 0;
     unsigned int mapped = 0;
@@ -17,12 +17,12 @@ tarn_status tn_memory_look(struct tn_gpu *gpu, uint64_t address, struct tn_memor
     tn_cu_result result = gpu->driver->cuPointerGetAttributes(
         sizeof attributes / sizeof attributes[0], attributes, values, address);
 
-    *memory = (struct tn_memory){.kind = TN_MEMORY_UNKNOWN, .ordinal = -1};
+    *memory = (struct tn_pointee){.kind = TN_POINTEE_UNKNOWN, .ordinal = -1};
     if (result != TN_CUDA_SUCCESS)
         return tn_gpu_failed(gpu, result, "asking whose an address is", "cuPointerGetAttributes");
     if (mapped != 0 && type != 0)
         *memory =
-            (struct tn_memory){type == TN_CU_MEMORYTYPE_HOST ? TN_MEMORY_HOST : TN_MEMORY_DEVICE,
+            (struct tn_pointee){type == TN_CU_MEMORYTYPE_HOST ? TN_POINTEE_HOST : TN_POINTEE_DEVICE,
                                ordinal, start, bytes};
     return TARN_OK;
 }

@@ -7,21 +7,21 @@
 
 #include "driver/gpu.h"
 
-enum tn_memory_kind {
-    TN_MEMORY_UNKNOWN, /* no memory of the driver's: pageable, freed, reserved without memory, or no address at all */
-    TN_MEMORY_DEVICE, /* a device's, or managed */
-    TN_MEMORY_HOST,   /* page-locked */
+enum tn_pointee_kind {
+    TN_POINTEE_UNKNOWN, /* no memory of the driver's: pageable, freed, reserved without memory, or no address at all */
+    TN_POINTEE_DEVICE, /* a device's, or managed */
+    TN_POINTEE_HOST,   /* page-locked */
 };
 
-struct tn_memory {
-    enum tn_memory_kind kind;
+struct tn_pointee {
+    enum tn_pointee_kind kind;
     int ordinal;      /* of the device that has it, or that it was page-locked for; -1: UNKNOWN */
     uint64_t address; /* the allocation, or the reservation in which it is mapped; 0: UNKNOWN */
     uint64_t bytes;
 };
 
 /* DEVICE_LOST, DRIVER */
-TARN_MUST_CHECK tarn_status tn_memory_look(struct tn_gpu *gpu, uint64_t address,
-                                           struct tn_memory *memory);
+TARN_MUST_CHECK tarn_status tn_pointer_look(struct tn_gpu *gpu, uint64_t address,
+                                            struct tn_pointee *memory);
 
 #endif

@@ -231,7 +231,7 @@ bool tn_references_give(const struct tn_references *references, uint64_t address
 /* Asks the driver, of two words that differ in the lowest bit alone for the even one. */
 static tarn_status ask(struct tn_collection *collection, uint64_t word, bool *is_address)
 {
-    struct tn_memory memory = {.kind = TN_MEMORY_UNKNOWN};
+    struct tn_pointee memory = {.kind = TN_POINTEE_UNKNOWN};
     uint64_t *place;
     tarn_status status;
 
@@ -239,10 +239,10 @@ static tarn_status ask(struct tn_collection *collection, uint64_t word, bool *is
         return no_memory();
     place = tn_word_set_place(&collection->asked, word);
     if (*place == 0) {
-        status = tn_memory_look(collection->gpu, word & ~(uint64_t)1, &memory);
+        status = tn_pointer_look(collection->gpu, word & ~(uint64_t)1, &memory);
         if (status != TARN_OK)
             return status;
-        *place = (word & ~(uint64_t)1) | (memory.kind != TN_MEMORY_UNKNOWN);
+        *place = (word & ~(uint64_t)1) | (memory.kind != TN_POINTEE_UNKNOWN);
         collection->asked.count += 1;
     }
     *is_address = (*place & 1) != 0;

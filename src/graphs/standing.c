@@ -263,10 +263,10 @@ static bool find_in_pool(struct search *search, size_t index)
 static tarn_status ask_driver(struct tn_regions *regions, uint64_t address,
                               struct tn_finding *finding)
 {
-    static const uint8_t standings[] = {[TN_MEMORY_UNKNOWN] = TN_STANDING_UNKNOWN,
-                                        [TN_MEMORY_DEVICE] = TN_STANDING_DEVICE,
-                                        [TN_MEMORY_HOST] = TN_STANDING_PINNED};
-    struct tn_memory memory;
+    static const uint8_t standings[] = {[TN_POINTEE_UNKNOWN] = TN_STANDING_UNKNOWN,
+                                        [TN_POINTEE_DEVICE] = TN_STANDING_DEVICE,
+                                        [TN_POINTEE_HOST] = TN_STANDING_PINNED};
+    struct tn_pointee memory;
     tarn_status status;
 
     *finding = (struct tn_finding){.device = -1};
@@ -274,7 +274,7 @@ static tarn_status ask_driver(struct tn_regions *regions, uint64_t address,
         finding->standing = TN_STANDING_UNMAPPED;
         return TARN_OK;
     }
-    status = tn_memory_look(regions->gpu, address, &memory);
+    status = tn_pointer_look(regions->gpu, address, &memory);
     finding->standing = standings[memory.kind];
     finding->device = (int16_t)memory.ordinal;
     finding->block.address = (void *)(uintptr_t)memory.address;

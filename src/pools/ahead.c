@@ -50,8 +50,8 @@ uint64_t tn_chunk_count(enum tn_heap_kind kind, uint64_t bytes)
 static uint64_t room_in_limits(const tarn_pool *pool)
 {
     const tarn_device *device = pool->device;
-    uint64_t device_limit = tn_device_limit(device);
-    uint64_t charged = atomic_load(&device->charged_bytes);
+    uint64_t device_limit = tn_budget_limit(&device->budget);
+    uint64_t charged = atomic_load(&device->budget.charged_bytes);
     uint64_t room = device_limit > charged ? device_limit - charged : 0;
     uint64_t mapped = pool->counters.mapped_bytes;
 

@@ -10,7 +10,7 @@
 /* Of the largest chunk: a power of two. */
 static inline uint64_t tn_chunk_bytes_max(enum tn_heap_kind kind)
 {
-    return kind == TN_HEAP_SMALL ? 32 * TN_MIB : TN_CHUNK_BYTES_MAX;
+    return kind == TN_HEAP_SMALL ? 32 * TN_MIB : TN_MEMORY_BYTES_MAX;
 }
 
 /* Into how many chunks so many bytes, a multiple of the page, are cut. */

@@ -28,7 +28,7 @@
 
 #include "base/hot.h"
 #include "driver/stream.h"
-#include "vmm/segment.h"
+#include "vmm/chunk.h"
 
 struct tn_fence;
 struct tn_use;

@@ -199,6 +199,7 @@ static tarn_status check_segment(const tarn_pool *pool, const struct tn_segment 
                                  struct sums *sums)
 {
     uint64_t unmapped_count = 0;
+    uint64_t chunk_count = 0;
     uint64_t mapped_bytes = 0;
 
     EXPECT_EQUAL("P1", "the first block's offset", segment->first_block->offset, 0);
@@ -222,10 +223,12 @@ static tarn_status check_segment(const tarn_pool *pool, const struct tn_segment 
 
         if (chunk == NULL)
             continue;
+        chunk_count += page * TN_PAGE_BYTES == chunk->offset;
         if (page * TN_PAGE_BYTES < chunk->offset || page * TN_PAGE_BYTES >= tn_chunk_end(chunk))
             return corrupt("V4", "the chunk over a page", chunk->offset, page * TN_PAGE_BYTES);
-        mapped_bytes += TN_PAGE_BYTES;
+        mapped_bytes += chunk->memory != NULL ? TN_PAGE_BYTES : 0;
     }
+    EXPECT_EQUAL("V5", "a segment's count of chunks", segment->chunk_count, chunk_count);
     EXPECT_EQUAL("V5", "a segment's mapped bytes", segment->mapped_bytes, mapped_bytes);
     sums->mapped_bytes += mapped_bytes;
     return TARN_OK;
@@ -269,6 +272,11 @@ static tarn_status check_chunks(const tarn_pool *pool, struct sums *sums)
         sums->metrics[TN_CHUNKS][chunk->kind] += 1;
         sums->metrics[TN_CHUNK_BYTES][chunk->kind] += chunk->bytes;
         EXPECT_EQUAL("V4", "a chunk's id", chunk->id, id);
+        if (chunk->memory != NULL) {
+            EXPECT_EQUAL("V7", "the bytes of a chunk's memory", chunk->memory->bytes, chunk->bytes);
+            EXPECT_EQUAL("V6", "whether a chunk's memory is mapped",
+                         tn_memory_is_mapped(chunk->memory), true);
+        }
         EXPECT_EQUAL("P6", "a chunk's used bytes", chunk->used_bytes, used_bytes(chunk));
         EXPECT_EQUAL("P7", "a chunk's holds", chunk->hold_count, count_holds(pool, chunk->id));
         EXPECT_EQUAL("P26", "what of a chunk's outside stamp is above its own",

@@ -58,11 +58,12 @@ static tarn_status init_device(tarn_device *device, const struct tn_driver *driv
     status = tn_regions_init(&device->regions, &device->gpu, options->region_bytes);
     if (status != TARN_OK)
         goto close_gpu;
-    atomic_store(&device->limit_bytes, options->limit_bytes);
-    tn_device_set_fraction(device, options->memory_fraction);
-    tn_chunk_cache_init(&device->cache, device,
-                        options->cache_limit_bytes != TARN_NO_CACHE ? options->cache_limit_bytes
-                                                                    : 0);
+    atomic_store(&device->budget.limit_bytes, options->limit_bytes);
+    tn_budget_set_fraction(&device->budget, options->memory_fraction, device->gpu.total_bytes);
+    device->budget.ordinal = ordinal;
+    tn_memory_cache_init(&device->cache, &device->gpu, &device->budget,
+                         options->cache_limit_bytes != TARN_NO_CACHE ? options->cache_limit_bytes
+                                                                     : 0);
     tn_pinned_set_limit(&device->gpu, options->pinned_cache_limit_bytes != TARN_NO_CACHE
                                           ? options->pinned_cache_limit_bytes
                                           : 0);
@@ -80,7 +81,7 @@ static tarn_status init_device(tarn_device *device, const struct tn_driver *driv
     tn_lock_fini(&device->graphs_lock);
     tn_lock_fini(&device->growing);
     tn_lock_fini(&device->lock);
-    tn_chunk_cache_fini(&device->cache);
+    tn_memory_cache_fini(&device->cache);
     tn_regions_fini(&device->regions);
 close_gpu:
     tn_gpu_close(&device->gpu);
@@ -286,7 +287,7 @@ tarn_status tn_device_close(tarn_device *device)
     tn_lock_fini(&device->graphs_lock);
     tn_lock_fini(&device->growing);
     tn_lock_fini(&device->lock);
-    tn_chunk_cache_fini(&device->cache);
+    tn_memory_cache_fini(&device->cache);
     tn_regions_fini(&device->regions);
     tn_gpu_close(&device->gpu);
     tn_records_give(&device_records, device);
@@ -561,43 +562,6 @@ uint64_t tn_device_mark(tarn_device *device)
     }
     tn_lock_release(&device->lock);
     return mark;
-}
-
-uint64_t tn_device_limit(const tarn_device *device)
-{
-    uint64_t limit = atomic_load(&device->limit_bytes);
-    uint64_t fraction = atomic_load(&device->fraction_bytes);
-
-    return tn_min(limit != 0 ? limit : UINT64_MAX, fraction != 0 ? fraction : UINT64_MAX);
-}
-
-void tn_device_set_fraction(tarn_device *device, double fraction)
-{
-    uint64_t bytes = (uint64_t)((double)device->gpu.total_bytes * fraction);
-
-    atomic_store(&device->fraction_bytes, fraction > 0 ? tn_max(bytes, 1) : 0);
-}
-
-tarn_status tn_device_charge(tarn_device *device, uint64_t bytes)
-{
-    uint64_t limit = tn_device_limit(device);
-    uint_fast64_t charged = atomic_load(&device->charged_bytes);
-
-    do {
-        if (charged > limit || bytes > limit - charged)
-            return tn_fail(TARN_ERR_LIMIT,
-                           "device %d may take %llu MiB of memory and has %llu MiB, mapped and "
-                           "cached: %llu MiB more are too much",
-                           device->gpu.ordinal, (unsigned long long)(limit / TN_MIB),
-                           (unsigned long long)(charged / TN_MIB),
-                           (unsigned long long)(bytes / TN_MIB));
-    } while (!atomic_compare_exchange_weak(&device->charged_bytes, &charged, charged + bytes));
-    return TARN_OK;
-}
-
-void tn_device_discharge(tarn_device *device, uint64_t bytes)
-{
-    atomic_fetch_sub(&device->charged_bytes, bytes);
 }
 
 void tn_device_count(tarn_device *device, enum tn_metric_id id, enum tn_heap_kind kind,

@@ -7,7 +7,7 @@
 #define TARN_POOLS_DEVICE_H
 
 #include "pools/callbacks.h"
-#include "pools/chunk_cache.h"
+#include "vmm/memory_cache.h"
 #include "pools/pool.h"
 #include "pools/route.h"
 #include "pools/stream_table.h"
@@ -34,9 +34,8 @@ struct tarn_device {
     struct tn_gpu gpu;   /* whose proof_news say that released pools are worth a look */
     uint64_t user_count; /* guarded by the PROCESS lock */
     struct tn_regions regions;
-    atomic_uint_fast64_t limit_bytes;    /* 0: none */
-    atomic_uint_fast64_t fraction_bytes; /* limit by a fraction of the memory; 0: none */
-    struct tn_chunk_cache cache;
+    struct tn_budget budget;
+    struct tn_memory_cache cache;
     tarn_unrouted unrouted;      /* immutable */
     struct tn_rounding rounding; /* immutable */
     bool no_record_stream_reuse; /* immutable */
@@ -51,8 +50,6 @@ struct tarn_device {
     tarn_graph *graphs;         /* guarded by graphs_lock; newest first */
     struct tn_routes routes;
     struct tn_streams streams;
-    atomic_uint_fast64_t charged_bytes; /* made of the driver's memory, or about to be: mapped or in
-                                           the cache. What the limit is for */
     atomic_uint_fast64_t mapped_bytes;
     struct tn_callbacks free_callbacks; /* tarn_free_callback */
     struct tn_callbacks oom_observers;  /* tarn_oom_observer */
@@ -142,14 +139,6 @@ TARN_MUST_CHECK tarn_status tn_device_retire_stream(tarn_device *device, tn_cu_s
 /* Blocks allocated from now on have this sequence number or a higher one, those of before a lower one. No lock may be
  * held. */
 uint64_t tn_device_mark(tarn_device *device);
-
-/* The smaller of the limits that are set; UINT64_MAX when there is none. */
-uint64_t tn_device_limit(const tarn_device *device);
-void tn_device_set_fraction(tarn_device *device, double fraction); /* 0: none */
-
-/* Counts bytes about to be made against the device's limit. LIMIT. */
-TARN_MUST_CHECK tarn_status tn_device_charge(tarn_device *device, uint64_t bytes);
-void tn_device_discharge(tarn_device *device, uint64_t bytes);
 
 /* Counts what was charged and is mapped, or is so no more, for the statistics. */
 void tn_device_count_mapped(tarn_device *device, enum tn_heap_kind kind, uint64_t bytes,

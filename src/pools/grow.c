@@ -3,14 +3,14 @@
  *
  * How much is mapped at a time, and how large segments are, is the business of ahead.c. A growth goes to the
  * lowest segment that the heap grows in and that has room, else to a new one. Free bytes at the place's lower edge
- * are used, so that a segment grows like one piece. A chunk comes from the device's cache where that has one of its
- * very size, else from the driver.
+ * are used, so that a segment grows like one piece. Memory comes from the device's cache where that has some of the
+ * chunk's very size, else from the driver.
  *
  * Everything that may fail comes first (records, chunks, the driver), and is undone on failure, each
  * chunk to where it came from; blocks and counters are changed afterwards.
  *
- * Trade-offs: places are found by walking segments; there are few, since they double. Chunks that can
- * be exported are never cached: another process may have them mapped, which only the driver knows. */
+ * Trade-offs: places are found by walking segments; there are few, since they double. Memory that can
+ * be exported is never cached: another process may have it mapped, which only the driver knows. */
 #include "pools/grow.h"
 
 #include <stddef.h>
@@ -65,81 +65,106 @@ static void count_event(tarn_pool *pool, enum tn_event_id event)
     pool->counters.events[event].count += 1;
 }
 
-/* An unmapped chunk, charged to the device: from the cache, or new. */
-static tarn_status obtain_chunk(tarn_pool *pool, uint64_t bytes, struct tn_chunk **chunk)
+/* Memory that is mapped nowhere, charged to the device: from the cache, or new. */
+static tarn_status obtain_memory(tarn_pool *pool, uint64_t bytes, struct tn_memory **memory)
 {
     tarn_device *device = pool->device;
     tarn_status status;
 
-    *chunk = tn_chunk_cache_take(&device->cache, bytes, pool->properties);
-    if (*chunk != NULL) {
-        (*chunk)->was_cached = true;
+    *memory = tn_memory_cache_take(&device->cache, bytes, pool->properties);
+    if (*memory != NULL) {
+        (*memory)->was_cached = true;
         count_event(pool, TN_CACHE_HITS);
         return TARN_OK;
     }
-    status = tn_device_charge(device, bytes);
+    status = tn_budget_charge(&device->budget, bytes);
     if (status != TARN_OK)
         return status;
-    status = tn_chunk_create(&device->gpu, bytes, pool->properties, chunk);
+    status = tn_memory_create(&device->gpu, bytes, pool->properties, memory);
     if (status != TARN_OK)
-        tn_device_discharge(device, bytes);
+        tn_budget_discharge(&device->budget, bytes);
     else
         count_event(pool, TN_CHUNK_CREATES);
     return status;
 }
 
-/* A GPU that refused to unmap may have the chunk mapped still, so nobody may map it again. */
-static void give_chunk(tarn_pool *pool, struct tn_chunk *chunk, enum tn_unmapped to)
+/* A GPU that refused to unmap may have the memory mapped still, so nobody may map it again. */
+static void give_memory(tarn_pool *pool, struct tn_memory *memory, enum tn_unmapped to)
 {
     tarn_device *device = pool->device;
-    uint64_t bytes = chunk->bytes;
+    uint64_t bytes = memory->bytes;
 
-    tn_chunk_pass(chunk, NULL);
-    tn_live_drop(chunk); /* its next owner may have fewer blocks in it */
-    if (to == TN_UNMAPPED_TO_CACHE && !chunk->properties.exportable &&
+    if (to == TN_UNMAPPED_TO_CACHE && tn_memory_is_reusable(memory) &&
         tn_gpu_is_usable(&device->gpu)) {
-        chunk->was_cached = false;
-        tn_chunk_cache_put(&device->cache, chunk);
+        memory->was_cached = false;
+        tn_memory_cache_put(&device->cache, memory);
         return;
     }
-    tn_chunk_destroy(&device->gpu, chunk);
-    tn_device_discharge(device, bytes);
+    tn_memory_destroy(&device->gpu, memory);
+    tn_budget_discharge(&device->budget, bytes);
     count_event(pool, TN_CHUNK_RELEASES);
 }
 
-/* Where a chunk goes whose growth is undone. */
-static enum tn_unmapped origin(const struct tn_chunk *chunk)
+/* Where memory goes whose growth is undone. */
+static enum tn_unmapped origin(const struct tn_memory *memory)
 {
-    return chunk->was_cached ? TN_UNMAPPED_TO_CACHE : TN_UNMAPPED_TO_DRIVER;
+    return memory->was_cached ? TN_UNMAPPED_TO_CACHE : TN_UNMAPPED_TO_DRIVER;
 }
 
-/* Maps one chunk and enters it in the pool's table. */
+static void destroy_chunk(struct tn_chunk *chunk)
+{
+    tn_chunk_pass(chunk, NULL);
+    tn_live_drop(chunk);
+    tn_chunk_destroy(chunk);
+}
+
+/* A chunk of the heap that can be found by no address yet. */
+static tarn_status make_chunk(struct tn_heap *heap, struct tn_segment *segment, uint64_t offset,
+                              uint64_t bytes, struct tn_chunk **chunk)
+{
+    tarn_status status = tn_chunk_create(segment, offset, bytes, chunk);
+
+    if (status != TARN_OK)
+        return status;
+    tn_chunk_pass(*chunk, heap);
+    (*chunk)->kind = (int)heap->kind;
+    /* What grows the heap will begin here, or in the free bytes below. */
+    if (tn_live_reserve(*chunk, 1))
+        return TARN_OK;
+    destroy_chunk(*chunk);
+    return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a chunk");
+}
+
+static tarn_status give_it_memory(tarn_pool *pool, struct tn_chunk *chunk)
+{
+    struct tn_memory *memory;
+    tarn_status status = obtain_memory(pool, chunk->bytes, &memory);
+
+    if (status != TARN_OK)
+        return status;
+    status = tn_chunk_map(chunk, memory, pool->peer_mask);
+    if (status != TARN_OK)
+        give_memory(pool, memory, origin(memory));
+    return status;
+}
+
+/* Maps memory for one chunk and enters it in the pool's table. */
 static tarn_status add_chunk(tarn_pool *pool, struct tn_heap *heap, struct tn_segment *segment,
                              uint64_t offset, uint64_t bytes)
 {
     struct tn_chunk *chunk;
     uint32_t id = find_id(pool);
-    tarn_status status = obtain_chunk(pool, bytes, &chunk);
+    tarn_status status = make_chunk(heap, segment, offset, bytes, &chunk);
 
     if (status != TARN_OK)
         return status;
-    tn_chunk_pass(chunk, heap); /* before anyone can find the chunk by an address */
-    /* What grows the heap will begin here, or in the free bytes below. */
-    status = tn_live_reserve(chunk, 1)
-                 ? tn_segment_map(segment, offset, pool->properties.peer_mask, chunk)
-                 : tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a chunk");
+    status = give_it_memory(pool, chunk);
     if (status != TARN_OK) {
-        give_chunk(pool, chunk, origin(chunk));
+        destroy_chunk(chunk);
         return status;
     }
     count_event(pool, TN_CHUNK_MAPS);
     chunk->id = id;
-    chunk->kind = (int)heap->kind;
-    chunk->hold_count = 0;
-    chunk->freed_stamp = 0;
-    chunk->outside_stamp = 0;
-    chunk->was_used = false;
-    chunk->used_bytes = 0;
     pool->chunks[id] = chunk;
     pool->chunk_count += 1;
     if (id == pool->chunk_ids)
@@ -150,13 +175,16 @@ static tarn_status add_chunk(tarn_pool *pool, struct tn_heap *heap, struct tn_se
 
 static void remove_chunk(tarn_pool *pool, struct tn_chunk *chunk, enum tn_unmapped to)
 {
+    struct tn_memory *memory;
+
     TN_ASSERT(chunk->hold_count == 0 && chunk->used_bytes == 0);
     chunk->heap->mapped_bytes -= chunk->bytes;
     pool->chunks[chunk->id] = NULL;
     pool->chunk_count -= 1;
-    tn_segment_unmap(chunk);
+    memory = tn_chunk_unmap(chunk);
     count_event(pool, TN_CHUNK_UNMAPS);
-    give_chunk(pool, chunk, to);
+    destroy_chunk(chunk);
+    give_memory(pool, memory, to);
 }
 
 /* Counts chunks that are mapped for good, or were and are so no more; segments likewise. */
@@ -236,7 +264,7 @@ static tarn_status map_chunks(tarn_pool *pool, struct tn_heap *heap, struct tn_s
         struct tn_chunk *chunk = tn_segment_chunk_at(segment, at - TN_PAGE_BYTES);
 
         at = chunk->offset;
-        remove_chunk(pool, chunk, origin(chunk));
+        remove_chunk(pool, chunk, origin(chunk->memory));
     }
     return status;
 }
@@ -494,7 +522,7 @@ void tn_heap_unmap_at(tarn_pool *pool, struct tn_segment *segment, uint64_t offs
         at = tn_chunk_end(chunk);
         while (tn_block_end(block) <= chunk->offset)
             block = block->next;
-        block = punch(pool, block, chunk, origin(chunk));
+        block = punch(pool, block, chunk, origin(chunk->memory));
     }
 }
 
@@ -612,7 +640,7 @@ tarn_status tn_pool_add_peer(tarn_pool *pool, int peer)
     tarn_status status = TARN_OK;
     size_t id = 0;
 
-    if ((pool->properties.peer_mask >> peer & 1) != 0)
+    if ((pool->peer_mask >> peer & 1) != 0)
         return TARN_OK;
     while (status == TARN_OK && id < pool->chunk_ids) {
         if (pool->chunks[id] != NULL)
@@ -620,7 +648,7 @@ tarn_status tn_pool_add_peer(tarn_pool *pool, int peer)
         id += status == TARN_OK;
     }
     if (status == TARN_OK) {
-        pool->properties.peer_mask |= (uint64_t)1 << peer;
+        pool->peer_mask |= (uint64_t)1 << peer;
         return TARN_OK;
     }
     while (id > 0) {

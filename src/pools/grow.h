@@ -46,7 +46,7 @@ TARN_MUST_CHECK tarn_status tn_heap_map_at(tarn_pool *pool, struct tn_heap *heap
  * the cache or the driver. Takes up to two records for each of them. */
 void tn_heap_unmap_at(tarn_pool *pool, struct tn_segment *segment, uint64_t offset, uint64_t bytes);
 
-/* Where unmapped chunks go. */
+/* Where unmapped memory goes. */
 enum tn_unmapped {
     TN_UNMAPPED_TO_CACHE, /* what may be cached; the rest goes to the driver */
     TN_UNMAPPED_TO_DRIVER,

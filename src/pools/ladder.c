@@ -151,12 +151,12 @@ static uint64_t steal(tarn_pool *pool, uint64_t wanted_bytes)
 /* Chunks of the sizes that were wanted have been taken by the attempt before. */
 static bool rung_cache(struct climb *climb)
 {
-    struct tn_chunk_cache *cache = &climb->pool->device->cache;
-    uint64_t cached = tn_chunk_cache_bytes(cache);
+    struct tn_memory_cache *cache = &climb->pool->device->cache;
+    uint64_t cached = tn_memory_cache_bytes(cache);
 
     if (climb->status == TARN_ERR_ADDRESS_SPACE || climb->at_own_limit)
         return false;
-    return tn_chunk_cache_release(cache, cached - tn_min(cached, climb->bytes)) > 0;
+    return tn_memory_cache_release(cache, cached - tn_min(cached, climb->bytes)) > 0;
 }
 
 static bool rung_others(struct climb *climb)

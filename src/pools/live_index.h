@@ -43,7 +43,7 @@ enum {
     TN_LIVE_RECORD_BITS = 6, /* of a record's address: they are 0 */
 };
 
-_Static_assert(TN_CHUNK_BYTES_MAX >> TN_BLOCK_BITS <= (uint64_t)1 << TN_LIVE_HASH_BITS,
+_Static_assert(TN_MEMORY_BYTES_MAX >> TN_BLOCK_BITS <= (uint64_t)1 << TN_LIVE_HASH_BITS,
                "each place of a chunk has a hash of its own");
 _Static_assert(TN_LIVE_HASH_BITS + TN_LIVE_HASH_SHIFT == 64, "an entry is one word");
 _Static_assert(TN_LIVE_OPEN_SHIFT + 1 == TN_LIVE_HASH_SHIFT, "between them is one bit");

@@ -315,10 +315,11 @@ void tn_device_read_memory_stats(tarn_device *device, tarn_memory_stats *stats)
     read_calls(device, stats);
     tn_lock_release(&device->lock);
     tn_pinned_usage(&device->gpu, &stats->pinned_bytes, &stats->pinned_cached_bytes);
-    tn_chunk_cache_usage(&device->cache, &stats->cached_bytes, &stats->cached_count,
-                         &stats->cache_limit_bytes);
+    tn_memory_cache_usage(&device->cache, &stats->cached_bytes, &stats->cached_count,
+                          &stats->cache_limit_bytes);
     stats->contents_bytes = atomic_load(&device->contents_bytes);
-    stats->limit_bytes = tn_device_limit(device) != UINT64_MAX ? tn_device_limit(device) : 0;
+    stats->limit_bytes =
+        tn_budget_limit(&device->budget) != UINT64_MAX ? tn_budget_limit(&device->budget) : 0;
     stats->reserved_bytes = atomic_load(&device->regions.reserved_bytes);
     stats->total_bytes = device->gpu.total_bytes;
     stats->host_bytes = host_bytes();

@@ -146,6 +146,7 @@ tarn_status tn_pool_create(tarn_device *device, const struct tn_pool_settings *s
     made->limit_bytes = settings->limit_bytes;
     made->guard = settings->guard;
     made->properties = settings->properties;
+    made->peer_mask = settings->peer_mask;
     renew(made);
     tn_lock_acquire(&device->lock);
     made->next = device->pools;

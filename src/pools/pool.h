@@ -72,7 +72,8 @@ struct tarn_pool {
     uint64_t limit_bytes; /* 0: none; guarded by lock */
     tarn_guard guard;     /* of its graphs, immutable */
     bool met_limit;       /* a growth was refused by it; guarded by lock, cleared by who asks */
-    struct tn_chunk_properties properties; /* immutable but for the peers, guarded by lock */
+    struct tn_memory_properties properties; /* immutable */
+    uint64_t peer_mask; /* with access to all its memory: bit i is ordinal i; guarded by lock */
 
     struct tn_segment *segments; /* in order of index */
     struct tn_segment *last_segment;
@@ -168,7 +169,8 @@ struct tn_pool_settings {
     bool share_captured; /* work outside captures may take free memory that graphs hold */
     tarn_replay_order replay_order;
     tarn_guard guard;
-    struct tn_chunk_properties properties;
+    struct tn_memory_properties properties;
+    uint64_t peer_mask;
 };
 
 /* A new pool of the device, in its list. HOST_MEMORY. */

@@ -72,7 +72,7 @@ static uint64_t trim_all(tarn_device *device, uint64_t keep_bytes, bool *unprove
 {
     uint64_t mapped = atomic_load(&device->mapped_bytes);
     uint64_t freed =
-        tn_chunk_cache_release(&device->cache, keep_bytes > mapped ? keep_bytes - mapped : 0);
+        tn_memory_cache_release(&device->cache, keep_bytes > mapped ? keep_bytes - mapped : 0);
 
     tn_lock_acquire(&device->lock);
     for (tarn_pool *pool = device->pools; pool != NULL; pool = pool->next) {

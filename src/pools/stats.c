@@ -60,9 +60,10 @@ void tn_device_read_stats(tarn_device *device, tarn_device_stats *stats)
         .out_of_memory_count = atomic_load(&device->out_of_memory_count),
         .adopted_count = atomic_load(&device->adopted_count),
         .unrouted_count = atomic_load(&device->unrouted_count),
-        .cached_bytes = tn_chunk_cache_bytes(&device->cache),
+        .cached_bytes = tn_memory_cache_bytes(&device->cache),
         .cached_count = atomic_load(&device->cache.count),
-        .limit_bytes = tn_device_limit(device) != UINT64_MAX ? tn_device_limit(device) : 0,
+        .limit_bytes =
+            tn_budget_limit(&device->budget) != UINT64_MAX ? tn_budget_limit(&device->budget) : 0,
     };
     tn_spin_acquire(&device->counters.lock);
     stats->mapped_bytes = tn_metric_all(&device->counters.mapped[TN_CHUNK_BYTES]);

@@ -2,7 +2,7 @@
 /* address_table.h -- from an address to the segment that contains it, and to the chunk mapped there.
  *
  *   V1  the entry of every slot of a segment is that segment; every other entry is NULL
- *   V4  the entry of every page under a mapped chunk is that chunk; every other entry is NULL
+ *   V4  the entry of every page under a chunk is that chunk; every other entry is NULL
  *
  * Two tables for the process, indexed by address >> TN_SLOT_BITS and address >> TN_PAGE_BITS over the
  * 48 bits of addresses that x86-64 and 64-bit ARM give, and touched lazily: a lookup is a shift and a load, without a

@@ -253,6 +253,18 @@ tn_cu_stream test_stream(void)
     return stream;
 }
 
+tn_cu_memhandle test_import_handle(tn_cu_memhandle exported)
+{
+    tn_cu_memhandle handle = 0;
+    int file = -1;
+
+    CU_OK(cu.cuMemExportToShareableHandle(&file, exported, TN_CU_MEM_HANDLE_TYPE_POSIX_FD, 0));
+    CU_OK(cu.cuMemImportFromShareableHandle(&handle, (void *)(intptr_t)file,
+                                            TN_CU_MEM_HANDLE_TYPE_POSIX_FD));
+    ck_assert_int_eq(close(file), 0);
+    return handle;
+}
+
 void test_synchronize(tn_cu_stream stream)
 {
     CU_OK(cu.cuStreamSynchronize(stream));

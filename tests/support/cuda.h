@@ -76,6 +76,9 @@ void test_synchronize(tn_cu_stream stream);
 
 /* Enqueues a kernel that writes value to count words; one that adds value to each of them; and one
  * that keeps the GPU busy for about that many milliseconds. */
+/* A handle of this process's for memory that another has exported: here for its own, by a file that is closed again. */
+tn_cu_memhandle test_import_handle(tn_cu_memhandle exported);
+
 void test_fill(tn_cu_stream stream, void *address, uint32_t value, size_t count);
 void test_add(tn_cu_stream stream, void *address, uint32_t value, size_t count);
 void test_spin(tn_cu_stream stream, uint32_t milliseconds);

@@ -384,7 +384,6 @@ START_TEST(a_grower_of_another_pool_is_found)
 }
 END_TEST
 
-/* V4 */
 START_TEST(what_is_wrong_with_retired_streams_is_found)
 {
     struct tn_arena *arena = block->heap->arena;
@@ -416,6 +415,7 @@ START_TEST(what_is_wrong_with_retired_streams_is_found)
 }
 END_TEST
 
+/* V4 */
 START_TEST(a_page_with_the_chunk_of_another_place_is_found)
 {
     set_second_page_of(large, chunk);
@@ -447,6 +447,24 @@ START_TEST(wrong_mapped_bytes_of_a_segment_are_found)
 {
     segment->mapped_bytes += TN_PAGE_BYTES;
     unit_expect_corrupt(pool, "V5");
+    segment->mapped_bytes -= TN_PAGE_BYTES;
+    segment->chunk_count += 1;
+    unit_expect_corrupt(pool, "V5");
+}
+END_TEST
+
+/* V6, V7 */
+START_TEST(memory_that_does_not_fit_its_chunk_is_found)
+{
+    struct tn_memory *memory = chunk->memory;
+
+    memory->bytes *= 2;
+    unit_expect_corrupt(pool, "V7");
+    memory->bytes /= 2;
+    atomic_store(&memory->chunk_count, 0);
+    unit_expect_corrupt(pool, "V6");
+    atomic_store(&memory->chunk_count, 1);
+    OK(tarn_pool_validate(pool));
 }
 END_TEST
 
@@ -587,6 +605,7 @@ int main(void)
     tcase_add_test(broken, a_page_in_a_block_with_the_chunk_of_another_place_is_found);
     tcase_add_test(broken, a_chunk_under_the_wrong_id_is_found);
     tcase_add_test(broken, wrong_mapped_bytes_of_a_segment_are_found);
+    tcase_add_test(broken, memory_that_does_not_fit_its_chunk_is_found);
     tcase_add_test(broken, a_watch_that_names_another_block_is_found);
     tcase_add_test(broken, a_watch_that_names_another_pool_is_found);
     tcase_add_test(broken, a_freed_block_with_a_watch_that_does_not_keep_it_is_found);

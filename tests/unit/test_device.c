@@ -72,7 +72,7 @@ START_TEST(a_device_is_opened_once_and_counted)
     ck_assert_ptr_eq(first, second);
     ck_assert_uint_eq(first->user_count, 2);
     ck_assert_uint_eq(first->regions.region_bytes, 4 * TN_GIB);
-    ck_assert_uint_eq(atomic_load(&first->limit_bytes), 0);
+    ck_assert_uint_eq(atomic_load(&first->budget.limit_bytes), 0);
     ck_assert_uint_eq(first->magic, TN_DEVICE_MAGIC);
     OK(tn_device_close(first));
     ck_assert_uint_eq(first->magic, TN_DEVICE_MAGIC);
@@ -93,7 +93,7 @@ START_TEST(a_closed_device_opens_again_as_new)
     OK(tarn_free(address));
     OK(tn_device_close(device));
     OK(open_device(4 * TN_GIB, 7 * TN_GIB, &device));
-    ck_assert_uint_eq(atomic_load(&device->limit_bytes), 7 * TN_GIB);
+    ck_assert_uint_eq(atomic_load(&device->budget.limit_bytes), 7 * TN_GIB);
     ck_assert_uint_eq(atomic_load(&device->mapped_bytes), 0);
     ck_assert_uint_eq(atomic_load(&device->gpu.calls[TN_CALL_WAIT]), 0);
     OK(tarn_malloc(device, 4096, stream, &address));
@@ -329,24 +329,6 @@ START_TEST(a_close_leaves_the_other_devices_open)
 }
 END_TEST
 
-START_TEST(bytes_are_charged_up_to_the_limit)
-{
-    tarn_device *device;
-
-    test_start();
-    OK(open_device(4 * TN_GIB, 64 * TN_MIB, &device));
-    OK(tn_device_charge(device, 62 * TN_MIB));
-    STATUS(TARN_ERR_LIMIT, tn_device_charge(device, 4 * TN_MIB));
-    unit_expect_sentence("64 MiB");
-    unit_expect_sentence("62 MiB");
-    OK(tn_device_charge(device, 2 * TN_MIB));
-    STATUS(TARN_ERR_LIMIT, tn_device_charge(device, 1));
-    tn_device_discharge(device, 2 * TN_MIB);
-    OK(tn_device_charge(device, 2 * TN_MIB));
-    tn_device_discharge(device, 64 * TN_MIB);
-}
-END_TEST
-
 START_TEST(the_peak_is_the_most_that_was_mapped)
 {
     tarn_device *device = unit_device();
@@ -484,7 +466,6 @@ int main(void)
     tcase_add_test(close, a_close_leaves_the_other_devices_open);
     tcase_add_test(close, segments_that_are_gone_are_counted_off);
     suite_add_tcase(suite, close);
-    tcase_add_test(charge, bytes_are_charged_up_to_the_limit);
     tcase_add_test(charge, the_peak_is_the_most_that_was_mapped);
     tcase_add_test(charge, what_cannot_be_mapped_does_not_count_to_the_peak);
     suite_add_tcase(suite, charge);

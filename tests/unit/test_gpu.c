@@ -145,7 +145,7 @@ START_TEST(a_teardown_that_meets_a_fault_loses_the_device)
 END_TEST
 
 /* D1: the thread's context and capture mode are as before, here none and an unusual one. */
-static const struct tn_chunk_properties plain = {.exportable = false};
+static const struct tn_memory_properties plain = {.exportable = false};
 
 static void call_everything(void)
 {
@@ -403,7 +403,7 @@ END_TEST
 
 START_TEST(properties_are_asked_of_the_device)
 {
-    const struct tn_chunk_properties all = {.exportable = true, .rdma = true};
+    const struct tn_memory_properties all = {.exportable = true, .rdma = true};
     uint64_t asked = sim.call_count("cuDeviceGetAttribute");
 
     OK(tn_gpu_check_properties(&gpu, plain));

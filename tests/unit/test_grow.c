@@ -136,10 +136,10 @@ END_TEST
 /* What the device has is mapped or cached, and the driver knows it, whoever has it. */
 static void expect_charged(uint64_t mapped, uint64_t cached)
 {
-    OK(tn_chunk_cache_check(&device->cache));
+    OK(tn_memory_cache_check(&device->cache));
     ck_assert_uint_eq(atomic_load(&device->mapped_bytes), mapped);
-    ck_assert_uint_eq(tn_chunk_cache_bytes(&device->cache), cached);
-    ck_assert_uint_eq(atomic_load(&device->charged_bytes), mapped + cached);
+    ck_assert_uint_eq(tn_memory_cache_bytes(&device->cache), cached);
+    ck_assert_uint_eq(atomic_load(&device->budget.charged_bytes), mapped + cached);
     ck_assert_uint_eq(test_ledger().handle_bytes, mapped + cached);
     ck_assert_uint_eq(test_ledger().mapped_bytes, mapped);
 }
@@ -358,19 +358,44 @@ START_TEST(free_chunks_in_the_middle_are_unmapped)
 }
 END_TEST
 
-/* The next pool may have few blocks in it. */
-START_TEST(a_chunk_leaves_its_pool_without_its_index)
+/* Another pool gets the memory, and has a chunk of its own for it. */
+START_TEST(a_chunk_ends_with_its_pool_and_its_memory_goes_to_the_cache)
 {
     tarn_pool *brief = unit_pool(device);
     void *address = unit_alloc(brief, 4096, stream);
     struct tn_chunk *chunk = unit_chunk(address);
+    struct tn_memory *memory = chunk->memory;
 
     ck_assert_ptr_nonnull(chunk->live);
     OK(tarn_free(address));
     OK(tarn_pool_destroy(brief));
-    ck_assert_ptr_eq(device->cache.newest, chunk);
+    ck_assert_ptr_eq(device->cache.newest, memory);
+    ck_assert_ptr_null(atomic_load(&chunk->segment));
     ck_assert_ptr_null(chunk->live);
     ck_assert(!tn_live_has_room(chunk));
+}
+END_TEST
+
+/* A pause will take memory away: blocks, owner and address are the chunk's. */
+START_TEST(a_chunk_without_memory_keeps_blocks_owner_and_address)
+{
+    char *kept = unit_alloc(pool, 4096, stream);
+    char *freed = unit_alloc(pool, 4096, stream);
+    struct tn_chunk *chunk = unit_chunk(kept);
+    struct tn_memory *memory;
+
+    test_fill(stream, kept, 5, 1024);
+    test_synchronize(stream);
+    memory = tn_chunk_unmap(chunk);
+    pool->counters.mapped_bytes -= chunk->bytes;
+    OK(tarn_pool_validate(pool));
+    OK(tarn_free(freed));
+    ck_assert_ptr_eq(unit_alloc(pool, 4096, stream), freed);
+    OK(tarn_pool_validate(pool));
+    OK(tn_chunk_map(chunk, memory, 0));
+    pool->counters.mapped_bytes += chunk->bytes;
+    OK(tarn_pool_validate(pool));
+    test_expect_words(stream, kept, 5, 1024);
 }
 END_TEST
 
@@ -505,7 +530,7 @@ START_TEST(everything_goes_with_the_pool)
         OK(tarn_free(blocks[i]));
     mapped = unit_stats(gone).mapped_bytes;
     OK(tarn_pool_destroy(gone));
-    ck_assert_uint_eq(tn_chunk_cache_bytes(&device->cache), mapped);
+    ck_assert_uint_eq(tn_memory_cache_bytes(&device->cache), mapped);
     ck_assert_uint_eq(test_ledger().mappings, before.mappings);
     ck_assert_uint_eq(atomic_load(&device->mapped_bytes), 0);
     unit_trim(device);
@@ -545,7 +570,8 @@ int main(void)
     suite_add_tcase(suite, cache);
     tcase_add_checked_fixture(shrink, make_pool, NULL);
     tcase_add_test(shrink, free_chunks_in_the_middle_are_unmapped);
-    tcase_add_test(shrink, a_chunk_leaves_its_pool_without_its_index);
+    tcase_add_test(shrink, a_chunk_without_memory_keeps_blocks_owner_and_address);
+    tcase_add_test(shrink, a_chunk_ends_with_its_pool_and_its_memory_goes_to_the_cache);
     tcase_add_test(shrink, a_chunk_that_is_not_all_free_stays);
     tcase_add_test(shrink, a_segment_without_chunks_is_given_back);
     tcase_add_test(shrink, what_is_not_proven_idle_stays_until_a_wait);

@@ -199,7 +199,7 @@ END_TEST
 /* So do those of the largest chunk, and of the smallest. */
 START_TEST(places_of_large_blocks_are_in_order)
 {
-    const uint64_t sizes[] = {TN_CHUNK_BYTES_MAX, TN_PAGE_BYTES};
+    const uint64_t sizes[] = {TN_MEMORY_BYTES_MAX, TN_PAGE_BYTES};
 
     atomic_store(&chunk.heap, &large_heap);
     for (size_t i = 0; i < 2; i++) {
@@ -246,7 +246,7 @@ END_TEST
 /* The largest chunk, too, where the distance itself is the hash. */
 START_TEST(small_blocks_are_spread_over_the_largest_chunk_that_large_ones_have_left)
 {
-    struct tn_chunk one = {.bytes = TN_CHUNK_BYTES_MAX};
+    struct tn_chunk one = {.bytes = TN_MEMORY_BYTES_MAX};
     uint32_t distance;
 
     atomic_store(&one.heap, &large_heap);
@@ -389,7 +389,7 @@ END_TEST
 /* No two places of a chunk have one hash, be it for small blocks or for large ones, the largest or the smallest. */
 START_TEST(every_place_has_a_hash_of_its_own)
 {
-    const uint64_t sizes[] = {TN_CHUNK_BYTES_MAX, TN_PAGE_BYTES};
+    const uint64_t sizes[] = {TN_MEMORY_BYTES_MAX, TN_PAGE_BYTES};
 
     for (size_t i = 0; i < 4; i++) {
         struct tn_chunk one = {.bytes = sizes[i / 2], .offset = 3 * TN_GIB};

@@ -9,19 +9,19 @@ static void open_gpu(void)
     unit_gpu(&gpu);
 }
 
-static struct tn_memory look(const void *address)
+static struct tn_pointee look(const void *address)
 {
-    struct tn_memory memory;
+    struct tn_pointee memory;
 
-    OK(tn_memory_look(&gpu, (uint64_t)(uintptr_t)address, &memory));
+    OK(tn_pointer_look(&gpu, (uint64_t)(uintptr_t)address, &memory));
     return memory;
 }
 
 static void expect_unknown(const void *address)
 {
-    struct tn_memory memory = look(address);
+    struct tn_pointee memory = look(address);
 
-    ck_assert_int_eq(memory.kind, TN_MEMORY_UNKNOWN);
+    ck_assert_int_eq(memory.kind, TN_POINTEE_UNKNOWN);
     ck_assert_int_eq(memory.ordinal, -1);
     ck_assert_uint_eq(memory.address, 0);
     ck_assert_uint_eq(memory.bytes, 0);
@@ -32,9 +32,9 @@ START_TEST(an_allocation_is_known_from_its_first_byte_to_its_last)
     char *memory = test_linear_alloc(4096);
 
     for (size_t at = 0; at < 4096; at += 4095) {
-        struct tn_memory known = look(memory + at);
+        struct tn_pointee known = look(memory + at);
 
-        ck_assert_int_eq(known.kind, TN_MEMORY_DEVICE);
+        ck_assert_int_eq(known.kind, TN_POINTEE_DEVICE);
         ck_assert_int_eq(known.ordinal, 0);
         ck_assert_uint_eq(known.address, (uintptr_t)memory);
         ck_assert_uint_eq(known.bytes, 4096);
@@ -47,9 +47,9 @@ END_TEST
 START_TEST(page_locked_memory_is_the_hosts)
 {
     char *memory = test_host_alloc(8192);
-    struct tn_memory known = look(memory + 100);
+    struct tn_pointee known = look(memory + 100);
 
-    ck_assert_int_eq(known.kind, TN_MEMORY_HOST);
+    ck_assert_int_eq(known.kind, TN_POINTEE_HOST);
     ck_assert_uint_eq(known.address, (uintptr_t)memory);
     ck_assert_uint_eq(known.bytes, 8192);
     test_host_free(memory);
@@ -66,9 +66,9 @@ START_TEST(mapped_memory_is_known_and_what_is_only_reserved_is_not)
     OK(tn_gpu_granularity(&gpu, &bytes));
     OK(tn_gpu_reserve_addresses(&gpu, 4 * bytes, 0, 0, &address));
     expect_unknown((void *)(uintptr_t)address);
-    OK(tn_gpu_create_memory(&gpu, bytes, (struct tn_chunk_properties){0}, &handle));
+    OK(tn_gpu_create_memory(&gpu, bytes, (struct tn_memory_properties){0}, &handle));
     OK(tn_gpu_map(&gpu, address + bytes, bytes, handle, 0));
-    ck_assert_int_eq(look((void *)(uintptr_t)(address + bytes + 8)).kind, TN_MEMORY_DEVICE);
+    ck_assert_int_eq(look((void *)(uintptr_t)(address + bytes + 8)).kind, TN_POINTEE_DEVICE);
     expect_unknown((void *)(uintptr_t)(address + 2 * bytes));
     tn_gpu_unmap(&gpu, address + bytes, bytes);
     expect_unknown((void *)(uintptr_t)(address + bytes));
@@ -97,7 +97,7 @@ START_TEST(a_capture_is_not_disturbed_and_no_context_is_needed)
     test_begin_capture(stream, TN_CU_CAPTURE_MODE_GLOBAL);
     test_fill(stream, memory, 1, 16);
     test_set_context(NULL);
-    ck_assert_int_eq(look(memory).kind, TN_MEMORY_DEVICE);
+    ck_assert_int_eq(look(memory).kind, TN_POINTEE_DEVICE);
     expect_unknown(&stream);
     test_set_context(context);
     test_destroy_graph(test_end_capture(stream));
@@ -106,12 +106,12 @@ END_TEST
 
 START_TEST(a_refusal_is_named)
 {
-    struct tn_memory memory;
+    struct tn_pointee memory;
 
     sim.plan_fault("cuPointerGetAttributes", 1, 0, TN_CUDA_ERROR_UNKNOWN);
-    STATUS(TARN_ERR_DRIVER, tn_memory_look(&gpu, 4096, &memory));
+    STATUS(TARN_ERR_DRIVER, tn_pointer_look(&gpu, 4096, &memory));
     unit_expect_sentence("cuPointerGetAttributes");
-    ck_assert_int_eq(memory.kind, TN_MEMORY_UNKNOWN);
+    ck_assert_int_eq(memory.kind, TN_POINTEE_UNKNOWN);
 }
 END_TEST
 

@@ -31,12 +31,12 @@ static struct tn_references references;
 static int64_t outstanding;
 
 /* Of two words that differ in the lowest bit alone the driver is asked for the even one. */
-__typeof__(tn_memory_look) __real_tn_memory_look;
-__typeof__(tn_memory_look) __wrap_tn_memory_look;
-tarn_status __wrap_tn_memory_look(struct tn_gpu *gpu, uint64_t address, struct tn_memory *memory)
+__typeof__(tn_pointer_look) __real_tn_pointer_look;
+__typeof__(tn_pointer_look) __wrap_tn_pointer_look;
+tarn_status __wrap_tn_pointer_look(struct tn_gpu *gpu, uint64_t address, struct tn_pointee *memory)
 {
     ck_assert_uint_eq(address % 2, 0);
-    return __real_tn_memory_look(gpu, address, memory);
+    return __real_tn_pointer_look(gpu, address, memory);
 }
 
 static void open_device(void)

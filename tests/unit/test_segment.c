@@ -22,15 +22,6 @@ void __wrap_tn_regions_give(struct tn_regions *of, uint64_t base, uint64_t slot_
         then();
 }
 
-static struct tn_chunk *chunk_of(uint64_t bytes)
-{
-    const struct tn_chunk_properties plain = {.exportable = false};
-    struct tn_chunk *chunk;
-
-    OK(tn_chunk_create(&gpu, bytes, plain, &chunk));
-    return chunk;
-}
-
 static void open_regions(void)
 {
     const struct tn_driver *driver;
@@ -91,34 +82,6 @@ START_TEST(a_segment_that_cannot_be_made_leaves_nothing)
 }
 END_TEST
 
-/* V4, V5: after each step. */
-static void expect_pages(const struct tn_segment *segment, struct tn_chunk *const *chunks,
-                         size_t count)
-{
-    uint64_t mapped = 0;
-
-    for (uint64_t page = 0; page < segment->bytes / TN_PAGE_BYTES; page++) {
-        const struct tn_chunk *expected = NULL;
-
-        for (size_t i = 0; i < count; i++) {
-            if (page * TN_PAGE_BYTES >= chunks[i]->offset &&
-                page * TN_PAGE_BYTES < chunks[i]->offset + chunks[i]->bytes)
-                expected = chunks[i];
-        }
-        ck_assert_ptr_eq(tn_segment_chunk_at(segment, page * TN_PAGE_BYTES), expected);
-        ck_assert_ptr_eq(tn_segment_chunk_at(segment, page * TN_PAGE_BYTES + 12345), expected);
-        mapped += expected != NULL ? TN_PAGE_BYTES : 0;
-    }
-    ck_assert_uint_eq(segment->mapped_bytes, mapped);
-}
-
-static void unmap(struct tn_chunk *chunk)
-{
-    tn_segment_unmap(chunk);
-    ck_assert_ptr_null(chunk->segment);
-    tn_chunk_destroy(&gpu, chunk);
-}
-
 static struct tn_segment *next_there;
 
 static void take_the_slots(void)
@@ -144,135 +107,13 @@ START_TEST(slots_that_are_taken_while_a_segment_goes_are_the_next_ones)
 }
 END_TEST
 
-START_TEST(chunks_come_and_go_at_their_pages)
+/* V5 */
+START_TEST(destroying_a_segment_with_a_chunk_is_a_broken_contract)
 {
     struct tn_segment *segment = create(TN_SLOT_BYTES);
-    struct tn_chunk *chunks[3] = {chunk_of(8 * TN_MIB), chunk_of(2 * TN_MIB), chunk_of(4 * TN_MIB)};
+    struct tn_chunk *chunk;
 
-    OK(tn_segment_map(segment, 0, 0, chunks[0]));
-    expect_pages(segment, chunks, 1);
-    OK(tn_segment_map(segment, 30 * TN_MIB, 0, chunks[1]));
-    expect_pages(segment, chunks, 2);
-    OK(tn_segment_map(segment, 8 * TN_MIB, 0, chunks[2]));
-    expect_pages(segment, chunks, 3);
-    ck_assert_uint_eq(tn_chunk_end(chunks[2]), 12 * TN_MIB);
-    ck_assert_uint_eq(test_ledger().mapped_bytes, before.mapped_bytes + 14 * TN_MIB);
-    unmap(chunks[2]);
-    expect_pages(segment, chunks, 2);
-    unmap(chunks[1]);
-    unmap(chunks[0]);
-    expect_pages(segment, NULL, 0);
-    tn_segment_destroy(segment);
-    test_same_ledger(&before);
-}
-END_TEST
-
-START_TEST(mapped_memory_can_be_written_at_its_addresses)
-{
-    struct tn_segment *segment = create(TN_SLOT_BYTES);
-    tn_cu_stream stream = test_stream();
-    void *first;
-
-    OK(tn_segment_map(segment, 4 * TN_MIB, 0, chunk_of(4 * TN_MIB)));
-    first = (void *)(uintptr_t)(segment->base + 4 * TN_MIB);
-    test_fill(stream, first, 5, TN_MIB);
-    test_expect_words(stream, first, 5, TN_MIB);
-}
-END_TEST
-
-START_TEST(an_unmapped_chunk_keeps_its_memory_and_is_mapped_elsewhere)
-{
-    struct tn_segment *segment = create(TN_SLOT_BYTES);
-    tn_cu_stream stream = test_stream();
-    struct tn_chunk *chunk = chunk_of(4 * TN_MIB);
-
-    OK(tn_segment_map(segment, 0, 0, chunk));
-    test_fill(stream, (void *)(uintptr_t)segment->base, 5, TN_MIB);
-    test_synchronize(stream);
-    tn_segment_unmap(chunk);
-    OK(tn_segment_map(segment, 16 * TN_MIB, 0, chunk));
-    expect_pages(segment, &chunk, 1);
-    test_expect_words(stream, (void *)(uintptr_t)(segment->base + 16 * TN_MIB), 5, TN_MIB);
-}
-END_TEST
-
-START_TEST(a_map_that_fails_changes_nothing)
-{
-    struct tn_segment *segment = create(TN_SLOT_BYTES);
-    struct tn_chunk *chunk = chunk_of(8 * TN_MIB);
-    tarn_sim_ledger made = test_ledger();
-
-    sim.plan_fault("cuMemSetAccess", 1, 0, TN_CUDA_ERROR_OUT_OF_MEMORY);
-    STATUS(TARN_ERR_DEVICE_MEMORY, tn_segment_map(segment, 0, 6, chunk));
-    expect_pages(segment, NULL, 0);
-    ck_assert_ptr_null(chunk->segment);
-    ck_assert_uint_eq(chunk->properties.peer_mask, 0);
-    test_same_ledger(&made);
-    tn_chunk_destroy(&gpu, chunk);
-    tn_segment_destroy(segment);
-    test_same_ledger(&before);
-}
-END_TEST
-
-START_TEST(a_chunk_that_cannot_be_made_leaves_nothing)
-{
-    struct tn_chunk *chunk = NULL;
-
-    (void)tn_host_plan_fault(1, false);
-    STATUS(TARN_ERR_HOST_MEMORY,
-           tn_chunk_create(&gpu, 2 * TN_MIB, (struct tn_chunk_properties){false}, &chunk));
-    (void)tn_host_plan_fault(0, false);
-    sim.plan_fault("cuMemCreate", 1, 0, TN_CUDA_ERROR_OUT_OF_MEMORY);
-    STATUS(TARN_ERR_DEVICE_MEMORY,
-           tn_chunk_create(&gpu, 2 * TN_MIB, (struct tn_chunk_properties){false}, &chunk));
-    ck_assert_ptr_null(chunk);
-    ck_assert_int_eq(tn_host_outstanding(), host_before);
-    test_same_ledger(&before);
-}
-END_TEST
-
-/* V4: a page has one chunk. */
-START_TEST(mapping_where_a_chunk_is_recorded_is_a_broken_contract)
-{
-    struct tn_segment *segment = create(TN_SLOT_BYTES);
-    struct tn_chunk *chunk = chunk_of(8 * TN_MIB);
-
-    OK(tn_segment_map(segment, 0, 0, chunk));
-    /* the driver does not know of this one */
-    tn_address_table_set_pages(segment->base + 8 * TN_MIB, TN_PAGE_BYTES, chunk);
-    OK(tn_segment_map(segment, 8 * TN_MIB, 0, chunk_of(2 * TN_MIB)));
-}
-END_TEST
-
-START_TEST(a_size_that_is_no_power_of_two_is_a_broken_contract)
-{
-    OK(tn_segment_map(create(TN_SLOT_BYTES), 0, 0, chunk_of(6 * TN_MIB)));
-}
-END_TEST
-
-START_TEST(a_chunk_past_the_end_is_a_broken_contract)
-{
-    OK(tn_segment_map(create(TN_SLOT_BYTES), 30 * TN_MIB, 0, chunk_of(4 * TN_MIB)));
-}
-END_TEST
-
-/* A chunk is at one place. */
-START_TEST(mapping_a_mapped_chunk_is_a_broken_contract)
-{
-    struct tn_segment *segment = create(TN_SLOT_BYTES);
-    struct tn_chunk *chunk = chunk_of(2 * TN_MIB);
-
-    OK(tn_segment_map(segment, 0, 0, chunk));
-    OK(tn_segment_map(segment, 2 * TN_MIB, 0, chunk));
-}
-END_TEST
-
-/* V5: what is still mapped may not lose its segment. */
-START_TEST(destroying_a_mapped_segment_is_a_broken_contract)
-{
-    struct tn_segment *segment = create(TN_SLOT_BYTES);
-
-    OK(tn_segment_map(segment, 0, 0, chunk_of(2 * TN_MIB)));
+    OK(tn_chunk_create(segment, 0, 2 * TN_MIB, &chunk));
     tn_segment_destroy(segment);
 }
 END_TEST
@@ -281,7 +122,6 @@ int main(void)
 {
     Suite *suite = suite_create("segment");
     TCase *segments = tcase_create("create");
-    TCase *chunks = tcase_create("map");
     TCase *wrong = tcase_create("wrong");
 
     tcase_add_checked_fixture(segments, open_regions, NULL);
@@ -289,19 +129,8 @@ int main(void)
     tcase_add_test(segments, a_segment_that_cannot_be_made_leaves_nothing);
     tcase_add_test(segments, slots_that_are_taken_while_a_segment_goes_are_the_next_ones);
     suite_add_tcase(suite, segments);
-    tcase_add_checked_fixture(chunks, open_regions, NULL);
-    tcase_add_test(chunks, chunks_come_and_go_at_their_pages);
-    tcase_add_test(chunks, mapped_memory_can_be_written_at_its_addresses);
-    tcase_add_test(chunks, an_unmapped_chunk_keeps_its_memory_and_is_mapped_elsewhere);
-    tcase_add_test(chunks, a_map_that_fails_changes_nothing);
-    tcase_add_test(chunks, a_chunk_that_cannot_be_made_leaves_nothing);
-    suite_add_tcase(suite, chunks);
     tcase_add_checked_fixture(wrong, open_regions, NULL);
-    unit_add_contract_test(wrong, mapping_where_a_chunk_is_recorded_is_a_broken_contract);
-    unit_add_contract_test(wrong, a_size_that_is_no_power_of_two_is_a_broken_contract);
-    unit_add_contract_test(wrong, a_chunk_past_the_end_is_a_broken_contract);
-    unit_add_contract_test(wrong, mapping_a_mapped_chunk_is_a_broken_contract);
-    unit_add_contract_test(wrong, destroying_a_mapped_segment_is_a_broken_contract);
+    unit_add_contract_test(wrong, destroying_a_segment_with_a_chunk_is_a_broken_contract);
     suite_add_tcase(suite, wrong);
     return test_main(suite);
 }

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+/* memory.h -- physical memory of a device, wherever it is mapped.
+ *
+ *   V6  a memory's chunk_count is the number of chunks that map it
+ *
+ * One memory is one allocation of the driver's, 2 MiB to 1 GiB, a power of two: the driver's cost is per
+ * handle, hardly per byte, up to there. It may be mapped nowhere, at one place, or at several.
+ *
+ * Locking: a memory that is mapped nowhere is its holder's alone. Records are recycled, never freed. */
+#ifndef TARN_VMM_MEMORY_H
+#define TARN_VMM_MEMORY_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "driver/gpu.h"
+
+#define TN_MEMORY_BYTES_MAX ((uint64_t)1 << 30) /* beyond, one handle costs more than two */
+
+enum tn_memory_origin {
+    TN_MEMORY_MADE,     /* by this process */
+    TN_MEMORY_IMPORTED, /* another process's, which may outlive it here */
+};
+
+struct tn_memory;
+
+/* Places in the lists of vmm/memory_cache.h. */
+struct tn_memory_links {
+    struct tn_memory *newer; /* of all that wait there */
+    struct tn_memory *older;
+    struct tn_memory *newer_alike; /* of one size and one kind */
+    struct tn_memory *older_alike;
+};
+
+struct tn_memory {
+    uint64_t magic;                         /* TN_MEMORY_MAGIC; 0 in a recycled record */
+    struct tn_memory *next;                 /* links recycled records */
+    uint64_t bytes;                         /* a power of two; immutable */
+    tn_cu_memhandle handle;                 /* immutable */
+    struct tn_memory_properties properties; /* immutable */
+    enum tn_memory_origin origin;           /* immutable */
+    bool was_cached;                        /* its holder took it from the cache */
+    atomic_uint_fast32_t chunk_count;       /* of any pools */
+    struct tn_memory_links links;           /* guarded by the CACHE lock while it is in the cache */
+};
+
+#define TN_MEMORY_MAGIC 0x544d656dULL
+
+/* New memory, mapped nowhere.
+ *   HOST_MEMORY, DEVICE_MEMORY, DEVICE_LOST, DRIVER */
+TARN_MUST_CHECK tarn_status tn_memory_create(struct tn_gpu *gpu, uint64_t bytes,
+                                             struct tn_memory_properties properties,
+                                             struct tn_memory **memory);
+
+/* Memory of another process, whose handle the driver has given this one: from then on the record owns the handle.
+ *   HOST_MEMORY: the handle is the caller's still */
+TARN_MUST_CHECK tarn_status tn_memory_import(tn_cu_memhandle handle, uint64_t bytes,
+                                             struct tn_memory_properties properties,
+                                             struct tn_memory **memory);
+
+/* Gives the handle back to the driver. It is mapped nowhere. */
+void tn_memory_destroy(struct tn_gpu *gpu, struct tn_memory *memory);
+
+static inline bool tn_memory_is_mapped(const struct tn_memory *memory)
+{
+    return atomic_load_explicit(&memory->chunk_count, memory_order_relaxed) > 0;
+}
+
+/* Whether it may serve another growth. Another process may have exported memory mapped, and only the driver knows. */
+static inline bool tn_memory_is_reusable(const struct tn_memory *memory)
+{
+    return memory->origin == TN_MEMORY_MADE && !memory->properties.exportable;
+}
+
+#endif
