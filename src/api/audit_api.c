@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/call.h"
-#include "graphs/audit.h"
+#include "inspect/audit.h"
 #include "graphs/guard.h"
 
 static const tarn_audit_options default_options = TARN_AUDIT_OPTIONS_INIT;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/call.h"
-#include "graphs/compare.h"
-#include "graphs/compare_report.h"
+#include "inspect/compare.h"
+#include "inspect/compare_report.h"
 #include "tarn/compare.h"
 
 static const char no_diff[] = "diff is NULL: there is nowhere to put the result";

@@ -19,8 +19,8 @@
 #include "base/error.h"
 #include "base/host.h"
 #include "driver/exec.h"
-#include "graphs/references.h"
-#include "graphs/standing.h"
+#include "inspect/references.h"
+#include "inspect/standing.h"
 #include "pools/pool.h"
 
 enum { BITS = 64 };

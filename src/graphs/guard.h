@@ -10,7 +10,7 @@
 #ifndef TARN_GRAPHS_GUARD_H
 #define TARN_GRAPHS_GUARD_H
 
-#include "graphs/audit.h"
+#include "inspect/audit.h"
 #include "graphs/graph.h"
 #include "pools/watch.h"
 

@@ -2,7 +2,7 @@
 /* Reserving: the hints are 0x20c102000000 + k * 4 TiB for k = 0 to 10, in a range that programs,
  * libraries and sanitizers leave alone and that the driver honours exactly. The upper half of such an address is no
  * number that programs count with: two numbers of 32 bits beside each other in a kernel's parameters, sizes and pitches,
- * are not taken for an address (graphs/references.h). At 0x200000000000 each {65536, 8192} was one. Nor has the first
+ * are not taken for an address (inspect/references.h). At 0x200000000000 each {65536, 8192} was one. Nor has the first
  * block a lower half of 0, which is a number that stands beside many a gap. The first hint granted
  * exactly wins; else the last range granted anywhere; else half the size is asked for, down to
  * 1 GiB (virtual GPUs, address limits, ThreadSanitizer).

@@ -3,7 +3,7 @@
 #ifndef TARN_TESTS_COMPARED_H
 #define TARN_TESTS_COMPARED_H
 
-#include "graphs/compare.h"
+#include "inspect/compare.h"
 #include "support/nodes.h"
 #include "unit/unit.h"
 

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "graphs/standing.h"
+#include "inspect/standing.h"
 #include "unit/ordered.h"
 #include "unit/unit.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <sys/mman.h>
 
-#include "graphs/audit.h"
+#include "inspect/audit.h"
 #include "graphs/graph.h"
 #include "support/bodies.h"
 #include "support/nodes.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "graphs/audit.h"
+#include "inspect/audit.h"
 #include "unit/unit.h"
 
 static char text[8192];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "graphs/correspond.h"
+#include "inspect/correspond.h"
 #include "unit/ordered.h"
 #include "unit/unit.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "graphs/fields.h"
+#include "inspect/fields.h"
 #include "unit/unit.h"
 
 static struct tn_node node;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* G8: what is told of nodes captured on one stream, on several, and added by hand. */
-#include "graphs/node_order.h"
+#include "inspect/node_order.h"
 #include "support/nodes.h"
 #include "support/world.h"
 #include "unit/ordered.h"

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "driver/pointer.h"
-#include "graphs/references.h"
+#include "inspect/references.h"
 #include "support/bodies.h"
 #include "support/nodes.h"
 #include "unit/ordered.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/pinned.h"
-#include "graphs/scan.h"
+#include "inspect/scan.h"
 #include "support/world.h"
 #include "unit/unit.h"
 

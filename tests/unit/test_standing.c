@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "graphs/standing.h"
+#include "inspect/standing.h"
 #include "support/bodies.h"
 #include "support/nodes.h"
 #include "unit/ordered.h"

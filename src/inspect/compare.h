@@ -3,8 +3,8 @@
  *
  * Locking: none may be held. The graphs and their functions must not be changed or destroyed meanwhile. Nothing waits
  * for the GPU or disturbs a capture. */
-#ifndef TARN_GRAPHS_COMPARE_H
-#define TARN_GRAPHS_COMPARE_H
+#ifndef TARN_INSPECT_COMPARE_H
+#define TARN_INSPECT_COMPARE_H
 
 #include "tarn/compare.h"
 #include "vmm/region.h"

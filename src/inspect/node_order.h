@@ -14,11 +14,11 @@
  *  - of any other it is not known: several streams were forked there, or the node was added by hand.
  *
  * Locking: whoever has one guards it. Nothing waits for the GPU or disturbs a capture. */
-#ifndef TARN_GRAPHS_NODE_ORDER_H
-#define TARN_GRAPHS_NODE_ORDER_H
+#ifndef TARN_INSPECT_NODE_ORDER_H
+#define TARN_INSPECT_NODE_ORDER_H
 
 #include "driver/edges.h"
-#include "graphs/references.h"
+#include "inspect/references.h"
 
 enum tn_captured { TN_CAPTURED_BEFORE, TN_CAPTURED_BEHIND, TN_CAPTURED_UNKNOWN };
 

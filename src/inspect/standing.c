@@ -3,7 +3,7 @@
  * segment's blocks are gone through once beside them.
  *
  * Trade-offs: a pool with addresses inside blocks is locked twice, for nothing is put in order under its lock. */
-#include "graphs/standing.h"
+#include "inspect/standing.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -6,10 +6,10 @@
  * its memory stays mapped, for that does not go before the device was waited for.
  *
  * Locking: none may be held. Waits for the stream. */
-#ifndef TARN_GRAPHS_SCAN_H
-#define TARN_GRAPHS_SCAN_H
+#ifndef TARN_INSPECT_SCAN_H
+#define TARN_INSPECT_SCAN_H
 
-#include "graphs/references.h"
+#include "inspect/references.h"
 #include "pools/pool.h"
 
 /* Zeroed memory is one that has not begun. */

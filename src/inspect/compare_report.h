@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* compare_report.h -- what differs between two graphs as text, for people and for programs that read JSON. */
-#ifndef TARN_GRAPHS_COMPARE_REPORT_H
-#define TARN_GRAPHS_COMPARE_REPORT_H
+#ifndef TARN_INSPECT_COMPARE_REPORT_H
+#define TARN_INSPECT_COMPARE_REPORT_H
 
 #include "tarn/compare.h"
 

@@ -4,7 +4,7 @@
  * node stands among them is searched by halves.
  *
  * Trade-offs: births of other graphs' captures are copied, too, for a child graph may be any of theirs. */
-#include "graphs/meant.h"
+#include "inspect/meant.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #include "base/contract.h"
 #include "base/error.h"
 #include "base/host.h"
-#include "graphs/node_order.h"
+#include "inspect/node_order.h"
 #include "pools/births.h"
 #include "pools/hold.h"
 #include "pools/pool.h"

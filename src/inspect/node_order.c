@@ -3,7 +3,7 @@
  * on their stream, so nodes are counted into chains: a walk goes from the head of a chain to those of others.
  *
  * Trade-offs: what depends on all nodes of a place is found by a look at what depends on one of them, once for a place. */
-#include "graphs/node_order.h"
+#include "inspect/node_order.h"
 
 #include <stdlib.h>
 #include <string.h>

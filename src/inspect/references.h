@@ -12,8 +12,8 @@
  *
  * Locking: none. The graph and its functions must not be changed or destroyed meanwhile. Nothing waits for the GPU or
  * disturbs a capture. */
-#ifndef TARN_GRAPHS_REFERENCES_H
-#define TARN_GRAPHS_REFERENCES_H
+#ifndef TARN_INSPECT_REFERENCES_H
+#define TARN_INSPECT_REFERENCES_H
 
 #include "driver/layout.h"
 #include "driver/node.h"

@@ -3,7 +3,7 @@
  * looked for, since bytes of any kind are looked through here, not parameters.
  *
  * Trade-offs: small blocks are copied one by one, a call of the driver each. */
-#include "graphs/scan.h"
+#include "inspect/scan.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
  *
  * A kernel's words are many, and most are none of Tarn's. So the driver is asked once for each value; of those below
  * 64 KiB and from 2^TN_ADDRESS_BITS on never. */
-#include "graphs/references.h"
+#include "inspect/references.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,17 +3,17 @@
  *
  * A node means the newest block that had its address when the node was captured. The births of the graph's captures say
  * which blocks lay there, and where their streams stood when each was allocated (pools/births.h); the graph's edges say
- * what was captured before that, and what behind it (graphs/node_order.h).
+ * what was captured before that, and what behind it (inspect/node_order.h).
  *
  * Nodes of a child graph or a body stand where their node stands, but in births of that body's own capture. Of births
  * whose graph is not among those that are looked through nothing is known: a child graph is a copy.
  *
  * Locking: none may be held, but for the GRAPHS lock. Nothing waits for the GPU or disturbs a capture. */
-#ifndef TARN_GRAPHS_MEANT_H
-#define TARN_GRAPHS_MEANT_H
+#ifndef TARN_INSPECT_MEANT_H
+#define TARN_INSPECT_MEANT_H
 
-#include "graphs/references.h"
-#include "graphs/standing.h"
+#include "inspect/references.h"
+#include "inspect/standing.h"
 
 enum tn_meant {
     TN_MEANT_LIVE,    /* the live block, and bytes beyond its end */

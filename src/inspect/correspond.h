@@ -2,8 +2,8 @@
 /* correspond.h -- which of the addresses in which two graphs differ are in blocks that take each other's place.
  *
  * Locking: none may be held. Nothing waits for the GPU or disturbs a capture. */
-#ifndef TARN_GRAPHS_CORRESPOND_H
-#define TARN_GRAPHS_CORRESPOND_H
+#ifndef TARN_INSPECT_CORRESPOND_H
+#define TARN_INSPECT_CORRESPOND_H
 
 #include "tarn/compare.h"
 #include "vmm/region.h"

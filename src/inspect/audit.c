@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-/* References are read (graphs/references.c), each is found in the pools or by the driver (graphs/standing.c), and then it
+/* References are read (inspect/references.c), each is found in the pools or by the driver (inspect/standing.c), and then it
  * is decided here what it is to the graph: some hundreds at a time, for whole graphs have more than caches do. What is
  * said is kept of mistakes and, where that is asked for, of all pointers.
  *
  * Host memory that is page-locked no more, or never was, and memory of a device that was given back, are the same to the
  * driver: it knows neither. What tells them apart is whether the host has a page there. */
-#include "graphs/audit.h"
+#include "inspect/audit.h"
 
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/host.h"
 #include "base/word_set.h"
-#include "graphs/meant.h"
-#include "graphs/scan.h"
-#include "graphs/standing.h"
+#include "inspect/meant.h"
+#include "inspect/scan.h"
+#include "inspect/standing.h"
 
 struct pointers {
     tarn_pointer *items;

@@ -4,10 +4,10 @@
  *   G6  each address that the nodes name counts in exactly one class
  *
  * Locking: none may be held. Nothing waits for the GPU or disturbs a capture, but for a scan. */
-#ifndef TARN_GRAPHS_AUDIT_H
-#define TARN_GRAPHS_AUDIT_H
+#ifndef TARN_INSPECT_AUDIT_H
+#define TARN_INSPECT_AUDIT_H
 
-#include "graphs/references.h"
+#include "inspect/references.h"
 #include "pools/device.h"
 #include "tarn/audit.h"
 

@@ -7,10 +7,10 @@
  * Pools are locked one after the other, so what is moved or freed meanwhile may stand as before or as after.
  *
  * Locking: none may be held. Nothing waits for the GPU or disturbs a capture. */
-#ifndef TARN_GRAPHS_STANDING_H
-#define TARN_GRAPHS_STANDING_H
+#ifndef TARN_INSPECT_STANDING_H
+#define TARN_INSPECT_STANDING_H
 
-#include "graphs/references.h"
+#include "inspect/references.h"
 #include "tarn/types.h"
 
 enum tn_standing {

@@ -3,7 +3,7 @@
 #include "abi/cuda.h"
 #include "base/text.h"
 #include "driver/node.h"
-#include "graphs/audit.h"
+#include "inspect/audit.h"
 
 static const char *const class_names[] = {
 #define CLASS_NAME(name, number, text, mistake, what) [number] = text,

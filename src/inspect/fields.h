@@ -5,8 +5,8 @@
  * What has no meaning, as the pitch of one row, is 0 in the list whatever the driver gives.
  *
  * Locking: none. Nothing here calls the driver. */
-#ifndef TARN_GRAPHS_FIELDS_H
-#define TARN_GRAPHS_FIELDS_H
+#ifndef TARN_INSPECT_FIELDS_H
+#define TARN_INSPECT_FIELDS_H
 
 #include "driver/node.h"
 

@@ -2,12 +2,12 @@
 /* Pairs of nodes are listed graph by graph, and each pair is looked at in turn: child graphs add theirs at the end of
  * the list. So there is no recursion, and each node is read once.
  *
- * Which addresses correspond is known only when all are (graphs/correspond.h). Until then a difference of two addresses
+ * Which addresses correspond is known only when all are (inspect/correspond.h). Until then a difference of two addresses
  * of Tarn's says that it corresponds, and what both graphs name at one place is kept beside.
  *
  * Trade-offs: the nth node is compared with the nth. Where one graph has a node more in its midst, all behind it
  * differ; the first difference is the one that says why. */
-#include "graphs/compare.h"
+#include "inspect/compare.h"
 
 #include <string.h>
 
@@ -16,8 +16,8 @@
 #include "base/host.h"
 #include "driver/edges.h"
 #include "driver/layout.h"
-#include "graphs/correspond.h"
-#include "graphs/fields.h"
+#include "inspect/correspond.h"
+#include "inspect/fields.h"
 #include "vmm/address_table.h"
 
 enum { WORD_BYTES = 8 };

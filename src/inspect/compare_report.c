@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "graphs/compare_report.h"
+#include "inspect/compare_report.h"
 
 #include "base/text.h"
 

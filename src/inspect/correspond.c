@@ -4,7 +4,7 @@
  * its own counterpart: so where one address has changed, that one is told, and not all others of its block. Of those
  * blocks only the ones matter in which a differing address lies, too; they are put in order, and every common address
  * is looked for among them. */
-#include "graphs/correspond.h"
+#include "inspect/correspond.h"
 
 #include <stdlib.h>
 
@@ -12,7 +12,7 @@
 #include "base/contract.h"
 #include "base/error.h"
 #include "base/host.h"
-#include "graphs/standing.h"
+#include "inspect/standing.h"
 
 /* From a block to its counterpart, by sequence number. */
 struct rule {
