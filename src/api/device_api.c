@@ -7,7 +7,7 @@
 #include "base/environment.h"
 #include "driver/pinned.h"
 #include "pools/reclaim.h"
-#include "pools/stats.h"
+#include "observe/stats.h"
 #include "tarn/device.h"
 #include "tarn/version.h"
 

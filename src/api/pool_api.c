@@ -5,11 +5,11 @@
 #include "base/host.h"
 #include "graphs/broken.h"
 #include "pools/bins.h"
-#include "pools/check.h"
+#include "observe/check.h"
 #include "pools/grow.h"
 #include "pools/reclaim.h"
 #include "pools/reserve.h"
-#include "pools/stats.h"
+#include "observe/stats.h"
 #include "tarn/pool.h"
 
 /* What the options' memory is to be; asks the driver. */

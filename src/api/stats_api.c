@@ -2,8 +2,9 @@
 #include "tarn/stats.h"
 
 #include "api/call.h"
-#include "pools/memory_stats.h"
-#include "pools/report.h"
+#include "observe/memory_stats.h"
+#include "pools/totals.h"
+#include "observe/report.h"
 
 static tarn_status check_stats(const tarn_memory_stats *stats)
 {

@@ -37,8 +37,8 @@
 #include "pools/device.h"
 #include "pools/grow.h"
 #include "pools/handover.h"
-#include "pools/stats.h"
 #include "pools/use.h"
+#include "pools/totals.h"
 #include "tarn/pressure.h"
 
 enum {
@@ -228,7 +228,6 @@ static TN_USER_CODE_ON_STACK void call_observer(tarn_device *device,
 static void tell_observers(const struct climb *climb)
 {
     tarn_device *device = climb->pool->device;
-    tarn_device_stats stats;
     tarn_out_of_memory what = {
         .size = sizeof what,
         .pool = atomic_load(&climb->pool->released) ? NULL : climb->pool,
@@ -242,10 +241,9 @@ static void tell_observers(const struct climb *climb)
         return;
     (void)snprintf(sentence, sizeof sentence, "%s", tarn_last_error());
     tn_gpu_memory_info(&device->gpu, &what.driver_free_bytes, &what.driver_total_bytes);
-    tn_device_read_stats(device, &stats);
-    what.mapped_bytes = stats.mapped_bytes;
-    what.live_bytes = stats.live_bytes;
-    what.cached_bytes = stats.cached_bytes;
+    what.mapped_bytes = atomic_load(&device->mapped_bytes);
+    what.live_bytes = tn_totals_live_bytes(device);
+    what.cached_bytes = tn_memory_cache_bytes(&device->cache);
     while (observer != NULL) {
         uint64_t id = observer->id;
 

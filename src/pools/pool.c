@@ -30,9 +30,9 @@
 #include "pools/grow.h"
 #include "pools/handover.h"
 #include "pools/ladder.h"
-#include "pools/memory_stats.h"
 #include "pools/reserve.h"
 #include "pools/steady.h"
+#include "pools/totals.h"
 #include "pools/use.h"
 #include "pools/watch.h"
 
@@ -234,7 +234,7 @@ static void dismantle(tarn_pool *pool)
     tn_host_free(pool->chunks);
     tn_pool_unlock(pool);
     tn_lock_acquire(&pool->device->lock);
-    tn_stats_keep_events(pool); /* of its end */
+    tn_totals_keep_events(pool); /* of its end */
     tn_lock_release(&pool->device->lock);
     tn_records_give(&pool_records, pool);
 }
@@ -248,7 +248,7 @@ static void unlist(tarn_pool *pool)
         link = &(*link)->next;
     *link = pool->next;
     tn_replays_leave(pool); /* with the list: P17 */
-    tn_stats_keep(pool);
+    tn_totals_keep(pool);
     atomic_store(&pool->magic, 0);
 }
 
@@ -290,7 +290,7 @@ static enum verdict try_unlist(tarn_pool *pool, bool waited)
         unlist(pool);
     tn_pool_unlock(pool);
     if (verdict == VERDICT_GONE)
-        tn_stats_keep_peaks(pool);
+        tn_totals_keep_peaks(pool);
     tn_lock_release(&pool->device->lock);
     return verdict;
 }

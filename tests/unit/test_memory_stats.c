@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "pools/memory_stats.h"
+#include "observe/memory_stats.h"
+#include "pools/totals.h"
 #include "unit/unit.h"
 
 static tarn_device *device;

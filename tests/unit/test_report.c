@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "pools/report.h"
+#include "observe/report.h"
 #include "unit/unit.h"
 
 static char text[16384];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "pools/stats.h"
+#include "observe/stats.h"
 #include "unit/unit.h"
 
 static tarn_device *device;

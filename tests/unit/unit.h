@@ -16,7 +16,7 @@
 #include "checkpoint/state.h"
 #include "driver/gpu.h"
 #include "graphs/capture.h"
-#include "pools/check.h"
+#include "observe/check.h"
 #include "pools/device.h"
 #include "pools/grow.h"
 #include "pools/steady.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Everything that is stored twice, or that follows from something else, is computed again. */
-#include "pools/check.h"
+#include "observe/check.h"
 
 #include <stddef.h>
 

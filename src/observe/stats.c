@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Reading counters and layout, each pool at one moment under its lock. */
-#include "pools/stats.h"
+#include "observe/stats.h"
 
 #include <stddef.h>
 

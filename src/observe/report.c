@@ -3,14 +3,14 @@
  *
  * Trade-offs: a device's pools are written one after the other under the lock of its list, each at a moment of
  * its own. */
-#include "pools/report.h"
+#include "observe/report.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 
 #include "base/text.h"
 #include "pools/device.h"
-#include "pools/memory_stats.h"
+#include "observe/memory_stats.h"
 
 enum row_kind { ROW_SET, ROW_COUNTS, ROW_NUMBER, ROW_STAT };
 

@@ -2,8 +2,8 @@
 /* report.h -- statistics as text, for people and for programs that read JSON.
  *
  * Locking: none may be held. */
-#ifndef TARN_POOLS_REPORT_H
-#define TARN_POOLS_REPORT_H
+#ifndef TARN_OBSERVE_REPORT_H
+#define TARN_OBSERVE_REPORT_H
 
 #include "tarn/stats.h"
 

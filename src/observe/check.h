@@ -2,8 +2,8 @@
 /* check.h -- the invariants of a pool, recomputed.
  *
  * Locking: the pool's lock. */
-#ifndef TARN_POOLS_CHECK_H
-#define TARN_POOLS_CHECK_H
+#ifndef TARN_OBSERVE_CHECK_H
+#define TARN_OBSERVE_CHECK_H
 
 #include "pools/pool.h"
 

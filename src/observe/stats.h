@@ -2,8 +2,8 @@
 /* stats.h -- what a pool and a device say of themselves.
  *
  * Locking: none may be held; each pool's is taken in turn. */
-#ifndef TARN_POOLS_STATS_H
-#define TARN_POOLS_STATS_H
+#ifndef TARN_OBSERVE_STATS_H
+#define TARN_OBSERVE_STATS_H
 
 #include "pools/device.h"
 #include "tarn/device.h"

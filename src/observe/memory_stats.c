@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+/* All that is counted, of one pool or of all, in the form that programs read. */
+#include "observe/memory_stats.h"
+
+#include <stddef.h>
+
+#include "base/checked.h"
+#include "base/host.h"
+#include "driver/pinned.h"
+#include "pools/totals.h"
+
+static const size_t sets[TN_METRICS] = {
+    offsetof(tarn_memory_stats, live_blocks),     offsetof(tarn_memory_stats, live_bytes),
+    offsetof(tarn_memory_stats, requested_bytes), offsetof(tarn_memory_stats, active_blocks),
+    offsetof(tarn_memory_stats, active_bytes),    offsetof(tarn_memory_stats, pending_blocks),
+    offsetof(tarn_memory_stats, pending_bytes),   offsetof(tarn_memory_stats, discarded_blocks),
+    offsetof(tarn_memory_stats, discarded_bytes), offsetof(tarn_memory_stats, chunks),
+    offsetof(tarn_memory_stats, mapped_bytes),    offsetof(tarn_memory_stats, segments),
+    offsetof(tarn_memory_stats, segment_bytes),   offsetof(tarn_memory_stats, own_segments),
+};
+
+static const size_t event_counts[TN_EVENTS] = {
+    offsetof(tarn_memory_stats, growth_count),   offsetof(tarn_memory_stats, map_calls),
+    offsetof(tarn_memory_stats, unmap_calls),    offsetof(tarn_memory_stats, create_calls),
+    offsetof(tarn_memory_stats, release_calls),  offsetof(tarn_memory_stats, cache_hits),
+    offsetof(tarn_memory_stats, ladder_retries), offsetof(tarn_memory_stats, out_of_memory_count),
+    offsetof(tarn_memory_stats, trim_count),
+};
+
+static tarn_stat_set *set_of(tarn_memory_stats *stats, int id)
+{
+    return (tarn_stat_set *)(void *)((char *)stats + sets[id]);
+}
+
+static void write_events(const struct tn_event *events, tarn_memory_stats *stats)
+{
+    for (int id = 0; id < TN_EVENTS; id++)
+        *(uint64_t *)(void *)((char *)stats + event_counts[id]) =
+            events[id].count - events[id].base;
+}
+
+static tarn_stat stat_of(const struct tn_metric *metric, enum tn_heap_kind kind)
+{
+    return (tarn_stat){
+        .current = tn_metric_current(metric, kind),
+        .peak = tn_max(metric->peak[kind], tn_metric_current(metric, kind)),
+        .allocated = metric->allocated[kind] - metric->allocated_base[kind],
+        .freed = metric->freed[kind] - metric->freed_base[kind],
+    };
+}
+
+static void write_metrics(const struct tn_metric *metrics, tarn_memory_stats *stats)
+{
+    for (int id = 0; id < TN_METRICS; id++) {
+        const struct tn_metric *metric = &metrics[id];
+        tarn_stat_set *set = set_of(stats, id);
+
+        set->small = stat_of(metric, TN_HEAP_SMALL);
+        set->large = stat_of(metric, TN_HEAP_LARGE);
+        set->all = (tarn_stat){
+            .current = set->small.current + set->large.current,
+            .peak = tn_max(metric->peak[TN_ALL_KINDS], tn_metric_all(metric)),
+            .allocated = set->small.allocated + set->large.allocated,
+            .freed = set->small.freed + set->large.freed,
+        };
+    }
+}
+
+static void count(tarn_count_set *set, int kind, uint64_t amount)
+{
+    *(kind == TN_HEAP_SMALL ? &set->small : &set->large) += amount;
+    set->all += amount;
+}
+
+/* A chunk under the FREE block that other blocks are in; NULL: none. */
+static const struct tn_chunk *find_shared_chunk(const struct tn_block *block)
+{
+    const struct tn_chunk *chunk;
+
+    for (uint64_t at = block->offset; at < tn_block_end(block); at = tn_chunk_end(chunk)) {
+        chunk = tn_block_chunk_at(block, at);
+        if (chunk->used_bytes > 0)
+            return chunk;
+    }
+    return NULL;
+}
+
+static void add_inactive(const struct tn_arena *arena, tarn_memory_stats *stats)
+{
+    for (int kind = 0; kind < TN_HEAP_KINDS; kind++) {
+        const struct tn_bins *bins = &arena->heaps[kind].bins;
+        const struct tn_block *block = tn_bins_find(bins, TN_BLOCK_BYTES_MIN);
+
+        for (; block != NULL; block = tn_bins_next(bins, block, TN_BLOCK_BYTES_MIN)) {
+            const struct tn_chunk *chunk = find_shared_chunk(block);
+
+            if (chunk != NULL)
+                count(&stats->inactive_blocks, chunk->kind, 1);
+        }
+    }
+}
+
+static void add_free(const tarn_pool *pool, tarn_memory_stats *stats)
+{
+    for (size_t id = 0; id < pool->chunk_ids; id++) {
+        const struct tn_chunk *chunk = pool->chunks[id];
+
+        if (chunk != NULL && chunk->used_bytes > 0)
+            count(&stats->inactive_bytes, chunk->kind, chunk->bytes - chunk->used_bytes);
+        else if (chunk != NULL)
+            count(&stats->unused_bytes, chunk->kind, chunk->bytes);
+    }
+    add_inactive(&pool->idle, stats);
+    for (const struct tn_arena *arena = pool->arenas; arena != NULL; arena = arena->next)
+        add_inactive(arena, stats);
+}
+
+static void add_claims(const tarn_pool *pool, tarn_memory_stats *stats)
+{
+    for (size_t word = 0; 64 * word < pool->chunk_ids; word++) {
+        uint64_t open = 0;
+        uint64_t closed = 0;
+
+        for (const struct tn_hold *hold = pool->holds; hold != NULL; hold = hold->next) {
+            if (word < hold->word_count)
+                *(hold->open ? &open : &closed) |= hold->map[word];
+        }
+        stats->capture_bytes += tn_holds_bytes_in(pool, word, open);
+        stats->graph_bytes += tn_holds_bytes_in(pool, word, closed);
+    }
+    for (const struct tn_segment *segment = pool->segments; segment != NULL;
+         segment = segment->next) {
+        if (segment->checkpoint_count > 0)
+            stats->checkpoint_addresses += segment->bytes;
+    }
+    stats->capture_count += pool->open_hold_count;
+    stats->graph_count += pool->graph_count;
+    stats->held_graph_count += tn_holds_count_graphs(pool);
+    stats->checkpoint_count += pool->checkpoint_count;
+    stats->arena_count += pool->arena_count;
+}
+
+void tn_pool_read_memory_stats(tarn_pool *pool, tarn_memory_stats *stats)
+{
+    *stats = (tarn_memory_stats){.size = sizeof *stats};
+    tn_totals_lock(pool);
+    write_metrics(pool->counters.metrics, stats);
+    write_events(pool->counters.events, stats);
+    add_free(pool, stats);
+    add_claims(pool, stats);
+    stats->limit_bytes = pool->limit_bytes;
+    tn_pool_unlock(pool);
+}
+
+static void read_calls(tarn_device *device, tarn_memory_stats *stats)
+{
+    uint64_t calls[TN_GPU_CALLS];
+
+    for (int call = 0; call < TN_GPU_CALLS; call++)
+        calls[call] = atomic_load(&device->gpu.calls[call]) - device->counters.call_bases[call];
+    stats->create_calls = calls[TN_CALL_CREATE];
+    stats->release_calls = calls[TN_CALL_RELEASE];
+    stats->map_calls = calls[TN_CALL_MAP];
+    stats->unmap_calls = calls[TN_CALL_UNMAP];
+    stats->access_calls = calls[TN_CALL_SET_ACCESS];
+    stats->reserve_calls = calls[TN_CALL_RESERVE];
+    stats->event_records = calls[TN_CALL_RECORD];
+    stats->event_queries = calls[TN_CALL_QUERY];
+    stats->idle_waits = calls[TN_CALL_WAIT];
+}
+
+static tarn_stat host_bytes(void)
+{
+    struct tn_host_usage usage = tn_host_usage();
+
+    return (tarn_stat){usage.current_bytes, usage.peak_bytes, usage.allocated_bytes,
+                       usage.allocated_bytes - usage.current_bytes};
+}
+
+void tn_device_read_memory_stats(tarn_device *device, tarn_memory_stats *stats)
+{
+    struct tn_totals totals;
+
+    *stats = (tarn_memory_stats){.size = sizeof *stats};
+    tn_lock_acquire(&device->lock);
+    tn_totals_begin(device, &totals);
+    for (tarn_pool *pool = device->pools; pool != NULL; pool = pool->next) {
+        tn_totals_lock(pool);
+        tn_totals_add(&totals, pool);
+        add_free(pool, stats);
+        add_claims(pool, stats);
+        stats->pool_count += tn_pool_is_counted(pool);
+        tn_pool_unlock(pool);
+    }
+    tn_totals_end(device, &totals);
+    write_metrics(totals.metrics, stats);
+    write_events(totals.events, stats);
+    read_calls(device, stats);
+    tn_lock_release(&device->lock);
+    tn_pinned_usage(&device->gpu, &stats->pinned_bytes, &stats->pinned_cached_bytes);
+    tn_memory_cache_usage(&device->cache, &stats->cached_bytes, &stats->cached_count,
+                          &stats->cache_limit_bytes);
+    stats->contents_bytes = atomic_load(&device->contents_bytes);
+    stats->limit_bytes =
+        tn_budget_limit(&device->budget) != UINT64_MAX ? tn_budget_limit(&device->budget) : 0;
+    stats->reserved_bytes = atomic_load(&device->regions.reserved_bytes);
+    stats->total_bytes = device->gpu.total_bytes;
+    stats->host_bytes = host_bytes();
+}
