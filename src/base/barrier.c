@@ -25,6 +25,8 @@
 #include <unistd.h>
 #endif
 
+#include "base/lock.h"
+
 /* The kernel's numbers of commands, which headers before 4.14 lack. */
 enum { PRIVATE_EXPEDITED = 1 << 3, REGISTER_PRIVATE_EXPEDITED = 1 << 4 };
 
@@ -32,8 +34,8 @@ atomic_bool tn_barrier_is_asymmetric;
 atomic_uint tn_barrier_word;
 
 /* One heavy side at a time; nothing else is ever taken inside. */
-static pthread_mutex_t heavy_mutex = PTHREAD_MUTEX_INITIALIZER;
-static bool prepared; /* guarded by heavy_mutex */
+static struct tn_lock heavy_lock = TN_LOCK_INIT(TN_RANK_BARRIER);
+static bool prepared; /* guarded by heavy_lock */
 
 static bool ask_kernel(int command)
 {
@@ -49,7 +51,7 @@ static bool ask_kernel(int command)
 #endif
 }
 
-/* heavy_mutex is held. */
+/* heavy_lock is held. */
 static void prepare(void)
 {
     if (prepared)
@@ -60,9 +62,9 @@ static void prepare(void)
 
 void tn_barrier_prepare(void)
 {
-    (void)pthread_mutex_lock(&heavy_mutex);
+    tn_lock_acquire(&heavy_lock);
     prepare();
-    (void)pthread_mutex_unlock(&heavy_mutex);
+    tn_lock_release(&heavy_lock);
 }
 
 void tn_barrier_heavy(void)
@@ -71,13 +73,13 @@ void tn_barrier_heavy(void)
     int cancel;
 
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* nanosleep would heed it */
-    (void)pthread_mutex_lock(&heavy_mutex);
+    tn_lock_acquire(&heavy_lock);
     prepare();
     (void)atomic_fetch_add(&tn_barrier_word, 0);
     if (atomic_load(&tn_barrier_is_asymmetric) && !ask_kernel(PRIVATE_EXPEDITED)) {
         atomic_store(&tn_barrier_is_asymmetric, false);
         (void)nanosleep(&while_stores_are_seen, NULL);
     }
-    (void)pthread_mutex_unlock(&heavy_mutex);
+    tn_lock_release(&heavy_lock);
     (void)pthread_setcancelstate(cancel, NULL);
 }

@@ -3,8 +3,8 @@
  *
  * A thread takes locks in rising rank, never two of one rank but where that is said. Debug builds record
  * what each thread holds and check the order, double locking, and that nothing is held on return from the API.
- * Of REPLAY there are spin locks, else mutexes. The spin locks of arenas have no rank: they come behind POOL,
- * which takes all of a pool's, or alone; see pools/steady.h.
+ * Of REPLAY and COUNTS there are spin locks, else mutexes. Of ARENA a thread holds many: whoever has POOL takes all of
+ * the pool's; else an arena's is taken alone (pools/arena_lock.h). It is not recorded, for each allocation takes one.
  *
  * rank      protects                           allowed while held        not allowed while held
  * PROCESS   loading the driver; which devices  driver calls that do not  user callbacks; waits for
@@ -19,6 +19,8 @@
  *                                              wait for the GPU          callbacks
  * POOL      everything in a pool: segments,    driver calls that do not  waits for the GPU; user
  *           chunks, blocks, arenas, holds      wait for the GPU          callbacks
+ * ARENA     an arena's heaps, and the blocks   what the arena's lock     driver calls; whatever
+ *           that are its alone                 alone allows              comes before it here
  * GROW      nothing: who maps chunks on a      driver calls that do not  waits for the GPU; user
  *           device, one thread at a time       wait for the GPU          callbacks
  * REPLAY    the last replay of a pool's        driver calls, a launch     waits for the device;
@@ -26,9 +28,20 @@
  *                                              the queue included
  * STREAMS   a device's table of streams and    events: made, recorded,   all else
  *           their fences                       asked after, given back
- * CACHE     a device's unmapped chunks         nothing                   all else
+ * CACHE     a device's unmapped memory         nothing                   all else
  * REGION    a device's regions and slots       reserving addresses       all else
- * RECORDS   one kind of recycled records       host allocation           all else */
+ * WAIT      the token that a device is waited  waits for the GPU         all else
+ *           for by; with no other lock held
+ * CONTEXTS  the program's own contexts that    asking after contexts     waits for the GPU
+ *           were met
+ * OPEN      the list of open GPUs              nothing                   all else
+ * KERNEL    the library's own kernels          loading them              all else
+ * PINNED    page-locked memory that nobody     nothing                   all else
+ *           has
+ * RECORDS   one kind of recycled records       host allocation           all else
+ * COUNTS    what a device has mapped           a few additions           all else
+ * BARRIER   whether the kernel has a fence of  asking the kernel for     all else
+ *           all processors                     one */
 #ifndef TARN_BASE_LOCK_H
 #define TARN_BASE_LOCK_H
 
@@ -48,7 +61,14 @@ enum tn_rank {
     TN_RANK_STREAMS,
     TN_RANK_CACHE,
     TN_RANK_REGION,
+    TN_RANK_WAIT,
+    TN_RANK_CONTEXTS,
+    TN_RANK_OPEN,
+    TN_RANK_KERNEL,
+    TN_RANK_PINNED,
     TN_RANK_RECORDS,
+    TN_RANK_COUNTS,
+    TN_RANK_BARRIER,
     TN_RANK_COUNT,
 };
 

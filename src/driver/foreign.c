@@ -20,7 +20,7 @@ static const uint64_t piece_bytes = 512;
 struct tn_foreign {
     struct tn_foreign *next;
     tn_cu_context context;
-    uint64_t anchor;    /* 0: none yet; guarded by wait_mutex once it is in the list */
+    uint64_t anchor;    /* 0: none yet; guarded by wait_lock once it is in the list */
     uint64_t anchor_id; /* the driver's, never given twice; guarded like it */
 };
 
@@ -123,7 +123,7 @@ static tn_cu_result in_foreign(struct tn_gpu *gpu, struct tn_foreign *foreign,
     return result;
 }
 
-/* contexts_mutex is held. */
+/* contexts_lock is held. */
 static tarn_status add_foreign(struct tn_gpu *gpu, tn_cu_context context)
 {
     struct tn_foreign *made = tn_host_alloc(1, sizeof *made);
@@ -150,7 +150,7 @@ tarn_status tn_gpu_meet_context(struct tn_gpu *gpu, tn_cu_context context)
 
     if (context == gpu->context || context == atomic_load(&gpu->last_met))
         return TARN_OK;
-    (void)pthread_mutex_lock(&gpu->contexts_mutex);
+    tn_lock_acquire(&gpu->contexts_lock);
     known = gpu->foreign;
     while (known != NULL && known->context != context)
         known = known->next;
@@ -158,17 +158,17 @@ tarn_status tn_gpu_meet_context(struct tn_gpu *gpu, tn_cu_context context)
         status = add_foreign(gpu, context);
     if (status == TARN_OK)
         atomic_store(&gpu->last_met, context);
-    (void)pthread_mutex_unlock(&gpu->contexts_mutex);
+    tn_lock_release(&gpu->contexts_lock);
     return status;
 }
 
 /* Takes a context that is over off the list, unless its handle is that of a new one by now, which
- * may have been met; wait_mutex is held. */
+ * may have been met; wait_lock is held. */
 static void drop_foreign(struct tn_gpu *gpu, struct tn_foreign *foreign)
 {
     struct tn_foreign **link = &gpu->foreign;
 
-    (void)pthread_mutex_lock(&gpu->contexts_mutex);
+    tn_lock_acquire(&gpu->contexts_lock);
     atomic_store(&gpu->last_met, NULL);
     if (is_over(in_foreign(gpu, foreign, make_anchor))) {
         while (*link != foreign)
@@ -176,7 +176,7 @@ static void drop_foreign(struct tn_gpu *gpu, struct tn_foreign *foreign)
         *link = foreign->next;
         tn_host_free(foreign);
     }
-    (void)pthread_mutex_unlock(&gpu->contexts_mutex);
+    tn_lock_release(&gpu->contexts_lock);
 }
 
 tarn_status tn_foreign_wait(struct tn_gpu *gpu)
@@ -184,9 +184,9 @@ tarn_status tn_foreign_wait(struct tn_gpu *gpu)
     struct tn_foreign *foreign;
     struct tn_foreign *next;
 
-    (void)pthread_mutex_lock(&gpu->contexts_mutex);
+    tn_lock_acquire(&gpu->contexts_lock);
     foreign = gpu->foreign;
-    (void)pthread_mutex_unlock(&gpu->contexts_mutex);
+    tn_lock_release(&gpu->contexts_lock);
     for (; foreign != NULL; foreign = next) {
         tn_cu_result result = in_foreign(gpu, foreign, wait_in_foreign);
 

@@ -16,7 +16,7 @@
  *   HOST_MEMORY, DEVICE_LOST, DRIVER: it is not covered */
 TARN_MUST_CHECK tarn_status tn_gpu_meet_context(struct tn_gpu *gpu, tn_cu_context context);
 
-/* Waits for the contexts that were met; wait_mutex is held. DEVICE_MEMORY, DRIVER */
+/* Waits for the contexts that were met; wait_lock is held. DEVICE_MEMORY, DRIVER */
 TARN_MUST_CHECK tarn_status tn_foreign_wait(struct tn_gpu *gpu);
 
 /* Gives back what those that live still have. Nobody else uses the device any more. */

@@ -34,7 +34,7 @@ static const uint64_t token_bytes = 512;
 
 /* Those that are open, for a child of fork() to find; guarded by the mutex, inside of which nothing else is ever taken. */
 static struct tn_gpu *open_gpus;
-static pthread_mutex_t open_mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct tn_lock open_lock = TN_LOCK_INIT(TN_RANK_OPEN);
 static pthread_once_t forks_watched = PTHREAD_ONCE_INIT;
 
 /* Results after which the context answers nothing else. A driver that is gone at process exit is one
@@ -70,21 +70,22 @@ static void latch_fault(struct tn_gpu *gpu, tn_cu_result result)
     atomic_store(&gpu->unusable, true);
 }
 
+/* The mutex itself: whoever forks may hold other locks, and the child holds none. */
 static void before_fork(void)
 {
-    (void)pthread_mutex_lock(&open_mutex);
+    (void)pthread_mutex_lock(&open_lock.mutex);
 }
 
 static void after_fork_in_parent(void)
 {
-    (void)pthread_mutex_unlock(&open_mutex);
+    (void)pthread_mutex_unlock(&open_lock.mutex);
 }
 
 static void after_fork_in_child(void)
 {
     for (struct tn_gpu *gpu = open_gpus; gpu != NULL; gpu = gpu->next_open)
         atomic_store(&gpu->unusable, true);
-    (void)pthread_mutex_unlock(&open_mutex);
+    (void)pthread_mutex_unlock(&open_lock.mutex);
 }
 
 static void watch_forks(void)
@@ -95,21 +96,21 @@ static void watch_forks(void)
 static void enter_open(struct tn_gpu *gpu)
 {
     (void)pthread_once(&forks_watched, watch_forks);
-    (void)pthread_mutex_lock(&open_mutex);
+    tn_lock_acquire(&open_lock);
     gpu->next_open = open_gpus;
     open_gpus = gpu;
-    (void)pthread_mutex_unlock(&open_mutex);
+    tn_lock_release(&open_lock);
 }
 
 static void leave_open(struct tn_gpu *gpu)
 {
     struct tn_gpu **link = &open_gpus;
 
-    (void)pthread_mutex_lock(&open_mutex);
+    tn_lock_acquire(&open_lock);
     while (*link != gpu)
         link = &(*link)->next_open;
     *link = gpu->next_open;
-    (void)pthread_mutex_unlock(&open_mutex);
+    tn_lock_release(&open_lock);
 }
 
 tarn_status tn_gpu_failed(struct tn_gpu *gpu, tn_cu_result result, const char *what,
@@ -383,10 +384,10 @@ tarn_status tn_gpu_open(struct tn_gpu *gpu, const struct tn_driver *driver, int 
     result = driver->cuDevicePrimaryCtxRetain(&gpu->context, gpu->device);
     if (result != TN_CUDA_SUCCESS)
         return tn_gpu_failed(gpu, result, "opening the device", "cuDevicePrimaryCtxRetain");
-    (void)pthread_mutex_init(&gpu->wait_mutex, NULL);
-    (void)pthread_mutex_init(&gpu->contexts_mutex, NULL);
-    (void)pthread_mutex_init(&gpu->kernel_mutex, NULL);
-    (void)pthread_mutex_init(&gpu->pinned_mutex, NULL);
+    tn_lock_init(&gpu->wait_lock, TN_RANK_WAIT);
+    tn_lock_init(&gpu->contexts_lock, TN_RANK_CONTEXTS);
+    tn_lock_init(&gpu->kernel_lock, TN_RANK_KERNEL);
+    tn_lock_init(&gpu->pinned_lock, TN_RANK_PINNED);
     atomic_store(&gpu->pinned_limit, TN_PINNED_CACHE_BYTES);
     status = make_tokens(gpu);
     if (status != TARN_OK)
@@ -605,7 +606,7 @@ void tn_gpu_memory_info(struct tn_gpu *gpu, size_t *free_bytes, size_t *total_by
     tn_gpu_leave(gpu, pushed);
 }
 
-/* Frees the token, made now where the last wait could not make it, and makes the next; wait_mutex is
+/* Frees the token, made now where the last wait could not make it, and makes the next; wait_lock is
  * held. */
 static tarn_status wait_in_context(struct tn_gpu *gpu)
 {
@@ -643,11 +644,11 @@ tarn_status tn_gpu_wait_idle(struct tn_gpu *gpu)
     tn_gpu_count(gpu, TN_CALL_WAIT);
     status = tn_gpu_enter(gpu, gpu->context, &pushed);
     if (status == TARN_OK) {
-        (void)pthread_mutex_lock(&gpu->wait_mutex);
+        tn_lock_acquire(&gpu->wait_lock);
         status = wait_in_context(gpu);
         if (status == TARN_OK)
             status = tn_foreign_wait(gpu);
-        (void)pthread_mutex_unlock(&gpu->wait_mutex);
+        tn_lock_release(&gpu->wait_lock);
         tn_gpu_leave(gpu, pushed);
     }
     if (status != TARN_OK && !tn_gpu_is_lost(gpu))

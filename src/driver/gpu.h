@@ -14,12 +14,12 @@
 #ifndef TARN_DRIVER_GPU_H
 #define TARN_DRIVER_GPU_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/hot.h"
+#include "base/lock.h"
 #include "driver/driver.h"
 
 struct tn_foreign;
@@ -59,24 +59,24 @@ struct tn_gpu {
     size_t total_bytes;       /* immutable */
     char name[128];           /* immutable */
     _Atomic(const char *) poison_call;
-    pthread_mutex_t wait_mutex;      /* one waits at a time; nothing else is ever taken inside */
+    struct tn_lock wait_lock;        /* one waits at a time; nothing else is ever taken inside */
     uint64_t token;                  /* a small linear allocation whose free waits; 0: none; guarded
-                                        by wait_mutex */
+                                        by wait_lock */
     uint64_t anchor;                 /* another, which keeps the driver's block that both share;
                                         immutable while the GPU is open */
-    pthread_mutex_t contexts_mutex;  /* nothing waits inside; taken inside wait_mutex */
-    struct tn_foreign *foreign;      /* contexts of the program's own; guarded by contexts_mutex,
-                                        and only who has wait_mutex too takes one off */
+    struct tn_lock contexts_lock;    /* nothing waits inside; taken inside wait_lock */
+    struct tn_foreign *foreign;      /* contexts of the program's own; guarded by contexts_lock,
+                                        and only who has wait_lock too takes one off */
     _Atomic(tn_cu_context) last_met; /* one that is in the list; NULL: none */
     /* See kernel.h: */
-    pthread_mutex_t kernel_mutex;          /* loading the code */
-    tn_cu_library library;                 /* guarded by kernel_mutex */
+    struct tn_lock kernel_lock;            /* loading the code */
+    tn_cu_library library;                 /* guarded by kernel_lock */
     tn_cu_kernel begin_kernel;             /* there when contents_kernel is */
     _Atomic(tn_cu_kernel) contents_kernel; /* NULL: not loaded */
     /* See pinned.h: */
-    pthread_mutex_t pinned_mutex;
-    struct tn_pinned *pinned;          /* that nobody has, newest first; guarded by pinned_mutex */
-    uint64_t pinned_cached;            /* their bytes; guarded by pinned_mutex */
+    struct tn_lock pinned_lock;
+    struct tn_pinned *pinned;          /* that nobody has, newest first; guarded by pinned_lock */
+    uint64_t pinned_cached;            /* their bytes; guarded by pinned_lock */
     atomic_uint_fast64_t pinned_limit; /* how much of it is kept that nobody has */
     atomic_uint_fast64_t pinned_bytes; /* taken from the driver */
     /* Away from what every free reads above. */

@@ -289,10 +289,10 @@ tarn_status tn_kernels_load(struct tn_gpu *gpu, tn_cu_stream stream)
     bool pushed;
 
     if (atomic_load(&gpu->contents_kernel) == NULL) {
-        (void)pthread_mutex_lock(&gpu->kernel_mutex);
+        tn_lock_acquire(&gpu->kernel_lock);
         if (atomic_load(&gpu->contents_kernel) == NULL)
             status = load(gpu);
-        (void)pthread_mutex_unlock(&gpu->kernel_mutex);
+        tn_lock_release(&gpu->kernel_lock);
     }
     if (status == TARN_OK)
         status = tn_stream_enter_own(gpu, stream, &pushed);

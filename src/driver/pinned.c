@@ -89,12 +89,12 @@ static void put(struct tn_gpu *gpu, struct tn_pinned *pinned)
 {
     if (tn_is_forked()) /* another thread may have the mutex for good */
         return;
-    (void)pthread_mutex_lock(&gpu->pinned_mutex);
+    tn_lock_acquire(&gpu->pinned_lock);
     pinned->fresh = false;
     pinned->next = gpu->pinned;
     gpu->pinned = pinned;
     gpu->pinned_cached += pinned->bytes; /* D5 */
-    (void)pthread_mutex_unlock(&gpu->pinned_mutex);
+    tn_lock_release(&gpu->pinned_lock);
 }
 
 /* The smallest entry that fits, off the list; NULL when there is none. */
@@ -103,7 +103,7 @@ static struct tn_pinned *pick(struct tn_gpu *gpu, uint64_t bytes)
     struct tn_pinned **best = NULL;
     struct tn_pinned *picked = NULL;
 
-    (void)pthread_mutex_lock(&gpu->pinned_mutex);
+    tn_lock_acquire(&gpu->pinned_lock);
     for (struct tn_pinned **link = &gpu->pinned; *link != NULL; link = &(*link)->next) {
         if ((*link)->bytes >= bytes && (*link)->bytes <= 2 * bytes &&
             (best == NULL || (*link)->bytes < (*best)->bytes))
@@ -111,7 +111,7 @@ static struct tn_pinned *pick(struct tn_gpu *gpu, uint64_t bytes)
     }
     if (best != NULL)
         picked = unlink_at(gpu, best);
-    (void)pthread_mutex_unlock(&gpu->pinned_mutex);
+    tn_lock_release(&gpu->pinned_lock);
     return picked;
 }
 
@@ -205,13 +205,13 @@ static struct tn_pinned *pick_oldest(struct tn_gpu *gpu, uint64_t keep_bytes)
     struct tn_pinned **last = &gpu->pinned;
     struct tn_pinned *picked = NULL;
 
-    (void)pthread_mutex_lock(&gpu->pinned_mutex);
+    tn_lock_acquire(&gpu->pinned_lock);
     if (gpu->pinned != NULL && gpu->pinned_cached > keep_bytes) {
         while ((*last)->next != NULL)
             last = &(*last)->next;
         picked = unlink_at(gpu, last);
     }
-    (void)pthread_mutex_unlock(&gpu->pinned_mutex);
+    tn_lock_release(&gpu->pinned_lock);
     return picked;
 }
 
@@ -240,8 +240,8 @@ void tn_pinned_end(struct tn_gpu *gpu)
 
 void tn_pinned_usage(struct tn_gpu *gpu, uint64_t *bytes, uint64_t *cached_bytes)
 {
-    (void)pthread_mutex_lock(&gpu->pinned_mutex);
+    tn_lock_acquire(&gpu->pinned_lock);
     *cached_bytes = gpu->pinned_cached;
     *bytes = tn_max(gpu->pinned_cached, atomic_load(&gpu->pinned_bytes));
-    (void)pthread_mutex_unlock(&gpu->pinned_mutex);
+    tn_lock_release(&gpu->pinned_lock);
 }

@@ -65,10 +65,10 @@ void tn_device_read_stats(tarn_device *device, tarn_device_stats *stats)
         .limit_bytes =
             tn_budget_limit(&device->budget) != UINT64_MAX ? tn_budget_limit(&device->budget) : 0,
     };
-    tn_spin_acquire(&device->counters.lock);
+    tn_lock_acquire_spin(&device->counters.lock, TN_RANK_COUNTS);
     stats->mapped_bytes = tn_metric_all(&device->counters.mapped[TN_CHUNK_BYTES]);
     stats->mapped_peak_bytes = device->counters.mapped[TN_CHUNK_BYTES].peak[TN_ALL_KINDS];
-    tn_spin_release(&device->counters.lock);
+    tn_lock_release_spin(&device->counters.lock, TN_RANK_COUNTS);
     tn_lock_acquire(&device->lock);
     for (tarn_pool *pool = device->pools; pool != NULL; pool = pool->next) {
         tn_pool_lock(pool);

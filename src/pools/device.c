@@ -570,12 +570,12 @@ void tn_device_count(tarn_device *device, enum tn_metric_id id, enum tn_heap_kin
     struct tn_device_counters *counters = &device->counters;
 
     TN_ASSERT(id >= TN_CHUNKS);
-    tn_spin_acquire(&counters->lock);
+    tn_lock_acquire_spin(&counters->lock, TN_RANK_COUNTS);
     if (more)
         tn_metric_add(&counters->mapped[id], kind, amount);
     else
         tn_metric_remove(&counters->mapped[id], kind, amount);
-    tn_spin_release(&counters->lock);
+    tn_lock_release_spin(&counters->lock, TN_RANK_COUNTS);
 }
 
 void tn_device_count_mapped(tarn_device *device, enum tn_heap_kind kind, uint64_t bytes,
@@ -584,10 +584,10 @@ void tn_device_count_mapped(tarn_device *device, enum tn_heap_kind kind, uint64_
     struct tn_device_counters *counters = &device->counters;
 
     atomic_fetch_add(&device->mapped_bytes, bytes);
-    tn_spin_acquire(&counters->lock);
+    tn_lock_acquire_spin(&counters->lock, TN_RANK_COUNTS);
     tn_metric_add(&counters->mapped[TN_CHUNKS], kind, chunk_count);
     tn_metric_add(&counters->mapped[TN_CHUNK_BYTES], kind, bytes);
-    tn_spin_release(&counters->lock);
+    tn_lock_release_spin(&counters->lock, TN_RANK_COUNTS);
 }
 
 void tn_device_count_unmapped(tarn_device *device, enum tn_heap_kind kind, uint64_t bytes)
@@ -595,8 +595,8 @@ void tn_device_count_unmapped(tarn_device *device, enum tn_heap_kind kind, uint6
     struct tn_device_counters *counters = &device->counters;
 
     atomic_fetch_sub(&device->mapped_bytes, bytes);
-    tn_spin_acquire(&counters->lock);
+    tn_lock_acquire_spin(&counters->lock, TN_RANK_COUNTS);
     tn_metric_remove(&counters->mapped[TN_CHUNKS], kind, 1);
     tn_metric_remove(&counters->mapped[TN_CHUNK_BYTES], kind, bytes);
-    tn_spin_release(&counters->lock);
+    tn_lock_release_spin(&counters->lock, TN_RANK_COUNTS);
 }

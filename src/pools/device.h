@@ -21,7 +21,7 @@ struct tn_device_counters {
                                            set, and peaks that the sum of the pools' own does not tell */
     struct tn_event events[TN_EVENTS]; /* of pools that are gone, and what resets have set */
     uint64_t call_bases[TN_GPU_CALLS]; /* of the driver, at the last reset of the totals */
-    struct tn_spin lock;               /* held for a few additions, under any other lock */
+    struct tn_spin lock;               /* rank COUNTS */
     struct tn_metric
         mapped[TN_METRICS]; /* from TN_CHUNKS on: their peaks are exact; guarded by lock */
 };

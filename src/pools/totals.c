@@ -58,10 +58,10 @@ void tn_totals_end(tarn_device *device, struct tn_totals *totals)
     struct tn_device_counters *counters = &device->counters;
 
     raise_peaks(totals->metrics, counters->pools);
-    tn_spin_acquire(&counters->lock);
+    tn_lock_acquire_spin(&counters->lock, TN_RANK_COUNTS);
     for (int id = TN_CHUNKS; id < TN_METRICS; id++)
         totals->metrics[id] = counters->mapped[id];
-    tn_spin_release(&counters->lock);
+    tn_lock_release_spin(&counters->lock, TN_RANK_COUNTS);
 }
 
 uint64_t tn_totals_live_bytes(tarn_device *device)
@@ -183,9 +183,9 @@ void tn_device_reset_peaks(tarn_device *device)
         for (int kind = 0; kind <= TN_ALL_KINDS; kind++)
             counters->pools[id].peak[kind] = 0;
     }
-    tn_spin_acquire(&counters->lock);
+    tn_lock_acquire_spin(&counters->lock, TN_RANK_COUNTS);
     reset_peaks(counters->mapped, TN_CHUNKS);
-    tn_spin_release(&counters->lock);
+    tn_lock_release_spin(&counters->lock, TN_RANK_COUNTS);
     tn_lock_release(&device->lock);
 }
 
@@ -215,8 +215,8 @@ void tn_device_reset_totals(tarn_device *device)
     }
     for (int call = 0; call < TN_GPU_CALLS; call++)
         counters->call_bases[call] = atomic_load(&device->gpu.calls[call]);
-    tn_spin_acquire(&counters->lock);
+    tn_lock_acquire_spin(&counters->lock, TN_RANK_COUNTS);
     reset_totals(counters->mapped, TN_CHUNKS);
-    tn_spin_release(&counters->lock);
+    tn_lock_release_spin(&counters->lock, TN_RANK_COUNTS);
     tn_lock_release(&device->lock);
 }
