@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """performance.py [--check] [--simulated] [--results FOLDER] [--docs FOLDER]
+performance.py --thin FILE...
 
 Makes the tables and pictures of docs/performance.md, and the table of README.md, from the lines in
 bench/results: of each row, variant and rival the newest line of a GPU. Text between two marks is replaced,
@@ -9,7 +10,8 @@ all else is left alone:
     <!-- figures: NAME -->
     <!-- end -->
 
---check      writes nothing, and fails when a file is not as it would be written
+--check      writes nothing, and fails when a file is not as it would be written, or results could be thinner
+--thin       leaves the newest line of each figure in a file of results, the others out
 --docs       writes there, and the README beside that folder
 --simulated  takes the lines of the simulated driver: to see the pictures, not for keeping
 """
@@ -28,26 +30,57 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 LIMIT = re.compile(r'AT_(MOST|LEAST)(?:_WITH)?\((?:"([^"]*)", )?"([^"]*)", "([^"]*)", ([0-9.]+), "([^"]*)"\)')
 DEVICE = "NVIDIA H200"  # of which the limits speak
 ORDERS = ["random", "FIFO", "LIFO", "alternating", "comb"]
+# Figures of tools/audit, and those of a machine that was slower than all others, are shown nowhere.
+NOT_SHOWN = ("frameworks.jsonl", "slow.jsonl")
+# What makes a figure, in any file of results: all that was measured under one of these is one figure.
+FIGURE = ("device", "simulated", "row", "variant", "rival", "framework", "workload", "allocator", "case",
+          "compiler")
+
+
+def read_results(path):
+    """[(text, line)] of a file of results."""
+    return [(text, json.loads(text)) for text in path.read_text().splitlines() if text]
+
+
+def newest(results):
+    """Of each figure the newest line, in the order of the figures' first appearance; of lines with one date the last.
+    A build with changes, marked dirty, counts where no other has the figure."""
+    kept = {}
+    for text, line in results:
+        key = tuple(line.get(name) for name in FIGURE)
+        rank = (not line["commit"].endswith("-dirty"), line["date"])
+        if key not in kept or kept[key][0] <= rank:
+            kept[key] = (rank, text, line)
+    return [(text, line) for _, text, line in kept.values()]
+
+
+def thin(path):
+    """Leaves the newest line of each figure in the file."""
+    before = read_results(path)
+    after = newest(before)
+    if len(after) < len(before):
+        path.write_text("".join(text + "\n" for text, _ in after))
+    print(f"{path}: {len(after)} of {len(before)} lines are kept")
+
+
+def is_thin(path):
+    before = read_results(path)
+    superseded = len(before) - len(newest(before))
+    if superseded:
+        print(f"{path}: newer lines stand for {superseded}; run tools/performance.py --thin {path}")
+    return not superseded
 
 
 class Figures:
     """The newest line of each row, variant and rival, in the order of their first appearance."""
 
     def __init__(self, folder, simulated):
-        self.lines = {}
-        self.instructions = []
-        for path in sorted(folder.glob("*.jsonl")):
-            if path.name == "frameworks.jsonl":  # of tools/audit: no figures
-                continue
-            lines = [json.loads(text) for text in path.read_text().splitlines() if text]
-            if path.name == "instructions.jsonl":
-                self.instructions = lines
-                continue
-            for line in lines:
-                key = (line["row"], line["variant"], line["rival"])
-                if line["simulated"] == simulated and (simulated or line["device"] == DEVICE) and (
-                        key not in self.lines or self.lines[key]["date"] <= line["date"]):
-                    self.lines[key] = line
+        shown = [path for path in sorted(folder.glob("*.jsonl")) if path.name not in NOT_SHOWN]
+        results = [result for path in shown for result in read_results(path)]
+        self.instructions = [line for _, line in results if "case" in line]
+        wanted = [result for result in results if "row" in result[1] and result[1]["simulated"] == simulated and
+                  (simulated or result[1]["device"] == DEVICE)]
+        self.lines = {(line["row"], line["variant"], line["rival"]): line for _, line in newest(wanted)}
 
     def find(self, row, variant, rival=None):
         return self.lines.get((row, variant, rival))
@@ -443,7 +476,13 @@ def main():
     parser.add_argument("--simulated", action="store_true")
     parser.add_argument("--results", type=pathlib.Path, default=ROOT / "bench/results")
     parser.add_argument("--docs", type=pathlib.Path, default=ROOT / "docs")
+    parser.add_argument("--thin", type=pathlib.Path, nargs="+", default=[])
     options = parser.parse_args()
+
+    if options.thin:
+        for path in options.thin:
+            thin(path)
+        return 0
 
     figures = Figures(options.results, options.simulated)
     outputs = {}
@@ -451,7 +490,8 @@ def main():
                                    ("README.md", options.docs.parent, README_SECTIONS)):
         outputs[folder / pathlib.Path(name).name] = page_text(name, sections, figures, outputs, options.docs)
     stale = write(outputs, options.check)
-    return 1 if options.check and stale else 0
+    thick = [path for path in sorted(options.results.glob("*.jsonl")) if options.check and not is_thin(path)]
+    return 1 if options.check and (stale or thick) else 0
 
 
 if __name__ == "__main__":
