@@ -73,6 +73,25 @@ class Performance(unittest.TestCase):
         self.assertEqual(list(performance.Figures(self.folder, False).lines.items()), before)
         self.assertEqual([entry["median"] for _, entry in before], [3, 2])
 
+    def grid_of(self, *lines):
+        self.path.write_text("".join(json.dumps({"unit": "ns", **entry}) + "\n" for entry in lines))
+        figures = performance.Figures(self.folder, False)
+        columns = [performance.column(figures, "pair", rival or "Tarn", "{} B", rival) for rival in (None, "PyTorch")]
+        return performance.grid("bytes", [512, 1024], columns).split("\n")
+
+    def test_a_grid_has_rows_and_columns_with_figures_alone_and_their_runs(self):
+        self.assertEqual(self.grid_of(line(1, 1)), ["| bytes (ns) | Tarn |", "| --- | --- |", "| 512 | 1 |", "",
+                                                    "Run: 2026-11-01 `abcdef0`."])
+        both = self.grid_of(line(1, 1), line(2, 2, variant="1024 B, up to 1 KiB", rival="PyTorch"))
+        self.assertEqual(both[0], "| bytes (ns) | Tarn | PyTorch |")
+        self.assertEqual(both[2:4], ["| 512 | 1 |  |", "| 1024 |  | 2 |"])
+        self.assertEqual(both[-1], "Runs: 2026-11-01 `abcdef0`, 2026-11-02 `abcdef0`.")
+
+    def test_a_unit_that_not_all_figures_of_a_grid_have_stands_in_each_cell(self):
+        mixed = self.grid_of({**line(1, 1), "unit": "us"}, line(1, 2, rival="PyTorch"))
+        self.assertEqual(mixed[0], "| bytes | Tarn | PyTorch |")
+        self.assertEqual(mixed[2], "| 512 | 1 us | 2 ns |")
+
     def test_a_slower_machine_is_not_shown(self):
         self.path.write_text(json.dumps(line(1, 1)) + "\n")
         (self.folder / "slow.jsonl").write_text(json.dumps(line(2, 2)) + "\n")
