@@ -3,10 +3,10 @@
 """table.py [--check]
 table.py CLASS [COLUMN]
 
-Makes docs/planted.md from the rows of tests/planted/cells.h: which class of mistake is planted in which type of node,
-by how many tests. With --check it writes nothing, and fails when the file is another. With a class, as "freed external",
-and a column of the page it prints the tests. It always fails when a class and a type have neither a test nor a reason,
-or both."""
+Makes docs/planted.md from the rows of tests/planted/cells.h: which class of mistake is planted in
+which type of node, by how many tests. With --check it writes nothing, and fails when the file is
+another. With a class, as "freed external", and a column of the page it prints the tests. It always
+fails when a class and a type have neither a test nor a reason, or both."""
 import pathlib
 import re
 import sys

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-# lifetimes.awk -- docs/lifetimes.md, given first, the tests of its cells, given next, and the suites behind them.
-# The page has a table of verdicts, a row for an operation, a column for a state; then a section for each operation,
-# "## free", with an item for each state, "- *live*: a sentence". The file of tests has a line for each cell,
-# "free / live: test test".
+# lifetimes.awk -- docs/lifetimes.md, given first, the tests of its cells, given next, and the
+# suites behind them. The page has a table of verdicts, a row for an operation, a column for a
+# state; then a section for each operation, "## free", with an item for each state, "- *live*: a
+# sentence". The file of tests has a line for each cell, "free / live: test test".
 function report(name, line, text) { print name ":" line ": " text }
 
 function trim(text) {
