@@ -29,9 +29,9 @@ struct tn_chunk_cache {
     uint64_t limit_bytes;       /* guarded by lock */
     struct tn_chunk *newest;    /* of all; guarded by lock */
     struct tn_chunk *oldest;
-    struct tn_chunk
-        *alike[TN_CACHE_SIZES][TN_CACHE_KINDS]; /* the newest of each; guarded by lock */
-    atomic_uint_fast64_t bytes;                 /* written under the lock */
+    /* the newest of each; guarded by lock */
+    struct tn_chunk *alike[TN_CACHE_SIZES][TN_CACHE_KINDS];
+    atomic_uint_fast64_t bytes; /* written under the lock */
     atomic_uint_fast64_t count;
 };
 
