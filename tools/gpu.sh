@@ -53,7 +53,7 @@ done
 heading "the driver's contract, and its lines against those of an H200"
 contract=$tools/../tests/contract
 expect contract sh -c '"$1" >"$2"' sh "$build/bin/tarn_contract" "$reports/contract.txt"
-expect contract_lines "$contract/compare.sh" "$reports/contract.txt" "$contract/recorded/h200.txt"
+expect contract_lines "$contract/compare.sh" "$reports/contract.txt" h200
 
 heading 'programs that know the driver alone, against what they must print'
 for program in "$build"/bin/programs/*; do

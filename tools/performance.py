@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """performance.py [--check] [--simulated] [--results FOLDER] [--docs FOLDER]
+performance.py --thin FILE...
 
 Makes the tables and pictures of docs/performance.md, and the table of README.md, from the lines in
 bench/results: of each row, variant and rival the newest line of a GPU. Text between two marks is replaced,
@@ -9,7 +10,8 @@ all else is left alone:
     <!-- figures: NAME -->
     <!-- end -->
 
---check      writes nothing, and fails when a file is not as it would be written
+--check      writes nothing; fails when a file is not as it would be written, or results could be thinner
+--thin       leaves the newest line of each figure in a file of results, the others out
 --docs       writes there, and the README beside that folder
 --simulated  takes the lines of the simulated driver: to see the pictures, not for keeping
 """
@@ -28,26 +30,57 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 LIMIT = re.compile(r'AT_(MOST|LEAST)(?:_WITH)?\((?:"([^"]*)", )?"([^"]*)", "([^"]*)", ([0-9.]+), "([^"]*)"\)')
 DEVICE = "NVIDIA H200"  # of which the limits speak
 ORDERS = ["random", "FIFO", "LIFO", "alternating", "comb"]
+# Figures of tools/audit, and those of a machine that was slower than all others, are shown nowhere.
+NOT_SHOWN = ("frameworks.jsonl", "slow.jsonl")
+# What makes a figure, in any file of results: all that was measured under one of these is one figure.
+FIGURE = ("device", "simulated", "row", "variant", "rival", "framework", "workload", "allocator", "case",
+          "compiler")
+
+
+def read_results(path):
+    """[(text, line)] of a file of results."""
+    return [(text, json.loads(text)) for text in path.read_text().splitlines() if text]
+
+
+def newest(results):
+    """Of each figure the newest line, in the order of the figures' first appearance. Of lines with one date the
+    last counts; of a build with changes, marked dirty, a line counts where no other has the figure."""
+    kept = {}
+    for text, line in results:
+        key = tuple(line.get(name) for name in FIGURE)
+        rank = (not line["commit"].endswith("-dirty"), line["date"])
+        if key not in kept or kept[key][0] <= rank:
+            kept[key] = (rank, text, line)
+    return [(text, line) for _, text, line in kept.values()]
+
+
+def thin(path):
+    """Leaves the newest line of each figure in the file."""
+    before = read_results(path)
+    after = newest(before)
+    if len(after) < len(before):
+        path.write_text("".join(text + "\n" for text, _ in after))
+    print(f"{path}: {len(after)} of {len(before)} lines are kept")
+
+
+def is_thin(path):
+    before = read_results(path)
+    superseded = len(before) - len(newest(before))
+    if superseded:
+        print(f"{path}: newer lines stand for {superseded}; run tools/performance.py --thin {path}")
+    return not superseded
 
 
 class Figures:
     """The newest line of each row, variant and rival, in the order of their first appearance."""
 
     def __init__(self, folder, simulated):
-        self.lines = {}
-        self.instructions = []
-        for path in sorted(folder.glob("*.jsonl")):
-            if path.name == "frameworks.jsonl":  # of tools/audit: no figures
-                continue
-            lines = [json.loads(text) for text in path.read_text().splitlines() if text]
-            if path.name == "instructions.jsonl":
-                self.instructions = lines
-                continue
-            for line in lines:
-                key = (line["row"], line["variant"], line["rival"])
-                if line["simulated"] == simulated and (simulated or line["device"] == DEVICE) and (
-                        key not in self.lines or self.lines[key]["date"] <= line["date"]):
-                    self.lines[key] = line
+        shown = [path for path in sorted(folder.glob("*.jsonl")) if path.name not in NOT_SHOWN]
+        results = [result for path in shown for result in read_results(path)]
+        self.instructions = [line for _, line in results if "case" in line]
+        wanted = [result for result in results if "row" in result[1] and result[1]["simulated"] == simulated and
+                  (simulated or result[1]["device"] == DEVICE)]
+        self.lines = {(line["row"], line["variant"], line["rival"]): line for _, line in newest(wanted)}
 
     def find(self, row, variant, rival=None):
         return self.lines.get((row, variant, rival))
@@ -105,20 +138,55 @@ def table(head, rows):
                      ["| " + " | ".join(cells) + " |" for cells in rows])
 
 
-def row_table(figures, row, pattern=".*"):
-    """All that Tarn was measured at in a row, beside its rivals; what accounts say is left out."""
-    cells = []
-    lines = [line for line in figures.of_row(row) if re.fullmatch(pattern, line["variant"])]
-    for line in [line for line in lines if line["rival"] is None]:
-        if row in ("growth", "capture") and ": " in line["variant"]:
-            continue
-        rivals = [f"{other['rival']} {spread(other)}" for other in lines
-                  if other["rival"] and other["variant"] == line["variant"]]
-        target = "" if line["target"] is None else f"{line['target_is']} {line['target']:g}"
-        cells.append([line["variant"], spread(line), "<br>".join(rivals), target, run_of(line)])
-    if not cells:
+def runs_text(lines):
+    runs = list(dict.fromkeys(run_of(line) for line in sorted(lines, key=lambda line: line["date"])))
+    return f"\n\n{'Run' if len(runs) == 1 else 'Runs'}: {', '.join(runs)}."
+
+
+def grid(what, labels, columns):
+    """A row for each label, a column for each (title, find): medians of the lines that find(label) answers, and the
+    runs they are of. Rows and columns without a line are left out."""
+    found = {(label, title): find(label) for label in labels for title, find in columns}
+    labels = [label for label in labels if any(found[label, title] for title, _ in columns)]
+    titles = [title for title, _ in columns if any(found[label, title] for label in labels)]
+    if not labels:
         return ""
-    return table(["what", "Tarn", "beside it", "limit", "run"], cells)
+    lines = [line for line in found.values() if line]
+    units = {line["unit"] for line in lines}
+    if len(units) == 1 and "" not in units:  # stands in the head, once
+        what += f" ({units.pop()})"
+    cells = [[str(label)] + [median_text(found[label, title], units) for title in titles] for label in labels]
+    return table([what] + titles, cells) + runs_text(lines)
+
+
+def median_text(line, units):
+    if line is None:
+        return ""
+    return f"{number(line['median'])} {line['unit'] if line['unit'] in units else ''}".rstrip()
+
+
+def row_table(figures, row, pattern=".*"):
+    """What Tarn was measured at in a row, and each rival in a column of its own; what accounts say is left out."""
+    lines = [line for line in figures.of_row(row) if re.fullmatch(pattern, line["variant"])]
+    labels = [line["variant"] for line in lines if line["rival"] is None and
+              not (row in ("growth", "capture") and ": " in line["variant"])]
+    rivals = dict.fromkeys(line["rival"] for line in lines if line["rival"] and line["variant"] in labels)
+    return grid("what", labels, [("Tarn", lambda label: figures.find(row, label))] +
+                [(rival, lambda label, rival=rival: figures.find(row, label, rival)) for rival in rivals])
+
+
+def column(figures, row, title, variant, rival=None):
+    """A column of a grid: variant has {} where the label goes, and may end in ", up to ..." of a small device."""
+    def find(label):
+        pattern = re.escape(variant.format(label)) + "(, up to .*)?"
+        return next((line for line in figures.of_row(row)
+                     if line["rival"] == rival and re.fullmatch(pattern, line["variant"])), None)
+    return title, find
+
+
+def numbers_of(figures, row, pattern):
+    """The numbers that stand where the pattern has a group, in the variants of a row, sorted."""
+    return sorted({int(number) for number, _ in figures.matching(row, pattern)})
 
 
 def point(x, line):
@@ -141,28 +209,28 @@ def value_of(line):
 
 
 def limits(figures):
-    cells, entries = [], []
-    for work, goals in read_limits():
+    cells, entries, lines = [], [], []
+    for _, goals in read_limits():
         for goal in goals:
             line = figures.find(goal["row"], goal["variant"])
             name = f"{goal['row']}: {goal['variant']}"
             if line is None:
                 needs = f", needs {goal['needs']}" if goal["needs"] else ""
-                cells.append([work, goal["variant"], target_text(goal), f"not measured{needs}", "", ""])
+                cells.append([name, "", target_text(goal), f"not measured{needs}"])
                 entries.append((name, None, ""))
                 continue
             value = line["median"]
             met = is_met(goal, value)
-            cells.append([work, goal["variant"], target_text(goal), spread(line),
-                          "met" if met else "**missed**", run_of(line)])
+            cells.append([name, spread(line), target_text(goal), "met" if met else "**missed**"])
+            lines.append(line)
             times = goal["target"] / value if goal["least"] else value / goal["target"]
             entries.append((name, max(times, 0.001), f"{number(value)} {goal['unit']}"))
-        for later in cells[len(cells) - len(goals) + 1:]:
-            later[0] = ""
     picture = charts.distances(
         "Every limit, and how far the newest figure is from it",
         "Medians of the newest run of each on an H200; the figure stands at the right.", entries)
-    return table(["work", "what", "limit", "measured", "", "run"], cells), picture
+    verdicts = [verdict.strip("*").split(",")[0] for _, _, _, verdict in cells]
+    said = ", ".join(f"{verdicts.count(word)} {word}" for word in ("met", "missed", "not measured"))
+    return f"{said}.\n\n" + table(["what", "measured", "limit", ""], cells) + runs_text(lines), picture
 
 
 def pair(figures):
@@ -192,7 +260,11 @@ def threads(figures):
                              ([] if "one stream" in pattern else
                               figures.matching("pair", r"1 MiB, (\d+) threads?", who)))
                        for name, who, pattern in wanted])
-    text = row_table(figures, "scaling", r"\d+ threads.*")
+    text = grid("threads", numbers_of(figures, "scaling", r"(\d+) threads"), [
+        column(figures, "scaling", title, variant, who) for title, variant, who in (
+            ("Tarn, own streams", "{} threads", None), ("Tarn, one stream", "{} threads, one stream", None),
+            (f"{rival}, own streams", "{} threads", rival), (f"{rival}, one stream", "{} threads, one stream", rival),
+            (lock, "{} threads", lock))])
     if not series:
         return text, None
     return text, charts.lines(
@@ -207,7 +279,11 @@ def around(figures):
                        curve("driver's pool, streams",
                              figures.matching("scaling", r"(\d+) streams", rival)),
                        curve("Tarn, pools", figures.matching("scaling", r"(\d+) pools"))])
-    text = row_table(figures, "scaling", r"\d+ (streams|pools)")
+    labels = sorted({count for what in ("streams", "pools")
+                     for count in numbers_of(figures, "scaling", rf"(\d+) {what}")})
+    text = grid("how many", labels, [column(figures, "scaling", "Tarn, streams", "{} streams"),
+                                     column(figures, "scaling", f"{rival}, streams", "{} streams", rival),
+                                     column(figures, "scaling", "Tarn, pools", "{} pools")])
     if not series:
         return text, None
     return text, charts.lines(
@@ -231,7 +307,10 @@ def live(figures):
                        for order in ORDERS])
     if not series:
         return "", None
-    return row_table(figures, "live"), charts.lines(
+    counts = sorted({count for order in ORDERS for count in numbers_of(figures, "live", order + r", (\d+) blocks")})
+    text = grid("order of frees", ORDERS,
+                [column(figures, "live", f"{count:,} blocks", f"{{}}, {count} blocks") for count in counts])
+    return text, charts.lines(
         "A free and an allocation among many live blocks", "Tarn alone, blocks of up to 64 KiB, by order of frees.",
         "live blocks", "nanoseconds a step", series)
 
@@ -242,21 +321,30 @@ def is_step(line):
 
 
 def instructions(figures):
-    cells, points = [], {}
+    cells, points, steps = [], {}, {}
     for line in figures.instructions:
         total = line["library"] + line["driver"] + line["other"]
-        cells.append([line["case"], number(line["library"]), number(line["driver"]),
-                      number(line["other"]), number(total)])
-        match = re.fullmatch(r"(\w+), up to 64 KiB, (\d+) blocks", line["case"])
-        if match and match.group(1) in ORDERS:
-            points.setdefault(match.group(1), []).append(
-                (float(match.group(2)), line["library"], line["library"], line["library"]))
+        match = re.fullmatch(r"(\w+), up to (\d+) KiB, (\d+) blocks", line["case"])
+        if not match or match.group(1) not in ORDERS:
+            cells.append([line["case"], number(line["library"]), number(line["driver"]),
+                          number(line["other"]), number(total)])
+            continue
+        order, kib, count = match.group(1), int(match.group(2)), int(match.group(3))
+        size = {4096: "4 MiB", 65536: "64 MiB", 1048576: "1 GiB"}.get(kib, f"{kib} KiB")
+        title = f"{count:,} up to {size}"
+        steps.setdefault(title, {})[order] = number(line["library"])
+        if kib == 64:
+            points.setdefault(order, []).append(
+                (float(count), line["library"], line["library"], line["library"]))
     if not cells:
         return "", None
     line = figures.instructions[-1]
     least, most = (choose((other for other in figures.instructions if is_step(other)),
                           key=lambda other: other["library"]) for choose in (min, max))
     text = table(["what, each time", "Tarn", "simulated driver", "C library", "all"], cells)
+    text += "\n\nTarn's own instructions of a step, by order of frees and live blocks:\n\n"
+    text += table(["order"] + list(steps),
+                  [[order] + [of.get(order, "") for of in steps.values()] for order in ORDERS])
     text += (f"\n\nFrom {number(least['library'])} ({least['case']}) to {number(most['library'])} ({most['case']}): "
              f"a factor of {most['library'] / least['library']:.2f}.")
     text += f" Counted on {line['date'][:10]}, commit `{line['commit']}`, built by {line['compiler']}."
@@ -272,7 +360,7 @@ def trace(figures):
 
 
 def recorded(figures):
-    return row_table(figures, "recorded"), None
+    return row_table(figures, "recorded", r".*: (event(, first replay)?|reserved over requested)"), None
 
 
 def fragmentation(figures):
@@ -284,7 +372,12 @@ def fragmentation(figures):
                        for name, who in ((tarn, None), (other, rival))])
     if not series:
         return "", None
-    return row_table(figures, "fragmentation"), charts.lines(
+    steps = numbers_of(figures, "fragmentation", r"(?:by octave: )?after (\d+) steps")
+    text = grid("steps", steps, [column(figures, "fragmentation", title, variant, who) for title, variant, who in (
+        ("Tarn", "after {} steps", None), (rival, "after {} steps", rival),
+        ("Tarn, by octave", "by octave: after {} steps", None),
+        (f"{rival}, by octave", "by octave: after {} steps", rival))])
+    return text, charts.lines(
         "Memory reserved over memory allocated, as time goes by",
         "The random trace, at one moment after another; by octave, most blocks are small.", "steps",
         "reserved over allocated", series,
@@ -310,7 +403,10 @@ def checkpoint(figures):
                for i, entry in enumerate(series)]
     if not series:
         return "", None
-    return row_table(figures, "checkpoint"), charts.lines(
+    text = grid("blocks", numbers_of(figures, "checkpoint", r"take, (\d+) blocks"), [
+        column(figures, "checkpoint", what, what + ", {} blocks")
+        for what in ("take", "restore", "check", "check shuffled", "check after restores")])
+    return text, charts.lines(
         "Checkpoints of a pool's state, without its bytes", "A restore revives half of the blocks; less is better.",
         "live blocks", "microseconds", series, targets)
 
@@ -318,9 +414,14 @@ def checkpoint(figures):
 def contents(figures):
     names = ["20 GiB, device", "20 GiB, pinned", "64 KiB, device", "64 KiB, pinned"]
     values = [value_of(figures.find("contents", name)) for name in names]
+    copy = "cuMemcpyAsync"
+    text = grid("bytes, to", names, [column(figures, "contents", title, variant, who) for title, variant, who in (
+        ("worse of both", "{}", None), ("out", "{}: out", None), (f"{copy} out", "{}: out", copy),
+        ("in", "{}: in", None), (f"{copy} in", "{}: in", copy),
+        ("call out", "{}: out, call", None), ("call in", "{}: in, call", None))])
     if not any(values):
-        return row_table(figures, "contents"), None
-    return row_table(figures, "contents"), charts.bars(
+        return text, None
+    return text, charts.bars(
         "Checkpoints with their bytes, beside cuMemcpyAsync", "The worse of out and in; more is better.",
         "% of one copy of as many bytes", names, [{"name": "Tarn", "values": values}],
         {name: goal_of("contents", name) for name in names})
@@ -353,7 +454,11 @@ def host(figures):
         for kib in (2, 64)])
     if not series:
         return "", None
-    return row_table(figures, "host"), charts.lines(
+    labels = [line["variant"].replace(", of what is allowed", "") for line in figures.of_row("host")
+              if line["variant"].endswith(", of what is allowed")]
+    text = grid("what", labels, [column(figures, "host", what, "{}, " + what)
+                                 for what in ("of what is allowed", "allocated", "resident")])
+    return text, charts.lines(
         "Host memory for the library's records", "In percent of 96 bytes a live block and 0.05 % of mapped bytes.",
         "live blocks", "% of what is allowed", series, [(None, 100, None)])
 
@@ -443,7 +548,13 @@ def main():
     parser.add_argument("--simulated", action="store_true")
     parser.add_argument("--results", type=pathlib.Path, default=ROOT / "bench/results")
     parser.add_argument("--docs", type=pathlib.Path, default=ROOT / "docs")
+    parser.add_argument("--thin", type=pathlib.Path, nargs="+", default=[])
     options = parser.parse_args()
+
+    if options.thin:
+        for path in options.thin:
+            thin(path)
+        return 0
 
     figures = Figures(options.results, options.simulated)
     outputs = {}
@@ -451,7 +562,8 @@ def main():
                                    ("README.md", options.docs.parent, README_SECTIONS)):
         outputs[folder / pathlib.Path(name).name] = page_text(name, sections, figures, outputs, options.docs)
     stale = write(outputs, options.check)
-    return 1 if options.check and stale else 0
+    thick = [path for path in sorted(options.results.glob("*.jsonl")) if options.check and not is_thin(path)]
+    return 1 if options.check and (stale or thick) else 0
 
 
 if __name__ == "__main__":

@@ -125,22 +125,22 @@ typedef enum tarn_inspection {
 
 typedef struct tarn_audit_node {
     tarn_driver_node handle;
-    const char *
-        kernel; /* the name of a kernel's function; NULL: it is none, or the driver does not tell */
-    int type;   /* CUgraphNodeType, cudaGraphNodeType */
+    /* the name of a kernel's function; NULL: it is none, or the driver does not tell */
+    const char *kernel;
+    int type; /* CUgraphNodeType, cudaGraphNodeType */
     tarn_inspection inspection;
-    uint32_t
-        parent; /* index of the node whose child graph or body it is in; TARN_NO_NODE: it is in none, or in a
-                         body whose node the options do not name */
-    uint32_t
-        ordinal; /* its place among the nodes of its graph, in the order in which they were made */
+    /* index of the node whose child graph or body it is in; TARN_NO_NODE: it is in none, or in a
+     * body whose node the options do not name */
+    uint32_t parent;
+    /* its place among the nodes of its graph, in the order in which they were made */
+    uint32_t ordinal;
 } tarn_audit_node;
 
 /* What an audit found, until tarn_audit_destroy; handles of nodes as long as the graph has them. */
 typedef struct tarn_audit {
     size_t node_count;
-    const tarn_audit_node
-        *nodes; /* those of the graph, then those of its child graphs and bodies */
+    /* those of the graph, then those of its child graphs and bodies */
+    const tarn_audit_node *nodes;
     size_t kernel_count;
     size_t uninspected_count; /* nodes whose inspection is not TARN_INSPECTED */
 
@@ -152,8 +152,8 @@ typedef struct tarn_audit {
     size_t counts[TARN_POINTER_CLASSES]; /* of each class */
     size_t mistake_count;
     const tarn_pointer *mistakes; /* in order of node, then of place in it; those in memory last */
-    const tarn_pointer
-        *pointers;        /* all, in the same order, where list_all asked for them; else NULL */
+    /* all, in the same order, where list_all asked for them; else NULL */
+    const tarn_pointer *pointers;
     size_t scanned_bytes; /* that scan looked through */
 
     /* All of the class OVERWRITES, whether they are mistakes here or not, in the same order. */
@@ -186,8 +186,8 @@ typedef struct tarn_audit_options {
 
     const tarn_audit_body *bodies; /* of conditional nodes */
     size_t body_count;
-    uint32_t
-        accepted; /* classes that are no mistakes here: 1u << class for each; they are counted, and not listed */
+    /* classes that are no mistakes here: 1u << class for each; they are counted, and not listed */
+    uint32_t accepted;
     bool list_all; /* list every pointer, not mistakes alone */
 
     /* Look through the bytes of the own pool's live blocks, too, for pointers of Tarn's: words of eight bytes at multiples
@@ -195,8 +195,8 @@ typedef struct tarn_audit_options {
     bool scan;
     tarn_stream scan_stream;
 
-    uint32_t
-        refused; /* classes that are mistakes here, besides those that always are; none that is accepted */
+    /* classes that are mistakes here, besides those that always are; none that is accepted */
+    uint32_t refused;
 } tarn_audit_options;
 
 #define TARN_NO_MARK UINT64_MAX

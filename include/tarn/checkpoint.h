@@ -63,9 +63,8 @@ typedef struct tarn_delta {
     size_t freed_count;
     size_t revived_count;
     const tarn_block *freed; /* were live, are not any more: do not free them */
-    const tarn_revived
-        *revived; /* are live again: the caller's to free. Both segment by segment, in
-                                    order of address there */
+    /* are live again: the caller's to free. Both segment by segment, in order of address there */
+    const tarn_revived *revived;
 } tarn_delta;
 
 /* Makes the pool's live set the checkpoint's, and with contents puts their bytes back, those of

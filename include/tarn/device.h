@@ -71,9 +71,8 @@ typedef struct tarn_device_options {
     size_t size;         /* sizeof(tarn_device_options), set by the INIT macro */
     size_t region_bytes; /* addresses reserved at a time: a power of two, 1 GiB to 4 TiB; 0: 4 TiB,
                             halved until the driver grants it */
-    size_t
-        limit_bytes; /* physical memory that Tarn may take of this device, mapped and cached; 0: no
-                            limit */
+    /* physical memory that Tarn may take of this device, mapped and cached; 0: no limit */
+    size_t limit_bytes;
     double memory_fraction;   /* the same as a part of the device's memory, up to 1; 0: no limit. Of
                                  both limits the smaller one holds */
     size_t cache_limit_bytes; /* unmapped memory that may wait for its next use; 0: 256 MiB;
@@ -89,9 +88,9 @@ typedef struct tarn_device_options {
      * tarn_free_on), is not used again before the capture's end, even where the graph orders it. */
     bool no_record_stream_reuse;
 
-    size_t
-        pinned_cache_limit_bytes; /* page-locked host memory that may wait for its next use, by contents of
-                                        checkpoints; 0: 256 MiB; TARN_NO_CACHE: none */
+    /* page-locked host memory that may wait for its next use, by contents of checkpoints; 0: 256
+     * MiB; TARN_NO_CACHE: none */
+    size_t pinned_cache_limit_bytes;
 } tarn_device_options;
 
 #define TARN_DEVICE_OPTIONS_INIT                                                                   \

@@ -60,9 +60,9 @@ typedef struct tarn_graph_memory_info {
      * one that frees and allocates uses it again: so the bytes of nodes are no sum of memory. */
     uint64_t node_bytes;       /* that the nodes allocate */
     uint64_t allocation_count; /* such nodes */
-    uint64_t
-        node_reserved_bytes; /* device: what the driver has reserved for such nodes, of all graphs
-                                of the process, until cuDeviceGraphMemTrim; graph: 0 */
+    /* device: what the driver has reserved for such nodes, of all graphs of the process, until
+     * cuDeviceGraphMemTrim; graph: 0 */
+    uint64_t node_reserved_bytes;
 
     /* What was looked at: child graphs included, bodies of conditional nodes not. */
     uint64_t node_count;

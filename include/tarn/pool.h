@@ -49,9 +49,9 @@ typedef struct tarn_pool_options {
     bool share_captured; /* memory that graphs hold, where it is free, serves allocations outside
                             captures too: replays write to it, so between a replay and such a
                             block's life the caller sees to the order */
-    tarn_guard
-        guard; /* of each graph of the pool, from its capture, adoption or update on. Reads the graph
-                            back then, which takes some 0.1 us a node */
+    /* of each graph of the pool, from its capture, adoption or update on. Reads the graph back
+     * then, which takes some 0.1 us a node */
+    tarn_guard guard;
 } tarn_pool_options;
 
 #define TARN_POOL_OPTIONS_INIT                                                                     \

@@ -64,8 +64,8 @@ typedef struct tarn_memory_stats {
     tarn_stat_set active_bytes;
     tarn_stat_set pending_blocks; /* freed, but waiting for streams or for a capture's end */
     tarn_stat_set pending_bytes;
-    tarn_stat_set
-        discarded_blocks; /* allocated in an aborted capture, and not freed by the user yet */
+    /* allocated in an aborted capture, and not freed by the user yet */
+    tarn_stat_set discarded_blocks;
     tarn_stat_set discarded_bytes;
 
     /* Memory. */
@@ -85,10 +85,9 @@ typedef struct tarn_memory_stats {
     uint64_t capture_bytes; /* in chunks that they keep */
     uint64_t graph_count;   /* tarn_graphs */
     uint64_t graph_bytes;   /* in chunks that the graphs of held_graph_count keep */
-    uint64_t
-        held_graph_count; /* graphs that keep memory, destroyed ones included of which a launch,
-                                  or an executable or clone of the program's own, is left; see
-                                  tarn_pool_stats */
+    /* graphs that keep memory, destroyed ones included of which a launch, or an executable or
+     * clone of the program's own, is left; see tarn_pool_stats */
+    uint64_t held_graph_count;
     uint64_t checkpoint_count;     /* checkpoints */
     uint64_t checkpoint_addresses; /* in bytes, of segments that they keep from going */
     uint64_t contents_bytes; /* device: contents of checkpoints, in blocks of the default pool */
@@ -98,8 +97,8 @@ typedef struct tarn_memory_stats {
                                      use */
     uint64_t cached_count; /* device: chunks that it is in */
     uint64_t cache_limit_bytes; /* device: what may wait so */
-    uint64_t
-        limit_bytes; /* what may be mapped; of a device's limits the smaller one; 0: no limit */
+    /* what may be mapped; of a device's limits the smaller one; 0: no limit */
+    uint64_t limit_bytes;
     uint64_t reserved_bytes; /* device: addresses reserved from the driver */
     uint64_t total_bytes;    /* device: its memory, as the driver says */
     uint64_t pool_count;     /* device: pools */

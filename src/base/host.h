@@ -44,9 +44,10 @@ bool tn_host_grow(void **items, size_t *capacity, size_t needed, size_t item_byt
 struct tn_records {
     struct tn_lock lock; /* rank RECORDS */
     size_t record_bytes; /* immutable; at least a pointer's */
-    size_t
-        zeroed_first; /* immutable; from there to the end a record is zeroed when it is taken, and what */
-    size_t zeroed_end;      /* lies around is kept in a recycled one */
+    /* immutable; from there to the end a record is zeroed when it is taken, and what lies around
+     * is kept in a recycled one */
+    size_t zeroed_first;
+    size_t zeroed_end;
     void *free_list;        /* guarded by lock; linked through the first word behind the magic */
     void *slabs;            /* guarded by lock; all memory taken, for leak checkers to see */
     size_t next_slab_bytes; /* guarded by lock; 0: none was taken yet */

@@ -241,7 +241,7 @@ static tarn_status plan_freed(struct tn_plan *plan)
 /* Whether blocks may be tangled, or lie in memory of others than their order. */
 static bool has_shared_blocks(const struct tn_plan *plan)
 {
-    return plan->watched || plan->pool->device->streams.known_count > 0 ||
+    return plan->watched || atomic_load(&plan->pool->device->streams.known_count) > 0 ||
            plan->pool->arena_count > 1 || plan->pool->idle.heaps[TN_HEAP_SMALL].mapped_bytes > 0 ||
            plan->pool->idle.heaps[TN_HEAP_LARGE].mapped_bytes > 0;
 }

@@ -44,8 +44,8 @@ struct tn_plan {
     struct tn_order order;
     uint64_t idle_sequence; /* blocks up to this one were there before the last wait for the device
                                that was made for this restore; 0: none was */
-    struct tn_heap
-        *homes[TN_HEAP_KINDS]; /* of the blocks of one order, looked up last; NULL: none */
+    /* of the blocks of one order, looked up last; NULL: none */
+    struct tn_heap *homes[TN_HEAP_KINDS];
     struct tn_order home_order;
     uint32_t seen_run;               /* of the last block that comes back in its place */
     struct tn_chunk *seen_chunk;     /* in which it ends, whose heap is its home */

@@ -17,8 +17,8 @@
 
 /* What takes and restores move through the caches, so what blocks have in common stands apart. */
 struct tn_saved_block {
-    struct tn_block
-        *block; /* its record when this was last known: a hint, guarded by the pool's lock */
+    /* its record when this was last known: a hint, guarded by the pool's lock */
+    struct tn_block *block;
     uint64_t requested;
     uint64_t sequence;
     uint32_t place;     /* units of 512 bytes before it in its segment */
@@ -73,9 +73,9 @@ struct tarn_checkpoint {
     uint64_t digests;         /* address of a digest for each block */
     struct tn_contents_table table; /* in device memory */
     struct tn_order order;          /* of the stream that copied them out */
-    tn_cu_event
-        used; /* recorded behind the last copies, out or back; NULL: the driver refused; this
-                         and the next two are guarded by the pool's lock */
+    /* recorded behind the last copies, out or back; NULL: the driver refused; this and the next
+     * two are guarded by the pool's lock */
+    tn_cu_event used;
     uint64_t used_stamp;        /* the epoch after the last copies back */
     struct tn_order last_order; /* of the stream that the last copies were made on */
     struct tn_pins pins; /* calls that use it; closed when it goes; kept in recycled records */

@@ -34,8 +34,8 @@ struct tn_node_kernel {
 };
 
 struct tn_node {
-    tn_cu_graphnode_type
-        type; /* says which of the following there is; of a type not named here there is none */
+    /* says which of the following there is; of a type not named here there is none */
+    tn_cu_graphnode_type type;
     union {
         struct tn_node_kernel kernel;
         tn_cu_memcpy3d memcpy;

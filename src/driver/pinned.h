@@ -23,8 +23,8 @@ struct tn_pinned {
     void *address;          /* for host and device alike, in every context */
     uint64_t bytes;
     tn_cu_event used; /* nobody has it: stands for the end of the last use, unless NULL */
-    uint64_t
-        stamp;  /* nobody has it, without such an event: the epoch after the last use; 0: idle */
+    /* nobody has it, without such an event: the epoch after the last use; 0: idle */
+    uint64_t stamp;
     bool fresh; /* somebody has it who took it from the driver */
 };
 

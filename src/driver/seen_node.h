@@ -26,8 +26,8 @@ struct tn_seen_node {
     size_t number; /* in the order of capture, from 1; 0: none was found */
     size_t node_count;
     tn_cu_graphnode_type type;
-    char kernel
-        [TN_SEEN_NAME_BYTES]; /* its name, cut where it is longer; empty: not known, or no kernel */
+    /* its name, cut where it is longer; empty: not known, or no kernel */
+    char kernel[TN_SEEN_NAME_BYTES];
 };
 
 /* The newest one of the capture that the stream has begun, among its TN_LOOSE_END_LOOKS newest nodes; number 0, where

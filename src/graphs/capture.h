@@ -46,19 +46,19 @@ struct tarn_capture {
     atomic_bool gone; /* the driver's capture went by itself, and all claims of this one with it;
                                set under the pool's lock */
     enum tn_capture_stage stage;
-    char said
-        [TN_CAPTURE_SAID_BYTES]; /* BROKEN: why it cannot be ended, and what was known of that then */
-    tn_cu_graph driver_graph;    /* STOPPED */
-    uint64_t mark;      /* STOPPED: tn_device_mark of then, however often an end was tried */
-    tn_cu_graph target; /* immutable; the caller's, that is captured into; NULL: a new one */
-    bool is_body;       /* immutable; the target is one in another capture's graph */
+    /* BROKEN: why it cannot be ended, and what was known of that then */
+    char said[TN_CAPTURE_SAID_BYTES];
+    tn_cu_graph driver_graph; /* STOPPED */
+    uint64_t mark;            /* STOPPED: tn_device_mark of then, however often an end was tried */
+    tn_cu_graph target;       /* immutable; the caller's, that is captured into; NULL: a new one */
+    bool is_body;             /* immutable; the target is one in another capture's graph */
 };
 
 /* A graph of the caller's to capture into. */
 struct tn_capture_target {
     tn_cu_graph graph;
-    tarn_capture
-        *outer;     /* NULL: the graph stands alone; else it is a body in that capture's graph */
+    /* NULL: the graph stands alone; else it is a body in that capture's graph */
+    tarn_capture *outer;
     uint64_t group; /* of bodies that exclude each other */
 };
 

@@ -29,8 +29,8 @@ struct tarn_graph {
     struct tn_replays *replays;
     struct tn_guard *guard; /* NULL: none */
     tarn_guard guard_kind;  /* of that, and of the next section's */
-    uint64_t
-        mark; /* blocks with this sequence number or a higher one were allocated behind the section */
+    /* blocks with this sequence number or a higher one were allocated behind the section */
+    uint64_t mark;
     uint64_t exec_bytes; /* immutable; what the device had less after the instantiation; 0: nothing,
                             or not known */
 };

@@ -31,8 +31,8 @@ struct tn_reference {
     uint32_t offset;  /* in the parameter, or in the buffer */
     uint8_t place;    /* tarn_pointer_place */
     bool may_be_host; /* nothing says that it is an address of a device's */
-    bool
-        may_be_number; /* of a struct's word: it may be two numbers, or the end of a list of bytes */
+    /* of a struct's word: it may be two numbers, or the end of a list of bytes */
+    bool may_be_number;
     bool in_struct;    /* it is one of several words of a parameter */
     bool is_read_only; /* a copy's source, what a batch waits for, an argument */
 };
@@ -46,9 +46,9 @@ struct tn_level {
 
 /* Zeroed memory is an empty one. */
 struct tn_references {
-    tarn_audit_node *
-        nodes; /* a graph's behind each other, a child's and a body's behind its parent's; their names are
-                               those of layouts */
+    /* a graph's behind each other, a child's and a body's behind its parent's; their names are
+     * those of layouts */
+    tarn_audit_node *nodes;
     size_t node_count;
     size_t node_capacity;
     struct tn_level *levels; /* in order of their nodes */

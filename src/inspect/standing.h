@@ -30,8 +30,8 @@ struct tn_found_pool {
     char name[32];
     bool is_own; /* the graph's: it was captured there, or the caller says so */
     bool is_default;
-    bool
-        in_order; /* replays of its graphs are in one order with those of the own pool's, or it has none */
+    /* replays of its graphs are in one order with those of the own pool's, or it has none */
+    bool in_order;
 };
 
 struct tn_finding {

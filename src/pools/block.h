@@ -56,8 +56,8 @@ struct tn_block {
             uint64_t sequence;  /* of the allocation */
         };
         struct { /* LOOSE */
-            struct tn_block
-                *loose_next;      /* of its heap's slot; what was freed last has requested there */
+            /* of its heap's slot; what was freed last has requested there */
+            struct tn_block *loose_next;
             uint64_t loose_stamp; /* the epoch of its free */
         };
     };
@@ -71,13 +71,13 @@ struct tn_block {
     bool tangled : 1;     /* the cold record may have uses, a fence or watches */
     bool misplaced : 1;   /* LIVE, PENDING: P20 */
     bool extends : 1;     /* FREE: P4, what follows it is UNMAPPED */
-    bool
-        captured_free : 1; /* PENDING: freed while captures of the pool were under way, and not by the
-                               order that would reuse it there */
-    bool
-        ended : 1; /* PENDING: a poll has found that nothing uses it; it waits to be settled: pools/use.h */
-    bool
-        unheld : 1; /* the same, and one of those captures has no hold: its graph brings one when adopted */
+    /* PENDING: freed while captures of the pool were under way, and not by the order that would
+     * reuse it there */
+    bool captured_free : 1;
+    /* PENDING: a poll has found that nothing uses it; it waits to be settled: pools/use.h */
+    bool ended : 1;
+    /* the same, and one of those captures has no hold: its graph brings one when adopted */
+    bool unheld : 1;
     bool graphs_alone : 1; /* PENDING: but for its uses, graphs alone have touched it: P26 */
 };
 
@@ -87,16 +87,16 @@ _Static_assert(sizeof(struct tn_block) == 64, "a block's record is one cache lin
 struct tn_block_cold {
     struct tn_block *pending_previous; /* PENDING: in the pool's list */
     struct tn_block *pending_next;
-    struct tn_order
-        order; /* not own_order: that it was allocated on; none once that stream is retired */
+    /* not own_order: that it was allocated on; none once that stream is retired */
+    struct tn_order order;
     struct tn_use *uses; /* LIVE, PENDING: other orders that use it */
-    struct tn_fence
-        *fence; /* LIVE, PENDING, of no order: what ends its own stream's work; NULL: ended */
+    /* LIVE, PENDING, of no order: what ends its own stream's work; NULL: ended */
+    struct tn_fence *fence;
     struct tn_watched *watches; /* LIVE, PENDING: that refer to it: P25 in pools/watch.h */
     uint64_t hold_serial;       /* PENDING, captured_free: of the newest hold when it was freed */
     uint64_t proof_stamp;       /* PENDING: not 0: waits until this epoch is proven idle */
-    uint64_t
-        kept_stamp; /* PENDING: the epoch when the last watch that kept it ended; 0: none did */
+    /* PENDING: the epoch when the last watch that kept it ended; 0: none did */
+    uint64_t kept_stamp;
     uint64_t freed_stamp;   /* PENDING: what must be proven when its uses have ended; 0: nothing */
     uint64_t pending_stamp; /* PENDING: the epoch of the free; proven, all use of it has ended */
 };

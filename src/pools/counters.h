@@ -40,8 +40,8 @@ struct tn_tally {
 struct tn_heap_counters {
     struct tn_tally allocated;
     struct tn_tally freed;
-    struct tn_tally
-        peak; /* when most bytes were allocated and not freed: what was, above what it was then */
+    /* when most bytes were allocated and not freed: what was, above what it was then */
+    struct tn_tally peak;
 };
 
 /* A block of so many bytes is about to be added: the bytes may be more than ever. Signed, since what is freed

@@ -16,14 +16,14 @@
 /* What cannot be summed up from the pools that are there. */
 struct tn_device_counters {
     /* Guarded by the DEVICE lock: */
-    struct tn_metric
-        pools[TN_METRICS]; /* up to TN_CHUNKS: totals of pools that are gone, what resets have
-                                           set, and peaks that the sum of the pools' own does not tell */
+    /* up to TN_CHUNKS: totals of pools that are gone, what resets have set, and peaks that the
+     * sum of the pools' own does not tell */
+    struct tn_metric pools[TN_METRICS];
     struct tn_event events[TN_EVENTS]; /* of pools that are gone, and what resets have set */
     uint64_t call_bases[TN_GPU_CALLS]; /* of the driver, at the last reset of the totals */
     struct tn_spin lock;               /* rank COUNTS */
-    struct tn_metric
-        mapped[TN_METRICS]; /* from TN_CHUNKS on: their peaks are exact; guarded by lock */
+    /* from TN_CHUNKS on: their peaks are exact; guarded by lock */
+    struct tn_metric mapped[TN_METRICS];
 };
 
 struct tarn_device {
@@ -42,8 +42,8 @@ struct tarn_device {
     struct tn_lock lock;         /* rank DEVICE */
     struct tn_lock growing; /* rank GROW: the driver maps faster for one thread than for several */
     tarn_pool *pools;       /* guarded by lock; the default pool last */
-    atomic_uint_fast32_t
-        unproven_count;      /* released pools that only a proof lets go, when last looked at */
+    /* released pools that only a proof lets go, when last looked at */
+    atomic_uint_fast32_t unproven_count;
     uint64_t parked_proven;  /* the proof that parked pools were looked at with; guarded by lock */
     tarn_pool *default_pool; /* immutable */
     struct tn_lock graphs_lock; /* rank GRAPHS */

@@ -78,8 +78,8 @@ struct tn_hold {
     tn_cu_graph keeper; /* compared: the one whose end is the claimant's; NULL: destroyed */
     bool beside;        /* the keeper has an older hold here: both are one graph's; immutable */
     bool expected;      /* the library has destroyed the keeper: the claimant goes soon */
-    struct tn_hold_call
-        noticed;      /* the first that noticed that the capture is broken; see graphs/broken.h */
+    /* the first that noticed that the capture is broken; see graphs/broken.h */
+    struct tn_hold_call noticed;
     tn_cu_event mark; /* open, without an owner: of the capture; see tn_capture_goes_on */
     /* Closed: what was allocated before the capture's end has lower sequence numbers; what is allocated once that was
      * noticed has none that is lower. */

@@ -100,8 +100,8 @@ struct tarn_pool {
     uint64_t unheld_count;  /* pending blocks freed in a capture that has no hold */
     uint64_t kept_count;    /* pending blocks that watches keep */
     uint64_t watched_count; /* watches of its blocks: P25 */
-    uint64_t
-        unwatched_stamp; /* the epoch when a watch last left a block to replays that may still run; 0: none did */
+    /* the epoch when a watch last left a block to replays that may still run; 0: none did */
+    uint64_t unwatched_stamp;
     uint64_t capture_count;    /* tarn_captures */
     uint64_t graph_count;      /* tarn_graphs */
     uint32_t fork_looks;       /* at captures, for forks that were not joined: graphs/capture.c */
@@ -112,15 +112,14 @@ struct tarn_pool {
     struct tn_order restored_order; /* of the stream of those copies */
     uint64_t restored_stamp;        /* the epoch after they were enqueued; 0: there were none */
     /* Copies of contents that checkpoints were taken with, from the pool's bytes: */
-    tarn_checkpoint *
-        saver; /* that was taken last; NULL: none, or gone, or there are others whose copies may run */
+    /* that was taken last; NULL: none, or gone, or there are others whose copies may run */
+    tarn_checkpoint *saver;
     struct tn_order saved_order; /* of their stream; none: several, of which one may still run */
     uint64_t saved_stamp;   /* the epoch when the last ones were enqueued; 0: there were none */
     uint64_t revived_stamp; /* the epoch of the last restore that revived a block; 0: none */
 
-    uint64_t
-        adopted_capture_id; /* the capture without a route that it was made for, 0: none; guarded
-                                    by the DEVICE lock */
+    /* the capture without a route that it was made for, 0: none; guarded by the DEVICE lock */
+    uint64_t adopted_capture_id;
     bool adoption_counted;
 
     struct tn_replays *first_replays; /* immutable; joined leads from it to replays */

@@ -34,10 +34,10 @@ struct tn_replays {
     bool is_visited;             /* there is a visitor */
     bool visited;                /* what stands for the last replay is a restore's work */
     bool lent;                   /* ordered for the sake of restores alone, as far as they know */
-    bool
-        awaited; /* a restore has waited in vain and comes again: the loan lasts until it has left */
-    atomic_uint_fast64_t
-        alone_stamp; /* the epoch of the last launch so made, or of a join; 0: none */
+    /* a restore has waited in vain and comes again: the loan lasts until it has left */
+    bool awaited;
+    /* the epoch of the last launch so made, or of a join; 0: none */
+    atomic_uint_fast64_t alone_stamp;
     atomic_uint_fast64_t stream_id; /* of the last ordered replay; 0: none */
     atomic_uint_fast64_t stamp;     /* its epoch; 0: none */
     atomic_uint_fast64_t series;    /* rises when a graph has no other beside it */

@@ -312,8 +312,8 @@ static TN_ALWAYS_INLINE void tn_steady_loosen(struct tn_arena *arena, struct tn_
 /* What tn_steady_free_at_once leaves to be done. */
 struct tn_steady_rest {
     struct tn_chunk *chunk; /* at the address; NULL: none */
-    struct tn_block
-        *block; /* that begins there, and whose arena the owner has entered; NULL: none */
+    /* that begins there, and whose arena the owner has entered; NULL: none */
+    struct tn_block *block;
 };
 
 /* The free that most are: by its arena's owner, and without a call. What it leaves is decided there. */

@@ -580,11 +580,11 @@ tarn_status tn_streams_check(struct tn_streams *streams)
         status = check_stream(stream);
         count += 1;
     }
-    if (status == TARN_OK && count != streams->known_count)
+    if (status == TARN_OK && count != atomic_load(&streams->known_count))
         status = tn_fail(TARN_ERR_CORRUPT,
                          "invariant P12 does not hold: %" PRIu64 " streams are known, counted as "
                          "%" PRIu64,
-                         count, streams->known_count);
+                         count, atomic_load(&streams->known_count));
     tn_lock_release(&streams->lock);
     return status;
 }

@@ -63,10 +63,10 @@ struct tn_known_stream {
 };
 
 struct tn_streams {
-    struct tn_lock lock;           /* rank STREAMS */
-    struct tn_gpu *gpu;            /* immutable */
-    struct tn_known_stream *known; /* newest first */
-    uint64_t known_count;
+    struct tn_lock lock;              /* rank STREAMS */
+    struct tn_gpu *gpu;               /* immutable */
+    struct tn_known_stream *known;    /* newest first */
+    atomic_uint_fast64_t known_count; /* written under the lock */
 };
 
 void tn_streams_init(struct tn_streams *streams, struct tn_gpu *gpu);

@@ -25,16 +25,16 @@
 struct tn_watched {
     struct tn_watched *next; /* of the same block; guarded by the lock of pool */
     struct tn_block *block;  /* guarded by the lock of pool */
-    tarn_pool
-        *_Atomic pool; /* whose block it is; changed under its lock; NULL: it is watched no more */
+    /* whose block it is; changed under its lock; NULL: it is watched no more */
+    tarn_pool *_Atomic pool;
     struct tn_watch *watch; /* immutable */
 };
 
 struct tn_watch {
     tarn_device *device; /* immutable: blocks of others are not watched */
-    tarn_pool *
-        replayer; /* immutable: whose replays use the blocks; it stays as long as the watch has any */
-    bool keeps;   /* immutable */
+    /* immutable: whose replays use the blocks; it stays as long as the watch has any */
+    tarn_pool *replayer;
+    bool keeps;             /* immutable */
     atomic_size_t gone;     /* index + 1 of the first block that was freed; 0: none */
     _Atomic uint64_t *word; /* immutable: where fresh becomes stale when the first one is */
     uint64_t fresh;         /* immutable */

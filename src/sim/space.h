@@ -41,8 +41,8 @@ struct tn_sim_rights {
 struct tn_sim_mapping {
     struct tn_sim_span span;
     struct tn_sim_physical *physical;
-    size_t
-        page_bytes; /* from its start, that can have pages; all of it when the simulator is strict */
+    /* from its start, that can have pages; all of it when the simulator is strict */
+    size_t page_bytes;
     uint64_t buffer_id; /* names the mapping in pointer queries */
     struct tn_sim_rights rights;
     int protection; /* of its pages now: PROT_* */

@@ -30,9 +30,9 @@ struct tn_memory_cache {
     uint64_t limit_bytes;     /* guarded by lock */
     struct tn_memory *newest; /* of all; guarded by lock */
     struct tn_memory *oldest;
-    struct tn_memory
-        *alike[TN_CACHE_SIZES][TN_CACHE_KINDS]; /* the newest of each; guarded by lock */
-    atomic_uint_fast64_t bytes;                 /* written under the lock */
+    /* the newest of each; guarded by lock */
+    struct tn_memory *alike[TN_CACHE_SIZES][TN_CACHE_KINDS];
+    atomic_uint_fast64_t bytes; /* written under the lock */
     atomic_uint_fast64_t count;
 };
 
@@ -40,8 +40,8 @@ void tn_memory_cache_init(struct tn_memory_cache *cache, struct tn_gpu *gpu,
                           struct tn_budget *budget, uint64_t limit_bytes);
 void tn_memory_cache_fini(struct tn_memory_cache *cache); /* gives all back to the driver */
 
-/* The newest memory of exactly that size and kind, charged to the device already; NULL when there is
- * none. The properties' peers do not matter. */
+/* The newest memory of exactly that size and kind, charged already; NULL when there is
+ * none. */
 struct tn_memory *tn_memory_cache_take(struct tn_memory_cache *cache, uint64_t bytes,
                                        struct tn_memory_properties properties);
 

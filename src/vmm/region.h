@@ -24,11 +24,11 @@ struct tn_region {
     uint64_t bytes;         /* immutable, a power of two */
     uint64_t slot_count;    /* immutable */
     uint64_t free_count;    /* guarded by the REGION lock */
-    uint64_t
-        used_bytes; /* from base to the end of the highest slot that was ever taken; guarded by the REGION lock */
+    /* from base to the end of the highest slot that was ever taken; guarded by the REGION lock */
+    uint64_t used_bytes;
     uint64_t *taken; /* a bit a slot; guarded by the REGION lock */
-    uint64_t
-        *mapped; /* a bit a page that ever had memory; part of taken; guarded by the REGION lock */
+    /* a bit a page that ever had memory; part of taken; guarded by the REGION lock */
+    uint64_t *mapped;
 };
 
 struct tn_regions {

@@ -440,6 +440,7 @@ CASE_BODY(batch)
     SET_UP(cuStreamSynchronize(bench.stream));
     HOLDS(contract_word(bench.start[LINEAR], 250) == 0x03030303, "the bytes are there");
     batch_gives(TN_CUDA_SUCCESS, "two kinds of them", &batch, 2, bench.stream, NO_COPY);
+    SET_UP(cuStreamSynchronize(bench.stream));
     batch_gives(TN_CUDA_SUCCESS, "on the thread's stream", &batch, 1, TN_CU_STREAM_PER_THREAD,
                 NO_COPY);
     SET_UP(cuStreamSynchronize(TN_CU_STREAM_PER_THREAD));

@@ -1,11 +1,16 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Says which answers of the driver no case shows.
-#   uncovered.sh PAIRS OUTPUT...
-# PAIRS has a function and a result a line; lines with # are comments. An answer is shown when a
-# line of an output of tarn_contract has it as "function=RESULT". Exit status 0: all are shown.
+# Says which of the answers in pairs.txt no case shows.
+#   uncovered.sh SOURCE
+# SOURCE is an output of tarn_contract, or `h200` for the record. pairs.txt has a function and a
+# result a line; lines with # are comments. An answer is shown when a line of the source has it as
+# "function=RESULT". Exit status 0: all are shown.
 set -eu
-awk -v pairs="$1" '
+here=$(cd "$(dirname "$0")" && pwd)
+scratch=$(mktemp)
+trap 'rm -f "$scratch"' EXIT
+"$here/lines.sh" "$1" >"$scratch"
+awk -v pairs="$here/pairs.txt" '
     FILENAME == pairs {
         if ($0 !~ /^(#|$)/)
             wanted[++count] = $1 "=" $2
@@ -26,4 +31,4 @@ awk -v pairs="$1" '
         }
         printf "%d answers, %d not shown\n", count, missing
         exit missing > 0
-    }' "$@"
+    }' "$here/pairs.txt" "$scratch"

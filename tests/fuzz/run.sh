@@ -5,6 +5,10 @@
 # The stored inputs of a target, tests/fuzz/corpus/NAME.inputs, are the beginning. Afterwards they are written
 # anew: those that were there, and the fewest others that libFuzzer finds to show every edge that was seen. An
 # input that fails is left in build/libfuzzer/found. Exit status 0: none failed.
+#
+#   tests/fuzz/run.sh fewest NAME...           fuzzes nothing, and leaves stored inputs out
+# The fewest stay that show every edge to libFuzzer, and those that show the fuzzer of preset fuzz a new step. What
+# either sees of all is printed before and after; it differs by some edges from run to run, for there are threads.
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
 seconds=${1:-60}
@@ -19,6 +23,37 @@ mkdir -p "$found"
 export TARN_DRIVER="$build/lib/libtarn_sim.so"
 export UBSAN_OPTIONS=print_stacktrace=1
 failures=0
+
+# Prints what the two fuzzers see of the inputs in a folder.
+seen() {
+    printf '%s: %s, %s edges\n' "$name" \
+        "$(TARN_DRIVER=$root/build/fuzz/lib/libtarn_sim.so nice -n 19 "$root/build/fuzz/bin/fuzz_$name" "$1" | sed 1q)" \
+        "$(nice -n 19 "$build/bin/fuzz_$name" -runs=0 "$1" 2>&1 | sed -n 's/.*DONE *cov: \([0-9]*\).*/\1/p')"
+}
+
+leave_fewest() {
+    cmake --preset fuzz >/dev/null
+    cmake --build --preset fuzz >/dev/null
+    stored=$root/tests/fuzz/corpus/$name.inputs
+    work=$build/fewest/$name
+    rm -rf "$work"
+    mkdir -p "$work/all" "$work/few"
+    "$build/bin/fuzz_pack" unpack "$stored" "$work/all" "$name" >/dev/null
+    seen "$work/all"
+    nice -n 19 "$build/bin/fuzz_$name" -merge=1 -use_counters=0 -max_len=3604 \
+        "$work/few" "$work/all" >"$work/merge.log" 2>&1
+    TARN_DRIVER=$root/build/fuzz/lib/libtarn_sim.so nice -n 19 \
+        "$root/build/fuzz/bin/fuzz_$name" "$work/all" -out="$work/few" >/dev/null
+    "$build/bin/fuzz_pack" pack "$stored" "$work/few"
+    seen "$work/few"
+}
+
+if [ "$seconds" = fewest ]; then
+    for name; do
+        leave_fewest
+    done
+    exit 0
+fi
 
 for name; do
     stored=$root/tests/fuzz/corpus/$name.inputs

@@ -2,8 +2,8 @@
 /* cells.h -- the mistakes that are planted in graphs: which, and in nodes of which types.
  *
  * Each row of PLANTED_CELLS is a test, and is made twice: in a graph that Tarn captured, and in one that the program
- * captured itself. tests/planted/table.py makes docs/planted.md of these tables: a row stands on a line of its own, and
- * a class and a type of node without a test have a reason. */
+ * captured itself. tests/planted/table.py makes docs/planted.md of these tables, and prints the tests of a cell there: a
+ * row stands on a line of its own, and a class and a type of node without a test have a reason. */
 #ifndef TARN_TESTS_PLANTED_CELLS_H
 #define TARN_TESTS_PLANTED_CELLS_H
 
@@ -55,17 +55,14 @@
     X(FREED_LINEAR, TARN_POINTER_UNKNOWN) \
     X(OVERWRITES, TARN_POINTER_OVERWRITES)
 
+/* Class that no graph can have a mistake of, and why. */
+#define PLANTED_NEVER(X) \
+    X(TARN_POINTER_PAUSED, "the library does not pause pools yet")
+
 /* Class, type of node, why it has no test. */
 #define PLANTED_REASONS(X) \
     X(TARN_POINTER_BEYOND, "kernel", "a kernel's parameter does not say how many bytes are touched") \
     X(TARN_POINTER_BEYOND, "host function", "an argument does not say how many bytes are touched") \
-    X(TARN_POINTER_PAUSED, "kernel", "the library does not pause pools yet") \
-    X(TARN_POINTER_PAUSED, "child graph", "the library does not pause pools yet") \
-    X(TARN_POINTER_PAUSED, "conditional", "the library does not pause pools yet") \
-    X(TARN_POINTER_PAUSED, "copy", "the library does not pause pools yet") \
-    X(TARN_POINTER_PAUSED, "set", "the library does not pause pools yet") \
-    X(TARN_POINTER_PAUSED, "batch", "the library does not pause pools yet") \
-    X(TARN_POINTER_PAUSED, "host function", "the library does not pause pools yet") \
     X(TARN_POINTER_PAGEABLE, "kernel", "a kernel's word that is in no memory which anyone knows is taken for a number") \
     X(TARN_POINTER_PAGEABLE, "set", "what a set or a batch names is the device's: it is unknown") \
     X(TARN_POINTER_PAGEABLE, "batch", "what a set or a batch names is the device's: it is unknown") \

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """table.py [--check]
+table.py CLASS [COLUMN]
 
-Makes docs/planted.md from the rows of tests/planted/cells.h: which class of mistake is planted in which type of node,
-by which tests. With --check it writes nothing, and fails when the file is another. It fails, too, when a class and a
-type have neither a test nor a reason, or both."""
+Makes docs/planted.md from the rows of tests/planted/cells.h: which class of mistake is planted in
+which type of node, by how many tests. With --check it writes nothing, and fails when the file is
+another. With a class, as "freed external", and a column of the page it prints the tests. It always
+fails when a class and a type have neither a test nor a reason, or both."""
 import pathlib
 import re
 import sys
@@ -16,16 +18,27 @@ ON_REQUEST = ("TARN_POINTER_OVERWRITES",)
 
 HEAD = """# Planted mistakes
 
-Which mistakes of a captured graph the tests plant, and in nodes of which types. Each test puts one address that is
-wrong, or becomes so after the capture, between correct ones, audits the graph and judges the whole of what is said of
-it: class, node, kernel, parameter, offset, address, bytes, block and pool. Each is made twice: in a graph that
-`tarn_capture_begin` captured, and in one that the program captured without Tarn. `make test LABEL=planted` runs all of
-them; `tests/planted/cells.h` has the rows that this page is made of by `tests/planted/table.py`. *Overwrites* is a mistake on
-request alone: there the options of the audit refuse it.
+Which mistakes of a captured graph the tests plant, and in nodes of which types. Each test puts one
+address that is wrong, or becomes so after the capture, between correct ones, and audits the graph.
+It judges the whole of what is said of the address: class, node, kernel, parameter, offset, address,
+bytes, block and pool. Each test is made twice: in a graph that `tarn_capture_begin` captured, and
+in one that the program captured without Tarn. `make test LABEL=planted` runs all of them.
+`tests/planted/table.py` makes this page of `tests/planted/cells.h`.
 
-In the column of child graphs the mistake is in a node of the child graph, in that of conditional nodes in a node of a
-body that is handed to the audit. Nodes of events and empty ones name no memory, and those of the driver's own memory
-only what the driver gives them.
+The classes say where the address points:
+
+"""
+
+MIDDLE = """
+*Overwrites* is a mistake on request alone: there the options of the audit refuse it. In the column
+of child graphs the mistake is in a node of the child graph. In that of conditional nodes it is in a
+node of a body that is handed to the audit. Nodes of events and empty ones name no memory, and those
+of the driver's own memory only what the driver gives them.
+
+`named 3`: three tests plant the mistake there, and the audit must name it. `none (a)`: there is
+none, for the reason below. `tests/planted/table.py "freed external" copy` prints the tests of a
+cell.
+
 """
 
 
@@ -47,31 +60,57 @@ def classes():
             if mistake == "true" or name in ON_REQUEST}
 
 
-def page():
+def cells():
+    """{class: {column: its tests, or the reason for none}} of those that a graph can have, and [(class, reason)]."""
     text = (ROOT / "tests/planted/cells.h").read_text()
     column_of = {row[0]: row[1] for row in rows(text, "PLANTED_CARRIERS")}
     class_of = {row[0]: row[1] for row in rows(text, "PLANTED_MISTAKES")}
     reasons = {(row[0], row[1]): row[2] for row in rows(text, "PLANTED_REASONS")}
-    columns = list(dict.fromkeys(column_of.values()))
+    never = {row[0]: row[1] for row in rows(text, "PLANTED_NEVER")}
     tests = {}
     for name, carrier, mistake in rows(text, "PLANTED_CELLS"):
         tests.setdefault((class_of[mistake], column_of[carrier]), []).append(name)
-    known = classes()
-    lines = ["", "| class | " + " | ".join(columns) + " |", "| --- " * (len(columns) + 1) + "|"]
-    for name, (title, meaning) in known.items():
-        cells = []
-        for column in columns:
+    found = {}
+    for name in classes():
+        for column in () if name in never else dict.fromkeys(column_of.values()):
             cell, reason = tests.pop((name, column), None), reasons.pop((name, column), None)
             if (cell is None) == (reason is None):
                 sys.exit(f"{name} in the column {column} has {'neither a test nor' if cell is None else 'tests and'} a reason")
-            cells.append("<br>".join(f"`{test}`" for test in cell) if cell else f"None: {reason}.")
-        lines.append(f"| **{title}**: {meaning} | " + " | ".join(cells) + " |")
-    if tests or reasons:
-        sys.exit(f"no class of mistakes, or no type: {list(tests) + list(reasons)}")
-    return HEAD + "\n".join(lines) + "\n"
+            found.setdefault(name, {})[column] = cell or reason
+    strangers = list(tests) + list(reasons) + [name for name in never if name not in classes()]
+    if strangers:
+        sys.exit(f"no class of mistakes, one that no graph can have, or no type: {strangers}")
+    return found, list(never.items())
+
+
+def page():
+    known, (found, never) = classes(), cells()
+    columns = list(next(iter(found.values())))
+    text = HEAD + "".join(f"- *{known[name][0]}*: {known[name][1]}\n" for name in found) + MIDDLE
+    text += "| class | " + " | ".join(columns) + " |\n" + "| --- " * (len(columns) + 1) + "|\n"
+    letters = {}
+    for name, row in found.items():
+        said = [f"named {len(cell)}" if isinstance(cell, list) else
+                f"none ({letters.setdefault(cell, chr(ord('a') + len(letters)))})" for cell in row.values()]
+        text += f"| *{known[name][0]}* | " + " | ".join(said) + " |\n"
+    text += "\n" + "".join(f"- (a) {reason}\n".replace("(a)", f"({letter})") for reason, letter in letters.items())
+    return text + "".join(f"- *{known[name][0]}*, {known[name][1]}: no graph has it, {reason}\n" for name, reason in never)
+
+
+def print_tests(title, column=None):
+    known, (found, _) = classes(), cells()
+    row = next((row for name, row in found.items() if known[name][0] == title), None)
+    if row is None or column not in (None, *row):
+        sys.exit(f"docs/planted.md has no row {title}" + (f" with a column {column}" if column else ""))
+    for cell in row.values() if column is None else [row[column]]:
+        print("\n".join(cell) if isinstance(cell, list) else f"none: {cell}")
 
 
 def main():
+    words = [word for word in sys.argv[1:] if word != "--check"]
+    if words:
+        print_tests(*words[:2])
+        return
     text = page()
     if PAGE.exists() and PAGE.read_text() == text:
         return

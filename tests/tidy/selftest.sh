@@ -38,7 +38,9 @@ good_tree() {
     write src/CMakeLists.txt "# ${spdx#// }" 'set(S base/host.c vmm/segment.c' 'sim/a.c)'
     write tests/CMakeLists.txt "# ${spdx#// }" 'F(unit/test_segment.c api/test_thing.c api/test_lifetimes_all.c)'
     write docs/lifetimes.md '# Lifetimes' '' '| | live | freed |' '| --- | --- | --- |' \
-        '| **free** | Goes.<br>`a_block_goes` | `REFUSED`.<br>`it_is_gone` `it_stays_gone` |'
+        '| free | goes | `REFUSED` |' '' '## free' '' '- *live*: Goes.' '- *freed*: `REFUSED`.'
+    write tests/api/lifetimes.txt '# Tests.' 'free / live: a_block_goes' \
+        'free / freed: it_is_gone it_stays_gone'
     write tests/api/test_lifetimes_all.c "$spdx" 'START_TEST(a_block_goes)' \
         'START_TEST(it_is_gone)' 'START_TEST(it_stays_gone)' \
         'tcase_add_test(tcase, a_block_goes);' 'tcase_add_test(tcase, it_is_gone);' \

@@ -15,8 +15,9 @@
 #   listed      every source and every test suite is in its CMakeLists.txt
 #   tested      every library source has a suite in tests/unit or a reason in untested.txt, and
 #               every public function occurs in tests/api
-#   lifetimes   every cell of the table in docs/lifetimes.md says something and names its tests, each of
-#               which is in tests/api/test_lifetimes_*.c; every test there is named by a cell
+#   lifetimes   every cell of the table in docs/lifetimes.md says something, has a sentence in the section of its
+#               operation, and tests in tests/api/lifetimes.txt. Each of these is in tests/api/test_lifetimes_*.c,
+#               and run; every test there is named by a cell
 #   invariants  every invariant tag (a header comment's line `V1  text`) occurs in a .c file beside
 #               it, where it is checked, and in a test, where it is broken; no two have one tag, but for the
 #               simulator's, which are a series of their own
@@ -82,7 +83,7 @@ for header in $headers; do
 done
 
 # lifetimes
-awk -f "$here/lifetimes.awk" docs/lifetimes.md tests/api/test_lifetimes_*.c >>"$found"
+awk -f "$here/lifetimes.awk" docs/lifetimes.md tests/api/lifetimes.txt tests/api/test_lifetimes_*.c >>"$found"
 
 # invariants
 for header in $(printf '%s\n' "$c_files" | grep -E '^src/.*\.h$' || :); do

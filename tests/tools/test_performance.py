@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which lines performance.py keeps of a file of results, and which it shows."""
+
+import contextlib
+import io
+import json
+import pathlib
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "tools"))
+
+import performance  # noqa: E402
+
+
+def line(day, median, commit="abcdef0", device=performance.DEVICE, row="pair", variant="512 B", rival=None):
+    return {"date": f"2026-11-{day:02}T00:00:00Z", "commit": commit, "device": device, "simulated": False,
+            "row": row, "variant": variant, "rival": rival, "median": median}
+
+
+class Performance(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.path = self.folder / "h200.jsonl"
+
+    def thinned(self, *lines):
+        """The medians that are left of these lines, in their order."""
+        self.path.write_text("".join(json.dumps(entry) + "\n" for entry in lines))
+        with contextlib.redirect_stdout(io.StringIO()):
+            was_thin = performance.is_thin(self.path)
+            performance.thin(self.path)
+            self.assertTrue(performance.is_thin(self.path))
+        left = [entry["median"] for _, entry in performance.read_results(self.path)]
+        self.assertEqual(was_thin, len(left) == len(lines))
+        return left
+
+    def test_the_newest_line_of_a_figure_is_kept(self):
+        self.assertEqual(self.thinned(line(2, 20), line(3, 30), line(1, 10)), [30])
+
+    def test_the_last_of_lines_with_one_date_is_kept(self):
+        self.assertEqual(self.thinned(line(2, 20), line(2, 21)), [21])
+
+    def test_a_build_with_changes_is_kept_where_no_other_has_the_figure(self):
+        dirty = line(3, 30, commit="abcdef0-dirty")
+        self.assertEqual(self.thinned(line(2, 20), dirty), [20])
+        self.assertEqual(self.thinned(dirty, line(2, 20)), [20])
+        self.assertEqual(self.thinned(line(2, 20, variant="1 MiB"), dirty), [20, 30])
+
+    def test_row_variant_rival_and_device_make_figures_of_their_own(self):
+        others = [line(1, 1), line(1, 2, row="trace"), line(1, 3, variant="1 MiB"), line(1, 4, rival="PyTorch"),
+                  line(1, 5, device="NVIDIA H100")]
+        self.assertEqual(self.thinned(*others), [1, 2, 3, 4, 5])
+
+    def test_figures_stay_in_the_order_of_their_first_appearance(self):
+        other = line(1, 10, variant="1 MiB")
+        self.assertEqual(self.thinned(line(1, 1), other, line(2, 2)), [2, 10])
+
+    def test_lines_of_frameworks_and_counts_are_figures_too(self):
+        date = {"date": "2026-11-01T00:00:00Z", "commit": "abcdef0"}
+        audits = [{**date, "framework": "PyTorch", "workload": work, "allocator": "Tarn", "median": median}
+                  for median, work in enumerate(("training", "decode", "training"))]
+        counts = [{**date, "case": case, "median": median} for median, case in enumerate(("pair", "step", "pair"), 3)]
+        self.assertEqual(self.thinned(*audits, *counts), [2, 1, 5, 4])
+
+    def test_a_thinned_file_shows_what_it_showed(self):
+        lines = [line(1, 1), line(1, 2, rival="PyTorch"), line(2, 3), line(3, 4, commit="abcdef0-dirty")]
+        self.path.write_text("".join(json.dumps(entry) + "\n" for entry in lines))
+        before = list(performance.Figures(self.folder, False).lines.items())
+        self.thinned(*lines)
+        self.assertEqual(list(performance.Figures(self.folder, False).lines.items()), before)
+        self.assertEqual([entry["median"] for _, entry in before], [3, 2])
+
+    def grid_of(self, *lines):
+        self.path.write_text("".join(json.dumps({"unit": "ns", **entry}) + "\n" for entry in lines))
+        figures = performance.Figures(self.folder, False)
+        columns = [performance.column(figures, "pair", rival or "Tarn", "{} B", rival) for rival in (None, "PyTorch")]
+        return performance.grid("bytes", [512, 1024], columns).split("\n")
+
+    def test_a_grid_has_rows_and_columns_with_figures_alone_and_their_runs(self):
+        self.assertEqual(self.grid_of(line(1, 1)), ["| bytes (ns) | Tarn |", "| --- | --- |", "| 512 | 1 |", "",
+                                                    "Run: 2026-11-01 `abcdef0`."])
+        both = self.grid_of(line(1, 1), line(2, 2, variant="1024 B, up to 1 KiB", rival="PyTorch"))
+        self.assertEqual(both[0], "| bytes (ns) | Tarn | PyTorch |")
+        self.assertEqual(both[2:4], ["| 512 | 1 |  |", "| 1024 |  | 2 |"])
+        self.assertEqual(both[-1], "Runs: 2026-11-01 `abcdef0`, 2026-11-02 `abcdef0`.")
+
+    def test_a_unit_that_not_all_figures_of_a_grid_have_stands_in_each_cell(self):
+        mixed = self.grid_of({**line(1, 1), "unit": "us"}, line(1, 2, rival="PyTorch"))
+        self.assertEqual(mixed[0], "| bytes | Tarn | PyTorch |")
+        self.assertEqual(mixed[2], "| 512 | 1 us | 2 ns |")
+
+    def test_a_slower_machine_is_not_shown(self):
+        self.path.write_text(json.dumps(line(1, 1)) + "\n")
+        (self.folder / "slow.jsonl").write_text(json.dumps(line(2, 2)) + "\n")
+        self.assertEqual(performance.Figures(self.folder, False).find("pair", "512 B")["median"], 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
