@@ -23,6 +23,6 @@ tarn_status tn_pointer_look(struct tn_gpu *gpu, uint64_t address, struct tn_poin
     if (mapped != 0 && type != 0)
         *memory =
             (struct tn_pointee){type == TN_CU_MEMORYTYPE_HOST ? TN_POINTEE_HOST : TN_POINTEE_DEVICE,
-                               ordinal, start, bytes};
+                                ordinal, start, bytes};
     return TARN_OK;
 }
