@@ -12,11 +12,11 @@ static struct tn_order order;
 
 static bool takes_records; /* looking at pending blocks takes all that are set aside */
 
-void __real_tn_pending_poll(tarn_pool *polled, bool waited);
-void __wrap_tn_pending_poll(tarn_pool *polled, bool waited);
-void __wrap_tn_pending_poll(tarn_pool *polled, bool waited)
+void __real_tn_pending_poll_to_use(tarn_pool *polled, bool captured);
+void __wrap_tn_pending_poll_to_use(tarn_pool *polled, bool captured);
+void __wrap_tn_pending_poll_to_use(tarn_pool *polled, bool captured)
 {
-    __real_tn_pending_poll(polled, waited);
+    __real_tn_pending_poll_to_use(polled, captured);
     while (takes_records && polled->store.spare_count > 0)
         (void)tn_block_take(&polled->store);
 }
