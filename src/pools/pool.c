@@ -218,8 +218,8 @@ void tn_pool_unpin(tarn_pool *pool)
 static void dismantle(tarn_pool *pool)
 {
     tn_pool_lock(pool);
-    TN_ASSERT(is_unused(pool) &&
-              pool->hold_count == 0); /* a call that is told so counts for a moment */
+    /* Its pins are closed: whoever tries one now is refused, and is counted meanwhile. */
+    TN_ASSERT(is_unused(pool) && pool->hold_count == 0);
     tn_pending_poll(pool, true);
     for (struct tn_block *block = tn_live_first(pool->segments); block != NULL;
          block = tn_live_next(block)) { /* DISCARDED blocks go with their pool */

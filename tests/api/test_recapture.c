@@ -149,16 +149,20 @@ static void branch(uint64_t seed, void **addresses)
 static void begin_pool(uint64_t seed, bool held)
 {
     void *blocks[LIVE];
+    tn_cu_stream users[LIVE];
 
     state = seed * 77 + 1;
     if (held)
         sim.hold_work();
     for (size_t i = 0; i < LIVE; i++) {
+        users[i] = pick(2) == 0 ? third : world.side;
         blocks[i] = test_alloc(world.pool, some_bytes(), world.stream);
-        test_fill(third, blocks[i], 3, 1);
+        test_fill(users[i], blocks[i], 3, 1);
     }
     for (size_t i = 0; i < LIVE; i += 2)
-        OK(tarn_free_on(blocks[i], pick(2) == 0 ? third : world.side));
+        OK(tarn_free_on(blocks[i], users[i]));
+    test_order(third, world.stream); /* what stays is the stream's again */
+    test_order(world.side, world.stream);
 }
 
 /* The same branch, captured again and again under each answer. Only rounds before which

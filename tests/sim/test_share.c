@@ -458,11 +458,39 @@ START_TEST(a_mapping_runs_over_no_memory_of_another_kind)
 }
 END_TEST
 
+/* Has the system put 4 GiB and something more where it would put the next, and keeps the end of that, from 64 MiB behind a
+ * multiple of 4 GiB on. What the system gives next at such a multiple has this for a neighbour. MAP_FAILED where it does
+ * not follow hints. */
+static void *take_neighbour(size_t *bytes)
+{
+    const uintptr_t distance = (uintptr_t)1 << 32;
+    const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    size_t probed = distance + 64 * MIB;
+    void *probe = mmap(NULL, probed, PROT_NONE, flags, -1, 0);
+    ck_assert(probe != MAP_FAILED);
+    ck_assert_int_eq(munmap(probe, probed), 0);
+    uintptr_t end = (uintptr_t)probe + probed;
+    uintptr_t start = (uintptr_t)probe / distance * distance + 64 * MIB;
+    if (start < (uintptr_t)probe)
+        start += distance;
+    *bytes = end - start;
+    void *taken = mmap((void *)start, *bytes, PROT_NONE, flags, -1, 0);
+    if (taken != MAP_FAILED && taken != (void *)start) {
+        ck_assert_int_eq(munmap(taken, *bytes), 0);
+        taken = MAP_FAILED;
+    }
+    return taken;
+}
+
 /* Wherever the system puts the process, nothing of it lies behind a reservation without a hint. */
 START_TEST(behind_a_reservation_without_a_hint_there_is_room)
 {
+    size_t neighbour_bytes;
     enter_context();
     if (!hints_are_followed())
+        return;
+    void *neighbour = take_neighbour(&neighbour_bytes);
+    if (neighbour == MAP_FAILED)
         return;
     size_t room = _i == 0 ? 2 * MIB : 64 * MIB;
     tn_cu_deviceptr first = reserve(room);
@@ -475,6 +503,7 @@ START_TEST(behind_a_reservation_without_a_hint_there_is_room)
     OK(cu.cuMemUnmap(first, 256 * MIB));
     OK(cu.cuMemRelease(handle));
     OK(cu.cuMemAddressFree(first, room));
+    ck_assert_int_eq(munmap(neighbour, neighbour_bytes), 0);
 }
 END_TEST
 
