@@ -5,7 +5,8 @@
 #include "graphs/admit.h"
 #include "graphs/broken.h"
 #include "graphs/unrouted.h"
-#include "pools/steady.h"
+#include "heap/steady.h"
+#include "pools/arena_table.h"
 #include "pools/use.h"
 #include "tarn/memory.h"
 

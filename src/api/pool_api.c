@@ -4,12 +4,12 @@
 #include "api/call.h"
 #include "base/host.h"
 #include "graphs/broken.h"
-#include "pools/bins.h"
+#include "heap/bins.h"
 #include "observe/check.h"
+#include "observe/stats.h"
 #include "pools/grow.h"
 #include "pools/reclaim.h"
 #include "pools/reserve.h"
-#include "observe/stats.h"
 #include "tarn/pool.h"
 
 /* What the options' memory is to be; asks the driver. */

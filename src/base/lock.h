@@ -4,7 +4,7 @@
  * A thread takes locks in rising rank, never two of one rank but where that is said. Debug builds record
  * what each thread holds and check the order, double locking, and that nothing is held on return from the API.
  * Of REPLAY and COUNTS there are spin locks, else mutexes. Of ARENA a thread holds many: whoever has POOL takes all of
- * the pool's; else an arena's is taken alone (pools/arena_lock.h). It is not recorded, for each allocation takes one.
+ * the pool's; else an arena's is taken alone (heap/arena_lock.h). It is not recorded, for each allocation takes one.
  *
  * rank      protects                           allowed while held        not allowed while held
  * PROCESS   loading the driver; which devices  driver calls that do not  user callbacks; waits for

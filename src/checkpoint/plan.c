@@ -30,6 +30,7 @@
 #include "base/error.h"
 #include "base/host.h"
 #include "graphs/replay.h"
+#include "pools/arenas.h"
 #include "pools/device.h"
 #include "pools/watch.h"
 

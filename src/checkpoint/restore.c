@@ -22,12 +22,14 @@
 #include "base/checked.h"
 #include "base/contract.h"
 #include "base/error.h"
-#include "base/hot.h"
 #include "base/host.h"
+#include "base/hot.h"
 #include "checkpoint/contents.h"
 #include "checkpoint/plan.h"
 #include "checkpoint/uses.h"
 #include "graphs/replay.h"
+#include "heap/sequence.h"
+#include "pools/arenas.h"
 #include "pools/grow.h"
 #include "pools/handover.h"
 #include "pools/ladder.h"
@@ -226,7 +228,7 @@ static void end_pending(tarn_pool *pool, struct tn_block *block, uint64_t end)
         tn_pending_remove(pool, block);
         tn_block_count_freed(block, tn_gpu_epoch(&pool->device->gpu),
                              tn_gpu_epoch(&pool->device->gpu));
-        next = tn_heap_put(pool, block)->next;
+        next = tn_heap_put(&pool->store, block)->next;
     }
 }
 
@@ -264,7 +266,7 @@ static struct tn_block *revive(struct tn_plan *plan, const struct tn_saved_block
     if (pool->hold_count > 0 && goes_to_captures(&run, below))
         heap = &pool->idle.heaps[heap->kind]; /* no order's own heap may hand it out */
     tn_heap_take_over(pool, heap, find_over(&run, below), run.begin, run.end);
-    block = tn_heap_carve(pool, find_over(&run, below), run.begin, tn_saved_bytes(saved));
+    block = tn_heap_carve(&pool->store, find_over(&run, below), run.begin, tn_saved_bytes(saved));
     block->requested = saved->requested;
     block->sequence = saved->sequence;
     tn_block_set_order(block, tn_plan_order(plan, saved));

@@ -14,6 +14,7 @@
 #include <stddef.h>
 
 #include "base/contract.h"
+#include "pools/arenas.h"
 #include "pools/body.h"
 #include "pools/device.h"
 #include "pools/handover.h"

@@ -16,6 +16,7 @@
 #include "checkpoint/uses.h"
 #include "graphs/admit.h"
 #include "graphs/replay.h"
+#include "pools/arenas.h"
 #include "pools/handover.h"
 
 static struct tn_records checkpoint_records =

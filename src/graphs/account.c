@@ -153,7 +153,7 @@ static void add_word(struct account *account, const tarn_pool *pool, size_t word
     uint64_t several = 0;
 
     for (const struct tn_hold *hold = pool->holds; hold != NULL; hold = hold->next) {
-        uint64_t bits = word < hold->word_count ? hold->map[word] : 0;
+        uint64_t bits = tn_chunk_set_word(&hold->chunks, word);
         const void *holder = hold->keeper != NULL ? (const void *)hold->keeper : hold;
 
         for (uint64_t left = bits; left != 0; left &= left - 1) {
@@ -197,7 +197,8 @@ static bool is_counted(const struct account *account, const tarn_pool *pool,
 
     if (account->whole)
         return chunk->hold_count > 0;
-    while (hold != NULL && !(is_accounted(account, hold->keeper) && tn_hold_has_chunk(hold, chunk)))
+    while (hold != NULL &&
+           !(is_accounted(account, hold->keeper) && tn_chunk_set_has_id(&hold->chunks, chunk->id)))
         hold = hold->next;
     return hold != NULL;
 }

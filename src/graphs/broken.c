@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "driver/capture_error.h"
 #include "driver/node.h"
+#include "pools/arenas.h"
 
 enum { PART_BYTES = 512, FORKS_MAX = 4 };
 

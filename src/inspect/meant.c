@@ -13,8 +13,8 @@
 #include "base/contract.h"
 #include "base/error.h"
 #include "base/host.h"
+#include "heap/births.h"
 #include "inspect/node_order.h"
-#include "pools/births.h"
 #include "pools/hold.h"
 #include "pools/pool.h"
 

@@ -2,7 +2,7 @@
 /* meant.h -- which block a node means, where a capture had several at one address, one after the other.
  *
  * A node means the newest block that had its address when the node was captured. The births of the graph's captures say
- * which blocks lay there, and where their streams stood when each was allocated (pools/births.h); the graph's edges say
+ * which blocks lay there, and where their streams stood when each was allocated (heap/births.h); the graph's edges say
  * what was captured before that, and what behind it (inspect/node_order.h).
  *
  * Nodes of a child graph or a body stand where their node stands, but in births of that body's own capture. Of births

@@ -11,7 +11,7 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/host.h"
-#include "pools/births.h"
+#include "heap/births.h"
 
 static tarn_status no_memory(uint32_t count)
 {
@@ -151,7 +151,7 @@ static bool find_node(const struct tn_node_order *order, uint64_t word, uint32_t
     return found != NULL;
 }
 
-/* words: a place of pools/births.h. False: it is not known, or a node is there no more. */
+/* words: a place of heap/births.h. False: it is not known, or a node is there no more. */
 static bool find_standpoint(const struct tn_node_order *order, const uint64_t *words,
                             struct standpoint *at)
 {

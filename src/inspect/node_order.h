@@ -3,7 +3,7 @@
  *
  *   G8  a node that is told to be before a moment of its capture, or behind it, was captured so
  *
- * A moment is known by where a stream stood: by the nodes that its next one was to depend on (pools/births.h). A node's
+ * A moment is known by where a stream stood: by the nodes that its next one was to depend on (heap/births.h). A node's
  * place among the nodes of its graph, which the driver gives in the order in which they were made, says what was before
  * it:
  *
@@ -56,7 +56,7 @@ TARN_MUST_CHECK tarn_status tn_node_order_read(struct tn_node_order *order, stru
                                                const struct tn_references *references,
                                                const struct tn_level *of);
 
-/* Whether the node, by its place in the graph, was captured before a stream stood at words, a place of pools/births.h that
+/* Whether the node, by its place in the graph, was captured before a stream stood at words, a place of heap/births.h that
  * stays where it is, or behind that. */
 enum tn_captured tn_node_order_find(struct tn_node_order *order, uint32_t node,
                                     const uint64_t *words);

@@ -12,8 +12,8 @@
 #include "base/error.h"
 #include "base/host.h"
 #include "driver/pinned.h"
+#include "heap/live_index.h"
 #include "pools/device.h"
-#include "pools/live_index.h"
 
 enum { WORD_BYTES = 8, PIECES_MAX = 256 };
 

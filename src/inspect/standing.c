@@ -13,8 +13,8 @@
 #include "base/error.h"
 #include "base/host.h"
 #include "driver/pointer.h"
+#include "heap/live_index.h"
 #include "pools/hold.h"
-#include "pools/live_index.h"
 #include "pools/pool.h"
 #include "pools/watch.h"
 
@@ -65,7 +65,7 @@ static bool is_held(const struct search *search, size_t index, const struct tn_s
         return false;
     chunk = tn_segment_chunk_at(segment, address_of(search, index) - segment->base);
     for (const struct tn_hold *hold = search->holds; hold != NULL; hold = hold->selected) {
-        if (tn_hold_has_chunk(hold, chunk))
+        if (tn_chunk_set_has_id(&hold->chunks, chunk->id))
             return true;
     }
     return is_in_child && chunk->hold_count > 0;

@@ -253,7 +253,7 @@ static uint64_t count_holds(const tarn_pool *pool, uint32_t id)
     uint64_t count = 0;
 
     for (const struct tn_hold *hold = pool->holds; hold != NULL; hold = hold->next)
-        count += id / 64 < hold->word_count && (hold->map[id / 64] >> (id % 64) & 1) != 0;
+        count += tn_chunk_set_has_id(&hold->chunks, id);
     return count;
 }
 

@@ -122,8 +122,7 @@ static void add_claims(const tarn_pool *pool, tarn_memory_stats *stats)
         uint64_t closed = 0;
 
         for (const struct tn_hold *hold = pool->holds; hold != NULL; hold = hold->next) {
-            if (word < hold->word_count)
-                *(hold->open ? &open : &closed) |= hold->map[word];
+            *(hold->open ? &open : &closed) |= tn_chunk_set_word(&hold->chunks, word);
         }
         stats->capture_bytes += tn_holds_bytes_in(pool, word, open);
         stats->graph_bytes += tn_holds_bytes_in(pool, word, closed);

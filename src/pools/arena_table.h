@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "base/checked.h"
+#include "heap/steady.h"
 #include "pools/pool.h"
 
 struct tn_arena_entry {
@@ -67,6 +68,19 @@ static inline struct tn_arena *tn_arena_seek(const tarn_pool *pool, struct tn_or
                ? atomic_load_explicit(&tn_arena_entry_find(table, tn_arena_key(order))->arena,
                                       memory_order_acquire)
                : NULL;
+}
+
+/* Allocates for a stream outside captures. False: nothing has changed, and tn_pool_allocate is to be asked. */
+static TN_ALWAYS_INLINE bool tn_steady_allocate(const tarn_pool *pool, struct tn_order order,
+                                                uint64_t requested, uint64_t alignment,
+                                                void **address)
+{
+    struct tn_arena *arena = tn_arena_seek(pool, order);
+
+    TN_ASSERT(order.capture_id == 0);
+    return TN_LIKELY(arena != NULL) &&
+           tn_steady_allocate_from(arena, (struct tn_steady_claim){.order = order, .pool = pool},
+                                   requested, alignment, address);
 }
 
 /* Makes sure that the table has room for one more order; false when there is no memory. */

@@ -11,6 +11,7 @@
 #include "base/contract.h"
 #include "base/error.h"
 #include "base/host.h"
+#include "pools/arenas.h"
 #include "pools/device.h"
 
 tarn_status tn_body_open(tarn_pool *pool, const struct tn_body *body)

@@ -5,24 +5,8 @@
  * may be above. To know it would take a line of memory that all threads write. */
 #include "pools/counters.h"
 
+#include "heap/steady.h"
 #include "pools/device.h"
-#include "pools/steady.h"
-
-static void raise(uint64_t *peak, uint64_t amount)
-{
-    if ((int64_t)amount > (int64_t)*peak)
-        *peak = amount;
-}
-
-void tn_heap_counters_raise(struct tn_heap_counters *counters, uint64_t bytes, uint64_t requested)
-{
-    const struct tn_tally *allocated = &counters->allocated;
-    const struct tn_tally *freed = &counters->freed;
-
-    counters->peak.bytes = allocated->bytes - freed->bytes + bytes;
-    raise(&counters->peak.count, allocated->count - freed->count + 1);
-    raise(&counters->peak.requested, allocated->requested - freed->requested + requested);
-}
 
 struct collected {
     struct tn_heap_counters kinds[TN_HEAP_KINDS]; /* of all arenas */

@@ -15,6 +15,8 @@
 #include "base/fork.h"
 #include "base/host.h"
 #include "driver/pinned.h"
+#include "heap/sequence.h"
+#include "pools/arenas.h"
 #include "pools/await.h"
 #include "pools/use.h"
 #include "vmm/address_table.h"

@@ -7,6 +7,7 @@
 #define TARN_POOLS_DEVICE_H
 
 #include "pools/callbacks.h"
+#include "pools/counters.h"
 #include "vmm/memory_cache.h"
 #include "pools/pool.h"
 #include "pools/route.h"

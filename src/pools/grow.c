@@ -294,7 +294,7 @@ static void enter_mapped(tarn_pool *pool, struct tn_heap *heap, struct tn_block 
     tn_segment_admit(unmapped->segment, heap);
     if (unmapped->previous != NULL && unmapped->previous->state == TN_BLOCK_FREE)
         unmapped->previous->extends = false; /* P4 */
-    (void)tn_heap_put(pool, unmapped);
+    (void)tn_heap_put(&pool->store, unmapped);
 }
 
 tarn_status tn_heap_map_at(tarn_pool *pool, struct tn_heap *heap, struct tn_block *unmapped,
@@ -494,7 +494,7 @@ tarn_status tn_heap_grow(tarn_pool *pool, struct tn_heap *heap, uint64_t bytes, 
 static struct tn_block *punch(tarn_pool *pool, struct tn_block *block, struct tn_chunk *chunk,
                               enum tn_unmapped to)
 {
-    struct tn_block *hole = tn_heap_carve(pool, block, chunk->offset, chunk->bytes);
+    struct tn_block *hole = tn_heap_carve(&pool->store, block, chunk->offset, chunk->bytes);
 
     count_unmapped(pool, chunk);
     remove_chunk(pool, chunk, to);

@@ -14,6 +14,7 @@
 
 #include "base/checked.h"
 #include "base/contract.h"
+#include "pools/arenas.h"
 #include "pools/body.h"
 #include "pools/device.h"
 
@@ -55,7 +56,7 @@ static void transfer(tarn_pool *pool, struct tn_run run, struct tn_block *inside
             if (tn_block_end(block) > run.end)
                 tn_bins_insert(&from->bins, tn_block_split(&pool->store, block, run.end));
             block->heap = to;
-            next = tn_heap_put(pool, block)->next;
+            next = tn_heap_put(&pool->store, block)->next;
         } else {
             tn_block_pass(block, to);
         }

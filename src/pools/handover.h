@@ -5,7 +5,7 @@
 #ifndef TARN_POOLS_HANDOVER_H
 #define TARN_POOLS_HANDOVER_H
 
-#include "pools/arena.h"
+#include "heap/arena.h"
 
 /* A run of addresses in one segment. */
 struct tn_run {

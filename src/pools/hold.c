@@ -17,10 +17,10 @@
 #include "base/error.h"
 #include "base/host.h"
 #include "driver/exec.h"
+#include "heap/sequence.h"
+#include "pools/arenas.h"
 #include "pools/device.h"
 #include "pools/use.h"
-
-enum { BITS = 64 };
 
 static struct tn_records hold_records = TN_RECORDS_INIT(struct tn_hold);
 
@@ -47,12 +47,6 @@ static void recycle_spent(void)
     }
 }
 
-static bool reserve_words(struct tn_hold *hold, size_t count)
-{
-    return tn_host_grow((void **)&hold->map, &hold->word_count, (count + BITS - 1) / BITS,
-                        sizeof *hold->map);
-}
-
 tarn_status tn_hold_open(tarn_pool *pool, struct tn_order order, bool owned, struct tn_hold **hold)
 {
     struct tn_hold *made;
@@ -60,10 +54,10 @@ tarn_status tn_hold_open(tarn_pool *pool, struct tn_order order, bool owned, str
     TN_ASSERT(order.capture_id != 0);
     recycle_spent();
     made = tn_records_take(&hold_records);
-    if (made == NULL || !reserve_words(made, pool->chunk_ids + 1) ||
+    if (made == NULL || !tn_chunk_set_reserve(&made->chunks, pool->chunk_ids + 1) ||
         !tn_blocks_add_cold(&pool->store)) { /* any block may be freed from now on, and wait */
         if (made != NULL) {
-            tn_host_free(made->map);
+            tn_chunk_set_free(&made->chunks);
             tn_records_give(&hold_records, made);
         }
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a capture's hold");
@@ -141,7 +135,7 @@ bool tn_holds_are_open(const tarn_pool *pool, uint64_t serial)
 bool tn_holds_reserve(tarn_pool *pool, size_t count)
 {
     for (struct tn_hold *hold = pool->holds; hold != NULL; hold = hold->next) {
-        if (hold->open && !reserve_words(hold, count))
+        if (hold->open && !tn_chunk_set_reserve(&hold->chunks, count))
             return false;
     }
     return true;
@@ -152,36 +146,11 @@ void tn_hold_add(struct tn_hold *hold, const struct tn_block *block)
     TN_ASSERT(hold->open);
     for (uint64_t offset = block->offset; offset < tn_block_end(block);) {
         struct tn_chunk *chunk = tn_segment_chunk_at(block->segment, offset);
-        uint64_t bit = (uint64_t)1 << (chunk->id % BITS);
 
-        TN_ASSERT(chunk->id / BITS < hold->word_count);
-        if ((hold->map[chunk->id / BITS] & bit) == 0) {
-            hold->map[chunk->id / BITS] |= bit;
+        if (tn_chunk_set_add(&hold->chunks, chunk))
             chunk->hold_count += 1;
-        }
         offset = tn_chunk_end(chunk);
     }
-}
-
-bool tn_hold_has(const struct tn_hold *hold, const struct tn_segment *segment, uint64_t offset,
-                 uint64_t bytes)
-{
-    uint64_t end = offset + bytes;
-
-    while (offset < end) {
-        const struct tn_chunk *chunk = tn_segment_chunk_at(segment, offset);
-
-        if ((hold->map[chunk->id / BITS] >> (chunk->id % BITS) & 1) == 0)
-            return false;
-        offset = tn_chunk_end(chunk);
-    }
-    return true;
-}
-
-bool tn_hold_has_chunk(const struct tn_hold *hold, const struct tn_chunk *chunk)
-{
-    return chunk->id / BITS < hold->word_count &&
-           (hold->map[chunk->id / BITS] >> (chunk->id % BITS) & 1) != 0;
 }
 
 uint64_t tn_holds_bytes_in(const tarn_pool *pool, size_t word, uint64_t bits)
@@ -189,7 +158,7 @@ uint64_t tn_holds_bytes_in(const tarn_pool *pool, size_t word, uint64_t bits)
     uint64_t bytes = 0;
 
     for (; bits != 0; bits &= bits - 1)
-        bytes += pool->chunks[BITS * word + (size_t)__builtin_ctzll(bits)]->bytes;
+        bytes += pool->chunks[TN_CHUNK_SET_BITS * word + (size_t)__builtin_ctzll(bits)]->bytes;
     return bytes;
 }
 
@@ -258,8 +227,8 @@ static void leave_pool(struct tn_hold *hold, bool proven)
 
     if (hold->open)
         end_capture(hold);
-    for (size_t id = 0; id < pool->chunk_ids && id / BITS < hold->word_count; id++) {
-        if ((hold->map[id / BITS] >> (id % BITS) & 1) != 0)
+    for (size_t id = 0; id < pool->chunk_ids; id++) {
+        if (tn_chunk_set_has_id(&hold->chunks, id))
             let_go(pool->chunks[id], proven);
     }
     while (*link != hold)
@@ -267,9 +236,8 @@ static void leave_pool(struct tn_hold *hold, bool proven)
     *link = hold->next;
     pool->hold_count -= 1;
     tn_pending_end_captured(pool);
-    tn_births_drop(hold);
-    tn_host_free(hold->map);
-    hold->map = NULL;
+    tn_births_drop(&hold->births);
+    tn_chunk_set_free(&hold->chunks);
     hold->magic = 0;
 }
 

@@ -34,7 +34,8 @@
 
 #include <stdatomic.h>
 
-#include "pools/arena.h"
+#include "heap/arena.h"
+#include "heap/chunk_set.h"
 
 enum tn_claim {
     TN_CLAIM_HELD,    /* the claimant will say when it is gone */
@@ -86,8 +87,7 @@ struct tn_hold {
     uint64_t end_mark;
     struct tn_births *births; /* of the capture's orders */
     bool births_lost;         /* some are not among them */
-    uint64_t *map;            /* a bit for each chunk id */
-    size_t word_count;
+    struct tn_chunk_set chunks;
     const struct tn_hold *selected; /* scratch of tn_holds_select; guarded by the pool's lock */
 };
 
@@ -122,14 +122,6 @@ void tn_hold_add(struct tn_hold *hold, const struct tn_block *block);
 /* The holds that go when that graph does: its own captures', and those of bodies in it. Linked by selected until the
  * lock is given back; NULL: there are none. keeper NULL: none. */
 const struct tn_hold *tn_holds_select(tarn_pool *pool, tn_cu_graph keeper);
-
-/* Whether it has all chunks under those bytes of the segment. Of an open hold: a closed one has no room for chunks that
- * were mapped later. */
-bool tn_hold_has(const struct tn_hold *hold, const struct tn_segment *segment, uint64_t offset,
-                 uint64_t bytes);
-
-/* Whether it has that chunk of its pool, which may have been mapped after the hold was closed. */
-bool tn_hold_has_chunk(const struct tn_hold *hold, const struct tn_chunk *chunk);
 
 /* The bytes of the chunks that are set in that word of the maps of holds. */
 uint64_t tn_holds_bytes_in(const tarn_pool *pool, size_t word, uint64_t bits);

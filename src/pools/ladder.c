@@ -33,12 +33,13 @@
 #include "base/error.h"
 #include "base/fork.h"
 #include "base/user_code.h"
+#include "pools/arenas.h"
 #include "pools/await.h"
 #include "pools/device.h"
 #include "pools/grow.h"
 #include "pools/handover.h"
-#include "pools/use.h"
 #include "pools/totals.h"
+#include "pools/use.h"
 #include "tarn/pressure.h"
 
 enum {

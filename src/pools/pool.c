@@ -23,7 +23,10 @@
 #include "base/fork.h"
 #include "base/host.h"
 #include "base/hot.h"
-#include "pools/arena_lock.h"
+#include "heap/arena_lock.h"
+#include "heap/sequence.h"
+#include "heap/steady.h"
+#include "pools/arenas.h"
 #include "pools/await.h"
 #include "pools/body.h"
 #include "pools/device.h"
@@ -31,24 +34,11 @@
 #include "pools/handover.h"
 #include "pools/ladder.h"
 #include "pools/reserve.h"
-#include "pools/steady.h"
 #include "pools/totals.h"
 #include "pools/use.h"
 #include "pools/watch.h"
 
 static struct tn_records pool_records = TN_RECORDS_INIT_KEEPING(struct tarn_pool, name, lock);
-
-static atomic_uint_fast64_t last_sequence;
-
-uint64_t tn_next_sequences(uint64_t count)
-{
-    return atomic_fetch_add_explicit(&last_sequence, count, memory_order_relaxed) + 1;
-}
-
-uint64_t tn_next_sequence(void)
-{
-    return tn_next_sequences(1);
-}
 
 static TN_APART void await_owners(const tarn_pool *pool, const struct tn_arena *but)
 {
@@ -76,12 +66,46 @@ void tn_pool_stop_others(tarn_pool *pool, const struct tn_arena *but)
     tn_counters_collect(pool);
 }
 
+/* Whether captures may be under way that what is freed in the arena must be kept for, but for its own, whose
+ * hold has all chunks of its blocks. Where a route is open there may be more of them than are known; that of a
+ * tarn_capture leads to no other. hold: of the arena's capture; NULL: none. */
+static bool may_have_other_captures(const tarn_pool *pool, const struct tn_hold *hold)
+{
+    uint64_t own = hold != NULL && hold->owned ? 1 : 0;
+
+    return pool->open_hold_count != own || pool->route_count != own;
+}
+
+/* What the arena may do by itself once the pool is unlocked. */
+static struct tn_steady_terms terms_of(const tarn_pool *pool, const struct tn_arena *arena)
+{
+    bool captured = tn_arena_is_captured(arena);
+    const struct tn_hold *hold = captured ? tn_hold_find(pool, arena->order.capture_id) : NULL;
+    struct tn_steady_terms terms = {
+        .joins = pool->checkpoint_count > 0,
+        .captured = hold != NULL ? &hold->chunks : NULL,
+    };
+
+    TN_ASSERT(arena != &pool->idle);
+    terms.allocates =
+        arena->met && arena->fence == NULL &&
+        atomic_load(&pool->magic) != 0 && /* else it is going: who has its handle is told so */
+        (!captured || (hold != NULL && pool->bodies == NULL));
+    /* The last free of a released pool, which ends it, is the pool's affair. */
+    terms.frees =
+        terms.allocates && !may_have_other_captures(pool, hold) && !atomic_load(&pool->released);
+    return terms;
+}
+
 void tn_pool_resume_others(tarn_pool *pool, const struct tn_arena *but)
 {
     for (struct tn_arena *arena = pool->arenas; arena != NULL; arena = arena->next) {
+        struct tn_steady_terms terms;
+
         if (arena == but)
             continue;
-        tn_steady_begin(arena);
+        terms = terms_of(pool, arena);
+        tn_steady_begin(arena, &terms);
         tn_arena_unlock(arena);
     }
 }
@@ -111,7 +135,7 @@ static void renew(tarn_pool *pool)
     pool->counters = (struct tn_pool_counters){0};
     tn_pins_open(&pool->pins);
     tn_arena_lock(&pool->idle);
-    tn_arena_init(&pool->idle, pool, (struct tn_order){0, 0});
+    tn_arenas_init_idle(pool);
     tn_arena_unlock(&pool->idle);
     tn_lock_release(&pool->lock);
 }
@@ -425,7 +449,7 @@ static void commit_allocation(tarn_pool *pool, struct tn_block *block,
                               const struct tn_request *request, struct tn_hold *hold,
                               uint64_t start, uint64_t bytes)
 {
-    block = tn_heap_carve(pool, block, start - block->segment->base, bytes);
+    block = tn_heap_carve(&pool->store, block, start - block->segment->base, bytes);
     block->requested = request->requested;
     tn_block_set_order(block, request->order);
     block->sequence = tn_next_sequence();
@@ -447,7 +471,7 @@ enum { RECORDS_FOR_ALLOCATION = 4 }; /* two for chunks that change hands, two fo
 static tarn_status try_allocate(tarn_pool *pool, const struct tn_request *request, bool frugal,
                                 bool *met, void **address)
 {
-    uint64_t bytes = tn_block_bytes_for(pool, request->requested);
+    uint64_t bytes = tn_block_bytes_for(pool->rounding, request->requested);
     uint64_t room = bytes + request->alignment - TN_BLOCK_BYTES_MIN;
     uint64_t capture_id = request->order.capture_id;
     struct tn_hold *hold = capture_id != 0 ? tn_hold_find(pool, capture_id) : NULL;
@@ -487,7 +511,7 @@ static tarn_status try_allocate(tarn_pool *pool, const struct tn_request *reques
     }
     TN_ASSERT(block != NULL);
     if (hold != NULL)
-        tn_births_provide(hold, arena);
+        hold->births_lost = !tn_births_provide(&arena->births, &hold->births) || hold->births_lost;
     start = tn_round_up(tn_block_address(block), request->alignment);
     if (!tn_live_reserve(tn_address_table_chunk(start), 1))
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a block's records");
@@ -665,7 +689,7 @@ static void free_block(tarn_pool *pool, struct tn_block *block, bool unheld, boo
     }
     freed_stamp = tn_block_freed_stamp(pool, block);
     tn_block_count_freed(block, freed_stamp, graphs_alone ? 0 : freed_stamp);
-    (void)tn_heap_put(pool, block);
+    (void)tn_heap_put(&pool->store, block);
 }
 
 void tn_pool_free_block(tarn_pool *pool, struct tn_block *block, bool told)

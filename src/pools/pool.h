@@ -13,7 +13,7 @@
  * Locking: tn_pool_lock guards everything below that is not immutable or atomic. It takes the pool's own
  * lock, and then those of all its arenas, so that nothing happens anywhere in the pool meanwhile. Driver
  * calls that do not wait for the GPU are made under it. What is done most, allocations and frees that
- * concern one arena alone, takes that arena's lock and no other (pools/steady.h).
+ * concern one arena alone, takes that arena's lock and no other (heap/steady.h).
  *
  * Trade-offs: the pool's lock costs some ten nanoseconds an arena. */
 #ifndef TARN_POOLS_POOL_H
@@ -23,9 +23,10 @@
 
 #include "base/checked.h"
 #include "base/pins.h"
+#include "heap/rounding.h"
+#include "pools/counters.h"
 #include "pools/hold.h"
 #include "pools/replays.h"
-#include "pools/rounding.h"
 #include "tarn/pool.h"
 
 struct tn_pool_counters {
@@ -152,14 +153,6 @@ struct tn_request {
     tn_cu_stream stream;   /* in a capture: of the order */
 };
 
-/* What a block takes of its pool for so many bytes. */
-static inline uint64_t tn_block_bytes_for(const tarn_pool *pool, uint64_t requested)
-{
-    if (TN_UNLIKELY(pool->rounding != NULL))
-        return tn_rounding_apply(pool->rounding, requested);
-    return tn_round_up(requested, TN_BLOCK_BYTES_MIN);
-}
-
 /* What a pool is made with, checked. */
 struct tn_pool_settings {
     const char *name;     /* NULL: none */
@@ -252,10 +245,6 @@ void tn_pool_count_live(tarn_pool *pool, const struct tn_tally tallies[TN_HEAP_K
 
 /* Turns the live blocks of an aborted capture, those of its bodies included, into DISCARDED ones; the lock is held. */
 void tn_pool_discard(tarn_pool *pool, uint64_t capture_id);
-
-/* The next sequence number of the process; the first of so many. */
-uint64_t tn_next_sequence(void);
-uint64_t tn_next_sequences(uint64_t count);
 
 /* Stops all that happens in the pool, and brings its counters up to date. Numbers that arenas had set
  * aside for blocks are dropped: a block made later has a higher number than any before. */

@@ -10,6 +10,7 @@
 #include "pools/reclaim.h"
 
 #include "driver/pinned.h"
+#include "pools/arenas.h"
 #include "pools/await.h"
 #include "pools/grow.h"
 #include "pools/use.h"

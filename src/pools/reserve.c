@@ -9,12 +9,13 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/hot.h"
+#include "heap/steady.h"
 #include "pools/ahead.h"
+#include "pools/arenas.h"
 #include "pools/device.h"
 #include "pools/grow.h"
 #include "pools/handover.h"
 #include "pools/ladder.h"
-#include "pools/steady.h"
 #include "pools/use.h"
 
 enum {

@@ -7,7 +7,7 @@
 #ifndef TARN_POOLS_RESERVE_H
 #define TARN_POOLS_RESERVE_H
 
-#include "pools/arena.h"
+#include "heap/arena.h"
 
 /* See tarn_pool_reserve; the order is the stream's. No lock may be held. */
 TARN_MUST_CHECK tarn_status tn_pool_reserve(tarn_pool *pool, uint64_t bytes, tn_cu_stream stream,

@@ -21,7 +21,7 @@
 #include "base/error.h"
 #include "base/fork.h"
 #include "base/user_code.h"
-#include "pools/arena_lock.h"
+#include "heap/arena_lock.h"
 #include "pools/arena_table.h"
 #include "pools/device.h"
 

@@ -17,6 +17,7 @@
 
 #include "base/checked.h"
 #include "base/thread.h"
+#include "heap/steady.h"
 #include "pools/pool.h"
 #include "tarn/pool.h"
 
@@ -114,6 +115,31 @@ static inline _Atomic(struct tn_arena *) *tn_route_place(struct tn_routes *route
                                                          uint64_t stream_id)
 {
     return &routes->remembered[(stream_id * TN_GOLDEN) >> (64 - TN_ROUTES_REMEMBERED_BITS)];
+}
+
+/* The arena that is remembered for the stream's captures, NULL: none; what such an allocation writes there is brought
+ * near while the driver is asked for the capture, which takes as long. */
+static inline struct tn_arena *tn_steady_expect_routed(struct tn_routes *routes,
+                                                       tn_cu_stream stream, uint64_t requested)
+{
+    struct tn_arena *arena = atomic_load_explicit(
+        tn_route_place(routes, tn_stream_captured_id(stream)), memory_order_acquire);
+
+    if (TN_LIKELY(arena != NULL)) {
+        __builtin_prefetch(arena, 1);
+        __builtin_prefetch(&arena->counters, 1);
+        __builtin_prefetch(&arena->user);
+        __builtin_prefetch(tn_steady_heap_for(arena, requested), 1);
+    }
+    return arena;
+}
+
+/* What the routes' choice for the order is, if it is remembered still. */
+static TN_ALWAYS_INLINE struct tn_steady_claim
+tn_steady_claim_routed(const struct tn_routes *routes, struct tn_order order)
+{
+    return (struct tn_steady_claim){
+        .order = order, .routes_stamp = atomic_load_explicit(&routes->stamp, memory_order_acquire)};
 }
 
 #endif

@@ -26,6 +26,7 @@
 #include "base/error.h"
 #include "base/host.h"
 #include "base/thread.h"
+#include "pools/arenas.h"
 #include "pools/body.h"
 #include "pools/device.h"
 #include "pools/handover.h"
@@ -537,7 +538,7 @@ static void poll(tarn_pool *pool, bool force, bool keeps)
         if (moves)
             tn_heap_give_up(pool, block);
         count_freed(block); /* what its uses did has ended */
-        tn_heap_put(pool, block);
+        tn_heap_put(&pool->store, block);
     }
 }
 
@@ -606,7 +607,7 @@ void tn_pending_free(tarn_pool *pool, struct tn_block *block)
         tn_heap_give_up(pool, block);
     /* What used it may run still, before the caller's stream. */
     tn_block_count_freed(block, stamp, stamp);
-    tn_heap_put(pool, block);
+    tn_heap_put(&pool->store, block);
 }
 
 /* Whether the PENDING block waits for captures alone. What polls and waits have found of others does not count. */
@@ -637,7 +638,7 @@ void tn_pending_end_captured(tarn_pool *pool)
             continue;
         unlink_pending(pool, block);
         count_freed(block);
-        tn_heap_put(pool, block);
+        tn_heap_put(&pool->store, block);
     }
 }
 
@@ -682,6 +683,6 @@ void tn_pending_poll_capture(tarn_pool *pool, struct tn_arena *arena, tn_cu_stre
             continue;
         tn_pending_remove(pool, block);
         count_freed(block);
-        tn_heap_put(pool, block);
+        tn_heap_put(&pool->store, block);
     }
 }

@@ -30,7 +30,7 @@ struct tn_chunk {
     /* The rest is written by the pools layer. */
     _Atomic(struct tn_heap *) heap; /* the one owner: an arena's heap, or the pool's idle memory */
     _Atomic(struct tn_arena *) arena; /* of that heap */
-    atomic_uint_fast64_t *live;       /* see pools/live_index.h; NULL: none yet */
+    atomic_uint_fast64_t *live;       /* see heap/live_index.h; NULL: none yet */
     uint32_t live_size;               /* its entries */
     uint32_t live_factor;             /* makes a hash of a block's place */
     /* What every allocation and free writes is on other cache lines than what other threads read that free. */

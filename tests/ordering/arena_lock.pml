@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* pools/arena_lock.h: the owner enters with a store, a light barrier and a load; another thread ends the ownership with a store
+/* heap/arena_lock.h: the owner enters with a store, a light barrier and a load; another thread ends the ownership with a store
  * and the heavy barrier, and awaits the owner. They are never inside together, and each sees what the other wrote there.
  *
  * Dropped, and then it must fail: DROP_HEAVY, the kernel's fence; DROP_RELEASE, of the owner's leaving; DROP_ACQUIRE, of the

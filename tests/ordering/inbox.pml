@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* pools/inbox.h: two threads take places by an exchange of the ticket, and put blocks there; the arena's user opens the inbox, closes
+/* heap/inbox.h: two threads take places by an exchange of the ticket, and put blocks there; the arena's user opens the inbox, closes
  * it and takes all out. Who has a place sees what was written before the inbox was opened; who takes a block out sees what was
  * written before it was put; and a closed inbox that is empty stays so.
  *

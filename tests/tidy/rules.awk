@@ -3,7 +3,7 @@
 # Prints a sentence for each violation. Comments are taken out before a line is judged.
 
 BEGIN {
-    count = split("abi base driver vmm pools observe inspect graphs checkpoint api", order, " ")
+    count = split("abi base driver vmm heap pools observe inspect graphs checkpoint api", order, " ")
     for (i = 1; i <= count; i++)
         rank[order[i]] = i
     split("assert complex ctype errno fenv float inttypes iso646 limits locale math setjmp " \

@@ -3,7 +3,7 @@
 #ifndef TARN_TESTS_REFUSED_RECORDS_H
 #define TARN_TESTS_REFUSED_RECORDS_H
 
-#include "pools/block.h"
+#include "heap/block.h"
 
 static int refused_reserve; /* records cannot be set aside the n-th time from now; 0: always */
 

@@ -197,7 +197,7 @@ START_TEST(a_graph_does_not_hold_chunks_that_were_mapped_after_it)
     hold = tn_hold_find_graph(pool, graph->driver_graph);
     tn_pool_unlock(pool);
     ck_assert_ptr_eq(unit_alloc(pool, 1200 * MIB, stream), last - 1198 * MIB);
-    ck_assert_uint_gt(unit_chunk(last)->id, hold->word_count * 64);
+    ck_assert_uint_gt(unit_chunk(last)->id, hold->chunks.word_count * 64);
     OK(tn_account_graph(graph, &memory));
     expect(4 * MIB, 1200 * MIB, 1);
 }
@@ -213,7 +213,7 @@ START_TEST(two_holds_of_one_graph_are_one_holder)
     tn_pool_lock(pool);
     OK(tn_hold_open(pool, (struct tn_order){0, UINT64_MAX}, false, &second));
     second->keeper = graph->driver_graph;
-    second->map[0] = pool->holds->next->map[0];
+    second->chunks.words[0] = pool->holds->next->chunks.words[0];
     unit_chunk(block)->hold_count += 1;
     tn_pool_unlock(pool);
     ck_assert_uint_eq(unit_chunk(block)->hold_count, 2);

@@ -2,6 +2,7 @@
 /* Growth as numbers: which chunks are mapped for what is asked, in segments of which size. */
 #include "pools/ahead.h"
 
+#include "pools/arenas.h"
 #include "pools/grow.h"
 #include "unit/unit.h"
 

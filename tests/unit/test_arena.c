@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <time.h>
 
+#include "pools/arenas.h"
 #include "pools/handover.h"
 #include "unit/unit.h"
 
@@ -194,14 +195,14 @@ START_TEST(carving_leaves_what_is_before_and_behind_free)
 
     tn_pool_lock(pool);
     ck_assert(tn_blocks_reserve(&pool->store, 2) && tn_blocks_add_cold(&pool->store));
-    cut = tn_heap_carve(pool, rest, begin + 8192, 4096);
+    cut = tn_heap_carve(&pool->store, rest, begin + 8192, 4096);
     ck_assert_uint_eq(cut->offset, begin + 8192);
     ck_assert_uint_eq(tn_block_bytes(cut), 4096);
     ck_assert_uint_eq(cut->previous->offset, begin);
     ck_assert_int_eq(cut->previous->state, TN_BLOCK_FREE);
     ck_assert_int_eq(cut->next->state, TN_BLOCK_FREE);
     ck_assert_uint_eq(tn_block_end(cut->next), end);
-    ck_assert_uint_eq(tn_block_bytes(tn_heap_put(pool, cut)), end - begin); /* P4 again */
+    ck_assert_uint_eq(tn_block_bytes(tn_heap_put(&pool->store, cut)), end - begin); /* P4 again */
     OK(tn_pool_check(pool));
     tn_pool_unlock(pool);
 }

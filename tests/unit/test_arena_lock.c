@@ -4,7 +4,8 @@
 #include <time.h>
 
 #include "base/barrier.h"
-#include "pools/arena_lock.h"
+#include "heap/arena_lock.h"
+#include "pools/arenas.h"
 #include "unit/unit.h"
 
 enum { TURNS = 1 << TN_ARENA_PATIENCE, ROUNDS = 300, OWN_TURNS = 2000 };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Where blocks come to lie: the same calls find the same places. */
+#include "pools/arenas.h"
 #include "unit/unit.h"
 
 static tarn_device *device;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pools/arena_table.h"
+#include "pools/arenas.h"
 #include "unit/unit.h"
 
 enum { STREAMS = 300 };

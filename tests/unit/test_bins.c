@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "pools/bins.h"
+#include "heap/bins.h"
 #include "unit/unit.h"
 
 enum { COUNT = 64 };

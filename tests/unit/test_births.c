@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "pools/births.h"
+#include "heap/births.h"
 #include "support/world.h"
 #include "unit/unit.h"
 

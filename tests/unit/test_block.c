@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "pools/block.h"
+#include "heap/block.h"
 
 #include <stdlib.h>
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "pools/arenas.h"
 #include "pools/body.h"
 #include "unit/unit.h"
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The sentences are tests/api/test_capture_broken.c's. */
 #include "graphs/broken.h"
+#include "pools/arenas.h"
 #include "unit/unit.h"
 
 static tarn_device *device;

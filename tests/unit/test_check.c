@@ -350,7 +350,7 @@ START_TEST(a_chunk_missing_in_the_map_of_its_hold_is_found)
 
     ck_assert_ptr_nonnull(graph);
     ck_assert_uint_eq(held->hold_count, 1);
-    pool->holds->map[held->id / 64] &= ~((uint64_t)1 << (held->id % 64));
+    pool->holds->chunks.words[held->id / 64] &= ~((uint64_t)1 << (held->id % 64));
     unit_expect_corrupt(pool, "P7");
 }
 END_TEST

@@ -2,7 +2,8 @@
 /* Where chunks are mapped, and what goes again. */
 #include <errno.h>
 
-#include "pools/steady.h"
+#include "heap/steady.h"
+#include "pools/arena_table.h"
 #include "support/liar.h"
 #include "unit/unit.h"
 

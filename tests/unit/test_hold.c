@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <pthread.h>
 
+#include "heap/sequence.h"
+#include "pools/arenas.h"
 #include "unit/unit.h"
 
 static tarn_device *device;
@@ -176,7 +178,7 @@ START_TEST(a_hold_has_each_chunk_once)
     ck_assert_uint_eq(low->hold_count, 1);
     ck_assert_uint_eq(high->hold_count, 1);
     ck_assert_uint_eq(unit_chunk(beside)->hold_count, 0);
-    ck_assert_uint_eq(first->map[0], (uint64_t)1 << low->id | (uint64_t)1 << high->id);
+    ck_assert_uint_eq(first->chunks.words[0], (uint64_t)1 << low->id | (uint64_t)1 << high->id);
     OK(tn_pool_check(pool));
     second = open_hold((struct tn_order){17, 5}, true);
     tn_hold_add(second, unit_block(over));
@@ -234,12 +236,12 @@ START_TEST(a_hold_says_which_chunks_it_has)
     hold = open_hold(captured, true);
     tn_hold_add(hold, unit_block(over));
     tn_hold_close(hold);
-    ck_assert(tn_hold_has_chunk(hold, low));
-    ck_assert(tn_hold_has_chunk(hold, high));
-    ck_assert(!tn_hold_has_chunk(hold, unit_chunk(beside)));
-    ck_assert_uint_eq(hold->word_count, 8);
-    ck_assert(!tn_hold_has_chunk(hold, &(struct tn_chunk){.id = 8 * 64}));
-    ck_assert_uint_eq(tn_holds_bytes_in(pool, 0, hold->map[0]), 6 * MIB);
+    ck_assert(tn_chunk_set_has_id(&hold->chunks, low->id));
+    ck_assert(tn_chunk_set_has_id(&hold->chunks, high->id));
+    ck_assert(!tn_chunk_set_has_id(&hold->chunks, unit_chunk(beside)->id));
+    ck_assert_uint_eq(hold->chunks.word_count, 8);
+    ck_assert(!tn_chunk_set_has_id(&hold->chunks, 8 * 64));
+    ck_assert_uint_eq(tn_holds_bytes_in(pool, 0, hold->chunks.words[0]), 6 * MIB);
     ck_assert_uint_eq(tn_holds_bytes_in(pool, 0, (uint64_t)1 << high->id), 2 * MIB);
     tn_hold_drop(hold);
     tn_pool_unlock(pool);
@@ -256,10 +258,10 @@ START_TEST(room_in_holds_is_for_open_ones)
     closed = open_hold(captured, true);
     tn_hold_close(closed);
     open = open_hold((struct tn_order){17, 5}, true);
-    before = closed->word_count;
+    before = closed->chunks.word_count;
     ck_assert(tn_holds_reserve(pool, 10000));
-    ck_assert_uint_ge(open->word_count * 64, 10000);
-    ck_assert_uint_eq(closed->word_count, before);
+    ck_assert_uint_ge(open->chunks.word_count * 64, 10000);
+    ck_assert_uint_eq(closed->chunks.word_count, before);
     (void)tn_host_plan_fault(1, false);
     ck_assert(!tn_holds_reserve(pool, 1000000));
     tn_hold_drop(open);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <pthread.h>
 
-#include "pools/inbox.h"
+#include "heap/inbox.h"
 #include "unit/unit.h"
 
 enum { THREADS = 4, ROUNDS = 5000 };

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 
 #include "base/spin.h"
-#include "pools/arena.h"
-#include "pools/live_index.h"
+#include "heap/arena.h"
+#include "heap/live_index.h"
 #include "unit/unit.h"
 
 enum { COUNT = 600, FIRST_ROOM = 18 /* nine sixteenths of 32 */ };

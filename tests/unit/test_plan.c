@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/plan.h"
+#include "heap/sequence.h"
+#include "pools/arenas.h"
 #include "pools/handover.h"
 #include "pools/watch.h"
 #include "unit/unit.h"

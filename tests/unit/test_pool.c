@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <time.h>
 
+#include "heap/sequence.h"
+#include "heap/steady.h"
+#include "pools/arena_table.h"
+#include "pools/arenas.h"
 #include "pools/handover.h"
-#include "pools/steady.h"
 #include "unit/refused_records.h"
 #include "unit/unit.h"
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pools/reserve.h"
 
+#include "pools/arena_table.h"
+#include "pools/arenas.h"
 #include "unit/refused_records.h"
 #include "unit/unit.h"
 

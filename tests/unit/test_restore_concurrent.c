@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Two threads restore two checkpoints of one pool: the other one's restore comes while the first one waits. */
+#include "pools/arenas.h"
 #include "pools/handover.h"
 #include "support/world.h"
 #include "unit/unit.h"

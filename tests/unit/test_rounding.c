@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "pools/rounding.h"
+#include "heap/rounding.h"
 #include "unit/unit.h"
 
 static struct tn_rounding rounding;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "heap/steady.h"
 #include "pools/arena_table.h"
 #include "pools/route.h"
-#include "pools/steady.h"
 #include "support/world.h"
 #include "unit/unit.h"
 

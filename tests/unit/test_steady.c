@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/state.h"
+#include "heap/sequence.h"
+#include "heap/steady.h"
+#include "pools/arena_table.h"
+#include "pools/arenas.h"
 #include "pools/handover.h"
-#include "pools/steady.h"
 #include "unit/unit.h"
 
 static tarn_device *device;
@@ -424,9 +427,9 @@ START_TEST(a_chunk_that_the_capture_has_not_touched_is_left_to_the_pool)
     struct tn_hold *hold = tn_hold_find(pool, captured.capture_id);
     uint64_t bit = (uint64_t)1 << chunk->id;
 
-    hold->map[0] &= ~bit;
+    hold->chunks.words[0] &= ~bit;
     ck_assert_ptr_null(try_allocate(captured, 4096));
-    hold->map[0] |= bit;
+    hold->chunks.words[0] |= bit;
     ck_assert_ptr_nonnull(try_allocate(captured, 4096));
     OK(tarn_capture_abort(capture));
 }

@@ -2,6 +2,8 @@
 /* What one thread allocates and another frees. */
 #include <pthread.h>
 
+#include "pools/arena_table.h"
+#include "pools/arenas.h"
 #include "pools/handover.h"
 #include "unit/unit.h"
 

@@ -321,7 +321,7 @@ START_TEST(a_removed_block_leaves_the_list_and_its_uses)
     ck_assert_uint_eq(pool->counters.pending_count, 1);
     ck_assert_uint_eq(test_ledger().events, before.events + 1);
     tn_block_count_freed(block, tn_gpu_epoch(&device->gpu), 0);
-    (void)tn_heap_put(pool, block);
+    (void)tn_heap_put(&pool->store, block);
     OK(tn_pool_check(pool));
     tn_pool_unlock(pool);
     sim.resume_work();

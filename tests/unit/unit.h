@@ -16,10 +16,11 @@
 #include "checkpoint/state.h"
 #include "driver/gpu.h"
 #include "graphs/capture.h"
+#include "heap/steady.h"
 #include "observe/check.h"
+#include "pools/arenas.h"
 #include "pools/device.h"
 #include "pools/grow.h"
-#include "pools/steady.h"
 #include "pools/use.h"
 #include "support/world.h"
 

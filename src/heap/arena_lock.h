@@ -18,13 +18,13 @@
  * Source: D. Dice, M. Moir and W. Scherer, Quickly reacquirable locks (Sun Microsystems, 2003).
  *
  * Locking: any thread, with the locks that come before an arena's. An owner that is inside does not take the lock. */
-#ifndef TARN_POOLS_ARENA_LOCK_H
-#define TARN_POOLS_ARENA_LOCK_H
+#ifndef TARN_HEAP_ARENA_LOCK_H
+#define TARN_HEAP_ARENA_LOCK_H
 
 #include "base/barrier.h"
 #include "base/hot.h"
 #include "base/thread.h"
-#include "pools/arena.h"
+#include "heap/arena.h"
 
 /* The patience that an arena begins with: 64 turns. */
 enum { TN_ARENA_PATIENCE = 6 };

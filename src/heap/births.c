@@ -5,15 +5,13 @@
  * Trade-offs: they stay as long as the hold does, 32 bytes each, whether anyone audits the graph or not. What is allocated
  * and freed again with no node between, over and over, takes the place of its own last birth, as far as few others lie
  * between. */
-#include "pools/births.h"
+#include "heap/births.h"
 
 #include <string.h>
 
 #include "base/checked.h"
 #include "base/contract.h"
 #include "base/host.h"
-#include "pools/arena.h"
-#include "pools/hold.h"
 
 enum { LOOKS = 4, ITEMS_MIN = 64 };
 
@@ -91,38 +89,35 @@ static bool grow(struct tn_births *births)
                          sizeof *births->words));
 }
 
-void tn_births_provide(struct tn_hold *hold, struct tn_arena *arena)
+bool tn_births_provide(struct tn_births **own, struct tn_births **all)
 {
-    struct tn_births *births = arena->births;
+    struct tn_births *births = *own;
 
     if (tn_births_have_room(births))
-        return;
+        return !births->lost;
     if (births == NULL) {
         births = tn_host_alloc(1, sizeof *births);
-        arena->births = births != NULL ? births : &lost_births;
+        *own = births != NULL ? births : &lost_births;
         if (births != NULL) {
-            births->next = hold->births;
-            hold->births = births;
+            births->next = *all;
+            *all = births;
         }
     }
     if (births != NULL && grow(births))
-        return;
-    hold->births_lost = true;
+        return true;
     if (births != NULL)
         births->lost = true;
+    return false;
 }
 
-void tn_births_drop(struct tn_hold *hold)
+void tn_births_drop(struct tn_births **all)
 {
-    struct tn_births *births = hold->births;
+    while (*all != NULL) {
+        struct tn_births *next = (*all)->next;
 
-    while (births != NULL) {
-        struct tn_births *next = births->next;
-
-        tn_host_free(births->items);
-        tn_host_free(births->words);
-        tn_host_free(births);
-        births = next;
+        tn_host_free((*all)->items);
+        tn_host_free((*all)->words);
+        tn_host_free(*all);
+        *all = next;
     }
-    hold->births = NULL;
 }

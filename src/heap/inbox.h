@@ -3,7 +3,7 @@
  *
  *   P22 while the pool is locked its arenas' inboxes are closed, and nothing is in them
  *
- * A ring. Who frees takes the next place, closes the block's entry in the index (pools/live_index.h), and puts the
+ * A ring. Who frees takes the next place, closes the block's entry in the index (heap/live_index.h), and puts the
  * block there; who has the arena's lock takes the blocks out, in the order of the places. Neither waits for the
  * other, and of what one writes with each block the other reads the place alone.
  *
@@ -16,8 +16,8 @@
  *
  * Locking: that of the arena, but for tn_inbox_enter and tn_inbox_put, which need none. Records are recycled, never
  * freed, and stay with that of their arena: who comes late finds an inbox, and a closed one where there is no arena. */
-#ifndef TARN_POOLS_INBOX_H
-#define TARN_POOLS_INBOX_H
+#ifndef TARN_HEAP_INBOX_H
+#define TARN_HEAP_INBOX_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

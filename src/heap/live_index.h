@@ -16,7 +16,7 @@
  * for, whatever is beside it. Small blocks in such a chunk are found as those that collide are in any table.
  *
  * What an open entry leads to may be freed by who has no more than the arena's lock, or a place in its inbox
- * (pools/inbox.h). A closed one's block is not plain; or it is freed already, in an arena with an inbox: loose, or
+ * (heap/inbox.h). A closed one's block is not plain; or it is freed already, in an arena with an inbox: loose, or
  * on its way there. Who frees a block there closes its entry, by an exchange: of two who do so, one alone does.
  *
  * Without the arena's lock entries may be closed, and nothing else; that is an entry's only change which
@@ -29,11 +29,11 @@
  * Locking: that of the pool that the chunk is mapped in; or of the arena that it belongs to, where that is said. Every
  * access to an entry is relaxed: what is in the block's record, and in its memory, comes to others by the
  * arena's lock or its inbox, and an entry by itself says nothing of them. */
-#ifndef TARN_POOLS_LIVE_INDEX_H
-#define TARN_POOLS_LIVE_INDEX_H
+#ifndef TARN_HEAP_LIVE_INDEX_H
+#define TARN_HEAP_LIVE_INDEX_H
 
 #include "base/contract.h"
-#include "pools/block.h"
+#include "heap/block.h"
 #include "tarn/types.h"
 
 enum {

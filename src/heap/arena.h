@@ -12,22 +12,25 @@
  *       itself; the others, of segments that are not divided, in slots. Who has the pool's lock finds no loose block.
  *
  * Locking: the pool's lock, which takes those of all its arenas (pool.h). Who has an arena's own lock alone
- * may do with its memory what pools/steady.c does. Records are recycled, never freed, and their locks are
+ * may do with its memory what heap/steady.c does. Records are recycled, never freed, and their locks are
  * never written but by who takes them: a stale pointer can be locked, and looked at. */
-#ifndef TARN_POOLS_ARENA_H
-#define TARN_POOLS_ARENA_H
+#ifndef TARN_HEAP_ARENA_H
+#define TARN_HEAP_ARENA_H
 
 #include "base/contract.h"
 #include "base/spin.h"
 #include "driver/ancestry.h"
-#include "pools/bins.h"
-#include "pools/births.h"
-#include "pools/counters.h"
-#include "pools/inbox.h"
-#include "pools/live_index.h"
+#include "heap/bins.h"
+#include "heap/births.h"
+#include "heap/inbox.h"
+#include "heap/live_index.h"
+#include "heap/rounding.h"
+#include "heap/tally.h"
 #include "tarn/types.h"
 
 struct tn_arena;
+struct tn_chunk_set;
+struct tn_fence;
 
 enum { TN_LOOSE_SLOT_BITS = 4, TN_LOOSE_SLOTS = 1 << TN_LOOSE_SLOT_BITS };
 
@@ -62,7 +65,7 @@ struct tn_arena_counters {
     int64_t live_peak_bytes; /* the most that live_bytes was */
 };
 
-/* Whether an arena may do something in the steady state: see pools/steady.h. */
+/* Whether an arena may do something in the steady state: see heap/steady.h. */
 enum tn_steadiness {
     TN_NOT_STEADY,    /* the pool's lock is needed */
     TN_STEADY,        /* no other thread looks at its index */
@@ -72,27 +75,31 @@ enum tn_steadiness {
 struct tn_arena {
     uint64_t magic;        /* 0: nobody has a handle of one */
     struct tn_arena *next; /* of the pool; links recycled records */
-    struct tn_spin lock;   /* taken by pools/arena_lock.h; kept in recycled records, as all below */
+    struct tn_spin lock;   /* taken by heap/arena_lock.h; kept in recycled records, as all below */
     bool met : 1;          /* waits for the device cover its stream's context */
     bool shared : 1;       /* its inbox is open where it frees */
     bool joins : 1;        /* nothing is loose; set as those that follow */
-    atomic_bool owner_inside;   /* see pools/arena_lock.h */
-    uint8_t allocates;          /* enum tn_steadiness; set when the pool is unlocked */
-    uint8_t frees;              /* the same */
-    const struct tn_hold *hold; /* set likewise: of its capture; NULL outside captures */
-    tarn_pool *pool;            /* NULL in a recycled record */
-    struct tn_order order;      /* zero for idle memory; none once its stream is retired */
+    atomic_bool owner_inside; /* see heap/arena_lock.h */
+    uint8_t allocates;        /* enum tn_steadiness; set when the pool is unlocked */
+    uint8_t frees;            /* the same */
+    const struct tn_rounding
+        *rounding;         /* of its owner's blocks, immutable; NULL: to 512 bytes alone */
+    tarn_pool *pool;       /* its owner, compared alone; NULL in a recycled record */
+    struct tn_order order; /* zero for idle memory; none once its stream is retired */
     uint64_t routes_stamp; /* of routes that lead its order's allocations here: pools/route.h */
     /* That was one cache line, and what every allocation writes begins the next. */
     struct tn_arena_counters counters;
     uint64_t sequence;      /* the next number for a block, behind its newest one's; 0: none yet */
     uint64_t sequences_end; /* behind the last one that was taken */
-    struct tn_block_store store; /* for pools/steady.c; no slabs of its own */
+    struct tn_block_store store; /* for heap/steady.c; no slabs of its own */
     uint8_t visit_count;         /* frees by other threads than its user's, before it is shared */
     uint8_t exhaustions;         /* times that the store was found empty; it keeps the more */
     uint8_t patience;            /* so many bits have the turns in a row that make an owner */
     uint32_t turns;              /* of the user, in a row, while there is no owner */
     uintptr_t owner; /* the tn_thread_word of the one that it may have; 0: any; kept for good */
+    const atomic_uint_fast64_t *epoch;   /* what is freed now is stamped with, immutable */
+    struct tn_block_store *parent_store; /* its records come from, and go back to; immutable */
+    const struct tn_chunk_set *captured; /* set likewise: its capture's; NULL outside captures */
     /* What other threads read that free is on cache lines that no allocation writes, nor the next to them. */
     _Alignas(128) _Atomic(struct tn_inbox *) inbox; /* NULL: none yet; stays with the record */
     atomic_uintptr_t user;  /* tn_thread_word of who allocated last, and whether it is the owner */
@@ -105,51 +112,28 @@ struct tn_arena {
 
 _Static_assert(offsetof(struct tn_arena, counters) == 64, "a cache line");
 
-void tn_arena_init(struct tn_arena *arena, tarn_pool *pool, struct tn_order order);
+/* What arenas have of their owner, as long as they are its. */
+struct tn_arena_owner {
+    tarn_pool *pool;
+    const struct tn_rounding *rounding;
+    const atomic_uint_fast64_t
+        *epoch; /* rises with each wait for the device: what is proven idle is a value of it */
+    struct tn_block_store *store;
+};
+
+void tn_arena_init(struct tn_arena *arena, const struct tn_arena_owner *owner,
+                   struct tn_order order);
+
+/* The stamp of memory that is freed now. */
+static inline uint64_t tn_arena_epoch(const struct tn_arena *arena)
+{
+    return atomic_load(arena->epoch);
+}
 
 static inline bool tn_arena_is_captured(const struct tn_arena *arena)
 {
     return arena->order.capture_id != 0;
 }
-
-/* The pool's arena of that order; NULL when there is none. */
-struct tn_arena *tn_arena_find(tarn_pool *pool, struct tn_order order);
-
-/* The same, made when there is none; NULL when there is no memory. */
-struct tn_arena *tn_arena_get(tarn_pool *pool, struct tn_order order);
-
-/* Has waits for the device cover the context of its order's stream, from the first time on: the caller names that
- * stream, or one in the same context. *met, the caller's: whether this call has done so already, for another arena of the
- * order. Then the stream is not looked at again, which a function of the program's may have destroyed since.
- * DRIVER, DEVICE_LOST */
-TARN_MUST_CHECK tarn_status tn_arena_meet(struct tn_arena *arena, tn_cu_stream stream, bool *met);
-
-/* Ends the arenas of a capture, those of its bodies' groups included: their chunks go to the pool's idle
- * memory, or, when the capture is a body's, to its group's arena. */
-void tn_arenas_end_capture(tarn_pool *pool, uint64_t capture_id);
-
-/* Sets aside what tn_arenas_retire needs; false when there is no memory. */
-bool tn_arenas_prepare_retire(tarn_pool *pool, struct tn_order order);
-
-/* The order's stream is retired: its arena, and its blocks, live or pending, are of no order from now on
- * and wait for the fence. What is allocated on the stream later has a new arena. */
-void tn_arenas_retire(tarn_pool *pool, struct tn_order order, struct tn_fence *fence);
-
-/* Ends the arenas of retired streams whose fences are done: their chunks go to the pool's idle memory,
- * proven idle. followed: the others', too, for the caller's stream is behind their fences. */
-void tn_arenas_end_retired(tarn_pool *pool, bool followed);
-
-/* So many blocks of that order are of a checkpoint now, or so no more: a restore brings them back to the
- * order's arena, if that is there. */
-void tn_arena_save(tarn_pool *pool, struct tn_order order, uint64_t count);
-void tn_arena_forget(tarn_pool *pool, struct tn_order order, uint64_t count);
-
-/* Ends the arenas outside captures that own no chunk and that no checkpoint's block comes back to: those
- * of streams that vanished, and others that will be made again. */
-void tn_arenas_drop_empty(tarn_pool *pool);
-
-/* Frees all arenas; nothing is mapped. */
-void tn_arenas_fini(tarn_pool *pool);
 
 /* The order that a LIVE or PENDING block was allocated on; none once that stream is retired. */
 static inline struct tn_order tn_block_order(const struct tn_block *block)
@@ -274,12 +258,12 @@ static inline bool tn_block_is_free_of(const struct tn_block *block, const struc
 
 /* Makes a block, in no list, FREE: joins it with its neighbours and puts it in its heap's bins.
  * Returns the joined block. */
-struct tn_block *tn_heap_put(tarn_pool *pool, struct tn_block *block);
+struct tn_block *tn_heap_put(struct tn_block_store *store, struct tn_block *block);
 
 /* Takes bytes at an offset out of a FREE block; what is left before and behind stays FREE. Takes up
  * to two records. */
-struct tn_block *tn_heap_carve(tarn_pool *pool, struct tn_block *block, uint64_t offset,
-                               uint64_t bytes);
+struct tn_block *tn_heap_carve(struct tn_block_store *store, struct tn_block *block,
+                               uint64_t offset, uint64_t bytes);
 
 /* The same under the arena's lock alone, with its own records: the record beside another arena's block
  * stays where it is, since that one's link to it may not be written. The run of blocks that is made or cut
@@ -287,9 +271,6 @@ struct tn_block *tn_heap_carve(tarn_pool *pool, struct tn_block *block, uint64_t
 void tn_arena_put(struct tn_arena *arena, struct tn_block *block);
 struct tn_block *tn_arena_carve(struct tn_arena *arena, struct tn_block *block, uint64_t offset,
                                 uint64_t bytes);
-
-/* Puts the bins of all heaps of the pool in order of address. */
-void tn_pool_order_free(tarn_pool *pool);
 
 /* Adds to or subtracts from the used bytes of the chunks under the block; freeing stamps them.
  * outside_stamp: the same stamp, or a lower one where the end of the chunks' holds proves the rest. */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Trade-offs: slabs of records are kept until the pool goes. */
-#include "pools/block.h"
+#include "heap/block.h"
 
 #include <stddef.h>
 #include <string.h>

@@ -12,14 +12,11 @@
  * are not higher. Where there is no memory for a birth it is lost, and the hold says so.
  *
  * Locking: the pool's lock; or, of an order's births, the lock of its arena. */
-#ifndef TARN_POOLS_BIRTHS_H
-#define TARN_POOLS_BIRTHS_H
+#ifndef TARN_HEAP_BIRTHS_H
+#define TARN_HEAP_BIRTHS_H
 
 #include "driver/ancestry.h"
 #include "tarn/types.h"
-
-struct tn_hold;
-struct tn_arena;
 
 struct tn_birth {
     uint64_t address;
@@ -30,7 +27,7 @@ struct tn_birth {
 
 /* The births of an order in a capture, in order of their sequence numbers. */
 struct tn_births {
-    struct tn_births *next; /* of the hold */
+    struct tn_births *next; /* of the capture */
     struct tn_birth *items;
     size_t count;
     size_t capacity;
@@ -60,11 +57,11 @@ static inline bool tn_births_have_room(const struct tn_births *births)
 void tn_births_enter(struct tn_births *births, const struct tn_place *place,
                      const struct tn_birth *birth);
 
-/* Makes room for one more in the births of an arena, which is one of the hold's capture; where there is no memory, births
- * are lost from here on. */
-void tn_births_provide(struct tn_hold *hold, struct tn_arena *arena);
+/* Makes room for one more in those of an order, which are made where there are none: *own, NULL. *all: those of all
+ * orders of the capture. False where there is no memory: births are lost from here on. */
+bool tn_births_provide(struct tn_births **own, struct tn_births **all);
 
-/* Those of a hold that goes. */
-void tn_births_drop(struct tn_hold *hold);
+/* Those of a capture that goes. */
+void tn_births_drop(struct tn_births **all);
 
 #endif

@@ -14,7 +14,7 @@
  * pool's lock is taken and the heap grows. Large blocks have further rules:
  *
  *   one at the edge of the mapped memory is in no slot, and joins at once where there may be another as large: that edge
- *     is the last to be cut (pools/bins.c);
+ *     is the last to be cut (heap/bins.c);
  *   when nothing but that edge is found for one, all join, and it looks again;
  *   the largest join all before they look at all, for they are few, and their best place is worth more than the time.
  *
@@ -31,7 +31,7 @@
  * Dynamic storage allocation: a survey and critical review (IWMM 1995).
  *
  * A thread that frees what another one allocates would wait for the arena's lock, and take its cache lines along.
- * So after some such frees the arena has an inbox (pools/inbox.h), where they are left from then on: closed in the
+ * So after some such frees the arena has an inbox (heap/inbox.h), where they are left from then on: closed in the
  * index, and as good as freed. Who allocates takes them out when what is loose does not fit, or the live bytes would
  * reach a new peak, and it is as if he freed them just now; who locks the pool takes out all. Where the inbox is full
  * or closed, or no open entry is found, such a free takes the arena's lock as any other. Nothing is lost with a
@@ -41,16 +41,16 @@
  * frees exchange the entry in the index, too, some five nanoseconds each. As long as what is loose serves all
  * allocations, what others have freed stays in the inbox until that is full; so may what comes behind a block that is
  * the pool's affair. */
-#include "pools/steady.h"
+#include "heap/steady.h"
 
 #include <stddef.h>
 
 #include "base/checked.h"
 #include "base/contract.h"
 #include "base/hot.h"
-#include "pools/arena_table.h"
-#include "pools/hold.h"
-#include "pools/inbox.h"
+#include "heap/chunk_set.h"
+#include "heap/inbox.h"
+#include "heap/sequence.h"
 
 enum {
     RECORDS_FOR_CUT = 2,
@@ -263,7 +263,8 @@ static TN_ALWAYS_INLINE struct tn_block *cut(struct tn_arena *arena, struct tn_h
     TN_ASSERT(block->segment->base % alignment == 0);
     __builtin_prefetch(block->previous, 1); /* what is cut off comes to be its neighbour */
     offset = tn_round_up(block->offset, alignment);
-    if (arena->hold != NULL && !tn_hold_has(arena->hold, block->segment, offset, bytes))
+    if (arena->captured != NULL &&
+        !tn_chunk_set_has_all(arena->captured, block->segment, offset, bytes))
         return NULL;
     chunk = tn_block_chunk_at(block, offset);
     if (!tn_live_has_room(chunk))
@@ -578,8 +579,8 @@ static void close_inbox(struct tn_arena *arena, struct tn_inbox *inbox)
     tn_inbox_close(inbox);
     while ((block = tn_inbox_await(inbox)) != NULL) { /* P22 */
         tn_steady_count_free(arena, block->heap, block);
-        leave(block, tn_gpu_epoch(&arena->pool->device->gpu));
-        (void)tn_heap_put(arena->pool, block);
+        leave(block, tn_arena_epoch(arena));
+        (void)tn_heap_put(arena->parent_store, block);
         tn_inbox_take(inbox);
     }
 }
@@ -592,38 +593,16 @@ void tn_steady_end(struct tn_arena *arena)
         close_inbox(arena, inbox_of(arena));
 }
 
-/* Whether captures may be under way that what is freed in the arena must be kept for, but for its own, whose
- * hold has all chunks of its blocks. Where a route is open there may be more of them than are known; that of a
- * tarn_capture leads to no other. */
-static bool may_have_other_captures(const tarn_pool *pool, const struct tn_arena *arena)
+void tn_steady_begin(struct tn_arena *arena, const struct tn_steady_terms *terms)
 {
-    uint64_t own = arena->hold != NULL && arena->hold->owned ? 1 : 0;
-
-    return pool->open_hold_count != own || pool->route_count != own;
-}
-
-void tn_steady_begin(struct tn_arena *arena)
-{
-    const tarn_pool *pool = arena->pool;
-
-    TN_ASSERT(arena != &pool->idle);
     for (int kind = 0; kind < TN_HEAP_KINDS; kind++)
         TN_ASSERT(arena->heaps[kind].loose == NULL &&
                   arena->heaps[kind].loose_count == 0); /* P19 */
-    arena->hold =
-        tn_arena_is_captured(arena) ? tn_hold_find(arena->pool, arena->order.capture_id) : NULL;
-    arena->joins = pool->checkpoint_count > 0;
-    arena->allocates = TN_NOT_STEADY;
-    arena->frees = TN_NOT_STEADY;
-    if (!arena->met || arena->fence != NULL ||
-        atomic_load(&pool->magic) == 0 || /* it is going: who came by its handle is told so */
-        (tn_arena_is_captured(arena) && (arena->hold == NULL || pool->bodies != NULL)))
-        return;
-    arena->allocates = TN_STEADY;
-    /* The last free of a released pool, which ends it, is the pool's affair. */
-    if (!may_have_other_captures(pool, arena) && !atomic_load(&pool->released))
-        arena->frees = TN_STEADY;
-    if (arena->shared)
+    arena->captured = terms->captured;
+    arena->joins = terms->joins;
+    arena->allocates = terms->allocates ? TN_STEADY : TN_NOT_STEADY;
+    arena->frees = terms->frees ? TN_STEADY : TN_NOT_STEADY;
+    if (terms->allocates && arena->shared)
         begin_shared(arena);
 }
 
@@ -641,7 +620,7 @@ static size_t records_kept(const struct tn_arena *arena)
 
 bool tn_steady_provide(struct tn_arena *arena)
 {
-    struct tn_block_store *store = &arena->pool->store;
+    struct tn_block_store *store = arena->parent_store;
 
     /* Whoever is here for something else takes them along, so as not to come again for them at once. */
     if (arena->store.spare_count >= RECORDS_FEW)
@@ -656,7 +635,7 @@ bool tn_steady_provide(struct tn_arena *arena)
 
 bool tn_steady_expect(struct tn_arena *arena, size_t count)
 {
-    struct tn_block_store *store = &arena->pool->store;
+    struct tn_block_store *store = arena->parent_store;
     size_t spare_count = arena->store.spare_count;
     uint8_t exhaustions = arena->exhaustions;
 
@@ -677,5 +656,5 @@ void tn_steady_level(struct tn_arena *arena)
     size_t count = arena->store.spare_count;
 
     if (count > 2 * records_kept(arena))
-        tn_blocks_move(&arena->store, &arena->pool->store, count - records_kept(arena));
+        tn_blocks_move(&arena->store, arena->parent_store, count - records_kept(arena));
 }

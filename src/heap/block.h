@@ -20,8 +20,8 @@
  * may be freed beside a capture.
  *
  * Locking: the pool's lock. */
-#ifndef TARN_POOLS_BLOCK_H
-#define TARN_POOLS_BLOCK_H
+#ifndef TARN_HEAP_BLOCK_H
+#define TARN_HEAP_BLOCK_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -40,7 +40,7 @@ enum tn_block_state {
     TN_BLOCK_PENDING,   /* freed, but a stream or a capture may still use it */
     TN_BLOCK_DISCARDED, /* allocated in an aborted capture; its user has not freed it yet */
     TN_BLOCK_UNMAPPED,  /* addresses without memory */
-    TN_BLOCK_LOOSE,     /* freed, and not yet joined to its neighbours: P19 in pools/arena.h */
+    TN_BLOCK_LOOSE,     /* freed, and not yet joined to its neighbours: P19 in heap/arena.h */
 };
 
 struct tn_block {
@@ -115,7 +115,7 @@ struct tn_block_store {
 };
 
 /* Sets aside count records; false when there is no memory, or the system gives none below 2^TN_BLOCK_ADDRESS_BITS:
- * an entry of the index keeps no more of a record's address (pools/live_index.h). */
+ * an entry of the index keeps no more of a record's address (heap/live_index.h). */
 bool tn_blocks_reserve(struct tn_block_store *store, size_t count);
 /* Gives cold records to all records of the store, now and from now on; false when there is no memory. */
 bool tn_blocks_add_cold(struct tn_block_store *store);

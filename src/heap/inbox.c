@@ -3,7 +3,7 @@
  * filling it stops those who take blocks out, but no other who frees.
  *
  * Trade-offs: who waits for a closed inbox waits for such a thread, as for one that has the arena's lock. */
-#include "pools/inbox.h"
+#include "heap/inbox.h"
 
 #include "base/contract.h"
 #include "base/host.h"

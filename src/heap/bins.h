@@ -9,13 +9,13 @@
  * classes, and so is seldom emptied.
  *
  * Locking: the pool's lock. */
-#ifndef TARN_POOLS_BINS_H
-#define TARN_POOLS_BINS_H
+#ifndef TARN_HEAP_BINS_H
+#define TARN_HEAP_BINS_H
 
 #include "base/checked.h"
 #include "base/contract.h"
 #include "base/hot.h"
-#include "pools/block.h"
+#include "heap/block.h"
 
 enum {
     TN_BIN_CLASSES = 32, /* a class for each power of two from 2^9 on */

@@ -5,14 +5,14 @@
  *
  * Trade-offs: it never becomes smaller, so a chunk keeps room for as many blocks as it has had. A fuller table
  * is looked through for longer. */
-#include "pools/live_index.h"
+#include "heap/live_index.h"
 
 #include <stddef.h>
 
 #include "base/checked.h"
 #include "base/host.h"
 #include "base/hot.h"
-#include "pools/arena.h"
+#include "heap/arena.h"
 
 /* Near to the golden section of the hash's range, and odd, so that no two places have one hash. Places that are
  * multiples of 2^k see its lower bits alone. They were chosen so that of each such part of 6 bits or more no quotient in

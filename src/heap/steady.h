@@ -11,22 +11,19 @@
  *
  * What is freed is loose at first. Asked for again in its very size it is there as it was; else it joins its
  * neighbours later, at the latest when the heap has nothing else for an allocation, and before it grows. See
- * pools/steady.c.
+ * heap/steady.c.
  *
  * What nearly all calls do stands here, inline: with the function of the API it is one piece of code, and a free or an
  * allocation of what was freed last calls nothing but the driver. What fewer come to is called, last of all where
  * that can be, so that registers are kept for it by nobody else.
  *
  * Locking: none may be held. Nothing here calls the driver. */
-#ifndef TARN_POOLS_STEADY_H
-#define TARN_POOLS_STEADY_H
+#ifndef TARN_HEAP_STEADY_H
+#define TARN_HEAP_STEADY_H
 
 #include "base/hot.h"
-#include "pools/arena_lock.h"
-#include "pools/arena_table.h"
-#include "pools/device.h"
-#include "pools/pool.h"
-#include "pools/route.h"
+#include "heap/arena_lock.h"
+#include "vmm/address_table.h"
 
 enum {
     /* 4 MiB: larger blocks are few, so the edge of the mapped memory is worth more than the time. */
@@ -85,7 +82,7 @@ static TN_ALWAYS_INLINE struct tn_heap *tn_steady_heap_for(struct tn_arena *aren
 static TN_ALWAYS_INLINE bool tn_steady_allocate_as(struct tn_arena *arena, uint64_t requested,
                                                    uint64_t alignment, bool shared, void **address)
 {
-    uint64_t bytes = tn_block_bytes_for(arena->pool, requested);
+    uint64_t bytes = tn_block_bytes_for(arena->rounding, requested);
     struct tn_heap *heap = tn_steady_heap_for(arena, bytes);
     struct tn_block *block;
 
@@ -165,42 +162,12 @@ static TN_ALWAYS_INLINE bool tn_steady_allocate_from(struct tn_arena *arena,
     return done;
 }
 
-/* Allocates for a stream outside captures. False: nothing has changed, and tn_pool_allocate is to be asked. */
-static TN_ALWAYS_INLINE bool tn_steady_allocate(const tarn_pool *pool, struct tn_order order,
-                                                uint64_t requested, uint64_t alignment,
-                                                void **address)
-{
-    struct tn_arena *arena = tn_arena_seek(pool, order);
-
-    TN_ASSERT(order.capture_id == 0);
-    return TN_LIKELY(arena != NULL) &&
-           tn_steady_allocate_from(arena, (struct tn_steady_claim){.order = order, .pool = pool},
-                                   requested, alignment, address);
-}
-
-/* The arena that is remembered for the stream's captures, NULL: none; what such an allocation writes there is brought
- * near while the driver is asked for the capture, which takes as long. */
-static inline struct tn_arena *tn_steady_expect_routed(struct tn_routes *routes,
-                                                       tn_cu_stream stream, uint64_t requested)
-{
-    struct tn_arena *arena = atomic_load_explicit(
-        tn_route_place(routes, tn_stream_captured_id(stream)), memory_order_acquire);
-
-    if (TN_LIKELY(arena != NULL)) {
-        __builtin_prefetch(arena, 1);
-        __builtin_prefetch(&arena->counters, 1);
-        __builtin_prefetch(&arena->user);
-        __builtin_prefetch(tn_steady_heap_for(arena, requested), 1);
-    }
-    return arena;
-}
-
 /* From an arena that is locked, or that its owner has entered: the block that was freed last, where as many bytes were
  * asked for then. */
 static TN_ALWAYS_INLINE bool tn_steady_allocate_last(struct tn_arena *arena, uint64_t requested,
                                                      uint64_t alignment, void **address)
 {
-    uint64_t bytes = tn_block_bytes_for(arena->pool, requested);
+    uint64_t bytes = tn_block_bytes_for(arena->rounding, requested);
     struct tn_heap *heap = tn_steady_heap_for(arena, bytes);
     struct tn_block *block = heap->loose;
 
@@ -240,14 +207,6 @@ static TN_ALWAYS_INLINE bool tn_steady_allocate_again(struct tn_arena *arena,
            tn_steady_allocate_last(arena, requested, alignment, address);
     tn_arena_leave(arena);
     return done;
-}
-
-/* What the routes' choice for the order is, if it is remembered still. */
-static TN_ALWAYS_INLINE struct tn_steady_claim
-tn_steady_claim_routed(const struct tn_routes *routes, struct tn_order order)
-{
-    return (struct tn_steady_claim){
-        .order = order, .routes_stamp = atomic_load_explicit(&routes->stamp, memory_order_acquire)};
 }
 
 /* Whether the chunk, found by the address without a lock, is still there, and the arena's; and where in its segment.
@@ -304,7 +263,7 @@ static TN_ALWAYS_INLINE void tn_steady_loosen(struct tn_arena *arena, struct tn_
                                               struct tn_block *block)
 {
     tn_steady_count_free(arena, heap, block);
-    block->loose_stamp = tn_gpu_epoch(&arena->pool->device->gpu);
+    block->loose_stamp = tn_arena_epoch(arena);
     block->state = TN_BLOCK_LOOSE;
     heap->loose = block;
 }
@@ -362,9 +321,18 @@ static inline bool tn_steady_free(uint64_t address)
  * whatever has become of the arena. */
 bool tn_steady_share(struct tn_arena *arena);
 
+/* What an arena may do from now on, which its owner knows. */
+struct tn_steady_terms {
+    bool allocates;
+    bool frees;
+    bool joins; /* what is freed joins its neighbours at once: nothing is loose */
+    const struct tn_chunk_set
+        *captured; /* that alone it may allocate from; NULL: all that it has */
+};
+
 /* The pool's lock was taken, or is about to be given back: the steady state ends or begins. */
 void tn_steady_end(struct tn_arena *arena);
-void tn_steady_begin(struct tn_arena *arena);
+void tn_steady_begin(struct tn_arena *arena, const struct tn_steady_terms *terms);
 
 /* Sets block records aside for the arena where it has few; the pool is locked. False: no memory. */
 bool tn_steady_provide(struct tn_arena *arena);

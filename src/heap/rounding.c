@@ -2,11 +2,11 @@
 /* The rule is PyTorch's for roundup_power2_divisions: the steps count by the power of two below the
  * request, and a request that is no larger than 512 bytes a step is rounded to 512 bytes alone. So a
  * step is never smaller than 512 bytes. */
-#include "pools/rounding.h"
+#include "heap/rounding.h"
 
 #include "base/checked.h"
 #include "base/contract.h"
-#include "pools/block.h"
+#include "heap/block.h"
 
 enum { FIRST_LOG2 = 20 }; /* the first of the sizes is 1 MiB, and stands for what is smaller, too */
 

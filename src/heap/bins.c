@@ -9,7 +9,7 @@
  * and preserves it as this does; PyTorch's expandable segments count it as endless, too.
  *
  * Trade-offs: good fit, not best fit: a bin is up to 1/16 of its size wide. */
-#include "pools/bins.h"
+#include "heap/bins.h"
 
 #include <string.h>
 

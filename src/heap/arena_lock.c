@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "pools/arena_lock.h"
+#include "heap/arena_lock.h"
 
 enum {
     PATIENCE_MAX = 16, /* 65,536 turns: half a millisecond of nothing else */

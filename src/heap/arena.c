@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Good fit from the bins, splitting and coalescing.
+ *
+ * Free blocks join across neighbouring chunks of one heap, never of two, so a heap's memory is its
+ * own. */
+#include "heap/arena.h"
+
+#include <stddef.h>
+
+#include "base/checked.h"
+#include "base/contract.h"
+#include "base/hot.h"
+#include "heap/arena_lock.h"
+
+void tn_arena_init(struct tn_arena *arena, const struct tn_arena_owner *owner,
+                   struct tn_order order)
+{
+    arena->pool = owner->pool;
+    arena->rounding = owner->rounding;
+    arena->epoch = owner->epoch;
+    arena->parent_store = owner->store;
+    arena->order = order;
+    arena->routes_stamp = 0;
+    arena->saved_count = 0;
+    arena->met = false;
+    arena->allocates = TN_NOT_STEADY;
+    arena->frees = TN_NOT_STEADY;
+    arena->shared = false;
+    arena->visit_count = 0;
+    arena->exhaustions = 0;
+    atomic_store_explicit(&arena->user, 0, memory_order_relaxed);
+    arena->patience = TN_ARENA_PATIENCE;
+    arena->turns = 0;
+    arena->captured = NULL;
+    arena->fence = NULL;
+    arena->ancestry = (struct tn_ancestry){.count = 0};
+    arena->births = NULL;
+    arena->store = (struct tn_block_store){.slabs = NULL};
+    arena->counters = (struct tn_arena_counters){0};
+    arena->sequence = 0;
+    arena->sequences_end = 0;
+    for (int kind = 0; kind < TN_HEAP_KINDS; kind++) {
+        struct tn_heap *heap = &arena->heaps[kind];
+
+        if (heap->arena ==
+            NULL) { /* a new record: that never changes, and is read without the lock */
+            heap->arena = arena;
+            heap->kind = (enum tn_heap_kind)kind;
+        }
+        heap->mapped_bytes = 0;
+        heap->segment_bytes = TN_SLOT_BYTES;
+        heap->run_bytes = 0;
+        heap->run_alloc_count = 0;
+        heap->run_free_count = 0;
+        heap->has_reserved = false;
+        if (heap->bins.word_map !=
+            0) /* the bins are as large as all the rest, and hardly ever left with blocks */
+            heap->bins = (struct tn_bins){.word_map = 0};
+        heap->loose = NULL;
+        heap->counters = (struct tn_heap_counters){.allocated = {0}};
+    }
+}
+
+void tn_block_count_used(struct tn_block *block)
+{
+    uint64_t end = tn_block_end(block);
+
+    for (uint64_t offset = block->offset; offset < end;) {
+        struct tn_chunk *chunk = tn_block_chunk_at(block, offset);
+        uint64_t next = tn_min(end, tn_chunk_end(chunk));
+
+        chunk->used_bytes += next - offset;
+        TN_ASSERT(chunk->used_bytes <= chunk->bytes); /* P6 */
+        offset = next;
+    }
+}
+
+/* P26. Where no hold is left, those that had the chunk have proven what is theirs to prove. */
+static void stamp(struct tn_chunk *chunk, uint64_t stamp, uint64_t outside_stamp)
+{
+    if (chunk->hold_count == 0 && !tn_chunk_is_of_work(chunk))
+        stamp = outside_stamp;
+    chunk->freed_stamp = tn_max(chunk->freed_stamp, stamp);
+    chunk->outside_stamp = tn_max(chunk->outside_stamp, outside_stamp);
+}
+
+void tn_block_count_freed(struct tn_block *block, uint64_t freed_stamp, uint64_t outside_stamp)
+{
+    uint64_t end = tn_block_end(block);
+
+    for (uint64_t offset = block->offset; offset < end;) {
+        struct tn_chunk *chunk = tn_block_chunk_at(block, offset);
+        uint64_t next = tn_min(end, tn_chunk_end(chunk));
+
+        TN_ASSERT(chunk->used_bytes >= next - offset); /* P6 */
+        chunk->used_bytes -= next - offset;
+        stamp(chunk, freed_stamp, outside_stamp);
+        offset = next;
+    }
+}
+
+static bool can_join(const struct tn_block *a, const struct tn_block *b)
+{
+    return a != NULL && b != NULL && a->heap == b->heap && a->state == TN_BLOCK_FREE &&
+           b->state == TN_BLOCK_FREE;
+}
+
+struct tn_block *tn_heap_put(struct tn_block_store *store, struct tn_block *block)
+{
+    struct tn_bins *bins = &block->heap->bins;
+
+    block->state = TN_BLOCK_FREE;
+    block->captured_free = false;
+    if (can_join(block, block->next)) {
+        tn_bins_remove(bins, block->next);
+        tn_block_join_next(store, block);
+    }
+    if (can_join(block->previous, block)) {
+        block = block->previous;
+        tn_bins_remove(bins, block);
+        tn_block_join_next(store, block);
+    }
+    tn_bins_insert(bins, block);
+    return block;
+}
+
+struct tn_block *tn_heap_carve(struct tn_block_store *store, struct tn_block *block,
+                               uint64_t offset, uint64_t bytes)
+{
+    struct tn_bins *bins = &block->heap->bins;
+
+    TN_ASSERT(block->state == TN_BLOCK_FREE && offset >= block->offset);
+    TN_ASSERT(offset + bytes <= tn_block_end(block));
+    tn_bins_remove(bins, block);
+    if (offset > block->offset) {
+        struct tn_block *part = tn_block_split(store, block, offset);
+
+        tn_bins_insert(bins, block);
+        block = part;
+    }
+    if (bytes < tn_block_bytes(block))
+        tn_bins_insert(bins, tn_block_split(store, block, offset + bytes));
+    return block;
+}
+
+/* Makes the record that stays stand for the run of blocks from low to high, which it is one of. */
+static void cover_run(struct tn_block *stays, struct tn_block *low, struct tn_block *high)
+{
+    if (stays != low) {
+        stays->previous = low->previous;
+        stays->offset = low->offset;
+        if (stays->previous != NULL)
+            stays->previous->next = stays;
+        else
+            stays->segment->first_block = stays;
+    }
+    if (stays != high) {
+        stays->next = high->next;
+        if (stays->next != NULL)
+            stays->next->previous = stays;
+        else
+            stays->segment->last_block = stays;
+    }
+}
+
+/* Of a block and its free neighbours the record that stays: the one beside another arena's block, or else one in
+ * a bin. */
+static struct tn_block *staying(const struct tn_arena *arena, struct tn_block *block,
+                                struct tn_block *low, struct tn_block *high)
+{
+    if (!block->segment->divided)
+        return high != block ? high : low;
+    if (high != block)
+        return tn_block_is_foreign(low->previous, arena) ? low : high;
+    return tn_block_is_foreign(high->next, arena) ? high : low;
+}
+
+void tn_arena_put(struct tn_arena *arena, struct tn_block *block)
+{
+    struct tn_heap *heap = block->heap;
+    struct tn_block *low = tn_block_is_free_of(block->previous, heap) ? block->previous : block;
+    struct tn_block *high = tn_block_is_free_of(block->next, heap) ? block->next : block;
+    struct tn_block *stays = staying(arena, block, low, high);
+    uint64_t before = tn_block_bytes(stays);
+    uint32_t units = block->units;
+
+    TN_ASSERT(block->state == TN_BLOCK_FREE);
+    block->captured_free = false;
+    if (low != block) {
+        units += low->units;
+        if (stays != low)
+            tn_bins_remove(&heap->bins, low);
+    }
+    if (high != block) {
+        units += high->units;
+        if (stays != high)
+            tn_bins_remove(&heap->bins, high);
+    }
+    cover_run(stays, low, high);
+    if (low != stays)
+        tn_block_give(&arena->store, low);
+    if (high != stays && high != low)
+        tn_block_give(&arena->store, high);
+    if (block != stays && block != low && block != high)
+        tn_block_give(&arena->store, block);
+    stays->units = units;
+    if (stays == block) {
+        tn_bins_insert(&heap->bins, stays);
+        return;
+    }
+    stays->extends = tn_block_is_at_unmapped(stays);
+    tn_bins_resized(&heap->bins, stays, before);
+}
+
+/* The same where something is left before it, or the record at the lower edge stays. */
+static TN_APART struct tn_block *carve_inside(struct tn_arena *arena, struct tn_block *block,
+                                              uint64_t offset, uint64_t bytes)
+{
+    struct tn_bins *bins = &block->heap->bins;
+    bool keep_upper = tn_block_is_foreign(block->next, arena);
+    struct tn_block *part;
+
+    tn_bins_remove(bins, block);
+    if (offset > block->offset) {
+        part = keep_upper ? tn_block_split_below(&arena->store, block, offset)
+                          : tn_block_split(&arena->store, block, offset);
+        tn_bins_insert(bins, keep_upper ? part : block);
+        block = keep_upper ? block : part;
+    }
+    if (bytes < tn_block_bytes(block)) {
+        part = keep_upper ? tn_block_split_below(&arena->store, block, offset + bytes)
+                          : tn_block_split(&arena->store, block, offset + bytes);
+        tn_bins_insert(bins, keep_upper ? block : part);
+        block = keep_upper ? part : block;
+    }
+    return block;
+}
+
+struct tn_block *tn_arena_carve(struct tn_arena *arena, struct tn_block *block, uint64_t offset,
+                                uint64_t bytes)
+{
+    struct tn_block *part;
+    uint64_t before = tn_block_bytes(block);
+
+    TN_ASSERT(block->state == TN_BLOCK_FREE && offset >= block->offset);
+    TN_ASSERT(offset + bytes <= tn_block_end(block));
+    if (offset > block->offset ||
+        (block->segment->divided && tn_block_is_foreign(block->previous, arena)))
+        return carve_inside(arena, block, offset, bytes);
+    if (bytes == before) {
+        tn_bins_remove(&block->heap->bins, block);
+        return block;
+    }
+    part = tn_block_split_below(&arena->store, block, offset + bytes);
+    tn_bins_resized(&block->heap->bins, block, before);
+    return part;
+}

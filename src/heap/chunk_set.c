@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "heap/chunk_set.h"
+
+#include "base/host.h"
+
+bool tn_chunk_set_reserve(struct tn_chunk_set *set, size_t count)
+{
+    return tn_host_grow((void **)&set->words, &set->word_count,
+                        (count + TN_CHUNK_SET_BITS - 1) / TN_CHUNK_SET_BITS, sizeof *set->words);
+}
+
+void tn_chunk_set_free(struct tn_chunk_set *set)
+{
+    tn_host_free(set->words);
+    *set = (struct tn_chunk_set){.words = NULL};
+}

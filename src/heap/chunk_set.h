@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+/* chunk_set.h -- a set of an owner's chunks, by their ids.
+ *
+ * A bit for each id, so that to enter a chunk needs no memory once there is room for all ids.
+ *
+ * Locking: that of the owner of the set. */
+#ifndef TARN_HEAP_CHUNK_SET_H
+#define TARN_HEAP_CHUNK_SET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/contract.h"
+#include "vmm/chunk.h"
+#include "vmm/segment.h"
+
+enum { TN_CHUNK_SET_BITS = 64 }; /* of a word */
+
+struct tn_chunk_set {
+    uint64_t *words;
+    size_t word_count;
+};
+
+/* Makes room for ids below count; false when there is no memory. */
+bool tn_chunk_set_reserve(struct tn_chunk_set *set, size_t count);
+void tn_chunk_set_free(struct tn_chunk_set *set); /* it is empty, and has no room */
+
+/* The chunks with ids from 64 times index on; none where the set has no room for them. */
+static inline uint64_t tn_chunk_set_word(const struct tn_chunk_set *set, size_t index)
+{
+    return index < set->word_count ? set->words[index] : 0;
+}
+
+static inline bool tn_chunk_set_has_id(const struct tn_chunk_set *set, size_t id)
+{
+    return (tn_chunk_set_word(set, id / TN_CHUNK_SET_BITS) >> (id % TN_CHUNK_SET_BITS) & 1) != 0;
+}
+
+/* Enters a chunk, for which there is room. Whether the set did not have it. */
+static inline bool tn_chunk_set_add(struct tn_chunk_set *set, const struct tn_chunk *chunk)
+{
+    uint64_t bit = (uint64_t)1 << (chunk->id % TN_CHUNK_SET_BITS);
+    uint64_t *word = &set->words[chunk->id / TN_CHUNK_SET_BITS];
+
+    TN_ASSERT(chunk->id / TN_CHUNK_SET_BITS < set->word_count);
+    if ((*word & bit) != 0)
+        return false;
+    *word |= bit;
+    return true;
+}
+
+/* Whether it has all chunks under those bytes of the segment, for which there is room. */
+static inline bool tn_chunk_set_has_all(const struct tn_chunk_set *set,
+                                        const struct tn_segment *segment, uint64_t offset,
+                                        uint64_t bytes)
+{
+    uint64_t end = offset + bytes;
+
+    while (offset < end) {
+        const struct tn_chunk *chunk = tn_segment_chunk_at(segment, offset);
+
+        if ((set->words[chunk->id / TN_CHUNK_SET_BITS] >> (chunk->id % TN_CHUNK_SET_BITS) & 1) == 0)
+            return false;
+        offset = tn_chunk_end(chunk);
+    }
+    return true;
+}
+
+#endif

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "heap/sequence.h"
+
+#include <stdatomic.h>
+
+static atomic_uint_fast64_t last_sequence;
+
+uint64_t tn_next_sequences(uint64_t count)
+{
+    return atomic_fetch_add_explicit(&last_sequence, count, memory_order_relaxed) + 1;
+}
+
+uint64_t tn_next_sequence(void)
+{
+    return tn_next_sequences(1);
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "heap/chunk_set.h"
+#include "base/host.h"
+#include "unit/unit.h"
+
+static struct tn_chunk chunk_of(uint32_t id)
+{
+    return (struct tn_chunk){.id = id};
+}
+
+START_TEST(a_set_has_what_was_entered)
+{
+    struct tn_chunk_set set = {.words = NULL};
+    static const uint32_t ids[] = {0, 1, 63, 64, 200};
+
+    ck_assert(tn_chunk_set_reserve(&set, 201));
+    for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++) {
+        struct tn_chunk chunk = chunk_of(ids[i]);
+
+        ck_assert(!tn_chunk_set_has_id(&set, ids[i]));
+        ck_assert(tn_chunk_set_add(&set, &chunk));
+        ck_assert(!tn_chunk_set_add(&set, &chunk));
+        ck_assert(tn_chunk_set_has_id(&set, ids[i]));
+    }
+    ck_assert(!tn_chunk_set_has_id(&set, 2));
+    ck_assert_uint_eq(tn_chunk_set_word(&set, 0), (uint64_t)1 << 63 | 3);
+    ck_assert_uint_eq(tn_chunk_set_word(&set, 1), 1);
+    tn_chunk_set_free(&set);
+}
+END_TEST
+
+START_TEST(a_set_has_nothing_that_it_has_no_room_for)
+{
+    struct tn_chunk_set set = {.words = NULL};
+
+    ck_assert(!tn_chunk_set_has_id(&set, 0));
+    ck_assert(tn_chunk_set_reserve(&set, 1));
+    ck_assert(!tn_chunk_set_has_id(&set, set.word_count * TN_CHUNK_SET_BITS));
+    ck_assert_uint_eq(tn_chunk_set_word(&set, set.word_count), 0);
+    tn_chunk_set_free(&set);
+    ck_assert_uint_eq(set.word_count, 0);
+}
+END_TEST
+
+START_TEST(what_was_entered_stays_when_there_is_more_room)
+{
+    struct tn_chunk_set set = {.words = NULL};
+    struct tn_chunk chunk = chunk_of(5);
+
+    ck_assert(tn_chunk_set_reserve(&set, 6));
+    ck_assert(tn_chunk_set_add(&set, &chunk));
+    (void)tn_host_plan_fault(1, false);
+    ck_assert(!tn_chunk_set_reserve(&set, 100000));
+    (void)tn_host_plan_fault(0, false);
+    ck_assert(tn_chunk_set_has_id(&set, 5));
+    ck_assert(tn_chunk_set_reserve(&set, 100000));
+    ck_assert(tn_chunk_set_has_id(&set, 5));
+    ck_assert(!tn_chunk_set_has_id(&set, 99999));
+    tn_chunk_set_free(&set);
+}
+END_TEST
+
+/* Chunks of 4 and of 2 MiB, whatever their ids are. */
+START_TEST(all_chunks_under_bytes_are_asked_for)
+{
+    char *over = unit_alloc(unit_pool(unit_device()), 5 * MIB, test_stream());
+    const struct tn_block *block = unit_block(over);
+    const struct tn_chunk *low = unit_chunk(over);
+    const struct tn_chunk *high = unit_chunk(over + 4 * MIB);
+    struct tn_chunk_set set = {.words = NULL};
+
+    ck_assert(tn_chunk_set_reserve(&set, 100));
+    ck_assert(tn_chunk_set_add(&set, low));
+    ck_assert(tn_chunk_set_has_all(&set, block->segment, block->offset, 4 * MIB));
+    ck_assert(!tn_chunk_set_has_all(&set, block->segment, block->offset, 4 * MIB + 512));
+    ck_assert(!tn_chunk_set_has_all(&set, block->segment, block->offset + 4 * MIB, 512));
+    ck_assert(tn_chunk_set_add(&set, high));
+    ck_assert(tn_chunk_set_has_all(&set, block->segment, block->offset, 5 * MIB));
+    tn_chunk_set_free(&set);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("chunk_set");
+    TCase *tcase = tcase_create("chunk_set");
+
+    suite_add_tcase(suite, tcase);
+    tcase_add_test(tcase, a_set_has_what_was_entered);
+    tcase_add_test(tcase, a_set_has_nothing_that_it_has_no_room_for);
+    tcase_add_test(tcase, what_was_entered_stays_when_there_is_more_room);
+    tcase_add_test(tcase, all_chunks_under_bytes_are_asked_for);
+    return test_main(suite);
+}
