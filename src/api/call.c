@@ -3,6 +3,7 @@
 #include "api/call.h"
 
 #include "base/user_code.h"
+#include "pools/end.h"
 
 bool tn_call_begin(struct tn_call *call)
 {

@@ -6,7 +6,10 @@
 #include "graphs/broken.h"
 #include "graphs/unrouted.h"
 #include "heap/steady.h"
+#include "pools/allocate.h"
 #include "pools/arena_table.h"
+#include "pools/end.h"
+#include "pools/free.h"
 #include "pools/use.h"
 #include "tarn/memory.h"
 

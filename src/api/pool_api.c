@@ -7,6 +7,7 @@
 #include "heap/bins.h"
 #include "observe/check.h"
 #include "observe/stats.h"
+#include "pools/end.h"
 #include "pools/grow.h"
 #include "pools/reclaim.h"
 #include "pools/reserve.h"

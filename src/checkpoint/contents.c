@@ -30,7 +30,9 @@
 #include "base/contract.h"
 #include "base/error.h"
 #include "driver/pinned.h"
+#include "pools/allocate.h"
 #include "pools/device.h"
+#include "pools/free.h"
 
 /* Where things are in a checkpoint's memory: on the device, and in page-locked memory. */
 struct plan {

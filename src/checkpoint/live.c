@@ -12,6 +12,7 @@
 #include "base/hot.h"
 #include "base/host.h"
 #include "checkpoint/state.h"
+#include "pools/free.h"
 
 enum {
     LOOK_UPS_MAX = 8, /* before it is tried again whether the next blocks follow each other */

@@ -30,6 +30,8 @@
 #include "graphs/replay.h"
 #include "heap/sequence.h"
 #include "pools/arenas.h"
+#include "pools/books.h"
+#include "pools/free.h"
 #include "pools/grow.h"
 #include "pools/handover.h"
 #include "pools/ladder.h"

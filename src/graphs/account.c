@@ -21,6 +21,7 @@
 #include "driver/exec.h"
 #include "inspect/references.h"
 #include "inspect/standing.h"
+#include "pools/free.h"
 #include "pools/pool.h"
 
 enum { BITS = 64 };

@@ -15,6 +15,8 @@
 #include "base/contract.h"
 #include "base/error.h"
 #include "graphs/admit.h"
+#include "pools/allocate.h"
+#include "pools/end.h"
 
 /* The pool of that capture, or NULL; the DEVICE lock is held. */
 static tarn_pool *find_adopted(const tarn_device *device, uint64_t capture_id)

@@ -12,6 +12,7 @@
 #define TARN_GRAPHS_UNROUTED_H
 
 #include "graphs/capture.h"
+#include "pools/allocate.h"
 
 /* Serves the request, whose order is that of the stream in a capture.
  *   UNROUTED; what tn_capture_admit and tn_pool_allocate may answer */

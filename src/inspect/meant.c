@@ -15,6 +15,7 @@
 #include "base/host.h"
 #include "heap/births.h"
 #include "inspect/node_order.h"
+#include "pools/free.h"
 #include "pools/hold.h"
 #include "pools/pool.h"
 

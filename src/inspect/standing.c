@@ -14,6 +14,8 @@
 #include "base/host.h"
 #include "driver/pointer.h"
 #include "heap/live_index.h"
+#include "pools/end.h"
+#include "pools/free.h"
 #include "pools/hold.h"
 #include "pools/pool.h"
 #include "pools/watch.h"

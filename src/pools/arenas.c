@@ -11,7 +11,6 @@
 #include "base/checked.h"
 #include "base/contract.h"
 #include "base/host.h"
-#include "base/hot.h"
 #include "heap/arena_lock.h"
 #include "pools/arena_table.h"
 #include "pools/body.h"

@@ -18,6 +18,8 @@
 #include "heap/sequence.h"
 #include "pools/arenas.h"
 #include "pools/await.h"
+#include "pools/end.h"
+#include "pools/free.h"
 #include "pools/use.h"
 #include "vmm/address_table.h"
 

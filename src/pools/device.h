@@ -8,6 +8,7 @@
 
 #include "pools/callbacks.h"
 #include "pools/counters.h"
+#include "pools/end.h"
 #include "vmm/memory_cache.h"
 #include "pools/pool.h"
 #include "pools/route.h"

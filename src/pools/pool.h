@@ -145,14 +145,6 @@ static inline tarn_device *tn_pool_device(const tarn_pool *pool)
 
 #define TN_POOL_MAGIC 0x54506f6cULL
 
-/* What an allocation asks for. */
-struct tn_request {
-    uint64_t requested;    /* bytes, not 0 */
-    uint64_t alignment;    /* a power of two, 512 to 2 MiB */
-    struct tn_order order; /* in a capture the pool has an open hold for it */
-    tn_cu_stream stream;   /* in a capture: of the order */
-};
-
 /* What a pool is made with, checked. */
 struct tn_pool_settings {
     const char *name;     /* NULL: none */
@@ -170,23 +162,14 @@ TARN_MUST_CHECK tarn_status tn_pool_create(tarn_device *device,
                                            const struct tn_pool_settings *settings,
                                            tarn_pool **pool);
 
-/* BUSY, with what claims the pool in the sentence, or TARN_OK. The lock is held. */
-TARN_MUST_CHECK tarn_status tn_pool_check_unclaimed(const tarn_pool *pool);
+/* The record of a pool that has gone, for another one. */
+void tn_pool_recycle(tarn_pool *pool);
 
 /* An adopted pool is one for the statistics from its first block on. The lock is held, and the DEVICE lock. */
 static inline bool tn_pool_is_counted(const tarn_pool *pool)
 {
     return pool->adopted_capture_id == 0 || pool->counters.alloc_count > 0;
 }
-
-bool tn_pool_is_unclaimed(const tarn_pool *pool); /* the same, without a sentence */
-
-/* Whether all free memory of the pool is proven idle. The lock is held. */
-bool tn_pool_is_idle(tarn_pool *pool);
-
-/* Whether nothing but holds keeps the pool: those of graphs destroyed just now go by themselves. The
- * lock is held. */
-bool tn_pool_is_only_held(const tarn_pool *pool);
 
 /* Keeps the pool for a call. The caller has a lock without which the pool does not go: ROUTES, where a route leads to
  * it; DEVICE; its own. Or something else of the caller's keeps it. */
@@ -200,51 +183,6 @@ static inline bool tn_pool_try_pin(tarn_pool *pool)
 {
     return tn_pins_try(&pool->pins);
 }
-
-/* The call is over: a pool whose handle was given up may go with it. No lock may be held. */
-void tn_pool_unpin(tarn_pool *pool);
-
-/* Destroys a pool that nothing claims: waits for graphs destroyed just now, and for the device where
- * free memory is not proven idle. No lock may be held.
- *   BUSY, DRIVER; nothing has changed */
-TARN_MUST_CHECK tarn_status tn_pool_destroy(tarn_pool *pool);
-
-/* Allocates. No lock may be held.
- *   DEVICE_MEMORY after the ladder of ladder.h; HOST_MEMORY, ADDRESS_SPACE, LIMIT, DRIVER,
- *   DEVICE_LOST; CAPTURE_BROKEN when the order's capture has ended meanwhile */
-TARN_MUST_CHECK tarn_status tn_pool_allocate(tarn_pool *pool, const struct tn_request *request,
-                                             void **address);
-
-/* Finds the segment that contains an address and locks its pool, which the caller unlocks. NOT_OURS. */
-TARN_MUST_CHECK tarn_status tn_pool_lock_segment(uint64_t address, tarn_pool **pool,
-                                                 struct tn_segment **segment);
-
-/* Finds the live block at an address and locks its pool, which the caller unlocks. live_only: a
- * DISCARDED block counts as not live.
- *   NOT_OURS, INNER_ADDRESS, DOUBLE_FREE; nothing is locked */
-TARN_MUST_CHECK tarn_status tn_pool_lock_block(uint64_t address, bool live_only, tarn_pool **pool,
-                                               struct tn_block **block);
-
-/* Frees a LIVE or DISCARDED block; the lock is held. Cannot fail. Memory of the block's own order is
- * FREE at once; other memory is PENDING until its uses have ended. told: the caller has named the last use. */
-void tn_pool_free_block(tarn_pool *pool, struct tn_block *block, bool told);
-
-/* The same in a capture under way that could not be given a hold: the memory waits for the hold of its graph. */
-void tn_pool_free_unheld(tarn_pool *pool, struct tn_block *block);
-
-/* Makes a block that was just carved LIVE, or one that is LIVE not so: table and counters. */
-void tn_pool_enter_live(tarn_pool *pool, struct tn_block *block);
-void tn_pool_leave_live(tarn_pool *pool, struct tn_block *block);
-
-/* Makes a FREE block LIVE as it is, for many in a row: it is of its heap's kind and of its arena's order, without uses.
- * It begins in the chunk, in whose index there is room for it. Counts it in the tally of its kind; tn_pool_count_live
- * adds those to the pool's counters, in the end. */
-void tn_pool_revive(struct tn_chunk *chunk, struct tn_block *block, uint64_t requested,
-                    uint64_t sequence, struct tn_tally *tally);
-void tn_pool_count_live(tarn_pool *pool, const struct tn_tally tallies[TN_HEAP_KINDS]);
-
-/* Turns the live blocks of an aborted capture, those of its bodies included, into DISCARDED ones; the lock is held. */
-void tn_pool_discard(tarn_pool *pool, uint64_t capture_id);
 
 /* Stops all that happens in the pool, and brings its counters up to date. Numbers that arenas had set
  * aside for blocks are dropped: a block made later has a higher number than any before. */

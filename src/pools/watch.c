@@ -10,6 +10,8 @@
 #include "base/error.h"
 #include "base/host.h"
 #include "pools/device.h"
+#include "pools/end.h"
+#include "pools/free.h"
 #include "pools/use.h"
 
 static tarn_status no_memory(void)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "graphs/admit.h"
 
+#include "pools/free.h"
 #include "support/world.h"
 #include "unit/unit.h"
 

@@ -63,7 +63,8 @@ END_TEST
 /* Chunks of 4 and of 2 MiB, whatever their ids are. */
 START_TEST(all_chunks_under_bytes_are_asked_for)
 {
-    char *over = unit_alloc(unit_pool(unit_device()), 5 * MIB, test_stream());
+    tarn_pool *pool = unit_pool(unit_device());
+    char *over = unit_alloc(pool, 5 * MIB, test_stream());
     const struct tn_block *block = unit_block(over);
     const struct tn_chunk *low = unit_chunk(over);
     const struct tn_chunk *high = unit_chunk(over + 4 * MIB);

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "driver/pinned.h"
+#include "pools/allocate.h"
 #include "support/world.h"
 #include "unit/unit.h"
 

@@ -3,6 +3,7 @@
  * make fails in its turn. */
 #include "checkpoint/contents.h"
 #include "driver/pinned.h"
+#include "pools/allocate.h"
 #include "support/world.h"
 #include "unit/unit.h"
 

@@ -2,6 +2,7 @@
 /* Takes with contents: whose memory the live bytes outgrow, and which fail behind their kernels. */
 #include "checkpoint/contents.h"
 #include "driver/pinned.h"
+#include "pools/allocate.h"
 #include "support/world.h"
 #include "unit/unit.h"
 

@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "heap/steady.h"
+#include "pools/allocate.h"
 #include "pools/arena_table.h"
 #include "support/liar.h"
 #include "unit/unit.h"

@@ -2,6 +2,7 @@
 #include <pthread.h>
 
 #include "heap/sequence.h"
+#include "pools/allocate.h"
 #include "pools/arenas.h"
 #include "unit/unit.h"
 

@@ -3,8 +3,11 @@
 
 #include "heap/sequence.h"
 #include "heap/steady.h"
+#include "pools/allocate.h"
 #include "pools/arena_table.h"
 #include "pools/arenas.h"
+#include "pools/end.h"
+#include "pools/free.h"
 #include "pools/handover.h"
 #include "unit/refused_records.h"
 #include "unit/unit.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What keeps a pool, and how it ends. */
+#include "pools/end.h"
 #include "unit/unit.h"
 
 static tarn_device *device;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "heap/steady.h"
+#include "pools/allocate.h"
 #include "pools/arena_table.h"
 #include "pools/route.h"
 #include "support/world.h"

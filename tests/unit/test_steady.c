@@ -2,6 +2,7 @@
 #include "checkpoint/state.h"
 #include "heap/sequence.h"
 #include "heap/steady.h"
+#include "pools/allocate.h"
 #include "pools/arena_table.h"
 #include "pools/arenas.h"
 #include "pools/handover.h"

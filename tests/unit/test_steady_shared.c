@@ -2,8 +2,10 @@
 /* What one thread allocates and another frees. */
 #include <pthread.h>
 
+#include "pools/allocate.h"
 #include "pools/arena_table.h"
 #include "pools/arenas.h"
+#include "pools/end.h"
 #include "pools/handover.h"
 #include "unit/unit.h"
 

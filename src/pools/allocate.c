@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+/* An allocation reserves what it may need (records, room in the live index), looks for a free block
+ * in its arena, then among pending blocks whose uses have ended, then in the pool's idle memory, and
+ * grows, down the ladder of ladder.h where there is no memory. Then the block is cut to size, which
+ * cannot fail. */
+#include "pools/allocate.h"
+
+#include <stddef.h>
+
+#include "base/checked.h"
+#include "base/contract.h"
+#include "base/error.h"
+#include "heap/arena_lock.h"
+#include "heap/sequence.h"
+#include "heap/steady.h"
+#include "pools/arenas.h"
+#include "pools/body.h"
+#include "pools/books.h"
+#include "pools/device.h"
+#include "pools/grow.h"
+#include "pools/handover.h"
+#include "pools/ladder.h"
+#include "pools/reserve.h"
+#include "pools/use.h"
+
+/* The block of an order in a capture was allocated just now. */
+static void enter_birth(tarn_pool *pool, const struct tn_block *block,
+                        const struct tn_request *request)
+{
+    struct tn_births *births = block->heap->arena->births;
+    struct tn_place place;
+
+    if (births->lost)
+        return;
+    tn_place_ask(&pool->device->gpu, request->stream, request->order, &place);
+    tn_births_enter(births, &place,
+                    &(struct tn_birth){.address = tn_block_address(block),
+                                       .requested = block->requested,
+                                       .sequence = block->sequence});
+}
+
+/* Cuts a block out of a FREE one, at an address in it, and makes it live. hold: that of the order's
+ * capture, or NULL; there is room for the birth. */
+static void commit_allocation(tarn_pool *pool, struct tn_block *block,
+                              const struct tn_request *request, struct tn_hold *hold,
+                              uint64_t start, uint64_t bytes)
+{
+    block = tn_heap_carve(&pool->store, block, start - block->segment->base, bytes);
+    block->requested = request->requested;
+    tn_block_set_order(block, request->order);
+    block->sequence = tn_next_sequence();
+    block->heap->arena->sequence = block->sequence + 1; /* it has set none aside: it is locked */
+    block->heap->arena->sequences_end = block->sequence + 1;
+    tn_pool_enter_live(pool, block);
+    if (hold != NULL) {
+        tn_hold_add(hold, block);
+        enter_birth(pool, block, request);
+    }
+    if (hold != NULL && pool->bodies != NULL)
+        tn_bodies_hold(pool, hold->capture_id, block);
+    pool->counters.alloc_count += 1;
+}
+
+enum { RECORDS_FOR_ALLOCATION = 4 }; /* two for chunks that change hands, two for the cut */
+
+/* met: see tn_arena_meet. */
+static tarn_status try_allocate(tarn_pool *pool, const struct tn_request *request, bool frugal,
+                                bool *met, void **address)
+{
+    uint64_t bytes = tn_block_bytes_for(pool->rounding, request->requested);
+    uint64_t room = bytes + request->alignment - TN_BLOCK_BYTES_MIN;
+    uint64_t capture_id = request->order.capture_id;
+    struct tn_hold *hold = capture_id != 0 ? tn_hold_find(pool, capture_id) : NULL;
+    struct tn_arena *arena;
+    struct tn_heap *heap;
+    struct tn_block *block;
+    uint64_t start;
+    tarn_status status;
+
+    if (capture_id != 0 && hold == NULL)
+        return tn_fail(TARN_ERR_CAPTURE_BROKEN, "the capture of this stream ended during the call");
+    arena = tn_arena_get(pool, request->order);
+    if (arena == NULL)
+        return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for an arena");
+    status = tn_arena_meet(arena, request->stream, met);
+    if (status != TARN_OK)
+        return status;
+    if (!tn_steady_provide(arena) || !tn_blocks_reserve(&pool->store, RECORDS_FOR_ALLOCATION))
+        return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a block's records");
+    heap = &arena->heaps[tn_kind_of(bytes)];
+    block = tn_heap_find(pool, heap, room);
+    if (block == NULL && tn_pool_has_pending(pool)) {
+        tn_pending_poll_to_use(pool, capture_id != 0);
+        if (capture_id != 0 && !pool->device->no_record_stream_reuse)
+            tn_pending_poll_capture(pool, arena, request->stream);
+        if (!tn_blocks_reserve(&pool->store, RECORDS_FOR_ALLOCATION))
+            return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a block's records");
+        block = tn_heap_find(pool, heap, room);
+    }
+    if (block == NULL && tn_reserved_return(pool, heap))
+        block = tn_heap_find(pool, heap, room);
+    if (block == NULL) {
+        status = tn_heap_grow(pool, heap, room, frugal);
+        if (status != TARN_OK)
+            return status;
+        block = tn_heap_find(pool, heap, room);
+    }
+    TN_ASSERT(block != NULL);
+    if (hold != NULL)
+        hold->births_lost = !tn_births_provide(&arena->births, &hold->births) || hold->births_lost;
+    start = tn_round_up(tn_block_address(block), request->alignment);
+    if (!tn_live_reserve(tn_address_table_chunk(start), 1))
+        return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a block's records");
+    commit_allocation(pool, block, request, hold, start, bytes);
+    *address = (void *)(uintptr_t)start;
+    return TARN_OK;
+}
+
+struct attempts {
+    const struct tn_request *request;
+    bool *met;
+};
+
+static tarn_status attempt_allocation(tarn_pool *pool, const void *request, bool frugal,
+                                      void **result)
+{
+    const struct attempts *attempts = request;
+
+    return try_allocate(pool, attempts->request, frugal, attempts->met, result);
+}
+
+tarn_status tn_pool_allocate(tarn_pool *pool, const struct tn_request *request, void **address)
+{
+    bool met = false;
+    const struct attempts attempts = {request, &met};
+
+    return tn_ladder_run(pool, attempt_allocation, &attempts, request->requested, address);
+}

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pools/books.h"
+
+#include "base/contract.h"
+#include "heap/steady.h"
+#include "pools/device.h"
+
+/* Writes what the block is now, and enters it in the books of its chunks. Reads none of it back: a load of two
+ * bytes that were just written one by one waits until they have reached the cache. */
+static inline void enter(struct tn_chunk *chunk, struct tn_block *block, bool own_order,
+                         bool tangled)
+{
+    TN_ASSERT(block->state == TN_BLOCK_FREE);
+    block->state = TN_BLOCK_LIVE;
+    block->own_order = own_order;
+    block->tangled = tangled;
+    block->misplaced = false; /* P20 */
+    tn_live_insert_in(chunk, block, own_order && !tangled);
+    if (tn_block_end(block) <= tn_chunk_end(chunk))
+        chunk->used_bytes += tn_block_bytes(block);
+    else
+        tn_block_count_used(block);
+}
+
+static inline void count_live(tarn_pool *pool, enum tn_heap_kind kind, const struct tn_tally *more)
+{
+    struct tn_pool_counters *counters = &pool->counters;
+
+    counters->live_count += more->count;
+    counters->live_bytes += more->bytes;
+    counters->requested_bytes += more->requested;
+    tn_metrics_add_live(counters->metrics, kind, more);
+    counters->risen = true;
+}
+
+void tn_pool_enter_live(tarn_pool *pool, struct tn_block *block)
+{
+    uint64_t bytes = tn_block_bytes(block);
+
+    enter(tn_block_chunk_at(block, block->offset), block, block->own_order, block->tangled);
+    count_live(pool, tn_kind_of(bytes), &(struct tn_tally){1, bytes, block->requested});
+}
+
+void tn_pool_revive(struct tn_chunk *chunk, struct tn_block *block, uint64_t requested,
+                    uint64_t sequence, struct tn_tally *tally)
+{
+    TN_ASSERT(chunk->heap == block->heap &&
+              tn_kind_of(tn_block_bytes(block)) == block->heap->kind); /* P20 */
+    tn_bins_remove(&block->heap->bins, block);
+    block->requested = requested;
+    block->sequence = sequence;
+    enter(chunk, block, true, false); /* P18 */
+    tally->count += 1;
+    tally->bytes += tn_block_bytes(block);
+    tally->requested += requested;
+}
+
+void tn_pool_count_live(tarn_pool *pool, const struct tn_tally tallies[TN_HEAP_KINDS])
+{
+    for (int kind = 0; kind < TN_HEAP_KINDS; kind++) {
+        if (tallies[kind].count > 0)
+            count_live(pool, (enum tn_heap_kind)kind, &tallies[kind]);
+    }
+}
+
+/* A LIVE block is so no more. */
+static void count_not_live(struct tn_pool_counters *counters, const struct tn_block *block)
+{
+    uint64_t bytes = tn_block_bytes(block);
+
+    counters->live_count -= 1;
+    counters->live_bytes -= bytes;
+    counters->requested_bytes -= block->requested;
+    tn_metrics_remove_live(counters->metrics, tn_kind_of(bytes),
+                           &(struct tn_tally){1, bytes, block->requested});
+}
+
+void tn_pool_leave_live(tarn_pool *pool, struct tn_block *block)
+{
+    struct tn_pool_counters *counters = &pool->counters;
+
+    if (block->state == TN_BLOCK_DISCARDED) {
+        counters->discarded_count -= 1;
+        tn_metrics_remove_block(counters->metrics, TN_DISCARDED_BLOCKS, tn_block_bytes(block));
+    } else {
+        count_not_live(counters, block);
+    }
+    tn_live_remove(block);
+}
+
+void tn_pool_discard_live(tarn_pool *pool, struct tn_block *block)
+{
+    TN_ASSERT(block->state == TN_BLOCK_LIVE);
+    block->state = TN_BLOCK_DISCARDED;
+    tn_live_mark(block); /* P23 */
+    pool->counters.discarded_count += 1;
+    count_not_live(&pool->counters, block);
+    tn_metrics_add_block(pool->counters.metrics, TN_DISCARDED_BLOCKS, tn_block_bytes(block));
+}

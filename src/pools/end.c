@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A pool is taken off its device's list once nothing claims it and its memory is proven idle; from then on nobody finds
+ * it, and it is taken apart. */
+#include "pools/end.h"
+
+#include <stddef.h>
+
+#include "base/checked.h"
+#include "base/contract.h"
+#include "base/error.h"
+#include "base/fork.h"
+#include "base/host.h"
+#include "heap/arena_lock.h"
+#include "heap/steady.h"
+#include "pools/arenas.h"
+#include "pools/await.h"
+#include "pools/body.h"
+#include "pools/device.h"
+#include "pools/grow.h"
+#include "pools/ladder.h"
+#include "pools/totals.h"
+#include "pools/use.h"
+#include "pools/watch.h"
+
+/* Whether nothing but holds and calls under way claims it. */
+static bool is_unused(const tarn_pool *pool)
+{
+    return pool->counters.live_count == 0 && pool->route_count == 0 && pool->capture_count == 0 &&
+           pool->graph_count == 0 && pool->checkpoint_count == 0 && pool->kept_count == 0;
+}
+
+bool tn_pool_is_only_held(const tarn_pool *pool)
+{
+    return is_unused(pool) && tn_pins_count(&pool->pins) == 0;
+}
+
+bool tn_pool_is_unclaimed(const tarn_pool *pool)
+{
+    return tn_pool_is_only_held(pool) && pool->hold_count == 0;
+}
+
+tarn_status tn_pool_check_unclaimed(const tarn_pool *pool)
+{
+    if (tn_pool_is_unclaimed(pool))
+        return TARN_OK;
+    return tn_fail(
+        TARN_ERR_BUSY,
+        "pool '%s' is in use: %llu live blocks, %llu routes, %llu captures, %llu graphs, "
+        "%llu checkpoints, %llu holds of captures and of graphs that are not gone (a launch runs, or the "
+        "program has an executable or a clone), %llu blocks that were freed and that graphs keep, "
+        "%llu calls under way",
+        pool->name, (unsigned long long)pool->counters.live_count,
+        (unsigned long long)pool->route_count, (unsigned long long)pool->capture_count,
+        (unsigned long long)pool->graph_count, (unsigned long long)pool->checkpoint_count,
+        (unsigned long long)pool->hold_count, (unsigned long long)pool->kept_count,
+        (unsigned long long)tn_pins_count(&pool->pins));
+}
+
+/* A pool whose handle is there takes no lock: whoever gives that up just now sees the pin, or is seen here.
+ * The pool may be gone by then, and another in its record, which is looked at once too often. */
+void tn_pool_unpin(tarn_pool *pool)
+{
+    tarn_device *device = pool->device;
+    bool last;
+
+    if (tn_is_forked()) /* behind a function of the program's that has forked */
+        return;
+    if (atomic_load(&pool->released)) {
+        tn_pool_lock(pool);
+        tn_pins_drop(&pool->pins);
+        last = tn_pool_is_unclaimed(pool);
+        tn_pool_unlock(pool);
+    } else {
+        tn_pins_drop(&pool->pins);
+        last = atomic_load(&pool->released);
+    }
+    if (last)
+        tn_device_end_released(device);
+}
+
+/* Gives everything back to driver and host: the pool is off the device's list, nothing claims it,
+ * and its memory is proven idle. */
+static void dismantle(tarn_pool *pool)
+{
+    tn_pool_lock(pool);
+    /* Its pins are closed: whoever tries one now is refused, and is counted meanwhile. */
+    TN_ASSERT(is_unused(pool) && pool->hold_count == 0);
+    tn_pending_poll(pool, true);
+    for (struct tn_block *block = tn_live_first(pool->segments); block != NULL;
+         block = tn_live_next(block)) { /* DISCARDED blocks go with their pool */
+        tn_live_remove(block);
+        tn_uses_end(pool, block);
+        tn_watches_forsake(pool, block);
+    }
+    tn_pool_unmap_all(pool);
+    tn_arenas_fini(pool);
+    TN_ASSERT(pool->bodies == NULL); /* P15: each has ended with the hold of its outer capture */
+    tn_blocks_fini(&pool->store);
+    tn_host_free(pool->chunks);
+    tn_pool_unlock(pool);
+    tn_lock_acquire(&pool->device->lock);
+    tn_totals_keep_events(pool); /* of its end */
+    tn_lock_release(&pool->device->lock);
+    tn_pool_recycle(pool);
+}
+
+/* Takes the pool off its device's list; its lock and the device's are held. */
+static void unlist(tarn_pool *pool)
+{
+    tarn_pool **link = &pool->device->pools;
+
+    while (*link != pool)
+        link = &(*link)->next;
+    *link = pool->next;
+    tn_replays_leave(pool); /* with the list: P17 */
+    tn_totals_keep(pool);
+    atomic_store(&pool->magic, 0);
+}
+
+static bool has_unproven_memory(const tarn_pool *pool)
+{
+    for (size_t id = 0; id < pool->chunk_ids; id++) {
+        if (pool->chunks[id] != NULL &&
+            !tn_gpu_is_proven(&pool->device->gpu, pool->chunks[id]->freed_stamp))
+            return true;
+    }
+    return tn_pool_has_pending(pool);
+}
+
+bool tn_pool_is_idle(tarn_pool *pool)
+{
+    tn_pending_poll(pool, false);
+    return tn_gpu_is_lost(&pool->device->gpu) || !has_unproven_memory(pool);
+}
+
+/* One look at a pool that is to go: unlists it when it may, or says whether the device must be waited
+ * for first. One wait is enough: what nothing claims is not used again. */
+enum verdict { VERDICT_GONE, VERDICT_WAIT, VERDICT_CLAIMED, VERDICT_STALE };
+
+static enum verdict try_unlist(tarn_pool *pool, bool waited)
+{
+    enum verdict verdict = VERDICT_GONE;
+
+    tn_lock_acquire(&pool->device->lock);
+    tn_pool_lock(pool);
+    if (atomic_load(&pool->magic) != TN_POOL_MAGIC)
+        verdict = VERDICT_STALE;
+    else if (!tn_pool_is_unclaimed(pool))
+        verdict = VERDICT_CLAIMED;
+    else if (!waited && has_unproven_memory(pool) && !tn_gpu_is_lost(&pool->device->gpu))
+        verdict = VERDICT_WAIT;
+    else if (!tn_pins_close(&pool->pins)) /* a call has just come in */
+        verdict = VERDICT_CLAIMED;
+    else
+        unlist(pool);
+    tn_pool_unlock(pool);
+    if (verdict == VERDICT_GONE)
+        tn_totals_keep_peaks(pool);
+    tn_lock_release(&pool->device->lock);
+    return verdict;
+}
+
+tarn_status tn_pool_destroy(tarn_pool *pool)
+{
+    enum verdict verdict;
+    tarn_status status = TARN_OK;
+
+    tn_await_holds(pool->device, pool, TN_AWAIT_LAST);
+    verdict = try_unlist(pool, false);
+    if (verdict == VERDICT_WAIT) {
+        status = tn_gpu_wait_idle(&pool->device->gpu);
+        if (status != TARN_OK)
+            return status;
+        verdict = try_unlist(pool, true);
+    }
+    if (verdict == VERDICT_GONE) {
+        dismantle(pool);
+        return TARN_OK;
+    }
+    if (verdict == VERDICT_STALE)
+        return tn_fail(TARN_ERR_INVALID_HANDLE, "the pool was destroyed by another thread");
+    tn_pool_lock(pool);
+    status = tn_pool_check_unclaimed(pool);
+    tn_pool_unlock(pool);
+    return status != TARN_OK ? status : tn_fail(TARN_ERR_BUSY, "pool '%s' was in use", pool->name);
+}

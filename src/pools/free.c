@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A free looks the address up without a lock, takes the lock of the segment's pool and looks again:
+ * only then is the segment known to be that pool's.
+ *
+ * Trade-offs: the address is looked up twice, so that a free takes no lock but its pool's. */
+#include "pools/free.h"
+
+#include <stddef.h>
+
+#include "base/checked.h"
+#include "base/contract.h"
+#include "base/error.h"
+#include "heap/arena_lock.h"
+#include "heap/steady.h"
+#include "pools/body.h"
+#include "pools/books.h"
+#include "pools/books.h"
+#include "pools/device.h"
+#include "pools/ladder.h"
+#include "pools/use.h"
+#include "pools/watch.h"
+
+/* Why no live block starts at an address that a segment of the pool contains. */
+static tarn_status explain_address(const tarn_pool *pool, const struct tn_segment *segment,
+                                   uint64_t address)
+{
+    const struct tn_block *block = segment->first_block;
+
+    while (tn_block_end(block) <= address - segment->base)
+        block = block->next;
+    if (block->state == TN_BLOCK_UNMAPPED)
+        return tn_fail(TARN_ERR_DOUBLE_FREE,
+                       "address 0x%llx of pool '%s' has no memory: its block was freed and the "
+                       "memory given back",
+                       (unsigned long long)address, pool->name);
+    if (block->state != TN_BLOCK_LIVE || tn_block_address(block) == address)
+        return tn_fail(TARN_ERR_DOUBLE_FREE,
+                       "address 0x%llx of pool '%s' is not live: it was freed before",
+                       (unsigned long long)address, pool->name);
+    return tn_fail(TARN_ERR_INNER_ADDRESS,
+                   "address 0x%llx lies %llu bytes inside block %llu of %llu bytes at 0x%llx; use "
+                   "the block's own address",
+                   (unsigned long long)address,
+                   (unsigned long long)(address - tn_block_address(block)),
+                   (unsigned long long)block->sequence, (unsigned long long)block->requested,
+                   (unsigned long long)tn_block_address(block));
+}
+
+static tarn_status not_ours(uint64_t address)
+{
+    return tn_fail(TARN_ERR_NOT_OURS, "address 0x%llx was not handed out by Tarn",
+                   (unsigned long long)address);
+}
+
+tarn_status tn_pool_lock_segment(uint64_t address, tarn_pool **pool, struct tn_segment **segment)
+{
+    for (;;) {
+        struct tn_segment *found = tn_address_table_find(address);
+        tarn_pool *owner;
+
+        if (found == NULL)
+            return not_ours(address);
+        owner = atomic_load_explicit(&found->owner, memory_order_acquire);
+        if (owner == NULL || atomic_load(&owner->magic) != TN_POOL_MAGIC)
+            return not_ours(address); /* the segment is just being taken apart */
+        tn_pool_lock(owner);
+        if (tn_address_table_find(address) == found &&
+            atomic_load_explicit(&found->owner, memory_order_relaxed) == owner) {
+            *pool = owner;
+            *segment = found;
+            return TARN_OK;
+        }
+        tn_pool_unlock(owner);
+    }
+}
+
+tarn_status tn_pool_lock_block(uint64_t address, bool live_only, tarn_pool **pool,
+                               struct tn_block **block)
+{
+    struct tn_segment *segment;
+    struct tn_block *found;
+    tarn_status status = tn_pool_lock_segment(address, pool, &segment);
+
+    if (status != TARN_OK)
+        return status;
+    found = tn_live_find(*pool, address);
+    if (found != NULL && (found->state == TN_BLOCK_LIVE || !live_only)) {
+        *block = found;
+        return TARN_OK;
+    }
+    status = explain_address(*pool, segment, address);
+    tn_pool_unlock(*pool);
+    return status;
+}
+
+/* Whether the work of the block's own stream, which was retired, is to end first. */
+static bool waits_for_retired(tarn_pool *pool, struct tn_block *block)
+{
+    if (tn_pool_defers(pool))
+        return tn_block_fence(block) != NULL; /* whatever a poll has found */
+    return !tn_block_settle(pool, block);
+}
+
+/* The hold of the capture that the block was allocated in, or of the one that this is a body's part of, while that is
+ * open; NULL: it is not, or the block is of no capture. */
+static const struct tn_hold *find_open_hold(const tarn_pool *pool, const struct tn_block *block)
+{
+    uint64_t capture_id = tn_block_order(block).capture_id;
+
+    while (capture_id != 0) {
+        const struct tn_hold *hold = tn_hold_find(pool, capture_id);
+        const struct tn_body *body = hold == NULL ? tn_body_find(pool, capture_id) : NULL;
+
+        if (body == NULL)
+            return hold;
+        capture_id = body->outer_id;
+    }
+    return NULL;
+}
+
+static bool has_use_outside(const struct tn_block *block)
+{
+    const struct tn_use *use = tn_block_uses(block);
+
+    while (use != NULL && use->stream == NULL)
+        use = use->next;
+    return use != NULL;
+}
+
+/* P26: whether all that has touched the block's memory, but for its recorded uses, is graphs that hold it. In its own
+ * capture nothing has run in it. Behind that its user may have given it to any stream: only who names the last use
+ * (tarn_free_on) has said which. Copies of checkpoints' contents are nobody's recorded use, and graphs that watch the
+ * block do not hold it. */
+static bool is_graphs_alone(const tarn_pool *pool, const struct tn_block *block, bool told)
+{
+    const struct tn_gpu *gpu = &pool->device->gpu;
+    const struct tn_hold *hold;
+
+    if (tn_block_order(block).capture_id == 0 || tn_block_watches(block) != NULL)
+        return false;
+    hold = find_open_hold(pool, block);
+    if (hold != NULL && tn_hold_goes_on(hold))
+        return true;
+    return told && has_use_outside(block) && tn_gpu_is_proven(gpu, pool->saved_stamp) &&
+           tn_gpu_is_proven(gpu, pool->restored_stamp);
+}
+
+static void free_block(tarn_pool *pool, struct tn_block *block, bool unheld, bool told)
+{
+    bool graphs_alone = is_graphs_alone(pool, block, told);
+    bool kept = tn_watches_tell(pool, block);
+    uint64_t freed_stamp;
+    uint64_t proof_stamp;
+
+    tn_pool_leave_live(pool, block);
+    pool->counters.free_count += 1;
+    /* What a capture did with memory that is not of its own order there nobody knows before its end. */
+    block->captured_free = tn_holds_add_freed(pool, block) &&
+                           !(tn_arena_is_captured(block->heap->arena) &&
+                             tn_order_equal(tn_block_order(block), block->heap->arena->order));
+    block->unheld = unheld;
+    block->captured_free = block->captured_free || unheld;
+    proof_stamp = tn_block_is_in_order(block) ? 0 : tn_gpu_epoch(&pool->device->gpu);
+    if (kept || tn_block_uses(block) != NULL || waits_for_retired(pool, block) ||
+        block->captured_free || proof_stamp != 0) {
+        tn_pending_add(pool, block, proof_stamp, graphs_alone);
+        return;
+    }
+    freed_stamp = tn_block_freed_stamp(pool, block);
+    tn_block_count_freed(block, freed_stamp, graphs_alone ? 0 : freed_stamp);
+    (void)tn_heap_put(&pool->store, block);
+}
+
+void tn_pool_free_block(tarn_pool *pool, struct tn_block *block, bool told)
+{
+    free_block(pool, block, false, told);
+}
+
+void tn_pool_free_unheld(tarn_pool *pool, struct tn_block *block)
+{
+    free_block(pool, block, true, false);
+}
+
+void tn_pool_discard(tarn_pool *pool, uint64_t capture_id)
+{
+    for (struct tn_block *block = tn_live_first(pool->segments); block != NULL;
+         block = tn_live_next(block)) {
+        uint64_t of = tn_block_order(block).capture_id;
+
+        if (block->state != TN_BLOCK_LIVE ||
+            (of != capture_id && !tn_body_is_within(pool, of, capture_id)))
+            continue;
+        tn_pool_discard_live(pool, block);
+    }
+}
