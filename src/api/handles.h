@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/fork.h"
 #include "base/hot.h"
+#include "base/user_code.h"
 #include "checkpoint/state.h"
 #include "graphs/capture.h"
 #include "tarn/stats.h"
@@ -18,6 +19,7 @@ static inline tarn_status tn_bad_handle(const char *kind)
 {
     if (tn_is_forked())
         return tn_fork_refuse();
+    tn_user_code_check();
     return tn_fail(TARN_ERR_INVALID_HANDLE, "the %s handle is null, of another kind, or destroyed",
                    kind);
 }

@@ -2,6 +2,7 @@
 #include "api/call.h"
 #include "base/checked.h"
 #include "base/hot.h"
+#include "base/user_code.h"
 #include "graphs/admit.h"
 #include "graphs/broken.h"
 #include "graphs/unrouted.h"
@@ -239,6 +240,7 @@ static TN_RARE tarn_status refuse_request(uint64_t alignment, void *const *addre
 {
     if (tn_is_forked())
         return tn_fork_refuse();
+    tn_user_code_check();
     if (address == NULL)
         return tn_bad_argument("address is NULL: there is nowhere to put the result");
     if (!tn_is_power_of_two(alignment) || alignment > alignment_max)
@@ -354,10 +356,22 @@ static TN_APART TN_HOT tarn_status free_rest(void *address, struct tn_steady_res
     return tn_leave(free_locked(address, false));
 }
 
+/* While the thread is in a function of the program's, or has left one by a jump. */
+static TN_APART tarn_status free_inside(void *address)
+{
+    struct tn_steady_rest rest;
+
+    tn_user_code_check();
+    return tn_steady_free_at_once((uint64_t)(uintptr_t)address, &rest) ? TARN_OK
+                                                                       : free_rest(address, rest);
+}
+
 TN_HOT tarn_status tarn_free(void *address)
 {
     struct tn_steady_rest rest;
 
+    if (TN_UNLIKELY(tn_user_code_innermost != NULL))
+        return free_inside(address);
     /* NULL is nobody's, and looked at with the rest of those. */
     if (TN_LIKELY(tn_steady_free_at_once((uint64_t)(uintptr_t)address, &rest)))
         return TARN_OK;

@@ -3,6 +3,7 @@
  * people. The status table is the public one, so names and sentences cannot drift from it. */
 #include "base/error.h"
 
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +22,16 @@ static int log_wanted(void)
     return value != NULL && value[0] != '\0' && value[0] != '0';
 }
 
+/* What writes to a file would be a cancellation point. */
+static void log_sentence(tarn_status status)
+{
+    int cancel;
+
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    (void)fprintf(stderr, "tarn: %s: %s\n", tarn_status_name(status), last_sentence);
+    (void)pthread_setcancelstate(cancel, NULL);
+}
+
 tarn_status tn_fail(tarn_status status, const char *format, ...)
 {
     va_list arguments;
@@ -30,7 +41,7 @@ tarn_status tn_fail(tarn_status status, const char *format, ...)
     (void)vsnprintf(last_sentence, sizeof last_sentence, format, arguments);
     va_end(arguments);
     if (log_wanted())
-        (void)fprintf(stderr, "tarn: %s: %s\n", tarn_status_name(status), last_sentence);
+        log_sentence(status);
     return status;
 }
 

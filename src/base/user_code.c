@@ -14,11 +14,41 @@
 #include <unistd.h>
 
 #include "base/contract.h"
+#include "base/object.h"
 
 _Thread_local struct tn_user_code *tn_user_code_innermost;
 
+static pthread_once_t key_once = PTHREAD_ONCE_INIT;
+static pthread_key_t key; /* of each thread that has called a function of the program's */
+static bool key_is_made;  /* written once, in key_once */
+
 /* What lies there may be another function's by now, which a sanitizer would say. */
 #define ANYTHING_THERE __attribute__((noinline, no_sanitize("address", "thread")))
+
+/* Where locks of the C library may be held, too: a system call and the end. */
+static _Noreturn void end_process(const char *sentence)
+{
+    ssize_t written = write(STDERR_FILENO, sentence, strlen(sentence));
+
+    (void)written;
+    abort();
+}
+
+/* At the end of a thread nothing is left on its stack. Whoever leaves by unwinding was seen before. */
+static void end_thread(void *mine)
+{
+    (void)mine;
+    if (tn_user_code_innermost != NULL)
+        end_process(
+            "tarn: a free-memory callback, an out-of-memory observer or a route's filter was left by "
+            "longjmp, and its thread has ended; such functions return: the process ends\n");
+}
+
+static void make_key(void)
+{
+    tn_object_keep(); /* end_thread is called when any thread ends that has called such a function */
+    key_is_made = pthread_key_create(&key, end_thread) == 0;
+}
 
 static uintptr_t mark_of(const struct tn_user_code *code, size_t i)
 {
@@ -37,6 +67,9 @@ __attribute__((noinline)) void tn_user_code_enter(struct tn_user_code *code,
     for (size_t i = 0; i < TN_USER_CODE_MARKS; i++)
         marks[i] = mark_of(code, i);
     tn_user_code_innermost = code;
+    (void)pthread_once(&key_once, make_key);
+    if (key_is_made && code->outer == NULL)
+        (void)pthread_setspecific(key, &key); /* without memory for it the end is not noticed */
 }
 
 void tn_user_code_leave(struct tn_user_code *code)
@@ -44,15 +77,6 @@ void tn_user_code_leave(struct tn_user_code *code)
     TN_ASSERT(tn_user_code_innermost == code);
     code->inside = false;
     tn_user_code_innermost = code->outer;
-}
-
-/* Where locks of the C library may be held, too: a system call and the end. */
-static _Noreturn void end_process(const char *sentence)
-{
-    ssize_t written = write(STDERR_FILENO, sentence, strlen(sentence));
-
-    (void)written;
-    abort();
 }
 
 /* One for each enum tn_user_function. */

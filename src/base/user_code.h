@@ -3,7 +3,7 @@
  *
  * Behind an exception, a longjmp, or the end of the thread in such a function the calls around it are never finished:
  * their memory, their claims, the thread's capture mode. No state is made up for that. The process ends with a
- * sentence: at once, where the stack is unwound; else at the thread's next call.
+ * sentence: at once, where the stack is unwound; else at the thread's next call, or its end.
  *
  * Each call stands on the stack, and the thread knows the innermost. A call of the library's that comes while one is
  * there is made by the function, deeper in the stack, or behind a jump that has left it.
@@ -15,6 +15,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "base/hot.h"
 
 enum tn_user_function { TN_USER_FREE_CALLBACK, TN_USER_OBSERVER, TN_USER_FILTER };
 
@@ -29,7 +31,10 @@ struct tn_user_code {
     uintptr_t marks[TN_USER_CODE_MARKS];
 };
 
-extern _Thread_local struct tn_user_code *tn_user_code_innermost; /* NULL: the thread is in none */
+/* NULL: the thread is in none. Every call looks at it, those of the steady state, too: at a fixed distance from the
+ * thread's own words, wherever the library was loaded. */
+extern _Thread_local struct tn_user_code *tn_user_code_innermost
+    __attribute__((tls_model("initial-exec")));
 
 /* Declares one that is left before its block ends, or by unwinding the stack. */
 #define TN_USER_CODE(name)                                                                         \
@@ -42,12 +47,12 @@ void tn_user_code_enter(struct tn_user_code *code, enum tn_user_function functio
 void tn_user_code_leave(struct tn_user_code *code);
 void tn_user_code_check_left(const struct tn_user_code *code); /* ends the process when it is not */
 
-void tn_user_code_check_inside(void); /* the part of the next that is rare */
+TN_RARE void tn_user_code_check_inside(void); /* the part of the next that is rare */
 
 /* Ends the process when the innermost function has been left by a jump. */
 static inline void tn_user_code_check(void)
 {
-    if (tn_user_code_innermost != NULL)
+    if (TN_UNLIKELY(tn_user_code_innermost != NULL))
         tn_user_code_check_inside();
 }
 

@@ -402,8 +402,11 @@ static tarn_status carry_out_in_turn(const struct attempt *with, void **result)
 static tarn_status carry_out(const struct attempt *attempt, void **result)
 {
     struct tn_plan *plan = attempt->plan;
-    tarn_status status = tn_plan_visit(plan);
+    tarn_status status = tn_checkpoint_look_again(plan->pool, plan->stream,
+                                                  plan->checkpoint->contents != NULL, plan->order);
 
+    if (status == TARN_OK)
+        status = tn_plan_visit(plan);
     if (status == TARN_OK && plan->needs_wait)
         return TARN_ERR_BUSY;
     if (status != TARN_OK)

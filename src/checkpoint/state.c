@@ -62,8 +62,8 @@ tarn_status tn_checkpoint_check_pool(const tarn_pool *pool)
     return pool->capture_count == 0 && pool->open_hold_count == 0 ? TARN_OK : refuse_capture(pool);
 }
 
-tarn_status tn_checkpoint_look(tarn_pool *pool, tarn_stream stream, bool works,
-                               struct tn_order *order)
+/* Whether checkpoints may be taken and restored on the stream now, and its order. */
+static tarn_status look_at(tarn_pool *pool, tarn_stream stream, bool works, struct tn_order *order)
 {
     struct tn_stream_state state;
     tarn_status status = tn_stream_look(&pool->device->gpu, stream, &state);
@@ -78,9 +78,31 @@ tarn_status tn_checkpoint_look(tarn_pool *pool, tarn_stream stream, bool works,
                          "a blocking stream is being captured, and work on the legacy default "
                          "stream would break that capture; give another stream");
     if (status == TARN_OK)
+        *order = state.order;
+    return status;
+}
+
+tarn_status tn_checkpoint_look(tarn_pool *pool, tarn_stream stream, bool works,
+                               struct tn_order *order)
+{
+    struct tn_order found;
+    tarn_status status = look_at(pool, stream, works, &found);
+
+    if (status == TARN_OK)
         status = tn_stream_meet(&pool->device->gpu, stream); /* contents may be copied on it */
     if (status == TARN_OK)
-        *order = state.order;
+        *order = found;
+    return status;
+}
+
+tarn_status tn_checkpoint_look_again(tarn_pool *pool, tarn_stream stream, bool works,
+                                     struct tn_order order)
+{
+    struct tn_order now = order;
+    tarn_status status = look_at(pool, stream, works, &now);
+
+    if (status == TARN_OK && !tn_order_equal(now, order))
+        status = tn_fail(TARN_ERR_WRONG_STATE, "the stream was destroyed during the call");
     return status;
 }
 
@@ -296,12 +318,36 @@ static tarn_status measure(tarn_pool *pool, struct tn_tally *live)
     return status;
 }
 
+/* Whether the copies of the last restore may still run, unordered with the take's, that are to follow them; and whether
+ * an event stands for them. The pool's lock is held. */
+static bool restore_may_run(const tarn_pool *pool, const struct settling *on)
+{
+    return !tn_order_equal(pool->restored_order, on->order) &&
+           !tn_gpu_is_proven(&pool->device->gpu, pool->restored_stamp);
+}
+
+static bool restore_has_event(const tarn_pool *pool)
+{
+    return pool->restored != NULL && pool->restored->used != NULL;
+}
+
+/* *follows: false: the device is to be waited for. */
+static tarn_status follow_restore(const tarn_pool *pool, const struct settling *on, bool *follows)
+{
+    bool runs = restore_may_run(pool, on);
+
+    *follows = !runs || restore_has_event(pool);
+    return runs && *follows ? tn_stream_wait(&pool->device->gpu, on->stream, pool->restored->used)
+                            : TARN_OK;
+}
+
 /* Saves the live set and its contents in the room that was taken. *done: false where there is not enough of it or, when
  * it is to be exact, too much; then nothing is saved. */
 static tarn_status save_in_room(tarn_checkpoint *checkpoint, const struct settling *on,
                                 const struct tn_tally *exact, bool *done)
 {
     tarn_pool *pool = checkpoint->pool;
+    bool follows = true;
     tarn_status status;
 
     tn_pool_lock(pool);
@@ -310,6 +356,9 @@ static tarn_status save_in_room(tarn_checkpoint *checkpoint, const struct settli
             (exact == NULL ||
              (checkpoint->block_count == exact->count && checkpoint->live_bytes == exact->bytes));
     if (*done && checkpoint->block_count > 0)
+        status = follow_restore(pool, on, &follows);
+    *done = *done && follows;
+    if (*done && status == TARN_OK && checkpoint->block_count > 0)
         status = tn_contents_save(checkpoint, on->stream);
     if (status != TARN_OK || !*done)
         forget_state(checkpoint);
@@ -317,13 +366,26 @@ static tarn_status save_in_room(tarn_checkpoint *checkpoint, const struct settli
     return status;
 }
 
+/* Waits for the device where the take cannot follow the last restore in another way. */
+static tarn_status await_restore(tarn_pool *pool, const struct settling *on)
+{
+    bool waits;
+
+    tn_pool_lock(pool);
+    waits = restore_may_run(pool, on) && !restore_has_event(pool);
+    tn_pool_unlock(pool);
+    return waits ? tn_gpu_wait_idle(&pool->device->gpu) : TARN_OK;
+}
+
 /* One try: what is live may change as long as the pool is not locked. */
 static tarn_status try_with_contents(tarn_checkpoint *checkpoint, const struct settling *on,
                                      unsigned tries, bool *done)
 {
     struct tn_tally room;
-    tarn_status status = measure(checkpoint->pool, &room);
+    tarn_status status = await_restore(checkpoint->pool, on);
 
+    if (status == TARN_OK)
+        status = measure(checkpoint->pool, &room);
     if (tries > 1) {
         room.count *= 2;
         room.bytes *= 2;
@@ -332,7 +394,9 @@ static tarn_status try_with_contents(tarn_checkpoint *checkpoint, const struct s
         status = tn_contents_take_room(checkpoint, room.count, room.bytes, on->stream, on->order);
     if (status != TARN_OK)
         return status;
-    status = save_in_room(checkpoint, on, tries == 0 ? &room : NULL, done);
+    status = tn_checkpoint_look_again(checkpoint->pool, on->stream, true, on->order);
+    if (status == TARN_OK)
+        status = save_in_room(checkpoint, on, tries == 0 ? &room : NULL, done);
     if (checkpoint->block_count == 0) /* nothing is saved, or nothing is live */
         tn_contents_drop_room(checkpoint, status == TARN_OK || !*done);
     return status;

@@ -124,6 +124,11 @@ TARN_MUST_CHECK tarn_status tn_checkpoint_check_pool(const tarn_pool *pool);
 TARN_MUST_CHECK tarn_status tn_checkpoint_look(tarn_pool *pool, tarn_stream stream, bool works,
                                                struct tn_order *order);
 
+/* Looks again where functions of the program's were called meanwhile: the stream is to be of that order still.
+ *   WRONG_STATE, as above, or where the stream was destroyed */
+TARN_MUST_CHECK tarn_status tn_checkpoint_look_again(tarn_pool *pool, tarn_stream stream,
+                                                     bool works, struct tn_order order);
+
 TARN_MUST_CHECK tarn_status tn_pool_check_live(tarn_pool *pool, const tarn_expected *expected,
                                                size_t expected_count, tarn_live_diff **diff);
 

@@ -67,7 +67,7 @@ static void latch_fault(struct tn_gpu *gpu, tn_cu_result result)
     int none = 0;
 
     (void)atomic_compare_exchange_strong(&gpu->fault, &none, (int)result);
-    atomic_store(&gpu->unusable, true);
+    atomic_fetch_or(&gpu->attention, TN_GPU_UNUSABLE);
 }
 
 /* The mutex itself: whoever forks may hold other locks, and the child holds none. */
@@ -84,7 +84,7 @@ static void after_fork_in_parent(void)
 static void after_fork_in_child(void)
 {
     for (struct tn_gpu *gpu = open_gpus; gpu != NULL; gpu = gpu->next_open)
-        atomic_store(&gpu->unusable, true);
+        atomic_fetch_or(&gpu->attention, TN_GPU_UNUSABLE);
     (void)pthread_mutex_unlock(&open_lock.mutex);
 }
 
@@ -159,13 +159,14 @@ void tn_gpu_teardown(struct tn_gpu *gpu, tn_cu_result result, const char *call)
     }
     if (atomic_compare_exchange_strong(&gpu->poison_result, &none, (int)result))
         atomic_store(&gpu->poison_call, call);
-    atomic_store(&gpu->unusable, true);
+    atomic_fetch_or(&gpu->attention, TN_GPU_UNUSABLE);
 }
 
 tarn_status tn_gpu_check(const struct tn_gpu *gpu)
 {
     /* Who has found it unusable finds here what was latched before that was said. */
-    bool usable = !atomic_load_explicit(&gpu->unusable, memory_order_acquire);
+    bool usable =
+        (atomic_load_explicit(&gpu->attention, memory_order_acquire) & TN_GPU_UNUSABLE) == 0;
     int fault = atomic_load_explicit(&gpu->fault, memory_order_relaxed);
     int poison = atomic_load_explicit(&gpu->poison_result, memory_order_relaxed);
     const char *call;

@@ -43,10 +43,12 @@ enum tn_gpu_call {
 struct tn_gpu {
     atomic_uint_fast64_t proof_news; /* not 0: a wait that was wanted has ended, or the like */
     const struct tn_driver *driver;  /* immutable */
-    atomic_bool unusable;            /* tn_gpu_check says why */
-    atomic_bool proof_wanted;        /* the end of a wait is news: see tn_gpu_want_proof */
-    atomic_uint_fast64_t epoch;      /* rises with every wait begun */
-    atomic_uint_fast64_t proven;     /* the highest epoch whose wait has ended */
+    /* TN_GPU_UNUSABLE: tn_gpu_check says why; and TN_GPU_USER_CODE for each function of the program's that is being
+     * called: the steady calls look at this word alone. */
+    atomic_uint attention;
+    atomic_bool proof_wanted;    /* the end of a wait is news: see tn_gpu_want_proof */
+    atomic_uint_fast64_t epoch;  /* rises with every wait begun */
+    atomic_uint_fast64_t proven; /* the highest epoch whose wait has ended */
     /* The driver's cuGraphLaunch, a load nearer; immutable: */
     tn_cu_result (*launch)(tn_cu_graphexec exec, tn_cu_stream stream);
     /* Above is what allocations, frees and replays look at. */
@@ -110,10 +112,29 @@ static inline bool tn_gpu_is_lost(const struct tn_gpu *gpu)
     return atomic_load_explicit(&gpu->fault, memory_order_relaxed) != 0;
 }
 
+enum { TN_GPU_UNUSABLE = 1, TN_GPU_USER_CODE = 2 };
+
 /* Whether tn_gpu_check would say TARN_OK, without a call. */
 static inline bool tn_gpu_is_usable(const struct tn_gpu *gpu)
 {
-    return !atomic_load_explicit(&gpu->unusable, memory_order_relaxed);
+    return (atomic_load_explicit(&gpu->attention, memory_order_relaxed) & TN_GPU_UNUSABLE) == 0;
+}
+
+/* The same, and no function of the program's is being called, of which one may have been left by a jump: whoever finds
+ * it otherwise looks whether it was his (base/user_code.h). */
+static inline bool tn_gpu_is_calm(const struct tn_gpu *gpu)
+{
+    return atomic_load_explicit(&gpu->attention, memory_order_relaxed) == 0;
+}
+
+static inline void tn_gpu_enter_user_code(struct tn_gpu *gpu)
+{
+    atomic_fetch_add(&gpu->attention, TN_GPU_USER_CODE);
+}
+
+static inline void tn_gpu_leave_user_code(struct tn_gpu *gpu)
+{
+    atomic_fetch_sub(&gpu->attention, TN_GPU_USER_CODE);
 }
 
 /* Turns a driver's refusal into a status and the thread's sentence: what was asked, the call, the

@@ -56,6 +56,7 @@
 #include "base/contract.h"
 #include "base/error.h"
 #include "base/hot.h"
+#include "base/user_code.h"
 #include "graphs/broken.h"
 
 void tn_replays_consider(tarn_pool *pool)
@@ -592,6 +593,17 @@ static TN_APART TN_HOT tarn_status launch_next(const tarn_graph *graph, tn_cu_st
                             launch_in_series(pool, gpu, replays, stream_id, graph->exec, stream));
 }
 
+/* Where the GPU is not calm: it is usable all the same where functions of the program's are being called, none of
+ * which this thread has left by a jump. */
+static TN_RARE tarn_status replay_after_news(const tarn_graph *graph, tn_cu_stream stream)
+{
+    tarn_status status;
+
+    tn_user_code_check();
+    status = tn_gpu_check(graph->gpu);
+    return status == TARN_OK ? launch_again(graph, stream) : status;
+}
+
 /* What comes often stands in here and in launch_next, and in few lines of code: after a launch nothing of the library is
  * in the caches, and each is another miss. So what is found in memory is kept: behind an atomic access the compiler
  * would look for it again. */
@@ -601,8 +613,8 @@ tarn_status tn_graph_replay(const tarn_graph *graph, tn_cu_stream stream)
     struct tn_replays *replays = graph->replays;
     tn_cu_result result;
 
-    if (TN_UNLIKELY(!tn_gpu_is_usable(gpu)))
-        return tn_gpu_check(gpu);
+    if (TN_UNLIKELY(!tn_gpu_is_calm(gpu)))
+        return replay_after_news(graph, stream);
     if (TN_UNLIKELY(tn_stream_is_default(stream)))
         return launch_again(graph, stream);
     if (TN_UNLIKELY(!begin_alone(replays)))

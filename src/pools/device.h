@@ -92,14 +92,14 @@ void tn_device_reap(tarn_device *device);
  * the device's locks is held. */
 void tn_device_bound_released(tarn_device *device);
 
-/* Whether there is nothing to reap, and the GPU is usable. */
+/* Whether there is nothing to reap, the GPU is usable, and no function of the program's is being called. */
 static inline bool tn_device_is_quiet(const tarn_device *device)
 {
     uint64_t news =
         (uint64_t)(uintptr_t)atomic_load_explicit(&device->gone_holds, memory_order_relaxed) |
         atomic_load_explicit(&device->gpu.proof_news, memory_order_relaxed);
 
-    return TN_LIKELY(news == 0) && TN_LIKELY(tn_gpu_is_usable(&device->gpu));
+    return TN_LIKELY(news == 0) && TN_LIKELY(tn_gpu_is_calm(&device->gpu));
 }
 
 /* The two halves of it. */

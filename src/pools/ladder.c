@@ -104,9 +104,11 @@ static TN_USER_CODE_ON_STACK bool call_free_callback(const struct climb *climb,
 
     if (mode < 0)
         return false;
+    tn_gpu_enter_user_code(&device->gpu);
     tn_user_code_enter(&code, TN_USER_FREE_CALLBACK);
     helped = ((tarn_free_callback)callback->function)(device, climb->bytes, callback->user);
     tn_user_code_leave(&code);
+    tn_gpu_leave_user_code(&device->gpu);
     if (!tn_is_forked())
         tn_gpu_unrelax(&device->gpu, mode);
     return helped;
@@ -117,6 +119,7 @@ static bool rung_callbacks(struct climb *climb)
 {
     tarn_device *device = climb->pool->device;
     bool helped = false;
+    bool called = false;
 
     while (!helped) {
         struct tn_callback *callback =
@@ -125,12 +128,15 @@ static bool rung_callbacks(struct climb *climb)
         if (callback == NULL)
             break;
         climb->callback_id = callback->id;
+        called = true;
         helped = call_free_callback(climb, callback);
         if (tn_is_forked())
             return true;
         tn_callbacks_leave(&device->free_callbacks, callback);
     }
-    tn_device_reap(device); /* graphs may have been destroyed */
+    if (called)
+        tn_device_close_over(device); /* the program may have ended captures of its own */
+    tn_device_reap(device);           /* graphs may have been destroyed */
     return helped;
 }
 
@@ -218,9 +224,11 @@ static TN_USER_CODE_ON_STACK void call_observer(tarn_device *device,
 
     if (mode < 0)
         return;
+    tn_gpu_enter_user_code(&device->gpu);
     tn_user_code_enter(&code, TN_USER_OBSERVER);
     ((tarn_oom_observer)observer->function)(device, what, observer->user);
     tn_user_code_leave(&code);
+    tn_gpu_leave_user_code(&device->gpu);
     if (!tn_is_forked())
         tn_gpu_unrelax(&device->gpu, mode);
 }

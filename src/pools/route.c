@@ -383,14 +383,17 @@ static tarn_status accepts_capture(tarn_device *device, struct tn_route *route, 
 }
 
 /* In the child of a filter that has forked nothing is to be gone on with: any answer ends the search. */
-static TN_USER_CODE_ON_STACK bool call_filter(const struct tn_route *route, tarn_stream stream)
+static TN_USER_CODE_ON_STACK bool call_filter(tarn_device *device, const struct tn_route *route,
+                                              tarn_stream stream)
 {
     bool accepted;
     TN_USER_CODE(code);
 
+    tn_gpu_enter_user_code(&device->gpu);
     tn_user_code_enter(&code, TN_USER_FILTER);
     accepted = route->filter(stream, route->user);
     tn_user_code_leave(&code);
+    tn_gpu_leave_user_code(&device->gpu);
     return accepted || tn_is_forked();
 }
 
@@ -404,7 +407,7 @@ static tarn_status accepts(tarn_device *device, struct tn_route *route, tarn_str
     else if (route->filter == tarn_filter_stream)
         *accepted = is_routes_stream(route, stream);
     else
-        *accepted = call_filter(route, stream);
+        *accepted = call_filter(device, route, stream);
     return *accepted && tn_is_forked() ? tn_fork_refuse() : TARN_OK;
 }
 

@@ -279,6 +279,82 @@ START_TEST(an_allocation_whose_capture_ends_meanwhile_is_refused)
 }
 END_TEST
 
+/* The program's own capture. */
+static tn_cu_graph own_graph;
+
+static void end_own_capture(void)
+{
+    CU_OK(cu.cuStreamEndCapture(stream, &own_graph));
+}
+
+/* Its graph lives on. _i: no route, one by the capture, one by the thread. */
+START_TEST(an_allocation_is_refused_where_the_program_has_ended_its_capture)
+{
+    void (*action)(void) = end_own_capture;
+    void *address = UNTOUCHED;
+    void *before;
+
+    prepare(CALL_DEFAULT);
+    acted = 0;
+    OK(tarn_device_add_free_callback(world.device, act, (void *)&action));
+    if (_i > 0)
+        OK(tarn_begin_allocate_to_pool(world.device, world.pool,
+                                       _i == 1 ? tarn_filter_capture : tarn_filter_thread,
+                                       _i == 1 ? stream : NULL));
+    test_begin_capture(stream, TN_CU_CAPTURE_MODE_RELAXED);
+    OK(tarn_malloc(world.device, MIB, stream, &before));
+    STATUS(TARN_ERR_CAPTURE_BROKEN, tarn_malloc(world.device, ASKED_MIB * MIB, stream, &address));
+    ck_assert_untouched(address);
+    ck_assert_int_eq(acted, 1);
+    OK(tarn_free(before));
+    CU_OK(cu.cuGraphDestroy(own_graph));
+    if (_i > 0)
+        OK(tarn_end_allocate_to_pool(world.device, world.pool));
+    OK(tarn_device_remove_free_callback(world.device, act, (void *)&action));
+    test_await_destructors(0);
+    OK(tarn_device_trim(world.device, 0, NULL));
+}
+END_TEST
+
+static void begin_capture(void)
+{
+    test_begin_capture(stream, TN_CU_CAPTURE_MODE_RELAXED);
+}
+
+/* What was copied would be copied by the graph, and not by the call. _i: a take or a restore, with contents. */
+START_TEST(a_checkpoint_is_refused_on_a_stream_that_is_captured_meanwhile)
+{
+    void (*action)(void) = begin_capture;
+    tarn_checkpoint *taken = NULL;
+    void *block = test_alloc(world.pool, 50 * MIB, stream);
+
+    if (_i != 0) {
+        OK(tarn_checkpoint_take(world.pool, TARN_CONTENTS_HOST, stream, &checkpoint));
+        OK(tarn_free(block));
+        test_synchronize(stream);
+        OK(tarn_pool_trim(world.pool, NULL));
+    }
+    OK(tarn_device_trim(world.device, 0, NULL));
+    in_the_way = test_alloc(others, (_i == 0 ? 180 : 220) * MIB, world.side);
+    acted = 0;
+    OK(tarn_device_add_free_callback(world.device, act, (void *)&action));
+    if (_i == 0)
+        STATUS(TARN_ERR_WRONG_STATE,
+               tarn_checkpoint_take(world.pool, TARN_CONTENTS_DEVICE, stream, &taken));
+    else
+        STATUS(TARN_ERR_WRONG_STATE, tarn_checkpoint_restore(checkpoint, stream, NULL));
+    ck_assert_int_eq(acted, 1);
+    ck_assert_ptr_null(taken);
+    test_drop_capture(stream);
+    OK(tarn_device_remove_free_callback(world.device, act, (void *)&action));
+    if (_i == 0)
+        OK(tarn_free(block));
+    else
+        OK(tarn_checkpoint_restore(checkpoint, stream, NULL));
+    clear_away(NULL, false);
+}
+END_TEST
+
 /* Other threads. */
 static atomic_int stage; /* 1: inside, 2: go on */
 
@@ -419,6 +495,10 @@ int main(void)
     tcase_add_test(tcase, a_checkpoint_that_is_being_restored_cannot_be_destroyed);
     tcase_add_loop_test(tcase, a_stream_may_be_destroyed_while_memory_is_looked_for, 0, 3);
     tcase_add_loop_test(tcase, an_allocation_whose_capture_ends_meanwhile_is_refused, 0, 2);
+    tcase_add_loop_test(tcase, an_allocation_is_refused_where_the_program_has_ended_its_capture, 0,
+                        3);
+    tcase_add_loop_test(tcase, a_checkpoint_is_refused_on_a_stream_that_is_captured_meanwhile, 0,
+                        2);
     tcase_add_test(tcase, a_pool_that_another_thread_allocates_from_cannot_be_destroyed);
     tcase_add_loop_test(tcase, a_pool_that_is_destroyed_beside_calls_is_gone_or_busy, 0, 2);
     return test_main(suite);

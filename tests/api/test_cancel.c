@@ -72,6 +72,75 @@ START_TEST(no_call_that_is_refused_is_a_cancellation_point)
 }
 END_TEST
 
+/* What is refused before the call is inside of anything. */
+static tarn_status refuse_device(void)
+{
+    void *address;
+
+    return tarn_malloc(NULL, 512, world.stream, &address);
+}
+
+static tarn_status refuse_pool(void)
+{
+    void *address;
+
+    return tarn_alloc(NULL, 512, 0, world.stream, &address);
+}
+
+static tarn_status refuse_address(void)
+{
+    return tarn_malloc(world.device, 512, world.stream, NULL);
+}
+
+static tarn_status refuse_alignment(void)
+{
+    void *address;
+
+    return tarn_alloc(world.pool, 512, 3, world.stream, &address);
+}
+
+static tarn_status refuse_size(void)
+{
+    void *address;
+
+    return tarn_alloc(world.pool, SIZE_MAX, 0, world.stream, &address);
+}
+
+static tarn_status refuse_stream(void)
+{
+    void *address;
+
+    return tarn_malloc(world.device, 512, (tarn_stream)(uintptr_t)0x777770, &address);
+}
+
+static tarn_status refuse_free(void)
+{
+    return tarn_free((void *)(uintptr_t)0x1234);
+}
+
+static tarn_status refuse_graph(void)
+{
+    return tarn_graph_replay(NULL, world.stream);
+}
+
+static const struct test_call refused[] = {
+    {.name = "tarn_malloc without a device", .make = refuse_device},
+    {.name = "tarn_alloc without a pool", .make = refuse_pool},
+    {.name = "tarn_malloc to nowhere", .make = refuse_address},
+    {.name = "tarn_alloc of an odd alignment", .make = refuse_alignment},
+    {.name = "tarn_alloc of too much", .make = refuse_size},
+    {.name = "tarn_malloc on no stream", .make = refuse_stream},
+    {.name = "tarn_free of what is not Tarn's", .make = refuse_free},
+    {.name = "tarn_graph_replay of no graph", .make = refuse_graph},
+};
+
+START_TEST(a_call_that_is_refused_at_once_is_no_cancellation_point)
+{
+    ck_assert_int_eq(setenv("TARN_LOG", "1", 1), 0);
+    cancel_in(&refused[_i]);
+}
+END_TEST
+
 static atomic_bool inside;
 static atomic_bool let_go;
 
@@ -203,6 +272,8 @@ int main(void)
     tcase_add_loop_test(tcase, no_call_is_a_cancellation_point, 0, (int)test_call_count);
     tcase_add_loop_test(tcase, no_call_that_is_refused_is_a_cancellation_point, 0,
                         (int)test_call_count);
+    tcase_add_loop_test(tcase, a_call_that_is_refused_at_once_is_no_cancellation_point, 0,
+                        (int)(sizeof refused / sizeof refused[0]));
     tcase_add_test(tcase, a_removal_that_waits_is_no_cancellation_point);
     tcase = test_case(suite, "cancelled at any moment", test_world_open, NULL);
     tcase_add_test(tcase, threads_that_are_cancelled_at_any_moment_leave_a_device_that_works);

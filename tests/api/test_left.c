@@ -14,6 +14,9 @@
 static const size_t too_much = (size_t)8191 << 20;
 static jmp_buf back;
 
+/* What the thread does behind a jump. */
+enum then { CALLS_AGAIN, CALLS_DEEPER, ALLOCATES, FREES, REPLAYS, IS_REFUSED, ENDS, THENS };
+
 enum way { BY_JUMP, BY_THREAD_END, BY_CANCELLATION, BY_UNWINDING, WAYS };
 enum function { FREE_CALLBACK, OBSERVER, FILTER, FUNCTIONS };
 
@@ -101,19 +104,60 @@ static __attribute__((noinline, no_sanitize("address"))) void call_deeper(int de
     room[0] = room[1];
 }
 
-static void *do_it(void *deeper)
+static tarn_graph *graph;
+static void *block;
+
+/* What the steady state serves, and needs no function of the program's for. */
+static void call_steadily(enum then then)
 {
+    void *address;
+    tarn_status status;
+
+    if (then == ALLOCATES)
+        status = tarn_malloc(world.device, 4096, world.stream, &address);
+    else if (then == FREES)
+        status = tarn_free(block);
+    else if (then == REPLAYS)
+        status = tarn_graph_replay(graph, world.stream);
+    else
+        status = tarn_alloc(NULL, 4096, 0, world.stream, &address);
+    (void)status;
+}
+
+static void *do_it(void *argument)
+{
+    const enum then then = *(const enum then *)argument;
+
     if (setjmp(back) == 0)
         call();
-    else if (deeper != NULL)
+    else if (then == CALLS_DEEPER)
         call_deeper(12);
-    else
-        call(); /* the next one after the jump */
+    else if (then == CALLS_AGAIN)
+        call();
+    else if (then != ENDS)
+        call_steadily(then);
     return NULL;
 }
 
+/* Twice each, so that the steady state serves what comes next. */
+static void make_steady(void)
+{
+    tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
+    void *inside = test_alloc(world.pool, 4096, world.stream);
+
+    test_fill(world.stream, inside, 1, 1);
+    OK(tarn_free(inside));
+    graph = test_capture_end(capture);
+    for (int i = 0; i < 2; i++) {
+        OK(tarn_graph_replay(graph, world.stream));
+        block = test_malloc(4096);
+        OK(tarn_free(block));
+    }
+    block = test_malloc(4096);
+}
+
 /* What the process writes before it ends by SIGABRT. */
-static void expect_end(enum function function, bool elsewhere, bool deeper, const char *sentence)
+static void expect_end(enum function function, bool elsewhere, enum then then, const char *sentence)
 {
     char text[4096] = "";
     size_t length = 0;
@@ -133,6 +177,7 @@ static void expect_end(enum function function, bool elsewhere, bool deeper, cons
         (void)signal(SIGALRM, SIG_DFL);
         (void)signal(SIGABRT, SIG_DFL);
         test_world_open();
+        make_steady();
         if (function == FREE_CALLBACK)
             OK(tarn_device_add_free_callback(world.device, leave_callback, NULL));
         else if (function == OBSERVER)
@@ -140,10 +185,10 @@ static void expect_end(enum function function, bool elsewhere, bool deeper, cons
         else
             OK(tarn_begin_allocate_to_pool(world.device, world.pool, leave_filter, NULL));
         if (elsewhere) {
-            (void)pthread_create(&thread, NULL, do_it, deeper ? &back : NULL);
+            (void)pthread_create(&thread, NULL, do_it, &then);
             (void)pthread_join(thread, NULL);
         } else {
-            (void)do_it(deeper ? &back : NULL);
+            (void)do_it(&then);
         }
         _exit(0);
     }
@@ -164,21 +209,37 @@ static const char *const names[FUNCTIONS] = {"a free-memory callback", "an out-o
 START_TEST(a_function_that_is_left_by_unwinding_ends_the_process)
 {
     way = (enum way)(1 + _i / FUNCTIONS);
-    expect_end((enum function)(_i % FUNCTIONS), true, false, names[_i % FUNCTIONS]);
+    expect_end((enum function)(_i % FUNCTIONS), true, CALLS_AGAIN, names[_i % FUNCTIONS]);
 }
 END_TEST
 
 START_TEST(a_call_after_a_jump_out_of_a_function_ends_the_process)
 {
     way = BY_JUMP;
-    expect_end((enum function)(_i % FUNCTIONS), _i >= FUNCTIONS, false, "longjmp");
+    expect_end((enum function)(_i % FUNCTIONS), _i >= FUNCTIONS, CALLS_AGAIN, "longjmp");
 }
 END_TEST
 
 START_TEST(a_call_from_deeper_after_a_jump_ends_the_process)
 {
     way = BY_JUMP;
-    expect_end((enum function)(_i % FUNCTIONS), _i >= FUNCTIONS, true, "longjmp");
+    expect_end((enum function)(_i % FUNCTIONS), _i >= FUNCTIONS, CALLS_DEEPER, "longjmp");
+}
+END_TEST
+
+START_TEST(a_steady_call_after_a_jump_ends_the_process)
+{
+    enum then then = (enum then)(ALLOCATES + _i / 2 % (ENDS - ALLOCATES));
+
+    way = BY_JUMP;
+    expect_end(_i / 2 < ENDS - ALLOCATES ? FREE_CALLBACK : OBSERVER, _i % 2 != 0, then, "longjmp");
+}
+END_TEST
+
+START_TEST(a_thread_that_ends_after_a_jump_ends_the_process)
+{
+    way = BY_JUMP;
+    expect_end((enum function)_i, true, ENDS, "its thread has ended");
 }
 END_TEST
 
@@ -193,5 +254,8 @@ int main(void)
     tcase_add_loop_test(tcase, a_call_after_a_jump_out_of_a_function_ends_the_process, 0,
                         2 * FUNCTIONS);
     tcase_add_loop_test(tcase, a_call_from_deeper_after_a_jump_ends_the_process, 0, 2 * FUNCTIONS);
+    tcase_add_loop_test(tcase, a_steady_call_after_a_jump_ends_the_process, 0,
+                        4 * (ENDS - ALLOCATES));
+    tcase_add_loop_test(tcase, a_thread_that_ends_after_a_jump_ends_the_process, 0, FUNCTIONS);
     return test_main(suite);
 }

@@ -181,6 +181,41 @@ START_TEST(a_restore_gives_up_where_what_it_needs_is_freed_all_the_time)
 }
 END_TEST
 
+/* The copies of the restore come late, on another stream. _i: where the contents are of the first checkpoint, and of the
+ * second. */
+START_TEST(a_take_has_the_bytes_that_a_restore_before_it_copies)
+{
+    const tarn_contents first = _i % 2 == 0 ? TARN_CONTENTS_DEVICE : TARN_CONTENTS_HOST;
+    const tarn_contents second = _i / 2 % 2 == 0 ? TARN_CONTENTS_DEVICE : TARN_CONTENTS_HOST;
+    const bool goes = _i / 4 != 0; /* the first, and the event behind its copies with it */
+    void *block = test_alloc(world.pool, MIB, world.stream);
+    tarn_checkpoint *before;
+    tarn_checkpoint *behind;
+
+    for (uint32_t round = 0; round < 4; round++) {
+        test_fill(world.stream, block, 1, 1000);
+        OK(tarn_checkpoint_take(world.pool, first, world.stream, &before));
+        test_synchronize(world.stream);
+        test_fill(world.stream, block, 2, 1000);
+        test_synchronize(world.stream);
+        test_spin(world.side, 20);
+        OK(tarn_checkpoint_restore(before, world.side, NULL));
+        if (goes)
+            OK(tarn_checkpoint_destroy(before));
+        OK(tarn_checkpoint_take(world.pool, second, world.stream, &behind));
+        test_synchronize(world.stream);
+        test_synchronize(world.side);
+        test_fill(world.stream, block, 3, 1000);
+        OK(tarn_checkpoint_restore(behind, world.stream, NULL));
+        ck_assert_uint_eq(test_read(world.stream, block), 1);
+        OK(tarn_checkpoint_destroy(behind));
+        if (!goes)
+            OK(tarn_checkpoint_destroy(before));
+    }
+    OK(tarn_free(block));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("restore threads");
@@ -190,6 +225,7 @@ int main(void)
     tcase_set_timeout(tcase, 120);
     tcase_add_test(tcase, a_restore_comes_through_beside_one_that_restores_all_the_time);
     tcase_add_test(tcase, a_restore_gives_up_where_what_it_needs_is_freed_all_the_time);
+    tcase_add_loop_test(tcase, a_take_has_the_bytes_that_a_restore_before_it_copies, 0, 8);
     tcase_add_test(tcase, the_pool_has_the_bytes_of_one_of_them);
     suite_add_tcase(suite, tcase);
     return test_main(suite);
