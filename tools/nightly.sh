@@ -30,14 +30,15 @@ preset() { # NAME: all its tests
 
 nightly_label() {
     cmake --preset dev && cmake --build --preset dev &&
-        ctest --test-dir build/dev --no-tests=error --output-on-failure -L '^nightly$'
+        ctest --test-dir build/dev --no-tests=error --output-on-failure -L '^nightly$' "$@"
 }
 
 echo "to repeat: TARN_FRESH_SEED=$TARN_FRESH_SEED make nightly"
 for name in dev release asan-ubsan tsan clang; do
     step "$name: all tests" preset "$name"
 done
-step 'nightly: 10 million steps of the model, all pairs of features' nightly_label
+step '10 million steps of the model' nightly_label -R '^model_' -j 8
+step 'all pairs of features' nightly_label -E '^model_'
 step 'mutants' tests/mutants/mutants.sh
 step 'mutants that nobody chose' tools/mutate.sh src/pools src/graphs src/checkpoint src/vmm \
     --sample 100 --seed "$TARN_FRESH_SEED"

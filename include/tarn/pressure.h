@@ -13,8 +13,9 @@
  * are called in the order in which they were added, and possibly by several threads at once.
  *
  * What the call around them uses stays: in them its pool and checkpoint cannot be destroyed, nor its device be closed, which
- * is BUSY; its pool may be released, and goes behind the call. Where its capture is ended or aborted there, the call
- * answers CAPTURE_BROKEN. The stream of an allocation or of tarn_pool_reserve may be destroyed there, that of a
+ * is BUSY; its pool may be released, and goes behind the call. Where its capture is ended or aborted there, by
+ * Tarn or by the program, an allocation answers CAPTURE_BROKEN; where one is begun there on the stream of a take or restore,
+ * that answers WRONG_STATE. The stream of an allocation or of tarn_pool_reserve may be destroyed there, that of a
  * take, restore or verification may not: copies come behind. They return, and leave in no other way; see status.h.
  *
  * All functions may be called from any thread, during captures, and from within a callback. */

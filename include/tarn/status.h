@@ -16,7 +16,7 @@
  * next cancellation point. A thread that can be cancelled asynchronously may not call Tarn. Functions of the program's that
  * Tarn calls, callbacks, observers and filters, run with cancellation disabled, and return: one that is left by an
  * exception, by longjmp, or with its thread, ends the process with a sentence on standard error; after a longjmp at
- * the thread's next call that is not a steady allocation or free.
+ * the thread's next call, or its end.
  *
  * An object that a call is under way with, on any thread, is not ended meanwhile: tarn_pool_destroy,
  * tarn_checkpoint_destroy and the last tarn_device_close answer BUSY, and a pool that is released goes when the call has

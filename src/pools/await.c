@@ -16,6 +16,7 @@ enum {
     BUSY_LOOKS = 50, /* some 10 us of them: what a destructor takes on an idle machine */
     PAUSE_NS = 100 * US,
     POSSIBLE_NS = 30 * MS,
+    POSSIBLE_AGAIN_NS = 5 * MS,
     UNUSABLE_NS = 50 * MS,
     EXPECTED_NS = 200 * MS,
     LAST_NS = 1000 * MS,
@@ -42,6 +43,13 @@ static bool is_in_time(const struct awaited *awaited, int64_t limit_ns)
     return now_ns() - awaited->begun_ns < limit_ns;
 }
 
+/* How long for holds whose graphs the program may have destroyed. What was waited for in vain is most likely still its own:
+ * who asks for memory again and again should not wait each time as long. */
+static int64_t possible_ns(const tarn_pool *pool)
+{
+    return pool->awaited_serial == pool->hold_serial ? POSSIBLE_AGAIN_NS : POSSIBLE_NS;
+}
+
 static bool keeps_waiting(const struct awaited *awaited, const tarn_pool *pool)
 {
     switch (awaited->what) {
@@ -49,7 +57,7 @@ static bool keeps_waiting(const struct awaited *awaited, const tarn_pool *pool)
         break;
     case TN_AWAIT_POSSIBLE:
         if (pool->hold_count > pool->open_hold_count + pool->graph_count &&
-            is_in_time(awaited, POSSIBLE_NS))
+            is_in_time(awaited, possible_ns(pool)))
             return true;
         break;
     case TN_AWAIT_LAST:
@@ -95,9 +103,10 @@ static bool look(const struct awaited *awaited, tarn_pool *pool, void *unused)
 
 static bool give_up(const struct awaited *awaited, tarn_pool *pool, void *unused)
 {
-    (void)awaited;
     (void)unused;
     tn_holds_expect_none(pool);
+    if (awaited->what == TN_AWAIT_POSSIBLE && pool->hold_count > 0)
+        pool->awaited_serial = pool->hold_serial;
     return false;
 }
 
@@ -132,7 +141,7 @@ void tn_await_holds(tarn_device *device, tarn_pool *pool, enum tn_await what)
             (void)nanosleep(&pause, NULL);
         left = is_awaited(&awaited);
     }
-    if (left && what != TN_AWAIT_LAST)
+    if (what == TN_AWAIT_POSSIBLE || (left && what != TN_AWAIT_LAST))
         (void)visit_pools(&awaited, give_up, NULL);
 }
 

@@ -20,7 +20,7 @@ enum tn_await {
     /* Expected holds: 200 ms. For who has waited for the device, or knows that no launch runs. */
     TN_AWAIT_EXPECTED,
     /* The same for 1 s; and 30 ms for holds of ended captures that no tarn_graph has: the program may have destroyed
-     * theirs. For who would fail else. */
+     * theirs. For who would fail else. Where no hold is newer than those waited for in vain before it is 5 ms. */
     TN_AWAIT_POSSIBLE,
     /* All holds, where they alone keep what is to end: 1 s. A running launch may end meanwhile. Of a device: of its
      * released pools, when this is its last use. */

@@ -96,7 +96,9 @@ struct tarn_pool {
     struct tn_hold *holds;
     uint64_t hold_count;
     uint64_t open_hold_count;
-    uint64_t hold_serial;   /* of the newest hold */
+    uint64_t hold_serial; /* of the newest hold */
+    uint64_t
+        awaited_serial; /* hold_serial when holds were last waited for, and did not go; 0: never */
     uint64_t ended_bytes;   /* of PENDING blocks that a poll has found unused */
     uint64_t unheld_count;  /* pending blocks freed in a capture that has no hold */
     uint64_t kept_count;    /* pending blocks that watches keep */

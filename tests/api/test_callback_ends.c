@@ -284,7 +284,7 @@ static tn_cu_graph own_graph;
 
 static void end_own_capture(void)
 {
-    CU_OK(cu.cuStreamEndCapture(stream, &own_graph));
+    own_graph = test_end_capture(stream);
 }
 
 /* Its graph lives on. _i: no route, one by the capture, one by the thread. */
@@ -307,7 +307,7 @@ START_TEST(an_allocation_is_refused_where_the_program_has_ended_its_capture)
     ck_assert_untouched(address);
     ck_assert_int_eq(acted, 1);
     OK(tarn_free(before));
-    CU_OK(cu.cuGraphDestroy(own_graph));
+    test_destroy_graph(own_graph);
     if (_i > 0)
         OK(tarn_end_allocate_to_pool(world.device, world.pool));
     OK(tarn_device_remove_free_callback(world.device, act, (void *)&action));
@@ -352,6 +352,45 @@ START_TEST(a_checkpoint_is_refused_on_a_stream_that_is_captured_meanwhile)
     else
         OK(tarn_checkpoint_restore(checkpoint, stream, NULL));
     clear_away(NULL, false);
+}
+END_TEST
+
+/* Observers: memory is missing for good. */
+static void observe(tarn_device *device, const tarn_out_of_memory *what, void *user)
+{
+    void (*action)(void) = *(void (**)(void))user;
+
+    (void)device;
+    (void)what;
+    acted += 1;
+    action();
+}
+
+static void close_in_observer(void)
+{
+    STATUS(TARN_ERR_BUSY, tarn_device_close(world.device));
+}
+
+/* A released pool goes behind the call. */
+START_TEST(what_an_observer_ends_is_the_calls_as_long_as_that_is_under_way)
+{
+    static void (*const actions[])(void) = {destroy_pool, close_in_observer, release_pool};
+    void (*action)(void) = actions[_i];
+    void *address = UNTOUCHED;
+
+    OK(tarn_device_add_oom_observer(world.device, observe, (void *)&action));
+    acted = 0;
+    STATUS(TARN_ERR_DEVICE_MEMORY, tarn_alloc(world.pool, 300 * MIB, 0, stream, &address));
+    ck_assert_untouched(address);
+    ck_assert_int_eq(acted, 1);
+    OK(tarn_device_remove_oom_observer(world.device, observe, (void *)&action));
+    if (action == release_pool) {
+        ck_assert_uint_eq(test_device_stats().pool_count, 2); /* the default one, and others */
+        world.pool = NULL;
+    } else {
+        OK(tarn_pool_validate(world.pool));
+    }
+    OK(tarn_free(test_alloc(others, MIB, stream)));
 }
 END_TEST
 
@@ -499,6 +538,8 @@ int main(void)
                         3);
     tcase_add_loop_test(tcase, a_checkpoint_is_refused_on_a_stream_that_is_captured_meanwhile, 0,
                         2);
+    tcase_add_loop_test(tcase, what_an_observer_ends_is_the_calls_as_long_as_that_is_under_way, 0,
+                        3);
     tcase_add_test(tcase, a_pool_that_another_thread_allocates_from_cannot_be_destroyed);
     tcase_add_loop_test(tcase, a_pool_that_is_destroyed_beside_calls_is_gone_or_busy, 0, 2);
     return test_main(suite);

@@ -200,6 +200,27 @@ static void apply_restore(struct model *m, struct checkpoint *saved, const tarn_
            delta->revived_count, revived);
 }
 
+/* What comes later on other streams than the restore's is the caller's to order. The library has put that stream behind
+ * all uses of memory freed in the pool: what is written there shows whether it has. */
+static void order_others(struct model *m, int pool, int stream)
+{
+    tn_cu_event mark;
+
+    for (int s = 0; s < STREAMS; s++) {
+        if (is_capturing(m, s)) { /* it cannot wait now */
+            drain(m);
+            return;
+        }
+    }
+    mark = touch_mark(m->streams[stream].handle);
+    for (int s = 0; s < STREAMS; s++) {
+        if (s != stream && m->streams[s].handle != NULL)
+            touch_come_after(m->streams[s].handle, mark);
+    }
+    touch_forget(mark);
+    forget_uses(m, pool);
+}
+
 void do_restore(struct model *m)
 {
     struct checkpoint *saved = &m->checkpoints[below(m, CHECKPOINTS)];
@@ -240,6 +261,7 @@ void do_restore(struct model *m)
           (size_t)(saved - m->checkpoints), saved->pool, stream, delta->freed_count,
           delta->revived_count);
     apply_restore(m, saved, delta, stream);
+    order_others(m, saved->pool, stream);
     tarn_delta_destroy(delta);
 }
 

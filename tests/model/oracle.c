@@ -167,6 +167,7 @@ void note_freed(struct model *m, struct block *block, uint64_t freed_in)
 {
     struct freed freed = {
         .range = range_of(block),
+        .pool = block->pool,
         .home_life = block->home_life,
         .capture_of = block->capture_of,
         .serial = block->serial,
@@ -192,6 +193,26 @@ void note_freed(struct model *m, struct block *block, uint64_t freed_in)
             freed.uses[s] = touch_mark(m->streams[s].handle);
     }
     m->freed[m->freed_count++] = freed;
+}
+
+void forget_uses(struct model *m, int pool)
+{
+    for (size_t i = 0; i < m->freed_count; i++) {
+        struct freed *freed = &m->freed[i];
+
+        if (freed->pool != pool)
+            continue;
+        touch_forget(freed->home);
+        freed->home = NULL;
+        for (size_t s = 0; s < STREAMS; s++) {
+            touch_forget(freed->uses[s]);
+            freed->uses[s] = NULL;
+        }
+        for (size_t s = 0; s < PAST; s++) {
+            touch_forget(freed->past[s]);
+            freed->past[s] = NULL;
+        }
+    }
 }
 
 /* The memory has a user again who is entitled to it: what is remembered of it is past. */

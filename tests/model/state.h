@@ -92,6 +92,7 @@ struct block {
 /* Memory that was given back, until all that was promised of it is past. */
 struct freed {
     struct range range;
+    int pool;
     uint64_t home_life; /* the order */
     uint64_t capture_of;
     uint64_t scope; /* serial of the capture in which all its captured use was; 0: none */
@@ -294,6 +295,8 @@ uint64_t root_of(const struct model *m, uint64_t serial);
 struct block *add_block(struct model *m, const struct block *block);
 void remove_block(struct model *m, struct block *block);
 void forget_passed(struct model *m);
+void forget_uses(struct model *m,
+                 int pool); /* of memory freed there: whoever has it next comes behind them */
 void touch_block(struct model *m, struct block *block, int stream, bool writes);
 void expect_rightly_handed_out(struct model *m, const struct block *block);
 void note_freed(struct model *m, struct block *block, uint64_t freed_in);

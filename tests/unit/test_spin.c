@@ -74,6 +74,29 @@ START_TEST(who_waits_long_sleeps)
 }
 END_TEST
 
+static void *pause_cancelled(void *returned)
+{
+    (void)pthread_cancel(pthread_self());
+    tn_spin_pause(1000000);
+    atomic_store((atomic_bool *)returned, true);
+    pthread_testcancel();
+    return NULL;
+}
+
+/* Whoever waits has locks, or is about to. */
+START_TEST(a_pause_is_no_cancellation_point)
+{
+    atomic_bool returned = false;
+    pthread_t thread;
+    void *result;
+
+    ck_assert_int_eq(pthread_create(&thread, NULL, pause_cancelled, &returned), 0);
+    ck_assert_int_eq(pthread_join(thread, &result), 0);
+    ck_assert(atomic_load(&returned));
+    ck_assert_ptr_eq(result, PTHREAD_CANCELED);
+}
+END_TEST
+
 START_TEST(giving_back_what_nobody_has_is_a_broken_contract)
 {
     tn_spin_release(&lock);
@@ -88,6 +111,7 @@ int main(void)
     tcase_add_test(tcase, a_lock_that_is_taken_is_not_taken_again);
     tcase_add_test(tcase, threads_take_turns);
     tcase_add_test(tcase, who_waits_long_sleeps);
+    tcase_add_test(tcase, a_pause_is_no_cancellation_point);
     unit_add_contract_test(tcase, giving_back_what_nobody_has_is_a_broken_contract);
     suite_add_tcase(suite, tcase);
     return test_main(suite);
