@@ -3,6 +3,7 @@
 
 #include "api/call.h"
 #include "base/host.h"
+#include "driver/mapping.h"
 #include "graphs/broken.h"
 #include "heap/bins.h"
 #include "observe/check.h"

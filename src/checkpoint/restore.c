@@ -27,6 +27,7 @@
 #include "checkpoint/contents.h"
 #include "checkpoint/plan.h"
 #include "checkpoint/uses.h"
+#include "driver/open.h"
 #include "graphs/replay.h"
 #include "heap/sequence.h"
 #include "pools/arenas.h"

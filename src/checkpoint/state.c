@@ -14,6 +14,7 @@
 #include "checkpoint/contents.h"
 #include "checkpoint/settle.h"
 #include "checkpoint/uses.h"
+#include "driver/open.h"
 #include "graphs/admit.h"
 #include "graphs/replay.h"
 #include "pools/arenas.h"

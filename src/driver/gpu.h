@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* gpu.h -- one CUDA device as the driver sees it: its context, its faults, its memory.
+/* gpu.h -- one CUDA device as the driver sees it: its context, its faults, what is proven idle.
  *
  *   D1  every call here leaves the thread's current context and capture mode as they were
  *   D2  no call here disturbs a capture, of this or any other thread
@@ -9,8 +9,8 @@
  * is POISONED, so no layer above has a path on which undoing fails. After a device fault the GPU is
  * LOST: teardown goes on and its results no longer count.
  *
- * Locking: none; every function may be called from any thread. Nothing here waits for the GPU
- * except tn_gpu_wait_idle. */
+ * Locking: none; every function may be called from any thread. Nothing in this folder waits for
+ * the GPU except tn_gpu_wait_idle (driver/open.h) and who takes page-locked memory that is in use (driver/pinned.h). */
 #ifndef TARN_DRIVER_GPU_H
 #define TARN_DRIVER_GPU_H
 
@@ -85,20 +85,6 @@ struct tn_gpu {
     atomic_uint_fast64_t calls[TN_GPU_CALLS];
 };
 
-/* What memory is made for. Access is given by each mapping, and no property of the memory. */
-struct tn_memory_properties {
-    bool exportable; /* by POSIX file descriptor */
-    bool rdma;       /* for GPUDirect RDMA */
-};
-
-enum { TN_GPU_PEERS_MAX = 64 };
-
-/* Opens the device of that ordinal: retains its primary context.
- *   NO_DEVICE, NOT_SUPPORTED, DEVICE_MEMORY, DEVICE_LOST, DRIVER */
-TARN_MUST_CHECK tarn_status tn_gpu_open(struct tn_gpu *gpu, const struct tn_driver *driver,
-                                        int ordinal);
-void tn_gpu_close(struct tn_gpu *gpu);
-
 /* TARN_OK, or why nothing but teardown works any more: FORKED, DEVICE_LOST, POISONED. */
 TARN_MUST_CHECK tarn_status tn_gpu_check(const struct tn_gpu *gpu);
 
@@ -151,53 +137,6 @@ bool tn_gpu_is_sticky(tn_cu_result result);
 
 /* Latches a refused teardown call. A driver that is gone at process exit is no refusal. */
 void tn_gpu_teardown(struct tn_gpu *gpu, tn_cu_result result, const char *call);
-
-/* Reserves bytes of addresses, aligned, at the hint if the driver grants it there (0: anywhere). */
-TARN_MUST_CHECK tarn_status tn_gpu_reserve_addresses(struct tn_gpu *gpu, uint64_t bytes,
-                                                     uint64_t alignment, uint64_t hint,
-                                                     uint64_t *address);
-void tn_gpu_free_addresses(struct tn_gpu *gpu, uint64_t address, uint64_t bytes);
-
-/* The unit of chunk sizes and addresses. */
-TARN_MUST_CHECK tarn_status tn_gpu_granularity(struct tn_gpu *gpu, uint64_t *bytes);
-
-/* Physical memory, mapped nowhere.
- *   DEVICE_MEMORY, DEVICE_LOST, DRIVER */
-TARN_MUST_CHECK tarn_status tn_gpu_create_memory(struct tn_gpu *gpu, uint64_t bytes,
-                                                 struct tn_memory_properties properties,
-                                                 tn_cu_memhandle *handle);
-void tn_gpu_release_memory(struct tn_gpu *gpu, tn_cu_memhandle handle);
-
-/* Maps it whole at the address and makes it readable and writable for the device and its peers, all
- * in one call.
- *   DEVICE_MEMORY, DEVICE_LOST, DRIVER: it is mapped nowhere */
-TARN_MUST_CHECK tarn_status tn_gpu_map(struct tn_gpu *gpu, uint64_t address, uint64_t bytes,
-                                       tn_cu_memhandle handle, uint64_t peer_mask);
-void tn_gpu_unmap(struct tn_gpu *gpu, uint64_t address, uint64_t bytes);
-
-/* Gives another device access to what one handle is mapped at, or takes it back.
- *   DEVICE_MEMORY, DEVICE_LOST, DRIVER: nothing has changed */
-TARN_MUST_CHECK tarn_status tn_gpu_add_access(struct tn_gpu *gpu, uint64_t address, uint64_t bytes,
-                                              int peer);
-void tn_gpu_remove_access(struct tn_gpu *gpu, uint64_t address, uint64_t bytes, int peer);
-
-/* Whether the device can make such memory. NOT_SUPPORTED, DEVICE_LOST, DRIVER */
-TARN_MUST_CHECK tarn_status tn_gpu_check_properties(struct tn_gpu *gpu,
-                                                    struct tn_memory_properties properties);
-
-/* The mask of one peer; 0 for the device itself, which needs no leave.
- *   INVALID_ARGUMENT: no such device; NOT_SUPPORTED: it cannot reach this one's memory; DEVICE_LOST,
- *   DRIVER */
-TARN_MUST_CHECK tarn_status tn_gpu_peer_mask(struct tn_gpu *gpu, int peer, uint64_t *mask);
-
-/* What the driver says is free and there in all; both 0 when it does not answer. */
-void tn_gpu_memory_info(struct tn_gpu *gpu, size_t *free_bytes, size_t *total_bytes);
-
-/* Waits until all work that was enqueued before the call has ended, in the primary context and in
- * those that were met, without breaking any capture: the free of a small linear allocation waits for
- * the whole of its context. No lock may be held. On success everything freed before the call is
- * proven idle. */
-TARN_MUST_CHECK tarn_status tn_gpu_wait_idle(struct tn_gpu *gpu);
 
 /* The stamp for memory freed now, and whether memory with that stamp is proven idle. */
 static inline uint64_t tn_gpu_epoch(const struct tn_gpu *gpu)
@@ -256,5 +195,10 @@ void tn_gpu_leave_relaxed(struct tn_gpu *gpu, struct tn_gpu_visit visit);
  * stays refused, better a broken capture than a leak for good. */
 bool tn_gpu_enter_to_give_back(struct tn_gpu *gpu, tn_cu_context context,
                                struct tn_gpu_visit *visit);
+
+/* NOT_SUPPORTED where the device lacks the attribute, which what names; DEVICE_LOST, DRIVER. */
+TARN_MUST_CHECK tarn_status tn_gpu_require_attribute(struct tn_gpu *gpu,
+                                                     tn_cu_device_attribute attribute,
+                                                     const char *what);
 
 #endif

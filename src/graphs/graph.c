@@ -15,6 +15,7 @@
 #include "base/contract.h"
 #include "base/error.h"
 #include "base/host.h"
+#include "driver/mapping.h"
 #include "graphs/admit.h"
 #include "graphs/guard.h"
 #include "graphs/replay.h"

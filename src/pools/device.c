@@ -14,6 +14,8 @@
 #include "base/error.h"
 #include "base/fork.h"
 #include "base/host.h"
+#include "driver/mapping.h"
+#include "driver/open.h"
 #include "driver/pinned.h"
 #include "heap/sequence.h"
 #include "pools/arenas.h"

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/fork.h"
 #include "base/host.h"
+#include "driver/open.h"
 #include "heap/arena_lock.h"
 #include "heap/steady.h"
 #include "pools/arenas.h"

@@ -33,6 +33,8 @@
 #include "base/error.h"
 #include "base/fork.h"
 #include "base/user_code.h"
+#include "driver/mapping.h"
+#include "driver/open.h"
 #include "pools/arenas.h"
 #include "pools/await.h"
 #include "pools/device.h"

@@ -23,6 +23,7 @@
 
 #include "base/checked.h"
 #include "base/pins.h"
+#include "driver/mapping.h"
 #include "heap/rounding.h"
 #include "pools/counters.h"
 #include "pools/hold.h"

@@ -7,6 +7,7 @@
 #include "base/contract.h"
 #include "base/error.h"
 #include "base/host.h"
+#include "driver/mapping.h"
 
 static struct tn_records chunk_records = TN_RECORDS_INIT_FROM(struct tn_chunk, used_bytes);
 

@@ -7,6 +7,7 @@
 #include "base/contract.h"
 #include "base/error.h"
 #include "base/host.h"
+#include "driver/mapping.h"
 #include "vmm/address_table.h"
 
 static struct tn_records memory_records = TN_RECORDS_INIT(struct tn_memory);

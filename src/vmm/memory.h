@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "driver/gpu.h"
+#include "driver/mapping.h"
 
 #define TN_MEMORY_BYTES_MAX ((uint64_t)1 << 30) /* beyond, one handle costs more than two */
 

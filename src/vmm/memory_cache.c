@@ -15,6 +15,7 @@
 #include "base/checked.h"
 #include "base/contract.h"
 #include "base/error.h"
+#include "driver/mapping.h"
 #include "vmm/address_table.h"
 
 static struct tn_memory **list_of(struct tn_memory_cache *cache, uint64_t bytes,

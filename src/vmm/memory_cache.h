@@ -13,6 +13,7 @@
 #define TARN_VMM_MEMORY_CACHE_H
 
 #include "base/lock.h"
+#include "driver/mapping.h"
 #include "vmm/budget.h"
 #include "vmm/memory.h"
 

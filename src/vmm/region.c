@@ -18,6 +18,7 @@
 #include "base/contract.h"
 #include "base/error.h"
 #include "base/host.h"
+#include "driver/mapping.h"
 #include "vmm/address_table.h"
 
 static const uint64_t first_hint = 0x20c102000000;

@@ -5,6 +5,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "driver/mapping.h"
+#include "driver/open.h"
 #include "support/world.h"
 #include "unit/unit.h"
 

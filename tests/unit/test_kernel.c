@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/kernel.h"
+#include "driver/open.h"
 #include "support/world.h"
 #include "unit/unit.h"
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "driver/mapping.h"
+#include "driver/open.h"
 #include "unit/unit.h"
 #include "vmm/memory.h"
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "vmm/memory_cache.h"
+#include "driver/mapping.h"
 #include "unit/unit.h"
+#include "vmm/memory_cache.h"
 
 static tarn_device *device;
 static struct tn_memory_cache *cache;

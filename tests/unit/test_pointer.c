@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "driver/mapping.h"
 #include "driver/pointer.h"
 #include "unit/unit.h"
 

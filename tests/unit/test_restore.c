@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "driver/open.h"
 #include "graphs/replay.h"
 #include "pools/ladder.h"
 #include "support/world.h"

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "driver/open.h"
 #include "observe/stats.h"
 #include "unit/unit.h"
 

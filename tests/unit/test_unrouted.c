@@ -3,6 +3,7 @@
 
 #include <time.h>
 
+#include "driver/open.h"
 #include "pools/allocate.h"
 #include "support/world.h"
 #include "unit/unit.h"

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "driver/open.h"
 #include "pools/reclaim.h"
 #include "support/world.h"
 #include "unit/unit.h"

@@ -2,6 +2,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "driver/open.h"
 #include "pools/watch.h"
 #include "unit/unit.h"
 

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "driver/mapping.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/checked.h"
+#include "base/contract.h"
+#include "base/error.h"
+#include "driver/gpu.h"
+
+tarn_status tn_gpu_reserve_addresses(struct tn_gpu *gpu, uint64_t bytes, uint64_t alignment,
+                                     uint64_t hint, uint64_t *address)
+{
+    tn_cu_deviceptr granted = 0;
+    tn_cu_result result = gpu->driver->cuMemAddressReserve(&granted, bytes, alignment, hint, 0);
+
+    tn_gpu_count(gpu, TN_CALL_RESERVE);
+    if (result == TN_CUDA_ERROR_OUT_OF_MEMORY)
+        return tn_fail(TARN_ERR_ADDRESS_SPACE,
+                       "reserving %llu MiB of addresses: cuMemAddressReserve answered %s",
+                       (unsigned long long)(bytes / TN_MIB), tn_driver_result_name(result));
+    if (result != TN_CUDA_SUCCESS)
+        return tn_gpu_failed(gpu, result, "reserving addresses", "cuMemAddressReserve");
+    *address = granted;
+    return TARN_OK;
+}
+
+void tn_gpu_free_addresses(struct tn_gpu *gpu, uint64_t address, uint64_t bytes)
+{
+    tn_gpu_count(gpu, TN_CALL_UNRESERVE);
+    tn_gpu_teardown(gpu, gpu->driver->cuMemAddressFree(address, bytes), "cuMemAddressFree");
+}
+
+static tn_cu_allocation_prop allocation_properties(const struct tn_gpu *gpu,
+                                                   struct tn_memory_properties properties)
+{
+    tn_cu_allocation_prop prop = {0};
+
+    prop.type = TN_CU_MEM_ALLOCATION_TYPE_PINNED;
+    prop.location.type = TN_CU_MEM_LOCATION_TYPE_DEVICE;
+    prop.location.id = gpu->device;
+    if (properties.exportable)
+        prop.requested_handle_types = TN_CU_MEM_HANDLE_TYPE_POSIX_FD;
+    prop.alloc_flags.gpu_direct_rdma_capable = properties.rdma;
+    return prop;
+}
+
+tarn_status tn_gpu_granularity(struct tn_gpu *gpu, uint64_t *bytes)
+{
+    tn_cu_allocation_prop prop =
+        allocation_properties(gpu, (struct tn_memory_properties){.exportable = false});
+    size_t granularity = 0;
+    tn_cu_result result = gpu->driver->cuMemGetAllocationGranularity(
+        &granularity, &prop, TN_CU_MEM_GRANULARITY_RECOMMENDED);
+
+    if (result != TN_CUDA_SUCCESS)
+        return tn_gpu_failed(gpu, result, "opening the device", "cuMemGetAllocationGranularity");
+    *bytes = granularity;
+    return TARN_OK;
+}
+
+tarn_status tn_gpu_create_memory(struct tn_gpu *gpu, uint64_t bytes,
+                                 struct tn_memory_properties properties, tn_cu_memhandle *handle)
+{
+    tn_cu_allocation_prop prop = allocation_properties(gpu, properties);
+    tn_cu_memhandle created = 0;
+    tn_cu_result result = gpu->driver->cuMemCreate(&created, bytes, &prop, 0);
+
+    tn_gpu_count(gpu, TN_CALL_CREATE);
+    if (result != TN_CUDA_SUCCESS)
+        return tn_gpu_failed(gpu, result, "mapping device memory", "cuMemCreate");
+    *handle = created;
+    return TARN_OK;
+}
+
+void tn_gpu_release_memory(struct tn_gpu *gpu, tn_cu_memhandle handle)
+{
+    tn_gpu_count(gpu, TN_CALL_RELEASE);
+    tn_gpu_teardown(gpu, gpu->driver->cuMemRelease(handle), "cuMemRelease");
+}
+
+static tn_cu_access_desc access_of(int ordinal, int flags)
+{
+    tn_cu_access_desc desc = {0};
+
+    desc.location.type = TN_CU_MEM_LOCATION_TYPE_DEVICE;
+    desc.location.id = ordinal;
+    desc.flags = flags;
+    return desc;
+}
+
+tarn_status tn_gpu_map(struct tn_gpu *gpu, uint64_t address, uint64_t bytes, tn_cu_memhandle handle,
+                       uint64_t peer_mask)
+{
+    tn_cu_access_desc access[TN_GPU_PEERS_MAX + 1];
+    size_t count = 0;
+    tarn_status status;
+    tn_cu_result result = gpu->driver->cuMemMap(address, bytes, 0, handle, 0);
+
+    tn_gpu_count(gpu, TN_CALL_MAP);
+    if (result != TN_CUDA_SUCCESS)
+        return tn_gpu_failed(gpu, result, "mapping device memory", "cuMemMap");
+    access[count++] = access_of(gpu->device, TN_CU_MEM_ACCESS_READWRITE);
+    for (int peer = 0; peer < TN_GPU_PEERS_MAX; peer++) {
+        if ((peer_mask >> peer & 1) != 0)
+            access[count++] = access_of(peer, TN_CU_MEM_ACCESS_READWRITE);
+    }
+    tn_gpu_count(gpu, TN_CALL_SET_ACCESS);
+    result = gpu->driver->cuMemSetAccess(address, bytes, access, count);
+    if (result == TN_CUDA_SUCCESS)
+        return TARN_OK;
+    status = tn_gpu_failed(gpu, result, "mapping device memory", "cuMemSetAccess");
+    tn_gpu_unmap(gpu, address, bytes);
+    return status;
+}
+
+void tn_gpu_unmap(struct tn_gpu *gpu, uint64_t address, uint64_t bytes)
+{
+    tn_gpu_count(gpu, TN_CALL_UNMAP);
+    tn_gpu_teardown(gpu, gpu->driver->cuMemUnmap(address, bytes), "cuMemUnmap");
+}
+
+tarn_status tn_gpu_add_access(struct tn_gpu *gpu, uint64_t address, uint64_t bytes, int peer)
+{
+    tn_cu_access_desc access = access_of(peer, TN_CU_MEM_ACCESS_READWRITE);
+    tn_cu_result result = gpu->driver->cuMemSetAccess(address, bytes, &access, 1);
+
+    tn_gpu_count(gpu, TN_CALL_SET_ACCESS);
+    return tn_gpu_answered(gpu, result, "giving a peer access", "cuMemSetAccess");
+}
+
+void tn_gpu_remove_access(struct tn_gpu *gpu, uint64_t address, uint64_t bytes, int peer)
+{
+    tn_cu_access_desc access = access_of(peer, TN_CU_MEM_ACCESS_NONE);
+
+    tn_gpu_count(gpu, TN_CALL_SET_ACCESS);
+    tn_gpu_teardown(gpu, gpu->driver->cuMemSetAccess(address, bytes, &access, 1), "cuMemSetAccess");
+}
+
+tarn_status tn_gpu_check_properties(struct tn_gpu *gpu, struct tn_memory_properties properties)
+{
+    tarn_status status = TARN_OK;
+
+    if (properties.exportable)
+        status = tn_gpu_require_attribute(gpu, TN_CU_ATTR_HANDLE_TYPE_POSIX_FD_SUPPORTED,
+                                          "memory that file descriptors can be exported for");
+    if (status == TARN_OK && properties.rdma)
+        status = tn_gpu_require_attribute(gpu, TN_CU_ATTR_GPU_DIRECT_RDMA_WITH_VMM_SUPPORTED,
+                                          "GPUDirect RDMA for mapped memory");
+    return status;
+}
+
+tarn_status tn_gpu_peer_mask(struct tn_gpu *gpu, int peer, uint64_t *mask)
+{
+    tn_cu_device device;
+    int count = 0;
+    int can = 0;
+    const char *call = "cuDeviceGetCount";
+    tn_cu_result result = gpu->driver->cuDeviceGetCount(&count);
+
+    if (result == TN_CUDA_SUCCESS && (peer < 0 || peer >= count || peer >= TN_GPU_PEERS_MAX))
+        return tn_fail(TARN_ERR_INVALID_ARGUMENT,
+                       "device %d does not exist and cannot be a peer: the driver has %d", peer,
+                       count);
+    if (result == TN_CUDA_SUCCESS) {
+        call = "cuDeviceGet";
+        result = gpu->driver->cuDeviceGet(&device, peer);
+    }
+    if (result == TN_CUDA_SUCCESS && peer != gpu->ordinal) {
+        call = "cuDeviceCanAccessPeer";
+        result = gpu->driver->cuDeviceCanAccessPeer(&can, device, gpu->device);
+    }
+    if (result != TN_CUDA_SUCCESS)
+        return tn_gpu_failed(gpu, result, "asking for peer access", call);
+    if (peer != gpu->ordinal && !can)
+        return tn_fail(TARN_ERR_NOT_SUPPORTED, "device %d cannot use memory of device %d", peer,
+                       gpu->ordinal);
+    *mask = peer != gpu->ordinal ? (uint64_t)1 << peer : 0;
+    return TARN_OK;
+}
+
+void tn_gpu_memory_info(struct tn_gpu *gpu, size_t *free_bytes, size_t *total_bytes)
+{
+    bool pushed;
+
+    *free_bytes = 0;
+    *total_bytes = 0;
+    if (tn_gpu_enter(gpu, gpu->context, &pushed) != TARN_OK)
+        return;
+    if (gpu->driver->cuMemGetInfo(free_bytes, total_bytes) != TN_CUDA_SUCCESS) {
+        *free_bytes = 0;
+        *total_bytes = 0;
+    }
+    tn_gpu_leave(gpu, pushed);
+}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+/* mapping.h -- addresses, physical memory, and what lies where with whose access.
+ *
+ * Locking: none; any thread. */
+#ifndef TARN_DRIVER_MAPPING_H
+#define TARN_DRIVER_MAPPING_H
+
+#include "driver/gpu.h"
+
+/* What memory is made for. Access is given by each mapping, and no property of the memory. */
+struct tn_memory_properties {
+    bool exportable; /* by POSIX file descriptor */
+    bool rdma;       /* for GPUDirect RDMA */
+};
+
+enum { TN_GPU_PEERS_MAX = 64 };
+
+/* Reserves bytes of addresses, aligned, at the hint if the driver grants it there (0: anywhere). */
+TARN_MUST_CHECK tarn_status tn_gpu_reserve_addresses(struct tn_gpu *gpu, uint64_t bytes,
+                                                     uint64_t alignment, uint64_t hint,
+                                                     uint64_t *address);
+void tn_gpu_free_addresses(struct tn_gpu *gpu, uint64_t address, uint64_t bytes);
+
+/* The unit of chunk sizes and addresses. */
+TARN_MUST_CHECK tarn_status tn_gpu_granularity(struct tn_gpu *gpu, uint64_t *bytes);
+
+/* Physical memory, mapped nowhere.
+ *   DEVICE_MEMORY, DEVICE_LOST, DRIVER */
+TARN_MUST_CHECK tarn_status tn_gpu_create_memory(struct tn_gpu *gpu, uint64_t bytes,
+                                                 struct tn_memory_properties properties,
+                                                 tn_cu_memhandle *handle);
+void tn_gpu_release_memory(struct tn_gpu *gpu, tn_cu_memhandle handle);
+
+/* Maps it whole at the address and makes it readable and writable for the device and its peers, all
+ * in one call.
+ *   DEVICE_MEMORY, DEVICE_LOST, DRIVER: it is mapped nowhere */
+TARN_MUST_CHECK tarn_status tn_gpu_map(struct tn_gpu *gpu, uint64_t address, uint64_t bytes,
+                                       tn_cu_memhandle handle, uint64_t peer_mask);
+void tn_gpu_unmap(struct tn_gpu *gpu, uint64_t address, uint64_t bytes);
+
+/* Gives another device access to what one handle is mapped at, or takes it back.
+ *   DEVICE_MEMORY, DEVICE_LOST, DRIVER: nothing has changed */
+TARN_MUST_CHECK tarn_status tn_gpu_add_access(struct tn_gpu *gpu, uint64_t address, uint64_t bytes,
+                                              int peer);
+void tn_gpu_remove_access(struct tn_gpu *gpu, uint64_t address, uint64_t bytes, int peer);
+
+/* Whether the device can make such memory. NOT_SUPPORTED, DEVICE_LOST, DRIVER */
+TARN_MUST_CHECK tarn_status tn_gpu_check_properties(struct tn_gpu *gpu,
+                                                    struct tn_memory_properties properties);
+
+/* The mask of one peer; 0 for the device itself, which needs no leave.
+ *   INVALID_ARGUMENT: no such device; NOT_SUPPORTED: it cannot reach this one's memory; DEVICE_LOST,
+ *   DRIVER */
+TARN_MUST_CHECK tarn_status tn_gpu_peer_mask(struct tn_gpu *gpu, int peer, uint64_t *mask);
+
+/* What the driver says is free and there in all; both 0 when it does not answer. */
+void tn_gpu_memory_info(struct tn_gpu *gpu, size_t *free_bytes, size_t *total_bytes);
+
+#endif

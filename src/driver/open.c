@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The device is retained, and with it what waiting needs.
+ *
+ * Proof of idleness: cuMemUnmap does not wait for the GPU, so memory may go back to the driver only
+ * when it is known to be idle. A wait begins by raising the epoch; memory freed before that carries
+ * a lower stamp, and when the wait has ended all lower stamps are proven. The wait itself is the
+ * cuMemFree of a small linear allocation, with the thread's capture mode relaxed: it returns when
+ * its context has finished, and unlike cuCtxSynchronize it kills no capture. The allocation is kept
+ * ready, so that waiting works when the device is full; and so that it can be made again then, a
+ * second one stays beside it: the driver cuts small allocations from blocks of 2 MiB, and a block
+ * that is in use is not given to anybody else.
+ *
+ * It covers the primary context alone; see foreign.h for the others.
+ *
+ * Trade-offs: the wait covers all streams, also those of other libraries. It is the last resort of
+ * trim, destroy and the out-of-memory ladder, and each documents it. */
+#include "driver/open.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/atomic.h"
+#include "base/checked.h"
+#include "base/contract.h"
+#include "base/error.h"
+#include "base/lock.h"
+#include "driver/foreign.h"
+#include "driver/gpu.h"
+#include "driver/kernel.h"
+#include "driver/pinned.h"
+
+static const uint64_t token_bytes = 512;
+
+/* Those that are open, for a child of fork() to find; guarded by the mutex, inside of which nothing else is ever taken. */
+static struct tn_gpu *open_gpus;
+static struct tn_lock open_lock = TN_LOCK_INIT(TN_RANK_OPEN);
+static pthread_once_t forks_watched = PTHREAD_ONCE_INIT;
+
+/* The mutex itself: whoever forks may hold other locks, and the child holds none. */
+static void before_fork(void)
+{
+    (void)pthread_mutex_lock(&open_lock.mutex);
+}
+
+static void after_fork_in_parent(void)
+{
+    (void)pthread_mutex_unlock(&open_lock.mutex);
+}
+
+static void after_fork_in_child(void)
+{
+    for (struct tn_gpu *gpu = open_gpus; gpu != NULL; gpu = gpu->next_open)
+        atomic_fetch_or(&gpu->attention, TN_GPU_UNUSABLE);
+    (void)pthread_mutex_unlock(&open_lock.mutex);
+}
+
+static void watch_forks(void)
+{
+    (void)pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+}
+
+static void enter_open(struct tn_gpu *gpu)
+{
+    (void)pthread_once(&forks_watched, watch_forks);
+    tn_lock_acquire(&open_lock);
+    gpu->next_open = open_gpus;
+    open_gpus = gpu;
+    tn_lock_release(&open_lock);
+}
+
+static void leave_open(struct tn_gpu *gpu)
+{
+    struct tn_gpu **link = &open_gpus;
+
+    tn_lock_acquire(&open_lock);
+    while (*link != gpu)
+        link = &(*link)->next_open;
+    *link = gpu->next_open;
+    tn_lock_release(&open_lock);
+}
+
+/* Gives the token and its anchor back, as far as they are there. */
+static void free_tokens(struct tn_gpu *gpu)
+{
+    const uint64_t addresses[] = {gpu->token, gpu->anchor};
+    struct tn_gpu_visit visit;
+
+    gpu->token = 0;
+    gpu->anchor = 0;
+    if (!tn_gpu_enter_to_give_back(gpu, gpu->context, &visit))
+        return;
+    for (size_t i = 0; i < sizeof addresses / sizeof addresses[0]; i++) {
+        if (addresses[i] != 0)
+            tn_gpu_teardown(gpu, gpu->driver->cuMemFree(addresses[i]), "cuMemFree");
+    }
+    tn_gpu_leave_relaxed(gpu, visit);
+}
+
+/* Makes the allocation whose free waits for the device, and its anchor. */
+static tarn_status make_tokens(struct tn_gpu *gpu)
+{
+    tn_cu_deviceptr anchor = 0;
+    tn_cu_deviceptr token = 0;
+    tn_cu_result result;
+    struct tn_gpu_visit visit;
+    tarn_status status = tn_gpu_enter_relaxed(gpu, "opening the device", &visit);
+
+    if (status != TARN_OK)
+        return status;
+    result = gpu->driver->cuMemAlloc(&anchor, token_bytes);
+    if (result == TN_CUDA_SUCCESS)
+        result = gpu->driver->cuMemAlloc(&token, token_bytes);
+    tn_gpu_leave_relaxed(gpu, visit);
+    gpu->anchor = anchor;
+    gpu->token = token;
+    if (result == TN_CUDA_SUCCESS)
+        return TARN_OK;
+    status = tn_gpu_failed(gpu, result, "opening the device", "cuMemAlloc");
+    free_tokens(gpu);
+    return status;
+}
+
+tarn_status tn_gpu_open(struct tn_gpu *gpu, const struct tn_driver *driver, int ordinal)
+{
+    int count = 0;
+    tn_cu_result result = driver->cuDeviceGetCount(&count);
+    tarn_status status;
+
+    gpu->driver = driver;
+    gpu->launch = driver->cuGraphLaunch;
+    gpu->ordinal = ordinal;
+    atomic_store(&gpu->epoch, 1);
+    atomic_store(&gpu->proven, 1);
+    if (result != TN_CUDA_SUCCESS)
+        return tn_gpu_failed(gpu, result, "opening the device", "cuDeviceGetCount");
+    if (ordinal < 0 || ordinal >= count)
+        return tn_fail(TARN_ERR_NO_DEVICE, "device %d does not exist: the driver has %d", ordinal,
+                       count);
+    result = driver->cuDeviceGet(&gpu->device, ordinal);
+    if (result != TN_CUDA_SUCCESS)
+        return tn_gpu_failed(gpu, result, "opening the device", "cuDeviceGet");
+    result = driver->cuDeviceGetName(gpu->name, (int)sizeof gpu->name, gpu->device);
+    if (result != TN_CUDA_SUCCESS)
+        return tn_gpu_failed(gpu, result, "opening the device", "cuDeviceGetName");
+    result = driver->cuDeviceTotalMem(&gpu->total_bytes, gpu->device);
+    if (result != TN_CUDA_SUCCESS)
+        return tn_gpu_failed(gpu, result, "opening the device", "cuDeviceTotalMem");
+    status = tn_gpu_require_attribute(gpu, TN_CU_ATTR_VMM_SUPPORTED,
+                                      "virtual memory management, which Tarn needs");
+    if (status != TARN_OK)
+        return status;
+    result = driver->cuDevicePrimaryCtxRetain(&gpu->context, gpu->device);
+    if (result != TN_CUDA_SUCCESS)
+        return tn_gpu_failed(gpu, result, "opening the device", "cuDevicePrimaryCtxRetain");
+    tn_lock_init(&gpu->wait_lock, TN_RANK_WAIT);
+    tn_lock_init(&gpu->contexts_lock, TN_RANK_CONTEXTS);
+    tn_lock_init(&gpu->kernel_lock, TN_RANK_KERNEL);
+    tn_lock_init(&gpu->pinned_lock, TN_RANK_PINNED);
+    atomic_store(&gpu->pinned_limit, TN_PINNED_CACHE_BYTES);
+    status = make_tokens(gpu);
+    if (status != TARN_OK)
+        goto release;
+    /* A driver that cannot compile the code is good for all but contents of checkpoints. */
+    if (tn_kernels_load(gpu, NULL) != TARN_OK && tn_gpu_is_lost(gpu)) {
+        status = tn_gpu_check(gpu);
+        goto undo;
+    }
+    enter_open(gpu);
+    return TARN_OK;
+
+undo:
+    tn_kernels_unload(gpu);
+    free_tokens(gpu);
+release:
+    tn_gpu_teardown(gpu, driver->cuDevicePrimaryCtxRelease(gpu->device),
+                    "cuDevicePrimaryCtxRelease");
+    return status;
+}
+
+void tn_gpu_close(struct tn_gpu *gpu)
+{
+    leave_open(gpu);
+    tn_pinned_end(gpu);
+    tn_kernels_unload(gpu);
+    tn_foreign_end(gpu);
+    free_tokens(gpu);
+    tn_gpu_teardown(gpu, gpu->driver->cuDevicePrimaryCtxRelease(gpu->device),
+                    "cuDevicePrimaryCtxRelease");
+}
+
+/* Frees the token, made now where the last wait could not make it, and makes the next; wait_lock is
+ * held. */
+static tarn_status wait_in_context(struct tn_gpu *gpu)
+{
+    tn_cu_deviceptr token = gpu->token;
+    tn_cu_deviceptr next = 0;
+    int before = tn_gpu_relax(gpu);
+    tn_cu_result result = TN_CUDA_SUCCESS;
+    const char *call = "cuMemAlloc";
+
+    if (before < 0)
+        return tn_gpu_not_relaxed(gpu, "waiting for the device");
+    if (token == 0)
+        result = gpu->driver->cuMemAlloc(&token, token_bytes);
+    if (result == TN_CUDA_SUCCESS) {
+        call = "cuMemFree";
+        result = gpu->driver->cuMemFree(token);
+        if (result != TN_CUDA_SUCCESS)
+            next = token; /* refused: it is still there */
+        else if (gpu->driver->cuMemAlloc(&next, token_bytes) != TN_CUDA_SUCCESS)
+            next = 0; /* the next wait tries again */
+        gpu->token = next;
+    }
+    tn_gpu_unrelax(gpu, before);
+    return tn_gpu_answered(gpu, result, "waiting for the device", call);
+}
+
+tarn_status tn_gpu_wait_idle(struct tn_gpu *gpu)
+{
+    uint64_t begun;
+    bool pushed;
+    tarn_status status;
+
+    TN_ASSERT(tn_lock_none_held());
+    begun = atomic_fetch_add(&gpu->epoch, 1) + 1;
+    tn_gpu_count(gpu, TN_CALL_WAIT);
+    status = tn_gpu_enter(gpu, gpu->context, &pushed);
+    if (status == TARN_OK) {
+        tn_lock_acquire(&gpu->wait_lock);
+        status = wait_in_context(gpu);
+        if (status == TARN_OK)
+            status = tn_foreign_wait(gpu);
+        tn_lock_release(&gpu->wait_lock);
+        tn_gpu_leave(gpu, pushed);
+    }
+    if (status != TARN_OK && !tn_gpu_is_lost(gpu))
+        return status;
+    /* D3: begun was the epoch before this. A lost device does no more work: all is idle. */
+    tn_atomic_raise(&gpu->proven, begun);
+    if (atomic_load(&gpu->proof_wanted))
+        atomic_store(&gpu->proof_news, 1);
+    return TARN_OK;
+}
