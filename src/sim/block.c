@@ -17,11 +17,9 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include "sim/check.h"
+#include "sim/written.h"
 
 #define QUANTUM 512 /* pieces are multiples of it, as measured */
-
-struct tn_sim_index tn_sim_blocks;
 
 /* Free pieces in a row that add up to what was asked for. */
 struct run {
@@ -199,7 +197,7 @@ static void make_fresh(const struct tn_sim_piece *piece)
         .offset = block->chunks[0].extent->offset + (piece->span.start - block->span.start),
         .bytes = piece->span.bytes,
     };
-    tn_sim_check_fresh(&tn_sim_devices[heap->device].store, &part);
+    tn_sim_written_clear(&tn_sim_devices[heap->device].store, &part);
 }
 
 /* Cuts a used piece from the start of a run. Returns NULL when there is no memory for the books. */

@@ -66,9 +66,6 @@ struct tn_sim_heap {
     struct tn_sim_block *blocks;
 };
 
-/* Every block, by address; of struct tn_sim_block. */
-extern struct tn_sim_index tn_sim_blocks;
-
 /* What an allocation takes of a block: a multiple of 512 bytes. 0 when a size cannot say it. */
 size_t tn_sim_piece_bytes(size_t bytes);
 

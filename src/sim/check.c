@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* check.c -- reports wrong programs, and remembers which memory was ever written.
+/* check.c -- looks at operations: do they read what was written, and are they ordered?
  *
- * How it works. Each device has a bitmap over the file behind its memory, a bit for each sector of
- * 512 bytes, which says that something was written there since the memory was taken. So memory
- * keeps its bits when it is mapped elsewhere, and aliases share them. An operation's ranges are
+ * How it works. Bitmaps (written.c) remember what was written since the memory was taken, by its
+ * place in the file behind a device's memory, a bit for each sector of 512 bytes. So memory keeps
+ * its bits when it is mapped elsewhere, and aliases share them. An operation's ranges are
  * looked up when it runs, as the device would: first what it reads, then what it writes.
  *
  * A kernel tells its ranges by the function registered for it. One without may have written
@@ -16,11 +16,8 @@
  * something that they could do on a GPU. */
 #include "sim/check.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "sim/block.h"
 #include "sim/context.h"
@@ -28,9 +25,10 @@
 #include "sim/op.h"
 #include "sim/order.h"
 #include "sim/physical.h"
+#include "sim/report.h"
 #include "sim/space.h"
+#include "sim/written.h"
 
-#define SECTOR 512u
 #define MAX_RANGES 64
 
 struct ranges {
@@ -40,47 +38,6 @@ struct ranges {
 };
 
 static struct ranges *kernels;
-static uint64_t reports;
-
-/* A bit for each sector of each device's file; NULL until the device first hands memory out. */
-static unsigned char *written[TN_SIM_MAX_DEVICES];
-
-static void report(enum tn_sim_function function, const char *format, va_list arguments)
-{
-    char text[256];
-    if (tn_sim.check == 0)
-        return;
-    vsnprintf(text, sizeof text, format, arguments);
-    fprintf(stderr, "tarn_sim: %s: %s\n", tn_sim_function_name(function), text);
-    reports++;
-    if (tn_sim.check > 1)
-        abort();
-}
-
-void tn_sim_check_report(const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    report(tn_sim_self()->function, format, arguments);
-    va_end(arguments);
-}
-
-void tn_sim_check_report_of(enum tn_sim_function function, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    report(function, format, arguments);
-    va_end(arguments);
-}
-
-uint64_t tarn_sim_check_count(void)
-{
-    if (!tn_sim_enter_control())
-        return 0;
-    uint64_t count = reports;
-    tn_sim_leave();
-    return count;
-}
 
 static struct ranges *ranges_of(const char *name)
 {
@@ -119,58 +76,6 @@ int tarn_sim_register_kernel_ranges(const char *entry, tarn_sim_kernel_ranges fu
     return ranges == NULL ? -1 : 0;
 }
 
-/* Sectors of the file behind a device. */
-static size_t sector_count(const struct tn_sim_store *store)
-{
-    return tn_sim_store_file_bytes(store) / SECTOR;
-}
-
-/* The bitmap of a device, made when it is first asked for; NULL when memory ran out. */
-static unsigned char *bitmap_of(int device)
-{
-    if (written[device] == NULL) {
-        size_t bytes = sector_count(&tn_sim_devices[device].store) / 8;
-        void *place = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        written[device] = place == MAP_FAILED ? NULL : place;
-    }
-    return written[device];
-}
-
-static void set_bits(unsigned char *bitmap, size_t first, size_t end, bool on)
-{
-    for (; first < end && first % 8 != 0; first++)
-        bitmap[first / 8] = (unsigned char)(on ? bitmap[first / 8] | 1u << first % 8
-                                               : bitmap[first / 8] & ~(1u << first % 8));
-    if (end - first >= 8) {
-        memset(bitmap + first / 8, on ? 0xFF : 0, (end - first) / 8);
-        first += (end - first) / 8 * 8;
-    }
-    for (; first < end; first++)
-        bitmap[first / 8] = (unsigned char)(on ? bitmap[first / 8] | 1u << first % 8
-                                               : bitmap[first / 8] & ~(1u << first % 8));
-}
-
-/* The first sector of a range that has not been written; end when all have. */
-static size_t first_unwritten(const unsigned char *bitmap, size_t first, size_t end)
-{
-    while (first < end && (bitmap[first / 8] >> first % 8 & 1) != 0)
-        first += first % 8 == 0 && bitmap[first / 8] == 0xFF ? 8 : 1;
-    return first < end ? first : end;
-}
-
-void tn_sim_check_fresh(const struct tn_sim_store *store, const struct tn_sim_extent *extent)
-{
-    if (tn_sim.check == 0)
-        return;
-    for (int device = 0; device < tn_sim.device_count; device++) {
-        if (&tn_sim_devices[device].store != store || bitmap_of(device) == NULL)
-            continue;
-        set_bits(written[device], extent->offset / SECTOR,
-                 (extent->offset + extent->bytes) / SECTOR, false);
-    }
-}
-
 /* Part of a range, where it lies in a device's file. */
 struct piece {
     int device;
@@ -196,27 +101,24 @@ static bool find_piece(uintptr_t address, size_t bytes, struct piece *piece)
         size_t left = (end < chunk.start + chunk.bytes ? end : chunk.start + chunk.bytes) - address;
         *piece = (struct piece){linear->device, extent->offset + (address - chunk.start),
                                 left < bytes ? left : bytes};
-        return bitmap_of(piece->device) != NULL;
+        return tn_sim_written_begin(piece->device);
     } else {
         return false;
     }
     size_t into = address - mapping->span.start;
     piece->offset += into;
     piece->bytes = mapping->span.bytes - into < bytes ? mapping->span.bytes - into : bytes;
-    return bitmap_of(piece->device) != NULL;
+    return tn_sim_written_begin(piece->device);
 }
 
 static void check_read(const struct tn_sim_op *op, uintptr_t address, size_t bytes)
 {
     struct piece piece;
     for (; bytes > 0 && find_piece(address, bytes, &piece); bytes -= piece.bytes) {
-        size_t first = piece.offset / SECTOR;
-        size_t end = (piece.offset + piece.bytes + SECTOR - 1) / SECTOR;
-        size_t found = first_unwritten(written[piece.device], first, end);
-        if (found < end) {
-            size_t into = found == first ? 0 : found * SECTOR - piece.offset;
-            tn_sim_check_report_of(op->made_by, "reads memory that was never written: 0x%llx",
-                                   (unsigned long long)(address + into));
+        size_t into;
+        if (tn_sim_written_gap(piece.device, piece.offset, piece.bytes, &into)) {
+            tn_sim_report_of(op->made_by, "reads memory that was never written: 0x%llx",
+                             (unsigned long long)(address + into));
             return;
         }
         address += piece.bytes;
@@ -227,8 +129,7 @@ static void note_write(uintptr_t address, size_t bytes)
 {
     struct piece piece;
     for (; bytes > 0 && find_piece(address, bytes, &piece); bytes -= piece.bytes) {
-        set_bits(written[piece.device], piece.offset / SECTOR,
-                 (piece.offset + piece.bytes + SECTOR - 1) / SECTOR, true);
+        tn_sim_written_note(piece.device, piece.offset, piece.bytes);
         address += piece.bytes;
     }
 }

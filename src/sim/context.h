@@ -71,16 +71,6 @@ void tn_sim_context_fail(struct tn_sim_context *context, tn_cu_result fault);
 /* Makes a context alive; without effect when it is. */
 void tn_sim_context_begin(struct tn_sim_context *context);
 
-/* Destroys what goes with a context that has just ceased to be alive, when its work is done, for
- * which it gives up the lock. Does nothing when the context is alive again by then. */
-void tn_sim_context_clear(struct tn_sim_context *context);
-
-/* Asks whether one context may use the memory of another one on another device. */
-bool tn_sim_peer_enabled(const struct tn_sim_context *context, const struct tn_sim_context *owner);
-
-/* Forgets what a context that is being destroyed may use, and who may use its memory. */
-void tn_sim_peers_forget(struct tn_sim_context *context);
-
 /* Asks whether a device of that ordinal exists. */
 bool tn_sim_device_exists(int device);
 

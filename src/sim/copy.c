@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "sim/capture.h"
-#include "sim/op.h"
+#include "sim/op_run.h"
 #include "sim/space.h"
 #include "sim/stream.h"
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* core.h -- what every part of the simulated driver shares: the lock, the settings, the calling
- * thread, and the way in and out of a driver call.
+/* core.h -- what every part of the simulated driver shares: the lock, the settings, and the
+ * calling thread.
  *
- * Every exported function is generated (entry.c) and has one shape: tn_sim_enter counts the call,
- * applies the fault plan and the rules that hold for all calls, and takes the lock; the function's
- * body, tn_sim_<name>, runs with the lock held; tn_sim_finish enters what the call cost in the
- * account (cost.h) and gives the lock back.
+ * Every exported function is generated (entry.c) and has one shape: tn_sim_enter (call.h) counts the
+ * call, applies the fault plan and the rules that hold for all calls, and takes the lock; the
+ * function's body, tn_sim_<name>, runs with the lock held; tn_sim_finish enters what the call cost
+ * in the account (cost.h) and gives the lock back.
  *
  * Lock ranks. There is one lock, tn_sim.lock.
- *   protects     everything in this folder, unless a field says otherwise
+ *   protects     everything in src/sim, unless a field says otherwise
  *   allowed      memory allocation and system calls on the simulator's own memory
  *   not allowed  running kernels, host functions or destructors, and copying or setting device
  *                memory: all of them run on the simulator's threads with the lock given up
@@ -111,25 +111,17 @@ struct tn_sim_thread {
 /* The calling thread. */
 struct tn_sim_thread *tn_sim_self(void);
 
-/* Begins a call. Returns true with the lock held; or false, without it, when the call is to return
- * *result and do nothing. */
-bool tn_sim_enter(enum tn_sim_function function, tn_cu_result *result);
-
-/* Ends a call that tn_sim_enter began, and passes its result on. */
-tn_cu_result tn_sim_finish(tn_cu_result result);
-
 /* Gives the lock up: into foreign code, or after tn_sim_enter_control. */
 void tn_sim_leave(void);
 
-/* The same for control functions, which no rule stops. Returns false in the child of a fork, where
- * nothing may be touched. */
+/* Takes the lock for a control function, which no rule stops. Returns false in the child of a fork,
+ * where nothing may be touched. */
 bool tn_sim_enter_control(void);
 
-/* The same, once the settings have been read, which is done here if need be. */
-bool tn_sim_enter_settings(void);
-
-/* Ends the driver, at the end of the process; later calls change nothing. */
-void tn_sim_end(void);
+/* Has forks seen to, from now on; and asks whether this is the child of a process that had called
+ * cuInit. */
+void tn_sim_watch_forks(void);
+bool tn_sim_forked(void);
 
 /* Starts a detached thread of the simulator, with the lock held. Returns false when there is none
  * to be had. The thread ends by calling tn_sim_thread_ends with the lock held. */

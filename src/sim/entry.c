@@ -15,7 +15,7 @@
  * versions, of before CUDA 4, with 32-bit addresses, do not exist. */
 #include <string.h>
 
-#include "sim/core.h"
+#include "sim/call.h"
 #include "sim/versions.h"
 
 #define FIRST_PER_THREAD 7000

@@ -21,7 +21,6 @@
 
 #include "sim/capture.h"
 #include "sim/cost.h"
-#include "sim/mempool.h"
 #include "sim/op.h"
 #include "sim/order.h"
 
@@ -95,6 +94,17 @@ void tn_sim_event_release(struct tn_sim_event *event)
     free(event);
 }
 
+static void give_up(struct tn_sim_op *op)
+{
+    tn_sim_event_release(op->event);
+}
+
+void tn_sim_event_name(struct tn_sim_op *op, struct tn_sim_event *event)
+{
+    op->event = tn_sim_event_acquire(event);
+    op->give_up = give_up;
+}
+
 static void destroy(struct tn_sim_event *event)
 {
     tn_sim_unregister(&event->object);
@@ -165,7 +175,7 @@ static tn_cu_result add_node(struct tn_sim_stream *stream, struct tn_sim_event *
     struct tn_sim_op *op = tn_sim_op_create(type, stream->object.context);
     if (op == NULL)
         return TN_CUDA_ERROR_OUT_OF_MEMORY;
-    op->event = tn_sim_event_acquire(event);
+    tn_sim_event_name(op, event);
     return tn_sim_stream_submit(stream, op);
 }
 
@@ -328,7 +338,7 @@ tn_cu_result tn_sim_cuEventSynchronize(tn_cu_event handle)
     struct tn_sim_point point = event->point;
     point.stream->references++;
     tn_sim_point_wait(&point);
-    tn_sim_pools_waited(&point);
+    tn_sim_stream_calls()->waited(&point);
     tn_sim_point_clear(&point);
     return tn_sim_context_health(context);
 }

@@ -28,6 +28,9 @@ struct tn_sim_event {
 struct tn_sim_event *tn_sim_event_acquire(struct tn_sim_event *event);
 void tn_sim_event_release(struct tn_sim_event *event);
 
+/* Lets an operation that was just made name an event, with a reference. */
+void tn_sim_event_name(struct tn_sim_op *op, struct tn_sim_event *event);
+
 /* Records an event for a node of a launch, whose part up to that node was just queued. What else
  * the event stood for is forgotten. OUT_OF_MEMORY. */
 tn_cu_result tn_sim_event_replayed(struct tn_sim_event *event, struct tn_sim_stream *stream);

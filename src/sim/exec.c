@@ -17,7 +17,7 @@
 #include "sim/cost.h"
 #include "sim/event.h"
 #include "sim/graph_memory.h"
-#include "sim/op.h"
+#include "sim/op_run.h"
 
 #define PLAIN_FLAGS                                                                                \
     ((uint64_t)(TN_CU_GRAPH_INSTANTIATE_AUTO_FREE_ON_LAUNCH |                                      \
@@ -340,7 +340,7 @@ tn_cu_result tn_sim_cuGraphExecGetFlags(tn_cu_graphexec handle, uint64_t *flags)
 static tn_cu_result push(struct tn_sim_exec *exec, struct tn_sim_stream *stream)
 {
     const struct tn_sim_node_set *steps = &exec->plan->steps;
-    struct tn_sim_part part = {.exec = exec, .plan = exec->plan};
+    struct tn_sim_part part = {.exec = exec, .plan = exec->plan, .last = &exec->last};
     const struct tn_sim_point *after = NULL;
     for (size_t i = 0; i < steps->count; i++) {
         const struct tn_sim_op *op = steps->items[i]->op;

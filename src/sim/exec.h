@@ -34,14 +34,6 @@ struct tn_sim_exec {
     struct tn_sim_point last; /* where its newest launch ends; the next one comes after it */
 };
 
-/* A run of steps of a launch, which is one piece of work of a stream. */
-struct tn_sim_part {
-    struct tn_sim_exec *exec;
-    struct tn_sim_plan *plan;
-    size_t first;
-    size_t end;
-};
-
 /* Takes references to what a part names, and gives them up. */
 struct tn_sim_part tn_sim_part_acquire(const struct tn_sim_part *part);
 void tn_sim_part_release(struct tn_sim_part *part);

@@ -9,6 +9,7 @@
 #include "sim/exec.h"
 #include "sim/node_params.h"
 #include "sim/update.h"
+#include "sim/op_run.h"
 
 /* The copy of a node in a private graph, or in one inside; NULL when there is none. */
 static struct tn_sim_node *find_copy(const struct tn_sim_graph *graph, uintptr_t origin)

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 
 #include "sim/exec.h"
-#include "sim/op.h"
+#include "sim/op_run.h"
 
 #define MAX_LANES 32
 

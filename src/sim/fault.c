@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sim/call.h"
+
 #define ANY_FUNCTION TN_SIM_FUNCTION_COUNT /* a plan that matches every counted function */
 #define MAX_PLANS 16
 #define MAX_TEXT 256

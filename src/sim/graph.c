@@ -15,7 +15,6 @@
 #include <string.h>
 
 #include "sim/cost.h"
-#include "sim/graph_memory.h"
 #include "sim/op.h"
 
 #define FIRST_CAPACITY 4
@@ -103,6 +102,14 @@ static void destroy_conditionals(struct tn_sim_graph *graph)
         tn_sim_unregister(&conditional->object);
         free(conditional);
     }
+}
+
+void tn_sim_graph_memory_release(struct tn_sim_graph_memory *memory)
+{
+    if (--memory->references > 0)
+        return;
+    memory->fini(memory);
+    free(memory);
 }
 
 void tn_sim_graph_destroy(struct tn_sim_graph *graph)

@@ -19,7 +19,7 @@
 
 struct tn_sim_op;
 struct tn_sim_graph;
-struct tn_sim_graph_memory;
+struct tn_sim_graph_chunk;
 
 /* Nodes, each once, in the order they were added. */
 struct tn_sim_node_set {
@@ -47,6 +47,14 @@ struct tn_sim_node {
     struct tn_sim_node *twin;   /* scratch of updates: the node that it is paired with; */
     struct tn_sim_node *behind; /* the one that it was reached from; */
     size_t paired;              /* and how many of those before it have been looked at */
+};
+
+/* The memory of one graph, and of the executable graph made from it (graph_memory.c). */
+struct tn_sim_graph_memory {
+    unsigned int references;
+    void (*fini)(struct tn_sim_graph_memory *memory); /* of what it has, before it is freed */
+    struct tn_sim_graph_chunk *chunk;                 /* that the next block comes from; or NULL */
+    bool instantiated; /* an executable graph has it; there is one at a time */
 };
 
 struct tn_sim_graph {
@@ -89,6 +97,9 @@ struct tn_sim_graph *tn_sim_graph_create(void);
 /* Makes a copy of a graph, its children and bodies included, which holds the same user objects; a
  * private one without handles, or one of the program's. NULL when memory ran out. */
 struct tn_sim_graph *tn_sim_graph_copy(const struct tn_sim_graph *original, bool is_private);
+
+/* Gives up one reference to the memory of a graph. */
+void tn_sim_graph_memory_release(struct tn_sim_graph_memory *memory);
 
 /* Destroys a graph, and gives up the user objects that it holds. */
 void tn_sim_graph_destroy(struct tn_sim_graph *graph);

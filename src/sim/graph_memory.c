@@ -13,8 +13,6 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include "sim/capture.h"
-#include "sim/node_params.h"
 #include "sim/op.h"
 
 #define CHUNK_BYTES (32 * TN_SIM_MIB)
@@ -37,8 +35,6 @@ struct tn_sim_graph_chunk {
     struct slab *slab;       /* or NULL */
     struct tn_sim_graph_chunk *next;
 };
-
-struct tn_sim_index tn_sim_graph_blocks;
 
 static struct slab *slabs;
 static struct tn_sim_graph_chunk *chunks;
@@ -243,6 +239,12 @@ static bool cut(struct tn_sim_graph_memory *memory, struct tn_sim_graph_block *b
     return true;
 }
 
+static void fini_memory(struct tn_sim_graph_memory *memory)
+{
+    if (memory->chunk != NULL)
+        chunk_release(memory->chunk);
+}
+
 struct tn_sim_graph_block *tn_sim_graph_block_create(struct tn_sim_graph_memory **memory,
                                                      int device, size_t bytes)
 {
@@ -251,6 +253,7 @@ struct tn_sim_graph_block *tn_sim_graph_block_create(struct tn_sim_graph_memory 
         if (*memory == NULL)
             return NULL;
         (*memory)->references = 1;
+        (*memory)->fini = fini_memory;
     }
     struct tn_sim_graph_block *block = calloc(1, sizeof *block);
     if (block == NULL)
@@ -289,13 +292,15 @@ void tn_sim_graph_block_release(struct tn_sim_graph_block *block)
     tn_sim.ledger.graph_blocks--;
 }
 
-void tn_sim_graph_memory_release(struct tn_sim_graph_memory *memory)
+static void give_up(struct tn_sim_op *op)
 {
-    if (--memory->references > 0)
-        return;
-    if (memory->chunk != NULL)
-        chunk_release(memory->chunk);
-    free(memory);
+    tn_sim_graph_block_release(op->alloc.block);
+}
+
+void tn_sim_graph_block_name(struct tn_sim_op *op, struct tn_sim_graph_block *block)
+{
+    op->alloc.block = block;
+    op->give_up = give_up;
 }
 
 struct tn_sim_graph_block *tn_sim_graph_block_at(uintptr_t address)
@@ -372,7 +377,7 @@ tn_cu_result tn_sim_graph_memory_free(uintptr_t address, struct tn_sim_stream *s
         struct tn_sim_op *op = tn_sim_op_create(TN_CU_NODE_MEM_FREE, stream->object.context);
         if (op == NULL)
             return TN_CUDA_ERROR_OUT_OF_MEMORY;
-        op->alloc.block = tn_sim_graph_block_acquire(block);
+        tn_sim_graph_block_name(op, tn_sim_graph_block_acquire(block));
         tn_cu_result result = tn_sim_queue_push(stream, op, NULL, NULL);
         tn_sim_op_release(op);
         if (result != TN_CUDA_SUCCESS)
@@ -384,29 +389,6 @@ tn_cu_result tn_sim_graph_memory_free(uintptr_t address, struct tn_sim_stream *s
 }
 
 /* -- What the driver's calls do -- */
-
-tn_cu_result tn_sim_capture_allocate(struct tn_sim_stream *stream,
-                                     const tn_cu_alloc_node_params *params,
-                                     tn_cu_deviceptr *address)
-{
-    struct tn_sim_op *op;
-    tn_cu_result result = tn_sim_make_alloc(stream->capture->graph, params, &op);
-    if (result != TN_CUDA_SUCCESS)
-        return result;
-    tn_cu_deviceptr made = op->alloc.params.address;
-    result = tn_sim_stream_submit(stream, op);
-    if (result == TN_CUDA_SUCCESS)
-        *address = made;
-    return result;
-}
-
-tn_cu_result tn_sim_capture_free(struct tn_sim_stream *stream, tn_cu_deviceptr address)
-{
-    struct tn_sim_op *op;
-    tn_cu_result result =
-        tn_sim_make_free(stream->capture->graph, stream->object.context, address, &op);
-    return result == TN_CUDA_SUCCESS ? tn_sim_stream_submit(stream, op) : result;
-}
 
 tn_cu_result tn_sim_cuDeviceGraphMemTrim(tn_cu_device device)
 {

@@ -33,15 +33,6 @@ struct tn_sim_graph_block {
     struct tn_sim_point used_until; /* the end of the work that used it last */
 };
 
-/* The memory of one graph, and of the executable graph made from it. */
-struct tn_sim_graph_memory {
-    unsigned int references;
-    struct tn_sim_graph_chunk *chunk; /* that the next block comes from; or NULL */
-    bool instantiated;                /* an executable graph has it; there is one at a time */
-};
-
-extern struct tn_sim_index tn_sim_graph_blocks; /* of struct tn_sim_graph_block */
-
 /* Makes a block, with one reference, in the memory of a graph, which is made when *memory is NULL.
  * NULL when addresses or memory ran out. */
 struct tn_sim_graph_block *tn_sim_graph_block_create(struct tn_sim_graph_memory **memory,
@@ -50,8 +41,8 @@ struct tn_sim_graph_block *tn_sim_graph_block_create(struct tn_sim_graph_memory 
 struct tn_sim_graph_block *tn_sim_graph_block_acquire(struct tn_sim_graph_block *block);
 void tn_sim_graph_block_release(struct tn_sim_graph_block *block);
 
-/* Gives up one reference. */
-void tn_sim_graph_memory_release(struct tn_sim_graph_memory *memory);
+/* Lets an operation that was just made name a block, and have the reference to it. */
+void tn_sim_graph_block_name(struct tn_sim_op *op, struct tn_sim_graph_block *block);
 
 /* The block that contains an address, or NULL. */
 struct tn_sim_graph_block *tn_sim_graph_block_at(uintptr_t address);
@@ -83,15 +74,5 @@ void tn_sim_graph_block_free(struct tn_sim_graph_block *block);
 /* What cuMemFree (stream NULL, after its wait) and cuMemFreeAsync outside captures do with the
  * address of a block: INVALID_VALUE unless it is the start of a live one. OUT_OF_MEMORY. */
 tn_cu_result tn_sim_graph_memory_free(uintptr_t address, struct tn_sim_stream *stream);
-
-/* Adds an allocation to the graph that a stream captures, and tells its address. INVALID_VALUE.
- * OUT_OF_MEMORY. */
-tn_cu_result tn_sim_capture_allocate(struct tn_sim_stream *stream,
-                                     const tn_cu_alloc_node_params *params,
-                                     tn_cu_deviceptr *address);
-
-/* Adds the end of an allocation of a graph to the graph that a stream captures. INVALID_VALUE when
- * the address is none, or is freed there already. OUT_OF_MEMORY. */
-tn_cu_result tn_sim_capture_free(struct tn_sim_stream *stream, tn_cu_deviceptr address);
 
 #endif

@@ -38,8 +38,6 @@ struct ticket {
 };
 _Static_assert(sizeof(struct ticket) <= sizeof(tn_cu_ipc_handle), "a ticket fits in a handle");
 
-struct tn_sim_index tn_sim_openings;
-
 tn_cu_result tn_sim_cuIpcGetMemHandle(tn_cu_ipc_handle *handle, tn_cu_deviceptr address)
 {
     struct stat status;

@@ -19,8 +19,6 @@ struct tn_sim_opening {
     bool sync_memops; /* the program wants copies of it to be synchronous */
 };
 
-extern struct tn_sim_index tn_sim_openings; /* of struct tn_sim_opening */
-
 /* Closes everything that a context, which is being destroyed, has opened. */
 void tn_sim_ipc_close_all(const struct tn_sim_context *context);
 

@@ -7,6 +7,8 @@
  * measured: both forms of parameters at once leave it alone, an impossible shape does not.
  *
  * Trade-offs. Registers, and shared memory that the kernel itself declares, count against no limit. */
+#include "sim/launch.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +16,6 @@
 #include "sim/capture.h"
 #include "sim/cost.h"
 #include "sim/module.h"
-#include "sim/op.h"
 #include "sim/stream.h"
 
 #define MAX_BLOCK_THREADS 1024u
@@ -106,6 +107,11 @@ static tn_cu_result copy_params(struct tn_sim_kernel_op *kernel, void **params, 
     return TN_CUDA_SUCCESS;
 }
 
+static void give_up(struct tn_sim_op *op)
+{
+    tn_sim_code_release(op->kernel.code);
+}
+
 tn_cu_result tn_sim_launch_make(struct tn_sim_code *code, const tarn_sim_launch *launch,
                                 void **params, void **extra, struct tn_sim_op **op)
 {
@@ -123,6 +129,7 @@ tn_cu_result tn_sim_launch_make(struct tn_sim_code *code, const tarn_sim_launch 
         return TN_CUDA_ERROR_OUT_OF_MEMORY;
     made->kernel.code = code;
     code->references++;
+    made->give_up = give_up;
     made->kernel.launch = *launch;
     tn_cu_result result = copy_params(&made->kernel, params, is_empty(extra) ? NULL : extra);
     if (result != TN_CUDA_SUCCESS) {

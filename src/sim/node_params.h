@@ -22,14 +22,6 @@ tn_cu_result tn_sim_make_copy(const tn_cu_memcpy3d *copy, tn_cu_context context,
 tn_cu_result tn_sim_make_set(const tn_cu_memset_node_params *set, tn_cu_context context,
                              struct tn_sim_op **op);
 
-/* Makes a block of the graph's memory with it. */
-tn_cu_result tn_sim_make_alloc(struct tn_sim_graph *graph, const tn_cu_alloc_node_params *params,
-                               struct tn_sim_op **op);
-
-/* INVALID_VALUE too when the graph frees the address already. */
-tn_cu_result tn_sim_make_free(const struct tn_sim_graph *graph, struct tn_sim_context *context,
-                              uintptr_t address, struct tn_sim_op **op);
-
 /* Of a condition: uses its handle up. */
 tn_cu_result tn_sim_make_condition(const struct tn_sim_graph *graph,
                                    const tn_cu_conditional_node_params *params,

@@ -3,9 +3,10 @@
  * have, which is done by whoever launches the graph (exec.c).
  *
  * An operation never changes once made; queues, graph nodes and executable graphs share it by
- * counting references. Addresses in it are resolved when it runs.
+ * counting references. Addresses in it are resolved when it runs
+ * (op_run.h).
  *
- * Locking: the lock of core.h, which tn_sim_op_run gives up while the work is done. */
+ * Locking: the lock of core.h. */
 #ifndef TARN_SIM_OP_H
 #define TARN_SIM_OP_H
 
@@ -79,7 +80,8 @@ struct tn_sim_op {
     tn_cu_graphnode_type type;
     enum tn_sim_function made_by; /* the call that asked for it */
     unsigned int references;
-    struct tn_sim_context *context; /* that it runs in, and that its faults destroy */
+    struct tn_sim_context *context;        /* that it runs in, and that its faults destroy */
+    void (*give_up)(struct tn_sim_op *op); /* gives up what its maker referenced; or NULL */
     union {
         struct tn_sim_kernel_op kernel;
         struct tn_sim_copy_op copy;
@@ -103,29 +105,9 @@ bool tn_sim_copy_each_row(const struct tn_sim_copy_op *copy,
                           bool (*visit)(uintptr_t to, uintptr_t from, size_t bytes, void *argument),
                           void *argument);
 
-/* Asks whether a grid and a block of that shape can be launched. */
-bool tn_sim_launch_possible(const tarn_sim_launch *launch);
-
-/* Makes the operation of a kernel's launch, of a shape that is possible; copies the parameters.
- * INVALID_VALUE: both forms of parameters, or none where some are needed. NOT_SUPPORTED: no C
- * function stands in for the kernel. OUT_OF_MEMORY. */
-tn_cu_result tn_sim_launch_make(struct tn_sim_code *code, const tarn_sim_launch *launch,
-                                void **params, void **extra, struct tn_sim_op **op);
-
 /* Makes the operation of writes of single words, of which it keeps a copy; NULL when memory ran
  * out. */
 struct tn_sim_op *tn_sim_batch_make(struct tn_sim_context *context, const tn_cu_batch_op *ops,
                                     unsigned int count, unsigned int flags);
-
-/* Asks whether the memory that a copy, a set or a write names may be used so by its device, now.
- * Kernels and host functions name none. */
-bool tn_sim_op_valid(const struct tn_sim_op *op);
-
-/* The same for what becomes a node: memory of graphs counts although it is not there yet. */
-bool tn_sim_op_valid_in_graph(const struct tn_sim_op *op);
-
-/* Does the work, on a thread of the simulator, unless its context is dead. A fault kills the
- * context. Returns false when the context is dead afterwards. */
-bool tn_sim_op_run(struct tn_sim_op *op);
 
 #endif

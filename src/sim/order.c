@@ -25,7 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim/check.h"
+#include "sim/report.h"
 #include "sim/op.h"
 #include "sim/stream.h"
 
@@ -297,11 +297,11 @@ static void compare(const struct access *older, const struct access *newer,
         return;
     if (covers(clock, older->when))
         return;
-    tn_sim_check_report_of(newer->made_by,
-                           "is not ordered behind %s, which %s the same memory at another "
-                           "address: 0x%llx and 0x%llx",
-                           tn_sim_function_name(older->made_by), older->write ? "writes" : "reads",
-                           (unsigned long long)newer->address, (unsigned long long)older->address);
+    tn_sim_report_of(newer->made_by,
+                     "is not ordered behind %s, which %s the same memory at another "
+                     "address: 0x%llx and 0x%llx",
+                     tn_sim_function_name(older->made_by), older->write ? "writes" : "reads",
+                     (unsigned long long)newer->address, (unsigned long long)older->address);
 }
 
 void tn_sim_order_touch(const struct tn_sim_op *op, const void *memory, size_t offset, size_t bytes,

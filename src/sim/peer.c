@@ -6,10 +6,11 @@
  *
  * Trade-offs. Kernels follow pointers to linear memory whether enabled or not: its pages have no
  * owner (space.c). Sets are held to the list; copies go through the host where there is no way. */
+#include "sim/peer.h"
+
 #include <stdlib.h>
 
 #include "sim/capture.h"
-#include "sim/context.h"
 
 struct tn_sim_peer {
     const struct tn_sim_context *owner; /* of the memory */

@@ -2,12 +2,12 @@
 /* primary.c -- the primary context of each device.
  *
  * How it works. The context is alive while it is retained (X1). The last release and a reset let
- * its work finish and destroy what goes with it (context.c). A reset leaves the count as it was:
+ * its work finish and destroy what goes with it (contexts.c). A reset leaves the count as it was:
  * the next retain revives the context, and every earlier one is still to be released. A context
  * that died of a device fault can be reset, but not be retained again in this process.
  *
  * Trade-offs. Flags are kept and shown; the simulator's threads always sleep while they wait. */
-#include "sim/context.h"
+#include "sim/contexts.h"
 #include "sim/cost.h"
 
 #define KNOWN_FLAGS 0xF7u /* of those for cuCtxCreate, all but "map host memory" */

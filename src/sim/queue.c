@@ -19,7 +19,6 @@
 #include <stdlib.h>
 
 #include "sim/event.h"
-#include "sim/exec.h"
 #include "sim/guard.h"
 #include "sim/op.h"
 #include "sim/order.h"
@@ -76,9 +75,9 @@ static size_t count_implicit(const struct tn_sim_stream *stream)
 static void perform(const struct tn_sim_work *work)
 {
     if (work->part.exec != NULL)
-        tn_sim_part_run(&work->part);
+        tn_sim_stream_calls()->part_run(&work->part);
     else if (work->op != NULL)
-        tn_sim_op_run(work->op);
+        tn_sim_stream_calls()->op_run(work->op);
 }
 
 static bool may_start(const struct tn_sim_work *work)
@@ -100,7 +99,7 @@ static void dispose(struct tn_sim_work *work)
     if (work->op != NULL)
         tn_sim_op_release(work->op);
     if (work->part.exec != NULL)
-        tn_sim_part_release(&work->part);
+        tn_sim_stream_calls()->part_release(&work->part);
     free(work);
 }
 
@@ -157,8 +156,7 @@ static void add_point(struct tn_sim_work *work, struct tn_sim_stream *stream, ui
 tn_cu_result tn_sim_queue_push(struct tn_sim_stream *stream, struct tn_sim_op *op,
                                const struct tn_sim_part *part, const struct tn_sim_point *after)
 {
-    struct tn_sim_exec *exec = part == NULL ? NULL : part->exec;
-    const struct tn_sim_point *launch = exec == NULL ? NULL : &exec->last;
+    struct tn_sim_point *launch = part == NULL ? NULL : part->last;
     size_t most = count_implicit(stream) + 2;
     struct tn_sim_work *work = calloc(1, sizeof *work + most * sizeof work->points[0]);
     if (work == NULL || !ensure_worker(stream)) {
@@ -179,7 +177,7 @@ tn_cu_result tn_sim_queue_push(struct tn_sim_stream *stream, struct tn_sim_op *o
     work->ticket = ++last_ticket;
     work->op = op == NULL ? NULL : tn_sim_op_acquire(op);
     if (part != NULL)
-        work->part = tn_sim_part_acquire(part);
+        work->part = tn_sim_stream_calls()->part_acquire(part);
     if (stream->tail != NULL)
         stream->tail->next = work;
     else
@@ -187,9 +185,9 @@ tn_cu_result tn_sim_queue_push(struct tn_sim_stream *stream, struct tn_sim_op *o
     stream->tail = work;
     stream->queued = work->ticket;
     tn_sim_order_push(stream, after, launch);
-    if (exec != NULL) {
-        tn_sim_point_clear(&exec->last);
-        exec->last = present(stream);
+    if (launch != NULL) {
+        tn_sim_point_clear(launch);
+        *launch = present(stream);
     }
     pthread_cond_signal(&stream->wake);
     return TN_CUDA_SUCCESS;

@@ -14,7 +14,7 @@
 
 #include <stdlib.h>
 
-#include "sim/check.h"
+#include "sim/report.h"
 
 #define KIND_SHIFT 40
 #define SERIAL_SHIFT 4
@@ -153,8 +153,7 @@ void *tn_sim_find(enum tn_sim_kind kind, uintptr_t handle)
     }
     /* Contexts leave stale names behind that a program may still have current. */
     if (kind != TN_SIM_KIND_CONTEXT && serial_of(handle) < next_serial && serial_of(handle) > 0)
-        tn_sim_check_report("uses a destroyed %s: 0x%llx", kind_names[kind],
-                            (unsigned long long)handle);
+        tn_sim_report("uses a destroyed %s: 0x%llx", kind_names[kind], (unsigned long long)handle);
     return NULL;
 }
 

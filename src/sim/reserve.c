@@ -21,7 +21,6 @@
  * process; here neither is so. */
 #include <stdlib.h>
 
-#include "sim/block.h"
 #include "sim/cost.h"
 #include "sim/space.h"
 

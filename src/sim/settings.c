@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/environment.h"
+#include "sim/call.h"
 #include "sim/cost.h"
 #include "sim/fault.h"
 

@@ -73,6 +73,9 @@ extern struct tn_sim_index tn_sim_reservations; /* of struct tn_sim_span */
 extern struct tn_sim_index tn_sim_mappings;     /* of struct tn_sim_mapping */
 extern struct tn_sim_index tn_sim_linears;      /* of struct tn_sim_linear */
 extern struct tn_sim_index tn_sim_hosts;        /* of struct tn_sim_host */
+extern struct tn_sim_index tn_sim_blocks;       /* of struct tn_sim_block (block.h) */
+extern struct tn_sim_index tn_sim_openings;     /* of struct tn_sim_opening (ipc.h) */
+extern struct tn_sim_index tn_sim_graph_blocks; /* of struct tn_sim_graph_block (graph_memory.h) */
 
 /* The span that contains an address, or NULL. */
 void *tn_sim_index_find(const struct tn_sim_index *index, uintptr_t address);
@@ -91,16 +94,6 @@ void tn_sim_index_remove(struct tn_sim_index *index, const struct tn_sim_span *s
 
 /* A number for a new mapping or block, never given twice. */
 uint64_t tn_sim_space_next_id(void);
-
-/* Asks whether work of a context may read, or also write, every byte of a range by an address of
- * device or page-locked memory. */
-bool tn_sim_space_allows(uintptr_t address, size_t bytes, const struct tn_sim_context *context,
-                         bool write);
-
-/* The same for work that has its turn: it may also use memory that was freed behind it in the order
- * of its stream. */
-bool tn_sim_space_allows_work(uintptr_t address, size_t bytes, const struct tn_sim_context *context,
-                              bool write);
 
 /* The mapping whose pages an address lies in, or NULL. */
 struct tn_sim_mapping *tn_sim_mapping_at(uintptr_t address);

@@ -20,7 +20,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "sim/check.h"
+#include "sim/written.h"
 
 #define FILE_FACTOR 32
 #define POISON 0xA5
@@ -131,7 +131,7 @@ struct tn_sim_extent *tn_sim_store_take(struct tn_sim_store *store, size_t bytes
         tn_sim_store_give(store, taken);
         return NULL;
     }
-    tn_sim_check_fresh(store, taken);
+    tn_sim_written_clear(store, taken);
     return taken;
 }
 

@@ -12,7 +12,6 @@
 #include <stdlib.h>
 
 #include "sim/capture.h"
-#include "sim/mempool.h"
 #include "sim/op.h"
 #include "sim/order.h"
 #include "sim/user_object.h"
@@ -22,6 +21,18 @@ struct tn_sim_stream *tn_sim_all_streams;
 static unsigned long long last_id;
 static pthread_key_t thread_key; /* its destructor ends the thread's own streams */
 static bool thread_key_made;
+
+static const struct tn_sim_stream_calls *served_by;
+
+void tn_sim_streams_serve(const struct tn_sim_stream_calls *calls)
+{
+    served_by = calls;
+}
+
+const struct tn_sim_stream_calls *tn_sim_stream_calls(void)
+{
+    return served_by;
+}
 
 static struct tn_sim_stream *create(struct tn_sim_context *context)
 {
@@ -240,7 +251,7 @@ tn_cu_result tn_sim_cuStreamDestroy(tn_cu_stream handle)
     tn_cu_result fault = stream->object.context->fault;
     uint64_t due = tn_sim_reaper_count();
     shut(stream);
-    tn_sim_pools_forget(stream);
+    tn_sim_stream_calls()->forgotten(stream);
     tn_sim_stream_release(stream);
     tn_sim_reaper_settle(due); /* what the graph of a dropped capture had is gone on return */
     return fault;
@@ -321,7 +332,7 @@ tn_cu_result tn_sim_cuStreamSynchronize(tn_cu_stream handle)
         return result;
     const struct tn_sim_context *context = stream->object.context;
     tn_sim_point_wait(&now);
-    tn_sim_pools_waited(&now);
+    tn_sim_stream_calls()->waited(&now);
     tn_sim_point_clear(&now);
     return tn_sim_context_health(context);
 }
@@ -335,7 +346,7 @@ tn_cu_result tn_sim_cuCtxSynchronize(void)
     if (tn_sim_capture_kill_all(context))
         return TN_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     tn_sim_streams_wait_all(context);
-    tn_sim_pools_waited_all(context->device);
+    tn_sim_stream_calls()->waited_all(context->device);
     return tn_sim_context_health(context);
 }
 

@@ -24,7 +24,8 @@
 
 struct tn_sim_capture;
 struct tn_sim_event;
-struct tn_sim_part;
+struct tn_sim_exec;
+struct tn_sim_plan;
 struct tn_sim_op;
 struct tn_sim_work;
 
@@ -70,6 +71,30 @@ struct tn_sim_point {
     struct tn_sim_stream *stream;
     uint64_t ticket;
 };
+
+/* A run of steps of a launch, which is one piece of work of a stream. */
+struct tn_sim_part {
+    struct tn_sim_exec *exec;
+    struct tn_sim_plan *plan;
+    struct tn_sim_point *last; /* of the executable graph: where its newest launch ends */
+    size_t first;
+    size_t end;
+};
+
+/* What folders above do for streams. The first call registers the table (call.c). */
+struct tn_sim_stream_calls {
+    bool (*op_run)(struct tn_sim_op *op);                               /* op_run.h */
+    struct tn_sim_part (*part_acquire)(const struct tn_sim_part *part); /* this and the next: */
+    void (*part_release)(struct tn_sim_part *part);                     /* exec.h */
+    void (*part_run)(const struct tn_sim_part *part);
+    void (*waited)(const struct tn_sim_point *moment); /* this and the next: mempool.h */
+    void (*waited_all)(int device);
+    void (*forgotten)(struct tn_sim_stream *stream);
+};
+void tn_sim_streams_serve(const struct tn_sim_stream_calls *calls);
+
+/* The table that was given. */
+const struct tn_sim_stream_calls *tn_sim_stream_calls(void);
 
 /* The stream of a handle, special ones included. Returns INVALID_HANDLE, INVALID_CONTEXT when a
  * default stream is named without a current context, or what its context's health is. */

@@ -10,7 +10,7 @@
  *
  * Trade-offs. An allocation that another stream uses without waiting for it is not noticed. */
 #include "sim/capture.h"
-#include "sim/graph_memory.h"
+#include "sim/graph_alloc.h"
 #include "sim/mempool.h"
 
 /* Finds memory for an allocation of a stream; NULL when there is none. */

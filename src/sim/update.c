@@ -15,6 +15,7 @@
 #include "sim/exec.h"
 #include "sim/graph_memory.h"
 #include "sim/space.h"
+#include "sim/op_run.h"
 
 /* -- Operations -- */
 

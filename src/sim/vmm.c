@@ -21,7 +21,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "sim/check.h"
+#include "sim/report.h"
 #include "sim/cost.h"
 #include "sim/order.h"
 #include "sim/physical.h"
@@ -45,8 +45,7 @@ tn_cu_result tn_sim_cuMemMap(tn_cu_deviceptr address, size_t bytes, size_t offse
         return TN_CUDA_ERROR_INVALID_VALUE;
     size_t reserved = tn_sim_space_reserved(address, bytes);
     if (reserved < bytes)
-        tn_sim_check_report("maps past the end of a reservation: 0x%llx",
-                            (unsigned long long)address);
+        tn_sim_report("maps past the end of a reservation: 0x%llx", (unsigned long long)address);
     if (reserved == 0 || (reserved < bytes && tn_sim_strict()))
         return TN_CUDA_ERROR_INVALID_VALUE; /* A2 */
     if (tn_sim_space_taken(address, bytes))

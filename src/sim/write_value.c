@@ -3,7 +3,7 @@
  *
  * How it works. It is a piece of work like a set; in a capture it becomes a node of one operation,
  * whose address is not looked at before it runs. No flag is accepted, as by the driver measured. */
-#include "sim/op.h"
+#include "sim/op_run.h"
 #include "sim/stream.h"
 
 tn_cu_result tn_sim_cuStreamWriteValue32(tn_cu_stream handle, tn_cu_deviceptr address,
