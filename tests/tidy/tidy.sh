@@ -19,7 +19,7 @@
 #               operation, and tests in tests/api/lifetimes.txt. Each of these is in tests/api/test_lifetimes_*.c,
 #               and run; every test there is named by a cell
 #   invariants  every invariant tag (a header comment's line `V1  text`) occurs in a .c file beside
-#               it, where it is checked, and in a test, where it is broken; no two have one tag, but for the
+#               it (in one of src/sim for the simulator's), where it is checked, and in a test, where it is broken; no two have one tag, but for the
 #               simulator's, which are a series of their own
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
@@ -87,10 +87,16 @@ awk -f "$here/lifetimes.awk" docs/lifetimes.md tests/api/lifetimes.txt tests/api
 
 # invariants
 for header in $(printf '%s\n' "$c_files" | grep -E '^src/.*\.h$' || :); do
+    case $header in
+    src/sim/*) checkers=src/sim where="no .c file of src/sim" ;;
+    *) checkers="${header%/*}/*.c src/observe/check.c"
+        where="no .c file beside it, nor in src/observe/check.c" ;;
+    esac
     grep -noE '^ *(/\*|\*)? *[A-Z][0-9]+  +[^ ]' "$header" |
         sed -E 's/^([0-9]+):[^A-Z]*([A-Z][0-9]+) .*/\1 \2/' | while read -r line tag; do
-        grep -qw -- "$tag" "${header%/*}"/*.c src/observe/check.c 2>/dev/null ||
-            report "$header:$line: invariant $tag is checked in no .c file beside it, nor in src/observe/check.c"
+        # $checkers is split into its words.
+        grep -rqw --include='*.c' -- "$tag" $checkers 2>/dev/null ||
+            report "$header:$line: invariant $tag is checked in $where"
         grep -rqw --include='*.c' -- "$tag" tests ||
             report "$header:$line: invariant $tag occurs in no test"
     done
