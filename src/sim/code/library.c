@@ -32,7 +32,7 @@ struct tn_sim_library {
     tn_cu_result readable; /* or what is wrong with the text */
     struct tn_sim_ptx ptx;
     struct kernel *kernels;
-    struct use *uses; /* L2 */
+    struct use *uses; /* SL2 */
 };
 
 static void unload(struct tn_sim_library *library)

@@ -94,7 +94,7 @@ void tn_sim_modules_unload_all(const struct tn_sim_context *context)
 {
     struct tn_sim_module *module;
     while ((module = tn_sim_find_owned(TN_SIM_KIND_MODULE, context)) != NULL)
-        tn_sim_module_unload(module); /* L1 */
+        tn_sim_module_unload(module); /* SL1 */
 }
 
 /* Moves an entry of a parsed text into a module. Returns false when memory ran out. */

@@ -6,8 +6,8 @@
  * module of the current context.
  *
  * Invariants
- *   L1  a module goes with its context; a library's modules go with the library too
- *   L2  a library has at most one module in a context
+ *   SL1  a module goes with its context; a library's modules go with the library too
+ *   SL2  a library has at most one module in a context
  *
  * Locking: the lock of core.h. */
 #ifndef TARN_SIM_MODULE_H

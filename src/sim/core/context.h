@@ -11,8 +11,8 @@
  * management is no context's and goes on.
  *
  * Invariants
- *   X1  a primary context is alive only while it is retained
- *   X2  a context that is not alive has no streams, events, modules, memory or peers
+ *   SX1  a primary context is alive only while it is retained
+ *   SX2  a context that is not alive has no streams, events, modules, memory or peers
  *
  * Locking: the lock of core.h. */
 #ifndef TARN_SIM_CONTEXT_H

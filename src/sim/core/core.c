@@ -80,7 +80,7 @@ enum tn_sim_function tn_sim_function_named(const char *name)
     return (enum tn_sim_function)number;
 }
 
-/* The way into foreign code (S3). */
+/* The way into foreign code (SS3). */
 void tn_sim_leave(void)
 {
     pthread_mutex_unlock(&tn_sim.lock);

@@ -16,9 +16,9 @@
  * everything that was looked up before it must be looked up again, or be referenced.
  *
  * Invariants
- *   S1  strict: a handle value is never given out twice, of whatever kind
- *   S2  the ledger equals what the registry and the space hold
- *   S3  no lock is held while foreign code runs, but for what tells the ranges of a kernel */
+ *   SS1  strict: a handle value is never given out twice, of whatever kind
+ *   SS2  the ledger equals what the registry and the space hold
+ *   SS3  no lock is held while foreign code runs, but for what tells the ranges of a kernel */
 #ifndef TARN_SIM_CORE_H
 #define TARN_SIM_CORE_H
 

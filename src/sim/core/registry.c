@@ -113,7 +113,7 @@ bool tn_sim_register(struct tn_sim_object *object, enum tn_sim_kind kind,
     object->context = context;
     if (recycled(kind) && given_up[kind].count > 0)
         object->handle = given_up[kind].values[--given_up[kind].count];
-    else /* The serial only rises (S1). */
+    else /* The serial only rises (SS1). */
         object->handle = ((uintptr_t)kind << KIND_SHIFT) | (next_serial++ << SERIAL_SHIFT);
     place(object);
     used++;

@@ -2,7 +2,7 @@
 /* registry.h -- the handles of everything that a program can name.
  *
  * A handle is a number made of a kind and a serial, never an address: so a destroyed or invented
- * handle is recognised instead of followed, and no value comes back for another object (S1), unless
+ * handle is recognised instead of followed, and no value comes back for another object (SS1), unless
  * the simulator is to do as the driver does.
  *
  * Locking: the lock of core.h. */

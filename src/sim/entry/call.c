@@ -208,7 +208,7 @@ void tarn_sim_read_ledger(tarn_sim_ledger *ledger)
     /* A destructor that is due counts as run: the ledger then depends on calls, not on threads. */
     if (!tn_sim_self()->is_reaper)
         tn_sim_reaper_drain();
-    *ledger = tn_sim.ledger; /* S2: whoever registers or removes an object counts it there */
+    *ledger = tn_sim.ledger; /* SS2: whoever registers or removes an object counts it there */
     ledger->context_stack_entries = tn_sim_self()->depth;
     tn_sim_leave();
 }

@@ -27,7 +27,7 @@ void tn_sim_context_clear(struct tn_sim_context *context)
     tn_sim_streams_wait_all(context);
     if (context->alive)
         return;
-    /* X2 */
+    /* SX2 */
     tn_sim_streams_close_all(context);
     tn_sim_events_abandon_all(context);
     tn_sim_modules_unload_all(context);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* primary.c -- the primary context of each device.
  *
- * How it works. The context is alive while it is retained (X1). The last release and a reset let
+ * How it works. The context is alive while it is retained (SX1). The last release and a reset let
  * its work finish and destroy what goes with it (contexts.c). A reset leaves the count as it was:
  * the next retain revives the context, and every earlier one is still to be released. A context
  * that died of a device fault can be reset, but not be retained again in this process.

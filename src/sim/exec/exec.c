@@ -86,7 +86,7 @@ struct tn_sim_plan *tn_sim_plan_create(const struct tn_sim_graph *graph)
 
 bool tn_sim_exec_own_plan(struct tn_sim_exec *exec)
 {
-    if (exec->plan->references == 1) /* E1 */
+    if (exec->plan->references == 1) /* SE1 */
         return true;
     struct tn_sim_plan *plan = tn_sim_plan_create(exec->plan->graph);
     if (plan == NULL)
@@ -242,7 +242,7 @@ static tn_cu_result instantiate(tn_cu_graph handle, uint64_t flags, struct tn_si
         result = tn_sim_capture_unsafe();
     if (result != TN_CUDA_SUCCESS)
         return result;
-    if (graph->memory != NULL && graph->memory->instantiated) /* E2 */
+    if (graph->memory != NULL && graph->memory->instantiated) /* SE2 */
         return TN_CUDA_ERROR_NOT_SUPPORTED;
     if (has_bad_node(graph, false) || !conditions_used(graph))
         return TN_CUDA_ERROR_INVALID_VALUE;

@@ -8,8 +8,8 @@
  * the last of them.
  *
  * Invariants
- *   E1  a plan that a queued launch refers to is not changed, conditions excepted
- *   E2  at most one executable graph has a graph's memory
+ *   SE1  a plan that a queued launch refers to is not changed, conditions excepted
+ *   SE2  at most one executable graph has a graph's memory
  *
  * Locking: the lock of core.h. */
 #ifndef TARN_SIM_EXEC_H
@@ -58,7 +58,7 @@ bool tn_sim_condition_run(const struct tn_sim_node *node);
 struct tn_sim_plan *tn_sim_plan_create(const struct tn_sim_graph *graph);
 void tn_sim_plan_release(struct tn_sim_plan *plan);
 
-/* Makes sure that an executable graph's plan can be changed (E1). Returns false when memory ran
+/* Makes sure that an executable graph's plan can be changed (SE1). Returns false when memory ran
  * out. */
 bool tn_sim_exec_own_plan(struct tn_sim_exec *exec);
 

@@ -3,7 +3,7 @@
  *
  * How it works. A node is named by the one of the graph that was instantiated; its copy is found by
  * that handle, in child graphs too. What is set is a new operation in place of the old one, in a
- * plan that no queued launch has (E1). What may not change is decided by update.c.
+ * plan that no queued launch has (SE1). What may not change is decided by update.c.
  *
  * Trade-offs. The copy is looked for in the whole plan. */
 #include "sim/exec/exec.h"

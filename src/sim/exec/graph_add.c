@@ -257,7 +257,7 @@ tn_cu_result tn_sim_cuGraphDestroyNode(tn_cu_graphnode handle)
     tn_cu_result result = tn_sim_node_find(handle, &node);
     if (result != TN_CUDA_SUCCESS)
         return result;
-    if (node->graph->capturing || tn_sim_node_captured(node)) /* G2 */
+    if (node->graph->capturing || tn_sim_node_captured(node)) /* SG2 */
         return TN_CUDA_ERROR_INVALID_VALUE;
     if (tn_sim_graph_has_memory(node->graph)) /* its lifetimes are fixed */
         return TN_CUDA_ERROR_NOT_SUPPORTED;

@@ -238,7 +238,7 @@ static tn_cu_result update(struct tn_sim_exec *exec, const struct tn_sim_graph *
 {
     *difference = compare(exec->plan->graph, graph);
     if (difference->result == TN_CU_GRAPH_UPDATE_SUCCESS && graph->memory != NULL &&
-        graph->memory != exec->memory && graph->memory->instantiated) /* E2 */
+        graph->memory != exec->memory && graph->memory->instantiated) /* SE2 */
         *difference = (struct difference){.result = TN_CU_GRAPH_UPDATE_NOT_SUPPORTED};
     if (difference->result != TN_CU_GRAPH_UPDATE_SUCCESS)
         return TN_CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;

@@ -169,7 +169,7 @@ bool tn_sim_node_depend(struct tn_sim_node *node, struct tn_sim_node *on, tn_cu_
         if (!tn_sim_node_set_append(&node->before, on))
             return false;
     }
-    node->edges[place] = edge; /* G3 */
+    node->edges[place] = edge; /* SG3 */
     return true;
 }
 
@@ -341,7 +341,7 @@ bool tn_sim_graph_sort(struct tn_sim_graph *graph)
         moves = false;
         for (size_t i = 0; i < graph->nodes.count; i++) {
             struct tn_sim_node *node = graph->nodes.items[i];
-            if (!is_next(node)) /* G1 */
+            if (!is_next(node)) /* SG1 */
                 continue;
             if (!tn_sim_node_set_append(&graph->order, node))
                 return false;
@@ -437,7 +437,7 @@ tn_cu_result tn_sim_cuGraphDestroy(tn_cu_graph handle)
     tn_cu_result result = tn_sim_graph_find(handle, &graph);
     if (result != TN_CUDA_SUCCESS)
         return result;
-    if (captured(graph)) /* G2 */
+    if (captured(graph)) /* SG2 */
         return TN_CUDA_ERROR_ILLEGAL_STATE;
     if (graph->owner != NULL) /* it goes with its node */
         return TN_CUDA_ERROR_INVALID_VALUE;

@@ -6,9 +6,9 @@
  * and their nodes have no handles; their nodes remember those they were copied from.
  *
  * Invariants
- *   G1  what the nodes of a private copy depend on has no cycle
- *   G2  a graph that a capture writes to is not destroyed, nor what owns it
- *   G3  a node has as many edges as nodes before it, in the same order
+ *   SG1  what the nodes of a private copy depend on has no cycle
+ *   SG2  a graph that a capture writes to is not destroyed, nor what owns it
+ *   SG3  a node has as many edges as nodes before it, in the same order
  *
  * Locking: the lock of core.h. */
 #ifndef TARN_SIM_GRAPH_H

@@ -93,7 +93,7 @@ static void unite_all(struct tn_sim_block *block)
     }
 }
 
-/* Makes a boundary between pieces at an address inside a free one (H1). Returns false when there is no
+/* Makes a boundary between pieces at an address inside a free one (SH1). Returns false when there is no
  * memory for the books. */
 static bool split(struct tn_sim_piece *piece, uintptr_t address)
 {
@@ -236,7 +236,7 @@ static uintptr_t chunk_start(const struct tn_sim_block *block, size_t index)
 }
 
 /* Marks the pieces of a chunk, which are free, as backed or not, and cuts those that are in others
- * too (H2). */
+ * too (SH2). */
 static bool mark(struct tn_sim_block *block, size_t index, bool backed)
 {
     uintptr_t start = chunk_start(block, index);
@@ -282,7 +282,7 @@ static bool back(struct tn_sim_block *block, size_t index)
         return false;
     }
     block->chunks[index].id = tn_sim_space_next_id();
-    block->heap->reserved_bytes += block->chunk_bytes; /* H3 */
+    block->heap->reserved_bytes += block->chunk_bytes; /* SH3 */
     return true;
 }
 
@@ -297,7 +297,7 @@ static void unback(struct tn_sim_block *block, size_t index)
     if (chunk->extent != NULL)
         tn_sim_store_give(&tn_sim_devices[heap->device].store, chunk->extent);
     chunk->extent = NULL;
-    heap->reserved_bytes -= block->chunk_bytes; /* H3 */
+    heap->reserved_bytes -= block->chunk_bytes; /* SH3 */
 }
 
 /* Asks whether a chunk can go. */
@@ -378,7 +378,7 @@ static void destroy_block(struct tn_sim_block *block)
     tn_sim_space_return(block->span.start, block->span.bytes);
     for (size_t i = 0; i < block->chunk_count; i++) {
         if (block->chunks[i].backed)
-            heap->reserved_bytes -= block->chunk_bytes; /* H3 */
+            heap->reserved_bytes -= block->chunk_bytes; /* SH3 */
         if (block->chunks[i].extent != NULL)
             tn_sim_store_give(&tn_sim_devices[heap->device].store, block->chunks[i].extent);
     }

@@ -11,10 +11,10 @@
  * after that moment. This is what makes an allocator stream-ordered.
  *
  * Invariants
- *   H1  the pieces of a block cover it without gap or overlap, in the order of their addresses
- *   H2  a piece is backed by chunks wholly or not at all; one that is used, or that is to become
+ *   SH1  the pieces of a block cover it without gap or overlap, in the order of their addresses
+ *   SH2  a piece is backed by chunks wholly or not at all; one that is used, or that is to become
  *       free, is backed
- *   H3  heap->reserved_bytes is the sum of its chunks' bytes
+ *   SH3  heap->reserved_bytes is the sum of its chunks' bytes
  *
  * Locking: the lock of core.h. */
 #ifndef TARN_SIM_BLOCK_H
@@ -31,7 +31,7 @@ struct tn_sim_piece {
     struct tn_sim_block *block;
     struct tn_sim_span span;
     bool used;
-    bool backed;                   /* there is memory under it (H2) */
+    bool backed;                   /* there is memory under it (SH2) */
     struct tn_sim_point free_from; /* while it is not used; none when it never had an owner */
     bool settled;                  /* somebody has waited for that moment */
     uint64_t since;                /* when it became free, in the order of the heap's frees */

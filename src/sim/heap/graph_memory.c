@@ -154,7 +154,7 @@ static struct slab *slab_create(int device, size_t bytes)
     return slab;
 }
 
-/* A slab (B1) for a chunk that a stream is to use: its own, another one, a new one; or NULL. */
+/* A slab (SB1) for a chunk that a stream is to use: its own, another one, a new one; or NULL. */
 static struct slab *slab_for(const struct tn_sim_graph_chunk *chunk,
                              const struct tn_sim_stream *stream)
 {
@@ -355,7 +355,7 @@ void tn_sim_graph_block_used(struct tn_sim_graph_block *block, struct tn_sim_str
 void tn_sim_graph_block_allocate(struct tn_sim_graph_block *block)
 {
     if (!block->live)
-        block->references++; /* B3 */
+        block->references++; /* SB3 */
     block->live = true;
 }
 
@@ -396,7 +396,7 @@ tn_cu_result tn_sim_cuDeviceGraphMemTrim(tn_cu_device device)
         return TN_CUDA_ERROR_INVALID_DEVICE;
     for (struct slab **link = &slabs; *link != NULL;) {
         struct slab *slab = *link;
-        if (slab->device != device || slab_in_use(slab)) { /* B2 */
+        if (slab->device != device || slab_in_use(slab)) { /* SB2 */
             link = &slab->next;
             continue;
         }

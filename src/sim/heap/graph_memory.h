@@ -8,10 +8,10 @@
  * in use at a time may share one.
  *
  * Invariants
- *   B1  a chunk in use has a slab that no other chunk in use has, unless one stream does all of
+ *   SB1  a chunk in use has a slab that no other chunk in use has, unless one stream does all of
  *       it, in launches that give everything back
- *   B2  a live block has memory
- *   B3  a block goes with the last operation that names it, but not while it is live
+ *   SB2  a live block has memory
+ *   SB3  a block goes with the last operation that names it, but not while it is live
  *
  * Locking: the lock of core.h. */
 #ifndef TARN_SIM_GRAPH_MEMORY_H

@@ -20,7 +20,7 @@ static bool may_use(const struct tn_sim_context *context, const struct tn_sim_li
 }
 
 /* Where that ends which an address lies in and work of a context has the needed right to; 0 when it has
- * not. No address is of two kinds (A1). */
+ * not. No address is of two kinds (SA1). */
 static uintptr_t usable_end(uintptr_t address, const struct tn_sim_context *context,
                             unsigned int need)
 {
@@ -53,7 +53,7 @@ static bool allows(uintptr_t address, size_t bytes, const struct tn_sim_context 
     uintptr_t end = address + bytes;
     if (end < address)
         return false;
-    /* Mappings do not overlap (A1), and lie where addresses are reserved (A2: vmm.c). */
+    /* Mappings do not overlap (SA1), and lie where addresses are reserved (SA2: vmm.c). */
     while (address < end) {
         uintptr_t reached = usable_end(address, context, need);
         if (reached == 0 && has_its_turn && tn_sim_block_lends(address, context->device, &lent))

@@ -98,7 +98,7 @@ static void destroy_file(struct tn_sim_backing **link)
 {
     struct tn_sim_backing *backing = *link;
     *link = backing->next;
-    if (backing->store != NULL) /* M2 */
+    if (backing->store != NULL) /* SM2 */
         tn_sim_store_discharge(backing->store, backing->bytes);
     close(backing->file);
     free(backing);

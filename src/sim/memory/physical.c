@@ -71,7 +71,7 @@ struct tn_sim_physical *tn_sim_physical_create(struct tn_sim_backing *backing,
 void tn_sim_physical_let_go(struct tn_sim_physical *physical)
 {
     if (physical->references > 0 || physical->mappings > 0)
-        return; /* M1 */
+        return; /* SM1 */
     /* Whoever gives the memory up last pays. */
     tn_sim_charge_as(TN_SIM_FN_cuMemRelease, physical->backing->bytes);
     tn_sim.ledger.handles--;

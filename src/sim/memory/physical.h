@@ -5,8 +5,8 @@
  * share their backing with the original: the bytes, and the charge for them.
  *
  * Invariants
- *   M1  a physical object lives while the program has references to it or it is mapped
- *   M2  a backing is charged once, to the store that its memory is of, while an object refers to it
+ *   SM1  a physical object lives while the program has references to it or it is mapped
+ *   SM2  a backing is charged once, to the store that its memory is of, while an object refers to it
  *       or somebody else has its file
  *
  * Locking: the lock of core.h. */
@@ -50,7 +50,7 @@ struct tn_sim_physical *tn_sim_physical_find(tn_cu_memhandle handle);
 struct tn_sim_physical *tn_sim_physical_create(struct tn_sim_backing *backing,
                                                const tn_cu_allocation_prop *prop);
 
-/* Lets an object go when nothing holds it any more (M1). */
+/* Lets an object go when nothing holds it any more (SM1). */
 void tn_sim_physical_let_go(struct tn_sim_physical *physical);
 
 /* New memory of a store, with one reference: not to be shared, or labelled with where it is and to
@@ -59,7 +59,7 @@ struct tn_sim_backing *tn_sim_backing_create(struct tn_sim_store *store, size_t 
 struct tn_sim_backing *tn_sim_backing_create_shareable(struct tn_sim_store *store, size_t bytes,
                                                        const tn_cu_location *location);
 
-/* Gives one reference up; the last one gives the memory back, unless somebody else has it (M2). */
+/* Gives one reference up; the last one gives the memory back, unless somebody else has it (SM2). */
 void tn_sim_backing_release(struct tn_sim_backing *backing);
 
 /* Gives back what was given up and nobody has any more. */

@@ -66,7 +66,7 @@ void *tn_sim_index_find(const struct tn_sim_index *index, uintptr_t address)
     return tn_sim_index_overlap(index, address, 1);
 }
 
-/* A1 is the callers': they look for an overlap first. */
+/* SA1 is the callers': they look for an overlap first. */
 bool tn_sim_index_add(struct tn_sim_index *index, struct tn_sim_span *span)
 {
     if (index->count == index->capacity) {

@@ -5,9 +5,9 @@
  * inside them, linear allocations (those of pools included) and page-locked host memory.
  *
  * Invariants
- *   A1  ranges of one index do not overlap, nor do those of several: but for mappings in reservations
- *   A2  strict: every mapping lies in reservations that leave no gap under it
- *   A3  the protection of a mapping's pages is the greatest right that anyone has there
+ *   SA1  ranges of one index do not overlap, nor do those of several: but for mappings in reservations
+ *   SA2  strict: every mapping lies in reservations that leave no gap under it
+ *   SA3  the protection of a mapping's pages is the greatest right that anyone has there
  *
  * Locking: the lock of core.h. */
 #ifndef TARN_SIM_SPACE_H

@@ -6,7 +6,7 @@
  * reservation, the last one taken away clears it again.
  *
  * Rights are kept for each device and, for memory of the host, for the host. Pages have the greatest
- * of them (A3). A change of rights that the system refuses half way is taken back.
+ * of them (SA3). A change of rights that the system refuses half way is taken back.
  *
  * Strict where the driver is lax: a mapping must lie wholly inside reservations, unmapping must
  * unmap something, a handle that was given up is not mapped again, and a range that is given access
@@ -47,9 +47,9 @@ tn_cu_result tn_sim_cuMemMap(tn_cu_deviceptr address, size_t bytes, size_t offse
     if (reserved < bytes)
         tn_sim_report("maps past the end of a reservation: 0x%llx", (unsigned long long)address);
     if (reserved == 0 || (reserved < bytes && tn_sim_strict()))
-        return TN_CUDA_ERROR_INVALID_VALUE; /* A2 */
+        return TN_CUDA_ERROR_INVALID_VALUE; /* SA2 */
     if (tn_sim_space_taken(address, bytes))
-        return TN_CUDA_ERROR_INVALID_VALUE; /* A1 */
+        return TN_CUDA_ERROR_INVALID_VALUE; /* SA1 */
     struct tn_sim_mapping *mapping = calloc(1, sizeof *mapping);
     if (mapping == NULL)
         return TN_CUDA_ERROR_OUT_OF_MEMORY;
@@ -181,7 +181,7 @@ static unsigned char greatest_right(const struct tn_sim_rights *rights)
     return right;
 }
 
-/* Makes the pages of a mapping agree with the rights in its books (A3). */
+/* Makes the pages of a mapping agree with the rights in its books (SA3). */
 static bool protect(struct tn_sim_mapping *mapping)
 {
     unsigned char rights = greatest_right(&mapping->rights);

@@ -98,7 +98,7 @@ tn_cu_result tn_sim_capture_add(struct tn_sim_stream *stream, struct tn_sim_op *
     if (node == NULL)
         return TN_CUDA_ERROR_OUT_OF_MEMORY;
     for (size_t i = 0; i < stream->edge_count; i++)
-        node->edges[i] = stream->edges[i]; /* G3 */
+        node->edges[i] = stream->edges[i]; /* SG3 */
     stream->edge_count = 0;
     tn_sim_node_set_fini(&stream->frontier);
     stream->recorded = true;
@@ -110,7 +110,7 @@ tn_cu_result tn_sim_capture_add(struct tn_sim_stream *stream, struct tn_sim_op *
     return TN_CUDA_SUCCESS;
 }
 
-/* Takes a stream out of its capture: without a capture no frontier (Q4). */
+/* Takes a stream out of its capture: without a capture no frontier (SQ4). */
 static void part(struct tn_sim_stream *stream)
 {
     stream->capture = NULL;
@@ -173,7 +173,7 @@ static tn_cu_result find_to_begin(tn_cu_stream handle, tn_cu_capture_mode mode,
         return result;
     if ((*stream)->legacy)
         return TN_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-    if ((*stream)->capture != NULL) /* C1 */
+    if ((*stream)->capture != NULL) /* SC1 */
         return TN_CUDA_ERROR_ILLEGAL_STATE;
     return TN_CUDA_SUCCESS;
 }
@@ -194,7 +194,7 @@ static tn_cu_result begin(struct tn_sim_stream *stream, tn_cu_capture_mode mode,
         .next = captures,
     };
     captures = capture;
-    graph->capturing = true; /* C2 */
+    graph->capturing = true; /* SC2 */
     stream->capture = capture;
     tn_sim.ledger.captures++;
     return TN_CUDA_SUCCESS;

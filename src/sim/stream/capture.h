@@ -9,8 +9,8 @@
  *   node     becomes a node when its stream captures: tn_sim_stream_submit
  *
  * Invariants
- *   C1  a stream takes part in at most one capture, its origin in exactly that one
- *   C2  a capture in the table has a graph that no other capture has and that cannot be destroyed
+ *   SC1  a stream takes part in at most one capture, its origin in exactly that one
+ *   SC2  a capture in the table has a graph that no other capture has and that cannot be destroyed
  *
  * Locking: the lock of core.h. */
 #ifndef TARN_SIM_CAPTURE_H

@@ -54,7 +54,7 @@ static struct tn_sim_point present(struct tn_sim_stream *stream)
     return (struct tn_sim_point){.stream = stream, .ticket = stream->queued};
 }
 
-/* Asks whether new work of a stream must wait for what another one has queued (Q2). */
+/* Asks whether new work of a stream must wait for what another one has queued (SQ2). */
 static bool comes_after(const struct tn_sim_stream *stream, const struct tn_sim_stream *other)
 {
     return other != stream && other->object.context == stream->object.context &&
@@ -123,7 +123,7 @@ static void *worker(void *argument)
                 stream->tail = NULL;
             uint64_t ticket = work->ticket;
             dispose(work);
-            stream->finished = ticket; /* Q1: tickets of a stream rise */
+            stream->finished = ticket; /* SQ1: tickets of a stream rise */
             tn_sim_events_reached(stream);
             pthread_cond_broadcast(&tn_sim.changed);
         }
@@ -211,7 +211,7 @@ tn_cu_result tn_sim_queue_step(struct tn_sim_stream *stream, struct tn_sim_point
 {
     if (tn_sim_queue_idle(stream)) {
         stream->queued = ++last_ticket;
-        stream->finished = stream->queued; /* Q1 */
+        stream->finished = stream->queued; /* SQ1 */
     } else {
         tn_cu_result result = tn_sim_queue_push(stream, NULL, NULL, NULL);
         if (result != TN_CUDA_SUCCESS)

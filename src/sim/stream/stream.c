@@ -54,7 +54,7 @@ static struct tn_sim_stream *create(struct tn_sim_context *context)
 void tn_sim_stream_release(struct tn_sim_stream *stream)
 {
     if (--stream->references > 0)
-        return; /* Q3 */
+        return; /* SQ3 */
     if (stream->next != NULL)
         stream->next->previous = stream->previous;
     if (stream->previous != NULL)

@@ -7,11 +7,11 @@
  * other streams.
  *
  * Invariants
- *   Q1  finished <= queued; the stream is idle when they are equal
- *   Q2  work enters the legacy stream behind all unfinished work of the blocking streams of its
+ *   SQ1  finished <= queued; the stream is idle when they are equal
+ *   SQ2  work enters the legacy stream behind all unfinished work of the blocking streams of its
  *       context, and enters a blocking stream behind all unfinished work of the legacy stream
- *   Q3  a stream lives while its owner, its worker or a point refers to it
- *   Q4  a stream that takes part in no capture has no frontier
+ *   SQ3  a stream lives while its owner, its worker or a point refers to it
+ *   SQ4  a stream that takes part in no capture has no frontier
  *
  * Locking: the lock of core.h. */
 #ifndef TARN_SIM_STREAM_H
