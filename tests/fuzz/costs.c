@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "fuzz/fuzz.h"
-#include "sim/cost.h"
+#include "sim/core/cost.h"
 
 #define NS_MAX 1000000000000000000u /* of a thing, and of a call; a thousand million seconds */
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "fuzz/fuzz.h"
-#include "sim/ptx.h"
+#include "sim/code/ptx.h"
 
 enum { PARAM_BYTES_MAX = 32764 };
 

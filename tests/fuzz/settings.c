@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "fuzz/fuzz.h"
-#include "sim/fault.h"
-#include "sim/settings.h"
+#include "sim/entry/fault.h"
+#include "sim/entry/settings.h"
 
 enum { LINES_MAX = 64 };
 

@@ -45,7 +45,7 @@ START_TEST(capture_info_names_capture_graph_and_frontier)
     OK(cu.cuGraphNodeGetType(nodes[0], &type));
     ck_assert_int_eq(type, TN_CU_NODE_MEMSET);
     ck_assert_uint_eq(node_count(graph), 1);
-    ANSWERS(TN_CUDA_ERROR_ILLEGAL_STATE, cu.cuGraphDestroy(graph)); /* C2, G2 */
+    ANSWERS(TN_CUDA_ERROR_ILLEGAL_STATE, cu.cuGraphDestroy(graph)); /* SC2, SG2 */
     ANSWERS(TN_CUDA_ERROR_INVALID_VALUE,
             cu.cuStreamGetCaptureInfo(stream, &status, NULL, NULL, NULL, &edges, NULL));
     ANSWERS(TN_CUDA_ERROR_INVALID_VALUE,
@@ -84,7 +84,7 @@ START_TEST(a_fork_without_nodes_need_not_be_joined)
 }
 END_TEST
 
-/* G1: each node comes after those that it depends on. */
+/* SG1: each node comes after those that it depends on. */
 START_TEST(fork_and_join_make_the_edges)
 {
     tn_cu_stream stream = capturing(TN_CU_STREAM_NON_BLOCKING, TN_CU_CAPTURE_MODE_GLOBAL);
@@ -161,7 +161,7 @@ START_TEST(waiting_for_work_outside_breaks_isolation)
 }
 END_TEST
 
-/* C1 */
+/* SC1 */
 START_TEST(captures_do_not_merge)
 {
     tn_cu_stream first = capturing(TN_CU_STREAM_NON_BLOCKING, TN_CU_CAPTURE_MODE_GLOBAL);
@@ -246,7 +246,7 @@ START_TEST(the_capture_of_a_thread_that_ended_stays_in_force)
 }
 END_TEST
 
-/* Q4: the side stream is as one that never took part. */
+/* SQ4: the side stream is as one that never took part. */
 START_TEST(destroying_the_origin_stream_drops_the_capture)
 {
     tarn_sim_ledger before = ledger();

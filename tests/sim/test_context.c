@@ -16,7 +16,7 @@ static tn_cu_context current(void)
     return context;
 }
 
-/* X2 */
+/* SX2 */
 START_TEST(a_context_takes_with_it_what_it_has)
 {
     tarn_sim_ledger before = ledger();
@@ -95,7 +95,7 @@ START_TEST(each_context_has_default_streams_of_its_own)
 }
 END_TEST
 
-/* X1 */
+/* SX1 */
 START_TEST(a_primary_context_lives_while_it_is_retained)
 {
     tn_cu_context context;

@@ -374,7 +374,7 @@ START_TEST(references_to_user_objects_are_counted)
 }
 END_TEST
 
-/* G1 */
+/* SG1 */
 START_TEST(a_cycle_is_refused)
 {
     tn_cu_graph graph;
@@ -497,7 +497,7 @@ START_TEST(branches_run_side_by_side_and_wait_where_edges_say)
 }
 END_TEST
 
-/* S2 */
+/* SS2 */
 START_TEST(everything_given_back_leaves_the_ledger_as_it_was)
 {
     tarn_sim_ledger before = ledger();

@@ -32,7 +32,7 @@ START_TEST(nothing_with_a_body_that_a_capture_writes_to_is_destroyed)
     tn_cu_graphnode inner_node;
     tn_cu_graph inner = add_body(body, &inner_node);
     begin_to(there.stream, inner);
-    ANSWERS(TN_CUDA_ERROR_ILLEGAL_STATE, cu.cuGraphDestroy(there.graph)); /* G2 */
+    ANSWERS(TN_CUDA_ERROR_ILLEGAL_STATE, cu.cuGraphDestroy(there.graph)); /* SG2 */
     ANSWERS(TN_CUDA_ERROR_INVALID_VALUE, cu.cuGraphDestroyNode(node));
     ANSWERS(TN_CUDA_ERROR_INVALID_VALUE, cu.cuGraphDestroyNode(inner_node));
     OK(cu.cuMemsetD8Async(there.linear, 0, 4, there.stream));
@@ -167,6 +167,34 @@ START_TEST(a_host_function_does_not_wait_for_itself)
 }
 END_TEST
 
+/* SG3 */
+START_TEST(edges_stay_with_their_nodes_when_an_earlier_node_goes)
+{
+    const tn_cu_edge_data programmatic = {.from_port = 1, .type = 1};
+    tn_cu_stream stream = new_stream(TN_CU_STREAM_NON_BLOCKING);
+    tn_cu_graphnode nodes[4];
+    tn_cu_edge_data edges[4];
+    size_t count = 4;
+    OK(cu.cuStreamBeginCapture(stream, TN_CU_CAPTURE_MODE_GLOBAL));
+    for (int i = 0; i < 4; i++)
+        OK(launch_fill(&there.kernels, stream, there.linear, 1, 1));
+    tn_cu_graph graph = end_capture(stream, TN_CUDA_SUCCESS);
+    OK(cu.cuGraphGetNodes(graph, nodes, &count));
+    ck_assert_uint_eq(count, 4);
+    /* The last node comes after the third one by an ordinary edge, and after these: */
+    OK(cu.cuGraphAddDependencies(graph, &nodes[0], &nodes[3], &programmatic, 1));
+    OK(cu.cuGraphAddDependencies(graph, &nodes[1], &nodes[3], NULL, 1));
+    OK(cu.cuGraphDestroyNode(nodes[2]));
+    tn_cu_graphnode before[4];
+    OK(cu.cuGraphNodeGetDependencies(nodes[3], before, edges, &count));
+    ck_assert_uint_eq(count, 2);
+    ck_assert_ptr_eq(before[0], nodes[0]);
+    ck_assert_mem_eq(&edges[0], &programmatic, sizeof programmatic);
+    ck_assert_ptr_eq(before[1], nodes[1]);
+    ck_assert_int_eq(edges[1].type, 0);
+}
+END_TEST
+
 Suite *graph_life_suite(void)
 {
     Suite *suite = suite_create("graph life");
@@ -178,6 +206,7 @@ Suite *graph_life_suite(void)
     tcase_add_test(tests, a_host_node_made_without_a_context_is_run);
     tcase_add_test(tests, an_executable_graph_of_a_context_that_is_gone_is_not_launched);
     tcase_add_test(tests, a_host_function_does_not_wait_for_itself);
+    tcase_add_test(tests, edges_stay_with_their_nodes_when_an_earlier_node_goes);
     suite_add_tcase(suite, tests);
     TCase *two = tcase_create("two devices");
     tcase_add_checked_fixture(two, load_two_devices, NULL);

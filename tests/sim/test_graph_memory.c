@@ -89,7 +89,7 @@ START_TEST(memory_comes_with_the_first_launch_and_goes_with_a_trim)
 }
 END_TEST
 
-/* B1 */
+/* SB1 */
 START_TEST(graphs_share_memory_that_only_one_uses_at_a_time)
 {
     struct allocating first = new_allocating(MIB, true, 0);
@@ -153,7 +153,7 @@ START_TEST(graphs_that_share_do_not_meet_on_two_streams)
 }
 END_TEST
 
-/* B2 */
+/* SB2 */
 START_TEST(a_trim_leaves_what_is_in_use)
 {
     struct allocating made = new_allocating(MIB, false, 0);
@@ -172,7 +172,7 @@ START_TEST(a_trim_leaves_what_is_in_use)
 }
 END_TEST
 
-/* B3 */
+/* SB3 */
 START_TEST(what_a_graph_left_allocated_outlives_it)
 {
     tarn_sim_ledger before = ledger();
@@ -189,7 +189,7 @@ START_TEST(what_a_graph_left_allocated_outlives_it)
 }
 END_TEST
 
-/* E2 */
+/* SE2 */
 START_TEST(one_executable_graph_at_a_time_has_a_graphs_memory)
 {
     tn_cu_graphexec second;
@@ -231,7 +231,7 @@ START_TEST(a_device_that_has_no_memory_left_launches_nothing)
 }
 END_TEST
 
-/* E1 */
+/* SE1 */
 START_TEST(a_queued_launch_does_what_was_there_when_it_was_queued)
 {
     struct mapped mapped = map_new(2 * MIB);

@@ -297,7 +297,7 @@ START_TEST(a_strict_driver_never_gives_a_handle_out_again)
     start_driver();
     tn_cu_memhandle handle = physical(2 * MIB);
     OK(cu.cuMemRelease(handle));
-    ck_assert_uint_ne(physical(2 * MIB), handle); /* S1 */
+    ck_assert_uint_ne(physical(2 * MIB), handle); /* SS1 */
     ANSWERS(TN_CUDA_ERROR_INVALID_VALUE, cu.cuMemRelease(handle));
 }
 END_TEST

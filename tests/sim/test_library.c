@@ -47,7 +47,7 @@ static tn_cu_result launch(void *handle, tn_cu_stream stream, tn_cu_deviceptr ad
     return cu.cuLaunchKernel(handle, 1, 1, 1, 1, 1, 1, 0, stream, params, NULL);
 }
 
-/* L2 */
+/* SL2 */
 START_TEST(a_kernel_has_one_function_in_each_context)
 {
     tn_cu_context own;
@@ -72,7 +72,7 @@ START_TEST(a_kernel_has_one_function_in_each_context)
 }
 END_TEST
 
-/* L1 */
+/* SL1 */
 START_TEST(functions_go_with_their_context_and_with_the_library)
 {
     tn_cu_context own;

@@ -24,7 +24,7 @@ static tn_cu_deviceptr linear(size_t bytes)
     return address;
 }
 
-/* H1, H3: whatever is allocated and freed, nothing overlaps and all of it comes back. */
+/* SH1, SH3: whatever is allocated and freed, nothing overlaps and all of it comes back. */
 START_TEST(allocations_of_all_sizes_never_overlap)
 {
     struct {
@@ -60,7 +60,7 @@ START_TEST(allocations_of_all_sizes_never_overlap)
 }
 END_TEST
 
-/* H3 */
+/* SH3 */
 START_TEST(a_refused_allocation_takes_nothing)
 {
     tn_cu_deviceptr address = 7;

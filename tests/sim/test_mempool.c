@@ -46,7 +46,7 @@ static size_t free_bytes(void)
     return free_now;
 }
 
-/* H2: what the pool has of the device is whole chunks under what is in use. */
+/* SH2: what the pool has of the device is whole chunks under what is in use. */
 START_TEST(a_pool_has_the_chunks_that_its_allocations_lie_in)
 {
     tn_cu_stream stream = new_stream(TN_CU_STREAM_NON_BLOCKING);

@@ -64,7 +64,7 @@ static int open_files(void)
     return count;
 }
 
-/* M1 */
+/* SM1 */
 START_TEST(memory_lives_for_references_and_mappings)
 {
     tn_cu_memhandle handle = physical(2 * MIB);
@@ -91,7 +91,7 @@ START_TEST(memory_lives_for_references_and_mappings)
 }
 END_TEST
 
-/* M2 */
+/* SM2 */
 START_TEST(shared_memory_is_charged_once_and_until_the_last_of_its_handles)
 {
     size_t before = free_bytes();
@@ -166,7 +166,7 @@ START_TEST(an_import_is_refused_from_a_place_that_is_none)
 }
 END_TEST
 
-/* M2 */
+/* SM2 */
 START_TEST(memory_is_charged_while_a_descriptor_holds_it)
 {
     size_t before = free_bytes();

@@ -63,7 +63,7 @@ START_TEST(stream_ids_name_streams_for_good)
 }
 END_TEST
 
-/* Q1: finished stays behind queued until the work is done. */
+/* SQ1: finished stays behind queued until the work is done. */
 START_TEST(work_waits_while_held_and_runs_when_resumed)
 {
     atomic_int done = 0;
@@ -86,7 +86,7 @@ START_TEST(work_waits_while_held_and_runs_when_resumed)
 }
 END_TEST
 
-/* Q3: the wait keeps the first stream, whose owner gave it up. */
+/* SQ3: the wait keeps the first stream, whose owner gave it up. */
 START_TEST(a_stream_waits_for_an_event_of_another)
 {
     tn_cu_stream first = new_stream(TN_CU_STREAM_NON_BLOCKING);
@@ -108,7 +108,7 @@ START_TEST(a_stream_waits_for_an_event_of_another)
 }
 END_TEST
 
-/* Q2 */
+/* SQ2 */
 START_TEST(the_legacy_stream_is_ordered_with_blocking_streams)
 {
     tn_cu_stream blocking = new_stream(TN_CU_STREAM_DEFAULT);
@@ -241,7 +241,7 @@ static void call_driver(void *user)
     callback_results[3] = cu.cuStreamIsCapturing(TN_CU_STREAM_LEGACY, &status);
 }
 
-/* S3: with the lock held, a call from a host function would never return. */
+/* SS3: with the lock held, a call from a host function would never return. */
 START_TEST(host_functions_may_not_manage_memory)
 {
     tn_cu_stream stream = new_stream(TN_CU_STREAM_NON_BLOCKING);

@@ -236,7 +236,7 @@ START_TEST(memory_goes_with_the_last_of_handle_and_mappings)
 }
 END_TEST
 
-/* S1 */
+/* SS1 */
 START_TEST(handles_are_released_once_and_never_come_back)
 {
     tn_cu_memhandle first = physical(2 * MIB);
@@ -299,12 +299,12 @@ START_TEST(a_mapping_is_refused_for_what_the_driver_refuses)
     ANSWERS(TN_CUDA_ERROR_INVALID_VALUE,
             cu.cuMemMap(address + 62 * MIB, 4 * MIB, 0, handle, 0)); /* past the end: strict */
     OK(cu.cuMemMap(address, 4 * MIB, 0, handle, 0));
-    /* over another mapping (A1) */
+    /* over another mapping (SA1) */
     ANSWERS(TN_CUDA_ERROR_INVALID_VALUE, cu.cuMemMap(address + 2 * MIB, 4 * MIB, 0, handle, 0));
 }
 END_TEST
 
-/* A2 */
+/* SA2 */
 START_TEST(a_mapping_may_span_adjacent_reservations)
 {
     if (!HINTS_ARE_KEPT)
@@ -485,7 +485,7 @@ static tn_cu_stream stream_of_second_device(void)
     return new_stream(TN_CU_STREAM_NON_BLOCKING);
 }
 
-/* A3 */
+/* SA3 */
 START_TEST(rights_are_kept_by_device)
 {
     struct mapped mapped = map_new(2 * MIB);

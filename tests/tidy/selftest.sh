@@ -21,21 +21,25 @@ good_tree() {
     rm -rf "$scratch/tree"
     mkdir -p "$scratch/tree"
     cd "$scratch/tree"
-    mkdir -p include/tarn docs src/base src/vmm src/sim tests/unit tests/api tests/tidy
+    mkdir -p include/tarn docs src/base src/vmm src/sim/core tests/unit tests/api tests/sim tests/tidy
     spdx='// SPDX-License-Identifier: Apache-2.0'
     write include/tarn/thing.h "$spdx" '#include <stddef.h>' '#define TARN_API' \
         'TARN_API int tarn_thing_make(size_t bytes, /* see tarn_other */' '    int flags);'
     write src/vmm/segment.h "$spdx" '/* segment.h' ' *   V1  a segment has a base */'
     write src/vmm/segment.c "$spdx" '#include "vmm/segment.h"' '#include "base/host.h"' \
-        '#include <string.h>' '/* Checks V1; what cuMemMap and free() do is said elsewhere. */' \
+        '#include <string.h>' '/* Checks V1 and VV1; what cuMemMap and free() do is said elsewhere. */' \
         "int f(void) { return '\"' + tn_host_free(\"/* \\\" free(\") + table->free(1); }"
     write src/base/host.c "$spdx" '#include <stdlib.h>' 'void *f(void) { return malloc(1); }'
+    write src/sim/core/a.h "$spdx" '/* a.h' ' *   SA1  an address is known */'
     write src/sim/a.c "$spdx" '#include "tarn/sim.h"' 'void cuMemFree(void *p) { free(p); }'
+    # V9 and VV1 are tags of snippets alone.
+    write src/sim/other.c "$spdx" '/* Checks SA1 and V9. */'
+    write tests/sim/rules.c "$spdx" '/* Breaks SA1, V9 and VV1. */'
     write tests/unit/test_segment.c "$spdx" '/* Breaks V1. */' \
         'int f(void) { return plan("cuMemMap"); }'
     write tests/api/test_thing.c "$spdx" '#include "tarn/thing.h"' \
         'int f(void) { return tarn_thing_make(1, 2); }'
-    write src/CMakeLists.txt "# ${spdx#// }" 'set(S base/host.c vmm/segment.c' 'sim/a.c)'
+    write src/CMakeLists.txt "# ${spdx#// }" 'set(S base/host.c vmm/segment.c' 'sim/a.c sim/other.c)'
     write tests/CMakeLists.txt "# ${spdx#// }" 'F(unit/test_segment.c api/test_thing.c api/test_lifetimes_all.c)'
     write docs/lifetimes.md '# Lifetimes' '' '| | live | freed |' '| --- | --- | --- |' \
         '| free | goes | `REFUSED` |' '' '## free' '' '- *live*: Goes.' '- *freed*: `REFUSED`.'

@@ -18,9 +18,10 @@
 #   lifetimes   every cell of the table in docs/lifetimes.md says something, has a sentence in the section of its
 #               operation, and tests in tests/api/lifetimes.txt. Each of these is in tests/api/test_lifetimes_*.c,
 #               and run; every test there is named by a cell
-#   invariants  every invariant tag (a header comment's line `V1  text`) occurs in a .c file beside
-#               it, where it is checked, and in a test, where it is broken; no two have one tag, but for the
-#               simulator's, which are a series of their own
+#   invariants  every invariant tag (a header comment's line `V1  text` or `SC1  text`) occurs in a .c
+#               file beside it, where it is checked, and in a test, where it is broken; no two have one
+#               tag. A tag of the simulator's is checked anywhere in src/sim, and begins with S and
+#               one more letter; others have one letter
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 cd "${1:-$here/../..}"
@@ -87,18 +88,30 @@ awk -f "$here/lifetimes.awk" docs/lifetimes.md tests/api/lifetimes.txt tests/api
 
 # invariants
 for header in $(printf '%s\n' "$c_files" | grep -E '^src/.*\.h$' || :); do
-    grep -noE '^ *(/\*|\*)? *[A-Z][0-9]+  +[^ ]' "$header" |
-        sed -E 's/^([0-9]+):[^A-Z]*([A-Z][0-9]+) .*/\1 \2/' | while read -r line tag; do
-        grep -qw -- "$tag" "${header%/*}"/*.c src/observe/check.c 2>/dev/null ||
-            report "$header:$line: invariant $tag is checked in no .c file beside it, nor in src/observe/check.c"
+    case $header in
+    src/sim/*) checkers=src/sim where="no .c file of src/sim" ;;
+    *) checkers="${header%/*}/*.c src/observe/check.c"
+        where="no .c file beside it, nor in src/observe/check.c" ;;
+    esac
+    grep -noE '^ *(/\*|\*)? *[A-Z]+[0-9]+  +[^ ]' "$header" |
+        sed -E 's/^([0-9]+):[^A-Z]*([A-Z]+[0-9]+) .*/\1 \2/' | while read -r line tag; do
+        case $header:$tag in
+        src/sim/*:S[A-Z][0-9]*) ;;
+        src/sim/*) report "$header:$line: invariant $tag of the simulator begins with no S of its own" ;;
+        *:[A-Z][0-9]*) ;;
+        *) report "$header:$line: invariant $tag has more than one letter" ;;
+        esac
+        # $checkers is split into its words.
+        grep -rqw --include='*.c' -- "$tag" $checkers 2>/dev/null ||
+            report "$header:$line: invariant $tag is checked in $where"
         grep -rqw --include='*.c' -- "$tag" tests ||
             report "$header:$line: invariant $tag occurs in no test"
     done
 done
 
-for header in $(printf '%s\n' "$c_files" | grep -E '^src/.*\.h$' | grep -v '^src/sim/' || :); do
-    grep -noE '^ *(/\*|\*)? *[A-Z][0-9]+  +[^ ]' "$header" |
-        sed -E "s|^([0-9]+):[^A-Z]*([A-Z][0-9]+) .*|\2 $header:\1|"
+for header in $(printf '%s\n' "$c_files" | grep -E '^src/.*\.h$' || :); do
+    grep -noE '^ *(/\*|\*)? *[A-Z]+[0-9]+  +[^ ]' "$header" |
+        sed -E "s|^([0-9]+):[^A-Z]*([A-Z]+[0-9]+) .*|\2 $header:\1|"
 done | sort | awk '$1 == tag { print $2 ": invariant " tag " is another one at " place }
     { tag = $1; place = $2; sub(/:.*/, "", place) }' >>"$found"
 
