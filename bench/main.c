@@ -10,7 +10,7 @@
 #include "driver.h"
 #include "harness.h"
 #include "quiet.h"
-#include "limits.h"
+#include "judge.h"
 #include "report.h"
 #include "rows.h"
 
