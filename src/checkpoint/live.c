@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/hot.h"
 #include "base/host.h"
+#include "checkpoint/settle.h"
 #include "checkpoint/state.h"
 
 enum {
