@@ -9,7 +9,7 @@ below it; an edge upwards is a violation, between folders and between units of o
   includes  in quotes and in brackets alike
   uses      a function called or its address taken, and data. Each source is compiled without inlining,
             and the relocations of each function are read; so a function in a header counts for the unit
-            of that header, whoever includes it
+            of that header, whoever includes it. A macro counts for where it stands, too
   names     a struct that a unit above defines: only its pointer, in a slot of order/slots.txt. Its
             definition is out of reach, since the include would go up
   pointers  a call through a pointer may go anywhere; order/pointers.txt lists by hand whom each serves
@@ -233,6 +233,7 @@ class Tree:
             if objects:
                 self.read_symbols(objects)
                 self.read_relocations(objects)
+                self.read_macros()
             self.compiled = len(objects)
 
     def read_symbols(self, objects):
@@ -282,6 +283,19 @@ class Tree:
                 self.uses[edge].append(Use(place, section, symbol))
         if heads != len(objects):
             self.report(f"order: objdump has shown {heads} of {len(objects)} objects")
+
+    def read_macros(self):
+        """What a macro names counts for where the macro stands, not for where it is written out."""
+        inline = {(world_of(file), symbol): file for symbols in self.local.values()
+                  for symbol, file in symbols.items() if file.endswith(".h")}
+        places = {**inline, **self.seen}
+        for file, text in self.bare.items():
+            for match in re.finditer(r"^[ \t]*#[ \t]*define[ \t]+(\w+)((?:\\\n|[^\n])*)", text, re.M):
+                for name in re.findall(r"\w+", match.group(2)):
+                    target = places.get((world_of(file), name), file)
+                    edge = (unit_of(file), unit_of(target))
+                    if edge[0] != edge[1]:
+                        self.uses[edge].append(Use(file, match.group(1), name))
 
     def run(self, *command):
         done = subprocess.run(command, capture_output=True, text=True, check=True, env=PLAIN)

@@ -33,7 +33,7 @@ set(TARN_SIM_SOURCES
 #include "low/bits.h"
 #include "tarn/types.h"
 struct two; /* declared, and named where slots.txt allows it */
-struct one { struct two *owner; tarn_top *top; int (*call)(int); };
+struct one { const struct two *_Atomic owner; tarn_top *top; int (*call)(int); };
 int one(int value);
 /* Uses nothing above: int two(int); */
 static inline int one_more(int value) { return one(value) + bit(1); }
