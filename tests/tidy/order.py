@@ -2,25 +2,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """order.py [--build DIR] [--list] ROOT [CC...] -- proves that nothing in src reaches upwards.
 
-A unit is X.c with X.h, or one of them alone. The order of folders, and of the units in each, is that
-of TARN_SOURCES in src/CMakeLists.txt, lowest first. A unit may include, use and name what stands
-below it; an edge upwards is a violation, between folders and between units of one folder.
+A unit is X.c with X.h, or one of them alone. The order of folders, and of the units in each, is
+that of TARN_SOURCES in src/CMakeLists.txt, lowest first. A unit reaches what stands below it; an
+edge upwards is a violation, between folders and between units of one folder.
 
   includes  in quotes and in brackets alike
-  uses      a function called or its address taken, and data. Each source is compiled without inlining,
-            and the relocations of each function are read; so a function in a header counts for the unit
-            of that header, whoever includes it. A macro counts for where it stands, too
+  uses      a function called or its address taken, and data. Each source is compiled without
+            inlining, and the relocations of each function are read. A function in a header counts
+            for the unit of that header, whoever includes it, and so does a macro
   names     a struct that a unit above defines: only its pointer, in a slot of order/slots.txt. Its
             definition is out of reach, since the include would go up
-  pointers  a call through a pointer may go anywhere; order/pointers.txt lists by hand whom each serves
+  pointers  a call through a pointer may go anywhere; order/pointers.txt lists whom each reaches
 
-In the simulator (TARN_SIM_SOURCES) folders have an order, units of one folder have none. In bench no
-circle of units is allowed.
+In the simulator (TARN_SIM_SOURCES) folders have an order, units of one folder have none. In bench
+no circle of units is allowed.
 
-order/exceptions.txt names edges upwards that still stand, each with its reason. An entry of a list that
-no longer occurs is a violation, so the lists only shrink. --list prints the edges upwards in that form.
+order/exceptions.txt names edges upwards that still stand, each with its reason. An entry of a list
+that no longer occurs is a violation, so exceptions only get fewer. --list prints what the lists
+would have to name.
 
-What is compiled is the build with checks and test hooks; lines that only other builds have are not seen.
+What is compiled is the build with checks and test hooks: lines that only others have go unseen.
 DIR is the build, for its generated headers."""
 
 import argparse
@@ -43,6 +44,8 @@ FLAGS = ["-std=c17", "-w", "-O0", "-g", "-fPIC", "-fno-inline", "-fkeep-inline-f
 SECTION = re.compile(r"^\.(text\.unlikely|text\.startup|text\.exit|text|data\.rel\.ro\.local|"
                      r"data\.rel\.ro|data\.rel\.local|data\.rel|data|rodata|bss|tdata|tbss)\.")
 TOKEN = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\'', re.S)
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*("[^"]+"|<[^>]+>)', re.M)
+DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)((?:\\\n|[^\n])*)", re.M)
 # Declares a pointer to a function, an array of them, or the type of one.
 POINTER = re.compile(r"\(\s*\*\s*(?:const\s+)?(\w+)\s*(?:\[[^\]]*\]\s*)*\)\s*\(|"
                      r"\btypedef\b[^;{}()]*?\b(?!_Atomic\b)(\w+)\s*\((?!\s*\*)")
@@ -162,7 +165,7 @@ class Tree:
             if file.startswith("include/"):
                 continue
             stripped = strip(text, True)
-            for match in re.finditer(r'^[ \t]*#[ \t]*include[ \t]*("[^"]+"|<[^>]+>)', stripped, re.M):
+            for match in INCLUDE.finditer(stripped):
                 given = match.group(1)
                 folders = ("src", "bench", os.path.dirname(file))
                 places = [os.path.normpath(f"{folder}/{given[1:-1]}") for folder in folders]
@@ -213,7 +216,7 @@ class Tree:
     # ---- what the compiler shows ------------------------------------------------------------
 
     def read_uses(self, compiler, build):
-        sources = [file for file in self.text if file.endswith(".c") and world_of(file) != "include"]
+        sources = [file for file in self.text if file.endswith(".c")]
         self.compiled = 0
         with tempfile.TemporaryDirectory() as scratch:
             objects = {f"{scratch}/{number}.o": file for number, file in enumerate(sources)}
@@ -222,13 +225,14 @@ class Tree:
                 f"-I{build}/bench", "-c"]
 
             def compile_one(item):
-                return item, subprocess.run(command + [item[1], "-o", item[0]], cwd=self.root, env=PLAIN,
+                made, file = item
+                return item, subprocess.run(command + [file, "-o", made], cwd=self.root, env=PLAIN,
                                             capture_output=True, text=True, check=False)
             with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as workers:
                 for (made, file), result in workers.map(compile_one, objects.items()):
                     if result.returncode != 0:
-                        errors = [line for line in result.stderr.splitlines() if "error" in line]
-                        self.report(f"{file}:1: does not compile: {(errors or [result.args[0]])[0]}")
+                        said = [line for line in result.stderr.splitlines() if "error" in line]
+                        self.report(f"{file}:1: does not compile: {(said or compiler)[0]}")
                         del objects[made]
             if objects:
                 self.read_symbols(objects)
@@ -237,7 +241,7 @@ class Tree:
             self.compiled = len(objects)
 
     def read_symbols(self, objects):
-        """Where each symbol that an object defines stands: its local ones, and those that others see."""
+        """Where each symbol of an object stands: local ones, and those that others see."""
         self.local = {name: {} for name in objects}
         self.seen = {}
         line = re.compile(r"^(.*\.o):\S*\s+([A-Za-z]) (\S+)(?:\t(.*):\d+)?$")
@@ -290,7 +294,7 @@ class Tree:
                   for symbol, file in symbols.items() if file.endswith(".h")}
         places = {**inline, **self.seen}
         for file, text in self.bare.items():
-            for match in re.finditer(r"^[ \t]*#[ \t]*define[ \t]+(\w+)((?:\\\n|[^\n])*)", text, re.M):
+            for match in DEFINE.finditer(text):
                 for name in re.findall(r"\w+", match.group(2)):
                     target = places.get((world_of(file), name), file)
                     edge = (unit_of(file), unit_of(target))
@@ -328,11 +332,12 @@ class List:
     def judge(self):
         for words, number in self.entries.items():
             if words not in self.met:
-                self.tree.report(f"{self.path}:{number}: names what no longer is: {' '.join(words)}")
+                self.tree.report(f"{self.path}:{number}: names what no longer is: " +
+                                 " ".join(words))
 
 
 def judge_edges(tree, listed):
-    """Every edge upwards is a violation, or in a list. Returns those that are not, as --list prints them."""
+    """Every edge upwards is a violation or in a list. Returns how many exceptions there are."""
     exceptions = List(tree, "exceptions.txt")
     slots = List(tree, "slots.txt")
     wanted = collections.defaultdict(set)
@@ -361,8 +366,8 @@ def judge_edges(tree, listed):
                 continue
             wanted["slot", item.file, item.tag].add(item.slot)
             if not slots.allows(item.file, item.tag, item.slot):
-                tree.report(f"{item.file}:{item.line}: names struct {item.tag} in {item.slot}, which "
-                            f"{slots.path} does not list, but {above}")
+                tree.report(f"{item.file}:{item.line}: names struct {item.tag} in {item.slot}, "
+                            f"which {slots.path} does not list, but {above}")
     exceptions.judge()
     slots.judge()
     if listed:
@@ -404,7 +409,7 @@ def judge_circles(tree, top):
 
 
 def shortest_circle(edges, unit):
-    """The units from that one on, the last of which reaches it again; none where it is in no circle."""
+    """The units from that one on, the last of which reaches it again; none: it is in no circle."""
     before = {unit: None}
     queue = collections.deque([unit])
     while queue:
@@ -437,7 +442,8 @@ def main():
     in_circles = judge_circles(tree, "bench/")
     looked = {"units": len(tree.rank), "objects": tree.compiled,
               "includes": sum(map(len, tree.includes.values())),
-              "uses": sum(map(len, tree.uses.values())), "names": sum(map(len, tree.names.values())),
+              "uses": sum(map(len, tree.uses.values())),
+              "names": sum(map(len, tree.names.values())),
               "units of bench": in_circles, "pointers to functions": pointers}
     for what, count in looked.items():
         if count == 0:

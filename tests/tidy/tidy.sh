@@ -36,7 +36,8 @@ sources=$(printf '%s\n' "$all" |
     grep -E '\.(c|h|cpp|py|sh|awk|cmake|cmake\.in|map|ptx)$|(^|/)CMakeLists\.txt$|^(Makefile|\.ci/run)$')
 
 # The folders of the library in their order, lowest first.
-folders=$(awk '{ sub(/#.*/, "") } /set\(TARN_SOURCES/ { on = 1 } on { print } on && /\)/ { exit }' src/CMakeLists.txt |
+folders=$(awk '{ sub(/#.*/, "") } /set\(TARN_SOURCES/ { on = 1 } on { print } on && /\)/ { exit }' \
+    src/CMakeLists.txt |
     grep -oE '[a-z]+/' | tr -d / | awk '!seen[$0]++' | tr '\n' ' ' || :)
 awk -v folders="$folders" -f "$here/rules.awk" $c_files >>"$found"
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""selftest.py [CC...] -- shows that order.py fires. A small tree that breaks no rule is clean; with each of
-bad/*.txt written into it there is exactly one violation, and it is the expected one.
+"""selftest.py [CC...] -- shows that order.py fires. A small tree that breaks no rule is clean; with
+each of bad/*.txt written into it there is exactly one violation, and it is the expected one.
 
-A snippet is written as those of tests/tidy/bad: the path, the sentence that is expected, and the text."""
+A snippet is as those of tests/tidy/bad: the path, the sentence that is expected, and the text."""
 
 import concurrent.futures
 import os
@@ -86,7 +86,7 @@ int other(int value) { return value > 0 ? entry(value - 1) : 0; }
     "bench/clock.c": '#include "clock.h"\nint clock_now(void) { return 1; }\n',
     "bench/row.h": '#pragma once\n#include "clock.h"\nint row(void);\n',
     "bench/row.c": '#include "row.h"\nint row(void) { return clock_now(); }\n',
-    "tests/tidy/order/exceptions.txt": "# None but this.\nlow/one uses low/two two_exempt: a reason\n",
+    "tests/tidy/order/exceptions.txt": "# Alone.\nlow/one uses low/two two_exempt: a reason\n",
     "tests/tidy/order/slots.txt":
         "src/low/one.h two owner: a reason\nsrc/low/one.h tarn_top top: a reason\n",
     "tests/tidy/order/pointers.txt": "src/low/one.h call: nobody\nsrc/high/top.c top_table: both\n",
@@ -94,7 +94,7 @@ int other(int value) { return value > 0 ? entry(value - 1) : 0; }
 
 
 def run(compiler, changes):
-    """The exit status and what is printed of the good tree with some files changed; None takes one away."""
+    """A status and lines, of the good tree with some files changed; None takes one away."""
     with tempfile.TemporaryDirectory() as scratch:
         for path, text in {**GOOD, **changes}.items():
             if text is None:
@@ -102,8 +102,8 @@ def run(compiler, changes):
             file = pathlib.Path(scratch, path)
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text)
-        done = subprocess.run([sys.executable, "-B", str(ORDER), "--build", scratch, scratch, *compiler],
-                              capture_output=True, text=True, check=False)
+        command = [sys.executable, "-B", str(ORDER), "--build", scratch, scratch, *compiler]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
         return done.returncode, (done.stdout + done.stderr).splitlines()
 
 
@@ -122,11 +122,13 @@ def judge_snippet(compiler, snippet):
 
 def judge_nothing(compiler):
     """A tree in which there is nothing to see."""
-    empty = dict.fromkeys(GOOD)
-    status, lines = run(compiler, {**empty, "src/CMakeLists.txt": "set(TARN_SOURCES)\nset(TARN_SIM_SOURCES)\n"})
-    expected = ["units", "objects", "includes", "uses", "names", "units of bench", "pointers to functions"]
-    return [] if status == 1 and lines[:-1] == [f"order: looked at no {what}" for what in expected] else [
-        "an empty tree should say that nothing was looked at:", *lines]
+    lists = "set(TARN_SOURCES)\nset(TARN_SIM_SOURCES)\n"
+    status, lines = run(compiler, {**dict.fromkeys(GOOD), "src/CMakeLists.txt": lists})
+    expected = [f"order: looked at no {what}" for what in (
+        "units", "objects", "includes", "uses", "names", "units of bench", "pointers to functions")]
+    if status == 1 and lines[:-1] == expected:
+        return []
+    return ["an empty tree should say that nothing was looked at:", *lines]
 
 
 def main():
