@@ -9,12 +9,8 @@
  * divided by the iterations. */
 #include "harness.h"
 
-#include <errno.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "quiet.h"
 
@@ -23,31 +19,11 @@ enum {
     DRAWS = 500, /* for the 10th and the 90th percentile of a figure */
 };
 
-_Noreturn void bench_fail(const char *format, ...)
-{
-    va_list arguments;
-
-    (void)fprintf(stderr, "%s: ", program_invocation_short_name);
-    va_start(arguments, format);
-    (void)vfprintf(stderr, format, arguments);
-    va_end(arguments);
-    (void)fputc('\n', stderr);
-    exit(1);
-}
-
 struct bench_plan bench_plan_for(bool quick, size_t sample_count)
 {
     if (quick)
         return (struct bench_plan){5, 200000, 500000, 0};
     return (struct bench_plan){sample_count, 2000000, 50000000, 3000000000};
-}
-
-uint64_t bench_now(void)
-{
-    struct timespec now;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
 }
 
 /* Marsaglia, "Xorshift RNGs", 2003. */

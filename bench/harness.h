@@ -17,6 +17,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base.h"
+
 enum { BENCH_SAMPLES_MAX = 2048 };
 
 struct bench_case {
@@ -54,8 +56,6 @@ struct bench_plan bench_plan_for(bool quick, size_t sample_count);
 #define BENCH_RANDOM_SEED UINT64_C(88172645463325252)
 uint64_t bench_random(uint64_t *state);
 
-uint64_t bench_now(void); /* nanoseconds of the monotonic clock */
-
 /* Warms up and measures count cases into as many series, alternating: value i of each series was
  * taken beside value i of the others. */
 void bench_measure(const struct bench_plan *plan, const struct bench_case *cases, size_t count,
@@ -78,8 +78,5 @@ struct bench_summary bench_single(double value);
 
 /* The same figures in another unit. */
 struct bench_summary bench_scaled(struct bench_summary summary, double factor);
-
-/* Prints a sentence to stderr and exits with 1. */
-_Noreturn void bench_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

@@ -18,19 +18,18 @@ struct bench_goal {
     const char *needs; /* what a machine may lack to measure it; NULL: nothing special */
 };
 
-/* NULL when that row and variant have no target. */
-const struct bench_goal *bench_goal_find(const char *row, const char *variant);
+enum { BENCH_GOALS_MAX = 16 };
 
-/* How many limits this run has met, missed, and not measured. */
-struct bench_verdicts {
-    size_t met;
-    size_t missed;
-    size_t not_measured;
+struct bench_limit {
+    const char *work;
+    const char *users_have;                   /* measured on one H200, driver 580 (CUDA 13.0) */
+    struct bench_goal goals[BENCH_GOALS_MAX]; /* all of one row; up to one without a row */
 };
 
-/* Prints the table with what this run has measured, on a simulated driver or not: the limits of those
- * rows, a list that NULL ends. At the end each limit that is missed or not measured is named once
- * more. */
-struct bench_verdicts bench_limits_print(bool simulated, const char *const *rows);
+extern const struct bench_limit bench_limits[];
+extern const size_t bench_limit_count;
+
+/* NULL when that row and variant have no target. */
+const struct bench_goal *bench_goal_find(const char *row, const char *variant);
 
 #endif

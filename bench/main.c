@@ -9,8 +9,8 @@
 
 #include "driver.h"
 #include "harness.h"
+#include "judge.h"
 #include "quiet.h"
-#include "limits.h"
 #include "report.h"
 #include "rows.h"
 

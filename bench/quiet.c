@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "harness.h"
+#include "base.h"
 
 enum {
     WALK_BYTES = 128 << 10, /* more than a first-level cache, a part of a second-level one */

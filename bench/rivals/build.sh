@@ -61,9 +61,10 @@ commit=$(git --no-optional-locks -C "$root" describe --always --tags --dirty 2>/
 printf '#define BENCH_COMMIT "%s"\n' "$commit" >"$out/commit.h"
 flags="-O2 -g -D_GNU_SOURCE -Wall -Wextra -iquote $root/bench -iquote $here -iquote $out"
 objects=
-for source in "$root"/bench/harness.c "$root"/bench/limits.c "$root"/bench/player.c \
-    "$root"/bench/quiet.c "$root"/bench/report.c "$root"/bench/script.c "$root"/bench/script_compare.c \
-    "$root"/bench/script_player.c "$root"/bench/trace_file.c "$here"/torch_trace.c; do
+for source in "$root"/bench/base.c "$root"/bench/harness.c "$root"/bench/limits.c \
+    "$root"/bench/player.c "$root"/bench/quiet.c "$root"/bench/report.c "$root"/bench/script.c \
+    "$root"/bench/script_compare.c "$root"/bench/script_player.c \
+    "$root"/bench/trace_file.c "$here"/torch_trace.c; do
     object=$out/$(basename "$source" .c).o
     ${CC:-cc} -std=c17 $flags -c "$source" -o "$object"
     objects="$objects $object"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/call.h"
-#include "inspect/audit.h"
 #include "graphs/guard.h"
+#include "inspect/audit.h"
 
 static const tarn_audit_options default_options = TARN_AUDIT_OPTIONS_INIT;
 

@@ -2,12 +2,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "api/device_options.h"
 #include "api/call.h"
+#include "api/device_options.h"
 #include "base/environment.h"
 #include "driver/pinned.h"
-#include "pools/reclaim.h"
 #include "observe/stats.h"
+#include "pools/reclaim.h"
 #include "tarn/device.h"
 #include "tarn/version.h"
 

@@ -51,53 +51,53 @@ tarn_status tn_device_options_complete(tarn_device_options *options)
 
 /* The keys of TARN_CONF ---------------------------------------------------------------------- */
 
-static bool read_limit(struct tn_text value, void *settings)
+static bool read_limit(struct tn_words value, void *settings)
 {
     tarn_device_options *options = settings;
 
-    return tn_text_size(value, &options->limit_bytes);
+    return tn_words_size(value, &options->limit_bytes);
 }
 
-static bool read_fraction(struct tn_text value, void *settings)
+static bool read_fraction(struct tn_words value, void *settings)
 {
     tarn_device_options *options = settings;
 
-    return tn_text_decimal(value, &options->memory_fraction) && options->memory_fraction > 0 &&
+    return tn_words_decimal(value, &options->memory_fraction) && options->memory_fraction > 0 &&
            options->memory_fraction <= 1;
 }
 
 /* 0 in the text: nothing is kept. */
-static bool read_kept_bytes(struct tn_text value, size_t *bytes)
+static bool read_kept_bytes(struct tn_words value, size_t *bytes)
 {
-    if (!tn_text_size(value, bytes))
+    if (!tn_words_size(value, bytes))
         return false;
     if (*bytes == 0)
         *bytes = TARN_NO_CACHE;
     return true;
 }
 
-static bool read_cache_limit(struct tn_text value, void *settings)
+static bool read_cache_limit(struct tn_words value, void *settings)
 {
     tarn_device_options *options = settings;
 
     return read_kept_bytes(value, &options->cache_limit_bytes);
 }
 
-static bool read_pinned_cache_limit(struct tn_text value, void *settings)
+static bool read_pinned_cache_limit(struct tn_words value, void *settings)
 {
     tarn_device_options *options = settings;
 
     return read_kept_bytes(value, &options->pinned_cache_limit_bytes);
 }
 
-static bool read_region(struct tn_text value, void *settings)
+static bool read_region(struct tn_words value, void *settings)
 {
     tarn_device_options *options = settings;
 
-    return tn_text_size(value, &options->region_bytes) && is_region_bytes(options->region_bytes);
+    return tn_words_size(value, &options->region_bytes) && is_region_bytes(options->region_bytes);
 }
 
-static bool read_unrouted(struct tn_text value, void *settings)
+static bool read_unrouted(struct tn_words value, void *settings)
 {
     static const char *const words[] = {
         [TARN_UNROUTED_ADOPT] = "adopt",
@@ -107,7 +107,7 @@ static bool read_unrouted(struct tn_text value, void *settings)
     tarn_device_options *options = settings;
 
     for (unsigned i = 0; i < sizeof words / sizeof words[0]; i++) {
-        if (tn_text_is(value, words[i])) {
+        if (tn_words_is(value, words[i])) {
             options->unrouted = (tarn_unrouted)i;
             return true;
         }
@@ -117,24 +117,24 @@ static bool read_unrouted(struct tn_text value, void *settings)
 
 /* Of one entry of the list. *next: the first of the sizes that may still be named; behind `>`, more than
  * there are. The first entry stands for all smaller sizes too, and `>`, the last one, for all larger ones. */
-static bool read_division(struct tn_text entry, uint32_t *divisions, unsigned *next)
+static bool read_division(struct tn_words entry, uint32_t *divisions, unsigned *next)
 {
-    struct tn_text value = entry;
-    struct tn_text from;
+    struct tn_words value = entry;
+    struct tn_words from;
     uint64_t mib;
     uint64_t count;
     unsigned first = *next;
     unsigned end = TARN_ROUNDUP_SIZES;
 
-    if (!tn_text_next(&value, ':', &from) || !tn_text_next(&value, ':', &entry) ||
-        value.first != NULL || !tn_text_number(entry, &count) || !is_division(count))
+    if (!tn_words_next(&value, ':', &from) || !tn_words_next(&value, ':', &entry) ||
+        value.first != NULL || !tn_words_number(entry, &count) || !is_division(count))
         return false;
-    if (tn_text_is(from, ">")) {
+    if (tn_words_is(from, ">")) {
         if (*next == 0 || *next > end)
             return false;
         *next = end + 1;
     } else {
-        if (!tn_text_number(from, &mib) || !tn_is_power_of_two(mib) || tn_log2_floor(mib) >= end ||
+        if (!tn_words_number(from, &mib) || !tn_is_power_of_two(mib) || tn_log2_floor(mib) >= end ||
             tn_log2_floor(mib) < *next)
             return false;
         end = tn_log2_floor(mib) + 1;
@@ -146,47 +146,47 @@ static bool read_division(struct tn_text entry, uint32_t *divisions, unsigned *n
     return true;
 }
 
-static bool read_divisions(struct tn_text value, void *settings)
+static bool read_divisions(struct tn_words value, void *settings)
 {
     tarn_device_options *options = settings;
     uint32_t *divisions = options->roundup_power2_divisions;
-    struct tn_text entry;
+    struct tn_words entry;
     uint64_t count = 0;
     unsigned next = 0;
-    bool is_list = tn_text_unwrap(&value);
+    bool is_list = tn_words_unwrap(&value);
 
-    if (!is_list && (!tn_text_number(value, &count) || !is_division(count)))
+    if (!is_list && (!tn_words_number(value, &count) || !is_division(count)))
         return false;
     for (int i = 0; i < TARN_ROUNDUP_SIZES; i++)
         divisions[i] = (uint32_t)count;
-    while (is_list && tn_text_next(&value, ',', &entry)) {
+    while (is_list && tn_words_next(&value, ',', &entry)) {
         if (!read_division(entry, divisions, &next))
             return false;
     }
     return true;
 }
 
-static bool read_reuse(struct tn_text value, void *settings)
+static bool read_reuse(struct tn_words value, void *settings)
 {
     tarn_device_options *options = settings;
     bool reuse;
 
-    if (!tn_text_bool(value, &reuse))
+    if (!tn_words_bool(value, &reuse))
         return false;
     options->no_record_stream_reuse = !reuse;
     return true;
 }
 
-static bool read_expandable(struct tn_text value, void *settings)
+static bool read_expandable(struct tn_words value, void *settings)
 {
     (void)settings;
-    return tn_text_is(value, "True");
+    return tn_words_is(value, "True");
 }
 
-static bool read_backend(struct tn_text value, void *settings)
+static bool read_backend(struct tn_words value, void *settings)
 {
     (void)settings;
-    return tn_text_is(value, "native");
+    return tn_words_is(value, "native");
 }
 
 static const struct tn_conf_key keys[] = {

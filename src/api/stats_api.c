@@ -3,8 +3,8 @@
 
 #include "api/call.h"
 #include "observe/memory_stats.h"
-#include "pools/totals.h"
 #include "observe/report.h"
+#include "pools/totals.h"
 
 static tarn_status check_stats(const tarn_memory_stats *stats)
 {

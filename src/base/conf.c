@@ -27,7 +27,7 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-static struct tn_text trim(struct tn_text text)
+static struct tn_words trim(struct tn_words text)
 {
     while (text.length > 0 && is_blank(text.first[0])) {
         text.first += 1;
@@ -38,7 +38,7 @@ static struct tn_text trim(struct tn_text text)
     return text;
 }
 
-bool tn_text_next(struct tn_text *text, char separator, struct tn_text *piece)
+bool tn_words_next(struct tn_words *text, char separator, struct tn_words *piece)
 {
     size_t end = 0;
     size_t depth = 0;
@@ -52,36 +52,36 @@ bool tn_text_next(struct tn_text *text, char separator, struct tn_text *piece)
             depth -= 1;
         end += 1;
     }
-    *piece = trim((struct tn_text){text->first, end});
+    *piece = trim((struct tn_words){text->first, end});
     if (end < text->length)
-        *text = (struct tn_text){text->first + end + 1, text->length - end - 1};
+        *text = (struct tn_words){text->first + end + 1, text->length - end - 1};
     else
-        *text = (struct tn_text){NULL, 0};
+        *text = (struct tn_words){NULL, 0};
     return true;
 }
 
-bool tn_text_unwrap(struct tn_text *text)
+bool tn_words_unwrap(struct tn_words *text)
 {
     if (text->length < 2 || text->first[0] != '[' || text->first[text->length - 1] != ']')
         return false;
-    *text = (struct tn_text){text->first + 1, text->length - 2};
+    *text = (struct tn_words){text->first + 1, text->length - 2};
     return true;
 }
 
-bool tn_text_is(struct tn_text text, const char *word)
+bool tn_words_is(struct tn_words text, const char *word)
 {
     return text.length == strlen(word) && memcmp(text.first, word, text.length) == 0;
 }
 
-bool tn_text_bool(struct tn_text text, bool *value)
+bool tn_words_bool(struct tn_words text, bool *value)
 {
-    if (!tn_text_is(text, "True") && !tn_text_is(text, "False"))
+    if (!tn_words_is(text, "True") && !tn_words_is(text, "False"))
         return false;
-    *value = tn_text_is(text, "True");
+    *value = tn_words_is(text, "True");
     return true;
 }
 
-bool tn_text_number(struct tn_text text, uint64_t *value)
+bool tn_words_number(struct tn_words text, uint64_t *value)
 {
     uint64_t number = 0;
 
@@ -98,7 +98,7 @@ bool tn_text_number(struct tn_text text, uint64_t *value)
     return true;
 }
 
-bool tn_text_size(struct tn_text text, uint64_t *bytes)
+bool tn_words_size(struct tn_words text, uint64_t *bytes)
 {
     static const char units[] = "KMGT";
     const char *unit = text.length > 0 ? strchr(units, text.first[text.length - 1]) : NULL;
@@ -109,13 +109,13 @@ bool tn_text_size(struct tn_text text, uint64_t *bytes)
         shift = 10 * (unsigned)(unit - units + 1);
         text.length -= 1;
     }
-    if (!tn_text_number(text, &number) || number > (uint64_t)INT64_MAX >> shift)
+    if (!tn_words_number(text, &number) || number > (uint64_t)INT64_MAX >> shift)
         return false;
     *bytes = number << shift;
     return true;
 }
 
-bool tn_text_decimal(struct tn_text text, double *value)
+bool tn_words_decimal(struct tn_words text, double *value)
 {
     const uint64_t enough = 100000000000000000; /* 10^17: a double tells no more digits apart */
     uint64_t digits = 0;
@@ -153,8 +153,8 @@ static void append(char *list, size_t list_bytes, const char *words)
     list[used + more] = '\0';
 }
 
-static tarn_status unknown_key(const char *name, struct tn_text key, const struct tn_conf_key *keys,
-                               size_t key_count)
+static tarn_status unknown_key(const char *name, struct tn_words key,
+                               const struct tn_conf_key *keys, size_t key_count)
 {
     char list[640] = "";
 
@@ -168,21 +168,21 @@ static tarn_status unknown_key(const char *name, struct tn_text key, const struc
 }
 
 /* One entry; *seen: a bit for each key that the text has had. */
-static tarn_status read_entry(const char *name, struct tn_text entry,
+static tarn_status read_entry(const char *name, struct tn_words entry,
                               const struct tn_conf_key *keys, size_t key_count, uint64_t *seen,
                               void *settings)
 {
-    struct tn_text value = entry;
-    struct tn_text key;
+    struct tn_words value = entry;
+    struct tn_words key;
     size_t at = 0;
 
-    if (!tn_text_next(&value, ':', &key) || value.first == NULL || key.length == 0)
+    if (!tn_words_next(&value, ':', &key) || value.first == NULL || key.length == 0)
         return tn_fail(
             TARN_ERR_INVALID_ARGUMENT,
             "%s has '%.*s' where a pair key:value must be; pairs have commas between them", name,
             SHOWN(entry));
     value = trim(value);
-    while (at < key_count && !tn_text_is(key, keys[at].name))
+    while (at < key_count && !tn_words_is(key, keys[at].name))
         at += 1;
     if (at == key_count)
         return unknown_key(name, key, keys, key_count);
@@ -202,15 +202,15 @@ static tarn_status read_entry(const char *name, struct tn_text entry,
 tarn_status tn_conf_read(const char *name, const char *text, const struct tn_conf_key *keys,
                          size_t key_count, void *settings)
 {
-    struct tn_text rest = {text, strlen(text)};
-    struct tn_text entry;
+    struct tn_words rest = {text, strlen(text)};
+    struct tn_words entry;
     uint64_t seen = 0;
     tarn_status status = TARN_OK;
 
     TN_ASSERT(key_count <= 64); /* bits of seen */
     if (trim(rest).length == 0)
         return TARN_OK;
-    while (status == TARN_OK && tn_text_next(&rest, ',', &entry))
+    while (status == TARN_OK && tn_words_next(&rest, ',', &entry))
         status = read_entry(name, entry, keys, key_count, &seen, settings);
     return status;
 }

@@ -18,7 +18,7 @@
 #include "tarn/types.h"
 
 /* A part of a text that somebody else owns. */
-struct tn_text {
+struct tn_words {
     const char *first; /* NULL: used up */
     size_t length;
 };
@@ -27,7 +27,7 @@ struct tn_text {
 struct tn_conf_key {
     const char *name;
     /* Writes what the value says to the settings; false: it is not allowed. */
-    bool (*read)(struct tn_text value, void *settings);
+    bool (*read)(struct tn_words value, void *settings);
     const char *allowed; /* what the value must be, for the sentence: "True or False" */
 };
 
@@ -41,10 +41,10 @@ TARN_MUST_CHECK tarn_status tn_conf_read(const char *name, const char *text,
 
 /* Takes what stands before the first separator outside brackets off the text, the blanks around it left
  * out. False: the text was used up before. Behind a separator there is one more piece, maybe empty. */
-bool tn_text_next(struct tn_text *text, char separator, struct tn_text *piece);
+bool tn_words_next(struct tn_words *text, char separator, struct tn_words *piece);
 
 /* Takes the brackets off; false where a value has none. */
-bool tn_text_unwrap(struct tn_text *text);
+bool tn_words_unwrap(struct tn_words *text);
 
 /* What a word says; false, with nothing written, when it is something else.
  *   word      this very one
@@ -52,10 +52,10 @@ bool tn_text_unwrap(struct tn_text *text);
  *   number    decimal digits, below 2^64
  *   size      bytes: a number, or one with K, M, G or T behind it, powers of 1024; below 2^63
  *   decimal   digits with or without a point among them; as many as a double can tell apart count */
-bool tn_text_is(struct tn_text text, const char *word);
-bool tn_text_bool(struct tn_text text, bool *value);
-bool tn_text_number(struct tn_text text, uint64_t *value);
-bool tn_text_size(struct tn_text text, uint64_t *bytes);
-bool tn_text_decimal(struct tn_text text, double *value);
+bool tn_words_is(struct tn_words text, const char *word);
+bool tn_words_bool(struct tn_words text, bool *value);
+bool tn_words_number(struct tn_words text, uint64_t *value);
+bool tn_words_size(struct tn_words text, uint64_t *bytes);
+bool tn_words_decimal(struct tn_words text, double *value);
 
 #endif

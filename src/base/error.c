@@ -6,7 +6,6 @@
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "base/contract.h"
 #include "base/environment.h"
@@ -90,19 +89,4 @@ const char *tarn_status_sentence(tarn_status status)
     const struct status_row *row = find_row(status);
 
     return row != NULL ? row->sentence : "unknown status";
-}
-
-static tn_contract_handler contract_handler;
-
-void tn_contract_set_handler(tn_contract_handler handler)
-{
-    contract_handler = handler;
-}
-
-void tn_contract_failed(const char *file, int line, const char *text)
-{
-    if (contract_handler != NULL)
-        contract_handler(file, line, text);
-    (void)fprintf(stderr, "tarn: %s:%d: broken contract: %s\n", file, line, text);
-    abort();
 }

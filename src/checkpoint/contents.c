@@ -29,7 +29,7 @@
 #include "base/checked.h"
 #include "base/contract.h"
 #include "base/error.h"
-#include "driver/open.h"
+#include "driver/idle.h"
 #include "driver/pinned.h"
 #include "pools/allocate.h"
 #include "pools/device.h"

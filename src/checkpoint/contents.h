@@ -8,7 +8,7 @@
 #ifndef TARN_CHECKPOINT_CONTENTS_H
 #define TARN_CHECKPOINT_CONTENTS_H
 
-#include "checkpoint/state.h"
+#include "checkpoint/record.h"
 
 /* Takes memory for the contents of so many blocks, bytes of them together, which are copied on that stream.
  *   DEVICE_MEMORY, HOST_MEMORY, ADDRESS_SPACE, LIMIT, NOT_SUPPORTED, DEVICE_LOST, DRIVER: nothing is

@@ -9,8 +9,9 @@
 
 #include "base/checked.h"
 #include "base/error.h"
-#include "base/hot.h"
 #include "base/host.h"
+#include "base/hot.h"
+#include "checkpoint/settle.h"
 #include "checkpoint/state.h"
 #include "pools/free.h"
 

@@ -29,6 +29,7 @@
 #include "base/contract.h"
 #include "base/error.h"
 #include "base/host.h"
+#include "checkpoint/state.h"
 #include "graphs/replay.h"
 #include "pools/arenas.h"
 #include "pools/device.h"

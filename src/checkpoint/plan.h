@@ -10,8 +10,8 @@
 #ifndef TARN_CHECKPOINT_PLAN_H
 #define TARN_CHECKPOINT_PLAN_H
 
+#include "checkpoint/record.h"
 #include "checkpoint/settle.h"
-#include "checkpoint/state.h"
 #include "pools/handover.h"
 
 /* Addresses that must be mapped before blocks there can be revived. */

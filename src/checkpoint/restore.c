@@ -26,8 +26,9 @@
 #include "base/hot.h"
 #include "checkpoint/contents.h"
 #include "checkpoint/plan.h"
+#include "checkpoint/state.h"
 #include "checkpoint/uses.h"
-#include "driver/open.h"
+#include "driver/idle.h"
 #include "graphs/replay.h"
 #include "heap/sequence.h"
 #include "pools/arenas.h"
@@ -204,7 +205,8 @@ static tarn_status prepare(struct attempt *attempt)
                                                    2 * plan->pool->chunk_count) ||
         (plan->needs_cold && !tn_blocks_add_cold(&plan->pool->store)))
         return no_memory();
-    status = tn_saved_uses_make(plan, &attempt->uses);
+    status =
+        tn_saved_uses_make(plan->checkpoint, plan->revived, plan->revived_count, &attempt->uses);
     if (status == TARN_OK)
         status = map_holes(plan);
     if (status == TARN_OK && !reserve_places(plan)) {
@@ -389,7 +391,7 @@ static tarn_status carry_out_in_turn(const struct attempt *with, void **result)
 
     if (status == TARN_OK)
         commit(&attempt);
-    tn_saved_uses_drop(attempt.plan, attempt.uses);
+    tn_saved_uses_drop(attempt.plan->checkpoint, attempt.plan->revived_count, attempt.uses);
     tn_host_free(attempt.freed);
     if (status != TARN_OK)
         tn_host_free(attempt.delta);

@@ -20,6 +20,20 @@
 #include "pools/handover.h"
 #include "pools/watch.h"
 
+/* The numbers come round: then all marks are wiped. */
+uint16_t tn_next_mark(tarn_pool *pool)
+{
+    pool->last_mark = (uint16_t)(pool->last_mark + 1);
+    if (pool->last_mark != 0)
+        return pool->last_mark;
+    for (struct tn_segment *segment = pool->segments; segment != NULL; segment = segment->next) {
+        for (struct tn_block *block = segment->first_block; block != NULL; block = block->next)
+            block->mark = 0;
+    }
+    pool->last_mark = 1;
+    return 1;
+}
+
 /* What becomes of a block: the worst of what its uses say. */
 enum fate { GOES, NEEDS_WAIT, STAYS };
 

@@ -30,6 +30,9 @@ struct tn_settlement {
     size_t count;         /* of marked blocks */
 };
 
+/* A number that no live block of the pool is marked with; its lock is held. */
+uint16_t tn_next_mark(tarn_pool *pool);
+
 /* Finds out what is to be freed. Changes marks, and records fences. */
 void tn_settle_plan(struct tn_settlement *settlement);
 

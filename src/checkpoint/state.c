@@ -14,7 +14,7 @@
 #include "checkpoint/contents.h"
 #include "checkpoint/settle.h"
 #include "checkpoint/uses.h"
-#include "driver/open.h"
+#include "driver/idle.h"
 #include "graphs/admit.h"
 #include "graphs/replay.h"
 #include "pools/arenas.h"
@@ -22,20 +22,6 @@
 
 static struct tn_records checkpoint_records =
     TN_RECORDS_INIT_KEEPING(struct tarn_checkpoint, next, pins);
-
-/* The numbers come round: then all marks are wiped. */
-uint16_t tn_next_mark(tarn_pool *pool)
-{
-    pool->last_mark = (uint16_t)(pool->last_mark + 1);
-    if (pool->last_mark != 0)
-        return pool->last_mark;
-    for (struct tn_segment *segment = pool->segments; segment != NULL; segment = segment->next) {
-        for (struct tn_block *block = segment->first_block; block != NULL; block = block->next)
-            block->mark = 0;
-    }
-    pool->last_mark = 1;
-    return 1;
-}
 
 static tarn_status refuse_capture(const tarn_pool *pool)
 {

@@ -1,106 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* state.h -- which blocks of a pool were live at one moment, and their bytes.
+/* state.h -- taking a checkpoint, verifying it, and what a pool and a stream must be for that.
  *
- *   C1  blocks are in order of segment index and offset
- *   C2  every segment that a block names is held: it keeps its addresses
- *   C3  with contents, the bytes of block i lie at the sum of the sizes of those before it
- *
- * Locking: a checkpoint is immutable once taken, except for what says otherwise; its pool's lock
- * guards the segments' counts. */
+ * Locking: none may be held, but where said. */
 #ifndef TARN_CHECKPOINT_STATE_H
 #define TARN_CHECKPOINT_STATE_H
 
-#include "driver/kernel.h"
-#include "graphs/graph.h"
-#include "pools/use.h"
-#include "tarn/checkpoint.h"
-
-/* What takes and restores move through the caches, so what blocks have in common stands apart. */
-struct tn_saved_block {
-    /* its record when this was last known: a hint, guarded by the pool's lock */
-    struct tn_block *block;
-    uint64_t requested;
-    uint64_t sequence;
-    uint32_t place;     /* units of 512 bytes before it in its segment */
-    uint32_t units;     /* its size */
-    uint32_t run;       /* that it is of */
-    uint32_t use_count; /* of its streams */
-};
-
-_Static_assert(sizeof(struct tn_saved_block) == 40, "five words");
-
-/* Saved blocks of one segment and one order, that follow each other. */
-struct tn_saved_run {
-    struct tn_segment *segment;
-    struct tn_order order;
-    uint64_t block_count;
-};
-
-static inline uint64_t tn_saved_offset(const struct tn_saved_block *saved)
-{
-    return (uint64_t)saved->place << TN_BLOCK_BITS;
-}
-
-static inline uint64_t tn_saved_bytes(const struct tn_saved_block *saved)
-{
-    return (uint64_t)saved->units << TN_BLOCK_BITS;
-}
-
-static inline uint64_t tn_saved_end(const struct tn_saved_block *saved)
-{
-    return tn_saved_offset(saved) + tn_saved_bytes(saved);
-}
-
-struct tarn_checkpoint {
-    _Atomic uint64_t magic; /* TN_CHECKPOINT_MAGIC; 0 in a recycled record */
-    tarn_checkpoint *next;  /* links recycled records */
-    tarn_pool *pool;        /* immutable */
-    struct tn_saved_block *blocks;
-    size_t block_count;
-    uint64_t live_bytes;       /* of all blocks */
-    struct tn_saved_run *runs; /* in the order of the blocks */
-    size_t run_capacity;
-    size_t run_count;
-    struct tn_known_stream **streams; /* that the blocks were recorded for; see checkpoint/uses.h */
-    size_t stream_capacity;
-    size_t stream_count;
-    tarn_contents kind; /* immutable */
-    /* With contents, unless there are no blocks: */
-    void *contents; /* a block of the default pool; NULL: none; immutable, as the next six */
-    uint64_t contents_bytes;  /* that the block takes */
-    struct tn_pinned *pinned; /* page-locked memory: the table, and the bytes when they are there */
-    uint64_t saved;           /* address of the bytes */
-    uint64_t digests;         /* address of a digest for each block */
-    struct tn_contents_table table; /* in device memory */
-    struct tn_order order;          /* of the stream that copied them out */
-    /* recorded behind the last copies, out or back; NULL: the driver refused; this and the next
-     * two are guarded by the pool's lock */
-    tn_cu_event used;
-    uint64_t used_stamp;        /* the epoch after the last copies back */
-    struct tn_order last_order; /* of the stream that the last copies were made on */
-    struct tn_pins pins; /* calls that use it; closed when it goes; kept in recycled records */
-};
-
-#define TN_CHECKPOINT_MAGIC 0x54436b70ULL
-
-static inline struct tn_segment *tn_saved_segment(const tarn_checkpoint *checkpoint,
-                                                  const struct tn_saved_block *saved)
-{
-    return checkpoint->runs[saved->run].segment;
-}
-
-/* The order that the block was allocated on; none where its stream had been retired. */
-static inline struct tn_order tn_saved_order(const tarn_checkpoint *checkpoint,
-                                             const struct tn_saved_block *saved)
-{
-    return checkpoint->runs[saved->run].order;
-}
-
-static inline uint64_t tn_saved_address(const tarn_checkpoint *checkpoint,
-                                        const struct tn_saved_block *saved)
-{
-    return tn_saved_segment(checkpoint, saved)->base + tn_saved_offset(saved);
-}
+#include "checkpoint/record.h"
 
 TARN_MUST_CHECK tarn_status tn_checkpoint_take(tarn_pool *pool, tarn_contents contents,
                                                tarn_stream stream, tarn_checkpoint **checkpoint);
@@ -131,8 +36,5 @@ TARN_MUST_CHECK tarn_status tn_checkpoint_look_again(tarn_pool *pool, tarn_strea
 
 TARN_MUST_CHECK tarn_status tn_pool_check_live(tarn_pool *pool, const tarn_expected *expected,
                                                size_t expected_count, tarn_live_diff **diff);
-
-/* A number that no live block of the pool is marked with; its lock is held. */
-uint16_t tn_next_mark(tarn_pool *pool);
 
 #endif

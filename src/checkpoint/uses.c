@@ -37,30 +37,30 @@ void tn_saved_uses_forget(tarn_checkpoint *checkpoint)
     checkpoint->stream_count = 0;
 }
 
-tarn_status tn_saved_uses_make(const struct tn_plan *plan, struct tn_use ***uses)
+tarn_status tn_saved_uses_make(const tarn_checkpoint *checkpoint, const size_t *indexes,
+                               size_t count, struct tn_use ***uses)
 {
-    const tarn_checkpoint *checkpoint = plan->checkpoint;
     struct tn_use **lists;
     size_t block = 0;
     size_t at = 0;
 
     *uses = NULL;
-    if (checkpoint->stream_count == 0 || plan->revived_count == 0)
+    if (checkpoint->stream_count == 0 || count == 0)
         return TARN_OK;
-    lists = tn_host_alloc(plan->revived_count, sizeof(struct tn_use *));
+    lists = tn_host_alloc(count, sizeof(struct tn_use *));
     if (lists == NULL)
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory to restore a checkpoint");
-    for (size_t i = 0; i < plan->revived_count; i++) {
+    for (size_t i = 0; i < count; i++) {
         tarn_status status;
 
-        for (; block < plan->revived[i]; block++)
+        for (; block < indexes[i]; block++)
             at += checkpoint->blocks[block].use_count; /* C6 */
         if (checkpoint->blocks[block].use_count == 0)
             continue;
-        status = tn_uses_make(plan->pool->device, &checkpoint->streams[at],
+        status = tn_uses_make(checkpoint->pool->device, &checkpoint->streams[at],
                               checkpoint->blocks[block].use_count, &lists[i]);
         if (status != TARN_OK) {
-            tn_saved_uses_drop(plan, lists);
+            tn_saved_uses_drop(checkpoint, count, lists);
             return status;
         }
     }
@@ -68,9 +68,9 @@ tarn_status tn_saved_uses_make(const struct tn_plan *plan, struct tn_use ***uses
     return TARN_OK;
 }
 
-void tn_saved_uses_drop(const struct tn_plan *plan, struct tn_use **uses)
+void tn_saved_uses_drop(const tarn_checkpoint *checkpoint, size_t count, struct tn_use **uses)
 {
-    for (size_t i = 0; uses != NULL && i < plan->revived_count; i++)
-        tn_uses_drop(plan->pool->device, uses[i]);
+    for (size_t i = 0; uses != NULL && i < count; i++)
+        tn_uses_drop(checkpoint->pool->device, uses[i]);
     tn_host_free((void *)uses);
 }

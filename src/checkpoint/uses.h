@@ -11,18 +11,20 @@
 #ifndef TARN_CHECKPOINT_USES_H
 #define TARN_CHECKPOINT_USES_H
 
-#include "checkpoint/plan.h"
+#include "checkpoint/record.h"
 
 /* Saves the uses of the live block that is to be the checkpoint's next. False: no memory, nothing is
  * saved. */
 bool tn_saved_uses_add(tarn_checkpoint *checkpoint, const struct tn_block *block);
 void tn_saved_uses_forget(tarn_checkpoint *checkpoint);
 
-/* Sets the uses of the plan's revived blocks aside: a list for each of them, NULL where there is none
+/* Sets the uses of those blocks aside, whose indexes rise: a list for each of them, NULL where there is none
  * at all. HOST_MEMORY, DEVICE_LOST, DRIVER. */
-TARN_MUST_CHECK tarn_status tn_saved_uses_make(const struct tn_plan *plan, struct tn_use ***uses);
+TARN_MUST_CHECK tarn_status tn_saved_uses_make(const tarn_checkpoint *checkpoint,
+                                               const size_t *indexes, size_t count,
+                                               struct tn_use ***uses);
 
-/* Ends what was set aside and is not used. */
-void tn_saved_uses_drop(const struct tn_plan *plan, struct tn_use **uses);
+/* Ends what was set aside for so many blocks, and is not used. */
+void tn_saved_uses_drop(const tarn_checkpoint *checkpoint, size_t count, struct tn_use **uses);
 
 #endif

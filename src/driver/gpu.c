@@ -11,7 +11,6 @@
 #include "base/error.h"
 #include "base/fork.h"
 #include "driver/capture_error.h"
-#include "driver/kernel.h"
 
 /* Results after which the context answers nothing else. A driver that is gone at process exit is one
  * of them: its memory is gone with it. */

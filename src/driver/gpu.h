@@ -10,7 +10,7 @@
  * LOST: teardown goes on and its results no longer count.
  *
  * Locking: none; every function may be called from any thread. Nothing in this folder waits for
- * the GPU except tn_gpu_wait_idle (driver/open.h) and who takes page-locked memory that is in use (driver/pinned.h). */
+ * the GPU except tn_gpu_wait_idle (driver/idle.h) and who takes page-locked memory that is in use (driver/pinned.h). */
 #ifndef TARN_DRIVER_GPU_H
 #define TARN_DRIVER_GPU_H
 
@@ -97,6 +97,9 @@ static inline bool tn_gpu_is_lost(const struct tn_gpu *gpu)
 {
     return atomic_load_explicit(&gpu->fault, memory_order_relaxed) != 0;
 }
+
+/* Of the linear allocation whose free is the wait: see driver/idle.c. */
+enum { TN_GPU_TOKEN_BYTES = 512 };
 
 enum { TN_GPU_UNUSABLE = 1, TN_GPU_USER_CODE = 2 };
 

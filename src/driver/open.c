@@ -1,19 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The device is retained, and with it what waiting needs.
- *
- * Proof of idleness: cuMemUnmap does not wait for the GPU, so memory may go back to the driver only
- * when it is known to be idle. A wait begins by raising the epoch; memory freed before that carries
- * a lower stamp, and when the wait has ended all lower stamps are proven. The wait itself is the
- * cuMemFree of a small linear allocation, with the thread's capture mode relaxed: it returns when
- * its context has finished, and unlike cuCtxSynchronize it kills no capture. The allocation is kept
- * ready, so that waiting works when the device is full; and so that it can be made again then, a
- * second one stays beside it: the driver cuts small allocations from blocks of 2 MiB, and a block
- * that is in use is not given to anybody else.
- *
- * It covers the primary context alone; see foreign.h for the others.
- *
- * Trade-offs: the wait covers all streams, also those of other libraries. It is the last resort of
- * trim, destroy and the out-of-memory ladder, and each documents it. */
+/* The device is retained, and with it what waiting needs. */
 #include "driver/open.h"
 
 #include <stdio.h>
@@ -28,8 +14,6 @@
 #include "driver/gpu.h"
 #include "driver/kernel.h"
 #include "driver/pinned.h"
-
-static const uint64_t token_bytes = 512;
 
 /* Those that are open, for a child of fork() to find; guarded by the mutex, inside of which nothing else is ever taken. */
 static struct tn_gpu *open_gpus;
@@ -107,9 +91,9 @@ static tarn_status make_tokens(struct tn_gpu *gpu)
 
     if (status != TARN_OK)
         return status;
-    result = gpu->driver->cuMemAlloc(&anchor, token_bytes);
+    result = gpu->driver->cuMemAlloc(&anchor, TN_GPU_TOKEN_BYTES);
     if (result == TN_CUDA_SUCCESS)
-        result = gpu->driver->cuMemAlloc(&token, token_bytes);
+        result = gpu->driver->cuMemAlloc(&token, TN_GPU_TOKEN_BYTES);
     tn_gpu_leave_relaxed(gpu, visit);
     gpu->anchor = anchor;
     gpu->token = token;
@@ -186,58 +170,4 @@ void tn_gpu_close(struct tn_gpu *gpu)
     free_tokens(gpu);
     tn_gpu_teardown(gpu, gpu->driver->cuDevicePrimaryCtxRelease(gpu->device),
                     "cuDevicePrimaryCtxRelease");
-}
-
-/* Frees the token, made now where the last wait could not make it, and makes the next; wait_lock is
- * held. */
-static tarn_status wait_in_context(struct tn_gpu *gpu)
-{
-    tn_cu_deviceptr token = gpu->token;
-    tn_cu_deviceptr next = 0;
-    int before = tn_gpu_relax(gpu);
-    tn_cu_result result = TN_CUDA_SUCCESS;
-    const char *call = "cuMemAlloc";
-
-    if (before < 0)
-        return tn_gpu_not_relaxed(gpu, "waiting for the device");
-    if (token == 0)
-        result = gpu->driver->cuMemAlloc(&token, token_bytes);
-    if (result == TN_CUDA_SUCCESS) {
-        call = "cuMemFree";
-        result = gpu->driver->cuMemFree(token);
-        if (result != TN_CUDA_SUCCESS)
-            next = token; /* refused: it is still there */
-        else if (gpu->driver->cuMemAlloc(&next, token_bytes) != TN_CUDA_SUCCESS)
-            next = 0; /* the next wait tries again */
-        gpu->token = next;
-    }
-    tn_gpu_unrelax(gpu, before);
-    return tn_gpu_answered(gpu, result, "waiting for the device", call);
-}
-
-tarn_status tn_gpu_wait_idle(struct tn_gpu *gpu)
-{
-    uint64_t begun;
-    bool pushed;
-    tarn_status status;
-
-    TN_ASSERT(tn_lock_none_held());
-    begun = atomic_fetch_add(&gpu->epoch, 1) + 1;
-    tn_gpu_count(gpu, TN_CALL_WAIT);
-    status = tn_gpu_enter(gpu, gpu->context, &pushed);
-    if (status == TARN_OK) {
-        tn_lock_acquire(&gpu->wait_lock);
-        status = wait_in_context(gpu);
-        if (status == TARN_OK)
-            status = tn_foreign_wait(gpu);
-        tn_lock_release(&gpu->wait_lock);
-        tn_gpu_leave(gpu, pushed);
-    }
-    if (status != TARN_OK && !tn_gpu_is_lost(gpu))
-        return status;
-    /* D3: begun was the epoch before this. A lost device does no more work: all is idle. */
-    tn_atomic_raise(&gpu->proven, begun);
-    if (atomic_load(&gpu->proof_wanted))
-        atomic_store(&gpu->proof_news, 1);
-    return TARN_OK;
 }

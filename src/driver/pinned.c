@@ -15,7 +15,7 @@
 #include "base/error.h"
 #include "base/fork.h"
 #include "base/host.h"
-#include "driver/open.h"
+#include "driver/idle.h"
 
 static const uint64_t unit_bytes = (uint64_t)64 << 10;
 

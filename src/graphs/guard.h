@@ -10,8 +10,8 @@
 #ifndef TARN_GRAPHS_GUARD_H
 #define TARN_GRAPHS_GUARD_H
 
-#include "inspect/audit.h"
 #include "graphs/graph.h"
+#include "inspect/audit.h"
 #include "pools/watch.h"
 
 struct tn_guard {

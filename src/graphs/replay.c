@@ -57,7 +57,7 @@
 #include "base/error.h"
 #include "base/hot.h"
 #include "base/user_code.h"
-#include "driver/open.h"
+#include "driver/idle.h"
 #include "graphs/broken.h"
 
 void tn_replays_consider(tarn_pool *pool)

@@ -10,7 +10,6 @@
 #include "base/checked.h"
 #include "base/contract.h"
 #include "base/hot.h"
-#include "heap/arena_lock.h"
 
 void tn_arena_init(struct tn_arena *arena, const struct tn_arena_owner *owner,
                    struct tn_order order)

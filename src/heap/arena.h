@@ -22,6 +22,7 @@
 #include "driver/ancestry.h"
 #include "heap/bins.h"
 #include "heap/births.h"
+#include "heap/heap.h"
 #include "heap/inbox.h"
 #include "heap/live_index.h"
 #include "heap/rounding.h"
@@ -32,32 +33,8 @@ struct tn_arena;
 struct tn_chunk_set;
 struct tn_fence;
 
-enum { TN_LOOSE_SLOT_BITS = 4, TN_LOOSE_SLOTS = 1 << TN_LOOSE_SLOT_BITS };
-
-struct tn_loose_slot {
-    struct tn_block *first; /* the newest */
-    uint64_t sizes;         /* a bit for each that may be here, by more of the hash */
-};
-
-struct tn_heap {
-    /* A pair of a free and an allocation touches one cache line: */
-    _Alignas(64) struct tn_block
-        *loose; /* P19: freed last, and nothing was allocated since then; NULL: none */
-    struct tn_heap_counters counters;                 /* of the steady state, like the arena's */
-    struct tn_arena *arena;                           /* immutable */
-    enum tn_heap_kind kind;                           /* immutable */
-    uint16_t loose_count;                             /* blocks in slots */
-    uint16_t loose_turn;                              /* slots that were emptied to make room */
-    struct tn_loose_slot loose_slots[TN_LOOSE_SLOTS]; /* P19: by a hash of the size */
-    struct tn_bins bins;
-    /* What most allocations touch ends here, after the cache lines of what is loose and the maps of the bins. */
-    uint64_t mapped_bytes;    /* of the chunks it owns */
-    uint64_t segment_bytes;   /* of the next segment it makes */
-    uint64_t run_bytes;       /* mapped in the last run of growths; see pools/ahead.c */
-    uint64_t run_alloc_count; /* the pool's counters at the last growth */
-    uint64_t run_free_count;
-    bool has_reserved; /* it may have memory that was reserved; see pools/reserve.h */
-};
+/* The patience that an arena begins with: 64 turns. */
+enum { TN_ARENA_PATIENCE = 6 };
 
 /* What happened in all heaps of an arena since the pool's lock was last taken. */
 struct tn_arena_counters {

@@ -26,9 +26,6 @@
 #include "base/thread.h"
 #include "heap/arena.h"
 
-/* The patience that an arena begins with: 64 turns. */
-enum { TN_ARENA_PATIENCE = 6 };
-
 /* In arena->user: the thread that it names is the owner. */
 #define TN_ARENA_OWNED ((uintptr_t)1)
 

@@ -12,7 +12,7 @@
 #include "base/checked.h"
 #include "base/host.h"
 #include "base/hot.h"
-#include "heap/arena.h"
+#include "heap/heap.h"
 
 /* Near to the golden section of the hash's range, and odd, so that no two places have one hash. Places that are
  * multiples of 2^k see its lower bits alone. They were chosen so that of each such part of 6 bits or more no quotient in

@@ -9,8 +9,8 @@
 #include <stddef.h>
 
 #include "base/text.h"
-#include "pools/device.h"
 #include "observe/memory_stats.h"
+#include "pools/device.h"
 
 enum row_kind { ROW_SET, ROW_COUNTS, ROW_NUMBER, ROW_STAT };
 

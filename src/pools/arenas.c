@@ -19,21 +19,6 @@
 
 static struct tn_records arena_records = TN_RECORDS_INIT_KEEPING(struct tn_arena, next, lock);
 
-static void init_arena(tarn_pool *pool, struct tn_arena *arena, struct tn_order order)
-{
-    tn_arena_init(arena,
-                  &(struct tn_arena_owner){.pool = pool,
-                                           .rounding = pool->rounding,
-                                           .epoch = &pool->device->gpu.epoch,
-                                           .store = &pool->store},
-                  order);
-}
-
-void tn_arenas_init_idle(tarn_pool *pool)
-{
-    init_arena(pool, &pool->idle, (struct tn_order){0, 0});
-}
-
 struct tn_arena *tn_arena_find(tarn_pool *pool, struct tn_order order)
 {
     struct tn_arena **link = &pool->arenas;
@@ -62,7 +47,7 @@ struct tn_arena *tn_arena_get(tarn_pool *pool, struct tn_order order)
     if (arena == NULL)
         return NULL;
     tn_arena_lock(arena); /* as those of all arenas of a locked pool */
-    init_arena(pool, arena, order);
+    tn_pool_init_arena(pool, arena, order);
     arena->next = pool->arenas;
     pool->arenas = arena;
     pool->arena_count += 1;

@@ -11,9 +11,6 @@
 
 struct tn_fence;
 
-/* Makes the pool's idle memory ready: an arena that nobody allocates from directly. */
-void tn_arenas_init_idle(tarn_pool *pool);
-
 /* The pool's arena of that order; NULL when there is none. */
 struct tn_arena *tn_arena_find(tarn_pool *pool, struct tn_order order);
 

@@ -4,7 +4,6 @@
  * Trade-offs: nobody says when the last one has run, for a destructor may not wait and holds have no list of those who
  * await them. So a look takes the locks of the pools that are waited for. */
 #include "pools/await.h"
-#include "pools/end.h"
 
 #include <sched.h>
 #include <stddef.h>

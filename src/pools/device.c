@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/fork.h"
 #include "base/host.h"
+#include "driver/idle.h"
 #include "driver/mapping.h"
 #include "driver/open.h"
 #include "driver/pinned.h"

@@ -9,11 +9,11 @@
 #include "pools/callbacks.h"
 #include "pools/counters.h"
 #include "pools/end.h"
-#include "vmm/memory_cache.h"
 #include "pools/pool.h"
 #include "pools/route.h"
 #include "pools/stream_table.h"
 #include "tarn/device.h"
+#include "vmm/memory_cache.h"
 
 /* What cannot be summed up from the pools that are there. */
 struct tn_device_counters {

@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/fork.h"
 #include "base/host.h"
-#include "driver/open.h"
+#include "driver/idle.h"
 #include "heap/arena_lock.h"
 #include "heap/steady.h"
 #include "pools/arenas.h"
@@ -22,40 +22,6 @@
 #include "pools/totals.h"
 #include "pools/use.h"
 #include "pools/watch.h"
-
-/* Whether nothing but holds and calls under way claims it. */
-static bool is_unused(const tarn_pool *pool)
-{
-    return pool->counters.live_count == 0 && pool->route_count == 0 && pool->capture_count == 0 &&
-           pool->graph_count == 0 && pool->checkpoint_count == 0 && pool->kept_count == 0;
-}
-
-bool tn_pool_is_only_held(const tarn_pool *pool)
-{
-    return is_unused(pool) && tn_pins_count(&pool->pins) == 0;
-}
-
-bool tn_pool_is_unclaimed(const tarn_pool *pool)
-{
-    return tn_pool_is_only_held(pool) && pool->hold_count == 0;
-}
-
-tarn_status tn_pool_check_unclaimed(const tarn_pool *pool)
-{
-    if (tn_pool_is_unclaimed(pool))
-        return TARN_OK;
-    return tn_fail(
-        TARN_ERR_BUSY,
-        "pool '%s' is in use: %llu live blocks, %llu routes, %llu captures, %llu graphs, "
-        "%llu checkpoints, %llu holds of captures and of graphs that are not gone (a launch runs, or the "
-        "program has an executable or a clone), %llu blocks that were freed and that graphs keep, "
-        "%llu calls under way",
-        pool->name, (unsigned long long)pool->counters.live_count,
-        (unsigned long long)pool->route_count, (unsigned long long)pool->capture_count,
-        (unsigned long long)pool->graph_count, (unsigned long long)pool->checkpoint_count,
-        (unsigned long long)pool->hold_count, (unsigned long long)pool->kept_count,
-        (unsigned long long)tn_pins_count(&pool->pins));
-}
 
 /* A pool whose handle is there takes no lock: whoever gives that up just now sees the pin, or is seen here.
  * The pool may be gone by then, and another in its record, which is looked at once too often. */
@@ -85,7 +51,7 @@ static void dismantle(tarn_pool *pool)
 {
     tn_pool_lock(pool);
     /* Its pins are closed: whoever tries one now is refused, and is counted meanwhile. */
-    TN_ASSERT(is_unused(pool) && pool->hold_count == 0);
+    TN_ASSERT(tn_pool_is_unused(pool) && pool->hold_count == 0);
     tn_pending_poll(pool, true);
     for (struct tn_block *block = tn_live_first(pool->segments); block != NULL;
          block = tn_live_next(block)) { /* DISCARDED blocks go with their pool */

@@ -7,17 +7,8 @@
 
 #include "pools/pool.h"
 
-/* BUSY, with what claims the pool in the sentence, or TARN_OK. The lock is held. */
-TARN_MUST_CHECK tarn_status tn_pool_check_unclaimed(const tarn_pool *pool);
-
-bool tn_pool_is_unclaimed(const tarn_pool *pool); /* the same, without a sentence */
-
 /* Whether all free memory of the pool is proven idle. The lock is held. */
 bool tn_pool_is_idle(tarn_pool *pool);
-
-/* Whether nothing but holds keeps the pool: those of graphs destroyed just now go by themselves. The
- * lock is held. */
-bool tn_pool_is_only_held(const tarn_pool *pool);
 
 /* The call is over: a pool whose handle was given up may go with it. No lock may be held. */
 void tn_pool_unpin(tarn_pool *pool);

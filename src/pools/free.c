@@ -14,7 +14,6 @@
 #include "heap/steady.h"
 #include "pools/body.h"
 #include "pools/books.h"
-#include "pools/books.h"
 #include "pools/device.h"
 #include "pools/ladder.h"
 #include "pools/use.h"

@@ -15,10 +15,7 @@
 #include "base/hot.h"
 #include "heap/arena_lock.h"
 #include "heap/steady.h"
-#include "pools/arenas.h"
-#include "pools/body.h"
 #include "pools/device.h"
-#include "pools/ladder.h"
 
 static struct tn_records pool_records = TN_RECORDS_INIT_KEEPING(struct tarn_pool, name, lock);
 
@@ -107,6 +104,16 @@ void tn_pool_unlock(tarn_pool *pool)
     tn_lock_release(&pool->lock);
 }
 
+void tn_pool_init_arena(tarn_pool *pool, struct tn_arena *arena, struct tn_order order)
+{
+    tn_arena_init(arena,
+                  &(struct tn_arena_owner){.pool = pool,
+                                           .rounding = pool->rounding,
+                                           .epoch = &pool->device->gpu.epoch,
+                                           .store = &pool->store},
+                  order);
+}
+
 /* Makes ready what the record has kept. */
 static void renew(tarn_pool *pool)
 {
@@ -117,7 +124,7 @@ static void renew(tarn_pool *pool)
     pool->counters = (struct tn_pool_counters){0};
     tn_pins_open(&pool->pins);
     tn_arena_lock(&pool->idle);
-    tn_arenas_init_idle(pool);
+    tn_pool_init_arena(pool, &pool->idle, (struct tn_order){0, 0});
     tn_arena_unlock(&pool->idle);
     tn_lock_release(&pool->lock);
 }
@@ -161,6 +168,39 @@ tarn_status tn_pool_create(tarn_device *device, const struct tn_pool_settings *s
     atomic_store(&made->magic, TN_POOL_MAGIC);
     *pool = made;
     return TARN_OK;
+}
+
+bool tn_pool_is_unused(const tarn_pool *pool)
+{
+    return pool->counters.live_count == 0 && pool->route_count == 0 && pool->capture_count == 0 &&
+           pool->graph_count == 0 && pool->checkpoint_count == 0 && pool->kept_count == 0;
+}
+
+bool tn_pool_is_only_held(const tarn_pool *pool)
+{
+    return tn_pool_is_unused(pool) && tn_pins_count(&pool->pins) == 0;
+}
+
+bool tn_pool_is_unclaimed(const tarn_pool *pool)
+{
+    return tn_pool_is_only_held(pool) && pool->hold_count == 0;
+}
+
+tarn_status tn_pool_check_unclaimed(const tarn_pool *pool)
+{
+    if (tn_pool_is_unclaimed(pool))
+        return TARN_OK;
+    return tn_fail(
+        TARN_ERR_BUSY,
+        "pool '%s' is in use: %llu live blocks, %llu routes, %llu captures, %llu graphs, "
+        "%llu checkpoints, %llu holds of captures and of graphs that are not gone (a launch runs, or the "
+        "program has an executable or a clone), %llu blocks that were freed and that graphs keep, "
+        "%llu calls under way",
+        pool->name, (unsigned long long)pool->counters.live_count,
+        (unsigned long long)pool->route_count, (unsigned long long)pool->capture_count,
+        (unsigned long long)pool->graph_count, (unsigned long long)pool->checkpoint_count,
+        (unsigned long long)pool->hold_count, (unsigned long long)pool->kept_count,
+        (unsigned long long)tn_pins_count(&pool->pins));
 }
 
 void tn_pool_recycle(tarn_pool *pool)

@@ -165,8 +165,23 @@ TARN_MUST_CHECK tarn_status tn_pool_create(tarn_device *device,
                                            const struct tn_pool_settings *settings,
                                            tarn_pool **pool);
 
+/* Makes an arena the pool's, of that order: its idle memory too, which has none. */
+void tn_pool_init_arena(tarn_pool *pool, struct tn_arena *arena, struct tn_order order);
+
 /* The record of a pool that has gone, for another one. */
 void tn_pool_recycle(tarn_pool *pool);
+
+/* BUSY, with what claims the pool in the sentence, or TARN_OK. The lock is held. */
+TARN_MUST_CHECK tarn_status tn_pool_check_unclaimed(const tarn_pool *pool);
+
+bool tn_pool_is_unclaimed(const tarn_pool *pool); /* the same, without a sentence */
+
+/* Whether nothing but holds keeps the pool: those of graphs destroyed just now go by themselves. The
+ * lock is held. */
+bool tn_pool_is_only_held(const tarn_pool *pool);
+
+/* Whether nothing but holds and calls under way claims it. The lock is held. */
+bool tn_pool_is_unused(const tarn_pool *pool);
 
 /* An adopted pool is one for the statistics from its first block on. The lock is held, and the DEVICE lock. */
 static inline bool tn_pool_is_counted(const tarn_pool *pool)

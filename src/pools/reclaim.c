@@ -9,7 +9,7 @@
  * meanwhile; unmapping a chunk costs some 50 to 500 us. */
 #include "pools/reclaim.h"
 
-#include "driver/open.h"
+#include "driver/idle.h"
 #include "driver/pinned.h"
 #include "pools/arenas.h"
 #include "pools/await.h"

@@ -29,7 +29,6 @@
 #include "pools/arenas.h"
 #include "pools/body.h"
 #include "pools/device.h"
-#include "pools/end.h"
 #include "pools/handover.h"
 #include "pools/watch.h"
 

@@ -10,7 +10,6 @@
 #include "base/error.h"
 #include "base/host.h"
 #include "pools/device.h"
-#include "pools/end.h"
 #include "pools/free.h"
 #include "pools/use.h"
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "judge.h"
 #include "limits.h"
 #include "report.h"
 

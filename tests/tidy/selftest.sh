@@ -39,7 +39,8 @@ good_tree() {
         'int f(void) { return plan("cuMemMap"); }'
     write tests/api/test_thing.c "$spdx" '#include "tarn/thing.h"' \
         'int f(void) { return tarn_thing_make(1, 2); }'
-    write src/CMakeLists.txt "# ${spdx#// }" 'set(S base/host.c vmm/segment.c' 'sim/a.c sim/other.c)'
+    write src/CMakeLists.txt "# ${spdx#// }" 'set(TARN_SOURCES abi/cuda.h' 'base/host.c' \
+        'vmm/segment.c pools/pool.c)' 'set(TARN_SIM_SOURCES sim/a.c sim/other.c)'
     write tests/CMakeLists.txt "# ${spdx#// }" 'F(unit/test_segment.c api/test_thing.c api/test_lifetimes_all.c)'
     write docs/lifetimes.md '# Lifetimes' '' '| | live | freed |' '| --- | --- | --- |' \
         '| free | goes | `REFUSED` |' '' '## free' '' '- *live*: Goes.' '- *freed*: `REFUSED`.'

@@ -4,7 +4,7 @@
 # sentence that begins with its file and line; the exit status is 1 when there is one.
 #
 #   includes    layers include downwards, in quotes; public headers include nothing of ours; every folder
-#               of src has a rank (rules.awk)
+#               of src has a rank, which is its place in src/CMakeLists.txt (rules.awk)
 #   driver      driver functions are named, whole or pasted, in the driver layer and in the simulator
 #               (rules.awk)
 #   calls       host memory comes from base/host.c; no unbounded string functions (rules.awk)
@@ -36,7 +36,11 @@ c_files=$(printf '%s\n' "$all" | grep -E '^(include|src|tests|samples|bench|tool
 sources=$(printf '%s\n' "$all" |
     grep -E '\.(c|h|cpp|py|sh|awk|cmake|cmake\.in|map|ptx)$|(^|/)CMakeLists\.txt$|^(Makefile|\.ci/run)$')
 
-awk -f "$here/rules.awk" $c_files >>"$found"
+# The folders of the library in their order, lowest first.
+folders=$(awk '{ sub(/#.*/, "") } /set\(TARN_SOURCES/ { on = 1 } on { print } on && /\)/ { exit }' \
+    src/CMakeLists.txt |
+    grep -oE '[a-z]+/' | tr -d / | awk '!seen[$0]++' | tr '\n' ' ' || :)
+awk -v folders="$folders" -f "$here/rules.awk" $c_files >>"$found"
 
 awk 'function missing() { if (file != "" && !seen) print file ":1: has no SPDX line" }
     FNR == 1 { missing(); file = FILENAME; seen = 0 }

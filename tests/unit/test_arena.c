@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <time.h>
 
-#include "driver/open.h"
+#include "driver/idle.h"
 #include "pools/arenas.h"
 #include "pools/handover.h"
 #include "unit/unit.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "driver/open.h"
+#include "driver/idle.h"
 #include "pools/await.h"
 #include "support/bodies.h"
 #include "unit/unit.h"

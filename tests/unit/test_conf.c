@@ -8,17 +8,17 @@ struct settings {
     char word[16];
 };
 
-static bool read_bytes(struct tn_text value, void *settings)
+static bool read_bytes(struct tn_words value, void *settings)
 {
-    return tn_text_size(value, &((struct settings *)settings)->bytes);
+    return tn_words_size(value, &((struct settings *)settings)->bytes);
 }
 
-static bool read_fast(struct tn_text value, void *settings)
+static bool read_fast(struct tn_words value, void *settings)
 {
-    return tn_text_bool(value, &((struct settings *)settings)->fast);
+    return tn_words_bool(value, &((struct settings *)settings)->fast);
 }
 
-static bool read_word(struct tn_text value, void *settings)
+static bool read_word(struct tn_words value, void *settings)
 {
     struct settings *written = settings;
 
@@ -42,9 +42,9 @@ static tarn_status read_text(const char *text)
     return tn_conf_read("TEXT", text, keys, sizeof keys / sizeof keys[0], &settings);
 }
 
-static struct tn_text text_of(const char *words)
+static struct tn_words text_of(const char *words)
 {
-    return (struct tn_text){words, strlen(words)};
+    return (struct tn_words){words, strlen(words)};
 }
 
 START_TEST(pairs_are_read_in_any_order)
@@ -175,35 +175,35 @@ END_TEST
 
 START_TEST(pieces_are_what_stands_between_separators)
 {
-    struct tn_text rest = text_of(" a, ,b");
-    struct tn_text piece;
+    struct tn_words rest = text_of(" a, ,b");
+    struct tn_words piece;
 
-    ck_assert(tn_text_next(&rest, ',', &piece) && tn_text_is(piece, "a"));
-    ck_assert(tn_text_next(&rest, ',', &piece) && tn_text_is(piece, ""));
-    ck_assert(tn_text_next(&rest, ',', &piece) && tn_text_is(piece, "b"));
-    ck_assert(!tn_text_next(&rest, ',', &piece));
+    ck_assert(tn_words_next(&rest, ',', &piece) && tn_words_is(piece, "a"));
+    ck_assert(tn_words_next(&rest, ',', &piece) && tn_words_is(piece, ""));
+    ck_assert(tn_words_next(&rest, ',', &piece) && tn_words_is(piece, "b"));
+    ck_assert(!tn_words_next(&rest, ',', &piece));
     rest = text_of("a,");
-    ck_assert(tn_text_next(&rest, ',', &piece) && tn_text_is(piece, "a"));
-    ck_assert(tn_text_next(&rest, ',', &piece) && tn_text_is(piece, ""));
-    ck_assert(!tn_text_next(&rest, ',', &piece));
+    ck_assert(tn_words_next(&rest, ',', &piece) && tn_words_is(piece, "a"));
+    ck_assert(tn_words_next(&rest, ',', &piece) && tn_words_is(piece, ""));
+    ck_assert(!tn_words_next(&rest, ',', &piece));
 }
 END_TEST
 
 START_TEST(a_list_is_unwrapped_once)
 {
-    struct tn_text list = text_of("[[a],b]");
+    struct tn_words list = text_of("[[a],b]");
 
-    ck_assert(tn_text_unwrap(&list) && tn_text_is(list, "[a],b"));
-    ck_assert(!tn_text_unwrap(&list));
+    ck_assert(tn_words_unwrap(&list) && tn_words_is(list, "[a],b"));
+    ck_assert(!tn_words_unwrap(&list));
     list = text_of("[]");
-    ck_assert(tn_text_unwrap(&list) && tn_text_is(list, ""));
-    ck_assert(!tn_text_unwrap(&list));
+    ck_assert(tn_words_unwrap(&list) && tn_words_is(list, ""));
+    ck_assert(!tn_words_unwrap(&list));
     list = text_of("[");
-    ck_assert(!tn_text_unwrap(&list));
+    ck_assert(!tn_words_unwrap(&list));
     list = text_of("[a");
-    ck_assert(!tn_text_unwrap(&list));
+    ck_assert(!tn_words_unwrap(&list));
     list = text_of("a]");
-    ck_assert(!tn_text_unwrap(&list));
+    ck_assert(!tn_words_unwrap(&list));
 }
 END_TEST
 
@@ -243,7 +243,7 @@ START_TEST(sizes_are_whole_numbers_with_a_unit)
 {
     uint64_t bytes = 77;
 
-    ck_assert_msg(tn_text_size(text_of(sizes[_i].words), &bytes) == sizes[_i].good, "'%s'",
+    ck_assert_msg(tn_words_size(text_of(sizes[_i].words), &bytes) == sizes[_i].good, "'%s'",
                   sizes[_i].words);
     ck_assert_uint_eq(bytes, sizes[_i].good ? sizes[_i].bytes : 77);
 }
@@ -253,11 +253,11 @@ START_TEST(a_byte_behind_the_text_plays_no_part)
 {
     uint64_t value = 0;
 
-    ck_assert(tn_text_size((struct tn_text){"12G", 2}, &value));
+    ck_assert(tn_words_size((struct tn_words){"12G", 2}, &value));
     ck_assert_uint_eq(value, 12);
-    ck_assert(tn_text_number((struct tn_text){"123", 2}, &value));
+    ck_assert(tn_words_number((struct tn_words){"123", 2}, &value));
     ck_assert_uint_eq(value, 12);
-    ck_assert(!tn_text_size((struct tn_text){"1\0", 2}, &value)); /* NUL is no unit */
+    ck_assert(!tn_words_size((struct tn_words){"1\0", 2}, &value)); /* NUL is no unit */
 }
 END_TEST
 
@@ -265,12 +265,12 @@ START_TEST(numbers_end_below_two_to_the_64)
 {
     uint64_t value = 0;
 
-    ck_assert(tn_text_number(text_of("18446744073709551615"), &value));
+    ck_assert(tn_words_number(text_of("18446744073709551615"), &value));
     ck_assert_uint_eq(value, UINT64_MAX);
-    ck_assert(!tn_text_number(text_of("18446744073709551616"), &value));
-    ck_assert(!tn_text_number(text_of("99999999999999999999"), &value));
-    ck_assert(!tn_text_number(text_of("12a"), &value));
-    ck_assert(!tn_text_number(text_of(""), &value));
+    ck_assert(!tn_words_number(text_of("18446744073709551616"), &value));
+    ck_assert(!tn_words_number(text_of("99999999999999999999"), &value));
+    ck_assert(!tn_words_number(text_of("12a"), &value));
+    ck_assert(!tn_words_number(text_of(""), &value));
     ck_assert_uint_eq(value, UINT64_MAX);
 }
 END_TEST
@@ -308,8 +308,8 @@ START_TEST(decimals_have_digits_and_one_point)
 {
     double value = 77;
 
-    ck_assert_msg(tn_text_decimal(text_of(decimals[_i].words), &value) == decimals[_i].good, "'%s'",
-                  decimals[_i].words);
+    ck_assert_msg(tn_words_decimal(text_of(decimals[_i].words), &value) == decimals[_i].good,
+                  "'%s'", decimals[_i].words);
     ck_assert_double_eq_tol(value, decimals[_i].good ? decimals[_i].value : 77, 1e-15);
 }
 END_TEST

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Takes with contents: whose memory the live bytes outgrow, and which fail behind their kernels. */
 #include "checkpoint/contents.h"
-#include "driver/open.h"
+#include "driver/idle.h"
 #include "driver/pinned.h"
 #include "pools/allocate.h"
 #include "support/world.h"

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "driver/open.h"
+#include "driver/idle.h"
 #include "pools/end.h"
 #include "support/world.h"
 #include "unit/unit.h"

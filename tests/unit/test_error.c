@@ -102,34 +102,11 @@ START_TEST(an_unknown_status_is_called_so)
 }
 END_TEST
 
-static void leave_by_exit(const char *file, int line, const char *text)
-{
-    ck_assert_str_eq(file, "file.c");
-    ck_assert_int_eq(line, 7);
-    ck_assert_str_eq(text, "a == b");
-    exit(3);
-}
-
-START_TEST(a_broken_contract_goes_to_the_handler_first)
-{
-    tn_contract_set_handler(leave_by_exit);
-    tn_contract_failed("file.c", 7, "a == b");
-}
-END_TEST
-
-START_TEST(a_broken_contract_without_a_handler_aborts)
-{
-    tn_contract_set_handler(NULL);
-    tn_contract_failed("file.c", 7, "a == b");
-}
-END_TEST
-
 int main(void)
 {
     Suite *suite = suite_create("error");
     TCase *fail = tcase_create("fail");
     TCase *tables = tcase_create("tables");
-    TCase *contract = tcase_create("contract");
 
     tcase_add_test(fail, the_sentence_is_empty_before_the_first_failure);
     tcase_add_test(fail, a_failure_leaves_its_sentence_and_returns_its_status);
@@ -141,8 +118,5 @@ int main(void)
     tcase_add_test(tables, every_status_has_its_name_and_sentence);
     tcase_add_test(tables, an_unknown_status_is_called_so);
     suite_add_tcase(suite, tables);
-    tcase_add_exit_test(contract, a_broken_contract_goes_to_the_handler_first, 3);
-    tcase_add_test_raise_signal(contract, a_broken_contract_without_a_handler_aborts, SIGABRT);
-    suite_add_tcase(suite, contract);
     return test_main(suite);
 }

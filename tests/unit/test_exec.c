@@ -3,7 +3,7 @@
 #include <time.h>
 
 #include "driver/exec.h"
-#include "driver/open.h"
+#include "driver/idle.h"
 #include "support/liar.h"
 #include "support/world.h"
 #include "unit/unit.h"

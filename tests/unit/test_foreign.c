@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include "driver/foreign.h"
+#include "driver/idle.h"
 #include "driver/open.h"
 #include "support/world.h"
 #include "unit/unit.h"

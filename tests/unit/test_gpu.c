@@ -5,6 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "driver/idle.h"
 #include "driver/mapping.h"
 #include "driver/open.h"
 #include "support/world.h"

@@ -2,7 +2,7 @@
 /* Where chunks are mapped, and what goes again. */
 #include <errno.h>
 
-#include "driver/open.h"
+#include "driver/idle.h"
 #include "heap/steady.h"
 #include "pools/allocate.h"
 #include "pools/arena_table.h"

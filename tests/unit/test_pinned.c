@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "driver/foreign.h"
+#include "driver/idle.h"
 #include "driver/open.h"
 #include "driver/pinned.h"
 #include "support/world.h"

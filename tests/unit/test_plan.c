@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/plan.h"
-#include "driver/open.h"
+#include "driver/idle.h"
 #include "heap/sequence.h"
 #include "pools/arenas.h"
 #include "pools/handover.h"

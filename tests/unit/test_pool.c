@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <time.h>
 
+#include "driver/idle.h"
 #include "driver/mapping.h"
-#include "driver/open.h"
 #include "heap/sequence.h"
 #include "heap/steady.h"
 #include "pools/allocate.h"

@@ -2,7 +2,7 @@
 #include <time.h>
 
 #include "base/barrier.h"
-#include "driver/open.h"
+#include "driver/idle.h"
 #include "graphs/replay.h"
 #include "support/world.h"
 #include "unit/unit.h"

@@ -3,7 +3,7 @@
 #include <pthread.h>
 #include <time.h>
 
-#include "driver/open.h"
+#include "driver/idle.h"
 #include "graphs/replay.h"
 #include "support/world.h"
 #include "unit/unit.h"

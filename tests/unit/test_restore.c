@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "driver/open.h"
+#include "driver/idle.h"
 #include "graphs/replay.h"
 #include "pools/ladder.h"
 #include "support/world.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Restores after which memory is another's than before: whoever gets it next comes after its last use. */
-#include "driver/open.h"
+#include "driver/idle.h"
 #include "pools/arenas.h"
 #include "pools/handover.h"
 #include "support/world.h"

@@ -113,6 +113,27 @@ START_TEST(a_stream_that_the_driver_does_not_put_behind_a_use_settles_nothing)
 }
 END_TEST
 
+START_TEST(a_mark_is_on_no_block_when_it_is_given_again)
+{
+    void *kept = unit_alloc(pool, 4096, stream);
+    struct tn_block *block = unit_block(kept);
+    uint16_t first;
+
+    tn_pool_lock(pool);
+    first = tn_next_mark(pool);
+    ck_assert_uint_ne(first, 0);
+    ck_assert_uint_gt(tn_next_mark(pool), first);
+    block->mark = first;
+    block->next->mark = UINT16_MAX;
+    while (tn_next_mark(pool) != UINT16_MAX)
+        ck_assert_uint_eq(block->mark, first);
+    ck_assert_uint_eq(tn_next_mark(pool), first); /* round */
+    ck_assert_uint_eq(block->mark, 0);
+    ck_assert_uint_eq(block->next->mark, 0);
+    tn_pool_unlock(pool);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("settling");
@@ -122,5 +143,6 @@ int main(void)
     tcase_add_test(tcase, a_take_leaves_what_is_another_streams_alone);
     tcase_add_test(tcase, a_restore_that_may_use_no_event_waits_and_a_take_does_not);
     tcase_add_test(tcase, a_stream_that_the_driver_does_not_put_behind_a_use_settles_nothing);
+    tcase_add_test(tcase, a_mark_is_on_no_block_when_it_is_given_again);
     return test_main(suite);
 }

@@ -335,27 +335,6 @@ START_TEST(a_destroyed_checkpoint_leaves_nothing)
 }
 END_TEST
 
-START_TEST(a_mark_is_on_no_block_when_it_is_given_again)
-{
-    void *kept = test_alloc(pool, 4096, stream);
-    struct tn_block *block = unit_block(kept);
-    uint16_t first;
-
-    tn_pool_lock(pool);
-    first = tn_next_mark(pool);
-    ck_assert_uint_ne(first, 0);
-    ck_assert_uint_gt(tn_next_mark(pool), first);
-    block->mark = first;
-    block->next->mark = UINT16_MAX;
-    while (tn_next_mark(pool) != UINT16_MAX)
-        ck_assert_uint_eq(block->mark, first);
-    ck_assert_uint_eq(tn_next_mark(pool), first); /* round */
-    ck_assert_uint_eq(block->mark, 0);
-    ck_assert_uint_eq(block->next->mark, 0);
-    tn_pool_unlock(pool);
-}
-END_TEST
-
 int main(void)
 {
     Suite *suite = suite_create("state");
@@ -381,7 +360,6 @@ int main(void)
     suite_add_tcase(suite, refused);
     tcase_add_checked_fixture(destroy, make_pool, NULL);
     tcase_add_test(destroy, a_destroyed_checkpoint_leaves_nothing);
-    tcase_add_test(destroy, a_mark_is_on_no_block_when_it_is_given_again);
     suite_add_tcase(suite, destroy);
     return test_main(suite);
 }

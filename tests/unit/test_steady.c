@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/state.h"
-#include "driver/open.h"
+#include "driver/idle.h"
 #include "heap/sequence.h"
 #include "heap/steady.h"
 #include "pools/allocate.h"

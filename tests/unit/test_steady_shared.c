@@ -2,7 +2,7 @@
 /* What one thread allocates and another frees. */
 #include <pthread.h>
 
-#include "driver/open.h"
+#include "driver/idle.h"
 #include "pools/allocate.h"
 #include "pools/arena_table.h"
 #include "pools/arenas.h"

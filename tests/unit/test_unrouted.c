@@ -3,7 +3,7 @@
 
 #include <time.h>
 
-#include "driver/open.h"
+#include "driver/idle.h"
 #include "pools/allocate.h"
 #include "support/world.h"
 #include "unit/unit.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Blocks freed beside captures, and whose their memory is then. */
-#include "driver/open.h"
+#include "driver/idle.h"
 #include "pools/arenas.h"
 #include "support/world.h"
 #include "unit/unit.h"

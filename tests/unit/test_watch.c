@@ -2,7 +2,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "driver/open.h"
+#include "driver/idle.h"
 #include "pools/watch.h"
 #include "unit/unit.h"
 

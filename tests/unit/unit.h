@@ -15,6 +15,7 @@
 #include "base/host.h"
 #include "checkpoint/state.h"
 #include "driver/gpu.h"
+#include "driver/idle.h"
 #include "driver/open.h"
 #include "graphs/capture.h"
 #include "heap/steady.h"

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim/stream/capture.h"
 #include "sim/code/module.h"
+#include "sim/stream/capture.h"
 #include "sim/stream/stream.h"
 
 struct kernel {

@@ -12,9 +12,9 @@
 #include <string.h>
 
 #include "abi/kernels.h"
+#include "sim/code/twins.h"
 #include "sim/stream/capture.h"
 #include "sim/stream/stream.h"
-#include "sim/code/twins.h"
 
 struct tn_sim_twin {
     const char *name;
