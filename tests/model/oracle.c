@@ -195,6 +195,21 @@ void note_freed(struct model *m, struct block *block, uint64_t freed_in)
     m->freed[m->freed_count++] = freed;
 }
 
+void forget_uses_for(struct model *m, int pool, int stream)
+{
+    for (size_t i = 0; i < m->freed_count; i++) {
+        struct freed *freed = &m->freed[i];
+
+        if (freed->pool != pool || freed->capture_of != 0 ||
+            freed->home_life != m->streams[stream].life)
+            continue;
+        for (size_t s = 0; s < STREAMS; s++) {
+            touch_forget(freed->uses[s]);
+            freed->uses[s] = NULL;
+        }
+    }
+}
+
 void forget_uses(struct model *m, int pool)
 {
     for (size_t i = 0; i < m->freed_count; i++) {

@@ -295,6 +295,8 @@ uint64_t root_of(const struct model *m, uint64_t serial);
 struct block *add_block(struct model *m, const struct block *block);
 void remove_block(struct model *m, struct block *block);
 void forget_passed(struct model *m);
+/* Of memory that was freed in the pool and was the stream's, which is behind them. */
+void forget_uses_for(struct model *m, int pool, int stream);
 void forget_uses(struct model *m,
                  int pool); /* of memory freed there: whoever has it next comes behind them */
 void touch_block(struct model *m, struct block *block, int stream, bool writes);
