@@ -40,7 +40,7 @@ done
 step '10 million steps of the model' nightly_label -R '^model_' -j 8
 step 'all pairs of features' nightly_label -E '^model_'
 step 'mutants' tests/mutants/mutants.sh
-step 'mutants that nobody chose' tools/mutate.sh src/pools src/graphs src/checkpoint src/vmm \
+step 'mutants that nobody chose' tools/mutate.sh src/heap src/pools src/graphs src/checkpoint src/vmm \
     --sample 100 --seed "$TARN_FRESH_SEED"
 step 'coverage' tests/coverage/coverage.sh
 step 'fuzz' tests/fuzz/run.sh "${TARN_FUZZ_SECONDS:-300}"
