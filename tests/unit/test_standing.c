@@ -21,19 +21,18 @@ static int64_t outstanding;
 /* How often pools were locked; what happens before one is locked again. */
 static size_t lock_count;
 static bool by_segment; /* one is being locked by what lies in it */
-static void (*between)(void);
+static void (*_Atomic between)(void);
 
 __typeof__(tn_pool_lock) __real_tn_pool_lock;
 __typeof__(tn_pool_lock) __wrap_tn_pool_lock;
 void __wrap_tn_pool_lock(tarn_pool *which)
 {
-    void (*first)(void) = between;
+    void (*first)(void) = by_segment ? NULL : atomic_exchange(&between, NULL);
 
     if (by_segment) {
         __real_tn_pool_lock(which);
         return;
     }
-    between = NULL;
     if (first != NULL)
         first();
     lock_count += 1;

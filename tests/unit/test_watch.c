@@ -14,15 +14,14 @@ static tn_cu_stream stream;
 static _Atomic uint64_t word;
 
 /* What happens before a pool is locked again. */
-static void (*between)(void);
+static void (*_Atomic between)(void);
 
 __typeof__(tn_pool_lock) __real_tn_pool_lock;
 __typeof__(tn_pool_lock) __wrap_tn_pool_lock;
 void __wrap_tn_pool_lock(tarn_pool *which)
 {
-    void (*first)(void) = between;
+    void (*first)(void) = atomic_exchange(&between, NULL);
 
-    between = NULL;
     if (first != NULL)
         first();
     __real_tn_pool_lock(which);
