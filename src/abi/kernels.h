@@ -2,7 +2,7 @@
 /* kernels.h -- what the library's device code and its callers agree on.
  *
  * The code itself is PTX text in driver/kernel.c; its twin in C, for the simulated driver, is
- * sim/twins.c. Both follow what is written here, and give the same bits.
+ * sim/code/twins.c. Both follow what is written here, and give the same bits.
  *
  * The kernel tarn_contents moves the bytes of many blocks between two places each, and adds up their
  * digests, in one launch. Its parameters:

@@ -31,8 +31,8 @@ struct tn_user_code {
     uintptr_t marks[TN_USER_CODE_MARKS];
 };
 
-/* NULL: the thread is in none. Every call looks at it, those of the steady state, too: at a fixed distance from the
- * thread's own words, wherever the library was loaded. */
+/* NULL: the thread is in none. Calls look at it, and steady frees, too: at a fixed distance from the thread's own words,
+ * wherever the library was loaded. Steady allocations and replays look first at their device's word (tn_gpu_is_calm). */
 extern _Thread_local struct tn_user_code *tn_user_code_innermost
     __attribute__((tls_model("initial-exec")));
 

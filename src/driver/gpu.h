@@ -54,7 +54,7 @@ struct tn_gpu {
     /* Above is what allocations, frees and replays look at. */
     atomic_int fault;         /* the first sticky result; 0: none */
     atomic_int poison_result; /* of the first teardown call refused; 0: none */
-    struct tn_gpu *next_open; /* see gpu.c */
+    struct tn_gpu *next_open; /* see open.c */
     int ordinal;              /* immutable */
     tn_cu_device device;      /* immutable */
     tn_cu_context context;    /* immutable; the primary context, retained */

@@ -3,7 +3,7 @@
  *
  * They take that arena's lock and write what is its own: its bins, the records of its blocks, the counters
  * of its chunks. Everything else (growth, uses on other streams, captures, memory that changes hands) is
- * the business of pool.c, which takes the lock of the whole pool; so is every error.
+ * the business of pools/allocate.c and free.c, which take the lock of the whole pool; so is every error.
  *
  * What the pool's lock alone may change stays as it is under an arena's lock: which chunks are its
  * own, whether captures are under way, who claims the pool. So whether an arena may allocate and free here is

@@ -49,15 +49,17 @@ static int64_t possible_ns(const tarn_pool *pool)
     return pool->awaited_serial == pool->hold_serial ? POSSIBLE_AGAIN_NS : POSSIBLE_NS;
 }
 
-static bool keeps_waiting(const struct awaited *awaited, const tarn_pool *pool)
+static bool keeps_waiting(const struct awaited *awaited, tarn_pool *pool)
 {
     switch (awaited->what) {
     case TN_AWAIT_EXPECTED:
         break;
     case TN_AWAIT_POSSIBLE:
-        if (pool->hold_count > pool->open_hold_count + pool->graph_count &&
-            is_in_time(awaited, possible_ns(pool)))
-            return true;
+        if (pool->hold_count > pool->open_hold_count + pool->graph_count) {
+            if (is_in_time(awaited, possible_ns(pool)))
+                return true;
+            pool->awaited_serial = pool->hold_serial; /* in vain */
+        }
         break;
     case TN_AWAIT_LAST:
         return pool->hold_count > 0 && tn_pool_is_only_held(pool) &&
@@ -102,10 +104,9 @@ static bool look(const struct awaited *awaited, tarn_pool *pool, void *unused)
 
 static bool give_up(const struct awaited *awaited, tarn_pool *pool, void *unused)
 {
+    (void)awaited;
     (void)unused;
     tn_holds_expect_none(pool);
-    if (awaited->what == TN_AWAIT_POSSIBLE && pool->hold_count > 0)
-        pool->awaited_serial = pool->hold_serial;
     return false;
 }
 
@@ -140,7 +141,7 @@ void tn_await_holds(tarn_device *device, tarn_pool *pool, enum tn_await what)
             (void)nanosleep(&pause, NULL);
         left = is_awaited(&awaited);
     }
-    if (what == TN_AWAIT_POSSIBLE || (left && what != TN_AWAIT_LAST))
+    if (left && what != TN_AWAIT_LAST)
         (void)visit_pools(&awaited, give_up, NULL);
 }
 

@@ -139,6 +139,20 @@ START_TEST(a_hold_that_may_go_is_awaited_for_30_ms_and_then_for_5)
 }
 END_TEST
 
+/* What a graph of the library's keeps is not waited for: in vain is what was. */
+START_TEST(a_hold_that_was_not_awaited_is_awaited_for_30_ms)
+{
+    tarn_graph *graph = unit_graph(pool, stream, 4 * MIB, NULL);
+    tn_cu_graph clone = test_clone(graph->driver_graph);
+
+    ck_assert_int_eq(await_ms(NULL, TN_AWAIT_POSSIBLE), 0);
+    OK(tarn_graph_destroy(graph));
+    (void)await_ms(pool, TN_AWAIT_EXPECTED);
+    ck_assert_int_eq(await_ms(NULL, TN_AWAIT_POSSIBLE), 30);
+    test_destroy_graph(clone);
+}
+END_TEST
+
 START_TEST(the_last_holds_of_a_pool_are_awaited_for_a_second)
 {
     tn_cu_graph clone = leave_clone();
@@ -176,6 +190,7 @@ int main(void)
     tcase_add_loop_test(tcase, an_expected_hold_is_awaited_in_vain_for_200_ms_and_once, 0, 2);
     tcase_add_test(tcase, a_replay_of_its_pool_may_be_one_of_an_expected_hold);
     tcase_add_test(tcase, a_hold_that_may_go_is_awaited_for_30_ms_and_then_for_5);
+    tcase_add_test(tcase, a_hold_that_was_not_awaited_is_awaited_for_30_ms);
     tcase_add_test(tcase, the_last_holds_of_a_pool_are_awaited_for_a_second);
     tcase_add_loop_test(tcase, on_a_gpu_that_is_not_well_holds_are_awaited_for_50_ms, 0, 2);
     suite_add_tcase(suite, tcase);
