@@ -2,6 +2,7 @@
 #include "api/call.h"
 #include "graphs/guard.h"
 #include "inspect/audit.h"
+#include "pools/sweep.h"
 
 static const tarn_audit_options default_options = TARN_AUDIT_OPTIONS_INIT;
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/call.h"
 #include "base/host.h"
+#include "pools/janitor.h"
 #include "tarn/checkpoint.h"
 
 tarn_status tarn_checkpoint_take(tarn_pool *pool, tarn_contents contents, tarn_stream stream,

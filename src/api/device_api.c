@@ -7,7 +7,10 @@
 #include "base/environment.h"
 #include "driver/pinned.h"
 #include "observe/stats.h"
+#include "pools/janitor.h"
+#include "pools/opening.h"
 #include "pools/reclaim.h"
+#include "pools/sweep.h"
 #include "tarn/device.h"
 #include "tarn/version.h"
 
@@ -151,7 +154,8 @@ tarn_status tarn_device_collect(tarn_device *device)
         return call.status;
     status = tn_enter_device(device);
     if (status == TARN_OK)
-        tn_device_collect(device);
+        tn_device_reap(device);
+    tn_device_collect(device);
     return tn_leave(status);
 }
 

@@ -3,6 +3,7 @@
 #include "graphs/guard.h"
 #include "graphs/replay.h"
 #include "graphs/update.h"
+#include "pools/janitor.h"
 #include "tarn/graph.h"
 
 /* A pool whose handle was given up may go when a claim on it ends. */

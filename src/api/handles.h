@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* handles.h -- checks that every API function begins with.
  *
- * A handle is known by its magic number, which is small enough to stand in an instruction: records are recycled, never
- * freed, so a stale pointer can be looked at. A pool whose handle was released is not a handle any more. */
+ * pools/entry.h says how a handle is known, and has the checks of devices and pools. */
 #ifndef TARN_API_HANDLES_H
 #define TARN_API_HANDLES_H
 
@@ -13,31 +12,13 @@
 #include "base/user_code.h"
 #include "checkpoint/state.h"
 #include "graphs/capture.h"
+#include "pools/entry.h"
+#include "pools/janitor.h"
 #include "tarn/stats.h"
-
-static inline tarn_status tn_bad_handle(const char *kind)
-{
-    if (tn_is_forked())
-        return tn_fork_refuse();
-    tn_user_code_check();
-    return tn_fail(TARN_ERR_INVALID_HANDLE, "the %s handle is null, of another kind, or destroyed",
-                   kind);
-}
 
 static inline tarn_status tn_bad_argument(const char *what)
 {
     return tn_fail(TARN_ERR_INVALID_ARGUMENT, "%s", what);
-}
-
-static inline bool tn_is_device(tarn_device *device)
-{
-    return device != NULL && atomic_load(&device->magic) == TN_DEVICE_MAGIC;
-}
-
-static inline bool tn_is_pool(tarn_pool *pool)
-{
-    return pool != NULL && atomic_load(&pool->magic) == TN_POOL_MAGIC &&
-           !atomic_load_explicit(&pool->released, memory_order_relaxed);
 }
 
 static inline bool tn_is_capture(tarn_capture *capture)
@@ -77,15 +58,6 @@ static inline tarn_status tn_check_report(tarn_report_format format, const char 
     if ((unsigned)format > TARN_REPORT_JSON)
         return tn_bad_argument("format is not one of tarn_report_format");
     return TARN_OK;
-}
-
-/* For calls that use the device: reaps what is gone, and refuses a device that is lost. */
-static inline tarn_status tn_enter_device(tarn_device *device)
-{
-    if (tn_device_is_quiet(device))
-        return TARN_OK;
-    tn_device_reap(device);
-    return tn_gpu_check(&device->gpu);
 }
 
 /* For calls that release something of a pool: a pool whose handle was given up may now go. */

@@ -4,14 +4,16 @@
 #include "api/call.h"
 #include "base/host.h"
 #include "driver/mapping.h"
-#include "graphs/broken.h"
+#include "graphs/serve.h"
 #include "heap/bins.h"
 #include "observe/check.h"
 #include "observe/stats.h"
+#include "pools/await.h"
 #include "pools/end.h"
 #include "pools/grow.h"
+#include "pools/janitor.h"
 #include "pools/reclaim.h"
-#include "pools/reserve.h"
+#include "pools/route.h"
 #include "tarn/pool.h"
 
 /* What the options' memory is to be; asks the driver. */
@@ -66,8 +68,10 @@ tarn_status tarn_pool_create(tarn_device *device, const tarn_pool_options *optio
     status = tn_enter_device(device);
     if (status == TARN_OK)
         status = read_properties(device, &chosen, &settings);
-    if (status == TARN_OK)
+    if (status == TARN_OK) {
+        tn_device_bound_released(device);
         status = tn_pool_create(device, &settings, pool);
+    }
     return tn_leave(status);
 }
 
@@ -81,6 +85,7 @@ tarn_status tarn_pool_destroy(tarn_pool *pool)
         return call.status;
     if (pool->is_default)
         return tn_fail(TARN_ERR_WRONG_STATE, "the default pool goes with its device");
+    tn_await_holds(pool->device, pool, TN_AWAIT_LAST);
     return tn_leave(tn_pool_destroy(pool));
 }
 
@@ -104,7 +109,6 @@ tarn_status tarn_pool_release(tarn_pool *pool)
 
 tarn_status tarn_pool_reserve(tarn_pool *pool, size_t bytes, tarn_stream stream)
 {
-    struct tn_stream_state state;
     tarn_status status;
     TN_CALL(call);
 
@@ -114,16 +118,7 @@ tarn_status tarn_pool_reserve(tarn_pool *pool, size_t bytes, tarn_stream stream)
         return tn_bad_argument("no device holds as many bytes as asked for");
     status = tn_enter_device(pool->device);
     if (status == TARN_OK)
-        status = tn_stream_look(&pool->device->gpu, stream, &state);
-    if (status == TARN_OK && state.broken)
-        status = tn_broken_refuse(pool->device, stream,
-                                  (struct tn_hold_call){"tarn_pool_reserve", bytes, false},
-                                  "nothing can be reserved on it");
-    if (status == TARN_OK && pool->is_default && state.order.capture_id != 0)
-        status = tn_fail(TARN_ERR_UNROUTED, "the stream is being captured, and the default pool "
-                                            "does not serve captures");
-    if (status == TARN_OK)
-        status = tn_pool_reserve(pool, bytes, stream, state.order);
+        status = tn_serve_reserve(pool, bytes, stream);
     return tn_leave(status);
 }
 
@@ -153,7 +148,7 @@ tarn_status tarn_pool_set_limit(tarn_pool *pool, size_t bytes)
     if (!tn_call_pool(&call, pool))
         return call.status;
     tn_pool_lock(pool);
-    pool->limit_bytes = bytes;
+    pool->limit.bytes = bytes;
     tn_pool_unlock(pool);
     return tn_leave(TARN_OK);
 }

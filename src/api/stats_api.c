@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "pools/janitor.h"
 #include "tarn/stats.h"
 
 #include "api/call.h"

@@ -21,7 +21,8 @@ void tn_contract_failed(const char *file, int line, const char *text);
 #define TN_ASSERT(expression)                                                                      \
     ((expression) ? (void)0 : tn_contract_failed(__FILE__, __LINE__, #expression))
 #else
-#define TN_ASSERT(expression) ((void)sizeof(expression))
+/* Negated, for a bit-field has no size of its own. */
+#define TN_ASSERT(expression) ((void)sizeof(!(expression)))
 #endif
 
 #endif

@@ -102,6 +102,9 @@ void tn_lock_release_second_spin(struct tn_spin *lock);
  * for assertions alone. */
 bool tn_lock_held(enum tn_rank rank);
 
+/* True when this thread holds that very lock; else as above, and true in a child of fork(), where no lock is taken. */
+bool tn_lock_is_held(const struct tn_lock *lock);
+
 /* True when this thread holds no lock at all; always true where nothing is recorded. */
 bool tn_lock_none_held(void);
 

@@ -35,9 +35,15 @@ static inline void tn_spin_acquire(struct tn_spin *lock)
         tn_spin_wait(lock);
 }
 
+/* For assertions: somebody has it. */
+static inline bool tn_spin_is_taken(const struct tn_spin *lock)
+{
+    return atomic_load_explicit(&lock->taken, memory_order_relaxed) != 0;
+}
+
 static inline void tn_spin_release(struct tn_spin *lock)
 {
-    TN_ASSERT(atomic_load_explicit(&lock->taken, memory_order_relaxed) != 0);
+    TN_ASSERT(tn_spin_is_taken(lock));
     atomic_store_explicit(&lock->taken, 0, memory_order_release);
 }
 

@@ -53,6 +53,7 @@ static struct plan plan_memory(tarn_contents kind, uint64_t count, uint64_t byte
     plan.device_bytes = plan.items + count * sizeof(struct tn_contents_item);
     plan.pinned_items = kind == TARN_CONTENTS_HOST ? bytes : 0;
     plan.pinned_bytes = plan.pinned_items + count * sizeof(struct tn_contents_item);
+    TN_ASSERT(plan.items % TN_BLOCK_BYTES_MIN == 0 && plan.items >= plan.digests);
     return plan;
 }
 
@@ -85,6 +86,7 @@ static struct tn_block *lock_memory(tarn_device *device, void *memory)
     tarn_pool *pool = device->default_pool;
     struct tn_block *block;
 
+    TN_ASSERT(tn_lock_none_held());
     tn_pool_lock(pool);
     block = tn_live_find(pool, (uint64_t)(uintptr_t)memory);
     TN_ASSERT(block != NULL && block->state == TN_BLOCK_LIVE); /* nobody else frees it */
@@ -104,6 +106,7 @@ static void free_contents(tarn_checkpoint *checkpoint)
 {
     tarn_device *device = checkpoint->pool->device;
 
+    TN_ASSERT(atomic_load(&device->contents_bytes) >= checkpoint->contents_bytes);
     atomic_fetch_sub(&device->contents_bytes, checkpoint->contents_bytes);
     free_memory(device, checkpoint->contents);
     checkpoint->contents = NULL;
@@ -148,12 +151,13 @@ static void note_copies(tarn_checkpoint *checkpoint, bool stays)
 {
     tarn_pool *pool = checkpoint->pool;
     const struct tn_gpu *gpu = &pool->device->gpu;
-    bool others = !tn_gpu_is_proven(gpu, pool->saved_stamp) &&
-                  !tn_order_equal(pool->saved_order, checkpoint->order);
+    bool others = !tn_gpu_is_proven(gpu, pool->copies.saved_stamp) &&
+                  !tn_order_equal(pool->copies.saved_order, checkpoint->order);
 
-    pool->saver = others || !stays ? NULL : checkpoint;
-    pool->saved_order = others ? TN_ORDER_NONE : checkpoint->order;
-    pool->saved_stamp = tn_gpu_epoch(gpu);
+    TN_ASSERT(tn_pool_is_locked(pool));
+    pool->copies.saver = others || !stays ? NULL : checkpoint;
+    pool->copies.saved_order = others ? TN_ORDER_NONE : checkpoint->order;
+    pool->copies.saved_stamp = tn_gpu_epoch(gpu);
 }
 
 /* Enqueues the table, the zeros that digests begin with, the copies and the event behind them. */
@@ -180,6 +184,8 @@ tarn_status tn_contents_take_room(tarn_checkpoint *checkpoint, uint64_t count, u
     struct plan plan = plan_memory(checkpoint->kind, count, bytes);
     tarn_status status = tn_kernels_load(gpu, stream);
 
+    TN_ASSERT(tn_lock_none_held());
+    TN_ASSERT(checkpoint->contents == NULL && count > 0);
     if (status == TARN_OK)
         status = tn_event_create(gpu, stream, &checkpoint->used);
     if (status != TARN_OK)
@@ -212,6 +218,7 @@ tarn_status tn_contents_save(tarn_checkpoint *checkpoint, tarn_stream stream)
     uint64_t device = (uint64_t)(uintptr_t)checkpoint->contents;
     tarn_status status;
 
+    TN_ASSERT(tn_pool_is_locked(checkpoint->pool));
     TN_ASSERT(checkpoint->block_count > 0 && tn_contents_fit(checkpoint));
     checkpoint->saved =
         checkpoint->kind == TARN_CONTENTS_HOST ? (uint64_t)(uintptr_t)pinned : device;
@@ -232,6 +239,7 @@ void tn_contents_drop_room(tarn_checkpoint *checkpoint, bool idle)
 {
     struct tn_gpu *gpu = &checkpoint->pool->device->gpu;
 
+    TN_ASSERT(tn_lock_none_held());
     if (checkpoint->contents == NULL)
         return;
     free_contents(checkpoint); /* copies under way are ordered before its reuse on their stream */
@@ -248,7 +256,7 @@ void tn_contents_add_use(tarn_checkpoint *checkpoint, struct tn_use *use)
     tarn_pool *pool = checkpoint->pool->device->default_pool;
     struct tn_block *block = lock_memory(pool->device, checkpoint->contents);
 
-    tn_use_add(pool, block, use);
+    tn_use_add(&pool->device->streams, block, use);
     tn_pool_unlock(pool);
 }
 
@@ -256,6 +264,7 @@ void tn_contents_add_use(tarn_checkpoint *checkpoint, struct tn_use *use)
  * that has ended; the pool's lock is held. */
 static bool is_ordered(const tarn_checkpoint *checkpoint)
 {
+    TN_ASSERT(tn_pool_is_locked(checkpoint->pool));
     return checkpoint->used != NULL ||
            tn_gpu_is_proven(&checkpoint->pool->device->gpu, checkpoint->used_stamp);
 }
@@ -266,6 +275,7 @@ tarn_status tn_contents_prepare(tarn_checkpoint *checkpoint, tarn_stream stream)
     bool ordered;
     tarn_status status = tn_kernels_load(&pool->device->gpu, stream);
 
+    TN_ASSERT(tn_lock_none_held());
     if (status != TARN_OK)
         return status;
     tn_pool_lock(pool);
@@ -277,6 +287,7 @@ tarn_status tn_contents_prepare(tarn_checkpoint *checkpoint, tarn_stream stream)
 /* Orders the stream behind the last work on the contents; the pool's lock is held. */
 static tarn_status follow(tarn_checkpoint *checkpoint, tarn_stream stream, struct tn_order order)
 {
+    TN_ASSERT(tn_pool_is_locked(checkpoint->pool));
     if (tn_order_equal(order, checkpoint->last_order))
         return TARN_OK;
     if (!is_ordered(checkpoint))
@@ -293,6 +304,8 @@ tarn_status tn_contents_load(tarn_checkpoint *checkpoint, tarn_stream stream, st
     struct tn_gpu *gpu = &checkpoint->pool->device->gpu;
     tarn_status status = follow(checkpoint, stream, order);
 
+    TN_ASSERT(tn_pool_is_locked(checkpoint->pool));
+    TN_ASSERT(checkpoint->contents != NULL);
     if (status == TARN_OK)
         status = tn_kernel_contents(gpu, stream, &checkpoint->table, 0, TN_CONTENTS_COPY);
     if (status != TARN_OK)
@@ -300,11 +313,11 @@ tarn_status tn_contents_load(tarn_checkpoint *checkpoint, tarn_stream stream, st
     /* The bytes will change: nothing may fail any more. */
     checkpoint->last_order = order;
     checkpoint->used_stamp = tn_gpu_epoch(gpu);
-    checkpoint->pool->restored = checkpoint;
-    checkpoint->pool->restored_order = order; /* behind the copies before: see plan.c */
-    checkpoint->pool->restored_stamp = checkpoint->used_stamp;
+    checkpoint->pool->copies.restored = checkpoint;
+    checkpoint->pool->copies.restored_order = order; /* behind the copies before: see plan.c */
+    checkpoint->pool->copies.restored_stamp = checkpoint->used_stamp;
     (void)tn_event_renew(gpu, &checkpoint->used, stream);
-    status = tn_use_record(checkpoint->pool->device, use);
+    status = tn_use_record(&checkpoint->pool->device->streams, use);
     (void)status; /* not recorded, its end is proven by a wait */
     return TARN_OK;
 }
@@ -325,6 +338,7 @@ static tarn_status begin_verification(const tarn_checkpoint *checkpoint, tarn_st
         .requested = bytes, .alignment = TN_BLOCK_BYTES_MIN, .order = order};
     tarn_status status = tn_event_create(&device->gpu, stream, &made->done);
 
+    TN_ASSERT(tn_lock_none_held());
     if (status != TARN_OK)
         return status;
     status = tn_pinned_take(&device->gpu, 2 * bytes, &made->answers);
@@ -360,6 +374,7 @@ static tarn_status run_verification(tarn_checkpoint *checkpoint, tarn_stream str
     unsigned char *answers = made->answers->address;
     tarn_status status;
 
+    TN_ASSERT(made->answers->bytes >= 2 * bytes);
     tn_pool_lock(pool);
     status = follow(checkpoint, stream, order);
     tn_pool_unlock(pool);
@@ -409,6 +424,7 @@ tarn_status tn_contents_verify(tarn_checkpoint *checkpoint, tarn_stream stream,
     struct verification made;
     tarn_status status;
 
+    TN_ASSERT(tn_lock_none_held());
     if (checkpoint->contents == NULL)
         return TARN_OK; /* of no blocks */
     status = tn_contents_prepare(checkpoint, stream);
@@ -430,6 +446,7 @@ void tn_contents_drop(tarn_checkpoint *checkpoint)
 {
     struct tn_gpu *gpu = &checkpoint->pool->device->gpu;
 
+    TN_ASSERT(tn_lock_none_held());
     if (checkpoint->contents == NULL)
         return;
     free_contents(checkpoint);

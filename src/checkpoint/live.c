@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "base/checked.h"
+#include "base/contract.h"
 #include "base/error.h"
 #include "base/host.h"
 #include "base/hot.h"
@@ -41,6 +42,8 @@ static bool check_expected(tarn_pool *pool, const tarn_expected *expected, struc
 {
     tarn_block missing;
 
+    TN_ASSERT(tn_pool_is_locked(pool));
+    TN_ASSERT(mark != 0);
     if (block == NULL || block->state != TN_BLOCK_LIVE || block->mark == mark) {
         missing =
             (tarn_block){.address = (void *)(uintptr_t)expected->address, .bytes = expected->bytes};
@@ -101,6 +104,7 @@ static bool find_expected(tarn_pool *pool, const tarn_expected *expected, size_t
     size_t look_ups = 1; /* twice as many each time that none follow */
     size_t i = 0;
 
+    TN_ASSERT(tn_pool_is_locked(pool));
     while (i < count) {
         struct tn_block *block = NULL;
         size_t end = i + tn_min(count - i, look_ups);
@@ -128,9 +132,10 @@ static bool find_differences(tarn_pool *pool, const tarn_expected *expected, siz
 
     if (!find_expected(pool, expected, count, mark, &found, diff))
         return false;
+    TN_ASSERT(found <= pool->counters.live_count); /* P8 */
     if (found == pool->counters.live_count)
         return true; /* nothing is unexpected */
-    for (struct tn_block *block = tn_live_first(pool->segments); block != NULL;
+    for (struct tn_block *block = tn_live_first(pool->segments.first); block != NULL;
          block = tn_live_next(block)) {
         if (block->state == TN_BLOCK_LIVE && block->mark != mark &&
             !add(diff, TARN_DIFFERENCE_UNEXPECTED, tn_describe_block(pool, block), 0))
@@ -145,6 +150,7 @@ static void look_elsewhere(tarn_pool *pool, tarn_difference *difference)
     tarn_pool *other;
     struct tn_block *block;
 
+    TN_ASSERT(tn_lock_none_held());
     if (difference->kind != TARN_DIFFERENCE_MISSING ||
         tn_pool_lock_block((uint64_t)(uintptr_t)difference->block.address, true, &other, &block) !=
             TARN_OK)
@@ -175,6 +181,7 @@ tarn_status tn_pool_check_live(tarn_pool *pool, const tarn_expected *expected,
     tarn_live_diff *made = tn_host_alloc(1, sizeof *made);
     bool complete;
 
+    TN_ASSERT(tn_lock_none_held());
     if (made == NULL)
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a comparison");
     tn_pool_lock(pool);

@@ -30,21 +30,16 @@
 #include "base/error.h"
 #include "base/host.h"
 #include "checkpoint/state.h"
+#include "claims/watch.h"
 #include "graphs/replay.h"
 #include "pools/arenas.h"
 #include "pools/device.h"
-#include "pools/watch.h"
 
 enum { AHEAD = 16 }; /* saved blocks: some hundred nanoseconds */
 
 static tarn_status no_memory(void)
 {
     return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory to restore a checkpoint");
-}
-
-static enum tn_heap_kind kind_of(const struct tn_saved_block *saved)
-{
-    return tn_saved_bytes(saved) <= TN_SMALL_BYTES_MAX ? TN_HEAP_SMALL : TN_HEAP_LARGE;
 }
 
 struct tn_order tn_plan_order(const struct tn_plan *plan, const struct tn_saved_block *saved)
@@ -57,9 +52,10 @@ struct tn_order tn_plan_order(const struct tn_plan *plan, const struct tn_saved_
 struct tn_heap *tn_plan_home(struct tn_plan *plan, const struct tn_saved_block *saved)
 {
     struct tn_order order = tn_plan_order(plan, saved);
-    enum tn_heap_kind kind = kind_of(saved);
+    enum tn_heap_kind kind = tn_kind_of(tn_saved_bytes(saved));
     struct tn_arena *arena = NULL;
 
+    TN_ASSERT(tn_pool_is_locked(plan->pool));
     if (plan->homes[kind] != NULL && tn_order_equal(order, plan->home_order))
         return plan->homes[kind]; /* blocks of one order often follow each other */
     if (order.capture_id == 0)    /* those of captures end with them */
@@ -69,12 +65,14 @@ struct tn_heap *tn_plan_home(struct tn_plan *plan, const struct tn_saved_block *
     plan->home_order = order;
     plan->homes[TN_HEAP_SMALL] = &arena->heaps[TN_HEAP_SMALL];
     plan->homes[TN_HEAP_LARGE] = &arena->heaps[TN_HEAP_LARGE];
+    TN_ASSERT(plan->homes[kind]->kind == kind); /* P20 */
     return plan->homes[kind];
 }
 
 /* Makes sure that the restore's own stream has an arena when a block of it comes back. */
 static bool make_home(struct tn_plan *plan, const struct tn_saved_block *saved)
 {
+    TN_ASSERT(tn_pool_is_locked(plan->pool));
     if (plan->is_at_home || !tn_order_equal(tn_plan_order(plan, saved), plan->order))
         return true;
     plan->is_at_home = tn_arena_get(plan->pool, plan->order) != NULL;
@@ -108,11 +106,12 @@ static void follow_copies(struct tn_plan *plan)
 {
     const tarn_pool *pool = plan->pool;
 
-    if (tn_order_equal(pool->restored_order, plan->order) ||
-        tn_gpu_is_proven(&pool->device->gpu, pool->restored_stamp))
+    TN_ASSERT(tn_pool_is_locked(pool));
+    if (tn_order_equal(pool->copies.restored_order, plan->order) ||
+        tn_gpu_is_proven(&pool->device->gpu, pool->copies.restored_stamp))
         return;
-    if (can_follow(plan, pool->restored))
-        plan->follows = pool->restored != plan->checkpoint;
+    if (can_follow(plan, pool->copies.restored))
+        plan->follows = pool->copies.restored != plan->checkpoint;
     else
         plan->needs_wait = true;
 }
@@ -123,11 +122,12 @@ static void follow_saves(struct tn_plan *plan)
 {
     const tarn_pool *pool = plan->pool;
 
-    if (tn_order_equal(pool->saved_order, plan->order) ||
-        tn_gpu_is_proven(&pool->device->gpu, pool->saved_stamp))
+    TN_ASSERT(tn_pool_is_locked(pool));
+    if (tn_order_equal(pool->copies.saved_order, plan->order) ||
+        tn_gpu_is_proven(&pool->device->gpu, pool->copies.saved_stamp))
         return;
-    if (can_follow(plan, pool->saver))
-        plan->follows_save = pool->saver != plan->checkpoint;
+    if (can_follow(plan, pool->copies.saver))
+        plan->follows_save = pool->copies.saver != plan->checkpoint;
     else
         plan->needs_wait = true;
 }
@@ -137,6 +137,7 @@ static bool chunk_may_be_in_use(const struct tn_plan *plan, const struct tn_chun
 {
     const struct tn_arena *arena = chunk->heap->arena;
 
+    TN_ASSERT(arena != NULL);
     if (chunk->hold_count > 0 && replays_may_run(plan))
         return true;
     if (arena != &plan->pool->idle && arena->order.stream_id == plan->order.stream_id)
@@ -150,6 +151,7 @@ static bool has_other_users(const struct tn_plan *plan, const struct tn_block *b
     bool others = !tn_block_is_of(block, plan->order) ||
                   !tn_order_equal(block->heap->arena->order, plan->order);
 
+    TN_ASSERT(block->state == TN_BLOCK_LIVE || block->state == TN_BLOCK_PENDING);
     for (const struct tn_use *use = tn_block_uses(block); use != NULL && !others; use = use->next)
         others = !tn_order_equal(use->order, plan->order);
     return others;
@@ -166,9 +168,10 @@ static bool kept_may_be_in_use(const struct tn_plan *plan, const struct tn_block
 {
     const struct tn_chunk *chunk;
 
+    TN_ASSERT(block->state == TN_BLOCK_LIVE);
     if (live_may_be_in_use(plan, block))
         return true;
-    if (tn_gpu_is_proven(&plan->pool->device->gpu, plan->pool->revived_stamp) ||
+    if (tn_gpu_is_proven(&plan->pool->device->gpu, plan->pool->copies.revived_stamp) ||
         !has_other_users(plan, block))
         return false;
     for (uint64_t at = block->offset; at < tn_block_end(block); at = tn_chunk_end(chunk)) {
@@ -181,6 +184,7 @@ static bool kept_may_be_in_use(const struct tn_plan *plan, const struct tn_block
 
 static bool pending_may_be_in_use(const struct tn_plan *plan, const struct tn_block *block)
 {
+    TN_ASSERT(block->state == TN_BLOCK_PENDING);
     return has_other_users(plan, block) &&
            !tn_gpu_is_proven(&plan->pool->device->gpu, tn_block_cold(block)->pending_stamp);
 }
@@ -188,6 +192,7 @@ static bool pending_may_be_in_use(const struct tn_plan *plan, const struct tn_bl
 /* Whether graphs that kept the PENDING block may still run: replays are no uses of it. */
 static bool graphs_may_use(const struct tn_plan *plan, const struct tn_block *block)
 {
+    TN_ASSERT(block->state == TN_BLOCK_PENDING);
     return !tn_gpu_is_proven(&plan->pool->device->gpu, tn_block_cold(block)->kept_stamp);
 }
 
@@ -202,6 +207,7 @@ static bool has_visit(const struct tn_plan *plan, const tarn_pool *pool)
 
 static bool add_visit(struct tn_plan *plan, tarn_pool *pool)
 {
+    TN_ASSERT(plan->visit_count <= plan->visit_capacity);
     if (has_visit(plan, pool))
         return true;
     if (!tn_host_grow((void **)&plan->visits, &plan->visit_capacity, plan->visit_count + 1,
@@ -229,7 +235,9 @@ static bool visit_watchers(struct tn_plan *plan, const struct tn_block *block, b
  * are. */
 static tarn_status plan_freed(struct tn_plan *plan)
 {
-    for (struct tn_block *block = tn_live_first(plan->pool->segments); block != NULL;
+    TN_ASSERT(tn_pool_is_locked(plan->pool));
+    TN_ASSERT(plan->mark != 0);
+    for (struct tn_block *block = tn_live_first(plan->pool->segments.first); block != NULL;
          block = tn_live_next(block)) {
         if (block->state != TN_BLOCK_LIVE || block->mark == plan->mark)
             continue;
@@ -244,12 +252,13 @@ static tarn_status plan_freed(struct tn_plan *plan)
 static bool has_shared_blocks(const struct tn_plan *plan)
 {
     return plan->watched || atomic_load(&plan->pool->device->streams.known_count) > 0 ||
-           plan->pool->arena_count > 1 || plan->pool->idle.heaps[TN_HEAP_SMALL].mapped_bytes > 0 ||
+           plan->pool->arenas.count > 1 || plan->pool->idle.heaps[TN_HEAP_SMALL].mapped_bytes > 0 ||
            plan->pool->idle.heaps[TN_HEAP_LARGE].mapped_bytes > 0;
 }
 
 static void begin_settlement(struct tn_plan *plan)
 {
+    TN_ASSERT(tn_pool_is_locked(plan->pool));
     plan->settlement = (struct tn_settlement){
         .pool = plan->pool,
         .stream = plan->stream,
@@ -269,6 +278,7 @@ static bool add_hole(struct tn_plan *plan, const struct tn_block *unmapped, stru
     uint64_t to = tn_min(tn_round_up(end, TN_PAGE_BYTES), tn_block_end(unmapped));
     struct tn_hole *last = plan->hole_count > 0 ? &plan->holes[plan->hole_count - 1] : NULL;
 
+    TN_ASSERT(unmapped->state == TN_BLOCK_UNMAPPED);
     if (last != NULL && last->segment == unmapped->segment) {
         from = tn_max(from, last->offset + last->bytes); /* C5 */
         plan->needs_cold = plan->needs_cold || last->heap != heap;
@@ -278,6 +288,7 @@ static bool add_hole(struct tn_plan *plan, const struct tn_block *unmapped, stru
     if (!tn_host_grow((void **)&plan->holes, &plan->hole_capacity, plan->hole_count + 1,
                       sizeof *plan->holes))
         return false;
+    TN_ASSERT(from % TN_PAGE_BYTES == 0 && to % TN_PAGE_BYTES == 0);
     plan->holes[plan->hole_count] = (struct tn_hole){unmapped->segment, heap, from, to - from};
     plan->hole_count += 1;
     plan->hole_bytes += to - from;
@@ -333,7 +344,8 @@ static void plan_reach(struct tn_plan *plan, const struct tn_run *run,
     struct tn_run changed = *run;
     const struct tn_arena *heir;
 
-    *reach = (struct tn_reach){*run, home, plan->pool->hold_count > 0 && tn_run_is_held(run)};
+    TN_ASSERT(run->begin < run->end);
+    *reach = (struct tn_reach){*run, home, plan->pool->holds.count > 0 && tn_run_is_held(run)};
     if (before.run.segment == run->segment && run->begin < before.run.end &&
         before.run.begin < run->end) {
         *reach = (struct tn_reach){
@@ -347,6 +359,7 @@ static void plan_reach(struct tn_plan *plan, const struct tn_run *run,
             tn_run_close(&changed, inside);
         }
     }
+    TN_ASSERT(reach->run.begin <= run->begin && run->end <= reach->run.end);
     heir = reach->held ? &plan->pool->idle : reach->home;
     plan->needs_wait = plan->needs_wait || !tn_handover_is_proven(plan->pool, &changed, inside,
                                                                   heir, plan->idle_sequence);
@@ -372,6 +385,7 @@ static tarn_status plan_range(struct tn_plan *plan, const struct tn_saved_block 
     struct tn_block *block = *cursor;
     struct tn_heap *home;
 
+    TN_ASSERT(block->segment == run.segment && block->offset <= run.begin);
     if (!make_home(plan, saved))
         return no_memory();
     home = tn_plan_home(plan, saved);
@@ -432,9 +446,10 @@ static bool plan_place(struct tn_plan *plan, const struct tn_saved_block *saved,
     struct tn_chunk *last = NULL;
     struct tn_run run = {block->segment, block->offset, tn_block_end(block)};
 
+    TN_ASSERT(block->state == TN_BLOCK_FREE);
     if (!make_home(plan, saved))
         return false;
-    if (plan->pool->hold_count > 0 || block->heap != tn_plan_home(plan, saved) ||
+    if (plan->pool->holds.count > 0 || block->heap != tn_plan_home(plan, saved) ||
         !tn_order_equal(block->heap->arena->order, tn_plan_order(plan, saved)))
         return true;
     *chunk = tn_segment_chunk_at(block->segment, block->offset);
@@ -444,6 +459,7 @@ static bool plan_place(struct tn_plan *plan, const struct tn_saved_block *saved,
         run.begin = tn_min(run.begin, last->offset);
         run.end = tn_chunk_end(last);
     }
+    TN_ASSERT(last->heap == block->heap); /* P2 */
     plan_reach(plan, &run, block, block->heap->arena);
     plan->seen_run = saved->run;
     plan->seen_chunk = last;
@@ -457,6 +473,7 @@ static inline bool add_place(struct tn_plan *plan, struct tn_chunk *chunk)
 {
     struct tn_span *last = plan->span_count > 0 ? &plan->spans[plan->span_count - 1] : NULL;
 
+    TN_ASSERT(chunk->heap != NULL);
     if (last != NULL && last->chunk == chunk && last->end == plan->revived_count) {
         last->end += 1;
         return true;
@@ -479,6 +496,7 @@ static tarn_status plan_revival(struct tn_plan *plan, size_t index, bool is_free
     struct tn_chunk *chunk = NULL;
     const struct tn_segment *segment;
 
+    TN_ASSERT(plan->revived_count < plan->checkpoint->block_count);
     if (plan->revived == NULL) {
         plan->revived = tn_host_alloc_unset(plan->checkpoint->block_count, sizeof *plan->revived);
         if (plan->revived == NULL)
@@ -490,7 +508,8 @@ static tarn_status plan_revival(struct tn_plan *plan, size_t index, bool is_free
         return no_memory();
     if (chunk != NULL && !add_place(plan, chunk))
         return no_memory();
-    plan->revived[plan->revived_count] = index; /* C5 */
+    TN_ASSERT(plan->revived_count == 0 || plan->revived[plan->revived_count - 1] < index); /* C5 */
+    plan->revived[plan->revived_count] = index;
     plan->revived_count += 1;
     if (chunk != NULL)
         return TARN_OK;
@@ -576,8 +595,9 @@ static tarn_status plan_blocks(struct tn_plan *plan)
         status = plan_freed(plan);
     plan->needs_wait = plan->needs_wait || plan->settlement.needs_wait;
     if (writes || plan->revived_count + plan->freed_count > 0) {
-        plan->needs_wait = plan->needs_wait ||
-                           !tn_gpu_is_proven(&plan->pool->device->gpu, plan->pool->unwatched_stamp);
+        plan->needs_wait =
+            plan->needs_wait ||
+            !tn_gpu_is_proven(&plan->pool->device->gpu, plan->pool->watches.unwatched_stamp);
         follow_copies(plan);
         follow_saves(plan);
     }
@@ -588,6 +608,7 @@ tarn_status tn_plan_make(struct tn_plan *plan)
 {
     tarn_status status = tn_checkpoint_check_pool(plan->pool);
 
+    TN_ASSERT(tn_pool_is_locked(plan->pool));
     begin_settlement(plan);
     plan->mark = tn_next_mark(plan->pool);
     plan->revived_count = 0;
@@ -596,7 +617,7 @@ tarn_status tn_plan_make(struct tn_plan *plan)
     plan->hole_bytes = 0;
     plan->record_count = 0;
     plan->visit_count = 0;
-    plan->watched = plan->pool->watched_count > 0;
+    plan->watched = plan->pool->watches.count > 0;
     plan->needs_cold = plan->checkpoint->stream_count > 0;
     plan->needs_wait = false;
     plan->meets_launch = false;
@@ -642,6 +663,7 @@ tarn_status tn_plan_visit(struct tn_plan *plan)
     tarn_status status = TARN_OK;
     size_t count = 0;
 
+    TN_ASSERT(tn_pool_is_locked(plan->pool));
     while (count < plan->visit_count && status == TARN_OK && !plan->needs_wait) {
         status = tn_replays_visit(plan->visits[count], &visit, &plan->needs_wait);
         plan->meets_launch = plan->needs_wait && tn_replays_are_launching(plan->visits[count]);
@@ -658,5 +680,6 @@ tarn_status tn_plan_visit(struct tn_plan *plan)
 
 void tn_plan_leave_visits(const struct tn_plan *plan, bool worked)
 {
+    TN_ASSERT(tn_pool_is_locked(plan->pool));
     leave_visits(plan, plan->visit_count, worked);
 }

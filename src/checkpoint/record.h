@@ -12,7 +12,7 @@
 
 #include "driver/kernel.h"
 #include "graphs/graph.h"
-#include "pools/use.h"
+#include "pools/pending.h"
 #include "tarn/checkpoint.h"
 
 /* What takes and restores move through the caches, so what blocks have in common stands apart. */

@@ -86,12 +86,13 @@ static bool list_freed(struct attempt *attempt)
     const struct tn_plan *plan = attempt->plan;
     size_t count = 0;
 
+    TN_ASSERT(tn_pool_is_locked(plan->pool));
     if (plan->freed_count == 0)
         return true;
     attempt->freed = tn_host_alloc(plan->freed_count, sizeof(struct tn_block *));
     if (attempt->freed == NULL)
         return false;
-    for (struct tn_segment *segment = plan->pool->segments; segment != NULL;
+    for (struct tn_segment *segment = plan->pool->segments.first; segment != NULL;
          segment = segment->next) {
         for (struct tn_block *block = segment->first_block; block != NULL; block = block->next) {
             if (block->state == TN_BLOCK_LIVE && block->mark != plan->mark) {
@@ -110,11 +111,13 @@ static struct tn_block *find_unmapped(const struct tn_hole *hole)
 
     while (tn_block_end(block) <= hole->offset)
         block = block->next;
+    TN_ASSERT(block->state == TN_BLOCK_UNMAPPED && block->offset <= hole->offset);
     return block;
 }
 
 static void unmap_holes(const struct tn_plan *plan, size_t count)
 {
+    TN_ASSERT(tn_pool_is_locked(plan->pool));
     for (size_t i = count; i-- > 0;)
         tn_heap_unmap_at(plan->pool, plan->holes[i].segment, plan->holes[i].offset,
                          plan->holes[i].bytes);
@@ -122,6 +125,7 @@ static void unmap_holes(const struct tn_plan *plan, size_t count)
 
 static tarn_status map_holes(const struct tn_plan *plan)
 {
+    TN_ASSERT(tn_pool_is_locked(plan->pool));
     for (size_t i = 0; i < plan->hole_count; i++) {
         const struct tn_hole *hole = &plan->holes[i];
         tarn_status status =
@@ -139,6 +143,7 @@ static tarn_status map_holes(const struct tn_plan *plan)
  * place. */
 static const struct tn_span *span_at(const struct tn_plan *plan, size_t i, size_t *next)
 {
+    TN_ASSERT(*next <= plan->span_count);
     if (*next == plan->span_count || plan->spans[*next].begin != i)
         return NULL;
     *next += 1;
@@ -147,6 +152,7 @@ static const struct tn_span *span_at(const struct tn_plan *plan, size_t i, size_
 
 static const struct tn_saved_block *saved_at(const struct tn_plan *plan, size_t i)
 {
+    TN_ASSERT(i < plan->revived_count);
     return &plan->checkpoint->blocks[plan->revived[i]];
 }
 
@@ -183,10 +189,11 @@ static tarn_status enqueue(const struct attempt *attempt)
     tarn_pool *pool = plan->pool;
     tarn_status status = TARN_OK;
 
+    TN_ASSERT(tn_pool_is_locked(pool));
     if (plan->follows)
-        status = tn_stream_wait(&pool->device->gpu, plan->stream, pool->restored->used);
+        status = tn_stream_wait(&pool->device->gpu, plan->stream, pool->copies.restored->used);
     if (status == TARN_OK && plan->follows_save)
-        status = tn_stream_wait(&pool->device->gpu, plan->stream, pool->saver->used);
+        status = tn_stream_wait(&pool->device->gpu, plan->stream, pool->copies.saver->used);
     if (status == TARN_OK)
         status = tn_settle_prepare(&plan->settlement);
     if (status == TARN_OK && attempt->use != NULL)
@@ -199,10 +206,12 @@ static tarn_status prepare(struct attempt *attempt)
     struct tn_plan *plan = attempt->plan;
     tarn_status status;
 
+    TN_ASSERT(tn_pool_is_locked(plan->pool));
+    TN_ASSERT(attempt->delta == NULL && attempt->freed == NULL);
     attempt->delta = make_delta(plan);
     if (attempt->delta == NULL || !list_freed(attempt) ||
         !tn_blocks_reserve(&plan->pool->store, plan->record_count + 2 * plan->settlement.count +
-                                                   2 * plan->pool->chunk_count) ||
+                                                   2 * plan->pool->chunks.count) ||
         (plan->needs_cold && !tn_blocks_add_cold(&plan->pool->store)))
         return no_memory();
     status =
@@ -244,6 +253,7 @@ static struct tn_block *find_over(const struct tn_run *run, struct tn_block *bel
 
     while (tn_block_end(block) <= run->begin)
         block = block->next;
+    TN_ASSERT(block->segment == run->segment && block->offset <= run->begin);
     return block;
 }
 
@@ -268,7 +278,7 @@ static struct tn_block *revive(struct tn_plan *plan, const struct tn_saved_block
     struct tn_block *block;
 
     end_pending(pool, find_over(&run, below), run.end);
-    if (pool->hold_count > 0 && goes_to_captures(&run, below))
+    if (pool->holds.count > 0 && goes_to_captures(&run, below))
         heap = &pool->idle.heaps[heap->kind]; /* no order's own heap may hand it out */
     tn_heap_take_over(pool, heap, find_over(&run, below), run.begin, run.end);
     block = tn_heap_carve(&pool->store, find_over(&run, below), run.begin, tn_saved_bytes(saved));
@@ -276,6 +286,7 @@ static struct tn_block *revive(struct tn_plan *plan, const struct tn_saved_block
     block->sequence = saved->sequence;
     tn_block_set_order(block, tn_plan_order(plan, saved));
     tn_pool_enter_live(pool, block);
+    TN_ASSERT(block->offset == run.begin && tn_block_end(block) == run.end);
     return block;
 }
 
@@ -286,6 +297,7 @@ static inline void finish_revival(struct attempt *attempt, size_t i,
 {
     const struct tn_plan *plan = attempt->plan;
 
+    TN_ASSERT(block->state == TN_BLOCK_LIVE && block->sequence == saved->sequence);
     if (attempt->uses != NULL) {
         tn_uses_give(block, attempt->uses[i]);
         attempt->uses[i] = NULL;
@@ -306,6 +318,7 @@ static inline void revive_span(struct attempt *attempt, const struct tn_span *sp
     const struct tn_plan *plan = attempt->plan;
     struct tn_chunk *chunk = span->chunk;
 
+    TN_ASSERT(span->end <= plan->revived_count);
     for (size_t i = span->begin; i < span->end; i++) {
         const struct tn_saved_block *saved = saved_at(plan, i);
 
@@ -335,6 +348,7 @@ static void free_others(const struct attempt *attempt)
     const struct tn_plan *plan = attempt->plan;
     tarn_block *freed = freed_of(plan, attempt->delta);
 
+    TN_ASSERT(tn_pool_is_locked(plan->pool));
     for (size_t i = 0; i < plan->freed_count; i++) {
         freed[i] = tn_describe_block(plan->pool, attempt->freed[i]);
         tn_pool_free_block(plan->pool, attempt->freed[i], false);
@@ -371,13 +385,15 @@ static void commit(struct attempt *attempt)
 {
     struct tn_plan *plan = attempt->plan;
 
+    TN_ASSERT(tn_pool_is_locked(plan->pool));
+    TN_ASSERT(!plan->needs_wait);
     revive_in_place(attempt);
     free_others(attempt);
     revive_elsewhere(attempt);
     attempt->delta->freed_count = plan->freed_count;
     attempt->delta->revived_count = plan->revived_count;
     if (plan->revived_count > 0)
-        plan->pool->revived_stamp = tn_gpu_epoch(&plan->pool->device->gpu);
+        plan->pool->copies.revived_stamp = tn_gpu_epoch(&plan->pool->device->gpu);
     tn_settle_commit(&plan->settlement);
     tn_idle_sort(plan->pool);
     tn_pool_order_free(plan->pool);
@@ -408,6 +424,7 @@ static tarn_status carry_out(const struct attempt *attempt, void **result)
     tarn_status status = tn_checkpoint_look_again(plan->pool, plan->stream,
                                                   plan->checkpoint->contents != NULL, plan->order);
 
+    TN_ASSERT(tn_pool_is_locked(plan->pool));
     if (status == TARN_OK)
         status = tn_plan_visit(plan);
     if (status == TARN_OK && plan->needs_wait)
@@ -436,6 +453,7 @@ static tarn_status restore_in_place(const struct attempt *attempt, void **result
     struct tn_plan *plan = attempt->plan;
     tarn_status status;
 
+    TN_ASSERT(tn_lock_none_held());
     tn_pool_lock(plan->pool);
     status = tn_plan_make(plan);
     *planned = status == TARN_OK && (plan->needs_wait || plan->hole_count > 0);
@@ -468,6 +486,7 @@ static tarn_status run(struct tn_plan *plan, struct tn_use *use, void **delta)
     const struct attempt attempt = {.plan = plan, .use = use};
     tarn_status status = TARN_OK;
 
+    TN_ASSERT(tn_lock_none_held());
     for (int waits = 0; waits <= WAITS_MAX; waits += !plan->meets_launch) {
         uint64_t sequence;
         bool planned;
@@ -505,12 +524,13 @@ tarn_status tn_checkpoint_restore(tarn_checkpoint *checkpoint, tarn_stream strea
     void *made = NULL;
     tarn_status status = tn_checkpoint_check_routes(plan.pool);
 
+    TN_ASSERT(tn_lock_none_held());
     if (status == TARN_OK)
         status = tn_checkpoint_look(plan.pool, stream, checkpoint->contents != NULL, &plan.order);
     if (status == TARN_OK && checkpoint->contents != NULL)
         status = tn_contents_prepare(checkpoint, stream);
     if (status == TARN_OK && checkpoint->contents != NULL)
-        status = tn_use_make(plan.pool->device, stream, plan.order, &use);
+        status = tn_use_make(&plan.pool->device->streams, stream, plan.order, &use);
     if (status != TARN_OK)
         return status;
     status = run(&plan, use, &made);
@@ -519,7 +539,7 @@ tarn_status tn_checkpoint_restore(tarn_checkpoint *checkpoint, tarn_stream strea
     if (use != NULL && status == TARN_OK)
         tn_contents_add_use(checkpoint, use);
     else if (use != NULL)
-        tn_use_end(plan.pool->device, use);
+        tn_use_end(&plan.pool->device->streams, use);
     tn_plan_fini(&plan);
     if (status == TARN_OK && delta != NULL)
         *delta = made;

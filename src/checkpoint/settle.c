@@ -14,23 +14,25 @@
 #include <stddef.h>
 
 #include "base/contract.h"
+#include "claims/body.h"
+#include "claims/watch.h"
 #include "pools/arenas.h"
-#include "pools/body.h"
 #include "pools/device.h"
 #include "pools/handover.h"
-#include "pools/watch.h"
 
 /* The numbers come round: then all marks are wiped. */
 uint16_t tn_next_mark(tarn_pool *pool)
 {
-    pool->last_mark = (uint16_t)(pool->last_mark + 1);
-    if (pool->last_mark != 0)
-        return pool->last_mark;
-    for (struct tn_segment *segment = pool->segments; segment != NULL; segment = segment->next) {
+    TN_ASSERT(tn_pool_is_locked(pool));
+    pool->copies.last_mark = (uint16_t)(pool->copies.last_mark + 1);
+    if (pool->copies.last_mark != 0)
+        return pool->copies.last_mark;
+    for (struct tn_segment *segment = pool->segments.first; segment != NULL;
+         segment = segment->next) {
         for (struct tn_block *block = segment->first_block; block != NULL; block = block->next)
             block->mark = 0;
     }
-    pool->last_mark = 1;
+    pool->copies.last_mark = 1;
     return 1;
 }
 
@@ -46,6 +48,7 @@ static enum fate fate_by_fence(const struct tn_settlement *settlement, struct tn
 {
     struct tn_streams *streams = &settlement->pool->device->streams;
 
+    TN_ASSERT(tn_pool_is_locked(settlement->pool));
     if (tn_fence_is_done(streams, fence))
         return GOES;
     return settlement->by_events && tn_fence_flush(streams, fence) ? GOES : NEEDS_WAIT;
@@ -79,6 +82,7 @@ static enum fate fate_by_uses(const struct tn_settlement *settlement, const stru
     struct tn_fence *fence = tn_block_fence(block);
     enum fate fate = fence != NULL ? fate_by_fence(settlement, fence) : GOES;
 
+    TN_ASSERT(block->state == TN_BLOCK_LIVE || block->state == TN_BLOCK_PENDING);
     for (const struct tn_use *use = tn_block_uses(block); use != NULL; use = use->next)
         fate = worse(fate, fate_by_use(settlement, block, use));
     return fate;
@@ -96,6 +100,7 @@ static enum fate fate_by_proofs(const struct tn_settlement *settlement,
     const struct tn_block_cold *cold = tn_block_cold(block);
     bool own = is_own(settlement, tn_block_order(block));
 
+    TN_ASSERT(block->state == TN_BLOCK_PENDING);
     if (tn_block_watches(block) != NULL || tn_pending_awaits_adoption(settlement->pool, block))
         return STAYS;
     if (!is_proven(settlement, cold->kept_stamp) ||
@@ -137,6 +142,8 @@ static bool may_be_used(const struct tn_settlement *settlement, const struct tn_
 
 static void decide(struct tn_settlement *settlement, struct tn_block *block, enum fate fate)
 {
+    TN_ASSERT(block->state == TN_BLOCK_LIVE || block->state == TN_BLOCK_PENDING);
+    TN_ASSERT(settlement->mark != 0);
     if (fate == NEEDS_WAIT && may_wait(settlement))
         settlement->needs_wait = true;
     block->mark = 0;
@@ -169,8 +176,8 @@ static void plan_retired(struct tn_settlement *settlement)
     const tarn_pool *pool = settlement->pool;
     enum fate fate = GOES;
 
-    for (const struct tn_arena *arena = pool->arenas; arena != NULL && pool->retired_count > 0;
-         arena = arena->next) {
+    for (const struct tn_arena *arena = pool->arenas.first;
+         arena != NULL && pool->arenas.retired_count > 0; arena = arena->next) {
         if (arena->fence == NULL)
             continue;
         fate = worse(fate, fate_by_fence(settlement, arena->fence));
@@ -178,18 +185,19 @@ static void plan_retired(struct tn_settlement *settlement)
             settlement->serves_captures ||
             !tn_fence_is_done(&settlement->pool->device->streams, arena->fence);
     }
-    settlement->ends_retired = fate == GOES && pool->retired_count > 0;
+    settlement->ends_retired = fate == GOES && pool->arenas.retired_count > 0;
     if (fate == NEEDS_WAIT && may_wait(settlement))
         settlement->needs_wait = true;
 }
 
 void tn_settle_plan(struct tn_settlement *settlement)
 {
+    TN_ASSERT(tn_pool_is_locked(settlement->pool));
     settlement->needs_wait = false;
     settlement->serves_captures = false;
     settlement->count = 0;
     plan_retired(settlement);
-    for (struct tn_block *block = settlement->pool->pending_first; block != NULL;
+    for (struct tn_block *block = settlement->pool->pending.first; block != NULL;
          block = tn_block_cold(block)->pending_next)
         decide(settlement, block,
                worse(fate_by_uses(settlement, block), fate_by_proofs(settlement, block)));
@@ -223,10 +231,11 @@ tarn_status tn_settle_prepare(const struct tn_settlement *settlement)
     const struct tn_fence *last = NULL;
     bool follows = true;
 
-    for (const struct tn_arena *arena = settlement->ends_retired ? pool->arenas : NULL;
+    TN_ASSERT(tn_pool_is_locked(pool));
+    for (const struct tn_arena *arena = settlement->ends_retired ? pool->arenas.first : NULL;
          arena != NULL && follows; arena = arena->next)
         follows = follow(settlement, arena->fence, &last);
-    for (const struct tn_block *block = pool->pending_first; block != NULL && follows;
+    for (const struct tn_block *block = pool->pending.first; block != NULL && follows;
          block = tn_block_cold(block)->pending_next) {
         if (block->mark == settlement->mark)
             follows = follow_uses(settlement, block, &last);
@@ -240,6 +249,7 @@ tarn_status tn_settle_prepare(const struct tn_settlement *settlement)
 static bool may_be_in_use(const struct tn_settlement *settlement, const struct tn_block *block,
                           const struct tn_fence **last)
 {
+    TN_ASSERT(block->state == TN_BLOCK_PENDING);
     if (block->sequence <= settlement->idle_sequence)
         return false;
     for (const struct tn_use *use = tn_block_uses(block); use != NULL; use = use->next) {
@@ -255,9 +265,11 @@ void tn_settle_commit(const struct tn_settlement *settlement)
     const struct tn_fence *last = NULL;
     struct tn_block *next;
 
+    TN_ASSERT(tn_pool_is_locked(pool));
+    TN_ASSERT(!settlement->needs_wait);
     if (settlement->ends_retired)
         tn_arenas_end_retired(pool, true);
-    for (struct tn_block *block = settlement->count > 0 ? pool->pending_first : NULL; block != NULL;
+    for (struct tn_block *block = settlement->count > 0 ? pool->pending.first : NULL; block != NULL;
          block = next) {
         next = tn_block_cold(block)->pending_next; /* C8 */
         if (block->mark == settlement->mark && tn_block_watches(block) == NULL &&

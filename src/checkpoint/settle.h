@@ -13,7 +13,7 @@
 #ifndef TARN_CHECKPOINT_SETTLE_H
 #define TARN_CHECKPOINT_SETTLE_H
 
-#include "pools/use.h"
+#include "pools/pending.h"
 
 struct tn_settlement {
     tarn_pool *pool; /* immutable, as the next ones */

@@ -9,6 +9,7 @@
 
 #include <stddef.h>
 
+#include "base/contract.h"
 #include "base/error.h"
 #include "base/host.h"
 #include "checkpoint/contents.h"
@@ -36,8 +37,9 @@ tarn_status tn_checkpoint_check_routes(tarn_pool *pool)
     bool routed;
     tarn_status status = TARN_OK;
 
+    TN_ASSERT(tn_lock_none_held());
     tn_pool_lock(pool);
-    routed = pool->route_count > 0;
+    routed = pool->claims.route_count > 0;
     tn_pool_unlock(pool);
     if (routed)
         status = tn_capture_look(pool, &captured);
@@ -46,14 +48,16 @@ tarn_status tn_checkpoint_check_routes(tarn_pool *pool)
 
 tarn_status tn_checkpoint_check_pool(const tarn_pool *pool)
 {
-    return pool->capture_count == 0 && pool->open_hold_count == 0 ? TARN_OK : refuse_capture(pool);
+    TN_ASSERT(tn_pool_is_locked(pool));
+    return pool->claims.capture_count == 0 && pool->holds.open_count == 0 ? TARN_OK
+                                                                          : refuse_capture(pool);
 }
 
 /* Whether checkpoints may be taken and restored on the stream now, and its order. */
 static tarn_status look_at(tarn_pool *pool, tarn_stream stream, bool works, struct tn_order *order)
 {
     struct tn_stream_state state;
-    tarn_status status = tn_stream_look(&pool->device->gpu, stream, &state);
+    tarn_status status = tn_stream_look(&pool->device->gpu, stream, TN_STREAM_GRAPH, &state);
 
     if (status == TARN_OK && (state.order.capture_id != 0 || state.broken))
         status =
@@ -105,9 +109,11 @@ static void end_run(const tarn_checkpoint *checkpoint, const struct saving *savi
 {
     struct tn_saved_run *run;
 
+    TN_ASSERT(tn_pool_is_locked(checkpoint->pool));
     if (saving->first == NULL)
         return;
     run = &checkpoint->runs[checkpoint->run_count - 1];
+    TN_ASSERT(end >= saving->first && run->block_count == 0);
     run->block_count = (uint64_t)(end - saving->first);
     tn_arena_save(checkpoint->pool, run->order, run->block_count);
 }
@@ -135,6 +141,7 @@ static bool save_unlike(tarn_checkpoint *checkpoint, const struct tn_block *bloc
 {
     struct tn_order order = tn_block_order(block);
 
+    TN_ASSERT(block->state == TN_BLOCK_LIVE);
     if ((saving->first == NULL ||
          !tn_order_equal(order, checkpoint->runs[checkpoint->run_count - 1].order)) &&
         !begin_run(checkpoint, saving, block->segment, order, saved))
@@ -158,6 +165,7 @@ static bool save_segment(tarn_checkpoint *checkpoint, struct tn_segment *segment
     uint32_t run = 0; /* of the blocks, from the first on */
     bool done = true;
 
+    TN_ASSERT(tn_pool_is_locked(checkpoint->pool));
     for (struct tn_block *block = segment->first_block; block != NULL;
          block = tn_block_next(block, &step)) {
         uint32_t use_count = 0;
@@ -183,6 +191,7 @@ static bool save_segment(tarn_checkpoint *checkpoint, struct tn_segment *segment
     if (saved > first)
         segment->checkpoint_count += 1; /* C2 */
     checkpoint->block_count += (size_t)(saved - first);
+    TN_ASSERT(checkpoint->block_count <= checkpoint->pool->counters.live_count); /* P8 */
     return done;
 }
 
@@ -191,6 +200,7 @@ static void forget_state(tarn_checkpoint *checkpoint)
 {
     struct tn_segment *last = NULL;
 
+    TN_ASSERT(tn_pool_is_locked(checkpoint->pool));
     for (size_t i = 0; i < checkpoint->run_count; i++) {
         const struct tn_saved_run *run = &checkpoint->runs[i];
 
@@ -198,6 +208,7 @@ static void forget_state(tarn_checkpoint *checkpoint)
             continue;
         if (run->segment != last) {
             last = run->segment;
+            TN_ASSERT(last->checkpoint_count > 0); /* C2 */
             last->checkpoint_count -= 1;
         }
         tn_arena_forget(checkpoint->pool, run->order, run->block_count);
@@ -237,8 +248,9 @@ static tarn_status settle(tarn_pool *pool, const struct settling *on)
                                    .by_events = on->by_events};
     tarn_status status;
 
+    TN_ASSERT(tn_pool_is_locked(pool));
     tn_settle_plan(&settlement);
-    if (!tn_blocks_reserve(&pool->store, 2 * settlement.count + 2 * pool->chunk_count))
+    if (!tn_blocks_reserve(&pool->store, 2 * settlement.count + 2 * pool->chunks.count))
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a checkpoint");
     status = tn_settle_prepare(&settlement);
     if (status != TARN_OK)
@@ -258,6 +270,8 @@ static tarn_status save_state(tarn_checkpoint *checkpoint, const struct settling
     bool saved = true;
     tarn_status status = tn_checkpoint_check_pool(pool);
 
+    TN_ASSERT(tn_pool_is_locked(pool));
+    TN_ASSERT(checkpoint->block_count == 0 && checkpoint->run_count == 0);
     if (status == TARN_OK)
         status = settle(pool, on);
     if (status != TARN_OK)
@@ -266,11 +280,12 @@ static tarn_status save_state(tarn_checkpoint *checkpoint, const struct settling
         checkpoint->blocks =
             tn_host_alloc_unset(pool->counters.live_count, sizeof *checkpoint->blocks);
         saved = checkpoint->blocks != NULL;
-        for (struct tn_segment *segment = pool->segments; segment != NULL && saved;
+        for (struct tn_segment *segment = pool->segments.first; segment != NULL && saved;
              segment = segment->next)
             saved = save_segment(checkpoint, segment); /* C1: segments and blocks are in order */
     }
-    checkpoint->live_bytes = pool->counters.live_bytes; /* P8 */
+    checkpoint->live_bytes = pool->counters.live_bytes;                        /* P8 */
+    TN_ASSERT(!saved || checkpoint->block_count == pool->counters.live_count); /* P8 */
     if (saved)
         return TARN_OK;
     status = tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a checkpoint of %llu blocks",
@@ -284,10 +299,11 @@ static tarn_status take_state(tarn_checkpoint *checkpoint, const struct settling
     tarn_pool *pool = checkpoint->pool;
     tarn_status status;
 
+    TN_ASSERT(tn_lock_none_held());
     tn_pool_lock(pool);
     status = save_state(checkpoint, on);
     if (status == TARN_OK)
-        pool->checkpoint_count += 1;
+        pool->claims.checkpoint_count += 1;
     tn_pool_unlock(pool);
     return status;
 }
@@ -297,6 +313,7 @@ static tarn_status measure(tarn_pool *pool, struct tn_tally *live)
 {
     tarn_status status;
 
+    TN_ASSERT(tn_lock_none_held());
     tn_pool_lock(pool);
     status = tn_checkpoint_check_pool(pool);
     *live =
@@ -309,13 +326,15 @@ static tarn_status measure(tarn_pool *pool, struct tn_tally *live)
  * an event stands for them. The pool's lock is held. */
 static bool restore_may_run(const tarn_pool *pool, const struct settling *on)
 {
-    return !tn_order_equal(pool->restored_order, on->order) &&
-           !tn_gpu_is_proven(&pool->device->gpu, pool->restored_stamp);
+    TN_ASSERT(tn_pool_is_locked(pool));
+    return !tn_order_equal(pool->copies.restored_order, on->order) &&
+           !tn_gpu_is_proven(&pool->device->gpu, pool->copies.restored_stamp);
 }
 
 static bool restore_has_event(const tarn_pool *pool)
 {
-    return pool->restored != NULL && pool->restored->used != NULL;
+    TN_ASSERT(tn_pool_is_locked(pool));
+    return pool->copies.restored != NULL && pool->copies.restored->used != NULL;
 }
 
 /* *follows: false: the device is to be waited for. */
@@ -324,8 +343,9 @@ static tarn_status follow_restore(const tarn_pool *pool, const struct settling *
     bool runs = restore_may_run(pool, on);
 
     *follows = !runs || restore_has_event(pool);
-    return runs && *follows ? tn_stream_wait(&pool->device->gpu, on->stream, pool->restored->used)
-                            : TARN_OK;
+    return runs && *follows
+               ? tn_stream_wait(&pool->device->gpu, on->stream, pool->copies.restored->used)
+               : TARN_OK;
 }
 
 /* Saves the live set and its contents in the room that was taken. *done: false where there is not enough of it or, when
@@ -337,6 +357,7 @@ static tarn_status save_in_room(tarn_checkpoint *checkpoint, const struct settli
     bool follows = true;
     tarn_status status;
 
+    TN_ASSERT(tn_lock_none_held());
     tn_pool_lock(pool);
     status = save_state(checkpoint, on);
     *done = status == TARN_OK && tn_contents_fit(checkpoint) &&
@@ -358,6 +379,7 @@ static tarn_status await_restore(tarn_pool *pool, const struct settling *on)
 {
     bool waits;
 
+    TN_ASSERT(tn_lock_none_held());
     tn_pool_lock(pool);
     waits = restore_may_run(pool, on) && !restore_has_event(pool);
     tn_pool_unlock(pool);
@@ -371,6 +393,7 @@ static tarn_status try_with_contents(tarn_checkpoint *checkpoint, const struct s
     struct tn_tally room;
     tarn_status status = await_restore(checkpoint->pool, on);
 
+    TN_ASSERT(checkpoint->contents == NULL);
     if (status == TARN_OK)
         status = measure(checkpoint->pool, &room);
     if (tries > 1) {
@@ -392,7 +415,8 @@ static tarn_status try_with_contents(tarn_checkpoint *checkpoint, const struct s
 static void count_checkpoint(tarn_pool *pool, int change)
 {
     tn_pool_lock(pool);
-    pool->checkpoint_count += (uint64_t)(int64_t)change;
+    TN_ASSERT(change > 0 || pool->claims.checkpoint_count > 0);
+    pool->claims.checkpoint_count += (uint64_t)(int64_t)change;
     tn_pool_unlock(pool);
 }
 
@@ -417,7 +441,8 @@ static void release_state(tarn_checkpoint *checkpoint)
 
     tn_pool_lock(pool);
     forget_state(checkpoint);
-    pool->checkpoint_count -= 1;
+    TN_ASSERT(pool->claims.checkpoint_count > 0);
+    pool->claims.checkpoint_count -= 1;
     tn_pool_unlock(pool);
 }
 
@@ -447,6 +472,7 @@ tarn_status tn_checkpoint_take(tarn_pool *pool, tarn_contents contents, tarn_str
     tarn_checkpoint *made;
     tarn_status status;
 
+    TN_ASSERT(tn_lock_none_held());
     if (pool->is_default)
         return tn_fail(TARN_ERR_WRONG_STATE, "the default pool serves everyone: restoring it would "
                                              "free the blocks of others; use a private pool");
@@ -479,6 +505,7 @@ tarn_status tn_checkpoint_verify(tarn_checkpoint *checkpoint, tarn_stream stream
     struct tn_order order;
     tarn_status status = tn_checkpoint_look(checkpoint->pool, stream, true, &order);
 
+    TN_ASSERT(tn_lock_none_held());
     if (status != TARN_OK)
         return status;
     if (checkpoint->kind == TARN_CONTENTS_NONE)
@@ -493,10 +520,10 @@ static void forget_copies(const tarn_checkpoint *checkpoint)
     tarn_pool *pool = checkpoint->pool;
 
     tn_pool_lock(pool);
-    if (pool->restored == checkpoint)
-        pool->restored = NULL;
-    if (pool->saver == checkpoint)
-        pool->saver = NULL;
+    if (pool->copies.restored == checkpoint)
+        pool->copies.restored = NULL;
+    if (pool->copies.saver == checkpoint)
+        pool->copies.saver = NULL;
     tn_pool_unlock(pool);
 }
 
@@ -513,6 +540,7 @@ tarn_status tn_checkpoint_close(tarn_checkpoint *checkpoint)
 
 void tn_checkpoint_destroy(tarn_checkpoint *checkpoint)
 {
+    TN_ASSERT(tn_lock_none_held());
     atomic_store(&checkpoint->magic, 0);
     forget_copies(checkpoint);
     tn_contents_drop(checkpoint);

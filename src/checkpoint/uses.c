@@ -9,6 +9,7 @@
 
 #include <stddef.h>
 
+#include "base/contract.h"
 #include "base/error.h"
 #include "base/host.h"
 #include "pools/device.h"
@@ -17,18 +18,22 @@ bool tn_saved_uses_add(tarn_checkpoint *checkpoint, const struct tn_block *block
 {
     size_t count = tn_uses_count(block);
 
+    TN_ASSERT(tn_pool_is_locked(checkpoint->pool));
     if (count > 0) {
         if (!tn_host_grow((void **)&checkpoint->streams, &checkpoint->stream_capacity,
                           checkpoint->stream_count + count, sizeof(struct tn_known_stream *)))
             return false;
-        tn_uses_save(checkpoint->pool, block, &checkpoint->streams[checkpoint->stream_count]);
+        tn_uses_save(&checkpoint->pool->device->streams, block,
+                     &checkpoint->streams[checkpoint->stream_count]);
         checkpoint->stream_count += count; /* C6 */
+        TN_ASSERT(checkpoint->stream_count <= checkpoint->stream_capacity);
     }
     return true;
 }
 
 void tn_saved_uses_forget(tarn_checkpoint *checkpoint)
 {
+    TN_ASSERT(tn_pool_is_locked(checkpoint->pool));
     for (size_t i = 0; i < checkpoint->stream_count; i++)
         tn_streams_release(&checkpoint->pool->device->streams, checkpoint->streams[i]);
     tn_host_free((void *)checkpoint->streams);
@@ -54,10 +59,12 @@ tarn_status tn_saved_uses_make(const tarn_checkpoint *checkpoint, const size_t *
         tarn_status status;
 
         for (; block < indexes[i]; block++)
-            at += checkpoint->blocks[block].use_count; /* C6 */
+            at += checkpoint->blocks[block].use_count;                     /* C6 */
+        TN_ASSERT(block == indexes[i] && block < checkpoint->block_count); /* in order */
+        TN_ASSERT(at + checkpoint->blocks[block].use_count <= checkpoint->stream_count);
         if (checkpoint->blocks[block].use_count == 0)
             continue;
-        status = tn_uses_make(checkpoint->pool->device, &checkpoint->streams[at],
+        status = tn_uses_make(&checkpoint->pool->device->streams, &checkpoint->streams[at],
                               checkpoint->blocks[block].use_count, &lists[i]);
         if (status != TARN_OK) {
             tn_saved_uses_drop(checkpoint, count, lists);
@@ -71,6 +78,6 @@ tarn_status tn_saved_uses_make(const tarn_checkpoint *checkpoint, const size_t *
 void tn_saved_uses_drop(const tarn_checkpoint *checkpoint, size_t count, struct tn_use **uses)
 {
     for (size_t i = 0; uses != NULL && i < count; i++)
-        tn_uses_drop(checkpoint->pool->device, uses[i]);
+        tn_uses_drop(&checkpoint->pool->device->streams, uses[i]);
     tn_host_free((void *)uses);
 }

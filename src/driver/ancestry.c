@@ -44,8 +44,8 @@ static bool ask_terminals(struct tn_gpu *gpu, tn_cu_stream stream, struct tn_ord
 
     *terminals = (struct terminals){.count = 0};
     /* The per-thread handle may mean another stream by now. */
-    if (tn_stream_look(gpu, stream, &state) != TARN_OK || !tn_order_equal(state.order, order) ||
-        tn_stream_enter(gpu, stream, &pushed) != TARN_OK)
+    if (tn_stream_look(gpu, stream, TN_STREAM_GRAPH, &state) != TARN_OK ||
+        !tn_order_equal(state.order, order) || tn_stream_enter(gpu, stream, &pushed) != TARN_OK)
         return false;
     result = gpu->driver->cuStreamGetCaptureInfo(stream, &capturing, &id, &graph, &terminals->nodes,
                                                  &terminals->edges, &terminals->count);

@@ -70,19 +70,6 @@ bool tn_stream_is_broken(struct tn_gpu *gpu, tn_cu_stream stream)
     return result == TN_CUDA_SUCCESS && capturing == TN_CU_CAPTURE_STATUS_INVALIDATED;
 }
 
-tarn_status tn_stream_may_give_graph(struct tn_gpu *gpu, tn_cu_stream stream, bool *may)
-{
-    tn_cu_capture_status capturing = TN_CU_CAPTURE_STATUS_NONE;
-    tn_cu_result result;
-
-    TN_ASSERT(!tn_stream_is_default(stream));
-    result = gpu->driver->cuStreamIsCapturing(stream, &capturing);
-    *may = capturing == TN_CU_CAPTURE_STATUS_ACTIVE;
-    return result == TN_CUDA_SUCCESS
-               ? TARN_OK
-               : tn_gpu_failed(gpu, result, "looking at a stream", "cuStreamIsCapturing");
-}
-
 tarn_status tn_stream_context(struct tn_gpu *gpu, tn_cu_stream stream, tn_cu_context *context)
 {
     tn_cu_result result;
@@ -115,93 +102,139 @@ uint64_t tn_stream_id_of_thread(void)
     return tn_thread_id() << 1 | 1;
 }
 
-tarn_status tn_stream_look_at_capture(struct tn_gpu *gpu, tn_cu_stream stream,
-                                      struct tn_stream_state *state)
+static tarn_status refused(struct tn_gpu *gpu, tn_cu_result result, const char *call)
 {
-    tn_cu_capture_status capturing = TN_CU_CAPTURE_STATUS_NONE;
-    tn_cu_result result;
-
-    *state = (struct tn_stream_state){.order = {tn_stream_captured_id(stream), 0}};
-    result = gpu->driver->cuStreamGetCaptureInfo(stream, &capturing, &state->order.capture_id,
-                                                 &state->capture_graph, NULL, NULL, NULL);
-    if (result != TN_CUDA_SUCCESS)
-        return tn_gpu_failed(gpu, result, "looking at a stream", "cuStreamGetCaptureInfo");
-    state->broken = capturing == TN_CU_CAPTURE_STATUS_INVALIDATED;
-    return TARN_OK;
+    return tn_gpu_failed(gpu, result, "looking at a stream", call);
 }
 
-tarn_status tn_stream_look_at_default(struct tn_gpu *gpu, tn_cu_stream stream,
-                                      struct tn_stream_state *state)
-{
-    bool pushed;
-    tarn_status status;
-
-    if (tn_stream_is_legacy(stream)) {
-        *state = (struct tn_stream_state){.order = {legacy_stream_id, 0}};
-        return TARN_OK;
-    }
-    status = tn_stream_enter(gpu, stream, &pushed);
-    if (status != TARN_OK)
-        return status;
-    status = tn_stream_look_at_current(gpu, stream, state);
-    tn_gpu_leave(gpu, pushed);
-    return status;
-}
-
-tarn_status tn_stream_capture_id(struct tn_gpu *gpu, tn_cu_stream stream, uint64_t *id)
-{
-    tn_cu_capture_status capturing = TN_CU_CAPTURE_STATUS_NONE;
-    uint64_t asked = 0;
-    tn_cu_result result;
-    bool pushed;
-    tarn_status status;
-
-    *id = 0;
-    if (tn_stream_is_legacy(stream))
-        return TARN_OK;
-    status = tn_stream_enter(gpu, stream, &pushed);
-    if (status != TARN_OK)
-        return status;
-    result = gpu->driver->cuStreamGetCaptureId(stream, &capturing, &asked);
-    tn_gpu_leave(gpu, pushed);
-    if (result != TN_CUDA_SUCCESS)
-        return tn_gpu_failed(gpu, result, "looking at a stream", "cuStreamGetCaptureInfo");
-    if (capturing == TN_CU_CAPTURE_STATUS_ACTIVE)
-        *id = asked;
-    return TARN_OK;
-}
-
-tarn_status tn_stream_has_no_id(struct tn_gpu *gpu, tn_cu_result result)
+tarn_status tn_stream_refuse_id(struct tn_gpu *gpu, tn_cu_result result)
 {
     if (result == TN_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)
         return tn_fail(TARN_ERR_WRONG_STATE, "the stream is being captured, which does not go with "
                                              "this call, and the capture is now invalidated");
-    return tn_gpu_failed(gpu, result, "looking at a stream", "cuStreamGetId");
+    return refused(gpu, result, "cuStreamGetId");
 }
 
-static tarn_status id_of_default(struct tn_gpu *gpu, tn_cu_stream stream, uint64_t *id)
+static void set_capturing(struct tn_stream_state *state, tn_cu_capture_status capturing)
 {
-    tn_cu_result result = TN_CUDA_SUCCESS;
+    state->captured = capturing != TN_CU_CAPTURE_STATUS_NONE;
+    state->broken = capturing == TN_CU_CAPTURE_STATUS_INVALIDATED;
+}
+
+/* Of a stream that was not being captured a moment ago: a refusal says nothing of a capture. */
+static tarn_status ask_id(struct tn_gpu *gpu, tn_cu_stream stream, struct tn_stream_state *state)
+{
+    tn_cu_result result = tn_stream_try_id(gpu, stream, &state->order.stream_id);
+
+    return result == TN_CUDA_SUCCESS ? TARN_OK : refused(gpu, result, "cuStreamGetId");
+}
+
+static tarn_status ask_status(struct tn_gpu *gpu, tn_cu_stream stream,
+                              struct tn_stream_state *state)
+{
+    tn_cu_capture_status capturing = TN_CU_CAPTURE_STATUS_NONE;
+    tn_cu_result result = gpu->driver->cuStreamIsCapturing(stream, &capturing);
+
+    set_capturing(state, capturing);
+    return result == TN_CUDA_SUCCESS ? TARN_OK : refused(gpu, result, "cuStreamIsCapturing");
+}
+
+static tarn_status ask_graph(struct tn_gpu *gpu, tn_cu_stream stream, struct tn_stream_state *state)
+{
+    tn_cu_capture_status capturing = TN_CU_CAPTURE_STATUS_NONE;
+    tn_cu_result result;
+
+    state->order.stream_id = tn_stream_captured_id(stream);
+    result = gpu->driver->cuStreamGetCaptureInfo(stream, &capturing, &state->order.capture_id,
+                                                 &state->capture_graph, NULL, NULL, NULL);
+    set_capturing(state, capturing);
+    return result == TN_CUDA_SUCCESS ? TARN_OK : refused(gpu, result, "cuStreamGetCaptureInfo");
+}
+
+static tarn_status look_for_graph(struct tn_gpu *gpu, tn_cu_stream stream,
+                                  struct tn_stream_state *state)
+{
+    tarn_status status = ask_status(gpu, stream, state);
+
+    if (status != TARN_OK)
+        return status;
+    return state->captured ? ask_graph(gpu, stream, state) : ask_id(gpu, stream, state);
+}
+
+static tarn_status look_for_capture(struct tn_gpu *gpu, tn_cu_stream stream,
+                                    struct tn_stream_state *state)
+{
+    struct tn_stream_answer answer;
+
+    if (tn_stream_ask(gpu, stream, &answer))
+        state->order.capture_id = answer.capture_id;
+    set_capturing(state, answer.capturing);
+    return answer.result == TN_CUDA_SUCCESS ? TARN_OK
+                                            : refused(gpu, answer.result, "cuStreamGetCaptureInfo");
+}
+
+tarn_status tn_stream_look_on(struct tn_gpu *gpu, tn_cu_stream stream,
+                              const struct tn_stream_answer *answer, struct tn_stream_state *state)
+{
+    *state = (struct tn_stream_state){0};
+    if (answer->result != TN_CUDA_SUCCESS)
+        return refused(gpu, answer->result, "cuStreamGetCaptureInfo");
+    if (answer->capturing == TN_CU_CAPTURE_STATUS_NONE)
+        return ask_id(gpu, stream, state);
+    state->order = (struct tn_order){tn_stream_captured_id(stream), answer->capture_id};
+    set_capturing(state, answer->capturing);
+    return TARN_OK;
+}
+
+/* Of a stream whose context is current, or that needs none. */
+static tarn_status look(struct tn_gpu *gpu, tn_cu_stream stream, enum tn_stream_want want,
+                        struct tn_stream_state *state)
+{
+    struct tn_stream_answer answer;
+    tn_cu_result result;
+
+    switch (want) {
+    case TN_STREAM_STATUS:
+        return ask_status(gpu, stream, state);
+    case TN_STREAM_CAPTURE:
+        return look_for_capture(gpu, stream, state);
+    case TN_STREAM_ID:
+        result = tn_stream_try_id(gpu, stream, &state->order.stream_id);
+        return result == TN_CUDA_SUCCESS ? TARN_OK : tn_stream_refuse_id(gpu, result);
+    case TN_STREAM_ORDER:
+        (void)tn_stream_ask(gpu, stream, &answer);
+        return tn_stream_look_on(gpu, stream, &answer, state);
+    case TN_STREAM_GRAPH:
+        break;
+    }
+    return look_for_graph(gpu, stream, state);
+}
+
+/* In the context that the handle means a stream of. An order is looked for by the cheapest questions: most calls on a
+ * default stream are outside captures. */
+static tarn_status look_at_default(struct tn_gpu *gpu, tn_cu_stream stream,
+                                   enum tn_stream_want want, struct tn_stream_state *state)
+{
     bool pushed;
     tarn_status status = tn_stream_enter(gpu, stream, &pushed);
 
     if (status != TARN_OK)
         return status;
-    *id = legacy_stream_id;
-    if (!tn_stream_is_legacy(stream))
-        result = tn_stream_try_id(gpu, stream, id);
+    status = look(gpu, stream, want == TN_STREAM_ORDER ? TN_STREAM_GRAPH : want, state);
     tn_gpu_leave(gpu, pushed);
-    return result == TN_CUDA_SUCCESS ? TARN_OK : tn_stream_has_no_id(gpu, result);
+    return status;
 }
 
-tarn_status tn_stream_id(struct tn_gpu *gpu, tn_cu_stream stream, uint64_t *id)
+tarn_status tn_stream_look(struct tn_gpu *gpu, tn_cu_stream stream, enum tn_stream_want want,
+                           struct tn_stream_state *state)
 {
-    tn_cu_result result;
-
-    if (tn_stream_is_default(stream))
-        return id_of_default(gpu, stream, id);
-    result = tn_stream_try_id(gpu, stream, id);
-    return result == TN_CUDA_SUCCESS ? TARN_OK : tn_stream_has_no_id(gpu, result);
+    *state = (struct tn_stream_state){0};
+    if (tn_stream_is_legacy(stream)) {
+        state->order.stream_id = legacy_stream_id;
+        return TARN_OK;
+    }
+    return stream == TN_CU_STREAM_PER_THREAD ? look_at_default(gpu, stream, want, state)
+                                             : look(gpu, stream, want, state);
 }
 
 tarn_status tn_event_create(struct tn_gpu *gpu, tn_cu_stream stream, tn_cu_event *event)

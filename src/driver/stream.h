@@ -31,11 +31,24 @@ struct tn_order {
 /* Of no order: memory in which only recorded uses run. */
 #define TN_ORDER_NONE ((struct tn_order){UINT64_MAX - 1, 0})
 
+/* What a look at a stream is to find, and by which questions. Each costs the driver's time, and the
+ * question for the id breaks a capture. */
+enum tn_stream_want {
+    TN_STREAM_STATUS,  /* captured and broken alone; one question, which any thread may ask */
+    TN_STREAM_CAPTURE, /* the capture's id, too: in order, whose stream_id stays 0; one question */
+    /* The id alone, of a stream that must not be captured. WRONG_STATE when the stream is captured: the
+     * question has broken the capture then. */
+    TN_STREAM_ID,
+    TN_STREAM_ORDER, /* all but the graph: one question in a capture, two outside */
+    TN_STREAM_GRAPH, /* all: two questions, in a capture and outside; outside the cheapest ones */
+};
+
 /* A stream as it is now. */
 struct tn_stream_state {
     struct tn_order order;
     tn_cu_graph capture_graph; /* the graph being captured, else NULL */
-    bool broken;               /* the stream's capture is invalidated */
+    bool captured;             /* the stream is in a capture, which may be broken */
+    bool broken;               /* that capture is invalidated; the driver tells no id of it */
 };
 
 static inline bool tn_order_equal(struct tn_order a, struct tn_order b)
@@ -53,28 +66,6 @@ static inline uint64_t tn_stream_captured_id(tn_cu_stream stream)
                                                           : (uint64_t)(uintptr_t)stream;
 }
 
-/* The id of the capture that the stream is in, 0 for none and for an invalidated one. Asks nothing
- * else, so another thread may begin to capture the stream meanwhile. DEVICE_LOST, DRIVER. */
-TARN_MUST_CHECK tarn_status tn_stream_capture_id(struct tn_gpu *gpu, tn_cu_stream stream,
-                                                 uint64_t *id);
-
-/* The driver's question for the id of a stream that is none of the default ones, and what tn_stream_id says where it is
- * refused: to ask again is to ask of a capture that the first question has broken. */
-static TN_ALWAYS_INLINE tn_cu_result tn_stream_try_id(const struct tn_gpu *gpu, tn_cu_stream stream,
-                                                      uint64_t *id)
-{
-    unsigned long long stream_id = 0;
-    tn_cu_result result = gpu->driver->cuStreamGetId(stream, &stream_id);
-
-    *id = stream_id;
-    return result;
-}
-
-TN_RARE tarn_status tn_stream_has_no_id(struct tn_gpu *gpu, tn_cu_result result);
-
-/* The stream's id alone. WRONG_STATE when the stream is being captured, and then not any more. */
-TARN_MUST_CHECK tarn_status tn_stream_id(struct tn_gpu *gpu, tn_cu_stream stream, uint64_t *id);
-
 /* True for NULL and the legacy handle, which cannot be captured. */
 static inline bool tn_stream_is_legacy(tn_cu_stream stream)
 {
@@ -87,102 +78,28 @@ static inline bool tn_stream_is_default(tn_cu_stream stream)
     return (uintptr_t)stream <= (uintptr_t)TN_CU_STREAM_PER_THREAD; /* NULL, 1 and 2: one jump */
 }
 
-/* The parts of tn_stream_look: one of the default streams; one that may be being captured; one that is not. */
-TARN_MUST_CHECK tarn_status tn_stream_look_at_default(struct tn_gpu *gpu, tn_cu_stream stream,
-                                                      struct tn_stream_state *state);
+/* Asks what is wanted of the stream. The legacy stream is never captured, and nothing is asked of it. What is not
+ * wanted may be found as well, or is 0. Another thread may begin to capture the stream meanwhile.
+ *   DEVICE_LOST, DRIVER; WRONG_STATE: see TN_STREAM_ID */
+TARN_MUST_CHECK tarn_status tn_stream_look(struct tn_gpu *gpu, tn_cu_stream stream,
+                                           enum tn_stream_want want, struct tn_stream_state *state);
 
-TARN_MUST_CHECK tarn_status tn_stream_look_at_capture(struct tn_gpu *gpu, tn_cu_stream stream,
-                                                      struct tn_stream_state *state);
-
-static inline tarn_status tn_stream_look_at_idle(struct tn_gpu *gpu, tn_cu_stream stream,
-                                                 struct tn_stream_state *state)
+/* The driver's question for the id of a stream that is none of the default ones, and what a look for TN_STREAM_ID says
+ * where the driver refuses: to ask again is to ask of a capture that the first question has broken. */
+static TN_ALWAYS_INLINE tn_cu_result tn_stream_try_id(const struct tn_gpu *gpu, tn_cu_stream stream,
+                                                      uint64_t *id)
 {
-    uint64_t id;
-    tn_cu_result result = tn_stream_try_id(gpu, stream, &id);
+    unsigned long long stream_id = 0;
+    tn_cu_result result = gpu->driver->cuStreamGetId(stream, &stream_id);
 
-    if (TN_UNLIKELY(result != TN_CUDA_SUCCESS))
-        return tn_gpu_failed(gpu, result, "looking at a stream", "cuStreamGetId");
-    *state = (struct tn_stream_state){.order = {id, 0}};
-    return TARN_OK;
+    *id = stream_id;
+    return result;
 }
 
-/* For a stream whose context is current, or that needs none. Of the two questions the one whether it is being captured
- * costs least. */
-static inline tarn_status tn_stream_look_at_current(struct tn_gpu *gpu, tn_cu_stream stream,
-                                                    struct tn_stream_state *state)
-{
-    tn_cu_capture_status capturing = TN_CU_CAPTURE_STATUS_NONE;
-    tn_cu_result result = gpu->driver->cuStreamIsCapturing(stream, &capturing);
+TN_RARE tarn_status tn_stream_refuse_id(struct tn_gpu *gpu, tn_cu_result result);
 
-    if (TN_UNLIKELY(result != TN_CUDA_SUCCESS))
-        return tn_gpu_failed(gpu, result, "looking at a stream", "cuStreamIsCapturing");
-    if (TN_UNLIKELY(capturing != TN_CU_CAPTURE_STATUS_NONE))
-        return tn_stream_look_at_capture(gpu, stream, state);
-    return tn_stream_look_at_idle(gpu, stream, state);
-}
-
-/* What the driver says of the capture of a stream that is none of the default ones. */
-struct tn_stream_answer {
-    tn_cu_result result;
-    tn_cu_capture_status capturing;
-    uint64_t capture_id;
-};
-
-static TN_ALWAYS_INLINE void tn_stream_ask(const struct tn_gpu *gpu, tn_cu_stream stream,
-                                           struct tn_stream_answer *answer)
-{
-    answer->capturing = TN_CU_CAPTURE_STATUS_NONE;
-    answer->capture_id = 0;
-    answer->result =
-        gpu->driver->cuStreamGetCaptureId(stream, &answer->capturing, &answer->capture_id);
-}
-
-/* Whether the stream is in a capture that goes on. */
-static TN_ALWAYS_INLINE bool tn_stream_is_in_capture(const struct tn_stream_answer *answer)
-{
-    return TN_LIKELY(answer->result == TN_CUDA_SUCCESS) &&
-           TN_LIKELY(answer->capturing == TN_CU_CAPTURE_STATUS_ACTIVE);
-}
-
-/* What tn_stream_look_for_capture gives when the driver has answered so. */
-TARN_MUST_CHECK static inline tarn_status
-tn_stream_look_after(struct tn_gpu *gpu, tn_cu_stream stream, const struct tn_stream_answer *answer,
-                     struct tn_stream_state *state)
-{
-    if (TN_UNLIKELY(answer->result != TN_CUDA_SUCCESS))
-        return tn_gpu_failed(gpu, answer->result, "looking at a stream", "cuStreamGetCaptureInfo");
-    if (answer->capturing == TN_CU_CAPTURE_STATUS_NONE)
-        return tn_stream_look_at_idle(gpu, stream, state);
-    *state =
-        (struct tn_stream_state){.order = {tn_stream_captured_id(stream), answer->capture_id},
-                                 .broken = answer->capturing == TN_CU_CAPTURE_STATUS_INVALIDATED};
-    return TARN_OK;
-}
-
-/* As tn_stream_look, but of a stream that is being captured the driver is asked once, not twice, and not for its graph,
- * which stays NULL; of another as often. */
-TARN_MUST_CHECK static inline tarn_status
-tn_stream_look_for_capture(struct tn_gpu *gpu, tn_cu_stream stream, struct tn_stream_state *state)
-{
-    struct tn_stream_answer answer;
-
-    if (TN_UNLIKELY(tn_stream_is_default(stream)))
-        return tn_stream_look_at_default(gpu, stream, state);
-    tn_stream_ask(gpu, stream, &answer);
-    return tn_stream_look_after(gpu, stream, &answer, state);
-}
-
-/* DEVICE_LOST, DRIVER */
-TARN_MUST_CHECK static inline tarn_status tn_stream_look(struct tn_gpu *gpu, tn_cu_stream stream,
-                                                         struct tn_stream_state *state)
-{
-    return TN_UNLIKELY(tn_stream_is_default(stream))
-               ? tn_stream_look_at_default(gpu, stream, state)
-               : tn_stream_look_at_current(gpu, stream, state);
-}
-
-/* The id of a stream that is none of the default ones and not being captured. False: it is, or the driver has refused:
- * tn_stream_look_for_capture is to be asked. */
+/* The fast look: the id of a stream that is none of the default ones and not being captured. False: the stream is, or
+ * the driver has refused, and tn_stream_look is to be asked. */
 static TN_ALWAYS_INLINE bool tn_stream_is_idle(const struct tn_gpu *gpu, tn_cu_stream stream,
                                                uint64_t *id)
 {
@@ -193,6 +110,32 @@ static TN_ALWAYS_INLINE bool tn_stream_is_idle(const struct tn_gpu *gpu, tn_cu_s
            TN_LIKELY(capturing == TN_CU_CAPTURE_STATUS_NONE) &&
            TN_LIKELY(tn_stream_try_id(gpu, stream, id) == TN_CUDA_SUCCESS);
 }
+
+/* What the driver says of the capture of a stream that is none of the default ones: the first question of a look for
+ * TN_STREAM_ORDER. */
+struct tn_stream_answer {
+    tn_cu_result result;
+    tn_cu_capture_status capturing;
+    uint64_t capture_id;
+};
+
+/* Asks that question where allocations of captures need no more than the answer. True: the stream is in a capture that
+ * goes on. False: tn_stream_look_on goes on with the look. */
+static TN_ALWAYS_INLINE bool tn_stream_ask(const struct tn_gpu *gpu, tn_cu_stream stream,
+                                           struct tn_stream_answer *answer)
+{
+    answer->capturing = TN_CU_CAPTURE_STATUS_NONE;
+    answer->capture_id = 0;
+    answer->result =
+        gpu->driver->cuStreamGetCaptureId(stream, &answer->capturing, &answer->capture_id);
+    return TN_LIKELY(answer->result == TN_CUDA_SUCCESS) &&
+           TN_LIKELY(answer->capturing == TN_CU_CAPTURE_STATUS_ACTIVE);
+}
+
+/* The rest of a look for TN_STREAM_ORDER that has begun with that answer. DEVICE_LOST, DRIVER */
+TARN_MUST_CHECK tarn_status tn_stream_look_on(struct tn_gpu *gpu, tn_cu_stream stream,
+                                              const struct tn_stream_answer *answer,
+                                              struct tn_stream_state *state);
 
 /* Whether two handles mean one stream, called on one thread. */
 bool tn_stream_is_same(tn_cu_stream a, tn_cu_stream b);
@@ -209,17 +152,12 @@ TARN_MUST_CHECK tarn_status tn_stream_enter_own(struct tn_gpu *gpu, tn_cu_stream
                                                 bool *pushed);
 
 /* Whether an event recorded on the stream now would disturb or join a capture: the stream is being
- * captured, or it is the legacy one and a blocking stream is. */
+ * captured, or it is the legacy one and a blocking stream is. No look, which asks nothing of the legacy stream. */
 bool tn_stream_is_closed(struct tn_gpu *gpu, tn_cu_stream stream);
 
-/* Whether the stream is in a capture that is invalidated, as far as the driver tells. Leaves the thread's sentence as it
- * is. */
+/* Whether the stream is in a capture that is invalidated, as far as the driver tells. No look, which says why it
+ * failed: here the thread's sentence is another call's, and stays. */
 bool tn_stream_is_broken(struct tn_gpu *gpu, tn_cu_stream stream);
-
-/* Whether the stream, which is none of the default ones, is in a capture that is not invalidated. Any thread may ask,
- * whatever another one does with the stream. DEVICE_LOST, DRIVER */
-TARN_MUST_CHECK tarn_status tn_stream_may_give_graph(struct tn_gpu *gpu, tn_cu_stream stream,
-                                                     bool *may);
 
 /* The context that work on the stream happens in: the device's primary one, or one of the program's. */
 TARN_MUST_CHECK tarn_status tn_stream_context(struct tn_gpu *gpu, tn_cu_stream stream,

@@ -23,6 +23,7 @@
 #include "inspect/standing.h"
 #include "pools/free.h"
 #include "pools/pool.h"
+#include "pools/visit.h"
 
 enum { BITS = 64 };
 
@@ -77,6 +78,7 @@ static tarn_status note_addresses(struct account *account, const struct tn_refer
         account->addresses[account->address_count] = item->address;
         account->address_count += 1;
     }
+    TN_ASSERT(account->address_count <= account->address_capacity);
     return TARN_OK;
 }
 
@@ -86,6 +88,7 @@ static tarn_status read_graph(struct account *account, const tarn_graph *graph)
     struct tn_references references = {.nodes = NULL};
     tarn_status status;
 
+    TN_ASSERT(tn_lock_is_held(&account->device->graphs_lock));
     if (!tn_host_grow((void **)&account->graphs, &account->graph_capacity, account->graph_count + 1,
                       sizeof(tn_cu_graph)))
         return no_memory();
@@ -132,6 +135,7 @@ static void put_in_order(struct account *account)
         if (addresses[i] != addresses[kept])
             addresses[++kept] = addresses[i];
     }
+    TN_ASSERT(kept < account->address_count);
     account->address_count = kept + 1;
 }
 
@@ -153,7 +157,8 @@ static void add_word(struct account *account, const tarn_pool *pool, size_t word
     uint64_t accounted = 0; /* by one of the graphs, or several */
     uint64_t several = 0;
 
-    for (const struct tn_hold *hold = pool->holds; hold != NULL; hold = hold->next) {
+    TN_ASSERT(tn_pool_is_locked(pool));
+    for (const struct tn_hold *hold = pool->holds.first; hold != NULL; hold = hold->next) {
         uint64_t bits = tn_chunk_set_word(&hold->chunks, word);
         const void *holder = hold->keeper != NULL ? (const void *)hold->keeper : hold;
 
@@ -168,24 +173,17 @@ static void add_word(struct account *account, const tarn_pool *pool, size_t word
         if (bits != 0 && is_accounted(account, hold->keeper))
             accounted |= bits;
     }
-    memory->own_pool_bytes += tn_holds_bytes_in(pool, word, accounted & ~several);
-    memory->shared_pool_bytes += tn_holds_bytes_in(pool, word, accounted & several);
+    memory->own_pool_bytes += tn_holds_bytes_in(&pool->holds, word, accounted & ~several);
+    memory->shared_pool_bytes += tn_holds_bytes_in(&pool->holds, word, accounted & several);
     if (account->whole)
-        memory->other_pool_bytes += tn_holds_bytes_in(pool, word, held & ~accounted);
+        memory->other_pool_bytes += tn_holds_bytes_in(&pool->holds, word, held & ~accounted);
 }
 
-static void add_pools(struct account *account)
+static bool add_pool(tarn_pool *pool, void *account)
 {
-    tarn_device *device = account->device;
-
-    tn_lock_acquire(&device->lock);
-    for (tarn_pool *pool = device->pools; pool != NULL; pool = pool->next) {
-        tn_pool_lock(pool);
-        for (size_t word = 0; pool->holds != NULL && BITS * word < pool->chunk_ids; word++)
-            add_word(account, pool, word);
-        tn_pool_unlock(pool);
-    }
-    tn_lock_release(&device->lock);
+    for (size_t word = 0; pool->holds.first != NULL && BITS * word < pool->chunks.ids; word++)
+        add_word(account, pool, word);
+    return false;
 }
 
 /* -- What is only referred to ---------------------------------------------------------------------- */
@@ -194,8 +192,9 @@ static void add_pools(struct account *account)
 static bool is_counted(const struct account *account, const tarn_pool *pool,
                        const struct tn_chunk *chunk)
 {
-    const struct tn_hold *hold = pool->holds;
+    const struct tn_hold *hold = pool->holds.first;
 
+    TN_ASSERT(tn_pool_is_locked(pool));
     if (account->whole)
         return chunk->hold_count > 0;
     while (hold != NULL &&
@@ -209,6 +208,7 @@ static uint64_t uncounted_bytes(const struct account *account, const tarn_pool *
 {
     uint64_t bytes = 0;
 
+    TN_ASSERT(tn_pool_is_locked(pool));
     for (uint64_t at = block->offset; at < tn_block_end(block);) {
         const struct tn_chunk *chunk = tn_block_chunk_at(block, at);
         uint64_t end = tn_min(tn_chunk_end(chunk), tn_block_end(block));
@@ -250,6 +250,7 @@ static tarn_status add_externals(struct account *account)
     struct tn_standings standings = {.findings = NULL};
     tarn_status status = TARN_OK;
 
+    TN_ASSERT(tn_lock_none_held());
     if (count == 0)
         return TARN_OK;
     if (!tn_host_grow((void **)&references.items, &references.capacity, count,
@@ -276,7 +277,7 @@ static tarn_status finish(struct account *account, tarn_status status,
 {
     if (status == TARN_OK) {
         put_in_order(account);
-        add_pools(account);
+        (void)tn_device_visit(account->device, add_pool, account);
         status = add_externals(account);
     }
     tn_host_free(account->graphs);

@@ -7,11 +7,16 @@
 
 #include <stddef.h>
 
+#include "base/contract.h"
 #include "base/error.h"
+#include "claims/body.h"
 #include "driver/exec.h"
-#include "pools/body.h"
+#include "pools/captures.h"
 #include "pools/device.h"
-#include "pools/use.h"
+#include "pools/pending.h"
+#include "pools/route.h"
+#include "pools/series.h"
+#include "pools/sweep.h"
 
 tarn_status tn_capture_open_hold(tarn_pool *pool, const struct tn_stream_state *state, bool owned,
                                  tn_cu_graph keeper, struct tn_hold **hold)
@@ -20,6 +25,8 @@ tarn_status tn_capture_open_hold(tarn_pool *pool, const struct tn_stream_state *
     bool will_be_told;
     tarn_status status = tn_hold_open(pool, state->order, owned, &made);
 
+    TN_ASSERT(tn_pool_is_locked(pool));
+    TN_ASSERT(state->order.capture_id != 0);
     if (status != TARN_OK)
         return status;
     made->graph = state->capture_graph;
@@ -27,6 +34,7 @@ tarn_status tn_capture_open_hold(tarn_pool *pool, const struct tn_stream_state *
     status =
         tn_graph_attach(&pool->device->gpu, keeper, tn_hold_gone, made, &will_be_told); /* G2 */
     if (status == TARN_OK) {
+        TN_ASSERT(made->open && !made->owner_gone);
         *hold = made;
         return TARN_OK;
     }
@@ -46,8 +54,10 @@ static tarn_status admit_first(tarn_pool *pool, tarn_stream stream, struct tn_or
     struct tn_stream_state state;
     struct tn_hold *hold;
     tn_cu_event mark = NULL;
-    tarn_status status = tn_stream_look(&pool->device->gpu, stream, &state);
+    tarn_status status = tn_stream_look(&pool->device->gpu, stream, TN_STREAM_GRAPH, &state);
 
+    TN_ASSERT(tn_lock_is_held(&pool->device->routes.lock));
+    TN_ASSERT(order.capture_id != 0);
     if (status != TARN_OK)
         return status;
     if (state.broken || !tn_order_equal(state.order, order) ||
@@ -62,7 +72,7 @@ static tarn_status admit_first(tarn_pool *pool, tarn_stream stream, struct tn_or
     if (status != TARN_OK)
         return status;
     tn_pool_lock(pool);
-    if (tn_hold_find(pool, order.capture_id) == NULL) {
+    if (tn_hold_find(&pool->holds, order.capture_id) == NULL) {
         status = tn_capture_open_hold(pool, &state, false, state.capture_graph, &hold);
         if (status == TARN_OK) {
             hold->route_id = route_id;
@@ -78,20 +88,22 @@ static tarn_status admit_first(tarn_pool *pool, tarn_stream stream, struct tn_or
     return status;
 }
 
-tarn_status tn_capture_admit(tarn_pool *pool, tarn_stream stream,
-                             const struct tn_stream_state *state, uint64_t route_id)
+tarn_status tn_capture_admit(tarn_pool *pool, tarn_stream stream, struct tn_order order,
+                             uint64_t route_id)
 {
     bool known;
     tarn_status status;
 
+    TN_ASSERT(tn_lock_none_held());
+    TN_ASSERT(order.capture_id != 0);
     tn_pool_lock(pool);
-    known = tn_hold_find(pool, state->order.capture_id) != NULL;
+    known = tn_hold_find(&pool->holds, order.capture_id) != NULL;
     tn_pool_unlock(pool);
     if (known)
         return TARN_OK;
     tn_device_see_end(pool->device); /* what is allocated here is behind the ends of others */
     tn_lock_acquire(&pool->device->routes.lock);
-    status = admit_first(pool, stream, state->order, route_id);
+    status = admit_first(pool, stream, order, route_id);
     tn_lock_release(&pool->device->routes.lock);
     return status;
 }
@@ -100,10 +112,10 @@ tarn_status tn_capture_admit(tarn_pool *pool, tarn_stream stream,
 static bool is_known(tarn_pool *pool, tarn_stream stream)
 {
     struct tn_stream_state state;
-    tarn_status status = tn_stream_look(&pool->device->gpu, stream, &state);
+    tarn_status status = tn_stream_look(&pool->device->gpu, stream, TN_STREAM_GRAPH, &state);
 
     if (status == TARN_OK && state.order.capture_id != 0 && !state.broken)
-        status = tn_capture_admit(pool, stream, &state, 0);
+        status = tn_capture_admit(pool, stream, state.order, 0);
     return status == TARN_OK || status == TARN_ERR_CAPTURE_BROKEN ||
            status == TARN_ERR_WRONG_STATE || status == TARN_ERR_DEVICE_LOST;
 }
@@ -116,6 +128,7 @@ bool tn_capture_notice(tarn_pool *pool)
     bool hidden = false;
     tarn_status status;
 
+    TN_ASSERT(tn_lock_none_held());
     for (size_t i = 0; i < count; i++)
         known = is_known(pool, streams[i]) && known;
     if (!known)
@@ -129,10 +142,12 @@ tarn_status tn_capture_look(tarn_pool *pool, bool *announced)
     tarn_stream streams[TN_ROUTES_MAX];
     size_t count = tn_route_streams(pool->device, pool, streams);
 
+    TN_ASSERT(tn_lock_none_held());
     *announced = false;
     for (size_t i = 0; i < count && !*announced; i++) {
         struct tn_stream_state state;
-        tarn_status status = tn_stream_look(&pool->device->gpu, streams[i], &state);
+        tarn_status status =
+            tn_stream_look(&pool->device->gpu, streams[i], TN_STREAM_GRAPH, &state);
 
         if (status != TARN_OK)
             return status;
@@ -150,8 +165,9 @@ tarn_status tn_capture_hold_graph(tarn_pool *pool, tn_cu_graph graph)
     struct tn_hold *hold;
     uint64_t serial;
 
+    TN_ASSERT(tn_lock_none_held());
     tn_pool_lock(pool);
-    known = tn_hold_find_graph(pool, graph);
+    known = tn_hold_find_graph(&pool->holds, graph);
     serial = known != NULL && atomic_load(&known->claim) == TN_CLAIM_HELD ? known->serial : 0;
     if (serial == 0 || tn_pending_count_unheld(pool, serial) > 0) {
         status = tn_capture_open_hold(pool, &state, false, state.capture_graph, &hold);
@@ -160,6 +176,7 @@ tarn_status tn_capture_hold_graph(tarn_pool *pool, tn_cu_graph graph)
             tn_hold_close(hold);
         }
     }
+    TN_ASSERT(status != TARN_OK || tn_hold_find_graph(&pool->holds, graph) != NULL); /* G2 */
     tn_pool_unlock(pool);
     return status;
 }

@@ -13,13 +13,12 @@ TARN_MUST_CHECK tarn_status tn_capture_open_hold(tarn_pool *pool,
                                                  const struct tn_stream_state *state, bool owned,
                                                  tn_cu_graph keeper, struct tn_hold **hold);
 
-/* Sees to it that the pool has an open hold for the capture that the stream is in, with a user object on
- * its graph: for captures that the user began, and for a tarn_capture's allocations from other pools.
+/* Sees to it that the pool has an open hold for the capture of the order, which the stream is in, with a user
+ * object on its graph: for captures that the user began, and for a tarn_capture's allocations from other pools.
  * route_id: of the route that led here, or 0. No lock may be held.
  *   CAPTURE_BROKEN: the capture is over by now; HOST_MEMORY, DEVICE_LOST, DRIVER */
 TARN_MUST_CHECK tarn_status tn_capture_admit(tarn_pool *pool, tarn_stream stream,
-                                             const struct tn_stream_state *state,
-                                             uint64_t route_id);
+                                             struct tn_order order, uint64_t route_id);
 
 /* Before a free in a pool that has routes: where the stream of one is being captured by its user, opens
  * the hold, so that what is freed is kept for the graph. False where that fails, or cannot be done on this

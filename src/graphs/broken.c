@@ -9,10 +9,13 @@
 
 #include <stddef.h>
 
+#include "base/contract.h"
 #include "base/error.h"
 #include "driver/capture_error.h"
 #include "driver/node.h"
 #include "pools/arenas.h"
+#include "pools/pool.h"
+#include "pools/visit.h"
 
 enum { PART_BYTES = 512, FORKS_MAX = 4 };
 
@@ -25,7 +28,9 @@ static uint64_t newest_of(const struct tn_arena *arena)
 /* The bytes of the pool's live block of that number; 0: there is none. */
 static uint64_t bytes_of(tarn_pool *pool, uint64_t sequence)
 {
-    for (const struct tn_block *block = tn_live_first(pool->segments); block != NULL;
+    TN_ASSERT(tn_pool_is_locked(pool));
+    TN_ASSERT(sequence > 0);
+    for (const struct tn_block *block = tn_live_first(pool->segments.first); block != NULL;
          block = tn_live_next((struct tn_block *)block)) {
         if (block->sequence == sequence)
             return block->requested;
@@ -36,10 +41,12 @@ static uint64_t bytes_of(tarn_pool *pool, uint64_t sequence)
 /* What the pool, which is locked, knows. */
 static void look_in(tarn_pool *pool, uint64_t capture_id, struct tn_broken *broken)
 {
-    const struct tn_hold *hold = tn_hold_find_owned(pool, capture_id);
+    const struct tn_hold *hold = tn_hold_find_owned(&pool->holds, capture_id);
     uint64_t newest = 0;
 
-    for (const struct tn_arena *arena = pool->arenas; arena != NULL; arena = arena->next) {
+    TN_ASSERT(tn_pool_is_locked(pool));
+    TN_ASSERT(capture_id != 0);
+    for (const struct tn_arena *arena = pool->arenas.first; arena != NULL; arena = arena->next) {
         if (arena->order.capture_id == capture_id)
             newest = tn_max(newest, newest_of(arena));
     }
@@ -51,68 +58,74 @@ static void look_in(tarn_pool *pool, uint64_t capture_id, struct tn_broken *brok
         broken->noticed = hold->noticed;
 }
 
-/* The same in all pools; the DEVICE lock is held. */
-static struct tn_broken look(tarn_device *device, uint64_t capture_id)
-{
-    struct tn_broken broken = {.sequence = 0};
+/* What is asked of all pools about a stream's capture, and what they answer. */
+struct question {
+    uint64_t stream_id;
+    uint64_t capture_id; /* 0: not known yet */
+    struct tn_hold_call call;
+    struct tn_broken broken;
+    bool owned; /* by a tarn_capture */
+};
 
-    for (tarn_pool *pool = device->pools; pool != NULL; pool = pool->next) {
-        tn_pool_lock(pool);
-        look_in(pool, capture_id, &broken);
-        tn_pool_unlock(pool);
-    }
-    return broken;
+static bool look(tarn_pool *pool, void *context)
+{
+    struct question *question = context;
+
+    look_in(pool, question->capture_id, &question->broken);
+    return false;
 }
 
-/* The newest capture that the pool, which is locked, knows to be on the stream; 0: none. */
-static uint64_t find_in(tarn_pool *pool, uint64_t stream_id)
+/* The newest capture that the pools know to be on the stream. */
+static bool find(tarn_pool *pool, void *context)
 {
-    uint64_t found = 0;
+    struct question *question = context;
+    const uint64_t stream_id = question->stream_id;
 
-    for (const struct tn_hold *hold = pool->holds; hold != NULL; hold = hold->next) {
+    TN_ASSERT(tn_pool_is_locked(pool));
+    for (const struct tn_hold *hold = pool->holds.first; hold != NULL; hold = hold->next) {
         const struct tn_order order = {stream_id, hold->capture_id};
 
         if (hold->open && (hold->origin_id == stream_id || tn_arena_find(pool, order) != NULL))
-            found = tn_max(found, hold->capture_id);
+            question->capture_id = tn_max(question->capture_id, hold->capture_id);
     }
-    return found;
+    return false;
 }
 
 /* The call is the first, unless there was one. */
-static bool note_in(tarn_pool *pool, uint64_t capture_id, struct tn_hold_call call)
+static bool note(tarn_pool *pool, void *context)
 {
-    struct tn_hold *hold = tn_hold_find_owned(pool, capture_id);
+    struct question *question = context;
+    struct tn_hold *hold = tn_hold_find_owned(&pool->holds, question->capture_id);
 
+    TN_ASSERT(tn_pool_is_locked(pool));
+    TN_ASSERT(question->call.name != NULL);
     if (hold != NULL && hold->noticed.name == NULL)
-        hold->noticed = call;
-    return hold != NULL;
+        hold->noticed = question->call;
+    question->owned = question->owned || hold != NULL;
+    return false;
 }
 
 uint64_t tn_broken_note(tarn_device *device, tarn_stream stream, struct tn_hold_call call,
                         struct tn_broken *before)
 {
-    const uint64_t stream_id = tn_stream_captured_id(stream);
-    uint64_t capture_id = 0;
-    bool owned = false;
+    struct question question = {.stream_id = tn_stream_captured_id(stream), .call = call};
 
+    TN_ASSERT(tn_lock_none_held());
+    TN_ASSERT(call.name != NULL);
     tn_lock_acquire(&device->lock);
-    for (tarn_pool *pool = device->pools; pool != NULL; pool = pool->next) {
-        tn_pool_lock(pool);
-        capture_id = tn_max(capture_id, find_in(pool, stream_id));
-        tn_pool_unlock(pool);
-    }
-    *before = capture_id != 0 ? look(device, capture_id) : (struct tn_broken){.sequence = 0};
-    for (tarn_pool *pool = device->pools; pool != NULL && capture_id != 0; pool = pool->next) {
-        tn_pool_lock(pool);
-        owned = note_in(pool, capture_id, call) || owned;
-        tn_pool_unlock(pool);
+    (void)tn_device_walk(device, find, &question);
+    if (question.capture_id != 0) {
+        (void)tn_device_walk(device, look, &question);
+        (void)tn_device_walk(device, note, &question);
     }
     tn_lock_release(&device->lock);
-    return owned ? capture_id : 0;
+    *before = question.broken;
+    return question.owned ? question.capture_id : 0;
 }
 
 static void put_call(struct tn_text *text, const struct tn_hold_call *call)
 {
+    TN_ASSERT(call->name != NULL);
     tn_put(text, "%s", call->name);
     if (call->bytes > 0)
         tn_put(text, " of %llu bytes", (unsigned long long)call->bytes);
@@ -143,12 +156,12 @@ static void put_known(struct tn_text *text, const struct tn_broken *broken)
 
 void tn_broken_put(struct tn_text *text, tarn_device *device, uint64_t capture_id)
 {
-    struct tn_broken broken;
+    struct question question = {.capture_id = capture_id};
 
-    tn_lock_acquire(&device->lock);
-    broken = look(device, capture_id);
-    tn_lock_release(&device->lock);
-    put_known(text, &broken);
+    TN_ASSERT(tn_lock_none_held());
+    TN_ASSERT(capture_id != 0);
+    (void)tn_device_visit(device, look, &question);
+    put_known(text, &question.broken);
 }
 
 static void put_fork(struct tn_text *text, const struct tn_arena *arena)
@@ -164,36 +177,47 @@ static void put_fork(struct tn_text *text, const struct tn_arena *arena)
 
 static bool is_fork(const struct tn_arena *arena, struct tn_order origin)
 {
+    TN_ASSERT(origin.capture_id != 0);
     return arena->order.capture_id == origin.capture_id &&
            arena->order.stream_id != origin.stream_id && newest_of(arena) != 0;
+}
+
+/* The forked streams of a capture, as they are written. */
+struct forks {
+    struct tn_text *text;
+    struct tn_order origin;
+    size_t count;
+};
+
+static bool put_forks_of(tarn_pool *pool, void *context)
+{
+    struct forks *forks = context;
+
+    for (const struct tn_arena *arena = pool->arenas.first; arena != NULL; arena = arena->next) {
+        if (!is_fork(arena, forks->origin))
+            continue;
+        forks->count += 1;
+        if (forks->count > FORKS_MAX)
+            continue;
+        tn_put(forks->text, forks->count == 1 ? "; forked streams that allocated: " : ", ");
+        put_fork(forks->text, arena);
+    }
+    return false;
 }
 
 /* As a part of a sentence, too. */
 static void put_forks(struct tn_text *text, tarn_device *device, struct tn_order origin)
 {
-    size_t count = 0;
+    struct forks forks = {text, origin, 0};
 
-    tn_lock_acquire(&device->lock);
-    for (tarn_pool *pool = device->pools; pool != NULL; pool = pool->next) {
-        tn_pool_lock(pool);
-        for (const struct tn_arena *arena = pool->arenas; arena != NULL; arena = arena->next) {
-            if (!is_fork(arena, origin))
-                continue;
-            count += 1;
-            if (count > FORKS_MAX)
-                continue;
-            tn_put(text, count == 1 ? "; forked streams that allocated: " : ", ");
-            put_fork(text, arena);
-        }
-        tn_pool_unlock(pool);
-    }
-    tn_lock_release(&device->lock);
-    if (count > FORKS_MAX)
-        tn_put(text, " and %zu more", count - FORKS_MAX);
+    (void)tn_device_visit(device, put_forks_of, &forks);
+    if (forks.count > FORKS_MAX)
+        tn_put(text, " and %zu more", forks.count - FORKS_MAX);
 }
 
 static void put_node(struct tn_text *text, const struct tn_seen_node *node)
 {
+    TN_ASSERT(node->number > 0 && node->number <= node->node_count);
     tn_put(text, "node %zu of %zu (%s", node->number, node->node_count,
            tn_node_type_name(node->type));
     if (node->kernel[0] != '\0')
@@ -238,6 +262,7 @@ static void put_remedy(struct tn_text *text, tn_cu_result result)
 void tn_broken_put_answer(struct tn_text *text, tarn_device *device, uint64_t capture_id,
                           tn_cu_result result, const struct tn_seen_node *newest)
 {
+    TN_ASSERT(result != TN_CUDA_SUCCESS);
     put_meaning(text, result);
     put_newest_node(text, newest);
     tn_broken_put(text, device, capture_id);
@@ -260,6 +285,7 @@ tarn_status tn_broken_refuse(tarn_device *device, tarn_stream stream, struct tn_
     struct tn_text text = {part, sizeof part, 0};
     struct tn_broken before;
 
+    TN_ASSERT(tn_lock_none_held());
     if (tn_broken_note(device, stream, call, &before) != 0) {
         put_known(&text, &before);
         if (before.noticed.name == NULL)

@@ -15,6 +15,7 @@
 #define TARN_GRAPHS_BROKEN_H
 
 #include "base/text.h"
+#include "claims/hold.h"
 #include "driver/seen_node.h"
 #include "pools/device.h"
 

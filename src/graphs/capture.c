@@ -32,9 +32,13 @@
 #include "base/contract.h"
 #include "base/error.h"
 #include "base/host.h"
+#include "claims/body.h"
 #include "graphs/admit.h"
 #include "graphs/broken.h"
-#include "pools/body.h"
+#include "pools/captures.h"
+#include "pools/route.h"
+#include "pools/series.h"
+#include "pools/sweep.h"
 
 enum { FORK_LOOKS = 16 };
 
@@ -50,7 +54,7 @@ static tarn_status check_stream(tarn_pool *pool, tarn_stream stream)
                                                   "create a stream");
     if (pool->is_default)
         return tn_fail(TARN_ERR_WRONG_STATE, "a capture needs a private pool, not the default one");
-    status = tn_stream_look(&pool->device->gpu, stream, &state);
+    status = tn_stream_look(&pool->device->gpu, stream, TN_STREAM_GRAPH, &state);
     if (status != TARN_OK)
         return status;
     if (state.order.capture_id != 0 || state.broken)
@@ -64,7 +68,7 @@ static tarn_status open_body(tarn_capture *capture, const struct tn_capture_targ
                              const struct tn_stream_state *state, struct tn_hold **hold)
 {
     tarn_pool *pool = capture->pool;
-    const struct tn_hold *outer = tn_hold_find(pool, target->outer->capture_id);
+    const struct tn_hold *outer = tn_hold_find(&pool->holds, target->outer->capture_id);
     const struct tn_body body = {.capture_id = state->order.capture_id,
                                  .outer_id = target->outer->capture_id,
                                  .group = target->group,
@@ -73,19 +77,22 @@ static tarn_status open_body(tarn_capture *capture, const struct tn_capture_targ
     const struct tn_hold *keeper = outer;
     tarn_status status;
 
+    TN_ASSERT(tn_pool_is_locked(pool));
+    TN_ASSERT(target->outer->pool == pool);
+    TN_ASSERT(state->order.capture_id != 0);
     if (outer == NULL || outer->left.capture_id != 0) /* it or the one around it */
         return tn_fail(TARN_ERR_WRONG_STATE, "the outer capture is over");
     /* The outermost graph has all of them. */
-    for (const struct tn_body *up = tn_body_find(pool, body.outer_id); up != NULL && keeper != NULL;
-         up = tn_body_find(pool, up->outer_id))
-        keeper = tn_hold_find(pool, up->outer_id);
+    for (const struct tn_body *up = tn_body_find(&pool->bodies, body.outer_id);
+         up != NULL && keeper != NULL; up = tn_body_find(&pool->bodies, up->outer_id))
+        keeper = tn_hold_find(&pool->holds, up->outer_id);
     status = tn_body_open(pool, &body);
     if (status != TARN_OK)
         return status;
     status = tn_capture_open_hold(pool, state, true, keeper != NULL ? keeper->graph : outer->graph,
                                   hold);
     if (status != TARN_OK)
-        tn_body_drop(pool, body.capture_id);
+        tn_body_drop(&pool->bodies, body.capture_id);
     return status;
 }
 
@@ -114,9 +121,11 @@ static tarn_status start(tarn_capture *capture, const struct tn_capture_target *
                              ? tn_capture_start_in(gpu, capture->stream, target->graph, mode)
                              : tn_capture_start(gpu, capture->stream, mode);
 
+    TN_ASSERT(tn_lock_none_held());
+    TN_ASSERT(capture->capture_id == 0);
     if (status != TARN_OK)
         return status;
-    status = tn_stream_look(gpu, capture->stream, &state);
+    status = tn_stream_look(gpu, capture->stream, TN_STREAM_GRAPH, &state);
     if (status == TARN_OK && state.order.capture_id == 0)
         status = tn_fail(TARN_ERR_DRIVER, "the driver began a capture and does not know it");
     if (status == TARN_OK) {
@@ -125,7 +134,7 @@ static tarn_status start(tarn_capture *capture, const struct tn_capture_target *
                      ? open_body(capture, target, &state, &hold)
                      : tn_capture_open_hold(pool, &state, true, state.capture_graph, &hold);
         if (status == TARN_OK) {
-            pool->capture_count += 1;
+            pool->claims.capture_count += 1;
             hold->owner_gone = &capture->gone;
         }
         tn_pool_unlock(pool);
@@ -165,9 +174,10 @@ static tarn_status check_no_section_in(tarn_pool *pool, tn_cu_graph graph)
     bool is_empty = false;
     tarn_status status = TARN_OK;
 
+    TN_ASSERT(tn_lock_none_held());
     tn_pool_lock(pool);
-    closed = tn_holds_close_over(pool);
-    hold = tn_hold_find_graph(pool, graph);
+    closed = tn_holds_close_over(pool, 0);
+    hold = tn_hold_find_graph(&pool->holds, graph);
     is_known = hold != NULL;
     is_open = hold != NULL && hold->open;
     tn_pool_unlock(pool);
@@ -202,6 +212,7 @@ tarn_status tn_capture_begin_in(tarn_pool *pool, tarn_stream stream, tarn_captur
     tarn_capture *made;
     tarn_status status = check_stream(pool, stream);
 
+    TN_ASSERT(tn_lock_none_held());
     tn_device_see_end(pool->device); /* what it allocates is behind the ends of others */
     if (status == TARN_OK)
         status = check_target(pool, target);
@@ -230,6 +241,7 @@ tarn_status tn_capture_begin_in(tarn_pool *pool, tarn_stream stream, tarn_captur
     }
     if (target != NULL && target->outer == NULL)
         tn_replays_join(pool, made->capture_id, target->graph);
+    TN_ASSERT(made->stage == TN_CAPTURE_OPEN && made->capture_id != 0);
     atomic_store(&made->magic, TN_CAPTURE_MAGIC);
     *capture = made;
     return TARN_OK;
@@ -248,13 +260,14 @@ static bool take_over(tarn_capture *capture)
     tarn_pool *pool = capture->pool;
     bool taken = false;
 
+    TN_ASSERT(tn_lock_none_held());
     if (atomic_load(&capture->gone))
         return false;
     tn_lock_acquire(&device->lock); /* a pool goes only under this lock */
     if (!atomic_load(&capture->gone)) {
         tn_pool_lock(pool);
         if (!atomic_load(&capture->gone)) {
-            struct tn_hold *hold = tn_hold_find_owned(pool, capture->capture_id);
+            struct tn_hold *hold = tn_hold_find_owned(&pool->holds, capture->capture_id);
 
             TN_ASSERT(hold != NULL && hold->owner_gone == &capture->gone); /* G1 */
             hold->owner_gone = NULL;
@@ -275,14 +288,18 @@ static void give_back(tarn_capture *capture)
     tarn_pool *pool = capture->pool;
     struct tn_hold *hold;
 
+    TN_ASSERT(tn_lock_none_held());
+    TN_ASSERT(!atomic_load(&capture->gone));
     tn_route_shut_capture(device, capture->route_id, false);
     tn_pool_lock(pool);
-    hold = tn_hold_find_owned(pool, capture->capture_id);
+    hold = tn_hold_find_owned(&pool->holds, capture->capture_id);
     if (hold != NULL) {
+        TN_ASSERT(hold->owner_gone == NULL); /* since take_over */
         hold->owner_gone = &capture->gone;
     } else {
         atomic_store(&capture->gone, true);
-        pool->capture_count -= 1;
+        TN_ASSERT(pool->claims.capture_count > 0);
+        pool->claims.capture_count -= 1;
     }
     tn_pool_unlock(pool);
     if (hold == NULL)
@@ -297,8 +314,9 @@ static bool is_dropped(tarn_capture *capture, tn_cu_graph *graph)
     const struct tn_hold *hold;
     bool dropped;
 
+    TN_ASSERT(!tn_lock_held(TN_RANK_POOL));
     tn_pool_lock(pool);
-    hold = tn_hold_find_owned(pool, capture->capture_id);
+    hold = tn_hold_find_owned(&pool->holds, capture->capture_id);
     dropped = hold == NULL || atomic_load(&hold->claim) != TN_CLAIM_HELD;
     if (graph != NULL)
         *graph = dropped ? NULL : hold->graph;
@@ -318,6 +336,7 @@ static tarn_status broken(const char *why)
 /* To BROKEN, with what is said of that. */
 static tarn_status fall_broken(tarn_capture *capture)
 {
+    TN_ASSERT(capture->said[0] != '\0');
     capture->stage = TN_CAPTURE_BROKEN;
     return broken(capture->said);
 }
@@ -327,6 +346,7 @@ static tarn_status fall_broken_by(tarn_capture *capture, const char *why)
 {
     struct tn_text said = {capture->said, sizeof capture->said, 0};
 
+    TN_ASSERT(capture->stage == TN_CAPTURE_OPEN);
     tn_put(&said, "%s", why);
     tn_broken_put(&said, capture->device, capture->capture_id);
     return fall_broken(capture);
@@ -340,13 +360,15 @@ static bool looks_for_forks(tarn_capture *capture)
     uint64_t own_id = tn_stream_captured_id(capture->stream);
     bool looks;
 
+    TN_ASSERT(tn_lock_none_held());
+    TN_ASSERT(capture->capture_id != 0);
     tn_pool_lock(pool);
-    arena = pool->arenas;
+    arena = pool->arenas.first;
     while (arena != NULL &&
            (arena->order.capture_id != capture->capture_id || arena->order.stream_id == own_id))
         arena = arena->next;
-    looks = arena != NULL && pool->fork_looks < FORK_LOOKS;
-    pool->fork_looks += looks;
+    looks = arena != NULL && pool->graphs.fork_looks < FORK_LOOKS;
+    pool->graphs.fork_looks += looks;
     tn_pool_unlock(pool);
     return looks;
 }
@@ -354,7 +376,7 @@ static bool looks_for_forks(tarn_capture *capture)
 static void look_for_forks_again(tarn_pool *pool)
 {
     tn_pool_lock(pool);
-    pool->fork_looks = 0;
+    pool->graphs.fork_looks = 0;
     tn_pool_unlock(pool);
 }
 
@@ -371,9 +393,10 @@ static tarn_status stop(tarn_capture *capture)
     tn_cu_result result;
     tarn_status status;
 
+    TN_ASSERT(capture->stage == TN_CAPTURE_OPEN);
     if (is_dropped(capture, &graph))
         return fall_broken_by(capture, dropped_by_driver);
-    status = tn_stream_look(gpu, capture->stream, &state);
+    status = tn_stream_look(gpu, capture->stream, TN_STREAM_GRAPH, &state);
     if (status != TARN_OK)
         return status;
     if (state.broken) {
@@ -394,7 +417,7 @@ static tarn_status stop(tarn_capture *capture)
         capture->stage = TN_CAPTURE_STOPPED;
         return TARN_OK;
     }
-    status = tn_stream_look(gpu, capture->stream, &state);
+    status = tn_stream_look(gpu, capture->stream, TN_STREAM_GRAPH, &state);
     if (status != TARN_OK)
         return status;
     if (state.broken || state.order.capture_id == capture->capture_id)
@@ -421,8 +444,10 @@ static void retire(tarn_capture *capture)
 {
     tarn_pool *pool = capture->pool;
 
+    TN_ASSERT(tn_lock_none_held());
     tn_pool_lock(pool);
-    pool->capture_count -= 1;
+    TN_ASSERT(pool->claims.capture_count > 0);
+    pool->claims.capture_count -= 1;
     tn_pool_unlock(pool);
     tn_route_end_capture(capture->device, capture->route_id); /* the last claim */
     atomic_store(&capture->magic, 0);
@@ -447,7 +472,7 @@ static bool has_open_bodies(tarn_capture *capture)
     bool has;
 
     tn_pool_lock(capture->pool);
-    has = tn_body_find_open(capture->pool, capture->capture_id) != NULL;
+    has = tn_body_find_open(&capture->pool->bodies, capture->capture_id) != NULL;
     tn_pool_unlock(capture->pool);
     return has;
 }
@@ -456,6 +481,7 @@ tarn_status tn_capture_seize(tarn_capture *capture)
 {
     tarn_status status = check_thread(capture);
 
+    TN_ASSERT(tn_lock_none_held());
     if (status != TARN_OK)
         return status;
     if (!take_over(capture)) /* the device may be closed */
@@ -469,6 +495,7 @@ tarn_status tn_capture_seize(tarn_capture *capture)
         status = stop(capture);
     if (status != TARN_OK)
         give_back(capture);
+    TN_ASSERT(status != TARN_OK || capture->stage == TN_CAPTURE_STOPPED);
     return status;
 }
 
@@ -487,7 +514,7 @@ static bool goes_on(struct tn_gpu *gpu, tn_cu_stream stream, uint64_t thread_id,
 
     if (tn_stream_is_elsewhere(stream, thread_id))
         return false;
-    return tn_stream_look(gpu, stream, &state) != TARN_OK || state.broken ||
+    return tn_stream_look(gpu, stream, TN_STREAM_GRAPH, &state) != TARN_OK || state.broken ||
            state.order.capture_id == capture_id;
 }
 
@@ -499,7 +526,7 @@ static void end_left(tarn_capture *capture)
     struct tn_left_capture left;
 
     tn_pool_lock(capture->pool);
-    left = tn_hold_take_left(capture->pool, capture->capture_id);
+    left = tn_hold_take_left(&capture->pool->holds, capture->capture_id);
     tn_pool_unlock(capture->pool);
     if (left.capture_id != 0 && goes_on(gpu, left.stream, left.thread_id, left.capture_id))
         cancel_on(gpu, left.stream, left.keeps_graph);
@@ -507,6 +534,7 @@ static void end_left(tarn_capture *capture)
 
 void tn_capture_finish(tarn_capture *capture)
 {
+    TN_ASSERT(capture->stage == TN_CAPTURE_STOPPED);
     end_left(capture);
     leave_pools(capture, false);
     retire(capture);
@@ -516,6 +544,7 @@ tarn_status tn_capture_end_in(tarn_capture *capture)
 {
     tarn_status status = TARN_OK;
 
+    TN_ASSERT(tn_lock_none_held());
     if (capture->target == NULL)
         return tn_fail(TARN_ERR_WRONG_STATE, "the capture makes a graph of its own; end it with "
                                              "tarn_capture_end");
@@ -539,6 +568,7 @@ tarn_status tn_capture_end(tarn_capture *capture, tarn_graph **graph)
     tarn_graph *made;
     tarn_status status = tn_capture_check_own(capture);
 
+    TN_ASSERT(tn_lock_none_held());
     if (status == TARN_OK)
         status = tn_capture_seize(capture);
     if (status != TARN_OK)
@@ -549,7 +579,7 @@ tarn_status tn_capture_end(tarn_capture *capture, tarn_graph **graph)
         return status;
     }
     tn_pool_lock(pool);
-    tn_graph_commit(made, tn_hold_find_owned(pool, capture->capture_id));
+    tn_graph_commit(made, tn_hold_find_owned(&pool->holds, capture->capture_id));
     tn_pool_unlock(pool);
     tn_capture_finish(capture);
     *graph = made;
@@ -559,6 +589,7 @@ tarn_status tn_capture_end(tarn_capture *capture, tarn_graph **graph)
 /* Ends what the driver still has of an OPEN capture. */
 static void cancel(tarn_capture *capture)
 {
+    TN_ASSERT(capture->stage == TN_CAPTURE_OPEN);
     if (!is_dropped(capture, NULL) &&
         goes_on(&capture->device->gpu, capture->stream, capture->thread_id, capture->capture_id))
         cancel_driver_capture(capture);
@@ -569,8 +600,9 @@ static void leave_to(tarn_capture *capture, uint64_t body_id)
 {
     struct tn_hold *hold;
 
+    TN_ASSERT(body_id != capture->capture_id);
     tn_pool_lock(capture->pool);
-    hold = tn_hold_find_owned(capture->pool, body_id);
+    hold = tn_hold_find_owned(&capture->pool->holds, body_id);
     if (hold != NULL)
         hold->left = (struct tn_left_capture){capture->capture_id, capture->stream,
                                               capture->thread_id, capture->target != NULL};
@@ -588,8 +620,9 @@ static bool cancel_bodies(tarn_capture *capture)
     bool waits = false;
 
     tn_pool_lock(capture->pool);
-    count = tn_bodies_close(capture->pool, capture->capture_id, bodies);
+    count = tn_bodies_close(&capture->pool->bodies, capture->capture_id, bodies, TN_ROUTES_MAX);
     tn_pool_unlock(capture->pool);
+    TN_ASSERT(count <= TN_ROUTES_MAX);
     for (size_t i = 0; i < count; i++) {
         const struct tn_body *body = &bodies[i];
 
@@ -611,7 +644,7 @@ static void expect_gone(tarn_capture *capture)
     tn_cu_graph graph = NULL;
 
     tn_pool_lock(capture->pool);
-    hold = tn_hold_find_owned(capture->pool, capture->capture_id);
+    hold = tn_hold_find_owned(&capture->pool->holds, capture->capture_id);
     if (hold != NULL && capture->target == NULL)
         graph = hold->graph;
     tn_pool_unlock(capture->pool);
@@ -623,6 +656,7 @@ void tn_capture_abort(tarn_capture *capture)
 {
     bool waits;
 
+    TN_ASSERT(tn_lock_none_held());
     if (!take_over(capture)) {
         if (atomic_load(&capture->device->magic) == TN_DEVICE_MAGIC)
             leave_pools(capture, true);

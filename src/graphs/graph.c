@@ -19,6 +19,8 @@
 #include "graphs/admit.h"
 #include "graphs/guard.h"
 #include "graphs/replay.h"
+#include "pools/series.h"
+#include "pools/sweep.h"
 
 static struct tn_records graph_records = TN_RECORDS_INIT(struct tarn_graph);
 
@@ -29,6 +31,7 @@ tarn_status tn_graph_make_guard(tarn_graph *graph, tn_cu_graph driver_graph, uin
     const struct tn_audit_subject subject = {
         .graph = driver_graph, .pool = graph->pool, .mark = mark};
 
+    TN_ASSERT(tn_lock_none_held());
     return tn_guard_make(graph, graph->guard_kind, &subject, &options, guard);
 }
 
@@ -37,6 +40,7 @@ static tarn_status instantiate(tarn_graph *graph)
     size_t before, after, total;
     tarn_status status;
 
+    TN_ASSERT(graph->exec == NULL && graph->driver_graph != NULL);
     tn_gpu_memory_info(graph->gpu, &before, &total);
     status = tn_graph_instantiate(graph->gpu, graph->driver_graph, &graph->exec);
     if (status != TARN_OK)
@@ -51,6 +55,7 @@ static void join_list(tarn_graph *graph)
 {
     tarn_device *device = graph->pool->device;
 
+    TN_ASSERT(atomic_load(&graph->magic) == 0);
     tn_lock_acquire(&device->graphs_lock);
     graph->next = device->graphs;
     device->graphs = graph;
@@ -62,6 +67,7 @@ static void leave_list(tarn_graph *graph)
     tarn_device *device = graph->pool->device;
     tarn_graph **link = &device->graphs;
 
+    TN_ASSERT(atomic_load(&graph->magic) == 0);
     tn_lock_acquire(&device->graphs_lock);
     while (*link != graph)
         link = &(*link)->next;
@@ -75,6 +81,7 @@ tarn_status tn_graph_prepare(tarn_pool *pool, tn_cu_graph driver_graph, uint64_t
     tarn_graph *made = tn_records_take(&graph_records);
     tarn_status status;
 
+    TN_ASSERT(tn_lock_none_held());
     if (made == NULL)
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a graph");
     made->pool = pool;
@@ -85,7 +92,7 @@ tarn_status tn_graph_prepare(tarn_pool *pool, tn_cu_graph driver_graph, uint64_t
         tn_records_give(&graph_records, made);
         return status;
     }
-    made->guard_kind = pool->guard;
+    made->guard_kind = pool->graphs.guard;
     made->mark = mark;
     status = tn_graph_make_guard(made, driver_graph, mark, &made->guard);
     if (status != TARN_OK) {
@@ -103,7 +110,9 @@ void tn_graph_commit(tarn_graph *graph, const struct tn_hold *own)
 {
     tarn_pool *pool = graph->pool;
 
-    pool->graph_count += 1;
+    TN_ASSERT(tn_pool_is_locked(pool));
+    TN_ASSERT(graph->exec != NULL && atomic_load(&graph->magic) == 0);
+    pool->claims.graph_count += 1;
     graph->replays = atomic_load(&pool->replays);
     tn_replays_admit(pool, own);
     tn_guard_settle(graph);
@@ -114,6 +123,7 @@ tarn_status tn_graph_adopt(tarn_pool *pool, tn_cu_graph driver_graph, tarn_graph
     tarn_graph *made = NULL;
     tarn_status status = tn_capture_hold_graph(pool, driver_graph); /* G2 */
 
+    TN_ASSERT(tn_lock_none_held());
     if (status == TARN_OK)
         status = tn_graph_prepare(pool, driver_graph, tn_device_mark(pool->device), &made);
     if (status != TARN_OK)
@@ -121,7 +131,7 @@ tarn_status tn_graph_adopt(tarn_pool *pool, tn_cu_graph driver_graph, tarn_graph
     tn_device_close_capture(pool->device, 0, driver_graph, false);
     tn_replays_join(pool, 0, driver_graph); /* its memory may be other pools' alone */
     tn_pool_lock(pool);
-    tn_graph_commit(made, tn_hold_find_graph(pool, driver_graph));
+    tn_graph_commit(made, tn_hold_find_graph(&pool->holds, driver_graph));
     tn_pool_unlock(pool);
     *graph = made;
     return TARN_OK;
@@ -132,6 +142,8 @@ void tn_graph_destroy(tarn_graph *graph)
     tarn_pool *pool = graph->pool;
     struct tn_gpu *gpu = &pool->device->gpu;
 
+    TN_ASSERT(tn_lock_none_held());
+    TN_ASSERT(atomic_load(&graph->magic) != 0);
     atomic_store(&graph->magic, 0);
     leave_list(graph);
     tn_device_expect_gone(pool->device, graph->driver_graph);
@@ -139,8 +151,8 @@ void tn_graph_destroy(tarn_graph *graph)
     tn_graph_drop(gpu, graph->driver_graph);
     tn_guard_drop(graph->guard); /* its watch refers to the pool */
     tn_pool_lock(pool);
-    TN_ASSERT(pool->graph_count > 0);
-    pool->graph_count -= 1;
+    TN_ASSERT(pool->claims.graph_count > 0);
+    pool->claims.graph_count -= 1;
     tn_pool_unlock(pool);
     tn_records_give(&graph_records, graph);
 }

@@ -7,8 +7,10 @@
  * Trade-offs: a guarded graph has its nodes' list, for the sentence that may never be asked for. */
 #include "graphs/guard.h"
 
+#include "base/contract.h"
 #include "base/error.h"
 #include "base/host.h"
+#include "pools/watches.h"
 
 /* The first mistake that leaves no block to be watched. */
 static const tarn_pointer *find_dead(const tarn_audit *audit)
@@ -26,6 +28,7 @@ static tarn_status watch_all(struct tn_guard *guard, tarn_graph *graph)
     tarn_status status = tn_watch_init(&guard->watch, graph->pool, guard->kind == TARN_GUARD_KEEP,
                                        count, &graph->magic, TN_GRAPH_MAGIC, TN_GRAPH_STALE);
 
+    TN_ASSERT(guard->kind != TARN_GUARD_IGNORE);
     for (size_t i = 0; status == TARN_OK && i < count; i++) {
         const tarn_block *block = &guard->audit->pointers[i].block;
 
@@ -41,6 +44,7 @@ tarn_status tn_guard_make(tarn_graph *graph, tarn_guard kind,
     struct tn_guard *made;
     tarn_status status;
 
+    TN_ASSERT(tn_lock_none_held());
     *guard = NULL;
     if (kind == TARN_GUARD_IGNORE)
         return TARN_OK;
@@ -72,6 +76,8 @@ void tn_guard_begin(tarn_graph *graph, struct tn_guard *guard)
 {
     struct tn_guard *before = graph->guard;
 
+    TN_ASSERT(tn_lock_none_held());
+    TN_ASSERT(guard == NULL || guard != before);
     graph->guard = guard;
     tn_guard_drop(before);
     tn_guard_settle(graph);
@@ -80,6 +86,7 @@ void tn_guard_begin(tarn_graph *graph, struct tn_guard *guard)
 /* guard: NULL: none, and nothing is missing. */
 static bool misses_any(const struct tn_guard *guard)
 {
+    TN_ASSERT(guard == NULL || atomic_load(&guard->watch.gone) <= tn_audit_listed(guard->audit));
     return guard != NULL && (guard->dead != NULL || atomic_load(&guard->watch.gone) != 0);
 }
 
@@ -93,6 +100,7 @@ void tn_guard_settle(tarn_graph *graph)
 /* A block that it was told of has made the graph stale, where that was there. */
 void tn_guard_give_up(tarn_graph *graph, struct tn_guard *guard)
 {
+    TN_ASSERT(tn_lock_none_held());
     tn_guard_drop(guard);
     if (tn_graph_is_stale(graph) && !misses_any(graph->guard))
         tn_guard_settle(graph);
@@ -102,6 +110,7 @@ void tn_guard_drop(struct tn_guard *guard)
 {
     if (guard == NULL)
         return;
+    TN_ASSERT(!tn_lock_held(TN_RANK_POOL)); /* the end of a watch takes it */
     tn_watch_end(&guard->watch);
     if (guard->audit != NULL)
         tn_audit_drop(guard->audit);
@@ -114,6 +123,7 @@ tarn_status tn_guard_refuse(const tarn_graph *graph)
     const tarn_pointer *pointer = guard->dead;
     char where[512];
 
+    TN_ASSERT(misses_any(guard)); /* G7 */
     if (pointer == NULL)
         pointer = &guard->audit->pointers[atomic_load(&guard->watch.gone) - 1];
     tn_audit_write_pointer(guard->audit, pointer, where, sizeof where);

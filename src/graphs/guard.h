@@ -10,9 +10,9 @@
 #ifndef TARN_GRAPHS_GUARD_H
 #define TARN_GRAPHS_GUARD_H
 
+#include "claims/watch.h"
 #include "graphs/graph.h"
 #include "inspect/audit.h"
-#include "pools/watch.h"
 
 struct tn_guard {
     tarn_guard kind; /* not IGNORE */

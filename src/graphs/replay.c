@@ -59,11 +59,13 @@
 #include "base/user_code.h"
 #include "driver/idle.h"
 #include "graphs/broken.h"
+#include "pools/janitor.h"
+#include "pools/pool.h"
 
 void tn_replays_consider(tarn_pool *pool)
 {
     TN_ASSERT(tn_lock_held(TN_RANK_POOL));
-    if (pool->graph_count > 1 || pool->hold_count > 1)
+    if (pool->claims.graph_count > 1 || pool->holds.count > 1)
         tn_replays_order(atomic_load(&pool->replays)); /* G3 */
 }
 
@@ -71,14 +73,15 @@ void tn_replays_consider(tarn_pool *pool)
  * as long as its launches run. */
 static bool is_alone(const tarn_pool *pool, const struct tn_hold *own)
 {
-    TN_ASSERT(pool->hold_count != 1 || pool->holds != NULL);
-    return pool->graph_count == 1 &&
-           (pool->hold_count == 0 || (pool->hold_count == 1 && pool->holds == own));
+    TN_ASSERT(pool->holds.count != 1 || pool->holds.first != NULL);
+    return pool->claims.graph_count == 1 &&
+           (pool->holds.count == 0 || (pool->holds.count == 1 && pool->holds.first == own));
 }
 
 /* Whether a restore has its turn or comes again, or the next replay is to come behind one. The record is locked. */
 static bool is_visited(const tarn_pool *pool, const struct tn_replays *replays)
 {
+    TN_ASSERT(tn_lock_held(TN_RANK_REPLAY));
     return replays->is_visited || replays->awaited ||
            (replays->visited &&
             !tn_gpu_is_proven(&pool->device->gpu, atomic_load(&replays->stamp)));
@@ -91,6 +94,8 @@ static void end_order(tarn_pool *pool, bool was_launched)
 {
     struct tn_replays *replays;
 
+    TN_ASSERT(tn_pool_is_locked(pool));
+    TN_ASSERT(pool->claims.graph_count == 1);
     atomic_store(&pool->replay_stream_id, 0);
     if (atomic_load(&pool->replays->shared))
         return;
@@ -124,11 +129,13 @@ static TN_APART bool end_order_if_alone(const tarn_graph *graph)
     tarn_pool *pool = graph->pool;
     bool alone;
 
+    TN_ASSERT(tn_lock_none_held());
     if (pool->replay_order != TARN_REPLAY_REFUSED)
         return false;
     tn_device_reap(pool->device); /* launches that have ended */
     tn_pool_lock(pool);
-    alone = pool->graph_count == 1 && tn_holds_are_kept_by(pool, graph->driver_graph);
+    alone =
+        pool->claims.graph_count == 1 && tn_holds_are_kept_by(&pool->holds, graph->driver_graph);
     if (alone)
         end_order(pool, true);
     tn_pool_unlock(pool);
@@ -140,8 +147,9 @@ static TN_APART void end_loan(const tarn_graph *graph)
 {
     tarn_pool *pool = graph->pool;
 
+    TN_ASSERT(tn_lock_none_held());
     tn_pool_lock(pool);
-    if (pool->graph_count == 1 && tn_holds_are_kept_by(pool, graph->driver_graph)) {
+    if (pool->claims.graph_count == 1 && tn_holds_are_kept_by(&pool->holds, graph->driver_graph)) {
         end_order(pool, true);
     } else {
         struct tn_replays *replays = tn_replays_lock(&pool->replays);
@@ -162,12 +170,15 @@ static struct tn_replays *lock_unvisited(tarn_pool *pool)
         (void)sched_yield();
         replays = tn_replays_lock(&pool->replays);
     }
+    TN_ASSERT(!replays->is_visited && tn_lock_held(TN_RANK_REPLAY));
     return replays;
 }
 
 /* Forgets the last replay: the graphs of its time are gone. */
 static TN_APART void enter_series(tarn_pool *pool, struct tn_replays *replays, uint64_t series)
 {
+    TN_ASSERT(tn_lock_held(TN_RANK_REPLAY));
+    TN_ASSERT(replays->seen_series != series);
     replays->seen_series = series;
     atomic_store(&replays->stream_id, 0);
     atomic_store(&pool->replay_stream_id, 0);
@@ -181,6 +192,8 @@ enum order { ORDER_KEPT, ORDER_BY_EVENT, ORDER_UNKNOWN, ORDER_REFUSED };
 static inline enum order order_behind(const struct tn_gpu *gpu, const struct tn_replays *replays,
                                       uint64_t stream_id)
 {
+    TN_ASSERT(tn_lock_held(TN_RANK_REPLAY));
+    TN_ASSERT(stream_id != 0);
     if (TN_UNLIKELY(!tn_gpu_is_proven(gpu, atomic_load(&replays->alone_stamp))))
         return ORDER_UNKNOWN;
     if (TN_LIKELY(atomic_load(&replays->stream_id) == stream_id) ||
@@ -202,6 +215,7 @@ static inline enum order order_behind_last(const tarn_pool *pool, const struct t
 
 static tarn_status refuse(const tarn_pool *pool, uint64_t stream_id)
 {
+    TN_ASSERT(pool->replay_order == TARN_REPLAY_REFUSED);
     return tn_fail(
         TARN_ERR_WRONG_STATE,
         "pool '%s' has several graphs, or launches of one that was destroyed run, and they "
@@ -221,6 +235,7 @@ static tarn_status take_turn(tarn_pool *pool, tn_cu_stream stream, uint64_t stre
     enum order order = order_behind_last(pool, replays, stream_id);
     tarn_status status = TARN_OK;
 
+    TN_ASSERT(tn_lock_held(TN_RANK_REPLAY));
     while (order == ORDER_UNKNOWN && status == TARN_OK) {
         uint64_t last = atomic_load(&replays->stream_id);
 
@@ -231,6 +246,7 @@ static tarn_status take_turn(tarn_pool *pool, tn_cu_stream stream, uint64_t stre
         if (status == TARN_OK)
             order = order_behind_last(pool, replays, stream_id);
     }
+    TN_ASSERT(tn_lock_held(TN_RANK_REPLAY));
     *held = replays;
     *refused = status == TARN_OK && order == ORDER_REFUSED;
     if (*refused)
@@ -257,6 +273,7 @@ static TN_ALWAYS_INLINE bool begin_alone(struct tn_replays *replays)
 /* It has launched it. After a launch each look is a miss: there is one, at the epoch, and the record is only written. */
 static TN_ALWAYS_INLINE void end_alone(struct tn_replays *replays, const struct tn_gpu *gpu)
 {
+    TN_ASSERT(atomic_load_explicit(&replays->launching_alone, memory_order_relaxed));
     /* After the launch: a wait that begins before it proves nothing of it. */
     atomic_store_explicit(&replays->alone_stamp, tn_gpu_epoch(gpu), memory_order_relaxed);
     atomic_store_explicit(&replays->launching_alone, false, memory_order_release);
@@ -289,6 +306,8 @@ static TN_ALWAYS_INLINE tn_cu_result launch_alone(struct tn_replays *replays,
 static inline void note_replay(tarn_pool *pool, const struct tn_gpu *gpu,
                                struct tn_replays *replays, uint64_t stream_id)
 {
+    TN_ASSERT(tn_lock_held(TN_RANK_REPLAY));
+    TN_ASSERT(stream_id != 0);
     atomic_store_explicit(&replays->stream_id, stream_id, memory_order_release);
     atomic_store_explicit(&pool->replay_stream_id, stream_id, memory_order_release);
     atomic_store_explicit(&replays->stamp, tn_gpu_epoch(gpu), memory_order_release);
@@ -300,11 +319,13 @@ static tarn_status launch_in_turn(const tarn_graph *graph, tn_cu_stream stream, 
     tarn_pool *pool = graph->pool;
     struct tn_gpu *gpu = &pool->device->gpu;
     struct tn_replays *replays;
-    uint64_t stream_id = 0;
+    struct tn_stream_state state;
+    uint64_t stream_id;
     uint64_t series;
     bool lent;
-    tarn_status status = tn_stream_id(gpu, stream, &stream_id);
+    tarn_status status = tn_stream_look(gpu, stream, TN_STREAM_ID, &state);
 
+    stream_id = state.order.stream_id;
     if (status == TARN_OK && stream_id != atomic_load(&pool->replays->stream_id))
         status = tn_stream_meet(gpu, stream);
     if (status != TARN_OK)
@@ -335,6 +356,7 @@ static tarn_status launch_in_turn(const tarn_graph *graph, tn_cu_stream stream, 
 /* Makes sure that replays are ordered, though there may be one graph. The record is locked. */
 static void borrow(struct tn_replays *replays)
 {
+    TN_ASSERT(tn_lock_held(TN_RANK_REPLAY));
     if (atomic_load(&replays->ordered))
         return;
     replays->lent = true;
@@ -350,10 +372,12 @@ tarn_status tn_replays_visit(tarn_pool *pool, const struct tn_visit *visit, bool
     enum order order;
     tarn_status status = TARN_OK;
 
+    TN_ASSERT(visit->visitor != NULL);
     *unordered = replays->visitor != NULL && replays->visitor != visit->visitor;
     if (replays->visitor != NULL)
         goto unlock; /* the pools have one record: it is visited once */
     borrow(replays);
+    TN_ASSERT(atomic_load(&replays->ordered));
     if (replays->seen_series != series)
         enter_series(pool, replays, series);
     order = order_behind(gpu, replays, visit->stream_id);
@@ -390,6 +414,7 @@ bool tn_replays_are_launching(const tarn_pool *pool)
 void tn_replays_end_awaited(tarn_device *device)
 {
     tn_lock_acquire(&device->lock);
+    /* No visit: the record of replays has a lock of its own. */
     for (tarn_pool *pool = device->pools; pool != NULL; pool = pool->next) {
         struct tn_replays *replays = tn_replays_lock(&pool->replays);
 
@@ -404,6 +429,7 @@ void tn_replays_leave_visit(tarn_pool *pool, const struct tn_visit *visit, bool 
     struct tn_gpu *gpu = &pool->device->gpu;
     struct tn_replays *replays = tn_replays_lock(&pool->replays);
 
+    TN_ASSERT(visit->visitor != NULL);
     if (replays->visitor != visit->visitor)
         goto unlock; /* it has left it, as another pool's */
     replays->visitor = NULL;
@@ -427,6 +453,8 @@ void tn_replays_follow(tarn_pool *pool, const struct tn_visit *visit)
     bool unordered = true;
     tarn_status status = tn_replays_visit(pool, visit, &unordered);
 
+    TN_ASSERT(tn_pool_is_locked(pool));
+    TN_ASSERT(visit->visitor != NULL);
     if (status == TARN_OK && !unordered) {
         tn_replays_leave_visit(pool, visit, true);
         return;
@@ -584,7 +612,7 @@ static TN_APART TN_HOT tarn_status launch_next(const tarn_graph *graph, tn_cu_st
     tn_cu_result result = tn_stream_try_id(gpu, stream, &stream_id);
 
     if (TN_UNLIKELY(result != TN_CUDA_SUCCESS))
-        return not_launched(gpu, stream, result, tn_stream_has_no_id);
+        return not_launched(gpu, stream, result, tn_stream_refuse_id);
     replays = tn_replays_lock(&pool->replays);
     if (TN_UNLIKELY(!is_next(pool, gpu, replays, stream_id))) {
         tn_replays_unlock(replays);

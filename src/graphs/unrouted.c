@@ -16,16 +16,16 @@
 #include "base/error.h"
 #include "graphs/admit.h"
 #include "pools/allocate.h"
-#include "pools/end.h"
+#include "pools/janitor.h"
 
 /* The pool of that capture, or NULL; the DEVICE lock is held. */
 static tarn_pool *find_adopted(const tarn_device *device, uint64_t capture_id)
 {
     tarn_pool *pool = device->pools;
 
-    /* A parked one's capture is over; to pass it by takes a look at one cache line. */
+    /* No visit: no pool is locked. A parked one's capture is over; to pass it by takes a look at one cache line. */
     while (pool != NULL &&
-           (pool->ending == TN_ENDING_PARKED || pool->adopted_capture_id != capture_id))
+           (pool->ending == TN_ENDING_PARKED || pool->graphs.adopted_capture_id != capture_id))
         pool = pool->next;
     return pool;
 }
@@ -36,6 +36,7 @@ static tarn_status pin_adopted(tarn_device *device, uint64_t capture_id, tarn_po
     tarn_pool *made;
     tarn_status status;
 
+    TN_ASSERT(tn_lock_none_held());
     tn_lock_acquire(&device->lock);
     *pool = find_adopted(device, capture_id);
     if (*pool != NULL)
@@ -43,13 +44,14 @@ static tarn_status pin_adopted(tarn_device *device, uint64_t capture_id, tarn_po
     tn_lock_release(&device->lock);
     if (*pool != NULL)
         return TARN_OK;
+    tn_device_bound_released(device);
     status = tn_pool_create(device, &(struct tn_pool_settings){.name = "adopted"}, &made);
     if (status != TARN_OK)
         return status;
     tn_lock_acquire(&device->lock);
     *pool = find_adopted(device, capture_id);
     if (*pool == NULL) {
-        made->adopted_capture_id = capture_id;
+        made->graphs.adopted_capture_id = capture_id;
         *pool = made;
     }
     tn_pool_pin(*pool);
@@ -66,24 +68,23 @@ static void count_adoption(tarn_pool *pool)
 {
     bool first;
 
+    TN_ASSERT(tn_pins_count(&pool->pins) > 0);
     tn_pool_lock(pool);
-    first = !pool->adoption_counted;
-    pool->adoption_counted = true;
+    first = !pool->graphs.adoption_counted;
+    pool->graphs.adoption_counted = true;
     tn_pool_unlock(pool);
     if (first)
         atomic_fetch_add(&pool->device->adopted_count, 1);
 }
 
-static tarn_status adopt(tarn_device *device, tarn_stream stream,
-                         const struct tn_stream_state *state, const struct tn_request *request,
-                         void **address)
+static tarn_status adopt(tarn_device *device, const struct tn_request *request, void **address)
 {
     tarn_pool *pool;
-    tarn_status status = pin_adopted(device, state->order.capture_id, &pool);
+    tarn_status status = pin_adopted(device, request->order.capture_id, &pool);
 
     if (status != TARN_OK)
         return status;
-    status = tn_capture_admit(pool, stream, state, 0);
+    status = tn_capture_admit(pool, request->stream, request->order, 0);
     if (status == TARN_OK)
         status = tn_pool_allocate(pool, request, address);
     if (status == TARN_OK)
@@ -92,31 +93,28 @@ static tarn_status adopt(tarn_device *device, tarn_stream stream,
     return status;
 }
 
-static tarn_status allow(tarn_device *device, tarn_stream stream,
-                         const struct tn_stream_state *state, const struct tn_request *request,
-                         void **address)
+static tarn_status allow(tarn_device *device, const struct tn_request *request, void **address)
 {
-    tarn_status status = tn_capture_admit(device->default_pool, stream, state, 0);
+    tarn_status status = tn_capture_admit(device->default_pool, request->stream, request->order, 0);
 
+    TN_ASSERT(atomic_load(&device->default_pool->is_default));
     return status == TARN_OK ? tn_pool_allocate(device->default_pool, request, address) : status;
 }
 
-tarn_status tn_unrouted_allocate(tarn_device *device, tarn_stream stream,
-                                 const struct tn_stream_state *state,
-                                 const struct tn_request *request, void **address)
+tarn_status tn_unrouted_allocate(tarn_device *device, const struct tn_request *request,
+                                 void **address)
 {
     tarn_status status;
 
-    TN_ASSERT(state->order.capture_id != 0);
+    TN_ASSERT(request->order.capture_id != 0);
     if (device->unrouted == TARN_UNROUTED_REFUSE)
         return tn_fail(TARN_ERR_UNROUTED,
                        "%llu bytes were asked for on a stream that is being captured, and no route "
                        "leads to a private pool: the graph would outlive the memory; capture with "
                        "tarn_capture_begin or open a route with tarn_begin_allocate_to_pool",
                        (unsigned long long)request->requested);
-    status = device->unrouted == TARN_UNROUTED_ALLOW
-                 ? allow(device, stream, state, request, address)
-                 : adopt(device, stream, state, request, address);
+    status = device->unrouted == TARN_UNROUTED_ALLOW ? allow(device, request, address)
+                                                     : adopt(device, request, address);
     if (status == TARN_OK)
         atomic_fetch_add(&device->unrouted_count, 1);
     return status;

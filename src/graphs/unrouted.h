@@ -16,8 +16,7 @@
 
 /* Serves the request, whose order is that of the stream in a capture.
  *   UNROUTED; what tn_capture_admit and tn_pool_allocate may answer */
-TARN_MUST_CHECK tarn_status tn_unrouted_allocate(tarn_device *device, tarn_stream stream,
-                                                 const struct tn_stream_state *state,
+TARN_MUST_CHECK tarn_status tn_unrouted_allocate(tarn_device *device,
                                                  const struct tn_request *request, void **address);
 
 #endif

@@ -15,9 +15,12 @@
  * Trade-offs: the pool's replays stay ordered after an update, also when the old hold is gone. */
 #include "graphs/update.h"
 
+#include "base/contract.h"
 #include "base/error.h"
 #include "graphs/guard.h"
 #include "graphs/replay.h"
+#include "pools/pool.h"
+#include "pools/sweep.h"
 
 tarn_status tn_graph_update(tarn_graph *graph, tarn_capture *capture)
 {
@@ -27,6 +30,7 @@ tarn_status tn_graph_update(tarn_graph *graph, tarn_capture *capture)
     struct tn_guard *guard = NULL;
     tarn_status status;
 
+    TN_ASSERT(tn_lock_none_held());
     if (capture->pool != pool)
         return tn_fail(TARN_ERR_INVALID_ARGUMENT,
                        "the capture is of another pool than the graph: their replays would not be "
@@ -36,6 +40,7 @@ tarn_status tn_graph_update(tarn_graph *graph, tarn_capture *capture)
         status = tn_capture_seize(capture);
     if (status != TARN_OK)
         return status;
+    TN_ASSERT(capture->driver_graph != NULL && capture->driver_graph != old);
     status = tn_graph_make_guard(graph, capture->driver_graph, capture->mark, &guard);
     if (status == TARN_OK)
         status = tn_exec_update(gpu, graph->exec, capture->driver_graph);

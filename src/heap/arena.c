@@ -10,6 +10,7 @@
 #include "base/checked.h"
 #include "base/contract.h"
 #include "base/hot.h"
+#include "heap/check.h"
 
 void tn_arena_init(struct tn_arena *arena, const struct tn_arena_owner *owner,
                    struct tn_order order)
@@ -46,6 +47,7 @@ void tn_arena_init(struct tn_arena *arena, const struct tn_arena_owner *owner,
             heap->arena = arena;
             heap->kind = (enum tn_heap_kind)kind;
         }
+        TN_ASSERT(heap->arena == arena && heap->loose_count == 0);
         heap->mapped_bytes = 0;
         heap->segment_bytes = TN_SLOT_BYTES;
         heap->run_bytes = 0;
@@ -57,6 +59,9 @@ void tn_arena_init(struct tn_arena *arena, const struct tn_arena_owner *owner,
             heap->bins = (struct tn_bins){.word_map = 0};
         heap->loose = NULL;
         heap->counters = (struct tn_heap_counters){.allocated = {0}};
+#if TARN_DEBUG_CHECKS
+        heap->turn = (struct tn_heap_turn){.segments = owner->segments};
+#endif
     }
 }
 
@@ -98,53 +103,10 @@ void tn_block_count_freed(struct tn_block *block, uint64_t freed_stamp, uint64_t
     }
 }
 
-static bool can_join(const struct tn_block *a, const struct tn_block *b)
-{
-    return a != NULL && b != NULL && a->heap == b->heap && a->state == TN_BLOCK_FREE &&
-           b->state == TN_BLOCK_FREE;
-}
-
-struct tn_block *tn_heap_put(struct tn_block_store *store, struct tn_block *block)
-{
-    struct tn_bins *bins = &block->heap->bins;
-
-    block->state = TN_BLOCK_FREE;
-    block->captured_free = false;
-    if (can_join(block, block->next)) {
-        tn_bins_remove(bins, block->next);
-        tn_block_join_next(store, block);
-    }
-    if (can_join(block->previous, block)) {
-        block = block->previous;
-        tn_bins_remove(bins, block);
-        tn_block_join_next(store, block);
-    }
-    tn_bins_insert(bins, block);
-    return block;
-}
-
-struct tn_block *tn_heap_carve(struct tn_block_store *store, struct tn_block *block,
-                               uint64_t offset, uint64_t bytes)
-{
-    struct tn_bins *bins = &block->heap->bins;
-
-    TN_ASSERT(block->state == TN_BLOCK_FREE && offset >= block->offset);
-    TN_ASSERT(offset + bytes <= tn_block_end(block));
-    tn_bins_remove(bins, block);
-    if (offset > block->offset) {
-        struct tn_block *part = tn_block_split(store, block, offset);
-
-        tn_bins_insert(bins, block);
-        block = part;
-    }
-    if (bytes < tn_block_bytes(block))
-        tn_bins_insert(bins, tn_block_split(store, block, offset + bytes));
-    return block;
-}
-
 /* Makes the record that stays stand for the run of blocks from low to high, which it is one of. */
 static void cover_run(struct tn_block *stays, struct tn_block *low, struct tn_block *high)
 {
+    TN_ASSERT(stays->segment == low->segment && low->segment == high->segment);
     if (stays != low) {
         stays->previous = low->previous;
         stays->offset = low->offset;
@@ -174,12 +136,14 @@ static struct tn_block *staying(const struct tn_arena *arena, struct tn_block *b
     return tn_block_is_foreign(high->next, arena) ? high : low;
 }
 
-void tn_arena_put(struct tn_arena *arena, struct tn_block *block)
+/* The one that joins. arena: whose lock alone is held; NULL: the pool's is, and the lowest record stays. */
+static TN_ALWAYS_INLINE struct tn_block *put(struct tn_block_store *store,
+                                             const struct tn_arena *arena, struct tn_block *block)
 {
     struct tn_heap *heap = block->heap;
     struct tn_block *low = tn_block_is_free_of(block->previous, heap) ? block->previous : block;
     struct tn_block *high = tn_block_is_free_of(block->next, heap) ? block->next : block;
-    struct tn_block *stays = staying(arena, block, low, high);
+    struct tn_block *stays = arena != NULL ? staying(arena, block, low, high) : low;
     uint64_t before = tn_block_bytes(stays);
     uint32_t units = block->units;
 
@@ -197,46 +161,62 @@ void tn_arena_put(struct tn_arena *arena, struct tn_block *block)
     }
     cover_run(stays, low, high);
     if (low != stays)
-        tn_block_give(&arena->store, low);
+        tn_block_give(store, low);
     if (high != stays && high != low)
-        tn_block_give(&arena->store, high);
+        tn_block_give(store, high);
     if (block != stays && block != low && block != high)
-        tn_block_give(&arena->store, block);
+        tn_block_give(store, block);
     stays->units = units;
+    TN_ASSERT(stays->state == TN_BLOCK_FREE && stays->heap == heap);
     if (stays == block) {
         tn_bins_insert(&heap->bins, stays);
-        return;
+    } else {
+        stays->extends = tn_block_is_at_unmapped(stays);
+        tn_bins_resized(&heap->bins, stays, before);
     }
-    stays->extends = tn_block_is_at_unmapped(stays);
-    tn_bins_resized(&heap->bins, stays, before);
+    TN_CHECK_TOUCHED(stays);
+    return stays;
 }
 
-/* The same where something is left before it, or the record at the lower edge stays. */
-static TN_APART struct tn_block *carve_inside(struct tn_arena *arena, struct tn_block *block,
+void tn_arena_put(struct tn_arena *arena, struct tn_block *block)
+{
+    (void)put(&arena->store, arena, block);
+}
+
+struct tn_block *tn_heap_put(struct tn_block_store *store, struct tn_block *block)
+{
+    block->state = TN_BLOCK_FREE;
+    return put(store, NULL, block);
+}
+
+/* Where something is left before what is cut out, or the record at the lower edge stays. */
+static TN_APART struct tn_block *carve_inside(struct tn_block_store *store, struct tn_block *block,
                                               uint64_t offset, uint64_t bytes)
 {
     struct tn_bins *bins = &block->heap->bins;
-    bool keep_upper = tn_block_is_foreign(block->next, arena);
+    bool keep_upper = tn_block_is_foreign(block->next, block->heap->arena);
     struct tn_block *part;
 
+    TN_ASSERT(offset > block->offset || tn_block_is_foreign(block->previous, block->heap->arena));
     tn_bins_remove(bins, block);
     if (offset > block->offset) {
-        part = keep_upper ? tn_block_split_below(&arena->store, block, offset)
-                          : tn_block_split(&arena->store, block, offset);
+        part = keep_upper ? tn_block_split_below(store, block, offset)
+                          : tn_block_split(store, block, offset);
         tn_bins_insert(bins, keep_upper ? part : block);
         block = keep_upper ? block : part;
     }
     if (bytes < tn_block_bytes(block)) {
-        part = keep_upper ? tn_block_split_below(&arena->store, block, offset + bytes)
-                          : tn_block_split(&arena->store, block, offset + bytes);
+        part = keep_upper ? tn_block_split_below(store, block, offset + bytes)
+                          : tn_block_split(store, block, offset + bytes);
         tn_bins_insert(bins, keep_upper ? block : part);
         block = keep_upper ? part : block;
     }
     return block;
 }
 
-struct tn_block *tn_arena_carve(struct tn_arena *arena, struct tn_block *block, uint64_t offset,
-                                uint64_t bytes)
+/* The one that cuts. */
+static TN_ALWAYS_INLINE struct tn_block *carve(struct tn_block_store *store, struct tn_block *block,
+                                               uint64_t offset, uint64_t bytes)
 {
     struct tn_block *part;
     uint64_t before = tn_block_bytes(block);
@@ -244,13 +224,26 @@ struct tn_block *tn_arena_carve(struct tn_arena *arena, struct tn_block *block, 
     TN_ASSERT(block->state == TN_BLOCK_FREE && offset >= block->offset);
     TN_ASSERT(offset + bytes <= tn_block_end(block));
     if (offset > block->offset ||
-        (block->segment->divided && tn_block_is_foreign(block->previous, arena)))
-        return carve_inside(arena, block, offset, bytes);
+        (block->segment->divided && tn_block_is_foreign(block->previous, block->heap->arena)))
+        return carve_inside(store, block, offset, bytes);
     if (bytes == before) {
         tn_bins_remove(&block->heap->bins, block);
         return block;
     }
-    part = tn_block_split_below(&arena->store, block, offset + bytes);
+    part = tn_block_split_below(store, block, offset + bytes);
+    TN_ASSERT(part->offset == offset && tn_block_bytes(part) == bytes);
     tn_bins_resized(&block->heap->bins, block, before);
     return part;
+}
+
+struct tn_block *tn_arena_carve(struct tn_arena *arena, struct tn_block *block, uint64_t offset,
+                                uint64_t bytes)
+{
+    return carve(&arena->store, block, offset, bytes);
+}
+
+struct tn_block *tn_heap_carve(struct tn_block_store *store, struct tn_block *block,
+                               uint64_t offset, uint64_t bytes)
+{
+    return carve(store, block, offset, bytes);
 }

@@ -96,6 +96,7 @@ struct tn_arena_owner {
     const atomic_uint_fast64_t
         *epoch; /* rises with each wait for the device: what is proven idle is a value of it */
     struct tn_block_store *store;
+    struct tn_segment *const *segments; /* the first that it has; for checks alone */
 };
 
 void tn_arena_init(struct tn_arena *arena, const struct tn_arena_owner *owner,
@@ -143,6 +144,7 @@ static inline bool tn_block_is_in_order(const struct tn_block *block)
 {
     const struct tn_arena *arena = block->heap->arena;
 
+    TN_ASSERT(block->state != TN_BLOCK_FREE && block->state != TN_BLOCK_UNMAPPED);
     return tn_block_is_of(block, arena->order) || tn_block_is_of(block, TN_ORDER_NONE) ||
            (tn_block_order(block).capture_id != 0 && tn_arena_serves_captures(arena));
 }
@@ -153,6 +155,7 @@ static inline void tn_block_pass(struct tn_block *block, struct tn_heap *heap)
     struct tn_order order = {0, 0};
     bool ordered = block->state != TN_BLOCK_FREE;
 
+    TN_ASSERT(block->state != TN_BLOCK_UNMAPPED && block->state != TN_BLOCK_LOOSE);
     if (ordered)
         order = tn_block_order(block);
     block->heap = heap;
@@ -195,6 +198,7 @@ static inline struct tn_chunk *tn_block_chunk_at(const struct tn_block *block, u
 /* The heap gets memory of the segment. */
 static inline void tn_segment_admit(struct tn_segment *segment, const struct tn_heap *heap)
 {
+    TN_ASSERT(heap->arena->pool == atomic_load(&segment->owner));
     if (segment->first_arena == NULL)
         segment->first_arena = heap->arena;
     if (segment->first_arena != heap->arena)
@@ -223,6 +227,7 @@ static inline bool tn_block_is_foreign(const struct tn_block *neighbour,
 static inline bool tn_run_is_wedged(const struct tn_block *low, const struct tn_block *high,
                                     const struct tn_arena *arena)
 {
+    TN_ASSERT(low->segment == high->segment);
     return low->segment->divided && tn_block_is_foreign(low->previous, arena) &&
            tn_block_is_foreign(high->next, arena);
 }
@@ -234,7 +239,7 @@ static inline bool tn_block_is_free_of(const struct tn_block *block, const struc
 }
 
 /* Makes a block, in no list, FREE: joins it with its neighbours and puts it in its heap's bins.
- * Returns the joined block. */
+ * Returns the joined block, whose record is the lowest one's. */
 struct tn_block *tn_heap_put(struct tn_block_store *store, struct tn_block *block);
 
 /* Takes bytes at an offset out of a FREE block; what is left before and behind stays FREE. Takes up
@@ -253,5 +258,17 @@ struct tn_block *tn_arena_carve(struct tn_arena *arena, struct tn_block *block, 
  * outside_stamp: the same stamp, or a lower one where the end of the chunks' holds proves the rest. */
 void tn_block_count_used(struct tn_block *block);
 void tn_block_count_freed(struct tn_block *block, uint64_t freed_stamp, uint64_t outside_stamp);
+
+/* Enters a block in the books: the index of the chunk in which it begins, and the used bytes of all chunks under it.
+ * open: the block is plain, or will be. */
+static inline void tn_block_enter(struct tn_block *block, struct tn_chunk *chunk, bool open)
+{
+    TN_ASSERT(block->offset >= chunk->offset && block->offset < tn_chunk_end(chunk));
+    tn_live_insert_in(chunk, block, open);
+    if (tn_block_end(block) <= tn_chunk_end(chunk))
+        chunk->used_bytes += tn_block_bytes(block);
+    else
+        tn_block_count_used(block);
+}
 
 #endif

@@ -13,6 +13,7 @@ static uintptr_t user_of(const struct tn_arena *arena)
 /* Written with the lock held, which owners do not have that way. */
 static void set_user(struct tn_arena *arena, uintptr_t user)
 {
+    TN_ASSERT(tn_spin_is_taken(&arena->lock));
     atomic_store_explicit(&arena->user, user, memory_order_relaxed);
 }
 
@@ -24,6 +25,7 @@ bool tn_arena_begin_lock(struct tn_arena *arena)
     user = user_of(arena);
     if ((user & TN_ARENA_OWNED) == 0 || user == (tn_thread_word() | TN_ARENA_OWNED))
         return false;
+    TN_ASSERT((user & ~TN_ARENA_OWNED) == arena->owner); /* one in the record's life */
     set_user(arena, user & ~TN_ARENA_OWNED);
     arena->turns = 0;
     if (arena->patience < PATIENCE_MAX)
@@ -48,6 +50,7 @@ void tn_arena_lock(struct tn_arena *arena)
 
 void tn_arena_use(struct tn_arena *arena)
 {
+    TN_ASSERT((user_of(arena) & TN_ARENA_OWNED) == 0 || tn_arena_is_user(arena));
     if (!tn_arena_is_user(arena)) {
         set_user(arena, tn_thread_word());
         arena->turns = 0;

@@ -58,6 +58,13 @@ void tn_arena_lock(struct tn_arena *arena);
 bool tn_arena_begin_lock(struct tn_arena *arena);
 void tn_arena_await_owner(const struct tn_arena *arena);
 
+/* For assertions: somebody has the arena's lock, or is inside as its owner. */
+static inline bool tn_arena_is_locked(const struct tn_arena *arena)
+{
+    return tn_spin_is_taken(&arena->lock) ||
+           atomic_load_explicit(&arena->owner_inside, memory_order_relaxed);
+}
+
 static inline void tn_arena_unlock(struct tn_arena *arena)
 {
     tn_spin_release(&arena->lock);
@@ -66,6 +73,7 @@ static inline void tn_arena_unlock(struct tn_arena *arena)
 /* Gives back the lock that tn_arena_enter took. */
 static TN_ALWAYS_INLINE void tn_arena_leave(struct tn_arena *arena)
 {
+    TN_ASSERT(atomic_load_explicit(&arena->owner_inside, memory_order_relaxed));
     atomic_store_explicit(&arena->owner_inside, false, memory_order_release);
 }
 

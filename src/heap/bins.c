@@ -46,6 +46,7 @@ static inline void push(struct tn_bins *bins, struct tn_block *block, unsigned b
     struct tn_block *sink;
     struct tn_block **link = &sink;
 
+    TN_ASSERT(head == NULL || (head->list_previous == NULL && head != block)); /* P4 */
     block->list_previous = NULL;
     block->list_next = head;
     bins->heads[bin] = block;
@@ -91,6 +92,7 @@ void tn_bins_insert(struct tn_bins *bins, struct tn_block *block)
 
 void tn_bins_remove_first(struct tn_bins *bins, struct tn_block *block)
 {
+    TN_ASSERT(block->list_previous == NULL);
     unlink_from(bins, block, bin_of(tn_block_bytes(block)));
 }
 
@@ -116,6 +118,7 @@ static inline struct tn_block *first_from(const struct tn_bins *bins, unsigned *
         bits = bins->words[word];
     }
     *bin = (word << TN_BIN_WORD_BITS) + (unsigned)__builtin_ctzll(bits);
+    TN_ASSERT(bins->heads[*bin] != NULL); /* P4 */
     return bins->heads[*bin];
 }
 
@@ -137,6 +140,7 @@ struct tn_block *tn_bins_find(const struct tn_bins *bins, uint64_t bytes)
         block = block->list_next;
     }
     larger = first_above(bins, &bin);
+    TN_ASSERT(larger == NULL || tn_block_bytes(larger) >= bytes);
     if (larger != NULL)
         return larger;
     while (block != NULL && tn_block_bytes(block) < bytes)
@@ -149,6 +153,7 @@ static TN_APART struct tn_block *find_behind_edges(const struct tn_bins *bins, u
                                                    unsigned bin, struct tn_block *larger,
                                                    struct tn_block *edge, struct tn_block *rest)
 {
+    TN_ASSERT(edge == NULL || edge->extends);
     while (larger != NULL && larger->extends) {
         if (larger->list_next != NULL && !larger->list_next->extends)
             return larger->list_next;
@@ -180,6 +185,7 @@ struct tn_block *tn_bins_find_inner(const struct tn_bins *bins, uint64_t bytes)
         block = block->list_next;
     }
     larger = first_above(bins, &bin);
+    TN_ASSERT(larger == NULL || tn_block_bytes(larger) >= bytes);
     if (larger != NULL && !larger->extends)
         return larger;
     return find_behind_edges(bins, bytes, bin, larger, edge, block);
@@ -191,6 +197,7 @@ struct tn_block *tn_bins_next(const struct tn_bins *bins, const struct tn_block 
     unsigned bin = bin_of(tn_block_bytes(block));
     struct tn_block *next = block->list_next;
 
+    TN_ASSERT(block->state == TN_BLOCK_FREE && tn_block_bytes(block) >= bytes);
     while (next != NULL && tn_block_bytes(next) < bytes)
         next = next->list_next;
     return next != NULL ? next : first_above(bins, &bin);
@@ -207,12 +214,14 @@ static struct tn_block *reversed(struct tn_block *head)
         block->list_previous = next;
         last = block;
     }
+    TN_ASSERT(last == NULL || last->list_previous == NULL);
     return last;
 }
 
 /* The head of the word's lowest bin of those whose bits are set. */
 static struct tn_block **head_of(struct tn_bins *bins, unsigned word, uint64_t bits)
 {
+    TN_ASSERT(bits != 0);
     return &bins->heads[(word << TN_BIN_WORD_BITS) + (unsigned)__builtin_ctzll(bits)];
 }
 
@@ -229,6 +238,7 @@ void tn_bins_reverse(struct tn_bins *bins)
 
 static bool precedes(const struct tn_block *a, const struct tn_block *b)
 {
+    TN_ASSERT(a != b);
     return a->segment == b->segment ? a->offset < b->offset : a->segment->index < b->segment->index;
 }
 
@@ -272,6 +282,7 @@ static struct tn_block *sorted(struct tn_block *block)
     for (int i = 0; i < RUNS; i++)
         head = merge(runs[i], head);
     for (block = head; block != NULL; block = block->list_next) {
+        TN_ASSERT(previous == NULL || precedes(previous, block));
         block->list_previous = previous;
         previous = block;
     }
@@ -323,6 +334,19 @@ bool tn_bins_is_exact(const struct tn_bins *bins)
 bool tn_bins_has_head(const struct tn_bins *bins, const struct tn_block *block)
 {
     return bins->heads[bin_of(tn_block_bytes(block))] == block;
+}
+
+bool tn_bins_has_linked(const struct tn_bins *bins, const struct tn_block *block)
+{
+    const struct tn_block *previous = block->list_previous;
+    const struct tn_block *next = block->list_next;
+    unsigned bin = bin_of(tn_block_bytes(block));
+
+    if ((bins->words[word_of(bin)] >> bit_of(bin) & 1) == 0)
+        return false;
+    if (next != NULL && (next->list_previous != block || bin_of(tn_block_bytes(next)) != bin))
+        return false;
+    return previous == NULL ? bins->heads[bin] == block : previous->list_next == block;
 }
 
 uint64_t tn_bins_count(const struct tn_bins *bins)

@@ -43,6 +43,7 @@ static inline void tn_bins_remove(struct tn_bins *bins, struct tn_block *block)
     struct tn_block *next = block->list_next;
     struct tn_block *previous = block->list_previous;
 
+    TN_ASSERT(block->state == TN_BLOCK_FREE && (next == NULL || next->list_previous == block));
     if (TN_UNLIKELY(previous == NULL)) {
         tn_bins_remove_first(bins, block);
         return;
@@ -86,9 +87,10 @@ void tn_bins_reverse(struct tn_bins *bins);
 bool tn_bins_sort(struct tn_bins *bins, uint64_t *looks);
 
 /* For checks: whether the maps say of each bin whether it is empty; whether the block is the head of the bin of its size;
- * how many blocks are in bins. */
+ * whether it is linked with its neighbours in that bin; how many blocks are in bins. */
 bool tn_bins_is_exact(const struct tn_bins *bins);
 bool tn_bins_has_head(const struct tn_bins *bins, const struct tn_block *block);
+bool tn_bins_has_linked(const struct tn_bins *bins, const struct tn_block *block);
 uint64_t tn_bins_count(const struct tn_bins *bins);
 
 #endif

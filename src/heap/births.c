@@ -40,6 +40,7 @@ static void enter_place(struct tn_births *births, const struct tn_place *place)
     for (size_t i = 0; i < count; i++)
         births->words[births->place + 1 + i] = (uint64_t)(uintptr_t)place->nodes[i];
     births->word_count += 1 + count;
+    TN_ASSERT(births->word_count <= births->word_capacity);
 }
 
 /* Takes out one of the last births, at that address and in the newest place: no node was captured since then that could
@@ -69,6 +70,8 @@ void tn_births_enter(struct tn_births *births, const struct tn_place *place,
         forget_same(births, birth->address);
     else
         enter_place(births, place);
+    TN_ASSERT(births->count == 0 ||
+              births->items[births->count - 1].sequence < birth->sequence); /* P27 */
     births->items[births->count] = *birth;
     births->items[births->count].place = births->place;
     births->count += 1;

@@ -21,6 +21,7 @@ _Static_assert(offsetof(struct tn_block_slab, cold) + sizeof(struct tn_block_col
 
 static void push(struct tn_block_store *store, struct tn_block *block)
 {
+    TN_ASSERT(store->spare_begun <= TN_BLOCK_BATCH);
     if (store->spare_begun == TN_BLOCK_BATCH) {
         store->spare->list_previous = store->batches;
         store->batches = store->spare;
@@ -36,6 +37,7 @@ static void push(struct tn_block_store *store, struct tn_block *block)
 /* The batch's records are the next to be taken. */
 static void begin_batch(struct tn_block_store *store)
 {
+    TN_ASSERT(store->spare == NULL && store->batches != NULL);
     store->spare = store->batches;
     store->batches = store->spare->list_previous;
     store->spare_begun = TN_BLOCK_BATCH;
@@ -56,6 +58,7 @@ static struct tn_block *pop(struct tn_block_store *store)
         __builtin_prefetch(store->spare, 1); /* the next to be taken */
         return block;
     }
+    TN_ASSERT(store->fresh_count > 0);
     store->fresh_count -= 1;
     return store->fresh++;
 }
@@ -71,6 +74,7 @@ static void list_fresh(struct tn_block_store *store)
         count -= 1;
         push(store, &store->fresh[count]);
     }
+    TN_ASSERT(store->fresh_count == 0);
 }
 
 static bool add_cold(struct tn_block_slab *slab)
@@ -99,6 +103,7 @@ static bool add_slab(struct tn_block_store *store)
 
     if (slab == NULL)
         return false;
+    TN_ASSERT((uintptr_t)slab % SLAB_ALIGNMENT == 0); /* tn_block_slab */
     slab->next = store->slabs;
     slab->cold = NULL;
     if (store->all_cold && !add_cold(slab)) {
@@ -119,6 +124,7 @@ bool tn_blocks_reserve(struct tn_block_store *store, size_t count)
         if (!add_slab(store))
             return false;
     }
+    TN_ASSERT(store->spare_count >= count);
     return true;
 }
 
@@ -183,6 +189,7 @@ static size_t move_batches(struct tn_block_store *from, struct tn_block_store *t
         to->batches = batch;
         moved += TN_BLOCK_BATCH;
     }
+    TN_ASSERT(moved <= count && moved <= from->spare_count);
     return moved;
 }
 
@@ -196,6 +203,7 @@ void tn_blocks_move(struct tn_block_store *from, struct tn_block_store *to, size
     moved = move_fresh(from, to, count);
     from->spare_count -= moved;
     to->spare_count += moved;
+    TN_ASSERT(moved <= count);
     for (size_t i = moved; i < count && from->spare_count > 0; i++)
         push(to, pop(from));
 }
@@ -230,6 +238,7 @@ void tn_blocks_fini(struct tn_block_store *store)
 /* Puts a new part between the block and its neighbour on one side. */
 static void link_above(struct tn_block *block, struct tn_block *upper)
 {
+    TN_ASSERT(upper->segment == block->segment);
     upper->previous = block;
     upper->next = block->next;
     if (upper->next != NULL)
@@ -241,6 +250,7 @@ static void link_above(struct tn_block *block, struct tn_block *upper)
 
 static void link_below(struct tn_block *block, struct tn_block *lower)
 {
+    TN_ASSERT(lower->segment == block->segment);
     lower->next = block;
     lower->previous = block->previous;
     if (lower->previous != NULL)
@@ -294,6 +304,7 @@ void tn_block_join_next(struct tn_block_store *store, struct tn_block *block)
 {
     struct tn_block *next = block->next;
 
+    TN_ASSERT(next->segment == block->segment && next->previous == block);
     TN_ASSERT(next->offset == tn_block_end(block) && next->state == block->state); /* P1 */
     block->units += next->units;
     block->next = next->next;

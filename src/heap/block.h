@@ -26,6 +26,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/contract.h"
 #include "base/hot.h"
 #include "driver/stream.h"
 #include "vmm/chunk.h"
@@ -163,6 +164,7 @@ static inline struct tn_block_step tn_block_step_by(ptrdiff_t records)
     enum { AHEAD = 32 }; /* some hundred nanoseconds */
     const ptrdiff_t bytes = records * (ptrdiff_t)sizeof(struct tn_block);
 
+    TN_ASSERT(records == 1 || records == -1);
     return (struct tn_block_step){bytes, bytes * AHEAD};
 }
 
@@ -200,6 +202,7 @@ static inline struct tn_block_cold *tn_block_cold(const struct tn_block *block)
 {
     const struct tn_block_slab *slab = tn_block_slab(block);
 
+    TN_ASSERT(slab->cold != NULL);
     return &slab->cold[block - slab->records];
 }
 
@@ -224,6 +227,7 @@ static inline uint64_t tn_block_bytes(const struct tn_block *block)
 
 static inline void tn_block_set_bytes(struct tn_block *block, uint64_t bytes)
 {
+    TN_ASSERT(bytes % TN_BLOCK_BYTES_MIN == 0 && bytes > 0 && bytes <= TN_BLOCK_BYTES_MAX);
     block->units = (uint32_t)(bytes >> TN_BLOCK_BITS);
 }
 

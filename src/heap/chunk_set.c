@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "heap/chunk_set.h"
 
+#include "base/contract.h"
 #include "base/host.h"
 
 bool tn_chunk_set_reserve(struct tn_chunk_set *set, size_t count)
@@ -11,6 +12,7 @@ bool tn_chunk_set_reserve(struct tn_chunk_set *set, size_t count)
 
 void tn_chunk_set_free(struct tn_chunk_set *set)
 {
+    TN_ASSERT(set->word_count == 0 || set->words != NULL);
     tn_host_free(set->words);
     *set = (struct tn_chunk_set){.words = NULL};
 }

@@ -22,6 +22,14 @@ struct tn_chunk_set {
     size_t word_count;
 };
 
+/* An owner's chunks by their ids. */
+struct tn_chunk_table {
+    struct tn_chunk **by_id; /* NULL where an id is free */
+    size_t capacity;
+    size_t count; /* not NULL */
+    size_t ids;   /* ids below this have been used */
+};
+
 /* Makes room for ids below count; false when there is no memory. */
 bool tn_chunk_set_reserve(struct tn_chunk_set *set, size_t count);
 void tn_chunk_set_free(struct tn_chunk_set *set); /* it is empty, and has no room */
@@ -60,6 +68,7 @@ static inline bool tn_chunk_set_has_all(const struct tn_chunk_set *set,
     while (offset < end) {
         const struct tn_chunk *chunk = tn_segment_chunk_at(segment, offset);
 
+        TN_ASSERT(chunk->id / TN_CHUNK_SET_BITS < set->word_count);
         if ((set->words[chunk->id / TN_CHUNK_SET_BITS] >> (chunk->id % TN_CHUNK_SET_BITS) & 1) == 0)
             return false;
         offset = tn_chunk_end(chunk);

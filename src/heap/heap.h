@@ -5,6 +5,7 @@
 #ifndef TARN_HEAP_HEAP_H
 #define TARN_HEAP_HEAP_H
 
+#include "base/contract.h"
 #include "heap/bins.h"
 #include "heap/tally.h"
 
@@ -16,6 +17,15 @@ struct tn_loose_slot {
     struct tn_block *first; /* the newest */
     uint64_t sizes;         /* a bit for each that may be here, by more of the hash */
 };
+
+#if TARN_DEBUG_CHECKS
+/* When a heap is checked as a whole next: heap/check.h. */
+struct tn_heap_turn {
+    struct tn_segment *const *segments; /* the first of its owner's; NULL: none are known */
+    uint64_t mutation_count;            /* since it was checked last */
+    uint64_t look_count;                /* things that were looked at then */
+};
+#endif
 
 struct tn_heap {
     /* A pair of a free and an allocation touches one cache line: */
@@ -35,6 +45,9 @@ struct tn_heap {
     uint64_t run_alloc_count; /* the pool's counters at the last growth */
     uint64_t run_free_count;
     bool has_reserved; /* it may have memory that was reserved; see pools/reserve.h */
+#if TARN_DEBUG_CHECKS
+    struct tn_heap_turn turn;
+#endif
 };
 
 #endif

@@ -43,6 +43,7 @@ struct tn_block *tn_inbox_first(struct tn_inbox *inbox)
         tn_inbox_take(inbox);
         value = look(inbox);
     }
+    TN_ASSERT((value & 1) == 0 || value == tn_inbox_vacant(inbox->head));
     return (value & 1) == 0 ? (struct tn_block *)value : NULL;
 }
 
@@ -70,6 +71,7 @@ void tn_inbox_take(struct tn_inbox *inbox)
 /* Relaxed: a closed one's ticket changes no more. */
 bool tn_inbox_is_empty(const struct tn_inbox *inbox)
 {
+    TN_ASSERT(!tn_inbox_is_open(inbox));
     return atomic_load_explicit(&inbox->ticket, memory_order_relaxed) >> 1 == inbox->head;
 }
 

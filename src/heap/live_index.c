@@ -49,6 +49,7 @@ static uint32_t home_of(uint64_t entry, uint32_t size)
 
 static uint32_t next_of(uint32_t at, uint32_t size)
 {
+    TN_ASSERT(at < size);
     return at + 1 < size ? at + 1 : 0;
 }
 
@@ -66,6 +67,7 @@ static inline void put(atomic_uint_fast64_t *table, uint32_t size, uint64_t entr
 {
     uint32_t at = home_of(entry, size);
 
+    TN_ASSERT(tn_live_block(entry) != NULL);
     while (get(table, at) != 0)
         at = next_of(at, size);
     set(table, at, entry);
@@ -90,6 +92,7 @@ static uint64_t room_wanted(const struct tn_chunk *chunk, uint64_t needed)
     uint64_t least = tn_max(needed, chunk->live_room + chunk->live_room / 8);
     uint64_t expected = UINT64_MAX;
 
+    TN_ASSERT(needed > chunk->live_room);
     if (chunk->used_bytes > 0)
         expected = chunk->live_count * chunk->bytes / chunk->used_bytes;
     return tn_max(least, tn_min(expected, 2 * (uint64_t)chunk->live_room));
@@ -106,6 +109,7 @@ static struct shape shape_by_distance(const struct tn_chunk *chunk)
 {
     uint32_t stretches = (uint32_t)(chunk->bytes / TN_SMALL_BYTES_MAX);
 
+    TN_ASSERT(tn_is_power_of_two(chunk->bytes));
     /* One entry stays empty: a search ends there. The highest bit of a place is that of a hash. */
     return (struct shape){stretches + 1, stretches,
                           1U << (TN_LIVE_HASH_BITS + TN_BLOCK_BITS - tn_log2_floor(chunk->bytes))};
@@ -175,6 +179,7 @@ bool tn_live_reserve(struct tn_chunk *chunk, uint32_t count)
     chunk->live_size = shape.size;
     chunk->live_room = shape.room;
     chunk->live_factor = shape.factor;
+    TN_ASSERT(chunk->live_room >= needed && chunk->live_room < chunk->live_size);
     return true;
 }
 
@@ -225,6 +230,7 @@ static void close_gap(atomic_uint_fast64_t *table, uint32_t size, uint32_t gap)
 {
     uint64_t entry;
 
+    TN_ASSERT(gap < size);
     set(table, gap, 0);
     for (uint32_t at = next_of(gap, size); (entry = get(table, at)) != 0; at = next_of(at, size)) {
         uint32_t home = home_of(entry, size);
@@ -249,6 +255,7 @@ static atomic_uint_fast64_t *place_of(const struct tn_chunk *chunk, const struct
 
 void tn_live_remove_in(struct tn_chunk *chunk, struct tn_block *block)
 {
+    TN_ASSERT(chunk->live_count > 0); /* P5 */
     close_gap(chunk->live, chunk->live_size, (uint32_t)(place_of(chunk, block) - chunk->live));
     chunk->live_count -= 1;
 }
@@ -262,6 +269,7 @@ void tn_live_mark(struct tn_block *block)
 {
     const struct tn_chunk *chunk = chunk_of(block);
 
+    TN_ASSERT(block->state != TN_BLOCK_FREE && block->state != TN_BLOCK_UNMAPPED);
     set(place_of(chunk, block), 0, entry_of(chunk, block, tn_block_is_plain(block)));
 }
 

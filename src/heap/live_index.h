@@ -75,6 +75,7 @@ static inline uint32_t tn_live_hash_by(const struct tn_chunk *chunk, uint64_t of
 {
     uint32_t place = (uint32_t)((offset - chunk->offset) >> TN_BLOCK_BITS);
 
+    TN_ASSERT(offset >= chunk->offset && offset < chunk->offset + chunk->bytes);
     return (place * factor) & (((uint32_t)1 << TN_LIVE_HASH_BITS) - 1);
 }
 
@@ -87,12 +88,14 @@ static inline uint32_t tn_live_hash(const struct tn_chunk *chunk, uint64_t offse
 /* Where a search for the hash begins in a table of that size. */
 static inline uint32_t tn_live_home(uint32_t hash, uint32_t size)
 {
+    TN_ASSERT(hash >> TN_LIVE_HASH_BITS == 0);
     return (uint32_t)((uint64_t)hash * size >> TN_LIVE_HASH_BITS);
 }
 
 /* The entry of the block whose record lies there; nothing is read of the record. */
 static inline uint64_t tn_live_entry(uint32_t hash, bool open, const struct tn_block *block)
 {
+    TN_ASSERT(((uintptr_t)block & ((1U << TN_LIVE_RECORD_BITS) - 1)) == 0);
     return (uint64_t)hash << TN_LIVE_HASH_SHIFT | (open ? 0 : TN_LIVE_CLOSED) |
            (uint64_t)(uintptr_t)block >> TN_LIVE_RECORD_BITS;
 }
@@ -170,6 +173,7 @@ static inline struct tn_block *tn_live_close_at(const struct tn_chunk *chunk, ui
 /* Whether nobody but its arena is concerned by the free of a LIVE block. */
 static inline bool tn_block_is_plain(const struct tn_block *block)
 {
+    TN_ASSERT(block->state != TN_BLOCK_UNMAPPED);
     return block->own_order && !block->tangled && !block->misplaced &&
            block->state != TN_BLOCK_DISCARDED;
 }

@@ -68,18 +68,9 @@ enum {
 
 void tn_steady_take_sequences(struct tn_arena *arena)
 {
+    TN_ASSERT(tn_arena_is_locked(arena));
     arena->sequence = tn_next_sequences(SEQUENCES);
     arena->sequences_end = arena->sequence + SEQUENCES;
-}
-
-/* Enters the block in the books of the chunk that it begins in, and of those that it reaches into. */
-static void enter(struct tn_chunk *chunk, struct tn_block *block)
-{
-    tn_live_insert_in(chunk, block, true);
-    if (tn_block_end(block) <= tn_chunk_end(chunk))
-        chunk->used_bytes += tn_block_bytes(block);
-    else
-        tn_block_count_used(block);
 }
 
 /* Takes a loose block out of the books, with the epoch of its free. */
@@ -87,6 +78,7 @@ static TN_ALWAYS_INLINE void leave(struct tn_block *block, uint64_t epoch)
 {
     struct tn_chunk *chunk = tn_block_chunk_at(block, block->offset);
 
+    TN_ASSERT(block->state == TN_BLOCK_LOOSE || block->state == TN_BLOCK_LIVE);
     tn_live_remove_in(chunk, block);
     if (tn_block_end(block) <= tn_chunk_end(chunk)) {
         TN_ASSERT(chunk->used_bytes >= tn_block_bytes(block)); /* P6 */
@@ -112,6 +104,7 @@ static inline void expect_join(const struct tn_block *block)
 
 static TN_APART void join(struct tn_arena *arena, struct tn_block *block)
 {
+    TN_ASSERT(block->state == TN_BLOCK_LOOSE && block->heap->loose != block); /* P19 */
     expect_neighbours(block); /* they are asked for when the index has been */
     leave(block, block->loose_stamp);
     block->state = TN_BLOCK_FREE;
@@ -142,6 +135,7 @@ static void empty_slot(struct tn_arena *arena, struct tn_heap *heap, struct tn_l
     while (block != NULL) {
         struct tn_block *next = block->loose_next;
 
+        TN_ASSERT(heap->loose_count > 0); /* P19 */
         heap->loose_count -= 1;
         if (next != NULL)
             expect_join(next);
@@ -162,6 +156,7 @@ static TN_APART void make_room(struct tn_arena *arena, struct tn_heap *heap)
         heap->loose_turn += 1;
         empty_slot(arena, heap, &heap->loose_slots[heap->loose_turn % TN_LOOSE_SLOTS]);
     }
+    TN_ASSERT(heap->loose_count < LOOSE_MAX);
 }
 
 /* What was freed last is so no more. */
@@ -171,7 +166,8 @@ static TN_APART void put_aside(struct tn_arena *arena, struct tn_heap *heap)
     uint32_t hash = hash_of(block->units);
     struct tn_loose_slot *slot = slot_of(heap, hash);
 
-    heap->loose = NULL; /* P19 */
+    TN_ASSERT(block->state == TN_BLOCK_LOOSE); /* P19 */
+    heap->loose = NULL;
     if (block->segment->divided || tn_steady_is_edge(block)) {
         join(arena, block);
         return;
@@ -201,6 +197,7 @@ static inline void settle(struct tn_arena *arena, struct tn_heap *heap)
         join(arena, last);
     if (heap->loose_count > 0)
         empty_slots(arena, heap);
+    TN_ASSERT(heap->loose == NULL && heap->loose_count == 0); /* P19 */
 }
 
 /* A block of that very size out of the slots; NULL: none was found. */
@@ -215,6 +212,7 @@ static inline struct tn_block *take_loose(struct tn_heap *heap, uint64_t bytes, 
         return NULL; /* no record is looked at */
     block = *link;
     for (int looks = 0; block != NULL && looks < LOOSE_LOOKS; looks++) {
+        TN_ASSERT(block->state == TN_BLOCK_LOOSE && block->heap == heap); /* P19 */
         if (tn_steady_fits(block, bytes, alignment)) {
             *link = block->loose_next;
             heap->loose_count -= 1;
@@ -271,10 +269,11 @@ static TN_ALWAYS_INLINE struct tn_block *cut(struct tn_arena *arena, struct tn_h
         return NULL;
     tn_live_prefetch(chunk, offset);
     block = tn_arena_carve(arena, block, offset, bytes);
+    TN_ASSERT(block->offset == offset && tn_block_bytes(block) == bytes);
     block->own_order = true;
     block->tangled = false;   /* P18 */
     block->misplaced = false; /* P20 */
-    enter(chunk, block);
+    tn_block_enter(block, chunk, true);
     expect_next(chunk, block);
     return block;
 }
@@ -297,6 +296,8 @@ struct tn_block *tn_steady_take(struct tn_arena *arena, struct tn_heap *heap, ui
 {
     struct tn_block *block = take_loose(heap, bytes, alignment);
 
+    TN_ASSERT(tn_arena_is_locked(arena));
+    TN_ASSERT(heap->arena == arena);
     if (block == NULL && bytes > (uint64_t)LARGEST_UNITS << TN_BLOCK_BITS)
         settle(arena, heap);
     else
@@ -319,6 +320,8 @@ static inline bool joins_at_edge(const struct tn_heap *heap, const struct tn_blo
 
 static bool free_in(struct tn_arena *arena, struct tn_heap *heap, struct tn_block *block)
 {
+    TN_ASSERT(tn_arena_is_locked(arena));
+    TN_ASSERT(block->state == TN_BLOCK_LIVE && block->heap == heap);
     end_last(arena, heap);
     if (TN_UNLIKELY(tn_steady_wedges(arena, heap, block)))
         return false;
@@ -350,6 +353,7 @@ static void empty_inbox(struct tn_arena *arena, struct tn_inbox *inbox)
 {
     struct tn_block *block = tn_inbox_first(inbox);
 
+    TN_ASSERT(tn_arena_is_locked(arena));
     while (block != NULL && take_in(arena, inbox, block))
         block = tn_inbox_first(inbox);
 }
@@ -361,6 +365,8 @@ bool tn_steady_receive(struct tn_arena *arena, const struct tn_heap *heap, uint6
     const struct tn_arena_counters *counters = &arena->counters;
     struct tn_block *block;
 
+    TN_ASSERT(tn_arena_is_locked(arena));
+    TN_ASSERT(arena->allocates == TN_STEADY_SHARED);
     while (!tn_steady_fits(heap->loose, bytes, alignment) ||
            counters->live_bytes + (int64_t)bytes > counters->live_peak_bytes) {
         block = tn_inbox_first(inbox);
@@ -403,6 +409,7 @@ bool tn_steady_allocate_last_locked(struct tn_arena *arena, const struct tn_stea
 static bool allocate_born(struct tn_arena *arena, const struct tn_place *place, uint64_t requested,
                           uint64_t alignment, void **address)
 {
+    TN_ASSERT(tn_arena_is_locked(arena));
     if (!tn_births_have_room(arena->births) ||
         !tn_steady_allocate_in(arena, requested, alignment, address))
         return false;
@@ -447,6 +454,7 @@ static bool free_at(struct tn_arena *arena, const struct tn_chunk *chunk, uint64
     uint64_t offset;
     struct tn_block *block;
 
+    TN_ASSERT(tn_arena_is_locked(arena));
     if (arena->frees == TN_NOT_STEADY || !tn_steady_is_at(arena, chunk, address, &offset))
         return false;
     block = shared ? tn_live_close_at(chunk, offset) : tn_live_open_at(chunk, offset);
@@ -479,6 +487,8 @@ static inline bool leave_in(struct tn_inbox *inbox, const struct tn_arena *arena
 /* Other threads look at the index from now on, and leave what they may free. */
 static void begin_shared(struct tn_arena *arena)
 {
+    TN_ASSERT(tn_arena_is_locked(arena));
+    TN_ASSERT(arena->shared);
     if (arena->allocates != TN_NOT_STEADY)
         arena->allocates = TN_STEADY_SHARED;
     if (arena->frees == TN_NOT_STEADY)
@@ -576,6 +586,7 @@ static void close_inbox(struct tn_arena *arena, struct tn_inbox *inbox)
 {
     struct tn_block *block;
 
+    TN_ASSERT(arena->shared);
     tn_inbox_close(inbox);
     while ((block = tn_inbox_await(inbox)) != NULL) { /* P22 */
         tn_steady_count_free(arena, block->heap, block);
@@ -583,6 +594,7 @@ static void close_inbox(struct tn_arena *arena, struct tn_inbox *inbox)
         (void)tn_heap_put(arena->parent_store, block);
         tn_inbox_take(inbox);
     }
+    TN_ASSERT(tn_inbox_is_empty(inbox)); /* P22 */
 }
 
 void tn_steady_end(struct tn_arena *arena)
@@ -595,6 +607,7 @@ void tn_steady_end(struct tn_arena *arena)
 
 void tn_steady_begin(struct tn_arena *arena, const struct tn_steady_terms *terms)
 {
+    TN_ASSERT(tn_arena_is_locked(arena));
     for (int kind = 0; kind < TN_HEAP_KINDS; kind++)
         TN_ASSERT(arena->heaps[kind].loose == NULL &&
                   arena->heaps[kind].loose_count == 0); /* P19 */
@@ -604,6 +617,8 @@ void tn_steady_begin(struct tn_arena *arena, const struct tn_steady_terms *terms
     arena->frees = terms->frees ? TN_STEADY : TN_NOT_STEADY;
     if (terms->allocates && arena->shared)
         begin_shared(arena);
+    for (int kind = 0; kind < TN_HEAP_KINDS; kind++)
+        TN_CHECK_TURN(&arena->heaps[kind]);
 }
 
 static size_t kept_after(uint8_t exhaustions)
@@ -629,6 +644,7 @@ bool tn_steady_provide(struct tn_arena *arena)
         return arena->store.spare_count >= RECORDS_FOR_CUT;
     if (arena->store.spare_count < RECORDS_FOR_CUT && records_kept(arena) < RECORDS_KEPT_MAX)
         arena->exhaustions += 1;
+    TN_ASSERT(records_kept(arena) <= RECORDS_KEPT_MAX);
     tn_blocks_move(store, &arena->store, records_kept(arena));
     return true;
 }
@@ -648,6 +664,7 @@ bool tn_steady_expect(struct tn_arena *arena, size_t count)
         tn_blocks_move(store, &arena->store, count - spare_count);
     }
     arena->exhaustions = exhaustions;
+    TN_ASSERT(arena->store.spare_count >= count);
     return true;
 }
 

@@ -23,6 +23,7 @@
 
 #include "base/hot.h"
 #include "heap/arena_lock.h"
+#include "heap/check.h"
 #include "vmm/address_table.h"
 
 enum {
@@ -38,6 +39,7 @@ struct tn_block *tn_steady_take(struct tn_arena *arena, struct tn_heap *heap, ui
 
 static TN_ALWAYS_INLINE uint64_t tn_steady_next_sequence(struct tn_arena *arena)
 {
+    TN_ASSERT(arena->sequence <= arena->sequences_end);
     if (TN_UNLIKELY(arena->sequence == arena->sequences_end))
         tn_steady_take_sequences(arena);
     arena->sequence += 1;
@@ -50,6 +52,7 @@ static TN_ALWAYS_INLINE void tn_steady_count_allocation(struct tn_arena *arena,
 {
     struct tn_arena_counters *counters = &arena->counters;
 
+    TN_ASSERT(heap->arena == arena && bytes >= requested);
     heap->counters.allocated.count += 1;
     heap->counters.allocated.bytes += bytes;
     heap->counters.allocated.requested += requested;
@@ -62,6 +65,7 @@ static TN_ALWAYS_INLINE void tn_steady_count_allocation(struct tn_arena *arena,
 static TN_ALWAYS_INLINE bool tn_steady_fits(const struct tn_block *loose, uint64_t bytes,
                                             uint64_t alignment)
 {
+    TN_ASSERT(loose == NULL || loose->state == TN_BLOCK_LOOSE);
     return loose != NULL && tn_block_bytes(loose) == bytes &&
            (TN_LIKELY(alignment == TN_BLOCK_BYTES_MIN) ||
             (tn_block_address(loose) & (alignment - 1)) == 0);
@@ -75,8 +79,9 @@ bool tn_steady_receive(struct tn_arena *arena, const struct tn_heap *heap, uint6
 /* Chosen, not computed: the latter takes more instructions, and each use does it anew. */
 static TN_ALWAYS_INLINE struct tn_heap *tn_steady_heap_for(struct tn_arena *arena, uint64_t bytes)
 {
-    return bytes <= TN_SMALL_BYTES_MAX ? &arena->heaps[TN_HEAP_SMALL]
-                                       : &arena->heaps[TN_HEAP_LARGE];
+    TN_ASSERT(bytes > 0);
+    return tn_kind_of(bytes) == TN_HEAP_SMALL ? &arena->heaps[TN_HEAP_SMALL]
+                                              : &arena->heaps[TN_HEAP_LARGE];
 }
 
 static TN_ALWAYS_INLINE bool tn_steady_allocate_as(struct tn_arena *arena, uint64_t requested,
@@ -102,6 +107,8 @@ static TN_ALWAYS_INLINE bool tn_steady_allocate_as(struct tn_arena *arena, uint6
     block->sequence = tn_steady_next_sequence(arena);
     block->state = TN_BLOCK_LIVE;
     tn_steady_count_allocation(arena, heap, bytes, requested);
+    TN_CHECK_TOUCHED(block);
+    TN_CHECK_TURN(heap);
     *address = (void *)(uintptr_t)tn_block_address(block);
     return true;
 }
@@ -113,6 +120,7 @@ bool tn_steady_allocate_shared(struct tn_arena *arena, uint64_t requested, uint6
 static TN_ALWAYS_INLINE bool tn_steady_allocate_in(struct tn_arena *arena, uint64_t requested,
                                                    uint64_t alignment, void **address)
 {
+    TN_ASSERT(tn_arena_is_locked(arena));
     if (TN_LIKELY(arena->allocates == TN_STEADY))
         return tn_steady_allocate_as(arena, requested, alignment, false, address);
     return arena->allocates == TN_STEADY_SHARED &&
@@ -171,6 +179,7 @@ static TN_ALWAYS_INLINE bool tn_steady_allocate_last(struct tn_arena *arena, uin
     struct tn_heap *heap = tn_steady_heap_for(arena, bytes);
     struct tn_block *block = heap->loose;
 
+    TN_ASSERT(tn_arena_is_locked(arena));
     if (TN_UNLIKELY(arena->allocates != TN_STEADY) ||
         TN_UNLIKELY(!tn_steady_fits(block, bytes, alignment)) ||
         TN_UNLIKELY(block->requested != requested))
@@ -179,6 +188,8 @@ static TN_ALWAYS_INLINE bool tn_steady_allocate_last(struct tn_arena *arena, uin
     block->sequence = tn_steady_next_sequence(arena);
     block->state = TN_BLOCK_LIVE;
     tn_steady_count_allocation(arena, heap, bytes, requested);
+    TN_CHECK_TOUCHED(block);
+    TN_CHECK_TURN(heap);
     *address = (void *)(uintptr_t)tn_block_address(block);
     return true;
 }
@@ -262,10 +273,14 @@ static TN_ALWAYS_INLINE void tn_steady_count_free(struct tn_arena *arena, struct
 static TN_ALWAYS_INLINE void tn_steady_loosen(struct tn_arena *arena, struct tn_heap *heap,
                                               struct tn_block *block)
 {
+    TN_ASSERT(tn_arena_is_locked(arena));
+    TN_ASSERT(heap->loose == NULL && block->state == TN_BLOCK_LIVE);
     tn_steady_count_free(arena, heap, block);
     block->loose_stamp = tn_arena_epoch(arena);
     block->state = TN_BLOCK_LOOSE;
     heap->loose = block;
+    TN_CHECK_TOUCHED(block);
+    TN_CHECK_TURN(heap);
 }
 
 /* What tn_steady_free_at_once leaves to be done. */

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "heap/tally.h"
 
+#include "base/contract.h"
+
 static void raise(uint64_t *peak, uint64_t amount)
 {
     if ((int64_t)amount > (int64_t)*peak)
@@ -12,6 +14,7 @@ void tn_heap_counters_raise(struct tn_heap_counters *counters, uint64_t bytes, u
     const struct tn_tally *allocated = &counters->allocated;
     const struct tn_tally *freed = &counters->freed;
 
+    TN_ASSERT(tn_heap_counters_rise(counters, bytes));
     counters->peak.bytes = allocated->bytes - freed->bytes + bytes;
     raise(&counters->peak.count, allocated->count - freed->count + 1);
     raise(&counters->peak.requested, allocated->requested - freed->requested + requested);

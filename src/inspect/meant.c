@@ -13,10 +13,10 @@
 #include "base/contract.h"
 #include "base/error.h"
 #include "base/host.h"
+#include "claims/hold.h"
 #include "heap/births.h"
 #include "inspect/node_order.h"
 #include "pools/free.h"
-#include "pools/hold.h"
 #include "pools/pool.h"
 
 static tarn_status no_memory(void)
@@ -104,12 +104,12 @@ static void copy_hold(struct tn_known_births *known, const struct tn_hold *hold,
 /* Copies as much as there is room for, and counts all. The pool is locked. */
 static void copy_births(struct tn_known_births *known, tarn_pool *pool, tn_cu_graph graph)
 {
-    const struct tn_hold *selected = tn_holds_select(pool, graph);
+    const struct tn_hold *selected = tn_holds_select(&pool->holds, graph);
 
     known->count = 0;
     known->word_count = 0;
     known->lost = false;
-    for (const struct tn_hold *hold = pool->holds; hold != NULL; hold = hold->next) {
+    for (const struct tn_hold *hold = pool->holds.first; hold != NULL; hold = hold->next) {
         const struct tn_hold *own = selected;
 
         while (own != NULL && own != hold)

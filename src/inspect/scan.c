@@ -47,7 +47,7 @@ static size_t list_live(struct tn_scan *scan, size_t room)
     size_t count = 0;
 
     tn_pool_lock(scan->pool);
-    for (struct tn_block *block = tn_live_first(scan->pool->segments); block != NULL;
+    for (struct tn_block *block = tn_live_first(scan->pool->segments.first); block != NULL;
          block = tn_live_next(block)) {
         if (block->state != TN_BLOCK_LIVE)
             continue;

@@ -12,13 +12,13 @@
 #include "base/contract.h"
 #include "base/error.h"
 #include "base/host.h"
+#include "claims/hold.h"
+#include "claims/watch.h"
 #include "driver/pointer.h"
 #include "heap/live_index.h"
-#include "pools/end.h"
 #include "pools/free.h"
-#include "pools/hold.h"
+#include "pools/janitor.h"
 #include "pools/pool.h"
-#include "pools/watch.h"
 
 enum { AHEAD = 16 }; /* references: some hundred nanoseconds */
 
@@ -211,7 +211,7 @@ static void note_pool(struct search *search, tarn_pool *pool)
     struct tn_found_pool *found = to->pools;
     bool is_own;
 
-    search->holds = tn_holds_select(pool, search->graph);
+    search->holds = tn_holds_select(&pool->holds, search->graph);
     is_own = pool == search->own || search->holds != NULL;
     while (found != NULL &&
            (found->pool != pool || found->is_own != is_own || strcmp(found->name, pool->name) != 0))
@@ -251,7 +251,7 @@ static bool find_in_pool(struct search *search, size_t index)
         tn_pool_unlock(pool);
         qsort(search->to->inner, search->inner_count, sizeof *search->to->inner, compare_inner);
         tn_pool_lock(pool);
-        search->holds = tn_holds_select(pool, search->graph);
+        search->holds = tn_holds_select(&pool->holds, search->graph);
         find_inner(search, pool);
         tn_pool_unlock(pool);
         tn_pool_unpin(pool);

@@ -4,448 +4,56 @@
 
 #include <stddef.h>
 
-#include "base/checked.h"
-#include "base/error.h"
-#include "pools/arena_table.h"
+#include "claims/watch.h"
+#include "heap/check.h"
+#include "pools/check.h"
 #include "pools/device.h"
-#include "pools/watch.h"
-
-/* What a walk over the blocks finds. */
-struct sums {
-    uint64_t live_bytes;
-    uint64_t live_count;
-    uint64_t requested_bytes;
-    uint64_t pending_bytes;
-    uint64_t pending_count;
-    uint64_t ended_bytes;
-    uint64_t unheld_count;
-    uint64_t kept_count;
-    uint64_t watched_count;
-    uint64_t discarded_count;
-    uint64_t mapped_bytes;
-    uint64_t free_count; /* FREE blocks */
-    uint64_t metrics[TN_METRICS][TN_HEAP_KINDS];
-};
-
-static tarn_status corrupt(const char *invariant, const char *what, uint64_t stored,
-                           uint64_t computed)
-{
-    return tn_fail(TARN_ERR_CORRUPT, "invariant %s does not hold: %s is %llu and should be %llu",
-                   invariant, what, (unsigned long long)stored, (unsigned long long)computed);
-}
-
-#define EXPECT_EQUAL(invariant, what, stored, computed)                                            \
-    do {                                                                                           \
-        uint64_t stored_value = (uint64_t)(stored);                                                \
-        uint64_t computed_value = (uint64_t)(computed);                                            \
-        if (stored_value != computed_value)                                                        \
-            return corrupt(invariant, what, stored_value, computed_value);                         \
-    } while (0)
-
-static void add_block(struct sums *sums, enum tn_metric_id blocks, uint64_t bytes)
-{
-    sums->metrics[blocks][tn_kind_of(bytes)] += 1;
-    sums->metrics[blocks + 1][tn_kind_of(bytes)] += bytes;
-}
-
-static void add_to_metrics(const struct tn_block *block, struct sums *sums)
-{
-    static const int blocks_of[] = {[TN_BLOCK_LIVE] = TN_LIVE_BLOCKS,
-                                    [TN_BLOCK_PENDING] = TN_PENDING_BLOCKS,
-                                    [TN_BLOCK_DISCARDED] = TN_DISCARDED_BLOCKS};
-    uint64_t bytes = tn_block_bytes(block);
-
-    if (block->state == TN_BLOCK_FREE || block->state == TN_BLOCK_UNMAPPED ||
-        (block->state == TN_BLOCK_PENDING && block->ended))
-        return;
-    add_block(sums, (enum tn_metric_id)blocks_of[block->state], bytes);
-    add_block(sums, TN_ACTIVE_BLOCKS, bytes);
-    if (block->state == TN_BLOCK_LIVE)
-        sums->metrics[TN_LIVE_REQUESTED][tn_kind_of(bytes)] += block->requested;
-}
-
-static bool is_in_bin(const struct tn_block *block)
-{
-    const struct tn_bins *bins = &block->heap->bins;
-
-    while (block->list_previous != NULL)
-        block = block->list_previous;
-    return tn_bins_has_head(bins, block);
-}
-
-static tarn_status check_neighbours(const struct tn_block *block)
-{
-    const struct tn_block *next = block->next;
-
-    if (next == NULL)
-        return TARN_OK;
-    EXPECT_EQUAL("P1", "a block's lower neighbour", (uintptr_t)next->previous, (uintptr_t)block);
-    EXPECT_EQUAL("P1", "a block's offset", next->offset, tn_block_end(block));
-    if (block->state == next->state && block->state == TN_BLOCK_UNMAPPED)
-        return corrupt("P3", "the number of UNMAPPED neighbours at an offset", next->offset, 0);
-    if (block->state == next->state && block->state == TN_BLOCK_FREE && block->heap == next->heap)
-        return corrupt("P3", "the number of FREE neighbours at an offset", next->offset, 0);
-    return TARN_OK;
-}
-
-/* The chunks under a block, and what the block adds to their use. */
-static tarn_status check_chunks_of(const struct tn_block *block)
-{
-    if (block->heap != NULL && !block->segment->divided)
-        EXPECT_EQUAL("P2", "the arena of a block in a segment that is not divided",
-                     (uintptr_t)block->heap->arena, (uintptr_t)block->segment->first_arena);
-    for (uint64_t at = block->offset; at < tn_block_end(block);) {
-        const struct tn_chunk *chunk = tn_segment_chunk_at(block->segment, at);
-
-        EXPECT_EQUAL("P2", "whether a chunk is under a block", chunk != NULL,
-                     block->state != TN_BLOCK_UNMAPPED);
-        if (chunk == NULL) {
-            at = tn_round_down(at, TN_PAGE_BYTES) + TN_PAGE_BYTES;
-            continue;
-        }
-        if (at < chunk->offset || at >= tn_chunk_end(chunk))
-            return corrupt("V4", "the offset of the chunk at an offset", chunk->offset, at);
-        EXPECT_EQUAL("P2", "the heap of a chunk under a block", (uintptr_t)chunk->heap,
-                     (uintptr_t)block->heap);
-        EXPECT_EQUAL("P2", "the arena of a chunk under a block", (uintptr_t)chunk->arena,
-                     (uintptr_t)block->heap->arena);
-        at = tn_chunk_end(chunk);
-    }
-    return TARN_OK;
-}
-
-static tarn_status check_block(const tarn_pool *pool, const struct tn_block *block,
-                               struct sums *sums)
-{
-    const struct tn_block *listed;
-    tarn_status status = check_neighbours(block);
-
-    if (status == TARN_OK)
-        status = check_chunks_of(block);
-    if (status != TARN_OK)
-        return status;
-    switch (block->state) {
-    case TN_BLOCK_LIVE:
-        sums->live_bytes += tn_block_bytes(block);
-        sums->live_count += 1;
-        sums->requested_bytes += block->requested;
-        break;
-    case TN_BLOCK_DISCARDED:
-        sums->discarded_count += 1;
-        break;
-    case TN_BLOCK_PENDING:
-        sums->pending_bytes += block->ended ? 0 : tn_block_bytes(block);
-        sums->ended_bytes += block->ended ? tn_block_bytes(block) : 0;
-        sums->pending_count += !block->ended;
-        sums->kept_count += tn_block_watches(block) != NULL;
-        sums->unheld_count += block->unheld;
-        break;
-    case TN_BLOCK_FREE:
-        sums->free_count += 1;
-        EXPECT_EQUAL("P4", "whether a FREE block is in its bin", is_in_bin(block), 1);
-        EXPECT_EQUAL("P4", "whether a FREE block says that UNMAPPED ones follow", block->extends,
-                     tn_block_is_at_unmapped(block));
-        break;
-    case TN_BLOCK_LOOSE:
-        return corrupt("P19", "the number of LOOSE blocks at an offset", block->offset, 0);
-    case TN_BLOCK_UNMAPPED:
-        break;
-    }
-    add_to_metrics(block, sums);
-    if (block->state == TN_BLOCK_LIVE || block->state == TN_BLOCK_PENDING)
-        EXPECT_EQUAL("P20", "whether a block is misplaced", block->misplaced,
-                     block->heap->kind != tn_kind_of(tn_block_bytes(block)));
-    if (block->state == TN_BLOCK_PENDING && !tn_block_is_in_order(block))
-        EXPECT_EQUAL("P24", "whether a block pending in memory of others waits for a proof",
-                     tn_block_cold(block)->proof_stamp != 0, 1);
-    if (!block->tangled && tn_block_has_cold(block))
-        EXPECT_EQUAL("P18", "whether a block that is not tangled has a use, a fence or a watch",
-                     tn_block_cold(block)->uses != NULL || tn_block_cold(block)->fence != NULL ||
-                         tn_block_cold(block)->watches != NULL,
-                     0);
-    if (tn_block_fence(block) != NULL)
-        EXPECT_EQUAL("P14", "whether a block with a fence is LIVE or PENDING and of no order",
-                     (block->state == TN_BLOCK_LIVE || block->state == TN_BLOCK_PENDING) &&
-                         tn_block_is_of(block, TN_ORDER_NONE),
-                     1);
-    if (block->state == TN_BLOCK_LIVE || block->state == TN_BLOCK_DISCARDED) {
-        listed = tn_live_find(pool, tn_block_address(block));
-        EXPECT_EQUAL("P5", "the index's entry for an address", (uintptr_t)listed, (uintptr_t)block);
-        EXPECT_EQUAL("P23", "whether a block's entry is open", tn_live_is_open(block),
-                     tn_block_is_plain(block));
-    }
-    return TARN_OK;
-}
 
 /* P25 */
 static tarn_status check_watches(const tarn_pool *pool, const struct tn_block *block,
-                                 struct sums *sums)
+                                 uint64_t *watched_count)
 {
     for (const struct tn_watched *watched = tn_block_watches(block); watched != NULL;
          watched = watched->next) {
-        EXPECT_EQUAL("P25", "the block of a watch", (uintptr_t)watched->block, (uintptr_t)block);
-        EXPECT_EQUAL("P25", "the pool of a watch", (uintptr_t)atomic_load(&watched->pool),
-                     (uintptr_t)pool);
-        EXPECT_EQUAL("P25", "whether a watched block is live, or pending and kept",
-                     block->state == TN_BLOCK_LIVE || block->state == TN_BLOCK_DISCARDED ||
-                         (block->state == TN_BLOCK_PENDING && watched->watch->keeps),
-                     1);
-        sums->watched_count += 1;
+        TN_EXPECT_EQUAL("P25", "the block of a watch", (uintptr_t)watched->block, (uintptr_t)block);
+        TN_EXPECT_EQUAL("P25", "the pool of a watch", (uintptr_t)atomic_load(&watched->pool),
+                        (uintptr_t)pool);
+        TN_EXPECT_EQUAL("P25", "whether a watched block is live, or pending and kept",
+                        block->state == TN_BLOCK_LIVE || block->state == TN_BLOCK_DISCARDED ||
+                            (block->state == TN_BLOCK_PENDING && watched->watch->keeps),
+                        1);
+        *watched_count += 1;
     }
     return TARN_OK;
 }
 
-static tarn_status check_segment(const tarn_pool *pool, const struct tn_segment *segment,
-                                 struct sums *sums)
+static tarn_status check_watched(const tarn_pool *pool)
 {
-    uint64_t unmapped_count = 0;
-    uint64_t chunk_count = 0;
-    uint64_t mapped_bytes = 0;
-
-    EXPECT_EQUAL("P1", "the first block's offset", segment->first_block->offset, 0);
-    EXPECT_EQUAL("P1", "the last block's end", tn_block_end(segment->last_block), segment->bytes);
-    EXPECT_EQUAL("P9", "the pool of a segment's grower", (uintptr_t)segment->grower->arena->pool,
-                 (uintptr_t)pool);
-    for (const struct tn_block *block = segment->first_block; block != NULL; block = block->next) {
-        tarn_status status = check_block(pool, block, sums);
-
-        if (status == TARN_OK)
-            status = check_watches(pool, block, sums);
-
-        if (status != TARN_OK)
-            return status;
-        unmapped_count += block->state == TN_BLOCK_UNMAPPED;
-    }
-    EXPECT_EQUAL("P2", "a segment's count of UNMAPPED blocks", segment->unmapped_count,
-                 unmapped_count);
-    for (uint64_t page = 0; page < segment->bytes / TN_PAGE_BYTES; page++) {
-        const struct tn_chunk *chunk = tn_segment_chunk_at(segment, page * TN_PAGE_BYTES);
-
-        if (chunk == NULL)
-            continue;
-        chunk_count += page * TN_PAGE_BYTES == chunk->offset;
-        if (page * TN_PAGE_BYTES < chunk->offset || page * TN_PAGE_BYTES >= tn_chunk_end(chunk))
-            return corrupt("V4", "the chunk over a page", chunk->offset, page * TN_PAGE_BYTES);
-        mapped_bytes += chunk->memory != NULL ? TN_PAGE_BYTES : 0;
-    }
-    EXPECT_EQUAL("V5", "a segment's count of chunks", segment->chunk_count, chunk_count);
-    EXPECT_EQUAL("V5", "a segment's mapped bytes", segment->mapped_bytes, mapped_bytes);
-    sums->mapped_bytes += mapped_bytes;
-    return TARN_OK;
-}
-
-/* The bytes of the chunk that blocks other than FREE ones occupy. */
-static uint64_t used_bytes(const struct tn_chunk *chunk)
-{
-    uint64_t used = 0;
-
-    for (const struct tn_block *block = chunk->segment->first_block;
-         block != NULL && block->offset < tn_chunk_end(chunk); block = block->next) {
-        if (block->state != TN_BLOCK_FREE && tn_block_end(block) > chunk->offset)
-            used += tn_min(tn_block_end(block), tn_chunk_end(chunk)) -
-                    tn_max(block->offset, chunk->offset);
-    }
-    return used;
-}
-
-static uint64_t count_holds(const tarn_pool *pool, uint32_t id)
-{
-    uint64_t count = 0;
-
-    for (const struct tn_hold *hold = pool->holds; hold != NULL; hold = hold->next)
-        count += tn_chunk_set_has_id(&hold->chunks, id);
-    return count;
-}
-
-static tarn_status check_chunks(const tarn_pool *pool, struct sums *sums)
-{
-    size_t count = 0;
-    uint64_t live_count = 0;
-
-    for (size_t id = 0; id < pool->chunk_ids; id++) {
-        const struct tn_chunk *chunk = pool->chunks[id];
-
-        if (chunk == NULL)
-            continue;
-        count += 1;
-        live_count += chunk->live_count;
-        sums->metrics[TN_CHUNKS][chunk->kind] += 1;
-        sums->metrics[TN_CHUNK_BYTES][chunk->kind] += chunk->bytes;
-        EXPECT_EQUAL("V4", "a chunk's id", chunk->id, id);
-        if (chunk->memory != NULL) {
-            EXPECT_EQUAL("V7", "the bytes of a chunk's memory", chunk->memory->bytes, chunk->bytes);
-            EXPECT_EQUAL("V6", "whether a chunk's memory is mapped",
-                         tn_memory_is_mapped(chunk->memory), true);
-        }
-        EXPECT_EQUAL("P6", "a chunk's used bytes", chunk->used_bytes, used_bytes(chunk));
-        EXPECT_EQUAL("P7", "a chunk's holds", chunk->hold_count, count_holds(pool, chunk->id));
-        EXPECT_EQUAL("P26", "what of a chunk's outside stamp is above its own",
-                     chunk->outside_stamp - tn_min(chunk->outside_stamp, chunk->freed_stamp), 0);
-        if (chunk->hold_count == 0 && chunk->heap->arena == &pool->idle)
-            EXPECT_EQUAL("P26", "the stamp of an idle chunk that nothing holds", chunk->freed_stamp,
-                         chunk->outside_stamp);
-    }
-    EXPECT_EQUAL("P5", "the blocks in the chunks' indexes", live_count,
-                 sums->live_count + sums->discarded_count);
-    EXPECT_EQUAL("P8", "the pool's count of chunks", pool->chunk_count, count);
-    return TARN_OK;
-}
-
-static tarn_status check_inbox(const struct tn_arena *arena)
-{
-    const struct tn_inbox *inbox = atomic_load_explicit(&arena->inbox, memory_order_relaxed);
-
-    if (inbox != NULL)
-        EXPECT_EQUAL("P22", "whether an arena's inbox is closed and empty",
-                     !tn_inbox_is_open(inbox) && tn_inbox_is_empty(inbox), 1);
-    return TARN_OK;
-}
-
-static tarn_status check_heaps(const tarn_pool *pool, const struct tn_arena *arena,
-                               uint64_t *free_count)
-{
-    tarn_status status = check_inbox(arena);
-
-    if (status != TARN_OK)
-        return status;
-    for (int kind = 0; kind < TN_HEAP_KINDS; kind++) {
-        const struct tn_heap *heap = &arena->heaps[kind];
-        uint64_t mapped = 0;
-
-        for (size_t id = 0; id < pool->chunk_ids; id++) {
-            if (pool->chunks[id] != NULL && pool->chunks[id]->heap == heap)
-                mapped += pool->chunks[id]->bytes;
-        }
-        EXPECT_EQUAL("P8", "a heap's mapped bytes", heap->mapped_bytes, mapped);
-        EXPECT_EQUAL("P4", "whether the maps are those of a heap's bins",
-                     tn_bins_is_exact(&heap->bins), 1);
-        *free_count += tn_bins_count(&heap->bins);
-    }
-    return TARN_OK;
-}
-
-static const char *const metric_names[TN_METRICS] = {
-    "the number of live blocks of a kind", "the live bytes of a kind",
-    "the requested bytes of a kind",       "the number of active blocks of a kind",
-    "the active bytes of a kind",          "the number of pending blocks of a kind",
-    "the pending bytes of a kind",         "the number of discarded blocks of a kind",
-    "the discarded bytes of a kind",       "the number of chunks of a kind",
-    "the mapped bytes of a kind",          "the number of segments of a kind",
-    "the bytes of segments of a kind",     "the number of segments of one block of a kind",
-};
-
-static tarn_status check_counters(const tarn_pool *pool, const struct sums *sums)
-{
-    const struct tn_pool_counters *counters = &pool->counters;
-
-    EXPECT_EQUAL("P8", "the pool's live bytes", counters->live_bytes, sums->live_bytes);
-    EXPECT_EQUAL("P8", "the pool's live count", counters->live_count, sums->live_count);
-    EXPECT_EQUAL("P8", "the pool's requested bytes", counters->requested_bytes,
-                 sums->requested_bytes);
-    EXPECT_EQUAL("P8", "the pool's pending bytes", counters->pending_bytes, sums->pending_bytes);
-    EXPECT_EQUAL("P8", "the pool's pending count", counters->pending_count, sums->pending_count);
-    EXPECT_EQUAL("P8", "the pool's ended bytes", pool->ended_bytes, sums->ended_bytes);
-    EXPECT_EQUAL("P8", "the pool's unheld count", pool->unheld_count, sums->unheld_count);
-    EXPECT_EQUAL("P25", "the pool's count of kept blocks", pool->kept_count, sums->kept_count);
-    EXPECT_EQUAL("P25", "the pool's count of watches", pool->watched_count, sums->watched_count);
-    EXPECT_EQUAL("P8", "the pool's discarded count", counters->discarded_count,
-                 sums->discarded_count);
-    EXPECT_EQUAL("P8", "the pool's mapped bytes", counters->mapped_bytes, sums->mapped_bytes);
-    for (int id = 0; id < TN_METRICS; id++) {
-        for (int kind = 0; kind < TN_HEAP_KINDS; kind++)
-            EXPECT_EQUAL("P8", metric_names[id],
-                         tn_metric_current(&counters->metrics[id], (enum tn_heap_kind)kind),
-                         sums->metrics[id][kind]);
-    }
-    return TARN_OK;
-}
-
-static tarn_status check_table(const tarn_pool *pool)
-{
-    uint64_t count = 0;
-
-    for (const struct tn_arena *arena = pool->arenas; arena != NULL; arena = arena->next) {
-        if (arena->fence == NULL)
-            EXPECT_EQUAL("P16", "the table's arena of an order",
-                         (uintptr_t)tn_arena_seek(pool, arena->order), (uintptr_t)arena);
-        count += arena->fence == NULL;
-    }
-    EXPECT_EQUAL("P21", "the arenas in the table", tn_arena_table_count(pool), count);
-    return TARN_OK;
-}
-
-static tarn_status check_retired(const tarn_pool *pool)
-{
-    uint64_t retired = 0;
-
-    for (const struct tn_arena *arena = pool->arenas; arena != NULL; arena = arena->next) {
-        EXPECT_EQUAL("P14", "whether an arena with a fence is of no order",
-                     tn_order_equal(arena->order, TN_ORDER_NONE), arena->fence != NULL);
-        retired += arena->fence != NULL;
-    }
-    EXPECT_EQUAL("P14", "the pool's count of retired arenas", pool->retired_count, retired);
-    return TARN_OK;
-}
-
-static tarn_status check_births_of(const struct tn_births *births)
-{
-    uint64_t sequence = 0;
-
-    for (size_t i = 0; i < births->count; i++) {
-        const struct tn_birth *birth = &births->items[i];
-        uint64_t nodes = birth->place < births->word_count ? births->words[birth->place] : 0;
-        uint64_t end = birth->place + 1 + (nodes == TN_PLACE_UNKNOWN ? 0 : nodes);
-
-        EXPECT_EQUAL("P27", "whether a birth is newer than the one before it",
-                     birth->sequence > sequence, 1);
-        EXPECT_EQUAL("P27", "whether a birth's place is there", end <= births->word_count, 1);
-        sequence = birth->sequence;
-    }
-    return TARN_OK;
-}
-
-static tarn_status check_births(const tarn_pool *pool)
-{
+    uint64_t watched_count = 0;
+    uint64_t kept_count = 0;
     tarn_status status = TARN_OK;
 
-    for (const struct tn_hold *hold = pool->holds; hold != NULL; hold = hold->next) {
-        for (const struct tn_births *births = hold->births; births != NULL && status == TARN_OK;
-             births = births->next)
-            status = check_births_of(births);
+    for (const struct tn_segment *segment = pool->segments.first; segment != NULL;
+         segment = segment->next) {
+        for (const struct tn_block *block = segment->first_block; block != NULL;
+             block = block->next) {
+            status = check_watches(pool, block, &watched_count);
+            if (status != TARN_OK)
+                return status;
+            kept_count += block->state == TN_BLOCK_PENDING && tn_block_watches(block) != NULL;
+        }
     }
-    return status;
+    TN_EXPECT_EQUAL("P25", "the pool's count of kept blocks", pool->watches.kept_count, kept_count);
+    TN_EXPECT_EQUAL("P25", "the pool's count of watches", pool->watches.count, watched_count);
+    return TARN_OK;
 }
 
 tarn_status tn_pool_check(tarn_pool *pool)
 {
-    struct sums sums = {0};
-    uint64_t free_count = 0;
-    tarn_status status = TARN_OK;
+    uint64_t looks = 0;
+    tarn_status status = tn_pool_check_own(pool, &looks);
 
-    tn_counters_complete(pool);
-    for (const struct tn_segment *segment = pool->segments; segment != NULL && status == TARN_OK;
-         segment = segment->next) {
-        status = check_segment(pool, segment, &sums);
-        sums.metrics[TN_SEGMENTS][segment->kind] += 1;
-        sums.metrics[TN_SEGMENT_BYTES][segment->kind] += segment->bytes;
-        sums.metrics[TN_OWN_SEGMENTS][segment->kind] += segment->is_own;
-    }
     if (status == TARN_OK)
-        status = check_chunks(pool, &sums);
-    if (status == TARN_OK)
-        status = check_heaps(pool, &pool->idle, &free_count);
-    for (const struct tn_arena *arena = pool->arenas; arena != NULL && status == TARN_OK;
-         arena = arena->next)
-        status = check_heaps(pool, arena, &free_count);
-    if (status != TARN_OK)
-        return status;
-    EXPECT_EQUAL("P4", "the number of blocks in bins", free_count, sums.free_count);
-    status = check_retired(pool);
-    if (status == TARN_OK)
-        status = check_births(pool);
-    if (status == TARN_OK)
-        status = check_table(pool);
-    if (status == TARN_OK)
-        status = tn_streams_check(&pool->device->streams);
-    return status == TARN_OK ? check_counters(pool, &sums) : status;
+        status = check_watched(pool);
+    return status == TARN_OK ? tn_streams_check(&pool->device->streams) : status;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* check.h -- the invariants of a pool, recomputed.
+/* check.h -- every invariant of a pool, and of its device's table of streams, computed again.
  *
  * Locking: the pool's lock. */
 #ifndef TARN_OBSERVE_CHECK_H
@@ -7,8 +7,9 @@
 
 #include "pools/pool.h"
 
-/* TARN_OK, or CORRUPT with the first broken invariant and both values in the sentence. Covers V4 to V7,
- * P1 to P9 and P14, and by the device's table of streams P11 and P12. Changes only scratch fields. */
+/* Returns TARN_OK, or CORRUPT with the first broken invariant and both values in the sentence.
+ * Covers what tn_pool_check_own does, P25, and P11 and P12 by the device's table of streams.
+ * Changes only scratch fields. */
 TARN_MUST_CHECK tarn_status tn_pool_check(tarn_pool *pool);
 
 #endif

@@ -7,7 +7,9 @@
 #include "base/checked.h"
 #include "base/host.h"
 #include "driver/pinned.h"
+#include "pools/pool.h"
 #include "pools/totals.h"
+#include "pools/visit.h"
 
 static const size_t sets[TN_METRICS] = {
     offsetof(tarn_memory_stats, live_blocks),     offsetof(tarn_memory_stats, live_bytes),
@@ -102,8 +104,8 @@ static void add_inactive(const struct tn_arena *arena, tarn_memory_stats *stats)
 
 static void add_free(const tarn_pool *pool, tarn_memory_stats *stats)
 {
-    for (size_t id = 0; id < pool->chunk_ids; id++) {
-        const struct tn_chunk *chunk = pool->chunks[id];
+    for (size_t id = 0; id < pool->chunks.ids; id++) {
+        const struct tn_chunk *chunk = pool->chunks.by_id[id];
 
         if (chunk != NULL && chunk->used_bytes > 0)
             count(&stats->inactive_bytes, chunk->kind, chunk->bytes - chunk->used_bytes);
@@ -111,32 +113,32 @@ static void add_free(const tarn_pool *pool, tarn_memory_stats *stats)
             count(&stats->unused_bytes, chunk->kind, chunk->bytes);
     }
     add_inactive(&pool->idle, stats);
-    for (const struct tn_arena *arena = pool->arenas; arena != NULL; arena = arena->next)
+    for (const struct tn_arena *arena = pool->arenas.first; arena != NULL; arena = arena->next)
         add_inactive(arena, stats);
 }
 
 static void add_claims(const tarn_pool *pool, tarn_memory_stats *stats)
 {
-    for (size_t word = 0; 64 * word < pool->chunk_ids; word++) {
+    for (size_t word = 0; 64 * word < pool->chunks.ids; word++) {
         uint64_t open = 0;
         uint64_t closed = 0;
 
-        for (const struct tn_hold *hold = pool->holds; hold != NULL; hold = hold->next) {
+        for (const struct tn_hold *hold = pool->holds.first; hold != NULL; hold = hold->next) {
             *(hold->open ? &open : &closed) |= tn_chunk_set_word(&hold->chunks, word);
         }
-        stats->capture_bytes += tn_holds_bytes_in(pool, word, open);
-        stats->graph_bytes += tn_holds_bytes_in(pool, word, closed);
+        stats->capture_bytes += tn_holds_bytes_in(&pool->holds, word, open);
+        stats->graph_bytes += tn_holds_bytes_in(&pool->holds, word, closed);
     }
-    for (const struct tn_segment *segment = pool->segments; segment != NULL;
+    for (const struct tn_segment *segment = pool->segments.first; segment != NULL;
          segment = segment->next) {
         if (segment->checkpoint_count > 0)
             stats->checkpoint_addresses += segment->bytes;
     }
-    stats->capture_count += pool->open_hold_count;
-    stats->graph_count += pool->graph_count;
-    stats->held_graph_count += tn_holds_count_graphs(pool);
-    stats->checkpoint_count += pool->checkpoint_count;
-    stats->arena_count += pool->arena_count;
+    stats->capture_count += pool->holds.open_count;
+    stats->graph_count += pool->claims.graph_count;
+    stats->held_graph_count += tn_holds_count_graphs(&pool->holds);
+    stats->checkpoint_count += pool->claims.checkpoint_count;
+    stats->arena_count += pool->arenas.count;
 }
 
 void tn_pool_read_memory_stats(tarn_pool *pool, tarn_memory_stats *stats)
@@ -147,7 +149,7 @@ void tn_pool_read_memory_stats(tarn_pool *pool, tarn_memory_stats *stats)
     write_events(pool->counters.events, stats);
     add_free(pool, stats);
     add_claims(pool, stats);
-    stats->limit_bytes = pool->limit_bytes;
+    stats->limit_bytes = pool->limit.bytes;
     tn_pool_unlock(pool);
 }
 
@@ -176,24 +178,35 @@ static tarn_stat host_bytes(void)
                        usage.allocated_bytes - usage.current_bytes};
 }
 
+/* What the visit of a device's pools adds up. */
+struct sums {
+    struct tn_totals totals;
+    tarn_memory_stats *stats;
+};
+
+static bool add_pool(tarn_pool *pool, void *context)
+{
+    struct sums *sums = context;
+
+    tn_counters_complete(&pool->counters);
+    tn_totals_add(&sums->totals, pool);
+    add_free(pool, sums->stats);
+    add_claims(pool, sums->stats);
+    sums->stats->pool_count += tn_pool_is_counted(pool);
+    return false;
+}
+
 void tn_device_read_memory_stats(tarn_device *device, tarn_memory_stats *stats)
 {
-    struct tn_totals totals;
+    struct sums sums = {.stats = stats};
 
     *stats = (tarn_memory_stats){.size = sizeof *stats};
     tn_lock_acquire(&device->lock);
-    tn_totals_begin(device, &totals);
-    for (tarn_pool *pool = device->pools; pool != NULL; pool = pool->next) {
-        tn_totals_lock(pool);
-        tn_totals_add(&totals, pool);
-        add_free(pool, stats);
-        add_claims(pool, stats);
-        stats->pool_count += tn_pool_is_counted(pool);
-        tn_pool_unlock(pool);
-    }
-    tn_totals_end(device, &totals);
-    write_metrics(totals.metrics, stats);
-    write_events(totals.events, stats);
+    tn_totals_begin(device, &sums.totals);
+    (void)tn_device_walk(device, add_pool, &sums);
+    tn_totals_end(device, &sums.totals);
+    write_metrics(sums.totals.metrics, stats);
+    write_events(sums.totals.events, stats);
     read_calls(device, stats);
     tn_lock_release(&device->lock);
     tn_pinned_usage(&device->gpu, &stats->pinned_bytes, &stats->pinned_cached_bytes);

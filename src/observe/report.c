@@ -10,7 +10,8 @@
 
 #include "base/text.h"
 #include "observe/memory_stats.h"
-#include "pools/device.h"
+#include "pools/pool.h"
+#include "pools/visit.h"
 
 enum row_kind { ROW_SET, ROW_COUNTS, ROW_NUMBER, ROW_STAT };
 
@@ -262,22 +263,31 @@ static void put_pool(struct tn_text *text, const tarn_pool *pool, bool json)
     tn_put(text, "\n");
 }
 
+/* A list of pools, as it is written. */
+struct list {
+    struct tn_text *text;
+    bool json;
+    bool any;
+};
+
+static bool put_next(tarn_pool *pool, void *context)
+{
+    struct list *list = context;
+
+    if (!tn_pool_is_counted(pool))
+        return false;
+    if (list->json && list->any)
+        tn_put(list->text, ", ");
+    put_pool(list->text, pool, list->json);
+    list->any = true;
+    return false;
+}
+
 static void put_pools(struct tn_text *text, tarn_device *device, bool json)
 {
-    bool any = false;
+    struct list list = {text, json, false};
 
-    tn_lock_acquire(&device->lock);
-    for (tarn_pool *pool = device->pools; pool != NULL; pool = pool->next) {
-        tn_pool_lock(pool);
-        if (tn_pool_is_counted(pool)) {
-            if (json && any)
-                tn_put(text, ", ");
-            put_pool(text, pool, json);
-            any = true;
-        }
-        tn_pool_unlock(pool);
-    }
-    tn_lock_release(&device->lock);
+    (void)tn_device_visit(device, put_next, &list);
 }
 
 size_t tn_device_write_report(tarn_device *device, tarn_report_format format, char *buffer,

@@ -6,14 +6,16 @@
 
 #include "base/error.h"
 #include "base/host.h"
+#include "pools/pool.h"
+#include "pools/visit.h"
 
 static uint64_t captured_bytes(const tarn_pool *pool)
 {
     uint64_t bytes = 0;
 
-    for (size_t id = 0; id < pool->chunk_ids; id++) {
-        if (pool->chunks[id] != NULL && pool->chunks[id]->hold_count > 0)
-            bytes += pool->chunks[id]->bytes;
+    for (size_t id = 0; id < pool->chunks.ids; id++) {
+        if (pool->chunks.by_id[id] != NULL && pool->chunks.by_id[id]->hold_count > 0)
+            bytes += pool->chunks.by_id[id]->bytes;
     }
     return bytes;
 }
@@ -36,17 +38,27 @@ void tn_pool_read_stats(tarn_pool *pool, tarn_pool_stats *stats)
         .pending_count = counters->pending_count,
         .alloc_count = counters->alloc_count,
         .free_count = counters->free_count,
-        .segment_count = pool->segment_count,
-        .chunk_count = pool->chunk_count,
-        .arena_count = pool->arena_count,
-        .capture_count = pool->open_hold_count,
-        .graph_count = pool->graph_count,
-        .checkpoint_count = pool->checkpoint_count,
+        .segment_count = pool->segments.count,
+        .chunk_count = pool->chunks.count,
+        .arena_count = pool->arenas.count,
+        .capture_count = pool->holds.open_count,
+        .graph_count = pool->claims.graph_count,
+        .checkpoint_count = pool->claims.checkpoint_count,
         .map_count = counters->map_count,
         .unmap_count = counters->unmap_count,
-        .held_graph_count = tn_holds_count_graphs(pool),
+        .held_graph_count = tn_holds_count_graphs(&pool->holds),
     };
     tn_pool_unlock(pool);
+}
+
+static bool add_pool(tarn_pool *pool, void *context)
+{
+    tarn_device_stats *stats = context;
+
+    stats->live_bytes += pool->counters.live_bytes;
+    stats->requested_bytes += pool->counters.requested_bytes;
+    stats->pool_count += tn_pool_is_counted(pool);
+    return false;
 }
 
 void tn_device_read_stats(tarn_device *device, tarn_device_stats *stats)
@@ -69,15 +81,7 @@ void tn_device_read_stats(tarn_device *device, tarn_device_stats *stats)
     stats->mapped_bytes = tn_metric_all(&device->counters.mapped[TN_CHUNK_BYTES]);
     stats->mapped_peak_bytes = device->counters.mapped[TN_CHUNK_BYTES].peak[TN_ALL_KINDS];
     tn_lock_release_spin(&device->counters.lock, TN_RANK_COUNTS);
-    tn_lock_acquire(&device->lock);
-    for (tarn_pool *pool = device->pools; pool != NULL; pool = pool->next) {
-        tn_pool_lock(pool);
-        stats->live_bytes += pool->counters.live_bytes;
-        stats->requested_bytes += pool->counters.requested_bytes;
-        stats->pool_count += tn_pool_is_counted(pool);
-        tn_pool_unlock(pool);
-    }
-    tn_lock_release(&device->lock);
+    (void)tn_device_visit(device, add_pool, stats);
 }
 
 static tarn_extent_state extent_state(const struct tn_block *block)
@@ -101,7 +105,7 @@ static size_t count_blocks(const tarn_pool *pool)
 {
     size_t count = 0;
 
-    for (const struct tn_segment *segment = pool->segments; segment != NULL;
+    for (const struct tn_segment *segment = pool->segments.first; segment != NULL;
          segment = segment->next) {
         for (const struct tn_block *block = segment->first_block; block != NULL;
              block = block->next)
@@ -112,7 +116,7 @@ static size_t count_blocks(const tarn_pool *pool)
 
 static void write_extents(const tarn_pool *pool, tarn_extent *extents)
 {
-    for (const struct tn_segment *segment = pool->segments; segment != NULL;
+    for (const struct tn_segment *segment = pool->segments.first; segment != NULL;
          segment = segment->next) {
         for (const struct tn_block *block = segment->first_block; block != NULL;
              block = block->next) {
@@ -140,7 +144,7 @@ tarn_status tn_pool_read_layout(tarn_pool *pool, tarn_layout **layout)
     if (made != NULL) {
         extents = (tarn_extent *)(void *)(made + 1);
         made->extent_count = count;
-        made->segment_count = pool->segment_count;
+        made->segment_count = pool->segments.count;
         made->extents = extents;
         write_extents(pool, extents);
     }

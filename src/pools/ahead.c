@@ -55,8 +55,8 @@ static uint64_t room_in_limits(const tarn_pool *pool)
     uint64_t room = device_limit > charged ? device_limit - charged : 0;
     uint64_t mapped = pool->counters.mapped_bytes;
 
-    if (pool->limit_bytes != 0)
-        room = tn_min(room, pool->limit_bytes > mapped ? pool->limit_bytes - mapped : 0);
+    if (pool->limit.bytes != 0)
+        room = tn_min(room, pool->limit.bytes > mapped ? pool->limit.bytes - mapped : 0);
     return room;
 }
 

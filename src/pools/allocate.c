@@ -10,18 +10,18 @@
 #include "base/checked.h"
 #include "base/contract.h"
 #include "base/error.h"
+#include "claims/body.h"
 #include "heap/arena_lock.h"
 #include "heap/sequence.h"
 #include "heap/steady.h"
 #include "pools/arenas.h"
-#include "pools/body.h"
 #include "pools/books.h"
 #include "pools/device.h"
 #include "pools/grow.h"
 #include "pools/handover.h"
 #include "pools/ladder.h"
+#include "pools/pending.h"
 #include "pools/reserve.h"
-#include "pools/use.h"
 
 /* The block of an order in a capture was allocated just now. */
 static void enter_birth(tarn_pool *pool, const struct tn_block *block,
@@ -56,8 +56,8 @@ static void commit_allocation(tarn_pool *pool, struct tn_block *block,
         tn_hold_add(hold, block);
         enter_birth(pool, block, request);
     }
-    if (hold != NULL && pool->bodies != NULL)
-        tn_bodies_hold(pool, hold->capture_id, block);
+    if (hold != NULL && pool->bodies.first != NULL)
+        tn_bodies_hold(&pool->bodies, &pool->holds, hold->capture_id, block);
     pool->counters.alloc_count += 1;
 }
 
@@ -70,7 +70,7 @@ static tarn_status try_allocate(tarn_pool *pool, const struct tn_request *reques
     uint64_t bytes = tn_block_bytes_for(pool->rounding, request->requested);
     uint64_t room = bytes + request->alignment - TN_BLOCK_BYTES_MIN;
     uint64_t capture_id = request->order.capture_id;
-    struct tn_hold *hold = capture_id != 0 ? tn_hold_find(pool, capture_id) : NULL;
+    struct tn_hold *hold = capture_id != 0 ? tn_hold_find(&pool->holds, capture_id) : NULL;
     struct tn_arena *arena;
     struct tn_heap *heap;
     struct tn_block *block;

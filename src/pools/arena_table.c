@@ -39,7 +39,7 @@ static size_t capacity_for(const tarn_pool *pool)
 {
     size_t capacity = CAPACITY_MIN;
 
-    while (capacity < 4 * (pool->arena_count + 1))
+    while (capacity < 4 * (pool->arenas.count + 1))
         capacity *= 2;
     return capacity;
 }
@@ -78,7 +78,7 @@ bool tn_arena_table_reserve(tarn_pool *pool)
     table = next_table(pool, table);
     if (table == NULL)
         return false;
-    for (struct tn_arena *arena = pool->arenas; arena != NULL; arena = arena->next) {
+    for (struct tn_arena *arena = pool->arenas.first; arena != NULL; arena = arena->next) {
         if (is_in_table(arena))
             enter_arena(table, arena);
     }

@@ -11,17 +11,17 @@
 #include "base/checked.h"
 #include "base/contract.h"
 #include "base/host.h"
+#include "claims/body.h"
+#include "claims/use.h"
 #include "heap/arena_lock.h"
 #include "pools/arena_table.h"
-#include "pools/body.h"
 #include "pools/device.h"
-#include "pools/use.h"
 
 static struct tn_records arena_records = TN_RECORDS_INIT_KEEPING(struct tn_arena, next, lock);
 
 struct tn_arena *tn_arena_find(tarn_pool *pool, struct tn_order order)
 {
-    struct tn_arena **link = &pool->arenas;
+    struct tn_arena **link = &pool->arenas.first;
     struct tn_arena *arena;
 
     while (*link != NULL && !tn_order_equal((*link)->order, order))
@@ -29,8 +29,8 @@ struct tn_arena *tn_arena_find(tarn_pool *pool, struct tn_order order)
     arena = *link;
     if (arena != NULL) {
         *link = arena->next;
-        arena->next = pool->arenas;
-        pool->arenas = arena;
+        arena->next = pool->arenas.first;
+        pool->arenas.first = arena;
     }
     return arena;
 }
@@ -48,9 +48,9 @@ struct tn_arena *tn_arena_get(tarn_pool *pool, struct tn_order order)
         return NULL;
     tn_arena_lock(arena); /* as those of all arenas of a locked pool */
     tn_pool_init_arena(pool, arena, order);
-    arena->next = pool->arenas;
-    pool->arenas = arena;
-    pool->arena_count += 1;
+    arena->next = pool->arenas.first;
+    pool->arenas.first = arena;
+    pool->arenas.count += 1;
     tn_arena_table_enter(pool, arena);
     return arena;
 }
@@ -93,7 +93,7 @@ static bool sort_free(tarn_pool *pool)
     uint64_t looks = 64 + pool->counters.live_count / 8;
     bool done = sort_bins(&pool->idle, &looks);
 
-    for (struct tn_arena *arena = pool->arenas; arena != NULL && done; arena = arena->next)
+    for (struct tn_arena *arena = pool->arenas.first; arena != NULL && done; arena = arena->next)
         done = sort_bins(arena, &looks);
     return done;
 }
@@ -103,16 +103,17 @@ void tn_pool_order_free(tarn_pool *pool)
     if (sort_free(pool))
         return;
     clear_bins(&pool->idle);
-    for (struct tn_arena *arena = pool->arenas; arena != NULL; arena = arena->next)
+    for (struct tn_arena *arena = pool->arenas.first; arena != NULL; arena = arena->next)
         clear_bins(arena);
-    for (struct tn_segment *segment = pool->segments; segment != NULL; segment = segment->next) {
+    for (struct tn_segment *segment = pool->segments.first; segment != NULL;
+         segment = segment->next) {
         for (struct tn_block *block = segment->first_block; block != NULL; block = block->next) {
             if (block->state == TN_BLOCK_FREE)
                 tn_bins_insert(&block->heap->bins, block);
         }
     }
     reverse_bins(&pool->idle); /* the last in is the first out */
-    for (struct tn_arena *arena = pool->arenas; arena != NULL; arena = arena->next)
+    for (struct tn_arena *arena = pool->arenas.first; arena != NULL; arena = arena->next)
         reverse_bins(arena);
 }
 
@@ -193,11 +194,11 @@ static void free_arena(tarn_pool *pool, struct tn_arena *arena)
     TN_ASSERT(arena->heaps[TN_HEAP_LARGE].mapped_bytes == 0);
     if (arena->fence != NULL) {
         tn_fence_release(&pool->device->streams, arena->fence);
-        pool->retired_count -= 1;
+        pool->arenas.retired_count -= 1;
     } else {
         tn_arena_table_leave(pool, arena); /* P21 */
     }
-    pool->arena_count -= 1;
+    pool->arenas.count -= 1;
     tn_ancestry_fini(&arena->ancestry);
     arena->births = NULL;
     tn_blocks_move(&arena->store, &pool->store, arena->store.spare_count);
@@ -211,9 +212,10 @@ static void free_arena(tarn_pool *pool, struct tn_arena *arena)
 
 static void end_arenas(tarn_pool *pool, const struct ending *ending)
 {
-    struct tn_arena **link = &pool->arenas;
+    struct tn_arena **link = &pool->arenas.first;
 
-    for (struct tn_segment *segment = pool->segments; segment != NULL; segment = segment->next) {
+    for (struct tn_segment *segment = pool->segments.first; segment != NULL;
+         segment = segment->next) {
         end_in_segment(pool, segment, ending);
         if (ends(ending, segment->grower->arena))
             segment->grower = &ending->to->heaps[segment->grower->kind];
@@ -232,22 +234,23 @@ static void end_arenas(tarn_pool *pool, const struct ending *ending)
 
 void tn_arenas_end_capture(tarn_pool *pool, uint64_t capture_id)
 {
-    const struct tn_body *body = pool->bodies != NULL ? tn_body_find(pool, capture_id) : NULL;
+    const struct tn_body *body =
+        pool->bodies.first != NULL ? tn_body_find(&pool->bodies, capture_id) : NULL;
     struct tn_arena *group =
         body != NULL ? tn_arena_find(pool, tn_group_order(body)) : NULL; /* P15 */
     struct tn_arena *to = group != NULL ? group : &pool->idle;
 
     TN_ASSERT(capture_id != 0);
     end_arenas(pool, &(struct ending){.capture_id = capture_id, .to = to});
-    if (pool->bodies != NULL) {
+    if (pool->bodies.first != NULL) {
         end_arenas(pool, &(struct ending){.capture_id = capture_id | TN_GROUP_BIT, .to = to});
-        tn_bodies_end(pool, capture_id);
+        tn_bodies_end(&pool->bodies, pool->segments.first, capture_id);
     }
 }
 
 bool tn_arenas_prepare_retire(tarn_pool *pool, struct tn_order order)
 {
-    for (struct tn_block *block = tn_live_first(pool->segments); block != NULL;
+    for (struct tn_block *block = tn_live_first(pool->segments.first); block != NULL;
          block = tn_live_next(block)) {
         if (block->state == TN_BLOCK_LIVE && tn_block_is_of(block, order) &&
             !tn_block_add_cold(block))
@@ -266,13 +269,13 @@ void tn_arenas_retire(tarn_pool *pool, struct tn_order order, struct tn_fence *f
      * memory: then all is left as it is with a stream that goes without a word. */
     if (!tn_arenas_prepare_retire(pool, order))
         return;
-    for (block = tn_live_first(pool->segments); block != NULL; block = tn_live_next(block)) {
+    for (block = tn_live_first(pool->segments.first); block != NULL; block = tn_live_next(block)) {
         if (block->state == TN_BLOCK_LIVE && tn_block_is_of(block, order))
-            tn_block_retire(pool, block, fence);
+            tn_block_retire(&pool->device->streams, block, fence);
     }
-    for (block = pool->pending_first; block != NULL; block = tn_block_cold(block)->pending_next) {
+    for (block = pool->pending.first; block != NULL; block = tn_block_cold(block)->pending_next) {
         if (tn_block_is_of(block, order))
-            tn_block_retire(pool, block, fence);
+            tn_block_retire(&pool->device->streams, block, fence);
     }
     if (arena == NULL)
         return;
@@ -280,15 +283,15 @@ void tn_arenas_retire(tarn_pool *pool, struct tn_order order, struct tn_fence *f
     tn_arena_table_leave(pool, arena); /* P21 */
     arena->fence = fence;
     arena->order = TN_ORDER_NONE; /* no block of its own is left */
-    pool->retired_count += 1;
+    pool->arenas.retired_count += 1;
 }
 
 void tn_arenas_end_retired(tarn_pool *pool, bool followed)
 {
     struct tn_arena *next;
 
-    for (struct tn_arena *arena = pool->arenas; arena != NULL && pool->retired_count > 0;
-         arena = next) {
+    for (struct tn_arena *arena = pool->arenas.first;
+         arena != NULL && pool->arenas.retired_count > 0; arena = next) {
         next = arena->next;
         if (arena->fence != NULL &&
             (followed || tn_fence_is_done(&pool->device->streams, arena->fence)))
@@ -329,9 +332,10 @@ static bool is_dropped(const struct tn_arena *arena)
 /* They have no blocks, so no segment is walked. */
 void tn_arenas_drop_empty(tarn_pool *pool)
 {
-    struct tn_arena **link = &pool->arenas;
+    struct tn_arena **link = &pool->arenas.first;
 
-    for (struct tn_segment *segment = pool->segments; segment != NULL; segment = segment->next) {
+    for (struct tn_segment *segment = pool->segments.first; segment != NULL;
+         segment = segment->next) {
         if (segment->grower->arena != &pool->idle && is_dropped(segment->grower->arena))
             segment->grower = &pool->idle.heaps[segment->grower->kind];
     }
@@ -349,11 +353,11 @@ void tn_arenas_drop_empty(tarn_pool *pool)
 
 void tn_arenas_fini(tarn_pool *pool)
 {
-    while (pool->arenas != NULL) {
-        struct tn_arena *next = pool->arenas->next;
+    while (pool->arenas.first != NULL) {
+        struct tn_arena *next = pool->arenas.first->next;
 
-        free_arena(pool, pool->arenas);
-        pool->arenas = next;
+        free_arena(pool, pool->arenas.first);
+        pool->arenas.first = next;
     }
     tn_arena_table_fini(pool);
 }

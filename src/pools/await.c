@@ -9,6 +9,10 @@
 #include <stddef.h>
 #include <time.h>
 
+#include "pools/janitor.h"
+#include "pools/pool.h"
+#include "pools/visit.h"
+
 enum {
     US = 1000,
     MS = 1000 * US,
@@ -46,7 +50,7 @@ static bool is_in_time(const struct awaited *awaited, int64_t limit_ns)
  * who asks for memory again and again should not wait each time as long. */
 static int64_t possible_ns(const tarn_pool *pool)
 {
-    return pool->awaited_serial == pool->hold_serial ? POSSIBLE_AGAIN_NS : POSSIBLE_NS;
+    return pool->holds.awaited_serial == pool->holds.serial ? POSSIBLE_AGAIN_NS : POSSIBLE_NS;
 }
 
 static bool keeps_waiting(const struct awaited *awaited, tarn_pool *pool)
@@ -55,68 +59,51 @@ static bool keeps_waiting(const struct awaited *awaited, tarn_pool *pool)
     case TN_AWAIT_EXPECTED:
         break;
     case TN_AWAIT_POSSIBLE:
-        if (pool->hold_count > pool->open_hold_count + pool->graph_count) {
+        if (pool->holds.count > pool->holds.open_count + pool->claims.graph_count) {
             if (is_in_time(awaited, possible_ns(pool)))
                 return true;
-            pool->awaited_serial = pool->hold_serial; /* in vain */
+            pool->holds.awaited_serial = pool->holds.serial; /* in vain */
         }
         break;
     case TN_AWAIT_LAST:
-        return pool->hold_count > 0 && tn_pool_is_only_held(pool) &&
+        return pool->holds.count > 0 && tn_pool_is_only_held(pool) &&
                (awaited->pool != NULL || atomic_load(&pool->released));
     }
-    return tn_holds_are_expected(pool);
+    return tn_holds_are_expected(&pool->holds);
 }
 
-/* What is done with the pools of a wait, each locked; true ends it. */
-typedef bool (*visitor)(const struct awaited *awaited, tarn_pool *pool, void *argument);
-
-static bool visit_locked(const struct awaited *awaited, tarn_pool *pool, visitor visit,
-                         void *argument)
+/* Visits the pools of the wait: the one, or all of the device. */
+static bool visit_pools(const struct awaited *awaited, tn_pool_visitor visitor, void *context)
 {
-    bool done;
+    bool ended;
 
-    tn_pool_lock(pool);
-    done = visit(awaited, pool, argument);
-    tn_pool_unlock(pool);
-    return done;
+    if (awaited->pool == NULL)
+        return tn_device_visit(awaited->device, visitor, context);
+    tn_pool_lock(awaited->pool);
+    ended = visitor(awaited->pool, context);
+    tn_pool_unlock(awaited->pool);
+    return ended;
 }
 
-static bool visit_pools(const struct awaited *awaited, visitor visit, void *argument)
+static bool look(tarn_pool *pool, void *awaited)
 {
-    tarn_device *device = awaited->device;
-    bool done = false;
-
-    if (awaited->pool != NULL)
-        return visit_locked(awaited, awaited->pool, visit, argument);
-    tn_lock_acquire(&device->lock);
-    for (tarn_pool *pool = device->pools; pool != NULL && !done; pool = pool->next)
-        done = visit_locked(awaited, pool, visit, argument);
-    tn_lock_release(&device->lock);
-    return done;
-}
-
-static bool look(const struct awaited *awaited, tarn_pool *pool, void *unused)
-{
-    (void)unused;
     return keeps_waiting(awaited, pool);
 }
 
-static bool give_up(const struct awaited *awaited, tarn_pool *pool, void *unused)
+static bool give_up(tarn_pool *pool, void *unused)
 {
-    (void)awaited;
     (void)unused;
-    tn_holds_expect_none(pool);
+    tn_holds_expect_none(&pool->holds);
     return false;
 }
 
-static bool is_awaited(const struct awaited *awaited)
+static bool is_awaited(struct awaited *awaited)
 {
     tn_device_drop_gone(awaited->device);
     if (awaited->what == TN_AWAIT_LAST && awaited->pool == NULL &&
         !tn_device_is_last_use(awaited->device))
         return false;
-    return visit_pools(awaited, look, NULL);
+    return visit_pools(awaited, look, awaited);
 }
 
 static int64_t limit_ns(const struct awaited *awaited)
@@ -129,7 +116,7 @@ static int64_t limit_ns(const struct awaited *awaited)
 void tn_await_holds(tarn_device *device, tarn_pool *pool, enum tn_await what)
 {
     const struct timespec pause = {0, PAUSE_NS};
-    const struct awaited awaited = {device, pool, what, now_ns()};
+    struct awaited awaited = {device, pool, what, now_ns()};
     bool left = is_awaited(&awaited);
     int looks = 0;
 
@@ -160,12 +147,11 @@ struct found {
     bool runs;
 };
 
-static bool find_expected(const struct awaited *awaited, tarn_pool *pool, void *argument)
+static bool find_expected(tarn_pool *pool, void *context)
 {
-    struct found *found = argument;
+    struct found *found = context;
 
-    (void)awaited;
-    if (tn_holds_are_expected(pool)) {
+    if (tn_holds_are_expected(&pool->holds)) {
         found->any = true;
         found->runs = found->runs || launches_may_run(pool);
     }

@@ -7,19 +7,16 @@
 
 /* Writes what the block is now, and enters it in the books of its chunks. Reads none of it back: a load of two
  * bytes that were just written one by one waits until they have reached the cache. */
-static inline void enter(struct tn_chunk *chunk, struct tn_block *block, bool own_order,
-                         bool tangled)
+static inline void make_live(struct tn_chunk *chunk, struct tn_block *block, bool own_order,
+                             bool tangled)
 {
     TN_ASSERT(block->state == TN_BLOCK_FREE);
     block->state = TN_BLOCK_LIVE;
     block->own_order = own_order;
     block->tangled = tangled;
     block->misplaced = false; /* P20 */
-    tn_live_insert_in(chunk, block, own_order && !tangled);
-    if (tn_block_end(block) <= tn_chunk_end(chunk))
-        chunk->used_bytes += tn_block_bytes(block);
-    else
-        tn_block_count_used(block);
+    tn_block_enter(block, chunk, own_order && !tangled);
+    TN_CHECK_TOUCHED(block);
 }
 
 static inline void count_live(tarn_pool *pool, enum tn_heap_kind kind, const struct tn_tally *more)
@@ -37,7 +34,7 @@ void tn_pool_enter_live(tarn_pool *pool, struct tn_block *block)
 {
     uint64_t bytes = tn_block_bytes(block);
 
-    enter(tn_block_chunk_at(block, block->offset), block, block->own_order, block->tangled);
+    make_live(tn_block_chunk_at(block, block->offset), block, block->own_order, block->tangled);
     count_live(pool, tn_kind_of(bytes), &(struct tn_tally){1, bytes, block->requested});
 }
 
@@ -49,7 +46,7 @@ void tn_pool_revive(struct tn_chunk *chunk, struct tn_block *block, uint64_t req
     tn_bins_remove(&block->heap->bins, block);
     block->requested = requested;
     block->sequence = sequence;
-    enter(chunk, block, true, false); /* P18 */
+    make_live(chunk, block, true, false); /* P18 */
     tally->count += 1;
     tally->bytes += tn_block_bytes(block);
     tally->requested += requested;
@@ -96,4 +93,5 @@ void tn_pool_discard_live(tarn_pool *pool, struct tn_block *block)
     pool->counters.discarded_count += 1;
     count_not_live(&pool->counters, block);
     tn_metrics_add_block(pool->counters.metrics, TN_DISCARDED_BLOCKS, tn_block_bytes(block));
+    TN_CHECK_TOUCHED(block);
 }

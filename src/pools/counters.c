@@ -6,7 +6,6 @@
 #include "pools/counters.h"
 
 #include "heap/steady.h"
-#include "pools/device.h"
 
 struct collected {
     struct tn_heap_counters kinds[TN_HEAP_KINDS]; /* of all arenas */
@@ -95,12 +94,11 @@ static void add_collected(struct tn_pool_counters *counters, enum tn_heap_kind k
     counters->free_count += own->freed.count;
 }
 
-void tn_counters_collect(tarn_pool *pool)
+void tn_counters_collect(struct tn_pool_counters *counters, struct tn_arena *arenas)
 {
-    struct tn_pool_counters *counters = &pool->counters;
     struct collected collected = {.peak_bytes = 0};
 
-    for (struct tn_arena *arena = pool->arenas; arena != NULL; arena = arena->next) {
+    for (struct tn_arena *arena = arenas; arena != NULL; arena = arena->next) {
         tn_steady_level(arena);
         arena->sequences_end = arena->sequence;
         for (int kind = 0; kind < TN_HEAP_KINDS; kind++) {
@@ -125,9 +123,9 @@ void tn_counters_collect(tarn_pool *pool)
     }
 }
 
-void tn_counters_complete(tarn_pool *pool)
+void tn_counters_complete(struct tn_pool_counters *counters)
 {
-    struct tn_metric *metrics = pool->counters.metrics;
+    struct tn_metric *metrics = counters->metrics;
 
     for (int in_bytes = 0; in_bytes < 2; in_bytes++) {
         struct tn_metric *active = &metrics[TN_ACTIVE_BLOCKS + in_bytes];

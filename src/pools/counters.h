@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "base/contract.h"
+#include "heap/arena.h"
 #include "heap/tally.h"
 #include "tarn/types.h"
 
@@ -146,11 +147,28 @@ struct tn_event {
     uint64_t base;  /* at the last reset of the totals */
 };
 
-/* Adds what happened in the pool's arenas since the last time to its counters; the pool's lock is held, and
- * no block is loose. Blocks' records and numbers that arenas had set aside are levelled, and dropped. */
-void tn_counters_collect(tarn_pool *pool);
+struct tn_pool_counters {
+    uint64_t mapped_bytes;
+    uint64_t live_bytes;
+    uint64_t live_count;
+    uint64_t requested_bytes;
+    uint64_t pending_bytes;
+    uint64_t pending_count;
+    uint64_t discarded_count;
+    uint64_t alloc_count;
+    uint64_t free_count;
+    uint64_t map_count;
+    uint64_t unmap_count;
+    struct tn_metric metrics[TN_METRICS]; /* the same, and more, by kind; peaks and totals */
+    bool risen; /* blocks became live since it was locked: their peaks have not been looked at */
+    struct tn_event events[TN_EVENTS];
+};
+
+/* Adds what happened in the pool's arenas, from the first one on, since the last time to its counters; the pool's lock is
+ * held, and no block is loose. Blocks' records and numbers that arenas had set aside are levelled, and dropped. */
+void tn_counters_collect(struct tn_pool_counters *counters, struct tn_arena *arenas);
 
 /* Reckons what is active; the pool's lock is held. */
-void tn_counters_complete(tarn_pool *pool);
+void tn_counters_complete(struct tn_pool_counters *counters);
 
 #endif

@@ -8,42 +8,17 @@
 #include "base/checked.h"
 #include "base/contract.h"
 #include "base/error.h"
-#include "base/fork.h"
 #include "base/host.h"
+#include "claims/body.h"
+#include "claims/watch.h"
 #include "driver/idle.h"
 #include "heap/arena_lock.h"
 #include "heap/steady.h"
 #include "pools/arenas.h"
-#include "pools/await.h"
-#include "pools/body.h"
 #include "pools/device.h"
 #include "pools/grow.h"
-#include "pools/ladder.h"
+#include "pools/pending.h"
 #include "pools/totals.h"
-#include "pools/use.h"
-#include "pools/watch.h"
-
-/* A pool whose handle is there takes no lock: whoever gives that up just now sees the pin, or is seen here.
- * The pool may be gone by then, and another in its record, which is looked at once too often. */
-void tn_pool_unpin(tarn_pool *pool)
-{
-    tarn_device *device = pool->device;
-    bool last;
-
-    if (tn_is_forked()) /* behind a function of the program's that has forked */
-        return;
-    if (atomic_load(&pool->released)) {
-        tn_pool_lock(pool);
-        tn_pins_drop(&pool->pins);
-        last = tn_pool_is_unclaimed(pool);
-        tn_pool_unlock(pool);
-    } else {
-        tn_pins_drop(&pool->pins);
-        last = atomic_load(&pool->released);
-    }
-    if (last)
-        tn_device_end_released(device);
-}
 
 /* Gives everything back to driver and host: the pool is off the device's list, nothing claims it,
  * and its memory is proven idle. */
@@ -51,19 +26,20 @@ static void dismantle(tarn_pool *pool)
 {
     tn_pool_lock(pool);
     /* Its pins are closed: whoever tries one now is refused, and is counted meanwhile. */
-    TN_ASSERT(tn_pool_is_unused(pool) && pool->hold_count == 0);
+    TN_ASSERT(tn_pool_is_unused(pool) && pool->holds.count == 0);
     tn_pending_poll(pool, true);
-    for (struct tn_block *block = tn_live_first(pool->segments); block != NULL;
+    for (struct tn_block *block = tn_live_first(pool->segments.first); block != NULL;
          block = tn_live_next(block)) { /* DISCARDED blocks go with their pool */
         tn_live_remove(block);
-        tn_uses_end(pool, block);
-        tn_watches_forsake(pool, block);
+        tn_uses_end(&pool->device->streams, block);
+        tn_watches_forsake(&pool->watches, block);
     }
     tn_pool_unmap_all(pool);
     tn_arenas_fini(pool);
-    TN_ASSERT(pool->bodies == NULL); /* P15: each has ended with the hold of its outer capture */
+    TN_ASSERT(pool->bodies.first ==
+              NULL); /* P15: each has ended with the hold of its outer capture */
     tn_blocks_fini(&pool->store);
-    tn_host_free(pool->chunks);
+    tn_host_free(pool->chunks.by_id);
     tn_pool_unlock(pool);
     tn_lock_acquire(&pool->device->lock);
     tn_totals_keep_events(pool); /* of its end */
@@ -79,16 +55,16 @@ static void unlist(tarn_pool *pool)
     while (*link != pool)
         link = &(*link)->next;
     *link = pool->next;
-    tn_replays_leave(pool); /* with the list: P17 */
+    tn_replays_leave(&pool->device->gpu, pool->first_replays); /* with the list: P17 */
     tn_totals_keep(pool);
     atomic_store(&pool->magic, 0);
 }
 
 static bool has_unproven_memory(const tarn_pool *pool)
 {
-    for (size_t id = 0; id < pool->chunk_ids; id++) {
-        if (pool->chunks[id] != NULL &&
-            !tn_gpu_is_proven(&pool->device->gpu, pool->chunks[id]->freed_stamp))
+    for (size_t id = 0; id < pool->chunks.ids; id++) {
+        if (pool->chunks.by_id[id] != NULL &&
+            !tn_gpu_is_proven(&pool->device->gpu, pool->chunks.by_id[id]->freed_stamp))
             return true;
     }
     return tn_pool_has_pending(pool);
@@ -132,7 +108,6 @@ tarn_status tn_pool_destroy(tarn_pool *pool)
     enum verdict verdict;
     tarn_status status = TARN_OK;
 
-    tn_await_holds(pool->device, pool, TN_AWAIT_LAST);
     verdict = try_unlist(pool, false);
     if (verdict == VERDICT_WAIT) {
         status = tn_gpu_wait_idle(&pool->device->gpu);

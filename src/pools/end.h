@@ -10,11 +10,8 @@
 /* Whether all free memory of the pool is proven idle. The lock is held. */
 bool tn_pool_is_idle(tarn_pool *pool);
 
-/* The call is over: a pool whose handle was given up may go with it. No lock may be held. */
-void tn_pool_unpin(tarn_pool *pool);
-
-/* Destroys a pool that nothing claims: waits for graphs destroyed just now, and for the device where
- * free memory is not proven idle. No lock may be held.
+/* Destroys a pool that nothing claims: waits for the device where free memory is not proven idle, and not
+ * for graphs destroyed just now (pools/await.h). No lock may be held.
  *   BUSY, DRIVER; nothing has changed */
 TARN_MUST_CHECK tarn_status tn_pool_destroy(tarn_pool *pool);
 

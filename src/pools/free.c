@@ -10,23 +10,30 @@
 #include "base/checked.h"
 #include "base/contract.h"
 #include "base/error.h"
+#include "claims/body.h"
+#include "claims/watch.h"
 #include "heap/arena_lock.h"
 #include "heap/steady.h"
-#include "pools/body.h"
 #include "pools/books.h"
 #include "pools/device.h"
-#include "pools/ladder.h"
-#include "pools/use.h"
-#include "pools/watch.h"
+#include "pools/pending.h"
+
+/* The block at an address that the segment contains, whatever its state. */
+static struct tn_block *block_at(const struct tn_segment *segment, uint64_t address)
+{
+    struct tn_block *block = segment->first_block;
+
+    while (tn_block_end(block) <= address - segment->base)
+        block = block->next;
+    return block;
+}
 
 /* Why no live block starts at an address that a segment of the pool contains. */
 static tarn_status explain_address(const tarn_pool *pool, const struct tn_segment *segment,
                                    uint64_t address)
 {
-    const struct tn_block *block = segment->first_block;
+    const struct tn_block *block = block_at(segment, address);
 
-    while (tn_block_end(block) <= address - segment->base)
-        block = block->next;
     if (block->state == TN_BLOCK_UNMAPPED)
         return tn_fail(TARN_ERR_DOUBLE_FREE,
                        "address 0x%llx of pool '%s' has no memory: its block was freed and the "
@@ -73,6 +80,25 @@ tarn_status tn_pool_lock_segment(uint64_t address, tarn_pool **pool, struct tn_s
     }
 }
 
+tarn_status tn_pool_lock_around(uint64_t address, tarn_pool **pool, struct tn_block **block)
+{
+    struct tn_segment *segment;
+    struct tn_block *found;
+    tarn_status status = tn_pool_lock_segment(address, pool, &segment);
+
+    if (status != TARN_OK)
+        return status;
+    found = block_at(segment, address);
+    if (found->state == TN_BLOCK_LIVE) {
+        *block = found;
+        return TARN_OK;
+    }
+    status = tn_fail(TARN_ERR_DOUBLE_FREE, "no live block is at address 0x%llx of pool '%s'",
+                     (unsigned long long)address, (*pool)->name);
+    tn_pool_unlock(*pool);
+    return status;
+}
+
 tarn_status tn_pool_lock_block(uint64_t address, bool live_only, tarn_pool **pool,
                                struct tn_block **block)
 {
@@ -97,7 +123,7 @@ static bool waits_for_retired(tarn_pool *pool, struct tn_block *block)
 {
     if (tn_pool_defers(pool))
         return tn_block_fence(block) != NULL; /* whatever a poll has found */
-    return !tn_block_settle(pool, block);
+    return !tn_block_settle(&pool->device->streams, block);
 }
 
 /* The hold of the capture that the block was allocated in, or of the one that this is a body's part of, while that is
@@ -107,8 +133,8 @@ static const struct tn_hold *find_open_hold(const tarn_pool *pool, const struct 
     uint64_t capture_id = tn_block_order(block).capture_id;
 
     while (capture_id != 0) {
-        const struct tn_hold *hold = tn_hold_find(pool, capture_id);
-        const struct tn_body *body = hold == NULL ? tn_body_find(pool, capture_id) : NULL;
+        const struct tn_hold *hold = tn_hold_find(&pool->holds, capture_id);
+        const struct tn_body *body = hold == NULL ? tn_body_find(&pool->bodies, capture_id) : NULL;
 
         if (body == NULL)
             return hold;
@@ -140,21 +166,21 @@ static bool is_graphs_alone(const tarn_pool *pool, const struct tn_block *block,
     hold = find_open_hold(pool, block);
     if (hold != NULL && tn_hold_goes_on(hold))
         return true;
-    return told && has_use_outside(block) && tn_gpu_is_proven(gpu, pool->saved_stamp) &&
-           tn_gpu_is_proven(gpu, pool->restored_stamp);
+    return told && has_use_outside(block) && tn_gpu_is_proven(gpu, pool->copies.saved_stamp) &&
+           tn_gpu_is_proven(gpu, pool->copies.restored_stamp);
 }
 
 static void free_block(tarn_pool *pool, struct tn_block *block, bool unheld, bool told)
 {
     bool graphs_alone = is_graphs_alone(pool, block, told);
-    bool kept = tn_watches_tell(pool, block);
+    bool kept = tn_watches_tell(&pool->watches, block);
     uint64_t freed_stamp;
     uint64_t proof_stamp;
 
     tn_pool_leave_live(pool, block);
     pool->counters.free_count += 1;
     /* What a capture did with memory that is not of its own order there nobody knows before its end. */
-    block->captured_free = tn_holds_add_freed(pool, block) &&
+    block->captured_free = tn_holds_add_freed(&pool->holds, block) &&
                            !(tn_arena_is_captured(block->heap->arena) &&
                              tn_order_equal(tn_block_order(block), block->heap->arena->order));
     block->unheld = unheld;
@@ -182,12 +208,12 @@ void tn_pool_free_unheld(tarn_pool *pool, struct tn_block *block)
 
 void tn_pool_discard(tarn_pool *pool, uint64_t capture_id)
 {
-    for (struct tn_block *block = tn_live_first(pool->segments); block != NULL;
+    for (struct tn_block *block = tn_live_first(pool->segments.first); block != NULL;
          block = tn_live_next(block)) {
         uint64_t of = tn_block_order(block).capture_id;
 
         if (block->state != TN_BLOCK_LIVE ||
-            (of != capture_id && !tn_body_is_within(pool, of, capture_id)))
+            (of != capture_id && !tn_body_is_within(&pool->bodies, of, capture_id)))
             continue;
         tn_pool_discard_live(pool, block);
     }

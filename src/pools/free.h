@@ -11,6 +11,11 @@
 TARN_MUST_CHECK tarn_status tn_pool_lock_segment(uint64_t address, tarn_pool **pool,
                                                  struct tn_segment **segment);
 
+/* Finds the live block that an address lies in, wherever, and locks its pool, which the caller unlocks.
+ *   NOT_OURS, DOUBLE_FREE; nothing is locked */
+TARN_MUST_CHECK tarn_status tn_pool_lock_around(uint64_t address, tarn_pool **pool,
+                                                struct tn_block **block);
+
 /* Finds the live block at an address and locks its pool, which the caller unlocks. live_only: a
  * DISCARDED block counts as not live.
  *   NOT_OURS, INNER_ADDRESS, DOUBLE_FREE; nothing is locked */

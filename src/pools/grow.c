@@ -25,23 +25,24 @@
 /* Room for so many more chunks in the table and in every open hold. */
 static bool reserve_ids(tarn_pool *pool, uint64_t count)
 {
-    size_t ids = tn_max(pool->chunk_ids, pool->chunk_count + count);
+    size_t ids = tn_max(pool->chunks.ids, pool->chunks.count + count);
 
-    return tn_host_grow((void **)&pool->chunks, &pool->chunk_capacity, ids, sizeof *pool->chunks) &&
-           tn_holds_reserve(pool, ids);
+    return tn_host_grow((void **)&pool->chunks.by_id, &pool->chunks.capacity, ids,
+                        sizeof *pool->chunks.by_id) &&
+           tn_holds_reserve(&pool->holds, ids);
 }
 
 /* A free chunk id. */
 static uint32_t find_id(const tarn_pool *pool)
 {
-    size_t found = pool->chunk_ids;
+    size_t found = pool->chunks.ids;
 
-    if (pool->chunk_count < pool->chunk_ids) {
+    if (pool->chunks.count < pool->chunks.ids) {
         found = 0;
-        while (pool->chunks[found] != NULL)
+        while (pool->chunks.by_id[found] != NULL)
             found += 1;
     }
-    TN_ASSERT(found < pool->chunk_capacity);
+    TN_ASSERT(found < pool->chunks.capacity);
     return (uint32_t)found;
 }
 
@@ -49,14 +50,14 @@ tarn_status tn_pool_check_limit(tarn_pool *pool, uint64_t bytes)
 {
     uint64_t mapped = pool->counters.mapped_bytes;
 
-    if (pool->limit_bytes == 0 ||
-        (mapped <= pool->limit_bytes && bytes <= pool->limit_bytes - mapped))
+    if (pool->limit.bytes == 0 ||
+        (mapped <= pool->limit.bytes && bytes <= pool->limit.bytes - mapped))
         return TARN_OK;
-    pool->met_limit = true;
+    pool->limit.met = true;
     return tn_fail(TARN_ERR_LIMIT,
                    "pool '%s' has mapped %llu MiB and may map %llu MiB: %llu MiB more are too much",
                    pool->name, (unsigned long long)(mapped / TN_MIB),
-                   (unsigned long long)(pool->limit_bytes / TN_MIB),
+                   (unsigned long long)(pool->limit.bytes / TN_MIB),
                    (unsigned long long)(bytes / TN_MIB));
 }
 
@@ -165,10 +166,10 @@ static tarn_status add_chunk(tarn_pool *pool, struct tn_heap *heap, struct tn_se
     }
     count_event(pool, TN_CHUNK_MAPS);
     chunk->id = id;
-    pool->chunks[id] = chunk;
-    pool->chunk_count += 1;
-    if (id == pool->chunk_ids)
-        pool->chunk_ids += 1;
+    pool->chunks.by_id[id] = chunk;
+    pool->chunks.count += 1;
+    if (id == pool->chunks.ids)
+        pool->chunks.ids += 1;
     heap->mapped_bytes += bytes;
     return TARN_OK;
 }
@@ -179,8 +180,8 @@ static void remove_chunk(tarn_pool *pool, struct tn_chunk *chunk, enum tn_unmapp
 
     TN_ASSERT(chunk->hold_count == 0 && chunk->used_bytes == 0);
     chunk->heap->mapped_bytes -= chunk->bytes;
-    pool->chunks[chunk->id] = NULL;
-    pool->chunk_count -= 1;
+    pool->chunks.by_id[chunk->id] = NULL;
+    pool->chunks.count -= 1;
     memory = tn_chunk_unmap(chunk);
     count_event(pool, TN_CHUNK_UNMAPS);
     destroy_chunk(chunk);
@@ -337,7 +338,8 @@ static struct tn_block *find_place(tarn_pool *pool, const struct tn_heap *heap, 
 {
     const struct tn_arena *group = tn_arena_of_group(pool, heap->arena);
 
-    for (struct tn_segment *segment = pool->segments; segment != NULL; segment = segment->next) {
+    for (struct tn_segment *segment = pool->segments.first; segment != NULL;
+         segment = segment->next) {
         struct tn_block *place;
 
         if (segment->grower != heap && segment->grower->arena != &pool->idle &&
@@ -364,12 +366,12 @@ static tarn_status add_segment(tarn_pool *pool, struct tn_heap *heap, uint64_t b
         size = tn_segment_bytes_after(pool, heap, size);
     own = bytes > size;
     status = tn_segment_create(&pool->device->regions, own ? bytes : size, pool,
-                               pool->segment_index, &segment);
+                               pool->segments.next_index, &segment);
 
     if (status == TARN_ERR_ADDRESS_SPACE && !own) {
         own = true; /* there may be addresses for what is asked for */
-        status =
-            tn_segment_create(&pool->device->regions, bytes, pool, pool->segment_index, &segment);
+        status = tn_segment_create(&pool->device->regions, bytes, pool, pool->segments.next_index,
+                                   &segment);
     }
     if (status != TARN_OK)
         return status;
@@ -383,14 +385,14 @@ static tarn_status add_segment(tarn_pool *pool, struct tn_heap *heap, uint64_t b
     segment->grower = heap;
     segment->kind = (int)heap->kind;
     segment->is_own = own;
-    segment->previous = pool->last_segment;
-    if (pool->last_segment != NULL)
-        pool->last_segment->next = segment;
+    segment->previous = pool->segments.last;
+    if (pool->segments.last != NULL)
+        pool->segments.last->next = segment;
     else
-        pool->segments = segment;
-    pool->last_segment = segment;
-    pool->segment_count += 1;
-    pool->segment_index += 1;
+        pool->segments.first = segment;
+    pool->segments.last = segment;
+    pool->segments.count += 1;
+    pool->segments.next_index += 1;
     count_segment(pool, segment, true);
     if (!own)
         heap->segment_bytes = tn_segment_bytes_after(pool, heap, size);
@@ -404,12 +406,12 @@ static void remove_segment(tarn_pool *pool, struct tn_segment *segment)
     if (segment->previous != NULL)
         segment->previous->next = segment->next;
     else
-        pool->segments = segment->next;
+        pool->segments.first = segment->next;
     if (segment->next != NULL)
         segment->next->previous = segment->previous;
     else
-        pool->last_segment = segment->previous;
-    pool->segment_count -= 1;
+        pool->segments.last = segment->previous;
+    pool->segments.count -= 1;
     count_segment(pool, segment, false);
     tn_block_give(&pool->store, segment->first_block);
     tn_segment_destroy(segment);
@@ -603,7 +605,8 @@ uint64_t tn_pool_unmap_free(tarn_pool *pool, uint64_t wanted_bytes, enum tn_unma
 
     for (int pass = 0; pass < 2; pass++) {
         shrinking.unused_only = pass == 0;
-        for (struct tn_segment *segment = pool->last_segment; segment != NULL; segment = previous) {
+        for (struct tn_segment *segment = pool->segments.last; segment != NULL;
+             segment = previous) {
             previous = segment->previous;
             shrink_segment(pool, segment, &shrinking);
             if (is_bare(segment))
@@ -615,8 +618,8 @@ uint64_t tn_pool_unmap_free(tarn_pool *pool, uint64_t wanted_bytes, enum tn_unma
 
 void tn_pool_unmap_all(tarn_pool *pool)
 {
-    for (size_t id = 0; id < pool->chunk_ids; id++) {
-        struct tn_chunk *chunk = pool->chunks[id];
+    for (size_t id = 0; id < pool->chunks.ids; id++) {
+        struct tn_chunk *chunk = pool->chunks.by_id[id];
 
         if (chunk != NULL) {
             chunk->used_bytes = 0; /* of DISCARDED blocks */
@@ -624,15 +627,15 @@ void tn_pool_unmap_all(tarn_pool *pool)
             remove_chunk(pool, chunk, TN_UNMAPPED_TO_CACHE);
         }
     }
-    while (pool->segments != NULL) {
-        struct tn_segment *segment = pool->segments;
+    while (pool->segments.first != NULL) {
+        struct tn_segment *segment = pool->segments.first;
 
-        pool->segments = segment->next;
+        pool->segments.first = segment->next;
         count_segment(pool, segment, false);
         tn_segment_destroy(segment);
     }
-    pool->last_segment = NULL;
-    pool->segment_count = 0;
+    pool->segments.last = NULL;
+    pool->segments.count = 0;
 }
 
 tarn_status tn_pool_add_peer(tarn_pool *pool, int peer)
@@ -642,9 +645,9 @@ tarn_status tn_pool_add_peer(tarn_pool *pool, int peer)
 
     if ((pool->peer_mask >> peer & 1) != 0)
         return TARN_OK;
-    while (status == TARN_OK && id < pool->chunk_ids) {
-        if (pool->chunks[id] != NULL)
-            status = tn_chunk_add_peer(pool->chunks[id], peer);
+    while (status == TARN_OK && id < pool->chunks.ids) {
+        if (pool->chunks.by_id[id] != NULL)
+            status = tn_chunk_add_peer(pool->chunks.by_id[id], peer);
         id += status == TARN_OK;
     }
     if (status == TARN_OK) {
@@ -653,8 +656,8 @@ tarn_status tn_pool_add_peer(tarn_pool *pool, int peer)
     }
     while (id > 0) {
         id -= 1;
-        if (pool->chunks[id] != NULL)
-            tn_chunk_remove_peer(pool->chunks[id], peer);
+        if (pool->chunks.by_id[id] != NULL)
+            tn_chunk_remove_peer(pool->chunks.by_id[id], peer);
     }
     return status;
 }

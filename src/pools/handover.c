@@ -14,9 +14,10 @@
 
 #include "base/checked.h"
 #include "base/contract.h"
+#include "claims/body.h"
 #include "pools/arenas.h"
-#include "pools/body.h"
 #include "pools/device.h"
+#include "pools/pool.h"
 
 enum { IDLE_LOOKS = 64 };
 
@@ -110,7 +111,7 @@ static bool is_takeable(const tarn_pool *pool, const struct tn_chunk *chunk)
     if (chunk->used_bytes > 0 || !tn_gpu_is_proven(gpu, chunk->freed_stamp))
         return false;
     return chunk->hold_count == 0 ||
-           (pool->share_captured && pool->open_hold_count == 0 &&
+           (pool->share_captured && pool->holds.open_count == 0 &&
             !atomic_load(&pool->replays->launching_alone) &&
             tn_gpu_is_proven(gpu, atomic_load(&pool->replays->alone_stamp)) &&
             tn_gpu_is_proven(gpu, atomic_load(&pool->replays->stamp)));
@@ -185,7 +186,7 @@ bool tn_heap_take_idle(tarn_pool *pool, struct tn_heap *heap, uint64_t bytes)
 struct tn_arena *tn_arena_of_group(tarn_pool *pool, const struct tn_arena *arena)
 {
     const struct tn_body *body =
-        pool->bodies != NULL ? tn_body_find(pool, arena->order.capture_id) : NULL;
+        pool->bodies.first != NULL ? tn_body_find(&pool->bodies, arena->order.capture_id) : NULL;
 
     return body != NULL ? tn_arena_find(pool, tn_group_order(body)) : NULL;
 }
@@ -264,7 +265,8 @@ uint64_t tn_arenas_give_idle(tarn_pool *pool)
 {
     uint64_t moved = 0;
 
-    for (struct tn_segment *segment = pool->segments; segment != NULL; segment = segment->next) {
+    for (struct tn_segment *segment = pool->segments.first; segment != NULL;
+         segment = segment->next) {
         struct tn_block *block = segment->first_block;
 
         while (block != NULL) {
@@ -425,6 +427,7 @@ void tn_idle_sort(tarn_pool *pool)
     if (pool->idle.heaps[TN_HEAP_SMALL].mapped_bytes == 0 &&
         pool->idle.heaps[TN_HEAP_LARGE].mapped_bytes == 0)
         return;
-    for (struct tn_segment *segment = pool->segments; segment != NULL; segment = segment->next)
+    for (struct tn_segment *segment = pool->segments.first; segment != NULL;
+         segment = segment->next)
         sort_segment(pool, segment);
 }

@@ -40,8 +40,11 @@
 #include "pools/device.h"
 #include "pools/grow.h"
 #include "pools/handover.h"
+#include "pools/janitor.h"
+#include "pools/pending.h"
+#include "pools/sweep.h"
 #include "pools/totals.h"
-#include "pools/use.h"
+#include "pools/visit.h"
 #include "tarn/pressure.h"
 
 enum {
@@ -76,9 +79,9 @@ static bool try_again(struct climb *climb)
     tn_pool_lock(climb->pool);
     climb->pool->counters.events[TN_LADDER_RETRIES].count += climb->tried;
     climb->tried = true;
-    climb->pool->met_limit = false;
+    climb->pool->limit.met = false;
     climb->status = climb->attempt(climb->pool, climb->request, climb->frugal, climb->result);
-    climb->at_own_limit = climb->pool->met_limit;
+    climb->at_own_limit = climb->pool->limit.met;
     tn_pool_unlock(climb->pool);
     return !is_out_of_memory(climb->status) && climb->status != TARN_ERR_ADDRESS_SPACE;
 }
@@ -143,17 +146,40 @@ static bool rung_callbacks(struct climb *climb)
 }
 
 /* Unmaps no more than wanted where chunks allow; they wait in the cache, where the next attempt finds
- * those of its sizes. */
+ * those of its sizes. The pool is locked. */
 static uint64_t steal(tarn_pool *pool, uint64_t wanted_bytes)
 {
     bool unproven = false;
     uint64_t stolen;
 
-    tn_pool_lock(pool);
     tn_pending_poll(pool, false);
     stolen = tn_pool_unmap_free(pool, wanted_bytes, TN_UNMAPPED_TO_CACHE, &unproven);
     tn_arenas_drop_empty(pool);
-    tn_pool_unlock(pool);
+    return stolen;
+}
+
+/* What a climb takes from other pools. */
+struct theft {
+    const struct climb *climb;
+    uint64_t stolen;
+};
+
+static bool steal_from_other(tarn_pool *pool, void *context)
+{
+    struct theft *theft = context;
+
+    if (pool != theft->climb->pool)
+        theft->stolen += steal(pool, theft->climb->bytes - theft->stolen);
+    return theft->stolen >= theft->climb->bytes;
+}
+
+static uint64_t steal_own(struct climb *climb)
+{
+    uint64_t stolen;
+
+    tn_pool_lock(climb->pool);
+    stolen = steal(climb->pool, climb->bytes);
+    tn_pool_unlock(climb->pool);
     return stolen;
 }
 
@@ -170,23 +196,13 @@ static bool rung_cache(struct climb *climb)
 
 static bool rung_others(struct climb *climb)
 {
-    tarn_device *device = climb->pool->device;
-    uint64_t stolen = 0;
+    struct theft theft = {climb, 0};
 
     if (rung_cache(climb)) /* what this rung stole before, in sizes that are of no use */
         return true;
-    if (!climb->at_own_limit) {
-        tn_lock_acquire(&device->lock);
-        for (tarn_pool *pool = device->pools; pool != NULL && stolen < climb->bytes;
-             pool = pool->next) {
-            if (pool != climb->pool)
-                stolen += steal(pool, climb->bytes - stolen);
-        }
-        tn_lock_release(&device->lock);
-    }
-    if (stolen == 0)
-        stolen = steal(climb->pool, climb->bytes);
-    return stolen > 0;
+    if (!climb->at_own_limit)
+        (void)tn_device_visit(climb->pool->device, steal_from_other, &theft);
+    return theft.stolen > 0 || steal_own(climb) > 0;
 }
 
 static bool rung_frugal(struct climb *climb)
@@ -327,33 +343,38 @@ tarn_status tn_ladder_run(tarn_pool *pool, tn_ladder_attempt attempt, const void
     return tn_is_forked() ? tn_fork_refuse() : climb.status;
 }
 
+/* A list of pools, as a part of a sentence. */
+struct list {
+    char text[512];
+    size_t length;
+};
+
+static bool put_pool(tarn_pool *pool, void *context)
+{
+    struct list *list = context;
+    int length = snprintf(list->text + list->length, sizeof list->text - list->length,
+                          "; pool '%s' maps %llu MiB, %llu live", pool->name,
+                          (unsigned long long)(pool->counters.mapped_bytes / TN_MIB),
+                          (unsigned long long)(pool->counters.live_bytes / TN_MIB));
+
+    list->length += length > 0 ? (size_t)length : 0;
+    return list->length >= sizeof list->text;
+}
+
 tarn_status tn_ladder_failed(const tarn_pool *pool, uint64_t bytes)
 {
     tarn_device *device = pool->device;
-    char pools[512] = "";
-    size_t used = 0;
+    struct list pools = {.text = ""};
     size_t free_bytes;
     size_t total_bytes;
 
     tn_gpu_memory_info(&device->gpu, &free_bytes, &total_bytes);
-    tn_lock_acquire(&device->lock);
-    for (tarn_pool *other = device->pools; other != NULL && used < sizeof pools;
-         other = other->next) {
-        int length;
-
-        tn_pool_lock(other);
-        length = snprintf(pools + used, sizeof pools - used, "; pool '%s' maps %llu MiB, %llu live",
-                          other->name, (unsigned long long)(other->counters.mapped_bytes / TN_MIB),
-                          (unsigned long long)(other->counters.live_bytes / TN_MIB));
-        tn_pool_unlock(other);
-        used += length > 0 ? (size_t)length : 0;
-    }
-    tn_lock_release(&device->lock);
+    (void)tn_device_visit(device, put_pool, &pools);
     return tn_fail(TARN_ERR_DEVICE_MEMORY,
                    "device %d has no %llu bytes for pool '%s': the driver has %llu of %llu MiB "
                    "free, Tarn maps %llu MiB%s",
                    device->gpu.ordinal, (unsigned long long)bytes, pool->name,
                    (unsigned long long)(free_bytes / TN_MIB),
                    (unsigned long long)(total_bytes / TN_MIB),
-                   (unsigned long long)(atomic_load(&device->mapped_bytes) / TN_MIB), pools);
+                   (unsigned long long)(atomic_load(&device->mapped_bytes) / TN_MIB), pools.text);
 }

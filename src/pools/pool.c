@@ -1,108 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The record of a pool, and its lock: what arenas may do by themselves is found out when that is given back. */
 #include "pools/pool.h"
 
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/barrier.h"
 #include "base/checked.h"
 #include "base/contract.h"
 #include "base/error.h"
-#include "base/fork.h"
 #include "base/host.h"
-#include "base/hot.h"
 #include "heap/arena_lock.h"
-#include "heap/steady.h"
 #include "pools/device.h"
 
 static struct tn_records pool_records = TN_RECORDS_INIT_KEEPING(struct tarn_pool, name, lock);
-
-static TN_APART void await_owners(const tarn_pool *pool, const struct tn_arena *but)
-{
-    tn_barrier_heavy(); /* its light side: tn_arena_enter */
-    for (const struct tn_arena *arena = pool->arenas; arena != NULL; arena = arena->next) {
-        if (arena != but)
-            tn_arena_await_owner(arena);
-    }
-}
-
-void tn_pool_stop_others(tarn_pool *pool, const struct tn_arena *but)
-{
-    bool owned = false;
-
-    for (struct tn_arena *arena = pool->arenas; arena != NULL; arena = arena->next) {
-        if (arena != but)
-            owned = tn_arena_begin_lock(arena) || owned;
-    }
-    if (owned)
-        await_owners(pool, but);
-    for (struct tn_arena *arena = pool->arenas; arena != NULL; arena = arena->next) {
-        if (arena != but)
-            tn_steady_end(arena); /* P19 */
-    }
-    tn_counters_collect(pool);
-}
-
-/* Whether captures may be under way that what is freed in the arena must be kept for, but for its own, whose
- * hold has all chunks of its blocks. Where a route is open there may be more of them than are known; that of a
- * tarn_capture leads to no other. hold: of the arena's capture; NULL: none. */
-static bool may_have_other_captures(const tarn_pool *pool, const struct tn_hold *hold)
-{
-    uint64_t own = hold != NULL && hold->owned ? 1 : 0;
-
-    return pool->open_hold_count != own || pool->route_count != own;
-}
-
-/* What the arena may do by itself once the pool is unlocked. */
-static struct tn_steady_terms terms_of(const tarn_pool *pool, const struct tn_arena *arena)
-{
-    bool captured = tn_arena_is_captured(arena);
-    const struct tn_hold *hold = captured ? tn_hold_find(pool, arena->order.capture_id) : NULL;
-    struct tn_steady_terms terms = {
-        .joins = pool->checkpoint_count > 0,
-        .captured = hold != NULL ? &hold->chunks : NULL,
-    };
-
-    TN_ASSERT(arena != &pool->idle);
-    terms.allocates =
-        arena->met && arena->fence == NULL &&
-        atomic_load(&pool->magic) != 0 && /* else it is going: who has its handle is told so */
-        (!captured || (hold != NULL && pool->bodies == NULL));
-    /* The last free of a released pool, which ends it, is the pool's affair. */
-    terms.frees =
-        terms.allocates && !may_have_other_captures(pool, hold) && !atomic_load(&pool->released);
-    return terms;
-}
-
-void tn_pool_resume_others(tarn_pool *pool, const struct tn_arena *but)
-{
-    for (struct tn_arena *arena = pool->arenas; arena != NULL; arena = arena->next) {
-        struct tn_steady_terms terms;
-
-        if (arena == but)
-            continue;
-        terms = terms_of(pool, arena);
-        tn_steady_begin(arena, &terms);
-        tn_arena_unlock(arena);
-    }
-}
-
-void tn_pool_lock(tarn_pool *pool)
-{
-    tn_lock_acquire(&pool->lock);
-    if (tn_is_forked())
-        return;
-    tn_pool_stop_others(pool, NULL);
-}
-
-void tn_pool_unlock(tarn_pool *pool)
-{
-    if (!tn_is_forked())
-        tn_pool_resume_others(pool, NULL);
-    tn_lock_release(&pool->lock);
-}
 
 void tn_pool_init_arena(tarn_pool *pool, struct tn_arena *arena, struct tn_order order)
 {
@@ -110,7 +20,8 @@ void tn_pool_init_arena(tarn_pool *pool, struct tn_arena *arena, struct tn_order
                   &(struct tn_arena_owner){.pool = pool,
                                            .rounding = pool->rounding,
                                            .epoch = &pool->device->gpu.epoch,
-                                           .store = &pool->store},
+                                           .store = &pool->store,
+                                           .segments = &pool->segments.first},
                   order);
 }
 
@@ -120,7 +31,8 @@ static void renew(tarn_pool *pool)
     if (pool->lock.rank != TN_RANK_POOL) /* a new record */
         tn_lock_init(&pool->lock, TN_RANK_POOL);
     tn_lock_acquire(&pool->lock);
-    TN_ASSERT(pool->arenas == NULL);
+    TN_ASSERT(pool->arenas.first == NULL);
+    pool->arenas = (struct tn_arena_list){.count = 0};
     pool->counters = (struct tn_pool_counters){0};
     tn_pins_open(&pool->pins);
     tn_arena_lock(&pool->idle);
@@ -135,7 +47,6 @@ tarn_status tn_pool_create(tarn_device *device, const struct tn_pool_settings *s
     struct tn_replays *replays;
     tarn_pool *made;
 
-    tn_device_bound_released(device);
     made = tn_records_take(&pool_records);
     replays = made != NULL ? tn_replays_make() : NULL;
     if (replays == NULL) {
@@ -156,10 +67,15 @@ tarn_status tn_pool_create(tarn_device *device, const struct tn_pool_settings *s
     made->first_replays = replays;
     (void)snprintf(made->name, sizeof made->name, "%s",
                    settings->name != NULL ? settings->name : "");
-    made->limit_bytes = settings->limit_bytes;
-    made->guard = settings->guard;
+    made->limit.bytes = settings->limit_bytes;
+    made->graphs.guard = settings->guard;
     made->properties = settings->properties;
     made->peer_mask = settings->peer_mask;
+    made->holds = (struct tn_holds){.pool = made,
+                                    .gpu = &device->gpu,
+                                    .chunks = &made->chunks,
+                                    .gone = &device->gone_holds,
+                                    .user_count = &device->user_hold_count};
     renew(made);
     tn_lock_acquire(&device->lock);
     made->next = device->pools;
@@ -172,8 +88,9 @@ tarn_status tn_pool_create(tarn_device *device, const struct tn_pool_settings *s
 
 bool tn_pool_is_unused(const tarn_pool *pool)
 {
-    return pool->counters.live_count == 0 && pool->route_count == 0 && pool->capture_count == 0 &&
-           pool->graph_count == 0 && pool->checkpoint_count == 0 && pool->kept_count == 0;
+    return pool->counters.live_count == 0 && pool->claims.route_count == 0 &&
+           pool->claims.capture_count == 0 && pool->claims.graph_count == 0 &&
+           pool->claims.checkpoint_count == 0 && pool->watches.kept_count == 0;
 }
 
 bool tn_pool_is_only_held(const tarn_pool *pool)
@@ -183,7 +100,7 @@ bool tn_pool_is_only_held(const tarn_pool *pool)
 
 bool tn_pool_is_unclaimed(const tarn_pool *pool)
 {
-    return tn_pool_is_only_held(pool) && pool->hold_count == 0;
+    return tn_pool_is_only_held(pool) && pool->holds.count == 0;
 }
 
 tarn_status tn_pool_check_unclaimed(const tarn_pool *pool)
@@ -197,9 +114,11 @@ tarn_status tn_pool_check_unclaimed(const tarn_pool *pool)
         "program has an executable or a clone), %llu blocks that were freed and that graphs keep, "
         "%llu calls under way",
         pool->name, (unsigned long long)pool->counters.live_count,
-        (unsigned long long)pool->route_count, (unsigned long long)pool->capture_count,
-        (unsigned long long)pool->graph_count, (unsigned long long)pool->checkpoint_count,
-        (unsigned long long)pool->hold_count, (unsigned long long)pool->kept_count,
+        (unsigned long long)pool->claims.route_count,
+        (unsigned long long)pool->claims.capture_count,
+        (unsigned long long)pool->claims.graph_count,
+        (unsigned long long)pool->claims.checkpoint_count, (unsigned long long)pool->holds.count,
+        (unsigned long long)pool->watches.kept_count,
         (unsigned long long)tn_pins_count(&pool->pins));
 }
 

@@ -22,36 +22,79 @@
 #include <stddef.h>
 
 #include "base/checked.h"
+#include "base/contract.h"
 #include "base/pins.h"
+#include "claims/body.h"
+#include "claims/hold.h"
+#include "claims/replays.h"
+#include "claims/watch.h"
 #include "driver/mapping.h"
 #include "heap/rounding.h"
 #include "pools/counters.h"
-#include "pools/hold.h"
-#include "pools/replays.h"
 #include "tarn/pool.h"
-
-struct tn_pool_counters {
-    uint64_t mapped_bytes;
-    uint64_t live_bytes;
-    uint64_t live_count;
-    uint64_t requested_bytes;
-    uint64_t pending_bytes;
-    uint64_t pending_count;
-    uint64_t discarded_count;
-    uint64_t alloc_count;
-    uint64_t free_count;
-    uint64_t map_count;
-    uint64_t unmap_count;
-    struct tn_metric metrics[TN_METRICS]; /* the same, and more, by kind; peaks and totals */
-    bool risen; /* blocks became live since it was locked: their peaks have not been looked at */
-    struct tn_event events[TN_EVENTS];
-};
 
 /* What is known of the end of a pool whose handle is given up. */
 enum tn_ending {
     TN_ENDING_NOT,
     TN_ENDING_PARKED, /* nothing claims it, and only a proof that its memory is idle lets it go */
     TN_ENDING_NOW,    /* a thread is ending it */
+};
+
+/* What the user lets the pool map. Guarded by the pool's lock. */
+struct tn_pool_limit {
+    uint64_t bytes; /* 0: none */
+    bool met;       /* a growth was refused by it; cleared by who asks */
+};
+
+struct tn_segment_list {
+    struct tn_segment *first; /* in order of index */
+    struct tn_segment *last;
+    uint64_t count;
+    uint64_t next_index;
+};
+
+struct tn_arena_list {
+    struct tn_arena *first; /* most recently used first */
+    uint64_t count;
+    uint64_t retired_count; /* arenas of retired streams */
+};
+
+/* Handles of the user's that claim the pool as a whole. */
+struct tn_claims {
+    uint64_t capture_count;    /* tarn_captures */
+    uint64_t graph_count;      /* tarn_graphs */
+    uint64_t checkpoint_count; /* tarn_checkpoints */
+    uint64_t route_count;      /* routes to it */
+};
+
+/* What graphs keep of their pool: pools only ask whether it is counted. */
+struct tn_pool_graphs {
+    tarn_guard guard;    /* immutable */
+    uint32_t fork_looks; /* at captures, for forks that were not joined: graphs/capture.c */
+    bool adoption_counted;
+    /* The capture without a route that the pool was made for, 0: none. Guarded by the DEVICE lock. */
+    uint64_t adopted_capture_id;
+};
+
+/* What checkpoints keep of their pool: copies of contents into its bytes, and from them. */
+struct tn_copies {
+    tarn_checkpoint *restored;      /* copied back last; NULL: none, or gone */
+    struct tn_order restored_order; /* of the stream of those copies */
+    uint64_t restored_stamp;        /* the epoch after they were enqueued; 0: there were none */
+    /* Taken last; NULL: none, or gone, or others' copies may run, too. */
+    tarn_checkpoint *saver;
+    struct tn_order saved_order; /* of their stream; none: several, one of which may still run */
+    uint64_t saved_stamp;   /* the epoch when the last ones were enqueued; 0: there were none */
+    uint64_t revived_stamp; /* the epoch of the last restore that revived a block; 0: none */
+    uint16_t last_mark;     /* of blocks, by a comparison */
+};
+
+/* Blocks that were freed and wait for claims. */
+struct tn_pending {
+    struct tn_block *first; /* oldest first */
+    struct tn_block *last;
+    uint64_t ended_bytes;  /* of blocks that a poll has found unused */
+    uint64_t unheld_count; /* blocks freed in a capture that has no hold */
 };
 
 struct tarn_pool {
@@ -68,74 +111,40 @@ struct tarn_pool {
     tarn_replay_order replay_order;        /* immutable */
     atomic_bool released;                  /* the handle is given up */
     atomic_bool is_default;                /* immutable */
-    bool share_captured;  /* immutable; work outside captures may take free memory of graphs */
-    uint8_t ending;       /* enum tn_ending; guarded by the DEVICE lock */
-    char name[32];        /* immutable */
-    uint64_t limit_bytes; /* 0: none; guarded by lock */
-    tarn_guard guard;     /* of its graphs, immutable */
-    bool met_limit;       /* a growth was refused by it; guarded by lock, cleared by who asks */
+    bool share_captured; /* immutable; work outside captures may take free memory of graphs */
+    uint8_t ending;      /* enum tn_ending; guarded by the DEVICE lock */
+    char name[32];       /* immutable */
+    struct tn_pool_limit limit;
     struct tn_memory_properties properties; /* immutable */
-    uint64_t peer_mask; /* with access to all its memory: bit i is ordinal i; guarded by lock */
+    /* Devices with access to all its memory: bit i is ordinal i. Guarded by lock. */
+    uint64_t peer_mask;
 
-    struct tn_segment *segments; /* in order of index */
-    struct tn_segment *last_segment;
-    uint64_t segment_count;
-    uint64_t segment_index; /* of the next segment */
-
-    struct tn_chunk **chunks; /* by id; NULL where an id is free */
-    size_t chunk_capacity;
-    size_t chunk_count; /* not NULL */
-    size_t chunk_ids;   /* ids below this have been used */
-
+    struct tn_segment_list segments;
+    struct tn_chunk_table chunks;
     struct tn_block_store store;
-    struct tn_block *pending_first; /* oldest first */
-    struct tn_block *pending_last;
 
-    uint64_t arena_count;
-    uint64_t retired_count; /* arenas of retired streams */
-    struct tn_body *bodies; /* of conditional nodes, whose outermost capture is under way */
-    struct tn_hold *holds;
-    uint64_t hold_count;
-    uint64_t open_hold_count;
-    uint64_t hold_serial; /* of the newest hold */
-    uint64_t
-        awaited_serial; /* hold_serial when holds were last waited for, and did not go; 0: never */
-    uint64_t ended_bytes;   /* of PENDING blocks that a poll has found unused */
-    uint64_t unheld_count;  /* pending blocks freed in a capture that has no hold */
-    uint64_t kept_count;    /* pending blocks that watches keep */
-    uint64_t watched_count; /* watches of its blocks: P25 */
-    /* the epoch when a watch last left a block to replays that may still run; 0: none did */
-    uint64_t unwatched_stamp;
-    uint64_t capture_count;    /* tarn_captures */
-    uint64_t graph_count;      /* tarn_graphs */
-    uint32_t fork_looks;       /* at captures, for forks that were not joined: graphs/capture.c */
-    uint64_t checkpoint_count; /* tarn_checkpoints */
-    uint64_t route_count;      /* routes to it */
-    uint16_t last_mark;        /* of blocks, by a comparison in checkpoint/ */
-    tarn_checkpoint *restored; /* whose contents were copied back last; NULL: none, or gone */
-    struct tn_order restored_order; /* of the stream of those copies */
-    uint64_t restored_stamp;        /* the epoch after they were enqueued; 0: there were none */
-    /* Copies of contents that checkpoints were taken with, from the pool's bytes: */
-    /* that was taken last; NULL: none, or gone, or there are others whose copies may run */
-    tarn_checkpoint *saver;
-    struct tn_order saved_order; /* of their stream; none: several, of which one may still run */
-    uint64_t saved_stamp;   /* the epoch when the last ones were enqueued; 0: there were none */
-    uint64_t revived_stamp; /* the epoch of the last restore that revived a block; 0: none */
-
-    /* the capture without a route that it was made for, 0: none; guarded by the DEVICE lock */
-    uint64_t adopted_capture_id;
-    bool adoption_counted;
+    struct tn_pending pending;
+    struct tn_bodies bodies;
+    struct tn_holds holds;
+    struct tn_watches watches;
+    struct tn_claims claims;
+    struct tn_copies copies;
+    struct tn_pool_graphs graphs;
 
     struct tn_replays *first_replays; /* immutable; joined leads from it to replays */
 
     /* From here on it is kept in recycled records, too: what tn_pool_lock touches, and idle memory, as every arena.
      * Who has found a pool by an address may come to its lock when the pool has gone. */
-    struct tn_lock lock;     /* rank POOL */
-    struct tn_pins pins;     /* calls that use it; closed when it goes */
-    struct tn_arena *arenas; /* most recently used first */
+    struct tn_lock lock; /* rank POOL */
+    struct tn_pins pins; /* calls that use it; closed when it goes */
+    struct tn_arena_list arenas;
     struct tn_pool_counters counters;
     struct tn_arena idle;
     struct tn_arena_table *tables; /* all that the record has had; guarded by lock */
+#if TARN_DEBUG_CHECKS
+    uint64_t unlock_count; /* since the pool was checked last: pools/check.h */
+    uint64_t look_count;   /* things that were looked at then */
+#endif
 };
 
 _Static_assert(offsetof(struct tarn_pool, name) == 64, "a cache line");
@@ -186,7 +195,7 @@ bool tn_pool_is_unused(const tarn_pool *pool);
 /* An adopted pool is one for the statistics from its first block on. The lock is held, and the DEVICE lock. */
 static inline bool tn_pool_is_counted(const tarn_pool *pool)
 {
-    return pool->adopted_capture_id == 0 || pool->counters.alloc_count > 0;
+    return pool->graphs.adopted_capture_id == 0 || pool->counters.alloc_count > 0;
 }
 
 /* Keeps the pool for a call. The caller has a lock without which the pool does not go: ROUTES, where a route leads to
@@ -202,10 +211,18 @@ static inline bool tn_pool_try_pin(tarn_pool *pool)
     return tn_pins_try(&pool->pins);
 }
 
-/* Stops all that happens in the pool, and brings its counters up to date. Numbers that arenas had set
+/* The lock stands in pools/pool_lock.c.
+ *
+ * Stops all that happens in the pool, and brings its counters up to date. Numbers that arenas had set
  * aside for blocks are dropped: a block made later has a higher number than any before. */
 void tn_pool_lock(tarn_pool *pool);
 void tn_pool_unlock(tarn_pool *pool);
+
+/* For assertions: this thread has the pool's lock. */
+static inline bool tn_pool_is_locked(const tarn_pool *pool)
+{
+    return tn_lock_is_held(&pool->lock);
+}
 
 /* Lets what concerns one arena alone go on in all arenas but that one, and stops it again: the pool stays
  * locked, and of others' memory and counters nothing is known meanwhile. */

@@ -14,16 +14,17 @@
 #include "pools/arenas.h"
 #include "pools/await.h"
 #include "pools/grow.h"
-#include "pools/use.h"
+#include "pools/janitor.h"
+#include "pools/pending.h"
+#include "pools/visit.h"
 
-/* Unmaps until the pool maps no more than keep_bytes. */
-static uint64_t trim_to(tarn_pool *pool, uint64_t keep_bytes, bool *unproven)
+/* Unmaps until the pool, which is locked, maps no more than keep_bytes. */
+static uint64_t trim_locked(tarn_pool *pool, uint64_t keep_bytes, bool *unproven)
 {
     bool stays = false;
     uint64_t mapped;
     uint64_t freed;
 
-    tn_pool_lock(pool);
     tn_pending_poll(pool, false);
     mapped = pool->counters.mapped_bytes;
     freed = tn_pool_unmap_free(pool, mapped > keep_bytes ? mapped - keep_bytes : 0,
@@ -32,6 +33,15 @@ static uint64_t trim_to(tarn_pool *pool, uint64_t keep_bytes, bool *unproven)
     /* What is pending may be proven free by a wait. */
     if (pool->counters.mapped_bytes > keep_bytes && (stays || tn_pool_has_pending(pool)))
         *unproven = true;
+    return freed;
+}
+
+static uint64_t trim_to(tarn_pool *pool, uint64_t keep_bytes, bool *unproven)
+{
+    uint64_t freed;
+
+    tn_pool_lock(pool);
+    freed = trim_locked(pool, keep_bytes, unproven);
     tn_pool_unlock(pool);
     return freed;
 }
@@ -69,27 +79,34 @@ tarn_status tn_pool_trim(tarn_pool *pool, uint64_t keep_bytes, bool wait, uint64
     return status;
 }
 
+/* A trim of a device. */
+struct trim {
+    uint64_t keep_bytes;
+    uint64_t freed;
+    bool *unproven;
+};
+
+static bool trim_pool(tarn_pool *pool, void *context)
+{
+    struct trim *trim = context;
+    uint64_t mapped = atomic_load(&pool->device->mapped_bytes);
+    uint64_t excess = mapped > trim->keep_bytes ? mapped - trim->keep_bytes : 0;
+    uint64_t own = pool->counters.mapped_bytes;
+
+    trim->freed += trim_locked(pool, own > excess ? own - excess : 0, trim->unproven);
+    return false;
+}
+
 /* The cache first, then the pools, the newest first. */
 static uint64_t trim_all(tarn_device *device, uint64_t keep_bytes, bool *unproven)
 {
     uint64_t mapped = atomic_load(&device->mapped_bytes);
-    uint64_t freed =
+    struct trim trim = {keep_bytes, 0, unproven};
+
+    trim.freed =
         tn_memory_cache_release(&device->cache, keep_bytes > mapped ? keep_bytes - mapped : 0);
-
-    tn_lock_acquire(&device->lock);
-    for (tarn_pool *pool = device->pools; pool != NULL; pool = pool->next) {
-        uint64_t excess;
-        uint64_t own;
-
-        mapped = atomic_load(&device->mapped_bytes);
-        excess = mapped > keep_bytes ? mapped - keep_bytes : 0;
-        tn_pool_lock(pool);
-        own = pool->counters.mapped_bytes;
-        tn_pool_unlock(pool);
-        freed += trim_to(pool, own > excess ? own - excess : 0, unproven);
-    }
-    tn_lock_release(&device->lock);
-    return freed;
+    (void)tn_device_visit(device, trim_pool, &trim);
+    return trim.freed;
 }
 
 tarn_status tn_device_trim(tarn_device *device, uint64_t keep_bytes, bool wait,

@@ -16,7 +16,7 @@
 #include "pools/grow.h"
 #include "pools/handover.h"
 #include "pools/ladder.h"
-#include "pools/use.h"
+#include "pools/pending.h"
 
 enum {
     /* Records are set aside for blocks of 16 MiB and more; of smaller ones who knows how many there will be. */
@@ -53,8 +53,8 @@ static bool return_from(tarn_pool *pool, struct tn_heap *heap, bool *any)
     /* The caller's stay, whatever they are for. */
     size_t needed = pool->store.spare_count + RECORDS_FOR_HANDOVER;
 
-    for (size_t id = 0; id < pool->chunk_ids; id++) {
-        const struct tn_chunk *chunk = pool->chunks[id];
+    for (size_t id = 0; id < pool->chunks.ids; id++) {
+        const struct tn_chunk *chunk = pool->chunks.by_id[id];
 
         if (!is_unused(chunk, heap))
             continue;
@@ -71,7 +71,7 @@ static bool return_all(tarn_pool *pool, const struct tn_heap *but, const struct 
 {
     bool any = false;
 
-    for (struct tn_arena *arena = pool->arenas; arena != NULL; arena = arena->next) {
+    for (struct tn_arena *arena = pool->arenas.first; arena != NULL; arena = arena->next) {
         for (int kind = 0; kind < TN_HEAP_KINDS; kind++) {
             struct tn_heap *heap = &arena->heaps[kind];
 

@@ -23,7 +23,9 @@
 #include "base/user_code.h"
 #include "heap/arena_lock.h"
 #include "pools/arena_table.h"
+#include "pools/captures.h"
 #include "pools/device.h"
+#include "pools/sweep.h"
 
 /* Known by address; only their names are called, and only by users who ask them directly. */
 bool tarn_filter_capture(tarn_stream stream, void *user)
@@ -84,7 +86,7 @@ static tarn_status claim_pool(tarn_pool *pool)
 
     tn_pool_lock(pool);
     if (tn_blocks_add_cold(&pool->store))
-        pool->route_count += 1; /* P10 */
+        pool->claims.route_count += 1; /* P10 */
     else
         status = tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a route");
     tn_pool_unlock(pool);
@@ -187,9 +189,9 @@ static void remove_route(tarn_device *device, struct tn_route *route)
     atomic_store(&routes->open_count, routes->count);
     stamp_anew(routes);
     tn_pool_lock(ended.pool);
-    TN_ASSERT(ended.pool->route_count > 0); /* P10 */
-    ended.pool->route_count -= 1;
-    closed = tn_holds_close_routed(ended.pool, ended.id);
+    TN_ASSERT(ended.pool->claims.route_count > 0); /* P10 */
+    ended.pool->claims.route_count -= 1;
+    closed = tn_holds_close_over(ended.pool, ended.id);
     tn_pool_unlock(ended.pool);
     if (closed)
         (void)tn_device_mark(device);
@@ -336,7 +338,7 @@ static bool is_in_known_capture(tarn_pool *pool, const struct tn_route *route)
     bool known;
 
     tn_pool_lock(pool);
-    hold = tn_hold_find(pool, route->capture_id);
+    hold = tn_hold_find(&pool->holds, route->capture_id);
     known = hold != NULL && tn_hold_goes_on(hold);
     tn_pool_unlock(pool);
     return known;
@@ -344,6 +346,7 @@ static bool is_in_known_capture(tarn_pool *pool, const struct tn_route *route)
 
 tarn_status tn_route_hides_capture(tarn_device *device, tarn_pool *pool, bool *hides)
 {
+    struct tn_stream_state state;
     tarn_status status = TARN_OK;
 
     *hides = false;
@@ -354,8 +357,8 @@ tarn_status tn_route_hides_capture(tarn_device *device, tarn_pool *pool, bool *h
         if (route->pool != pool || !has_stream(route) || route->of_capture || may_ask(route) ||
             tn_stream_is_default(route->user))
             continue;
-        status = tn_stream_may_give_graph(&device->gpu, route->user, hides);
-        *hides = *hides && !is_in_known_capture(pool, route);
+        status = tn_stream_look(&device->gpu, route->user, TN_STREAM_STATUS, &state);
+        *hides = state.captured && !state.broken && !is_in_known_capture(pool, route);
     }
     tn_lock_release(&device->routes.lock);
     return status;
@@ -363,22 +366,25 @@ tarn_status tn_route_hides_capture(tarn_device *device, tarn_pool *pool, bool *h
 
 /* Whether the stream is in the capture that the route's own stream is in now. */
 static tarn_status accepts_capture(tarn_device *device, struct tn_route *route, tarn_stream stream,
-                                   const struct tn_stream_state *state, bool *accepted)
+                                   struct tn_order order, bool *accepted)
 {
+    struct tn_stream_state own;
     tarn_status status = TARN_OK;
 
     *accepted = false;
-    if (state->order.capture_id == 0)
+    if (order.capture_id == 0)
         return TARN_OK;
     if (route->of_capture) {
-        *accepted = route->capture_id == state->order.capture_id && !route->shut;
+        *accepted = route->capture_id == order.capture_id && !route->shut;
         return TARN_OK;
     }
-    if (is_routes_stream(route, stream))
-        route->capture_id = state->order.capture_id;
-    else if (route->capture_id != state->order.capture_id && may_ask(route))
-        status = tn_stream_capture_id(&device->gpu, route->user, &route->capture_id);
-    *accepted = route->capture_id == state->order.capture_id;
+    if (is_routes_stream(route, stream)) {
+        route->capture_id = order.capture_id;
+    } else if (route->capture_id != order.capture_id && may_ask(route)) {
+        status = tn_stream_look(&device->gpu, route->user, TN_STREAM_CAPTURE, &own);
+        route->capture_id = own.order.capture_id;
+    }
+    *accepted = route->capture_id == order.capture_id;
     return status;
 }
 
@@ -398,10 +404,10 @@ static TN_USER_CODE_ON_STACK bool call_filter(tarn_device *device, const struct 
 }
 
 static tarn_status accepts(tarn_device *device, struct tn_route *route, tarn_stream stream,
-                           const struct tn_stream_state *state, bool *accepted)
+                           struct tn_order order, bool *accepted)
 {
     if (route->filter == tarn_filter_capture)
-        return accepts_capture(device, route, stream, state, accepted);
+        return accepts_capture(device, route, stream, order, accepted);
     if (route->filter == tarn_filter_thread)
         *accepted = route->thread_id == tn_thread_id();
     else if (route->filter == tarn_filter_stream)
@@ -426,8 +432,8 @@ static bool is_lasting(const struct tn_routes *routes, const struct tn_route *ro
     return true;
 }
 
-tarn_status tn_route_choose(tarn_device *device, tarn_stream stream,
-                            const struct tn_stream_state *state, struct tn_route_choice *choice)
+tarn_status tn_route_choose(tarn_device *device, tarn_stream stream, struct tn_order order,
+                            struct tn_route_choice *choice)
 {
     struct tn_routes *routes = &device->routes;
     bool accepted = false;
@@ -440,7 +446,7 @@ tarn_status tn_route_choose(tarn_device *device, tarn_stream stream,
     for (size_t i = routes->count; i-- > 0 && !accepted && status == TARN_OK;) {
         struct tn_route *route = &routes->routes[i];
 
-        status = accepts(device, route, stream, state, &accepted);
+        status = accepts(device, route, stream, order, &accepted);
         if (accepted && status == TARN_OK) {
             choice->pool = route->pool;
             choice->id = route->id;

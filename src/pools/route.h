@@ -16,34 +16,9 @@
 #define TARN_POOLS_ROUTE_H
 
 #include "base/checked.h"
-#include "base/thread.h"
 #include "heap/steady.h"
-#include "pools/pool.h"
+#include "pools/route_stack.h"
 #include "tarn/pool.h"
-
-enum { TN_ROUTES_MAX = 64, TN_ROUTES_REMEMBERED_BITS = 6, TN_ROUTES_REMEMBERED = 64 };
-
-struct tn_route {
-    uint64_t id;
-    tarn_pool *pool;
-    tarn_route_filter filter;
-    void *user;
-    uint64_t thread_id;            /* of begin */
-    struct tn_thread_mark *thread; /* the thread filter's: tells when that thread has ended */
-    uint64_t capture_id;           /* for the capture filter; 0: not known yet */
-    bool of_capture;               /* a tarn_capture began it and ends it */
-    bool shut;                     /* that capture is being ended: nothing may join it now */
-};
-
-struct tn_routes {
-    atomic_size_t open_count; /* the same as count, to be read without the lock */
-    /* Another one, of no other device either, with each change of the routes. */
-    atomic_uint_fast64_t stamp;
-    _Atomic(struct tn_arena *) remembered[TN_ROUTES_REMEMBERED]; /* by stream; NULL: none */
-    struct tn_lock lock;                                         /* rank ROUTES */
-    struct tn_route routes[TN_ROUTES_MAX];                       /* oldest first */
-    size_t count;
-};
 
 /* Where an allocation goes. */
 struct tn_route_choice {
@@ -102,8 +77,7 @@ static inline bool tn_route_is_any(const struct tn_routes *routes)
 /* Finds the newest route that accepts the allocation.
  *   DEVICE_LOST, DRIVER: a route's stream could not be asked */
 TARN_MUST_CHECK tarn_status tn_route_choose(tarn_device *device, tarn_stream stream,
-                                            const struct tn_stream_state *state,
-                                            struct tn_route_choice *choice);
+                                            struct tn_order order, struct tn_route_choice *choice);
 
 /* Remembers that the order's allocations go to its arena in the chosen pool, which is pinned still. */
 void tn_route_remember(tarn_device *device, const struct tn_route_choice *choice,

@@ -3,10 +3,13 @@
 
 #include <string.h>
 
+#include "pools/pool.h"
+#include "pools/visit.h"
+
 void tn_totals_lock(tarn_pool *pool)
 {
     tn_pool_lock(pool);
-    tn_counters_complete(pool);
+    tn_counters_complete(&pool->counters);
 }
 
 static void add_peaks(struct tn_metric *sums, const struct tn_metric *more)
@@ -64,46 +67,53 @@ void tn_totals_end(tarn_device *device, struct tn_totals *totals)
     tn_lock_release_spin(&counters->lock, TN_RANK_COUNTS);
 }
 
+static bool add_live_bytes(tarn_pool *pool, void *bytes)
+{
+    *(uint64_t *)bytes += pool->counters.live_bytes;
+    return false;
+}
+
 uint64_t tn_totals_live_bytes(tarn_device *device)
 {
     uint64_t bytes = 0;
 
-    tn_lock_acquire(&device->lock);
-    for (tarn_pool *pool = device->pools; pool != NULL; pool = pool->next) {
-        tn_pool_lock(pool);
-        bytes += pool->counters.live_bytes;
-        tn_pool_unlock(pool);
-    }
-    tn_lock_release(&device->lock);
+    (void)tn_device_visit(device, add_live_bytes, &bytes);
     return bytes;
 }
 
-/* The peaks that the pool had until now, with those of the others. The lock of the device is held; those of the
- * other pools are taken. */
-static void keep_peaks(const tarn_pool *pool, const struct tn_metric *own)
-{
-    tarn_device *device = pool->device;
+/* Peaks of a pool, to which those of the others are added. */
+struct peaks {
+    const tarn_pool *pool;
     struct tn_metric sums[TN_METRICS];
+};
 
-    memcpy(sums, own, sizeof sums);
-    for (tarn_pool *other = device->pools; other != NULL; other = other->next) {
-        if (other == pool)
-            continue;
-        tn_pool_lock(other);
-        add_peaks(sums, other->counters.metrics);
-        tn_pool_unlock(other);
-    }
-    raise_peaks(device->counters.pools, sums);
+static bool add_peaks_of_other(tarn_pool *pool, void *context)
+{
+    struct peaks *peaks = context;
+
+    if (pool != peaks->pool)
+        add_peaks(peaks->sums, pool->counters.metrics);
+    return false;
+}
+
+/* The peaks that the pool had until now, with those of the others. The lock of the device is held; those of the
+ * pools are taken. */
+static void keep_peaks(struct peaks *peaks)
+{
+    tarn_device *device = peaks->pool->device;
+
+    (void)tn_device_walk(device, add_peaks_of_other, peaks);
+    raise_peaks(device->counters.pools, peaks->sums);
 }
 
 void tn_totals_keep_peaks(tarn_pool *pool)
 {
-    struct tn_metric own[TN_METRICS];
+    struct peaks peaks = {.pool = pool};
 
     tn_pool_lock(pool);
-    memcpy(own, pool->counters.metrics, sizeof own);
+    memcpy(peaks.sums, pool->counters.metrics, sizeof peaks.sums);
     tn_pool_unlock(pool);
-    keep_peaks(pool, own);
+    keep_peaks(&peaks);
 }
 
 void tn_totals_keep_events(tarn_pool *pool)
@@ -116,7 +126,7 @@ void tn_totals_keep_events(tarn_pool *pool)
 
 void tn_totals_keep(tarn_pool *pool)
 {
-    tn_counters_complete(pool);
+    tn_counters_complete(&pool->counters);
     for (int id = 0; id < TN_CHUNKS; id++) {
         struct tn_metric *kept = &pool->device->counters.pools[id];
 
@@ -150,14 +160,14 @@ static void reset_events(struct tn_event *events)
 
 void tn_pool_reset_peaks(tarn_pool *pool)
 {
-    struct tn_metric own[TN_METRICS];
+    struct peaks peaks = {.pool = pool};
 
     tn_lock_acquire(&pool->device->lock);
     tn_totals_lock(pool);
-    memcpy(own, pool->counters.metrics, sizeof own);
+    memcpy(peaks.sums, pool->counters.metrics, sizeof peaks.sums);
     reset_peaks(pool->counters.metrics, 0);
     tn_pool_unlock(pool);
-    keep_peaks(pool, own);
+    keep_peaks(&peaks);
     tn_lock_release(&pool->device->lock);
 }
 
@@ -169,16 +179,20 @@ void tn_pool_reset_totals(tarn_pool *pool)
     tn_pool_unlock(pool);
 }
 
+static bool reset_peaks_of(tarn_pool *pool, void *unused)
+{
+    (void)unused;
+    tn_counters_complete(&pool->counters);
+    reset_peaks(pool->counters.metrics, 0);
+    return false;
+}
+
 void tn_device_reset_peaks(tarn_device *device)
 {
     struct tn_device_counters *counters = &device->counters;
 
     tn_lock_acquire(&device->lock);
-    for (tarn_pool *pool = device->pools; pool != NULL; pool = pool->next) {
-        tn_totals_lock(pool);
-        reset_peaks(pool->counters.metrics, 0);
-        tn_pool_unlock(pool);
-    }
+    (void)tn_device_walk(device, reset_peaks_of, NULL);
     for (int id = 0; id < TN_CHUNKS; id++) {
         for (int kind = 0; kind <= TN_ALL_KINDS; kind++)
             counters->pools[id].peak[kind] = 0;
@@ -189,6 +203,27 @@ void tn_device_reset_peaks(tarn_device *device)
     tn_lock_release(&device->lock);
 }
 
+/* The pool counts from zero, and its device from what the pool has counted until now. */
+static bool reset_totals_of(tarn_pool *pool, void *context)
+{
+    struct tn_device_counters *counters = context;
+
+    tn_counters_complete(&pool->counters);
+    reset_totals(pool->counters.metrics, 0);
+    reset_events(pool->counters.events);
+    for (int id = 0; id < TN_CHUNKS; id++) {
+        for (int kind = 0; kind < TN_HEAP_KINDS; kind++) {
+            const struct tn_metric *own = &pool->counters.metrics[id];
+
+            counters->pools[id].allocated_base[kind] += own->allocated[kind];
+            counters->pools[id].freed_base[kind] += own->freed[kind];
+        }
+    }
+    for (int id = 0; id < TN_EVENTS; id++)
+        counters->events[id].base += pool->counters.events[id].count;
+    return false;
+}
+
 void tn_device_reset_totals(tarn_device *device)
 {
     struct tn_device_counters *counters = &device->counters;
@@ -197,22 +232,7 @@ void tn_device_reset_totals(tarn_device *device)
     for (int id = 0; id < TN_CHUNKS; id++)
         tn_metric_reset_totals(&counters->pools[id]);
     reset_events(counters->events);
-    for (tarn_pool *pool = device->pools; pool != NULL; pool = pool->next) {
-        tn_totals_lock(pool);
-        reset_totals(pool->counters.metrics, 0);
-        reset_events(pool->counters.events);
-        for (int id = 0; id < TN_CHUNKS; id++) {
-            for (int kind = 0; kind < TN_HEAP_KINDS; kind++) {
-                const struct tn_metric *own = &pool->counters.metrics[id];
-
-                counters->pools[id].allocated_base[kind] += own->allocated[kind];
-                counters->pools[id].freed_base[kind] += own->freed[kind];
-            }
-        }
-        for (int id = 0; id < TN_EVENTS; id++)
-            counters->events[id].base += pool->counters.events[id].count;
-        tn_pool_unlock(pool);
-    }
+    (void)tn_device_walk(device, reset_totals_of, counters);
     for (int call = 0; call < TN_GPU_CALLS; call++)
         counters->call_bases[call] = atomic_load(&device->gpu.calls[call]);
     tn_lock_acquire_spin(&counters->lock, TN_RANK_COUNTS);

@@ -57,6 +57,7 @@ void tn_address_table_set_pages(uint64_t address, uint64_t bytes, struct tn_chun
 {
     uint64_t first = address >> TN_PAGE_BITS;
 
+    TN_ASSERT(address % TN_PAGE_BYTES == 0 && bytes % TN_PAGE_BYTES == 0);
     for (uint64_t i = first; i < first + (bytes >> TN_PAGE_BITS); i++) { /* V4 */
         TN_ASSERT((atomic_load(&tn_address_table.pages[i]) == NULL) == (chunk != NULL));
         atomic_store_explicit(&tn_address_table.pages[i], chunk, memory_order_release);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "vmm/budget.h"
 
+#include "base/contract.h"
 #include "base/error.h"
 
 void tn_budget_set_fraction(struct tn_budget *budget, double fraction, uint64_t total_bytes)
@@ -29,5 +30,8 @@ tarn_status tn_budget_charge(struct tn_budget *budget, uint64_t bytes)
 
 void tn_budget_discharge(struct tn_budget *budget, uint64_t bytes)
 {
-    atomic_fetch_sub(&budget->charged_bytes, bytes);
+    uint64_t charged = atomic_fetch_sub(&budget->charged_bytes, bytes);
+
+    TN_ASSERT(charged >= bytes);
+    (void)charged;
 }

@@ -39,6 +39,8 @@ void tn_chunk_destroy(struct tn_chunk *chunk)
 {
     struct tn_segment *segment = chunk->segment;
 
+    TN_ASSERT(chunk->magic == TN_CHUNK_MAGIC);
+    TN_ASSERT(segment->chunk_count > 0); /* V5 */
     TN_ASSERT(chunk->memory == NULL && chunk->live == NULL && chunk->heap == NULL);
     if (tn_segment_chunk_at(segment, chunk->offset) == chunk)
         tn_address_table_set_pages(tn_chunk_address(chunk), chunk->bytes, NULL);
@@ -65,6 +67,7 @@ tarn_status tn_chunk_map(struct tn_chunk *chunk, struct tn_memory *memory, uint6
         tn_address_table_set_pages(address, chunk->bytes, chunk);
     tn_regions_note_mapped(segment->regions, address, chunk->bytes);
     segment->mapped_bytes += chunk->bytes; /* V5 */
+    TN_ASSERT(segment->mapped_bytes <= segment->bytes);
     return TARN_OK;
 }
 
@@ -73,7 +76,8 @@ struct tn_memory *tn_chunk_unmap(struct tn_chunk *chunk)
     struct tn_segment *segment = chunk->segment;
     struct tn_memory *memory = chunk->memory;
 
-    TN_ASSERT(memory != NULL);
+    TN_ASSERT(memory != NULL && tn_memory_is_mapped(memory)); /* V6 */
+    TN_ASSERT(segment->mapped_bytes >= chunk->bytes);         /* V5 */
     segment->mapped_bytes -= chunk->bytes;
     tn_gpu_unmap(gpu_of(chunk), tn_chunk_address(chunk), chunk->bytes);
     chunk->memory = NULL;
@@ -87,6 +91,7 @@ tarn_status tn_chunk_add_peer(struct tn_chunk *chunk, int peer)
     tarn_status status =
         tn_gpu_add_access(gpu_of(chunk), tn_chunk_address(chunk), chunk->bytes, peer);
 
+    TN_ASSERT(chunk->memory != NULL && peer >= 0 && peer < 64);
     if (status == TARN_OK)
         chunk->peer_mask |= (uint64_t)1 << peer;
     return status;
@@ -94,6 +99,7 @@ tarn_status tn_chunk_add_peer(struct tn_chunk *chunk, int peer)
 
 void tn_chunk_remove_peer(struct tn_chunk *chunk, int peer)
 {
+    TN_ASSERT(chunk->memory != NULL && peer >= 0 && peer < 64);
     tn_gpu_remove_access(gpu_of(chunk), tn_chunk_address(chunk), chunk->bytes, peer);
     chunk->peer_mask &= ~((uint64_t)1 << peer);
 }

@@ -31,6 +31,7 @@ static void insert(struct tn_memory_cache *cache, struct tn_memory *memory)
 {
     struct tn_memory **alike = list_of(cache, memory->bytes, memory->properties);
 
+    TN_ASSERT(tn_lock_is_held(&cache->lock));
     TN_ASSERT(!tn_memory_is_mapped(memory));
     memory->links = (struct tn_memory_links){.older = cache->newest, .older_alike = *alike};
     if (cache->newest != NULL)
@@ -49,6 +50,7 @@ static void take_out(struct tn_memory_cache *cache, struct tn_memory *memory)
 {
     struct tn_memory_links links = memory->links;
 
+    TN_ASSERT(tn_lock_is_held(&cache->lock));
     if (links.newer != NULL)
         links.newer->links.older = links.older;
     else
@@ -74,6 +76,7 @@ static struct tn_memory *shrink(struct tn_memory_cache *cache, uint64_t keep_byt
 {
     struct tn_memory *gone = NULL;
 
+    TN_ASSERT(tn_lock_is_held(&cache->lock));
     while (tn_memory_cache_bytes(cache) > keep_bytes) {
         struct tn_memory *memory = cache->oldest;
 
@@ -89,6 +92,7 @@ static uint64_t give_back(struct tn_memory_cache *cache, struct tn_memory *gone)
 {
     uint64_t bytes = 0;
 
+    TN_ASSERT(!tn_lock_held(TN_RANK_CACHE));
     while (gone != NULL) {
         struct tn_memory *next = gone->links.older;
         uint64_t memory_bytes = gone->bytes;
@@ -175,6 +179,7 @@ static uint64_t count_alike(struct tn_memory_cache *cache)
 {
     uint64_t count = 0;
 
+    TN_ASSERT(tn_lock_is_held(&cache->lock));
     for (unsigned size = 0; size < TN_CACHE_SIZES; size++) {
         for (unsigned kind = 0; kind < TN_CACHE_KINDS; kind++) {
             struct tn_memory **list = &cache->alike[size][kind];

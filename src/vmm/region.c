@@ -56,8 +56,10 @@ static uint64_t find_run(const struct tn_region *region, uint64_t count)
             continue;
         }
         run = is_taken(region, i) ? 0 : run + 1;
-        if (run == count)
+        if (run == count) {
+            TN_ASSERT(!is_taken(region, i + 1 - count));
             return i + 1 - count;
+        }
     }
     return region->slot_count;
 }

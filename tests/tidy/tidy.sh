@@ -94,8 +94,8 @@ awk -f "$here/lifetimes.awk" docs/lifetimes.md tests/api/lifetimes.txt tests/api
 for header in $(printf '%s\n' "$c_files" | grep -E '^src/.*\.h$' || :); do
     case $header in
     src/sim/*) checkers=src/sim where="no .c file of src/sim" ;;
-    *) checkers="${header%/*}/*.c src/observe/check.c"
-        where="no .c file beside it, nor in src/observe/check.c" ;;
+    *) checkers="${header%/*}/*.c src/pools/check.c src/observe/check.c"
+        where="no .c file beside it, nor in a check.c" ;;
     esac
     grep -noE '^ *(/\*|\*)? *[A-Z]+[0-9]+  +[^ ]' "$header" |
         sed -E 's/^([0-9]+):[^A-Z]*([A-Z]+[0-9]+) .*/\1 \2/' | while read -r line tag; do

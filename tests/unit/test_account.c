@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "inspect/standing.h"
+#include "pools/captures.h"
 #include "unit/ordered.h"
 #include "unit/unit.h"
 
@@ -186,7 +187,7 @@ START_TEST(a_graph_does_not_hold_chunks_that_were_mapped_after_it)
     heap->segment_bytes = 2 * GIB;
     tn_pool_lock(pool);
     OK(tn_heap_grow(pool, heap, 2 * MIB, true));
-    last = (char *)(uintptr_t)pool->segments->base + 1198 * MIB;
+    last = (char *)(uintptr_t)pool->segments.first->base + 1198 * MIB;
     tn_pool_unlock(pool);
     graph = naming(last + 4096);
     OK(tn_account_graph(graph, &memory));
@@ -194,7 +195,7 @@ START_TEST(a_graph_does_not_hold_chunks_that_were_mapped_after_it)
     tn_pool_lock(pool);
     for (uint64_t i = 2; i <= 600; i++)
         OK(tn_heap_grow(pool, heap, i * 2 * MIB, true));
-    hold = tn_hold_find_graph(pool, graph->driver_graph);
+    hold = tn_hold_find_graph(&pool->holds, graph->driver_graph);
     tn_pool_unlock(pool);
     ck_assert_ptr_eq(unit_alloc(pool, 1200 * MIB, stream), last - 1198 * MIB);
     ck_assert_uint_gt(unit_chunk(last)->id, hold->chunks.word_count * 64);
@@ -213,7 +214,7 @@ START_TEST(two_holds_of_one_graph_are_one_holder)
     tn_pool_lock(pool);
     OK(tn_hold_open(pool, (struct tn_order){0, UINT64_MAX}, false, &second));
     second->keeper = graph->driver_graph;
-    second->chunks.words[0] = pool->holds->next->chunks.words[0];
+    second->chunks.words[0] = pool->holds.first->next->chunks.words[0];
     unit_chunk(block)->hold_count += 1;
     tn_pool_unlock(pool);
     ck_assert_uint_eq(unit_chunk(block)->hold_count, 2);

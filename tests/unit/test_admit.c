@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "graphs/admit.h"
 
+#include "pools/captures.h"
 #include "pools/free.h"
+#include "pools/route.h"
 #include "support/world.h"
 #include "unit/unit.h"
 
@@ -41,15 +43,15 @@ bool __wrap_tn_capture_notice(tarn_pool *of)
     return __real_tn_capture_notice(of);
 }
 
-tarn_status __real_tn_capture_admit(tarn_pool *to, tarn_stream at,
-                                    const struct tn_stream_state *state, uint64_t route_id);
-tarn_status __wrap_tn_capture_admit(tarn_pool *to, tarn_stream at,
-                                    const struct tn_stream_state *state, uint64_t route_id);
-tarn_status __wrap_tn_capture_admit(tarn_pool *to, tarn_stream at,
-                                    const struct tn_stream_state *state, uint64_t route_id)
+tarn_status __real_tn_capture_admit(tarn_pool *to, tarn_stream at, struct tn_order order,
+                                    uint64_t route_id);
+tarn_status __wrap_tn_capture_admit(tarn_pool *to, tarn_stream at, struct tn_order order,
+                                    uint64_t route_id);
+tarn_status __wrap_tn_capture_admit(tarn_pool *to, tarn_stream at, struct tn_order order,
+                                    uint64_t route_id)
 {
     meet_the_end();
-    return __real_tn_capture_admit(to, at, state, route_id);
+    return __real_tn_capture_admit(to, at, order, route_id);
 }
 
 static void make_pool(void)
@@ -64,7 +66,7 @@ static struct tn_stream_state look(tn_cu_stream at)
 {
     struct tn_stream_state state;
 
-    OK(tn_stream_look(&device->gpu, at, &state));
+    OK(tn_stream_look(&device->gpu, at, TN_STREAM_GRAPH, &state));
     return state;
 }
 
@@ -75,12 +77,12 @@ START_TEST(a_users_capture_is_admitted_once)
 
     test_begin_capture(stream, TN_CU_CAPTURE_MODE_THREAD_LOCAL);
     state = look(stream);
-    OK(tn_capture_admit(pool, stream, &state, 1));
-    hold = tn_hold_find(pool, state.order.capture_id);
+    OK(tn_capture_admit(pool, stream, state.order, 1));
+    hold = tn_hold_find(&pool->holds, state.order.capture_id);
     ck_assert_ptr_nonnull(hold);
     ck_assert(!hold->owned);
-    OK(tn_capture_admit(pool, stream, &state, 1));
-    ck_assert_uint_eq(pool->hold_count, 1);
+    OK(tn_capture_admit(pool, stream, state.order, 1));
+    ck_assert_uint_eq(pool->holds.count, 1);
     ck_assert_uint_eq(test_ledger().user_objects, before.user_objects + 1);
     test_destroy_graph(test_end_capture(stream));
     unit_expect_no_capture(pool, &before);
@@ -95,16 +97,16 @@ START_TEST(the_next_capture_of_a_stream_ends_the_hold_of_the_last)
 
     test_begin_capture(stream, TN_CU_CAPTURE_MODE_THREAD_LOCAL);
     first = look(stream);
-    OK(tn_capture_admit(pool, stream, &first, 1));
+    OK(tn_capture_admit(pool, stream, first.order, 1));
     graph = test_end_capture(stream);
-    ck_assert_uint_eq(pool->open_hold_count, 1); /* nobody has said so yet */
+    ck_assert_uint_eq(pool->holds.open_count, 1); /* nobody has said so yet */
     test_begin_capture(stream, TN_CU_CAPTURE_MODE_THREAD_LOCAL);
     second = look(stream);
-    OK(tn_capture_admit(pool, stream, &second, 1));
-    ck_assert_ptr_null(tn_hold_find(pool, first.order.capture_id));
-    ck_assert_ptr_nonnull(tn_hold_find(pool, second.order.capture_id));
-    ck_assert_uint_eq(pool->open_hold_count, 1);
-    ck_assert_uint_eq(pool->hold_count, 2);
+    OK(tn_capture_admit(pool, stream, second.order, 1));
+    ck_assert_ptr_null(tn_hold_find(&pool->holds, first.order.capture_id));
+    ck_assert_ptr_nonnull(tn_hold_find(&pool->holds, second.order.capture_id));
+    ck_assert_uint_eq(pool->holds.open_count, 1);
+    ck_assert_uint_eq(pool->holds.count, 2);
     test_destroy_graph(graph);
     test_destroy_graph(test_end_capture(stream));
     unit_expect_no_capture(pool, &before);
@@ -121,14 +123,14 @@ START_TEST(an_admission_that_the_driver_refuses_leaves_no_hold)
     state = look(stream);
     for (size_t i = 0; i < 2; i++) {
         sim.plan_fault(calls[i], 1, 0, TN_CUDA_ERROR_UNKNOWN);
-        STATUS(TARN_ERR_DRIVER, tn_capture_admit(pool, stream, &state, 1));
-        ck_assert_ptr_null(tn_hold_find(pool, state.order.capture_id));
+        STATUS(TARN_ERR_DRIVER, tn_capture_admit(pool, stream, state.order, 1));
+        ck_assert_ptr_null(tn_hold_find(&pool->holds, state.order.capture_id));
         unit_reap_all(pool);
         ck_assert_uint_eq(test_ledger().user_objects, before.user_objects);
     }
     (void)tn_host_plan_fault(1, false);
-    STATUS(TARN_ERR_HOST_MEMORY, tn_capture_admit(pool, stream, &state, 1));
-    OK(tn_capture_admit(pool, stream, &state, 1));
+    STATUS(TARN_ERR_HOST_MEMORY, tn_capture_admit(pool, stream, state.order, 1));
+    OK(tn_capture_admit(pool, stream, state.order, 1));
     test_destroy_graph(test_end_capture(stream));
     unit_expect_no_capture(pool, &before);
 }
@@ -140,16 +142,17 @@ START_TEST(a_capture_that_is_shut_admits_nobody)
     tarn_pool *second = unit_pool(device);
     struct tn_stream_state state;
 
-    OK(tn_stream_look(&device->gpu, stream, &state));
+    OK(tn_stream_look(&device->gpu, stream, TN_STREAM_GRAPH, &state));
     tn_route_shut_capture(device, capture->route_id, true);
-    STATUS(TARN_ERR_CAPTURE_BROKEN, tn_capture_admit(second, stream, &state, 0));
-    ck_assert_uint_eq(second->hold_count, 0);
+    STATUS(TARN_ERR_CAPTURE_BROKEN, tn_capture_admit(second, stream, state.order, 0));
+    ck_assert_uint_eq(second->holds.count, 0);
     tn_route_shut_capture(device, capture->route_id, false);
-    OK(tn_capture_admit(second, stream, &state, 0));
-    ck_assert_uint_eq(second->open_hold_count, 1);
+    OK(tn_capture_admit(second, stream, state.order, 0));
+    ck_assert_uint_eq(second->holds.open_count, 1);
     OK(tarn_capture_abort(capture));
-    ck_assert_uint_eq(second->open_hold_count, 0);
-    STATUS(TARN_ERR_CAPTURE_BROKEN, tn_capture_admit(second, stream, &state, 0)); /* over by now */
+    ck_assert_uint_eq(second->holds.open_count, 0);
+    STATUS(TARN_ERR_CAPTURE_BROKEN,
+           tn_capture_admit(second, stream, state.order, 0)); /* over by now */
     unit_expect_no_capture(pool, &before);
 }
 END_TEST
@@ -164,24 +167,24 @@ START_TEST(a_graph_gets_a_hold_of_what_was_freed_without_one)
 
     test_begin_capture(stream, TN_CU_CAPTURE_MODE_THREAD_LOCAL);
     state = look(stream);
-    OK(tn_capture_admit(pool, stream, &state, 1));
+    OK(tn_capture_admit(pool, stream, state.order, 1));
     graph = test_end_capture(stream);
     tn_pool_lock(pool);
-    tn_hold_close(tn_hold_find(pool, state.order.capture_id));
+    tn_hold_close(tn_hold_find(&pool->holds, state.order.capture_id));
     tn_pool_free_unheld(pool, unit_block(block));
-    ck_assert_uint_eq(pool->unheld_count, 1);
+    ck_assert_uint_eq(pool->pending.unheld_count, 1);
     tn_pool_unlock(pool);
     OK(tn_capture_hold_graph(pool, graph)); /* whose hold is older than the free */
-    ck_assert_uint_eq(pool->unheld_count, 1);
+    ck_assert_uint_eq(pool->pending.unheld_count, 1);
     ck_assert_uint_eq(chunk->hold_count, 0);
     test_destroy_graph(graph);
     test_begin_capture(stream, TN_CU_CAPTURE_MODE_THREAD_LOCAL);
     graph = test_end_capture(stream);
     sim.plan_fault("cuUserObjectCreate", 1, 0, TN_CUDA_ERROR_UNKNOWN);
     STATUS(TARN_ERR_DRIVER, tn_capture_hold_graph(pool, graph));
-    ck_assert_uint_eq(pool->unheld_count, 1);
+    ck_assert_uint_eq(pool->pending.unheld_count, 1);
     OK(tn_capture_hold_graph(pool, graph));
-    ck_assert_uint_eq(pool->unheld_count, 0);
+    ck_assert_uint_eq(pool->pending.unheld_count, 0);
     ck_assert_uint_eq(chunk->hold_count, 1);
     OK(tn_capture_hold_graph(pool, graph)); /* nothing waits any more */
     OK(tarn_pool_validate(pool));
@@ -207,9 +210,9 @@ START_TEST(a_capture_is_noticed_on_its_routes_thread_alone)
     test_begin_capture(stream, TN_CU_CAPTURE_MODE_RELAXED);
     test_elsewhere(notice, NULL);
     ck_assert(!noticed);
-    ck_assert_uint_eq(pool->hold_count, 0);
+    ck_assert_uint_eq(pool->holds.count, 0);
     ck_assert(tn_capture_notice(pool));
-    ck_assert_uint_eq(pool->open_hold_count, 1);
+    ck_assert_uint_eq(pool->holds.open_count, 1);
     test_destroy_graph(test_end_capture(stream));
     OK(tarn_end_allocate_to_pool(device, pool));
     unit_expect_no_capture(pool, &before);

@@ -191,7 +191,7 @@ START_TEST(segments_of_small_blocks_double_from_32_mib)
     while (unit_heap(pool, stream, TN_HEAP_SMALL)->mapped_bytes <
            480 * MIB) /* four full segments */
         (void)unit_alloc(pool, TN_SMALL_BYTES_MAX, stream);
-    for (const struct tn_segment *segment = pool->segments; segment != NULL;
+    for (const struct tn_segment *segment = pool->segments.first; segment != NULL;
          segment = segment->next, i++) {
         ck_assert_uint_eq(segment->bytes, sizes_mib[i] * MIB);
         ck_assert_uint_eq(segment->index, i);

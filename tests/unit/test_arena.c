@@ -49,7 +49,7 @@ START_TEST(an_arena_is_made_once_for_each_order)
 
     ck_assert_ptr_ne(first, second);
     ck_assert_ptr_eq(arena_of(stream), first);
-    ck_assert_uint_eq(pool->arena_count, 2);
+    ck_assert_uint_eq(pool->arenas.count, 2);
     ck_assert_ptr_eq(first->pool, pool);
     for (int kind = 0; kind < TN_HEAP_KINDS; kind++) {
         ck_assert_ptr_eq(first->heaps[kind].arena, first);
@@ -65,9 +65,9 @@ START_TEST(the_arena_used_last_is_looked_at_first)
     struct tn_arena *first = arena_of(stream);
     struct tn_arena *second = arena_of(other);
 
-    ck_assert_ptr_eq(pool->arenas, second);
+    ck_assert_ptr_eq(pool->arenas.first, second);
     ck_assert_ptr_eq(tn_arena_find(pool, first->order), first);
-    ck_assert_ptr_eq(pool->arenas, first);
+    ck_assert_ptr_eq(pool->arenas.first, first);
     ck_assert_ptr_eq(first->next, second);
     ck_assert_ptr_null(second->next);
     ck_assert_ptr_null(tn_arena_find(pool, (struct tn_order){12345, 6}));
@@ -80,7 +80,7 @@ START_TEST(no_arena_without_host_memory)
 
     (void)tn_host_plan_fault(1, false);
     ck_assert_ptr_null(tn_arena_get(pool, order));
-    ck_assert_uint_eq(pool->arena_count, 0);
+    ck_assert_uint_eq(pool->arenas.count, 0);
 }
 END_TEST
 
@@ -158,7 +158,7 @@ static void make_free_neighbours(void **of_stream, void **of_other)
     for (int i = 0; i < 3; i++)
         OK(tn_heap_grow(pool, &pool->idle.heaps[TN_HEAP_LARGE], 2 * TN_MIB, true));
     tn_pool_unlock(pool);
-    segment = pool->segments;
+    segment = pool->segments.first;
     ck_assert_uint_eq(tn_block_bytes(segment->first_block), 6 * MIB);
     first = unit_alloc(pool, 2 * MIB, stream);
     second = unit_alloc(pool, 2 * MIB, other);
@@ -221,7 +221,7 @@ START_TEST(memory_of_an_ended_capture_passes_to_the_next)
     ck_assert_uint_eq(map_count(), maps);
     ck_assert_uint_eq(unit_chunk(first)->hold_count, 2);
     ck_assert_ptr_eq(unit_chunk(first)->heap->arena, &pool->idle);
-    ck_assert_uint_eq(pool->arena_count, 0); /* a capture's arenas end with it */
+    ck_assert_uint_eq(pool->arenas.count, 0); /* a capture's arenas end with it */
     OK(tarn_pool_validate(pool));
     OK(tarn_graph_destroy(one));
     end_graph(two);
@@ -446,14 +446,14 @@ START_TEST(an_empty_arena_goes_unless_a_checkpoint_names_it)
     OK(tarn_free(address));
     OK(tarn_checkpoint_destroy(first));
     unit_trim(device);
-    ck_assert_uint_eq(pool->arena_count, 1);
+    ck_assert_uint_eq(pool->arenas.count, 1);
     ck_assert_ptr_nonnull(tn_arena_find(pool, order));
     OK(tarn_checkpoint_restore(second, stream, NULL));
     ck_assert_ptr_eq(unit_block(address)->heap->arena, tn_arena_find(pool, order));
     OK(tarn_free(address));
     OK(tarn_checkpoint_destroy(second));
     unit_trim(device);
-    ck_assert_uint_eq(pool->arena_count, 0);
+    ck_assert_uint_eq(pool->arenas.count, 0);
 }
 END_TEST
 
@@ -467,11 +467,11 @@ START_TEST(a_checkpoint_keeps_no_arena_of_a_retired_stream)
     OK(tarn_free(address));
     OK(tarn_stream_retire(device, other));
     unit_trim(device);
-    ck_assert_uint_eq(pool->arena_count, 0);
+    ck_assert_uint_eq(pool->arenas.count, 0);
     (void)arena_of(other);
     OK(tarn_checkpoint_destroy(checkpoint));
     unit_trim(device);
-    ck_assert_uint_eq(pool->arena_count, 0);
+    ck_assert_uint_eq(pool->arenas.count, 0);
 }
 END_TEST
 
@@ -505,7 +505,7 @@ START_TEST(a_pool_that_lacks_room_for_a_fence_knows_nothing_of_the_retirement)
     ck_assert_uint_eq(tn_host_plan_fault(0, false), 1);
     ck_assert(tn_block_is_of(unit_block(address), order));
     ck_assert_ptr_nonnull(tn_arena_find(pool, order));
-    ck_assert_uint_eq(pool->retired_count, 0);
+    ck_assert_uint_eq(pool->arenas.retired_count, 0);
     tn_pool_unlock(pool);
     OK(tarn_pool_validate(pool));
     OK(tarn_free(address));

@@ -152,7 +152,7 @@ START_TEST(without_host_memory_no_arena_is_made)
     (void)tn_host_plan_fault(1, false);
     ck_assert_ptr_null(tn_arena_get(pool, (struct tn_order){3, 0}));
     ck_assert_uint_eq(tn_host_plan_fault(0, false), 1);
-    ck_assert_uint_eq(pool->arena_count, 0);
+    ck_assert_uint_eq(pool->arenas.count, 0);
     ck_assert_ptr_nonnull(tn_arena_get(pool, (struct tn_order){3, 0}));
     tn_pool_unlock(pool);
 }

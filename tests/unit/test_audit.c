@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <sys/mman.h>
 
-#include "inspect/audit.h"
 #include "graphs/graph.h"
+#include "inspect/audit.h"
+#include "pools/sweep.h"
 #include "support/bodies.h"
 #include "support/nodes.h"
 #include "unit/ordered.h"

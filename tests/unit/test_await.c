@@ -81,9 +81,9 @@ START_TEST(a_hold_that_goes_late_is_awaited_and_dropped)
 {
     sim.delay_destructors(20000);
     OK(tarn_graph_destroy(unit_graph(pool, stream, 4 * MIB, NULL)));
-    ck_assert_uint_eq(pool->hold_count, 1);
+    ck_assert_uint_eq(pool->holds.count, 1);
     tn_await_holds(device, _i == 0 ? pool : NULL, TN_AWAIT_EXPECTED);
-    ck_assert_uint_eq(pool->hold_count, 0);
+    ck_assert_uint_eq(pool->holds.count, 0);
     ck_assert_ptr_null(atomic_load(&device->gone_holds));
 }
 END_TEST
@@ -98,7 +98,7 @@ START_TEST(an_expected_hold_is_awaited_in_vain_for_200_ms_and_once)
     ck_assert_int_eq(await_ms(_i == 0 ? pool : NULL, TN_AWAIT_EXPECTED), 200);
     ck_assert(!tn_holds_to_await(device, pool, &runs));
     ck_assert_int_eq(await_ms(NULL, TN_AWAIT_EXPECTED), 0);
-    ck_assert_uint_eq(pool->hold_count, 1);
+    ck_assert_uint_eq(pool->holds.count, 1);
     test_destroy_graph(clone);
 }
 END_TEST

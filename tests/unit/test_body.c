@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "claims/body.h"
 #include "pools/arenas.h"
-#include "pools/body.h"
+#include "pools/captures.h"
 #include "unit/unit.h"
 
 static tarn_device *device;
@@ -29,15 +30,15 @@ START_TEST(a_body_is_known_until_its_outermost_capture_ends)
 {
     open_body(11, 10, 1);
     open_body(12, 11, 1); /* in the body */
-    ck_assert(tn_body_find(pool, 11)->open);
-    ck_assert_ptr_eq(tn_body_find_open(pool, 10), tn_body_find(pool, 11));
-    tn_bodies_end(pool, 12);
-    ck_assert(!tn_body_find(pool, 12)->open);
-    ck_assert_ptr_null(tn_body_find_open(pool, 11));
-    tn_bodies_end(pool, 11);
-    ck_assert_uint_eq(tn_body_find(pool, 12)->outer_id, 10);
-    tn_bodies_end(pool, 10);
-    ck_assert_ptr_null(pool->bodies);
+    ck_assert(tn_body_find(&pool->bodies, 11)->open);
+    ck_assert_ptr_eq(tn_body_find_open(&pool->bodies, 10), tn_body_find(&pool->bodies, 11));
+    tn_bodies_end(&pool->bodies, pool->segments.first, 12);
+    ck_assert(!tn_body_find(&pool->bodies, 12)->open);
+    ck_assert_ptr_null(tn_body_find_open(&pool->bodies, 11));
+    tn_bodies_end(&pool->bodies, pool->segments.first, 11);
+    ck_assert_uint_eq(tn_body_find(&pool->bodies, 12)->outer_id, 10);
+    tn_bodies_end(&pool->bodies, pool->segments.first, 10);
+    ck_assert_ptr_null(pool->bodies.first);
     tn_arenas_drop_empty(pool);
     tn_arenas_end_capture(pool, 10);
     unlock();
@@ -52,17 +53,18 @@ START_TEST(bodies_are_closed_from_the_inside)
     open_body(12, 11, 1); /* in the body */
     open_body(13, 12, 1);
     open_body(21, 20, 1);
-    tn_body_find(pool, 13)->stream = TN_CU_STREAM_PER_THREAD; /* of thread 0, which is none */
-    tn_body_find(pool, 12)->stream = TN_CU_STREAM_PER_THREAD;
-    tn_body_find(pool, 12)->thread_id = tn_thread_id();
-    ck_assert_uint_eq(tn_bodies_close(pool, 10, bodies), 3);
+    tn_body_find(&pool->bodies, 13)->stream =
+        TN_CU_STREAM_PER_THREAD; /* of thread 0, which is none */
+    tn_body_find(&pool->bodies, 12)->stream = TN_CU_STREAM_PER_THREAD;
+    tn_body_find(&pool->bodies, 12)->thread_id = tn_thread_id();
+    ck_assert_uint_eq(tn_bodies_close(&pool->bodies, 10, bodies, TN_ROUTES_MAX), 3);
     for (size_t i = 0; i < 3; i++)
         ck_assert_uint_eq(bodies[i].capture_id, 13 - i);
-    ck_assert(!tn_body_find(pool, 11)->open);
-    ck_assert(!tn_body_find(pool, 12)->open);
-    ck_assert(tn_body_find(pool, 13)->open);
-    ck_assert(tn_body_find(pool, 21)->open);
-    ck_assert_uint_eq(tn_bodies_close(pool, 10, bodies), 1);
+    ck_assert(!tn_body_find(&pool->bodies, 11)->open);
+    ck_assert(!tn_body_find(&pool->bodies, 12)->open);
+    ck_assert(tn_body_find(&pool->bodies, 13)->open);
+    ck_assert(tn_body_find(&pool->bodies, 21)->open);
+    ck_assert_uint_eq(tn_bodies_close(&pool->bodies, 10, bodies, TN_ROUTES_MAX), 1);
     tn_arenas_end_capture(pool, 10);
     tn_arenas_end_capture(pool, 11);
     tn_arenas_end_capture(pool, 12);
@@ -77,15 +79,15 @@ START_TEST(groups_have_arenas_that_end_with_their_outer_capture)
     open_body(11, 10, 1);
     open_body(12, 10, 1);
     open_body(13, 10, 2);
-    ck_assert_uint_eq(pool->arena_count, 2);
-    ck_assert_ptr_nonnull(tn_arena_find(pool, tn_group_order(tn_body_find(pool, 12))));
+    ck_assert_uint_eq(pool->arenas.count, 2);
+    ck_assert_ptr_nonnull(tn_arena_find(pool, tn_group_order(tn_body_find(&pool->bodies, 12))));
     tn_arenas_drop_empty(pool); /* not those */
-    ck_assert_uint_eq(pool->arena_count, 2);
+    ck_assert_uint_eq(pool->arenas.count, 2);
     tn_arenas_end_capture(pool, 11);
-    ck_assert_uint_eq(pool->arena_count, 2);
+    ck_assert_uint_eq(pool->arenas.count, 2);
     tn_arenas_end_capture(pool, 10);
-    ck_assert_uint_eq(pool->arena_count, 0);
-    ck_assert_ptr_null(pool->bodies);
+    ck_assert_uint_eq(pool->arenas.count, 0);
+    ck_assert_ptr_null(pool->bodies.first);
     unlock();
 }
 END_TEST
@@ -97,17 +99,17 @@ START_TEST(a_body_that_cannot_be_known_is_not)
 
         (void)tn_host_plan_fault(nth, false);
         STATUS(TARN_ERR_HOST_MEMORY, tn_body_open(pool, &body));
-        ck_assert_ptr_null(tn_body_find(pool, 11));
+        ck_assert_ptr_null(tn_body_find(&pool->bodies, 11));
     }
     (void)tn_host_plan_fault(0, false);
     open_body(11, 10, 1);
     open_body(12, 10, 1);
-    tn_body_drop(pool, 11);
-    tn_body_drop(pool, 11);
-    ck_assert_ptr_null(tn_body_find(pool, 11));
-    ck_assert_ptr_nonnull(tn_body_find(pool, 12));
-    tn_body_drop(pool, 12);
-    ck_assert_ptr_null(pool->bodies);
+    tn_body_drop(&pool->bodies, 11);
+    tn_body_drop(&pool->bodies, 11);
+    ck_assert_ptr_null(tn_body_find(&pool->bodies, 11));
+    ck_assert_ptr_nonnull(tn_body_find(&pool->bodies, 12));
+    tn_body_drop(&pool->bodies, 12);
+    ck_assert_ptr_null(pool->bodies.first);
     unlock();
 }
 END_TEST

@@ -108,7 +108,7 @@ START_TEST(a_capture_of_the_users_own_has_no_note)
     block = unit_alloc(pool, 512, stream);
     ck_assert_uint_eq(note(stream, first_call, &before), 0);
     ck_assert_uint_gt(before.sequence, 0);
-    ck_assert_ptr_null(pool->holds->noticed.name);
+    ck_assert_ptr_null(pool->holds.first->noticed.name);
     test_drop_capture(stream);
     OK(tarn_free(block));
 }
@@ -120,7 +120,7 @@ START_TEST(a_capture_that_was_ended_has_no_note)
     tarn_graph *graph = unit_graph(pool, stream, 4096, NULL);
     struct tn_broken before;
 
-    ck_assert_uint_eq(pool->hold_count, 1);
+    ck_assert_uint_eq(pool->holds.count, 1);
     ck_assert_uint_eq(note(stream, first_call, &before), 0);
     ck_assert_uint_eq(before.sequence, 0);
     OK(tarn_graph_destroy(graph));

@@ -52,6 +52,13 @@ START_TEST(bytes_are_charged_up_to_the_limit)
 }
 END_TEST
 
+START_TEST(giving_back_more_than_was_charged_is_a_broken_contract)
+{
+    OK(tn_budget_charge(&budget, TN_MIB));
+    tn_budget_discharge(&budget, TN_MIB + 1);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("budget");
@@ -61,6 +68,7 @@ int main(void)
     tcase_add_test(charges, without_a_limit_all_is_granted);
     tcase_add_test(charges, the_smaller_of_two_limits_counts);
     tcase_add_test(charges, bytes_are_charged_up_to_the_limit);
+    unit_add_contract_test(charges, giving_back_more_than_was_charged_is_a_broken_contract);
     suite_add_tcase(suite, charges);
     return test_main(suite);
 }

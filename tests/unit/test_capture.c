@@ -28,11 +28,11 @@ START_TEST(an_open_capture_has_its_route_hold_and_user_object)
 
     ck_assert_int_eq(capture->stage, TN_CAPTURE_OPEN);
     ck_assert_uint_eq(capture->magic, TN_CAPTURE_MAGIC);
-    ck_assert_uint_eq(pool->capture_count, 1);
-    ck_assert_uint_eq(pool->route_count, 1);
+    ck_assert_uint_eq(pool->claims.capture_count, 1);
+    ck_assert_uint_eq(pool->claims.route_count, 1);
     ck_assert_ptr_eq(device->routes.routes[0].pool, pool);
     ck_assert_uint_eq(device->routes.routes[0].capture_id, capture->capture_id);
-    hold = tn_hold_find(pool, capture->capture_id);
+    hold = tn_hold_find(&pool->holds, capture->capture_id);
     ck_assert_ptr_nonnull(hold);
     ck_assert(hold->owned);
     ck_assert_uint_eq(test_ledger().user_objects, before.user_objects + 1);
@@ -51,11 +51,11 @@ START_TEST(an_ended_capture_leaves_a_graph_and_its_hold)
     ck_assert_ptr_eq(atomic_load(&unit_segment(address)->owner), pool);
     graph = unit_end(capture);
     ck_assert_uint_eq(capture->magic, 0);
-    ck_assert_uint_eq(pool->capture_count, 0);
-    ck_assert_uint_eq(pool->route_count, 0);
-    ck_assert_uint_eq(pool->graph_count, 1);
-    ck_assert_uint_eq(pool->hold_count, 1);
-    ck_assert_uint_eq(pool->open_hold_count, 0);
+    ck_assert_uint_eq(pool->claims.capture_count, 0);
+    ck_assert_uint_eq(pool->claims.route_count, 0);
+    ck_assert_uint_eq(pool->claims.graph_count, 1);
+    ck_assert_uint_eq(pool->holds.count, 1);
+    ck_assert_uint_eq(pool->holds.open_count, 0);
     ck_assert_uint_eq(unit_chunk(address)->hold_count, 1);
     ck_assert_int_eq(unit_block(address)->state, TN_BLOCK_LIVE); /* the graph's output */
     OK(tarn_graph_destroy(graph));
@@ -78,7 +78,7 @@ START_TEST(a_capture_is_refused_where_it_cannot_be)
     STATUS(TARN_ERR_WRONG_STATE,
            tn_capture_begin(second, stream, TARN_CAPTURE_THREAD_LOCAL, &capture));
     unit_expect_sentence("already being captured");
-    ck_assert_uint_eq(second->route_count, 0);
+    ck_assert_uint_eq(second->claims.route_count, 0);
     ck_assert_ptr_null(capture);
     OK(tarn_graph_destroy(unit_end(running)));
     unit_expect_no_capture(pool, &before);
@@ -189,8 +189,8 @@ START_TEST(an_end_that_cannot_instantiate_may_be_repeated)
     STATUS(TARN_ERR_HOST_MEMORY, tn_capture_end(capture, &graph));
     ck_assert_int_eq(capture->stage, TN_CAPTURE_STOPPED);
     ck_assert_ptr_null(graph);
-    ck_assert_uint_eq(pool->route_count, 1); /* G1: not gone yet */
-    ck_assert_ptr_nonnull(tn_hold_find(pool, capture->capture_id));
+    ck_assert_uint_eq(pool->claims.route_count, 1); /* G1: not gone yet */
+    ck_assert_ptr_nonnull(tn_hold_find(&pool->holds, capture->capture_id));
     sim.plan_fault("cuGraphInstantiateWithFlags", 1, 0, TN_CUDA_ERROR_OUT_OF_MEMORY);
     STATUS(TARN_ERR_DEVICE_MEMORY, tn_capture_end(capture, &graph));
     OK(tn_capture_end(capture, &graph));
@@ -314,7 +314,7 @@ START_TEST(the_route_of_a_capture_is_not_ended_by_hand)
 
     STATUS(TARN_ERR_WRONG_STATE, tarn_end_allocate_to_pool(device, pool));
     unit_expect_sentence("capture");
-    ck_assert_uint_eq(pool->route_count, 1);
+    ck_assert_uint_eq(pool->claims.route_count, 1);
     OK(tarn_graph_destroy(unit_end(capture)));
     unit_expect_no_capture(pool, &before);
 }
@@ -325,7 +325,7 @@ START_TEST(a_capture_that_its_hold_does_not_know_is_a_broken_contract)
 {
     tarn_capture *capture = unit_begin(pool, stream);
 
-    tn_hold_find_owned(pool, capture->capture_id)->owner_gone = NULL;
+    tn_hold_find_owned(&pool->holds, capture->capture_id)->owner_gone = NULL;
     tn_capture_abort(capture);
 }
 END_TEST
@@ -338,9 +338,9 @@ START_TEST(a_pool_may_have_several_captures)
     void *in_second;
     tarn_graph *graph;
 
-    ck_assert_uint_eq(pool->capture_count, 2);
-    ck_assert_uint_eq(pool->open_hold_count, 2);
-    ck_assert_uint_eq(pool->route_count, 2);
+    ck_assert_uint_eq(pool->claims.capture_count, 2);
+    ck_assert_uint_eq(pool->holds.open_count, 2);
+    ck_assert_uint_eq(pool->claims.route_count, 2);
     OK(tarn_malloc(device, 4096, stream, &in_first));
     OK(tarn_malloc(device, 4096, other, &in_second));
     ck_assert_uint_eq(tn_block_order(unit_block(in_first)).capture_id, first->capture_id);
@@ -349,8 +349,8 @@ START_TEST(a_pool_may_have_several_captures)
     tn_capture_abort(first);
     ck_assert_int_eq(unit_block(in_first)->state, TN_BLOCK_DISCARDED);
     ck_assert_int_eq(unit_block(in_second)->state, TN_BLOCK_LIVE);
-    ck_assert_uint_eq(pool->capture_count, 1);
-    ck_assert_ptr_nonnull(tn_hold_find(pool, second->capture_id));
+    ck_assert_uint_eq(pool->claims.capture_count, 1);
+    ck_assert_ptr_nonnull(tn_hold_find(&pool->holds, second->capture_id));
     OK(tarn_free(in_first));
     OK(tarn_free(in_second));
     graph = unit_end(second);
@@ -415,8 +415,8 @@ START_TEST(a_capture_that_goes_while_it_is_being_ended_is_told)
     test_fill(other, unit_alloc(pool, 4096, other), 1, 16); /* not joined: the driver drops it */
     STATUS(TARN_ERR_CAPTURE_BROKEN, tarn_capture_end(capture, &graph));
     await_gone(capture);
-    ck_assert_uint_eq(pool->capture_count, 0);
-    ck_assert_uint_eq(pool->route_count, 0);
+    ck_assert_uint_eq(pool->claims.capture_count, 0);
+    ck_assert_uint_eq(pool->claims.route_count, 0);
     STATUS(TARN_ERR_CAPTURE_BROKEN, tarn_capture_end(capture, &graph));
     OK(tarn_capture_abort(capture));
     unit_expect_no_capture(pool, &before);
@@ -453,8 +453,8 @@ START_TEST(a_capture_whose_hold_goes_while_it_is_seized_is_given_back_as_gone)
     test_destroy_graph(capture->driver_graph);
     unit_reap_all(pool);
     ck_assert(!atomic_load(&capture->gone)); /* the claims are the call's */
-    ck_assert_uint_eq(pool->capture_count, 1);
-    ck_assert_uint_eq(pool->route_count, 1);
+    ck_assert_uint_eq(pool->claims.capture_count, 1);
+    ck_assert_uint_eq(pool->claims.route_count, 1);
     tn_capture_let_go(capture);
     ck_assert(atomic_load(&capture->gone));
     unit_expect_no_capture(pool, &before);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "heap/chunk_set.h"
 #include "base/host.h"
+#include "heap/chunk_set.h"
 #include "unit/unit.h"
 
 static struct tn_chunk chunk_of(uint32_t id)

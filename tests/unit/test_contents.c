@@ -79,7 +79,7 @@ START_TEST(a_take_without_host_memory_leaves_nothing)
         tn_checkpoint_destroy(checkpoint);
     ck_assert_uint_eq(atomic_load(&device->contents_bytes), 0);
     ck_assert_uint_eq(unit_stats(device->default_pool).live_count, 0);
-    ck_assert_uint_eq(pool->checkpoint_count, 0);
+    ck_assert_uint_eq(pool->claims.checkpoint_count, 0);
 }
 END_TEST
 
@@ -195,7 +195,7 @@ START_TEST(when_all_is_freed_while_memory_is_taken_there_are_no_contents)
     OK(tn_checkpoint_restore(checkpoint, stream, NULL));
     ck_assert_uint_eq(pool->counters.live_count, 0);
     tn_checkpoint_destroy(checkpoint);
-    ck_assert_uint_eq(pool->checkpoint_count, 0);
+    ck_assert_uint_eq(pool->claims.checkpoint_count, 0);
 }
 END_TEST
 
@@ -251,7 +251,7 @@ START_TEST(a_capture_that_begins_while_memory_is_taken_is_in_the_way)
     ck_assert_ptr_null(checkpoint);
     ck_assert_uint_eq(atomic_load(&device->contents_bytes), 0);
     ck_assert_uint_eq(unit_stats(device->default_pool).live_count, 0);
-    ck_assert_uint_eq(pool->checkpoint_count, 0);
+    ck_assert_uint_eq(pool->claims.checkpoint_count, 0);
     OK(tarn_capture_abort(begun));
 }
 END_TEST
@@ -273,22 +273,36 @@ START_TEST(another_stream_waits_for_the_copies_out)
 }
 END_TEST
 
+static tarn_status load_on(tarn_checkpoint *made, tn_cu_stream on, struct tn_use *use)
+{
+    tarn_status status;
+
+    tn_pool_lock(pool);
+    status = tn_contents_load(made, on, use->order, use);
+    tn_pool_unlock(pool);
+    return status;
+}
+
+static void load(tarn_checkpoint *checkpoint, tn_cu_stream on)
+{
+    struct tn_use *use;
+
+    OK(tn_use_make(&device->streams, on, unit_order(device, on), &use));
+    OK(load_on(checkpoint, on, use));
+    tn_contents_add_use(checkpoint, use);
+}
+
 START_TEST(a_load_on_another_stream_is_ordered_by_the_event)
 {
     uint64_t waits = sim.call_count("cuStreamWaitEvent");
     tarn_checkpoint *checkpoint;
-    struct tn_use *use;
 
     (void)unit_alloc(pool, 4096, stream);
     checkpoint = take();
-    OK(tn_use_make(device, stream, unit_order(device, stream), &use));
-    OK(tn_contents_load(checkpoint, stream, use->order, use));
+    load(checkpoint, stream);
     ck_assert_uint_eq(sim.call_count("cuStreamWaitEvent"), waits); /* its own stream */
-    tn_contents_add_use(checkpoint, use);
-    OK(tn_use_make(device, other, unit_order(device, other), &use));
-    OK(tn_contents_load(checkpoint, other, use->order, use));
+    load(checkpoint, other);
     ck_assert_uint_eq(sim.call_count("cuStreamWaitEvent"), waits + 1);
-    tn_contents_add_use(checkpoint, use);
     tn_checkpoint_destroy(checkpoint);
 }
 END_TEST
@@ -303,15 +317,15 @@ START_TEST(a_load_that_the_driver_refuses_changes_no_byte)
     test_fill(stream, address, 1, 1024);
     checkpoint = take();
     test_fill(stream, address, 2, 1024);
-    OK(tn_use_make(device, other, unit_order(device, other), &use));
+    OK(tn_use_make(&device->streams, other, unit_order(device, other), &use));
     for (size_t i = 0; i < 2; i++) {
         sim.plan_fault(calls[i], 1, 0, TN_CUDA_ERROR_UNKNOWN);
-        STATUS(TARN_ERR_DRIVER, tn_contents_load(checkpoint, other, use->order, use));
+        STATUS(TARN_ERR_DRIVER, load_on(checkpoint, other, use));
         unit_expect_sentence(calls[i]);
         test_synchronize(other);
         test_expect_words(stream, address, 2, 1024);
     }
-    tn_use_end(device, use);
+    tn_use_end(&device->streams, use);
 }
 END_TEST
 
@@ -347,17 +361,6 @@ START_TEST(a_refused_event_behind_a_load_is_made_up_for)
 }
 END_TEST
 
-static void load(tarn_checkpoint *checkpoint, tn_cu_stream on)
-{
-    struct tn_use *use;
-
-    OK(tn_use_make(device, on, unit_order(device, on), &use));
-    tn_pool_lock(pool);
-    OK(tn_contents_load(checkpoint, on, use->order, use));
-    tn_pool_unlock(pool);
-    tn_contents_add_use(checkpoint, use);
-}
-
 /* Another thread's load came between the wait and this one's. */
 START_TEST(a_load_behind_one_that_nothing_orders_is_refused)
 {
@@ -368,7 +371,7 @@ START_TEST(a_load_behind_one_that_nothing_orders_is_refused)
     test_fill(stream, address, 1, 1024);
     checkpoint = take();
     test_fill(stream, address, 2, 1024);
-    OK(tn_use_make(device, other, unit_order(device, other), &use));
+    OK(tn_use_make(&device->streams, other, unit_order(device, other), &use));
     sim.plan_fault("cuEventRecord", 1, 1, TN_CUDA_ERROR_UNKNOWN);
     load(checkpoint, stream);
     sim.clear_fault(NULL);
@@ -381,7 +384,7 @@ START_TEST(a_load_behind_one_that_nothing_orders_is_refused)
     tn_pool_unlock(pool);
     test_synchronize(other);
     test_expect_words(stream, address, 3, 1024); /* no byte has changed */
-    tn_use_end(device, use);
+    tn_use_end(&device->streams, use);
     OK(tn_contents_prepare(checkpoint, other));
     load(checkpoint, other);
     test_expect_words(other, address, 1, 1024);

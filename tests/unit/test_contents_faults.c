@@ -60,13 +60,13 @@ static void make_pool(void)
 
 static void expect_nothing_left(void)
 {
-    ck_assert_uint_eq(pool->checkpoint_count, 0);
+    ck_assert_uint_eq(pool->claims.checkpoint_count, 0);
     ck_assert_uint_eq(atomic_load(&device->contents_bytes), 0);
     ck_assert_uint_eq(unit_stats(device->default_pool).live_count, 0);
-    for (const struct tn_segment *segment = pool->segments; segment != NULL;
+    for (const struct tn_segment *segment = pool->segments.first; segment != NULL;
          segment = segment->next)
         ck_assert_uint_eq(segment->checkpoint_count, 0);
-    for (const struct tn_arena *arena = pool->arenas; arena != NULL; arena = arena->next)
+    for (const struct tn_arena *arena = pool->arenas.first; arena != NULL; arena = arena->next)
         ck_assert_uint_eq(arena->saved_count, 0);
 }
 

@@ -116,7 +116,7 @@ START_TEST(a_take_that_fails_behind_its_kernels_is_waited_for)
     STATUS(TARN_ERR_DRIVER, tn_checkpoint_take(pool, TARN_CONTENTS_DEVICE, stream, &failed));
     ck_assert_uint_eq(sim.clear_fault(NULL), 1);
     ck_assert_ptr_null(failed);
-    ck_assert_ptr_null(pool->saver);
+    ck_assert_ptr_null(pool->copies.saver);
     (void)unit_alloc(second, 4096, other);
     OK(tn_checkpoint_take(second, TARN_CONTENTS_DEVICE, other, &foreign));
     test_fill(stream, address, 2, 1024);

@@ -111,7 +111,7 @@ static void warm_up(void)
     for (int i = 0; i < 32; i++)
         OK(tarn_free(blocks[i]));
     tn_pool_lock(pool);
-    tn_counters_complete(pool);
+    tn_counters_complete(&pool->counters);
     for (int id = 0; id < TN_METRICS; id++)
         tn_metric_reset_peak(&pool->counters.metrics[id]);
     tn_pool_unlock(pool);
@@ -129,7 +129,7 @@ static uint64_t peak_of(int id, int kind)
 
 START_TEST(what_arenas_count_is_the_pools_when_it_is_locked)
 {
-    struct tn_arena *arena = pool->arenas;
+    struct tn_arena *arena = pool->arenas.first;
     struct tn_heap_counters *own = &arena->heaps[TN_HEAP_SMALL].counters;
     uint64_t before = allocated_of(TN_LIVE_REQUESTED, TN_HEAP_SMALL);
     void *first = unit_alloc(pool, 1000, stream);
@@ -171,7 +171,7 @@ START_TEST(peaks_of_active_blocks_are_above_what_waits)
     test_fill(other, pending, 1, 16);
     OK(tarn_free_on(pending, other));
     tn_pool_lock(pool);
-    tn_counters_complete(pool);
+    tn_counters_complete(&pool->counters);
     tn_metric_reset_peak(&pool->counters.metrics[TN_ACTIVE_BYTES]);
     tn_pool_unlock(pool);
     block = unit_alloc(pool, 4096, stream);

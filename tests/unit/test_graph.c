@@ -31,7 +31,7 @@ START_TEST(a_graph_replays_any_number_of_times)
     test_expect_words(stream, words, 15, 16);
     tn_graph_destroy(graph);
     ck_assert_uint_eq(graph->magic, 0);
-    ck_assert_uint_eq(pool->graph_count, 0);
+    ck_assert_uint_eq(pool->claims.graph_count, 0);
     unit_reap_all(pool);
     ck_assert_uint_eq(test_ledger().graphs, before.graphs);
     ck_assert_uint_eq(test_ledger().graph_execs, before.graph_execs);
@@ -67,11 +67,11 @@ START_TEST(a_users_graph_is_adopted_with_its_holds)
     test_add(stream, words, 5, 16);
     OK(tarn_free(block));
     driver_graph = test_end_capture(stream);
-    ck_assert_uint_eq(pool->open_hold_count, 1);
+    ck_assert_uint_eq(pool->holds.open_count, 1);
     OK(tn_graph_adopt(pool, driver_graph, &graph)); /* before the route's end */
-    ck_assert_uint_eq(pool->open_hold_count, 0);
+    ck_assert_uint_eq(pool->holds.open_count, 0);
     OK(tarn_end_allocate_to_pool(device, pool));
-    ck_assert_uint_eq(pool->graph_count, 1);
+    ck_assert_uint_eq(pool->claims.graph_count, 1);
     ck_assert_uint_eq(unit_chunk(block)->hold_count, 1);
     OK(tn_graph_replay(graph, stream));
     test_expect_words(stream, words, 5, 16);
@@ -94,7 +94,7 @@ START_TEST(a_graph_that_cannot_be_adopted_is_still_the_callers)
     sim.plan_fault("cuGraphInstantiateWithFlags", 1, 0, TN_CUDA_ERROR_OUT_OF_MEMORY);
     STATUS(TARN_ERR_DEVICE_MEMORY, tn_graph_adopt(pool, driver_graph, &graph));
     ck_assert_ptr_null(graph);
-    ck_assert_uint_eq(pool->graph_count, 0);
+    ck_assert_uint_eq(pool->claims.graph_count, 0);
     ck_assert_uint_eq(test_node_count(driver_graph), 1);
     OK(tn_graph_adopt(pool, driver_graph, &graph));
     tn_graph_destroy(graph);
@@ -122,7 +122,7 @@ START_TEST(a_refused_destruction_poisons)
     sim.plan_fault("cuGraphExecDestroy", 1, 0, TN_CUDA_ERROR_UNKNOWN);
     tn_graph_destroy(graph);
     STATUS(TARN_ERR_POISONED, tn_gpu_check(&device->gpu));
-    ck_assert_uint_eq(pool->graph_count, 0);
+    ck_assert_uint_eq(pool->claims.graph_count, 0);
 }
 END_TEST
 
@@ -181,6 +181,24 @@ START_TEST(an_executable_costs_what_the_device_has_less_behind_it)
 }
 END_TEST
 
+START_TEST(a_graph_enters_no_pool_that_another_thread_may_change)
+{
+    tarn_graph *graph = unit_graph(pool, stream, 4096, NULL);
+
+    atomic_store(&graph->magic, 0);
+    tn_graph_commit(graph, NULL);
+}
+END_TEST
+
+START_TEST(a_graph_is_not_destroyed_under_a_lock)
+{
+    tarn_graph *graph = unit_graph(pool, stream, 4096, NULL);
+
+    tn_lock_acquire(&pool->device->lock);
+    tn_graph_destroy(graph);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("graph");
@@ -200,6 +218,8 @@ int main(void)
     tcase_add_checked_fixture(refused, make_pool, NULL);
     tcase_add_test(refused, a_replay_that_cannot_be_is_refused);
     tcase_add_test(refused, a_refused_destruction_poisons);
+    unit_add_contract_test(refused, a_graph_enters_no_pool_that_another_thread_may_change);
+    unit_add_contract_test(refused, a_graph_is_not_destroyed_under_a_lock);
     suite_add_tcase(suite, refused);
     tcase_add_checked_fixture(list, make_pool, NULL);
     tcase_add_test(list, a_device_lists_its_graphs_until_they_are_destroyed);

@@ -123,7 +123,7 @@ START_TEST(a_growth_that_fails_maps_nothing)
             sim.plan_fault(calls[i], nth, 0, TN_CUDA_ERROR_OUT_OF_MEMORY);
             STATUS(TARN_ERR_DEVICE_MEMORY, tn_heap_grow(pool, heap, 62 * MIB, true));
             test_same_ledger(&before);
-            ck_assert_uint_eq(pool->segment_count, 0);
+            ck_assert_uint_eq(pool->segments.count, 0);
             ck_assert_uint_eq(pool->counters.mapped_bytes, 0);
             ck_assert_uint_eq(pool->counters.metrics[TN_CHUNK_BYTES].peak[TN_ALL_KINDS], 0);
             ck_assert_uint_eq(atomic_load(&device->mapped_bytes), 0);
@@ -427,12 +427,12 @@ START_TEST(a_segment_without_chunks_is_given_back)
     OK(tarn_free(blocks[2])); /* the second segment */
     OK(tarn_pool_trim(pool, NULL));
     ck_assert_uint_eq(unit_stats(pool).segment_count, 2);
-    ck_assert_uint_eq(pool->segments->index, 0);
-    ck_assert_uint_eq(pool->segments->next->index, 2);
-    ck_assert_ptr_eq(pool->segments->next, pool->last_segment);
+    ck_assert_uint_eq(pool->segments.first->index, 0);
+    ck_assert_uint_eq(pool->segments.first->next->index, 2);
+    ck_assert_ptr_eq(pool->segments.first->next, pool->segments.last);
     OK(tarn_pool_validate(pool));
     (void)unit_alloc(pool, 32 * MIB, stream);
-    ck_assert_uint_eq(pool->last_segment->index, 3); /* an index is not used again */
+    ck_assert_uint_eq(pool->segments.last->index, 3); /* an index is not used again */
     for (int i = 0; i < 7; i++) {
         if (i != 1 && i != 2)
             OK(tarn_free(blocks[i]));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "graphs/graph.h"
 #include "graphs/guard.h"
+#include "pools/watches.h"
 #include "unit/unit.h"
 
 enum { BYTES = 8192 };
@@ -67,7 +68,7 @@ static void make_graph(void)
 static void end_graph(void)
 {
     OK(tarn_graph_destroy(graph));
-    ck_assert_uint_eq(weights->kept_count, 0);
+    ck_assert_uint_eq(weights->watches.kept_count, 0);
     OK(tarn_pool_validate(weights));
 }
 
@@ -171,7 +172,7 @@ START_TEST(a_block_freed_behind_the_look_is_missed)
     ck_assert(between == NULL);
     ck_assert_ptr_null(guard->dead);
     ck_assert_uint_eq(guard->watch.gone, 1);
-    ck_assert_uint_eq(weights->kept_count, 0);
+    ck_assert_uint_eq(weights->watches.kept_count, 0);
     tn_guard_begin(graph, guard);
     expect_stale("node 0, copy, source");
 }
@@ -196,7 +197,7 @@ START_TEST(another_block_behind_the_look_is_not_kept_in_its_place)
     tn_guard_begin(graph, guard);
     expect_stale("node 0, copy, source");
     OK(tarn_free(input));
-    ck_assert_uint_eq(weights->kept_count, 0);
+    ck_assert_uint_eq(weights->watches.kept_count, 0);
 }
 END_TEST
 
@@ -263,7 +264,7 @@ START_TEST(a_keeper_takes_over_from_one_that_was_told)
         tn_guard_begin(graph, keeper);
     }
     expect_fresh();
-    ck_assert_uint_eq(weights->kept_count, 1);
+    ck_assert_uint_eq(weights->watches.kept_count, 1);
     OK(tarn_pool_validate(weights));
 }
 END_TEST
@@ -275,9 +276,9 @@ START_TEST(a_refuser_takes_over_from_a_keeper)
     tn_guard_begin(graph, make(TARN_GUARD_KEEP));
     refuser = make(TARN_GUARD_REFUSE);
     OK(tarn_free(input));
-    ck_assert_uint_eq(weights->kept_count, 1);
+    ck_assert_uint_eq(weights->watches.kept_count, 1);
     tn_guard_begin(graph, refuser);
-    ck_assert_uint_eq(weights->kept_count, 0);
+    ck_assert_uint_eq(weights->watches.kept_count, 0);
     expect_stale("node 0, copy, source");
     tn_guard_begin(graph, NULL);
     expect_fresh();
@@ -294,7 +295,7 @@ START_TEST(a_guard_that_never_begins_leaves_the_other_alone)
     OK(tarn_free(input));
     ck_assert_uint_eq(graph->magic, TN_GRAPH_STALE); /* as that one was told */
     tn_guard_give_up(graph, never);
-    ck_assert_uint_eq(weights->kept_count, 1);
+    ck_assert_uint_eq(weights->watches.kept_count, 1);
     expect_fresh();
     tn_guard_give_up(graph, NULL);
     expect_fresh();
@@ -392,7 +393,7 @@ START_TEST(without_host_memory_no_guard_is_made)
     ck_assert_uint_gt(failures, 8);
     tn_guard_drop(guard);
     OK(tarn_free(input));
-    ck_assert_uint_eq(weights->kept_count, 0);
+    ck_assert_uint_eq(weights->watches.kept_count, 0);
 }
 END_TEST
 

@@ -4,6 +4,7 @@
 #include "heap/sequence.h"
 #include "pools/allocate.h"
 #include "pools/arenas.h"
+#include "pools/captures.h"
 #include "unit/unit.h"
 
 static tarn_device *device;
@@ -57,20 +58,20 @@ START_TEST(an_open_hold_is_found_by_its_capture)
     struct tn_hold *hold;
 
     tn_pool_lock(pool);
-    ck_assert_ptr_null(tn_hold_find(pool, 4));
+    ck_assert_ptr_null(tn_hold_find(&pool->holds, 4));
     hold = open_hold(captured, true);
-    ck_assert_ptr_eq(tn_hold_find(pool, 4), hold);
-    ck_assert_ptr_null(tn_hold_find(pool, 5));
-    ck_assert_uint_eq(pool->hold_count, 1);
-    ck_assert_uint_eq(pool->open_hold_count, 1);
+    ck_assert_ptr_eq(tn_hold_find(&pool->holds, 4), hold);
+    ck_assert_ptr_null(tn_hold_find(&pool->holds, 5));
+    ck_assert_uint_eq(pool->holds.count, 1);
+    ck_assert_uint_eq(pool->holds.open_count, 1);
     ck_assert_uint_eq(hold->origin_id, 17);
     tn_hold_close(hold);
-    ck_assert_ptr_null(tn_hold_find(pool, 4));
-    ck_assert_uint_eq(pool->hold_count, 1);
-    ck_assert_uint_eq(pool->open_hold_count, 0);
+    ck_assert_ptr_null(tn_hold_find(&pool->holds, 4));
+    ck_assert_uint_eq(pool->holds.count, 1);
+    ck_assert_uint_eq(pool->holds.open_count, 0);
     tn_hold_drop(hold);
-    ck_assert_uint_eq(pool->hold_count, 0);
-    ck_assert_ptr_null(pool->holds);
+    ck_assert_uint_eq(pool->holds.count, 0);
+    ck_assert_ptr_null(pool->holds.first);
     tn_pool_unlock(pool);
 }
 END_TEST
@@ -82,18 +83,18 @@ START_TEST(a_graph_finds_its_open_hold_before_closed_ones)
     struct tn_hold *closed;
 
     tn_pool_lock(pool);
-    ck_assert_ptr_null(tn_hold_find_graph(pool, graph));
+    ck_assert_ptr_null(tn_hold_find_graph(&pool->holds, graph));
     open = open_hold(captured, true);
-    ck_assert_ptr_null(tn_hold_find_graph(pool, graph));
+    ck_assert_ptr_null(tn_hold_find_graph(&pool->holds, graph));
     open->graph = graph;
     closed = open_hold((struct tn_order){17, 5}, true);
     closed->graph = graph;
     tn_hold_close(closed);
-    ck_assert_ptr_eq(tn_hold_find_graph(pool, graph), open);
+    ck_assert_ptr_eq(tn_hold_find_graph(&pool->holds, graph), open);
     tn_hold_drop(open);
-    ck_assert_ptr_eq(tn_hold_find_graph(pool, graph), closed);
+    ck_assert_ptr_eq(tn_hold_find_graph(&pool->holds, graph), closed);
     tn_hold_drop(closed);
-    ck_assert_ptr_null(tn_hold_find_graph(pool, graph));
+    ck_assert_ptr_null(tn_hold_find_graph(&pool->holds, graph));
     tn_pool_unlock(pool);
 }
 END_TEST
@@ -105,18 +106,18 @@ START_TEST(what_is_left_to_two_is_the_lasts_to_take)
     struct tn_hold *second;
 
     tn_pool_lock(pool);
-    ck_assert_uint_eq(tn_hold_take_left(pool, 4).capture_id, 0); /* there is no such */
+    ck_assert_uint_eq(tn_hold_take_left(&pool->holds, 4).capture_id, 0); /* there is no such */
     first = open_hold(captured, true);
     second = open_hold((struct tn_order){17, 5}, true);
-    ck_assert_uint_eq(tn_hold_take_left(pool, 4).capture_id, 0);
+    ck_assert_uint_eq(tn_hold_take_left(&pool->holds, 4).capture_id, 0);
     first->left = left;
     second->left = left;
-    ck_assert_uint_eq(tn_hold_take_left(pool, 4).capture_id, 0);
-    ck_assert_uint_eq(tn_hold_take_left(pool, 5).capture_id, 9);
-    ck_assert_uint_eq(tn_hold_take_left(pool, 5).capture_id, 0);
+    ck_assert_uint_eq(tn_hold_take_left(&pool->holds, 4).capture_id, 0);
+    ck_assert_uint_eq(tn_hold_take_left(&pool->holds, 5).capture_id, 9);
+    ck_assert_uint_eq(tn_hold_take_left(&pool->holds, 5).capture_id, 0);
     first->left = left;
     atomic_store(&first->claim, TN_CLAIM_GONE); /* its stream may be gone as well */
-    ck_assert_uint_eq(tn_hold_take_left(pool, 4).capture_id, 0);
+    ck_assert_uint_eq(tn_hold_take_left(&pool->holds, 4).capture_id, 0);
     tn_hold_drop(first);
     tn_hold_drop(second);
     tn_pool_unlock(pool);
@@ -132,7 +133,7 @@ START_TEST(no_hold_without_host_memory)
         (void)tn_host_plan_fault(1, false);
         STATUS(TARN_ERR_HOST_MEMORY, tn_hold_open(pool, captured, true, &hold));
         ck_assert_ptr_null(hold);
-        ck_assert_uint_eq(pool->hold_count, 0);
+        ck_assert_uint_eq(pool->holds.count, 0);
         tn_hold_drop(open_hold(captured, true));
     }
     tn_pool_unlock(pool);
@@ -155,7 +156,7 @@ START_TEST(no_hold_without_cold_records_for_all_blocks)
     STATUS(TARN_ERR_HOST_MEMORY, tn_hold_open(pool, captured, true, &hold));
     ck_assert_uint_eq(tn_host_plan_fault(0, false), 1);
     ck_assert_ptr_null(hold);
-    ck_assert_uint_eq(pool->hold_count, 0);
+    ck_assert_uint_eq(pool->holds.count, 0);
     tn_hold_drop(open_hold(captured, true));
     ck_assert(tn_block_has_cold(unit_block(address)));
     tn_pool_unlock(pool);
@@ -216,7 +217,7 @@ START_TEST(an_open_hold_has_room_for_every_chunk_that_comes)
     tn_hold_add(hold, unit_block(over_all));
     ck_assert_uint_eq(tn_host_plan_fault(0, false), 0);
     for (size_t id = 0; id < 600; id++)
-        ck_assert_uint_eq(pool->chunks[id]->hold_count, 1);
+        ck_assert_uint_eq(pool->chunks.by_id[id]->hold_count, 1);
     OK(tn_pool_check(pool));
     tn_hold_drop(hold);
     OK(tn_pool_check(pool));
@@ -242,8 +243,8 @@ START_TEST(a_hold_says_which_chunks_it_has)
     ck_assert(!tn_chunk_set_has_id(&hold->chunks, unit_chunk(beside)->id));
     ck_assert_uint_eq(hold->chunks.word_count, 8);
     ck_assert(!tn_chunk_set_has_id(&hold->chunks, 8 * 64));
-    ck_assert_uint_eq(tn_holds_bytes_in(pool, 0, hold->chunks.words[0]), 6 * MIB);
-    ck_assert_uint_eq(tn_holds_bytes_in(pool, 0, (uint64_t)1 << high->id), 2 * MIB);
+    ck_assert_uint_eq(tn_holds_bytes_in(&pool->holds, 0, hold->chunks.words[0]), 6 * MIB);
+    ck_assert_uint_eq(tn_holds_bytes_in(&pool->holds, 0, (uint64_t)1 << high->id), 2 * MIB);
     tn_hold_drop(hold);
     tn_pool_unlock(pool);
 }
@@ -260,11 +261,11 @@ START_TEST(room_in_holds_is_for_open_ones)
     tn_hold_close(closed);
     open = open_hold((struct tn_order){17, 5}, true);
     before = closed->chunks.word_count;
-    ck_assert(tn_holds_reserve(pool, 10000));
+    ck_assert(tn_holds_reserve(&pool->holds, 10000));
     ck_assert_uint_ge(open->chunks.word_count * 64, 10000);
     ck_assert_uint_eq(closed->chunks.word_count, before);
     (void)tn_host_plan_fault(1, false);
-    ck_assert(!tn_holds_reserve(pool, 1000000));
+    ck_assert(!tn_holds_reserve(&pool->holds, 1000000));
     tn_hold_drop(open);
     tn_hold_drop(closed);
     tn_pool_unlock(pool);
@@ -281,11 +282,11 @@ START_TEST(closing_ends_the_arenas_of_the_capture)
     hold = open_hold(captured, true);
     tn_pool_unlock(pool);
     OK(tn_pool_allocate(pool, &request, &address));
-    ck_assert_uint_eq(pool->arena_count, 1);
+    ck_assert_uint_eq(pool->arenas.count, 1);
     ck_assert_uint_eq(unit_chunk(address)->hold_count, 1);
     tn_pool_lock(pool);
     tn_hold_close(hold);
-    ck_assert_uint_eq(pool->arena_count, 0);
+    ck_assert_uint_eq(pool->arenas.count, 0);
     ck_assert_ptr_eq(unit_chunk(address)->heap->arena, &pool->idle);
     ck_assert_uint_eq(unit_chunk(address)->hold_count, 1); /* it stays as it is */
     OK(tn_pool_check(pool));
@@ -341,22 +342,22 @@ START_TEST(only_unowned_holds_whose_captures_are_over_are_closed_for_others)
     streams[0] = capture_into(first);
     streams[1] = capture_into(second);
     for (int i = 0; i < 2; i++) { /* asked, a capture comes to no harm */
-        ck_assert(!tn_holds_close_over(pool));
-        ck_assert(!tn_holds_close_routed(pool, 3));
+        ck_assert(!tn_holds_close_over(pool, 0));
+        ck_assert(!tn_holds_close_over(pool, 3));
         ck_assert(owned->open && first->open && second->open);
         ck_assert_int_eq(test_capture_status(streams[i]), TN_CU_CAPTURE_STATUS_ACTIVE);
     }
     test_destroy_graph(test_end_capture(streams[0]));
     before = tn_next_sequence();
-    ck_assert(tn_holds_close_over(pool));
+    ck_assert(tn_holds_close_over(pool, 0));
     ck_assert(owned->open && !first->open && second->open);
     ck_assert_uint_eq(first->end_mark, before + 1);
     test_drop_capture(streams[1]);
-    ck_assert(!tn_holds_close_routed(pool, 4));
+    ck_assert(!tn_holds_close_over(pool, 4));
     ck_assert(second->open); /* another route led here */
-    ck_assert(tn_holds_close_routed(pool, 3));
+    ck_assert(tn_holds_close_over(pool, 3));
     ck_assert(owned->open && !second->open);
-    ck_assert_uint_eq(pool->open_hold_count, 1);
+    ck_assert_uint_eq(pool->holds.open_count, 1);
     ck_assert_uint_eq(test_ledger().events, events);
     tn_pool_unlock(pool);
 }
@@ -415,15 +416,15 @@ START_TEST(gone_holds_are_dropped_by_the_next_reap)
     test_elsewhere(say_gone, holds[0]); /* the lock is held: it takes none */
     tn_hold_gone(holds[2]);
     tn_pool_unlock(pool);
-    ck_assert_uint_eq(pool->hold_count, 3);
+    ck_assert_uint_eq(pool->holds.count, 3);
     tn_device_reap(device);
-    ck_assert_uint_eq(pool->hold_count, 1);
-    ck_assert_ptr_eq(pool->holds, holds[1]);
+    ck_assert_uint_eq(pool->holds.count, 1);
+    ck_assert_ptr_eq(pool->holds.first, holds[1]);
     ck_assert_uint_eq(unit_chunk(address)->hold_count, 1);
     OK(tarn_pool_validate(pool));
     tn_hold_gone(holds[1]);
     tn_device_reap(device);
-    ck_assert_uint_eq(pool->hold_count, 0);
+    ck_assert_uint_eq(pool->holds.count, 0);
     ck_assert_uint_eq(unit_chunk(address)->hold_count, 0);
 }
 END_TEST
@@ -461,7 +462,7 @@ START_TEST(claimants_that_go_at_once_on_two_threads_are_all_heard)
     ck_assert_int_eq(pthread_join(thread, NULL), 0);
     (void)pthread_barrier_destroy(&all_there);
     tn_device_reap(device);
-    ck_assert_uint_eq(pool->hold_count, 0);
+    ck_assert_uint_eq(pool->holds.count, 0);
 }
 END_TEST
 
@@ -478,15 +479,15 @@ START_TEST(orphaned_holds_are_dropped_and_never_listened_to_again)
     tn_hold_add(gone, unit_block(address));
     tn_hold_gone(gone);
     tn_holds_orphan(pool);
-    ck_assert_uint_eq(pool->hold_count, 1); /* what is gone is reaped, as ever */
-    ck_assert_ptr_eq(pool->holds, gone);
+    ck_assert_uint_eq(pool->holds.count, 1); /* what is gone is reaped, as ever */
+    ck_assert_ptr_eq(pool->holds.first, gone);
     ck_assert_uint_eq(unit_chunk(address)->hold_count, 1);
-    ck_assert_uint_eq(pool->open_hold_count, 1);
+    ck_assert_uint_eq(pool->holds.open_count, 1);
     OK(tn_pool_check(pool));
     tn_pool_unlock(pool);
     tn_hold_gone(held); /* a claimant that comes too late */
     tn_device_reap(device);
-    ck_assert_uint_eq(pool->hold_count, 0);
+    ck_assert_uint_eq(pool->holds.count, 0);
     ck_assert_uint_eq(unit_chunk(address)->hold_count, 0);
     OK(tarn_pool_validate(pool));
 }
@@ -503,7 +504,7 @@ START_TEST(a_claimant_that_goes_while_its_hold_leaves_is_heard)
     goes_meanwhile = hold;
     tn_holds_orphan(pool);
     ck_assert_ptr_null(goes_meanwhile);
-    ck_assert_uint_eq(pool->hold_count, 0);
+    ck_assert_uint_eq(pool->holds.count, 0);
     ck_assert_uint_eq(unit_chunk(address)->hold_count, 0);
     ck_assert_ptr_null(atomic_load(&device->gone_holds)); /* not to be dropped once more */
     ck_assert_ptr_eq(open_hold(captured, true), hold);    /* its record is spent */
@@ -525,14 +526,15 @@ START_TEST(a_passing_hold_ends_when_it_is_closed)
     OK(tn_hold_open(shared, captured, false, &hold));
     ck_assert(hold->passing);
     ck_assert_uint_eq(atomic_load(&device->user_hold_count), 1);
-    OK(tn_use_note(shared, unit_block(used), stream, captured));
-    OK(tn_use_note(shared, unit_block(used), stream, (struct tn_order){18, 9})); /* elsewhere too */
-    ck_assert(!tn_holds_add_freed(shared, unit_block(mine)));
-    ck_assert(tn_holds_add_freed(shared, unit_block(used)));
+    OK(tn_use_note(&shared->device->streams, unit_block(used), stream, captured));
+    OK(tn_use_note(&shared->device->streams, unit_block(used), stream,
+                   (struct tn_order){18, 9})); /* elsewhere too */
+    ck_assert(!tn_holds_add_freed(&shared->holds, unit_block(mine)));
+    ck_assert(tn_holds_add_freed(&shared->holds, unit_block(used)));
     ck_assert_uint_eq(unit_chunk(mine)->hold_count, 0);
     ck_assert_uint_eq(unit_chunk(used)->hold_count, 1);
     tn_hold_close(hold);
-    ck_assert_uint_eq(shared->hold_count, 0);
+    ck_assert_uint_eq(shared->holds.count, 0);
     ck_assert_uint_eq(unit_chunk(used)->hold_count, 0);
     ck_assert_uint_eq(atomic_load(&device->user_hold_count), 0);
     OK(tn_hold_open(shared, (struct tn_order){18, 5}, false, &next));
@@ -544,10 +546,10 @@ START_TEST(a_passing_hold_ends_when_it_is_closed)
     ck_assert_ptr_eq(next, hold);
     tn_hold_gone(next);
     tn_hold_close(next); /* the other way round: the next reap takes it */
-    ck_assert_uint_eq(shared->hold_count, 1);
+    ck_assert_uint_eq(shared->holds.count, 1);
     tn_pool_unlock(shared);
     tn_device_reap(device);
-    ck_assert_uint_eq(shared->hold_count, 0);
+    ck_assert_uint_eq(shared->holds.count, 0);
     OK(tarn_free(mine));
     OK(tarn_free(used));
     OK(tarn_pool_validate(shared));
@@ -562,12 +564,10 @@ START_TEST(the_owner_of_a_hold_that_goes_is_told)
     tn_pool_lock(pool);
     hold = open_hold(captured, true);
     ck_assert_uint_eq(tn_hold_tell_owner(hold), 0);
-    pool->capture_count = 1;
     hold->owner_gone = &gone;
-    ck_assert_ptr_eq(tn_hold_find_owned(pool, captured.capture_id), hold);
+    ck_assert_ptr_eq(tn_hold_find_owned(&pool->holds, captured.capture_id), hold);
     ck_assert_uint_eq(tn_hold_tell_owner(hold), captured.capture_id);
     ck_assert(atomic_load(&gone));
-    ck_assert_uint_eq(pool->capture_count, 0);
     ck_assert_uint_eq(tn_hold_tell_owner(hold), 0); /* once */
     tn_pool_unlock(pool);
 }
@@ -582,8 +582,8 @@ START_TEST(an_open_hold_that_goes_is_closed_first)
     tn_pool_unlock(pool);
     tn_hold_gone(hold);
     tn_device_reap(device);
-    ck_assert_uint_eq(pool->open_hold_count, 0);
-    ck_assert_uint_eq(pool->hold_count, 0);
+    ck_assert_uint_eq(pool->holds.open_count, 0);
+    ck_assert_uint_eq(pool->holds.count, 0);
 }
 END_TEST
 

@@ -37,6 +37,23 @@ START_TEST(a_rank_is_held_from_acquire_to_release)
 }
 END_TEST
 
+START_TEST(of_two_locks_of_a_rank_the_one_is_known_that_is_held)
+{
+    struct tn_lock other;
+
+    if (!TARN_DEBUG_CHECKS)
+        return; /* nothing is recorded */
+    tn_lock_init(&other, TN_RANK_POOL);
+    ck_assert(!tn_lock_is_held(&other));
+    tn_lock_acquire(&other);
+    ck_assert(tn_lock_is_held(&other));
+    ck_assert(!tn_lock_is_held(&locks[TN_RANK_POOL]));
+    tn_lock_release(&other);
+    ck_assert(!tn_lock_is_held(&other));
+    tn_lock_fini(&other);
+}
+END_TEST
+
 START_TEST(a_statically_initialised_lock_has_its_rank)
 {
     struct tn_lock lock = TN_LOCK_INIT(TN_RANK_REGION);
@@ -197,6 +214,7 @@ int main(void)
     tcase_add_checked_fixture(order, make_locks, NULL);
     tcase_add_test(order, locks_may_be_taken_in_rising_rank_and_released_in_any_order);
     tcase_add_test(order, a_rank_is_held_from_acquire_to_release);
+    tcase_add_test(order, of_two_locks_of_a_rank_the_one_is_known_that_is_held);
     tcase_add_test(order, a_statically_initialised_lock_has_its_rank);
     tcase_add_test(order, a_spin_lock_has_the_rank_that_it_is_taken_with);
     tcase_add_test(order, what_is_held_is_known_for_each_thread);

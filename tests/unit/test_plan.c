@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/plan.h"
+#include "claims/watch.h"
 #include "driver/idle.h"
 #include "heap/sequence.h"
 #include "pools/arenas.h"
 #include "pools/handover.h"
-#include "pools/watch.h"
+#include "pools/watches.h"
 #include "unit/unit.h"
 
 static tarn_device *device;
@@ -316,6 +317,16 @@ START_TEST(a_chunk_that_several_come_back_to_is_proven_for_all)
 }
 END_TEST
 
+static struct tn_heap *home_of(const struct tn_saved_block *saved)
+{
+    struct tn_heap *home;
+
+    tn_pool_lock(pool);
+    home = tn_plan_home(&plan, saved);
+    tn_pool_unlock(pool);
+    return home;
+}
+
 START_TEST(a_block_whose_stream_has_no_arena_comes_back_to_idle_memory)
 {
     void *mine = unit_alloc(pool, 4096, stream);
@@ -332,17 +343,17 @@ START_TEST(a_block_whose_stream_has_no_arena_comes_back_to_idle_memory)
     ck_assert_uint_eq(plan.checkpoint->run_count, 2);
     for (size_t i = 0; i < 2; i++)
         ck_assert_ptr_eq(
-            tn_plan_home(&plan, &saved[i]),
+            home_of(&saved[i]),
             &tn_arena_find(pool, plan.checkpoint->runs[i].order)->heaps[TN_HEAP_SMALL]);
     ck_assert(!plan.needs_cold);
     order = &plan.checkpoint->runs[1].order;
     order->stream_id += 1000; /* of a stream that is not known */
-    ck_assert_ptr_eq(tn_plan_home(&plan, &saved[1]), &pool->idle.heaps[TN_HEAP_SMALL]);
+    ck_assert_ptr_eq(home_of(&saved[1]), &pool->idle.heaps[TN_HEAP_SMALL]);
     OK(make());
     ck_assert(plan.needs_cold); /* its order will not be that of idle memory */
     ck_assert_ptr_null(tn_arena_find(pool, *order));
     order->capture_id = 7;
-    ck_assert_ptr_eq(tn_plan_home(&plan, &saved[1]), &pool->idle.heaps[TN_HEAP_SMALL]);
+    ck_assert_ptr_eq(home_of(&saved[1]), &pool->idle.heaps[TN_HEAP_SMALL]);
     tn_plan_fini(&plan);
 }
 END_TEST

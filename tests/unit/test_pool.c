@@ -252,7 +252,7 @@ START_TEST(a_capture_that_is_not_known_gets_nothing)
     void *address = NULL;
 
     STATUS(TARN_ERR_CAPTURE_BROKEN, tn_pool_allocate(pool, &request, &address));
-    ck_assert_uint_eq(pool->arena_count, 0);
+    ck_assert_uint_eq(pool->arenas.count, 0);
     ck_assert_ptr_null(address);
 }
 END_TEST
@@ -380,6 +380,28 @@ START_TEST(a_segment_is_found_at_every_byte)
 }
 END_TEST
 
+START_TEST(a_live_block_is_found_around_every_byte_of_it)
+{
+    char *address = allocate(4096, 512);
+    char *behind = allocate(4096, 512);
+    struct tn_block *block = NULL;
+    tarn_pool *found = NULL;
+
+    for (int i = 0; i < 2; i++) {
+        OK(tn_pool_lock_around((uintptr_t)address + (i == 0 ? 0 : 4095), &found, &block));
+        tn_pool_unlock(found);
+        ck_assert_ptr_eq(found, pool);
+        ck_assert_ptr_eq(block, unit_block(address));
+    }
+    OK(tarn_free(address));
+    STATUS(TARN_ERR_DOUBLE_FREE, tn_pool_lock_around((uintptr_t)address + 1, &found, &block));
+    unit_expect_sentence("no live block");
+    STATUS(TARN_ERR_NOT_OURS, tn_pool_lock_around((uintptr_t)&found, &found, &block));
+    ck_assert(tn_lock_none_held());
+    OK(tarn_free(behind));
+}
+END_TEST
+
 START_TEST(a_segment_that_is_just_being_taken_apart_is_nobodys)
 {
     char *address = allocate(4096, 512);
@@ -420,7 +442,7 @@ START_TEST(a_pool_that_ends_before_it_is_locked_has_its_lock_still)
     ck_assert(tn_lock_none_held());
     /* As one who has found the old pool, and comes now. */
     ck_assert_int_eq(pthread_mutex_trylock(&was->lock.mutex), 0);
-    ck_assert_ptr_null(was->arenas);
+    ck_assert_ptr_null(was->arenas.first);
     ck_assert_int_eq(pthread_mutex_unlock(&was->lock.mutex), 0);
     ck_assert_ptr_eq(unit_pool(device), was);
     OK(tarn_pool_validate(was));
@@ -563,6 +585,7 @@ int main(void)
     tcase_add_test(find, an_address_of_nobody_is_not_ours);
     tcase_add_test(find, a_block_is_found_at_its_address_alone);
     tcase_add_test(find, a_segment_is_found_at_every_byte);
+    tcase_add_test(find, a_live_block_is_found_around_every_byte_of_it);
     tcase_add_test(find, a_segment_that_is_just_being_taken_apart_is_nobodys);
     tcase_add_test(find, a_pool_that_ends_before_it_is_locked_has_its_lock_still);
     suite_add_tcase(suite, find);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What keeps a pool, and how it ends. */
 #include "pools/end.h"
+
+#include "pools/await.h"
 #include "unit/unit.h"
 
 static tarn_device *device;
@@ -40,7 +42,8 @@ START_TEST(each_claim_keeps_the_pool)
     unit_expect_sentence("1 graph");
     ck_assert(!tn_pool_is_only_held(pool));
     OK(tarn_graph_destroy(graph));
-    OK(tn_pool_destroy(pool)); /* waits for the driver to drop the graph's hold */
+    tn_await_holds(device, pool, TN_AWAIT_LAST); /* for the driver to drop the graph's hold */
+    OK(tn_pool_destroy(pool));
     ck_assert_uint_eq(pool->magic, 0);
     ck_assert_ptr_eq(device->pools, device->default_pool);
 }

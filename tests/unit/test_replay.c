@@ -4,6 +4,8 @@
 #include "base/barrier.h"
 #include "driver/idle.h"
 #include "graphs/replay.h"
+#include "pools/captures.h"
+#include "pools/series.h"
 #include "support/world.h"
 #include "unit/unit.h"
 
@@ -240,7 +242,7 @@ START_TEST(a_graph_that_stays_alone_is_refused_until_launches_of_the_others_have
     sim.resume_work();
     test_synchronize(stream);
     test_await_destructors(1);
-    ck_assert_uint_eq(pool->hold_count, 2); /* what the other's end leaves is not seen to yet */
+    ck_assert_uint_eq(pool->holds.count, 2); /* what the other's end leaves is not seen to yet */
     OK(tn_graph_replay(one, other));
     ck_assert(!atomic_load(&pool->replays->ordered));
     ck_assert_uint_eq(waits(), 0);
@@ -348,7 +350,7 @@ START_TEST(a_destroyed_graph_that_runs_still_orders_the_next)
     OK(tn_graph_replay(one, stream));
     OK(tarn_graph_destroy(one));
     tn_device_reap(device);
-    ck_assert_uint_eq(pool->hold_count, 1); /* its launch is still to run */
+    ck_assert_uint_eq(pool->holds.count, 1); /* its launch is still to run */
     one = adding(10);
     ck_assert(atomic_load(&pool->replays->ordered));
     sim.resume_work();
@@ -361,11 +363,11 @@ END_TEST
 /* Until so many holds are left. */
 static void reap_to(uint64_t holds)
 {
-    for (int i = 0; i < 10000 && pool->hold_count > holds; i++) {
+    for (int i = 0; i < 10000 && pool->holds.count > holds; i++) {
         tn_device_reap(device);
         (void)nanosleep(&(struct timespec){0, 100000}, NULL);
     }
-    ck_assert_uint_eq(pool->hold_count, holds);
+    ck_assert_uint_eq(pool->holds.count, holds);
 }
 
 /* A section of the user's own that has nothing of the pool, adopted by it. */
@@ -394,7 +396,7 @@ START_TEST(a_graph_without_memory_says_nothing_of_a_launch_that_runs)
     OK(tarn_graph_destroy(one)); /* its launch is still to run */
     reap_to(1);
     (void)adopt_guest();
-    ck_assert_uint_eq(pool->graph_count, 1);
+    ck_assert_uint_eq(pool->claims.graph_count, 1);
     ck_assert(atomic_load(&pool->replays->ordered));
     ck_assert_uint_eq(atomic_load(&pool->replays->series), series);
     two = adding(10);
@@ -431,14 +433,14 @@ START_TEST(a_graph_that_is_gone_leaves_its_handle_to_no_hold)
     tn_cu_graph gone;
     tarn_capture *section;
 
-    ck_assert_ptr_eq(pool->holds->graph, one->driver_graph);
+    ck_assert_ptr_eq(pool->holds.first->graph, one->driver_graph);
     sim.hold_work();
     OK(tn_graph_replay(one, stream));
     section = unit_adding(pool, other, words, 10);
     OK(tarn_graph_update(one, section));
-    ck_assert_uint_eq(pool->hold_count, 2);
-    ck_assert_ptr_eq(pool->holds->graph, one->driver_graph);
-    ck_assert_ptr_null(pool->holds->next->graph); /* of the section before */
+    ck_assert_uint_eq(pool->holds.count, 2);
+    ck_assert_ptr_eq(pool->holds.first->graph, one->driver_graph);
+    ck_assert_ptr_null(pool->holds.first->next->graph); /* of the section before */
     sim.resume_work();
     OK(tn_graph_replay(one, stream));
     test_synchronize(stream);
@@ -446,11 +448,11 @@ START_TEST(a_graph_that_is_gone_leaves_its_handle_to_no_hold)
     sim.hold_work();
     OK(tn_graph_replay(one, stream));
     gone = one->driver_graph;
-    ck_assert(tn_holds_are_kept_by(pool, gone));
+    ck_assert(tn_holds_are_kept_by(&pool->holds, gone));
     OK(tarn_graph_destroy(one));
-    ck_assert_uint_eq(pool->hold_count, 1); /* its launch is still to run */
-    ck_assert_ptr_null(pool->holds->graph);
-    ck_assert(!tn_holds_are_kept_by(pool, gone));
+    ck_assert_uint_eq(pool->holds.count, 1); /* its launch is still to run */
+    ck_assert_ptr_null(pool->holds.first->graph);
+    ck_assert(!tn_holds_are_kept_by(&pool->holds, gone));
     sim.resume_work();
     unit_reap_all(pool);
 }
@@ -464,7 +466,7 @@ START_TEST(a_graph_that_comes_alone_orders_a_pool_that_joins_meanwhile)
     uint64_t series = atomic_load(&pool->replays->series);
 
     joining = unit_pool(device);
-    joining_id = pool->holds->capture_id;
+    joining_id = pool->holds.first->capture_id;
     tn_pool_lock(joining);
     OK(tn_hold_open(joining, (struct tn_order){17, joining_id}, true, &hold));
     tn_pool_unlock(joining);

@@ -5,6 +5,8 @@
 
 #include "driver/idle.h"
 #include "graphs/replay.h"
+#include "pools/captures.h"
+#include "pools/series.h"
 #include "support/world.h"
 #include "unit/unit.h"
 
@@ -44,7 +46,7 @@ static void *replay_elsewhere(void *graph)
 
 static void *join_elsewhere(void *unused)
 {
-    tn_replays_join(pool, pool->holds->capture_id, NULL);
+    tn_replays_join(pool, pool->holds.first->capture_id, NULL);
     return unused;
 }
 
@@ -94,7 +96,7 @@ START_TEST(pools_do_not_join_while_a_restore_visits)
     struct tn_hold *hold;
 
     tn_pool_lock(joining);
-    OK(tn_hold_open(joining, (struct tn_order){17, pool->holds->capture_id}, true, &hold));
+    OK(tn_hold_open(joining, (struct tn_order){17, pool->holds.first->capture_id}, true, &hold));
     tn_pool_unlock(joining);
     OK(tn_replays_visit(pool, &visit, &unordered));
     ck_assert(!unordered);

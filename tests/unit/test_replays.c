@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "claims/replays.h"
 #include "driver/idle.h"
-#include "pools/replays.h"
+#include "pools/captures.h"
+#include "pools/series.h"
 #include "unit/unit.h"
 
 static tarn_device *device;
@@ -67,7 +69,7 @@ static struct tn_hold *open_hold(tarn_pool *pool, uint64_t capture_id)
 
 static void drop_hold(struct tn_hold *hold)
 {
-    tarn_pool *pool = hold->pool;
+    tarn_pool *pool = hold->holds->pool;
 
     tn_pool_lock(pool);
     tn_hold_drop(hold);

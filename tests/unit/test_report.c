@@ -16,6 +16,7 @@ static void make_pool(void)
 {
     device = unit_device();
     pool = unit_pool_of(device, "it", 0);
+    unit_end_turns(pool); /* its counters are written by hand */
 }
 
 static size_t write_text(void)

@@ -356,7 +356,7 @@ END_TEST
 static void expect_nothing_mapped(void)
 {
     ck_assert_uint_eq(pool->counters.mapped_bytes, 0);
-    ck_assert_uint_eq(pool->segment_count, 0);
+    ck_assert_uint_eq(pool->segments.count, 0);
     OK(tarn_pool_validate(pool));
 }
 

@@ -461,7 +461,7 @@ START_TEST(restores_hold_through_a_long_walk)
         } else if (round % 40 == 13) {
             OK(tarn_graph_destroy(unit_graph(pool, streams[pick % 2], pick % (9 * MIB) + 1, NULL)));
         } else if (pool->counters.live_count > SLOTS || round % 3 == 0) {
-            struct tn_block *block = tn_live_first(pool->segments); /* some live block */
+            struct tn_block *block = tn_live_first(pool->segments.first); /* some live block */
 
             for (size_t i = pick % SLOTS; i > 0 && block != NULL && tn_live_next(block) != NULL;
                  i--)

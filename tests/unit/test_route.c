@@ -55,8 +55,8 @@ static tarn_pool *choose(tn_cu_stream at)
     struct tn_stream_state state;
     struct tn_route_choice choice;
 
-    OK(tn_stream_look(&device->gpu, at, &state));
-    OK(tn_route_choose(device, at, &state, &choice));
+    OK(tn_stream_look(&device->gpu, at, TN_STREAM_GRAPH, &state));
+    OK(tn_route_choose(device, at, state.order, &choice));
     ck_assert_int_eq(choice.pool == NULL, choice.id == 0);
     if (choice.pool != NULL) {
         ck_assert_uint_eq(tn_pins_count(&choice.pool->pins), 1);
@@ -184,7 +184,7 @@ static struct tn_route_choice choose_by(const struct tn_stream_state *state, tn_
 {
     struct tn_route_choice choice;
 
-    OK(tn_route_choose(device, at, state, &choice));
+    OK(tn_route_choose(device, at, state->order, &choice));
     return choice;
 }
 
@@ -198,9 +198,9 @@ START_TEST(a_route_whose_stream_cannot_be_asked_is_an_error)
     OK(tn_route_begin(device, first, tarn_filter_capture, stream));
     test_begin_capture(stream, TN_CU_CAPTURE_MODE_RELAXED);
     test_order(stream, other);
-    OK(tn_stream_look(&device->gpu, other, &state));
+    OK(tn_stream_look(&device->gpu, other, TN_STREAM_GRAPH, &state));
     sim.plan_fault("cuStreamGetCaptureInfo", 1, 0, TN_CUDA_ERROR_UNKNOWN);
-    STATUS(TARN_ERR_DRIVER, tn_route_choose(device, other, &state, &choice));
+    STATUS(TARN_ERR_DRIVER, tn_route_choose(device, other, state.order, &choice));
     ck_assert_ptr_eq(choose(other), first);
 }
 END_TEST
@@ -214,8 +214,8 @@ START_TEST(a_captures_route_is_told_its_capture_and_never_asks_its_stream)
     OK(tn_route_begin_capture(device, first, stream, &id));
     test_begin_capture(stream, TN_CU_CAPTURE_MODE_RELAXED);
     test_order(stream, other);
-    OK(tn_stream_look(&device->gpu, other, &state));
-    OK(tn_stream_look(&device->gpu, stream, &on_origin));
+    OK(tn_stream_look(&device->gpu, other, TN_STREAM_GRAPH, &state));
+    OK(tn_stream_look(&device->gpu, stream, TN_STREAM_GRAPH, &on_origin));
     sim.plan_fault("cuStreamGetCaptureInfo", 1, 1, TN_CUDA_ERROR_UNKNOWN);
     ck_assert_ptr_null(choose_by(&state, other).pool);
     ck_assert_ptr_null(choose_by(&on_origin, stream).pool);
@@ -226,7 +226,7 @@ START_TEST(a_captures_route_is_told_its_capture_and_never_asks_its_stream)
     ck_assert_ptr_null(choose_by(&state, stream).pool);
     tn_route_end_capture(device, id);
     ck_assert_uint_eq(sim.clear_fault(NULL), 0);
-    ck_assert_uint_eq(first->route_count, 0);
+    ck_assert_uint_eq(first->claims.route_count, 0);
 }
 END_TEST
 
@@ -237,7 +237,7 @@ START_TEST(a_captures_route_that_is_shut_catches_nothing)
 
     OK(tn_route_begin_capture(device, first, stream, &id));
     test_begin_capture(stream, TN_CU_CAPTURE_MODE_RELAXED);
-    OK(tn_stream_look(&device->gpu, stream, &state));
+    OK(tn_stream_look(&device->gpu, stream, TN_STREAM_GRAPH, &state));
     tn_route_set_capture(device, id, state.order.capture_id);
     for (int shut = 1; shut >= 0; shut--) {
         tn_route_shut_capture(device, id, shut);
@@ -272,9 +272,9 @@ START_TEST(another_thread_never_asks_the_stream_of_a_route)
     OK(tn_route_begin(device, first, tarn_filter_capture, stream));
     test_begin_capture(stream, TN_CU_CAPTURE_MODE_RELAXED);
     test_order(stream, other);
-    OK(tn_stream_look(&device->gpu, other, &state));
+    OK(tn_stream_look(&device->gpu, other, TN_STREAM_GRAPH, &state));
     test_elsewhere(look_as_stranger, &state);
-    ck_assert_uint_eq(first->route_count, 0);
+    ck_assert_uint_eq(first->claims.route_count, 0);
 }
 END_TEST
 
@@ -311,18 +311,18 @@ START_TEST(a_pool_counts_its_routes)
     OK(tn_route_begin(device, first, accept_all, NULL));
     OK(tn_route_begin(device, second, accept_all, NULL));
     OK(tn_route_begin(device, first, tarn_filter_stream, stream));
-    ck_assert_uint_eq(first->route_count, 2);
+    ck_assert_uint_eq(first->claims.route_count, 2);
     ck_assert_uint_eq(device->routes.count, 3);
     ck_assert_ptr_eq(choose(stream), first);
     OK(tn_route_end(device, first));
-    ck_assert_uint_eq(first->route_count, 1);
+    ck_assert_uint_eq(first->claims.route_count, 1);
     ck_assert_ptr_eq(choose(stream), second);
     OK(tn_route_end(device, second));
     ck_assert_ptr_eq(choose(stream), first);
     OK(tn_route_end(device, first));
-    ck_assert_uint_eq(first->route_count, 0);
+    ck_assert_uint_eq(first->claims.route_count, 0);
     STATUS(TARN_ERR_WRONG_STATE, tn_route_end(device, first));
-    ck_assert_uint_eq(first->route_count, 0);
+    ck_assert_uint_eq(first->claims.route_count, 0);
     ck_assert(tn_lock_none_held());
 }
 END_TEST
@@ -351,7 +351,7 @@ START_TEST(a_thread_ends_its_own_routes_first_and_never_those_of_others)
     ck_assert(device->routes.routes[0].filter == tarn_filter_thread);
     test_elsewhere(end_route, &call);
     STATUS(TARN_ERR_WRONG_THREAD, call.status);
-    ck_assert_uint_eq(first->route_count, 1);
+    ck_assert_uint_eq(first->claims.route_count, 1);
     OK(tn_route_end(device, first));
 }
 END_TEST
@@ -368,7 +368,7 @@ START_TEST(a_route_of_a_thread_that_ended_catches_nothing_and_anybody_ends_it)
         test_elsewhere(expect_no_route, NULL);
         ck_assert_ptr_null(choose(stream));
         OK(tn_route_end(device, first));
-        ck_assert_uint_eq(first->route_count, 0);
+        ck_assert_uint_eq(first->claims.route_count, 0);
     }
 }
 END_TEST
@@ -377,7 +377,7 @@ START_TEST(no_route_by_thread_without_host_memory)
 {
     (void)tn_host_plan_fault(1, false);
     STATUS(TARN_ERR_HOST_MEMORY, tn_route_begin(device, first, tarn_filter_thread, NULL));
-    ck_assert_uint_eq(first->route_count, 0);
+    ck_assert_uint_eq(first->claims.route_count, 0);
     ck_assert_uint_eq(device->routes.count, 0);
     OK(tn_route_begin(device, first, tarn_filter_thread, NULL));
 }
@@ -388,9 +388,9 @@ START_TEST(a_route_keeps_its_pool_by_the_count)
 {
     OK(tn_route_begin(device, first, accept_all, NULL));
     ck_assert(!tn_pool_is_unclaimed(first));
-    first->route_count = 0;
+    first->claims.route_count = 0;
     ck_assert(tn_pool_is_unclaimed(first));
-    first->route_count = 1;
+    first->claims.route_count = 1;
     OK(tn_route_end(device, first));
     ck_assert(tn_pool_is_unclaimed(first));
 }
@@ -433,10 +433,10 @@ START_TEST(a_pin_of_a_released_pool_looks_whether_others_claim_it)
     struct tn_stream_state state;
     struct tn_route_choice chosen[2];
 
-    OK(tn_stream_look(&device->gpu, stream, &state));
+    OK(tn_stream_look(&device->gpu, stream, TN_STREAM_GRAPH, &state));
     OK(tn_route_begin(device, first, accept_all, NULL));
     for (int i = 0; i < 2; i++)
-        OK(tn_route_choose(device, stream, &state, &chosen[i]));
+        OK(tn_route_choose(device, stream, state.order, &chosen[i]));
     OK(tarn_pool_release(first));
     OK(tarn_end_allocate_to_pool(device, first));
     tn_pool_unpin(chosen[0].pool);
@@ -457,15 +457,15 @@ START_TEST(the_route_of_a_capture_ends_with_it)
     tn_route_set_capture(device, id, 5);
     tn_route_set_capture(device, other_id, 6);
     STATUS(TARN_ERR_WRONG_STATE, tn_route_end(device, first));
-    ck_assert_uint_eq(first->route_count, 2);
+    ck_assert_uint_eq(first->claims.route_count, 2);
     tn_route_end_capture(device, id);
-    ck_assert_uint_eq(first->route_count, 1);
+    ck_assert_uint_eq(first->claims.route_count, 1);
     ck_assert_uint_eq(device->routes.routes[0].id, other_id);
     tn_route_end_capture(device, id); /* not there any more */
     tn_route_end_gone(device, 5);
-    ck_assert_uint_eq(first->route_count, 1);
+    ck_assert_uint_eq(first->claims.route_count, 1);
     tn_route_end_gone(device, 6);
-    ck_assert_uint_eq(first->route_count, 0);
+    ck_assert_uint_eq(first->claims.route_count, 0);
 }
 END_TEST
 
@@ -484,7 +484,7 @@ START_TEST(sixty_four_routes_may_be_open)
         OK(tn_route_begin(device, unit_pool(device), accept_all, NULL));
     STATUS(TARN_ERR_LIMIT, tn_route_begin(device, first, accept_all, NULL));
     unit_expect_sentence("64");
-    ck_assert_uint_eq(first->route_count, 0);
+    ck_assert_uint_eq(first->claims.route_count, 0);
     for (size_t left = TN_ROUTES_MAX; left > TN_ROUTES_MAX / 2; left--) { /* from the middle */
         ck_assert_uint_eq(device->routes.count, left);
         OK(tn_route_end(device, device->routes.routes[TN_ROUTES_MAX / 2].pool));
@@ -504,10 +504,10 @@ START_TEST(ending_a_route_closes_the_holds_of_captures_that_are_over)
     ck_assert_ptr_eq(atomic_load(&unit_segment(address)->owner), first);
     OK(tarn_free(address));
     graph = test_end_capture(stream);
-    ck_assert_uint_eq(first->open_hold_count, 1);
+    ck_assert_uint_eq(first->holds.open_count, 1);
     OK(tn_route_end(device, first));
-    ck_assert_uint_eq(first->open_hold_count, 0);
-    ck_assert_uint_eq(first->hold_count, 1);
+    ck_assert_uint_eq(first->holds.open_count, 0);
+    ck_assert_uint_eq(first->holds.count, 1);
     test_destroy_graph(graph);
 }
 END_TEST
@@ -520,10 +520,10 @@ START_TEST(a_capture_that_goes_on_keeps_its_hold_when_the_route_ends)
     test_begin_capture(stream, TN_CU_CAPTURE_MODE_RELAXED);
     OK(tarn_malloc(device, 4096, stream, &address));
     OK(tn_route_end(device, first));
-    ck_assert_uint_eq(first->open_hold_count, 1);
+    ck_assert_uint_eq(first->holds.open_count, 1);
     OK(tn_route_begin(device, first, tarn_filter_thread, NULL)); /* which cannot tell */
     OK(tn_route_end(device, first));
-    ck_assert_uint_eq(first->open_hold_count, 1);
+    ck_assert_uint_eq(first->holds.open_count, 1);
     OK(tarn_free(address));
     test_destroy_graph(test_end_capture(stream));
 }
@@ -543,7 +543,7 @@ static struct tn_arena *remembered(tn_cu_stream at)
     struct tn_stream_state state;
     struct tn_arena *arena;
 
-    OK(tn_stream_look(&device->gpu, at, &state));
+    OK(tn_stream_look(&device->gpu, at, TN_STREAM_GRAPH, &state));
     arena = atomic_load(tn_route_place(&device->routes, state.order.stream_id));
     return arena != NULL && tn_order_equal(arena->order, state.order) &&
                    arena->routes_stamp == atomic_load(&device->routes.stamp)

@@ -134,6 +134,14 @@ START_TEST(a_mark_is_on_no_block_when_it_is_given_again)
 }
 END_TEST
 
+START_TEST(settling_a_pool_that_another_thread_may_change_is_a_broken_contract)
+{
+    struct tn_settlement settlement = {.pool = pool, .mark = 7};
+
+    tn_settle_plan(&settlement);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("settling");
@@ -144,5 +152,7 @@ int main(void)
     tcase_add_test(tcase, a_restore_that_may_use_no_event_waits_and_a_take_does_not);
     tcase_add_test(tcase, a_stream_that_the_driver_does_not_put_behind_a_use_settles_nothing);
     tcase_add_test(tcase, a_mark_is_on_no_block_when_it_is_given_again);
+    unit_add_contract_test(tcase,
+                           settling_a_pool_that_another_thread_may_change_is_a_broken_contract);
     return test_main(suite);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <stddef.h>
 
-#include "support/world.h"
 #include "graphs/admit.h"
+#include "support/world.h"
 #include "unit/unit.h"
 
 static tarn_device *device;
@@ -118,7 +118,7 @@ START_TEST(segments_with_saved_blocks_are_held)
     second = take(TARN_CONTENTS_NONE);
     ck_assert_uint_eq(segment->checkpoint_count, 2);
     ck_assert_uint_eq(unit_segment(large)->checkpoint_count, 1);
-    ck_assert_uint_eq(pool->checkpoint_count, 2);
+    ck_assert_uint_eq(pool->claims.checkpoint_count, 2);
     OK(tarn_free(small));
     OK(tarn_pool_trim(pool, NULL));
     ck_assert_uint_eq(pool->counters.mapped_bytes, 0);
@@ -132,7 +132,7 @@ START_TEST(segments_with_saved_blocks_are_held)
     tn_checkpoint_destroy(second);
     OK(tarn_pool_trim(pool, NULL));
     ck_assert_ptr_null(unit_segment(small));
-    ck_assert_uint_eq(pool->checkpoint_count, 0);
+    ck_assert_uint_eq(pool->claims.checkpoint_count, 0);
 }
 END_TEST
 
@@ -237,7 +237,7 @@ START_TEST(a_checkpoint_is_refused_where_it_cannot_be)
     ck_assert_int_eq(test_capture_status(stream), TN_CU_CAPTURE_STATUS_ACTIVE);
     test_destroy_graph(test_end_capture(stream));
     tn_checkpoint_destroy(checkpoint);
-    ck_assert_uint_eq(pool->checkpoint_count, 0);
+    ck_assert_uint_eq(pool->claims.checkpoint_count, 0);
 }
 END_TEST
 
@@ -247,8 +247,8 @@ START_TEST(a_users_capture_under_way_is_seen)
     tarn_checkpoint *checkpoint = NULL;
 
     test_begin_capture(stream, TN_CU_CAPTURE_MODE_THREAD_LOCAL);
-    OK(tn_stream_look(&device->gpu, stream, &state));
-    OK(tn_capture_admit(pool, stream, &state, 0));
+    OK(tn_stream_look(&device->gpu, stream, TN_STREAM_GRAPH, &state));
+    OK(tn_capture_admit(pool, stream, state.order, 0));
     STATUS(TARN_ERR_WRONG_STATE, tn_checkpoint_take(pool, TARN_CONTENTS_NONE, other, &checkpoint));
     test_destroy_graph(test_end_capture(stream));
 }
@@ -270,7 +270,7 @@ START_TEST(a_take_that_fails_leaves_nothing)
         failed = sim.clear_fault(NULL);
         if (status != TARN_OK) {
             ck_assert_ptr_null(checkpoint);
-            ck_assert_uint_eq(pool->checkpoint_count, 0);
+            ck_assert_uint_eq(pool->claims.checkpoint_count, 0);
             ck_assert_uint_eq(unit_segment(address)->checkpoint_count, 0);
             ck_assert_uint_eq(device->default_pool->counters.live_count, live);
             ck_assert_uint_le(test_ledger().events, events);
@@ -302,7 +302,7 @@ START_TEST(a_take_without_host_memory_leaves_nothing)
             met += 1;
             ck_assert_int_eq(status, TARN_ERR_HOST_MEMORY);
             ck_assert_ptr_null(checkpoint);
-            ck_assert_uint_eq(pool->checkpoint_count, 0);
+            ck_assert_uint_eq(pool->claims.checkpoint_count, 0);
             ck_assert_uint_eq(unit_segment(address)->checkpoint_count, 0);
         }
     }

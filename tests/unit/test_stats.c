@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/idle.h"
 #include "observe/stats.h"
+#include "pools/pool.h"
 #include "unit/unit.h"
 
 static tarn_device *device;
@@ -135,7 +136,7 @@ START_TEST(a_layout_tiles_every_segment_with_its_extents)
     OK(tarn_free_on(pending, other));
     OK(tn_pool_read_layout(pool, &layout));
     sim.resume_work();
-    ck_assert_uint_eq(layout->segment_count, pool->segment_count);
+    ck_assert_uint_eq(layout->segment_count, pool->segments.count);
     for (size_t i = 0; i < layout->extent_count; i++) {
         const tarn_extent *extent = &layout->extents[i];
         struct tn_segment *segment = unit_segment(extent->address);

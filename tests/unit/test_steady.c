@@ -381,12 +381,12 @@ START_TEST(while_a_capture_is_under_way_frees_are_left_to_the_pool)
 {
     void *address = unit_alloc(pool, 4096, stream);
 
-    count(&pool->open_hold_count, 1);
+    count(&pool->holds.open_count, 1);
     ck_assert(!try_free(address));
-    count(&pool->open_hold_count, 0);
-    count(&pool->route_count, 1);
+    count(&pool->holds.open_count, 0);
+    count(&pool->claims.route_count, 1);
     ck_assert(!try_free(address));
-    count(&pool->route_count, 0);
+    count(&pool->claims.route_count, 0);
     ck_assert(try_free(address));
 }
 END_TEST
@@ -406,12 +406,12 @@ START_TEST(a_capture_is_served_from_what_its_hold_has)
     ck_assert_ptr_eq(try_allocate(captured, 4096), first);
     OK(tarn_pool_validate(pool));
     ck_assert_uint_eq(unit_stats(pool).live_count, 2);
-    count(&pool->route_count, 2); /* by which there may be a capture that is not known */
+    count(&pool->claims.route_count, 2); /* by which there may be a capture that is not known */
     ck_assert(!try_free(second));
-    count(&pool->route_count, 1);
-    count(&pool->open_hold_count, 2);
+    count(&pool->claims.route_count, 1);
+    count(&pool->holds.open_count, 2);
     ck_assert(!try_free(second));
-    count(&pool->open_hold_count, 1);
+    count(&pool->holds.open_count, 1);
     ck_assert(try_free(second));
     OK(tarn_graph_destroy(unit_end(capture)));
     ck_assert_ptr_null(try_allocate(captured, 4096));
@@ -426,7 +426,7 @@ START_TEST(a_chunk_that_the_capture_has_not_touched_is_left_to_the_pool)
     void *block = unit_alloc(pool, 4096, stream);
     struct tn_order captured = tn_block_order(unit_block(block));
     struct tn_chunk *chunk = unit_chunk(block);
-    struct tn_hold *hold = tn_hold_find(pool, captured.capture_id);
+    struct tn_hold *hold = tn_hold_find(&pool->holds, captured.capture_id);
     uint64_t bit = (uint64_t)1 << chunk->id;
 
     hold->chunks.words[0] &= ~bit;

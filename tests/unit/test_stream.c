@@ -17,7 +17,7 @@ static struct tn_stream_state look(tn_cu_stream at)
 {
     struct tn_stream_state state;
 
-    OK(tn_stream_look(&gpu, at, &state));
+    OK(tn_stream_look(&gpu, at, TN_STREAM_GRAPH, &state));
     return state;
 }
 
@@ -194,42 +194,119 @@ START_TEST(a_refused_look_is_a_failure)
         if (i == 2)
             test_begin_capture(stream, TN_CU_CAPTURE_MODE_RELAXED);
         sim.plan_fault(calls[i], 1, 0, TN_CUDA_ERROR_UNKNOWN);
-        STATUS(TARN_ERR_DRIVER, tn_stream_look(&gpu, stream, &state));
+        STATUS(TARN_ERR_DRIVER, tn_stream_look(&gpu, stream, TN_STREAM_GRAPH, &state));
         unit_expect_sentence(calls[i]);
     }
     test_destroy_graph(test_end_capture(stream));
 }
 END_TEST
 
+/* How often a look asks the driver by that call. */
+static uint64_t asked(const char *call, tn_cu_stream at, enum tn_stream_want want)
+{
+    struct tn_stream_state state;
+    uint64_t before = sim.call_count(call);
+
+    OK(tn_stream_look(&gpu, at, want, &state));
+    return sim.call_count(call) - before;
+}
+
+START_TEST(a_look_asks_what_is_wanted_and_no_more)
+{
+    static const struct {
+        enum tn_stream_want want;
+        bool captured;
+        uint64_t status, id, capture_id, info;
+    } cases[] = {
+        {TN_STREAM_STATUS, false, 1, 0, 0, 0},  {TN_STREAM_STATUS, true, 1, 0, 0, 0},
+        {TN_STREAM_CAPTURE, false, 0, 0, 1, 0}, {TN_STREAM_CAPTURE, true, 0, 0, 1, 0},
+        {TN_STREAM_ID, false, 0, 1, 0, 0},      {TN_STREAM_ORDER, false, 0, 1, 1, 0},
+        {TN_STREAM_ORDER, true, 0, 0, 1, 0},    {TN_STREAM_GRAPH, false, 1, 1, 0, 0},
+        {TN_STREAM_GRAPH, true, 1, 0, 0, 1},
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        if (cases[i].captured)
+            test_begin_capture(stream, TN_CU_CAPTURE_MODE_GLOBAL);
+        ck_assert_uint_eq(asked("cuStreamIsCapturing", stream, cases[i].want), cases[i].status);
+        ck_assert_uint_eq(asked("cuStreamGetId", stream, cases[i].want), cases[i].id);
+        ck_assert_uint_eq(asked("cuStreamGetCaptureInfo", stream, cases[i].want),
+                          cases[i].capture_id + cases[i].info);
+        if (cases[i].captured)
+            test_destroy_graph(test_end_capture(stream));
+    }
+}
+END_TEST
+
+START_TEST(each_look_finds_the_same_of_a_stream)
+{
+    for (int captured = 0; captured < 2; captured++) {
+        struct tn_stream_state full;
+        struct tn_stream_state state;
+        struct tn_stream_answer answer;
+
+        if (captured)
+            test_begin_capture(stream, TN_CU_CAPTURE_MODE_GLOBAL);
+        OK(tn_stream_look(&gpu, stream, TN_STREAM_GRAPH, &full));
+        ck_assert_int_eq(full.captured, captured);
+        ck_assert_int_eq(full.capture_graph != NULL, captured);
+        OK(tn_stream_look(&gpu, stream, TN_STREAM_ORDER, &state));
+        ck_assert(tn_order_equal(state.order, full.order));
+        ck_assert_int_eq(state.captured, captured);
+        ck_assert_int_eq(tn_stream_ask(&gpu, stream, &answer), captured);
+        OK(tn_stream_look_on(&gpu, stream, &answer, &state));
+        ck_assert(tn_order_equal(state.order, full.order));
+        OK(tn_stream_look(&gpu, stream, TN_STREAM_CAPTURE, &state));
+        ck_assert_uint_eq(state.order.capture_id, full.order.capture_id);
+        OK(tn_stream_look(&gpu, stream, TN_STREAM_STATUS, &state));
+        ck_assert_int_eq(state.captured, captured);
+        ck_assert_int_eq(tn_stream_is_idle(&gpu, stream, &state.order.stream_id), !captured);
+        if (!captured)
+            ck_assert_uint_eq(state.order.stream_id, full.order.stream_id);
+        else
+            test_destroy_graph(test_end_capture(stream));
+    }
+}
+END_TEST
+
 START_TEST(the_id_of_a_stream_is_that_of_its_order)
 {
-    uint64_t id = 0;
+    tn_cu_stream streams[] = {stream, NULL, TN_CU_STREAM_PER_THREAD};
+    struct tn_stream_state state;
 
-    OK(tn_stream_id(&gpu, stream, &id));
-    ck_assert_uint_eq(id, look(stream).order.stream_id);
-    OK(tn_stream_id(&gpu, NULL, &id));
-    ck_assert_uint_eq(id, look(NULL).order.stream_id);
-    OK(tn_stream_id(&gpu, TN_CU_STREAM_PER_THREAD, &id));
-    ck_assert_uint_eq(id, look(TN_CU_STREAM_PER_THREAD).order.stream_id);
+    for (int i = 0; i < 3; i++) {
+        OK(tn_stream_look(&gpu, streams[i], TN_STREAM_ID, &state));
+        ck_assert_uint_eq(state.order.stream_id, look(streams[i]).order.stream_id);
+    }
     sim.plan_fault("cuStreamGetId", 1, 0, TN_CUDA_ERROR_UNKNOWN);
-    STATUS(TARN_ERR_DRIVER, tn_stream_id(&gpu, stream, &id));
+    STATUS(TARN_ERR_DRIVER, tn_stream_look(&gpu, stream, TN_STREAM_ID, &state));
+}
+END_TEST
+
+START_TEST(the_question_for_the_id_breaks_a_capture)
+{
+    struct tn_stream_state state;
+
+    test_begin_capture(stream, TN_CU_CAPTURE_MODE_RELAXED);
+    STATUS(TARN_ERR_WRONG_STATE, tn_stream_look(&gpu, stream, TN_STREAM_ID, &state));
+    unit_expect_sentence("now invalidated");
+    OK(tn_stream_look(&gpu, stream, TN_STREAM_STATUS, &state));
+    ck_assert(state.captured && state.broken);
+    test_end_broken_capture(stream);
 }
 END_TEST
 
 START_TEST(a_default_stream_without_its_context_is_not_known)
 {
+    static const enum tn_stream_want wants[] = {TN_STREAM_GRAPH, TN_STREAM_ID, TN_STREAM_CAPTURE};
     struct tn_stream_state state;
-    uint64_t id = 7;
 
     sim.plan_fault("cuCtxGetCurrent", 1, 1, TN_CUDA_ERROR_UNKNOWN);
-    STATUS(TARN_ERR_DRIVER, tn_stream_look(&gpu, TN_CU_STREAM_PER_THREAD, &state));
-    STATUS(TARN_ERR_DRIVER, tn_stream_id(&gpu, TN_CU_STREAM_PER_THREAD, &id));
-    STATUS(TARN_ERR_DRIVER, tn_stream_capture_id(&gpu, TN_CU_STREAM_PER_THREAD, &id));
-    id = 1;
-    OK(tn_stream_capture_id(&gpu, TN_CU_STREAM_LEGACY, &id)); /* is never captured, and not asked */
-    ck_assert_uint_eq(id, 0);
+    for (int i = 0; i < 3; i++)
+        STATUS(TARN_ERR_DRIVER, tn_stream_look(&gpu, TN_CU_STREAM_PER_THREAD, wants[i], &state));
+    OK(tn_stream_look(&gpu, TN_CU_STREAM_LEGACY, TN_STREAM_CAPTURE, &state)); /* is not asked */
     ck_assert_uint_eq(sim.clear_fault(NULL), 3);
-    ck_assert_uint_eq(id, 0); /* of no capture */
+    ck_assert_uint_eq(state.order.capture_id, 0); /* of no capture */
 }
 END_TEST
 
@@ -259,24 +336,24 @@ START_TEST(the_legacy_stream_is_closed_while_a_blocking_one_is_captured)
 }
 END_TEST
 
-START_TEST(a_capture_may_give_a_graph_until_it_is_invalidated)
+START_TEST(a_capture_goes_on_until_it_is_invalidated)
 {
-    bool may = true;
+    struct tn_stream_state state;
 
-    OK(tn_stream_may_give_graph(&gpu, stream, &may));
-    ck_assert(!may);
+    OK(tn_stream_look(&gpu, stream, TN_STREAM_STATUS, &state));
+    ck_assert(!state.captured);
     test_begin_capture(stream, TN_CU_CAPTURE_MODE_GLOBAL);
-    OK(tn_stream_may_give_graph(&gpu, stream, &may));
-    ck_assert(may);
-    OK(tn_stream_may_give_graph(&gpu, other, &may));
-    ck_assert(!may);
+    OK(tn_stream_look(&gpu, stream, TN_STREAM_STATUS, &state));
+    ck_assert(state.captured && !state.broken);
+    OK(tn_stream_look(&gpu, other, TN_STREAM_STATUS, &state));
+    ck_assert(!state.captured);
     test_break_capture();
-    OK(tn_stream_may_give_graph(&gpu, stream, &may));
-    ck_assert(!may);
+    OK(tn_stream_look(&gpu, stream, TN_STREAM_STATUS, &state));
+    ck_assert(state.captured && state.broken);
     ck_assert(tn_stream_is_closed(&gpu, stream)); /* still */
     test_end_broken_capture(stream);
     sim.plan_fault("cuStreamIsCapturing", 1, 1, TN_CUDA_ERROR_UNKNOWN);
-    STATUS(TARN_ERR_DRIVER, tn_stream_may_give_graph(&gpu, stream, &may));
+    STATUS(TARN_ERR_DRIVER, tn_stream_look(&gpu, stream, TN_STREAM_STATUS, &state));
     ck_assert_uint_eq(sim.clear_fault(NULL), 1);
 }
 END_TEST
@@ -464,13 +541,16 @@ int main(void)
     tcase_add_test(orders, an_invalidated_capture_is_seen);
     tcase_add_test(orders, looking_leaves_a_capture_and_the_legacy_stream_alone);
     tcase_add_test(orders, a_refused_look_is_a_failure);
+    tcase_add_test(orders, a_look_asks_what_is_wanted_and_no_more);
+    tcase_add_test(orders, each_look_finds_the_same_of_a_stream);
     tcase_add_test(orders, the_id_of_a_stream_is_that_of_its_order);
+    tcase_add_test(orders, the_question_for_the_id_breaks_a_capture);
     tcase_add_test(orders, a_default_stream_without_its_context_is_not_known);
     suite_add_tcase(suite, orders);
     tcase_add_checked_fixture(closed, open_gpu, NULL);
     tcase_add_test(closed, a_stream_is_closed_to_events_while_it_is_captured);
     tcase_add_test(closed, the_legacy_stream_is_closed_while_a_blocking_one_is_captured);
-    tcase_add_test(closed, a_capture_may_give_a_graph_until_it_is_invalidated);
+    tcase_add_test(closed, a_capture_goes_on_until_it_is_invalidated);
     tcase_add_test(closed, a_broken_capture_is_seen_without_a_sentence);
     suite_add_tcase(suite, closed);
     tcase_add_checked_fixture(events, open_gpu, NULL);

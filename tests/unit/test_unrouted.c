@@ -4,7 +4,8 @@
 #include <time.h>
 
 #include "driver/idle.h"
-#include "pools/allocate.h"
+#include "graphs/serve.h"
+#include "pools/captures.h"
 #include "support/world.h"
 #include "unit/unit.h"
 
@@ -44,19 +45,14 @@ static tarn_pool *adopted(void)
 {
     tarn_pool *pool = device->pools;
 
-    while (pool != NULL && pool->adopted_capture_id == 0)
+    while (pool != NULL && pool->graphs.adopted_capture_id == 0)
         pool = pool->next;
     return pool;
 }
 
 static tarn_status allocate(void **address)
 {
-    struct tn_stream_state state;
-    struct tn_request request = {.requested = 4096, .alignment = 512};
-
-    OK(tn_stream_look(&device->gpu, stream, &state));
-    request.order = state.order;
-    return tn_unrouted_allocate(device, stream, &state, &request, address);
+    return tn_serve(device, device->default_pool, 4096, 512, stream, address);
 }
 
 static void allocate_elsewhere(void *address)
@@ -88,8 +84,8 @@ START_TEST(an_adopted_pool_is_released_pinned_and_held)
     ck_assert_ptr_eq(atomic_load(&unit_segment(address)->owner), pool);
     ck_assert(atomic_load(&pool->released));
     ck_assert_uint_eq(tn_pins_count(&pool->pins), 0);
-    ck_assert_uint_eq(pool->hold_count, 1);
-    hold = tn_hold_find(pool, pool->adopted_capture_id);
+    ck_assert_uint_eq(pool->holds.count, 1);
+    hold = tn_hold_find(&pool->holds, pool->graphs.adopted_capture_id);
     ck_assert_ptr_nonnull(hold);
     ck_assert(!hold->owned && !hold->passing);
     tn_pool_pin(pool); /* another call is at it */
@@ -117,7 +113,7 @@ START_TEST(two_threads_that_adopt_a_capture_share_its_pool)
     ck_assert_ptr_eq(device->pools, pool); /* the slower thread's is gone */
     ck_assert_ptr_eq(pool->next, device->default_pool);
     ck_assert_uint_eq(tn_pins_count(&pool->pins), 0);
-    ck_assert_uint_eq(pool->hold_count, 1);
+    ck_assert_uint_eq(pool->holds.count, 1);
     ck_assert_uint_eq(atomic_load(&device->adopted_count), 1);
     ck_assert_uint_eq(atomic_load(&device->unrouted_count), 2);
     OK(tarn_free(address));
@@ -164,9 +160,9 @@ START_TEST(an_allowed_capture_has_a_passing_hold_in_the_default_pool)
     struct tn_stream_state state;
 
     test_begin_capture(stream, TN_CU_CAPTURE_MODE_RELAXED);
-    OK(tn_stream_look(&device->gpu, stream, &state));
+    OK(tn_stream_look(&device->gpu, stream, TN_STREAM_GRAPH, &state));
     OK(allocate(&address));
-    hold = tn_hold_find(pool, state.order.capture_id);
+    hold = tn_hold_find(&pool->holds, state.order.capture_id);
     ck_assert(hold->passing && !hold->owned);
     ck_assert_uint_eq(unit_chunk(address)->hold_count, 1);
     OK(tarn_pool_validate(pool));
@@ -174,7 +170,7 @@ START_TEST(an_allowed_capture_has_a_passing_hold_in_the_default_pool)
     tn_pool_lock(pool);
     tn_holds_close_capture(pool, 0, state.capture_graph);
     tn_pool_unlock(pool);
-    ck_assert_uint_eq(pool->hold_count, 0); /* though its claimant is there */
+    ck_assert_uint_eq(pool->holds.count, 0); /* though its claimant is there */
     ck_assert_uint_eq(unit_chunk(address)->hold_count, 0);
     ck_assert_int_eq(atomic_load(&hold->claim), TN_CLAIM_ORPHANED);
     ck_assert_uint_eq(atomic_load(&device->user_hold_count), 0);

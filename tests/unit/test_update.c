@@ -26,10 +26,10 @@ START_TEST(the_capture_becomes_the_graphs_template)
     OK(tn_graph_update(graph, capture));
     ck_assert_uint_eq(capture->magic, 0);
     ck_assert(graph->driver_graph != before);
-    ck_assert_uint_eq(pool->graph_count, 1);
-    ck_assert_uint_eq(pool->capture_count, 0);
-    ck_assert_uint_eq(pool->route_count, 0);
-    ck_assert_uint_eq(pool->open_hold_count, 0);
+    ck_assert_uint_eq(pool->claims.graph_count, 1);
+    ck_assert_uint_eq(pool->claims.capture_count, 0);
+    ck_assert_uint_eq(pool->claims.route_count, 0);
+    ck_assert_uint_eq(pool->holds.open_count, 0);
     OK(tn_graph_replay(graph, stream));
     test_expect_words(stream, words, 10, 16);
 }
@@ -57,10 +57,10 @@ START_TEST(a_refused_capture_stays_stopped)
     STATUS(TARN_ERR_CANNOT_UPDATE, tn_graph_update(graph, capture));
     ck_assert_int_eq(capture->stage, TN_CAPTURE_STOPPED);
     ck_assert(graph->driver_graph == before);
-    ck_assert_uint_eq(pool->capture_count, 1);
+    ck_assert_uint_eq(pool->claims.capture_count, 1);
     ck_assert(!atomic_load(&pool->replays->ordered));
     tn_capture_abort(capture);
-    ck_assert_uint_eq(pool->capture_count, 0);
+    ck_assert_uint_eq(pool->claims.capture_count, 0);
 }
 END_TEST
 

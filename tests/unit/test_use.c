@@ -99,8 +99,8 @@ START_TEST(a_freed_block_is_pending_until_its_use_has_ended)
     test_synchronize(other);
     poll(false);
     ck_assert_uint_eq(pool->counters.pending_count, 0);
-    ck_assert_ptr_null(pool->pending_first);
-    ck_assert_ptr_null(pool->pending_last);
+    ck_assert_ptr_null(pool->pending.first);
+    ck_assert_ptr_null(pool->pending.last);
     ck_assert_ptr_eq(unit_alloc(pool, 4096, stream), address);
     ck_assert_uint_eq(test_ledger().events, before.events);
 }
@@ -143,9 +143,9 @@ START_TEST(pending_blocks_end_in_any_order)
     test_synchronize(streams[1]);
     poll(false);
     ck_assert_uint_eq(pool->counters.pending_count, 2);
-    ck_assert_ptr_eq(pool->pending_first, unit_block(blocks[0]));
-    ck_assert_ptr_eq(pool->pending_last, unit_block(blocks[2]));
-    ck_assert_ptr_eq(tn_block_cold(pool->pending_first)->pending_next, pool->pending_last);
+    ck_assert_ptr_eq(pool->pending.first, unit_block(blocks[0]));
+    ck_assert_ptr_eq(pool->pending.last, unit_block(blocks[2]));
+    ck_assert_ptr_eq(tn_block_cold(pool->pending.first)->pending_next, pool->pending.last);
     for (size_t i = 0; i < 3; i += 2) {
         test_destroy_graph(test_end_capture(streams[2 - i])); /* the last ends first */
         poll(false);
@@ -153,8 +153,8 @@ START_TEST(pending_blocks_end_in_any_order)
         poll(false);
         ck_assert_uint_eq(pool->counters.pending_count, 1 - i / 2);
     }
-    ck_assert_ptr_null(pool->pending_first);
-    ck_assert_ptr_null(pool->pending_last);
+    ck_assert_ptr_null(pool->pending.first);
+    ck_assert_ptr_null(pool->pending.last);
 }
 END_TEST
 
@@ -318,7 +318,7 @@ START_TEST(a_removed_block_leaves_the_list_and_its_uses)
     tn_pool_lock(pool);
     tn_pending_remove(pool, block);
     ck_assert_ptr_null(tn_block_uses(block));
-    ck_assert_ptr_eq(pool->pending_first, unit_block(second));
+    ck_assert_ptr_eq(pool->pending.first, unit_block(second));
     ck_assert_uint_eq(pool->counters.pending_count, 1);
     ck_assert_uint_eq(test_ledger().events, before.events + 1);
     tn_block_count_freed(block, tn_gpu_epoch(&device->gpu), 0);
@@ -333,12 +333,12 @@ START_TEST(a_use_recorded_elsewhere_is_waited_for)
 {
     struct tn_use *use;
 
-    OK(tn_use_make(device, other, unit_order(device, other), &use));
+    OK(tn_use_make(&device->streams, other, unit_order(device, other), &use));
     sim.hold_work();
     test_fill(other, address, 1, 16);
-    OK(tn_use_record(device, use));
+    OK(tn_use_record(&device->streams, use));
     ck_assert(tn_block_add_cold(block));
-    tn_use_add(pool, block, use);
+    tn_use_add(&pool->device->streams, block, use);
     OK(tarn_free(address));
     poll(false);
     ck_assert_int_eq(block->state, TN_BLOCK_PENDING);
@@ -356,9 +356,9 @@ START_TEST(a_recorded_use_replaces_an_older_one_and_no_noted_one)
 
     OK(tarn_record_stream(address, other));
     for (int i = 0; i < 3; i++) {
-        OK(tn_use_make(device, other, unit_order(device, other), &use));
-        OK(tn_use_record(device, use));
-        tn_use_add(pool, block, use);
+        OK(tn_use_make(&device->streams, other, unit_order(device, other), &use));
+        OK(tn_use_record(&device->streams, use));
+        tn_use_add(&pool->device->streams, block, use);
         ck_assert_uint_eq(use_count(), 2);
         OK(tarn_record_stream(address, other)); /* noted before */
         ck_assert_uint_eq(use_count(), 2);
@@ -374,16 +374,16 @@ START_TEST(a_use_that_cannot_be_recorded_says_so)
 {
     struct tn_use *use;
 
-    OK(tn_use_make(device, other, unit_order(device, other), &use));
+    OK(tn_use_make(&device->streams, other, unit_order(device, other), &use));
     sim.plan_fault("cuEventRecord", 1, 0, TN_CUDA_ERROR_UNKNOWN);
-    STATUS(TARN_ERR_DRIVER, tn_use_record(device, use));
-    tn_use_end(device, use);
-    OK(tn_use_make(device, other, unit_order(device, other), &use));
+    STATUS(TARN_ERR_DRIVER, tn_use_record(&device->streams, use));
+    tn_use_end(&device->streams, use);
+    OK(tn_use_make(&device->streams, other, unit_order(device, other), &use));
     test_begin_capture(other, TN_CU_CAPTURE_MODE_RELAXED);
-    STATUS(TARN_ERR_DRIVER, tn_use_record(device, use));
+    STATUS(TARN_ERR_DRIVER, tn_use_record(&device->streams, use));
     unit_expect_sentence("captured");
     test_destroy_graph(test_end_capture(other));
-    tn_use_end(device, use);
+    tn_use_end(&device->streams, use);
     test_same_ledger(&before);
 }
 END_TEST
@@ -397,19 +397,19 @@ START_TEST(saved_uses_are_noted_again_but_for_those_of_retired_streams)
     OK(tarn_record_stream(address, other));
     OK(tarn_record_stream(address, third));
     ck_assert_uint_eq(tn_uses_count(block), 2);
-    tn_uses_save(pool, block, streams);
-    tn_uses_end(pool, block);
+    tn_uses_save(&pool->device->streams, block, streams);
+    tn_uses_end(&pool->device->streams, block);
     ck_assert_uint_eq(use_count(), 0);
     ck_assert_uint_eq(device->streams.known_count, 2);
-    OK(tn_uses_make(device, streams, 2, &uses));
-    tn_uses_drop(device, uses);
+    OK(tn_uses_make(&device->streams, streams, 2, &uses));
+    tn_uses_drop(&device->streams, uses);
     for (uint64_t nth = 1; nth <= 4; nth++) { /* a use and a fence each */
         (void)tn_host_plan_fault(nth, false);
-        STATUS(TARN_ERR_HOST_MEMORY, tn_uses_make(device, streams, 2, &uses));
+        STATUS(TARN_ERR_HOST_MEMORY, tn_uses_make(&device->streams, streams, 2, &uses));
     }
     OK(tarn_stream_retire(device, third));
     test_destroy_stream(third);
-    OK(tn_uses_make(device, streams, 2, &uses));
+    OK(tn_uses_make(&device->streams, streams, 2, &uses));
     tn_uses_give(block, uses);
     ck_assert_uint_eq(use_count(), 1);
     ck_assert(tn_order_equal(tn_block_uses(block)->order, unit_order(device, other)));
@@ -436,8 +436,8 @@ START_TEST(uses_in_captures_are_not_saved_and_forget_a_retired_stream)
     OK(tarn_record_stream(address, other));
     ck_assert_uint_eq(use_count(), 2);
     ck_assert_uint_eq(tn_uses_count(block), 1);
-    tn_uses_save(pool, block, streams);
-    OK(tn_uses_make(device, streams, 1, &uses));
+    tn_uses_save(&pool->device->streams, block, streams);
+    OK(tn_uses_make(&device->streams, streams, 1, &uses));
     tn_uses_give(block, uses);
     ck_assert_uint_eq(use_count(), 3);
     tn_streams_release(&device->streams, streams[0]);
@@ -453,7 +453,7 @@ START_TEST(noting_a_use_of_a_freed_block_is_a_broken_contract)
 {
     OK(tarn_free(address));
     tn_pool_lock(pool);
-    OK(tn_use_note(pool, block, other, unit_order(device, other)));
+    OK(tn_use_note(&pool->device->streams, block, other, unit_order(device, other)));
 }
 END_TEST
 
@@ -467,7 +467,7 @@ static struct tn_arena *retire_busy(tn_cu_stream own)
     OK(tarn_stream_retire(device, own));
     ck_assert_ptr_eq(block->heap->arena, arena);
     ck_assert_ptr_nonnull(arena->fence);
-    ck_assert_uint_eq(pool->retired_count, 1);
+    ck_assert_uint_eq(pool->arenas.retired_count, 1);
     return arena;
 }
 
@@ -484,7 +484,7 @@ START_TEST(a_block_of_a_retired_stream_waits_for_the_streams_work)
     test_synchronize(stream);
     poll(false);
     ck_assert_uint_eq(pool->counters.pending_count, 0);
-    ck_assert_uint_eq(pool->retired_count, 0);
+    ck_assert_uint_eq(pool->arenas.retired_count, 0);
     ck_assert_ptr_eq(unit_alloc(pool, 4096, other), address); /* proven: another order's at once */
     test_same_ledger(&before);
 }

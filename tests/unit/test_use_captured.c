@@ -98,7 +98,7 @@ START_TEST(what_is_pending_in_a_chunk_that_goes_to_captures_waits_for_a_proof)
     ck_assert(beside->captured_free);
     ck_assert_ptr_eq(unit_chunk(address), tn_block_chunk_at(beside, beside->offset));
     OK(tarn_capture_abort(capture));
-    while (pool->hold_count > 1 && test_pause(deadline))
+    while (pool->holds.count > 1 && test_pause(deadline))
         tn_device_reap(device);
     poll();
     ck_assert_ptr_eq(unit_chunk(address)->heap->arena, &pool->idle);

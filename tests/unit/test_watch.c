@@ -2,8 +2,9 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "claims/watch.h"
 #include "driver/idle.h"
-#include "pools/watch.h"
+#include "pools/watches.h"
 #include "unit/unit.h"
 
 enum { BYTES = 8192, FRESH = 5, STALE = 6, KEEPS = true, TELLS = false };
@@ -121,7 +122,7 @@ START_TEST(a_watch_is_told_of_the_first_freed_block_only)
     OK(tarn_free(blocks[0]));
     ck_assert_uint_eq(watch.gone, 2);
     ck_assert_uint_eq(word, 99);
-    ck_assert_uint_eq(pool->kept_count, 0);
+    ck_assert_uint_eq(pool->watches.kept_count, 0);
     end(&watch);
     OK(tarn_free(blocks[2]));
     ck_assert_uint_eq(word, 99);
@@ -152,14 +153,14 @@ START_TEST(what_is_kept_waits_for_a_proof_from_behind_the_end)
     OK(tarn_free(block));
     STATUS(TARN_ERR_DOUBLE_FREE, tarn_free(block));
     expect_state(block, TN_BLOCK_PENDING);
-    ck_assert_uint_eq(pool->kept_count, 1);
+    ck_assert_uint_eq(pool->watches.kept_count, 1);
     ck_assert_uint_eq(watch.gone, 0);
     ck_assert_uint_eq(word, FRESH);
     OK(tarn_pool_validate(pool));
     unit_trim(device);
     expect_state(block, TN_BLOCK_PENDING);
     end(&watch);
-    ck_assert_uint_eq(pool->kept_count, 0);
+    ck_assert_uint_eq(pool->watches.kept_count, 0);
     expect_state(block, TN_BLOCK_PENDING);
     ck_assert_uint_ne(tn_block_cold(unit_block(block))->kept_stamp, 0);
     unit_trim(device);
@@ -186,13 +187,13 @@ START_TEST(watches_of_one_block_end_in_any_order)
         keepers -= order[i] != 1;
     }
     OK(tarn_free(block));
-    ck_assert_uint_eq(pool->kept_count, keepers > 0);
+    ck_assert_uint_eq(pool->watches.kept_count, keepers > 0);
     OK(tarn_pool_validate(pool));
     for (size_t i = ended_before; i < 3; i++) {
         ck_assert_uint_eq(watches[order[i]].gone, order[i] == 1);
         end(&watches[order[i]]);
         keepers -= order[i] != 1;
-        ck_assert_uint_eq(pool->kept_count, keepers > 0);
+        ck_assert_uint_eq(pool->watches.kept_count, keepers > 0);
     }
     unit_trim(device);
     ck_assert_ptr_null(unit_block(block));
@@ -209,10 +210,10 @@ START_TEST(one_watch_may_have_a_block_twice)
     add(&watch, block);
     add(&watch, block);
     OK(tarn_free(block));
-    ck_assert_uint_eq(pool->kept_count, 1);
+    ck_assert_uint_eq(pool->watches.kept_count, 1);
     OK(tarn_pool_validate(pool));
     end(&watch);
-    ck_assert_uint_eq(pool->kept_count, 0);
+    ck_assert_uint_eq(pool->watches.kept_count, 0);
 }
 END_TEST
 
@@ -249,7 +250,7 @@ START_TEST(another_block_at_the_address_is_not_watched)
     ck_assert_uint_eq(word, STALE);
     ck_assert_ptr_null(tn_block_watches(unit_block(block)));
     OK(tarn_free(block));
-    ck_assert_uint_eq(pool->kept_count, 0);
+    ck_assert_uint_eq(pool->watches.kept_count, 0);
     end(&watch);
 }
 END_TEST
@@ -284,7 +285,7 @@ START_TEST(a_block_of_another_device_is_skipped)
     add(&watch, block);
     ck_assert_ptr_null(tn_block_watches(unit_block(block)));
     OK(tarn_free(block));
-    ck_assert_uint_eq(its->kept_count, 0);
+    ck_assert_uint_eq(its->watches.kept_count, 0);
     ck_assert_uint_eq(watch.gone, 0);
     ck_assert_uint_eq(word, FRESH);
     end(&watch);
@@ -315,7 +316,7 @@ START_TEST(without_host_memory_nothing_is_watched)
     OK(try_add(&watch, block, number)); /* in the place that the other was not given */
     ck_assert_uint_eq(watch.count, 1);
     OK(tarn_free(block));
-    ck_assert_uint_eq(pool->kept_count, 1);
+    ck_assert_uint_eq(pool->watches.kept_count, 1);
     end(&watch);
     ck_assert_uint_eq(word, FRESH);
 }
@@ -332,10 +333,10 @@ START_TEST(who_keeps_memory_that_goes_is_told)
     watch_one(&watches[0], KEEPS, block);
     watch_one(&watches[1], KEEPS, block);
     OK(tarn_free(block));
-    ck_assert_uint_eq(pool->kept_count, 1);
+    ck_assert_uint_eq(pool->watches.kept_count, 1);
     OK(tarn_checkpoint_restore(checkpoint, stream, NULL));
     OK(tarn_pool_validate(pool));
-    ck_assert_uint_eq(pool->kept_count, 0);
+    ck_assert_uint_eq(pool->watches.kept_count, 0);
     for (size_t i = 0; i < 2; i++) {
         ck_assert_uint_eq(watches[i].gone, 1);
         end(&watches[i]);
@@ -366,12 +367,12 @@ START_TEST(a_released_pool_goes_with_its_last_kept_block)
         watch_one(&watches[i], KEEPS, blocks[i]);
         OK(tarn_free(blocks[i]));
     }
-    ck_assert_uint_eq(released->kept_count, 2);
+    ck_assert_uint_eq(released->watches.kept_count, 2);
     STATUS(TARN_ERR_BUSY, tarn_pool_destroy(released));
     unit_expect_sentence("2 blocks that were freed and that graphs keep");
     OK(tarn_pool_release(released));
     end(&watches[0]);
-    ck_assert_uint_eq(released->kept_count, 1);
+    ck_assert_uint_eq(released->watches.kept_count, 1);
     test_synchronize(stream);
     OK(tn_gpu_wait_idle(&device->gpu));
     OK(tarn_pool_trim(pool, NULL));
@@ -453,7 +454,7 @@ START_TEST(a_watch_ends_while_another_thread_frees)
         tn_watch_end(&watch);
         ck_assert_int_eq(pthread_join(thread, NULL), 0);
         ck_assert(word == FRESH || (word == STALE && i % 2 != 0));
-        ck_assert_uint_eq(pool->kept_count, 0);
+        ck_assert_uint_eq(pool->watches.kept_count, 0);
         OK(tarn_pool_validate(pool));
     }
     ck_assert_int_eq(pthread_barrier_destroy(&start), 0);

@@ -23,7 +23,8 @@
 #include "pools/arenas.h"
 #include "pools/device.h"
 #include "pools/grow.h"
-#include "pools/use.h"
+#include "pools/janitor.h"
+#include "pools/pending.h"
 #include "support/world.h"
 
 /* A test in which a contract stops the process; left out where contracts are not evaluated. */
@@ -89,7 +90,7 @@ static inline struct tn_order unit_order(tarn_device *device, tn_cu_stream strea
 {
     struct tn_stream_state state;
 
-    OK(tn_stream_look(&device->gpu, stream, &state));
+    OK(tn_stream_look(&device->gpu, stream, TN_STREAM_GRAPH, &state));
     return state.order;
 }
 
@@ -101,7 +102,7 @@ static inline struct tn_segment *unit_segment(const void *address)
 /* No block of the pool is loose afterwards, as if its lock were held (P19). */
 static inline void unit_settle(tarn_pool *pool)
 {
-    for (struct tn_arena *arena = pool->arenas; arena != NULL; arena = arena->next)
+    for (struct tn_arena *arena = pool->arenas.first; arena != NULL; arena = arena->next)
         tn_steady_end(arena);
 }
 
@@ -190,8 +191,8 @@ static inline void unit_reap_all(tarn_pool *pool)
 
     do
         tn_device_reap(pool->device);
-    while (pool->hold_count > 0 && test_pause(deadline));
-    ck_assert_uint_eq(pool->hold_count, 0);
+    while (pool->holds.count > 0 && test_pause(deadline));
+    ck_assert_uint_eq(pool->holds.count, 0);
 }
 
 static inline tarn_pool_stats unit_stats(tarn_pool *pool)
@@ -202,12 +203,27 @@ static inline tarn_pool_stats unit_stats(tarn_pool *pool)
     return stats;
 }
 
+/* What a test breaks is for tarn_pool_validate: no turn of a check comes before it. */
+static inline void unit_end_turns(tarn_pool *pool)
+{
+#if TARN_DEBUG_CHECKS
+    pool->look_count = UINT64_MAX;
+    for (struct tn_arena *arena = pool->arenas.first; arena != NULL; arena = arena->next) {
+        for (int kind = 0; kind < TN_HEAP_KINDS; kind++)
+            arena->heaps[kind].turn.look_count = UINT64_MAX;
+    }
+#else
+    (void)pool;
+#endif
+}
+
 /* The pool's structure is broken, and the check says which invariant does not hold. */
 static inline void unit_expect_corrupt(tarn_pool *pool, const char *invariant)
 {
     char words[32];
 
     (void)snprintf(words, sizeof words, "invariant %s ", invariant);
+    unit_end_turns(pool);
     STATUS(TARN_ERR_CORRUPT, tarn_pool_validate(pool));
     ck_assert_msg(strstr(tarn_last_error(), words) != NULL, "%s, expected %s", tarn_last_error(),
                   invariant);
@@ -248,9 +264,9 @@ static inline struct tn_heap *unit_heap(tarn_pool *pool, tn_cu_stream stream,
 static inline void unit_expect_no_capture(tarn_pool *pool, const tarn_sim_ledger *before)
 {
     unit_reap_all(pool);
-    ck_assert_uint_eq(pool->capture_count, 0);
-    ck_assert_uint_eq(pool->open_hold_count, 0);
-    ck_assert_uint_eq(pool->route_count, 0);
+    ck_assert_uint_eq(pool->claims.capture_count, 0);
+    ck_assert_uint_eq(pool->holds.open_count, 0);
+    ck_assert_uint_eq(pool->claims.route_count, 0);
     ck_assert_uint_eq(pool->device->routes.count, 0);
     ck_assert_uint_eq(test_ledger().captures, before->captures);
     ck_assert_uint_eq(test_ledger().graphs, before->graphs);

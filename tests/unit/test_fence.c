@@ -293,7 +293,7 @@ static void note_own(void *argument)
     struct tn_stream_state look;
 
     (void)argument;
-    OK(tn_stream_look(&device->gpu, TN_CU_STREAM_PER_THREAD, &look));
+    OK(tn_stream_look(&device->gpu, TN_CU_STREAM_PER_THREAD, TN_STREAM_GRAPH, &look));
     OK(tn_streams_note(streams, TN_CU_STREAM_PER_THREAD, look.order.stream_id, &elsewhere_noted));
 }
 

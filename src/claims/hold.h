@@ -28,12 +28,16 @@
  *
  * Chunks of a hold are captured: their memory serves captures of this pool alone.
  *
- * Locking: the pool's lock, except where said. Records are recycled, never freed. */
-#ifndef TARN_POOLS_HOLD_H
-#define TARN_POOLS_HOLD_H
+ * A hold that is closed or dropped ends arenas and frees what waited for it: pools/captures.h does all of that. Here the
+ * records alone change.
+ *
+ * Locking: the lock of the pool whose holds they are, except where said. Records are recycled, never freed. */
+#ifndef TARN_CLAIMS_HOLD_H
+#define TARN_CLAIMS_HOLD_H
 
 #include <stdatomic.h>
 
+#include "driver/gpu.h"
 #include "heap/arena.h"
 #include "heap/chunk_set.h"
 
@@ -64,7 +68,7 @@ struct tn_hold {
     struct tn_hold *next;              /* of the pool; also links recycled records */
     struct tn_hold *_Atomic next_gone; /* on a list of those to reap or to recycle */
     atomic_int claim;                  /* enum tn_claim */
-    tarn_pool *pool;                   /* immutable */
+    struct tn_holds *holds;            /* that it is among; immutable */
     uint64_t serial;     /* rises in the pool with each hold that is opened; immutable */
     uint64_t capture_id; /* immutable */
     uint64_t origin_id;  /* stream id of the order that opened it; immutable */
@@ -93,61 +97,86 @@ struct tn_hold {
 
 #define TN_HOLD_MAGIC 0x54486f6cULL
 
-/* Opens a hold. HOST_MEMORY. */
-TARN_MUST_CHECK tarn_status tn_hold_open(tarn_pool *pool, struct tn_order order, bool owned,
-                                         struct tn_hold **hold);
+/* The holds of a pool. */
+struct tn_holds {
+    struct tn_hold *first; /* newest first */
+    uint64_t count;
+    uint64_t open_count;
+    uint64_t serial;         /* of the newest hold */
+    uint64_t awaited_serial; /* serial when holds were last waited for, and did not go; 0: never */
+    /* Immutable: */
+    tarn_pool *pool; /* whose they are; never looked into */
+    struct tn_gpu *gpu;
+    const struct tn_chunk_table *chunks; /* of the pool */
+    struct tn_hold *_Atomic *gone;       /* the device's list of those to reap */
+    atomic_uint_fast64_t *user_count;    /* open holds of the device that no tarn_capture owns */
+};
+
+/* Makes a hold, which is open. passing: see above. HOST_MEMORY. */
+TARN_MUST_CHECK tarn_status tn_hold_make(struct tn_holds *holds, struct tn_order order, bool owned,
+                                         bool passing, struct tn_hold **hold);
+
+/* It is open no more: what is allocated from now on is not in it. */
+void tn_hold_shut(struct tn_hold *hold);
+
+/* Takes the hold, which is not open, from its pool. proven: its claimant's end proves that nothing runs any more of what
+ * it stood for. */
+void tn_hold_leave(struct tn_hold *hold, bool proven);
+
+/* The record of a hold that has left, and whose claimant is gone or never was told of it. */
+void tn_hold_recycle(struct tn_hold *hold);
+
+/* Leaving while the claimant is there, in two steps, tn_hold_leave between them. False: it is gone by now, and the next
+ * reap takes the hold. */
+bool tn_hold_begin_orphan(struct tn_hold *hold);
+void tn_hold_end_orphan(struct tn_hold *hold);
 
 /* The open hold of that capture in the pool, or NULL. */
-struct tn_hold *tn_hold_find(const tarn_pool *pool, uint64_t capture_id);
+struct tn_hold *tn_hold_find(const struct tn_holds *holds, uint64_t capture_id);
+
+/* Whether the open hold is of a capture that is over: its mark says so, and it has no owner. */
+bool tn_hold_is_over(const struct tn_hold *hold);
 
 /* Whether the open hold is of a capture that goes on: of a tarn_capture, or known by its mark. */
 bool tn_hold_goes_on(const struct tn_hold *hold);
 
 /* A hold of a capture into that graph, or into one that had its handle before it; an open one where there
  * is one; NULL: there is none. */
-const struct tn_hold *tn_hold_find_graph(const tarn_pool *pool, tn_cu_graph graph);
+const struct tn_hold *tn_hold_find_graph(const struct tn_holds *holds, tn_cu_graph graph);
+
+/* Whether there is a hold of the capture, or of a capture into the graph; NULL: of none. */
+bool tn_holds_have(const struct tn_holds *holds, uint64_t capture_id, tn_cu_graph graph);
 
 /* The library is about to destroy the graph: the next one that gets its handle is not taken for it. */
-void tn_holds_forget_graph(tarn_pool *pool, tn_cu_graph graph);
+void tn_holds_forget_graph(struct tn_holds *holds, tn_cu_graph graph);
 
 /* Whether a hold is open that is no newer than that. */
-bool tn_holds_are_open(const tarn_pool *pool, uint64_t serial);
+bool tn_holds_are_open(const struct tn_holds *holds, uint64_t serial);
 
 /* Makes every open hold have room for chunk ids below count; false when there is no memory. */
-bool tn_holds_reserve(tarn_pool *pool, size_t count);
+bool tn_holds_reserve(struct tn_holds *holds, size_t count);
 
 /* Adds the chunks under the block. */
 void tn_hold_add(struct tn_hold *hold, const struct tn_block *block);
 
 /* The holds that go when that graph does: its own captures', and those of bodies in it. Linked by selected until the
  * lock is given back; NULL: there are none. keeper NULL: none. */
-const struct tn_hold *tn_holds_select(tarn_pool *pool, tn_cu_graph keeper);
+const struct tn_hold *tn_holds_select(struct tn_holds *holds, tn_cu_graph keeper);
 
 /* The bytes of the chunks that are set in that word of the maps of holds. */
-uint64_t tn_holds_bytes_in(const tarn_pool *pool, size_t word, uint64_t bits);
+uint64_t tn_holds_bytes_in(const struct tn_holds *holds, size_t word, uint64_t bits);
 
 /* Adds a block that is being freed to every open hold that is to have it; false when none is. */
-bool tn_holds_add_freed(tarn_pool *pool, const struct tn_block *block);
-
-/* Closes it: the arenas of its capture end. A passing one is not there any more afterwards. */
-void tn_hold_close(struct tn_hold *hold);
-
-/* Closes the open holds that no tarn_capture owns and whose captures are over: all, or those that the route led here.
- * Returns whether there was one: then tn_device_mark is called next, so that arenas take numbers behind the end_mark. */
-bool tn_holds_close_over(tarn_pool *pool);
-bool tn_holds_close_routed(tarn_pool *pool, uint64_t route_id);
-
-/* Closes the open holds of a capture that is over: by its id, or by the graph that it made. */
-void tn_holds_close_capture(tarn_pool *pool, uint64_t capture_id, tn_cu_graph graph);
+bool tn_holds_add_freed(struct tn_holds *holds, const struct tn_block *block);
 
 /* The hold of the tarn_capture of that id, open or closed; NULL when it is gone. */
-struct tn_hold *tn_hold_find_owned(tarn_pool *pool, uint64_t capture_id);
+struct tn_hold *tn_hold_find_owned(struct tn_holds *holds, uint64_t capture_id);
 
 /* What was left to the capture of that id, and is left to no other of the pool; its capture_id is 0 for
  * nothing. It is not left any more. */
-struct tn_left_capture tn_hold_take_left(tarn_pool *pool, uint64_t capture_id);
+struct tn_left_capture tn_hold_take_left(struct tn_holds *holds, uint64_t capture_id);
 
-/* Ends the claim of the owner of a hold that goes, if it has one, and tells it. Returns the id of that
+/* Tells the owner of a hold that goes, if it has one, whose claim on the pool ends with it. Returns the id of that
  * capture, 0: none. */
 uint64_t tn_hold_tell_owner(struct tn_hold *hold);
 
@@ -155,13 +184,13 @@ uint64_t tn_hold_tell_owner(struct tn_hold *hold);
 void tn_hold_keep_by(struct tn_hold *hold, tn_cu_graph keeper);
 
 /* How many graphs the closed holds of the pool are of. */
-uint64_t tn_holds_count_graphs(const tarn_pool *pool);
+uint64_t tn_holds_count_graphs(const struct tn_holds *holds);
 
 /* The highest end_mark of the holds that go when that graph does, 0: there are none; and whether one is open. */
-uint64_t tn_holds_end_mark(tarn_pool *pool, tn_cu_graph keeper, bool *open);
+uint64_t tn_holds_end_mark(struct tn_holds *holds, tn_cu_graph keeper, bool *open);
 
 /* Whether all closed holds of the pool are that graph's: the user objects on it, and on no other. */
-bool tn_holds_are_kept_by(const tarn_pool *pool, tn_cu_graph keeper);
+bool tn_holds_are_kept_by(const struct tn_holds *holds, tn_cu_graph keeper);
 
 /* Says that the claimant is gone. No lock; any thread, those of the driver included: it calls
  * nothing. void * so that it can be a user object's destructor. */
@@ -169,18 +198,8 @@ void tn_hold_gone(void *hold);
 
 /* The library destroys the graph: holds that it keeps go soon, unless the user has a clone of it. Whether
  * such holds are there; and to count on them no more. */
-void tn_holds_expect(tarn_pool *pool, tn_cu_graph keeper);
-bool tn_holds_are_expected(const tarn_pool *pool);
-void tn_holds_expect_none(tarn_pool *pool);
-
-/* Drops a hold at once: for one whose claimant is gone, or that never got one. */
-void tn_hold_drop(struct tn_hold *hold);
-
-/* Drops all holds whose claimants are not gone: on a lost device, whose driver destroys nothing and
- * runs nothing. */
-void tn_holds_orphan(tarn_pool *pool);
-
-/* Ends the passing holds: their pool is to go. */
-void tn_holds_end_passing(tarn_pool *pool);
+void tn_holds_expect(struct tn_holds *holds, tn_cu_graph keeper);
+bool tn_holds_are_expected(const struct tn_holds *holds);
+void tn_holds_expect_none(struct tn_holds *holds);
 
 #endif

@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Two pools join under the DEVICE lock, so no two joins meet, and with the locks of both records: nobody
+/* Two records merge under the DEVICE lock, so no two merges meet, and with the locks of both: nobody
  * launches meanwhile, and who comes later finds the record that is shared.
  *
  * A record that its pools have left stays as long as one of them lives, for a thread that replays a graph of
- * theirs may be about to lock it. The record whose oldest pool is the younger one is left: so pools that come
- * and go, as those of adopted captures do, leave nothing behind with one that stays, whichever meets it.
- *
- * Trade-off: pools that have once shared a capture are kept in order until they go, also when that graph is
- * gone. */
-#include "pools/replays.h"
+ * theirs may be about to lock it. */
+#include "claims/replays.h"
 
 #include <sched.h>
 #include <stddef.h>
@@ -18,7 +14,6 @@
 #include "base/contract.h"
 #include "base/host.h"
 #include "driver/stream.h"
-#include "pools/device.h"
 
 static struct tn_records replays_records = TN_RECORDS_INIT(struct tn_replays);
 
@@ -40,16 +35,16 @@ static void end(struct tn_gpu *gpu, struct tn_replays *replays)
     tn_records_give(&replays_records, replays);
 }
 
-void tn_replays_leave(tarn_pool *pool)
+void tn_replays_leave(struct tn_gpu *gpu, struct tn_replays *first)
 {
-    struct tn_replays *replays = pool->first_replays;
+    struct tn_replays *replays = first;
 
     while (replays != NULL) {
         struct tn_replays *joined = replays->joined;
 
         replays->pool_count -= 1; /* P17 */
         if (replays->pool_count == 0)
-            end(&pool->device->gpu, replays);
+            end(gpu, replays);
         replays = joined;
     }
 }
@@ -70,11 +65,8 @@ void tn_replays_await_alone(const struct tn_replays *replays)
         (void)nanosleep(&pause, NULL);
 }
 
-bool tn_replays_are_over(const tarn_pool *pool)
+bool tn_replays_are_over(const struct tn_replays *replays, const struct tn_gpu *gpu)
 {
-    const struct tn_replays *replays = atomic_load(&pool->replays);
-    const struct tn_gpu *gpu = &pool->device->gpu;
-
     return !atomic_load(&replays->launching_alone) &&
            tn_gpu_is_proven(gpu, atomic_load(&replays->alone_stamp)) &&
            tn_gpu_is_proven(gpu, atomic_load(&replays->stamp));
@@ -94,9 +86,9 @@ static void lock_both(struct tn_replays *from, struct tn_replays *to)
     }
 }
 
-/* All pools of one record come to another. The DEVICE lock is held. */
-static void merge(tarn_device *device, struct tn_replays *from, struct tn_replays *to)
+void tn_replays_begin_merge(struct tn_replays *from, struct tn_replays *to)
 {
+    TN_ASSERT(from != to);
     lock_both(from, to);
     atomic_store(&to->shared, true);
     atomic_store(&to->ordered, true);
@@ -104,56 +96,14 @@ static void merge(tarn_device *device, struct tn_replays *from, struct tn_replay
     tn_barrier_heavy(); /* also where one was: who said so may not have come to it yet */
     tn_replays_await_alone(to);
     tn_replays_await_alone(from);
-    for (tarn_pool *pool = device->pools; pool != NULL; pool = pool->next) {
-        if (atomic_load(&pool->replays) == from)
-            atomic_store(&pool->replays, to);
-    }
+}
+
+void tn_replays_end_merge(struct tn_replays *from, struct tn_replays *to, uint64_t epoch)
+{
     to->pool_count += from->pool_count; /* P17 */
     from->joined = to;
     to->crosses = true;
-    atomic_store(&to->alone_stamp, tn_gpu_epoch(&device->gpu));
+    atomic_store(&to->alone_stamp, epoch);
     tn_lock_release_second_spin(&from->lock);
     tn_replays_unlock(to);
-}
-
-static void share(tarn_pool *pool, tarn_pool *other)
-{
-    struct tn_replays *one = atomic_load(&pool->replays);
-    struct tn_replays *another = atomic_load(&other->replays);
-    struct tn_replays *older = one;
-
-    /* Devices list their pools newest first. */
-    for (const tarn_pool *any = pool->device->pools; any != NULL; any = any->next) {
-        struct tn_replays *replays = atomic_load(&any->replays);
-
-        if (replays == one || replays == another)
-            older = replays;
-    }
-    merge(pool->device, older == one ? another : one, older);
-}
-
-static bool has_hold_of(tarn_pool *pool, uint64_t capture_id, tn_cu_graph graph)
-{
-    bool found = false;
-
-    tn_pool_lock(pool);
-    for (const struct tn_hold *hold = pool->holds; hold != NULL; hold = hold->next)
-        found = found || hold->capture_id == capture_id || (graph != NULL && hold->graph == graph);
-    tn_pool_unlock(pool);
-    return found;
-}
-
-void tn_replays_join(tarn_pool *pool, uint64_t capture_id, tn_cu_graph graph)
-{
-    tarn_device *device = pool->device;
-
-    if (pool->is_default) /* it holds nothing for graphs */
-        return;
-    tn_lock_acquire(&device->lock);
-    for (tarn_pool *other = device->pools; other != NULL; other = other->next) {
-        if (atomic_load(&pool->replays) != atomic_load(&other->replays) && !other->is_default &&
-            has_hold_of(other, capture_id, graph))
-            share(pool, other);
-    }
-    tn_lock_release(&device->lock);
 }

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* use.h -- blocks that other orders use, and freed blocks that wait for them.
+/* pending.h -- freed blocks that wait for claims.
  *
- * A use is noted when a stream is recorded, and what its end needs is set aside then, so that the free
- * cannot fail. At the free it joins a fence of the stream (pools/stream_table.h); the block is PENDING
- * until all its fences are done.
+ * A block that is freed is PENDING until the fences of its uses (claims/use.h) are done, and nothing else claims it.
  *
  * A use in a capture never runs by itself. For others it ends when that capture's hold closes. For the
  * block's own order in that capture it ends when that order's next work comes after it in the graph:
@@ -14,68 +12,15 @@
  * a restore follow from the calls alone. So what a poll finds there is no capture's: such a block stays PENDING, noted as
  * ended, until a restore or a take settles the pool (checkpoint/settle.h), memory is short, or too much waits.
  *
- * Locking: the pool's lock, where a pool is named; else none. */
-#ifndef TARN_POOLS_USE_H
-#define TARN_POOLS_USE_H
+ * Locking: the pool's lock. */
+#ifndef TARN_POOLS_PENDING_H
+#define TARN_POOLS_PENDING_H
 
+#include "claims/use.h"
 #include "pools/pool.h"
-#include "pools/stream_table.h"
-
-struct tn_use {
-    struct tn_use *next; /* of the block */
-    struct tn_order order;
-    tn_cu_stream handle; /* in a capture: the stream's; NULL: it was retired */
-    uint64_t thread;     /* in a capture: that named the stream last, and alone uses the handle */
-    struct tn_known_stream *stream; /* outside captures, NOTED: the block is live */
-    struct tn_fence *fence;         /* outside captures, freed: what ends the use */
-    struct tn_markers markers;      /* in a capture, freed: what the stream had there at the free */
-};
-
-/* Notes that the block's cold record may have uses, a fence or watches. */
-void tn_block_tangle(struct tn_block *block);
-
-/* Notes that the order uses the LIVE block, and that the calling thread named the stream; the latter alone
- * when it is noted before, and nothing when it is the block's own order. HOST_MEMORY, DEVICE_LOST,
- * DRIVER. */
-TARN_MUST_CHECK tarn_status tn_use_note(tarn_pool *pool, struct tn_block *block,
-                                        tn_cu_stream stream, struct tn_order order);
-
-/* A noted use of no block yet. HOST_MEMORY, DEVICE_LOST, DRIVER. */
-TARN_MUST_CHECK tarn_status tn_use_make(tarn_device *device, tn_cu_stream stream,
-                                        struct tn_order order, struct tn_use **use);
-void tn_use_end(tarn_device *device, struct tn_use *use);
-
-/* Ends a noted use outside captures with the work that is on its stream now. DRIVER: only a wait for
- * the device proves the end. */
-TARN_MUST_CHECK tarn_status tn_use_record(tarn_device *device, struct tn_use *use);
-
-/* Gives the LIVE block a recorded use; an older one of the same order, which ends before it, goes. */
-void tn_use_add(tarn_pool *pool, struct tn_block *block, struct tn_use *use);
 
 /* The stamp of a free of the block now: 0 where no work of its own stream can be left. */
 uint64_t tn_block_freed_stamp(const tarn_pool *pool, const struct tn_block *block);
-
-/* Ends all uses of the block. */
-void tn_uses_end(tarn_pool *pool, struct tn_block *block);
-
-/* The stream of that handle is retired: no use of the pool's blocks, in a capture, uses the handle any
- * more. */
-void tn_uses_forget(tarn_pool *pool, tn_cu_stream handle);
-
-/* What a checkpoint keeps of the uses of a LIVE block: the streams that it was recorded for, outside
- * captures. Save acquires a reference to each; it fills room for as many as count says. */
-size_t tn_uses_count(const struct tn_block *block);
-void tn_uses_save(tarn_pool *pool, const struct tn_block *block, struct tn_known_stream **streams);
-
-/* Noted uses of those of the streams that are not retired, of no block yet: all of them or none.
- * HOST_MEMORY, DEVICE_LOST, DRIVER. */
-TARN_MUST_CHECK tarn_status tn_uses_make(tarn_device *device,
-                                         struct tn_known_stream *const *streams, size_t count,
-                                         struct tn_use **uses);
-void tn_uses_drop(tarn_device *device, struct tn_use *uses);
-
-/* Gives the LIVE block the uses that were made for it. */
-void tn_uses_give(struct tn_block *block, struct tn_use *uses);
 
 /* Makes a freed block PENDING: the last step of a free that cannot be carried out at once. proof_stamp: not
  * 0: an epoch that must be proven idle, too. graphs_alone: P26. */
@@ -129,12 +74,5 @@ void tn_pending_poll_capture(tarn_pool *pool, struct tn_arena *arena, tn_cu_stre
 /* Takes a PENDING block off the list and ends its uses: the device was waited for, and its memory is
  * to be used again at once. The caller makes it FREE. */
 void tn_pending_remove(tarn_pool *pool, struct tn_block *block);
-
-/* The block's own stream is retired: from now on the fence stands for its work there, and it is of no
- * order. */
-void tn_block_retire(tarn_pool *pool, struct tn_block *block, struct tn_fence *fence);
-
-/* Whether the work of the block's own stream has ended because that was retired; forgets the fence. */
-bool tn_block_settle(tarn_pool *pool, struct tn_block *block);
 
 #endif

@@ -20,7 +20,7 @@
  *
  * Trade-offs: known streams are found by walking a list; only those with something outstanding are in
  * it. Events are made and given back when a stream's last use ends. */
-#include "pools/stream_table.h"
+#include "claims/fence.h"
 
 #include <inttypes.h>
 

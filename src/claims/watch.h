@@ -2,8 +2,8 @@
 /* watch.h -- live blocks that somebody refers to who does not hold their memory.
  *
  *   P25 the watches of a block are those that name it: of a LIVE or DISCARDED one any, of a PENDING one such that keep it,
- *       of others none; the pool's kept_count is the number of PENDING blocks that have any, its watched_count
- *       that of all watches of its blocks
+ *       of others none; a pool's kept_count is the number of PENDING blocks that have any, its count that of
+ *       all watches of its blocks
  *
  * A watch is told of the first of its blocks that is freed, or it keeps them: what is freed meanwhile is PENDING until
  * the watch ends. It is told even so where the memory goes all the same, since a restore brings something else back to
@@ -13,13 +13,14 @@
  * a replay running: the pool of the block notes the epoch then, and who writes there waits until that is proven.
  *
  * Locking: a block's watches are guarded by its pool's lock; a watch is made and ended by one thread at a time. */
-#ifndef TARN_POOLS_WATCH_H
-#define TARN_POOLS_WATCH_H
+#ifndef TARN_CLAIMS_WATCH_H
+#define TARN_CLAIMS_WATCH_H
 
 #include <stdatomic.h>
 #include <stddef.h>
 
-#include "pools/pool.h"
+#include "claims/replays.h"
+#include "heap/block.h"
 
 /* A block of a watch. */
 struct tn_watched {
@@ -31,9 +32,11 @@ struct tn_watched {
 };
 
 struct tn_watch {
-    tarn_device *device; /* immutable: blocks of others are not watched */
-    /* immutable: whose replays use the blocks; it stays as long as the watch has any */
+    struct tn_gpu *gpu; /* immutable: blocks of other devices are not watched */
+    /* Immutable: the pool whose replays use the blocks, and where it has its record. It stays as long as the watch has
+     * any. */
     tarn_pool *replayer;
+    struct tn_replays *_Atomic *replays;
     bool keeps;             /* immutable */
     atomic_size_t gone;     /* index + 1 of the first block that was freed; 0: none */
     _Atomic uint64_t *word; /* immutable: where fresh becomes stale when the first one is */
@@ -44,28 +47,29 @@ struct tn_watch {
     size_t capacity; /* immutable */
 };
 
-/* A watch with room for so many blocks, of the pool's device; word stands still as long as it does. HOST_MEMORY. */
-TARN_MUST_CHECK tarn_status tn_watch_init(struct tn_watch *watch, tarn_pool *replayer, bool keeps,
-                                          size_t capacity, _Atomic uint64_t *word, uint64_t fresh,
-                                          uint64_t stale);
+/* The watches of a pool's blocks. */
+struct tn_watches {
+    uint64_t count;      /* P25 */
+    uint64_t kept_count; /* PENDING blocks that watches keep: P25 */
+    /* The epoch when a watch last left a block to replays that may still run; 0: none did. */
+    uint64_t unwatched_stamp;
+};
 
-/* Adds the block with that number, at the address at which it begins, as the next one; where that is not live any more it is the first
- * that is gone. One of another device is not watched. HOST_MEMORY: it is not watched. */
-TARN_MUST_CHECK tarn_status tn_watch_add(struct tn_watch *watch, uint64_t address,
-                                         uint64_t sequence);
+/* The watch, one of those, has one block less. */
+void tn_watches_note_left(struct tn_watches *watches, const struct tn_watch *watch);
 
-/* Watches nothing any more. What was kept waits for a proof that the device was idle since. No lock may be held. */
-void tn_watch_end(struct tn_watch *watch);
+/* Tells the watch that the block is gone. */
+void tn_watched_tell(struct tn_watched *watched);
 
 /* The block, LIVE a moment ago, is being freed: those that do not keep it are told. Whether others are left, which keep
  * it. The lock is held. */
-bool tn_watches_tell(tarn_pool *pool, struct tn_block *block);
+bool tn_watches_tell(struct tn_watches *watches, struct tn_block *block);
 
 /* The memory of the PENDING block goes whoever keeps it: they are told. The lock is held. */
-void tn_watches_break(tarn_pool *pool, struct tn_block *block);
+void tn_watches_break(struct tn_watches *watches, struct tn_block *block);
 
 /* The DISCARDED block goes with its pool: all of them are told. The lock is held. */
-void tn_watches_forsake(tarn_pool *pool, struct tn_block *block);
+void tn_watches_forsake(struct tn_watches *watches, struct tn_block *block);
 
 /* The watches of a LIVE, PENDING or DISCARDED block; NULL: none. */
 static inline struct tn_watched *tn_block_watches(const struct tn_block *block)

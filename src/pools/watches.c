@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A block's watches are a list that begins in its cold record. Each knows its block's pool, so a watch that ends finds the
- * lock for each of its blocks; a pool that was found so may have gone, and another be in its record, but its lock is one
- * still, and behind it the block is seen not to be watched any more.
+/* Each watched block knows its pool, so a watch that ends finds the lock for each of its blocks; a pool that was found so
+ * may have gone, and another be in its record, but its lock is one still, and behind it the block is seen not to be watched
+ * any more.
  *
  * Trade-offs: who ends a watch locks a pool once for each of its blocks. */
-#include "pools/watch.h"
+#include "pools/watches.h"
 
 #include "base/contract.h"
 #include "base/error.h"
 #include "base/host.h"
+#include "claims/use.h"
 #include "pools/device.h"
 #include "pools/free.h"
-#include "pools/use.h"
+#include "pools/janitor.h"
 
 static tarn_status no_memory(void)
 {
@@ -21,8 +22,9 @@ static tarn_status no_memory(void)
 tarn_status tn_watch_init(struct tn_watch *watch, tarn_pool *replayer, bool keeps, size_t capacity,
                           _Atomic uint64_t *word, uint64_t fresh, uint64_t stale)
 {
-    *watch = (struct tn_watch){.device = replayer->device,
+    *watch = (struct tn_watch){.gpu = &replayer->device->gpu,
                                .replayer = replayer,
+                               .replays = &replayer->replays,
                                .keeps = keeps,
                                .word = word,
                                .fresh = fresh,
@@ -34,17 +36,6 @@ tarn_status tn_watch_init(struct tn_watch *watch, tarn_pool *replayer, bool keep
     return watch->blocks != NULL ? TARN_OK : no_memory();
 }
 
-static void tell(struct tn_watched *watched)
-{
-    struct tn_watch *watch = watched->watch;
-    uint64_t fresh = watch->fresh;
-    size_t none = 0;
-
-    (void)atomic_compare_exchange_strong(&watch->gone, &none,
-                                         (size_t)(watched - watch->blocks) + 1);
-    (void)atomic_compare_exchange_strong(watch->word, &fresh, watch->stale);
-}
-
 /* The block that begins there now, in the pool, which is locked. */
 static tarn_status add_block(struct tn_watched *watched, tarn_pool *pool, struct tn_block *block,
                              uint64_t sequence)
@@ -54,7 +45,7 @@ static tarn_status add_block(struct tn_watched *watched, tarn_pool *pool, struct
     if (!tn_block_add_cold(block))
         return no_memory();
     if (block->sequence != sequence) {
-        tell(watched);
+        tn_watched_tell(watched);
         return TARN_OK;
     }
     cold = tn_block_cold(block);
@@ -62,7 +53,7 @@ static tarn_status add_block(struct tn_watched *watched, tarn_pool *pool, struct
     watched->block = block;
     atomic_store(&watched->pool, pool);
     cold->watches = watched;
-    pool->watched_count += 1;
+    pool->watches.count += 1;
     tn_block_tangle(block);
     return TARN_OK;
 }
@@ -77,11 +68,11 @@ tarn_status tn_watch_add(struct tn_watch *watch, uint64_t address, uint64_t sequ
     TN_ASSERT(watch->count < watch->capacity);
     watched->watch = watch;
     if (tn_pool_lock_block(address, true, &pool, &block) == TARN_OK) {
-        if (pool->device == watch->device)
+        if (&pool->device->gpu == watch->gpu)
             status = add_block(watched, pool, block, sequence);
         tn_pool_unlock(pool);
     } else {
-        tell(watched);
+        tn_watched_tell(watched);
     }
     watch->count += status == TARN_OK;
     return status;
@@ -97,20 +88,11 @@ static struct tn_watched **link_of(const struct tn_watched *watched)
     return link;
 }
 
-/* The watch has one block of the pool less. */
-static void note_unwatched(tarn_pool *pool, const struct tn_watch *watch)
-{
-    TN_ASSERT(pool->watched_count > 0);
-    pool->watched_count -= 1;
-    if (!tn_replays_are_over(watch->replayer))
-        pool->unwatched_stamp = tn_gpu_epoch(&pool->device->gpu);
-}
-
 /* The PENDING block's last watch is gone. What was launched while that was there may still use it. */
 static void end_keeping(tarn_pool *pool, const struct tn_block *block)
 {
-    TN_ASSERT(block->state == TN_BLOCK_PENDING && pool->kept_count > 0);
-    pool->kept_count -= 1;
+    TN_ASSERT(block->state == TN_BLOCK_PENDING && pool->watches.kept_count > 0);
+    pool->watches.kept_count -= 1;
     tn_block_cold(block)->kept_stamp = tn_gpu_epoch(&pool->device->gpu);
 }
 
@@ -120,7 +102,7 @@ static bool unlink_watched(tarn_pool *pool, struct tn_watched *watched)
     const struct tn_block *block = watched->block;
 
     *link_of(watched) = watched->next;
-    note_unwatched(pool, watched->watch);
+    tn_watches_note_left(&pool->watches, watched->watch);
     atomic_store(&watched->pool, NULL);
     if (block->state != TN_BLOCK_PENDING || tn_block_watches(block) != NULL)
         return false;
@@ -150,48 +132,4 @@ void tn_watch_end(struct tn_watch *watch)
         end_watched(&watch->blocks[i]);
     tn_host_free(watch->blocks);
     *watch = (struct tn_watch){.keeps = false};
-}
-
-/* Tells those that do not keep the block, or all; whether any is left. */
-static bool tell_all(tarn_pool *pool, struct tn_block *block, bool keepers)
-{
-    struct tn_watched **link = &tn_block_cold(block)->watches;
-
-    while (*link != NULL) {
-        struct tn_watched *watched = *link;
-
-        if (watched->watch->keeps && !keepers) {
-            link = &watched->next;
-            continue;
-        }
-        *link = watched->next;
-        note_unwatched(pool, watched->watch);
-        tell(watched);
-        atomic_store(&watched->pool,
-                     NULL); /* the last that is written: who ends it may find it gone now */
-    }
-    return tn_block_cold(block)->watches != NULL;
-}
-
-bool tn_watches_tell(tarn_pool *pool, struct tn_block *block)
-{
-    if (tn_block_watches(block) == NULL || !tell_all(pool, block, false))
-        return false;
-    pool->kept_count += 1;
-    return true;
-}
-
-void tn_watches_forsake(tarn_pool *pool, struct tn_block *block)
-{
-    if (tn_block_watches(block) != NULL)
-        (void)tell_all(pool, block, true);
-}
-
-void tn_watches_break(tarn_pool *pool, struct tn_block *block)
-{
-    if (tn_block_watches(block) == NULL)
-        return;
-    (void)tell_all(pool, block, true);
-    TN_ASSERT(pool->kept_count > 0);
-    pool->kept_count -= 1;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* stream_table.h -- the streams that blocks are recorded for, and the fences that end their uses.
+/* fence.h -- the streams that blocks are recorded for, and the fences that end their uses.
  *
  * The table knows a stream from the first block that is recorded for it until the last use has ended.
  * That is just as long as its user promised that it lives, or until it is retired: so a handle is never
@@ -23,8 +23,8 @@
  *
  * Locking: a lock of its own, rank STREAMS, taken by every function here but where said. No call waits
  * for the GPU or disturbs a capture. */
-#ifndef TARN_POOLS_STREAM_TABLE_H
-#define TARN_POOLS_STREAM_TABLE_H
+#ifndef TARN_CLAIMS_FENCE_H
+#define TARN_CLAIMS_FENCE_H
 
 #include <stdatomic.h>
 #include <stddef.h>

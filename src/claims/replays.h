@@ -10,8 +10,8 @@
  * Locking: each record has a lock, rank REPLAY, for what is not atomic or immutable. A pool's record
  * changes under the lock of the one that it leaves: who locks a pool's record looks again whether it is
  * the pool's. */
-#ifndef TARN_POOLS_REPLAYS_H
-#define TARN_POOLS_REPLAYS_H
+#ifndef TARN_CLAIMS_REPLAYS_H
+#define TARN_CLAIMS_REPLAYS_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -56,8 +56,14 @@ _Static_assert(offsetof(struct tn_replays, event) == 64, "a cache line");
 /* A record of one pool's own; NULL when there is no memory. */
 struct tn_replays *tn_replays_make(void);
 
-/* The pool goes, and each record that it alone has had. The DEVICE lock is held. */
-void tn_replays_leave(tarn_pool *pool);
+/* A pool goes, and each record that it alone has had, from its first one on. The DEVICE lock is held. */
+void tn_replays_leave(struct tn_gpu *gpu, struct tn_replays *first);
+
+/* All pools of one record come to another, in two steps: between them the caller, who has the DEVICE lock, gives each pool
+ * of the one the other. Nobody launches meanwhile. What ran last is not known then, so the next replay waits for the
+ * device: epoch is its epoch now. */
+void tn_replays_begin_merge(struct tn_replays *from, struct tn_replays *to);
+void tn_replays_end_merge(struct tn_replays *from, struct tn_replays *to, uint64_t epoch);
 
 /* Locks the record that is a pool's at that place, and gives it. */
 static inline struct tn_replays *tn_replays_lock(struct tn_replays *_Atomic *place)
@@ -81,15 +87,10 @@ static inline void tn_replays_unlock(struct tn_replays *replays)
  * tn_replays_await_alone sees the one that is under way. */
 void tn_replays_order(struct tn_replays *replays);
 
-/* Whether all replays of the pool are over, as far as waits have proven. Takes no lock. */
-bool tn_replays_are_over(const tarn_pool *pool);
+/* Whether all replays of the record are over, as far as waits have proven. Takes no lock. */
+bool tn_replays_are_over(const struct tn_replays *replays, const struct tn_gpu *gpu);
 
 /* Until no thread launches a graph that was the only one when it began to. */
 void tn_replays_await_alone(const struct tn_replays *replays);
-
-/* The pool shares its record with all pools of the device that have a hold of the capture, or of a
- * capture into the graph. What ran last there is not known then, so the next replay waits for the
- * device. No lock of rank DEVICE or above may be held. */
-void tn_replays_join(tarn_pool *pool, uint64_t capture_id, tn_cu_graph graph);
 
 #endif

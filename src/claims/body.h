@@ -9,12 +9,11 @@
  *
  *   P15  a body is known from its begin until its outermost capture has ended; its group has an arena
  *
- * Locking: the pool's lock. */
-#ifndef TARN_POOLS_BODY_H
-#define TARN_POOLS_BODY_H
+ * Locking: that of the pool whose captures they are. */
+#ifndef TARN_CLAIMS_BODY_H
+#define TARN_CLAIMS_BODY_H
 
-#include "pools/pool.h"
-#include "pools/route.h"
+#include "claims/hold.h"
 
 struct tn_body {
     struct tn_body *next; /* of the pool */
@@ -34,35 +33,38 @@ static inline struct tn_order tn_group_order(const struct tn_body *body)
     return (struct tn_order){body->group, body->outer_id | TN_GROUP_BIT};
 }
 
-/* Makes a body known. HOST_MEMORY. */
-TARN_MUST_CHECK tarn_status tn_body_open(tarn_pool *pool, const struct tn_body *body);
+/* The bodies that a pool knows. */
+struct tn_bodies {
+    struct tn_body *first; /* newest first */
+};
+
+/* Makes a body known, which is open; its group has an arena. HOST_MEMORY. */
+TARN_MUST_CHECK tarn_status tn_body_enter(struct tn_bodies *bodies, const struct tn_body *body);
 
 /* Forgets a body whose capture did not come about. */
-void tn_body_drop(tarn_pool *pool, uint64_t capture_id);
+void tn_body_drop(struct tn_bodies *bodies, uint64_t capture_id);
 
 /* The body of that capture, or NULL. */
-struct tn_body *tn_body_find(const tarn_pool *pool, uint64_t capture_id);
+struct tn_body *tn_body_find(const struct tn_bodies *bodies, uint64_t capture_id);
 
 /* A body of the capture that is being captured, or NULL. */
-struct tn_body *tn_body_find_open(const tarn_pool *pool, uint64_t outer_id);
+struct tn_body *tn_body_find_open(const struct tn_bodies *bodies, uint64_t outer_id);
 
 /* Whether the capture is that of a body that is known in the other one, or in a body of it. */
-bool tn_body_is_within(const tarn_pool *pool, uint64_t capture_id, uint64_t outer_id);
+bool tn_body_is_within(const struct tn_bodies *bodies, uint64_t capture_id, uint64_t outer_id);
 
 /* Lists the bodies in the capture, and in bodies of it, that are being captured, the inner ones before
- * those around them, and makes all closed but those that another thread alone can end. Returns how many;
- * each has a route. */
-size_t tn_bodies_close(tarn_pool *pool, uint64_t capture_id, struct tn_body bodies[TN_ROUTES_MAX]);
+ * those around them, and makes all closed but those that another thread alone can end. Returns how many, at most
+ * capacity. */
+size_t tn_bodies_close(struct tn_bodies *bodies, uint64_t capture_id, struct tn_body closed[],
+                       size_t capacity);
 
 /* Adds the chunks under a block of the capture to the holds of the captures that it is a part of. */
-void tn_bodies_hold(tarn_pool *pool, uint64_t capture_id, const struct tn_block *block);
+void tn_bodies_hold(const struct tn_bodies *bodies, const struct tn_holds *holds,
+                    uint64_t capture_id, const struct tn_block *block);
 
 /* The capture has ended, and so have its bodies, which are parts of what it is a part of. Where it is part of no other
- * their live blocks are its own, as if they had been allocated in it. */
-void tn_bodies_end(tarn_pool *pool, uint64_t capture_id);
-
-/* Whether the device has a pool that knows the capture as a body's. The DEVICE lock and those below it
- * must not be held. */
-bool tn_device_has_body(tarn_device *device, uint64_t capture_id);
+ * their live blocks, in the segments, are its own, as if they had been allocated in it. */
+void tn_bodies_end(struct tn_bodies *bodies, struct tn_segment *segments, uint64_t capture_id);
 
 #endif

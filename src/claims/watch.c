@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A block's watches are a list that begins in its cold record. */
+#include "claims/watch.h"
+
+#include "base/contract.h"
+
+void tn_watched_tell(struct tn_watched *watched)
+{
+    struct tn_watch *watch = watched->watch;
+    uint64_t fresh = watch->fresh;
+    size_t none = 0;
+
+    (void)atomic_compare_exchange_strong(&watch->gone, &none,
+                                         (size_t)(watched - watch->blocks) + 1);
+    (void)atomic_compare_exchange_strong(watch->word, &fresh, watch->stale);
+}
+
+void tn_watches_note_left(struct tn_watches *watches, const struct tn_watch *watch)
+{
+    TN_ASSERT(watches->count > 0);
+    watches->count -= 1;
+    if (!tn_replays_are_over(atomic_load(watch->replays), watch->gpu))
+        watches->unwatched_stamp = tn_gpu_epoch(watch->gpu);
+}
+
+/* Tells those that do not keep the block, or all; whether any is left. */
+static bool tell_all(struct tn_watches *watches, struct tn_block *block, bool keepers)
+{
+    struct tn_watched **link = &tn_block_cold(block)->watches;
+
+    while (*link != NULL) {
+        struct tn_watched *watched = *link;
+
+        if (watched->watch->keeps && !keepers) {
+            link = &watched->next;
+            continue;
+        }
+        *link = watched->next;
+        tn_watches_note_left(watches, watched->watch);
+        tn_watched_tell(watched);
+        atomic_store(&watched->pool,
+                     NULL); /* the last that is written: who ends it may find it gone now */
+    }
+    return tn_block_cold(block)->watches != NULL;
+}
+
+bool tn_watches_tell(struct tn_watches *watches, struct tn_block *block)
+{
+    if (tn_block_watches(block) == NULL || !tell_all(watches, block, false))
+        return false;
+    watches->kept_count += 1;
+    return true;
+}
+
+void tn_watches_forsake(struct tn_watches *watches, struct tn_block *block)
+{
+    if (tn_block_watches(block) != NULL)
+        (void)tell_all(watches, block, true);
+}
+
+void tn_watches_break(struct tn_watches *watches, struct tn_block *block)
+{
+    if (tn_block_watches(block) == NULL)
+        return;
+    (void)tell_all(watches, block, true);
+    TN_ASSERT(watches->kept_count > 0);
+    watches->kept_count -= 1;
+}

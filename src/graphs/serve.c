@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Two looks at a stream stand in the hot functions themselves: that for a stream which is idle, and that for one in a
+ * capture whose arena is remembered. Where these serve, nothing else is called but the driver. All that they do not
+ * serve goes on from what they have learnt: no question is asked of the driver again.
+ *
+ * A free names no stream. So before one in a pool that has routes, captures that the user has begun for the pool are
+ * noticed; what is freed in a capture that cannot be noticed waits for the graph, unheld.
+ *
+ * Trade-offs: an allocation on a default stream asks the driver more, since the fast looks leave it out. */
+#include "graphs/serve.h"
+
+#include <stddef.h>
+
+#include "base/contract.h"
+#include "base/error.h"
+#include "base/lock.h"
+#include "graphs/admit.h"
+#include "graphs/broken.h"
+#include "graphs/unrouted.h"
+#include "heap/steady.h"
+#include "pools/allocate.h"
+#include "pools/arena_table.h"
+#include "pools/end.h"
+#include "pools/entry.h"
+#include "pools/free.h"
+#include "pools/janitor.h"
+#include "pools/pending.h"
+#include "pools/reserve.h"
+#include "pools/sweep.h"
+
+/* The driver is asked with locks held. What is refused here is refused again by what comes next. */
+static TN_RARE void close_over(tarn_device *device)
+{
+    TN_CALL(call);
+
+    if (tn_call_device(&call, device))
+        tn_device_close_over(device);
+}
+
+/* An allocation outside captures is none of those that are over by now. */
+static TN_ALWAYS_INLINE void see_end(tarn_device *device)
+{
+    if (TN_UNLIKELY(atomic_load(&device->user_hold_count) > 0))
+        close_over(device);
+}
+
+/* In a capture that the pool knows: what the arena has free. */
+static TN_APART bool take_born(struct tn_arena *arena, const struct tn_steady_claim *claim,
+                               struct tn_gpu *gpu, const struct tn_request *request, void **address)
+{
+    struct tn_place place;
+
+    tn_place_ask(gpu, request->stream, request->order, &place);
+    return tn_steady_allocate_born(arena, claim, &place, request->requested, request->alignment,
+                                   address);
+}
+
+/* What the arena of the order has at hand. The default pool's captures are counted, and no arena serves them alone. */
+static bool take_at_hand(tarn_pool *pool, const struct tn_request *request, void **address)
+{
+    const struct tn_steady_claim claim = {.order = request->order, .pool = pool};
+    struct tn_arena *arena = tn_arena_seek(pool, request->order);
+
+    if (arena == NULL)
+        return false;
+    if (request->order.capture_id == 0)
+        return tn_steady_allocate_from(arena, claim, request->requested, request->alignment,
+                                       address);
+    return !pool->is_default &&
+           (tn_steady_allocate_again(arena, claim, request->requested, request->alignment,
+                                     address) ||
+            take_born(arena, &claim, &tn_pool_device(pool)->gpu, request, address));
+}
+
+/* What no arena has at hand. route_id: of the route that has led to the pool, and pinned it; 0: none. */
+static TN_APART tarn_status take_in_call(tarn_pool *pool, const struct tn_request *request,
+                                         uint64_t route_id, void **address)
+{
+    bool captured = request->order.capture_id != 0;
+    tarn_status status = TARN_OK;
+    TN_CALL(call);
+
+    if (!tn_call_allocation(&call, pool, route_id != 0))
+        return call.status;
+    if (captured && pool->is_default)
+        return tn_unrouted_allocate(pool->device, request, address);
+    if (captured)
+        status = tn_capture_admit(pool, request->stream, request->order, route_id);
+    return status == TARN_OK ? tn_pool_allocate(pool, request, address) : status;
+}
+
+static tarn_status take(tarn_pool *pool, const struct tn_request *request, uint64_t route_id,
+                        void **address)
+{
+    if (request->order.capture_id == 0)
+        see_end(tn_pool_device(pool));
+    return take_at_hand(pool, request, address) ? TARN_OK
+                                                : take_in_call(pool, request, route_id, address);
+}
+
+static tarn_status take_routed(tarn_device *device, const struct tn_request *request,
+                               void **address)
+{
+    struct tn_route_choice choice;
+    tarn_status status;
+    TN_CALL(call);
+
+    if (!tn_call_begin(&call)) /* a filter may be called, and the driver, with the routes locked */
+        return call.status;
+    status = tn_route_choose(device, request->stream, request->order, &choice);
+    if (status != TARN_OK)
+        return status;
+    if (choice.pool == NULL)
+        return take(device->default_pool, request, 0, address);
+    status = take(choice.pool, request, choice.id, address);
+    if (status == TARN_OK)
+        tn_route_remember(device, &choice, request->order);
+    tn_pool_unpin(choice.pool);
+    return status;
+}
+
+/* The name is for tarn_captures, and as long as one is open the routes decide. */
+static TN_RARE tarn_status refuse_broken(tarn_device *device, const tarn_pool *pool,
+                                         const struct tn_request *request)
+{
+    const struct tn_hold_call what = {pool != NULL ? "tarn_alloc" : "tarn_malloc",
+                                      request->requested, false};
+    TN_CALL(call);
+
+    return tn_call_device(&call, device)
+               ? tn_broken_refuse(device, request->stream, what, "nothing can be allocated on it")
+               : call.status;
+}
+
+/* On a stream that was looked at. pool: NULL: the routes decide. */
+static tarn_status serve_seen(tarn_device *device, tarn_pool *pool,
+                              const struct tn_request *request, bool broken, void **address)
+{
+    if (TN_UNLIKELY(broken))
+        return refuse_broken(device, pool, request);
+    return pool != NULL ? take(pool, request, 0, address) : take_routed(device, request, address);
+}
+
+/* On any stream. */
+static TN_APART tarn_status look_and_serve(tarn_device *device, tarn_pool *pool, uint64_t bytes,
+                                           uint64_t alignment, tarn_stream stream, void **address)
+{
+    struct tn_stream_state state;
+    tarn_status status = tn_stream_look(&device->gpu, stream, TN_STREAM_ORDER, &state);
+    const struct tn_request request = {bytes, alignment, state.order, stream};
+
+    return status == TARN_OK ? serve_seen(device, pool, &request, state.broken, address) : status;
+}
+
+/* By the routes, on a stream of which the driver has answered so. arena: that is remembered for the stream's captures,
+ * and has not got back a block of that size last; NULL: none. */
+static TN_APART tarn_status serve_answered(tarn_device *device, struct tn_arena *arena,
+                                           uint64_t bytes, tarn_stream stream,
+                                           const struct tn_stream_answer *answer, void **address)
+{
+    struct tn_stream_state state;
+    tarn_status status = tn_stream_look_on(&device->gpu, stream, answer, &state);
+    const struct tn_request request = {bytes, TN_BLOCK_BYTES_MIN, state.order, stream};
+    struct tn_steady_claim claim;
+
+    if (status != TARN_OK)
+        return status;
+    if (arena != NULL && state.captured && !state.broken) {
+        claim = tn_steady_claim_routed(&device->routes, state.order);
+        if (take_born(arena, &claim, &device->gpu, &request, address))
+            return TARN_OK;
+    }
+    return serve_seen(device, NULL, &request, state.broken, address);
+}
+
+/* Mostly the routes are those of captures, and the stream is in one. */
+TN_HOT tarn_status tn_serve_routed(tarn_device *device, uint64_t bytes, tarn_stream stream,
+                                   void **address)
+{
+    struct tn_stream_answer answer;
+    struct tn_arena *arena;
+
+    if (TN_UNLIKELY(tn_stream_is_default(stream)))
+        return look_and_serve(device, NULL, bytes, TN_BLOCK_BYTES_MIN, stream, address);
+    arena = tn_steady_expect_routed(&device->routes, stream, bytes);
+    if (tn_stream_ask(&device->gpu, stream, &answer) && TN_LIKELY(arena != NULL)) {
+        const struct tn_order order = {tn_stream_captured_id(stream), answer.capture_id};
+
+        if (TN_LIKELY(tn_steady_allocate_again(arena,
+                                               tn_steady_claim_routed(&device->routes, order),
+                                               bytes, TN_BLOCK_BYTES_MIN, address)))
+            return TARN_OK;
+    }
+    return serve_answered(device, arena, bytes, stream, &answer, address);
+}
+
+/* What no arena has at hand for a stream that the fast look has found idle. Apart, and the last of what calls it does, so
+ * that the way at hand keeps no place for the request. */
+static TN_APART tarn_status take_for_id(tarn_pool *pool, uint64_t bytes, uint64_t alignment,
+                                        tarn_stream stream, uint64_t id, void **address)
+{
+    const struct tn_request request = {bytes, alignment, {id, 0}, stream};
+    TN_CALL(call);
+
+    return tn_call_pool(&call, pool) ? tn_pool_allocate(pool, &request, address) : call.status;
+}
+
+TN_HOT tarn_status tn_serve_pool(tarn_device *device, tarn_pool *pool, uint64_t bytes,
+                                 uint64_t alignment, tarn_stream stream, void **address)
+{
+    uint64_t id;
+
+    if (TN_UNLIKELY(!tn_stream_is_idle(&device->gpu, stream, &id)))
+        return look_and_serve(device, pool, bytes, alignment, stream, address);
+    see_end(device);
+    if (TN_LIKELY(tn_steady_allocate(pool, (struct tn_order){id, 0}, bytes, alignment, address)))
+        return TARN_OK;
+    return take_for_id(pool, bytes, alignment, stream, id, address);
+}
+
+tarn_status tn_serve_news(tarn_device *device, tarn_pool *pool, uint64_t bytes, uint64_t alignment,
+                          tarn_stream stream, void **address)
+{
+    tarn_status status;
+    TN_CALL(call);
+
+    if (!(pool != NULL ? tn_call_pool(&call, pool) : tn_call_device(&call, device)))
+        return call.status;
+    status = tn_enter_device(device);
+    if (status != TARN_OK)
+        return status;
+    if (pool == NULL && !tn_route_is_any(&device->routes))
+        pool = device->default_pool;
+    return look_and_serve(device, pool, bytes, alignment, stream, address);
+}
+
+tarn_status tn_serve_reserve(tarn_pool *pool, uint64_t bytes, tarn_stream stream)
+{
+    struct tn_stream_state state;
+    tarn_status status = tn_stream_look(&pool->device->gpu, stream, TN_STREAM_GRAPH, &state);
+
+    if (status != TARN_OK)
+        return status;
+    if (state.broken)
+        return tn_broken_refuse(pool->device, stream,
+                                (struct tn_hold_call){"tarn_pool_reserve", bytes, false},
+                                "nothing can be reserved on it");
+    if (pool->is_default && state.captured)
+        return tn_fail(TARN_ERR_UNROUTED, "the stream is being captured, and the default pool "
+                                          "does not serve captures");
+    return tn_pool_reserve(pool, bytes, stream, state.order);
+}
+
+/* A capture that is told to use a block has a hold in its pool, so that what is freed meanwhile is kept
+ * for the graph. The default pool serves captures only where that is allowed. No lock may be held; the pool is
+ * pinned, for the block's own capture may be aborted meanwhile. */
+static tarn_status admit_use(tarn_pool *pool, tarn_stream stream, struct tn_order order)
+{
+    tarn_status status = TARN_OK;
+
+    if (!pool->is_default || pool->device->unrouted == TARN_UNROUTED_ALLOW)
+        status = tn_capture_admit(pool, stream, order, 0);
+    return status == TARN_ERR_CAPTURE_BROKEN ? TARN_OK
+                                             : status; /* it is over: no use of it is left */
+}
+
+/* The stream's capture is broken, and nothing says which stream it is. Unlocks the pool. */
+static TN_RARE tarn_status refuse_use(tarn_pool *pool, const struct tn_block *block,
+                                      tarn_stream stream, const char *name)
+{
+    const struct tn_hold_call call = {name, block->requested, false};
+    tarn_device *device = pool->device;
+
+    tn_pool_unlock(pool);
+    return tn_broken_refuse(device, stream, call, "no use on it can be noted");
+}
+
+tarn_status tn_serve_use(void *address, tarn_stream stream, const char *name)
+{
+    uint64_t at = (uint64_t)(uintptr_t)address;
+    struct tn_stream_state state;
+    struct tn_block *block;
+    tarn_pool *pool;
+    tarn_status status;
+
+    TN_ASSERT(tn_lock_none_held());
+    status = tn_pool_lock_block(at, true, &pool, &block);
+    if (status != TARN_OK)
+        return status;
+    status = tn_gpu_check(&pool->device->gpu);
+    if (status == TARN_OK)
+        status = tn_stream_look(&pool->device->gpu, stream, TN_STREAM_GRAPH, &state);
+    if (status == TARN_OK && state.broken)
+        return refuse_use(pool, block, stream, name);
+    if (status == TARN_OK && state.captured) {
+        tn_pool_pin(pool);
+        tn_pool_unlock(pool);
+        status = admit_use(pool, stream, state.order);
+        tn_pool_unpin(pool);
+        if (status == TARN_OK)
+            status = tn_pool_lock_block(at, true, &pool, &block);
+        if (status != TARN_OK)
+            return status;
+    }
+    if (status == TARN_OK)
+        status = tn_use_note(&pool->device->streams, block, stream, state.order);
+    tn_pool_unlock(pool);
+    return status;
+}
+
+/* Frees a locked block and unlocks its pool, which may go with it when its handle was given up. */
+static void free_and_unlock(tarn_pool *pool, struct tn_block *block, bool held, bool told)
+{
+    tarn_device *device = pool->device;
+    bool last;
+
+    if (held)
+        tn_pool_free_block(pool, block, told);
+    else
+        tn_pool_free_unheld(pool, block);
+    last = atomic_load(&pool->released) && tn_pool_is_unclaimed(pool);
+    if (last)
+        tn_pool_pin(device->default_pool); /* the device may be closed when the pool has gone */
+    tn_pool_unlock(pool);
+    if (!last)
+        return;
+    tn_device_end_released(device);
+    tn_device_unpin(device);
+}
+
+/* Finds a block to be freed and locks its pool, as tn_pool_lock_block, and sees to it that a capture
+ * that the user has begun for the pool is known by then; else *held is false. A DISCARDED block does not keep
+ * its pool, which is pinned meanwhile. */
+static tarn_status lock_to_free(uint64_t address, tarn_pool **pool, struct tn_block **block,
+                                bool *held)
+{
+    tarn_status status = tn_pool_lock_block(address, false, pool, block);
+
+    *held = true;
+    if (status != TARN_OK || (*pool)->claims.route_count == 0)
+        return status;
+    tn_pool_pin(*pool);
+    tn_pool_unlock(*pool);
+    *held = tn_capture_notice(*pool);
+    tn_pool_unpin(*pool);
+    return tn_pool_lock_block(address, false, pool, block);
+}
+
+tarn_status tn_serve_free(void *address, bool told)
+{
+    tarn_pool *pool;
+    struct tn_block *block;
+    bool held;
+    tarn_status status;
+
+    TN_ASSERT(tn_lock_none_held());
+    status = lock_to_free((uint64_t)(uintptr_t)address, &pool, &block, &held);
+    if (status == TARN_OK)
+        free_and_unlock(pool, block, held, told);
+    return status;
+}

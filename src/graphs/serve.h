@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+/* serve.h -- where an allocation goes, and what a free or a use comes to that is more than an arena's affair.
+ *
+ * An allocation takes the first of these ways that serves it:
+ *
+ *   at hand    the arena of the stream's order has the bytes (heap/steady.h). Nothing is pinned
+ *   route      the newest route that accepts leads to a private pool (pools/route.h)
+ *   capture    the pool admits the capture that the stream is in (graphs/admit.h)
+ *   unrouted   the default pool serves no capture: a pool adopts the capture, or the call is refused
+ *              (graphs/unrouted.h)
+ *   ladder     the pool looks for memory, grows, and goes down the ladder (pools/allocate.h)
+ *
+ * The stream is looked at once, before the first way. Each way behind that for the arena at hand is a call, with its
+ * pins (pools/entry.h): the call begins here, since only here is known where the steady part ends.
+ *
+ * Locking: none may be held. */
+#ifndef TARN_GRAPHS_SERVE_H
+#define TARN_GRAPHS_SERVE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/hot.h"
+#include "pools/device.h"
+#include "pools/route.h"
+
+/* Serve an allocation; bytes is not 0, and alignment a power of two. From a pool, the default one too; by the routes of
+ * the device, of which some are open; where the device has news, from a pool, or with pool NULL by the routes.
+ *   what tn_pool_allocate, tn_unrouted_allocate and tn_capture_admit may answer; INVALID_HANDLE: the pool went
+ *   meanwhile; WRONG_STATE: a route's filter is being called; FORKED */
+TARN_MUST_CHECK tarn_status tn_serve_pool(tarn_device *device, tarn_pool *pool, uint64_t bytes,
+                                          uint64_t alignment, tarn_stream stream, void **address);
+TARN_MUST_CHECK tarn_status tn_serve_routed(tarn_device *device, uint64_t bytes, tarn_stream stream,
+                                            void **address);
+TARN_MUST_CHECK tarn_status tn_serve_news(tarn_device *device, tarn_pool *pool, uint64_t bytes,
+                                          uint64_t alignment, tarn_stream stream, void **address);
+
+/* The same where nothing is known yet. pool: NULL: the routes decide. */
+static TN_ALWAYS_INLINE tarn_status tn_serve(tarn_device *device, tarn_pool *pool, uint64_t bytes,
+                                             uint64_t alignment, tarn_stream stream, void **address)
+{
+    if (TN_UNLIKELY(!tn_device_is_quiet(device)))
+        return tn_serve_news(device, pool, bytes, alignment, stream, address);
+    if (pool == NULL && tn_route_is_any(&device->routes))
+        return tn_serve_routed(device, bytes, stream, address);
+    return tn_serve_pool(device, pool != NULL ? pool : device->default_pool, bytes, alignment,
+                         stream, address);
+}
+
+/* Maps memory ahead for the stream's order in the pool.
+ *   what tn_pool_reserve may answer; UNROUTED; CAPTURE_BROKEN; DEVICE_LOST, DRIVER */
+TARN_MUST_CHECK tarn_status tn_serve_reserve(tarn_pool *pool, uint64_t bytes, tarn_stream stream);
+
+/* Notes that the stream uses the block at the address. name: of the public function.
+ *   NOT_OURS, INNER_ADDRESS, DOUBLE_FREE; CAPTURE_BROKEN; HOST_MEMORY, DEVICE_LOST, DRIVER */
+TARN_MUST_CHECK tarn_status tn_serve_use(void *address, tarn_stream stream, const char *name);
+
+/* Frees the block at the address. told: the caller has named the last use.
+ *   NOT_OURS, INNER_ADDRESS, DOUBLE_FREE */
+TARN_MUST_CHECK tarn_status tn_serve_free(void *address, bool told);
+
+#endif

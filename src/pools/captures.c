@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A hold and the arenas of its capture begin and end together, but for those of a capture that goes on when its claimant is
+ * gone: then both end with the hold. */
+#include "pools/captures.h"
+
+#include <stddef.h>
+
+#include "base/contract.h"
+#include "base/error.h"
+#include "pools/arenas.h"
+#include "pools/pending.h"
+#include "pools/pool.h"
+
+/* Any block may be freed from now on, and wait. */
+tarn_status tn_hold_open(tarn_pool *pool, struct tn_order order, bool owned, struct tn_hold **hold)
+{
+    if (!tn_blocks_add_cold(&pool->store))
+        return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a capture's hold");
+    return tn_hold_make(&pool->holds, order, owned, pool->is_default, hold);
+}
+
+static void end_capture(tarn_pool *pool, struct tn_hold *hold)
+{
+    tn_hold_shut(hold);
+    tn_arenas_end_capture(pool, hold->capture_id);
+}
+
+static void leave_pool(tarn_pool *pool, struct tn_hold *hold, bool proven)
+{
+    if (hold->open)
+        end_capture(pool, hold);
+    tn_hold_leave(hold, proven);
+    tn_pending_end_captured(pool);
+}
+
+static void orphan(tarn_pool *pool, struct tn_hold *hold)
+{
+    if (!tn_hold_begin_orphan(hold))
+        return;
+    leave_pool(pool, hold, false);
+    tn_hold_end_orphan(hold);
+}
+
+void tn_hold_close(struct tn_hold *hold)
+{
+    tarn_pool *pool = hold->holds->pool;
+
+    end_capture(pool, hold);
+    if (hold->passing)
+        orphan(pool, hold);
+    tn_pending_end_captured(pool);
+}
+
+void tn_hold_drop(struct tn_hold *hold)
+{
+    leave_pool(hold->holds->pool, hold, true);
+    tn_hold_recycle(hold);
+}
+
+bool tn_holds_close_over(tarn_pool *pool, uint64_t route_id)
+{
+    struct tn_hold *next;
+    bool any = false;
+
+    for (struct tn_hold *hold = pool->holds.first; hold != NULL; hold = next) {
+        next = hold->next;
+        if (!hold->open || hold->owned || (route_id != 0 && hold->route_id != route_id) ||
+            !tn_hold_is_over(hold))
+            continue;
+        tn_hold_close(hold);
+        any = true;
+    }
+    return any;
+}
+
+void tn_holds_close_capture(tarn_pool *pool, uint64_t capture_id, tn_cu_graph graph)
+{
+    struct tn_hold *next;
+
+    for (struct tn_hold *hold = pool->holds.first; hold != NULL; hold = next) {
+        next = hold->next;
+        if (hold->open &&
+            (hold->capture_id == capture_id || (graph != NULL && hold->graph == graph)))
+            tn_hold_close(hold);
+    }
+}
+
+void tn_holds_orphan(tarn_pool *pool)
+{
+    struct tn_hold *next;
+
+    for (struct tn_hold *hold = pool->holds.first; hold != NULL; hold = next) {
+        next = hold->next;
+        orphan(pool, hold);
+    }
+}
+
+void tn_holds_end_passing(tarn_pool *pool)
+{
+    struct tn_hold *next;
+
+    for (struct tn_hold *hold = pool->holds.first; hold != NULL; hold = next) {
+        next = hold->next;
+        if (hold->open && hold->passing)
+            tn_hold_close(hold);
+    }
+}
+
+tarn_status tn_body_open(tarn_pool *pool, const struct tn_body *body)
+{
+    if (tn_arena_get(pool, tn_group_order(body)) == NULL)
+        return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a body's capture");
+    return tn_body_enter(&pool->bodies, body);
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The device comes first and goes last: the end of a pin may end a released pool, in the list of its device. */
+#include "pools/entry.h"
+
+#include <pthread.h>
+
+#include "base/error.h"
+#include "base/fork.h"
+#include "base/user_code.h"
+#include "pools/end.h"
+#include "pools/janitor.h"
+
+tarn_status tn_bad_handle(const char *kind)
+{
+    if (tn_is_forked())
+        return tn_fork_refuse();
+    tn_user_code_check();
+    return tn_fail(TARN_ERR_INVALID_HANDLE, "the %s handle is null, of another kind, or destroyed",
+                   kind);
+}
+
+bool tn_call_begin(struct tn_call *call)
+{
+    if (tn_is_forked()) {
+        call->status = tn_fork_refuse();
+        return false;
+    }
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &call->cancel);
+    call->begun = true;
+    tn_user_code_check();
+    if (!tn_user_code_is_filter())
+        return true;
+    call->status = tn_fail(TARN_ERR_WRONG_STATE, "a route's filter called Tarn, whose routes are "
+                                                 "locked meanwhile");
+    return false;
+}
+
+bool tn_call_refuse(struct tn_call *call, const char *kind)
+{
+    call->status = tn_bad_handle(kind);
+    return false;
+}
+
+bool tn_call_pin_device(struct tn_call *call, tarn_device *device)
+{
+    if (!tn_is_device(device) || !tn_device_try_pin(device))
+        return false;
+    call->device = device;
+    return true;
+}
+
+/* Of something that was there just now, and is looked at again behind it. */
+bool tn_call_pin_pool(struct tn_call *call, tarn_pool *pool)
+{
+    if (!tn_call_pin_device(call, tn_pool_device(pool)) || !tn_pool_try_pin(pool))
+        return false;
+    call->pool = pool;
+    return true;
+}
+
+bool tn_call_device(struct tn_call *call, tarn_device *device)
+{
+    return tn_call_begin(call) &&
+           (tn_call_pin_device(call, device) || tn_call_refuse(call, "device"));
+}
+
+bool tn_call_pool(struct tn_call *call, tarn_pool *pool)
+{
+    return tn_call_begin(call) &&
+           ((tn_is_pool(pool) && tn_call_pin_pool(call, pool) && tn_is_pool(pool)) ||
+            tn_call_refuse(call, "pool"));
+}
+
+bool tn_call_allocation(struct tn_call *call, tarn_pool *pool, bool routed)
+{
+    return routed ? tn_call_device(call, tn_pool_device(pool)) : tn_call_pool(call, pool);
+}
+
+static bool is_pool(tarn_pool *pool, bool released)
+{
+    return tn_is_pool(pool) ||
+           (released && pool != NULL && atomic_load(&pool->magic) == TN_POOL_MAGIC);
+}
+
+bool tn_call_and_pool(struct tn_call *call, tarn_pool *pool, bool released)
+{
+    if (!is_pool(pool, released) || !tn_pool_try_pin(pool))
+        return tn_call_refuse(call, "pool");
+    call->pool = pool;
+    return is_pool(pool, released) || tn_call_refuse(call, "pool");
+}
+
+bool tn_call_ending_pool(struct tn_call *call, tarn_pool *pool)
+{
+    return tn_call_begin(call) &&
+           ((tn_is_pool(pool) && tn_call_pin_device(call, tn_pool_device(pool))) ||
+            tn_call_refuse(call, "pool"));
+}
+
+/* Holds are given up on a lost device when no call is at their pool: this one was. */
+static TN_RARE void end_lost(tarn_device *device)
+{
+    if (tn_is_forked())
+        return;
+    tn_device_drop_gone(device);
+    tn_device_end_released(device);
+}
+
+void tn_call_end(struct tn_call *call)
+{
+    if (!call->begun)
+        return;
+    if (call->pinned != NULL)
+        tn_pins_drop(call->pinned);
+    if (call->pool != NULL)
+        tn_pool_unpin(call->pool);
+    if (call->pool != NULL && tn_gpu_is_lost(&call->device->gpu))
+        end_lost(call->device);
+    if (call->device != NULL)
+        tn_device_unpin(call->device);
+    (void)pthread_setcancelstate(call->cancel, NULL);
+}

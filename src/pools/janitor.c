@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The driver says that a graph is gone on a thread of its own, where the library may do next to nothing.
+ * So the hold is put on a list, and the next call drops it. Released pools end in the same way.
+ *
+ * Most released pools are parked. A look for those that can end passes them by without their locks, so
+ * tn_device_visit does not serve here. */
+#include "pools/janitor.h"
+
+#include <stddef.h>
+
+#include "base/fork.h"
+#include "base/hot.h"
+#include "driver/idle.h"
+#include "pools/captures.h"
+#include "pools/end.h"
+#include "pools/pending.h"
+#include "pools/route.h"
+#include "pools/visit.h"
+
+/* A pool whose handle is there takes no lock: whoever gives that up just now sees the pin, or is seen here.
+ * The pool may be gone by then, and another in its record, which is looked at once too often. */
+void tn_pool_unpin(tarn_pool *pool)
+{
+    tarn_device *device = pool->device;
+    bool last;
+
+    if (tn_is_forked()) /* behind a function of the program's that has forked */
+        return;
+    if (atomic_load(&pool->released)) {
+        tn_pool_lock(pool);
+        tn_pins_drop(&pool->pins);
+        last = tn_pool_is_unclaimed(pool);
+        tn_pool_unlock(pool);
+    } else {
+        tn_pins_drop(&pool->pins);
+        last = atomic_load(&pool->released);
+    }
+    if (last)
+        tn_device_end_released(device);
+}
+
+bool tn_device_try_pin(tarn_device *device)
+{
+    tarn_pool *pool = device->default_pool;
+
+    if (pool == NULL || !tn_pins_try(&pool->pins))
+        return false;
+    if (atomic_load(&device->magic) == TN_DEVICE_MAGIC && device->default_pool == pool)
+        return true;
+    tn_pool_unpin(pool); /* another device has the record by now, or another pool that one's */
+    return false;
+}
+
+/* A lost device's driver may destroy nothing: pools there go without its word. */
+static bool orphan(tarn_pool *pool, void *unused)
+{
+    (void)unused;
+    if (tn_pool_is_only_held(pool))
+        tn_holds_orphan(pool);
+    return false;
+}
+
+void tn_device_drop_gone(tarn_device *device)
+{
+    struct tn_hold *hold = tn_is_forked() ? NULL : atomic_exchange(&device->gone_holds, NULL);
+
+    while (hold != NULL) {
+        struct tn_hold *next = atomic_load_explicit(&hold->next_gone, memory_order_relaxed);
+        tarn_pool *pool = hold->holds->pool;
+        uint64_t gone_id;
+
+        tn_pool_lock(pool);
+        gone_id = tn_hold_tell_owner(hold);
+        if (gone_id != 0) {
+            TN_ASSERT(pool->claims.capture_count > 0);
+            pool->claims.capture_count -= 1;
+        }
+        tn_hold_drop(hold);
+        if (atomic_load(&pool->released)) /* it may go: whoever reaps next looks at it */
+            atomic_store(&device->gpu.proof_news, 1);
+        tn_pool_unlock(pool);
+        if (gone_id != 0)
+            tn_route_end_gone(device, gone_id); /* which has claimed the pool until now */
+        hold = next;
+    }
+    if (tn_gpu_is_lost(&device->gpu))
+        (void)tn_device_visit(device, orphan, NULL);
+}
+
+/* Parked pools are worth a look again when something more is proven, or nothing needs a proof. The DEVICE lock is
+ * held. */
+static void unpark(tarn_device *device, bool closing)
+{
+    uint64_t proven = atomic_load(&device->gpu.proven);
+
+    if (proven == device->parked_proven && !closing && !tn_gpu_is_lost(&device->gpu))
+        return;
+    device->parked_proven = proven;
+    for (tarn_pool *pool = device->pools; pool != NULL; pool = pool->next) {
+        if (pool->ending == TN_ENDING_PARKED)
+            pool->ending = TN_ENDING_NOT;
+    }
+}
+
+/* One look at a pool; its ending says what comes of it. Whether it waits for a proof. */
+static bool look_at_released(tarn_pool *pool, bool closing)
+{
+    bool waits = false;
+
+    tn_pool_lock(pool);
+    if (tn_pool_is_unclaimed(pool) && (closing || pool->counters.discarded_count == 0)) {
+        waits = !closing && !tn_pool_is_idle(pool);
+        if (!waits)
+            pool->ending = TN_ENDING_NOW;
+        else if (!tn_pool_has_pending(pool))
+            pool->ending = TN_ENDING_PARKED;
+    }
+    tn_pool_unlock(pool);
+    return waits;
+}
+
+/* A released pool that nothing claims and no thread is ending; it is marked as being ended. Its
+ * DISCARDED blocks keep it: their users will free them. So does memory that is not proven idle: nobody
+ * waits for the device to end it. Only the device's end goes before both. A pool that only a proof lets go is
+ * parked: until there is one it costs nobody a look, and allocations go on as if it were not there. */
+static tarn_pool *pick_released(tarn_device *device, bool closing)
+{
+    tarn_pool *picked = NULL;
+    uint_fast32_t waiting = 0;
+
+    tn_lock_acquire(&device->lock);
+    tn_gpu_want_proof(&device->gpu);
+    unpark(device, closing);
+    for (tarn_pool *pool = device->pools; pool != NULL && picked == NULL; pool = pool->next) {
+        if (pool->ending == TN_ENDING_NOT && atomic_load(&pool->released)) {
+            waiting += look_at_released(pool, closing);
+            picked = pool->ending == TN_ENDING_NOW ? pool : NULL;
+        } else {
+            waiting += pool->ending == TN_ENDING_PARKED;
+        }
+    }
+    if (picked == NULL)
+        atomic_store(&device->unproven_count, waiting);
+    if (picked == NULL && waiting == 0)
+        tn_gpu_want_no_proof(&device->gpu);
+    tn_lock_release(&device->lock);
+    return picked;
+}
+
+/* What the end of a pool may answer: the device could not be waited for. Where another thread has just claimed
+ * the pool, it is looked at again: that claim may have gone while this thread was still ending the pool, and
+ * then nobody else ends it. */
+static tarn_status end_released(tarn_device *device, bool closing)
+{
+    tarn_pool *pool = pick_released(device, closing);
+    tarn_status status = TARN_OK;
+
+    while (pool != NULL && status == TARN_OK) {
+        tn_device_drop_gone(device); /* what has kept the next one may have gone as well */
+        status = tn_pool_destroy(pool);
+        if (status != TARN_OK) {
+            tn_lock_acquire(&device->lock);
+            pool->ending = TN_ENDING_NOT;
+            tn_lock_release(&device->lock);
+        }
+        if (status == TARN_ERR_BUSY)
+            status = TARN_OK;
+        if (status == TARN_OK)
+            pool = pick_released(device, closing);
+    }
+    return status;
+}
+
+void tn_device_end_released(tarn_device *device)
+{
+    tarn_status status = tn_is_forked() ? TARN_OK : end_released(device, false);
+
+    (void)status; /* it stays, and is tried again */
+}
+
+tarn_status tn_device_clear(tarn_device *device)
+{
+    return end_released(device, true);
+}
+
+void tn_device_reap(tarn_device *device)
+{
+    if (atomic_load_explicit(&device->gone_holds, memory_order_relaxed) == NULL &&
+        atomic_load(&device->gpu.proof_news) == 0 && !tn_gpu_is_lost(&device->gpu))
+        return;
+    tn_device_drop_gone(device);
+    tn_device_end_released(device);
+}
+
+void tn_device_bound_released(tarn_device *device)
+{
+    enum { MOST_UNPROVEN = 32 }; /* each is looked at when a pool is made, captured in or ends */
+
+    if (atomic_load(&device->unproven_count) < MOST_UNPROVEN)
+        return;
+    if (tn_gpu_wait_idle(&device->gpu) == TARN_OK)
+        tn_device_reap(device);
+}

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The devices of the process: one record for each ordinal, counted among its users.
+ *
+ * Opening makes everything or nothing: driver, address table, context, first region, default pool.
+ *
+ * Trade-offs: the record of a closed device is recycled; a stale handle is seen by its magic number
+ * unless the same record has been opened again. */
+#include "pools/opening.h"
+
+#include <stddef.h>
+
+#include "base/contract.h"
+#include "base/error.h"
+#include "base/fork.h"
+#include "base/host.h"
+#include "driver/idle.h"
+#include "driver/mapping.h"
+#include "driver/open.h"
+#include "driver/pinned.h"
+#include "pools/await.h"
+#include "pools/captures.h"
+#include "pools/end.h"
+#include "pools/janitor.h"
+#include "pools/route.h"
+#include "pools/visit.h"
+#include "vmm/address_table.h"
+
+static struct tn_records device_records = TN_RECORDS_INIT(struct tarn_device);
+static struct tn_lock process_lock = TN_LOCK_INIT(TN_RANK_PROCESS);
+static tarn_device *open_devices; /* guarded by process_lock */
+
+static tarn_status check_granularity(struct tn_gpu *gpu)
+{
+    uint64_t granularity = 0;
+    tarn_status status = tn_gpu_granularity(gpu, &granularity);
+
+    if (status == TARN_OK && (granularity == 0 || TN_PAGE_BYTES % granularity != 0))
+        status = tn_fail(TARN_ERR_NOT_SUPPORTED,
+                         "device %d maps memory in steps of %llu bytes; Tarn needs a divisor of "
+                         "2 MiB",
+                         gpu->ordinal, (unsigned long long)granularity);
+    return status;
+}
+
+static void fini_lists(tarn_device *device)
+{
+    tn_callbacks_fini(&device->oom_observers);
+    tn_callbacks_fini(&device->free_callbacks);
+    tn_streams_fini(&device->streams);
+    tn_routes_fini(&device->routes);
+}
+
+static tarn_status init_device(tarn_device *device, const struct tn_driver *driver, int ordinal,
+                               const tarn_device_options *options)
+{
+    const struct tn_pool_settings default_pool = {.name = "default", .is_default = true};
+    tarn_status status = tn_gpu_open(&device->gpu, driver, ordinal);
+
+    if (status != TARN_OK)
+        return status;
+    status = check_granularity(&device->gpu);
+    if (status != TARN_OK)
+        goto close_gpu;
+    status = tn_regions_init(&device->regions, &device->gpu, options->region_bytes);
+    if (status != TARN_OK)
+        goto close_gpu;
+    atomic_store(&device->budget.limit_bytes, options->limit_bytes);
+    tn_budget_set_fraction(&device->budget, options->memory_fraction, device->gpu.total_bytes);
+    device->budget.ordinal = ordinal;
+    tn_memory_cache_init(&device->cache, &device->gpu, &device->budget,
+                         options->cache_limit_bytes != TARN_NO_CACHE ? options->cache_limit_bytes
+                                                                     : 0);
+    tn_pinned_set_limit(&device->gpu, options->pinned_cache_limit_bytes != TARN_NO_CACHE
+                                          ? options->pinned_cache_limit_bytes
+                                          : 0);
+    tn_lock_init(&device->lock, TN_RANK_DEVICE);
+    tn_lock_init(&device->growing, TN_RANK_GROW);
+    tn_lock_init(&device->graphs_lock, TN_RANK_GRAPHS);
+    tn_routes_init(&device->routes);
+    tn_streams_init(&device->streams, &device->gpu);
+    tn_callbacks_init(&device->free_callbacks, &device->lock);
+    tn_callbacks_init(&device->oom_observers, &device->lock);
+    status = tn_pool_create(device, &default_pool, &device->default_pool);
+    if (status == TARN_OK)
+        return TARN_OK;
+    fini_lists(device);
+    tn_lock_fini(&device->graphs_lock);
+    tn_lock_fini(&device->growing);
+    tn_lock_fini(&device->lock);
+    tn_memory_cache_fini(&device->cache);
+    tn_regions_fini(&device->regions);
+close_gpu:
+    tn_gpu_close(&device->gpu);
+    return status;
+}
+
+/* The open device of that ordinal, or a new one; process_lock is held. */
+static tarn_status open_locked(int ordinal, const tarn_device_options *options,
+                               tarn_device **result)
+{
+    const struct tn_driver *driver;
+    tarn_device *device;
+    tarn_status status = tn_driver_load(&driver);
+
+    if (status == TARN_OK)
+        status = tn_address_table_init();
+    if (status != TARN_OK)
+        return status;
+    for (device = open_devices; device != NULL; device = device->next) {
+        if (device->gpu.ordinal == ordinal) {
+            atomic_fetch_add(&device->user_count, 1);
+            *result = device;
+            return TARN_OK;
+        }
+    }
+    device = tn_records_take(&device_records);
+    if (device == NULL)
+        return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a device");
+    device->unrouted = options->unrouted;
+    device->no_record_stream_reuse = options->no_record_stream_reuse;
+    tn_rounding_init(&device->rounding, options->roundup_power2_divisions);
+    status = init_device(device, driver, ordinal, options);
+    if (status != TARN_OK) {
+        tn_records_give(&device_records, device);
+        return status;
+    }
+    atomic_store(&device->user_count, 1);
+    device->next = open_devices;
+    open_devices = device;
+    atomic_store(&device->magic, TN_DEVICE_MAGIC);
+    *result = device;
+    return TARN_OK;
+}
+
+tarn_status tn_device_open(int ordinal, const tarn_device_options *options, tarn_device **device)
+{
+    tarn_status status;
+
+    tn_fork_stake();
+    tn_lock_acquire(&process_lock);
+    status = open_locked(ordinal, options, device);
+    tn_lock_release(&process_lock);
+    tn_fork_unstake();
+    return status;
+}
+
+struct claims {
+    uint64_t pool_count; /* private ones */
+    uint64_t graph_count;
+};
+
+static bool count_claims(tarn_pool *pool, void *context)
+{
+    struct claims *claims = context;
+
+    claims->pool_count += !pool->is_default;
+    claims->graph_count += tn_holds_count_graphs(&pool->holds);
+    return false;
+}
+
+/* BUSY while anything but the default pool's free memory is there; *idle says whether that is proven to
+ * be idle. */
+static tarn_status check_unused(tarn_device *device, bool *idle)
+{
+    struct claims claims = {0, 0};
+    tarn_status status = TARN_OK;
+
+    tn_lock_acquire(&device->lock);
+    (void)tn_device_walk(device, count_claims, &claims);
+    if (claims.pool_count > 0) {
+        status = tn_fail(TARN_ERR_BUSY,
+                         "device %d is in use: %llu private pools exist; destroy or release them "
+                         "and what they hold; %llu graphs keep memory, destroyed ones included of "
+                         "which a launch, or an executable or clone of the program's own, is left",
+                         device->gpu.ordinal, (unsigned long long)claims.pool_count,
+                         (unsigned long long)claims.graph_count);
+    } else {
+        tn_pool_lock(device->default_pool);
+        tn_holds_end_passing(device->default_pool);
+        status = tn_pool_check_unclaimed(device->default_pool);
+        *idle = tn_pool_is_idle(device->default_pool);
+        tn_pool_unlock(device->default_pool);
+    }
+    tn_lock_release(&device->lock);
+    return status;
+}
+
+/* From here on no call comes in. BUSY: one has, since the device was found unused. */
+static tarn_status close_to_calls(tarn_device *device)
+{
+    return tn_pins_close(&device->default_pool->pins)
+               ? TARN_OK
+               : tn_fail(TARN_ERR_BUSY, "device %d is in use: a call is under way",
+                         device->gpu.ordinal);
+}
+
+/* Off the list of open devices when this was the last use; *last says whether it was. Until its memory
+ * is proven to be idle nothing is done, and *idle is false: what is off the list can go. */
+static tarn_status give_up_use(tarn_device *device, bool *last, bool *idle)
+{
+    tarn_device **link = &open_devices;
+    tarn_status status = TARN_OK;
+
+    *idle = true;
+    tn_lock_acquire(&process_lock);
+    *last = tn_device_is_last_use(device);
+    if (*last)
+        status = check_unused(device, idle);
+    if (*last && status == TARN_OK && *idle)
+        status = close_to_calls(device);
+    if (status == TARN_OK && *idle) {
+        atomic_fetch_sub(&device->user_count, 1);
+        while (*last && *link != device)
+            link = &(*link)->next;
+        if (*last) {
+            *link = device->next;
+            atomic_store(&device->magic, 0);
+        }
+    }
+    tn_lock_release(&process_lock);
+    return status;
+}
+
+/* Reaps where a claimant of the default pool has just said that it is gone; false when none has. */
+static bool reap_default(tarn_device *device)
+{
+    tarn_pool *pool = device->default_pool;
+    bool any = false;
+
+    tn_pool_lock(pool);
+    for (const struct tn_hold *hold = pool->holds.first; hold != NULL; hold = hold->next)
+        any = any || atomic_load(&hold->claim) == TN_CLAIM_GONE;
+    tn_pool_unlock(pool);
+    if (any)
+        tn_device_drop_gone(device);
+    return any;
+}
+
+/* The device stays on the list, and is opened again by whoever comes meanwhile, for as long as it may
+ * have to stay open: while claims on it are left, and until it has been waited for. */
+static tarn_status leave_list(tarn_device *device, bool *last)
+{
+    bool idle = false;
+    tarn_status status = TARN_OK;
+
+    while (status == TARN_OK && !idle) {
+        status = give_up_use(device, last, &idle);
+        if (status == TARN_OK && !idle) {
+            status = tn_gpu_wait_idle(&device->gpu);
+        } else if (status == TARN_ERR_BUSY && reap_default(device)) {
+            status = TARN_OK;
+            idle = false;
+        }
+    }
+    return status;
+}
+
+tarn_status tn_device_close(tarn_device *device)
+{
+    bool last;
+    tarn_status status = TARN_OK;
+
+    tn_device_end_released(device); /* those too whose end the device could not be waited for */
+    tn_await_holds(device, NULL, TN_AWAIT_LAST);
+    if (tn_device_is_last_use(device))
+        status = tn_device_clear(device);
+    if (status != TARN_OK)
+        return status;
+    status = leave_list(device, &last);
+    if (status != TARN_OK || !last)
+        return status;
+    status = tn_pool_destroy(device->default_pool);
+    TN_ASSERT(status == TARN_OK); /* nothing claims it, and it is idle */
+    (void)status;
+    TN_ASSERT(device->graphs == NULL); /* they would have kept their pools */
+    fini_lists(device);
+    tn_lock_fini(&device->graphs_lock);
+    tn_lock_fini(&device->growing);
+    tn_lock_fini(&device->lock);
+    tn_memory_cache_fini(&device->cache);
+    tn_regions_fini(&device->regions);
+    tn_gpu_close(&device->gpu);
+    tn_records_give(&device_records, device);
+    return TARN_OK;
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The lock of a pool (pools/pool.h): what arenas may do by themselves is found out when it is given back. */
+#include <stddef.h>
+
+#include "base/barrier.h"
+#include "base/contract.h"
+#include "base/fork.h"
+#include "base/hot.h"
+#include "heap/arena_lock.h"
+#include "heap/check.h"
+#include "heap/steady.h"
+#include "pools/check.h"
+#include "pools/pool.h"
+
+static TN_APART void await_owners(const tarn_pool *pool, const struct tn_arena *but)
+{
+    tn_barrier_heavy(); /* its light side: tn_arena_enter */
+    for (const struct tn_arena *arena = pool->arenas.first; arena != NULL; arena = arena->next) {
+        if (arena != but)
+            tn_arena_await_owner(arena);
+    }
+}
+
+void tn_pool_stop_others(tarn_pool *pool, const struct tn_arena *but)
+{
+    bool owned = false;
+
+    for (struct tn_arena *arena = pool->arenas.first; arena != NULL; arena = arena->next) {
+        if (arena != but)
+            owned = tn_arena_begin_lock(arena) || owned;
+    }
+    if (owned)
+        await_owners(pool, but);
+    for (struct tn_arena *arena = pool->arenas.first; arena != NULL; arena = arena->next) {
+        if (arena != but)
+            tn_steady_end(arena); /* P19 */
+    }
+    tn_counters_collect(&pool->counters, pool->arenas.first);
+}
+
+/* Whether captures may be under way that what is freed in the arena must be kept for, but for its own, whose
+ * hold has all chunks of its blocks. Where a route is open there may be more of them than are known; that of a
+ * tarn_capture leads to no other. hold: of the arena's capture; NULL: none. */
+static bool may_have_other_captures(const tarn_pool *pool, const struct tn_hold *hold)
+{
+    uint64_t own = hold != NULL && hold->owned ? 1 : 0;
+
+    return pool->holds.open_count != own || pool->claims.route_count != own;
+}
+
+/* What the arena may do by itself once the pool is unlocked. */
+static struct tn_steady_terms terms_of(const tarn_pool *pool, const struct tn_arena *arena)
+{
+    bool captured = tn_arena_is_captured(arena);
+    const struct tn_hold *hold =
+        captured ? tn_hold_find(&pool->holds, arena->order.capture_id) : NULL;
+    struct tn_steady_terms terms = {
+        .joins = pool->claims.checkpoint_count > 0,
+        .captured = hold != NULL ? &hold->chunks : NULL,
+    };
+
+    TN_ASSERT(arena != &pool->idle);
+    terms.allocates =
+        arena->met && arena->fence == NULL &&
+        atomic_load(&pool->magic) != 0 && /* else it is going: who has its handle is told so */
+        (!captured || (hold != NULL && pool->bodies.first == NULL));
+    /* The last free of a released pool, which ends it, is the pool's affair. */
+    terms.frees =
+        terms.allocates && !may_have_other_captures(pool, hold) && !atomic_load(&pool->released);
+    return terms;
+}
+
+void tn_pool_resume_others(tarn_pool *pool, const struct tn_arena *but)
+{
+    for (struct tn_arena *arena = pool->arenas.first; arena != NULL; arena = arena->next) {
+        struct tn_steady_terms terms;
+
+        if (arena == but)
+            continue;
+        terms = terms_of(pool, arena);
+        tn_steady_begin(arena, &terms);
+        tn_arena_unlock(arena);
+    }
+}
+
+void tn_pool_lock(tarn_pool *pool)
+{
+    tn_lock_acquire(&pool->lock);
+    if (tn_is_forked())
+        return;
+    tn_pool_stop_others(pool, NULL);
+}
+
+#if TARN_DEBUG_CHECKS
+/* The pool is checked once it was unlocked as many times as the last check has looked at things; one that goes is not,
+ * for its parts may be gone. */
+static void check_turn(tarn_pool *pool)
+{
+    if (atomic_load(&pool->magic) == 0)
+        return;
+    pool->unlock_count += 1;
+    if (pool->unlock_count < pool->look_count)
+        return;
+    pool->unlock_count = 0;
+    pool->look_count = 0;
+    TN_CHECK_STATUS(tn_pool_check_own(pool, &pool->look_count));
+}
+#else
+static void check_turn(tarn_pool *pool)
+{
+    (void)pool;
+}
+#endif
+
+void tn_pool_unlock(tarn_pool *pool)
+{
+    if (!tn_is_forked()) {
+        check_turn(pool);
+        tn_pool_resume_others(pool, NULL);
+    }
+    tn_lock_release(&pool->lock);
+}

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Pools come to one record of replays under the DEVICE lock. The record whose oldest pool is the younger one is left: so
+ * pools that come and go, as those of adopted captures do, leave nothing behind with one that stays, whichever meets it.
+ *
+ * Trade-off: pools that have once shared a capture are kept in order until they go, also when that graph is
+ * gone. */
+#include "pools/series.h"
+
+#include <stddef.h>
+
+#include "claims/replays.h"
+#include "pools/device.h"
+
+/* The DEVICE lock is held. */
+static void merge(tarn_device *device, struct tn_replays *from, struct tn_replays *to)
+{
+    tn_replays_begin_merge(from, to);
+    for (tarn_pool *pool = device->pools; pool != NULL; pool = pool->next) {
+        if (atomic_load(&pool->replays) == from)
+            atomic_store(&pool->replays, to);
+    }
+    tn_replays_end_merge(from, to, tn_gpu_epoch(&device->gpu));
+}
+
+static void share(tarn_pool *pool, tarn_pool *other)
+{
+    struct tn_replays *one = atomic_load(&pool->replays);
+    struct tn_replays *another = atomic_load(&other->replays);
+    struct tn_replays *older = one;
+
+    /* Devices list their pools newest first. */
+    for (const tarn_pool *any = pool->device->pools; any != NULL; any = any->next) {
+        struct tn_replays *replays = atomic_load(&any->replays);
+
+        if (replays == one || replays == another)
+            older = replays;
+    }
+    merge(pool->device, older == one ? another : one, older);
+}
+
+static bool has_hold_of(tarn_pool *pool, uint64_t capture_id, tn_cu_graph graph)
+{
+    bool found;
+
+    tn_pool_lock(pool);
+    found = tn_holds_have(&pool->holds, capture_id, graph);
+    tn_pool_unlock(pool);
+    return found;
+}
+
+void tn_replays_join(tarn_pool *pool, uint64_t capture_id, tn_cu_graph graph)
+{
+    tarn_device *device = pool->device;
+
+    if (pool->is_default) /* it holds nothing for graphs */
+        return;
+    tn_lock_acquire(&device->lock);
+    for (tarn_pool *other = device->pools; other != NULL; other = other->next) {
+        if (atomic_load(&pool->replays) != atomic_load(&other->replays) && !other->is_default &&
+            has_hold_of(other, capture_id, graph))
+            share(pool, other);
+    }
+    tn_lock_release(&device->lock);
+}

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pools/sweep.h"
+
+#include <stddef.h>
+
+#include "base/checked.h"
+#include "base/error.h"
+#include "claims/body.h"
+#include "heap/sequence.h"
+#include "pools/arenas.h"
+#include "pools/captures.h"
+#include "pools/free.h"
+#include "pools/pending.h"
+#include "pools/visit.h"
+
+static bool collect(tarn_pool *pool, void *unused)
+{
+    (void)unused;
+    if (tn_pool_has_pending(pool))
+        tn_pending_collect(pool);
+    return false;
+}
+
+void tn_device_collect(tarn_device *device)
+{
+    (void)tn_device_visit(device, collect, NULL);
+}
+
+/* A capture that is over, and the graph that it made. */
+struct ended {
+    uint64_t capture_id;
+    tn_cu_graph graph;
+    bool discard;
+};
+
+static bool close_capture(tarn_pool *pool, void *context)
+{
+    const struct ended *ended = context;
+
+    if (ended->discard)
+        tn_pool_discard(pool, ended->capture_id);
+    tn_holds_close_capture(pool, ended->capture_id, ended->graph);
+    return false;
+}
+
+void tn_device_close_capture(tarn_device *device, uint64_t capture_id, tn_cu_graph graph,
+                             bool discard)
+{
+    struct ended ended = {capture_id, graph, discard};
+
+    (void)tn_device_visit(device, close_capture, &ended);
+}
+
+static bool expect_gone(tarn_pool *pool, void *context)
+{
+    const tn_cu_graph *graph = context;
+
+    tn_holds_expect(&pool->holds, *graph);
+    tn_holds_forget_graph(&pool->holds, *graph);
+    return false;
+}
+
+void tn_device_expect_gone(tarn_device *device, tn_cu_graph graph)
+{
+    (void)tn_device_visit(device, expect_gone, &graph);
+}
+
+static bool close_over(tarn_pool *pool, void *context)
+{
+    bool *closed = context;
+
+    *closed = tn_holds_close_over(pool, 0) || *closed;
+    return false;
+}
+
+void tn_device_close_over(tarn_device *device)
+{
+    bool closed = false;
+
+    (void)tn_device_visit(device, close_over, &closed);
+    if (closed)
+        (void)tn_device_mark(device);
+}
+
+/* What the pools know of the end of a graph's captures. */
+struct end {
+    tn_cu_graph graph;
+    uint64_t mark;
+    bool any_open;
+};
+
+static bool find_end(tarn_pool *pool, void *context)
+{
+    struct end *end = context;
+    bool open;
+
+    end->mark = tn_max(end->mark, tn_holds_end_mark(&pool->holds, end->graph, &open));
+    end->any_open = end->any_open || open;
+    return false;
+}
+
+uint64_t tn_device_end_mark(tarn_device *device, tn_cu_graph graph)
+{
+    struct end end = {.graph = graph};
+
+    (void)tn_device_visit(device, find_end, &end);
+    return end.any_open ? 0 : end.mark;
+}
+
+struct retired {
+    tn_cu_stream stream;
+    struct tn_order order;
+    struct tn_fence *fence;
+};
+
+/* True where host memory is missing. */
+static bool fail_to_prepare(tarn_pool *pool, void *context)
+{
+    const struct retired *retired = context;
+
+    return !tn_arenas_prepare_retire(pool, retired->order);
+}
+
+static bool retire(tarn_pool *pool, void *context)
+{
+    const struct retired *retired = context;
+
+    tn_arenas_retire(pool, retired->order, retired->fence);
+    tn_uses_forget(pool->segments.first, retired->stream);
+    return false;
+}
+
+/* The fence is recorded last: whatever joins the retired arenas meanwhile is covered by it. The DEVICE
+ * lock keeps other threads from retiring. */
+tarn_status tn_device_retire_stream(tarn_device *device, tn_cu_stream stream, uint64_t id)
+{
+    struct retired retired = {.stream = stream, .order = {id, 0}};
+    tarn_status status = TARN_OK;
+
+    tn_lock_acquire(&device->lock);
+    if (tn_device_walk(device, fail_to_prepare, &retired))
+        status = tn_fail(TARN_ERR_HOST_MEMORY, "no host memory to retire a stream");
+    if (status == TARN_OK)
+        status = tn_streams_retire_begin(&device->streams, stream, id, &retired.fence);
+    if (status == TARN_OK) {
+        (void)tn_device_walk(device, retire, &retired);
+        tn_streams_retire_commit(&device->streams, retired.fence);
+    }
+    tn_lock_release(&device->lock);
+    return status;
+}
+
+/* Numbers that arenas have set aside are dropped when their pool is locked: they take higher ones then. */
+static bool drop_numbers(tarn_pool *pool, void *unused)
+{
+    (void)pool;
+    (void)unused;
+    return false;
+}
+
+uint64_t tn_device_mark(tarn_device *device)
+{
+    uint64_t mark = tn_next_sequence(); /* before numbers are dropped */
+
+    (void)tn_device_visit(device, drop_numbers, NULL);
+    return mark;
+}
+
+static bool has_body(tarn_pool *pool, void *context)
+{
+    const uint64_t *capture_id = context;
+
+    return tn_body_find(&pool->bodies, *capture_id) != NULL;
+}
+
+bool tn_device_has_body(tarn_device *device, uint64_t capture_id)
+{
+    return tn_device_visit(device, has_body, &capture_id);
+}

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pools/visit.h"
+
+#include "pools/pool.h"
+
+#include <stddef.h>
+
+bool tn_device_walk(tarn_device *device, tn_pool_visitor visitor, void *context)
+{
+    bool ended = false;
+
+    for (tarn_pool *pool = device->pools; pool != NULL && !ended; pool = pool->next) {
+        tn_pool_lock(pool);
+        ended = visitor(pool, context);
+        tn_pool_unlock(pool);
+    }
+    return ended;
+}
+
+bool tn_device_visit(tarn_device *device, tn_pool_visitor visitor, void *context)
+{
+    bool ended;
+
+    tn_lock_acquire(&device->lock);
+    ended = tn_device_walk(device, visitor, context);
+    tn_lock_release(&device->lock);
+    return ended;
+}

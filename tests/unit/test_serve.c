@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The statuses and sentences are tests/api's; here is which way an allocation goes, and what that asks of the driver. */
+#include "graphs/serve.h"
+#include "pools/route.h"
+#include "unit/unit.h"
+
+static tarn_device *device;
+static tarn_pool *pool;
+static tn_cu_stream stream;
+
+static void open_device(void)
+{
+    device = unit_device();
+    pool = unit_pool(device);
+    stream = test_stream();
+}
+
+static tarn_pool *owner(const void *address)
+{
+    return atomic_load(&unit_segment(address)->owner);
+}
+
+/* How often an allocation asks the driver by that call; NULL: by any. from: NULL: the routes decide. */
+static uint64_t questions(tarn_pool *from, tn_cu_stream at, const char *call)
+{
+    uint64_t before = sim.call_count(call);
+    uint64_t count;
+    void *address = NULL;
+
+    OK(tn_serve(device, from, 4096, 512, at, &address));
+    ck_assert(tn_lock_none_held());
+    count = sim.call_count(call) - before;
+    OK(tarn_free(address));
+    return count;
+}
+
+START_TEST(a_stream_is_looked_at_once_whatever_serves)
+{
+    for (int i = 0; i < 2; i++) { /* nothing is at hand the first time */
+        ck_assert_uint_eq(questions(pool, stream, i == 0 ? "cuStreamIsCapturing" : NULL),
+                          i == 0 ? 1 : 2);
+    }
+    unit_trim(device);
+    ck_assert_uint_eq(questions(pool, stream, "cuStreamGetId"), 1);
+    ck_assert_uint_eq(questions(pool, NULL, "cuStreamIsCapturing"), 0); /* it is never captured */
+}
+END_TEST
+
+START_TEST(a_capture_that_is_remembered_costs_one_question)
+{
+    tarn_capture *capture = unit_begin(pool, stream);
+
+    (void)questions(NULL, stream, NULL);
+    ck_assert_uint_eq(questions(NULL, stream, NULL), 1);
+    ck_assert_uint_eq(questions(NULL, stream, "cuStreamGetCaptureInfo"), 1);
+    OK(tarn_capture_abort(capture));
+}
+END_TEST
+
+START_TEST(another_size_in_a_remembered_capture_asks_where_the_stream_stands)
+{
+    tarn_capture *capture = unit_begin(pool, stream);
+    void *address;
+    uint64_t before;
+
+    (void)questions(NULL, stream, NULL);
+    before = sim.call_count(NULL);
+    OK(tn_serve(device, NULL, 8192, 512, stream, &address));
+    ck_assert_uint_eq(sim.call_count(NULL), before + 2);
+    ck_assert_ptr_eq(owner(address), pool);
+    OK(tarn_capture_abort(capture));
+}
+END_TEST
+
+START_TEST(an_open_route_leaves_other_streams_to_the_default_pool)
+{
+    tn_cu_stream streams[] = {test_stream(), NULL, TN_CU_STREAM_PER_THREAD};
+    tarn_capture *capture = unit_begin(pool, stream);
+
+    for (int i = 0; i < 3; i++) {
+        void *address;
+
+        OK(tn_serve(device, NULL, 4096, 512, streams[i], &address));
+        ck_assert_ptr_eq(owner(address), device->default_pool);
+        OK(tarn_free(address));
+    }
+    OK(tarn_capture_abort(capture));
+}
+END_TEST
+
+START_TEST(a_capture_without_a_route_is_adopted_and_that_is_counted)
+{
+    void *address;
+    void *again;
+
+    test_begin_capture(stream, TN_CU_CAPTURE_MODE_RELAXED);
+    OK(tn_serve(device, NULL, 4096, 512, stream, &address));
+    ck_assert_ptr_ne(owner(address), device->default_pool);
+    ck_assert_uint_eq(atomic_load(&device->unrouted_count), 1);
+    OK(tarn_free(address));
+    OK(tn_serve(device, device->default_pool, 4096, 512, stream, &again));
+    ck_assert_ptr_eq(again, address);
+    ck_assert_uint_eq(atomic_load(&device->unrouted_count), 2);
+    OK(tarn_free(again));
+    test_destroy_graph(test_end_capture(stream));
+}
+END_TEST
+
+START_TEST(a_pool_admits_the_capture_that_it_is_to_serve)
+{
+    void *address;
+
+    test_begin_capture(stream, TN_CU_CAPTURE_MODE_RELAXED);
+    OK(tn_serve(device, pool, 4096, 512, stream, &address));
+    ck_assert_ptr_eq(owner(address), pool);
+    ck_assert_uint_eq(pool->holds.open_count, 1);
+    OK(tarn_free(address));
+    ck_assert_uint_eq(questions(pool, stream, "cuStreamIsCapturing"), 1);
+    ck_assert_uint_eq(questions(pool, stream, "cuStreamGetCaptureInfo"),
+                      2); /* and where it stands */
+    test_destroy_graph(test_end_capture(stream));
+}
+END_TEST
+
+START_TEST(memory_is_reserved_for_no_capture_of_the_default_pool)
+{
+    test_begin_capture(stream, TN_CU_CAPTURE_MODE_GLOBAL);
+    STATUS(TARN_ERR_UNROUTED, tn_serve_reserve(device->default_pool, 4096, stream));
+    test_break_capture();
+    STATUS(TARN_ERR_CAPTURE_BROKEN, tn_serve_reserve(pool, 4096, stream));
+    unit_expect_sentence("nothing can be reserved on it");
+    test_end_broken_capture(stream);
+    OK(tn_serve_reserve(pool, 4096, stream));
+    ck_assert_uint_gt(pool->counters.mapped_bytes, 0);
+}
+END_TEST
+
+START_TEST(a_use_in_a_capture_gives_that_a_hold)
+{
+    void *address = unit_alloc(pool, 4096, stream);
+    tn_cu_stream other = test_stream();
+
+    test_begin_capture(other, TN_CU_CAPTURE_MODE_RELAXED);
+    OK(tn_serve_use(address, other, "test"));
+    ck_assert(tn_lock_none_held());
+    ck_assert_uint_eq(pool->holds.open_count, 1);
+    ck_assert_ptr_nonnull(tn_block_uses(unit_block(address)));
+    OK(tn_serve_free(address, true));
+    ck_assert_uint_eq(pool->counters.pending_count, 1);
+    test_destroy_graph(test_end_capture(other));
+}
+END_TEST
+
+START_TEST(a_use_that_cannot_be_noted_leaves_nothing_locked)
+{
+    void *address = unit_alloc(pool, 4096, stream);
+    tn_cu_stream other = test_stream();
+
+    sim.plan_fault("cuStreamIsCapturing", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    STATUS(TARN_ERR_DRIVER, tn_serve_use(address, other, "test"));
+    ck_assert(tn_lock_none_held());
+    test_begin_capture(other, TN_CU_CAPTURE_MODE_GLOBAL);
+    test_break_capture();
+    STATUS(TARN_ERR_CAPTURE_BROKEN, tn_serve_use(address, other, "test"));
+    ck_assert(tn_lock_none_held());
+    test_end_broken_capture(other);
+    ck_assert_ptr_null(tn_block_uses(unit_block(address)));
+    STATUS(TARN_ERR_NOT_OURS, tn_serve_use(&address, other, "test"));
+    OK(tn_serve_free(address, false));
+    STATUS(TARN_ERR_DOUBLE_FREE, tn_serve_free(address, false));
+    ck_assert(tn_lock_none_held());
+}
+END_TEST
+
+START_TEST(a_free_notices_the_capture_of_a_route)
+{
+    void *address = unit_alloc(pool, 4096, stream);
+
+    OK(tn_route_begin(device, pool, tarn_filter_stream, stream));
+    test_begin_capture(stream, TN_CU_CAPTURE_MODE_RELAXED);
+    OK(tn_serve_free(address, false));
+    ck_assert_uint_eq(pool->holds.open_count, 1);
+    ck_assert_uint_eq(pool->pending.unheld_count, 0);
+    ck_assert_uint_eq(pool->counters.pending_count, 1);
+    test_destroy_graph(test_end_capture(stream));
+    OK(tn_route_end(device, pool));
+}
+END_TEST
+
+START_TEST(the_last_free_ends_a_released_pool)
+{
+    void *address = unit_alloc(pool, 4096, stream);
+
+    OK(tarn_pool_release(pool));
+    ck_assert_ptr_eq(device->pools, pool);
+    OK(tn_serve_free(address, false));
+    OK(tn_gpu_wait_idle(&device->gpu));
+    tn_device_end_released(device);
+    ck_assert_ptr_eq(device->pools, device->default_pool);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("serve");
+    TCase *ways = tcase_create("ways");
+    TCase *rest = tcase_create("frees and uses");
+
+    tcase_add_checked_fixture(ways, open_device, NULL);
+    tcase_add_test(ways, a_stream_is_looked_at_once_whatever_serves);
+    tcase_add_test(ways, a_capture_that_is_remembered_costs_one_question);
+    tcase_add_test(ways, another_size_in_a_remembered_capture_asks_where_the_stream_stands);
+    tcase_add_test(ways, an_open_route_leaves_other_streams_to_the_default_pool);
+    tcase_add_test(ways, a_capture_without_a_route_is_adopted_and_that_is_counted);
+    tcase_add_test(ways, a_pool_admits_the_capture_that_it_is_to_serve);
+    tcase_add_test(ways, memory_is_reserved_for_no_capture_of_the_default_pool);
+    suite_add_tcase(suite, ways);
+    tcase_add_checked_fixture(rest, open_device, NULL);
+    tcase_add_test(rest, a_use_in_a_capture_gives_that_a_hold);
+    tcase_add_test(rest, a_use_that_cannot_be_noted_leaves_nothing_locked);
+    tcase_add_test(rest, a_free_notices_the_capture_of_a_route);
+    tcase_add_test(rest, the_last_free_ends_a_released_pool);
+    suite_add_tcase(suite, rest);
+    return test_main(suite);
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pools/sweep.h"
+
+#include "claims/body.h"
+#include "pools/captures.h"
+#include "support/world.h"
+#include "unit/unit.h"
+
+static tarn_device *device;
+static tarn_pool *pools[2];
+static tn_cu_stream stream;
+
+static void make_pools(void)
+{
+    device = unit_device();
+    for (size_t i = 0; i < 2; i++)
+        pools[i] = unit_pool(device);
+    stream = test_stream();
+}
+
+/* A hold of the capture in each pool. */
+static void open_holds(uint64_t capture_id)
+{
+    for (size_t i = 0; i < 2; i++) {
+        struct tn_hold *hold;
+
+        tn_pool_lock(pools[i]);
+        OK(tn_hold_open(pools[i], (struct tn_order){17, capture_id}, false, &hold));
+        tn_pool_unlock(pools[i]);
+    }
+}
+
+START_TEST(a_capture_is_closed_in_all_pools)
+{
+    open_holds(4);
+    tn_device_close_capture(device, 5, NULL, false);
+    for (size_t i = 0; i < 2; i++)
+        ck_assert_uint_eq(pools[i]->holds.open_count, 1);
+    tn_device_close_capture(device, 4, NULL, false);
+    for (size_t i = 0; i < 2; i++)
+        ck_assert_uint_eq(pools[i]->holds.open_count, 0);
+}
+END_TEST
+
+START_TEST(blocks_are_behind_a_mark_or_before_it)
+{
+    const struct tn_block *before = unit_block(unit_alloc(pools[0], 4096, stream));
+    uint64_t mark = tn_device_mark(device);
+    const struct tn_block *behind = unit_block(unit_alloc(pools[0], 4096, stream));
+
+    ck_assert_uint_lt(before->sequence, mark);
+    ck_assert_uint_ge(behind->sequence, mark);
+}
+END_TEST
+
+START_TEST(a_body_is_found_in_any_pool)
+{
+    const struct tn_body body = {.capture_id = 11, .outer_id = 10, .group = 1};
+
+    ck_assert(!tn_device_has_body(device, 11));
+    tn_pool_lock(pools[0]);
+    OK(tn_body_open(pools[0], &body));
+    tn_pool_unlock(pools[0]);
+    ck_assert(tn_device_has_body(device, 11));
+    ck_assert(!tn_device_has_body(device, 10));
+    tn_pool_lock(pools[0]);
+    tn_body_drop(&pools[0]->bodies, 11);
+    tn_pool_unlock(pools[0]);
+    ck_assert(!tn_device_has_body(device, 11));
+}
+END_TEST
+
+START_TEST(a_stream_is_retired_in_all_pools_or_in_none)
+{
+    uint64_t id = unit_order(device, stream).stream_id;
+    uint64_t failed = 1;
+
+    for (size_t i = 0; i < 2; i++)
+        (void)unit_alloc(pools[i], 4096, stream);
+    for (uint64_t nth = 1; failed > 0; nth++) {
+        tarn_status status;
+
+        (void)tn_host_plan_fault(nth, false);
+        status = tn_device_retire_stream(device, stream, id);
+        failed = tn_host_plan_fault(0, false);
+        ck_assert_int_eq(status, failed > 0 ? TARN_ERR_HOST_MEMORY : TARN_OK);
+        for (size_t i = 0; i < 2; i++)
+            ck_assert_uint_eq(pools[i]->arenas.retired_count, failed > 0 ? 0 : 1);
+    }
+}
+END_TEST
+
+START_TEST(pending_blocks_of_all_pools_are_asked_after)
+{
+    tn_cu_stream other = test_stream();
+
+    sim.hold_work();
+    for (size_t i = 0; i < 2; i++) {
+        void *address = unit_alloc(pools[i], 4096, stream);
+
+        test_set_words(other, address, 1, 1);
+        OK(tarn_record_stream(address, other));
+        OK(tarn_free(address));
+        ck_assert_uint_eq(pools[i]->counters.pending_count, 1);
+    }
+    tn_device_collect(device);
+    for (size_t i = 0; i < 2; i++)
+        ck_assert_uint_eq(pools[i]->pending.ended_bytes, 0);
+    sim.resume_work();
+    ck_assert_int_eq(test_stream_result(other), TN_CUDA_SUCCESS);
+    tn_device_collect(device);
+    for (size_t i = 0; i < 2; i++)
+        ck_assert_uint_eq(pools[i]->counters.pending_count, 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("sweep");
+    TCase *tcase = tcase_create("sweep");
+
+    tcase_add_checked_fixture(tcase, make_pools, NULL);
+    tcase_add_test(tcase, a_capture_is_closed_in_all_pools);
+    tcase_add_test(tcase, blocks_are_behind_a_mark_or_before_it);
+    tcase_add_test(tcase, a_body_is_found_in_any_pool);
+    tcase_add_test(tcase, a_stream_is_retired_in_all_pools_or_in_none);
+    tcase_add_test(tcase, pending_blocks_of_all_pools_are_asked_after);
+    suite_add_tcase(suite, tcase);
+    return test_main(suite);
+}

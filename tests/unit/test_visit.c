@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pools/visit.h"
+
+#include "support/world.h"
+#include "unit/unit.h"
+
+enum { POOLS = 3 };
+
+/* What a walk has met. */
+struct met {
+    tarn_pool *pools[POOLS + 1];
+    size_t count;
+    size_t most; /* the walk ends with so many */
+};
+
+static bool meet(tarn_pool *pool, void *context)
+{
+    struct met *met = context;
+
+    ck_assert_uint_le(met->count, POOLS);
+    ck_assert(tn_lock_held(TN_RANK_DEVICE));
+    ck_assert(tn_lock_held(TN_RANK_POOL));
+    met->pools[met->count] = pool;
+    met->count += 1;
+    return met->count == met->most;
+}
+
+START_TEST(each_pool_is_visited_once_the_newest_first)
+{
+    tarn_device *device = unit_device();
+    tarn_pool *pools[POOLS];
+    struct met met = {.count = 0};
+
+    for (size_t i = 0; i < POOLS; i++)
+        pools[i] = unit_pool(device);
+    ck_assert(!tn_device_visit(device, meet, &met));
+    ck_assert_uint_eq(met.count, POOLS + 1);
+    for (size_t i = 0; i < POOLS; i++)
+        ck_assert_ptr_eq(met.pools[i], pools[POOLS - 1 - i]);
+    ck_assert_ptr_eq(met.pools[POOLS], device->default_pool);
+    ck_assert(tn_lock_none_held());
+}
+END_TEST
+
+START_TEST(a_visitor_ends_the_walk_by_true)
+{
+    tarn_device *device = unit_device();
+    tarn_pool *pool = unit_pool(device);
+    struct met met = {.most = 1};
+
+    ck_assert(tn_device_visit(device, meet, &met));
+    ck_assert_uint_eq(met.count, 1);
+    ck_assert_ptr_eq(met.pools[0], pool);
+    ck_assert(tn_lock_none_held());
+}
+END_TEST
+
+START_TEST(a_walk_leaves_the_lock_of_the_device_to_its_caller)
+{
+    tarn_device *device = unit_device();
+    struct met met = {.count = 0};
+
+    tn_lock_acquire(&device->lock);
+    ck_assert(!tn_device_walk(device, meet, &met));
+    ck_assert_uint_eq(met.count, 1);
+    ck_assert(tn_lock_held(TN_RANK_DEVICE));
+    tn_lock_release(&device->lock);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("visit");
+    TCase *tcase = tcase_create("visit");
+
+    tcase_add_test(tcase, each_pool_is_visited_once_the_newest_first);
+    tcase_add_test(tcase, a_visitor_ends_the_walk_by_true);
+    tcase_add_test(tcase, a_walk_leaves_the_lock_of_the_device_to_its_caller);
+    suite_add_tcase(suite, tcase);
+    return test_main(suite);
+}
