@@ -12,8 +12,8 @@
 #define TARN_CLAIMS_USE_H
 
 #include "claims/fence.h"
-#include "driver/ancestry.h"
 #include "heap/arena.h"
+#include "nodes/ancestry.h"
 
 struct tn_use {
     struct tn_use *next; /* of the block */

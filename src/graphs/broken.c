@@ -12,7 +12,7 @@
 #include "base/contract.h"
 #include "base/error.h"
 #include "driver/capture_error.h"
-#include "driver/node.h"
+#include "nodes/node.h"
 #include "pools/arenas.h"
 #include "pools/pool.h"
 #include "pools/visit.h"

@@ -3,7 +3,7 @@
  *
  * Of an invalidated capture the driver says that it is one, and no more: neither its id, nor its graph, nor which
  * call it was. What is known without it: the graph, from the capture's beginning, whose newest node an end reads
- * (driver/seen_node.h). When a block was allocated in the capture the capture was good, and each arena knows the number of
+ * (nodes/seen_node.h). When a block was allocated in the capture the capture was good, and each arena knows the number of
  * its newest block. And the first call of the library's that was refused for the broken capture, or that broke it, is
  * noted in the hold of the tarn_capture. So what broke it came between those.
  *
@@ -16,7 +16,7 @@
 
 #include "base/text.h"
 #include "claims/hold.h"
-#include "driver/seen_node.h"
+#include "nodes/seen_node.h"
 #include "pools/device.h"
 
 /* What is known of a capture. */

@@ -19,7 +19,6 @@
 
 #include "base/contract.h"
 #include "base/spin.h"
-#include "driver/ancestry.h"
 #include "heap/bins.h"
 #include "heap/births.h"
 #include "heap/heap.h"
@@ -27,6 +26,7 @@
 #include "heap/live_index.h"
 #include "heap/rounding.h"
 #include "heap/tally.h"
+#include "nodes/ancestry.h"
 #include "tarn/types.h"
 
 struct tn_arena;

@@ -15,7 +15,7 @@
 #ifndef TARN_HEAP_BIRTHS_H
 #define TARN_HEAP_BIRTHS_H
 
-#include "driver/ancestry.h"
+#include "nodes/ancestry.h"
 #include "tarn/types.h"
 
 struct tn_birth {

@@ -2,8 +2,8 @@
 /* An audit as text, for people and for programs that read JSON. */
 #include "abi/cuda.h"
 #include "base/text.h"
-#include "driver/node.h"
 #include "inspect/audit.h"
+#include "nodes/node.h"
 
 static const char *const class_names[] = {
 #define CLASS_NAME(name, number, text, mistake, what) [number] = text,

@@ -14,10 +14,10 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/host.h"
-#include "driver/edges.h"
-#include "driver/layout.h"
 #include "inspect/correspond.h"
 #include "inspect/fields.h"
+#include "nodes/edges.h"
+#include "nodes/layout.h"
 #include "vmm/address_table.h"
 
 enum { WORD_BYTES = 8 };

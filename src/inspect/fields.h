@@ -8,7 +8,7 @@
 #ifndef TARN_INSPECT_FIELDS_H
 #define TARN_INSPECT_FIELDS_H
 
-#include "driver/node.h"
+#include "nodes/node.h"
 
 enum { TN_FIELDS_MAX = 19 };
 

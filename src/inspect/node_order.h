@@ -17,8 +17,8 @@
 #ifndef TARN_INSPECT_NODE_ORDER_H
 #define TARN_INSPECT_NODE_ORDER_H
 
-#include "driver/edges.h"
 #include "inspect/references.h"
+#include "nodes/edges.h"
 
 enum tn_captured { TN_CAPTURED_BEFORE, TN_CAPTURED_BEHIND, TN_CAPTURED_UNKNOWN };
 

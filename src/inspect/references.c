@@ -14,7 +14,7 @@
 #include "base/error.h"
 #include "base/host.h"
 #include "base/word_set.h"
-#include "driver/pointer.h"
+#include "nodes/pointer.h"
 #include "vmm/address_table.h"
 
 enum {

@@ -15,8 +15,8 @@
 #ifndef TARN_INSPECT_REFERENCES_H
 #define TARN_INSPECT_REFERENCES_H
 
-#include "driver/layout.h"
-#include "driver/node.h"
+#include "nodes/layout.h"
+#include "nodes/node.h"
 #include "tarn/audit.h"
 #include "vmm/region.h"
 

@@ -10,8 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "fuzz/fuzz.h"
 #include "abi/functions.h"
+#include "fuzz/fuzz.h"
 #include "tarn/sim.h"
 
 enum {

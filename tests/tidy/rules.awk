@@ -110,7 +110,7 @@ FNR == 1 {
     if (FILENAME ~ /^src\// && layer != "sim" && !(layer in rank))
         report(layer == "" ? "lies in no folder of src" \
                            : "src/" layer " has no rank; say in src/CMakeLists.txt where it stands")
-    may_name_driver = FILENAME ~ /^(src\/(abi|driver|sim)|samples\/common|tools\/record|bench)\// ||
+    may_name_driver = FILENAME ~ /^(src\/(abi|driver|nodes|sim)|samples\/common|tools\/record|bench)\// ||
                       FILENAME ~ /^tests\/(abi|contract|fuzz|sim|stress|support|gpu|pairs)\//
 }
 
@@ -129,7 +129,7 @@ FNR == 1 {
     if (!may_name_driver && match(named, /(^|[^A-Za-z0-9_])cu[A-Z][A-Za-z]+/)) {
         name = substr(named, RSTART, RLENGTH)
         sub(/^[^A-Za-z0-9_]/, "", name)
-        report("names the driver's " name "; only the driver layer and the simulator may")
+        report("names the driver's " name "; only driver, nodes and the simulator may")
     }
     if (!may_name_driver && layer == "" && match(bare, /(^|[^A-Za-z0-9_])cu[ \t]*##/))
         report("pastes a driver's name; only the driver layer and the simulator may name one")

@@ -5,7 +5,7 @@
 #
 #   includes    layers include downwards, in quotes; public headers include nothing of ours; every folder
 #               of src has a rank, which is its place in src/CMakeLists.txt (rules.awk)
-#   driver      driver functions are named, whole or pasted, in the driver layer and in the simulator
+#   driver      driver functions are named, whole or pasted, in driver, in nodes, which asks it what graphs are, and in the simulator
 #               (rules.awk)
 #   calls       host memory comes from base/host.c; no unbounded string functions (rules.awk)
 #   environment it is read by base/environment.h alone, in src and in the recorder (rules.awk)

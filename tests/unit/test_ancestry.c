@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "driver/ancestry.h"
+#include "nodes/ancestry.h"
 #include "support/world.h"
 #include "unit/unit.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "driver/node.h"
+#include "nodes/node.h"
 #include "support/bodies.h"
 #include "support/liar.h"
 #include "unit/compared.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "driver/edges.h"
-#include "driver/node.h"
+#include "nodes/edges.h"
+#include "nodes/node.h"
 #include "support/bodies.h"
 #include "support/nodes.h"
 #include "unit/ordered.h"

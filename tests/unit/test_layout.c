@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "driver/layout.h"
+#include "nodes/layout.h"
 #include "support/nodes.h"
 #include "unit/unit.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/mapping.h"
-#include "driver/pointer.h"
+#include "nodes/pointer.h"
 #include "unit/unit.h"
 
 static struct tn_gpu gpu;

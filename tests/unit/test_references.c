@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <stdlib.h>
 
-#include "driver/pointer.h"
 #include "inspect/references.h"
+#include "nodes/pointer.h"
 #include "support/bodies.h"
 #include "support/nodes.h"
 #include "unit/ordered.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "driver/seen_node.h"
+#include "nodes/seen_node.h"
 #include "support/nodes.h"
 #include "unit/unit.h"
 

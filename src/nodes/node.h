@@ -3,15 +3,15 @@
  *
  * The driver gives what a node was made with: addresses and sizes, and for a kernel the values of its parameters,
  * by an array of pointers to them or in one packed buffer. Where each parameter lies, and how large it is, the
- * function knows (driver/layout.h).
+ * function knows (nodes/layout.h).
  *
  * What is read points into the node, as long as that is there and unchanged.
  *
  * Locking: none here. Graph objects of the driver are not thread-safe: whoever owns one serialises the calls on it. A
  * graph that is being captured can be read on the thread that captures. Nothing here waits for the GPU or disturbs a
  * capture. */
-#ifndef TARN_DRIVER_NODE_H
-#define TARN_DRIVER_NODE_H
+#ifndef TARN_NODES_NODE_H
+#define TARN_NODES_NODE_H
 
 #include <stddef.h>
 

@@ -13,7 +13,7 @@
  * Trade-offs: handles of nodes are compared, so a node that the user destroys in mid-capture, whose
  * handle the driver then gives to a new one, can be taken for that. Nobody edits a graph under capture
  * like that. */
-#include "driver/ancestry.h"
+#include "nodes/ancestry.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A packed buffer comes as the driver keeps it: pairs of a tag and a pointer, ended by a tag of 0. Their order is not
  * that in which the caller had given them. */
-#include "driver/node.h"
+#include "nodes/node.h"
 
 #include "base/error.h"
 #include "base/host.h"

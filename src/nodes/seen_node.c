@@ -3,12 +3,12 @@
  *
  * Trade-offs: a look for a loose end takes some fifty nanoseconds a node, and the list of all nodes: so it is not for
  * every capture, and it ends after a thousand nodes. */
-#include "driver/seen_node.h"
+#include "nodes/seen_node.h"
 
 #include <stdio.h>
 
 #include "base/host.h"
-#include "driver/node.h"
+#include "nodes/node.h"
 
 /* What a stream's next node would come after; the driver's until the next call on the stream. */
 struct terminals {

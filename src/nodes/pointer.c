@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The driver's question for several attributes at once answers for any address; the one for a single attribute refuses
  * an address that it does not know. */
-#include "driver/pointer.h"
+#include "nodes/pointer.h"
 
 tarn_status tn_pointer_look(struct tn_gpu *gpu, uint64_t address, struct tn_pointee *memory)
 {

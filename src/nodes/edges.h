@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* edges.h -- the edges of the driver's graphs, read back.
  *
- * Locking: as driver/node.h. */
-#ifndef TARN_DRIVER_EDGES_H
-#define TARN_DRIVER_EDGES_H
+ * Locking: as nodes/node.h. */
+#ifndef TARN_NODES_EDGES_H
+#define TARN_NODES_EDGES_H
 
 #include <stddef.h>
 

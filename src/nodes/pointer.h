@@ -2,8 +2,8 @@
 /* pointer.h -- what the driver knows of an address.
  *
  * Locking: none here. Any thread, in any context or none. Nothing here waits for the GPU or disturbs a capture. */
-#ifndef TARN_DRIVER_POINTER_H
-#define TARN_DRIVER_POINTER_H
+#ifndef TARN_NODES_POINTER_H
+#define TARN_NODES_POINTER_H
 
 #include "driver/gpu.h"
 

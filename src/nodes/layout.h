@@ -8,8 +8,8 @@
  *   D6  a function is asked for once, however many nodes launch it
  *
  * Locking: layouts are guarded by whoever has them. No call waits for the GPU or disturbs a capture. */
-#ifndef TARN_DRIVER_LAYOUT_H
-#define TARN_DRIVER_LAYOUT_H
+#ifndef TARN_NODES_LAYOUT_H
+#define TARN_NODES_LAYOUT_H
 
 #include <stddef.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A table by the function's handle, at most half full. */
-#include "driver/layout.h"
+#include "nodes/layout.h"
 
 #include <string.h>
 

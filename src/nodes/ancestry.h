@@ -11,8 +11,8 @@
  *
  * Locking: an ancestry and markers are guarded by whoever has them. No call waits for the GPU or
  * disturbs a capture. Any thread, but for the per-thread stream, which is the calling thread's. */
-#ifndef TARN_DRIVER_ANCESTRY_H
-#define TARN_DRIVER_ANCESTRY_H
+#ifndef TARN_NODES_ANCESTRY_H
+#define TARN_NODES_ANCESTRY_H
 
 #include <stddef.h>
 

@@ -13,8 +13,8 @@
  *
  * Locking: none here. A graph that is being captured can be read on the thread that ends the capture, while no other
  * one uses its streams. Nothing here waits for the GPU or disturbs a capture. */
-#ifndef TARN_DRIVER_SEEN_NODE_H
-#define TARN_DRIVER_SEEN_NODE_H
+#ifndef TARN_NODES_SEEN_NODE_H
+#define TARN_NODES_SEEN_NODE_H
 
 #include <stddef.h>
 
