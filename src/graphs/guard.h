@@ -11,7 +11,7 @@
 #define TARN_GRAPHS_GUARD_H
 
 #include "claims/watch.h"
-#include "graphs/graph.h"
+#include "graphs/record.h"
 #include "inspect/audit.h"
 
 struct tn_guard {

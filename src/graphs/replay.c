@@ -57,6 +57,7 @@
 #include "base/error.h"
 #include "base/hot.h"
 #include "base/user_code.h"
+#include "driver/exec.h"
 #include "driver/idle.h"
 #include "graphs/broken.h"
 #include "pools/janitor.h"

@@ -11,7 +11,8 @@
 #ifndef TARN_GRAPHS_REPLAY_H
 #define TARN_GRAPHS_REPLAY_H
 
-#include "graphs/graph.h"
+#include "claims/hold.h"
+#include "graphs/record.h"
 
 /* A graph has entered the pool, whose lock is held: from here on replays are ordered, unless it is
  * the only one that can run. own: its hold; NULL: it has none, or it is not known which. */
