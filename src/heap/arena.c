@@ -79,10 +79,11 @@ void tn_block_count_used(struct tn_block *block)
     }
 }
 
-/* P26. Where no hold is left, those that had the chunk have proven what is theirs to prove. */
-static void stamp(struct tn_chunk *chunk, uint64_t stamp, uint64_t outside_stamp)
+/* P26. Where no hold is left, those that had the chunk have proven what is theirs to prove. of_work: the chunk's frees come
+ * from an order outside captures. */
+static void stamp(struct tn_chunk *chunk, bool of_work, uint64_t stamp, uint64_t outside_stamp)
 {
-    if (chunk->hold_count == 0 && !tn_chunk_is_of_work(chunk))
+    if (chunk->hold_count == 0 && !of_work)
         stamp = outside_stamp;
     chunk->freed_stamp = tn_max(chunk->freed_stamp, stamp);
     chunk->outside_stamp = tn_max(chunk->outside_stamp, outside_stamp);
@@ -91,6 +92,8 @@ static void stamp(struct tn_chunk *chunk, uint64_t stamp, uint64_t outside_stamp
 void tn_block_count_freed(struct tn_block *block, uint64_t freed_stamp, uint64_t outside_stamp)
 {
     uint64_t end = tn_block_end(block);
+    bool of_work =
+        !tn_arena_serves_captures(block->heap->arena); /* P2: all its chunks are the heap's */
 
     for (uint64_t offset = block->offset; offset < end;) {
         struct tn_chunk *chunk = tn_block_chunk_at(block, offset);
@@ -98,7 +101,7 @@ void tn_block_count_freed(struct tn_block *block, uint64_t freed_stamp, uint64_t
 
         TN_ASSERT(chunk->used_bytes >= next - offset); /* P6 */
         chunk->used_bytes -= next - offset;
-        stamp(chunk, freed_stamp, outside_stamp);
+        stamp(chunk, of_work, freed_stamp, outside_stamp);
         offset = next;
     }
 }

@@ -283,13 +283,21 @@ bool tn_regions_contain(struct tn_regions *regions, uint64_t address)
 void tn_regions_note_mapped(struct tn_regions *regions, uint64_t base, uint64_t bytes)
 {
     struct tn_region *region;
+    uint64_t page;
+    uint64_t left = bytes / TN_PAGE_BYTES;
 
     tn_lock_acquire(&regions->lock);
     region = find_region(regions, base);
     TN_ASSERT(region != NULL && base - region->base + bytes <= region->bytes);
-    for (uint64_t page = (base - region->base) / TN_PAGE_BYTES, end = page + bytes / TN_PAGE_BYTES;
-         page < end; page++)
-        region->mapped[page / BITS] |= (uint64_t)1 << (page % BITS);
+    page = (base - region->base) / TN_PAGE_BYTES;
+    while (left > 0) {
+        uint64_t bit = page % BITS;
+        uint64_t count = tn_min(left, BITS - bit); /* of the pages of one word */
+
+        region->mapped[page / BITS] |= UINT64_MAX >> (BITS - count) << bit;
+        page += count;
+        left -= count;
+    }
     tn_lock_release(&regions->lock);
 }
 
