@@ -78,6 +78,7 @@ size_t tn_bodies_close(struct tn_bodies *bodies, uint64_t capture_id, struct tn_
 {
     size_t count = 0;
 
+    TN_ASSERT(capture_id != 0);
     for (struct tn_body *body = bodies->first; body != NULL && count < capacity;
          body = body->next) {
         if (!body->open || !is_within(bodies, body, capture_id))
@@ -91,6 +92,7 @@ size_t tn_bodies_close(struct tn_bodies *bodies, uint64_t capture_id, struct tn_
 void tn_bodies_hold(const struct tn_bodies *bodies, const struct tn_holds *holds,
                     uint64_t capture_id, const struct tn_block *block)
 {
+    TN_ASSERT(capture_id != 0);
     for (struct tn_body *body = tn_body_find(bodies, capture_id); body != NULL;
          body = tn_body_find(bodies, body->outer_id)) {
         struct tn_hold *hold = tn_hold_find(holds, body->outer_id);
@@ -119,6 +121,7 @@ void tn_bodies_end(struct tn_bodies *bodies, struct tn_segment *segments, uint64
     struct tn_body *ended = tn_body_find(bodies, capture_id);
     struct tn_body **link = &bodies->first;
 
+    TN_ASSERT(capture_id != 0);
     if (ended != NULL)
         ended->open = false;
     else

@@ -69,6 +69,7 @@ static tarn_status make_fence(struct tn_streams *streams, struct tn_known_stream
     struct tn_fence *made = tn_host_alloc(1, sizeof *made);
     tarn_status status;
 
+    TN_ASSERT(tn_lock_is_held(&streams->lock));
     if (made == NULL)
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory to record a stream's use");
     status = tn_event_create_in(streams->gpu, stream->context, &made->event);
@@ -83,6 +84,7 @@ static tarn_status make_fence(struct tn_streams *streams, struct tn_known_stream
 
 static void end_event(struct tn_streams *streams, struct tn_fence *fence)
 {
+    TN_ASSERT(tn_lock_is_held(&streams->lock));
     if (fence->event != NULL)
         tn_event_destroy(streams->gpu, fence->event);
     fence->event = NULL;
@@ -99,6 +101,7 @@ static void set_aside(struct tn_fence *fence)
 {
     struct tn_known_stream *stream = fence->stream;
 
+    TN_ASSERT(fence->ref_count == 0 && fence->event != NULL); /* P11 */
     fence->next = stream->reserve;
     stream->reserve = fence;
     stream->reserve_count += 1;
@@ -116,6 +119,8 @@ static struct tn_fence *take_reserve(struct tn_known_stream *stream)
 
 static void trim_reserve(struct tn_streams *streams, struct tn_known_stream *stream, uint64_t left)
 {
+    TN_ASSERT(tn_lock_is_held(&streams->lock));
+    TN_ASSERT(stream->retired || left >= stream->noted_count || stream->ref_count == 0); /* P11 */
     while (stream->reserve_count > left)
         end_fence(streams, take_reserve(stream));
 }
@@ -124,6 +129,7 @@ static struct tn_known_stream *find(struct tn_streams *streams, uint64_t id)
 {
     struct tn_known_stream *stream = streams->known;
 
+    TN_ASSERT(tn_lock_is_held(&streams->lock));
     while (stream != NULL && (stream->id != id || stream->retired))
         stream = stream->next;
     return stream;
@@ -142,6 +148,7 @@ static tarn_status get(struct tn_streams *streams, tn_cu_stream handle, uint64_t
     struct tn_known_stream *found = find(streams, id);
     tarn_status status;
 
+    TN_ASSERT(tn_lock_is_held(&streams->lock));
     if (found == NULL) {
         found = tn_host_alloc(1, sizeof *found);
         if (found == NULL)
@@ -187,6 +194,7 @@ static void put(struct tn_streams *streams, struct tn_known_stream *stream)
 
 static void acquire(struct tn_fence *fence)
 {
+    TN_ASSERT(fence->stream->ref_count > 0);
     fence->ref_count += 1;
     fence->stream->ref_count += 1;
 }
@@ -195,6 +203,7 @@ static void append(struct tn_fence *fence)
 {
     struct tn_known_stream *stream = fence->stream;
 
+    TN_ASSERT(state_of(fence) != TN_FENCE_DONE); /* P12 */
     fence->next = NULL;
     if (stream->last != NULL)
         stream->last->next = fence;
@@ -225,6 +234,8 @@ static void finish_first(struct tn_streams *streams, struct tn_known_stream *str
 {
     struct tn_fence *fence = stream->first;
 
+    TN_ASSERT(tn_lock_is_held(&streams->lock));
+    TN_ASSERT(fence != NULL);
     stream->first = fence->next;
     if (stream->first == NULL)
         stream->last = NULL;
@@ -238,6 +249,8 @@ static void record(struct tn_streams *streams, struct tn_fence *fence)
     tn_cu_stream handle = fence->stream->handle;
     bool recorded = tn_event_record(streams->gpu, fence->event, handle);
 
+    TN_ASSERT(tn_lock_is_held(&streams->lock));
+    TN_ASSERT(fence->event != NULL);
     if (recorded && !tn_stream_is_legacy(handle) && tn_stream_is_closed(streams->gpu, handle))
         recorded = false; /* it may have become part of a capture */
     set_state(fence, recorded ? TN_FENCE_RECORDED : TN_FENCE_UNKNOWN);
@@ -251,6 +264,7 @@ static bool is_open_to_us(struct tn_streams *streams, const struct tn_known_stre
 
 static void flush(struct tn_streams *streams, struct tn_known_stream *stream)
 {
+    TN_ASSERT(tn_lock_is_held(&streams->lock));
     if (stream->last == NULL || state_of(stream->last) != TN_FENCE_OPEN ||
         !is_open_to_us(streams, stream))
         return;
@@ -264,6 +278,7 @@ static void poll_stream(struct tn_streams *streams, struct tn_known_stream *stre
 {
     struct tn_fence *fence;
 
+    TN_ASSERT(tn_lock_is_held(&streams->lock));
     flush(streams, stream);
     while (stream->first != NULL && tn_fence_is_done(streams, stream->first))
         finish_first(streams, stream);
@@ -295,6 +310,8 @@ static struct tn_fence *open_fence(struct tn_streams *streams, struct tn_known_s
     uint64_t epoch = tn_gpu_epoch(streams->gpu);
     struct tn_fence *fence = stream->last;
 
+    TN_ASSERT(tn_lock_is_held(&streams->lock));
+    TN_ASSERT(stream->noted_count > 0);
     if (stream->retired)
         return stream->retire_fence;
     if (fence != NULL && state_of(fence) == TN_FENCE_OPEN && fence->join_count < JOINS_MAX &&
@@ -313,6 +330,8 @@ static tarn_status note(struct tn_streams *streams, struct tn_known_stream *stre
 {
     struct tn_fence *fence = NULL;
 
+    TN_ASSERT(tn_lock_is_held(&streams->lock));
+    TN_ASSERT(!stream->retired);
     if (stream->reserve_count <= stream->noted_count) {
         tarn_status status = make_fence(streams, stream, &fence);
 
@@ -406,6 +425,7 @@ bool tn_streams_name(struct tn_streams *streams, struct tn_known_stream *stream)
 
 void tn_streams_acquire(struct tn_streams *streams, struct tn_known_stream *stream)
 {
+    TN_ASSERT(stream->ref_count > 0);
     tn_lock_acquire(&streams->lock);
     stream->ref_count += 1;
     tn_lock_release(&streams->lock);
@@ -429,6 +449,7 @@ static void release(struct tn_streams *streams, struct tn_fence *fence)
 {
     struct tn_known_stream *stream = fence->stream;
 
+    TN_ASSERT(tn_lock_is_held(&streams->lock));
     TN_ASSERT(fence->ref_count > 0);
     fence->ref_count -= 1;
     if (fence->ref_count == 0 && fence != stream->retire_fence) {
@@ -449,6 +470,7 @@ bool tn_fence_flush(struct tn_streams *streams, struct tn_fence *fence)
 {
     enum tn_fence_state state;
 
+    TN_ASSERT(fence->ref_count > 0);
     tn_lock_acquire(&streams->lock);
     flush(streams, fence->stream);
     state = state_of(fence);
@@ -470,6 +492,7 @@ bool tn_fence_follow(struct tn_streams *streams, const struct tn_fence *fence, t
 {
     bool follows;
 
+    TN_ASSERT(fence->ref_count > 0);
     tn_lock_acquire(&streams->lock);
     follows = tn_fence_is_done(streams, fence) ||
               (state_of(fence) == TN_FENCE_RECORDED &&

@@ -50,6 +50,7 @@ tarn_status tn_hold_make(struct tn_holds *holds, struct tn_order order, bool own
 {
     struct tn_hold *made;
 
+    TN_ASSERT(tn_lock_is_held(holds->lock));
     TN_ASSERT(order.capture_id != 0);
     recycle_spent();
     made = tn_records_take(&hold_records);
@@ -79,6 +80,7 @@ tarn_status tn_hold_make(struct tn_holds *holds, struct tn_order order, bool own
 
 struct tn_hold *tn_hold_find(const struct tn_holds *holds, uint64_t capture_id)
 {
+    TN_ASSERT(tn_lock_is_held(holds->lock));
     for (struct tn_hold *hold = holds->first; hold != NULL; hold = hold->next) {
         if (hold->open && hold->capture_id == capture_id)
             return hold;
@@ -90,6 +92,7 @@ bool tn_holds_have(const struct tn_holds *holds, uint64_t capture_id, tn_cu_grap
 {
     const struct tn_hold *hold = holds->first;
 
+    TN_ASSERT(tn_lock_is_held(holds->lock));
     while (hold != NULL && hold->capture_id != capture_id &&
            (graph == NULL || hold->graph != graph))
         hold = hold->next;
@@ -100,6 +103,7 @@ const struct tn_hold *tn_hold_find_graph(const struct tn_holds *holds, tn_cu_gra
 {
     const struct tn_hold *found = NULL;
 
+    TN_ASSERT(tn_lock_is_held(holds->lock));
     for (const struct tn_hold *hold = holds->first; hold != NULL; hold = hold->next) {
         if (hold->graph == graph && (found == NULL || hold->open))
             found = hold;
@@ -111,6 +115,7 @@ const struct tn_hold *tn_holds_select(struct tn_holds *holds, tn_cu_graph keeper
 {
     const struct tn_hold *first = NULL;
 
+    TN_ASSERT(tn_lock_is_held(holds->lock));
     for (struct tn_hold *hold = keeper != NULL ? holds->first : NULL; hold != NULL;
          hold = hold->next) {
         if (hold->keeper != keeper)
@@ -123,6 +128,7 @@ const struct tn_hold *tn_holds_select(struct tn_holds *holds, tn_cu_graph keeper
 
 void tn_holds_forget_graph(struct tn_holds *holds, tn_cu_graph graph)
 {
+    TN_ASSERT(tn_lock_is_held(holds->lock));
     for (struct tn_hold *hold = holds->first; hold != NULL; hold = hold->next) {
         if (!hold->open && hold->graph == graph)
             hold->graph = NULL;
@@ -131,6 +137,7 @@ void tn_holds_forget_graph(struct tn_holds *holds, tn_cu_graph graph)
 
 bool tn_holds_are_open(const struct tn_holds *holds, uint64_t serial)
 {
+    TN_ASSERT(tn_lock_is_held(holds->lock));
     for (const struct tn_hold *hold = holds->first; hold != NULL; hold = hold->next) {
         if (hold->open && hold->serial <= serial)
             return true;
@@ -140,6 +147,7 @@ bool tn_holds_are_open(const struct tn_holds *holds, uint64_t serial)
 
 bool tn_holds_reserve(struct tn_holds *holds, size_t count)
 {
+    TN_ASSERT(tn_lock_is_held(holds->lock));
     for (struct tn_hold *hold = holds->first; hold != NULL; hold = hold->next) {
         if (hold->open && !tn_chunk_set_reserve(&hold->chunks, count))
             return false;
@@ -149,6 +157,7 @@ bool tn_holds_reserve(struct tn_holds *holds, size_t count)
 
 void tn_hold_add(struct tn_hold *hold, const struct tn_block *block)
 {
+    TN_ASSERT(hold->magic == TN_HOLD_MAGIC);
     TN_ASSERT(hold->open);
     for (uint64_t offset = block->offset; offset < tn_block_end(block);) {
         struct tn_chunk *chunk = tn_segment_chunk_at(block->segment, offset);
@@ -163,6 +172,7 @@ uint64_t tn_holds_bytes_in(const struct tn_holds *holds, size_t word, uint64_t b
 {
     uint64_t bytes = 0;
 
+    TN_ASSERT(tn_lock_is_held(holds->lock));
     for (; bits != 0; bits &= bits - 1)
         bytes +=
             holds->chunks->by_id[TN_CHUNK_SET_BITS * word + (size_t)__builtin_ctzll(bits)]->bytes;
@@ -184,6 +194,7 @@ bool tn_holds_add_freed(struct tn_holds *holds, const struct tn_block *block)
 {
     bool added = false;
 
+    TN_ASSERT(tn_lock_is_held(holds->lock));
     if (holds->open_count == 0)
         return false;
     for (struct tn_hold *hold = holds->first; hold != NULL; hold = hold->next) {
@@ -199,6 +210,7 @@ void tn_hold_shut(struct tn_hold *hold)
 {
     struct tn_holds *holds = hold->holds;
 
+    TN_ASSERT(tn_lock_is_held(holds->lock));
     TN_ASSERT(hold->open && holds->open_count > 0);
     if (hold->mark != NULL)
         tn_event_destroy(holds->gpu, hold->mark);
@@ -230,6 +242,8 @@ void tn_hold_leave(struct tn_hold *hold, bool proven)
     struct tn_holds *holds = hold->holds;
     struct tn_hold **link = &holds->first;
 
+    TN_ASSERT(tn_lock_is_held(holds->lock));
+    TN_ASSERT(hold->magic == TN_HOLD_MAGIC);
     TN_ASSERT(!hold->open && holds->count > 0);
     for (size_t id = 0; id < holds->chunks->ids; id++) {
         if (tn_chunk_set_has_id(&hold->chunks, id))
@@ -280,6 +294,7 @@ uint64_t tn_holds_end_mark(struct tn_holds *holds, tn_cu_graph keeper, bool *ope
 {
     uint64_t mark = 0;
 
+    TN_ASSERT(tn_lock_is_held(holds->lock));
     *open = false;
     for (const struct tn_hold *hold = tn_holds_select(holds, keeper); hold != NULL;
          hold = hold->selected) {
@@ -292,6 +307,7 @@ uint64_t tn_holds_end_mark(struct tn_holds *holds, tn_cu_graph keeper, bool *ope
 
 struct tn_hold *tn_hold_find_owned(struct tn_holds *holds, uint64_t capture_id)
 {
+    TN_ASSERT(tn_lock_is_held(holds->lock));
     for (struct tn_hold *hold = holds->first; hold != NULL; hold = hold->next) {
         if (hold->owned && hold->capture_id == capture_id)
             return hold;
@@ -304,6 +320,7 @@ struct tn_left_capture tn_hold_take_left(struct tn_holds *holds, uint64_t captur
     struct tn_left_capture left = {0};
     struct tn_hold *hold = tn_hold_find_owned(holds, capture_id);
 
+    TN_ASSERT(tn_lock_is_held(holds->lock));
     /* Where the claimant is gone the graph is, and its capture with it: the stream may be gone, too. */
     if (hold == NULL || atomic_load(&hold->claim) != TN_CLAIM_HELD)
         return left;
@@ -343,6 +360,7 @@ void tn_hold_gone(void *gone)
 
 void tn_holds_expect(struct tn_holds *holds, tn_cu_graph keeper)
 {
+    TN_ASSERT(tn_lock_is_held(holds->lock));
     for (struct tn_hold *hold = keeper != NULL ? holds->first : NULL; hold != NULL;
          hold = hold->next) {
         if (hold->keeper != keeper)
@@ -356,6 +374,7 @@ void tn_hold_keep_by(struct tn_hold *hold, tn_cu_graph keeper)
 {
     const struct tn_hold *other = hold->next; /* it is the newest */
 
+    TN_ASSERT(hold == hold->holds->first);
     while (other != NULL && other->keeper != keeper)
         other = other->next;
     hold->beside = other != NULL;
@@ -366,6 +385,7 @@ uint64_t tn_holds_count_graphs(const struct tn_holds *holds)
 {
     uint64_t count = 0;
 
+    TN_ASSERT(tn_lock_is_held(holds->lock));
     for (const struct tn_hold *hold = holds->first; hold != NULL; hold = hold->next)
         count += !hold->open && !hold->beside;
     return count;
@@ -375,6 +395,7 @@ bool tn_holds_are_kept_by(const struct tn_holds *holds, tn_cu_graph keeper)
 {
     const struct tn_hold *hold = holds->first;
 
+    TN_ASSERT(tn_lock_is_held(holds->lock));
     while (hold != NULL && (hold->open || hold->keeper == keeper))
         hold = hold->next;
     return hold == NULL;
@@ -391,6 +412,7 @@ bool tn_holds_are_expected(const struct tn_holds *holds)
 
 void tn_holds_expect_none(struct tn_holds *holds)
 {
+    TN_ASSERT(tn_lock_is_held(holds->lock));
     for (struct tn_hold *hold = holds->first; hold != NULL; hold = hold->next)
         hold->expected = false;
 }

@@ -105,7 +105,8 @@ struct tn_holds {
     uint64_t serial;         /* of the newest hold */
     uint64_t awaited_serial; /* serial when holds were last waited for, and did not go; 0: never */
     /* Immutable: */
-    tarn_pool *pool; /* whose they are; never looked into */
+    tarn_pool *pool;            /* whose they are; never looked into */
+    const struct tn_lock *lock; /* of the pool: guards them; for assertions */
     struct tn_gpu *gpu;
     const struct tn_chunk_table *chunks; /* of the pool */
     struct tn_hold *_Atomic *gone;       /* the device's list of those to reap */

@@ -100,6 +100,7 @@ void tn_replays_begin_merge(struct tn_replays *from, struct tn_replays *to)
 
 void tn_replays_end_merge(struct tn_replays *from, struct tn_replays *to, uint64_t epoch)
 {
+    TN_ASSERT(from->visitor == NULL && to->visitor == NULL);
     to->pool_count += from->pool_count; /* P17 */
     from->joined = to;
     to->crosses = true;

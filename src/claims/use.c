@@ -112,6 +112,7 @@ void tn_uses_save(struct tn_streams *streams, const struct tn_block *block,
 {
     size_t count = 0;
 
+    TN_ASSERT(block->state == TN_BLOCK_LIVE);
     for (const struct tn_use *use = tn_block_uses(block); use != NULL; use = use->next) {
         if (use->stream == NULL)
             continue;
@@ -128,6 +129,7 @@ static tarn_status make_again(struct tn_streams *streams, struct tn_known_stream
     bool noted = false;
     tarn_status status;
 
+    TN_ASSERT(stream->ref_count > 0);
     if (made == NULL)
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory to record a stream's use");
     status = tn_streams_note_again(streams, stream, &noted);
@@ -173,6 +175,7 @@ void tn_uses_give(struct tn_block *block, struct tn_use *uses)
 {
     struct tn_use **link;
 
+    TN_ASSERT(uses == NULL || block->state == TN_BLOCK_LIVE);
     if (uses == NULL)
         return;
     link = &tn_block_cold(block)->uses;
@@ -185,12 +188,14 @@ void tn_uses_give(struct tn_block *block, struct tn_use *uses)
 /* The work of the use is all on its stream: a fence ends it. */
 static void join(struct tn_streams *streams, struct tn_use *use)
 {
+    TN_ASSERT(use->stream != NULL && use->fence == NULL);
     use->fence = tn_streams_join(streams, use->stream);
     use->stream = NULL;
 }
 
 void tn_uses_join(struct tn_streams *streams, struct tn_block *block)
 {
+    TN_ASSERT(block->state != TN_BLOCK_PENDING); /* it is just being freed */
     for (struct tn_use *use = tn_block_uses(block); use != NULL; use = use->next) {
         if (use->stream != NULL)
             join(streams, use);
@@ -223,6 +228,7 @@ void tn_use_add(struct tn_streams *streams, struct tn_block *block, struct tn_us
 {
     struct tn_use **link = &tn_block_cold(block)->uses;
 
+    TN_ASSERT(use->fence != NULL && block->state == TN_BLOCK_LIVE);
     while (*link != NULL && ((*link)->fence == NULL || !tn_order_equal((*link)->order, use->order)))
         link = &(*link)->next;
     if (*link != NULL) {

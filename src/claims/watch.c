@@ -10,6 +10,7 @@ void tn_watched_tell(struct tn_watched *watched)
     uint64_t fresh = watch->fresh;
     size_t none = 0;
 
+    TN_ASSERT(watched->watch != NULL);
     (void)atomic_compare_exchange_strong(&watch->gone, &none,
                                          (size_t)(watched - watch->blocks) + 1);
     (void)atomic_compare_exchange_strong(watch->word, &fresh, watch->stale);
@@ -46,6 +47,7 @@ static bool tell_all(struct tn_watches *watches, struct tn_block *block, bool ke
 
 bool tn_watches_tell(struct tn_watches *watches, struct tn_block *block)
 {
+    TN_ASSERT(watches->kept_count <= watches->count); /* P25 */
     if (tn_block_watches(block) == NULL || !tell_all(watches, block, false))
         return false;
     watches->kept_count += 1;

@@ -78,7 +78,7 @@ START_TEST(a_users_capture_is_admitted_once)
     test_begin_capture(stream, TN_CU_CAPTURE_MODE_THREAD_LOCAL);
     state = look(stream);
     OK(tn_capture_admit(pool, stream, state.order, 1));
-    hold = tn_hold_find(&pool->holds, state.order.capture_id);
+    hold = unit_find_hold(pool, state.order.capture_id);
     ck_assert_ptr_nonnull(hold);
     ck_assert(!hold->owned);
     OK(tn_capture_admit(pool, stream, state.order, 1));
@@ -103,8 +103,8 @@ START_TEST(the_next_capture_of_a_stream_ends_the_hold_of_the_last)
     test_begin_capture(stream, TN_CU_CAPTURE_MODE_THREAD_LOCAL);
     second = look(stream);
     OK(tn_capture_admit(pool, stream, second.order, 1));
-    ck_assert_ptr_null(tn_hold_find(&pool->holds, first.order.capture_id));
-    ck_assert_ptr_nonnull(tn_hold_find(&pool->holds, second.order.capture_id));
+    ck_assert_ptr_null(unit_find_hold(pool, first.order.capture_id));
+    ck_assert_ptr_nonnull(unit_find_hold(pool, second.order.capture_id));
     ck_assert_uint_eq(pool->holds.open_count, 1);
     ck_assert_uint_eq(pool->holds.count, 2);
     test_destroy_graph(graph);
@@ -124,7 +124,7 @@ START_TEST(an_admission_that_the_driver_refuses_leaves_no_hold)
     for (size_t i = 0; i < 2; i++) {
         sim.plan_fault(calls[i], 1, 0, TN_CUDA_ERROR_UNKNOWN);
         STATUS(TARN_ERR_DRIVER, tn_capture_admit(pool, stream, state.order, 1));
-        ck_assert_ptr_null(tn_hold_find(&pool->holds, state.order.capture_id));
+        ck_assert_ptr_null(unit_find_hold(pool, state.order.capture_id));
         unit_reap_all(pool);
         ck_assert_uint_eq(test_ledger().user_objects, before.user_objects);
     }
@@ -170,7 +170,7 @@ START_TEST(a_graph_gets_a_hold_of_what_was_freed_without_one)
     OK(tn_capture_admit(pool, stream, state.order, 1));
     graph = test_end_capture(stream);
     tn_pool_lock(pool);
-    tn_hold_close(tn_hold_find(&pool->holds, state.order.capture_id));
+    tn_hold_close(unit_find_hold(pool, state.order.capture_id));
     tn_pool_free_unheld(pool, unit_block(block));
     ck_assert_uint_eq(pool->pending.unheld_count, 1);
     tn_pool_unlock(pool);

@@ -31,7 +31,7 @@ static void *take(size_t bytes)
 
 static const struct tn_hold *hold(void)
 {
-    return tn_hold_find(&pool->holds, unit_order(device, stream).capture_id);
+    return unit_find_hold(pool, unit_order(device, stream).capture_id);
 }
 
 static const struct tn_births *births(void)

@@ -32,7 +32,7 @@ START_TEST(an_open_capture_has_its_route_hold_and_user_object)
     ck_assert_uint_eq(pool->claims.route_count, 1);
     ck_assert_ptr_eq(device->routes.routes[0].pool, pool);
     ck_assert_uint_eq(device->routes.routes[0].capture_id, capture->capture_id);
-    hold = tn_hold_find(&pool->holds, capture->capture_id);
+    hold = unit_find_hold(pool, capture->capture_id);
     ck_assert_ptr_nonnull(hold);
     ck_assert(hold->owned);
     ck_assert_uint_eq(test_ledger().user_objects, before.user_objects + 1);
@@ -190,7 +190,7 @@ START_TEST(an_end_that_cannot_instantiate_may_be_repeated)
     ck_assert_int_eq(capture->stage, TN_CAPTURE_STOPPED);
     ck_assert_ptr_null(graph);
     ck_assert_uint_eq(pool->claims.route_count, 1); /* G1: not gone yet */
-    ck_assert_ptr_nonnull(tn_hold_find(&pool->holds, capture->capture_id));
+    ck_assert_ptr_nonnull(unit_find_hold(pool, capture->capture_id));
     sim.plan_fault("cuGraphInstantiateWithFlags", 1, 0, TN_CUDA_ERROR_OUT_OF_MEMORY);
     STATUS(TARN_ERR_DEVICE_MEMORY, tn_capture_end(capture, &graph));
     OK(tn_capture_end(capture, &graph));
@@ -350,7 +350,7 @@ START_TEST(a_pool_may_have_several_captures)
     ck_assert_int_eq(unit_block(in_first)->state, TN_BLOCK_DISCARDED);
     ck_assert_int_eq(unit_block(in_second)->state, TN_BLOCK_LIVE);
     ck_assert_uint_eq(pool->claims.capture_count, 1);
-    ck_assert_ptr_nonnull(tn_hold_find(&pool->holds, second->capture_id));
+    ck_assert_ptr_nonnull(unit_find_hold(pool, second->capture_id));
     OK(tarn_free(in_first));
     OK(tarn_free(in_second));
     graph = unit_end(second);

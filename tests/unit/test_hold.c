@@ -58,15 +58,15 @@ START_TEST(an_open_hold_is_found_by_its_capture)
     struct tn_hold *hold;
 
     tn_pool_lock(pool);
-    ck_assert_ptr_null(tn_hold_find(&pool->holds, 4));
+    ck_assert_ptr_null(unit_find_hold(pool, 4));
     hold = open_hold(captured, true);
-    ck_assert_ptr_eq(tn_hold_find(&pool->holds, 4), hold);
-    ck_assert_ptr_null(tn_hold_find(&pool->holds, 5));
+    ck_assert_ptr_eq(unit_find_hold(pool, 4), hold);
+    ck_assert_ptr_null(unit_find_hold(pool, 5));
     ck_assert_uint_eq(pool->holds.count, 1);
     ck_assert_uint_eq(pool->holds.open_count, 1);
     ck_assert_uint_eq(hold->origin_id, 17);
     tn_hold_close(hold);
-    ck_assert_ptr_null(tn_hold_find(&pool->holds, 4));
+    ck_assert_ptr_null(unit_find_hold(pool, 4));
     ck_assert_uint_eq(pool->holds.count, 1);
     ck_assert_uint_eq(pool->holds.open_count, 0);
     tn_hold_drop(hold);

@@ -448,11 +448,15 @@ START_TEST(a_graph_that_is_gone_leaves_its_handle_to_no_hold)
     sim.hold_work();
     OK(tn_graph_replay(one, stream));
     gone = one->driver_graph;
+    tn_pool_lock(pool);
     ck_assert(tn_holds_are_kept_by(&pool->holds, gone));
+    tn_pool_unlock(pool);
     OK(tarn_graph_destroy(one));
     ck_assert_uint_eq(pool->holds.count, 1); /* its launch is still to run */
     ck_assert_ptr_null(pool->holds.first->graph);
+    tn_pool_lock(pool);
     ck_assert(!tn_holds_are_kept_by(&pool->holds, gone));
+    tn_pool_unlock(pool);
     sim.resume_work();
     unit_reap_all(pool);
 }

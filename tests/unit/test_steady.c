@@ -426,7 +426,7 @@ START_TEST(a_chunk_that_the_capture_has_not_touched_is_left_to_the_pool)
     void *block = unit_alloc(pool, 4096, stream);
     struct tn_order captured = tn_block_order(unit_block(block));
     struct tn_chunk *chunk = unit_chunk(block);
-    struct tn_hold *hold = tn_hold_find(&pool->holds, captured.capture_id);
+    struct tn_hold *hold = unit_find_hold(pool, captured.capture_id);
     uint64_t bit = (uint64_t)1 << chunk->id;
 
     hold->chunks.words[0] &= ~bit;

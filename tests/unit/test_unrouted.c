@@ -85,7 +85,7 @@ START_TEST(an_adopted_pool_is_released_pinned_and_held)
     ck_assert(atomic_load(&pool->released));
     ck_assert_uint_eq(tn_pins_count(&pool->pins), 0);
     ck_assert_uint_eq(pool->holds.count, 1);
-    hold = tn_hold_find(&pool->holds, pool->graphs.adopted_capture_id);
+    hold = unit_find_hold(pool, pool->graphs.adopted_capture_id);
     ck_assert_ptr_nonnull(hold);
     ck_assert(!hold->owned && !hold->passing);
     tn_pool_pin(pool); /* another call is at it */
@@ -162,7 +162,7 @@ START_TEST(an_allowed_capture_has_a_passing_hold_in_the_default_pool)
     test_begin_capture(stream, TN_CU_CAPTURE_MODE_RELAXED);
     OK(tn_stream_look(&device->gpu, stream, TN_STREAM_GRAPH, &state));
     OK(allocate(&address));
-    hold = tn_hold_find(&pool->holds, state.order.capture_id);
+    hold = unit_find_hold(pool, state.order.capture_id);
     ck_assert(hold->passing && !hold->owned);
     ck_assert_uint_eq(unit_chunk(address)->hold_count, 1);
     OK(tarn_pool_validate(pool));

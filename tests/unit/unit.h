@@ -34,6 +34,20 @@ static inline void unit_add_contract_test(TCase *tcase, const TTest *test)
         tcase_add_test_raise_signal(tcase, test, SIGABRT);
 }
 
+/* The open hold of the capture in the pool, which the test may have locked. */
+static inline struct tn_hold *unit_find_hold(tarn_pool *pool, uint64_t capture_id)
+{
+    bool locked = TARN_DEBUG_CHECKS && tn_pool_is_locked(pool);
+    struct tn_hold *hold;
+
+    if (TARN_DEBUG_CHECKS && !locked)
+        tn_pool_lock(pool);
+    hold = tn_hold_find(&pool->holds, capture_id);
+    if (TARN_DEBUG_CHECKS && !locked)
+        tn_pool_unlock(pool);
+    return hold;
+}
+
 static inline tarn_device *unit_device(void)
 {
     tarn_device *device;
