@@ -9,7 +9,7 @@
  *
  * Trade-offs: a block that was external when it was looked up, and is freed before its chunks are looked at, is left
  * out. A graph of the driver's that the program destroyed itself, while an executable of it is left, and whose handle the
- * next graph got, is taken for that one, as in pools/hold.h. */
+ * next graph got, is taken for that one, as in claims/hold.h. */
 #include "graphs/account.h"
 
 #include <stdlib.h>

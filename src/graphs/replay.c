@@ -33,7 +33,7 @@
  *
  * A pool may be told to refuse the change of streams instead. Whether it still has several graphs is looked at
  * where a replay would be refused, and nowhere else; if not, its only graph goes back to being launched without
- * an order. Pools that one graph writes to share one order: pools/replays.h.
+ * an order. Pools that one graph writes to share one order: claims/replays.h.
  *
  * The replay lock is held from the look at the last replay to the note of this one, the launch
  * included: the order of launches is the order that was noted. A launch waits on the host when the

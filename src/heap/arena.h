@@ -82,8 +82,9 @@ struct tn_arena {
     atomic_uintptr_t user;  /* tn_thread_word of who allocated last, and whether it is the owner */
     uint64_t saved_count;   /* blocks of checkpoints that are of its order */
     struct tn_fence *fence; /* retired: what ends the stream's work; else NULL */
-    struct tn_ancestry ancestry; /* in a capture: what its next work comes after; see pools/use.h */
-    struct tn_births *births;    /* in a capture: of its blocks; the hold's. NULL: none yet */
+    /* In a capture: what its next work comes after; see pools/pending.h. */
+    struct tn_ancestry ancestry;
+    struct tn_births *births; /* in a capture: of its blocks; the hold's. NULL: none yet */
     _Alignas(128) struct tn_heap heaps[TN_HEAP_KINDS];
 };
 

@@ -75,7 +75,7 @@ struct tn_block {
     /* PENDING: freed while captures of the pool were under way, and not by the order that would
      * reuse it there */
     bool captured_free : 1;
-    /* PENDING: a poll has found that nothing uses it; it waits to be settled: pools/use.h */
+    /* PENDING: a poll has found that nothing uses it; it waits to be settled: pools/pending.h */
     bool ended : 1;
     /* the same, and one of those captures has no hold: its graph brings one when adopted */
     bool unheld : 1;
@@ -93,7 +93,7 @@ struct tn_block_cold {
     struct tn_use *uses; /* LIVE, PENDING: other orders that use it */
     /* LIVE, PENDING, of no order: what ends its own stream's work; NULL: ended */
     struct tn_fence *fence;
-    struct tn_watched *watches; /* LIVE, PENDING: that refer to it: P25 in pools/watch.h */
+    struct tn_watched *watches; /* LIVE, PENDING: that refer to it: P25 in claims/watch.h */
     uint64_t hold_serial;       /* PENDING, captured_free: of the newest hold when it was freed */
     uint64_t proof_stamp;       /* PENDING: not 0: waits until this epoch is proven idle */
     /* PENDING: the epoch when the last watch that kept it ended; 0: none did */

@@ -7,7 +7,7 @@
  * names the invariant and both values. Other builds compile none of this.
  *
  * Locking: the lock of the heap's arena. It does not cover blocks of other arenas: of such a
- * neighbour the links and the heap alone are read. The pool's lock covers all (observe/check.h). */
+ * neighbour the links and the heap alone are read. The pool's lock covers all (pools/check.h). */
 #ifndef TARN_HEAP_CHECK_H
 #define TARN_HEAP_CHECK_H
 

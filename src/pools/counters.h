@@ -5,8 +5,8 @@
  * heap that they were made for.
  *
  * What happens in the steady state is written by the arena that it happens in, under its own lock, and
- * added up when the pool is locked (pools/pool.c). What the caller resets is not the numbers but what they
- * are counted from, so that the device's sums do not depend on what is reset in a pool.
+ * added up when the pool is locked (pools/pool_lock.c). What the caller resets is not the numbers but
+ * what they are counted from, so that the device's sums do not depend on what is reset in a pool.
  *
  * Locking: that of the owner. */
 #ifndef TARN_POOLS_COUNTERS_H

@@ -105,7 +105,7 @@ struct tarn_pool {
      * is taken, and never cleared: calls look at it before they know whether their handle is out of date. */
     const struct tn_rounding *rounding; /* the device's, immutable; NULL: to 512 bytes alone */
     _Atomic(struct tn_arena_table *) arena_table; /* NULL: none yet */
-    struct tn_replays *_Atomic replays;           /* changed under its lock: see pools/replays.h */
+    struct tn_replays *_Atomic replays;           /* changed under its lock: see claims/replays.h */
     atomic_uint_fast64_t replay_stream_id; /* of its own last ordered replay; 0: none; written as
                                               replays is */
     tarn_replay_order replay_order;        /* immutable */

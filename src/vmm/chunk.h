@@ -43,7 +43,7 @@ struct tn_chunk {
     int kind;             /* enum tn_heap_kind of the heap that mapped it; immutable */
     bool was_used;        /* a free in it was proven idle, and its stamp forgotten */
     /* Of idle memory and of captures': epoch of the last free that the end of its holds does not
-     * prove idle: P26 in pools/hold.h. */
+     * prove idle: P26 in claims/hold.h. */
     uint64_t outside_stamp;
 };
 
