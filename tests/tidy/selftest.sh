@@ -50,6 +50,8 @@ good_tree() {
         'START_TEST(it_is_gone)' 'START_TEST(it_stays_gone)' \
         'tcase_add_test(tcase, a_block_goes);' 'tcase_add_test(tcase, it_is_gone);' \
         'tcase_add_test(tcase,' '    it_stays_gone);'
+    write src/base/named.h "$spdx" '/* named.h -- tn_named. */'
+    write ARCHITECTURE.md '# A house' '' '`vmm/segment.c` asks `tn_named`; `tests/api/test_thing.c` does not.'
     write tests/tidy/untested.txt 'src/base/host.c: it is all system calls'
 }
 

@@ -18,6 +18,7 @@
 #   lifetimes   every cell of the table in docs/lifetimes.md says something, has a sentence in the section of its
 #               operation, and tests in tests/api/lifetimes.txt. Each of these is in tests/api/test_lifetimes_*.c,
 #               and run; every test there is named by a cell
+#   named       every file of src and every function tn_* that ARCHITECTURE.md and docs/reader.md name is there
 #   invariants  every invariant tag (a header comment's line `V1  text` or `SC1  text`) occurs in a .c
 #               file beside it, where it is checked, and in a test, where it is broken; no two have one
 #               tag. A tag of the simulator's is checked anywhere in src/sim, and begins with S and
@@ -89,6 +90,19 @@ done
 
 # lifetimes
 awk -f "$here/lifetimes.awk" docs/lifetimes.md tests/api/lifetimes.txt tests/api/test_lifetimes_*.c >>"$found"
+
+# named; the table of the simulator's files names them from src/sim on
+for page in ARCHITECTURE.md docs/reader.md; do
+    [ -e "$page" ] || continue
+    grep -noE '`[a-z]+(/[a-z_]+)+\.[ch]`' "$page" | tr -d '`' | while IFS=: read -r line name; do
+        case " $folders" in *" ${name%%/*} "*) ;; *) continue ;; esac
+        [ -e "src/$name" ] || [ -e "src/sim/$name" ] ||
+            report "$page:$line: names $name, which does not exist"
+    done
+    grep -noE '`tn_[a-z_]+`' "$page" | tr -d '`' | while IFS=: read -r line name; do
+        grep -rqw -- "$name" src || report "$page:$line: names $name, which occurs nowhere in src"
+    done
+done
 
 # invariants
 for header in $(printf '%s\n' "$c_files" | grep -E '^src/.*\.h$' || :); do
