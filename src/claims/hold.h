@@ -13,7 +13,7 @@
  * Where an order outside captures owns the chunk, each free is one of that order's work: freed_stamp is
  * all, and is what outside_stamp begins with when the chunk passes on.
  *
- * A hold is OPEN while the work that claims is being captured: every chunk in which that capture
+ * The claimant is the user object on the capturing graph. A hold is OPEN while its capture is under way: every chunk in which that capture
  * allocates, or in which a block is freed meanwhile, joins it. CLOSED, it stays as it is until its
  * claimant says that it is gone, from any thread and without a lock; the next call on the device
  * then reaps it.
@@ -173,8 +173,8 @@ bool tn_holds_add_freed(struct tn_holds *holds, const struct tn_block *block);
 /* The hold of the tarn_capture of that id, open or closed; NULL when it is gone. */
 struct tn_hold *tn_hold_find_owned(struct tn_holds *holds, uint64_t capture_id);
 
-/* What was left to the capture of that id, and is left to no other of the pool; its capture_id is 0 for
- * nothing. It is not left any more. */
+/* Takes over the aborted outer capture that the capture of that id was to end. Its capture_id is 0 where there is none, or
+ * where another hold is to end it. */
 struct tn_left_capture tn_hold_take_left(struct tn_holds *holds, uint64_t capture_id);
 
 /* Tells the owner of a hold that goes, if it has one, whose claim on the pool ends with it. Returns the id of that

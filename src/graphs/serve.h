@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /* serve.h -- where an allocation goes, and what a free or a use comes to that is more than an arena's affair.
  *
- * An allocation takes the first of these ways that serves it:
+ * An allocation goes this way:
  *
- *   at hand    the arena of the stream's order has the bytes (heap/steady.h). Nothing is pinned
- *   route      the newest route that accepts leads to a private pool (pools/route.h)
- *   capture    the pool admits the capture that the stream is in (graphs/admit.h)
- *   unrouted   the default pool serves no capture: a pool adopts the capture, or the call is refused
- *              (graphs/unrouted.h)
- *   ladder     the pool looks for memory, grows, and goes down the ladder (pools/allocate.h)
+ *   1 route       the newest route that accepts chooses the pool (pools/route.h); the arena that it chose last for the
+ *                 stream's capture is remembered
+ *   2 at hand     the arena of the stream's order in that pool has the bytes (heap/steady.h). Nothing is pinned
+ *   3 in capture  the default pool adopts the capture, refuses it or allows it (graphs/unrouted.h); any other pool
+ *                 admits it (graphs/admit.h)
+ *   4 the pool    looks for memory, grows, and goes down the ladder (pools/allocate.h)
  *
- * The stream is looked at once, before the first way. Each way behind that for the arena at hand is a call, with its
- * pins (pools/entry.h): the call begins here, since only here is known where the steady part ends.
+ * The stream is looked at once, before all that. What the arena has not at hand is done in a call, with its pins
+ * (pools/entry.h): the call begins here, since only here is known where the steady part ends.
  *
  * Locking: none may be held. */
 #ifndef TARN_GRAPHS_SERVE_H

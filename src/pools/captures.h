@@ -20,8 +20,8 @@ void tn_hold_close(struct tn_hold *hold);
 /* Drops a hold at once: for one whose claimant is gone, or that never got one. */
 void tn_hold_drop(struct tn_hold *hold);
 
-/* Closes the open holds that no tarn_capture owns and whose captures are over; route_id: those that the route led here
- * alone, 0: all. Returns whether there was one: then tn_device_mark is called next, so that arenas take numbers behind the
+/* Closes the open holds that no tarn_capture owns and whose captures are over. route_id: only holds that this route led
+ * here; 0: all. Returns whether there was one: then tn_device_mark is called next, so that arenas take numbers behind the
  * end_mark. */
 bool tn_holds_close_over(tarn_pool *pool, uint64_t route_id);
 

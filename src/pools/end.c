@@ -20,7 +20,7 @@
 #include "pools/pending.h"
 #include "pools/totals.h"
 
-/* Gives everything back to driver and host: the pool is off the device's list, nothing claims it,
+/* Gives chunks to the cache or the driver, and records to the host: the pool is off the device's list, nothing claims it,
  * and its memory is proven idle. */
 static void dismantle(tarn_pool *pool)
 {
