@@ -132,8 +132,8 @@ static bool find_differences(tarn_pool *pool, const tarn_expected *expected, siz
 
     if (!find_expected(pool, expected, count, mark, &found, diff))
         return false;
-    TN_ASSERT(found <= pool->counters.live_count); /* P8 */
-    if (found == pool->counters.live_count)
+    TN_ASSERT(found <= tn_pool_live_count(pool)); /* P8 */
+    if (found == tn_pool_live_count(pool))
         return true; /* nothing is unexpected */
     for (struct tn_block *block = tn_live_first(pool->segments.first); block != NULL;
          block = tn_live_next(block)) {

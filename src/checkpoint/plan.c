@@ -100,36 +100,41 @@ static bool can_follow(const struct tn_plan *plan, const tarn_checkpoint *checkp
     return checkpoint != NULL && checkpoint->used != NULL && can_wait(plan);
 }
 
-/* Where the copies of the last restore may still run, unordered with the stream, that follows them: of this very
- * checkpoint when it is copied, in contents.c. Where no event stands for them the device is waited for. */
-static void follow_copies(struct tn_plan *plan)
+/* Whether copies of that order, enqueued before that epoch, may still run, unordered with the stream. */
+static bool may_run(const struct tn_plan *plan, struct tn_order order, uint64_t stamp)
 {
-    const tarn_pool *pool = plan->pool;
+    TN_ASSERT(tn_pool_is_locked(plan->pool));
+    return !tn_order_equal(order, plan->order) &&
+           !tn_gpu_is_proven(&plan->pool->device->gpu, stamp);
+}
 
-    TN_ASSERT(tn_pool_is_locked(pool));
-    if (tn_order_equal(pool->copies.restored_order, plan->order) ||
-        tn_gpu_is_proven(&pool->device->gpu, pool->copies.restored_stamp))
-        return;
-    if (can_follow(plan, pool->copies.restored))
-        plan->follows = pool->copies.restored != plan->checkpoint;
+/* The stream follows the checkpoint's copies: those of the plan's own when they are copied, in contents.c. Where no event
+ * stands for the copies the device is waited for. */
+static void follow(struct tn_plan *plan, const tarn_checkpoint *checkpoint, bool *follows)
+{
+    if (can_follow(plan, checkpoint))
+        *follows = checkpoint != plan->checkpoint;
     else
         plan->needs_wait = true;
 }
 
-/* The same for copies out of the pool's bytes, which a take has enqueued: lest what comes back is saved in place of what was
- * there then. */
+/* The copies of the last restore. */
+static void follow_copies(struct tn_plan *plan)
+{
+    const struct tn_copies *copies = &plan->pool->copies;
+
+    if (may_run(plan, copies->restored_order, copies->restored_stamp))
+        follow(plan, copies->restored, &plan->follows);
+}
+
+/* Copies out of the pool's bytes, which a take has enqueued: lest what comes back is saved in place of what was there
+ * then. */
 static void follow_saves(struct tn_plan *plan)
 {
-    const tarn_pool *pool = plan->pool;
+    const struct tn_copies *copies = &plan->pool->copies;
 
-    TN_ASSERT(tn_pool_is_locked(pool));
-    if (tn_order_equal(pool->copies.saved_order, plan->order) ||
-        tn_gpu_is_proven(&pool->device->gpu, pool->copies.saved_stamp))
-        return;
-    if (can_follow(plan, pool->copies.saver))
-        plan->follows_save = pool->copies.saver != plan->checkpoint;
-    else
-        plan->needs_wait = true;
+    if (may_run(plan, copies->saved_order, copies->saved_stamp))
+        follow(plan, copies->saver, &plan->follows_save);
 }
 
 /* Whether the last use of the chunk's free memory may still run, unordered with the stream. */
@@ -589,7 +594,7 @@ static tarn_status plan_blocks(struct tn_plan *plan)
     }
     if (plan->hole_count > 0)
         give_up_places(plan);
-    plan->freed_count = plan->pool->counters.live_count - kept_count;
+    plan->freed_count = tn_pool_live_count(plan->pool) - kept_count;
     plan->needs_wait = plan->needs_wait || (writes && replays_may_run(plan));
     if (status == TARN_OK && plan->freed_count > 0 && has_shared_blocks(plan))
         status = plan_freed(plan);

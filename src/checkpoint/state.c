@@ -191,7 +191,7 @@ static bool save_segment(tarn_checkpoint *checkpoint, struct tn_segment *segment
     if (saved > first)
         segment->checkpoint_count += 1; /* C2 */
     checkpoint->block_count += (size_t)(saved - first);
-    TN_ASSERT(checkpoint->block_count <= checkpoint->pool->counters.live_count); /* P8 */
+    TN_ASSERT(checkpoint->block_count <= tn_pool_live_count(checkpoint->pool)); /* P8 */
     return done;
 }
 
@@ -276,20 +276,20 @@ static tarn_status save_state(tarn_checkpoint *checkpoint, const struct settling
         status = settle(pool, on);
     if (status != TARN_OK)
         return status;
-    if (pool->counters.live_count > 0) {
+    if (tn_pool_live_count(pool) > 0) {
         checkpoint->blocks =
-            tn_host_alloc_unset(pool->counters.live_count, sizeof *checkpoint->blocks);
+            tn_host_alloc_unset(tn_pool_live_count(pool), sizeof *checkpoint->blocks);
         saved = checkpoint->blocks != NULL;
         for (struct tn_segment *segment = pool->segments.first; segment != NULL && saved;
              segment = segment->next)
             saved = save_segment(checkpoint, segment); /* C1: segments and blocks are in order */
     }
-    checkpoint->live_bytes = pool->counters.live_bytes;                        /* P8 */
-    TN_ASSERT(!saved || checkpoint->block_count == pool->counters.live_count); /* P8 */
+    checkpoint->live_bytes = tn_pool_live_bytes(pool);                        /* P8 */
+    TN_ASSERT(!saved || checkpoint->block_count == tn_pool_live_count(pool)); /* P8 */
     if (saved)
         return TARN_OK;
     status = tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a checkpoint of %llu blocks",
-                     (unsigned long long)pool->counters.live_count);
+                     (unsigned long long)tn_pool_live_count(pool));
     forget_state(checkpoint);
     return status;
 }
@@ -316,8 +316,7 @@ static tarn_status measure(tarn_pool *pool, struct tn_tally *live)
     TN_ASSERT(tn_lock_none_held());
     tn_pool_lock(pool);
     status = tn_checkpoint_check_pool(pool);
-    *live =
-        (struct tn_tally){.count = pool->counters.live_count, .bytes = pool->counters.live_bytes};
+    *live = (struct tn_tally){.count = tn_pool_live_count(pool), .bytes = tn_pool_live_bytes(pool)};
     tn_pool_unlock(pool);
     return status;
 }

@@ -26,7 +26,7 @@ struct tn_chunk_set {
 struct tn_chunk_table {
     struct tn_chunk **by_id; /* NULL where an id is free */
     size_t capacity;
-    size_t count; /* not NULL */
+    size_t count; /* not NULL: those of a growth that is under way, too */
     size_t ids;   /* ids below this have been used */
 };
 

@@ -61,6 +61,19 @@ static TN_ALWAYS_INLINE void tn_steady_count_allocation(struct tn_arena *arena,
         counters->live_peak_bytes = counters->live_bytes;
 }
 
+/* The block, taken with its bytes and with what was requested, is LIVE; its address. */
+static TN_ALWAYS_INLINE void *tn_steady_make_live(struct tn_arena *arena, struct tn_heap *heap,
+                                                  struct tn_block *block, uint64_t bytes,
+                                                  uint64_t requested)
+{
+    block->sequence = tn_steady_next_sequence(arena);
+    block->state = TN_BLOCK_LIVE;
+    tn_steady_count_allocation(arena, heap, bytes, requested);
+    TN_CHECK_TOUCHED(block);
+    TN_CHECK_TURN(heap);
+    return (void *)(uintptr_t)tn_block_address(block);
+}
+
 /* loose: NULL: there is none. */
 static TN_ALWAYS_INLINE bool tn_steady_fits(const struct tn_block *loose, uint64_t bytes,
                                             uint64_t alignment)
@@ -104,12 +117,7 @@ static TN_ALWAYS_INLINE bool tn_steady_allocate_as(struct tn_arena *arena, uint6
     if (TN_UNLIKELY(block == NULL))
         return false;
     block->requested = requested;
-    block->sequence = tn_steady_next_sequence(arena);
-    block->state = TN_BLOCK_LIVE;
-    tn_steady_count_allocation(arena, heap, bytes, requested);
-    TN_CHECK_TOUCHED(block);
-    TN_CHECK_TURN(heap);
-    *address = (void *)(uintptr_t)tn_block_address(block);
+    *address = tn_steady_make_live(arena, heap, block, bytes, requested);
     return true;
 }
 
@@ -185,12 +193,7 @@ static TN_ALWAYS_INLINE bool tn_steady_allocate_last(struct tn_arena *arena, uin
         TN_UNLIKELY(block->requested != requested))
         return false;
     heap->loose = NULL;
-    block->sequence = tn_steady_next_sequence(arena);
-    block->state = TN_BLOCK_LIVE;
-    tn_steady_count_allocation(arena, heap, bytes, requested);
-    TN_CHECK_TOUCHED(block);
-    TN_CHECK_TURN(heap);
-    *address = (void *)(uintptr_t)tn_block_address(block);
+    *address = tn_steady_make_live(arena, heap, block, bytes, requested);
     return true;
 }
 

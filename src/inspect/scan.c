@@ -36,7 +36,7 @@ static size_t count_live(tarn_pool *pool)
     size_t count;
 
     tn_pool_lock(pool);
-    count = pool->counters.live_count;
+    count = tn_pool_live_count(pool);
     tn_pool_unlock(pool);
     return count;
 }

@@ -188,11 +188,9 @@ static bool add_pool(tarn_pool *pool, void *context)
 {
     struct sums *sums = context;
 
-    tn_counters_complete(&pool->counters);
     tn_totals_add(&sums->totals, pool);
     add_free(pool, sums->stats);
     add_claims(pool, sums->stats);
-    sums->stats->pool_count += tn_pool_is_counted(pool);
     return false;
 }
 
@@ -207,14 +205,14 @@ void tn_device_read_memory_stats(tarn_device *device, tarn_memory_stats *stats)
     tn_totals_end(device, &sums.totals);
     write_metrics(sums.totals.metrics, stats);
     write_events(sums.totals.events, stats);
+    stats->pool_count = sums.totals.pool_count;
     read_calls(device, stats);
     tn_lock_release(&device->lock);
     tn_pinned_usage(&device->gpu, &stats->pinned_bytes, &stats->pinned_cached_bytes);
     tn_memory_cache_usage(&device->cache, &stats->cached_bytes, &stats->cached_count,
                           &stats->cache_limit_bytes);
     stats->contents_bytes = atomic_load(&device->contents_bytes);
-    stats->limit_bytes =
-        tn_budget_limit(&device->budget) != UINT64_MAX ? tn_budget_limit(&device->budget) : 0;
+    stats->limit_bytes = tn_budget_stated_limit(&device->budget);
     stats->reserved_bytes = atomic_load(&device->regions.reserved_bytes);
     stats->total_bytes = device->gpu.total_bytes;
     stats->host_bytes = host_bytes();

@@ -242,24 +242,22 @@ size_t tn_pool_write_report(tarn_pool *pool, tarn_report_format format, char *bu
 
 static void put_pool(struct tn_text *text, const tarn_pool *pool, bool json)
 {
-    const struct tn_pool_counters *counters = &pool->counters;
-
     if (json) {
         tn_put(text, "{\"pool\": ");
         tn_put_string(text, pool->name);
         tn_put(text,
                ", \"live_bytes\": %llu, \"requested_bytes\": %llu, \"pending_bytes\": %llu, "
                "\"mapped_bytes\": %llu}",
-               (unsigned long long)counters->live_bytes,
-               (unsigned long long)counters->requested_bytes,
-               (unsigned long long)counters->pending_bytes,
-               (unsigned long long)counters->mapped_bytes);
+               (unsigned long long)tn_pool_live_bytes(pool),
+               (unsigned long long)tn_pool_requested_bytes(pool),
+               (unsigned long long)tn_pool_pending_bytes(pool),
+               (unsigned long long)tn_pool_mapped_bytes(pool));
         return;
     }
     tn_put(text, "%-32s", pool->name);
-    put_amount(text, counters->live_bytes, true);
-    put_amount(text, counters->pending_bytes, true);
-    put_amount(text, counters->mapped_bytes, true);
+    put_amount(text, tn_pool_live_bytes(pool), true);
+    put_amount(text, tn_pool_pending_bytes(pool), true);
+    put_amount(text, tn_pool_mapped_bytes(pool), true);
     tn_put(text, "\n");
 }
 

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/host.h"
 #include "pools/pool.h"
-#include "pools/visit.h"
+#include "pools/totals.h"
 
 static uint64_t captured_bytes(const tarn_pool *pool)
 {
@@ -27,61 +27,53 @@ void tn_pool_read_stats(tarn_pool *pool, tarn_pool_stats *stats)
     tn_pool_lock(pool);
     *stats = (tarn_pool_stats){
         .size = sizeof *stats,
-        .mapped_bytes = counters->mapped_bytes,
+        .mapped_bytes = tn_pool_mapped_bytes(pool),
         .mapped_peak_bytes = counters->metrics[TN_CHUNK_BYTES].peak[TN_ALL_KINDS],
-        .live_bytes = counters->live_bytes,
+        .live_bytes = tn_pool_live_bytes(pool),
         .live_peak_bytes = counters->metrics[TN_LIVE_BYTES].peak[TN_ALL_KINDS],
-        .requested_bytes = counters->requested_bytes,
-        .pending_bytes = counters->pending_bytes,
+        .requested_bytes = tn_pool_requested_bytes(pool),
+        .pending_bytes = tn_pool_pending_bytes(pool),
         .captured_bytes = captured_bytes(pool),
-        .live_count = counters->live_count,
-        .pending_count = counters->pending_count,
+        .live_count = tn_pool_live_count(pool),
+        .pending_count = tn_pool_pending_count(pool),
         .alloc_count = counters->alloc_count,
         .free_count = counters->free_count,
-        .segment_count = pool->segments.count,
-        .chunk_count = pool->chunks.count,
+        .segment_count = tn_pool_segment_count(pool),
+        .chunk_count = tn_metric_all(&counters->metrics[TN_CHUNKS]),
         .arena_count = pool->arenas.count,
         .capture_count = pool->holds.open_count,
         .graph_count = pool->claims.graph_count,
         .checkpoint_count = pool->claims.checkpoint_count,
-        .map_count = counters->map_count,
-        .unmap_count = counters->unmap_count,
+        .map_count = tn_pool_map_count(pool),
+        .unmap_count = tn_pool_unmap_count(pool),
         .held_graph_count = tn_holds_count_graphs(&pool->holds),
     };
     tn_pool_unlock(pool);
 }
 
-static bool add_pool(tarn_pool *pool, void *context)
-{
-    tarn_device_stats *stats = context;
-
-    stats->live_bytes += pool->counters.live_bytes;
-    stats->requested_bytes += pool->counters.requested_bytes;
-    stats->pool_count += tn_pool_is_counted(pool);
-    return false;
-}
-
 void tn_device_read_stats(tarn_device *device, tarn_device_stats *stats)
 {
+    struct tn_totals totals;
+
+    tn_totals_read(device, &totals);
     *stats = (tarn_device_stats){
         .size = sizeof *stats,
+        .mapped_bytes = tn_metric_all(&totals.metrics[TN_CHUNK_BYTES]),
+        .mapped_peak_bytes = totals.metrics[TN_CHUNK_BYTES].peak[TN_ALL_KINDS],
+        .live_bytes = tn_metric_all(&totals.metrics[TN_LIVE_BYTES]),
+        .requested_bytes = tn_metric_all(&totals.metrics[TN_LIVE_REQUESTED]),
         .reserved_bytes = atomic_load(&device->regions.reserved_bytes),
+        .pool_count = totals.pool_count,
         .route_count = atomic_load(&device->routes.open_count),
         .idle_waits = atomic_load(&device->gpu.calls[TN_CALL_WAIT]),
-        .ladder_retries = atomic_load(&device->ladder_retries),
-        .out_of_memory_count = atomic_load(&device->out_of_memory_count),
+        .ladder_retries = totals.events[TN_LADDER_RETRIES].count,
+        .out_of_memory_count = totals.events[TN_OUT_OF_MEMORY].count,
         .adopted_count = atomic_load(&device->adopted_count),
         .unrouted_count = atomic_load(&device->unrouted_count),
         .cached_bytes = tn_memory_cache_bytes(&device->cache),
         .cached_count = atomic_load(&device->cache.count),
-        .limit_bytes =
-            tn_budget_limit(&device->budget) != UINT64_MAX ? tn_budget_limit(&device->budget) : 0,
+        .limit_bytes = tn_budget_stated_limit(&device->budget),
     };
-    tn_lock_acquire_spin(&device->counters.lock, TN_RANK_COUNTS);
-    stats->mapped_bytes = tn_metric_all(&device->counters.mapped[TN_CHUNK_BYTES]);
-    stats->mapped_peak_bytes = device->counters.mapped[TN_CHUNK_BYTES].peak[TN_ALL_KINDS];
-    tn_lock_release_spin(&device->counters.lock, TN_RANK_COUNTS);
-    (void)tn_device_visit(device, add_pool, stats);
 }
 
 static tarn_extent_state extent_state(const struct tn_block *block)
@@ -144,7 +136,7 @@ tarn_status tn_pool_read_layout(tarn_pool *pool, tarn_layout **layout)
     if (made != NULL) {
         extents = (tarn_extent *)(void *)(made + 1);
         made->extent_count = count;
-        made->segment_count = pool->segments.count;
+        made->segment_count = tn_pool_segment_count(pool);
         made->extents = extents;
         write_extents(pool, extents);
     }

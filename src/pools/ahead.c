@@ -52,12 +52,8 @@ static uint64_t room_in_limits(const tarn_pool *pool)
     const tarn_device *device = pool->device;
     uint64_t device_limit = tn_budget_limit(&device->budget);
     uint64_t charged = atomic_load(&device->budget.charged_bytes);
-    uint64_t room = device_limit > charged ? device_limit - charged : 0;
-    uint64_t mapped = pool->counters.mapped_bytes;
 
-    if (pool->limit.bytes != 0)
-        room = tn_min(room, pool->limit.bytes > mapped ? pool->limit.bytes - mapped : 0);
-    return room;
+    return tn_min(device_limit - tn_min(device_limit, charged), tn_pool_limit_room(pool));
 }
 
 uint64_t tn_growth_run(const tarn_pool *pool, const struct tn_heap *heap)

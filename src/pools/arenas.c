@@ -90,7 +90,7 @@ static bool sort_bins(struct tn_arena *arena, uint64_t *looks)
 /* Sorts the bins where few blocks are free: false, with no harm done, where it is cheaper to go through all. */
 static bool sort_free(tarn_pool *pool)
 {
-    uint64_t looks = 64 + pool->counters.live_count / 8;
+    uint64_t looks = 64 + tn_pool_live_count(pool) / 8;
     bool done = sort_bins(&pool->idle, &looks);
 
     for (struct tn_arena *arena = pool->arenas.first; arena != NULL && done; arena = arena->next)

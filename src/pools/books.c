@@ -23,9 +23,6 @@ static inline void count_live(tarn_pool *pool, enum tn_heap_kind kind, const str
 {
     struct tn_pool_counters *counters = &pool->counters;
 
-    counters->live_count += more->count;
-    counters->live_bytes += more->bytes;
-    counters->requested_bytes += more->requested;
     tn_metrics_add_live(counters->metrics, kind, more);
     counters->risen = true;
 }
@@ -61,27 +58,22 @@ void tn_pool_count_live(tarn_pool *pool, const struct tn_tally tallies[TN_HEAP_K
 }
 
 /* A LIVE block is so no more. */
-static void count_not_live(struct tn_pool_counters *counters, const struct tn_block *block)
+static void count_not_live(struct tn_metric *metrics, const struct tn_block *block)
 {
     uint64_t bytes = tn_block_bytes(block);
 
-    counters->live_count -= 1;
-    counters->live_bytes -= bytes;
-    counters->requested_bytes -= block->requested;
-    tn_metrics_remove_live(counters->metrics, tn_kind_of(bytes),
+    tn_metrics_remove_live(metrics, tn_kind_of(bytes),
                            &(struct tn_tally){1, bytes, block->requested});
 }
 
 void tn_pool_leave_live(tarn_pool *pool, struct tn_block *block)
 {
-    struct tn_pool_counters *counters = &pool->counters;
+    struct tn_metric *metrics = pool->counters.metrics;
 
-    if (block->state == TN_BLOCK_DISCARDED) {
-        counters->discarded_count -= 1;
-        tn_metrics_remove_block(counters->metrics, TN_DISCARDED_BLOCKS, tn_block_bytes(block));
-    } else {
-        count_not_live(counters, block);
-    }
+    if (block->state == TN_BLOCK_DISCARDED)
+        tn_metrics_remove_block(metrics, TN_DISCARDED_BLOCKS, tn_block_bytes(block));
+    else
+        count_not_live(metrics, block);
     tn_live_remove(block);
 }
 
@@ -90,8 +82,7 @@ void tn_pool_discard_live(tarn_pool *pool, struct tn_block *block)
     TN_ASSERT(block->state == TN_BLOCK_LIVE);
     block->state = TN_BLOCK_DISCARDED;
     tn_live_mark(block); /* P23 */
-    pool->counters.discarded_count += 1;
-    count_not_live(&pool->counters, block);
+    count_not_live(pool->counters.metrics, block);
     tn_metrics_add_block(pool->counters.metrics, TN_DISCARDED_BLOCKS, tn_block_bytes(block));
     TN_CHECK_TOUCHED(block);
 }

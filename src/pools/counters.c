@@ -87,9 +87,6 @@ static void add_collected(struct tn_pool_counters *counters, enum tn_heap_kind k
 {
     tn_metrics_add_live(counters->metrics, kind, &own->allocated);
     tn_metrics_remove_live(counters->metrics, kind, &own->freed);
-    counters->live_bytes += own->allocated.bytes - own->freed.bytes;
-    counters->live_count += own->allocated.count - own->freed.count;
-    counters->requested_bytes += own->allocated.requested - own->freed.requested;
     counters->alloc_count += own->allocated.count;
     counters->free_count += own->freed.count;
 }

@@ -60,6 +60,17 @@ static inline uint64_t tn_metric_all(const struct tn_metric *metric)
     return tn_metric_current(metric, TN_HEAP_SMALL) + tn_metric_current(metric, TN_HEAP_LARGE);
 }
 
+/* All in all, whatever was reset. */
+static inline uint64_t tn_metric_added(const struct tn_metric *metric)
+{
+    return metric->allocated[TN_HEAP_SMALL] + metric->allocated[TN_HEAP_LARGE];
+}
+
+static inline uint64_t tn_metric_removed(const struct tn_metric *metric)
+{
+    return metric->freed[TN_HEAP_SMALL] + metric->freed[TN_HEAP_LARGE];
+}
+
 /* kind: one of both, or TN_ALL_KINDS. */
 static inline void tn_metric_raise(struct tn_metric *metric, int kind, uint64_t least)
 {
@@ -148,18 +159,11 @@ struct tn_event {
 };
 
 struct tn_pool_counters {
-    uint64_t mapped_bytes;
-    uint64_t live_bytes;
-    uint64_t live_count;
-    uint64_t requested_bytes;
-    uint64_t pending_bytes;
-    uint64_t pending_count;
-    uint64_t discarded_count;
+    struct tn_metric metrics[TN_METRICS];
+    /* Calls that allocated, and calls that freed. No metric gives either: a restore makes blocks live that no call
+     * has allocated, and ends blocks that no call has freed. */
     uint64_t alloc_count;
     uint64_t free_count;
-    uint64_t map_count;
-    uint64_t unmap_count;
-    struct tn_metric metrics[TN_METRICS]; /* the same, and more, by kind; peaks and totals */
     bool risen; /* blocks became live since it was locked: their peaks have not been looked at */
     struct tn_event events[TN_EVENTS];
 };

@@ -23,7 +23,6 @@ void tn_device_count_mapped(tarn_device *device, enum tn_heap_kind kind, uint64_
 {
     struct tn_device_counters *counters = &device->counters;
 
-    atomic_fetch_add(&device->mapped_bytes, bytes);
     tn_lock_acquire_spin(&counters->lock, TN_RANK_COUNTS);
     tn_metric_add(&counters->mapped[TN_CHUNKS], kind, chunk_count);
     tn_metric_add(&counters->mapped[TN_CHUNK_BYTES], kind, bytes);
@@ -34,9 +33,19 @@ void tn_device_count_unmapped(tarn_device *device, enum tn_heap_kind kind, uint6
 {
     struct tn_device_counters *counters = &device->counters;
 
-    atomic_fetch_sub(&device->mapped_bytes, bytes);
     tn_lock_acquire_spin(&counters->lock, TN_RANK_COUNTS);
     tn_metric_remove(&counters->mapped[TN_CHUNKS], kind, 1);
     tn_metric_remove(&counters->mapped[TN_CHUNK_BYTES], kind, bytes);
     tn_lock_release_spin(&counters->lock, TN_RANK_COUNTS);
+}
+
+uint64_t tn_device_mapped_bytes(tarn_device *device)
+{
+    struct tn_device_counters *counters = &device->counters;
+    uint64_t bytes;
+
+    tn_lock_acquire_spin(&counters->lock, TN_RANK_COUNTS);
+    bytes = tn_metric_all(&counters->mapped[TN_CHUNK_BYTES]);
+    tn_lock_release_spin(&counters->lock, TN_RANK_COUNTS);
+    return bytes;
 }

@@ -52,11 +52,8 @@ struct tarn_device {
     tarn_graph *graphs;         /* guarded by graphs_lock; newest first */
     struct tn_routes routes;
     struct tn_streams streams;
-    atomic_uint_fast64_t mapped_bytes;
-    struct tn_callbacks free_callbacks; /* tarn_free_callback */
-    struct tn_callbacks oom_observers;  /* tarn_oom_observer */
-    atomic_uint_fast64_t ladder_retries;
-    atomic_uint_fast64_t out_of_memory_count;
+    struct tn_callbacks free_callbacks;   /* tarn_free_callback */
+    struct tn_callbacks oom_observers;    /* tarn_oom_observer */
     atomic_uint_fast64_t adopted_count;   /* captures that got a pool of their own */
     atomic_uint_fast64_t unrouted_count;  /* allocations in captures that no route caught */
     atomic_uint_fast64_t user_hold_count; /* open holds that no tarn_capture owns */
@@ -87,6 +84,9 @@ static inline bool tn_device_is_quiet(const tarn_device *device)
 void tn_device_count_mapped(tarn_device *device, enum tn_heap_kind kind, uint64_t bytes,
                             uint64_t chunk_count);
 void tn_device_count_unmapped(tarn_device *device, enum tn_heap_kind kind, uint64_t bytes);
+
+/* What all pools of the device have mapped. */
+uint64_t tn_device_mapped_bytes(tarn_device *device);
 
 /* Counts what a pool has more, or less, of a metric from TN_CHUNKS on. */
 void tn_device_count(tarn_device *device, enum tn_metric_id id, enum tn_heap_kind kind,

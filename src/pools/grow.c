@@ -48,15 +48,12 @@ static uint32_t find_id(const tarn_pool *pool)
 
 tarn_status tn_pool_check_limit(tarn_pool *pool, uint64_t bytes)
 {
-    uint64_t mapped = pool->counters.mapped_bytes;
-
-    if (pool->limit.bytes == 0 ||
-        (mapped <= pool->limit.bytes && bytes <= pool->limit.bytes - mapped))
+    if (bytes <= tn_pool_limit_room(pool))
         return TARN_OK;
     pool->limit.met = true;
     return tn_fail(TARN_ERR_LIMIT,
                    "pool '%s' has mapped %llu MiB and may map %llu MiB: %llu MiB more are too much",
-                   pool->name, (unsigned long long)(mapped / TN_MIB),
+                   pool->name, (unsigned long long)(tn_pool_mapped_bytes(pool) / TN_MIB),
                    (unsigned long long)(pool->limit.bytes / TN_MIB),
                    (unsigned long long)(bytes / TN_MIB));
 }
@@ -192,24 +189,20 @@ static void remove_chunk(tarn_pool *pool, struct tn_chunk *chunk, enum tn_unmapp
 static void count_mapped(tarn_pool *pool, enum tn_heap_kind kind, uint64_t bytes,
                          uint64_t chunk_count)
 {
-    struct tn_pool_counters *counters = &pool->counters;
+    struct tn_metric *metrics = pool->counters.metrics;
 
-    counters->mapped_bytes += bytes;
-    counters->map_count += chunk_count;
-    tn_metric_add(&counters->metrics[TN_CHUNKS], kind, chunk_count);
-    tn_metric_add(&counters->metrics[TN_CHUNK_BYTES], kind, bytes);
+    tn_metric_add(&metrics[TN_CHUNKS], kind, chunk_count);
+    tn_metric_add(&metrics[TN_CHUNK_BYTES], kind, bytes);
     tn_device_count_mapped(pool->device, kind, bytes, chunk_count);
 }
 
 static void count_unmapped(tarn_pool *pool, const struct tn_chunk *chunk)
 {
-    struct tn_pool_counters *counters = &pool->counters;
+    struct tn_metric *metrics = pool->counters.metrics;
     enum tn_heap_kind kind = (enum tn_heap_kind)chunk->kind;
 
-    counters->mapped_bytes -= chunk->bytes;
-    counters->unmap_count += 1;
-    tn_metric_remove(&counters->metrics[TN_CHUNKS], kind, 1);
-    tn_metric_remove(&counters->metrics[TN_CHUNK_BYTES], kind, chunk->bytes);
+    tn_metric_remove(&metrics[TN_CHUNKS], kind, 1);
+    tn_metric_remove(&metrics[TN_CHUNK_BYTES], kind, chunk->bytes);
     tn_device_count_unmapped(pool->device, kind, chunk->bytes);
 }
 
@@ -391,7 +384,6 @@ static tarn_status add_segment(tarn_pool *pool, struct tn_heap *heap, uint64_t b
     else
         pool->segments.first = segment;
     pool->segments.last = segment;
-    pool->segments.count += 1;
     pool->segments.next_index += 1;
     count_segment(pool, segment, true);
     if (!own)
@@ -411,7 +403,6 @@ static void remove_segment(tarn_pool *pool, struct tn_segment *segment)
         segment->next->previous = segment->previous;
     else
         pool->segments.last = segment->previous;
-    pool->segments.count -= 1;
     count_segment(pool, segment, false);
     tn_block_give(&pool->store, segment->first_block);
     tn_segment_destroy(segment);
@@ -600,7 +591,7 @@ uint64_t tn_pool_unmap_free(tarn_pool *pool, uint64_t wanted_bytes, enum tn_unma
                             bool *unproven)
 {
     struct shrinking shrinking = {wanted_bytes, to, true, unproven};
-    uint64_t mapped = pool->counters.mapped_bytes;
+    uint64_t mapped = tn_pool_mapped_bytes(pool);
     struct tn_segment *previous;
 
     for (int pass = 0; pass < 2; pass++) {
@@ -613,7 +604,7 @@ uint64_t tn_pool_unmap_free(tarn_pool *pool, uint64_t wanted_bytes, enum tn_unma
                 remove_segment(pool, segment);
         }
     }
-    return mapped - pool->counters.mapped_bytes;
+    return mapped - tn_pool_mapped_bytes(pool);
 }
 
 void tn_pool_unmap_all(tarn_pool *pool)
@@ -635,7 +626,6 @@ void tn_pool_unmap_all(tarn_pool *pool)
         tn_segment_destroy(segment);
     }
     pool->segments.last = NULL;
-    pool->segments.count = 0;
 }
 
 tarn_status tn_pool_add_peer(tarn_pool *pool, int peer)

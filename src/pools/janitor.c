@@ -108,7 +108,7 @@ static bool look_at_released(tarn_pool *pool, bool closing)
     bool waits = false;
 
     tn_pool_lock(pool);
-    if (tn_pool_is_unclaimed(pool) && (closing || pool->counters.discarded_count == 0)) {
+    if (tn_pool_is_unclaimed(pool) && (closing || tn_pool_discarded_count(pool) == 0)) {
         waits = !closing && !tn_pool_is_idle(pool);
         if (!waits)
             pool->ending = TN_ENDING_NOW;

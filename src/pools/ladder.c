@@ -224,7 +224,6 @@ static bool climb_down(struct climb *climb)
 
     for (size_t rung = 0; rung < sizeof rungs / sizeof rungs[0]; rung++) {
         for (int tries = 0; tries < RUNG_TRIES_MAX && rungs[rung](climb); tries++) {
-            atomic_fetch_add(&climb->pool->device->ladder_retries, 1);
             if (try_again(climb))
                 return true;
         }
@@ -261,6 +260,7 @@ static void tell_observers(const struct climb *climb)
         .requested_bytes = climb->bytes,
         .status = climb->status,
     };
+    struct tn_totals totals;
     char sentence[1024];
     struct tn_callback *observer = tn_callbacks_enter(&device->oom_observers, 0);
 
@@ -268,8 +268,9 @@ static void tell_observers(const struct climb *climb)
         return;
     (void)snprintf(sentence, sizeof sentence, "%s", tarn_last_error());
     tn_gpu_memory_info(&device->gpu, &what.driver_free_bytes, &what.driver_total_bytes);
-    what.mapped_bytes = atomic_load(&device->mapped_bytes);
-    what.live_bytes = tn_totals_live_bytes(device);
+    tn_totals_read(device, &totals);
+    what.mapped_bytes = tn_metric_all(&totals.metrics[TN_CHUNK_BYTES]);
+    what.live_bytes = tn_metric_all(&totals.metrics[TN_LIVE_BYTES]);
     what.cached_bytes = tn_memory_cache_bytes(&device->cache);
     while (observer != NULL) {
         uint64_t id = observer->id;
@@ -327,13 +328,11 @@ tarn_status tn_ladder_run(tarn_pool *pool, tn_ladder_attempt attempt, const void
         waited = wait_for_device(device);
         if (waited != TARN_OK)
             return waited;
-        atomic_fetch_add(&device->ladder_retries, 1);
         if (try_again(&climb) || climb_down(&climb))
             return climb.status;
     }
     if (climb.status == TARN_ERR_ADDRESS_SPACE)
         return no_addresses(&climb);
-    atomic_fetch_add(&device->out_of_memory_count, 1);
     tn_pool_lock(pool);
     pool->counters.events[TN_OUT_OF_MEMORY].count += 1;
     tn_pool_unlock(pool);
@@ -354,8 +353,8 @@ static bool put_pool(tarn_pool *pool, void *context)
     struct list *list = context;
     int length = snprintf(list->text + list->length, sizeof list->text - list->length,
                           "; pool '%s' maps %llu MiB, %llu live", pool->name,
-                          (unsigned long long)(pool->counters.mapped_bytes / TN_MIB),
-                          (unsigned long long)(pool->counters.live_bytes / TN_MIB));
+                          (unsigned long long)(tn_pool_mapped_bytes(pool) / TN_MIB),
+                          (unsigned long long)(tn_pool_live_bytes(pool) / TN_MIB));
 
     list->length += length > 0 ? (size_t)length : 0;
     return list->length >= sizeof list->text;
@@ -376,5 +375,5 @@ tarn_status tn_ladder_failed(const tarn_pool *pool, uint64_t bytes)
                    device->gpu.ordinal, (unsigned long long)bytes, pool->name,
                    (unsigned long long)(free_bytes / TN_MIB),
                    (unsigned long long)(total_bytes / TN_MIB),
-                   (unsigned long long)(atomic_load(&device->mapped_bytes) / TN_MIB), pools.text);
+                   (unsigned long long)(tn_device_mapped_bytes(device) / TN_MIB), pools.text);
 }

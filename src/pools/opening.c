@@ -42,12 +42,18 @@ static tarn_status check_granularity(struct tn_gpu *gpu)
     return status;
 }
 
-static void fini_lists(tarn_device *device)
+static void fini_device(tarn_device *device)
 {
     tn_callbacks_fini(&device->oom_observers);
     tn_callbacks_fini(&device->free_callbacks);
     tn_streams_fini(&device->streams);
     tn_routes_fini(&device->routes);
+    tn_lock_fini(&device->graphs_lock);
+    tn_lock_fini(&device->growing);
+    tn_lock_fini(&device->lock);
+    tn_memory_cache_fini(&device->cache);
+    tn_regions_fini(&device->regions);
+    tn_gpu_close(&device->gpu);
 }
 
 static tarn_status init_device(tarn_device *device, const struct tn_driver *driver, int ordinal,
@@ -81,14 +87,9 @@ static tarn_status init_device(tarn_device *device, const struct tn_driver *driv
     tn_callbacks_init(&device->free_callbacks, &device->lock);
     tn_callbacks_init(&device->oom_observers, &device->lock);
     status = tn_pool_create(device, &default_pool, &device->default_pool);
-    if (status == TARN_OK)
-        return TARN_OK;
-    fini_lists(device);
-    tn_lock_fini(&device->graphs_lock);
-    tn_lock_fini(&device->growing);
-    tn_lock_fini(&device->lock);
-    tn_memory_cache_fini(&device->cache);
-    tn_regions_fini(&device->regions);
+    if (status != TARN_OK)
+        fini_device(device);
+    return status;
 close_gpu:
     tn_gpu_close(&device->gpu);
     return status;
@@ -273,13 +274,7 @@ tarn_status tn_device_close(tarn_device *device)
     TN_ASSERT(status == TARN_OK); /* nothing claims it, and it is idle */
     (void)status;
     TN_ASSERT(device->graphs == NULL); /* they would have kept their pools */
-    fini_lists(device);
-    tn_lock_fini(&device->graphs_lock);
-    tn_lock_fini(&device->growing);
-    tn_lock_fini(&device->lock);
-    tn_memory_cache_fini(&device->cache);
-    tn_regions_fini(&device->regions);
-    tn_gpu_close(&device->gpu);
+    fini_device(device);
     tn_records_give(&device_records, device);
     return TARN_OK;
 }

@@ -67,8 +67,6 @@ void tn_pending_add(tarn_pool *pool, struct tn_block *block, uint64_t proof_stam
     else
         pool->pending.first = block;
     pool->pending.last = block;
-    pool->counters.pending_bytes += tn_block_bytes(block);
-    pool->counters.pending_count += 1;
     pool->pending.unheld_count += block->unheld;
     tn_metrics_add_block(pool->counters.metrics, TN_PENDING_BLOCKS, tn_block_bytes(block));
 }
@@ -76,8 +74,6 @@ void tn_pending_add(tarn_pool *pool, struct tn_block *block, uint64_t proof_stam
 /* It counts as pending no more. */
 static void count_ended(tarn_pool *pool, const struct tn_block *block)
 {
-    pool->counters.pending_bytes -= tn_block_bytes(block);
-    pool->counters.pending_count -= 1;
     tn_metrics_remove_block(pool->counters.metrics, TN_PENDING_BLOCKS, tn_block_bytes(block));
 }
 
@@ -294,8 +290,8 @@ bool tn_pool_defers(const tarn_pool *pool)
     enum { MOST_MIB = 256 }; /* or a quarter of what is mapped */
 
     return pool->claims.checkpoint_count > 0 &&
-           pool->counters.pending_bytes + pool->pending.ended_bytes <=
-               tn_max(MOST_MIB * TN_MIB, pool->counters.mapped_bytes / 4);
+           tn_pool_pending_bytes(pool) + pool->pending.ended_bytes <=
+               tn_max(MOST_MIB * TN_MIB, tn_pool_mapped_bytes(pool) / 4);
 }
 
 void tn_pending_poll_to_use(tarn_pool *pool, bool captured)

@@ -89,7 +89,7 @@ tarn_status tn_pool_create(tarn_device *device, const struct tn_pool_settings *s
 
 bool tn_pool_is_unused(const tarn_pool *pool)
 {
-    return pool->counters.live_count == 0 && pool->claims.route_count == 0 &&
+    return tn_pool_live_count(pool) == 0 && pool->claims.route_count == 0 &&
            pool->claims.capture_count == 0 && pool->claims.graph_count == 0 &&
            pool->claims.checkpoint_count == 0 && pool->watches.kept_count == 0;
 }
@@ -114,7 +114,7 @@ tarn_status tn_pool_check_unclaimed(const tarn_pool *pool)
         "%llu checkpoints, %llu holds of captures and of graphs that are not gone (a launch runs, or the "
         "program has an executable or a clone), %llu blocks that were freed and that graphs keep, "
         "%llu calls under way",
-        pool->name, (unsigned long long)pool->counters.live_count,
+        pool->name, (unsigned long long)tn_pool_live_count(pool),
         (unsigned long long)pool->claims.route_count,
         (unsigned long long)pool->claims.capture_count,
         (unsigned long long)pool->claims.graph_count,

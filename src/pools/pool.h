@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* pool.h -- a set of arenas with one lifetime.
  *
- *   P8   the counters equal the sums over blocks and chunks; so do those by kind
+ *   P8   the counters equal the sums over blocks and chunks, by kind
  *   P9   every segment's grower is a heap of this pool
  *   P14  retired_count is the number of arenas with a fence; arenas and blocks with one are of no order, and
  *        of blocks LIVE and PENDING ones alone have any
@@ -49,7 +49,6 @@ struct tn_pool_limit {
 struct tn_segment_list {
     struct tn_segment *first; /* in order of index */
     struct tn_segment *last;
-    uint64_t count;
     uint64_t next_index;
 };
 
@@ -156,6 +155,67 @@ static inline tarn_device *tn_pool_device(const tarn_pool *pool)
 }
 
 #define TN_POOL_MAGIC 0x54506f6cULL
+
+/* What the counters say now, of both kinds together. The lock is held. */
+
+static inline uint64_t tn_pool_live_count(const tarn_pool *pool)
+{
+    return tn_metric_all(&pool->counters.metrics[TN_LIVE_BLOCKS]);
+}
+
+static inline uint64_t tn_pool_live_bytes(const tarn_pool *pool)
+{
+    return tn_metric_all(&pool->counters.metrics[TN_LIVE_BYTES]);
+}
+
+static inline uint64_t tn_pool_requested_bytes(const tarn_pool *pool)
+{
+    return tn_metric_all(&pool->counters.metrics[TN_LIVE_REQUESTED]);
+}
+
+static inline uint64_t tn_pool_pending_count(const tarn_pool *pool)
+{
+    return tn_metric_all(&pool->counters.metrics[TN_PENDING_BLOCKS]);
+}
+
+static inline uint64_t tn_pool_pending_bytes(const tarn_pool *pool)
+{
+    return tn_metric_all(&pool->counters.metrics[TN_PENDING_BYTES]);
+}
+
+static inline uint64_t tn_pool_discarded_count(const tarn_pool *pool)
+{
+    return tn_metric_all(&pool->counters.metrics[TN_DISCARDED_BLOCKS]);
+}
+
+static inline uint64_t tn_pool_mapped_bytes(const tarn_pool *pool)
+{
+    return tn_metric_all(&pool->counters.metrics[TN_CHUNK_BYTES]);
+}
+
+/* What the pool's own limit leaves to map; UINT64_MAX: there is no limit. */
+static inline uint64_t tn_pool_limit_room(const tarn_pool *pool)
+{
+    uint64_t limit = pool->limit.bytes;
+
+    return limit != 0 ? limit - tn_min(limit, tn_pool_mapped_bytes(pool)) : UINT64_MAX;
+}
+
+/* Chunks that were mapped for good, and those of them that are so no more. */
+static inline uint64_t tn_pool_map_count(const tarn_pool *pool)
+{
+    return tn_metric_added(&pool->counters.metrics[TN_CHUNKS]);
+}
+
+static inline uint64_t tn_pool_unmap_count(const tarn_pool *pool)
+{
+    return tn_metric_removed(&pool->counters.metrics[TN_CHUNKS]);
+}
+
+static inline uint64_t tn_pool_segment_count(const tarn_pool *pool)
+{
+    return tn_metric_all(&pool->counters.metrics[TN_SEGMENTS]);
+}
 
 /* What a pool is made with, checked. */
 struct tn_pool_settings {

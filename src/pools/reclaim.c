@@ -26,12 +26,12 @@ static uint64_t trim_locked(tarn_pool *pool, uint64_t keep_bytes, bool *unproven
     uint64_t freed;
 
     tn_pending_poll(pool, false);
-    mapped = pool->counters.mapped_bytes;
+    mapped = tn_pool_mapped_bytes(pool);
     freed = tn_pool_unmap_free(pool, mapped > keep_bytes ? mapped - keep_bytes : 0,
                                TN_UNMAPPED_TO_DRIVER, &stays);
     tn_arenas_drop_empty(pool); /* their streams may be no more */
     /* What is pending may be proven free by a wait. */
-    if (pool->counters.mapped_bytes > keep_bytes && (stays || tn_pool_has_pending(pool)))
+    if (tn_pool_mapped_bytes(pool) > keep_bytes && (stays || tn_pool_has_pending(pool)))
         *unproven = true;
     return freed;
 }
@@ -89,9 +89,9 @@ struct trim {
 static bool trim_pool(tarn_pool *pool, void *context)
 {
     struct trim *trim = context;
-    uint64_t mapped = atomic_load(&pool->device->mapped_bytes);
+    uint64_t mapped = tn_device_mapped_bytes(pool->device);
     uint64_t excess = mapped > trim->keep_bytes ? mapped - trim->keep_bytes : 0;
-    uint64_t own = pool->counters.mapped_bytes;
+    uint64_t own = tn_pool_mapped_bytes(pool);
 
     trim->freed += trim_locked(pool, own > excess ? own - excess : 0, trim->unproven);
     return false;
@@ -100,7 +100,7 @@ static bool trim_pool(tarn_pool *pool, void *context)
 /* The cache first, then the pools, the newest first. */
 static uint64_t trim_all(tarn_device *device, uint64_t keep_bytes, bool *unproven)
 {
-    uint64_t mapped = atomic_load(&device->mapped_bytes);
+    uint64_t mapped = tn_device_mapped_bytes(device);
     struct trim trim = {keep_bytes, 0, unproven};
 
     trim.freed =

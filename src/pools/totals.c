@@ -39,10 +39,12 @@ void tn_totals_begin(const tarn_device *device, struct tn_totals *totals)
     }
     for (int id = 0; id < TN_EVENTS; id++)
         totals->events[id] = kept->events[id];
+    totals->pool_count = 0;
 }
 
-void tn_totals_add(struct tn_totals *totals, const tarn_pool *pool)
+void tn_totals_add(struct tn_totals *totals, tarn_pool *pool)
 {
+    tn_counters_complete(&pool->counters);
     for (int id = 0; id < TN_CHUNKS; id++) {
         const struct tn_metric *own = &pool->counters.metrics[id];
 
@@ -54,6 +56,7 @@ void tn_totals_add(struct tn_totals *totals, const tarn_pool *pool)
     add_peaks(totals->metrics, pool->counters.metrics);
     for (int id = 0; id < TN_EVENTS; id++)
         totals->events[id].count += pool->counters.events[id].count;
+    totals->pool_count += tn_pool_is_counted(pool);
 }
 
 void tn_totals_end(tarn_device *device, struct tn_totals *totals)
@@ -67,18 +70,19 @@ void tn_totals_end(tarn_device *device, struct tn_totals *totals)
     tn_lock_release_spin(&counters->lock, TN_RANK_COUNTS);
 }
 
-static bool add_live_bytes(tarn_pool *pool, void *bytes)
+static bool add_pool(tarn_pool *pool, void *totals)
 {
-    *(uint64_t *)bytes += pool->counters.live_bytes;
+    tn_totals_add(totals, pool);
     return false;
 }
 
-uint64_t tn_totals_live_bytes(tarn_device *device)
+void tn_totals_read(tarn_device *device, struct tn_totals *totals)
 {
-    uint64_t bytes = 0;
-
-    (void)tn_device_visit(device, add_live_bytes, &bytes);
-    return bytes;
+    tn_lock_acquire(&device->lock);
+    tn_totals_begin(device, totals);
+    (void)tn_device_walk(device, add_pool, totals);
+    tn_totals_end(device, totals);
+    tn_lock_release(&device->lock);
 }
 
 /* Peaks of a pool, to which those of the others are added. */

@@ -16,23 +16,26 @@
 
 #include "pools/device.h"
 
-/* Sums of what pools have counted: metrics up to TN_CHUNKS, and events. */
+/* What a device has counted: the sums over its pools, and what is mapped. All that programs read of a device's
+ * counters comes from here. */
 struct tn_totals {
     struct tn_metric metrics[TN_METRICS];
     struct tn_event events[TN_EVENTS];
+    uint64_t pool_count; /* of the pools that are there, those for the statistics */
 };
 
 /* Locks the pool, with what is only reckoned when it is asked for. */
 void tn_totals_lock(tarn_pool *pool);
 
-/* Begins with what pools that are gone have left to the device, adds each pool that is there, locked by
- * tn_totals_lock, and ends with the peaks and with what the device has mapped. The DEVICE lock is held. */
-void tn_totals_begin(const tarn_device *device, struct tn_totals *totals);
-void tn_totals_add(struct tn_totals *totals, const tarn_pool *pool);
-void tn_totals_end(tarn_device *device, struct tn_totals *totals);
+/* The device's totals now. */
+void tn_totals_read(tarn_device *device, struct tn_totals *totals);
 
-/* The bytes of all live blocks of the device's pools, as they take them. */
-uint64_t tn_totals_live_bytes(tarn_device *device);
+/* The parts of tn_totals_read, for a caller who looks at more of each pool. Begins with what pools that are gone have
+ * left to the device, adds each pool that is there, which is locked, and ends with the peaks and with what the device
+ * has mapped. The DEVICE lock is held. */
+void tn_totals_begin(const tarn_device *device, struct tn_totals *totals);
+void tn_totals_add(struct tn_totals *totals, tarn_pool *pool);
+void tn_totals_end(tarn_device *device, struct tn_totals *totals);
 
 /* What is counted from now on. */
 void tn_pool_reset_peaks(tarn_pool *pool);

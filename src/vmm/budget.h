@@ -29,6 +29,14 @@ static inline uint64_t tn_budget_limit(const struct tn_budget *budget)
     return tn_min(limit != 0 ? limit : UINT64_MAX, fraction != 0 ? fraction : UINT64_MAX);
 }
 
+/* The same as programs read it: 0 when there is none. */
+static inline uint64_t tn_budget_stated_limit(const struct tn_budget *budget)
+{
+    uint64_t limit = tn_budget_limit(budget);
+
+    return limit != UINT64_MAX ? limit : 0;
+}
+
 /* A limit by a fraction of so many bytes; 0: none. */
 void tn_budget_set_fraction(struct tn_budget *budget, double fraction, uint64_t total_bytes);
 

@@ -302,7 +302,7 @@ START_TEST(blocks_from_before_an_aborted_capture_stay_live)
     (void)unit_alloc(pool, 4096, stream);
     tn_capture_abort(capture);
     ck_assert_int_eq(unit_block(outside)->state, TN_BLOCK_LIVE);
-    ck_assert_uint_eq(pool->counters.live_count, 1);
+    ck_assert_uint_eq(tn_pool_live_count(pool), 1);
     OK(tarn_free(outside));
 }
 END_TEST
@@ -472,7 +472,7 @@ START_TEST(an_abort_discards_in_every_pool)
 
     OK(tarn_capture_abort(capture));
     ck_assert_int_eq(unit_block(block)->state, TN_BLOCK_DISCARDED);
-    ck_assert_uint_eq(second->counters.live_count, 0);
+    ck_assert_uint_eq(tn_pool_live_count(second), 0);
     OK(tarn_free(block));
     unit_expect_no_capture(pool, &before);
 }

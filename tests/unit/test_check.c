@@ -52,9 +52,9 @@ END_TEST
 
 START_TEST(the_sentence_has_both_values)
 {
-    pool->counters.live_count += 5;
+    pool->counters.metrics[TN_LIVE_BLOCKS].allocated[TN_HEAP_SMALL] += 5;
     unit_expect_corrupt(pool, "P8");
-    unit_expect_sentence("live count is 7 and should be 2");
+    unit_expect_sentence("number of live blocks of a kind is 6 and should be 1");
 }
 END_TEST
 
@@ -359,11 +359,10 @@ END_TEST
 /* P8 */
 START_TEST(every_counter_is_recomputed)
 {
-    struct tn_pool_counters *counters = &pool->counters;
     uint64_t *const fields[] = {
-        &counters->live_bytes,    &counters->live_count,      &counters->requested_bytes,
-        &counters->pending_bytes, &counters->pending_count,   &counters->discarded_count,
-        &counters->mapped_bytes,  &chunk->heap->mapped_bytes,
+        &chunk->heap->mapped_bytes,
+        &pool->pending.ended_bytes,
+        &pool->pending.unheld_count,
     };
 
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {

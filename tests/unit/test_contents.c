@@ -138,7 +138,7 @@ START_TEST(the_memory_is_a_block_of_the_default_pool)
     ck_assert(tn_order_equal(tn_block_order(block), unit_order(device, stream)));
     ck_assert(tn_order_equal(checkpoint->order, tn_block_order(block)));
     tn_checkpoint_destroy(checkpoint);
-    ck_assert_uint_eq(device->default_pool->counters.live_count, 0);
+    ck_assert_uint_eq(tn_pool_live_count(device->default_pool), 0);
 }
 END_TEST
 
@@ -164,7 +164,7 @@ START_TEST(a_block_that_is_freed_while_memory_is_taken_is_not_saved)
     ck_assert_uint_eq(checkpoint->block_count, 1);
     ck_assert_uint_eq(unit_block(checkpoint->contents)->requested,
                       5120 + 512 + sizeof(struct tn_contents_item));
-    ck_assert_uint_eq(device->default_pool->counters.live_count, 1);
+    ck_assert_uint_eq(tn_pool_live_count(device->default_pool), 1);
     OK(tn_checkpoint_verify(checkpoint, stream));
     test_fill(stream, kept, 2, 1250);
     OK(tn_checkpoint_restore(checkpoint, stream, NULL));
@@ -193,7 +193,7 @@ START_TEST(when_all_is_freed_while_memory_is_taken_there_are_no_contents)
     OK(tn_checkpoint_verify(checkpoint, stream));
     (void)unit_alloc(pool, 5000, stream);
     OK(tn_checkpoint_restore(checkpoint, stream, NULL));
-    ck_assert_uint_eq(pool->counters.live_count, 0);
+    ck_assert_uint_eq(tn_pool_live_count(pool), 0);
     tn_checkpoint_destroy(checkpoint);
     ck_assert_uint_eq(pool->claims.checkpoint_count, 0);
 }
@@ -222,7 +222,7 @@ START_TEST(blocks_that_come_while_memory_is_taken_are_saved_too)
     ck_assert_int_eq(rooms,
                      _i == TARN_CONTENTS_DEVICE ? 3 : 2); /* tables of both sizes take 1 KiB */
     ck_assert_uint_eq(checkpoint->block_count, added);
-    ck_assert_uint_eq(device->default_pool->counters.live_count, 1);
+    ck_assert_uint_eq(tn_pool_live_count(device->default_pool), 1);
     OK(tn_checkpoint_verify(checkpoint, stream));
     for (uint32_t i = 0; i < added; i++)
         test_fill(stream, blocks_added[i], 99, 1024);
@@ -357,7 +357,7 @@ START_TEST(a_refused_event_behind_a_load_is_made_up_for)
     tn_checkpoint_destroy(checkpoint);
     ck_assert_int_eq(unit_block(contents)->state, TN_BLOCK_PENDING); /* until it is proven */
     OK(tarn_pool_trim(device->default_pool, NULL));
-    ck_assert_uint_eq(device->default_pool->counters.pending_count, 0);
+    ck_assert_uint_eq(tn_pool_pending_count(device->default_pool), 0);
 }
 END_TEST
 
@@ -556,7 +556,7 @@ START_TEST(a_verification_that_fails_leaves_nothing)
     checkpoint = take();
     OK(tn_checkpoint_verify(checkpoint, stream));
     for (uint64_t nth = 1; failed > 0; nth++) {
-        uint64_t live = device->default_pool->counters.live_count;
+        uint64_t live = tn_pool_live_count(device->default_pool);
         uint64_t events = test_ledger().events;
         tarn_status status;
 
@@ -565,7 +565,7 @@ START_TEST(a_verification_that_fails_leaves_nothing)
         failed = sim.clear_fault(NULL);
         met += status != TARN_OK;
         ck_assert(status == TARN_OK || status == TARN_ERR_DRIVER);
-        ck_assert_uint_eq(device->default_pool->counters.live_count, live);
+        ck_assert_uint_eq(tn_pool_live_count(device->default_pool), live);
         ck_assert_uint_le(test_ledger().events, events + 1); /* a refused destroy */
     }
     ck_assert_int_ge(met, 7);
@@ -587,7 +587,7 @@ START_TEST(host_contents_are_in_page_locked_memory)
     ck_assert_ptr_eq(words, (void *)(uintptr_t)checkpoint->saved);
     for (size_t i = 0; i < 3 * MIB / 4; i += 1021)
         ck_assert_uint_eq(words[i], 7);
-    ck_assert_uint_lt(device->default_pool->counters.live_bytes, MIB);
+    ck_assert_uint_lt(tn_pool_live_bytes(device->default_pool), MIB);
     tn_checkpoint_destroy(checkpoint);
     ck_assert_uint_eq(test_ledger().host_allocations, hosts + 1); /* kept for the next */
     OK(tn_checkpoint_take(pool, TARN_CONTENTS_HOST, stream, &checkpoint));
@@ -617,7 +617,7 @@ START_TEST(contents_dropped_while_another_stream_reads_them_are_kept)
     tn_pool_lock(device->default_pool);
     tn_pending_poll(device->default_pool, false);
     tn_pool_unlock(device->default_pool);
-    ck_assert_uint_eq(device->default_pool->counters.pending_count, 0);
+    ck_assert_uint_eq(tn_pool_pending_count(device->default_pool), 0);
     OK(tarn_pool_validate(device->default_pool));
 }
 END_TEST

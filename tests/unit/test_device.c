@@ -9,7 +9,7 @@ START_TEST(the_peak_is_the_most_that_was_mapped)
     tn_device_count_mapped(device, TN_HEAP_LARGE, 10 * TN_MIB, 2);
     tn_device_count_unmapped(device, TN_HEAP_LARGE, 4 * TN_MIB);
     tn_device_count_mapped(device, TN_HEAP_SMALL, 2 * TN_MIB, 1);
-    ck_assert_uint_eq(atomic_load(&device->mapped_bytes), 8 * TN_MIB);
+    ck_assert_uint_eq(tn_device_mapped_bytes(device), 8 * TN_MIB);
     ck_assert_uint_eq(device->counters.mapped[TN_CHUNK_BYTES].peak[TN_ALL_KINDS], 10 * TN_MIB);
     ck_assert_uint_eq(device->counters.mapped[TN_CHUNK_BYTES].peak[TN_HEAP_SMALL], 2 * TN_MIB);
     ck_assert_uint_eq(device->counters.mapped[TN_CHUNKS].peak[TN_ALL_KINDS], 2);
@@ -26,7 +26,7 @@ START_TEST(what_cannot_be_mapped_does_not_count_to_the_peak)
 
     STATUS(TARN_ERR_LIMIT, tarn_alloc(pool, 62 * MIB, 0, test_stream(), &address));
     ck_assert_uint_eq(device->counters.mapped[TN_CHUNK_BYTES].peak[TN_ALL_KINDS], 0);
-    ck_assert_uint_eq(atomic_load(&device->mapped_bytes), 0);
+    ck_assert_uint_eq(tn_device_mapped_bytes(device), 0);
 }
 END_TEST
 

@@ -123,10 +123,10 @@ START_TEST(a_growth_that_fails_maps_nothing)
             sim.plan_fault(calls[i], nth, 0, TN_CUDA_ERROR_OUT_OF_MEMORY);
             STATUS(TARN_ERR_DEVICE_MEMORY, tn_heap_grow(pool, heap, 62 * MIB, true));
             test_same_ledger(&before);
-            ck_assert_uint_eq(pool->segments.count, 0);
-            ck_assert_uint_eq(pool->counters.mapped_bytes, 0);
+            ck_assert_uint_eq(tn_pool_segment_count(pool), 0);
+            ck_assert_uint_eq(tn_pool_mapped_bytes(pool), 0);
             ck_assert_uint_eq(pool->counters.metrics[TN_CHUNK_BYTES].peak[TN_ALL_KINDS], 0);
-            ck_assert_uint_eq(atomic_load(&device->mapped_bytes), 0);
+            ck_assert_uint_eq(tn_device_mapped_bytes(device), 0);
             ck_assert_uint_eq(heap->segment_bytes, 32 * MIB);
             OK(tn_pool_check(pool));
         }
@@ -140,7 +140,7 @@ END_TEST
 static void expect_charged(uint64_t mapped, uint64_t cached)
 {
     OK(tn_memory_cache_check(&device->cache));
-    ck_assert_uint_eq(atomic_load(&device->mapped_bytes), mapped);
+    ck_assert_uint_eq(tn_device_mapped_bytes(device), mapped);
     ck_assert_uint_eq(tn_memory_cache_bytes(&device->cache), cached);
     ck_assert_uint_eq(atomic_load(&device->budget.charged_bytes), mapped + cached);
     ck_assert_uint_eq(test_ledger().handle_bytes, mapped + cached);
@@ -166,7 +166,7 @@ START_TEST(growth_takes_what_the_cache_has_of_its_sizes)
     ck_assert_uint_eq(unit_grow(pool, stream, TN_HEAP_LARGE, 62 * MIB, true), 62 * MIB);
     ck_assert_uint_eq(sim.call_count("cuMemCreate"), created + 2);
     expect_charged(62 * MIB, 0);
-    ck_assert_uint_eq(pool->counters.map_count, 5);
+    ck_assert_uint_eq(tn_pool_map_count(pool), 5);
 }
 END_TEST
 
@@ -189,8 +189,8 @@ START_TEST(a_growth_that_fails_gives_the_cache_back_what_it_took)
             ck_assert_uint_eq(sim.clear_fault(NULL), 1);
             expect_charged(0, 56 * MIB);
             ck_assert_uint_eq(atomic_load(&device->cache.count), 3);
-            ck_assert_uint_eq(pool->counters.map_count, 0);
-            ck_assert_uint_eq(pool->counters.unmap_count, 0);
+            ck_assert_uint_eq(tn_pool_map_count(pool), 0);
+            ck_assert_uint_eq(tn_pool_unmap_count(pool), 0);
         }
     }
     OK(tn_gpu_check(&device->gpu));
@@ -385,18 +385,19 @@ START_TEST(a_chunk_without_memory_keeps_blocks_owner_and_address)
     char *kept = unit_alloc(pool, 4096, stream);
     char *freed = unit_alloc(pool, 4096, stream);
     struct tn_chunk *chunk = unit_chunk(kept);
+    struct tn_metric *mapped = &pool->counters.metrics[TN_CHUNK_BYTES];
     struct tn_memory *memory;
 
     test_fill(stream, kept, 5, 1024);
     test_synchronize(stream);
     memory = tn_chunk_unmap(chunk);
-    pool->counters.mapped_bytes -= chunk->bytes;
+    tn_metric_remove(mapped, (enum tn_heap_kind)chunk->kind, chunk->bytes);
     OK(tarn_pool_validate(pool));
     OK(tarn_free(freed));
     ck_assert_ptr_eq(unit_alloc(pool, 4096, stream), freed);
     OK(tarn_pool_validate(pool));
     OK(tn_chunk_map(chunk, memory, 0));
-    pool->counters.mapped_bytes += chunk->bytes;
+    tn_metric_add(mapped, (enum tn_heap_kind)chunk->kind, chunk->bytes);
     OK(tarn_pool_validate(pool));
     test_expect_words(stream, kept, 5, 1024);
 }
@@ -535,7 +536,7 @@ START_TEST(everything_goes_with_the_pool)
     OK(tarn_pool_destroy(gone));
     ck_assert_uint_eq(tn_memory_cache_bytes(&device->cache), mapped);
     ck_assert_uint_eq(test_ledger().mappings, before.mappings);
-    ck_assert_uint_eq(atomic_load(&device->mapped_bytes), 0);
+    ck_assert_uint_eq(tn_device_mapped_bytes(device), 0);
     unit_trim(device);
     test_same_ledger(&before);
     ck_assert_int_eq(tn_host_outstanding(), host);

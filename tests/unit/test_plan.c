@@ -208,7 +208,7 @@ START_TEST(what_is_left_in_memory_of_another_stream_is_waited_for)
     OK(make());
     ck_assert(!plan.needs_wait);
     OK(tarn_free(saved));
-    ck_assert_uint_eq(pool->counters.pending_count, 1);
+    ck_assert_uint_eq(tn_pool_pending_count(pool), 1);
     OK(make());
     ck_assert(plan.needs_wait);
     OK(tn_gpu_wait_idle(&device->gpu));

@@ -63,7 +63,7 @@ START_TEST(a_new_pool_is_empty_and_in_its_devices_list)
     ck_assert_str_eq(pool->name, "net");
     ck_assert_uint_eq(pool->magic, TN_POOL_MAGIC);
     ck_assert(tn_pool_is_unclaimed(pool));
-    ck_assert_uint_eq(atomic_load(&device->mapped_bytes), 0);
+    ck_assert_uint_eq(tn_device_mapped_bytes(device), 0);
     OK(tarn_pool_validate(pool));
 }
 END_TEST
@@ -92,8 +92,8 @@ START_TEST(sizes_are_rounded_up_to_512_bytes)
         ck_assert_uint_eq(tn_block_bytes(block), cases[i][1]);
         ck_assert_uint_eq(block->requested, cases[i][0]);
     }
-    ck_assert_uint_eq(pool->counters.live_bytes, 512 + 512 + 512 + 1024 + 5120);
-    ck_assert_uint_eq(pool->counters.requested_bytes, 1 + 511 + 512 + 513 + 5000);
+    ck_assert_uint_eq(tn_pool_live_bytes(pool), 512 + 512 + 512 + 1024 + 5120);
+    ck_assert_uint_eq(tn_pool_requested_bytes(pool), 1 + 511 + 512 + 513 + 5000);
     OK(tarn_pool_validate(pool));
 }
 END_TEST
@@ -126,15 +126,15 @@ START_TEST(counters_follow_the_live_blocks)
     void *a = allocate(1000, 512);
     void *b = allocate(2000, 512);
 
-    ck_assert_uint_eq(pool->counters.live_count, 2);
-    ck_assert_uint_eq(pool->counters.live_bytes, 3072);
+    ck_assert_uint_eq(tn_pool_live_count(pool), 2);
+    ck_assert_uint_eq(tn_pool_live_bytes(pool), 3072);
     OK(tarn_free(a));
     tn_pool_lock(pool); /* brings them up to date */
     tn_pool_unlock(pool);
-    ck_assert_uint_eq(pool->counters.live_count, 1);
-    ck_assert_uint_eq(pool->counters.live_bytes, 2048);
+    ck_assert_uint_eq(tn_pool_live_count(pool), 1);
+    ck_assert_uint_eq(tn_pool_live_bytes(pool), 2048);
     ck_assert_uint_eq(pool->counters.metrics[TN_LIVE_BYTES].peak[TN_ALL_KINDS], 3072);
-    ck_assert_uint_eq(pool->counters.requested_bytes, 2000);
+    ck_assert_uint_eq(tn_pool_requested_bytes(pool), 2000);
     ck_assert_uint_eq(pool->counters.alloc_count, 2);
     ck_assert_uint_eq(pool->counters.free_count, 1);
     OK(tarn_free(b));
@@ -239,7 +239,7 @@ START_TEST(an_allocation_that_finds_no_record_after_a_look_at_what_is_pending_ch
     STATUS(TARN_ERR_HOST_MEMORY, tn_pool_allocate(pool, &request, &address));
     ck_assert_int_eq(refused_reserve, 0);
     ck_assert_ptr_null(address);
-    ck_assert_uint_eq(pool->counters.live_count, 0);
+    ck_assert_uint_eq(tn_pool_live_count(pool), 0);
     OK(tarn_pool_validate(pool));
     OK(tn_pool_allocate(pool, &request, &address));
     ck_assert_ptr_eq(address, pending);
@@ -267,7 +267,7 @@ START_TEST(the_ladder_is_climbed_down_until_memory_is_found)
     OK(tarn_free(unit_alloc(hoard, 128 * MIB, other))); /* free, but not proven idle */
     sim.plan_fault("cuMemCreate", 1, 0, TN_CUDA_ERROR_OUT_OF_MEMORY);
     OK(tn_pool_allocate(pool, &request, &address));
-    ck_assert_uint_eq(pool->counters.mapped_bytes, 62 * TN_MIB); /* frugal: not 64 */
+    ck_assert_uint_eq(tn_pool_mapped_bytes(pool), 62 * TN_MIB); /* frugal: not 64 */
     ck_assert_uint_eq(unit_stats(hoard).mapped_bytes, 128 * MIB);
     ck_assert_uint_eq(atomic_load(&device->gpu.calls[TN_CALL_WAIT]), 0);
     sim.clear_fault(NULL);
@@ -458,16 +458,16 @@ START_TEST(blocks_of_an_aborted_capture_are_discarded_until_they_are_freed)
 
     OK(tarn_capture_abort(capture));
     ck_assert_int_eq(unit_block(inside)->state, TN_BLOCK_DISCARDED);
-    ck_assert_uint_eq(pool->counters.discarded_count, 1);
-    ck_assert_uint_eq(pool->counters.live_count, 0);
-    ck_assert_uint_eq(pool->counters.live_bytes, 0);
+    ck_assert_uint_eq(tn_pool_discarded_count(pool), 1);
+    ck_assert_uint_eq(tn_pool_live_count(pool), 0);
+    ck_assert_uint_eq(tn_pool_live_bytes(pool), 0);
     OK(tarn_pool_validate(pool));
     STATUS(TARN_ERR_DOUBLE_FREE, tn_pool_lock_block((uintptr_t)inside, true, &found, &block));
     capture = unit_begin(pool, other);
     ck_assert_ptr_ne(unit_alloc(pool, 4096, other), inside); /* its user may still name it */
     OK(tarn_capture_abort(capture));
     OK(tarn_free(inside));
-    ck_assert_uint_eq(pool->counters.discarded_count, 1); /* the second capture's */
+    ck_assert_uint_eq(tn_pool_discarded_count(pool), 1); /* the second capture's */
     STATUS(TARN_ERR_DOUBLE_FREE, tarn_free(inside));
     OK(tarn_pool_validate(pool));
 }
@@ -542,7 +542,7 @@ START_TEST(memory_that_passed_to_another_order_waits_for_a_proof)
     tn_pool_lock(pool);
     tn_pending_poll(pool, false);
     tn_pool_unlock(pool);
-    ck_assert_uint_eq(pool->counters.pending_count, 0);
+    ck_assert_uint_eq(tn_pool_pending_count(pool), 0);
     OK(tarn_pool_validate(pool));
     OK(tarn_graph_destroy(graph));
 }

@@ -73,11 +73,11 @@ START_TEST(memory_reserved_ahead_needs_no_driver_call)
     uint64_t maps;
 
     reserve(64 * MIB);
-    maps = pool->counters.map_count;
+    maps = tn_pool_map_count(pool);
     (void)allocate(32 * MIB);
     (void)allocate(32 * MIB);
     (void)allocate(4096);
-    ck_assert_uint_eq(pool->counters.map_count, maps);
+    ck_assert_uint_eq(tn_pool_map_count(pool), maps);
     OK(tarn_pool_validate(pool));
 }
 END_TEST
@@ -114,7 +114,7 @@ START_TEST(reserving_without_host_memory_for_records_changes_nothing)
         refused_reserve = nth;
         STATUS(TARN_ERR_HOST_MEMORY, tn_pool_reserve(pool, TN_GIB, stream, order));
         ck_assert_int_eq(refused_reserve, 0);
-        ck_assert_uint_eq(pool->counters.mapped_bytes, 0);
+        ck_assert_uint_eq(tn_pool_mapped_bytes(pool), 0);
         ck_assert_int_eq(tn_arena_find(pool, order)->exhaustions > 0, nth == 2);
         OK(tarn_pool_validate(pool));
     }
@@ -127,17 +127,17 @@ START_TEST(reserving_counts_what_is_free_already)
     uint64_t maps;
 
     reserve(0);
-    ck_assert_uint_eq(pool->counters.map_count, 0);
+    ck_assert_uint_eq(tn_pool_map_count(pool), 0);
     reserve(64 * MIB);
-    maps = pool->counters.map_count;
+    maps = tn_pool_map_count(pool);
     reserve(64 * MIB);
     reserve(32 * MIB);
-    ck_assert_uint_eq(pool->counters.map_count, maps);
+    ck_assert_uint_eq(tn_pool_map_count(pool), maps);
     OK(tarn_free(allocate(64 * MIB))); /* now the stream's own */
     reserve(64 * MIB);
-    ck_assert_uint_eq(pool->counters.map_count, maps);
+    ck_assert_uint_eq(tn_pool_map_count(pool), maps);
     reserve(66 * MIB);
-    ck_assert_uint_gt(pool->counters.map_count, maps);
+    ck_assert_uint_gt(tn_pool_map_count(pool), maps);
 }
 END_TEST
 
@@ -147,9 +147,9 @@ START_TEST(reserving_for_work_does_not_count_captured_memory)
     uint64_t maps;
 
     reserve(64 * MIB);
-    maps = pool->counters.map_count;
+    maps = tn_pool_map_count(pool);
     (void)allocate(64 * MIB);
-    ck_assert_uint_eq(pool->counters.map_count, maps);
+    ck_assert_uint_eq(tn_pool_map_count(pool), maps);
     (void)graph;
 }
 END_TEST
@@ -180,13 +180,13 @@ START_TEST(a_capture_is_served_from_what_the_stream_has_not_used)
 
     reserve(4 * TN_GIB);
     (void)allocate(32 * MIB);
-    maps = pool->counters.map_count;
+    maps = tn_pool_map_count(pool);
     capture = unit_begin(pool, stream);
     (void)allocate(TN_GIB);
     (void)allocate(2 * TN_GIB);
     (void)allocate(4096);
     (void)unit_end(capture);
-    ck_assert_uint_eq(pool->counters.map_count, maps);
+    ck_assert_uint_eq(tn_pool_map_count(pool), maps);
     ck_assert_ptr_nonnull(try_allocate(32 * MIB)); /* what was begun is the stream's */
     OK(tarn_pool_validate(pool));
 }
@@ -199,12 +199,12 @@ START_TEST(another_stream_is_served_from_what_the_first_has_not_used)
     reserve(3 * TN_GIB);
     (void)allocate(32 * MIB);
     (void)allocate(4096);
-    maps = pool->counters.map_count;
+    maps = tn_pool_map_count(pool);
     (void)unit_alloc(pool, 2 * TN_GIB, other);
-    ck_assert_uint_eq(pool->counters.map_count, maps);
+    ck_assert_uint_eq(tn_pool_map_count(pool), maps);
     OK(tarn_pool_validate(pool));
     (void)unit_alloc(pool, 4096, other); /* the chunk of small blocks was begun */
-    ck_assert_uint_gt(pool->counters.map_count, maps);
+    ck_assert_uint_gt(tn_pool_map_count(pool), maps);
     OK(tarn_pool_validate(pool));
 }
 END_TEST
@@ -218,11 +218,11 @@ START_TEST(what_was_allocated_in_stays_the_streams)
     reserve(2 * TN_GIB);
     block = allocate(TN_GIB);
     OK(tarn_free(block));
-    maps = pool->counters.map_count;
+    maps = tn_pool_map_count(pool);
     (void)unit_alloc(pool, TN_GIB, other);
-    ck_assert_uint_eq(pool->counters.map_count, maps);
+    ck_assert_uint_eq(tn_pool_map_count(pool), maps);
     (void)unit_alloc(pool, TN_GIB, other);
-    ck_assert_uint_gt(pool->counters.map_count, maps);
+    ck_assert_uint_gt(tn_pool_map_count(pool), maps);
     ck_assert_ptr_eq(try_allocate(TN_GIB), block);
     OK(tarn_pool_validate(pool));
 }
@@ -233,9 +233,9 @@ START_TEST(another_streams_reservation_counts_what_the_first_has_not_used)
     uint64_t maps;
 
     reserve(TN_GIB);
-    maps = pool->counters.map_count;
+    maps = tn_pool_map_count(pool);
     OK(tn_pool_reserve(pool, TN_GIB, other, unit_order(device, other)));
-    ck_assert_uint_eq(pool->counters.map_count, maps);
+    ck_assert_uint_eq(tn_pool_map_count(pool), maps);
     ck_assert_uint_eq(heap(TN_HEAP_LARGE)->mapped_bytes, 0);
     ck_assert(!heap(TN_HEAP_LARGE)->has_reserved);
     OK(tarn_pool_validate(pool));
@@ -248,12 +248,12 @@ START_TEST(a_reservation_in_a_capture_counts_it_too)
     uint64_t maps;
 
     reserve(TN_GIB);
-    maps = pool->counters.map_count;
+    maps = tn_pool_map_count(pool);
     capture = unit_begin(pool, stream);
     OK(tn_pool_reserve(pool, TN_GIB, stream, unit_order(device, stream)));
-    ck_assert_uint_eq(pool->counters.map_count, maps);
+    ck_assert_uint_eq(tn_pool_map_count(pool), maps);
     (void)allocate(TN_GIB);
-    ck_assert_uint_eq(pool->counters.map_count, maps);
+    ck_assert_uint_eq(tn_pool_map_count(pool), maps);
     (void)unit_end(capture);
     OK(tarn_pool_validate(pool));
 }
@@ -281,11 +281,11 @@ START_TEST(without_host_memory_for_records_it_stays_where_it_is)
 
     (void)unit_alloc(pool, 4096, other);
     reserve(TN_GIB);
-    maps = pool->counters.map_count;
+    maps = tn_pool_map_count(pool);
     refused_reserve = nth;
     (void)unit_alloc(pool, 64 * MIB, other);
     ck_assert_int_eq(refused_reserve, 0);
-    ck_assert_uint_gt(pool->counters.map_count, maps);
+    ck_assert_uint_gt(tn_pool_map_count(pool), maps);
     ck_assert(heap(TN_HEAP_LARGE)->has_reserved);
     ck_assert_ptr_nonnull(try_allocate(TN_GIB));
     OK(tarn_pool_validate(pool));
@@ -325,10 +325,10 @@ START_TEST(a_reservation_in_a_capture_counts_what_that_has_freed)
     uint64_t maps;
 
     OK(tn_pool_reserve(pool, 64 * MIB, stream, captured));
-    maps = pool->counters.map_count;
+    maps = tn_pool_map_count(pool);
     OK(tarn_free(allocate(64 * MIB)));
     OK(tn_pool_reserve(pool, 64 * MIB, stream, captured));
-    ck_assert_uint_eq(pool->counters.map_count, maps);
+    ck_assert_uint_eq(tn_pool_map_count(pool), maps);
     (void)unit_end(capture);
 }
 END_TEST
@@ -344,10 +344,10 @@ START_TEST(what_was_mapped_ahead_and_counted_serves_captures_too)
     reserve(64 * MIB);
     ck_assert_uint_eq(heap(TN_HEAP_LARGE)->mapped_bytes, mapped);
     ck_assert_uint_eq(pool->idle.heaps[TN_HEAP_LARGE].mapped_bytes, 0);
-    maps = pool->counters.map_count;
+    maps = tn_pool_map_count(pool);
     capture = unit_begin(pool, stream);
     (void)allocate(64 * MIB);
-    ck_assert_uint_eq(pool->counters.map_count, maps);
+    ck_assert_uint_eq(tn_pool_map_count(pool), maps);
     (void)unit_end(capture);
     OK(tarn_pool_validate(pool));
 }
@@ -355,8 +355,8 @@ END_TEST
 
 static void expect_nothing_mapped(void)
 {
-    ck_assert_uint_eq(pool->counters.mapped_bytes, 0);
-    ck_assert_uint_eq(pool->segments.count, 0);
+    ck_assert_uint_eq(tn_pool_mapped_bytes(pool), 0);
+    ck_assert_uint_eq(tn_pool_segment_count(pool), 0);
     OK(tarn_pool_validate(pool));
 }
 
@@ -365,7 +365,7 @@ START_TEST(a_reservation_beyond_the_limit_maps_nothing)
 {
     OK(tarn_pool_set_limit(pool, 64 * MIB));
     STATUS(TARN_ERR_LIMIT, tn_pool_reserve(pool, 64 * MIB, stream, order));
-    ck_assert_uint_eq(pool->counters.map_count, 0);
+    ck_assert_uint_eq(tn_pool_map_count(pool), 0);
     expect_nothing_mapped();
     reserve(62 * MIB);
 }
@@ -379,7 +379,7 @@ START_TEST(a_reservation_without_memory_for_all_of_it_maps_nothing)
 
     sim.plan_fault("cuMemCreate", 2, 1, TN_CUDA_ERROR_OUT_OF_MEMORY);
     STATUS(TARN_ERR_DEVICE_MEMORY, tn_pool_reserve(pool, 64 * MIB, stream, order));
-    ck_assert_uint_gt(pool->counters.map_count + pool->counters.unmap_count, 0);
+    ck_assert_uint_gt(tn_pool_map_count(pool) + tn_pool_unmap_count(pool), 0);
     expect_nothing_mapped();
     ck_assert_uint_eq(idle->segment_bytes, segment_bytes);
     ck_assert_uint_eq(idle->run_bytes, 0);
@@ -409,7 +409,7 @@ START_TEST(a_reservation_that_the_limit_has_room_for_costs_nobody_anything)
     reserve(56 * MIB);
     OK(tn_pool_reserve(pool, 1000 * MIB, other, unit_order(device, other)));
     ck_assert_int_eq(callback_count, 0);
-    ck_assert_uint_eq(pool->counters.unmap_count, 0);
+    ck_assert_uint_eq(tn_pool_unmap_count(pool), 0);
     OK(tarn_pool_validate(pool));
 }
 END_TEST
@@ -430,7 +430,7 @@ START_TEST(a_reservation_without_host_memory_maps_nothing)
         ck_assert_uint_eq(failed, 1);
         expect_nothing_mapped();
     }
-    ck_assert_uint_gt(pool->counters.mapped_bytes, 3 * TN_GIB);
+    ck_assert_uint_gt(tn_pool_mapped_bytes(pool), 3 * TN_GIB);
 }
 END_TEST
 

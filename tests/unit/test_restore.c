@@ -200,10 +200,10 @@ START_TEST(memory_trimmed_meanwhile_is_mapped_again)
     OK(tarn_free(large));
     OK(tarn_free(huge));
     OK(tarn_pool_trim(pool, NULL));
-    ck_assert_uint_eq(pool->counters.mapped_bytes, 0);
+    ck_assert_uint_eq(tn_pool_mapped_bytes(pool), 0);
     restore(checkpoint);
     unit_expect_live_set(pool, checkpoint);
-    ck_assert_uint_eq(pool->counters.mapped_bytes, (2 + 6 + 100) * MIB); /* to the page */
+    ck_assert_uint_eq(tn_pool_mapped_bytes(pool), (2 + 6 + 100) * MIB); /* to the page */
     test_expect_words(stream, small, 1, 1024);
     test_expect_words(stream, large, 2, 1024);
     test_expect_words(stream, huge, 3, 1024);
@@ -227,11 +227,11 @@ START_TEST(holes_in_the_middle_are_mapped_again)
     for (int i = 3; i < 6; i += 2)
         OK(tarn_free(blocks[i]));
     OK(tarn_pool_trim(pool, NULL));
-    ck_assert_uint_eq(pool->counters.mapped_bytes, 5 * 32 * MIB);
+    ck_assert_uint_eq(tn_pool_mapped_bytes(pool), 5 * 32 * MIB);
     restore(checkpoint);
     unit_expect_live_set(pool, checkpoint);
     ck_assert_uint_eq(delta->revived_count, 2);
-    ck_assert_uint_eq(pool->counters.mapped_bytes, 7 * 32 * MIB);
+    ck_assert_uint_eq(tn_pool_mapped_bytes(pool), 7 * 32 * MIB);
 }
 END_TEST
 
@@ -246,7 +246,7 @@ START_TEST(two_blocks_in_one_page_share_the_chunk_that_is_mapped)
     OK(tarn_pool_trim(pool, NULL));
     restore(checkpoint);
     unit_expect_live_set(pool, checkpoint);
-    ck_assert_uint_eq(pool->counters.mapped_bytes, TN_PAGE_BYTES);
+    ck_assert_uint_eq(tn_pool_mapped_bytes(pool), TN_PAGE_BYTES);
     ck_assert_ptr_eq(unit_chunk(first), unit_chunk(second));
 }
 END_TEST
@@ -289,7 +289,7 @@ START_TEST(blocks_of_two_orders_share_a_page)
     unit_reap_all(pool);
     OK(tn_gpu_wait_idle(&device->gpu));
     OK(tarn_pool_trim(pool, NULL));
-    ck_assert_uint_eq(pool->counters.mapped_bytes, 0);
+    ck_assert_uint_eq(tn_pool_mapped_bytes(pool), 0);
     restore(checkpoint);
     unit_expect_live_set(pool, checkpoint);
     ck_assert_ptr_eq(unit_block(eager)->heap, unit_block(captured)->heap);
@@ -353,11 +353,11 @@ START_TEST(pending_memory_is_waited_for)
     test_spin(other, 50);
     test_fill(other, address, 7, 16);
     OK(tarn_free_on(address, other));
-    ck_assert_uint_eq(pool->counters.pending_count, 1);
+    ck_assert_uint_eq(tn_pool_pending_count(pool), 1);
     restore(checkpoint);
     unit_expect_live_set(pool, checkpoint);
     ck_assert_uint_eq(waits(), 1);
-    ck_assert_uint_eq(pool->counters.pending_count, 0);
+    ck_assert_uint_eq(tn_pool_pending_count(pool), 0);
     ck_assert_uint_eq(test_read(stream, address), 7); /* the other stream was done */
 }
 END_TEST
@@ -460,7 +460,7 @@ START_TEST(restores_hold_through_a_long_walk)
             OK(tarn_pool_trim(pool, NULL));
         } else if (round % 40 == 13) {
             OK(tarn_graph_destroy(unit_graph(pool, streams[pick % 2], pick % (9 * MIB) + 1, NULL)));
-        } else if (pool->counters.live_count > SLOTS || round % 3 == 0) {
+        } else if (tn_pool_live_count(pool) > SLOTS || round % 3 == 0) {
             struct tn_block *block = tn_live_first(pool->segments.first); /* some live block */
 
             for (size_t i = pick % SLOTS; i > 0 && block != NULL && tn_live_next(block) != NULL;

@@ -98,7 +98,7 @@ START_TEST(a_block_of_a_capture_in_memory_of_a_stream_waits_for_a_proof)
     ck_assert_ptr_ne(unit_alloc(pool, 4096, stream), output);
     sim.resume_work();
     wait_and_poll();
-    ck_assert_uint_eq(pool->counters.pending_count, 0);
+    ck_assert_uint_eq(tn_pool_pending_count(pool), 0);
     OK(tarn_pool_validate(pool));
     OK(tarn_graph_destroy(graph));
 }
@@ -115,7 +115,7 @@ START_TEST(a_discarded_block_in_memory_of_a_stream_waits_for_a_proof)
     OK(tarn_capture_abort(capture));
     unit_reap_all(pool);
     wait_and_poll();
-    ck_assert_uint_eq(pool->counters.pending_count, 0);
+    ck_assert_uint_eq(tn_pool_pending_count(pool), 0);
     OK(tarn_pool_validate(pool));
 }
 END_TEST

@@ -45,8 +45,8 @@ START_TEST(a_restore_that_fails_changes_no_live_set)
 {
     void *address;
     tarn_checkpoint *checkpoint = changed_much(&address);
-    uint64_t mapped = pool->counters.mapped_bytes;
-    uint64_t live = pool->counters.live_count;
+    uint64_t mapped = tn_pool_mapped_bytes(pool);
+    uint64_t live = tn_pool_live_count(pool);
     uint64_t failed = 1;
     int met = 0;
 
@@ -62,8 +62,8 @@ START_TEST(a_restore_that_fails_changes_no_live_set)
         if (status == TARN_OK)
             break; /* a refused teardown is no failure of the restore */
         met += 1;
-        ck_assert_uint_eq(pool->counters.live_count, live);
-        ck_assert_uint_eq(pool->counters.mapped_bytes, mapped);
+        ck_assert_uint_eq(tn_pool_live_count(pool), live);
+        ck_assert_uint_eq(tn_pool_mapped_bytes(pool), mapped);
     }
     ck_assert_int_ge(met, 8);
     unit_expect_live_set(pool, checkpoint);
@@ -75,7 +75,7 @@ START_TEST(a_restore_without_host_memory_changes_nothing)
 {
     void *address;
     tarn_checkpoint *checkpoint = changed_much(&address);
-    uint64_t mapped = pool->counters.mapped_bytes;
+    uint64_t mapped = tn_pool_mapped_bytes(pool);
     uint64_t failed = 1;
     int met = 0;
 
@@ -89,8 +89,8 @@ START_TEST(a_restore_without_host_memory_changes_nothing)
         if (failed > 0) {
             met += 1;
             ck_assert_int_eq(status, TARN_ERR_HOST_MEMORY);
-            ck_assert_uint_eq(pool->counters.live_count, 1);
-            ck_assert_uint_eq(pool->counters.mapped_bytes, mapped);
+            ck_assert_uint_eq(tn_pool_live_count(pool), 1);
+            ck_assert_uint_eq(tn_pool_mapped_bytes(pool), mapped);
         } else {
             OK(status);
         }
@@ -127,8 +127,8 @@ static void expect_nothing_mapped_without(tarn_checkpoint *checkpoint, uint64_t 
     (void)tn_host_plan_fault(nth, false);
     STATUS(TARN_ERR_HOST_MEMORY, tn_checkpoint_restore(checkpoint, stream, NULL));
     ck_assert_uint_eq(tn_host_plan_fault(0, false), 1);
-    ck_assert_uint_eq(pool->counters.mapped_bytes, 0);
-    ck_assert_uint_eq(pool->counters.live_count, 0);
+    ck_assert_uint_eq(tn_pool_mapped_bytes(pool), 0);
+    ck_assert_uint_eq(tn_pool_live_count(pool), 0);
     OK(tarn_pool_validate(pool));
 }
 
@@ -157,7 +157,7 @@ START_TEST(a_restore_without_host_memory_for_a_new_chunk_unmaps_it_again)
         for (size_t i = 0; i < 40; i++)
             OK(tarn_free(small[i]));
         unit_trim(device);
-        ck_assert_uint_eq(pool->counters.mapped_bytes, 0);
+        ck_assert_uint_eq(tn_pool_mapped_bytes(pool), 0);
         if (round == 1)
             expect_nothing_mapped_without(checkpoint, count);
         count = tn_host_alloc_count();

@@ -57,7 +57,7 @@ START_TEST(a_restore_frees_what_is_pending_behind_events)
     settlement = settle_on(stream, true);
     ck_assert(!settlement.needs_wait);
     ck_assert_uint_eq(settlement.count, 2);
-    ck_assert_uint_eq(pool->counters.pending_count, 0);
+    ck_assert_uint_eq(tn_pool_pending_count(pool), 0);
     ck_assert_uint_gt(sim.call_count("cuStreamWaitEvent"), waits);
 }
 END_TEST
@@ -72,7 +72,7 @@ START_TEST(a_take_leaves_what_is_another_streams_alone)
     ck_assert_int_eq(block->state, TN_BLOCK_PENDING);
     (void)make_pending(stream, other);
     ck_assert_uint_eq(settle_on(stream, false).count, 1);
-    ck_assert_uint_eq(pool->counters.pending_count, 1);
+    ck_assert_uint_eq(tn_pool_pending_count(pool), 1);
 }
 END_TEST
 
@@ -109,7 +109,7 @@ START_TEST(a_stream_that_the_driver_does_not_put_behind_a_use_settles_nothing)
     STATUS(TARN_ERR_DRIVER, tn_settle_prepare(&settlement));
     ck_assert_uint_eq(sim.clear_fault(NULL), 1);
     tn_pool_unlock(pool);
-    ck_assert_uint_eq(pool->counters.pending_count, 1);
+    ck_assert_uint_eq(tn_pool_pending_count(pool), 1);
 }
 END_TEST
 

@@ -61,7 +61,7 @@ START_TEST(live_blocks_are_saved_in_order_of_segment_and_offset)
             ck_assert_uint_gt(tn_saved_segment(checkpoint, saved)->index,
                               tn_saved_segment(checkpoint, &saved[-1])->index);
     }
-    ck_assert_uint_eq(checkpoint->live_bytes, pool->counters.live_bytes);
+    ck_assert_uint_eq(checkpoint->live_bytes, tn_pool_live_bytes(pool));
 }
 END_TEST
 
@@ -121,7 +121,7 @@ START_TEST(segments_with_saved_blocks_are_held)
     ck_assert_uint_eq(pool->claims.checkpoint_count, 2);
     OK(tarn_free(small));
     OK(tarn_pool_trim(pool, NULL));
-    ck_assert_uint_eq(pool->counters.mapped_bytes, 0);
+    ck_assert_uint_eq(tn_pool_mapped_bytes(pool), 0);
     ck_assert_ptr_eq(unit_segment(small), segment); /* addresses without memory */
     OK(tarn_pool_validate(pool));
     tn_checkpoint_destroy(first);
@@ -212,7 +212,7 @@ START_TEST(an_empty_pool_has_an_empty_checkpoint)
     ck_assert_ptr_null(checkpoint->contents);
     (void)unit_alloc(pool, 4096, stream);
     OK(tn_checkpoint_restore(checkpoint, stream, NULL));
-    ck_assert_uint_eq(pool->counters.live_count, 0);
+    ck_assert_uint_eq(tn_pool_live_count(pool), 0);
     tn_checkpoint_destroy(checkpoint);
 }
 END_TEST
@@ -258,7 +258,7 @@ START_TEST(a_take_that_fails_leaves_nothing)
 {
     tarn_checkpoint *checkpoint = NULL;
     void *address = unit_alloc(pool, 4096, stream);
-    uint64_t live = device->default_pool->counters.live_count;
+    uint64_t live = tn_pool_live_count(device->default_pool);
     uint64_t events = test_ledger().events;
     uint64_t failed = 1;
 
@@ -272,7 +272,7 @@ START_TEST(a_take_that_fails_leaves_nothing)
             ck_assert_ptr_null(checkpoint);
             ck_assert_uint_eq(pool->claims.checkpoint_count, 0);
             ck_assert_uint_eq(unit_segment(address)->checkpoint_count, 0);
-            ck_assert_uint_eq(device->default_pool->counters.live_count, live);
+            ck_assert_uint_eq(tn_pool_live_count(device->default_pool), live);
             ck_assert_uint_le(test_ledger().events, events);
             ck_assert_str_ne(tarn_last_error(), "");
         } else { /* none failed, or one that is latched */
@@ -331,7 +331,7 @@ START_TEST(a_destroyed_checkpoint_leaves_nothing)
     test_synchronize(stream);
     ck_assert_int_eq(tn_host_outstanding(), host);
     ck_assert_uint_eq(test_ledger().events, events);
-    ck_assert_uint_eq(device->default_pool->counters.live_count, 0);
+    ck_assert_uint_eq(tn_pool_live_count(device->default_pool), 0);
 }
 END_TEST
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/idle.h"
+#include "observe/memory_stats.h"
 #include "observe/stats.h"
 #include "pools/pool.h"
+#include "pools/totals.h"
 #include "unit/unit.h"
 
 static tarn_device *device;
@@ -93,6 +95,73 @@ START_TEST(captured_bytes_are_those_of_held_chunks)
 }
 END_TEST
 
+static void use_pool(void)
+{
+    void *blocks[4];
+
+    for (size_t i = 0; i < 4; i++)
+        blocks[i] = unit_alloc(pool, i % 2 == 0 ? 600 : 3 * MIB, stream);
+    sim.hold_work();
+    test_set_words(other, blocks[0], 1, 1);
+    OK(tarn_record_stream(blocks[0], other));
+    OK(tarn_free(blocks[0]));
+    OK(tarn_free(blocks[1]));
+}
+
+START_TEST(both_forms_of_a_pools_numbers_agree)
+{
+    tarn_memory_stats memory;
+    tarn_pool_stats stats;
+
+    use_pool();
+    stats = read_pool();
+    tn_pool_read_memory_stats(pool, &memory);
+    sim.resume_work();
+    ck_assert_uint_eq(stats.pending_count, 1);
+    ck_assert_uint_eq(stats.mapped_bytes, memory.mapped_bytes.all.current);
+    ck_assert_uint_eq(stats.mapped_peak_bytes, memory.mapped_bytes.all.peak);
+    ck_assert_uint_eq(stats.live_bytes, memory.live_bytes.all.current);
+    ck_assert_uint_eq(stats.live_peak_bytes, memory.live_bytes.all.peak);
+    ck_assert_uint_eq(stats.requested_bytes, memory.requested_bytes.all.current);
+    ck_assert_uint_eq(stats.pending_bytes, memory.pending_bytes.all.current);
+    ck_assert_uint_eq(stats.live_count, memory.live_blocks.all.current);
+    ck_assert_uint_eq(stats.pending_count, memory.pending_blocks.all.current);
+    ck_assert_uint_eq(stats.segment_count, memory.segments.all.current);
+    ck_assert_uint_eq(stats.chunk_count, memory.chunks.all.current);
+    ck_assert_uint_eq(stats.map_count, memory.chunks.all.allocated);
+    ck_assert_uint_eq(stats.unmap_count, memory.chunks.all.freed);
+}
+END_TEST
+
+/* Of a pool that is gone, too; but for what a reset sets. */
+START_TEST(both_forms_of_a_devices_numbers_agree)
+{
+    tarn_pool *limited = unit_pool_of(device, "limited", 2 * MIB);
+    tarn_memory_stats memory;
+    tarn_device_stats stats;
+    void *address;
+
+    STATUS(TARN_ERR_LIMIT, tarn_alloc(limited, 4 * MIB, 0, stream, &address));
+    OK(tarn_pool_destroy(limited));
+    use_pool();
+    tn_device_read_stats(device, &stats);
+    tn_device_read_memory_stats(device, &memory);
+    sim.resume_work();
+    ck_assert_uint_eq(stats.out_of_memory_count, 1);
+    ck_assert_uint_gt(stats.ladder_retries, 0);
+    ck_assert_uint_eq(stats.mapped_bytes, memory.mapped_bytes.all.current);
+    ck_assert_uint_eq(stats.mapped_peak_bytes, memory.mapped_bytes.all.peak);
+    ck_assert_uint_eq(stats.live_bytes, memory.live_bytes.all.current);
+    ck_assert_uint_eq(stats.requested_bytes, memory.requested_bytes.all.current);
+    ck_assert_uint_eq(stats.pool_count, memory.pool_count);
+    ck_assert_uint_eq(stats.ladder_retries, memory.ladder_retries);
+    ck_assert_uint_eq(stats.out_of_memory_count, memory.out_of_memory_count);
+    tn_device_reset_totals(device);
+    tn_device_read_stats(device, &stats);
+    ck_assert_uint_eq(stats.out_of_memory_count, 1);
+}
+END_TEST
+
 START_TEST(a_devices_numbers_are_sums_over_its_pools)
 {
     tarn_pool *second = unit_pool(device);
@@ -136,7 +205,7 @@ START_TEST(a_layout_tiles_every_segment_with_its_extents)
     OK(tarn_free_on(pending, other));
     OK(tn_pool_read_layout(pool, &layout));
     sim.resume_work();
-    ck_assert_uint_eq(layout->segment_count, pool->segments.count);
+    ck_assert_uint_eq(layout->segment_count, tn_pool_segment_count(pool));
     for (size_t i = 0; i < layout->extent_count; i++) {
         const tarn_extent *extent = &layout->extents[i];
         struct tn_segment *segment = unit_segment(extent->address);
@@ -197,9 +266,11 @@ int main(void)
     tcase_add_test(pools, an_empty_pool_has_nothing);
     tcase_add_test(pools, a_pools_numbers_are_those_of_its_blocks_and_chunks);
     tcase_add_test(pools, captured_bytes_are_those_of_held_chunks);
+    tcase_add_test(pools, both_forms_of_a_pools_numbers_agree);
     suite_add_tcase(suite, pools);
     tcase_add_checked_fixture(devices, make_pool, NULL);
     tcase_add_test(devices, a_devices_numbers_are_sums_over_its_pools);
+    tcase_add_test(devices, both_forms_of_a_devices_numbers_agree);
     suite_add_tcase(suite, devices);
     tcase_add_checked_fixture(layouts, make_pool, NULL);
     tcase_add_test(layouts, a_layout_tiles_every_segment_with_its_extents);

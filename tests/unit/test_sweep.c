@@ -101,7 +101,7 @@ START_TEST(pending_blocks_of_all_pools_are_asked_after)
         test_set_words(other, address, 1, 1);
         OK(tarn_record_stream(address, other));
         OK(tarn_free(address));
-        ck_assert_uint_eq(pools[i]->counters.pending_count, 1);
+        ck_assert_uint_eq(tn_pool_pending_count(pools[i]), 1);
     }
     tn_device_collect(device);
     for (size_t i = 0; i < 2; i++)
@@ -110,7 +110,7 @@ START_TEST(pending_blocks_of_all_pools_are_asked_after)
     ck_assert_int_eq(test_stream_result(other), TN_CUDA_SUCCESS);
     tn_device_collect(device);
     for (size_t i = 0; i < 2; i++)
-        ck_assert_uint_eq(pools[i]->counters.pending_count, 0);
+        ck_assert_uint_eq(tn_pool_pending_count(pools[i]), 0);
 }
 END_TEST
 

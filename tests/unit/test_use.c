@@ -88,9 +88,9 @@ START_TEST(a_freed_block_is_pending_until_its_use_has_ended)
     OK(tarn_free_on(address, other));
     ck_assert_int_eq(block->state, TN_BLOCK_PENDING);
     ck_assert_int_eq(fence_state(block), TN_FENCE_RECORDED);
-    ck_assert_uint_eq(pool->counters.pending_count, 1);
-    ck_assert_uint_eq(pool->counters.pending_bytes, 4096);
-    ck_assert_uint_eq(pool->counters.live_count, 0);
+    ck_assert_uint_eq(tn_pool_pending_count(pool), 1);
+    ck_assert_uint_eq(tn_pool_pending_bytes(pool), 4096);
+    ck_assert_uint_eq(tn_pool_live_count(pool), 0);
     STATUS(TARN_ERR_DOUBLE_FREE, tarn_free(address));
     poll(false);
     ck_assert_int_eq(block->state, TN_BLOCK_PENDING);
@@ -98,7 +98,7 @@ START_TEST(a_freed_block_is_pending_until_its_use_has_ended)
     sim.resume_work();
     test_synchronize(other);
     poll(false);
-    ck_assert_uint_eq(pool->counters.pending_count, 0);
+    ck_assert_uint_eq(tn_pool_pending_count(pool), 0);
     ck_assert_ptr_null(pool->pending.first);
     ck_assert_ptr_null(pool->pending.last);
     ck_assert_ptr_eq(unit_alloc(pool, 4096, stream), address);
@@ -121,7 +121,7 @@ START_TEST(a_block_waits_for_the_last_of_its_uses)
     sim.resume_work();
     test_synchronize(third);
     poll(false);
-    ck_assert_uint_eq(pool->counters.pending_count, 0);
+    ck_assert_uint_eq(tn_pool_pending_count(pool), 0);
 }
 END_TEST
 
@@ -142,7 +142,7 @@ START_TEST(pending_blocks_end_in_any_order)
         OK(tarn_free(blocks[i]));
     test_synchronize(streams[1]);
     poll(false);
-    ck_assert_uint_eq(pool->counters.pending_count, 2);
+    ck_assert_uint_eq(tn_pool_pending_count(pool), 2);
     ck_assert_ptr_eq(pool->pending.first, unit_block(blocks[0]));
     ck_assert_ptr_eq(pool->pending.last, unit_block(blocks[2]));
     ck_assert_ptr_eq(tn_block_cold(pool->pending.first)->pending_next, pool->pending.last);
@@ -151,7 +151,7 @@ START_TEST(pending_blocks_end_in_any_order)
         poll(false);
         test_synchronize(streams[2 - i]);
         poll(false);
-        ck_assert_uint_eq(pool->counters.pending_count, 1 - i / 2);
+        ck_assert_uint_eq(tn_pool_pending_count(pool), 1 - i / 2);
     }
     ck_assert_ptr_null(pool->pending.first);
     ck_assert_ptr_null(pool->pending.last);
@@ -173,7 +173,7 @@ START_TEST(one_unfinished_event_stands_for_later_ones_of_its_stream)
     sim.resume_work();
     test_synchronize(other);
     poll(false);
-    ck_assert_uint_eq(pool->counters.pending_count, 0);
+    ck_assert_uint_eq(tn_pool_pending_count(pool), 0);
 }
 END_TEST
 
@@ -193,7 +193,7 @@ START_TEST(a_use_on_a_stream_captured_at_the_free_is_recorded_afterwards)
     poll(false);
     test_synchronize(other);
     poll(false);
-    ck_assert_uint_eq(pool->counters.pending_count, 0);
+    ck_assert_uint_eq(tn_pool_pending_count(pool), 0);
     test_destroy_graph(graph);
 }
 END_TEST
@@ -216,7 +216,7 @@ START_TEST(a_use_in_a_capture_ends_with_the_captures_hold)
     ck_assert_int_eq(block->state, TN_BLOCK_PENDING); /* its own stream may be at it */
     OK(tn_gpu_wait_idle(&device->gpu));
     poll(false);
-    ck_assert_uint_eq(pool->counters.pending_count, 0);
+    ck_assert_uint_eq(tn_pool_pending_count(pool), 0);
     ck_assert_uint_eq(unit_chunk(address)->hold_count, 1); /* the graph may still write it */
     ck_assert_ptr_eq(unit_chunk(address)->heap->arena, &pool->idle);
     (void)graph;
@@ -233,7 +233,7 @@ START_TEST(a_use_whose_event_was_refused_waits_for_a_proof)
     ck_assert_int_eq(block->state, TN_BLOCK_PENDING);
     OK(tn_gpu_wait_idle(&device->gpu));
     poll(false);
-    ck_assert_uint_eq(pool->counters.pending_count, 0);
+    ck_assert_uint_eq(tn_pool_pending_count(pool), 0);
 }
 END_TEST
 
@@ -247,7 +247,7 @@ START_TEST(a_use_whose_event_cannot_be_asked_waits_for_a_proof)
     ck_assert_int_eq(block->state, TN_BLOCK_PENDING);
     OK(tn_gpu_wait_idle(&device->gpu));
     poll(false);
-    ck_assert_uint_eq(pool->counters.pending_count, 0);
+    ck_assert_uint_eq(tn_pool_pending_count(pool), 0);
 }
 END_TEST
 
@@ -261,7 +261,7 @@ START_TEST(a_block_does_not_wait_for_what_kept_its_record_before)
     ck_assert_int_eq(block->state, TN_BLOCK_PENDING);
     test_synchronize(other);
     poll(false);
-    ck_assert_uint_eq(pool->counters.pending_count, 0);
+    ck_assert_uint_eq(tn_pool_pending_count(pool), 0);
 }
 END_TEST
 
@@ -275,7 +275,7 @@ START_TEST(an_earlier_free_does_not_hide_a_later_one)
     OK(tn_gpu_wait_idle(&device->gpu));
     OK(tarn_free(second)); /* at once, at the epoch of now */
     OK(tn_pool_trim(pool, 0, false, &freed));
-    ck_assert_uint_eq(pool->counters.pending_count, 0);
+    ck_assert_uint_eq(tn_pool_pending_count(pool), 0);
     ck_assert_uint_eq(freed, 0);
     OK(tn_pool_trim(pool, 0, true, &freed));
     ck_assert_uint_eq(freed, TN_PAGE_BYTES);
@@ -288,7 +288,7 @@ START_TEST(force_ends_every_use)
     test_fill(other, address, 1, 16);
     OK(tarn_free_on(address, other));
     poll(true);
-    ck_assert_uint_eq(pool->counters.pending_count, 0);
+    ck_assert_uint_eq(tn_pool_pending_count(pool), 0);
     ck_assert_uint_eq(test_ledger().events, before.events);
     sim.resume_work();
 }
@@ -301,7 +301,7 @@ START_TEST(every_use_has_ended_on_a_lost_device)
     OK(tarn_free_on(address, other));
     tn_gpu_teardown(&device->gpu, TN_CUDA_ERROR_LAUNCH_FAILED, "cuMemFree");
     poll(false);
-    ck_assert_uint_eq(pool->counters.pending_count, 0);
+    ck_assert_uint_eq(tn_pool_pending_count(pool), 0);
     ck_assert_ptr_null(device->streams.known);
     sim.resume_work();
 }
@@ -319,7 +319,7 @@ START_TEST(a_removed_block_leaves_the_list_and_its_uses)
     tn_pending_remove(pool, block);
     ck_assert_ptr_null(tn_block_uses(block));
     ck_assert_ptr_eq(pool->pending.first, unit_block(second));
-    ck_assert_uint_eq(pool->counters.pending_count, 1);
+    ck_assert_uint_eq(tn_pool_pending_count(pool), 1);
     ck_assert_uint_eq(test_ledger().events, before.events + 1);
     tn_block_count_freed(block, tn_gpu_epoch(&device->gpu), 0);
     (void)tn_heap_put(&pool->store, block);
@@ -345,7 +345,7 @@ START_TEST(a_use_recorded_elsewhere_is_waited_for)
     sim.resume_work();
     test_synchronize(other);
     poll(false);
-    ck_assert_uint_eq(pool->counters.pending_count, 0);
+    ck_assert_uint_eq(tn_pool_pending_count(pool), 0);
     test_same_ledger(&before);
 }
 END_TEST
@@ -483,7 +483,7 @@ START_TEST(a_block_of_a_retired_stream_waits_for_the_streams_work)
     sim.resume_work();
     test_synchronize(stream);
     poll(false);
-    ck_assert_uint_eq(pool->counters.pending_count, 0);
+    ck_assert_uint_eq(tn_pool_pending_count(pool), 0);
     ck_assert_uint_eq(pool->arenas.retired_count, 0);
     ck_assert_ptr_eq(unit_alloc(pool, 4096, other), address); /* proven: another order's at once */
     test_same_ledger(&before);
@@ -496,7 +496,7 @@ START_TEST(a_block_of_a_retired_stream_is_free_at_once_when_its_work_has_ended)
     test_synchronize(stream);
     OK(tarn_free(address));
     poll(false);
-    ck_assert_uint_eq(pool->counters.pending_count, 0);
+    ck_assert_uint_eq(tn_pool_pending_count(pool), 0);
     ck_assert_uint_eq(unit_chunk(address)->freed_stamp, 0);
     test_same_ledger(&before);
 }
@@ -540,7 +540,7 @@ START_TEST(a_stream_used_again_after_it_was_retired_is_recorded_anew)
     sim.resume_work();
     test_synchronize(stream);
     poll(false);
-    ck_assert_uint_eq(pool->counters.pending_count, 0);
+    ck_assert_uint_eq(tn_pool_pending_count(pool), 0);
     test_same_ledger(&before);
 }
 END_TEST

@@ -50,7 +50,7 @@ START_TEST(a_block_freed_beside_captures_waits_for_all_of_them)
     while (unit_chunk(address)->hold_count > 0 && test_pause(deadline))
         tn_device_reap(device);
     poll();
-    ck_assert_uint_eq(pool->counters.pending_count, 0);
+    ck_assert_uint_eq(tn_pool_pending_count(pool), 0);
     ck_assert_ptr_eq(unit_chunk(address)->heap->arena,
                      tn_arena_find(pool, unit_order(device, stream)));
     OK(tarn_capture_abort(later));
@@ -76,7 +76,7 @@ START_TEST(a_chunk_goes_to_captures_when_all_that_was_freed_in_it_is_proven)
     ck_assert_int_eq(block->state, TN_BLOCK_PENDING);
     OK(tn_gpu_wait_idle(&device->gpu));
     poll();
-    ck_assert_uint_eq(pool->counters.pending_count, 0);
+    ck_assert_uint_eq(tn_pool_pending_count(pool), 0);
     ck_assert_ptr_eq(unit_chunk(address)->heap->arena, &pool->idle);
     OK(tarn_graph_destroy(graph));
 }
@@ -108,7 +108,7 @@ START_TEST(what_is_pending_in_a_chunk_that_goes_to_captures_waits_for_a_proof)
     tn_block_cold(beside)->proof_stamp = tn_block_cold(beside)->freed_stamp;
     OK(tn_gpu_wait_idle(&device->gpu));
     poll();
-    ck_assert_uint_eq(pool->counters.pending_count, 0);
+    ck_assert_uint_eq(tn_pool_pending_count(pool), 0);
     OK(tarn_graph_destroy(graph));
 }
 END_TEST
@@ -147,7 +147,7 @@ START_TEST(a_chunk_that_cannot_change_hands_yet_stays_pending)
     ck_assert_int_eq(block->state, TN_BLOCK_PENDING);
     ck_assert_ptr_ne(block->heap->arena, &pool->idle);
     tn_pending_poll(pool, false);
-    ck_assert_uint_eq(pool->counters.pending_count, 0);
+    ck_assert_uint_eq(tn_pool_pending_count(pool), 0);
     ck_assert_ptr_eq(unit_chunk(address)->heap->arena, &pool->idle);
     OK(tn_pool_check(pool));
     tn_pool_unlock(pool);
@@ -202,7 +202,7 @@ START_TEST(a_chunk_that_changes_hands_has_the_records_for_both_of_its_edges)
     tn_pool_lock(pool);
     leave_records((size_t)_i);
     tn_pending_poll(pool, false);
-    ck_assert_uint_eq(pool->counters.pending_count, 0);
+    ck_assert_uint_eq(tn_pool_pending_count(pool), 0);
     ck_assert_int_eq(middle->state, TN_BLOCK_FREE);
     ck_assert_ptr_eq(middle->heap->arena, &pool->idle);
     ck_assert_uint_eq(pool->store.spare_count,
@@ -227,12 +227,12 @@ START_TEST(an_allocation_has_its_records_behind_a_poll_that_takes_some)
     capture = unit_begin(pool, other);
     blocks[0] = unit_alloc(pool, 512, other); /* its arena has what it needs */
     OK(tn_gpu_wait_idle(&device->gpu));
-    ck_assert_uint_eq(pool->counters.pending_count, 2);
+    ck_assert_uint_eq(tn_pool_pending_count(pool), 2);
     tn_pool_lock(pool);
     leave_records(RECORDS);
     tn_pool_unlock(pool);
     blocks[1] = unit_alloc(pool, MIB + 512, other);
-    ck_assert_uint_eq(pool->counters.pending_count, 0);
+    ck_assert_uint_eq(tn_pool_pending_count(pool), 0);
     OK(tarn_pool_validate(pool));
     graphs[2] = unit_end(capture);
     for (int i = 0; i < 4; i++)

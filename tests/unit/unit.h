@@ -253,14 +253,14 @@ static inline void unit_expect_sentence(const char *part)
 static inline uint64_t unit_grow(tarn_pool *pool, tn_cu_stream stream, enum tn_heap_kind kind,
                                  uint64_t bytes, bool frugal)
 {
-    uint64_t before = pool->counters.mapped_bytes;
+    uint64_t before = tn_pool_mapped_bytes(pool);
 
     tn_pool_lock(pool);
     OK(tn_heap_grow(pool, &tn_arena_get(pool, unit_order(pool->device, stream))->heaps[kind], bytes,
                     frugal));
     OK(tn_pool_check(pool));
     tn_pool_unlock(pool);
-    return pool->counters.mapped_bytes - before;
+    return tn_pool_mapped_bytes(pool) - before;
 }
 
 static inline struct tn_heap *unit_heap(tarn_pool *pool, tn_cu_stream stream,
@@ -293,8 +293,8 @@ static inline void unit_expect_no_capture(tarn_pool *pool, const tarn_sim_ledger
 /* The live set is exactly the checkpoint's. */
 static inline void unit_expect_live_set(tarn_pool *pool, const tarn_checkpoint *checkpoint)
 {
-    ck_assert_uint_eq(pool->counters.live_count, checkpoint->block_count);
-    ck_assert_uint_eq(pool->counters.live_bytes, checkpoint->live_bytes);
+    ck_assert_uint_eq(tn_pool_live_count(pool), checkpoint->block_count);
+    ck_assert_uint_eq(tn_pool_live_bytes(pool), checkpoint->live_bytes);
     for (size_t i = 0; i < checkpoint->block_count; i++) {
         const struct tn_saved_block *saved = &checkpoint->blocks[i];
         const struct tn_block *block = tn_live_find(pool, tn_saved_address(checkpoint, saved));
