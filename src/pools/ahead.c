@@ -43,6 +43,7 @@ uint64_t tn_chunk_count(enum tn_heap_kind kind, uint64_t bytes)
 {
     uint64_t largest = tn_chunk_bytes_max(kind);
 
+    TN_ASSERT(bytes % TN_PAGE_BYTES == 0);
     return bytes / largest + (uint64_t)__builtin_popcountll(bytes % largest);
 }
 
@@ -53,6 +54,7 @@ static uint64_t room_in_limits(const tarn_pool *pool)
     uint64_t device_limit = tn_budget_limit(&device->budget);
     uint64_t charged = atomic_load(&device->budget.charged_bytes);
 
+    TN_ASSERT(tn_pool_is_locked(pool));
     return tn_min(device_limit - tn_min(device_limit, charged), tn_pool_limit_room(pool));
 }
 
@@ -61,6 +63,9 @@ uint64_t tn_growth_run(const tarn_pool *pool, const struct tn_heap *heap)
     uint64_t allocated = pool->counters.alloc_count - heap->run_alloc_count;
     uint64_t freed = pool->counters.free_count - heap->run_free_count;
 
+    TN_ASSERT(heap->arena->pool == pool);
+    TN_ASSERT(pool->counters.alloc_count >= heap->run_alloc_count);
+    TN_ASSERT(pool->counters.free_count >= heap->run_free_count);
     if (tn_arena_is_captured(heap->arena))
         return heap->mapped_bytes;
     return freed <= allocated / 2 ? heap->run_bytes : 0;
@@ -91,11 +96,13 @@ uint64_t tn_growth_bytes(const tarn_pool *pool, const struct tn_heap *heap, uint
             tn_chunk_count(heap->kind, rounded) < tn_chunk_count(heap->kind, best))
             best = rounded;
     }
+    TN_ASSERT(best % TN_PAGE_BYTES == 0 && best >= need && best <= room);
     return best;
 }
 
 void tn_growth_enter(const tarn_pool *pool, struct tn_heap *heap, uint64_t run, uint64_t bytes)
 {
+    TN_ASSERT(bytes > 0 && bytes % TN_PAGE_BYTES == 0);
     heap->run_bytes = run + bytes;
     heap->run_alloc_count = pool->counters.alloc_count;
     heap->run_free_count = pool->counters.free_count;
@@ -107,6 +114,7 @@ uint64_t tn_segment_bytes_after(const tarn_pool *pool, const struct tn_heap *hea
     uint64_t part = tn_min(device->gpu.total_bytes / SEGMENT_DEVICE_PART,
                            device->regions.region_bytes / SEGMENT_REGION_PART);
 
+    TN_ASSERT(bytes > 0 && bytes % TN_PAGE_BYTES == 0);
     bytes *= 2;
     if (heap->kind == TN_HEAP_LARGE)
         bytes = tn_max(bytes, (uint64_t)1 << tn_log2_floor(part));

@@ -30,6 +30,7 @@ static void enter_birth(tarn_pool *pool, const struct tn_block *block,
     struct tn_births *births = block->heap->arena->births;
     struct tn_place place;
 
+    TN_ASSERT(block->state == TN_BLOCK_LIVE && request->order.capture_id != 0);
     if (births->lost)
         return;
     tn_place_ask(&pool->device->gpu, request->stream, request->order, &place);
@@ -45,6 +46,9 @@ static void commit_allocation(tarn_pool *pool, struct tn_block *block,
                               const struct tn_request *request, struct tn_hold *hold,
                               uint64_t start, uint64_t bytes)
 {
+    TN_ASSERT(block->state == TN_BLOCK_FREE && start >= tn_block_address(block));
+    TN_ASSERT(start + bytes <= tn_block_address(block) + tn_block_bytes(block));
+    TN_ASSERT((hold != NULL) == (request->order.capture_id != 0));
     block = tn_heap_carve(&pool->store, block, start - block->segment->base, bytes);
     block->requested = request->requested;
     tn_block_set_order(block, request->order);
@@ -59,6 +63,7 @@ static void commit_allocation(tarn_pool *pool, struct tn_block *block,
     if (hold != NULL && pool->bodies.first != NULL)
         tn_bodies_hold(&pool->bodies, &pool->holds, hold->capture_id, block);
     pool->counters.alloc_count += 1;
+    TN_ASSERT(tn_block_address(block) == start && tn_block_is_of(block, request->order));
 }
 
 enum { RECORDS_FOR_ALLOCATION = 4 }; /* two for chunks that change hands, two for the cut */
@@ -77,6 +82,7 @@ static tarn_status try_allocate(tarn_pool *pool, const struct tn_request *reques
     uint64_t start;
     tarn_status status;
 
+    TN_ASSERT(tn_pool_is_locked(pool));
     if (capture_id != 0 && hold == NULL)
         return tn_fail(TARN_ERR_CAPTURE_BROKEN, "the capture of this stream ended during the call");
     arena = tn_arena_get(pool, request->order);
@@ -113,6 +119,7 @@ static tarn_status try_allocate(tarn_pool *pool, const struct tn_request *reques
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a block's records");
     commit_allocation(pool, block, request, hold, start, bytes);
     *address = (void *)(uintptr_t)start;
+    TN_ASSERT(start % request->alignment == 0);
     return TARN_OK;
 }
 
@@ -134,5 +141,7 @@ tarn_status tn_pool_allocate(tarn_pool *pool, const struct tn_request *request, 
     bool met = false;
     const struct attempts attempts = {request, &met};
 
+    TN_ASSERT(tn_lock_none_held());
+    TN_ASSERT(request->requested > 0 && (request->alignment & (request->alignment - 1)) == 0);
     return tn_ladder_run(pool, attempt_allocation, &attempts, request->requested, address);
 }

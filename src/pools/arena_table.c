@@ -8,6 +8,7 @@
 
 #include <stddef.h>
 
+#include "base/contract.h"
 #include "base/host.h"
 #include "pools/pool.h"
 
@@ -18,6 +19,7 @@ static void enter_arena(struct tn_arena_table *table, struct tn_arena *arena)
     uint64_t key = tn_arena_key(arena->order);
     struct tn_arena_entry *entry = tn_arena_entry_find(table, key); /* P16 */
 
+    TN_ASSERT(key != 0 && arena->fence == NULL);
     atomic_store_explicit(&entry->arena, arena, memory_order_release);
     atomic_store_explicit(&entry->key, key, memory_order_release);
 }
@@ -63,6 +65,7 @@ static struct tn_arena_table *next_table(tarn_pool *pool, const struct tn_arena_
     next->capacity = capacity;
     next->next = pool->tables;
     pool->tables = next;
+    TN_ASSERT((next->capacity & (next->capacity - 1)) == 0 && next != table);
     return next;
 }
 
@@ -71,6 +74,7 @@ bool tn_arena_table_reserve(tarn_pool *pool)
     struct tn_arena_table *table = atomic_load(&pool->arena_table);
     size_t used = 1;
 
+    TN_ASSERT(tn_pool_is_locked(pool));
     for (size_t i = 0; table != NULL && i < table->capacity; i++)
         used += atomic_load_explicit(&table->entries[i].key, memory_order_relaxed) != 0;
     if (table != NULL && 2 * used <= table->capacity)
@@ -83,12 +87,15 @@ bool tn_arena_table_reserve(tarn_pool *pool)
             enter_arena(table, arena);
     }
     atomic_store_explicit(&pool->arena_table, table, memory_order_release);
+    TN_ASSERT(2 * (pool->arenas.count + 1) <= table->capacity);
     return true;
 }
 
 void tn_arena_table_enter(tarn_pool *pool, struct tn_arena *arena)
 {
+    TN_ASSERT(tn_pool_is_locked(pool));
     enter_arena(atomic_load(&pool->arena_table), arena);
+    TN_ASSERT(tn_arena_seek(pool, arena->order) == arena); /* P16 */
 }
 
 void tn_arena_table_leave(tarn_pool *pool, const struct tn_arena *arena)
@@ -96,8 +103,10 @@ void tn_arena_table_leave(tarn_pool *pool, const struct tn_arena *arena)
     struct tn_arena_entry *entry =
         tn_arena_entry_find(atomic_load(&pool->arena_table), tn_arena_key(arena->order));
 
+    TN_ASSERT(tn_pool_is_locked(pool) && is_in_table(arena));
     if (atomic_load_explicit(&entry->arena, memory_order_relaxed) == arena) /* P21 */
         atomic_store_explicit(&entry->arena, NULL, memory_order_release);
+    TN_ASSERT(tn_arena_seek(pool, arena->order) != arena);
 }
 
 uint64_t tn_arena_table_count(const tarn_pool *pool)
@@ -112,5 +121,6 @@ uint64_t tn_arena_table_count(const tarn_pool *pool)
 
 void tn_arena_table_fini(tarn_pool *pool)
 {
+    TN_ASSERT(tn_pool_is_locked(pool) && pool->arenas.first == NULL);
     atomic_store(&pool->arena_table, NULL);
 }

@@ -24,6 +24,7 @@ struct tn_arena *tn_arena_find(tarn_pool *pool, struct tn_order order)
     struct tn_arena **link = &pool->arenas.first;
     struct tn_arena *arena;
 
+    TN_ASSERT(tn_pool_is_locked(pool));
     while (*link != NULL && !tn_order_equal((*link)->order, order))
         link = &(*link)->next;
     arena = *link;
@@ -32,6 +33,7 @@ struct tn_arena *tn_arena_find(tarn_pool *pool, struct tn_order order)
         arena->next = pool->arenas.first;
         pool->arenas.first = arena;
     }
+    TN_ASSERT(arena == NULL || (arena->pool == pool && pool->arenas.first == arena));
     return arena;
 }
 
@@ -52,6 +54,7 @@ struct tn_arena *tn_arena_get(tarn_pool *pool, struct tn_order order)
     pool->arenas.first = arena;
     pool->arenas.count += 1;
     tn_arena_table_enter(pool, arena);
+    TN_ASSERT(tn_arena_seek(pool, order) == arena && tn_arena_is_locked(arena));
     return arena;
 }
 
@@ -59,6 +62,7 @@ tarn_status tn_arena_meet(struct tn_arena *arena, tn_cu_stream stream, bool *met
 {
     tarn_status status = TARN_OK;
 
+    TN_ASSERT(tn_pool_is_locked(arena->pool));
     if (!arena->met && !*met)
         status = tn_stream_meet(&arena->pool->device->gpu, stream);
     arena->met = status == TARN_OK;
@@ -100,6 +104,7 @@ static bool sort_free(tarn_pool *pool)
 
 void tn_pool_order_free(tarn_pool *pool)
 {
+    TN_ASSERT(tn_pool_is_locked(pool));
     if (sort_free(pool))
         return;
     clear_bins(&pool->idle);
@@ -126,6 +131,7 @@ struct ending {
 
 static bool ends(const struct ending *ending, const struct tn_arena *arena)
 {
+    TN_ASSERT((ending->capture_id != 0) == (ending->one == NULL));
     return ending->capture_id != 0 ? arena->order.capture_id == ending->capture_id
                                    : arena == ending->one;
 }
@@ -134,6 +140,7 @@ static bool ends(const struct ending *ending, const struct tn_arena *arena)
  * proven before they took effect. */
 static void prove(struct tn_chunk *chunk, const struct tn_arena *arena)
 {
+    TN_ASSERT(chunk->heap->arena == arena);
     if (arena->fence == NULL || !tn_fence_is_done(&arena->pool->device->streams, arena->fence) ||
         chunk->freed_stamp > atomic_load(&arena->fence->stamp))
         return;
@@ -145,6 +152,7 @@ static void prove(struct tn_chunk *chunk, const struct tn_arena *arena)
  * moved on to one of the chunk. Most of a segment's addresses have no memory, so they are not looked at. */
 static struct tn_chunk *chunk_from(struct tn_block **at, uint64_t offset)
 {
+    TN_ASSERT(*at == NULL || offset <= (*at)->segment->bytes);
     while (*at != NULL && ((*at)->state == TN_BLOCK_UNMAPPED || tn_block_end(*at) <= offset))
         *at = (*at)->next;
     return *at != NULL ? tn_segment_chunk_at((*at)->segment, tn_max(offset, (*at)->offset)) : NULL;
@@ -192,12 +200,15 @@ static void free_arena(tarn_pool *pool, struct tn_arena *arena)
 {
     TN_ASSERT(arena->heaps[TN_HEAP_SMALL].mapped_bytes == 0);
     TN_ASSERT(arena->heaps[TN_HEAP_LARGE].mapped_bytes == 0);
+    TN_ASSERT(tn_pool_is_locked(pool) && arena->pool == pool);
     if (arena->fence != NULL) {
+        TN_ASSERT(pool->arenas.retired_count > 0); /* P14 */
         tn_fence_release(&pool->device->streams, arena->fence);
         pool->arenas.retired_count -= 1;
     } else {
         tn_arena_table_leave(pool, arena); /* P21 */
     }
+    TN_ASSERT(pool->arenas.count > 0);
     pool->arenas.count -= 1;
     tn_ancestry_fini(&arena->ancestry);
     arena->births = NULL;
@@ -214,6 +225,7 @@ static void end_arenas(tarn_pool *pool, const struct ending *ending)
 {
     struct tn_arena **link = &pool->arenas.first;
 
+    TN_ASSERT(tn_pool_is_locked(pool) && !ends(ending, ending->to));
     for (struct tn_segment *segment = pool->segments.first; segment != NULL;
          segment = segment->next) {
         end_in_segment(pool, segment, ending);
@@ -241,6 +253,7 @@ void tn_arenas_end_capture(tarn_pool *pool, uint64_t capture_id)
     struct tn_arena *to = group != NULL ? group : &pool->idle;
 
     TN_ASSERT(capture_id != 0);
+    TN_ASSERT(tn_pool_is_locked(pool));
     end_arenas(pool, &(struct ending){.capture_id = capture_id, .to = to});
     if (pool->bodies.first != NULL) {
         end_arenas(pool, &(struct ending){.capture_id = capture_id | TN_GROUP_BIT, .to = to});
@@ -250,6 +263,7 @@ void tn_arenas_end_capture(tarn_pool *pool, uint64_t capture_id)
 
 bool tn_arenas_prepare_retire(tarn_pool *pool, struct tn_order order)
 {
+    TN_ASSERT(tn_pool_is_locked(pool) && order.capture_id == 0);
     for (struct tn_block *block = tn_live_first(pool->segments.first); block != NULL;
          block = tn_live_next(block)) {
         if (block->state == TN_BLOCK_LIVE && tn_block_is_of(block, order) &&
@@ -265,6 +279,7 @@ void tn_arenas_retire(tarn_pool *pool, struct tn_order order, struct tn_fence *f
     struct tn_block *block;
 
     TN_ASSERT(order.capture_id == 0);
+    TN_ASSERT(tn_pool_is_locked(pool));
     /* Blocks allocated on the stream since this was prepared may lack room for the fence, where there is no host
      * memory: then all is left as it is with a stream that goes without a word. */
     if (!tn_arenas_prepare_retire(pool, order))
@@ -284,12 +299,14 @@ void tn_arenas_retire(tarn_pool *pool, struct tn_order order, struct tn_fence *f
     arena->fence = fence;
     arena->order = TN_ORDER_NONE; /* no block of its own is left */
     pool->arenas.retired_count += 1;
+    TN_ASSERT(tn_arena_seek(pool, order) == NULL); /* P14 */
 }
 
 void tn_arenas_end_retired(tarn_pool *pool, bool followed)
 {
     struct tn_arena *next;
 
+    TN_ASSERT(tn_pool_is_locked(pool));
     for (struct tn_arena *arena = pool->arenas.first;
          arena != NULL && pool->arenas.retired_count > 0; arena = next) {
         next = arena->next;
@@ -297,6 +314,7 @@ void tn_arenas_end_retired(tarn_pool *pool, bool followed)
             (followed || tn_fence_is_done(&pool->device->streams, arena->fence)))
             end_arenas(pool, &(struct ending){.one = arena, .to = &pool->idle});
     }
+    TN_ASSERT(!followed || pool->arenas.retired_count == 0);
 }
 
 /* The arena of a stream that is not retired; NULL: there is none. */
@@ -309,6 +327,7 @@ void tn_arena_save(tarn_pool *pool, struct tn_order order, uint64_t count)
 {
     struct tn_arena *arena = arena_of_stream(pool, order);
 
+    TN_ASSERT(tn_pool_is_locked(pool));
     if (arena != NULL)
         arena->saved_count += count;
 }
@@ -318,6 +337,7 @@ void tn_arena_forget(tarn_pool *pool, struct tn_order order, uint64_t count)
 {
     struct tn_arena *arena = arena_of_stream(pool, order);
 
+    TN_ASSERT(tn_pool_is_locked(pool));
     if (arena != NULL)
         arena->saved_count -= tn_min(count, arena->saved_count);
 }
@@ -334,6 +354,7 @@ void tn_arenas_drop_empty(tarn_pool *pool)
 {
     struct tn_arena **link = &pool->arenas.first;
 
+    TN_ASSERT(tn_pool_is_locked(pool));
     for (struct tn_segment *segment = pool->segments.first; segment != NULL;
          segment = segment->next) {
         if (segment->grower->arena != &pool->idle && is_dropped(segment->grower->arena))
@@ -353,6 +374,7 @@ void tn_arenas_drop_empty(tarn_pool *pool)
 
 void tn_arenas_fini(tarn_pool *pool)
 {
+    TN_ASSERT(pool->chunks.count == 0 && pool->segments.first == NULL);
     while (pool->arenas.first != NULL) {
         struct tn_arena *next = pool->arenas.first->next;
 
@@ -360,4 +382,5 @@ void tn_arenas_fini(tarn_pool *pool)
         pool->arenas.first = next;
     }
     tn_arena_table_fini(pool);
+    TN_ASSERT(pool->arenas.count == 0 && pool->arenas.retired_count == 0);
 }

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <time.h>
 
+#include "base/contract.h"
 #include "pools/janitor.h"
 #include "pools/pool.h"
 #include "pools/visit.h"
@@ -43,6 +44,7 @@ struct awaited {
 
 static bool is_in_time(const struct awaited *awaited, int64_t limit_ns)
 {
+    TN_ASSERT(limit_ns > 0);
     return now_ns() - awaited->begun_ns < limit_ns;
 }
 
@@ -50,11 +52,14 @@ static bool is_in_time(const struct awaited *awaited, int64_t limit_ns)
  * who asks for memory again and again should not wait each time as long. */
 static int64_t possible_ns(const tarn_pool *pool)
 {
+    TN_ASSERT(tn_pool_is_locked(pool));
     return pool->holds.awaited_serial == pool->holds.serial ? POSSIBLE_AGAIN_NS : POSSIBLE_NS;
 }
 
 static bool keeps_waiting(const struct awaited *awaited, tarn_pool *pool)
 {
+    TN_ASSERT(tn_pool_is_locked(pool));
+    TN_ASSERT(pool->holds.count >= pool->holds.open_count);
     switch (awaited->what) {
     case TN_AWAIT_EXPECTED:
         break;
@@ -77,6 +82,7 @@ static bool visit_pools(const struct awaited *awaited, tn_pool_visitor visitor, 
 {
     bool ended;
 
+    TN_ASSERT(awaited->pool == NULL || awaited->pool->device == awaited->device);
     if (awaited->pool == NULL)
         return tn_device_visit(awaited->device, visitor, context);
     tn_pool_lock(awaited->pool);
@@ -94,11 +100,13 @@ static bool give_up(tarn_pool *pool, void *unused)
 {
     (void)unused;
     tn_holds_expect_none(&pool->holds);
+    TN_ASSERT(!tn_holds_are_expected(&pool->holds));
     return false;
 }
 
 static bool is_awaited(struct awaited *awaited)
 {
+    TN_ASSERT(tn_lock_none_held());
     tn_device_drop_gone(awaited->device);
     if (awaited->what == TN_AWAIT_LAST && awaited->pool == NULL &&
         !tn_device_is_last_use(awaited->device))
@@ -120,6 +128,7 @@ void tn_await_holds(tarn_device *device, tarn_pool *pool, enum tn_await what)
     bool left = is_awaited(&awaited);
     int looks = 0;
 
+    TN_ASSERT(tn_lock_none_held());
     while (left && is_in_time(&awaited, limit_ns(&awaited))) {
         looks += 1;
         if (looks <= BUSY_LOOKS)
@@ -137,6 +146,7 @@ static bool launches_may_run(const tarn_pool *pool)
     const struct tn_gpu *gpu = &pool->device->gpu;
     const struct tn_replays *replays = atomic_load(&pool->replays);
 
+    TN_ASSERT(tn_pool_is_locked(pool));
     return !tn_gpu_is_proven(gpu, atomic_load(&replays->alone_stamp)) ||
            !tn_gpu_is_proven(gpu, atomic_load(&replays->stamp));
 }
@@ -151,6 +161,7 @@ static bool find_expected(tarn_pool *pool, void *context)
 {
     struct found *found = context;
 
+    TN_ASSERT(tn_pool_is_locked(pool) && !found->runs);
     if (tn_holds_are_expected(&pool->holds)) {
         found->any = true;
         found->runs = found->runs || launches_may_run(pool);
@@ -163,6 +174,7 @@ bool tn_holds_to_await(tarn_device *device, tarn_pool *pool, bool *runs)
     const struct awaited awaited = {.device = device, .pool = pool};
     struct found found = {false, false};
 
+    TN_ASSERT(tn_lock_none_held());
     (void)visit_pools(&awaited, find_expected, &found);
     *runs = *runs || found.runs;
     return found.any;

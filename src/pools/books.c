@@ -23,6 +23,7 @@ static inline void count_live(tarn_pool *pool, enum tn_heap_kind kind, const str
 {
     struct tn_pool_counters *counters = &pool->counters;
 
+    TN_ASSERT(tn_pool_is_locked(pool));
     tn_metrics_add_live(counters->metrics, kind, more);
     counters->risen = true;
 }
@@ -33,6 +34,7 @@ void tn_pool_enter_live(tarn_pool *pool, struct tn_block *block)
 
     make_live(tn_block_chunk_at(block, block->offset), block, block->own_order, block->tangled);
     count_live(pool, tn_kind_of(bytes), &(struct tn_tally){1, bytes, block->requested});
+    TN_ASSERT(tn_live_find(pool, tn_block_address(block)) == block); /* P5 */
 }
 
 void tn_pool_revive(struct tn_chunk *chunk, struct tn_block *block, uint64_t requested,
@@ -40,6 +42,7 @@ void tn_pool_revive(struct tn_chunk *chunk, struct tn_block *block, uint64_t req
 {
     TN_ASSERT(chunk->heap == block->heap &&
               tn_kind_of(tn_block_bytes(block)) == block->heap->kind); /* P20 */
+    TN_ASSERT(tn_pool_is_locked(chunk->heap->arena->pool));
     tn_bins_remove(&block->heap->bins, block);
     block->requested = requested;
     block->sequence = sequence;
@@ -70,6 +73,8 @@ void tn_pool_leave_live(tarn_pool *pool, struct tn_block *block)
 {
     struct tn_metric *metrics = pool->counters.metrics;
 
+    TN_ASSERT(tn_pool_is_locked(pool));
+    TN_ASSERT(block->state == TN_BLOCK_LIVE || block->state == TN_BLOCK_DISCARDED);
     if (block->state == TN_BLOCK_DISCARDED)
         tn_metrics_remove_block(metrics, TN_DISCARDED_BLOCKS, tn_block_bytes(block));
     else
@@ -80,6 +85,7 @@ void tn_pool_leave_live(tarn_pool *pool, struct tn_block *block)
 void tn_pool_discard_live(tarn_pool *pool, struct tn_block *block)
 {
     TN_ASSERT(block->state == TN_BLOCK_LIVE);
+    TN_ASSERT(tn_pool_is_locked(pool));
     block->state = TN_BLOCK_DISCARDED;
     tn_live_mark(block); /* P23 */
     count_not_live(pool->counters.metrics, block);

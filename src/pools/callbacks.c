@@ -25,6 +25,7 @@ void tn_callbacks_fini(struct tn_callbacks *callbacks)
     while (callbacks->first != NULL) {
         struct tn_callback *next = callbacks->first->next;
 
+        TN_ASSERT(callbacks->first->running == 0);
         tn_host_free(callbacks->first);
         callbacks->first = next;
     }
@@ -37,6 +38,7 @@ static struct tn_callback **find(struct tn_callbacks *callbacks, tn_function fun
 {
     struct tn_callback **link = &callbacks->first;
 
+    TN_ASSERT(tn_lock_is_held(callbacks->lock));
     while (*link != NULL && ((*link)->function != function || (*link)->user != user))
         link = &(*link)->next;
     return link;
@@ -48,6 +50,7 @@ tarn_status tn_callbacks_add(struct tn_callbacks *callbacks, tn_function functio
     struct tn_callback **link;
     bool is_new;
 
+    TN_ASSERT(tn_lock_none_held());
     if (made == NULL)
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a callback");
     made->function = function;
@@ -73,6 +76,7 @@ tarn_status tn_callbacks_remove(struct tn_callbacks *callbacks, tn_function func
     struct tn_callback *callback;
     uint32_t own;
 
+    TN_ASSERT(tn_lock_none_held());
     tn_lock_acquire(callbacks->lock);
     link = find(callbacks, function, user);
     callback = *link;
@@ -86,6 +90,7 @@ tarn_status tn_callbacks_remove(struct tn_callbacks *callbacks, tn_function func
     callback->removed = true;
     while (callback->running > 1 + own)
         (void)pthread_cond_wait(&callbacks->left, &callbacks->lock->mutex);
+    TN_ASSERT(*find(callbacks, function, user) != callback);
     callback->running -= 1;
     tn_lock_release(callbacks->lock);
     if (own == 0)
@@ -97,6 +102,7 @@ struct tn_callback *tn_callbacks_enter(struct tn_callbacks *callbacks, uint64_t 
 {
     struct tn_callback *callback;
 
+    TN_ASSERT(tn_lock_none_held());
     if (inside != NULL)
         return NULL;
     tn_lock_acquire(callbacks->lock);
@@ -107,6 +113,7 @@ struct tn_callback *tn_callbacks_enter(struct tn_callbacks *callbacks, uint64_t 
         callback->running += 1;
     tn_lock_release(callbacks->lock);
     inside = callback;
+    TN_ASSERT(callback == NULL || callback->id > behind_id);
     return callback;
 }
 
@@ -117,6 +124,7 @@ void tn_callbacks_leave(struct tn_callbacks *callbacks, struct tn_callback *call
     TN_ASSERT(inside == callback);
     inside = NULL;
     tn_lock_acquire(callbacks->lock);
+    TN_ASSERT(callback->running > 0);
     callback->running -= 1;
     is_last = callback->removed && callback->running == 0; /* it removed itself */
     (void)pthread_cond_broadcast(&callbacks->left);

@@ -14,6 +14,7 @@
 /* Any block may be freed from now on, and wait. */
 tarn_status tn_hold_open(tarn_pool *pool, struct tn_order order, bool owned, struct tn_hold **hold)
 {
+    TN_ASSERT(tn_pool_is_locked(pool) && order.capture_id != 0);
     if (!tn_blocks_add_cold(&pool->store))
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a capture's hold");
     return tn_hold_make(&pool->holds, order, owned, pool->is_default, hold);
@@ -21,12 +22,15 @@ tarn_status tn_hold_open(tarn_pool *pool, struct tn_order order, bool owned, str
 
 static void end_capture(tarn_pool *pool, struct tn_hold *hold)
 {
+    TN_ASSERT(hold->open && hold->holds->pool == pool);
     tn_hold_shut(hold);
     tn_arenas_end_capture(pool, hold->capture_id);
+    TN_ASSERT(!hold->open);
 }
 
 static void leave_pool(tarn_pool *pool, struct tn_hold *hold, bool proven)
 {
+    TN_ASSERT(tn_pool_is_locked(pool));
     if (hold->open)
         end_capture(pool, hold);
     tn_hold_leave(hold, proven);
@@ -45,6 +49,7 @@ void tn_hold_close(struct tn_hold *hold)
 {
     tarn_pool *pool = hold->holds->pool;
 
+    TN_ASSERT(tn_pool_is_locked(pool));
     end_capture(pool, hold);
     if (hold->passing)
         orphan(pool, hold);
@@ -53,6 +58,7 @@ void tn_hold_close(struct tn_hold *hold)
 
 void tn_hold_drop(struct tn_hold *hold)
 {
+    TN_ASSERT(tn_pool_is_locked(hold->holds->pool));
     leave_pool(hold->holds->pool, hold, true);
     tn_hold_recycle(hold);
 }
@@ -62,6 +68,7 @@ bool tn_holds_close_over(tarn_pool *pool, uint64_t route_id)
     struct tn_hold *next;
     bool any = false;
 
+    TN_ASSERT(tn_pool_is_locked(pool));
     for (struct tn_hold *hold = pool->holds.first; hold != NULL; hold = next) {
         next = hold->next;
         if (!hold->open || hold->owned || (route_id != 0 && hold->route_id != route_id) ||
@@ -77,18 +84,21 @@ void tn_holds_close_capture(tarn_pool *pool, uint64_t capture_id, tn_cu_graph gr
 {
     struct tn_hold *next;
 
+    TN_ASSERT(tn_pool_is_locked(pool));
     for (struct tn_hold *hold = pool->holds.first; hold != NULL; hold = next) {
         next = hold->next;
         if (hold->open &&
             (hold->capture_id == capture_id || (graph != NULL && hold->graph == graph)))
             tn_hold_close(hold);
     }
+    TN_ASSERT(tn_hold_find(&pool->holds, capture_id) == NULL);
 }
 
 void tn_holds_orphan(tarn_pool *pool)
 {
     struct tn_hold *next;
 
+    TN_ASSERT(tn_pool_is_locked(pool));
     for (struct tn_hold *hold = pool->holds.first; hold != NULL; hold = next) {
         next = hold->next;
         orphan(pool, hold);
@@ -99,6 +109,7 @@ void tn_holds_end_passing(tarn_pool *pool)
 {
     struct tn_hold *next;
 
+    TN_ASSERT(tn_pool_is_locked(pool));
     for (struct tn_hold *hold = pool->holds.first; hold != NULL; hold = next) {
         next = hold->next;
         if (hold->open && hold->passing)
@@ -108,6 +119,7 @@ void tn_holds_end_passing(tarn_pool *pool)
 
 tarn_status tn_body_open(tarn_pool *pool, const struct tn_body *body)
 {
+    TN_ASSERT(tn_pool_is_locked(pool) && body->outer_id != 0);
     if (tn_arena_get(pool, tn_group_order(body)) == NULL)
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a body's capture");
     return tn_body_enter(&pool->bodies, body);

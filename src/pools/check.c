@@ -5,6 +5,7 @@
 #include <stddef.h>
 
 #include "base/checked.h"
+#include "base/contract.h"
 #include "base/error.h"
 #include "heap/check.h"
 #include "pools/arena_table.h"
@@ -319,6 +320,7 @@ tarn_status tn_pool_check_own(tarn_pool *pool, uint64_t *looks)
     struct sums sums = {0};
     tarn_status status;
 
+    TN_ASSERT(tn_pool_is_locked(pool));
     tn_counters_complete(&pool->counters);
     status = check_segments(pool, &sums);
     if (status == TARN_OK)

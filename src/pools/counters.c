@@ -5,6 +5,7 @@
  * may be above. To know it would take a line of memory that all threads write. */
 #include "pools/counters.h"
 
+#include "base/contract.h"
 #include "heap/steady.h"
 
 struct collected {
@@ -32,6 +33,7 @@ static void collect_heap(struct collected *collected, struct tn_heap *heap)
 /* Blocks had so many bytes, and there were so many of them and so much was requested, at about one time. */
 static void raise_live(struct tn_metric *metrics, int kind, const struct tn_tally *most)
 {
+    TN_ASSERT(kind <= TN_ALL_KINDS);
     if (most->bytes <= metrics[TN_LIVE_BYTES].peak[kind])
         return;
     metrics[TN_LIVE_BYTES].peak[kind] = most->bytes;
@@ -86,6 +88,8 @@ static void add_collected(struct tn_pool_counters *counters, enum tn_heap_kind k
                           const struct tn_heap_counters *own)
 {
     tn_metrics_add_live(counters->metrics, kind, &own->allocated);
+    TN_ASSERT(tn_metric_current(&counters->metrics[TN_LIVE_BLOCKS], kind) >= own->freed.count);
+    TN_ASSERT(tn_metric_current(&counters->metrics[TN_LIVE_BYTES], kind) >= own->freed.bytes);
     tn_metrics_remove_live(counters->metrics, kind, &own->freed);
     counters->alloc_count += own->allocated.count;
     counters->free_count += own->freed.count;
@@ -97,6 +101,7 @@ void tn_counters_collect(struct tn_pool_counters *counters, struct tn_arena *are
 
     for (struct tn_arena *arena = arenas; arena != NULL; arena = arena->next) {
         tn_steady_level(arena);
+        TN_ASSERT(arena->sequence <= arena->sequences_end);
         arena->sequences_end = arena->sequence;
         for (int kind = 0; kind < TN_HEAP_KINDS; kind++) {
             struct tn_heap *heap = &arena->heaps[kind];
@@ -104,6 +109,7 @@ void tn_counters_collect(struct tn_pool_counters *counters, struct tn_arena *are
             if ((heap->counters.allocated.count | heap->counters.freed.count) != 0)
                 collect_heap(&collected, heap);
         }
+        TN_ASSERT(arena->counters.live_peak_bytes >= 0);
         collected.peak_bytes += (uint64_t)arena->counters.live_peak_bytes;
         arena->counters = (struct tn_arena_counters){0};
     }

@@ -96,6 +96,7 @@ static inline void tn_metric_remove(struct tn_metric *metric, enum tn_heap_kind 
 static inline void tn_metrics_add_live(struct tn_metric *metrics, enum tn_heap_kind kind,
                                        const struct tn_tally *more)
 {
+    TN_ASSERT(more->requested <= more->bytes);
     metrics[TN_LIVE_BLOCKS].allocated[kind] += more->count;
     metrics[TN_LIVE_BYTES].allocated[kind] += more->bytes;
     metrics[TN_LIVE_REQUESTED].allocated[kind] += more->requested;
@@ -104,6 +105,8 @@ static inline void tn_metrics_add_live(struct tn_metric *metrics, enum tn_heap_k
 static inline void tn_metrics_remove_live(struct tn_metric *metrics, enum tn_heap_kind kind,
                                           const struct tn_tally *less)
 {
+    TN_ASSERT(tn_metric_current(&metrics[TN_LIVE_BLOCKS], kind) >= less->count); /* P8 */
+    TN_ASSERT(tn_metric_current(&metrics[TN_LIVE_BYTES], kind) >= less->bytes);
     metrics[TN_LIVE_BLOCKS].freed[kind] += less->count;
     metrics[TN_LIVE_BYTES].freed[kind] += less->bytes;
     metrics[TN_LIVE_REQUESTED].freed[kind] += less->requested;

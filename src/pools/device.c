@@ -23,6 +23,7 @@ void tn_device_count_mapped(tarn_device *device, enum tn_heap_kind kind, uint64_
 {
     struct tn_device_counters *counters = &device->counters;
 
+    TN_ASSERT(bytes >= chunk_count * TN_PAGE_BYTES);
     tn_lock_acquire_spin(&counters->lock, TN_RANK_COUNTS);
     tn_metric_add(&counters->mapped[TN_CHUNKS], kind, chunk_count);
     tn_metric_add(&counters->mapped[TN_CHUNK_BYTES], kind, bytes);

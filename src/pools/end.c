@@ -24,6 +24,7 @@
  * and its memory is proven idle. */
 static void dismantle(tarn_pool *pool)
 {
+    TN_ASSERT(tn_lock_none_held() && atomic_load(&pool->magic) == 0);
     tn_pool_lock(pool);
     /* Its pins are closed: whoever tries one now is refused, and is counted meanwhile. */
     TN_ASSERT(tn_pool_is_unused(pool) && pool->holds.count == 0);
@@ -35,6 +36,7 @@ static void dismantle(tarn_pool *pool)
         tn_watches_forsake(&pool->watches, block);
     }
     tn_pool_unmap_all(pool);
+    TN_ASSERT(tn_pool_mapped_bytes(pool) == 0 && pool->pending.first == NULL);
     tn_arenas_fini(pool);
     TN_ASSERT(pool->bodies.first ==
               NULL); /* P15: each has ended with the hold of its outer capture */
@@ -52,6 +54,8 @@ static void unlist(tarn_pool *pool)
 {
     tarn_pool **link = &pool->device->pools;
 
+    TN_ASSERT(tn_pool_is_locked(pool) && tn_lock_is_held(&pool->device->lock));
+    TN_ASSERT(tn_pool_is_unused(pool) && pool->holds.count == 0);
     while (*link != pool)
         link = &(*link)->next;
     *link = pool->next;
@@ -62,6 +66,7 @@ static void unlist(tarn_pool *pool)
 
 static bool has_unproven_memory(const tarn_pool *pool)
 {
+    TN_ASSERT(tn_pool_is_locked(pool));
     for (size_t id = 0; id < pool->chunks.ids; id++) {
         if (pool->chunks.by_id[id] != NULL &&
             !tn_gpu_is_proven(&pool->device->gpu, pool->chunks.by_id[id]->freed_stamp))
@@ -108,6 +113,7 @@ tarn_status tn_pool_destroy(tarn_pool *pool)
     enum verdict verdict;
     tarn_status status = TARN_OK;
 
+    TN_ASSERT(!tn_lock_held(TN_RANK_DEVICE));
     verdict = try_unlist(pool, false);
     if (verdict == VERDICT_WAIT) {
         status = tn_gpu_wait_idle(&pool->device->gpu);

@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 
+#include "base/contract.h"
 #include "base/error.h"
 #include "base/fork.h"
 #include "base/user_code.h"
@@ -21,6 +22,7 @@ tarn_status tn_bad_handle(const char *kind)
 
 bool tn_call_begin(struct tn_call *call)
 {
+    TN_ASSERT(!call->begun);
     if (tn_is_forked()) {
         call->status = tn_fork_refuse();
         return false;
@@ -28,6 +30,7 @@ bool tn_call_begin(struct tn_call *call)
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &call->cancel);
     call->begun = true;
     tn_user_code_check();
+    TN_ASSERT(tn_user_code_is_filter() || tn_lock_none_held());
     if (!tn_user_code_is_filter())
         return true;
     call->status = tn_fail(TARN_ERR_WRONG_STATE, "a route's filter called Tarn, whose routes are "
@@ -43,6 +46,7 @@ bool tn_call_refuse(struct tn_call *call, const char *kind)
 
 bool tn_call_pin_device(struct tn_call *call, tarn_device *device)
 {
+    TN_ASSERT(call->begun && call->device == NULL);
     if (!tn_is_device(device) || !tn_device_try_pin(device))
         return false;
     call->device = device;
@@ -52,6 +56,7 @@ bool tn_call_pin_device(struct tn_call *call, tarn_device *device)
 /* Of something that was there just now, and is looked at again behind it. */
 bool tn_call_pin_pool(struct tn_call *call, tarn_pool *pool)
 {
+    TN_ASSERT(call->pool == NULL);
     if (!tn_call_pin_device(call, tn_pool_device(pool)) || !tn_pool_try_pin(pool))
         return false;
     call->pool = pool;
@@ -84,6 +89,7 @@ static bool is_pool(tarn_pool *pool, bool released)
 
 bool tn_call_and_pool(struct tn_call *call, tarn_pool *pool, bool released)
 {
+    TN_ASSERT(call->device != NULL && call->pool == NULL);
     if (!is_pool(pool, released) || !tn_pool_try_pin(pool))
         return tn_call_refuse(call, "pool");
     call->pool = pool;
@@ -100,6 +106,7 @@ bool tn_call_ending_pool(struct tn_call *call, tarn_pool *pool)
 /* Holds are given up on a lost device when no call is at their pool: this one was. */
 static TN_RARE void end_lost(tarn_device *device)
 {
+    TN_ASSERT(tn_lock_none_held());
     if (tn_is_forked())
         return;
     tn_device_drop_gone(device);
@@ -108,6 +115,8 @@ static TN_RARE void end_lost(tarn_device *device)
 
 void tn_call_end(struct tn_call *call)
 {
+    TN_ASSERT(call->pool == NULL || call->device != NULL);
+    TN_ASSERT(!call->begun || tn_user_code_is_filter() || tn_lock_none_held());
     if (!call->begun)
         return;
     if (call->pinned != NULL)

@@ -23,6 +23,7 @@ static struct tn_block *block_at(const struct tn_segment *segment, uint64_t addr
 {
     struct tn_block *block = segment->first_block;
 
+    TN_ASSERT(address - segment->base < segment->bytes);
     while (tn_block_end(block) <= address - segment->base)
         block = block->next;
     return block;
@@ -34,6 +35,7 @@ static tarn_status explain_address(const tarn_pool *pool, const struct tn_segmen
 {
     const struct tn_block *block = block_at(segment, address);
 
+    TN_ASSERT(tn_pool_is_locked(pool));
     if (block->state == TN_BLOCK_UNMAPPED)
         return tn_fail(TARN_ERR_DOUBLE_FREE,
                        "address 0x%llx of pool '%s' has no memory: its block was freed and the "
@@ -60,6 +62,7 @@ static tarn_status not_ours(uint64_t address)
 
 tarn_status tn_pool_lock_segment(uint64_t address, tarn_pool **pool, struct tn_segment **segment)
 {
+    TN_ASSERT(!tn_lock_held(TN_RANK_POOL));
     for (;;) {
         struct tn_segment *found = tn_address_table_find(address);
         tarn_pool *owner;
@@ -86,6 +89,7 @@ tarn_status tn_pool_lock_around(uint64_t address, tarn_pool **pool, struct tn_bl
     struct tn_block *found;
     tarn_status status = tn_pool_lock_segment(address, pool, &segment);
 
+    TN_ASSERT(status != TARN_OK || tn_pool_is_locked(*pool));
     if (status != TARN_OK)
         return status;
     found = block_at(segment, address);
@@ -110,6 +114,7 @@ tarn_status tn_pool_lock_block(uint64_t address, bool live_only, tarn_pool **poo
         return status;
     found = tn_live_find(*pool, address);
     if (found != NULL && (found->state == TN_BLOCK_LIVE || !live_only)) {
+        TN_ASSERT(tn_block_address(found) == address);
         *block = found;
         return TARN_OK;
     }
@@ -132,6 +137,7 @@ static const struct tn_hold *find_open_hold(const tarn_pool *pool, const struct 
 {
     uint64_t capture_id = tn_block_order(block).capture_id;
 
+    TN_ASSERT(tn_pool_is_locked(pool));
     while (capture_id != 0) {
         const struct tn_hold *hold = tn_hold_find(&pool->holds, capture_id);
         const struct tn_body *body = hold == NULL ? tn_body_find(&pool->bodies, capture_id) : NULL;
@@ -177,7 +183,9 @@ static void free_block(tarn_pool *pool, struct tn_block *block, bool unheld, boo
     uint64_t freed_stamp;
     uint64_t proof_stamp;
 
+    TN_ASSERT(tn_pool_is_locked(pool) && !(unheld && told));
     tn_pool_leave_live(pool, block);
+    TN_ASSERT(tn_live_find(pool, tn_block_address(block)) == NULL); /* P5 */
     pool->counters.free_count += 1;
     /* What a capture did with memory that is not of its own order there nobody knows before its end. */
     block->captured_free = tn_holds_add_freed(&pool->holds, block) &&
@@ -208,6 +216,7 @@ void tn_pool_free_unheld(tarn_pool *pool, struct tn_block *block)
 
 void tn_pool_discard(tarn_pool *pool, uint64_t capture_id)
 {
+    TN_ASSERT(tn_pool_is_locked(pool) && capture_id != 0);
     for (struct tn_block *block = tn_live_first(pool->segments.first); block != NULL;
          block = tn_live_next(block)) {
         uint64_t of = tn_block_order(block).capture_id;

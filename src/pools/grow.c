@@ -27,6 +27,7 @@ static bool reserve_ids(tarn_pool *pool, uint64_t count)
 {
     size_t ids = tn_max(pool->chunks.ids, pool->chunks.count + count);
 
+    TN_ASSERT(pool->chunks.count <= pool->chunks.ids);
     return tn_host_grow((void **)&pool->chunks.by_id, &pool->chunks.capacity, ids,
                         sizeof *pool->chunks.by_id) &&
            tn_holds_reserve(&pool->holds, ids);
@@ -43,11 +44,13 @@ static uint32_t find_id(const tarn_pool *pool)
             found += 1;
     }
     TN_ASSERT(found < pool->chunks.capacity);
+    TN_ASSERT(found == pool->chunks.ids || pool->chunks.by_id[found] == NULL);
     return (uint32_t)found;
 }
 
 tarn_status tn_pool_check_limit(tarn_pool *pool, uint64_t bytes)
 {
+    TN_ASSERT(tn_pool_is_locked(pool));
     if (bytes <= tn_pool_limit_room(pool))
         return TARN_OK;
     pool->limit.met = true;
@@ -122,6 +125,7 @@ static tarn_status make_chunk(struct tn_heap *heap, struct tn_segment *segment, 
 {
     tarn_status status = tn_chunk_create(segment, offset, bytes, chunk);
 
+    TN_ASSERT(offset + bytes <= segment->bytes && bytes <= tn_chunk_bytes_max(heap->kind));
     if (status != TARN_OK)
         return status;
     tn_chunk_pass(*chunk, heap);
@@ -154,6 +158,7 @@ static tarn_status add_chunk(tarn_pool *pool, struct tn_heap *heap, struct tn_se
     uint32_t id = find_id(pool);
     tarn_status status = make_chunk(heap, segment, offset, bytes, &chunk);
 
+    TN_ASSERT(tn_segment_chunk_at(segment, offset) == NULL);
     if (status != TARN_OK)
         return status;
     status = give_it_memory(pool, chunk);
@@ -168,6 +173,7 @@ static tarn_status add_chunk(tarn_pool *pool, struct tn_heap *heap, struct tn_se
     if (id == pool->chunks.ids)
         pool->chunks.ids += 1;
     heap->mapped_bytes += bytes;
+    TN_ASSERT(tn_segment_chunk_at(segment, offset) == chunk);
     return TARN_OK;
 }
 
@@ -176,6 +182,8 @@ static void remove_chunk(tarn_pool *pool, struct tn_chunk *chunk, enum tn_unmapp
     struct tn_memory *memory;
 
     TN_ASSERT(chunk->hold_count == 0 && chunk->used_bytes == 0);
+    TN_ASSERT(pool->chunks.by_id[chunk->id] == chunk && pool->chunks.count > 0);
+    TN_ASSERT(chunk->heap->mapped_bytes >= chunk->bytes); /* P8 */
     chunk->heap->mapped_bytes -= chunk->bytes;
     pool->chunks.by_id[chunk->id] = NULL;
     pool->chunks.count -= 1;
@@ -191,6 +199,7 @@ static void count_mapped(tarn_pool *pool, enum tn_heap_kind kind, uint64_t bytes
 {
     struct tn_metric *metrics = pool->counters.metrics;
 
+    TN_ASSERT(tn_pool_is_locked(pool) && bytes >= chunk_count * TN_PAGE_BYTES);
     tn_metric_add(&metrics[TN_CHUNKS], kind, chunk_count);
     tn_metric_add(&metrics[TN_CHUNK_BYTES], kind, bytes);
     tn_device_count_mapped(pool->device, kind, bytes, chunk_count);
@@ -201,6 +210,7 @@ static void count_unmapped(tarn_pool *pool, const struct tn_chunk *chunk)
     struct tn_metric *metrics = pool->counters.metrics;
     enum tn_heap_kind kind = (enum tn_heap_kind)chunk->kind;
 
+    TN_ASSERT(tn_pool_is_locked(pool));
     tn_metric_remove(&metrics[TN_CHUNKS], kind, 1);
     tn_metric_remove(&metrics[TN_CHUNK_BYTES], kind, chunk->bytes);
     tn_device_count_unmapped(pool->device, kind, chunk->bytes);
@@ -226,6 +236,7 @@ static tarn_status prepare(tarn_pool *pool, const struct tn_heap *heap, uint64_t
 {
     tarn_status status = tn_pool_check_limit(pool, bytes);
 
+    TN_ASSERT(heap->arena->pool == pool);
     if (status == TARN_OK && !reserve_ids(pool, tn_chunk_count(heap->kind, bytes)))
         status = tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for chunks");
     return status;
@@ -240,6 +251,7 @@ static tarn_status map_chunks(tarn_pool *pool, struct tn_heap *heap, struct tn_s
     uint64_t at = offset;
     tarn_status status = TARN_OK;
 
+    TN_ASSERT(tn_lock_is_held(&pool->device->growing));
     while (status == TARN_OK && at < end) {
         uint64_t size =
             tn_min((uint64_t)1 << tn_log2_floor(end - at), tn_chunk_bytes_max(heap->kind));
@@ -279,10 +291,12 @@ static void enter_mapped(tarn_pool *pool, struct tn_heap *heap, struct tn_block 
                          uint64_t offset, uint64_t bytes)
 {
     TN_ASSERT(unmapped->state == TN_BLOCK_UNMAPPED);
+    TN_ASSERT(offset >= unmapped->offset && offset + bytes <= tn_block_end(unmapped));
     if (offset > unmapped->offset)
         unmapped = tn_block_split(&pool->store, unmapped, offset);
     if (bytes < tn_block_bytes(unmapped))
         (void)tn_block_split(&pool->store, unmapped, offset + bytes);
+    TN_ASSERT(unmapped->segment->unmapped_count > 0); /* P2 */
     unmapped->segment->unmapped_count -= 1;
     unmapped->heap = heap;
     tn_segment_admit(unmapped->segment, heap);
@@ -296,6 +310,7 @@ tarn_status tn_heap_map_at(tarn_pool *pool, struct tn_heap *heap, struct tn_bloc
 {
     tarn_status status = prepare(pool, heap, bytes);
 
+    TN_ASSERT(unmapped->state == TN_BLOCK_UNMAPPED);
     if (status == TARN_OK)
         status = add_chunks(pool, heap, unmapped->segment, offset, bytes);
     if (status == TARN_OK)
@@ -331,6 +346,7 @@ static struct tn_block *find_place(tarn_pool *pool, const struct tn_heap *heap, 
 {
     const struct tn_arena *group = tn_arena_of_group(pool, heap->arena);
 
+    TN_ASSERT(tn_pool_is_locked(pool));
     for (struct tn_segment *segment = pool->segments.first; segment != NULL;
          segment = segment->next) {
         struct tn_block *place;
@@ -389,12 +405,14 @@ static tarn_status add_segment(tarn_pool *pool, struct tn_heap *heap, uint64_t b
     if (!own)
         heap->segment_bytes = tn_segment_bytes_after(pool, heap, size);
     *place = block;
+    TN_ASSERT(segment->bytes >= bytes && pool->segments.last == segment);
     return TARN_OK;
 }
 
 static void remove_segment(tarn_pool *pool, struct tn_segment *segment)
 {
     TN_ASSERT(segment->first_block == segment->last_block);
+    TN_ASSERT(segment->chunk_count == 0 && segment->checkpoint_count == 0);
     if (segment->previous != NULL)
         segment->previous->next = segment->next;
     else
@@ -453,6 +471,7 @@ tarn_status tn_heap_grow_undoable(tarn_pool *pool, struct tn_heap *heap, uint64_
     }
     segment = place->segment;
     offset = place->offset;
+    TN_ASSERT(bytes > have && place->state == TN_BLOCK_UNMAPPED);
     need = tn_round_up(bytes - have, TN_PAGE_BYTES);
     mapped = frugal ? need : tn_growth_bytes(pool, heap, run, need, tn_block_bytes(place), left);
     status = prepare(pool, heap, mapped);
@@ -489,6 +508,7 @@ static struct tn_block *punch(tarn_pool *pool, struct tn_block *block, struct tn
 {
     struct tn_block *hole = tn_heap_carve(&pool->store, block, chunk->offset, chunk->bytes);
 
+    TN_ASSERT(chunk->heap == hole->heap && hole->state == TN_BLOCK_FREE);
     count_unmapped(pool, chunk);
     remove_chunk(pool, chunk, to);
     hole->state = TN_BLOCK_UNMAPPED;
@@ -502,6 +522,7 @@ static struct tn_block *punch(tarn_pool *pool, struct tn_block *block, struct tn
         hole = hole->previous;
         tn_block_join_next(&pool->store, hole);
     }
+    TN_ASSERT(hole->state == TN_BLOCK_UNMAPPED && hole->segment->unmapped_count > 0);
     return hole;
 }
 
@@ -509,6 +530,7 @@ void tn_heap_unmap_at(tarn_pool *pool, struct tn_segment *segment, uint64_t offs
 {
     struct tn_block *block = segment->first_block;
 
+    TN_ASSERT(tn_pool_is_locked(pool) && offset + bytes <= segment->bytes);
     for (uint64_t at = offset; at < offset + bytes;) {
         struct tn_chunk *chunk = tn_segment_chunk_at(segment, at);
 
@@ -524,6 +546,7 @@ void tn_heap_ungrow(tarn_pool *pool, const struct tn_growth *growth)
     const struct tn_run *mapped = &growth->mapped;
     struct tn_heap *heap = growth->heap;
 
+    TN_ASSERT(mapped->begin < mapped->end && heap->arena->pool == pool);
     tn_heap_unmap_at(pool, mapped->segment, mapped->begin, mapped->end - mapped->begin);
     drop_bare(pool, mapped->segment);
     heap->segment_bytes = growth->segment_bytes;
@@ -559,6 +582,7 @@ static struct tn_chunk *find_chunk_to_unmap(const struct tn_block *block, const 
 {
     uint64_t end = tn_block_end(block);
 
+    TN_ASSERT(block->state == TN_BLOCK_FREE);
     while (end > block->offset) {
         struct tn_chunk *chunk = tn_segment_chunk_at(block->segment, end - 1);
 
@@ -594,6 +618,7 @@ uint64_t tn_pool_unmap_free(tarn_pool *pool, uint64_t wanted_bytes, enum tn_unma
     uint64_t mapped = tn_pool_mapped_bytes(pool);
     struct tn_segment *previous;
 
+    TN_ASSERT(tn_pool_is_locked(pool));
     for (int pass = 0; pass < 2; pass++) {
         shrinking.unused_only = pass == 0;
         for (struct tn_segment *segment = pool->segments.last; segment != NULL;
@@ -609,6 +634,7 @@ uint64_t tn_pool_unmap_free(tarn_pool *pool, uint64_t wanted_bytes, enum tn_unma
 
 void tn_pool_unmap_all(tarn_pool *pool)
 {
+    TN_ASSERT(tn_pool_is_locked(pool) && tn_pool_live_count(pool) == 0);
     for (size_t id = 0; id < pool->chunks.ids; id++) {
         struct tn_chunk *chunk = pool->chunks.by_id[id];
 
@@ -626,6 +652,7 @@ void tn_pool_unmap_all(tarn_pool *pool)
         tn_segment_destroy(segment);
     }
     pool->segments.last = NULL;
+    TN_ASSERT(pool->chunks.count == 0 && tn_pool_mapped_bytes(pool) == 0);
 }
 
 tarn_status tn_pool_add_peer(tarn_pool *pool, int peer)
@@ -633,6 +660,7 @@ tarn_status tn_pool_add_peer(tarn_pool *pool, int peer)
     tarn_status status = TARN_OK;
     size_t id = 0;
 
+    TN_ASSERT(tn_pool_is_locked(pool) && peer >= 0 && peer < 64);
     if ((pool->peer_mask >> peer & 1) != 0)
         return TARN_OK;
     while (status == TARN_OK && id < pool->chunks.ids) {

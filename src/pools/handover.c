@@ -30,6 +30,8 @@ static void transfer(tarn_pool *pool, struct tn_run run, struct tn_block *inside
     struct tn_block *next;
     uint64_t bytes = 0;
 
+    TN_ASSERT(tn_pool_is_locked(pool) && from != to);
+    TN_ASSERT(run.begin < run.end && run.end <= run.segment->bytes);
     tn_segment_admit(run.segment, to);
     while (first->offset > run.begin)
         first = first->previous;
@@ -45,6 +47,7 @@ static void transfer(tarn_pool *pool, struct tn_run run, struct tn_block *inside
 
         TN_ASSERT(chunk->heap == from);
         tn_chunk_pass(chunk, to);
+        TN_ASSERT(from->mapped_bytes >= chunk->bytes); /* P8 */
         from->mapped_bytes -= chunk->bytes;
         to->mapped_bytes += chunk->bytes;
         bytes += chunk->bytes;
@@ -76,6 +79,8 @@ static void close_run(struct tn_run *run, const struct tn_block *inside)
 {
     const struct tn_block *block = inside;
 
+    TN_ASSERT(inside->segment == run->segment && run->begin < run->end);
+    TN_ASSERT(inside->offset < run->end && tn_block_end(inside) > run->begin);
     for (;;) {
         while (block->offset > run->begin)
             block = block->previous;
@@ -98,6 +103,7 @@ static struct tn_run run_for_capture(const struct tn_block *block, uint64_t byte
     struct tn_run run = {block->segment, tn_block_chunk_at(block, block->offset)->offset,
                          tn_chunk_end(tn_block_chunk_at(block, block->offset + bytes - 1))};
 
+    TN_ASSERT(block->state == TN_BLOCK_FREE && tn_block_bytes(block) >= bytes);
     close_run(&run, block);
     return run;
 }
@@ -108,6 +114,7 @@ static bool is_takeable(const tarn_pool *pool, const struct tn_chunk *chunk)
 {
     const struct tn_gpu *gpu = &pool->device->gpu;
 
+    TN_ASSERT(tn_pool_is_locked(pool));
     if (chunk->used_bytes > 0 || !tn_gpu_is_proven(gpu, chunk->freed_stamp))
         return false;
     return chunk->hold_count == 0 ||
@@ -124,6 +131,7 @@ static bool run_for_work(const tarn_pool *pool, const struct tn_block *block, ui
 {
     uint64_t offset = block->offset;
 
+    TN_ASSERT(block->state == TN_BLOCK_FREE && bytes > 0);
     *run = (struct tn_run){block->segment, offset, offset};
     while (offset < tn_block_end(block)) {
         const struct tn_chunk *chunk = tn_block_chunk_at(block, offset);
@@ -173,6 +181,7 @@ static bool take_from_idle(tarn_pool *pool, struct tn_heap *heap, struct tn_heap
     struct tn_block *block =
         find_in_idle(pool, idle, tn_arena_is_captured(heap->arena), bytes, &run);
 
+    TN_ASSERT(tn_pool_is_locked(pool) && heap != idle);
     if (block != NULL)
         transfer(pool, run, block, idle, heap);
     return block != NULL;
@@ -180,6 +189,7 @@ static bool take_from_idle(tarn_pool *pool, struct tn_heap *heap, struct tn_heap
 
 bool tn_heap_take_idle(tarn_pool *pool, struct tn_heap *heap, uint64_t bytes)
 {
+    TN_ASSERT(heap->arena->pool == pool && heap->arena != &pool->idle);
     return take_from_idle(pool, heap, &pool->idle.heaps[heap->kind], bytes);
 }
 
@@ -188,6 +198,7 @@ struct tn_arena *tn_arena_of_group(tarn_pool *pool, const struct tn_arena *arena
     const struct tn_body *body =
         pool->bodies.first != NULL ? tn_body_find(&pool->bodies, arena->order.capture_id) : NULL;
 
+    TN_ASSERT(tn_pool_is_locked(pool) && arena->pool == pool);
     return body != NULL ? tn_arena_find(pool, tn_group_order(body)) : NULL;
 }
 
@@ -204,6 +215,7 @@ struct tn_block *tn_heap_find(tarn_pool *pool, struct tn_heap *heap, uint64_t by
 {
     struct tn_block *block = tn_bins_find_inner(&heap->bins, bytes);
 
+    TN_ASSERT(tn_pool_is_locked(pool) && heap->arena->pool == pool);
     if (block != NULL || heap->arena == &pool->idle)
         return block;
     /* Chunks of its own kind first; any memory that is there before more is mapped. */
@@ -211,6 +223,7 @@ struct tn_block *tn_heap_find(tarn_pool *pool, struct tn_heap *heap, uint64_t by
         take_from_idle(pool, heap, &pool->idle.heaps[heap->kind], bytes) ||
         take_from_idle(pool, heap, &pool->idle.heaps[1 - heap->kind], bytes))
         block = tn_bins_find_inner(&heap->bins, bytes);
+    TN_ASSERT(block == NULL || (block->heap == heap && tn_block_bytes(block) >= bytes));
     return block;
 }
 
@@ -229,6 +242,7 @@ bool tn_give_up_is_proven(const tarn_pool *pool, const struct tn_block *block)
     struct tn_run run = run_under(block);
     const struct tn_chunk *chunk;
 
+    TN_ASSERT(tn_pool_is_locked(pool) && goes_along(block));
     for (uint64_t offset = run.begin; offset < run.end; offset = tn_chunk_end(chunk)) {
         chunk = tn_segment_chunk_at(run.segment, offset);
         if (!tn_gpu_is_proven(&pool->device->gpu, chunk->freed_stamp))
@@ -241,8 +255,10 @@ void tn_heap_give_up(tarn_pool *pool, struct tn_block *block)
 {
     struct tn_heap *from = block->heap;
 
+    TN_ASSERT(tn_pool_is_locked(pool) && goes_along(block));
     if (from->arena != &pool->idle)
         transfer(pool, run_under(block), block, from, &pool->idle.heaps[from->kind]);
+    TN_ASSERT(block->heap->arena == &pool->idle);
 }
 
 /* The first run of chunks inside a FREE block that anyone in the pool may take, at most to its end;
@@ -265,6 +281,7 @@ uint64_t tn_arenas_give_idle(tarn_pool *pool)
 {
     uint64_t moved = 0;
 
+    TN_ASSERT(tn_pool_is_locked(pool));
     for (struct tn_segment *segment = pool->segments.first; segment != NULL;
          segment = segment->next) {
         struct tn_block *block = segment->first_block;
@@ -292,6 +309,7 @@ static struct tn_block *block_over(const struct tn_segment *segment, uint64_t of
 {
     struct tn_block *block = segment->last_block;
 
+    TN_ASSERT(offset < segment->bytes);
     while (block->offset > offset)
         block = block->previous;
     return block;
@@ -302,6 +320,7 @@ void tn_run_give_idle(tarn_pool *pool, struct tn_heap *from, struct tn_run run)
     struct tn_block *block = block_over(run.segment, run.begin);
 
     TN_ASSERT(block->state == TN_BLOCK_FREE && tn_block_end(block) >= run.end); /* P3 */
+    TN_ASSERT(from->arena->pool == pool && from->arena != &pool->idle);
     transfer(pool, run, block, from, &pool->idle.heaps[from->kind]);
 }
 
@@ -310,6 +329,8 @@ void tn_heap_take_over(tarn_pool *pool, struct tn_heap *heap, struct tn_block *i
 {
     struct tn_segment *segment = inside->segment;
 
+    TN_ASSERT(tn_pool_is_locked(pool) && heap->arena->pool == pool);
+    TN_ASSERT(inside->offset <= offset && offset < end && end <= segment->bytes);
     while (offset < end) {
         struct tn_chunk *chunk = tn_segment_chunk_at(segment, offset);
         struct tn_run run = {segment, chunk->offset, tn_chunk_end(chunk)};
@@ -343,6 +364,7 @@ static const struct tn_chunk *next_chunk(const struct tn_run *run, uint64_t *off
 {
     const struct tn_chunk *chunk = NULL;
 
+    TN_ASSERT(run->begin < run->end && *offset >= run->begin);
     while (chunk == NULL && *offset < run->end) {
         chunk = tn_segment_chunk_at(run->segment, *offset);
         *offset = chunk != NULL ? tn_chunk_end(chunk) : *offset + TN_PAGE_BYTES;
@@ -358,6 +380,7 @@ bool tn_handover_is_proven(tarn_pool *pool, const struct tn_run *run, const stru
     uint64_t offset = run->begin;
     bool passes = false;
 
+    TN_ASSERT(tn_pool_is_locked(pool));
     while ((chunk = next_chunk(run, &offset)) != NULL) {
         if (chunk->heap->arena == arena)
             continue;
@@ -424,6 +447,7 @@ static void sort_segment(tarn_pool *pool, struct tn_segment *segment)
 
 void tn_idle_sort(tarn_pool *pool)
 {
+    TN_ASSERT(tn_pool_is_locked(pool));
     if (pool->idle.heaps[TN_HEAP_SMALL].mapped_bytes == 0 &&
         pool->idle.heaps[TN_HEAP_LARGE].mapped_bytes == 0)
         return;

@@ -8,6 +8,7 @@
 
 #include <stddef.h>
 
+#include "base/contract.h"
 #include "base/fork.h"
 #include "base/hot.h"
 #include "driver/idle.h"
@@ -24,6 +25,7 @@ void tn_pool_unpin(tarn_pool *pool)
     tarn_device *device = pool->device;
     bool last;
 
+    TN_ASSERT(tn_lock_none_held());
     if (tn_is_forked()) /* behind a function of the program's that has forked */
         return;
     if (atomic_load(&pool->released)) {
@@ -43,6 +45,7 @@ bool tn_device_try_pin(tarn_device *device)
 {
     tarn_pool *pool = device->default_pool;
 
+    TN_ASSERT(tn_lock_none_held());
     if (pool == NULL || !tn_pins_try(&pool->pins))
         return false;
     if (atomic_load(&device->magic) == TN_DEVICE_MAGIC && device->default_pool == pool)
@@ -54,6 +57,7 @@ bool tn_device_try_pin(tarn_device *device)
 /* A lost device's driver may destroy nothing: pools there go without its word. */
 static bool orphan(tarn_pool *pool, void *unused)
 {
+    TN_ASSERT(tn_pool_is_locked(pool) && tn_gpu_is_lost(&pool->device->gpu));
     (void)unused;
     if (tn_pool_is_only_held(pool))
         tn_holds_orphan(pool);
@@ -64,6 +68,7 @@ void tn_device_drop_gone(tarn_device *device)
 {
     struct tn_hold *hold = tn_is_forked() ? NULL : atomic_exchange(&device->gone_holds, NULL);
 
+    TN_ASSERT(tn_lock_none_held());
     while (hold != NULL) {
         struct tn_hold *next = atomic_load_explicit(&hold->next_gone, memory_order_relaxed);
         tarn_pool *pool = hold->holds->pool;
@@ -93,6 +98,7 @@ static void unpark(tarn_device *device, bool closing)
 {
     uint64_t proven = atomic_load(&device->gpu.proven);
 
+    TN_ASSERT(tn_lock_is_held(&device->lock));
     if (proven == device->parked_proven && !closing && !tn_gpu_is_lost(&device->gpu))
         return;
     device->parked_proven = proven;
@@ -107,6 +113,8 @@ static bool look_at_released(tarn_pool *pool, bool closing)
 {
     bool waits = false;
 
+    TN_ASSERT(tn_lock_is_held(&pool->device->lock));
+    TN_ASSERT(pool->ending == TN_ENDING_NOT && atomic_load(&pool->released));
     tn_pool_lock(pool);
     if (tn_pool_is_unclaimed(pool) && (closing || tn_pool_discarded_count(pool) == 0)) {
         waits = !closing && !tn_pool_is_idle(pool);
@@ -116,6 +124,7 @@ static bool look_at_released(tarn_pool *pool, bool closing)
             pool->ending = TN_ENDING_PARKED;
     }
     tn_pool_unlock(pool);
+    TN_ASSERT(!waits || pool->ending != TN_ENDING_NOW);
     return waits;
 }
 
@@ -144,6 +153,7 @@ static tarn_pool *pick_released(tarn_device *device, bool closing)
     if (picked == NULL && waiting == 0)
         tn_gpu_want_no_proof(&device->gpu);
     tn_lock_release(&device->lock);
+    TN_ASSERT(picked == NULL || picked->ending == TN_ENDING_NOW);
     return picked;
 }
 
@@ -180,6 +190,7 @@ void tn_device_end_released(tarn_device *device)
 
 tarn_status tn_device_clear(tarn_device *device)
 {
+    TN_ASSERT(tn_device_is_last_use(device));
     return end_released(device, true);
 }
 
@@ -196,6 +207,7 @@ void tn_device_bound_released(tarn_device *device)
 {
     enum { MOST_UNPROVEN = 32 }; /* each is looked at when a pool is made, captured in or ends */
 
+    TN_ASSERT(tn_lock_none_held());
     if (atomic_load(&device->unproven_count) < MOST_UNPROVEN)
         return;
     if (tn_gpu_wait_idle(&device->gpu) == TARN_OK)

@@ -30,6 +30,7 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "base/contract.h"
 #include "base/error.h"
 #include "base/fork.h"
 #include "base/user_code.h"
@@ -72,6 +73,7 @@ static bool is_out_of_memory(tarn_status status)
 /* Whether the attempt has given its answer: anything but that there is no memory, or no addresses. */
 static bool try_again(struct climb *climb)
 {
+    TN_ASSERT(tn_lock_none_held());
     if (tn_is_forked()) { /* by a callback, and this is the child */
         climb->status = tn_fork_refuse();
         return true;
@@ -82,6 +84,7 @@ static bool try_again(struct climb *climb)
     climb->pool->limit.met = false;
     climb->status = climb->attempt(climb->pool, climb->request, climb->frugal, climb->result);
     climb->at_own_limit = climb->pool->limit.met;
+    TN_ASSERT(tn_pool_is_locked(climb->pool));
     tn_pool_unlock(climb->pool);
     return !is_out_of_memory(climb->status) && climb->status != TARN_ERR_ADDRESS_SPACE;
 }
@@ -107,6 +110,7 @@ static TN_USER_CODE_ON_STACK bool call_free_callback(const struct climb *climb,
     int mode = tn_gpu_relax(&device->gpu);
     TN_USER_CODE(code);
 
+    TN_ASSERT(tn_lock_none_held());
     if (mode < 0)
         return false;
     tn_gpu_enter_user_code(&device->gpu);
@@ -152,6 +156,7 @@ static uint64_t steal(tarn_pool *pool, uint64_t wanted_bytes)
     bool unproven = false;
     uint64_t stolen;
 
+    TN_ASSERT(tn_pool_is_locked(pool));
     tn_pending_poll(pool, false);
     stolen = tn_pool_unmap_free(pool, wanted_bytes, TN_UNMAPPED_TO_CACHE, &unproven);
     tn_arenas_drop_empty(pool);
@@ -168,6 +173,7 @@ static bool steal_from_other(tarn_pool *pool, void *context)
 {
     struct theft *theft = context;
 
+    TN_ASSERT(tn_pool_is_locked(pool) && theft->stolen < theft->climb->bytes);
     if (pool != theft->climb->pool)
         theft->stolen += steal(pool, theft->climb->bytes - theft->stolen);
     return theft->stolen >= theft->climb->bytes;
@@ -222,6 +228,7 @@ static bool climb_down(struct climb *climb)
         rung_idle, rung_callbacks, rung_cache, rung_others, rung_frugal,
     };
 
+    TN_ASSERT(climb->tried && climb->status != TARN_OK);
     for (size_t rung = 0; rung < sizeof rungs / sizeof rungs[0]; rung++) {
         for (int tries = 0; tries < RUNG_TRIES_MAX && rungs[rung](climb); tries++) {
             if (try_again(climb))
@@ -239,6 +246,7 @@ static TN_USER_CODE_ON_STACK void call_observer(tarn_device *device,
     int mode = tn_gpu_relax(&device->gpu);
     TN_USER_CODE(code);
 
+    TN_ASSERT(tn_lock_none_held());
     if (mode < 0)
         return;
     tn_gpu_enter_user_code(&device->gpu);
@@ -264,6 +272,7 @@ static void tell_observers(const struct climb *climb)
     char sentence[1024];
     struct tn_callback *observer = tn_callbacks_enter(&device->oom_observers, 0);
 
+    TN_ASSERT(is_out_of_memory(climb->status));
     if (observer == NULL)
         return;
     (void)snprintf(sentence, sizeof sentence, "%s", tarn_last_error());
@@ -290,6 +299,7 @@ static tarn_status wait_for_device(tarn_device *device)
 {
     tarn_status status = tn_gpu_wait_idle(&device->gpu);
 
+    TN_ASSERT(tn_lock_none_held());
     (void)status;
     tn_await_holds(device, NULL, TN_AWAIT_POSSIBLE);
     tn_device_reap(device); /* pools that went with them */
@@ -301,6 +311,7 @@ static tarn_status no_addresses(const struct climb *climb)
 {
     char why[512];
 
+    TN_ASSERT(climb->status == TARN_ERR_ADDRESS_SPACE);
     (void)snprintf(why, sizeof why, "%s", tarn_last_error());
     return tn_fail(
         TARN_ERR_ADDRESS_SPACE,
@@ -316,6 +327,7 @@ tarn_status tn_ladder_run(tarn_pool *pool, tn_ladder_attempt attempt, const void
         .pool = pool, .attempt = attempt, .request = request, .bytes = bytes, .result = result};
     tarn_device *device = pool->device;
 
+    TN_ASSERT(tn_lock_none_held() && bytes > 0);
     if (try_again(&climb))
         return climb.status;
     if (bytes <= device->gpu.total_bytes) { /* else no memory would be enough */
@@ -356,6 +368,7 @@ static bool put_pool(tarn_pool *pool, void *context)
                           (unsigned long long)(tn_pool_mapped_bytes(pool) / TN_MIB),
                           (unsigned long long)(tn_pool_live_bytes(pool) / TN_MIB));
 
+    TN_ASSERT(tn_pool_is_locked(pool) && list->length < sizeof list->text);
     list->length += length > 0 ? (size_t)length : 0;
     return list->length >= sizeof list->text;
 }
@@ -367,6 +380,7 @@ tarn_status tn_ladder_failed(const tarn_pool *pool, uint64_t bytes)
     size_t free_bytes;
     size_t total_bytes;
 
+    TN_ASSERT(tn_lock_none_held());
     tn_gpu_memory_info(&device->gpu, &free_bytes, &total_bytes);
     (void)tn_device_visit(device, put_pool, &pools);
     return tn_fail(TARN_ERR_DEVICE_MEMORY,

@@ -44,6 +44,7 @@ static tarn_status check_granularity(struct tn_gpu *gpu)
 
 static void fini_device(tarn_device *device)
 {
+    TN_ASSERT(device->pools == NULL);
     tn_callbacks_fini(&device->oom_observers);
     tn_callbacks_fini(&device->free_callbacks);
     tn_streams_fini(&device->streams);
@@ -87,6 +88,7 @@ static tarn_status init_device(tarn_device *device, const struct tn_driver *driv
     tn_callbacks_init(&device->free_callbacks, &device->lock);
     tn_callbacks_init(&device->oom_observers, &device->lock);
     status = tn_pool_create(device, &default_pool, &device->default_pool);
+    TN_ASSERT(status != TARN_OK || device->pools == device->default_pool);
     if (status != TARN_OK)
         fini_device(device);
     return status;
@@ -103,12 +105,14 @@ static tarn_status open_locked(int ordinal, const tarn_device_options *options,
     tarn_device *device;
     tarn_status status = tn_driver_load(&driver);
 
+    TN_ASSERT(tn_lock_is_held(&process_lock));
     if (status == TARN_OK)
         status = tn_address_table_init();
     if (status != TARN_OK)
         return status;
     for (device = open_devices; device != NULL; device = device->next) {
         if (device->gpu.ordinal == ordinal) {
+            TN_ASSERT(atomic_load(&device->user_count) > 0);
             atomic_fetch_add(&device->user_count, 1);
             *result = device;
             return TARN_OK;
@@ -137,6 +141,7 @@ tarn_status tn_device_open(int ordinal, const tarn_device_options *options, tarn
 {
     tarn_status status;
 
+    TN_ASSERT(tn_lock_none_held());
     tn_fork_stake();
     tn_lock_acquire(&process_lock);
     status = open_locked(ordinal, options, device);
@@ -166,6 +171,7 @@ static tarn_status check_unused(tarn_device *device, bool *idle)
     struct claims claims = {0, 0};
     tarn_status status = TARN_OK;
 
+    TN_ASSERT(tn_lock_is_held(&process_lock) && tn_device_is_last_use(device));
     tn_lock_acquire(&device->lock);
     (void)tn_device_walk(device, count_claims, &claims);
     if (claims.pool_count > 0) {
@@ -189,6 +195,7 @@ static tarn_status check_unused(tarn_device *device, bool *idle)
 /* From here on no call comes in. BUSY: one has, since the device was found unused. */
 static tarn_status close_to_calls(tarn_device *device)
 {
+    TN_ASSERT(tn_lock_is_held(&process_lock));
     return tn_pins_close(&device->default_pool->pins)
                ? TARN_OK
                : tn_fail(TARN_ERR_BUSY, "device %d is in use: a call is under way",
@@ -210,6 +217,7 @@ static tarn_status give_up_use(tarn_device *device, bool *last, bool *idle)
     if (*last && status == TARN_OK && *idle)
         status = close_to_calls(device);
     if (status == TARN_OK && *idle) {
+        TN_ASSERT(atomic_load(&device->user_count) > 0);
         atomic_fetch_sub(&device->user_count, 1);
         while (*last && *link != device)
             link = &(*link)->next;
@@ -228,6 +236,7 @@ static bool reap_default(tarn_device *device)
     tarn_pool *pool = device->default_pool;
     bool any = false;
 
+    TN_ASSERT(tn_lock_none_held());
     tn_pool_lock(pool);
     for (const struct tn_hold *hold = pool->holds.first; hold != NULL; hold = hold->next)
         any = any || atomic_load(&hold->claim) == TN_CLAIM_GONE;
@@ -261,6 +270,7 @@ tarn_status tn_device_close(tarn_device *device)
     bool last;
     tarn_status status = TARN_OK;
 
+    TN_ASSERT(tn_lock_none_held());
     tn_device_end_released(device); /* those too whose end the device could not be waited for */
     tn_await_holds(device, NULL, TN_AWAIT_LAST);
     if (tn_device_is_last_use(device))

@@ -32,6 +32,7 @@
  * marks, and lasts as long as the capture. */
 static void mark(tarn_pool *pool, struct tn_use *use)
 {
+    TN_ASSERT(use->order.capture_id != 0);
     if (use->handle != NULL && use->thread == tn_thread_id() &&
         tn_hold_find(&pool->holds, use->order.capture_id) != NULL)
         tn_markers_take(&pool->device->gpu, use->handle, use->order, &use->markers);
@@ -47,6 +48,8 @@ void tn_pending_add(tarn_pool *pool, struct tn_block *block, uint64_t proof_stam
 {
     struct tn_block_cold *cold = tn_block_cold(block);
 
+    TN_ASSERT(tn_pool_is_locked(pool));
+    TN_ASSERT(block->state == TN_BLOCK_LIVE || block->state == TN_BLOCK_DISCARDED);
     tn_uses_join(&pool->device->streams, block);
     for (struct tn_use *use = tn_block_uses(block); use != NULL; use = use->next) {
         if (use->order.capture_id != 0)
@@ -81,6 +84,8 @@ static void unlink_pending(tarn_pool *pool, struct tn_block *block)
 {
     const struct tn_block_cold *cold = tn_block_cold(block);
 
+    TN_ASSERT(block->state == TN_BLOCK_PENDING);
+    TN_ASSERT(!block->ended || pool->pending.ended_bytes >= tn_block_bytes(block));
     if (cold->pending_previous != NULL)
         tn_block_cold(cold->pending_previous)->pending_next = cold->pending_next;
     else
@@ -93,15 +98,18 @@ static void unlink_pending(tarn_pool *pool, struct tn_block *block)
         pool->pending.ended_bytes -= tn_block_bytes(block);
     else
         count_ended(pool, block);
+    TN_ASSERT(pool->pending.unheld_count >= block->unheld);
     pool->pending.unheld_count -= block->unheld;
     block->unheld = false;
 }
 
 void tn_pending_remove(tarn_pool *pool, struct tn_block *block)
 {
+    TN_ASSERT(tn_pool_is_locked(pool));
     unlink_pending(pool, block);
     tn_uses_end(&pool->device->streams, block);
     tn_watches_break(&pool->watches, block);
+    TN_ASSERT(tn_block_uses(block) == NULL && tn_block_watches(block) == NULL);
 }
 
 /* A body's capture is part of one that goes on. */
@@ -116,6 +124,7 @@ static bool capture_goes_on(const tarn_pool *pool, uint64_t capture_id)
 bool tn_use_has_ended_captured(const tarn_pool *pool, const struct tn_block *block,
                                const struct tn_use *use)
 {
+    TN_ASSERT(tn_pool_is_locked(pool) && use->order.capture_id != 0);
     return !capture_goes_on(pool, use->order.capture_id) &&
            !capture_goes_on(pool, tn_block_order(block).capture_id);
 }
@@ -161,6 +170,7 @@ static bool is_held(const struct tn_block *block)
 /* Not without the pool's handle. */
 bool tn_pending_awaits_adoption(const tarn_pool *pool, const struct tn_block *block)
 {
+    TN_ASSERT(tn_pool_is_locked(pool));
     return block->unheld && !(atomic_load(&pool->released) && tn_pool_is_unclaimed(pool));
 }
 
@@ -168,6 +178,7 @@ bool tn_pending_moves(const tarn_pool *pool, const struct tn_block *block)
 {
     const struct tn_arena *arena = block->heap->arena;
 
+    TN_ASSERT(tn_pool_is_locked(pool) && block->state == TN_BLOCK_PENDING);
     return block->captured_free && arena != &pool->idle && !tn_arena_is_captured(arena) &&
            is_held(block);
 }
@@ -194,6 +205,7 @@ static bool has_ended(tarn_pool *pool, struct tn_block *block, bool force)
 {
     bool uses_ended;
 
+    TN_ASSERT(block->state == TN_BLOCK_PENDING);
     if (tn_block_watches(block) != NULL)
         return false; /* kept */
     uses_ended = uses_have_ended(pool, block, force);
@@ -209,6 +221,7 @@ static bool has_ended(tarn_pool *pool, struct tn_block *block, bool force)
 
 static bool may_be_of(const struct tn_block *block, uint64_t serial)
 {
+    TN_ASSERT(block->state == TN_BLOCK_PENDING);
     return block->unheld && (serial == 0 || serial > tn_block_cold(block)->hold_serial);
 }
 
@@ -216,28 +229,33 @@ uint64_t tn_pending_count_unheld(const tarn_pool *pool, uint64_t serial)
 {
     uint64_t count = 0;
 
+    TN_ASSERT(tn_pool_is_locked(pool));
     if (pool->pending.unheld_count == 0)
         return 0;
     for (const struct tn_block *block = pool->pending.first; block != NULL;
          block = tn_block_cold(block)->pending_next)
         count += may_be_of(block, serial);
+    TN_ASSERT(count <= pool->pending.unheld_count); /* P8 */
     return count;
 }
 
 void tn_pending_hold(tarn_pool *pool, uint64_t serial, struct tn_hold *hold)
 {
+    TN_ASSERT(tn_pool_is_locked(pool) && hold->open);
     for (struct tn_block *block = pool->pending.first; block != NULL;
          block = tn_block_cold(block)->pending_next) {
         if (!may_be_of(block, serial))
             continue;
         tn_hold_add(hold, block);
         block->unheld = false;
+        TN_ASSERT(pool->pending.unheld_count > 0);
         pool->pending.unheld_count -= 1;
     }
 }
 
 bool tn_pool_has_pending(const tarn_pool *pool)
 {
+    TN_ASSERT(tn_pool_is_locked(pool));
     return pool->pending.first != NULL || pool->arenas.retired_count > 0;
 }
 
@@ -260,6 +278,7 @@ static void poll(tarn_pool *pool, bool force, bool keeps)
 {
     struct tn_block *next;
 
+    TN_ASSERT(!(force && keeps));
     if (!tn_pool_has_pending(pool))
         return;
     tn_streams_poll(&pool->device->streams);
@@ -289,6 +308,7 @@ bool tn_pool_defers(const tarn_pool *pool)
 {
     enum { MOST_MIB = 256 }; /* or a quarter of what is mapped */
 
+    TN_ASSERT(tn_pool_is_locked(pool));
     return pool->claims.checkpoint_count > 0 &&
            tn_pool_pending_bytes(pool) + pool->pending.ended_bytes <=
                tn_max(MOST_MIB * TN_MIB, tn_pool_mapped_bytes(pool) / 4);
@@ -310,6 +330,7 @@ static bool would_end(tarn_pool *pool, const struct tn_block *block)
     const struct tn_fence *fence = tn_block_fence(block);
     const struct tn_use *use = tn_block_uses(block);
 
+    TN_ASSERT(block->state == TN_BLOCK_PENDING && !block->ended);
     while (use != NULL && use_has_ended(pool, block, use))
         use = use->next;
     return use == NULL && tn_block_watches(block) == NULL && !tn_pending_moves(pool, block) &&
@@ -339,6 +360,7 @@ void tn_pending_free(tarn_pool *pool, struct tn_block *block)
     bool moves = tn_pending_moves(pool, block);
 
     TN_ASSERT(block->state == TN_BLOCK_PENDING && tn_block_watches(block) == NULL);
+    TN_ASSERT(tn_pool_is_locked(pool));
     unlink_pending(pool, block);
     tn_uses_end(&pool->device->streams, block);
     if (moves)
@@ -353,6 +375,7 @@ static bool waits_for_captures(const struct tn_block *block)
 {
     const struct tn_block_cold *cold = tn_block_cold(block);
 
+    TN_ASSERT(block->state == TN_BLOCK_PENDING);
     if (tn_block_watches(block) != NULL || tn_block_fence(block) != NULL ||
         cold->proof_stamp != 0 || cold->kept_stamp != 0)
         return false;
@@ -367,6 +390,7 @@ void tn_pending_end_captured(tarn_pool *pool)
 {
     struct tn_block *next;
 
+    TN_ASSERT(tn_pool_is_locked(pool));
     for (struct tn_block *block = pool->pending.first; block != NULL; block = next) {
         bool moves;
 
@@ -409,6 +433,7 @@ void tn_pending_poll_capture(tarn_pool *pool, struct tn_arena *arena, tn_cu_stre
     bool walked = false;
 
     TN_ASSERT(arena->order.capture_id != 0);
+    TN_ASSERT(tn_pool_is_locked(pool) && arena->pool == pool);
     for (struct tn_block *block = pool->pending.first; block != NULL; block = next) {
         next = tn_block_cold(block)->pending_next;
         if (!waits_in_capture(block, arena))

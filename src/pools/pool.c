@@ -16,6 +16,7 @@ static struct tn_records pool_records = TN_RECORDS_INIT_KEEPING(struct tarn_pool
 
 void tn_pool_init_arena(tarn_pool *pool, struct tn_arena *arena, struct tn_order order)
 {
+    TN_ASSERT(tn_pool_is_locked(pool) && tn_arena_is_locked(arena));
     tn_arena_init(arena,
                   &(struct tn_arena_owner){.pool = pool,
                                            .rounding = pool->rounding,
@@ -47,6 +48,7 @@ tarn_status tn_pool_create(tarn_device *device, const struct tn_pool_settings *s
     struct tn_replays *replays;
     tarn_pool *made;
 
+    TN_ASSERT(!tn_lock_held(TN_RANK_DEVICE));
     made = tn_records_take(&pool_records);
     replays = made != NULL ? tn_replays_make() : NULL;
     if (replays == NULL) {
@@ -82,6 +84,7 @@ tarn_status tn_pool_create(tarn_device *device, const struct tn_pool_settings *s
     made->next = device->pools;
     device->pools = made;
     tn_lock_release(&device->lock);
+    TN_ASSERT(tn_pins_count(&made->pins) == 0);
     atomic_store(&made->magic, TN_POOL_MAGIC);
     *pool = made;
     return TARN_OK;
@@ -89,6 +92,7 @@ tarn_status tn_pool_create(tarn_device *device, const struct tn_pool_settings *s
 
 bool tn_pool_is_unused(const tarn_pool *pool)
 {
+    TN_ASSERT(tn_pool_is_locked(pool));
     return tn_pool_live_count(pool) == 0 && pool->claims.route_count == 0 &&
            pool->claims.capture_count == 0 && pool->claims.graph_count == 0 &&
            pool->claims.checkpoint_count == 0 && pool->watches.kept_count == 0;
@@ -106,6 +110,7 @@ bool tn_pool_is_unclaimed(const tarn_pool *pool)
 
 tarn_status tn_pool_check_unclaimed(const tarn_pool *pool)
 {
+    TN_ASSERT(tn_pool_is_locked(pool));
     if (tn_pool_is_unclaimed(pool))
         return TARN_OK;
     return tn_fail(
@@ -125,5 +130,7 @@ tarn_status tn_pool_check_unclaimed(const tarn_pool *pool)
 
 void tn_pool_recycle(tarn_pool *pool)
 {
+    TN_ASSERT(tn_lock_none_held() && atomic_load(&pool->magic) == 0);
+    TN_ASSERT(pool->arenas.first == NULL && pool->segments.first == NULL);
     tn_records_give(&pool_records, pool);
 }

@@ -14,6 +14,7 @@
 
 static TN_APART void await_owners(const tarn_pool *pool, const struct tn_arena *but)
 {
+    TN_ASSERT(tn_pool_is_locked(pool));
     tn_barrier_heavy(); /* its light side: tn_arena_enter */
     for (const struct tn_arena *arena = pool->arenas.first; arena != NULL; arena = arena->next) {
         if (arena != but)
@@ -25,6 +26,7 @@ void tn_pool_stop_others(tarn_pool *pool, const struct tn_arena *but)
 {
     bool owned = false;
 
+    TN_ASSERT(tn_pool_is_locked(pool));
     for (struct tn_arena *arena = pool->arenas.first; arena != NULL; arena = arena->next) {
         if (arena != but)
             owned = tn_arena_begin_lock(arena) || owned;
@@ -45,6 +47,7 @@ static bool may_have_other_captures(const tarn_pool *pool, const struct tn_hold 
 {
     uint64_t own = hold != NULL && hold->owned ? 1 : 0;
 
+    TN_ASSERT(pool->holds.open_count >= own);
     return pool->holds.open_count != own || pool->claims.route_count != own;
 }
 
@@ -72,6 +75,7 @@ static struct tn_steady_terms terms_of(const tarn_pool *pool, const struct tn_ar
 
 void tn_pool_resume_others(tarn_pool *pool, const struct tn_arena *but)
 {
+    TN_ASSERT(tn_pool_is_locked(pool));
     for (struct tn_arena *arena = pool->arenas.first; arena != NULL; arena = arena->next) {
         struct tn_steady_terms terms;
 
@@ -114,6 +118,7 @@ static void check_turn(tarn_pool *pool)
 
 void tn_pool_unlock(tarn_pool *pool)
 {
+    TN_ASSERT(tn_pool_is_locked(pool));
     if (!tn_is_forked()) {
         check_turn(pool);
         tn_pool_resume_others(pool, NULL);

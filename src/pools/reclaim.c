@@ -9,6 +9,7 @@
  * meanwhile; unmapping a chunk costs some 50 to 500 us. */
 #include "pools/reclaim.h"
 
+#include "base/contract.h"
 #include "driver/idle.h"
 #include "driver/pinned.h"
 #include "pools/arenas.h"
@@ -25,6 +26,7 @@ static uint64_t trim_locked(tarn_pool *pool, uint64_t keep_bytes, bool *unproven
     uint64_t mapped;
     uint64_t freed;
 
+    TN_ASSERT(tn_pool_is_locked(pool));
     tn_pending_poll(pool, false);
     mapped = tn_pool_mapped_bytes(pool);
     freed = tn_pool_unmap_free(pool, mapped > keep_bytes ? mapped - keep_bytes : 0,
@@ -33,6 +35,7 @@ static uint64_t trim_locked(tarn_pool *pool, uint64_t keep_bytes, bool *unproven
     /* What is pending may be proven free by a wait. */
     if (tn_pool_mapped_bytes(pool) > keep_bytes && (stays || tn_pool_has_pending(pool)))
         *unproven = true;
+    TN_ASSERT(tn_pool_mapped_bytes(pool) + freed == mapped);
     return freed;
 }
 
@@ -54,6 +57,7 @@ static bool prove(tarn_device *device, tarn_pool *pool, bool unproven, tarn_stat
     bool runs = false;
     bool expected = tn_holds_to_await(device, pool, &runs);
 
+    TN_ASSERT(tn_lock_none_held());
     if (expected) {
         tn_device_drop_gone(device); /* most have gone by now */
         (void)tn_holds_to_await(device, pool, &waits);
@@ -69,6 +73,7 @@ tarn_status tn_pool_trim(tarn_pool *pool, uint64_t keep_bytes, bool wait, uint64
     bool unproven = false;
     tarn_status status = TARN_OK;
 
+    TN_ASSERT(tn_lock_none_held());
     tn_pool_lock(pool);
     pool->counters.events[TN_TRIMS].count += 1;
     tn_pool_unlock(pool);
@@ -93,6 +98,7 @@ static bool trim_pool(tarn_pool *pool, void *context)
     uint64_t excess = mapped > trim->keep_bytes ? mapped - trim->keep_bytes : 0;
     uint64_t own = tn_pool_mapped_bytes(pool);
 
+    TN_ASSERT(tn_lock_is_held(&pool->device->lock));
     trim->freed += trim_locked(pool, own > excess ? own - excess : 0, trim->unproven);
     return false;
 }
@@ -115,6 +121,7 @@ tarn_status tn_device_trim(tarn_device *device, uint64_t keep_bytes, bool wait,
     bool unproven = false;
     tarn_status status = TARN_OK;
 
+    TN_ASSERT(tn_lock_none_held());
     tn_device_reap(device);
     tn_lock_acquire(&device->lock);
     device->counters.events[TN_TRIMS].count += 1;

@@ -7,6 +7,7 @@
 #include "pools/reserve.h"
 
 #include "base/checked.h"
+#include "base/contract.h"
 #include "base/error.h"
 #include "base/hot.h"
 #include "heap/steady.h"
@@ -40,16 +41,19 @@ static struct tn_run unused_run(const struct tn_chunk *chunk, const struct tn_he
 {
     struct tn_run run = {chunk->segment, chunk->offset, chunk->offset};
 
+    TN_ASSERT(is_unused(chunk, heap));
     do
         run.end = tn_chunk_end(chunk);
     while (run.end < run.segment->bytes &&
            is_unused(chunk = tn_segment_chunk_at(run.segment, run.end), heap));
+    TN_ASSERT(run.end <= run.segment->bytes);
     return run;
 }
 
 /* False: something stays, for want of host memory. */
 static bool return_from(tarn_pool *pool, struct tn_heap *heap, bool *any)
 {
+    TN_ASSERT(heap->has_reserved && heap->arena->pool == pool);
     /* The caller's stay, whatever they are for. */
     size_t needed = pool->store.spare_count + RECORDS_FOR_HANDOVER;
 
@@ -71,6 +75,7 @@ static bool return_all(tarn_pool *pool, const struct tn_heap *but, const struct 
 {
     bool any = false;
 
+    TN_ASSERT(tn_pool_is_locked(pool));
     for (struct tn_arena *arena = pool->arenas.first; arena != NULL; arena = arena->next) {
         for (int kind = 0; kind < TN_HEAP_KINDS; kind++) {
             struct tn_heap *heap = &arena->heaps[kind];
@@ -114,6 +119,7 @@ static tarn_status prepare_order(tarn_pool *pool, const struct reservation *want
     status = tn_arena_meet(*arena, wanted->stream, wanted->met);
     if (status == TARN_OK && !tn_steady_expect(*arena, wanted->record_count))
         status = tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for blocks' records");
+    TN_ASSERT(status != TARN_OK || (*arena)->met);
     return status;
 }
 
@@ -123,6 +129,7 @@ static bool has_run(tarn_pool *pool, const struct reservation *wanted, const str
 {
     uint64_t bytes = wanted->bytes[kind];
 
+    TN_ASSERT(bytes % TN_PAGE_BYTES == 0);
     return (arena != NULL && tn_bins_find(&arena->heaps[kind].bins, bytes) != NULL) ||
            tn_idle_has(pool, kind, wanted->order.capture_id != 0, bytes);
 }
@@ -145,6 +152,7 @@ static tarn_status map_lacking(tarn_pool *pool, const struct reservation *wanted
     struct tn_growth growth = {.heap = NULL};
     tarn_status status = TARN_OK;
 
+    TN_ASSERT(tn_pool_is_locked(pool));
     if (large + small > 0)
         status = tn_pool_check_limit(pool, large + small);
     if (status == TARN_OK && lacks_large)
@@ -161,6 +169,7 @@ static tarn_status map_lacking(tarn_pool *pool, const struct reservation *wanted
  * stays there. */
 static void hand_over(tarn_pool *pool, const struct reservation *wanted, struct tn_arena *arena)
 {
+    TN_ASSERT(arena->pool == pool && wanted->order.capture_id == 0);
     for (int kind = 0; kind < TN_HEAP_KINDS; kind++) {
         struct tn_heap *heap = &arena->heaps[kind];
 
@@ -175,6 +184,7 @@ static void bring_indexes_near(const struct tn_block *block)
 {
     uint64_t left = INDEXES_NEAR_BYTES;
 
+    TN_ASSERT(block->state == TN_BLOCK_FREE);
     for (uint64_t at = block->offset; at < tn_block_end(block) && left > 0;) {
         const struct tn_chunk *chunk = tn_segment_chunk_at(block->segment, at);
 
@@ -213,6 +223,7 @@ static tarn_status attempt_reservation(tarn_pool *pool, const void *request, boo
     struct tn_arena *arena;
     tarn_status status = prepare_order(pool, wanted, &arena);
 
+    TN_ASSERT(tn_pool_is_locked(pool));
     (void)result;
     if (status != TARN_OK)
         return status;
@@ -242,6 +253,7 @@ tarn_status tn_pool_reserve(tarn_pool *pool, uint64_t bytes, tn_cu_stream stream
         .met = &met,
     };
 
+    TN_ASSERT(tn_lock_none_held());
     if (bytes == 0)
         return TARN_OK;
     return tn_ladder_run(pool, attempt_reservation, &wanted, bytes, NULL);

@@ -72,6 +72,7 @@ void tn_routes_fini(struct tn_routes *routes)
 
 static struct tn_route *find_route(struct tn_routes *routes, uint64_t id)
 {
+    TN_ASSERT(tn_lock_is_held(&routes->lock));
     for (size_t i = 0; i < routes->count; i++) {
         if (routes->routes[i].id == id)
             return &routes->routes[i];
@@ -98,6 +99,7 @@ static tarn_status push_route(tarn_device *device, struct tn_route *route)
     struct tn_routes *routes = &device->routes;
     tarn_status status = TARN_OK;
 
+    TN_ASSERT(tn_lock_none_held());
     route->thread_id = tn_thread_id();
     tn_lock_acquire(&routes->lock);
     if (routes->count == TN_ROUTES_MAX)
@@ -108,6 +110,7 @@ static tarn_status push_route(tarn_device *device, struct tn_route *route)
         route->id = atomic_fetch_add(&last_id, 1) + 1;
         routes->routes[routes->count] = *route;
         routes->count += 1;
+        TN_ASSERT(find_route(routes, route->id) == &routes->routes[routes->count - 1]);
         atomic_store(&routes->open_count, routes->count);
         stamp_anew(routes);
     }
@@ -117,6 +120,7 @@ static tarn_status push_route(tarn_device *device, struct tn_route *route)
 
 static tarn_status check_pool(const tarn_pool *pool)
 {
+    TN_ASSERT(tn_lock_none_held());
     return pool->is_default ? tn_fail(TARN_ERR_WRONG_STATE,
                                       "the default pool serves what no route catches; a route "
                                       "needs a private pool")
@@ -183,9 +187,12 @@ static void remove_route(tarn_device *device, struct tn_route *route)
     size_t behind = routes->count - 1 - (size_t)(route - routes->routes);
     bool closed;
 
+    TN_ASSERT(tn_lock_is_held(&routes->lock));
+    TN_ASSERT(route >= routes->routes && route < routes->routes + routes->count);
     for (size_t i = 0; i < behind; i++)
         route[i] = route[i + 1];
     routes->count -= 1;
+    TN_ASSERT(find_route(routes, ended.id) == NULL);
     atomic_store(&routes->open_count, routes->count);
     stamp_anew(routes);
     tn_pool_lock(ended.pool);
@@ -207,6 +214,7 @@ static struct tn_route *pick_to_end(struct tn_routes *routes, const tarn_pool *p
     bool of_capture = false;
     bool of_thread = false;
 
+    TN_ASSERT(tn_lock_is_held(&routes->lock));
     for (size_t i = routes->count; i-- > 0;) {
         struct tn_route *route = &routes->routes[i];
 
@@ -241,6 +249,7 @@ tarn_status tn_route_end(tarn_device *device, tarn_pool *pool)
     struct tn_route *route;
     tarn_status status = TARN_OK;
 
+    TN_ASSERT(tn_lock_none_held());
     tn_lock_acquire(&device->routes.lock);
     route = pick_to_end(&device->routes, pool, &status);
     if (route != NULL)
@@ -253,6 +262,7 @@ void tn_route_set_capture(tarn_device *device, uint64_t id, uint64_t capture_id)
 {
     struct tn_route *route;
 
+    TN_ASSERT(tn_lock_none_held() && capture_id != 0);
     tn_lock_acquire(&device->routes.lock);
     route = find_route(&device->routes, id);
     TN_ASSERT(route != NULL && route->of_capture);
@@ -287,6 +297,7 @@ void tn_route_end_capture(tarn_device *device, uint64_t id)
 /* The route of the tarn_capture of that id, or NULL; the ROUTES lock is held. */
 static const struct tn_route *find_capture(const struct tn_routes *routes, uint64_t capture_id)
 {
+    TN_ASSERT(tn_lock_is_held(&routes->lock) && capture_id != 0);
     for (size_t i = 0; i < routes->count; i++) {
         if (routes->routes[i].of_capture && routes->routes[i].capture_id == capture_id)
             return &routes->routes[i];
@@ -328,6 +339,7 @@ size_t tn_route_streams(tarn_device *device, const tarn_pool *pool,
         count += 1;
     }
     tn_lock_release(&device->routes.lock);
+    TN_ASSERT(count <= TN_ROUTES_MAX);
     return count;
 }
 
@@ -337,6 +349,7 @@ static bool is_in_known_capture(tarn_pool *pool, const struct tn_route *route)
     const struct tn_hold *hold;
     bool known;
 
+    TN_ASSERT(tn_lock_is_held(&pool->device->routes.lock));
     tn_pool_lock(pool);
     hold = tn_hold_find(&pool->holds, route->capture_id);
     known = hold != NULL && tn_hold_goes_on(hold);
@@ -349,6 +362,7 @@ tarn_status tn_route_hides_capture(tarn_device *device, tarn_pool *pool, bool *h
     struct tn_stream_state state;
     tarn_status status = TARN_OK;
 
+    TN_ASSERT(tn_lock_none_held());
     *hides = false;
     tn_lock_acquire(&device->routes.lock);
     for (size_t i = 0; i < device->routes.count && !*hides && status == TARN_OK; i++) {
@@ -371,6 +385,7 @@ static tarn_status accepts_capture(tarn_device *device, struct tn_route *route, 
     struct tn_stream_state own;
     tarn_status status = TARN_OK;
 
+    TN_ASSERT(tn_lock_is_held(&device->routes.lock));
     *accepted = false;
     if (order.capture_id == 0)
         return TARN_OK;
@@ -395,6 +410,7 @@ static TN_USER_CODE_ON_STACK bool call_filter(tarn_device *device, const struct 
     bool accepted;
     TN_USER_CODE(code);
 
+    TN_ASSERT(tn_lock_is_held(&device->routes.lock));
     tn_gpu_enter_user_code(&device->gpu);
     tn_user_code_enter(&code, TN_USER_FILTER);
     accepted = route->filter(stream, route->user);
@@ -423,6 +439,7 @@ static bool is_lasting(const struct tn_routes *routes, const struct tn_route *ro
 {
     const struct tn_route *end = routes->routes + routes->count;
 
+    TN_ASSERT(route >= routes->routes && route < end);
     if (route->filter != tarn_filter_capture)
         return false;
     while (++route < end) {
@@ -439,6 +456,7 @@ tarn_status tn_route_choose(tarn_device *device, tarn_stream stream, struct tn_o
     bool accepted = false;
     tarn_status status = TARN_OK;
 
+    TN_ASSERT(tn_lock_none_held());
     *choice = (struct tn_route_choice){NULL, 0, 0};
     if (!tn_route_is_any(routes))
         return TARN_OK;
@@ -455,6 +473,7 @@ tarn_status tn_route_choose(tarn_device *device, tarn_stream stream, struct tn_o
         }
     }
     tn_lock_release(&routes->lock);
+    TN_ASSERT((choice->pool == NULL) == (choice->id == 0));
     return status;
 }
 
@@ -464,6 +483,7 @@ void tn_route_remember(tarn_device *device, const struct tn_route_choice *choice
     struct tn_arena *arena = tn_arena_seek(choice->pool, order);
     bool is_there;
 
+    TN_ASSERT(tn_pins_count(&choice->pool->pins) > 0);
     if (choice->stamp == 0 || arena == NULL)
         return;
     tn_arena_lock(arena);

@@ -8,12 +8,14 @@
 
 #include <stddef.h>
 
+#include "base/contract.h"
 #include "claims/replays.h"
 #include "pools/device.h"
 
 /* The DEVICE lock is held. */
 static void merge(tarn_device *device, struct tn_replays *from, struct tn_replays *to)
 {
+    TN_ASSERT(tn_lock_is_held(&device->lock) && from != to);
     tn_replays_begin_merge(from, to);
     for (tarn_pool *pool = device->pools; pool != NULL; pool = pool->next) {
         if (atomic_load(&pool->replays) == from)
@@ -28,6 +30,7 @@ static void share(tarn_pool *pool, tarn_pool *other)
     struct tn_replays *another = atomic_load(&other->replays);
     struct tn_replays *older = one;
 
+    TN_ASSERT(pool->device == other->device);
     /* Devices list their pools newest first. */
     for (const tarn_pool *any = pool->device->pools; any != NULL; any = any->next) {
         struct tn_replays *replays = atomic_load(&any->replays);
@@ -36,6 +39,7 @@ static void share(tarn_pool *pool, tarn_pool *other)
             older = replays;
     }
     merge(pool->device, older == one ? another : one, older);
+    TN_ASSERT(atomic_load(&pool->replays) == atomic_load(&other->replays)); /* P17 */
 }
 
 static bool has_hold_of(tarn_pool *pool, uint64_t capture_id, tn_cu_graph graph)
@@ -52,6 +56,7 @@ void tn_replays_join(tarn_pool *pool, uint64_t capture_id, tn_cu_graph graph)
 {
     tarn_device *device = pool->device;
 
+    TN_ASSERT(!tn_lock_held(TN_RANK_DEVICE));
     if (pool->is_default) /* it holds nothing for graphs */
         return;
     tn_lock_acquire(&device->lock);

@@ -4,6 +4,7 @@
 #include <stddef.h>
 
 #include "base/checked.h"
+#include "base/contract.h"
 #include "base/error.h"
 #include "claims/body.h"
 #include "heap/sequence.h"
@@ -48,6 +49,7 @@ void tn_device_close_capture(tarn_device *device, uint64_t capture_id, tn_cu_gra
 {
     struct ended ended = {capture_id, graph, discard};
 
+    TN_ASSERT(capture_id != 0 || graph != NULL);
     (void)tn_device_visit(device, close_capture, &ended);
 }
 
@@ -57,6 +59,8 @@ static bool expect_gone(tarn_pool *pool, void *context)
 
     tn_holds_expect(&pool->holds, *graph);
     tn_holds_forget_graph(&pool->holds, *graph);
+    TN_ASSERT(tn_hold_find_graph(&pool->holds, *graph) == NULL ||
+              tn_hold_find_graph(&pool->holds, *graph)->open || *graph == NULL);
     return false;
 }
 
@@ -125,6 +129,7 @@ static bool retire(tarn_pool *pool, void *context)
 {
     const struct retired *retired = context;
 
+    TN_ASSERT(tn_lock_is_held(&pool->device->lock));
     tn_arenas_retire(pool, retired->order, retired->fence);
     tn_uses_forget(pool->segments.first, retired->stream);
     return false;
@@ -137,6 +142,7 @@ tarn_status tn_device_retire_stream(tarn_device *device, tn_cu_stream stream, ui
     struct retired retired = {.stream = stream, .order = {id, 0}};
     tarn_status status = TARN_OK;
 
+    TN_ASSERT(tn_lock_none_held() && id != 0);
     tn_lock_acquire(&device->lock);
     if (tn_device_walk(device, fail_to_prepare, &retired))
         status = tn_fail(TARN_ERR_HOST_MEMORY, "no host memory to retire a stream");
@@ -175,5 +181,6 @@ static bool has_body(tarn_pool *pool, void *context)
 
 bool tn_device_has_body(tarn_device *device, uint64_t capture_id)
 {
+    TN_ASSERT(capture_id != 0);
     return tn_device_visit(device, has_body, &capture_id);
 }

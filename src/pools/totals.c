@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/contract.h"
 #include "pools/pool.h"
 #include "pools/visit.h"
 
@@ -32,6 +33,7 @@ void tn_totals_begin(const tarn_device *device, struct tn_totals *totals)
 {
     const struct tn_device_counters *kept = &device->counters;
 
+    TN_ASSERT(tn_lock_is_held(&device->lock));
     for (int id = 0; id < TN_CHUNKS; id++) {
         totals->metrics[id] = kept->pools[id];
         for (int kind = 0; kind <= TN_ALL_KINDS; kind++)
@@ -44,6 +46,7 @@ void tn_totals_begin(const tarn_device *device, struct tn_totals *totals)
 
 void tn_totals_add(struct tn_totals *totals, tarn_pool *pool)
 {
+    TN_ASSERT(tn_pool_is_locked(pool));
     tn_counters_complete(&pool->counters);
     for (int id = 0; id < TN_CHUNKS; id++) {
         const struct tn_metric *own = &pool->counters.metrics[id];
@@ -63,6 +66,7 @@ void tn_totals_end(tarn_device *device, struct tn_totals *totals)
 {
     struct tn_device_counters *counters = &device->counters;
 
+    TN_ASSERT(tn_lock_is_held(&device->lock));
     raise_peaks(totals->metrics, counters->pools);
     tn_lock_acquire_spin(&counters->lock, TN_RANK_COUNTS);
     for (int id = TN_CHUNKS; id < TN_METRICS; id++)
@@ -95,6 +99,7 @@ static bool add_peaks_of_other(tarn_pool *pool, void *context)
 {
     struct peaks *peaks = context;
 
+    TN_ASSERT(tn_lock_is_held(&pool->device->lock));
     if (pool != peaks->pool)
         add_peaks(peaks->sums, pool->counters.metrics);
     return false;
@@ -106,6 +111,7 @@ static void keep_peaks(struct peaks *peaks)
 {
     tarn_device *device = peaks->pool->device;
 
+    TN_ASSERT(tn_lock_is_held(&device->lock));
     (void)tn_device_walk(device, add_peaks_of_other, peaks);
     raise_peaks(device->counters.pools, peaks->sums);
 }
@@ -114,6 +120,7 @@ void tn_totals_keep_peaks(tarn_pool *pool)
 {
     struct peaks peaks = {.pool = pool};
 
+    TN_ASSERT(tn_lock_is_held(&pool->device->lock) && atomic_load(&pool->magic) == 0);
     tn_pool_lock(pool);
     memcpy(peaks.sums, pool->counters.metrics, sizeof peaks.sums);
     tn_pool_unlock(pool);
@@ -122,6 +129,7 @@ void tn_totals_keep_peaks(tarn_pool *pool)
 
 void tn_totals_keep_events(tarn_pool *pool)
 {
+    TN_ASSERT(tn_lock_is_held(&pool->device->lock));
     for (int id = 0; id < TN_EVENTS; id++) {
         pool->device->counters.events[id].count += pool->counters.events[id].count;
         pool->counters.events[id].count = 0;
@@ -130,6 +138,7 @@ void tn_totals_keep_events(tarn_pool *pool)
 
 void tn_totals_keep(tarn_pool *pool)
 {
+    TN_ASSERT(tn_lock_is_held(&pool->device->lock));
     tn_counters_complete(&pool->counters);
     for (int id = 0; id < TN_CHUNKS; id++) {
         struct tn_metric *kept = &pool->device->counters.pools[id];
@@ -166,6 +175,7 @@ void tn_pool_reset_peaks(tarn_pool *pool)
 {
     struct peaks peaks = {.pool = pool};
 
+    TN_ASSERT(tn_lock_none_held());
     tn_lock_acquire(&pool->device->lock);
     tn_totals_lock(pool);
     memcpy(peaks.sums, pool->counters.metrics, sizeof peaks.sums);
@@ -177,6 +187,7 @@ void tn_pool_reset_peaks(tarn_pool *pool)
 
 void tn_pool_reset_totals(tarn_pool *pool)
 {
+    TN_ASSERT(tn_lock_none_held());
     tn_totals_lock(pool);
     reset_totals(pool->counters.metrics, 0);
     reset_events(pool->counters.events);
@@ -195,6 +206,7 @@ void tn_device_reset_peaks(tarn_device *device)
 {
     struct tn_device_counters *counters = &device->counters;
 
+    TN_ASSERT(tn_lock_none_held());
     tn_lock_acquire(&device->lock);
     (void)tn_device_walk(device, reset_peaks_of, NULL);
     for (int id = 0; id < TN_CHUNKS; id++) {
@@ -212,6 +224,7 @@ static bool reset_totals_of(tarn_pool *pool, void *context)
 {
     struct tn_device_counters *counters = context;
 
+    TN_ASSERT(tn_pool_is_locked(pool) && tn_lock_is_held(&pool->device->lock));
     tn_counters_complete(&pool->counters);
     reset_totals(pool->counters.metrics, 0);
     reset_events(pool->counters.events);
@@ -232,6 +245,7 @@ void tn_device_reset_totals(tarn_device *device)
 {
     struct tn_device_counters *counters = &device->counters;
 
+    TN_ASSERT(tn_lock_none_held());
     tn_lock_acquire(&device->lock);
     for (int id = 0; id < TN_CHUNKS; id++)
         tn_metric_reset_totals(&counters->pools[id]);

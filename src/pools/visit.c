@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pools/visit.h"
 
+#include "base/contract.h"
 #include "pools/pool.h"
 
 #include <stddef.h>
@@ -9,9 +10,11 @@ bool tn_device_walk(tarn_device *device, tn_pool_visitor visitor, void *context)
 {
     bool ended = false;
 
+    TN_ASSERT(tn_lock_is_held(&device->lock));
     for (tarn_pool *pool = device->pools; pool != NULL && !ended; pool = pool->next) {
         tn_pool_lock(pool);
         ended = visitor(pool, context);
+        TN_ASSERT(tn_pool_is_locked(pool));
         tn_pool_unlock(pool);
     }
     return ended;

@@ -42,6 +42,7 @@ static tarn_status add_block(struct tn_watched *watched, tarn_pool *pool, struct
 {
     struct tn_block_cold *cold;
 
+    TN_ASSERT(tn_pool_is_locked(pool) && block->state == TN_BLOCK_LIVE);
     if (!tn_block_add_cold(block))
         return no_memory();
     if (block->sequence != sequence) {
@@ -55,6 +56,7 @@ static tarn_status add_block(struct tn_watched *watched, tarn_pool *pool, struct
     cold->watches = watched;
     pool->watches.count += 1;
     tn_block_tangle(block);
+    TN_ASSERT(tn_block_watches(block) == watched);
     return TARN_OK;
 }
 
@@ -75,6 +77,7 @@ tarn_status tn_watch_add(struct tn_watch *watch, uint64_t address, uint64_t sequ
         tn_watched_tell(watched);
     }
     watch->count += status == TARN_OK;
+    TN_ASSERT(watch->count <= watch->capacity);
     return status;
 }
 
@@ -101,6 +104,7 @@ static bool unlink_watched(tarn_pool *pool, struct tn_watched *watched)
 {
     const struct tn_block *block = watched->block;
 
+    TN_ASSERT(tn_pool_is_locked(pool) && pool->watches.count > 0);
     *link_of(watched) = watched->next;
     tn_watches_note_left(&pool->watches, watched->watch);
     atomic_store(&watched->pool, NULL);
@@ -123,6 +127,7 @@ static void end_watched(struct tn_watched *watched)
     tn_pool_unlock(pool);
     if (device != NULL)
         tn_device_end_released(device);
+    TN_ASSERT(atomic_load(&watched->pool) == NULL);
 }
 
 void tn_watch_end(struct tn_watch *watch)

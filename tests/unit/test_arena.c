@@ -66,11 +66,11 @@ START_TEST(the_arena_used_last_is_looked_at_first)
     struct tn_arena *second = arena_of(other);
 
     ck_assert_ptr_eq(pool->arenas.first, second);
-    ck_assert_ptr_eq(tn_arena_find(pool, first->order), first);
+    ck_assert_ptr_eq(unit_arena(pool, first->order), first);
     ck_assert_ptr_eq(pool->arenas.first, first);
     ck_assert_ptr_eq(first->next, second);
     ck_assert_ptr_null(second->next);
-    ck_assert_ptr_null(tn_arena_find(pool, (struct tn_order){12345, 6}));
+    ck_assert_ptr_null(unit_arena(pool, (struct tn_order){12345, 6}));
 }
 END_TEST
 
@@ -79,7 +79,9 @@ START_TEST(no_arena_without_host_memory)
     struct tn_order order = unit_order(device, stream);
 
     (void)tn_host_plan_fault(1, false);
+    tn_pool_lock(pool);
     ck_assert_ptr_null(tn_arena_get(pool, order));
+    tn_pool_unlock(pool);
     ck_assert_uint_eq(pool->arenas.count, 0);
 }
 END_TEST
@@ -238,9 +240,9 @@ START_TEST(work_may_not_take_captured_memory)
     OK(tn_gpu_wait_idle(&device->gpu)); /* idle it is, but the graph may be replayed */
     block = unit_alloc(pool, 64 * MIB, stream);
     ck_assert_ptr_ne(unit_chunk(block), unit_chunk(captured));
-    ck_assert(!tn_idle_has(pool, TN_HEAP_LARGE, false, 64 * MIB));
-    ck_assert(tn_idle_has(pool, TN_HEAP_LARGE, true, 64 * MIB));
-    ck_assert(!tn_idle_has(pool, TN_HEAP_LARGE, true, 65 * MIB));
+    ck_assert(!unit_idle_has(pool, TN_HEAP_LARGE, false, 64 * MIB));
+    ck_assert(unit_idle_has(pool, TN_HEAP_LARGE, true, 64 * MIB));
+    ck_assert(!unit_idle_has(pool, TN_HEAP_LARGE, true, 65 * MIB));
     (void)graph;
 }
 END_TEST
@@ -260,7 +262,7 @@ START_TEST(work_takes_memory_of_a_graph_that_is_gone_once_it_is_proven_idle)
     unproven = unit_alloc(pool, 64 * MIB, stream);
     ck_assert_ptr_ne(unproven, captured);
     OK(tn_gpu_wait_idle(&device->gpu));
-    ck_assert(tn_idle_has(pool, TN_HEAP_LARGE, false, 64 * MIB));
+    ck_assert(unit_idle_has(pool, TN_HEAP_LARGE, false, 64 * MIB));
     maps = map_count();
     ck_assert_ptr_eq(unit_alloc(pool, 64 * MIB, other), captured);
     ck_assert_uint_eq(map_count(), maps);
@@ -297,8 +299,8 @@ START_TEST(work_takes_whole_chunks_alone)
     end_graph(unit_end(capture));
     OK(tn_gpu_wait_idle(&device->gpu));
     ck_assert_uint_eq(tn_block_bytes(unit_block(freed)), 5 * MIB / 2);
-    ck_assert(tn_idle_has(pool, TN_HEAP_LARGE, false, 2 * MIB));
-    ck_assert(!tn_idle_has(pool, TN_HEAP_LARGE, false, 2 * MIB + 512));
+    ck_assert(unit_idle_has(pool, TN_HEAP_LARGE, false, 2 * MIB));
+    ck_assert(!unit_idle_has(pool, TN_HEAP_LARGE, false, 2 * MIB + 512));
     ck_assert_ptr_eq(unit_alloc(pool, 2 * MIB, other), live + 2 * MIB);
     ck_assert_ptr_eq(unit_chunk(live)->heap->arena, &pool->idle);
     ck_assert_ptr_eq(unit_chunk(live + 2 * MIB)->heap->arena, arena_of(other));
@@ -447,9 +449,9 @@ START_TEST(an_empty_arena_goes_unless_a_checkpoint_names_it)
     OK(tarn_checkpoint_destroy(first));
     unit_trim(device);
     ck_assert_uint_eq(pool->arenas.count, 1);
-    ck_assert_ptr_nonnull(tn_arena_find(pool, order));
+    ck_assert_ptr_nonnull(unit_arena(pool, order));
     OK(tarn_checkpoint_restore(second, stream, NULL));
-    ck_assert_ptr_eq(unit_block(address)->heap->arena, tn_arena_find(pool, order));
+    ck_assert_ptr_eq(unit_block(address)->heap->arena, unit_arena(pool, order));
     OK(tarn_free(address));
     OK(tarn_checkpoint_destroy(second));
     unit_trim(device);

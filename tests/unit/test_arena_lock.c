@@ -23,7 +23,7 @@ static void make_arena(void)
     pool = unit_pool(device);
     stream = test_stream();
     address = unit_alloc(pool, 4096, stream);
-    arena = tn_arena_find(pool, unit_order(device, stream));
+    arena = unit_arena(pool, unit_order(device, stream));
     ck_assert_ptr_nonnull(arena);
     OK(tarn_free(address));
     tn_arena_lock(arena); /* whatever that was: nobody has used it */
@@ -251,7 +251,7 @@ START_TEST(a_record_has_no_owner_when_it_is_another_orders_arena)
 
     (void)take_turns();
     OK(tarn_pool_trim(pool, NULL)); /* ends it, for it has no memory */
-    ck_assert_ptr_null(tn_arena_find(pool, unit_order(device, stream)));
+    ck_assert_ptr_null(unit_arena(pool, unit_order(device, stream)));
     (void)unit_alloc(pool, 4096, test_stream());
     again = pool->arenas.first;
     ck_assert_ptr_eq(again, arena);

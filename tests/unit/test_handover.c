@@ -39,7 +39,7 @@ START_TEST(sixty_four_blocks_of_idle_memory_are_looked_at)
     endless = unit_block(captured);
     ck_assert_int_eq(endless->state, TN_BLOCK_FREE);
     looks = 0;
-    ck_assert(!tn_idle_has(pool, TN_HEAP_LARGE, false, 64 * MIB));
+    ck_assert(!unit_idle_has(pool, TN_HEAP_LARGE, false, 64 * MIB));
     ck_assert_uint_eq(looks, 64);
     endless = NULL;
     OK(tarn_graph_destroy(graph));

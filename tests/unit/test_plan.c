@@ -342,16 +342,15 @@ START_TEST(a_block_whose_stream_has_no_arena_comes_back_to_idle_memory)
     OK(make());
     ck_assert_uint_eq(plan.checkpoint->run_count, 2);
     for (size_t i = 0; i < 2; i++)
-        ck_assert_ptr_eq(
-            home_of(&saved[i]),
-            &tn_arena_find(pool, plan.checkpoint->runs[i].order)->heaps[TN_HEAP_SMALL]);
+        ck_assert_ptr_eq(home_of(&saved[i]),
+                         &unit_arena(pool, plan.checkpoint->runs[i].order)->heaps[TN_HEAP_SMALL]);
     ck_assert(!plan.needs_cold);
     order = &plan.checkpoint->runs[1].order;
     order->stream_id += 1000; /* of a stream that is not known */
     ck_assert_ptr_eq(home_of(&saved[1]), &pool->idle.heaps[TN_HEAP_SMALL]);
     OK(make());
     ck_assert(plan.needs_cold); /* its order will not be that of idle memory */
-    ck_assert_ptr_null(tn_arena_find(pool, *order));
+    ck_assert_ptr_null(unit_arena(pool, *order));
     order->capture_id = 7;
     ck_assert_ptr_eq(home_of(&saved[1]), &pool->idle.heaps[TN_HEAP_SMALL]);
     tn_plan_fini(&plan);
@@ -395,9 +394,9 @@ START_TEST(a_plan_that_cannot_give_its_stream_an_arena_is_none)
     (void)tn_host_plan_fault(2, false); /* the list of blocks to revive is the first */
     STATUS(TARN_ERR_HOST_MEMORY, make());
     ck_assert_uint_eq(tn_host_plan_fault(0, false), 1);
-    ck_assert_ptr_null(tn_arena_find(pool, plan.order));
+    ck_assert_ptr_null(unit_arena(pool, plan.order));
     OK(make());
-    ck_assert_ptr_nonnull(tn_arena_find(pool, plan.order));
+    ck_assert_ptr_nonnull(unit_arena(pool, plan.order));
     ck_assert_uint_eq(plan.revived_count, 1);
     tn_plan_fini(&plan);
 }
@@ -425,9 +424,9 @@ START_TEST(a_plan_that_cannot_give_a_block_in_its_place_an_arena_is_none)
     (void)tn_host_plan_fault(2, false);
     STATUS(TARN_ERR_HOST_MEMORY, make());
     ck_assert_uint_eq(tn_host_plan_fault(0, false), 1);
-    ck_assert_ptr_null(tn_arena_find(pool, plan.order));
+    ck_assert_ptr_null(unit_arena(pool, plan.order));
     OK(make());
-    ck_assert_ptr_nonnull(tn_arena_find(pool, plan.order));
+    ck_assert_ptr_nonnull(unit_arena(pool, plan.order));
     ck_assert_uint_eq(plan.revived_count, 1);
     tn_plan_fini(&plan);
 }

@@ -62,7 +62,7 @@ START_TEST(a_new_pool_is_empty_and_in_its_devices_list)
     ck_assert_ptr_eq(pool->next, device->default_pool);
     ck_assert_str_eq(pool->name, "net");
     ck_assert_uint_eq(pool->magic, TN_POOL_MAGIC);
-    ck_assert(tn_pool_is_unclaimed(pool));
+    ck_assert(unit_is_unclaimed(pool));
     ck_assert_uint_eq(tn_device_mapped_bytes(device), 0);
     OK(tarn_pool_validate(pool));
 }
@@ -529,7 +529,7 @@ START_TEST(memory_that_passed_to_another_order_waits_for_a_proof)
     OK(tn_gpu_wait_idle(&device->gpu));
     capture = unit_begin(pool, other);
     (void)unit_alloc(pool, 2048, other); /* polls: the chunk becomes the capture's */
-    ck_assert_ptr_ne(block->heap->arena, tn_arena_find(pool, order));
+    ck_assert_ptr_ne(block->heap->arena, unit_arena(pool, order));
     OK(tarn_free(kept));
     ck_assert_int_eq(block->state, TN_BLOCK_PENDING); /* its stream may still use it */
     ck_assert_uint_ne(tn_block_cold(block)->proof_stamp, 0);

@@ -40,7 +40,9 @@ START_TEST(each_claim_keeps_the_pool)
     graph = unit_end(capture);
     STATUS(TARN_ERR_BUSY, tn_pool_destroy(pool));
     unit_expect_sentence("1 graph");
+    tn_pool_lock(pool);
     ck_assert(!tn_pool_is_only_held(pool));
+    tn_pool_unlock(pool);
     OK(tarn_graph_destroy(graph));
     tn_await_holds(device, pool, TN_AWAIT_LAST); /* for the driver to drop the graph's hold */
     OK(tn_pool_destroy(pool));

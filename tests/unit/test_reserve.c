@@ -65,7 +65,7 @@ static void *try_allocate(uint64_t bytes)
 
 static const struct tn_heap *heap(enum tn_heap_kind kind)
 {
-    return &tn_arena_find(pool, order)->heaps[kind];
+    return &unit_arena(pool, order)->heaps[kind];
 }
 
 START_TEST(memory_reserved_ahead_needs_no_driver_call)
@@ -115,7 +115,7 @@ START_TEST(reserving_without_host_memory_for_records_changes_nothing)
         STATUS(TARN_ERR_HOST_MEMORY, tn_pool_reserve(pool, TN_GIB, stream, order));
         ck_assert_int_eq(refused_reserve, 0);
         ck_assert_uint_eq(tn_pool_mapped_bytes(pool), 0);
-        ck_assert_int_eq(tn_arena_find(pool, order)->exhaustions > 0, nth == 2);
+        ck_assert_int_eq(unit_arena(pool, order)->exhaustions > 0, nth == 2);
         OK(tarn_pool_validate(pool));
     }
     reserve(64 * MIB);
@@ -162,7 +162,7 @@ START_TEST(reserved_memory_is_handed_out_by_the_arena_alone)
 
     reserve(GIBS * TN_GIB);
     ck_assert_uint_ge(pool->store.spare_count, GIBS * TN_GIB / (16 * TN_MIB));
-    ck_assert_uint_ge(tn_arena_find(pool, order)->store.spare_count, BLOCKS);
+    ck_assert_uint_ge(unit_arena(pool, order)->store.spare_count, BLOCKS);
     slabs = pool->store.slabs;
     for (int i = 0; i < BLOCKS; i++)
         ck_assert_ptr_nonnull(try_allocate(32 * MIB));

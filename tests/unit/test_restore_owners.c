@@ -76,8 +76,7 @@ static void *leave_in_chunk(bool aborted)
     OK(tarn_free(saved));
     wait_and_poll();
     restore(checkpoint);
-    ck_assert_ptr_eq(unit_chunk(left)->heap->arena,
-                     tn_arena_find(pool, unit_order(device, stream)));
+    ck_assert_ptr_eq(unit_chunk(left)->heap->arena, unit_arena(pool, unit_order(device, stream)));
     return left;
 }
 
@@ -203,8 +202,7 @@ START_TEST(what_passes_from_heap_to_heap_with_blocks_that_come_back_is_waited_fo
     unit_reap_all(pool);
     wait_and_poll();
     restore(begins);
-    ck_assert_ptr_eq(unit_chunk(first)->heap->arena,
-                     tn_arena_find(pool, unit_order(device, other)));
+    ck_assert_ptr_eq(unit_chunk(first)->heap->arena, unit_arena(pool, unit_order(device, other)));
     ck_assert_ptr_eq(unit_chunk(last)->heap->arena, &pool->idle);
     OK(tarn_free(first)); /* the stream may work there still */
     before = waits();

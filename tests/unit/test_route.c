@@ -387,12 +387,12 @@ END_TEST
 START_TEST(a_route_keeps_its_pool_by_the_count)
 {
     OK(tn_route_begin(device, first, accept_all, NULL));
-    ck_assert(!tn_pool_is_unclaimed(first));
+    ck_assert(!unit_is_unclaimed(first));
     first->claims.route_count = 0;
-    ck_assert(tn_pool_is_unclaimed(first));
+    ck_assert(unit_is_unclaimed(first));
     first->claims.route_count = 1;
     OK(tn_route_end(device, first));
-    ck_assert(tn_pool_is_unclaimed(first));
+    ck_assert(unit_is_unclaimed(first));
 }
 END_TEST
 

@@ -52,7 +52,7 @@ START_TEST(a_block_freed_beside_captures_waits_for_all_of_them)
     poll();
     ck_assert_uint_eq(tn_pool_pending_count(pool), 0);
     ck_assert_ptr_eq(unit_chunk(address)->heap->arena,
-                     tn_arena_find(pool, unit_order(device, stream)));
+                     unit_arena(pool, unit_order(device, stream)));
     OK(tarn_capture_abort(later));
 }
 END_TEST

@@ -23,6 +23,7 @@
 #include "pools/arenas.h"
 #include "pools/device.h"
 #include "pools/grow.h"
+#include "pools/handover.h"
 #include "pools/janitor.h"
 #include "pools/pending.h"
 #include "support/world.h"
@@ -247,6 +248,37 @@ static inline void unit_expect_sentence(const char *part)
 {
     ck_assert_msg(strstr(tarn_last_error(), part) != NULL, "'%s' has no '%s'", tarn_last_error(),
                   part);
+}
+
+static inline struct tn_arena *unit_arena(tarn_pool *pool, struct tn_order order)
+{
+    struct tn_arena *arena;
+
+    tn_pool_lock(pool);
+    arena = tn_arena_find(pool, order);
+    tn_pool_unlock(pool);
+    return arena;
+}
+
+static inline bool unit_is_unclaimed(tarn_pool *pool)
+{
+    bool unclaimed;
+
+    tn_pool_lock(pool);
+    unclaimed = tn_pool_is_unclaimed(pool);
+    tn_pool_unlock(pool);
+    return unclaimed;
+}
+
+static inline bool unit_idle_has(tarn_pool *pool, enum tn_heap_kind kind, bool captured,
+                                 uint64_t bytes)
+{
+    bool has;
+
+    tn_pool_lock(pool);
+    has = tn_idle_has(pool, kind, captured, bytes);
+    tn_pool_unlock(pool);
+    return has;
 }
 
 /* The heap of the stream grows by itself, frugally or not; returns what was mapped. */
