@@ -18,7 +18,7 @@ tarn_status tarn_graph_memory(tarn_graph *graph, tarn_graph_memory_info *memory)
         return call.status;
     status = check_memory(memory);
     if (status == TARN_OK)
-        status = tn_enter_device(graph->pool->device);
+        status = tn_call_enter(&call);
     if (status == TARN_OK)
         status = tn_account_graph(graph, memory);
     return tn_leave(status);
@@ -33,7 +33,7 @@ tarn_status tarn_device_graph_memory(tarn_device *device, tarn_graph_memory_info
         return call.status;
     status = check_memory(memory);
     if (status == TARN_OK)
-        status = tn_enter_device(device);
+        status = tn_call_enter(&call);
     if (status == TARN_OK)
         status = tn_account_device(device, memory);
     return tn_leave(status);

@@ -30,12 +30,12 @@ static tarn_status check_options(const tarn_device *device, const tarn_audit_opt
 }
 
 /* The pool is kept by the caller: the graph's own, or one whose handle he has. */
-static tarn_status audit_subject(tarn_device *device, const struct tn_audit_subject *subject,
+static tarn_status audit_subject(const struct tn_call *call, const struct tn_audit_subject *subject,
                                  const tarn_audit_options *options, tarn_audit **audit)
 {
-    tarn_status status = tn_enter_device(device);
+    tarn_status status = tn_call_enter(call);
 
-    return status == TARN_OK ? tn_audit(device, subject, options,
+    return status == TARN_OK ? tn_audit(call->device, subject, options,
                                         options->list_all ? TN_LIST_ALL : TN_LIST_NONE, audit)
                              : status;
 }
@@ -71,8 +71,7 @@ tarn_status tarn_graph_audit(tarn_graph *graph, const tarn_audit_options *option
     if (options == NULL)
         options = &default_options;
     status = check_for_graph(graph, options, &subject);
-    return tn_leave(status == TARN_OK ? audit_subject(graph->pool->device, &subject, options, audit)
-                                      : status);
+    return tn_leave(status == TARN_OK ? audit_subject(&call, &subject, options, audit) : status);
 }
 
 tarn_status tarn_driver_graph_audit(tarn_device *device, tarn_driver_graph driver_graph,
@@ -98,7 +97,7 @@ tarn_status tarn_driver_graph_audit(tarn_device *device, tarn_driver_graph drive
         .graph = driver_graph, .pool = options->pool, .mark = options->mark};
     if (status == TARN_OK && options->mark == 0)
         subject.mark = tn_device_end_mark(device, driver_graph);
-    return tn_leave(status == TARN_OK ? audit_subject(device, &subject, options, audit) : status);
+    return tn_leave(status == TARN_OK ? audit_subject(&call, &subject, options, audit) : status);
 }
 
 tarn_status tarn_graph_guard(tarn_graph *graph, tarn_guard guard, const tarn_audit_options *options)
@@ -116,7 +115,7 @@ tarn_status tarn_graph_guard(tarn_graph *graph, tarn_guard guard, const tarn_aud
         options = &default_options;
     status = check_for_graph(graph, options, &subject);
     if (status == TARN_OK)
-        status = tn_enter_device(graph->pool->device);
+        status = tn_call_enter(&call);
     if (status == TARN_OK)
         status = tn_guard_make(graph, guard, &subject, options, &made);
     if (status == TARN_OK) {

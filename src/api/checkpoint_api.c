@@ -19,7 +19,7 @@ tarn_status tarn_checkpoint_take(tarn_pool *pool, tarn_contents contents, tarn_s
         contents != TARN_CONTENTS_HOST)
         return tn_bad_argument("contents is not one of tarn_contents");
     device = pool->device;
-    status = tn_enter_device(device);
+    status = tn_call_enter(&call);
     if (status == TARN_OK) {
         status = tn_checkpoint_take(pool, contents, stream, checkpoint);
         /* A callback may have released the pool, which the call has kept until it failed. */
@@ -36,7 +36,7 @@ tarn_status tarn_checkpoint_restore(tarn_checkpoint *checkpoint, tarn_stream str
 
     if (!tn_call_checkpoint(&call, checkpoint))
         return call.status;
-    status = tn_enter_device(checkpoint->pool->device);
+    status = tn_call_enter(&call);
     if (status == TARN_OK)
         status = tn_checkpoint_restore(checkpoint, stream, delta);
     return tn_leave(status);
@@ -49,7 +49,7 @@ tarn_status tarn_checkpoint_verify(tarn_checkpoint *checkpoint, tarn_stream stre
 
     if (!tn_call_checkpoint(&call, checkpoint))
         return call.status;
-    status = tn_enter_device(checkpoint->pool->device);
+    status = tn_call_enter(&call);
     if (status == TARN_OK)
         status = tn_checkpoint_verify(checkpoint, stream);
     return tn_leave(status);

@@ -6,13 +6,13 @@
 
 static const char no_diff[] = "diff is NULL: there is nowhere to put the result";
 
-static tarn_status compare(tarn_device *device, tarn_driver_graph a, tarn_driver_graph b,
+static tarn_status compare(const struct tn_call *call, tarn_driver_graph a, tarn_driver_graph b,
                            tarn_graph_diff **diff)
 {
-    tarn_status status = tn_enter_device(device);
+    tarn_status status = tn_call_enter(call);
 
     if (status == TARN_OK)
-        status = tn_graphs_compare(&device->regions, a, b, diff);
+        status = tn_graphs_compare(&call->device->regions, a, b, diff);
     return tn_leave(status);
 }
 
@@ -28,7 +28,7 @@ tarn_status tarn_graph_compare(tarn_graph *a, tarn_graph *b, tarn_graph_diff **d
         return tn_bad_argument(no_diff);
     if (a->pool->device != b->pool->device)
         return tn_bad_argument("the graphs are of different devices");
-    return compare(a->pool->device, a->driver_graph, b->driver_graph, diff);
+    return compare(&call, a->driver_graph, b->driver_graph, diff);
 }
 
 tarn_status tarn_driver_graph_compare(tarn_device *device, tarn_driver_graph a, tarn_driver_graph b,
@@ -42,7 +42,7 @@ tarn_status tarn_driver_graph_compare(tarn_device *device, tarn_driver_graph a, 
         return tn_bad_argument("a graph to compare is NULL");
     if (diff == NULL)
         return tn_bad_argument(no_diff);
-    return compare(device, a, b, diff);
+    return compare(&call, a, b, diff);
 }
 
 void tarn_graph_diff_destroy(tarn_graph_diff *diff)

@@ -65,7 +65,7 @@ tarn_status tarn_device_get_info(tarn_device *device, tarn_device_info *info)
         return call.status;
     if (info == NULL || info->size != sizeof *info)
         return tn_bad_argument("info is NULL or its size is not sizeof(tarn_device_info)");
-    status = tn_enter_device(device);
+    status = tn_call_enter(&call);
     if (status != TARN_OK)
         return tn_leave(status);
     gpu = &device->gpu;
@@ -152,7 +152,7 @@ tarn_status tarn_device_collect(tarn_device *device)
 
     if (!tn_call_device(&call, device))
         return call.status;
-    status = tn_enter_device(device);
+    status = tn_call_enter(&call);
     if (status == TARN_OK)
         tn_device_reap(device);
     tn_device_collect(device);
@@ -167,7 +167,7 @@ tarn_status tarn_device_trim(tarn_device *device, size_t keep_bytes, size_t *fre
 
     if (!tn_call_device(&call, device))
         return call.status;
-    status = tn_enter_device(device);
+    status = tn_call_enter(&call);
     if (status == TARN_OK)
         status = tn_device_trim(device, keep_bytes, true, &freed);
     if (status == TARN_OK)

@@ -6,13 +6,6 @@
 #include "pools/janitor.h"
 #include "tarn/graph.h"
 
-/* A pool whose handle was given up may go when a claim on it ends. */
-static void end_claim(tarn_device *device)
-{
-    tn_device_reap(device);
-    tn_device_end_released(device);
-}
-
 tarn_status tarn_capture_begin(tarn_pool *pool, tarn_stream stream, tarn_capture_mode mode,
                                tarn_capture **capture)
 {
@@ -25,7 +18,7 @@ tarn_status tarn_capture_begin(tarn_pool *pool, tarn_stream stream, tarn_capture
         return tn_bad_argument("capture is NULL: there is nowhere to put the handle");
     if ((unsigned)mode > TARN_CAPTURE_RELAXED)
         return tn_bad_argument("the capture mode is not one of tarn_capture_mode");
-    status = tn_enter_device(pool->device);
+    status = tn_call_enter(&call);
     if (status == TARN_OK)
         status = tn_capture_begin(pool, stream, mode, capture);
     return tn_leave(status);
@@ -33,7 +26,6 @@ tarn_status tarn_capture_begin(tarn_pool *pool, tarn_stream stream, tarn_capture
 
 tarn_status tarn_capture_end(tarn_capture *capture, tarn_graph **graph)
 {
-    tarn_device *device;
     tarn_status status;
     TN_CALL(call);
 
@@ -41,13 +33,11 @@ tarn_status tarn_capture_end(tarn_capture *capture, tarn_graph **graph)
         return call.status;
     if (graph == NULL)
         return tn_bad_argument("graph is NULL: there is nowhere to put the handle");
-    device = capture->device;
-    /* Where the device is closed the capture is gone, and end says so. */
-    status = tn_is_device(device) ? tn_enter_device(device) : TARN_OK;
+    status = tn_call_enter(&call);
     if (status == TARN_OK)
         status = tn_capture_end(capture, graph);
-    if (status != TARN_OK && tn_is_device(device))
-        tn_device_end_released(device); /* a capture that proved to be gone */
+    if (status != TARN_OK && call.device != NULL)
+        tn_device_end_released(call.device); /* a capture that proved to be gone */
     return tn_leave(status);
 }
 
@@ -67,7 +57,7 @@ tarn_status tarn_capture_begin_to_graph(tarn_pool *pool, tarn_capture *outer, ui
         return tn_bad_argument("driver_graph or capture is NULL");
     if ((unsigned)mode > TARN_CAPTURE_RELAXED)
         return tn_bad_argument("the capture mode is not one of tarn_capture_mode");
-    status = tn_enter_device(pool->device);
+    status = tn_call_enter(&call);
     if (status == TARN_OK)
         status = tn_capture_begin_in(pool, stream, mode, &target, capture);
     return tn_leave(status);
@@ -75,36 +65,31 @@ tarn_status tarn_capture_begin_to_graph(tarn_pool *pool, tarn_capture *outer, ui
 
 tarn_status tarn_capture_end_to_graph(tarn_capture *capture)
 {
-    tarn_device *device;
     tarn_status status;
     TN_CALL(call);
 
     if (!tn_call_capture(&call, capture))
         return call.status;
-    device = capture->device;
-    status = tn_enter_device(device);
+    status = tn_call_enter(&call);
     if (status == TARN_OK)
         status = tn_capture_end_in(capture);
     if (status == TARN_OK)
-        end_claim(device);
+        tn_call_end_claim(&call);
     return tn_leave(status);
 }
 
 tarn_status tarn_capture_abort(tarn_capture *capture)
 {
-    tarn_device *device;
     TN_CALL(call);
 
     if (capture == NULL)
         return tn_call_nothing();
     if (!tn_call_capture(&call, capture))
         return call.status;
-    device = capture->device;
-    if (tn_is_device(device)) /* else the capture is gone: it kept nothing */
-        tn_device_drop_gone(device);
+    if (call.device != NULL) /* else the capture is gone: it kept nothing */
+        tn_device_drop_gone(call.device);
     tn_capture_abort(capture);
-    if (tn_is_device(device))
-        end_claim(device);
+    tn_call_end_claim(&call);
     return tn_leave(TARN_OK);
 }
 
@@ -117,7 +102,7 @@ tarn_status tarn_graph_adopt(tarn_pool *pool, tarn_driver_graph driver_graph, ta
         return call.status;
     if (driver_graph == NULL || graph == NULL)
         return tn_bad_argument("driver_graph or graph is NULL");
-    status = tn_enter_device(pool->device);
+    status = tn_call_enter(&call);
     if (status == TARN_OK)
         status = tn_graph_adopt(pool, driver_graph, graph);
     return tn_leave(status);
@@ -140,7 +125,6 @@ TN_HOT tarn_status tarn_graph_replay(tarn_graph *graph, tarn_stream stream)
 
 tarn_status tarn_graph_update(tarn_graph *graph, tarn_capture *capture)
 {
-    tarn_device *device;
     tarn_status status;
     TN_CALL(call);
 
@@ -148,27 +132,24 @@ tarn_status tarn_graph_update(tarn_graph *graph, tarn_capture *capture)
         return call.status;
     if (!tn_is_capture(capture))
         return tn_bad_handle("capture");
-    device = graph->pool->device;
-    status = tn_enter_device(device);
+    status = tn_call_enter(&call);
     if (status == TARN_OK)
         status = tn_graph_update(graph, capture);
     if (status == TARN_OK)
-        end_claim(device);
+        tn_call_end_claim(&call);
     return tn_leave(status);
 }
 
 tarn_status tarn_graph_destroy(tarn_graph *graph)
 {
-    tarn_device *device;
     TN_CALL(call);
 
     if (graph == NULL)
         return tn_call_nothing();
     if (!tn_call_graph(&call, graph))
         return call.status;
-    device = graph->pool->device;
     tn_graph_destroy(graph);
-    end_claim(device);
+    tn_call_end_claim(&call);
     return tn_leave(TARN_OK);
 }
 

@@ -137,7 +137,7 @@ tarn_status tarn_stream_retire(tarn_device *device, tarn_stream stream)
     if (tn_stream_is_legacy(stream))
         return tn_bad_argument(
             "the legacy default stream is never destroyed, so it is not retired");
-    status = tn_enter_device(device);
+    status = tn_call_enter(&call);
     if (status == TARN_OK)
         status = tn_stream_look(&device->gpu, stream, TN_STREAM_GRAPH, &state);
     if (status == TARN_OK && state.captured)

@@ -65,7 +65,7 @@ tarn_status tarn_pool_create(tarn_device *device, const tarn_pool_options *optio
     settings.share_captured = chosen.share_captured;
     settings.replay_order = chosen.replay_order;
     settings.guard = chosen.guard;
-    status = tn_enter_device(device);
+    status = tn_call_enter(&call);
     if (status == TARN_OK)
         status = read_properties(device, &chosen, &settings);
     if (status == TARN_OK) {
@@ -116,7 +116,7 @@ tarn_status tarn_pool_reserve(tarn_pool *pool, size_t bytes, tarn_stream stream)
         return call.status;
     if (bytes > TN_REQUEST_BYTES_MAX)
         return tn_bad_argument("no device holds as many bytes as asked for");
-    status = tn_enter_device(pool->device);
+    status = tn_call_enter(&call);
     if (status == TARN_OK)
         status = tn_serve_reserve(pool, bytes, stream);
     return tn_leave(status);
@@ -130,7 +130,7 @@ tarn_status tarn_pool_add_peer(tarn_pool *pool, int ordinal)
 
     if (!tn_call_pool(&call, pool))
         return call.status;
-    status = tn_enter_device(pool->device);
+    status = tn_call_enter(&call);
     if (status == TARN_OK)
         status = tn_gpu_peer_mask(&pool->device->gpu, ordinal, &mask);
     if (status == TARN_OK && mask != 0) {
@@ -166,7 +166,7 @@ tarn_status tarn_pool_trim_to(tarn_pool *pool, size_t keep_bytes, size_t *freed_
 
     if (!tn_call_pool(&call, pool))
         return call.status;
-    status = tn_enter_device(pool->device);
+    status = tn_call_enter(&call);
     if (status == TARN_OK)
         status = tn_pool_trim(pool, keep_bytes, true, &freed);
     if (status == TARN_OK)
@@ -245,7 +245,7 @@ tarn_status tarn_begin_allocate_to_pool(tarn_device *device, tarn_pool *pool,
         return status;
     if (filter == NULL)
         return tn_bad_argument("filter is NULL: name the streams or thread that the route is for");
-    status = tn_enter_device(device);
+    status = tn_call_enter(&call);
     if (status == TARN_OK)
         status = tn_route_begin(device, pool, filter, user);
     return tn_leave(status);

@@ -135,7 +135,7 @@ static tarn_status take_memory(tarn_checkpoint *checkpoint, const struct plan *p
 
     if (status != TARN_OK)
         return status;
-    status = tn_pool_allocate(device->default_pool, &request, &checkpoint->contents);
+    status = tn_pool_allocate(device->default_pool, &request, NULL, &checkpoint->contents);
     if (status == TARN_OK && !prepare_contents(checkpoint)) {
         free_contents(checkpoint);
         status = tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a checkpoint's contents");
@@ -344,7 +344,7 @@ static tarn_status begin_verification(const tarn_checkpoint *checkpoint, tarn_st
     status = tn_pinned_take(&device->gpu, 2 * bytes, &made->answers);
     if (status != TARN_OK)
         goto destroy_event;
-    status = tn_pool_allocate(device->default_pool, &request, &made->sums);
+    status = tn_pool_allocate(device->default_pool, &request, NULL, &made->sums);
     if (status == TARN_OK)
         return TARN_OK;
     tn_pinned_undo(&device->gpu, made->answers);

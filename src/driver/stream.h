@@ -20,16 +20,8 @@
 #include <stdint.h>
 
 #include "base/hot.h"
+#include "base/order.h"
 #include "driver/gpu.h"
-
-/* An order of work: a stream outside captures, or a stream within one capture. */
-struct tn_order {
-    uint64_t stream_id;  /* in a capture: the handle's value; odd: a per-thread default stream's */
-    uint64_t capture_id; /* 0: the stream is not being captured */
-};
-
-/* Of no order: memory in which only recorded uses run. */
-#define TN_ORDER_NONE ((struct tn_order){UINT64_MAX - 1, 0})
 
 /* What a look at a stream is to find, and by which questions. Each costs the driver's time, and the
  * question for the id breaks a capture. */
@@ -50,11 +42,6 @@ struct tn_stream_state {
     bool captured;             /* the stream is in a capture, which may be broken */
     bool broken;               /* that capture is invalidated; the driver tells no id of it */
 };
-
-static inline bool tn_order_equal(struct tn_order a, struct tn_order b)
-{
-    return ((a.stream_id ^ b.stream_id) | (a.capture_id ^ b.capture_id)) == 0; /* one jump */
-}
 
 uint64_t tn_stream_id_of_thread(void);
 

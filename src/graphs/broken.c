@@ -105,10 +105,10 @@ static bool note(tarn_pool *pool, void *context)
     return false;
 }
 
-uint64_t tn_broken_note(tarn_device *device, tarn_stream stream, struct tn_hold_call call,
+uint64_t tn_broken_note(tarn_device *device, uint64_t stream_id, struct tn_hold_call call,
                         struct tn_broken *before)
 {
-    struct question question = {.stream_id = tn_stream_captured_id(stream), .call = call};
+    struct question question = {.stream_id = stream_id, .call = call};
 
     TN_ASSERT(tn_lock_none_held());
     TN_ASSERT(call.name != NULL);
@@ -143,25 +143,25 @@ static void put_newest(struct tn_text *text, const struct tn_broken *broken)
         tn_put(text, ", which was freed since");
 }
 
-static void put_known(struct tn_text *text, const struct tn_broken *broken)
+void tn_broken_put(struct tn_text *text, const struct tn_broken *known)
 {
-    put_newest(text, broken);
-    if (broken->noticed.name == NULL)
+    put_newest(text, known);
+    if (known->noticed.name == NULL)
         return;
     tn_put(text, "; ");
-    put_call(text, &broken->noticed);
-    tn_put(text, broken->noticed.breaks ? " was called on a stream of it, which breaks any capture"
-                                        : " noticed it first");
+    put_call(text, &known->noticed);
+    tn_put(text, known->noticed.breaks ? " was called on a stream of it, which breaks any capture"
+                                       : " noticed it first");
 }
 
-void tn_broken_put(struct tn_text *text, tarn_device *device, uint64_t capture_id)
+void tn_broken_find(tarn_device *device, uint64_t capture_id, struct tn_broken *known)
 {
     struct question question = {.capture_id = capture_id};
 
     TN_ASSERT(tn_lock_none_held());
     TN_ASSERT(capture_id != 0);
     (void)tn_device_visit(device, look, &question);
-    put_known(text, &question.broken);
+    *known = question.broken;
 }
 
 static void put_fork(struct tn_text *text, const struct tn_arena *arena)
@@ -259,13 +259,13 @@ static void put_remedy(struct tn_text *text, tn_cu_result result)
         tn_put(text, "; %s", error->remedy);
 }
 
-void tn_broken_put_answer(struct tn_text *text, tarn_device *device, uint64_t capture_id,
-                          tn_cu_result result, const struct tn_seen_node *newest)
+void tn_broken_put_answer(struct tn_text *text, tn_cu_result result, const struct tn_broken *known,
+                          const struct tn_seen_node *newest)
 {
     TN_ASSERT(result != TN_CUDA_SUCCESS);
     put_meaning(text, result);
     put_newest_node(text, newest);
-    tn_broken_put(text, device, capture_id);
+    tn_broken_put(text, known);
     put_remedy(text, result);
 }
 
@@ -278,7 +278,7 @@ void tn_broken_put_unjoined(struct tn_text *text, tarn_device *device, struct tn
     put_remedy(text, TN_CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
 }
 
-tarn_status tn_broken_refuse(tarn_device *device, tarn_stream stream, struct tn_hold_call call,
+tarn_status tn_broken_refuse(tarn_device *device, uint64_t stream_id, struct tn_hold_call call,
                              const char *so)
 {
     char part[PART_BYTES] = "";
@@ -286,8 +286,8 @@ tarn_status tn_broken_refuse(tarn_device *device, tarn_stream stream, struct tn_
     struct tn_broken before;
 
     TN_ASSERT(tn_lock_none_held());
-    if (tn_broken_note(device, stream, call, &before) != 0) {
-        put_known(&text, &before);
+    if (tn_broken_note(device, stream_id, call, &before) != 0) {
+        tn_broken_put(&text, &before);
         if (before.noticed.name == NULL)
             tn_put(&text, before.sequence == 0
                               ? "; of Tarn's calls this one notices it first"

@@ -26,19 +26,22 @@ struct tn_broken {
     struct tn_hold_call noticed; /* by the first of the library's calls that did */
 };
 
-/* The call was refused for the broken capture that the stream is in, or has broken it: notes that, if it is the first.
+/* The call was refused for the broken capture that the stream of that id (tn_stream_captured_id) is in, or has broken
+ * it: notes that, if it is the first.
  * What was known of the capture before, and its id; 0: it is none of a tarn_capture's. */
-TN_RARE uint64_t tn_broken_note(tarn_device *device, tarn_stream stream, struct tn_hold_call call,
+TN_RARE uint64_t tn_broken_note(tarn_device *device, uint64_t stream_id, struct tn_hold_call call,
                                 struct tn_broken *before);
 
-/* Writes what is known of the capture, as parts of a sentence that each begin with a semicolon; nothing where nothing
- * is. */
-void tn_broken_put(struct tn_text *text, tarn_device *device, uint64_t capture_id);
+/* What the pools of the device know of the capture. */
+void tn_broken_find(tarn_device *device, uint64_t capture_id, struct tn_broken *known);
 
-/* Writes what the driver has answered to the end of the capture: its name, what it means, what is known, what helps.
+/* Writes what is known, as parts of a sentence that each begin with a semicolon; nothing where nothing is. */
+void tn_broken_put(struct tn_text *text, const struct tn_broken *known);
+
+/* Writes what the driver has answered to the end of a capture: its name, what it means, what is known, what helps.
  * newest: node of the capture; number 0: not known. */
-void tn_broken_put_answer(struct tn_text *text, tarn_device *device, uint64_t capture_id,
-                          tn_cu_result result, const struct tn_seen_node *newest);
+void tn_broken_put_answer(struct tn_text *text, tn_cu_result result, const struct tn_broken *known,
+                          const struct tn_seen_node *newest);
 
 /* The same of a fork that was not joined. What is known of that is the end that was found, and the forked streams on
  * which blocks were allocated. origin: the order of the capture's own stream. */
@@ -46,7 +49,7 @@ void tn_broken_put_unjoined(struct tn_text *text, tarn_device *device, struct tn
                             const struct tn_seen_node *end);
 
 /* CAPTURE_BROKEN, for a call that finds its stream's capture broken; notes it. so: "nothing can be allocated on it". */
-TN_RARE tarn_status tn_broken_refuse(tarn_device *device, tarn_stream stream,
+TN_RARE tarn_status tn_broken_refuse(tarn_device *device, uint64_t stream_id,
                                      struct tn_hold_call call, const char *so);
 
 #endif

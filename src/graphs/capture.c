@@ -16,15 +16,8 @@
  * end a body's capture, since it is on another thread's own stream, the capture around it goes on until
  * that body's handle is ended or aborted on its thread.
  *
- * What is known of a capture that broke, and the sentence of its end: graphs/broken.h, driver/capture_error.h. Both
- * the newest node of a broken capture and a fork that was not joined are looked for before the driver is told to
- * end, for its answer takes the graph. For a fork that takes a list of all nodes, a sixteenth of what the capture took.
- * So only the first captures of a pool in which a forked stream is known are looked at: there a program's mistake shows.
- * When one was refused the next ones are looked at again.
- *
- * Trade-offs: where another thread breaks a capture just when it ends, no node is named. A body's graph lasts as long
- * as its node, of which the hold says nothing: it is not read. A user who ends a capture of their own while another
- * thread makes the first allocation in it gives that thread a graph that is gone; only the driver could see that. */
+ * Trade-offs: a user who ends a capture of their own while another thread makes the first allocation in it gives that
+ * thread a graph that is gone; only the driver could see that. */
 #include "graphs/capture.h"
 
 #include <stddef.h>
@@ -34,13 +27,11 @@
 #include "base/host.h"
 #include "claims/body.h"
 #include "graphs/admit.h"
-#include "graphs/broken.h"
+#include "graphs/stop.h"
 #include "pools/captures.h"
 #include "pools/route.h"
 #include "pools/series.h"
 #include "pools/sweep.h"
-
-enum { FORK_LOOKS = 16 };
 
 static struct tn_records capture_records = TN_RECORDS_INIT(struct tarn_capture);
 
@@ -306,132 +297,6 @@ static void give_back(tarn_capture *capture)
         tn_route_end_capture(device, capture->route_id); /* the pool's last claim */
 }
 
-/* Whether the hold says that the driver has dropped the capture. Then its stream is not touched: it may
- * be gone too. *graph, where that is asked for: what it captures into; NULL: it is dropped, or that is not known. */
-static bool is_dropped(tarn_capture *capture, tn_cu_graph *graph)
-{
-    tarn_pool *pool = capture->pool;
-    const struct tn_hold *hold;
-    bool dropped;
-
-    TN_ASSERT(!tn_lock_held(TN_RANK_POOL));
-    tn_pool_lock(pool);
-    hold = tn_hold_find_owned(&pool->holds, capture->capture_id);
-    dropped = hold == NULL || atomic_load(&hold->claim) != TN_CLAIM_HELD;
-    if (graph != NULL)
-        *graph = dropped ? NULL : hold->graph;
-    tn_pool_unlock(pool);
-    return dropped;
-}
-
-static const char dropped_by_driver[] =
-    "the driver has dropped it, since its stream was destroyed, or it was ended elsewhere";
-
-static tarn_status broken(const char *why)
-{
-    return tn_fail(TARN_ERR_CAPTURE_BROKEN,
-                   "the capture cannot be ended: %s; abort it with tarn_capture_abort", why);
-}
-
-/* To BROKEN, with what is said of that. */
-static tarn_status fall_broken(tarn_capture *capture)
-{
-    TN_ASSERT(capture->said[0] != '\0');
-    capture->stage = TN_CAPTURE_BROKEN;
-    return broken(capture->said);
-}
-
-/* The same for a reason that the driver has not given; with what is known of the capture. */
-static tarn_status fall_broken_by(tarn_capture *capture, const char *why)
-{
-    struct tn_text said = {capture->said, sizeof capture->said, 0};
-
-    TN_ASSERT(capture->stage == TN_CAPTURE_OPEN);
-    tn_put(&said, "%s", why);
-    tn_broken_put(&said, capture->device, capture->capture_id);
-    return fall_broken(capture);
-}
-
-/* Whether a fork that was not joined is to be looked for: a forked stream has allocated in the capture. */
-static bool looks_for_forks(tarn_capture *capture)
-{
-    tarn_pool *pool = capture->pool;
-    const struct tn_arena *arena;
-    uint64_t own_id = tn_stream_captured_id(capture->stream);
-    bool looks;
-
-    TN_ASSERT(tn_lock_none_held());
-    TN_ASSERT(capture->capture_id != 0);
-    tn_pool_lock(pool);
-    arena = pool->arenas.first;
-    while (arena != NULL &&
-           (arena->order.capture_id != capture->capture_id || arena->order.stream_id == own_id))
-        arena = arena->next;
-    looks = arena != NULL && pool->graphs.fork_looks < FORK_LOOKS;
-    pool->graphs.fork_looks += looks;
-    tn_pool_unlock(pool);
-    return looks;
-}
-
-static void look_for_forks_again(tarn_pool *pool)
-{
-    tn_pool_lock(pool);
-    pool->graphs.fork_looks = 0;
-    tn_pool_unlock(pool);
-}
-
-/* OPEN to STOPPED, or to BROKEN. */
-static tarn_status stop(tarn_capture *capture)
-{
-    tarn_device *device = capture->device;
-    struct tn_gpu *gpu = &device->gpu;
-    struct tn_text said = {capture->said, sizeof capture->said, 0};
-    struct tn_seen_node seen = {.number = 0};
-    struct tn_stream_state state;
-    tn_cu_graph graph;
-    struct tn_order order;
-    tn_cu_result result;
-    tarn_status status;
-
-    TN_ASSERT(capture->stage == TN_CAPTURE_OPEN);
-    if (is_dropped(capture, &graph))
-        return fall_broken_by(capture, dropped_by_driver);
-    status = tn_stream_look(gpu, capture->stream, TN_STREAM_GRAPH, &state);
-    if (status != TARN_OK)
-        return status;
-    if (state.broken) {
-        if (graph != NULL && !capture->is_body)
-            seen = tn_newest_node_find(gpu, graph);
-        tn_broken_put_answer(&said, device, capture->capture_id,
-                             TN_CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, &seen);
-        return broken(capture->said);
-    }
-    if (state.order.capture_id != capture->capture_id)
-        return fall_broken_by(capture, "the stream's capture was ended elsewhere");
-    order = state.order;
-    if (looks_for_forks(capture)) /* afterwards there is no graph to look at */
-        seen = tn_loose_end_find(gpu, capture->stream);
-    tn_capture_stop(gpu, capture->stream, &result, &capture->driver_graph);
-    if (result == TN_CUDA_SUCCESS) {
-        capture->mark = tn_device_mark(device);
-        capture->stage = TN_CAPTURE_STOPPED;
-        return TARN_OK;
-    }
-    status = tn_stream_look(gpu, capture->stream, TN_STREAM_GRAPH, &state);
-    if (status != TARN_OK)
-        return status;
-    if (state.broken || state.order.capture_id == capture->capture_id)
-        return tn_gpu_failed(gpu, result, "ending a capture", "the driver"); /* it goes on */
-    if (result == TN_CUDA_ERROR_STREAM_CAPTURE_UNJOINED) {
-        look_for_forks_again(capture->pool);
-        tn_broken_put_unjoined(&said, device, order, &seen);
-    } else {
-        tn_broken_put_answer(&said, device, capture->capture_id, result,
-                             &(struct tn_seen_node){.number = 0});
-    }
-    return fall_broken(capture);
-}
-
 /* The capture is over: in its pool, and in others that it allocated from. Its own hold is not there any
  * more where the driver's capture ended early: it was reaped then. */
 static void leave_pools(tarn_capture *capture, bool discard)
@@ -477,7 +342,7 @@ static bool has_open_bodies(tarn_capture *capture)
     return has;
 }
 
-tarn_status tn_capture_seize(tarn_capture *capture)
+tarn_status tn_capture_seize(tarn_capture *capture, struct tn_section *section)
 {
     tarn_status status = check_thread(capture);
 
@@ -485,18 +350,21 @@ tarn_status tn_capture_seize(tarn_capture *capture)
     if (status != TARN_OK)
         return status;
     if (!take_over(capture)) /* the device may be closed */
-        return broken(capture->stage == TN_CAPTURE_BROKEN ? capture->said : dropped_by_driver);
+        return tn_capture_refuse_end(capture);
     if (has_open_bodies(capture))
         status = tn_fail(TARN_ERR_WRONG_STATE,
                          "a body of the capture is still being captured; end or abort that first");
     else if (capture->stage == TN_CAPTURE_BROKEN)
-        status = broken(capture->said);
+        status = tn_capture_refuse_end(capture);
     else if (capture->stage == TN_CAPTURE_OPEN)
-        status = stop(capture);
-    if (status != TARN_OK)
+        status = tn_capture_take_section(capture);
+    if (status != TARN_OK) {
         give_back(capture);
-    TN_ASSERT(status != TARN_OK || capture->stage == TN_CAPTURE_STOPPED);
-    return status;
+        return status;
+    }
+    TN_ASSERT(capture->stage == TN_CAPTURE_STOPPED);
+    *section = capture->section;
+    return TARN_OK;
 }
 
 void tn_capture_let_go(tarn_capture *capture)
@@ -542,13 +410,14 @@ void tn_capture_finish(tarn_capture *capture)
 
 tarn_status tn_capture_end_in(tarn_capture *capture)
 {
-    tarn_status status = TARN_OK;
+    struct tn_section section;
+    tarn_status status;
 
     TN_ASSERT(tn_lock_none_held());
     if (capture->target == NULL)
         return tn_fail(TARN_ERR_WRONG_STATE, "the capture makes a graph of its own; end it with "
                                              "tarn_capture_end");
-    status = tn_capture_seize(capture);
+    status = tn_capture_seize(capture, &section);
     if (status == TARN_OK)
         tn_capture_finish(capture);
     return status;
@@ -564,23 +433,23 @@ tarn_status tn_capture_check_own(const tarn_capture *capture)
 
 tarn_status tn_capture_end(tarn_capture *capture, tarn_graph **graph)
 {
-    tarn_pool *pool = capture->pool;
+    struct tn_section section;
     tarn_graph *made;
     tarn_status status = tn_capture_check_own(capture);
 
     TN_ASSERT(tn_lock_none_held());
     if (status == TARN_OK)
-        status = tn_capture_seize(capture);
+        status = tn_capture_seize(capture, &section);
     if (status != TARN_OK)
         return status;
-    status = tn_graph_prepare(pool, capture->driver_graph, capture->mark, &made);
+    status = tn_graph_prepare(&section, &made);
     if (status != TARN_OK) {
         tn_capture_let_go(capture);
         return status;
     }
-    tn_pool_lock(pool);
-    tn_graph_commit(made, tn_hold_find_owned(&pool->holds, capture->capture_id));
-    tn_pool_unlock(pool);
+    tn_pool_lock(section.pool);
+    tn_graph_commit(made, tn_hold_find_owned(&section.pool->holds, section.capture_id));
+    tn_pool_unlock(section.pool);
     tn_capture_finish(capture);
     *graph = made;
     return TARN_OK;
@@ -590,7 +459,7 @@ tarn_status tn_capture_end(tarn_capture *capture, tarn_graph **graph)
 static void cancel(tarn_capture *capture)
 {
     TN_ASSERT(capture->stage == TN_CAPTURE_OPEN);
-    if (!is_dropped(capture, NULL) &&
+    if (!tn_capture_is_dropped(capture, NULL) &&
         goes_on(&capture->device->gpu, capture->stream, capture->thread_id, capture->capture_id))
         cancel_driver_capture(capture);
 }
@@ -668,7 +537,7 @@ void tn_capture_abort(tarn_capture *capture)
     if (!waits)
         expect_gone(capture);
     if (capture->stage == TN_CAPTURE_STOPPED)
-        tn_graph_drop(&capture->device->gpu, capture->driver_graph);
+        tn_graph_drop(&capture->device->gpu, capture->section.graph);
     else if (capture->stage == TN_CAPTURE_OPEN && !waits)
         cancel(capture);
     if (!tn_stream_is_elsewhere(capture->stream, capture->thread_id))

@@ -29,31 +29,6 @@
 
 #include "graphs/graph.h"
 
-enum { TN_CAPTURE_SAID_BYTES = 960 };
-
-enum tn_capture_stage { TN_CAPTURE_OPEN, TN_CAPTURE_STOPPED, TN_CAPTURE_BROKEN };
-
-struct tarn_capture {
-    _Atomic uint64_t magic; /* TN_CAPTURE_MAGIC; 0 in a recycled record */
-    tarn_capture *next;     /* links recycled records */
-    tarn_device *device;    /* immutable */
-    tarn_pool *pool;        /* immutable; not to be followed when gone */
-    tarn_stream stream;     /* immutable; the user promised that it lives */
-    tarn_capture_mode mode; /* immutable */
-    uint64_t thread_id;     /* immutable; that began it */
-    uint64_t capture_id;    /* immutable */
-    uint64_t route_id;      /* immutable */
-    atomic_bool gone; /* the driver's capture went by itself, and all claims of this one with it;
-                               set under the pool's lock */
-    enum tn_capture_stage stage;
-    /* BROKEN: why it cannot be ended, and what was known of that then */
-    char said[TN_CAPTURE_SAID_BYTES];
-    tn_cu_graph driver_graph; /* STOPPED */
-    uint64_t mark;            /* STOPPED: tn_device_mark of then, however often an end was tried */
-    tn_cu_graph target;       /* immutable; the caller's, that is captured into; NULL: a new one */
-    bool is_body;             /* immutable; the target is one in another capture's graph */
-};
-
 /* A graph of the caller's to capture into. */
 struct tn_capture_target {
     tn_cu_graph graph;
@@ -61,8 +36,6 @@ struct tn_capture_target {
     tarn_capture *outer;
     uint64_t group; /* of bodies that exclude each other */
 };
-
-#define TN_CAPTURE_MAGIC 0x54436170ULL
 
 TARN_MUST_CHECK tarn_status tn_capture_begin(tarn_pool *pool, tarn_stream stream,
                                              tarn_capture_mode mode, tarn_capture **capture);
@@ -75,10 +48,10 @@ TARN_MUST_CHECK tarn_status tn_capture_begin_in(tarn_pool *pool, tarn_stream str
 TARN_MUST_CHECK tarn_status tn_capture_end_in(tarn_capture *capture);
 TARN_MUST_CHECK tarn_status tn_capture_end(tarn_capture *capture, tarn_graph **graph);
 
-/* The parts of an end: seize stops the driver's capture, whose graph is then the record's, STOPPED; the
+/* The parts of an end: seize stops the driver's capture, whose section is then the record's, STOPPED, and told; the
  * caller finishes the capture, handle included, or lets it go on to be ended again.
  *   WRONG_THREAD, CAPTURE_BROKEN, DEVICE_LOST, DRIVER: nothing is seized */
-TARN_MUST_CHECK tarn_status tn_capture_seize(tarn_capture *capture);
+TARN_MUST_CHECK tarn_status tn_capture_seize(tarn_capture *capture, struct tn_section *section);
 void tn_capture_finish(tarn_capture *capture);
 void tn_capture_let_go(tarn_capture *capture);
 

@@ -24,12 +24,12 @@
 
 static struct tn_records graph_records = TN_RECORDS_INIT(struct tarn_graph);
 
-tarn_status tn_graph_make_guard(tarn_graph *graph, tn_cu_graph driver_graph, uint64_t mark,
+tarn_status tn_graph_make_guard(tarn_graph *graph, const struct tn_section *section,
                                 struct tn_guard **guard)
 {
     const tarn_audit_options options = TARN_AUDIT_OPTIONS_INIT;
     const struct tn_audit_subject subject = {
-        .graph = driver_graph, .pool = graph->pool, .mark = mark};
+        .graph = section->graph, .pool = section->pool, .mark = section->mark};
 
     TN_ASSERT(tn_lock_none_held());
     return tn_guard_make(graph, graph->guard_kind, &subject, &options, guard);
@@ -75,9 +75,9 @@ static void leave_list(tarn_graph *graph)
     tn_lock_release(&device->graphs_lock);
 }
 
-tarn_status tn_graph_prepare(tarn_pool *pool, tn_cu_graph driver_graph, uint64_t mark,
-                             tarn_graph **graph)
+tarn_status tn_graph_prepare(const struct tn_section *section, tarn_graph **graph)
 {
+    tarn_pool *pool = section->pool;
     tarn_graph *made = tn_records_take(&graph_records);
     tarn_status status;
 
@@ -86,15 +86,15 @@ tarn_status tn_graph_prepare(tarn_pool *pool, tn_cu_graph driver_graph, uint64_t
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a graph");
     made->pool = pool;
     made->gpu = &pool->device->gpu;
-    made->driver_graph = driver_graph;
+    made->driver_graph = section->graph;
     status = instantiate(made);
     if (status != TARN_OK) {
         tn_records_give(&graph_records, made);
         return status;
     }
     made->guard_kind = pool->graphs.guard;
-    made->mark = mark;
-    status = tn_graph_make_guard(made, driver_graph, mark, &made->guard);
+    made->mark = section->mark;
+    status = tn_graph_make_guard(made, section, &made->guard);
     if (status != TARN_OK) {
         tn_exec_destroy(made->gpu, made->exec);
         tn_records_give(&graph_records, made);
@@ -120,12 +120,15 @@ void tn_graph_commit(tarn_graph *graph, const struct tn_hold *own)
 
 tarn_status tn_graph_adopt(tarn_pool *pool, tn_cu_graph driver_graph, tarn_graph **graph)
 {
-    tarn_graph *made = NULL;
+    struct tn_section section = {.pool = pool, .graph = driver_graph};
+    tarn_graph *made;
     tarn_status status = tn_capture_hold_graph(pool, driver_graph); /* G2 */
 
     TN_ASSERT(tn_lock_none_held());
-    if (status == TARN_OK)
-        status = tn_graph_prepare(pool, driver_graph, tn_device_mark(pool->device), &made);
+    if (status != TARN_OK)
+        return status;
+    section.mark = tn_device_mark(pool->device);
+    status = tn_graph_prepare(&section, &made);
     if (status != TARN_OK)
         return status;
     tn_device_close_capture(pool->device, 0, driver_graph, false);

@@ -18,15 +18,14 @@
 
 struct tn_guard;
 
-/* A graph of the driver's graph, instantiated; the pool does not know it yet. mark: tn_device_mark when its section ended.
+/* A graph of the section, instantiated; the pool does not know it yet.
  *   HOST_MEMORY, DEVICE_MEMORY, LIMIT, DEVICE_LOST, DRIVER: the driver's graph is as it was */
-TARN_MUST_CHECK tarn_status tn_graph_prepare(tarn_pool *pool, tn_cu_graph driver_graph,
-                                             uint64_t mark, tarn_graph **graph);
+TARN_MUST_CHECK tarn_status tn_graph_prepare(const struct tn_section *section, tarn_graph **graph);
 
-/* A guard of the graph's kind, for a section of that mark that is the graph's or is to be. NULL: it has none.
+/* A guard of the graph's kind, for a section that is the graph's or is to be. NULL: it has none.
  *   LIMIT, HOST_MEMORY, DEVICE_LOST, DRIVER */
-TARN_MUST_CHECK tarn_status tn_graph_make_guard(tarn_graph *graph, tn_cu_graph driver_graph,
-                                                uint64_t mark, struct tn_guard **guard);
+TARN_MUST_CHECK tarn_status tn_graph_make_guard(tarn_graph *graph, const struct tn_section *section,
+                                                struct tn_guard **guard);
 
 /* Enters it in its pool, whose lock is held: from here on it may be replayed. own: its hold there, or
  * NULL. */

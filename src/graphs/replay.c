@@ -490,7 +490,7 @@ static bool note_broken(struct tn_gpu *gpu, tn_cu_stream stream, bool breaks)
     const struct tn_hold_call call = {"tarn_graph_replay", 0, breaks};
     struct tn_broken before;
 
-    return tn_broken_note(device, stream, call, &before) != 0;
+    return tn_broken_note(device, tn_stream_captured_id(stream), call, &before) != 0;
 }
 
 static tarn_status say_captured(struct tn_gpu *gpu, tn_cu_stream stream)

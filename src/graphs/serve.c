@@ -46,17 +46,19 @@ static TN_ALWAYS_INLINE void see_end(tarn_device *device)
 
 /* In a capture that the pool knows: what the arena has free. */
 static TN_APART bool take_born(struct tn_arena *arena, const struct tn_steady_claim *claim,
-                               struct tn_gpu *gpu, const struct tn_request *request, void **address)
+                               struct tn_gpu *gpu, const struct tn_request *request,
+                               tarn_stream stream, void **address)
 {
     struct tn_place place;
 
-    tn_place_ask(gpu, request->stream, request->order, &place);
+    tn_place_ask(gpu, stream, request->order, &place);
     return tn_steady_allocate_born(arena, claim, &place, request->requested, request->alignment,
                                    address);
 }
 
 /* What the arena of the order has at hand. The default pool's captures are counted, and no arena serves them alone. */
-static bool take_at_hand(tarn_pool *pool, const struct tn_request *request, void **address)
+static bool take_at_hand(tarn_pool *pool, const struct tn_request *request, tarn_stream stream,
+                         void **address)
 {
     const struct tn_steady_claim claim = {.order = request->order, .pool = pool};
     struct tn_arena *arena = tn_arena_seek(pool, request->order);
@@ -69,12 +71,12 @@ static bool take_at_hand(tarn_pool *pool, const struct tn_request *request, void
     return !pool->is_default &&
            (tn_steady_allocate_again(arena, claim, request->requested, request->alignment,
                                      address) ||
-            take_born(arena, &claim, &tn_pool_device(pool)->gpu, request, address));
+            take_born(arena, &claim, &tn_pool_device(pool)->gpu, request, stream, address));
 }
 
 /* What no arena has at hand. route_id: of the route that has led to the pool, and pinned it; 0: none. */
 static TN_APART tarn_status take_in_call(tarn_pool *pool, const struct tn_request *request,
-                                         uint64_t route_id, void **address)
+                                         tarn_stream stream, uint64_t route_id, void **address)
 {
     bool captured = request->order.capture_id != 0;
     tarn_status status = TARN_OK;
@@ -83,23 +85,24 @@ static TN_APART tarn_status take_in_call(tarn_pool *pool, const struct tn_reques
     if (!tn_call_allocation(&call, pool, route_id != 0))
         return call.status;
     if (captured && pool->is_default)
-        return tn_unrouted_allocate(pool->device, request, address);
+        return tn_unrouted_allocate(pool->device, request, stream, address);
     if (captured)
-        status = tn_capture_admit(pool, request->stream, request->order, route_id);
-    return status == TARN_OK ? tn_pool_allocate(pool, request, address) : status;
+        status = tn_capture_admit(pool, stream, request->order, route_id);
+    return status == TARN_OK ? tn_pool_allocate(pool, request, stream, address) : status;
 }
 
-static tarn_status take(tarn_pool *pool, const struct tn_request *request, uint64_t route_id,
-                        void **address)
+static tarn_status take(tarn_pool *pool, const struct tn_request *request, tarn_stream stream,
+                        uint64_t route_id, void **address)
 {
     if (request->order.capture_id == 0)
         see_end(tn_pool_device(pool));
-    return take_at_hand(pool, request, address) ? TARN_OK
-                                                : take_in_call(pool, request, route_id, address);
+    return take_at_hand(pool, request, stream, address)
+               ? TARN_OK
+               : take_in_call(pool, request, stream, route_id, address);
 }
 
 static tarn_status take_routed(tarn_device *device, const struct tn_request *request,
-                               void **address)
+                               tarn_stream stream, void **address)
 {
     struct tn_route_choice choice;
     tarn_status status;
@@ -107,12 +110,12 @@ static tarn_status take_routed(tarn_device *device, const struct tn_request *req
 
     if (!tn_call_begin(&call)) /* a filter may be called, and the driver, with the routes locked */
         return call.status;
-    status = tn_route_choose(device, request->stream, request->order, &choice);
+    status = tn_route_choose(device, stream, request->order, &choice);
     if (status != TARN_OK)
         return status;
     if (choice.pool == NULL)
-        return take(device->default_pool, request, 0, address);
-    status = take(choice.pool, request, choice.id, address);
+        return take(device->default_pool, request, stream, 0, address);
+    status = take(choice.pool, request, stream, choice.id, address);
     if (status == TARN_OK)
         tn_route_remember(device, &choice, request->order);
     tn_pool_unpin(choice.pool);
@@ -127,18 +130,20 @@ static TN_RARE tarn_status refuse_broken(tarn_device *device, const tarn_pool *p
                                       request->requested, false};
     TN_CALL(call);
 
-    return tn_call_device(&call, device)
-               ? tn_broken_refuse(device, request->stream, what, "nothing can be allocated on it")
-               : call.status;
+    return tn_call_device(&call, device) ? tn_broken_refuse(device, request->order.stream_id, what,
+                                                            "nothing can be allocated on it")
+                                         : call.status;
 }
 
 /* On a stream that was looked at. pool: NULL: the routes decide. */
 static tarn_status serve_seen(tarn_device *device, tarn_pool *pool,
-                              const struct tn_request *request, bool broken, void **address)
+                              const struct tn_request *request, tarn_stream stream, bool broken,
+                              void **address)
 {
     if (TN_UNLIKELY(broken))
         return refuse_broken(device, pool, request);
-    return pool != NULL ? take(pool, request, 0, address) : take_routed(device, request, address);
+    return pool != NULL ? take(pool, request, stream, 0, address)
+                        : take_routed(device, request, stream, address);
 }
 
 /* On any stream. */
@@ -147,9 +152,10 @@ static TN_APART tarn_status look_and_serve(tarn_device *device, tarn_pool *pool,
 {
     struct tn_stream_state state;
     tarn_status status = tn_stream_look(&device->gpu, stream, TN_STREAM_ORDER, &state);
-    const struct tn_request request = {bytes, alignment, state.order, stream};
+    const struct tn_request request = {bytes, alignment, state.order};
 
-    return status == TARN_OK ? serve_seen(device, pool, &request, state.broken, address) : status;
+    return status == TARN_OK ? serve_seen(device, pool, &request, stream, state.broken, address)
+                             : status;
 }
 
 /* By the routes, on a stream of which the driver has answered so. arena: that is remembered for the stream's captures,
@@ -160,17 +166,17 @@ static TN_APART tarn_status serve_answered(tarn_device *device, struct tn_arena 
 {
     struct tn_stream_state state;
     tarn_status status = tn_stream_look_on(&device->gpu, stream, answer, &state);
-    const struct tn_request request = {bytes, TN_BLOCK_BYTES_MIN, state.order, stream};
+    const struct tn_request request = {bytes, TN_BLOCK_BYTES_MIN, state.order};
     struct tn_steady_claim claim;
 
     if (status != TARN_OK)
         return status;
     if (arena != NULL && state.captured && !state.broken) {
         claim = tn_steady_claim_routed(&device->routes, state.order);
-        if (take_born(arena, &claim, &device->gpu, &request, address))
+        if (take_born(arena, &claim, &device->gpu, &request, stream, address))
             return TARN_OK;
     }
-    return serve_seen(device, NULL, &request, state.broken, address);
+    return serve_seen(device, NULL, &request, stream, state.broken, address);
 }
 
 /* Mostly the routes are those of captures, and the stream is in one. */
@@ -199,10 +205,11 @@ TN_HOT tarn_status tn_serve_routed(tarn_device *device, uint64_t bytes, tarn_str
 static TN_APART tarn_status take_for_id(tarn_pool *pool, uint64_t bytes, uint64_t alignment,
                                         tarn_stream stream, uint64_t id, void **address)
 {
-    const struct tn_request request = {bytes, alignment, {id, 0}, stream};
+    const struct tn_request request = {bytes, alignment, {id, 0}};
     TN_CALL(call);
 
-    return tn_call_pool(&call, pool) ? tn_pool_allocate(pool, &request, address) : call.status;
+    return tn_call_pool(&call, pool) ? tn_pool_allocate(pool, &request, stream, address)
+                                     : call.status;
 }
 
 TN_HOT tarn_status tn_serve_pool(tarn_device *device, tarn_pool *pool, uint64_t bytes,
@@ -226,7 +233,7 @@ tarn_status tn_serve_news(tarn_device *device, tarn_pool *pool, uint64_t bytes, 
 
     if (!(pool != NULL ? tn_call_pool(&call, pool) : tn_call_device(&call, device)))
         return call.status;
-    status = tn_enter_device(device);
+    status = tn_call_enter(&call);
     if (status != TARN_OK)
         return status;
     if (pool == NULL && !tn_route_is_any(&device->routes))
@@ -242,7 +249,7 @@ tarn_status tn_serve_reserve(tarn_pool *pool, uint64_t bytes, tarn_stream stream
     if (status != TARN_OK)
         return status;
     if (state.broken)
-        return tn_broken_refuse(pool->device, stream,
+        return tn_broken_refuse(pool->device, state.order.stream_id,
                                 (struct tn_hold_call){"tarn_pool_reserve", bytes, false},
                                 "nothing can be reserved on it");
     if (pool->is_default && state.captured)
@@ -266,13 +273,13 @@ static tarn_status admit_use(tarn_pool *pool, tarn_stream stream, struct tn_orde
 
 /* The stream's capture is broken, and nothing says which stream it is. Unlocks the pool. */
 static TN_RARE tarn_status refuse_use(tarn_pool *pool, const struct tn_block *block,
-                                      tarn_stream stream, const char *name)
+                                      uint64_t stream_id, const char *name)
 {
     const struct tn_hold_call call = {name, block->requested, false};
     tarn_device *device = pool->device;
 
     tn_pool_unlock(pool);
-    return tn_broken_refuse(device, stream, call, "no use on it can be noted");
+    return tn_broken_refuse(device, stream_id, call, "no use on it can be noted");
 }
 
 tarn_status tn_serve_use(void *address, tarn_stream stream, const char *name)
@@ -291,7 +298,7 @@ tarn_status tn_serve_use(void *address, tarn_stream stream, const char *name)
     if (status == TARN_OK)
         status = tn_stream_look(&pool->device->gpu, stream, TN_STREAM_GRAPH, &state);
     if (status == TARN_OK && state.broken)
-        return refuse_use(pool, block, stream, name);
+        return refuse_use(pool, block, state.order.stream_id, name);
     if (status == TARN_OK && state.captured) {
         tn_pool_pin(pool);
         tn_pool_unlock(pool);

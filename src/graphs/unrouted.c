@@ -77,32 +77,35 @@ static void count_adoption(tarn_pool *pool)
         atomic_fetch_add(&pool->device->adopted_count, 1);
 }
 
-static tarn_status adopt(tarn_device *device, const struct tn_request *request, void **address)
+static tarn_status adopt(tarn_device *device, const struct tn_request *request, tarn_stream stream,
+                         void **address)
 {
     tarn_pool *pool;
     tarn_status status = pin_adopted(device, request->order.capture_id, &pool);
 
     if (status != TARN_OK)
         return status;
-    status = tn_capture_admit(pool, request->stream, request->order, 0);
+    status = tn_capture_admit(pool, stream, request->order, 0);
     if (status == TARN_OK)
-        status = tn_pool_allocate(pool, request, address);
+        status = tn_pool_allocate(pool, request, stream, address);
     if (status == TARN_OK)
         count_adoption(pool);
     tn_pool_unpin(pool);
     return status;
 }
 
-static tarn_status allow(tarn_device *device, const struct tn_request *request, void **address)
+static tarn_status allow(tarn_device *device, const struct tn_request *request, tarn_stream stream,
+                         void **address)
 {
-    tarn_status status = tn_capture_admit(device->default_pool, request->stream, request->order, 0);
+    tarn_status status = tn_capture_admit(device->default_pool, stream, request->order, 0);
 
     TN_ASSERT(atomic_load(&device->default_pool->is_default));
-    return status == TARN_OK ? tn_pool_allocate(device->default_pool, request, address) : status;
+    return status == TARN_OK ? tn_pool_allocate(device->default_pool, request, stream, address)
+                             : status;
 }
 
 tarn_status tn_unrouted_allocate(tarn_device *device, const struct tn_request *request,
-                                 void **address)
+                                 tarn_stream stream, void **address)
 {
     tarn_status status;
 
@@ -113,8 +116,8 @@ tarn_status tn_unrouted_allocate(tarn_device *device, const struct tn_request *r
                        "leads to a private pool: the graph would outlive the memory; capture with "
                        "tarn_capture_begin or open a route with tarn_begin_allocate_to_pool",
                        (unsigned long long)request->requested);
-    status = device->unrouted == TARN_UNROUTED_ALLOW ? allow(device, request, address)
-                                                     : adopt(device, request, address);
+    status = device->unrouted == TARN_UNROUTED_ALLOW ? allow(device, request, stream, address)
+                                                     : adopt(device, request, stream, address);
     if (status == TARN_OK)
         atomic_fetch_add(&device->unrouted_count, 1);
     return status;

@@ -17,6 +17,7 @@
 /* Serves the request, whose order is that of the stream in a capture.
  *   UNROUTED; what tn_capture_admit and tn_pool_allocate may answer */
 TARN_MUST_CHECK tarn_status tn_unrouted_allocate(tarn_device *device,
-                                                 const struct tn_request *request, void **address);
+                                                 const struct tn_request *request,
+                                                 tarn_stream stream, void **address);
 
 #endif

@@ -28,6 +28,7 @@ tarn_status tn_graph_update(tarn_graph *graph, tarn_capture *capture)
     struct tn_gpu *gpu = &pool->device->gpu;
     tn_cu_graph old = graph->driver_graph;
     struct tn_guard *guard = NULL;
+    struct tn_section section;
     tarn_status status;
 
     TN_ASSERT(tn_lock_none_held());
@@ -37,21 +38,21 @@ tarn_status tn_graph_update(tarn_graph *graph, tarn_capture *capture)
                        "kept in order");
     status = tn_capture_check_own(capture);
     if (status == TARN_OK)
-        status = tn_capture_seize(capture);
+        status = tn_capture_seize(capture, &section);
     if (status != TARN_OK)
         return status;
-    TN_ASSERT(capture->driver_graph != NULL && capture->driver_graph != old);
-    status = tn_graph_make_guard(graph, capture->driver_graph, capture->mark, &guard);
+    TN_ASSERT(section.graph != NULL && section.graph != old);
+    status = tn_graph_make_guard(graph, &section, &guard);
     if (status == TARN_OK)
-        status = tn_exec_update(gpu, graph->exec, capture->driver_graph);
+        status = tn_exec_update(gpu, graph->exec, section.graph);
     if (status != TARN_OK) {
         tn_guard_give_up(graph, guard);
         tn_capture_let_go(capture);
         return status;
     }
     tn_lock_acquire(&pool->device->graphs_lock);
-    graph->driver_graph = capture->driver_graph;
-    graph->mark = capture->mark;
+    graph->driver_graph = section.graph;
+    graph->mark = section.mark;
     tn_lock_release(&pool->device->graphs_lock);
     tn_guard_begin(graph, guard);
     tn_pool_lock(pool);

@@ -28,7 +28,7 @@
 
 #include "base/contract.h"
 #include "base/hot.h"
-#include "driver/stream.h"
+#include "base/order.h"
 #include "vmm/chunk.h"
 
 struct tn_fence;

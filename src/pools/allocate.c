@@ -23,17 +23,22 @@
 #include "pools/pending.h"
 #include "pools/reserve.h"
 
+struct attempt {
+    const struct tn_request *request;
+    tn_cu_stream stream;
+    bool *met; /* see tn_arena_meet */
+};
+
 /* The block of an order in a capture was allocated just now. */
-static void enter_birth(tarn_pool *pool, const struct tn_block *block,
-                        const struct tn_request *request)
+static void enter_birth(tarn_pool *pool, const struct tn_block *block, tn_cu_stream stream)
 {
     struct tn_births *births = block->heap->arena->births;
     struct tn_place place;
 
-    TN_ASSERT(block->state == TN_BLOCK_LIVE && request->order.capture_id != 0);
+    TN_ASSERT(block->state == TN_BLOCK_LIVE && tn_block_order(block).capture_id != 0);
     if (births->lost)
         return;
-    tn_place_ask(&pool->device->gpu, request->stream, request->order, &place);
+    tn_place_ask(&pool->device->gpu, stream, tn_block_order(block), &place);
     tn_births_enter(births, &place,
                     &(struct tn_birth){.address = tn_block_address(block),
                                        .requested = block->requested,
@@ -43,35 +48,35 @@ static void enter_birth(tarn_pool *pool, const struct tn_block *block,
 /* Cuts a block out of a FREE one, at an address in it, and makes it live. hold: that of the order's
  * capture, or NULL; there is room for the birth. */
 static void commit_allocation(tarn_pool *pool, struct tn_block *block,
-                              const struct tn_request *request, struct tn_hold *hold,
-                              uint64_t start, uint64_t bytes)
+                              const struct attempt *attempt, struct tn_hold *hold, uint64_t start,
+                              uint64_t bytes)
 {
     TN_ASSERT(block->state == TN_BLOCK_FREE && start >= tn_block_address(block));
     TN_ASSERT(start + bytes <= tn_block_address(block) + tn_block_bytes(block));
-    TN_ASSERT((hold != NULL) == (request->order.capture_id != 0));
+    TN_ASSERT((hold != NULL) == (attempt->request->order.capture_id != 0));
     block = tn_heap_carve(&pool->store, block, start - block->segment->base, bytes);
-    block->requested = request->requested;
-    tn_block_set_order(block, request->order);
+    block->requested = attempt->request->requested;
+    tn_block_set_order(block, attempt->request->order);
     block->sequence = tn_next_sequence();
     block->heap->arena->sequence = block->sequence + 1; /* it has set none aside: it is locked */
     block->heap->arena->sequences_end = block->sequence + 1;
     tn_pool_enter_live(pool, block);
     if (hold != NULL) {
         tn_hold_add(hold, block);
-        enter_birth(pool, block, request);
+        enter_birth(pool, block, attempt->stream);
     }
     if (hold != NULL && pool->bodies.first != NULL)
         tn_bodies_hold(&pool->bodies, &pool->holds, hold->capture_id, block);
     pool->counters.alloc_count += 1;
-    TN_ASSERT(tn_block_address(block) == start && tn_block_is_of(block, request->order));
+    TN_ASSERT(tn_block_address(block) == start && tn_block_is_of(block, attempt->request->order));
 }
 
 enum { RECORDS_FOR_ALLOCATION = 4 }; /* two for chunks that change hands, two for the cut */
 
-/* met: see tn_arena_meet. */
-static tarn_status try_allocate(tarn_pool *pool, const struct tn_request *request, bool frugal,
-                                bool *met, void **address)
+static tarn_status try_allocate(tarn_pool *pool, const void *context, bool frugal, void **address)
 {
+    const struct attempt *attempt = context;
+    const struct tn_request *request = attempt->request;
     uint64_t bytes = tn_block_bytes_for(pool->rounding, request->requested);
     uint64_t room = bytes + request->alignment - TN_BLOCK_BYTES_MIN;
     uint64_t capture_id = request->order.capture_id;
@@ -88,7 +93,7 @@ static tarn_status try_allocate(tarn_pool *pool, const struct tn_request *reques
     arena = tn_arena_get(pool, request->order);
     if (arena == NULL)
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for an arena");
-    status = tn_arena_meet(arena, request->stream, met);
+    status = tn_arena_meet(arena, attempt->stream, attempt->met);
     if (status != TARN_OK)
         return status;
     if (!tn_steady_provide(arena) || !tn_blocks_reserve(&pool->store, RECORDS_FOR_ALLOCATION))
@@ -98,7 +103,7 @@ static tarn_status try_allocate(tarn_pool *pool, const struct tn_request *reques
     if (block == NULL && tn_pool_has_pending(pool)) {
         tn_pending_poll_to_use(pool, capture_id != 0);
         if (capture_id != 0 && !pool->device->no_record_stream_reuse)
-            tn_pending_poll_capture(pool, arena, request->stream);
+            tn_pending_poll_capture(pool, arena, attempt->stream);
         if (!tn_blocks_reserve(&pool->store, RECORDS_FOR_ALLOCATION))
             return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a block's records");
         block = tn_heap_find(pool, heap, room);
@@ -117,31 +122,19 @@ static tarn_status try_allocate(tarn_pool *pool, const struct tn_request *reques
     start = tn_round_up(tn_block_address(block), request->alignment);
     if (!tn_live_reserve(tn_address_table_chunk(start), 1))
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a block's records");
-    commit_allocation(pool, block, request, hold, start, bytes);
+    commit_allocation(pool, block, attempt, hold, start, bytes);
     *address = (void *)(uintptr_t)start;
     TN_ASSERT(start % request->alignment == 0);
     return TARN_OK;
 }
 
-struct attempts {
-    const struct tn_request *request;
-    bool *met;
-};
-
-static tarn_status attempt_allocation(tarn_pool *pool, const void *request, bool frugal,
-                                      void **result)
-{
-    const struct attempts *attempts = request;
-
-    return try_allocate(pool, attempts->request, frugal, attempts->met, result);
-}
-
-tarn_status tn_pool_allocate(tarn_pool *pool, const struct tn_request *request, void **address)
+tarn_status tn_pool_allocate(tarn_pool *pool, const struct tn_request *request, tn_cu_stream stream,
+                             void **address)
 {
     bool met = false;
-    const struct attempts attempts = {request, &met};
+    const struct attempt attempt = {request, stream, &met};
 
     TN_ASSERT(tn_lock_none_held());
     TN_ASSERT(request->requested > 0 && (request->alignment & (request->alignment - 1)) == 0);
-    return tn_ladder_run(pool, attempt_allocation, &attempts, request->requested, address);
+    return tn_ladder_run(pool, try_allocate, &attempt, request->requested, address);
 }

@@ -12,13 +12,12 @@ struct tn_request {
     uint64_t requested;    /* bytes, not 0 */
     uint64_t alignment;    /* a power of two, 512 to 2 MiB */
     struct tn_order order; /* in a capture the pool has an open hold for it */
-    tn_cu_stream stream;   /* in a capture: of the order */
 };
 
-/* Allocates. No lock may be held.
+/* Allocates. No lock may be held. stream: of the order; in a capture the driver is asked where the stream stands there.
  *   DEVICE_MEMORY after the ladder of ladder.h; HOST_MEMORY, ADDRESS_SPACE, LIMIT, DRIVER,
  *   DEVICE_LOST; CAPTURE_BROKEN when the order's capture has ended meanwhile */
 TARN_MUST_CHECK tarn_status tn_pool_allocate(tarn_pool *pool, const struct tn_request *request,
-                                             void **address);
+                                             tn_cu_stream stream, void **address);
 
 #endif

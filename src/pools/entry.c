@@ -44,10 +44,20 @@ bool tn_call_refuse(struct tn_call *call, const char *kind)
     return false;
 }
 
+/* When the pin is there another device may have the record, or another pool that one's: the end of the call undoes the
+ * pin. */
 bool tn_call_pin_device(struct tn_call *call, tarn_device *device)
 {
-    TN_ASSERT(call->begun && call->device == NULL);
-    if (!tn_is_device(device) || !tn_device_try_pin(device))
+    tarn_pool *keeper;
+
+    TN_ASSERT(call->begun && call->device == NULL && call->keeper == NULL);
+    if (!tn_is_device(device))
+        return false;
+    keeper = device->default_pool;
+    if (keeper == NULL || !tn_pool_try_pin(keeper))
+        return false;
+    call->keeper = keeper;
+    if (!tn_is_device(device) || device->default_pool != keeper)
         return false;
     call->device = device;
     return true;
@@ -113,6 +123,14 @@ static TN_RARE void end_lost(tarn_device *device)
     tn_device_end_released(device);
 }
 
+void tn_call_end_claim(const struct tn_call *call)
+{
+    if (call->device == NULL)
+        return;
+    tn_device_reap(call->device);
+    tn_device_end_released(call->device);
+}
+
 void tn_call_end(struct tn_call *call)
 {
     TN_ASSERT(call->pool == NULL || call->device != NULL);
@@ -125,7 +143,7 @@ void tn_call_end(struct tn_call *call)
         tn_pool_unpin(call->pool);
     if (call->pool != NULL && tn_gpu_is_lost(&call->device->gpu))
         end_lost(call->device);
-    if (call->device != NULL)
-        tn_device_unpin(call->device);
+    if (call->keeper != NULL)
+        tn_pool_unpin(call->keeper);
     (void)pthread_setcancelstate(call->cancel, NULL);
 }

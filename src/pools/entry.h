@@ -41,7 +41,8 @@ struct tn_call {
     tarn_status status; /* why it was refused */
     bool begun;
     int cancel;             /* whether the thread could be cancelled before */
-    tarn_device *device;    /* pinned; NULL: none */
+    tarn_pool *keeper;      /* pinned; the default pool, which keeps the device; NULL: none */
+    tarn_device *device;    /* that is kept; NULL: none */
     tarn_pool *pool;        /* pinned; NULL: none */
     struct tn_pins *pinned; /* of one more object, of that pool; NULL: none */
 };
@@ -89,13 +90,20 @@ bool tn_call_refuse(struct tn_call *call, const char *kind);
 
 void tn_call_end(struct tn_call *call);
 
-/* For calls that use the device: reaps what is gone, and refuses a device that is lost. */
-static inline tarn_status tn_enter_device(tarn_device *device)
+/* For calls that use their device: reaps what is gone, and refuses a device that is lost. A call whose device is closed
+ * goes on: the object of the handle is gone, and says so.
+ *   DEVICE_LOST */
+static inline tarn_status tn_call_enter(const struct tn_call *call)
 {
-    if (tn_device_is_quiet(device))
+    tarn_device *device = call->device;
+
+    if (device == NULL || tn_device_is_quiet(device))
         return TARN_OK;
     tn_device_reap(device);
     return tn_gpu_check(&device->gpu);
 }
+
+/* The call has ended a claim, or has found one gone: a pool whose handle was given up may go with the claim. */
+void tn_call_end_claim(const struct tn_call *call);
 
 #endif

@@ -41,19 +41,6 @@ void tn_pool_unpin(tarn_pool *pool)
         tn_device_end_released(device);
 }
 
-bool tn_device_try_pin(tarn_device *device)
-{
-    tarn_pool *pool = device->default_pool;
-
-    TN_ASSERT(tn_lock_none_held());
-    if (pool == NULL || !tn_pins_try(&pool->pins))
-        return false;
-    if (atomic_load(&device->magic) == TN_DEVICE_MAGIC && device->default_pool == pool)
-        return true;
-    tn_pool_unpin(pool); /* another device has the record by now, or another pool that one's */
-    return false;
-}
-
 /* A lost device's driver may destroy nothing: pools there go without its word. */
 static bool orphan(tarn_pool *pool, void *unused)
 {

@@ -30,10 +30,7 @@ void tn_device_bound_released(tarn_device *device);
 /* The call is over: a pool whose handle was given up may go with it. */
 void tn_pool_unpin(tarn_pool *pool);
 
-/* Keeps the device for a call: it is not closed while its default pool is pinned. The handle is looked at
- * again; false: it is none any more. A pool that is kept keeps its device, too. */
-bool tn_device_try_pin(tarn_device *device);
-
+/* The same for a device, which is not closed while its default pool is pinned. */
 static inline void tn_device_unpin(tarn_device *device)
 {
     tn_pool_unpin(device->default_pool);

@@ -259,20 +259,20 @@ static TN_USER_CODE_ON_STACK void call_observer(tarn_device *device,
 }
 
 /* Tells the observers, and leaves the sentence of the failure as it was. */
-static void tell_observers(const struct climb *climb)
+static void tell_observers(tarn_pool *pool, uint64_t bytes, tarn_status status)
 {
-    tarn_device *device = climb->pool->device;
+    tarn_device *device = pool->device;
     tarn_out_of_memory what = {
         .size = sizeof what,
-        .pool = atomic_load(&climb->pool->released) ? NULL : climb->pool,
-        .requested_bytes = climb->bytes,
-        .status = climb->status,
+        .pool = atomic_load(&pool->released) ? NULL : pool,
+        .requested_bytes = bytes,
+        .status = status,
     };
     struct tn_totals totals;
     char sentence[1024];
     struct tn_callback *observer = tn_callbacks_enter(&device->oom_observers, 0);
 
-    TN_ASSERT(is_out_of_memory(climb->status));
+    TN_ASSERT(is_out_of_memory(status));
     if (observer == NULL)
         return;
     (void)snprintf(sentence, sizeof sentence, "%s", tarn_last_error());
@@ -290,7 +290,7 @@ static void tell_observers(const struct climb *climb)
         tn_callbacks_leave(&device->oom_observers, observer);
         observer = tn_callbacks_enter(&device->oom_observers, id);
     }
-    (void)tn_fail(climb->status, "%s", sentence);
+    (void)tn_fail(status, "%s", sentence);
 }
 
 /* Waits for the device; DEVICE_LOST when that shows a fault. What else may keep it from being waited
@@ -307,17 +307,17 @@ static tarn_status wait_for_device(tarn_device *device)
 }
 
 /* The driver's sentence, with what helps. */
-static tarn_status no_addresses(const struct climb *climb)
+static tarn_status no_addresses(const tarn_pool *pool, uint64_t bytes)
 {
     char why[512];
 
-    TN_ASSERT(climb->status == TARN_ERR_ADDRESS_SPACE);
+    TN_ASSERT(bytes > 0);
     (void)snprintf(why, sizeof why, "%s", tarn_last_error());
     return tn_fail(
         TARN_ERR_ADDRESS_SPACE,
         "pool '%s' has no addresses for %llu bytes: %s; a trim of pools with free memory "
         "gives theirs back, and a device opened with larger region_bytes has more",
-        climb->pool->name, (unsigned long long)climb->bytes, why);
+        pool->name, (unsigned long long)bytes, why);
 }
 
 tarn_status tn_ladder_run(tarn_pool *pool, tn_ladder_attempt attempt, const void *request,
@@ -336,7 +336,7 @@ tarn_status tn_ladder_run(tarn_pool *pool, tn_ladder_attempt attempt, const void
         if (climb_down(&climb))
             return climb.status;
         if (climb.status == TARN_ERR_ADDRESS_SPACE)
-            return no_addresses(&climb);
+            return no_addresses(pool, bytes);
         waited = wait_for_device(device);
         if (waited != TARN_OK)
             return waited;
@@ -344,13 +344,13 @@ tarn_status tn_ladder_run(tarn_pool *pool, tn_ladder_attempt attempt, const void
             return climb.status;
     }
     if (climb.status == TARN_ERR_ADDRESS_SPACE)
-        return no_addresses(&climb);
+        return no_addresses(pool, bytes);
     tn_pool_lock(pool);
     pool->counters.events[TN_OUT_OF_MEMORY].count += 1;
     tn_pool_unlock(pool);
     if (climb.status == TARN_ERR_DEVICE_MEMORY)
         climb.status = tn_ladder_failed(pool, bytes);
-    tell_observers(&climb);
+    tell_observers(pool, bytes, climb.status);
     return tn_is_forked() ? tn_fork_refuse() : climb.status;
 }
 

@@ -106,7 +106,8 @@ static void check_turn(tarn_pool *pool)
     if (pool->unlock_count < pool->look_count)
         return;
     pool->unlock_count = 0;
-    pool->look_count = 0;
+    pool->look_count =
+        pool->holds.count * (1 + pool->chunks.count); /* each hold for each chunk: P7 */
     TN_CHECK_STATUS(tn_pool_check_own(pool, &pool->look_count));
 }
 #else

@@ -179,29 +179,38 @@ static bool is_routes_stream(const struct tn_route *route, tarn_stream stream)
            (stream != TN_CU_STREAM_PER_THREAD || route->thread_id == tn_thread_id());
 }
 
-/* Takes the route off the stack; the ROUTES lock is held. */
-static void remove_route(tarn_device *device, struct tn_route *route)
+/* Takes the route off the stack; the ROUTES lock is held. A tarn_capture's has led no other capture to its pool, so
+ * the user's captures there are no matter of its end. */
+static void remove_route(struct tn_routes *routes, struct tn_route *route)
 {
-    struct tn_routes *routes = &device->routes;
     struct tn_route ended = *route;
     size_t behind = routes->count - 1 - (size_t)(route - routes->routes);
-    bool closed;
 
     TN_ASSERT(tn_lock_is_held(&routes->lock));
     TN_ASSERT(route >= routes->routes && route < routes->routes + routes->count);
     for (size_t i = 0; i < behind; i++)
         route[i] = route[i + 1];
     routes->count -= 1;
-    TN_ASSERT(find_route(routes, ended.id) == NULL);
     atomic_store(&routes->open_count, routes->count);
     stamp_anew(routes);
     tn_pool_lock(ended.pool);
     TN_ASSERT(ended.pool->claims.route_count > 0); /* P10 */
     ended.pool->claims.route_count -= 1;
+    tn_pool_unlock(ended.pool);
+}
+
+/* Ends a route of the user's; the ROUTES lock is held. Captures that it led to its pool, and that are over, end. */
+static void end_users(tarn_device *device, struct tn_route *route)
+{
+    struct tn_route ended = *route;
+    bool closed;
+
+    tn_pool_lock(ended.pool);
     closed = tn_holds_close_over(ended.pool, ended.id);
     tn_pool_unlock(ended.pool);
     if (closed)
         (void)tn_device_mark(device);
+    remove_route(&device->routes, route);
     if (ended.thread != NULL)
         tn_thread_mark_end(ended.thread);
 }
@@ -253,7 +262,7 @@ tarn_status tn_route_end(tarn_device *device, tarn_pool *pool)
     tn_lock_acquire(&device->routes.lock);
     route = pick_to_end(&device->routes, pool, &status);
     if (route != NULL)
-        remove_route(device, route);
+        end_users(device, route);
     tn_lock_release(&device->routes.lock);
     return status;
 }
@@ -290,7 +299,7 @@ void tn_route_end_capture(tarn_device *device, uint64_t id)
     tn_lock_acquire(&device->routes.lock);
     route = find_route(&device->routes, id);
     if (route != NULL)
-        remove_route(device, route);
+        remove_route(&device->routes, route);
     tn_lock_release(&device->routes.lock);
 }
 
@@ -312,7 +321,7 @@ void tn_route_end_gone(tarn_device *device, uint64_t capture_id)
     tn_lock_acquire(&device->routes.lock);
     route = find_capture(&device->routes, capture_id);
     if (route != NULL)
-        remove_route(device, find_route(&device->routes, route->id));
+        remove_route(&device->routes, find_route(&device->routes, route->id));
     tn_lock_release(&device->routes.lock);
 }
 

@@ -26,8 +26,11 @@ static const char *known(uint64_t capture_id)
     static char buffer[256];
     struct tn_text text = {buffer, sizeof buffer, 0};
 
+    struct tn_broken found;
+
     buffer[0] = '\0';
-    tn_broken_put(&text, device, capture_id);
+    tn_broken_find(device, capture_id, &found);
+    tn_broken_put(&text, &found);
     ck_assert_uint_eq(text.length, strlen(buffer));
     ck_assert(tn_lock_none_held());
     return buffer;
@@ -49,7 +52,7 @@ static const char *forks(uint64_t capture_id, tn_cu_stream origin)
 
 static uint64_t note(tn_cu_stream on, struct tn_hold_call call, struct tn_broken *before)
 {
-    uint64_t id = tn_broken_note(device, on, call, before);
+    uint64_t id = tn_broken_note(device, tn_stream_captured_id(on), call, before);
 
     ck_assert(tn_lock_none_held());
     return id;
@@ -223,8 +226,10 @@ START_TEST(an_answer_without_words_is_named_alone)
 {
     char buffer[64] = "";
     struct tn_text text = {buffer, sizeof buffer, 0};
+    struct tn_broken nothing;
 
-    tn_broken_put_answer(&text, device, 77, TN_CUDA_ERROR_UNKNOWN,
+    tn_broken_find(device, 77, &nothing);
+    tn_broken_put_answer(&text, TN_CUDA_ERROR_UNKNOWN, &nothing,
                          &(struct tn_seen_node){.number = 0});
     ck_assert_str_eq(buffer, "CUDA_ERROR_UNKNOWN");
 }
@@ -232,7 +237,8 @@ END_TEST
 
 START_TEST(a_refusal_of_an_unknown_capture_says_no_more_than_that)
 {
-    STATUS(TARN_ERR_CAPTURE_BROKEN, tn_broken_refuse(device, side, first_call, "nothing goes"));
+    STATUS(TARN_ERR_CAPTURE_BROKEN,
+           tn_broken_refuse(device, tn_stream_captured_id(side), first_call, "nothing goes"));
     ck_assert_str_eq(tarn_last_error(), "the stream's capture is invalidated, so nothing goes; end "
                                         "or abort the capture");
 }

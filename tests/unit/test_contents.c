@@ -20,13 +20,13 @@ static void (*meanwhile)(
 static int rooms; /* that were taken */
 
 tarn_status __real_tn_pool_allocate(tarn_pool *from, const struct tn_request *request,
-                                    void **address);
+                                    tn_cu_stream on, void **address);
 tarn_status __wrap_tn_pool_allocate(tarn_pool *from, const struct tn_request *request,
-                                    void **address);
+                                    tn_cu_stream on, void **address);
 tarn_status __wrap_tn_pool_allocate(tarn_pool *from, const struct tn_request *request,
-                                    void **address)
+                                    tn_cu_stream on, void **address)
 {
-    tarn_status status = __real_tn_pool_allocate(from, request, address);
+    tarn_status status = __real_tn_pool_allocate(from, request, on, address);
 
     if (meanwhile != NULL && from == device->default_pool) {
         rooms += 1;

@@ -22,26 +22,26 @@ static void *added[BLOCKS_MAX];
 static size_t added_count;
 
 tarn_status __real_tn_pool_allocate(tarn_pool *from, const struct tn_request *request,
-                                    void **address);
+                                    tn_cu_stream on, void **address);
 tarn_status __wrap_tn_pool_allocate(tarn_pool *from, const struct tn_request *request,
-                                    void **address);
+                                    tn_cu_stream on, void **address);
 
 /* These may fail, too: then there are fewer. */
 static void change(void)
 {
-    const struct tn_request request = {4096, 512, unit_order(device, stream), stream};
+    const struct tn_request request = {4096, 512, unit_order(device, stream)};
 
     if (rooms == 1 && tarn_free(victim) == TARN_OK)
         victim = NULL;
     for (int i = 0; i < BLOCKS_A_CHANGE && rooms > 1 && rooms <= CHANGES; i++)
-        if (__real_tn_pool_allocate(pool, &request, &added[added_count]) == TARN_OK)
+        if (__real_tn_pool_allocate(pool, &request, stream, &added[added_count]) == TARN_OK)
             added_count += 1;
 }
 
 tarn_status __wrap_tn_pool_allocate(tarn_pool *from, const struct tn_request *request,
-                                    void **address)
+                                    tn_cu_stream on, void **address)
 {
-    tarn_status status = __real_tn_pool_allocate(from, request, address);
+    tarn_status status = __real_tn_pool_allocate(from, request, on, address);
 
     if (changing && from == device->default_pool) {
         rooms += 1;

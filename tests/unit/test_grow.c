@@ -77,7 +77,7 @@ static int served; /* allocations by the other stream while the driver made memo
 
 static void serve_other(void)
 {
-    const struct tn_request request = {4096, 512, unit_order(device, other), NULL};
+    const struct tn_request request = {4096, 512, unit_order(device, other)};
     void *address = NULL;
 
     ck_assert_int_eq(pthread_mutex_trylock(&device->growing.mutex), EBUSY); /* one at a time */
@@ -272,7 +272,7 @@ START_TEST(a_growth_without_host_memory_for_its_blocks_place_maps_nothing)
     static const uint64_t alignments[] = {512, 2 * TN_MIB};
 
     for (int i = 0; i < 2; i++) {
-        struct tn_request request = {512 << 10, alignments[i], unit_order(device, stream), NULL};
+        struct tn_request request = {512 << 10, alignments[i], unit_order(device, stream)};
         tarn_pool *fresh = unit_pool(device);
         void *address = NULL;
         uint64_t mapped;
@@ -286,7 +286,7 @@ START_TEST(a_growth_without_host_memory_for_its_blocks_place_maps_nothing)
             tarn_status status;
 
             (void)tn_host_plan_fault(nth, false);
-            status = tn_pool_allocate(fresh, &request, &address);
+            status = tn_pool_allocate(fresh, &request, NULL, &address);
             failed = tn_host_plan_fault(0, false);
             STATUS(failed > 0 ? TARN_ERR_HOST_MEMORY : TARN_OK, status);
             if (failed > 0)

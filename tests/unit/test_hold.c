@@ -275,13 +275,13 @@ END_TEST
 START_TEST(closing_ends_the_arenas_of_the_capture)
 {
     struct tn_hold *hold;
-    struct tn_request request = {4096, 512, captured, NULL};
+    struct tn_request request = {4096, 512, captured};
     void *address;
 
     tn_pool_lock(pool);
     hold = open_hold(captured, true);
     tn_pool_unlock(pool);
-    OK(tn_pool_allocate(pool, &request, &address));
+    OK(tn_pool_allocate(pool, &request, NULL, &address));
     ck_assert_uint_eq(pool->arenas.count, 1);
     ck_assert_uint_eq(unit_chunk(address)->hold_count, 1);
     tn_pool_lock(pool);
@@ -293,7 +293,7 @@ START_TEST(closing_ends_the_arenas_of_the_capture)
     tn_hold_drop(hold);
     ck_assert_uint_eq(unit_chunk(address)->hold_count, 0);
     tn_pool_unlock(pool);
-    STATUS(TARN_ERR_CAPTURE_BROKEN, tn_pool_allocate(pool, &request, &address));
+    STATUS(TARN_ERR_CAPTURE_BROKEN, tn_pool_allocate(pool, &request, NULL, &address));
 }
 END_TEST
 

@@ -197,7 +197,7 @@ START_TEST(the_hold_of_a_graph_that_was_destroyed_is_waited_for)
     } else if (_i == 2) {
         sim.plan_fault("cuGraphInstantiateWithFlags", 1, 0, TN_CUDA_ERROR_UNKNOWN);
         STATUS(TARN_ERR_DRIVER, tarn_capture_end(capture, &graph));
-        doomed = test_clone(capture->driver_graph);
+        doomed = test_clone(capture->section.graph);
     }
     if (_i != 1)
         OK(tarn_capture_abort(capture));

@@ -49,10 +49,10 @@ static void make_pool(void)
 
 static void *allocate(uint64_t requested, uint64_t alignment)
 {
-    struct tn_request request = {requested, alignment, order, NULL};
+    struct tn_request request = {requested, alignment, order};
     void *address = NULL;
 
-    OK(tn_pool_allocate(pool, &request, &address));
+    OK(tn_pool_allocate(pool, &request, NULL, &address));
     return address;
 }
 
@@ -168,7 +168,7 @@ END_TEST
 /* In pools of their own: what one has set aside, or has left in its record, another has not. */
 START_TEST(an_allocation_without_host_memory_changes_nothing)
 {
-    struct tn_request request = {3 * TN_MIB, 512, order, NULL};
+    struct tn_request request = {3 * TN_MIB, 512, order};
     enum { ROUNDS = 16 };
     tarn_pool *pools[ROUNDS];
     void *address = NULL;
@@ -183,7 +183,7 @@ START_TEST(an_allocation_without_host_memory_changes_nothing)
         ck_assert_int_lt(rounds, ROUNDS);
         pools[rounds] = fresh;
         (void)tn_host_plan_fault((uint64_t)rounds + 1, false);
-        status = tn_pool_allocate(fresh, &request, &address);
+        status = tn_pool_allocate(fresh, &request, NULL, &address);
         failed = tn_host_plan_fault(0, false);
         OK(tarn_pool_validate(fresh));
         if (failed > 0) {
@@ -209,18 +209,18 @@ END_TEST
 /* 18 blocks fill the first index of their chunk. */
 START_TEST(an_allocation_without_host_memory_for_a_place_in_its_chunk_changes_nothing)
 {
-    struct tn_request request = {4096, 512, order, NULL};
+    struct tn_request request = {4096, 512, order};
     void *address = NULL;
 
     for (int i = 0; i < 18; i++)
         (void)allocate(4096, 512);
     (void)tn_host_plan_fault(1, false);
-    STATUS(TARN_ERR_HOST_MEMORY, tn_pool_allocate(pool, &request, &address));
+    STATUS(TARN_ERR_HOST_MEMORY, tn_pool_allocate(pool, &request, NULL, &address));
     ck_assert_uint_eq(tn_host_plan_fault(0, false), 1);
     ck_assert_ptr_null(address);
     ck_assert_uint_eq(unit_stats(pool).live_count, 18);
     OK(tarn_pool_validate(pool));
-    OK(tn_pool_allocate(pool, &request, &address));
+    OK(tn_pool_allocate(pool, &request, NULL, &address));
     OK(tarn_pool_validate(pool));
 }
 END_TEST
@@ -229,29 +229,29 @@ END_TEST
 START_TEST(an_allocation_that_finds_no_record_after_a_look_at_what_is_pending_changes_nothing)
 {
     void *pending = allocate(3 * MIB, 512);
-    struct tn_request request = {3 * TN_MIB, 512, order, NULL};
+    struct tn_request request = {3 * TN_MIB, 512, order};
     void *address = NULL;
 
     test_fill(other, pending, 1, 16);
     OK(tarn_free_on(pending, other));
     test_synchronize(other);
     refused_reserve = 2;
-    STATUS(TARN_ERR_HOST_MEMORY, tn_pool_allocate(pool, &request, &address));
+    STATUS(TARN_ERR_HOST_MEMORY, tn_pool_allocate(pool, &request, NULL, &address));
     ck_assert_int_eq(refused_reserve, 0);
     ck_assert_ptr_null(address);
     ck_assert_uint_eq(tn_pool_live_count(pool), 0);
     OK(tarn_pool_validate(pool));
-    OK(tn_pool_allocate(pool, &request, &address));
+    OK(tn_pool_allocate(pool, &request, NULL, &address));
     ck_assert_ptr_eq(address, pending);
 }
 END_TEST
 
 START_TEST(a_capture_that_is_not_known_gets_nothing)
 {
-    struct tn_request request = {512, 512, {3, 77}, NULL};
+    struct tn_request request = {512, 512, {3, 77}};
     void *address = NULL;
 
-    STATUS(TARN_ERR_CAPTURE_BROKEN, tn_pool_allocate(pool, &request, &address));
+    STATUS(TARN_ERR_CAPTURE_BROKEN, tn_pool_allocate(pool, &request, NULL, &address));
     ck_assert_uint_eq(pool->arenas.count, 0);
     ck_assert_ptr_null(address);
 }
@@ -260,13 +260,13 @@ END_TEST
 /* The rungs: as planned; to the page; after proven memory has gone; after a wait. */
 START_TEST(the_ladder_is_climbed_down_until_memory_is_found)
 {
-    struct tn_request request = {62 * TN_MIB, 512, order, NULL};
+    struct tn_request request = {62 * TN_MIB, 512, order};
     void *address = NULL;
     tarn_pool *hoard = unit_pool_of(device, "hoard", 0);
 
     OK(tarn_free(unit_alloc(hoard, 128 * MIB, other))); /* free, but not proven idle */
     sim.plan_fault("cuMemCreate", 1, 0, TN_CUDA_ERROR_OUT_OF_MEMORY);
-    OK(tn_pool_allocate(pool, &request, &address));
+    OK(tn_pool_allocate(pool, &request, NULL, &address));
     ck_assert_uint_eq(tn_pool_mapped_bytes(pool), 62 * TN_MIB); /* frugal: not 64 */
     ck_assert_uint_eq(unit_stats(hoard).mapped_bytes, 128 * MIB);
     ck_assert_uint_eq(atomic_load(&device->gpu.calls[TN_CALL_WAIT]), 0);
@@ -311,11 +311,11 @@ END_TEST
 
 START_TEST(out_of_memory_names_who_holds_what)
 {
-    struct tn_request request = {9 * TN_GIB, 512, order, NULL}; /* the device has 8 */
+    struct tn_request request = {9 * TN_GIB, 512, order}; /* the device has 8 */
     void *address = NULL;
 
     (void)allocate(3 * MIB, 512);
-    STATUS(TARN_ERR_DEVICE_MEMORY, tn_pool_allocate(pool, &request, &address));
+    STATUS(TARN_ERR_DEVICE_MEMORY, tn_pool_allocate(pool, &request, NULL, &address));
     unit_expect_sentence("pool 'net' maps 4 MiB, 3 live");
     unit_expect_sentence("pool 'default' maps 0 MiB");
     ck_assert_ptr_null(address);

@@ -24,11 +24,11 @@ static void make_pools(void)
 static tarn_pool *ended;
 
 tarn_status __real_tn_pool_allocate(tarn_pool *pool, const struct tn_request *request,
-                                    void **address);
+                                    tn_cu_stream on, void **address);
 tarn_status __wrap_tn_pool_allocate(tarn_pool *pool, const struct tn_request *request,
-                                    void **address);
+                                    tn_cu_stream on, void **address);
 tarn_status __wrap_tn_pool_allocate(tarn_pool *pool, const struct tn_request *request,
-                                    void **address)
+                                    tn_cu_stream on, void **address)
 {
     if (ended != NULL) {
         ck_assert_ptr_eq(pool, ended);
@@ -38,7 +38,7 @@ tarn_status __wrap_tn_pool_allocate(tarn_pool *pool, const struct tn_request *re
         OK(tarn_pool_release(ended));
         ended = NULL;
     }
-    return __real_tn_pool_allocate(pool, request, address);
+    return __real_tn_pool_allocate(pool, request, on, address);
 }
 
 static bool is_listed(const tarn_pool *pool)

@@ -282,7 +282,7 @@ END_TEST
 
 START_TEST(what_is_loose_serves_no_stricter_alignment)
 {
-    const struct tn_request request = {4096, MIB, order, NULL};
+    const struct tn_request request = {4096, MIB, order};
     void *low = unit_alloc(pool, 4096, stream);
     void *odd = try_allocate(order, 4096);
     void *aligned = NULL;
@@ -497,7 +497,7 @@ END_TEST
 /* Behind the free memory lies another arena's block, which knows the record before it. */
 START_TEST(an_aligned_block_is_cut_out_below_another_arena)
 {
-    const struct tn_request request = {5 * MIB / 4, MIB, order, NULL};
+    const struct tn_request request = {5 * MIB / 4, MIB, order};
     char *blocks[3];
     struct tn_block *behind;
     void *address = NULL;

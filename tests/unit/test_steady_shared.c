@@ -44,7 +44,7 @@ struct tn_inbox *__wrap_tn_inbox_make(void)
 
 static void *try_allocate(uint64_t bytes)
 {
-    const struct tn_request request = {bytes, 512, order, NULL};
+    const struct tn_request request = {bytes, 512, order};
     void *address = NULL;
 
     return tn_steady_allocate(pool, request.order, request.requested, request.alignment, &address)

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+/* stop.h -- how the driver's capture of a tarn_capture ends, and what is said of one that cannot end.
+ *
+ * The words for a capture that broke: graphs/broken.h, driver/capture_error.h.
+ *
+ * Locking: none may be held. */
+#ifndef TARN_GRAPHS_STOP_H
+#define TARN_GRAPHS_STOP_H
+
+#include "graphs/record.h"
+
+/* Ends the driver's capture: OPEN to STOPPED, with the section in the record; or to BROKEN.
+ *   CAPTURE_BROKEN; DEVICE_LOST, DRIVER: the capture goes on */
+TARN_MUST_CHECK tarn_status tn_capture_take_section(tarn_capture *capture);
+
+/* CAPTURE_BROKEN, for one that is BROKEN, or that the driver has dropped. */
+TARN_MUST_CHECK tarn_status tn_capture_refuse_end(const tarn_capture *capture);
+
+/* Whether the hold says that the driver has dropped the capture. Then its stream is not touched: it may
+ * be gone too. *graph, where that is asked for: what it captures into; NULL: it is dropped, or that is not known. */
+bool tn_capture_is_dropped(const tarn_capture *capture, tn_cu_graph *graph);
+
+#endif
