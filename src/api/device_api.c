@@ -153,9 +153,10 @@ tarn_status tarn_device_collect(tarn_device *device)
     if (!tn_call_device(&call, device))
         return call.status;
     status = tn_call_enter(&call);
-    if (status == TARN_OK)
+    if (status == TARN_OK) {
         tn_device_reap(device);
-    tn_device_collect(device);
+        tn_device_collect(device);
+    }
     return tn_leave(status);
 }
 

@@ -6,9 +6,7 @@
 #include "graphs/serve.h"
 #include "heap/steady.h"
 #include "pools/free.h"
-#include "pools/janitor.h"
 #include "pools/pending.h"
-#include "pools/route.h"
 #include "pools/sweep.h"
 #include "tarn/memory.h"
 

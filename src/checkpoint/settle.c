@@ -14,7 +14,6 @@
 #include <stddef.h>
 
 #include "base/contract.h"
-#include "claims/body.h"
 #include "claims/watch.h"
 #include "pools/arenas.h"
 #include "pools/device.h"

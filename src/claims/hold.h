@@ -13,10 +13,10 @@
  * Where an order outside captures owns the chunk, each free is one of that order's work: freed_stamp is
  * all, and is what outside_stamp begins with when the chunk passes on.
  *
- * The claimant is the user object on the capturing graph. A hold is OPEN while its capture is under way: every chunk in which that capture
- * allocates, or in which a block is freed meanwhile, joins it. CLOSED, it stays as it is until its
- * claimant says that it is gone, from any thread and without a lock; the next call on the device
- * then reaps it.
+ * The claimant is the user object on the capturing graph. A hold is OPEN while its capture is under way:
+ * every chunk in which that capture allocates, or in which a block is freed meanwhile, joins it. CLOSED, it
+ * stays as it is until its claimant says that it is gone, from any thread and without a lock; the next call
+ * on the device then reaps it.
  *
  * The hold of a tarn_capture has that capture as its owner, and stands for its claim on the pool: when
  * the claimant is gone before the owner has said anything, the driver's capture has gone by itself. Then

@@ -9,7 +9,6 @@
 
 #include "base/contract.h"
 #include "base/error.h"
-#include "claims/body.h"
 #include "driver/exec.h"
 #include "pools/captures.h"
 #include "pools/device.h"

@@ -189,12 +189,12 @@ static TN_APART void enter_series(tarn_pool *pool, struct tn_replays *replays, u
 
 enum order { ORDER_KEPT, ORDER_BY_EVENT, ORDER_UNKNOWN, ORDER_REFUSED };
 
-/* What work on the stream needs to be behind the last replay of the record, which is locked. */
+/* What work on the stream needs to be behind the last replay of the record, which is locked. stream_id 0: of a restore or
+ * take that names no stream. */
 static inline enum order order_behind(const struct tn_gpu *gpu, const struct tn_replays *replays,
                                       uint64_t stream_id)
 {
     TN_ASSERT(tn_lock_held(TN_RANK_REPLAY));
-    TN_ASSERT(stream_id != 0);
     if (TN_UNLIKELY(!tn_gpu_is_proven(gpu, atomic_load(&replays->alone_stamp))))
         return ORDER_UNKNOWN;
     if (TN_LIKELY(atomic_load(&replays->stream_id) == stream_id) ||
@@ -274,7 +274,6 @@ static TN_ALWAYS_INLINE bool begin_alone(struct tn_replays *replays)
 /* It has launched it. After a launch each look is a miss: there is one, at the epoch, and the record is only written. */
 static TN_ALWAYS_INLINE void end_alone(struct tn_replays *replays, const struct tn_gpu *gpu)
 {
-    TN_ASSERT(atomic_load_explicit(&replays->launching_alone, memory_order_relaxed));
     /* After the launch: a wait that begins before it proves nothing of it. */
     atomic_store_explicit(&replays->alone_stamp, tn_gpu_epoch(gpu), memory_order_relaxed);
     atomic_store_explicit(&replays->launching_alone, false, memory_order_release);

@@ -20,7 +20,6 @@
 #include "heap/steady.h"
 #include "pools/allocate.h"
 #include "pools/arena_table.h"
-#include "pools/end.h"
 #include "pools/entry.h"
 #include "pools/free.h"
 #include "pools/janitor.h"

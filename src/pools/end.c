@@ -5,11 +5,9 @@
 
 #include <stddef.h>
 
-#include "base/checked.h"
 #include "base/contract.h"
 #include "base/error.h"
 #include "base/host.h"
-#include "claims/body.h"
 #include "claims/watch.h"
 #include "driver/idle.h"
 #include "heap/arena_lock.h"

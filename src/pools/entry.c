@@ -8,7 +8,6 @@
 #include "base/error.h"
 #include "base/fork.h"
 #include "base/user_code.h"
-#include "pools/end.h"
 #include "pools/janitor.h"
 
 tarn_status tn_bad_handle(const char *kind)

@@ -177,7 +177,6 @@ void tn_device_end_released(tarn_device *device)
 
 tarn_status tn_device_clear(tarn_device *device)
 {
-    TN_ASSERT(tn_device_is_last_use(device));
     return end_released(device, true);
 }
 

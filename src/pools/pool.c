@@ -84,7 +84,6 @@ tarn_status tn_pool_create(tarn_device *device, const struct tn_pool_settings *s
     made->next = device->pools;
     device->pools = made;
     tn_lock_release(&device->lock);
-    TN_ASSERT(tn_pins_count(&made->pins) == 0);
     atomic_store(&made->magic, TN_POOL_MAGIC);
     *pool = made;
     return TARN_OK;

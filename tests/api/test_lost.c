@@ -240,6 +240,27 @@ START_TEST(a_trim_that_must_wait_hears_of_the_fault)
 }
 END_TEST
 
+START_TEST(a_collect_that_is_refused_leaves_what_is_pending)
+{
+    tarn_pool_stats before = {.size = sizeof before};
+    tarn_pool_stats after = {.size = sizeof after};
+    void *block = NULL;
+
+    make_things();
+    block = test_alloc(world.pool, 64 * MIB, world.stream);
+    OK(tarn_record_stream(block, world.side));
+    OK(tarn_free(block));
+    fault();
+    STATUS(TARN_ERR_DEVICE_LOST, first_call(1));
+    OK(tarn_pool_get_stats(world.pool, &before));
+    ck_assert_uint_ge(before.pending_bytes, 64 * MIB);
+    STATUS(TARN_ERR_DEVICE_LOST, tarn_device_collect(world.device));
+    OK(tarn_pool_get_stats(world.pool, &after));
+    ck_assert_uint_eq(after.pending_bytes, before.pending_bytes);
+    release_all();
+}
+END_TEST
+
 START_TEST(a_device_that_keeps_memory_from_the_driver_is_poisoned)
 {
     tarn_status status;
@@ -272,6 +293,7 @@ int main(void)
     tcase_add_test(tcase, a_driver_that_is_gone_at_exit_is_no_error_for_releases);
     tcase_add_test(tcase, a_driver_that_is_gone_at_exit_gives_nothing_more);
     tcase_add_test(tcase, a_trim_that_must_wait_hears_of_the_fault);
+    tcase_add_test(tcase, a_collect_that_is_refused_leaves_what_is_pending);
     tcase_add_test(tcase, a_device_that_keeps_memory_from_the_driver_is_poisoned);
     return test_main(suite);
 }
