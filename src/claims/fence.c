@@ -425,8 +425,8 @@ bool tn_streams_name(struct tn_streams *streams, struct tn_known_stream *stream)
 
 void tn_streams_acquire(struct tn_streams *streams, struct tn_known_stream *stream)
 {
-    TN_ASSERT(stream->ref_count > 0);
     tn_lock_acquire(&streams->lock);
+    TN_ASSERT(stream->ref_count > 0);
     stream->ref_count += 1;
     tn_lock_release(&streams->lock);
 }
@@ -470,8 +470,8 @@ bool tn_fence_flush(struct tn_streams *streams, struct tn_fence *fence)
 {
     enum tn_fence_state state;
 
-    TN_ASSERT(fence->ref_count > 0);
     tn_lock_acquire(&streams->lock);
+    TN_ASSERT(fence->ref_count > 0);
     flush(streams, fence->stream);
     state = state_of(fence);
     tn_lock_release(&streams->lock);
@@ -492,8 +492,8 @@ bool tn_fence_follow(struct tn_streams *streams, const struct tn_fence *fence, t
 {
     bool follows;
 
-    TN_ASSERT(fence->ref_count > 0);
     tn_lock_acquire(&streams->lock);
+    TN_ASSERT(fence->ref_count > 0);
     follows = tn_fence_is_done(streams, fence) ||
               (state_of(fence) == TN_FENCE_RECORDED &&
                tn_stream_wait(streams->gpu, stream, fence->event) == TARN_OK);

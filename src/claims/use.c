@@ -129,7 +129,6 @@ static tarn_status make_again(struct tn_streams *streams, struct tn_known_stream
     bool noted = false;
     tarn_status status;
 
-    TN_ASSERT(stream->ref_count > 0);
     if (made == NULL)
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory to record a stream's use");
     status = tn_streams_note_again(streams, stream, &noted);
