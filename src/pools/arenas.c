@@ -244,6 +244,15 @@ static void end_arenas(tarn_pool *pool, const struct ending *ending)
     }
 }
 
+static bool has_arena_of(const tarn_pool *pool, uint64_t capture_id)
+{
+    const struct tn_arena *arena = pool->arenas.first;
+
+    while (arena != NULL && arena->order.capture_id != capture_id)
+        arena = arena->next;
+    return arena != NULL;
+}
+
 void tn_arenas_end_capture(tarn_pool *pool, uint64_t capture_id)
 {
     const struct tn_body *body =
@@ -255,10 +264,11 @@ void tn_arenas_end_capture(tarn_pool *pool, uint64_t capture_id)
     TN_ASSERT(capture_id != 0);
     TN_ASSERT(tn_pool_is_locked(pool));
     end_arenas(pool, &(struct ending){.capture_id = capture_id, .to = to});
-    if (pool->bodies.first != NULL) {
+    /* Also where the group's body did not come about. */
+    if (has_arena_of(pool, capture_id | TN_GROUP_BIT))
         end_arenas(pool, &(struct ending){.capture_id = capture_id | TN_GROUP_BIT, .to = to});
+    if (pool->bodies.first != NULL)
         tn_bodies_end(&pool->bodies, pool->segments.first, capture_id);
-    }
 }
 
 bool tn_arenas_prepare_retire(tarn_pool *pool, struct tn_order order)

@@ -94,13 +94,25 @@ END_TEST
 
 START_TEST(a_body_that_cannot_be_known_is_not)
 {
-    for (uint64_t nth = 1; nth <= 2; nth++) {
-        const struct tn_body body = {.capture_id = 11, .outer_id = 10, .group = 1};
+    const struct tn_body body = {.capture_id = 11, .outer_id = 10, .group = 1};
+    uint64_t arena_count = pool->arenas.count;
+    uint64_t nth = 0;
+    tarn_status status;
 
+    do {
+        nth += 1;
         (void)tn_host_plan_fault(nth, false);
-        STATUS(TARN_ERR_HOST_MEMORY, tn_body_open(pool, &body));
-        ck_assert_ptr_null(tn_body_find(&pool->bodies, 11));
-    }
+        status = tn_body_open(pool, &body);
+        if (status == TARN_OK) {
+            tn_body_drop(&pool->bodies, 11); /* as where its hold cannot be had */
+        } else {
+            ck_assert_int_eq(status, TARN_ERR_HOST_MEMORY);
+            ck_assert_ptr_null(tn_body_find(&pool->bodies, 11));
+        }
+        tn_arenas_end_capture(pool, 10); /* the group's arena goes, though no body is known */
+        ck_assert_uint_eq(pool->arenas.count, arena_count);
+    } while (status != TARN_OK);
+    ck_assert_uint_gt(nth, 1);
     (void)tn_host_plan_fault(0, false);
     open_body(11, 10, 1);
     open_body(12, 10, 1);
