@@ -298,6 +298,41 @@ START_TEST(a_collect_serves_statistics_and_no_capture)
 }
 END_TEST
 
+/* What a take frees behind a stream's use goes to captures at once, and the replays of what they capture come behind
+ * that use: on each stream, also where the pool's first graph is made later. */
+START_TEST(replays_come_behind_what_a_take_found_in_use)
+{
+    enum { WORDS = 1 << 12 };
+    tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
+    void *output = test_malloc(4 * MIB);
+    tarn_checkpoint *checkpoint;
+    tarn_graph *graph;
+    void *copy = test_alloc(world.default_pool, WORDS * 4, world.side);
+    void *next;
+
+    OK(tarn_graph_destroy(test_capture_end(capture)));
+    test_await_destructors(0);
+    test_spin(world.side, 20);
+    test_fill(world.side, output, 1, WORDS);
+    test_copy(world.side, copy, output, WORDS * 4);
+    OK(tarn_free_on(output, world.side));
+    checkpoint = test_take(TARN_CONTENTS_NONE);
+    capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
+    next = test_malloc(4 * MIB);
+    ck_assert_ptr_eq(next, output);
+    test_fill(world.stream, next, 2, WORDS);
+    OK(tarn_free(next));
+    graph = test_capture_end(capture);
+    OK(tarn_graph_replay(graph, third)); /* neither the take's stream nor the use's */
+    test_synchronize(third);
+    test_expect_words(third, copy, 1, WORDS);
+    test_expect_words(third, next, 2, WORDS);
+    OK(tarn_graph_destroy(graph));
+    OK(tarn_checkpoint_destroy(checkpoint));
+    OK(tarn_free(copy));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("sections captured again");
@@ -309,5 +344,6 @@ int main(void)
     tcase_add_loop_test(tcase, so_does_one_of_a_device_without_reuse_in_captures, 0, 4);
     tcase_add_test(tcase, a_block_that_is_freed_behind_a_join_is_free_at_the_captures_end);
     tcase_add_test(tcase, a_collect_serves_statistics_and_no_capture);
+    tcase_add_test(tcase, replays_come_behind_what_a_take_found_in_use);
     return test_main(suite);
 }

@@ -47,7 +47,7 @@ void do_take(struct model *m)
     }
     if (is_declined(m, status, "tarn_checkpoint_take"))
         return;
-    forget_uses_for(m, p, stream);
+    take_uses(m, p, stream);
     if (contents != TARN_CONTENTS_NONE)
         drain(m); /* other streams may write again when the copies are made */
     made->pool = p;

@@ -98,6 +98,7 @@ struct freed {
     uint64_t scope; /* serial of the capture in which all its captured use was; 0: none */
     uint64_t root;  /* of the capture that the scope is a part of, or is */
     bool is_apart;  /* nothing in the scope gets it */
+    bool is_behind; /* replays come behind what used it: a take has seen to that */
     uint64_t serial;
     tn_cu_event home; /* behind the order's work; NULL: none that counts */
     tn_cu_event uses[STREAMS];
@@ -295,8 +296,7 @@ uint64_t root_of(const struct model *m, uint64_t serial);
 struct block *add_block(struct model *m, const struct block *block);
 void remove_block(struct model *m, struct block *block);
 void forget_passed(struct model *m);
-/* Of memory that was freed in the pool and was the stream's, which is behind them. */
-void forget_uses_for(struct model *m, int pool, int stream);
+void take_uses(struct model *m, int pool, int stream);
 void forget_uses(struct model *m,
                  int pool); /* of memory freed there: whoever has it next comes behind them */
 void touch_block(struct model *m, struct block *block, int stream, bool writes);
