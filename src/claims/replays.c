@@ -90,6 +90,8 @@ void tn_replays_begin_merge(struct tn_replays *from, struct tn_replays *to)
 {
     TN_ASSERT(from != to);
     lock_both(from, to);
+    tn_replays_look(to);
+    tn_replays_look(from); /* for good: nobody has a turn in it any more */
     atomic_store(&to->shared, true);
     atomic_store(&to->ordered, true);
     atomic_store(&from->ordered, true);

@@ -40,11 +40,14 @@ struct tn_replays {
     atomic_uint_fast64_t alone_stamp;
     atomic_uint_fast64_t stream_id; /* of the last ordered replay; 0: none */
     atomic_uint_fast64_t stamp;     /* its epoch; 0: none */
-    atomic_uint_fast64_t series;    /* rises when a graph has no other beside it */
-    uint64_t seen_series;           /* that the last replay belongs to */
-    tn_cu_event event;              /* NULL: none yet */
-    uint64_t pool_count;            /* P17; guarded by the DEVICE lock */
-    atomic_bool shared;             /* by several pools, now or before; stays so */
+    /* The next replay is in order where it is on the stream of that id: nothing else is to be seen to; 0: look. What
+     * changes anything that such a look heeds ends it (tn_replays_look). */
+    uint64_t next_id;
+    atomic_uint_fast64_t series; /* rises when a graph has no other beside it */
+    tn_cu_event event;           /* NULL: none yet */
+    uint64_t seen_series;        /* that the last replay belongs to */
+    uint64_t pool_count;         /* P17; guarded by the DEVICE lock */
+    atomic_bool shared;          /* by several pools, now or before; stays so */
     const void *visitor; /* a restore that takes its turn; nobody launches meanwhile; NULL: none */
     uint64_t visited_id; /* the stream_id that it has found */
     /* Where its pools have gone; NULL: nowhere; guarded by the DEVICE lock. Links recycled records. */
@@ -81,6 +84,12 @@ static inline struct tn_replays *tn_replays_lock(struct tn_replays *_Atomic *pla
 static inline void tn_replays_unlock(struct tn_replays *replays)
 {
     tn_lock_release_spin(&replays->lock, TN_RANK_REPLAY);
+}
+
+/* The next replay looks at all there is. The record is locked. */
+static inline void tn_replays_look(struct tn_replays *replays)
+{
+    replays->next_id = 0;
 }
 
 /* Replays are ordered from here on: no launch by a thread that goes by their not being so begins any more, and

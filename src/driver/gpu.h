@@ -42,15 +42,18 @@ enum tn_gpu_call {
 
 struct tn_gpu {
     atomic_uint_fast64_t proof_news; /* not 0: a wait that was wanted has ended, or the like */
-    const struct tn_driver *driver;  /* immutable */
+    /* The driver's cuGraphLaunch, a load nearer; immutable: */
+    tn_cu_result (*launch)(tn_cu_graphexec exec, tn_cu_stream stream);
     /* TN_GPU_UNUSABLE: tn_gpu_check says why; and TN_GPU_USER_CODE for each function of the program's that is being
      * called: the steady calls look at this word alone. */
     atomic_uint attention;
     atomic_bool proof_wanted;    /* the end of a wait is news: see tn_gpu_want_proof */
     atomic_uint_fast64_t epoch;  /* rises with every wait begun */
     atomic_uint_fast64_t proven; /* the highest epoch whose wait has ended */
-    /* The driver's cuGraphLaunch, a load nearer; immutable: */
-    tn_cu_result (*launch)(tn_cu_graphexec exec, tn_cu_stream stream);
+    /* The driver's cuStreamGetId and cuStreamIsCapturing; immutable: */
+    tn_cu_result (*stream_id)(tn_cu_stream stream, unsigned long long *id);
+    tn_cu_result (*is_capturing)(tn_cu_stream stream, tn_cu_capture_status *status);
+    const struct tn_driver *driver; /* immutable */
     /* Above is what allocations, frees and replays look at. */
     atomic_int fault;         /* the first sticky result; 0: none */
     atomic_int poison_result; /* of the first teardown call refused; 0: none */

@@ -112,6 +112,8 @@ tarn_status tn_gpu_open(struct tn_gpu *gpu, const struct tn_driver *driver, int 
 
     gpu->driver = driver;
     gpu->launch = driver->cuGraphLaunch;
+    gpu->stream_id = driver->cuStreamGetId;
+    gpu->is_capturing = driver->cuStreamIsCapturing;
     gpu->ordinal = ordinal;
     atomic_store(&gpu->epoch, 1);
     atomic_store(&gpu->proven, 1);

@@ -77,7 +77,7 @@ static TN_ALWAYS_INLINE tn_cu_result tn_stream_try_id(const struct tn_gpu *gpu, 
                                                       uint64_t *id)
 {
     unsigned long long stream_id = 0;
-    tn_cu_result result = gpu->driver->cuStreamGetId(stream, &stream_id);
+    tn_cu_result result = gpu->stream_id(stream, &stream_id);
 
     *id = stream_id;
     return result;
@@ -93,7 +93,7 @@ static TN_ALWAYS_INLINE bool tn_stream_is_idle(const struct tn_gpu *gpu, tn_cu_s
     tn_cu_capture_status capturing = TN_CU_CAPTURE_STATUS_NONE;
 
     return TN_LIKELY(!tn_stream_is_default(stream)) &&
-           TN_LIKELY(gpu->driver->cuStreamIsCapturing(stream, &capturing) == TN_CUDA_SUCCESS) &&
+           TN_LIKELY(gpu->is_capturing(stream, &capturing) == TN_CUDA_SUCCESS) &&
            TN_LIKELY(capturing == TN_CU_CAPTURE_STATUS_NONE) &&
            TN_LIKELY(tn_stream_try_id(gpu, stream, id) == TN_CUDA_SUCCESS);
 }

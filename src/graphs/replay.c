@@ -4,8 +4,9 @@
  * Graphs that share a pool write the same memory, so they must not overlap in time. As long as a
  * pool has one graph the driver sees to that: launches of one executable never overlap, and nothing
  * but the epoch of the launch is noted, without a lock. From the second graph on each replay is
- * ordered behind the last one. On the same stream that is a comparison. On another stream the GPU
- * waits for an event that was recorded behind the last replay.
+ * ordered behind the last one. On the same stream that is a comparison: a replay that leaves nothing to be
+ * seen to says on which stream the next one is in order (next_id), and whatever that one would have to heed takes it
+ * back. On another stream the GPU waits for an event that was recorded behind the last replay.
  *
  * No event is recorded as long as all replays are on one stream. So the first replay on another
  * stream has no event to wait for, and nobody may touch the handle of the stream before: it may be
@@ -101,6 +102,7 @@ static void end_order(tarn_pool *pool, bool was_launched)
     if (atomic_load(&pool->replays->shared))
         return;
     replays = tn_replays_lock(&pool->replays);
+    tn_replays_look(replays);
     if (is_visited(pool, replays)) {
         replays->lent = true;
     } else if (!atomic_load(&replays->shared)) {
@@ -179,7 +181,7 @@ static struct tn_replays *lock_unvisited(tarn_pool *pool)
 static TN_APART void enter_series(tarn_pool *pool, struct tn_replays *replays, uint64_t series)
 {
     TN_ASSERT(tn_lock_held(TN_RANK_REPLAY));
-    TN_ASSERT(replays->seen_series != series);
+    TN_ASSERT(replays->seen_series != series && replays->next_id == 0);
     replays->seen_series = series;
     atomic_store(&replays->stream_id, 0);
     atomic_store(&pool->replay_stream_id, 0);
@@ -241,6 +243,7 @@ static tarn_status take_turn(tarn_pool *pool, tn_cu_stream stream, uint64_t stre
         uint64_t last = atomic_load(&replays->stream_id);
 
         replays->crosses = replays->crosses || (last != 0 && last != stream_id);
+        tn_replays_look(replays); /* another thread may have had a turn */
         tn_replays_unlock(replays);
         status = tn_gpu_wait_idle(gpu);
         replays = lock_unvisited(pool);
@@ -345,6 +348,7 @@ static tarn_status launch_in_turn(const tarn_graph *graph, tn_cu_stream stream, 
         replays->visited = false;
         /* Without an event the next change of streams waits for the device. */
         replays->recorded = replays->crosses && tn_event_renew(gpu, &replays->event, stream);
+        replays->next_id = replays->crosses || atomic_load(&replays->shared) ? 0 : stream_id;
     }
     lent = replays->lent && !replays->awaited && status == TARN_OK;
     tn_replays_unlock(replays);
@@ -389,7 +393,8 @@ tarn_status tn_replays_visit(tarn_pool *pool, const struct tn_visit *visit, bool
         replays->visitor = visit->visitor;
         replays->is_visited = true;
         replays->visited_id = atomic_load(&replays->stream_id);
-        atomic_store(&replays->stream_id, 0); /* so no replay goes by it: is_next */
+        atomic_store(&replays->stream_id, 0);
+        tn_replays_look(replays);
     }
 unlock:
     tn_replays_unlock(replays);
@@ -401,6 +406,7 @@ void tn_replays_await_visit(tarn_pool *pool)
     struct tn_replays *replays = tn_replays_lock(&pool->replays);
 
     borrow(replays);
+    tn_replays_look(replays);
     replays->crosses = true;
     replays->awaited = true;
     tn_replays_unlock(replays);
@@ -461,6 +467,7 @@ void tn_replays_follow(tarn_pool *pool, const struct tn_visit *visit)
     }
     replays = tn_replays_lock(&pool->replays);
     borrow(replays);
+    tn_replays_look(replays);
     atomic_store(&replays->alone_stamp, tn_gpu_epoch(gpu)); /* the next one waits for the device */
     atomic_store(&replays->stamp, tn_gpu_epoch(gpu));
     replays->visited = true;
@@ -559,67 +566,60 @@ static TN_APART tarn_status launch_again(const tarn_graph *graph, tn_cu_stream s
     return status;
 }
 
-/* Whether the pool's last replay was on that stream too, and there is nothing else to be seen to. The record, which is
- * the pool's, is locked. */
-static TN_ALWAYS_INLINE bool is_next(const tarn_pool *pool, const struct tn_gpu *gpu,
-                                     const struct tn_replays *replays, uint64_t stream_id)
-{
-    return TN_LIKELY(atomic_load_explicit(&replays->stream_id, memory_order_relaxed) ==
-                     stream_id) &&
-           TN_LIKELY(atomic_load_explicit(&pool->replay_stream_id, memory_order_relaxed) ==
-                     stream_id) &&
-           TN_LIKELY(!atomic_load_explicit(&replays->launching_alone, memory_order_acquire)) &&
-           TN_LIKELY(!replays->crosses) &&
-           TN_LIKELY(replays->seen_series == atomic_load(&replays->series)) &&
-           TN_LIKELY(tn_gpu_is_proven(gpu, atomic_load(&replays->alone_stamp)));
-}
-
 /* A replay of which the record is locked. As above where the driver's call ends the thread. */
 struct turn {
-    tarn_pool *pool;
-    const struct tn_gpu *gpu;
     struct tn_replays *replays;
-    uint64_t stream_id;
+    const struct tn_gpu *gpu;
     bool launched;
 };
 
 static TN_ALWAYS_INLINE void leave_turn(const struct turn *turn)
 {
-    if (TN_LIKELY(turn->launched))
-        note_replay(turn->pool, turn->gpu, turn->replays, turn->stream_id);
+    if (TN_LIKELY(turn->launched)) /* of what note_replay notes the rest is as it was */
+        atomic_store_explicit(&turn->replays->stamp, tn_gpu_epoch(turn->gpu), memory_order_release);
     tn_replays_unlock(turn->replays);
 }
 
-static TN_ALWAYS_INLINE tn_cu_result launch_in_series(tarn_pool *pool, const struct tn_gpu *gpu,
-                                                      struct tn_replays *replays,
-                                                      uint64_t stream_id, tn_cu_graphexec exec,
-                                                      tn_cu_stream stream)
+static TN_ALWAYS_INLINE tn_cu_result launch_in_series(struct tn_replays *replays,
+                                                      const struct tn_gpu *gpu,
+                                                      tn_cu_graphexec exec, tn_cu_stream stream)
 {
-    struct turn turn __attribute__((cleanup(leave_turn))) = {pool, gpu, replays, stream_id, true};
+    struct turn turn __attribute__((cleanup(leave_turn))) = {replays, gpu, true};
     tn_cu_result result = tn_exec_try_launch(gpu, exec, stream);
 
     turn.launched = result == TN_CUDA_SUCCESS;
     return result;
 }
 
-/* The next replay of several graphs' on one stream. */
+/* G3: what a record that knows the next stream says of it. */
+static inline bool knows_next(const tarn_pool *pool, const struct tn_replays *replays)
+{
+    return atomic_load(&pool->replays) == replays && atomic_load(&replays->ordered) &&
+           atomic_load(&replays->stream_id) == replays->next_id &&
+           atomic_load(&pool->replay_stream_id) == replays->next_id &&
+           !atomic_load(&replays->launching_alone) && !replays->crosses && !replays->is_visited &&
+           replays->seen_series == atomic_load(&replays->series) &&
+           tn_gpu_is_proven(&pool->device->gpu, atomic_load(&replays->alone_stamp));
+}
+
+/* The next replay of several graphs' on one stream. The graph's first record is looked at: one that its pool has left
+ * knows no next. */
 static TN_APART TN_HOT tarn_status launch_next(const tarn_graph *graph, tn_cu_stream stream)
 {
-    tarn_pool *pool = graph->pool;
     struct tn_gpu *gpu = graph->gpu;
-    struct tn_replays *replays;
+    struct tn_replays *replays = graph->replays;
     uint64_t stream_id;
     tn_cu_result result = tn_stream_try_id(gpu, stream, &stream_id);
 
     if (TN_UNLIKELY(result != TN_CUDA_SUCCESS))
         return not_launched(gpu, stream, result, tn_stream_refuse_id);
-    replays = tn_replays_lock(&pool->replays);
-    if (TN_UNLIKELY(!is_next(pool, gpu, replays, stream_id))) {
+    tn_lock_acquire_spin(&replays->lock, TN_RANK_REPLAY);
+    if (TN_UNLIKELY(replays->next_id != stream_id)) {
         tn_replays_unlock(replays);
         return launch_again(graph, stream);
     }
-    return tn_exec_launched(gpu,
-                            launch_in_series(pool, gpu, replays, stream_id, graph->exec, stream));
+    TN_ASSERT(knows_next(graph->pool, replays));
+    return tn_exec_launched(gpu, launch_in_series(replays, gpu, graph->exec, stream));
 }
 
 /* Where the GPU is not calm: it is usable all the same where functions of the program's are being called, none of

@@ -512,25 +512,31 @@ START_TEST(what_is_new_since_the_last_replay_on_the_stream_is_seen_to)
 
     (void)adding(10);
     OK(tn_graph_replay(one, stream));
+    ck_assert_uint_eq(replays->next_id, unit_order(device, stream).stream_id);
+    tn_replays_look(replays);
     atomic_store(&replays->launching_alone, true);
     launching_for = 3;
     OK(tn_graph_replay(one, stream));
     ck_assert_int_eq(launching_for, 0);
-    atomic_fetch_add(&replays->series, 1);
+    tn_replays_look(replays);
+    atomic_fetch_add(&replays->series, 1); /* as whoever leaves a graph alone */
     OK(tn_graph_replay(one, stream));
     ck_assert_uint_eq(replays->seen_series, atomic_load(&replays->series));
     ck_assert_uint_eq(waits(), 0);
+    tn_replays_look(replays);
     atomic_store(&replays->alone_stamp,
                  tn_gpu_epoch(&device->gpu)); /* of the only graph, somewhere */
     OK(tn_graph_replay(one, stream));
     ck_assert_uint_eq(waits(), 1);
     /* Of another pool that shares the order, on another stream. */
+    tn_replays_look(replays);
     atomic_store(&replays->stream_id, unit_order(device, other).stream_id);
     OK(tn_graph_replay(one, stream));
     ck_assert_uint_eq(waits(), 2);
     replays->recorded = false;
     OK(tn_graph_replay(one, stream));
     ck_assert(replays->recorded);
+    ck_assert_uint_eq(replays->next_id, 0); /* each records the event */
     test_expect_words(stream, words, 6, 16);
 }
 END_TEST

@@ -224,6 +224,76 @@ START_TEST(a_graph_that_comes_during_a_visit_is_ordered)
 }
 END_TEST
 
+/* G3: the record knows the stream of the next replay, until something happens that such one is to heed. */
+START_TEST(what_a_replay_must_heed_ends_what_is_known_of_the_next)
+{
+    enum { VISIT, VISIT_IN_VAIN, FOLLOW, AWAIT, JOINED, JOIN, NEW_SERIES, EVENTS };
+    tarn_pool *older = pool;
+    struct tn_visit visit = visit_on(other);
+    tarn_graph *one;
+    tarn_graph *two;
+    bool unordered;
+
+    ck_assert_int_lt(_i, EVENTS);
+    if (_i == JOIN)
+        pool = unit_pool_of(device, "net", 0);
+    one = adding(1);
+    two = adding(10);
+    OK(tn_graph_replay(one, stream));
+    OK(tn_graph_replay(two, stream));
+    ck_assert_uint_eq(pool->replays->next_id, unit_order(device, stream).stream_id);
+    switch (_i) {
+    case VISIT:
+    case VISIT_IN_VAIN:
+        test_synchronize(stream);
+        OK(tn_gpu_wait_idle(&device->gpu));
+        OK(tn_replays_visit(pool, &visit, &unordered));
+        ck_assert(!unordered);
+        ck_assert_uint_eq(pool->replays->next_id, 0);
+        tn_replays_leave_visit(pool, &visit, _i == VISIT);
+        break;
+    case FOLLOW: /* no event stands for the last replay */
+        tn_pool_lock(pool);
+        tn_replays_follow(pool, &visit);
+        tn_pool_unlock(pool);
+        break;
+    case AWAIT:
+        tn_replays_await_visit(pool);
+        break;
+    case JOINED:
+    case JOIN: { /* the older pool's record stays */
+        tarn_pool *joining = _i == JOIN ? older : unit_pool(device);
+        struct tn_hold *hold;
+
+        tn_pool_lock(joining);
+        OK(tn_hold_open(joining, (struct tn_order){17, pool->holds.first->capture_id}, true,
+                        &hold));
+        tn_pool_unlock(joining);
+        tn_replays_join(pool, pool->holds.first->capture_id, NULL);
+        ck_assert_uint_eq(one->replays->next_id, 0);
+        tn_pool_lock(joining);
+        tn_hold_drop(hold);
+        tn_pool_unlock(joining);
+        break;
+    }
+    default:
+        test_synchronize(stream);
+        OK(tarn_graph_destroy(one));
+        OK(tarn_graph_destroy(two));
+        unit_reap_all(pool);
+        one = adding(1);
+        ck_assert(!atomic_load(&pool->replays->ordered));
+        ck_assert_uint_eq(pool->replays->next_id, 0);
+        OK(tn_graph_replay(one, other)); /* alone, and no more when the next one comes */
+        two = adding(10);
+        break;
+    }
+    ck_assert_uint_eq(pool->replays->next_id, 0);
+    OK(tn_graph_replay(two, stream));
+    OK(tn_graph_replay(one, stream));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("visits of restores");
@@ -235,5 +305,6 @@ int main(void)
     tcase_add_test(tcase, a_restore_waits_until_a_launch_is_over);
     tcase_add_test(tcase, a_restore_that_fails_leaves_no_pool_that_awaits_it);
     tcase_add_test(tcase, a_graph_that_comes_during_a_visit_is_ordered);
+    tcase_add_loop_test(tcase, what_a_replay_must_heed_ends_what_is_known_of_the_next, 0, 7);
     return test_main(suite);
 }
