@@ -221,6 +221,8 @@ static uintptr_t obtain_first(uintptr_t from, uintptr_t end, size_t bytes, size_
         wanted = first_untouched(wanted, bytes, alignment);
         if (wanted > end - bytes)
             break;
+        if (tn_sim_space_is_occupied(wanted, bytes))
+            continue;
         uintptr_t start = tn_sim_space_obtain(bytes, alignment, wanted);
         if (start == wanted || start == 0)
             return start;
@@ -249,6 +251,9 @@ static uintptr_t obtain_near(size_t bytes, size_t alignment, uintptr_t hint)
         wanted = first_free(wanted, bytes, alignment);
         if (wanted >= TN_SIM_ADDRESS_LIMIT - bytes)
             break;
+        if (tn_sim_index_overlap(&tn_sim_mappings, wanted, bytes) == NULL &&
+            tn_sim_space_is_occupied(wanted, bytes))
+            continue;
         uintptr_t start = obtain_at(bytes, alignment, wanted);
         if (start == wanted || start == 0)
             return start;

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #define RESERVE_FLAGS (MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE)
 #define FIRST_CAPACITY 16
@@ -165,6 +166,18 @@ uintptr_t tn_sim_space_obtain(size_t bytes, size_t alignment, uintptr_t hint)
     uintptr_t other = tn_sim_space_obtain(bytes, alignment, 0);
     munmap((void *)start, bytes);
     return other;
+}
+
+static bool has_page(uintptr_t address)
+{
+    uintptr_t page_bytes = (uintptr_t)sysconf(_SC_PAGESIZE);
+    unsigned char resident;
+    return mincore((void *)(address - address % page_bytes), 1, &resident) == 0;
+}
+
+bool tn_sim_space_is_occupied(uintptr_t start, size_t bytes)
+{
+    return has_page(start) || has_page(start + bytes - 1);
 }
 
 void tn_sim_space_return(uintptr_t start, size_t bytes)

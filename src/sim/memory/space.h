@@ -114,6 +114,10 @@ uintptr_t tn_sim_space_obtain(size_t bytes, size_t alignment, uintptr_t hint);
  * it has none there. */
 uintptr_t tn_sim_space_obtain_low(size_t bytes, size_t alignment);
 
+/* Asks whether the process has something at either end of a range, so that the system would give other addresses for it. To
+ * obtain those and return them is slow under ThreadSanitizer, which looks through large ranges both times. */
+bool tn_sim_space_is_occupied(uintptr_t start, size_t bytes);
+
 /* Gives addresses back to the system. */
 void tn_sim_space_return(uintptr_t start, size_t bytes);
 
