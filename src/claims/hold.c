@@ -135,6 +135,15 @@ void tn_holds_forget_graph(struct tn_holds *holds, tn_cu_graph graph)
     }
 }
 
+void tn_holds_forget_capture(struct tn_holds *holds, uint64_t capture_id)
+{
+    TN_ASSERT(tn_lock_is_held(holds->lock) && capture_id != 0);
+    for (struct tn_hold *hold = holds->first; hold != NULL; hold = hold->next) {
+        if (hold->capture_id == capture_id)
+            hold->graph = NULL;
+    }
+}
+
 bool tn_holds_are_open(const struct tn_holds *holds, uint64_t serial)
 {
     TN_ASSERT(tn_lock_is_held(holds->lock));

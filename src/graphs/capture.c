@@ -396,8 +396,11 @@ static void end_left(tarn_capture *capture)
     tn_pool_lock(capture->pool);
     left = tn_hold_take_left(&capture->pool->holds, capture->capture_id);
     tn_pool_unlock(capture->pool);
-    if (left.capture_id != 0 && goes_on(gpu, left.stream, left.thread_id, left.capture_id))
-        cancel_on(gpu, left.stream, left.keeps_graph);
+    if (left.capture_id == 0 || !goes_on(gpu, left.stream, left.thread_id, left.capture_id))
+        return;
+    cancel_on(gpu, left.stream, left.keeps_graph);
+    if (!left.keeps_graph)
+        tn_device_forget_capture(capture->device, left.capture_id);
 }
 
 void tn_capture_finish(tarn_capture *capture)
@@ -455,13 +458,15 @@ tarn_status tn_capture_end(tarn_capture *capture, tarn_graph **graph)
     return TARN_OK;
 }
 
-/* Ends what the driver still has of an OPEN capture. */
-static void cancel(tarn_capture *capture)
+/* Ends what the driver still has of an OPEN capture; false: it has nothing of it here. */
+static bool cancel(tarn_capture *capture)
 {
     TN_ASSERT(capture->stage == TN_CAPTURE_OPEN);
-    if (!tn_capture_is_dropped(capture, NULL) &&
-        goes_on(&capture->device->gpu, capture->stream, capture->thread_id, capture->capture_id))
-        cancel_driver_capture(capture);
+    if (tn_capture_is_dropped(capture, NULL) ||
+        !goes_on(&capture->device->gpu, capture->stream, capture->thread_id, capture->capture_id))
+        return false;
+    cancel_driver_capture(capture);
+    return true;
 }
 
 /* Leaves the end of the driver's capture to the end of the body's. */
@@ -524,6 +529,7 @@ static void expect_gone(tarn_capture *capture)
 void tn_capture_abort(tarn_capture *capture)
 {
     bool waits;
+    bool is_over = false; /* and its graph gone, where that is its own */
 
     TN_ASSERT(tn_lock_none_held());
     if (!take_over(capture)) {
@@ -536,12 +542,16 @@ void tn_capture_abort(tarn_capture *capture)
     waits = cancel_bodies(capture);
     if (!waits)
         expect_gone(capture);
-    if (capture->stage == TN_CAPTURE_STOPPED)
+    if (capture->stage == TN_CAPTURE_STOPPED) {
         tn_graph_drop(&capture->device->gpu, capture->section.graph);
-    else if (capture->stage == TN_CAPTURE_OPEN && !waits)
-        cancel(capture);
+        is_over = true;
+    } else if (capture->stage == TN_CAPTURE_OPEN && !waits) {
+        is_over = cancel(capture);
+    }
     if (!tn_stream_is_elsewhere(capture->stream, capture->thread_id))
         end_left(capture);
+    if (is_over && capture->target == NULL)
+        tn_device_forget_capture(capture->device, capture->capture_id);
     leave_pools(capture, true);
     retire(capture);
 }

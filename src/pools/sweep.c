@@ -69,6 +69,19 @@ void tn_device_expect_gone(tarn_device *device, tn_cu_graph graph)
     (void)tn_device_visit(device, expect_gone, &graph);
 }
 
+static bool forget_capture(tarn_pool *pool, void *context)
+{
+    const uint64_t *capture_id = context;
+
+    tn_holds_forget_capture(&pool->holds, *capture_id);
+    return false;
+}
+
+void tn_device_forget_capture(tarn_device *device, uint64_t capture_id)
+{
+    (void)tn_device_visit(device, forget_capture, &capture_id);
+}
+
 static bool close_over(tarn_pool *pool, void *context)
 {
     bool *closed = context;

@@ -19,6 +19,9 @@ void tn_device_close_capture(tarn_device *device, uint64_t capture_id, tn_cu_gra
  * next graph that gets its handle is not taken for it. */
 void tn_device_expect_gone(tarn_device *device, tn_cu_graph graph);
 
+/* The same of a capture whose graph was destroyed with it: its holds go by no graph from now on. */
+void tn_device_forget_capture(tarn_device *device, uint64_t capture_id);
+
 /* Closes the holds of captures that the user began and that are over. */
 void tn_device_close_over(tarn_device *device);
 

@@ -380,6 +380,26 @@ START_TEST(an_abort_discards_in_every_pool)
 }
 END_TEST
 
+/* A clone that the program has made of the graph keeps the memory, and goes by no handle of what is gone. */
+START_TEST(a_hold_that_a_clone_keeps_of_an_aborted_capture_has_no_graph)
+{
+    struct tn_stream_state state;
+    tarn_capture *capture = unit_begin(pool, stream);
+    tn_cu_graph clone;
+
+    (void)unit_alloc(pool, 4096, stream);
+    OK(tn_stream_look(&device->gpu, stream, TN_STREAM_GRAPH, &state));
+    clone = test_clone(state.capture_graph);
+    tn_capture_abort(capture);
+    test_await_destructors(1);
+    ck_assert_uint_eq(pool->holds.count, 1);
+    ck_assert(!pool->holds.first->open);
+    ck_assert_ptr_null(pool->holds.first->graph);
+    test_destroy_graph(clone);
+    test_await_destructors(0);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("capture");
@@ -410,6 +430,7 @@ int main(void)
     tcase_add_test(aborts, a_capture_that_the_driver_drops_gives_up_its_claims);
     tcase_add_test(aborts, the_handle_of_a_dropped_capture_outlives_pool_and_device);
     tcase_add_test(aborts, an_abort_discards_in_every_pool);
+    tcase_add_test(aborts, a_hold_that_a_clone_keeps_of_an_aborted_capture_has_no_graph);
     unit_add_contract_test(aborts, a_capture_that_its_hold_does_not_know_is_a_broken_contract);
     suite_add_tcase(suite, aborts);
     tcase_add_checked_fixture(admit, make_pool, NULL);
