@@ -12,7 +12,6 @@
 
 #include <stddef.h>
 
-#include "base/contract.h"
 #include "base/error.h"
 #include "base/thread.h"
 #include "driver/foreign.h"

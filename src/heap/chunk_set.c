@@ -6,8 +6,12 @@
 
 bool tn_chunk_set_reserve(struct tn_chunk_set *set, size_t count)
 {
-    return tn_host_grow((void **)&set->words, &set->word_count,
-                        (count + TN_CHUNK_SET_BITS - 1) / TN_CHUNK_SET_BITS, sizeof *set->words);
+    bool grown =
+        tn_host_grow((void **)&set->words, &set->word_count,
+                     (count + TN_CHUNK_SET_BITS - 1) / TN_CHUNK_SET_BITS, sizeof *set->words);
+
+    TN_ASSERT(!grown || set->word_count * TN_CHUNK_SET_BITS >= count);
+    return grown;
 }
 
 void tn_chunk_set_free(struct tn_chunk_set *set)

@@ -20,6 +20,7 @@ struct tn_inbox *tn_inbox_make(void)
     for (uint64_t i = 0; i < TN_INBOX_PLACES; i++) /* relaxed: nobody else knows of it */
         atomic_store_explicit(&inbox->places[i], tn_inbox_vacant(i), memory_order_relaxed);
     atomic_store_explicit(&inbox->ticket, 1, memory_order_relaxed);
+    TN_ASSERT(tn_inbox_is_empty(inbox)); /* P22: and closed */
     return inbox;
 }
 

@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "base/checked.h"
-#include "base/contract.h"
 #include "base/error.h"
 #include "base/host.h"
 #include "claims/hold.h"

@@ -6,7 +6,6 @@
 
 #include "base/checked.h"
 #include "base/contract.h"
-#include "base/error.h"
 #include "heap/check.h"
 #include "pools/arena_table.h"
 

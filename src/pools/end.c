@@ -11,7 +11,6 @@
 #include "claims/watch.h"
 #include "driver/idle.h"
 #include "heap/arena_lock.h"
-#include "heap/steady.h"
 #include "pools/arenas.h"
 #include "pools/device.h"
 #include "pools/grow.h"

@@ -297,16 +297,6 @@ START_TEST(a_pool_may_have_several_captures)
 }
 END_TEST
 
-/* The driver destroys user objects a little later. */
-static void await_gone(const tarn_capture *capture)
-{
-    int64_t deadline = test_deadline();
-
-    while (!atomic_load(&capture->gone) && test_pause(deadline))
-        tn_device_reap(device);
-    ck_assert(atomic_load(&capture->gone));
-}
-
 START_TEST(a_capture_that_the_driver_drops_gives_up_its_claims)
 {
     tarn_capture *capture = unit_begin(pool, stream);
@@ -314,7 +304,7 @@ START_TEST(a_capture_that_the_driver_drops_gives_up_its_claims)
     tarn_graph *graph = NULL;
 
     test_destroy_stream(stream);
-    await_gone(capture);
+    unit_await_gone(capture);
     unit_expect_no_capture(pool, &before);
     ck_assert_uint_eq(capture->magic, TN_CAPTURE_MAGIC); /* its handle is good for abort */
     STATUS(TARN_ERR_CAPTURE_BROKEN, tarn_capture_end(capture, &graph));
@@ -334,7 +324,7 @@ START_TEST(the_handle_of_a_dropped_capture_outlives_pool_and_device)
     tarn_graph *graph = NULL;
 
     test_destroy_graph(test_end_capture(stream));
-    await_gone(capture);
+    unit_await_gone(capture);
     OK(tarn_pool_destroy(pool));
     OK(tarn_device_close(device));
     STATUS(TARN_ERR_CAPTURE_BROKEN, tarn_capture_end(capture, &graph));

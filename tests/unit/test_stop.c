@@ -21,16 +21,6 @@ static void make_pool(void)
     before = test_ledger();
 }
 
-/* The driver destroys user objects a little later. */
-static void await_gone(const tarn_capture *capture)
-{
-    int64_t deadline = test_deadline();
-
-    while (!atomic_load(&capture->gone) && test_pause(deadline))
-        tn_device_reap(device);
-    ck_assert(atomic_load(&capture->gone));
-}
-
 START_TEST(an_invalidated_capture_can_only_be_aborted)
 {
     tarn_capture *capture = unit_begin(pool, stream);
@@ -88,7 +78,7 @@ START_TEST(a_capture_that_goes_while_it_is_being_ended_is_told)
     test_order(stream, other);
     test_fill(other, unit_alloc(pool, 4096, other), 1, 16); /* not joined: the driver drops it */
     STATUS(TARN_ERR_CAPTURE_BROKEN, tarn_capture_end(capture, &graph));
-    await_gone(capture);
+    unit_await_gone(capture);
     ck_assert_uint_eq(pool->claims.capture_count, 0);
     ck_assert_uint_eq(pool->claims.route_count, 0);
     STATUS(TARN_ERR_CAPTURE_BROKEN, tarn_capture_end(capture, &graph));

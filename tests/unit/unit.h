@@ -306,6 +306,16 @@ static inline struct tn_heap *unit_heap(tarn_pool *pool, tn_cu_stream stream,
     return &arena->heaps[kind];
 }
 
+/* Until the driver has destroyed what the capture claims by, which it does a little later. */
+static inline void unit_await_gone(const tarn_capture *capture)
+{
+    int64_t deadline = test_deadline();
+
+    while (!atomic_load(&capture->gone) && test_pause(deadline))
+        tn_device_reap(capture->device);
+    ck_assert(atomic_load(&capture->gone));
+}
+
 /* Nothing of a capture is left: in the pool, in the routes and in the driver, as it was before. */
 static inline void unit_expect_no_capture(tarn_pool *pool, const tarn_sim_ledger *before)
 {
