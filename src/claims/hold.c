@@ -139,8 +139,12 @@ void tn_holds_forget_capture(struct tn_holds *holds, uint64_t capture_id)
 {
     TN_ASSERT(tn_lock_is_held(holds->lock) && capture_id != 0);
     for (struct tn_hold *hold = holds->first; hold != NULL; hold = hold->next) {
-        if (hold->capture_id == capture_id)
-            hold->graph = NULL;
+        if (hold->capture_id != capture_id)
+            continue;
+        hold->expected = hold->expected || hold->keeper == hold->graph;
+        if (hold->keeper == hold->graph)
+            hold->keeper = NULL;
+        hold->graph = NULL;
     }
 }
 

@@ -151,7 +151,7 @@ bool tn_holds_have(const struct tn_holds *holds, uint64_t capture_id, tn_cu_grap
 /* The library is about to destroy the graph: the next one that gets its handle is not taken for it. */
 void tn_holds_forget_graph(struct tn_holds *holds, tn_cu_graph graph);
 
-/* The graph of the capture was destroyed with it: its holds go by none, open ones included. */
+/* The capture's graph was destroyed with it: its holds, open ones included, go by none, and their claimants go soon. */
 void tn_holds_forget_capture(struct tn_holds *holds, uint64_t capture_id);
 
 /* Whether a hold is open that is no newer than that. */

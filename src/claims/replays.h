@@ -9,7 +9,7 @@
  *
  * Locking: each record has a lock, rank REPLAY, for what is not atomic or immutable. A pool's record
  * changes under the lock of the one that it leaves: who locks a pool's record looks again whether it is
- * the pool's. */
+ * the pool's, or goes by next_id, which one that was left has not. */
 #ifndef TARN_CLAIMS_REPLAYS_H
 #define TARN_CLAIMS_REPLAYS_H
 

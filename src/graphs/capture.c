@@ -548,10 +548,10 @@ void tn_capture_abort(tarn_capture *capture)
     } else if (capture->stage == TN_CAPTURE_OPEN && !waits) {
         is_over = cancel(capture);
     }
-    if (!tn_stream_is_elsewhere(capture->stream, capture->thread_id))
-        end_left(capture);
     if (is_over && capture->target == NULL)
         tn_device_forget_capture(capture->device, capture->capture_id);
+    if (!tn_stream_is_elsewhere(capture->stream, capture->thread_id))
+        end_left(capture);
     leave_pools(capture, true);
     retire(capture);
 }

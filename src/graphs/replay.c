@@ -243,7 +243,7 @@ static tarn_status take_turn(tarn_pool *pool, tn_cu_stream stream, uint64_t stre
         uint64_t last = atomic_load(&replays->stream_id);
 
         replays->crosses = replays->crosses || (last != 0 && last != stream_id);
-        tn_replays_look(replays); /* another thread may have had a turn */
+        tn_replays_look(replays); /* it crosses now, or another thread has had a turn */
         tn_replays_unlock(replays);
         status = tn_gpu_wait_idle(gpu);
         replays = lock_unvisited(pool);
@@ -348,7 +348,8 @@ static tarn_status launch_in_turn(const tarn_graph *graph, tn_cu_stream stream, 
         replays->visited = false;
         /* Without an event the next change of streams waits for the device. */
         replays->recorded = replays->crosses && tn_event_renew(gpu, &replays->event, stream);
-        replays->next_id = replays->crosses || atomic_load(&replays->shared) ? 0 : stream_id;
+        TN_ASSERT(replays->crosses || !atomic_load(&replays->shared));
+        replays->next_id = replays->crosses ? 0 : stream_id;
     }
     lent = replays->lent && !replays->awaited && status == TARN_OK;
     tn_replays_unlock(replays);
@@ -591,19 +592,19 @@ static TN_ALWAYS_INLINE tn_cu_result launch_in_series(struct tn_replays *replays
     return result;
 }
 
-/* G3: what a record that knows the next stream says of it. */
+/* G3: what a record that knows the next stream says of it. A launch as the only one that has just begun is none of it:
+ * it looks again, and goes back. */
 static inline bool knows_next(const tarn_pool *pool, const struct tn_replays *replays)
 {
     return atomic_load(&pool->replays) == replays && atomic_load(&replays->ordered) &&
            atomic_load(&replays->stream_id) == replays->next_id &&
-           atomic_load(&pool->replay_stream_id) == replays->next_id &&
-           !atomic_load(&replays->launching_alone) && !replays->crosses && !replays->is_visited &&
-           replays->seen_series == atomic_load(&replays->series) &&
+           atomic_load(&pool->replay_stream_id) == replays->next_id && !replays->crosses &&
+           !replays->is_visited && replays->seen_series == atomic_load(&replays->series) &&
            tn_gpu_is_proven(&pool->device->gpu, atomic_load(&replays->alone_stamp));
 }
 
-/* The next replay of several graphs' on one stream. The graph's first record is looked at: one that its pool has left
- * knows no next. */
+/* The next replay of several graphs' on one stream. The record is looked at that was the
+ * pool's when the graph was made: one that its pool has left knows no next. */
 static TN_APART TN_HOT tarn_status launch_next(const tarn_graph *graph, tn_cu_stream stream)
 {
     struct tn_gpu *gpu = graph->gpu;

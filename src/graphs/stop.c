@@ -147,6 +147,8 @@ tarn_status tn_capture_take_section(tarn_capture *capture)
         return status;
     if (state.broken || state.order.capture_id == capture->capture_id)
         return tn_gpu_failed(gpu, result, "ending a capture", "the driver"); /* it goes on */
+    if (capture->target == NULL)
+        tn_device_forget_capture(device, capture->capture_id);
     if (result == TN_CUDA_ERROR_STREAM_CAPTURE_UNJOINED) {
         look_for_forks_again(capture->pool);
         tn_broken_put_unjoined(&text, device, order, &seen);

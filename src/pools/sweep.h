@@ -19,7 +19,7 @@ void tn_device_close_capture(tarn_device *device, uint64_t capture_id, tn_cu_gra
  * next graph that gets its handle is not taken for it. */
 void tn_device_expect_gone(tarn_device *device, tn_cu_graph graph);
 
-/* The same of a capture whose graph was destroyed with it: its holds go by no graph from now on. */
+/* The driver has destroyed the graph of a capture: the same of the capture's own holds, open ones included. */
 void tn_device_forget_capture(tarn_device *device, uint64_t capture_id);
 
 /* Closes the holds of captures that the user began and that are over. */

@@ -299,7 +299,7 @@ START_TEST(a_collect_serves_statistics_and_no_capture)
 END_TEST
 
 /* What a take frees behind a stream's use goes to captures at once, and the replays of what they capture come behind
- * that use: on each stream, also where the pool's first graph is made later. */
+ * that use, on a stream that is neither's and of a graph that is made later. */
 START_TEST(replays_come_behind_what_a_take_found_in_use)
 {
     enum { WORDS = 1 << 12 };

@@ -196,10 +196,13 @@ void note_freed(struct model *m, struct block *block, uint64_t freed_in)
 }
 
 /* A take: the stream is behind what used its own freed memory and that of captures, and later replays come behind the
- * stream; unless it is captured, and cannot be used. */
+ * stream; unless it is captured, and cannot be used. Which of that memory the take has freed is not looked at: where it
+ * goes to captures too early, wrong bytes show it. */
 void take_uses(struct model *m, int pool, int stream)
 {
-    for (size_t i = 0; i < m->freed_count && !is_capturing(m, stream); i++) {
+    if (is_capturing(m, stream))
+        return;
+    for (size_t i = 0; i < m->freed_count; i++) {
         struct freed *freed = &m->freed[i];
 
         if (freed->pool != pool)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <time.h>
 
+#include "support/bodies.h"
 #include "support/liar.h"
 #include "support/world.h"
 #include "unit/unit.h"
@@ -370,23 +371,69 @@ START_TEST(an_abort_discards_in_every_pool)
 }
 END_TEST
 
+/* Where the driver's capture is stopped, or broken since a fork is not joined, the graph has gone at that. */
+enum { OPEN, STOPPED, UNJOINED, ABORTS };
+
 /* A clone that the program has made of the graph keeps the memory, and goes by no handle of what is gone. */
 START_TEST(a_hold_that_a_clone_keeps_of_an_aborted_capture_has_no_graph)
 {
     struct tn_stream_state state;
     tarn_capture *capture = unit_begin(pool, stream);
+    tarn_graph *graph;
     tn_cu_graph clone;
 
     (void)unit_alloc(pool, 4096, stream);
     OK(tn_stream_look(&device->gpu, stream, TN_STREAM_GRAPH, &state));
     clone = test_clone(state.capture_graph);
+    if (_i == STOPPED) {
+        sim.plan_fault("cuGraphInstantiateWithFlags", 1, 0, TN_CUDA_ERROR_OUT_OF_MEMORY);
+        STATUS(TARN_ERR_DEVICE_MEMORY, tn_capture_end(capture, &graph));
+    } else if (_i == UNJOINED) {
+        test_order(stream, other);
+        test_fill(other, unit_alloc(pool, 4096, other), 1, 16);
+        STATUS(TARN_ERR_CAPTURE_BROKEN, tn_capture_end(capture, &graph));
+    }
     tn_capture_abort(capture);
     test_await_destructors(1);
     ck_assert_uint_eq(pool->holds.count, 1);
     ck_assert(!pool->holds.first->open);
     ck_assert_ptr_null(pool->holds.first->graph);
+    ck_assert_ptr_null(pool->holds.first->keeper);
     test_destroy_graph(clone);
     test_await_destructors(0);
+}
+END_TEST
+
+static void abort_elsewhere(void *capture)
+{
+    OK(tarn_capture_abort(capture));
+}
+
+/* The same of one whose end was left to that of a body, on the thread's own stream. */
+START_TEST(nor_has_one_of_a_capture_that_is_left_to_a_body)
+{
+    struct tn_stream_state state;
+    tarn_capture *outer;
+    tarn_capture *body;
+    struct test_node node;
+    tn_cu_graph clone;
+
+    OK(tarn_capture_begin(pool, stream, TARN_CAPTURE_RELAXED, &outer));
+    (void)unit_alloc(pool, 4096, stream);
+    OK(tn_stream_look(&device->gpu, stream, TN_STREAM_GRAPH, &state));
+    clone = test_clone(state.capture_graph);
+    node = test_add_conditional(stream, TN_CU_GRAPH_COND_IF, 1, 1);
+    OK(tarn_capture_begin_to_graph(pool, outer, 1, node.bodies[0], TN_CU_STREAM_PER_THREAD,
+                                   TARN_CAPTURE_RELAXED, &body));
+    test_elsewhere(abort_elsewhere, outer);
+    OK(tarn_capture_abort(body));
+    ck_assert_ptr_nonnull(pool->holds.first);
+    for (const struct tn_hold *hold = pool->holds.first; hold != NULL; hold = hold->next) {
+        ck_assert(!hold->open);
+        ck_assert_ptr_null(hold->keeper);
+        ck_assert(hold->graph == NULL || hold->graph == node.bodies[0]);
+    }
+    test_destroy_graph(clone);
 }
 END_TEST
 
@@ -420,7 +467,9 @@ int main(void)
     tcase_add_test(aborts, a_capture_that_the_driver_drops_gives_up_its_claims);
     tcase_add_test(aborts, the_handle_of_a_dropped_capture_outlives_pool_and_device);
     tcase_add_test(aborts, an_abort_discards_in_every_pool);
-    tcase_add_test(aborts, a_hold_that_a_clone_keeps_of_an_aborted_capture_has_no_graph);
+    tcase_add_loop_test(aborts, a_hold_that_a_clone_keeps_of_an_aborted_capture_has_no_graph, 0,
+                        ABORTS);
+    tcase_add_test(aborts, nor_has_one_of_a_capture_that_is_left_to_a_body);
     unit_add_contract_test(aborts, a_capture_that_its_hold_does_not_know_is_a_broken_contract);
     suite_add_tcase(suite, aborts);
     tcase_add_checked_fixture(admit, make_pool, NULL);

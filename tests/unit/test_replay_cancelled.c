@@ -74,6 +74,7 @@ START_TEST(a_thread_that_ends_in_a_launch_leaves_the_record_as_behind_it)
     OK(tarn_graph_replay(one, stream));
     honest_launch = device->gpu.launch;
     device->gpu.launch = cancelled_launch;
+    OK(tn_gpu_wait_idle(&device->gpu)); /* so that the next launch has another stamp */
     stamp = tn_gpu_epoch(&device->gpu);
     ck_assert_ptr_eq(cancel_in_a_replay(one), PTHREAD_CANCELED);
     device->gpu.launch = honest_launch;

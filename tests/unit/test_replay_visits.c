@@ -224,10 +224,11 @@ START_TEST(a_graph_that_comes_during_a_visit_is_ordered)
 }
 END_TEST
 
+enum { VISIT, VISIT_IN_VAIN, FOLLOW, AWAIT, JOINED, JOIN, NEW_SERIES, EVENTS };
+
 /* G3: the record knows the stream of the next replay, until something happens that such one is to heed. */
 START_TEST(what_a_replay_must_heed_ends_what_is_known_of_the_next)
 {
-    enum { VISIT, VISIT_IN_VAIN, FOLLOW, AWAIT, JOINED, JOIN, NEW_SERIES, EVENTS };
     tarn_pool *older = pool;
     struct tn_visit visit = visit_on(other);
     tarn_graph *one;
@@ -294,6 +295,26 @@ START_TEST(what_a_replay_must_heed_ends_what_is_known_of_the_next)
 }
 END_TEST
 
+/* G3: the event behind a restore says nothing of a replay that came behind it on the restore's stream. */
+START_TEST(a_replay_behind_a_restore_is_waited_for_and_not_the_restore)
+{
+    const struct tn_visit visit = visit_on(stream);
+    tarn_graph *one = adding(1);
+    tarn_graph *two = adding(10);
+    bool unordered;
+
+    OK(tn_graph_replay(one, stream));
+    OK(tn_graph_replay(two, stream));
+    OK(tn_replays_visit(pool, &visit, &unordered));
+    ck_assert(!unordered);
+    tn_replays_leave_visit(pool, &visit, true);
+    test_spin(stream, 50);
+    OK(tn_graph_replay(one, stream));
+    OK(tn_graph_replay(two, other));
+    test_expect_words(other, words, 22, 16); /* both have added */
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("visits of restores");
@@ -305,6 +326,7 @@ int main(void)
     tcase_add_test(tcase, a_restore_waits_until_a_launch_is_over);
     tcase_add_test(tcase, a_restore_that_fails_leaves_no_pool_that_awaits_it);
     tcase_add_test(tcase, a_graph_that_comes_during_a_visit_is_ordered);
-    tcase_add_loop_test(tcase, what_a_replay_must_heed_ends_what_is_known_of_the_next, 0, 7);
+    tcase_add_loop_test(tcase, what_a_replay_must_heed_ends_what_is_known_of_the_next, 0, EVENTS);
+    tcase_add_test(tcase, a_replay_behind_a_restore_is_waited_for_and_not_the_restore);
     return test_main(suite);
 }

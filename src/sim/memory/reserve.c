@@ -251,6 +251,7 @@ static uintptr_t obtain_near(size_t bytes, size_t alignment, uintptr_t hint)
         wanted = first_free(wanted, bytes, alignment);
         if (wanted >= TN_SIM_ADDRESS_LIMIT - bytes)
             break;
+        /* What a mapping spilled into is obtained all the same: obtain_at. */
         if (tn_sim_index_overlap(&tn_sim_mappings, wanted, bytes) == NULL &&
             tn_sim_space_is_occupied(wanted, bytes))
             continue;
