@@ -90,6 +90,23 @@ static void count_pairs(tarn_device *device, const char *name, size_t bytes)
     bench_stream_destroy(stream);
 }
 
+/* Each freed with word of its last use, which is on its own stream. */
+static void count_pairs_told(tarn_device *device)
+{
+    tarn_stream stream = bench_stream_create();
+
+    do_pairs(device, stream, MIB, PAIRS);
+    count_from();
+    for (size_t i = 0; i < PAIRS; i++) {
+        void *address = NULL;
+
+        BENCH_OK(tarn_malloc(device, MIB, stream, &address));
+        BENCH_OK(tarn_free_on(address, stream));
+    }
+    count_to("pair, 1 MiB, tarn_free_on", PAIRS);
+    bench_stream_destroy(stream);
+}
+
 /* One thread has allocated, another frees; one after the other, so that waiting is not counted. */
 static void *free_all(void *context)
 {
@@ -252,6 +269,7 @@ static void count_all(tarn_device *device)
     count_pairs(device, "pair, 32 MiB", 32 * MIB);
     count_pairs(device, "pair, 1 GiB", GIB);
     count_pairs(device, "pair, 64 GiB", 64 * GIB);
+    count_pairs_told(device);
     count_across_threads(device);
     count_captured_pairs(device);
     bench_touch_load();

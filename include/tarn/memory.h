@@ -70,11 +70,12 @@ TARN_API_HOT TARN_MUST_CHECK tarn_status tarn_alloc(tarn_pool *pool, size_t byte
  *   NOT_OURS, INNER_ADDRESS, DOUBLE_FREE: nothing is freed */
 TARN_API_HOT TARN_MUST_CHECK tarn_status tarn_free(void *address);
 
-/* Frees a block whose last use is on that stream: tarn_record_stream and tarn_free in one.
+/* Frees a block whose last use is on that stream: tarn_record_stream and tarn_free in one. On the stream that the block
+ * was allocated on it is tarn_free, and the driver is asked whether that stream is captured.
  *   NOT_OURS, INNER_ADDRESS, DOUBLE_FREE, HOST_MEMORY, CAPTURE_BROKEN (the stream's capture is
  *   invalidated), WRONG_STATE (the stream is captured into a body of another pool's capture),
  *   DEVICE_LOST, POISONED, DRIVER: nothing is freed */
-TARN_API TARN_MUST_CHECK tarn_status tarn_free_on(void *address, tarn_stream stream);
+TARN_API_HOT TARN_MUST_CHECK tarn_status tarn_free_on(void *address, tarn_stream stream);
 
 /* Says that work using the block was or will be enqueued on the stream before the block is freed.
  * On the block's own stream it does nothing, nor for NULL, which is what 0 bytes give.

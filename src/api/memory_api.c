@@ -98,7 +98,7 @@ TN_HOT tarn_status tarn_free(void *address)
     return free_rest(address, rest);
 }
 
-tarn_status tarn_free_on(void *address, tarn_stream stream)
+static TN_APART tarn_status free_on_in_call(void *address, tarn_stream stream)
 {
     tarn_status status;
     TN_CALL(call);
@@ -111,6 +111,13 @@ tarn_status tarn_free_on(void *address, tarn_stream stream)
     if (status == TARN_OK)
         status = tn_serve_free(address, true);
     return tn_leave(status);
+}
+
+TN_HOT tarn_status tarn_free_on(void *address, tarn_stream stream)
+{
+    if (TN_LIKELY(tn_user_code_innermost == NULL) && tn_serve_free_own(address, stream))
+        return TARN_OK;
+    return free_on_in_call(address, stream);
 }
 
 tarn_status tarn_record_stream(void *address, tarn_stream stream)

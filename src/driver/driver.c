@@ -15,7 +15,7 @@
 #include "base/object.h"
 #include "driver/loader.h"
 
-static struct tn_driver driver_table;
+struct tn_driver tn_driver_table;
 static bool driver_loaded; /* guarded by the PROCESS lock */
 
 const char *tn_driver_result_name(tn_cu_result result)
@@ -90,7 +90,7 @@ tarn_status tn_driver_load(const struct tn_driver **driver)
     if (tn_is_forked())
         return tn_fork_refuse();
     if (driver_loaded) {
-        *driver = &driver_table;
+        *driver = &tn_driver_table;
         return TARN_OK;
     }
     tn_object_keep(); /* it calls back */
@@ -109,8 +109,8 @@ tarn_status tn_driver_load(const struct tn_driver **driver)
     if (status != TARN_OK)
         return status;
     tn_fork_stake(); /* for good */
-    driver_table = table;
+    tn_driver_table = table;
     driver_loaded = true;
-    *driver = &driver_table;
+    *driver = &tn_driver_table;
     return TARN_OK;
 }

@@ -23,6 +23,9 @@ struct tn_driver {
     char path[256]; /* what was loaded */
 };
 
+/* What is loaded, or zero; written by driver.c alone, before any device is open. For those who have no device at hand. */
+extern struct tn_driver tn_driver_table;
+
 /* The driver that TARN_DRIVER names, loaded and initialised by the first call that succeeds.
  *   NO_DRIVER, DRIVER_TOO_OLD, NO_DEVICE, FORKED, DRIVER: nothing is kept, the next call tries
  *   again */

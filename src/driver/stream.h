@@ -98,6 +98,17 @@ static TN_ALWAYS_INLINE bool tn_stream_is_idle(const struct tn_gpu *gpu, tn_cu_s
            TN_LIKELY(tn_stream_try_id(gpu, stream, id) == TN_CUDA_SUCCESS);
 }
 
+/* Without a device at hand, behind the first that was opened: whether the stream is none of the default ones, and in no
+ * capture. */
+static TN_ALWAYS_INLINE bool tn_stream_is_plain(tn_cu_stream stream)
+{
+    tn_cu_capture_status capturing;
+
+    return TN_LIKELY(!tn_stream_is_default(stream)) &&
+           TN_LIKELY(tn_driver_table.cuStreamIsCapturing(stream, &capturing) == TN_CUDA_SUCCESS) &&
+           TN_LIKELY(capturing == TN_CU_CAPTURE_STATUS_NONE);
+}
+
 /* What the driver says of the capture of a stream that is none of the default ones: the first question of a look for
  * TN_STREAM_ORDER. */
 struct tn_stream_answer {

@@ -365,3 +365,25 @@ tarn_status tn_serve_free(void *address, bool told)
         free_and_unlock(pool, block, held, told);
     return status;
 }
+
+/* The stream is the one that the arena's allocations named. A stream that was destroyed without a word may have left its
+ * handle to this one, and its arena. A block that is put there is safe: nobody allocates from that arena any more, whose
+ * stream's id no other gets, and whoever takes memory from it has the whole device proven idle first, this stream
+ * included. */
+static TN_ALWAYS_INLINE bool is_own(uint64_t address, tarn_stream stream)
+{
+    const struct tn_chunk *chunk = tn_address_table_chunk(address);
+    const struct tn_arena *arena =
+        chunk != NULL ? atomic_load_explicit(&chunk->arena, memory_order_acquire) : NULL;
+
+    return TN_LIKELY(arena != NULL) &&
+           TN_LIKELY(atomic_load_explicit(&arena->stream, memory_order_relaxed) ==
+                     (uintptr_t)stream);
+}
+
+TN_HOT bool tn_serve_free_own(void *address, tarn_stream stream)
+{
+    uint64_t at = (uint64_t)(uintptr_t)address;
+
+    return is_own(at, stream) && tn_stream_is_plain(stream) && tn_steady_free(at);
+}

@@ -59,4 +59,8 @@ TARN_MUST_CHECK tarn_status tn_serve_use(void *address, tarn_stream stream, cons
  *   NOT_OURS, INNER_ADDRESS, DOUBLE_FREE */
 TARN_MUST_CHECK tarn_status tn_serve_free(void *address, bool told);
 
+/* Frees a block whose last use is on the stream that it was allocated on, which is in no capture; as tarn_free does, since
+ * its own order needs no word. False: it is not known to be so, or is more than an arena's affair, and nothing is done. */
+bool tn_serve_free_own(void *address, tarn_stream stream);
+
 #endif

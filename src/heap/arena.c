@@ -29,6 +29,7 @@ void tn_arena_init(struct tn_arena *arena, const struct tn_arena_owner *owner,
     arena->visit_count = 0;
     arena->exhaustions = 0;
     atomic_store_explicit(&arena->user, 0, memory_order_relaxed);
+    atomic_store_explicit(&arena->stream, 0, memory_order_relaxed);
     arena->patience = TN_ARENA_PATIENCE;
     arena->turns = 0;
     arena->captured = NULL;

@@ -79,7 +79,10 @@ struct tn_arena {
     const struct tn_chunk_set *captured; /* set likewise: its capture's; NULL outside captures */
     /* What other threads read that free is on cache lines that no allocation writes, nor the next to them. */
     _Alignas(128) _Atomic(struct tn_inbox *) inbox; /* NULL: none yet; stays with the record */
-    atomic_uintptr_t user;  /* tn_thread_word of who allocated last, and whether it is the owner */
+    atomic_uintptr_t user; /* tn_thread_word of who allocated last, and whether it is the owner */
+    /* The handle of its order's stream, in no capture and none of the default ones, as an allocation named it. 0: none,
+     * or retired. A stream has one handle as long as it lives, and the next one may get it. */
+    atomic_uintptr_t stream;
     uint64_t saved_count;   /* blocks of checkpoints that are of its order */
     struct tn_fence *fence; /* retired: what ends the stream's work; else NULL */
     /* In a capture: what its next work comes after; see pools/pending.h. */

@@ -11,6 +11,7 @@
 #include "base/contract.h"
 #include "base/error.h"
 #include "claims/body.h"
+#include "driver/stream.h"
 #include "heap/arena_lock.h"
 #include "heap/sequence.h"
 #include "heap/steady.h"
@@ -96,6 +97,8 @@ static tarn_status try_allocate(tarn_pool *pool, const void *context, bool fruga
     status = tn_arena_meet(arena, attempt->stream, attempt->met);
     if (status != TARN_OK)
         return status;
+    if (capture_id == 0 && !tn_stream_is_default(attempt->stream))
+        atomic_store(&arena->stream, (uintptr_t)attempt->stream);
     if (!tn_steady_provide(arena) || !tn_blocks_reserve(&pool->store, RECORDS_FOR_ALLOCATION))
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a block's records");
     heap = &arena->heaps[tn_kind_of(bytes)];

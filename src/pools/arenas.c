@@ -308,6 +308,7 @@ void tn_arenas_retire(tarn_pool *pool, struct tn_order order, struct tn_fence *f
     tn_arena_table_leave(pool, arena); /* P21 */
     arena->fence = fence;
     arena->order = TN_ORDER_NONE; /* no block of its own is left */
+    atomic_store(&arena->stream, 0);
     pool->arenas.retired_count += 1;
     TN_ASSERT(tn_arena_seek(pool, order) == NULL); /* P14 */
 }

@@ -200,6 +200,79 @@ START_TEST(the_last_free_ends_a_released_pool)
 }
 END_TEST
 
+/* A block whose last use is on the stream that it was allocated on: one question, whether that is captured. */
+START_TEST(a_free_on_the_own_stream_asks_whether_that_is_captured)
+{
+    void *first = unit_alloc(pool, 4096, stream);
+    uint64_t before;
+
+    OK(tarn_free_on(first, stream)); /* from then on the arena has an owner */
+    first = unit_alloc(pool, 4096, stream);
+    before = sim.call_count(NULL);
+    OK(tarn_free_on(first, stream));
+    ck_assert_uint_eq(sim.call_count(NULL), before + 1);
+    ck_assert_uint_eq(unit_stats(pool).live_count, 0);
+    ck_assert_uint_eq(unit_stats(pool).pending_count, 0);
+    ck_assert_ptr_eq(unit_alloc(pool, 4096, stream), first);
+}
+END_TEST
+
+/* The program captures the stream itself: what is freed there is kept for the graph. */
+START_TEST(a_free_on_the_own_stream_in_a_capture_is_a_use_in_that)
+{
+    void *block = unit_alloc(pool, 4096, stream);
+
+    test_begin_capture(stream, TN_CU_CAPTURE_MODE_RELAXED);
+    ck_assert(!tn_serve_free_own(block, stream));
+    OK(tarn_free_on(block, stream));
+    ck_assert_uint_eq(pool->holds.open_count, 1);
+    ck_assert_uint_eq(tn_pool_pending_count(pool), 1);
+    test_destroy_graph(test_end_capture(stream));
+}
+END_TEST
+
+START_TEST(a_free_on_another_stream_is_more_than_an_arenas_affair)
+{
+    tn_cu_stream other = test_stream();
+    void *block = unit_alloc(pool, 4096, stream);
+    void *on_default = unit_alloc(pool, 4096, NULL);
+
+    ck_assert(!tn_serve_free_own(NULL, stream));
+    ck_assert(!tn_serve_free_own((char *)block + 512, stream));
+    ck_assert(!tn_serve_free_own(block, other));
+    ck_assert(!tn_serve_free_own(block, NULL));
+    ck_assert(!tn_serve_free_own(on_default, NULL)); /* another thread's, in another context */
+    OK(tarn_stream_retire(device, stream));
+    ck_assert_uint_eq(atomic_load(&unit_block(block)->heap->arena->stream), 0);
+    ck_assert(!tn_serve_free_own(block, stream));
+    OK(tarn_free(block));
+    OK(tarn_free(on_default));
+}
+END_TEST
+
+/* The stream of a block went without a word, and the next one has got its handle: the block goes to an arena that nobody
+ * allocates from any more, and whoever takes its memory waits for the device. */
+START_TEST(a_handle_that_was_given_again_frees_to_an_arena_that_serves_nobody)
+{
+    tn_cu_stream next = test_stream();
+    void *block = unit_alloc(pool, 4 * TN_MIB, stream);
+    struct tn_arena *left = unit_block(block)->heap->arena;
+    void *after;
+
+    OK(tarn_free(unit_alloc(pool, 4096, next)));
+    atomic_store(&left->stream, (uintptr_t)next); /* as if both were one handle */
+    sim.hold_work();
+    test_fill(next, block, 1, 16);
+    OK(tarn_free_on(block, next));
+    ck_assert_uint_eq(unit_stats(pool).live_count, 0);
+    after = unit_alloc(pool, 4 * TN_MIB, next);
+    ck_assert_ptr_ne(after, block);
+    sim.resume_work();
+    OK(tarn_free(after));
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("serve");
@@ -221,5 +294,9 @@ int main(void)
     tcase_add_test(rest, a_free_notices_the_capture_of_a_route);
     tcase_add_test(rest, the_last_free_ends_a_released_pool);
     suite_add_tcase(suite, rest);
+    tcase_add_test(rest, a_free_on_the_own_stream_asks_whether_that_is_captured);
+    tcase_add_test(rest, a_free_on_the_own_stream_in_a_capture_is_a_use_in_that);
+    tcase_add_test(rest, a_free_on_another_stream_is_more_than_an_arenas_affair);
+    tcase_add_test(rest, a_handle_that_was_given_again_frees_to_an_arena_that_serves_nobody);
     return test_main(suite);
 }
