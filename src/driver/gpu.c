@@ -37,12 +37,20 @@ bool tn_gpu_is_sticky(tn_cu_result result)
     }
 }
 
+atomic_bool tn_gpu_any_unusable;
+
+static void say_unusable(struct tn_gpu *gpu)
+{
+    atomic_fetch_or(&gpu->attention, TN_GPU_UNUSABLE);
+    atomic_store(&tn_gpu_any_unusable, true);
+}
+
 static void latch_fault(struct tn_gpu *gpu, tn_cu_result result)
 {
     int none = 0;
 
     (void)atomic_compare_exchange_strong(&gpu->fault, &none, (int)result);
-    atomic_fetch_or(&gpu->attention, TN_GPU_UNUSABLE);
+    say_unusable(gpu);
 }
 
 tarn_status tn_gpu_failed(struct tn_gpu *gpu, tn_cu_result result, const char *what,
@@ -91,7 +99,7 @@ void tn_gpu_teardown(struct tn_gpu *gpu, tn_cu_result result, const char *call)
     }
     if (atomic_compare_exchange_strong(&gpu->poison_result, &none, (int)result))
         atomic_store(&gpu->poison_call, call);
-    atomic_fetch_or(&gpu->attention, TN_GPU_UNUSABLE);
+    say_unusable(gpu);
 }
 
 tarn_status tn_gpu_check(const struct tn_gpu *gpu)

@@ -106,6 +106,9 @@ enum { TN_GPU_TOKEN_BYTES = 512 };
 
 enum { TN_GPU_UNUSABLE = 1, TN_GPU_USER_CODE = 2 };
 
+/* Some device of the process has become unusable by what its driver said; for good, for those who have no device at hand. */
+extern atomic_bool tn_gpu_any_unusable;
+
 /* Whether tn_gpu_check would say TARN_OK, without a call. */
 static inline bool tn_gpu_is_usable(const struct tn_gpu *gpu)
 {

@@ -99,12 +99,13 @@ static TN_ALWAYS_INLINE bool tn_stream_is_idle(const struct tn_gpu *gpu, tn_cu_s
 }
 
 /* Without a device at hand, behind the first that was opened: whether the stream is none of the default ones, and in no
- * capture. */
+ * capture, and all devices are usable. */
 static TN_ALWAYS_INLINE bool tn_stream_is_plain(tn_cu_stream stream)
 {
     tn_cu_capture_status capturing;
 
     return TN_LIKELY(!tn_stream_is_default(stream)) &&
+           TN_LIKELY(!atomic_load_explicit(&tn_gpu_any_unusable, memory_order_relaxed)) &&
            TN_LIKELY(tn_driver_table.cuStreamIsCapturing(stream, &capturing) == TN_CUDA_SUCCESS) &&
            TN_LIKELY(capturing == TN_CU_CAPTURE_STATUS_NONE);
 }
