@@ -594,7 +594,8 @@ static TN_ALWAYS_INLINE tn_cu_result launch_in_series(struct tn_replays *replays
 
 /* G3: what a record that knows the next stream says of it. A launch as the only one that has just begun is none of it:
  * it looks again, and goes back. */
-static inline bool knows_next(const tarn_pool *pool, const struct tn_replays *replays)
+__attribute__((unused)) static bool knows_next(const tarn_pool *pool,
+                                               const struct tn_replays *replays)
 {
     return atomic_load(&pool->replays) == replays && atomic_load(&replays->ordered) &&
            atomic_load(&replays->stream_id) == replays->next_id &&
@@ -603,8 +604,8 @@ static inline bool knows_next(const tarn_pool *pool, const struct tn_replays *re
            tn_gpu_is_proven(&pool->device->gpu, atomic_load(&replays->alone_stamp));
 }
 
-/* The next replay of several graphs' on one stream. The record is looked at that was the
- * pool's when the graph was made: one that its pool has left knows no next. */
+/* The next replay of several graphs' on one stream. The record is that which the pool had when the graph was made: one
+ * that its pool has left knows no next. */
 static TN_APART TN_HOT tarn_status launch_next(const tarn_graph *graph, tn_cu_stream stream)
 {
     struct tn_gpu *gpu = graph->gpu;

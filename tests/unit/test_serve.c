@@ -250,6 +250,19 @@ START_TEST(a_free_on_another_stream_is_more_than_an_arenas_affair)
 }
 END_TEST
 
+/* As on any other stream, though tarn_free works still. */
+START_TEST(a_free_on_the_own_stream_of_an_unusable_device_is_refused)
+{
+    void *block = unit_alloc(pool, 4096, stream);
+
+    OK(tarn_free_on(unit_alloc(pool, 4096, stream), stream));
+    tn_gpu_teardown(&device->gpu, TN_CUDA_ERROR_INVALID_VALUE, "a test");
+    STATUS(TARN_ERR_POISONED, tarn_free_on(block, stream));
+    ck_assert_uint_eq(unit_stats(pool).live_count, 1);
+    OK(tarn_free(block));
+}
+END_TEST
+
 /* The stream of a block went without a word, and the next one has got its handle: the block goes to an arena that nobody
  * allocates from any more, and whoever takes its memory waits for the device. */
 START_TEST(a_handle_that_was_given_again_frees_to_an_arena_that_serves_nobody)
@@ -297,6 +310,7 @@ int main(void)
     tcase_add_test(rest, a_free_on_the_own_stream_asks_whether_that_is_captured);
     tcase_add_test(rest, a_free_on_the_own_stream_in_a_capture_is_a_use_in_that);
     tcase_add_test(rest, a_free_on_another_stream_is_more_than_an_arenas_affair);
+    tcase_add_test(rest, a_free_on_the_own_stream_of_an_unusable_device_is_refused);
     tcase_add_test(rest, a_handle_that_was_given_again_frees_to_an_arena_that_serves_nobody);
     return test_main(suite);
 }
