@@ -22,6 +22,16 @@ static void tarn_pair(struct pair_lane *lane)
     tarn_give(lane, tarn_allocate(lane));
 }
 
+static void tarn_give_on(const struct pair_lane *lane, void *address)
+{
+    BENCH_OK(tarn_free_on(address, lane->stream));
+}
+
+static void tarn_pair_on(struct pair_lane *lane)
+{
+    tarn_give_on(lane, tarn_allocate(lane));
+}
+
 static void *driver_allocate(const struct pair_lane *lane)
 {
     tn_cu_deviceptr address = 0;
@@ -48,6 +58,7 @@ static void spin_lock_pair(struct pair_lane *lane)
 }
 
 const struct pair_contender pair_tarn = {NULL, tarn_allocate, tarn_give, tarn_pair};
+const struct pair_contender pair_tarn_on = {NULL, tarn_allocate, tarn_give_on, tarn_pair_on};
 const struct pair_contender pair_driver = {"cuMemAllocFromPoolAsync", driver_allocate, driver_give,
                                            driver_pair};
 const struct pair_contender pair_spin_lock = {"private spin lock", NULL, NULL, spin_lock_pair};

@@ -24,6 +24,7 @@ struct pair_contender {
 };
 
 extern const struct pair_contender pair_tarn;
+extern const struct pair_contender pair_tarn_on; /* frees with tarn_free_on, on the lane's stream */
 extern const struct pair_contender pair_driver;
 
 /* Not an allocator: a lock of the lane's own, taken and released. Its threads share nothing, so

@@ -2,6 +2,9 @@
 /* A pair is an allocation and its free, nothing else on the stream and no route open: after the
  * first, each pair takes the block that the one before gave back.
  *
+ * Freed by tarn_free_on: on the stream that the block was allocated on. Samples of it and of
+ * tarn_free alternate, and what it adds is the difference.
+ *
  * Freed by another thread: one thread allocates, passes the addresses through a ring, and another
  * frees them; both work at the same time. Addresses are passed in groups, so that the figure is the
  * allocator's and not that of a cache line between two processors. A sample ends when the last is
@@ -167,6 +170,23 @@ static void on_one_thread(const struct bench *bench, tarn_stream stream, const c
                                   {NULL, run_pairs, drain_pairs, &driver, 0}});
 }
 
+/* What the question whether the stream is captured adds to a pair. */
+static void freed_on_stream(const struct bench *bench, tarn_stream stream)
+{
+    struct bench_plan plan = bench_plan_for(bench->quick, SAMPLES);
+    struct pair_lane lane = {bench->device, stream, PAIR_MAIN_BYTES, ATOMIC_FLAG_INIT};
+    struct one_thread on_stream = {&pair_tarn_on, lane};
+    struct one_thread plain = {&pair_tarn, lane};
+    struct bench_case cases[] = {{NULL, run_pairs, drain_pairs, &on_stream, 0},
+                                 {NULL, run_pairs, drain_pairs, &plain, 0}};
+    struct bench_series series[2];
+
+    bench_measure(&plan, cases, 2, series);
+    bench_report("pair", "1 MiB, freed by tarn_free_on", NULL, "ns", bench_summarize(&series[0]));
+    bench_report("pair", "1 MiB, freed by tarn_free_on, added", NULL, "ns",
+                 bench_difference(&series[0], &series[1]));
+}
+
 static void across_threads(const struct bench *bench, tarn_stream stream)
 {
     struct pair_lane lane = {bench->device, stream, PAIR_MAIN_BYTES, ATOMIC_FLAG_INIT};
@@ -187,6 +207,7 @@ void bench_row_pair(const struct bench *bench)
     on_one_thread(bench, stream, "64 KiB", (size_t)64 << 10);
     on_one_thread(bench, stream, "1 MiB", PAIR_MAIN_BYTES);
     on_one_thread(bench, stream, "32 MiB", (size_t)32 << 20);
+    freed_on_stream(bench, stream);
     across_threads(bench, stream);
     bench_stream_destroy(stream);
     pair_on_threads(bench);
