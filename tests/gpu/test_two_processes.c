@@ -4,7 +4,9 @@
  * on, and neither may keep more unmapped memory than its cache may have.
  *
  * The processes are this program, started anew: CUDA does not survive a fork. Each tells on its
- * standard output, a line every window: successful allocations, those that failed, and what it has.
+ * standard output that it is ready, its context made, and then a line every window: successful allocations,
+ * those that failed, and what it has. None takes memory before all are ready: a context takes some
+ * itself, and the driver refuses it where another process has the rest.
  *
  *   TARN_TWO_PROCESSES_SECONDS   how long; 60, on the simulator 6
  *   TARN_TWO_PROCESSES_PART      percents of the device that each takes at most; 70. On the simulator,
@@ -230,6 +232,16 @@ static void end_process(void)
     OK(tarn_device_close(self.device));
 }
 
+/* Says that this process is ready, and waits until the one that started it closes its standard input. */
+static void await_others(void)
+{
+    char byte;
+
+    (void)puts("ready");
+    (void)fflush(stdout);
+    ck_assert_int_eq(read(STDIN_FILENO, &byte, 1), 0);
+}
+
 START_TEST(a_process_gets_on)
 {
     double window = (double)seconds_of_run() / WINDOWS;
@@ -237,6 +249,7 @@ START_TEST(a_process_gets_on)
     double begun;
 
     begin_process();
+    await_others();
     part_bytes = self.device_bytes / 100 * (size_t)test_setting("TARN_TWO_PROCESSES_PART", 70);
     begun = now();
     for (int i = 0; i < WINDOWS; i++) {
@@ -260,38 +273,56 @@ START_TEST(a_process_gets_on)
 END_TEST
 
 /* The program that starts two of itself. */
-static pid_t start_process(int number, int *output)
+struct process {
+    pid_t pid;
+    int gate; /* its standard input: closed, it begins */
+    FILE *lines;
+};
+
+static void start_process(int number, struct process *process)
 {
     posix_spawn_file_actions_t actions;
     char seed[64];
     char *arguments[] = {(char *)(uintptr_t) "two_processes", NULL};
-    int ends[2];
-    pid_t pid;
+    int output[2];
+    int input[2];
 
     (void)snprintf(seed, sizeof seed, "%d", 1000 + number);
     ck_assert_int_eq(setenv("TARN_TWO_PROCESSES_ROLE", "one", 1), 0);
     ck_assert_int_eq(setenv("TARN_TWO_PROCESSES_SEED", seed, 1), 0);
-    ck_assert_int_eq(pipe2(ends, O_CLOEXEC), 0);
+    ck_assert_int_eq(pipe2(output, O_CLOEXEC), 0);
+    ck_assert_int_eq(pipe2(input, O_CLOEXEC), 0);
     ck_assert_int_eq(posix_spawn_file_actions_init(&actions), 0);
-    ck_assert_int_eq(posix_spawn_file_actions_adddup2(&actions, ends[1], 1), 0);
-    ck_assert_int_eq(posix_spawn(&pid, "/proc/self/exe", &actions, NULL, arguments, environ), 0);
+    ck_assert_int_eq(posix_spawn_file_actions_adddup2(&actions, input[0], STDIN_FILENO), 0);
+    ck_assert_int_eq(posix_spawn_file_actions_adddup2(&actions, output[1], STDOUT_FILENO), 0);
+    ck_assert_int_eq(
+        posix_spawn(&process->pid, "/proc/self/exe", &actions, NULL, arguments, environ), 0);
     (void)posix_spawn_file_actions_destroy(&actions);
-    (void)close(ends[1]);
+    (void)close(output[1]);
+    (void)close(input[0]);
     ck_assert_int_eq(unsetenv("TARN_TWO_PROCESSES_ROLE"), 0);
-    *output = ends[0];
-    return pid;
+    process->gate = input[1];
+    process->lines = fdopen(output[0], "r");
+    ck_assert_ptr_nonnull(process->lines);
+}
+
+/* Returns when the process is ready, or has ended without. */
+static void await_ready(int number, struct process *process)
+{
+    char line[512];
+
+    while (fgets(line, sizeof line, process->lines) != NULL && strcmp(line, "ready\n") != 0)
+        (void)printf("process %d: %s", number, line);
 }
 
 /* How many windows the process had, in each of which it must have allocated; *refused: allocations that
  * failed. */
-static int read_windows(int number, int output, uint64_t *refused)
+static int read_windows(int number, const struct process *process, uint64_t *refused)
 {
-    FILE *lines = fdopen(output, "r");
     char line[512];
     int windows = 0;
 
-    ck_assert_ptr_nonnull(lines);
-    while (fgets(line, sizeof line, lines) != NULL) {
+    while (fgets(line, sizeof line, process->lines) != NULL) {
         unsigned long long taken;
         unsigned long long failed;
         int window;
@@ -304,23 +335,26 @@ static int read_windows(int number, int output, uint64_t *refused)
         *refused += failed;
         windows += 1;
     }
-    (void)fclose(lines);
+    (void)fclose(process->lines);
     return windows;
 }
 
 START_TEST(two_processes_get_on)
 {
-    pid_t pids[PROCESSES];
-    int outputs[PROCESSES];
+    struct process processes[PROCESSES];
     uint64_t refused[PROCESSES] = {0};
 
     for (int i = 0; i < PROCESSES; i++)
-        pids[i] = start_process(i, &outputs[i]);
+        start_process(i, &processes[i]);
+    for (int i = 0; i < PROCESSES; i++)
+        await_ready(i, &processes[i]);
+    for (int i = 0; i < PROCESSES; i++)
+        (void)close(processes[i].gate);
     for (int i = 0; i < PROCESSES; i++) {
-        int windows = read_windows(i, outputs[i], &refused[i]);
+        int windows = read_windows(i, &processes[i], &refused[i]);
         int status = 0;
 
-        ck_assert_int_eq(waitpid(pids[i], &status, 0), pids[i]);
+        ck_assert_int_eq(waitpid(processes[i].pid, &status, 0), processes[i].pid);
         if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
             _exit(77); /* no GPU */
         ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "process %d ended with %d", i,
