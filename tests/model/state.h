@@ -95,10 +95,11 @@ struct freed {
     int pool;
     uint64_t home_life; /* the order */
     uint64_t capture_of;
-    uint64_t scope; /* serial of the capture in which all its captured use was; 0: none */
-    uint64_t root;  /* of the capture that the scope is a part of, or is */
-    bool is_apart;  /* nothing in the scope gets it */
-    bool is_behind; /* replays come behind what used it: a take has seen to that */
+    uint64_t scope;      /* serial of the capture in which all its captured use was; 0: none */
+    uint64_t root;       /* of the capture that the scope is a part of, or is */
+    bool is_apart;       /* nothing in the scope gets it */
+    bool is_behind;      /* replays come behind what used it: a take has seen to that */
+    bool is_home_behind; /* the same of its stream's work, where that is retired */
     uint64_t serial;
     tn_cu_event home; /* behind the order's work; NULL: none that counts */
     tn_cu_event uses[STREAMS];
