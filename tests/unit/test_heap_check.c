@@ -168,7 +168,7 @@ START_TEST(used_bytes_of_a_chunk_that_cannot_be_are_found_from_beside)
     expect_broken(block, "P6");
     chunk->used_bytes = chunk->bytes;
     expect_broken(rest, "P6"); /* a part is free */
-    chunk->used_bytes = used + 512;
+    chunk->used_bytes = used - 512;
     OK(tn_block_check_near(block)); /* no neighbour sees it */
     (void)heap_looks(TARN_ERR_CORRUPT);
     unit_expect_sentence("P6");
@@ -233,7 +233,7 @@ START_TEST(a_divided_segment_is_left_to_the_pools_check)
     uint64_t looks = heap_looks(TARN_OK);
 
     block->segment->divided = true;
-    chunk->used_bytes += 512;
+    chunk->used_bytes -= 512;
     ck_assert_uint_lt(heap_looks(TARN_OK), looks);
     block->segment->divided = false;
     (void)heap_looks(TARN_ERR_CORRUPT);
@@ -275,7 +275,7 @@ END_TEST
 /* P6: the count is wrong by less than a neighbour can see. */
 START_TEST(the_heap_is_checked_once_as_many_mutations_have_passed_as_it_has_blocks)
 {
-    chunk->used_bytes += 512;
+    chunk->used_bytes -= 512;
     for (int i = 0; i < 64; i++)
         OK(tarn_free(unit_alloc(pool, 4096, stream)));
 }
