@@ -456,6 +456,7 @@ void do_retire(struct model *m)
         return;
     }
     trace("  stream %d", s);
+    retire_freed(m, m->streams[s].life);
     part_with(m, s, &farewell);
 }
 

@@ -195,13 +195,14 @@ void note_freed(struct model *m, struct block *block, uint64_t freed_in)
     m->freed[m->freed_count++] = freed;
 }
 
-static bool is_a_stream(const struct model *m, uint64_t life)
+void retire_freed(struct model *m, uint64_t life)
 {
-    for (int s = 0; s < STREAMS; s++) {
-        if (m->streams[s].life == life)
-            return true;
+    for (size_t i = 0; i < m->freed_count; i++) {
+        struct freed *freed = &m->freed[i];
+
+        freed->is_retired =
+            freed->is_retired || (freed->home_life == life && freed->capture_of == 0);
     }
-    return false;
 }
 
 /* A take: the stream is behind what used its own freed memory, that of captures and that of retired streams, and later
@@ -217,7 +218,7 @@ void take_uses(struct model *m, int pool, int stream)
         if (freed->pool != pool)
             continue;
         freed->is_behind = freed->is_behind || freed->capture_of != 0;
-        freed->is_home_behind = freed->is_home_behind || !is_a_stream(m, freed->home_life);
+        freed->is_home_behind = freed->is_home_behind || freed->is_retired;
         if (freed->is_behind || freed->home_life != m->streams[stream].life)
             continue;
         for (size_t s = 0; s < STREAMS; s++) {

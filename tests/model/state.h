@@ -99,7 +99,8 @@ struct freed {
     uint64_t root;       /* of the capture that the scope is a part of, or is */
     bool is_apart;       /* nothing in the scope gets it */
     bool is_behind;      /* replays come behind what used it: a take has seen to that */
-    bool is_home_behind; /* the same of its stream's work, where that is retired */
+    bool is_retired;     /* its stream was retired, not destroyed without a word */
+    bool is_home_behind; /* replays come behind the work of that stream, too */
     uint64_t serial;
     tn_cu_event home; /* behind the order's work; NULL: none that counts */
     tn_cu_event uses[STREAMS];
@@ -298,6 +299,9 @@ struct block *add_block(struct model *m, const struct block *block);
 void remove_block(struct model *m, struct block *block);
 void forget_passed(struct model *m);
 void take_uses(struct model *m, int pool, int stream);
+
+/* The stream of that life is retired: what was freed on it says so. */
+void retire_freed(struct model *m, uint64_t life);
 void forget_uses(struct model *m,
                  int pool); /* of memory freed there: whoever has it next comes behind them */
 void touch_block(struct model *m, struct block *block, int stream, bool writes);
