@@ -118,15 +118,20 @@ static void free_left(void **left, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         tn_cu_stream user = pick(2) == 0 ? third : world.side;
+        bool used;
 
         if (pick(3) == 0)
             continue;
-        if (pick(2) == 0)
+        used = pick(2) == 0;
+        if (used)
             test_fill(user, left[i], 2, 1);
-        if (pick(4) == 0)
-            test_elsewhere(free_it, left[i]);
-        else
+        if (pick(4) != 0) {
             OK(tarn_free_on(left[i], user));
+            continue;
+        }
+        if (used)
+            OK(tarn_record_stream(left[i], user));
+        test_elsewhere(free_it, left[i]);
     }
 }
 
