@@ -87,6 +87,41 @@ START_TEST(a_restore_waits_for_the_streams_that_use_a_block_of_a_retired_one)
 }
 END_TEST
 
+/* A take frees a retired stream's memory behind itself; captures get it, and their graphs run on any stream. */
+START_TEST(replays_come_behind_a_retired_stream_whose_memory_a_take_has_freed)
+{
+    enum { WORDS = 1 << 12 };
+    tn_cu_stream third = test_stream();
+    void *output = test_alloc(world.pool, 4 * MIB, own);
+    void *copy = test_alloc(world.default_pool, WORDS * 4, world.side);
+    tarn_checkpoint *checkpoint;
+    tarn_capture *capture;
+    tarn_graph *graph;
+    void *next;
+
+    test_spin(own, 20);
+    test_fill(own, output, 1, WORDS);
+    test_copy(own, copy, output, WORDS * 4);
+    OK(tarn_free(output));
+    retire_and_destroy(own);
+    checkpoint = test_take(TARN_CONTENTS_NONE);
+    capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
+    next = test_malloc(4 * MIB);
+    ck_assert_ptr_eq(next, output);
+    test_fill(world.stream, next, 2, WORDS);
+    OK(tarn_free(next));
+    graph = test_capture_end(capture);
+    OK(tarn_graph_replay(graph, third)); /* neither the take's stream nor the retired one */
+    test_wait_for_all();
+    test_expect_words(third, copy, 1, WORDS);
+    test_expect_words(third, next, 2, WORDS);
+    OK(tarn_graph_destroy(graph));
+    OK(tarn_checkpoint_destroy(checkpoint));
+    OK(tarn_free(copy));
+    test_destroy_stream(third);
+}
+END_TEST
+
 START_TEST(a_block_freed_after_its_stream_was_retired_waits_for_the_work_before)
 {
     void *address = test_alloc(world.pool, 4 * MIB, own);
@@ -407,6 +442,7 @@ int main(void)
     tcase_add_test(tcase, memory_of_a_retired_stream_serves_others_when_its_work_has_ended);
     tcase_add_test(tcase, a_live_block_outlives_its_retired_stream);
     tcase_add_test(tcase, a_restore_waits_for_the_streams_that_use_a_block_of_a_retired_one);
+    tcase_add_test(tcase, replays_come_behind_a_retired_stream_whose_memory_a_take_has_freed);
     tcase_add_test(tcase, a_block_freed_after_its_stream_was_retired_waits_for_the_work_before);
     tcase_add_test(tcase, a_recorded_stream_is_retired_before_the_free);
     tcase_add_test(tcase, a_recorded_stream_is_retired_after_the_free);
