@@ -231,6 +231,7 @@ void tn_bins_reverse(struct tn_bins *bins)
         for (uint64_t bits = bins->words[word]; bits != 0; bits &= bits - 1) {
             struct tn_block **head = head_of(bins, word, bits);
 
+            TN_ASSERT(*head != NULL); /* the bit says so */
             *head = reversed(*head);
         }
     }

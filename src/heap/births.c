@@ -22,6 +22,7 @@ static bool is_newest(const struct tn_births *births, const struct tn_place *pla
 {
     const uint64_t *words = &births->words[births->place];
 
+    TN_ASSERT(births->count == 0 || births->place < births->word_count);
     if (births->count == 0 || words[0] != (place->known ? place->count : TN_PLACE_UNKNOWN))
         return false;
     for (size_t i = 0; place->known && i < place->count; i++) {
@@ -50,6 +51,7 @@ static void forget_same(struct tn_births *births, uint64_t address)
     for (size_t i = births->count; i > 0 && births->count - i < LOOKS; i--) {
         struct tn_birth *item = &births->items[i - 1];
 
+        TN_ASSERT(item->place <= births->place);
         if (item->place != births->place)
             return;
         if (item->address != address)

@@ -168,6 +168,7 @@ static size_t move_fresh(struct tn_block_store *from, struct tn_block_store *to,
 {
     size_t moved = tn_min(count, from->fresh_count);
 
+    TN_ASSERT(from != to);
     if (moved == 0 || from->fresh_count < from->spare_count || to->fresh_count > 0)
         return 0;
     to->fresh = from->fresh;

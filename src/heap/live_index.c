@@ -320,6 +320,7 @@ struct tn_block *tn_live_next(struct tn_block *block)
 {
     struct tn_segment *segment = block->segment;
 
+    TN_ASSERT(is_live(block));
     do {
         block = block->next;
     } while (block != NULL && !is_live(block));

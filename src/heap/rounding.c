@@ -26,7 +26,9 @@ uint64_t tn_rounding_apply(const struct tn_rounding *rounding, uint64_t requeste
     unsigned size = log2 > FIRST_LOG2 ? log2 - FIRST_LOG2 : 0;
     unsigned shift = rounding->shifts[tn_min(size, TARN_ROUNDUP_SIZES - 1)];
 
+    TN_ASSERT(requested > 0);
     if (shift == 0 || requested <= TN_BLOCK_BYTES_MIN << shift || requested > TN_REQUEST_BYTES_MAX)
         return tn_round_up(requested, TN_BLOCK_BYTES_MIN);
+    TN_ASSERT(shift < log2);
     return tn_round_up(requested, (uint64_t)1 << (log2 - shift));
 }

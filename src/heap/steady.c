@@ -512,6 +512,7 @@ bool tn_steady_share(struct tn_arena *arena)
         arena->shared = true;
         begin_shared(arena);
     }
+    TN_ASSERT(!arena->shared || inbox_of(arena) != NULL);
     tn_arena_unlock(arena);
     if (made != NULL)
         tn_inbox_drop(made);
@@ -547,6 +548,7 @@ static bool free_locked(struct tn_arena *arena, const struct tn_chunk *chunk, ui
 {
     bool done;
 
+    TN_ASSERT(chunk != NULL && arena != NULL);
     if (!tn_arena_is_user(arena))
         return free_from_elsewhere(arena, chunk, address);
     tn_arena_lock(arena);
@@ -566,6 +568,7 @@ bool tn_steady_free_rest(uint64_t address, struct tn_steady_rest rest)
         return false;
     if (rest.block != NULL) {
         arena = rest.block->heap->arena;
+        TN_ASSERT(rest.block->state == TN_BLOCK_LIVE);
         done = free_in(arena, rest.block->heap, rest.block);
         tn_arena_leave(arena);
         return done;
