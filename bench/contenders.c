@@ -49,7 +49,7 @@ static void *allocate_tarn(const struct script_player *player, size_t bytes)
 {
     void *address = NULL;
 
-    BENCH_OK(tarn_alloc(player->pool, bytes, 0, player->stream, &address));
+    BENCH_OK(tarn_pool_malloc(player->pool, bytes, 0, player->stream, &address));
     return address;
 }
 

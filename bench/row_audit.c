@@ -73,7 +73,7 @@ static void create(struct audited *made, const struct bench *bench)
     for (size_t i = 0; i < made->block_count; i++) {
         void *address = NULL;
 
-        BENCH_OK(tarn_alloc(made->pool, BLOCK_BYTES, 0, made->stream, &address));
+        BENCH_OK(tarn_pool_malloc(made->pool, BLOCK_BYTES, 0, made->stream, &address));
         made->blocks[i] = (uint64_t)(uintptr_t)address;
     }
     BENCH_CU(cu.cuModuleLoadData(&made->module, ptx));

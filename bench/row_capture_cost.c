@@ -212,7 +212,7 @@ void bench_row_capture_cost(const struct bench *bench)
         base.streams[i] = bench_stream_create();
         BENCH_CU(cu.cuEventCreate(&base.events[i], TN_CU_EVENT_DISABLE_TIMING));
     }
-    BENCH_OK(tarn_alloc(base.pool, BLOCK_BYTES, 0, base.streams[0], &base.block));
+    BENCH_OK(tarn_pool_malloc(base.pool, BLOCK_BYTES, 0, base.streams[0], &base.block));
     for (int kind = 0; kind < KIND_COUNT; kind++) {
         captures[kind] = base;
         captures[kind].kind = kind;

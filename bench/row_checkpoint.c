@@ -47,7 +47,7 @@ static void create_state(struct state *made, const struct bench *bench, size_t b
         size_t other = bench_random(&random) % (i + 1);
         void *address = NULL;
 
-        BENCH_OK(tarn_alloc(made->pool, bytes, 0, made->stream, &address));
+        BENCH_OK(tarn_pool_malloc(made->pool, bytes, 0, made->stream, &address));
         made->expected[i] = (tarn_expected){address, bytes};
         made->shuffled[i] = made->shuffled[other];
         made->shuffled[other] = made->expected[i];

@@ -78,7 +78,8 @@ static void create_contents(struct contents *made)
                                                 total_bytes(made) + ITEMS_BYTES_MAX));
     BENCH_OK(tarn_pool_create(made->bench->device, NULL, &made->pool));
     for (size_t i = 0; i < made->block_count; i++)
-        BENCH_OK(tarn_alloc(made->pool, made->block_bytes, 0, made->stream, &made->blocks[i]));
+        BENCH_OK(
+            tarn_pool_malloc(made->pool, made->block_bytes, 0, made->stream, &made->blocks[i]));
     BENCH_CU(cu.cuMemAlloc(&made->live, total_bytes(made)));
     if (made->kind == TARN_CONTENTS_HOST) {
         BENCH_CU(

@@ -46,8 +46,8 @@ static void allocate_steps(void *context, size_t iterations)
 
     (void)iterations;
     for (; growth->block_count < growth->step_count; growth->block_count++)
-        BENCH_OK(tarn_alloc(growth->pool, STEP_BYTES, 0, growth->stream,
-                            &growth->blocks[growth->block_count]));
+        BENCH_OK(tarn_pool_malloc(growth->pool, STEP_BYTES, 0, growth->stream,
+                                  &growth->blocks[growth->block_count]));
 }
 
 static void reserve_all(void *context, size_t iterations)

@@ -54,7 +54,8 @@ static void *allocate_tarn(struct bench_player *player, const struct bench_trace
     const struct of_tarn *own = player->context;
     void *address = NULL;
 
-    BENCH_OK(tarn_alloc(own->pool, event->bytes, 0, player->streams[event->stream], &address));
+    BENCH_OK(
+        tarn_pool_malloc(own->pool, event->bytes, 0, player->streams[event->stream], &address));
     return address;
 }
 

@@ -109,8 +109,8 @@ static void run_pools(void *context, size_t iterations)
     for (size_t i = 0; i < iterations; i++) {
         void *address = NULL;
 
-        BENCH_OK(
-            tarn_alloc(round->pools[round->next], POOL_BLOCK_BYTES, 0, round->stream, &address));
+        BENCH_OK(tarn_pool_malloc(round->pools[round->next], POOL_BLOCK_BYTES, 0, round->stream,
+                                  &address));
         BENCH_OK(tarn_free(address));
         round->next = round->next + 1 < round->count ? round->next + 1 : 0;
     }

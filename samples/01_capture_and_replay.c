@@ -60,8 +60,8 @@ int main(void)
      * the capture. */
     void *input = NULL;
     void *output = NULL;
-    CHECK(tarn_alloc(pool, BYTES, 0, stream, &input));
-    CHECK(tarn_alloc(pool, BYTES, 0, stream, &output));
+    CHECK(tarn_pool_malloc(pool, BYTES, 0, stream, &input));
+    CHECK(tarn_pool_malloc(pool, BYTES, 0, stream, &output));
 
     tarn_capture *capture = NULL;
     tarn_graph *graph = NULL;
@@ -73,7 +73,7 @@ int main(void)
      * size from the same pool lie elsewhere, and scribbling on them does the graph no harm. */
     void *other[2] = {NULL, NULL};
     for (size_t i = 0; i < 2; i++) {
-        CHECK(tarn_alloc(pool, BYTES, 0, stream, &other[i]));
+        CHECK(tarn_pool_malloc(pool, BYTES, 0, stream, &other[i]));
         kernel_fill(stream, other[i], -1.0F, COUNT);
     }
 

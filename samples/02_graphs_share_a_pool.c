@@ -39,7 +39,7 @@ static void run_model(const model *m, tarn_device *device, tarn_stream stream, u
 static void *upload(tarn_pool *pool, tarn_stream stream, const float *host, size_t count)
 {
     void *block = NULL;
-    CHECK(tarn_alloc(pool, count * sizeof(float), 0, stream, &block));
+    CHECK(tarn_pool_malloc(pool, count * sizeof(float), 0, stream, &block));
     sample_copy_to_device(stream, block, host, count * sizeof(float));
     return block;
 }

@@ -62,8 +62,8 @@ int main(void)
 
     void *input = NULL;
     void *output = NULL;
-    CHECK(tarn_alloc(pool, BYTES, 0, stream, &input));
-    CHECK(tarn_alloc(pool, BYTES, 0, stream, &output));
+    CHECK(tarn_pool_malloc(pool, BYTES, 0, stream, &input));
+    CHECK(tarn_pool_malloc(pool, BYTES, 0, stream, &output));
 
     /* The bracket. tarn_filter_capture accepts the streams of the capture that `stream` begins,
      * forked ones included; allocations on any other stream go where they always went. */

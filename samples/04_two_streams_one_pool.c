@@ -44,7 +44,7 @@ static void capture(service *s, tarn_device *device, tarn_pool *pool)
     tarn_capture *section = NULL;
     tarn_pool *outside = NULL;
     CHECK(tarn_device_default_pool(device, &outside));
-    CHECK(tarn_alloc(outside, COUNT * sizeof(float), 0, s->stream, &s->output));
+    CHECK(tarn_pool_malloc(outside, COUNT * sizeof(float), 0, s->stream, &s->output));
     CHECK(tarn_capture_begin(pool, s->stream, TARN_CAPTURE_THREAD_LOCAL, &section));
     serve(s, device);
     CHECK(tarn_capture_end(section, &s->graph));

@@ -134,7 +134,7 @@ int main(void)
     tarn_pool_options options = TARN_POOL_OPTIONS_INIT;
     options.name = "sample 5";
     CHECK(tarn_pool_create(device, &options, &pool));
-    CHECK(tarn_alloc(pool, BYTES, 0, stream, &input));
+    CHECK(tarn_pool_malloc(pool, BYTES, 0, stream, &input));
 
     /* The root is no graph: the state with nothing but the input. */
     node start = {.name = "start", .output = input};

@@ -157,9 +157,9 @@ int main(void)
     void *state;
     void *input;
     void *zero;
-    CHECK(tarn_alloc(pool, BYTES, 0, stream, &state));
-    CHECK(tarn_alloc(pool, BYTES, 0, stream, &input));
-    CHECK(tarn_alloc(pool, BYTES, 0, stream, &zero));
+    CHECK(tarn_pool_malloc(pool, BYTES, 0, stream, &state));
+    CHECK(tarn_pool_malloc(pool, BYTES, 0, stream, &input));
+    CHECK(tarn_pool_malloc(pool, BYTES, 0, stream, &zero));
     CUDA(cudaMemsetAsync(zero, 0, BYTES, stream));
     CUDA(cudaMemsetAsync(state, 0, BYTES, stream));
 

@@ -26,7 +26,7 @@ static void *output;       /* is never wrong */
 static void *take(tarn_pool *from)
 {
     void *block = NULL;
-    CHECK(tarn_alloc(from, BYTES, 0, stream, &block));
+    CHECK(tarn_pool_malloc(from, BYTES, 0, stream, &block));
     return block;
 }
 

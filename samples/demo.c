@@ -56,7 +56,7 @@ typedef struct training {
 static void *take_floats(tarn_pool *pool, tarn_stream stream, size_t count)
 {
     void *block = NULL;
-    CHECK(tarn_alloc(pool, count * sizeof(float), 0, stream, &block));
+    CHECK(tarn_pool_malloc(pool, count * sizeof(float), 0, stream, &block));
     return block;
 }
 

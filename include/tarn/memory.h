@@ -62,8 +62,9 @@ TARN_API_HOT TARN_MUST_CHECK tarn_status tarn_malloc(tarn_device *device, size_t
 /* Allocates from that pool, whatever the routes. alignment: a power of two up to 2 MiB; 0: 512.
  * On a capturing stream the default pool is an allocation that no route catches.
  * Statuses as tarn_malloc's; INVALID_ARGUMENT for an alignment too. */
-TARN_API_HOT TARN_MUST_CHECK tarn_status tarn_alloc(tarn_pool *pool, size_t bytes, size_t alignment,
-                                                    tarn_stream stream, void **address);
+TARN_API_HOT TARN_MUST_CHECK tarn_status tarn_pool_malloc(tarn_pool *pool, size_t bytes,
+                                                          size_t alignment, tarn_stream stream,
+                                                          void **address);
 
 /* Frees a block. Never fails on a live block, needs no context and no stream, and never waits.
  * NULL is allowed.
@@ -115,8 +116,8 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_block_at(const void *address, tarn_blo
 #ifdef CUDA_API_PER_THREAD_DEFAULT_STREAM
 #define tarn_malloc(device, bytes, stream, address)                                                \
     tarn_malloc(device, bytes, tarn_stream_given(stream), address)
-#define tarn_alloc(pool, bytes, alignment, stream, address)                                        \
-    tarn_alloc(pool, bytes, alignment, tarn_stream_given(stream), address)
+#define tarn_pool_malloc(pool, bytes, alignment, stream, address)                                  \
+    tarn_pool_malloc(pool, bytes, alignment, tarn_stream_given(stream), address)
 #define tarn_free_on(address, stream) tarn_free_on(address, tarn_stream_given(stream))
 #define tarn_record_stream(address, stream) tarn_record_stream(address, tarn_stream_given(stream))
 #define tarn_stream_retire(device, stream) tarn_stream_retire(device, tarn_stream_given(stream))

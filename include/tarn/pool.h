@@ -2,7 +2,7 @@
 /* pool.h -- private pools, and the routes that send allocations to them.
  *
  * A pool is a set of arenas with one lifetime. The default pool of a device serves everyone; a
- * private pool serves whoever names it (tarn_alloc) or routes to it (tarn_begin_allocate_to_pool).
+ * private pool serves whoever names it (tarn_pool_malloc) or routes to it (tarn_begin_allocate_to_pool).
  * Every live block, open route, capture, graph and checkpoint of a pool keeps it from going.
  *
  * All functions may be called from any thread. Unless said otherwise they may be called while any

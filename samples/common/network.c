@@ -17,8 +17,8 @@ static void create_layer(network_layer *layer, uint64_t *random, tarn_pool *pool
                          tarn_stream stream)
 {
     uint32_t count = weight_count(layer);
-    CHECK(tarn_alloc(pool, count * sizeof(float), 0, stream, &layer->weights));
-    CHECK(tarn_alloc(pool, layer->outputs * sizeof(float), 0, stream, &layer->bias));
+    CHECK(tarn_pool_malloc(pool, count * sizeof(float), 0, stream, &layer->weights));
+    CHECK(tarn_pool_malloc(pool, layer->outputs * sizeof(float), 0, stream, &layer->bias));
 
     /* Within this limit values keep their size from layer to layer (He and others, "Delving deep
      * into rectifiers", 2015). Biases begin at zero. */

@@ -43,8 +43,8 @@ TN_HOT tarn_status tarn_malloc(tarn_device *device, size_t bytes, tarn_stream st
     return tn_leave(tn_serve(device, NULL, bytes, TN_BLOCK_BYTES_MIN, stream, address));
 }
 
-TN_HOT tarn_status tarn_alloc(tarn_pool *pool, size_t bytes, size_t alignment, tarn_stream stream,
-                              void **address)
+TN_HOT tarn_status tarn_pool_malloc(tarn_pool *pool, size_t bytes, size_t alignment,
+                                    tarn_stream stream, void **address)
 {
     uint64_t aligned = alignment != 0 ? alignment : TN_BLOCK_BYTES_MIN;
 

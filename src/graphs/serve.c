@@ -125,7 +125,7 @@ static tarn_status take_routed(tarn_device *device, const struct tn_request *req
 static TN_RARE tarn_status refuse_broken(tarn_device *device, const tarn_pool *pool,
                                          const struct tn_request *request)
 {
-    const struct tn_hold_call what = {pool != NULL ? "tarn_alloc" : "tarn_malloc",
+    const struct tn_hold_call what = {pool != NULL ? "tarn_pool_malloc" : "tarn_malloc",
                                       request->requested, false};
     TN_CALL(call);
 

@@ -38,7 +38,7 @@ static void refuse_pool(tarn_pool *pool)
     void *address = UNTOUCHED;
     size_t freed = 77;
 
-    GONE("pool", tarn_alloc(pool, MIB, 0, world.stream, &address));
+    GONE("pool", tarn_pool_malloc(pool, MIB, 0, world.stream, &address));
     GONE("pool", tarn_pool_reserve(pool, MIB, world.stream));
     GONE("pool", tarn_pool_trim(pool, &freed));
     GONE("pool", tarn_pool_get_stats(pool, &stats));
@@ -169,7 +169,7 @@ START_TEST(a_device_used_after_its_end_is_refused)
     GONE("device", tarn_begin_allocate_to_pool(device, gone, tarn_filter_thread, NULL));
     GONE("device", tarn_end_allocate_to_pool(device, gone));
     GONE("device", tarn_device_close(device));
-    GONE("pool", tarn_alloc(default_pool, MIB, 0, world.stream, &address));
+    GONE("pool", tarn_pool_malloc(default_pool, MIB, 0, world.stream, &address));
     GONE("pool", tarn_pool_trim(default_pool, NULL));
     ck_assert_untouched(address);
     ck_assert_untouched(pool);

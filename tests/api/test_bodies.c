@@ -311,7 +311,7 @@ START_TEST(a_body_allocates_from_its_own_pool_alone)
     void *address = UNTOUCHED;
 
     REFUSE(TARN_ERR_WRONG_STATE, "captured into a body",
-           tarn_alloc(other, MIB, 0, world.side, &address));
+           tarn_pool_malloc(other, MIB, 0, world.side, &address));
     REFUSE(TARN_ERR_WRONG_STATE, "captured into a body", tarn_record_stream(block, world.side));
     REFUSE(TARN_ERR_WRONG_STATE, "captured into a body", tarn_free_on(block, world.side));
     ck_assert_int_eq(test_state_of(other, block), TARN_EXTENT_LIVE);

@@ -66,7 +66,7 @@ static tarn_status make(enum call call, void **address)
     *address = NULL;
     switch (call) {
     case CALL_ALLOC:
-        return tarn_alloc(world.pool, ASKED_MIB * MIB, 0, stream, address);
+        return tarn_pool_malloc(world.pool, ASKED_MIB * MIB, 0, stream, address);
     case CALL_RESERVE:
         return tarn_pool_reserve(world.pool, ASKED_MIB * MIB, stream);
     case CALL_RESTORE:
@@ -269,7 +269,8 @@ START_TEST(an_allocation_whose_capture_ends_meanwhile_is_refused)
     acted = 0;
     OK(tarn_device_add_free_callback(world.device, act, (void *)&action));
     capture = test_capture_on(world.pool, stream, TARN_CAPTURE_RELAXED);
-    STATUS(TARN_ERR_CAPTURE_BROKEN, tarn_alloc(world.pool, ASKED_MIB * MIB, 0, stream, &address));
+    STATUS(TARN_ERR_CAPTURE_BROKEN,
+           tarn_pool_malloc(world.pool, ASKED_MIB * MIB, 0, stream, &address));
     ck_assert_untouched(address);
     ck_assert_int_eq(acted, 1);
     if (_i == 0)
@@ -380,7 +381,7 @@ START_TEST(what_an_observer_ends_is_the_calls_as_long_as_that_is_under_way)
 
     OK(tarn_device_add_oom_observer(world.device, observe, (void *)&action));
     acted = 0;
-    STATUS(TARN_ERR_DEVICE_MEMORY, tarn_alloc(world.pool, 300 * MIB, 0, stream, &address));
+    STATUS(TARN_ERR_DEVICE_MEMORY, tarn_pool_malloc(world.pool, 300 * MIB, 0, stream, &address));
     ck_assert_untouched(address);
     ck_assert_int_eq(acted, 1);
     OK(tarn_device_remove_oom_observer(world.device, observe, (void *)&action));
@@ -449,7 +450,7 @@ static void *use_shared(void *side)
 
         if (pool == NULL)
             continue;
-        status = tarn_alloc(pool, 3 * MIB, 0, side, &address);
+        status = tarn_pool_malloc(pool, 3 * MIB, 0, side, &address);
         ck_assert(status == TARN_OK || status == TARN_ERR_INVALID_HANDLE);
         if (status == TARN_OK)
             OK(tarn_free(address));
@@ -478,7 +479,7 @@ static void *allocate_shared(void *side)
 
         if (pool == NULL)
             continue;
-        status = tarn_alloc(pool, 512, 0, side, &address);
+        status = tarn_pool_malloc(pool, 512, 0, side, &address);
         ck_assert(status == TARN_OK || status == TARN_ERR_INVALID_HANDLE);
         if (status == TARN_OK)
             OK(tarn_free(address));

@@ -84,7 +84,7 @@ static tarn_status refuse_pool(void)
 {
     void *address;
 
-    return tarn_alloc(NULL, 512, 0, world.stream, &address);
+    return tarn_pool_malloc(NULL, 512, 0, world.stream, &address);
 }
 
 static tarn_status refuse_address(void)
@@ -96,14 +96,14 @@ static tarn_status refuse_alignment(void)
 {
     void *address;
 
-    return tarn_alloc(world.pool, 512, 3, world.stream, &address);
+    return tarn_pool_malloc(world.pool, 512, 3, world.stream, &address);
 }
 
 static tarn_status refuse_size(void)
 {
     void *address;
 
-    return tarn_alloc(world.pool, SIZE_MAX, 0, world.stream, &address);
+    return tarn_pool_malloc(world.pool, SIZE_MAX, 0, world.stream, &address);
 }
 
 static tarn_status refuse_stream(void)
@@ -125,10 +125,10 @@ static tarn_status refuse_graph(void)
 
 static const struct test_call refused[] = {
     {.name = "tarn_malloc without a device", .make = refuse_device},
-    {.name = "tarn_alloc without a pool", .make = refuse_pool},
+    {.name = "tarn_pool_malloc without a pool", .make = refuse_pool},
     {.name = "tarn_malloc to nowhere", .make = refuse_address},
-    {.name = "tarn_alloc of an odd alignment", .make = refuse_alignment},
-    {.name = "tarn_alloc of too much", .make = refuse_size},
+    {.name = "tarn_pool_malloc of an odd alignment", .make = refuse_alignment},
+    {.name = "tarn_pool_malloc of too much", .make = refuse_size},
     {.name = "tarn_malloc on no stream", .make = refuse_stream},
     {.name = "tarn_free of what is not Tarn's", .make = refuse_free},
     {.name = "tarn_graph_replay of no graph", .make = refuse_graph},
@@ -160,7 +160,8 @@ static void *alloc_too_much(void *unused)
     void *address;
 
     (void)unused;
-    STATUS(TARN_ERR_DEVICE_MEMORY, tarn_alloc(world.pool, 8191 * MIB, 0, world.stream, &address));
+    STATUS(TARN_ERR_DEVICE_MEMORY,
+           tarn_pool_malloc(world.pool, 8191 * MIB, 0, world.stream, &address));
     return NULL;
 }
 

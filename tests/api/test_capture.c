@@ -192,7 +192,7 @@ START_TEST(a_broken_capture_can_only_be_aborted)
     REFUSE(TARN_ERR_CAPTURE_BROKEN, "invalidated",
            tarn_malloc(world.device, MIB, world.stream, &other));
     REFUSE(TARN_ERR_CAPTURE_BROKEN, "invalidated",
-           tarn_alloc(world.pool, MIB, 0, world.stream, &other));
+           tarn_pool_malloc(world.pool, MIB, 0, world.stream, &other));
     REFUSE(TARN_ERR_CAPTURE_BROKEN, "invalidated",
            tarn_pool_reserve(world.pool, 64 * MIB, world.stream));
     REFUSE(TARN_ERR_CAPTURE_BROKEN, "invalidated",
@@ -412,8 +412,8 @@ START_TEST(a_discarded_block_keeps_a_pool_whose_handle_was_given_up)
 
     OK(tarn_capture_begin(pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
     routed = test_malloc(8 * MIB);
-    OK(tarn_alloc(world.default_pool, 8 * MIB, 0, world.stream,
-                  &adopted)); /* of a pool that no handle names */
+    OK(tarn_pool_malloc(world.default_pool, 8 * MIB, 0, world.stream,
+                        &adopted)); /* of a pool that no handle names */
     OK(tarn_pool_release(pool));
     OK(tarn_capture_abort(capture));
     test_await_destructors(0);

@@ -178,9 +178,9 @@ START_TEST(a_block_of_another_pool_may_be_the_newest)
 
     test_break_capture();
     REFUSE(TARN_ERR_CAPTURE_BROKEN, allocated(second, 4096),
-           tarn_alloc(other, 8192, 0, world.stream, &none));
+           tarn_pool_malloc(other, 8192, 0, world.stream, &none));
     expect_broken(capture, allocated(second, 4096));
-    expect_sentence("tarn_alloc of 8192 bytes noticed it first");
+    expect_sentence("tarn_pool_malloc of 8192 bytes noticed it first");
     OK(tarn_capture_abort(capture));
     OK(tarn_free(first));
     OK(tarn_free(second));
@@ -201,8 +201,8 @@ static const char *notice(int which, void *block, tn_cu_stream stream)
         STATUS(TARN_ERR_CAPTURE_BROKEN, tarn_malloc(world.device, 8192, stream, &none));
         return "tarn_malloc of 8192 bytes";
     case 1:
-        STATUS(TARN_ERR_CAPTURE_BROKEN, tarn_alloc(world.pool, 8192, 0, stream, &none));
-        return "tarn_alloc of 8192 bytes";
+        STATUS(TARN_ERR_CAPTURE_BROKEN, tarn_pool_malloc(world.pool, 8192, 0, stream, &none));
+        return "tarn_pool_malloc of 8192 bytes";
     case 2:
         STATUS(TARN_ERR_CAPTURE_BROKEN, tarn_free_on(block, stream));
         return "tarn_free_on of 4096 bytes";

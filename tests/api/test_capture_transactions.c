@@ -432,7 +432,7 @@ static void *allocate_on(void *argument)
         for (int i = 0; i < 2; i++) { /* the abort may come between them */
             (void)pthread_mutex_lock(&allocator->mutex);
             statuses[i] = i == 0 ? tarn_malloc(world.device, 4096, world.stream, &blocks[i])
-                                 : tarn_alloc(second, 4096, 0, world.stream, &blocks[i]);
+                                 : tarn_pool_malloc(second, 4096, 0, world.stream, &blocks[i]);
             (void)pthread_mutex_unlock(&allocator->mutex);
         }
         for (int i = 0; i < 2; i++) { /* or beside these */

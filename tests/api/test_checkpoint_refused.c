@@ -281,7 +281,7 @@ static tarn_status fill_up(size_t bytes)
     void *address = NULL;
 
     while (status == TARN_OK)
-        status = tarn_alloc(world.pool, bytes, 0, world.stream, &address);
+        status = tarn_pool_malloc(world.pool, bytes, 0, world.stream, &address);
     return status;
 }
 

@@ -244,7 +244,7 @@ START_TEST(aligned_and_captured_blocks_are_rounded_too)
     void *address;
 
     open_world("roundup_power2_divisions:2", (tarn_device_options)TARN_DEVICE_OPTIONS_INIT);
-    OK(tarn_alloc(world.pool, 5 * MIB, 2 * MIB, world.stream, &address));
+    OK(tarn_pool_malloc(world.pool, 5 * MIB, 2 * MIB, world.stream, &address));
     ck_assert_uint_eq((uintptr_t)address % (2 * MIB), 0);
     ck_assert_uint_eq(test_stats(world.pool).live_bytes, 6 * MIB);
     OK(tarn_free(address));
@@ -266,10 +266,11 @@ START_TEST(the_largest_request_is_no_larger_for_it)
 
     open_world("roundup_power2_divisions:2", (tarn_device_options)TARN_DEVICE_OPTIONS_INIT);
     for (size_t less = 0; less < 2; less++) {
-        status = tarn_alloc(world.pool, ((size_t)1 << 40) - less, 2 * MIB, world.stream, &address);
+        status =
+            tarn_pool_malloc(world.pool, ((size_t)1 << 40) - less, 2 * MIB, world.stream, &address);
         ck_assert_msg(status == TARN_ERR_DEVICE_MEMORY || status == TARN_ERR_ADDRESS_SPACE, "%s",
                       tarn_last_error());
-        test_note_status("tarn_alloc", status, tarn_last_error());
+        test_note_status("tarn_pool_malloc", status, tarn_last_error());
         ck_assert_untouched(address);
         OK(tarn_pool_validate(world.pool));
     }

@@ -51,10 +51,10 @@ static void call_everything(int ordinal, tn_cu_stream stream, tn_cu_stream side)
     KEEPS(tarn_record_stream(address, NULL));
     KEEPS(tarn_record_stream(address, side));
     KEEPS(tarn_free(address));
-    KEEPS(tarn_alloc(released, MIB, 0, stream, &address));
+    KEEPS(tarn_pool_malloc(released, MIB, 0, stream, &address));
     KEEPS(tarn_pool_release(released));
     KEEPS(tarn_free(address));
-    KEEPS(tarn_alloc(pool, 4 * MIB, 0, stream, &address));
+    KEEPS(tarn_pool_malloc(pool, 4 * MIB, 0, stream, &address));
     KEEPS(tarn_block_at(address, &block));
     KEEPS(tarn_pool_reserve(pool, 32 * MIB, stream));
     KEEPS(tarn_pool_get_stats(pool, &stats));

@@ -254,7 +254,8 @@ START_TEST(two_devices_have_their_own_memory)
     there = test_stream();
     test_set_context(mine);
     OK(tarn_pool_create(second, NULL, &pool));
-    OK(tarn_alloc(pool, MIB, 0, there, &address)); /* with the first device's context current */
+    OK(tarn_pool_malloc(pool, MIB, 0, there,
+                        &address)); /* with the first device's context current */
     ck_assert_ptr_eq(test_context(), mine);
     ck_assert_uint_eq(test_device_stats().mapped_bytes, 0);
     OK(tarn_device_get_stats(second, &stats));

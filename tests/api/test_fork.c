@@ -184,7 +184,7 @@ static void *alloc_too_much(void *stream)
 {
     void *address;
 
-    STATUS(TARN_ERR_DEVICE_MEMORY, tarn_alloc(world.pool, 8191 * MIB, 0, stream, &address));
+    STATUS(TARN_ERR_DEVICE_MEMORY, tarn_pool_malloc(world.pool, 8191 * MIB, 0, stream, &address));
     return NULL;
 }
 
@@ -272,7 +272,7 @@ static tarn_status run_out(int which)
 
     switch (which) {
     case 0:
-        return tarn_alloc(world.pool, 8191 * MIB, 0, world.stream, &address);
+        return tarn_pool_malloc(world.pool, 8191 * MIB, 0, world.stream, &address);
     case 1:
         return tarn_malloc(world.device, 8191 * MIB, world.stream, &address);
     case 2:

@@ -132,7 +132,7 @@ START_TEST(nothing_is_allocated)
     SHORT(refused, tarn_malloc(world.device, MIB, world.stream, &first));
     ck_assert_int_gt(refused, 0);
     refused = 0;
-    SHORT(refused, tarn_alloc(world.pool, MIB, 0, world.stream, &second));
+    SHORT(refused, tarn_pool_malloc(world.pool, MIB, 0, world.stream, &second));
     ck_assert_int_gt(refused, 0);
     OK(tarn_free(first));
     OK(tarn_free(second));

@@ -402,12 +402,12 @@ START_TEST(memory_of_graphs_is_not_taken)
     OK(tarn_free(block));
     graph = test_capture_end(capture);
     leave_free(0);
-    STATUS(TARN_ERR_DEVICE_MEMORY, tarn_alloc(other, BYTES, 0, world.side, &address));
+    STATUS(TARN_ERR_DEVICE_MEMORY, tarn_pool_malloc(other, BYTES, 0, world.side, &address));
     ck_assert_untouched(address);
     ck_assert_uint_eq(test_stats(world.pool).captured_bytes, BYTES);
     OK(tarn_graph_replay(graph, world.stream));
     OK(tarn_graph_destroy(graph));
-    OK(tarn_alloc(other, BYTES, 0, world.side, &address)); /* it goes with the launch */
+    OK(tarn_pool_malloc(other, BYTES, 0, world.side, &address)); /* it goes with the launch */
     OK(tarn_free(address));
 }
 END_TEST
@@ -420,7 +420,8 @@ START_TEST(a_request_that_no_device_can_serve_disturbs_nobody)
     OK(tarn_free(test_alloc(other, BYTES, world.side)));
     prove_idle();
     OK(tarn_device_add_free_callback(world.device, give_hoard, &hoard));
-    STATUS(TARN_ERR_DEVICE_MEMORY, tarn_alloc(world.pool, 9 * GIB, 0, world.stream, &address));
+    STATUS(TARN_ERR_DEVICE_MEMORY,
+           tarn_pool_malloc(world.pool, 9 * GIB, 0, world.stream, &address));
     ck_assert_untouched(address);
     ck_assert_int_eq(hoard.calls, 0);
     ck_assert_uint_eq(test_stats(other).mapped_bytes, BYTES);
@@ -448,7 +449,7 @@ START_TEST(a_limited_pool_takes_from_itself_alone)
     ck_assert_uint_eq(test_stats(limited).mapped_bytes, BYTES);
     ck_assert_uint_eq(test_stats(other).mapped_bytes, BYTES);
     ck_assert_uint_eq(test_device_stats().idle_waits, 1); /* the one before */
-    STATUS(TARN_ERR_LIMIT, tarn_alloc(limited, 512, 0, world.stream, &address));
+    STATUS(TARN_ERR_LIMIT, tarn_pool_malloc(limited, 512, 0, world.stream, &address));
     ck_assert_uint_eq(test_stats(other).mapped_bytes, BYTES);
     OK(tarn_free(address));
     OK(tarn_pool_destroy(limited));

@@ -120,7 +120,7 @@ static void call_steadily(enum then then)
     else if (then == REPLAYS)
         status = tarn_graph_replay(graph, world.stream);
     else
-        status = tarn_alloc(NULL, 4096, 0, world.stream, &address);
+        status = tarn_pool_malloc(NULL, 4096, 0, world.stream, &address);
     (void)status;
 }
 

@@ -23,7 +23,7 @@ static void expect_room(size_t bytes)
 {
     void *address = UNTOUCHED;
 
-    STATUS(TARN_ERR_LIMIT, tarn_alloc(world.pool, bytes + 1, 0, world.stream, &address));
+    STATUS(TARN_ERR_LIMIT, tarn_pool_malloc(world.pool, bytes + 1, 0, world.stream, &address));
     ck_assert_untouched(address);
     address = test_alloc(world.pool, bytes, world.stream);
     ck_assert_uint_eq(test_device_stats().mapped_bytes + test_device_stats().cached_bytes, bytes);
@@ -96,7 +96,8 @@ START_TEST(a_limit_below_what_is_mapped_stops_growth_alone)
 
     OK(tarn_device_set_limit(world.device, 32 * MIB));
     test_set_words(world.stream, kept, 3, 16 * MIB);
-    REFUSE(TARN_ERR_LIMIT, "32 MiB", tarn_alloc(world.pool, 2 * MIB, 0, world.stream, &address));
+    REFUSE(TARN_ERR_LIMIT, "32 MiB",
+           tarn_pool_malloc(world.pool, 2 * MIB, 0, world.stream, &address));
     ck_assert_untouched(address);
     test_expect_words(world.stream, kept, 3, 16 * MIB);
     OK(tarn_free(kept));
@@ -113,7 +114,7 @@ START_TEST(the_limit_of_a_pool_changes_at_run_time)
 
     OK(tarn_pool_set_limit(world.pool, 4 * MIB));
     REFUSE(TARN_ERR_LIMIT, "may map 4 MiB",
-           tarn_alloc(world.pool, 2 * MIB, 0, world.stream, &more));
+           tarn_pool_malloc(world.pool, 2 * MIB, 0, world.stream, &more));
     ck_assert_untouched(more);
     OK(tarn_pool_set_limit(world.pool, 12 * MIB));
     more = test_alloc(world.pool, 4 * MIB, world.stream);

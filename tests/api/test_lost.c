@@ -55,7 +55,7 @@ static void refuse_all(tarn_status status)
     size_t freed = 77;
 
     STATUS(status, tarn_malloc(world.device, 64 * MIB, world.stream, &address));
-    STATUS(status, tarn_alloc(world.pool, 64 * MIB, 0, world.stream, &address));
+    STATUS(status, tarn_pool_malloc(world.pool, 64 * MIB, 0, world.stream, &address));
     STATUS(status, tarn_pool_create(world.device, NULL, &pool));
     STATUS(status, tarn_pool_reserve(world.pool, 64 * MIB, world.stream));
     STATUS(status, tarn_pool_trim(world.pool, &freed));

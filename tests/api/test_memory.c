@@ -36,7 +36,7 @@ START_TEST(nothing_asked_for_is_nothing_given)
     OK(tarn_malloc(world.device, 0, world.stream, &address));
     ck_assert_ptr_null(address);
     address = UNTOUCHED;
-    OK(tarn_alloc(world.pool, 0, 4096, world.stream, &address));
+    OK(tarn_pool_malloc(world.pool, 0, 4096, world.stream, &address));
     ck_assert_ptr_null(address);
     test_same_picture(&before);
 }
@@ -72,7 +72,7 @@ START_TEST(alignments_are_kept)
     void *blocks[ALIGNMENTS];
 
     for (size_t i = 0; i < ALIGNMENTS; i++) {
-        OK(tarn_alloc(world.pool, 700, (size_t)1 << i, world.stream, &blocks[i]));
+        OK(tarn_pool_malloc(world.pool, 700, (size_t)1 << i, world.stream, &blocks[i]));
         ck_assert_uint_eq((uintptr_t)blocks[i] % ((size_t)1 << i), 0);
         ck_assert_uint_eq((uintptr_t)blocks[i] % 512, 0);
     }
@@ -101,21 +101,21 @@ START_TEST(bad_arguments_of_alloc_are_refused)
     _Alignas(128) uint64_t zeros[1024] = {0}; /* aligned as a record is */
     void *address = UNTOUCHED;
 
-    REFUSE(TARN_ERR_INVALID_HANDLE, "pool", tarn_alloc(NULL, 512, 0, world.stream, &address));
+    REFUSE(TARN_ERR_INVALID_HANDLE, "pool", tarn_pool_malloc(NULL, 512, 0, world.stream, &address));
     REFUSE(TARN_ERR_INVALID_HANDLE, "pool",
-           tarn_alloc((tarn_pool *)(void *)world.device, 512, 0, world.stream, &address));
+           tarn_pool_malloc((tarn_pool *)(void *)world.device, 512, 0, world.stream, &address));
     REFUSE(TARN_ERR_INVALID_HANDLE, "pool",
-           tarn_alloc((tarn_pool *)(void *)zeros, 512, 0, world.stream, &address));
+           tarn_pool_malloc((tarn_pool *)(void *)zeros, 512, 0, world.stream, &address));
     REFUSE(TARN_ERR_INVALID_ARGUMENT, "address is NULL",
-           tarn_alloc(world.pool, 512, 0, world.stream, NULL));
+           tarn_pool_malloc(world.pool, 512, 0, world.stream, NULL));
     REFUSE(TARN_ERR_INVALID_ARGUMENT, "alignment",
-           tarn_alloc(world.pool, 512, 3, world.stream, &address));
+           tarn_pool_malloc(world.pool, 512, 3, world.stream, &address));
     REFUSE(TARN_ERR_INVALID_ARGUMENT, "alignment",
-           tarn_alloc(world.pool, 512, 4 * MIB, world.stream, &address));
+           tarn_pool_malloc(world.pool, 512, 4 * MIB, world.stream, &address));
     REFUSE(TARN_ERR_INVALID_ARGUMENT, "alignment",
-           tarn_alloc(world.pool, 512, SIZE_MAX, world.stream, &address));
+           tarn_pool_malloc(world.pool, 512, SIZE_MAX, world.stream, &address));
     REFUSE(TARN_ERR_INVALID_ARGUMENT, "alignment",
-           tarn_alloc(world.pool, 0, 3, world.stream, &address));
+           tarn_pool_malloc(world.pool, 0, 3, world.stream, &address));
     ck_assert_untouched(address);
 }
 END_TEST
@@ -134,7 +134,7 @@ START_TEST(sizes_that_no_device_holds_are_invalid_arguments)
     REFUSE(TARN_ERR_INVALID_ARGUMENT, "bytes",
            tarn_malloc(world.device, bytes, world.stream, &address));
     REFUSE(TARN_ERR_INVALID_ARGUMENT, "bytes",
-           tarn_alloc(world.pool, bytes, 2 * MIB, world.stream, &address));
+           tarn_pool_malloc(world.pool, bytes, 2 * MIB, world.stream, &address));
     REFUSE(TARN_ERR_INVALID_ARGUMENT, "bytes", tarn_pool_reserve(world.pool, bytes, world.stream));
     ck_assert_untouched(address);
 }
@@ -146,7 +146,8 @@ START_TEST(the_largest_size_is_refused_for_lack_of_room_only)
     void *address = UNTOUCHED;
 
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-        tarn_status status = tarn_alloc(world.pool, sizes[i], 2 * MIB, world.stream, &address);
+        tarn_status status =
+            tarn_pool_malloc(world.pool, sizes[i], 2 * MIB, world.stream, &address);
 
         ck_assert_msg(status == TARN_ERR_DEVICE_MEMORY || status == TARN_ERR_ADDRESS_SPACE,
                       "%s; %s", tarn_status_name(status), tarn_last_error());
@@ -174,7 +175,7 @@ START_TEST(a_region_that_is_full_and_no_other_is_no_address_space)
     REFUSE(TARN_ERR_ADDRESS_SPACE, "addresses",
            tarn_pool_reserve(world.default_pool, GIB + 1, world.stream));
     REFUSE(TARN_ERR_ADDRESS_SPACE, "addresses",
-           tarn_alloc(world.default_pool, GIB + 1, 0, world.stream, &address));
+           tarn_pool_malloc(world.default_pool, GIB + 1, 0, world.stream, &address));
     ck_assert_untouched(address);
     sim.set_hints(0, 0);
     OK(tarn_malloc(world.device, GIB + 1, world.stream, &address)); /* a second region */
@@ -238,7 +239,7 @@ START_TEST(a_refused_mapping_is_undone)
         STATUS(TARN_ERR_DRIVER, tarn_malloc(world.device, MIB, world.stream, &address));
         ck_assert_ptr_nonnull(strstr(tarn_last_error(), calls[i]));
         sim.plan_fault(calls[i], 1, 0, TN_CUDA_ERROR_UNKNOWN);
-        STATUS(TARN_ERR_DRIVER, tarn_alloc(world.pool, MIB, 0, world.stream, &address));
+        STATUS(TARN_ERR_DRIVER, tarn_pool_malloc(world.pool, MIB, 0, world.stream, &address));
         ck_assert_ptr_nonnull(strstr(tarn_last_error(), calls[i]));
         ck_assert_ptr_nonnull(strstr(tarn_last_error(), "CUDA_ERROR_UNKNOWN"));
         ck_assert_untouched(address);
@@ -257,7 +258,7 @@ START_TEST(a_driver_without_memory_is_device_memory)
     sim.plan_fault("cuMemCreate", 1, 1, TN_CUDA_ERROR_OUT_OF_MEMORY);
     STATUS(TARN_ERR_DEVICE_MEMORY, tarn_malloc(world.device, MIB, world.stream, &address));
     ck_assert_untouched(address);
-    STATUS(TARN_ERR_DEVICE_MEMORY, tarn_alloc(world.pool, MIB, 0, world.stream, &address));
+    STATUS(TARN_ERR_DEVICE_MEMORY, tarn_pool_malloc(world.pool, MIB, 0, world.stream, &address));
     ck_assert_untouched(address);
     STATUS(TARN_ERR_DEVICE_MEMORY, tarn_pool_reserve(world.pool, MIB, world.stream));
     ck_assert_uint_gt(sim.clear_fault(NULL), 0);

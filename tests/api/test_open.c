@@ -296,7 +296,7 @@ static int try_after_fork(void *address)
     if (!is_forked("tarn_malloc", tarn_malloc(world.device, 512, NULL, &other)) ||
         other != UNTOUCHED)
         return 3;
-    if (!is_forked("tarn_alloc", tarn_alloc(world.pool, 512, 0, NULL, &other)) ||
+    if (!is_forked("tarn_pool_malloc", tarn_pool_malloc(world.pool, 512, 0, NULL, &other)) ||
         other != UNTOUCHED)
         return 4;
     if (!is_forked("tarn_stream_retire", tarn_stream_retire(world.device, TN_CU_STREAM_PER_THREAD)))

@@ -21,7 +21,7 @@ START_TEST(memory_freed_is_reused_by_the_threads_own_stream_alone)
     OK(tarn_malloc(world.device, 4 * MIB, TN_CU_STREAM_LEGACY, &again));
     ck_assert_ptr_ne(again, address);
     OK(tarn_free(again));
-    OK(tarn_alloc(world.default_pool, 4 * MIB, 0, TN_CU_STREAM_PER_THREAD, &again));
+    OK(tarn_pool_malloc(world.default_pool, 4 * MIB, 0, TN_CU_STREAM_PER_THREAD, &again));
     ck_assert_ptr_eq(again, address);
     OK(tarn_free(again));
 }

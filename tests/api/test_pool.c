@@ -370,10 +370,11 @@ START_TEST(a_pool_maps_no_more_than_its_limit)
     options.limit_bytes = 16 * MIB;
     options.name = "limited";
     OK(tarn_pool_create(world.device, &options, &pool));
-    REFUSE(TARN_ERR_LIMIT, "'limited'", tarn_alloc(pool, 64 * MIB, 0, world.stream, &address));
+    REFUSE(TARN_ERR_LIMIT, "'limited'",
+           tarn_pool_malloc(pool, 64 * MIB, 0, world.stream, &address));
     ck_assert_untouched(address);
     held = test_alloc(pool, 8 * MIB, world.stream);
-    REFUSE(TARN_ERR_LIMIT, "16 MiB", tarn_alloc(pool, 16 * MIB, 0, world.stream, &address));
+    REFUSE(TARN_ERR_LIMIT, "16 MiB", tarn_pool_malloc(pool, 16 * MIB, 0, world.stream, &address));
     ck_assert_untouched(address);
     OK(tarn_free(held));
     held = test_alloc(pool, 16 * MIB, world.stream); /* in the place of what was freed */

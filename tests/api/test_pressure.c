@@ -26,7 +26,8 @@ static void fail_to_allocate(void)
 {
     void *address = UNTOUCHED;
 
-    STATUS(TARN_ERR_DEVICE_MEMORY, tarn_alloc(world.pool, too_much, 0, world.stream, &address));
+    STATUS(TARN_ERR_DEVICE_MEMORY,
+           tarn_pool_malloc(world.pool, too_much, 0, world.stream, &address));
     ck_assert_untouched(address);
 }
 
@@ -109,7 +110,7 @@ START_TEST(an_observer_is_told_of_limits_too)
     OK(tarn_pool_create(world.device, &options, &limited));
     seen_count = 0;
     OK(tarn_device_add_oom_observer(world.device, observe, &seen));
-    STATUS(TARN_ERR_LIMIT, tarn_alloc(limited, 6 * MIB, 0, world.stream, &address));
+    STATUS(TARN_ERR_LIMIT, tarn_pool_malloc(limited, 6 * MIB, 0, world.stream, &address));
     ck_assert_untouched(address);
     ck_assert_ptr_nonnull(strstr(tarn_last_error(), "may map 4 MiB"));
     ck_assert_int_eq(seen_count, 1);
@@ -160,7 +161,8 @@ static bool allocate_inside(tarn_device *device, size_t wanted_bytes, void *user
     (void)user;
     depth += 1;
     ck_assert_int_eq(depth, 1);
-    STATUS(TARN_ERR_DEVICE_MEMORY, tarn_alloc(world.pool, too_much, 0, world.stream, &address));
+    STATUS(TARN_ERR_DEVICE_MEMORY,
+           tarn_pool_malloc(world.pool, too_much, 0, world.stream, &address));
     address = test_alloc(world.pool, 4096, world.stream); /* some other may well succeed */
     OK(tarn_free(address));
     OK(tarn_pool_trim(world.pool, NULL));

@@ -504,7 +504,7 @@ START_TEST(an_allocation_gets_the_memory_of_a_graph_that_was_just_destroyed)
 
     OK(tarn_pool_set_limit(world.pool, bytes));
     OK(tarn_graph_destroy(replayed_graph()));
-    OK(tarn_alloc(world.pool, bytes, 0, world.side, &block));
+    OK(tarn_pool_malloc(world.pool, bytes, 0, world.side, &block));
     OK(tarn_free(block));
 }
 END_TEST

@@ -153,7 +153,7 @@ static void *free_over_and_over(void *unused)
         while (now_us() < begun + LOOP_US) {
             void *block = NULL;
 
-            OK(tarn_alloc(world.pool, 2 * MIB, 0, world.side, &block));
+            OK(tarn_pool_malloc(world.pool, 2 * MIB, 0, world.side, &block));
             free_if_there(block);
         }
     }

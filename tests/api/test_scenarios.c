@@ -235,7 +235,7 @@ START_TEST(a_growth_that_fails_half_way_is_undone_whole)
             struct test_picture before = test_picture();
 
             sim.plan_fault(calls[i], nth, 1, TN_CUDA_ERROR_OUT_OF_MEMORY);
-            status = tarn_alloc(world.pool, 14 * MIB, 0, world.stream, &block);
+            status = tarn_pool_malloc(world.pool, 14 * MIB, 0, world.stream, &block);
             (void)sim.clear_fault(NULL);
             ck_assert_int_eq(status, TARN_ERR_DEVICE_MEMORY);
             ck_assert_untouched(block);

@@ -316,7 +316,7 @@ START_TEST(what_the_ladder_did_and_what_failed_is_the_pools)
     pool = test_pool_with(&options);
     void *kept = test_alloc(pool, 1000, world.stream);
 
-    STATUS(TARN_ERR_LIMIT, tarn_alloc(pool, 8 * MIB, 0, world.stream, &address));
+    STATUS(TARN_ERR_LIMIT, tarn_pool_malloc(pool, 8 * MIB, 0, world.stream, &address));
     stats = of_pool(pool);
     device = of_device();
     ck_assert_uint_eq(stats.limit_bytes, 4 * MIB);
@@ -571,7 +571,7 @@ static void *work(void *stream)
         void **block = &blocks[round % KEPT];
 
         OK(tarn_free(*block));
-        OK(tarn_alloc(world.pool, round % 2 == 0 ? 1000 : 2 * MIB, 0, stream, block));
+        OK(tarn_pool_malloc(world.pool, round % 2 == 0 ? 1000 : 2 * MIB, 0, stream, block));
     }
     for (int i = 0; i < KEPT; i++)
         OK(tarn_free(blocks[i]));

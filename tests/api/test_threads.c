@@ -55,8 +55,8 @@ static void *allocate_and_free(void *argument)
             OK(tarn_malloc(world.device, size_of(round + worker->number), worker->stream,
                            &blocks[slot]));
         else
-            OK(tarn_alloc(world.pool, size_of(round + worker->number), 0, worker->stream,
-                          &blocks[slot]));
+            OK(tarn_pool_malloc(world.pool, size_of(round + worker->number), 0, worker->stream,
+                                &blocks[slot]));
         test_fill(worker->stream, blocks[slot], value, 64);
         OK(tarn_block_at(blocks[slot], &block));
         if (round % 20 == 19)

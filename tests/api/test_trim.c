@@ -285,7 +285,7 @@ START_TEST(running_out_of_addresses_changes_nothing)
 
     sim.set_hints(2, 0);
     REFUSE(TARN_ERR_ADDRESS_SPACE, "addresses",
-           tarn_alloc(world.pool, 1000 * MIB, 0, world.stream, &address));
+           tarn_pool_malloc(world.pool, 1000 * MIB, 0, world.stream, &address));
     ck_assert_untouched(address);
     REFUSE(TARN_ERR_ADDRESS_SPACE, "addresses",
            tarn_pool_reserve(world.pool, 1000 * MIB, world.side));
@@ -305,7 +305,7 @@ START_TEST(addresses_of_other_pools_free_memory_serve_who_needs_some)
 
     sim.set_hints(2, 0);
     OK(tarn_free(blocks[0]));
-    STATUS(TARN_ERR_ADDRESS_SPACE, tarn_alloc(other, 600 * MIB, 0, world.stream, &address));
+    STATUS(TARN_ERR_ADDRESS_SPACE, tarn_pool_malloc(other, 600 * MIB, 0, world.stream, &address));
     ck_assert_ptr_nonnull(strstr(tarn_last_error(), "a trim"));
     OK(tarn_free(blocks[1]));
     OK(tarn_pool_trim(other, NULL)); /* waits for the device, which proves all of it idle */

@@ -170,10 +170,10 @@ START_TEST(a_limit_is_its_devices_alone)
     ck_assert_uint_ne(stats_of(1).limit_bytes, 32 * MIB);
     blocks[1] = alloc_on(1, 96 * MIB);
     blocks[0] = alloc_on(0, 32 * MIB); /* all that it may have, whatever the other has */
-    STATUS(TARN_ERR_LIMIT, tarn_alloc(sides[0].pool, 2 * MIB, 0, sides[0].stream, &address));
+    STATUS(TARN_ERR_LIMIT, tarn_pool_malloc(sides[0].pool, 2 * MIB, 0, sides[0].stream, &address));
     ck_assert_untouched(address);
     OK(tarn_device_set_memory_fraction(sides[1].device, 0.5));
-    STATUS(TARN_ERR_LIMIT, tarn_alloc(sides[1].pool, 64 * MIB, 0, sides[1].stream, &address));
+    STATUS(TARN_ERR_LIMIT, tarn_pool_malloc(sides[1].pool, 64 * MIB, 0, sides[1].stream, &address));
     ck_assert_untouched(address);
     OK(tarn_device_set_limit(sides[0].device, 0));
     OK(tarn_free(alloc_on(0, 160 * MIB)));
@@ -241,7 +241,7 @@ START_TEST(a_device_that_is_full_leaves_the_other_alone)
     leave_cached(0, 128 * MIB);
     first = figures_of(0);
     STATUS(TARN_ERR_DEVICE_MEMORY,
-           tarn_alloc(sides[1].pool, 128 * MIB, 0, sides[1].stream, &address));
+           tarn_pool_malloc(sides[1].pool, 128 * MIB, 0, sides[1].stream, &address));
     ck_assert_untouched(address);
     ck_assert_uint_eq(stats_of(1).out_of_memory_count, 1);
     expect_figures(0, &first);

@@ -98,7 +98,7 @@ START_TEST(who_names_the_default_pool_is_adopted_too)
     void *block = NULL;
 
     begin();
-    OK(tarn_alloc(world.default_pool, MIB, 0, world.stream, &block));
+    OK(tarn_pool_malloc(world.default_pool, MIB, 0, world.stream, &block));
     ck_assert_ptr_ne(test_pool_of(block), world.default_pool);
     ck_assert_uint_eq(test_stats(world.default_pool).alloc_count, 0);
     OK(tarn_free(block));
@@ -170,7 +170,7 @@ START_TEST(an_adopted_pool_has_no_handle)
     begin();
     block = test_malloc(MIB);
     pool = test_pool_of(block);
-    REFUSE(TARN_ERR_INVALID_HANDLE, "pool", tarn_alloc(pool, MIB, 0, world.stream, &other));
+    REFUSE(TARN_ERR_INVALID_HANDLE, "pool", tarn_pool_malloc(pool, MIB, 0, world.stream, &other));
     REFUSE(TARN_ERR_INVALID_HANDLE, "pool", tarn_pool_get_stats(pool, &stats));
     REFUSE(TARN_ERR_INVALID_HANDLE, "pool", tarn_pool_destroy(pool));
     REFUSE(TARN_ERR_BUSY, "2 private pools", tarn_device_close(world.device));
@@ -384,7 +384,7 @@ START_TEST(an_unrouted_allocation_on_a_capturing_stream_is_refused)
     REFUSE(TARN_ERR_UNROUTED, "tarn_begin_allocate_to_pool",
            tarn_malloc(world.device, 512, world.stream, &address));
     REFUSE(TARN_ERR_UNROUTED, "outlive",
-           tarn_alloc(world.default_pool, 512, 0, world.stream, &address));
+           tarn_pool_malloc(world.default_pool, 512, 0, world.stream, &address));
     ck_assert_untouched(address);
     ck_assert_int_eq(test_capture_status(world.stream), TN_CU_CAPTURE_STATUS_ACTIVE);
     test_destroy_graph(test_end_capture(world.stream));

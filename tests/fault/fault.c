@@ -377,7 +377,7 @@ static void check_unchanged(void)
               strncmp(run.call, "tarn_graph_update", 17) == 0;
     /* An allocation may be the first in a capture of the user's, which is marked then. */
     may_mark =
-        strncmp(run.call, "tarn_malloc", 11) == 0 || strncmp(run.call, "tarn_alloc", 10) == 0;
+        strncmp(run.call, "tarn_malloc", 11) == 0 || strncmp(run.call, "tarn_pool_malloc", 10) == 0;
     for (size_t i = 0; i < FAULT_POOLS; i++) {
         SAME(pools[i].live_count);
         SAME(pools[i].live_bytes);

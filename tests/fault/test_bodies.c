@@ -15,7 +15,7 @@ static void open_pool(void)
     fault_open();
     if (fault_is_over())
         return;
-    STEP(ROOM | LOST, tarn_alloc(POOL, 64 * KIB, 0, MAIN, &fault.out.address));
+    STEP(ROOM | LOST, tarn_pool_malloc(POOL, 64 * KIB, 0, MAIN, &fault.out.address));
     output = fault_taken(POOL, 64 * KIB);
 }
 

@@ -16,9 +16,9 @@ static void use(void)
 {
     void *blocks[2];
 
-    STEP(ROOM | LOST, tarn_alloc(POOL, 2 * MIB, 0, LEGACY, &fault.out.address));
+    STEP(ROOM | LOST, tarn_pool_malloc(POOL, 2 * MIB, 0, LEGACY, &fault.out.address));
     blocks[0] = fault_taken(POOL, 2 * MIB);
-    STEP(ROOM | LOST, tarn_alloc(POOL, 2 * MIB, 0, OWN, &fault.out.address));
+    STEP(ROOM | LOST, tarn_pool_malloc(POOL, 2 * MIB, 0, OWN, &fault.out.address));
     blocks[1] = fault_taken(POOL, 2 * MIB);
     test_fill(OWN, blocks[0], 1, WORDS);
     test_fill(LEGACY, blocks[1], 1, WORDS); /* behind the other, as all of that stream's is */
@@ -27,10 +27,10 @@ static void use(void)
     STEP(NOTE, tarn_free_on(blocks[1], LEGACY));
     fault_dead(blocks[1]);
     test_synchronize(OWN);
-    STEP(ROOM | LOST, tarn_alloc(POOL, 32 * MIB, 0, LEGACY, &fault.out.address));
+    STEP(ROOM | LOST, tarn_pool_malloc(POOL, 32 * MIB, 0, LEGACY, &fault.out.address));
     blocks[0] = fault_taken(POOL, 32 * MIB);
     FREE(blocks[0]);
-    STEP(ROOM | LOST, tarn_alloc(POOL, 1 * MIB, 0, OWN, &fault.out.address));
+    STEP(ROOM | LOST, tarn_pool_malloc(POOL, 1 * MIB, 0, OWN, &fault.out.address));
     output = fault_taken(POOL, 1 * MIB);
 }
 

@@ -19,7 +19,7 @@ static void open_pool(void)
     STEP(0, tarn_device_default_pool(DEVICE, &fault.out.pools[0]));
     STEP(S(HOST_MEMORY) | LOST, tarn_pool_create(DEVICE, &options, &POOL));
     STEP(ROOM | LOST, tarn_pool_reserve(POOL, 8 * MIB, MAIN));
-    STEP(ROOM | LOST, tarn_alloc(POOL, 64 * KIB, 0, MAIN, &fault.out.address));
+    STEP(ROOM | LOST, tarn_pool_malloc(POOL, 64 * KIB, 0, MAIN, &fault.out.address));
     output = fault_taken(POOL, 64 * KIB);
 }
 

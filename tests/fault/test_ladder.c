@@ -42,7 +42,7 @@ static void leave_free(void)
 {
     void *block;
 
-    STEP(ROOM | LOST, tarn_alloc(POOL, 40 * MIB, 0, SIDE, &fault.out.address));
+    STEP(ROOM | LOST, tarn_pool_malloc(POOL, 40 * MIB, 0, SIDE, &fault.out.address));
     block = fault_taken(POOL, 40 * MIB);
     test_fill(SIDE, block, 1, WORDS);
     /* Tarn does not know; and a device that is told to be lost does work still. */
@@ -58,7 +58,7 @@ static void wait_for_memory(void)
     leave_free();
     if (fault_is_over())
         return;
-    STEP(ROOM | LOST, tarn_alloc(OTHER_POOL, 80 * MIB, 0, MAIN, &fault.out.address));
+    STEP(ROOM | LOST, tarn_pool_malloc(OTHER_POOL, 80 * MIB, 0, MAIN, &fault.out.address));
     block = fault_taken(OTHER_POOL, 80 * MIB);
     FREE(block);
     STEP(TRIM, tarn_pool_trim(OTHER_POOL, &fault.out.freed_bytes));
@@ -73,7 +73,7 @@ static void call_back(void)
     leave_free();
     if (fault_is_over())
         return;
-    STEP(ROOM | LOST, tarn_alloc(OTHER_POOL, 80 * MIB, 0, MAIN, &fault.out.address));
+    STEP(ROOM | LOST, tarn_pool_malloc(OTHER_POOL, 80 * MIB, 0, MAIN, &fault.out.address));
     block = fault_taken(OTHER_POOL, 80 * MIB);
     told = 0;
     fault_expect(TARN_ERR_DEVICE_MEMORY);

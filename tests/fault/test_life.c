@@ -24,10 +24,10 @@ static void open_and_load(void)
     fault_open();
     if (fault_is_over())
         return;
-    STEP(ROOM | LOST, tarn_alloc(POOL, 3 * MIB, 0, MAIN, &fault.out.address));
+    STEP(ROOM | LOST, tarn_pool_malloc(POOL, 3 * MIB, 0, MAIN, &fault.out.address));
     weights = fault_taken(POOL, 3 * MIB);
     test_fill(MAIN, weights, 7, WORDS);
-    STEP(ROOM | LOST, tarn_alloc(POOL, 100 * KIB, 4096, MAIN, &fault.out.address));
+    STEP(ROOM | LOST, tarn_pool_malloc(POOL, 100 * KIB, 4096, MAIN, &fault.out.address));
     biases = fault_taken(POOL, 100 * KIB);
     test_fill(MAIN, biases, 11, WORDS);
     STEP(ROOM | LOST, tarn_malloc(DEVICE, 2 * MIB, SIDE, &fault.out.address));
@@ -91,7 +91,7 @@ static void change(void)
 {
     void *shared;
 
-    STEP(ROOM | LOST, tarn_alloc(POOL, 5 * MIB, 2 * MIB, MAIN, &fault.out.address));
+    STEP(ROOM | LOST, tarn_pool_malloc(POOL, 5 * MIB, 2 * MIB, MAIN, &fault.out.address));
     shared = fault_taken(POOL, 5 * MIB);
     test_fill(SIDE, shared, 3, WORDS);
     STEP(NOTE, tarn_record_stream(shared, SIDE));
@@ -101,7 +101,7 @@ static void change(void)
     STEP(NOTE, tarn_free_on(biases, SIDE));
     fault_dead(biases);
     test_synchronize(SIDE);
-    STEP(ROOM | LOST, tarn_alloc(POOL, 200 * KIB, 0, SIDE, &fault.out.address));
+    STEP(ROOM | LOST, tarn_pool_malloc(POOL, 200 * KIB, 0, SIDE, &fault.out.address));
     (void)fault_taken(POOL, 200 * KIB);
     test_fill(MAIN, output, 9, WORDS);
     test_synchronize(MAIN);
@@ -215,7 +215,7 @@ static void release(void)
     void *block;
 
     STEP(S(HOST_MEMORY) | LOST, tarn_pool_create(DEVICE, NULL, &OTHER_POOL));
-    STEP(ROOM | LOST, tarn_alloc(OTHER_POOL, 1 * MIB, 0, MAIN, &fault.out.address));
+    STEP(ROOM | LOST, tarn_pool_malloc(OTHER_POOL, 1 * MIB, 0, MAIN, &fault.out.address));
     block = fault_taken(OTHER_POOL, 1 * MIB);
     STEP(0, tarn_pool_release(OTHER_POOL));
     OTHER_POOL = UNTOUCHED;

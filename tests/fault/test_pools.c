@@ -28,7 +28,8 @@ static void make_special(void)
     options.gpu_direct_rdma = true;
     STEP(CREATE, tarn_pool_create(DEVICE, &options, &OTHER_POOL));
     for (size_t i = 1; i < 3; i++) {
-        STEP(ROOM | LOST, tarn_alloc(fault.out.pools[i], 3 * MIB, 0, MAIN, &fault.out.address));
+        STEP(ROOM | LOST,
+             tarn_pool_malloc(fault.out.pools[i], 3 * MIB, 0, MAIN, &fault.out.address));
         block = fault_taken(fault.out.pools[i], 3 * MIB);
         test_fill(MAIN, block, 1, WORDS);
         STEP(0, tarn_free(block));
@@ -51,12 +52,12 @@ static void share_with_peer(void)
     void *block;
 
     STEP(CREATE, tarn_pool_create(DEVICE, NULL, &POOL));
-    STEP(ROOM | LOST, tarn_alloc(POOL, 5 * MIB, 0, MAIN, &fault.out.address));
+    STEP(ROOM | LOST, tarn_pool_malloc(POOL, 5 * MIB, 0, MAIN, &fault.out.address));
     first = fault_taken(POOL, 5 * MIB);
     test_fill(MAIN, first, 1, WORDS);
     STEP(PEER, tarn_pool_add_peer(POOL, 1));
     STEP(PEER, tarn_pool_add_peer(POOL, 1)); /* may already */
-    STEP(ROOM | LOST, tarn_alloc(POOL, 40 * MIB, 0, MAIN, &fault.out.address));
+    STEP(ROOM | LOST, tarn_pool_malloc(POOL, 40 * MIB, 0, MAIN, &fault.out.address));
     block = fault_taken(POOL, 40 * MIB);
     test_fill(MAIN, block, 2, WORDS);
     options.peers = peers;
@@ -69,7 +70,7 @@ static void share_with_peer(void)
     FREE(first);
     STEP(CALLED, tarn_pool_destroy(POOL)); /* its chunks are cached */
     POOL = UNTOUCHED;
-    STEP(ROOM | LOST, tarn_alloc(OTHER_POOL, 5 * MIB, 0, SIDE, &fault.out.address));
+    STEP(ROOM | LOST, tarn_pool_malloc(OTHER_POOL, 5 * MIB, 0, SIDE, &fault.out.address));
     block = fault_taken(OTHER_POOL, 5 * MIB);
     FREE(block);
     STEP(CALLED, tarn_pool_destroy(OTHER_POOL));
@@ -84,10 +85,10 @@ static void limit(void)
     STEP(CREATE, tarn_pool_create(DEVICE, NULL, &POOL));
     STEP(0, tarn_pool_set_limit(POOL, 24 * MIB));
     fault_expect(TARN_ERR_LIMIT);
-    STEP(ROOM | S(LIMIT) | LOST, tarn_alloc(POOL, 32 * MIB, 0, MAIN, &fault.out.address));
+    STEP(ROOM | S(LIMIT) | LOST, tarn_pool_malloc(POOL, 32 * MIB, 0, MAIN, &fault.out.address));
     STEP(0, tarn_pool_set_limit(POOL, 0));
     STEP(0, tarn_device_set_limit(DEVICE, 64 * MIB));
-    STEP(ROOM | S(LIMIT) | LOST, tarn_alloc(POOL, 48 * MIB, 0, MAIN, &fault.out.address));
+    STEP(ROOM | S(LIMIT) | LOST, tarn_pool_malloc(POOL, 48 * MIB, 0, MAIN, &fault.out.address));
     block = fault_taken(POOL, 48 * MIB);
     FREE(block);
     STEP(LOST, tarn_device_set_cache_limit(DEVICE, 8 * MIB));
@@ -105,7 +106,7 @@ static void grow_regions(void)
     void *blocks[2];
 
     for (size_t i = 0; i < 2; i++) {
-        STEP(ROOM | LOST, tarn_alloc(POOL, 640 * MIB, 0, MAIN, &fault.out.address));
+        STEP(ROOM | LOST, tarn_pool_malloc(POOL, 640 * MIB, 0, MAIN, &fault.out.address));
         blocks[i] = fault_taken(POOL, 640 * MIB);
     }
     for (size_t i = 0; i < 2; i++) {

@@ -21,7 +21,7 @@ static void open_pools(void)
     if (fault_is_over())
         return;
     STEP(S(HOST_MEMORY) | LOST, tarn_pool_create(DEVICE, NULL, &OTHER_POOL));
-    STEP(ROOM | LOST, tarn_alloc(POOL, 64 * KIB, 0, MAIN, &fault.out.address));
+    STEP(ROOM | LOST, tarn_pool_malloc(POOL, 64 * KIB, 0, MAIN, &fault.out.address));
     output = fault_taken(POOL, 64 * KIB);
 }
 
@@ -53,7 +53,7 @@ static void capture_two_pools(bool adopted)
     void *before;
     void *block;
 
-    STEP(ROOM | LOST, tarn_alloc(POOL, 2 * MIB, 0, MAIN, &fault.out.address));
+    STEP(ROOM | LOST, tarn_pool_malloc(POOL, 2 * MIB, 0, MAIN, &fault.out.address));
     before = fault_taken(POOL, 2 * MIB);
     STEP(ROUTE, tarn_begin_allocate_to_pool(DEVICE, OTHER_POOL, tarn_filter_stream, SIDE));
     routed[1] = true;
@@ -139,7 +139,7 @@ static void capture_unrouted(tarn_pool *served)
     STEP(ROUTED, tarn_malloc(DEVICE, 2 * MIB, MAIN, &fault.out.address));
     block = fault_taken(served, 2 * MIB);
     test_fill(MAIN, block, 6, WORDS);
-    STEP(ROUTED, tarn_alloc(fault.out.pools[0], 1 * MIB, 0, MAIN, &fault.out.address));
+    STEP(ROUTED, tarn_pool_malloc(fault.out.pools[0], 1 * MIB, 0, MAIN, &fault.out.address));
     kept = fault_taken(served, 1 * MIB);
     test_copy(MAIN, kept, block, WORDS * sizeof(uint32_t));
     FREE(block);

@@ -11,7 +11,7 @@ static void free_many(void)
     void *blocks[COUNT];
 
     for (size_t i = 0; i < COUNT; i++) {
-        STEP(ROOM | LOST, tarn_alloc(POOL, 2 * MIB, 0, MAIN, &fault.out.address));
+        STEP(ROOM | LOST, tarn_pool_malloc(POOL, 2 * MIB, 0, MAIN, &fault.out.address));
         blocks[i] = fault_taken(POOL, 2 * MIB);
         test_fill(SIDE, blocks[i], (uint32_t)i, WORDS);
         STEP(NOTE, tarn_record_stream(blocks[i], SIDE));
@@ -22,11 +22,11 @@ static void free_many(void)
         STEP(0, tarn_free(blocks[i]));
         fault_dead(blocks[i]);
     }
-    STEP(ROOM | LOST, tarn_alloc(POOL, 8 * MIB, 0, MAIN, &fault.out.address));
+    STEP(ROOM | LOST, tarn_pool_malloc(POOL, 8 * MIB, 0, MAIN, &fault.out.address));
     blocks[0] = fault_taken(POOL, 8 * MIB);
     test_synchronize(SIDE);
     test_synchronize(THIRD);
-    STEP(ROOM | LOST, tarn_alloc(POOL, 16 * MIB, 0, MAIN, &fault.out.address));
+    STEP(ROOM | LOST, tarn_pool_malloc(POOL, 16 * MIB, 0, MAIN, &fault.out.address));
     blocks[1] = fault_taken(POOL, 16 * MIB);
     for (size_t i = 0; i < 2; i++) {
         STEP(NOTE, tarn_free_on(blocks[i], SIDE));
@@ -41,7 +41,7 @@ static void free_in_capture(void)
     void *before;
     void *inside;
 
-    STEP(ROOM | LOST, tarn_alloc(POOL, 3 * MIB, 0, MAIN, &fault.out.address));
+    STEP(ROOM | LOST, tarn_pool_malloc(POOL, 3 * MIB, 0, MAIN, &fault.out.address));
     before = fault_taken(POOL, 3 * MIB);
     test_fill(THIRD, before, 2, WORDS);
     STEP(NOTE, tarn_record_stream(before, THIRD));
@@ -76,13 +76,13 @@ static void retire(void)
     void *noted;
     void *freed;
 
-    STEP(ROOM | LOST, tarn_alloc(POOL, 2 * MIB, 0, THIRD, &fault.out.address));
+    STEP(ROOM | LOST, tarn_pool_malloc(POOL, 2 * MIB, 0, THIRD, &fault.out.address));
     own = fault_taken(POOL, 2 * MIB);
     test_fill(THIRD, own, 1, WORDS);
-    STEP(ROOM | LOST, tarn_alloc(POOL, 2 * MIB, 0, MAIN, &fault.out.address));
+    STEP(ROOM | LOST, tarn_pool_malloc(POOL, 2 * MIB, 0, MAIN, &fault.out.address));
     noted = fault_taken(POOL, 2 * MIB);
     STEP(NOTE, tarn_record_stream(noted, THIRD));
-    STEP(ROOM | LOST, tarn_alloc(POOL, 2 * MIB, 0, MAIN, &fault.out.address));
+    STEP(ROOM | LOST, tarn_pool_malloc(POOL, 2 * MIB, 0, MAIN, &fault.out.address));
     freed = fault_taken(POOL, 2 * MIB);
     STEP(NOTE, tarn_free_on(freed, THIRD));
     fault_dead(freed);
@@ -91,7 +91,7 @@ static void retire(void)
     test_synchronize(THIRD);
     FREE(noted);
     FREE(own);
-    STEP(ROOM | LOST, tarn_alloc(POOL, 24 * MIB, 0, SIDE, &fault.out.address));
+    STEP(ROOM | LOST, tarn_pool_malloc(POOL, 24 * MIB, 0, SIDE, &fault.out.address));
     own = fault_taken(POOL, 24 * MIB);
     STEP(NOTE, tarn_free_on(own, THIRD)); /* a new one to the library */
     fault_dead(own);
@@ -103,7 +103,7 @@ static void use_context(void)
 {
     void *block;
 
-    STEP(ROOM | LOST, tarn_alloc(POOL, 2 * MIB, 0, FOREIGN, &fault.out.address));
+    STEP(ROOM | LOST, tarn_pool_malloc(POOL, 2 * MIB, 0, FOREIGN, &fault.out.address));
     block = fault_taken(POOL, 2 * MIB);
     test_set_words(FOREIGN, block, 1, WORDS);
     STEP(NOTE, tarn_free_on(block, FOREIGN));
@@ -116,7 +116,7 @@ static void leave(void)
 {
     void *block;
 
-    STEP(ROOM | LOST, tarn_alloc(POOL, 1 * MIB, 0, MAIN, &fault.out.address));
+    STEP(ROOM | LOST, tarn_pool_malloc(POOL, 1 * MIB, 0, MAIN, &fault.out.address));
     block = fault_taken(POOL, 1 * MIB);
     test_fill(SIDE, block, 1, WORDS);
     STEP(NOTE, tarn_free_on(block, SIDE));

@@ -13,7 +13,7 @@ static void open_pool(void)
     fault_open();
     if (fault_is_over())
         return;
-    STEP(ROOM | LOST, tarn_alloc(POOL, 200 * KIB, 0, MAIN, &fault.out.address));
+    STEP(ROOM | LOST, tarn_pool_malloc(POOL, 200 * KIB, 0, MAIN, &fault.out.address));
     root = fault_taken(POOL, 200 * KIB);
     test_fill(MAIN, root, 1, WORDS);
     STEP(NOTE, tarn_record_stream(root, SIDE)); /* the checkpoints know that */
@@ -24,7 +24,7 @@ static void open_pool(void)
 static void grow_tree(void)
 {
     STEP(TAKE, tarn_checkpoint_take(POOL, TARN_CONTENTS_NONE, MAIN, &fault.out.checkpoints[0]));
-    STEP(ROOM | LOST, tarn_alloc(POOL, 20 * KIB, 0, MAIN, &fault.out.address));
+    STEP(ROOM | LOST, tarn_pool_malloc(POOL, 20 * KIB, 0, MAIN, &fault.out.address));
     branch = fault_taken(POOL, 20 * KIB);
     test_fill(MAIN, branch, 2, WORDS);
     STEP(CONTENTS,
@@ -49,7 +49,7 @@ static void go_back(void)
     ck_assert_uint_eq(fault.out.delta->freed_count, 1);
     tarn_delta_destroy(fault.out.delta);
     fault_dead(branch);
-    STEP(ROOM | LOST, tarn_alloc(POOL, 8 * MIB, 0, SIDE, &fault.out.address));
+    STEP(ROOM | LOST, tarn_pool_malloc(POOL, 8 * MIB, 0, SIDE, &fault.out.address));
     other = fault_taken(POOL, 8 * MIB);
     STEP(NOTE, tarn_free_on(other, MAIN));
     fault_dead(other);

@@ -173,8 +173,8 @@ static void allocate(struct thread *t)
     block.own = !from_default && !t->shares;
     status = from_default
                  ? tarn_malloc(soak.device, block.bytes, t->streams[stream], &block.address)
-                 : tarn_alloc(t->pool, block.bytes, alignments[soak_below(t, 8)],
-                              t->streams[stream], &block.address);
+                 : tarn_pool_malloc(t->pool, block.bytes, alignments[soak_below(t, 8)],
+                                    t->streams[stream], &block.address);
     if (soak_is_out_of_memory(t, status)) {
         soak_make_room(t);
         return;

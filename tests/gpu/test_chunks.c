@@ -173,7 +173,7 @@ START_TEST(limits_are_kept_to_the_byte)
     void *more = UNTOUCHED;
 
     OK(tarn_pool_set_limit(world.pool, 40 * MIB));
-    STATUS(TARN_ERR_LIMIT, tarn_alloc(world.pool, 9 * MIB, 0, world.stream, &more));
+    STATUS(TARN_ERR_LIMIT, tarn_pool_malloc(world.pool, 9 * MIB, 0, world.stream, &more));
     expect_taken(32 * MIB, 0);
     more = test_alloc(world.pool, 8 * MIB, world.stream);
     expect_taken(40 * MIB, 0);

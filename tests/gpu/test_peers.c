@@ -147,7 +147,7 @@ START_TEST(two_devices_use_each_other)
     options.peer_count = 1;
     OK(tarn_device_open(1, NULL, &device));
     OK(tarn_pool_create(device, &options, &pool));
-    OK(tarn_alloc(pool, 4 * MIB, 0, peer.stream, &block));
+    OK(tarn_pool_malloc(pool, 4 * MIB, 0, peer.stream, &block));
     enter_peer();
     test_fill(peer.stream, block, 8, MIB);
     leave_peer();

@@ -128,8 +128,8 @@ static bool take(void)
     block.bytes = (size_t)256 << 10 << below((size_t)doublings + 1);
     block.bytes = (block.bytes + below(block.bytes)) & ~(size_t)3;
     block.pattern = (uint32_t)next_random();
-    status = tarn_alloc(self.pools[block.pool], block.bytes, 0, self.streams[block.stream],
-                        &block.address);
+    status = tarn_pool_malloc(self.pools[block.pool], block.bytes, 0, self.streams[block.stream],
+                              &block.address);
     if (status == TARN_ERR_DEVICE_MEMORY)
         return false;
     STATUS(TARN_OK, status);

@@ -209,7 +209,7 @@ void do_misuse_body(struct model *m)
         if (p == body->pool || m->pools[p].handle == NULL || m->pools[p].is_released)
             continue;
         REFUSED(m, TARN_ERR_WRONG_STATE,
-                tarn_alloc(m->pools[p].handle, 512, 0, m->streams[lane].handle, &address));
+                tarn_pool_malloc(m->pools[p].handle, 512, 0, m->streams[lane].handle, &address));
         REFUSED(m, TARN_ERR_INVALID_ARGUMENT,
                 tarn_capture_begin_to_graph(m->pools[p].handle, body->handle, 1, body->into,
                                             m->streams[pick_stream(m)].handle, TARN_CAPTURE_RELAXED,

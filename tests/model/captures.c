@@ -357,8 +357,8 @@ void do_unrouted(struct model *m)
         return;
     lane = random_lane(m, capture);
     if (capture->outer != NULL) {
-        tarn_status status =
-            CALL(m, tarn_alloc(m->pools[0].handle, 512, 0, m->streams[lane].handle, &address));
+        tarn_status status = CALL(
+            m, tarn_pool_malloc(m->pools[0].handle, 512, 0, m->streams[lane].handle, &address));
 
         EXPECT(m,
                status == TARN_ERR_WRONG_STATE ||
@@ -366,7 +366,7 @@ void do_unrouted(struct model *m)
                "an allocation from the default pool in a body: %s", tarn_status_name(status));
     } else if (m->config.unrouted == TARN_UNROUTED_REFUSE) {
         REFUSED(m, TARN_ERR_UNROUTED,
-                tarn_alloc(m->pools[0].handle, 512, 0, m->streams[lane].handle, &address));
+                tarn_pool_malloc(m->pools[0].handle, 512, 0, m->streams[lane].handle, &address));
     } else if (has_room(capture)) {
         struct block *block = allocate(m, 0, lane, pick_bytes(m), 0);
 

@@ -96,10 +96,10 @@ static tarn_status try_allocation(struct model *m, int pool, const struct block 
 {
     tn_cu_stream on = m->streams[block->home].handle;
     void *address = NULL;
-    tarn_status status =
-        pool == NONE
-            ? CALL(m, tarn_malloc(m->device, block->bytes, on, &address))
-            : CALL(m, tarn_alloc(m->pools[pool].handle, block->bytes, alignment, on, &address));
+    tarn_status status = pool == NONE
+                             ? CALL(m, tarn_malloc(m->device, block->bytes, on, &address))
+                             : CALL(m, tarn_pool_malloc(m->pools[pool].handle, block->bytes,
+                                                        alignment, on, &address));
 
     if (status == TARN_OK)
         WELL(m, tarn_free(address));
@@ -140,9 +140,9 @@ struct block *allocate(struct model *m, int pool, int stream, size_t bytes, size
     if (block.pool == 0 && capture != NULL && m->config.unrouted == TARN_UNROUTED_ADOPT)
         block.pool = ADOPTED;
     m->may_give = true;
-    status = pool == NONE
-                 ? CALL(m, tarn_malloc(m->device, bytes, on, &block.address))
-                 : CALL(m, tarn_alloc(m->pools[pool].handle, bytes, alignment, on, &block.address));
+    status = pool == NONE ? CALL(m, tarn_malloc(m->device, bytes, on, &block.address))
+                          : CALL(m, tarn_pool_malloc(m->pools[pool].handle, bytes, alignment, on,
+                                                     &block.address));
     m->may_give = false;
     expect_told(m, shortages, status);
     if (is_declined(m, status, "an allocation")) {

@@ -59,9 +59,9 @@ int pairs_alloc(struct pairs_member *m, size_t bytes, tn_cu_stream stream)
         (void)pthread_mutex_unlock(&pw.lock);
         if (pool == NULL)
             return PAIRS_NONE;
-        status = tarn_alloc(pool, bytes, 0, stream, &address);
+        status = tarn_pool_malloc(pool, bytes, 0, stream, &address);
     } while (pairs_is_stale(m, pool, status));
-    if (!pairs_need(status, "tarn_alloc(shared pool)"))
+    if (!pairs_need(status, "tarn_pool_malloc(shared pool)"))
         return PAIRS_NONE;
     return note_block(address, bytes, home);
 }
@@ -70,7 +70,7 @@ int pairs_alloc_default(size_t bytes, tn_cu_stream stream)
 {
     void *address = NULL;
 
-    return NEED(tarn_alloc(pw.default_pool, bytes, 0, stream, &address))
+    return NEED(tarn_pool_malloc(pw.default_pool, bytes, 0, stream, &address))
                ? note_block(address, bytes, 0)
                : PAIRS_NONE;
 }

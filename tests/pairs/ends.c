@@ -193,7 +193,7 @@ static void left_begin(struct pairs_member *m)
     GIVE(tarn_device_set_limit(pw.device, stats.mapped_bytes + stats.cached_bytes));
     if (setjmp(back) == 0) {
         void *address = NULL;
-        tarn_status status = tarn_alloc(pairs_pool(m), GIB, 0, m->stream, &address);
+        tarn_status status = tarn_pool_malloc(pairs_pool(m), GIB, 0, m->stream, &address);
 
         if (status == TARN_OK) /* somebody else was short of memory first */
             GIVE(tarn_free(address));

@@ -11,8 +11,9 @@ void pairs_section(struct pairs_member *m, tarn_pool *pool, tn_cu_stream stream,
                    int output)
 {
     void *temporary = NULL;
-    tarn_status status = pool != NULL ? tarn_alloc(pool, PAIRS_STANDARD, 0, stream, &temporary)
-                                      : tarn_malloc(pw.device, PAIRS_STANDARD, stream, &temporary);
+    tarn_status status = pool != NULL
+                             ? tarn_pool_malloc(pool, PAIRS_STANDARD, 0, stream, &temporary)
+                             : tarn_malloc(pw.device, PAIRS_STANDARD, stream, &temporary);
 
     (void)m;
     if (!pairs_need(status, "an allocation in a section") || !pairs_is_there(output))

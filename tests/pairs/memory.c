@@ -300,7 +300,7 @@ static void ladder_begin(struct pairs_member *m)
     GIVE(tarn_device_set_limit(pw.device, stats.mapped_bytes + stats.cached_bytes));
     if (pairs_is_inside) { /* whose allocations call no callback */
         pool = pairs_pool(m);
-        status = pool != NULL ? tarn_alloc(pool, 2 * (size_t)HOARD, 0, m->stream, &address)
+        status = pool != NULL ? tarn_pool_malloc(pool, 2 * (size_t)HOARD, 0, m->stream, &address)
                               : TARN_ERR_LIMIT;
         EXPECT(status == TARN_ERR_LIMIT || !pairs_is_well(), "in a callback: %s",
                tarn_status_name(status));

@@ -168,8 +168,8 @@ static void turn(struct work *work)
     tarn_status status;
 
     if (work->block == NULL) {
-        status = tarn_alloc(pool, PAIRS_STANDARD, 0, m->streams[0], &work->block);
-        EXPECT(may_be(status), "tarn_alloc: %s", tarn_status_name(status));
+        status = tarn_pool_malloc(pool, PAIRS_STANDARD, 0, m->streams[0], &work->block);
+        EXPECT(may_be(status), "tarn_pool_malloc: %s", tarn_status_name(status));
     }
     if (work->block != NULL && tarn_free_on(work->block, m->side) == TARN_OK)
         work->block = NULL;
@@ -286,8 +286,8 @@ static _Noreturn void be_the_child(struct pairs_member *m)
     FORKED(tarn_record_stream(address, m->side));
     FORKED(tarn_block_at(address, &block));
     FORKED(tarn_malloc(pw.device, 512, m->stream, &other));
-    FORKED(tarn_alloc(pool, 512, 0, m->stream, &other));
-    FORKED(tarn_alloc(pool, 64 * MIB, 0, m->stream, &other));
+    FORKED(tarn_pool_malloc(pool, 512, 0, m->stream, &other));
+    FORKED(tarn_pool_malloc(pool, 64 * MIB, 0, m->stream, &other));
     FORKED(tarn_pool_reserve(pool, 64 * MIB, m->stream));
     FORKED(tarn_pool_trim(pool, NULL));
     FORKED(tarn_device_trim(pw.device, 0, NULL));

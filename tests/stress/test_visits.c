@@ -95,7 +95,7 @@ static uint64_t *take(struct worker *owner)
 
     if (random % 256 == 1)
         bytes = LARGE;
-    OK(tarn_alloc(pool, bytes < 16 ? 16 : bytes, 0, owner->stream, &block));
+    OK(tarn_pool_malloc(pool, bytes < 16 ? 16 : bytes, 0, owner->stream, &block));
     return block;
 }
 

@@ -138,7 +138,7 @@ static void open_again(void)
 
 /* X(function, before, arguments) for those with a status, Y for others. */
 #define EVERY_CALL(X, Y)                                                                           \
-    X(tarn_alloc, NULL, (world.pool, 4 * MIB, 0, world.stream, &out.address))                      \
+    X(tarn_pool_malloc, NULL, (world.pool, 4 * MIB, 0, world.stream, &out.address))                \
     X(tarn_audit_report, NULL, (with.audit, TARN_REPORT_TEXT, out.text, sizeof out.text, NULL))    \
     X(tarn_begin_allocate_to_pool, NULL, (world.device, world.pool, tarn_filter_thread, NULL))     \
     X(tarn_block_at, NULL, (with.block, &out.block))                                               \

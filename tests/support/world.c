@@ -93,7 +93,7 @@ void *test_alloc(tarn_pool *pool, size_t bytes, tn_cu_stream stream)
 {
     void *address = NULL;
 
-    OK(tarn_alloc(pool, bytes, 0, stream, &address));
+    OK(tarn_pool_malloc(pool, bytes, 0, stream, &address));
     ck_assert_ptr_nonnull(address);
     return address;
 }

@@ -24,7 +24,7 @@ START_TEST(what_cannot_be_mapped_does_not_count_to_the_peak)
     tarn_pool *pool = unit_pool_of(device, "small", 32 * TN_MIB);
     void *address;
 
-    STATUS(TARN_ERR_LIMIT, tarn_alloc(pool, 62 * MIB, 0, test_stream(), &address));
+    STATUS(TARN_ERR_LIMIT, tarn_pool_malloc(pool, 62 * MIB, 0, test_stream(), &address));
     ck_assert_uint_eq(device->counters.mapped[TN_CHUNK_BYTES].peak[TN_ALL_KINDS], 0);
     ck_assert_uint_eq(tn_device_mapped_bytes(device), 0);
 }

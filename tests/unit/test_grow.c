@@ -304,7 +304,7 @@ START_TEST(limits_of_pool_and_device_end_a_growth)
     void *address = NULL;
 
     (void)unit_alloc(small, 62 * MIB, stream); /* 64 MiB in one chunk */
-    STATUS(TARN_ERR_LIMIT, tarn_alloc(small, 3 * MIB, 0, stream, &address));
+    STATUS(TARN_ERR_LIMIT, tarn_pool_malloc(small, 3 * MIB, 0, stream, &address));
     unit_expect_sentence("small");
     ck_assert_ptr_null(address);
     ck_assert_uint_eq(unit_stats(small).mapped_bytes, 64 * MIB);

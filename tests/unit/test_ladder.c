@@ -162,7 +162,7 @@ static int64_t allocate_all(tarn_pool *limited, tarn_status expected)
 
     clock_is_ours = true;
     slept_ns = 0;
-    STATUS(expected, tarn_alloc(limited, ALL, 0, stream, &address));
+    STATUS(expected, tarn_pool_malloc(limited, ALL, 0, stream, &address));
     clock_is_ours = false;
     return slept_ns;
 }

@@ -133,7 +133,7 @@ START_TEST(calls_are_those_that_the_driver_was_asked)
     OK(tarn_free_on(unit_alloc(pool, 62 * MIB, stream), other));
     OK(tarn_record_stream(unit_alloc(pool, 1000, stream), other));
     sim.plan_fault("cuMemMap", 1, 0, TN_CUDA_ERROR_OUT_OF_MEMORY);
-    OK(tarn_alloc(pool, 200 * MIB, 0, stream, &address));
+    OK(tarn_pool_malloc(pool, 200 * MIB, 0, stream, &address));
     OK(tarn_free(address));
     unit_trim(device);
     for (int i = 0; i < CALLS; i++)
@@ -152,7 +152,7 @@ START_TEST(a_growth_that_is_undone_is_none)
     void *address = NULL;
 
     sim.plan_fault("cuMemMap", 2, 1, TN_CUDA_ERROR_OUT_OF_MEMORY);
-    STATUS(TARN_ERR_DEVICE_MEMORY, tarn_alloc(pool, 200 * MIB, 0, stream, &address));
+    STATUS(TARN_ERR_DEVICE_MEMORY, tarn_pool_malloc(pool, 200 * MIB, 0, stream, &address));
     (void)sim.clear_fault(NULL);
     stats = of_pool();
     ck_assert_uint_eq(stats.growth_count, 0);

@@ -167,7 +167,7 @@ START_TEST(a_restore_waits_until_a_launch_is_over)
     tarn_graph *graph;
     pthread_t thread;
 
-    OK(tarn_alloc(weights, 4096, 0, stream, &words));
+    OK(tarn_pool_malloc(weights, 4096, 0, stream, &words));
     OK(tarn_checkpoint_take(weights, TARN_CONTENTS_DEVICE, stream, &checkpoint));
     graph = adding(1);
     OK(tarn_graph_guard(graph, TARN_GUARD_REFUSE, NULL));
@@ -191,7 +191,7 @@ START_TEST(a_restore_that_fails_leaves_no_pool_that_awaits_it)
     tarn_pool *weights = unit_pool_of(device, "weights", 0);
     tarn_graph *graph;
 
-    OK(tarn_alloc(weights, 4096, 0, stream, &words));
+    OK(tarn_pool_malloc(weights, 4096, 0, stream, &words));
     OK(tarn_checkpoint_take(weights, TARN_CONTENTS_DEVICE, stream, &checkpoint));
     graph = adding(1);
     OK(tarn_graph_guard(graph, TARN_GUARD_REFUSE, NULL));

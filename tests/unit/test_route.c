@@ -634,7 +634,7 @@ START_TEST(a_record_that_is_another_orders_arena_now_is_not_remembered)
     test_destroy_graph(test_end_capture(stream));
     OK(tarn_pool_destroy(first));
     capture = unit_begin(second, stream);
-    OK(tarn_alloc(second, 4096, 0, stream, &address)); /* where no route is asked */
+    OK(tarn_pool_malloc(second, 4096, 0, stream, &address)); /* where no route is asked */
     ck_assert_ptr_eq(tn_arena_seek(second, unit_order(device, stream)), arena);
     ck_assert_uint_eq(arena->routes_stamp, 0);
     OK(tarn_capture_abort(capture));

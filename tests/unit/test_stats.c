@@ -141,7 +141,7 @@ START_TEST(both_forms_of_a_devices_numbers_agree)
     tarn_device_stats stats;
     void *address;
 
-    STATUS(TARN_ERR_LIMIT, tarn_alloc(limited, 4 * MIB, 0, stream, &address));
+    STATUS(TARN_ERR_LIMIT, tarn_pool_malloc(limited, 4 * MIB, 0, stream, &address));
     OK(tarn_pool_destroy(limited));
     use_pool();
     tn_device_read_stats(device, &stats);

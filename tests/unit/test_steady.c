@@ -351,7 +351,7 @@ START_TEST(a_chunk_without_room_in_its_index_is_left_to_the_pool)
         ck_assert_ptr_nonnull(try_allocate(order, 4096));
     ck_assert_ptr_null(try_allocate(order, 4096));
     (void)tn_host_plan_fault(1, false);
-    STATUS(TARN_ERR_HOST_MEMORY, tarn_alloc(pool, 4096, 0, stream, &address));
+    STATUS(TARN_ERR_HOST_MEMORY, tarn_pool_malloc(pool, 4096, 0, stream, &address));
     ck_assert_uint_eq(tn_host_plan_fault(0, false), 1);
     ck_assert_ptr_null(try_allocate(order, 4096));
     (void)unit_alloc(pool, 4096, stream);

@@ -97,7 +97,7 @@ static inline void *unit_alloc(tarn_pool *pool, size_t bytes, tn_cu_stream strea
 {
     void *address = NULL;
 
-    OK(tarn_alloc(pool, bytes, 0, stream, &address));
+    OK(tarn_pool_malloc(pool, bytes, 0, stream, &address));
     return address;
 }
 
