@@ -59,12 +59,11 @@ extern "C" {
     X(TARN_POINTER_UNORDERED, 12, "unordered", true,                                               \
       "in a live block of another pool, whose graphs write there without any order with this one") \
     X(TARN_POINTER_BEYOND, 13, "beyond", true, "in a live block, and bytes beyond its end")        \
-    X(TARN_POINTER_PAUSED, 14, "paused", true, "in a pool that is paused")                         \
-    X(TARN_POINTER_UNMAPPED, 15, "unmapped", true, "one of Tarn's addresses, without memory")      \
-    X(TARN_POINTER_PAGEABLE, 16, "pageable", true,                                                 \
+    X(TARN_POINTER_UNMAPPED, 14, "unmapped", true, "one of Tarn's addresses, without memory")      \
+    X(TARN_POINTER_PAGEABLE, 15, "pageable", true,                                                 \
       "in host memory that is not page-locked, or not any more: it must outlive the graph")        \
-    X(TARN_POINTER_UNKNOWN, 17, "unknown", true, "in no memory that anyone knows")                 \
-    X(TARN_POINTER_OVERWRITES, 18, "overwrites", false,                                            \
+    X(TARN_POINTER_UNKNOWN, 16, "unknown", true, "in no memory that anyone knows")                 \
+    X(TARN_POINTER_OVERWRITES, 17, "overwrites", false,                                            \
       "in a live block of a later graph, in memory that this graph writes, too")
 
 typedef enum tarn_pointer_class {
@@ -73,7 +72,7 @@ typedef enum tarn_pointer_class {
 #undef TARN_POINTER_ENUM
 } tarn_pointer_class;
 
-#define TARN_POINTER_CLASSES 19
+#define TARN_POINTER_CLASSES 18
 
 /* The name of a class, such as "used again", and what it means; "no class" for any other number. Static strings. */
 TARN_API const char *tarn_pointer_class_name(tarn_pointer_class pointer_class);
@@ -243,7 +242,7 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_device_mark(tarn_device *device, uint6
  * guard. Memory that is not Tarn's, and blocks of other devices, are not watched. A free of a watched block locks its pool.
  *
  * What makes the graph stale: with REFUSE the first watched block that is freed, whatever is allocated there later; with
- * either kind freed, used again, paused or unmapped memory that the look finds already, and that is not accepted; and with
+ * either kind freed, used again or unmapped memory that the look finds already, and that is not accepted; and with
  * KEEP a restore that brings another block back to where a kept one is. What makes it fresh: a guard under which nothing
  * is missing, or IGNORE; and tarn_graph_update, which guards the new section likewise, without these options.
  *

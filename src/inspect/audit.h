@@ -40,8 +40,7 @@ size_t tn_audit_listed(const tarn_audit *audit); /* how many pointers are */
 static inline bool tn_pointer_is_dead(tarn_pointer_class pointer_class)
 {
     return pointer_class == TARN_POINTER_FREED || pointer_class == TARN_POINTER_FREED_EXTERNAL ||
-           pointer_class == TARN_POINTER_USED_AGAIN || pointer_class == TARN_POINTER_PAUSED ||
-           pointer_class == TARN_POINTER_UNMAPPED;
+           pointer_class == TARN_POINTER_USED_AGAIN || pointer_class == TARN_POINTER_UNMAPPED;
 }
 
 static inline bool tn_pointer_is_mistake(tarn_pointer_class pointer_class)

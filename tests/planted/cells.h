@@ -55,10 +55,6 @@
     X(FREED_LINEAR, TARN_POINTER_UNKNOWN) \
     X(OVERWRITES, TARN_POINTER_OVERWRITES)
 
-/* Class that no graph can have a mistake of, and why. */
-#define PLANTED_NEVER(X) \
-    X(TARN_POINTER_PAUSED, "the library does not pause pools yet")
-
 /* Class, type of node, why it has no test. */
 #define PLANTED_REASONS(X) \
     X(TARN_POINTER_BEYOND, "kernel", "a kernel's parameter does not say how many bytes are touched") \

@@ -61,30 +61,29 @@ def classes():
 
 
 def cells():
-    """{class: {column: its tests, or the reason for none}} of those that a graph can have, and [(class, reason)]."""
+    """{class: {column: its tests, or the reason for none}}."""
     text = (ROOT / "tests/planted/cells.h").read_text()
     column_of = {row[0]: row[1] for row in rows(text, "PLANTED_CARRIERS")}
     class_of = {row[0]: row[1] for row in rows(text, "PLANTED_MISTAKES")}
     reasons = {(row[0], row[1]): row[2] for row in rows(text, "PLANTED_REASONS")}
-    never = {row[0]: row[1] for row in rows(text, "PLANTED_NEVER")}
     tests = {}
     for name, carrier, mistake in rows(text, "PLANTED_CELLS"):
         tests.setdefault((class_of[mistake], column_of[carrier]), []).append(name)
     found = {}
     for name in classes():
-        for column in () if name in never else dict.fromkeys(column_of.values()):
+        for column in dict.fromkeys(column_of.values()):
             cell, reason = tests.pop((name, column), None), reasons.pop((name, column), None)
             if (cell is None) == (reason is None):
                 sys.exit(f"{name} in the column {column} has {'neither a test nor' if cell is None else 'tests and'} a reason")
             found.setdefault(name, {})[column] = cell or reason
-    strangers = list(tests) + list(reasons) + [name for name in never if name not in classes()]
+    strangers = list(tests) + list(reasons)
     if strangers:
-        sys.exit(f"no class of mistakes, one that no graph can have, or no type: {strangers}")
-    return found, list(never.items())
+        sys.exit(f"no class of mistakes, or no type: {strangers}")
+    return found
 
 
 def page():
-    known, (found, never) = classes(), cells()
+    known, found = classes(), cells()
     columns = list(next(iter(found.values())))
     text = HEAD + "".join(f"- *{known[name][0]}*: {known[name][1]}\n" for name in found) + MIDDLE
     text += "| class | " + " | ".join(columns) + " |\n" + "| --- " * (len(columns) + 1) + "|\n"
@@ -93,12 +92,11 @@ def page():
         said = [f"named {len(cell)}" if isinstance(cell, list) else
                 f"none ({letters.setdefault(cell, chr(ord('a') + len(letters)))})" for cell in row.values()]
         text += f"| *{known[name][0]}* | " + " | ".join(said) + " |\n"
-    text += "\n" + "".join(f"- (a) {reason}\n".replace("(a)", f"({letter})") for reason, letter in letters.items())
-    return text + "".join(f"- *{known[name][0]}*, {known[name][1]}: no graph has it, {reason}\n" for name, reason in never)
+    return text + "\n" + "".join(f"- (a) {reason}\n".replace("(a)", f"({letter})") for reason, letter in letters.items())
 
 
 def print_tests(title, column=None):
-    known, (found, _) = classes(), cells()
+    known, found = classes(), cells()
     row = next((row for name, row in found.items() if known[name][0] == title), None)
     if row is None or column not in (None, *row):
         sys.exit(f"docs/planted.md has no row {title}" + (f" with a column {column}" if column else ""))
