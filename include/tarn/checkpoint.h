@@ -18,13 +18,6 @@
 extern "C" {
 #endif
 
-typedef enum tarn_contents {
-    TARN_CONTENTS_NONE = 0,   /* state alone */
-    TARN_CONTENTS_DEVICE = 1, /* and the bytes of live blocks, copied to device memory taken from
-                                 the default pool */
-    TARN_CONTENTS_HOST = 2,   /* and the bytes of live blocks, copied to page-locked host memory */
-} tarn_contents;
-
 /* Takes a checkpoint. With contents, the copies are enqueued on the stream, behind the work that is
  * already there, and a digest of each block is computed from what is copied; use of the pool on
  * other streams must have ended, replays included: those of graphs of other pools that write its blocks, guarded or

@@ -39,6 +39,9 @@
 #define TARN_MUST_CHECK
 #endif
 
+/* Drops the status of a call on purpose, without a warning of any compiler. */
+#define TARN_IGNORE(call) ((void)!(call))
+
 /* What is called for every block and every replay is called through its address, not by way of the procedure linkage
  * table: an entry there would be one more line of code to fetch when the driver's work has just replaced them all. */
 #ifdef __has_attribute
