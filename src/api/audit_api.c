@@ -29,7 +29,7 @@ static tarn_status check_options(const tarn_device *device, const tarn_audit_opt
     return TARN_OK;
 }
 
-/* The pool is kept by the caller: the graph's own, or one whose handle he has. */
+/* The caller keeps the pool: the graph's own, or one whose handle the caller has. */
 static tarn_status audit_subject(const struct tn_call *call, const struct tn_audit_subject *subject,
                                  const tarn_audit_options *options, tarn_audit **audit)
 {
