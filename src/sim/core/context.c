@@ -4,9 +4,9 @@
  * How they are made and end: contexts.c, primary.c. */
 #include "sim/core/context.h"
 
-#define OWN_BYTES TN_SIM_GRANULE /* that a context takes; of a GPU it is much more */
+#define OWN_BYTES TN_SIM_GRANULE /* bytes that a context takes; a GPU's takes much more */
 
-#define SCHEDULING_FLAGS 0x7u /* how threads wait: at most one of them */
+#define SCHEDULING_FLAGS 0x7u /* flags for a thread's way to wait: at most one of them */
 
 struct tn_sim_context tn_sim_nowhere;
 
