@@ -4,8 +4,8 @@
  * How it works. A single call does the whole grid and searches for no tiles. It goes through the
  * items one after the other, as far as the grid has tiles for them.
  *
- * Trade-offs. The checker does not learn the memory that the twins touch: its addresses are in a
- * table in device memory. */
+ * Trade-offs. The checker does not learn which memory the twins touch: its addresses are in a table
+ * in device memory. */
 #include "sim/code/twins.h"
 
 #include <string.h>
