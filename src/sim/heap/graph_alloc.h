@@ -25,7 +25,7 @@ tn_cu_result tn_sim_capture_allocate(struct tn_sim_stream *stream,
                                      tn_cu_deviceptr *address);
 
 /* Adds the end of an allocation of a graph to the graph that a stream captures. INVALID_VALUE when
- * the address is none, or is freed there already. OUT_OF_MEMORY. */
+ * the address is no allocation's, or the graph frees it already. OUT_OF_MEMORY. */
 tn_cu_result tn_sim_capture_free(struct tn_sim_stream *stream, tn_cu_deviceptr address);
 
 #endif

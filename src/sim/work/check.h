@@ -12,9 +12,9 @@
 
 struct tn_sim_op;
 
-/* Looks at an operation about to run. The memory that the operation reads must have been written;
- * the memory that it writes counts as written from now on. Its accesses at one address must be
- * ordered with accesses at another address of the same memory. */
+/* Looks at an operation about to run. The operation may read only written memory, and its writes
+ * count from now on. Accesses at one address must be ordered with accesses at another address of
+ * the same memory. */
 void tn_sim_check_op(struct tn_sim_op *op);
 
 #endif
