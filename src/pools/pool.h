@@ -3,8 +3,8 @@
  *
  *   P8   the counters equal the sums over blocks and chunks, by kind
  *   P9   every segment's grower is a heap of this pool
- *   P14  retired_count is the number of arenas with a fence; arenas and blocks with one are of no order, and
- *        of blocks LIVE and PENDING ones alone have any
+ *   P14  retired_count is the number of arenas with a fence; arenas and blocks with one are of no
+ *        order, and of blocks LIVE and PENDING ones alone have any
  *
  * A pool goes when its handle is given up and nothing claims it: no live block, route, capture,
  * hold, graph or checkpoint, and no call that uses it. Records are recycled, never freed: a
