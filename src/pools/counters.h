@@ -25,8 +25,9 @@ enum tn_metric_id {
     TN_LIVE_BLOCKS,
     TN_LIVE_BYTES,
     TN_LIVE_REQUESTED,
-    TN_ACTIVE_BLOCKS, /* LIVE, PENDING or DISCARDED; but for the peaks it is reckoned from them when it is
-                         asked for: see tn_counters_complete */
+    /* LIVE, PENDING or DISCARDED. Except the peaks, computed from these on demand: see
+     * tn_counters_complete. */
+    TN_ACTIVE_BLOCKS,
     TN_ACTIVE_BYTES,
     TN_PENDING_BLOCKS,
     TN_PENDING_BYTES,
