@@ -110,7 +110,7 @@ struct tarn_pool {
     _Atomic(struct tn_arena_table *) arena_table; /* NULL: none yet */
     struct tn_replays *_Atomic replays;           /* changed under its lock: see claims/replays.h */
     /* The stream id of its own last ordered replay; 0: none; written under the lock of its record;
-     * reset under the pool's lock when its only graph is left. */
+     * also reset under the pool's lock when a single graph is left. */
     atomic_uint_fast64_t replay_stream_id;
     tarn_replay_order replay_order; /* immutable */
     atomic_bool released;           /* the handle is given up */
