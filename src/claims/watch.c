@@ -41,8 +41,7 @@ static bool tell_all(struct tn_watches *watches, struct tn_block *block, bool ke
         tn_watches_note_left(watches, watched->watch);
         tn_watched_tell(watched);
         atomic_store(&watched->pool,
-                     /* The last write: the thread that ends the watch may find it gone from now
-                      * on. */
+                     /* The last write: from now on the thread that ends the watch may find it gone. */
                      NULL);
     }
     return tn_block_cold(block)->watches != NULL;

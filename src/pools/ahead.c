@@ -9,9 +9,9 @@
  * a run, and 256 chunks and 11.6 ms without.
  *
  * After the run a program has most of its memory. The 256 MiB ahead would be 1.6 % of 16 GiB, more
- * than a good fit loses. Memory is then mapped to the page, each time only as much as lacks. Each
- * new peak is then a growth, of 45 us a chunk: a program that trains took 200 chunks more for its
- * 17 GiB, once.
+ * than a good fit loses. Memory is then mapped to the page, each time only as much as is missing.
+ * Each new peak is then a growth, of 45 us a chunk: a program that trains took 200 chunks more for
+ * its 17 GiB, once.
  *
  * A capture's own heap is always in a run: it begins with nothing, each growth keeps the capture
  * waiting, and the memory which it leaves serves the next capture.

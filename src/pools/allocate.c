@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* An allocation reserves records and room in the live index, and looks for a free block: in its
  * arena, among pending blocks whose uses have ended, and in the pool's idle memory. Without such a
- * block the heap grows, down the ladder of ladder.h where memory lacks. Then the block is cut to
+ * block the heap grows, down the ladder of ladder.h where memory is short. Then the block is cut to
  * size, which cannot fail. */
 #include "pools/allocate.h"
 
