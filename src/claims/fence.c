@@ -528,7 +528,7 @@ tarn_status tn_streams_retire_begin(struct tn_streams *streams, tn_cu_stream han
     if (status == TARN_OK) {
         status = make_fence(streams, stream, &made);
         if (status == TARN_OK) {
-            /* no wait proves the fence before it is recorded */
+            /* No wait proves the fence before it is recorded. */
             atomic_store(&made->stamp, UINT64_MAX);
             acquire(made);
             *fence = made;

@@ -55,7 +55,7 @@ struct tn_known_stream {
     struct tn_known_stream *next; /* of the table */
     uint64_t id;                  /* immutable */
     tn_cu_stream handle;          /* immutable; not used after retirement */
-    /* the thread that named the stream last, and alone uses the handle; 0: any */
+    /* The thread that named the stream last, and alone uses the handle; 0: any. */
     uint64_t thread;
     tn_cu_context context; /* immutable; the context of its work */
     bool retired;

@@ -47,7 +47,7 @@
 
 enum tn_claim {
     TN_CLAIM_HELD, /* the claimant will report its end */
-    /* the claimant is gone; the hold is on the device's list, or will be at once */
+    /* The claimant is gone; the hold is on the device's list, or will be at once. */
     TN_CLAIM_GONE,
     TN_CLAIM_LEAVING, /* the hold is leaving its pool while the claimant exists */
     /* Nobody waits for the claimant any more; the record is spent when it reports its end. */
@@ -84,13 +84,13 @@ struct tn_hold {
     /* The flag of this tarn_capture to be set when the hold goes; NULL: none, or just being
      * ended. */
     atomic_bool *owner_gone;
-    /* in a body's hold: the capture around it which its end also ends */
+    /* In a body's hold: the capture around it which its end also ends. */
     struct tn_left_capture left;
     uint64_t route_id; /* the route which led its first allocation here; 0: none */
-    /* the graph being captured; compared, and read during the capture; NULL: forgotten */
+    /* The graph being captured; compared, and read during the capture; NULL: forgotten. */
     tn_cu_graph graph;
     tn_cu_graph keeper; /* the graph whose end ends the claimant; compared alone; NULL: destroyed */
-    /* the keeper has an older hold here: both belong to the same graph; immutable */
+    /* The keeper has an older hold here: both belong to the same graph; immutable. */
     bool beside;
     bool expected; /* the library has destroyed the keeper: the claimant goes soon */
     /* the first call which noticed that the capture is broken; see graphs/broken.h */

@@ -61,7 +61,7 @@ struct tn_replays {
     uint64_t seen_series;        /* the series of the last replay */
     uint64_t pool_count;         /* P17; guarded by the DEVICE lock */
     atomic_bool shared;          /* by several pools, now or before; never reset */
-    /* a restore which takes its turn, and during which nobody launches; NULL: none */
+    /* A restore which takes its turn, and during which nobody launches; NULL: none. */
     const void *visitor;
     uint64_t visited_id; /* the stream_id which the visitor found */
     /* The record which its pools have joined; NULL: none; guarded by the DEVICE lock. Links

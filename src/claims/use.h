@@ -20,7 +20,7 @@ struct tn_use {
     struct tn_use *next; /* of the block */
     struct tn_order order;
     tn_cu_stream handle; /* in a capture: the stream's; NULL: retired */
-    /* in a capture: the thread that named the stream last, and alone uses the handle */
+    /* In a capture: the thread that named the stream last, and alone uses the handle. */
     uint64_t thread;
     struct tn_known_stream *stream; /* outside captures, NOTED: the block is live */
     struct tn_fence *fence;         /* outside captures, freed: the fence which ends the use */

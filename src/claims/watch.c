@@ -40,9 +40,8 @@ static bool tell_all(struct tn_watches *watches, struct tn_block *block, bool ke
         *link = watched->next;
         tn_watches_note_left(watches, watched->watch);
         tn_watched_tell(watched);
-        atomic_store(&watched->pool,
-                     /* The last write: from now on the thread that ends the watch may find it gone. */
-                     NULL);
+        /* The last write: from now on the thread that ends the watch may find it gone. */
+        atomic_store(&watched->pool, NULL);
     }
     return tn_block_cold(block)->watches != NULL;
 }

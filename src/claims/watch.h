@@ -43,7 +43,7 @@ struct tn_watch {
     struct tn_replays *_Atomic *replays;
     bool keeps;         /* immutable */
     atomic_size_t gone; /* index + 1 of the first freed block; 0: none */
-    /* immutable: this word changes from fresh to stale with the first freed block */
+    /* Immutable: this word changes from fresh to stale with the first freed block. */
     _Atomic uint64_t *word;
     uint64_t fresh; /* immutable */
     uint64_t stale; /* immutable */

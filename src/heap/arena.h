@@ -58,40 +58,40 @@ struct tn_arena {
     struct tn_spin lock;   /* taken by heap/arena_lock.h; kept in recycled records, as all below */
     bool met : 1;          /* waits for the device cover its stream's context */
     bool shared : 1;       /* its inbox is open where it frees */
-    /* frees join neighbours at once: nothing is loose; set when the pool is unlocked */
+    /* Frees join neighbours at once: nothing is loose; set when the pool is unlocked. */
     bool joins : 1;
     atomic_bool owner_inside; /* see heap/arena_lock.h */
     uint8_t allocates;        /* enum tn_steadiness; set when the pool is unlocked */
     uint8_t frees;            /* the same */
-    /* the block sizes of its owner, immutable; NULL: multiples of 512 bytes */
+    /* The block sizes of its owner, immutable; NULL: multiples of 512 bytes. */
     const struct tn_rounding *rounding;
     tarn_pool *pool;       /* its owner, compared alone; NULL in a recycled record */
     struct tn_order order; /* zero for idle memory; none once its stream is retired */
-    /* the stamp of routes which lead its order's allocations here: pools/route.h */
+    /* The stamp of routes which lead its order's allocations here: pools/route.h. */
     uint64_t routes_stamp;
     /* The first cache line ends here; the fields which every allocation writes begin the next. */
     struct tn_arena_counters counters;
     uint64_t sequence;      /* the next block's number, one above the newest block's; 0: none yet */
     uint64_t sequences_end; /* the end of the numbers taken for the arena */
     struct tn_block_store store; /* for heap/steady.c; no slabs of its own */
-    /* frees by threads other than its user, before the arena is shared */
+    /* Frees by threads other than its user, before the arena is shared. */
     uint8_t visit_count;
-    /* how often the store was found empty: the more often, the more records it keeps */
+    /* How often the store was found empty: the more often, the more records it keeps. */
     uint8_t exhaustions;
     uint8_t patience; /* 2^patience turns in a row make the user the owner */
     uint32_t turns;   /* turns of the user in a row, while the arena has no owner */
     /* The tn_thread_word of the only thread which may become the owner; 0: any. Kept for good. */
     uintptr_t owner;
-    /* the stamp of memory freed now; the pointer is immutable */
+    /* The stamp of memory freed now; the pointer is immutable. */
     const atomic_uint_fast64_t *epoch;
-    /* the store which lends records and takes them back; immutable */
+    /* The store which lends records and takes them back; immutable. */
     struct tn_block_store *parent_store;
-    /* the chunks of its capture, set when the pool is unlocked; NULL outside captures */
+    /* The chunks of its capture, set when the pool is unlocked; NULL outside captures. */
     const struct tn_chunk_set *captured;
     /* Other threads read the following fields when they free. No allocation writes these cache
      * lines, nor the lines next to them. */
     _Alignas(128) _Atomic(struct tn_inbox *) inbox; /* NULL: none yet; stays with the record */
-    /* tn_thread_word of the thread that allocated last; with TN_ARENA_OWNED: the owner */
+    /* tn_thread_word of the thread that allocated last; with TN_ARENA_OWNED: the owner. */
     atomic_uintptr_t user;
     /* The handle of its order's stream, as an allocation named it; never a stream in a capture, nor
      * a default stream. 0: none, or retired. A stream has the same handle as long as it lives, and
@@ -101,7 +101,7 @@ struct tn_arena {
     struct tn_fence *fence; /* retired: the fence which ends the stream's work; else NULL */
     /* In a capture: the nodes which its next work comes after; see pools/pending.h. */
     struct tn_ancestry ancestry;
-    /* in a capture: the births of its blocks; belongs to the hold. NULL: none yet */
+    /* In a capture: the births of its blocks; belongs to the hold. NULL: none yet. */
     struct tn_births *births;
     _Alignas(128) struct tn_heap heaps[TN_HEAP_KINDS];
 };

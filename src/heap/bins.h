@@ -27,7 +27,7 @@ enum {
 
 struct tn_bins {
     uint64_t word_map; /* bit w: words[w] is not 0 */
-    /* a bit for each bin that is not empty; the last word stays 0 */
+    /* A bit for each bin that is not empty; the last word stays 0. */
     uint64_t words[TN_BIN_WORDS + 1];
     struct tn_block *heads[TN_BINS]; /* by class and step; newest first */
 };

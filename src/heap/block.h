@@ -70,7 +70,7 @@ struct tn_block {
     uint32_t units;       /* of 512 bytes: its size */
     uint16_t mark;        /* scratch of checkpoint/: the last comparison which saw the block */
     uint8_t state;        /* enum tn_block_state */
-    /* LIVE, PENDING: has its arena's order; else the order in the cold record */
+    /* LIVE, PENDING: has its arena's order; else the order in the cold record. */
     bool own_order : 1;
     bool tangled : 1;   /* the cold record may have uses, a fence or watches */
     bool misplaced : 1; /* LIVE, PENDING: P20 */
@@ -96,15 +96,15 @@ struct tn_block_cold {
     struct tn_use *uses; /* LIVE, PENDING: other orders that use it */
     /* LIVE, PENDING, of no order: the fence which ends its stream's work; NULL: ended */
     struct tn_fence *fence;
-    /* LIVE, PENDING: watches which refer to the block: P25 in claims/watch.h */
+    /* LIVE, PENDING: watches which refer to the block: P25 in claims/watch.h. */
     struct tn_watched *watches;
     uint64_t hold_serial; /* PENDING, captured_free: the newest hold's serial at the free */
-    /* PENDING: waits until this epoch is proven idle; 0: does not wait */
+    /* PENDING: waits until this epoch is proven idle; 0: does not wait. */
     uint64_t proof_stamp;
     /* PENDING: the epoch when the last watch which kept the block ended; 0: none did */
     uint64_t kept_stamp;
     uint64_t freed_stamp; /* PENDING: the epoch to be proven after the end of its uses; 0: none */
-    /* PENDING: the epoch of the free; once proven, all use of the block has ended */
+    /* PENDING: the epoch of the free; once proven, all use of the block has ended. */
     uint64_t pending_stamp;
 };
 

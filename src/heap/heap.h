@@ -29,7 +29,7 @@ struct tn_heap_turn {
 
 struct tn_heap {
     /* A free and an allocation together touch a single cache line: */
-    /* P19: the block freed last, if no allocation came since; NULL: none */
+    /* P19: the block freed last, if no allocation came since; NULL: none. */
     _Alignas(64) struct tn_block *loose;
     struct tn_heap_counters counters;                 /* of the steady state, like the arena's */
     struct tn_arena *arena;                           /* immutable */

@@ -348,7 +348,7 @@ struct tn_steady_terms {
     bool allocates;
     bool frees;
     bool joins; /* frees join neighbours at once: nothing is loose */
-    /* allocates from these chunks alone; NULL: from all its chunks */
+    /* Allocates from these chunks alone; NULL: from all its chunks. */
     const struct tn_chunk_set *captured;
 };
 

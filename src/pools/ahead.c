@@ -40,7 +40,7 @@ enum {
     AHEAD_PART = 8,
     OVER_PART = 16,
     SEGMENT_DEVICE_PART = 4, /* a large heap's second segment, of the device's memory */
-    /* at most this part of a region: many heaps may have such a segment */
+    /* At most this part of a region: many heaps may have such a segment. */
     SEGMENT_REGION_PART = 64,
 };
 

@@ -260,7 +260,7 @@ void tn_arenas_end_capture(tarn_pool *pool, uint64_t capture_id)
 {
     const struct tn_body *body =
         pool->bodies.first != NULL ? tn_body_find(&pool->bodies, capture_id) : NULL;
-    /* P15: the group of a body has an arena */
+    /* P15: the group of a body has an arena. */
     struct tn_arena *group = body != NULL ? tn_arena_find(pool, tn_group_order(body)) : NULL;
     struct tn_arena *to = group != NULL ? group : &pool->idle;
 

@@ -11,7 +11,7 @@
 
 struct collected {
     struct tn_heap_counters kinds[TN_HEAP_KINDS]; /* of all arenas */
-    /* sum of the peaks of each arena's kinds together */
+    /* Sum of the peaks of each arena's kinds together. */
     uint64_t peak_bytes;
 };
 

@@ -272,7 +272,7 @@ tarn_status tn_device_close(tarn_device *device)
     tarn_status status = TARN_OK;
 
     TN_ASSERT(tn_lock_none_held());
-    /* including pools for whose end the device could not be waited for */
+    /* Including pools for whose end the device could not be waited for. */
     tn_device_end_released(device);
     tn_await_holds(device, NULL, TN_AWAIT_LAST);
     if (tn_device_is_last_use(device))

@@ -84,7 +84,7 @@ struct tn_copies {
     uint64_t restored_stamp;        /* the epoch after these copies were enqueued; 0: none were */
     /* The checkpoint taken last; NULL: none, or gone, or copies of others may run, too. */
     tarn_checkpoint *saver;
-    /* of the stream of its copies; none: several streams, and one may still run */
+    /* The order of its copies' stream; none: several streams, and one may still run. */
     struct tn_order saved_order;
     uint64_t saved_stamp;   /* the epoch when the last copies were enqueued; 0: none were */
     uint64_t revived_stamp; /* the epoch of the last restore that revived a block; 0: none */

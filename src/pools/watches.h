@@ -15,8 +15,8 @@ TARN_MUST_CHECK tarn_status tn_watch_init(struct tn_watch *watch, tarn_pool *rep
                                           uint64_t stale);
 
 /* Adds the block which begins at the address, with this sequence number, as the next one. If this
- * block is no longer live, the watch notes it as gone. A block of another device is not watched.
- * HOST_MEMORY: the block is not watched. */
+ * block is no longer live, the watch is told, as by a free. A block of another device is not
+ * watched. HOST_MEMORY: the block is not watched. */
 TARN_MUST_CHECK tarn_status tn_watch_add(struct tn_watch *watch, uint64_t address,
                                          uint64_t sequence);
 
