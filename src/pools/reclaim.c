@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Trim.
  *
- * Memory may be unmapped when every free in it came before a wait for the device that has ended.
- * What is not proven so stays, or is waited for once when the caller allows it; and so are holds of graphs that the
- * library has destroyed, which the driver ends a little later (pools/await.h).
+ * Memory may be unmapped when every free in it came before a wait for the device which has ended.
+ * Other memory stays, or is waited for once if the caller allows a wait. The wait also covers holds
+ * of graphs which the library has destroyed: the driver ends these holds a little later
+ * (pools/await.h).
  *
- * Trade-offs: the device's list of pools is locked while pools are trimmed, so pools are not created
- * meanwhile; unmapping a chunk costs some 50 to 500 us. */
+ * Trade-offs: the device's list of pools is locked while pools are trimmed, so pools are not
+ * created meanwhile; unmapping a chunk costs some 50 to 500 us. */
 #include "pools/reclaim.h"
 
 #include "base/contract.h"
@@ -19,7 +20,7 @@
 #include "pools/pending.h"
 #include "pools/visit.h"
 
-/* Unmaps until the pool, which is locked, maps no more than keep_bytes. */
+/* Unmaps until the locked pool maps no more than keep_bytes. */
 static uint64_t trim_locked(tarn_pool *pool, uint64_t keep_bytes, bool *unproven)
 {
     bool stays = false;
@@ -31,8 +32,8 @@ static uint64_t trim_locked(tarn_pool *pool, uint64_t keep_bytes, bool *unproven
     mapped = tn_pool_mapped_bytes(pool);
     freed = tn_pool_unmap_free(pool, mapped > keep_bytes ? mapped - keep_bytes : 0,
                                TN_UNMAPPED_TO_DRIVER, &stays);
-    tn_arenas_drop_empty(pool); /* their streams may be no more */
-    /* What is pending may be proven free by a wait. */
+    tn_arenas_drop_empty(pool); /* their streams may have vanished */
+    /* A wait may prove pending memory free. */
     if (tn_pool_mapped_bytes(pool) > keep_bytes && (stays || tn_pool_has_pending(pool)))
         *unproven = true;
     TN_ASSERT(tn_pool_mapped_bytes(pool) + freed == mapped);
@@ -49,8 +50,9 @@ static uint64_t trim_to(tarn_pool *pool, uint64_t keep_bytes, bool *unproven)
     return freed;
 }
 
-/* Waits for what may have to go and cannot yet: for the device where that is needed, which ends the launches of
- * destroyed graphs, too; then for their holds. pool: NULL: all of the device. Whether more may go by now. */
+/* Waits for memory which should go and cannot yet: for the device where needed, which also ends the
+ * launches of destroyed graphs; then for their holds. pool: NULL: all of the device. Returns
+ * whether more may go by now. */
 static bool prove(tarn_device *device, tarn_pool *pool, bool unproven, tarn_status *status)
 {
     bool waits = unproven;
@@ -103,7 +105,7 @@ static bool trim_pool(tarn_pool *pool, void *context)
     return false;
 }
 
-/* The cache first, then the pools, the newest first. */
+/* The cache first, then the pools, newest first. */
 static uint64_t trim_all(tarn_device *device, uint64_t keep_bytes, bool *unproven)
 {
     uint64_t mapped = tn_device_mapped_bytes(device);
