@@ -52,7 +52,9 @@ good_tree() {
         'tcase_add_test(tcase, a_block_goes);' 'tcase_add_test(tcase, it_is_gone);' \
         'tcase_add_test(tcase,' '    it_stays_gone);'
     write src/base/named.h "$spdx" '/* named.h -- tn_named. */'
-    write ARCHITECTURE.md '# A house' '' '`vmm/segment.c` asks `tn_named`; `tests/api/test_thing.c` does not.'
+    write ARCHITECTURE.md '# A house' '' '`vmm/segment.c` asks `tn_named`; `tests/api/test_thing.c` does not.' \
+        '' '## Words' '' '| word | meaning | file |' '| --- | --- | --- |' \
+        '| segment, base | a run of slots | `vmm/segment.h` |'
     write tests/tidy/untested.txt 'src/base/host.c: it is all system calls'
 }
 
@@ -102,6 +104,13 @@ write tests/tidy/long.txt 'src/base/host.c:'
 lengthen src/base/host.c 0 '' 'src/base/host.c:601: is longer than 600 lines'
 write tests/tidy/long.txt 'src/base/host.c: it is one table'
 lengthen src/base/host.c 0 '' ''
+good_tree
+lengthen ARCHITECTURE.md 300 '| --- | --- | --- |' ''
+good_tree
+awk 'BEGIN { for (i = 0; i < 193; i++) print "" }' | cat - ARCHITECTURE.md >"$scratch/page"
+cp "$scratch/page" ARCHITECTURE.md
+lengthen ARCHITECTURE.md 1 'a line' ''
+lengthen ARCHITECTURE.md 1 'a line' 'ARCHITECTURE.md:204: has more than 200 lines'
 
 echo "$count snippets, $failures failures"
 [ "$failures" -eq 0 ]

@@ -18,7 +18,10 @@
 #   lifetimes   every cell of the table in docs/lifetimes.md says something, has a sentence in the section of its
 #               operation, and tests in tests/api/lifetimes.txt. Each of these is in tests/api/test_lifetimes_*.c,
 #               and run; every test there is named by a cell
-#   named       every file of src and every function tn_* that ARCHITECTURE.md and docs/reader.md name is there
+#   named       every file of src and every function tn_* that ARCHITECTURE.md, docs/driver.md, docs/internals.md
+#               and docs/reader.md name is there
+#   words       ARCHITECTURE.md has at most 200 lines without its table of words, and each word of a struct's name
+#               has a row there (words.awk)
 #   invariants  every invariant tag (a header comment's line `V1  text` or `SC1  text`) occurs in a .c
 #               file beside it, where it is checked, and in a test, where it is broken; no two have one
 #               tag. A tag of the simulator's is checked anywhere in src/sim, and begins with S and
@@ -104,7 +107,7 @@ done
 awk -f "$here/lifetimes.awk" docs/lifetimes.md tests/api/lifetimes.txt tests/api/test_lifetimes_*.c >>"$found"
 
 # named; the table of the simulator's files names them from src/sim on
-for page in ARCHITECTURE.md docs/reader.md; do
+for page in ARCHITECTURE.md docs/driver.md docs/internals.md docs/reader.md; do
     [ -e "$page" ] || continue
     grep -noE '`[a-z]+(/[a-z_]+)+\.[ch]`' "$page" | tr -d '`' | while IFS=: read -r line name; do
         case " $folders" in *" ${name%%/*} "*) ;; *) continue ;; esac
@@ -115,6 +118,10 @@ for page in ARCHITECTURE.md docs/reader.md; do
         grep -rqw -- "$name" src || report "$page:$line: names $name, which occurs nowhere in src"
     done
 done
+
+# words
+library=$(printf '%s\n' "$c_files" | grep -E '^src/' | grep -v '^src/sim/' || :)
+awk -f "$here/words.awk" ARCHITECTURE.md $library >>"$found"
 
 # invariants
 for header in $(printf '%s\n' "$c_files" | grep -E '^src/.*\.h$' || :); do
