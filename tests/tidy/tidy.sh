@@ -19,7 +19,7 @@
 #               operation, and tests in tests/api/lifetimes.txt. Each of these is in tests/api/test_lifetimes_*.c,
 #               and run; every test there is named by a cell
 #   named       every file of src and every function tn_* that ARCHITECTURE.md, docs/driver.md, docs/internals.md
-#               and docs/reader.md name is there
+#               and docs/reader.md name is there; in its file, where the file's name stands before it
 #   words       ARCHITECTURE.md has at most 200 lines without its table of words, and each word of a struct's name
 #               has a row there (words.awk)
 #   invariants  every invariant tag (a header comment's line `V1  text` or `SC1  text`) occurs in a .c
@@ -114,6 +114,16 @@ for page in ARCHITECTURE.md docs/driver.md docs/internals.md docs/reader.md; do
         [ -e "src/$name" ] || [ -e "src/sim/$name" ] ||
             report "$page:$line: names $name, which does not exist"
     done
+    # Functions that a page names behind their file: `pools/free.c` `free_block`, `tn_pool_free`.
+    grep -noE '`[a-z]+(/[a-z_]+)+\.[ch]`( `[a-z_]+`,?)+' "$page" | tr -d '`,' |
+        while IFS=: read -r line names; do
+            name=${names%% *}
+            [ -e "src/$name" ] || continue
+            for function in ${names#* }; do
+                grep -qw -- "$function" "src/$name" ||
+                    report "$page:$line: names $function of $name, where it is not"
+            done
+        done
     grep -noE '`tn_[a-z_]+`' "$page" | tr -d '`' | while IFS=: read -r line name; do
         grep -rqw -- "$name" src || report "$page:$line: names $name, which occurs nowhere in src"
     done
