@@ -152,31 +152,17 @@ static bool launches_may_run(const tarn_pool *pool)
            !tn_gpu_is_proven(gpu, atomic_load(&replays->stamp));
 }
 
-/* Results of a look for expected holds. */
-struct found {
-    bool any;
-    bool runs;
-};
-
-static bool find_expected(tarn_pool *pool, void *context)
+static bool find_launches(tarn_pool *pool, void *unused)
 {
-    struct found *found = context;
-
-    TN_ASSERT(tn_pool_is_locked(pool) && !found->runs);
-    if (tn_holds_are_expected(&pool->holds)) {
-        found->any = true;
-        found->runs = found->runs || launches_may_run(pool);
-    }
-    return found->runs;
+    (void)unused;
+    TN_ASSERT(tn_pool_is_locked(pool));
+    return tn_holds_are_expected(&pool->holds) && launches_may_run(pool);
 }
 
-bool tn_holds_to_await(tarn_device *device, tarn_pool *pool, bool *runs)
+bool tn_await_needs_device(tarn_device *device, tarn_pool *pool)
 {
     const struct awaited awaited = {.device = device, .pool = pool};
-    struct found found = {false, false};
 
     TN_ASSERT(tn_lock_none_held());
-    (void)visit_pools(&awaited, find_expected, &found);
-    *runs = *runs || found.runs;
-    return found.any;
+    return visit_pools(&awaited, find_launches, NULL);
 }
