@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Captures.
  *
- * Begin opens the route before the driver's capture, so that nothing of the section slips past it,
- * and gives the capturing graph its user object at once: whatever becomes of the capture, the hold
- * is gone exactly when the driver has dropped everything that could touch the memory.
+ * Begin opens the route before the driver's capture, so nothing of the section slips past the route.
+ * Begin also gives the capturing graph its user object at once. Whatever becomes of the capture, the
+ * hold goes exactly when the driver has dropped everything that could touch the memory.
  *
- * End asks who calls before it asks the driver: to the driver an end by the wrong thread is the end
- * of the capture, and the graph is lost.
+ * End checks the calling thread before the driver hears of the call: the driver takes an end by the
+ * wrong thread as the end of the capture, and the graph is lost.
  *
- * Before it does so, end, as abort, shuts the capture's route: no other thread then joins the capture
- * with a graph that is about to go. And it takes over the claims that the hold would end if the driver
- * dropped the graph meanwhile, so that the pool stays until the call is done.
+ * End and abort first shut the capture's route: no other thread then joins the capture with a graph
+ * that is about to go. They also take over the claims of the hold, which the hold would end if the
+ * driver dropped the graph meanwhile. The pool then stays until the call is done.
  *
- * A graph is not destroyed while a body in it is being captured: the driver refuses. Where an abort cannot
- * end a body's capture, since it is on another thread's own stream, the capture around it goes on until
- * that body's handle is ended or aborted on its thread.
+ * The driver refuses to destroy a graph while a body in the graph is being captured. An abort cannot
+ * end a body's capture on another thread's own stream. The capture around such a body goes on until
+ * the body's handle is ended or aborted on its thread.
  *
- * Trade-offs: a user who ends a capture of their own while another thread makes the first allocation in it gives that
- * thread a graph that is gone; only the driver could see that. */
+ * Trade-offs: a user may end a capture of their own while another thread makes the first allocation
+ * in that capture. The thread then gets a graph that is gone; only the driver could see this. */
 #include "graphs/capture.h"
 
 #include <stddef.h>
@@ -53,8 +53,8 @@ static tarn_status check_stream(tarn_pool *pool, tarn_stream stream)
     return tn_stream_meet(&pool->device->gpu, stream); /* where replays run, most likely */
 }
 
-/* Opens the hold of a body's capture, and makes it known. Its user object is on the outer graph, which
- * has the body as long as it lives: so it does not matter what the driver does with those of bodies. */
+/* Opens the hold of a body's capture, and makes the body known. The user object is on the outer graph,
+ * which has the body for its whole life: the driver's treatment of bodies' objects is irrelevant. */
 static tarn_status open_body(tarn_capture *capture, const tarn_capture_options *options,
                              const struct tn_stream_state *state, struct tn_hold **hold)
 {
@@ -71,9 +71,9 @@ static tarn_status open_body(tarn_capture *capture, const tarn_capture_options *
     TN_ASSERT(tn_pool_is_locked(pool));
     TN_ASSERT(options->outer->pool == pool);
     TN_ASSERT(state->order.capture_id != 0);
-    if (outer == NULL || outer->left.capture_id != 0) /* it or the one around it */
+    if (outer == NULL || outer->left.capture_id != 0) /* outer, or a capture around outer */
         return tn_fail(TARN_ERR_WRONG_STATE, "the outer capture is over");
-    /* The outermost graph has all of them. */
+    /* The outermost graph has all bodies. */
     for (const struct tn_body *up = tn_body_find(&pool->bodies, body.outer_id);
          up != NULL && keeper != NULL; up = tn_body_find(&pool->bodies, up->outer_id))
         keeper = tn_hold_find(&pool->holds, up->outer_id);
@@ -152,9 +152,9 @@ static tarn_status check_outer(const tarn_pool *pool, const tarn_capture *outer)
     return TARN_OK;
 }
 
-/* Sections that stand behind no node may run at once, and would have the same memory: so a graph has one.
- * The handle of a graph that was destroyed, and whose executable is there still, may be this graph's by
- * now: that has no nodes, as a rule, and one without nodes has no section that could run. */
+/* Sections behind no node may run at once, in the same memory: a graph therefore has one section of a
+ * pool. The driver may have given this graph the handle of a destroyed graph whose executable lives
+ * on. Such a new graph usually has no nodes, and without nodes no section can run. */
 static tarn_status check_no_section_in(tarn_pool *pool, tn_cu_graph graph)
 {
     const struct tn_hold *hold;
@@ -201,7 +201,7 @@ tarn_status tn_capture_begin(tarn_pool *pool, tarn_stream stream,
         options = &defaults;
     TN_ASSERT(tn_lock_none_held());
     TN_ASSERT(options->outer == NULL || options->driver_graph != NULL);
-    tn_device_see_end(pool->device); /* what it allocates is behind the ends of others */
+    tn_device_see_end(pool->device); /* its allocations are behind the ends of others */
     if (status == TARN_OK)
         status = check_outer(pool, options->outer);
     if (status == TARN_OK && options->driver_graph != NULL)
@@ -240,8 +240,8 @@ give_record:
 }
 
 /* Takes over the claims on the pool that the hold would end if the driver's capture went now, and shuts
- * the route; false when it went before, and the pool may have gone with it. Ended by give_back or
- * retire. */
+ * the route. False: the driver's capture has gone already, and perhaps the pool too. give_back or
+ * retire ends the takeover. */
 static bool take_over(tarn_capture *capture)
 {
     tarn_device *device = capture->device;
@@ -269,7 +269,7 @@ static bool take_over(tarn_capture *capture)
     return taken;
 }
 
-/* The capture goes on after a failed end. Its hold ends its claims again, or has gone meanwhile. */
+/* The capture goes on after a failed end. The hold ends the claims again, or has gone meanwhile. */
 static void give_back(tarn_capture *capture)
 {
     tarn_device *device = capture->device;
@@ -294,8 +294,8 @@ static void give_back(tarn_capture *capture)
         tn_route_end_capture(device, capture->route_id); /* the pool's last claim */
 }
 
-/* The capture is over: in its pool, and in others that it allocated from. Its own hold is not there any
- * more where the driver's capture ended early: it was reaped then. */
+/* The capture is over, in its pool and in other pools with its allocations. If the driver's capture
+ * ended early, the capture's own hold was reaped then. */
 static void leave_pools(tarn_capture *capture, bool discard)
 {
     tn_device_close_capture(capture->device, capture->capture_id, NULL, discard);
@@ -316,8 +316,8 @@ static void retire(tarn_capture *capture)
     tn_records_give(&capture_records, capture);
 }
 
-/* The capture's own thread ends it, or any where it is relaxed; but a per-thread stream means another
- * stream on another thread. */
+/* The capture's own thread may end the capture; in relaxed mode any thread may. But a per-thread stream
+ * means another stream on another thread. */
 static tarn_status check_thread(const tarn_capture *capture)
 {
     if (capture->thread_id == tn_thread_id() ||
@@ -369,9 +369,9 @@ void tn_capture_let_go(tarn_capture *capture)
     give_back(capture);
 }
 
-/* Whether the stream is in the driver's capture of that id still, which that thread began. Of an
- * invalidated capture the driver tells nothing but that it is one: it is taken for this. (Nor would an event
- * tell that was recorded in it: the driver answers of it as of one of a capture that has ended.) */
+/* Whether the stream is still in the driver's capture of this id, which the given thread began. The
+ * driver does not identify an invalidated capture: any is taken for this capture. (An event recorded
+ * in the capture would not help: the driver answers as for a capture that has ended.) */
 static bool goes_on(struct tn_gpu *gpu, tn_cu_stream stream, uint64_t thread_id,
                     uint64_t capture_id)
 {
@@ -383,8 +383,8 @@ static bool goes_on(struct tn_gpu *gpu, tn_cu_stream stream, uint64_t thread_id,
            state.order.capture_id == capture_id;
 }
 
-/* The driver's capture of a body is over: ends the one around it, if that was left to this one and to no
- * other that goes on. */
+/* The driver's capture of a body is over: ends the capture around the body, if its end was left to this
+ * body alone. */
 static void end_left(tarn_capture *capture)
 {
     struct tn_gpu *gpu = &capture->device->gpu;
@@ -449,7 +449,7 @@ tarn_status tn_capture_end(tarn_capture *capture, tarn_graph **graph)
     return TARN_OK;
 }
 
-/* Ends what the driver still has of an OPEN capture; false: it has nothing of it here. */
+/* Ends the driver's part of an OPEN capture. False: the driver has no part of the capture here. */
 static bool cancel(tarn_capture *capture)
 {
     TN_ASSERT(capture->stage == TN_CAPTURE_OPEN);
@@ -474,9 +474,9 @@ static void leave_to(tarn_capture *capture, uint64_t body_id)
     tn_pool_unlock(capture->pool);
 }
 
-/* Ends the driver's captures of bodies that are under way: their graph is about to go. Returns whether
- * that has to wait, for a body on another thread's own stream: that thread alone can end it. The graph of
- * a capture that is a body itself stays with its node. */
+/* Ends the driver's open captures of bodies: the graph of the bodies is about to go. Returns whether the
+ * end has to wait for a body on another thread's own stream: only the other thread can end this
+ * body. The graph of a capture that is a body itself stays with its node. */
 static bool cancel_bodies(tarn_capture *capture)
 {
     struct tn_gpu *gpu = &capture->device->gpu;
@@ -502,7 +502,7 @@ static bool cancel_bodies(tarn_capture *capture)
     return waits;
 }
 
-/* Its graph is about to go, where it is not the caller's. */
+/* The capture's graph is about to go, unless the graph is the caller's. */
 static void expect_gone(tarn_capture *capture)
 {
     const struct tn_hold *hold;
@@ -520,7 +520,7 @@ static void expect_gone(tarn_capture *capture)
 void tn_capture_abort(tarn_capture *capture)
 {
     bool waits;
-    bool is_over = false; /* and its graph gone, where that is its own */
+    bool is_over = false; /* and its own graph is gone */
 
     TN_ASSERT(tn_lock_none_held());
     if (!take_over(capture)) {
