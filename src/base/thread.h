@@ -2,15 +2,13 @@
 /* thread.h -- who a thread is.
  *
  * The system gives the name of a thread that has ended to the next one, so a pthread_t that was kept
- * is no identity. A number here is never given twice. Who needs to learn that a thread has ended
- * keeps its mark.
+ * is no identity. A number here is never given twice.
  *
  * Locking: none; any thread. */
 #ifndef TARN_BASE_THREAD_H
 #define TARN_BASE_THREAD_H
 
 #include <pthread.h>
-#include <stdbool.h>
 #include <stdint.h>
 
 /* The calling thread's number; not 0, and never another thread's. */
@@ -27,14 +25,5 @@ static inline uintptr_t tn_thread_word(void)
 #endif
     return (uintptr_t)pthread_self();
 }
-
-struct tn_thread_mark;
-
-/* A claim on the calling thread's mark; end it with tn_thread_mark_end. NULL when there is no memory. */
-struct tn_thread_mark *tn_thread_mark_take(void);
-void tn_thread_mark_end(struct tn_thread_mark *mark);
-
-/* Whether the thread whose mark it is has ended. */
-bool tn_thread_has_ended(const struct tn_thread_mark *mark);
 
 #endif

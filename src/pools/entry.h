@@ -75,9 +75,8 @@ bool tn_call_pool(struct tn_call *call, tarn_pool *pool);
  * has become of its handle. False: as above. */
 bool tn_call_allocation(struct tn_call *call, tarn_pool *pool, bool routed);
 
-/* Goes on with a pool that the call is given beside its device. released: one whose handle was given up will do, which
- * a route keeps. False: INVALID_HANDLE. */
-bool tn_call_and_pool(struct tn_call *call, tarn_pool *pool, bool released);
+/* Goes on with a pool that the call is given beside its device. False: INVALID_HANDLE. */
+bool tn_call_and_pool(struct tn_call *call, tarn_pool *pool);
 
 /* The handle of a pool that is to go: its device is kept, and not the pool. */
 bool tn_call_ending_pool(struct tn_call *call, tarn_pool *pool);

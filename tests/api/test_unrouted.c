@@ -511,13 +511,13 @@ START_TEST(a_block_freed_on_a_capturing_stream_is_held_for_its_graph)
     char *block = test_alloc(world.pool, 8 * MIB, world.stream);
     tn_cu_graph graph;
 
-    OK(tarn_begin_allocate_to_pool(world.device, world.pool, tarn_filter_thread, NULL));
     begin();
     test_fill(world.stream, block, 2, 1);
+    tarn_route *route = test_route(world.pool, tarn_filter_thread, NULL);
     OK(tarn_free_on(block, world.stream));
     ck_assert_uint_eq(test_stats(world.pool).capture_count, 1);
     graph = test_end_capture(world.stream);
-    OK(tarn_end_allocate_to_pool(world.device, world.pool));
+    OK(tarn_end_allocate_to_pool(route));
     ck_assert_uint_ge(test_stats(world.pool).captured_bytes, 8 * MIB);
     OK(tarn_pool_trim(world.pool, NULL));
     for (int i = 0; i < 8; i++) {

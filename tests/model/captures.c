@@ -89,8 +89,9 @@ static bool begin_by_tarn(struct model *m, struct capture *capture)
             : DECLINED(m, tarn_capture_begin_to_graph(pool, NULL, 0, capture->into, stream, mode,
                                                       &capture->handle)))
         return false;
-    *route = (struct route){++m->serial, capture->pool, ROUTE_CAPTURE, capture->origin,
-                            (int)(capture - m->captures)};
+    *route = (struct route){++m->serial,     NULL,
+                            capture->pool,   ROUTE_CAPTURE,
+                            capture->origin, (int)(capture - m->captures)};
     return true;
 }
 

@@ -43,7 +43,7 @@ struct stream {
 };
 
 struct pool {
-    tarn_pool *handle; /* NULL: none; stays after a release, to end the route with */
+    tarn_pool *handle; /* NULL: none; stays after a release, until nothing claims the pool */
     bool is_default;
     bool is_shared; /* with other models: nothing is known of its sums */
     bool is_released;
@@ -189,7 +189,8 @@ struct checkpoint {
 };
 
 struct route {
-    uint64_t serial; /* rising; 0: none */
+    uint64_t serial;    /* rising; 0: none */
+    tarn_route *handle; /* NULL: of a tarn_capture */
     int pool;
     int kind;    /* enum route_kind */
     int stream;  /* slot, where the kind has one */
@@ -354,7 +355,7 @@ void leave_body(struct model *m, struct capture *body);
 struct capture *begin_capture(struct model *m, struct capture *begun, bool is_plain);
 void replay_all(struct model *m, int pool);
 struct route *open_route(struct model *m, int pool, int kind, int stream);
-void end_newest_route(struct model *m, int pool);
+void end_newest_route(struct model *m, int pool); /* one that has a handle */
 void sweep_pools(struct model *m);
 
 /* Operations. One that has nothing to work on does nothing. */

@@ -174,16 +174,17 @@ END_TEST
 
 START_TEST(a_free_notices_the_capture_of_a_route)
 {
+    tarn_route *route;
     void *address = unit_alloc(pool, 4096, stream);
 
-    OK(tn_route_begin(device, pool, tarn_filter_stream, stream));
+    OK(tn_route_begin(device, pool, tarn_filter_stream, stream, &route));
     test_begin_capture(stream, TN_CU_CAPTURE_MODE_RELAXED);
     OK(tn_serve_free(address, false));
     ck_assert_uint_eq(pool->holds.open_count, 1);
     ck_assert_uint_eq(pool->pending.unheld_count, 0);
     ck_assert_uint_eq(tn_pool_pending_count(pool), 1);
     test_destroy_graph(test_end_capture(stream));
-    OK(tn_route_end(device, pool));
+    ck_assert(tn_route_end(device, route));
 }
 END_TEST
 
