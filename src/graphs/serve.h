@@ -25,13 +25,17 @@
 #include "pools/route.h"
 
 /* Serve an allocation; bytes is not 0, and alignment a power of two. From a pool, the default one too; by the routes of
- * the device, of which some are open; where the device has news, from a pool, or with pool NULL by the routes.
+ * the device, of which some are open; by the routes, which may be none, with an alignment; where the device has news, from a pool, or
+ * with pool NULL by the routes.
  *   what tn_pool_allocate, tn_unrouted_allocate and tn_capture_admit may answer; INVALID_HANDLE: the pool went
  *   meanwhile; WRONG_STATE: a route's filter is being called; FORKED */
 TARN_MUST_CHECK tarn_status tn_serve_pool(tarn_device *device, tarn_pool *pool, uint64_t bytes,
                                           uint64_t alignment, tarn_stream stream, void **address);
 TARN_MUST_CHECK tarn_status tn_serve_routed(tarn_device *device, uint64_t bytes, tarn_stream stream,
                                             void **address);
+TARN_MUST_CHECK tarn_status tn_serve_aligned(tarn_device *device, uint64_t bytes,
+                                             uint64_t alignment, tarn_stream stream,
+                                             void **address);
 TARN_MUST_CHECK tarn_status tn_serve_news(tarn_device *device, tarn_pool *pool, uint64_t bytes,
                                           uint64_t alignment, tarn_stream stream, void **address);
 
@@ -58,6 +62,10 @@ TARN_MUST_CHECK tarn_status tn_serve_use(void *address, tarn_stream stream, cons
 /* Frees the block at the address. told: the caller has named the last use.
  *   NOT_OURS, INNER_ADDRESS, DOUBLE_FREE */
 TARN_MUST_CHECK tarn_status tn_serve_free(void *address, bool told);
+
+/* Frees a block of a call that has failed: the address was given to nobody, so no capture has used the block.
+ *   NOT_OURS, DOUBLE_FREE: another thread's restore has freed the block */
+TARN_MUST_CHECK tarn_status tn_serve_undo(void *address);
 
 /* Frees a block whose last use is on the stream that it was allocated on, which is in no capture; as tarn_free does, since
  * its own order needs no word. False: it is not known to be so, or is more than an arena's affair, and nothing is done. */

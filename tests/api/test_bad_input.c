@@ -162,6 +162,8 @@ START_TEST(a_device_used_after_its_end_is_refused)
     OK(tarn_device_close(world.device));
     test_world_abandon();
     GONE("device", tarn_malloc(device, MIB, world.stream, &address));
+    GONE("device", tarn_malloc_aligned(device, MIB, 4096, world.stream, &address));
+    GONE("device", tarn_calloc(device, 1, MIB, world.stream, &address));
     GONE("device", tarn_pool_create(device, NULL, &pool));
     GONE("device", tarn_device_default_pool(device, &pool));
     GONE("device", tarn_device_get_info(device, &info));

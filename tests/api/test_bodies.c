@@ -319,6 +319,10 @@ START_TEST(a_body_allocates_from_its_own_pool_alone)
     route = test_route(other, tarn_filter_stream, world.side);
     REFUSE(TARN_ERR_WRONG_STATE, "captured into a body",
            tarn_malloc(world.device, MIB, world.side, &address));
+    REFUSE(TARN_ERR_WRONG_STATE, "captured into a body",
+           tarn_malloc_aligned(world.device, MIB, 4096, world.side, &address));
+    REFUSE(TARN_ERR_WRONG_STATE, "captured into a body",
+           tarn_calloc(world.device, 1, MIB, world.side, &address));
     OK(tarn_end_allocate_to_pool(route));
     ck_assert_untouched(address);
     OK(tarn_capture_end_to_graph(body));

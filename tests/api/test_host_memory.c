@@ -139,6 +139,28 @@ START_TEST(nothing_is_allocated)
 }
 END_TEST
 
+START_TEST(nothing_aligned_is_allocated)
+{
+    void *address = UNTOUCHED;
+    int refused = 0;
+
+    SHORT(refused, tarn_malloc_aligned(world.device, MIB, 4096, world.stream, &address));
+    ck_assert_int_gt(refused, 0);
+    OK(tarn_free(address));
+}
+END_TEST
+
+START_TEST(nothing_zeroed_is_allocated)
+{
+    void *address = UNTOUCHED;
+    int refused = 0;
+
+    SHORT(refused, tarn_calloc(world.device, 1, MIB, world.stream, &address));
+    ck_assert_int_gt(refused, 0);
+    OK(tarn_free(address));
+}
+END_TEST
+
 START_TEST(no_use_is_recorded)
 {
     void *first = test_malloc(MIB);
@@ -381,6 +403,8 @@ int main(void)
     tcase_add_checked_fixture(tcase, test_world_open, test_world_close);
     tcase_add_test(tcase, a_pool_is_not_made);
     tcase_add_test(tcase, nothing_is_allocated);
+    tcase_add_test(tcase, nothing_aligned_is_allocated);
+    tcase_add_test(tcase, nothing_zeroed_is_allocated);
     tcase_add_test(tcase, no_use_is_recorded);
     tcase_add_test(tcase, nothing_is_reserved);
     tcase_add_test(tcase, no_report_is_made);

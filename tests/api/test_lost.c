@@ -57,6 +57,8 @@ static void refuse_all(tarn_status status)
     size_t freed = 77;
 
     STATUS(status, tarn_malloc(world.device, 64 * MIB, world.stream, &address));
+    STATUS(status, tarn_malloc_aligned(world.device, 64 * MIB, 4096, world.stream, &address));
+    STATUS(status, tarn_calloc(world.device, 64, MIB, world.stream, &address));
     STATUS(status, tarn_pool_malloc(world.pool, 64 * MIB, 0, world.stream, &address));
     STATUS(status, tarn_pool_create(world.device, NULL, &pool));
     STATUS(status, tarn_pool_reserve(world.pool, 64 * MIB, world.stream));
@@ -97,9 +99,9 @@ static void refuse_all(tarn_status status)
     STATUS(status, tarn_device_graph_memory(world.device, &memory));
     ck_assert_untouched(address);
     ck_assert_untouched(pool);
+    ck_assert_untouched(route);
     ck_assert_untouched(capture);
     ck_assert_untouched(graph);
-    ck_assert_untouched(route);
     ck_assert_untouched(checkpoint);
     ck_assert_untouched(delta);
     ck_assert_untouched(diff);

@@ -30,6 +30,8 @@ static void nest(void)
 {
     void *outer;
     void *inner;
+    void *aligned;
+    void *zeroed;
 
     STEP(ROUTE,
          tarn_begin_allocate_to_pool(DEVICE, POOL, tarn_filter_thread, NULL, &fault.out.routes[0]));
@@ -41,10 +43,21 @@ static void nest(void)
     outer = fault_taken(POOL, 3 * MIB);
     STEP(ROOM | LOST, tarn_malloc(DEVICE, 3 * MIB, SIDE, &fault.out.address));
     inner = fault_taken(OTHER_POOL, 3 * MIB);
+    STEP(ROOM | LOST, tarn_malloc_aligned(DEVICE, MIB, 2 * MIB, MAIN, &fault.out.address));
+    aligned = fault_taken(POOL, MIB);
+    STEP(ROOM | LOST, tarn_malloc(DEVICE, 5 * MIB, SIDE, &fault.out.address));
+    zeroed = fault_taken(OTHER_POOL, 5 * MIB);
+    test_fill(SIDE, zeroed, 7, WORDS);
+    FREE(zeroed); /* a set that is refused leaves what was mapped for it */
+    STEP(ROOM | LOST, tarn_calloc(DEVICE, 5, MIB, SIDE, &fault.out.address));
+    zeroed = fault_taken(OTHER_POOL, 5 * MIB);
+    test_expect_words(SIDE, zeroed, 0, WORDS);
     STEP(0, tarn_end_allocate_to_pool(fault.out.routes[1]));
     routed[1] = false;
     STEP(0, tarn_end_allocate_to_pool(fault.out.routes[0]));
     routed[0] = false;
+    FREE(zeroed);
+    FREE(aligned);
     FREE(inner);
     FREE(outer);
 }
@@ -72,6 +85,9 @@ static void capture_two_pools(bool adopted)
     test_fill(MAIN, block, 6, WORDS);
     FREE(block);
     test_copy(MAIN, output, block, WORDS * sizeof(uint32_t));
+    STEP(ROUTED, tarn_calloc(DEVICE, 1, MIB, MAIN, &fault.out.address));
+    block = fault_taken(POOL, MIB);
+    FREE(block);
     STEP(0, tarn_end_allocate_to_pool(fault.out.routes[0]));
     routed[0] = false;
     test_order(MAIN, SIDE);

@@ -24,6 +24,7 @@ enum {
     CHECKPOINTS = 4,
     ROUTES = 8,
     CONTENTS = 3, /* kinds of them, from TARN_CONTENTS_NONE */
+    ZEROED = 1,   /* stands for an alignment: zeros are asked for */
     NONE = -1,
 };
 
@@ -360,7 +361,7 @@ void sweep_pools(struct model *m);
 
 /* Operations. One that has nothing to work on does nothing. */
 typedef void operation(struct model *m);
-operation do_alloc, do_free, do_free_on, do_record, do_touch, do_look, do_misuse_address;
+operation do_alloc, do_calloc, do_free, do_free_on, do_record, do_touch, do_look, do_misuse_address;
 operation do_drain, do_new_stream, do_end_stream, do_retire;
 operation do_new_pool, do_end_pool, do_release_pool, do_trim, do_reserve, do_layout, do_check_live;
 operation do_trim_to, do_device_trim, do_collect, do_limit, do_pool_limit, do_cache_limit;

@@ -144,6 +144,7 @@ static void open_again(void)
     X(tarn_begin_allocate_to_pool, NULL,                                                           \
       (world.device, world.pool, tarn_filter_thread, NULL, &out.route))                            \
     X(tarn_block_at, NULL, (with.block, &out.block))                                               \
+    X(tarn_calloc, NULL, (world.device, 4, MIB, world.stream, &out.address))                       \
     X(tarn_capture_abort, begin_here, (with.capture))                                              \
     X(tarn_capture_begin, abort_first,                                                             \
       (with.pool, world.side, TARN_CAPTURE_RELAXED, &out.capture))                                 \
@@ -194,6 +195,7 @@ static void open_again(void)
     X(tarn_graph_replay, NULL, (with.graphs[0], world.stream))                                     \
     X(tarn_graph_update, begin_here, (with.graphs[0], with.capture))                               \
     X(tarn_malloc, NULL, (world.device, 4 * MIB, world.stream, &out.address))                      \
+    X(tarn_malloc_aligned, NULL, (world.device, 4 * MIB, 4096, world.stream, &out.address))        \
     X(tarn_pool_add_peer, NULL, (world.pool, 0))                                                   \
     X(tarn_pool_check_live, NULL, (world.pool, NULL, 0, &out.live_diff))                           \
     X(tarn_pool_create, NULL, (world.device, NULL, &out.pool))                                     \
