@@ -67,11 +67,12 @@ int main(void)
 
     /* The bracket. tarn_filter_capture accepts the streams of the capture that `stream` begins,
      * forked ones included; allocations on any other stream go where they always went. */
-    CHECK(tarn_begin_allocate_to_pool(device, pool, tarn_filter_capture, stream));
+    tarn_route *route = NULL;
+    CHECK(tarn_begin_allocate_to_pool(device, pool, tarn_filter_capture, stream, &route));
     sample_begin_capture(stream); /* cuStreamBeginCapture */
     section(device, stream, side, output, input);
     tarn_driver_graph driver_graph = sample_end_capture(stream); /* cuStreamEndCapture */
-    CHECK(tarn_end_allocate_to_pool(device, pool));
+    CHECK(tarn_end_allocate_to_pool(route));
 
     /* From here on the graph is Tarn's to replay and to destroy. */
     tarn_graph *graph = NULL;

@@ -102,14 +102,15 @@ static cudaGraph_t capture_step(tarn_device *device, tarn_pool *pool, cudaStream
                                 cudaStream_t side, float *state, const float *input,
                                 const float *zero)
 {
+    tarn_route *route;
     cudaGraph_t graph;
 
     /* The route first: nothing of the section slips past it. */
-    CHECK(tarn_begin_allocate_to_pool(device, pool, tarn_filter_capture, stream));
+    CHECK(tarn_begin_allocate_to_pool(device, pool, tarn_filter_capture, stream, &route));
     CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
     step(device, stream, side, state, input, zero);
     CUDA(cudaStreamEndCapture(stream, &graph));
-    CHECK(tarn_end_allocate_to_pool(device, pool));
+    CHECK(tarn_end_allocate_to_pool(route));
     return graph;
 }
 

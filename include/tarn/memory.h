@@ -66,6 +66,23 @@ TARN_API_HOT TARN_MUST_CHECK tarn_status tarn_pool_malloc(tarn_pool *pool, size_
                                                           size_t alignment, tarn_stream stream,
                                                           void **address);
 
+/* As tarn_malloc, with an alignment: a power of two up to 2 MiB; 0: 512.
+ * Statuses as tarn_malloc's; INVALID_ARGUMENT for an alignment too. */
+TARN_API TARN_MUST_CHECK tarn_status tarn_malloc_aligned(tarn_device *device, size_t bytes,
+                                                         size_t alignment, tarn_stream stream,
+                                                         void **address);
+
+/* As tarn_malloc of count times bytes, all zero. The zeros are written on the stream, behind the work
+ * that is there. In a capture the write is a node of the graph: each replay writes the zeros again.
+ * The driver judges the write as it judges a cuMemsetD8Async of the caller's. A legacy default stream
+ * beside the capture of a blocking stream is refused, and that capture is invalidated. A refused write
+ * frees the block again.
+ *   INVALID_ARGUMENT  count times bytes overflows, too
+ *   DRIVER            the write is refused, too
+ * Statuses as tarn_malloc's. */
+TARN_API TARN_MUST_CHECK tarn_status tarn_calloc(tarn_device *device, size_t count, size_t bytes,
+                                                 tarn_stream stream, void **address);
+
 /* Frees a block. Never fails on a live block, needs no context and no stream, and never waits.
  * NULL is allowed.
  *   NOT_OURS, INNER_ADDRESS, DOUBLE_FREE: nothing is freed */
@@ -116,6 +133,10 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_block_at(const void *address, tarn_blo
 #ifdef CUDA_API_PER_THREAD_DEFAULT_STREAM
 #define tarn_malloc(device, bytes, stream, address)                                                \
     tarn_malloc(device, bytes, tarn_stream_given(stream), address)
+#define tarn_malloc_aligned(device, bytes, alignment, stream, address)                             \
+    tarn_malloc_aligned(device, bytes, alignment, tarn_stream_given(stream), address)
+#define tarn_calloc(device, count, bytes, stream, address)                                         \
+    tarn_calloc(device, count, bytes, tarn_stream_given(stream), address)
 #define tarn_pool_malloc(pool, bytes, alignment, stream, address)                                  \
     tarn_pool_malloc(pool, bytes, alignment, tarn_stream_given(stream), address)
 #define tarn_free_on(address, stream) tarn_free_on(address, tarn_stream_given(stream))

@@ -81,7 +81,7 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_pool_create(tarn_device *device,
 TARN_API TARN_MUST_CHECK tarn_status tarn_pool_destroy(tarn_pool *pool);
 
 /* Gives up the handle: the pool goes by itself with its last block, route, capture, graph and
- * checkpoint. Until then they work as before; the handle does not, except to end its route. Nobody waits
+ * checkpoint. Until then they work as before; the handle does not. A route has a handle of its own. Nobody waits
  * for the device to end it. Memory that only graphs and recorded streams have touched is proven idle by
  * their ends. While other free memory is not proven idle the pool stays among the device's pools, until
  * something has waited (a trim, another pool's destruction, the device's close). Where 32 of them stay, the
@@ -212,32 +212,30 @@ TARN_API bool tarn_filter_stream(tarn_stream stream, void *user);  /* user: a ta
     Allocations on that very stream, which must live until the route ends. Of these two filters, the
     handle of a thread's own default stream means that of the thread that begins the route. */
 
-/* Opens a route: until it ends, tarn_malloc calls that the filter accepts are served by the pool.
- * Of several routes, to one pool or to many, the newest that accepts wins, so routes nest. A route
- * holds its pool.
+/* Opens a route, and gives its handle. Until the route ends, the pool serves each tarn_malloc,
+ * tarn_malloc_aligned and tarn_calloc that the filter accepts. Several routes may be open, to one pool
+ * or to many: the newest that accepts wins. A route holds its pool. tarn_end_allocate_to_pool ends it.
  * Around a capture of the caller's own, use the filter for a capture or a stream: it tells Tarn which
  * capture a block of the pool is freed in, on any thread (but where the stream is a thread's own default
  * stream, on that thread alone), and such blocks wait for the graph to be adopted; of one that never is
  * they stay set aside until the pool goes. With another filter Tarn learns of the capture at its first
  * allocation from the pool, or at the first tarn_free_on or tarn_record_stream of a block of the pool with
  * one of its streams; a block from before the capture must not be freed in it by tarn_free before that.
- *   INVALID_HANDLE (device or pool); INVALID_ARGUMENT: filter is NULL, or the pool is of another
- *   device; WRONG_STATE: it is the default pool;
- *   LIMIT: 64 routes are open; HOST_MEMORY, DEVICE_LOST, POISONED */
+ *   INVALID_HANDLE    device or pool is none
+ *   INVALID_ARGUMENT  filter or route is NULL, or the pool is of another device
+ *   WRONG_STATE       the default pool
+ *   LIMIT             64 routes are open
+ *   HOST_MEMORY, DEVICE_LOST, POISONED */
 TARN_API TARN_MUST_CHECK tarn_status tarn_begin_allocate_to_pool(tarn_device *device,
                                                                  tarn_pool *pool,
                                                                  tarn_route_filter filter,
-                                                                 void *user);
+                                                                 void *user, tarn_route **route);
 
-/* Ends a route to that pool: the newest that the calling thread began; when it began none, the newest
- * that is not another thread's own (tarn_filter_thread). Whoever calls ends the route of a thread that
- * has exited. The captures that the route led there, where they are known to be over, give their free
- * memory to the pool's later captures.
- *   INVALID_HANDLE; INVALID_ARGUMENT: the pool is of another device
- *   WRONG_STATE   no route to this pool is open, or only those of tarn_captures, which end with them
- *   WRONG_THREAD  only other threads' own routes to it are open */
-TARN_API TARN_MUST_CHECK tarn_status tarn_end_allocate_to_pool(tarn_device *device,
-                                                               tarn_pool *pool);
+/* Ends a route. Routes end in any order, and on any thread: also when the thread that began the route
+ * has exited, and when the handle of the pool was released. The captures that the route led to the
+ * pool, where they are known to be over, give their free memory to the pool's later captures.
+ *   INVALID_HANDLE  route is NULL, no route, or has ended: nothing is ended */
+TARN_API TARN_MUST_CHECK tarn_status tarn_end_allocate_to_pool(tarn_route *route);
 
 #ifdef __cplusplus
 }

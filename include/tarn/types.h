@@ -20,6 +20,7 @@ typedef struct CUgraphNode_st *tarn_driver_node; /* cudaGraphNode_t, CUgraphNode
 
 typedef struct tarn_device tarn_device;         /* the allocator of one CUDA device */
 typedef struct tarn_pool tarn_pool;             /* a set of arenas with one lifetime */
+typedef struct tarn_route tarn_route;           /* the way of some allocations to a private pool */
 typedef struct tarn_capture tarn_capture;       /* a section being captured */
 typedef struct tarn_graph tarn_graph;           /* an instantiated graph and what it holds */
 typedef struct tarn_checkpoint tarn_checkpoint; /* a pool's state at one moment */

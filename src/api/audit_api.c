@@ -90,8 +90,7 @@ tarn_status tarn_driver_graph_audit(tarn_device *device, tarn_driver_graph drive
     status = check_options(device, options);
     if (status == TARN_OK && options->scan && options->pool == NULL)
         status = tn_bad_argument("scan looks through the own pool, and pool is NULL");
-    if (status == TARN_OK && options->pool != NULL &&
-        !tn_call_and_pool(&call, options->pool, false))
+    if (status == TARN_OK && options->pool != NULL && !tn_call_and_pool(&call, options->pool))
         status = call.status;
     subject = (struct tn_audit_subject){
         .graph = driver_graph, .pool = options->pool, .mark = options->mark};

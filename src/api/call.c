@@ -8,6 +8,13 @@ bool tn_call_graph(struct tn_call *call, tarn_graph *graph)
             tn_call_refuse(call, "graph"));
 }
 
+bool tn_call_ending_route(struct tn_call *call, tarn_route *route)
+{
+    return tn_call_begin(call) &&
+           ((tn_is_route(route) && tn_call_pin_device(call, tn_route_device(route))) ||
+            tn_call_refuse(call, "route"));
+}
+
 bool tn_call_ending_checkpoint(struct tn_call *call, tarn_checkpoint *checkpoint)
 {
     return tn_call_begin(call) &&

@@ -14,6 +14,7 @@
 #include "graphs/capture.h"
 #include "pools/entry.h"
 #include "pools/janitor.h"
+#include "pools/route.h"
 #include "tarn/stats.h"
 
 static inline tarn_status tn_bad_argument(const char *what)
@@ -35,6 +36,11 @@ static inline bool tn_is_graph(tarn_graph *graph)
 static inline bool tn_is_fresh_graph(tarn_graph *graph)
 {
     return graph != NULL && atomic_load(&graph->magic) == TN_GRAPH_MAGIC;
+}
+
+static inline bool tn_is_route(tarn_route *route)
+{
+    return route != NULL && atomic_load(&route->magic) == TN_ROUTE_MAGIC;
 }
 
 static inline bool tn_is_checkpoint(tarn_checkpoint *checkpoint)

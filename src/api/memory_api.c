@@ -3,6 +3,7 @@
 #include "base/checked.h"
 #include "base/hot.h"
 #include "base/user_code.h"
+#include "driver/stream.h"
 #include "graphs/serve.h"
 #include "heap/steady.h"
 #include "pools/free.h"
@@ -57,6 +58,60 @@ TN_HOT tarn_status tarn_pool_malloc(tarn_pool *pool, size_t bytes, size_t alignm
         return allocate_nothing(bytes, aligned, address);
     aligned = tn_max(aligned, TN_BLOCK_BYTES_MIN);
     return tn_leave(tn_serve(tn_pool_device(pool), pool, bytes, aligned, stream, address));
+}
+
+tarn_status tarn_malloc_aligned(tarn_device *device, size_t bytes, size_t alignment,
+                                tarn_stream stream, void **address)
+{
+    uint64_t aligned = alignment != 0 ? alignment : TN_BLOCK_BYTES_MIN;
+
+    if (!tn_is_device(device))
+        return tn_bad_handle("device");
+    if (address == NULL || !tn_is_power_of_two(aligned) || aligned > alignment_max ||
+        bytes > TN_REQUEST_BYTES_MAX)
+        return refuse_request(aligned, address);
+    if (bytes == 0)
+        return allocate_nothing(bytes, aligned, address);
+    if (aligned <= TN_BLOCK_BYTES_MIN)
+        return tn_leave(tn_serve(device, NULL, bytes, TN_BLOCK_BYTES_MIN, stream, address));
+    return tn_leave(tn_serve_aligned(device, bytes, aligned, stream, address));
+}
+
+/* The caller has begun a call: the thread is not cancelled between the two. */
+static tarn_status allocate_zeros(tarn_device *device, uint64_t bytes, tarn_stream stream,
+                                  void **address)
+{
+    void *made;
+    tarn_status freed;
+    tarn_status status = tn_serve(device, NULL, bytes, TN_BLOCK_BYTES_MIN, stream, &made);
+
+    if (status != TARN_OK)
+        return status;
+    status = tn_stream_zero(&device->gpu, (uint64_t)(uintptr_t)made, bytes, stream);
+    if (status == TARN_OK) {
+        *address = made;
+        return TARN_OK;
+    }
+    freed = tn_serve_undo(made);
+    (void)freed; /* refused: another thread's restore has freed the block */
+    return status;
+}
+
+tarn_status tarn_calloc(tarn_device *device, size_t count, size_t bytes, tarn_stream stream,
+                        void **address)
+{
+    size_t total;
+    TN_CALL(call);
+
+    if (!tn_call_device(&call, device))
+        return call.status;
+    if (__builtin_mul_overflow(count, bytes, &total))
+        return tn_bad_argument("count times bytes is more than a size can be");
+    if (address == NULL || total > TN_REQUEST_BYTES_MAX)
+        return refuse_request(TN_BLOCK_BYTES_MIN, address);
+    if (total == 0)
+        return allocate_nothing(total, TN_BLOCK_BYTES_MIN, address);
+    return tn_leave(allocate_zeros(device, total, stream, address));
 }
 
 /* What is not an arena's affair alone. told: the caller has named the last use. */

@@ -224,42 +224,35 @@ void tarn_layout_destroy(tarn_layout *layout)
         tn_host_free(layout);
 }
 
-/* A route outlives the release of its pool's handle, which still ends it. */
-static tarn_status begin_route_call(struct tn_call *call, tarn_device *device, tarn_pool *pool,
-                                    bool ends)
+tarn_status tarn_begin_allocate_to_pool(tarn_device *device, tarn_pool *pool,
+                                        tarn_route_filter filter, void *user, tarn_route **route)
 {
-    if (!tn_call_device(call, device) || !tn_call_and_pool(call, pool, ends))
-        return call->status;
+    tarn_status status;
+    TN_CALL(call);
+
+    if (!tn_call_device(&call, device) || !tn_call_and_pool(&call, pool))
+        return call.status;
     if (pool->device != device)
         return tn_bad_argument("the pool is of another device");
-    return TARN_OK;
-}
-
-tarn_status tarn_begin_allocate_to_pool(tarn_device *device, tarn_pool *pool,
-                                        tarn_route_filter filter, void *user)
-{
-    TN_CALL(call);
-    tarn_status status = begin_route_call(&call, device, pool, false);
-
-    if (status != TARN_OK)
-        return status;
     if (filter == NULL)
         return tn_bad_argument("filter is NULL: name the streams or thread that the route is for");
+    if (route == NULL)
+        return tn_bad_argument("route is NULL: there is nowhere to put the handle");
     status = tn_call_enter(&call);
     if (status == TARN_OK)
-        status = tn_route_begin(device, pool, filter, user);
+        status = tn_route_begin(device, pool, filter, user, route);
     return tn_leave(status);
 }
 
-tarn_status tarn_end_allocate_to_pool(tarn_device *device, tarn_pool *pool)
+tarn_status tarn_end_allocate_to_pool(tarn_route *route)
 {
     TN_CALL(call);
-    tarn_status status = begin_route_call(&call, device, pool, true);
 
-    if (status != TARN_OK)
-        return status;
-    status = tn_route_end(device, pool);
-    tn_device_drop_gone(device);
-    tn_device_end_released(device);
-    return tn_leave(status);
+    if (!tn_call_ending_route(&call, route))
+        return call.status;
+    if (!tn_route_end(call.device, route))
+        return tn_bad_handle("route");
+    tn_device_drop_gone(call.device);
+    tn_device_end_released(call.device);
+    return tn_leave(TARN_OK);
 }

@@ -370,5 +370,5 @@ tarn_status tn_stream_zero(struct tn_gpu *gpu, uint64_t address, uint64_t bytes,
         return status;
     result = gpu->driver->cuMemsetD8Async(address, 0, bytes, stream);
     tn_gpu_leave(gpu, pushed);
-    return tn_gpu_answered(gpu, result, "copying contents", "cuMemsetD8Async");
+    return tn_gpu_answered(gpu, result, "zeroing memory", "cuMemsetD8Async");
 }

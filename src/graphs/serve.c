@@ -231,6 +231,17 @@ TN_HOT tarn_status tn_serve_pool(tarn_device *device, tarn_pool *pool, uint64_t 
     return take_for_id(pool, bytes, alignment, stream, id, address);
 }
 
+/* Apart from the routed way of most allocations, whose alignment is known. */
+tarn_status tn_serve_aligned(tarn_device *device, uint64_t bytes, uint64_t alignment,
+                             tarn_stream stream, void **address)
+{
+    if (!tn_device_is_quiet(device))
+        return tn_serve_news(device, NULL, bytes, alignment, stream, address);
+    if (tn_route_is_any(&device->routes))
+        return look_and_serve(device, NULL, bytes, alignment, stream, address);
+    return tn_serve_pool(device, device->default_pool, bytes, alignment, stream, address);
+}
+
 tarn_status tn_serve_news(tarn_device *device, tarn_pool *pool, uint64_t bytes, uint64_t alignment,
                           tarn_stream stream, void **address)
 {
@@ -371,6 +382,19 @@ tarn_status tn_serve_free(void *address, bool told)
     status = lock_to_free((uint64_t)(uintptr_t)address, &pool, &block, &held);
     if (status == TARN_OK)
         free_and_unlock(pool, block, held, told);
+    return status;
+}
+
+tarn_status tn_serve_undo(void *address)
+{
+    tarn_pool *pool;
+    struct tn_block *block;
+    tarn_status status;
+
+    TN_ASSERT(tn_lock_none_held());
+    status = tn_pool_lock_block((uint64_t)(uintptr_t)address, false, &pool, &block);
+    if (status == TARN_OK)
+        free_and_unlock(pool, block, true, false);
     return status;
 }
 

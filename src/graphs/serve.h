@@ -28,13 +28,17 @@
 
 /* Serve an allocation; bytes is not 0, and alignment a power of two. tn_serve_pool: from a pool,
  * the default pool included. tn_serve_routed: by the routes of the device, of which some are open.
- * tn_serve_news: where the device has news, from a pool, or with pool NULL by the routes.
+ * tn_serve_aligned: by the routes, of which none may be open. tn_serve_news: where the device has
+ * news, from a pool, or with pool NULL by the routes.
  *   what tn_pool_allocate, tn_unrouted_allocate and tn_capture_admit may answer; INVALID_HANDLE:
  *   the pool went meanwhile; WRONG_STATE: a route's filter is being called; FORKED */
 TARN_MUST_CHECK tarn_status tn_serve_pool(tarn_device *device, tarn_pool *pool, uint64_t bytes,
                                           uint64_t alignment, tarn_stream stream, void **address);
 TARN_MUST_CHECK tarn_status tn_serve_routed(tarn_device *device, uint64_t bytes, tarn_stream stream,
                                             void **address);
+TARN_MUST_CHECK tarn_status tn_serve_aligned(tarn_device *device, uint64_t bytes,
+                                             uint64_t alignment, tarn_stream stream,
+                                             void **address);
 TARN_MUST_CHECK tarn_status tn_serve_news(tarn_device *device, tarn_pool *pool, uint64_t bytes,
                                           uint64_t alignment, tarn_stream stream, void **address);
 
@@ -61,6 +65,10 @@ TARN_MUST_CHECK tarn_status tn_serve_use(void *address, tarn_stream stream, cons
 /* Frees the block at the address. told: the caller has named the last use.
  *   NOT_OURS, INNER_ADDRESS, DOUBLE_FREE */
 TARN_MUST_CHECK tarn_status tn_serve_free(void *address, bool told);
+
+/* Frees a block of a call that has failed: the address was given to nobody, so no capture has used the block.
+ *   NOT_OURS, DOUBLE_FREE: another thread's restore has freed the block */
+TARN_MUST_CHECK tarn_status tn_serve_undo(void *address);
 
 /* Frees a block whose last use is on the stream that it was allocated on, which is in no capture.
  * Frees as tarn_free does: the block's own order needs no word. False: not known to be so, or more

@@ -91,19 +91,13 @@ bool tn_call_allocation(struct tn_call *call, tarn_pool *pool, bool routed)
     return routed ? tn_call_device(call, tn_pool_device(pool)) : tn_call_pool(call, pool);
 }
 
-static bool is_pool(tarn_pool *pool, bool released)
-{
-    return tn_is_pool(pool) ||
-           (released && pool != NULL && atomic_load(&pool->magic) == TN_POOL_MAGIC);
-}
-
-bool tn_call_and_pool(struct tn_call *call, tarn_pool *pool, bool released)
+bool tn_call_and_pool(struct tn_call *call, tarn_pool *pool)
 {
     TN_ASSERT(call->device != NULL && call->pool == NULL);
-    if (!is_pool(pool, released) || !tn_pool_try_pin(pool))
+    if (!tn_is_pool(pool) || !tn_pool_try_pin(pool))
         return tn_call_refuse(call, "pool");
     call->pool = pool;
-    return is_pool(pool, released) || tn_call_refuse(call, "pool");
+    return tn_is_pool(pool) || tn_call_refuse(call, "pool");
 }
 
 bool tn_call_ending_pool(struct tn_call *call, tarn_pool *pool)

@@ -80,9 +80,8 @@ bool tn_call_pool(struct tn_call *call, tarn_pool *pool);
  * already pinned, whatever has become of its handle. False: as above. */
 bool tn_call_allocation(struct tn_call *call, tarn_pool *pool, bool routed);
 
-/* Adds a pool which the call is given beside its device. released: accepts a pool whose handle was
- * given up, which a route keeps. False: INVALID_HANDLE. */
-bool tn_call_and_pool(struct tn_call *call, tarn_pool *pool, bool released);
+/* Adds a pool which the call is given beside its device. False: INVALID_HANDLE. */
+bool tn_call_and_pool(struct tn_call *call, tarn_pool *pool);
 
 /* Begins a call with the handle of a pool which is to go: keeps its device, and not the pool. */
 bool tn_call_ending_pool(struct tn_call *call, tarn_pool *pool);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Routes: a stack, newest last; the newest that accepts wins.
+/* Routes: a stack of records, newest last; the newest that accepts wins. A record's address is the handle of a
+ * user's route. An end looks for the record in its device's stack, under the lock: of several ends one finds it.
  *
  * The built-in filters are known by their address and answered from what begin has noted: the thread,
  * or the stream, which the user promised lives as long as the route, so that its handle is an
@@ -20,6 +21,8 @@
 #include "base/contract.h"
 #include "base/error.h"
 #include "base/fork.h"
+#include "base/host.h"
+#include "base/thread.h"
 #include "base/user_code.h"
 #include "heap/arena_lock.h"
 #include "pools/arena_table.h"
@@ -45,6 +48,7 @@ bool tarn_filter_stream(tarn_stream stream, void *user)
     return stream == (tarn_stream)user;
 }
 
+static struct tn_records route_records = TN_RECORDS_INIT_KEEPING(struct tarn_route, next, device);
 static atomic_uint_fast64_t last_id;    /* of a route, in the process */
 static atomic_uint_fast64_t last_stamp; /* the same */
 
@@ -70,12 +74,12 @@ void tn_routes_fini(struct tn_routes *routes)
     tn_lock_fini(&routes->lock);
 }
 
-static struct tn_route *find_route(struct tn_routes *routes, uint64_t id)
+static tarn_route *find_route(const struct tn_routes *routes, uint64_t id)
 {
     TN_ASSERT(tn_lock_is_held(&routes->lock));
     for (size_t i = 0; i < routes->count; i++) {
-        if (routes->routes[i].id == id)
-            return &routes->routes[i];
+        if (routes->routes[i]->id == id)
+            return routes->routes[i];
     }
     return NULL;
 }
@@ -94,13 +98,12 @@ static tarn_status claim_pool(tarn_pool *pool)
     return status;
 }
 
-static tarn_status push_route(tarn_device *device, struct tn_route *route)
+static tarn_status push_route(tarn_device *device, tarn_route *route)
 {
     struct tn_routes *routes = &device->routes;
     tarn_status status = TARN_OK;
 
     TN_ASSERT(tn_lock_none_held());
-    route->thread_id = tn_thread_id();
     tn_lock_acquire(&routes->lock);
     if (routes->count == TN_ROUTES_MAX)
         status = tn_fail(TARN_ERR_LIMIT, "%d routes are open; end one first", TN_ROUTES_MAX);
@@ -108,9 +111,9 @@ static tarn_status push_route(tarn_device *device, struct tn_route *route)
         status = claim_pool(route->pool);
     if (status == TARN_OK) {
         route->id = atomic_fetch_add(&last_id, 1) + 1;
-        routes->routes[routes->count] = *route;
+        routes->routes[routes->count] = route;
         routes->count += 1;
-        TN_ASSERT(find_route(routes, route->id) == &routes->routes[routes->count - 1]);
+        TN_ASSERT(find_route(routes, route->id) == route);
         atomic_store(&routes->open_count, routes->count);
         stamp_anew(routes);
     }
@@ -118,158 +121,137 @@ static tarn_status push_route(tarn_device *device, struct tn_route *route)
     return status;
 }
 
-static tarn_status check_pool(const tarn_pool *pool)
+static tarn_status open_route(tarn_device *device, tarn_pool *pool, tarn_route_filter filter,
+                              void *user, bool of_capture, tarn_route **route)
 {
+    tarn_route *made;
+    tarn_status status;
+
     TN_ASSERT(tn_lock_none_held());
-    return pool->is_default ? tn_fail(TARN_ERR_WRONG_STATE,
-                                      "the default pool serves what no route catches; a route "
-                                      "needs a private pool")
-                            : TARN_OK;
+    if (pool->is_default)
+        return tn_fail(TARN_ERR_WRONG_STATE, "the default pool serves what no route catches; a "
+                                             "route needs a private pool");
+    made = tn_records_take(&route_records);
+    if (made == NULL)
+        return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a route");
+    made->pool = pool;
+    made->filter = filter;
+    made->user = user;
+    made->of_capture = of_capture;
+    made->thread_id = tn_thread_id();
+    atomic_store_explicit(&made->device, device, memory_order_relaxed);
+    status = push_route(device, made);
+    if (status == TARN_OK)
+        *route = made;
+    else
+        tn_records_give(&route_records, made);
+    return status;
 }
 
 tarn_status tn_route_begin(tarn_device *device, tarn_pool *pool, tarn_route_filter filter,
-                           void *user)
+                           void *user, tarn_route **route)
 {
-    struct tn_route route = {.pool = pool, .filter = filter, .user = user};
-    tarn_status status = check_pool(pool);
+    tarn_status status = open_route(device, pool, filter, user, false, route);
 
-    if (status != TARN_OK)
-        return status;
-    if (filter == tarn_filter_thread) {
-        route.thread = tn_thread_mark_take();
-        if (route.thread == NULL)
-            return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a route");
-    }
-    status = push_route(device, &route);
-    if (status != TARN_OK && route.thread != NULL)
-        tn_thread_mark_end(route.thread);
+    if (status == TARN_OK)
+        atomic_store(&(*route)->magic, TN_ROUTE_MAGIC);
     return status;
 }
 
 tarn_status tn_route_begin_capture(tarn_device *device, tarn_pool *pool, tarn_stream stream,
                                    uint64_t *id)
 {
-    struct tn_route route = {
-        .pool = pool, .filter = tarn_filter_capture, .user = stream, .of_capture = true};
-    tarn_status status = check_pool(pool);
+    tarn_route *route;
+    tarn_status status = open_route(device, pool, tarn_filter_capture, stream, true, &route);
 
     if (status == TARN_OK)
-        status = push_route(device, &route);
-    if (status == TARN_OK)
-        *id = route.id;
+        *id = route->id;
     return status;
 }
 
-static bool has_stream(const struct tn_route *route)
+static bool has_stream(const tarn_route *route)
 {
     return route->filter == tarn_filter_capture || route->filter == tarn_filter_stream;
 }
 
 /* Whether the calling thread may ask the route's stream: only the thread that named it. While one thread
  * begins or ends captures of a stream the driver does not survive questions of another. */
-static bool may_ask(const struct tn_route *route)
+static bool may_ask(const tarn_route *route)
 {
     return !route->of_capture && route->thread_id == tn_thread_id();
 }
 
 /* Whether it is the route's stream. A thread's own default stream is another one on each thread. */
-static bool is_routes_stream(const struct tn_route *route, tarn_stream stream)
+static bool is_routes_stream(const tarn_route *route, tarn_stream stream)
 {
     return tn_stream_is_same(stream, route->user) &&
            (stream != TN_CU_STREAM_PER_THREAD || route->thread_id == tn_thread_id());
 }
 
-/* Takes the route off the stack; the ROUTES lock is held. A tarn_capture's has led no other capture to its pool, so
- * the user's captures there are no matter of its end. */
-static void remove_route(struct tn_routes *routes, struct tn_route *route)
+/* Takes the route off the stack, and ends it; the ROUTES lock is held. A tarn_capture's has led no other capture to its
+ * pool, so the user's captures there are no matter of its end. */
+static void remove_route(struct tn_routes *routes, tarn_route *route)
 {
-    struct tn_route ended = *route;
-    size_t behind = routes->count - 1 - (size_t)(route - routes->routes);
+    tarn_pool *pool = route->pool;
+    size_t at = 0;
 
     TN_ASSERT(tn_lock_is_held(&routes->lock));
-    TN_ASSERT(route >= routes->routes && route < routes->routes + routes->count);
-    for (size_t i = 0; i < behind; i++)
-        route[i] = route[i + 1];
+    TN_ASSERT(find_route(routes, route->id) == route);
+    while (routes->routes[at] != route)
+        at += 1;
     routes->count -= 1;
+    for (; at < routes->count; at++)
+        routes->routes[at] = routes->routes[at + 1];
     atomic_store(&routes->open_count, routes->count);
     stamp_anew(routes);
-    tn_pool_lock(ended.pool);
-    TN_ASSERT(ended.pool->claims.route_count > 0); /* P10 */
-    ended.pool->claims.route_count -= 1;
-    tn_pool_unlock(ended.pool);
+    atomic_store(&route->magic, 0);
+    tn_records_give(&route_records, route);
+    tn_pool_lock(pool);
+    TN_ASSERT(pool->claims.route_count > 0); /* P10 */
+    pool->claims.route_count -= 1;
+    tn_pool_unlock(pool);
 }
 
 /* Ends a route of the user's; the ROUTES lock is held. Captures that it led to its pool, and that are over, end. */
-static void end_users(tarn_device *device, struct tn_route *route)
+static void end_users(tarn_device *device, tarn_route *route)
 {
-    struct tn_route ended = *route;
     bool closed;
 
-    tn_pool_lock(ended.pool);
-    closed = tn_holds_close_over(ended.pool, ended.id);
-    tn_pool_unlock(ended.pool);
+    tn_pool_lock(route->pool);
+    closed = tn_holds_close_over(route->pool, route->id);
+    tn_pool_unlock(route->pool);
     if (closed)
         (void)tn_device_mark(device);
     remove_route(&device->routes, route);
-    if (ended.thread != NULL)
-        tn_thread_mark_end(ended.thread);
 }
 
-/* The route that the calling thread ends, or NULL; *status says why. */
-static struct tn_route *pick_to_end(struct tn_routes *routes, const tarn_pool *pool,
-                                    tarn_status *status)
+/* Whether the record is that of an open route of the user's; the ROUTES lock is held. */
+static bool is_users(const struct tn_routes *routes, const tarn_route *route)
 {
-    struct tn_route *others = NULL; /* the newest that any thread may end */
-    bool of_capture = false;
-    bool of_thread = false;
+    bool found = false;
 
     TN_ASSERT(tn_lock_is_held(&routes->lock));
-    for (size_t i = routes->count; i-- > 0;) {
-        struct tn_route *route = &routes->routes[i];
-
-        if (route->pool != pool)
-            continue;
-        if (route->of_capture)
-            of_capture = true;
-        else if (route->thread_id == tn_thread_id())
-            return route;
-        else if (route->thread != NULL && !tn_thread_has_ended(route->thread))
-            of_thread = true;
-        else if (others == NULL)
-            others = route;
-    }
-    if (others != NULL)
-        return others;
-    if (of_thread)
-        *status = tn_fail(TARN_ERR_WRONG_THREAD,
-                          "the route to pool '%s' is another thread's own, which alone ends it",
-                          pool->name);
-    else if (of_capture)
-        *status =
-            tn_fail(TARN_ERR_WRONG_STATE,
-                    "the route to pool '%s' is that of its capture and ends with it", pool->name);
-    else
-        *status = tn_fail(TARN_ERR_WRONG_STATE, "no route to pool '%s' is open", pool->name);
-    return NULL;
+    for (size_t i = 0; i < routes->count && !found; i++)
+        found = routes->routes[i] == route && !route->of_capture;
+    return found;
 }
 
-tarn_status tn_route_end(tarn_device *device, tarn_pool *pool)
+bool tn_route_end(tarn_device *device, tarn_route *route)
 {
-    struct tn_route *route;
-    tarn_status status = TARN_OK;
+    bool found;
 
     TN_ASSERT(tn_lock_none_held());
     tn_lock_acquire(&device->routes.lock);
-    route = pick_to_end(&device->routes, pool, &status);
-    if (route != NULL)
+    found = is_users(&device->routes, route);
+    if (found)
         end_users(device, route);
     tn_lock_release(&device->routes.lock);
-    return status;
+    return found;
 }
 
 void tn_route_set_capture(tarn_device *device, uint64_t id, uint64_t capture_id)
 {
-    struct tn_route *route;
+    tarn_route *route;
 
     TN_ASSERT(tn_lock_none_held() && capture_id != 0);
     tn_lock_acquire(&device->routes.lock);
@@ -282,7 +264,7 @@ void tn_route_set_capture(tarn_device *device, uint64_t id, uint64_t capture_id)
 
 void tn_route_shut_capture(tarn_device *device, uint64_t id, bool shut)
 {
-    struct tn_route *route;
+    tarn_route *route;
 
     tn_lock_acquire(&device->routes.lock);
     route = find_route(&device->routes, id);
@@ -294,7 +276,7 @@ void tn_route_shut_capture(tarn_device *device, uint64_t id, bool shut)
 
 void tn_route_end_capture(tarn_device *device, uint64_t id)
 {
-    struct tn_route *route;
+    tarn_route *route;
 
     tn_lock_acquire(&device->routes.lock);
     route = find_route(&device->routes, id);
@@ -304,30 +286,30 @@ void tn_route_end_capture(tarn_device *device, uint64_t id)
 }
 
 /* The route of the tarn_capture of that id, or NULL; the ROUTES lock is held. */
-static const struct tn_route *find_capture(const struct tn_routes *routes, uint64_t capture_id)
+static tarn_route *find_capture(const struct tn_routes *routes, uint64_t capture_id)
 {
     TN_ASSERT(tn_lock_is_held(&routes->lock) && capture_id != 0);
     for (size_t i = 0; i < routes->count; i++) {
-        if (routes->routes[i].of_capture && routes->routes[i].capture_id == capture_id)
-            return &routes->routes[i];
+        if (routes->routes[i]->of_capture && routes->routes[i]->capture_id == capture_id)
+            return routes->routes[i];
     }
     return NULL;
 }
 
 void tn_route_end_gone(tarn_device *device, uint64_t capture_id)
 {
-    const struct tn_route *route;
+    tarn_route *route;
 
     tn_lock_acquire(&device->routes.lock);
     route = find_capture(&device->routes, capture_id);
     if (route != NULL)
-        remove_route(&device->routes, find_route(&device->routes, route->id));
+        remove_route(&device->routes, route);
     tn_lock_release(&device->routes.lock);
 }
 
 bool tn_route_is_shut(const tarn_device *device, uint64_t capture_id)
 {
-    const struct tn_route *route = find_capture(&device->routes, capture_id);
+    const tarn_route *route = find_capture(&device->routes, capture_id);
 
     TN_ASSERT(tn_lock_held(TN_RANK_ROUTES));
     return route != NULL && route->shut;
@@ -340,7 +322,7 @@ size_t tn_route_streams(tarn_device *device, const tarn_pool *pool,
 
     tn_lock_acquire(&device->routes.lock);
     for (size_t i = 0; i < device->routes.count; i++) {
-        const struct tn_route *route = &device->routes.routes[i];
+        const tarn_route *route = device->routes.routes[i];
 
         if (route->pool != pool || !has_stream(route) || !may_ask(route))
             continue;
@@ -353,7 +335,7 @@ size_t tn_route_streams(tarn_device *device, const tarn_pool *pool,
 }
 
 /* Whether the capture that the route's stream was last seen in goes on: then it is still in that. */
-static bool is_in_known_capture(tarn_pool *pool, const struct tn_route *route)
+static bool is_in_known_capture(tarn_pool *pool, const tarn_route *route)
 {
     const struct tn_hold *hold;
     bool known;
@@ -375,7 +357,7 @@ tarn_status tn_route_hides_capture(tarn_device *device, tarn_pool *pool, bool *h
     *hides = false;
     tn_lock_acquire(&device->routes.lock);
     for (size_t i = 0; i < device->routes.count && !*hides && status == TARN_OK; i++) {
-        const struct tn_route *route = &device->routes.routes[i];
+        const tarn_route *route = device->routes.routes[i];
 
         if (route->pool != pool || !has_stream(route) || route->of_capture || may_ask(route) ||
             tn_stream_is_default(route->user))
@@ -388,7 +370,7 @@ tarn_status tn_route_hides_capture(tarn_device *device, tarn_pool *pool, bool *h
 }
 
 /* Whether the stream is in the capture that the route's own stream is in now. */
-static tarn_status accepts_capture(tarn_device *device, struct tn_route *route, tarn_stream stream,
+static tarn_status accepts_capture(tarn_device *device, tarn_route *route, tarn_stream stream,
                                    struct tn_order order, bool *accepted)
 {
     struct tn_stream_state own;
@@ -413,7 +395,7 @@ static tarn_status accepts_capture(tarn_device *device, struct tn_route *route, 
 }
 
 /* In the child of a filter that has forked nothing is to be gone on with: any answer ends the search. */
-static TN_USER_CODE_ON_STACK bool call_filter(tarn_device *device, const struct tn_route *route,
+static TN_USER_CODE_ON_STACK bool call_filter(tarn_device *device, const tarn_route *route,
                                               tarn_stream stream)
 {
     bool accepted;
@@ -428,7 +410,7 @@ static TN_USER_CODE_ON_STACK bool call_filter(tarn_device *device, const struct 
     return accepted || tn_is_forked();
 }
 
-static tarn_status accepts(tarn_device *device, struct tn_route *route, tarn_stream stream,
+static tarn_status accepts(tarn_device *device, tarn_route *route, tarn_stream stream,
                            struct tn_order order, bool *accepted)
 {
     if (route->filter == tarn_filter_capture)
@@ -444,15 +426,15 @@ static tarn_status accepts(tarn_device *device, struct tn_route *route, tarn_str
 
 /* Whether an allocation in the same order will be sent where the route has sent one, as long as the routes stay
  * as they are: another capture is never of that number. */
-static bool is_lasting(const struct tn_routes *routes, const struct tn_route *route)
+static bool is_lasting(const struct tn_routes *routes, const tarn_route *route)
 {
-    const struct tn_route *end = routes->routes + routes->count;
+    size_t at = routes->count;
 
-    TN_ASSERT(route >= routes->routes && route < end);
+    TN_ASSERT(find_route(routes, route->id) == route);
     if (route->filter != tarn_filter_capture)
         return false;
-    while (++route < end) {
-        if (!route->of_capture)
+    while (routes->routes[--at] != route) {
+        if (!routes->routes[at]->of_capture)
             return false;
     }
     return true;
@@ -471,7 +453,7 @@ tarn_status tn_route_choose(tarn_device *device, tarn_stream stream, struct tn_o
         return TARN_OK;
     tn_lock_acquire(&routes->lock);
     for (size_t i = routes->count; i-- > 0 && !accepted && status == TARN_OK;) {
-        struct tn_route *route = &routes->routes[i];
+        tarn_route *route = routes->routes[i];
 
         status = accepts(device, route, stream, order, &accepted);
         if (accepted && status == TARN_OK) {

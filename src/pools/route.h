@@ -4,7 +4,7 @@
  *   P10  a pool's route_count is the number of its routes
  *
  * Routes are numbered; a number is never used again. That of a tarn_capture is tied to the capture: its
- * user does not end it, and its stream is never asked, since the capture may be gone with its stream.
+ * user has no handle of it, and its stream is never asked, since the capture may be gone with its stream.
  *
  * Where a capture's allocations on a stream have gone once they go again as long as the routes stay as they are, if
  * it was a route by the capture that accepted, and all newer ones are of tarn_captures, which accept no other capture
@@ -20,6 +20,25 @@
 #include "pools/route_stack.h"
 #include "tarn/pool.h"
 
+/* Guarded by the ROUTES lock of its device, where nothing else is said. */
+struct tarn_route {
+    /* TN_ROUTE_MAGIC: the user has its handle; 0 in that of a tarn_capture, and in a recycled record */
+    _Atomic uint64_t magic;
+    tarn_route *next; /* links recycled records */
+    uint64_t id;      /* immutable */
+    tarn_pool *pool;  /* immutable */
+    tarn_route_filter filter;
+    void *user;
+    uint64_t thread_id;  /* immutable; of begin */
+    uint64_t capture_id; /* for the capture filter; 0: not known yet */
+    bool of_capture;     /* immutable; a tarn_capture began it and ends it */
+    bool shut;           /* that capture is being ended: nothing may join it now */
+    /* Kept in a recycled record: calls look at it before they know whether their handle is out of date. */
+    _Atomic(tarn_device *) device;
+};
+
+#define TN_ROUTE_MAGIC 0x54527465ULL
+
 /* Where an allocation goes. */
 struct tn_route_choice {
     tarn_pool *pool; /* pinned; NULL: no route has accepted */
@@ -32,16 +51,21 @@ void tn_routes_fini(struct tn_routes *routes);
 
 /* WRONG_STATE (the default pool), LIMIT, HOST_MEMORY */
 TARN_MUST_CHECK tarn_status tn_route_begin(tarn_device *device, tarn_pool *pool,
-                                           tarn_route_filter filter, void *user);
+                                           tarn_route_filter filter, void *user,
+                                           tarn_route **route);
 
-/* Ends the newest route to the pool that the calling thread began; when it began none, the newest that
- * is not another thread's own. The pool's captures by that route which are known to be over end there.
- *   WRONG_STATE: none is open, or only those of tarn_captures; WRONG_THREAD: only other threads'
- *   own */
-TARN_MUST_CHECK tarn_status tn_route_end(tarn_device *device, tarn_pool *pool);
+/* The device of a route, by its handle alone. */
+static inline tarn_device *tn_route_device(tarn_route *route)
+{
+    return atomic_load_explicit(&route->device, memory_order_relaxed);
+}
+
+/* Ends a route of the user's. The pool's captures by that route which are known to be over end there. False: no such
+ * route of the device is open. */
+TARN_MUST_CHECK bool tn_route_end(tarn_device *device, tarn_route *route);
 
 /* The route of a tarn_capture on that stream, which catches nothing before tn_route_set_capture.
- * WRONG_STATE, LIMIT */
+ *   WRONG_STATE (the default pool), LIMIT, HOST_MEMORY */
 TARN_MUST_CHECK tarn_status tn_route_begin_capture(tarn_device *device, tarn_pool *pool,
                                                    tarn_stream stream, uint64_t *id);
 void tn_route_set_capture(tarn_device *device, uint64_t id, uint64_t capture_id);

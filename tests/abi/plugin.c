@@ -22,14 +22,15 @@ int plugin_route(void)
     tarn_pool_options options = TARN_POOL_OPTIONS_INIT;
     tarn_device *device;
     tarn_pool *pool;
+    tarn_route *route;
     void *block;
 
     if (tarn_device_open(0, NULL, &device) != TARN_OK)
         return told("no device");
     if (tarn_pool_create(device, &options, &pool) != TARN_OK ||
-        tarn_begin_allocate_to_pool(device, pool, tarn_filter_thread, NULL) != TARN_OK ||
+        tarn_begin_allocate_to_pool(device, pool, tarn_filter_thread, NULL, &route) != TARN_OK ||
         tarn_malloc(device, 4096, NULL, &block) != TARN_OK || tarn_free(block) != TARN_OK ||
-        tarn_end_allocate_to_pool(device, pool) != TARN_OK || tarn_pool_destroy(pool) != TARN_OK ||
+        tarn_end_allocate_to_pool(route) != TARN_OK || tarn_pool_destroy(pool) != TARN_OK ||
         tarn_device_close(device) != TARN_OK)
         return told("no allocation by a route");
     return 0;

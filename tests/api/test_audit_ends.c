@@ -130,10 +130,10 @@ END_TEST
 START_TEST(the_end_of_a_capture_by_a_route_is_known_without_a_mark)
 {
     tn_cu_graph graph;
+    tarn_route *route = test_route(world.pool, tarn_filter_capture, world.side);
 
-    OK(tarn_begin_allocate_to_pool(world.device, world.pool, tarn_filter_capture, world.side));
     graph = make_adopted_graph();
-    OK(tarn_end_allocate_to_pool(world.device, world.pool));
+    OK(tarn_end_allocate_to_pool(route));
     use_input_again();
     look_at_driver_graph(graph);
     expect(TARN_POINTER_USED_AGAIN, 1, 1);
@@ -150,6 +150,7 @@ START_TEST(the_end_of_a_capture_is_known_in_the_next_capture)
     tarn_graph *next_of_tarn = NULL;
     tarn_capture *capture = NULL;
     void *before;
+    tarn_route *route;
 
     OK(tarn_free(input));
     input = test_alloc(world.pool, BYTES, own);
@@ -159,7 +160,7 @@ START_TEST(the_end_of_a_capture_is_known_in_the_next_capture)
     OK(tarn_stream_retire(world.device, own)); /* its memory is anyone's */
     test_destroy_stream(own);
     test_wait_for_all();
-    OK(tarn_begin_allocate_to_pool(world.device, world.pool, tarn_filter_capture, world.stream));
+    route = test_route(world.pool, tarn_filter_capture, world.stream);
     if (_i == 0)
         capture = test_capture_begin(TARN_CAPTURE_RELAXED);
     else
@@ -171,7 +172,7 @@ START_TEST(the_end_of_a_capture_is_known_in_the_next_capture)
         next_of_tarn = test_capture_end(capture);
     else
         next = test_end_capture(world.stream);
-    OK(tarn_end_allocate_to_pool(world.device, world.pool));
+    OK(tarn_end_allocate_to_pool(route));
     look_at_driver_graph(graph);
     expect(TARN_POINTER_USED_AGAIN, 1, 1);
     test_destroy_graph(graph);

@@ -35,6 +35,7 @@ static void refuse_pool(tarn_pool *pool)
     tarn_capture *capture = UNTOUCHED;
     tarn_graph *graph = UNTOUCHED;
     tarn_checkpoint *checkpoint = UNTOUCHED;
+    tarn_route *route = UNTOUCHED;
     void *address = UNTOUCHED;
     size_t freed = 77;
 
@@ -45,7 +46,7 @@ static void refuse_pool(tarn_pool *pool)
     GONE("pool", tarn_pool_validate(pool));
     GONE("pool", tarn_pool_layout(pool, &layout));
     GONE("pool", tarn_pool_check_live(pool, NULL, 0, &diff));
-    GONE("pool", tarn_begin_allocate_to_pool(world.device, pool, tarn_filter_thread, NULL));
+    GONE("pool", tarn_begin_allocate_to_pool(world.device, pool, tarn_filter_thread, NULL, &route));
     GONE("pool", tarn_capture_begin(pool, world.stream, NULL, &capture));
     GONE("pool", tarn_checkpoint_take(pool, TARN_CONTENTS_NONE, world.stream, &checkpoint));
     GONE("pool", tarn_pool_release(pool));
@@ -59,6 +60,7 @@ static void refuse_pool(tarn_pool *pool)
     ck_assert_untouched(capture);
     ck_assert_untouched(graph);
     ck_assert_untouched(checkpoint);
+    ck_assert_untouched(route);
     ck_assert_untouched(address);
     ck_assert_uint_eq(freed, 77);
 }
@@ -71,10 +73,8 @@ START_TEST(a_pool_used_after_its_end_is_refused)
 
     OK(tarn_pool_destroy(destroyed));
     refuse_pool(destroyed);
-    GONE("pool", tarn_end_allocate_to_pool(world.device, destroyed));
     OK(tarn_pool_release(released)); /* its block keeps the pool, and nobody its handle */
     refuse_pool(released);
-    REFUSE(TARN_ERR_WRONG_STATE, "no route", tarn_end_allocate_to_pool(world.device, released));
     OK(tarn_free(kept));
     refuse_pool(released);
 }
@@ -145,6 +145,8 @@ START_TEST(a_device_used_after_its_end_is_refused)
     tarn_device *device;
     tarn_pool *pool = UNTOUCHED;
     tarn_pool *gone;
+    tarn_route *ended;
+    tarn_route *route = UNTOUCHED;
     tarn_pool *default_pool;
     tarn_device_info info = {.size = sizeof info};
     tarn_device_stats stats = {.size = sizeof stats};
@@ -154,10 +156,14 @@ START_TEST(a_device_used_after_its_end_is_refused)
     device = world.device;
     gone = world.pool;
     default_pool = world.default_pool;
+    ended = test_route(gone, tarn_filter_thread, NULL);
+    OK(tarn_end_allocate_to_pool(ended));
     OK(tarn_pool_destroy(world.pool));
     OK(tarn_device_close(world.device));
     test_world_abandon();
     GONE("device", tarn_malloc(device, MIB, world.stream, &address));
+    GONE("device", tarn_malloc_aligned(device, MIB, 4096, world.stream, &address));
+    GONE("device", tarn_calloc(device, 1, MIB, world.stream, &address));
     GONE("device", tarn_pool_create(device, NULL, &pool));
     GONE("device", tarn_device_default_pool(device, &pool));
     GONE("device", tarn_device_get_info(device, &info));
@@ -166,8 +172,8 @@ START_TEST(a_device_used_after_its_end_is_refused)
     GONE("device", tarn_device_remove_free_callback(device, give_nothing, NULL));
     GONE("device", tarn_device_add_oom_observer(device, see_nothing, NULL));
     GONE("device", tarn_device_remove_oom_observer(device, see_nothing, NULL));
-    GONE("device", tarn_begin_allocate_to_pool(device, gone, tarn_filter_thread, NULL));
-    GONE("device", tarn_end_allocate_to_pool(device, gone));
+    GONE("device", tarn_begin_allocate_to_pool(device, gone, tarn_filter_thread, NULL, &route));
+    GONE("route", tarn_end_allocate_to_pool(ended));
     GONE("device", tarn_device_close(device));
     GONE("pool", tarn_pool_malloc(default_pool, MIB, 0, world.stream, &address));
     GONE("pool", tarn_pool_trim(default_pool, NULL));
@@ -212,16 +218,19 @@ static void close_two(void)
 
 START_TEST(a_pool_of_another_device_is_refused)
 {
-    REFUSE(TARN_ERR_INVALID_ARGUMENT, "another device",
-           tarn_begin_allocate_to_pool(world.device, second.pool, tarn_filter_thread, NULL));
-    REFUSE(TARN_ERR_INVALID_ARGUMENT, "another device",
-           tarn_begin_allocate_to_pool(second.device, world.pool, tarn_filter_thread, NULL));
-    OK(tarn_begin_allocate_to_pool(second.device, second.pool, tarn_filter_thread, NULL));
-    REFUSE(TARN_ERR_INVALID_ARGUMENT, "another device",
-           tarn_end_allocate_to_pool(world.device, second.pool));
+    tarn_route *route = UNTOUCHED;
+
+    REFUSE(
+        TARN_ERR_INVALID_ARGUMENT, "another device",
+        tarn_begin_allocate_to_pool(world.device, second.pool, tarn_filter_thread, NULL, &route));
+    REFUSE(
+        TARN_ERR_INVALID_ARGUMENT, "another device",
+        tarn_begin_allocate_to_pool(second.device, world.pool, tarn_filter_thread, NULL, &route));
+    ck_assert_untouched(route);
+    OK(tarn_begin_allocate_to_pool(second.device, second.pool, tarn_filter_thread, NULL, &route));
     OK(tarn_free(test_malloc(MIB)));
     ck_assert_uint_eq(test_stats(second.pool).alloc_count, 0); /* the route is the other's */
-    OK(tarn_end_allocate_to_pool(second.device, second.pool));
+    OK(tarn_end_allocate_to_pool(route));
 }
 END_TEST
 

@@ -310,16 +310,21 @@ START_TEST(a_body_allocates_from_its_own_pool_alone)
     tarn_capture *body = test_begin_body(outer, 1, node.bodies[0]);
     tarn_graph *graph = NULL;
     void *address = UNTOUCHED;
+    tarn_route *route;
 
     REFUSE(TARN_ERR_WRONG_STATE, "captured into a body",
            tarn_pool_malloc(other, MIB, 0, world.side, &address));
     REFUSE(TARN_ERR_WRONG_STATE, "captured into a body", tarn_record_stream(block, world.side));
     REFUSE(TARN_ERR_WRONG_STATE, "captured into a body", tarn_free_on(block, world.side));
     ck_assert_int_eq(test_state_of(other, block), TARN_EXTENT_LIVE);
-    OK(tarn_begin_allocate_to_pool(world.device, other, tarn_filter_stream, world.side));
+    route = test_route(other, tarn_filter_stream, world.side);
     REFUSE(TARN_ERR_WRONG_STATE, "captured into a body",
            tarn_malloc(world.device, MIB, world.side, &address));
-    OK(tarn_end_allocate_to_pool(world.device, other));
+    REFUSE(TARN_ERR_WRONG_STATE, "captured into a body",
+           tarn_malloc_aligned(world.device, MIB, 4096, world.side, &address));
+    REFUSE(TARN_ERR_WRONG_STATE, "captured into a body",
+           tarn_calloc(world.device, 1, MIB, world.side, &address));
+    OK(tarn_end_allocate_to_pool(route));
     ck_assert_untouched(address);
     OK(tarn_capture_end(body, NULL));
     OK(tarn_capture_end(outer, &graph));

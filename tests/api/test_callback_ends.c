@@ -291,6 +291,8 @@ static void end_own_capture(void)
 /* Its graph lives on. _i: no route, one by the capture, one by the thread. */
 START_TEST(an_allocation_is_refused_where_the_program_has_ended_its_capture)
 {
+    tarn_route *route;
+
     void (*action)(void) = end_own_capture;
     void *address = UNTOUCHED;
     void *before;
@@ -299,9 +301,8 @@ START_TEST(an_allocation_is_refused_where_the_program_has_ended_its_capture)
     acted = 0;
     OK(tarn_device_add_free_callback(world.device, act, (void *)&action));
     if (_i > 0)
-        OK(tarn_begin_allocate_to_pool(world.device, world.pool,
-                                       _i == 1 ? tarn_filter_capture : tarn_filter_thread,
-                                       _i == 1 ? stream : NULL));
+        route = test_route(world.pool, _i == 1 ? tarn_filter_capture : tarn_filter_thread,
+                           _i == 1 ? stream : NULL);
     test_begin_capture(stream, TN_CU_CAPTURE_MODE_RELAXED);
     OK(tarn_malloc(world.device, MIB, stream, &before));
     STATUS(TARN_ERR_CAPTURE_BROKEN, tarn_malloc(world.device, ASKED_MIB * MIB, stream, &address));
@@ -310,7 +311,7 @@ START_TEST(an_allocation_is_refused_where_the_program_has_ended_its_capture)
     OK(tarn_free(before));
     test_destroy_graph(own_graph);
     if (_i > 0)
-        OK(tarn_end_allocate_to_pool(world.device, world.pool));
+        OK(tarn_end_allocate_to_pool(route));
     OK(tarn_device_remove_free_callback(world.device, act, (void *)&action));
     test_await_destructors(0);
     OK(tarn_device_trim(world.device, 0, NULL));

@@ -207,15 +207,16 @@ START_TEST(with_too_many_routes_none_is_begun)
 {
     tn_cu_graph driver_graph = test_graph();
     tarn_capture *capture = UNTOUCHED;
+    tarn_route *routes[64];
 
     for (int i = 0; i < 64; i++)
-        OK(tarn_begin_allocate_to_pool(world.device, world.pool, tarn_filter_stream, world.side));
+        routes[i] = test_route(world.pool, tarn_filter_stream, world.side);
     REFUSE(TARN_ERR_LIMIT, "routes",
            tarn_capture_begin(world.pool, world.stream,
                               CAPTURE_INTO(NULL, 0, driver_graph, TARN_CAPTURE_GLOBAL), &capture));
     ck_assert_untouched(capture);
     for (int i = 0; i < 64; i++)
-        OK(tarn_end_allocate_to_pool(world.device, world.pool));
+        OK(tarn_end_allocate_to_pool(routes[i]));
     test_destroy_graph(driver_graph);
 }
 END_TEST

@@ -28,6 +28,7 @@ static void call_everything(int ordinal, tn_cu_stream stream, tn_cu_stream side)
     tarn_pool_stats stats = {.size = sizeof stats};
     tarn_device *device = NULL;
     tarn_pool *pool = NULL;
+    tarn_route *route = NULL;
     tarn_pool *released = NULL;
     tarn_capture *capture = NULL;
     tarn_graph *graph = NULL;
@@ -81,12 +82,12 @@ static void call_everything(int ordinal, tn_cu_stream stream, tn_cu_stream side)
     KEEPS(tarn_malloc(device, MIB, TN_CU_STREAM_PER_THREAD, &inside));
     KEEPS(tarn_capture_abort(capture));
     KEEPS(tarn_free(inside));
-    KEEPS(tarn_begin_allocate_to_pool(device, pool, tarn_filter_capture, stream));
+    KEEPS(tarn_begin_allocate_to_pool(device, pool, tarn_filter_capture, stream, &route));
     test_begin_capture(stream, TN_CU_CAPTURE_MODE_GLOBAL);
     KEEPS(tarn_malloc(device, MIB, stream, &inside));
     KEEPS(tarn_free(inside));
     driver_graph = test_end_capture(stream);
-    KEEPS(tarn_end_allocate_to_pool(device, pool));
+    KEEPS(tarn_end_allocate_to_pool(route));
     KEEPS(tarn_graph_adopt(pool, driver_graph, &graph));
     KEEPS(tarn_graph_driver_handles(graph, &driver_graph, NULL));
     KEEPS(tarn_graph_destroy(graph));

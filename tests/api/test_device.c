@@ -111,11 +111,12 @@ START_TEST(a_device_in_use_is_busy_and_the_sentence_counts)
     tarn_checkpoint *checkpoint = NULL;
     tarn_graph *graph = NULL;
     void *address = test_malloc(512);
+    tarn_route *route;
 
     REFUSE(TARN_ERR_BUSY, "1 private pools", tarn_device_close(world.device));
-    OK(tarn_begin_allocate_to_pool(world.device, world.pool, tarn_filter_thread, NULL));
+    route = test_route(world.pool, tarn_filter_thread, NULL);
     REFUSE(TARN_ERR_BUSY, "1 private pools", tarn_device_close(world.device));
-    OK(tarn_end_allocate_to_pool(world.device, world.pool));
+    OK(tarn_end_allocate_to_pool(route));
     OK(tarn_capture_begin(world.pool, world.stream, NULL, &capture));
     REFUSE(TARN_ERR_BUSY, "in use", tarn_device_close(world.device));
     OK(tarn_capture_end(capture, &graph));
@@ -177,6 +178,7 @@ START_TEST(device_stats_are_the_sums_over_its_pools)
     tarn_device_stats stats = test_device_stats();
     tarn_pool_stats first = test_stats(world.default_pool);
     tarn_pool_stats second = test_stats(world.pool);
+    tarn_route *route;
 
     ck_assert_uint_eq(stats.size, sizeof stats);
     ck_assert_uint_eq(stats.mapped_bytes, first.mapped_bytes + second.mapped_bytes);
@@ -185,9 +187,9 @@ START_TEST(device_stats_are_the_sums_over_its_pools)
     ck_assert_uint_eq(stats.requested_bytes, 1000 + 3 * MIB + 1);
     ck_assert_uint_eq(stats.pool_count, 2);
     ck_assert_uint_eq(stats.route_count, 0);
-    OK(tarn_begin_allocate_to_pool(world.device, world.pool, tarn_filter_thread, NULL));
+    route = test_route(world.pool, tarn_filter_thread, NULL);
     ck_assert_uint_eq(test_device_stats().route_count, 1);
-    OK(tarn_end_allocate_to_pool(world.device, world.pool));
+    OK(tarn_end_allocate_to_pool(route));
     OK(tarn_free(one));
     OK(tarn_free(two));
     OK(tarn_pool_trim(world.pool, NULL));
@@ -242,6 +244,7 @@ START_TEST(two_devices_have_their_own_memory)
     tn_cu_stream there;
     void *address = NULL;
     tarn_block block;
+    tarn_route *route = UNTOUCHED;
 
     ck_assert_int_eq(setenv("TARN_SIM_DEVICES", "2", 1), 0);
     test_world_open();
@@ -264,9 +267,8 @@ START_TEST(two_devices_have_their_own_memory)
     ck_assert_ptr_eq(block.pool, pool);
 
     REFUSE(TARN_ERR_INVALID_ARGUMENT, "another device",
-           tarn_begin_allocate_to_pool(world.device, pool, tarn_filter_thread, NULL));
-    REFUSE(TARN_ERR_INVALID_ARGUMENT, "another device",
-           tarn_end_allocate_to_pool(world.device, pool));
+           tarn_begin_allocate_to_pool(world.device, pool, tarn_filter_thread, NULL, &route));
+    ck_assert_untouched(route);
 
     test_set_words(there, address, 5, MIB / 4);
     OK(tarn_record_stream(address, world.stream));

@@ -203,9 +203,10 @@ static void fork_beside(void *(*body)(void *))
 
 START_TEST(a_child_answers_while_the_routes_are_locked)
 {
-    OK(tarn_begin_allocate_to_pool(world.device, world.pool, standing_filter, NULL));
+    tarn_route *route = test_route(world.pool, standing_filter, NULL);
+
     fork_beside(malloc_once);
-    OK(tarn_end_allocate_to_pool(world.device, world.pool));
+    OK(tarn_end_allocate_to_pool(route));
 }
 END_TEST
 
@@ -256,12 +257,12 @@ START_TEST(a_filter_may_fork)
 {
     void *address = NULL;
     tarn_status status;
+    tarn_route *route = test_route(world.pool, forking_filter, NULL);
 
-    OK(tarn_begin_allocate_to_pool(world.device, world.pool, forking_filter, NULL));
     status = tarn_malloc(world.device, 512, world.stream, &address);
     judge(status, TARN_OK);
     OK(tarn_free(address));
-    OK(tarn_end_allocate_to_pool(world.device, world.pool));
+    OK(tarn_end_allocate_to_pool(route));
 }
 END_TEST
 

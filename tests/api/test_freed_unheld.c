@@ -6,6 +6,7 @@
 enum { WORDS = 64 };
 
 static const size_t bytes = 4 * MIB;
+static tarn_route *route;
 
 static void free_it(void *block)
 {
@@ -17,7 +18,7 @@ static void *begin(void)
 {
     void *block = test_alloc(world.pool, bytes, world.side);
 
-    OK(tarn_begin_allocate_to_pool(world.device, world.pool, tarn_filter_capture, world.stream));
+    route = test_route(world.pool, tarn_filter_capture, world.stream);
     test_begin_capture(world.stream, TN_CU_CAPTURE_MODE_RELAXED);
     test_fill(world.stream, block, 1, WORDS);
     return block;
@@ -27,7 +28,7 @@ static tn_cu_graph end(void)
 {
     tn_cu_graph graph = test_end_capture(world.stream);
 
-    OK(tarn_end_allocate_to_pool(world.device, world.pool));
+    OK(tarn_end_allocate_to_pool(route));
     return graph;
 }
 
@@ -77,7 +78,7 @@ START_TEST(a_block_is_not_revived_before_its_graph_is_adopted)
 
     OK(tarn_checkpoint_take(world.pool, TARN_CONTENTS_NONE, world.side, &checkpoint));
     test_begin_capture(world.stream, TN_CU_CAPTURE_MODE_RELAXED);
-    OK(tarn_begin_allocate_to_pool(world.device, world.pool, tarn_filter_capture, world.stream));
+    route = test_route(world.pool, tarn_filter_capture, world.stream);
     test_fill(world.stream, block, 1, WORDS);
     test_elsewhere(free_it, block);
     captured = end();
@@ -126,7 +127,7 @@ START_TEST(the_hold_of_a_capture_before_is_not_enough)
     tarn_graph *graphs[2];
     void *own;
 
-    OK(tarn_begin_allocate_to_pool(world.device, world.pool, tarn_filter_capture, world.stream));
+    route = test_route(world.pool, tarn_filter_capture, world.stream);
     test_begin_capture(world.stream, TN_CU_CAPTURE_MODE_RELAXED);
     OK(tarn_malloc(world.device, 4096, world.stream, &own));
     first = test_end_capture(world.stream);
@@ -145,11 +146,11 @@ START_TEST(where_the_routes_stream_is_not_captured_memory_is_free_at_once)
 {
     void *block = test_alloc(world.pool, bytes, world.side);
 
-    OK(tarn_begin_allocate_to_pool(world.device, world.pool, tarn_filter_stream, world.stream));
+    route = test_route(world.pool, tarn_filter_stream, world.stream);
     test_elsewhere(free_it, block);
     ck_assert_uint_eq(test_stats(world.pool).pending_bytes, 0);
     ck_assert_ptr_eq(test_alloc(world.pool, bytes, world.side), block);
-    OK(tarn_end_allocate_to_pool(world.device, world.pool));
+    OK(tarn_end_allocate_to_pool(route));
     OK(tarn_free(block));
 }
 END_TEST

@@ -238,8 +238,8 @@ START_TEST(the_users_own_capture_is_routed_and_adopted)
     tarn_graph *graph = NULL;
     tn_cu_graph driver_graph;
     void *block;
+    tarn_route *route = test_route(world.pool, tarn_filter_capture, world.stream);
 
-    OK(tarn_begin_allocate_to_pool(world.device, world.pool, tarn_filter_capture, world.stream));
     test_begin_capture(world.stream, TN_CU_CAPTURE_MODE_GLOBAL);
     block = test_malloc(4 * MIB);
     test_fill(world.stream, block, 31, MIB);
@@ -247,7 +247,7 @@ START_TEST(the_users_own_capture_is_routed_and_adopted)
     OK(tarn_free(block));
     ck_assert_uint_eq(test_stats(world.pool).capture_count, 1);
     driver_graph = test_end_capture(world.stream);
-    OK(tarn_end_allocate_to_pool(world.device, world.pool));
+    OK(tarn_end_allocate_to_pool(route));
     OK(tarn_graph_adopt(world.pool, driver_graph, &graph));
     ck_assert_uint_eq(test_stats(world.pool).capture_count, 0);
     ck_assert_uint_eq(test_stats(world.pool).graph_count, 1);
@@ -266,8 +266,8 @@ START_TEST(a_graph_may_be_adopted_before_the_route_ends)
 {
     tarn_graph *graph = NULL;
     void *block;
+    tarn_route *route = test_route(world.pool, tarn_filter_thread, NULL);
 
-    OK(tarn_begin_allocate_to_pool(world.device, world.pool, tarn_filter_thread, NULL));
     for (int round = 0; round < 3; round++) {
         test_begin_capture(world.stream, TN_CU_CAPTURE_MODE_RELAXED);
         block = test_malloc(MIB);
@@ -278,7 +278,7 @@ START_TEST(a_graph_may_be_adopted_before_the_route_ends)
         ck_assert_uint_eq(test_read(world.stream, block), 5);
         OK(tarn_graph_destroy(graph));
     }
-    OK(tarn_end_allocate_to_pool(world.device, world.pool));
+    OK(tarn_end_allocate_to_pool(route));
 }
 END_TEST
 
@@ -286,13 +286,13 @@ START_TEST(memory_of_a_graph_that_is_not_adopted_goes_with_the_graph)
 {
     tn_cu_graph driver_graph;
     void *block;
+    tarn_route *route = test_route(world.pool, tarn_filter_capture, world.stream);
 
-    OK(tarn_begin_allocate_to_pool(world.device, world.pool, tarn_filter_capture, world.stream));
     test_begin_capture(world.stream, TN_CU_CAPTURE_MODE_GLOBAL);
     block = test_malloc(MIB);
     OK(tarn_free(block));
     driver_graph = test_end_capture(world.stream);
-    OK(tarn_end_allocate_to_pool(world.device, world.pool));
+    OK(tarn_end_allocate_to_pool(route));
     ck_assert_uint_ge(test_stats(world.pool).captured_bytes, MIB);
     REFUSE(TARN_ERR_BUSY, "1 holds", tarn_pool_destroy(world.pool));
     test_destroy_graph(driver_graph);
@@ -321,13 +321,13 @@ START_TEST(after_a_refused_adoption_the_graph_is_still_the_callers)
     tarn_graph *graph = UNTOUCHED;
     tn_cu_graph driver_graph;
     void *block;
+    tarn_route *route = test_route(world.pool, tarn_filter_capture, world.stream);
 
-    OK(tarn_begin_allocate_to_pool(world.device, world.pool, tarn_filter_capture, world.stream));
     test_begin_capture(world.stream, TN_CU_CAPTURE_MODE_GLOBAL);
     block = test_malloc(MIB);
     test_fill(world.stream, block, 5, 1);
     driver_graph = test_end_capture(world.stream);
-    OK(tarn_end_allocate_to_pool(world.device, world.pool));
+    OK(tarn_end_allocate_to_pool(route));
     for (size_t i = 0; i < TEST_REFUSALS; i++) {
         sim.plan_fault("cuGraphInstantiateWithFlags", 1, 0, test_refusals[i].result);
         REFUSE(test_refusals[i].status, "cuGraphInstantiateWithFlags",

@@ -139,6 +139,28 @@ START_TEST(nothing_is_allocated)
 }
 END_TEST
 
+START_TEST(nothing_aligned_is_allocated)
+{
+    void *address = UNTOUCHED;
+    int refused = 0;
+
+    SHORT(refused, tarn_malloc_aligned(world.device, MIB, 4096, world.stream, &address));
+    ck_assert_int_gt(refused, 0);
+    OK(tarn_free(address));
+}
+END_TEST
+
+START_TEST(nothing_zeroed_is_allocated)
+{
+    void *address = UNTOUCHED;
+    int refused = 0;
+
+    SHORT(refused, tarn_calloc(world.device, 1, MIB, world.stream, &address));
+    ck_assert_int_gt(refused, 0);
+    OK(tarn_free(address));
+}
+END_TEST
+
 START_TEST(no_use_is_recorded)
 {
     void *first = test_malloc(MIB);
@@ -199,22 +221,15 @@ START_TEST(no_capture_is_begun_or_ended)
 }
 END_TEST
 
-static void begin_by_thread(void *unused)
-{
-    int refused = 0;
-
-    (void)unused;
-    test_set_context(test_retain(0));
-    SHORT(refused, tarn_begin_allocate_to_pool(world.device, world.pool, tarn_filter_thread, NULL));
-    ck_assert_int_gt(refused, 0);
-    OK(tarn_end_allocate_to_pool(world.device, world.pool));
-    test_release(0);
-}
-
-/* What tells the end of a thread is made for each thread once. */
 START_TEST(no_route_is_begun)
 {
-    test_elsewhere(begin_by_thread, NULL);
+    tarn_route *route = UNTOUCHED;
+    int refused = 0;
+
+    SHORT(refused,
+          tarn_begin_allocate_to_pool(world.device, world.pool, tarn_filter_thread, NULL, &route));
+    ck_assert_int_gt(refused, 0);
+    OK(tarn_end_allocate_to_pool(route));
 }
 END_TEST
 
@@ -388,6 +403,8 @@ int main(void)
     tcase_add_checked_fixture(tcase, test_world_open, test_world_close);
     tcase_add_test(tcase, a_pool_is_not_made);
     tcase_add_test(tcase, nothing_is_allocated);
+    tcase_add_test(tcase, nothing_aligned_is_allocated);
+    tcase_add_test(tcase, nothing_zeroed_is_allocated);
     tcase_add_test(tcase, no_use_is_recorded);
     tcase_add_test(tcase, nothing_is_reserved);
     tcase_add_test(tcase, no_report_is_made);

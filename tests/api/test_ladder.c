@@ -148,6 +148,7 @@ END_TEST
 /* Of a pool with a route: gives it up, and then a block. */
 struct quitter {
     tarn_pool *pool;
+    tarn_route *route;
     void *block;
 };
 
@@ -162,8 +163,9 @@ static bool quit(tarn_device *device, size_t wanted_bytes, void *user)
 {
     struct quitter *quitter = user;
 
+    ck_assert_ptr_eq(device, world.device);
     ck_assert_uint_eq(wanted_bytes, BYTES);
-    OK(tarn_end_allocate_to_pool(device, quitter->pool));
+    OK(tarn_end_allocate_to_pool(quitter->route));
     REFUSE(TARN_ERR_BUSY, "calls under way", tarn_pool_destroy(quitter->pool));
     OK(tarn_pool_release(quitter->pool));
     OK(tarn_free(quitter->block));
@@ -172,12 +174,13 @@ static bool quit(tarn_device *device, size_t wanted_bytes, void *user)
 
 START_TEST(a_callback_that_gives_up_the_pool_leaves_it_to_the_allocation)
 {
-    struct quitter quitter = {test_pool("routed"), test_alloc(world.pool, BYTES, world.stream)};
+    struct quitter quitter = {test_pool("routed"), NULL,
+                              test_alloc(world.pool, BYTES, world.stream)};
     uint64_t pools = test_device_stats().pool_count;
     tarn_block block;
     void *address;
 
-    OK(tarn_begin_allocate_to_pool(world.device, quitter.pool, accept_all, NULL));
+    quitter.route = test_route(quitter.pool, accept_all, NULL);
     OK(tarn_device_add_free_callback(world.device, quit, &quitter));
     leave_free(0);
     address = test_malloc(BYTES);

@@ -10,6 +10,7 @@ struct things {
     tarn_graph *graph;
     tarn_checkpoint *checkpoint;
     tarn_pool *routed;
+    tarn_route *route;
     tarn_pool *capturing;
     tn_cu_graph driver_graph;
     tn_cu_stream third;
@@ -31,7 +32,7 @@ static void make_things(void)
     OK(tarn_capture_end(capture, &there.graph));
     OK(tarn_checkpoint_take(world.pool, TARN_CONTENTS_DEVICE, world.stream, &there.checkpoint));
     there.routed = test_pool("routed");
-    OK(tarn_begin_allocate_to_pool(world.device, there.routed, tarn_filter_stream, world.side));
+    there.route = test_route(there.routed, tarn_filter_stream, world.side);
     test_begin_capture(world.stream, TN_CU_CAPTURE_MODE_RELAXED);
     there.driver_graph = test_end_capture(world.stream);
     there.capturing = test_pool("capturing");
@@ -45,6 +46,7 @@ static void refuse_all(tarn_status status)
 {
     void *address = UNTOUCHED;
     tarn_pool *pool = UNTOUCHED;
+    tarn_route *route = UNTOUCHED;
     tarn_capture *capture = UNTOUCHED;
     tarn_graph *graph = UNTOUCHED;
     tarn_checkpoint *checkpoint = UNTOUCHED;
@@ -56,6 +58,8 @@ static void refuse_all(tarn_status status)
     size_t freed = 77;
 
     STATUS(status, tarn_malloc(world.device, 64 * MIB, world.stream, &address));
+    STATUS(status, tarn_malloc_aligned(world.device, 64 * MIB, 4096, world.stream, &address));
+    STATUS(status, tarn_calloc(world.device, 64, MIB, world.stream, &address));
     STATUS(status, tarn_pool_malloc(world.pool, 64 * MIB, 0, world.stream, &address));
     STATUS(status, tarn_pool_create(world.device, NULL, &pool));
     STATUS(status, tarn_pool_reserve(world.pool, 64 * MIB, world.stream));
@@ -90,13 +94,14 @@ static void refuse_all(tarn_status status)
     STATUS(status, tarn_record_stream(there.block, world.side));
     STATUS(status, tarn_free_on(there.block, world.side));
     STATUS(status, tarn_stream_retire(world.device, world.side));
-    STATUS(status,
-           tarn_begin_allocate_to_pool(world.device, world.pool, tarn_filter_stream, world.stream));
+    STATUS(status, tarn_begin_allocate_to_pool(world.device, world.pool, tarn_filter_stream,
+                                               world.stream, &route));
     STATUS(status, tarn_device_get_info(world.device, &info));
     STATUS(status, tarn_graph_memory(there.graph, &memory));
     STATUS(status, tarn_device_graph_memory(world.device, &memory));
     ck_assert_untouched(address);
     ck_assert_untouched(pool);
+    ck_assert_untouched(route);
     ck_assert_untouched(capture);
     ck_assert_untouched(graph);
     ck_assert_untouched(checkpoint);
@@ -130,7 +135,7 @@ static void release_all(void)
     tarn_live_diff_destroy(diff);
     OK(tarn_device_default_pool(world.device, &pool));
     OK(tarn_capture_abort(there.capture));
-    OK(tarn_end_allocate_to_pool(world.device, there.routed));
+    OK(tarn_end_allocate_to_pool(there.route));
     OK(tarn_checkpoint_destroy(there.checkpoint));
     OK(tarn_graph_destroy(there.graph));
     OK(tarn_free(there.block));

@@ -24,6 +24,12 @@ START_TEST(memory_freed_is_reused_by_the_threads_own_stream_alone)
     OK(tarn_pool_malloc(world.default_pool, 4 * MIB, 0, TN_CU_STREAM_PER_THREAD, &again));
     ck_assert_ptr_eq(again, address);
     OK(tarn_free(again));
+    OK(tarn_malloc_aligned(world.device, 4 * MIB, 4096, NULL, &again));
+    ck_assert_ptr_eq(again, address);
+    OK(tarn_free(again));
+    OK(tarn_calloc(world.device, 4, MIB, NULL, &again));
+    ck_assert_ptr_eq(again, address);
+    OK(tarn_free(again));
 }
 END_TEST
 

@@ -113,9 +113,10 @@ END_TEST
 
 START_TEST(a_pool_with_a_route_is_busy)
 {
-    OK(tarn_begin_allocate_to_pool(world.device, world.pool, tarn_filter_thread, NULL));
+    tarn_route *route = test_route(world.pool, tarn_filter_thread, NULL);
+
     REFUSE(TARN_ERR_BUSY, "1 routes", tarn_pool_destroy(world.pool));
-    OK(tarn_end_allocate_to_pool(world.device, world.pool));
+    OK(tarn_end_allocate_to_pool(route));
 }
 END_TEST
 
@@ -210,14 +211,14 @@ START_TEST(a_released_pool_goes_with_its_route)
 {
     tarn_pool *pool = test_pool("released");
     void *address;
+    tarn_route *route = test_route(pool, tarn_filter_thread, NULL);
 
-    OK(tarn_begin_allocate_to_pool(world.device, pool, tarn_filter_thread, NULL));
     OK(tarn_pool_release(pool));
     address = test_malloc(MIB); /* the route works as before */
     ck_assert_uint_eq(test_stats(world.default_pool).live_count, 0);
     OK(tarn_free(address));
     ck_assert_uint_eq(test_device_stats().pool_count, 3);
-    OK(tarn_end_allocate_to_pool(world.device, pool));
+    OK(tarn_end_allocate_to_pool(route));
     OK(tarn_device_trim(world.device, 0, NULL)); /* proves that its memory is idle */
     ck_assert_uint_eq(test_device_stats().pool_count, 2);
 }

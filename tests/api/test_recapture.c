@@ -13,7 +13,9 @@ enum { CALLS = 40, SECTIONS = 3, ROUNDS = 4, ANSWERS = 3, LIVE = 64 };
 
 static tn_cu_stream third;
 static uint64_t state;
-static bool own; /* the program's own captures, which are adopted */
+static bool own;
+static tarn_route *route;
+/* of a capture of the test's own */ /* the program's own captures, which are adopted */
 static size_t compared;
 
 static size_t pick(size_t below)
@@ -48,7 +50,7 @@ static tarn_capture *begin(void)
 {
     if (!own)
         return test_capture_begin(TARN_CAPTURE_GLOBAL);
-    OK(tarn_begin_allocate_to_pool(world.device, world.pool, tarn_filter_capture, world.stream));
+    route = test_route(world.pool, tarn_filter_capture, world.stream);
     test_begin_capture(world.stream, TN_CU_CAPTURE_MODE_GLOBAL);
     return NULL;
 }
@@ -61,7 +63,7 @@ static tarn_graph *end(tarn_capture *capture)
     if (!own)
         return test_capture_end(capture);
     captured = test_end_capture(world.stream);
-    OK(tarn_end_allocate_to_pool(world.device, world.pool));
+    OK(tarn_end_allocate_to_pool(route));
     OK(tarn_graph_adopt(world.pool, captured, &graph));
     return graph;
 }

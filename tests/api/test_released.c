@@ -186,14 +186,14 @@ START_TEST(a_released_pool_goes_with_a_graph_that_its_user_captured)
 {
     tn_cu_graph graph;
     void *block;
+    tarn_route *route = test_route(world.pool, tarn_filter_capture, world.stream);
 
-    OK(tarn_begin_allocate_to_pool(world.device, world.pool, tarn_filter_capture, world.stream));
     test_begin_capture(world.stream, TN_CU_CAPTURE_MODE_GLOBAL);
     block = test_malloc(bytes);
     test_fill(world.stream, block, 7, 4);
     OK(tarn_free(block));
     graph = test_end_capture(world.stream);
-    OK(tarn_end_allocate_to_pool(world.device, world.pool));
+    OK(tarn_end_allocate_to_pool(route));
     OK(tarn_pool_release(world.pool));
     test_launch_once(graph, world.stream);
     test_destroy_graph(graph);

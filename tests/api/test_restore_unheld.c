@@ -10,13 +10,14 @@ enum { WORDS = 64 };
 static const size_t bytes = 4 * MIB;
 static tarn_checkpoint *checkpoint;
 static uint32_t *block;
+static tarn_route *route;
 
 static void begin(void)
 {
     test_world_open();
     OK(tarn_checkpoint_take(world.pool, TARN_CONTENTS_NONE, world.side, &checkpoint));
     block = test_alloc(world.pool, bytes, world.side);
-    OK(tarn_begin_allocate_to_pool(world.device, world.pool, tarn_filter_capture, world.stream));
+    route = test_route(world.pool, tarn_filter_capture, world.stream);
     test_begin_capture(world.stream, TN_CU_CAPTURE_MODE_RELAXED);
     test_fill(world.stream, block, 1, WORDS);
 }
@@ -30,7 +31,7 @@ static void end(void)
 
     OK(tarn_free(block)); /* kept for the graph */
     captured = test_end_capture(world.stream);
-    OK(tarn_end_allocate_to_pool(world.device, world.pool));
+    OK(tarn_end_allocate_to_pool(route));
     OK(tarn_graph_adopt(world.pool, captured, &graph));
     eager = test_alloc(world.pool, bytes, world.side);
     test_fill(world.side, eager, 2, WORDS);
@@ -118,7 +119,7 @@ END_TEST
 static void route_legacy(void *unused)
 {
     (void)unused;
-    OK(tarn_begin_allocate_to_pool(world.device, world.pool, tarn_filter_stream, NULL));
+    route = test_route(world.pool, tarn_filter_stream, NULL);
 }
 
 /* That stream cannot be captured; what the driver says of it, it says of a capture of any blocking one. */
@@ -138,7 +139,7 @@ START_TEST(another_threads_route_by_the_legacy_stream_hides_no_capture)
     OK(tarn_checkpoint_destroy(another));
     OK(tarn_checkpoint_destroy(checkpoint));
     OK(tarn_graph_destroy(test_capture_end(capture)));
-    OK(tarn_end_allocate_to_pool(world.device, world.pool));
+    OK(tarn_end_allocate_to_pool(route));
     OK(tarn_pool_destroy(other));
     test_destroy_stream(blocking);
 }
@@ -154,14 +155,14 @@ static void restore_beside_nothing(void *unused)
 START_TEST(an_invalidated_capture_is_not_under_way)
 {
     checkpoint = test_take(TARN_CONTENTS_NONE);
-    OK(tarn_begin_allocate_to_pool(world.device, world.pool, tarn_filter_stream, world.stream));
+    route = test_route(world.pool, tarn_filter_stream, world.stream);
     test_begin_capture(world.stream, TN_CU_CAPTURE_MODE_GLOBAL);
     test_break_capture();
     ck_assert_int_eq(test_capture_status(world.stream), TN_CU_CAPTURE_STATUS_INVALIDATED);
     restore_beside_nothing(NULL);
     test_elsewhere(restore_beside_nothing, NULL);
     test_end_broken_capture(world.stream);
-    OK(tarn_end_allocate_to_pool(world.device, world.pool));
+    OK(tarn_end_allocate_to_pool(route));
     OK(tarn_checkpoint_destroy(checkpoint));
 }
 END_TEST
@@ -169,25 +170,27 @@ END_TEST
 static void route_stream(void *unused)
 {
     (void)unused;
-    OK(tarn_begin_allocate_to_pool(world.device, world.pool, tarn_filter_stream, world.stream));
+    route = test_route(world.pool, tarn_filter_stream, world.stream);
 }
 
-static void end_newest_route(void *unused)
+static void end_route(void *unused)
 {
     (void)unused;
-    OK(tarn_end_allocate_to_pool(world.device, world.pool));
+    OK(tarn_end_allocate_to_pool(route));
 }
 
 START_TEST(a_route_that_was_ended_hides_no_capture)
 {
+    tarn_route *own;
+
     checkpoint = test_take(TARN_CONTENTS_NONE);
-    OK(tarn_begin_allocate_to_pool(world.device, world.pool, tarn_filter_stream, world.side));
+    own = test_route(world.pool, tarn_filter_stream, world.side);
     test_elsewhere(route_stream, NULL);
     test_begin_capture(world.stream, TN_CU_CAPTURE_MODE_RELAXED);
     STATUS(TARN_ERR_WRONG_STATE, tarn_checkpoint_restore(checkpoint, world.side, NULL));
-    test_elsewhere(end_newest_route, NULL);
+    test_elsewhere(end_route, NULL);
     restore_beside_nothing(NULL);
-    OK(tarn_end_allocate_to_pool(world.device, world.pool));
+    OK(tarn_end_allocate_to_pool(own));
     test_destroy_graph(test_end_capture(world.stream));
     OK(tarn_checkpoint_destroy(checkpoint));
 }

@@ -1,25 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Routes and filters: which pool serves an allocation. */
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "support/world.h"
 
-static void begin(tarn_pool *pool, tarn_route_filter filter, void *user)
-{
-    OK(tarn_begin_allocate_to_pool(world.device, pool, filter, user));
-}
-
-static void end(tarn_pool *pool)
-{
-    OK(tarn_end_allocate_to_pool(world.device, pool));
-}
-
 START_TEST(without_a_route_the_default_pool_serves)
 {
+    tarn_route *route;
+
     ck_assert_ptr_eq(test_chosen_pool(world.stream), world.default_pool);
-    begin(world.pool, tarn_filter_thread, NULL);
+    route = test_route(world.pool, tarn_filter_thread, NULL);
     ck_assert_ptr_eq(test_chosen_pool(world.stream), world.pool);
-    end(world.pool);
+    OK(tarn_end_allocate_to_pool(route));
     ck_assert_ptr_eq(test_chosen_pool(world.stream), world.default_pool);
 }
 END_TEST
@@ -32,35 +27,37 @@ static void choose_default(void *unused)
 
 START_TEST(the_thread_filter_accepts_the_thread_that_began_the_route)
 {
-    begin(world.pool, tarn_filter_thread, NULL);
+    tarn_route *route = test_route(world.pool, tarn_filter_thread, NULL);
+
     ck_assert_ptr_eq(test_chosen_pool(world.stream), world.pool);
     ck_assert_ptr_eq(test_chosen_pool(world.side), world.pool);
     ck_assert_ptr_eq(test_chosen_pool(NULL), world.pool);
     test_elsewhere(choose_default, NULL);
-    end(world.pool);
+    OK(tarn_end_allocate_to_pool(route));
 }
 END_TEST
 
 START_TEST(the_stream_filter_accepts_that_very_stream)
 {
-    begin(world.pool, tarn_filter_stream, world.stream);
+    tarn_route *route = test_route(world.pool, tarn_filter_stream, world.stream);
+
     ck_assert_ptr_eq(test_chosen_pool(world.stream), world.pool);
     ck_assert_ptr_eq(test_chosen_pool(world.side), world.default_pool);
     ck_assert_ptr_eq(test_chosen_pool(NULL), world.default_pool);
-    end(world.pool);
-    begin(world.pool, tarn_filter_stream, NULL);
+    OK(tarn_end_allocate_to_pool(route));
+    route = test_route(world.pool, tarn_filter_stream, NULL);
     ck_assert_ptr_eq(test_chosen_pool(NULL), world.pool);
     ck_assert_ptr_eq(test_chosen_pool(TN_CU_STREAM_LEGACY), world.pool);
     ck_assert_ptr_eq(test_chosen_pool(world.stream), world.default_pool);
-    end(world.pool);
+    OK(tarn_end_allocate_to_pool(route));
 }
 END_TEST
 
 START_TEST(the_capture_filter_accepts_the_streams_of_one_capture)
 {
     tn_cu_stream outside = test_stream();
+    tarn_route *route = test_route(world.pool, tarn_filter_capture, world.stream);
 
-    begin(world.pool, tarn_filter_capture, world.stream);
     ck_assert_ptr_eq(test_chosen_pool(world.stream), world.default_pool); /* not captured yet */
     test_begin_capture(world.stream, TN_CU_CAPTURE_MODE_RELAXED);
     test_order(world.stream, world.side);
@@ -70,14 +67,15 @@ START_TEST(the_capture_filter_accepts_the_streams_of_one_capture)
     test_order(world.side, world.stream);
     test_destroy_graph(test_end_capture(world.stream));
     ck_assert_ptr_eq(test_chosen_pool(world.stream), world.default_pool);
-    end(world.pool);
+    OK(tarn_end_allocate_to_pool(route));
     test_destroy_stream(outside);
 }
 END_TEST
 
 START_TEST(the_capture_filter_follows_the_stream_to_its_next_capture)
 {
-    begin(world.pool, tarn_filter_capture, world.stream);
+    tarn_route *route = test_route(world.pool, tarn_filter_capture, world.stream);
+
     for (int round = 0; round < 3; round++) {
         test_begin_capture(world.stream, TN_CU_CAPTURE_MODE_GLOBAL);
         test_order(world.stream, world.side);
@@ -85,24 +83,25 @@ START_TEST(the_capture_filter_follows_the_stream_to_its_next_capture)
         test_order(world.side, world.stream);
         test_destroy_graph(test_end_capture(world.stream));
     }
-    end(world.pool);
+    OK(tarn_end_allocate_to_pool(route));
 }
 END_TEST
 
 START_TEST(the_capture_filter_leaves_another_capture_alone)
 {
     tarn_pool *other = test_pool("other");
+    tarn_route *routes[2];
 
-    begin(world.pool, tarn_filter_capture, world.stream);
-    begin(other, tarn_filter_capture, world.side);
+    routes[0] = test_route(world.pool, tarn_filter_capture, world.stream);
+    routes[1] = test_route(other, tarn_filter_capture, world.side);
     test_begin_capture(world.stream, TN_CU_CAPTURE_MODE_RELAXED);
     test_begin_capture(world.side, TN_CU_CAPTURE_MODE_RELAXED);
     ck_assert_ptr_eq(test_chosen_pool(world.stream), world.pool);
     ck_assert_ptr_eq(test_chosen_pool(world.side), other);
     test_destroy_graph(test_end_capture(world.stream));
     test_destroy_graph(test_end_capture(world.side));
-    end(world.pool);
-    end(other);
+    for (int i = 0; i < 2; i++)
+        OK(tarn_end_allocate_to_pool(routes[i]));
     OK(tarn_pool_destroy(other));
 }
 END_TEST
@@ -135,8 +134,8 @@ static bool ask(tarn_stream stream, void *user)
 START_TEST(a_users_filter_is_asked_with_stream_and_argument)
 {
     struct asked asked = {.answer = false};
+    tarn_route *route = test_route(world.pool, ask, &asked);
 
-    begin(world.pool, ask, &asked);
     ck_assert_ptr_eq(test_chosen_pool(world.stream), world.default_pool);
     ck_assert_int_eq(asked.count, 1);
     ck_assert_ptr_eq(asked.last, world.stream);
@@ -145,7 +144,7 @@ START_TEST(a_users_filter_is_asked_with_stream_and_argument)
     ck_assert_ptr_eq(asked.last, world.side);
     OK(tarn_free(test_alloc(world.default_pool, 512, world.stream)));
     ck_assert_int_eq(asked.count, 2); /* who names the pool is not routed */
-    end(world.pool);
+    OK(tarn_end_allocate_to_pool(route));
 }
 END_TEST
 
@@ -153,41 +152,89 @@ START_TEST(the_newest_route_that_accepts_wins)
 {
     tarn_pool *second = test_pool("second");
     tarn_pool *third = test_pool("third");
+    tarn_route *routes[] = {test_route(world.pool, tarn_filter_thread, NULL),
+                            test_route(second, tarn_filter_stream, world.stream),
+                            test_route(third, tarn_filter_stream, world.side)};
 
-    begin(world.pool, tarn_filter_thread, NULL);
-    begin(second, tarn_filter_stream, world.stream);
-    begin(third, tarn_filter_stream, world.side);
     ck_assert_ptr_eq(test_chosen_pool(world.stream), second);
     ck_assert_ptr_eq(test_chosen_pool(world.side), third);
     ck_assert_ptr_eq(test_chosen_pool(NULL), world.pool);
-    end(second); /* not the newest */
+    OK(tarn_end_allocate_to_pool(routes[1])); /* not the newest */
     ck_assert_ptr_eq(test_chosen_pool(world.stream), world.pool);
     ck_assert_ptr_eq(test_chosen_pool(world.side), third);
-    end(world.pool);
+    OK(tarn_end_allocate_to_pool(routes[0]));
     ck_assert_ptr_eq(test_chosen_pool(world.stream), world.default_pool);
-    end(third);
+    OK(tarn_end_allocate_to_pool(routes[2]));
     OK(tarn_pool_destroy(second));
     OK(tarn_pool_destroy(third));
 }
 END_TEST
 
-START_TEST(an_end_without_a_begin_is_refused)
+START_TEST(a_route_ends_once)
 {
-    REFUSE(TARN_ERR_WRONG_STATE, "no route to pool 'test'",
-           tarn_end_allocate_to_pool(world.device, world.pool));
-    begin(world.pool, tarn_filter_thread, NULL);
-    end(world.pool);
-    REFUSE(TARN_ERR_WRONG_STATE, "no route to pool 'test'",
-           tarn_end_allocate_to_pool(world.device, world.pool));
+    tarn_route *route = test_route(world.pool, tarn_filter_thread, NULL);
+    tarn_route *other = test_route(world.pool, tarn_filter_thread, NULL);
+
+    OK(tarn_end_allocate_to_pool(route));
+    REFUSE(TARN_ERR_INVALID_HANDLE, "the route handle", tarn_end_allocate_to_pool(route));
+    ck_assert_ptr_eq(test_chosen_pool(world.stream), world.pool); /* the other is open */
+    OK(tarn_end_allocate_to_pool(other));
+    REFUSE(TARN_ERR_INVALID_HANDLE, "the route handle", tarn_end_allocate_to_pool(other));
+}
+END_TEST
+
+enum { RACES = 200, RACERS = 2 };
+
+static struct {
+    tarn_route *_Atomic route;
+    atomic_int round; /* of the route that is there */
+    atomic_int tried; /* ends of that */
+    atomic_int ended; /* and how many were well */
+} race;
+
+static void *end_each(void *unused)
+{
+    (void)unused;
+    for (int round = 1; round <= RACES; round++) {
+        tarn_status status;
+
+        while (atomic_load(&race.round) < round)
+            (void)sched_yield();
+        status = tarn_end_allocate_to_pool(atomic_load(&race.route));
+        ck_assert(status == TARN_OK || status == TARN_ERR_INVALID_HANDLE);
+        atomic_fetch_add(&race.ended, status == TARN_OK);
+        atomic_fetch_add(&race.tried, 1);
+    }
+    return NULL;
+}
+
+START_TEST(of_threads_that_end_a_route_at_once_one_does)
+{
+    pthread_t threads[RACERS];
+
+    for (int i = 0; i < RACERS; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, end_each, NULL), 0);
+    for (int round = 1; round <= RACES; round++) {
+        atomic_store(&race.route, test_route(world.pool, tarn_filter_stream, world.stream));
+        atomic_store(&race.round, round);
+        while (atomic_load(&race.tried) < round * RACERS)
+            (void)sched_yield();
+        ck_assert_int_eq(atomic_load(&race.ended), round);
+    }
+    for (int i = 0; i < RACERS; i++)
+        ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
+    ck_assert_uint_eq(test_device_stats().route_count, 0);
 }
 END_TEST
 
 START_TEST(the_default_pool_has_no_route)
 {
+    tarn_route *route = UNTOUCHED;
+
     REFUSE(TARN_ERR_WRONG_STATE, "default pool",
-           tarn_begin_allocate_to_pool(world.device, world.default_pool, tarn_filter_thread, NULL));
-    REFUSE(TARN_ERR_WRONG_STATE, "no route",
-           tarn_end_allocate_to_pool(world.device, world.default_pool));
+           tarn_begin_allocate_to_pool(world.device, world.default_pool, tarn_filter_thread, NULL,
+                                       &route));
+    ck_assert_untouched(route);
 }
 END_TEST
 
@@ -196,23 +243,34 @@ START_TEST(bad_arguments_of_routes_are_refused)
     _Alignas(128) uint64_t zeros[1024] = {0}; /* aligned as a record is */
     tarn_device *no_device = (tarn_device *)(void *)zeros;
     tarn_pool *no_pool = (tarn_pool *)(void *)zeros;
+    tarn_route *no_route = (tarn_route *)(void *)zeros;
+    tarn_route *route = UNTOUCHED;
+    void *address = UNTOUCHED;
 
     REFUSE(TARN_ERR_INVALID_HANDLE, "device",
-           tarn_begin_allocate_to_pool(NULL, world.pool, tarn_filter_thread, NULL));
+           tarn_begin_allocate_to_pool(NULL, world.pool, tarn_filter_thread, NULL, &route));
     REFUSE(TARN_ERR_INVALID_HANDLE, "device",
-           tarn_begin_allocate_to_pool(no_device, world.pool, tarn_filter_thread, NULL));
+           tarn_begin_allocate_to_pool(no_device, world.pool, tarn_filter_thread, NULL, &route));
     REFUSE(TARN_ERR_INVALID_HANDLE, "pool",
-           tarn_begin_allocate_to_pool(world.device, NULL, tarn_filter_thread, NULL));
+           tarn_begin_allocate_to_pool(world.device, NULL, tarn_filter_thread, NULL, &route));
     REFUSE(TARN_ERR_INVALID_HANDLE, "pool",
-           tarn_begin_allocate_to_pool(world.device, no_pool, tarn_filter_thread, NULL));
+           tarn_begin_allocate_to_pool(world.device, no_pool, tarn_filter_thread, NULL, &route));
     REFUSE(TARN_ERR_INVALID_ARGUMENT, "filter is NULL",
-           tarn_begin_allocate_to_pool(world.device, world.pool, NULL, NULL));
-    begin(world.pool, tarn_filter_thread, NULL);
-    REFUSE(TARN_ERR_INVALID_HANDLE, "device", tarn_end_allocate_to_pool(NULL, world.pool));
-    REFUSE(TARN_ERR_INVALID_HANDLE, "device", tarn_end_allocate_to_pool(no_device, world.pool));
-    REFUSE(TARN_ERR_INVALID_HANDLE, "pool", tarn_end_allocate_to_pool(world.device, NULL));
-    REFUSE(TARN_ERR_INVALID_HANDLE, "pool", tarn_end_allocate_to_pool(world.device, no_pool));
-    end(world.pool);
+           tarn_begin_allocate_to_pool(world.device, world.pool, NULL, NULL, &route));
+    REFUSE(TARN_ERR_INVALID_ARGUMENT, "route is NULL",
+           tarn_begin_allocate_to_pool(world.device, world.pool, tarn_filter_thread, NULL, NULL));
+    ck_assert_untouched(route);
+    route = test_route(world.pool, tarn_filter_thread, NULL);
+    REFUSE(TARN_ERR_INVALID_HANDLE, "route", tarn_end_allocate_to_pool(NULL));
+    REFUSE(TARN_ERR_INVALID_HANDLE, "route", tarn_end_allocate_to_pool(no_route));
+    REFUSE(TARN_ERR_INVALID_HANDLE, "route",
+           tarn_end_allocate_to_pool((tarn_route *)(void *)world.pool));
+    REFUSE(TARN_ERR_INVALID_HANDLE, "route",
+           tarn_end_allocate_to_pool((tarn_route *)(void *)world.device));
+    REFUSE(TARN_ERR_INVALID_HANDLE, "pool",
+           tarn_pool_malloc((tarn_pool *)(void *)route, MIB, 0, world.stream, &address));
+    ck_assert_untouched(address);
+    OK(tarn_end_allocate_to_pool(route));
 }
 END_TEST
 
@@ -220,26 +278,27 @@ START_TEST(sixty_four_routes_are_open_at_most)
 {
     enum { MAX = 64 };
     tarn_pool *pools[MAX];
+    tarn_route *routes[MAX];
+    tarn_route *more = UNTOUCHED;
     tarn_capture *capture = UNTOUCHED;
 
     for (int i = 0; i < MAX; i++) {
         pools[i] = test_pool("one of many");
-        begin(pools[i], tarn_filter_stream, world.side);
+        routes[i] = test_route(pools[i], tarn_filter_stream, world.side);
     }
     ck_assert_uint_eq(test_device_stats().route_count, MAX);
     REFUSE(TARN_ERR_LIMIT, "64 routes",
-           tarn_begin_allocate_to_pool(world.device, world.pool, tarn_filter_thread, NULL));
+           tarn_begin_allocate_to_pool(world.device, world.pool, tarn_filter_thread, NULL, &more));
+    ck_assert_untouched(more);
     REFUSE(TARN_ERR_LIMIT, "64 routes",
            tarn_capture_begin(world.pool, world.stream, NULL, &capture));
     ck_assert_untouched(capture);
     ck_assert_int_eq(test_capture_status(world.stream), TN_CU_CAPTURE_STATUS_NONE);
-    end(pools[10]);
-    begin(world.pool, tarn_filter_stream, world.stream);
+    OK(tarn_end_allocate_to_pool(routes[10]));
+    routes[10] = test_route(world.pool, tarn_filter_stream, world.stream);
     ck_assert_ptr_eq(test_chosen_pool(world.stream), world.pool);
-    end(world.pool);
     for (int i = 0; i < MAX; i++) {
-        if (i != 10)
-            end(pools[i]);
+        OK(tarn_end_allocate_to_pool(routes[i]));
         OK(tarn_pool_destroy(pools[i]));
     }
 }
@@ -277,8 +336,8 @@ START_TEST(a_route_of_a_threads_own_stream_is_of_that_thread)
     static const tarn_route_filter filters[] = {tarn_filter_stream, tarn_filter_capture};
     tarn_block block;
     void *address = NULL;
+    tarn_route *route = test_route(world.pool, filters[_i], per_thread());
 
-    OK(tarn_begin_allocate_to_pool(world.device, world.pool, filters[_i], per_thread()));
     if (_i == 1) {
         test_begin_capture(per_thread(), TN_CU_CAPTURE_MODE_RELAXED);
         OK(tarn_malloc(world.device, 4096, per_thread(), &address));
@@ -291,7 +350,7 @@ START_TEST(a_route_of_a_threads_own_stream_is_of_that_thread)
     ck_assert_ptr_eq(block.pool, world.default_pool);
     if (_i == 1)
         test_destroy_graph(test_end_capture(per_thread()));
-    OK(tarn_end_allocate_to_pool(world.device, world.pool));
+    OK(tarn_end_allocate_to_pool(route));
 }
 END_TEST
 
@@ -304,12 +363,13 @@ START_TEST(a_capture_is_known_as_long_as_it_goes_on)
     tn_cu_stream next;
     void *before;
     void *blocks[2];
+    tarn_route *route;
 
     ck_assert_int_eq(setenv("TARN_SIM_STRICT", "0", 1), 0);
     test_world_open();
     before = test_alloc(world.pool, 4 * MIB, world.side);
     fork = test_stream();
-    begin(world.pool, tarn_filter_thread, NULL);
+    route = test_route(world.pool, tarn_filter_thread, NULL);
     test_begin_capture(world.stream, TN_CU_CAPTURE_MODE_RELAXED);
     test_order(world.stream, fork);
     OK(tarn_malloc(world.device, 4096, fork, &blocks[0]));
@@ -326,7 +386,7 @@ START_TEST(a_capture_is_known_as_long_as_it_goes_on)
     test_destroy_graph(graphs[1]);
     OK(tarn_free(before)); /* in the section of the first: its graph writes there */
     graphs[0] = test_end_capture(world.stream);
-    end(world.pool);
+    OK(tarn_end_allocate_to_pool(route));
     ck_assert_uint_eq(test_stats(world.pool).capture_count, 0);
     before = test_alloc(world.pool, 4 * MIB, world.side);
     test_set_words(world.side, before, 2, 1);
@@ -344,13 +404,15 @@ END_TEST
 /* Also of a stream that Tarn has not seen outside captures before, and by a route without one. */
 START_TEST(a_capture_that_is_over_is_forgotten)
 {
+    tarn_route *route;
+
     for (int how = 0; how < 3; how++) {
         tn_cu_stream stream = how == 2 ? TN_CU_STREAM_PER_THREAD : test_stream();
         tn_cu_graph graph;
         void *block;
         void *outside;
 
-        begin(world.pool, tarn_filter_thread, NULL);
+        route = test_route(world.pool, tarn_filter_thread, NULL);
         test_begin_capture(stream, TN_CU_CAPTURE_MODE_RELAXED);
         OK(tarn_malloc(world.device, 4096, stream, &block));
         graph = test_end_capture(stream);
@@ -360,7 +422,7 @@ START_TEST(a_capture_that_is_over_is_forgotten)
             OK(tarn_free(outside));
             ck_assert_uint_eq(test_stats(world.pool).capture_count, 0);
         }
-        end(world.pool);
+        OK(tarn_end_allocate_to_pool(route));
         ck_assert_uint_eq(test_stats(world.pool).capture_count, 0);
         OK(tarn_free(block));
         test_destroy_graph(graph);
@@ -390,7 +452,8 @@ int main(void)
     tcase_add_test(tcase, the_built_in_filters_may_be_asked_directly);
     tcase_add_test(tcase, a_users_filter_is_asked_with_stream_and_argument);
     tcase_add_test(tcase, the_newest_route_that_accepts_wins);
-    tcase_add_test(tcase, an_end_without_a_begin_is_refused);
+    tcase_add_test(tcase, a_route_ends_once);
+    tcase_add_test(tcase, of_threads_that_end_a_route_at_once_one_does);
     tcase_add_test(tcase, the_default_pool_has_no_route);
     tcase_add_test(tcase, bad_arguments_of_routes_are_refused);
     tcase_add_test(tcase, sixty_four_routes_are_open_at_most);

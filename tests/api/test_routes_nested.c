@@ -18,16 +18,6 @@ static void close_pools(void)
     test_world_close();
 }
 
-static void begin(tarn_pool *pool, tarn_route_filter filter, void *user)
-{
-    OK(tarn_begin_allocate_to_pool(world.device, pool, filter, user));
-}
-
-static void end(tarn_pool *pool)
-{
-    OK(tarn_end_allocate_to_pool(world.device, pool));
-}
-
 /* The driver destroys user objects a little after their graph. */
 static void await_nothing_captured(tarn_pool *pool)
 {
@@ -40,32 +30,54 @@ static void await_nothing_captured(tarn_pool *pool)
 
 START_TEST(routes_nest_and_each_end_uncovers_the_one_below)
 {
-    begin(world.pool, tarn_filter_thread, NULL);
-    begin(second, tarn_filter_thread, NULL);
-    begin(world.pool, tarn_filter_stream, world.stream);
+    tarn_route *routes[] = {test_route(world.pool, tarn_filter_thread, NULL),
+                            test_route(second, tarn_filter_thread, NULL),
+                            test_route(world.pool, tarn_filter_stream, world.stream)};
+
     ck_assert_uint_eq(test_device_stats().route_count, 3);
     ck_assert_ptr_eq(test_chosen_pool(world.stream), world.pool);
     ck_assert_ptr_eq(test_chosen_pool(world.side), second);
-    end(world.pool); /* the newest */
+    OK(tarn_end_allocate_to_pool(routes[2]));
     ck_assert_ptr_eq(test_chosen_pool(world.stream), second);
-    end(second);
+    OK(tarn_end_allocate_to_pool(routes[1]));
     ck_assert_ptr_eq(test_chosen_pool(world.stream), world.pool);
-    end(world.pool);
+    OK(tarn_end_allocate_to_pool(routes[0]));
     ck_assert_ptr_eq(test_chosen_pool(world.stream), world.default_pool);
-    REFUSE(TARN_ERR_WRONG_STATE, "no route to pool 'test'",
-           tarn_end_allocate_to_pool(world.device, world.pool));
+}
+END_TEST
+
+/* The pool that serves is always that of the newest that is left. */
+START_TEST(routes_end_in_any_order)
+{
+    static const int orders[][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
+                                    {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+    const int *order = orders[_i];
+    tarn_pool *pools[] = {world.pool, second, world.pool};
+    tarn_route *routes[3];
+
+    for (int i = 0; i < 3; i++)
+        routes[i] = test_route(pools[i], tarn_filter_thread, NULL);
+    for (int ended = 0; ended < 3; ended++) {
+        tarn_pool *expected = world.default_pool;
+
+        OK(tarn_end_allocate_to_pool(routes[order[ended]]));
+        routes[order[ended]] = NULL;
+        for (int i = 0; i < 3; i++)
+            expected = routes[i] != NULL ? pools[i] : expected;
+        ck_assert_ptr_eq(test_chosen_pool(world.stream), expected);
+    }
 }
 END_TEST
 
 START_TEST(each_of_several_routes_keeps_its_pool)
 {
     tarn_pool *pool = test_pool("routed");
+    tarn_route *routes[] = {test_route(pool, tarn_filter_thread, NULL),
+                            test_route(pool, tarn_filter_stream, world.stream)};
 
-    begin(pool, tarn_filter_thread, NULL);
-    begin(pool, tarn_filter_stream, world.stream);
     for (int left = 2; left > 0; left--) {
         REFUSE(TARN_ERR_BUSY, left == 2 ? "2 routes" : "1 routes", tarn_pool_destroy(pool));
-        end(pool);
+        OK(tarn_end_allocate_to_pool(routes[2 - left]));
     }
     OK(tarn_pool_destroy(pool));
 }
@@ -74,68 +86,57 @@ END_TEST
 START_TEST(one_route_more_than_there_is_room_for_is_refused)
 {
     enum { MAX = 64 };
+    tarn_route *routes[MAX];
+    tarn_route *more = UNTOUCHED;
 
     for (int i = 0; i < MAX; i++)
-        begin(i % 2 == 0 ? world.pool : second, tarn_filter_thread, NULL);
+        routes[i] = test_route(i % 2 == 0 ? world.pool : second, tarn_filter_thread, NULL);
     REFUSE(TARN_ERR_LIMIT, "64 routes",
-           tarn_begin_allocate_to_pool(world.device, world.pool, tarn_filter_thread, NULL));
-    for (int i = 0; i < MAX / 2; i++) {
-        end(world.pool);
-        end(second);
-    }
+           tarn_begin_allocate_to_pool(world.device, world.pool, tarn_filter_thread, NULL, &more));
+    ck_assert_untouched(more);
+    for (int i = 0; i < MAX; i++)
+        OK(tarn_end_allocate_to_pool(routes[i]));
     ck_assert_uint_eq(test_device_stats().route_count, 0);
 }
 END_TEST
 
-static void end_as_stranger(void *unused)
+static void end_here(void *route)
 {
-    (void)unused;
-    test_set_context(test_retain(0)); /* so that the picture is the same */
-    REFUSE(TARN_ERR_WRONG_THREAD, "another thread's own",
-           tarn_end_allocate_to_pool(world.device, world.pool));
-    test_release(0);
+    OK(tarn_end_allocate_to_pool(route));
 }
 
-static void begin_end_own(void *unused)
+START_TEST(any_thread_ends_a_route_whatever_its_filter)
 {
-    (void)unused;
-    begin(world.pool, tarn_filter_thread, NULL);
-    ck_assert_ptr_eq(test_chosen_pool(world.stream), world.pool);
-    end(world.pool); /* its own, though there is another */
+    tarn_route *by_stream = test_route(world.pool, tarn_filter_stream, world.stream);
+    tarn_route *by_thread = test_route(second, tarn_filter_thread, NULL);
+
+    test_elsewhere(end_here, by_stream);
+    ck_assert_ptr_eq(test_chosen_pool(world.stream), second);
+    test_elsewhere(end_here, by_thread);
     ck_assert_ptr_eq(test_chosen_pool(world.stream), world.default_pool);
-}
-
-START_TEST(a_threads_own_route_is_ended_by_that_thread_alone)
-{
-    begin(world.pool, tarn_filter_thread, NULL);
-    test_elsewhere(end_as_stranger, NULL);
-    test_elsewhere(begin_end_own, NULL);
-    ck_assert_ptr_eq(test_chosen_pool(world.stream), world.pool);
-    end(world.pool);
+    REFUSE(TARN_ERR_INVALID_HANDLE, "route", tarn_end_allocate_to_pool(by_thread));
 }
 END_TEST
 
-static void end_any(void *unused)
+/* Of another thread's routes to the same pool none is ended with it. */
+START_TEST(an_end_is_of_that_route_alone)
 {
-    (void)unused;
-    end(world.pool);
-}
+    tarn_route *older = test_route(world.pool, tarn_filter_stream, world.side);
+    tarn_route *ended = test_route(world.pool, tarn_filter_thread, NULL);
+    tarn_route *newer = test_route(world.pool, tarn_filter_stream, world.side);
 
-START_TEST(a_route_by_stream_may_be_ended_by_any_thread)
-{
-    begin(world.pool, tarn_filter_stream, world.stream);
-    begin(world.pool, tarn_filter_thread, NULL);
-    test_elsewhere(end_any, NULL);
-    ck_assert_ptr_eq(test_chosen_pool(world.side), world.pool); /* the thread's own is there */
-    end(world.pool);
+    test_elsewhere(end_here, ended);
     ck_assert_ptr_eq(test_chosen_pool(world.stream), world.default_pool);
+    ck_assert_uint_eq(test_device_stats().route_count, 2);
+    OK(tarn_end_allocate_to_pool(older));
+    ck_assert_ptr_eq(test_chosen_pool(world.side), world.pool);
+    OK(tarn_end_allocate_to_pool(newer));
 }
 END_TEST
 
-static void begin_and_exit(void *unused)
+static void begin_and_exit(void *route)
 {
-    (void)unused;
-    begin(world.pool, tarn_filter_thread, NULL);
+    *(tarn_route **)route = test_route(world.pool, tarn_filter_thread, NULL);
     ck_assert_ptr_eq(test_chosen_pool(world.stream), world.pool);
 }
 
@@ -147,33 +148,52 @@ static void expect_default(void *unused)
 
 START_TEST(the_route_of_a_thread_that_exited_catches_nobody_and_can_be_ended)
 {
-    for (int i = 0; i < 8; i++)
-        test_elsewhere(begin_and_exit, NULL);
-    for (int i = 0; i < 8; i++) /* among them one of the same name to the system */
+    enum { THREADS = 8 };
+    tarn_route *routes[THREADS];
+
+    for (int i = 0; i < THREADS; i++)
+        test_elsewhere(begin_and_exit, &routes[i]);
+    for (int i = 0; i < THREADS; i++) /* among them one of the same name to the system */
         test_elsewhere(expect_default, NULL);
     expect_default(NULL);
-    ck_assert_uint_eq(test_device_stats().route_count, 8);
-    for (int i = 0; i < 8; i++)
-        end(world.pool);
-    REFUSE(TARN_ERR_WRONG_STATE, "no route", tarn_end_allocate_to_pool(world.device, world.pool));
+    ck_assert_uint_eq(test_device_stats().route_count, THREADS);
+    for (int i = 0; i < THREADS; i++)
+        OK(tarn_end_allocate_to_pool(routes[i]));
+    ck_assert_uint_eq(test_device_stats().route_count, 0);
 }
 END_TEST
 
-START_TEST(a_captures_route_is_not_ended_while_another_to_the_pool_is)
+START_TEST(a_route_ends_by_its_handle_when_its_pools_is_released)
 {
-    tarn_capture *capture = NULL;
-    tarn_graph *graph = NULL;
+    tarn_pool *pool = test_pool("released");
+    tarn_route *route = test_route(pool, tarn_filter_thread, NULL);
+    tarn_route *more = UNTOUCHED;
 
-    begin(world.pool, tarn_filter_thread, NULL);
+    OK(tarn_pool_release(pool));
+    REFUSE(TARN_ERR_INVALID_HANDLE, "pool",
+           tarn_begin_allocate_to_pool(world.device, pool, tarn_filter_thread, NULL, &more));
+    ck_assert_untouched(more);
+    ck_assert_uint_eq(test_device_stats().pool_count, 4);
+    test_elsewhere(end_here, route);
+    ck_assert_uint_eq(test_device_stats().pool_count, 3); /* it went with the route */
+    REFUSE(TARN_ERR_INVALID_HANDLE, "route", tarn_end_allocate_to_pool(route));
+}
+END_TEST
+
+/* The capture's route has the record of one that was ended. */
+START_TEST(no_handle_ends_the_route_of_a_capture)
+{
+    tarn_route *ended = test_route(world.pool, tarn_filter_thread, NULL);
+    tarn_capture *capture = NULL;
+
+    OK(tarn_end_allocate_to_pool(ended));
     OK(tarn_capture_begin(world.pool, world.stream, NULL, &capture));
-    ck_assert_uint_eq(test_device_stats().route_count, 2);
-    end(world.pool); /* the older one: the newer is the capture's */
-    REFUSE(TARN_ERR_WRONG_STATE, "ends with it",
-           tarn_end_allocate_to_pool(world.device, world.pool));
+    ck_assert_uint_eq(test_device_stats().route_count, 1);
+    REFUSE(TARN_ERR_INVALID_HANDLE, "route", tarn_end_allocate_to_pool(ended));
     ck_assert_ptr_eq(test_chosen_pool(world.stream), world.pool);
     ck_assert_ptr_eq(test_chosen_pool(world.side), world.default_pool);
-    OK(tarn_capture_end(capture, &graph));
-    OK(tarn_graph_destroy(graph));
+    OK(tarn_graph_destroy(test_capture_end(capture)));
+    ck_assert_uint_eq(test_device_stats().route_count, 0);
 }
 END_TEST
 
@@ -183,18 +203,19 @@ START_TEST(a_route_within_a_capture_goes_before_the_captures_own)
     tarn_graph *graph = NULL;
     void *inner;
     uint64_t captured;
+    tarn_route *route;
 
     OK(tarn_capture_begin(world.pool, world.stream, NULL, &capture));
-    begin(second, tarn_filter_thread, NULL);
+    route = test_route(second, tarn_filter_thread, NULL);
     inner = test_malloc(4 * MIB);
     ck_assert_ptr_eq(test_pool_of(inner), second);
     test_fill(world.stream, inner, 3, 1);
-    end(second);
+    OK(tarn_end_allocate_to_pool(route));
     ck_assert_ptr_eq(test_chosen_pool(world.stream), world.pool);
-    begin(second, tarn_filter_thread, NULL); /* once more in the same capture */
+    route = test_route(second, tarn_filter_thread, NULL); /* once more in the same capture */
     OK(tarn_free(inner));
     ck_assert_ptr_eq(test_malloc(4 * MIB), inner);
-    end(second);
+    OK(tarn_end_allocate_to_pool(route));
     OK(tarn_free(inner));
     OK(tarn_capture_end(capture, &graph));
     captured = test_stats(second).captured_bytes;
@@ -213,18 +234,19 @@ START_TEST(a_route_that_ends_in_mid_capture_does_not_end_the_capture)
     void *mine;
     void *forked = NULL;
     tn_cu_graph graph;
+    tarn_route *route;
 
     for (int by_thread = 0; by_thread < 2; by_thread++) {
         test_begin_capture(world.stream, TN_CU_CAPTURE_MODE_GLOBAL);
         test_order(world.stream, world.side);
-        begin(world.pool, by_thread ? tarn_filter_thread : tarn_filter_capture,
-              by_thread ? NULL : world.stream);
+        route = test_route(world.pool, by_thread ? tarn_filter_thread : tarn_filter_capture,
+                           by_thread ? NULL : world.stream);
         mine = test_malloc(4 * MIB);
         test_fill(world.stream, mine, 1, 1);
         OK(tarn_free(mine));
-        end(world.pool);
-        begin(world.pool, by_thread ? tarn_filter_thread : tarn_filter_capture,
-              by_thread ? NULL : world.stream);
+        OK(tarn_end_allocate_to_pool(route));
+        route = test_route(world.pool, by_thread ? tarn_filter_thread : tarn_filter_capture,
+                           by_thread ? NULL : world.stream);
         OK(tarn_malloc(world.device, 4 * MIB, world.side, &forked));
         ck_assert_ptr_ne(forked, mine); /* nothing orders the side behind the origin's work */
         ck_assert_ptr_eq(test_malloc(4 * MIB), mine);
@@ -232,7 +254,7 @@ START_TEST(a_route_that_ends_in_mid_capture_does_not_end_the_capture)
         OK(tarn_free(forked));
         test_order(world.side, world.stream);
         graph = test_end_capture(world.stream);
-        end(world.pool);
+        OK(tarn_end_allocate_to_pool(route));
         test_destroy_graph(graph);
         await_nothing_captured(world.pool);
     }
@@ -300,11 +322,12 @@ START_TEST(routes_of_a_pool_of_another_device_are_refused)
 {
     /* one device is open here: any other pool handle is none of its */
     tarn_pool *gone = test_pool("gone");
+    tarn_route *route = UNTOUCHED;
 
     OK(tarn_pool_destroy(gone));
     REFUSE(TARN_ERR_INVALID_HANDLE, "pool",
-           tarn_begin_allocate_to_pool(world.device, gone, tarn_filter_thread, NULL));
-    REFUSE(TARN_ERR_INVALID_HANDLE, "pool", tarn_end_allocate_to_pool(world.device, gone));
+           tarn_begin_allocate_to_pool(world.device, gone, tarn_filter_thread, NULL, &route));
+    ck_assert_untouched(route);
 }
 END_TEST
 
@@ -318,10 +341,12 @@ int main(void)
     tcase_add_test(tcase, routes_nest_and_each_end_uncovers_the_one_below);
     tcase_add_test(tcase, each_of_several_routes_keeps_its_pool);
     tcase_add_test(tcase, one_route_more_than_there_is_room_for_is_refused);
-    tcase_add_test(tcase, a_threads_own_route_is_ended_by_that_thread_alone);
-    tcase_add_test(tcase, a_route_by_stream_may_be_ended_by_any_thread);
+    tcase_add_loop_test(tcase, routes_end_in_any_order, 0, 6);
+    tcase_add_test(tcase, any_thread_ends_a_route_whatever_its_filter);
+    tcase_add_test(tcase, an_end_is_of_that_route_alone);
+    tcase_add_test(tcase, a_route_ends_by_its_handle_when_its_pools_is_released);
     tcase_add_test(tcase, the_route_of_a_thread_that_exited_catches_nobody_and_can_be_ended);
-    tcase_add_test(tcase, a_captures_route_is_not_ended_while_another_to_the_pool_is);
+    tcase_add_test(tcase, no_handle_ends_the_route_of_a_capture);
     tcase_add_test(tcase, a_route_within_a_capture_goes_before_the_captures_own);
     tcase_add_test(tcase, a_route_that_ends_in_mid_capture_does_not_end_the_capture);
     tcase_add_test(tcase, several_captures_of_one_pool_are_served_side_by_side);

@@ -252,13 +252,14 @@ START_TEST(a_routed_allocation_is_served_from_free_memory_of_other_pools)
 {
     void *block;
     void *held;
+    tarn_route *route;
 
     OK(tarn_free(filled(world.default_pool, 256 * MIB, 1)));
-    OK(tarn_begin_allocate_to_pool(world.device, world.pool, tarn_filter_thread, NULL));
+    route = test_route(world.pool, tarn_filter_thread, NULL);
     sim.plan_fault("cuMemCreate", 1, 0, TN_CUDA_ERROR_OUT_OF_MEMORY);
     OK(tarn_malloc(world.device, 128 * MIB, world.stream, &block));
     ck_assert_uint_eq(sim.clear_fault(NULL), 1);
-    OK(tarn_end_allocate_to_pool(world.device, world.pool));
+    OK(tarn_end_allocate_to_pool(route));
     held = filled(world.pool, MIB, 1);
     OK(tarn_free(block));
     OK(tarn_free(held));
@@ -359,16 +360,17 @@ END_TEST
 START_TEST(of_nested_scopes_the_inner_one_decides)
 {
     tarn_pool *inner = test_pool("inner");
+    tarn_route *routes[2];
     void *blocks[3];
     tarn_block described;
 
-    OK(tarn_begin_allocate_to_pool(world.device, world.pool, tarn_filter_thread, NULL));
+    routes[0] = test_route(world.pool, tarn_filter_thread, NULL);
     blocks[0] = test_malloc(64);
-    OK(tarn_begin_allocate_to_pool(world.device, inner, tarn_filter_thread, NULL));
+    routes[1] = test_route(inner, tarn_filter_thread, NULL);
     blocks[1] = test_malloc(64);
-    OK(tarn_end_allocate_to_pool(world.device, inner));
+    OK(tarn_end_allocate_to_pool(routes[1]));
     blocks[2] = test_malloc(64);
-    OK(tarn_end_allocate_to_pool(world.device, world.pool));
+    OK(tarn_end_allocate_to_pool(routes[0]));
     for (int i = 0; i < 3; i++) {
         OK(tarn_block_at(blocks[i], &described));
         ck_assert_ptr_eq(described.pool, i == 1 ? inner : world.pool);

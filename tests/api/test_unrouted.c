@@ -383,6 +383,10 @@ START_TEST(an_unrouted_allocation_on_a_capturing_stream_is_refused)
     test_begin_capture(world.stream, TN_CU_CAPTURE_MODE_GLOBAL);
     REFUSE(TARN_ERR_UNROUTED, "tarn_begin_allocate_to_pool",
            tarn_malloc(world.device, 512, world.stream, &address));
+    REFUSE(TARN_ERR_UNROUTED, "tarn_begin_allocate_to_pool",
+           tarn_malloc_aligned(world.device, 512, 4096, world.stream, &address));
+    REFUSE(TARN_ERR_UNROUTED, "tarn_begin_allocate_to_pool",
+           tarn_calloc(world.device, 1, 512, world.stream, &address));
     REFUSE(TARN_ERR_UNROUTED, "outlive",
            tarn_pool_malloc(world.default_pool, 512, 0, world.stream, &address));
     ck_assert_untouched(address);
@@ -510,14 +514,14 @@ START_TEST(a_block_freed_on_a_capturing_stream_is_held_for_its_graph)
 {
     char *block = test_alloc(world.pool, 8 * MIB, world.stream);
     tn_cu_graph graph;
+    tarn_route *route = test_route(world.pool, tarn_filter_thread, NULL);
 
-    OK(tarn_begin_allocate_to_pool(world.device, world.pool, tarn_filter_thread, NULL));
     begin();
     test_fill(world.stream, block, 2, 1);
     OK(tarn_free_on(block, world.stream));
     ck_assert_uint_eq(test_stats(world.pool).capture_count, 1);
     graph = test_end_capture(world.stream);
-    OK(tarn_end_allocate_to_pool(world.device, world.pool));
+    OK(tarn_end_allocate_to_pool(route));
     ck_assert_uint_ge(test_stats(world.pool).captured_bytes, 8 * MIB);
     OK(tarn_pool_trim(world.pool, NULL));
     for (int i = 0; i < 8; i++) {

@@ -40,6 +40,7 @@ struct fault_outputs {
     tarn_live_diff *diff;
     tarn_graph_diff *graph_diff;
     tarn_audit *audit;
+    tarn_route *routes[2];
     tarn_layout *layout;
     tarn_block block;
     void *address; /* of the last allocation */

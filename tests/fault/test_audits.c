@@ -26,8 +26,8 @@ static void capture(void)
 {
     void *temporary;
 
-    STEP(S(HOST_MEMORY) | LOST,
-         tarn_begin_allocate_to_pool(DEVICE, POOL, tarn_filter_capture, MAIN));
+    STEP(S(HOST_MEMORY) | LOST, tarn_begin_allocate_to_pool(DEVICE, POOL, tarn_filter_capture, MAIN,
+                                                            &fault.out.routes[0]));
     routed = true;
     test_begin_capture(MAIN, TN_CU_CAPTURE_MODE_RELAXED);
     captures = true;
@@ -82,7 +82,7 @@ static void leave(void)
 {
     FREE(input);
     FREE(output);
-    STEP(0, tarn_end_allocate_to_pool(DEVICE, POOL));
+    STEP(0, tarn_end_allocate_to_pool(fault.out.routes[0]));
     routed = false;
     test_destroy_graph(graph);
     graph = NULL;
@@ -97,7 +97,7 @@ static void end_own(void)
     if (graph != NULL)
         test_destroy_graph(graph);
     if (routed)
-        END(tarn_end_allocate_to_pool(DEVICE, POOL));
+        END(tarn_end_allocate_to_pool(fault.out.routes[0]));
 }
 
 int main(void)

@@ -167,8 +167,8 @@ static void capture_more(void)
     fault.out.capture = UNTOUCHED;
     STEP(ROOM | LOST, tarn_pool_reserve(POOL, 16 * MIB, MAIN));
 
-    STEP(S(HOST_MEMORY) | LOST,
-         tarn_begin_allocate_to_pool(DEVICE, POOL, tarn_filter_capture, MAIN));
+    STEP(S(HOST_MEMORY) | LOST, tarn_begin_allocate_to_pool(DEVICE, POOL, tarn_filter_capture, MAIN,
+                                                            &fault.out.routes[0]));
     routed = true;
     test_begin_capture(MAIN, TN_CU_CAPTURE_MODE_RELAXED);
     user_captures = true;
@@ -183,7 +183,7 @@ static void capture_more(void)
     user_captures = false;
     STEP(CAPTURE_END, tarn_graph_adopt(POOL, user_graph, &fault.out.graphs[2]));
     user_graph = NULL;
-    STEP(0, tarn_end_allocate_to_pool(DEVICE, POOL));
+    STEP(0, tarn_end_allocate_to_pool(fault.out.routes[0]));
     routed = false;
     STEP(REPLAY, tarn_graph_replay(fault.out.graphs[2], MAIN));
     STEP(REPLAY, tarn_graph_replay(fault.out.graphs[1], MAIN));
@@ -253,7 +253,7 @@ static void end_own(void)
     if (user_graph != NULL)
         test_destroy_graph(user_graph);
     if (routed)
-        END(tarn_end_allocate_to_pool(DEVICE, POOL));
+        END(tarn_end_allocate_to_pool(fault.out.routes[0]));
     if (discarded != NULL)
         END(tarn_free(discarded));
 }

@@ -30,19 +30,34 @@ static void nest(void)
 {
     void *outer;
     void *inner;
+    void *aligned;
+    void *zeroed;
 
-    STEP(ROUTE, tarn_begin_allocate_to_pool(DEVICE, POOL, tarn_filter_thread, NULL));
+    STEP(ROUTE,
+         tarn_begin_allocate_to_pool(DEVICE, POOL, tarn_filter_thread, NULL, &fault.out.routes[0]));
     routed[0] = true;
-    STEP(ROUTE, tarn_begin_allocate_to_pool(DEVICE, OTHER_POOL, tarn_filter_stream, SIDE));
+    STEP(ROUTE, tarn_begin_allocate_to_pool(DEVICE, OTHER_POOL, tarn_filter_stream, SIDE,
+                                            &fault.out.routes[1]));
     routed[1] = true;
     STEP(ROOM | LOST, tarn_malloc(DEVICE, 3 * MIB, MAIN, &fault.out.address));
     outer = fault_taken(POOL, 3 * MIB);
     STEP(ROOM | LOST, tarn_malloc(DEVICE, 3 * MIB, SIDE, &fault.out.address));
     inner = fault_taken(OTHER_POOL, 3 * MIB);
-    STEP(0, tarn_end_allocate_to_pool(DEVICE, OTHER_POOL));
+    STEP(ROOM | LOST, tarn_malloc_aligned(DEVICE, MIB, 2 * MIB, MAIN, &fault.out.address));
+    aligned = fault_taken(POOL, MIB);
+    STEP(ROOM | LOST, tarn_malloc(DEVICE, 5 * MIB, SIDE, &fault.out.address));
+    zeroed = fault_taken(OTHER_POOL, 5 * MIB);
+    test_fill(SIDE, zeroed, 7, WORDS);
+    FREE(zeroed); /* a set that is refused leaves what was mapped for it */
+    STEP(ROOM | LOST, tarn_calloc(DEVICE, 5, MIB, SIDE, &fault.out.address));
+    zeroed = fault_taken(OTHER_POOL, 5 * MIB);
+    test_expect_words(SIDE, zeroed, 0, WORDS);
+    STEP(0, tarn_end_allocate_to_pool(fault.out.routes[1]));
     routed[1] = false;
-    STEP(0, tarn_end_allocate_to_pool(DEVICE, POOL));
+    STEP(0, tarn_end_allocate_to_pool(fault.out.routes[0]));
     routed[0] = false;
+    FREE(zeroed);
+    FREE(aligned);
     FREE(inner);
     FREE(outer);
 }
@@ -55,9 +70,11 @@ static void capture_two_pools(bool adopted)
 
     STEP(ROOM | LOST, tarn_pool_malloc(POOL, 2 * MIB, 0, MAIN, &fault.out.address));
     before = fault_taken(POOL, 2 * MIB);
-    STEP(ROUTE, tarn_begin_allocate_to_pool(DEVICE, OTHER_POOL, tarn_filter_stream, SIDE));
+    STEP(ROUTE, tarn_begin_allocate_to_pool(DEVICE, OTHER_POOL, tarn_filter_stream, SIDE,
+                                            &fault.out.routes[1]));
     routed[1] = true;
-    STEP(ROUTE, tarn_begin_allocate_to_pool(DEVICE, POOL, tarn_filter_capture, MAIN));
+    STEP(ROUTE, tarn_begin_allocate_to_pool(DEVICE, POOL, tarn_filter_capture, MAIN,
+                                            &fault.out.routes[0]));
     routed[0] = true;
     test_begin_capture(MAIN, TN_CU_CAPTURE_MODE_RELAXED);
     user_captures = true;
@@ -68,7 +85,10 @@ static void capture_two_pools(bool adopted)
     test_fill(MAIN, block, 6, WORDS);
     FREE(block);
     test_copy(MAIN, output, block, WORDS * sizeof(uint32_t));
-    STEP(0, tarn_end_allocate_to_pool(DEVICE, POOL));
+    STEP(ROUTED, tarn_calloc(DEVICE, 1, MIB, MAIN, &fault.out.address));
+    block = fault_taken(POOL, MIB);
+    FREE(block);
+    STEP(0, tarn_end_allocate_to_pool(fault.out.routes[0]));
     routed[0] = false;
     test_order(MAIN, SIDE);
     STEP(ROUTED, tarn_malloc(DEVICE, 1 * MIB, SIDE, &fault.out.address));
@@ -82,7 +102,7 @@ static void capture_two_pools(bool adopted)
         STEP(CAPTURE_END, tarn_graph_adopt(POOL, user_graph, &fault.out.graphs[0]));
         user_graph = NULL;
     }
-    STEP(0, tarn_end_allocate_to_pool(DEVICE, OTHER_POOL));
+    STEP(0, tarn_end_allocate_to_pool(fault.out.routes[1]));
     routed[1] = false;
 }
 
@@ -180,9 +200,9 @@ static void end_own(void)
     if (user_graph != NULL)
         test_destroy_graph(user_graph);
     if (routed[0])
-        END(tarn_end_allocate_to_pool(DEVICE, POOL));
+        END(tarn_end_allocate_to_pool(fault.out.routes[0]));
     if (routed[1])
-        END(tarn_end_allocate_to_pool(DEVICE, OTHER_POOL));
+        END(tarn_end_allocate_to_pool(fault.out.routes[1]));
 }
 
 int main(void)

@@ -76,21 +76,21 @@ END_TEST
 START_TEST(the_users_own_capture_is_adopted)
 {
     void *output = test_malloc(WORDS * 4);
+    tarn_route *route;
 
     for (uint32_t round = 0; round < 5; round++) {
         tarn_graph *graph = NULL;
         tn_cu_graph driver_graph;
         void *block;
 
-        OK(tarn_begin_allocate_to_pool(world.device, world.pool, tarn_filter_capture,
-                                       world.stream));
+        route = test_route(world.pool, tarn_filter_capture, world.stream);
         test_begin_capture(world.stream, TN_CU_CAPTURE_MODE_GLOBAL);
         block = test_malloc(WORDS * 4);
         test_fill(world.stream, block, round + 1, WORDS);
         test_copy(world.stream, output, block, WORDS * 4);
         OK(tarn_free(block));
         driver_graph = test_end_capture(world.stream);
-        OK(tarn_end_allocate_to_pool(world.device, world.pool));
+        OK(tarn_end_allocate_to_pool(route));
         OK(tarn_graph_adopt(world.pool, driver_graph, &graph));
         OK(tarn_graph_replay(graph, world.stream));
         test_expect_words(world.stream, output, round + 1, WORDS);

@@ -30,6 +30,7 @@ struct section {
     tarn_capture_mode mode;
     tn_cu_stream stream; /* of this section alone */
     tarn_capture *capture;
+    tarn_route *route;  /* KIND_ROUTED */
     tarn_status status; /* of the last call that a planned fault may have struck */
     void *old;          /* from before */
     void *blocks[BLOCKS];
@@ -68,8 +69,7 @@ static bool begin(struct section *section)
         return section->status == TARN_OK;
     }
     if (section->kind == KIND_ROUTED)
-        OK(tarn_begin_allocate_to_pool(world.device, world.pool, tarn_filter_capture,
-                                       section->stream));
+        section->route = test_route(world.pool, tarn_filter_capture, section->stream);
     test_begin_capture(section->stream, (tn_cu_capture_mode)section->mode);
     return true;
 }
@@ -124,7 +124,7 @@ static void clean_up(struct section *section)
     for (size_t i = 0; i < section->count; i++)
         OK(tarn_free(section->blocks[i])); /* discarded ones, too */
     if (section->kind == KIND_ROUTED)
-        OK(tarn_end_allocate_to_pool(world.device, world.pool));
+        OK(tarn_end_allocate_to_pool(section->route));
     if (section->stream != NULL)
         test_destroy_stream(section->stream);
 }

@@ -77,8 +77,8 @@ static bool begin_body(struct model *m, struct capture *body, uint64_t group)
                                                     (tarn_capture_mode)body->mode),
                                        &body->handle)))
         return false;
-    *route = (struct route){++m->serial, body->pool, ROUTE_CAPTURE, body->origin,
-                            (int)(body - m->captures)};
+    *route = (struct route){++m->serial,   NULL,         body->pool,
+                            ROUTE_CAPTURE, body->origin, (int)(body - m->captures)};
     return true;
 }
 

@@ -90,8 +90,9 @@ static bool begin_by_tarn(struct model *m, struct capture *capture)
                        tarn_capture_begin(pool, stream, CAPTURE_INTO(NULL, 0, capture->into, mode),
                                           &capture->handle)))
         return false;
-    *route = (struct route){++m->serial, capture->pool, ROUTE_CAPTURE, capture->origin,
-                            (int)(capture - m->captures)};
+    *route = (struct route){++m->serial,     NULL,
+                            capture->pool,   ROUTE_CAPTURE,
+                            capture->origin, (int)(capture - m->captures)};
     return true;
 }
 

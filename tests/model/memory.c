@@ -91,15 +91,24 @@ static size_t taken_for(const struct model *m, size_t bytes)
     return taken;
 }
 
+/* Without a pool the routes decide. */
+static tarn_status ask_for(struct model *m, int pool, size_t bytes, size_t alignment,
+                           tn_cu_stream on, void **address)
+{
+    if (pool != NONE)
+        return CALL(m, tarn_pool_malloc(m->pools[pool].handle, bytes, alignment, on, address));
+    if (alignment == ZEROED)
+        return CALL(m, tarn_calloc(m->device, 1, bytes, on, address));
+    return alignment == 0 ? CALL(m, tarn_malloc(m->device, bytes, on, address))
+                          : CALL(m, tarn_malloc_aligned(m->device, bytes, alignment, on, address));
+}
+
 static tarn_status try_allocation(struct model *m, int pool, const struct block *block,
                                   size_t alignment)
 {
     tn_cu_stream on = m->streams[block->home].handle;
     void *address = NULL;
-    tarn_status status = pool == NONE
-                             ? CALL(m, tarn_malloc(m->device, block->bytes, on, &address))
-                             : CALL(m, tarn_pool_malloc(m->pools[pool].handle, block->bytes,
-                                                        alignment, on, &address));
+    tarn_status status = ask_for(m, pool, block->bytes, alignment, on, &address);
 
     if (status == TARN_OK)
         WELL(m, tarn_free(address));
@@ -122,7 +131,8 @@ static void expect_short(struct model *m, int pool, const struct block *block, s
            "%zu bytes were declined, and there are after a trim of the device", block->bytes);
 }
 
-/* Allocates on a stream; from the pool, or when it is NONE from the one that tarn_malloc chooses.
+/* Allocates on a stream; from the pool, or when it is NONE from the one that tarn_malloc chooses. alignment: ZEROED,
+ * where the pool is NONE: by tarn_calloc.
  * NULL when there was no room for it. */
 struct block *allocate(struct model *m, int pool, int stream, size_t bytes, size_t alignment)
 {
@@ -140,9 +150,7 @@ struct block *allocate(struct model *m, int pool, int stream, size_t bytes, size
     if (block.pool == 0 && capture != NULL && m->config.unrouted == TARN_UNROUTED_ADOPT)
         block.pool = ADOPTED;
     m->may_give = true;
-    status = pool == NONE ? CALL(m, tarn_malloc(m->device, bytes, on, &block.address))
-                          : CALL(m, tarn_pool_malloc(m->pools[pool].handle, bytes, alignment, on,
-                                                     &block.address));
+    status = ask_for(m, pool, bytes, alignment, on, &block.address);
     m->may_give = false;
     expect_told(m, shortages, status);
     if (is_declined(m, status, "an allocation")) {
@@ -150,7 +158,7 @@ struct block *allocate(struct model *m, int pool, int stream, size_t bytes, size
             expect_short(m, pool, &block, alignment);
         return NULL;
     }
-    alignment = alignment < 512 || pool == NONE ? 512 : alignment;
+    alignment = alignment < 512 ? 512 : alignment;
     EXPECT(m, block.address != NULL, "no address");
     EXPECT(m, (uintptr_t)block.address % alignment == 0, "%p is not aligned to %zu", block.address,
            alignment);
@@ -192,6 +200,27 @@ void do_alloc(struct model *m)
     block = allocate(m, pool, stream, bytes, alignment);
     if (block != NULL)
         touch_block(m, block, stream, true);
+}
+
+/* Its memory may have been written before. */
+void do_calloc(struct model *m)
+{
+    int stream = pick_stream(m);
+    size_t bytes = pick_bytes(m);
+    struct block *block;
+    void *address = NULL;
+
+    REFUSED(m, TARN_ERR_INVALID_ARGUMENT,
+            tarn_calloc(m->device, SIZE_MAX / bytes + 1, bytes + 1, m->streams[stream].handle,
+                        &address));
+    if (!m->config.large && m->block_count > BLOCKS / 4 && !chance(m, 8))
+        return;
+    block = allocate(m, NONE, stream, bytes, ZEROED);
+    if (block == NULL)
+        return;
+    if (!m->is_held)
+        test_expect_words(m->streams[stream].handle, block->address, 0, bytes / sizeof(uint32_t));
+    touch_block(m, block, stream, true);
 }
 
 /* Work on a block's own stream needs no record, and waits for nothing. */

@@ -471,16 +471,17 @@ struct route *open_route(struct model *m, int pool, int kind, int stream)
                                                 tarn_filter_stream, is_that_stream};
     void *user = kind == ROUTE_THREAD ? NULL : m->streams[stream].handle;
     struct route *route = empty_route(m);
+    tarn_route *handle = NULL;
 
     if (kind == ROUTE_CUSTOM && m->streams[stream].is_default)
         kind = ROUTE_STREAM; /* the handle alone does not tell threads' own streams apart */
     if (route == NULL)
         return NULL;
-    if (DECLINED(
-            m, tarn_begin_allocate_to_pool(m->device, m->pools[pool].handle, filters[kind], user)))
+    if (DECLINED(m, tarn_begin_allocate_to_pool(m->device, m->pools[pool].handle, filters[kind],
+                                                user, &handle)))
         return NULL;
     trace("  route to pool %d, kind %d, stream %d", pool, kind, stream);
-    *route = (struct route){++m->serial, pool, kind, stream, NONE};
+    *route = (struct route){++m->serial, handle, pool, kind, stream, NONE};
     return route;
 }
 
@@ -493,50 +494,50 @@ void do_route(struct model *m)
 }
 
 /* The newest route to the pool that is not a tarn_capture's; the user's captures end their own. */
-static struct route *route_to_end(struct model *m, int pool)
+static struct route *newest_route(struct model *m, int pool)
 {
     struct route *newest = NULL;
 
     for (size_t i = 0; i < ROUTES; i++) {
         struct route *route = &m->routes[i];
 
-        if (route->serial != 0 && route->pool == pool && route->capture == NONE &&
+        if (route->handle != NULL && route->pool == pool &&
             (newest == NULL || newest->serial < route->serial))
             newest = route;
     }
     return newest;
 }
 
-/* Routes to one pool end newest first, whoever's they are: nothing when all have been ended. */
-void end_newest_route(struct model *m, int pool)
+static void end_route(struct model *m, struct route *route)
 {
-    struct route *route = route_to_end(m, pool);
-
-    if (route == NULL) {
-        if (!m->pools[pool].is_released)
-            REFUSED(m, TARN_ERR_WRONG_STATE,
-                    tarn_end_allocate_to_pool(m->device, m->pools[pool].handle));
-        return;
-    }
-    trace("  end the route to pool %d", pool);
-    WELL_AT_ONCE(m, tarn_end_allocate_to_pool(m->device, m->pools[pool].handle));
+    trace("  end a route to pool %d", route->pool);
+    WELL_AT_ONCE(m, tarn_end_allocate_to_pool(route->handle));
     memset(route, 0, sizeof *route);
 }
 
+/* Nothing when all have been ended. */
+void end_newest_route(struct model *m, int pool)
+{
+    struct route *route = newest_route(m, pool);
+
+    if (route != NULL)
+        end_route(m, route);
+}
+
+/* Routes end in any order. */
 void do_end_route(struct model *m)
 {
-    int p = (int)below(m, POOLS);
+    struct route *route = &m->routes[below(m, ROUTES)];
 
-    if (m->pools[p].handle == NULL || m->pools[p].is_default || m->pools[p].is_shared ||
-        has_user_capture(m, p))
-        return;
-    end_newest_route(m, p);
+    REFUSED(m, TARN_ERR_INVALID_HANDLE, tarn_end_allocate_to_pool((tarn_route *)(void *)m->device));
+    if (route->handle != NULL && !has_user_capture(m, route->pool))
+        end_route(m, route);
 }
 
 void end_routes(struct model *m)
 {
     for (int p = 1; p < POOLS; p++) {
-        while (route_to_end(m, p) != NULL)
+        while (newest_route(m, p) != NULL)
             end_newest_route(m, p);
     }
 }

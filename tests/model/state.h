@@ -24,6 +24,7 @@ enum {
     CHECKPOINTS = 4,
     ROUTES = 8,
     CONTENTS = 3, /* kinds of them, from TARN_CONTENTS_NONE */
+    ZEROED = 1,   /* stands for an alignment: zeros are asked for */
     NONE = -1,
 };
 
@@ -43,7 +44,7 @@ struct stream {
 };
 
 struct pool {
-    tarn_pool *handle; /* NULL: none; stays after a release, to end the route with */
+    tarn_pool *handle; /* NULL: none; stays after a release, until nothing claims the pool */
     bool is_default;
     bool is_shared; /* with other models: nothing is known of its sums */
     bool is_released;
@@ -189,7 +190,8 @@ struct checkpoint {
 };
 
 struct route {
-    uint64_t serial; /* rising; 0: none */
+    uint64_t serial;    /* rising; 0: none */
+    tarn_route *handle; /* NULL: of a tarn_capture */
     int pool;
     int kind;    /* enum route_kind */
     int stream;  /* slot, where the kind has one */
@@ -354,12 +356,12 @@ void leave_body(struct model *m, struct capture *body);
 struct capture *begin_capture(struct model *m, struct capture *begun, bool is_plain);
 void replay_all(struct model *m, int pool);
 struct route *open_route(struct model *m, int pool, int kind, int stream);
-void end_newest_route(struct model *m, int pool);
+void end_newest_route(struct model *m, int pool); /* one that has a handle */
 void sweep_pools(struct model *m);
 
 /* Operations. One that has nothing to work on does nothing. */
 typedef void operation(struct model *m);
-operation do_alloc, do_free, do_free_on, do_record, do_touch, do_look, do_misuse_address;
+operation do_alloc, do_calloc, do_free, do_free_on, do_record, do_touch, do_look, do_misuse_address;
 operation do_drain, do_new_stream, do_end_stream, do_retire;
 operation do_new_pool, do_end_pool, do_release_pool, do_trim, do_reserve, do_layout, do_check_live;
 operation do_trim_to, do_device_trim, do_collect, do_limit, do_pool_limit, do_cache_limit;

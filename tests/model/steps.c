@@ -72,6 +72,7 @@ static const struct {
     OPERATION(1, fraction),
     OPERATION(8, section),
     OPERATION(2, account),
+    OPERATION(3, calloc),
 #undef OPERATION
 };
 

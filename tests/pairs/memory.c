@@ -181,9 +181,9 @@ static void route_begin(struct pairs_member *m)
 
     do {
         m->pool = pairs_pool(m);
-        status = m->pool != NULL
-                     ? tarn_begin_allocate_to_pool(pw.device, m->pool, tarn_filter_thread, NULL)
-                     : TARN_ERR_DEVICE_LOST;
+        status = m->pool != NULL ? tarn_begin_allocate_to_pool(pw.device, m->pool,
+                                                               tarn_filter_thread, NULL, &m->route)
+                                 : TARN_ERR_DEVICE_LOST;
     } while (pairs_is_stale(m, m->pool, status));
     m->is_open = pairs_need(status, "tarn_begin_allocate_to_pool");
     m->number = (uint64_t)pairs_home_of(m->pool);
@@ -199,7 +199,7 @@ static void route_end(struct pairs_member *m)
         EXPECT(pw.blocks[m->blocks[0]].home == (int)m->number,
                "the route's first block is of pool %d", pw.blocks[m->blocks[0]].home);
     if (m->is_open)
-        GIVE(tarn_end_allocate_to_pool(pw.device, m->pool));
+        GIVE(tarn_end_allocate_to_pool(m->route));
     m->is_open = false;
 }
 

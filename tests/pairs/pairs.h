@@ -88,6 +88,7 @@ struct pairs_member {
     tn_cu_graph raw;
     tn_cu_stream streams[2];
     tarn_pool *pool;
+    tarn_route *route; /* where is_open says so */
     uint32_t patterns[PAIRS_OWN];
     uint64_t number;
     bool is_refused; /* what begin was to make is not there, rightly */

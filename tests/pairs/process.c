@@ -37,9 +37,9 @@ static void *leave_things(void *argument)
     pairs_stand_inherit(leaver->watched);
     do {
         m->pool = pairs_pool(m);
-        status = m->pool != NULL
-                     ? tarn_begin_allocate_to_pool(pw.device, m->pool, tarn_filter_thread, NULL)
-                     : TARN_ERR_DEVICE_LOST;
+        status = m->pool != NULL ? tarn_begin_allocate_to_pool(pw.device, m->pool,
+                                                               tarn_filter_thread, NULL, &m->route)
+                                 : TARN_ERR_DEVICE_LOST;
     } while (pairs_is_stale(m, m->pool, status));
     m->is_open = pairs_need(status, "tarn_begin_allocate_to_pool");
     m->blocks[0] = pairs_malloc(PAIRS_STANDARD, m->streams[0]);
@@ -71,7 +71,7 @@ static void exit_begin(struct pairs_member *m)
 static void exit_end(struct pairs_member *m)
 {
     if (m->is_open)
-        GIVE(tarn_end_allocate_to_pool(pw.device, m->pool));
+        GIVE(tarn_end_allocate_to_pool(m->route));
     m->is_open = false;
     pairs_free(&m->blocks[1]);
     m->blocks[3] = pairs_alloc(m, PAIRS_STANDARD, m->stream);
@@ -302,8 +302,8 @@ static _Noreturn void be_the_child(struct pairs_member *m)
     FORKED(tarn_device_set_limit(pw.device, 0));
     FORKED(tarn_device_default_pool(pw.device, &made));
     FORKED(tarn_pool_create(pw.device, NULL, &made));
-    FORKED(tarn_begin_allocate_to_pool(pw.device, pool, tarn_filter_thread, NULL));
-    FORKED(tarn_end_allocate_to_pool(pw.device, pool));
+    FORKED(tarn_begin_allocate_to_pool(pw.device, pool, tarn_filter_thread, NULL, &m->route));
+    FORKED(tarn_end_allocate_to_pool(m->route));
     FORKED(tarn_capture_begin(pool, m->stream, CAPTURE_MODE(TARN_CAPTURE_RELAXED), &capture));
     FORKED(tarn_checkpoint_take(pool, TARN_CONTENTS_NONE, m->stream, &checkpoint));
     FORKED(tarn_stream_retire(pw.device, m->stream));

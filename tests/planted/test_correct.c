@@ -266,15 +266,15 @@ START_TEST(the_programs_own_capture_is_adopted)
     tarn_graph *graph;
     void *temporary;
     void *output;
+    tarn_route *route = test_route(world.pool, tarn_filter_capture, world.stream);
 
-    OK(tarn_begin_allocate_to_pool(world.device, world.pool, tarn_filter_capture, world.stream));
     test_begin_capture(world.stream, TN_CU_CAPTURE_MODE_GLOBAL);
     temporary = test_malloc(BYTES);
     output = test_malloc(BYTES);
     use(temporary, output);
     OK(tarn_free(temporary));
     graph = adopt(test_end_capture(world.stream));
-    OK(tarn_end_allocate_to_pool(world.device, world.pool));
+    OK(tarn_end_allocate_to_pool(route));
     expect(graph, COUNTS([TARN_POINTER_LIVE] = 1, [TARN_POINTER_REUSED] = 1));
     destroy(graph);
     OK(tarn_free(output));

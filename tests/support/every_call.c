@@ -23,6 +23,7 @@ static struct {
 static struct {
     void *address;
     tarn_pool *pool;
+    tarn_route *route;
     tarn_device *device;
     tarn_capture *capture;
     tarn_graph *graph;
@@ -120,7 +121,7 @@ static void add_observer(void)
 
 static void begin_route(void)
 {
-    OK(tarn_begin_allocate_to_pool(world.device, world.pool, tarn_filter_thread, NULL));
+    out.route = test_route(world.pool, tarn_filter_thread, NULL);
 }
 
 static void open_again(void)
@@ -132,8 +133,10 @@ static void open_again(void)
 #define EVERY_CALL(X, Y)                                                                           \
     X(tarn_pool_malloc, NULL, (world.pool, 4 * MIB, 0, world.stream, &out.address))                \
     X(tarn_audit_report, NULL, (with.audit, TARN_REPORT_TEXT, out.text, sizeof out.text, NULL))    \
-    X(tarn_begin_allocate_to_pool, NULL, (world.device, world.pool, tarn_filter_thread, NULL))     \
+    X(tarn_begin_allocate_to_pool, NULL,                                                           \
+      (world.device, world.pool, tarn_filter_thread, NULL, &out.route))                            \
     X(tarn_block_at, NULL, (with.block, &out.block))                                               \
+    X(tarn_calloc, NULL, (world.device, 4, MIB, world.stream, &out.address))                       \
     X(tarn_capture_abort, begin_here, (with.capture))                                              \
     X(tarn_capture_begin, abort_first,                                                             \
       (with.pool, world.side, CAPTURE_MODE(TARN_CAPTURE_RELAXED), &out.capture))                   \
@@ -165,7 +168,7 @@ static void open_again(void)
     X(tarn_device_trim, NULL, (world.device, 0, &out.bytes))                                       \
     X(tarn_driver_graph_audit, NULL, (world.device, with.raw, NULL, &out.audit))                   \
     X(tarn_driver_graph_compare, NULL, (world.device, with.raw, with.raw, &out.graph_diff))        \
-    X(tarn_end_allocate_to_pool, begin_route, (world.device, world.pool))                          \
+    X(tarn_end_allocate_to_pool, begin_route, (out.route))                                         \
     X(tarn_free, NULL, (with.block))                                                               \
     X(tarn_free_on, NULL, (with.block, with.stream))                                               \
     X(tarn_graph_adopt, NULL, (world.pool, with.raw, &out.graph))                                  \
@@ -181,6 +184,7 @@ static void open_again(void)
     X(tarn_graph_replay, NULL, (with.graphs[0], world.stream))                                     \
     X(tarn_graph_update, begin_here, (with.graphs[0], with.capture))                               \
     X(tarn_malloc, NULL, (world.device, 4 * MIB, world.stream, &out.address))                      \
+    X(tarn_malloc_aligned, NULL, (world.device, 4 * MIB, 4096, world.stream, &out.address))        \
     X(tarn_pool_add_peer, NULL, (world.pool, 0))                                                   \
     X(tarn_pool_check_live, NULL, (world.pool, NULL, 0, &out.live_diff))                           \
     X(tarn_pool_create, NULL, (world.device, NULL, &out.pool))                                     \

@@ -80,6 +80,14 @@ tarn_pool *test_pool(const char *name)
     return test_pool_with(&options);
 }
 
+tarn_route *test_route(tarn_pool *pool, tarn_route_filter filter, void *user)
+{
+    tarn_route *route = NULL;
+
+    OK(tarn_begin_allocate_to_pool(world.device, pool, filter, user, &route));
+    return route;
+}
+
 void *test_malloc(size_t bytes)
 {
     void *address = NULL;

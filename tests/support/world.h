@@ -34,6 +34,7 @@ void test_world_abandon(void);
 
 tarn_pool *test_pool(const char *name); /* another private pool */
 tarn_pool *test_pool_with(const tarn_pool_options *options);
+tarn_route *test_route(tarn_pool *pool, tarn_route_filter filter, void *user); /* open */
 /* Whether the world's pool has the memory of a block that was there to give to the stream: whether an allocation
  * of that size gets some of it before the pool grows. */
 bool test_is_given(const void *address, size_t bytes, tn_cu_stream stream);

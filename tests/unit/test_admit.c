@@ -15,7 +15,8 @@ static tarn_sim_ledger before;
 /* What another thread does before the library looks whether a capture is to be known: it ends the route, or aborts
  * that capture, and destroys the pool, with that answer. */
 static bool ends_pool;
-static tarn_capture *aborted; /* NULL: a route is ended */
+static tarn_capture *aborted; /* NULL: the route is ended */
+static tarn_route *route;
 static tarn_status ended;
 
 static void end_pool(void *argument)
@@ -24,7 +25,7 @@ static void end_pool(void *argument)
     if (aborted != NULL)
         OK(tarn_capture_abort(aborted));
     else
-        OK(tarn_end_allocate_to_pool(device, pool));
+        OK(tarn_end_allocate_to_pool(route));
     ended = tarn_pool_destroy(pool);
 }
 
@@ -204,7 +205,7 @@ static void notice(void *unused)
 
 START_TEST(a_capture_is_noticed_on_its_routes_thread_alone)
 {
-    OK(tarn_begin_allocate_to_pool(device, pool, tarn_filter_stream, stream));
+    OK(tarn_begin_allocate_to_pool(device, pool, tarn_filter_stream, stream, &route));
     test_elsewhere(notice, NULL);
     ck_assert(noticed); /* there is none */
     test_begin_capture(stream, TN_CU_CAPTURE_MODE_RELAXED);
@@ -214,7 +215,7 @@ START_TEST(a_capture_is_noticed_on_its_routes_thread_alone)
     ck_assert(tn_capture_notice(pool));
     ck_assert_uint_eq(pool->holds.open_count, 1);
     test_destroy_graph(test_end_capture(stream));
-    OK(tarn_end_allocate_to_pool(device, pool));
+    OK(tarn_end_allocate_to_pool(route));
     unit_expect_no_capture(pool, &before);
 }
 END_TEST
@@ -225,7 +226,7 @@ START_TEST(a_pool_stays_while_a_discarded_block_is_freed)
     void *block = unit_alloc(pool, 4096, stream);
 
     OK(tarn_capture_abort(capture));
-    OK(tarn_begin_allocate_to_pool(device, pool, tarn_filter_stream, stream));
+    OK(tarn_begin_allocate_to_pool(device, pool, tarn_filter_stream, stream, &route));
     ends_pool = true;
     OK(tarn_free(block));
     ck_assert(!ends_pool);

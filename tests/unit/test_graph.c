@@ -60,8 +60,9 @@ START_TEST(a_users_graph_is_adopted_with_its_holds)
     tn_cu_graph driver_graph;
     tarn_graph *graph;
     void *block;
+    tarn_route *route;
 
-    OK(tarn_begin_allocate_to_pool(device, pool, tarn_filter_capture, stream));
+    OK(tarn_begin_allocate_to_pool(device, pool, tarn_filter_capture, stream, &route));
     test_begin_capture(stream, TN_CU_CAPTURE_MODE_THREAD_LOCAL);
     OK(tarn_malloc(device, 4096, stream, &block));
     test_add(stream, words, 5, 16);
@@ -70,7 +71,7 @@ START_TEST(a_users_graph_is_adopted_with_its_holds)
     ck_assert_uint_eq(pool->holds.open_count, 1);
     OK(tn_graph_adopt(pool, driver_graph, &graph)); /* before the route's end */
     ck_assert_uint_eq(pool->holds.open_count, 0);
-    OK(tarn_end_allocate_to_pool(device, pool));
+    OK(tarn_end_allocate_to_pool(route));
     ck_assert_uint_eq(pool->claims.graph_count, 1);
     ck_assert_uint_eq(unit_chunk(block)->hold_count, 1);
     OK(tn_graph_replay(graph, stream));

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/user_code.h"
 #include "unit/unit.h"
 
 static const char *plugin_path; /* NULL: as it is */
@@ -97,10 +98,13 @@ START_TEST(a_plugin_is_kept_and_nothing_else_is_loaded)
 }
 END_TEST
 
-START_TEST(a_thread_with_a_mark_keeps_the_plugin)
+START_TEST(a_thread_that_calls_a_function_of_the_programs_keeps_the_plugin)
 {
+    TN_USER_CODE(code);
+
     plugin_path = "/opt/plugins/one.so";
-    tn_thread_mark_end(tn_thread_mark_take());
+    tn_user_code_enter(&code, TN_USER_FILTER);
+    tn_user_code_leave(&code);
     ck_assert_str_eq(opened, plugin_path);
 }
 END_TEST
@@ -113,7 +117,7 @@ int main(void)
     tcase_add_test(tcase, a_program_lies_where_the_kernel_says);
     tcase_add_test(tcase, a_plugin_lies_where_it_was_opened);
     tcase_add_test(tcase, a_plugin_is_kept_and_nothing_else_is_loaded);
-    tcase_add_test(tcase, a_thread_with_a_mark_keeps_the_plugin);
+    tcase_add_test(tcase, a_thread_that_calls_a_function_of_the_programs_keeps_the_plugin);
     suite_add_tcase(suite, tcase);
     return test_main(suite);
 }

@@ -22,6 +22,7 @@ START_TEST(each_claim_keeps_the_pool)
     tarn_checkpoint *checkpoint;
     tarn_graph *graph;
     tarn_capture *capture;
+    tarn_route *route;
 
     STATUS(TARN_ERR_BUSY, tn_pool_destroy(pool));
     unit_expect_sentence("1 live block");
@@ -30,10 +31,10 @@ START_TEST(each_claim_keeps_the_pool)
     STATUS(TARN_ERR_BUSY, tn_pool_destroy(pool));
     unit_expect_sentence("1 checkpoint");
     OK(tarn_checkpoint_destroy(checkpoint));
-    OK(tarn_begin_allocate_to_pool(device, pool, tarn_filter_thread, NULL));
+    OK(tarn_begin_allocate_to_pool(device, pool, tarn_filter_thread, NULL, &route));
     STATUS(TARN_ERR_BUSY, tn_pool_destroy(pool));
     unit_expect_sentence("1 route");
-    OK(tarn_end_allocate_to_pool(device, pool));
+    OK(tarn_end_allocate_to_pool(route));
     capture = unit_begin(pool, stream);
     STATUS(TARN_ERR_BUSY, tn_pool_destroy(pool));
     unit_expect_sentence("1 capture");

@@ -174,16 +174,35 @@ END_TEST
 
 START_TEST(a_free_notices_the_capture_of_a_route)
 {
+    tarn_route *route;
     void *address = unit_alloc(pool, 4096, stream);
 
-    OK(tn_route_begin(device, pool, tarn_filter_stream, stream));
+    OK(tn_route_begin(device, pool, tarn_filter_stream, stream, &route));
     test_begin_capture(stream, TN_CU_CAPTURE_MODE_RELAXED);
     OK(tn_serve_free(address, false));
     ck_assert_uint_eq(pool->holds.open_count, 1);
     ck_assert_uint_eq(pool->pending.unheld_count, 0);
     ck_assert_uint_eq(tn_pool_pending_count(pool), 1);
     test_destroy_graph(test_end_capture(stream));
-    OK(tn_route_end(device, pool));
+    ck_assert(tn_route_end(device, route));
+}
+END_TEST
+
+/* Its address was given to nobody: the capture's graph has no use of the block. */
+START_TEST(an_undo_notices_no_capture)
+{
+    tarn_route *route;
+    void *address = unit_alloc(pool, 4096, stream);
+
+    OK(tn_route_begin(device, pool, tarn_filter_stream, stream, &route));
+    test_begin_capture(stream, TN_CU_CAPTURE_MODE_RELAXED);
+    OK(tn_serve_undo(address));
+    ck_assert_uint_eq(pool->holds.open_count, 0);
+    ck_assert_uint_eq(tn_pool_pending_count(pool), 0);
+    STATUS(TARN_ERR_DOUBLE_FREE, tn_serve_undo(address));
+    ck_assert(tn_lock_none_held());
+    test_destroy_graph(test_end_capture(stream));
+    ck_assert(tn_route_end(device, route));
 }
 END_TEST
 
@@ -305,6 +324,7 @@ int main(void)
     tcase_add_test(rest, a_use_in_a_capture_gives_that_a_hold);
     tcase_add_test(rest, a_use_that_cannot_be_noted_leaves_nothing_locked);
     tcase_add_test(rest, a_free_notices_the_capture_of_a_route);
+    tcase_add_test(rest, an_undo_notices_no_capture);
     tcase_add_test(rest, the_last_free_ends_a_released_pool);
     suite_add_tcase(suite, rest);
     tcase_add_test(rest, a_free_on_the_own_stream_asks_whether_that_is_captured);

@@ -166,11 +166,12 @@ START_TEST(a_devices_numbers_are_sums_over_its_pools)
 {
     tarn_pool *second = unit_pool(device);
     tarn_device_stats stats;
+    tarn_route *route;
     void *address;
 
     OK(tarn_malloc(device, 1000, stream, &address));
     (void)unit_alloc(pool, 600, stream);
-    OK(tarn_begin_allocate_to_pool(device, second, tarn_filter_thread, NULL));
+    OK(tarn_begin_allocate_to_pool(device, second, tarn_filter_thread, NULL, &route));
     OK(tn_gpu_wait_idle(&device->gpu));
     tn_device_read_stats(device, &stats);
     ck_assert_uint_eq(stats.size, sizeof stats);

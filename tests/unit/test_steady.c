@@ -440,18 +440,17 @@ END_TEST
 /* By a tarn_capture alone it is known what else is captured. */
 START_TEST(frees_in_a_users_own_capture_are_left_to_the_pool)
 {
-    struct tn_order captured;
     tarn_graph *graph;
+    tarn_route *route;
     void *block;
 
-    OK(tarn_begin_allocate_to_pool(device, pool, tarn_filter_stream, stream));
+    OK(tarn_begin_allocate_to_pool(device, pool, tarn_filter_stream, stream, &route));
     test_begin_capture(stream, TN_CU_CAPTURE_MODE_THREAD_LOCAL);
     OK(tarn_malloc(device, 4096, stream, &block));
-    captured = tn_block_order(unit_block(block));
-    ck_assert_ptr_nonnull(try_allocate(captured, 4096));
+    ck_assert_ptr_nonnull(try_allocate(tn_block_order(unit_block(block)), 4096));
     ck_assert(!try_free(block));
     OK(tarn_graph_adopt(pool, test_end_capture(stream), &graph));
-    OK(tarn_end_allocate_to_pool(device, pool));
+    OK(tarn_end_allocate_to_pool(route));
     OK(tarn_graph_destroy(graph));
 }
 END_TEST
