@@ -54,9 +54,9 @@ typedef enum tarn_unrouted {
  * with K, M, G or T behind it, powers of 1024. Keys are the options' names, and PyTorch's where that has a
  * setting of the same meaning:
  *   limit_bytes                         a size; 0: no limit
- *   per_process_memory_fraction         memory_fraction: above 0, up to 1
- *   cache_limit_bytes                   a size; 0: no cache
- *   pinned_cache_limit_bytes            a size; 0: none is kept
+ *   per_process_memory_fraction         memory_fraction: a number from 0 to 1; 0: no limit
+ *   cache_limit_bytes                   a size; 0: 256 MiB; or none: no cache
+ *   pinned_cache_limit_bytes            a size; 0: 256 MiB; or none: none is kept
  *   region_bytes                        a size, in the option's range
  *   unrouted                            adopt, refuse or allow
  *   roundup_power2_divisions            one number for all sizes; or a list, [64:8,256:4,>:1]: 8 from 64 MiB
@@ -180,18 +180,18 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_device_default_pool(tarn_device *devic
  *   INVALID_HANDLE */
 TARN_API TARN_MUST_CHECK tarn_status tarn_device_set_limit(tarn_device *device, size_t bytes);
 
-/* The same as a part of the device's memory, above 0 and up to 1. Of this and the limit in bytes the
+/* The same as a part of the device's memory, up to 1; 0: no limit. Of this and the limit in bytes the
  * smaller one holds.
- *   INVALID_HANDLE; INVALID_ARGUMENT: not in that range */
+ *   INVALID_HANDLE; INVALID_ARGUMENT: not a number from 0 to 1 */
 TARN_API TARN_MUST_CHECK tarn_status tarn_device_set_memory_fraction(tarn_device *device,
                                                                      double fraction);
 
-/* Sets how much unmapped memory may wait for its next use; 0 or TARN_NO_CACHE: none. What is over the
+/* Sets how much unmapped memory may wait for its next use; 0: 256 MiB; TARN_NO_CACHE: none. What is over the
  * new limit goes to the driver at once, the oldest first.
  *   INVALID_HANDLE; DEVICE_LOST, POISONED: the driver refused to take it back */
 TARN_API TARN_MUST_CHECK tarn_status tarn_device_set_cache_limit(tarn_device *device, size_t bytes);
 
-/* Sets how much page-locked host memory may wait for its next use; 0 or TARN_NO_CACHE: none. A program that
+/* Sets how much page-locked host memory may wait for its next use; 0: 256 MiB; TARN_NO_CACHE: none. A program that
  * takes one checkpoint in such memory after the other sets as much as one of them takes: the driver takes
  * 0.6 ms for each MiB of it. What is over the new limit goes to the driver at once, the oldest first, when the
  * device has been waited for.

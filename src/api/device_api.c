@@ -119,8 +119,8 @@ tarn_status tarn_device_set_memory_fraction(tarn_device *device, double fraction
 
     if (!tn_call_device(&call, device))
         return call.status;
-    if (!(fraction > 0 && fraction <= 1))
-        return tn_bad_argument("the fraction must be above 0 and no more than 1");
+    if (!(fraction >= 0 && fraction <= 1))
+        return tn_bad_argument("memory_fraction must be a number from 0 to 1");
     tn_budget_set_fraction(&device->budget, fraction, device->gpu.total_bytes);
     return TARN_OK;
 }
@@ -131,7 +131,7 @@ tarn_status tarn_device_set_cache_limit(tarn_device *device, size_t bytes)
 
     if (!tn_call_device(&call, device))
         return call.status;
-    tn_memory_cache_set_limit(&device->cache, bytes != TARN_NO_CACHE ? bytes : 0);
+    tn_memory_cache_set_limit(&device->cache, tn_cache_bytes(bytes, TN_CACHE_BYTES_DEFAULT));
     return tn_leave(tn_gpu_check(&device->gpu));
 }
 
@@ -141,7 +141,7 @@ tarn_status tarn_device_set_pinned_cache_limit(tarn_device *device, size_t bytes
 
     if (!tn_call_device(&call, device))
         return call.status;
-    tn_pinned_set_limit(&device->gpu, bytes != TARN_NO_CACHE ? bytes : 0);
+    tn_pinned_set_limit(&device->gpu, tn_cache_bytes(bytes, TN_PINNED_CACHE_BYTES));
     return tn_leave(tn_gpu_check(&device->gpu));
 }
 

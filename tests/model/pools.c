@@ -350,11 +350,11 @@ void do_limit(struct model *m)
 void do_fraction(struct model *m)
 {
     tarn_device_info info = {.size = sizeof info};
-    double fraction = chance(m, 2) ? 1.0 : (double)(1 + below(m, 40)) / 1000;
+    double fraction = chance(m, 2) ? 1.0 : (double)below(m, 41) / 1000;
 
     if (!m->owns_device)
         return;
-    REFUSED(m, TARN_ERR_INVALID_ARGUMENT, tarn_device_set_memory_fraction(m->device, 0));
+    REFUSED(m, TARN_ERR_INVALID_ARGUMENT, tarn_device_set_memory_fraction(m->device, -1));
     WELL(m, tarn_device_get_info(m->device, &info));
     WELL(m, tarn_device_set_memory_fraction(m->device, fraction));
     note_limits(m, m->whole_bytes, (uint64_t)((double)info.total_bytes * fraction));

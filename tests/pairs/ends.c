@@ -114,7 +114,7 @@ static void refused_end(struct pairs_member *m)
     pw.health = PAIRS_PERHAPS;
     pw.is_poisoned = true;
     pairs_refuse("cuCtxGetCurrent");
-    status = tarn_device_set_pinned_cache_limit(pw.device, 0);
+    status = tarn_device_set_pinned_cache_limit(pw.device, TARN_NO_CACHE);
     if (pairs_refuse(NULL) == 0 && pairs_is_concurrent()) /* another one has it by now */
         return;
     pw.health = PAIRS_LOST;
