@@ -201,17 +201,14 @@ typedef struct tarn_audit_options {
 
 #define TARN_NO_MARK UINT64_MAX
 
-#define TARN_AUDIT_OPTIONS_INIT                                                                    \
-    {                                                                                              \
-        sizeof(tarn_audit_options), NULL, 0, NULL, 0, 0, false, false, NULL, 0                     \
-    }
+#define TARN_AUDIT_OPTIONS_INIT TARN_SIZED(tarn_audit_options)
 
 /* Looks through a graph. Its executable is not read, the driver gives no way: after a cuGraphExecUpdate of the
  * caller's own the graph that was updated with is to be audited, by tarn_driver_graph_audit. options: NULL for all
  * as INIT has it. *audit: owned by the caller; end it with tarn_audit_destroy.
  *   INVALID_HANDLE    the graph, or the pool of the options
- *   INVALID_ARGUMENT  audit is NULL, an option is out of range, the pool is not the graph's, or the graph is of
- *                     another device
+ *   INVALID_ARGUMENT  audit is NULL, an option is out of range, the size of the options is wrong (tarn/types.h), the
+ *                     pool is not the graph's, or the graph is of another device
  *   LIMIT             2^32 nodes or more
  *   WRONG_STATE       scan_stream is being captured, or is the legacy default one while a blocking stream is
  *   HOST_MEMORY, DEVICE_LOST, POISONED, DRIVER */
@@ -222,8 +219,8 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_graph_audit(tarn_graph *graph,
 /* The same for any graph of the driver's, from any framework: a CUgraph or cudaGraph_t that lives. One that is being
  * captured is looked through on the thread that captures it, as far as it has come.
  *   INVALID_HANDLE    the device, or the pool of the options
- *   INVALID_ARGUMENT  driver_graph or audit is NULL, an option is out of range, or the pool or the graph is of another
- *                     device: by its kernels, for nothing else in a graph tells the device
+ *   INVALID_ARGUMENT  driver_graph or audit is NULL, an option is out of range, the size of the options is wrong
+ *                     (tarn/types.h), or the pool or the graph is of another device: by its kernels, for nothing else in a graph tells the device
  *   LIMIT, WRONG_STATE  as tarn_graph_audit
  *   HOST_MEMORY, DEVICE_LOST, POISONED; DRIVER: the driver refuses the graph, which it may do of one that was
  *   destroyed */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* graph_memory.h -- what captured graphs cost in memory: of pools, of the driver, and of what they only refer to.
  *
- *   tarn_graph_memory_info before = {.size = sizeof before}, after = before;
+ *   tarn_graph_memory_info before = TARN_GRAPH_MEMORY_INFO_INIT, after = before;
  *   tarn_device_graph_memory(device, &before);
  *   ... capture ...
  *   tarn_device_graph_memory(device, &after);
@@ -28,8 +28,10 @@ extern "C" {
  * threads allocate and free meanwhile may be in it or not. No byte is in two of the fields from own_pool_bytes to
  * external_bytes. */
 typedef struct tarn_graph_memory_info {
-    size_t size;          /* sizeof(tarn_graph_memory_info), set by the caller */
-    uint64_t graph_count; /* 1, or the device's tarn_graphs */
+    /* sizeof(tarn_graph_memory_info), set by the INIT macro */
+    size_t size;
+    /* 1, or the device's tarn_graphs */
+    uint64_t graph_count;
 
     /* Chunks of pools, of all in which the captures allocated or blocks were freed meanwhile. Whole ones, since whole
      * ones are held. What the graph in a child node holds is that graph's. */
@@ -71,9 +73,11 @@ typedef struct tarn_graph_memory_info {
                                    external blocks */
 } tarn_graph_memory_info;
 
+#define TARN_GRAPH_MEMORY_INFO_INIT TARN_SIZED(tarn_graph_memory_info)
+
 /* Not while another thread destroys or updates the graph.
  *   INVALID_HANDLE
- *   INVALID_ARGUMENT  memory is NULL or its size is unknown
+ *   INVALID_ARGUMENT  memory is NULL, or its size is wrong (tarn/types.h)
  *   LIMIT             2^32 nodes or more
  *   HOST_MEMORY, DEVICE_LOST, POISONED, DRIVER */
 TARN_API TARN_MUST_CHECK tarn_status tarn_graph_memory(tarn_graph *graph,

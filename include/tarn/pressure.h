@@ -45,18 +45,29 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_device_remove_free_callback(tarn_devic
                                                                       tarn_free_callback callback,
                                                                       void *user);
 
-/* An allocation, or a reserve, that fails. In bytes unless named otherwise. */
+/* An allocation, or a reserve, that fails. Tarn fills it in. In bytes unless named otherwise. */
 typedef struct tarn_out_of_memory {
-    size_t size;               /* sizeof(tarn_out_of_memory) */
-    tarn_pool *pool;           /* that was to serve it; NULL when its handle was given up */
-    size_t requested_bytes;    /* as asked for */
-    size_t driver_free_bytes;  /* what the driver says is free; 0 when it does not answer */
-    size_t driver_total_bytes; /* and what it says the device has */
-    size_t mapped_bytes;       /* that Tarn has mapped on the device */
-    size_t live_bytes;         /* of which in live blocks */
-    size_t cached_bytes;       /* that Tarn has and are mapped nowhere */
-    tarn_status status;        /* that it fails with: DEVICE_MEMORY or LIMIT */
+    /* sizeof(tarn_out_of_memory) in the library: a program whose own is larger reads no field beyond it */
+    size_t size;
+    /* the pool that was to serve; NULL when its handle was given up */
+    tarn_pool *pool;
+    /* as asked for */
+    size_t requested_bytes;
+    /* free memory as the driver says; 0 when it does not answer */
+    size_t driver_free_bytes;
+    /* memory of the device as the driver says; 0 when it does not answer */
+    size_t driver_total_bytes;
+    /* mapped by Tarn on the device */
+    size_t mapped_bytes;
+    /* of these in live blocks */
+    size_t live_bytes;
+    /* taken by Tarn and mapped nowhere */
+    size_t cached_bytes;
+    /* of the failure: DEVICE_MEMORY or LIMIT */
+    tarn_status status;
 } tarn_out_of_memory;
+
+#define TARN_OUT_OF_MEMORY_INIT TARN_SIZED(tarn_out_of_memory)
 
 /* Is told of an allocation that fails, before it returns. */
 typedef void (*tarn_oom_observer)(tarn_device *device, const tarn_out_of_memory *what, void *user);

@@ -15,7 +15,7 @@
  * The size itself stays as the caller set it. copy_struct_from_user() of Linux has the same rule, with the same bound:
  * a size that nobody has set must not lead to bytes that are not the caller's.
  *
- * No lock; any thread. */
+ * The public structs are listed in api/structs.h. No lock; any thread. */
 #ifndef TARN_BASE_SIZED_H
 #define TARN_BASE_SIZED_H
 

@@ -147,7 +147,7 @@ END_TEST
 /* What the blocks of so many bytes take. */
 static void expect_taken(size_t requested, uint64_t taken)
 {
-    tarn_pool_stats before = test_stats(world.pool);
+    struct test_stats before = test_stats(world.pool);
     void *addresses[2];
     tarn_block block;
 
