@@ -152,7 +152,7 @@ static void count_captured_pairs(tarn_device *device)
         tarn_capture *capture = NULL;
         tarn_graph *graph = NULL;
 
-        BENCH_OK(tarn_capture_begin(pool, stream, TARN_CAPTURE_GLOBAL, &capture));
+        BENCH_OK(tarn_capture_begin(pool, stream, NULL, &capture));
         do_pairs(device, stream, MIB, PAIRS);
         CALLGRIND_ZERO_STATS;
         count_from();
@@ -174,7 +174,7 @@ static tarn_graph *capture_touch(tarn_device *device, tarn_pool *pool, tarn_stre
     tarn_graph *graph = NULL;
     void *word = NULL;
 
-    BENCH_OK(tarn_capture_begin(pool, stream, TARN_CAPTURE_GLOBAL, &capture));
+    BENCH_OK(tarn_capture_begin(pool, stream, NULL, &capture));
     BENCH_OK(tarn_malloc(device, sizeof(uint32_t), stream, &word));
     bench_touch_launch(stream, word);
     BENCH_OK(tarn_free(word));

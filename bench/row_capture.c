@@ -42,7 +42,7 @@ static void record(void *context, size_t iterations)
     void *block = NULL;
 
     (void)iterations;
-    BENCH_OK(tarn_capture_begin(recording->pool, recording->stream, TARN_CAPTURE_GLOBAL, &capture));
+    BENCH_OK(tarn_capture_begin(recording->pool, recording->stream, NULL, &capture));
     for (size_t i = 0; i < recording->kernel_count; i++) {
         BENCH_OK(tarn_malloc(recording->bench->device, BLOCK_BYTES, recording->stream, &block));
         bench_touch_launch(recording->stream, block);

@@ -130,20 +130,21 @@ static void record_section(const struct section_capture *made)
 static void record(void *context, size_t iterations)
 {
     struct section_capture *made = context;
+    tarn_capture_options options = TARN_CAPTURE_OPTIONS_INIT;
 
     (void)iterations;
+    options.driver_graph = made->graph;
     if (!uses_pool(made))
         BENCH_CU(cu.cuStreamBeginCaptureToGraph(made->streams[0], made->graph, NULL, NULL, 0,
                                                 TN_CU_CAPTURE_MODE_GLOBAL));
     else
-        BENCH_OK(tarn_capture_begin_to_graph(made->pool, NULL, 0, made->graph, made->streams[0],
-                                             TARN_CAPTURE_GLOBAL, &made->capture));
+        BENCH_OK(tarn_capture_begin(made->pool, made->streams[0], &options, &made->capture));
     for (size_t i = 0; i < SECTIONS; i++)
         record_section(made);
     if (!uses_pool(made))
         BENCH_CU(cu.cuStreamEndCapture(made->streams[0], &made->graph));
     else
-        BENCH_OK(tarn_capture_end_to_graph(made->capture));
+        BENCH_OK(tarn_capture_end(made->capture, NULL));
 }
 
 static uint64_t captured_bytes(tarn_pool *pool)

@@ -60,7 +60,7 @@ static tarn_graph *capture(tarn_device *device, tarn_pool *pool, tarn_stream str
     tarn_graph *graph = NULL;
     void *word = NULL;
 
-    BENCH_OK(tarn_capture_begin(pool, stream, TARN_CAPTURE_GLOBAL, &capture));
+    BENCH_OK(tarn_capture_begin(pool, stream, NULL, &capture));
     BENCH_OK(tarn_malloc(device, sizeof(uint32_t), stream, &word));
     bench_touch_launch(stream, word);
     BENCH_OK(tarn_free(word));
@@ -73,7 +73,7 @@ static tarn_graph *capture_guarded(const struct graphs *made)
     tarn_capture *capture = NULL;
     tarn_graph *graph = NULL;
 
-    BENCH_OK(tarn_capture_begin(made->pool, made->stream, TARN_CAPTURE_GLOBAL, &capture));
+    BENCH_OK(tarn_capture_begin(made->pool, made->stream, NULL, &capture));
     bench_touch_launch(made->stream, made->input);
     BENCH_OK(tarn_capture_end(capture, &graph));
     BENCH_OK(tarn_graph_guard(graph, TARN_GUARD_REFUSE, NULL));

@@ -65,7 +65,7 @@ int main(void)
 
     tarn_capture *capture = NULL;
     tarn_graph *graph = NULL;
-    CHECK(tarn_capture_begin(pool, stream, TARN_CAPTURE_GLOBAL, &capture));
+    CHECK(tarn_capture_begin(pool, stream, NULL, &capture));
     triple_and_one(device, stream, output, input);
     CHECK(tarn_capture_end(capture, &graph));
 

@@ -124,7 +124,7 @@ int main(void)
     uint64_t mapped_by_largest = 0;
     for (size_t i = 0; i < GRAPHS; i++) {
         tarn_capture *capture = NULL;
-        CHECK(tarn_capture_begin(pool, stream, TARN_CAPTURE_GLOBAL, &capture));
+        CHECK(tarn_capture_begin(pool, stream, NULL, &capture));
         run_model(&m, device, stream, batches[i]);
         CHECK(tarn_capture_end(capture, &graphs[i]));
 

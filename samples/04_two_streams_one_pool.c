@@ -41,11 +41,13 @@ static void serve(service *s, tarn_device *device)
 
 static void capture(service *s, tarn_device *device, tarn_pool *pool)
 {
+    tarn_capture_options options = TARN_CAPTURE_OPTIONS_INIT;
     tarn_capture *section = NULL;
     tarn_pool *outside = NULL;
     CHECK(tarn_device_default_pool(device, &outside));
     CHECK(tarn_pool_malloc(outside, COUNT * sizeof(float), 0, s->stream, &s->output));
-    CHECK(tarn_capture_begin(pool, s->stream, TARN_CAPTURE_THREAD_LOCAL, &section));
+    options.mode = TARN_CAPTURE_THREAD_LOCAL;
+    CHECK(tarn_capture_begin(pool, s->stream, &options, &section));
     serve(s, device);
     CHECK(tarn_capture_end(section, &s->graph));
 }

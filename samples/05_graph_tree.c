@@ -84,7 +84,7 @@ static void record(node *n)
     tarn_capture *capture = NULL;
     void *scratch = NULL;
     go_to(n->parent);
-    CHECK(tarn_capture_begin(pool, stream, TARN_CAPTURE_GLOBAL, &capture));
+    CHECK(tarn_capture_begin(pool, stream, NULL, &capture));
     CHECK(tarn_malloc(device, BYTES, stream, &n->output));
     CHECK(tarn_malloc(device, BYTES, stream, &scratch));
     n->section(n->output, n->parent->output, scratch);

@@ -98,7 +98,7 @@ static tarn_graph *capture(tarn_pool *into, void (*section)(void))
 {
     tarn_capture *capture = NULL;
     tarn_graph *graph = NULL;
-    CHECK(tarn_capture_begin(into, stream, TARN_CAPTURE_GLOBAL, &capture));
+    CHECK(tarn_capture_begin(into, stream, NULL, &capture));
     section();
     CHECK(tarn_capture_end(capture, &graph));
     return graph;

@@ -96,7 +96,7 @@ static void begin_training(training *t, tarn_device *device, tarn_stream stream,
 
     /* What a step needs in between is allocated in the capture, which routes it to the pool. */
     tarn_capture *capture = NULL;
-    CHECK(tarn_capture_begin(t->pool, stream, TARN_CAPTURE_GLOBAL, &capture));
+    CHECK(tarn_capture_begin(t->pool, stream, NULL, &capture));
     network_step(&t->net, device, stream, t->input, t->target, rate, t->loss);
     CHECK(tarn_capture_end(capture, &t->step));
 }

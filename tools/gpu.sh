@@ -46,7 +46,7 @@ for suite in "$build"/bin/gpu_* "$build"/bin/planted_*; do
 done
 
 heading 'samples on the real driver'
-for sample in "$build"/bin/0*_* "$build/bin/demo"; do
+for sample in "$build"/bin/[0-9]*_* "$build/bin/demo"; do
     expect "$(basename "$sample")" "$sample"
 done
 

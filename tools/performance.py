@@ -20,6 +20,7 @@ import json
 import pathlib
 import re
 import sys
+import textwrap
 
 sys.dont_write_bytecode = True  # nothing is left beside the sources
 
@@ -132,6 +133,10 @@ def target_text(goal):
     return f"at {'least' if goal['least'] else 'most'} {goal['target']:g} {goal['unit']}".rstrip()
 
 
+def wrapped(text):
+    return textwrap.fill(text, 100, break_long_words=False, break_on_hyphens=False)
+
+
 def table(head, rows):
     rules = "| " + " | ".join("---" for _ in head) + " |"
     return "\n".join(["| " + " | ".join(head) + " |", rules] +
@@ -140,7 +145,7 @@ def table(head, rows):
 
 def runs_text(lines):
     runs = list(dict.fromkeys(run_of(line) for line in sorted(lines, key=lambda line: line["date"])))
-    return f"\n\n{'Run' if len(runs) == 1 else 'Runs'}: {', '.join(runs)}."
+    return "\n\n" + wrapped(f"{'Run' if len(runs) == 1 else 'Runs'}: {', '.join(runs)}.")
 
 
 def grid(what, labels, columns):
@@ -345,11 +350,12 @@ def instructions(figures):
     text += "\n\nTarn's own instructions of a step, by order of frees and live blocks:\n\n"
     text += table(["order"] + list(steps),
                   [[order] + [of.get(order, "") for of in steps.values()] for order in ORDERS])
-    text += (f"\n\nFrom {number(least['library'])} ({least['case']}) to {number(most['library'])} ({most['case']}): "
-             f"a factor of {most['library'] / least['library']:.2f}.")
-    text += f" Counted on {line['date'][:10]}, commit `{line['commit']}`, built by {line['compiler']}."
+    text += "\n\n" + wrapped(
+        f"From {number(least['library'])} ({least['case']}) to {number(most['library'])} ({most['case']}): "
+        f"a factor of {most['library'] / least['library']:.2f}. Counted on {line['date'][:10]}, commit "
+        f"`{line['commit']}`, built by {line['compiler']}.")
     return text, charts.lines(
-        "Instructions of a free and an allocation among many live blocks",
+        "Instructions of a free and an allocation among live blocks",
         "Tarn's own, counted by callgrind on the simulated driver, by order of frees.", "live blocks",
         "instructions a step", [{"name": order, "points": points[order]} for order in ORDERS
                                 if order in points], log_y=False)

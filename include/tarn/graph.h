@@ -1,34 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 /* graph.h -- captures and graphs on private pools.
  *
- *   tarn_capture_begin(pool, stream, TARN_CAPTURE_GLOBAL, &capture);
+ *   tarn_capture_begin(pool, stream, NULL, &capture);
  *   ... tarn_malloc, kernels, tarn_free on the stream and on streams forked from it ...
  *   tarn_capture_end(capture, &graph);
- *   tarn_graph_replay(graph, stream);            any number of times
+ *   tarn_graph_replay(graph, stream);
  *   tarn_graph_destroy(graph);
  *
- * While a capture is open, tarn_malloc on its streams is served by its pool. Memory that the capture
- * touched stays mapped, at its addresses, and is given to nobody outside captures of this pool (but
- * see tarn_pool_options: share_captured), as long as the graph, any clone or instantiation of it, or a
- * running launch exists: the hold is a user object on the driver's graph, so it lasts exactly as long.
+ * While a capture is open, its pool serves tarn_malloc on the capture's streams. The graph holds
+ * every chunk of memory that its capture touched. Held memory stays mapped at its addresses. No
+ * allocation outside captures of the pool gets held memory (see share_captured in pool.h). The hold
+ * is a user object on the driver's graph. The hold ends with the last of these: the graph, its
+ * clones, its executables, and their running launches.
  *
- * Several graphs may be captured in one pool: later ones reuse what earlier ones freed. Such graphs
- * must not overlap in time: each replay waits on the GPU for the pool's last one, whatever the streams
- * and threads; or a replay on another stream is refused, as the pool's options say. A capture that
- * allocates from two pools makes a graph that writes memory of both: from then on replays of both pools'
- * graphs are kept in one order, of which the first one waits for the device. Launches of the
- * driver's executables that do not go through tarn_graph_replay are kept in order by who makes them.
+ * Several graphs may be captured in one pool. A later capture reuses what an earlier one freed, so
+ * replays of these graphs must not overlap. tarn_graph_replay keeps them in order, or refuses a
+ * second stream; see replay_order in pool.h. A capture that allocates from two pools joins both
+ * pools' replays into one order. The first replay after the join waits for the device. A launch
+ * that bypasses tarn_graph_replay is ordered by its caller.
  *
- * What is done outside graphs to memory that a capture allocated is in no such order: see
- * tarn_graph_replay, and memory.h.
+ * Work outside graphs on memory from a capture is in no such order; see tarn_graph_replay, and
+ * docs/graphs.md.
  *
- * Who calls cuStreamBeginCapture or cudaStreamBeginCapture themselves brackets the section with
- * tarn_begin_allocate_to_pool and tarn_end_allocate_to_pool (pool.h) and hands the result over with
- * tarn_graph_adopt.
+ * A program may capture with the driver's own calls. Then open a route (tarn_begin_allocate_to_pool
+ * in pool.h) around the section, and pass the driver's graph to tarn_graph_adopt.
  *
- * All functions may be called from any thread except where said. What begins, ends or aborts a capture must
- * not overlap a call of another thread, of Tarn's or of the driver's, that names the capture's stream or one
- * forked from it: such calls crash the driver. Frees that name no stream may overlap. */
+ * Threads: all functions may be called from any thread, with the exceptions named below. While one
+ * thread begins, ends or aborts a capture, no other thread may call Tarn or the driver with a
+ * stream of that capture: the driver crashes. Frees without a stream may overlap. */
 #ifndef TARN_GRAPH_H
 #define TARN_GRAPH_H
 
@@ -38,182 +37,177 @@
 extern "C" {
 #endif
 
-/* What else may be called while the capture is open: the driver's modes of the same names. */
+/* Which other calls the driver permits while the capture is open: CUDA's modes of the same
+ * names. */
 typedef enum tarn_capture_mode {
     TARN_CAPTURE_GLOBAL = 0,
     TARN_CAPTURE_THREAD_LOCAL = 1,
     TARN_CAPTURE_RELAXED = 2,
 } tarn_capture_mode;
 
-/* Begins capturing the stream, with a route of its streams to the pool. The stream must live until
- * the capture has ended or been aborted. So must the thread of a per-thread default stream: the driver
- * may crash when a thread exits whose own stream is being captured.
- *   INVALID_HANDLE
- *   INVALID_ARGUMENT  capture is NULL, the mode is unknown, or the stream is the legacy default one,
- *                     which cannot be captured
- *   WRONG_STATE       the stream is already being captured, or the pool is the default pool
- *   LIMIT             64 routes are open
- *   HOST_MEMORY, DEVICE_LOST, POISONED, DRIVER */
+/* How to capture. Begin with TARN_CAPTURE_OPTIONS_INIT. docs/graphs.md explains captures into
+ * graphs of the caller, and bodies of conditional nodes. */
+typedef struct tarn_capture_options {
+    /* sizeof(tarn_capture_options), set by the INIT macro. */
+    size_t size;
+
+    tarn_capture_mode mode;
+
+    /* The caller's graph to capture into, behind none of its nodes. NULL: the capture makes a
+     * graph. A pool captures once into each graph: a second section would run beside the first, in
+     * the same memory. To add a section, capture a graph of its own, and add a child node behind
+     * the first section. */
+    tarn_driver_graph driver_graph;
+
+    /* An open capture of the same pool, where driver_graph is the body of a conditional node in the
+     * graph of that capture. The outer graph then holds the memory of the body. A body allocates
+     * from this pool alone. NULL: driver_graph stands alone, and holds the memory itself. */
+    tarn_capture *outer;
+
+    /* Any number, equal for bodies that exclude each other, such as those of one IF or SWITCH.
+     * Bodies of one group in one outer capture share memory: each gets the memory that is free when
+     * the bodies before have ended. Different groups are apart. A block that is live at the end of
+     * its body is given to no later body. But an earlier body of the group may have used that
+     * memory, and writes there when that body runs again. Allocate data that must survive in the
+     * outer capture, or in a body of another group. */
+    uint64_t group;
+} tarn_capture_options;
+
+#define TARN_CAPTURE_OPTIONS_INIT TARN_SIZED(tarn_capture_options)
+
+/* Begins to capture the stream, and routes allocations on the streams of the capture to the pool.
+ * options: NULL for the defaults. The stream, and the caller's graph if there is a graph, must live
+ * until the capture has ended. The thread of a per-thread default stream must live as long: the
+ * driver may crash when a thread exits whose own stream is captured.
+ *   INVALID_HANDLE    The pool, or the outer capture.
+ *   INVALID_ARGUMENT  capture is NULL.
+ *                     The stream is the legacy default stream: no capture of it is possible.
+ *                     An option is out of range, or their size is wrong (tarn/types.h).
+ *                     outer is set without driver_graph, or group without outer.
+ *                     The outer capture belongs to another pool.
+ *   WRONG_STATE       The stream is captured already.
+ *                     The pool is the default pool.
+ *                     The outer capture is over.
+ *                     driver_graph has a section of the pool already, or is getting a section. The
+ *                     driver may give a new graph the handle of a destroyed graph whose executable
+ *                     lives on: if the new graph has nodes, Tarn takes the two for one.
+ *   LIMIT             64 routes are open.
+ *   HOST_MEMORY, DEVICE_LOST, POISONED, DRIVER. */
 TARN_API TARN_MUST_CHECK tarn_status tarn_capture_begin(tarn_pool *pool, tarn_stream stream,
-                                                        tarn_capture_mode mode,
+                                                        const tarn_capture_options *options,
                                                         tarn_capture **capture);
 
-/* Ends the capture and instantiates its graph, which is guarded as its pool's options say: where something that it
- * refers to was freed already, it is stale. On success the capture handle is gone and the graph
- * is the caller's.
- *   INVALID_HANDLE; INVALID_ARGUMENT: graph is NULL
- *   WRONG_STATE     the capture goes into a graph of the caller's, or a body in it is being captured
- *   WRONG_THREAD    another thread began it, and not in relaxed mode: nothing is lost
- *   CAPTURE_BROKEN  a call in the section broke the capture, a forked stream was not joined, or the
- *                   stream's capture was ended elsewhere: only tarn_capture_abort is left. The
- *                   sentence has the driver's name of the error, what it means for the capture and what
- *                   helps; and, as far as they are known, the newest node of the graph, the newest block
- *                   that was allocated while the capture was good, by its sequence number, and the first
- *                   of Tarn's calls that found it broken, or that broke it. For a fork: streams that
- *                   had joined and allocated, and where one is found, the newest node behind which comes
- *                   nothing
- *   DEVICE_MEMORY, HOST_MEMORY, DRIVER  the graph could not be instantiated: call again, or abort
- *   DEVICE_LOST, POISONED */
+/* Ends the capture. On success the capture's handle is gone.
+ * A capture of its own: *graph is the instantiated graph, owned by the caller. The pool's options
+ * guard the graph; it is stale if the section refers to a block that was freed before.
+ * A capture into the caller's graph: graph is NULL, and the nodes are in that graph. The bodies of
+ * a capture end before the capture. tarn_graph_adopt makes a tarn_graph of a graph that stands
+ * alone.
+ *   INVALID_HANDLE
+ *   INVALID_ARGUMENT  graph is NULL, and the capture makes a graph of its own.
+ *   WRONG_STATE       graph is not NULL, and the capture goes into the caller's graph.
+ *                     A body of the capture is open.
+ *   WRONG_THREAD      Another thread began the capture, and not in relaxed mode: nothing is lost.
+ *   CAPTURE_BROKEN    A call in the section broke the capture.
+ *                     A forked stream was not joined.
+ *                     The stream's capture was ended elsewhere.
+ *                     Only tarn_capture_abort is left. The sentence names the driver's error and a
+ *                     remedy. As far as known the sentence also names: the newest node; the newest
+ *                     block allocated before the break, by sequence number; the first Tarn call
+ *                     that found or caused the break; for a fork, streams that had joined and
+ *                     allocated, and the newest node with nothing behind.
+ *   DEVICE_MEMORY, HOST_MEMORY, DRIVER  The graph could not be instantiated: call again, or abort.
+ *   DEVICE_LOST, POISONED. */
 TARN_API TARN_MUST_CHECK tarn_status tarn_capture_end(tarn_capture *capture, tarn_graph **graph);
 
-/* Begins capturing the stream into a graph of the caller's, behind none of its nodes, with a route as
- * tarn_capture_begin has. The stream and the graph must
- * live until the capture has ended or been aborted. A capture that could have been ended, aborted on the
- * thread that might have done so, leaves what it had captured in the graph. One that was broken, that had
- * a forked stream not joined, or that another thread aborted may have taken the graph with it: that is
- * not to be used any more.
- *
- * Into one graph, or one body, a pool captures once: two sections behind no node run side by side, and
- * would have the same memory. A second capture is refused where the first one has left nodes, ended or
- * aborted. Capture into another graph instead, and add that as a child node behind the first section. (A
- * graph with nodes that has got the handle of one that was destroyed, and whose executable is there still,
- * is taken for that one.)
- *
- * outer NULL: a graph that stands alone. It holds the memory; tarn_graph_adopt makes a tarn_graph of it.
- *
- * outer: an open capture of the same pool, and driver_graph is a body of a conditional node in that
- * capture's graph. The outer graph holds the memory. Bodies of one node that exclude each other, those of
- * IF and SWITCH, are given the same group, any number, within the outer capture: each is given the
- * memory that is free when the ones before it end. A block that is live when its body ends is no later
- * body's, and nothing else of the outer capture's; but it may lie where a body of its group that ended
- * before had memory, and a later run of that body, in the next round of a loop or in another replay,
- * writes there. What must outlive such a run is allocated before the body, in the outer capture, or in a
- * body with a group of its own. Memory of different groups, and of the outer capture's own streams,
- * is apart. All of it is the pool's again when the outer capture has ended. In a body, memory is
- * allocated from its own pool alone.
- *   INVALID_HANDLE    the pool or the outer capture
- *   INVALID_ARGUMENT  driver_graph or capture is NULL, the mode is unknown, the outer capture is of
- *                     another pool, or the stream is the legacy default one
- *   WRONG_STATE       the stream is already being captured, the pool is the default pool, the outer
- *                     capture is over, or the graph has a section of the pool, or is getting one
- *   LIMIT             64 routes are open
- *   HOST_MEMORY, DEVICE_LOST, POISONED, DRIVER */
-TARN_API TARN_MUST_CHECK tarn_status tarn_capture_begin_to_graph(
-    tarn_pool *pool, tarn_capture *outer, uint64_t group, tarn_driver_graph driver_graph,
-    tarn_stream stream, tarn_capture_mode mode, tarn_capture **capture);
-
-/* Ends a capture into a graph of the caller's, whose nodes are then there. On success the capture handle
- * is gone. The bodies of a capture are ended before it.
- *   INVALID_HANDLE
- *   WRONG_STATE     the capture was begun with tarn_capture_begin, or a body in it is being captured
- *   WRONG_THREAD, CAPTURE_BROKEN  as tarn_capture_end
- *   DRIVER, DEVICE_LOST, POISONED */
-TARN_API TARN_MUST_CHECK tarn_status tarn_capture_end_to_graph(tarn_capture *capture);
-
-/* Gives the capture up, from any thread, whatever its state; but while no other thread is in a call that names
- * a stream of the capture, an allocation there included (see above). Blocks allocated in it are discarded:
- * their addresses are handed out again only after their user's tarn_free, which succeeds. Frees made
- * in the section stand. The driver's capture is ended where it is not over, and no later one of the same
- * stream; but that of a per-thread default stream, or of a body on one, goes on when another thread
- * aborts: its own thread alone can end it, with cuStreamEndCapture. The driver's capture around such a body
- * goes on, too, until the body's handle is ended or aborted on its own thread. Of an invalidated capture the
- * driver does not tell which one it is: where the caller ended this one by hand, and its graph lives, one that was
- * begun on the stream afterwards and then broken is taken for it and ended, unless an end of this one has failed
- * before that broke. An end takes it for this one, too, and reads this one's graph for its sentence: so whoever ends
- * a tarn_capture's capture by hand calls tarn_capture_abort before the graph is destroyed. NULL is allowed.
+/* Gives the capture up, in any state, from any thread. During the call no other thread may be in a
+ * call with a stream of the capture, allocations included. NULL is allowed.
+ * Blocks allocated in the capture are discarded: their addresses return to use after the user's own
+ * tarn_free, which succeeds. Frees in the section stand. A capture into the caller's graph leaves
+ * its nodes there. The driver may have destroyed that graph in three cases: the capture was broken,
+ * a forked stream was not joined, or another thread aborts. Do not use the graph then.
+ * The call ends the driver's capture, if still open, with two exceptions. The capture of a
+ * per-thread default stream continues when another thread aborts: end it on its own thread, with
+ * cuStreamEndCapture. A capture around a body on such a stream continues until the body is ended or
+ * aborted on its own thread.
+ * A program that ends a tarn_capture's stream capture by hand must call tarn_capture_abort before
+ * destroying the graph. The driver does not identify an invalidated capture: a later, broken
+ * capture of the same stream may otherwise be ended in place of this one.
  *   INVALID_HANDLE */
 TARN_API TARN_MUST_CHECK tarn_status tarn_capture_abort(tarn_capture *capture);
 
-/* Makes a tarn_graph of a graph that the caller captured between tarn_begin_allocate_to_pool and
- * tarn_end_allocate_to_pool, before or after the latter, or of one that tarn_capture_end_to_graph has
- * ended and that stands alone. It takes over the driver's graph, and instantiates it. The graph has had its
- * hold since the capture's first allocation; where blocks of the pool were freed in a capture before Tarn
- * could give it one (a call of the driver failed, or another thread freed), they have waited, and the graph
- * gets a hold of them here. So graphs are adopted in the order of their captures. Tarn does not look into
- * the graph for child nodes: where those are graphs of another pool, the caller keeps its replays in order
- * with that pool's.
+/* Makes a tarn_graph of a graph that the program captured with a route to the pool. The route may
+ * be open still. A graph that stands alone (driver_graph above) is adopted the same way. The call
+ * takes over the driver's graph and instantiates it. Adopt graphs in the order of their captures:
+ * blocks of the pool that were freed in a capture without a hold wait for the adoption of its
+ * graph. Tarn does not look for child nodes: order the replays of a graph with a child graph of
+ * another pool yourself.
  *   INVALID_HANDLE
- *   INVALID_ARGUMENT  driver_graph or graph is NULL
- *   DEVICE_MEMORY, HOST_MEMORY, DEVICE_LOST, POISONED, DRIVER: the driver's graph is still the
- *   caller's */
+ *   INVALID_ARGUMENT  driver_graph or graph is NULL.
+ *   DEVICE_MEMORY, HOST_MEMORY, DEVICE_LOST, POISONED, DRIVER  The caller keeps the driver's
+ *                                                              graph. */
 TARN_API TARN_MUST_CHECK tarn_status tarn_graph_adopt(tarn_pool *pool,
                                                       tarn_driver_graph driver_graph,
                                                       tarn_graph **graph);
 
-/* Launches the graph on the stream. Two threads that replay one graph are serialised by the caller;
- * two that replay two graphs need not be, also where the graphs share a pool.
+/* Launches the graph on the stream. Callers serialise replays of one graph; replays of two graphs
+ * may run on two threads, in one pool as well.
  *
- * In a pool with several graphs the replay runs after the pool's last one. On the same stream that
- * costs nothing. The first replay on another stream, and the first one after graphs were replayed when
- * they were alone, waits on the host until the device is idle; later ones wait on the GPU, for an event.
+ * In a pool with several graphs, the replay runs after the pool's last replay. On the same stream
+ * the order costs nothing. On another stream the replay waits on the GPU, for an event. The host
+ * waits for the device at the first change of streams, and at the first replay after a pool's only
+ * graph was replayed.
  *
- * A replay waits for replays alone, not for work that is enqueued behind them: a copy of an output, say.
- * While the output is live no graph that is captured later has its memory. One that was captured before
- * may have had it, and freed it: its replay overwrites the output, as the output's graph overwrote what
- * was there. So an output is read before a graph is replayed that was captured before its own; or those graphs
- * have pools of their own. The same holds where a graph is nested in another as a child node: what was
- * captured later and is live across the node may lie in its memory.
- *
- * Where graphs of the pool are replayed on several streams, an output is to be freed with that use recorded,
- * or a graph that is captured later may write there before the copy has been made:
+ * A replay does not wait for other work behind earlier replays, such as a copy of an output. Read
+ * an output before you replay a graph captured earlier: that graph may use the same memory. If the
+ * pool replays on several streams, record the copy, or a later capture may get the memory too
+ * early:
  *
  *   tarn_graph_replay(graph, stream);
  *   cuMemcpyDtoHAsync(result, output, bytes, stream);
  *   tarn_free_on(output, stream);
  *
  *   INVALID_HANDLE
- *   STALE        the graph is guarded, and refers to a block that was freed: see tarn_graph_guard; the sentence names
- *                the node, the pointer in it and the block
- *   WRONG_STATE  the pool has several graphs and TARN_REPLAY_REFUSED, and its last replay was on
- *                another stream; or the stream is being captured (nest graphs as child nodes
- *                instead, in a graph of the same pool): the driver has then invalidated that capture,
- *                as it does for a launch of its own. If it is a tarn_capture, its end names this call
- *   DEVICE_MEMORY  a replay that has to wait for the device cannot, for the device is full
- *   DEVICE_LOST, POISONED, DRIVER */
+ *   STALE          The graph is guarded and refers to a freed block (tarn_graph_guard in audit.h).
+ *                  The sentence names the node, the pointer and the block.
+ *   WRONG_STATE    The pool has several graphs and TARN_REPLAY_REFUSED, and its last replay was on
+ *                  another stream.
+ *                  The stream is being captured. The driver has then invalidated that capture, as
+ *                  for any launch. Nest graphs as child nodes of a graph of the same pool instead.
+ *   DEVICE_MEMORY  The replay has to wait for the device, and the device is full.
+ *   DEVICE_LOST, POISONED, DRIVER. */
 TARN_API_HOT TARN_MUST_CHECK tarn_status tarn_graph_replay(tarn_graph *graph, tarn_stream stream);
 
-/* Ends the capture, as tarn_capture_end does, and puts its graph into the executable of a graph of the
- * same pool: for sections that are captured again with other addresses or values, since it costs much
- * less than instantiating. On success the capture handle is gone; the graph's next replay runs the new
- * section, and holds the memory of that. Launches under way run the old one to its end, and its memory
- * stays held until they are done. Not while another thread uses the graph.
+/* Ends the capture, and puts its section into the executable of a graph of the same pool. An update
+ * costs much less than an instantiation. On success the capture's handle is gone, and the next
+ * replay runs the new section. Running launches finish the old section, and hold its memory until
+ * then. No other thread may use the graph during the call.
  *   INVALID_HANDLE
- *   INVALID_ARGUMENT  the capture is of another pool
- *   WRONG_STATE       as tarn_capture_end
- *   WRONG_THREAD, CAPTURE_BROKEN  as tarn_capture_end
- *   CANNOT_UPDATE   the sections differ in more than parameters; the sentence has the driver's reason.
- *                   The graph is as it was. Nothing more can be captured, but the capture can still be
- *                   ended, which instantiates another graph, or aborted
- *   DEVICE_MEMORY, DRIVER  the same, for other reasons of the driver's
- *   DEVICE_LOST, POISONED */
+ *   INVALID_ARGUMENT  The capture is of another pool.
+ *   WRONG_STATE       The capture goes into the caller's graph, or a body of the capture is open.
+ *   WRONG_THREAD, CAPTURE_BROKEN  As tarn_capture_end.
+ *   CANNOT_UPDATE     The sections differ in more than parameters; the sentence has the driver's
+ *                     reason. The graph is unchanged. The capture takes no more work, but can be
+ *                     ended, which makes another graph, or aborted.
+ *   DEVICE_MEMORY, DRIVER  The same state, for other reasons.
+ *   DEVICE_LOST, POISONED. */
 TARN_API TARN_MUST_CHECK tarn_status tarn_graph_update(tarn_graph *graph, tarn_capture *capture);
 
-/* Destroys the executable graph and the graph. Launches that run go on; their memory stays held
- * until they are done. NULL is allowed.
+/* Destroys the graph and its executable. Running launches finish, and hold their memory until then.
+ * NULL is allowed.
  *   INVALID_HANDLE */
 TARN_API TARN_MUST_CHECK tarn_status tarn_graph_destroy(tarn_graph *graph);
 
-/* The driver's own handles, for inspection; they stay the graph's.
- *   INVALID_HANDLE; INVALID_ARGUMENT: both outputs are NULL */
+/* Gives the driver's handles, for inspection. The graph keeps them. Either output may be NULL.
+ *   INVALID_HANDLE
+ *   INVALID_ARGUMENT  Both outputs are NULL. */
 TARN_API TARN_MUST_CHECK tarn_status tarn_graph_driver_handles(tarn_graph *graph,
                                                                tarn_driver_graph *driver_graph,
                                                                tarn_driver_exec *driver_exec);
 
 #ifdef CUDA_API_PER_THREAD_DEFAULT_STREAM
-#define tarn_capture_begin(pool, stream, mode, capture)                                            \
-    tarn_capture_begin(pool, tarn_stream_given(stream), mode, capture)
-#define tarn_capture_begin_to_graph(pool, outer, group, graph, stream, mode, capture)              \
-    tarn_capture_begin_to_graph(pool, outer, group, graph, tarn_stream_given(stream), mode, capture)
+#define tarn_capture_begin(pool, stream, options, capture)                                         \
+    tarn_capture_begin(pool, tarn_stream_given(stream), options, capture)
 #define tarn_graph_replay(graph, stream) tarn_graph_replay(graph, tarn_stream_given(stream))
 #endif
 

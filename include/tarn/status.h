@@ -1,33 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
-/* status.h -- what a Tarn call answers.
+/* status.h -- the answers of Tarn's functions.
  *
- * Every function that can fail returns a tarn_status; results leave through the last arguments.
- * Any status but TARN_OK means that nothing the caller can name has changed: no handle, live block,
- * byte, route or output argument. Only caches, free memory kept for later, may differ.
+ * Every function that can fail returns a tarn_status. Results leave through the last arguments. Any
+ * status but TARN_OK means that nothing the caller can name has changed: no handle, live block,
+ * byte, route or output argument. Only caches, which are free memory kept for later, may differ.
  *
- * Where a function lists DRIVER, it answers DEVICE_MEMORY instead when the driver's own answer was
- * that it is out of memory.
+ * DRIVER: a function that lists this status answers DEVICE_MEMORY instead if the driver itself ran
+ * out of memory.
  *
- * In a child of fork() of a process that used CUDA every function with a status answers FORKED, and takes no lock, until
- * the child calls exec; every other function does nothing there, and those that return text return it. It is known
- * of a child made by fork(), not of one made by _Fork() or clone().
+ * FORKED: fork() makes a child of a process that used CUDA. In the child every function with a
+ * status answers FORKED and takes no lock, until the child calls exec. Other functions do nothing
+ * there; functions that return text return the text. Tarn does not see children of _Fork() or
+ * clone().
  *
- * No function is a cancellation point: a thread that is cancelled (pthread_cancel) during a call ends behind it, at its
- * next cancellation point. A thread that can be cancelled asynchronously may not call Tarn. Functions of the program's that
- * Tarn calls, callbacks, observers and filters, run with cancellation disabled, and return: one that is left by an
- * exception, by longjmp, or with its thread, ends the process with a sentence on standard error; after a longjmp at
- * the thread's next call, or its end.
+ * Cancellation: no function is a cancellation point. A thread cancelled by pthread_cancel during a
+ * call ends at its next cancellation point after the call. A thread with asynchronous cancellation
+ * must not call Tarn.
  *
- * An object that a call is under way with, on any thread, is not ended meanwhile: tarn_pool_destroy,
- * tarn_checkpoint_destroy and the last tarn_device_close answer BUSY, and a pool that is released goes when the call has
- * ended. So it is within a callback, for what the call around it uses.
+ * Functions of the program that Tarn calls (callbacks, observers, filters) run with cancellation
+ * disabled, and must return. If an exception, longjmp or the thread's end leaves such a function,
+ * the process ends with a sentence on standard error. After a longjmp the process ends at the
+ * thread's next call, or with the thread.
  *
- * The hundreds of a code say what to do next:
- *   1xx  the call was wrong: mend the program
- *   2xx  no room: free something, raise a limit, or do with less
- *   3xx  not here: this machine, driver or process cannot do it
- *   4xx  later: the same call may succeed when something else has ended
- *   5xx  lost: the object named (a capture, a pool, the device) is good for destruction alone */
+ * Ends beside calls: no object ends while another call uses the object. tarn_pool_destroy,
+ * tarn_checkpoint_destroy and the last tarn_device_close then answer BUSY. A released pool ends
+ * behind the call. The same holds inside a callback, for the objects of the call around the
+ * callback.
+ *
+ * The hundreds of a code say how to go on:
+ *   1xx  The call was wrong: correct the program.
+ *   2xx  No room: free something, raise a limit, or do with less.
+ *   3xx  Not here: this machine, driver or process cannot do this.
+ *   4xx  Later: the same call may succeed when something else has ended.
+ *   5xx  Lost: the named object (a capture, a pool, the device) is good for destruction alone. */
 #ifndef TARN_STATUS_H
 #define TARN_STATUS_H
 
@@ -39,8 +44,11 @@
 #define TARN_MUST_CHECK
 #endif
 
-/* What is called for every block and every replay is called through its address, not by way of the procedure linkage
- * table: an entry there would be one more line of code to fetch when the driver's work has just replaced them all. */
+/* Drops the status of a call on purpose, without a warning of any compiler. */
+#define TARN_IGNORE(call) ((void)!(call))
+
+/* Hot functions are called without the PLT, which saves a miss of the instruction cache per call.
+ * */
 #ifdef __has_attribute
 #if __has_attribute(noplt)
 #define TARN_API_HOT TARN_API __attribute__((noplt))
@@ -54,7 +62,7 @@
 extern "C" {
 #endif
 
-/* Name, number, sentence. The one table of statuses. */
+/* The one table of statuses: name, number, sentence. */
 #define TARN_STATUS_TABLE(X)                                                                       \
     X(TARN_OK, 0, "success")                                                                       \
     X(TARN_ERR_INVALID_ARGUMENT, 100, "an argument is out of its range")                           \
@@ -90,17 +98,17 @@ typedef enum tarn_status {
 #undef TARN_STATUS_ENUM
 } tarn_status;
 
-/* The name of a status, such as "TARN_ERR_BUSY"; "unknown status" for any other number.
- * A static string. Any thread. */
+/* The name of a status, such as "TARN_ERR_BUSY"; "unknown status" for any other number. A static
+ * string. Any thread. */
 TARN_API const char *tarn_status_name(tarn_status status);
 
-/* Its sentence, from the table above. A static string. Any thread. */
+/* The sentence of a status, from the table. A static string. Any thread. */
 TARN_API const char *tarn_status_sentence(tarn_status status);
 
-/* One sentence about the last call on this thread that did not return TARN_OK: what was asked, what
- * failed, the driver's own error name where it was the driver, and what to do. Never NULL; empty
- * before the first failure. Valid until the next failing call on this thread; the library owns it.
- * After a call that succeeded its text means nothing. */
+/* One sentence about the last failed call of this thread: the request, the failed step, the
+ * driver's own error name if the driver failed, and a remedy. Never NULL; empty before the first
+ * failure. The library owns the text, until the thread's next failing call. A successful call does
+ * not change the text. */
 TARN_API const char *tarn_last_error(void);
 
 #ifdef __cplusplus

@@ -3,6 +3,8 @@
 #ifndef TARN_TARN_H
 #define TARN_TARN_H
 
+#include "tarn/core.h"
+
 #include "tarn/audit.h"
 #include "tarn/checkpoint.h"
 #include "tarn/compare.h"

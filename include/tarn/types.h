@@ -24,6 +24,19 @@ typedef struct tarn_capture tarn_capture;       /* a section being captured */
 typedef struct tarn_graph tarn_graph;           /* an instantiated graph and what it holds */
 typedef struct tarn_checkpoint tarn_checkpoint; /* a pool's state at one moment */
 
+/* Options, defined in device.h, pool.h and graph.h; and the delta of a restore, in checkpoint.h. */
+typedef struct tarn_device_options tarn_device_options;
+typedef struct tarn_pool_options tarn_pool_options;
+typedef struct tarn_capture_options tarn_capture_options;
+typedef struct tarn_delta tarn_delta;
+
+/* Which contents a checkpoint saves. */
+typedef enum tarn_contents {
+    TARN_CONTENTS_NONE = 0,   /* none: which blocks are live, alone */
+    TARN_CONTENTS_DEVICE = 1, /* the bytes of live blocks, in device memory of the default pool */
+    TARN_CONTENTS_HOST = 2,   /* the bytes of live blocks, in page-locked host memory */
+} tarn_contents;
+
 /* The stream that a NULL handle means: the legacy default stream, or the calling thread's own when
  * the program is compiled with CUDA_API_PER_THREAD_DEFAULT_STREAM, as in CUDA's headers. */
 static inline tarn_stream tarn_stream_given(tarn_stream stream)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* version.h -- the version of the headers, and of the library that is running. */
+/* version.h -- the versions of the headers and of the running library. */
 #ifndef TARN_VERSION_H
 #define TARN_VERSION_H
 

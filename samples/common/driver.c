@@ -56,6 +56,7 @@ enum { THREADS_PER_BLOCK = 128 };
 static struct {
     void *library;
     tn_cu_device device;
+    tn_cu_context context;
 #define FUNCTION_POINTER(name) tn_pfn_##name name;
     SAMPLE_FUNCTIONS(FUNCTION_POINTER)
 #undef FUNCTION_POINTER
@@ -179,9 +180,14 @@ void sample_driver_open(void)
     must(driver.cuInit(0), "cuInit");
     must(driver.cuDeviceGet(&driver.device, 0), "cuDeviceGet");
 
-    tn_cu_context context = NULL;
-    must(driver.cuDevicePrimaryCtxRetain(&context, driver.device), "cuDevicePrimaryCtxRetain");
-    must(driver.cuCtxSetCurrent(context), "cuCtxSetCurrent");
+    must(driver.cuDevicePrimaryCtxRetain(&driver.context, driver.device),
+         "cuDevicePrimaryCtxRetain");
+    sample_thread_open();
+}
+
+void sample_thread_open(void)
+{
+    must(driver.cuCtxSetCurrent(driver.context), "cuCtxSetCurrent");
 }
 
 void sample_driver_close(void)
@@ -252,6 +258,13 @@ void sample_copy_to_host(tarn_stream stream, void *host, const void *device, siz
     tn_cu_deviceptr source = (tn_cu_deviceptr)(uintptr_t)device;
     must(driver.cuMemcpyDtoHAsync(host, source, bytes, stream), "cuMemcpyDtoHAsync");
     sample_synchronize(stream);
+}
+
+float sample_first(tarn_stream stream, const void *device)
+{
+    float first;
+    sample_copy_to_host(stream, &first, device, sizeof first);
+    return first;
 }
 
 void sample_set(tarn_stream stream, void *device, unsigned char value, size_t bytes)

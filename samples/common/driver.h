@@ -13,7 +13,7 @@
 #include <stddef.h>
 
 #include "tarn/sim.h"
-#include "tarn/tarn.h"
+#include "tarn/types.h"
 
 /* Checks a call of Tarn: anything but TARN_OK is printed with its sentence and ends the sample. */
 #define CHECK(call) sample_check((call), #call, __FILE__, __LINE__)
@@ -27,6 +27,9 @@ void sample_require(bool holds, const char *condition, const char *file, int lin
  * before tarn_device_open: it sets TARN_DRIVER=sim where there is no GPU, and says so. */
 void sample_driver_open(void);
 void sample_driver_close(void);
+
+/* Makes the same context current on another thread of the program. */
+void sample_thread_open(void);
 
 /* A stream that never waits for the legacy default stream. */
 tarn_stream sample_stream_create(void);
@@ -49,6 +52,9 @@ void sample_device_free(void *device);
  * until the stream has been synchronized. To the host the bytes are there on return. */
 void sample_copy_to_device(tarn_stream stream, void *device, const void *host, size_t bytes);
 void sample_copy_to_host(tarn_stream stream, void *host, const void *device, size_t bytes);
+
+/* The first float of the block, when the stream's work is done. */
+float sample_first(tarn_stream stream, const void *device);
 
 /* Sets each of so many bytes. */
 void sample_set(tarn_stream stream, void *device, unsigned char value, size_t bytes);

@@ -564,3 +564,10 @@ void kernel_mse_backward(tarn_stream stream, void *gradient, const void *predict
     void *params[] = {&gradient, &prediction, &target, &weight, &count};
     sample_launch(stream, kernels.mse_backward, count, params);
 }
+
+tarn_stream sample_open(void)
+{
+    sample_driver_open();
+    kernels_load();
+    return sample_stream_create();
+}

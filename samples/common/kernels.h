@@ -17,6 +17,9 @@
 void kernels_load(void);
 void kernels_unload(void);
 
+/* Driver, kernels and a stream at once, for the length of the process. */
+tarn_stream sample_open(void);
+
 /* out[i] = value */
 void kernel_fill(tarn_stream stream, void *out, float value, uint32_t count);
 

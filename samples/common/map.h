@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "tarn/types.h"
+#include "tarn/tarn.h"
 
 /* Prints a line of 64 cells for each segment of the pool, and a legend. */
 void map_draw(tarn_pool *pool);

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-/* functions.h -- the one list of the driver's functions that Tarn knows.
+/* functions.h -- the list of all the driver's functions that Tarn knows.
  *
  * Each row is X(name, symbol, version, (parameters), (parameter names)):
  *   name     the base name, as asked of cuGetProcAddress;
- *   symbol   the name that libcuda exports for this very signature, and libtarn_sim with it;
+ *   symbol   the name that libcuda and libtarn_sim export for this very signature;
  *   version  the number that pins the signature (1000 * major + 10 * minor of its introduction).
- * From it are made: the library's table of functions (driver/driver.c), the simulator's exports and
+ * The list makes: the library's table of functions (driver/driver.c), the simulator's exports and
  * its cuGetProcAddress, the call recorder and the samples' loader. */
 #ifndef TARN_ABI_FUNCTIONS_H
 #define TARN_ABI_FUNCTIONS_H
 
 #include "abi/cuda.h"
 
-/* What the library itself calls: all of them must be there, or the driver is too old. */
+/* The functions that the library itself calls: a driver that lacks any is too old. */
 // clang-format off
 #define TN_CUDA_LIBRARY_FUNCTIONS(X) \
     X(cuInit, cuInit, 2000, (unsigned int flags), (flags))                                         \
@@ -172,7 +172,7 @@
     X(cuGraphLaunch, cuGraphLaunch, 10000, (tn_cu_graphexec exec, tn_cu_stream stream), (exec,     \
       stream))
 
-/* What samples, tests and other programs call besides; the simulator has these too. */
+/* Further functions, for samples, tests and other programs; the simulator has these too. */
 #define TN_CUDA_PROGRAM_FUNCTIONS(X) \
     X(cuGetProcAddress, cuGetProcAddress_v2, 12000, (const char *symbol, void **function, int      \
       version, uint64_t flags, tn_cu_proc_status *status), (symbol, function, version, flags,      \
@@ -232,7 +232,7 @@
       flags), (peer, flags))                                                                       \
     X(cuCtxDisablePeerAccess, cuCtxDisablePeerAccess, 4000, (tn_cu_context peer), (peer))
 
-/* Memory of all kinds, and what can be asked of it. */
+/* Memory of all kinds, and questions about memory. */
 #define TN_CUDA_MEMORY_FUNCTIONS(X) \
     X(cuMemGetAllocationPropertiesFromHandle, cuMemGetAllocationPropertiesFromHandle, 10020,       \
       (tn_cu_allocation_prop *prop, tn_cu_memhandle handle), (prop, handle))                       \
@@ -385,8 +385,8 @@
     X(cuGraphDebugDotPrint, cuGraphDebugDotPrint, 11030, (tn_cu_graph graph, const char *path,     \
       unsigned int flags), (graph, path, flags))
 
-/* The driver's checkpoint of a whole process. Not simulated: no part of a program can see it
- * happen; the contract suite calls it where the driver has it. */
+/* The driver's checkpoint of a whole process. Not simulated: no part of a program can see a
+ * checkpoint happen. The contract suite calls these functions where the driver has them. */
 #define TN_CUDA_PROCESS_FUNCTIONS(X)                                                               \
     X(cuCheckpointProcessGetState, cuCheckpointProcessGetState, 12080, (int pid,                   \
       tn_cu_process_state *state), (pid, state))                                                   \
@@ -401,7 +401,8 @@
     X(cuCheckpointProcessGetRestoreThreadId, cuCheckpointProcessGetRestoreThreadId, 12080, (int    \
       pid, int *thread), (pid, thread))
 
-/* What the library calls in an older version, too, since that costs less. Rows as above, behind a name of our own. */
+/* Older versions of functions that the library also calls, since the older cost less. Rows as
+ * above, behind a name of our own. */
 #define TN_CUDA_LIBRARY_VERSIONS(X) \
     X(cuStreamGetCaptureId, cuStreamGetCaptureInfo, cuStreamGetCaptureInfo, 10010, (tn_cu_stream   \
       stream, tn_cu_capture_status *status, uint64_t *id), (stream, status, id))
@@ -416,7 +417,7 @@
     TN_CUDA_STREAM_FUNCTIONS(X)                                                                    \
     TN_CUDA_GRAPH_FUNCTIONS(X)
 
-/* Every function there is. */
+/* All functions of the list. */
 #define TN_CUDA_ALL_FUNCTIONS(X) TN_CUDA_SIMULATED_FUNCTIONS(X) TN_CUDA_PROCESS_FUNCTIONS(X)
 // clang-format on
 

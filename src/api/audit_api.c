@@ -5,7 +5,7 @@
 #include "inspect/audit.h"
 #include "pools/sweep.h"
 
-/* The options that are given, NULL or of any version, checked. */
+/* Reads and checks the caller's options, NULL or of any version. */
 static tarn_status read_options(const tarn_device *device, const tarn_audit_options *given,
                                 tarn_audit_options *options)
 {
@@ -32,7 +32,7 @@ static tarn_status read_options(const tarn_device *device, const tarn_audit_opti
     return TARN_OK;
 }
 
-/* The pool is kept by the caller: the graph's own, or one whose handle he has. */
+/* The caller keeps the pool: the graph's own, or one whose handle the caller has. */
 static tarn_status audit_subject(const struct tn_call *call, const struct tn_audit_subject *subject,
                                  const tarn_audit_options *options, tarn_audit **audit)
 {
@@ -43,7 +43,7 @@ static tarn_status audit_subject(const struct tn_call *call, const struct tn_aud
                              : status;
 }
 
-/* How a graph of Tarn's is looked through with the options that are given. */
+/* How a graph of Tarn's is looked through with the caller's options. */
 static tarn_status check_for_graph(const tarn_graph *graph, const tarn_audit_options *given,
                                    tarn_audit_options *options, struct tn_audit_subject *subject)
 {

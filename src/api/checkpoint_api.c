@@ -22,7 +22,7 @@ tarn_status tarn_checkpoint_take(tarn_pool *pool, tarn_contents contents, tarn_s
     status = tn_call_enter(&call);
     if (status == TARN_OK) {
         status = tn_checkpoint_take(pool, contents, stream, checkpoint);
-        /* A callback may have released the pool, which the call has kept until it failed. */
+        /* A callback may have released the pool: if the take failed, the call alone has kept it. */
         tn_released_check(device, status != TARN_OK);
     }
     return tn_leave(status);

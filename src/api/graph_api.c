@@ -1,14 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/call.h"
+#include "api/structs.h"
 #include "graphs/guard.h"
 #include "graphs/replay.h"
 #include "graphs/update.h"
 #include "pools/janitor.h"
 #include "tarn/graph.h"
 
-tarn_status tarn_capture_begin(tarn_pool *pool, tarn_stream stream, tarn_capture_mode mode,
-                               tarn_capture **capture)
+/* Reads and checks the caller's options, NULL or of any version. */
+static tarn_status read_options(const tarn_capture_options *given, tarn_capture_options *options)
 {
+    tarn_status status = tn_sized_read(TN_CAPTURE_OPTIONS, given, options);
+
+    if (status != TARN_OK)
+        return status;
+    if ((unsigned)options->mode > TARN_CAPTURE_RELAXED)
+        return tn_bad_argument("the capture mode is not one of tarn_capture_mode");
+    if (options->outer != NULL && options->driver_graph == NULL)
+        return tn_bad_argument("an outer capture, and no driver_graph: a body is captured into the "
+                               "graph of a conditional node");
+    if (options->group != 0 && options->outer == NULL)
+        return tn_bad_argument("a group, and no outer capture: groups are of a capture's bodies");
+    if (options->outer != NULL && !tn_is_capture(options->outer))
+        return tn_bad_handle("outer capture");
+    return TARN_OK;
+}
+
+tarn_status tarn_capture_begin(tarn_pool *pool, tarn_stream stream,
+                               const tarn_capture_options *options, tarn_capture **capture)
+{
+    tarn_capture_options chosen;
     tarn_status status;
     TN_CALL(call);
 
@@ -16,11 +37,11 @@ tarn_status tarn_capture_begin(tarn_pool *pool, tarn_stream stream, tarn_capture
         return call.status;
     if (capture == NULL)
         return tn_bad_argument("capture is NULL: there is nowhere to put the handle");
-    if ((unsigned)mode > TARN_CAPTURE_RELAXED)
-        return tn_bad_argument("the capture mode is not one of tarn_capture_mode");
-    status = tn_call_enter(&call);
+    status = read_options(options, &chosen);
     if (status == TARN_OK)
-        status = tn_capture_begin(pool, stream, mode, capture);
+        status = tn_call_enter(&call);
+    if (status == TARN_OK)
+        status = tn_capture_begin(pool, stream, &chosen, capture);
     return tn_leave(status);
 }
 
@@ -31,50 +52,13 @@ tarn_status tarn_capture_end(tarn_capture *capture, tarn_graph **graph)
 
     if (!tn_call_capture(&call, capture))
         return call.status;
-    if (graph == NULL)
-        return tn_bad_argument("graph is NULL: there is nowhere to put the handle");
     status = tn_call_enter(&call);
     if (status == TARN_OK)
         status = tn_capture_end(capture, graph);
+    if (status == TARN_OK && graph == NULL)
+        tn_call_end_claim(&call);
     if (status != TARN_OK && call.device != NULL)
         tn_device_end_released(call.device); /* a capture that proved to be gone */
-    return tn_leave(status);
-}
-
-tarn_status tarn_capture_begin_to_graph(tarn_pool *pool, tarn_capture *outer, uint64_t group,
-                                        tarn_driver_graph driver_graph, tarn_stream stream,
-                                        tarn_capture_mode mode, tarn_capture **capture)
-{
-    const struct tn_capture_target target = {driver_graph, outer, group};
-    tarn_status status;
-    TN_CALL(call);
-
-    if (!tn_call_pool(&call, pool))
-        return call.status;
-    if (outer != NULL && !tn_is_capture(outer))
-        return tn_bad_handle("outer capture");
-    if (driver_graph == NULL || capture == NULL)
-        return tn_bad_argument("driver_graph or capture is NULL");
-    if ((unsigned)mode > TARN_CAPTURE_RELAXED)
-        return tn_bad_argument("the capture mode is not one of tarn_capture_mode");
-    status = tn_call_enter(&call);
-    if (status == TARN_OK)
-        status = tn_capture_begin_in(pool, stream, mode, &target, capture);
-    return tn_leave(status);
-}
-
-tarn_status tarn_capture_end_to_graph(tarn_capture *capture)
-{
-    tarn_status status;
-    TN_CALL(call);
-
-    if (!tn_call_capture(&call, capture))
-        return call.status;
-    status = tn_call_enter(&call);
-    if (status == TARN_OK)
-        status = tn_capture_end_in(capture);
-    if (status == TARN_OK)
-        tn_call_end_claim(&call);
     return tn_leave(status);
 }
 

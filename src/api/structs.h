@@ -9,6 +9,7 @@
 #include "base/sized.h"
 #include "tarn/audit.h"
 #include "tarn/device.h"
+#include "tarn/graph.h"
 #include "tarn/graph_memory.h"
 #include "tarn/pool.h"
 #include "tarn/stats.h"
@@ -17,6 +18,7 @@
 #define TN_DEVICE_OPTIONS TN_SIZED(tarn_device_options, limit_bytes)
 #define TN_POOL_OPTIONS TN_SIZED(tarn_pool_options, limit_bytes)
 #define TN_AUDIT_OPTIONS TN_SIZED(tarn_audit_options, list_all)
+#define TN_CAPTURE_OPTIONS TN_SIZED(tarn_capture_options, driver_graph)
 
 /* Outputs. walk of tarn_stats is the caller's, and within the least size. */
 #define TN_DEVICE_INFO TN_SIZED(tarn_device_info, driver)

@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-/* membarrier(2) returns when every thread of the process has passed a full fence since the call, a thread
- * that does not run by not running. Where a light side's fence came before its store, it loads
- * after the heavy side's store; where it came behind it, the heavy side loads after that.
+/* membarrier(2) returns when every thread of the process has passed a full fence since the call; a
+ * thread that does not run counts as passed. If a light side passed its fence before its own store,
+ * its load follows the heavy side's store. If a light side passed its fence after its own store,
+ * the heavy side's load follows that store.
  *
- * Where the kernel has no such call (before Linux 4.14, in some sandboxes), both sides write one word. Of
- * two such writes one reads what the other wrote, which puts everything before the one before
- * everything behind the other. The heavy side always does so, for light sides that have not seen yet that
- * the kernel does their part.
+ * Without this call (before Linux 4.14, in some sandboxes) both sides write tn_barrier_word. The
+ * later of two writes reads the value of the earlier: everything before the earlier write happens
+ * before everything after the later. The heavy side always writes the word, for light sides that
+ * have not yet seen that the kernel does their part.
  *
- * A filter of system calls that comes later may refuse what the kernel agreed to. The light sides
- * then do their part again from there on. Those under way have left it to the kernel; that they are given a
- * millisecond rests on no rule of the language but on processors, which make their stores seen within
- * microseconds. A thread that is put aside meanwhile has them seen by that.
+ * A filter of system calls that is installed later may refuse the call although the kernel agreed
+ * before. From then on the light sides do their part again. Light sides already under way relied on
+ * the kernel, so the heavy side waits a millisecond for them. No rule of the language makes this
+ * wait sufficient: processors do, which publish their stores within microseconds. If the system
+ * suspends a thread meanwhile, the switch publishes the thread's stores.
  *
- * Trade-offs: where the light side has to do its part, all of them write one word, whatever they are for. */
+ * Trade-offs: light sides that must do their part all write the same word, whatever their
+ * purpose. */
 #include "base/barrier.h"
 
 #include <errno.h>
@@ -33,7 +36,7 @@ enum { PRIVATE_EXPEDITED = 1 << 3, REGISTER_PRIVATE_EXPEDITED = 1 << 4 };
 atomic_bool tn_barrier_is_asymmetric;
 atomic_uint tn_barrier_word;
 
-/* One heavy side at a time; nothing else is ever taken inside. */
+/* One heavy side at a time; no other lock is ever taken under this lock. */
 static struct tn_lock heavy_lock = TN_LOCK_INIT(TN_RANK_BARRIER);
 static bool prepared; /* guarded by heavy_lock */
 
@@ -72,7 +75,7 @@ void tn_barrier_heavy(void)
     const struct timespec while_stores_are_seen = {0, 1000000};
     int cancel;
 
-    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* nanosleep would heed it */
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* nanosleep heeds cancels */
     tn_lock_acquire(&heavy_lock);
     prepare();
     (void)atomic_fetch_add(&tn_barrier_word, 0);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* conf.h -- settings that people write as text: key:value,key:value.
  *
- * Blanks around words mean nothing. A comma inside brackets belongs to the value. Everything else that is
- * not understood is refused with the key and the value in the sentence; nothing is guessed, and no word
- * counts in part.
+ * Blanks around words mean nothing. A comma inside brackets belongs to the value. Everything else
+ * that is not understood is refused, with the key and the value in the sentence. Nothing is
+ * guessed, and no word counts in part.
  *
- * All functions may be called from any thread; none takes a lock or needs host memory. What the locale
- * says of numbers and letters plays no part. */
+ * All functions may be called from any thread; none takes a lock or needs host memory. The locale's
+ * rules for numbers and letters play no part. */
 #ifndef TARN_BASE_CONF_H
 #define TARN_BASE_CONF_H
 
@@ -17,7 +17,7 @@
 #include "tarn/status.h"
 #include "tarn/types.h"
 
-/* A part of a text that somebody else owns. */
+/* A part of a text that the caller owns. */
 struct tn_words {
     const char *first; /* NULL: used up */
     size_t length;
@@ -26,13 +26,13 @@ struct tn_words {
 /* A key that a text may have. */
 struct tn_conf_key {
     const char *name;
-    /* Writes what the value says to the settings; false: it is not allowed. */
+    /* Writes the value to the settings; false: the value is not allowed. */
     bool (*read)(struct tn_words value, void *settings);
-    const char *allowed; /* what the value must be, for the sentence: "True or False" */
+    const char *allowed; /* allowed values, for the sentence: "True or False" */
 };
 
-/* Reads the pairs of a text into the settings. A text of blanks alone says nothing. name: of the text, for
- * the sentence. key_count: 64 at most.
+/* Reads the pairs of a text into the settings. A text of blanks alone sets nothing. name: of the
+ * text, for the sentence. key_count: 64 at most.
  *   INVALID_ARGUMENT  an entry is no pair, its key is unknown or stands there twice, or its value is not
  *                     allowed; the settings may have been written in part */
 TARN_MUST_CHECK tarn_status tn_conf_read(const char *name, const char *text,
@@ -46,12 +46,13 @@ bool tn_words_next(struct tn_words *text, char separator, struct tn_words *piece
 /* Takes the brackets off; false where a value has none. */
 bool tn_words_unwrap(struct tn_words *text);
 
-/* What a word says; false, with nothing written, when it is something else.
+/* Reads a word; false, with nothing written, for a word of another kind.
  *   word      this very one
  *   bool      True or False
  *   number    decimal digits, below 2^64
  *   size      bytes: a number, or one with K, M, G or T behind it, powers of 1024; below 2^63
- *   decimal   digits with or without a point among them; as many as a double can tell apart count */
+ *   decimal   digits with or without a point among them; as many as a double can tell
+ *             apart count */
 bool tn_words_is(struct tn_words text, const char *word);
 bool tn_words_bool(struct tn_words text, bool *value);
 bool tn_words_number(struct tn_words text, uint64_t *value);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* contract.h -- assertions of internal contracts.
  *
- * TN_ASSERT states what must hold inside the library. It is not for callers' mistakes, which are
- * statuses. In builds with TARN_DEBUG_CHECKS a false one stops the process; in others the expression
- * is compiled but not evaluated. */
+ * TN_ASSERT states a condition that must hold inside the library. A caller's mistake is a status,
+ * not an assertion. In builds with TARN_DEBUG_CHECKS a false condition stops the process. Other
+ * builds compile the expression but do not evaluate it. */
 #ifndef TARN_BASE_CONTRACT_H
 #define TARN_BASE_CONTRACT_H
 
@@ -11,8 +11,8 @@
 #define TARN_DEBUG_CHECKS 0
 #endif
 
-/* What a false assertion calls, with place and text. Tests replace it to see a contract fire; it
- * must not return. */
+/* A false assertion calls this function with its place and text. Tests replace the function to see
+ * a contract fire. The function must not return. */
 typedef void (*tn_contract_handler)(const char *file, int line, const char *text);
 void tn_contract_set_handler(tn_contract_handler handler); /* NULL: print and abort */
 void tn_contract_failed(const char *file, int line, const char *text);

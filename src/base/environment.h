@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* environment.h -- what the environment asks of the library, the simulator and the recorder.
+/* environment.h -- the environment's requests to the library, the simulator and the recorder.
  *
- * TARN_DRIVER names a library to load, and others name files to write. A program that has more rights than its user, for
- * it is set-user-id or has capabilities, must do none of that for the user: there no variable is set. Nothing
- * else in the sources reads the environment; tests/tidy sees to that.
+ * TARN_DRIVER names a library to load, and other variables name files to write. A set-user-id
+ * program, or a program with capabilities, has more rights than its user and must do neither for
+ * the user. In such a program no variable counts as set. Nothing else in the sources reads the
+ * environment; tests/tidy checks this.
  *
  * Inline, for the simulator and the recorder share no object code with the library.
  *

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Each thread has one buffer for its last sentence. A sentence that does not fit is cut: it is for
- * people. The status table is the public one, so names and sentences cannot drift from it. */
+/* Each thread has one buffer for its last sentence. A sentence that does not fit is cut, since only
+ * people read sentences. Names and sentences come from the public status table and cannot drift
+ * from the table. */
 #include "base/error.h"
 
 #include <pthread.h>
@@ -21,7 +22,7 @@ static int log_wanted(void)
     return value != NULL && value[0] != '\0' && value[0] != '0';
 }
 
-/* What writes to a file would be a cancellation point. */
+/* The write to a file would otherwise be a cancellation point. */
 static void log_sentence(tarn_status status)
 {
     int cancel;

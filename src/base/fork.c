@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The handler is there before the first stake, so before any lock that a child could find taken.
+/* The fork handler is installed before the first stake, and therefore before any lock that a child
+ * could find taken.
  *
- * Trade-offs: a child that was made without fork handlers, by _Fork() or by clone() itself, is not known. */
+ * Trade-offs: _Fork() and clone() run no fork handlers, so a child made by either is not
+ * recognised. */
 #include "base/fork.h"
 
 #include <pthread.h>
@@ -53,7 +55,7 @@ void tn_fork_tell(void (*act)(void))
         if (atomic_compare_exchange_strong(&acts[i], &none, act) || none == act)
             return;
     }
-    TN_ASSERT(false); /* there is room for those who ask */
+    TN_ASSERT(false); /* acts has room for all callers */
 }
 
 tarn_status tn_fork_refuse(void)

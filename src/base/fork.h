@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* fork.h -- whether the process is a child of one that used CUDA.
  *
- * No driver survives fork(), and the child has one thread alone: what the parent's other threads were at stays half
- * done there, with its locks. So a child takes no lock and looks at nothing but the flag here. The flag is set before
- * fork() returns in the child.
+ * No driver survives fork(), and the child has a single thread. Work of the parent's other threads
+ * stays half done in the child, with their locks taken. A child therefore takes no lock and looks
+ * at nothing but this flag. The flag is set before fork() returns in the child.
  *
  * Locking: none; any thread. */
 #ifndef TARN_BASE_FORK_H
@@ -25,13 +25,14 @@ static inline bool tn_is_forked(void)
 /* FORKED, with its sentence. */
 TN_RARE tarn_status tn_fork_refuse(void);
 
-/* A fork between these two makes the child one of a process that used CUDA. Where the driver is used for good the
- * second is left out. */
+/* A fork between stake and unstake makes the child a fork of a process that used CUDA. Once the
+ * driver is used for good, tn_fork_unstake is never called. */
 void tn_fork_stake(void);
 void tn_fork_unstake(void);
 
-/* Has the function called in such a child before fork() returns there: it may write what is atomic, and nothing else.
- * Any number of times; a few functions in all. */
+/* Has the function called in such a child before fork() returns there. The function may write
+ * atomic variables and nothing else. May be called any number of times, with a few functions in
+ * all. */
 void tn_fork_tell(void (*act)(void));
 
 #endif

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Records come from slabs: the first of about 2 KiB, each twice the one before it, up to 16 KiB, for many
- * programs have few of each; or of one record, where that is larger. The free list is linked through the second word, so that the first, the magic
- * number, stays 0 in a free record.
+/* Records come from slabs. The first slab has about 2 KiB and each later slab twice the size of the
+ * slab before, up to 16 KiB, since many programs have few records of each type. A slab has room for
+ * at least one record. The free list is linked through the second word of a record. The first word,
+ * the magic number, therefore stays 0 in a free record.
  *
- * Trade-offs: slabs live as long as the process. They are few: devices, pools, segments, captures,
- * graphs and checkpoints, not blocks. */
+ * Trade-offs: slabs live as long as the process. Records are few: devices, pools, segments,
+ * captures, graphs and checkpoints, not blocks. */
 #include "base/host.h"
 
 #include <malloc.h>
@@ -106,7 +107,7 @@ static atomic_uint_fast64_t used_bytes;
 static atomic_uint_fast64_t used_peak_bytes;
 static atomic_uint_fast64_t taken_bytes;
 
-/* What was given back since is taken off, so the peak is exact. NULL is allowed. */
+/* used_bytes leaves out memory that was given back, so the peak is exact. NULL is allowed. */
 static void *count_taken(void *memory)
 {
     uint64_t bytes;
@@ -177,7 +178,7 @@ void tn_host_free(void *memory)
 void tn_host_touch(void *memory, size_t bytes)
 {
     enum { PAGE_BYTES_MIN = 4096 };
-    volatile char *at = memory; /* what is written is what was there, so it would be left out */
+    volatile char *at = memory; /* a write of the same value would be left out */
 
     for (size_t i = 0; i < bytes; i += PAGE_BYTES_MIN)
         at[i] = at[i];

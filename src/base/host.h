@@ -13,21 +13,22 @@
 
 /* Zeroed memory for count items of item_bytes, or NULL. count is not 0. */
 void *tn_host_alloc(size_t count, size_t item_bytes);
-/* The same, not zeroed: for large arrays that are written at once. */
+/* The same, not zeroed: for large arrays that the caller writes at once. */
 void *tn_host_alloc_unset(size_t count, size_t item_bytes);
-/* Zeroed memory, or NULL, that is kept with a recycled record, for as long as the process. */
+/* Zeroed memory or NULL, kept with a recycled record for as long as the process. */
 void *tn_host_alloc_lasting(size_t bytes);
 /* Memory that begins at a multiple of a power of two; not zeroed. */
 void *tn_host_alloc_aligned(size_t alignment, size_t bytes);
 void tn_host_free(void *memory); /* NULL is allowed */
 
-/* Has the system give the memory now: the first write to each page takes it some 0.5 us. */
+/* Has the system provide the memory now: the first write to each page takes the system some 0.5
+ * us. */
 void tn_host_touch(void *memory, size_t bytes);
 
 /* Whether the process has a page at the address, whoever has mapped it. */
 bool tn_host_has_page(uint64_t address);
 
-/* What the process has got here, in bytes as malloc gave them. */
+/* The process's host memory from this file, in bytes as malloc gave them. */
 struct tn_host_usage {
     uint64_t current_bytes;
     uint64_t peak_bytes;
@@ -39,8 +40,8 @@ struct tn_host_usage tn_host_usage(void);
  * False, with nothing changed, when there is no memory. */
 bool tn_host_grow(void **items, size_t *capacity, size_t needed, size_t item_bytes);
 
-/* Records that are recycled, never given back to malloc: a stale pointer to one always points to a
- * record of that type, so its magic number can be read. */
+/* Records are recycled and never given back to malloc. A stale pointer to a record always points to
+ * a record of the same type, so the magic number can be read. */
 struct tn_records {
     struct tn_lock lock; /* rank RECORDS */
     size_t record_bytes; /* immutable; at least a pointer's */
@@ -58,9 +59,9 @@ struct tn_records {
         TN_LOCK_INIT(TN_RANK_RECORDS), sizeof(type), sizeof(uint64_t), sizeof(type), NULL, NULL, 0 \
     }
 
-/* The same, but that only a new record is zeroed whole, and from then on what lies from the member first up to the
- * member end. The rest is kept: a lock that is taken, and what is looked at, before the record is known to be the right
- * one. */
+/* The same, but only a new record is zeroed whole. A reused record is zeroed from the member first
+ * up to the member end. The rest is kept: a lock that is taken, and words that are read, before the
+ * record is known to be the right one. */
 #define TN_RECORDS_INIT_KEEPING(type, first, end)                                                  \
     {                                                                                              \
         TN_LOCK_INIT(TN_RANK_RECORDS), sizeof(type), offsetof(type, first), offsetof(type, end),   \
@@ -74,9 +75,10 @@ struct tn_records {
             NULL, 0                                                                                \
     }
 
-/* A record, zeroed but for what is kept, and alone on its cache lines, or NULL when there is no memory. The first 8 bytes of
- * every record type are its magic number, written by the caller, atomically where stale handles are checked without a lock;
- * a recycled record keeps it 0 until then. */
+/* A record, zeroed except for the kept members, and alone on its cache lines; NULL when there is no
+ * memory. The first 8 bytes of every record type are its magic number, written by the caller,
+ * atomically where stale handles are checked without a lock; a recycled record keeps it 0 until
+ * then. */
 void *tn_records_take(struct tn_records *records);
 void tn_records_give(struct tn_records *records, void *record);
 

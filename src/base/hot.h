@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* hot.h -- what the compiler is told of functions on the way of every allocation and free.
+/* hot.h -- hints to the compiler for functions on the way of every allocation and free.
  *
- * It does not know how often a branch is taken, and keeps in registers what a call that hardly ever happens must
- * find there again. So what always happens is inlined, and what does not stands apart; what hardly ever happens is
- * rare, and made small.
+ * The compiler does not know how often a branch is taken. For the sake of a rare call in a function
+ * it keeps values in registers that survive the call. Steps that always happen are therefore
+ * inlined, and others are functions apart; rare steps are marked rare and made small.
  *
- * Between two calls the driver, or the program, has replaced what was in the cache for instructions. So the way that
- * nearly all calls go is one behind the other: each line of it is another miss, and a jump ahead is one more. */
+ * Between two calls the driver, or the program, has replaced the contents of the instruction cache.
+ * The common path is therefore laid out in one piece: each of its cache lines is another miss, and
+ * a jump ahead is one more. */
 #ifndef TARN_BASE_HOT_H
 #define TARN_BASE_HOT_H
 
@@ -14,15 +15,15 @@
 
 #define TN_ALWAYS_INLINE inline __attribute__((always_inline))
 #define TN_APART __attribute__((noinline))
-/* On the way of every call: such functions stand side by side, on few pages. */
+/* On the way of every call: these functions stand side by side, on few pages. */
 #define TN_HOT __attribute__((hot))
 #define TN_RARE __attribute__((cold, noinline))
-/* The compiler knows nothing of what the variable is from here on. */
+/* From here on the compiler knows nothing of the variable's value. */
 #define TN_HIDE(variable) __asm__("" : "+r"(variable))
 #define TN_LIKELY(condition) __builtin_expect(!!(condition), 1)
 #define TN_UNLIKELY(condition) __builtin_expect(!!(condition), 0)
 
-/* Brings memory that is about to be written into the cache. */
+/* Brings memory into the cache before it is written. */
 static inline void tn_bring_near(const void *memory, size_t bytes)
 {
     for (size_t at = 0; at < bytes; at += 64)

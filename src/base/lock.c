@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a thread holds is a bit and an address a rank in thread-local storage: of a second lock of one rank nothing is
- * noted.
+/* The locks of a thread are a bit and an address for each rank, in thread-local storage. A second
+ * lock of the same rank is not noted.
  *
  * Trade-offs: plain mutexes; an uncontended pair costs 13 ns, and one of a spin lock 6 ns. */
 #include "base/lock.h"
@@ -12,7 +12,7 @@
 
 #if TARN_DEBUG_CHECKS
 static _Thread_local unsigned held_ranks;
-static _Thread_local const void *held_locks[TN_RANK_COUNT]; /* that are held, by rank */
+static _Thread_local const void *held_locks[TN_RANK_COUNT]; /* held locks, by rank */
 
 static void note_acquire(enum tn_rank rank, const void *lock)
 {
@@ -88,8 +88,8 @@ void tn_lock_fini(struct tn_lock *lock)
     (void)pthread_mutex_destroy(&lock->mutex);
 }
 
-/* In a child of fork() another thread may have a lock for good, and nothing is left to be guarded: what comes there is
- * on its way out, behind a function of the program's that has forked. */
+/* In a child of fork() another thread may have left a lock taken for good, and nothing needs
+ * guarding. A call there is on its way out, behind a function of the program that has forked. */
 void tn_lock_acquire(struct tn_lock *lock)
 {
     if (tn_is_forked())
@@ -102,7 +102,7 @@ void tn_lock_release(struct tn_lock *lock)
 {
     if (tn_is_forked())
         return;
-    note_release(lock->rank, lock); /* first: unlocking what is not held is undefined */
+    note_release(lock->rank, lock); /* first: to unlock a free mutex is undefined */
     (void)pthread_mutex_unlock(&lock->mutex);
 }
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* lock.h -- the library's locks, and the order in which they are taken.
  *
- * A thread takes locks in rising rank, never two of one rank but where that is said. Debug builds record
- * what each thread holds and check the order, double locking, and that nothing is held on return from the API.
- * Of REPLAY and COUNTS there are spin locks, else mutexes. Of ARENA a thread holds many: whoever has POOL takes all of
- * the pool's; else an arena's is taken alone (heap/arena_lock.h). It is not recorded, for each allocation takes one.
+ * A thread takes locks in rising rank, and two of one rank only where a comment says this. Debug
+ * builds record each thread's locks. They check the order, double locking, and that an API call
+ * returns without a lock. REPLAY and COUNTS are ranks of spin locks, the others of mutexes. A
+ * thread may hold many ARENA locks: with POOL it takes the locks of all the pool's arenas. Without
+ * POOL an arena's lock is taken alone (heap/arena_lock.h). ARENA is not recorded, since each
+ * allocation takes an arena's lock.
  *
  * rank      protects                           allowed while held        not allowed while held
  * PROCESS   loading the driver; which devices  driver calls that do not  user callbacks; waits for
@@ -30,8 +32,8 @@
  *           their fences                       asked after, given back
  * CACHE     a device's unmapped memory         nothing                   all else
  * REGION    a device's regions and slots       reserving addresses       all else
- * WAIT      the token that a device is waited  waits for the GPU         all else
- *           for by; with no other lock held
+ * WAIT      the token that a device is waited  waits for the GPU;        all else
+ *           for by; with no other lock held    CONTEXTS
  * CONTEXTS  the program's own contexts that    asking after contexts     waits for the GPU
  *           were met
  * OPEN      the list of open GPUs              nothing                   all else
@@ -87,22 +89,24 @@ void tn_lock_fini(struct tn_lock *lock);
 void tn_lock_acquire(struct tn_lock *lock);
 void tn_lock_release(struct tn_lock *lock);
 
-/* A spin lock of a rank, for what is done often and mostly held shortly: taking it waits for the stores made
- * before, giving it back does not, where a mutex waits at both. Who has waited for it for some microseconds sleeps
- * between looks. */
+/* Takes a spin lock of a rank, for short sections that run often. Taking a spin lock waits for the
+ * stores made before; giving it back does not. A mutex waits at both. A thread that has waited for
+ * some microseconds sleeps between looks. */
 void tn_lock_acquire_spin(struct tn_spin *lock, enum tn_rank rank);
 void tn_lock_release_spin(struct tn_spin *lock, enum tn_rank rank);
 
-/* A second one of the rank of one that the thread holds, taken and given back in between. Those who do so
- * hold a lock of lower rank that is the same for all of them, and no third one. */
+/* Takes a second lock of a rank of which the thread already holds a lock, and gives the second back
+ * first. Every caller holds the same lock of lower rank meanwhile, and no third lock of this
+ * rank. */
 void tn_lock_acquire_second_spin(struct tn_spin *lock, enum tn_rank rank);
 void tn_lock_release_second_spin(struct tn_spin *lock);
 
-/* True when this thread holds a lock of that rank. Always true where nothing is recorded, so it is
- * for assertions alone. */
+/* True when this thread holds a lock of that rank. Always true where nothing is recorded: for
+ * assertions alone. */
 bool tn_lock_held(enum tn_rank rank);
 
-/* True when this thread holds that very lock; else as above, and true in a child of fork(), where no lock is taken. */
+/* True when this thread holds this very lock. Otherwise as above, and true in a child of fork(),
+ * where no lock is taken. */
 bool tn_lock_is_held(const struct tn_lock *lock);
 
 /* True when this thread holds no lock at all; always true where nothing is recorded. */

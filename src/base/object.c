@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The loader knows which object an address lies in. Of a program it knows the name that it was called by, which need
- * not be where it lies; the kernel knows that.
+/* The loader knows the object in which an address lies. For a program, the loader knows only the
+ * name by which the program was called, which need not be its path. The kernel knows the path.
  *
- * Trade-offs: a plugin with libtarn.a that has used Tarn is never unloaded, and keeps its state where it is opened
- * again. So is libtarn.so, which is linked to stay. */
+ * Trade-offs: a plugin with libtarn.a that has used Tarn is never unloaded, and keeps its state
+ * where the plugin is opened again. The same holds for libtarn.so, which is linked to stay
+ * loaded. */
 #include "base/object.h"
 
 #include <dlfcn.h>
@@ -16,7 +17,7 @@
 static const char here; /* lies in the object */
 static pthread_once_t kept = PTHREAD_ONCE_INIT;
 
-/* The program is the first that the loader tells of. */
+/* The loader reports the program first. */
 static int look_at_first(struct dl_phdr_info *object, size_t bytes, void *found)
 {
     uintptr_t offset = (uintptr_t)&here - object->dlpi_addr;
@@ -38,7 +39,8 @@ bool tn_object_is_program(void)
     return found;
 }
 
-/* The handle is not closed: that alone would do, but where the count of handles is wrong. */
+/* The handle stays open. An open handle alone would keep the object loaded, except where the count
+ * of handles is wrong. */
 static void keep(void)
 {
     Dl_info object;
@@ -52,7 +54,7 @@ void tn_object_keep(void)
     (void)pthread_once(&kept, keep);
 }
 
-/* Cuts the file's name off; false: there is no folder before it. */
+/* Cuts the file's name off; false: the path has no folder. */
 static bool cut_name(char *path)
 {
     char *slash = strrchr(path, '/');

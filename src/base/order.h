@@ -16,7 +16,7 @@ struct tn_order {
     uint64_t capture_id; /* 0: the stream is not being captured */
 };
 
-/* Of no order: memory in which only recorded uses run. */
+/* Belongs to no order: memory in which only recorded uses run. */
 #define TN_ORDER_NONE ((struct tn_order){UINT64_MAX - 1, 0})
 
 static inline bool tn_order_equal(struct tn_order a, struct tn_order b)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* pins.h -- who is inside calls that use a record, and whether anybody may still come in.
+/* pins.h -- counts the calls that use a record, and says whether new calls may enter.
  *
- * One word for both: who ends the record closes it only where nobody is inside, and who comes in behind that is told.
- * The record is recycled, never freed, and its pins are kept there, so a handle out of date may be asked. Such a call
- * counts for a moment.
+ * One word holds both. The thread that ends the record closes the word only while no call is
+ * inside, and later calls are refused. The record is recycled, never freed, and keeps its pins, so
+ * a call may ask a stale handle. A refused call is counted for a moment.
  *
  * Locking: none; any thread. Zeroed memory is open, with nobody inside. */
 #ifndef TARN_BASE_PINS_H
@@ -24,7 +24,7 @@ static inline uint64_t tn_pins_count(const struct tn_pins *pins)
     return atomic_load(&pins->word) & ~TN_PINS_CLOSED;
 }
 
-/* Of a record that something else keeps until then. */
+/* For a record that the caller keeps alive by other means until the pin is added. */
 static inline void tn_pins_add(struct tn_pins *pins)
 {
     atomic_fetch_add(&pins->word, 1);
@@ -44,7 +44,7 @@ static inline bool tn_pins_try(struct tn_pins *pins)
     return false;
 }
 
-/* False: somebody is inside, and it stays open. It may be closed already. */
+/* True: closed, now or before. False: a call is inside, and the record stays open. */
 static inline bool tn_pins_close(struct tn_pins *pins)
 {
     uint_fast64_t none = 0;

@@ -24,7 +24,7 @@ void tn_spin_pause(unsigned looks)
         pause_a_little();
         return;
     }
-    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* nanosleep would heed it */
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* nanosleep heeds cancels */
     (void)nanosleep(&nap, NULL);
     (void)pthread_setcancelstate(cancel, NULL);
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* spin.h -- a lock for a few dozen instructions: one exchange to take it, one store to give it back.
  *
- * Who finds it taken looks again for as long as such a section lasts, and then sleeps between looks,
- * since the holder may have been put aside or be in a longer one. Zeroed memory is a free lock.
+ * A thread that finds the lock taken looks again for as long as a short section lasts. Then the
+ * thread sleeps between looks: the holder may be suspended or in a longer section. Zeroed memory is
+ * a free lock.
  *
  * Source: test and test-and-set, L. Rudolph and Z. Segall, Dynamic decentralized cache schemes for MIMD
  * parallel processors (ISCA 1984). */
@@ -19,10 +20,12 @@ struct tn_spin {
     atomic_uint taken;
 };
 
-/* For who looks again until something has happened: passes some time, after so many looks. */
+/* Passes some time between two looks, for a thread that waits for an event by looking. looks: the
+ * number of looks so far. */
 void tn_spin_pause(unsigned looks);
 
-TN_RARE void tn_spin_wait(struct tn_spin *lock); /* until it is found free; for tn_spin_acquire */
+/* Waits until the lock is found free; for tn_spin_acquire. */
+TN_RARE void tn_spin_wait(struct tn_spin *lock);
 
 static inline bool tn_spin_try(struct tn_spin *lock)
 {
@@ -35,7 +38,7 @@ static inline void tn_spin_acquire(struct tn_spin *lock)
         tn_spin_wait(lock);
 }
 
-/* For assertions: somebody has it. */
+/* For assertions: a thread holds the lock. */
 static inline bool tn_spin_is_taken(const struct tn_spin *lock)
 {
     return atomic_load_explicit(&lock->taken, memory_order_relaxed) != 0;

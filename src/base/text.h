@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* text.h -- reports written into a buffer of the caller's.
  *
- * What does not fit is counted and not written, so the caller learns how long the whole is.
+ * Text that does not fit is counted and not written. The caller learns the length of the whole.
  *
  * Locking: none; a text is its writer's. */
 #ifndef TARN_BASE_TEXT_H
@@ -17,7 +17,8 @@ struct tn_text {
 
 __attribute__((format(printf, 2, 3))) void tn_put(struct tn_text *text, const char *format, ...);
 
-/* As a string of JSON. A name is any bytes: what is not printable ASCII is written as the code point of that number. */
+/* Writes a JSON string. A name may have any bytes: a byte that is not printable ASCII is written as
+ * the code point of its number. */
 void tn_put_string(struct tn_text *text, const char *string);
 
 #endif

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Numbers come from a counter, one for each thread that asks. A mark is a record that the thread and
- * those who keep it share; the system runs a function at the thread's end, which sets the mark.
+/* Numbers come from a counter, one for each thread that asks. A mark is a record that the thread
+ * shares with the keepers of the mark. At the thread's end the system runs a function, which sets
+ * the mark.
  *
  * Trade-offs: the end of the process's first thread is not told; nothing runs after it. */
 #include "base/thread.h"
@@ -17,7 +18,7 @@
 struct tn_thread_mark {
     uint64_t magic;              /* unused: 0 */
     struct tn_thread_mark *next; /* links recycled records */
-    atomic_uint_fast32_t claims; /* of the thread, and of those who keep the mark */
+    atomic_uint_fast32_t claims; /* of the thread, and of each keeper of the mark */
     atomic_bool ended;
 };
 

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* thread.h -- who a thread is.
+/* thread.h -- the identity of a thread.
  *
- * The system gives the name of a thread that has ended to the next one, so a pthread_t that was kept
- * is no identity. A number here is never given twice. Who needs to learn that a thread has ended
- * keeps its mark.
+ * The system gives the pthread_t of an ended thread to a new thread, so a kept pthread_t is no
+ * identity. A number here is never given twice. To learn of a thread's end, keep its mark.
  *
  * Locking: none; any thread. */
 #ifndef TARN_BASE_THREAD_H
@@ -16,8 +15,8 @@
 /* The calling thread's number; not 0, and never another thread's. */
 uint64_t tn_thread_id(void);
 
-/* A word that no other thread has while this one runs; not 0. For guesses that must cost nothing: a later thread may
- * have it. */
+/* A word that no other thread has while this thread runs; not 0. For guesses that must cost
+ * nothing, since a later thread may have the same word. */
 static inline uintptr_t tn_thread_word(void)
 {
 #ifdef __has_builtin
@@ -34,7 +33,7 @@ struct tn_thread_mark;
 struct tn_thread_mark *tn_thread_mark_take(void);
 void tn_thread_mark_end(struct tn_thread_mark *mark);
 
-/* Whether the thread whose mark it is has ended. */
+/* Whether the thread of this mark has ended. */
 bool tn_thread_has_ended(const struct tn_thread_mark *mark);
 
 #endif

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* After a jump the stack above its aim is as good as free: what is called next comes to lie there, or begins above the
- * record that was left. So a record whose words have changed was left, and so was one that lies below the present
- * frame on the same stack. A function may go to a stack of its own, where places say nothing.
+/* After a jump the stack above its aim is as good as free: the next call overwrites that part, or
+ * begins above the record that was left. A record was therefore left if its words have changed, or
+ * if it lies below the present frame on the same stack. A function may go to a stack of its own,
+ * where places say nothing.
  *
- * Trade-offs: after a jump to a frame far above, a call from a frame that is deeper than the record, and has left its
- * words as they were, is taken for one of the function's. The next call from a higher frame is not. */
+ * Trade-offs: after a jump to a frame far above, a later call may come from a frame deeper than the
+ * record, without a change of its words. This call is taken for a call of the function. The next
+ * call from a higher frame is not. */
 #include "base/user_code.h"
 
 #include <pthread.h>
@@ -22,7 +24,7 @@ static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 static pthread_key_t key; /* of each thread that has called a function of the program's */
 static bool key_is_made;  /* written once, in key_once */
 
-/* What lies there may be another function's by now, which a sanitizer would say. */
+/* Another function may use that memory by now, which a sanitizer would report. */
 #define ANYTHING_THERE __attribute__((noinline, no_sanitize("address", "thread")))
 
 /* Where locks of the C library may be held, too: a system call and the end. */
@@ -46,7 +48,8 @@ static void end_thread(void *mine)
 
 static void make_key(void)
 {
-    tn_object_keep(); /* end_thread is called when any thread ends that has called such a function */
+    /* end_thread is called at the end of any thread that has called a function of the program's. */
+    tn_object_keep();
     key_is_made = pthread_key_create(&key, end_thread) == 0;
 }
 
@@ -69,7 +72,7 @@ __attribute__((noinline)) void tn_user_code_enter(struct tn_user_code *code,
     tn_user_code_innermost = code;
     (void)pthread_once(&key_once, make_key);
     if (key_is_made && code->outer == NULL)
-        (void)pthread_setspecific(key, &key); /* without memory for it the end is not noticed */
+        (void)pthread_setspecific(key, &key); /* without memory for this, the end is not noticed */
 }
 
 void tn_user_code_leave(struct tn_user_code *code)
@@ -79,7 +82,7 @@ void tn_user_code_leave(struct tn_user_code *code)
     tn_user_code_innermost = code->outer;
 }
 
-/* One for each enum tn_user_function. */
+/* One sentence for each enum tn_user_function. */
 static const char *const unwound[] = {
     "tarn: a free-memory callback was left by an exception, or ended its thread; a callback returns: "
     "the process ends\n",
@@ -109,7 +112,7 @@ static ANYTHING_THERE bool is_overwritten(const struct tn_user_code *code)
     return false;
 }
 
-/* Whether both places are of the thread's own stack, and the first is the deeper one. */
+/* Whether both places are on the thread's own stack, and the first is the deeper. */
 static bool is_below(uintptr_t first, uintptr_t second)
 {
     pthread_attr_t attributes;

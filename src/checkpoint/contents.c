@@ -1,27 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Copies out and in, and their digests.
  *
- * A table of items, one for each block, says where its bytes live and where they are saved. It stands
- * in device memory, and one launch of one kernel works through it: out, with digests; back; or for
- * digests alone. So a restore's copies are one call of the driver, which takes all of them or none:
- * it is the last thing in a restore that may fail.
+ * A table has an item for each block: the place of its live bytes, and of its saved bytes. The
+ * table lies in device memory, and a single launch of a kernel works through it: out, with digests;
+ * back; or for digests alone. A restore's copies are therefore a single call of the driver, which
+ * takes all of them or none, and the last step of a restore that may fail.
  *
- * The memory is an ordinary block of the default pool on the stream that copies out, so it is freed
- * like any other: what other streams still copy from it is a recorded use. It has the digests, the
- * table and, unless they are in host memory, the bytes. Host memory is page-locked, read and written
- * by the kernel itself, and has the table too, as a kernel fetches it to the device. No engine of the
- * device that copies takes part: those clear memory that was given back, too, and what waits for one
- * waits for as long as the whole contents of small blocks take.
+ * The memory is an ordinary block of the default pool on the stream that copies out. It is freed
+ * like any other block: other streams' copies from it are recorded uses. It has the digests, the
+ * table and, unless they are in host memory, the bytes. Host memory is page-locked. The kernel
+ * itself reads and writes this memory, and fetches the table, which lies there too, to the device.
+ * The device's copy engines take no part: they also clear memory that was given back, and work that
+ * waits for an engine waits for as long as the whole contents of small blocks take.
  *
- * The memory is taken before the blocks are looked at: where it is short, callbacks of the program may free blocks, and
- * others unmap what was theirs.
+ * The memory is taken before the blocks are looked at. Where memory is short, callbacks of the
+ * program may free blocks, and others unmap theirs.
  *
- * One event stands for the last work on the contents. Each load waits for it, where it is on another
- * stream, and records it anew; so it stands for all work before it too. A driver that refuses to
- * record one cannot undo what was enqueued: then there is none, and only a wait for the device that
- * began later orders what comes next.
+ * An event stands for the last work on the contents. Each load on another stream waits for the
+ * event, and each load records it anew: the event stands for all earlier work too. If the driver
+ * refuses to record the event, the enqueued work cannot be undone: there is no event then, and only
+ * a wait for the device that begins later orders the next work.
  *
- * Trade-offs: a block smaller than a tile leaves threads idle; they could share one. */
+ * Trade-offs: a block smaller than a tile leaves threads idle; several blocks could share a tile.
+ */
 #include "checkpoint/contents.h"
 
 #include <stddef.h>
@@ -35,7 +36,7 @@
 #include "pools/device.h"
 #include "pools/free.h"
 
-/* Where things are in a checkpoint's memory: on the device, and in page-locked memory. */
+/* The layout of a checkpoint's memory: on the device, and in page-locked memory. */
 struct plan {
     uint64_t digests;
     uint64_t items;
@@ -70,7 +71,7 @@ static uint64_t write_items(const tarn_checkpoint *checkpoint, uint64_t saved,
         items[i] = (struct tn_contents_item){
             .live = tn_saved_address(checkpoint, block),
             .saved = saved,
-            /* What rounding added is nobody's, and may never have been written. */
+            /* Bytes that rounding added belong to nobody, and may never have been written. */
             .bytes = block->requested,
             .first_tile = tiles,
         };
@@ -80,7 +81,7 @@ static uint64_t write_items(const tarn_checkpoint *checkpoint, uint64_t saved,
     return tiles;
 }
 
-/* A block of ours in the default pool, which is locked then. */
+/* A block of ours in the default pool. Leaves the pool locked. */
 static struct tn_block *lock_memory(tarn_device *device, void *memory)
 {
     tarn_pool *pool = device->default_pool;
@@ -145,8 +146,8 @@ static tarn_status take_memory(tarn_checkpoint *checkpoint, const struct plan *p
     return status;
 }
 
-/* A restore is to come behind the copies, wherever it is. stays: the checkpoint, and the event behind them, does. The
- * pool's lock is held. */
+/* Notes copies that a later restore must follow, on whatever stream. stays: the checkpoint, and the
+ * event behind its copies, lives on. The pool's lock is held. */
 static void note_copies(tarn_checkpoint *checkpoint, bool stays)
 {
     tarn_pool *pool = checkpoint->pool;
@@ -160,7 +161,7 @@ static void note_copies(tarn_checkpoint *checkpoint, bool stays)
     pool->copies.saved_stamp = tn_gpu_epoch(gpu);
 }
 
-/* Enqueues the table, the zeros that digests begin with, the copies and the event behind them. */
+/* Enqueues the table, the zeros for the digests, the copies, and the event behind the copies. */
 static tarn_status enqueue_save(tarn_checkpoint *checkpoint, const struct plan *plan,
                                 tarn_stream stream)
 {
@@ -230,7 +231,7 @@ tarn_status tn_contents_save(tarn_checkpoint *checkpoint, tarn_stream stream)
         write_items(checkpoint, checkpoint->saved,
                     (struct tn_contents_item *)(void *)(pinned + plan.pinned_items));
     status = enqueue_save(checkpoint, &plan, stream);
-    /* Behind it: a wait that began before proves nothing. */
+    /* After the launch: a wait that began before proves nothing. */
     note_copies(checkpoint, status == TARN_OK);
     return status;
 }
@@ -242,11 +243,12 @@ void tn_contents_drop_room(tarn_checkpoint *checkpoint, bool idle)
     TN_ASSERT(tn_lock_none_held());
     if (checkpoint->contents == NULL)
         return;
-    free_contents(checkpoint); /* copies under way are ordered before its reuse on their stream */
+    /* Copies under way are ordered before the block's reuse on their stream. */
+    free_contents(checkpoint);
     if (idle)
         tn_pinned_undo(gpu, checkpoint->pinned);
     else
-        tn_pinned_drop(gpu, checkpoint->pinned); /* waits for them */
+        tn_pinned_drop(gpu, checkpoint->pinned); /* waits for the copies */
     tn_event_destroy(gpu, checkpoint->used);
     checkpoint->used = NULL;
 }
@@ -260,8 +262,8 @@ void tn_contents_add_use(tarn_checkpoint *checkpoint, struct tn_use *use)
     tn_pool_unlock(pool);
 }
 
-/* Whether something proves the end of the last work on the contents: the event, or a wait for the device
- * that has ended; the pool's lock is held. */
+/* Whether something proves the end of the last work on the contents: the event, or a wait for the
+ * device that has ended. The pool's lock is held. */
 static bool is_ordered(const tarn_checkpoint *checkpoint)
 {
     TN_ASSERT(tn_pool_is_locked(checkpoint->pool));
@@ -318,14 +320,14 @@ tarn_status tn_contents_load(tarn_checkpoint *checkpoint, tarn_stream stream, st
     checkpoint->pool->copies.restored_stamp = checkpoint->used_stamp;
     (void)tn_event_renew(gpu, &checkpoint->used, stream);
     status = tn_use_record(&checkpoint->pool->device->streams, use);
-    (void)status; /* not recorded, its end is proven by a wait */
+    (void)status; /* if not recorded, a wait proves its end */
     return TARN_OK;
 }
 
 /* What a verification needs besides the contents. */
 struct verification {
     void *sums;                /* digests computed anew, a block of the default pool */
-    struct tn_pinned *answers; /* those, then the digests of the checkpoint */
+    struct tn_pinned *answers; /* these, then the digests of the checkpoint */
     tn_cu_event done;
 };
 
@@ -353,7 +355,7 @@ destroy_event:
     return status;
 }
 
-/* idle: the device is done with it. */
+/* idle: the device has finished the verification. */
 static void end_verification(tarn_device *device, struct verification *made, bool idle)
 {
     free_memory(device, made->sums);
@@ -392,7 +394,7 @@ static tarn_status run_verification(tarn_checkpoint *checkpoint, tarn_stream str
     return status;
 }
 
-/* CORRUPT, with the first block whose digest is another one, or OK. */
+/* CORRUPT, with the first block whose digest differs, or OK. */
 static tarn_status compare(const tarn_checkpoint *checkpoint, const uint64_t *answers)
 {
     size_t count = checkpoint->block_count;
@@ -426,7 +428,7 @@ tarn_status tn_contents_verify(tarn_checkpoint *checkpoint, tarn_stream stream,
 
     TN_ASSERT(tn_lock_none_held());
     if (checkpoint->contents == NULL)
-        return TARN_OK; /* of no blocks */
+        return TARN_OK; /* the checkpoint has no blocks */
     status = tn_contents_prepare(checkpoint, stream);
     if (status == TARN_OK)
         status = begin_verification(checkpoint, stream, order, &made);

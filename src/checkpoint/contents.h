@@ -10,9 +10,10 @@
 
 #include "checkpoint/record.h"
 
-/* Takes memory for the contents of so many blocks, bytes of them together, which are copied on that stream.
- *   DEVICE_MEMORY, HOST_MEMORY, ADDRESS_SPACE, LIMIT, NOT_SUPPORTED, DEVICE_LOST, DRIVER: nothing is
- *   kept */
+/* Takes memory for the contents of `count` blocks, `bytes` bytes of them together, which are copied
+ * on this stream.
+ *   DEVICE_MEMORY, HOST_MEMORY, ADDRESS_SPACE, LIMIT, NOT_SUPPORTED, DEVICE_LOST, DRIVER: nothing
+ *   is kept */
 TARN_MUST_CHECK tarn_status tn_contents_take_room(tarn_checkpoint *checkpoint, uint64_t count,
                                                   uint64_t bytes, tarn_stream stream,
                                                   struct tn_order order);
@@ -20,8 +21,8 @@ TARN_MUST_CHECK tarn_status tn_contents_take_room(tarn_checkpoint *checkpoint, u
 /* Whether the memory is enough for the contents of the blocks that the checkpoint has. */
 bool tn_contents_fit(const tarn_checkpoint *checkpoint);
 
-/* Enqueues the copies of the blocks, at least one, out of the pool, whose lock is held since they were found to be
- * live.
+/* Enqueues the copies of the blocks, at least one, out of the pool. The pool's lock has been held
+ * since the blocks were found to be live.
  *   DEVICE_LOST, DRIVER: some work may be under way */
 TARN_MUST_CHECK tarn_status tn_contents_save(tarn_checkpoint *checkpoint, tarn_stream stream);
 
@@ -31,9 +32,9 @@ void tn_contents_drop_room(tarn_checkpoint *checkpoint, bool idle);
 /* Makes ready for a load on the stream: all that may fail or wait. */
 TARN_MUST_CHECK tarn_status tn_contents_prepare(tarn_checkpoint *checkpoint, tarn_stream stream);
 
-/* Enqueues the copies back on the stream, behind those out and earlier ones back, and records the
- * use, which was made for this stream. All of them are enqueued or, on failure, none. The lock of the
- * checkpoint's pool is held.
+/* Enqueues the copies back on the stream, behind the copies out and earlier copies back, and
+ * records the use, which was made for this stream. All copies are enqueued or, on failure, none.
+ * The lock of the checkpoint's pool is held.
  *   DEVICE_LOST, DRIVER: no byte will be copied */
 TARN_MUST_CHECK tarn_status tn_contents_load(tarn_checkpoint *checkpoint, tarn_stream stream,
                                              struct tn_order order, struct tn_use *use);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Comparing the live blocks of a pool with what its user expects.
+/* Comparing the live blocks of a pool with the blocks that its user expects.
  *
- * Where addresses are expected in order, each is that of the next block; else they are looked up. Each block found is
- * marked with the number of this comparison, so that a second look at it is a duplicate, and every live block without
- * the mark is unexpected. */
+ * Where the expected addresses are in order, each is the address of the next block; other addresses
+ * are looked up. Each block found is marked with the number of this comparison. A marked block that
+ * is found again is a duplicate, and a live block without the mark is unexpected. */
 #include <stddef.h>
 #include <stdlib.h>
 
@@ -17,7 +17,7 @@
 #include "pools/free.h"
 
 enum {
-    LOOK_UPS_MAX = 8, /* before it is tried again whether the next blocks follow each other */
+    LOOK_UPS_MAX = 8, /* look-ups before the next try to follow the blocks */
 };
 
 struct diff_builder {
@@ -36,7 +36,7 @@ static bool add(struct diff_builder *diff, tarn_difference_kind kind, tarn_block
     return true;
 }
 
-/* Compares one expected block with what is there, or NULL; *found counts those that are live. */
+/* Compares an expected block with the block at its address, or NULL; *found counts live ones. */
 static bool check_expected(tarn_pool *pool, const tarn_expected *expected, struct tn_block *block,
                            uint16_t mark, uint64_t *found, struct diff_builder *diff)
 {
@@ -61,7 +61,8 @@ static uint64_t address_of(const tarn_expected *expected)
     return (uint64_t)(uintptr_t)expected->address;
 }
 
-/* The live block behind that one, or behind what is free there; NULL: something else follows. */
+/* The live block behind `block`, or behind the free memory after it; NULL: something else follows.
+ */
 static inline struct tn_block *live_behind(const struct tn_block *block, struct tn_block_step *step)
 {
     struct tn_block *next = tn_block_next(block, step);
@@ -73,8 +74,8 @@ static inline struct tn_block *live_behind(const struct tn_block *block, struct 
     return next != NULL && next->state == TN_BLOCK_LIVE ? next : NULL;
 }
 
-/* Follows the blocks behind one as long as they are what is expected; returns how many are, and in *near the
- * last. */
+/* Follows the blocks behind *near as long as they are the expected ones. Returns their number, and
+ * in *near the last. */
 static size_t follow(const tarn_expected *expected, size_t count, uint16_t mark,
                      struct tn_block **near)
 {
@@ -101,7 +102,7 @@ static bool find_expected(tarn_pool *pool, const tarn_expected *expected, size_t
                           uint16_t mark, uint64_t *found, struct diff_builder *diff)
 {
     struct tn_live_place last = {NULL, NULL};
-    size_t look_ups = 1; /* twice as many each time that none follow */
+    size_t look_ups = 1; /* doubled each time that no block follows */
     size_t i = 0;
 
     TN_ASSERT(tn_pool_is_locked(pool));
@@ -144,7 +145,7 @@ static bool find_differences(tarn_pool *pool, const tarn_expected *expected, siz
     return true;
 }
 
-/* What is missing here may be live in another pool. */
+/* A block that is missing here may be live in another pool. */
 static void look_elsewhere(tarn_pool *pool, tarn_difference *difference)
 {
     tarn_pool *other;

@@ -1,24 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Planning a restore: the saved blocks are gone through in order of address, and with them the blocks
- * that are there now.
+/* A plan goes through the saved blocks in order of address, and beside them through the blocks that
+ * exist now.
  *
- * Memory that other streams may be using makes the plan ask for a wait. What the wait proved is told by
- * stamps, where blocks were freed; of live blocks, those that were there before it. So a plan made after
- * a wait asks for another one only where somebody has freed meanwhile. A block that was there before the wait may
- * have been freed and revived during it, with its number: after another restore that revives, stamps count for kept
- * blocks, too. Copies of another restore go into blocks that keep their numbers, and may come after the wait:
- * behind those the stream is put by an event. So it is behind the last take's copies out of the pool, which read what the
- * restore is about to write.
+ * Memory that other streams may use makes the plan ask for a wait. After the wait, stamps tell what
+ * it proved where blocks were freed; of live blocks it proved those that existed before the wait. A
+ * plan made after a wait therefore asks for another wait only where somebody has freed meanwhile. A
+ * block that existed before the wait may have been freed and revived during the wait, with its
+ * number: after another restore that revives, stamps count for kept blocks, too.
  *
- * Graphs of other pools that are guarded refer to blocks of this one, and no order of this pool's is theirs. So those whose
- * replays use what the restore changes are listed, and the restore takes a turn among their replays. What a guard that
- * ended has left to replays is behind a stamp.
+ * Copies of another restore go into blocks that keep their numbers, and may come after the wait: an
+ * event puts the stream behind them. Another event puts the stream behind the last take's copies
+ * out of the pool, which read bytes that the restore is about to write.
  *
- * A saved block knows the record that it had. Mostly that is its record still, or stands for its bytes that are
- * free now, so that neither an index nor the blocks around it are looked at.
+ * Guarded graphs of other pools refer to blocks of this pool, and this pool's order of replays does
+ * not hold for them. The plan lists the pools whose replays use memory that the restore changes,
+ * and the restore takes a turn among these replays. Replays that may still use a block of a guard
+ * that ended are behind a stamp.
  *
- * A stream that has no arena any more may be gone: its blocks come back to idle memory. The restore's
- * own stream is there, and gets one.
+ * A saved block knows the record that it had. Mostly this is still its record, or stands for its
+ * bytes, which are free now. Then the plan reads neither an index nor the neighbouring blocks.
+ *
+ * A stream without an arena may be gone: its blocks come back to idle memory. The restore's own
+ * stream exists, and gets an arena.
  *
  * Trade-offs: a wait for the device instead of events of the streams concerned. */
 #include "checkpoint/plan.h"
@@ -35,7 +38,7 @@
 #include "pools/arenas.h"
 #include "pools/device.h"
 
-enum { AHEAD = 16 }; /* saved blocks: some hundred nanoseconds */
+enum { AHEAD = 16 }; /* saved blocks: some hundred nanoseconds ahead */
 
 static tarn_status no_memory(void)
 {
@@ -58,7 +61,7 @@ struct tn_heap *tn_plan_home(struct tn_plan *plan, const struct tn_saved_block *
     TN_ASSERT(tn_pool_is_locked(plan->pool));
     if (plan->homes[kind] != NULL && tn_order_equal(order, plan->home_order))
         return plan->homes[kind]; /* blocks of one order often follow each other */
-    if (order.capture_id == 0)    /* those of captures end with them */
+    if (order.capture_id == 0)    /* arenas of captures end with their captures */
         arena = tn_arena_find(plan->pool, order);
     if (arena == NULL)
         arena = &plan->pool->idle;
@@ -76,7 +79,7 @@ static bool make_home(struct tn_plan *plan, const struct tn_saved_block *saved)
     if (plan->is_at_home || !tn_order_equal(tn_plan_order(plan, saved), plan->order))
         return true;
     plan->is_at_home = tn_arena_get(plan->pool, plan->order) != NULL;
-    plan->homes[TN_HEAP_SMALL] = NULL; /* what was looked up before may be this one's */
+    plan->homes[TN_HEAP_SMALL] = NULL; /* a heap looked up before may now be this arena's */
     plan->homes[TN_HEAP_LARGE] = NULL;
     return plan->is_at_home;
 }
@@ -87,20 +90,23 @@ static bool replays_may_run(const struct tn_plan *plan)
     return !tn_replays_precede(plan->pool, plan->order.stream_id);
 }
 
-/* Whether the stream may wait for events: to have the legacy stream do so breaks the captures of blocking streams. */
+/* Whether the stream may wait for events: an event wait of the legacy stream breaks the captures of
+ * blocking streams. */
 static bool can_wait(const struct tn_plan *plan)
 {
     return !(tn_stream_is_legacy(plan->stream) &&
              tn_stream_is_closed(&plan->pool->device->gpu, plan->stream));
 }
 
-/* Whether an event can stand for the last work on a checkpoint's contents: it goes with them, NULL: they have gone. */
+/* Whether an event can stand for the last work on a checkpoint's contents. The event goes with the
+ * contents; NULL: they have gone. */
 static bool can_follow(const struct tn_plan *plan, const tarn_checkpoint *checkpoint)
 {
     return checkpoint != NULL && checkpoint->used != NULL && can_wait(plan);
 }
 
-/* Whether copies of that order, enqueued before that epoch, may still run, unordered with the stream. */
+/* Whether copies of this order, enqueued before this epoch, may still run, unordered with the
+ * stream. */
 static bool may_run(const struct tn_plan *plan, struct tn_order order, uint64_t stamp)
 {
     TN_ASSERT(tn_pool_is_locked(plan->pool));
@@ -108,8 +114,9 @@ static bool may_run(const struct tn_plan *plan, struct tn_order order, uint64_t 
            !tn_gpu_is_proven(&plan->pool->device->gpu, stamp);
 }
 
-/* The stream follows the checkpoint's copies: those of the plan's own when they are copied, in contents.c. Where no event
- * stands for the copies the device is waited for. */
+/* Puts the stream behind the checkpoint's copies: contents.c does this for the plan's own
+ * checkpoint when it copies. Where no event stands for the copies, the restore waits for the
+ * device. */
 static void follow(struct tn_plan *plan, const tarn_checkpoint *checkpoint, bool *follows)
 {
     if (can_follow(plan, checkpoint))
@@ -118,7 +125,7 @@ static void follow(struct tn_plan *plan, const tarn_checkpoint *checkpoint, bool
         plan->needs_wait = true;
 }
 
-/* The copies of the last restore. */
+/* Follows the copies of the last restore. */
 static void follow_copies(struct tn_plan *plan)
 {
     const struct tn_copies *copies = &plan->pool->copies;
@@ -127,8 +134,8 @@ static void follow_copies(struct tn_plan *plan)
         follow(plan, copies->restored, &plan->follows);
 }
 
-/* Copies out of the pool's bytes, which a take has enqueued: lest what comes back is saved in place of what was there
- * then. */
+/* Follows the copies out of the pool's bytes that a take has enqueued. Otherwise these would save
+ * restored bytes in place of the bytes at the take. */
 static void follow_saves(struct tn_plan *plan)
 {
     const struct tn_copies *copies = &plan->pool->copies;
@@ -150,7 +157,8 @@ static bool chunk_may_be_in_use(const struct tn_plan *plan, const struct tn_chun
     return !tn_gpu_is_proven(&plan->pool->device->gpu, chunk->freed_stamp);
 }
 
-/* Whether streams other than the plan's have used the block, or get what is left of it beside the one that comes back. */
+/* Whether other streams than the plan's have used the block, or get the rest of it beside the block
+ * that comes back. */
 static bool has_other_users(const struct tn_plan *plan, const struct tn_block *block)
 {
     bool others = !tn_block_is_of(block, plan->order) ||
@@ -167,8 +175,8 @@ static bool live_may_be_in_use(const struct tn_plan *plan, const struct tn_block
     return has_other_users(plan, block) && block->sequence > plan->idle_sequence;
 }
 
-/* The same of one that both have, under whose number another restore may have brought it back to what others have used
- * meanwhile. */
+/* The same for a kept block. Another restore may have revived it under its number, in memory that
+ * others have used meanwhile. */
 static bool kept_may_be_in_use(const struct tn_plan *plan, const struct tn_block *block)
 {
     const struct tn_chunk *chunk;
@@ -194,7 +202,7 @@ static bool pending_may_be_in_use(const struct tn_plan *plan, const struct tn_bl
            !tn_gpu_is_proven(&plan->pool->device->gpu, tn_block_cold(block)->pending_stamp);
 }
 
-/* Whether graphs that kept the PENDING block may still run: replays are no uses of it. */
+/* Whether graphs that kept the PENDING block may still run: a replay is no use of a block. */
 static bool graphs_may_use(const struct tn_plan *plan, const struct tn_block *block)
 {
     TN_ASSERT(block->state == TN_BLOCK_PENDING);
@@ -223,7 +231,8 @@ static bool add_visit(struct tn_plan *plan, tarn_pool *pool)
     return true;
 }
 
-/* The restore changes the block's bytes, or keepers false: frees it. False: no memory. */
+/* Adds the pools whose graphs watch the block: the restore changes its bytes or, with `keepers`
+ * false, frees the block. False: no memory. */
 static bool visit_watchers(struct tn_plan *plan, const struct tn_block *block, bool keepers)
 {
     bool added = true;
@@ -236,7 +245,7 @@ static bool visit_watchers(struct tn_plan *plan, const struct tn_block *block, b
     return added;
 }
 
-/* The blocks that are to be freed and that somebody else is concerned with. Those that their watches keep stay as they
+/* Plans the freed blocks that concern anybody else. Blocks that their watches keep stay as they
  * are. */
 static tarn_status plan_freed(struct tn_plan *plan)
 {
@@ -253,7 +262,7 @@ static tarn_status plan_freed(struct tn_plan *plan)
     return TARN_OK;
 }
 
-/* Whether blocks may be tangled, or lie in memory of others than their order. */
+/* Whether blocks may be tangled, or lie in memory of other orders. */
 static bool has_shared_blocks(const struct tn_plan *plan)
 {
     return plan->watched || atomic_load(&plan->pool->device->streams.known_count) > 0 ||
@@ -301,7 +310,7 @@ static bool add_hole(struct tn_plan *plan, const struct tn_block *unmapped, stru
     return true;
 }
 
-/* Looks at a block where one is to be revived. */
+/* Looks at a block in the place of a block to revive. */
 static tarn_status plan_block(struct tn_plan *plan, const struct tn_saved_block *saved,
                               const struct tn_block *block)
 {
@@ -320,7 +329,7 @@ static tarn_status plan_block(struct tn_plan *plan, const struct tn_saved_block 
             return no_memory();
         break;
     case TN_BLOCK_PENDING:
-        /* What is revived there could be freed before the graph has a hold of it. */
+        /* A block revived here could be freed before the graph has a hold of its memory. */
         if (block->unheld)
             return tn_fail(
                 TARN_ERR_WRONG_STATE,
@@ -330,7 +339,7 @@ static tarn_status plan_block(struct tn_plan *plan, const struct tn_saved_block 
         plan->needs_wait =
             plan->needs_wait || pending_may_be_in_use(plan, block) || graphs_may_use(plan, block);
         break;
-    case TN_BLOCK_LIVE: /* not then, or no block could come here */
+    case TN_BLOCK_LIVE: /* not live at the take, or no block could come here */
         plan->needs_wait = plan->needs_wait || live_may_be_in_use(plan, block);
         break;
     case TN_BLOCK_FREE:
@@ -339,8 +348,8 @@ static tarn_status plan_block(struct tn_plan *plan, const struct tn_saved_block 
     return TARN_OK;
 }
 
-/* Blocks with that home come back in the run. What is done for one of them moves memory of the others, so all must be
- * proven that is not whose it will be. inside: a block over some of it. */
+/* Blocks with this home come back in the run. To revive one of them moves memory of the others: all
+ * memory that changes its owner must be proven idle. inside: a block over some of the run. */
 static void plan_reach(struct tn_plan *plan, const struct tn_run *run,
                        const struct tn_block *inside, const struct tn_arena *home)
 {
@@ -370,7 +379,8 @@ static void plan_reach(struct tn_plan *plan, const struct tn_run *run,
                                                                   heir, plan->idle_sequence);
 }
 
-/* Whether the saved block comes back in what was looked at, to where all of that goes. */
+/* Whether the saved block comes back within the reach of the last look, to where all of the reach
+ * goes. */
 static bool is_in_reach(const struct tn_plan *plan, const struct tn_saved_block *saved,
                         const struct tn_arena *home)
 {
@@ -381,7 +391,7 @@ static bool is_in_reach(const struct tn_plan *plan, const struct tn_saved_block 
            (reach->home == home || reach->home == NULL);
 }
 
-/* Looks at what lies where a block is to be revived; *cursor is a block at or below it. */
+/* Looks at the memory where a block is to be revived; *cursor is a block at or below this place. */
 static tarn_status plan_range(struct tn_plan *plan, const struct tn_saved_block *saved,
                               struct tn_block **cursor)
 {
@@ -414,7 +424,8 @@ static tarn_status plan_range(struct tn_plan *plan, const struct tn_saved_block 
             continue;
         }
         plan->needs_cold = plan->needs_cold || chunk->heap != home;
-        plan->record_count += 2; /* it may change hands, also for the blocks revived before */
+        /* the chunk may change hands, also for the blocks revived before */
+        plan->record_count += 2;
         plan->needs_wait = plan->needs_wait || chunk_may_be_in_use(plan, chunk);
         at = tn_chunk_end(chunk);
     }
@@ -425,8 +436,7 @@ static tarn_status plan_range(struct tn_plan *plan, const struct tn_saved_block 
     return TARN_OK;
 }
 
-/* Whether the record that the block had stands for its very bytes, which are FREE now. One that was given back has
- * no bytes. */
+/* Whether the block's former record has exactly its bytes, FREE now. A spare record has no bytes. */
 static bool is_its_place(const tarn_checkpoint *checkpoint, const struct tn_saved_block *saved,
                          const struct tn_block *block)
 {
@@ -434,16 +444,16 @@ static bool is_its_place(const tarn_checkpoint *checkpoint, const struct tn_save
            block->offset == tn_saved_offset(saved) && block->units == saved->units;
 }
 
-/* Whether the block's place is in the same chunk, and it comes back to the same heap, as the last one that does so in its
- * place. */
+/* Whether the block comes back in its place, to the same chunk and the same heap as the last block
+ * that did. */
 static bool is_place_as_before(const struct tn_plan *plan, const struct tn_saved_block *saved)
 {
     return saved->run == plan->seen_run && tn_saved_offset(saved) >= plan->seen_begin &&
            tn_saved_end(saved) <= plan->seen_end;
 }
 
-/* Looks whether a block can come back in its place, with no other block being concerned. *chunk: in which it begins;
- * NULL where it cannot. False: no memory. */
+/* Looks whether a block can come back in its place without concern to any other block. *chunk: the
+ * chunk that it begins in; NULL: it cannot come back so. False: no memory. */
 static bool plan_place(struct tn_plan *plan, const struct tn_saved_block *saved,
                        struct tn_chunk **chunk)
 {
@@ -473,7 +483,7 @@ static bool plan_place(struct tn_plan *plan, const struct tn_saved_block *saved,
     return true;
 }
 
-/* The next revived block begins in the chunk, in its place. False: no memory. */
+/* Adds the next revived block, which begins in the chunk, in its place. False: no memory. */
 static inline bool add_place(struct tn_plan *plan, struct tn_chunk *chunk)
 {
     struct tn_span *last = plan->span_count > 0 ? &plan->spans[plan->span_count - 1] : NULL;
@@ -492,8 +502,8 @@ static inline bool add_place(struct tn_plan *plan, struct tn_chunk *chunk)
     return true;
 }
 
-/* Enters a saved block that is not live now. is_free: the record that it had is of its very bytes, that are FREE.
- * *cursor is a block at or below it, or of another segment, or NULL. */
+/* Enters a saved block that is not live now. is_free: the record that it had has exactly its bytes,
+ * which are FREE. *cursor is a block at or below it, or of another segment, or NULL. */
 static tarn_status plan_revival(struct tn_plan *plan, size_t index, bool is_free,
                                 struct tn_block **cursor)
 {
@@ -529,8 +539,8 @@ static bool is_live_as(const struct tn_block *block, const struct tn_saved_block
     return block->state == TN_BLOCK_LIVE && block->sequence == saved->sequence;
 }
 
-/* The saved block where it is live now, though not in the record that it had: another restore may have given it
- * another; else NULL. */
+/* Finds the saved block if it is live now in another record than it had, which another restore may
+ * have given it; else NULL. */
 static struct tn_block *find_elsewhere(const struct tn_plan *plan, struct tn_saved_block *saved,
                                        struct tn_live_place *last)
 {
@@ -543,7 +553,7 @@ static struct tn_block *find_elsewhere(const struct tn_plan *plan, struct tn_sav
     return block;
 }
 
-/* What is mapped joins what is free beside it: then no block has its own place any more. */
+/* Mapped memory joins free memory beside it: then no block has its own place any more. */
 static void give_up_places(struct tn_plan *plan)
 {
     plan->span_count = 0;

@@ -5,8 +5,8 @@
  *   C2  every segment that a block names is held: it keeps its addresses
  *   C3  with contents, the bytes of block i lie at the sum of the sizes of those before it
  *
- * Locking: a checkpoint is immutable once taken, except for what says otherwise; its pool's lock
- * guards the segments' counts. */
+ * Locking: a checkpoint is immutable once taken, except where a field says otherwise. Its pool's
+ * lock guards the segments' counts. */
 #ifndef TARN_CHECKPOINT_RECORD_H
 #define TARN_CHECKPOINT_RECORD_H
 
@@ -15,21 +15,22 @@
 #include "pools/pending.h"
 #include "tarn/checkpoint.h"
 
-/* What takes and restores move through the caches, so what blocks have in common stands apart. */
+/* Takes and restores move these records through the caches: values that blocks have in common stand
+ * apart, in the runs. */
 struct tn_saved_block {
-    /* its record when this was last known: a hint, guarded by the pool's lock */
+    /* The block's record when last known: a hint, guarded by the pool's lock. */
     struct tn_block *block;
     uint64_t requested;
     uint64_t sequence;
-    uint32_t place;     /* units of 512 bytes before it in its segment */
+    uint32_t place;     /* units of 512 bytes before the block in its segment */
     uint32_t units;     /* its size */
-    uint32_t run;       /* that it is of */
+    uint32_t run;       /* index of its run */
     uint32_t use_count; /* of its streams */
 };
 
 _Static_assert(sizeof(struct tn_saved_block) == 40, "five words");
 
-/* Saved blocks of one segment and one order, that follow each other. */
+/* Saved blocks of one segment and one order, in sequence. */
 struct tn_saved_run {
     struct tn_segment *segment;
     struct tn_order order;
@@ -61,24 +62,27 @@ struct tarn_checkpoint {
     struct tn_saved_run *runs; /* in the order of the blocks */
     size_t run_capacity;
     size_t run_count;
-    struct tn_known_stream **streams; /* that the blocks were recorded for; see checkpoint/uses.h */
+    /* The streams that the blocks were recorded for; see checkpoint/uses.h. */
+    struct tn_known_stream **streams;
     size_t stream_capacity;
     size_t stream_count;
     tarn_contents kind; /* immutable */
-    /* With contents, unless there are no blocks: */
+    /* With contents, unless the checkpoint has no blocks: */
     void *contents; /* a block of the default pool; NULL: none; immutable, as the next six */
-    uint64_t contents_bytes;  /* that the block takes */
-    struct tn_pinned *pinned; /* page-locked memory: the table, and the bytes when they are there */
-    uint64_t saved;           /* address of the bytes */
-    uint64_t digests;         /* address of a digest for each block */
+    uint64_t contents_bytes; /* bytes that the block takes */
+    /* Page-locked memory: the table, and the bytes if they are kept in host memory. */
+    struct tn_pinned *pinned;
+    uint64_t saved;                 /* address of the bytes */
+    uint64_t digests;               /* address of the digests, one for each block */
     struct tn_contents_table table; /* in device memory */
     struct tn_order order;          /* of the stream that copied them out */
-    /* recorded behind the last copies, out or back; NULL: the driver refused; this and the next
-     * two are guarded by the pool's lock */
+    /* Recorded behind the last copies, out or back; NULL: the driver refused. This field and the
+     * next two are guarded by the pool's lock. */
     tn_cu_event used;
     uint64_t used_stamp;        /* the epoch after the last copies back */
-    struct tn_order last_order; /* of the stream that the last copies were made on */
-    struct tn_pins pins; /* calls that use it; closed when it goes; kept in recycled records */
+    struct tn_order last_order; /* of the stream that made the last copies */
+    /* Calls that use the checkpoint. Closed when it goes; kept in recycled records. */
+    struct tn_pins pins;
 };
 
 #define TN_CHECKPOINT_MAGIC 0x54436b70ULL
@@ -89,7 +93,7 @@ static inline struct tn_segment *tn_saved_segment(const tarn_checkpoint *checkpo
     return checkpoint->runs[saved->run].segment;
 }
 
-/* The order that the block was allocated on; none where its stream had been retired. */
+/* The order that the block was allocated on; TN_ORDER_NONE if its stream had been retired. */
 static inline struct tn_order tn_saved_order(const tarn_checkpoint *checkpoint,
                                              const struct tn_saved_block *saved)
 {

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Restoring a checkpoint, in three steps under the pool's lock:
  *
- *   plan     what must be freed, what revived, which addresses there have no memory (plan.c)
- *   prepare  set records aside, map the holes, enqueue the copies of contents, which the driver takes
- *            whole or not at all. May fail; what was mapped is unmapped again.
+ *   plan     find the blocks to free, the blocks to revive, and addresses without memory (plan.c)
+ *   prepare  set records aside, map the holes, enqueue the copies of contents, which the driver
+ *            takes whole or not at all. May fail; memory mapped so far is unmapped again.
  *   commit   free and revive. Cannot fail.
  *
- * Where the plan finds memory that other streams may be using, the lock is dropped, the device waited
- * for, and the plan made anew. Where memory for holes is missing, the ladder looks for some, as for an
+ * If the plan finds memory that other streams may use, the restore drops the lock, waits for the
+ * device and plans anew. If memory for holes is missing, the ladder looks for some, as for an
  * allocation.
  *
- * Blocks are freed and revived in order of address, and free memory is put in order afterwards: so what
- * the same calls get after the same restore depends on nothing that went before, as long as the pool
- * maps the same memory.
+ * Blocks are freed and revived in order of address, and free memory is put in order afterwards. The
+ * same calls after the same restore therefore get the same memory, whatever went before, as long as
+ * the pool maps the same memory.
  *
- * Trade-offs: putting free memory in order goes through all blocks of the pool where many are free. Blocks that do not
- * come back in their places do so one by one. */
+ * Trade-offs: putting free memory in order goes through all blocks of the pool where many are free.
+ * Blocks that do not come back in their places are revived one by one. */
 #include <stddef.h>
 #include <stdio.h>
 
@@ -38,12 +38,12 @@
 #include "pools/handover.h"
 #include "pools/ladder.h"
 
-enum { AHEAD = 8 }; /* blocks: some hundred nanoseconds */
+enum { AHEAD = 8 }; /* blocks: some hundred nanoseconds ahead */
 
-/* What one attempt works with. */
+/* The working set of a single attempt. */
 struct attempt {
     struct tn_plan *plan;
-    struct tn_use *use; /* with contents: of them, by the plan's stream */
+    struct tn_use *use; /* with contents: the use of them by the plan's stream */
     tarn_delta *delta;
     struct tn_block **freed; /* blocks to be freed, in order of address */
     struct tn_use **uses;    /* of revived blocks, see uses.h */
@@ -80,7 +80,7 @@ static tarn_delta *make_delta(const struct tn_plan *plan)
     return delta;
 }
 
-/* Lists what is live without the plan's mark. False: no memory. */
+/* Lists live blocks without the plan's mark. False: no memory. */
 static bool list_freed(struct attempt *attempt)
 {
     const struct tn_plan *plan = attempt->plan;
@@ -139,8 +139,8 @@ static tarn_status map_holes(const struct tn_plan *plan)
     return TARN_OK;
 }
 
-/* The span that begins with the i-th revived block, which *next is moved behind; NULL: there is none, the block has no
- * place. */
+/* The span that begins with the i-th revived block; moves *next behind the span. NULL: none, the
+ * block has no place. */
 static const struct tn_span *span_at(const struct tn_plan *plan, size_t i, size_t *next)
 {
     TN_ASSERT(*next <= plan->span_count);
@@ -156,11 +156,12 @@ static const struct tn_saved_block *saved_at(const struct tn_plan *plan, size_t 
     return &plan->checkpoint->blocks[plan->revived[i]];
 }
 
-/* Room for the revived blocks in the indexes of their chunks. False: no memory. */
+/* Reserves room for the revived blocks in the indexes of their chunks. False: no memory. */
 static bool reserve_places(const struct tn_plan *plan)
 {
     struct tn_chunk *chunk = NULL;
-    size_t first = 0; /* of those that begin in the chunk; they follow each other */
+    /* The first of the adjacent revived blocks that begin in the chunk. */
+    size_t first = 0;
     size_t next = 0;
 
     for (size_t i = 0; i < plan->revived_count;) {
@@ -182,7 +183,7 @@ static bool reserve_places(const struct tn_plan *plan)
     return chunk == NULL || tn_live_reserve(chunk, (uint32_t)(plan->revived_count - first));
 }
 
-/* The last that may fail: on failure no copy was enqueued. */
+/* The last step that may fail: on failure no copy was enqueued. */
 static tarn_status enqueue(const struct attempt *attempt)
 {
     const struct tn_plan *plan = attempt->plan;
@@ -230,7 +231,7 @@ static tarn_status prepare(struct attempt *attempt)
     return status;
 }
 
-/* Makes PENDING blocks over the range FREE: the plan has waited for them, where that was needed. */
+/* Makes PENDING blocks over the range FREE: the plan has waited for their uses, where needed. */
 static void end_pending(tarn_pool *pool, struct tn_block *block, uint64_t end)
 {
     struct tn_block *next;
@@ -246,7 +247,8 @@ static void end_pending(tarn_pool *pool, struct tn_block *block, uint64_t end)
     }
 }
 
-/* The block over the run's first byte, from a block below it on, or, NULL, the segment's first. */
+/* The block over the run's first byte. The search begins at `below`, or, if NULL, at the segment's
+ * first block. */
 static struct tn_block *find_over(const struct tn_run *run, struct tn_block *below)
 {
     struct tn_block *block = below != NULL ? below : run->segment->first_block;
@@ -257,7 +259,7 @@ static struct tn_block *find_over(const struct tn_run *run, struct tn_block *bel
     return block;
 }
 
-/* Whether a graph may write around the run's block when that is live. below: as above. */
+/* Whether a graph may write around the run's block when the block is live. below: as above. */
 static bool goes_to_captures(const struct tn_run *place, struct tn_block *below)
 {
     struct tn_run run = *place;
@@ -266,8 +268,8 @@ static bool goes_to_captures(const struct tn_run *place, struct tn_block *below)
     return tn_run_is_held(&run);
 }
 
-/* Makes all blocks over the saved one's bytes FREE, carves it out again and makes it live. below: a
- * live block of the segment below it, or NULL. */
+/* Makes all blocks over the saved block's bytes FREE, carves the block out again and makes it live.
+ * below: a live block of the segment at a lower address, or NULL. */
 static struct tn_block *revive(struct tn_plan *plan, const struct tn_saved_block *saved,
                                struct tn_block *below)
 {
@@ -279,7 +281,7 @@ static struct tn_block *revive(struct tn_plan *plan, const struct tn_saved_block
 
     end_pending(pool, find_over(&run, below), run.end);
     if (pool->holds.count > 0 && goes_to_captures(&run, below))
-        heap = &pool->idle.heaps[heap->kind]; /* no order's own heap may hand it out */
+        heap = &pool->idle.heaps[heap->kind]; /* no order's own heap may hand the block out */
     tn_heap_take_over(pool, heap, find_over(&run, below), run.begin, run.end);
     block = tn_heap_carve(&pool->store, find_over(&run, below), run.begin, tn_saved_bytes(saved));
     block->requested = saved->requested;
@@ -290,8 +292,8 @@ static struct tn_block *revive(struct tn_plan *plan, const struct tn_saved_block
     return block;
 }
 
-/* Tells of a block that is live again, and gives it its uses. What is told is read where the plan has read it last, not
- * in the block's record. */
+/* Reports a block that is live again, and gives it its uses. The report reads the saved block,
+ * which the plan has read last, and not the block's record. */
 static inline void finish_revival(struct attempt *attempt, size_t i,
                                   const struct tn_saved_block *saved, struct tn_block *block)
 {
@@ -329,7 +331,7 @@ static inline void revive_span(struct attempt *attempt, const struct tn_span *sp
     }
 }
 
-/* Those that come back in their very places, before anything changes what is beside them. */
+/* Revives the blocks that come back in their places, before anything beside them changes. */
 static TN_APART void revive_in_place(struct attempt *attempt)
 {
     const struct tn_plan *plan = attempt->plan;
@@ -355,7 +357,7 @@ static void free_others(const struct attempt *attempt)
     }
 }
 
-/* Few, mostly. */
+/* Mostly few blocks. */
 static void revive_elsewhere(struct attempt *attempt)
 {
     struct tn_plan *plan = attempt->plan;
@@ -416,8 +418,8 @@ static tarn_status carry_out_in_turn(const struct attempt *with, void **result)
     return status;
 }
 
-/* Carries it out, with a turn among the replays of graphs that watch what it changes. BUSY with needs_wait set in the
- * plan: nothing was done. */
+/* Carries the plan out, with a turn among the replays of graphs that watch blocks which it changes.
+ * BUSY with needs_wait set in the plan: nothing was done. */
 static tarn_status carry_out(const struct attempt *attempt, void **result)
 {
     struct tn_plan *plan = attempt->plan;
@@ -436,18 +438,19 @@ static tarn_status carry_out(const struct attempt *attempt, void **result)
     return status;
 }
 
-/* One try under the pool's lock. BUSY with needs_wait set in the plan: nothing was done. */
+/* A single try under the pool's lock. BUSY with needs_wait set in the plan: nothing was done. */
 static tarn_status try_restore(tarn_pool *pool, const void *request, bool frugal, void **result)
 {
     const struct attempt *attempt = request;
     tarn_status status = tn_plan_make(attempt->plan);
 
     (void)pool;
-    (void)frugal; /* no more is mapped than what is missing */
+    (void)frugal; /* a try maps no more than the missing memory */
     return status == TARN_OK ? carry_out(attempt, result) : status;
 }
 
-/* Plans, and carries it out where no memory is missing; *planned: it was not, and nothing was done. */
+/* Plans, and carries the plan out if no memory is missing; *planned: the plan was not carried out,
+ * and nothing was done. */
 static tarn_status restore_in_place(const struct attempt *attempt, void **result, bool *planned)
 {
     struct tn_plan *plan = attempt->plan;
@@ -465,7 +468,7 @@ static tarn_status restore_in_place(const struct attempt *attempt, void **result
     return status;
 }
 
-/* The ladder's sentence, with what for. */
+/* The ladder's sentence, with the purpose of the memory. */
 static tarn_status no_room(const struct tn_plan *plan)
 {
     char why[512];
@@ -478,8 +481,9 @@ static tarn_status no_room(const struct tn_plan *plan)
         (unsigned long long)(plan->hole_bytes / TN_MIB), why);
 }
 
-/* Tries until nothing is in use on other streams. A try that met a launch counts for none: it may be one of a thread that does
- * not run just now, and several waits for the device take less time than its turn comes in. */
+/* Tries until no other stream uses the memory. A try that met a launch does not count: the
+ * launching thread may not be running at the moment, and several waits for the device may pass
+ * before its turn comes. */
 static tarn_status run(struct tn_plan *plan, struct tn_use *use, void **delta)
 {
     enum { WAITS_MAX = 8 };
@@ -500,14 +504,15 @@ static tarn_status run(struct tn_plan *plan, struct tn_use *use, void **delta)
             return no_room(plan);
         if (!plan->needs_wait)
             return status;
-        tn_pool_lock(plan->pool); /* what is made from now on has a higher number */
+        tn_pool_lock(plan->pool); /* later blocks have higher numbers */
         sequence = tn_next_sequence();
         tn_pool_unlock(plan->pool);
         status = tn_gpu_wait_idle(&plan->pool->device->gpu);
         if (status != TARN_OK)
             return status;
         plan->idle_sequence = sequence;
-        if (plan->meets_launch) /* of a thread that is on its way, and no other one begins */
+        /* Its thread is on its way, and no other launch begins. */
+        if (plan->meets_launch)
             (void)sched_yield();
     }
     return tn_fail(TARN_ERR_BUSY,

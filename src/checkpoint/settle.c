@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Each use of a PENDING block has a fence. Where an event stands for it the stream waits for that
- * event; where the use is the stream's own there is nothing to do. Other fences, and what only a
- * proof ends, make a restore wait for the device. A take waits for nothing: such a block stays as
- * it is, whatever the driver would say of it.
+/* Each use of a PENDING block has a fence. If an event stands for the fence, the stream waits for
+ * the event; a use of the stream itself needs nothing. Other fences, and uses that only a proof
+ * ends, make a restore wait for the device. A take waits for nothing: then the block stays as it
+ * is, whatever the driver would say of it.
  *
- * Whoever uses the memory next on another stream than the restore's is ordered behind that by the
- * caller. After a take the caller has promised no such thing: so what would be another stream's own
- * stays PENDING, and what goes to captures has their replays come behind the stream.
+ * After a restore its caller orders the next user of the memory, on another stream, behind the
+ * restore's stream. After a take the caller has promised no such thing. A take therefore leaves
+ * memory of another stream's own PENDING, and has the replays of captures that get memory come
+ * behind its stream.
  *
- * Trade-offs: events are waited for once more where uses of several streams take turns. */
+ * Trade-offs: the stream waits for an event once more where uses of several streams take turns. */
 #include "checkpoint/settle.h"
 
 #include <stddef.h>
@@ -19,7 +20,7 @@
 #include "pools/device.h"
 #include "pools/handover.h"
 
-/* The numbers come round: then all marks are wiped. */
+/* The numbers wrap around: then all marks are wiped. */
 uint16_t tn_next_mark(tarn_pool *pool)
 {
     TN_ASSERT(tn_pool_is_locked(pool));
@@ -35,7 +36,7 @@ uint16_t tn_next_mark(tarn_pool *pool)
     return 1;
 }
 
-/* What becomes of a block: the worst of what its uses say. */
+/* The fate of a block: the worst that any of its uses demands. */
 enum fate { GOES, NEEDS_WAIT, STAYS };
 
 static enum fate worse(enum fate a, enum fate b)
@@ -67,7 +68,7 @@ static enum fate fate_by_use(const struct tn_settlement *settlement, const struc
         return GOES;
     if (use->fence != NULL)
         return fate_by_fence(settlement, use->fence);
-    /* Of a LIVE block: the fence is made when that is freed. */
+    /* A LIVE block's fence is made when the block is freed. */
     if (block->sequence <= settlement->idle_sequence)
         return GOES;
     return settlement->by_events &&
@@ -92,7 +93,7 @@ static bool is_proven(const struct tn_settlement *settlement, uint64_t stamp)
     return tn_gpu_is_proven(&settlement->pool->device->gpu, stamp);
 }
 
-/* What the PENDING block waits for besides its uses. */
+/* The fate of the PENDING block by its needs besides its uses. */
 static enum fate fate_by_proofs(const struct tn_settlement *settlement,
                                 const struct tn_block *block)
 {
@@ -121,13 +122,13 @@ static bool serves_caller(const struct tn_settlement *settlement, const struct t
            is_own(settlement, block->heap->arena->order);
 }
 
-/* What others free while a restore waits stays as it is. */
+/* False after a restore's wait: blocks that others freed meanwhile stay as they are. */
 static bool may_wait(const struct tn_settlement *settlement)
 {
     return settlement->all && settlement->idle_sequence == 0;
 }
 
-/* Whether others may use the block still, when the stream comes to it. */
+/* Whether others may still use the block when the stream comes to it. */
 static bool may_be_used(const struct tn_settlement *settlement, const struct tn_block *block)
 {
     const struct tn_streams *streams = &settlement->pool->device->streams;
@@ -161,7 +162,7 @@ void tn_settle_plan_live(struct tn_settlement *settlement, struct tn_block *bloc
     TN_ASSERT(block->state == TN_BLOCK_LIVE);
     if (tn_block_uses(block) == NULL && tn_block_fence(block) == NULL &&
         tn_block_is_in_order(block))
-        return; /* it will be FREE at once */
+        return; /* its free makes it FREE at once */
     fate = fate_by_uses(settlement, block);
     if (!tn_block_is_in_order(block) && !is_own(settlement, tn_block_order(block)) &&
         block->sequence > settlement->idle_sequence)
@@ -202,7 +203,7 @@ void tn_settle_plan(struct tn_settlement *settlement)
                worse(fate_by_uses(settlement, block), fate_by_proofs(settlement, block)));
 }
 
-/* Puts the stream behind the fence. *last: the fence that it was put behind last. */
+/* Puts the stream behind the fence. *last: the fence before, which the stream is behind already. */
 static bool follow(const struct tn_settlement *settlement, const struct tn_fence *fence,
                    const struct tn_fence **last)
 {
@@ -244,7 +245,7 @@ tarn_status tn_settle_prepare(const struct tn_settlement *settlement)
     return tn_gpu_is_lost(&pool->device->gpu) ? TARN_ERR_DEVICE_LOST : TARN_ERR_DRIVER;
 }
 
-/* Whether the block was LIVE when it was planned for, and the stream is not behind its uses yet. */
+/* Whether the block was LIVE at the plan, and the stream is not behind its uses yet. */
 static bool may_be_in_use(const struct tn_settlement *settlement, const struct tn_block *block,
                           const struct tn_fence **last)
 {

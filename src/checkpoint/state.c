@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Taking a checkpoint: under the pool's lock the live blocks are written to one array, in order of
- * address, their segments are held, and the copies of contents are enqueued. Memory for those is taken before, without
- * the lock; where more is live by then than it was taken for, it is given back and taken anew. From the third time on
- * it is twice what is live, so that this ends: the live set would have to double each time, and memory has an end.
+/* Taking a checkpoint. Under the pool's lock a take writes the live blocks to an array, in order of
+ * address, holds their segments, and enqueues the copies of contents. The memory for contents is
+ * taken before, without the lock. If more is live by then than the memory is for, the take gives it
+ * back and takes memory anew. From the third time on, it takes twice as much as is live. This ends:
+ * the live set would have to double each time, and memory is finite.
  *
  * Trade-offs: taking walks the blocks of the pool's segments. */
 #include "checkpoint/state.h"
@@ -100,7 +101,8 @@ tarn_status tn_checkpoint_look_again(tarn_pool *pool, tarn_stream stream, bool w
 /* How far a segment is saved. */
 struct saving {
     struct tn_saved_block *first; /* of the last run, which has no count yet; NULL: no run */
-    const struct tn_heap *heap;   /* whose arena's order is that run's; NULL: none that is known */
+    /* Its arena's order is the order of the last run; NULL: no such heap is known. */
+    const struct tn_heap *heap;
 };
 
 /* Ends the segment's last run in front of that block. */
@@ -134,8 +136,8 @@ static bool begin_run(tarn_checkpoint *checkpoint, struct saving *saving,
     return true;
 }
 
-/* A block that is not of the last run as a matter of course: that goes on with it, or another begins, and its uses are
- * saved. *use_count: their number; false: no memory. */
+/* Saves a block that may not belong to the last run: goes on with this run, or begins another, and
+ * saves the block's uses. *use_count: their number; false: no memory. */
 static bool save_unlike(tarn_checkpoint *checkpoint, const struct tn_block *block,
                         struct tn_saved_block *saved, struct saving *saving, uint32_t *use_count)
 {
@@ -195,7 +197,7 @@ static bool save_segment(tarn_checkpoint *checkpoint, struct tn_segment *segment
     return done;
 }
 
-/* Lets the segments, arenas and streams go; the pool's lock is held. */
+/* Lets go of the segments, arenas and streams; the pool's lock is held. */
 static void forget_state(tarn_checkpoint *checkpoint)
 {
     struct tn_segment *last = NULL;
@@ -224,15 +226,15 @@ static void forget_state(tarn_checkpoint *checkpoint)
     checkpoint->live_bytes = 0;
 }
 
-/* On which stream a take settles the pool. */
+/* The stream on which a take settles the pool. */
 struct settling {
     tarn_stream stream;
     struct tn_order order;
     bool by_events;
 };
 
-/* Brings the pool's free memory into the form that each restore of the checkpoint brings it to. The pool's lock is
- * held. */
+/* Brings the pool's free memory into the same form as each restore of the checkpoint. The pool's
+ * lock is held. */
 static tarn_status settle(tarn_pool *pool, const struct settling *on)
 {
     struct tn_settlement settlement = {
@@ -263,7 +265,8 @@ static tarn_status settle(tarn_pool *pool, const struct settling *on)
     return TARN_OK;
 }
 
-/* Saves the live set; the pool's lock is held. WRONG_STATE, HOST_MEMORY, DEVICE_LOST, DRIVER: nothing is saved. */
+/* Saves the live set; the pool's lock is held.
+ *   WRONG_STATE, HOST_MEMORY, DEVICE_LOST, DRIVER: nothing is saved */
 static tarn_status save_state(tarn_checkpoint *checkpoint, const struct settling *on)
 {
     tarn_pool *pool = checkpoint->pool;
@@ -308,7 +311,7 @@ static tarn_status take_state(tarn_checkpoint *checkpoint, const struct settling
     return status;
 }
 
-/* What is live, in number and bytes. */
+/* Measures the live blocks, in number and bytes. */
 static tarn_status measure(tarn_pool *pool, struct tn_tally *live)
 {
     tarn_status status;
@@ -321,8 +324,8 @@ static tarn_status measure(tarn_pool *pool, struct tn_tally *live)
     return status;
 }
 
-/* Whether the copies of the last restore may still run, unordered with the take's, that are to follow them; and whether
- * an event stands for them. The pool's lock is held. */
+/* Whether the copies of the last restore may still run, unordered with the take's copies, which
+ * must follow them. The pool's lock is held. */
 static bool restore_may_run(const tarn_pool *pool, const struct settling *on)
 {
     TN_ASSERT(tn_pool_is_locked(pool));
@@ -336,7 +339,8 @@ static bool restore_has_event(const tarn_pool *pool)
     return pool->copies.restored != NULL && pool->copies.restored->used != NULL;
 }
 
-/* *follows: false: the device is to be waited for. */
+/* Puts the take's stream behind the last restore. *follows false: the take must wait for the
+ * device. */
 static tarn_status follow_restore(const tarn_pool *pool, const struct settling *on, bool *follows)
 {
     bool runs = restore_may_run(pool, on);
@@ -347,8 +351,8 @@ static tarn_status follow_restore(const tarn_pool *pool, const struct settling *
                : TARN_OK;
 }
 
-/* Saves the live set and its contents in the room that was taken. *done: false where there is not enough of it or, when
- * it is to be exact, too much; then nothing is saved. */
+/* Saves the live set and its contents in the room that was taken. *done: false if the room is too
+ * small or, when it is to be exact, too large; then nothing is saved. */
 static tarn_status save_in_room(tarn_checkpoint *checkpoint, const struct settling *on,
                                 const struct tn_tally *exact, bool *done)
 {
@@ -373,7 +377,7 @@ static tarn_status save_in_room(tarn_checkpoint *checkpoint, const struct settli
     return status;
 }
 
-/* Waits for the device where the take cannot follow the last restore in another way. */
+/* Waits for the device if the take cannot follow the last restore in another way. */
 static tarn_status await_restore(tarn_pool *pool, const struct settling *on)
 {
     bool waits;
@@ -385,7 +389,7 @@ static tarn_status await_restore(tarn_pool *pool, const struct settling *on)
     return waits ? tn_gpu_wait_idle(&pool->device->gpu) : TARN_OK;
 }
 
-/* One try: what is live may change as long as the pool is not locked. */
+/* A single try: the live set may change as long as the pool is not locked. */
 static tarn_status try_with_contents(tarn_checkpoint *checkpoint, const struct settling *on,
                                      unsigned tries, bool *done)
 {
@@ -419,7 +423,7 @@ static void count_checkpoint(tarn_pool *pool, int change)
     tn_pool_unlock(pool);
 }
 
-/* The pool stays meanwhile, also when a callback frees its last block. */
+/* The pool lives on meanwhile, also when a callback frees its last block. */
 static tarn_status take_with_contents(tarn_checkpoint *checkpoint, const struct settling *on)
 {
     bool done = false;
@@ -433,7 +437,7 @@ static tarn_status take_with_contents(tarn_checkpoint *checkpoint, const struct 
     return status;
 }
 
-/* Lets all go, and the pool forget the checkpoint. */
+/* Lets go of everything, and has the pool forget the checkpoint. */
 static void release_state(tarn_checkpoint *checkpoint)
 {
     tarn_pool *pool = checkpoint->pool;
@@ -455,7 +459,8 @@ static bool has_pending(tarn_pool *pool)
     return pending;
 }
 
-/* The stream's order where it may wait for events; else none, and what is pending stays so. */
+/* The stream's order if the stream may wait for events; else none, and pending blocks stay pending.
+ */
 static void look_softly(tarn_pool *pool, tarn_stream stream, struct tn_order *order)
 {
     struct tn_order found = TN_ORDER_NONE;
@@ -513,7 +518,7 @@ tarn_status tn_checkpoint_verify(tarn_checkpoint *checkpoint, tarn_stream stream
     return tn_contents_verify(checkpoint, stream, order);
 }
 
-/* The event behind its copies goes with it. */
+/* The event behind a checkpoint's copies goes with the checkpoint. */
 static void forget_copies(const tarn_checkpoint *checkpoint)
 {
     tarn_pool *pool = checkpoint->pool;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* state.h -- taking a checkpoint, verifying it, and what a pool and a stream must be for that.
+/* state.h -- taking a checkpoint, verifying it, and the states of pool and stream in which this may
+ * be done.
  *
- * Locking: none may be held, but where said. */
+ * Locking: none may be held, except where a function says otherwise. */
 #ifndef TARN_CHECKPOINT_STATE_H
 #define TARN_CHECKPOINT_STATE_H
 
@@ -13,23 +14,25 @@ TARN_MUST_CHECK tarn_status tn_checkpoint_restore(tarn_checkpoint *checkpoint, t
                                                   tarn_delta **delta);
 TARN_MUST_CHECK tarn_status tn_checkpoint_verify(tarn_checkpoint *checkpoint, tarn_stream stream);
 
-/* Before it is destroyed by its user: no call comes in any more. BUSY: one uses it. */
+/* Comes before its user destroys it: no call begins with the checkpoint any more. BUSY: a call uses
+ * it. */
 TARN_MUST_CHECK tarn_status tn_checkpoint_close(tarn_checkpoint *checkpoint);
 void tn_checkpoint_destroy(tarn_checkpoint *checkpoint);
 
-/* WRONG_STATE while the program captures for the pool, which may have heard nothing of that; DEVICE_LOST, DRIVER.
- * No lock may be held. */
+/* WRONG_STATE while the program captures for the pool, which may not have heard of the capture;
+ * DEVICE_LOST, DRIVER. No lock may be held. */
 TARN_MUST_CHECK tarn_status tn_checkpoint_check_routes(tarn_pool *pool);
 
 /* WRONG_STATE while a capture is under way in the pool, whose lock is held. */
 TARN_MUST_CHECK tarn_status tn_checkpoint_check_pool(const tarn_pool *pool);
 
-/* The stream's order. works: contents are to be copied or summed up there.
- *   WRONG_STATE: it is being captured, or it is the legacy one, is to work, and a blocking stream is being captured */
+/* The stream's order. works: contents are to be copied or summed up on the stream.
+ *   WRONG_STATE: the stream is being captured, or it is the legacy stream, is to work, and a
+ *   blocking stream is being captured */
 TARN_MUST_CHECK tarn_status tn_checkpoint_look(tarn_pool *pool, tarn_stream stream, bool works,
                                                struct tn_order *order);
 
-/* Looks again where functions of the program's were called meanwhile: the stream is to be of that order still.
+/* Looks again after functions of the program's were called: the stream must still be of this order.
  *   WRONG_STATE, as above, or where the stream was destroyed */
 TARN_MUST_CHECK tarn_status tn_checkpoint_look_again(tarn_pool *pool, tarn_stream stream,
                                                      bool works, struct tn_order order);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The streams of all blocks stand one after the other, so that revived blocks, which are in order too,
- * find theirs by going along.
+/* The streams of all blocks stand one after the other. Revived blocks, which are in order too, find
+ * their streams on a single walk.
  *
- * Uses in captures are not saved: no capture is under way when a checkpoint is taken, so they are over.
+ * Uses in captures are not saved: no capture is under way when a checkpoint is taken, and its uses
+ * have ended.
  *
  * Trade-offs: a word for each use, where many blocks have the same few streams. */
 #include "checkpoint/uses.h"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Bodies are records in a list of their bodies, and groups are arenas: the order of a group's arena is the
- * group's number and the outer capture's id, marked by a bit. So a group ends with its outer capture as
- * that one's own arenas do.
+/* Bodies are records in a list of their bodies, and groups are arenas. The order of a group's arena
+ * is the group's number and the outer capture's id, marked by a bit. A group therefore ends with
+ * its outer capture, as the capture's own arenas do.
  *
- * Trade-offs: a list, looked through at each allocation in a capture of a pool that has bodies. */
+ * Trade-offs: in a pool with bodies each allocation in a capture walks the list. */
 #include "claims/body.h"
 
 #include <stddef.h>
@@ -72,7 +72,7 @@ bool tn_body_is_within(const struct tn_bodies *bodies, uint64_t capture_id, uint
     return bodies->first != NULL && is_within(bodies, tn_body_find(bodies, capture_id), outer_id);
 }
 
-/* The newest is first in the list, and what is in a body is newer than it. */
+/* The list is newest first, and bodies in a body are newer than it. */
 size_t tn_bodies_close(struct tn_bodies *bodies, uint64_t capture_id, struct tn_body closed[],
                        size_t capacity)
 {
@@ -102,8 +102,9 @@ void tn_bodies_hold(const struct tn_bodies *bodies, const struct tn_holds *holds
     }
 }
 
-/* Of a capture that is part of no other: what is live of its ended bodies is its own from now on, for none of them is
- * known any more. Where a body's arenas are still there, its own end sees to its blocks. */
+/* For a capture around which no other is: the live blocks of its ended bodies become its own, for
+ * the bodies are no longer known. Where a body's arenas still exist, its own end takes care of its
+ * blocks. */
 static void take_blocks_over(const struct tn_bodies *bodies, struct tn_segment *segments,
                              uint64_t capture_id)
 {

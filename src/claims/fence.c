@@ -1,25 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Known streams and their fences.
  *
- * A stream's fences are in the order of its work. So only the oldest that is recorded is asked after,
- * and when one is done all older ones are, also those whose event the driver refused.
+ * A stream's fences are in the order of its work. A poll therefore asks only after the oldest
+ * recorded fence. When a fence is done, all older ones are, too, including fences whose event the
+ * driver refused.
  *
- * Frees of one epoch join one fence: then a wait for the device that began later ends all of them,
- * and a fence that cannot be recorded, because its stream's thread is gone or its capture never ends,
- * is not kept from ending by later frees.
+ * Frees of one epoch join one fence. A wait for the device that began later then ends all of them.
+ * Some fences cannot be recorded, because the stream's thread is gone or its capture never ends:
+ * later frees do not keep them from ending.
  *
- * A call on a stream, of whatever kind but cuStreamIsCapturing, crashes the driver when the stream's own
- * thread begins or ends a capture of it at that moment. So a fence is recorded only on the thread that
- * named the stream last, where it cannot be doing that; elsewhere it stays open. The stream is looked
- * at again after the recording, for a program that uses it on two threads: the event may be one of a
- * capture, and asking after it would break that. For the legacy stream nothing can be done: where a
- * program captures a blocking stream while it uses the legacy one, its own calls break the capture.
+ * A call on a stream, except cuStreamIsCapturing, crashes the driver in one situation:
  *
- * A stream of a context that the program made may lose that context once it is retired, and its events
- * with it. The driver then says that the context is destroyed: what they stood for has ended.
+ *     the stream's own thread                 another thread
+ *     begins or ends a capture of it          any call on the stream at this moment
  *
- * Trade-offs: known streams are found by walking a list; only those with something outstanding are in
- * it. Events are made and given back when a stream's last use ends. */
+ * A fence is therefore recorded only on the thread that named the stream last, which cannot be
+ * capturing at this moment. On other threads the fence stays open. A program may still use the
+ * stream on two threads. After the recording the stream is therefore looked at again: the event may
+ * belong to a capture, and a query of it would break the capture. For the legacy stream nothing can
+ * be done: a program which captures a blocking stream while it uses the legacy stream breaks the
+ * capture by its own calls.
+ *
+ * A stream of a context which the program made may lose the context after its retirement, and its
+ * events with it. The driver then reports a destroyed context: the work before these events has
+ * ended.
+ *
+ * Trade-offs: known streams are found by walking a list, which has only streams with outstanding
+ * uses. Events are made and given back when a stream's last use ends. */
 #include "claims/fence.h"
 
 #include <inttypes.h>
@@ -30,7 +37,7 @@
 #include "base/thread.h"
 #include "driver/foreign.h"
 
-/* Frees that one event covers at most: memory is to come back in portions. */
+/* The most frees which a single event covers: memory comes back in portions. */
 enum { JOINS_MAX = 64 };
 
 void tn_streams_init(struct tn_streams *streams, struct tn_gpu *gpu)
@@ -61,7 +68,7 @@ bool tn_fence_is_done(const struct tn_streams *streams, const struct tn_fence *f
            tn_gpu_is_proven(streams->gpu, atomic_load(&fence->stamp));
 }
 
-/* From here on the lock is held, but in the functions of the header. */
+/* From here on the lock is held, except in the functions of the header. */
 
 static tarn_status make_fence(struct tn_streams *streams, struct tn_known_stream *stream,
                               struct tn_fence **fence)
@@ -135,8 +142,8 @@ static struct tn_known_stream *find(struct tn_streams *streams, uint64_t id)
     return stream;
 }
 
-/* The calling thread names the stream: from here on it alone uses the handle. Not before what it is named
- * for is sure to happen, for it may call no more. */
+/* The calling thread names the stream: from here on only this thread uses the handle. Called after
+ * the last step that can fail: a thread whose call fails may never call again. */
 static void name(struct tn_known_stream *stream)
 {
     stream->thread = tn_stream_is_legacy(stream->handle) ? 0 : tn_thread_id();
@@ -172,7 +179,7 @@ static tarn_status get(struct tn_streams *streams, tn_cu_stream handle, uint64_t
     return TARN_OK;
 }
 
-/* Ends a reference; the stream is forgotten with its last one. */
+/* Ends a reference; the last reference ends the stream's record. */
 static void put(struct tn_streams *streams, struct tn_known_stream *stream)
 {
     struct tn_known_stream **link = &streams->known;
@@ -229,7 +236,7 @@ static void unlink_fence(struct tn_fence *fence)
         stream->last = before;
 }
 
-/* The stream's oldest fence is done. */
+/* Finishes the stream's oldest fence. */
 static void finish_first(struct tn_streams *streams, struct tn_known_stream *stream)
 {
     struct tn_fence *fence = stream->first;
@@ -243,7 +250,7 @@ static void finish_first(struct tn_streams *streams, struct tn_known_stream *str
     set_state(fence, TN_FENCE_DONE);
 }
 
-/* Records one open fence of a stream whose handle may be used. */
+/* Records an open fence of a stream whose handle may be used. */
 static void record(struct tn_streams *streams, struct tn_fence *fence)
 {
     tn_cu_stream handle = fence->stream->handle;
@@ -252,7 +259,7 @@ static void record(struct tn_streams *streams, struct tn_fence *fence)
     TN_ASSERT(tn_lock_is_held(&streams->lock));
     TN_ASSERT(fence->event != NULL);
     if (recorded && !tn_stream_is_legacy(handle) && tn_stream_is_closed(streams->gpu, handle))
-        recorded = false; /* it may have become part of a capture */
+        recorded = false; /* the event may have become part of a capture */
     set_state(fence, recorded ? TN_FENCE_RECORDED : TN_FENCE_UNKNOWN);
 }
 
@@ -304,7 +311,7 @@ static void poll_stream(struct tn_streams *streams, struct tn_known_stream *stre
     }
 }
 
-/* The fence that a free joins. */
+/* The fence which a free joins. */
 static struct tn_fence *open_fence(struct tn_streams *streams, struct tn_known_stream *stream)
 {
     uint64_t epoch = tn_gpu_epoch(streams->gpu);
@@ -325,7 +332,7 @@ static struct tn_fence *open_fence(struct tn_streams *streams, struct tn_known_s
     return fence;
 }
 
-/* One noted use more: sees to P11. */
+/* Notes another use, and keeps P11. */
 static tarn_status note(struct tn_streams *streams, struct tn_known_stream *stream)
 {
     struct tn_fence *fence = NULL;
@@ -379,7 +386,7 @@ tarn_status tn_streams_note_again(struct tn_streams *streams, struct tn_known_st
     return status;
 }
 
-/* A noted use is one no more. */
+/* Ends a noted use. */
 static void end_noted(struct tn_streams *streams, struct tn_known_stream *stream)
 {
     TN_ASSERT(stream->noted_count > 0);
@@ -521,7 +528,8 @@ tarn_status tn_streams_retire_begin(struct tn_streams *streams, tn_cu_stream han
     if (status == TARN_OK) {
         status = make_fence(streams, stream, &made);
         if (status == TARN_OK) {
-            atomic_store(&made->stamp, UINT64_MAX); /* nothing proves it before it is recorded */
+            /* No wait proves the fence before it is recorded. */
+            atomic_store(&made->stamp, UINT64_MAX);
             acquire(made);
             *fence = made;
         }
@@ -539,12 +547,13 @@ void tn_streams_retire_commit(struct tn_streams *streams, struct tn_fence *fence
     TN_ASSERT(!stream->retired && stream->retire_fence == NULL);
     name(stream);
     flush(streams, stream);
-    if (fence->ref_count > 1 || stream->noted_count > 0) { /* else nothing would wait for it */
+    /* Otherwise nobody would wait for the fence. */
+    if (fence->ref_count > 1 || stream->noted_count > 0) {
         append(fence);
         flush(streams, stream);
         atomic_store(&fence->stamp, tn_gpu_epoch(streams->gpu));
     }
-    /* What could not be recorded is proven by a wait alone. */
+    /* Only a wait proves fences that could not be recorded. */
     for (struct tn_fence *left = stream->first; left != NULL; left = left->next) {
         if (state_of(left) == TN_FENCE_OPEN)
             set_state(left, TN_FENCE_UNKNOWN);

@@ -1,28 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
-/* fence.h -- the streams that blocks are recorded for, and the fences that end their uses.
+/* fence.h -- the streams which blocks are recorded for, and the fences which end their uses.
  *
- * The table knows a stream from the first block that is recorded for it until the last use has ended.
- * That is just as long as its user promised that it lives, or until it is retired: so a handle is never
- * used for which no promise stands.
+ * The table knows a stream from the first block recorded for it until the last use has ended. The
+ * user has promised that the stream lives as long, or until it is retired. Tarn therefore never
+ * uses a handle without a promise.
  *
- * A fence is one event for all frees of a stream since its last one:
+ * A fence is a single event for all frees of a stream since its last fence:
  *
  *     OPEN ──recorded──▶ RECORDED ──the work before it has ended──▶ DONE
  *       │                   │ the driver cannot say                   ▲
  *       └──refused──▶ UNKNOWN ────a wait for the device──────────────┘
  *
- * A free joins the stream's open fence, or opens one. It is recorded at once when nothing else of the
- * stream is waited for, when 64 frees have joined, at a poll, and when the stream is retired; not while
- * the stream is being captured, and on the thread that named it last alone: elsewhere a per-thread
- * handle means another stream, and any other may be about to be captured. A fence not recorded yet
- * covers the work up to when it is; every fence is done when a wait for the device has ended that began
- * after its frees.
+ * A free joins the stream's open fence, or opens a fence. The fence is recorded at once when
+ * - no other fence of the stream waits;
+ * - 64 frees have joined;
+ * - a poll comes; or
+ * - the stream is retired.
+ *
+ * It is not recorded while the stream is being captured, and only on the thread that named the
+ * stream last. On other threads a per-thread handle means another stream, and any other stream may
+ * be about to be captured. A fence not recorded yet covers the work up to its recording. Every
+ * fence is done after a wait for the device that began after its frees.
  *
  *   P11  a stream has at least as many fences set aside as uses noted, so that a free cannot fail
- *   P12  a stream's fences are in order of time, none is DONE, and no OPEN one is before a RECORDED one
+ *   P12  a stream's fences are in order of time, none is DONE, and no OPEN one is before a RECORDED
+ *        one
  *
- * Locking: a lock of its own, rank STREAMS, taken by every function here but where said. No call waits
- * for the GPU or disturbs a capture. */
+ * Locking: a lock of its own, rank STREAMS, taken by every function here unless its comment
+ * differs. No call waits for the GPU or disturbs a capture. */
 #ifndef TARN_CLAIMS_FENCE_H
 #define TARN_CLAIMS_FENCE_H
 
@@ -37,29 +42,30 @@ enum tn_fence_state { TN_FENCE_OPEN, TN_FENCE_RECORDED, TN_FENCE_UNKNOWN, TN_FEN
 struct tn_known_stream;
 
 struct tn_fence {
-    struct tn_fence *next;          /* of the stream, newer; also links what is set aside */
+    struct tn_fence *next;          /* the stream's next newer fence; also links fences set aside */
     struct tn_known_stream *stream; /* immutable */
     tn_cu_event event;              /* NULL: given back */
     atomic_int state;               /* enum tn_fence_state */
-    atomic_uint_fast64_t stamp;     /* the epoch of the frees that joined */
+    atomic_uint_fast64_t stamp;     /* the epoch of the frees which joined */
     uint32_t join_count;
-    uint64_t ref_count; /* uses, blocks and arenas that wait for it */
+    uint64_t ref_count; /* uses, blocks and arenas waiting for it */
 };
 
 struct tn_known_stream {
     struct tn_known_stream *next; /* of the table */
     uint64_t id;                  /* immutable */
-    tn_cu_stream handle;          /* immutable; not used any more when retired */
-    uint64_t thread;       /* that named the stream last, and alone uses the handle; 0: any */
-    tn_cu_context context; /* immutable; that its work happens in */
+    tn_cu_stream handle;          /* immutable; not used after retirement */
+    /* The thread that named the stream last, and alone uses the handle; 0: any. */
+    uint64_t thread;
+    tn_cu_context context; /* immutable; the context of its work */
     bool retired;
-    uint64_t ref_count;       /* noted uses, references to fences, and others' */
-    uint64_t noted_count;     /* uses of blocks that are not freed */
+    uint64_t ref_count;       /* noted uses, references to fences, and references of others */
+    uint64_t noted_count;     /* uses of blocks not freed yet */
     struct tn_fence *reserve; /* fences set aside */
     uint64_t reserve_count;
     struct tn_fence *first; /* fences not DONE, oldest first */
     struct tn_fence *last;
-    struct tn_fence *retire_fence; /* retired: what ends all its work */
+    struct tn_fence *retire_fence; /* retired: the fence which ends all its work */
 };
 
 struct tn_streams {
@@ -72,25 +78,26 @@ struct tn_streams {
 void tn_streams_init(struct tn_streams *streams, struct tn_gpu *gpu);
 void tn_streams_fini(struct tn_streams *streams); /* no stream is known */
 
-/* Notes a use on the stream, whose id is given, for a block that is live: a reference, which ends with
- * tn_streams_join or tn_streams_unnote. HOST_MEMORY, DEVICE_LOST, DRIVER. */
+/* Notes a use of a live block on the stream with this id. The use is a reference, which
+ * tn_streams_join or tn_streams_unnote ends. HOST_MEMORY, DEVICE_LOST, DRIVER. */
 TARN_MUST_CHECK tarn_status tn_streams_note(struct tn_streams *streams, tn_cu_stream handle,
                                             uint64_t id, struct tn_known_stream **stream);
 
-/* One more noted use of a stream that is known; false when it is retired: no use any more.
+/* Notes another use of a known stream; *noted false: the stream is retired, and has no use.
  * HOST_MEMORY, DEVICE_LOST, DRIVER. */
 TARN_MUST_CHECK tarn_status tn_streams_note_again(struct tn_streams *streams,
                                                   struct tn_known_stream *stream, bool *noted);
 void tn_streams_unnote(struct tn_streams *streams, struct tn_known_stream *stream);
 
-/* The block of a noted use is freed: the fence that ends the use, with a reference to it. */
+/* Ends a noted use when its block is freed. Returns the fence which ends the use, with a reference
+ * to it. */
 struct tn_fence *tn_streams_join(struct tn_streams *streams, struct tn_known_stream *stream);
 
-/* The stream of a noted use is named for that use again: from here on the calling thread alone uses the
- * handle. False when it was retired since: the handle is another stream's now. */
+/* Names the stream of a noted use again: from here on only the calling thread uses the handle.
+ * False: the stream has been retired, and the handle is another stream's now. */
 bool tn_streams_name(struct tn_streams *streams, struct tn_known_stream *stream);
 
-/* References to a stream, by those who may note a use of it again. */
+/* References to a stream, for callers that may note a use of it again. */
 void tn_streams_acquire(struct tn_streams *streams, struct tn_known_stream *stream);
 void tn_streams_release(struct tn_streams *streams, struct tn_known_stream *stream);
 
@@ -98,25 +105,25 @@ void tn_streams_release(struct tn_streams *streams, struct tn_known_stream *stre
 void tn_fence_acquire(struct tn_streams *streams, struct tn_fence *fence);
 void tn_fence_release(struct tn_streams *streams, struct tn_fence *fence);
 
-/* Records the stream's open fences now; true when none is left open or was refused. */
+/* Records the stream's open fences now. True: the fence was recorded, or is done. */
 bool tn_fence_flush(struct tn_streams *streams, struct tn_fence *fence);
 
 /* Whether a fence of the stream could be recorded in this call. */
 bool tn_streams_can_record(struct tn_streams *streams, const struct tn_known_stream *stream);
 
-/* Puts a stream, of no capture, behind the work before the fence. False: it is not, since the driver refused, or no event
- * stands for the fence. */
+/* Puts a stream, of no capture, behind the work before the fence. False: the driver refused, or no
+ * event stands for the fence; the stream is not behind it. */
 bool tn_fence_follow(struct tn_streams *streams, const struct tn_fence *fence, tn_cu_stream stream);
 
-/* Whether the work before the fence has ended, as far as polls and waits have shown. Takes no lock. */
+/* Whether polls or waits have shown the end of the work before the fence. Takes no lock. */
 bool tn_fence_is_done(const struct tn_streams *streams, const struct tn_fence *fence);
 
 /* Records open fences and asks after the oldest of each stream. */
 void tn_streams_poll(struct tn_streams *streams);
 
-/* Retiring, in two steps. Begin sets a fence aside, with a reference that commit ends. Commit records it
- * and all open ones: from then on the handle is not used. The caller keeps others from retiring.
- * HOST_MEMORY, DEVICE_LOST, DRIVER. */
+/* Retires a stream in two steps. Begin sets a fence aside, with a reference which commit ends.
+ * Commit records this fence and all open ones; from then on the handle is not used. The caller
+ * keeps other threads from retiring. HOST_MEMORY, DEVICE_LOST, DRIVER. */
 TARN_MUST_CHECK tarn_status tn_streams_retire_begin(struct tn_streams *streams, tn_cu_stream handle,
                                                     uint64_t id, struct tn_fence **fence);
 void tn_streams_retire_commit(struct tn_streams *streams, struct tn_fence *fence);

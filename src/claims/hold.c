@@ -1,12 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Holds are sets of chunk ids as bitmaps, so joining needs no memory at the time of a free: room for
- * every chunk of the pool is set aside when a chunk is mapped.
+/* Holds are sets of chunk ids as bitmaps. Joining a hold at the time of a free needs no memory:
+ * room for every chunk of the pool is set aside when a chunk is mapped.
  *
- * The end of a claimant comes on a thread of the driver, inside a destructor that may not call the
- * driver and should not wait: it pushes the hold on the device's list and returns.
+ * The end of a claimant comes on a thread of the driver, inside a destructor. The destructor may
+ * not call the driver and should not wait: it pushes the hold on the device's list and returns.
  *
- * The record of a passing hold that was closed is still known to its claimant, so it is recycled only
- * when that has gone: then it is spent.
+ * A passing hold which closes leaves before its claimant's end. The claimant still knows the
+ * record, which is recycled only after this end: it is then spent. The two threads agree by the
+ * claim, with either side first:
+ *
+ *     the claimant's end (tn_hold_gone)         a hold leaves without it (orphan)
+ *                                               HELD to LEAVING (tn_hold_begin_orphan)
+ *                                               tn_hold_leave
+ *     LEAVING to GONE: returns
+ *                                               finds GONE: the record is spent
+ *     or
+ *                                               LEAVING to ORPHANED (tn_hold_end_orphan)
+ *     finds ORPHANED: the record is spent
+ *
+ * If the claimant's end comes before HELD becomes LEAVING, it writes GONE, and the next reap takes
+ * the hold.
  *
  * Trade-offs: a bit for every chunk of the pool in every hold. A thousand chunks are 128 bytes. */
 #include "claims/hold.h"
@@ -235,7 +248,7 @@ void tn_hold_shut(struct tn_hold *hold)
         atomic_fetch_sub(holds->user_count, 1);
 }
 
-/* The hold has not the chunk any more. proven: nor does anything run that it stood for. */
+/* Takes the chunk from the hold. proven: no work on the hold's memory runs any more. */
 static void let_go(struct tn_chunk *chunk, bool proven)
 {
     TN_ASSERT(chunk != NULL && chunk->hold_count > 0); /* P7 */
@@ -273,7 +286,7 @@ void tn_hold_leave(struct tn_hold *hold, bool proven)
 
 void tn_hold_recycle(struct tn_hold *hold)
 {
-    TN_ASSERT(hold->magic == 0); /* it has left */
+    TN_ASSERT(hold->magic == 0); /* has left its pool */
     tn_records_give(&hold_records, hold);
 }
 
@@ -288,7 +301,7 @@ void tn_hold_end_orphan(struct tn_hold *hold)
 {
     int claim = TN_CLAIM_LEAVING;
 
-    TN_ASSERT(hold->magic == 0); /* it has left */
+    TN_ASSERT(hold->magic == 0); /* has left its pool */
     if (!atomic_compare_exchange_strong(&hold->claim, &claim, TN_CLAIM_ORPHANED))
         push(&spent_holds, hold);
 }
@@ -334,7 +347,7 @@ struct tn_left_capture tn_hold_take_left(struct tn_holds *holds, uint64_t captur
     struct tn_hold *hold = tn_hold_find_owned(holds, capture_id);
 
     TN_ASSERT(tn_lock_is_held(holds->lock));
-    /* Where the claimant is gone the graph is, and its capture with it: the stream may be gone, too. */
+    /* If the claimant is gone, the graph and its capture are, too, and perhaps the stream. */
     if (hold == NULL || atomic_load(&hold->claim) != TN_CLAIM_HELD)
         return left;
     left = hold->left;
@@ -366,7 +379,7 @@ void tn_hold_gone(void *gone)
     }
     if (claim == TN_CLAIM_LEAVING &&
         atomic_compare_exchange_strong(&hold->claim, &claim, TN_CLAIM_GONE))
-        return; /* whoever makes it leave sees that */
+        return; /* tn_hold_end_orphan finds GONE */
     TN_ASSERT(claim == TN_CLAIM_ORPHANED);
     push(&spent_holds, hold);
 }
@@ -385,7 +398,7 @@ void tn_holds_expect(struct tn_holds *holds, tn_cu_graph keeper)
 
 void tn_hold_keep_by(struct tn_hold *hold, tn_cu_graph keeper)
 {
-    const struct tn_hold *other = hold->next; /* it is the newest */
+    const struct tn_hold *other = hold->next; /* the hold is the newest */
 
     TN_ASSERT(hold == hold->holds->first);
     while (other != NULL && other->keeper != keeper)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Two records merge under the DEVICE lock, so no two merges meet, and with the locks of both: nobody
- * launches meanwhile, and who comes later finds the record that is shared.
+/* Two records merge under the DEVICE lock, which excludes other merges, and with the locks of both.
+ * Nobody launches meanwhile, and a thread that comes later finds the shared record.
  *
- * A record that its pools have left stays as long as one of them lives, for a thread that replays a graph of
- * theirs may be about to lock it. */
+ * A record which its pools have left stays as long as any of them lives: a thread that replays a
+ * graph of theirs may be about to lock it. */
 #include "claims/replays.h"
 
 #include <sched.h>
@@ -72,7 +72,8 @@ bool tn_replays_are_over(const struct tn_replays *replays, const struct tn_gpu *
            tn_gpu_is_proven(gpu, atomic_load(&replays->stamp));
 }
 
-/* Locks both records, neither of which a restore visits. A visit ends without the DEVICE lock. */
+/* Locks both records at a time when no restore visits either. A visit ends without the DEVICE
+ * lock. */
 static void lock_both(struct tn_replays *from, struct tn_replays *to)
 {
     for (;;) {
@@ -91,11 +92,13 @@ void tn_replays_begin_merge(struct tn_replays *from, struct tn_replays *to)
     TN_ASSERT(from != to);
     lock_both(from, to);
     tn_replays_look(to);
-    tn_replays_look(from); /* for good: nobody has a turn in it any more */
+    tn_replays_look(from); /* for good: no replay has a turn in this record any more */
     atomic_store(&to->shared, true);
     atomic_store(&to->ordered, true);
     atomic_store(&from->ordered, true);
-    tn_barrier_heavy(); /* also where one was: who said so may not have come to it yet */
+    /* Needed even if ordered was set: the thread which set it may not have reached its own barrier
+     * yet. */
+    tn_barrier_heavy();
     tn_replays_await_alone(to);
     tn_replays_await_alone(from);
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Uses are records in a list that begins in the block's cold record. What the end of a use outside captures needs is set
- * aside with the note: a fence of the stream.
+/* Uses are records in a list which begins in the block's cold record. A note of a use outside
+ * captures sets aside a fence of the stream, which its end needs.
  *
- * A block whose own stream was retired is of no order any more: the fence of the retirement ends what the stream did with
- * it, as if it were a use.
+ * A block whose own stream was retired is of no order any more. The fence of the retirement ends
+ * the stream's work on the block, like a use.
  *
- * Trade-offs: a list, looked through when a stream is noted again: blocks have few uses. */
+ * Trade-offs: a list, walked when a stream is noted again: blocks have few uses. */
 #include "claims/use.h"
 
 #include <stddef.h>
@@ -64,8 +64,8 @@ static void add_use(struct tn_block *block, struct tn_use *use)
     tn_block_tangle(block);
 }
 
-/* Whether the block's use says already what there is to note of the order; if so, the calling thread is the
- * one that named its stream last. */
+/* Whether the block's use already notes the order. If so, the calling thread becomes the one which
+ * named its stream last. */
 static bool name_again(struct tn_streams *streams, struct tn_use *use, struct tn_order order)
 {
     if (!tn_order_equal(use->order, order) || use->fence != NULL)
@@ -184,7 +184,7 @@ void tn_uses_give(struct tn_block *block, struct tn_use *uses)
     tn_block_tangle(block);
 }
 
-/* The work of the use is all on its stream: a fence ends it. */
+/* All work of the use is on its stream: a fence ends the use. */
 static void join(struct tn_streams *streams, struct tn_use *use)
 {
     TN_ASSERT(use->stream != NULL && use->fence == NULL);
@@ -194,7 +194,7 @@ static void join(struct tn_streams *streams, struct tn_use *use)
 
 void tn_uses_join(struct tn_streams *streams, struct tn_block *block)
 {
-    TN_ASSERT(block->state != TN_BLOCK_PENDING); /* it is just being freed */
+    TN_ASSERT(block->state != TN_BLOCK_PENDING); /* the block is being freed */
     for (struct tn_use *use = tn_block_uses(block); use != NULL; use = use->next) {
         if (use->stream != NULL)
             join(streams, use);
@@ -260,7 +260,7 @@ void tn_block_retire(struct tn_streams *streams, struct tn_block *block, struct 
     cold->order = TN_ORDER_NONE;
     block->own_order = false;
     tn_block_tangle(block);
-    cold->freed_stamp = 0; /* the fence proves what the stream did */
+    cold->freed_stamp = 0; /* the fence proves the stream's work */
     cold->proof_stamp = 0;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A block's watches are a list that begins in its cold record. */
+/* A block's watches are a list in its cold record. */
 #include "claims/watch.h"
 
 #include "base/contract.h"
@@ -24,7 +24,8 @@ void tn_watches_note_left(struct tn_watches *watches, const struct tn_watch *wat
         watches->unwatched_stamp = tn_gpu_epoch(watch->gpu);
 }
 
-/* Tells those that do not keep the block, or all; whether any is left. */
+/* Tells the watches which do not keep the block; keepers: all watches. Returns whether any is
+ * left. */
 static bool tell_all(struct tn_watches *watches, struct tn_block *block, bool keepers)
 {
     struct tn_watched **link = &tn_block_cold(block)->watches;
@@ -39,8 +40,8 @@ static bool tell_all(struct tn_watches *watches, struct tn_block *block, bool ke
         *link = watched->next;
         tn_watches_note_left(watches, watched->watch);
         tn_watched_tell(watched);
-        atomic_store(&watched->pool,
-                     NULL); /* the last that is written: who ends it may find it gone now */
+        /* The last write: from now on the thread that ends the watch may find it gone. */
+        atomic_store(&watched->pool, NULL);
     }
     return tn_block_cold(block)->watches != NULL;
 }

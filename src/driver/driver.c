@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Loading: dlopen of what TARN_DRIVER names (driver/loader.h), dlsym of cuGetProcAddress alone, and through it every
- * function of the list at its pinned version, since the version number selects the signature.
+/* Loading: dlopen of the library that TARN_DRIVER names (driver/loader.h), and dlsym of
+ * cuGetProcAddress alone. cuGetProcAddress gives every function of the list at its pinned version,
+ * since the version number selects the signature.
  *
  * Trade-offs: the driver is never unloaded, as it may call back at any time. A failed load leaves
  * its handle open for the same reason: libcuda starts threads. */

@@ -20,10 +20,11 @@ struct tn_driver {
     TN_CUDA_LIBRARY_VERSIONS(TN_DRIVER_FIELD)
 #undef TN_DRIVER_FIELD
     int version;    /* as the driver says: 13000 is CUDA 13.0 */
-    char path[256]; /* what was loaded */
+    char path[256]; /* where the driver was loaded from */
 };
 
-/* What is loaded, or zero; written by driver.c alone, before any device is open. For those who have no device at hand. */
+/* The loaded driver, or zero. Only driver.c writes this table, before any device is open. For
+ * callers that have no device at hand. */
 extern struct tn_driver tn_driver_table;
 
 /* The driver that TARN_DRIVER names, loaded and initialised by the first call that succeeds.

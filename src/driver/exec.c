@@ -41,7 +41,7 @@ void tn_capture_stop(struct tn_gpu *gpu, tn_cu_stream stream, tn_cu_result *resu
                      tn_cu_graph *graph)
 {
     bool pushed;
-    /* Where the context cannot be had, the driver says so. */
+    /* Where the library cannot get the context, the driver gives the reason. */
     tarn_status entered = tn_stream_enter(gpu, stream, &pushed);
 
     (void)entered;
@@ -61,7 +61,7 @@ static void cancel(struct tn_gpu *gpu, tn_cu_stream stream, bool keep)
             tn_graph_drop(gpu, graph);
         return;
     }
-    /* These say that the capture is over, or was broken and is over now. */
+    /* These results say that the capture is over, or was broken and is over now. */
     if (result != TN_CUDA_ERROR_ILLEGAL_STATE &&
         (result < TN_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED ||
          result > TN_CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD))
@@ -102,8 +102,8 @@ tarn_status tn_capture_mark(struct tn_gpu *gpu, tn_cu_stream stream, tn_cu_event
     return TARN_OK;
 }
 
-/* The one question about an event of a capture that does the capture no harm. Once that is over, the
- * event has another answer. */
+/* The only question about a capture's event that does the capture no harm. Once the capture is
+ * over, the event gets another answer. */
 bool tn_capture_goes_on(struct tn_gpu *gpu, tn_cu_event mark)
 {
     float none;
@@ -151,7 +151,7 @@ tarn_status tn_graph_instantiate(struct tn_gpu *gpu, tn_cu_graph graph, tn_cu_gr
     return tn_gpu_answered(gpu, result, "instantiating a graph", "cuGraphInstantiateWithFlags");
 }
 
-/* What the driver's reason for refusing an update means. */
+/* The meaning of the driver's reason for refusing an update. */
 static const char *update_reason(tn_cu_update_result reason)
 {
     switch (reason) {

@@ -17,24 +17,24 @@ TARN_MUST_CHECK tarn_status tn_capture_start(struct tn_gpu *gpu, tn_cu_stream st
 TARN_MUST_CHECK tarn_status tn_capture_start_in(struct tn_gpu *gpu, tn_cu_stream stream,
                                                 tn_cu_graph graph, tn_cu_capture_mode mode);
 
-/* Ends the stream's capture. Whatever the driver answers, the stream is then not capturing, except
- * where it was never this capture's. *result is the driver's answer, *graph NULL unless it is
- * success. */
+/* Ends the stream's capture. Whatever the driver answers, the stream is then not capturing, unless
+ * the stream was never part of this capture. *result is the driver's answer, *graph NULL unless
+ * *result is success. */
 void tn_capture_stop(struct tn_gpu *gpu, tn_cu_stream stream, tn_cu_result *result,
                      tn_cu_graph *graph);
 
-/* Ends a capture that is not wanted any more, in whatever state it is, and drops its graph. */
+/* Ends an unwanted capture, in whatever state, and drops its graph. */
 void tn_capture_cancel(struct tn_gpu *gpu, tn_cu_stream stream);
 
-/* The same for one into the caller's graph, which stays. */
+/* The same for a capture into the caller's graph, which stays. */
 void tn_capture_cancel_in(struct tn_gpu *gpu, tn_cu_stream stream);
 
-/* An event that marks the capture which the stream is in. It adds nothing to the graph. */
+/* An event that marks the stream's capture. The event adds nothing to the graph. */
 TARN_MUST_CHECK tarn_status tn_capture_mark(struct tn_gpu *gpu, tn_cu_stream stream,
                                             tn_cu_event *mark);
 
-/* Whether the marked capture goes on: it has not ended, and is not invalidated. Names no stream, so any
- * thread may ask at any time. */
+/* Whether the marked capture goes on: it has not ended, and is not invalidated. Names no stream, so
+ * any thread may ask at any time. */
 bool tn_capture_goes_on(struct tn_gpu *gpu, tn_cu_event mark);
 
 /* Gives the graph a user object: destroy(user) runs on a thread of the driver when the graph, all
@@ -49,19 +49,21 @@ TARN_MUST_CHECK tarn_status tn_graph_is_empty(struct tn_gpu *gpu, tn_cu_graph gr
 
 TARN_MUST_CHECK tarn_status tn_graph_instantiate(struct tn_gpu *gpu, tn_cu_graph graph,
                                                  tn_cu_graphexec *exec);
-/* Gives the executable the other graph's parameters and, in its next launches, that graph's user objects
- * in place of those that it had; launches that run keep theirs.
+/* Gives the executable the other graph's parameters and that graph's user objects. Later launches
+ * use these user objects in place of the old; running launches keep theirs.
  *   CANNOT_UPDATE: the graphs differ in more than parameters; DEVICE_MEMORY, DEVICE_LOST, DRIVER. The
  *   executable is as it was */
 TARN_MUST_CHECK tarn_status tn_exec_update(struct tn_gpu *gpu, tn_cu_graphexec exec,
                                            tn_cu_graph graph);
 
-/* Parts of tn_exec_launch: on a stream that needs a context; what the driver's refusal means. */
+/* Parts of tn_exec_launch: the launch on a stream that needs a context, and the meaning of the
+ * driver's refusal. */
 TARN_MUST_CHECK tarn_status tn_exec_launch_on_default(struct tn_gpu *gpu, tn_cu_graphexec exec,
                                                       tn_cu_stream stream);
 tarn_status tn_exec_not_launched(struct tn_gpu *gpu, tn_cu_result result);
 
-/* Its driver's call alone, on a stream that is none of the default ones; and what tn_exec_launch says of the answer. */
+/* The driver's launch call alone, on a stream that is not a default stream; and the status that
+ * tn_exec_launch makes of the answer. */
 static TN_ALWAYS_INLINE tn_cu_result tn_exec_try_launch(const struct tn_gpu *gpu,
                                                         tn_cu_graphexec exec, tn_cu_stream stream)
 {
@@ -83,7 +85,8 @@ TARN_MUST_CHECK static inline tarn_status tn_exec_launch(struct tn_gpu *gpu, tn_
                : tn_exec_launched(gpu, tn_exec_try_launch(gpu, exec, stream));
 }
 
-/* What the driver has reserved for the allocation nodes of all graphs of the process on the device. DEVICE_LOST, DRIVER. */
+/* The memory that the driver has reserved on the device for the allocation nodes of all the
+ * process's graphs. DEVICE_LOST, DRIVER. */
 TARN_MUST_CHECK tarn_status tn_graph_memory_reserved(struct tn_gpu *gpu, uint64_t *bytes);
 
 void tn_exec_destroy(struct tn_gpu *gpu, tn_cu_graphexec exec);

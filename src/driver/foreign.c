@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Waits for contexts that the program made.
  *
- * Each context that is met gets an anchor, as the primary one has, and each wait makes and frees a
- * token in each. Such contexts end, and their handles and addresses come again, without our being
- * told. So nothing is kept there but the anchor, and an anchor is taken for ours only while it has
- * the id that the driver gave it: such ids never come again. No work outlives its context, so one
- * that is gone is idle.
+ * Each context that is met gets an anchor, as the primary context has. Each wait makes and frees a
+ * token in each context. A foreign context may end, and its handle and addresses may be given out
+ * again; the library is not told. The library therefore keeps nothing but the anchor in a foreign
+ * context. An anchor counts as ours only while it has the id that the driver gave it: the driver
+ * never gives an id twice. No work outlives its context, so a context that is gone is idle.
  *
  * Trade-offs: a wait is a few calls longer for each context of the program's that lives. */
 #include "driver/foreign.h"
@@ -20,12 +20,12 @@ static const uint64_t piece_bytes = 512;
 struct tn_foreign {
     struct tn_foreign *next;
     tn_cu_context context;
-    uint64_t anchor;    /* 0: none yet; guarded by wait_lock once it is in the list */
-    uint64_t anchor_id; /* the driver's, never given twice; guarded like it */
+    uint64_t anchor;    /* 0: none yet; guarded by wait_lock once in the list */
+    uint64_t anchor_id; /* the driver's, never given twice; guarded like anchor */
 };
 
-/* Whether the context has ended, and its work with it: destroyed, or broken by a fault of its own,
- * which says nothing of the primary one. */
+/* Whether the context has ended, and its work too: destroyed, or broken by a fault of its own,
+ * which says nothing of the primary context. */
 static bool is_over(tn_cu_result result)
 {
     return result == TN_CUDA_ERROR_CONTEXT_IS_DESTROYED ||
@@ -34,8 +34,8 @@ static bool is_over(tn_cu_result result)
 
 /* From here to tn_gpu_meet_context the context is current, and the mode relaxed. */
 
-/* The id of what lies there, asked for twice where need be: INVALID_VALUE: nothing does. What is there and has no
- * known id is never given back, for it may be a stranger's. */
+/* The id of the memory at the address; asks twice where needed. INVALID_VALUE: the address holds
+ * nothing. Memory without a known id is never given back, for it may be a stranger's. */
 static tn_cu_result ask_id(struct tn_gpu *gpu, tn_cu_deviceptr address, unsigned long long *id)
 {
     tn_cu_result result = gpu->driver->cuPointerGetAttribute(id, TN_CU_POINTER_BUFFER_ID, address);
@@ -65,7 +65,7 @@ static tn_cu_result make_anchor(struct tn_gpu *gpu, struct tn_foreign *foreign)
     return TN_CUDA_SUCCESS;
 }
 
-/* Whether the anchor is there; or the driver does not say. */
+/* *there: whether the anchor still exists. The result says whether the driver knows. */
 static tn_cu_result find_anchor(struct tn_gpu *gpu, const struct tn_foreign *foreign, bool *there)
 {
     unsigned long long id = 0;
@@ -79,7 +79,7 @@ static tn_cu_result find_anchor(struct tn_gpu *gpu, const struct tn_foreign *for
     return result == TN_CUDA_ERROR_INVALID_VALUE ? TN_CUDA_SUCCESS : result;
 }
 
-/* The context, or another one that has its handle by now, waits for its work. */
+/* Waits for the work of the context, or of another context that has the same handle by now. */
 static tn_cu_result wait_in_foreign(struct tn_gpu *gpu, struct tn_foreign *foreign)
 {
     tn_cu_deviceptr token = 0;
@@ -94,7 +94,7 @@ static tn_cu_result wait_in_foreign(struct tn_gpu *gpu, struct tn_foreign *forei
         return result;
     result = gpu->driver->cuMemFree(token);
     if (!is_over(result))
-        tn_gpu_teardown(gpu, result, "cuMemFree"); /* the token is there still, and nobody's */
+        tn_gpu_teardown(gpu, result, "cuMemFree"); /* the token still exists, and nobody owns it */
     return result;
 }
 
@@ -106,7 +106,7 @@ static tn_cu_result end_anchor(struct tn_gpu *gpu, struct tn_foreign *foreign)
     return result == TN_CUDA_SUCCESS && there ? gpu->driver->cuMemFree(foreign->anchor) : result;
 }
 
-/* Does one of the three above in its context. */
+/* Calls one of the three functions above in the foreign context. */
 static tn_cu_result in_foreign(struct tn_gpu *gpu, struct tn_foreign *foreign,
                                tn_cu_result (*act)(struct tn_gpu *gpu, struct tn_foreign *foreign))
 {
@@ -133,7 +133,7 @@ static tarn_status add_foreign(struct tn_gpu *gpu, tn_cu_context context)
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory to keep track of a context");
     made->context = context;
     result = in_foreign(gpu, made, make_anchor);
-    /* On a full device the wait makes it: nothing is refused for want of an anchor. */
+    /* On a full device the wait makes the anchor: nothing is refused for want of an anchor. */
     if (result != TN_CUDA_SUCCESS && result != TN_CUDA_ERROR_OUT_OF_MEMORY) {
         tn_host_free(made);
         return tn_gpu_failed(gpu, result, "meeting a context of the program's own", "cuMemAlloc");
@@ -162,8 +162,8 @@ tarn_status tn_gpu_meet_context(struct tn_gpu *gpu, tn_cu_context context)
     return status;
 }
 
-/* Takes a context that is over off the list, unless its handle is that of a new one by now, which
- * may have been met; wait_lock is held. */
+/* Takes an ended context off the list, unless a new context has its handle by now and may have been
+ * met. wait_lock is held. */
 static void drop_foreign(struct tn_gpu *gpu, struct tn_foreign *foreign)
 {
     struct tn_foreign **link = &gpu->foreign;
@@ -207,7 +207,7 @@ void tn_foreign_end(struct tn_gpu *gpu)
         tn_cu_result result = in_foreign(gpu, foreign, end_anchor);
 
         if (result != TN_CUDA_SUCCESS &&
-            !is_over(result)) /* an anchor that has gone is no more found */
+            !is_over(result)) /* an anchor that has gone is not found any more */
             result = in_foreign(gpu, foreign, end_anchor);
         gpu->foreign = foreign->next;
         if (!is_over(result))

@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 /* foreign.h -- contexts of the program's own.
  *
- * The free of a linear allocation waits for the work of the allocation's context, and for that of no
- * other. A program may make contexts beside the primary one (cuCtxCreate), and use memory on their
- * streams; so a wait for the device goes through all such contexts that were met.
+ * The free of a linear allocation waits for the work of the allocation's context, and of no other
+ * context. A program may make contexts beside the primary context (cuCtxCreate), and use memory on
+ * their streams. A wait for the device therefore goes through all foreign contexts that were met.
  *
- * Locking: tn_gpu_meet_context may be called from any thread, with locks held; it waits for nothing. */
+ * Locking: tn_gpu_meet_context may be called from any thread, with locks held; it waits for
+ * nothing. */
 #ifndef TARN_DRIVER_FOREIGN_H
 #define TARN_DRIVER_FOREIGN_H
 
 #include "driver/gpu.h"
 
-/* Has waits for the device cover the context as long as it lives: to be called before memory is used
- * in it. Asks the driver nothing for the primary context and the one met last.
- *   HOST_MEMORY, DEVICE_LOST, DRIVER: it is not covered */
+/* Makes waits for the device cover the context as long as it lives. Must be called before memory is
+ * used in the context. Asks the driver nothing for the primary context and the context met last.
+ *   HOST_MEMORY, DEVICE_LOST, DRIVER: the context is not covered */
 TARN_MUST_CHECK tarn_status tn_gpu_meet_context(struct tn_gpu *gpu, tn_cu_context context);
 
 /* Waits for the contexts that were met; wait_lock is held. DEVICE_MEMORY, DRIVER */
 TARN_MUST_CHECK tarn_status tn_foreign_wait(struct tn_gpu *gpu);
 
-/* Gives back what those that live still have. Nobody else uses the device any more. */
+/* Frees the library's allocations in the living contexts. Nobody else uses the device any more. */
 void tn_foreign_end(struct tn_gpu *gpu);
 
 #endif

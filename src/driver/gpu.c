@@ -12,8 +12,8 @@
 #include "base/fork.h"
 #include "driver/capture_error.h"
 
-/* Results after which the context answers nothing else. A driver that is gone at process exit is one
- * of them: its memory is gone with it. */
+/* Results after which the context answers no other call. CUDA_ERROR_DEINITIALIZED is among them: a
+ * driver that shuts down at process exit takes its memory along. */
 bool tn_gpu_is_sticky(tn_cu_result result)
 {
     switch (result) {
@@ -104,7 +104,8 @@ void tn_gpu_teardown(struct tn_gpu *gpu, tn_cu_result result, const char *call)
 
 tarn_status tn_gpu_check(const struct tn_gpu *gpu)
 {
-    /* Who has found it unusable finds here what was latched before that was said. */
+    /* A thread that has found the GPU unusable here also sees the cause, which was latched
+     * before. */
     bool usable =
         (atomic_load_explicit(&gpu->attention, memory_order_acquire) & TN_GPU_UNUSABLE) == 0;
     int fault = atomic_load_explicit(&gpu->fault, memory_order_relaxed);

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Proof of idleness: cuMemUnmap does not wait for the GPU, so memory may go back to the driver only
- * when it is known to be idle. A wait begins by raising the epoch; memory freed before that carries
- * a lower stamp, and when the wait has ended all lower stamps are proven. The wait itself is the
- * cuMemFree of a small linear allocation, with the thread's capture mode relaxed: it returns when
- * its context has finished, and unlike cuCtxSynchronize it kills no capture. The allocation is kept
- * ready, so that waiting works when the device is full; and so that it can be made again then, a
- * second one stays beside it: the driver cuts small allocations from blocks of 2 MiB, and a block
- * that is in use is not given to anybody else.
+ * when it is known to be idle. A wait begins by raising the epoch. Memory freed before carries a
+ * lower stamp, and when the wait has ended all lower stamps are proven. The wait itself is the
+ * cuMemFree of a small linear allocation, the token, with the thread's capture mode relaxed. This
+ * free returns when its context has finished, and unlike cuCtxSynchronize kills no capture. The
+ * token is kept ready, so waiting works when the device is full. A second allocation, the anchor,
+ * stays beside the token. The driver cuts small allocations from blocks of 2 MiB, and gives a block
+ * in use to nobody else. With the anchor in the block, the next token can be made on a full device,
+ * too.
  *
- * It covers the primary context alone; see foreign.h for the others.
+ * The wait covers the primary context alone; see foreign.h for the others.
  *
- * Trade-offs: the wait covers all streams, also those of other libraries. It is the last resort of
- * trim, destroy and the out-of-memory ladder, and each documents it. */
+ * Trade-offs: the wait covers all streams, also those of other libraries. A wait is the last resort
+ * of trim, destroy and the out-of-memory ladder, and each documents its wait. */
 #include "driver/idle.h"
 
 #include "base/atomic.h"
@@ -19,8 +20,8 @@
 #include "base/lock.h"
 #include "driver/foreign.h"
 
-/* Frees the token, made now where the last wait could not make it, and makes the next; wait_lock is
- * held. */
+/* Frees the token and makes the next. If the last wait could not make a token, makes one first.
+ * wait_lock is held. */
 static tarn_status wait_in_context(struct tn_gpu *gpu)
 {
     tn_cu_deviceptr token = gpu->token;
@@ -37,7 +38,7 @@ static tarn_status wait_in_context(struct tn_gpu *gpu)
         call = "cuMemFree";
         result = gpu->driver->cuMemFree(token);
         if (result != TN_CUDA_SUCCESS)
-            next = token; /* refused: it is still there */
+            next = token; /* refused: the token still exists */
         else if (gpu->driver->cuMemAlloc(&next, TN_GPU_TOKEN_BYTES) != TN_CUDA_SUCCESS)
             next = 0; /* the next wait tries again */
         gpu->token = next;

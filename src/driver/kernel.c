@@ -2,15 +2,17 @@
 /* The PTX of the library's kernels, and their launches.
  *
  * tarn_contents: the first warp of a block finds the block's item among the items' first tiles, by
- * looking at 32 of them at a time: three looks for 10,000 items, where a bisection waits for memory 14
- * times. All threads then move and sum one tile of it, four loads of 16 bytes under way in each. Sums
- * are joined within a warp, then added to the item's digest by one atomic operation. What a term takes
- * from a word's index is a multiple of TN_DIGEST_INDEX, so it is added to from word to word.
+ * looking at 32 of them at a time: three looks for 10,000 items, where a bisection waits for memory
+ * 14 times. All threads then move and sum one tile of it, four loads of 16 bytes under way in each.
+ * Sums are joined within a warp, then added to the item's digest by one atomic operation. The part
+ * of a term that comes from a word's index is a multiple of TN_DIGEST_INDEX. The kernel adds to
+ * this multiple from word to word.
  *
  * tarn_contents_begin: a thread for each item.
  *
- * The code is a library of the driver, so that its kernels can be launched in any context: a stream
- * may belong to another one than the primary. There the first launch waits for the device.
+ * The code is a library of the driver, whose kernels can be launched in any context: a stream may
+ * belong to a context other than the primary. The first launch in another context waits for the
+ * device.
  *
  * Trade-offs: small items leave most of a tile's threads without work. */
 #include "driver/kernel.h"
@@ -33,22 +35,22 @@
     "    xor.b64 %w, %w, %k;\n"                                                                    \
     "    add.s64 %sum, %sum, %w;\n"
 
-/* What so many words further the index's multiple has more. */
+/* The increase of the index's multiple over the given number of words. */
 #define WORDS(count) "0x9E3779B97F4A7C15 * " count
 
-/* Adds the term of a word so many words behind that of %z. */
+/* Adds the term of the word that lies the given number of words behind the word of %z. */
 #define TERM(word, words)                                                                          \
     "    add.s64 %k, %z, " WORDS(words) ";\n"                                                      \
     "    xor.b64 %w, " word ", %k;\n"                                                              \
     MIX
 
-/* Loads the two words of number n, at an offset from %from; stores them; adds their terms, that many
- * words behind %z and one more. */
+/* Loads the two words of pair n, at an offset from %from; stores them; adds the terms of both. The
+ * first lies the given number of words behind the word of %z. */
 #define LOAD(n, offset) "    ld.global.v2.u64 {%a" n ", %b" n "}, [%from+" offset "];\n"
 #define STORE(n, offset) "    @%copy st.global.v2.u64 [%to+" offset "], {%a" n ", %b" n "};\n"
 #define TERMS(n, words, next) TERM("%a" n, words) TERM("%b" n, next)
 
-/* Goes on to the next so many bytes, which are so many words. */
+/* Advances by the given number of bytes, and by the same distance in words. */
 #define STEP(label, bytes, words)                                                                  \
     "    add.s64 %z, %z, " WORDS(words) ";\n"                                                      \
     label ":\n"                                                                                    \
@@ -56,7 +58,7 @@
     "    add.s64 %from, %from, " bytes ";\n"                                                       \
     "    add.s64 %to, %to, " bytes ";\n"
 
-/* Adds the sum of the lane that many lanes away. */
+/* Adds the sum of the lane at the given distance. */
 #define JOIN(distance)                                                                             \
     "    mov.b64 {%low, %high}, %sum;\n"                                                           \
     "    shfl.sync.bfly.b32 %low, %low, " distance ", 31, 0xffffffff;\n"                           \
@@ -65,7 +67,8 @@
     "    add.s64 %sum, %sum, %w;\n"
 
 #pragma GCC diagnostic push
-/* The least that C compilers must take is 4095 characters; those that compile this take any. */
+/* The standard asks C compilers to accept 4095 characters; the compilers that build this file
+ * accept any length. */
 #pragma GCC diagnostic ignored "-Woverlength-strings"
 static const char contents_ptx[] =
     ".version 7.0\n"
@@ -135,7 +138,7 @@ static const char contents_ptx[] =
     "    mad.wide.u32 %item, %middle, 32, %items;\n"
     "    mov.u64 %tiles, -1;\n"
     "    @%p ld.global.u64 %tiles, [%item+24];\n"
-    "    setp.le.u64 %p, %tiles, %tile;\n" /* so for the first lanes, down to lane 0 */
+    "    setp.le.u64 %p, %tiles, %tile;\n" /* true for the first lanes, down to lane 0 */
     "    vote.sync.ballot.b32 %low, %p, 0xffffffff;\n"
     "    popc.b32 %low, %low;\n"
     "    sub.u32 %low, %low, 1;\n"
@@ -224,7 +227,7 @@ static const char contents_ptx[] =
 #pragma GCC diagnostic pop
 // clang-format on
 
-/* Why the code is not there. */
+/* The reason why the code is not loaded. */
 static tarn_status cannot_load(struct tn_gpu *gpu, tn_cu_result result, const char *call)
 {
     switch ((int)result) {
@@ -313,7 +316,7 @@ void tn_kernels_unload(struct tn_gpu *gpu)
     atomic_store(&gpu->contents_kernel, NULL);
 }
 
-/* A grid and blocks of one dimension; all of it is enqueued or nothing. */
+/* A grid and blocks of one dimension; enqueues the whole launch or nothing. */
 static tarn_status launch(struct tn_gpu *gpu, tn_cu_stream stream, tn_cu_kernel kernel,
                           unsigned int blocks, void **params)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* kernel.h -- the library's device code.
  *
- * It is PTX, compiled by the driver for the GPU that it finds. Loading waits for the device, so it is
- * done when the device is opened.
+ * The code is PTX, which the driver compiles for the GPU at hand. Loading waits for the device, and
+ * is therefore done when the device is opened.
  *
  * Locking: none; any thread. */
 #ifndef TARN_DRIVER_KERNEL_H
@@ -12,12 +12,12 @@
 #include "base/contract.h"
 #include "driver/stream.h"
 
-/* Loads the code, unless it is there, for launches on the stream: waits for the device when it is
- * the first time in the stream's context. No lock may be held.
+/* Loads the code for launches on the stream, unless it is loaded. The first call in the stream's
+ * context waits for the device. No lock may be held.
  *   NOT_SUPPORTED: the driver cannot compile it; DEVICE_MEMORY, DEVICE_LOST, DRIVER */
 TARN_MUST_CHECK tarn_status tn_kernels_load(struct tn_gpu *gpu, tn_cu_stream stream);
 
-void tn_kernels_unload(struct tn_gpu *gpu); /* nothing of it is running */
+void tn_kernels_unload(struct tn_gpu *gpu); /* no kernel of the code is running */
 
 /* Items in device memory, see abi/kernels.h. */
 struct tn_contents_table {
@@ -33,14 +33,15 @@ TARN_MUST_CHECK tarn_status tn_kernel_contents_begin(struct tn_gpu *gpu, tn_cu_s
                                                      const struct tn_contents_table *table,
                                                      uint64_t given, uint64_t digests);
 
-/* Enqueues tarn_contents on the stream, for which the code was loaded: all of it or, on failure,
- * nothing. DEVICE_LOST, DRIVER. */
+/* Enqueues tarn_contents on the stream, for which the code was loaded. On failure nothing is
+ * enqueued. DEVICE_LOST, DRIVER. */
 TARN_MUST_CHECK tarn_status tn_kernel_contents(struct tn_gpu *gpu, tn_cu_stream stream,
                                                const struct tn_contents_table *table,
                                                uint64_t digests, uint32_t mode);
 
-/* Of tiles for so many bytes. A GPU works on some thousand tiles at a time, and is not busy all over with what is left
- * in the end. So where there are few, they are smaller; each takes some time of its own. */
+/* The size of tiles for the given number of bytes. A GPU works on some thousand tiles at a time. At
+ * the end, the last tiles keep only a part of the GPU busy. Few tiles are therefore smaller; but
+ * each tile takes some time of its own. */
 static inline uint32_t tn_contents_tile_bits(uint64_t bytes)
 {
     enum { MANY = 1 << 14 };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Each place is tried in turn. A file that is there and cannot be loaded is what the sentence tells of; else it lists
- * the places.
+/* The loader tries each place in turn. If a file exists and cannot be loaded, the sentence tells of
+ * this file; otherwise the sentence lists the places.
  *
- * Trade-offs: a handle stays open, whatever becomes of it, for drivers start threads. */
+ * Trade-offs: a handle stays open, whatever the driver's fate, since drivers start threads. */
 #include "driver/loader.h"
 
 #include <dlfcn.h>
@@ -20,8 +20,8 @@
 
 enum { PATH_BYTES = 1024 };
 
-/* The folder that libraries are installed in, up to a line's end. cmake/TarnInstall.cmake writes there what it has become
- * where the archive is installed elsewhere than was configured: a program may lie anywhere. */
+/* The folder of installed libraries, up to a line's end. If the archive is installed elsewhere than
+ * configured, cmake/TarnInstall.cmake writes the new folder here: a program may lie anywhere. */
 static const char libdir[PATH_BYTES] __attribute__((section("tarn_libdir"))) = TARN_LIBDIR;
 
 enum choice { CHOICE_CUDA, CHOICE_SIMULATOR, CHOICE_PATH };
@@ -70,7 +70,7 @@ const char *tn_loader_advice(void)
     return "set TARN_DRIVER=sim for the simulated one, or TARN_DRIVER=cuda for NVIDIA's";
 }
 
-/* The compiler is not to know what it says. */
+/* Hides the contents of libdir from the compiler, which must not fold them. */
 static const char *installed_in(void)
 {
     const char *folder = libdir;
@@ -89,8 +89,8 @@ static size_t installed_length(void)
     return length;
 }
 
-/* Where the simulator may lie, but for what the loader finds by its name. The nth place; false: there are no more. An
- * empty path: that place is not known. */
+/* The places of the simulator, except for the search by its name. Names the nth place; false: the
+ * list has ended. An empty path: the place is not known. */
 static bool name_place(int nth, char *path, size_t path_bytes)
 {
     char folder[PATH_BYTES];
@@ -110,7 +110,7 @@ static bool name_place(int nth, char *path, size_t path_bytes)
     return nth <= 2;
 }
 
-/* No place had it. */
+/* The simulator is in none of the places. */
 static tarn_status simulator_missing(const char *why)
 {
     char places[PATH_BYTES];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* mapping.h -- addresses, physical memory, and what lies where with whose access.
+/* mapping.h -- addresses, physical memory, mappings and access.
  *
  * Locking: none; any thread. */
 #ifndef TARN_DRIVER_MAPPING_H
@@ -7,7 +7,8 @@
 
 #include "driver/gpu.h"
 
-/* What memory is made for. Access is given by each mapping, and no property of the memory. */
+/* Properties of memory at its creation. Access is given by each mapping, and is no property of the
+ * memory. */
 struct tn_memory_properties {
     bool exportable; /* by POSIX file descriptor */
     bool rdma;       /* for GPUDirect RDMA */
@@ -15,7 +16,7 @@ struct tn_memory_properties {
 
 enum { TN_GPU_PEERS_MAX = 64 };
 
-/* Reserves bytes of addresses, aligned, at the hint if the driver grants it there (0: anywhere). */
+/* Reserves bytes of addresses, aligned; at the hint if the driver grants the hint (0: anywhere). */
 TARN_MUST_CHECK tarn_status tn_gpu_reserve_addresses(struct tn_gpu *gpu, uint64_t bytes,
                                                      uint64_t alignment, uint64_t hint,
                                                      uint64_t *address);
@@ -31,29 +32,29 @@ TARN_MUST_CHECK tarn_status tn_gpu_create_memory(struct tn_gpu *gpu, uint64_t by
                                                  tn_cu_memhandle *handle);
 void tn_gpu_release_memory(struct tn_gpu *gpu, tn_cu_memhandle handle);
 
-/* Maps it whole at the address and makes it readable and writable for the device and its peers, all
- * in one call.
- *   DEVICE_MEMORY, DEVICE_LOST, DRIVER: it is mapped nowhere */
+/* Maps the whole handle at the address and makes the mapping readable and writable for the device
+ * and its peers, all in one call.
+ *   DEVICE_MEMORY, DEVICE_LOST, DRIVER: the handle is mapped nowhere */
 TARN_MUST_CHECK tarn_status tn_gpu_map(struct tn_gpu *gpu, uint64_t address, uint64_t bytes,
                                        tn_cu_memhandle handle, uint64_t peer_mask);
 void tn_gpu_unmap(struct tn_gpu *gpu, uint64_t address, uint64_t bytes);
 
-/* Gives another device access to what one handle is mapped at, or takes it back.
+/* Gives another device access to one handle's mapping, or takes the access back.
  *   DEVICE_MEMORY, DEVICE_LOST, DRIVER: nothing has changed */
 TARN_MUST_CHECK tarn_status tn_gpu_add_access(struct tn_gpu *gpu, uint64_t address, uint64_t bytes,
                                               int peer);
 void tn_gpu_remove_access(struct tn_gpu *gpu, uint64_t address, uint64_t bytes, int peer);
 
-/* Whether the device can make such memory. NOT_SUPPORTED, DEVICE_LOST, DRIVER */
+/* Whether the device can make memory with these properties. NOT_SUPPORTED, DEVICE_LOST, DRIVER */
 TARN_MUST_CHECK tarn_status tn_gpu_check_properties(struct tn_gpu *gpu,
                                                     struct tn_memory_properties properties);
 
-/* The mask of one peer; 0 for the device itself, which needs no leave.
- *   INVALID_ARGUMENT: no such device; NOT_SUPPORTED: it cannot reach this one's memory; DEVICE_LOST,
- *   DRIVER */
+/* The mask of a peer; 0 for the device itself, which needs no permission.
+ *   INVALID_ARGUMENT: no such device; NOT_SUPPORTED: the peer cannot reach this device's memory;
+ *   DEVICE_LOST, DRIVER */
 TARN_MUST_CHECK tarn_status tn_gpu_peer_mask(struct tn_gpu *gpu, int peer, uint64_t *mask);
 
-/* What the driver says is free and there in all; both 0 when it does not answer. */
+/* Free and total bytes by the driver's answer; both 0 when the driver does not answer. */
 void tn_gpu_memory_info(struct tn_gpu *gpu, size_t *free_bytes, size_t *total_bytes);
 
 #endif

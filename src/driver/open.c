@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The device is retained, and with it what waiting needs. */
+/* Opening retains the device's primary context, and makes the allocations that waits need. */
 #include "driver/open.h"
 
 #include <stdio.h>
@@ -15,7 +15,8 @@
 #include "driver/kernel.h"
 #include "driver/pinned.h"
 
-/* Those that are open, for a child of fork() to find; guarded by the mutex, inside of which nothing else is ever taken. */
+/* The open GPUs, for a child of fork() to find. Guarded by the mutex, inside of which no other lock
+ * is ever taken. */
 static struct tn_gpu *open_gpus;
 static struct tn_lock open_lock = TN_LOCK_INIT(TN_RANK_OPEN);
 static pthread_once_t forks_watched = PTHREAD_ONCE_INIT;
@@ -63,7 +64,7 @@ static void leave_open(struct tn_gpu *gpu)
     tn_lock_release(&open_lock);
 }
 
-/* Gives the token and its anchor back, as far as they are there. */
+/* Gives the token and its anchor back, if they exist. */
 static void free_tokens(struct tn_gpu *gpu)
 {
     const uint64_t addresses[] = {gpu->token, gpu->anchor};
@@ -146,7 +147,7 @@ tarn_status tn_gpu_open(struct tn_gpu *gpu, const struct tn_driver *driver, int 
     status = make_tokens(gpu);
     if (status != TARN_OK)
         goto release;
-    /* A driver that cannot compile the code is good for all but contents of checkpoints. */
+    /* A driver that cannot compile the code serves everything but contents of checkpoints. */
     if (tn_kernels_load(gpu, NULL) != TARN_OK && tn_gpu_is_lost(gpu)) {
         status = tn_gpu_check(gpu);
         goto undo;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A list, newest first. Who takes looks for the smallest that fits and is not more than twice too
- * large; whether the device is done with it, its event tells.
+/* A list of free memory, newest first. A take chooses the smallest entry that fits and is not more
+ * than twice too large. The entry's event tells whether the device has finished with the memory.
  *
- * What the driver does not take back stays in the list, and in the books, until the device is closed: the device is
- * poisoned by then, so nobody takes it.
+ * Memory that the driver refuses to take back stays in the list, and in the books, until the device
+ * is closed. The device is poisoned by then, so nobody takes this memory.
  *
- * Trade-offs: memory that is still in use is passed over and more is taken. Lists are short: each
- * entry is a checkpoint that has gone. */
+ * Trade-offs: a take passes over memory still in use, and gets more from the driver. Lists are
+ * short: each entry comes from a checkpoint that has gone. */
 #include "driver/pinned.h"
 
 #include <stddef.h>
@@ -26,7 +26,7 @@ static void forget_used(struct tn_gpu *gpu, struct tn_pinned *pinned)
     pinned->used = NULL;
 }
 
-/* Whether the device is done with it. */
+/* Whether the device has finished with the memory. */
 static bool is_idle(struct tn_gpu *gpu, struct tn_pinned *pinned)
 {
     if (pinned->used == NULL)
@@ -37,7 +37,7 @@ static bool is_idle(struct tn_gpu *gpu, struct tn_pinned *pinned)
     return true;
 }
 
-/* Waits until it is; false when the driver refuses to. */
+/* Waits until the memory is idle; false when the driver refuses the wait. */
 static bool await_idle(struct tn_gpu *gpu, struct tn_pinned *pinned)
 {
     if (pinned->used != NULL) {
@@ -47,15 +47,16 @@ static bool await_idle(struct tn_gpu *gpu, struct tn_pinned *pinned)
     return tn_gpu_is_proven(gpu, pinned->stamp) || tn_gpu_wait_idle(gpu) == TARN_OK;
 }
 
-/* Its record ends, whatever has become of it. */
+/* Ends the record, whatever has become of the memory. */
 static void forget(struct tn_gpu *gpu, struct tn_pinned *pinned)
 {
     atomic_fetch_sub(&gpu->pinned_bytes, pinned->bytes);
     tn_host_free(pinned);
 }
 
-/* The device is done with it. False: the driver has refused, which is latched; it is there still, and so is its
- * record. What a lost device does not take back goes with the process. */
+/* Frees memory with which the device has finished. False: the driver has refused, which is latched,
+ * and the memory and its record remain. Memory that a lost device does not take back goes with the
+ * process. */
 static bool free_to_driver(struct tn_gpu *gpu, struct tn_pinned *pinned)
 {
     struct tn_gpu_visit visit;
@@ -98,7 +99,7 @@ static void put(struct tn_gpu *gpu, struct tn_pinned *pinned)
     tn_lock_release(&gpu->pinned_lock);
 }
 
-/* The smallest entry that fits, off the list; NULL when there is none. */
+/* Takes the smallest entry that fits off the list; NULL when none fits. */
 static struct tn_pinned *pick(struct tn_gpu *gpu, uint64_t bytes)
 {
     struct tn_pinned **best = NULL;
@@ -200,7 +201,7 @@ void tn_pinned_undo(struct tn_gpu *gpu, struct tn_pinned *pinned)
         put(gpu, pinned);
 }
 
-/* The oldest entry, off the list, when more than keep_bytes are there; NULL when not. */
+/* Takes the oldest entry off the list when the list has more than keep_bytes; otherwise NULL. */
 static struct tn_pinned *pick_oldest(struct tn_gpu *gpu, uint64_t keep_bytes)
 {
     struct tn_pinned **last = &gpu->pinned;
@@ -233,7 +234,7 @@ void tn_pinned_end(struct tn_gpu *gpu)
     struct tn_pinned *pinned;
 
     while ((pinned = pick_oldest(gpu, 0)) != NULL) {
-        (void)await_idle(gpu, pinned); /* it goes in any case */
+        (void)await_idle(gpu, pinned); /* freed in any case */
         if (!free_to_driver(gpu, pinned) && !free_to_driver(gpu, pinned))
             forget(gpu, pinned);
     }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Streams as orders, events, copies.
  *
- * Calls that name an existing stream need no current context. The default streams do, and mean
- * those of the device's primary context, so it is made current around them. The legacy stream
- * cannot be captured, and any question about it is an error while a blocking stream is being
- * captured, so it is not asked: its id is a constant of ours.
+ * Calls that name an existing stream need no current context. Calls on the default streams need a
+ * current context, and here mean the streams of the device's primary context. The calls here make
+ * this context current. The legacy stream cannot be captured, and any question about it is an error
+ * while a blocking stream is being captured. A look therefore never asks the driver: the legacy
+ * stream's id is a constant of ours.
  *
  * Trade-offs: events are created and destroyed for each use; a cache of them would save about a
  * microsecond. */
@@ -60,7 +61,7 @@ bool tn_stream_is_broken(struct tn_gpu *gpu, tn_cu_stream stream)
     bool pushed = false;
 
     if (tn_stream_is_legacy(stream))
-        return false; /* it is never captured, and the question may be an error */
+        return false; /* the legacy stream is never captured, and the question may be an error */
     if (tn_stream_is_default(stream) &&
         tn_gpu_try_enter(gpu, gpu->context, &pushed) != TN_CUDA_SUCCESS)
         return false;
@@ -120,7 +121,7 @@ static void set_capturing(struct tn_stream_state *state, tn_cu_capture_status ca
     state->broken = capturing == TN_CU_CAPTURE_STATUS_INVALIDATED;
 }
 
-/* Of a stream that was not being captured a moment ago: a refusal says nothing of a capture. */
+/* For a stream that was not being captured a moment ago: a refusal says nothing of a capture. */
 static tarn_status ask_id(struct tn_gpu *gpu, tn_cu_stream stream, struct tn_stream_state *state)
 {
     tn_cu_result result = tn_stream_try_id(gpu, stream, &state->order.stream_id);
@@ -185,7 +186,7 @@ tarn_status tn_stream_look_on(struct tn_gpu *gpu, tn_cu_stream stream,
     return TARN_OK;
 }
 
-/* Of a stream whose context is current, or that needs none. */
+/* For a stream whose context is current, or that needs no current context. */
 static tarn_status look(struct tn_gpu *gpu, tn_cu_stream stream, enum tn_stream_want want,
                         struct tn_stream_state *state)
 {
@@ -209,8 +210,8 @@ static tarn_status look(struct tn_gpu *gpu, tn_cu_stream stream, enum tn_stream_
     return look_for_graph(gpu, stream, state);
 }
 
-/* In the context that the handle means a stream of. An order is looked for by the cheapest questions: most calls on a
- * default stream are outside captures. */
+/* Looks in the context whose stream the handle means. An order is looked for by the cheapest
+ * questions, since most calls on a default stream are outside captures. */
 static tarn_status look_at_default(struct tn_gpu *gpu, tn_cu_stream stream,
                                    enum tn_stream_want want, struct tn_stream_state *state)
 {

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The accounted graphs are one, or all of a device. First they are read back: nodes are counted, and the addresses of
- * Tarn's that they name are noted. Then the maps of all holds are laid over each other, word by word: which chunks one
- * accounted graph alone holds, which are held by others, too. In the end the noted addresses are looked up, in order, so
- * that those in one block stand side by side.
+/* An account is of a single graph, or of all graphs of a device. It has three steps:
+ * - It reads the graphs back, counts their nodes, and notes the addresses of Tarn's that the nodes
+ *   name.
+ * - It lays the maps of all holds over each other, word by word. This tells the chunks that a
+ *   single accounted graph holds from the chunks that others hold, too.
+ * - It looks the noted addresses up, in order: addresses in the same block stand side by side.
  *
- * A hold is a graph's by the graph that keeps it, which is the outermost one where it is of a body. One whose keeper is
- * gone counts as a holder of its own.
+ * A hold counts for the graph that keeps it: for a body, the outermost graph. A hold whose keeper
+ * is gone counts as a holder of its own.
  *
- * Trade-offs: a block that was external when it was looked up, and is freed before its chunks are looked at, is left
- * out. A graph of the driver's that the program destroyed itself, while an executable of it is left, and whose handle the
- * next graph got, is taken for that one, as in claims/hold.h. */
+ * Trade-offs: an external block that is freed between the lookup of its address and the look at its
+ * chunks is left out. A program may destroy a driver's graph itself, while an executable of the
+ * graph is left. If the next graph gets the same handle, the account takes the old graph for the
+ * new, as claims/hold.h does. */
 #include "graphs/account.h"
 
 #include <stdlib.h>
@@ -30,10 +33,11 @@ enum { BITS = 64 };
 struct account {
     tarn_device *device;
     bool whole;          /* all graphs of the device */
-    tn_cu_graph *graphs; /* compared; in order once all are read */
+    tn_cu_graph *graphs; /* the accounted graphs; in order once all are read */
     size_t graph_count;
     size_t graph_capacity;
-    uint64_t *addresses; /* of Tarn's, that nodes name; in order, each once, when all are read */
+    /* Addresses of Tarn's that nodes name; in order, each once, when all graphs are read. */
+    uint64_t *addresses;
     size_t address_count;
     size_t address_capacity;
     tarn_graph_memory_info memory;
@@ -44,7 +48,7 @@ static tarn_status no_memory(void)
     return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for the account of a graph");
 }
 
-/* -- Graphs read back ------------------------------------------------------------------------------ */
+/* -- Graphs read back -------------------------------------------------------------------------- */
 
 static void count_nodes(struct account *account, const struct tn_references *references)
 {
@@ -64,7 +68,7 @@ static void count_nodes(struct account *account, const struct tn_references *ref
     }
 }
 
-/* A host function's argument is no use of memory, whatever it is. */
+/* A host function's argument is no use of memory, whatever its value. */
 static tarn_status note_addresses(struct account *account, const struct tn_references *references)
 {
     if (!tn_host_grow((void **)&account->addresses, &account->address_capacity,
@@ -139,7 +143,7 @@ static void put_in_order(struct account *account)
     account->address_count = kept + 1;
 }
 
-/* -- What is held ---------------------------------------------------------------------------------- */
+/* -- What is held ------------------------------------------------------------------------------ */
 
 static bool is_accounted(const struct account *account, tn_cu_graph graph)
 {
@@ -148,13 +152,13 @@ static bool is_accounted(const struct account *account, tn_cu_graph graph)
                    compare_graphs) != NULL;
 }
 
-/* The chunks of one word of the maps; the pool is locked. */
+/* Adds the chunks of a word of the maps; the pool is locked. */
 static void add_word(struct account *account, const tarn_pool *pool, size_t word)
 {
     tarn_graph_memory_info *memory = &account->memory;
-    const void *holders[BITS] = {NULL}; /* the first one of each chunk */
+    const void *holders[BITS] = {NULL}; /* the first holder of each chunk */
     uint64_t held = 0;
-    uint64_t accounted = 0; /* by one of the graphs, or several */
+    uint64_t accounted = 0; /* by one accounted graph, or by several */
     uint64_t several = 0;
 
     TN_ASSERT(tn_pool_is_locked(pool));
@@ -186,9 +190,9 @@ static bool add_pool(tarn_pool *pool, void *account)
     return false;
 }
 
-/* -- What is only referred to ---------------------------------------------------------------------- */
+/* -- What is only referred to ------------------------------------------------------------------ */
 
-/* Whether it is among what add_word has counted. */
+/* Whether add_word has counted the chunk. */
 static bool is_counted(const struct account *account, const tarn_pool *pool,
                        const struct tn_chunk *chunk)
 {
@@ -220,7 +224,7 @@ static uint64_t uncounted_bytes(const struct account *account, const tarn_pool *
     return bytes;
 }
 
-/* found: a block that was live when it was looked up. */
+/* Adds the block `found`, which was live at its lookup. */
 static void add_external(struct account *account, const tarn_block *found)
 {
     tarn_pool *pool;
@@ -269,7 +273,7 @@ static tarn_status add_externals(struct account *account)
     return status;
 }
 
-/* -- The whole ------------------------------------------------------------------------------------- */
+/* -- The whole --------------------------------------------------------------------------------- */
 
 /* status: of reading the graphs. */
 static tarn_status finish(struct account *account, tarn_status status,

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Captures that a pool learns of: those that the user began, and a tarn_capture that allocates from another pool.
+/* How a pool learns of captures that the user began, and of a tarn_capture that allocates from
+ * another pool.
  *
- * The first allocation there gives the capture its hold. A free names no stream; so where the pool has routes,
- * the streams of those are looked at before it. What cannot be found out so is held when the graph is adopted. */
+ * The first allocation in the pool gives the capture its hold. A free names no stream: before a
+ * free, a pool with routes looks at the streams of its routes. Frees that this look misses are held
+ * when the graph is adopted. */
 #include "graphs/admit.h"
 
 #include <stddef.h>
@@ -37,7 +39,7 @@ tarn_status tn_capture_open_hold(tarn_pool *pool, const struct tn_stream_state *
         *hold = made;
         return TARN_OK;
     }
-    made->graph = NULL; /* it has not got the hold */
+    made->graph = NULL; /* the graph has no hold */
     if (will_be_told)
         tn_hold_close(made); /* dropped by the next reap */
     else
@@ -45,8 +47,8 @@ tarn_status tn_capture_open_hold(tarn_pool *pool, const struct tn_stream_state *
     return status;
 }
 
-/* The pool's first hold for a capture, if it is still the first; the ROUTES lock is held, so that no
- * tarn_capture is ended meanwhile. */
+/* Opens the pool's first hold for a capture, unless another call was first. The ROUTES lock is
+ * held: no tarn_capture ends meanwhile. */
 static tarn_status admit_first(tarn_pool *pool, tarn_stream stream, struct tn_order order,
                                uint64_t route_id)
 {
@@ -107,7 +109,8 @@ tarn_status tn_capture_admit(tarn_pool *pool, tarn_stream stream, struct tn_orde
     return status;
 }
 
-/* A capture that was ended meanwhile, or that is a body's, which the pool does not serve, has no use of it. */
+/* True also for a capture that has ended meanwhile, and for a body's, which the pool does not
+ * serve: neither needs a hold. */
 static bool is_known(tarn_pool *pool, tarn_stream stream)
 {
     struct tn_stream_state state;
@@ -155,7 +158,7 @@ tarn_status tn_capture_look(tarn_pool *pool, bool *announced)
     return *announced ? TARN_OK : tn_route_hides_capture(pool->device, pool, announced);
 }
 
-/* The hold is of no capture: its id is one that no driver gives. */
+/* The hold belongs to no capture: its id is a number that no driver gives. */
 tarn_status tn_capture_hold_graph(tarn_pool *pool, tn_cu_graph graph)
 {
     const struct tn_stream_state state = {.order = {0, UINT64_MAX}, .capture_graph = graph};

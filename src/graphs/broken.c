@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The newest block is found by its number: the highest that an arena of the capture has given. Its bytes are known as
- * long as it is live. It stays the newest, since nothing is allocated in a broken capture.
+/* The newest block is found by its number: the highest that an arena of the capture has given. Its
+ * bytes are known as long as the block lives. It stays the newest, since nobody allocates in a
+ * broken capture.
  *
- * Trade-offs: the handle of a stream that was forked, and destroyed, may be another stream's by now; a call on that in
- * another capture is then taken for one in this. Pools of other devices are not looked at: a block there may be
- * newer, but the one that is named was allocated while the capture was good all the same. */
+ * Trade-offs: the handle of a forked stream that was destroyed may be another stream's by now. A
+ * call on the new stream in another capture is then taken for a call in this capture. Pools of
+ * other devices are not looked at: a block there may be newer. The named block was allocated while
+ * the capture was good all the same. */
 #include "graphs/broken.h"
 
 #include <stddef.h>
@@ -25,7 +27,7 @@ static uint64_t newest_of(const struct tn_arena *arena)
     return arena->sequence > 0 ? arena->sequence - 1 : 0;
 }
 
-/* The bytes of the pool's live block of that number; 0: there is none. */
+/* The bytes of the pool's live block with this number; 0: no live block has it. */
 static uint64_t bytes_of(tarn_pool *pool, uint64_t sequence)
 {
     TN_ASSERT(tn_pool_is_locked(pool));
@@ -38,7 +40,7 @@ static uint64_t bytes_of(tarn_pool *pool, uint64_t sequence)
     return 0;
 }
 
-/* What the pool, which is locked, knows. */
+/* Adds the facts that the locked pool knows. */
 static void look_in(tarn_pool *pool, uint64_t capture_id, struct tn_broken *broken)
 {
     const struct tn_hold *hold = tn_hold_find_owned(&pool->holds, capture_id);
@@ -58,7 +60,7 @@ static void look_in(tarn_pool *pool, uint64_t capture_id, struct tn_broken *brok
         broken->noticed = hold->noticed;
 }
 
-/* What is asked of all pools about a stream's capture, and what they answer. */
+/* A question about a stream's capture that all pools are asked, and their answer. */
 struct question {
     uint64_t stream_id;
     uint64_t capture_id; /* 0: not known yet */
@@ -91,7 +93,7 @@ static bool find(tarn_pool *pool, void *context)
     return false;
 }
 
-/* The call is the first, unless there was one. */
+/* Notes the call, unless another call was noted before. */
 static bool note(tarn_pool *pool, void *context)
 {
     struct question *question = context;
@@ -182,7 +184,7 @@ static bool is_fork(const struct tn_arena *arena, struct tn_order origin)
            arena->order.stream_id != origin.stream_id && newest_of(arena) != 0;
 }
 
-/* The forked streams of a capture, as they are written. */
+/* The forked streams of a capture, while they are written. */
 struct forks {
     struct tn_text *text;
     struct tn_order origin;
@@ -205,7 +207,7 @@ static bool put_forks_of(tarn_pool *pool, void *context)
     return false;
 }
 
-/* As a part of a sentence, too. */
+/* Writes the forks as a part of a sentence, too. */
 static void put_forks(struct tn_text *text, tarn_device *device, struct tn_order origin)
 {
     struct forks forks = {text, origin, 0};
@@ -241,7 +243,7 @@ static void put_newest_node(struct tn_text *text, const struct tn_seen_node *new
     put_node(text, newest);
 }
 
-/* The driver's name of it, and what it means; and what helps. */
+/* Writes the driver's name of the result, and its meaning. */
 static void put_meaning(struct tn_text *text, tn_cu_result result)
 {
     const struct tn_capture_error *error = tn_capture_error_find(result);

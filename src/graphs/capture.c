@@ -55,21 +55,21 @@ static tarn_status check_stream(tarn_pool *pool, tarn_stream stream)
 
 /* Opens the hold of a body's capture, and makes it known. Its user object is on the outer graph, which
  * has the body as long as it lives: so it does not matter what the driver does with those of bodies. */
-static tarn_status open_body(tarn_capture *capture, const struct tn_capture_target *target,
+static tarn_status open_body(tarn_capture *capture, const tarn_capture_options *options,
                              const struct tn_stream_state *state, struct tn_hold **hold)
 {
     tarn_pool *pool = capture->pool;
-    const struct tn_hold *outer = tn_hold_find(&pool->holds, target->outer->capture_id);
+    const struct tn_hold *outer = tn_hold_find(&pool->holds, options->outer->capture_id);
     const struct tn_body body = {.capture_id = state->order.capture_id,
-                                 .outer_id = target->outer->capture_id,
-                                 .group = target->group,
+                                 .outer_id = options->outer->capture_id,
+                                 .group = options->group,
                                  .stream = capture->stream,
                                  .thread_id = capture->thread_id};
     const struct tn_hold *keeper = outer;
     tarn_status status;
 
     TN_ASSERT(tn_pool_is_locked(pool));
-    TN_ASSERT(target->outer->pool == pool);
+    TN_ASSERT(options->outer->pool == pool);
     TN_ASSERT(state->order.capture_id != 0);
     if (outer == NULL || outer->left.capture_id != 0) /* it or the one around it */
         return tn_fail(TARN_ERR_WRONG_STATE, "the outer capture is over");
@@ -100,17 +100,18 @@ static void cancel_driver_capture(tarn_capture *capture)
     cancel_on(&capture->device->gpu, capture->stream, capture->target != NULL);
 }
 
-/* The driver's part of begin: a capture with a hold. target: NULL, or where it is captured into. */
-static tarn_status start(tarn_capture *capture, const struct tn_capture_target *target)
+/* The driver's part of begin: a capture with a hold. */
+static tarn_status start(tarn_capture *capture, const tarn_capture_options *options)
 {
     tarn_pool *pool = capture->pool;
     struct tn_gpu *gpu = &pool->device->gpu;
     tn_cu_capture_mode mode = (tn_cu_capture_mode)capture->mode;
     struct tn_stream_state state;
     struct tn_hold *hold;
-    tarn_status status = target != NULL
-                             ? tn_capture_start_in(gpu, capture->stream, target->graph, mode)
-                             : tn_capture_start(gpu, capture->stream, mode);
+    tarn_status status =
+        options->driver_graph != NULL
+            ? tn_capture_start_in(gpu, capture->stream, options->driver_graph, mode)
+            : tn_capture_start(gpu, capture->stream, mode);
 
     TN_ASSERT(tn_lock_none_held());
     TN_ASSERT(capture->capture_id == 0);
@@ -121,8 +122,8 @@ static tarn_status start(tarn_capture *capture, const struct tn_capture_target *
         status = tn_fail(TARN_ERR_DRIVER, "the driver began a capture and does not know it");
     if (status == TARN_OK) {
         tn_pool_lock(pool);
-        status = target != NULL && target->outer != NULL
-                     ? open_body(capture, target, &state, &hold)
+        status = options->outer != NULL
+                     ? open_body(capture, options, &state, &hold)
                      : tn_capture_open_hold(pool, &state, true, state.capture_graph, &hold);
         if (status == TARN_OK) {
             pool->claims.capture_count += 1;
@@ -139,10 +140,8 @@ static tarn_status start(tarn_capture *capture, const struct tn_capture_target *
     return TARN_OK;
 }
 
-static tarn_status check_target(const tarn_pool *pool, const struct tn_capture_target *target)
+static tarn_status check_outer(const tarn_pool *pool, const tarn_capture *outer)
 {
-    const tarn_capture *outer = target != NULL ? target->outer : NULL;
-
     if (outer == NULL)
         return TARN_OK;
     if (outer->pool != pool)
@@ -191,24 +190,22 @@ static tarn_status check_no_section_in(tarn_pool *pool, tn_cu_graph graph)
         pool->name);
 }
 
-tarn_status tn_capture_begin(tarn_pool *pool, tarn_stream stream, tarn_capture_mode mode,
-                             tarn_capture **capture)
+tarn_status tn_capture_begin(tarn_pool *pool, tarn_stream stream,
+                             const tarn_capture_options *options, tarn_capture **capture)
 {
-    return tn_capture_begin_in(pool, stream, mode, NULL, capture);
-}
-
-tarn_status tn_capture_begin_in(tarn_pool *pool, tarn_stream stream, tarn_capture_mode mode,
-                                const struct tn_capture_target *target, tarn_capture **capture)
-{
+    static const tarn_capture_options defaults = TARN_CAPTURE_OPTIONS_INIT;
     tarn_capture *made;
     tarn_status status = check_stream(pool, stream);
 
+    if (options == NULL)
+        options = &defaults;
     TN_ASSERT(tn_lock_none_held());
+    TN_ASSERT(options->outer == NULL || options->driver_graph != NULL);
     tn_device_see_end(pool->device); /* what it allocates is behind the ends of others */
     if (status == TARN_OK)
-        status = check_target(pool, target);
-    if (status == TARN_OK && target != NULL)
-        status = check_no_section_in(pool, target->graph);
+        status = check_outer(pool, options->outer);
+    if (status == TARN_OK && options->driver_graph != NULL)
+        status = check_no_section_in(pool, options->driver_graph);
     if (status != TARN_OK)
         return status;
     made = tn_records_take(&capture_records);
@@ -217,21 +214,21 @@ tarn_status tn_capture_begin_in(tarn_pool *pool, tarn_stream stream, tarn_captur
     made->pool = pool;
     made->device = pool->device;
     made->stream = stream;
-    made->mode = mode;
+    made->mode = options->mode;
     made->thread_id = tn_thread_id();
     made->stage = TN_CAPTURE_OPEN;
-    made->target = target != NULL ? target->graph : NULL;
-    made->is_body = target != NULL && target->outer != NULL;
+    made->target = options->driver_graph;
+    made->is_body = options->outer != NULL;
     status = tn_route_begin_capture(pool->device, pool, stream, &made->route_id);
     if (status != TARN_OK)
         goto give_record;
-    status = start(made, target);
+    status = start(made, options);
     if (status != TARN_OK) {
         tn_route_end_capture(pool->device, made->route_id);
         goto give_record;
     }
-    if (target != NULL && target->outer == NULL)
-        tn_replays_join(pool, made->capture_id, target->graph);
+    if (options->driver_graph != NULL && options->outer == NULL)
+        tn_replays_join(pool, made->capture_id, options->driver_graph);
     TN_ASSERT(made->stage == TN_CAPTURE_OPEN && made->capture_id != 0);
     atomic_store(&made->magic, TN_CAPTURE_MAGIC);
     *capture = made;
@@ -411,40 +408,34 @@ void tn_capture_finish(tarn_capture *capture)
     retire(capture);
 }
 
-tarn_status tn_capture_end_in(tarn_capture *capture)
-{
-    struct tn_section section;
-    tarn_status status;
-
-    TN_ASSERT(tn_lock_none_held());
-    if (capture->target == NULL)
-        return tn_fail(TARN_ERR_WRONG_STATE, "the capture makes a graph of its own; end it with "
-                                             "tarn_capture_end");
-    status = tn_capture_seize(capture, &section);
-    if (status == TARN_OK)
-        tn_capture_finish(capture);
-    return status;
-}
-
 tarn_status tn_capture_check_own(const tarn_capture *capture)
 {
     return capture->target == NULL
                ? TARN_OK
-               : tn_fail(TARN_ERR_WRONG_STATE, "the capture goes into a graph of its caller's; end "
-                                               "it with tarn_capture_end_to_graph");
+               : tn_fail(TARN_ERR_WRONG_STATE,
+                         "the capture goes into a graph of its caller's, and makes no other; end "
+                         "it by tarn_capture_end with NULL for the graph");
 }
 
 tarn_status tn_capture_end(tarn_capture *capture, tarn_graph **graph)
 {
     struct tn_section section;
     tarn_graph *made;
-    tarn_status status = tn_capture_check_own(capture);
+    tarn_status status;
 
     TN_ASSERT(tn_lock_none_held());
+    if (graph == NULL && capture->target == NULL)
+        return tn_fail(TARN_ERR_INVALID_ARGUMENT,
+                       "graph is NULL: there is nowhere to put the handle of the capture's graph");
+    status = graph != NULL ? tn_capture_check_own(capture) : TARN_OK;
     if (status == TARN_OK)
         status = tn_capture_seize(capture, &section);
     if (status != TARN_OK)
         return status;
+    if (graph == NULL) { /* the nodes are in the caller's graph */
+        tn_capture_finish(capture);
+        return TARN_OK;
+    }
     status = tn_graph_prepare(&section, &made);
     if (status != TARN_OK) {
         tn_capture_let_go(capture);

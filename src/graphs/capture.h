@@ -29,23 +29,12 @@
 
 #include "graphs/graph.h"
 
-/* A graph of the caller's to capture into. */
-struct tn_capture_target {
-    tn_cu_graph graph;
-    /* NULL: the graph stands alone; else it is a body in that capture's graph */
-    tarn_capture *outer;
-    uint64_t group; /* of bodies that exclude each other */
-};
-
+/* The options do not contradict each other. NULL: the defaults. */
 TARN_MUST_CHECK tarn_status tn_capture_begin(tarn_pool *pool, tarn_stream stream,
-                                             tarn_capture_mode mode, tarn_capture **capture);
-TARN_MUST_CHECK tarn_status tn_capture_begin_in(tarn_pool *pool, tarn_stream stream,
-                                                tarn_capture_mode mode,
-                                                const struct tn_capture_target *target,
-                                                tarn_capture **capture);
+                                             const tarn_capture_options *options,
+                                             tarn_capture **capture);
 
-/* Ends a capture into the caller's graph. What tarn_capture_end_to_graph may return. */
-TARN_MUST_CHECK tarn_status tn_capture_end_in(tarn_capture *capture);
+/* graph: NULL for a capture into the caller's graph, and for no other. */
 TARN_MUST_CHECK tarn_status tn_capture_end(tarn_capture *capture, tarn_graph **graph);
 
 /* The parts of an end: seize stops the driver's capture, whose section is then the record's, STOPPED, and told; the

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Graphs: an executable and the driver's graph that it was made of.
+/* Graphs: an executable, and the driver's graph that it was made of.
  *
- * The driver's graph is kept beside the executable: it is what a clone or a child node is made of, and
- * its user object is the hold.
+ * The driver's graph is kept beside the executable: clones and child nodes are made of the graph,
+ * and its user object is the hold.
  *
- * The device's free memory is looked at before an instantiation and after it. What other threads and processes take
- * and give back meanwhile is in the difference: the driver tells nothing of an executable alone.
+ * An instantiation reads the device's free memory before and after. Memory that other threads and
+ * processes take and give back meanwhile is in the difference: the driver tells nothing of an
+ * executable alone.
  *
  * Trade-offs: the driver's graph takes host memory that a replay does not need. */
 #include "graphs/graph.h"
@@ -132,7 +133,7 @@ tarn_status tn_graph_adopt(tarn_pool *pool, tn_cu_graph driver_graph, tarn_graph
     if (status != TARN_OK)
         return status;
     tn_device_close_capture(pool->device, 0, driver_graph, false);
-    tn_replays_join(pool, 0, driver_graph); /* its memory may be other pools' alone */
+    tn_replays_join(pool, 0, driver_graph); /* the graph may write memory of other pools alone */
     tn_pool_lock(pool);
     tn_graph_commit(made, tn_hold_find_graph(&pool->holds, driver_graph));
     tn_pool_unlock(pool);

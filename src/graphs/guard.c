@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Guards.
  *
- * While a guard is made its graph's magic number may be none yet, or another guard's: so what its watch was told is looked
- * at once more when it begins.
+ * While a guard is made, its graph's magic number may not exist yet, or be that of another guard.
+ * When the guard begins, it therefore reads once more what its watch was told.
  *
- * Trade-offs: a guarded graph has its nodes' list, for the sentence that may never be asked for. */
+ * Trade-offs: a guarded graph keeps a list of its nodes, for a sentence that perhaps nobody asks
+ * for. */
 #include "graphs/guard.h"
 
 #include "base/contract.h"
@@ -12,7 +13,7 @@
 #include "base/host.h"
 #include "pools/watches.h"
 
-/* The first mistake that leaves no block to be watched. */
+/* The first mistake that leaves no block to watch. */
 static const tarn_pointer *find_dead(const tarn_audit *audit)
 {
     for (size_t i = 0; i < audit->mistake_count; i++) {
@@ -83,7 +84,7 @@ void tn_guard_begin(tarn_graph *graph, struct tn_guard *guard)
     tn_guard_settle(graph);
 }
 
-/* guard: NULL: none, and nothing is missing. */
+/* Whether the guard misses a block. NULL: no guard, and no block is missing. */
 static bool misses_any(const struct tn_guard *guard)
 {
     TN_ASSERT(guard == NULL || atomic_load(&guard->watch.gone) <= tn_audit_listed(guard->audit));
@@ -97,7 +98,8 @@ void tn_guard_settle(tarn_graph *graph)
         atomic_store(&graph->magic, TN_GRAPH_STALE); /* G7 */
 }
 
-/* A block that it was told of has made the graph stale, where that was there. */
+/* A freed block that this guard watched has made the graph stale, if the graph existed. The graph's
+ * own guard may miss no block: then the graph is good again. */
 void tn_guard_give_up(tarn_graph *graph, struct tn_guard *guard)
 {
     TN_ASSERT(tn_lock_none_held());
@@ -110,7 +112,7 @@ void tn_guard_drop(struct tn_guard *guard)
 {
     if (guard == NULL)
         return;
-    TN_ASSERT(!tn_lock_held(TN_RANK_POOL)); /* the end of a watch takes it */
+    TN_ASSERT(!tn_lock_held(TN_RANK_POOL)); /* tn_watch_end takes the lock */
     tn_watch_end(&guard->watch);
     if (guard->audit != NULL)
         tn_audit_drop(guard->audit);

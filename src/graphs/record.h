@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* record.h -- the records of captures, sections and graphs; graphs/capture.h and graphs/graph.h say what they are.
+/* record.h -- the records of captures, sections and graphs. graphs/capture.h and graphs/graph.h
+ * explain them.
  *
- * Locking: as said with each field. */
+ * Locking: each field's comment names its guard. */
 #ifndef TARN_GRAPHS_RECORD_H
 #define TARN_GRAPHS_RECORD_H
 
@@ -35,39 +36,46 @@ struct tarn_capture {
     tarn_capture *next;     /* links recycled records */
     tarn_device *device;    /* immutable */
     tarn_pool *pool;        /* immutable; not to be followed when gone */
-    tarn_stream stream;     /* immutable; the user promised that it lives */
+    tarn_stream stream;     /* immutable; alive, as the user promised */
     tarn_capture_mode mode; /* immutable */
-    uint64_t thread_id;     /* immutable; that began it */
+    uint64_t thread_id;     /* immutable; of the thread that began */
     uint64_t capture_id;    /* immutable */
     uint64_t route_id;      /* immutable */
-    atomic_bool gone; /* the driver's capture went by itself, and all claims of this one with it;
-                               set under the pool's lock */
+    /* The driver's capture ended without Tarn, and all claims of this record ended with it. Set
+     * under the pool's lock. */
+    atomic_bool gone;
     enum tn_capture_stage stage;
-    /* BROKEN: why it cannot be ended, and what was known of that then */
+    /* BROKEN: why the capture cannot be ended, and what was known of it when it broke. */
     char said[TN_CAPTURE_SAID_BYTES];
-    struct tn_section section; /* STOPPED: as it was then, however often an end was tried */
-    tn_cu_graph target;        /* immutable; the caller's, that is captured into; NULL: a new one */
-    bool is_body;              /* immutable; the target is one in another capture's graph */
+    /* STOPPED: the section as it was at the stop, however often an end was tried. */
+    struct tn_section section;
+    /* Immutable. The caller's graph, which the capture goes into; NULL: a new graph. */
+    tn_cu_graph target;
+    /* Immutable. The target is a body in another capture's graph. */
+    bool is_body;
 };
 
 #define TN_CAPTURE_MAGIC 0x54436170ULL
 
 struct tarn_graph {
     _Atomic uint64_t magic; /* TN_GRAPH_MAGIC or TN_GRAPH_STALE: G7; 0 in a recycled record */
-    tarn_graph *next;       /* of the device, guarded by the GRAPHS lock; links recycled records */
-    tarn_pool *pool;        /* immutable */
+    /* Guarded by the device's GRAPHS lock; also links recycled records. */
+    tarn_graph *next;
+    tarn_pool *pool;          /* immutable */
     tn_cu_graph driver_graph; /* written with the GRAPHS lock */
     tn_cu_graphexec exec;
-    /* What a replay would look for in the pool, one miss nearer. The record is the pool's of the commit: one that the
-     * pool has left since stays as long as the pool, and ordered. Both are immutable. */
+    /* Copies of two pointers of the pool: a replay has one cache miss less. `replays` is the pool's
+     * record at the commit. A record that the pool has left since lives as long as the pool, and
+     * stays ordered. Both pointers are immutable. */
     struct tn_gpu *gpu;
     struct tn_replays *replays;
     struct tn_guard *guard; /* NULL: none */
-    tarn_guard guard_kind;  /* of that, and of the next section's */
+    tarn_guard guard_kind;  /* of `guard`, and of the next section's guard */
     /* blocks with this sequence number or a higher one were allocated behind the section */
     uint64_t mark;
-    uint64_t exec_bytes; /* immutable; what the device had less after the instantiation; 0: nothing,
-                            or not known */
+    /* Immutable. By how much the instantiation lowered the device's free memory; 0: by nothing, or
+     * not known. */
+    uint64_t exec_bytes;
 };
 
 #define TN_GRAPH_MAGIC 0x54477270ULL

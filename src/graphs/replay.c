@@ -1,50 +1,56 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Replays and their order.
  *
- * Graphs that share a pool write the same memory, so they must not overlap in time. As long as a
- * pool has one graph the driver sees to that: launches of one executable never overlap, and nothing
- * but the epoch of the launch is noted, without a lock. From the second graph on each replay is
- * ordered behind the last one. On the same stream that is a comparison: a replay that leaves nothing to be
- * seen to says on which stream the next one is in order (next_id), and whatever that one would have to heed takes it
- * back. On another stream the GPU waits for an event that was recorded behind the last replay.
+ * Graphs that share a pool write the same memory: their replays must not overlap in time. As long
+ * as a pool has one graph, the driver never overlaps launches of the one executable. Tarn then
+ * notes the epoch of the launch, without a lock, and nothing else. From the second graph on, each
+ * replay is ordered behind the last one:
+ * - On the same stream by a comparison. A replay that leaves nothing else to check notes the stream
+ *   on which the next replay is in order (next_id). Any change that the next replay must heed
+ *   clears this note.
+ * - On another stream by an event, recorded behind the last replay, which the GPU waits for.
  *
- * No event is recorded as long as all replays are on one stream. So the first replay on another
- * stream has no event to wait for, and nobody may touch the handle of the stream before: it may be
- * destroyed. That replay waits for the device once, and from then on each replay records the event.
- * The wait is made without the lock; another replay may come between, but it records the event, so
+ * No event is recorded as long as all replays are on one stream. The first replay on another stream
+ * therefore has no event to wait for, and nobody may touch the handle of the stream before, which
+ * may be destroyed. This replay waits for the device once; from then on each replay records the
+ * event. The wait is made without the lock. Another replay may come between, but records the event:
  * the second look finds an order.
  *
- * A second graph may come while a thread is launching the first one as the only one. That thread says so
- * before it looks whether replays are ordered, and whoever orders them says that they are before anybody
- * looks for the thread: one of the two sees the other. There is one such thread at most, for the user
- * serialises the replays of one graph.
+ * A second graph may come while a thread launches the first as the only one. The launching thread
+ * says that it launches before it looks whether replays are ordered. Whoever orders replays says
+ * that they are ordered before anybody looks for the thread. At least one of the two sees the
+ * other. At most one thread launches, for the user serialises the replays of one graph.
  *
- * The fence between saying and looking is left to those who order replays (base/barrier.h): once a
- * second graph is there it is done with, and till then each launch goes without. It comes before
- * anybody looks:
- *   - another graph's replays begin after the graph has entered its pool, which is after
- *     tn_replays_order; or that has found replays ordered already: by one who entered the same pool
- *     before, under its lock, or by a join, whose lock of the record each ordered replay takes;
- *   - a replay that finds replays ordered before tn_replays_order has returned is of the graph that was
- *     the only one, and not at the same time as another of that graph; or of a pool that joins, which
- *     is the first case;
- *   - a join looks itself, behind a fence of its own.
- * Who asks whether a launch is under way without ordering replays (pools/handover.c) has no fence; to
- * miss one that has just begun is to have asked before it. The caller sees to the order of such.
+ * Whoever orders replays pays for the fence between saying and looking (base/barrier.h). The second
+ * graph of a pool needs this fence, and later graphs do not; until then each launch goes without a
+ * fence. The fence comes before anybody looks, in each case:
+ * - Replays of another graph begin after this graph has entered its pool, thus after
+ *   tn_replays_order. tn_replays_order may find replays ordered already: by a graph that entered
+ *   the same pool before, under the pool's lock, or by a join, which takes the lock of the record
+ *   that each ordered replay takes.
+ * - A replay may find replays ordered before tn_replays_order has returned. Either it is of the
+ *   graph that was the only one, and no other replay of this graph runs at the same time. Or it is
+ *   of a pool that joins, which is the first case.
+ * - A join looks itself, behind a fence of its own.
  *
- * A pool may be told to refuse the change of streams instead. Whether it still has several graphs is looked at
- * where a replay would be refused, and nowhere else; if not, its only graph goes back to being launched without
- * an order. Pools that one graph writes to share one order: claims/replays.h.
+ * pools/handover.c asks whether a launch is under way without ordering replays, and has no fence.
+ * To miss a launch that has just begun is to have asked before the launch. The caller sees to the
+ * order of the two.
+ *
+ * A pool may be told to refuse the change of streams instead. Only where a replay would be refused
+ * does Tarn check whether the pool still has several graphs. If not, the only graph goes back to
+ * launches without an order. Pools that one graph writes to share one order: claims/replays.h.
  *
  * The replay lock is held from the look at the last replay to the note of this one, the launch
- * included: the order of launches is the order that was noted. A launch waits on the host when the
- * driver's queue is full, which is why the lock is none of the pool's own.
+ * included: launches come in the noted order. A launch waits on the host when the driver's queue is
+ * full. The lock is therefore apart from the pool's lock.
  *
- * A restore writes what graphs of other pools refer to under a guard, so it takes a turn in the order of each of
- * these pools' replays, as if it were one (tn_replays_visit). A pool's only graph is ordered for its sake until the next
- * replay has come behind it. A restore keeps several pools from replaying at a time, and has the lock of none of them
- * meanwhile, so that it comes to no lock out of turn: who launches, or joins two orders, waits until a record has no
- * visitor. A visitor waits for nobody: it goes and comes again.
+ * A restore writes blocks that graphs of other pools refer to under a guard. The restore takes a
+ * turn in the replay order of each of these pools, as if it were a replay (tn_replays_visit). A
+ * pool's only graph is ordered for the restore's sake, until the next replay has come behind the
+ * restore. A restore keeps several pools from replaying at a time, and has the lock of none of them
+ * meanwhile: it takes no lock out of turn. Whoever launches, or joins two orders, waits until a
+ * record has no visitor. A visitor waits for nobody: it goes and comes again.
  *
  * Trade-offs: a pool that changes streams once pays for an event at each replay from then on. Two
  * graphs are ordered even where they share no memory. */
@@ -71,7 +77,7 @@ void tn_replays_consider(tarn_pool *pool)
         tn_replays_order(atomic_load(&pool->replays)); /* G3 */
 }
 
-/* Whether no launch of another graph can touch the pool's memory: one that was destroyed keeps its hold
+/* Whether no launch of another graph can touch the pool's memory: a destroyed graph keeps its hold
  * as long as its launches run. */
 static bool is_alone(const tarn_pool *pool, const struct tn_hold *own)
 {
@@ -80,7 +86,8 @@ static bool is_alone(const tarn_pool *pool, const struct tn_hold *own)
            (pool->holds.count == 0 || (pool->holds.count == 1 && pool->holds.first == own));
 }
 
-/* Whether a restore has its turn or comes again, or the next replay is to come behind one. The record is locked. */
+/* Whether a restore has its turn, comes again, or is to precede the next replay. The record is
+ * locked. */
 static bool is_visited(const tarn_pool *pool, const struct tn_replays *replays)
 {
     TN_ASSERT(tn_lock_held(TN_RANK_REPLAY));
@@ -89,9 +96,10 @@ static bool is_visited(const tarn_pool *pool, const struct tn_replays *replays)
             !tn_gpu_is_proven(&pool->device->gpu, atomic_load(&replays->stamp)));
 }
 
-/* The pool's graph is its only one. A pool that joins the order meanwhile does so with the lock of that. Nobody
- * else but such a pool launches with it now: so a launch is hardly ever waited for here. was_launched: it may
- * have been; else no launch of any graph before runs, or will any more. */
+/* Ends the order of a pool that has a single graph. A pool that joins the order meanwhile takes the
+ * record's lock. Nobody else launches with this lock now: the wait for a launch is rare here.
+ * was_launched: the graph may have been launched; else no launch of any earlier graph runs, or will
+ * ever run. */
 static void end_order(tarn_pool *pool, bool was_launched)
 {
     struct tn_replays *replays;
@@ -124,9 +132,9 @@ void tn_replays_admit(tarn_pool *pool, const struct tn_hold *own)
         tn_replays_order(atomic_load(&pool->replays)); /* G3 */
 }
 
-/* Ends the order of a pool that refuses replays, where the graph was left alone in it; false where it was not. What is
- * being captured has not been launched, so an open hold says nothing. Who captures and replays another graph from now on
- * finds the last replay where it was. No lock may be held. */
+/* Ends the order of a pool that refuses replays, if the graph is alone in the pool now; false if
+ * not. A captured graph has not been launched: open holds do not count. A user who captures and
+ * replays another graph from now on finds the last replay where it was. No lock may be held. */
 static TN_APART bool end_order_if_alone(const tarn_graph *graph)
 {
     tarn_pool *pool = graph->pool;
@@ -145,7 +153,8 @@ static TN_APART bool end_order_if_alone(const tarn_graph *graph)
     return alone;
 }
 
-/* The same where replays were ordered for a restore's sake, which this one has come behind. */
+/* The same where replays were ordered for a restore's sake, and this replay has come behind the
+ * restore. */
 static TN_APART void end_loan(const tarn_graph *graph)
 {
     tarn_pool *pool = graph->pool;
@@ -157,13 +166,13 @@ static TN_APART void end_loan(const tarn_graph *graph)
     } else {
         struct tn_replays *replays = tn_replays_lock(&pool->replays);
 
-        replays->lent = false; /* there are others by now */
+        replays->lent = false; /* other graphs are there by now */
         tn_replays_unlock(replays);
     }
     tn_pool_unlock(pool);
 }
 
-/* Locks the pool's record, which no restore visits. Such one waits for nobody. */
+/* Locks the pool's record while no restore visits. A visiting restore waits for nobody. */
 static struct tn_replays *lock_unvisited(tarn_pool *pool)
 {
     struct tn_replays *replays = tn_replays_lock(&pool->replays);
@@ -191,8 +200,8 @@ static TN_APART void enter_series(tarn_pool *pool, struct tn_replays *replays, u
 
 enum order { ORDER_KEPT, ORDER_BY_EVENT, ORDER_UNKNOWN, ORDER_REFUSED };
 
-/* What work on the stream needs to be behind the last replay of the record, which is locked. stream_id 0: of a restore or
- * take that names no stream. */
+/* How work on the stream gets behind the last replay of the record, which is locked. stream_id 0: a
+ * restore or take that names no stream. */
 static inline enum order order_behind(const struct tn_gpu *gpu, const struct tn_replays *replays,
                                       uint64_t stream_id)
 {
@@ -205,7 +214,7 @@ static inline enum order order_behind(const struct tn_gpu *gpu, const struct tn_
     return replays->recorded ? ORDER_BY_EVENT : ORDER_UNKNOWN;
 }
 
-/* The same for a replay of the pool's. */
+/* The same for a replay of the pool. */
 static inline enum order order_behind_last(const tarn_pool *pool, const struct tn_replays *replays,
                                            uint64_t stream_id)
 {
@@ -228,8 +237,9 @@ static tarn_status refuse(const tarn_pool *pool, uint64_t stream_id)
         (unsigned long long)stream_id);
 }
 
-/* Puts the stream behind the last replay where it is not yet. The lock of *held is held, before and
- * afterwards: the pool may have another record by then. WRONG_STATE: it refuses the stream, if it has several graphs. */
+/* Puts the stream behind the last replay, if it is not there yet. The lock of *held is held before
+ * and afterwards: the pool may have another record by then. WRONG_STATE: the pool refuses the
+ * stream, if it has several graphs. */
 static tarn_status take_turn(tarn_pool *pool, tn_cu_stream stream, uint64_t stream_id,
                              struct tn_replays **held, bool *refused)
 {
@@ -243,7 +253,7 @@ static tarn_status take_turn(tarn_pool *pool, tn_cu_stream stream, uint64_t stre
         uint64_t last = atomic_load(&replays->stream_id);
 
         replays->crosses = replays->crosses || (last != 0 && last != stream_id);
-        tn_replays_look(replays); /* it crosses now, or another thread has had a turn */
+        tn_replays_look(replays); /* replays cross streams now, or another thread has had a turn */
         tn_replays_unlock(replays);
         status = tn_gpu_wait_idle(gpu);
         replays = lock_unvisited(pool);
@@ -260,8 +270,9 @@ static tarn_status take_turn(tarn_pool *pool, tn_cu_stream stream, uint64_t stre
     return status;
 }
 
-/* The thread launches the pool's only graph from here on; false: there are others by now. No instruction here locks
- * memory or waits for a store: each of them would, after a launch, wait for all that the driver has written. */
+/* Begins a launch of the pool's only graph by this thread; false: the pool has other graphs by now.
+ * No instruction here locks memory or waits for a store: after a launch, each would wait for all
+ * that the driver has written. */
 static TN_ALWAYS_INLINE bool begin_alone(struct tn_replays *replays)
 {
     if (TN_UNLIKELY(atomic_load_explicit(&replays->ordered, memory_order_acquire)))
@@ -274,15 +285,17 @@ static TN_ALWAYS_INLINE bool begin_alone(struct tn_replays *replays)
     return false;
 }
 
-/* It has launched it. After a launch each look is a miss: there is one, at the epoch, and the record is only written. */
+/* Ends this launch. After a launch each read is a cache miss: the function reads the epoch alone,
+ * and only writes the record. */
 static TN_ALWAYS_INLINE void end_alone(struct tn_replays *replays, const struct tn_gpu *gpu)
 {
-    /* After the launch: a wait that begins before it proves nothing of it. */
+    /* After the launch: a wait that begins before the launch proves nothing of it. */
     atomic_store_explicit(&replays->alone_stamp, tn_gpu_epoch(gpu), memory_order_relaxed);
     atomic_store_explicit(&replays->launching_alone, false, memory_order_release);
 }
 
-/* The driver's call may end the thread, where it is cancelled: then the launch ends on the way, as if it had been made. */
+/* The driver's call may end the thread, where the thread is cancelled. The launch then ends on the
+ * way, as if it had been made. */
 struct alone {
     struct tn_replays *replays;
     const struct tn_gpu *gpu;
@@ -303,9 +316,10 @@ static TN_ALWAYS_INLINE tn_cu_result launch_alone(struct tn_replays *replays,
     return tn_exec_try_launch(gpu, exec, stream);
 }
 
-/* Takes note of a replay that was launched. The lock orders those who replay. Who reads without it reads
- * the stream before the stamp: it finds the new stream, or the old one, which is to have looked before the
- * launch, or a stamp that is not proven. So no store here is waited for, and none of the launch's with it. */
+/* Notes a replay that was launched. The lock orders the replaying threads. A reader without the
+ * lock reads the stream before the stamp. It finds the new stream, a stamp that is not proven, or
+ * the old stream: then it counts as having looked before the launch. No store here waits, and none
+ * of the launch's stores with it. */
 static inline void note_replay(tarn_pool *pool, const struct tn_gpu *gpu,
                                struct tn_replays *replays, uint64_t stream_id)
 {
@@ -316,7 +330,7 @@ static inline void note_replay(tarn_pool *pool, const struct tn_gpu *gpu,
     atomic_store_explicit(&replays->stamp, tn_gpu_epoch(gpu), memory_order_release);
 }
 
-/* A replay behind the last one, wherever that was. *refused: the pool refuses the stream. */
+/* Launches behind the last replay, wherever that was. *refused: the pool refuses the stream. */
 static tarn_status launch_in_turn(const tarn_graph *graph, tn_cu_stream stream, bool *refused)
 {
     tarn_pool *pool = graph->pool;
@@ -358,7 +372,7 @@ static tarn_status launch_in_turn(const tarn_graph *graph, tn_cu_stream stream, 
     return status;
 }
 
-/* Makes sure that replays are ordered, though there may be one graph. The record is locked. */
+/* Orders replays, though the pool may have one graph. The record is locked. */
 static void borrow(struct tn_replays *replays)
 {
     TN_ASSERT(tn_lock_held(TN_RANK_REPLAY));
@@ -438,7 +452,7 @@ void tn_replays_leave_visit(tarn_pool *pool, const struct tn_visit *visit, bool 
 
     TN_ASSERT(visit->visitor != NULL);
     if (replays->visitor != visit->visitor)
-        goto unlock; /* it has left it, as another pool's */
+        goto unlock; /* the record was left already, as another pool's */
     replays->visitor = NULL;
     replays->is_visited = false;
     if (!worked) {
@@ -475,7 +489,7 @@ void tn_replays_follow(tarn_pool *pool, const struct tn_visit *visit)
     tn_replays_unlock(replays);
 }
 
-/* On any stream, whichever graphs there are. */
+/* Launches on any stream, whichever graphs the pool has. */
 static tarn_status launch(const tarn_graph *graph, tn_cu_stream stream, bool *refused)
 {
     struct tn_replays *replays = graph->replays;
@@ -489,8 +503,8 @@ static tarn_status launch(const tarn_graph *graph, tn_cu_stream stream, bool *re
     return status;
 }
 
-/* A replay has come to a stream in a broken capture, which it has broken, or was refused for. Notes that; whether the
- * capture is a tarn_capture's. */
+/* A replay has come to a stream in a broken capture: it broke the capture, or was refused for it.
+ * Notes this; returns whether the capture is a tarn_capture's. */
 static bool note_broken(struct tn_gpu *gpu, tn_cu_stream stream, bool breaks)
 {
     tarn_device *device = (tarn_device *)((char *)gpu - offsetof(tarn_device, gpu));
@@ -509,8 +523,8 @@ static tarn_status say_captured(struct tn_gpu *gpu, tn_cu_stream stream)
         note_broken(gpu, stream, true) ? " by a tarn_capture" : "");
 }
 
-/* The driver has refused a launch, or before it the question for the stream's id. say: what that means elsewhere. No
- * lock may be held. */
+/* The driver has refused a launch, or before the launch the question for the stream's id. say:
+ * makes the status where no capture is broken. No lock may be held. */
 static TN_RARE tarn_status not_launched(struct tn_gpu *gpu, tn_cu_stream stream,
                                         tn_cu_result result,
                                         tarn_status (*say)(struct tn_gpu *gpu, tn_cu_result result))
@@ -533,7 +547,7 @@ static TN_RARE tarn_status not_launched(struct tn_gpu *gpu, tn_cu_stream stream,
     return status;
 }
 
-/* The same where the status alone is there, and its sentence. */
+/* The same for a caller that has the status alone, and its sentence. */
 static TN_RARE tarn_status look_at_failure(struct tn_gpu *gpu, tn_cu_stream stream,
                                            tarn_status status)
 {
@@ -547,8 +561,9 @@ static TN_RARE tarn_status look_at_failure(struct tn_gpu *gpu, tn_cu_stream stre
     return status;
 }
 
-/* The same; a pool that refuses it may have but this graph by now. Each round but the last finds it alone: so another
- * one comes only where other threads' graphs come and go. */
+/* Launches again, as long as the pool refuses the stream and turns out to have no other graph by
+ * now. Each round but the last finds the graph alone: a further round comes only where other
+ * threads' graphs come and go. */
 static TN_APART tarn_status launch_again(const tarn_graph *graph, tn_cu_stream stream)
 {
     bool refused = false;
@@ -567,7 +582,7 @@ static TN_APART tarn_status launch_again(const tarn_graph *graph, tn_cu_stream s
     return status;
 }
 
-/* A replay of which the record is locked. As above where the driver's call ends the thread. */
+/* A replay whose record is locked. As in `struct alone`, the driver's call may end the thread. */
 struct turn {
     struct tn_replays *replays;
     const struct tn_gpu *gpu;
@@ -576,7 +591,7 @@ struct turn {
 
 static TN_ALWAYS_INLINE void leave_turn(const struct turn *turn)
 {
-    if (TN_LIKELY(turn->launched)) /* of what note_replay notes the rest is as it was */
+    if (TN_LIKELY(turn->launched)) /* the rest that note_replay notes has not changed */
         atomic_store_explicit(&turn->replays->stamp, tn_gpu_epoch(turn->gpu), memory_order_release);
     tn_replays_unlock(turn->replays);
 }
@@ -592,8 +607,8 @@ static TN_ALWAYS_INLINE tn_cu_result launch_in_series(struct tn_replays *replays
     return result;
 }
 
-/* G3: what a record that knows the next stream says of it. A launch as the only one that has just begun is none of it:
- * it looks again, and goes back. */
+/* G3: what holds of a record that knows the next stream. A launch as the only graph that has just
+ * begun does not count: it looks again, and goes back. */
 __attribute__((unused)) static bool knows_next(const tarn_pool *pool,
                                                const struct tn_replays *replays)
 {
@@ -604,8 +619,8 @@ __attribute__((unused)) static bool knows_next(const tarn_pool *pool,
            tn_gpu_is_proven(&pool->device->gpu, atomic_load(&replays->alone_stamp));
 }
 
-/* The next replay of several graphs' on one stream. The record is that which the pool had when the graph was made: one
- * that its pool has left knows no next. */
+/* Launches the next replay of several graphs on one stream. The record is the pool's at the time
+ * when the graph was made: a record that its pool has left knows no next stream. */
 static TN_APART TN_HOT tarn_status launch_next(const tarn_graph *graph, tn_cu_stream stream)
 {
     struct tn_gpu *gpu = graph->gpu;
@@ -624,8 +639,8 @@ static TN_APART TN_HOT tarn_status launch_next(const tarn_graph *graph, tn_cu_st
     return tn_exec_launched(gpu, launch_in_series(replays, gpu, graph->exec, stream));
 }
 
-/* Where the GPU is not calm: it is usable all the same where functions of the program's are being called, none of
- * which this thread has left by a jump. */
+/* For a GPU that is not calm. It is usable all the same where functions of the program's are being
+ * called, and this thread has left none of them by a jump. */
 static TN_RARE tarn_status replay_after_news(const tarn_graph *graph, tn_cu_stream stream)
 {
     tarn_status status;
@@ -635,9 +650,9 @@ static TN_RARE tarn_status replay_after_news(const tarn_graph *graph, tn_cu_stre
     return status == TARN_OK ? launch_again(graph, stream) : status;
 }
 
-/* What comes often stands in here and in launch_next, and in few lines of code: after a launch nothing of the library is
- * in the caches, and each is another miss. So what is found in memory is kept: behind an atomic access the compiler
- * would look for it again. */
+/* The frequent case stands in here and in launch_next, and in few lines of code: after a launch
+ * nothing of the library is in the caches, and each line is another miss. Values read from memory
+ * are kept in variables: behind an atomic access the compiler would read them again. */
 tarn_status tn_graph_replay(const tarn_graph *graph, tn_cu_stream stream)
 {
     struct tn_gpu *gpu = graph->gpu;

@@ -14,22 +14,23 @@
 #include "claims/hold.h"
 #include "graphs/record.h"
 
-/* A graph has entered the pool, whose lock is held: from here on replays are ordered, unless it is
- * the only one that can run. own: its hold; NULL: it has none, or it is not known which. */
+/* A graph has entered the pool, whose lock is held: from here on replays are ordered, unless this
+ * graph is the only one that can run. own: the graph's hold; NULL: none, or not known which. */
 void tn_replays_admit(tarn_pool *pool, const struct tn_hold *own);
 
-/* Replays are ordered from here on where several graphs or holds are there; the pool's lock is held. */
+/* Orders replays from here on if the pool, whose lock is held, has several graphs or holds. */
 void tn_replays_consider(tarn_pool *pool);
 
-/* Launches the graph on the stream, behind its pool's last replay. No lock may be held. What
- * tarn_graph_replay may return. */
+/* Launches the graph on the stream, behind its pool's last replay. No lock may be held. Returns
+ * what tarn_graph_replay may return. */
 TARN_MUST_CHECK tarn_status tn_graph_replay(const tarn_graph *graph, tn_cu_stream stream);
 
-/* A restore takes a turn among the replays of the graphs of a pool, for it writes what they refer to. From here on, and until
- * tn_replays_leave_visit, none of them is launched, and what is enqueued on the stream runs after the last one.
- * *unordered: only a wait for the device, without any lock, makes sure of that; it is not visited then. visitor: whose
- * turn it is; another one's is waited for so, too. A lock of a pool may be held.
- *   DEVICE_LOST, DRIVER: it is not visited */
+/* A restore takes a turn among the replays of a pool's graphs, since it writes blocks that they
+ * refer to. From here on, until tn_replays_leave_visit, none of the graphs is launched, and work
+ * enqueued on the stream runs after the last replay. *unordered: only a wait for the device,
+ * without any lock, makes sure of this; the pool is then not visited. visitor: the restore whose
+ * turn it is. A turn of another visitor sets *unordered, too. A lock of a pool may be held.
+ *   DEVICE_LOST, DRIVER: the pool is not visited */
 struct tn_visit {
     const void *visitor;
     tn_cu_stream stream;
@@ -39,24 +40,28 @@ struct tn_visit {
 TARN_MUST_CHECK tarn_status tn_replays_visit(tarn_pool *pool, const struct tn_visit *visit,
                                              bool *unordered);
 
-/* A wait did not help: other threads replay all the time. Until tn_replays_end_awaited each replay is ordered and leaves
- * an event, so the next wait for the device settles what was launched before. The lock of a pool may be held. */
+/* For a visit whose wait was in vain, since other threads replay all the time. Until
+ * tn_replays_end_awaited each replay is ordered and leaves an event: the next wait for the device
+ * settles all launches before. The lock of a pool may be held. */
 void tn_replays_await_visit(tarn_pool *pool);
 
-/* For all pools: those that are visited may be others by now. A restore of another thread that still awaits its visit
- * says so again when it comes again. No lock of a pool may be held. */
+/* For all pools, since the visited pools may be others by now. A restore of another thread that
+ * still awaits its visit calls tn_replays_await_visit again when it comes again. No lock of a pool
+ * may be held. */
 void tn_replays_end_awaited(tarn_device *device);
 
-/* Whether a thread launches the pool's only graph at this moment, without an order. The lock of the pool is held. */
+/* Whether a thread launches the pool's only graph now, without an order. The lock of the pool is
+ * held. */
 bool tn_replays_are_launching(const tarn_pool *pool);
 
-/* Replays of the pool that are launched from now on come behind what the stream has got. The lock of the pool is held. */
+/* Later replays of the pool come behind the work that the stream has got. The lock of the pool is
+ * held. */
 void tn_replays_follow(tarn_pool *pool, const struct tn_visit *visit);
 
-/* The turn is over. worked: replays from now on come behind what the stream has got. */
+/* Ends the turn. worked: later replays come behind the work that the stream has got. */
 void tn_replays_leave_visit(tarn_pool *pool, const struct tn_visit *visit, bool worked);
 
-/* Whether what is enqueued on the stream now runs after all replays of the pool. Takes no lock; any
+/* Whether work enqueued on the stream now runs after all replays of the pool. Takes no lock; any
  * thread. */
 bool tn_replays_precede(const tarn_pool *pool, uint64_t stream_id);
 

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Two looks at a stream stand in the hot functions themselves: that for a stream which is idle, and that for one in a
- * capture whose arena is remembered. Where these serve, nothing else is called but the driver. All that they do not
- * serve goes on from what they have learnt: no question is asked of the driver again.
+/* Two looks at a stream stand in the hot functions themselves: the look for an idle stream, and the
+ * look for a stream in a capture whose arena is remembered. Where these serve, they call nothing
+ * but the driver. The other functions go on from the answers of these looks: no question is asked
+ * of the driver twice.
  *
- * A free names no stream. So before one in a pool that has routes, captures that the user has begun for the pool are
- * noticed; what is freed in a capture that cannot be noticed waits for the graph, unheld.
+ * A free names no stream. Before a free in a pool that has routes, Tarn therefore notices captures
+ * that the user has begun for the pool. A block freed in a capture that cannot be noticed waits for
+ * the graph, unheld.
  *
- * Trade-offs: an allocation on a default stream asks the driver more, since the fast looks leave it out. */
+ * Trade-offs: an allocation on a default stream asks the driver more, since the fast looks leave
+ * default streams out. */
 #include "graphs/serve.h"
 
 #include <stddef.h>
@@ -27,7 +30,7 @@
 #include "pools/reserve.h"
 #include "pools/sweep.h"
 
-/* The driver is asked with locks held. What is refused here is refused again by what comes next. */
+/* The driver is asked with locks held. A refusal here comes again from the next step. */
 static TN_RARE void close_over(tarn_device *device)
 {
     TN_CALL(call);
@@ -36,14 +39,14 @@ static TN_RARE void close_over(tarn_device *device)
         tn_device_close_over(device);
 }
 
-/* An allocation outside captures is none of those that are over by now. */
+/* An allocation outside captures belongs to no capture that has ended by now. */
 static TN_ALWAYS_INLINE void see_end(tarn_device *device)
 {
     if (TN_UNLIKELY(atomic_load(&device->user_hold_count) > 0))
         close_over(device);
 }
 
-/* In a capture that the pool knows: what the arena has free. */
+/* Takes a free block of the arena, in a capture that the pool knows. */
 static TN_APART bool take_born(struct tn_arena *arena, const struct tn_steady_claim *claim,
                                struct tn_gpu *gpu, const struct tn_request *request,
                                tarn_stream stream, void **address)
@@ -55,7 +58,8 @@ static TN_APART bool take_born(struct tn_arena *arena, const struct tn_steady_cl
                                    address);
 }
 
-/* What the arena of the order has at hand. The default pool's captures are counted, and no arena serves them alone. */
+/* Takes what the arena of the order has at hand. The default pool's captures are counted, and no
+ * arena serves them alone. */
 static bool take_at_hand(tarn_pool *pool, const struct tn_request *request, tarn_stream stream,
                          void **address)
 {
@@ -73,7 +77,8 @@ static bool take_at_hand(tarn_pool *pool, const struct tn_request *request, tarn
             take_born(arena, &claim, &tn_pool_device(pool)->gpu, request, stream, address));
 }
 
-/* What no arena has at hand. route_id: of the route that has led to the pool, and pinned it; 0: none. */
+/* Takes bytes that no arena has at hand. route_id: of the route that has led to the pool, and
+ * pinned it; 0: none. */
 static TN_APART tarn_status take_in_call(tarn_pool *pool, const struct tn_request *request,
                                          tarn_stream stream, uint64_t route_id, void **address)
 {
@@ -107,7 +112,8 @@ static tarn_status take_routed(tarn_device *device, const struct tn_request *req
     tarn_status status;
     TN_CALL(call);
 
-    if (!tn_call_begin(&call)) /* a filter may be called, and the driver, with the routes locked */
+    /* A filter may be called, and the driver, with the routes locked. */
+    if (!tn_call_begin(&call))
         return call.status;
     status = tn_route_choose(device, stream, request->order, &choice);
     if (status != TARN_OK)
@@ -121,7 +127,7 @@ static tarn_status take_routed(tarn_device *device, const struct tn_request *req
     return status;
 }
 
-/* The name is for tarn_captures, and as long as one is open the routes decide. */
+/* The name is for tarn_captures; as long as one is open the routes decide. */
 static TN_RARE tarn_status refuse_broken(tarn_device *device, const tarn_pool *pool,
                                          const struct tn_request *request)
 {
@@ -134,7 +140,7 @@ static TN_RARE tarn_status refuse_broken(tarn_device *device, const tarn_pool *p
                                          : call.status;
 }
 
-/* On a stream that was looked at. pool: NULL: the routes decide. */
+/* Serves on a stream that was looked at. pool NULL: the routes decide. */
 static tarn_status serve_seen(tarn_device *device, tarn_pool *pool,
                               const struct tn_request *request, tarn_stream stream, bool broken,
                               void **address)
@@ -145,7 +151,7 @@ static tarn_status serve_seen(tarn_device *device, tarn_pool *pool,
                         : take_routed(device, request, stream, address);
 }
 
-/* On any stream. */
+/* Looks at any stream, and serves. */
 static TN_APART tarn_status look_and_serve(tarn_device *device, tarn_pool *pool, uint64_t bytes,
                                            uint64_t alignment, tarn_stream stream, void **address)
 {
@@ -157,8 +163,8 @@ static TN_APART tarn_status look_and_serve(tarn_device *device, tarn_pool *pool,
                              : status;
 }
 
-/* By the routes, on a stream of which the driver has answered so. arena: that is remembered for the stream's captures,
- * and has not got back a block of that size last; NULL: none. */
+/* Serves by the routes, on a stream with this answer of the driver. arena: the one remembered for
+ * the stream's captures, which has not got back a block of this size last; NULL: none. */
 static TN_APART tarn_status serve_answered(tarn_device *device, struct tn_arena *arena,
                                            uint64_t bytes, tarn_stream stream,
                                            const struct tn_stream_answer *answer, void **address)
@@ -178,7 +184,7 @@ static TN_APART tarn_status serve_answered(tarn_device *device, struct tn_arena 
     return serve_seen(device, NULL, &request, stream, state.broken, address);
 }
 
-/* Mostly the routes are those of captures, and the stream is in one. */
+/* The common case: the routes are those of captures, and the stream is in a capture. */
 TN_HOT tarn_status tn_serve_routed(tarn_device *device, uint64_t bytes, tarn_stream stream,
                                    void **address)
 {
@@ -199,8 +205,9 @@ TN_HOT tarn_status tn_serve_routed(tarn_device *device, uint64_t bytes, tarn_str
     return serve_answered(device, arena, bytes, stream, &answer, address);
 }
 
-/* What no arena has at hand for a stream that the fast look has found idle. Apart, and the last of what calls it does, so
- * that the way at hand keeps no place for the request. */
+/* Takes bytes that no arena has at hand, for a stream that the fast look has found idle. The
+ * function stands apart, and is the last call of its caller: the way at hand keeps no place for the
+ * request. */
 static TN_APART tarn_status take_for_id(tarn_pool *pool, uint64_t bytes, uint64_t alignment,
                                         tarn_stream stream, uint64_t id, void **address)
 {
@@ -257,9 +264,9 @@ tarn_status tn_serve_reserve(tarn_pool *pool, uint64_t bytes, tarn_stream stream
     return tn_pool_reserve(pool, bytes, stream, state.order);
 }
 
-/* A capture that is told to use a block has a hold in its pool, so that what is freed meanwhile is kept
- * for the graph. The default pool serves captures only where that is allowed. No lock may be held; the pool is
- * pinned, for the block's own capture may be aborted meanwhile. */
+/* Gives a capture that is told to use a block a hold in the block's pool: blocks freed meanwhile
+ * are kept for the graph. The default pool serves captures only where the device allows it. No lock
+ * may be held. The pool is pinned, for the block's own capture may be aborted meanwhile. */
 static tarn_status admit_use(tarn_pool *pool, tarn_stream stream, struct tn_order order)
 {
     tarn_status status = TARN_OK;
@@ -270,7 +277,7 @@ static tarn_status admit_use(tarn_pool *pool, tarn_stream stream, struct tn_orde
                                              : status; /* it is over: no use of it is left */
 }
 
-/* The stream's capture is broken, and nothing says which stream it is. Unlocks the pool. */
+/* The stream's capture is broken, and nothing says which capture it is. Unlocks the pool. */
 static TN_RARE tarn_status refuse_use(tarn_pool *pool, const struct tn_block *block,
                                       uint64_t stream_id, const char *name)
 {
@@ -314,7 +321,8 @@ tarn_status tn_serve_use(void *address, tarn_stream stream, const char *name)
     return status;
 }
 
-/* Frees a locked block and unlocks its pool, which may go with it when its handle was given up. */
+/* Frees a locked block and unlocks its pool, which may end with the block if its handle was given
+ * up. */
 static void free_and_unlock(tarn_pool *pool, struct tn_block *block, bool held, bool told)
 {
     tarn_device *device = pool->device;
@@ -334,9 +342,9 @@ static void free_and_unlock(tarn_pool *pool, struct tn_block *block, bool held, 
     tn_device_unpin(device);
 }
 
-/* Finds a block to be freed and locks its pool, as tn_pool_lock_block, and sees to it that a capture
- * that the user has begun for the pool is known by then; else *held is false. A DISCARDED block does not keep
- * its pool, which is pinned meanwhile. */
+/* Finds a block to free and locks its pool, as tn_pool_lock_block, after the pool has noticed
+ * captures that the user has begun for it; *held is false where this failed. A DISCARDED block does
+ * not keep its pool, which is pinned meanwhile. */
 static tarn_status lock_to_free(uint64_t address, tarn_pool **pool, struct tn_block **block,
                                 bool *held)
 {
@@ -366,10 +374,10 @@ tarn_status tn_serve_free(void *address, bool told)
     return status;
 }
 
-/* The stream is the one that the arena's allocations named. A stream that was destroyed without a word may have left its
- * handle to this one, and its arena. A block that is put there is safe: nobody allocates from that arena any more, whose
- * stream's id no other gets, and whoever takes memory from it has the whole device proven idle first, this stream
- * included. */
+/* Whether the stream is the one that the arena's allocations named. A stream destroyed without a
+ * word may have left its handle, and thereby its arena, to this stream. A block that is put into
+ * that arena is safe: nobody allocates there any more, since no other stream gets the old one's id.
+ * Whoever takes the arena's memory has the whole device proven idle first, this stream included. */
 static TN_ALWAYS_INLINE bool is_own(uint64_t address, tarn_stream stream)
 {
     const struct tn_chunk *chunk = tn_address_table_chunk(address);

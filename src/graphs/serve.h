@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-/* serve.h -- where an allocation goes, and what a free or a use comes to that is more than an arena's affair.
+/* serve.h -- where an allocation goes, and frees and uses that are more than an arena's affair.
  *
  * An allocation goes this way:
  *
- *   1 route       the newest route that accepts chooses the pool (pools/route.h); the arena that it chose last for the
- *                 stream's capture is remembered
- *   2 at hand     the arena of the stream's order in that pool has the bytes (heap/steady.h). Nothing is pinned
- *   3 in capture  the default pool adopts the capture, refuses it or allows it (graphs/unrouted.h); any other pool
- *                 admits it (graphs/admit.h)
+ *   1 route       the newest route that accepts chooses the pool (pools/route.h); the arena that it
+ *                 chose last for the stream's capture is remembered
+ *   2 at hand     the arena of the stream's order in this pool has the bytes (heap/steady.h).
+ *                 Nothing is pinned
+ *   3 in capture  the default pool adopts the capture, refuses it or allows it (graphs/unrouted.h);
+ *                 any other pool admits it (graphs/admit.h)
  *   4 the pool    looks for memory, grows, and goes down the ladder (pools/allocate.h)
  *
- * The stream is looked at once, before all that. What the arena has not at hand is done in a call, with its pins
- * (pools/entry.h): the call begins here, since only here is known where the steady part ends.
+ * The stream is looked at once, before all these steps. Bytes that the arena has not at hand are
+ * taken in a call, with its pins (pools/entry.h). The call begins here, since only here is known
+ * where the steady part ends.
  *
  * Locking: none may be held. */
 #ifndef TARN_GRAPHS_SERVE_H
@@ -24,10 +26,11 @@
 #include "pools/device.h"
 #include "pools/route.h"
 
-/* Serve an allocation; bytes is not 0, and alignment a power of two. From a pool, the default one too; by the routes of
- * the device, of which some are open; where the device has news, from a pool, or with pool NULL by the routes.
- *   what tn_pool_allocate, tn_unrouted_allocate and tn_capture_admit may answer; INVALID_HANDLE: the pool went
- *   meanwhile; WRONG_STATE: a route's filter is being called; FORKED */
+/* Serve an allocation; bytes is not 0, and alignment a power of two. tn_serve_pool: from a pool,
+ * the default pool included. tn_serve_routed: by the routes of the device, of which some are open.
+ * tn_serve_news: where the device has news, from a pool, or with pool NULL by the routes.
+ *   what tn_pool_allocate, tn_unrouted_allocate and tn_capture_admit may answer; INVALID_HANDLE:
+ *   the pool went meanwhile; WRONG_STATE: a route's filter is being called; FORKED */
 TARN_MUST_CHECK tarn_status tn_serve_pool(tarn_device *device, tarn_pool *pool, uint64_t bytes,
                                           uint64_t alignment, tarn_stream stream, void **address);
 TARN_MUST_CHECK tarn_status tn_serve_routed(tarn_device *device, uint64_t bytes, tarn_stream stream,
@@ -59,8 +62,9 @@ TARN_MUST_CHECK tarn_status tn_serve_use(void *address, tarn_stream stream, cons
  *   NOT_OURS, INNER_ADDRESS, DOUBLE_FREE */
 TARN_MUST_CHECK tarn_status tn_serve_free(void *address, bool told);
 
-/* Frees a block whose last use is on the stream that it was allocated on, which is in no capture; as tarn_free does, since
- * its own order needs no word. False: it is not known to be so, or is more than an arena's affair, and nothing is done. */
+/* Frees a block whose last use is on the stream that it was allocated on, which is in no capture.
+ * Frees as tarn_free does: the block's own order needs no word. False: not known to be so, or more
+ * than an arena's affair; then nothing is done. */
 bool tn_serve_free_own(void *address, tarn_stream stream);
 
 #endif

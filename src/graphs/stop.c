@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Both the newest node of a broken capture and a fork that was not joined are looked for before the driver is told to
- * end, for its answer takes the graph. For a fork that takes a list of all nodes, a sixteenth of what the capture took.
- * So only the first captures of a pool in which a forked stream is known are looked at: there a program's mistake shows.
- * When one was refused the next ones are looked at again.
+/* An end looks for the newest node of a broken capture, and for a fork that was not joined, before
+ * the driver ends the capture: the driver's answer takes the graph. The look for a fork lists all
+ * nodes, which takes a sixteenth of the capture's own time. Therefore a pool looks only in its
+ * first FORK_LOOKS captures with a known forked stream: a program's mistake shows there. A refused
+ * end lets the pool look again.
  *
- * Trade-offs: where another thread breaks a capture just when it ends, no node is named. A body's graph lasts as long
- * as its node, of which the hold says nothing: it is not read. */
+ * Trade-offs: where another thread breaks a capture during its end, the sentence names no node. A
+ * body's graph lasts as long as its node, of which the hold says nothing: an end does not read it.
+ */
 #include "graphs/stop.h"
 
 #include <stddef.h>
@@ -50,7 +52,7 @@ tarn_status tn_capture_refuse_end(const tarn_capture *capture)
     return broken(capture->stage == TN_CAPTURE_BROKEN ? capture->said : dropped_by_driver);
 }
 
-/* To BROKEN, with what is said of that. */
+/* Moves the capture to BROKEN, and keeps the sentence. */
 static tarn_status fall_broken(tarn_capture *capture, const char *said)
 {
     TN_ASSERT(said[0] != '\0');
@@ -60,7 +62,8 @@ static tarn_status fall_broken(tarn_capture *capture, const char *said)
     return broken(said);
 }
 
-/* The same for a reason that the driver has not given; with what is known of the capture. */
+/* The same for a reason that the driver has not given, followed by the known facts of the capture.
+ */
 static tarn_status fall_broken_by(tarn_capture *capture, const char *why)
 {
     char said[TN_CAPTURE_SAID_BYTES];
@@ -73,7 +76,7 @@ static tarn_status fall_broken_by(tarn_capture *capture, const char *why)
     return fall_broken(capture, said);
 }
 
-/* Whether a fork that was not joined is to be looked for: a forked stream has allocated in the capture. */
+/* Whether to look for a fork that was not joined: a forked stream has allocated in the capture. */
 static bool looks_for_forks(tarn_capture *capture)
 {
     tarn_pool *pool = capture->pool;
@@ -131,7 +134,7 @@ tarn_status tn_capture_take_section(tarn_capture *capture)
     if (state.order.capture_id != capture->capture_id)
         return fall_broken_by(capture, "the stream's capture was ended elsewhere");
     order = state.order;
-    if (looks_for_forks(capture)) /* afterwards there is no graph to look at */
+    if (looks_for_forks(capture)) /* afterwards the graph is gone */
         seen = tn_loose_end_find(gpu, capture->stream);
     tn_capture_stop(gpu, capture->stream, &result, &graph);
     if (result == TN_CUDA_SUCCESS) {
@@ -146,7 +149,8 @@ tarn_status tn_capture_take_section(tarn_capture *capture)
     if (status != TARN_OK)
         return status;
     if (state.broken || state.order.capture_id == capture->capture_id)
-        return tn_gpu_failed(gpu, result, "ending a capture", "the driver"); /* it goes on */
+        /* the capture goes on */
+        return tn_gpu_failed(gpu, result, "ending a capture", "the driver");
     if (capture->target == NULL)
         tn_device_forget_capture(device, capture->capture_id);
     if (result == TN_CUDA_ERROR_STREAM_CAPTURE_UNJOINED) {

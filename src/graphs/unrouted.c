@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* An adopted pool has no handle that keeps it. While a call allocates from one it is pinned, since
+/* An adopted pool has no handle that keeps it. A call that allocates from the pool pins it, since
  * another thread may end the capture meanwhile.
  *
- * In the default pool a capture that is allowed has a passing hold: it keeps the capture's memory apart
- * until the capture is over, and nothing for its graph. Its end shows as that of any capture that the
- * user began.
+ * In the default pool an allowed capture has a passing hold, which keeps the capture's memory apart
+ * until the capture is over, and nothing for its graph. Tarn learns its end as the end of any
+ * capture that the user began.
  *
- * Trade-offs: an adopted pool is looked for in the list of all pools. Its arenas end with the graph, not
- * with the capture: nobody else would use their memory. */
+ * Trade-offs: an adopted pool is looked for in the list of all pools. Its arenas end with the
+ * graph, not with the capture: nobody else would use their memory. */
 #include "graphs/unrouted.h"
 
 #include <stddef.h>
@@ -18,19 +18,20 @@
 #include "pools/allocate.h"
 #include "pools/janitor.h"
 
-/* The pool of that capture, or NULL; the DEVICE lock is held. */
+/* The pool of the capture, or NULL; the DEVICE lock is held. */
 static tarn_pool *find_adopted(const tarn_device *device, uint64_t capture_id)
 {
     tarn_pool *pool = device->pools;
 
-    /* No visit: no pool is locked. A parked one's capture is over; to pass it by takes a look at one cache line. */
+    /* No visit: no pool is locked. The capture of a parked pool is over; to pass the pool by costs
+     * a look at one cache line. */
     while (pool != NULL &&
            (pool->ending == TN_ENDING_PARKED || pool->graphs.adopted_capture_id != capture_id))
         pool = pool->next;
     return pool;
 }
 
-/* The pinned pool of the capture, made where there is none. HOST_MEMORY. */
+/* Pins the pool of the capture, and makes a pool where the capture has none. HOST_MEMORY. */
 static tarn_status pin_adopted(tarn_device *device, uint64_t capture_id, tarn_pool **pool)
 {
     tarn_pool *made;
@@ -62,8 +63,8 @@ static tarn_status pin_adopted(tarn_device *device, uint64_t capture_id, tarn_po
     return TARN_OK;
 }
 
-/* Counts the capture when it is adopted: with its first block. A refused allocation may leave an empty
- * pool for the next one. */
+/* Counts the capture when it is adopted: with its first block. A refused allocation may leave an
+ * empty pool for the next one. */
 static void count_adoption(tarn_pool *pool)
 {
     bool first;

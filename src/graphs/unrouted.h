@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* unrouted.h -- allocations in captures that no route leads to a private pool.
  *
- * Without more the graph would outlive the memory. The device's option says what becomes of them:
- *   adopt   the capture gets a pool of its own, made at its first such allocation and released at once:
- *           it goes with its last block and with the capture's graph, whose user object is its hold
+ * Without further measures the graph would outlive the memory. The device's option decides:
+ *   adopt   the capture gets a pool of its own, made at its first unrouted allocation and
+ *           released at once: it goes with its last block and with the capture's graph, whose user
+ *           object is its hold
  *   refuse  UNROUTED
  *   allow   the default pool serves them as ordinary memory, which no graph holds
  *

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /* An executable graph that takes a new capture's form.
  *
- * The capture is stopped first, which gives its graph; whether the executable can take it is then the
- * driver's to say, and nothing else may fail. Refused, the capture stays STOPPED and can be ended the
- * ordinary way: the captured work is not lost.
+ * The update stops the capture first, which gives its graph. Two steps may then fail: the new guard
+ * is made, and the driver decides whether the executable can take the graph. After a failure the
+ * capture stays STOPPED and can be ended the ordinary way: the captured work is not lost.
  *
- * The user object of the new graph goes into the executable with it, so the hold on the new memory
- * lasts as long as the executable. That of the old graph lasts until its template, dropped here, and
- * the launches under way are gone: the driver keeps what a running launch was launched with.
+ * The user object of the new graph goes into the executable with the graph: the hold on the new
+ * memory lasts as long as the executable. The old graph's hold lasts until its template, dropped
+ * here, and the launches under way are gone: the driver keeps what a running launch was launched
+ * with.
  *
- * The new section may have reused what the old one freed, so the next launch has to be ordered behind
- * those under way: from here on replays are ordered.
+ * The new section may have reused memory that the old section freed. The next launch must be
+ * ordered behind those under way: from here on replays are ordered.
  *
  * Trade-offs: the pool's replays stay ordered after an update, also when the old hold is gone. */
 #include "graphs/update.h"

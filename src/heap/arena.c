@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Good fit from the bins, splitting and coalescing.
  *
- * Free blocks join across neighbouring chunks of one heap, never of two, so a heap's memory is its
+ * Free blocks join across neighbouring chunks of one heap, never of two: a heap's memory is its
  * own. */
 #include "heap/arena.h"
 
@@ -43,8 +43,8 @@ void tn_arena_init(struct tn_arena *arena, const struct tn_arena_owner *owner,
     for (int kind = 0; kind < TN_HEAP_KINDS; kind++) {
         struct tn_heap *heap = &arena->heaps[kind];
 
-        if (heap->arena ==
-            NULL) { /* a new record: that never changes, and is read without the lock */
+        /* A new record: heap->arena never changes afterwards, and is read without the lock. */
+        if (heap->arena == NULL) {
             heap->arena = arena;
             heap->kind = (enum tn_heap_kind)kind;
         }
@@ -55,8 +55,8 @@ void tn_arena_init(struct tn_arena *arena, const struct tn_arena_owner *owner,
         heap->run_alloc_count = 0;
         heap->run_free_count = 0;
         heap->has_reserved = false;
-        if (heap->bins.word_map !=
-            0) /* the bins are as large as all the rest, and hardly ever left with blocks */
+        /* The bins are as large as all other fields together, and hardly ever left with blocks. */
+        if (heap->bins.word_map != 0)
             heap->bins = (struct tn_bins){.word_map = 0};
         heap->loose = NULL;
         heap->counters = (struct tn_heap_counters){.allocated = {0}};
@@ -80,8 +80,8 @@ void tn_block_count_used(struct tn_block *block)
     }
 }
 
-/* P26. Where no hold is left, those that had the chunk have proven what is theirs to prove. of_work: the chunk's frees come
- * from an order outside captures. */
+/* P26. A chunk without holds: its former holds have proven their share. of_work: the chunk's frees
+ * come from an order outside captures. */
 static void stamp(struct tn_chunk *chunk, bool of_work, uint64_t stamp, uint64_t outside_stamp)
 {
     if (chunk->hold_count == 0 && !of_work)
@@ -107,7 +107,8 @@ void tn_block_count_freed(struct tn_block *block, uint64_t freed_stamp, uint64_t
     }
 }
 
-/* Makes the record that stays stand for the run of blocks from low to high, which it is one of. */
+/* Makes the record stays stand for the run of blocks from low to high; it is one of these
+ * blocks. */
 static void cover_run(struct tn_block *stays, struct tn_block *low, struct tn_block *high)
 {
     TN_ASSERT(stays->segment == low->segment && low->segment == high->segment);
@@ -128,8 +129,8 @@ static void cover_run(struct tn_block *stays, struct tn_block *low, struct tn_bl
     }
 }
 
-/* Of a block and its free neighbours the record that stays: the one beside another arena's block, or else one in
- * a bin. */
+/* Chooses which record stays of a block and its free neighbours: the record beside another arena's
+ * block, else a record in a bin. */
 static struct tn_block *staying(const struct tn_arena *arena, struct tn_block *block,
                                 struct tn_block *low, struct tn_block *high)
 {
@@ -140,7 +141,8 @@ static struct tn_block *staying(const struct tn_arena *arena, struct tn_block *b
     return tn_block_is_foreign(high->next, arena) ? high : low;
 }
 
-/* The one that joins. arena: whose lock alone is held; NULL: the pool's is, and the lowest record stays. */
+/* Joins the block. arena: its lock alone is held; NULL: the pool's lock is held, and the lowest
+ * record stays. */
 static TN_ALWAYS_INLINE struct tn_block *put(struct tn_block_store *store,
                                              const struct tn_arena *arena, struct tn_block *block)
 {
@@ -193,7 +195,7 @@ struct tn_block *tn_heap_put(struct tn_block_store *store, struct tn_block *bloc
     return put(store, NULL, block);
 }
 
-/* Where something is left before what is cut out, or the record at the lower edge stays. */
+/* Cuts where bytes are left below the part, or where the record at the lower edge must stay. */
 static TN_APART struct tn_block *carve_inside(struct tn_block_store *store, struct tn_block *block,
                                               uint64_t offset, uint64_t bytes)
 {
@@ -218,7 +220,7 @@ static TN_APART struct tn_block *carve_inside(struct tn_block_store *store, stru
     return block;
 }
 
-/* The one that cuts. */
+/* Cuts the part out of the block. */
 static TN_ALWAYS_INLINE struct tn_block *carve(struct tn_block_store *store, struct tn_block *block,
                                                uint64_t offset, uint64_t bytes)
 {

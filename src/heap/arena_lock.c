@@ -10,7 +10,7 @@ static uintptr_t user_of(const struct tn_arena *arena)
     return atomic_load_explicit(&arena->user, memory_order_relaxed);
 }
 
-/* Written with the lock held, which owners do not have that way. */
+/* The caller has the spin lock; an owner inside does not. */
 static void set_user(struct tn_arena *arena, uintptr_t user)
 {
     TN_ASSERT(tn_spin_is_taken(&arena->lock));

@@ -1,23 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
-/* arena_lock.h -- an arena's lock, which who allocates there takes without an exchange.
+/* arena_lock.h -- an arena's lock, which the arena's owner takes without an atomic exchange.
  *
- * Mostly one thread allocates from an arena and frees there. When it has taken the lock some times in a row it becomes
- * the owner: from then on it says that it is inside, and looks whether it is the owner still, with a fence in
- * between that costs nothing (base/barrier.h). Whoever else takes the lock ends that first: it says that there is no
- * owner, has all processors pass a fence, and waits until the one that was is not inside.
+ * Usually one thread allocates from an arena and frees there. After enough turns in a row it
+ * becomes the owner. The owner enters without the lock: it sets a flag and checks that it still is
+ * the owner. The light barrier between costs nothing (base/barrier.h). Any other thread takes the
+ * spin lock and ends the ownership first:
  *
- * That takes microseconds. So after each time it takes twice as many turns in a row to become the owner, and where
- * two threads take turns there is none. Without the kernel's fence there never is.
+ *     owner                                  another thread
+ *     owner_inside = true                    takes the spin lock
+ *     light barrier                          user = the owner's word without TN_ARENA_OWNED
+ *     reads user                             heavy barrier, on all processors
+ *       still owned: works inside            waits until owner_inside is false
+ *       not owned: takes the spin lock       works
+ *     owner_inside = false
  *
- * Who was the owner may come late: it has seen that it is, is put aside, and says much later that it is inside, and then
- * that it is not. That must not be said of another owner. So a record has one owner in its life, recycled or not: the
- * first thread that earns it. What a later thread with the same word says cannot be mixed up, for the first has ended.
+ * The barriers guarantee that the owner reads the new user, or the other thread reads owner_inside.
  *
- * Trade-offs: a record that comes to another thread has no owner there.
+ * Ending an ownership takes microseconds. After each end the next ownership therefore takes twice
+ * as many turns in a row, and two threads that alternate have no owner. Without the kernel's fence
+ * no arena has an owner.
+ *
+ * A record has at most one owner in its life, recycled or not: the first thread that earns it. A
+ * second owner would share owner_inside with a first owner that comes late:
+ *
+ *     first owner                            second owner
+ *     reads user: owned, is put aside
+ *                                            ends the first ownership, later earns its own
+ *                                            owner_inside = true, works inside
+ *     owner_inside = true
+ *     reads user: not owned
+ *     owner_inside = false                   still inside, but nobody waits for it
+ *
+ * A later thread with the same word is harmless: the first thread has ended.
+ *
+ * Trade-offs: when another thread gets the record, the arena has no owner.
  *
  * Source: D. Dice, M. Moir and W. Scherer, Quickly reacquirable locks (Sun Microsystems, 2003).
  *
- * Locking: any thread, with the locks that come before an arena's. An owner that is inside does not take the lock. */
+ * Locking: any thread, with the locks that come before an arena's. An owner inside does not hold
+ * the spin lock. */
 #ifndef TARN_HEAP_ARENA_LOCK_H
 #define TARN_HEAP_ARENA_LOCK_H
 
@@ -26,7 +47,7 @@
 #include "base/thread.h"
 #include "heap/arena.h"
 
-/* In arena->user: the thread that it names is the owner. */
+/* In arena->user: the named thread is the owner. */
 #define TN_ARENA_OWNED ((uintptr_t)1)
 
 static inline bool tn_arena_is_user(const struct tn_arena *arena)
@@ -36,7 +57,7 @@ static inline bool tn_arena_is_user(const struct tn_arena *arena)
     return (user & ~TN_ARENA_OWNED) == tn_thread_word();
 }
 
-/* Takes the lock as the owner; false: the thread is not that. */
+/* Takes the lock as the owner; false: the thread is not the owner. */
 static TN_ALWAYS_INLINE bool tn_arena_enter(struct tn_arena *arena)
 {
     const uintptr_t owner = tn_thread_word() | TN_ARENA_OWNED;
@@ -51,14 +72,15 @@ static TN_ALWAYS_INLINE bool tn_arena_enter(struct tn_arena *arena)
     return false;
 }
 
-/* Any thread's way, the owner's too. */
+/* Takes the lock; any thread, the owner too. */
 void tn_arena_lock(struct tn_arena *arena);
 
-/* The same for several arenas at once: true: each is to be awaited, behind one tn_barrier_heavy for all of them. */
+/* tn_arena_lock for several arenas at once. true: call tn_arena_await_owner for the arena, after a
+ * single tn_barrier_heavy for all of them. */
 bool tn_arena_begin_lock(struct tn_arena *arena);
 void tn_arena_await_owner(const struct tn_arena *arena);
 
-/* For assertions: somebody has the arena's lock, or is inside as its owner. */
+/* For assertions: a thread has the arena's lock, or is inside as its owner. */
 static inline bool tn_arena_is_locked(const struct tn_arena *arena)
 {
     return tn_spin_is_taken(&arena->lock) ||
@@ -77,8 +99,8 @@ static TN_ALWAYS_INLINE void tn_arena_leave(struct tn_arena *arena)
     atomic_store_explicit(&arena->owner_inside, false, memory_order_release);
 }
 
-/* The thread, which has the lock by tn_arena_lock, is the arena's user: its frees need no inbox. It may become the
- * owner. */
+/* The calling thread, which has the lock by tn_arena_lock, becomes the arena's user: its frees need
+ * no inbox. It may become the owner. */
 void tn_arena_use(struct tn_arena *arena);
 
 #endif

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A size maps to class and step: its highest bit, and the four bits below it. Every block in a bin
- * above a size's own fits. In its own bin a block may be too small, so the newest few are looked at
- * first: memory freed and asked for again in the same size is found at the head. The rest of that bin
- * is looked through only when no larger block is there, before the heap would grow.
+ * above a size's own fits. In its own bin a block may be too small. The search therefore looks at
+ * the newest few of this bin first: memory freed and requested again in the same size is at the
+ * head. Then come larger bins. The rest of the own bin comes only when no larger block is there,
+ * before the heap would grow.
  *
- * The block before unmapped addresses is the one that a growth extends, so it is worth more than its bytes: what is
- * cut from it is lacking when something large is asked for next. Doug Lea's allocator calls it the wilderness,
- * and preserves it as this does; PyTorch's expandable segments count it as endless, too.
+ * The block before unmapped addresses is the block which a growth extends. It is worth more than
+ * its bytes: a cut from it makes the next large request grow further. Doug Lea's allocator calls
+ * this block the wilderness, and preserves it likewise; PyTorch's expandable segments count it as
+ * endless, too.
  *
  * Trade-offs: good fit, not best fit: a bin is up to 1/16 of its size wide. */
 #include "heap/bins.h"
@@ -39,7 +41,8 @@ static inline unsigned bin_of(uint64_t bytes)
     return (unsigned)(bytes >> (high - STEP_BITS)) + ((high - TN_BLOCK_BITS - 1) << STEP_BITS);
 }
 
-/* Without a jump, for which bin is empty is anyone's guess: what there is none of is written to the sink. */
+/* Without a jump, since whether a bin is empty is unpredictable: a link which does not exist is
+ * written to the sink. */
 static inline void push(struct tn_bins *bins, struct tn_block *block, unsigned bin)
 {
     struct tn_block *head = bins->heads[bin];
@@ -58,7 +61,7 @@ static inline void push(struct tn_bins *bins, struct tn_block *block, unsigned b
     bins->words[word_of(bin)] |= (uint64_t)1 << bit_of(bin);
 }
 
-/* Takes the block out of its bin, without a jump but where a word has no bin any more. */
+/* Takes the block out of its bin. Jumps only where the word becomes empty. */
 static inline void unlink_from(struct tn_bins *bins, const struct tn_block *block, unsigned bin)
 {
     struct tn_block *next = block->list_next;
@@ -69,7 +72,7 @@ static inline void unlink_from(struct tn_bins *bins, const struct tn_block *bloc
     bool empties = next == NULL && previous == NULL;
 
     TN_ASSERT(previous != NULL || bins->heads[bin] == block); /* P4 */
-    TN_HIDE(from); /* or it would be computed behind a jump */
+    TN_HIDE(from); /* else the compiler computes it behind a jump */
     if (previous != NULL)
         from = &previous->list_next;
     if (next != NULL)
@@ -103,7 +106,7 @@ void tn_bins_resized(struct tn_bins *bins, struct tn_block *block, uint64_t byte
     push(bins, block, bin_of(tn_block_bytes(block)));
 }
 
-/* The head of the first bin that is not empty from *bin on, which is moved there. */
+/* The head of the first bin that is not empty, from *bin on. Moves *bin there. */
 static inline struct tn_block *first_from(const struct tn_bins *bins, unsigned *bin)
 {
     unsigned word = word_of(*bin);
@@ -148,7 +151,8 @@ struct tn_block *tn_bins_find(const struct tn_bins *bins, uint64_t bytes)
     return block;
 }
 
-/* Where all that fits may be extended: among the larger ones first, another in the bin of each such head. */
+/* Called when every fitting block found so far may be extended. Looks among larger blocks first,
+ * including the second block of each bin whose head may be extended. */
 static TN_APART struct tn_block *find_behind_edges(const struct tn_bins *bins, uint64_t bytes,
                                                    unsigned bin, struct tn_block *larger,
                                                    struct tn_block *edge, struct tn_block *rest)
@@ -173,7 +177,7 @@ struct tn_block *tn_bins_find_inner(const struct tn_bins *bins, uint64_t bytes)
 {
     unsigned bin = bin_of(bytes);
     struct tn_block *block = bins->heads[bin];
-    struct tn_block *edge = NULL; /* the smallest that can be extended, or nearly */
+    struct tn_block *edge = NULL; /* the smallest block which can be extended, or nearly */
     struct tn_block *larger;
 
     for (int looks = 0; block != NULL && looks < OWN_BIN_LOOKS; looks++) {
@@ -218,7 +222,7 @@ static struct tn_block *reversed(struct tn_block *head)
     return last;
 }
 
-/* The head of the word's lowest bin of those whose bits are set. */
+/* The head of the lowest bin of the word whose bit is set in bits. */
 static struct tn_block **head_of(struct tn_bins *bins, unsigned word, uint64_t bits)
 {
     TN_ASSERT(bits != 0);
@@ -243,7 +247,7 @@ static bool precedes(const struct tn_block *a, const struct tn_block *b)
     return a->segment == b->segment ? a->offset < b->offset : a->segment->index < b->segment->index;
 }
 
-/* Of two lists in order, linked forwards alone. */
+/* Merges two lists in order, linked forwards alone. */
 static struct tn_block *merge(struct tn_block *a, struct tn_block *b)
 {
     struct tn_block *head = NULL;
@@ -290,7 +294,7 @@ static struct tn_block *sorted(struct tn_block *block)
     return head;
 }
 
-/* Whether the list is in order; *looks is counted down, and false where there are too few. */
+/* Whether the list is in order. Counts *looks down; false: *looks was too low. */
 static bool look_through(const struct tn_block *block, uint64_t *looks, bool *in_order)
 {
     *in_order = true;

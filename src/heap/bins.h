@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* bins.h -- a heap's free blocks, by size: constant-time good fit.
  *
- *   P4  a FREE block is in the bin of its size in its heap, once, and says whether addresses without memory
- *       follow it; nothing else is in any bin, and the maps say which bins are not empty
+ *   P4  a FREE block is in the bin of its size in its heap, once, and says whether addresses without
+ *       memory follow; no other block is in any bin, and the maps say which bins are not empty
  *
- * Two-level segregated lists with bitmaps, after M. Masmano, I. Ripoll, A. Crespo and J. Real, TLSF:
- * a new dynamic memory allocator for real-time systems (ECRTS 2004); but that a word of the lower bitmap covers four
- * classes, and so is seldom emptied.
+ * Two-level segregated lists with bitmaps, after M. Masmano, I. Ripoll, A. Crespo and J. Real,
+ * TLSF: a new dynamic memory allocator for real-time systems (ECRTS 2004). Unlike theirs, a word of
+ * the lower bitmap covers four classes, and is therefore seldom emptied.
  *
  * Locking: the pool's lock. */
 #ifndef TARN_HEAP_BINS_H
@@ -26,18 +26,19 @@ enum {
 };
 
 struct tn_bins {
-    uint64_t word_map;                /* bit w: words[w] is not 0 */
-    uint64_t words[TN_BIN_WORDS + 1]; /* a bit for each bin: it is not empty; the last stays 0 */
-    struct tn_block *heads[TN_BINS];  /* by class and step; newest first */
+    uint64_t word_map; /* bit w: words[w] is not 0 */
+    /* A bit for each bin that is not empty; the last word stays 0. */
+    uint64_t words[TN_BIN_WORDS + 1];
+    struct tn_block *heads[TN_BINS]; /* by class and step; newest first */
 };
 
-/* Looks at the block that follows, whether that has memory. */
+/* Reads from the following block whether it has memory. */
 void tn_bins_insert(struct tn_bins *bins, struct tn_block *block);
 
 /* Takes the first block out of its bin. */
 void tn_bins_remove_first(struct tn_bins *bins, struct tn_block *block);
 
-/* Takes a block out of its bin, in which it seldom is the first. */
+/* Takes a block out of its bin; seldom the first block there. */
 static inline void tn_bins_remove(struct tn_bins *bins, struct tn_block *block)
 {
     struct tn_block *next = block->list_next;
@@ -53,18 +54,18 @@ static inline void tn_bins_remove(struct tn_bins *bins, struct tn_block *block)
         next->list_previous = previous;
 }
 
-/* A block in a bin had so many bytes, and has others now: as if it were removed and inserted, but that what
- * follows it is the same. */
+/* A block in a bin has changed its size from bytes_before. Moves it as if it were removed and
+ * inserted, but its following block is the same as before. */
 void tn_bins_resized(struct tn_bins *bins, struct tn_block *block, uint64_t bytes_before);
 
-/* A block of at least bytes, still in its bin; NULL when there is none. */
+/* A block of at least bytes, which stays in its bin; NULL: none. */
 struct tn_block *tn_bins_find(const struct tn_bins *bins, uint64_t bytes);
 
-/* The same, but that a block which ends where nothing is mapped comes last: it can be made larger by a growth,
- * and no other can. Looks at no block but those of bins. */
+/* tn_bins_find, but a block that ends at unmapped addresses comes last: only this block can be
+ * extended by a growth. Reads no blocks outside bins. */
 struct tn_block *tn_bins_find_inner(const struct tn_bins *bins, uint64_t bytes);
 
-/* False: there is no block of at least bytes. Looks at no block. */
+/* False: no block has at least bytes. Reads no block. */
 static inline bool tn_bins_may_have(const struct tn_bins *bins, uint64_t bytes)
 {
     unsigned bin = (tn_log2_floor(bytes) - TN_BLOCK_BITS) * TN_BIN_STEPS;
@@ -75,19 +76,19 @@ static inline bool tn_bins_may_have(const struct tn_bins *bins, uint64_t bytes)
            bins->word_map >> word >> 1 != 0;
 }
 
-/* The next block of at least bytes after one that tn_bins_find or this function gave. */
+/* The next block of at least bytes after a result of tn_bins_find or of this function. */
 struct tn_block *tn_bins_next(const struct tn_bins *bins, const struct tn_block *block,
                               uint64_t bytes);
 
-/* Turns the order of the blocks in each bin round. */
+/* Reverses the order of the blocks in each bin. */
 void tn_bins_reverse(struct tn_bins *bins);
 
-/* Puts the blocks in each bin in order of segment and address. Looks at no more blocks than *looks, which it counts
- * down: false where there are more, with some bins in order. */
+/* Sorts the blocks in each bin by segment and address. Looks at no more blocks than *looks, which
+ * counts down. False: *looks was too low, and only some bins are in order. */
 bool tn_bins_sort(struct tn_bins *bins, uint64_t *looks);
 
-/* For checks: whether the maps say of each bin whether it is empty; whether the block is the head of the bin of its size;
- * whether it is linked with its neighbours in that bin; how many blocks are in bins. */
+/* For checks: whether the maps match the bins; whether the block is the head of the bin of its
+ * size; whether it is linked with its neighbours in that bin; the number of blocks in bins. */
 bool tn_bins_is_exact(const struct tn_bins *bins);
 bool tn_bins_has_head(const struct tn_bins *bins, const struct tn_block *block);
 bool tn_bins_has_linked(const struct tn_bins *bins, const struct tn_block *block);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Births are written while a capture goes on, by every allocation that finds no block of its very size, and read by an
- * audit, if one is made. So writing is an entry behind the last one, and nothing is looked up.
+/* Every allocation in a capture that finds no block of its very size writes a birth. Only an audit
+ * reads births, if the program makes an audit. A write therefore appends an entry and looks nothing
+ * up.
  *
- * Trade-offs: they stay as long as the hold does, 32 bytes each, whether anyone audits the graph or not. What is allocated
- * and freed again with no node between, over and over, takes the place of its own last birth, as far as few others lie
- * between. */
+ * Trade-offs: births stay as long as the hold, 32 bytes each, even if nobody audits the graph. A
+ * block that is allocated and freed over and over, with no node between, replaces its own last
+ * birth, if few other births lie between. */
 #include "heap/births.h"
 
 #include <string.h>
@@ -15,7 +16,7 @@
 
 enum { LOOKS = 4, ITEMS_MIN = 64 };
 
-/* What an arena has where there is no memory even for the record. */
+/* The births of an arena where memory is lacking even for the record. */
 static struct tn_births lost_births = {.lost = true};
 
 static bool is_newest(const struct tn_births *births, const struct tn_place *place)
@@ -44,8 +45,8 @@ static void enter_place(struct tn_births *births, const struct tn_place *place)
     TN_ASSERT(births->word_count <= births->word_capacity);
 }
 
-/* Takes out one of the last births, at that address and in the newest place: no node was captured since then that could
- * mean its block. */
+/* Takes out one of the last births if it has the same address and the newest place: no node
+ * captured since then can mean its block. */
 static void forget_same(struct tn_births *births, uint64_t address)
 {
     for (size_t i = births->count; i > 0 && births->count - i < LOOKS; i--) {
@@ -79,7 +80,7 @@ void tn_births_enter(struct tn_births *births, const struct tn_place *place,
     births->count += 1;
 }
 
-/* Room for twice as many; false where there is no memory, or they are as many as may be. */
+/* Doubles the room; false: no memory, or TN_BIRTHS_MAX births. */
 static bool grow(struct tn_births *births)
 {
     size_t items = tn_max(births->capacity * 2, ITEMS_MIN);

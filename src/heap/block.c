@@ -12,7 +12,7 @@
 
 enum {
     SLAB_ALIGNMENT = 1 << TN_BLOCK_SLAB_BITS,
-    /* A word less than the alignment, which malloc needs itself: so slabs stand side by side. */
+    /* A word less than the alignment, which malloc needs itself: slabs stand side by side. */
     SLAB_BYTES = SLAB_ALIGNMENT - (int)sizeof(void *),
 };
 
@@ -34,7 +34,7 @@ static void push(struct tn_block_store *store, struct tn_block *block)
     store->spare_count += 1;
 }
 
-/* The batch's records are the next to be taken. */
+/* Makes the batch's records the next to be taken. */
 static void begin_batch(struct tn_block_store *store)
 {
     TN_ASSERT(store->spare == NULL && store->batches != NULL);
@@ -63,7 +63,8 @@ static struct tn_block *pop(struct tn_block_store *store)
     return store->fresh++;
 }
 
-/* Makes the spare records that were never taken others, so that another slab's can be. */
+/* Lists the records never taken as ordinary spare records. A new slab's records become the records
+ * never taken. */
 static void list_fresh(struct tn_block_store *store)
 {
     size_t count = store->fresh_count;
@@ -84,8 +85,9 @@ static bool add_cold(struct tn_block_slab *slab)
     return slab->cold != NULL;
 }
 
-/* A slab whose records' addresses have no more bits than there is room for: an allocator that marks pointers in their
- * upper bits, or a system that gives higher addresses than it was asked for, would lose blocks otherwise. */
+/* Makes a slab whose records' addresses fit into an entry. An allocator may mark pointers in their
+ * upper bits, or a system may return higher addresses than requested: the index would lose such
+ * blocks. */
 static struct tn_block_slab *make_slab(void)
 {
     struct tn_block_slab *slab = tn_host_alloc_aligned(SLAB_ALIGNMENT, SLAB_BYTES);
@@ -158,12 +160,13 @@ void tn_block_give(struct tn_block_store *store, struct tn_block *block)
               (tn_block_cold(block)->uses == NULL && tn_block_cold(block)->fence == NULL &&
                tn_block_cold(block)->watches == NULL));
     if (TARN_DEBUG_CHECKS)
-        memset(block, 0x5e, sizeof *block); /* who looks at it still goes astray at once */
+        memset(block, 0x5e, sizeof *block); /* a stale pointer fails at once */
     block->units = 0;
     push(store, block);
 }
 
-/* Records that were never taken, where there are no others to be moved, and none where they go; returns how many. */
+/* Moves records never taken, if no other records can be moved and the target has none of this kind.
+ * Returns the count. */
 static size_t move_fresh(struct tn_block_store *from, struct tn_block_store *to, size_t count)
 {
     size_t moved = tn_min(count, from->fresh_count);
@@ -236,7 +239,7 @@ void tn_blocks_fini(struct tn_block_store *store)
     *store = (struct tn_block_store){.slabs = NULL};
 }
 
-/* Puts a new part between the block and its neighbour on one side. */
+/* Links a new part between the block and its neighbour on one side. */
 static void link_above(struct tn_block *block, struct tn_block *upper)
 {
     TN_ASSERT(upper->segment == block->segment);

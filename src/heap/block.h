@@ -2,22 +2,23 @@
 /* block.h -- runs of bytes in a segment.
  *
  *   P1  the blocks of a segment tile it: in order of address, no gap, no overlap
- *   P2  a block is UNMAPPED exactly where no chunk is; every chunk that any other block touches
- *       belongs to the block's heap; and where a segment is not divided, to its first arena
+ *   P2  a block is UNMAPPED exactly where no chunk is; every chunk under any other block belongs to
+ *       the block's heap and, where the segment is not divided, to the segment's first arena
  *   P3  no two neighbours are both UNMAPPED, and no two neighbours of one heap are both FREE
  *   P18 a LIVE or PENDING block that is not tangled has no use, no fence and no watch
- *   P20 a LIVE or PENDING block is misplaced when its heap is for blocks of another size, and only then
- *   P24 a block that is PENDING where the next user is not ordered behind its last use waits for a proof
+ *   P20 a LIVE or PENDING block is misplaced if and only if its heap is for blocks of another size
+ *   P24 a PENDING block whose next user is not ordered behind its last use waits for a proof
  *
- * A block's record is one cache line, with what every allocation and every free needs. What few blocks
- * need lies in a second record, the cold one, in an array beside; a slab of records gets that array when
- * the first of its blocks needs it, so where none does a block costs its one line.
+ * A block's record is one cache line, with the fields which every allocation and every free needs.
+ * Rarely needed fields are in a second record, the cold record, in an array beside. A slab of
+ * records gets the array when its first block needs a cold record; until then a block costs one
+ * line.
  *
- * Records come from slabs of the pool. They are set aside before a change begins (reserve, which may
- * fail) and taken while it is made (take, which cannot). Cold records are set aside likewise (add_cold),
- * before any change in which a block may get an order that is not its arena's, a use or a fence, or be
- * PENDING; there they stay. While a hold or a route is open, and ever after, all records of the pool have one: any block
- * may be freed beside a capture.
+ * Records come from slabs of the pool. They are set aside before a change begins (reserve, which
+ * may fail) and taken during the change (take, which cannot). Cold records are set aside likewise
+ * (add_cold), and stay. A block needs one before any change which may give it an order other than
+ * its arena's, a use or a fence, or make it PENDING. From the first open hold or route on, all
+ * records of the pool have cold records: any block may be freed beside a capture.
  *
  * Locking: the pool's lock. */
 #ifndef TARN_HEAP_BLOCK_H
@@ -53,80 +54,88 @@ struct tn_block {
             struct tn_block *list_next; /* also links spare records */
         };
         struct {                /* LIVE, PENDING, DISCARDED */
-            uint64_t requested; /* as the user asked */
-            uint64_t sequence;  /* of the allocation */
+            uint64_t requested; /* bytes requested by the user */
+            uint64_t sequence;  /* number of the allocation */
         };
         struct { /* LOOSE */
-            /* of its heap's slot; what was freed last has requested there */
+            /* Next block of its heap's slot. Has no meaning in the block freed last, where
+             * requested stays. */
             struct tn_block *loose_next;
             uint64_t loose_stamp; /* the epoch of its free */
         };
     };
     struct tn_segment *segment;
-    struct tn_heap *heap; /* that owns its chunks; NULL when UNMAPPED */
+    struct tn_heap *heap; /* owner of its chunks; NULL when UNMAPPED */
     uint64_t offset;      /* in the segment */
     uint32_t units;       /* of 512 bytes: its size */
-    uint16_t mark;        /* scratch of checkpoint/: the last comparison that saw it */
+    uint16_t mark;        /* scratch of checkpoint/: the last comparison which saw the block */
     uint8_t state;        /* enum tn_block_state */
-    bool own_order : 1;   /* LIVE, PENDING: of its arena's order; else the cold record says which */
-    bool tangled : 1;     /* the cold record may have uses, a fence or watches */
-    bool misplaced : 1;   /* LIVE, PENDING: P20 */
-    bool extends : 1;     /* FREE: P4, what follows it is UNMAPPED */
-    /* PENDING: freed while captures of the pool were under way, and not by the order that would
-     * reuse it there */
+    /* LIVE, PENDING: has its arena's order; else the order in the cold record. */
+    bool own_order : 1;
+    bool tangled : 1;   /* the cold record may have uses, a fence or watches */
+    bool misplaced : 1; /* LIVE, PENDING: P20 */
+    bool extends : 1;   /* FREE: P4, an UNMAPPED block follows */
+    /* PENDING: freed while captures of the pool were under way, and not by the order which would
+     * reuse the memory there */
     bool captured_free : 1;
-    /* PENDING: a poll has found that nothing uses it; it waits to be settled: pools/pending.h */
+    /* PENDING: a poll has found no user any more; the block waits to be settled: pools/pending.h */
     bool ended : 1;
-    /* the same, and one of those captures has no hold: its graph brings one when adopted */
+    /* captured_free, and one of these captures has no hold: its graph brings a hold when adopted */
     bool unheld : 1;
     bool graphs_alone : 1; /* PENDING: but for its uses, graphs alone have touched it: P26 */
 };
 
 _Static_assert(sizeof(struct tn_block) == 64, "a block's record is one cache line");
 
-/* Valid as its comments say; the links and marks of former lives are left in it. */
+/* Fields are valid as their comments say; stale links and marks of former lives remain in them. */
 struct tn_block_cold {
     struct tn_block *pending_previous; /* PENDING: in the pool's list */
     struct tn_block *pending_next;
-    /* not own_order: that it was allocated on; none once that stream is retired */
+    /* not own_order: the order which allocated the block; none once the stream is retired */
     struct tn_order order;
     struct tn_use *uses; /* LIVE, PENDING: other orders that use it */
-    /* LIVE, PENDING, of no order: what ends its own stream's work; NULL: ended */
+    /* LIVE, PENDING, of no order: the fence which ends its stream's work; NULL: ended */
     struct tn_fence *fence;
-    struct tn_watched *watches; /* LIVE, PENDING: that refer to it: P25 in claims/watch.h */
-    uint64_t hold_serial;       /* PENDING, captured_free: of the newest hold when it was freed */
-    uint64_t proof_stamp;       /* PENDING: not 0: waits until this epoch is proven idle */
-    /* PENDING: the epoch when the last watch that kept it ended; 0: none did */
+    /* LIVE, PENDING: watches which refer to the block: P25 in claims/watch.h. */
+    struct tn_watched *watches;
+    uint64_t hold_serial; /* PENDING, captured_free: the newest hold's serial at the free */
+    /* PENDING: waits until this epoch is proven idle; 0: does not wait. */
+    uint64_t proof_stamp;
+    /* PENDING: the epoch when the last watch which kept the block ended; 0: none did */
     uint64_t kept_stamp;
-    uint64_t freed_stamp;   /* PENDING: what must be proven when its uses have ended; 0: nothing */
-    uint64_t pending_stamp; /* PENDING: the epoch of the free; proven, all use of it has ended */
+    uint64_t freed_stamp; /* PENDING: the epoch to be proven after the end of its uses; 0: none */
+    /* PENDING: the epoch of the free; once proven, all use of the block has ended. */
+    uint64_t pending_stamp;
 };
 
-/* Spare records: those given back, and those of the newest slab that were never taken. The former are in batches, which
- * pass from one store to another without a look at any record but the first. */
+/* Spare records: returned records, and records of the newest slab which were never taken. Returned
+ * records form batches. A batch passes from one store to another without a look at any record but
+ * its first. */
 struct tn_block_store {
-    struct tn_block *spare;   /* a batch that is not full, linked through list_next */
-    struct tn_block *batches; /* full ones: their first records, linked through list_previous */
-    struct tn_block *fresh;   /* the first never taken */
+    struct tn_block *spare;   /* a batch which is not full, linked through list_next */
+    struct tn_block *batches; /* full batches: their first records, linked through list_previous */
+    struct tn_block *fresh;   /* the first record never taken */
     size_t fresh_count;
-    size_t spare_count;   /* of all */
-    uint32_t spare_begun; /* records in the batch that is not full */
+    size_t spare_count;   /* all spare records */
+    uint32_t spare_begun; /* records in the batch which is not full */
     struct tn_block_slab *slabs;
     bool all_cold; /* every slab has cold records */
 };
 
-/* Sets aside count records; false when there is no memory, or the system gives none below 2^TN_BLOCK_ADDRESS_BITS:
- * an entry of the index keeps no more of a record's address (heap/live_index.h). */
+/* Sets aside count records. False: no memory, or the system gives none below
+ * 2^TN_BLOCK_ADDRESS_BITS. An entry of the index has no room for more bits of a record's address
+ * (heap/live_index.h). */
 bool tn_blocks_reserve(struct tn_block_store *store, size_t count);
-/* Gives cold records to all records of the store, now and from now on; false when there is no memory. */
+/* Gives cold records to all records of the store, present and future; false: no memory. */
 bool tn_blocks_add_cold(struct tn_block_store *store);
-struct tn_block *tn_block_take(struct tn_block_store *store); /* one that was set aside */
-/* The record has no bytes from then on, whoever may still know it. */
+struct tn_block *tn_block_take(struct tn_block_store *store); /* a record set aside before */
+/* The record has no bytes from then on, even for a thread with a stale pointer. */
 void tn_block_give(struct tn_block_store *store, struct tn_block *block);
-/* Moves up to count records that were set aside; those that make no batch are touched. */
+/* Moves up to count records which were set aside. Touches the records of incomplete batches
+ * only. */
 void tn_blocks_move(struct tn_block_store *from, struct tn_block_store *to, size_t count);
 
-/* Brings up to count of the records that are taken next into the cache, but for those never taken. */
+/* Brings up to count records which are taken next into the cache, except records never taken. */
 void tn_blocks_bring_near(const struct tn_block_store *store, size_t count);
 
 void tn_blocks_fini(struct tn_block_store *store);
@@ -135,13 +144,14 @@ enum {
     TN_BLOCK_BATCH = 16, /* records */
     TN_BLOCK_BITS = 9,   /* sizes are multiples of 512 bytes */
     TN_BLOCK_SLAB_BITS = 14,
-    TN_BLOCK_ADDRESS_BITS =
-        48, /* of a record: what user space has on x86-64 and 64-bit ARM, unless asked for more */
+    /* Address bits of a record: as many as user space has on x86-64 and 64-bit ARM, unless a
+     * program requests more. */
+    TN_BLOCK_ADDRESS_BITS = 48,
 };
 
 #define TN_BLOCK_BYTES_MIN ((uint64_t)1 << TN_BLOCK_BITS)
 #define TN_BLOCK_BYTES_MAX ((uint64_t)UINT32_MAX << TN_BLOCK_BITS)
-#define TN_REQUEST_BYTES_MAX ((uint64_t)1 << 40) /* what may be asked for */
+#define TN_REQUEST_BYTES_MAX ((uint64_t)1 << 40) /* upper limit of a request */
 
 enum { TN_BLOCK_SLAB_RECORDS = (1 << TN_BLOCK_SLAB_BITS) / 64 - 1 };
 
@@ -149,14 +159,14 @@ enum { TN_BLOCK_SLAB_RECORDS = (1 << TN_BLOCK_SLAB_BITS) / 64 - 1 };
 struct tn_block_slab {
     struct tn_block records[TN_BLOCK_SLAB_RECORDS];
     struct tn_block_slab *next;
-    struct tn_block_cold *cold; /* the cold records, in the order of the others; NULL: none yet */
+    struct tn_block_cold *cold; /* cold records in the order of the records; NULL: none yet */
 };
 
-/* For who goes through many blocks: where their records lie, mostly one behind the other, or one before the other where
- * they were freed in that order. */
+/* For loops over many blocks: where the records lie. Mostly each record follows the one before in
+ * memory, or precedes it, where blocks were freed in that order. */
 struct tn_block_step {
-    ptrdiff_t next;  /* bytes from a record to the one that is guessed to be the next */
-    ptrdiff_t ahead; /* to the one that is brought near */
+    ptrdiff_t next;  /* bytes from a record to the next record, as guessed */
+    ptrdiff_t ahead; /* bytes to the record which is brought near */
 };
 
 static inline struct tn_block_step tn_block_step_by(ptrdiff_t records)
@@ -168,8 +178,8 @@ static inline struct tn_block_step tn_block_step_by(ptrdiff_t records)
     return (struct tn_block_step){bytes, bytes * AHEAD};
 }
 
-/* The block's next one. It is guessed from the steps before, so that the processor goes on with it while it still waits
- * for the link; and one that many steps ahead is brought near. */
+/* The block's next block. The step before predicts its record: the processor continues there while
+ * it still waits for the link. Also prefetches a record many steps ahead. */
 static inline struct tn_block *tn_block_next(const struct tn_block *block,
                                              struct tn_block_step *step)
 {
@@ -178,8 +188,8 @@ static inline struct tn_block *tn_block_next(const struct tn_block *block,
     uintptr_t next = guess;
 
     __builtin_prefetch((const void *)(at + (uintptr_t)step->ahead));
-    TN_HIDE(
-        next); /* or the compiler, which sees the two be equal, would take the link and wait for it */
+    /* Without this the compiler would see that both are equal, take the link and wait for it. */
+    TN_HIDE(next);
     if (TN_LIKELY((uintptr_t)block->next == next))
         return (struct tn_block *)guess;
     next = (uintptr_t)block->next;
@@ -197,7 +207,7 @@ static inline bool tn_block_has_cold(const struct tn_block *block)
     return tn_block_slab(block)->cold != NULL;
 }
 
-/* The block has one. */
+/* The block has a cold record. */
 static inline struct tn_block_cold *tn_block_cold(const struct tn_block *block)
 {
     const struct tn_block_slab *slab = tn_block_slab(block);
@@ -206,7 +216,7 @@ static inline struct tn_block_cold *tn_block_cold(const struct tn_block *block)
     return &slab->cold[block - slab->records];
 }
 
-/* Makes sure that the block has a cold record, with its slab's others; false when there is no memory. */
+/* Makes sure that the block's slab has cold records; false: no memory. */
 bool tn_block_add_cold(const struct tn_block *block);
 
 /* The uses of a LIVE or PENDING block, and its fence; NULL: none. */
@@ -241,19 +251,20 @@ static inline uint64_t tn_block_end(const struct tn_block *block)
     return block->offset + tn_block_bytes(block);
 }
 
-/* Whether addresses without memory follow it. Reads no more of what follows than whether that has an owner: it may
- * be another arena's. */
+/* Whether addresses without memory follow the block. Reads from the following block only whether it
+ * has an owner: that block may belong to another arena. */
 static inline bool tn_block_is_at_unmapped(const struct tn_block *block)
 {
     return block->next != NULL && block->next->heap == NULL;
 }
 
-/* Cuts the block at an offset inside it; the new record, behind it, is the upper part and has the
- * same state, heap and segment. Takes one record. Neither part's list membership changes. */
+/* Cuts the block at an offset inside it. The new record is the upper part, directly behind the
+ * block, with the same state, heap and segment. Takes one record. Neither part changes its
+ * membership in lists. */
 struct tn_block *tn_block_split(struct tn_block_store *store, struct tn_block *block,
                                 uint64_t offset);
 
-/* The same, but that the new record is the lower part. */
+/* tn_block_split, but the new record is the lower part. */
 struct tn_block *tn_block_split_below(struct tn_block_store *store, struct tn_block *block,
                                       uint64_t offset);
 

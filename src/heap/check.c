@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A block is checked in constant time by what lies at its ends: the chunk under its first byte and
- * the one under its last, its place in the bin or in the index, and its links. All blocks are
- * checked in turn, so what each says of its neighbours proves the lists. A neighbour in another heap may be on its way
- * to this one, with the chunk under it ahead of it: of such a one the place alone is checked.
+/* A block is checked in constant time by its two ends: the chunks under its first and its last
+ * byte, its place in the bin or in the index, and its links. All blocks are checked in turn, and
+ * their statements about neighbours together prove the lists. A neighbour in another heap may be
+ * passing to this heap, and the chunk under it may have passed already. Only such a neighbour's
+ * place is checked.
  *
- * Trade-offs: with the arena's lock alone a segment that is divided is not walked, since its blocks
- * are linked with those of other arenas, which may change. There the pool's check looks. */
+ * Trade-offs: with only the arena's lock, divided segments are not walked: blocks of other arenas
+ * in them may change. The pool's check walks them. */
 #include "heap/check.h"
 
 #include <stddef.h>
@@ -20,13 +21,13 @@ tarn_status tn_corrupt(const char *invariant, const char *what, uint64_t stored,
                    invariant, what, (unsigned long long)stored, (unsigned long long)computed);
 }
 
-/* The bytes of the chunk that the block covers. */
+/* The number of the chunk's bytes under the block. */
 static uint64_t covered_bytes(const struct tn_chunk *chunk, const struct tn_block *block)
 {
     return tn_min(tn_block_end(block), tn_chunk_end(chunk)) - tn_max(block->offset, chunk->offset);
 }
 
-/* What the chunk over the offset, which is the block's, says of it. */
+/* Checks the block against the chunk at an offset inside it. */
 static tarn_status check_chunk_at(const struct tn_block *block, uint64_t offset)
 {
     const struct tn_chunk *chunk = tn_segment_chunk_at(block->segment, offset);
@@ -136,7 +137,7 @@ tarn_status tn_block_check_chunks(const struct tn_block *block)
     return TARN_OK;
 }
 
-/* Whether another arena's lock guards the neighbour. */
+/* Whether the neighbour is guarded by another arena's lock. */
 static bool is_of_another(const struct tn_block *neighbour, const struct tn_block *block)
 {
     return neighbour->heap != NULL && neighbour->heap->arena != block->heap->arena;
@@ -187,13 +188,13 @@ tarn_status tn_block_check_near(const struct tn_block *block)
     return status == TARN_OK ? check_above(block) : status;
 }
 
-/* What a walk over a heap finds. */
+/* Sums of a walk over a heap. */
 struct walk {
     const struct tn_heap *heap;   /* NULL: any */
-    const struct tn_chunk *chunk; /* under the last block's end; NULL: none of the heap's */
-    uint64_t used_bytes;          /* of the chunk, by the blocks so far */
+    const struct tn_chunk *chunk; /* under the last block's end; NULL: no chunk of the heap */
+    uint64_t used_bytes;          /* of the chunk, by the blocks walked */
     uint64_t live_count;
-    uint64_t free_count; /* of all */
+    uint64_t free_count; /* in all chunks */
     uint64_t mapped_bytes;
     uint64_t looks;
     bool is_whole; /* no segment was left out */
@@ -271,7 +272,8 @@ static tarn_status walk_segment(struct walk *walk, const struct tn_segment *segm
     return status == TARN_OK ? end_chunk(walk) : status;
 }
 
-/* The segments that are not divided: all blocks of one have one owner, or none. */
+/* Walks the segments that are not divided: all blocks of such a segment have the same owner, or
+ * none. */
 static tarn_status walk_segments(struct walk *walk, const struct tn_segment *segments)
 {
     tarn_status status = TARN_OK;

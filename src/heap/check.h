@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /* check.h -- what heaps promise, computed again: blocks, bins, the index, the counts of chunks.
  *
- * A build with TARN_DEBUG_CHECKS checks at each mutation the block that was touched, with its
- * neighbours, in constant time. It checks a heap as a whole once as many mutations have passed as
- * the last such check looked at things. A broken invariant ends the process, with a sentence that
- * names the invariant and both values. Other builds compile none of this.
+ * A build with TARN_DEBUG_CHECKS checks at each mutation the touched block and its neighbours, in
+ * constant time. The whole heap is checked in turns: the next turn comes after as many mutations as
+ * the last turn looked at things. A broken invariant ends the process, with a sentence that names
+ * the invariant and both values. Other builds compile none of this.
  *
- * Locking: the lock of the heap's arena. It does not cover blocks of other arenas: of such a
- * neighbour the links and the heap alone are read. The pool's lock covers all (pools/check.h). */
+ * Locking: the lock of the heap's arena. This lock does not cover blocks of other arenas: of such a
+ * neighbour only the links and the heap are read. The pool's lock covers all (pools/check.h). */
 #ifndef TARN_HEAP_CHECK_H
 #define TARN_HEAP_CHECK_H
 
@@ -17,8 +17,8 @@
 #include "heap/heap.h"
 #include "tarn/status.h"
 
-/* Returns TARN_ERR_CORRUPT, with a sentence that names the invariant, what is stored and what was
- * computed. */
+/* Returns TARN_ERR_CORRUPT, with a sentence that names the invariant, the stored value and the
+ * computed value. */
 TARN_MUST_CHECK tarn_status tn_corrupt(const char *invariant, const char *what, uint64_t stored,
                                        uint64_t computed);
 
@@ -34,7 +34,7 @@ TARN_MUST_CHECK tarn_status tn_corrupt(const char *invariant, const char *what, 
 /* Each returns TARN_OK, or CORRUPT for the first broken invariant.
  *   tn_block_check         the block alone, in constant time: P2 at both of its ends, P4, P5, P6,
  *                          P18, P20
- *   tn_block_check_next    the block and the one that follows it: P1, P3
+ *   tn_block_check_next    the block and the following block: P1, P3
  *   tn_block_check_chunks  all chunks under the block: P2, V4
  *   tn_block_check_near    the block and its two neighbours, in constant time */
 TARN_MUST_CHECK tarn_status tn_block_check(const struct tn_block *block);
@@ -45,9 +45,9 @@ TARN_MUST_CHECK tarn_status tn_block_check_near(const struct tn_block *block);
 /* All chunks of the segment, whose blocks are sound: P5 and P6. */
 TARN_MUST_CHECK tarn_status tn_segment_check(const struct tn_segment *segment);
 
-/* The heap as a whole: what is in its bins and slots, and what it has in each of the segments, from
- * the given one on, that are not divided: P4, P19, and for each chunk P5 and P6. looks: the things
- * that were looked at are added. */
+/* The heap as a whole: its bins and slots (P4, P19), and its blocks in each segment that is not
+ * divided, from the given segment on (P5 and P6 for each chunk). Adds to *looks the number of
+ * things looked at. */
 TARN_MUST_CHECK tarn_status tn_heap_check(const struct tn_heap *heap,
                                           const struct tn_segment *segments, uint64_t *looks);
 
@@ -65,10 +65,10 @@ void tn_check_status(tarn_status status, const char *file, int line);
 /* A mutation of the block, which is in no bin before it is FREE, is complete. */
 #define TN_CHECK_TOUCHED(block) TN_CHECK_CALL(tn_check_touched(block, __FILE__, __LINE__))
 
-/* No block of the heap is on its way from one state to another: the heap is checked, if that is due. */
+/* No block of the heap is between two states: checks the heap, if its turn has come. */
 #define TN_CHECK_TURN(heap) TN_CHECK_CALL(tn_check_turn(heap, __FILE__, __LINE__))
 
-/* The structure that the status was computed for is sound. */
+/* The structure whose status was computed is sound. */
 #define TN_CHECK_STATUS(status) TN_CHECK_CALL(tn_check_status(status, __FILE__, __LINE__))
 
 #endif

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* chunk_set.h -- a set of an owner's chunks, by their ids.
  *
- * A bit for each id, so that to enter a chunk needs no memory once there is room for all ids.
+ * Each id has a bit. Once the set has room for all ids, entering a chunk needs no memory.
  *
- * Locking: that of the owner of the set. */
+ * Locking: the lock of the set's owner. */
 #ifndef TARN_HEAP_CHUNK_SET_H
 #define TARN_HEAP_CHUNK_SET_H
 
@@ -15,7 +15,7 @@
 #include "vmm/chunk.h"
 #include "vmm/segment.h"
 
-enum { TN_CHUNK_SET_BITS = 64 }; /* of a word */
+enum { TN_CHUNK_SET_BITS = 64 }; /* in a word */
 
 struct tn_chunk_set {
     uint64_t *words;
@@ -26,15 +26,15 @@ struct tn_chunk_set {
 struct tn_chunk_table {
     struct tn_chunk **by_id; /* NULL where an id is free */
     size_t capacity;
-    size_t count; /* not NULL: those of a growth that is under way, too */
+    size_t count; /* entries that are not NULL, including chunks of a growth under way */
     size_t ids;   /* ids below this have been used */
 };
 
 /* Makes room for ids below count; false when there is no memory. */
 bool tn_chunk_set_reserve(struct tn_chunk_set *set, size_t count);
-void tn_chunk_set_free(struct tn_chunk_set *set); /* it is empty, and has no room */
+void tn_chunk_set_free(struct tn_chunk_set *set); /* the set is empty, and has no room */
 
-/* The chunks with ids from 64 times index on; none where the set has no room for them. */
+/* The chunks with ids from 64 * index on; none where the set has no room for them. */
 static inline uint64_t tn_chunk_set_word(const struct tn_chunk_set *set, size_t index)
 {
     return index < set->word_count ? set->words[index] : 0;
@@ -45,7 +45,7 @@ static inline bool tn_chunk_set_has_id(const struct tn_chunk_set *set, size_t id
     return (tn_chunk_set_word(set, id / TN_CHUNK_SET_BITS) >> (id % TN_CHUNK_SET_BITS) & 1) != 0;
 }
 
-/* Enters a chunk, for which there is room. Whether the set did not have it. */
+/* Enters a chunk, for which there is room. True: the chunk is new to the set. */
 static inline bool tn_chunk_set_add(struct tn_chunk_set *set, const struct tn_chunk *chunk)
 {
     uint64_t bit = (uint64_t)1 << (chunk->id % TN_CHUNK_SET_BITS);
@@ -58,7 +58,8 @@ static inline bool tn_chunk_set_add(struct tn_chunk_set *set, const struct tn_ch
     return true;
 }
 
-/* Whether it has all chunks under those bytes of the segment, for which there is room. */
+/* Whether the set has all chunks under these bytes of the segment. The set has room for their
+ * ids. */
 static inline bool tn_chunk_set_has_all(const struct tn_chunk_set *set,
                                         const struct tn_segment *segment, uint64_t offset,
                                         uint64_t bytes)

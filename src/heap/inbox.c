@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A place that is empty holds the number of its next round, so a thread that is put aside between taking it and
- * filling it stops those who take blocks out, but no other who frees.
+/* An empty place has the number of its next round. A thread that stops between taking a place and
+ * filling it therefore stops threads that take blocks out, but no other thread that frees.
  *
- * Trade-offs: who waits for a closed inbox waits for such a thread, as for one that has the arena's lock. */
+ * Trade-offs: a thread that waits for a closed inbox waits for such a thread, as it would for the
+ * arena's lock. */
 #include "heap/inbox.h"
 
 #include "base/contract.h"
@@ -17,7 +18,8 @@ struct tn_inbox *tn_inbox_make(void)
 
     if (inbox == NULL)
         return NULL;
-    for (uint64_t i = 0; i < TN_INBOX_PLACES; i++) /* relaxed: nobody else knows of it */
+    /* Relaxed: no other thread knows the inbox yet. */
+    for (uint64_t i = 0; i < TN_INBOX_PLACES; i++)
         atomic_store_explicit(&inbox->places[i], tn_inbox_vacant(i), memory_order_relaxed);
     atomic_store_explicit(&inbox->ticket, 1, memory_order_relaxed);
     TN_ASSERT(tn_inbox_is_empty(inbox)); /* P22: and closed */
@@ -29,7 +31,7 @@ void tn_inbox_drop(struct tn_inbox *inbox)
     tn_records_give(&inbox_records, inbox);
 }
 
-/* What is in the oldest place, and acquires what tn_inbox_put released. */
+/* The value in the oldest place; acquires the releases of tn_inbox_put. */
 static uintptr_t look(const struct tn_inbox *inbox)
 {
     return atomic_load_explicit(&inbox->places[inbox->head % TN_INBOX_PLACES],
@@ -60,7 +62,7 @@ struct tn_block *tn_inbox_await(struct tn_inbox *inbox)
     return block;
 }
 
-/* Relaxed: who takes the place next reads nothing that is written here. */
+/* Relaxed: the next thread to take the place reads nothing written here. */
 void tn_inbox_take(struct tn_inbox *inbox)
 {
     TN_ASSERT((look(inbox) & 1) == 0);
@@ -69,14 +71,14 @@ void tn_inbox_take(struct tn_inbox *inbox)
     inbox->head += 1;
 }
 
-/* Relaxed: a closed one's ticket changes no more. */
+/* Relaxed: the ticket of a closed inbox does not change. */
 bool tn_inbox_is_empty(const struct tn_inbox *inbox)
 {
     TN_ASSERT(!tn_inbox_is_open(inbox));
     return atomic_load_explicit(&inbox->ticket, memory_order_relaxed) >> 1 == inbox->head;
 }
 
-/* Releases what was written while the pool was locked, for tn_inbox_enter. */
+/* Releases all writes made while the pool was locked; tn_inbox_enter acquires them. */
 void tn_inbox_open(struct tn_inbox *inbox)
 {
     uint_fast64_t ticket = atomic_load_explicit(&inbox->ticket, memory_order_relaxed);
@@ -85,7 +87,7 @@ void tn_inbox_open(struct tn_inbox *inbox)
     atomic_store_explicit(&inbox->ticket, ticket - 1, memory_order_release);
 }
 
-/* Relaxed: what those have done who took a place comes with what they put there. */
+/* Relaxed: the values in the places release the work of the threads which took them. */
 void tn_inbox_close(struct tn_inbox *inbox)
 {
     (void)atomic_fetch_or_explicit(&inbox->ticket, 1, memory_order_relaxed);

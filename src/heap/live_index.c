@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The table comes with the first block that begins in the chunk, and goes when the chunk leaves its pool. Where
- * the chunk is full of blocks it is a little less than nine sixteenths full: some 15 bytes for each. That of a large
- * heap's chunk has its full size from the start, 16 KiB for 1 GiB.
+/* The table comes with the first block that begins in the chunk, and goes when the chunk leaves its
+ * pool. In a chunk full of blocks it is a little less than nine sixteenths full: some 15 bytes for
+ * each block. A large heap's chunk has a table of full size from the start: 16 KiB for 1 GiB.
  *
- * Trade-offs: it never becomes smaller, so a chunk keeps room for as many blocks as it has had. A fuller table
- * is looked through for longer. */
+ * Trade-offs: a table never shrinks, so a chunk keeps room for its highest number of blocks.
+ * Searches in a fuller table would take longer. */
 #include "heap/live_index.h"
 
 #include <stddef.h>
@@ -14,15 +14,16 @@
 #include "base/hot.h"
 #include "heap/heap.h"
 
-/* Near to the golden section of the hash's range, and odd, so that no two places have one hash. Places that are
- * multiples of 2^k see its lower bits alone. They were chosen so that of each such part of 6 bits or more no quotient in
- * the continued fraction is above 12: places in a row are spread evenly, whatever their distance. */
+/* Near to the golden section of the hash's range, and odd, which gives each place a hash of its
+ * own. Places that are multiples of 2^k see its lower bits alone. These bits were chosen for an
+ * even spread of equidistant places, whatever their distance: for each such part of 6 bits or more,
+ * no quotient in the continued fraction is above 12. */
 static const uint32_t spread_factor = 1283249;
 
 enum { SIZE_MIN = 32 }; /* 256 bytes, a small part of what a chunk of 2 MiB may cost */
 
-/* A large chunk has room for more blocks from the start, since making room takes the pool's lock: for 72 in
- * 1 GiB. */
+/* A large chunk begins with room for more blocks, since making room takes the pool's lock: 72
+ * blocks in 1 GiB. */
 static uint32_t first_size(const struct tn_chunk *chunk)
 {
     unsigned above = tn_log2_floor(chunk->bytes) - TN_PAGE_BITS;
@@ -79,14 +80,15 @@ static uint64_t entry_of(const struct tn_chunk *chunk, const struct tn_block *bl
     return tn_live_entry(tn_live_hash(chunk, block->offset), open, block);
 }
 
-/* Blocks for which a table has room: it is at most nine sixteenths full. */
+/* Blocks for which a table has room: at most nine sixteenths of its entries. */
 static uint64_t room_of(uint64_t size)
 {
     return size * 9 / 16;
 }
 
-/* How many blocks the table should have room for when needed do not fit: as many as will begin in the chunk if
- * the rest of it fills up like what is in use, at least an eighth more, and at most twice as many. */
+/* How many blocks the table should have room for when needed blocks do not fit. The estimate: the
+ * rest of the chunk fills up like its used part. At least an eighth more than now, and at most
+ * twice as many. */
 static uint64_t room_wanted(const struct tn_chunk *chunk, uint64_t needed)
 {
     uint64_t least = tn_max(needed, chunk->live_room + chunk->live_room / 8);
@@ -98,7 +100,7 @@ static uint64_t room_wanted(const struct tn_chunk *chunk, uint64_t needed)
     return tn_max(least, tn_min(expected, 2 * (uint64_t)chunk->live_room));
 }
 
-/* What a table is like: spread or by distance. */
+/* Properties of a table: spread or by distance. */
 struct shape {
     uint32_t size;
     uint32_t room;
@@ -110,7 +112,8 @@ static struct shape shape_by_distance(const struct tn_chunk *chunk)
     uint32_t stretches = (uint32_t)(chunk->bytes / TN_SMALL_BYTES_MAX);
 
     TN_ASSERT(tn_is_power_of_two(chunk->bytes));
-    /* One entry stays empty: a search ends there. The highest bit of a place is that of a hash. */
+    /* An entry always stays empty, where a search ends. The highest bit of a place becomes the
+     * highest of its hash. */
     return (struct shape){stretches + 1, stretches,
                           1U << (TN_LIVE_HASH_BITS + TN_BLOCK_BITS - tn_log2_floor(chunk->bytes))};
 }
@@ -131,7 +134,8 @@ static struct shape shape_for(const struct tn_chunk *chunk, uint64_t needed)
     return has_large_blocks(chunk) && needed <= shape.room ? shape : shape_spread(chunk, needed);
 }
 
-/* Whether the table can take so many blocks, and is not one for large blocks where small ones begin to come. */
+/* Whether the table has room for needed blocks, and is not by distance where small blocks begin to
+ * come. */
 static bool suffices(const struct tn_chunk *chunk, uint64_t needed)
 {
     return needed <= chunk->live_room && (is_spread(chunk) || has_large_blocks(chunk));
@@ -144,7 +148,7 @@ static uint64_t rehashed(const struct tn_chunk *chunk, uint32_t factor, uint64_t
     return hash << TN_LIVE_HASH_SHIFT | (entry & (((uint64_t)1 << TN_LIVE_HASH_SHIFT) - 1));
 }
 
-/* Puts what stands in the old table into the new one. */
+/* Puts the entries of the old table into the new table. */
 static void move_entries(struct tn_chunk *chunk, const struct shape *shape,
                          atomic_uint_fast64_t *table)
 {
@@ -223,9 +227,10 @@ void tn_live_insert_in(struct tn_chunk *chunk, struct tn_block *block, bool open
     chunk->live_count += 1;
 }
 
-/* What stands behind an empty place is moved there if it may be found from there on: if its home is not behind
- * the gap, up to where it stands, going round. It is taken from there first, by an exchange: as it is by then, for
- * another thread may be closing it, and before it stands elsewhere, for none is to find it twice. */
+/* Moves entries back into an empty place, the gap. An entry behind the gap may move there, unless
+ * its home lies behind the gap, up to the entry's own place, going round. The exchange takes the
+ * entry out before it is written elsewhere: another thread may be closing it at this moment, and no
+ * thread may find it twice. */
 static void close_gap(atomic_uint_fast64_t *table, uint32_t size, uint32_t gap)
 {
     uint64_t entry;
@@ -242,7 +247,7 @@ static void close_gap(atomic_uint_fast64_t *table, uint32_t size, uint32_t gap)
     }
 }
 
-/* Where the entry of a block stands that has one. */
+/* The place of a block's entry. */
 static atomic_uint_fast64_t *place_of(const struct tn_chunk *chunk, const struct tn_block *block)
 {
     atomic_uint_fast64_t *place = NULL;

@@ -1,34 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
 /* live_index.h -- from an address to the live block that begins there.
  *
- *   P5  a LIVE or DISCARDED block is in the index of the chunk in which it begins, under its place there;
- *       nothing else is in any
- *   P23 where the pool is locked, the entry of a block that is not plain is closed, and no other is
+ *   P5  a LIVE or DISCARDED block is in the index of the chunk in which it begins, under its place
+ *       there; no other block is in any index
+ *   P23 while the pool is locked, an entry is closed if and only if its block is not plain
  *
- * Each chunk has a hash table of its own, as large as what lives in it asks for, so memory that changes
- * hands takes its blocks along. Tables have any size, for one that doubles is half empty; the place of a hash is
- * its part of the size. An entry is one word: the hash, which no other place of the chunk has and from which the
- * entry's place is found again; whether it is closed; and the block's record, whose address is a multiple of 64.
- * So that a block is there, and may be freed, is known without any record.
+ * Each chunk has a hash table of its own, as large as its blocks require. A chunk that changes
+ * hands therefore takes its blocks along. Tables have any size, for a table that doubles is half
+ * empty; a hash's place is its share of the size. An entry is one word with three parts:
+ * - the hash, which no other place of the chunk has and which gives the entry's place again;
+ * - whether the entry is closed;
+ * - the block's record, whose address is a multiple of 64.
  *
- * No two large blocks begin within TN_SMALL_BYTES_MAX. So a large heap's chunk has an entry for each stretch of as
- * much, and the hash of a place is its distance from the chunk's beginning: each block stands where it is looked
- * for, whatever is beside it. Small blocks in such a chunk are found as those that collide are in any table.
+ * A free can therefore find a block, and whether it may be freed, without reading any record.
  *
- * What an open entry leads to may be freed by who has no more than the arena's lock, or a place in its inbox
- * (heap/inbox.h). A closed one's block is not plain; or it is freed already, in an arena with an inbox: loose, or
- * on its way there. Who frees a block there closes its entry, by an exchange: of two who do so, one alone does.
+ * No two large blocks begin within TN_SMALL_BYTES_MAX. A large heap's chunk therefore has an entry
+ * for each stretch of this size. A place's hash is its distance from the chunk's beginning. Each
+ * block stands exactly where a search begins, whatever is beside it. Small blocks in such a chunk
+ * are found as colliding entries are in any table.
  *
- * Without the arena's lock entries may be closed, and nothing else; that is an entry's only change which
- * the lock does not guard. So who has the lock writes plainly what is empty or closed, and exchanges what is open.
- * An entry that he moves is in no place meanwhile; others who do not find it ask for the lock.
+ * A thread with only the arena's lock, or with a place in its inbox (heap/inbox.h), may free the
+ * block of an open entry. The block of a closed entry is either not plain, or already freed in an
+ * arena with an inbox: loose, or on its way there. In such an arena a thread that frees a block
+ * closes its entry by an exchange. If two threads try, only one succeeds.
  *
- * Source: linear probing, and deletion that moves entries back, after D. E. Knuth, The Art of Computer
- * Programming, volume 3, section 6.4, algorithms L and R; the hash is multiplicative, ibid.
+ * Without the arena's lock an entry may be closed, and not changed otherwise. The lock guards all
+ * other changes. Its holder therefore writes empty and closed entries plainly, and exchanges open
+ * entries. An entry on its way to another place is in none meanwhile; a thread that misses it there
+ * takes the lock.
  *
- * Locking: that of the pool that the chunk is mapped in; or of the arena that it belongs to, where that is said. Every
- * access to an entry is relaxed: what is in the block's record, and in its memory, comes to others by the
- * arena's lock or its inbox, and an entry by itself says nothing of them. */
+ * Source: linear probing, and deletion that moves entries back, after D. E. Knuth, The Art of
+ * Computer Programming, volume 3, section 6.4, algorithms L and R; the hash is multiplicative,
+ * ibid.
+ *
+ * Locking: the lock of the pool which maps the chunk; or, where a function says so, of the arena
+ * which owns it. Every access to an entry is relaxed. An entry says nothing about the block's
+ * record or memory: their contents reach other threads through the arena's lock or its inbox. */
 #ifndef TARN_HEAP_LIVE_INDEX_H
 #define TARN_HEAP_LIVE_INDEX_H
 
@@ -37,10 +44,10 @@
 #include "tarn/types.h"
 
 enum {
-    TN_LIVE_HASH_BITS = 21,  /* of an entry: as many as a chunk of 1 GiB has places */
-    TN_LIVE_HASH_SHIFT = 43, /* below is whether it is closed */
+    TN_LIVE_HASH_BITS = 21,  /* in an entry: as many as a chunk of 1 GiB has places */
+    TN_LIVE_HASH_SHIFT = 43, /* the bit below says whether the entry is closed */
     TN_LIVE_OPEN_SHIFT = 42, /* below are the bits 6 to 47 of the record's address */
-    TN_LIVE_RECORD_BITS = 6, /* of a record's address: they are 0 */
+    TN_LIVE_RECORD_BITS = 6, /* low bits of a record's address, always 0 */
 };
 
 _Static_assert(TN_MEMORY_BYTES_MAX >> TN_BLOCK_BITS <= (uint64_t)1 << TN_LIVE_HASH_BITS,
@@ -52,19 +59,20 @@ _Static_assert(TN_LIVE_OPEN_SHIFT + TN_LIVE_RECORD_BITS == TN_BLOCK_ADDRESS_BITS
 
 #define TN_LIVE_CLOSED ((uint64_t)1 << TN_LIVE_OPEN_SHIFT)
 
-/* Makes sure that so many more blocks can begin in the chunk; false when there is no memory. */
+/* Makes room for count more blocks to begin in the chunk; false: no memory. */
 bool tn_live_reserve(struct tn_chunk *chunk, uint32_t count);
 
-/* The same for one that begins, aligned to 2 MiB at most, in the FREE block. */
+/* tn_live_reserve for a block that begins in the FREE block, aligned to 2 MiB at most. */
 bool tn_live_reserve_under(const struct tn_block *block);
 
-/* Whether one more can. */
+/* Whether the chunk's table has room for another block. */
 static inline bool tn_live_has_room(const struct tn_chunk *chunk)
 {
     return chunk->live_count < chunk->live_room;
 }
 
-/* Brings what allocations in the chunk write into the cache, its table above all; returns the bytes of that. */
+/* Brings the lines which allocations in the chunk write into the cache, mainly its table; returns
+ * the table's bytes. */
 uint64_t tn_live_bring_near(const struct tn_chunk *chunk);
 
 /* Gives up the table of a chunk in which no block begins. */
@@ -79,20 +87,20 @@ static inline uint32_t tn_live_hash_by(const struct tn_chunk *chunk, uint64_t of
     return (place * factor) & (((uint32_t)1 << TN_LIVE_HASH_BITS) - 1);
 }
 
-/* Of what begins at that offset of the chunk's segment, a multiple of TN_BLOCK_BYTES_MIN. */
+/* The hash of an offset in the chunk's segment, a multiple of TN_BLOCK_BYTES_MIN. */
 static inline uint32_t tn_live_hash(const struct tn_chunk *chunk, uint64_t offset)
 {
     return tn_live_hash_by(chunk, offset, chunk->live_factor);
 }
 
-/* Where a search for the hash begins in a table of that size. */
+/* Where a search for the hash begins in a table of this size. */
 static inline uint32_t tn_live_home(uint32_t hash, uint32_t size)
 {
     TN_ASSERT(hash >> TN_LIVE_HASH_BITS == 0);
     return (uint32_t)((uint64_t)hash * size >> TN_LIVE_HASH_BITS);
 }
 
-/* The entry of the block whose record lies there; nothing is read of the record. */
+/* The entry of a block, from its record's address; reads nothing of the record. */
 static inline uint64_t tn_live_entry(uint32_t hash, bool open, const struct tn_block *block)
 {
     TN_ASSERT(((uintptr_t)block & ((1U << TN_LIVE_RECORD_BITS) - 1)) == 0);
@@ -105,7 +113,7 @@ static inline struct tn_block *tn_live_block(uint64_t entry)
     return (struct tn_block *)(uintptr_t)((entry & (TN_LIVE_CLOSED - 1)) << TN_LIVE_RECORD_BITS);
 }
 
-/* Has the place brought near where what begins at that offset will be entered, most likely. The chunk has a table. */
+/* Prefetches the likely place of an entry for this offset. The chunk has a table. */
 static inline void tn_live_prefetch(const struct tn_chunk *chunk, uint64_t offset)
 {
     uint32_t home = tn_live_home(tn_live_hash(chunk, offset), chunk->live_size);
@@ -113,8 +121,8 @@ static inline void tn_live_prefetch(const struct tn_chunk *chunk, uint64_t offse
     __builtin_prefetch(&chunk->live[home], 1);
 }
 
-/* The entry whose upper bits, from the shift on, are those of an open one at that offset, and where it stands; 0: there
- * is none. What is mapped has a table. */
+/* Finds the entry whose upper bits, from the shift on, equal those of an open entry at this offset;
+ * *place: its place. 0: none. A mapped chunk has a table. */
 static inline uint64_t tn_live_seek(const struct tn_chunk *chunk, uint64_t offset, unsigned shift,
                                     atomic_uint_fast64_t **place)
 {
@@ -136,7 +144,7 @@ static inline uint64_t tn_live_seek(const struct tn_chunk *chunk, uint64_t offse
     return 0;
 }
 
-/* The LIVE or DISCARDED block that begins at that offset of the chunk's segment; NULL: there is none. */
+/* The LIVE or DISCARDED block that begins at this offset of the chunk's segment; NULL: none. */
 static inline struct tn_block *tn_live_at(const struct tn_chunk *chunk, uint64_t offset)
 {
     atomic_uint_fast64_t *place;
@@ -146,8 +154,8 @@ static inline struct tn_block *tn_live_at(const struct tn_chunk *chunk, uint64_t
                : NULL;
 }
 
-/* The block there whose entry is open; NULL: there is none. The lock of the chunk's arena is held, which has no
- * inbox. */
+/* The block at this offset whose entry is open; NULL: none. The caller has the lock of the chunk's
+ * arena, which has no inbox. */
 static inline struct tn_block *tn_live_open_at(const struct tn_chunk *chunk, uint64_t offset)
 {
     atomic_uint_fast64_t *place;
@@ -155,14 +163,14 @@ static inline struct tn_block *tn_live_open_at(const struct tn_chunk *chunk, uin
     return tn_live_block(tn_live_seek(chunk, offset, TN_LIVE_OPEN_SHIFT, &place));
 }
 
-/* Closes the entry there: its block is the caller's alone from then on. NULL: no entry was found open. The lock of the
- * chunk's arena is held, or a place of its inbox. */
+/* Closes the entry at this offset: its block belongs to the caller alone from then on. NULL: no
+ * open entry. The caller has the lock of the chunk's arena, or a place of its inbox. */
 static inline struct tn_block *tn_live_close_at(const struct tn_chunk *chunk, uint64_t offset)
 {
     atomic_uint_fast64_t *place = NULL;
     uint_fast64_t entry = tn_live_seek(chunk, offset, TN_LIVE_OPEN_SHIFT, &place);
 
-    /* It fails where the entry is another one, or closed, by now. */
+    /* Fails if the entry has been closed or replaced meanwhile. */
     return entry != 0 && atomic_compare_exchange_strong_explicit(
                              place, &entry, entry | TN_LIVE_CLOSED, memory_order_relaxed,
                              memory_order_relaxed)
@@ -170,7 +178,7 @@ static inline struct tn_block *tn_live_close_at(const struct tn_chunk *chunk, ui
                : NULL;
 }
 
-/* Whether nobody but its arena is concerned by the free of a LIVE block. */
+/* Whether a free of the LIVE block concerns its arena alone. */
 static inline bool tn_block_is_plain(const struct tn_block *block)
 {
     TN_ASSERT(block->state != TN_BLOCK_UNMAPPED);
@@ -178,26 +186,26 @@ static inline bool tn_block_is_plain(const struct tn_block *block)
            block->state != TN_BLOCK_DISCARDED;
 }
 
-/* Whether the entry of a LIVE or DISCARDED block is. */
+/* Whether the entry of a LIVE or DISCARDED block is open. */
 bool tn_live_is_open(const struct tn_block *block);
 
-/* Opens or closes the entry of a LIVE or DISCARDED block, as P23 says. With no more than the arena's lock: opens that of
- * a block that is the caller's alone. */
+/* Opens or closes the entry of a LIVE or DISCARDED block, as P23 says. With only the arena's lock:
+ * opens the entry of a block that belongs to the caller alone. */
 void tn_live_mark(struct tn_block *block);
 
-/* The block begins in the chunk. To enter it, room was reserved before; open: it is plain. */
+/* Enters a block that begins in the chunk; room was reserved before. open: the block is plain. */
 void tn_live_insert_in(struct tn_chunk *chunk, struct tn_block *block, bool open);
 void tn_live_remove_in(struct tn_chunk *chunk, struct tn_block *block);
 
-/* The same for the chunk in which the block begins. */
+/* tn_live_insert_in and tn_live_remove_in for the chunk in which the block begins. */
 void tn_live_insert(struct tn_block *block);
 void tn_live_remove(struct tn_block *block);
 
-/* The LIVE or DISCARDED block of the pool that begins at the address; NULL when there is none. */
+/* The LIVE or DISCARDED block of the pool that begins at the address; NULL: none. */
 struct tn_block *tn_live_find(const tarn_pool *pool, uint64_t address);
 
-/* The same for one who looks for many: the chunk that was looked at last, and its segment where that is the
- * pool's. Begins with NULL in both; no longer good when the pool's lock was given back. */
+/* tn_live_find for many addresses: remembers the last chunk, and its segment if the pool owns this.
+ * Begin with NULL in both. Not valid after the pool's lock was released. */
 struct tn_live_place {
     const struct tn_chunk *chunk;
     const struct tn_segment *segment;
@@ -218,7 +226,8 @@ static inline struct tn_block *tn_live_find_near(const tarn_pool *pool, uint64_t
     return last->segment != NULL ? tn_live_at(chunk, address - last->segment->base) : NULL;
 }
 
-/* All of them in the pool, in order: the first of the segment or behind it, and the next one. */
+/* All live blocks of the pool, in order: the first in the segment or in a later segment, and the
+ * next block. */
 struct tn_block *tn_live_first(struct tn_segment *segment);
 struct tn_block *tn_live_next(struct tn_block *block);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* sequence.h -- numbers that tell which of two blocks was allocated first, in the whole process.
+/* sequence.h -- numbers of allocations: the lower number was allocated first, across the process.
  *
  * Locking: none. */
 #ifndef TARN_HEAP_SEQUENCE_H
@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-/* The next sequence number of the process; the first of so many. */
+/* The next sequence number of the process; the first of count numbers. */
 uint64_t tn_next_sequence(void);
 uint64_t tn_next_sequences(uint64_t count);
 

@@ -1,46 +1,59 @@
 // SPDX-License-Identifier: Apache-2.0
-/* An arena is found without a lock, and known to be the right one when its lock is held: arenas and
- * chunks are recycled, never freed, so a pointer that is out of date can be followed as far as that.
+/* An arena is found without a lock, and confirmed with its lock held. Arenas and chunks are
+ * recycled, never freed: a stale pointer can be followed until then.
  *
- * Blocks at the edge of an arena's memory have neighbours of other arenas. Which those are is written
- * in both; so the record at an edge stays, whatever is split or joined there. Memory between two other
- * arenas that is one block would need both edges written: that takes the pool's lock.
+ * Blocks at the edge of an arena's memory have neighbours of other arenas. Both records link each
+ * other. The record at an edge therefore stays, whatever is split or joined there. A run between
+ * two other arenas that becomes a single block would need both edges written: this takes the pool's
+ * lock.
  *
- * What a heap has freed lately is loose: whole, as it was, for programs ask for the same sizes again. What was freed
- * last stands apart, so that a pair of a free and an allocation of one size touches nothing else. With what comes next
- * it moves to one of the heap's slots, which its size chooses, and an allocation of that very size takes it from
- * there: some thirty instructions, where a join and a cut are some 450. Loose blocks must not keep holes apart:
- * when there is nothing else for an allocation all of them join their neighbours and it looks again, before the
- * pool's lock is taken and the heap grows. Large blocks have further rules:
+ * Lately freed blocks of a heap are loose: they stay whole, for programs request the same sizes
+ * again. The block freed last stands apart, and a free and an allocation of one size touch nothing
+ * else. The next free or allocation moves this block to one of the heap's slots, chosen by its
+ * size. An allocation of this very size takes it from there in some thirty instructions; a join and
+ * a cut take some 450. Loose blocks must not keep holes apart. When an allocation finds nothing
+ * else, all loose blocks join their neighbours and it looks again, before the pool's lock is taken
+ * and the heap grows. Large blocks have further rules:
  *
- *   one at the edge of the mapped memory is in no slot, and joins at once where there may be another as large: that edge
- *     is the last to be cut (heap/bins.c);
- *   when nothing but that edge is found for one, all join, and it looks again;
- *   the largest join all before they look at all, for they are few, and their best place is worth more than the time.
+ *   a large block at the edge of the mapped memory is in no slot, and joins at once where another
+ *     as large may exist: this edge is the last to be cut (heap/bins.c);
+ *   when a large request finds only this edge, all loose blocks join, and it looks again;
+ *   the largest requests join all loose blocks before they look at all: they are few, and their
+ *     best place is worth more than the time.
  *
- * When too many are loose the blocks of one slot join, each slot in its turn.
+ * When too many blocks are loose, those of one slot join, each slot in its turn.
  *
- * A block joins without a look at what other arenas do, so in a divided segment, where it may come to lie between two of
- * them, only what was freed last is loose.
+ * A join does not look at other arenas. In a divided segment a slot's block might later lie between
+ * two other arenas. There only the block freed last is loose.
  *
- * In a pool that has checkpoints nothing is: which block an allocation gets must not depend on when the pool was
- * locked, for the same calls after the same restore get the same addresses.
+ * In a pool with checkpoints no block is loose: the block which an allocation gets must not depend
+ * on when the pool was locked. The same calls after the same restore get the same addresses.
  *
- * Source: C. Weinstock and W. Wulf, Quick Fit: an efficient algorithm for heap storage allocation (SIGPLAN
- * Notices 23, 1988), for lists of exact sizes before any other search; and deferred coalescing, P. R. Wilson et al.,
- * Dynamic storage allocation: a survey and critical review (IWMM 1995).
+ * Source: C. Weinstock and W. Wulf, Quick Fit: an efficient algorithm for heap storage allocation
+ * (SIGPLAN Notices 23, 1988), for lists of exact sizes before any other search; and deferred
+ * coalescing, P. R. Wilson et al., Dynamic storage allocation: a survey and critical review (IWMM
+ * 1995).
  *
- * A thread that frees what another one allocates would wait for the arena's lock, and take its cache lines along.
- * So after some such frees the arena has an inbox (heap/inbox.h), where they are left from then on: closed in the
- * index, and as good as freed. Who allocates takes them out when what is loose does not fit, or the live bytes would
- * reach a new peak, and it is as if he freed them just now; who locks the pool takes out all. Where the inbox is full
- * or closed, or no open entry is found, such a free takes the arena's lock as any other. Nothing is lost with a
- * thread, for the inbox is the arena's.
+ * A thread that frees blocks of another thread would wait for the arena's lock, and take its cache
+ * lines along. After some such frees the arena has an inbox (heap/inbox.h), where other threads
+ * leave their frees from then on: closed in the index, and as good as freed.
  *
- * Trade-offs: an arena keeps up to 256 KiB of records that it has run out of. In an arena with an inbox its user's own
- * frees exchange the entry in the index, too, some five nanoseconds each. As long as what is loose serves all
- * allocations, what others have freed stays in the inbox until that is full; so may what comes behind a block that is
- * the pool's affair. */
+ *     frees a block                        allocates from the arena
+ *     enters the inbox
+ *     closes the entry, puts the block
+ *                                          the loose block does not fit, or live
+ *                                          bytes reach a peak: takes blocks
+ *                                          out, frees each as if just now
+ *     inbox full or closed, or no open
+ *     entry: takes the arena's lock
+ *
+ * A thread that locks the pool takes all blocks out. A thread's end loses nothing, for the inbox
+ * belongs to the arena.
+ *
+ * Trade-offs: an arena which has run out of records keeps up to 256 KiB of them. In an arena with
+ * an inbox the user's own frees also exchange the entry in the index, some five nanoseconds each.
+ * While loose blocks serve all allocations, blocks of other threads stay in the inbox until it is
+ * full. Blocks behind a block that needs the pool's lock may stay, too. */
 #include "heap/steady.h"
 
 #include <stddef.h>
@@ -54,15 +67,16 @@
 
 enum {
     RECORDS_FOR_CUT = 2,
-    /* Twice as many are a slab's part, so threads rarely write to the same cache line. */
+    /* A slab's part has twice as many records, so threads rarely write to the same cache line. */
     RECORDS_FEW = 16,
-    RECORDS_KEPT_MAX = 2048, /* 128 KiB; twice as many before the pool gets them back */
+    RECORDS_KEPT_MAX = 2048, /* 128 KiB; the pool gets records back above twice as many */
     SEQUENCES = 256,         /* numbers for blocks, taken at a time */
-    /* Frees by others than an arena's user before it has an inbox: a stream may change threads now and then. */
+    /* Frees by other threads than an arena's user before it has an inbox: a stream may change
+     * threads now and then. */
     VISITS = 16,
     LOOSE_MAX = 64,  /* blocks in a heap's slots, most of them of a few sizes */
-    LOOSE_LOOKS = 4, /* at blocks of a slot, for an allocation */
-    /* 64 MiB: all join first. */
+    LOOSE_LOOKS = 4, /* blocks of a slot which an allocation looks at */
+    /* 64 MiB: for larger blocks all loose blocks join first. */
     LARGEST_UNITS = (64 << 20) >> TN_BLOCK_BITS,
 };
 
@@ -73,7 +87,7 @@ void tn_steady_take_sequences(struct tn_arena *arena)
     arena->sequences_end = arena->sequence + SEQUENCES;
 }
 
-/* Takes a loose block out of the books, with the epoch of its free. */
+/* Takes a loose block out of the books; epoch: when it was freed. */
 static TN_ALWAYS_INLINE void leave(struct tn_block *block, uint64_t epoch)
 {
     struct tn_chunk *chunk = tn_block_chunk_at(block, block->offset);
@@ -89,7 +103,7 @@ static TN_ALWAYS_INLINE void leave(struct tn_block *block, uint64_t epoch)
     }
 }
 
-/* What a join writes is seldom near. */
+/* A join's writes are seldom in the cache. */
 static inline void expect_neighbours(const struct tn_block *block)
 {
     __builtin_prefetch(block->previous, 1);
@@ -105,7 +119,7 @@ static inline void expect_join(const struct tn_block *block)
 static TN_APART void join(struct tn_arena *arena, struct tn_block *block)
 {
     TN_ASSERT(block->state == TN_BLOCK_LOOSE && block->heap->loose != block); /* P19 */
-    expect_neighbours(block); /* they are asked for when the index has been */
+    expect_neighbours(block); /* prefetched while the index is updated */
     leave(block, block->loose_stamp);
     block->state = TN_BLOCK_FREE;
     tn_arena_put(arena, block);
@@ -159,7 +173,7 @@ static TN_APART void make_room(struct tn_arena *arena, struct tn_heap *heap)
     TN_ASSERT(heap->loose_count < LOOSE_MAX);
 }
 
-/* What was freed last is so no more. */
+/* The block freed last goes to a slot, or joins its neighbours. */
 static TN_APART void put_aside(struct tn_arena *arena, struct tn_heap *heap)
 {
     struct tn_block *block = heap->loose;
@@ -186,7 +200,7 @@ static inline void end_last(struct tn_arena *arena, struct tn_heap *heap)
         put_aside(arena, heap);
 }
 
-/* What is loose in the heap joins its neighbours. */
+/* Joins all loose blocks of the heap with their neighbours. */
 static inline void settle(struct tn_arena *arena, struct tn_heap *heap)
 {
     struct tn_block *last = heap->loose;
@@ -200,7 +214,7 @@ static inline void settle(struct tn_arena *arena, struct tn_heap *heap)
     TN_ASSERT(heap->loose == NULL && heap->loose_count == 0); /* P19 */
 }
 
-/* A block of that very size out of the slots; NULL: none was found. */
+/* Takes a block of this very size out of the slots; NULL: none found. */
 static inline struct tn_block *take_loose(struct tn_heap *heap, uint64_t bytes, uint64_t alignment)
 {
     uint32_t hash = hash_of((uint32_t)(bytes >> TN_BLOCK_BITS));
@@ -209,7 +223,7 @@ static inline struct tn_block *take_loose(struct tn_heap *heap, uint64_t bytes, 
     struct tn_block *block;
 
     if ((slot->sizes & size_bit(hash)) == 0)
-        return NULL; /* no record is looked at */
+        return NULL; /* reads no record */
     block = *link;
     for (int looks = 0; block != NULL && looks < LOOSE_LOOKS; looks++) {
         TN_ASSERT(block->state == TN_BLOCK_LOOSE && block->heap == heap); /* P19 */
@@ -224,7 +238,7 @@ static inline struct tn_block *take_loose(struct tn_heap *heap, uint64_t bytes, 
     return NULL;
 }
 
-/* Of the FREE blocks, the one to cut from. */
+/* The FREE block to cut from. */
 static inline struct tn_block *find(struct tn_arena *arena, struct tn_heap *heap, uint64_t bytes)
 {
     struct tn_block *block = tn_bins_find_inner(&heap->bins, bytes);
@@ -236,7 +250,7 @@ static inline struct tn_block *find(struct tn_arena *arena, struct tn_heap *heap
     return tn_bins_find_inner(&heap->bins, bytes);
 }
 
-/* Blocks of one size are often cut from one, each behind the last. */
+/* Blocks of one size are often cut from the same block, each behind the last. */
 static inline void expect_next(const struct tn_chunk *chunk, const struct tn_block *block)
 {
     const struct tn_block *rest = block->next;
@@ -259,7 +273,7 @@ static TN_ALWAYS_INLINE struct tn_block *cut(struct tn_arena *arena, struct tn_h
     if (block == NULL || tn_run_is_wedged(block, block, arena))
         return NULL;
     TN_ASSERT(block->segment->base % alignment == 0);
-    __builtin_prefetch(block->previous, 1); /* what is cut off comes to be its neighbour */
+    __builtin_prefetch(block->previous, 1); /* the part's future neighbour */
     offset = tn_round_up(block->offset, alignment);
     if (arena->captured != NULL &&
         !tn_chunk_set_has_all(arena->captured, block->segment, offset, bytes))
@@ -278,11 +292,12 @@ static TN_ALWAYS_INLINE struct tn_block *cut(struct tn_arena *arena, struct tn_h
     return block;
 }
 
-/* What is loose may lack as memory, as a record or as a place in the index: before the pool is asked it joins. */
+/* Loose blocks may hold the missing memory, record or place in the index: they join before the pool
+ * is asked. */
 static inline struct tn_block *cut_from_all(struct tn_arena *arena, struct tn_heap *heap,
                                             uint64_t alignment, uint64_t bytes)
 {
-    for (;;) { /* once or twice: the compiler has the cut stand here */
+    for (;;) { /* once or twice; a loop lets the compiler inline the cut once */
         struct tn_block *block = cut(arena, heap, alignment, bytes);
 
         if (block != NULL || heap->loose_count == 0)
@@ -305,13 +320,14 @@ struct tn_block *tn_steady_take(struct tn_arena *arena, struct tn_heap *heap, ui
     if (block == NULL)
         block = cut_from_all(arena, heap, alignment, bytes);
     else if (arena->allocates == TN_STEADY_SHARED)
-        tn_live_mark(block); /* P23: it is open again */
+        tn_live_mark(block); /* P23: open again */
     if (block != NULL && tn_heap_counters_rise(&heap->counters, bytes))
         tn_heap_counters_raise(&heap->counters, bytes, requested);
     return block;
 }
 
-/* Whether it is at the edge of the mapped memory, and there may be another place for one as large. */
+/* Whether the block is at the edge of the mapped memory, and another place for its size may
+ * exist. */
 static inline bool joins_at_edge(const struct tn_heap *heap, const struct tn_block *block)
 {
     return tn_steady_is_edge(block) &&
@@ -333,13 +349,13 @@ static bool free_in(struct tn_arena *arena, struct tn_heap *heap, struct tn_bloc
     return true;
 }
 
-/* Relaxed, for what is in it is not looked at without the arena's lock, under which it is set. */
+/* Relaxed: the inbox is read only under the arena's lock, under which this pointer was set. */
 static inline struct tn_inbox *inbox_of(const struct tn_arena *arena)
 {
     return atomic_load_explicit(&arena->inbox, memory_order_relaxed);
 }
 
-/* Frees the inbox's oldest block. False: that is the pool's affair. */
+/* Frees the inbox's oldest block. False: this free needs the pool's lock. */
 static inline bool take_in(struct tn_arena *arena, struct tn_inbox *inbox, struct tn_block *block)
 {
     TN_ASSERT(block->state == TN_BLOCK_LIVE && !tn_live_is_open(block)); /* nobody else frees it */
@@ -447,7 +463,7 @@ bool tn_steady_allocate_shared(struct tn_arena *arena, uint64_t requested, uint6
     return tn_steady_allocate_as(arena, requested, alignment, true, address);
 }
 
-/* Frees what begins at the address. */
+/* Frees the block that begins at the address. */
 static bool free_at(struct tn_arena *arena, const struct tn_chunk *chunk, uint64_t address)
 {
     bool shared = arena->frees == TN_STEADY_SHARED;
@@ -463,11 +479,12 @@ static bool free_at(struct tn_arena *arena, const struct tn_chunk *chunk, uint64
     if (free_in(arena, block->heap, block))
         return true;
     if (shared)
-        tn_live_mark(block); /* P23: it is open again */
+        tn_live_mark(block); /* P23: open again */
     return false;
 }
 
-/* Leaves what begins at the address in the inbox. False: that is closed or full, or no open entry was found. */
+/* Leaves the block that begins at the address in the inbox. False: the inbox is closed or full, or
+ * no open entry was found. */
 static inline bool leave_in(struct tn_inbox *inbox, const struct tn_arena *arena,
                             const struct tn_chunk *chunk, uint64_t address)
 {
@@ -477,14 +494,15 @@ static inline bool leave_in(struct tn_inbox *inbox, const struct tn_arena *arena
 
     if (place == NULL)
         return false;
-    /* Until something is put there nobody locks the pool, so the arena frees, and its chunks are its own. */
+    /* Until this place is filled nobody locks the pool: the arena frees, and its chunks are its
+     * own. */
     if (tn_steady_is_at(arena, chunk, address, &offset))
         block = tn_live_close_at(chunk, offset);
     tn_inbox_put(place, block);
     return block != NULL;
 }
 
-/* Other threads look at the index from now on, and leave what they may free. */
+/* From now on other threads read the index, and leave blocks in the inbox. */
 static void begin_shared(struct tn_arena *arena)
 {
     TN_ASSERT(tn_arena_is_locked(arena));
@@ -503,12 +521,12 @@ bool tn_steady_share(struct tn_arena *arena)
 
     tn_arena_lock(arena);
     if (inbox_of(arena) == NULL && made != NULL) {
-        /* Who finds it there finds it made. */
+        /* A thread that reads the pointer finds an initialised inbox. */
         atomic_store_explicit(&arena->inbox, made, memory_order_release);
         made = NULL;
     }
     if (!arena->shared && inbox_of(arena) != NULL) {
-        tn_steady_end(arena); /* what is loose is open in the index */
+        tn_steady_end(arena); /* loose blocks are still open in the index */
         arena->shared = true;
         begin_shared(arena);
     }
@@ -519,7 +537,7 @@ bool tn_steady_share(struct tn_arena *arena)
     return inbox_of(arena) != NULL;
 }
 
-/* By a thread that is not the arena's user. */
+/* By a thread other than the arena's user. */
 static TN_APART bool free_from_elsewhere(struct tn_arena *arena, const struct tn_chunk *chunk,
                                          uint64_t address)
 {
@@ -531,7 +549,7 @@ static TN_APART bool free_from_elsewhere(struct tn_arena *arena, const struct tn
         return true;
     tn_arena_lock(arena);
     if (arena->shared) {
-        empty_inbox(arena, inbox_of(arena)); /* it may be full, and the user away */
+        empty_inbox(arena, inbox_of(arena)); /* the inbox may be full, and the user away */
     } else {
         arena->visit_count += 1;
         wanted = arena->visit_count % VISITS == 0;
@@ -539,11 +557,11 @@ static TN_APART bool free_from_elsewhere(struct tn_arena *arena, const struct tn
     done = free_at(arena, chunk, address);
     tn_arena_unlock(arena);
     if (wanted && done)
-        (void)tn_steady_share(arena); /* without memory for it all goes on as before */
+        (void)tn_steady_share(arena); /* without memory all goes on as before */
     return done;
 }
 
-/* By another thread than the owner. */
+/* By a thread other than the owner. */
 static bool free_locked(struct tn_arena *arena, const struct tn_chunk *chunk, uint64_t address)
 {
     bool done;
@@ -583,8 +601,8 @@ bool tn_steady_free_rest(uint64_t address, struct tn_steady_rest rest)
     return done;
 }
 
-/* Frees what is in the inbox and on its way there; from now on nothing comes. Whatever lies beside such a block, the
- * pool is locked. */
+/* Frees the blocks in the inbox and on their way there, and lets no more in. The pool is locked:
+ * any neighbour may be written. */
 static void close_inbox(struct tn_arena *arena, struct tn_inbox *inbox)
 {
     struct tn_block *block;
@@ -629,8 +647,9 @@ static size_t kept_after(uint8_t exhaustions)
     return (size_t)RECORDS_FEW << exhaustions;
 }
 
-/* How many are set aside for an arena at a time, and left to it. One that runs out of them has that many more blocks at
- * some times than at others: it keeps twice as many from then on, so as not to come for them each time. */
+/* How many records are set aside for an arena at a time, and left in it. An arena that runs out of
+ * records has swings of this size in its number of blocks: from then on it keeps twice as many, and
+ * seldom runs out again. */
 static size_t records_kept(const struct tn_arena *arena)
 {
     return kept_after(arena->exhaustions);
@@ -640,7 +659,7 @@ bool tn_steady_provide(struct tn_arena *arena)
 {
     struct tn_block_store *store = arena->parent_store;
 
-    /* Whoever is here for something else takes them along, so as not to come again for them at once. */
+    /* A caller with another purpose takes records along, and need not return for them soon. */
     if (arena->store.spare_count >= RECORDS_FEW)
         return true;
     if (!tn_blocks_reserve(store, 2 * (size_t)RECORDS_FEW))

@@ -1,23 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-/* steady.h -- the steady state: allocations and frees that concern one arena alone.
+/* steady.h -- the steady state: allocations and frees which concern a single arena.
  *
- * They take that arena's lock and write what is its own: its bins, the records of its blocks, the counters
- * of its chunks. Everything else (growth, uses on other streams, captures, memory that changes hands) is
- * the business of pools/allocate.c and free.c, which take the lock of the whole pool; so is every error.
+ * They take this arena's lock and write its own data alone: its bins, the records of its blocks,
+ * the counters of its chunks. Everything else (growth, uses on other streams, captures, memory that
+ * changes hands) belongs to pools/allocate.c and free.c, which take the lock of the whole pool.
+ * Errors belong to them, too.
  *
- * What the pool's lock alone may change stays as it is under an arena's lock: which chunks are its
- * own, whether captures are under way, who claims the pool. So whether an arena may allocate and free here is
- * found out once, when the pool is unlocked.
+ * State guarded by the pool's lock does not change under an arena's lock: which chunks the arena
+ * owns, whether captures are under way, who claims the pool. Whether an arena may allocate and free
+ * here is therefore decided once, when the pool is unlocked.
  *
- * What is freed is loose at first. Asked for again in its very size it is there as it was; else it joins its
- * neighbours later, at the latest when the heap has nothing else for an allocation, and before it grows. See
- * heap/steady.c.
+ * A freed block is loose at first. A request of its very size gets it back unchanged. Otherwise it
+ * joins its neighbours later: at the latest when the heap has no other block for an allocation,
+ * before the heap grows. See heap/steady.c.
  *
- * What nearly all calls do stands here, inline: with the function of the API it is one piece of code, and a free or an
- * allocation of what was freed last calls nothing but the driver. What fewer come to is called, last of all where
- * that can be, so that registers are kept for it by nobody else.
+ * The path of nearly all calls is inline here. With the function of the API it forms a single piece
+ * of code: a free, or an allocation of the block freed last, calls nothing but the driver. Rarer
+ * paths are calls, where possible as the last action of a function, which then need not keep
+ * registers for them.
  *
- * Locking: none may be held. Nothing here calls the driver. */
+ * Locking: the caller holds no lock. Nothing here calls the driver. */
 #ifndef TARN_HEAP_STEADY_H
 #define TARN_HEAP_STEADY_H
 
@@ -27,12 +29,13 @@
 #include "vmm/address_table.h"
 
 enum {
-    /* 4 MiB: larger blocks are few, so the edge of the mapped memory is worth more than the time. */
+    /* 4 MiB: larger blocks are few, and the edge of the mapped memory is worth more than the
+     * time. */
     TN_STEADY_LARGE_UNITS = (4 << 20) >> TN_BLOCK_BITS,
 };
 
-/* The parts of an allocation that not all come to: new numbers for blocks; a block from the heap's slots, or cut out
- * of its free memory, NULL where there is none that can be. */
+/* Rare parts of an allocation. tn_steady_take_sequences: new numbers for blocks. tn_steady_take: a
+ * block from the heap's slots, or cut out of its free memory; NULL: none. */
 TN_RARE void tn_steady_take_sequences(struct tn_arena *arena);
 struct tn_block *tn_steady_take(struct tn_arena *arena, struct tn_heap *heap, uint64_t requested,
                                 uint64_t alignment, uint64_t bytes);
@@ -61,7 +64,7 @@ static TN_ALWAYS_INLINE void tn_steady_count_allocation(struct tn_arena *arena,
         counters->live_peak_bytes = counters->live_bytes;
 }
 
-/* The block, taken with its bytes and with what was requested, is LIVE; its address. */
+/* Makes the block LIVE, which was taken with these bytes and this request; returns its address. */
 static TN_ALWAYS_INLINE void *tn_steady_make_live(struct tn_arena *arena, struct tn_heap *heap,
                                                   struct tn_block *block, uint64_t bytes,
                                                   uint64_t requested)
@@ -74,7 +77,7 @@ static TN_ALWAYS_INLINE void *tn_steady_make_live(struct tn_arena *arena, struct
     return (void *)(uintptr_t)tn_block_address(block);
 }
 
-/* loose: NULL: there is none. */
+/* loose: NULL: none. */
 static TN_ALWAYS_INLINE bool tn_steady_fits(const struct tn_block *loose, uint64_t bytes,
                                             uint64_t alignment)
 {
@@ -84,12 +87,12 @@ static TN_ALWAYS_INLINE bool tn_steady_fits(const struct tn_block *loose, uint64
             (tn_block_address(loose) & (alignment - 1)) == 0);
 }
 
-/* Frees what others have left in the inbox, until what is freed last serves the allocation and makes no peak. False: the
- * pool's lock is needed for that. */
+/* Frees blocks from the inbox until the block freed last serves the allocation and live bytes reach
+ * no new peak. False: a block in the inbox needs the pool's lock. */
 bool tn_steady_receive(struct tn_arena *arena, const struct tn_heap *heap, uint64_t alignment,
                        uint64_t bytes);
 
-/* Chosen, not computed: the latter takes more instructions, and each use does it anew. */
+/* Chosen, not computed: computing takes more instructions, again at each use. */
 static TN_ALWAYS_INLINE struct tn_heap *tn_steady_heap_for(struct tn_arena *arena, uint64_t bytes)
 {
     TN_ASSERT(bytes > 0);
@@ -108,9 +111,9 @@ static TN_ALWAYS_INLINE bool tn_steady_allocate_as(struct tn_arena *arena, uint6
         return false;
     block = heap->loose;
     if (TN_LIKELY(tn_steady_fits(block, bytes, alignment))) {
-        heap->loose = NULL; /* as it was before the free: no peak of the heap's */
+        heap->loose = NULL; /* live bytes are as before the free: no peak of the heap's */
         if (shared)
-            tn_live_mark(block); /* P23: it is open again */
+            tn_live_mark(block); /* P23: open again */
     } else {
         block = tn_steady_take(arena, heap, requested, alignment, bytes);
     }
@@ -124,7 +127,7 @@ static TN_ALWAYS_INLINE bool tn_steady_allocate_as(struct tn_arena *arena, uint6
 bool tn_steady_allocate_shared(struct tn_arena *arena, uint64_t requested, uint64_t alignment,
                                void **address);
 
-/* From an arena that is locked, or that its owner has entered. */
+/* Allocates from an arena that is locked, or whose owner has entered. */
 static TN_ALWAYS_INLINE bool tn_steady_allocate_in(struct tn_arena *arena, uint64_t requested,
                                                    uint64_t alignment, void **address)
 {
@@ -135,11 +138,11 @@ static TN_ALWAYS_INLINE bool tn_steady_allocate_in(struct tn_arena *arena, uint6
            tn_steady_allocate_shared(arena, requested, alignment, address);
 }
 
-/* What an arena that was found without a lock must be still, for an allocation. */
+/* For an allocation: facts that must still hold for an arena found without a lock. */
 struct tn_steady_claim {
     struct tn_order order;
-    const tarn_pool *pool; /* NULL: the routes' choice is remembered */
-    uint64_t routes_stamp; /* with that stamp */
+    const tarn_pool *pool; /* NULL: compares routes_stamp instead */
+    uint64_t routes_stamp; /* the stamp under which the routes' choice was remembered */
 };
 
 static TN_ALWAYS_INLINE bool tn_steady_is_claimed(const struct tn_arena *arena,
@@ -150,12 +153,12 @@ static TN_ALWAYS_INLINE bool tn_steady_is_claimed(const struct tn_arena *arena,
            TN_LIKELY(tn_order_equal(arena->order, claim.order));
 }
 
-/* By another thread than the owner. */
+/* For any thread but the owner. */
 bool tn_steady_allocate_locked(struct tn_arena *arena, const struct tn_steady_claim *claim,
                                uint64_t requested, uint64_t alignment, void **address);
 
-/* In a capture that was admitted, with the block's birth: place is where the order stands. By any thread. False: nothing
- * has changed. */
+/* In an admitted capture: allocates and enters the birth; place: where the order stands. Any
+ * thread. False: nothing has changed. */
 TN_APART bool tn_steady_allocate_born(struct tn_arena *arena, const struct tn_steady_claim *claim,
                                       const struct tn_place *place, uint64_t requested,
                                       uint64_t alignment, void **address);
@@ -168,7 +171,7 @@ static TN_ALWAYS_INLINE bool tn_steady_allocate_from(struct tn_arena *arena,
     bool done;
 
     if (TN_UNLIKELY(!tn_arena_enter(arena))) {
-        const struct tn_steady_claim kept = claim; /* else the claim would be kept in memory */
+        const struct tn_steady_claim kept = claim; /* else claim itself would be kept in memory */
 
         return tn_steady_allocate_locked(arena, &kept, requested, alignment, address);
     }
@@ -178,8 +181,8 @@ static TN_ALWAYS_INLINE bool tn_steady_allocate_from(struct tn_arena *arena,
     return done;
 }
 
-/* From an arena that is locked, or that its owner has entered: the block that was freed last, where as many bytes were
- * asked for then. */
+/* Allocates the block freed last, if the request then had the same size. The arena is locked, or
+ * its owner has entered. */
 static TN_ALWAYS_INLINE bool tn_steady_allocate_last(struct tn_arena *arena, uint64_t requested,
                                                      uint64_t alignment, void **address)
 {
@@ -197,14 +200,14 @@ static TN_ALWAYS_INLINE bool tn_steady_allocate_last(struct tn_arena *arena, uin
     return true;
 }
 
-/* By another thread than the owner. */
+/* For any thread but the owner. */
 TN_APART bool tn_steady_allocate_last_locked(struct tn_arena *arena,
                                              const struct tn_steady_claim *claim,
                                              uint64_t requested, uint64_t alignment,
                                              void **address);
 
-/* In a capture that was admitted: what was freed last. It is the capture's hold's already, and its birth stands. False:
- * nothing has changed. */
+/* In an admitted capture: allocates the block freed last, which is already in the capture's hold
+ * and whose birth stands. False: nothing has changed. */
 static TN_ALWAYS_INLINE bool tn_steady_allocate_again(struct tn_arena *arena,
                                                       struct tn_steady_claim claim,
                                                       uint64_t requested, uint64_t alignment,
@@ -213,7 +216,7 @@ static TN_ALWAYS_INLINE bool tn_steady_allocate_again(struct tn_arena *arena,
     bool done;
 
     if (TN_UNLIKELY(!tn_arena_enter(arena))) {
-        const struct tn_steady_claim kept = claim; /* else the claim would be kept in memory */
+        const struct tn_steady_claim kept = claim; /* else claim itself would be kept in memory */
 
         return tn_steady_allocate_last_locked(arena, &kept, requested, alignment, address);
     }
@@ -223,9 +226,9 @@ static TN_ALWAYS_INLINE bool tn_steady_allocate_again(struct tn_arena *arena,
     return done;
 }
 
-/* Whether the chunk, found by the address without a lock, is still there, and the arena's; and where in its segment.
- * Relaxed, for nobody changes either but under the pool's lock, and what keeps that away was acquired after the last
- * change. */
+/* Whether the chunk, found by the address without a lock, is still there and belongs to the arena;
+ * *offset: the address in its segment. Relaxed: both change only under the pool's lock. The caller
+ * excludes this lock, and acquired this exclusion after the last change. */
 static TN_ALWAYS_INLINE bool tn_steady_is_at(const struct tn_arena *arena,
                                              const struct tn_chunk *chunk, uint64_t address,
                                              uint64_t *offset)
@@ -236,7 +239,8 @@ static TN_ALWAYS_INLINE bool tn_steady_is_at(const struct tn_arena *arena,
     return TN_LIKELY(*offset - chunk->offset < chunk->bytes);
 }
 
-/* Whether the block's run of free memory, once it is free, will lie between memory of two other arenas. */
+/* Whether the run of free memory around the block, once freed, will lie between memory of two other
+ * arenas. */
 static TN_ALWAYS_INLINE bool tn_steady_wedges(const struct tn_arena *arena,
                                               const struct tn_heap *heap,
                                               const struct tn_block *block)
@@ -254,7 +258,7 @@ static TN_ALWAYS_INLINE bool tn_steady_wedges(const struct tn_arena *arena,
     return low != high && tn_block_is_foreign(low->previous, arena);
 }
 
-/* Whether it is a large block at the edge of the mapped memory. */
+/* Whether the block is large and at the edge of the mapped memory. */
 static TN_ALWAYS_INLINE bool tn_steady_is_edge(const struct tn_block *block)
 {
     return TN_UNLIKELY(block->units > TN_STEADY_LARGE_UNITS) && tn_block_is_at_unmapped(block);
@@ -272,7 +276,7 @@ static TN_ALWAYS_INLINE void tn_steady_count_free(struct tn_arena *arena, struct
     arena->counters.live_bytes -= (int64_t)bytes;
 }
 
-/* P19: it is what was freed last; nothing else is. */
+/* P19: makes the block the one freed last; no other block is. */
 static TN_ALWAYS_INLINE void tn_steady_loosen(struct tn_arena *arena, struct tn_heap *heap,
                                               struct tn_block *block)
 {
@@ -286,14 +290,14 @@ static TN_ALWAYS_INLINE void tn_steady_loosen(struct tn_arena *arena, struct tn_
     TN_CHECK_TURN(heap);
 }
 
-/* What tn_steady_free_at_once leaves to be done. */
+/* The work which tn_steady_free_at_once leaves. */
 struct tn_steady_rest {
     struct tn_chunk *chunk; /* at the address; NULL: none */
-    /* that begins there, and whose arena the owner has entered; NULL: none */
+    /* the block that begins there, and whose arena the owner has entered; NULL: none */
     struct tn_block *block;
 };
 
-/* The free that most are: by its arena's owner, and without a call. What it leaves is decided there. */
+/* The path of most frees: by the arena's owner, without a call. *rest tells what is left to do. */
 static TN_ALWAYS_INLINE bool tn_steady_free_at_once(uint64_t address, struct tn_steady_rest *rest)
 {
     struct tn_chunk *chunk = tn_address_table_chunk(address);
@@ -326,8 +330,8 @@ static TN_ALWAYS_INLINE bool tn_steady_free_at_once(uint64_t address, struct tn_
 
 bool tn_steady_free_rest(uint64_t address, struct tn_steady_rest rest);
 
-/* Frees the live block that begins at the address, whatever that is. False: nothing has changed, and
- * tn_pool_lock_block is to be asked. */
+/* Frees the live block that begins at the address, if there is any. False: nothing has changed;
+ * call tn_pool_lock_block. */
 static inline bool tn_steady_free(uint64_t address)
 {
     struct tn_steady_rest rest;
@@ -335,31 +339,33 @@ static inline bool tn_steady_free(uint64_t address)
     return tn_steady_free_at_once(address, &rest) || tn_steady_free_rest(address, rest);
 }
 
-/* Gives the arena an inbox, for good: what other threads free is left there. False: no memory. Any thread may call,
- * whatever has become of the arena. */
+/* Gives the arena an inbox for good, where other threads then leave their frees. False: no memory.
+ * Any thread may call, whatever has become of the arena. */
 bool tn_steady_share(struct tn_arena *arena);
 
-/* What an arena may do from now on, which its owner knows. */
+/* Permissions of an arena from now on, which its owner determines. */
 struct tn_steady_terms {
     bool allocates;
     bool frees;
-    bool joins; /* what is freed joins its neighbours at once: nothing is loose */
-    const struct tn_chunk_set
-        *captured; /* that alone it may allocate from; NULL: all that it has */
+    bool joins; /* frees join neighbours at once: nothing is loose */
+    /* Allocates from these chunks alone; NULL: from all its chunks. */
+    const struct tn_chunk_set *captured;
 };
 
-/* The pool's lock was taken, or is about to be given back: the steady state ends or begins. */
+/* Ends the steady state, after the pool's lock was taken; begins it, before the lock is
+ * released. */
 void tn_steady_end(struct tn_arena *arena);
 void tn_steady_begin(struct tn_arena *arena, const struct tn_steady_terms *terms);
 
-/* Sets block records aside for the arena where it has few; the pool is locked. False: no memory. */
+/* Sets block records aside for an arena with few; the pool is locked. False: no memory. */
 bool tn_steady_provide(struct tn_arena *arena);
 
-/* The same for so many blocks, which the arena is about to have; it keeps as many from then on, up to a limit. */
+/* tn_steady_provide for count blocks, which the arena will have soon. The arena keeps as many
+ * records from then on, up to a limit. */
 bool tn_steady_expect(struct tn_arena *arena, size_t count);
 
-/* Gives the pool what records the arena has too many of: frees join blocks, and what is cut under the
- * pool's lock takes its records. The pool is locked. */
+/* Gives the arena's surplus records back to the pool. They gather because frees join blocks, while
+ * cuts under the pool's lock take records of the pool. The pool is locked. */
 void tn_steady_level(struct tn_arena *arena);
 
 #endif

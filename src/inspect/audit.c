@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* References are read (inspect/references.c), each is found in the pools or by the driver (inspect/standing.c), and then it
- * is decided here what it is to the graph: some hundreds at a time, for whole graphs have more than caches do. What is
- * said is kept of mistakes and, where that is asked for, of all pointers.
+/* An audit reads references (inspect/references.c), finds each in the pools or by the driver
+ * (inspect/standing.c), and decides here on its class. It takes some hundreds at a time: a whole
+ * graph has more than the caches hold. The audit keeps a description of mistakes and, on request,
+ * of all pointers.
  *
- * Host memory that is page-locked no more, or never was, and memory of a device that was given back, are the same to the
- * driver: it knows neither. What tells them apart is whether the host has a page there. */
+ * To the driver, host memory that is page-locked no more, host memory that never was, and device
+ * memory that was given back are the same: unknown. A page of the host at the address tells host
+ * memory from device memory. */
 #include "inspect/audit.h"
 
 #include "base/checked.h"
@@ -21,13 +23,13 @@ struct pointers {
     size_t capacity;
 };
 
-/* So many references are looked at together: few enough for the caches nearest to the processor. */
+/* References looked at together: few enough for the caches nearest to the processor. */
 enum { TOGETHER = 256 };
 
-/* What is found, and what the audit keeps of it. */
+/* The results of an audit, and the memory that they refer to. */
 struct record {
-    tarn_audit view;                 /* what the caller has is a pointer to this */
-    struct tn_references references; /* its nodes and their names; nothing else any more */
+    tarn_audit view;                 /* the caller's pointer points to this field */
+    struct tn_references references; /* its nodes and their names; empty otherwise */
     struct tn_found_pool *pools;     /* their names */
     struct pointers mistakes;
     struct pointers overwrites;
@@ -43,7 +45,8 @@ struct work {
     struct record *record;
     struct tn_standings standings;
     struct tn_meanings meanings;
-    struct tn_word_set listed; /* TN_LIST_NOT_HELD: twice the numbers of blocks that were */
+    /* TN_LIST_NOT_HELD: twice the sequence numbers of the listed blocks. */
+    struct tn_word_set listed;
 };
 
 static tarn_status no_memory(void)
@@ -51,7 +54,7 @@ static tarn_status no_memory(void)
     return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for an audit");
 }
 
-/* -- What a pointer is ----------------------------------------------------------------------------- */
+/* -- What a pointer is ------------------------------------------------------------------------- */
 
 static bool is_beyond(const struct tn_reference *reference, const tarn_block *block)
 {
@@ -95,7 +98,7 @@ static tarn_pointer_class class_of_unknown(const struct work *work,
 {
     if (reference->place == TARN_PLACE_ARGUMENT)
         return TARN_POINTER_ARGUMENT;
-    /* A free node may end what an allocation node of another graph gives. */
+    /* A free node may free memory of another graph's allocation node. */
     if (reference->place == TARN_PLACE_ALLOCATED || reference->place == TARN_PLACE_FREED ||
         tn_references_give(&work->record->references, reference->address))
         return TARN_POINTER_NODE;
@@ -109,8 +112,8 @@ static bool is_tarns(const struct tn_finding *finding)
            finding->standing == TN_STANDING_UNMAPPED;
 }
 
-/* A word of a struct is no address where it is perhaps a number, or where there never was memory: then it is what the
- * stack had there before, as the end of what was mapped. */
+/* A word of a struct is no address if it may be a number. It is none either where no memory has
+ * ever been: then it is a leftover of the stack, as the end of a mapped range is. */
 static bool is_doubtful(const struct work *work, const struct tn_reference *reference,
                         const struct tn_finding *finding)
 {
@@ -163,7 +166,7 @@ static void end_reading(const struct work *work, tarn_device *device)
         tn_lock_release(&device->graphs_lock);
 }
 
-/* A node that touches more than its live block has may mean one that lay there before. */
+/* A node that touches more than its live block has may mean an earlier block at this address. */
 static tarn_status look_back(struct work *work, tarn_device *device, size_t index,
                              tarn_pointer_class *of)
 {
@@ -185,7 +188,7 @@ static tarn_status look_back(struct work *work, tarn_device *device, size_t inde
     return status;
 }
 
-/* -- What an audit says ------------------------------------------------------------------------------ */
+/* -- What an audit says ------------------------------------------------------------------------ */
 
 static tarn_pointer describe(const struct work *work, size_t index, tarn_pointer_class of)
 {
@@ -263,7 +266,7 @@ static tarn_status note(struct work *work, size_t index, tarn_pointer_class of)
     return TARN_OK;
 }
 
-/* The references that were read last. */
+/* Looks at the references that were read last. */
 static tarn_status look_at(struct work *work, tarn_device *device)
 {
     const struct tn_references *references = &work->record->references;
@@ -330,7 +333,7 @@ static void count_nodes(struct record *record)
     }
 }
 
-/* The audit keeps nodes and names; what was needed beside goes. */
+/* The audit keeps nodes and names; the rest of the work's memory goes. */
 static void finish(struct work *work)
 {
     struct record *record = work->record;

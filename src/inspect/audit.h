@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* audit.h -- every pointer of a graph, with what it is.
+/* audit.h -- every pointer of a graph, with its class.
  *
  *   G6  each address that the nodes name counts in exactly one class
  *
@@ -11,37 +11,39 @@
 #include "pools/device.h"
 #include "tarn/audit.h"
 
-/* What is to be looked through, and as what. */
+/* The graph to look through, and how to see it. */
 struct tn_audit_subject {
     tn_cu_graph graph;
-    tarn_pool *pool;               /* the own one, which the caller keeps; NULL: none */
+    /* The own pool, which the caller keeps; NULL: none. */
+    tarn_pool *pool;
     uint64_t mark;                 /* 0: none */
     const struct tn_watch *keeper; /* of the graph's guard; NULL: none */
     bool is_guarded;               /* overwriting is a mistake */
-    bool is_listed; /* a tarn_graph's: others read it, too, with the device's GRAPHS lock */
+    /* A tarn_graph's. Other threads read it, too, with the device's GRAPHS lock. */
+    bool is_listed;
 };
 
 /* Which pointers an audit lists, besides the mistakes. */
 enum tn_audit_list {
     TN_LIST_NONE,
     TN_LIST_ALL,
-    TN_LIST_NOT_HELD, /* the first into each live block that the graph does not hold, but for mistakes that leave no
-                         such block: see tn_pointer_is_dead */
+    /* The first pointer into each live block that the graph does not hold. Left out are mistakes
+     * without a live block of their own: see tn_pointer_is_dead. */
+    TN_LIST_NOT_HELD,
 };
 
-/* What tarn_driver_graph_audit may return. */
+/* Returns what tarn_driver_graph_audit may return. */
 TARN_MUST_CHECK tarn_status tn_audit(tarn_device *device, const struct tn_audit_subject *subject,
                                      const tarn_audit_options *options, enum tn_audit_list list,
                                      tarn_audit **audit);
 void tn_audit_drop(tarn_audit *audit);
-size_t tn_audit_listed(const tarn_audit *audit); /* how many pointers are */
+size_t tn_audit_listed(const tarn_audit *audit); /* the number of listed pointers */
 
-/* Whether the block that the pointer meant is not there any more. */
+/* Whether the block that the pointer meant is gone. */
 static inline bool tn_pointer_is_dead(tarn_pointer_class pointer_class)
 {
     return pointer_class == TARN_POINTER_FREED || pointer_class == TARN_POINTER_FREED_EXTERNAL ||
-           pointer_class == TARN_POINTER_USED_AGAIN || pointer_class == TARN_POINTER_PAUSED ||
-           pointer_class == TARN_POINTER_UNMAPPED;
+           pointer_class == TARN_POINTER_USED_AGAIN || pointer_class == TARN_POINTER_UNMAPPED;
 }
 
 static inline bool tn_pointer_is_mistake(tarn_pointer_class pointer_class)
@@ -56,11 +58,13 @@ static inline bool tn_pointer_is_mistake(tarn_pointer_class pointer_class)
 const char *tn_pointer_class_name(tarn_pointer_class pointer_class);
 const char *tn_pointer_class_sentence(tarn_pointer_class pointer_class);
 
-/* Writes where a pointer of the audit stands, and its block: as much as capacity bytes hold, and a zero byte. */
+/* Writes the pointer's place in the graph, and its block: as much as capacity bytes hold, and a
+ * zero byte. */
 void tn_audit_write_pointer(const tarn_audit *audit, const tarn_pointer *pointer, char *buffer,
                             size_t capacity);
 
-/* Writes as much as capacity bytes hold, and a zero byte. Returns the length of the whole, without it. */
+/* Writes as much as capacity bytes hold, and a zero byte. Returns the length of the whole, without
+ * the zero byte. */
 size_t tn_audit_write_report(const tarn_audit *audit, tarn_report_format format, char *buffer,
                              size_t capacity);
 

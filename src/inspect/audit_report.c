@@ -47,9 +47,9 @@ const char *tn_pointer_class_sentence(tarn_pointer_class pointer_class)
                                                           : "no class";
 }
 
-/* -- Text ----------------------------------------------------------------------------------------- */
+/* -- Text -------------------------------------------------------------------------------------- */
 
-/* As 4, or 2.4 where it is node 4 of the child graph of node 2. */
+/* As 4, or 2.4 for node 4 of the child graph of node 2. */
 static void put_path(struct tn_text *text, const tarn_audit *audit, uint32_t index)
 {
     const tarn_audit_node *node = &audit->nodes[index];
@@ -126,7 +126,7 @@ void tn_audit_write_pointer(const tarn_audit *audit, const tarn_pointer *pointer
     put_block(&text, pointer);
 }
 
-/* Whether the mistakes have them. */
+/* Whether the mistakes include overwrites. */
 static bool names_overwrites(const tarn_audit *audit)
 {
     size_t i = 0;
@@ -159,7 +159,7 @@ static void put_text(struct tn_text *text, const tarn_audit *audit)
                audit->tensor_map_count);
 }
 
-/* -- JSON ----------------------------------------------------------------------------------------- */
+/* -- JSON -------------------------------------------------------------------------------------- */
 
 static void put_node_members(struct tn_text *text, const tarn_audit *audit, uint32_t index)
 {

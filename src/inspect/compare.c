@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Pairs of nodes are listed graph by graph, and each pair is looked at in turn: child graphs add theirs at the end of
- * the list. So there is no recursion, and each node is read once.
+/* The comparison lists pairs of nodes graph by graph, and looks at each pair in turn: child graphs
+ * add their pairs at the end of the list. There is no recursion, and each node is read once.
  *
- * Which addresses correspond is known only when all are (inspect/correspond.h). Until then a difference of two addresses
- * of Tarn's says that it corresponds, and what both graphs name at one place is kept beside.
+ * Which addresses correspond is known only when all are known (inspect/correspond.h). Until then a
+ * difference of two addresses of Tarn's says that it corresponds. Addresses that both graphs name
+ * at the same place are kept beside.
  *
- * Trade-offs: the nth node is compared with the nth. Where one graph has a node more in its midst, all behind it
- * differ; the first difference is the one that says why. */
+ * Trade-offs: the nth node is compared with the nth. Where a graph has an additional node in its
+ * midst, all nodes behind it differ; the first difference says why. */
 #include "inspect/compare.h"
 
 #include <string.h>
@@ -22,10 +23,10 @@
 
 enum { WORD_BYTES = 8 };
 
-/* What the user's pointer leads to. */
+/* The user's pointer leads to this record. */
 struct record {
     tarn_graph_diff diff;
-    struct tn_layouts layouts; /* of the kernels' functions; the names are theirs */
+    struct tn_layouts layouts; /* of the kernels' functions; they own the names */
 };
 
 struct comparison {
@@ -37,7 +38,8 @@ struct comparison {
     tarn_graph_difference *differences;
     size_t difference_count;
     size_t difference_capacity;
-    uint64_t *same; /* addresses of Tarn's that both graphs name at one place */
+    /* Addresses of Tarn's that both graphs name at the same place. */
+    uint64_t *same;
     size_t same_count;
     size_t same_capacity;
     bool is_structure_other;
@@ -49,7 +51,7 @@ static tarn_status no_memory(void)
     return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory to compare two graphs");
 }
 
-/* -- What is found ---------------------------------------------------------------------------------- */
+/* -- What is found ----------------------------------------------------------------------------- */
 
 static tarn_status add(struct comparison *comparison, const tarn_graph_difference *difference)
 {
@@ -65,7 +67,7 @@ static tarn_status add(struct comparison *comparison, const tarn_graph_differenc
     return TARN_OK;
 }
 
-/* Two values that may differ. at: what is said of them where they do. */
+/* Compares two values. at: the difference to add if they differ. */
 static tarn_status compare_values(struct comparison *comparison, const tarn_graph_difference *at,
                                   uint64_t a, uint64_t b)
 {
@@ -79,7 +81,7 @@ static tarn_status compare_values(struct comparison *comparison, const tarn_grap
     return add(comparison, &difference);
 }
 
-/* The same for two that are addresses where they look like it. */
+/* The same for two values that may be addresses. */
 static tarn_status compare_words(struct comparison *comparison, const tarn_graph_difference *at,
                                  uint64_t a, uint64_t b)
 {
@@ -110,9 +112,9 @@ static tarn_status add_uninspected(struct comparison *comparison, uint32_t node,
                                                     .field = what});
 }
 
-/* -- Kernels ---------------------------------------------------------------------------------------- */
+/* -- Kernels ----------------------------------------------------------------------------------- */
 
-/* at: its offset and bytes are those of each word. */
+/* at: its offset and bytes are set for each word. */
 static tarn_status compare_bytes(struct comparison *comparison, tarn_graph_difference *at,
                                  const unsigned char *a, const unsigned char *b, size_t count)
 {
@@ -152,7 +154,7 @@ static tarn_status compare_shapes(struct comparison *comparison, uint32_t node,
     return status;
 }
 
-/* NULL: it was not given. */
+/* NULL: the parameter was not given. */
 static const unsigned char *param_of(const struct tn_node_kernel *kernel,
                                      const struct tn_layout *layout, uint32_t index)
 {
@@ -183,7 +185,7 @@ static tarn_status compare_params(struct comparison *comparison, uint32_t node,
         const unsigned char *of_b = param_of(b, layout, i);
         tarn_status status;
 
-        if (of_a == NULL || of_b == NULL) { /* so are all behind it */
+        if (of_a == NULL || of_b == NULL) { /* all behind it are missing, too */
             at = (tarn_graph_difference){
                 .kind = TARN_GRAPH_DIFFERENCE_LAUNCH, .node = node, .field = "buffer_bytes"};
             return compare_values(comparison, &at, given_bytes(a, layout), given_bytes(b, layout));
@@ -209,7 +211,7 @@ static tarn_status compare_buffers(struct comparison *comparison, uint32_t node,
                              : status;
 }
 
-/* Finds what is known of the two functions; *layout: of a's. */
+/* Finds the layouts of the two functions; *layout: of the first. */
 static tarn_status find_functions(struct comparison *comparison, uint32_t node,
                                   const tn_cu_function functions[2],
                                   const struct tn_layout **layout)
@@ -244,10 +246,10 @@ static tarn_status compare_kernels(struct comparison *comparison, uint32_t node,
         return compare_params(comparison, node, a, b, layout);
     if (a->values != NULL || b->values != NULL)
         return add_uninspected(comparison, node, 0, "parameters");
-    return compare_buffers(comparison, node, a, b); /* both empty where it has no parameters */
+    return compare_buffers(comparison, node, a, b); /* both empty if the kernel has no parameters */
 }
 
-/* -- Other nodes ------------------------------------------------------------------------------------ */
+/* -- Other nodes ------------------------------------------------------------------------------- */
 
 static tarn_status compare_part(struct comparison *comparison, uint32_t node, size_t part,
                                 const struct tn_fields *a, const struct tn_fields *b)
@@ -271,7 +273,7 @@ static tarn_status compare_part(struct comparison *comparison, uint32_t node, si
     return status;
 }
 
-/* Of a type that has fields. */
+/* Compares nodes of a type that has fields. */
 static tarn_status compare_fields(struct comparison *comparison, uint32_t node,
                                   const struct tn_node *a, const struct tn_node *b)
 {
@@ -286,7 +288,7 @@ static tarn_status compare_fields(struct comparison *comparison, uint32_t node,
     return status;
 }
 
-/* -- Graphs ----------------------------------------------------------------------------------------- */
+/* -- Graphs ------------------------------------------------------------------------------------ */
 
 struct side {
     tn_cu_graphnode *nodes;
@@ -308,7 +310,7 @@ static tarn_status read_side(struct comparison *comparison, tn_cu_graph graph, s
                                &side->edge_count);
 }
 
-/* The first edge from there on that leads to another node. */
+/* The first edge from `edge` on that leads to another node. */
 static size_t end_of_node(const struct side *side, size_t edge, uint32_t to)
 {
     while (edge < side->edge_count && side->edges[edge].to == to)
@@ -322,7 +324,7 @@ static uint64_t from_of(const struct side *side, size_t edge, uint32_t to)
                                                                  : TARN_NO_NODE;
 }
 
-/* The edges to the nodes from first on, of which there are count in both graphs. */
+/* Compares the edges to the nodes from first on, of which both graphs have count. */
 static tarn_status compare_edges(struct comparison *comparison, const struct side *a,
                                  const struct side *b, uint32_t first, uint32_t count)
 {
@@ -345,7 +347,7 @@ static tarn_status compare_edges(struct comparison *comparison, const struct sid
         if (j < b->edge_count)
             to = (uint32_t)tn_min(to, b->edges[j].to);
         if (to == count)
-            return TARN_OK; /* what is left leads to nodes without a counterpart */
+            return TARN_OK; /* the other edges lead to nodes without a counterpart */
         at.node = first + to;
         at.values[0] = from_of(a, i, to);
         at.values[1] = from_of(b, j, to);
@@ -395,7 +397,7 @@ static tarn_status add_graphs(struct comparison *comparison, tn_cu_graph a, tn_c
     return status;
 }
 
-/* Of one type. */
+/* Compares nodes of the same type. */
 static tarn_status compare_nodes(struct comparison *comparison, uint32_t index,
                                  const struct tn_node *a, const struct tn_node *b)
 {

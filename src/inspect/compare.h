@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* compare.h -- two graphs, node by node. What is compared, and what not: tarn/compare.h.
+/* compare.h -- two graphs, node by node. tarn/compare.h says what is compared.
  *
- * Locking: none may be held. The graphs and their functions must not be changed or destroyed meanwhile. Nothing waits
- * for the GPU or disturbs a capture. */
+ * Locking: none may be held. The graphs and their functions must not be changed or destroyed
+ * meanwhile. Nothing waits for the GPU or disturbs a capture. */
 #ifndef TARN_INSPECT_COMPARE_H
 #define TARN_INSPECT_COMPARE_H
 

@@ -30,7 +30,7 @@ static void put_path(struct tn_text *text, const tarn_graph_diff *diff, uint32_t
     tn_put(text, "%u", diff->nodes[node].ordinal);
 }
 
-/* -- Text ------------------------------------------------------------------------------------------- */
+/* -- Text -------------------------------------------------------------------------------------- */
 
 static void put_verdict(struct tn_text *text, const tarn_graph_diff *diff)
 {
@@ -74,7 +74,7 @@ static void put_dependency(struct tn_text *text, uint64_t ordinal)
         tn_put(text, "%llu", number(ordinal));
 }
 
-/* What differs, before the values. */
+/* The place of the difference, before the values. */
 static void put_place(struct tn_text *text, const tarn_graph_difference *difference)
 {
     switch (difference->kind) {
@@ -161,7 +161,7 @@ static void put_line(struct tn_text *text, const tarn_graph_diff *diff,
     tn_put(text, "\n");
 }
 
-/* -- JSON ------------------------------------------------------------------------------------------- */
+/* -- JSON -------------------------------------------------------------------------------------- */
 
 static const char *truth(bool value)
 {

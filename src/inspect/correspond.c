@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Blocks are known by their sequence numbers, which are never used again. Two tables, from the blocks of the one graph
- * to those of the other and back, are the bijection. Blocks that both graphs name at one place enter it first, each as
- * its own counterpart: so where one address has changed, that one is told, and not all others of its block. Of those
- * blocks only the ones matter in which a differing address lies, too; they are put in order, and every common address
- * is looked for among them. */
+/* A block is known by its sequence number, which is never used again. Two tables, from the blocks
+ * of the one graph to blocks of the other and back, are the bijection. Blocks that both graphs name
+ * at the same place enter it first, each as its own counterpart: where a single address has
+ * changed, the result names this address, and not all others of its block. Only blocks that also
+ * contain a differing address matter here. They are put in order, and every common address is
+ * looked for among them. */
 #include "inspect/correspond.h"
 
 #include <stdlib.h>
@@ -23,21 +24,24 @@ struct rule {
 struct matching {
     tarn_graph_difference *differences;
     size_t count;
-    size_t pointer_count;           /* of them, differences of two addresses; not 0 */
-    struct tn_reference *addresses; /* two for each of those, in their order; as the next two */
-    struct tn_standings standings;  /* of them */
-    tarn_block *blocks; /* those that were found, each as often as it was, in order of address */
+    size_t pointer_count; /* differences of two addresses among them; not 0 */
+    /* Two for each of these differences, in their order, as in the next two. */
+    struct tn_reference *addresses;
+    struct tn_standings standings; /* of the addresses */
+    /* The blocks found, once for each time that one was found, in order of address. */
+    tarn_block *blocks;
     size_t block_count;
-    struct rule *rules[2]; /* from a block of the one graph to the other one's, and back */
-    size_t rule_capacity;  /* of each; a power of two */
+    /* From a block of one graph to a block of the other, and back. */
+    struct rule *rules[2];
+    size_t rule_capacity; /* of each table; a power of two */
 };
 
 static bool reserve(struct matching *matching)
 {
     size_t pointers = matching->pointer_count;
 
-    /* Three blocks at most for a difference: its two, each as its own counterpart, or as the other's. At most half
-     * full. */
+    /* A difference has three blocks at most: its two, each as its own counterpart, or as the
+     * other's. The tables are at most half full. */
     matching->rule_capacity = (size_t)16 << tn_log2_floor(pointers);
     matching->addresses = tn_host_alloc(2 * pointers, sizeof *matching->addresses);
     matching->blocks = tn_host_alloc_unset(2 * pointers, sizeof *matching->blocks);
@@ -102,7 +106,7 @@ static struct rule *rule_of(const struct matching *matching, int from, uint64_t 
     return &matching->rules[from][at];
 }
 
-/* Whether the blocks take each other's place, from now on where nothing was said of either. */
+/* Whether the blocks take each other's place. Blocks without a rule yet do from now on. */
 static bool match(struct matching *matching, uint64_t a, uint64_t b)
 {
     struct rule *forth = rule_of(matching, 0, a);
@@ -112,7 +116,7 @@ static bool match(struct matching *matching, uint64_t a, uint64_t b)
         *forth = (struct rule){a, b};
         *back = (struct rule){b, a};
     }
-    return forth->value == b; /* and so back, for both are made at once */
+    return forth->value == b; /* then also back, for both rules are made at once */
 }
 
 static uint64_t offset_in(const tarn_block *block, uint64_t address)
@@ -120,14 +124,14 @@ static uint64_t offset_in(const tarn_block *block, uint64_t address)
     return address - (uint64_t)(uintptr_t)block->address;
 }
 
-/* Where one of the blocks contains the address, it is its own counterpart. */
+/* If a block contains the address, makes the block its own counterpart. */
 static void keep(struct matching *matching, uint64_t address)
 {
     const tarn_block *block;
     size_t from = 0;
     size_t to = matching->block_count;
 
-    while (from < to) { /* the last one that begins at the address or before it */
+    while (from < to) { /* the last block that begins at the address or before */
         size_t middle = from + (to - from) / 2;
 
         if ((uint64_t)(uintptr_t)matching->blocks[middle].address <= address)

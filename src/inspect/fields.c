@@ -21,7 +21,7 @@ static uint64_t number_of(const void *handle)
     return (uint64_t)(uintptr_t)handle;
 }
 
-/* Where one side of a copy begins: which of three members says so depends on the type. */
+/* The beginning of a side of a copy: the type decides which of three members has it. */
 static void put_place(struct tn_fields *fields, const char *name, int type, const void *host,
                       tn_cu_deviceptr device, const void *array)
 {
@@ -92,7 +92,8 @@ static bool read_alloc(const tn_cu_alloc_node_params *alloc, size_t part, struct
     return true;
 }
 
-/* A flush has its flags behind the operation, and a barrier its type, and flags behind that. */
+/* A flush has its flags behind the operation. A barrier has its type there, and flags behind the
+ * type. */
 static void read_operation(const tn_cu_batch_op *op, struct tn_fields *fields)
 {
     uint64_t address = 0;

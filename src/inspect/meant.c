@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Births are copied under the pool's lock, once for each pool, and sorted outside. What had an address is listed once and
- * kept, for nodes that name it follow each other; each of an order's births stands behind the one before, so where a
- * node stands among them is searched by halves.
+/* Births are copied under the pool's lock, once for each pool, and sorted outside the lock. The
+ * births at an address are listed once and kept, for nodes that name the address follow each other.
+ * Each of an order's births stands behind the birth before: a node's place among them is found by
+ * bisection.
  *
- * Trade-offs: births of other graphs' captures are copied, too, for a child graph may be any of theirs. */
+ * Trade-offs: births of other graphs' captures are copied, too, for a child graph may be any of
+ * theirs. */
 #include "inspect/meant.h"
 
 #include <stdlib.h>
@@ -23,12 +25,12 @@ static tarn_status no_memory(void)
     return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for what a graph's captures allocated");
 }
 
-/* -- The births of a pool --------------------------------------------------------------------------- */
+/* -- The births of a pool ---------------------------------------------------------------------- */
 
 struct known_birth {
     struct tn_birth birth;         /* place: in the words of all */
-    uint64_t reach;                /* the end of the longest up to here */
-    tn_cu_graph graph;             /* that was captured; NULL: not known any more */
+    uint64_t reach;                /* highest end of a block up to here */
+    tn_cu_graph graph;             /* the captured graph; NULL: not known any more */
     const struct tn_births *order; /* compared: its places follow each other */
     bool is_own;                   /* of a capture whose memory the audited graph holds */
 };
@@ -36,13 +38,13 @@ struct known_birth {
 /* The births whose blocks had an address: of each order together, and the newest first. */
 struct lain {
     uint64_t address;
-    bool all; /* not own ones alone */
+    bool all; /* not only own births */
     bool is_known;
     struct known_birth **found;
     size_t count;
     size_t capacity;
-    size_t longest;     /* which of them ends last */
-    uint64_t other_end; /* where the last of the others does; 0: there are none */
+    size_t longest;     /* index of the birth whose block ends last */
+    uint64_t other_end; /* where the last of the other blocks ends; 0: no others */
 };
 
 enum { LAIN_COUNT = 64 };
@@ -56,8 +58,8 @@ struct tn_known_births {
     uint64_t *words;
     size_t word_count;
     size_t word_capacity;
-    bool lost;                    /* own ones are not among them */
-    struct lain lain[LAIN_COUNT]; /* by address; the last that fell there */
+    bool lost;                    /* own births are missing here */
+    struct lain lain[LAIN_COUNT]; /* by address; the last one looked up in each place */
 };
 
 static int compare_births(const void *a, const void *b)
@@ -100,7 +102,7 @@ static void copy_hold(struct tn_known_births *known, const struct tn_hold *hold,
     }
 }
 
-/* Copies as much as there is room for, and counts all. The pool is locked. */
+/* Copies as many births as there is room for, and counts all. The pool is locked. */
 static void copy_births(struct tn_known_births *known, tarn_pool *pool, tn_cu_graph graph)
 {
     const struct tn_hold *selected = tn_holds_select(&pool->holds, graph);
@@ -131,7 +133,7 @@ static bool make_room(struct tn_known_births *known)
     return known->items != NULL && known->words != NULL;
 }
 
-/* Copies all births of the pool that has the address, if it is that one still. */
+/* Copies all births of the pool that has the address, if this is still the known pool. */
 static tarn_status fill(struct tn_known_births *known, uint64_t address, tn_cu_graph graph)
 {
     bool has_all = false;
@@ -184,7 +186,7 @@ static tarn_status find_births(struct tn_meanings *meanings, tn_cu_graph graph, 
     return fill(found, address, graph);
 }
 
-/* Where the birth's block ends. */
+/* The end of the birth's block. */
 static uint64_t end_of(const struct known_birth *item)
 {
     return item->birth.address + item->birth.requested;
@@ -210,7 +212,7 @@ static tarn_status list_at(const struct tn_known_births *known, struct lain *lai
     size_t to = known->count;
 
     lain->count = 0;
-    while (from < to) { /* the first one that begins behind the address */
+    while (from < to) { /* the first birth behind the address */
         size_t middle = from + (to - from) / 2;
 
         if (known->items[middle].birth.address <= lain->address)
@@ -234,7 +236,7 @@ static tarn_status list_at(const struct tn_known_births *known, struct lain *lai
     return TARN_OK;
 }
 
-/* The births whose blocks had the address. all: not own ones alone. HOST_MEMORY. */
+/* The births whose blocks had the address. all: not only own births. HOST_MEMORY. */
 static tarn_status find_at(struct tn_known_births *known, uint64_t address, bool all,
                            const struct lain **found)
 {
@@ -251,7 +253,7 @@ static tarn_status find_at(struct tn_known_births *known, uint64_t address, bool
     return status;
 }
 
-/* Where the births of the order of the one at that index end. */
+/* The end of the births that are of the same order as the birth at this index. */
 static size_t end_of_order(const struct lain *lain, size_t index)
 {
     size_t from = index;
@@ -268,7 +270,8 @@ static size_t end_of_order(const struct lain *lain, size_t index)
     return from;
 }
 
-/* Of an order's births from begin to end, the first whose sequence number is lower than that; end: there is none. */
+/* Among an order's births from begin to end, the first with a lower sequence number than this; end:
+ * none. */
 static size_t find_older(const struct lain *lain, size_t begin, size_t end, uint64_t sequence)
 {
     while (begin < end) {
@@ -282,7 +285,7 @@ static size_t find_older(const struct lain *lain, size_t begin, size_t end, uint
     return begin;
 }
 
-/* -- What is meant -------------------------------------------------------------------------------- */
+/* -- What is meant ----------------------------------------------------------------------------- */
 
 struct question {
     struct tn_meanings *meanings;
@@ -297,7 +300,7 @@ static bool fits(const struct tn_reference *reference, const struct tn_birth *bi
     return reference->address - birth->address + reference->bytes <= birth->requested;
 }
 
-/* The level of the graph; level_count: it is not looked through. */
+/* The level of the graph; level_count: the graph is not looked through. */
 static size_t find_level(const struct tn_references *references, tn_cu_graph graph)
 {
     size_t index = 0;
@@ -308,7 +311,7 @@ static size_t find_level(const struct tn_references *references, tn_cu_graph gra
     return index;
 }
 
-/* The node of the level that the node is, or is in; false: there is none. */
+/* Moves up to the node of the level that the node is, or is in; false: none. */
 static bool rise(const struct tn_references *references, const struct tn_level *level,
                  uint32_t *node)
 {
@@ -337,7 +340,8 @@ static tarn_status compare(const struct question *question, const struct tn_know
     return status;
 }
 
-/* The birth of the live block, which is the newest that is no newer than the block; count: it is not there. */
+/* The birth of the live block: the newest birth that is no newer than the block; count: it is
+ * missing. */
 static size_t find_live(const struct question *question, const struct lain *lain)
 {
     size_t newest = lain->count;
@@ -358,8 +362,8 @@ static size_t find_live(const struct question *question, const struct lain *lain
     return lain->count;
 }
 
-/* Of an order's births, the newest that the node was not captured before; end: there is none. Whoever was captured before
- * one of them was before all newer ones. */
+/* Among an order's births, the newest that the node was not captured before; end: none. A node
+ * captured before a birth was captured before all newer births. */
 static tarn_status find_meant(const struct question *question, const struct tn_known_births *known,
                               const struct lain *lain, size_t begin, size_t end, size_t *index,
                               enum tn_captured *order)
@@ -382,7 +386,7 @@ static tarn_status find_meant(const struct question *question, const struct tn_k
     return TARN_OK;
 }
 
-/* The node was captured before the live block was allocated: one of the births behind that is meant. */
+/* The node was captured before the live block was allocated: it means an older birth. */
 static tarn_status find_earlier(const struct question *question,
                                 const struct tn_known_births *known, const struct lain *lain,
                                 size_t live, enum tn_meant *meant)
@@ -415,7 +419,7 @@ static tarn_status find_earlier(const struct question *question,
     return TARN_OK;
 }
 
-/* Whether the node's bytes end in one of the blocks that lay there, but for the live one. */
+/* Whether the node's bytes end in a block that lay there, other than the live block. */
 static bool may_fit(const struct question *question, const struct lain *lain, size_t live)
 {
     uint64_t end = 0;
@@ -472,7 +476,8 @@ tarn_status tn_meant_find(struct tn_meanings *meanings, struct tn_gpu *gpu, tn_c
     if (status != TARN_OK)
         return status;
     if (known->count == 0 && !known->lost) {
-        if (finding->captured && finding->pool->is_default) /* it keeps no births for graphs */
+        /* the default pool keeps no births for graphs */
+        if (finding->captured && finding->pool->is_default)
             *meant = TN_MEANT_UNKNOWN;
         return TARN_OK;
     }

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-/* meant.h -- which block a node means, where a capture had several at one address, one after the other.
+/* meant.h -- which block a node means, if a capture had several at one address, one after the
+ * other.
  *
- * A node means the newest block that had its address when the node was captured. The births of the graph's captures say
- * which blocks lay there, and where their streams stood when each was allocated (heap/births.h); the graph's edges say
- * what was captured before that, and what behind it (inspect/node_order.h).
+ * A node means the newest block that had its address when the node was captured. The births of the
+ * graph's captures tell which blocks lay there, and where their streams stood when each was
+ * allocated (heap/births.h). The graph's edges tell which nodes were captured before this moment,
+ * and which behind it (inspect/node_order.h).
  *
- * Nodes of a child graph or a body stand where their node stands, but in births of that body's own capture. Of births
- * whose graph is not among those that are looked through nothing is known: a child graph is a copy.
+ * Nodes of a child graph or a body stand where their node stands, but in births of the body's own
+ * capture. Births whose graph is not looked through tell nothing: a child graph is a copy.
  *
- * Locking: none may be held, but for the GRAPHS lock. Nothing waits for the GPU or disturbs a capture. */
+ * Locking: none may be held, but for the GRAPHS lock. Nothing waits for the GPU or disturbs a
+ * capture. */
 #ifndef TARN_INSPECT_MEANT_H
 #define TARN_INSPECT_MEANT_H
 
@@ -17,18 +20,20 @@
 
 enum tn_meant {
     TN_MEANT_LIVE,    /* the live block, and bytes beyond its end */
-    TN_MEANT_EARLIER, /* one that was freed, and whose bytes the node fits in */
-    TN_MEANT_UNKNOWN, /* one or the other */
+    TN_MEANT_EARLIER, /* a freed block, in whose bytes the node fits */
+    TN_MEANT_UNKNOWN, /* the live block or a freed one */
 };
 
-/* What was found for a graph's references. Zeroed memory is an empty one. */
+/* The results for a graph's references. Zeroed memory is an empty record. */
 struct tn_meanings {
-    struct tn_known_births *pools; /* one for each that was asked for */
-    struct tn_node_order *levels;  /* as many as the references have; NULL: none was needed */
+    struct tn_known_births *pools; /* one for each pool asked for */
+    /* As many as the references have; NULL: none was needed. */
+    struct tn_node_order *levels;
     size_t level_count;
 };
 
-/* What a node means that touches more bytes than its live block has. graph: whose references these are.
+/* Finds the block that a node means which touches more bytes than its live block has. graph: the
+ * graph of the references.
  *   HOST_MEMORY, DEVICE_LOST, DRIVER */
 TARN_MUST_CHECK tarn_status tn_meant_find(struct tn_meanings *meanings, struct tn_gpu *gpu,
                                           tn_cu_graph graph, const struct tn_references *references,

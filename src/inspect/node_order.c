@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Whether one node depends on another is a walk back along the edges. Most nodes have one edge, from the node before them
- * on their stream, so nodes are counted into chains: a walk goes from the head of a chain to those of others.
+/* A walk back along the edges tells whether a node depends on another. Most nodes have a single
+ * edge, from the node before them on their stream. Nodes are therefore gathered into chains: a walk
+ * goes from the head of a chain to the heads of others.
  *
- * Trade-offs: what depends on all nodes of a place is found by a look at what depends on one of them, once for a place. */
+ * Trade-offs: the nodes that depend on all nodes of a place are found by a look at the nodes that
+ * depend on its first node, once for a place. */
 #include "inspect/node_order.h"
 
 #include <stdlib.h>
@@ -36,10 +38,10 @@ static int compare_outward(const void *a, const void *b)
     return (first->to > second->to) - (first->to < second->to);
 }
 
-/* In each chain a node depends on the one before it, and on nothing else. */
+/* In each chain a node depends on the node before it, and on nothing else. */
 static void make_chains(struct tn_node_order *order)
 {
-    uint32_t *next = order->stamps; /* not used otherwise yet: whether a node is continued */
+    uint32_t *next = order->stamps; /* unused before the first walk: whether a node is continued */
 
     for (uint32_t i = 0; i < order->count; i++) {
         bool one = order->begins[i + 1] - order->begins[i] == 1;
@@ -131,9 +133,9 @@ void tn_node_order_drop(struct tn_node_order *order)
     tn_host_free(order->next_stamps);
 }
 
-/* -- What was captured before what ------------------------------------------------------------------ */
+/* -- What was captured before what ------------------------------------------------------------- */
 
-/* Where a birth's stream stood, by the nodes of its graph. */
+/* The place of a birth's stream, by the nodes of its graph. */
 struct standpoint {
     uint32_t nodes[TN_PLACE_MAX];
     uint32_t count;
@@ -151,7 +153,7 @@ static bool find_node(const struct tn_node_order *order, uint64_t word, uint32_t
     return found != NULL;
 }
 
-/* words: a place of heap/births.h. False: it is not known, or a node is there no more. */
+/* words: a place of heap/births.h. False: the place is not known, or a node is gone. */
 static bool find_standpoint(const struct tn_node_order *order, const uint64_t *words,
                             struct standpoint *at)
 {
@@ -177,7 +179,7 @@ static bool has_edge(const struct tn_node_order *order, uint32_t from, uint32_t 
     return false;
 }
 
-/* Whether the node is one that may be the next of the stream. */
+/* Whether the node may be the stream's next. */
 static bool is_next(const struct tn_node_order *order, const struct standpoint *at, uint32_t node)
 {
     if (at->count == 0)
@@ -195,14 +197,14 @@ static void note_next(struct tn_node_order *order, uint32_t node)
 
     if (order->next_count == 0)
         order->first_next = node;
-    if (order->next_stamps[head] != order->next_stamp) /* they come in order */
+    if (order->next_stamps[head] != order->next_stamp) /* nodes come in order */
         order->chain_nexts[head] = node;
     order->next_stamps[head] = order->next_stamp;
     order->last_next = node;
     order->next_count += 1;
 }
 
-/* Finds all nodes that may be the next of the stream, which words is the place of. */
+/* Finds all nodes that may be the next of the stream whose place `words` is. */
 static void find_next(struct tn_node_order *order, const struct standpoint *at,
                       const uint64_t *words)
 {
@@ -222,7 +224,7 @@ static void find_next(struct tn_node_order *order, const struct standpoint *at,
     }
 }
 
-/* Whether the node is one of the next ones, or its chain leads back to one. */
+/* Whether the node is a next node, or its chain leads back to one. */
 static bool is_behind_next(const struct tn_node_order *order, uint32_t node)
 {
     uint32_t head = order->heads[node];
@@ -230,7 +232,7 @@ static bool is_behind_next(const struct tn_node_order *order, uint32_t node)
     return order->next_stamps[head] == order->next_stamp && order->chain_nexts[head] <= node;
 }
 
-/* Whether the node is one of the next ones, or depends on one. */
+/* Whether the node is a next node, or depends on one. */
 static bool depends_on_next(struct tn_node_order *order, uint32_t node)
 {
     size_t count = 0;
@@ -257,7 +259,8 @@ static bool depends_on_next(struct tn_node_order *order, uint32_t node)
     return false;
 }
 
-/* G8: whether the node was captured before the stream allocated that stood there, or behind that. */
+/* G8: whether the node was captured before the moment at which the stream, at this place,
+ * allocated, or behind it. */
 enum tn_captured tn_node_order_find(struct tn_node_order *order, uint32_t node,
                                     const uint64_t *words)
 {

@@ -3,17 +3,19 @@
  *
  *   G8  a node that is told to be before a moment of its capture, or behind it, was captured so
  *
- * A moment is known by where a stream stood: by the nodes that its next one was to depend on (heap/births.h). A node's
- * place among the nodes of its graph, which the driver gives in the order in which they were made, says what was before
- * it:
+ * A moment is the place where a stream stood: the nodes that its next node was to depend on
+ * (heap/births.h). The driver lists the nodes of a graph in the order in which they were made. A
+ * node's place in this list tells:
  *
- *  - a node that is not behind the last of those was captured before the moment, on whatever stream;
- *  - the next node of that stream depends on all of those. So does the first node of each stream that was forked there,
- *    perhaps before the moment. A node that is behind the last one of these, and depends on one of them, was captured
- *    behind the moment;
- *  - of any other it is not known: several streams were forked there, or the node was added by hand.
+ * - A node that is not behind the last node of the place was captured before the moment, on
+ *   whatever stream.
+ * - The stream's next node depends on all nodes of the place. The first node of each stream that
+ *   was forked there does so, too, perhaps before the moment. A node that is behind the last of
+ *   these, and depends on one of them, was captured behind the moment.
+ * - The moment of any other node is not known: several streams were forked there, or the node was
+ *   added by hand.
  *
- * Locking: whoever has one guards it. Nothing waits for the GPU or disturbs a capture. */
+ * Locking: the owner guards the record. Nothing waits for the GPU or disturbs a capture. */
 #ifndef TARN_INSPECT_NODE_ORDER_H
 #define TARN_INSPECT_NODE_ORDER_H
 
@@ -24,7 +26,7 @@ enum tn_captured { TN_CAPTURED_BEFORE, TN_CAPTURED_BEHIND, TN_CAPTURED_UNKNOWN }
 
 struct tn_handle {
     tn_cu_graphnode node;
-    uint32_t index; /* among the graph's */
+    uint32_t index; /* among the graph's nodes */
 };
 
 struct tn_node_order {
@@ -33,31 +35,34 @@ struct tn_node_order {
     struct tn_handle *handles; /* in order of node */
     struct tn_edge *edges;     /* in order of to, then of from */
     size_t edge_count;
-    uint32_t *begins;        /* of each node: its first edge; one more at the end */
+    /* Each node's first edge; a last entry marks the end. */
+    uint32_t *begins;
     struct tn_edge *outward; /* in order of from, then of to */
     uint32_t *outward_begins;
     uint32_t *heads;  /* of each node: the head of its chain */
-    uint32_t *stamps; /* of a walk: those that were met */
+    uint32_t *stamps; /* of a walk: the nodes met */
     uint32_t *stack;  /* of a walk */
     uint32_t stamp;   /* of the last walk */
-    /* The nodes that may be the next ones of the stream that was asked for last: */
-    const uint64_t *next_of; /* its place; NULL: none was */
+    /* The nodes that may be the stream's next ones, for the place that was asked for last: */
+    const uint64_t *next_of; /* the place; NULL: none was asked for */
     uint32_t next_count;
     uint32_t first_next;
     uint32_t last_next;
-    uint32_t *chain_nexts; /* of each head: the first of them in its chain */
-    uint32_t *next_stamps; /* of each head: next_stamp, where there is one */
+    uint32_t *chain_nexts; /* of each head: its chain's first next node */
+    /* Each head's next_stamp, if its chain has a next node. */
+    uint32_t *next_stamps;
     uint32_t next_stamp;
 };
 
-/* Reads the edges of the references' graph, if that was not done before. Zeroed memory is one that was not read.
+/* Reads the edges of the references' graph, unless they are read already. Zeroed memory is an
+ * unread record.
  *   HOST_MEMORY, DEVICE_LOST, DRIVER */
 TARN_MUST_CHECK tarn_status tn_node_order_read(struct tn_node_order *order, struct tn_gpu *gpu,
                                                const struct tn_references *references,
                                                const struct tn_level *of);
 
-/* Whether the node, by its place in the graph, was captured before a stream stood at words, a place of heap/births.h that
- * stays where it is, or behind that. */
+/* Whether the node, by its place in the graph, was captured before a stream stood at `words`, or
+ * behind this moment. `words` is a place of heap/births.h that stays where it is. */
 enum tn_captured tn_node_order_find(struct tn_node_order *order, uint32_t node,
                                     const uint64_t *words);
 void tn_node_order_drop(struct tn_node_order *order);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Two rounds. The first finds all nodes, child graphs included, and what the driver's allocation nodes give: such memory
- * is not there before the graph has run, so the driver does not know it. The second reads what each node names.
+/* Reading takes two rounds. The first finds all nodes, child graphs included, and the memory that
+ * the driver's allocation nodes give: this memory does not exist before the graph has run, and the
+ * driver does not know it. The second reads the addresses that each node names.
  *
- * A kernel's words are many, and most are none of Tarn's. So the driver is asked once for each value; of those below
- * 64 KiB and from 2^TN_ADDRESS_BITS on never. */
+ * A kernel has many words, and most are no addresses of Tarn's. The driver is asked only once for
+ * each value, and never for values below 64 KiB or from 2^TN_ADDRESS_BITS on. */
 #include "inspect/references.h"
 
 #include <stdlib.h>
@@ -27,8 +28,8 @@ enum {
     TENSOR_MAP_ALIGNMENT = 64,
 };
 
-/* A word of a struct whose lower half is less may be a number beside what was left in a gap of the struct: the upper half
- * of an address, that the stack had there before. */
+/* A word of a struct with a lower half below this limit may be a number beside a gap of the struct.
+ * The gap then has the upper half of an address that the stack had there before. */
 #define NUMBERS_END ((uint32_t)1 << 20)
 
 #define ADDRESS_MIN ((uint64_t)1 << 16)
@@ -41,11 +42,11 @@ struct tn_collection {
     size_t region_count;
     size_t region_capacity;
     size_t given_capacity;
-    uint64_t lowest;          /* address of a region's, or that an allocation node gives */
-    struct tn_word_set asked; /* the words that the driver was asked for; beside: they are memory */
-    tn_cu_context context;    /* of the kernel that was read last, and known to be the device's */
-    const struct tn_layout *layout; /* that was found last; NULL: none */
-    struct tn_node batch[BATCH];    /* what was read of the nodes that are looked at together */
+    uint64_t lowest;          /* address of a region, or of an allocation node's memory */
+    struct tn_word_set asked; /* words that the driver was asked for; the lowest bit: memory */
+    tn_cu_context context;    /* of the last kernel, known to be the device's */
+    const struct tn_layout *layout; /* found last; NULL: none */
+    struct tn_node batch[BATCH];    /* nodes that are read and looked at together */
 };
 
 static tarn_status no_memory(void)
@@ -53,11 +54,11 @@ static tarn_status no_memory(void)
     return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for what a graph refers to");
 }
 
-/* -- Nodes --------------------------------------------------------------------------------------- */
+/* -- Nodes ------------------------------------------------------------------------------------- */
 
 static tarn_status add_regions(struct tn_collection *collection, struct tn_regions *regions)
 {
-    do { /* there may be another one by then */
+    do { /* by then another region may be there */
         if (!tn_host_grow((void **)&collection->regions, &collection->region_capacity,
                           tn_max(collection->region_count, 1), sizeof *collection->regions))
             return no_memory();
@@ -109,7 +110,7 @@ static tarn_status add_nodes(struct tn_collection *collection, tn_cu_graph graph
         tarn_audit_node *node = &to->nodes[to->node_count];
         tn_cu_graphnode_type type = TN_CU_NODE_EMPTY;
 
-        if (i + NODES_AHEAD < count) /* a handle is where the driver has the node, up to now */
+        if (i + NODES_AHEAD < count) /* up to now, a handle is the address of the driver's node */
             __builtin_prefetch(handles[i + NODES_AHEAD]);
         *node = (tarn_audit_node){.handle = handles[i], .parent = parent, .ordinal = (uint32_t)i};
         status = tn_node_type(collection->gpu, handles[i], &type);
@@ -124,7 +125,7 @@ static tarn_status add_nodes(struct tn_collection *collection, tn_cu_graph graph
     return status;
 }
 
-/* The nodes of the child graphs among those from that one on, and of what those have. */
+/* Adds the nodes of the child graphs among the nodes from `from` on, and of their child graphs. */
 static tarn_status add_children(struct tn_collection *collection, uint32_t from)
 {
     struct tn_references *to = collection->to;
@@ -142,7 +143,7 @@ static tarn_status add_children(struct tn_collection *collection, uint32_t from)
     return status;
 }
 
-/* The conditional node of that handle; TARN_NO_NODE: there is none. */
+/* The conditional node with this handle; TARN_NO_NODE: none. */
 static uint32_t find_conditional(const struct tn_references *references, tarn_driver_node handle)
 {
     for (uint32_t i = 0; handle != NULL && i < references->node_count; i++) {
@@ -185,7 +186,8 @@ static int compare_ranges(const void *a, const void *b)
     return (first->base > second->base) - (first->base < second->base);
 }
 
-/* Puts the ranges in order, those that overlap as one: a graph's memory is used again within it. How many they are. */
+/* Puts the ranges in order and unites overlapping ones: a graph uses its memory again. Returns
+ * their number. */
 static size_t order_ranges(struct tn_range *ranges, size_t count)
 {
     size_t kept = 0;
@@ -225,9 +227,9 @@ bool tn_references_give(const struct tn_references *references, uint64_t address
     return is_in_ranges(references->given, references->given_count, address);
 }
 
-/* -- Words that may be addresses ------------------------------------------------------------------ */
+/* -- Words that may be addresses --------------------------------------------------------------- */
 
-/* Asks the driver, of two words that differ in the lowest bit alone for the even one. */
+/* Asks the driver. For two words that differ in the lowest bit alone, asks for the even word. */
 static tarn_status ask(struct tn_collection *collection, uint64_t word, bool *is_address)
 {
     struct tn_pointee memory = {.kind = TN_POINTEE_UNKNOWN};
@@ -262,9 +264,9 @@ static tarn_status look(struct tn_collection *collection, uint64_t word, bool *i
     return *is_address ? TARN_OK : ask(collection, word, is_address);
 }
 
-/* -- What a node names ----------------------------------------------------------------------------- */
+/* -- What a node names ------------------------------------------------------------------------- */
 
-/* One more of those that were read last, to be filled; NULL: there is no memory. */
+/* A new reference among those read last, to be filled; NULL: no memory. */
 static inline struct tn_reference *add_one(struct tn_references *references)
 {
     if (TN_UNLIKELY(references->count == references->capacity) &&
@@ -289,8 +291,8 @@ static tarn_status add(const struct tn_collection *collection, const struct tn_r
     return tn_references_add(collection->to, reference) ? TARN_OK : no_memory();
 }
 
-/* The first of the words from there on that may be an address, or one of the last few. Most are none, and are looked at
- * four at a time. */
+/* The first word from `at` on that may be an address, or one of the last few words. Most are no
+ * addresses, and are looked at four at a time. */
 static size_t skip_numbers(const unsigned char *bytes, size_t at, size_t count)
 {
     for (; at + FEW * WORD_BYTES <= count; at += FEW * WORD_BYTES) {
@@ -311,8 +313,9 @@ struct parameter {
     uint8_t place; /* tarn_pointer_place */
 };
 
-/* Whether an array of bytes that stands before the word, each the one before it or one more, goes on in it: a list of
- * which part belongs to what. What is behind its end the stack had there before, and that may be an address. */
+/* Whether an array of bytes before the word goes on in it: each byte equals the byte before or is
+ * one more, as in a list that assigns parts to owners. The bytes behind its end are leftovers of
+ * the stack, and may be an address. */
 static bool ends_bytes(const unsigned char *bytes, size_t at)
 {
     size_t from = at - BYTES_ALIKE;
@@ -326,7 +329,7 @@ static bool ends_bytes(const unsigned char *bytes, size_t at)
     return true;
 }
 
-/* A word of a struct that is an address. */
+/* Whether a struct's word, which is an address, may be a number instead. */
 static bool may_be_number(const unsigned char *bytes, size_t at)
 {
     uint32_t lower;
@@ -335,7 +338,7 @@ static bool may_be_number(const unsigned char *bytes, size_t at)
     return lower < NUMBERS_END || ends_bytes(bytes, at);
 }
 
-/* The word at that offset of the parameter, where it is an address. */
+/* Adds the word at this offset of the parameter, if it is an address. */
 static inline tarn_status add_word(struct tn_collection *collection, struct parameter parameter,
                                    const unsigned char *bytes, size_t count, size_t offset)
 {
@@ -390,7 +393,7 @@ static tarn_status add_params(struct tn_collection *collection, uint32_t node,
             kernel->values != NULL ? kernel->values[i] : kernel->buffer + param.offset;
 
         if (kernel->values == NULL && param.offset + (uint64_t)param.bytes > kernel->buffer_bytes)
-            continue; /* was not given */
+            continue; /* the value was not given */
         if (param.bytes == TENSOR_MAP_BYTES && param.offset % TENSOR_MAP_ALIGNMENT == 0)
             collection->to->tensor_map_count += 1;
         status = add_words(collection, (struct parameter){node, i, TARN_PLACE_PARAMETER}, value,
@@ -430,7 +433,7 @@ static tarn_status read_kernel(struct tn_collection *collection, uint32_t index,
             tn_layouts_find(&collection->to->layouts, collection->gpu, kernel->function, &layout);
     if (status != TARN_OK)
         return status;
-    collection->layout = layout; /* good until the next one is looked for */
+    collection->layout = layout; /* good until the next lookup */
     at->kernel = layout->name;
     if (kernel->values == NULL && kernel->buffer == NULL)
         return TARN_OK;
@@ -443,7 +446,7 @@ static tarn_status read_kernel(struct tn_collection *collection, uint32_t index,
     return TARN_OK;
 }
 
-/* One side of a copy: where its first byte is, and how far its last one. */
+/* A side of a copy: the places of its first byte and of its last. */
 struct side {
     int type; /* TN_CU_MEMORYTYPE_* */
     const void *host;
@@ -565,7 +568,7 @@ static tarn_status look_at(struct tn_collection *collection, uint32_t index,
         reference.place = TARN_PLACE_FREED;
         reference.address = node->freed;
         return add(collection, &reference);
-    case TN_CU_NODE_CONDITIONAL: /* its bodies were given, or it is said that they were not */
+    case TN_CU_NODE_CONDITIONAL: /* its bodies were given, or its inspection says NO_BODIES */
     case TN_CU_NODE_GRAPH:
     case TN_CU_NODE_EMPTY:
     case TN_CU_NODE_WAIT_EVENT:
@@ -579,7 +582,7 @@ static tarn_status look_at(struct tn_collection *collection, uint32_t index,
     return TARN_OK;
 }
 
-/* Where a kernel's parameters are, which may be anywhere: the values stand behind the pointers to them. */
+/* Prefetches a kernel's parameters, which may lie anywhere: values stand behind their pointers. */
 static void bring_near(const struct tn_node_kernel *kernel)
 {
     if (kernel->values != NULL) {
@@ -589,7 +592,7 @@ static void bring_near(const struct tn_node_kernel *kernel)
     __builtin_prefetch(kernel->buffer);
 }
 
-/* Reads some nodes together, so that what the driver has of the last ones is near when they are looked at. */
+/* Reads some nodes together: the driver's data are then near when the nodes are looked at. */
 static tarn_status read_batch(struct tn_collection *collection)
 {
     struct tn_references *to = collection->to;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Words are taken for addresses where they lie in a segment, with memory or without: what a region had before is not
- * looked for, since bytes of any kind are looked through here, not parameters.
+/* A word counts as an address if it lies in a segment, with memory or without. Earlier memory of a
+ * region does not count: a scan looks through bytes of any kind, and not through parameters.
  *
- * Trade-offs: small blocks are copied one by one, a call of the driver each. */
+ * Trade-offs: small blocks are copied one by one, with a call of the driver each. */
 #include "inspect/scan.h"
 
 #include <string.h>
@@ -41,7 +41,7 @@ static size_t count_live(tarn_pool *pool)
     return count;
 }
 
-/* Lists as many as there is room for; how many there are. */
+/* Lists as many blocks as there is room for; returns the number of all. */
 static size_t list_live(struct tn_scan *scan, size_t room)
 {
     size_t count = 0;
@@ -101,7 +101,8 @@ tarn_status tn_scan_begin(struct tn_scan *scan, tarn_pool *pool, tn_cu_stream st
     return status;
 }
 
-/* Enqueues the copy of the piece, where its block is live still; else the piece has no bytes. The pool is locked. */
+/* Enqueues the copy of the piece if its block is still live; else the piece has no bytes. The pool
+ * is locked. */
 static tarn_status copy(const struct tn_scan *scan, const tarn_block *of, struct piece *piece)
 {
     const struct tn_block *block = tn_live_find(scan->pool, (uint64_t)(uintptr_t)of->address);
@@ -115,7 +116,7 @@ static tarn_status copy(const struct tn_scan *scan, const tarn_block *of, struct
                               piece->bytes, scan->stream);
 }
 
-/* Fills the buffer with the next bytes, and waits for them; how many pieces there are. */
+/* Fills the buffer with the next bytes, and waits for them; *count: the number of pieces. */
 static tarn_status fetch(struct tn_scan *scan, struct piece pieces[PIECES_MAX], size_t *count)
 {
     struct tn_gpu *gpu = &scan->pool->device->gpu;
@@ -147,7 +148,7 @@ static tarn_status fetch(struct tn_scan *scan, struct piece pieces[PIECES_MAX], 
     return status;
 }
 
-/* A block begins at a multiple of 512 bytes, and a piece of one at a multiple of a word. */
+/* A block begins at a multiple of 512 bytes, and a piece at a multiple of a word. */
 static tarn_status look_at(const struct tn_scan *scan, const struct piece *piece,
                            struct tn_references *references)
 {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Most addresses are where a block begins, and the index finds that at once. The others are put in order, and each
- * segment's blocks are gone through once beside them.
+/* Most addresses are beginnings of blocks, which the index finds at once. The others are put in
+ * order, and a search goes through each segment's blocks once beside them.
  *
- * Trade-offs: a pool with addresses inside blocks is locked twice, for nothing is put in order under its lock. */
+ * Trade-offs: a pool with addresses inside blocks is locked twice, for nothing is put in order
+ * under its lock. */
 #include "inspect/standing.h"
 
 #include <stdlib.h>
@@ -20,9 +21,9 @@
 #include "pools/janitor.h"
 #include "pools/pool.h"
 
-enum { AHEAD = 16 }; /* references: some hundred nanoseconds */
+enum { AHEAD = 16 }; /* references: some hundred nanoseconds ahead */
 
-/* An address that no block begins at. */
+/* An address at which no block begins. */
 struct tn_inner {
     uint64_t address;
     size_t index; /* of the reference */
@@ -34,7 +35,7 @@ struct search {
     tn_cu_graph graph;
     const tarn_pool *own;
     size_t inner_count;
-    /* Of the pool that is locked: */
+    /* The locked pool: */
     const struct tn_found_pool *found;
     const struct tn_hold *holds; /* the graph's */
 };
@@ -54,8 +55,9 @@ static struct tn_segment *segment_of(const tarn_pool *pool, uint64_t address)
                : NULL;
 }
 
-/* Whether the graph holds the memory at the address. The template of a child graph is another graph, whose holds the
- * node's clone keeps: which those are the driver does not tell, so any hold counts for what is named there. */
+/* Whether the graph holds the memory at the address. The template of a child graph is another
+ * graph, whose holds the node's clone keeps. The driver does not tell which holds those are: for
+ * addresses named there, any hold counts. */
 static bool is_held(const struct search *search, size_t index, const struct tn_segment *segment)
 {
     uint32_t node = search->references->items[index].node;
@@ -73,7 +75,7 @@ static bool is_held(const struct search *search, size_t index, const struct tn_s
     return is_in_child && chunk->hold_count > 0;
 }
 
-/* Finds a live block. What is found is written where it stays: there are many. */
+/* Finds a live block. The finding is written where it stays: there are many. */
 static void find_live(const struct search *search, tarn_pool *pool, size_t index,
                       const struct tn_block *block)
 {
@@ -98,7 +100,7 @@ static bool is_kept(const struct search *search, const struct tn_block *block)
     return watched != NULL;
 }
 
-/* By the block that contains the address. */
+/* Finds by the block that contains the address. */
 static void find_in(const struct search *search, tarn_pool *pool, size_t index,
                     const struct tn_block *block)
 {
@@ -121,7 +123,8 @@ static void find_in(const struct search *search, tarn_pool *pool, size_t index,
         finding->block = tn_describe_block(pool, block);
 }
 
-/* A reference into the pool, and the block whose record was brought near for it; NULL: none begins there. */
+/* A reference into the pool, and the block whose record was prefetched for it; NULL: no block
+ * begins there. */
 struct glance {
     size_t index;
     const struct tn_block *block;
@@ -138,8 +141,9 @@ static void take(struct search *search, tarn_pool *pool, const struct glance *gl
     search->inner_count += 1;
 }
 
-/* Those of the pool, which is locked, from that reference on: at which blocks begin; the others are listed. The records of
- * blocks lie anywhere: so the next ones are brought near while those before them are looked at. */
+/* Finds the references from `from` on into the locked pool at which blocks begin, and lists the
+ * others. The records of blocks lie anywhere: the next records are prefetched while those before
+ * them are looked at. */
 static void find_beginnings(struct search *search, tarn_pool *pool, size_t from)
 {
     struct glance glances[AHEAD];
@@ -174,7 +178,7 @@ static int compare_inner(const void *a, const void *b)
     return (first->address > second->address) - (first->address < second->address);
 }
 
-/* Those that were listed, in order; the pool is locked again. */
+/* Finds the listed references, in order; the pool is locked again. */
 static void find_inner(const struct search *search, tarn_pool *pool)
 {
     const struct tn_segment *segment = NULL;
@@ -187,7 +191,7 @@ static void find_inner(const struct search *search, tarn_pool *pool)
         search->to->findings[inner->index] =
             (struct tn_finding){.standing = TN_STANDING_UNMAPPED, .device = -1};
         if (now == NULL)
-            continue; /* the segment went meanwhile */
+            continue; /* the segment is gone */
         if (now != segment)
             block = now->first_block;
         segment = now;
@@ -197,14 +201,14 @@ static void find_inner(const struct search *search, tarn_pool *pool)
     }
 }
 
-/* Whether replays of the pool's graphs are in one order with those of the own pool's. */
+/* Whether replays of the pool's graphs are in one order with replays of the own pool's. */
 static bool is_in_order(const tarn_pool *pool, const tarn_pool *own)
 {
     return own == NULL || pool->is_default ||
            atomic_load(&pool->replays) == atomic_load(&own->replays);
 }
 
-/* Takes note of the pool, which is locked. There is a spare record. */
+/* Notes the locked pool. A spare record is there. */
 static void note_pool(struct search *search, tarn_pool *pool)
 {
     struct tn_standings *to = search->to;
@@ -230,7 +234,7 @@ static void note_pool(struct search *search, tarn_pool *pool)
     search->found = found;
 }
 
-/* All of the pool that has the reference's address, if one has. */
+/* Finds all references into the pool of this reference's address, if the address has a pool. */
 static bool find_in_pool(struct search *search, size_t index)
 {
     struct tn_segment *segment;
@@ -261,7 +265,7 @@ static bool find_in_pool(struct search *search, size_t index)
     return true;
 }
 
-/* One that is no pool's. */
+/* Asks the driver about an address of no pool. */
 static tarn_status ask_driver(struct tn_regions *regions, uint64_t address,
                               struct tn_finding *finding)
 {
@@ -300,7 +304,7 @@ static tarn_status find_all(struct search *search, struct tn_regions *regions)
     return status;
 }
 
-/* Room for so many findings. */
+/* Reserves room for this many findings. */
 static bool reserve(struct tn_standings *standings, size_t count)
 {
     struct tn_finding *findings;

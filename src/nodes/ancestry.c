@@ -2,17 +2,18 @@
 /* Ancestry is found by walking back from the stream's terminal nodes, depth first, along the edges of
  * the graph being captured.
  *
- * A graph being captured grows at the streams' ends, so what was found before is kept, and a walk goes
- * only as far as nodes that are known. That is right as long as every terminal of the last walk is
- * still found: its ancestors are then ancestors now. A user who cuts a stream off from its past, by
- * cuStreamUpdateCaptureDependencies, takes one away; then all is found anew.
+ * A graph being captured grows at the streams' ends. The nodes found before are therefore kept, and
+ * a walk stops at known nodes. This is right as long as the walk finds every terminal of the last
+ * walk again: the ancestors of these terminals are ancestors now, too. A user who cuts a stream off
+ * from its past, by cuStreamUpdateCaptureDependencies, takes a terminal away; the walk then begins
+ * anew, with no known nodes.
  *
- * An edge that does not wait for the whole node before it (programmatic launches) orders nothing, so it
- * is not followed. Where the driver tells no data of edges, they are ordinary ones.
+ * An edge that does not wait for the whole node before it (programmatic launches) orders nothing,
+ * and is not followed. Where the driver tells no data of edges, the edges are ordinary.
  *
- * Trade-offs: handles of nodes are compared, so a node that the user destroys in mid-capture, whose
- * handle the driver then gives to a new one, can be taken for that. Nobody edits a graph under capture
- * like that. */
+ * Trade-offs: handles of nodes are compared, so if the user destroys a node in mid-capture, the
+ * driver may give its handle to a new node. The new node can then be taken for the old. Nobody
+ * edits a graph under capture in this way. */
 #include "nodes/ancestry.h"
 
 #include <string.h>
@@ -25,7 +26,7 @@ static bool waits_for_all(const tn_cu_edge_data *edge)
     return edge == NULL || (edge->from_port == 0 && edge->type == 0);
 }
 
-/* What the driver lends of a stream until the next call on it. */
+/* The driver's answer about a stream, lent until the next call on the stream. */
 struct terminals {
     const tn_cu_graphnode *nodes;
     const tn_cu_edge_data *edges; /* NULL: ordinary ones */
@@ -186,7 +187,7 @@ static bool ask_dependencies(struct tn_ancestry *ancestry, struct tn_gpu *gpu, t
     return true;
 }
 
-/* Asks every node that was entered, and those that are found so. */
+/* Asks for the dependencies of every pending node, and of every node found on the way. */
 static bool walk(struct tn_ancestry *ancestry, struct tn_gpu *gpu)
 {
     while (ancestry->pending_count > 0) {
@@ -212,7 +213,8 @@ static void forget_nodes(struct tn_ancestry *ancestry)
     ancestry->pending_count = 0;
 }
 
-/* The terminals of the last walk become the former ones, and the stream's those to begin at. */
+/* Keeps the terminals of the last walk as former terminals. The stream's present terminals begin
+ * the walk. */
 static bool take_terminals(struct tn_ancestry *ancestry, const struct terminals *now)
 {
     if (!tn_host_grow((void **)&ancestry->former, &ancestry->former_capacity,

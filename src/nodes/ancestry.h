@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ancestry.h -- what the next work of a stream in a capture comes after.
+/* ancestry.h -- the nodes that the next work of a stream in a capture comes after.
  *
- * Inside a capture no event tells when work has ended: it has not begun. What can be known is order:
- * the graph being captured says which nodes a stream's next node will depend on, and those on which.
- * Markers are the nodes that end a stream's work at one moment. Where they are all among the nodes
- * that another stream's next work comes after, that work comes after all that they mark.
+ * Inside a capture no event tells when work has ended, since the work has not begun. The graph
+ * being captured tells the order: the nodes on which a stream's next node will depend, and their
+ * dependencies in turn. Markers are the nodes that end a stream's work at a given moment. If
+ * another stream's next work comes after all these markers, it comes after all the marked work.
  *
  *   D4  an ancestry has exactly the nodes that the stream's next node in its capture would depend on,
  *       directly or not, by edges that wait for the whole node
@@ -20,38 +20,41 @@
 
 enum { TN_MARKERS_MAX = 6, TN_PLACE_MAX = TN_MARKERS_MAX };
 
-/* Where a stream stands in its capture: the nodes that its next one will depend on. */
+/* Where a stream stands in its capture: the nodes on which its next node will depend. */
 struct tn_place {
     const tn_cu_graphnode *nodes; /* the driver's, until the next call that names the stream */
-    size_t count;                 /* 0: it is behind none */
+    size_t count;                 /* 0: the stream is behind no node */
     bool known;                   /* false: more than TN_PLACE_MAX, or the driver does not say */
 };
 
-/* Asks where the stream stands in the order's capture now. One question of the driver, but for the default streams.
- * Leaves the thread's sentence as it is where the driver refuses. */
+/* Asks where the stream stands in the order's capture now. Costs a single question to the driver,
+ * except for the default streams. Where the driver refuses, the thread's sentence stays as
+ * before. */
 void tn_place_ask(struct tn_gpu *gpu, tn_cu_stream stream, struct tn_order order,
                   struct tn_place *place);
 
 struct tn_markers {
     tn_cu_graphnode nodes[TN_MARKERS_MAX];
     uint32_t count;
-    bool known; /* false: nothing proves the end of the work but that of the capture */
+    bool known; /* false: only the end of the capture proves the end of the work */
 };
 
-/* Marks all that the stream has in the order's capture now. Unknown where the handle means another
- * order by now, the stream has more than TN_MARKERS_MAX terminal nodes, or the driver refuses. */
+/* Marks all the work that the stream has in the order's capture now. Unknown where the handle means
+ * another order by now, the stream has more than TN_MARKERS_MAX terminal nodes, or the driver
+ * refuses. */
 void tn_markers_take(struct tn_gpu *gpu, tn_cu_stream stream, struct tn_order order,
                      struct tn_markers *markers);
 
-/* Zeroed memory is an empty one. */
+/* Zeroed memory is an empty ancestry. */
 struct tn_ancestry {
-    tn_cu_graphnode *nodes; /* a table of those found, by handle */
+    tn_cu_graphnode *nodes; /* a table of the nodes found, by handle */
     size_t capacity;        /* a power of two, or 0 */
     size_t count;
     tn_cu_graphnode *terminals; /* of the stream at the last walk */
     size_t terminal_capacity;
     size_t terminal_count;
-    tn_cu_graphnode *former; /* terminals before, in a walk: those that were not found again */
+    /* in a walk: terminals of the last walk that are not found again yet */
+    tn_cu_graphnode *former;
     size_t former_capacity;
     size_t former_count;
     tn_cu_graphnode *pending; /* found, and not asked for their dependencies yet */
@@ -63,12 +66,12 @@ struct tn_ancestry {
     size_t edge_capacity;
 };
 
-/* Finds what the stream's next work comes after now. False, with the ancestry empty, where the stream is
- * not in the order's capture, there is no memory, or the driver refuses. */
+/* Finds the nodes that the stream's next work comes after now. False, with the ancestry empty,
+ * where the stream is not in the order's capture, there is no memory, or the driver refuses. */
 bool tn_ancestry_refresh(struct tn_ancestry *ancestry, struct tn_gpu *gpu, tn_cu_stream stream,
                          struct tn_order order);
 
-/* Whether the stream's next work comes after all that the markers mark. */
+/* Whether the stream's next work comes after all the marked work. */
 bool tn_ancestry_covers(const struct tn_ancestry *ancestry, const struct tn_markers *markers);
 
 void tn_ancestry_fini(struct tn_ancestry *ancestry);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The driver gives all edges of a graph at once, as pairs of handles, in an order that nobody promises. Handles become
- * places by a table at most half full; what is not in order already, as a capture's edges mostly are, is sorted. */
+/* The driver gives all edges of a graph at once, as pairs of handles, in an order that nobody
+ * promises. Handles become places by a table at most half full. The edges are then sorted, unless
+ * they are in order already, as a capture's edges mostly are. */
 #include "nodes/edges.h"
 
 #include <stdlib.h>

@@ -13,11 +13,12 @@
 struct tn_edge {
     uint32_t to;
     uint32_t from;
-    uint32_t kind; /* ports and type; 0: an ordinary one */
+    uint32_t kind; /* ports and type; 0: an ordinary edge */
 };
 
-/* The edges between a graph's nodes, which are all of that graph and fewer than 2^32, in order of to and then of from,
- * whatever the order in which they were made: the caller's, for tn_host_free; NULL where there are none.
+/* The edges between a graph's nodes, in order of to and then of from, whatever the order in which
+ * they were made. The nodes are all of the graph's, and fewer than 2^32. The array is the caller's,
+ * for tn_host_free; NULL for a graph without edges.
  *   HOST_MEMORY, DEVICE_LOST, DRIVER */
 TARN_MUST_CHECK tarn_status tn_graph_read_edges(struct tn_gpu *gpu, tn_cu_graph graph,
                                                 const tn_cu_graphnode *nodes, size_t node_count,

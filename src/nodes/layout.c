@@ -47,7 +47,7 @@ static tarn_status no_memory(void)
     return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for what is known of a kernel");
 }
 
-/* Asks for one parameter after the other, up to the one that the driver refuses. */
+/* Asks for one parameter after the other, until the driver refuses the next. */
 static tarn_status ask(struct tn_gpu *gpu, struct tn_layout *layout)
 {
     size_t capacity = 0;
@@ -92,7 +92,8 @@ static void drop(const struct tn_layout *layout)
     tn_host_free(layout->name);
 }
 
-/* Without a current context the driver has no names: it answers that it succeeded, and gives none. */
+/* Without a current context the driver answers the question for a name with success, and gives no
+ * name. */
 static tarn_status ask_all(struct tn_gpu *gpu, struct tn_layout *layout)
 {
     bool pushed;

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /* layout.h -- where the parameters of kernels lie.
  *
- * The driver tells one parameter's offset and size a call, and only by refusing the one behind the last how many there
- * are, which takes it far longer than all others together. So what was asked of a function is kept, for as long as its
- * caller knows that no module is unloaded: a later function may have an unloaded one's handle.
+ * Each call of the driver tells the offset and size of a single parameter. Only the refusal of the
+ * parameter behind the last tells their number, and this refusal takes far longer than all other
+ * calls together. A function's layout is therefore kept as long as the caller knows that no module
+ * is unloaded. A later function may have the handle of an unloaded function.
  *
  *   D6  a function is asked for once, however many nodes launch it
  *
- * Locking: layouts are guarded by whoever has them. No call waits for the GPU or disturbs a capture. */
+ * Locking: layouts are guarded by whoever has them. No call waits for the GPU or disturbs a
+ * capture. */
 #ifndef TARN_NODES_LAYOUT_H
 #define TARN_NODES_LAYOUT_H
 
@@ -17,17 +19,17 @@
 
 struct tn_param {
     uint32_t offset; /* in the kernel's packed parameters */
-    uint32_t bytes;  /* of a struct, which is one parameter, the whole */
+    uint32_t bytes;  /* of a struct, which is a single parameter, the whole */
 };
 
 struct tn_layout {
     tn_cu_function function; /* NULL: an empty place of the table */
     char *name;              /* a copy: it outlives the function; NULL: the driver does not tell */
     struct tn_param *params;
-    uint32_t count; /* 0: it has none, or the driver does not tell */
+    uint32_t count; /* 0: no parameters, or the driver does not tell */
 };
 
-/* Zeroed memory is an empty one. */
+/* Zeroed memory is an empty set of layouts. */
 struct tn_layouts {
     struct tn_layout *table; /* by function */
     size_t capacity;         /* a power of two, or 0 */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A packed buffer comes as the driver keeps it: pairs of a tag and a pointer, ended by a tag of 0. Their order is not
- * that in which the caller had given them. */
+/* A packed buffer comes as the driver keeps it: pairs of a tag and a pointer, ended by a tag of 0.
+ * Their order is not the caller's. */
 #include "nodes/node.h"
 
 #include "base/error.h"

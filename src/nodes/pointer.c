@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The driver's question for several attributes at once answers for any address; the one for a single attribute refuses
- * an address that it does not know. */
+/* The driver answers a question for several attributes at once for any address. A question for a
+ * single attribute is refused when the driver does not know the address. */
 #include "nodes/pointer.h"
 
 tarn_status tn_pointer_look(struct tn_gpu *gpu, uint64_t address, struct tn_pointee *memory)

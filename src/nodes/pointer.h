@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* pointer.h -- what the driver knows of an address.
+/* pointer.h -- the driver's knowledge of an address.
  *
- * Locking: none here. Any thread, in any context or none. Nothing here waits for the GPU or disturbs a capture. */
+ * Locking: none here. Any thread, in any context or none. Nothing here waits for the GPU or
+ * disturbs a capture. */
 #ifndef TARN_NODES_POINTER_H
 #define TARN_NODES_POINTER_H
 
@@ -15,7 +16,7 @@ enum tn_pointee_kind {
 
 struct tn_pointee {
     enum tn_pointee_kind kind;
-    int ordinal;      /* of the device that has it, or that it was page-locked for; -1: UNKNOWN */
+    int ordinal;      /* the memory's device, or the device it was page-locked for; -1: UNKNOWN */
     uint64_t address; /* the allocation, or the reservation in which it is mapped; 0: UNKNOWN */
     uint64_t bytes;
 };

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Loose ends: the newest nodes are looked at first, for work that was not joined is mostly the last of its stream.
+/* Loose ends: the newest nodes are looked at first, since work that was not joined is mostly the
+ * last of its stream.
  *
- * Trade-offs: a look for a loose end takes some fifty nanoseconds a node, and the list of all nodes: so it is not for
- * every capture, and it ends after a thousand nodes. */
+ * Trade-offs: a look for a loose end needs the list of all nodes, and takes some fifty nanoseconds
+ * a node. The look is therefore not for every capture, and ends after a thousand nodes. */
 #include "nodes/seen_node.h"
 
 #include <stdio.h>
@@ -10,9 +11,10 @@
 #include "base/host.h"
 #include "nodes/node.h"
 
-/* What a stream's next node would come after; the driver's until the next call on the stream. */
+/* The nodes that a stream's next node would come after; the driver's until the next call on the
+ * stream. */
 struct terminals {
-    tn_cu_graph graph; /* NULL: the stream is not in a capture that goes on */
+    tn_cu_graph graph; /* NULL: no capture goes on in the stream */
     const tn_cu_graphnode *nodes;
     size_t count;
 };
@@ -32,7 +34,7 @@ static struct terminals ask_terminals(struct tn_gpu *gpu, tn_cu_stream stream)
                                                  &terminals.nodes, &edges, &terminals.count);
     tn_gpu_leave(gpu, pushed);
     if (result != TN_CUDA_SUCCESS)
-        terminals.graph = NULL; /* as it stays where the capture is broken, or there is none */
+        terminals.graph = NULL; /* NULL also where the capture is broken, or no capture is there */
     return terminals;
 }
 
@@ -45,7 +47,8 @@ static bool is_terminal(const struct terminals *terminals, tn_cu_graphnode node)
     return false;
 }
 
-/* Whether no node comes behind it. One with edges that the driver cannot tell of so is followed. */
+/* Whether no node comes behind this node. If the driver cannot tell of edges without their data,
+ * the node counts as followed. */
 static bool is_last(struct tn_gpu *gpu, tn_cu_graphnode node)
 {
     size_t count = 0;
@@ -69,7 +72,7 @@ static void name_kernel(struct tn_gpu *gpu, tn_cu_graphnode handle, struct tn_se
     tn_gpu_leave(gpu, pushed);
 }
 
-/* The node of that number, from 1. */
+/* The node of the given number, from 1. */
 static struct tn_seen_node see(struct tn_gpu *gpu, const tn_cu_graphnode *nodes, size_t count,
                                size_t number)
 {

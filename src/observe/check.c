@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Everything that is stored twice, or that follows from something else, is computed again. */
+/* Everything stored twice, or derived from other values, is computed again. */
 #include "observe/check.h"
 
 #include <stddef.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Reading a layout, at one moment under the lock of the pool. */
+/* Reads a layout under the lock of the pool. */
 #include "observe/extents.h"
 
 #include "base/error.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* All that is counted, of one pool or of all, in the form that programs read. What pools count as they go is copied;
- * the rest is a walk over chunks, segments and free blocks, where it is asked for. */
+/* All counts of one pool or of a device, in the form for programs. Counters of pools are copied. The rest is a walk over
+ * chunks, segments and free blocks, where the caller asks. */
 #include "observe/stats.h"
 
 #include <stddef.h>
@@ -82,7 +82,7 @@ static void count(tarn_count_set *set, int kind, uint64_t amount)
     set->all += amount;
 }
 
-/* A chunk under the FREE block that other blocks are in; NULL: none. */
+/* A chunk under the FREE block with other blocks in it; NULL: none. */
 static const struct tn_chunk *find_shared_chunk(const struct tn_block *block)
 {
     const struct tn_chunk *chunk;
@@ -125,7 +125,7 @@ static void add_free(const tarn_pool *pool, tarn_stats *stats)
         add_inactive(arena, stats);
 }
 
-/* What holds keep, of both kinds and together: a chunk may be in several. */
+/* Chunks of holds, of both kinds and together: a chunk may be in several. */
 static void add_held(const tarn_pool *pool, tarn_stats *stats)
 {
     for (size_t word = 0; 64 * word < pool->chunks.ids; word++) {

@@ -1,26 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A growth takes the fewest chunks that cover what is needed with at most 1/16 over, or one chunk of 1/8 of what
- * the heap has mapped in this run of growths, at most 256 MiB (32 MiB for small blocks), where that is more.
+/* A growth takes the fewest chunks which cover the need with at most 1/16 over. Alternatively, if
+ * this is more, it takes a single chunk of 1/8 of the heap's mapping in this run of growths: at
+ * most 256 MiB, or 32 MiB for small blocks.
  *
- * A run of growths is the time in which a program comes up. It lasts while of what the pool allocates half or less
- * is freed until the next growth. The driver's cost is per chunk, some 45 us for one of up to 64 MiB and 71 us for
- * one of 256 MiB: 8 GiB in blocks of 32 MiB are some 50 chunks and 3 ms so, and 256 chunks and 11.6 ms without.
+ * A run of growths is the time in which a program comes up. The run lasts while the pool frees,
+ * until the next growth, half or less of its allocations. The driver's cost is per chunk: some 45
+ * us up to 64 MiB, and 71 us for 256 MiB. 8 GiB in blocks of 32 MiB are some 50 chunks and 3 ms in
+ * a run, and 256 chunks and 11.6 ms without.
  *
- * After the run a program has most of what it ever needs. Of 16 GiB the 256 MiB ahead would be 1.6 %, more than a
- * good fit loses. So memory is then mapped to the page, each time as much as is lacking. That is a growth for each
- * new peak, of 45 us a chunk: a program that trains took 200 chunks more for its 17 GiB, once.
+ * After the run a program has most of its memory. The 256 MiB ahead would be 1.6 % of 16 GiB, more
+ * than a good fit loses. Memory is then mapped to the page, each time only as much as is missing.
+ * Each new peak is then a growth, of 45 us a chunk: a program that trains took 200 chunks more for
+ * its 17 GiB, once.
  *
- * A capture's own heap is always in a run: it begins with nothing, each growth keeps the capture waiting, and what
- * it leaves serves the next one.
+ * A capture's own heap is always in a run: it begins with nothing, each growth keeps the capture
+ * waiting, and the memory which it leaves serves the next capture.
  *
- * Segments: what is free at the end of a full one can be extended no more, and no block reaches over into the
- * next. Where blocks are large that is much: a trace of images by diffusion took 7 % more memory with segments that
- * double from 32 MiB. Addresses cost nothing until there are very many heaps. So a heap of large blocks has
- * one slot first, all that most streams need, and then as much as a quarter of the device's memory; others, and later
- * ones, double.
+ * Segments: the free end of a full segment cannot be extended, and no block reaches over into the
+ * next segment. With large blocks this costs much: a trace of images by diffusion took 7 % more
+ * memory with segments that double from 32 MiB. Addresses cost nothing until there are very many
+ * heaps. A heap of large blocks therefore has a single slot first, enough for most streams, and
+ * then as much as a quarter of the device's memory. Other heaps, and later segments, double.
  *
- * Trade-offs: a run that ends with the program's last growth leaves up to 1/8 of itself unused. It is never
- * used and so proven idle, and is the first to be given back by a trim or down the ladder. */
+ * Trade-offs: a run that ends with the program's last growth leaves up to 1/8 of itself unused.
+ * This memory is proven idle, since it was never used, and is the first which a trim or the ladder
+ * gives back. */
 #include "pools/ahead.h"
 
 #include "base/contract.h"
@@ -28,15 +32,16 @@
 
 static const uint64_t ahead_bytes_max[TN_HEAP_KINDS] = {32 * TN_MIB, 256 * TN_MIB};
 
-/* Segments double up to this size: they come and go with trims, and the count of them ever made says
- * nothing of how many there are. */
+/* Segments double up to this size. They come and go with trims, so the number ever made does not
+ * say how many exist. */
 static const uint64_t segment_bytes_max = 64 * TN_GIB;
 
 enum {
     AHEAD_PART = 8,
     OVER_PART = 16,
-    SEGMENT_DEVICE_PART = 4,  /* a large heap's second segment, of the device's memory */
-    SEGMENT_REGION_PART = 64, /* but no more of a region: many heaps may have one */
+    SEGMENT_DEVICE_PART = 4, /* a large heap's second segment, of the device's memory */
+    /* At most this part of a region: many heaps may have such a segment. */
+    SEGMENT_REGION_PART = 64,
 };
 
 uint64_t tn_chunk_count(enum tn_heap_kind kind, uint64_t bytes)
@@ -47,7 +52,8 @@ uint64_t tn_chunk_count(enum tn_heap_kind kind, uint64_t bytes)
     return bytes / largest + (uint64_t)__builtin_popcountll(bytes % largest);
 }
 
-/* What may still be mapped by the limits of pool and device; the cache counts as the latter's. */
+/* The bytes which the limits of pool and device still leave to map; the cache counts against the
+ * device's limit. */
 static uint64_t room_in_limits(const tarn_pool *pool)
 {
     const tarn_device *device = pool->device;

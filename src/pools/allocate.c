@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* An allocation reserves what it may need (records, room in the live index), looks for a free block
- * in its arena, then among pending blocks whose uses have ended, then in the pool's idle memory, and
- * grows, down the ladder of ladder.h where there is no memory. Then the block is cut to size, which
- * cannot fail. */
+/* An allocation reserves records and room in the live index, and looks for a free block: in its
+ * arena, among pending blocks whose uses have ended, and in the pool's idle memory. Without such a
+ * block the heap grows, down the ladder of ladder.h where memory is short. Then the block is cut to
+ * size, which cannot fail. */
 #include "pools/allocate.h"
 
 #include <stddef.h>
@@ -30,7 +30,7 @@ struct attempt {
     bool *met; /* see tn_arena_meet */
 };
 
-/* The block of an order in a capture was allocated just now. */
+/* Enters the birth of a block which an order in a capture has just allocated. */
 static void enter_birth(tarn_pool *pool, const struct tn_block *block, tn_cu_stream stream)
 {
     struct tn_births *births = block->heap->arena->births;
@@ -46,8 +46,8 @@ static void enter_birth(tarn_pool *pool, const struct tn_block *block, tn_cu_str
                                        .sequence = block->sequence});
 }
 
-/* Cuts a block out of a FREE one, at an address in it, and makes it live. hold: that of the order's
- * capture, or NULL; there is room for the birth. */
+/* Cuts a block out of a FREE block, at an address in it, and makes it live. hold: of the order's
+ * capture, or NULL. Room for the birth is reserved. */
 static void commit_allocation(tarn_pool *pool, struct tn_block *block,
                               const struct attempt *attempt, struct tn_hold *hold, uint64_t start,
                               uint64_t bytes)

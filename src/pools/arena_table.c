@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Open addressing with linear probing, at most half full. The entry of an arena that leaves keeps its key, so that
- * others are found beyond it: a table that is half full gives way to one that has only what is there now.
+/* Open addressing with linear probing, at most half full. The entry of an arena that leaves keeps
+ * its key: searches for other arenas continue beyond this entry. A table that is half full is
+ * replaced by a table with the present arenas alone.
  *
- * Trade-offs: a thread may be looking at a table that has given way, or whose pool is gone. So the pool's record keeps
- * it, for the next time that one of its size is wanted: there are two of each size at most. */
+ * Trade-offs: a thread may be reading a table which was replaced, or whose pool is gone. The pool's
+ * record therefore keeps old tables, and reuses them when it needs the same size again: at most two
+ * of each size. */
 #include "pools/arena_table.h"
 
 #include <stddef.h>
@@ -46,8 +48,8 @@ static size_t capacity_for(const tarn_pool *pool)
     return capacity;
 }
 
-/* An empty table in place of that: one that the record has had before, where there is one of its size. NULL: no
- * memory. */
+/* An empty table to replace this one, from the record's earlier tables if any has the size. NULL:
+ * no memory. */
 static struct tn_arena_table *next_table(tarn_pool *pool, const struct tn_arena_table *table)
 {
     const size_t capacity = capacity_for(pool);

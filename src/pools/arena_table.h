@@ -4,10 +4,11 @@
  *   P16  the arena of every order that is not retired is in its pool's table, under the order's key
  *   P21  no other arena is in the table
  *
- * What a thread finds without the pool's lock may be gone before it looks, with the pool. Arenas are recycled, never
- * freed, so it can be locked, and tells then whose it is; a table stays with the record of its pool.
+ * An arena found without the pool's lock may be gone before the thread looks at it, even with the
+ * pool. Arenas are recycled, never freed: the thread can lock it, and then sees which pool it
+ * belongs to. A table stays with the record of its pool.
  *
- * Locking: the pool's lock, but for tn_arena_seek, which needs none. */
+ * Locking: the pool's lock; tn_arena_seek needs none. */
 #ifndef TARN_POOLS_ARENA_TABLE_H
 #define TARN_POOLS_ARENA_TABLE_H
 
@@ -30,15 +31,15 @@ struct tn_arena_table {
     struct tn_arena_entry entries[];
 };
 
-/* A stream's id; in a capture a number of its own, which no id is. Where two orders had one key, the older
- * arena would be found for neither, and the pool's lock be taken. */
+/* A stream's id; in a capture a number which no stream's id equals. If two orders had the same key,
+ * the older arena would be found for neither, and their calls would take the pool's lock. */
 static inline uint64_t tn_arena_key(struct tn_order order)
 {
     uint64_t mixed = order.capture_id * TN_GOLDEN;
 
     if (order.capture_id == 0)
         return order.stream_id;
-    mixed ^= mixed >> 29; /* else the highest bit of the capture's id would be lost */
+    mixed ^= mixed >> 29; /* else the capture id's highest bit would be lost */
     return (order.stream_id ^ mixed) | (uint64_t)1 << 63;
 }
 
@@ -59,7 +60,7 @@ static inline struct tn_arena_entry *tn_arena_entry_find(struct tn_arena_table *
     return &table->entries[at];
 }
 
-/* The order's arena, or without the pool's lock what was that a moment ago; NULL: there is none. */
+/* The order's arena, or without the pool's lock its arena of a moment ago; NULL: none. */
 static inline struct tn_arena *tn_arena_seek(const tarn_pool *pool, struct tn_order order)
 {
     struct tn_arena_table *table = atomic_load_explicit(&pool->arena_table, memory_order_acquire);
@@ -70,7 +71,7 @@ static inline struct tn_arena *tn_arena_seek(const tarn_pool *pool, struct tn_or
                : NULL;
 }
 
-/* Allocates for a stream outside captures. False: nothing has changed, and tn_pool_allocate is to be asked. */
+/* Allocates for a stream outside captures. False: nothing has changed; call tn_pool_allocate. */
 static TN_ALWAYS_INLINE bool tn_steady_allocate(const tarn_pool *pool, struct tn_order order,
                                                 uint64_t requested, uint64_t alignment,
                                                 void **address)
@@ -83,12 +84,12 @@ static TN_ALWAYS_INLINE bool tn_steady_allocate(const tarn_pool *pool, struct tn
                                    requested, alignment, address);
 }
 
-/* Makes sure that the table has room for one more order; false when there is no memory. */
+/* Makes room in the table for another order; false: no memory. */
 bool tn_arena_table_reserve(tarn_pool *pool);
 void tn_arena_table_enter(tarn_pool *pool, struct tn_arena *arena); /* reserved before */
-uint64_t tn_arena_table_count(const tarn_pool *pool);               /* of arenas in it */
+uint64_t tn_arena_table_count(const tarn_pool *pool);               /* arenas in the table */
 void tn_arena_table_leave(tarn_pool *pool,
-                          const struct tn_arena *arena); /* before its order changes */
+                          const struct tn_arena *arena); /* before the arena's order changes */
 void tn_arena_table_fini(tarn_pool *pool);               /* its arenas are gone */
 
 #endif

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Arenas come with the first allocation of an order, and end with a capture, a stream or the pool; then their chunks
- * change hands.
+/* Arenas come with the first allocation of an order, and end with a capture, a stream or the pool;
+ * then their chunks change hands.
  *
  * Trade-offs: ending a capture or a retired stream walks the pool's segments and their blocks;
- * retiring a stream walks the live blocks. Finding an arena walks a list, most recently used first. */
+ * retiring a stream walks the live blocks. Finding an arena walks a list, most recently used
+ * first. */
 #include "pools/arenas.h"
 
 #include <stddef.h>
@@ -48,7 +49,7 @@ struct tn_arena *tn_arena_get(tarn_pool *pool, struct tn_order order)
     arena = tn_records_take(&arena_records);
     if (arena == NULL)
         return NULL;
-    tn_arena_lock(arena); /* as those of all arenas of a locked pool */
+    tn_arena_lock(arena); /* like the locks of all arenas of a locked pool */
     tn_pool_init_arena(pool, arena, order);
     arena->next = pool->arenas.first;
     pool->arenas.first = arena;
@@ -91,7 +92,8 @@ static bool sort_bins(struct tn_arena *arena, uint64_t *looks)
     return true;
 }
 
-/* Sorts the bins where few blocks are free: false, with no harm done, where it is cheaper to go through all. */
+/* Sorts the bins if few blocks are free. False: rebuilding all bins is cheaper; the partial sort
+ * does no harm. */
 static bool sort_free(tarn_pool *pool)
 {
     uint64_t looks = 64 + tn_pool_live_count(pool) / 8;
@@ -122,11 +124,11 @@ void tn_pool_order_free(tarn_pool *pool)
         reverse_bins(arena);
 }
 
-/* Arenas that end: those of a capture, or one. */
+/* The arenas which end: all of a capture, or a single arena. */
 struct ending {
-    uint64_t capture_id; /* 0: one arena */
+    uint64_t capture_id; /* 0: a single arena */
     const struct tn_arena *one;
-    struct tn_arena *to; /* that takes what they own over */
+    struct tn_arena *to; /* takes their chunks over */
 };
 
 static bool ends(const struct ending *ending, const struct tn_arena *arena)
@@ -136,8 +138,8 @@ static bool ends(const struct ending *ending, const struct tn_arena *arena)
                                    : arena == ending->one;
 }
 
-/* Where the fence of a retired stream is done its frees before that are proven. Those that came later were
- * proven before they took effect. */
+/* A done fence of a retired stream proves the frees before the fence. Later frees were proven
+ * before they took effect. */
 static void prove(struct tn_chunk *chunk, const struct tn_arena *arena)
 {
     TN_ASSERT(chunk->heap->arena == arena);
@@ -148,8 +150,9 @@ static void prove(struct tn_chunk *chunk, const struct tn_arena *arena)
     chunk->freed_stamp = 0;
 }
 
-/* The first chunk at or above an edge of chunks; NULL: there is none. at: a block that begins there or below,
- * moved on to one of the chunk. Most of a segment's addresses have no memory, so they are not looked at. */
+/* The first chunk at or above an edge of chunks; NULL: none. at: a block that begins there or
+ * below, moved on to a block of the chunk. Skips addresses without memory, which most of a
+ * segment's addresses are. */
 static struct tn_chunk *chunk_from(struct tn_block **at, uint64_t offset)
 {
     TN_ASSERT(*at == NULL || offset <= (*at)->segment->bytes);
@@ -158,14 +161,14 @@ static struct tn_chunk *chunk_from(struct tn_block **at, uint64_t offset)
     return *at != NULL ? tn_segment_chunk_at((*at)->segment, tn_max(offset, (*at)->offset)) : NULL;
 }
 
-/* Moves all that ending arenas own in one segment to their heir. No block is split: a run of chunks
- * that changes hands as a whole has no edge inside a FREE block of its heap. */
+/* Moves all memory of ending arenas in one segment to their heir. Splits no block: a run of chunks
+ * which changes hands as a whole has no edge inside a FREE block of its heap. */
 static void end_in_segment(tarn_pool *pool, struct tn_segment *segment, const struct ending *ending)
 {
     struct tn_block *at = segment->first_block;
     struct tn_block *next;
     struct tn_chunk *chunk;
-    uint64_t bytes = 0; /* of the heir's */
+    uint64_t bytes = 0; /* the heir's bytes in the segment */
 
     for (uint64_t offset = 0; (chunk = chunk_from(&at, offset)) != NULL;
          offset = tn_chunk_end(chunk)) {
@@ -257,14 +260,14 @@ void tn_arenas_end_capture(tarn_pool *pool, uint64_t capture_id)
 {
     const struct tn_body *body =
         pool->bodies.first != NULL ? tn_body_find(&pool->bodies, capture_id) : NULL;
-    struct tn_arena *group =
-        body != NULL ? tn_arena_find(pool, tn_group_order(body)) : NULL; /* P15 */
+    /* P15: the group of a body has an arena. */
+    struct tn_arena *group = body != NULL ? tn_arena_find(pool, tn_group_order(body)) : NULL;
     struct tn_arena *to = group != NULL ? group : &pool->idle;
 
     TN_ASSERT(capture_id != 0);
     TN_ASSERT(tn_pool_is_locked(pool));
     end_arenas(pool, &(struct ending){.capture_id = capture_id, .to = to});
-    /* Also where the group's body did not come about. */
+    /* Even if the group's body failed to begin. */
     if (has_arena_of(pool, capture_id | TN_GROUP_BIT))
         end_arenas(pool, &(struct ending){.capture_id = capture_id | TN_GROUP_BIT, .to = to});
     if (pool->bodies.first != NULL)
@@ -290,8 +293,8 @@ void tn_arenas_retire(tarn_pool *pool, struct tn_order order, struct tn_fence *f
 
     TN_ASSERT(order.capture_id == 0);
     TN_ASSERT(tn_pool_is_locked(pool));
-    /* Blocks allocated on the stream since this was prepared may lack room for the fence, where there is no host
-     * memory: then all is left as it is with a stream that goes without a word. */
+    /* Blocks allocated on the stream since the preparation may lack room for the fence, if host
+     * memory is short. Then everything stays as for a stream which vanishes unannounced. */
     if (!tn_arenas_prepare_retire(pool, order))
         return;
     for (block = tn_live_first(pool->segments.first); block != NULL; block = tn_live_next(block)) {
@@ -307,7 +310,7 @@ void tn_arenas_retire(tarn_pool *pool, struct tn_order order, struct tn_fence *f
     tn_fence_acquire(&pool->device->streams, fence);
     tn_arena_table_leave(pool, arena); /* P21 */
     arena->fence = fence;
-    arena->order = TN_ORDER_NONE; /* no block of its own is left */
+    arena->order = TN_ORDER_NONE; /* no block has its order any more */
     atomic_store(&arena->stream, 0);
     pool->arenas.retired_count += 1;
     TN_ASSERT(tn_arena_seek(pool, order) == NULL); /* P14 */
@@ -328,7 +331,7 @@ void tn_arenas_end_retired(tarn_pool *pool, bool followed)
     TN_ASSERT(!followed || pool->arenas.retired_count == 0);
 }
 
-/* The arena of a stream that is not retired; NULL: there is none. */
+/* The arena of a stream which is not retired; NULL: none. */
 static struct tn_arena *arena_of_stream(const tarn_pool *pool, struct tn_order order)
 {
     return order.capture_id == 0 ? tn_arena_seek(pool, order) : NULL;
@@ -343,7 +346,7 @@ void tn_arena_save(tarn_pool *pool, struct tn_order order, uint64_t count)
         arena->saved_count += count;
 }
 
-/* An arena that was made since then counts fewer: the stream had none, or was retired. */
+/* A newer arena counts fewer blocks: the stream had none before, or was retired. */
 void tn_arena_forget(tarn_pool *pool, struct tn_order order, uint64_t count)
 {
     struct tn_arena *arena = arena_of_stream(pool, order);
@@ -360,7 +363,7 @@ static bool is_dropped(const struct tn_arena *arena)
            arena->heaps[TN_HEAP_LARGE].mapped_bytes == 0;
 }
 
-/* They have no blocks, so no segment is walked. */
+/* These arenas have no blocks, so no segment is walked. */
 void tn_arenas_drop_empty(tarn_pool *pool)
 {
     struct tn_arena **link = &pool->arenas.first;

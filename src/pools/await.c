@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Looks again and again, at first without a pause: most destructors run within microseconds.
+/* Looks repeatedly, at first without a pause: most destructors run within microseconds.
  *
- * Trade-offs: nobody says when the last one has run, for a destructor may not wait and holds have no list of those who
- * await them. So a look takes the locks of the pools that are waited for. */
+ * Trade-offs: nobody reports the last destructor. A destructor may not wait, and holds have no list
+ * of waiting threads. Each look therefore takes the locks of the awaited pools. */
 #include "pools/await.h"
 
 #include <sched.h>
@@ -17,7 +17,7 @@
 enum {
     US = 1000,
     MS = 1000 * US,
-    BUSY_LOOKS = 50, /* some 10 us of them: what a destructor takes on an idle machine */
+    BUSY_LOOKS = 50, /* some 10 us: the time of a destructor on an idle machine */
     PAUSE_NS = 100 * US,
     POSSIBLE_NS = 30 * MS,
     POSSIBLE_AGAIN_NS = 5 * MS,
@@ -34,7 +34,7 @@ static int64_t now_ns(void)
     return (int64_t)now.tv_sec * 1000 * MS + now.tv_nsec;
 }
 
-/* One wait. */
+/* A single wait. */
 struct awaited {
     tarn_device *device;
     tarn_pool *pool; /* NULL: all of the device */
@@ -48,8 +48,9 @@ static bool is_in_time(const struct awaited *awaited, int64_t limit_ns)
     return now_ns() - awaited->begun_ns < limit_ns;
 }
 
-/* How long for holds whose graphs the program may have destroyed. What was waited for in vain is most likely still its own:
- * who asks for memory again and again should not wait each time as long. */
+/* How long to wait for holds whose graphs the program may have destroyed. A hold awaited in vain
+ * before most likely still has its graph: a program which asks for memory repeatedly should not
+ * wait as long each time. */
 static int64_t possible_ns(const tarn_pool *pool)
 {
     TN_ASSERT(tn_pool_is_locked(pool));
@@ -77,7 +78,7 @@ static bool keeps_waiting(const struct awaited *awaited, tarn_pool *pool)
     return tn_holds_are_expected(&pool->holds);
 }
 
-/* Visits the pools of the wait: the one, or all of the device. */
+/* Visits the pools of the wait: a single pool, or all of the device. */
 static bool visit_pools(const struct awaited *awaited, tn_pool_visitor visitor, void *context)
 {
     bool ended;
@@ -151,31 +152,17 @@ static bool launches_may_run(const tarn_pool *pool)
            !tn_gpu_is_proven(gpu, atomic_load(&replays->stamp));
 }
 
-/* What a look for expected holds has found. */
-struct found {
-    bool any;
-    bool runs;
-};
-
-static bool find_expected(tarn_pool *pool, void *context)
+static bool find_launches(tarn_pool *pool, void *unused)
 {
-    struct found *found = context;
-
-    TN_ASSERT(tn_pool_is_locked(pool) && !found->runs);
-    if (tn_holds_are_expected(&pool->holds)) {
-        found->any = true;
-        found->runs = found->runs || launches_may_run(pool);
-    }
-    return found->runs;
+    (void)unused;
+    TN_ASSERT(tn_pool_is_locked(pool));
+    return tn_holds_are_expected(&pool->holds) && launches_may_run(pool);
 }
 
-bool tn_holds_to_await(tarn_device *device, tarn_pool *pool, bool *runs)
+bool tn_await_needs_device(tarn_device *device, tarn_pool *pool)
 {
     const struct awaited awaited = {.device = device, .pool = pool};
-    struct found found = {false, false};
 
     TN_ASSERT(tn_lock_none_held());
-    (void)visit_pools(&awaited, find_expected, &found);
-    *runs = *runs || found.runs;
-    return found.any;
+    return visit_pools(&awaited, find_launches, NULL);
 }

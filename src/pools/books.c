@@ -5,8 +5,9 @@
 #include "heap/steady.h"
 #include "pools/device.h"
 
-/* Writes what the block is now, and enters it in the books of its chunks. Reads none of it back: a load of two
- * bytes that were just written one by one waits until they have reached the cache. */
+/* Writes the block's new state, and enters it in the books of its chunks. Reads none of these
+ * fields back: a load of two bytes which were just written separately waits until they have reached
+ * the cache. */
 static inline void make_live(struct tn_chunk *chunk, struct tn_block *block, bool own_order,
                              bool tangled)
 {
@@ -60,7 +61,7 @@ void tn_pool_count_live(tarn_pool *pool, const struct tn_tally tallies[TN_HEAP_K
     }
 }
 
-/* A LIVE block is so no more. */
+/* Counts a LIVE block as no longer live. */
 static void count_not_live(struct tn_metric *metrics, const struct tn_block *block)
 {
     uint64_t bytes = tn_block_bytes(block);

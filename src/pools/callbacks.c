@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A caller walks the list by ids, entering one callback after the other, so the list may change
- * between two calls, and a record that is removed while threads are inside it goes with the last of
- * them. A removal waits for other threads, but never for its own: a callback may remove itself.
+/* A caller walks the list by ids and enters one callback after the other. The list may therefore
+ * change between two calls. A record which is removed while threads are inside it goes with the
+ * last of them. A removal waits for other threads, but never for its own: a callback may remove
+ * itself.
  *
- * Trade-offs: a thread is inside one callback at most, so what a callback allocates calls none. */
+ * Trade-offs: a thread is inside one callback at most, so allocations in a callback call no
+ * callback. */
 #include "pools/callbacks.h"
 
 #include <stddef.h>
@@ -126,7 +128,7 @@ void tn_callbacks_leave(struct tn_callbacks *callbacks, struct tn_callback *call
     tn_lock_acquire(callbacks->lock);
     TN_ASSERT(callback->running > 0);
     callback->running -= 1;
-    is_last = callback->removed && callback->running == 0; /* it removed itself */
+    is_last = callback->removed && callback->running == 0; /* the callback removed itself */
     (void)pthread_cond_broadcast(&callbacks->left);
     tn_lock_release(callbacks->lock);
     if (is_last)

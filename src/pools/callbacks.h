@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* callbacks.h -- a list of user functions that are called without a lock and can be removed at any
- * time.
+/* callbacks.h -- a list of user functions, called without a lock and removable at any time.
  *
- * Locking: the lock given to init, which guards the list; none may be held by a caller. */
+ * Locking: the lock given to init, which guards the list; callers hold none. */
 #ifndef TARN_POOLS_CALLBACKS_H
 #define TARN_POOLS_CALLBACKS_H
 
 #include "base/lock.h"
 #include "tarn/types.h"
 
-/* Any function; its caller casts it back to what was added. */
+/* Any function; its caller casts it back to the added type. */
 typedef void (*tn_function)(void);
 
 struct tn_callback {
@@ -25,22 +24,22 @@ struct tn_callbacks {
     struct tn_lock *lock;
     struct tn_callback *first; /* oldest first */
     uint64_t last_id;
-    pthread_cond_t left; /* a thread has left one of them */
+    pthread_cond_t left; /* a thread has left a callback */
 };
 
 void tn_callbacks_init(struct tn_callbacks *callbacks, struct tn_lock *lock);
 void tn_callbacks_fini(struct tn_callbacks *callbacks);
 
-/* HOST_MEMORY; WRONG_STATE: it is there already */
+/* HOST_MEMORY; WRONG_STATE: already in the list */
 TARN_MUST_CHECK tarn_status tn_callbacks_add(struct tn_callbacks *callbacks, tn_function function,
                                              void *user);
 
-/* Waits until no other thread is inside it. WRONG_STATE: it is not there */
+/* Waits until no other thread is inside the callback. WRONG_STATE: not in the list */
 TARN_MUST_CHECK tarn_status tn_callbacks_remove(struct tn_callbacks *callbacks,
                                                 tn_function function, void *user);
 
-/* Enters the first one behind the id (0: the first of all), to be called and left; NULL when there is
- * none, and on a thread that is inside one. */
+/* Enters the first callback behind the id (0: the first of all), to be called and left. NULL: none,
+ * or this thread is inside a callback. */
 struct tn_callback *tn_callbacks_enter(struct tn_callbacks *callbacks, uint64_t behind_id);
 void tn_callbacks_leave(struct tn_callbacks *callbacks, struct tn_callback *callback);
 

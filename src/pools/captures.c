@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A hold and the arenas of its capture begin and end together, but for those of a capture that goes on when its claimant is
- * gone: then both end with the hold. */
+/* The arenas of a capture end when its hold closes. Only when a capture outlives its claimant do
+ * they end with the hold, before the capture. */
 #include "pools/captures.h"
 
 #include <stddef.h>
@@ -11,7 +11,7 @@
 #include "pools/pending.h"
 #include "pools/pool.h"
 
-/* Any block may be freed from now on, and wait. */
+/* From now on any block may be freed and have to wait. */
 tarn_status tn_hold_open(tarn_pool *pool, struct tn_order order, bool owned, struct tn_hold **hold)
 {
     TN_ASSERT(tn_pool_is_locked(pool) && order.capture_id != 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Everything that is stored twice, or that follows from something else, is computed again. */
+/* Recomputes everything which is stored twice, or follows from other fields. */
 #include "pools/check.h"
 
 #include <stddef.h>
@@ -9,7 +9,7 @@
 #include "heap/check.h"
 #include "pools/arena_table.h"
 
-/* What a walk over the blocks finds. */
+/* Sums of a walk over the blocks. */
 struct sums {
     uint64_t ended_bytes;
     uint64_t unheld_count;

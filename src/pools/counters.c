@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What arenas have counted, added to their pool's counters.
+/* Adds the arenas' counters to their pool's.
  *
- * Trade-offs: arenas' peaks may not have been at one time, so their sum is not below the pool's own peak, and
- * may be above. To know it would take a line of memory that all threads write. */
+ * Trade-offs: the arenas' peaks may have been at different times. Their sum is therefore never
+ * below the pool's own peak, and may be above. An exact peak would need a line of memory which all
+ * threads write. */
 #include "pools/counters.h"
 
 #include "base/contract.h"
@@ -10,7 +11,8 @@
 
 struct collected {
     struct tn_heap_counters kinds[TN_HEAP_KINDS]; /* of all arenas */
-    uint64_t peak_bytes;                          /* of both kinds at one time in each arena */
+    /* Sum of the peaks of each arena's kinds together. */
+    uint64_t peak_bytes;
 };
 
 static void add_tally(struct tn_tally *to, const struct tn_tally *from)
@@ -30,7 +32,8 @@ static void collect_heap(struct collected *collected, struct tn_heap *heap)
     heap->counters = (struct tn_heap_counters){.allocated = {0}};
 }
 
-/* Blocks had so many bytes, and there were so many of them and so much was requested, at about one time. */
+/* Raises live peaks to these bytes, blocks and requested bytes, which were there at about the same
+ * time. */
 static void raise_live(struct tn_metric *metrics, int kind, const struct tn_tally *most)
 {
     TN_ASSERT(kind <= TN_ALL_KINDS);
@@ -49,15 +52,15 @@ static void raise_active(struct tn_metric *metrics, int kind, uint64_t count, ui
     tn_metric_raise(&metrics[TN_ACTIVE_BLOCKS], kind, count);
 }
 
-/* What is PENDING or DISCARDED. */
+/* PENDING and DISCARDED blocks or bytes. */
 static uint64_t waiting(const struct tn_metric *metrics, enum tn_heap_kind kind, bool in_bytes)
 {
     return tn_metric_current(&metrics[TN_PENDING_BLOCKS + in_bytes], kind) +
            tn_metric_current(&metrics[TN_DISCARDED_BLOCKS + in_bytes], kind);
 }
 
-/* What was live when the pool's lock was given back, and on top of that what arenas had at most since then:
- * what waits has not changed meanwhile. */
+/* The live amounts when the pool's lock was released, plus the arenas' peaks since then. PENDING
+ * and DISCARDED amounts have not changed meanwhile. */
 static void raise_peaks(struct tn_metric *metrics, const struct collected *collected)
 {
     struct tn_tally all = {0, 0, 0};

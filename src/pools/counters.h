@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* counters.h -- numbers that rise and fall, each for small and large.
+/* counters.h -- numbers which rise and fall, each for small and large.
  *
- * A block is small or large by its size, whatever heap its chunks belong to now; a chunk and a segment by the
- * heap that they were made for.
+ * A block is small or large by its size, whatever heap its chunks belong to now. A chunk or a
+ * segment is small or large by the heap for which it was made.
  *
- * What happens in the steady state is written by the arena that it happens in, under its own lock, and
- * added up when the pool is locked (pools/pool_lock.c). What the caller resets is not the numbers but
- * what they are counted from, so that the device's sums do not depend on what is reset in a pool.
+ * In the steady state an arena counts under its own lock. Locking the pool adds the arenas'
+ * counters up (pools/pool_lock.c). A reset by the caller does not change the numbers, but the base
+ * from which they count. The device's sums therefore do not depend on resets of a pool.
  *
- * Locking: that of the owner. */
+ * Locking: the owner's lock. */
 #ifndef TARN_POOLS_COUNTERS_H
 #define TARN_POOLS_COUNTERS_H
 
@@ -20,32 +20,33 @@
 #include "heap/tally.h"
 #include "tarn/types.h"
 
-/* What is counted so. Behind a count of blocks is that of their bytes. */
+/* The counted amounts. Behind each count of blocks stands the count of their bytes. */
 enum tn_metric_id {
     TN_LIVE_BLOCKS,
     TN_LIVE_BYTES,
     TN_LIVE_REQUESTED,
-    TN_ACTIVE_BLOCKS, /* LIVE, PENDING or DISCARDED; but for the peaks it is reckoned from them when it is
-                         asked for: see tn_counters_complete */
+    /* LIVE, PENDING or DISCARDED. Except the peaks, computed from these on demand: see
+     * tn_counters_complete. */
+    TN_ACTIVE_BLOCKS,
     TN_ACTIVE_BYTES,
     TN_PENDING_BLOCKS,
     TN_PENDING_BYTES,
     TN_DISCARDED_BLOCKS,
     TN_DISCARDED_BYTES,
-    TN_CHUNKS, /* mapped for good: a growth that is undone does not count */
+    TN_CHUNKS, /* mapped for good: a growth which is undone does not count */
     TN_CHUNK_BYTES,
     TN_SEGMENTS,
     TN_SEGMENT_BYTES,
-    TN_OWN_SEGMENTS, /* made for one block that the heap's next segment would not have held */
+    TN_OWN_SEGMENTS, /* made for a single block which the heap's next segment would not have held */
     TN_METRICS
 };
 
 enum { TN_ALL_KINDS = TN_HEAP_KINDS };
 
 struct tn_metric {
-    uint64_t allocated[TN_HEAP_KINDS]; /* all in all: never less */
+    uint64_t allocated[TN_HEAP_KINDS]; /* total; never decreases */
     uint64_t freed[TN_HEAP_KINDS];
-    uint64_t peak[TN_HEAP_KINDS + 1];       /* since it was reset; last of both kinds at one time */
+    uint64_t peak[TN_HEAP_KINDS + 1];       /* since the reset; the last: of both kinds together */
     uint64_t allocated_base[TN_HEAP_KINDS]; /* at the last reset of the totals */
     uint64_t freed_base[TN_HEAP_KINDS];
 };
@@ -60,7 +61,7 @@ static inline uint64_t tn_metric_all(const struct tn_metric *metric)
     return tn_metric_current(metric, TN_HEAP_SMALL) + tn_metric_current(metric, TN_HEAP_LARGE);
 }
 
-/* All in all, whatever was reset. */
+/* Totals, whatever was reset. */
 static inline uint64_t tn_metric_added(const struct tn_metric *metric)
 {
     return metric->allocated[TN_HEAP_SMALL] + metric->allocated[TN_HEAP_LARGE];
@@ -92,7 +93,8 @@ static inline void tn_metric_remove(struct tn_metric *metric, enum tn_heap_kind 
     metric->freed[kind] += amount;
 }
 
-/* Blocks that became live, or are so no more. Their peaks are found when the pool is locked next. */
+/* Blocks which became live, or no longer are. Their peaks are found when the pool is next
+ * locked. */
 static inline void tn_metrics_add_live(struct tn_metric *metrics, enum tn_heap_kind kind,
                                        const struct tn_tally *more)
 {
@@ -112,7 +114,7 @@ static inline void tn_metrics_remove_live(struct tn_metric *metrics, enum tn_hea
     metrics[TN_LIVE_REQUESTED].freed[kind] += less->requested;
 }
 
-/* A block, and its bytes. */
+/* A block and its bytes. */
 static inline void tn_metrics_add_block(struct tn_metric *metrics, enum tn_metric_id blocks,
                                         uint64_t bytes)
 {
@@ -142,10 +144,10 @@ static inline void tn_metric_reset_totals(struct tn_metric *metric)
     }
 }
 
-/* What happens to a pool. */
+/* Events of a pool. */
 enum tn_event_id {
-    TN_GROWTHS,    /* a heap was given more memory */
-    TN_CHUNK_MAPS, /* calls of the driver, those for a growth that is then undone included */
+    TN_GROWTHS,    /* a heap got more memory */
+    TN_CHUNK_MAPS, /* calls of the driver, including calls for a growth which is then undone */
     TN_CHUNK_UNMAPS,
     TN_CHUNK_CREATES, /* chunks from the driver */
     TN_CHUNK_RELEASES,
@@ -157,25 +159,26 @@ enum tn_event_id {
 };
 
 struct tn_event {
-    uint64_t count; /* all in all */
+    uint64_t count; /* total */
     uint64_t base;  /* at the last reset of the totals */
 };
 
 struct tn_pool_counters {
     struct tn_metric metrics[TN_METRICS];
-    /* Calls that allocated, and calls that freed. No metric gives either: a restore makes blocks live that no call
-     * has allocated, and ends blocks that no call has freed. */
+    /* Calls which allocated, and calls which freed. Metrics differ: a restore makes blocks live
+     * which no call has allocated, and ends blocks which no call has freed. */
     uint64_t alloc_count;
     uint64_t free_count;
-    bool risen; /* blocks became live since it was locked: their peaks have not been looked at */
+    bool risen; /* blocks became live since the lock was taken: their peaks are not found yet */
     struct tn_event events[TN_EVENTS];
 };
 
-/* Adds what happened in the pool's arenas, from the first one on, since the last time to its counters; the pool's lock is
- * held, and no block is loose. Blocks' records and numbers that arenas had set aside are levelled, and dropped. */
+/* Adds the arenas' counts since the last call to the pool's counters. arenas: the first of the
+ * list. The pool's lock is held, and no block is loose. Also levels the arenas' spare records, and
+ * drops the numbers which they set aside for blocks. */
 void tn_counters_collect(struct tn_pool_counters *counters, struct tn_arena *arenas);
 
-/* Reckons what is active; the pool's lock is held. */
+/* Computes the active amounts; the pool's lock is held. */
 void tn_counters_complete(struct tn_pool_counters *counters);
 
 #endif

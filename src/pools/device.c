@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What is mapped is counted as it comes and goes, so its peaks are exact. */
+/* Mapped memory is counted at each change: its peaks are exact. */
 #include "pools/device.h"
 
 #include "base/contract.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* device.h -- the allocator of one CUDA device: its record, and what it counts.
+/* device.h -- the allocator of one CUDA device: its record and its counters.
  *
- * Locking: user counts are changed under the PROCESS lock (pools/opening.c). The DEVICE lock guards the
- * list of pools, the GRAPHS lock that of graphs, the ROUTES lock routes. */
+ * Locking: the PROCESS lock guards changes of user counts (pools/opening.c). The DEVICE lock guards
+ * the list of pools, the GRAPHS lock the list of graphs, the ROUTES lock routes. */
 #ifndef TARN_POOLS_DEVICE_H
 #define TARN_POOLS_DEVICE_H
 
@@ -15,14 +15,14 @@
 #include "vmm/memory_cache.h"
 #include "vmm/region.h"
 
-/* What cannot be summed up from the pools that are there. */
+/* Counters which are not sums over the present pools. */
 struct tn_device_counters {
     /* Guarded by the DEVICE lock: */
-    /* up to TN_CHUNKS: totals of pools that are gone, what resets have set, and peaks that the
-     * sum of the pools' own does not tell */
+    /* up to TN_CHUNKS: totals of pools which are gone, bases set by resets, and peaks which the sum
+     * of the pools' own peaks does not show */
     struct tn_metric pools[TN_METRICS];
-    struct tn_event events[TN_EVENTS]; /* of pools that are gone, and what resets have set */
-    uint64_t alloc_count;              /* of pools that are gone */
+    struct tn_event events[TN_EVENTS]; /* of pools which are gone, and bases set by resets */
+    uint64_t alloc_count;              /* of pools which are gone */
     uint64_t free_count;               /* likewise */
     uint64_t call_bases[TN_GPU_CALLS]; /* of the driver, at the last reset of the totals */
     struct tn_spin lock;               /* rank COUNTS */
@@ -33,9 +33,10 @@ struct tn_device_counters {
 struct tarn_device {
     _Atomic uint64_t magic; /* TN_DEVICE_MAGIC; 0 in a recycled record */
     tarn_device *next;      /* guarded by the PROCESS lock; links recycled records */
-    /* What every allocation looks at shares the cache line of magic, up to what is first in gpu. */
+    /* The fields which every allocation reads share the cache line of magic, up to the first fields
+     * of gpu. */
     struct tn_hold *_Atomic gone_holds; /* to be reaped; pushed without a lock */
-    struct tn_gpu gpu;               /* whose proof_news say that released pools are worth a look */
+    struct tn_gpu gpu;               /* its proof_news say that released pools are worth a look */
     atomic_uint_fast64_t user_count; /* changed under the PROCESS lock */
     struct tn_regions regions;
     struct tn_budget budget;
@@ -48,8 +49,8 @@ struct tarn_device {
     tarn_pool *pools;       /* guarded by lock; the default pool last */
     /* released pools that only a proof lets go, when last looked at */
     atomic_uint_fast32_t unproven_count;
-    uint64_t parked_proven;  /* the proof that parked pools were looked at with; guarded by lock */
-    tarn_pool *default_pool; /* immutable */
+    uint64_t parked_proven;     /* the proof at the last look at parked pools; guarded by lock */
+    tarn_pool *default_pool;    /* released pools which only a proof lets go, as of the last look */
     struct tn_lock graphs_lock; /* rank GRAPHS */
     tarn_graph *graphs;         /* guarded by graphs_lock; newest first */
     struct tn_routes routes;
@@ -66,13 +67,14 @@ struct tarn_device {
 
 #define TN_DEVICE_MAGIC 0x54446576ULL
 
-/* Whether nobody else has it open. */
+/* Whether the caller is the device's only user. */
 static inline bool tn_device_is_last_use(const tarn_device *device)
 {
     return atomic_load(&device->user_count) == 1;
 }
 
-/* Whether there is nothing to reap, the GPU is usable, and no function of the program's is being called. */
+/* Whether no hold or pool is to be reaped, the GPU is usable, and no function of the program is
+ * being called. */
 static inline bool tn_device_is_quiet(const tarn_device *device)
 {
     uint64_t news =
@@ -82,15 +84,15 @@ static inline bool tn_device_is_quiet(const tarn_device *device)
     return TN_LIKELY(news == 0) && TN_LIKELY(tn_gpu_is_calm(&device->gpu));
 }
 
-/* Counts what was charged and is mapped, or is so no more, for the statistics. */
+/* Counts charged bytes which are mapped, or no longer are, for the statistics. */
 void tn_device_count_mapped(tarn_device *device, enum tn_heap_kind kind, uint64_t bytes,
                             uint64_t chunk_count);
 void tn_device_count_unmapped(tarn_device *device, enum tn_heap_kind kind, uint64_t bytes);
 
-/* What all pools of the device have mapped. */
+/* The bytes which all pools of the device have mapped. */
 uint64_t tn_device_mapped_bytes(tarn_device *device);
 
-/* Counts what a pool has more, or less, of a metric from TN_CHUNKS on. */
+/* Counts an increase (more), or a decrease, of a pool's metric from TN_CHUNKS on. */
 void tn_device_count(tarn_device *device, enum tn_metric_id id, enum tn_heap_kind kind,
                      uint64_t amount, bool more);
 

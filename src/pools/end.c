@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A pool is taken off its device's list once nothing claims it and its memory is proven idle; from then on nobody finds
- * it, and it is taken apart. */
+/* When nothing claims a pool and its memory is proven idle, the pool is taken off its device's
+ * list. From then on nobody finds the pool, and it is taken apart. */
 #include "pools/end.h"
 
 #include <stddef.h>
@@ -17,13 +17,13 @@
 #include "pools/pending.h"
 #include "pools/totals.h"
 
-/* Gives chunks to the cache or the driver, and records to the host: the pool is off the device's list, nothing claims it,
- * and its memory is proven idle. */
+/* Gives chunks to the cache or the driver, and records to the host. The pool is off the device's
+ * list, nothing claims it, and its memory is proven idle. */
 static void dismantle(tarn_pool *pool)
 {
     TN_ASSERT(tn_lock_none_held() && atomic_load(&pool->magic) == 0);
     tn_pool_lock(pool);
-    /* Its pins are closed: whoever tries one now is refused, and is counted meanwhile. */
+    /* Its pins are closed: a thread that tries a pin now is refused, but counts meanwhile. */
     TN_ASSERT(tn_pool_is_unused(pool) && pool->holds.count == 0);
     tn_pending_poll(pool, true);
     for (struct tn_block *block = tn_live_first(pool->segments.first); block != NULL;
@@ -35,13 +35,13 @@ static void dismantle(tarn_pool *pool)
     tn_pool_unmap_all(pool);
     TN_ASSERT(tn_pool_mapped_bytes(pool) == 0 && pool->pending.first == NULL);
     tn_arenas_fini(pool);
-    TN_ASSERT(pool->bodies.first ==
-              NULL); /* P15: each has ended with the hold of its outer capture */
+    /* P15: each body has ended with the hold of its outer capture. */
+    TN_ASSERT(pool->bodies.first == NULL);
     tn_blocks_fini(&pool->store);
     tn_host_free(pool->chunks.by_id);
     tn_pool_unlock(pool);
     tn_lock_acquire(&pool->device->lock);
-    tn_totals_keep_events(pool); /* of its end */
+    tn_totals_keep_events(pool); /* events of its end */
     tn_lock_release(&pool->device->lock);
     tn_pool_recycle(pool);
 }
@@ -78,8 +78,8 @@ bool tn_pool_is_idle(tarn_pool *pool)
     return tn_gpu_is_lost(&pool->device->gpu) || !has_unproven_memory(pool);
 }
 
-/* One look at a pool that is to go: unlists it when it may, or says whether the device must be waited
- * for first. One wait is enough: what nothing claims is not used again. */
+/* The result of a look at a pool which is to go: unlisted, or the device must be waited for first.
+ * A single wait is enough: an unclaimed pool is not used again. */
 enum verdict { VERDICT_GONE, VERDICT_WAIT, VERDICT_CLAIMED, VERDICT_STALE };
 
 static enum verdict try_unlist(tarn_pool *pool, bool waited)

@@ -10,8 +10,8 @@
 /* Whether all free memory of the pool is proven idle. The lock is held. */
 bool tn_pool_is_idle(tarn_pool *pool);
 
-/* Destroys a pool that nothing claims: waits for the device where free memory is not proven idle, and not
- * for graphs destroyed just now (pools/await.h). No lock may be held.
+/* Destroys an unclaimed pool. Waits for the device where free memory is not proven idle, but not
+ * for newly destroyed graphs (pools/await.h). No lock may be held.
  *   BUSY, DRIVER; nothing has changed */
 TARN_MUST_CHECK tarn_status tn_pool_destroy(tarn_pool *pool);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The device comes first and goes last: the end of a pin may end a released pool, in the list of its device. */
+/* The device is pinned first and unpinned last: the end of a pin may end a released pool, in the
+ * list of its device. */
 #include "pools/entry.h"
 
 #include <pthread.h>
@@ -43,8 +44,8 @@ bool tn_call_refuse(struct tn_call *call, const char *kind)
     return false;
 }
 
-/* When the pin is there another device may have the record, or another pool that one's: the end of the call undoes the
- * pin. */
+/* When the pin takes effect, another device may have the record, or another pool the keeper's
+ * record. The end of the call then undoes the pin. */
 bool tn_call_pin_device(struct tn_call *call, tarn_device *device)
 {
     tarn_pool *keeper;
@@ -62,7 +63,7 @@ bool tn_call_pin_device(struct tn_call *call, tarn_device *device)
     return true;
 }
 
-/* Of something that was there just now, and is looked at again behind it. */
+/* The pool was there just now, and the caller checks its handle again behind the pin. */
 bool tn_call_pin_pool(struct tn_call *call, tarn_pool *pool)
 {
     TN_ASSERT(call->pool == NULL);
@@ -112,7 +113,7 @@ bool tn_call_ending_pool(struct tn_call *call, tarn_pool *pool)
             tn_call_refuse(call, "pool"));
 }
 
-/* Holds are given up on a lost device when no call is at their pool: this one was. */
+/* Holds are given up on a lost device when no call uses their pool: this call did. */
 static TN_RARE void end_lost(tarn_device *device)
 {
     TN_ASSERT(tn_lock_none_held());

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A free looks the address up without a lock, takes the lock of the segment's pool and looks again:
- * only then is the segment known to be that pool's.
+ * only then is the segment known to be this pool's.
  *
- * Trade-offs: the address is looked up twice, so that a free takes no lock but its pool's. */
+ * Trade-offs: the address is looked up twice, and in return a free takes only its pool's lock. */
 #include "pools/free.h"
 
 #include <stddef.h>
@@ -18,7 +18,7 @@
 #include "pools/device.h"
 #include "pools/pending.h"
 
-/* The block at an address that the segment contains, whatever its state. */
+/* The block at an address inside the segment, in any state. */
 static struct tn_block *block_at(const struct tn_segment *segment, uint64_t address)
 {
     struct tn_block *block = segment->first_block;
@@ -29,7 +29,7 @@ static struct tn_block *block_at(const struct tn_segment *segment, uint64_t addr
     return block;
 }
 
-/* Why no live block starts at an address that a segment of the pool contains. */
+/* The reason why no live block begins at an address inside a segment of the pool. */
 static tarn_status explain_address(const tarn_pool *pool, const struct tn_segment *segment,
                                    uint64_t address)
 {
@@ -123,7 +123,7 @@ tarn_status tn_pool_lock_block(uint64_t address, bool live_only, tarn_pool **poo
     return status;
 }
 
-/* Whether the work of the block's own stream, which was retired, is to end first. */
+/* Whether the free must wait for the work of the block's own, retired stream. */
 static bool waits_for_retired(tarn_pool *pool, struct tn_block *block)
 {
     if (tn_pool_defers(pool))
@@ -131,8 +131,8 @@ static bool waits_for_retired(tarn_pool *pool, struct tn_block *block)
     return !tn_block_settle(&pool->device->streams, block);
 }
 
-/* The hold of the capture that the block was allocated in, or of the one that this is a body's part of, while that is
- * open; NULL: it is not, or the block is of no capture. */
+/* The open hold of the block's capture, or, if this capture is a body's, of a capture around it.
+ * NULL: not open, or the block is of no capture. */
 static const struct tn_hold *find_open_hold(const tarn_pool *pool, const struct tn_block *block)
 {
     uint64_t capture_id = tn_block_order(block).capture_id;
@@ -158,10 +158,10 @@ static bool has_use_outside(const struct tn_block *block)
     return use != NULL;
 }
 
-/* P26: whether all that has touched the block's memory, but for its recorded uses, is graphs that hold it. In its own
- * capture nothing has run in it. Behind that its user may have given it to any stream: only who names the last use
- * (tarn_free_on) has said which. Copies of checkpoints' contents are nobody's recorded use, and graphs that watch the
- * block do not hold it. */
+/* P26: whether, apart from its recorded uses, only graphs which hold the block's memory have
+ * touched it. During the block's own capture nothing has run in the memory. Later its user may have
+ * given the block to any stream: only tarn_free_on names the last use. Copies of checkpoints'
+ * contents are no recorded use, and graphs which watch the block do not hold it. */
 static bool is_graphs_alone(const tarn_pool *pool, const struct tn_block *block, bool told)
 {
     const struct tn_gpu *gpu = &pool->device->gpu;
@@ -187,7 +187,8 @@ static void free_block(tarn_pool *pool, struct tn_block *block, bool unheld, boo
     tn_pool_leave_live(pool, block);
     TN_ASSERT(tn_live_find(pool, tn_block_address(block)) == NULL); /* P5 */
     pool->counters.free_count += 1;
-    /* What a capture did with memory that is not of its own order there nobody knows before its end. */
+    /* If memory is not of its own order in a capture, nobody knows before the capture's end how the
+     * capture used it. */
     block->captured_free = tn_holds_add_freed(&pool->holds, block) &&
                            !(tn_arena_is_captured(block->heap->arena) &&
                              tn_order_equal(tn_block_order(block), block->heap->arena->order));

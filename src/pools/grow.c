@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Growth and shrinking of segments.
  *
- * How much is mapped at a time, and how large segments are, is the business of ahead.c. A growth goes to the
- * lowest segment that the heap grows in and that has room, else to a new one. Free bytes at the place's lower edge
- * are used, so that a segment grows like one piece. Memory comes from the device's cache where that has some of the
- * chunk's very size, else from the driver.
+ * ahead.c decides how much is mapped at a time, and how large segments are. A growth goes to the
+ * lowest segment with room in which the heap grows, else to a new segment. It uses free bytes at
+ * the place's lower edge, so that a segment grows like one piece. Memory comes from the device's
+ * cache if the cache has a memory of the chunk's very size, else from the driver.
  *
- * Everything that may fail comes first (records, chunks, the driver), and is undone on failure, each
- * chunk to where it came from; blocks and counters are changed afterwards.
+ * Everything which may fail comes first (records, chunks, the driver). On failure it is undone, and
+ * each chunk returns to its origin. Blocks and counters are changed afterwards.
  *
- * Trade-offs: places are found by walking segments; there are few, since they double. Memory that can
- * be exported is never cached: another process may have it mapped, which only the driver knows. */
+ * Trade-offs: places are found by walking segments, which are few, since they double. Exportable
+ * memory is never cached: another process may have mapped it, which only the driver knows. */
 #include "pools/grow.h"
 
 #include <stddef.h>
@@ -22,7 +22,7 @@
 #include "pools/ahead.h"
 #include "pools/device.h"
 
-/* Room for so many more chunks in the table and in every open hold. */
+/* Makes room for count more chunks in the table and in every open hold. */
 static bool reserve_ids(tarn_pool *pool, uint64_t count)
 {
     size_t ids = tn_max(pool->chunks.ids, pool->chunks.count + count);
@@ -66,7 +66,7 @@ static void count_event(tarn_pool *pool, enum tn_event_id event)
     pool->counters.events[event].count += 1;
 }
 
-/* Memory that is mapped nowhere, charged to the device: from the cache, or new. */
+/* Obtains unmapped memory, charged to the device: from the cache, or new. */
 static tarn_status obtain_memory(tarn_pool *pool, uint64_t bytes, struct tn_memory **memory)
 {
     tarn_device *device = pool->device;
@@ -89,7 +89,7 @@ static tarn_status obtain_memory(tarn_pool *pool, uint64_t bytes, struct tn_memo
     return status;
 }
 
-/* A GPU that refused to unmap may have the memory mapped still, so nobody may map it again. */
+/* A GPU which refused to unmap may still have the memory mapped, so nobody may map it again. */
 static void give_memory(tarn_pool *pool, struct tn_memory *memory, enum tn_unmapped to)
 {
     tarn_device *device = pool->device;
@@ -106,7 +106,7 @@ static void give_memory(tarn_pool *pool, struct tn_memory *memory, enum tn_unmap
     count_event(pool, TN_CHUNK_RELEASES);
 }
 
-/* Where memory goes whose growth is undone. */
+/* Where the memory of an undone growth goes. */
 static enum tn_unmapped origin(const struct tn_memory *memory)
 {
     return memory->was_cached ? TN_UNMAPPED_TO_CACHE : TN_UNMAPPED_TO_DRIVER;
@@ -119,7 +119,7 @@ static void destroy_chunk(struct tn_chunk *chunk)
     tn_chunk_destroy(chunk);
 }
 
-/* A chunk of the heap that can be found by no address yet. */
+/* Makes a chunk of the heap which no address leads to yet. */
 static tarn_status make_chunk(struct tn_heap *heap, struct tn_segment *segment, uint64_t offset,
                               uint64_t bytes, struct tn_chunk **chunk)
 {
@@ -130,7 +130,7 @@ static tarn_status make_chunk(struct tn_heap *heap, struct tn_segment *segment, 
         return status;
     tn_chunk_pass(*chunk, heap);
     (*chunk)->kind = (int)heap->kind;
-    /* What grows the heap will begin here, or in the free bytes below. */
+    /* The block which grows the heap will begin here, or in the free bytes below. */
     if (tn_live_reserve(*chunk, 1))
         return TARN_OK;
     destroy_chunk(*chunk);
@@ -193,7 +193,7 @@ static void remove_chunk(tarn_pool *pool, struct tn_chunk *chunk, enum tn_unmapp
     give_memory(pool, memory, to);
 }
 
-/* Counts chunks that are mapped for good, or were and are so no more; segments likewise. */
+/* Count chunks mapped for good, or no longer mapped; segments likewise. */
 static void count_mapped(tarn_pool *pool, enum tn_heap_kind kind, uint64_t bytes,
                          uint64_t chunk_count)
 {
@@ -231,7 +231,7 @@ static void count_segment(tarn_pool *pool, const struct tn_segment *segment, boo
     }
 }
 
-/* What mapping so many bytes takes, but for the driver's part. LIMIT, HOST_MEMORY. */
+/* Prepares a mapping of bytes, except the driver's part. LIMIT, HOST_MEMORY. */
 static tarn_status prepare(tarn_pool *pool, const struct tn_heap *heap, uint64_t bytes)
 {
     tarn_status status = tn_pool_check_limit(pool, bytes);
@@ -242,7 +242,8 @@ static tarn_status prepare(tarn_pool *pool, const struct tn_heap *heap, uint64_t
     return status;
 }
 
-/* Maps [offset, offset + bytes) of a segment, all or nothing; prepared. Other arenas may go on meanwhile. */
+/* Maps [offset, offset + bytes) of a segment, all or nothing; prepared. Other arenas may go on
+ * meanwhile. */
 static tarn_status map_chunks(tarn_pool *pool, struct tn_heap *heap, struct tn_segment *segment,
                               uint64_t offset, uint64_t bytes)
 {
@@ -286,7 +287,7 @@ static tarn_status add_chunks(tarn_pool *pool, struct tn_heap *heap, struct tn_s
     return status;
 }
 
-/* What was UNMAPPED and is mapped becomes the heap's free memory. */
+/* Makes newly mapped, so far UNMAPPED addresses free memory of the heap. */
 static void enter_mapped(tarn_pool *pool, struct tn_heap *heap, struct tn_block *unmapped,
                          uint64_t offset, uint64_t bytes)
 {
@@ -318,8 +319,8 @@ tarn_status tn_heap_map_at(tarn_pool *pool, struct tn_heap *heap, struct tn_bloc
     return status;
 }
 
-/* The UNMAPPED block of the segment at which the heap can grow to a FREE block of bytes, and the FREE
- * bytes that it has there. Those of idle memory do not count: not everyone may take them. */
+/* The UNMAPPED block of the segment at which the heap can grow to a FREE block of bytes; *have: its
+ * FREE bytes there. Those of idle memory do not count: not everyone may take them. */
 static struct tn_block *find_place_in(struct tn_segment *segment, const struct tn_heap *heap,
                                       uint64_t bytes, uint64_t *have)
 {
@@ -361,7 +362,7 @@ static struct tn_block *find_place(tarn_pool *pool, const struct tn_heap *heap, 
     return NULL;
 }
 
-/* A new segment for the heap, one UNMAPPED block; takes one record. */
+/* Makes a new segment for the heap, a single UNMAPPED block; takes one record. */
 static tarn_status add_segment(tarn_pool *pool, struct tn_heap *heap, uint64_t bytes,
                                struct tn_block **place)
 {
@@ -378,7 +379,7 @@ static tarn_status add_segment(tarn_pool *pool, struct tn_heap *heap, uint64_t b
                                pool->segments.next_index, &segment);
 
     if (status == TARN_ERR_ADDRESS_SPACE && !own) {
-        own = true; /* there may be addresses for what is asked for */
+        own = true; /* the need alone may find addresses */
         status = tn_segment_create(&pool->device->regions, bytes, pool, pool->segments.next_index,
                                    &segment);
     }
@@ -437,7 +438,7 @@ static void drop_bare(tarn_pool *pool, struct tn_segment *segment)
     if (!is_bare(segment))
         return;
     remove_segment(pool, segment);
-    tn_regions_shrink(&pool->device->regions); /* the region may have been made for it */
+    tn_regions_shrink(&pool->device->regions); /* the region may have been made for this segment */
 }
 
 tarn_status tn_heap_grow_undoable(tarn_pool *pool, struct tn_heap *heap, uint64_t bytes,
@@ -476,7 +477,7 @@ tarn_status tn_heap_grow_undoable(tarn_pool *pool, struct tn_heap *heap, uint64_
     mapped = frugal ? need : tn_growth_bytes(pool, heap, run, need, tn_block_bytes(place), left);
     status = prepare(pool, heap, mapped);
     if (status == TARN_OK) {
-        tn_pool_resume_others(pool, heap->arena); /* the driver's part is the long one */
+        tn_pool_resume_others(pool, heap->arena); /* the driver's part takes longest */
         status = add_chunks(pool, heap, segment, offset, mapped);
         tn_pool_stop_others(pool, heap->arena);
     }
@@ -489,7 +490,7 @@ tarn_status tn_heap_grow_undoable(tarn_pool *pool, struct tn_heap *heap, uint64_
         *growth = made;
     } else {
         drop_bare(pool, segment);
-        heap->segment_bytes = made.segment_bytes; /* of a segment that was just made */
+        heap->segment_bytes = made.segment_bytes; /* undoes the step for a newly made segment */
     }
     return status;
 }
@@ -501,8 +502,8 @@ tarn_status tn_heap_grow(tarn_pool *pool, struct tn_heap *heap, uint64_t bytes, 
     return tn_heap_grow_undoable(pool, heap, bytes, frugal, 0, &growth);
 }
 
-/* Cuts a chunk out of the FREE block that contains it whole and unmaps it. Takes up to two records.
- * Returns the UNMAPPED block where it was. */
+/* Cuts a chunk out of the FREE block around it and unmaps the chunk. Takes up to two records.
+ * Returns the UNMAPPED block in its place. */
 static struct tn_block *punch(tarn_pool *pool, struct tn_block *block, struct tn_chunk *chunk,
                               enum tn_unmapped to)
 {
@@ -557,9 +558,9 @@ void tn_heap_ungrow(tarn_pool *pool, const struct tn_growth *growth)
 
 /* A trim under way. */
 struct shrinking {
-    uint64_t left_bytes; /* still to go */
+    uint64_t left_bytes; /* still to unmap */
     enum tn_unmapped to;
-    bool unused_only; /* what was mapped ahead goes first */
+    bool unused_only; /* memory mapped ahead goes first */
     bool *unproven;
 };
 
@@ -576,7 +577,7 @@ static bool may_unmap(const struct tn_chunk *chunk, const struct tn_gpu *gpu,
     return false;
 }
 
-/* The highest chunk that lies whole inside the FREE block and may go. */
+/* The highest chunk wholly inside the FREE block which may go. */
 static struct tn_chunk *find_chunk_to_unmap(const struct tn_block *block, const struct tn_gpu *gpu,
                                             const struct shrinking *shrinking)
 {

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Memory passes in whole chunks, with the live blocks in them: when such a block is freed later its bytes
- * go to the heap that owns the chunk then. A block that reaches over a chunk's edge takes the next chunk
- * along, so that all chunks under a block always have one owner.
+/* Memory passes in whole chunks, with the live blocks in them. When such a block is freed later,
+ * its bytes go to the heap which then owns the chunk. A block which reaches over a chunk's edge
+ * takes the next chunk along: all chunks under a block always have one owner.
  *
- * Who may take idle memory: a capture takes any, since its graph is ordered against the other graphs
- * of the pool. Work outside captures takes only whole chunks that no graph holds, that are all free
- * and that are proven idle.
+ * The right to take idle memory:
+ * - A capture takes any, since its graph is ordered against the other graphs of the pool.
+ * - Work outside captures takes only whole chunks which no graph holds, which are all free and
+ *   which are proven idle.
  *
- * Trade-offs: idle memory is looked through one free block after another, 64 of them at most. */
+ * Trade-offs: idle memory is searched one free block after another, 64 of them at most. */
 #include "pools/handover.h"
 
 #include <stddef.h>
@@ -21,8 +22,8 @@
 
 enum { IDLE_LOOKS = 64 };
 
-/* Hands the FREE blocks of the run, and its chunks, to another heap. Blocks outside stay. inside is
- * any block of the run. Takes up to two records. */
+/* Hands the run's chunks and blocks to another heap; parts of FREE blocks outside the run stay.
+ * inside: any block of the run. Takes up to two records. */
 static void transfer(tarn_pool *pool, struct tn_run run, struct tn_block *inside,
                      struct tn_heap *from, struct tn_heap *to)
 {
@@ -68,13 +69,13 @@ static void transfer(tarn_pool *pool, struct tn_run run, struct tn_block *inside
     tn_segment_unite(run.segment, to->arena, bytes);
 }
 
-/* Whether the block goes with the chunks under it. */
+/* Whether the block passes with the chunks under it. */
 static bool goes_along(const struct tn_block *block)
 {
     return block->state != TN_BLOCK_FREE && block->state != TN_BLOCK_UNMAPPED;
 }
 
-/* Widens the run until no block that goes with its chunks reaches over its edges. */
+/* Widens the run until no block which passes with its chunks reaches over its edges. */
 static void close_run(struct tn_run *run, const struct tn_block *inside)
 {
     const struct tn_block *block = inside;
@@ -97,7 +98,7 @@ static void close_run(struct tn_run *run, const struct tn_block *inside)
     }
 }
 
-/* The chunks that hold the first bytes of a FREE block. */
+/* The chunks which contain the first bytes of a FREE block. */
 static struct tn_run run_for_capture(const struct tn_block *block, uint64_t bytes)
 {
     struct tn_run run = {block->segment, tn_block_chunk_at(block, block->offset)->offset,
@@ -108,8 +109,8 @@ static struct tn_run run_for_capture(const struct tn_block *block, uint64_t byte
     return run;
 }
 
-/* Whether anyone in the pool may take the chunk. Of one that graphs hold the last replay, which writes
- * to it without a free, must be over too. */
+/* Whether anyone in the pool may take the chunk. A replay writes to a chunk held by graphs without
+ * any free: the last replay must be over, too. */
 static bool is_takeable(const tarn_pool *pool, const struct tn_chunk *chunk)
 {
     const struct tn_gpu *gpu = &pool->device->gpu;
@@ -124,8 +125,8 @@ static bool is_takeable(const tarn_pool *pool, const struct tn_chunk *chunk)
             tn_gpu_is_proven(gpu, atomic_load(&pool->replays->stamp)));
 }
 
-/* Whole chunks inside a FREE block, at least bytes of them, that work outside captures may take;
- * false when it has none. */
+/* Finds whole chunks inside a FREE block, at least bytes of them, which work outside captures may
+ * take; false: none. */
 static bool run_for_work(const tarn_pool *pool, const struct tn_block *block, uint64_t bytes,
                          struct tn_run *run)
 {
@@ -148,8 +149,8 @@ static bool run_for_work(const tarn_pool *pool, const struct tn_block *block, ui
     return false;
 }
 
-/* A FREE block of idle memory with a run of at least bytes that may be taken, and the run; NULL when
- * there is none. */
+/* A FREE block of idle memory with a run of at least bytes which may be taken, and the run; NULL:
+ * none. */
 static struct tn_block *find_in_idle(tarn_pool *pool, const struct tn_heap *idle, bool captured,
                                      uint64_t bytes, struct tn_run *run)
 {
@@ -202,7 +203,7 @@ struct tn_arena *tn_arena_of_group(tarn_pool *pool, const struct tn_arena *arena
     return body != NULL ? tn_arena_find(pool, tn_group_order(body)) : NULL;
 }
 
-/* What bodies that exclude this one have left. */
+/* Takes memory which bodies that exclude this body have left. */
 static bool take_from_group(tarn_pool *pool, struct tn_heap *heap, uint64_t bytes)
 {
     struct tn_arena *group = tn_arena_of_group(pool, heap->arena);
@@ -218,7 +219,7 @@ struct tn_block *tn_heap_find(tarn_pool *pool, struct tn_heap *heap, uint64_t by
     TN_ASSERT(tn_pool_is_locked(pool) && heap->arena->pool == pool);
     if (block != NULL || heap->arena == &pool->idle)
         return block;
-    /* Chunks of its own kind first; any memory that is there before more is mapped. */
+    /* Chunks of its own kind first; any memory in the pool before more is mapped. */
     if (take_from_group(pool, heap, bytes) ||
         take_from_idle(pool, heap, &pool->idle.heaps[heap->kind], bytes) ||
         take_from_idle(pool, heap, &pool->idle.heaps[1 - heap->kind], bytes))
@@ -227,7 +228,7 @@ struct tn_block *tn_heap_find(tarn_pool *pool, struct tn_heap *heap, uint64_t by
     return block;
 }
 
-/* The chunks under the block, and those that go with them. */
+/* The chunks under the block, and the chunks which pass with them. */
 static struct tn_run run_under(const struct tn_block *block)
 {
     struct tn_run run = {block->segment, tn_block_chunk_at(block, block->offset)->offset,
@@ -261,8 +262,8 @@ void tn_heap_give_up(tarn_pool *pool, struct tn_block *block)
     TN_ASSERT(block->heap->arena == &pool->idle);
 }
 
-/* The first run of chunks inside a FREE block that anyone in the pool may take, at most to its end;
- * false when it has none. */
+/* Finds the first run of chunks inside a FREE block which anyone in the pool may take, at most to
+ * the block's end; false: none. */
 static bool find_takeable(const tarn_pool *pool, const struct tn_block *block, struct tn_run *run)
 {
     if (!run_for_work(pool, block, 1, run))
@@ -289,7 +290,7 @@ uint64_t tn_arenas_give_idle(tarn_pool *pool)
         while (block != NULL) {
             struct tn_run run;
             struct tn_heap *from = block->heap;
-            struct tn_block *before = block->previous; /* what is moved may be joined to it */
+            struct tn_block *before = block->previous; /* the moved block may be joined to it */
 
             if (block->state != TN_BLOCK_FREE || from->arena == &pool->idle ||
                 !find_takeable(pool, block, &run) || !tn_blocks_reserve(&pool->store, 2)) {
@@ -304,7 +305,7 @@ uint64_t tn_arenas_give_idle(tarn_pool *pool)
     return moved;
 }
 
-/* From above: what was mapped last lies there. */
+/* The block over the offset. Searches from above, where the newest mapping is. */
 static struct tn_block *block_over(const struct tn_segment *segment, uint64_t offset)
 {
     struct tn_block *block = segment->last_block;
@@ -334,7 +335,7 @@ void tn_heap_take_over(tarn_pool *pool, struct tn_heap *heap, struct tn_block *i
     while (offset < end) {
         struct tn_chunk *chunk = tn_segment_chunk_at(segment, offset);
         struct tn_run run = {segment, chunk->offset, tn_chunk_end(chunk)};
-        struct tn_block *stable = inside->previous; /* what is moved may be joined to others */
+        struct tn_block *stable = inside->previous; /* moved blocks may be joined to others */
 
         offset = run.end;
         if (chunk->heap == heap)
@@ -359,7 +360,7 @@ void tn_run_close(struct tn_run *run, const struct tn_block *inside)
     close_run(run, inside);
 }
 
-/* The chunk of the run at *offset or behind it, which is moved behind that; NULL: there is none. */
+/* The chunk of the run at or behind *offset, which moves behind the chunk; NULL: none. */
 static const struct tn_chunk *next_chunk(const struct tn_run *run, uint64_t *offset)
 {
     const struct tn_chunk *chunk = NULL;
@@ -415,7 +416,8 @@ bool tn_run_is_held(const struct tn_run *run)
     return false;
 }
 
-/* Those of one segment. Where blocks reach over the edges of chunks, all go with the first. */
+/* Sorts the idle chunks of one segment. If blocks reach over edges of chunks, all of them go with
+ * the first chunk. */
 static void sort_segment(tarn_pool *pool, struct tn_segment *segment)
 {
     struct tn_block *inside = segment->first_block;
@@ -428,7 +430,7 @@ static void sort_segment(tarn_pool *pool, struct tn_segment *segment)
         while (tn_block_end(inside) <= offset)
             inside = inside->next;
         if (chunk == NULL) {
-            run.end = tn_block_end(inside); /* it is UNMAPPED */
+            run.end = tn_block_end(inside); /* the block is UNMAPPED */
         } else {
             run.end = tn_chunk_end(chunk);
             close_run(&run, inside);
@@ -437,7 +439,7 @@ static void sort_segment(tarn_pool *pool, struct tn_segment *segment)
         if (chunk == NULL || chunk->heap->arena != &pool->idle ||
             chunk->heap == &pool->idle.heaps[chunk->kind])
             continue;
-        stable = inside->previous; /* what is moved may be joined to others */
+        stable = inside->previous; /* moved blocks may be joined to others */
         while (stable != NULL && stable->state == TN_BLOCK_FREE)
             stable = stable->previous;
         transfer(pool, run, inside, chunk->heap, &pool->idle.heaps[chunk->kind]);

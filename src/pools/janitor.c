@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The driver says that a graph is gone on a thread of its own, where the library may do next to nothing.
- * So the hold is put on a list, and the next call drops it. Released pools end in the same way.
+/* The driver reports the end of a graph on a thread of its own, where the library may do next to
+ * nothing. The hold is put on a list, and the next call drops it. Released pools end likewise.
  *
- * Most released pools are parked. A look for those that can end passes them by without their locks, so
- * tn_device_visit does not serve here. */
+ * Most released pools are parked. A look for pools which can end passes parked ones without taking
+ * their locks: this is why tn_device_visit is not used here. */
 #include "pools/janitor.h"
 
 #include <stddef.h>
@@ -18,15 +18,22 @@
 #include "pools/route.h"
 #include "pools/visit.h"
 
-/* A pool whose handle is there takes no lock: whoever gives that up just now sees the pin, or is seen here.
- * The pool may be gone by then, and another in its record, which is looked at once too often. */
+/* A pool with a handle needs no lock:
+ *
+ *     unpins a pool                            releases its handle
+ *     drops the pin                            released = true
+ *     reads released                           looks at the pins
+ *       true: ends released pools              none: ends the pool
+ *
+ * At least one of the threads sees the other. The pool may be gone by then, with another pool in
+ * its record, which then gets an unneeded look. */
 void tn_pool_unpin(tarn_pool *pool)
 {
     tarn_device *device = pool->device;
     bool last;
 
     TN_ASSERT(tn_lock_none_held());
-    if (tn_is_forked()) /* behind a function of the program's that has forked */
+    if (tn_is_forked()) /* behind a function of the program which has forked */
         return;
     if (atomic_load(&pool->released)) {
         tn_pool_lock(pool);
@@ -41,7 +48,7 @@ void tn_pool_unpin(tarn_pool *pool)
         tn_device_end_released(device);
 }
 
-/* A lost device's driver may destroy nothing: pools there go without its word. */
+/* The driver of a lost device may destroy nothing: pools there go without its report. */
 static bool orphan(tarn_pool *pool, void *unused)
 {
     TN_ASSERT(tn_pool_is_locked(pool) && tn_gpu_is_lost(&pool->device->gpu));
@@ -72,14 +79,14 @@ void tn_device_drop_gone(tarn_device *device)
             atomic_store(&device->gpu.proof_news, 1);
         tn_pool_unlock(pool);
         if (gone_id != 0)
-            tn_route_end_gone(device, gone_id); /* which has claimed the pool until now */
+            tn_route_end_gone(device, gone_id); /* the route claimed the pool until now */
         hold = next;
     }
     if (tn_gpu_is_lost(&device->gpu))
         (void)tn_device_visit(device, orphan, NULL);
 }
 
-/* Parked pools are worth a look again when something more is proven, or nothing needs a proof. The DEVICE lock is
+/* Parked pools are worth a look when more is proven, or when no proof is needed. The DEVICE lock is
  * held. */
 static void unpark(tarn_device *device, bool closing)
 {
@@ -95,7 +102,7 @@ static void unpark(tarn_device *device, bool closing)
     }
 }
 
-/* One look at a pool; its ending says what comes of it. Whether it waits for a proof. */
+/* Looks at a pool, and sets its ending. Returns whether the pool waits for a proof. */
 static bool look_at_released(tarn_pool *pool, bool closing)
 {
     bool waits = false;
@@ -115,10 +122,13 @@ static bool look_at_released(tarn_pool *pool, bool closing)
     return waits;
 }
 
-/* A released pool that nothing claims and no thread is ending; it is marked as being ended. Its
- * DISCARDED blocks keep it: their users will free them. So does memory that is not proven idle: nobody
- * waits for the device to end it. Only the device's end goes before both. A pool that only a proof lets go is
- * parked: until there is one it costs nobody a look, and allocations go on as if it were not there. */
+/* Picks a released, unclaimed pool which no thread is ending, and marks it as being ended. Two
+ * things keep a pool:
+ * - DISCARDED blocks, which their users will free;
+ * - memory which is not proven idle, since nobody waits for the device to end a pool.
+ *
+ * Only the end of the device overrides both. A pool which only a proof lets go is parked: until the
+ * proof nobody looks at the pool, and allocations go on as if it were gone. */
 static tarn_pool *pick_released(tarn_device *device, bool closing)
 {
     tarn_pool *picked = NULL;
@@ -144,16 +154,16 @@ static tarn_pool *pick_released(tarn_device *device, bool closing)
     return picked;
 }
 
-/* What the end of a pool may answer: the device could not be waited for. Where another thread has just claimed
- * the pool, it is looked at again: that claim may have gone while this thread was still ending the pool, and
- * then nobody else ends it. */
+/* Ends released pools; the status is that of a wait for the device. If another thread has just
+ * claimed the pool, it is looked at again: this claim may have ended while this thread was still
+ * ending the pool, and then nobody else ends the pool. */
 static tarn_status end_released(tarn_device *device, bool closing)
 {
     tarn_pool *pool = pick_released(device, closing);
     tarn_status status = TARN_OK;
 
     while (pool != NULL && status == TARN_OK) {
-        tn_device_drop_gone(device); /* what has kept the next one may have gone as well */
+        tn_device_drop_gone(device); /* the claims on the next pool may have gone, too */
         status = tn_pool_destroy(pool);
         if (status != TARN_OK) {
             tn_lock_acquire(&device->lock);
@@ -172,7 +182,7 @@ void tn_device_end_released(tarn_device *device)
 {
     tarn_status status = tn_is_forked() ? TARN_OK : end_released(device, false);
 
-    (void)status; /* it stays, and is tried again */
+    (void)status; /* the pool stays, and is tried again */
 }
 
 tarn_status tn_device_clear(tarn_device *device)
@@ -191,7 +201,7 @@ void tn_device_reap(tarn_device *device)
 
 void tn_device_bound_released(tarn_device *device)
 {
-    enum { MOST_UNPROVEN = 32 }; /* each is looked at when a pool is made, captured in or ends */
+    enum { MOST_UNPROVEN = 32 }; /* each gets a look when a pool is made, captured in or ends */
 
     TN_ASSERT(tn_lock_none_held());
     if (atomic_load(&device->unproven_count) < MOST_UNPROVEN)

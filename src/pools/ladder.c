@@ -1,29 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The out-of-memory ladder.
  *
- * An attempt runs under the pool's lock; between attempts the ladder holds none. Every attempt looks
- * at the pool's finished stream uses first. The rungs, from those that cost nobody anything to those
- * that cost much:
+ * An attempt runs under the pool's lock; between attempts the ladder holds no lock. Every attempt
+ * polls the pool's finished stream uses first. The rungs, from free of cost to costly:
  *
- *   idle      free chunks of the pool's other arenas, proven idle, are for everyone in the pool; arenas that
- *             have no chunk left go
+ *   idle      free chunks of the pool's other arenas, proven idle, are for everyone in the pool;
+ *             arenas without chunks go
  *   callbacks the user's, one after the other
- *   cache     chunks that are mapped nowhere, and of sizes that are not wanted, go to the driver
- *   others    free chunks of other pools, proven idle, are unmapped; then those of this pool, which
- *             are not in one piece
- *   frugal    the growth is no larger than it must be
- *   wait      for the device, which proves all free memory idle, and for graphs destroyed just now to
- *             be gone: all but the callbacks again
+ *   cache     chunks which are mapped nowhere, and of unwanted sizes, go to the driver
+ *   others    free chunks of other pools, proven idle, are unmapped; then chunks of this pool,
+ *             which are not in one piece
+ *   frugal    the growth is no larger than needed
+ *   wait      for the device, which proves all free memory idle, and for the end of newly destroyed
+ *             graphs: all but the callbacks again
  *
- * Where addresses are missing and not memory, the same rungs give some back, but for cache, frugal and
- * wait: a segment that is unmapped whole gives up its own.
+ * If addresses are short and not memory, the same rungs give addresses back, except cache, frugal
+ * and wait: a segment which is unmapped whole gives up its addresses.
  *
- * A rung that found something is followed by another attempt, and tried again while it finds more: so
- * no more is taken from others than is needed. Nothing here disturbs a capture: the wait does not, the
- * chunks that a capture uses are held, and callbacks run with the thread's mode relaxed.
+ * A rung which found memory is followed by another attempt, and tried again while it finds more. No
+ * more is therefore taken from others than needed. No rung disturbs a capture: the wait does not,
+ * chunks of a capture are held, and callbacks run with the thread's mode relaxed.
  *
- * Trade-offs: memory of other pools is given back in whole free chunks only. A rung is tried 64
- * times at most, so that threads that free and take as fast cannot keep one here for ever. */
+ * Trade-offs: other pools give back memory in whole free chunks only. A rung is tried 64 times at
+ * most: threads which free and take as fast cannot keep a climb here for ever. */
 #include "pools/ladder.h"
 
 #include <stdio.h>
@@ -60,8 +59,9 @@ struct climb {
     void **result;
     tarn_status status; /* of the last attempt */
     bool frugal;
-    bool at_own_limit; /* the last attempt met the pool's own limit: others' memory is of no use */
-    uint64_t callback_id; /* of the last one called */
+    /* The last attempt met the pool's own limit: memory of others is of no use. */
+    bool at_own_limit;
+    uint64_t callback_id; /* the last one called */
     bool tried;
 };
 
@@ -70,11 +70,12 @@ static bool is_out_of_memory(tarn_status status)
     return status == TARN_ERR_DEVICE_MEMORY || status == TARN_ERR_LIMIT;
 }
 
-/* Whether the attempt has given its answer: anything but that there is no memory, or no addresses. */
+/* Makes an attempt. Returns whether its answer is final: anything except no memory, or no
+ * addresses. */
 static bool try_again(struct climb *climb)
 {
     TN_ASSERT(tn_lock_none_held());
-    if (tn_is_forked()) { /* by a callback, and this is the child */
+    if (tn_is_forked()) { /* a callback has forked, and this is the child */
         climb->status = tn_fork_refuse();
         return true;
     }
@@ -96,12 +97,12 @@ static bool rung_idle(struct climb *climb)
     tn_pool_lock(climb->pool);
     tn_pending_poll(climb->pool, false);
     moved = tn_arenas_give_idle(climb->pool);
-    tn_arenas_drop_empty(climb->pool); /* their streams may be no more */
+    tn_arenas_drop_empty(climb->pool); /* their streams may have vanished */
     tn_pool_unlock(climb->pool);
     return moved > 0;
 }
 
-/* With the thread's mode relaxed. */
+/* Calls a callback with the thread's mode relaxed. */
 static TN_USER_CODE_ON_STACK bool call_free_callback(const struct climb *climb,
                                                      const struct tn_callback *callback)
 {
@@ -123,7 +124,7 @@ static TN_USER_CODE_ON_STACK bool call_free_callback(const struct climb *climb,
     return helped;
 }
 
-/* True also in the child of a callback that has forked, where nothing is gone on with. */
+/* Returns true also in the child of a callback which has forked, where the climb does not go on. */
 static bool rung_callbacks(struct climb *climb)
 {
     tarn_device *device = climb->pool->device;
@@ -149,8 +150,8 @@ static bool rung_callbacks(struct climb *climb)
     return helped;
 }
 
-/* Unmaps no more than wanted where chunks allow; they wait in the cache, where the next attempt finds
- * those of its sizes. The pool is locked. */
+/* Unmaps no more than wanted where chunks allow. The memory waits in the cache, where the next
+ * attempt finds its sizes. The pool is locked. */
 static uint64_t steal(tarn_pool *pool, uint64_t wanted_bytes)
 {
     bool unproven = false;
@@ -163,7 +164,7 @@ static uint64_t steal(tarn_pool *pool, uint64_t wanted_bytes)
     return stolen;
 }
 
-/* What a climb takes from other pools. */
+/* The memory which a climb takes from other pools. */
 struct theft {
     const struct climb *climb;
     uint64_t stolen;
@@ -189,7 +190,7 @@ static uint64_t steal_own(struct climb *climb)
     return stolen;
 }
 
-/* Chunks of the sizes that were wanted have been taken by the attempt before. */
+/* The attempt before has taken the cached chunks of its own sizes. */
 static bool rung_cache(struct climb *climb)
 {
     struct tn_memory_cache *cache = &climb->pool->device->cache;
@@ -204,7 +205,7 @@ static bool rung_others(struct climb *climb)
 {
     struct theft theft = {climb, 0};
 
-    if (rung_cache(climb)) /* what this rung stole before, in sizes that are of no use */
+    if (rung_cache(climb)) /* memory stolen by this rung before, in useless sizes */
         return true;
     if (!climb->at_own_limit)
         (void)tn_device_visit(climb->pool->device, steal_from_other, &theft);
@@ -221,7 +222,7 @@ static bool rung_frugal(struct climb *climb)
     return !was_frugal;
 }
 
-/* Goes down the rungs that wait for nothing; true when an attempt has given its answer. */
+/* Goes down the rungs which wait for nothing; true: an attempt has given a final answer. */
 static bool climb_down(struct climb *climb)
 {
     static bool (*const rungs[])(struct climb *) = {
@@ -238,7 +239,7 @@ static bool climb_down(struct climb *climb)
     return false;
 }
 
-/* With the thread's mode relaxed: else what it calls might break a capture. */
+/* Calls an observer with the thread's mode relaxed: else its calls might break a capture. */
 static TN_USER_CODE_ON_STACK void call_observer(tarn_device *device,
                                                 const struct tn_callback *observer,
                                                 const tarn_out_of_memory *what)
@@ -258,7 +259,7 @@ static TN_USER_CODE_ON_STACK void call_observer(tarn_device *device,
         tn_gpu_unrelax(&device->gpu, mode);
 }
 
-/* Tells the observers, and leaves the sentence of the failure as it was. */
+/* Tells the observers, and restores the sentence of the failure. */
 static void tell_observers(tarn_pool *pool, uint64_t bytes, tarn_status status)
 {
     tarn_device *device = pool->device;
@@ -291,8 +292,8 @@ static void tell_observers(tarn_pool *pool, uint64_t bytes, tarn_status status)
     (void)tn_fail(status, "%s", sentence);
 }
 
-/* Waits for the device; DEVICE_LOST when that shows a fault. What else may keep it from being waited
- * for is no matter here. */
+/* Waits for the device. DEVICE_LOST if the wait shows a fault; other failures of the wait do not
+ * matter here. */
 static tarn_status wait_for_device(tarn_device *device)
 {
     tarn_status status = tn_gpu_wait_idle(&device->gpu);
@@ -300,11 +301,11 @@ static tarn_status wait_for_device(tarn_device *device)
     TN_ASSERT(tn_lock_none_held());
     (void)status;
     tn_await_holds(device, NULL, TN_AWAIT_POSSIBLE);
-    tn_device_reap(device); /* pools that went with them */
+    tn_device_reap(device); /* pools which went with these holds */
     return tn_gpu_is_lost(&device->gpu) ? tn_gpu_check(&device->gpu) : TARN_OK;
 }
 
-/* The driver's sentence, with what helps. */
+/* The driver's sentence, with advice. */
 static tarn_status no_addresses(const tarn_pool *pool, uint64_t bytes)
 {
     char why[512];

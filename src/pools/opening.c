@@ -3,7 +3,7 @@
  *
  * Opening makes everything or nothing: driver, address table, context, first region, default pool.
  *
- * Trade-offs: the record of a closed device is recycled; a stale handle is seen by its magic number
+ * Trade-offs: the record of a closed device is recycled. Its magic number reveals a stale handle,
  * unless the same record has been opened again. */
 #include "pools/opening.h"
 
@@ -95,7 +95,7 @@ close_gpu:
     return status;
 }
 
-/* The open device of that ordinal, or a new one; process_lock is held. */
+/* The open device of this ordinal, or a new one; process_lock is held. */
 static tarn_status open_locked(int ordinal, const tarn_device_options *options,
                                tarn_device **result)
 {
@@ -149,7 +149,7 @@ tarn_status tn_device_open(int ordinal, const tarn_device_options *options, tarn
 }
 
 struct claims {
-    uint64_t pool_count; /* private ones */
+    uint64_t pool_count; /* private pools */
     uint64_t graph_count;
 };
 
@@ -162,8 +162,8 @@ static bool count_claims(tarn_pool *pool, void *context)
     return false;
 }
 
-/* BUSY while anything but the default pool's free memory is there; *idle says whether that is proven to
- * be idle. */
+/* BUSY if anything except the default pool's free memory is left; *idle: whether this memory is
+ * proven idle. */
 static tarn_status check_unused(tarn_device *device, bool *idle)
 {
     struct claims claims = {0, 0};
@@ -190,7 +190,7 @@ static tarn_status check_unused(tarn_device *device, bool *idle)
     return status;
 }
 
-/* From here on no call comes in. BUSY: one has, since the device was found unused. */
+/* From here on no call comes in. BUSY: a call has come in since the device was found unused. */
 static tarn_status close_to_calls(tarn_device *device)
 {
     TN_ASSERT(tn_lock_is_held(&process_lock));
@@ -200,8 +200,9 @@ static tarn_status close_to_calls(tarn_device *device)
                          device->gpu.ordinal);
 }
 
-/* Off the list of open devices when this was the last use; *last says whether it was. Until its memory
- * is proven to be idle nothing is done, and *idle is false: what is off the list can go. */
+/* Ends a use of the device. The last use, reported in *last, takes the device off the list of open
+ * devices, but only when its memory is proven idle. Otherwise *idle is false and nothing is done: a
+ * device off the list must be able to go. */
 static tarn_status give_up_use(tarn_device *device, bool *last, bool *idle)
 {
     tarn_device **link = &open_devices;
@@ -228,7 +229,7 @@ static tarn_status give_up_use(tarn_device *device, bool *last, bool *idle)
     return status;
 }
 
-/* Reaps where a claimant of the default pool has just said that it is gone; false when none has. */
+/* Reaps if a claimant of the default pool has just reported its end; false: none has. */
 static bool reap_default(tarn_device *device)
 {
     tarn_pool *pool = device->default_pool;
@@ -244,8 +245,8 @@ static bool reap_default(tarn_device *device)
     return any;
 }
 
-/* The device stays on the list, and is opened again by whoever comes meanwhile, for as long as it may
- * have to stay open: while claims on it are left, and until it has been waited for. */
+/* While the device may have to stay open, it stays on the list, and another thread may open it
+ * again. This lasts until the last claim is gone and the device has been waited for. */
 static tarn_status leave_list(tarn_device *device, bool *last)
 {
     bool idle = false;
@@ -269,7 +270,8 @@ tarn_status tn_device_close(tarn_device *device)
     tarn_status status = TARN_OK;
 
     TN_ASSERT(tn_lock_none_held());
-    tn_device_end_released(device); /* those too whose end the device could not be waited for */
+    /* Including pools for whose end the device could not be waited for. */
+    tn_device_end_released(device);
     tn_await_holds(device, NULL, TN_AWAIT_LAST);
     if (tn_device_is_last_use(device))
         status = tn_device_clear(device);
@@ -279,9 +281,9 @@ tarn_status tn_device_close(tarn_device *device)
     if (status != TARN_OK || !last)
         return status;
     status = tn_pool_destroy(device->default_pool);
-    TN_ASSERT(status == TARN_OK); /* nothing claims it, and it is idle */
+    TN_ASSERT(status == TARN_OK); /* the pool is unclaimed and idle */
     (void)status;
-    TN_ASSERT(device->graphs == NULL); /* they would have kept their pools */
+    TN_ASSERT(device->graphs == NULL); /* graphs would have kept their pools */
     fini_device(device);
     tn_records_give(&device_records, device);
     return TARN_OK;

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /* opening.h -- opening and closing devices, counted among their users.
  *
- * Locking: the PROCESS lock guards the list of open devices and their user counts. No lock may be held. */
+ * Locking: the PROCESS lock guards the list of open devices and their user counts. No lock may be
+ * held. */
 #ifndef TARN_POOLS_OPENING_H
 #define TARN_POOLS_OPENING_H
 
 #include "pools/device.h"
 
-/* options: checked, with nothing left to default. */
+/* options: checked, with all defaults filled in. */
 TARN_MUST_CHECK tarn_status tn_device_open(int ordinal, const tarn_device_options *options,
                                            tarn_device **device);
 TARN_MUST_CHECK tarn_status tn_device_close(tarn_device *device);

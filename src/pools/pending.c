@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Pending blocks.
  *
- * A block freed while captures of its pool are under way may be used in any of them, by any stream there:
- * it waits until they are over. If their graphs then hold its chunks, those go from the arena of a stream
- * to the pool's idle memory, for other captures: not before the stream's own work in them is proven to be
- * over, in what was freed there meanwhile too, which nothing but a wait for the device proves. That move may need records, so it is made at a poll,
- * not in the free. If no graph holds them the stream may have the memory at once.
+ * A block freed while captures of its pool are under way may be used in any of them, by any stream
+ * there. The block waits until these captures are over. If no graph then holds its chunks, the
+ * stream may have the memory at once. If a graph holds them, the chunks go from the stream's arena
+ * to the pool's idle memory, for other captures. Before this the stream's own work in them must be
+ * proven over, including work in memory freed there meanwhile. Only a wait for the device proves
+ * this. The move may need records, so a poll makes it, not the free.
  *
- * The order of a capture's own graph is asked only where an allocation in it finds no free memory and a
- * block waits for nothing else.
+ * The order of a capture's own graph is asked only if an allocation in it finds no free memory and
+ * a block waits for nothing else.
  *
- * The end of a capture ends what waited for captures alone, whatever polls would find.
+ * The end of a capture frees the blocks which waited for captures alone, whatever polls would find.
  *
- * Trade-offs: a poll looks at every pending block of the pool. A pool with checkpoints may let a quarter of its memory wait
- * that a poll would have freed. */
+ * Trade-offs: a poll looks at every pending block of the pool. In a pool with checkpoints up to a
+ * quarter of the memory may wait which a poll would have freed. */
 #include "pools/pending.h"
 
 #include <stddef.h>
@@ -27,8 +28,8 @@
 #include "pools/device.h"
 #include "pools/handover.h"
 
-/* Marks what the stream of the use has in a capture that is under way. On another thread than the
- * stream's the capture may just be ending, and the question would crash the driver: there the use has no
+/* Marks the nodes of the use's stream in a capture under way. On other threads than the stream's
+ * the capture may just be ending, and the query would crash the driver. There the use gets no
  * marks, and lasts as long as the capture. */
 static void mark(tarn_pool *pool, struct tn_use *use)
 {
@@ -74,7 +75,7 @@ void tn_pending_add(tarn_pool *pool, struct tn_block *block, uint64_t proof_stam
     tn_metrics_add_block(pool->counters.metrics, TN_PENDING_BLOCKS, tn_block_bytes(block));
 }
 
-/* It counts as pending no more. */
+/* Takes the block out of the count of pending blocks. */
 static void count_ended(tarn_pool *pool, const struct tn_block *block)
 {
     tn_metrics_remove_block(pool->counters.metrics, TN_PENDING_BLOCKS, tn_block_bytes(block));
@@ -112,15 +113,16 @@ void tn_pending_remove(tarn_pool *pool, struct tn_block *block)
     TN_ASSERT(tn_block_uses(block) == NULL && tn_block_watches(block) == NULL);
 }
 
-/* A body's capture is part of one that goes on. */
+/* Whether the capture goes on. A body's capture is part of a capture which goes on. */
 static bool capture_goes_on(const tarn_pool *pool, uint64_t capture_id)
 {
     return tn_hold_find(&pool->holds, capture_id) != NULL ||
            tn_body_find(&pool->bodies, capture_id) != NULL;
 }
 
-/* The work of the use is in a graph: the hold of its capture keeps the memory. But while the block's own capture goes
- * on that would write it again, with nothing in either graph that orders the two. */
+/* The work of the use is in a graph, and the hold of its capture keeps the memory. But while the
+ * block's own capture goes on, it would write the memory again, and nothing in either graph orders
+ * the two. */
 bool tn_use_has_ended_captured(const tarn_pool *pool, const struct tn_block *block,
                                const struct tn_use *use)
 {
@@ -136,7 +138,7 @@ static bool use_has_ended(tarn_pool *pool, const struct tn_block *block, const s
     return tn_fence_is_done(&pool->device->streams, use->fence);
 }
 
-/* Ends the uses that are over; true when none is left. */
+/* Ends the uses which are over; true: none is left. */
 static bool uses_have_ended(tarn_pool *pool, struct tn_block *block, bool force)
 {
     struct tn_use **link = &tn_block_cold(block)->uses;
@@ -167,7 +169,7 @@ static bool is_held(const struct tn_block *block)
     return false;
 }
 
-/* Not without the pool's handle. */
+/* Adoption needs the pool's handle. */
 bool tn_pending_awaits_adoption(const tarn_pool *pool, const struct tn_block *block)
 {
     TN_ASSERT(tn_pool_is_locked(pool));
@@ -183,8 +185,8 @@ bool tn_pending_moves(const tarn_pool *pool, const struct tn_block *block)
            is_held(block);
 }
 
-/* Whether a block freed beside captures may become FREE; *moves says whether its chunks must go to the
- * idle memory then. */
+/* Whether a block freed beside captures may become FREE; *moves: whether its chunks must then go to
+ * the idle memory. */
 static bool captures_let_go(tarn_pool *pool, const struct tn_block *block, bool force, bool *moves)
 {
     *moves = false;
@@ -200,7 +202,7 @@ static bool captures_let_go(tarn_pool *pool, const struct tn_block *block, bool 
             tn_blocks_reserve(&pool->store, 2));
 }
 
-/* Whether nothing can run in the PENDING block any more. */
+/* Whether no work can run in the PENDING block any more. */
 static bool has_ended(tarn_pool *pool, struct tn_block *block, bool force)
 {
     bool uses_ended;
@@ -266,14 +268,14 @@ static void count_freed(struct tn_block *block)
     tn_block_count_freed(block, freed_stamp, block->graphs_alone ? 0 : freed_stamp);
 }
 
-/* Whether captures get the memory of the PENDING block. That of retired streams is anyone's. */
+/* Whether captures get the memory of the PENDING block. Memory of retired streams is anyone's. */
 static bool serves_captures(const tarn_pool *pool, const struct tn_block *block)
 {
     return !tn_block_is_of(block, TN_ORDER_NONE) &&
            (tn_arena_serves_captures(block->heap->arena) || tn_pending_moves(pool, block));
 }
 
-/* keeps: what may serve captures stays as it is. */
+/* keeps: leaves blocks which may serve captures. */
 static void poll(tarn_pool *pool, bool force, bool keeps)
 {
     struct tn_block *next;
@@ -294,7 +296,7 @@ static void poll(tarn_pool *pool, bool force, bool keeps)
         unlink_pending(pool, block);
         if (moves)
             tn_heap_give_up(pool, block);
-        count_freed(block); /* what its uses did has ended */
+        count_freed(block); /* the work of its uses has ended */
         tn_heap_put(&pool->store, block);
     }
 }
@@ -306,7 +308,7 @@ void tn_pending_poll(tarn_pool *pool, bool force)
 
 bool tn_pool_defers(const tarn_pool *pool)
 {
-    enum { MOST_MIB = 256 }; /* or a quarter of what is mapped */
+    enum { MOST_MIB = 256 }; /* or a quarter of the mapped bytes */
 
     TN_ASSERT(tn_pool_is_locked(pool));
     return pool->claims.checkpoint_count > 0 &&
@@ -322,8 +324,8 @@ void tn_pending_poll_to_use(tarn_pool *pool, bool captured)
         poll(pool, false, true);
 }
 
-/* Whether nothing can run in the PENDING block any more; its uses stay with it, for whoever settles it is to find the
- * same whether it was polled or not. */
+/* Whether no work can run in the PENDING block any more. Its uses stay: a settling restore or take
+ * must find the same uses, with or without polls before. */
 static bool would_end(tarn_pool *pool, const struct tn_block *block)
 {
     const struct tn_block_cold *cold = tn_block_cold(block);
@@ -365,12 +367,13 @@ void tn_pending_free(tarn_pool *pool, struct tn_block *block)
     tn_uses_end(&pool->device->streams, block);
     if (moves)
         tn_heap_give_up(pool, block);
-    /* What used it may run still, before the caller's stream. */
+    /* Users of the block may still run, before the caller's stream. */
     tn_block_count_freed(block, stamp, stamp);
     tn_heap_put(&pool->store, block);
 }
 
-/* Whether the PENDING block waits for captures alone. What polls and waits have found of others does not count. */
+/* Whether the PENDING block waits for captures alone. Results of polls and waits for other claims
+ * do not count. */
 static bool waits_for_captures(const struct tn_block *block)
 {
     const struct tn_block_cold *cold = tn_block_cold(block);
@@ -404,7 +407,7 @@ void tn_pending_end_captured(tarn_pool *pool)
     }
 }
 
-/* Whether the block waits for nothing but uses in the capture of its own order. */
+/* Whether the block waits only for uses in the capture of its own order. */
 static bool waits_in_capture(const struct tn_block *block, const struct tn_arena *arena)
 {
     if (block->heap->arena != arena || !tn_order_equal(tn_block_order(block), arena->order) ||

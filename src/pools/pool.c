@@ -25,7 +25,7 @@ void tn_pool_init_arena(tarn_pool *pool, struct tn_arena *arena, struct tn_order
                   order);
 }
 
-/* Makes ready what the record has kept. */
+/* Prepares the kept fields of the record. */
 static void renew(tarn_pool *pool)
 {
     if (pool->lock.rank != TN_RANK_POOL) /* a new record */
@@ -55,7 +55,7 @@ tarn_status tn_pool_create(tarn_device *device, const struct tn_pool_settings *s
             tn_records_give(&pool_records, made);
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a pool");
     }
-    __atomic_store_n(&made->device, device, __ATOMIC_RELAXED); /* what is kept comes first */
+    __atomic_store_n(&made->device, device, __ATOMIC_RELAXED); /* kept fields come first */
     made->rounding = device->rounding.any ? &device->rounding : NULL;
     TN_ASSERT(atomic_load(&made->arena_table) == NULL);
     atomic_store(&made->replays, replays);

@@ -3,17 +3,18 @@
  *
  *   P8   the counters equal the sums over blocks and chunks, by kind
  *   P9   every segment's grower is a heap of this pool
- *   P14  retired_count is the number of arenas with a fence; arenas and blocks with one are of no order, and
- *        of blocks LIVE and PENDING ones alone have any
+ *   P14  retired_count is the number of arenas with a fence; arenas and blocks with a fence are of
+ *        no order, and only LIVE and PENDING blocks have fences
  *
- * A pool goes when its handle is given up and nothing claims it: no live block, route, capture,
- * hold, graph or checkpoint, and no call that uses it. Records are recycled, never freed: a
- * stale handle is seen by its magic number.
+ * A pool goes when its handle is given up and nothing claims the pool: no live block, route,
+ * capture, hold, graph or checkpoint, and no call under way. Records are recycled, never freed: a
+ * stale handle is recognised by its magic number.
  *
- * Locking: tn_pool_lock guards everything below that is not immutable or atomic. It takes the pool's own
- * lock, and then those of all its arenas, so that nothing happens anywhere in the pool meanwhile. Driver
- * calls that do not wait for the GPU are made under it. What is done most, allocations and frees that
- * concern one arena alone, takes that arena's lock and no other (heap/steady.h).
+ * Locking: tn_pool_lock guards everything below which is not immutable or atomic. It takes the
+ * pool's own lock, and then the locks of all its arenas: no other thread changes anything in the
+ * pool meanwhile. Driver calls which do not wait for the GPU are made under it. The most frequent
+ * actions, allocations and frees which concern one arena alone, take only this arena's lock
+ * (heap/steady.h).
  *
  * Trade-offs: the pool's lock costs some ten nanoseconds an arena. */
 #ifndef TARN_POOLS_POOL_H
@@ -33,17 +34,17 @@
 #include "pools/counters.h"
 #include "tarn/pool.h"
 
-/* What is known of the end of a pool whose handle is given up. */
+/* The state of the end of a pool whose handle is given up. */
 enum tn_ending {
     TN_ENDING_NOT,
-    TN_ENDING_PARKED, /* nothing claims it, and only a proof that its memory is idle lets it go */
-    TN_ENDING_NOW,    /* a thread is ending it */
+    TN_ENDING_PARKED, /* unclaimed: only a proof of idle memory lets it go */
+    TN_ENDING_NOW,    /* a thread is ending the pool */
 };
 
-/* What the user lets the pool map. Guarded by the pool's lock. */
+/* The user's limit of the pool's mapped bytes. Guarded by the pool's lock. */
 struct tn_pool_limit {
     uint64_t bytes; /* 0: none */
-    bool met;       /* a growth was refused by it; cleared by who asks */
+    bool met;       /* the limit refused a growth; cleared by the reader */
 };
 
 struct tn_segment_list {
@@ -58,59 +59,63 @@ struct tn_arena_list {
     uint64_t retired_count; /* arenas of retired streams */
 };
 
-/* Handles of the user's that claim the pool as a whole. */
+/* The user's handles which claim the pool as a whole. */
 struct tn_claims {
     uint64_t capture_count;    /* tarn_captures */
     uint64_t graph_count;      /* tarn_graphs */
     uint64_t checkpoint_count; /* tarn_checkpoints */
-    uint64_t route_count;      /* routes to it */
+    uint64_t route_count;      /* routes to the pool */
 };
 
-/* What graphs keep of their pool: pools only ask whether it is counted. */
+/* Fields of graphs in their pool: pools only ask whether the pool is counted. */
 struct tn_pool_graphs {
     tarn_guard guard;    /* immutable */
-    uint32_t fork_looks; /* at captures, for forks that were not joined: graphs/capture.c */
+    uint32_t fork_looks; /* looks at captures for forks which were not joined: graphs/capture.c */
     bool adoption_counted;
-    /* The capture without a route that the pool was made for, 0: none. Guarded by the DEVICE lock. */
+    /* The capture without a route which the pool was made for, 0: none. Guarded by the DEVICE
+     * lock. */
     uint64_t adopted_capture_id;
 };
 
-/* What checkpoints keep of their pool: copies of contents into its bytes, and from them. */
+/* Fields of checkpoints in their pool: copies of contents into its memory, and from it. */
 struct tn_copies {
-    tarn_checkpoint *restored;      /* copied back last; NULL: none, or gone */
+    tarn_checkpoint *restored;      /* the last one copied back; NULL: none, or gone */
     struct tn_order restored_order; /* of the stream of those copies */
-    uint64_t restored_stamp;        /* the epoch after they were enqueued; 0: there were none */
-    /* Taken last; NULL: none, or gone, or others' copies may run, too. */
+    uint64_t restored_stamp;        /* the epoch after these copies were enqueued; 0: none were */
+    /* The checkpoint taken last; NULL: none, or gone, or copies of others may run, too. */
     tarn_checkpoint *saver;
-    struct tn_order saved_order; /* of their stream; none: several, one of which may still run */
-    uint64_t saved_stamp;   /* the epoch when the last ones were enqueued; 0: there were none */
+    /* The order of its copies' stream; none: several streams, and one may still run. */
+    struct tn_order saved_order;
+    uint64_t saved_stamp;   /* the epoch when the last copies were enqueued; 0: none were */
     uint64_t revived_stamp; /* the epoch of the last restore that revived a block; 0: none */
-    uint16_t last_mark;     /* of blocks, by a comparison */
+    uint16_t last_mark;     /* the last mark which a comparison gave blocks */
 };
 
-/* Blocks that were freed and wait for claims. */
+/* Freed blocks which wait for claims. */
 struct tn_pending {
     struct tn_block *first; /* oldest first */
     struct tn_block *last;
-    uint64_t ended_bytes;  /* of blocks that a poll has found unused */
-    uint64_t unheld_count; /* blocks freed in a capture that has no hold */
+    uint64_t ended_bytes;  /* of blocks which a poll has found unused */
+    uint64_t unheld_count; /* blocks freed in a capture without a hold */
 };
 
 struct tarn_pool {
     _Atomic uint64_t magic; /* TN_POOL_MAGIC; 0 in a recycled record */
     tarn_pool *next;        /* of the device, guarded by the DEVICE lock; links recycled records */
-    tarn_device *device;    /* immutable; by a handle alone: tn_pool_device */
-    /* What allocations and replays look at shares the cache line of magic. All of it is set anew when a recycled record
-     * is taken, and never cleared: calls look at it before they know whether their handle is out of date. */
-    const struct tn_rounding *rounding; /* the device's, immutable; NULL: to 512 bytes alone */
+    tarn_device *device;    /* immutable; by a mere handle: tn_pool_device */
+    /* Fields which allocations and replays read share the cache line of magic. A recycled record
+     * gets all of them anew, and they are never cleared: calls read them before they know whether
+     * their handle is stale. */
+    const struct tn_rounding *rounding; /* the device's, immutable; NULL: multiples of 512 bytes */
     _Atomic(struct tn_arena_table *) arena_table; /* NULL: none yet */
     struct tn_replays *_Atomic replays;           /* changed under its lock: see claims/replays.h */
-    atomic_uint_fast64_t replay_stream_id; /* of its own last ordered replay; 0: none; written as
-                                              replays is */
-    tarn_replay_order replay_order;        /* immutable */
-    atomic_bool released;                  /* the handle is given up */
-    atomic_bool is_default;                /* immutable */
-    bool share_captured; /* immutable; work outside captures may take free memory of graphs */
+    /* The stream id of its own last ordered replay; 0: none; written under the lock of its record;
+     * also reset under the pool's lock when a single graph is left. */
+    atomic_uint_fast64_t replay_stream_id;
+    tarn_replay_order replay_order; /* immutable */
+    atomic_bool released;           /* the handle is given up */
+    atomic_bool is_default;         /* immutable */
+    bool share_captured; /* Immutable: work outside captures may take free memory of graphs. */
     uint8_t ending;      /* enum tn_ending; guarded by the DEVICE lock */
     char name[32];       /* immutable */
     struct tn_pool_limit limit;
@@ -130,25 +135,26 @@ struct tarn_pool {
     struct tn_copies copies;
     struct tn_pool_graphs graphs;
 
-    struct tn_replays *first_replays; /* immutable; joined leads from it to replays */
+    struct tn_replays *first_replays; /* immutable; joined leads from here to replays */
 
-    /* From here on it is kept in recycled records, too: what tn_pool_lock touches, and idle memory, as every arena.
-     * Who has found a pool by an address may come to its lock when the pool has gone. */
+    /* From here on fields are kept in recycled records, too: the fields which tn_pool_lock touches,
+     * and idle memory, as every arena. A thread that found a pool by an address may reach the lock
+     * when the pool has gone. */
     struct tn_lock lock; /* rank POOL */
-    struct tn_pins pins; /* calls that use it; closed when it goes */
+    struct tn_pins pins; /* calls which use the pool; closed when the pool goes */
     struct tn_arena_list arenas;
     struct tn_pool_counters counters;
     struct tn_arena idle;
-    struct tn_arena_table *tables; /* all that the record has had; guarded by lock */
+    struct tn_arena_table *tables; /* all tables which the record has had; guarded by lock */
 #if TARN_DEBUG_CHECKS
-    uint64_t unlock_count; /* since the pool was checked last: pools/check.h */
-    uint64_t look_count;   /* things that were looked at then */
+    uint64_t unlock_count; /* since the last check: pools/check.h */
+    uint64_t look_count;   /* things looked at by the last check */
 #endif
 };
 
 _Static_assert(offsetof(struct tarn_pool, name) == 64, "a cache line");
 
-/* The device of a pool that may be gone, or of the one that has its record now. */
+/* The device of a pool which may be gone, or of the pool which has its record now. */
 static inline tarn_device *tn_pool_device(const tarn_pool *pool)
 {
     return __atomic_load_n(&pool->device, __ATOMIC_RELAXED);
@@ -156,7 +162,7 @@ static inline tarn_device *tn_pool_device(const tarn_pool *pool)
 
 #define TN_POOL_MAGIC 0x54506f6cULL
 
-/* What the counters say now, of both kinds together. The lock is held. */
+/* Present values of the counters, both kinds together. The lock is held. */
 
 static inline uint64_t tn_pool_live_count(const tarn_pool *pool)
 {
@@ -193,7 +199,7 @@ static inline uint64_t tn_pool_mapped_bytes(const tarn_pool *pool)
     return tn_metric_all(&pool->counters.metrics[TN_CHUNK_BYTES]);
 }
 
-/* What the pool's own limit leaves to map; UINT64_MAX: there is no limit. */
+/* The bytes which the pool's own limit leaves to map; UINT64_MAX: no limit. */
 static inline uint64_t tn_pool_limit_room(const tarn_pool *pool)
 {
     uint64_t limit = pool->limit.bytes;
@@ -201,7 +207,7 @@ static inline uint64_t tn_pool_limit_room(const tarn_pool *pool)
     return limit != 0 ? limit - tn_min(limit, tn_pool_mapped_bytes(pool)) : UINT64_MAX;
 }
 
-/* Chunks that were mapped for good, and those of them that are so no more. */
+/* Chunks mapped for good, and how many of them were unmapped again. */
 static inline uint64_t tn_pool_map_count(const tarn_pool *pool)
 {
     return tn_metric_added(&pool->counters.metrics[TN_CHUNKS]);
@@ -217,12 +223,12 @@ static inline uint64_t tn_pool_segment_count(const tarn_pool *pool)
     return tn_metric_all(&pool->counters.metrics[TN_SEGMENTS]);
 }
 
-/* What a pool is made with, checked. */
+/* Settings of a new pool, checked. */
 struct tn_pool_settings {
     const char *name;     /* NULL: none */
     uint64_t limit_bytes; /* 0: none */
     bool is_default;
-    bool share_captured; /* work outside captures may take free memory that graphs hold */
+    bool share_captured; /* work outside captures may take free memory held by graphs */
     tarn_replay_order replay_order;
     tarn_guard guard;
     struct tn_memory_properties properties;
@@ -234,47 +240,51 @@ TARN_MUST_CHECK tarn_status tn_pool_create(tarn_device *device,
                                            const struct tn_pool_settings *settings,
                                            tarn_pool **pool);
 
-/* Makes an arena the pool's, of that order: its idle memory too, which has none. */
+/* Makes an arena the pool's, of this order. The pool's idle memory is also an arena, without an
+ * order. */
 void tn_pool_init_arena(tarn_pool *pool, struct tn_arena *arena, struct tn_order order);
 
-/* The record of a pool that has gone, for another one. */
+/* Recycles the record of a pool which has gone. */
 void tn_pool_recycle(tarn_pool *pool);
 
-/* BUSY, with what claims the pool in the sentence, or TARN_OK. The lock is held. */
+/* BUSY, whose sentence names the claims on the pool, or TARN_OK. The lock is held. */
 TARN_MUST_CHECK tarn_status tn_pool_check_unclaimed(const tarn_pool *pool);
 
-bool tn_pool_is_unclaimed(const tarn_pool *pool); /* the same, without a sentence */
+bool tn_pool_is_unclaimed(const tarn_pool *pool); /* tn_pool_check_unclaimed without a sentence */
 
-/* Whether nothing but holds keeps the pool: those of graphs destroyed just now go by themselves. The
- * lock is held. */
+/* Whether only holds keep the pool: holds of newly destroyed graphs go by themselves. The lock is
+ * held. */
 bool tn_pool_is_only_held(const tarn_pool *pool);
 
-/* Whether nothing but holds and calls under way claims it. The lock is held. */
+/* Whether only holds and calls under way claim the pool. The lock is held. */
 bool tn_pool_is_unused(const tarn_pool *pool);
 
-/* An adopted pool is one for the statistics from its first block on. The lock is held, and the DEVICE lock. */
+/* Whether the statistics count the pool: an adopted pool counts from its first block on. The pool's
+ * lock and the DEVICE lock are held. */
 static inline bool tn_pool_is_counted(const tarn_pool *pool)
 {
     return pool->graphs.adopted_capture_id == 0 || pool->counters.alloc_count > 0;
 }
 
-/* Keeps the pool for a call. The caller has a lock without which the pool does not go: ROUTES, where a route leads to
- * it; DEVICE; its own. Or something else of the caller's keeps it. */
+/* Keeps the pool for a call. The caller has a lock without which the pool does not go: ROUTES, if a
+ * route leads to the pool; DEVICE; the pool's own. Or another object of the caller keeps the
+ * pool. */
 static inline void tn_pool_pin(tarn_pool *pool)
 {
     tn_pins_add(&pool->pins);
 }
 
-/* The same where nothing keeps it, and whoever led here is looked at again. False: it is gone. */
+/* tn_pool_pin if nothing keeps the pool; the caller then checks again how it found the pool. False:
+ * the pool is gone. */
 static inline bool tn_pool_try_pin(tarn_pool *pool)
 {
     return tn_pins_try(&pool->pins);
 }
 
-/* The lock stands in pools/pool_lock.c.
+/* The lock is in pools/pool_lock.c.
  *
- * Stops all that happens in the pool, and brings its counters up to date. Numbers that arenas had set
- * aside for blocks are dropped: a block made later has a higher number than any before. */
+ * Stops all activity in the pool, and brings its counters up to date. Drops the numbers which
+ * arenas had set aside for blocks: a later block has a higher number than any before. */
 void tn_pool_lock(tarn_pool *pool);
 void tn_pool_unlock(tarn_pool *pool);
 
@@ -284,12 +294,12 @@ static inline bool tn_pool_is_locked(const tarn_pool *pool)
     return tn_lock_is_held(&pool->lock);
 }
 
-/* Lets what concerns one arena alone go on in all arenas but that one, and stops it again: the pool stays
- * locked, and of others' memory and counters nothing is known meanwhile. */
+/* Lets all arenas but one go on by themselves, and stops them again. The pool stays locked;
+ * meanwhile the memory and the counters of the others are unknown. */
 void tn_pool_resume_others(tarn_pool *pool, const struct tn_arena *but);
 void tn_pool_stop_others(tarn_pool *pool, const struct tn_arena *but);
 
-/* A block as reports name it. */
+/* The description of a block in reports. */
 static inline tarn_block tn_describe_block(tarn_pool *pool, const struct tn_block *block)
 {
     return (tarn_block){

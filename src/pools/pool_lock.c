@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The lock of a pool (pools/pool.h): what arenas may do by themselves is found out when it is given back. */
+/* The lock of a pool (pools/pool.h). Its release decides what arenas may do by themselves. */
 #include <stddef.h>
 
 #include "base/barrier.h"
@@ -40,9 +40,10 @@ void tn_pool_stop_others(tarn_pool *pool, const struct tn_arena *but)
     tn_counters_collect(&pool->counters, pool->arenas.first);
 }
 
-/* Whether captures may be under way that what is freed in the arena must be kept for, but for its own, whose
- * hold has all chunks of its blocks. Where a route is open there may be more of them than are known; that of a
- * tarn_capture leads to no other. hold: of the arena's capture; NULL: none. */
+/* Whether frees in the arena may have to be kept for captures under way. The arena's own capture
+ * does not count, for its hold has all chunks of its blocks. An open route may stand for more
+ * captures than are known, but a tarn_capture's route leads to no other capture. hold: of the
+ * arena's capture; NULL: none. */
 static bool may_have_other_captures(const tarn_pool *pool, const struct tn_hold *hold)
 {
     uint64_t own = hold != NULL && hold->owned ? 1 : 0;
@@ -51,7 +52,7 @@ static bool may_have_other_captures(const tarn_pool *pool, const struct tn_hold 
     return pool->holds.open_count != own || pool->claims.route_count != own;
 }
 
-/* What the arena may do by itself once the pool is unlocked. */
+/* The permissions of the arena once the pool is unlocked. */
 static struct tn_steady_terms terms_of(const tarn_pool *pool, const struct tn_arena *arena)
 {
     bool captured = tn_arena_is_captured(arena);
@@ -63,11 +64,10 @@ static struct tn_steady_terms terms_of(const tarn_pool *pool, const struct tn_ar
     };
 
     TN_ASSERT(arena != &pool->idle);
-    terms.allocates =
-        arena->met && arena->fence == NULL &&
-        atomic_load(&pool->magic) != 0 && /* else it is going: who has its handle is told so */
-        (!captured || (hold != NULL && pool->bodies.first == NULL));
-    /* The last free of a released pool, which ends it, is the pool's affair. */
+    /* A pool without its magic number is going, and callers with its handle are told. */
+    terms.allocates = arena->met && arena->fence == NULL && atomic_load(&pool->magic) != 0 &&
+                      (!captured || (hold != NULL && pool->bodies.first == NULL));
+    /* The last free of a released pool ends the pool, and therefore needs its lock. */
     terms.frees =
         terms.allocates && !may_have_other_captures(pool, hold) && !atomic_load(&pool->released);
     return terms;
@@ -96,8 +96,8 @@ void tn_pool_lock(tarn_pool *pool)
 }
 
 #if TARN_DEBUG_CHECKS
-/* The pool is checked once it was unlocked as many times as the last check has looked at things; one that goes is not,
- * for its parts may be gone. */
+/* Checks the pool after as many unlocks as the last check looked at things. A pool which is going
+ * is not checked, for its parts may be gone. */
 static void check_turn(tarn_pool *pool)
 {
     if (atomic_load(&pool->magic) == 0)

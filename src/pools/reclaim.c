@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Trim.
  *
- * Memory may be unmapped when every free in it came before a wait for the device that has ended.
- * What is not proven so stays, or is waited for once when the caller allows it; and so are holds of graphs that the
- * library has destroyed, which the driver ends a little later (pools/await.h).
+ * Memory may be unmapped when every free in it came before a wait for the device which has ended.
+ * Other memory stays, or is waited for once if the caller allows a wait. The wait also covers holds
+ * of graphs which the library has destroyed: the driver ends these holds a little later
+ * (pools/await.h).
  *
- * Trade-offs: the device's list of pools is locked while pools are trimmed, so pools are not created
- * meanwhile; unmapping a chunk costs some 50 to 500 us. */
+ * Trade-offs: the device's list of pools is locked while pools are trimmed, so pools are not
+ * created meanwhile; unmapping a chunk costs some 50 to 500 us. */
 #include "pools/reclaim.h"
 
 #include "base/contract.h"
@@ -19,8 +20,14 @@
 #include "pools/pending.h"
 #include "pools/visit.h"
 
-/* Unmaps until the pool, which is locked, maps no more than keep_bytes. */
-static uint64_t trim_locked(tarn_pool *pool, uint64_t keep_bytes, bool *unproven)
+/* Why memory that should go stays. */
+struct stays {
+    bool unproven; /* a wait for the device may prove that nothing runs in it */
+    bool expected; /* holds are about to go: with the next look of any thread */
+};
+
+/* Unmaps until the locked pool maps no more than keep_bytes. */
+static uint64_t trim_locked(tarn_pool *pool, uint64_t keep_bytes, struct stays *why)
 {
     bool stays = false;
     uint64_t mapped;
@@ -31,55 +38,57 @@ static uint64_t trim_locked(tarn_pool *pool, uint64_t keep_bytes, bool *unproven
     mapped = tn_pool_mapped_bytes(pool);
     freed = tn_pool_unmap_free(pool, mapped > keep_bytes ? mapped - keep_bytes : 0,
                                TN_UNMAPPED_TO_DRIVER, &stays);
-    tn_arenas_drop_empty(pool); /* their streams may be no more */
-    /* What is pending may be proven free by a wait. */
+    tn_arenas_drop_empty(pool); /* their streams may have vanished */
+    /* A wait may prove pending memory free. */
     if (tn_pool_mapped_bytes(pool) > keep_bytes && (stays || tn_pool_has_pending(pool)))
-        *unproven = true;
+        why->unproven = true;
+    if (tn_pool_mapped_bytes(pool) > keep_bytes && tn_holds_are_expected(&pool->holds))
+        why->expected = true;
     TN_ASSERT(tn_pool_mapped_bytes(pool) + freed == mapped);
     return freed;
 }
 
-static uint64_t trim_to(tarn_pool *pool, uint64_t keep_bytes, bool *unproven)
+static uint64_t trim_to(tarn_pool *pool, uint64_t keep_bytes, struct stays *why)
 {
     uint64_t freed;
 
     tn_pool_lock(pool);
-    freed = trim_locked(pool, keep_bytes, unproven);
+    freed = trim_locked(pool, keep_bytes, why);
     tn_pool_unlock(pool);
     return freed;
 }
 
-/* Waits for what may have to go and cannot yet: for the device where that is needed, which ends the launches of
- * destroyed graphs, too; then for their holds. pool: NULL: all of the device. Whether more may go by now. */
-static bool prove(tarn_device *device, tarn_pool *pool, bool unproven, tarn_status *status)
+/* Waits for memory which should go and cannot yet: for the device where needed, which also ends the
+ * launches of destroyed graphs; then for their holds. pool: NULL: all of the device. Returns
+ * whether more may go by now. */
+static bool prove(tarn_device *device, tarn_pool *pool, const struct stays *why,
+                  tarn_status *status)
 {
-    bool waits = unproven;
-    bool runs = false;
-    bool expected = tn_holds_to_await(device, pool, &runs);
+    bool waits = why->unproven;
 
     TN_ASSERT(tn_lock_none_held());
-    if (expected) {
+    if (why->expected) {
         tn_device_drop_gone(device); /* most have gone by now */
-        (void)tn_holds_to_await(device, pool, &waits);
+        waits = waits || tn_await_needs_device(device, pool);
     }
     *status = waits ? tn_gpu_wait_idle(&device->gpu) : TARN_OK;
-    if (*status == TARN_OK && expected)
+    if (*status == TARN_OK && why->expected)
         tn_await_holds(device, pool, TN_AWAIT_EXPECTED);
-    return *status == TARN_OK && (waits || expected);
+    return *status == TARN_OK && (waits || why->expected);
 }
 
 tarn_status tn_pool_trim(tarn_pool *pool, uint64_t keep_bytes, bool wait, uint64_t *freed_bytes)
 {
-    bool unproven = false;
+    struct stays why = {false, false};
     tarn_status status = TARN_OK;
 
     TN_ASSERT(tn_lock_none_held());
     tn_pool_lock(pool);
     pool->counters.events[TN_TRIMS].count += 1;
     tn_pool_unlock(pool);
-    *freed_bytes = trim_to(pool, keep_bytes, &unproven);
-    if (wait && prove(pool->device, pool, unproven, &status))
-        *freed_bytes += trim_to(pool, keep_bytes, &unproven);
+    *freed_bytes = trim_to(pool, keep_bytes, &why);
+    if (wait && prove(pool->device, pool, &why, &status))
+        *freed_bytes += trim_to(pool, keep_bytes, &why);
     tn_regions_shrink(&pool->device->regions);
     return status;
 }
@@ -88,7 +97,7 @@ tarn_status tn_pool_trim(tarn_pool *pool, uint64_t keep_bytes, bool wait, uint64
 struct trim {
     uint64_t keep_bytes;
     uint64_t freed;
-    bool *unproven;
+    struct stays *why;
 };
 
 static bool trim_pool(tarn_pool *pool, void *context)
@@ -99,15 +108,15 @@ static bool trim_pool(tarn_pool *pool, void *context)
     uint64_t own = tn_pool_mapped_bytes(pool);
 
     TN_ASSERT(tn_lock_is_held(&pool->device->lock));
-    trim->freed += trim_locked(pool, own > excess ? own - excess : 0, trim->unproven);
+    trim->freed += trim_locked(pool, own > excess ? own - excess : 0, trim->why);
     return false;
 }
 
-/* The cache first, then the pools, the newest first. */
-static uint64_t trim_all(tarn_device *device, uint64_t keep_bytes, bool *unproven)
+/* The cache first, then the pools, newest first. */
+static uint64_t trim_all(tarn_device *device, uint64_t keep_bytes, struct stays *why)
 {
     uint64_t mapped = tn_device_mapped_bytes(device);
-    struct trim trim = {keep_bytes, 0, unproven};
+    struct trim trim = {keep_bytes, 0, why};
 
     trim.freed =
         tn_memory_cache_release(&device->cache, keep_bytes > mapped ? keep_bytes - mapped : 0);
@@ -118,7 +127,7 @@ static uint64_t trim_all(tarn_device *device, uint64_t keep_bytes, bool *unprove
 tarn_status tn_device_trim(tarn_device *device, uint64_t keep_bytes, bool wait,
                            uint64_t *freed_bytes)
 {
-    bool unproven = false;
+    struct stays why = {false, false};
     tarn_status status = TARN_OK;
 
     TN_ASSERT(tn_lock_none_held());
@@ -126,9 +135,9 @@ tarn_status tn_device_trim(tarn_device *device, uint64_t keep_bytes, bool wait,
     tn_lock_acquire(&device->lock);
     device->counters.events[TN_TRIMS].count += 1;
     tn_lock_release(&device->lock);
-    *freed_bytes = trim_all(device, keep_bytes, &unproven);
-    if (wait && prove(device, NULL, unproven, &status))
-        *freed_bytes += trim_all(device, keep_bytes, &unproven);
+    *freed_bytes = trim_all(device, keep_bytes, &why);
+    if (wait && prove(device, NULL, &why, &status))
+        *freed_bytes += trim_all(device, keep_bytes, &why);
     if (wait)
         tn_pinned_trim(&device->gpu, keep_bytes);
     tn_regions_shrink(&device->regions);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A reservation makes idle memory first, then hands it to the order's arena, with all that the first allocation would
- * make there.
+/* A reservation makes idle memory first, then hands it to the order's arena, and prepares this
+ * arena as its first allocation would.
  *
- * Which chunks were reserved nobody writes down: in a heap that has reserved, all that were never used are looked for
- * when somebody lacks memory, once, and what a growth mapped ahead of need goes with them. */
+ * Nobody records which chunks were reserved. When an order lacks memory, Tarn looks once for all
+ * never used chunks of heaps with reservations. Chunks which a growth mapped ahead of need go with
+ * them. */
 #include "pools/reserve.h"
 
 #include "base/checked.h"
@@ -20,7 +21,8 @@
 #include "pools/pending.h"
 
 enum {
-    /* Records are set aside for blocks of 16 MiB and more; of smaller ones who knows how many there will be. */
+    /* Records are set aside for blocks of 16 MiB and more; the number of smaller blocks is
+     * unknown. */
     BLOCK_BYTES_RESERVED = 16 << 20,
     RECORDS_RESERVED_MAX = 4096,
     RECORDS_FOR_HANDOVER = 2,
@@ -36,7 +38,7 @@ static bool is_unused(const struct tn_chunk *chunk, const struct tn_heap *heap)
            chunk->freed_stamp == 0 && chunk->hold_count == 0;
 }
 
-/* From the chunk on. */
+/* The run of unused chunks from this chunk on. */
 static struct tn_run unused_run(const struct tn_chunk *chunk, const struct tn_heap *heap)
 {
     struct tn_run run = {chunk->segment, chunk->offset, chunk->offset};
@@ -50,11 +52,11 @@ static struct tn_run unused_run(const struct tn_chunk *chunk, const struct tn_he
     return run;
 }
 
-/* False: something stays, for want of host memory. */
+/* False: some memory stays, for lack of host memory. */
 static bool return_from(tarn_pool *pool, struct tn_heap *heap, bool *any)
 {
     TN_ASSERT(heap->has_reserved && heap->arena->pool == pool);
-    /* The caller's stay, whatever they are for. */
+    /* Leaves the caller's records, whatever their purpose. */
     size_t needed = pool->store.spare_count + RECORDS_FOR_HANDOVER;
 
     for (size_t id = 0; id < pool->chunks.ids; id++) {
@@ -70,7 +72,7 @@ static bool return_from(tarn_pool *pool, struct tn_heap *heap, bool *any)
     return true;
 }
 
-/* Makes idle what was reserved, and never used, but for one heap's or one arena's. */
+/* Makes reserved, never used memory idle, except a heap's or an arena's. */
 static bool return_all(tarn_pool *pool, const struct tn_heap *but, const struct tn_arena *but_arena)
 {
     bool any = false;
@@ -93,7 +95,7 @@ bool tn_reserved_return(tarn_pool *pool, const struct tn_heap *but)
     return return_all(pool, but, NULL);
 }
 
-/* What is asked for. */
+/* A request to reserve. */
 struct reservation {
     uint64_t bytes[TN_HEAP_KINDS]; /* multiples of the page */
     size_t record_count;           /* of blocks, set aside */
@@ -102,8 +104,8 @@ struct reservation {
     bool *met; /* see tn_arena_meet */
 };
 
-/* The order's arena, ready for its first allocation. In a capture that would need its hold: there it is what it is, or
- * NULL. */
+/* Prepares the order's arena for its first allocation. In a capture an arena would need the
+ * capture's hold: there *arena is the existing arena, or NULL. */
 static tarn_status prepare_order(tarn_pool *pool, const struct reservation *wanted,
                                  struct tn_arena **arena)
 {
@@ -123,7 +125,7 @@ static tarn_status prepare_order(tarn_pool *pool, const struct reservation *want
     return status;
 }
 
-/* Whether the arena, if there is one, or idle memory that it may take has the bytes in one run. */
+/* Whether the arena, if any, or idle memory which it may take, has the bytes in one run. */
 static bool has_run(tarn_pool *pool, const struct reservation *wanted, const struct tn_arena *arena,
                     enum tn_heap_kind kind)
 {
@@ -141,7 +143,7 @@ static bool lacks(tarn_pool *pool, const struct reservation *wanted, const struc
            !(return_all(pool, NULL, arena) && has_run(pool, wanted, arena, kind));
 }
 
-/* Makes idle memory of what is lacking; all or nothing. */
+/* Maps lacking memory as idle memory; all or nothing. */
 static tarn_status map_lacking(tarn_pool *pool, const struct reservation *wanted,
                                const struct tn_arena *arena, bool frugal)
 {
@@ -165,8 +167,8 @@ static tarn_status map_lacking(tarn_pool *pool, const struct reservation *wanted
     return status;
 }
 
-/* Outside captures, whose next ones are served as others are. Where idle memory has more blocks than are looked at, it
- * stays there. */
+/* Only outside captures: a later capture is served like any other. The memory stays idle if idle
+ * memory has more blocks than are looked at. */
 static void hand_over(tarn_pool *pool, const struct reservation *wanted, struct tn_arena *arena)
 {
     TN_ASSERT(arena->pool == pool && wanted->order.capture_id == 0);
@@ -179,7 +181,7 @@ static void hand_over(tarn_pool *pool, const struct reservation *wanted, struct 
     }
 }
 
-/* The indexes of the block's chunks, from below. */
+/* Brings near the indexes of the block's chunks, from below. */
 static void bring_indexes_near(const struct tn_block *block)
 {
     uint64_t left = INDEXES_NEAR_BYTES;
@@ -193,8 +195,8 @@ static void bring_indexes_near(const struct tn_block *block)
     }
 }
 
-/* The driver has replaced what was in the caches, and allocations come next: what they touch would cost each of them
- * some 70 ns. */
+/* The driver has replaced the contents of the caches, and allocations come next: their first
+ * accesses would each cost some 70 ns. */
 static void bring_near(const struct tn_arena *arena, const struct reservation *wanted)
 {
     tn_bring_near(arena, sizeof *arena);
@@ -207,8 +209,8 @@ static void bring_near(const struct tn_arena *arena, const struct reservation *w
     }
 }
 
-/* What a reservation takes, beside what captures are to find: a growth and a handover for each kind, and the undoing of
- * a growth. */
+/* The records of a reservation, besides those which captures are to find: for a growth and a
+ * handover of each kind, and for the undoing of a growth. */
 static size_t records_needed(const struct reservation *wanted)
 {
     return wanted->record_count +
@@ -243,7 +245,7 @@ tarn_status tn_pool_reserve(tarn_pool *pool, uint64_t bytes, tn_cu_stream stream
                             struct tn_order order)
 {
     bool met = false;
-    /* Small blocks have chunks of their own: a part of 1/64 for them, at most one chunk. */
+    /* Small blocks have chunks of their own: 1/64 is reserved for them, at most one chunk. */
     struct reservation wanted = {
         .bytes = {tn_min(tn_round_up(bytes / 64 + 1, TN_PAGE_BYTES), 32 * TN_MIB),
                   tn_round_up(bytes, TN_PAGE_BYTES)},

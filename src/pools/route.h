@@ -36,7 +36,8 @@ TARN_MUST_CHECK tarn_status tn_route_begin(tarn_device *device, tarn_pool *pool,
 
 /* Ends the newest route to the pool that the calling thread began; when it began none, the newest that
  * is not another thread's own. The pool's captures by that route which are known to be over end there.
- *   WRONG_STATE: none is open, or only those of tarn_captures; WRONG_THREAD: only other threads' own */
+ *   WRONG_STATE: none is open, or only those of tarn_captures; WRONG_THREAD: only other threads'
+ *   own */
 TARN_MUST_CHECK tarn_status tn_route_end(tarn_device *device, tarn_pool *pool);
 
 /* The route of a tarn_capture on that stream, which catches nothing before tn_route_set_capture.

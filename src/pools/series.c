@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Pools come to one record of replays under the DEVICE lock. The record whose oldest pool is the younger one is left: so
- * pools that come and go, as those of adopted captures do, leave nothing behind with one that stays, whichever meets it.
+/* Pools come to one record of replays under the DEVICE lock. The pools leave the record whose
+ * oldest pool is the younger of the two. Short-lived pools, such as pools of adopted captures,
+ * therefore leave nothing behind with a long-lived pool, whichever pool joins the other.
  *
- * Trade-off: pools that have once shared a capture are kept in order until they go, also when that graph is
- * gone. */
+ * Trade-off: pools which have once shared a capture are kept in order until they go, even when the
+ * shared graph is gone. */
 #include "pools/series.h"
 
 #include <stddef.h>

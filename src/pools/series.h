@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* series.h -- pools whose graphs share memory, so that their replays are one series: P17.
+/* series.h -- pools whose graphs share memory: their replays are one series: P17.
  *
  * Locking: see each function. */
 #ifndef TARN_POOLS_SERIES_H
@@ -7,8 +7,8 @@
 
 #include "pools/pool.h"
 
-/* The pool shares its record with all pools of the device that have a hold of the capture, or of a
- * capture into the graph. What ran last there is not known then, so the next replay waits for the
+/* Makes the pool share its record with all pools of the device which have a hold of the capture, or
+ * of a capture into the graph. The last replay is unknown then, so the next replay waits for the
  * device. No lock of rank DEVICE or above may be held. */
 void tn_replays_join(tarn_pool *pool, uint64_t capture_id, tn_cu_graph graph);
 

@@ -27,7 +27,7 @@ void tn_device_collect(tarn_device *device)
     (void)tn_device_visit(device, collect, NULL);
 }
 
-/* A capture that is over, and the graph that it made. */
+/* A capture which is over, and the graph which it made. */
 struct ended {
     uint64_t capture_id;
     tn_cu_graph graph;
@@ -99,7 +99,7 @@ void tn_device_close_over(tarn_device *device)
         (void)tn_device_mark(device);
 }
 
-/* What the pools know of the end of a graph's captures. */
+/* The pools' knowledge of the end of a graph's captures. */
 struct end {
     tn_cu_graph graph;
     uint64_t mark;
@@ -130,7 +130,7 @@ struct retired {
     struct tn_fence *fence;
 };
 
-/* True where host memory is missing. */
+/* True: no host memory. */
 static bool fail_to_prepare(tarn_pool *pool, void *context)
 {
     const struct retired *retired = context;
@@ -148,8 +148,8 @@ static bool retire(tarn_pool *pool, void *context)
     return false;
 }
 
-/* The fence is recorded last: whatever joins the retired arenas meanwhile is covered by it. The DEVICE
- * lock keeps other threads from retiring. */
+/* The fence is recorded last: it covers everything which joins the retired arenas meanwhile. The
+ * DEVICE lock keeps other threads from retiring. */
 tarn_status tn_device_retire_stream(tarn_device *device, tn_cu_stream stream, uint64_t id)
 {
     struct retired retired = {.stream = stream, .order = {id, 0}};
@@ -169,7 +169,8 @@ tarn_status tn_device_retire_stream(tarn_device *device, tn_cu_stream stream, ui
     return status;
 }
 
-/* Numbers that arenas have set aside are dropped when their pool is locked: they take higher ones then. */
+/* Locking a pool drops the numbers which its arenas have set aside: they take higher numbers
+ * afterwards. */
 static bool drop_numbers(tarn_pool *pool, void *unused)
 {
     (void)pool;
@@ -179,7 +180,7 @@ static bool drop_numbers(tarn_pool *pool, void *unused)
 
 uint64_t tn_device_mark(tarn_device *device)
 {
-    uint64_t mark = tn_next_sequence(); /* before numbers are dropped */
+    uint64_t mark = tn_next_sequence(); /* taken before the arenas' numbers are dropped */
 
     (void)tn_device_visit(device, drop_numbers, NULL);
     return mark;

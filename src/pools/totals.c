@@ -93,7 +93,7 @@ void tn_totals_read(tarn_device *device, struct tn_totals *totals)
     tn_lock_release(&device->lock);
 }
 
-/* Peaks of a pool, to which those of the others are added. */
+/* Peaks of a pool, to which the other pools' peaks are added. */
 struct peaks {
     const tarn_pool *pool;
     struct tn_metric sums[TN_METRICS];
@@ -109,8 +109,8 @@ static bool add_peaks_of_other(tarn_pool *pool, void *context)
     return false;
 }
 
-/* The peaks that the pool had until now, with those of the others. The lock of the device is held; those of the
- * pools are taken. */
+/* Keeps the sum of the pool's peaks until now and the other pools' peaks. The device's lock is
+ * held; the pools' locks are taken. */
 static void keep_peaks(struct peaks *peaks)
 {
     tarn_device *device = peaks->pool->device;
@@ -153,7 +153,7 @@ void tn_totals_keep(tarn_pool *pool)
             uint64_t allocated = pool->counters.metrics[id].allocated[kind];
 
             kept->allocated[kind] += allocated;
-            kept->freed[kind] += allocated; /* what is left goes with the pool */
+            kept->freed[kind] += allocated; /* the rest goes with the pool */
         }
     }
     tn_totals_keep_events(pool);
@@ -225,7 +225,7 @@ void tn_device_reset_peaks(tarn_device *device)
     tn_lock_release(&device->lock);
 }
 
-/* The pool counts from zero, and its device from what the pool has counted until now. */
+/* Restarts the pool's totals from zero, and the device's from the pool's counts until now. */
 static bool reset_totals_of(tarn_pool *pool, void *context)
 {
     struct tn_device_counters *counters = context;

@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Each watched block knows its pool, so a watch that ends finds the lock for each of its blocks; a pool that was found so
- * may have gone, and another be in its record, but its lock is one still, and behind it the block is seen not to be watched
- * any more.
+/* Each watched block knows its pool, so the end of a watch finds the lock for each of its blocks.
+ * The pool may have gone meanwhile, with another pool in its record:
  *
- * Trade-offs: who ends a watch locks a pool once for each of its blocks. */
+ *     ends a watch                           frees the block, ends its pool
+ *     reads the pool of the block
+ *                                            tells the watch, sets the pool of the block to NULL
+ *                                            the pool goes, its record is recycled
+ *     locks the record, still a pool's lock
+ *     reads the pool again: NULL, done
+ *
+ * Trade-offs: a thread that ends a watch locks a pool once for each of its blocks. */
 #include "pools/watches.h"
 
 #include "base/contract.h"
@@ -36,7 +42,7 @@ tarn_status tn_watch_init(struct tn_watch *watch, tarn_pool *replayer, bool keep
     return watch->blocks != NULL ? TARN_OK : no_memory();
 }
 
-/* The block that begins there now, in the pool, which is locked. */
+/* Adds the block which begins there now; its pool is locked. */
 static tarn_status add_block(struct tn_watched *watched, tarn_pool *pool, struct tn_block *block,
                              uint64_t sequence)
 {
@@ -81,7 +87,7 @@ tarn_status tn_watch_add(struct tn_watch *watch, uint64_t address, uint64_t sequ
     return status;
 }
 
-/* Where the block's list leads to it. */
+/* The link to it in the block's list. */
 static struct tn_watched **link_of(const struct tn_watched *watched)
 {
     struct tn_watched **link = &tn_block_cold(watched->block)->watches;
@@ -91,7 +97,7 @@ static struct tn_watched **link_of(const struct tn_watched *watched)
     return link;
 }
 
-/* The PENDING block's last watch is gone. What was launched while that was there may still use it. */
+/* The PENDING block's last watch is gone. Launches from its time may still use the block. */
 static void end_keeping(tarn_pool *pool, const struct tn_block *block)
 {
     TN_ASSERT(block->state == TN_BLOCK_PENDING && pool->watches.kept_count > 0);
@@ -99,7 +105,8 @@ static void end_keeping(tarn_pool *pool, const struct tn_block *block)
     tn_block_cold(block)->kept_stamp = tn_gpu_epoch(&pool->device->gpu);
 }
 
-/* The pool, locked, is the one that the block was found in. */
+/* Takes the block off the watch. The pool is locked, and is still the block's. Returns whether a
+ * released pool may go. */
 static bool unlink_watched(tarn_pool *pool, struct tn_watched *watched)
 {
     const struct tn_block *block = watched->block;

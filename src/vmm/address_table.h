@@ -4,10 +4,11 @@
  *   V1  the entry of every slot of a segment is that segment; every other entry is NULL
  *   V4  the entry of every page under a chunk is that chunk; every other entry is NULL
  *
- * Two tables for the process, indexed by address >> TN_SLOT_BITS and address >> TN_PAGE_BITS over the
- * 48 bits of addresses that x86-64 and 64-bit ARM give, and touched lazily: a lookup is a shift and a load, without a
- * lock, wherever regions lie. No region lies above (vmm/region.c). Segments and chunks are recycled, never freed, so what a lookup gives can
- * always be looked at.
+ * The process has two tables, indexed by address >> TN_SLOT_BITS and address >> TN_PAGE_BITS. They
+ * cover the 48 bits of addresses that x86-64 and 64-bit ARM give, and are touched lazily. A lookup
+ * is a shift and a load, without a lock, wherever regions lie. No region lies above the 48 bits
+ * (vmm/region.c). Segments and chunks are recycled, never freed, so the result of a lookup can
+ * always be read.
  *
  * Locking: entries are atomic. Writers hold the lock of the segment's pool. A reader without it must
  * look again once it holds it. */
@@ -47,7 +48,7 @@ TARN_MUST_CHECK tarn_status tn_address_table_init(void);
 void tn_address_table_set(uint64_t base, uint64_t slot_count, struct tn_segment *segment);
 void tn_address_table_set_pages(uint64_t address, uint64_t bytes, struct tn_chunk *chunk);
 
-/* NULL when no segment contains the address, whatever it is. */
+/* NULL when no segment contains the address, for any address at all. */
 static inline struct tn_segment *tn_address_table_find(uint64_t address)
 {
     tn_address_slot *slots = atomic_load_explicit(&tn_address_table.slots, memory_order_acquire);

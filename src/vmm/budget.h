@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* budget.h -- how much of the driver's memory a device may take, and has taken.
+/* budget.h -- the driver's memory that a device may take, and has taken.
  *
- * Memory is charged before it is made, and discharged when it was given back: mapped or in the cache, it counts.
+ * Memory is charged before it is made, and discharged when it was given back. Memory counts whether
+ * mapped or in the cache.
  *
  * Locking: none; any thread. */
 #ifndef TARN_VMM_BUDGET_H
@@ -20,7 +21,7 @@ struct tn_budget {
     atomic_uint_fast64_t charged_bytes;  /* made of the driver's memory, or about to be */
 };
 
-/* The smaller of the limits that are set; UINT64_MAX when there is none. */
+/* The smaller of the limits that are set; UINT64_MAX without a limit. */
 static inline uint64_t tn_budget_limit(const struct tn_budget *budget)
 {
     uint64_t limit = atomic_load(&budget->limit_bytes);
@@ -29,7 +30,7 @@ static inline uint64_t tn_budget_limit(const struct tn_budget *budget)
     return tn_min(limit != 0 ? limit : UINT64_MAX, fraction != 0 ? fraction : UINT64_MAX);
 }
 
-/* The same as programs read it: 0 when there is none. */
+/* The limit as programs read it: 0 for none. */
 static inline uint64_t tn_budget_stated_limit(const struct tn_budget *budget)
 {
     uint64_t limit = tn_budget_limit(budget);
@@ -37,7 +38,7 @@ static inline uint64_t tn_budget_stated_limit(const struct tn_budget *budget)
     return limit != UINT64_MAX ? limit : 0;
 }
 
-/* A limit by a fraction of so many bytes; 0: none. */
+/* Sets a limit as a fraction of the given bytes; 0: none. */
 void tn_budget_set_fraction(struct tn_budget *budget, double fraction, uint64_t total_bytes);
 
 /* Counts bytes about to be made. LIMIT. */

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-/* chunk.h -- what stands at an address of a segment: a mapping of memory, or the place of memory that is away.
+/* chunk.h -- the record of an address range of a segment: a mapping of memory, or the place of
+ * memory that is away.
  *
  *   V7  a chunk is as large as its memory, which lies there whole
  *
- * A chunk has its place for as long as it is there. Its memory may go and other memory come: blocks and owner stay, and
- * the address leads to the chunk. The same memory may be mapped by other chunks, too, and may be another process's.
+ * A chunk keeps its place until it is destroyed. Its memory may go and other memory come: blocks
+ * and owner stay, and the address leads to the chunk. Other chunks may map the same memory, too,
+ * and the memory may be another process's.
  *
- * Locking: the lock of the segment's pool, except where said. Records are recycled, never freed: whoever has found one
- * without a lock may look at what is atomic. */
+ * Locking: the lock of the segment's pool, except where a comment says otherwise. Records are
+ * recycled, never freed: a thread that has found a chunk without a lock may read the atomic
+ * fields. */
 #ifndef TARN_VMM_CHUNK_H
 #define TARN_VMM_CHUNK_H
 
@@ -24,37 +27,39 @@ struct tn_chunk {
     uint64_t offset;                      /* in the segment, a multiple of 2 MiB; immutable */
     uint64_t bytes;                       /* a power of two; immutable */
     _Atomic(struct tn_segment *) segment; /* NULL in a recycled record; else immutable */
-    struct tn_memory *memory;             /* that lies here; NULL: it is away */
+    struct tn_memory *memory;             /* of this place; NULL: the memory is away */
     uint64_t
-        peer_mask; /* devices with access beside the own one: bit i is ordinal i; 0 without memory */
+        peer_mask; /* devices with access beside the own: bit i is ordinal i; 0 without memory */
     /* The rest is written by the pools layer. */
-    _Atomic(struct tn_heap *) heap; /* the one owner: an arena's heap, or the pool's idle memory */
+    _Atomic(struct tn_heap *) heap;   /* the owner: an arena's heap, or the pool's idle memory */
     _Atomic(struct tn_arena *) arena; /* of that heap */
     atomic_uint_fast64_t *live;       /* see heap/live_index.h; NULL: none yet */
     uint32_t live_size;               /* its entries */
     uint32_t live_factor;             /* makes a hash of a block's place */
-    /* What every allocation and free writes is on other cache lines than what other threads read that free. */
+    /* Every allocation and free writes the fields from here. They are on other cache lines than the
+     * fields above, which other threads read in their frees. */
     _Alignas(128) uint64_t used_bytes; /* in blocks that are not free */
-    uint64_t freed_stamp; /* epoch of the last free in it; 0: never used, or forgotten */
+    uint64_t freed_stamp; /* epoch of the last free in the chunk; 0: never used, or forgotten */
     uint32_t live_count;  /* blocks in the index */
-    uint32_t live_room;   /* blocks that may be in it */
+    uint32_t live_room;   /* blocks that the index has room for */
     uint32_t hold_count;  /* holds that contain it; 0: not captured */
     uint32_t id;          /* index in the pool's table of chunks */
-    int kind;             /* enum tn_heap_kind of the heap that mapped it; immutable */
-    bool was_used;        /* a free in it was proven idle, and its stamp forgotten */
-    /* Of idle memory and of captures': epoch of the last free that the end of its holds does not
-     * prove idle: P26 in claims/hold.h. */
+    int kind;             /* enum tn_heap_kind of the heap that mapped the chunk; immutable */
+    bool was_used;        /* a free in the chunk was proven idle, and its stamp forgotten */
+    /* For idle memory and captured memory: epoch of the last free that the end of the chunk's holds
+     * does not prove idle: P26 in claims/hold.h. */
     uint64_t outside_stamp;
 };
 
 #define TN_CHUNK_MAGIC 0x5443686eULL
 
-/* A chunk at the offset, without memory and of no heap. Its address leads to it when memory was mapped there.
+/* Makes a chunk at the offset, without memory and of no heap. The address leads to the chunk once
+ * memory was mapped there.
  *   HOST_MEMORY */
 TARN_MUST_CHECK tarn_status tn_chunk_create(struct tn_segment *segment, uint64_t offset,
                                             uint64_t bytes, struct tn_chunk **chunk);
 
-/* It has no memory, no block and no heap; its index is given back (tn_live_drop). */
+/* The chunk must have no memory, no block and no heap; its index is given back (tn_live_drop). */
 void tn_chunk_destroy(struct tn_chunk *chunk);
 
 /* Maps memory at the chunk's place, which has none, with access for the peers.
@@ -62,10 +67,12 @@ void tn_chunk_destroy(struct tn_chunk *chunk);
 TARN_MUST_CHECK tarn_status tn_chunk_map(struct tn_chunk *chunk, struct tn_memory *memory,
                                          uint64_t peer_mask);
 
-/* Unmaps the chunk's memory and returns it; the chunk stays. Nothing may be using it: the call does not wait. */
+/* Unmaps the chunk's memory and returns it; the chunk stays. The memory must be idle: the call does
+ * not wait. */
 struct tn_memory *tn_chunk_unmap(struct tn_chunk *chunk);
 
-/* Gives a peer access to the chunk's memory at its place, or takes it back. Statuses as tn_gpu_add_access. */
+/* Gives a peer access to the chunk's memory at its place, or takes the access back. Statuses as
+ * tn_gpu_add_access. */
 TARN_MUST_CHECK tarn_status tn_chunk_add_peer(struct tn_chunk *chunk, int peer);
 void tn_chunk_remove_peer(struct tn_chunk *chunk, int peer);
 

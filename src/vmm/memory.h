@@ -3,10 +3,12 @@
  *
  *   V6  a memory's chunk_count is the number of chunks that map it
  *
- * One memory is one allocation of the driver's, 2 MiB to 1 GiB, a power of two: the driver's cost is per
- * handle, hardly per byte, up to there. It may be mapped nowhere, at one place, or at several.
+ * A memory is a single allocation of the driver's, 2 MiB to 1 GiB, a power of two. Up to 1 GiB the
+ * driver's cost is per handle, hardly per byte. A memory may be mapped nowhere, at one place, or at
+ * several.
  *
- * Locking: a memory that is mapped nowhere is its holder's alone. Records are recycled, never freed. */
+ * Locking: a memory that is mapped nowhere is its holder's alone. Records are recycled, never
+ * freed. */
 #ifndef TARN_VMM_MEMORY_H
 #define TARN_VMM_MEMORY_H
 
@@ -16,20 +18,20 @@
 #include "driver/gpu.h"
 #include "driver/mapping.h"
 
-#define TN_MEMORY_BYTES_MAX ((uint64_t)1 << 30) /* beyond, one handle costs more than two */
+#define TN_MEMORY_BYTES_MAX ((uint64_t)1 << 30) /* beyond, a handle costs more than two */
 
 enum tn_memory_origin {
     TN_MEMORY_MADE,     /* by this process */
-    TN_MEMORY_IMPORTED, /* another process's, which may outlive it here */
+    TN_MEMORY_IMPORTED, /* another process's, which may outlive the import here */
 };
 
 struct tn_memory;
 
 /* Places in the lists of vmm/memory_cache.h. */
 struct tn_memory_links {
-    struct tn_memory *newer; /* of all that wait there */
+    struct tn_memory *newer; /* of all memory in the cache */
     struct tn_memory *older;
-    struct tn_memory *newer_alike; /* of one size and one kind */
+    struct tn_memory *newer_alike; /* of the same size and kind */
     struct tn_memory *older_alike;
 };
 
@@ -40,9 +42,9 @@ struct tn_memory {
     tn_cu_memhandle handle;                 /* immutable */
     struct tn_memory_properties properties; /* immutable */
     enum tn_memory_origin origin;           /* immutable */
-    bool was_cached;                        /* its holder took it from the cache */
+    bool was_cached;                        /* the holder took it from the cache */
     atomic_uint_fast32_t chunk_count;       /* of any pools */
-    struct tn_memory_links links;           /* guarded by the CACHE lock while it is in the cache */
+    struct tn_memory_links links;           /* guarded by the CACHE lock while in the cache */
 };
 
 #define TN_MEMORY_MAGIC 0x544d656dULL
@@ -53,13 +55,14 @@ TARN_MUST_CHECK tarn_status tn_memory_create(struct tn_gpu *gpu, uint64_t bytes,
                                              struct tn_memory_properties properties,
                                              struct tn_memory **memory);
 
-/* Memory of another process, whose handle the driver has given this one: from then on the record owns the handle.
- *   HOST_MEMORY: the handle is the caller's still */
+/* Memory of another process, whose handle the driver has given to this process. From then on the
+ * record owns the handle.
+ *   HOST_MEMORY: the handle remains the caller's */
 TARN_MUST_CHECK tarn_status tn_memory_import(tn_cu_memhandle handle, uint64_t bytes,
                                              struct tn_memory_properties properties,
                                              struct tn_memory **memory);
 
-/* Gives the handle back to the driver. It is mapped nowhere. */
+/* Gives the handle back to the driver. The memory must be mapped nowhere. */
 void tn_memory_destroy(struct tn_gpu *gpu, struct tn_memory *memory);
 
 static inline bool tn_memory_is_mapped(const struct tn_memory *memory)
@@ -67,7 +70,8 @@ static inline bool tn_memory_is_mapped(const struct tn_memory *memory)
     return atomic_load_explicit(&memory->chunk_count, memory_order_relaxed) > 0;
 }
 
-/* Whether it may serve another growth. Another process may have exported memory mapped, and only the driver knows. */
+/* Whether the memory may serve another growth. Another process may have exported memory mapped, and
+ * only the driver knows. */
 static inline bool tn_memory_is_reusable(const struct tn_memory *memory)
 {
     return memory->origin == TN_MEMORY_MADE && !memory->properties.exportable;

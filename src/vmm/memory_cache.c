@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The cache of unmapped memory.
  *
- * A memory is in two lists: that of all, by age, from whose end it is given back; and that of its size
- * and kind, from whose front it is taken. Both run through the memory's own record, so a memory can be
- * put here without memory being needed.
+ * A memory is in two lists. The list of all memory is ordered by age, and memory is given back from
+ * its end. The list of the memory's size and kind serves growth, from its front. Both lists run
+ * through the memory's own record, so tn_memory_cache_put needs no host memory.
  *
- * Trade-offs: sizes are exact. A larger memory cannot be cut, since the driver maps a handle whole or
- * not at all, and mapping a larger one than was asked for would make layouts depend on what other
- * pools left behind. */
+ * Trade-offs: sizes are exact. A larger memory cannot be cut, since the driver maps a handle whole
+ * or not at all. A mapping larger than requested would make layouts depend on other pools'
+ * leftovers. */
 #include "vmm/memory_cache.h"
 
 #include <stddef.h>
@@ -87,7 +87,7 @@ static struct tn_memory *shrink(struct tn_memory_cache *cache, uint64_t keep_byt
     return gone;
 }
 
-/* Gives a list that shrink made back to the driver; no CACHE lock is held. */
+/* Gives a list made by shrink back to the driver; no CACHE lock is held. */
 static uint64_t give_back(struct tn_memory_cache *cache, struct tn_memory *gone)
 {
     uint64_t bytes = 0;
@@ -174,7 +174,8 @@ void tn_memory_cache_usage(struct tn_memory_cache *cache, uint64_t *bytes, uint6
     tn_lock_release(&cache->lock);
 }
 
-/* Those in the lists by size and kind; UINT64_MAX when one is in the wrong list or mapped. */
+/* Counts the memory in the lists by size and kind; UINT64_MAX when a memory is in the wrong list or
+ * mapped. */
 static uint64_t count_alike(struct tn_memory_cache *cache)
 {
     uint64_t count = 0;

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Reserving: the hints are 0x20c102000000 + k * 4 TiB for k = 0 to 10, in a range that programs,
- * libraries and sanitizers leave alone and that the driver honours exactly. The upper half of such an address is no
- * number that programs count with: two numbers of 32 bits beside each other in a kernel's parameters, sizes and pitches,
- * are not taken for an address (inspect/references.h). At 0x200000000000 each {65536, 8192} was one. Nor has the first
- * block a lower half of 0, which is a number that stands beside many a gap. The first hint granted
- * exactly wins; else the last range granted anywhere; else half the size is asked for, down to
- * 1 GiB (virtual GPUs, address limits, ThreadSanitizer).
+ * libraries and sanitizers leave alone and that the driver honours exactly. The upper half of these
+ * addresses is no number that programs count with. Two neighbouring numbers of 32 bits in a
+ * kernel's parameters, sizes or pitches, are therefore not taken for an address
+ * (inspect/references.h). At 0x200000000000 each {65536, 8192} was an address. The lower half of
+ * the first block's address is not 0 either, a number that often stands beside a gap. The first
+ * hint granted exactly wins; else the last range granted anywhere; else half the size is asked for,
+ * down to 1 GiB (virtual GPUs, address limits, ThreadSanitizer).
  *
  * Slots are found first-fit from the lowest address, so that the same calls give the same layout.
  *
- * Trade-offs: a scan of up to 131,072 bits to find a run. Segments double in size, so it is rare. */
+ * Trade-offs: a scan of up to 131,072 bits to find a run. Segments double in size, so scans are
+ * rare. */
 #include "vmm/region.h"
 
 #include <stddef.h>
@@ -43,7 +45,7 @@ static void mark(struct tn_region *region, uint64_t slot, uint64_t count, bool t
     region->free_count += taken ? -count : count;
 }
 
-/* The lowest run of count free slots, or slot_count when there is none. */
+/* The lowest run of count free slots, or slot_count when no run is long enough. */
 static uint64_t find_run(const struct tn_region *region, uint64_t count)
 {
     uint64_t run = 0;
@@ -64,7 +66,7 @@ static uint64_t find_run(const struct tn_region *region, uint64_t count)
     return region->slot_count;
 }
 
-/* What the driver has given where nothing is found by its address is given back. */
+/* A range granted above the table's addresses, where no lookup finds anything, is given back. */
 static tarn_status check_granted(struct tn_gpu *gpu, uint64_t granted, uint64_t bytes)
 {
     if (granted <= ((uint64_t)1 << TN_ADDRESS_BITS) - bytes)
@@ -77,7 +79,7 @@ static tarn_status check_granted(struct tn_gpu *gpu, uint64_t granted, uint64_t 
                    TN_ADDRESS_BITS);
 }
 
-/* One size: at a hint if any is honoured, else wherever the driver puts it. */
+/* Tries a single size: at a hint if the driver honours any, else wherever the driver chooses. */
 static tarn_status reserve_exactly(struct tn_gpu *gpu, uint64_t bytes, uint64_t *base)
 {
     uint64_t granted = 0;
@@ -224,7 +226,7 @@ tarn_status tn_regions_take(struct tn_regions *regions, uint64_t slot_count, uin
         if (region != NULL && region->next != NULL) {
             region = region->next;
         } else {
-            TN_ASSERT(!added); /* a new region has room for what it was made for */
+            TN_ASSERT(!added); /* the new region has room for the request that made it */
             added = true;
             status = add_region(regions, slot_count * TN_SLOT_BYTES);
             region = regions->first;
@@ -260,7 +262,7 @@ size_t tn_regions_list(struct tn_regions *regions, struct tn_range *ranges, size
     return count;
 }
 
-/* The region that has the address, NULL: none. */
+/* The region that has the address, or NULL. */
 static struct tn_region *find_region(const struct tn_regions *regions, uint64_t address)
 {
     struct tn_region *region = regions->first;
@@ -292,7 +294,7 @@ void tn_regions_note_mapped(struct tn_regions *regions, uint64_t base, uint64_t 
     page = (base - region->base) / TN_PAGE_BYTES;
     while (left > 0) {
         uint64_t bit = page % BITS;
-        uint64_t count = tn_min(left, BITS - bit); /* of the pages of one word */
+        uint64_t count = tn_min(left, BITS - bit); /* within the pages of a single word */
 
         region->mapped[page / BITS] |= UINT64_MAX >> (BITS - count) << bit;
         page += count;

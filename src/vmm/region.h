@@ -4,8 +4,9 @@
  *   V2  a slot is taken by exactly one segment, or free
  *   V3  slot_count - free_count is the number of set bits in taken
  *
- * A device reserves regions of 4 TiB (or what options and driver allow) at fixed addresses, so that
- * another process can put a pool back at the same place, and cuts them into slots of 32 MiB.
+ * A device reserves regions of 4 TiB (or as much as options and driver allow), and cuts them into
+ * slots of 32 MiB. Regions lie at fixed addresses: another process can put a pool back at the same
+ * place.
  *
  * Locking: every function takes the REGION lock of its struct tn_regions. */
 #ifndef TARN_VMM_REGION_H

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Segments and the chunks in them.
  *
- * Trade-offs: eight bytes of host memory for each 2 MiB that is mapped, so that the chunk at an
- * address is one load. */
+ * Trade-offs: each 2 MiB of mapped memory takes eight bytes of host memory, for a lookup of the
+ * chunk at an address by a single load. */
 #include "vmm/segment.h"
 
 #include <stddef.h>

@@ -3,9 +3,9 @@
  *
  *   V5  chunk_count counts the chunks, and mapped_bytes sums those that have memory
  *
- * Locking: the lock of the segment's pool, except where said. Segment records are recycled, never
- * freed, so a stale pointer from the address table can be looked at: its owner is then NULL or
- * another pool. */
+ * Locking: the lock of the segment's pool, except where a comment says otherwise. Segment records
+ * are recycled, never freed, so a stale pointer from the address table can be looked at: its owner
+ * is then NULL or another pool. */
 #ifndef TARN_VMM_SEGMENT_H
 #define TARN_VMM_SEGMENT_H
 
@@ -44,14 +44,14 @@ struct tn_segment {
     uint32_t checkpoint_count;          /* checkpoints that hold the slots */
 };
 
-/* A segment of at least that many bytes, with nothing mapped, known to the address table.
+/* A segment of at least the given bytes, with nothing mapped, known to the address table.
  *   ADDRESS_SPACE, HOST_MEMORY, DEVICE_LOST, DRIVER */
 TARN_MUST_CHECK tarn_status tn_segment_create(struct tn_regions *regions, uint64_t bytes,
                                               void *owner, uint64_t index,
                                               struct tn_segment **segment);
-void tn_segment_destroy(struct tn_segment *segment); /* it has no chunk */
+void tn_segment_destroy(struct tn_segment *segment); /* the segment must have no chunk */
 
-/* The chunk at the offset; NULL: there is none. */
+/* The chunk at the offset, or NULL. */
 static inline struct tn_chunk *tn_segment_chunk_at(const struct tn_segment *segment,
                                                    uint64_t offset)
 {

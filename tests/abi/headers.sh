@@ -26,5 +26,23 @@ for path in "$include"/tarn/*.h; do
         compile c++ c++17 "$cxx" "$header" "$flags"
     done
 done
+
+# What drops a status on purpose warns in no compiler, at no level.
+drop() { # language, standard, compiler
+    for level in -O0 -O2; do
+        if ! printf '#include "tarn/core.h"\nvoid drop(void *a);\nvoid drop(void *a) { TARN_IGNORE(tarn_free(a)); }\n' |
+            $3 -x "$1" -std="$2" $level $warnings -Wunused-result -I"$include" -c -o /dev/null -; then
+            echo "TARN_IGNORE does not compile as $2 by $3 $level"
+            failures=$((failures + 1))
+        fi
+    done
+}
+compilers="$cc"
+! command -v clang >/dev/null || compilers="$compilers clang"
+for compiler in $compilers; do
+    drop c c17 "$compiler"
+    drop c++ c++17 "$compiler"
+done
+
 echo "$count headers, $failures failures"
 [ "$failures" = 0 ]

@@ -43,6 +43,7 @@ int main(void)
     TRY(tarn_device_options, TARN_DEVICE_OPTIONS_INIT);
     TRY(tarn_pool_options, TARN_POOL_OPTIONS_INIT);
     TRY(tarn_audit_options, TARN_AUDIT_OPTIONS_INIT);
+    TRY(tarn_capture_options, TARN_CAPTURE_OPTIONS_INIT);
     TRY(tarn_device_info, TARN_DEVICE_INFO_INIT);
     TRY(tarn_stats, TARN_STATS_INIT);
     TRY(tarn_graph_memory_info, TARN_GRAPH_MEMORY_INFO_INIT);

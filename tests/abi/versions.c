@@ -152,11 +152,14 @@ static void run_out_of_memory(tarn_device *device, tarn_pool *pool)
 /* A graph without a node, of the thread's own default stream. */
 static tarn_graph *make_graph(tarn_pool *pool)
 {
+    tarn_capture_options options = TARN_CAPTURE_OPTIONS_INIT;
     tarn_stream stream = (tarn_stream)(uintptr_t)2;
     tarn_capture *capture = NULL;
     tarn_graph *graph = NULL;
 
-    OK(tarn_capture_begin(pool, stream, TARN_CAPTURE_RELAXED, &capture));
+    options.mode = TARN_CAPTURE_RELAXED;
+    REFUSED(options, tarn_capture_begin(pool, stream, &options, &capture));
+    OK(tarn_capture_begin(pool, stream, &options, &capture));
     OK(tarn_capture_end(capture, &graph));
     return graph;
 }
@@ -182,6 +185,7 @@ int main(void)
     SAY(tarn_device_options);
     SAY(tarn_pool_options);
     SAY(tarn_audit_options);
+    SAY(tarn_capture_options);
     SAY(tarn_device_info);
     SAY(tarn_stats);
     SAY(tarn_graph_memory_info);

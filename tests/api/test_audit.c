@@ -270,7 +270,7 @@ static tarn_graph *make_conditional(tarn_audit_body *body)
     *body = (tarn_audit_body){test_last_node(world.stream), inside};
     inner = test_begin_body(capture, 0, inside);
     test_copy(world.side, output, input, BYTES);
-    OK(tarn_capture_end_to_graph(inner));
+    OK(tarn_capture_end(inner, NULL));
     return test_capture_end(capture);
 }
 

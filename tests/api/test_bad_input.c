@@ -46,7 +46,7 @@ static void refuse_pool(tarn_pool *pool)
     GONE("pool", tarn_pool_layout(pool, &layout));
     GONE("pool", tarn_pool_check_live(pool, NULL, 0, &diff));
     GONE("pool", tarn_begin_allocate_to_pool(world.device, pool, tarn_filter_thread, NULL));
-    GONE("pool", tarn_capture_begin(pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
+    GONE("pool", tarn_capture_begin(pool, world.stream, NULL, &capture));
     GONE("pool", tarn_checkpoint_take(pool, TARN_CONTENTS_NONE, world.stream, &checkpoint));
     GONE("pool", tarn_pool_release(pool));
     GONE("pool", tarn_pool_destroy(pool));
@@ -231,7 +231,8 @@ START_TEST(a_capture_of_another_devices_pool_updates_no_graph)
     tarn_capture *capture = NULL;
     tarn_graph *made = NULL;
 
-    OK(tarn_capture_begin(second.pool, second.stream, TARN_CAPTURE_RELAXED, &capture));
+    OK(tarn_capture_begin(second.pool, second.stream, CAPTURE_MODE(TARN_CAPTURE_RELAXED),
+                          &capture));
     REFUSE(TARN_ERR_INVALID_ARGUMENT, "pool", tarn_graph_update(graph, capture));
     OK(tarn_capture_end(capture, &made));
     OK(tarn_graph_destroy(made));

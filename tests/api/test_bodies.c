@@ -13,7 +13,7 @@ static void *capture_body(tarn_capture *outer, uint64_t group, tn_cu_graph body,
     tarn_capture *capture = test_begin_body(outer, group, body);
     void *temporary = test_copy_through(world.pool, world.side, value, output, WORDS);
 
-    OK(tarn_capture_end_to_graph(capture));
+    OK(tarn_capture_end(capture, NULL));
     return temporary;
 }
 
@@ -121,7 +121,7 @@ START_TEST(a_block_live_at_its_bodys_end_overlaps_nothing)
     void *other;
 
     test_fill(world.side, live, 10, WORDS);
-    OK(tarn_capture_end_to_graph(body));
+    OK(tarn_capture_end(body, NULL));
     scratch = capture_body(outer, 1, node.bodies[1], 20, output);
     ck_assert_ptr_ne(scratch, live);
     test_copy(world.stream, output, live, WORDS * 4);
@@ -151,7 +151,7 @@ START_TEST(what_a_body_keeps_may_lie_where_one_of_its_group_had_freed)
         tarn_graph *graph = NULL;
 
         test_fill(world.side, kept, 10, WORDS);
-        OK(tarn_capture_end_to_graph(body));
+        OK(tarn_capture_end(body, NULL));
         ck_assert((kept == freed) == (group == 1));
         test_copy(world.stream, output, kept, WORDS * 4);
         OK(tarn_capture_end(outer, &graph));
@@ -174,7 +174,7 @@ START_TEST(a_block_freed_after_its_body_is_not_the_next_bodys)
     tarn_graph *graph = NULL;
 
     test_fill(world.side, live, 10, WORDS);
-    OK(tarn_capture_end_to_graph(body));
+    OK(tarn_capture_end(body, NULL));
     test_copy(world.stream, output, live, WORDS * 4);
     OK(tarn_free_on(live, world.stream));
     /* The copy comes after the node, and so after this body, too. */
@@ -201,7 +201,7 @@ START_TEST(an_outer_block_used_in_a_body_waits_for_the_outer_captures_end)
     body = test_begin_body(outer, 1, node.bodies[0]);
     test_copy(world.side, output, block, WORDS * 4);
     OK(tarn_free_on(block, world.side));
-    OK(tarn_capture_end_to_graph(body));
+    OK(tarn_capture_end(body, NULL));
     next = test_malloc(OUTER);
     ck_assert_ptr_ne(next, block);
     test_fill(world.stream, next, 30, WORDS);
@@ -231,20 +231,21 @@ START_TEST(bodies_in_bodies_are_kept_apart_in_the_same_way)
 
     test_fill(world.side, in_body, 5, WORDS);
     nested = test_add_conditional(world.side, TN_CU_GRAPH_COND_IF, 1, 1);
-    OK(tarn_capture_begin_to_graph(world.pool, body, 1, nested.bodies[0], third,
-                                   TARN_CAPTURE_THREAD_LOCAL, &inner));
+    OK(tarn_capture_begin(world.pool, third,
+                          CAPTURE_INTO(body, 1, nested.bodies[0], TARN_CAPTURE_THREAD_LOCAL),
+                          &inner));
     deepest = test_alloc(world.pool, OUTER, third);
     test_fill(third, deepest, 10, WORDS);
     test_copy(third, output, deepest, WORDS * 4);
     OK(tarn_free(deepest));
-    REFUSE(TARN_ERR_WRONG_STATE, "still being captured", tarn_capture_end_to_graph(body));
-    OK(tarn_capture_end_to_graph(inner));
+    REFUSE(TARN_ERR_WRONG_STATE, "still being captured", tarn_capture_end(body, NULL));
+    OK(tarn_capture_end(inner, NULL));
     OK(tarn_free(in_body));
     otherwise = test_alloc(world.pool, OUTER, world.side);
     ck_assert_ptr_eq(otherwise, in_body);
     ck_assert_ptr_ne(deepest, in_body);
     OK(tarn_free(otherwise));
-    OK(tarn_capture_end_to_graph(body));
+    OK(tarn_capture_end(body, NULL));
     otherwise = capture_body(outer, 1, node.bodies[1], 20, output); /* either one's memory */
     ck_assert(otherwise == in_body || otherwise == deepest);
     OK(tarn_capture_end(outer, &graph));
@@ -294,7 +295,7 @@ START_TEST(an_outer_capture_ends_after_its_bodies)
 
     REFUSE(TARN_ERR_WRONG_STATE, "still being captured", tarn_capture_end(outer, &graph));
     ck_assert_untouched(graph);
-    OK(tarn_capture_end_to_graph(body));
+    OK(tarn_capture_end(body, NULL));
     OK(tarn_capture_end(outer, &graph));
     OK(tarn_graph_destroy(graph));
 }
@@ -320,7 +321,7 @@ START_TEST(a_body_allocates_from_its_own_pool_alone)
            tarn_malloc(world.device, MIB, world.side, &address));
     OK(tarn_end_allocate_to_pool(world.device, other));
     ck_assert_untouched(address);
-    OK(tarn_capture_end_to_graph(body));
+    OK(tarn_capture_end(body, NULL));
     OK(tarn_capture_end(outer, &graph));
     OK(tarn_free_on(block, world.side));
     OK(tarn_graph_destroy(graph));
@@ -338,8 +339,9 @@ START_TEST(a_body_is_captured_into_once)
 
     (void)capture_body(outer, 1, node.bodies[0], 10, output);
     REFUSE(TARN_ERR_WRONG_STATE, "child node",
-           tarn_capture_begin_to_graph(world.pool, outer, 1, node.bodies[0], world.side,
-                                       TARN_CAPTURE_THREAD_LOCAL, &body));
+           tarn_capture_begin(world.pool, world.side,
+                              CAPTURE_INTO(outer, 1, node.bodies[0], TARN_CAPTURE_THREAD_LOCAL),
+                              &body));
     ck_assert_untouched(body);
     OK(tarn_capture_end(outer, &graph));
     run(graph, output, 10);
@@ -357,17 +359,20 @@ START_TEST(a_body_of_no_open_capture_is_refused)
     tarn_graph *graph = NULL;
 
     REFUSE(TARN_ERR_INVALID_ARGUMENT, "another pool",
-           tarn_capture_begin_to_graph(other, outer, 1, node.bodies[0], world.side,
-                                       TARN_CAPTURE_GLOBAL, &capture));
+           tarn_capture_begin(other, world.side,
+                              CAPTURE_INTO(outer, 1, node.bodies[0], TARN_CAPTURE_GLOBAL),
+                              &capture));
     sim.plan_fault("cuGraphInstantiateWithFlags", 1, 0, TN_CUDA_ERROR_UNKNOWN);
     STATUS(TARN_ERR_DRIVER, tarn_capture_end(outer, &graph)); /* stopped */
     REFUSE(TARN_ERR_WRONG_STATE, "is over",
-           tarn_capture_begin_to_graph(world.pool, outer, 1, node.bodies[0], world.side,
-                                       TARN_CAPTURE_GLOBAL, &capture));
+           tarn_capture_begin(world.pool, world.side,
+                              CAPTURE_INTO(outer, 1, node.bodies[0], TARN_CAPTURE_GLOBAL),
+                              &capture));
     OK(tarn_capture_abort(outer));
     REFUSE(TARN_ERR_INVALID_HANDLE, "outer capture",
-           tarn_capture_begin_to_graph(world.pool, outer, 1, node.bodies[0], world.side,
-                                       TARN_CAPTURE_GLOBAL, &capture));
+           tarn_capture_begin(world.pool, world.side,
+                              CAPTURE_INTO(outer, 1, node.bodies[0], TARN_CAPTURE_GLOBAL),
+                              &capture));
     ck_assert_untouched(capture);
     OK(tarn_pool_destroy(other));
 }
@@ -383,8 +388,9 @@ START_TEST(a_body_of_a_capture_that_became_a_graph_is_refused)
 
     OK(tarn_graph_adopt(world.pool, test_end_capture(world.stream), &graph));
     REFUSE(TARN_ERR_WRONG_STATE, "is over",
-           tarn_capture_begin_to_graph(world.pool, outer, 1, node.bodies[0], world.side,
-                                       TARN_CAPTURE_GLOBAL, &capture));
+           tarn_capture_begin(world.pool, world.side,
+                              CAPTURE_INTO(outer, 1, node.bodies[0], TARN_CAPTURE_GLOBAL),
+                              &capture));
     ck_assert_untouched(capture);
     ck_assert_int_eq(test_capture_status(world.side), TN_CU_CAPTURE_STATUS_NONE);
     OK(tarn_capture_abort(outer));

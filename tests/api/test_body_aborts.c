@@ -35,7 +35,7 @@ START_TEST(the_abort_of_an_outer_capture_ends_its_bodies)
     OK(tarn_capture_abort(outer));
     ck_assert_int_eq(test_capture_status(world.side), TN_CU_CAPTURE_STATUS_NONE);
     test_await_destructors(0);
-    STATUS(TARN_ERR_CAPTURE_BROKEN, tarn_capture_end_to_graph(body));
+    STATUS(TARN_ERR_CAPTURE_BROKEN, tarn_capture_end(body, NULL));
     OK(tarn_capture_abort(body));
     OK(tarn_free(block));
     ck_assert_uint_eq(test_stats(world.pool).captured_bytes, 0);
@@ -78,8 +78,8 @@ START_TEST(the_abort_of_an_outer_capture_elsewhere_ends_no_capture_of_its_thread
     struct test_node node = test_add_conditional(world.stream, TN_CU_GRAPH_COND_IF, 1, 1);
     tarn_capture *body = NULL;
 
-    OK(tarn_capture_begin_to_graph(world.pool, outer, 1, node.bodies[0], TN_CU_STREAM_PER_THREAD,
-                                   TARN_CAPTURE_RELAXED, &body));
+    OK(tarn_capture_begin(world.pool, TN_CU_STREAM_PER_THREAD,
+                          CAPTURE_INTO(outer, 1, node.bodies[0], TARN_CAPTURE_RELAXED), &body));
     (void)test_end_capture(TN_CU_STREAM_PER_THREAD); /* nobody else can */
     test_elsewhere(abort_beside_a_capture, outer);
     OK(tarn_capture_abort(body));
@@ -101,13 +101,13 @@ static tarn_capture *begin_on_own_stream(tn_cu_graph into, tarn_capture **body)
     struct test_node node;
 
     if (into != NULL)
-        OK(tarn_capture_begin_to_graph(world.pool, NULL, 0, into, world.stream,
-                                       TARN_CAPTURE_RELAXED, &outer));
+        OK(tarn_capture_begin(world.pool, world.stream,
+                              CAPTURE_INTO(NULL, 0, into, TARN_CAPTURE_RELAXED), &outer));
     else
         outer = test_capture_begin(TARN_CAPTURE_RELAXED);
     node = test_add_conditional(world.stream, TN_CU_GRAPH_COND_IF, 1, 1);
-    OK(tarn_capture_begin_to_graph(world.pool, outer, 1, node.bodies[0], TN_CU_STREAM_PER_THREAD,
-                                   TARN_CAPTURE_RELAXED, body));
+    OK(tarn_capture_begin(world.pool, TN_CU_STREAM_PER_THREAD,
+                          CAPTURE_INTO(outer, 1, node.bodies[0], TARN_CAPTURE_RELAXED), body));
     return outer;
 }
 
@@ -139,7 +139,7 @@ START_TEST(a_capture_aborted_elsewhere_goes_on_until_its_body_is_ended)
     tarn_capture *aborted[] = {begin_on_own_stream(NULL, &body), NULL};
 
     test_elsewhere(abort_captures, aborted);
-    OK(tarn_capture_end_to_graph(body));
+    OK(tarn_capture_end(body, NULL));
     expect_all_over();
 }
 END_TEST
@@ -168,8 +168,8 @@ START_TEST(a_body_whose_outer_capture_was_aborted_has_no_bodies)
 
     test_elsewhere(abort_captures, aborted);
     REFUSE(TARN_ERR_WRONG_STATE, "outer capture is over",
-           tarn_capture_begin_to_graph(world.pool, body, 1, node.bodies[0], world.side,
-                                       TARN_CAPTURE_RELAXED, &inner));
+           tarn_capture_begin(world.pool, world.side,
+                              CAPTURE_INTO(body, 1, node.bodies[0], TARN_CAPTURE_RELAXED), &inner));
     ck_assert_untouched(inner);
     OK(tarn_capture_abort(body));
     expect_all_over();
@@ -200,11 +200,13 @@ START_TEST(an_outer_capture_has_an_open_body_where_a_body_around_it_was_aborted_
     tarn_capture *inner = NULL;
     tarn_graph *graph = UNTOUCHED;
 
-    OK(tarn_capture_begin_to_graph(world.pool, outer, 1, node.bodies[0], world.side,
-                                   TARN_CAPTURE_RELAXED, &aborted[0]));
+    OK(tarn_capture_begin(world.pool, world.side,
+                          CAPTURE_INTO(outer, 1, node.bodies[0], TARN_CAPTURE_RELAXED),
+                          &aborted[0]));
     node = test_add_conditional(world.side, TN_CU_GRAPH_COND_IF, 1, 1);
-    OK(tarn_capture_begin_to_graph(world.pool, aborted[0], 1, node.bodies[0],
-                                   TN_CU_STREAM_PER_THREAD, TARN_CAPTURE_RELAXED, &inner));
+    OK(tarn_capture_begin(world.pool, TN_CU_STREAM_PER_THREAD,
+                          CAPTURE_INTO(aborted[0], 1, node.bodies[0], TARN_CAPTURE_RELAXED),
+                          &inner));
     test_elsewhere(abort_captures, aborted);
     ck_assert_int_eq(test_capture_status(world.side), TN_CU_CAPTURE_STATUS_NONE);
     REFUSE(TARN_ERR_WRONG_STATE, "a body of the capture", tarn_capture_end(outer, &graph));
@@ -226,14 +228,15 @@ START_TEST(the_abort_of_an_outer_capture_ends_bodies_in_bodies)
     tarn_capture *inner = NULL;
     void *block;
 
-    OK(tarn_capture_begin_to_graph(world.pool, body, 1, nested.bodies[0], third,
-                                   TARN_CAPTURE_THREAD_LOCAL, &inner));
+    OK(tarn_capture_begin(world.pool, third,
+                          CAPTURE_INTO(body, 1, nested.bodies[0], TARN_CAPTURE_THREAD_LOCAL),
+                          &inner));
     block = test_alloc(world.pool, OUTER, third);
     test_fill(third, block, 1, WORDS);
     OK(tarn_capture_abort(outer));
     ck_assert_int_eq(test_capture_status(third), TN_CU_CAPTURE_STATUS_NONE);
     ck_assert_int_eq(test_capture_status(world.side), TN_CU_CAPTURE_STATUS_NONE);
-    STATUS(TARN_ERR_CAPTURE_BROKEN, tarn_capture_end_to_graph(inner));
+    STATUS(TARN_ERR_CAPTURE_BROKEN, tarn_capture_end(inner, NULL));
     OK(tarn_capture_abort(inner));
     OK(tarn_capture_abort(body));
     OK(tarn_free(block));
@@ -256,11 +259,12 @@ static void *keep_block_inside(tarn_capture *outer, tarn_capture **middle)
 
     *middle = test_begin_body(outer, 1, node.bodies[0]);
     nested = test_add_conditional(world.side, TN_CU_GRAPH_COND_IF, 1, 1);
-    OK(tarn_capture_begin_to_graph(world.pool, *middle, 1, nested.bodies[0], third,
-                                   TARN_CAPTURE_THREAD_LOCAL, &inner));
+    OK(tarn_capture_begin(world.pool, third,
+                          CAPTURE_INTO(*middle, 1, nested.bodies[0], TARN_CAPTURE_THREAD_LOCAL),
+                          &inner));
     block = test_alloc(world.pool, OUTER, third);
     test_fill(third, block, 1, WORDS);
-    OK(tarn_capture_end_to_graph(inner));
+    OK(tarn_capture_end(inner, NULL));
     test_destroy_stream(third);
     return block;
 }
@@ -290,7 +294,7 @@ START_TEST(an_abort_discards_what_ended_bodies_left)
             OK(tarn_capture_abort(outer));
             OK(tarn_capture_abort(middle));
         } else {
-            OK(tarn_capture_end_to_graph(middle));
+            OK(tarn_capture_end(middle, NULL));
             ck_assert_int_eq(test_state_of(world.pool, block), TARN_EXTENT_LIVE);
             if (way == AFTER_THE_DRIVERS_CAPTURE)
                 test_destroy_graph(test_end_capture(world.stream));
@@ -309,7 +313,7 @@ START_TEST(what_ended_bodies_left_is_live_when_the_outer_capture_has_ended)
     void *block = keep_block_inside(outer, &middle);
     tarn_graph *graph = NULL;
 
-    OK(tarn_capture_end_to_graph(middle));
+    OK(tarn_capture_end(middle, NULL));
     OK(tarn_capture_end(outer, &graph));
     ck_assert_int_eq(test_state_of(world.pool, block), TARN_EXTENT_LIVE);
     OK(tarn_free(block));

@@ -7,23 +7,23 @@ START_TEST(bad_arguments_of_begin_are_refused)
     _Alignas(128) uint64_t zeros[1024] = {0}; /* aligned as a record is */
     tarn_capture *capture = UNTOUCHED;
 
+    REFUSE(TARN_ERR_INVALID_HANDLE, "pool", tarn_capture_begin(NULL, world.stream, NULL, &capture));
     REFUSE(TARN_ERR_INVALID_HANDLE, "pool",
-           tarn_capture_begin(NULL, world.stream, TARN_CAPTURE_GLOBAL, &capture));
-    REFUSE(TARN_ERR_INVALID_HANDLE, "pool",
-           tarn_capture_begin((tarn_pool *)(void *)zeros, world.stream, TARN_CAPTURE_GLOBAL,
-                              &capture));
+           tarn_capture_begin((tarn_pool *)(void *)zeros, world.stream, NULL, &capture));
     REFUSE(TARN_ERR_INVALID_ARGUMENT, "capture is NULL",
-           tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_GLOBAL, NULL));
+           tarn_capture_begin(world.pool, world.stream, NULL, NULL));
+    REFUSE(
+        TARN_ERR_INVALID_ARGUMENT, "mode",
+        tarn_capture_begin(world.pool, world.stream, CAPTURE_MODE((tarn_capture_mode)3), &capture));
     REFUSE(TARN_ERR_INVALID_ARGUMENT, "mode",
-           tarn_capture_begin(world.pool, world.stream, (tarn_capture_mode)3, &capture));
-    REFUSE(TARN_ERR_INVALID_ARGUMENT, "mode",
-           tarn_capture_begin(world.pool, world.stream, (tarn_capture_mode)-1, &capture));
+           tarn_capture_begin(world.pool, world.stream, CAPTURE_MODE((tarn_capture_mode)-1),
+                              &capture));
     REFUSE(TARN_ERR_INVALID_ARGUMENT, "legacy",
-           tarn_capture_begin(world.pool, NULL, TARN_CAPTURE_GLOBAL, &capture));
+           tarn_capture_begin(world.pool, NULL, NULL, &capture));
     REFUSE(TARN_ERR_INVALID_ARGUMENT, "legacy",
-           tarn_capture_begin(world.pool, TN_CU_STREAM_LEGACY, TARN_CAPTURE_GLOBAL, &capture));
+           tarn_capture_begin(world.pool, TN_CU_STREAM_LEGACY, NULL, &capture));
     REFUSE(TARN_ERR_WRONG_STATE, "private pool",
-           tarn_capture_begin(world.default_pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
+           tarn_capture_begin(world.default_pool, world.stream, NULL, &capture));
     ck_assert_untouched(capture);
     ck_assert_int_eq(test_capture_status(world.stream), TN_CU_CAPTURE_STATUS_NONE);
 }
@@ -36,9 +36,9 @@ START_TEST(a_stream_in_a_capture_begins_no_other)
     tarn_capture *second = UNTOUCHED;
 
     REFUSE(TARN_ERR_WRONG_STATE, "already being captured",
-           tarn_capture_begin(other, world.stream, TARN_CAPTURE_GLOBAL, &second));
+           tarn_capture_begin(other, world.stream, NULL, &second));
     REFUSE(TARN_ERR_WRONG_STATE, "already being captured",
-           tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_GLOBAL, &second));
+           tarn_capture_begin(world.pool, world.stream, NULL, &second));
     ck_assert_untouched(second);
     ck_assert_int_eq(test_capture_status(world.side), TN_CU_CAPTURE_STATUS_NONE);
     OK(tarn_graph_destroy(test_capture_end(capture)));
@@ -56,8 +56,7 @@ START_TEST(a_begin_that_the_driver_refuses_leaves_nothing)
         tarn_sim_ledger before = test_ledger();
 
         sim.plan_fault(calls[i], 1, 0, TN_CUDA_ERROR_UNKNOWN);
-        STATUS(TARN_ERR_DRIVER,
-               tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
+        STATUS(TARN_ERR_DRIVER, tarn_capture_begin(world.pool, world.stream, NULL, &capture));
         ck_assert_ptr_nonnull(strstr(tarn_last_error(), calls[i]));
         ck_assert_untouched(capture);
         ck_assert_int_eq(test_capture_status(world.stream), TN_CU_CAPTURE_STATUS_NONE);
@@ -166,7 +165,7 @@ END_TEST
 
 static void begin_elsewhere(void *argument)
 {
-    OK(tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_GLOBAL, argument));
+    OK(tarn_capture_begin(world.pool, world.stream, NULL, argument));
 }
 
 START_TEST(a_capture_whose_thread_is_gone_can_be_aborted)
@@ -268,7 +267,7 @@ START_TEST(ends_and_destructions_break_no_other_capture)
     tarn_capture *capture = NULL;
     tarn_graph *graph = NULL;
 
-    OK(tarn_capture_begin(other, world.side, TARN_CAPTURE_RELAXED, &capture));
+    OK(tarn_capture_begin(other, world.side, CAPTURE_MODE(TARN_CAPTURE_RELAXED), &capture));
     OK(tarn_free(test_alloc(other, MIB, world.side)));
     OK(tarn_capture_end(capture, &graph));
     ck_assert_int_eq(test_capture_status(world.stream), TN_CU_CAPTURE_STATUS_ACTIVE);
@@ -366,7 +365,7 @@ START_TEST(a_discarded_block_shows_in_the_layout_and_keeps_no_pool)
     void *block;
     bool found = false;
 
-    OK(tarn_capture_begin(pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
+    OK(tarn_capture_begin(pool, world.stream, NULL, &capture));
     block = test_malloc(8 * MIB);
     OK(tarn_capture_abort(capture));
     OK(tarn_pool_layout(pool, &layout));
@@ -392,7 +391,7 @@ START_TEST(a_discarded_block_that_a_stream_uses_leaves_nothing_behind_with_its_p
     void *block;
 
     before = test_ledger();
-    OK(tarn_capture_begin(pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
+    OK(tarn_capture_begin(pool, world.stream, NULL, &capture));
     block = test_malloc(8 * MIB);
     OK(tarn_record_stream(block, world.side));
     OK(tarn_capture_abort(capture));
@@ -410,7 +409,7 @@ START_TEST(a_discarded_block_keeps_a_pool_whose_handle_was_given_up)
     void *adopted = NULL;
     void *next;
 
-    OK(tarn_capture_begin(pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
+    OK(tarn_capture_begin(pool, world.stream, NULL, &capture));
     routed = test_malloc(8 * MIB);
     OK(tarn_pool_malloc(world.default_pool, 8 * MIB, 0, world.stream,
                         &adopted)); /* of a pool that no handle names */
@@ -433,7 +432,7 @@ START_TEST(the_device_closes_over_discarded_blocks_of_released_pools)
     tarn_capture *capture = NULL;
     tarn_pool *pool = test_pool("aborted");
 
-    OK(tarn_capture_begin(pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
+    OK(tarn_capture_begin(pool, world.stream, NULL, &capture));
     (void)test_malloc(8 * MIB);
     OK(tarn_pool_release(pool));
     OK(tarn_capture_abort(capture));

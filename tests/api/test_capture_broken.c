@@ -394,13 +394,13 @@ START_TEST(the_newest_node_is_that_of_the_captures_own_graph)
     tarn_capture *capture = NULL;
     void *block = test_malloc(4096);
 
-    OK(tarn_capture_begin_to_graph(world.pool, NULL, 0, target, world.stream, TARN_CAPTURE_GLOBAL,
-                                   &capture));
+    OK(tarn_capture_begin(world.pool, world.stream,
+                          CAPTURE_INTO(NULL, 0, target, TARN_CAPTURE_GLOBAL), &capture));
     test_set_words(world.stream, block, 1, 1);
     test_fill(world.stream, block, 1, 1);
     test_break_capture();
     REFUSE(TARN_ERR_CAPTURE_BROKEN, "its graph ends with node 2 of 2 (kernel 'tarn_test_fill')",
-           tarn_capture_end_to_graph(capture));
+           tarn_capture_end(capture, NULL));
     OK(tarn_capture_abort(capture));
     OK(tarn_free(block));
 }
@@ -582,11 +582,11 @@ START_TEST(every_function_that_ends_a_capture_says_it)
     REFUSE(TARN_ERR_CAPTURE_BROKEN, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED",
            tarn_graph_update(graph, capture));
     OK(tarn_capture_abort(capture));
-    OK(tarn_capture_begin_to_graph(world.pool, NULL, 0, test_graph(), world.stream,
-                                   TARN_CAPTURE_RELAXED, &capture));
+    OK(tarn_capture_begin(world.pool, world.stream,
+                          CAPTURE_INTO(NULL, 0, test_graph(), TARN_CAPTURE_RELAXED), &capture));
     test_wait_outside(world.stream);
     REFUSE(TARN_ERR_CAPTURE_BROKEN, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED",
-           tarn_capture_end_to_graph(capture));
+           tarn_capture_end(capture, NULL));
     OK(tarn_capture_abort(capture));
     OK(tarn_graph_destroy(graph));
 }

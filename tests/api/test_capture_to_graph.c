@@ -9,8 +9,8 @@ static tarn_capture *begin(tn_cu_graph graph)
 {
     tarn_capture *capture = NULL;
 
-    OK(tarn_capture_begin_to_graph(world.pool, NULL, 0, graph, world.stream,
-                                   TARN_CAPTURE_THREAD_LOCAL, &capture));
+    OK(tarn_capture_begin(world.pool, world.stream,
+                          CAPTURE_INTO(NULL, 0, graph, TARN_CAPTURE_THREAD_LOCAL), &capture));
     return capture;
 }
 
@@ -28,7 +28,7 @@ START_TEST(a_graph_of_the_callers_is_captured_into_and_adopted)
 
     (void)section(9, output);
     ck_assert_uint_eq(test_stats(world.pool).capture_count, 1);
-    OK(tarn_capture_end_to_graph(capture));
+    OK(tarn_capture_end(capture, NULL));
     ck_assert_uint_eq(test_stats(world.pool).capture_count, 0);
     ck_assert_uint_eq(test_stats(world.pool).graph_count, 0);
     ck_assert_uint_ge(test_stats(world.pool).captured_bytes, 4 * MIB);
@@ -51,7 +51,7 @@ START_TEST(a_graph_of_the_callers_holds_its_memory_until_it_is_destroyed)
     void *temporary = section(9, output);
     void *other;
 
-    OK(tarn_capture_end_to_graph(capture));
+    OK(tarn_capture_end(capture, NULL));
     other = test_alloc(world.pool, 4 * MIB, world.stream);
     ck_assert_ptr_ne(other, temporary);
     test_launch_once(driver_graph, world.stream);
@@ -85,7 +85,7 @@ END_TEST
 
 static void end_elsewhere(void *capture)
 {
-    STATUS(TARN_ERR_WRONG_THREAD, tarn_capture_end_to_graph(capture));
+    STATUS(TARN_ERR_WRONG_THREAD, tarn_capture_end(capture, NULL));
 }
 
 START_TEST(each_kind_of_capture_is_ended_in_its_own_way)
@@ -97,23 +97,23 @@ START_TEST(each_kind_of_capture_is_ended_in_its_own_way)
     tarn_graph *made;
 
     (void)section(9, output);
-    REFUSE(TARN_ERR_WRONG_STATE, "tarn_capture_end_to_graph", tarn_capture_end(capture, &graph));
+    REFUSE(TARN_ERR_WRONG_STATE, "with NULL for the graph", tarn_capture_end(capture, &graph));
     ck_assert_untouched(graph);
-    REFUSE(TARN_ERR_INVALID_HANDLE, "capture", tarn_capture_end_to_graph(NULL));
+    REFUSE(TARN_ERR_INVALID_HANDLE, "capture", tarn_capture_end(NULL, NULL));
     test_elsewhere(end_elsewhere, capture);
-    OK(tarn_capture_end_to_graph(capture));
-    REFUSE(TARN_ERR_INVALID_HANDLE, "capture", tarn_capture_end_to_graph(capture));
+    OK(tarn_capture_end(capture, NULL));
+    REFUSE(TARN_ERR_INVALID_HANDLE, "capture", tarn_capture_end(capture, NULL));
     test_destroy_graph(driver_graph);
     test_await_destructors(0);
     capture = test_capture_begin(TARN_CAPTURE_RELAXED);
-    REFUSE(TARN_ERR_WRONG_STATE, "tarn_capture_end", tarn_capture_end_to_graph(capture));
+    REFUSE(TARN_ERR_INVALID_ARGUMENT, "graph is NULL", tarn_capture_end(capture, NULL));
     (void)section(8, output);
     made = test_capture_end(capture);
     driver_graph = test_graph();
     capture = begin(driver_graph);
     (void)section(7, output);
-    REFUSE(TARN_ERR_WRONG_STATE, "tarn_capture_end_to_graph", tarn_graph_update(made, capture));
-    OK(tarn_capture_end_to_graph(capture));
+    REFUSE(TARN_ERR_WRONG_STATE, "with NULL for the graph", tarn_graph_update(made, capture));
+    OK(tarn_capture_end(capture, NULL));
     test_destroy_graph(driver_graph);
     OK(tarn_graph_destroy(made));
     OK(tarn_free(output));
@@ -127,30 +127,48 @@ START_TEST(bad_arguments_of_capture_to_graph_are_refused)
     tarn_capture *open;
 
     REFUSE(TARN_ERR_INVALID_HANDLE, "pool",
-           tarn_capture_begin_to_graph(NULL, NULL, 0, driver_graph, world.stream,
-                                       TARN_CAPTURE_GLOBAL, &capture));
+           tarn_capture_begin(NULL, world.stream,
+                              CAPTURE_INTO(NULL, 0, driver_graph, TARN_CAPTURE_GLOBAL), &capture));
+    REFUSE(TARN_ERR_INVALID_ARGUMENT, "a group, and no outer",
+           tarn_capture_begin(world.pool, world.stream,
+                              CAPTURE_INTO(NULL, 1, driver_graph, TARN_CAPTURE_GLOBAL), &capture));
     REFUSE(TARN_ERR_INVALID_ARGUMENT, "NULL",
-           tarn_capture_begin_to_graph(world.pool, NULL, 0, NULL, world.stream, TARN_CAPTURE_GLOBAL,
-                                       &capture));
-    REFUSE(TARN_ERR_INVALID_ARGUMENT, "NULL",
-           tarn_capture_begin_to_graph(world.pool, NULL, 0, driver_graph, world.stream,
-                                       TARN_CAPTURE_GLOBAL, NULL));
+           tarn_capture_begin(world.pool, world.stream,
+                              CAPTURE_INTO(NULL, 0, driver_graph, TARN_CAPTURE_GLOBAL), NULL));
     REFUSE(TARN_ERR_INVALID_ARGUMENT, "mode",
-           tarn_capture_begin_to_graph(world.pool, NULL, 0, driver_graph, world.stream,
-                                       (tarn_capture_mode)3, &capture));
+           tarn_capture_begin(world.pool, world.stream,
+                              CAPTURE_INTO(NULL, 0, driver_graph, (tarn_capture_mode)3), &capture));
     REFUSE(TARN_ERR_INVALID_ARGUMENT, "legacy",
-           tarn_capture_begin_to_graph(world.pool, NULL, 0, driver_graph, NULL, TARN_CAPTURE_GLOBAL,
-                                       &capture));
+           tarn_capture_begin(world.pool, NULL,
+                              CAPTURE_INTO(NULL, 0, driver_graph, TARN_CAPTURE_GLOBAL), &capture));
     REFUSE(TARN_ERR_WRONG_STATE, "private pool",
-           tarn_capture_begin_to_graph(world.default_pool, NULL, 0, driver_graph, world.stream,
-                                       TARN_CAPTURE_GLOBAL, &capture));
+           tarn_capture_begin(world.default_pool, world.stream,
+                              CAPTURE_INTO(NULL, 0, driver_graph, TARN_CAPTURE_GLOBAL), &capture));
     ck_assert_untouched(capture);
     open = begin(driver_graph);
     REFUSE(TARN_ERR_WRONG_STATE, "already being captured",
-           tarn_capture_begin_to_graph(world.pool, NULL, 0, driver_graph, world.stream,
-                                       TARN_CAPTURE_GLOBAL, &capture));
-    OK(tarn_capture_end_to_graph(open));
+           tarn_capture_begin(world.pool, world.stream,
+                              CAPTURE_INTO(NULL, 0, driver_graph, TARN_CAPTURE_GLOBAL), &capture));
+    OK(tarn_capture_end(open, NULL));
     test_destroy_graph(driver_graph);
+}
+END_TEST
+
+START_TEST(options_of_a_capture_that_contradict_each_other_are_refused)
+{
+    tarn_capture *outer = test_capture_begin(TARN_CAPTURE_RELAXED);
+    tarn_capture *capture = UNTOUCHED;
+    tarn_capture_options options = TARN_CAPTURE_OPTIONS_INIT;
+
+    options.outer = outer;
+    REFUSE(TARN_ERR_INVALID_ARGUMENT, "no driver_graph",
+           tarn_capture_begin(world.pool, world.side, &options, &capture));
+    options.outer = NULL;
+    options.group = 1;
+    REFUSE(TARN_ERR_INVALID_ARGUMENT, "no outer",
+           tarn_capture_begin(world.pool, world.side, &options, &capture));
+    ck_assert_untouched(capture);
+    OK(tarn_capture_abort(outer));
 }
 END_TEST
 
@@ -161,13 +179,13 @@ START_TEST(a_refused_begin_or_end_can_be_repeated)
 
     sim.plan_fault("cuStreamBeginCaptureToGraph", 1, 0, TN_CUDA_ERROR_UNKNOWN);
     REFUSE(TARN_ERR_DRIVER, "cuStreamBeginCaptureToGraph",
-           tarn_capture_begin_to_graph(world.pool, NULL, 0, driver_graph, world.stream,
-                                       TARN_CAPTURE_GLOBAL, &capture));
+           tarn_capture_begin(world.pool, world.stream,
+                              CAPTURE_INTO(NULL, 0, driver_graph, TARN_CAPTURE_GLOBAL), &capture));
     ck_assert_untouched(capture);
     capture = begin(driver_graph);
     sim.plan_fault("cuStreamEndCapture", 1, 0, TN_CUDA_ERROR_UNKNOWN);
-    STATUS(TARN_ERR_DRIVER, tarn_capture_end_to_graph(capture));
-    OK(tarn_capture_end_to_graph(capture));
+    STATUS(TARN_ERR_DRIVER, tarn_capture_end(capture, NULL));
+    OK(tarn_capture_end(capture, NULL));
     test_destroy_graph(driver_graph);
 }
 END_TEST
@@ -178,7 +196,7 @@ START_TEST(a_broken_capture_to_a_graph_can_only_be_aborted)
     tarn_capture *capture = begin(driver_graph);
 
     test_break_capture();
-    STATUS(TARN_ERR_CAPTURE_BROKEN, tarn_capture_end_to_graph(capture));
+    STATUS(TARN_ERR_CAPTURE_BROKEN, tarn_capture_end(capture, NULL));
     OK(tarn_capture_abort(capture));
     ck_assert_uint_eq(test_stats(world.pool).capture_count, 0);
     test_await_destructors(0); /* the driver has taken the graph with it */
@@ -193,8 +211,8 @@ START_TEST(with_too_many_routes_none_is_begun)
     for (int i = 0; i < 64; i++)
         OK(tarn_begin_allocate_to_pool(world.device, world.pool, tarn_filter_stream, world.side));
     REFUSE(TARN_ERR_LIMIT, "routes",
-           tarn_capture_begin_to_graph(world.pool, NULL, 0, driver_graph, world.stream,
-                                       TARN_CAPTURE_GLOBAL, &capture));
+           tarn_capture_begin(world.pool, world.stream,
+                              CAPTURE_INTO(NULL, 0, driver_graph, TARN_CAPTURE_GLOBAL), &capture));
     ck_assert_untouched(capture);
     for (int i = 0; i < 64; i++)
         OK(tarn_end_allocate_to_pool(world.device, world.pool));
@@ -207,8 +225,8 @@ static void expect_no_second_section(tn_cu_graph graph, const char *words)
     tarn_capture *capture = UNTOUCHED;
 
     REFUSE(TARN_ERR_WRONG_STATE, words,
-           tarn_capture_begin_to_graph(world.pool, NULL, 0, graph, world.side,
-                                       TARN_CAPTURE_THREAD_LOCAL, &capture));
+           tarn_capture_begin(world.pool, world.side,
+                              CAPTURE_INTO(NULL, 0, graph, TARN_CAPTURE_THREAD_LOCAL), &capture));
     ck_assert_untouched(capture);
     ck_assert_int_eq(test_capture_status(world.side), TN_CU_CAPTURE_STATUS_NONE);
 }
@@ -223,12 +241,13 @@ START_TEST(a_second_section_in_one_graph_is_refused)
     void *first = section(9, output);
 
     expect_no_second_section(driver_graph, "not over");
-    OK(tarn_capture_end_to_graph(capture));
+    OK(tarn_capture_end(capture, NULL));
     expect_no_second_section(driver_graph, "child node");
     sim.plan_fault("cuGraphGetNodes", 1, 0, TN_CUDA_ERROR_UNKNOWN);
     REFUSE(TARN_ERR_DRIVER, "cuGraphGetNodes",
-           tarn_capture_begin_to_graph(world.pool, NULL, 0, driver_graph, world.stream,
-                                       TARN_CAPTURE_THREAD_LOCAL, &capture));
+           tarn_capture_begin(world.pool, world.stream,
+                              CAPTURE_INTO(NULL, 0, driver_graph, TARN_CAPTURE_THREAD_LOCAL),
+                              &capture));
     capture = begin(other);
     ck_assert_ptr_eq(section(8, output), first);
     OK(tarn_capture_abort(capture)); /* its nodes stay */
@@ -247,10 +266,10 @@ START_TEST(a_section_without_nodes_leaves_its_graph_to_another_one)
     tarn_capture *capture = begin(driver_graph);
 
     OK(tarn_free(test_malloc(4 * MIB)));
-    OK(tarn_capture_end_to_graph(capture));
+    OK(tarn_capture_end(capture, NULL));
     capture = begin(driver_graph);
     (void)section(8, output);
-    OK(tarn_capture_end_to_graph(capture));
+    OK(tarn_capture_end(capture, NULL));
     test_launch_once(driver_graph, world.stream);
     test_expect_words(world.stream, output, 8, WORDS);
     test_destroy_graph(driver_graph);
@@ -266,11 +285,12 @@ START_TEST(a_graph_has_sections_of_several_pools)
     tarn_capture *capture = begin(driver_graph);
     void *first = section(9, output);
 
-    OK(tarn_capture_end_to_graph(capture));
-    OK(tarn_capture_begin_to_graph(other, NULL, 0, driver_graph, world.stream,
-                                   TARN_CAPTURE_THREAD_LOCAL, &capture));
+    OK(tarn_capture_end(capture, NULL));
+    OK(tarn_capture_begin(other, world.stream,
+                          CAPTURE_INTO(NULL, 0, driver_graph, TARN_CAPTURE_THREAD_LOCAL),
+                          &capture));
     ck_assert_ptr_ne(test_copy_through(other, world.stream, 8, output, WORDS), first);
-    OK(tarn_capture_end_to_graph(capture));
+    OK(tarn_capture_end(capture, NULL));
     test_destroy_graph(driver_graph);
     OK(tarn_free(output));
     test_await_destructors(0);
@@ -290,6 +310,7 @@ int main(void)
     tcase_add_test(tcase, an_aborted_capture_leaves_the_graph_to_its_caller);
     tcase_add_test(tcase, each_kind_of_capture_is_ended_in_its_own_way);
     tcase_add_test(tcase, bad_arguments_of_capture_to_graph_are_refused);
+    tcase_add_test(tcase, options_of_a_capture_that_contradict_each_other_are_refused);
     tcase_add_test(tcase, a_refused_begin_or_end_can_be_repeated);
     tcase_add_test(tcase, a_broken_capture_to_a_graph_can_only_be_aborted);
     tcase_add_test(tcase, with_too_many_routes_none_is_begun);

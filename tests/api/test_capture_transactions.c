@@ -213,7 +213,7 @@ START_TEST(a_capture_whose_handle_is_lost_keeps_nothing_when_its_stream_is_gone)
     tarn_capture *capture = NULL;
     void *block = NULL;
 
-    OK(tarn_capture_begin(pool, stream, TARN_CAPTURE_GLOBAL, &capture));
+    OK(tarn_capture_begin(pool, stream, NULL, &capture));
     OK(tarn_malloc(world.device, MIB, stream, &block));
     REFUSE(TARN_ERR_BUSY, "1 captures", tarn_pool_destroy(pool));
     test_destroy_stream(stream);
@@ -230,7 +230,7 @@ START_TEST(a_lost_captures_handle_is_good_for_abort_when_its_pool_is_gone)
     tn_cu_stream stream = test_stream();
     tarn_capture *capture = NULL;
 
-    OK(tarn_capture_begin(pool, stream, TARN_CAPTURE_GLOBAL, &capture));
+    OK(tarn_capture_begin(pool, stream, NULL, &capture));
     OK(tarn_pool_release(pool));
     test_destroy_stream(stream);
     OK(tarn_device_trim(world.device, 0, NULL));
@@ -264,7 +264,7 @@ END_TEST
 
 static void begin_there(void *argument)
 {
-    OK(tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_GLOBAL, argument));
+    OK(tarn_capture_begin(world.pool, world.stream, NULL, argument));
     (void)test_malloc(MIB);
 }
 

@@ -226,7 +226,7 @@ START_TEST(pending_and_discarded_blocks_are_not_live)
     tarn_expected expected[2];
     tarn_live_diff *diff;
 
-    OK(tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
+    OK(tarn_capture_begin(world.pool, world.stream, NULL, &capture));
     expected[0] = (tarn_expected){test_malloc(4 * MIB), 0};
     OK(tarn_capture_abort(capture));
     sim.hold_work();

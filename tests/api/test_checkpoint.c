@@ -526,7 +526,7 @@ START_TEST(a_restore_between_replays_keeps_the_graphs_memory)
     void *state = test_filled(WORDS, 10);
     void *temporary;
 
-    OK(tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
+    OK(tarn_capture_begin(world.pool, world.stream, NULL, &capture));
     temporary = test_malloc(MIB);
     test_fill(world.stream, temporary, 3, 1);
     test_add(world.stream, state, 1, WORDS);
@@ -560,7 +560,7 @@ START_TEST(a_graphs_own_live_blocks_are_restored_too)
     tarn_checkpoint *checkpoint;
     void *block;
 
-    OK(tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
+    OK(tarn_capture_begin(world.pool, world.stream, NULL, &capture));
     block = test_malloc(WORDS * 4);
     test_add(world.stream, block, 1, WORDS);
     OK(tarn_capture_end(capture, &graph));
@@ -586,7 +586,7 @@ START_TEST(revived_memory_of_a_graph_that_runs_on_another_stream_is_waited_for)
     uint64_t waits;
     void *block;
 
-    OK(tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
+    OK(tarn_capture_begin(world.pool, world.stream, NULL, &capture));
     block = test_malloc(WORDS * 4);
     test_spin(world.stream, 20);
     test_fill(world.stream, block, 0xdead, WORDS);

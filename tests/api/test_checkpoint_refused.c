@@ -52,7 +52,7 @@ START_TEST(while_a_capture_is_under_way_checkpoints_are_refused)
     tarn_delta *delta = UNTOUCHED;
     tarn_capture *capture = NULL;
 
-    OK(tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
+    OK(tarn_capture_begin(world.pool, world.stream, NULL, &capture));
     REFUSE(TARN_ERR_WRONG_STATE, "capture",
            tarn_checkpoint_take(world.pool, TARN_CONTENTS_NONE, world.side, &second));
     REFUSE(TARN_ERR_WRONG_STATE, "capture",
@@ -125,12 +125,12 @@ START_TEST(a_discarded_block_in_the_way_is_named)
     void *block;
     void *discarded;
 
-    OK(tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
+    OK(tarn_capture_begin(world.pool, world.stream, NULL, &capture));
     block = test_malloc(4 * MIB);
     OK(tarn_capture_end(capture, &graph));
     checkpoint = test_take(TARN_CONTENTS_NONE);
     OK(tarn_free(block));
-    OK(tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
+    OK(tarn_capture_begin(world.pool, world.stream, NULL, &capture));
     discarded = test_malloc(4 * MIB);
     ck_assert_ptr_eq(discarded, block);
     OK(tarn_capture_abort(capture));

@@ -158,7 +158,7 @@ static void record(void)
     memset(recorded, 0, sizeof *recorded);
     if (pick(3) == 0)
         return;
-    OK(tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
+    OK(tarn_capture_begin(world.pool, world.stream, NULL, &capture));
     for (size_t i = pick(4); i-- > 0;) {
         void *temporary = test_malloc(some_bytes() + 3);
 
@@ -404,7 +404,7 @@ static void run_calls(uint64_t calls_seed, bool captured, void **addresses)
     state = calls_seed;
     for (size_t i = 0; i < CALLS; i++) {
         if (captured && i % (CALLS / SECTIONS) == 0) {
-            OK(tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
+            OK(tarn_capture_begin(world.pool, world.stream, NULL, &capture));
             live_count = 0; /* what is freed in another capture is pending for a while */
         }
         addresses[i] = test_alloc(world.pool, some_bytes(), world.stream);

@@ -68,7 +68,7 @@ static void call_everything(int ordinal, tn_cu_stream stream, tn_cu_stream side)
     KEEPS(tarn_pool_trim(pool, NULL));
     KEEPS(tarn_checkpoint_restore(checkpoint, NULL, NULL));
     KEEPS(tarn_checkpoint_destroy(checkpoint));
-    KEEPS(tarn_capture_begin(pool, stream, TARN_CAPTURE_GLOBAL, &capture));
+    KEEPS(tarn_capture_begin(pool, stream, NULL, &capture));
     KEEPS(tarn_malloc(device, MIB, stream, &inside));
     KEEPS(tarn_free(inside));
     KEEPS(tarn_capture_end(capture, &graph));
@@ -76,7 +76,8 @@ static void call_everything(int ordinal, tn_cu_stream stream, tn_cu_stream side)
     KEEPS(tarn_graph_replay(graph, NULL));
     KEEPS(tarn_graph_replay(graph, TN_CU_STREAM_PER_THREAD));
     KEEPS(tarn_graph_destroy(graph));
-    KEEPS(tarn_capture_begin(pool, TN_CU_STREAM_PER_THREAD, TARN_CAPTURE_RELAXED, &capture));
+    KEEPS(tarn_capture_begin(pool, TN_CU_STREAM_PER_THREAD, CAPTURE_MODE(TARN_CAPTURE_RELAXED),
+                             &capture));
     KEEPS(tarn_malloc(device, MIB, TN_CU_STREAM_PER_THREAD, &inside));
     KEEPS(tarn_capture_abort(capture));
     KEEPS(tarn_free(inside));
@@ -175,7 +176,7 @@ START_TEST(refused_calls_keep_the_context_too)
         ck_assert_ptr_null(test_context());
         status = tarn_record_stream(address, NULL);
         ck_assert_ptr_null(test_context());
-        status = tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_GLOBAL, &capture);
+        status = tarn_capture_begin(world.pool, world.stream, NULL, &capture);
         if (status == TARN_OK)
             OK(tarn_capture_abort(capture));
         ck_assert_ptr_null(test_context());

@@ -116,7 +116,7 @@ START_TEST(a_device_in_use_is_busy_and_the_sentence_counts)
     OK(tarn_begin_allocate_to_pool(world.device, world.pool, tarn_filter_thread, NULL));
     REFUSE(TARN_ERR_BUSY, "1 private pools", tarn_device_close(world.device));
     OK(tarn_end_allocate_to_pool(world.device, world.pool));
-    OK(tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
+    OK(tarn_capture_begin(world.pool, world.stream, NULL, &capture));
     REFUSE(TARN_ERR_BUSY, "in use", tarn_device_close(world.device));
     OK(tarn_capture_end(capture, &graph));
     REFUSE(TARN_ERR_BUSY, "in use", tarn_device_close(world.device));
@@ -138,10 +138,10 @@ START_TEST(a_device_closes_right_after_the_last_graph_of_a_released_pool)
     tarn_graph *graph = NULL;
 
     for (int round = 0; round < 50; round++) {
-        OK(tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
+        OK(tarn_capture_begin(world.pool, world.stream, NULL, &capture));
         test_fill(world.stream, test_malloc(512), 1, 1);
         OK(tarn_capture_abort(capture));
-        OK(tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
+        OK(tarn_capture_begin(world.pool, world.stream, NULL, &capture));
         OK(tarn_free(test_malloc(512)));
         OK(tarn_capture_end(capture, &graph));
         OK(tarn_pool_release(world.pool));

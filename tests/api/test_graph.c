@@ -157,8 +157,7 @@ START_TEST(a_replay_into_a_capture_is_refused)
     {
         tarn_capture *capture = UNTOUCHED;
 
-        STATUS(TARN_ERR_WRONG_STATE,
-               tarn_capture_begin(world.pool, world.side, TARN_CAPTURE_GLOBAL, &capture));
+        STATUS(TARN_ERR_WRONG_STATE, tarn_capture_begin(world.pool, world.side, NULL, &capture));
         ck_assert_untouched(capture);
     }
     test_end_broken_capture(world.side);
@@ -352,7 +351,7 @@ START_TEST(one_capture_may_use_two_pools)
     void *mine;
     void *theirs;
 
-    OK(tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
+    OK(tarn_capture_begin(world.pool, world.stream, NULL, &capture));
     mine = test_malloc(MIB);
     theirs = test_alloc(other, MIB, world.stream);
     test_fill(world.stream, mine, 3, 1);

@@ -177,7 +177,7 @@ START_TEST(a_body_costs_the_graph_around_it_and_is_not_looked_into)
 
     test_fill(world.side, inner, 1, WORDS);
     OK(tarn_free(inner));
-    OK(tarn_capture_end_to_graph(body));
+    OK(tarn_capture_end(body, NULL));
     OK(tarn_free(block));
     graph = test_capture_end(outer);
     expect(of_graph(graph), (info_of){.graph_count = 1,

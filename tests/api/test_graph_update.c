@@ -193,7 +193,7 @@ START_TEST(bad_arguments_of_update_are_refused)
     tarn_graph *graph = make_graph(5);
     tarn_capture *capture = NULL;
 
-    OK(tarn_capture_begin(other, world.stream, TARN_CAPTURE_RELAXED, &capture));
+    OK(tarn_capture_begin(other, world.stream, CAPTURE_MODE(TARN_CAPTURE_RELAXED), &capture));
     REFUSE(TARN_ERR_INVALID_ARGUMENT, "another pool", tarn_graph_update(graph, capture));
     ck_assert_int_eq(test_capture_status(world.stream), TN_CU_CAPTURE_STATUS_ACTIVE);
     REFUSE(TARN_ERR_INVALID_HANDLE, "graph", tarn_graph_update(NULL, capture));

@@ -190,7 +190,7 @@ START_TEST(no_capture_is_begun_or_ended)
     tarn_graph *graph = UNTOUCHED;
     int refused = 0;
 
-    SHORT(refused, tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
+    SHORT(refused, tarn_capture_begin(world.pool, world.stream, NULL, &capture));
     ck_assert_int_gt(refused, 0);
     refused = 0;
     SHORT_BUT(refused, tarn_capture_end(capture, &graph));
@@ -339,10 +339,10 @@ START_TEST(no_graph_is_captured_into)
 
     test_begin_capture(world.stream, TN_CU_CAPTURE_MODE_RELAXED);
     nodes = test_end_capture(world.stream);
-    SHORT(refused, tarn_capture_begin_to_graph(world.pool, NULL, 0, nodes, world.stream,
-                                               TARN_CAPTURE_GLOBAL, &capture));
+    SHORT(refused, tarn_capture_begin(world.pool, world.stream,
+                                      CAPTURE_INTO(NULL, 0, nodes, TARN_CAPTURE_GLOBAL), &capture));
     ck_assert_int_gt(refused, 0);
-    OK(tarn_capture_end_to_graph(capture));
+    OK(tarn_capture_end(capture, NULL));
     test_destroy_graph(nodes);
 }
 END_TEST

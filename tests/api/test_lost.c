@@ -24,7 +24,7 @@ static void make_things(void)
     test_world_open();
     there.block = test_malloc(4 * MIB);
     there.second = test_alloc(world.pool, 4 * MIB, world.stream);
-    OK(tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_RELAXED, &capture));
+    OK(tarn_capture_begin(world.pool, world.stream, CAPTURE_MODE(TARN_CAPTURE_RELAXED), &capture));
     temporary = test_malloc(MIB);
     test_fill(world.stream, temporary, 1, 1);
     OK(tarn_free(temporary));
@@ -36,7 +36,8 @@ static void make_things(void)
     there.driver_graph = test_end_capture(world.stream);
     there.capturing = test_pool("capturing");
     there.third = test_stream();
-    OK(tarn_capture_begin(there.capturing, there.third, TARN_CAPTURE_RELAXED, &there.capture));
+    OK(tarn_capture_begin(there.capturing, there.third, CAPTURE_MODE(TARN_CAPTURE_RELAXED),
+                          &there.capture));
 }
 
 /* All calls that need the device answer that status and give nothing. */
@@ -65,7 +66,7 @@ static void refuse_all(tarn_status status)
     STATUS(status, tarn_pool_add_peer(world.pool, 0));
     STATUS(status, tarn_device_trim(world.device, 0, &freed));
     STATUS(status, tarn_device_collect(world.device));
-    STATUS(status, tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
+    STATUS(status, tarn_capture_begin(world.pool, world.stream, NULL, &capture));
     STATUS(status, tarn_capture_end(there.capture, &graph));
     STATUS(status, tarn_graph_adopt(world.pool, there.driver_graph, &graph));
     STATUS(status, tarn_graph_replay(there.graph, world.stream));
@@ -77,9 +78,10 @@ static void refuse_all(tarn_status status)
     STATUS(status, tarn_driver_graph_audit(world.device, there.driver_graph, NULL, &audit));
     STATUS(status, tarn_graph_guard(there.graph, TARN_GUARD_IGNORE, NULL));
     STATUS(status, tarn_graph_guard(there.graph, TARN_GUARD_KEEP, NULL));
-    STATUS(status, tarn_capture_begin_to_graph(world.pool, NULL, 0, there.driver_graph,
-                                               world.stream, TARN_CAPTURE_RELAXED, &capture));
-    STATUS(status, tarn_capture_end_to_graph(there.capture));
+    STATUS(status, tarn_capture_begin(
+                       world.pool, world.stream,
+                       CAPTURE_INTO(NULL, 0, there.driver_graph, TARN_CAPTURE_RELAXED), &capture));
+    STATUS(status, tarn_capture_end(there.capture, NULL));
     STATUS(status, tarn_checkpoint_take(world.pool, TARN_CONTENTS_NONE, world.stream, &checkpoint));
     STATUS(status,
            tarn_checkpoint_take(world.pool, TARN_CONTENTS_DEVICE, world.stream, &checkpoint));
@@ -169,7 +171,7 @@ static tarn_status first_call(int which)
     case 0:
         return tarn_malloc(world.device, 64 * MIB, world.stream, &address);
     case 1:
-        return tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_GLOBAL, &capture);
+        return tarn_capture_begin(world.pool, world.stream, NULL, &capture);
     case 2:
         return tarn_capture_end(there.capture, &graph);
     case 3:

@@ -51,7 +51,7 @@ START_TEST(the_threads_own_stream_is_captured_restored_and_replayed_as_null)
     tarn_graph *graph = NULL;
     void *address = NULL;
 
-    OK(tarn_capture_begin(world.pool, NULL, TARN_CAPTURE_GLOBAL, &capture));
+    OK(tarn_capture_begin(world.pool, NULL, NULL, &capture));
     OK(tarn_malloc(world.device, 4096, NULL, &address));
     test_add(TN_CU_STREAM_PER_THREAD, address, 1, 1);
     OK(tarn_capture_end(capture, &graph));

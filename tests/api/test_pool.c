@@ -122,7 +122,7 @@ START_TEST(a_pool_with_a_capture_or_graph_is_busy)
     tarn_capture *capture = NULL;
     tarn_graph *graph = NULL;
 
-    OK(tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
+    OK(tarn_capture_begin(world.pool, world.stream, NULL, &capture));
     REFUSE(TARN_ERR_BUSY, "1 captures", tarn_pool_destroy(world.pool));
     OK(tarn_capture_end(capture, &graph));
     REFUSE(TARN_ERR_BUSY, "1 graphs", tarn_pool_destroy(world.pool));
@@ -146,7 +146,7 @@ START_TEST(a_pool_is_busy_while_a_launch_of_a_destroyed_graph_runs)
     tarn_graph *graph = NULL;
     void *address;
 
-    OK(tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
+    OK(tarn_capture_begin(world.pool, world.stream, NULL, &capture));
     address = test_malloc(MIB);
     test_fill(world.stream, address, 1, 4);
     OK(tarn_free(address));
@@ -229,7 +229,7 @@ START_TEST(a_released_pool_goes_with_its_graph)
     void *address;
     void *output = test_malloc(512);
 
-    OK(tarn_capture_begin(pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
+    OK(tarn_capture_begin(pool, world.stream, NULL, &capture));
     address = test_malloc(MIB);
     test_fill(world.stream, address, 6, 1);
     test_copy(world.stream, output, address, 4);
@@ -251,7 +251,7 @@ START_TEST(a_released_pool_goes_with_its_aborted_capture)
     tarn_pool *pool = test_pool("released");
     tarn_capture *capture = NULL;
 
-    OK(tarn_capture_begin(pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
+    OK(tarn_capture_begin(pool, world.stream, NULL, &capture));
     OK(tarn_pool_release(pool));
     OK(tarn_capture_abort(capture));
     test_await_destructors(0);
@@ -320,7 +320,7 @@ START_TEST(a_reservation_on_a_capturing_stream_serves_the_capture)
     uint64_t mapped;
     void *address;
 
-    OK(tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
+    OK(tarn_capture_begin(world.pool, world.stream, NULL, &capture));
     OK(tarn_pool_reserve(world.pool, 32 * MIB, world.stream));
     mapped = test_stats(world.pool).map_count;
     address = test_malloc(32 * MIB);
@@ -436,7 +436,7 @@ START_TEST(trim_breaks_no_capture_and_keeps_what_graphs_hold)
     size_t given = 0;
 
     OK(tarn_free(test_alloc(other, 8 * MIB, world.side)));
-    OK(tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
+    OK(tarn_capture_begin(world.pool, world.stream, NULL, &capture));
     address = test_malloc(8 * MIB);
     test_fill(world.stream, address, 4, 1);
     OK(tarn_free(address));

@@ -376,10 +376,11 @@ START_TEST(a_graph_with_bodies_is_one_graph)
     tarn_graph *graph = NULL;
     tarn_capture *body = NULL;
 
-    OK(tarn_capture_begin_to_graph(pool, capture, 1, node.bodies[0], world.side,
-                                   TARN_CAPTURE_THREAD_LOCAL, &body));
+    OK(tarn_capture_begin(pool, world.side,
+                          CAPTURE_INTO(capture, 1, node.bodies[0], TARN_CAPTURE_THREAD_LOCAL),
+                          &body));
     (void)test_copy_through(pool, world.side, 7, world.outputs[0], WORDS);
-    OK(tarn_capture_end_to_graph(body));
+    OK(tarn_capture_end(body, NULL));
     OK(tarn_capture_end(capture, &graph));
     OK(tarn_graph_replay(graph, world.stream));
     OK(tarn_graph_replay(graph, world.side));

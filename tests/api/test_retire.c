@@ -283,7 +283,7 @@ START_TEST(streams_that_cannot_be_retired_are_refused)
     REFUSE(TARN_ERR_INVALID_ARGUMENT, "legacy", tarn_stream_retire(world.device, NULL));
     REFUSE(TARN_ERR_INVALID_ARGUMENT, "legacy",
            tarn_stream_retire(world.device, TN_CU_STREAM_LEGACY));
-    OK(tarn_capture_begin(world.pool, own, TARN_CAPTURE_GLOBAL, &capture));
+    OK(tarn_capture_begin(world.pool, own, NULL, &capture));
     REFUSE(TARN_ERR_WRONG_STATE, "captured", tarn_stream_retire(world.device, own));
     ck_assert_int_eq(test_capture_status(own), TN_CU_CAPTURE_STATUS_ACTIVE);
     OK(tarn_capture_end(capture, &graph));

@@ -230,7 +230,7 @@ START_TEST(sixty_four_routes_are_open_at_most)
     REFUSE(TARN_ERR_LIMIT, "64 routes",
            tarn_begin_allocate_to_pool(world.device, world.pool, tarn_filter_thread, NULL));
     REFUSE(TARN_ERR_LIMIT, "64 routes",
-           tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
+           tarn_capture_begin(world.pool, world.stream, NULL, &capture));
     ck_assert_untouched(capture);
     ck_assert_int_eq(test_capture_status(world.stream), TN_CU_CAPTURE_STATUS_NONE);
     end(pools[10]);
@@ -249,7 +249,7 @@ START_TEST(a_captures_route_ends_with_the_capture_and_is_for_its_streams_alone)
 {
     tarn_capture *capture = NULL;
 
-    OK(tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
+    OK(tarn_capture_begin(world.pool, world.stream, NULL, &capture));
     ck_assert_ptr_eq(test_chosen_pool(world.side), world.default_pool); /* not of the capture */
     ck_assert_ptr_eq(test_chosen_pool(world.stream), world.pool);
     OK(tarn_capture_abort(capture));

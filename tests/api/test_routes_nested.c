@@ -165,7 +165,7 @@ START_TEST(a_captures_route_is_not_ended_while_another_to_the_pool_is)
     tarn_graph *graph = NULL;
 
     begin(world.pool, tarn_filter_thread, NULL);
-    OK(tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
+    OK(tarn_capture_begin(world.pool, world.stream, NULL, &capture));
     ck_assert_uint_eq(test_device_stats().route_count, 2);
     end(world.pool); /* the older one: the newer is the capture's */
     REFUSE(TARN_ERR_WRONG_STATE, "ends with it",
@@ -184,7 +184,7 @@ START_TEST(a_route_within_a_capture_goes_before_the_captures_own)
     void *inner;
     uint64_t captured;
 
-    OK(tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
+    OK(tarn_capture_begin(world.pool, world.stream, NULL, &capture));
     begin(second, tarn_filter_thread, NULL);
     inner = test_malloc(4 * MIB);
     ck_assert_ptr_eq(test_pool_of(inner), second);
@@ -247,7 +247,8 @@ START_TEST(several_captures_of_one_pool_are_served_side_by_side)
     void *blocks[2] = {NULL, NULL};
 
     for (int i = 0; i < 2; i++)
-        OK(tarn_capture_begin(world.pool, streams[i], TARN_CAPTURE_THREAD_LOCAL, &captures[i]));
+        OK(tarn_capture_begin(world.pool, streams[i], CAPTURE_MODE(TARN_CAPTURE_THREAD_LOCAL),
+                              &captures[i]));
     ck_assert_uint_eq(test_stats(world.pool).capture_count, 2);
     for (int i = 0; i < 2; i++) {
         OK(tarn_malloc(world.device, MIB, streams[i], &blocks[i]));
@@ -279,8 +280,10 @@ START_TEST(a_block_freed_while_several_captures_are_open_is_held_for_each)
     tarn_graph *graphs[2] = {NULL, NULL};
     uint64_t held;
 
-    OK(tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_THREAD_LOCAL, &captures[0]));
-    OK(tarn_capture_begin(world.pool, world.side, TARN_CAPTURE_THREAD_LOCAL, &captures[1]));
+    OK(tarn_capture_begin(world.pool, world.stream, CAPTURE_MODE(TARN_CAPTURE_THREAD_LOCAL),
+                          &captures[0]));
+    OK(tarn_capture_begin(world.pool, world.side, CAPTURE_MODE(TARN_CAPTURE_THREAD_LOCAL),
+                          &captures[1]));
     OK(tarn_free(block));
     held = test_stats(world.pool).captured_bytes;
     ck_assert_uint_ge(held, 8 * MIB);

@@ -247,7 +247,7 @@ START_TEST(a_use_on_a_stream_that_begins_to_capture_breaks_no_capture)
     tarn_graph *graph = NULL;
 
     OK(tarn_record_stream(address, world.side));
-    OK(tarn_capture_begin(world.pool, world.side, TARN_CAPTURE_GLOBAL, &capture));
+    OK(tarn_capture_begin(world.pool, world.side, NULL, &capture));
     OK(tarn_free(address)); /* its event may not become part of the capture */
     ck_assert(is_pending(address));
     ck_assert_int_eq(test_capture_status(world.side), TN_CU_CAPTURE_STATUS_ACTIVE);
@@ -267,7 +267,7 @@ START_TEST(a_use_inside_a_capture_is_no_node_and_ends_with_the_capture)
     tarn_graph *graph = NULL;
     tarn_driver_graph nodes = NULL;
 
-    OK(tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
+    OK(tarn_capture_begin(world.pool, world.stream, NULL, &capture));
     OK(tarn_record_stream(address, world.stream));
     ck_assert_int_eq(test_capture_status(world.stream), TN_CU_CAPTURE_STATUS_ACTIVE);
     OK(tarn_free(address));
@@ -289,7 +289,7 @@ START_TEST(polls_break_no_capture_of_another_thread)
     void *address = test_malloc(4 * MIB);
 
     OK(tarn_free_on(address, world.side)); /* pending, to be polled */
-    OK(tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
+    OK(tarn_capture_begin(world.pool, world.stream, NULL, &capture));
     OK(tarn_free(test_alloc(world.default_pool, 4 * MIB, world.side)));
     OK(tarn_free_on(test_alloc(world.default_pool, 4 * MIB, world.side), NULL));
     ck_assert_int_eq(test_capture_status(world.stream), TN_CU_CAPTURE_STATUS_ACTIVE);

@@ -144,6 +144,33 @@ START_TEST(options_of_an_audit_may_be_older_or_newer)
 }
 END_TEST
 
+START_TEST(options_of_a_capture_may_be_older_or_newer)
+{
+    NEWER(tarn_capture_options) newer = {TARN_CAPTURE_OPTIONS_INIT, 0};
+    tarn_capture_options older = TARN_CAPTURE_OPTIONS_INIT;
+    tarn_capture *capture = UNTOUCHED;
+
+    older.size = offsetof(tarn_capture_options, outer);
+    older.outer = UNTOUCHED;
+    older.group = 7;
+    OK(tarn_capture_begin(world.pool, world.stream, &older, &capture));
+    OK(tarn_capture_abort(capture));
+    newer.known.size = sizeof newer;
+    OK(tarn_capture_begin(world.pool, world.stream, &newer.known, &capture));
+    OK(tarn_capture_abort(capture));
+    newer.more = 1;
+    capture = UNTOUCHED;
+    REFUSE(TARN_ERR_INVALID_ARGUMENT, "does not know",
+           tarn_capture_begin(world.pool, world.stream, &newer.known, &capture));
+    for (size_t i = 0; i < WRONG; i++) {
+        newer.known.size = wrong[i];
+        REFUSE(TARN_ERR_INVALID_ARGUMENT, "size of a tarn_capture_options",
+               tarn_capture_begin(world.pool, world.stream, &newer.known, &capture));
+    }
+    ck_assert_untouched(capture);
+}
+END_TEST
+
 /* -- Results ---------------------------------------------------------------------------------------- */
 
 /* Whether the size is as it was, and each byte from there on. */
@@ -283,6 +310,7 @@ int main(void)
     tcase_add_test(options, options_of_a_device_may_be_older_or_newer);
     tcase_add_test(options, options_of_a_pool_may_be_older_or_newer);
     tcase_add_test(options, options_of_an_audit_may_be_older_or_newer);
+    tcase_add_test(options, options_of_a_capture_may_be_older_or_newer);
     tcase_add_test(results, the_description_of_a_device_may_be_older_or_newer);
     tcase_add_test(results, statistics_may_be_older_or_newer);
     tcase_add_test(results, memory_of_graphs_may_be_older_or_newer);

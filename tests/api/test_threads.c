@@ -218,7 +218,8 @@ static void *capture_and_replay(void *argument)
         void *block = NULL;
         void *temporary = NULL;
 
-        OK(tarn_capture_begin(pool, worker->stream, TARN_CAPTURE_THREAD_LOCAL, &capture));
+        OK(tarn_capture_begin(pool, worker->stream, CAPTURE_MODE(TARN_CAPTURE_THREAD_LOCAL),
+                              &capture));
         OK(tarn_malloc(world.device, MIB, worker->stream, &block));
         OK(tarn_malloc(world.device, 4 * MIB, worker->stream, &temporary));
         test_fill(worker->stream, temporary, worker->number, 64);
@@ -274,7 +275,7 @@ START_TEST(other_threads_break_no_global_capture)
     tarn_graph *graph = NULL;
     void *block;
 
-    OK(tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
+    OK(tarn_capture_begin(world.pool, world.stream, NULL, &capture));
     block = test_malloc(MIB);
     test_fill(world.stream, block, 3, 64);
     run_workers(disturb);

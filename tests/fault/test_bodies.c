@@ -35,12 +35,13 @@ static void section(tn_cu_stream stream, tarn_capture *capture, uint32_t value)
 static void capture_alone(void)
 {
     target = test_graph();
-    STEP(CAPTURE_BEGIN, tarn_capture_begin_to_graph(POOL, NULL, 0, target, MAIN,
-                                                    TARN_CAPTURE_RELAXED, &fault.out.capture));
+    STEP(CAPTURE_BEGIN,
+         tarn_capture_begin(POOL, MAIN, CAPTURE_INTO(NULL, 0, target, TARN_CAPTURE_RELAXED),
+                            &fault.out.capture));
     section(MAIN, fault.out.capture, 3);
     if (fault_is_over())
         return;
-    STEP(CAPTURE_END, tarn_capture_end_to_graph(fault.out.capture));
+    STEP(CAPTURE_END, tarn_capture_end(fault.out.capture, NULL));
     fault.out.capture = UNTOUCHED;
     STEP(CAPTURE_END, tarn_graph_adopt(POOL, target, &fault.out.graphs[0]));
     target = NULL;
@@ -52,17 +53,19 @@ static void capture_bodies(void)
 {
     struct test_node node;
 
-    STEP(CAPTURE_BEGIN, tarn_capture_begin(POOL, MAIN, TARN_CAPTURE_RELAXED, &fault.out.capture));
+    STEP(CAPTURE_BEGIN,
+         tarn_capture_begin(POOL, MAIN, CAPTURE_MODE(TARN_CAPTURE_RELAXED), &fault.out.capture));
     node = test_add_conditional(MAIN, TN_CU_GRAPH_COND_IF, 2, 1);
     for (size_t i = 0; i < 2; i++) {
-        STEP(CAPTURE_BEGIN,
-             tarn_capture_begin_to_graph(POOL, fault.out.capture, 7, node.bodies[i], SIDE,
-                                         TARN_CAPTURE_RELAXED, &fault.out.second));
+        STEP(CAPTURE_BEGIN, tarn_capture_begin(POOL, SIDE,
+                                               CAPTURE_INTO(fault.out.capture, 7, node.bodies[i],
+                                                            TARN_CAPTURE_RELAXED),
+                                               &fault.out.second));
         section(SIDE, fault.out.second, 4 + (uint32_t)i);
         if (fault_is_over())
             return;
         if (i == 0) {
-            STEP(CAPTURE_END, tarn_capture_end_to_graph(fault.out.second));
+            STEP(CAPTURE_END, tarn_capture_end(fault.out.second, NULL));
         } else {
             STEP(ROOM | LOST, tarn_malloc(DEVICE, 1 * MIB, SIDE, &fault.out.address));
             discarded = fault_taken(POOL, 1 * MIB);

@@ -38,7 +38,8 @@ static void capture(void)
 {
     void *block;
 
-    STEP(CAPTURE_BEGIN, tarn_capture_begin(POOL, OWN, TARN_CAPTURE_RELAXED, &fault.out.capture));
+    STEP(CAPTURE_BEGIN,
+         tarn_capture_begin(POOL, OWN, CAPTURE_MODE(TARN_CAPTURE_RELAXED), &fault.out.capture));
     captures = true;
     STEP(ROOM | LOST, tarn_malloc(DEVICE, 2 * MIB, OWN, &fault.out.address));
     block = fault_taken(POOL, 2 * MIB);

@@ -28,8 +28,10 @@ static void capture_two(void)
 {
     void *block;
 
-    STEP(CAPTURE_BEGIN, tarn_capture_begin(POOL, MAIN, TARN_CAPTURE_RELAXED, &fault.out.capture));
-    STEP(CAPTURE_BEGIN, tarn_capture_begin(POOL, SIDE, TARN_CAPTURE_RELAXED, &fault.out.second));
+    STEP(CAPTURE_BEGIN,
+         tarn_capture_begin(POOL, MAIN, CAPTURE_MODE(TARN_CAPTURE_RELAXED), &fault.out.capture));
+    STEP(CAPTURE_BEGIN,
+         tarn_capture_begin(POOL, SIDE, CAPTURE_MODE(TARN_CAPTURE_RELAXED), &fault.out.second));
     STEP(ROOM | LOST, tarn_malloc(DEVICE, 2 * MIB, MAIN, &fault.out.address));
     kept = fault_taken(POOL, 2 * MIB);
     test_fill(MAIN, kept, 3, WORDS);
@@ -102,7 +104,8 @@ static void guard(void)
  * to be instantiated. */
 static void update(void)
 {
-    STEP(CAPTURE_BEGIN, tarn_capture_begin(POOL, MAIN, TARN_CAPTURE_RELAXED, &fault.out.capture));
+    STEP(CAPTURE_BEGIN,
+         tarn_capture_begin(POOL, MAIN, CAPTURE_MODE(TARN_CAPTURE_RELAXED), &fault.out.capture));
     STEP(ROOM | LOST, tarn_malloc(DEVICE, 2 * MIB, MAIN, &fault.out.address));
     kept = fault_taken(POOL, 2 * MIB);
     test_fill(MAIN, kept, 5, WORDS);
@@ -112,7 +115,8 @@ static void update(void)
     fault.out.capture = UNTOUCHED;
     STEP(REPLAY, tarn_graph_replay(fault.out.graphs[0], MAIN));
     test_expect_words(MAIN, output, 5, WORDS);
-    STEP(CAPTURE_BEGIN, tarn_capture_begin(POOL, MAIN, TARN_CAPTURE_RELAXED, &fault.out.capture));
+    STEP(CAPTURE_BEGIN,
+         tarn_capture_begin(POOL, MAIN, CAPTURE_MODE(TARN_CAPTURE_RELAXED), &fault.out.capture));
     test_fill(MAIN, output, 6, WORDS);
     fault_expect(TARN_ERR_CANNOT_UPDATE);
     STEP(CAPTURE_END | S(CANNOT_UPDATE), tarn_graph_update(fault.out.graphs[0], fault.out.capture));
@@ -136,7 +140,7 @@ static void compare(void)
 /* A call of the user's breaks the capture: it can only be aborted. */
 static void break_capture(void)
 {
-    STEP(CAPTURE_BEGIN, tarn_capture_begin(POOL, MAIN, TARN_CAPTURE_GLOBAL, &fault.out.capture));
+    STEP(CAPTURE_BEGIN, tarn_capture_begin(POOL, MAIN, NULL, &fault.out.capture));
     STEP(ROOM | LOST, tarn_malloc(DEVICE, 3 * MIB, MAIN, &fault.out.address));
     discarded = fault_taken(POOL, 3 * MIB);
     test_break_capture();

@@ -44,7 +44,7 @@ static void capture(void)
     void *activation;
     void *forked;
 
-    STEP(CAPTURE_BEGIN, tarn_capture_begin(POOL, MAIN, TARN_CAPTURE_GLOBAL, &fault.out.capture));
+    STEP(CAPTURE_BEGIN, tarn_capture_begin(POOL, MAIN, NULL, &fault.out.capture));
     STEP(ROOM | LOST, tarn_malloc(DEVICE, 2 * MIB, MAIN, &fault.out.address));
     activation = fault_taken(POOL, 2 * MIB);
     STEP(ROOM | LOST, tarn_malloc(DEVICE, 64 * KIB, MAIN, &fault.out.address));
@@ -157,8 +157,8 @@ static void capture_more(void)
 {
     void *block;
 
-    STEP(CAPTURE_BEGIN,
-         tarn_capture_begin(POOL, MAIN, TARN_CAPTURE_THREAD_LOCAL, &fault.out.capture));
+    STEP(CAPTURE_BEGIN, tarn_capture_begin(POOL, MAIN, CAPTURE_MODE(TARN_CAPTURE_THREAD_LOCAL),
+                                           &fault.out.capture));
     STEP(ROOM | LOST, tarn_malloc(DEVICE, 2 * MIB, MAIN, &fault.out.address));
     block = fault_taken(POOL, 2 * MIB);
     test_fill(MAIN, block, 5, WORDS);
@@ -193,7 +193,8 @@ static void capture_more(void)
 
 static void abort_capture(void)
 {
-    STEP(CAPTURE_BEGIN, tarn_capture_begin(POOL, MAIN, TARN_CAPTURE_RELAXED, &fault.out.capture));
+    STEP(CAPTURE_BEGIN,
+         tarn_capture_begin(POOL, MAIN, CAPTURE_MODE(TARN_CAPTURE_RELAXED), &fault.out.capture));
     STEP(ROOM | LOST, tarn_malloc(DEVICE, 40 * MIB, MAIN, &fault.out.address));
     discarded = fault_taken(POOL, 40 * MIB);
     test_fill(MAIN, discarded, 4, WORDS);

@@ -45,7 +45,7 @@ static void free_in_capture(void)
     before = fault_taken(POOL, 3 * MIB);
     test_fill(THIRD, before, 2, WORDS);
     STEP(NOTE, tarn_record_stream(before, THIRD));
-    STEP(CAPTURE_BEGIN, tarn_capture_begin(POOL, MAIN, TARN_CAPTURE_GLOBAL, &fault.out.capture));
+    STEP(CAPTURE_BEGIN, tarn_capture_begin(POOL, MAIN, NULL, &fault.out.capture));
     FREE(before);
     STEP(ROOM | LOST, tarn_malloc(DEVICE, 3 * MIB, MAIN, &fault.out.address));
     inside = fault_taken(POOL, 3 * MIB);

@@ -211,7 +211,8 @@ void soak_capture(struct thread *t)
     t->capture_count += 1;
     TARN(tarn_capture_begin(
         t->pool, t->streams[section.origin],
-        soak_below(t, 2) == 0 ? TARN_CAPTURE_THREAD_LOCAL : TARN_CAPTURE_RELAXED, &capture));
+        CAPTURE_MODE(soak_below(t, 2) == 0 ? TARN_CAPTURE_THREAD_LOCAL : TARN_CAPTURE_RELAXED),
+        &capture));
     if (index >= 0)
         older = t->blocks[index];
     capture_section(&section, form, index >= 0 ? &older : NULL);

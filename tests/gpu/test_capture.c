@@ -15,7 +15,8 @@ START_TEST(a_capture_grows_on_the_device)
     uint64_t mapped;
 
     for (int mode = TARN_CAPTURE_GLOBAL; mode <= TARN_CAPTURE_RELAXED; mode++) {
-        OK(tarn_capture_begin(world.pool, world.stream, (tarn_capture_mode)mode, &capture));
+        OK(tarn_capture_begin(world.pool, world.stream, CAPTURE_MODE((tarn_capture_mode)mode),
+                              &capture));
         mapped = test_stats(world.pool).mapped_bytes;
         for (uint32_t i = 0; i < COUNT; i++) {
             blocks[i] = test_malloc(48 * MIB);
@@ -50,7 +51,7 @@ START_TEST(forked_streams_allocate_and_join)
     void *mine;
     void *forked = NULL;
 
-    OK(tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
+    OK(tarn_capture_begin(world.pool, world.stream, NULL, &capture));
     mine = test_malloc(WORDS * 4);
     test_fill(world.stream, mine, 30, WORDS);
     test_order(world.stream, world.side);
@@ -135,7 +136,7 @@ START_TEST(another_threads_allocations_break_no_global_capture)
     void *block;
 
     context = test_context();
-    OK(tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
+    OK(tarn_capture_begin(world.pool, world.stream, NULL, &capture));
     block = test_malloc(WORDS * 4);
     test_fill(world.stream, block, 12, WORDS);
     test_elsewhere(work_elsewhere, NULL);
@@ -158,7 +159,7 @@ START_TEST(a_capture_of_a_blocking_stream_lives_beside_the_default_stream)
     void *block = NULL;
     void *legacy = NULL;
 
-    OK(tarn_capture_begin(world.pool, blocking, TARN_CAPTURE_GLOBAL, &capture));
+    OK(tarn_capture_begin(world.pool, blocking, NULL, &capture));
     OK(tarn_malloc(world.device, WORDS * 4, blocking, &block));
     test_fill(blocking, block, 2, WORDS);
     OK(tarn_malloc(world.device, MIB, NULL, &legacy)); /* asks nothing of the legacy stream */
@@ -184,14 +185,14 @@ START_TEST(broken_captures_are_aborted_and_the_stream_is_good_again)
         tarn_graph *graph = NULL;
         void *block;
 
-        OK(tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
+        OK(tarn_capture_begin(world.pool, world.stream, NULL, &capture));
         block = test_malloc(WORDS * 4);
         test_fill(world.stream, block, 1, WORDS);
         test_break_capture();
         STATUS(TARN_ERR_CAPTURE_BROKEN, tarn_capture_end(capture, &graph));
         OK(tarn_capture_abort(capture));
         OK(tarn_free(block));
-        OK(tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
+        OK(tarn_capture_begin(world.pool, world.stream, NULL, &capture));
         block = test_malloc(WORDS * 4);
         test_fill(world.stream, block, 6, WORDS);
         OK(tarn_capture_end(capture, &graph));
@@ -212,7 +213,7 @@ START_TEST(a_fork_that_was_not_joined_breaks_only_its_capture)
     tarn_graph *graph = NULL;
     void *forked = NULL;
 
-    OK(tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
+    OK(tarn_capture_begin(world.pool, world.stream, NULL, &capture));
     test_order(world.stream, world.side);
     OK(tarn_malloc(world.device, MIB, world.side, &forked));
     test_fill(world.side, forked, 1, 64);
@@ -245,7 +246,7 @@ START_TEST(the_wrong_thread_ends_nothing_and_may_abort)
     void *block;
 
     context = test_context();
-    OK(tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
+    OK(tarn_capture_begin(world.pool, world.stream, NULL, &capture));
     block = test_malloc(WORDS * 4);
     test_fill(world.stream, block, 1, WORDS);
     test_elsewhere(end_elsewhere, capture);
@@ -254,7 +255,7 @@ START_TEST(the_wrong_thread_ends_nothing_and_may_abort)
     test_expect_words(world.stream, block, 1, WORDS);
     OK(tarn_graph_destroy(graph));
     OK(tarn_free(block));
-    OK(tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
+    OK(tarn_capture_begin(world.pool, world.stream, NULL, &capture));
     test_elsewhere(abort_elsewhere, capture);
     ck_assert_int_eq(test_capture_status(world.stream), TN_CU_CAPTURE_STATUS_NONE);
 }
@@ -308,13 +309,13 @@ static void *capture_body(tarn_capture *outer, tn_cu_graph body, uint32_t value,
     tarn_capture *capture = NULL;
     void *temporary;
 
-    OK(tarn_capture_begin_to_graph(world.pool, outer, 1, body, world.side, TARN_CAPTURE_GLOBAL,
-                                   &capture));
+    OK(tarn_capture_begin(world.pool, world.side, CAPTURE_INTO(outer, 1, body, TARN_CAPTURE_GLOBAL),
+                          &capture));
     temporary = test_alloc(world.pool, WORDS * 4, world.side);
     test_fill(world.side, temporary, value, WORDS);
     test_copy(world.side, output, temporary, WORDS * 4);
     OK(tarn_free(temporary));
-    OK(tarn_capture_end_to_graph(capture));
+    OK(tarn_capture_end(capture, NULL));
     return temporary;
 }
 

@@ -135,7 +135,7 @@ START_TEST(a_restore_between_replays_rewinds_the_graphs_state)
     void *temporary;
 
     test_fill(world.stream, state, 100, WORDS);
-    OK(tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
+    OK(tarn_capture_begin(world.pool, world.stream, NULL, &capture));
     temporary = test_malloc(WORDS * 4);
     test_copy(world.stream, temporary, state, WORDS * 4);
     test_add(world.stream, temporary, 1, WORDS);
@@ -169,7 +169,7 @@ START_TEST(a_replay_after_a_restore_of_trimmed_memory_is_right)
     size_t freed = 0;
 
     test_synchronize(world.stream);
-    OK(tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
+    OK(tarn_capture_begin(world.pool, world.stream, NULL, &capture));
     test_copy(world.stream, output, input, WORDS * 4);
     OK(tarn_capture_end(capture, &graph));
     test_fill(world.stream, input, 17, 16 * MIB);

@@ -63,8 +63,8 @@ static void prepare(struct section *section)
 static bool begin(struct section *section)
 {
     if (section->kind == KIND_TARN) {
-        section->status =
-            tarn_capture_begin(world.pool, section->stream, section->mode, &section->capture);
+        section->status = tarn_capture_begin(world.pool, section->stream,
+                                             CAPTURE_MODE(section->mode), &section->capture);
         return section->status == TARN_OK;
     }
     if (section->kind == KIND_ROUTED)

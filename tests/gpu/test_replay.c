@@ -13,7 +13,7 @@ static tarn_graph *make_graph(uint32_t value, void *output, void **temporary, ui
     tarn_capture *capture = NULL;
     tarn_graph *graph = NULL;
 
-    OK(tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
+    OK(tarn_capture_begin(world.pool, world.stream, NULL, &capture));
     *temporary = test_malloc(WORDS * 4);
     if (spin > 0)
         test_spin(world.stream, spin);
@@ -31,7 +31,7 @@ static tarn_graph *make_slow(uint32_t value, void *output, void **temporary)
     tarn_capture *capture = NULL;
     tarn_graph *graph = NULL;
 
-    OK(tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
+    OK(tarn_capture_begin(world.pool, world.stream, NULL, &capture));
     *temporary = test_malloc(WORDS * 4);
     test_fill(world.stream, *temporary, value, WORDS);
     test_spin(world.stream, 3);
@@ -49,7 +49,7 @@ START_TEST(two_hundred_replays_write_the_right_bytes_at_stable_addresses)
     tarn_graph *graph = NULL;
     void *state;
 
-    OK(tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
+    OK(tarn_capture_begin(world.pool, world.stream, NULL, &capture));
     state = test_malloc(WORDS * 4);
     test_add(world.stream, state, 3, WORDS);
     test_copy(world.stream, output, state, WORDS * 4);

@@ -172,7 +172,7 @@ START_TEST(a_block_freed_in_a_capture_that_forks_keeps_its_contents)
     void *source = NULL;
     void *others[8] = {NULL};
 
-    OK(tarn_capture_begin(world.pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
+    OK(tarn_capture_begin(world.pool, world.stream, NULL, &capture));
     OK(tarn_malloc(world.device, WORDS * 4, world.stream, &source));
     test_fill(world.stream, source, 5, WORDS);
     test_order(world.stream, world.side);
@@ -288,7 +288,7 @@ START_TEST(a_stream_that_captures_when_a_block_is_freed_is_asked_later)
     tarn_graph *graph = NULL;
 
     OK(tarn_record_stream(address, world.side));
-    OK(tarn_capture_begin(world.pool, world.side, TARN_CAPTURE_GLOBAL, &capture));
+    OK(tarn_capture_begin(world.pool, world.side, NULL, &capture));
     OK(tarn_free(address));
     OK(tarn_free(test_malloc(64 * MIB))); /* looks at the pending block */
     ck_assert_int_eq(test_capture_status(world.side), TN_CU_CAPTURE_STATUS_ACTIVE);

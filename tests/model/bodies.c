@@ -72,9 +72,10 @@ static bool begin_body(struct model *m, struct capture *body, uint64_t group)
     struct route *route = empty_route(m);
 
     if (route == NULL ||
-        DECLINED(m, tarn_capture_begin_to_graph(m->pools[body->pool].handle, outer->handle, group,
-                                                body->into, m->streams[body->origin].handle,
-                                                (tarn_capture_mode)body->mode, &body->handle)))
+        DECLINED(m, tarn_capture_begin(m->pools[body->pool].handle, m->streams[body->origin].handle,
+                                       CAPTURE_INTO(outer->handle, group, body->into,
+                                                    (tarn_capture_mode)body->mode),
+                                       &body->handle)))
         return false;
     *route = (struct route){++m->serial, body->pool, ROUTE_CAPTURE, body->origin,
                             (int)(body - m->captures)};
@@ -203,16 +204,16 @@ void do_misuse_body(struct model *m)
     lane = random_lane(m, body);
     REFUSED(m, TARN_ERR_WRONG_STATE, tarn_capture_end(body->handle, &graph));
     REFUSED(m, TARN_ERR_WRONG_STATE,
-            tarn_capture_begin_to_graph(m->pools[body->pool].handle, NULL, 0, body->into,
-                                        m->streams[lane].handle, TARN_CAPTURE_RELAXED, &other));
+            tarn_capture_begin(m->pools[body->pool].handle, m->streams[lane].handle,
+                               CAPTURE_INTO(NULL, 0, body->into, TARN_CAPTURE_RELAXED), &other));
     for (int p = 1; p < POOLS; p++) {
         if (p == body->pool || m->pools[p].handle == NULL || m->pools[p].is_released)
             continue;
         REFUSED(m, TARN_ERR_WRONG_STATE,
                 tarn_pool_malloc(m->pools[p].handle, 512, 0, m->streams[lane].handle, &address));
         REFUSED(m, TARN_ERR_INVALID_ARGUMENT,
-                tarn_capture_begin_to_graph(m->pools[p].handle, body->handle, 1, body->into,
-                                            m->streams[pick_stream(m)].handle, TARN_CAPTURE_RELAXED,
-                                            &other));
+                tarn_capture_begin(m->pools[p].handle, m->streams[pick_stream(m)].handle,
+                                   CAPTURE_INTO(body->handle, 1, body->into, TARN_CAPTURE_RELAXED),
+                                   &other));
     }
 }

@@ -85,9 +85,10 @@ static bool begin_by_tarn(struct model *m, struct capture *capture)
     if (route == NULL)
         return false;
     if (capture->into == NULL
-            ? DECLINED(m, tarn_capture_begin(pool, stream, mode, &capture->handle))
-            : DECLINED(m, tarn_capture_begin_to_graph(pool, NULL, 0, capture->into, stream, mode,
-                                                      &capture->handle)))
+            ? DECLINED(m, tarn_capture_begin(pool, stream, CAPTURE_MODE(mode), &capture->handle))
+            : DECLINED(m,
+                       tarn_capture_begin(pool, stream, CAPTURE_INTO(NULL, 0, capture->into, mode),
+                                          &capture->handle)))
         return false;
     *route = (struct route){++m->serial, capture->pool, ROUTE_CAPTURE, capture->origin,
                             (int)(capture - m->captures)};
@@ -107,7 +108,7 @@ struct capture *begin_capture(struct model *m, struct capture *begun, bool is_pl
     if (m->streams[begun->origin].is_legacy) {
         REFUSED(m, TARN_ERR_INVALID_ARGUMENT,
                 tarn_capture_begin(m->pools[begun->pool].handle, m->streams[begun->origin].handle,
-                                   TARN_CAPTURE_GLOBAL, &begun->handle));
+                                   NULL, &begun->handle));
         return NULL;
     }
     if (!is_plain && chance(m, 2))
@@ -326,7 +327,7 @@ static void end_elsewhere(void *argument)
     struct errand *errand = argument;
     tarn_graph *graph;
 
-    errand->status = errand->is_to_graph ? tarn_capture_end_to_graph(errand->capture)
+    errand->status = errand->is_to_graph ? tarn_capture_end(errand->capture, NULL)
                                          : tarn_capture_end(errand->capture, &graph);
 }
 

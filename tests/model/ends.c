@@ -106,7 +106,7 @@ static void abort_all(struct model *m, struct capture *capture)
         abort_by_tarn(m, capture, ends_well);
     while ((body = open_body_of(m, capture)) != NULL) {
         if (goes_first && !m->streams[body->origin].is_default) /* that may go on */
-            REFUSED(m, TARN_ERR_CAPTURE_BROKEN, tarn_capture_end_to_graph(body->handle));
+            REFUSED(m, TARN_ERR_CAPTURE_BROKEN, tarn_capture_end(body->handle, NULL));
         abort_by_tarn(m, body, is_body);
         leave_capture(m, body);
     }
@@ -185,8 +185,8 @@ static void end_to_graph(struct model *m, struct capture *capture)
 
     if (chance(m, 4))
         REFUSED(m, TARN_ERR_WRONG_STATE, tarn_capture_end(capture->handle, &none));
-    if (DECLINED(m, tarn_capture_end_to_graph(capture->handle)))
-        WELL(m, tarn_capture_end_to_graph(capture->handle));
+    if (DECLINED(m, tarn_capture_end(capture->handle, NULL)))
+        WELL(m, tarn_capture_end(capture->handle, NULL));
 }
 
 static bool end_by_tarn(struct model *m, struct capture *capture, tarn_graph **graph)
@@ -214,7 +214,7 @@ static bool is_not_to_end(struct model *m, struct capture *capture)
 
     if (!capture->by_user && open_body_of(m, capture) != NULL) {
         REFUSED(m, TARN_ERR_WRONG_STATE,
-                capture->into != NULL ? tarn_capture_end_to_graph(capture->handle)
+                capture->into != NULL ? tarn_capture_end(capture->handle, NULL)
                                       : tarn_capture_end(capture->handle, &ended));
         return true;
     }
@@ -222,7 +222,7 @@ static bool is_not_to_end(struct model *m, struct capture *capture)
         return false;
     if (!capture->by_user)
         REFUSED(m, TARN_ERR_CAPTURE_BROKEN,
-                capture->into != NULL ? tarn_capture_end_to_graph(capture->handle)
+                capture->into != NULL ? tarn_capture_end(capture->handle, NULL)
                                       : tarn_capture_end(capture->handle, &ended));
     m->fault_planned = false;
     abort_capture(m, capture);

@@ -35,7 +35,8 @@ static bool begin_shared(struct pairs_member *m, tn_cu_stream stream)
         if (m->pool == NULL)
             return false;
         m->number = (uint64_t)pairs_home_of(m->pool);
-        status = tarn_capture_begin(m->pool, stream, TARN_CAPTURE_THREAD_LOCAL, &m->captures[0]);
+        status = tarn_capture_begin(m->pool, stream, CAPTURE_MODE(TARN_CAPTURE_THREAD_LOCAL),
+                                    &m->captures[0]);
     } while (pairs_is_stale(m, m->pool, status));
     if (!pairs_need(status, "tarn_capture_begin"))
         return false;
@@ -65,7 +66,7 @@ tarn_graph *pairs_graph(struct pairs_member *m, tarn_pool *pool, tn_cu_stream st
     tarn_capture *capture = NULL;
     tarn_graph *graph = NULL;
 
-    if (!NEED(tarn_capture_begin(pool, stream, TARN_CAPTURE_THREAD_LOCAL, &capture)))
+    if (!NEED(tarn_capture_begin(pool, stream, CAPTURE_MODE(TARN_CAPTURE_THREAD_LOCAL), &capture)))
         return NULL;
     pairs_section(m, NULL, stream, pattern, output);
     if (NEED(tarn_capture_end(capture, &graph)))
@@ -306,10 +307,11 @@ static void body_begin(struct pairs_member *m)
     body = add_body(m->streams[0]);
     if (body == NULL)
         return;
-    status = tarn_capture_begin_to_graph(m->pool, m->captures[0], 1, body, m->streams[1],
-                                         TARN_CAPTURE_THREAD_LOCAL, &m->captures[1]);
+    status = tarn_capture_begin(m->pool, m->streams[1],
+                                CAPTURE_INTO(m->captures[0], 1, body, TARN_CAPTURE_THREAD_LOCAL),
+                                &m->captures[1]);
     m->is_refused = pairs_is_stale(m, m->pool, status);
-    if (m->is_refused || !pairs_need(status, "tarn_capture_begin_to_graph"))
+    if (m->is_refused || !pairs_need(status, "tarn_capture_begin into a graph"))
         return;
     pairs_section(m, NULL, m->streams[1], m->patterns[OUTPUT], m->blocks[OUTPUT]);
 }
@@ -320,7 +322,7 @@ static void body_end(struct pairs_member *m)
 
     if (m->captures[1] != NULL) {
         pairs_section(m, NULL, m->streams[1], m->patterns[OUTPUT], m->blocks[OUTPUT]);
-        if (!NEED(tarn_capture_end_to_graph(m->captures[1])))
+        if (!NEED(tarn_capture_end(m->captures[1], NULL)))
             GIVE(tarn_capture_abort(m->captures[1]));
     }
     m->captures[0] = NULL;
@@ -397,7 +399,8 @@ static tarn_graph *make_reader(struct pairs_member *m, int output, int input)
     tarn_capture *capture = NULL;
     tarn_graph *graph = NULL;
 
-    if (!NEED(tarn_capture_begin(pw.other, m->stream, TARN_CAPTURE_THREAD_LOCAL, &capture)))
+    if (!NEED(tarn_capture_begin(pw.other, m->stream, CAPTURE_MODE(TARN_CAPTURE_THREAD_LOCAL),
+                                 &capture)))
         return NULL;
     if (pairs_is_well())
         test_spin(m->stream, 2);

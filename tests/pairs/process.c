@@ -144,7 +144,8 @@ static void make_graph(struct work *work, tarn_pool *pool)
     tarn_graph *graph = NULL;
     tarn_status status;
 
-    status = tarn_capture_begin(pool, work->m->streams[0], TARN_CAPTURE_RELAXED, &capture);
+    status =
+        tarn_capture_begin(pool, work->m->streams[0], CAPTURE_MODE(TARN_CAPTURE_RELAXED), &capture);
     EXPECT(may_be(status), "tarn_capture_begin: %s", tarn_status_name(status));
     if (status != TARN_OK)
         return;
@@ -300,7 +301,7 @@ static _Noreturn void be_the_child(struct pairs_member *m)
     FORKED(tarn_pool_create(pw.device, NULL, &made));
     FORKED(tarn_begin_allocate_to_pool(pw.device, pool, tarn_filter_thread, NULL));
     FORKED(tarn_end_allocate_to_pool(pw.device, pool));
-    FORKED(tarn_capture_begin(pool, m->stream, TARN_CAPTURE_RELAXED, &capture));
+    FORKED(tarn_capture_begin(pool, m->stream, CAPTURE_MODE(TARN_CAPTURE_RELAXED), &capture));
     FORKED(tarn_checkpoint_take(pool, TARN_CONTENTS_NONE, m->stream, &checkpoint));
     FORKED(tarn_stream_retire(pw.device, m->stream));
     if (m->graphs[0] != NULL) {

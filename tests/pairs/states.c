@@ -223,7 +223,8 @@ static tarn_graph *capture_section(struct pairs_member *m, void **found)
 
     if (pairs_home_of(pool) != m->snapshot->home) /* released */
         return NULL;
-    if (!NEED(tarn_capture_begin(pool, m->streams[0], TARN_CAPTURE_THREAD_LOCAL, &capture)))
+    if (!NEED(tarn_capture_begin(pool, m->streams[0], CAPTURE_MODE(TARN_CAPTURE_THREAD_LOCAL),
+                                 &capture)))
         return NULL;
     found[5] = take_block(m, PAIRS_STANDARD);
     found[0] = take_block(m, PAIRS_STANDARD);

@@ -55,21 +55,17 @@
     X(FREED_LINEAR, TARN_POINTER_UNKNOWN) \
     X(OVERWRITES, TARN_POINTER_OVERWRITES)
 
-/* Class that no graph can have a mistake of, and why. */
-#define PLANTED_NEVER(X) \
-    X(TARN_POINTER_PAUSED, "the library does not pause pools yet")
-
 /* Class, type of node, why it has no test. */
 #define PLANTED_REASONS(X) \
-    X(TARN_POINTER_BEYOND, "kernel", "a kernel's parameter does not say how many bytes are touched") \
-    X(TARN_POINTER_BEYOND, "host function", "an argument does not say how many bytes are touched") \
-    X(TARN_POINTER_PAGEABLE, "kernel", "a kernel's word that is in no memory which anyone knows is taken for a number") \
-    X(TARN_POINTER_PAGEABLE, "set", "what a set or a batch names is the device's: it is unknown") \
-    X(TARN_POINTER_PAGEABLE, "batch", "what a set or a batch names is the device's: it is unknown") \
-    X(TARN_POINTER_PAGEABLE, "host function", "whatever is nobody's is an argument, which is no mistake") \
-    X(TARN_POINTER_UNKNOWN, "kernel", "a kernel's word that is in no memory which anyone knows is taken for a number") \
-    X(TARN_POINTER_UNKNOWN, "host function", "whatever is nobody's is an argument, which is no mistake") \
-    X(TARN_POINTER_OVERWRITES, "host function", "a host function writes to no memory of a device's")
+    X(TARN_POINTER_BEYOND, "kernel", "a kernel's parameter does not say how many bytes the kernel touches") \
+    X(TARN_POINTER_BEYOND, "host function", "an argument does not say how many bytes the function touches") \
+    X(TARN_POINTER_PAGEABLE, "kernel", "a kernel's word that points to unknown memory counts as a number") \
+    X(TARN_POINTER_PAGEABLE, "set", "a set or a batch names device memory: the class is *unknown*") \
+    X(TARN_POINTER_PAGEABLE, "batch", "a set or a batch names device memory: the class is *unknown*") \
+    X(TARN_POINTER_PAGEABLE, "host function", "an argument that points to unknown memory is of the class *argument*, no mistake") \
+    X(TARN_POINTER_UNKNOWN, "kernel", "a kernel's word that points to unknown memory counts as a number") \
+    X(TARN_POINTER_UNKNOWN, "host function", "an argument that points to unknown memory is of the class *argument*, no mistake") \
+    X(TARN_POINTER_OVERWRITES, "host function", "a host function writes to no device memory")
 
 /* Test, carrier, mistake. */
 #define PLANTED_CELLS(X) \

@@ -246,7 +246,7 @@ static tarn_audit_body put_body(tarn_capture *capture, const struct carrier *car
         test_begin_capture_to(world.side, body.graph);
     put_section(world.side, carrier, address);
     if (capture != NULL)
-        OK(tarn_capture_end_to_graph(capture));
+        OK(tarn_capture_end(capture, NULL));
     else
         (void)test_end_capture(world.side);
     return body;

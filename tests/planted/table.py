@@ -10,6 +10,7 @@ fails when a class and a type have neither a test nor a reason, or both."""
 import pathlib
 import re
 import sys
+import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/planted.md"
@@ -18,28 +19,45 @@ ON_REQUEST = ("TARN_POINTER_OVERWRITES",)
 
 HEAD = """# Planted mistakes
 
-Which mistakes of a captured graph the tests plant, and in nodes of which types. Each test puts one
-address that is wrong, or becomes so after the capture, between correct ones, and audits the graph.
-It judges the whole of what is said of the address: class, node, kernel, parameter, offset, address,
-bytes, block and pool. Each test is made twice: in a graph that `tarn_capture_begin` captured, and
-in one that the program captured without Tarn. `make test LABEL=planted` runs all of them.
-`tests/planted/table.py` makes this page of `tests/planted/cells.h`.
+This page lists the mistakes that the tests plant in captured graphs, by class and by type of node.
+Each test puts one wrong address between correct addresses, and audits the graph. The address is
+wrong from the beginning, or becomes wrong after the capture. The test judges all facts that the
+audit reports of the address: class, node, kernel, parameter, offset, address, bytes, block and
+pool. Each test runs twice: in a graph that `tarn_capture_begin` captured, and in a graph that the
+program captured without Tarn.
 
-The classes say where the address points:
+`make test LABEL=planted` runs all of them. `tests/planted/table.py` makes this page from
+`tests/planted/cells.h`.
+
+## The classes
+
+The class says where the address points:
 
 """
 
 MIDDLE = """
-*Overwrites* is a mistake on request alone: there the options of the audit refuse it. In the column
-of child graphs the mistake is in a node of the child graph. In that of conditional nodes it is in a
-node of a body that is handed to the audit. Nodes of events and empty ones name no memory, and those
-of the driver's own memory only what the driver gives them.
+*Overwrites* is a mistake on request alone: in these tests the options of the audit refuse the
+class.
 
-`named 3`: three tests plant the mistake there, and the audit must name it. `none (a)`: there is
-none, for the reason below. `tests/planted/table.py "freed external" copy` prints the tests of a
-cell.
+## The tests
+
+In the column of child graphs the mistake is in a node of the child graph. In the column of
+conditional nodes the mistake is in a node of a body, and the audit is given the body. Event nodes
+and empty nodes name no memory. Nodes of the driver's own memory name only memory from the driver.
+
+- `named 3`: three tests plant the mistake, and the audit must name each.
+- `none (a)`: no test plants the mistake, for the reason below the table.
+
+`tests/planted/table.py "freed external" copy` prints the tests of a cell.
 
 """
+
+COLUMNS = 100
+
+
+def item(text):
+    return textwrap.fill(text, COLUMNS, initial_indent="- ", subsequent_indent="  ", break_long_words=False,
+                         break_on_hyphens=False) + "\n"
 
 
 def rows(text, name):
@@ -61,44 +79,42 @@ def classes():
 
 
 def cells():
-    """{class: {column: its tests, or the reason for none}} of those that a graph can have, and [(class, reason)]."""
+    """{class: {column: its tests, or the reason for none}} of the classes that a graph can have."""
     text = (ROOT / "tests/planted/cells.h").read_text()
     column_of = {row[0]: row[1] for row in rows(text, "PLANTED_CARRIERS")}
     class_of = {row[0]: row[1] for row in rows(text, "PLANTED_MISTAKES")}
     reasons = {(row[0], row[1]): row[2] for row in rows(text, "PLANTED_REASONS")}
-    never = {row[0]: row[1] for row in rows(text, "PLANTED_NEVER")}
     tests = {}
     for name, carrier, mistake in rows(text, "PLANTED_CELLS"):
         tests.setdefault((class_of[mistake], column_of[carrier]), []).append(name)
     found = {}
     for name in classes():
-        for column in () if name in never else dict.fromkeys(column_of.values()):
+        for column in dict.fromkeys(column_of.values()):
             cell, reason = tests.pop((name, column), None), reasons.pop((name, column), None)
             if (cell is None) == (reason is None):
                 sys.exit(f"{name} in the column {column} has {'neither a test nor' if cell is None else 'tests and'} a reason")
             found.setdefault(name, {})[column] = cell or reason
-    strangers = list(tests) + list(reasons) + [name for name in never if name not in classes()]
+    strangers = list(tests) + list(reasons)
     if strangers:
-        sys.exit(f"no class of mistakes, one that no graph can have, or no type: {strangers}")
-    return found, list(never.items())
+        sys.exit(f"no class of mistakes, or no type: {strangers}")
+    return found
 
 
 def page():
-    known, (found, never) = classes(), cells()
+    known, found = classes(), cells()
     columns = list(next(iter(found.values())))
-    text = HEAD + "".join(f"- *{known[name][0]}*: {known[name][1]}\n" for name in found) + MIDDLE
+    text = HEAD + "".join(item(f"*{known[name][0]}*: {known[name][1]}") for name in found) + MIDDLE
     text += "| class | " + " | ".join(columns) + " |\n" + "| --- " * (len(columns) + 1) + "|\n"
     letters = {}
     for name, row in found.items():
         said = [f"named {len(cell)}" if isinstance(cell, list) else
                 f"none ({letters.setdefault(cell, chr(ord('a') + len(letters)))})" for cell in row.values()]
         text += f"| *{known[name][0]}* | " + " | ".join(said) + " |\n"
-    text += "\n" + "".join(f"- (a) {reason}\n".replace("(a)", f"({letter})") for reason, letter in letters.items())
-    return text + "".join(f"- *{known[name][0]}*, {known[name][1]}: no graph has it, {reason}\n" for name, reason in never)
+    return text + "\n" + "".join(item(f"({letter}) {reason}") for reason, letter in letters.items())
 
 
 def print_tests(title, column=None):
-    known, (found, _) = classes(), cells()
+    known, found = classes(), cells()
     row = next((row for name, row in found.items() if known[name][0] == title), None)
     if row is None or column not in (None, *row):
         sys.exit(f"docs/planted.md has no row {title}" + (f" with a column {column}" if column else ""))

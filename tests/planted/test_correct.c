@@ -364,7 +364,7 @@ static tarn_graph *capture_bodies(tarn_audit_body bodies[2])
         bodies[i] = (tarn_audit_body){test_last_node(world.stream), node.bodies[i]};
         use_on(world.side, own, temporary);
         OK(tarn_free(own));
-        OK(tarn_capture_end_to_graph(body));
+        OK(tarn_capture_end(body, NULL));
     }
     OK(tarn_free(temporary));
     return test_capture_end(capture);

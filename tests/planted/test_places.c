@@ -173,7 +173,7 @@ START_TEST(a_smaller_output_lies_where_a_temporary_of_a_body_was)
     free_joined(temporary);
     output = take_and_set(world.side, SMALL_BYTES);
     ck_assert_ptr_eq(output, temporary);
-    OK(tarn_capture_end_to_graph(inner));
+    OK(tarn_capture_end(inner, NULL));
     set(world.outputs[0]);
     graph = test_capture_end(capture);
     options.bodies = &body;

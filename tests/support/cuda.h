@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "abi/functions.h"
+#include "support/options.h"
 #include "tarn/sim.h"
 #include "tarn/tarn.h"
 

@@ -89,14 +89,6 @@ static void begin_here(void)
     OK(tarn_free(test_alloc(with.pool, 4096, world.side)));
 }
 
-static void begin_to_graph_here(void)
-{
-    abort_first();
-    CU_OK(cu.cuGraphCreate(&with.raw, 0));
-    OK(tarn_capture_begin_to_graph(with.pool, NULL, 0, with.raw, world.side, TARN_CAPTURE_RELAXED,
-                                   &with.capture));
-}
-
 static bool say_no(tarn_device *device, size_t wanted_bytes, void *user)
 {
     (void)device;
@@ -140,11 +132,8 @@ static void open_again(void)
     X(tarn_block_at, NULL, (with.block, &out.block))                                               \
     X(tarn_capture_abort, begin_here, (with.capture))                                              \
     X(tarn_capture_begin, abort_first,                                                             \
-      (with.pool, world.side, TARN_CAPTURE_RELAXED, &out.capture))                                 \
-    X(tarn_capture_begin_to_graph, abort_first,                                                    \
-      (with.pool, NULL, 0, with.raw, world.side, TARN_CAPTURE_RELAXED, &out.capture))              \
+      (with.pool, world.side, CAPTURE_MODE(TARN_CAPTURE_RELAXED), &out.capture))                   \
     X(tarn_capture_end, begin_here, (with.capture, &out.graph))                                    \
-    X(tarn_capture_end_to_graph, begin_to_graph_here, (with.capture))                              \
     X(tarn_checkpoint_destroy, NULL, (with.checkpoint))                                            \
     X(tarn_checkpoint_restore, NULL, (with.checkpoint, world.stream, NULL))                        \
     X(tarn_checkpoint_take, NULL, (world.pool, TARN_CONTENTS_HOST, world.stream, &out.checkpoint)) \

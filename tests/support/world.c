@@ -208,7 +208,7 @@ tarn_capture *test_capture_on(tarn_pool *pool, tn_cu_stream stream, tarn_capture
 {
     tarn_capture *capture = NULL;
 
-    OK(tarn_capture_begin(pool, stream, mode, &capture));
+    OK(tarn_capture_begin(pool, stream, CAPTURE_MODE(mode), &capture));
     ck_assert_ptr_nonnull(capture);
     return capture;
 }
@@ -231,8 +231,8 @@ tarn_capture *test_begin_body(tarn_capture *outer, uint64_t group, tn_cu_graph b
 {
     tarn_capture *capture = NULL;
 
-    OK(tarn_capture_begin_to_graph(world.pool, outer, group, body, world.side,
-                                   TARN_CAPTURE_THREAD_LOCAL, &capture));
+    OK(tarn_capture_begin(world.pool, world.side,
+                          CAPTURE_INTO(outer, group, body, TARN_CAPTURE_THREAD_LOCAL), &capture));
     return capture;
 }
 

@@ -3,6 +3,12 @@
 """Measures the prose of headers, pages and sources, file by file.
 
   prose.py [--figures] FILE...    faults on stdout, exit status 1 where there is one
+  prose.py --tree ROOT            the same for every page, public header and source of the tree, but for those
+                                  that tests/tidy/prose.txt lists; and for lines of that list which are over
+  prose.py --mend ROOT            takes such lines from the list; adds none
+
+The list names the files that do not meet the measure yet, a path a line. So a file that once met it
+stays so, and a file that is new must.
 
 What is measured: paragraphs of Markdown pages, and comments of C files. Left out are code, in fences, by
 indentation or between backticks, tables, quoted output, link targets and licence lines. A sentence ends at
@@ -14,6 +20,7 @@ of letters.
   public header         a field's comment stands above the field, and no declaration is torn
   source                at most 6 pronouns in 100 words
 """
+import os
 import re
 import sys
 
@@ -24,7 +31,9 @@ COLUMNS_MOST = 100
 WORD = re.compile(r'[^\W\d_]+')
 END = re.compile(r'(?<=[.?:;])\s')
 CODE_LINE = re.compile(r'''.*[;{}\\]$|.*\);|.*\)\s*\\?$|^\s*\#|^\s*\.\.\.''')
-FIELD = re.compile(r'^    [A-Za-z_][\w *]*[ *]\w+(\[\w+\])?( : \d+)?;\s*/\*')
+FIELD = re.compile(r'^ {4,}[A-Za-z_][\w *(),]*[ *(]\w+[\w *(),]*(\[\w+\])*( : \d+)?;\s*/[*/]')
+MARK = re.compile(r'''"(\\.|[^"\\])*"|'(\\.|[^'\\])*'|/\*|//''')
+LIST = 'tests/tidy/prose.txt'
 TORN = re.compile(r'^    [A-Za-z_]\w*$')
 
 
@@ -83,11 +92,11 @@ def read_source(lines):
         rest = line
         while rest:
             if not inside:
-                at = rest.find('/*')
-                if at < 0 or re.search(r'"[^"]*$', rest[:at].replace('\\"', '')):
+                mark = next((mark for mark in MARK.finditer(rest) if mark.group()[0] == '/'), None)
+                if mark is None or mark.group() == '//':
                     break
                 inside = True
-                rest = rest[at + 2:]
+                rest = rest[mark.end():]
             at = rest.find('*/')
             part = rest if at < 0 else rest[:at]
             part = re.sub(r'^\s*\* ?', '', part) if part is rest and at != 0 else part
@@ -165,13 +174,57 @@ def kind_of(path):
     return 'header' if '/tarn/' in path or path.startswith('include/') else 'source'
 
 
+def files_of(root):
+    """The paths from root of all that is measured, in order."""
+    paths = []
+    for folder, inner, names in os.walk(root):
+        inner[:] = [name for name in inner if name not in ('.git', 'build')]
+        at = os.path.relpath(folder, root)
+        for name in names:
+            path = name if at == '.' else f'{at}/{name}'
+            if name.endswith('.md') or re.match(r'(include|src)/.*\.[ch]$', path):
+                paths.append(path)
+    return sorted(paths)
+
+
+def measure_tree(mend):
+    """Measures the tree in the working directory. Returns the faults."""
+    listed = {}
+    if os.path.exists(LIST):
+        for number, line in enumerate(open(LIST, encoding='utf-8').read().splitlines(), 1):
+            if line and not line.startswith('#'):
+                listed[line] = number
+    paths = files_of('.')
+    faults = [f'{LIST}:{listed[path]}: names {path}, which is not measured'
+              for path in listed if path not in paths]
+    over = [path for path in listed if path not in paths]
+    for path in paths:
+        found = []
+        measure(path, kind_of(path), found.append, False)
+        if path not in listed:
+            faults += found
+        elif not found:
+            faults.append(f'{LIST}:{listed[path]}: names {path}, which meets the measure by now')
+            over.append(path)
+    if not mend:
+        print(f'prose: {len(paths)} files, {len(listed)} not yet done')
+        return faults
+    lines = open(LIST, encoding='utf-8').read().splitlines()
+    with open(LIST, 'w', encoding='utf-8') as out:
+        out.writelines(line + '\n' for line in lines if line not in over)
+    return []
+
+
 def main():
     paths = sys.argv[1:]
-    figures = '--figures' in paths
     faults = []
-    for path in paths:
-        if path != '--figures':
-            measure(path, kind_of(path), faults.append, figures)
+    if len(paths) == 2 and paths[0] in ('--tree', '--mend'):
+        os.chdir(paths[1])
+        faults = measure_tree(paths[0] == '--mend')
+    else:
+        for path in paths:
+            if path != '--figures':
+                measure(path, kind_of(path), faults.append, '--figures' in paths)
     print('\n'.join(faults), end='\n' if faults else '')
     sys.exit(1 if faults else 0)
 

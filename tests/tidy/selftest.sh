@@ -25,7 +25,8 @@ good_tree() {
     spdx='// SPDX-License-Identifier: Apache-2.0'
     write include/tarn/thing.h "$spdx" '#include <stddef.h>' '#define TARN_API' \
         'TARN_API int tarn_thing_make(size_t bytes, /* see tarn_other */' '    int flags);'
-    write src/vmm/segment.h "$spdx" '/* segment.h' ' *   V1  a segment has a base */'
+    write src/vmm/segment.h "$spdx" '/* segment.h' ' *   V1  a segment has a base */' \
+        'struct tn_segment_list {' '    int first;' '};'
     write src/vmm/segment.c "$spdx" '#include "vmm/segment.h"' '#include "base/host.h"' \
         '#include <string.h>' '/* Checks V1 and VV1; what cuMemMap and free() do is said elsewhere. */' \
         "int f(void) { return '\"' + tn_host_free(\"/* \\\" free(\") + table->free(1); }"
@@ -51,7 +52,9 @@ good_tree() {
         'tcase_add_test(tcase, a_block_goes);' 'tcase_add_test(tcase, it_is_gone);' \
         'tcase_add_test(tcase,' '    it_stays_gone);'
     write src/base/named.h "$spdx" '/* named.h -- tn_named. */'
-    write ARCHITECTURE.md '# A house' '' '`vmm/segment.c` asks `tn_named`; `tests/api/test_thing.c` does not.'
+    write ARCHITECTURE.md '# A house' '' '`vmm/segment.c` asks `tn_named`; `tests/api/test_thing.c` does not.' \
+        '' '## Words' '' '| word | meaning | file |' '| --- | --- | --- |' \
+        '| segment, base | a run of slots | `vmm/segment.h` |'
     write tests/tidy/untested.txt 'src/base/host.c: it is all system calls'
 }
 
@@ -79,12 +82,35 @@ for snippet in "$here"/bad/*.txt; do
     count=$((count + 1))
 done
 
-# Too long to keep as a snippet.
+# Too long to keep as snippets. Writes so many lines more to the file; then what is found begins so,
+# or is nothing where that is empty.
+lengthen() { # file, lines, line, expected
+    awk -v count="$2" -v line="$3" 'BEGIN { while (count-- > 0) print line }' >>"$1"
+    "$here/tidy.sh" "$scratch/tree" >"$scratch/output" || :
+    found=$(sed '$d' "$scratch/output")
+    case "$4:$found" in
+    :) return ;;
+    ?*:"$4"*) [ "$(printf '%s\n' "$found" | wc -l)" -eq 1 ] && return ;;
+    esac
+    fail "$1 with $2 lines more should give: $4"
+}
 good_tree
-awk 'BEGIN { for (i = 0; i < 700; i++) print "int x" i ";" }' >>tests/api/test_thing.c
-"$here/tidy.sh" "$scratch/tree" >"$scratch/output" || :
-grep -q '^tests/api/test_thing.c:701: is longer than 700 lines' "$scratch/output" ||
-    fail 'a long file was not caught:'
+lengthen tests/api/test_thing.c 697 'int x;' ''
+lengthen tests/api/test_thing.c 1 'int x;' 'tests/api/test_thing.c:701: is longer than 700 lines'
+good_tree
+lengthen src/base/host.c 597 'int x;' ''
+lengthen src/base/host.c 1 'int x;' 'src/base/host.c:601: is longer than 600 lines'
+write tests/tidy/long.txt 'src/base/host.c:'
+lengthen src/base/host.c 0 '' 'src/base/host.c:601: is longer than 600 lines'
+write tests/tidy/long.txt 'src/base/host.c: it is one table'
+lengthen src/base/host.c 0 '' ''
+good_tree
+lengthen ARCHITECTURE.md 300 '| --- | --- | --- |' ''
+good_tree
+awk 'BEGIN { for (i = 0; i < 193; i++) print "" }' | cat - ARCHITECTURE.md >"$scratch/page"
+cp "$scratch/page" ARCHITECTURE.md
+lengthen ARCHITECTURE.md 1 'a line' ''
+lengthen ARCHITECTURE.md 1 'a line' 'ARCHITECTURE.md:204: has more than 200 lines'
 
 echo "$count snippets, $failures failures"
 [ "$failures" -eq 0 ]

@@ -10,7 +10,7 @@
 #   calls       host memory comes from base/host.c; no unbounded string functions (rules.awk)
 #   environment it is read by base/environment.h alone, in src and in the recorder (rules.awk)
 #   license     every source file has its SPDX line among the first three
-#   length      no source file has more than 700 lines
+#   length      no source file has more than 700 lines; none of src more than 600 without a reason in long.txt
 #   unfinished  no notes to finish something later
 #   listed      every source and every test suite is in its CMakeLists.txt
 #   tested      every library source has a suite in tests/unit or a reason in untested.txt, and
@@ -18,7 +18,10 @@
 #   lifetimes   every cell of the table in docs/lifetimes.md says something, has a sentence in the section of its
 #               operation, and tests in tests/api/lifetimes.txt. Each of these is in tests/api/test_lifetimes_*.c,
 #               and run; every test there is named by a cell
-#   named       every file of src and every function tn_* that ARCHITECTURE.md and docs/reader.md name is there
+#   named       every file of src and every function tn_* that ARCHITECTURE.md, docs/driver.md, docs/internals.md
+#               and docs/reader.md name is there; in its file, where the file's name stands before it
+#   words       ARCHITECTURE.md has at most 200 lines without its table of words, and each word of a struct's name
+#               has a row there (words.awk)
 #   invariants  every invariant tag (a header comment's line `V1  text` or `SC1  text`) occurs in a .c
 #               file beside it, where it is checked, and in a test, where it is broken; no two have one
 #               tag. A tag of the simulator's is checked anywhere in src/sim, and begins with S and
@@ -28,7 +31,8 @@ here=$(cd "$(dirname "$0")" && pwd)
 cd "${1:-$here/../..}"
 export LC_ALL=C
 found=$(mktemp)
-trap 'rm -f "$found"' EXIT
+long=$(mktemp)
+trap 'rm -f "$found" "$long"' EXIT
 
 report() { echo "$*" >>"$found"; }
 
@@ -48,6 +52,17 @@ awk 'function missing() { if (file != "" && !seen) print file ":1: has no SPDX l
     FNR <= 3 && /SPDX-License-Identifier: Apache-2\.0/ { seen = 1 }
     FNR == 701 { print FILENAME ":701: is longer than 700 lines; is it still one thing?" }
     END { missing() }' $sources >>"$found"
+
+# Paths of long.txt, where a reason follows.
+awk '$1 ~ /^src\/.*:$/ && NF > 1 { sub(/:$/, "", $1); print $1 }' tests/tidy/long.txt 2>/dev/null |
+    sort >"$long" || :
+longer() { awk 'FNR == 601 && FILENAME ~ /^src\// { print FILENAME }' $c_files | sort; }
+for file in $(longer | comm -23 - "$long"); do
+    report "$file:601: is longer than 600 lines, and has no reason in tests/tidy/long.txt"
+done
+for file in $(longer | comm -13 - "$long"); do
+    report "tests/tidy/long.txt:1: names $file, which is no longer than 600 lines"
+done
 
 grep -nwE 'TO[D]O|FIX[M]E|X[X]X' $sources /dev/null |
     sed -E 's/^([^:]*:[0-9]+):.*/\1: has a note of unfinished work/' >>"$found" || :
@@ -92,17 +107,31 @@ done
 awk -f "$here/lifetimes.awk" docs/lifetimes.md tests/api/lifetimes.txt tests/api/test_lifetimes_*.c >>"$found"
 
 # named; the table of the simulator's files names them from src/sim on
-for page in ARCHITECTURE.md docs/reader.md; do
+for page in ARCHITECTURE.md docs/driver.md docs/internals.md docs/reader.md; do
     [ -e "$page" ] || continue
     grep -noE '`[a-z]+(/[a-z_]+)+\.[ch]`' "$page" | tr -d '`' | while IFS=: read -r line name; do
         case " $folders" in *" ${name%%/*} "*) ;; *) continue ;; esac
         [ -e "src/$name" ] || [ -e "src/sim/$name" ] ||
             report "$page:$line: names $name, which does not exist"
     done
+    # Functions that a page names behind their file: `pools/free.c` `free_block`, `tn_pool_free`.
+    grep -noE '`[a-z]+(/[a-z_]+)+\.[ch]`( `[a-z_]+`,?)+' "$page" | tr -d '`,' |
+        while IFS=: read -r line names; do
+            name=${names%% *}
+            [ -e "src/$name" ] || continue
+            for function in ${names#* }; do
+                grep -qw -- "$function" "src/$name" ||
+                    report "$page:$line: names $function of $name, where it is not"
+            done
+        done
     grep -noE '`tn_[a-z_]+`' "$page" | tr -d '`' | while IFS=: read -r line name; do
         grep -rqw -- "$name" src || report "$page:$line: names $name, which occurs nowhere in src"
     done
 done
+
+# words
+library=$(printf '%s\n' "$c_files" | grep -E '^src/' | grep -v '^src/sim/' || :)
+awk -f "$here/words.awk" ARCHITECTURE.md $library >>"$found"
 
 # invariants
 for header in $(printf '%s\n' "$c_files" | grep -E '^src/.*\.h$' || :); do

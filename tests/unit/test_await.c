@@ -66,9 +66,9 @@ static tn_cu_graph leave_clone(void)
 START_TEST(nothing_is_awaited_where_no_hold_is_expected)
 {
     tarn_graph *graph = unit_graph(pool, stream, 4 * MIB, NULL);
-    bool runs = false;
 
-    ck_assert(!tn_holds_to_await(device, NULL, &runs));
+    ck_assert(!tn_holds_are_expected(&pool->holds));
+    ck_assert(!tn_await_needs_device(device, NULL));
     ck_assert_int_eq(await_ms(NULL, TN_AWAIT_EXPECTED), 0);
     ck_assert_int_eq(await_ms(pool, TN_AWAIT_EXPECTED), 0);
     ck_assert_int_eq(await_ms(pool, TN_AWAIT_POSSIBLE), 0); /* a tarn_graph has it */
@@ -91,12 +91,11 @@ END_TEST
 START_TEST(an_expected_hold_is_awaited_in_vain_for_200_ms_and_once)
 {
     tn_cu_graph clone = leave_clone();
-    bool runs = false;
 
-    ck_assert(tn_holds_to_await(device, pool, &runs));
-    ck_assert(!runs);
+    ck_assert(tn_holds_are_expected(&pool->holds));
+    ck_assert(!tn_await_needs_device(device, pool));
     ck_assert_int_eq(await_ms(_i == 0 ? pool : NULL, TN_AWAIT_EXPECTED), 200);
-    ck_assert(!tn_holds_to_await(device, pool, &runs));
+    ck_assert(!tn_holds_are_expected(&pool->holds));
     ck_assert_int_eq(await_ms(NULL, TN_AWAIT_EXPECTED), 0);
     ck_assert_uint_eq(pool->holds.count, 1);
     test_destroy_graph(clone);
@@ -106,17 +105,14 @@ END_TEST
 START_TEST(a_replay_of_its_pool_may_be_one_of_an_expected_hold)
 {
     tarn_graph *graph = unit_graph(pool, stream, 4 * MIB, NULL);
-    bool runs = false;
 
     sim.delay_destructors(10000000);
     OK(tarn_graph_replay(graph, stream));
     OK(tarn_graph_destroy(graph));
-    ck_assert(tn_holds_to_await(device, NULL, &runs));
-    ck_assert(runs);
+    ck_assert(tn_await_needs_device(device, NULL));
     OK(tn_gpu_wait_idle(&device->gpu));
-    runs = false;
-    ck_assert(tn_holds_to_await(device, NULL, &runs));
-    ck_assert(!runs);
+    ck_assert(tn_holds_are_expected(&pool->holds));
+    ck_assert(!tn_await_needs_device(device, NULL));
     test_await_destructors(0); /* which runs them at once */
 }
 END_TEST

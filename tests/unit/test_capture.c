@@ -71,13 +71,12 @@ START_TEST(a_capture_is_refused_where_it_cannot_be)
     tarn_pool *second = unit_pool(device);
     tarn_capture *running;
 
-    STATUS(TARN_ERR_INVALID_ARGUMENT, tn_capture_begin(pool, NULL, TARN_CAPTURE_GLOBAL, &capture));
-    STATUS(TARN_ERR_WRONG_STATE,
-           tn_capture_begin(device->default_pool, stream, TARN_CAPTURE_GLOBAL, &capture));
+    STATUS(TARN_ERR_INVALID_ARGUMENT, tn_capture_begin(pool, NULL, NULL, &capture));
+    STATUS(TARN_ERR_WRONG_STATE, tn_capture_begin(device->default_pool, stream, NULL, &capture));
     unit_expect_no_capture(pool, &before);
     running = unit_begin(pool, stream);
     STATUS(TARN_ERR_WRONG_STATE,
-           tn_capture_begin(second, stream, TARN_CAPTURE_THREAD_LOCAL, &capture));
+           tn_capture_begin(second, stream, CAPTURE_MODE(TARN_CAPTURE_THREAD_LOCAL), &capture));
     unit_expect_sentence("already being captured");
     ck_assert_uint_eq(second->claims.route_count, 0);
     ck_assert_ptr_null(capture);
@@ -95,7 +94,7 @@ START_TEST(a_begin_that_the_driver_refuses_leaves_nothing)
         tarn_status status;
 
         sim.plan_fault(NULL, nth, 0, TN_CUDA_ERROR_INVALID_VALUE);
-        status = tn_capture_begin(pool, stream, TARN_CAPTURE_THREAD_LOCAL, &capture);
+        status = tn_capture_begin(pool, stream, CAPTURE_MODE(TARN_CAPTURE_THREAD_LOCAL), &capture);
         failed = sim.clear_fault(NULL);
         if (status != TARN_OK) {
             ck_assert_int_eq(status, TARN_ERR_DRIVER);
@@ -116,7 +115,8 @@ START_TEST(a_capture_that_the_driver_only_says_it_began_is_none)
     tarn_capture *capture = NULL;
 
     device->gpu.driver = &liar;
-    STATUS(TARN_ERR_DRIVER, tn_capture_begin(pool, stream, TARN_CAPTURE_THREAD_LOCAL, &capture));
+    STATUS(TARN_ERR_DRIVER,
+           tn_capture_begin(pool, stream, CAPTURE_MODE(TARN_CAPTURE_THREAD_LOCAL), &capture));
     unit_expect_sentence("does not know it");
     device->gpu.driver = driver;
     ck_assert_ptr_null(capture);
@@ -137,7 +137,7 @@ START_TEST(a_begin_without_host_memory_leaves_nothing)
         tarn_status status;
 
         (void)tn_host_plan_fault(nth, false);
-        status = tn_capture_begin(pool, stream, TARN_CAPTURE_THREAD_LOCAL, &capture);
+        status = tn_capture_begin(pool, stream, CAPTURE_MODE(TARN_CAPTURE_THREAD_LOCAL), &capture);
         failed = tn_host_plan_fault(0, false);
         if (failed > 0) {
             met += 1;
@@ -173,7 +173,7 @@ START_TEST(only_the_beginning_thread_may_end_unless_relaxed)
     ck_assert_int_eq(call.capture->stage, TN_CAPTURE_OPEN); /* nothing is lost */
     graph = unit_end(call.capture);
     OK(tarn_graph_destroy(graph));
-    OK(tarn_capture_begin(pool, stream, TARN_CAPTURE_RELAXED, &call.capture));
+    OK(tarn_capture_begin(pool, stream, CAPTURE_MODE(TARN_CAPTURE_RELAXED), &call.capture));
     test_elsewhere(end_capture, &call);
     ck_assert_int_eq(call.status, TARN_OK);
     OK(tarn_graph_destroy(call.graph));
@@ -418,13 +418,13 @@ START_TEST(nor_has_one_of_a_capture_that_is_left_to_a_body)
     struct test_node node;
     tn_cu_graph clone;
 
-    OK(tarn_capture_begin(pool, stream, TARN_CAPTURE_RELAXED, &outer));
+    OK(tarn_capture_begin(pool, stream, CAPTURE_MODE(TARN_CAPTURE_RELAXED), &outer));
     (void)unit_alloc(pool, 4096, stream);
     OK(tn_stream_look(&device->gpu, stream, TN_STREAM_GRAPH, &state));
     clone = test_clone(state.capture_graph);
     node = test_add_conditional(stream, TN_CU_GRAPH_COND_IF, 1, 1);
-    OK(tarn_capture_begin_to_graph(pool, outer, 1, node.bodies[0], TN_CU_STREAM_PER_THREAD,
-                                   TARN_CAPTURE_RELAXED, &body));
+    OK(tarn_capture_begin(pool, TN_CU_STREAM_PER_THREAD,
+                          CAPTURE_INTO(outer, 1, node.bodies[0], TARN_CAPTURE_RELAXED), &body));
     test_elsewhere(abort_elsewhere, outer);
     OK(tarn_capture_abort(body));
     ck_assert_ptr_nonnull(pool->holds.first);

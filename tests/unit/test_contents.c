@@ -237,7 +237,7 @@ static tarn_capture *begun;
 
 static void begin_capture(void)
 {
-    OK(tarn_capture_begin(pool, other, TARN_CAPTURE_RELAXED, &begun));
+    OK(tarn_capture_begin(pool, other, CAPTURE_MODE(TARN_CAPTURE_RELAXED), &begun));
 }
 
 START_TEST(a_capture_that_begins_while_memory_is_taken_is_in_the_way)

@@ -230,10 +230,10 @@ START_TEST(the_hold_of_a_graph_of_the_users_is_not_waited_for)
     tn_cu_graph graph = test_graph();
     tarn_capture *capture;
 
-    OK(tarn_capture_begin_to_graph(limited, NULL, 0, graph, stream, TARN_CAPTURE_RELAXED,
-                                   &capture));
+    OK(tarn_capture_begin(limited, stream, CAPTURE_INTO(NULL, 0, graph, TARN_CAPTURE_RELAXED),
+                          &capture));
     OK(tarn_free(unit_alloc(limited, ALL, stream)));
-    OK(tarn_capture_end_to_graph(capture));
+    OK(tarn_capture_end(capture, NULL));
     ck_assert_int_le(allocate_all(limited, TARN_ERR_LIMIT), 50000000);
     test_destroy_graph(graph);
 }

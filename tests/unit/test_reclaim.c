@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/idle.h"
+#include "pools/janitor.h"
 #include "pools/reclaim.h"
 #include "unit/unit.h"
 
@@ -89,6 +90,33 @@ START_TEST(a_trim_breaks_no_capture)
     OK(tarn_free(unit_alloc(unit_pool(device), 32 * MIB, stream)));
     ck_assert_uint_eq(trim(true), 0);
     OK(tarn_graph_destroy(unit_end(capture)));
+}
+END_TEST
+
+static int unlocks_before_drop; /* 0: nothing is dropped */
+
+void __real_tn_pool_unlock(tarn_pool *locked);
+void __wrap_tn_pool_unlock(tarn_pool *locked);
+
+/* Behind that unlock another thread drops the holds that have gone. */
+void __wrap_tn_pool_unlock(tarn_pool *locked)
+{
+    __real_tn_pool_unlock(locked);
+    if (unlocks_before_drop == 0 || --unlocks_before_drop > 0)
+        return;
+    test_await_destructors(0);
+    tn_device_drop_gone(device);
+}
+
+START_TEST(memory_whose_hold_goes_behind_a_trims_look_goes_too)
+{
+    sim.delay_destructors(10000000);
+    OK(tarn_graph_destroy(unit_graph(pool, stream, 4 * MIB, NULL)));
+    OK(tn_gpu_wait_idle(&device->gpu));
+    ck_assert_uint_eq(pool->holds.count, 1);
+    unlocks_before_drop = 2; /* the trim is counted, and looks */
+    ck_assert_uint_eq(trim(true), 4 * MIB);
+    ck_assert_int_eq(unlocks_before_drop, 0);
 }
 END_TEST
 
@@ -184,6 +212,7 @@ int main(void)
     tcase_add_test(pools, proven_memory_goes_without_a_wait);
     tcase_add_test(pools, what_is_proven_goes_even_when_the_wait_fails);
     tcase_add_test(pools, a_trim_breaks_no_capture);
+    tcase_add_test(pools, memory_whose_hold_goes_behind_a_trims_look_goes_too);
     tcase_add_test(pools, memory_that_waited_for_another_stream_goes_too);
     tcase_add_test(pools, memory_that_waits_for_a_proof_goes_too);
     suite_add_tcase(suite, pools);

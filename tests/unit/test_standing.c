@@ -230,7 +230,7 @@ START_TEST(memory_that_the_graph_keeps_is_held)
     tn_cu_graph without = test_graph();
     void *freed;
 
-    OK(tarn_capture_begin(pool, stream, TARN_CAPTURE_GLOBAL, &capture));
+    OK(tarn_capture_begin(pool, stream, NULL, &capture));
     freed = unit_alloc(pool, BYTES, stream);
     test_fill(stream, freed, 1, 16);
     OK(tarn_free(freed));
@@ -388,7 +388,7 @@ START_TEST(captures_are_not_disturbed)
     tarn_graph *graph;
     void *captured;
 
-    OK(tarn_capture_begin(pool, stream, TARN_CAPTURE_GLOBAL, &capture));
+    OK(tarn_capture_begin(pool, stream, NULL, &capture));
     captured = unit_alloc(pool, BYTES, stream);
     test_fill(stream, captured, 1, 16);
     ask(captured);

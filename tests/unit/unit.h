@@ -151,7 +151,7 @@ static inline tarn_capture *unit_begin(tarn_pool *pool, tn_cu_stream stream)
 {
     tarn_capture *capture;
 
-    OK(tarn_capture_begin(pool, stream, TARN_CAPTURE_THREAD_LOCAL, &capture));
+    OK(tarn_capture_begin(pool, stream, CAPTURE_MODE(TARN_CAPTURE_THREAD_LOCAL), &capture));
     return capture;
 }
 

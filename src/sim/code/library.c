@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* library.c -- libraries: code that belongs to no context, and its kernels.
  *
- * How it works. A library keeps its text. Its kernels' names are read when it is loaded; a text
- * that cannot be read is an error only when a kernel is asked for, as it was measured. Where a
- * kernel is used in a context for the first time, a module is made of the text there.
+ * How it works. A library keeps its text. Its kernels' names are read at loading. An unreadable
+ * text is an error only when a kernel is asked for, as measured. The first use of a library's
+ * kernel in a context makes a module of the text there.
  *
- * Trade-offs. A text that becomes a module is read again for each context: there are few. Options
- * are for a compiler, which there is none of, and are not looked at. */
+ * Trade-offs. A text that becomes a module is read again for each context: contexts are few.
+ * Options are for a compiler, which the simulator lacks, and are ignored. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -80,7 +80,7 @@ static bool make_kernels(struct tn_sim_library *library)
     return true;
 }
 
-/* The library's module in a context; NULL when its code has not been loaded there. */
+/* The library's module in a context; NULL when the context has not loaded its code. */
 static struct tn_sim_module *loaded_in(const struct tn_sim_library *library,
                                        const struct tn_sim_context *context)
 {
@@ -91,7 +91,7 @@ static struct tn_sim_module *loaded_in(const struct tn_sim_library *library,
     return NULL;
 }
 
-/* The same, made now if there is none; NULL when memory ran out. */
+/* The same, made now where missing; NULL when memory ran out. */
 static struct tn_sim_module *module_in(struct tn_sim_library *library,
                                        struct tn_sim_context *context)
 {
@@ -111,7 +111,8 @@ static struct tn_sim_module *module_in(struct tn_sim_library *library,
     return use->module;
 }
 
-/* The function, in a context, of a library's kernel. INVALID_HANDLE: it is none. OUT_OF_MEMORY. */
+/* The function, in a context, of a library's kernel. INVALID_HANDLE: the handle is no library's
+ * kernel. OUT_OF_MEMORY. */
 static tn_cu_result code_of(tn_cu_kernel handle, struct tn_sim_context *context,
                             struct tn_sim_code **code)
 {
@@ -245,7 +246,7 @@ tn_cu_result tn_sim_cuKernelGetParamInfo(tn_cu_kernel handle, size_t index, size
     struct tn_sim_code *code;
     if (handle == NULL || offset == NULL)
         return TN_CUDA_ERROR_INVALID_VALUE;
-    /* The driver reads it from the kernel's code in the current context. */
+    /* The driver reads the attribute from the kernel's code in the current context. */
     tn_cu_result result = tn_sim_context_current(&context);
     if (result == TN_CUDA_SUCCESS)
         result = code_of(handle, context, &code);

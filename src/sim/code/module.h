@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* module.h -- modules, their kernels, and the C functions that stand in for the kernels' code.
  *
- * A library is a text that belongs to no context; in each context that uses it a module is made of
- * it. What a program names by a CUkernel is an entry of a library; its function is that of the
- * module of the current context.
+ * A library is a text that belongs to no context; each context that uses the library makes a module
+ * of the text. A CUkernel names an entry of a library; its function is the function of the
+ * library's module in the current context.
  *
  * Invariants
  *   SL1  a module goes with its context; a library's modules go with the library too
@@ -19,12 +19,12 @@
 struct tn_sim_library;
 struct tn_sim_twin;
 
-/* One kernel of a module; lives while the module is loaded or an operation refers to it. */
+/* A kernel of a module; lives while the module is loaded or an operation refers to the kernel. */
 struct tn_sim_code {
     struct tn_sim_object object;
-    uintptr_t handle; /* as it was given out; stays readable when the module has gone */
+    uintptr_t handle; /* as given out; stays readable when the module has gone */
     uintptr_t module; /* the handle of its module, likewise */
-    uintptr_t kernel; /* the handle of the library's kernel that it is the function of, or 0 */
+    uintptr_t kernel; /* of the library's kernel whose function this is, or 0 */
     unsigned int references;
     struct tn_sim_ptx_entry entry;
     struct tn_sim_twin *twin; /* the record of its name, which may have no function yet */
@@ -33,13 +33,14 @@ struct tn_sim_code {
 
 struct tn_sim_module {
     struct tn_sim_object object;
-    struct tn_sim_library *library; /* that it was made of; NULL: of the program's own text */
+    /* that the module was made of; NULL: of the program's own text */
+    struct tn_sim_library *library;
     struct tn_sim_code *codes;
 };
 
 void tn_sim_code_release(struct tn_sim_code *code);
 
-/* The function that stands in for the kernel now, NULL when none is registered. */
+/* The function that stands in for the kernel now, or NULL. */
 tarn_sim_kernel tn_sim_code_twin(const struct tn_sim_code *code);
 
 /* Makes a module of a text, for a library or for NULL. INVALID_IMAGE, INVALID_PTX,
@@ -50,22 +51,22 @@ tn_cu_result tn_sim_module_create(const char *text, struct tn_sim_library *libra
 /* Unloads a module. Work that uses its kernels keeps them. */
 void tn_sim_module_unload(struct tn_sim_module *module);
 
-/* The kernel of that name, or NULL. */
+/* The kernel of the given name, or NULL. */
 struct tn_sim_code *tn_sim_module_code(const struct tn_sim_module *module, const char *name);
 
-/* Unloads every module of a context that is being destroyed. */
+/* Unloads every module of a context under destruction. */
 void tn_sim_modules_unload_all(const struct tn_sim_context *context);
 
-/* What a launch in a context names: one of its functions, or a library's kernel. INVALID_HANDLE:
- * it is neither. OUT_OF_MEMORY. */
+/* The code that a launch in a context names: a function of the context, or a library's kernel.
+ * INVALID_HANDLE: neither. OUT_OF_MEMORY. */
 tn_cu_result tn_sim_code_find(tn_cu_function handle, struct tn_sim_context *context,
                               struct tn_sim_code **code);
 
-/* Waits for the context when what a launch names is a library's kernel whose code has not been
- * loaded there, which finding it will do. Returns whether it has given the lock up for that. */
+/* Waits for the context when a launch names a library's kernel whose code is not loaded there:
+ * finding the code will load it. Returns whether the wait has given the lock up. */
 bool tn_sim_code_await(tn_cu_function handle, const struct tn_sim_context *context);
 
-/* Forgets a module of a library that is being unloaded with its context. */
+/* Forgets a library's module, which is unloaded with its context. */
 void tn_sim_library_forget(struct tn_sim_library *library, const struct tn_sim_module *module);
 
 #endif

@@ -3,8 +3,8 @@
  *
  * How it works. The text is read token by token: words (letters, digits and _ $ . % with a leading
  * dot kept), single punctuation marks, comments skipped. Each `.entry name` is followed by an
- * optional parameter list of `.param` declarations; a parameter is its type's size, or that times
- * the array length, at the next offset that its alignment allows. Bodies are passed over.
+ * optional parameter list of `.param` declarations; a parameter takes its type's size, times the
+ * length for an array, at the next offset that its alignment allows. Bodies are passed over.
  *
  * Trade-offs. Nothing but declarations is checked; a kernel's body may be nonsense. */
 #include "sim/code/ptx.h"
@@ -17,7 +17,7 @@
 
 #define MAX_PARAM_BYTES ((size_t)32764) /* the most that CUDA 12.1 and later pass to a kernel */
 
-/* One token of the text. An empty one is the end. */
+/* A token of the text. An empty token is the end. */
 struct token {
     const char *start;
     size_t length;
@@ -79,7 +79,7 @@ static bool number(struct token token, size_t *value)
     return token.length > 0;
 }
 
-/* The size of a PTX type such as .u64, 0 when the token is none. */
+/* The size of a PTX type such as .u64; 0 for another token. */
 static size_t type_bytes(struct token token)
 {
     if (token.length < 3 || token.start[0] != '.' || strchr("bsuf", token.start[1]) == NULL)
@@ -91,12 +91,12 @@ static size_t type_bytes(struct token token)
     return bits == 8 || bits == 16 || bits == 32 || bits == 64 ? bits / 8 : 0;
 }
 
-/* Reads one parameter after `.param`, up to and with the `,` or `)` that ends it. */
+/* Reads a parameter after `.param`, up to and with the `,` or `)` that ends it. */
 static bool read_param(const char **at, struct token *end, size_t *bytes, size_t *alignment)
 {
     size_t element = 0;
     size_t length = 1;
-    bool pointer = false; /* after .ptr, .align speaks of what is pointed at */
+    bool pointer = false; /* after .ptr, .align speaks of the pointer's target */
     *alignment = 0;
     for (;;) {
         struct token token = next(at);
@@ -143,7 +143,7 @@ static tn_cu_result add_param(struct tn_sim_ptx_entry *entry, size_t bytes, size
     return TN_CUDA_SUCCESS;
 }
 
-/* Reads what follows `.entry`: a name and, in brackets, parameters. */
+/* Reads a name and, in brackets, parameters after `.entry`. */
 static tn_cu_result read_entry(const char **at, struct tn_sim_ptx_entry *entry)
 {
     struct token name = next(at);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* twins.c -- the C twins of the library's own kernels.
  *
- * How it works. The whole grid is one call, so tiles are not looked for: the items are gone through
- * one after the other, as far as the grid has tiles for them.
+ * How it works. A single call does the whole grid and searches for no tiles. It goes through the
+ * items one after the other, as far as the grid has tiles for them.
  *
- * Trade-offs. The checker is not told what they touch: it stands in a table in device memory. */
+ * Trade-offs. The checker does not learn which memory the twins touch: its addresses are in a table
+ * in device memory. */
 #include "sim/code/twins.h"
 
 #include <string.h>
@@ -18,7 +19,7 @@ static uint64_t word_at(const unsigned char *bytes)
     return word;
 }
 
-/* What the first bytes of an item, up to the end, add to its digest. */
+/* The sum that the first bytes of an item, up to the end, add to its digest. */
 static uint64_t digest(const unsigned char *from, uint64_t end, uint64_t bytes)
 {
     uint64_t whole = bytes & ~(uint64_t)15;

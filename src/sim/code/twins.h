@@ -7,7 +7,7 @@
 
 #include "tarn/sim.h"
 
-/* Of tarn_contents and of tarn_contents_begin, see abi/kernels.h. */
+/* The twins of tarn_contents and tarn_contents_begin: see abi/kernels.h. */
 void tn_sim_twin_contents(const tarn_sim_launch *launch, void *const *params);
 void tn_sim_twin_contents_begin(const tarn_sim_launch *launch, void *const *params);
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* attributes.c -- what a device says of itself: an H200, by every number that CUDA 13.0 knows.
+/* attributes.c -- the attributes of a device: of an H200, by every number that CUDA 13.0 knows.
  *
- * How it works. A table has the values by number. What settings decide, and what tells devices apart, is
- * put in its place.
+ * How it works. A table has the values by number. Values that settings decide, or that tell devices
+ * apart, replace the table's.
  *
- * Trade-offs. Every value is the one that an H200 gave, driver 580.159.04. Its machine decides on some, and
- * another machine has others: the place on the PCI bus, the group of devices, NUMA nodes, the identity of
- * the board. */
+ * Trade-offs. Every value was read from an H200, driver 580.159.04. Its machine decides on some,
+ * and another machine has others: the place on the PCI bus, the group of devices, NUMA nodes, the
+ * identity of the board. */
 #include "sim/core/context.h"
 
 #define LAST 147

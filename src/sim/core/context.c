@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* context.c -- the records of contexts: which one is current, and whether it is well.
+/* context.c -- the records of contexts: the current context, and contexts' faults.
  *
  * How they are made and end: contexts.c, primary.c. */
 #include "sim/core/context.h"
 
-#define OWN_BYTES TN_SIM_GRANULE /* that a context takes; of a GPU it is much more */
+#define OWN_BYTES TN_SIM_GRANULE /* bytes that a context takes; a GPU's takes much more */
 
-#define SCHEDULING_FLAGS 0x7u /* how threads wait: at most one of them */
+#define SCHEDULING_FLAGS 0x7u /* flags for a thread's way to wait: at most a single flag */
 
 struct tn_sim_context tn_sim_nowhere;
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* core.c -- the lock, the simulator's threads, and forks.
  *
- * How it works. Devices come into being in cuInit, so that a process may load the simulator, look
- * functions up and fork, and the child still gets devices of its own. A fork after cuInit makes
- * the child's driver useless for good, as CUDA does. The flag is checked before the lock: a thread
- * that the child lacks might hold the lock.
+ * How it works. Devices come into being in cuInit. A process may therefore load the simulator, look
+ * functions up and fork, and the child still gets devices of its own. A fork after cuInit makes the
+ * child's driver useless for good, as CUDA does. The flag is checked before the lock: a thread that
+ * the child lacks might hold the lock.
  *
  * Trade-offs. One lock makes every call a short critical section: 16 threads that only query their
  * streams meet on it. A simulator is for being right; nothing is measured on it. */
@@ -24,7 +24,7 @@ struct tn_sim_state tn_sim = {
     .memory_bytes = 8192 * TN_SIM_MIB,
 };
 
-static atomic_bool forked;               /* this is the child of a process that had called cuInit */
+static atomic_bool forked;               /* this process is a fork of one that had called cuInit */
 static atomic_uint_fast64_t next_thread; /* serials given out */
 static _Thread_local struct tn_sim_thread self;
 

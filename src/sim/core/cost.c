@@ -2,13 +2,13 @@
 /* cost.c -- reads costs, charges calls, keeps the account.
  *
  * How it works. Each function has a few points (size, cost), a cost of the call itself, and two
- * sums. What a call costs is added up in the calling thread while its body runs, and entered when
- * it returns; so a call that waits, and lets others in, keeps its own sum.
+ * sums. The calling thread adds up the call's cost while the body runs, and enters the sum when the
+ * body returns. A call that waits, and lets others in, therefore keeps its own sum.
  *
  * Trade-offs. The account is of calls made one at a time: a real driver serialises calls of several
- * threads, and each then takes longer; here each costs what it would alone. Nor does a call that
- * waits for the device cost the wait: device work takes no virtual time. A file that has an error
- * is refused whole, since half a table of costs would look like a measurement. */
+ * threads, and each then takes longer; here each costs as much as alone. A call that waits for the
+ * device does not cost the wait either: device work takes no virtual time. A file with an error is
+ * refused whole, since half a table of costs would look like a measurement. */
 #include "sim/core/cost.h"
 
 #include <dlfcn.h>
@@ -40,7 +40,7 @@ struct cost {
 
 static struct cost costs[TN_SIM_FUNCTION_COUNT];
 static tarn_sim_cost account[TN_SIM_FUNCTION_COUNT];
-static bool loaded;      /* there are costs */
+static bool loaded;      /* the costs are loaded */
 static uint64_t time_ns; /* of all calls so far: the account's, which no reset sets back */
 
 static double interpolate(const struct cost *cost, double size)
@@ -111,7 +111,8 @@ void tn_sim_cost_spend(uint64_t ns)
         continue;
 }
 
-/* Reads a size with its unit, a whole number of bytes. Returns NULL, or what follows it. */
+/* Reads a size with its unit, a whole number of bytes. Returns the text behind the size, or
+ * NULL. */
 static const char *read_size(const char *text, double *size)
 {
     static const char units[] = "KMGT";
@@ -135,7 +136,7 @@ static bool read_ns(const char *text, double *ns)
     return end != text && *end == '\0' && *ns >= 0 && *ns <= MAX_NS;
 }
 
-/* Reads one cost of a function: call:NS, SIZE:NS or NS. */
+/* Reads a single cost of a function: call:NS, SIZE:NS or NS. */
 static bool read_word(struct cost *cost, const char *word)
 {
     struct point point = {0};
@@ -153,7 +154,7 @@ static bool read_word(struct cost *cost, const char *word)
     return true;
 }
 
-/* Reads one line into a table that has one entry more than there are functions, for `*`. */
+/* Reads a line into a table that has an entry for each function and another for `*`. */
 static bool read_line(struct cost *table, char *line)
 {
     char *rest = NULL;
@@ -178,7 +179,7 @@ static bool read_line(struct cost *table, char *line)
     return true;
 }
 
-/* The file of a name: a path as it is, or one of those beside the library. */
+/* The file of a name: a path as given, or a file beside the library. */
 static void find_file(const char *name, char *path, size_t size)
 {
     Dl_info here;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* device.c -- cuInit and what can be asked of a device.
+/* device.c -- cuInit and questions about a device.
  *
  * How it works. cuInit makes every device: its memory (store.c) and the handle of its primary
- * context. It is the step after which a fork is fatal to the child. */
+ * context. After cuInit a fork is fatal to the child. */
 #include <stdio.h>
 
 #include "sim/core/context.h"
@@ -24,7 +24,7 @@ tn_cu_result tn_sim_cuInit(unsigned int flags)
         return TN_CUDA_SUCCESS;
     for (int i = 0; i < tn_sim.device_count; i++) {
         struct tn_sim_device *device = &tn_sim_devices[i];
-        /* An earlier try may have got so far before it failed. */
+        /* An earlier try may have made this device before it failed. */
         if (device->context.object.handle != 0)
             continue;
         if (!tn_sim_store_init(&device->store, tn_sim.memory_bytes))

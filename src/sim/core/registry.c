@@ -6,10 +6,11 @@
  * serial << 4 below: the values look like addresses of aligned objects, and are none.
  *
  * When the simulator is not strict, the newest value that a stream or physical memory has given up
- * is the next one's, as it was measured on the driver: a double release frees somebody else's.
+ * goes to the next object, as measured on the driver: a double release frees somebody else's
+ * object.
  *
- * Trade-offs. The table never shrinks. A value that is to come back and cannot be remembered, for
- * lack of memory, does not come back. */
+ * Trade-offs. The table never shrinks. A value that cannot be remembered, for lack of memory, does
+ * not come back. */
 #include "sim/core/registry.h"
 
 #include <stdlib.h>

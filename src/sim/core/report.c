@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* report.c -- writes what the checker reports to stderr, and counts it. */
+/* report.c -- writes the checker's reports to stderr, and counts them. */
 #include "sim/core/report.h"
 
 #include <stdarg.h>

@@ -9,8 +9,8 @@
 
 #include "sim/core/core.h"
 
-/* Reports what the present call does; with two, what is done in the name of some call. Nothing
- * happens unless the checker is on. */
+/* Reports the present call's mistake; the second form reports in the name of the given call.
+ * Without the checker nothing happens. */
 void tn_sim_report(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void tn_sim_report_of(enum tn_sim_function function, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

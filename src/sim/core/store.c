@@ -65,7 +65,7 @@ bool tn_sim_store_poison(int file, size_t offset, size_t bytes)
     return true;
 }
 
-/* Asks whether a device has that much left, and gives spare memory up for it. */
+/* Asks whether a device has the given bytes left, and gives spare memory up for them. */
 static bool has_left(struct tn_sim_store *store, size_t bytes)
 {
     if (bytes > store->total_bytes - store->used_bytes) {

@@ -16,8 +16,8 @@ struct tn_sim_extent {
 
 struct tn_sim_store {
     int file;           /* a memfd */
-    size_t total_bytes; /* what the device has */
-    size_t used_bytes;  /* of it, in extents given out and in files of their own */
+    size_t total_bytes; /* of the device */
+    size_t used_bytes;  /* of these, in extents given out and in files of their own */
     size_t spare_bytes; /* used only until somebody needs them */
     struct tn_sim_extent *free;
 };
@@ -35,8 +35,8 @@ size_t tn_sim_store_file_bytes(const struct tn_sim_store *store);
  * the device has not as much left, or the host has no memory. */
 struct tn_sim_extent *tn_sim_store_take(struct tn_sim_store *store, size_t bytes);
 
-/* Counts memory as used, or as given back, that is in no extent. Returns false when the device has
- * not as much left. */
+/* Counts memory outside extents as used, or as given back. Returns false when the device has too
+ * little left. */
 bool tn_sim_store_charge(struct tn_sim_store *store, size_t bytes);
 void tn_sim_store_discharge(struct tn_sim_store *store, size_t bytes);
 
@@ -44,7 +44,7 @@ void tn_sim_store_discharge(struct tn_sim_store *store, size_t bytes);
  * memory. */
 void tn_sim_store_spare(struct tn_sim_store *store, size_t bytes);
 
-/* Takes up to that much spare memory back, as charged. Returns how much. */
+/* Takes up to the given amount of spare memory back, as charged. Returns the amount taken. */
 size_t tn_sim_store_unspare(struct tn_sim_store *store, size_t bytes);
 
 /* Writes the pattern of fresh memory to part of a file. Returns false when the host has no memory. */

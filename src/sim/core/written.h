@@ -19,8 +19,9 @@ void tn_sim_written_clear(const struct tn_sim_store *store, const struct tn_sim_
 /* Notes a write to a range of a device's file, which has its bitmap. */
 void tn_sim_written_note(int device, size_t offset, size_t bytes);
 
-/* Looks for the first sector of a range of a device's file, which has its bitmap, that nothing was
- * written to. Returns false when there is none; else *into is where it begins in the range. */
+/* Looks for the first sector without a write in a range of a device's file, which has its bitmap.
+ * Returns false when every sector was written; otherwise *into is the sector's place in the
+ * range. */
 bool tn_sim_written_gap(int device, size_t offset, size_t bytes, size_t *into);
 
 #endif

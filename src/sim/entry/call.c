@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* call.c -- the way in and out of a call, and the end of the process.
  *
- * How it works. The settings are read by the first call, whatever it is. Then the streams are told
- * which folder does their work (stream.h).
+ * How it works. The first call, whichever it is, reads the settings. Then it tells the streams the
+ * folder that does their work (stream.h).
  *
- * At exit the simulator's threads are told to stop and given a moment. One that is inside a kernel
- * or a host function may be there for ever, so the wait is bounded; such a thread is left alone.
- * Calls that come later still answer CUDA_ERROR_DEINITIALIZED, as from the real driver. */
+ * At exit the simulator's threads are told to stop and given a moment. A thread inside a kernel or
+ * a host function may stay there for ever. The wait is therefore bounded, and the thread is then
+ * left alone. Later calls still answer CUDA_ERROR_DEINITIALIZED, like the real driver. */
 #include "sim/entry/call.h"
 
 #include <stdio.h>
@@ -22,7 +22,7 @@
 #include "sim/stream/stream.h"
 #include "sim/graph/user_object.h"
 
-#define EXIT_PATIENCE_S 1 /* how long the end of the process waits for threads that are busy */
+#define EXIT_PATIENCE_S 1 /* the longest wait for busy threads at the end of the process */
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -63,8 +63,8 @@ static bool works_without_init(enum tn_sim_function function)
     }
 }
 
-/* Host functions and destructors get NOT_PERMITTED from every cuMem* and cuGraph* call; and from
- * what waits for the device, which they would wait for themselves. */
+/* Host functions and destructors get NOT_PERMITTED from every cuMem* and cuGraph* call. Calls that
+ * wait for the device answer the same: they would wait for their own caller. */
 static bool barred_in_callback(enum tn_sim_function function)
 {
     switch (function) {
@@ -133,7 +133,7 @@ tn_cu_result tn_sim_finish(tn_cu_result result)
     return result;
 }
 
-/* What is outstanding, a line for each kind. */
+/* Prints the outstanding objects, a line for each kind. */
 static void print_ledger(void)
 {
     static const struct {
@@ -205,10 +205,10 @@ void tarn_sim_read_ledger(tarn_sim_ledger *ledger)
     memset(ledger, 0, sizeof *ledger);
     if (!tn_sim_enter_control())
         return;
-    /* A destructor that is due counts as run: the ledger then depends on calls, not on threads. */
+    /* A due destructor counts as run: the ledger then depends on calls, not on threads. */
     if (!tn_sim_self()->is_reaper)
         tn_sim_reaper_drain();
-    *ledger = tn_sim.ledger; /* SS2: whoever registers or removes an object counts it there */
+    *ledger = tn_sim.ledger; /* SS2: each registration or removal of an object counts there */
     ledger->context_stack_entries = tn_sim_self()->depth;
     tn_sim_leave();
 }

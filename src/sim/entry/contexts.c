@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* contexts.c -- contexts that programs make, and each thread's stack of current ones.
  *
- * How it works. When a context ends, its work may finish; then goes what belongs to it: streams,
- * events, modules, linear and host memory. Executable graphs remain until they are destroyed, but
- * cannot be launched. Physical memory, mappings and reservations are no context's and stay.
+ * How it works. When a context ends, its work may finish. Then its streams, events, modules, linear
+ * and host memory go. Executable graphs remain until they are destroyed, but cannot be launched.
+ * Physical memory, mappings and reservations belong to no context and stay.
  *
  * Trade-offs. The records of contexts that programs made are never freed: other threads may have
  * them on their stacks, and operations of graphs may name them. */
@@ -39,7 +39,7 @@ void tn_sim_context_clear(struct tn_sim_context *context)
     context->own_bytes = 0;
 }
 
-/* Runs when a thread ends that ever had a context. */
+/* Runs at the end of a thread that ever had a context. */
 static void free_stack(void *argument)
 {
     struct tn_sim_thread *thread = argument;
@@ -48,7 +48,7 @@ static void free_stack(void *argument)
     thread->depth = thread->stack_capacity = 0;
 }
 
-/* Makes room for one more context on a thread's stack. Returns false when memory ran out. */
+/* Makes room for another context on a thread's stack. Returns false when memory ran out. */
 static bool make_room(struct tn_sim_thread *self)
 {
     static pthread_key_t key;
@@ -97,7 +97,7 @@ tn_cu_result tn_sim_cuCtxCreate(tn_cu_context *handle, unsigned int flags, tn_cu
     context->device = device;
     context->flags = flags;
     tn_sim_context_begin(context);
-    push(context); /* there is room */
+    push(context); /* has room */
     tn_sim.ledger.contexts++;
     *handle = (tn_cu_context)context->object.handle;
     return TN_CUDA_SUCCESS;
@@ -131,7 +131,7 @@ tn_cu_result tn_sim_cuCtxGetCurrent(tn_cu_context *handle)
     return TN_CUDA_SUCCESS;
 }
 
-/* Finds a context that is to be current. The driver takes destroyed ones, too. */
+/* Finds a context for the stack. The driver takes destroyed contexts, too. */
 static tn_cu_result find_for_stack(tn_cu_context handle, struct tn_sim_context **context)
 {
     tn_cu_result result = tn_sim_context_find(handle, context);

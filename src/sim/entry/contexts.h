@@ -7,8 +7,8 @@
 
 #include "sim/core/context.h"
 
-/* Destroys what goes with a context that has just ceased to be alive, when its work is done, for
- * which it gives up the lock. Does nothing when the context is alive again by then. */
+/* Destroys the objects of a context that has just ceased to be alive, when its work is done. Gives
+ * up the lock for this work. Does nothing when the context is alive again by then. */
 void tn_sim_context_clear(struct tn_sim_context *context);
 
 #endif

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 /* entry.c -- the exported functions, and how programs find them.
  *
- * How it works. Exports and the table behind cuGetProcAddress are made from two lists: that of
- * abi/functions.h, so no function can be missing or differ from what the library calls, and that of
- * the versions with other signatures (versions.h). Of several versions of a name a program gets the
- * newest that is not newer than what it asks for, as from the driver.
+ * How it works. Exports and the table behind cuGetProcAddress are made from two lists. The first is
+ * the list of abi/functions.h: no function can be missing or differ from the library's calls. The
+ * second has the versions with other signatures (versions.h). A program asks for a version of a
+ * name. It gets the newest version that is not newer than this, as from the driver.
  *
- * Functions that have a default stream exist once more, with _ptsz or _ptds behind their symbol, as
- * programs call them that were compiled for per-thread default streams, and as cuGetProcAddress
- * gives them to those that ask for it: there the default stream is the calling thread's own. Which
- * functions those are, DEFAULT_STREAM_<symbol> says, by being defined.
+ * Functions with a default stream have a twin, with _ptsz or _ptds behind the symbol. The twin's
+ * default stream is the calling thread's own. Programs compiled for per-thread default streams call
+ * the twins, and cuGetProcAddress gives twins to programs that ask for them. A function has a twin
+ * if DEFAULT_STREAM_<symbol> is defined.
  *
- * Trade-offs. Functions with the same signature in several versions exist in one; the first
- * versions, of before CUDA 4, with 32-bit addresses, do not exist. */
+ * Trade-offs. A function with the same signature in several versions exists once. The first
+ * versions, from before CUDA 4, with 32-bit addresses, do not exist. */
 #include <string.h>
 
 #include "sim/entry/call.h"
@@ -26,7 +26,7 @@
 #define EXPORTED __attribute__((visibility("default")))
 
 // clang-format off
-/* The functions whose symbol has a per-thread twin: `~,` and what is appended for it. */
+/* The functions whose symbol has a per-thread twin: `~,` and the suffix of the twin. */
 #define DEFAULT_STREAM_cuMemcpy ~, _ptds
 #define DEFAULT_STREAM_cuMemcpyHtoD_v2 ~, _ptds
 #define DEFAULT_STREAM_cuMemcpyDtoH_v2 ~, _ptds
@@ -74,13 +74,13 @@
 #define DEFAULT_STREAM_cuMemFreeAsync ~, _ptsz
 // clang-format on
 
-/* What DEFAULT_STREAM_<symbol> appends, or _none where there is no such macro. */
+/* The suffix from DEFAULT_STREAM_<symbol>, or _none without this macro. */
 #define SECOND(first, second, ...) second
 #define CHOOSE(...) SECOND(__VA_ARGS__, _none, )
 #define JOIN(a, b) JOIN_NOW(a, b)
 #define JOIN_NOW(a, b) a##b
 
-/* One exported function: what is done before the body with the lock held, and after it. */
+/* An exported function: the code before the body with the lock held, and after the body. */
 #define DEFINE(number, symbol, body, parameters, names, before, after)                             \
     EXPORTED tn_cu_result symbol parameters;                                                       \
     tn_cu_result symbol parameters                                                                 \
@@ -133,7 +133,7 @@ typedef void (*any_function)(void);
 static const struct row {
     const char *name;
     any_function function;
-    any_function per_thread; /* the same function where there is no twin */
+    any_function per_thread; /* the same function where it has no twin */
     int version;
     enum tn_sim_function number;
 } rows[] = {
@@ -145,7 +145,7 @@ static const struct row {
 #undef ROW
 };
 
-/* POSIX makes object and function pointers one size; ISO C has no cast from one to the other. */
+/* POSIX gives object and function pointers the same size; ISO C has no cast between the two. */
 _Static_assert(sizeof(void *) == sizeof(any_function), "functions do not fit in void *");
 
 static void report(tn_cu_proc_status *status, tn_cu_proc_status value)
@@ -161,8 +161,8 @@ static int version_of(const struct row *row, bool per_thread)
     return per_thread && twin && row->version < FIRST_PER_THREAD ? FIRST_PER_THREAD : row->version;
 }
 
-/* Finds the newest version of a name that is not newer than what is asked for. *exists: there is
- * a version that the driver has, if not that. */
+/* Finds the newest version of a name that is not newer than the version asked for. *exists: the
+ * driver has a version, perhaps another. */
 static const struct row *find_row(const char *name, int version, bool per_thread, bool *exists)
 {
     const struct row *found = NULL;
@@ -170,7 +170,7 @@ static const struct row *find_row(const char *name, int version, bool per_thread
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         if (strcmp(rows[i].name, name) != 0)
             continue;
-        /* A driver that is older, or lacks it, does not know it at all. */
+        /* An older driver, or a driver without the function, does not know the name at all. */
         if (tn_sim.missing[rows[i].number] || rows[i].version > tn_sim.driver_version)
             continue;
         *exists = true;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* error.c -- the names and sentences of results: those of the driver.
+/* error.c -- the driver's names and sentences of results.
  *
- * Trade-offs. A result that programs never get here has its sentence too: they may print any. */
+ * Trade-offs. A result that programs never get here has its sentence, too: programs may print any
+ * result. */
 #include "sim/core/core.h"
 
 tn_cu_result tn_sim_cuGetErrorName(tn_cu_result error, const char **name)

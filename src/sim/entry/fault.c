@@ -21,7 +21,7 @@
 
 struct plan {
     enum tn_sim_function function; /* or ANY_FUNCTION */
-    uint64_t remaining;            /* matching calls until the fault; 0 when it has struck */
+    uint64_t remaining;            /* matching calls until the fault; 0: the fault has struck */
     bool for_good;
     tn_cu_result result;
 };
@@ -150,7 +150,7 @@ bool tn_sim_fault_plan_all(const char *text)
 
 void tarn_sim_plan_fault(const char *function, uint64_t nth, int for_good, int result)
 {
-    /* A plan that is made before the first driver call must not be forgotten by it. */
+    /* The first driver call must not forget a plan made before the call. */
     if (!tn_sim_enter_settings())
         return;
     enum tn_sim_function number = function == NULL ? ANY_FUNCTION : tn_sim_function_named(function);

@@ -7,11 +7,11 @@
 
 #include "sim/core/core.h"
 
-/* Counts one call. Returns true, with the planned result in *result, when it is to fail. */
+/* Counts a call. Returns true, with the planned result in *result, when the call is to fail. */
 bool tn_sim_fault_strikes(enum tn_sim_function function, tn_cu_result *result);
 
-/* Replaces all plans by those of a text: FUNCTION:NTH:RESULT[:always], with commas between. Returns
- * false, with nothing changed, when it is not understood. */
+/* Replaces all plans by the plans of a text: FUNCTION:NTH:RESULT[:always], with commas between.
+ * Returns false, with nothing changed, for a text with a mistake. */
 bool tn_sim_fault_plan_all(const char *text);
 
 #endif

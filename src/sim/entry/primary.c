@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /* primary.c -- the primary context of each device.
  *
- * How it works. The context is alive while it is retained (SX1). The last release and a reset let
- * its work finish and destroy what goes with it (contexts.c). A reset leaves the count as it was:
- * the next retain revives the context, and every earlier one is still to be released. A context
- * that died of a device fault can be reset, but not be retained again in this process.
+ * How it works. The context is alive while retained (SX1). The last release and a reset let its
+ * work finish and destroy its objects (contexts.c). A reset does not change the count: the next
+ * retain revives the context, and every earlier retain still needs a release. A context that died
+ * of a device fault can be reset, but not be retained again in this process.
  *
  * Trade-offs. Flags are kept and shown; the simulator's threads always sleep while they wait. */
 #include "sim/entry/contexts.h"
 #include "sim/core/cost.h"
 
-#define KNOWN_FLAGS 0xF7u /* of those for cuCtxCreate, all but "map host memory" */
+#define KNOWN_FLAGS 0xF7u /* the flags of cuCtxCreate, all but "map host memory" */
 
 tn_cu_result tn_sim_cuDevicePrimaryCtxRetain(tn_cu_context *handle, tn_cu_device device)
 {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* settings.c -- the settings, each with what it may be.
+/* settings.c -- the settings, each with its allowed values.
  *
- * How it works. One table has every setting's name, a sentence of what is allowed and a function
- * that takes a value. The environment is read against it: a variable that begins with TARN_SIM_ and
- * is no setting is reported, since a misspelt setting that has no effect is worse than an error.
+ * How it works. A table has every setting's name, a sentence on the allowed values and a function
+ * that takes a value. The environment is read against the table. A variable that begins with
+ * TARN_SIM_ and is no setting is reported, since a misspelt setting without effect is worse than an
+ * error.
  *
- * Trade-offs. A value that cannot be used never stops the process: the simulator stands in for a
- * driver, and programs do not expect a driver to exit. */
+ * Trade-offs. An unusable value never stops the process: the simulator stands in for a driver, and
+ * programs do not expect a driver to exit. */
 #include "sim/entry/settings.h"
 
 #include <errno.h>
@@ -229,7 +230,7 @@ static const struct setting {
 
 enum { SETTING_COUNT = sizeof settings / sizeof settings[0] };
 
-/* The setting of a name that is length characters long, or NULL. */
+/* The setting with a name of length characters, or NULL. */
 static const struct setting *setting_named(const char *name, size_t length)
 {
     for (size_t i = 0; i < SETTING_COUNT; i++) {

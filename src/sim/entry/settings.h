@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* settings.h -- what can be chosen of the simulated driver, by the environment or by a program.
+/* settings.h -- settings of the simulated driver, by the environment or by a program.
  *
- * Locking: tn_sim_settings_read is called once, by whoever is first. */
+ * Locking: tn_sim_settings_read is called once, by the first call. */
 #ifndef TARN_SIM_SETTINGS_H
 #define TARN_SIM_SETTINGS_H
 
 #include "sim/core/core.h"
 
-/* Gives settings the values that the environment has for them. What cannot be used is reported on
- * stderr and left as it was. */
+/* Reads settings from the environment. An unusable value is reported on stderr, and its setting
+ * stays as before. */
 void tn_sim_settings_read(void);
 
 #endif

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 /* versions.c -- functions in their older and newer versions.
  *
- * How it works. Each puts its parameters into the form of the version that abi/functions.h lists and
- * calls that one's body; so one rule is written once.
+ * How it works. Each function puts its parameters into the form of the version that abi/functions.h
+ * lists, and calls the body of this version. A rule is thus written once.
  *
  * Trade-offs. No context gets a share of the multiprocessors, or another interface's queues
- * (cuCtxCreate_v3, _v4): as on an H200 without a server for several processes, each is refused. */
+ * (cuCtxCreate_v3, _v4): both are refused, as on an H200 without a server for several processes. */
 #include "sim/entry/versions.h"
 
 #include <string.h>
 
 #include "sim/core/context.h"
 
-/* The first version had no status to say why there is nothing, and leaves the place for a function
- * as it was. */
+/* The first version had no status to give a reason, and leaves the caller's function pointer
+ * unchanged. */
 tn_cu_result tn_sim_version_cuGetProcAddress(const char *symbol, void **function, int version,
                                              uint64_t flags)
 {
@@ -81,7 +81,7 @@ tn_cu_result tn_sim_version_cuGraphAddDependencies(tn_cu_graph graph, const tn_c
     return tn_sim_cuGraphAddDependencies(graph, from, to, NULL, count);
 }
 
-/* What the second version has besides is nothing: the kernel is a function, of the current
+/* The second version's further fields are empty: the kernel is a function, of the current
  * context. */
 static tn_cu_kernel_node_params newer(const struct tn_sim_kernel_node_params_v1 *params)
 {
@@ -146,7 +146,7 @@ tn_cu_result tn_sim_version_cuGraphExecUpdate(tn_cu_graphexec exec, tn_cu_graph 
     return result;
 }
 
-/* The device of a context; of the current one for NULL. */
+/* The device of a context; for NULL, of the current context. */
 tn_cu_result tn_sim_version_cuCtxGetDevice_v2(tn_cu_device *device, tn_cu_context context)
 {
     tn_cu_context popped;
@@ -163,19 +163,19 @@ tn_cu_result tn_sim_version_cuCtxGetDevice_v2(tn_cu_device *device, tn_cu_contex
 /* As the driver lays them out. */
 struct context_client {
     int type;     /* 1: a queue; 2: a blob */
-    void *shared; /* what is */
+    void *shared; /* the client's queue or blob */
 };
 
 struct context_params {
-    const void *affinities;              /* looked at only when there are some */
+    const void *affinities;              /* looked at only when affinity_count is above 0 */
     int affinity_count;                  /* less than 1: none */
     const struct context_client *client; /* another interface, whose work shares the device */
 };
 
 #define CLIENT_QUEUE 1
 
-/* Makes a context of parameters. Mistakes are found in the driver's order: affinities that are nowhere, a
- * client, the device, affinities, flags. */
+/* Makes a context of parameters. Mistakes are found in the driver's order: affinities without an
+ * array, a client, the device, affinities, flags. */
 static tn_cu_result create_context(tn_cu_context *context, const struct context_params *params,
                                    unsigned int flags, tn_cu_device device)
 {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* versions.h -- functions in other versions than the one that abi/functions.h lists.
+/* versions.h -- functions in other versions than abi/functions.h lists.
  *
- * A name that was given another signature keeps its old one for programs that ask for the version
- * of that time, or were linked with its symbol. The rows are as in abi/functions.h; the body
- * of each is tn_sim_version_<symbol>.
+ * A name with a new signature keeps its old signature for programs that ask for the old version, or
+ * were linked with the old symbol. The rows are as in abi/functions.h; the body of each is
+ * tn_sim_version_<symbol>.
  *
  * Locking: the lock of core.h. */
 #ifndef TARN_SIM_VERSIONS_H
@@ -11,7 +11,7 @@
 
 #include "sim/core/core.h"
 
-/* CUDA_KERNEL_NODE_PARAMS_v1: what tn_cu_kernel_node_params begins with. */
+/* CUDA_KERNEL_NODE_PARAMS_v1: the first fields of tn_cu_kernel_node_params. */
 struct tn_sim_kernel_node_params_v1 {
     tn_cu_function func;
     unsigned int grid_x, grid_y, grid_z;

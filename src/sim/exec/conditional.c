@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* conditional.c -- conditional handles, and what conditional nodes decide.
+/* conditional.c -- conditional handles, and the decisions of conditional nodes.
  *
- * How it works. A handle says of which graph it is and what each launch begins with; the values
- * themselves are the executable graphs', one in each node that asks. A kernel's C function sets one
- * by tarn_sim_set_conditional, which finds the node in the executable graph that the thread is
- * running.
+ * How it works. A handle knows its graph, and the value with which each launch begins. The values
+ * themselves belong to the executable graphs, one in each conditional node. A kernel's C function
+ * sets a value by tarn_sim_set_conditional, which finds the node in the executable graph that the
+ * thread is running.
  *
- * Trade-offs. A WHILE whose condition nothing makes 0 runs until the process ends, as on a device
- * it would run for ever. */
+ * Trade-offs. A WHILE whose condition nothing makes 0 runs until the process ends; on a device it
+ * would run for ever. */
 #include <stdlib.h>
 
 #include "sim/exec/exec.h"
@@ -86,7 +86,7 @@ void tn_sim_condition_take(tn_cu_conditional handle)
     conditional->used = true;
 }
 
-/* Visits the conditional nodes of a private graph and of those in it. */
+/* Visits the conditional nodes of a private graph and of the graphs in it. */
 static void each_condition(const struct tn_sim_graph *graph,
                            void (*visit)(struct tn_sim_node *node, const void *argument),
                            const void *argument)
@@ -141,7 +141,7 @@ int tarn_sim_set_conditional(uint64_t handle, unsigned int value)
     return found ? 0 : -1;
 }
 
-/* Runs one body. Returns false when the context is dead afterwards. */
+/* Runs a single body. Returns false when the context is dead afterwards. */
 static bool run_body(const struct tn_sim_node *node, size_t body)
 {
     return body >= node->body_count || tn_sim_graph_run(node->bodies[body]);

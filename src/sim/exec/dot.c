@@ -4,8 +4,8 @@
  * How it works. Every node is a box with its type, its place, and with a kernel its name and launch
  * shape; flags add handles. Child graphs and bodies follow as clusters.
  *
- * Trade-offs. Of the driver's many flags, each of which adds a kind of detail, any one adds them
- * all. The file is written without giving up the lock. */
+ * Trade-offs. The driver has many flags, each for a kind of detail. Here any flag adds all details.
+ * The file is written without giving up the lock. */
 #include <stdio.h>
 
 #include "sim/code/module.h"

@@ -2,13 +2,14 @@
 /* exec.c -- instantiating and launching graphs.
  *
  * How it works. A launch does the steps of its plan in an order that the edges allow (exec_run.c).
- * It is one piece of work of its stream; except that a step that records an event ends one,
- * and a step that waits for an event begins one, so that the event's moment is a moment of the
- * stream. Sets must name usable memory when the graph is instantiated; after that addresses are
- * resolved by each launch, those of kernels and copies always.
+ * A launch is a single piece of its stream's work, unless its steps record events or wait for
+ * events. A step that records an event ends a piece, and a step that waits for an event begins a
+ * piece. The event's moment is thus a moment of the stream. Sets must name usable memory when the
+ * graph is instantiated; after that each launch resolves addresses. Addresses of kernels and copies
+ * are resolved by launches alone.
  *
- * Trade-offs. Steps on two sides of one that records or waits for an event are not run at the same
- * time, even without an edge between them. */
+ * Trade-offs. Steps before and behind a step with an event are not run at the same time, even
+ * without an edge between them. */
 #include "sim/exec/exec.h"
 
 #include <stdlib.h>
@@ -31,7 +32,8 @@ enum { INSTANTIATE_SUCCESS = 0, INSTANTIATE_ERROR = 1, INSTANTIATE_INVALID_STRUC
 
 /* -- Plans -- */
 
-/* Adds what a launch does for the nodes of a graph, in order. Returns false when memory ran out. */
+/* Adds the steps of a launch for the nodes of a graph, in order. Returns false when memory ran
+ * out. */
 static bool add_steps(struct tn_sim_node_set *steps, const struct tn_sim_graph *graph)
 {
     for (size_t i = 0; i < graph->order.count; i++) {
@@ -54,7 +56,7 @@ void tn_sim_plan_release(struct tn_sim_plan *plan)
     free(plan);
 }
 
-/* Asks whether every step depends on the one before it. */
+/* Asks whether every step depends on the step before. */
 static bool is_chain(const struct tn_sim_node_set *steps)
 {
     for (size_t i = 1; i < steps->count; i++) {
@@ -140,12 +142,12 @@ static bool allowed_in_body(tn_cu_graphnode_type type)
     }
 }
 
-/* Asks whether a graph has a node that keeps it from being instantiated. */
+/* Asks whether a graph has a node that prevents its instantiation. */
 static bool has_bad_node(const struct tn_sim_graph *graph, bool in_body)
 {
     for (size_t i = 0; i < graph->nodes.count; i++) {
         const struct tn_sim_node *node = graph->nodes.items[i];
-        /* Of copies the driver checks nothing here, although it does when they are set. */
+        /* The driver checks nothing of copies here, although it does when they are set. */
         if ((node->op->type == TN_CU_NODE_MEMSET && !tn_sim_op_valid_in_graph(node->op)) ||
             (in_body && !allowed_in_body(node->op->type)))
             return true;
@@ -158,7 +160,7 @@ static bool has_bad_node(const struct tn_sim_graph *graph, bool in_body)
     return false;
 }
 
-/* Asks whether every handle of a condition made for a graph, or for one in it, has its node. */
+/* Asks whether every handle of a condition made for a graph, or for a graph in it, has its node. */
 static bool conditions_used(const struct tn_sim_graph *graph)
 {
     const struct tn_sim_conditional *conditional = graph->conditionals;
@@ -190,8 +192,8 @@ static bool has_cycle(const struct tn_sim_graph *graph)
     return false;
 }
 
-/* Makes an executable graph of nodes that are all good. Stores in *why what its structure is, when
- * that keeps it from being. */
+/* Makes an executable graph of nodes that are all good. If the graph's structure prevents this,
+ * stores the reason in *why. */
 static tn_cu_result create(struct tn_sim_graph *graph, struct tn_sim_context *context,
                            uint64_t flags, struct tn_sim_exec **made, int *why)
 {

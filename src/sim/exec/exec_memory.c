@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-/* exec_memory.c -- what launches do to the memory that graphs allocate and free.
+/* exec_memory.c -- the effect of launches on the memory that graphs allocate and free.
  *
- * How it works. See graph_memory.c: the books are kept when a launch is queued. Before that, all
- * chunks that the launch allocates from are claimed one by one, so that none of them gets what
- * another one has just got; afterwards the launch itself keeps them.
+ * How it works. See graph_memory.c: the books are kept when a launch is queued. Before, all chunks
+ * with allocations of the launch are claimed, chunk by chunk. A chunk therefore never gets the
+ * memory that another chunk of the launch has just got. Afterwards the launch itself keeps the
+ * chunks.
  *
  * Trade-offs. The steps are walked for each question; graphs with allocations are short. */
 #include "sim/exec/exec.h"
 #include "sim/heap/graph_memory.h"
 #include "sim/graph/op.h"
 
-/* The block of a step of a type; NULL when it is of another one. */
+/* The block of a step of the given type; NULL for a step of another type. */
 static struct tn_sim_graph_block *block_of(const struct tn_sim_exec *exec, size_t step,
                                            tn_cu_graphnode_type type)
 {
@@ -48,7 +49,7 @@ tn_cu_result tn_sim_exec_memory_ready(const struct tn_sim_exec *exec)
     return TN_CUDA_SUCCESS;
 }
 
-/* Asks whether an executable graph frees all that it allocates. */
+/* Asks whether an executable graph frees all its allocations. */
 static bool gives_back(const struct tn_sim_exec *exec)
 {
     for (size_t i = 0; i < exec->plan->steps.count; i++) {

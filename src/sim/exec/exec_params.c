@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* exec_params.c -- single nodes of executable graphs, changed.
  *
- * How it works. A node is named by the one of the graph that was instantiated; its copy is found by
- * that handle, in child graphs too. What is set is a new operation in place of the old one, in a
- * plan that no queued launch has (SE1). What may not change is decided by update.c.
+ * How it works. A program names a node by its handle in the graph that was instantiated. The copy
+ * is found by this handle, in child graphs too. A new operation takes the place of the old, in a
+ * plan that no queued launch has (SE1). update.c decides which changes are allowed.
  *
  * Trade-offs. The copy is looked for in the whole plan. */
 #include "sim/exec/exec.h"
@@ -11,7 +11,7 @@
 #include "sim/exec/update.h"
 #include "sim/work/op_run.h"
 
-/* The copy of a node in a private graph, or in one inside; NULL when there is none. */
+/* The copy of a node in a private graph, or in a graph inside; NULL when neither has it. */
 static struct tn_sim_node *find_copy(const struct tn_sim_graph *graph, uintptr_t origin)
 {
     for (size_t i = 0; i < graph->nodes.count; i++) {
@@ -27,8 +27,8 @@ static struct tn_sim_node *find_copy(const struct tn_sim_graph *graph, uintptr_t
     return NULL;
 }
 
-/* Finds the copy of a node in an executable graph. The node must still be there: so it is known
- * to be the one that was instantiated. */
+/* Finds the copy of a node in an executable graph. The node must still exist: only then is its
+ * handle known to name the node that was instantiated. */
 static tn_cu_result find(tn_cu_graphexec exec_handle, tn_cu_graphnode handle,
                          struct tn_sim_exec **exec, struct tn_sim_node **copy)
 {
@@ -42,7 +42,7 @@ static tn_cu_result find(tn_cu_graphexec exec_handle, tn_cu_graphnode handle,
     return *copy == NULL ? TN_CUDA_ERROR_INVALID_VALUE : TN_CUDA_SUCCESS;
 }
 
-/* The same for a change: the copy is one that may be changed. */
+/* The same for a change: the copy must be changeable. */
 static tn_cu_result find_to_change(tn_cu_graphexec exec_handle, tn_cu_graphnode handle,
                                    struct tn_sim_exec **exec, struct tn_sim_node **copy)
 {

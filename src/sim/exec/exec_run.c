@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /* exec_run.c -- does the steps of launches.
  *
- * How it works. The worker whose work a part is takes one step after the other that is ready: not
- * taken yet, with all that it comes after done. When another step is ready at the same time, a lane
- * more is started for it, a thread that takes steps too and ends when none is ready. So branches of
- * a graph run side by side, and may wait for each other, as on a device; a graph without branches
- * has no lane but the worker. The part is over when all its lanes are.
+ * How it works. The worker of a part takes ready steps, one after the other. A step is ready when
+ * nobody has taken it and all steps before it are done. When another step is ready at the same
+ * time, a further lane starts: a thread that takes steps too, and ends when none is ready. Branches
+ * of a graph therefore run side by side, and may wait for each other, as on a device. A graph
+ * without branches has no lane but the worker. The part is over when all its lanes are over.
  *
- * What comes before a child graph's node comes before everything in the child graph.
+ * Every step before a child graph's node comes before everything in the child graph.
  *
- * Trade-offs. Lanes are threads of one part, made and ended with it, and at most MAX_LANES. Bodies
- * of conditional nodes run one node after the other. */
+ * Trade-offs. Lanes are threads of a single part, made and ended with it, and at most MAX_LANES.
+ * Bodies of conditional nodes run one node after the other. */
 #include <stdlib.h>
 
 #include "sim/exec/exec.h"
@@ -23,7 +23,7 @@ struct run {
     const struct tn_sim_part *part;
     unsigned int lanes; /* the worker's included */
     unsigned int busy;  /* lanes that run a step */
-    size_t open;        /* the first step that is not taken, or one before it */
+    size_t open;        /* the first step that is not taken, or a step before it */
     bool failed;
 };
 
@@ -66,7 +66,7 @@ static bool is_done(const struct tn_sim_node *node)
     return true;
 }
 
-/* Asks whether all that a node comes after is done. */
+/* Asks whether all steps before a node are done. */
 static bool is_ready(const struct tn_sim_node *node)
 {
     while (node != NULL) {
@@ -79,8 +79,8 @@ static bool is_ready(const struct tn_sim_node *node)
     return true;
 }
 
-/* The first step at a place or behind it that is ready and not taken, the place moved there; NULL
- * when there is none. */
+/* The first step from a place on that is ready and not taken, or NULL. Moves the place to this
+ * step. */
 static struct tn_sim_node *find_ready(const struct tn_sim_part *part, size_t *place)
 {
     for (; *place < part->end; ++*place) {
@@ -93,8 +93,8 @@ static struct tn_sim_node *find_ready(const struct tn_sim_part *part, size_t *pl
 
 static void *lane(void *argument);
 
-/* Starts a lane when a step behind a place is ready too. Without one more the part is as right, but
- * slower. */
+/* Starts a lane when a step behind a place is ready too. Without a further lane the part is
+ * correct, but slower. */
 static void widen(struct run *run, size_t place)
 {
     place++;
@@ -104,7 +104,7 @@ static void widen(struct run *run, size_t place)
     run->lanes++;
 }
 
-/* Takes steps until none is left; the worker's lane waits for those that others run. */
+/* Takes steps until none is left; the worker's lane waits for the steps of the other lanes. */
 static void take_steps(struct run *run, bool is_worker)
 {
     const struct tn_sim_context *context = run->part->exec->object.context;
@@ -168,7 +168,7 @@ void tn_sim_part_run(const struct tn_sim_part *part)
         reset(&part->plan->steps);
     }
     take_steps(run, true);
-    /* At the end of the process too: the lanes use what the part refers to. */
+    /* Waits at the end of the process too: the lanes use the plan and the records of the part. */
     while (run->lanes > 1)
         pthread_cond_wait(&tn_sim.changed, &tn_sim.lock);
     free(run);

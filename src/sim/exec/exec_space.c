@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* exec_space.c -- the device memory that executable graphs themselves take.
  *
- * How it works. What a graph needs is reckoned from its nodes and branches; what all of a device's
- * need together is charged by the 2 MiB. What is not needed any more stays used, as spare memory
- * of the device, and serves the next graph first.
+ * How it works. The need of a graph is computed from its nodes and branches. The sum of all needs
+ * on a device is charged in steps of 2 MiB. Memory no longer needed stays used, as spare memory of
+ * the device, and serves the next graph first.
  *
- * Trade-offs. The two numbers fit what was measured on an H200 within a third: 2,405 to 3,490 bytes
- * a node of one chain, about 100 KiB more for each branch. The whole is off by default
+ * Trade-offs. The two numbers fit the measurements on an H200 within a third: 2,405 to 3,490 bytes
+ * a node of a chain, about 100 KiB more for each branch. The whole is off by default
  * (TARN_SIM_EXEC_MEMORY). */
 #include "sim/exec/exec.h"
 
@@ -20,8 +20,8 @@ static size_t rounded(size_t bytes)
     return (bytes + TN_SIM_GRANULE - 1) / TN_SIM_GRANULE * TN_SIM_GRANULE;
 }
 
-/* Branches: as many as nodes that begin one, by having no node before them or not being the first
- * behind it. */
+/* The number of branches. A node begins a branch if it has no node before it, or is not the first
+ * behind any of the nodes before it. */
 static size_t count_branches(const struct tn_sim_node_set *steps)
 {
     size_t branches = 0;

@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 /* graph_add.c -- nodes and edges added by hand, and taken out.
  *
- * How it works. Every call that adds a node becomes one description of it and one list of what it
- * depends on; both are checked before the graph changes. The graph may be one that a stream is
- * capturing into.
+ * How it works. Every call that adds a node becomes a description of the node and a list of its
+ * dependencies. Both are checked before the graph changes. A stream may be capturing into the
+ * graph.
  *
- * Trade-offs. No node is taken out of a graph while it is captured into: streams and events may
- * stand for it. */
+ * Trade-offs. No node is taken out of a graph during a capture into the graph: streams and events
+ * may stand for the node. */
 #include <stdlib.h>
 
 #include "sim/heap/graph_memory.h"
 #include "sim/exec/node_params.h"
 
-/* What a new node depends on, as the program says it. */
+/* The dependencies of a new node, as the program gives them. */
 struct dependencies {
     const tn_cu_graphnode *handles;
     const tn_cu_edge_data *edges; /* or NULL */
     size_t count;
 };
 
-/* The kinds of edges with data: a kernel starts when another one says so, or is launched. */
+/* The kinds of edges with data: a kernel starts when another kernel triggers this, or is
+ * launched. */
 #define EDGE_PROGRAMMATIC 1
 #define LAST_KERNEL_PORT 2
 
@@ -43,7 +44,7 @@ static tn_cu_edge_data edge_at(const tn_cu_edge_data *edges, size_t place)
     return edges == NULL ? (tn_cu_edge_data){0} : edges[place];
 }
 
-/* Finds one node that another one of a graph shall depend on. */
+/* Finds a node of a graph, on which another node shall depend. */
 static tn_cu_result find_in(const struct tn_sim_graph *graph, tn_cu_graphnode handle,
                             struct tn_sim_node **node)
 {
@@ -111,7 +112,7 @@ static bool fill(struct tn_sim_node *node, tn_cu_node_params *params)
     return true;
 }
 
-/* Adds a node that is described. */
+/* Adds a described node. */
 static tn_cu_result add(tn_cu_graphnode *handle, tn_cu_graph graph_handle,
                         struct dependencies dependencies, tn_cu_node_params *params)
 {
@@ -200,7 +201,7 @@ tn_cu_result tn_sim_cuGraphAddMemFreeNode(tn_cu_graphnode *handle, tn_cu_graph g
     return add(handle, graph, (struct dependencies){dependencies, NULL, dependency_count}, &params);
 }
 
-/* Checks one edge that is to be added, and finds its ends. */
+/* Checks an edge before it is added, and finds its ends. */
 static tn_cu_result check_edge(const struct tn_sim_graph *graph, tn_cu_graphnode from_handle,
                                tn_cu_graphnode to_handle, const tn_cu_edge_data *edge,
                                struct tn_sim_node **from, struct tn_sim_node **to)
@@ -241,7 +242,7 @@ tn_cu_result tn_sim_cuGraphAddDependencies(tn_cu_graph handle, const tn_cu_graph
             result = TN_CUDA_ERROR_OUT_OF_MEMORY;
         added += result == TN_CUDA_SUCCESS;
     }
-    /* All or none: each edge was checked with those before it in place. */
+    /* All or none: each edge was checked with the edges before it in place. */
     while (result != TN_CUDA_SUCCESS && added > 0) {
         added--;
         if (tn_sim_node_find(from[added], &source) == TN_CUDA_SUCCESS &&

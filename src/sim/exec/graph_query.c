@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* graph_query.c -- what can be asked of graphs and nodes: nodes and edges.
+/* graph_query.c -- questions about graphs and nodes: nodes and edges.
  *
- * How it works. A list is told through one struct, which counts all of it, hands out what there is
- * room for, clears the room that is left, and notices when an edge's data would be lost.
+ * How it works. A list is told through a struct telling. It counts all entries, hands out as many
+ * as the program's arrays hold, and clears the rest of the arrays. It also notices when an edge's
+ * data would be lost.
  *
- * Trade-offs. What depends on a node is found by walking its graph. */
+ * Trade-offs. The dependents of a node are found by walking its graph. */
 #include "sim/graph/graph.h"
 #include "sim/graph/op.h"
 
@@ -13,9 +14,9 @@ struct telling {
     tn_cu_graphnode *from;
     tn_cu_graphnode *to;
     tn_cu_edge_data *edges;
-    size_t room;  /* of each array that is there */
+    size_t room;  /* of each array that the program gave */
     size_t found; /* so far */
-    bool lossy;   /* the program has no place for data that there is */
+    bool lossy;   /* the program has no place for existing data */
 };
 
 static void tell(struct telling *telling, const struct tn_sim_node *from,
@@ -36,7 +37,7 @@ static void tell(struct telling *telling, const struct tn_sim_node *from,
         telling->lossy = true;
 }
 
-/* Clears the room that is left, and gives the count: of all when nothing was handed out. */
+/* Clears the rest of the arrays, and gives the count: of all entries when none was handed out. */
 static tn_cu_result told(const struct telling *telling, size_t *count)
 {
     bool asked = telling->from != NULL || telling->to != NULL;
@@ -54,8 +55,8 @@ static tn_cu_result told(const struct telling *telling, size_t *count)
     return TN_CUDA_SUCCESS;
 }
 
-/* Tells the nodes of a graph in the order they were added; or those without dependencies, in which
- * the driver begins with the newest. */
+/* Tells the nodes of a graph in the order they were added; or the nodes without dependencies, which
+ * the driver tells newest first. */
 static tn_cu_result tell_nodes(tn_cu_graph handle, tn_cu_graphnode *nodes, size_t *count,
                                bool roots)
 {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* node_params.c -- what nodes do: taken from programs, and given back.
+/* node_params.c -- parameters of nodes: taken from programs, and given back.
  *
- * How it works. One table has a maker for each type of node that can be added by hand; the calls
- * that give parameters back, or change them, find their node by one function, which refuses other
- * types. What is given back points into the node's operation and lives as long as it.
+ * How it works. A table has a maker for each type of node that can be added by hand. The calls that
+ * give parameters back, or change them, find their node by the same function, which refuses other
+ * types. Parameters that are given back point into the node's operation and live as long as the
+ * operation.
  *
- * Trade-offs. Copies to and from arrays are refused; there are no arrays here. Of batches only
- * writes of 32 bits exist. */
+ * Trade-offs. Copies to and from arrays are refused: the simulator has no arrays. Batches have only
+ * writes of 32 bits. */
 #include "sim/exec/node_params.h"
 
 #include <stdlib.h>
@@ -20,8 +21,8 @@
 
 #define LAST_NODE_TYPE TN_CU_NODE_CONDITIONAL
 
-/* The context that a description names: the current one when it names none. INVALID_CONTEXT, or
- * what the context died of. */
+/* The context that a description names, or the current context. INVALID_CONTEXT, or the fault by
+ * which the context died. */
 static tn_cu_result named_context(tn_cu_context handle, struct tn_sim_context **context)
 {
     if (handle == NULL)
@@ -32,8 +33,8 @@ static tn_cu_result named_context(tn_cu_context handle, struct tn_sim_context **
 
 /* -- Made -- */
 
-/* The code that a kernel node names: a function, or else a library's kernel, which is a function in
- * a context. */
+/* The code that a kernel node names: a function, or a library's kernel, which is a function in a
+ * context. */
 static tn_cu_result find_code(const tn_cu_kernel_node_params *params, struct tn_sim_code **code)
 {
     struct tn_sim_context *context;
@@ -63,10 +64,10 @@ tn_cu_result tn_sim_make_kernel(const tn_cu_kernel_node_params *params, struct t
     return tn_sim_launch_make(code, &launch, params->kernel_params, params->extra, op);
 }
 
-/* One end of a copy. */
+/* An end of a copy. */
 struct end {
     int type;
-    uintptr_t base; /* 0: of a type that there is not */
+    uintptr_t base; /* 0: the type does not exist */
     size_t x, y, z, pitch, height;
 };
 
@@ -91,7 +92,7 @@ static struct end target_of(const tn_cu_memcpy3d *copy)
 /* Asks whether an end's rows and planes lie apart. */
 static bool makes_sense(const struct end *end, const tn_cu_memcpy3d *copy)
 {
-    /* The driver takes what it does not know for unified memory. */
+    /* The driver takes unknown types for unified memory. */
     bool known = end->type == TN_CU_MEMORYTYPE_HOST || end->type == TN_CU_MEMORYTYPE_DEVICE ||
                  end->type == TN_CU_MEMORYTYPE_UNIFIED || !tn_sim_strict();
     bool flat = copy->height == 1 && copy->depth == 1;
@@ -210,7 +211,7 @@ static tn_cu_result make_host(struct tn_sim_graph *graph, tn_cu_node_params *par
     return result;
 }
 
-/* The graph itself is put into the node by who adds it (graph_add.c). */
+/* The caller puts the graph itself into the node (graph_add.c). */
 static tn_cu_result make_child(struct tn_sim_graph *graph, tn_cu_node_params *params,
                                struct tn_sim_op **op)
 {
@@ -220,7 +221,7 @@ static tn_cu_result make_child(struct tn_sim_graph *graph, tn_cu_node_params *pa
         return result;
     if (params->child.ownership != 0 || child == graph)
         return TN_CUDA_ERROR_INVALID_VALUE;
-    /* An address and a condition are one graph's. */
+    /* Addresses and conditions belong to a single graph. */
     if (tn_sim_graph_has_memory(child) || tn_sim_graph_has_condition(child))
         return TN_CUDA_ERROR_NOT_SUPPORTED;
     return make_plain(TN_CU_NODE_GRAPH, op);
@@ -270,7 +271,7 @@ static tn_cu_result make_condition(struct tn_sim_graph *graph, tn_cu_node_params
     return tn_sim_make_condition(graph, &params->conditional, op);
 }
 
-/* What makes an operation of each type that nodes are added of. */
+/* The maker of an operation for each type of node that can be added. */
 static tn_cu_result (*const makers[LAST_NODE_TYPE + 1])(struct tn_sim_graph *, tn_cu_node_params *,
                                                         struct tn_sim_op **) = {
     [TN_CU_NODE_KERNEL] = make_kernel,
@@ -299,8 +300,8 @@ tn_cu_result tn_sim_make_node(struct tn_sim_graph *graph, tn_cu_node_params *par
 
 /* -- Given back -- */
 
-/* Finds a node of a type, for a call that gives its parameters back or takes them: the pointer to
- * these may not be NULL. */
+/* Finds a node of the given type, for a call that gives its parameters back or takes them: the
+ * pointer to these may not be NULL. */
 static tn_cu_result find_node(tn_cu_graphnode handle, tn_cu_graphnode_type type, const void *params,
                               struct tn_sim_node **node)
 {
@@ -352,7 +353,7 @@ tn_cu_result tn_sim_cuGraphKernelNodeGetParams(tn_cu_graphnode handle,
     return TN_CUDA_SUCCESS;
 }
 
-/* Describes a copy of one row that nobody described: by addresses alone. */
+/* Describes a copy of a single row that no program has described: by addresses alone. */
 static tn_cu_memcpy3d unified(const struct tn_sim_copy_op *copy)
 {
     return (tn_cu_memcpy3d){

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /* update.c -- cuGraphExecUpdate.
  *
- * How it works. Nodes of the executable graph's plan and of the other graph are paired: first those
- * that nothing depends on, the newest first, then backwards along the edges, in the order of the
- * edges. The first difference that may not be ends it, and
- * nothing has changed. Otherwise a plan is made of the other graph, whose nodes take the names and
- * the switches of those whose place they take. With the old plan go the references to user objects.
+ * How it works. Nodes of the executable graph's plan and of the other graph are paired: first the
+ * nodes on which nothing depends, the newest first, then backwards along the edges, in the order of
+ * the edges. The first forbidden difference ends the update, and nothing has changed. Otherwise a
+ * plan is made of the other graph. Its nodes take the names and the switches of the nodes whose
+ * place they take. The references to user objects go with the old plan.
  *
- * Trade-offs. Of the attributes of nodes only that of a cooperative launch is kept. */
+ * Trade-offs. The only attribute of nodes that is kept is the cooperative launch. */
 #include "sim/exec/update.h"
 
 #include <string.h>
@@ -19,13 +19,13 @@
 
 /* -- Operations -- */
 
-/* Rows of a copy: one, or a shape that may not change. */
+/* Rows of a copy: a single row, or a shape that may not change. */
 static size_t rows_of(const struct tn_sim_copy_op *copy)
 {
     return copy->shape.width == 0 ? 1 : copy->shape.height * copy->shape.depth;
 }
 
-/* The context that memory goes with; NULL for memory that is no context's. */
+/* The context with which memory goes; NULL for memory that belongs to no context. */
 static const struct tn_sim_context *owner_of(uintptr_t address)
 {
     const struct tn_sim_linear *linear = tn_sim_index_find(&tn_sim_linears, address);
@@ -82,23 +82,23 @@ tn_cu_update_result tn_sim_op_change(const struct tn_sim_op *from, const struct 
 
 /* -- Graphs -- */
 
-/* What stands against an update, and where. */
+/* An obstacle to an update, and its place. */
 struct difference {
     tn_cu_update_result result;
     const struct tn_sim_node *node; /* of the other graph; or NULL */
-    const struct tn_sim_node *from; /* that this node depends on and should not; or NULL */
+    const struct tn_sim_node *from; /* on which the node depends and should not; or NULL */
 };
 
 static struct difference compare(const struct tn_sim_graph *old, const struct tn_sim_graph *new);
 
-/* Asks whether a set does as before, or names memory that it may use now. */
+/* Asks whether a set does as before, or names memory that the set may use now. */
 static bool set_is_there(const struct tn_sim_op *old, const struct tn_sim_op *new)
 {
     return new->type != TN_CU_NODE_MEMSET || tn_sim_op_valid_in_graph(new) ||
            memcmp(&old->set, &new->set, sizeof old->set) == 0;
 }
 
-/* Compares what two nodes do. */
+/* Compares the work of two nodes. */
 static struct difference compare_work(const struct tn_sim_node *old, const struct tn_sim_node *new)
 {
     struct difference difference = {.result = tn_sim_op_change(old->op, new->op), .node = new};
@@ -123,7 +123,7 @@ static struct difference pair(struct tn_sim_node *old, struct tn_sim_node *new)
     return difference;
 }
 
-/* Makes two nodes a pair, and then all that they depend on. Not by recursion: chains are long. */
+/* Makes two nodes a pair, and then all nodes before them. Not by recursion: chains are long. */
 static struct difference pair_back(struct tn_sim_node *old, struct tn_sim_node *new)
 {
     struct difference difference = pair(old, new);
@@ -147,7 +147,7 @@ static struct difference pair_back(struct tn_sim_node *old, struct tn_sim_node *
     return difference;
 }
 
-/* Begins a walk: nobody has a twin; `reached` says which nodes another one depends on. */
+/* Begins a walk: no node has a twin; `reached` tells the nodes on which others depend. */
 static void unpair(const struct tn_sim_graph *graph)
 {
     for (size_t i = 0; i < graph->nodes.count; i++) {
@@ -161,7 +161,7 @@ static void unpair(const struct tn_sim_graph *graph)
     }
 }
 
-/* The newest node before a place that nobody depends on, or NULL; moves the place there. */
+/* The newest node before a place on which no node depends, or NULL; moves the place there. */
 static struct tn_sim_node *next_exit(const struct tn_sim_graph *graph, size_t *place)
 {
     while (*place > 0) {
@@ -197,14 +197,14 @@ static struct difference compare(const struct tn_sim_graph *old, const struct tn
         if (same_exits)
             difference = pair_back(next_exit(old, &old_place), new_exit);
     }
-    if (!same_exits) /* the first that is over is named */
+    if (!same_exits) /* names the first exit without a partner */
         return (struct difference){TN_CU_GRAPH_UPDATE_TOPOLOGY_CHANGED, next_exit(new, &new_place),
                                    NULL};
     return difference;
 }
 
-/* Gives the nodes of a plan, which is a copy of the other graph, the names and switches of those
- * that they were paired with. */
+/* Gives the nodes of a plan, which is a copy of the other graph, the names and switches of their
+ * partners. */
 static void take_over(const struct tn_sim_graph *plan, const struct tn_sim_graph *graph)
 {
     for (size_t i = 0; i < graph->nodes.count; i++) {
@@ -217,7 +217,7 @@ static void take_over(const struct tn_sim_graph *plan, const struct tn_sim_graph
     }
 }
 
-/* Gives an executable graph the memory of the graph that it is updated from. */
+/* Gives an executable graph the memory of the graph from which it is updated. */
 static void take_memory(struct tn_sim_exec *exec, struct tn_sim_graph_memory *memory)
 {
     if (exec->memory == memory)

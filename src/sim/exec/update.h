@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* update.h -- what may change in an executable graph.
+/* update.h -- the changes that an executable graph allows.
  *
  * Locking: the lock of core.h. */
 #ifndef TARN_SIM_UPDATE_H
@@ -7,8 +7,8 @@
 
 #include "sim/graph/op.h"
 
-/* Asks whether one operation may take the place of another one in an executable graph. Answers
- * TN_CU_GRAPH_UPDATE_SUCCESS, or what stands against it. */
+/* Asks whether an operation may take the place of another in an executable graph. Answers
+ * TN_CU_GRAPH_UPDATE_SUCCESS, or the obstacle. */
 tn_cu_update_result tn_sim_op_change(const struct tn_sim_op *from, const struct tn_sim_op *to);
 
 #endif

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* graph.c -- graphs: what they are made of, copies, orders.
+/* graph.c -- graphs: their parts, copies and orders.
  *
- * How it works. A graph lists its nodes in the order they were added, and each node those that it
- * depends on. What can be asked of a graph is in graph_query.c, what nodes do in node_params.c, how
- * they are added by hand in graph_add.c. Operations are shared between a graph, its clones and what
- * is instantiated from it; graphs inside graphs are copied.
+ * How it works. A graph lists its nodes in the order they were added, and each node lists its
+ * dependencies. graph_query.c answers questions about a graph, node_params.c has the parameters of
+ * nodes, and graph_add.c adds nodes by hand. A graph, its clones and its executable graphs share
+ * operations; graphs inside graphs are copied.
  *
- * Trade-offs. A set of nodes is an array that is searched from end to end: frontiers are short. An
- * order is found by repeated passes over the list, one when nodes were added in their order, as
- * captures do. */
+ * Trade-offs. A set of nodes is an array, searched from end to end: frontiers are short. An order
+ * is found by repeated passes over the list. A single pass is enough when nodes were added in their
+ * order, as captures do. */
 #include "sim/graph/graph.h"
 
 #include <stdlib.h>
@@ -33,7 +33,7 @@ bool tn_sim_node_set_append(struct tn_sim_node_set *set, struct tn_sim_node *nod
     return true;
 }
 
-/* The place of a node in a set; the set's count when it is not in. */
+/* The place of a node in a set; the set's count when the node is not in. */
 static size_t place_of(const struct tn_sim_node_set *set, const struct tn_sim_node *node)
 {
     size_t i = 0;
@@ -62,7 +62,7 @@ void tn_sim_node_set_fini(struct tn_sim_node_set *set)
     *set = (struct tn_sim_node_set){0};
 }
 
-/* Makes an empty graph, with a handle unless it is private. */
+/* Makes an empty graph, with a handle unless the graph is private. */
 static struct tn_sim_graph *create(bool is_private)
 {
     struct tn_sim_graph *graph = calloc(1, sizeof *graph);
@@ -226,7 +226,7 @@ bool tn_sim_node_add_body(struct tn_sim_node *node, const struct tn_sim_graph *o
     return adopt(node, original == NULL ? create(false) : tn_sim_graph_copy(original, false));
 }
 
-/* Copies one node into a copy of its graph, with its bodies and without its edges. */
+/* Copies a node into a copy of its graph, with its bodies and without its edges. */
 static bool copy_node(struct tn_sim_graph *copy, const struct tn_sim_node *original,
                       bool is_private)
 {
@@ -281,7 +281,7 @@ static void unreach_all(const struct tn_sim_graph *graph)
         graph->nodes.items[i]->reached = false;
 }
 
-/* Marks all that comes before marked nodes. */
+/* Marks all nodes before marked nodes. */
 static void reach_back(const struct tn_sim_graph *graph)
 {
     bool again = true;
@@ -291,7 +291,7 @@ static void reach_back(const struct tn_sim_graph *graph)
             const struct tn_sim_node *node = graph->nodes.items[i - 1];
             for (size_t j = 0; node->reached && j < node->before.count; j++) {
                 struct tn_sim_node *before = node->before.items[j];
-                /* A node that this pass has gone by already is for the next pass. */
+                /* A node that this pass has already gone by is left for the next pass. */
                 again = again || (!before->reached && before->index > node->index);
                 before->reached = true;
             }
@@ -321,7 +321,7 @@ bool tn_sim_node_precedes(const struct tn_sim_node *node, struct tn_sim_node *ot
     return node->reached;
 }
 
-/* Asks whether a node has all that it comes after in front of it. */
+/* Asks whether all nodes before a node are in the order already, and the node is not. */
 static bool is_next(const struct tn_sim_node *node)
 {
     if (node->reached)
@@ -359,7 +359,7 @@ bool tn_sim_graph_sort(struct tn_sim_graph *graph)
     return true;
 }
 
-/* Asks whether a graph, or one in it, has a node of one of two types. */
+/* Asks whether a graph, or a graph in it, has a node of either type. */
 static bool has_node(const struct tn_sim_graph *graph, tn_cu_graphnode_type one,
                      tn_cu_graphnode_type other)
 {
@@ -385,7 +385,7 @@ bool tn_sim_graph_has_condition(const struct tn_sim_graph *graph)
     return has_node(graph, TN_CU_NODE_CONDITIONAL, TN_CU_NODE_CONDITIONAL);
 }
 
-/* Asks whether a capture writes to a graph, or to one in it. */
+/* Asks whether a capture writes to a graph, or to a graph in it. */
 static bool captured(const struct tn_sim_graph *graph)
 {
     for (size_t i = 0; i < graph->nodes.count; i++) {
@@ -439,7 +439,7 @@ tn_cu_result tn_sim_cuGraphDestroy(tn_cu_graph handle)
         return result;
     if (captured(graph)) /* SG2 */
         return TN_CUDA_ERROR_ILLEGAL_STATE;
-    if (graph->owner != NULL) /* it goes with its node */
+    if (graph->owner != NULL) /* the graph goes with its node */
         return TN_CUDA_ERROR_INVALID_VALUE;
     uint64_t due = tn_sim_reaper_count();
     tn_sim_charge(graph->nodes.count);
@@ -456,7 +456,7 @@ tn_cu_result tn_sim_cuGraphClone(tn_cu_graph *clone, tn_cu_graph original)
     tn_cu_result result = tn_sim_graph_find(original, &graph);
     if (result != TN_CUDA_SUCCESS)
         return result;
-    /* An address and a condition are one graph's. */
+    /* Addresses and conditions belong to a single graph. */
     if (tn_sim_graph_has_memory(graph) || tn_sim_graph_has_condition(graph))
         return TN_CUDA_ERROR_NOT_SUPPORTED;
     const struct tn_sim_graph *copy = tn_sim_graph_copy(graph, false);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* op.c -- makes and shares device work.
  *
- * What an operation owns goes with it here. What its maker referenced for it goes by the maker's
- * own function. */
+ * An operation's own memory goes with the operation here. References that its maker took are given
+ * up by the maker's own function. */
 #include "sim/graph/op.h"
 
 #include <stdlib.h>

@@ -2,14 +2,14 @@
 /* user_object.c -- counts references and runs destructors.
  *
  * How it works. An object whose last reference has gone loses its handle and joins a queue, in
- * order; the reaper thread runs the destructors one by one, marked as a callback, so that cuMem*
- * calls from there are refused as the driver refuses them. A setting makes them late: on a GPU they run
- * some microseconds behind the call that dropped the last reference. The thread is started by the first
- * object that is created, so that a lack of threads is an error there and not a destructor that
+ * order; the reaper thread runs the destructors one by one, marked as a callback: cuMem* calls from
+ * there are refused as the driver refuses them. A setting delays destructors: on a GPU they run
+ * some microseconds behind the call that dropped the last reference. The first object's creation
+ * starts the thread. A lack of threads is then an error of this call, and not a destructor that
  * never runs.
  *
- * Trade-offs. The program's references and those of graphs are counted apart, to catch in strict
- * mode who gives up more than it has; the driver only has the sum. */
+ * Trade-offs. References of the program and of graphs are counted apart. Strict mode can then catch
+ * a side that gives up more references than it has; the driver only has the sum. */
 #include "sim/graph/user_object.h"
 
 #include <stdlib.h>
@@ -19,8 +19,8 @@
 
 static pthread_cond_t reaper_wake = PTHREAD_COND_INITIALIZER;
 static bool reaper_started;
-static uint64_t running;   /* the number of the destructor that runs; 0: none does */
-static uint64_t due_count; /* destructors that were ever due */
+static uint64_t running;   /* the number of the running destructor; 0: none runs */
+static uint64_t due_count; /* all destructors that ever became due */
 static struct tn_sim_user_object *first_due;
 static struct tn_sim_user_object *last_due;
 
@@ -31,8 +31,8 @@ static int64_t now_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* Takes the oldest object off the queue whose destructor may run; NULL: none may, and *wait_ns says when the
- * first one may, 0: none is due. */
+/* Takes the oldest object whose destructor may run off the queue. NULL: none may run, and *wait_ns
+ * tells the wait until the first may; 0: none is due. */
 static struct tn_sim_user_object *take_due(int64_t *wait_ns)
 {
     int64_t now = now_ns();
@@ -56,7 +56,7 @@ static struct tn_sim_user_object *take_due(int64_t *wait_ns)
     return NULL;
 }
 
-/* Until an object joins the queue, or for so long. */
+/* Waits until an object joins the queue, or for the given time. */
 static void doze(int64_t wait_ns)
 {
     struct timespec until;
@@ -98,7 +98,7 @@ static void *reaper(void *argument)
     return NULL;
 }
 
-/* Whether a destructor with a number above that one is due and not late, or runs. */
+/* Whether a destructor with a number above the given number runs, or is due and not late. */
 static bool is_due(uint64_t before)
 {
     const struct tn_sim_user_object *object = first_due;
@@ -107,7 +107,7 @@ static bool is_due(uint64_t before)
     return object != NULL || running > before;
 }
 
-/* What is late may run at once. */
+/* Late destructors may run at once. */
 static void hurry(void)
 {
     for (struct tn_sim_user_object *object = first_due; object != NULL; object = object->next_due)
@@ -149,7 +149,7 @@ void tn_sim_reaper_wake(void)
     pthread_cond_signal(&reaper_wake);
 }
 
-/* Ends an object that nothing refers to any more. */
+/* Ends an object without references. */
 static void let_go(struct tn_sim_user_object *object)
 {
     if (object->own_references > 0 || object->held_references > 0)
@@ -272,7 +272,7 @@ tn_cu_result tn_sim_cuUserObjectRelease(tn_cu_userobject handle, unsigned int co
         return TN_CUDA_ERROR_INVALID_VALUE;
     if (count > object->own_references && tn_sim_strict())
         return TN_CUDA_ERROR_INVALID_VALUE;
-    /* The driver counts below zero, and never comes back to it. */
+    /* The driver counts below zero, and never comes back to zero. */
     object->own_references -= count;
     let_go(object);
     return TN_CUDA_SUCCESS;

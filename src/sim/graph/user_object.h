@@ -2,9 +2,9 @@
 /* user_object.h -- objects of the program whose life graphs share, and the thread that ends them.
  *
  * A destructor runs on a thread of the simulator's own, some time after the last reference has
- * gone; never on the thread that dropped it. How long after is a setting (DESTRUCTOR_US) for objects
- * of graphs that were instantiated or cloned: of others the driver runs it before the call returns
- * that dropped it.
+ * gone; never on the thread that dropped it. For objects of graphs that were instantiated or
+ * cloned, a setting tells the delay (DESTRUCTOR_US). For other objects the driver runs the
+ * destructor before the call that dropped the reference returns.
  *
  * Locking: the lock of core.h, which is not held while a destructor runs. */
 #ifndef TARN_SIM_USER_OBJECT_H
@@ -19,9 +19,10 @@ struct tn_sim_user_object {
     uint64_t own_references;  /* the program's */
     uint64_t held_references; /* of graphs and executable graphs */
     struct tn_sim_user_object *next_due;
-    uint64_t due_number; /* of the destructors that were ever due */
-    int64_t due_ns;      /* when it may run: CLOCK_MONOTONIC; 0: at once */
-    bool was_copied;     /* an executable or a clone has had references: only then it may be late */
+    uint64_t due_number; /* among all destructors that ever became due */
+    int64_t due_ns;      /* the earliest time to run: CLOCK_MONOTONIC; 0: at once */
+    /* an executable or a clone had references: only then the destructor may be late */
+    bool was_copied;
 };
 
 /* References to user objects: of a graph, or of an executable graph. */
@@ -41,11 +42,12 @@ bool tn_sim_holdings_copy(struct tn_sim_holdings *holdings, const struct tn_sim_
 /* Gives all references up. */
 void tn_sim_holdings_fini(struct tn_sim_holdings *holdings);
 
-/* Waits until every destructor that is due has run, late ones at once, giving up the lock. */
+/* Waits until every due destructor has run, late ones at once, giving up the lock. */
 void tn_sim_reaper_drain(void);
 
-/* How many destructors were ever due; and the wait, where more are since, until none of these is due any more that is
- * not late: for calls on whose return what they dropped is gone. The lock is free meanwhile. */
+/* tn_sim_reaper_count: how many destructors ever became due. tn_sim_reaper_settle: if more became
+ * due since, waits until all of them have run, except late ones. For calls whose dropped objects
+ * are gone on return. The lock is free meanwhile. */
 uint64_t tn_sim_reaper_count(void);
 void tn_sim_reaper_settle(uint64_t before);
 

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /* block.c -- cuts allocations out of driver blocks and puts them together again.
  *
- * How it works. As the driver was measured to do: best fit, that is, of the runs of neighbouring
- * free pieces the shortest that is long enough, of equals the one that has been free longest. An
- * asker first looks among what it freed itself and what nobody owned before; there addresses count,
- * whether or not there is memory under them. When that would take new memory, it looks at what
- * others freed that is free for it too; and only then takes new memory.
+ * How it works. The driver was measured to use best fit: the shortest run of neighbouring free
+ * pieces that is long enough, and among equals the run that has been free longest. An allocation
+ * for a stream searches in three steps. It first looks at pieces that the same stream freed, and at
+ * pieces that nobody owned before; addresses count here, with or without memory under them. If this
+ * would take new memory, it looks at pieces that other streams freed and that are free for its
+ * stream too. Only then it takes new memory.
  *
- * Free neighbours are made one when nobody can tell them apart: both never owned, or both freed in
- * the order of the same stream. A piece loses its owner when the chunk under it goes, or when its
- * heap is told to unite what is free for everyone.
+ * Free neighbours are united when nobody can tell them apart: both never owned, or both freed in
+ * the order of the same stream. A piece loses its owner when its chunk goes, or when its heap is
+ * told to unite the pieces that are free for everyone.
  *
  * Trade-offs. A search is linear in the pieces of the heap: programs on a simulator have few. */
 #include "sim/heap/block.h"
@@ -19,16 +20,16 @@
 
 #include "sim/core/written.h"
 
-#define QUANTUM 512 /* pieces are multiples of it, as measured */
+#define QUANTUM 512 /* pieces are multiples of this, as measured */
 
-/* Free pieces in a row that add up to what was asked for. */
+/* Free pieces in a row, long enough together for the request. */
 struct run {
     struct tn_sim_piece *first;
     size_t bytes;
     uint64_t since;
 };
 
-/* What a search takes for usable. */
+/* The pieces that a search takes for usable. */
 enum terms {
     TERMS_OWN,   /* freed by the asker, or never owned; backed or not */
     TERMS_NOW,   /* freed by others, and free for the asker */
@@ -57,7 +58,7 @@ static struct tn_sim_piece *new_piece(struct tn_sim_block *block, struct tn_sim_
     return piece;
 }
 
-/* Makes one of a piece and the one behind it, which is like it. */
+/* Unites a piece with the next, which is like it. */
 static void absorb_next(struct tn_sim_piece *piece)
 {
     struct tn_sim_piece *gone = piece->next;
@@ -69,7 +70,7 @@ static void absorb_next(struct tn_sim_piece *piece)
     free(gone);
 }
 
-/* Makes one of a piece and the one behind it when nobody can tell them apart. */
+/* Unites a piece with the next when nobody can tell them apart. */
 static bool unite(struct tn_sim_piece *piece)
 {
     const struct tn_sim_piece *next = piece->next;
@@ -93,8 +94,8 @@ static void unite_all(struct tn_sim_block *block)
     }
 }
 
-/* Makes a boundary between pieces at an address inside a free one (SH1). Returns false when there is no
- * memory for the books. */
+/* Makes a boundary between pieces at an address inside a free piece (SH1). Returns false when the
+ * books have no memory. */
 static bool split(struct tn_sim_piece *piece, uintptr_t address)
 {
     size_t over = end_of(&piece->span) - address;
@@ -117,7 +118,7 @@ static bool split(struct tn_sim_piece *piece, uintptr_t address)
     return true;
 }
 
-/* Makes a boundary at an address of a block, unless there is one. */
+/* Makes a boundary at an address of a block, unless the boundary exists. */
 static bool split_at(struct tn_sim_block *block, uintptr_t address)
 {
     struct tn_sim_piece *piece = block->pieces;
@@ -126,7 +127,8 @@ static bool split_at(struct tn_sim_block *block, uintptr_t address)
     return piece == NULL || piece->span.start == address || split(piece, address);
 }
 
-/* Asks whether what has been freed is free for a stream now; or for everyone, when it is NULL. */
+/* Asks whether a freed piece is free for a stream now; for NULL, whether it is free for
+ * everyone. */
 static bool free_for(const struct tn_sim_piece *piece, const struct tn_sim_stream *stream)
 {
     const struct tn_sim_point *from = &piece->free_from;
@@ -155,7 +157,7 @@ static struct run search(const struct tn_sim_heap *heap, size_t bytes,
 {
     struct run best = {0};
     for (struct tn_sim_block *block = heap->blocks; block != NULL; block = block->next) {
-        /* What is over of a block that was made for one large allocation is nobody's. */
+        /* The rest of a block made for a single large allocation is nobody's. */
         if (heap->arena_bytes == 0 && block->span.bytes > heap->chunk_bytes)
             continue;
         struct run run = {0};
@@ -186,7 +188,7 @@ static void disown(struct tn_sim_piece *piece)
 }
 
 /* Tells the checker that nothing has been written to a piece yet. Not in arenas, where earlier work
- * may still have to read what was there before. */
+ * may still have to read the old contents. */
 static void make_fresh(const struct tn_sim_piece *piece)
 {
     struct tn_sim_block *block = piece->block;
@@ -200,7 +202,7 @@ static void make_fresh(const struct tn_sim_piece *piece)
     tn_sim_written_clear(&tn_sim_devices[heap->device].store, &part);
 }
 
-/* Cuts a used piece from the start of a run. Returns NULL when there is no memory for the books. */
+/* Cuts a used piece from the start of a run. Returns NULL when the books have no memory. */
 static struct tn_sim_piece *cut(struct tn_sim_piece *first, size_t bytes)
 {
     if (!split_at(first->block, first->span.start + bytes))
@@ -235,8 +237,8 @@ static uintptr_t chunk_start(const struct tn_sim_block *block, size_t index)
     return block->span.start + index * block->chunk_bytes;
 }
 
-/* Marks the pieces of a chunk, which are free, as backed or not, and cuts those that are in others
- * too (SH2). */
+/* Marks the pieces of a chunk, which are free, as backed or not, and cuts pieces that lie in other
+ * chunks too (SH2). */
 static bool mark(struct tn_sim_block *block, size_t index, bool backed)
 {
     uintptr_t start = chunk_start(block, index);
@@ -254,7 +256,7 @@ static bool mark(struct tn_sim_block *block, size_t index, bool backed)
     return true;
 }
 
-/* Lays memory under a chunk's addresses. Returns false when there is none. */
+/* Lays memory under a chunk's addresses. Returns false when no memory is left. */
 static bool furnish(struct tn_sim_block *block, size_t index)
 {
     struct tn_sim_chunk *chunk = &block->chunks[index];
@@ -338,7 +340,7 @@ bool tn_sim_block_lends(uintptr_t address, int device, struct tn_sim_span *span)
 
 /* -- Blocks -- */
 
-/* Adds a block that nothing backs yet; NULL when there is no memory for the books. */
+/* Adds a block that nothing backs yet; NULL when the books have no memory. */
 static struct tn_sim_block *add_block(struct tn_sim_heap *heap, size_t chunk_bytes, size_t count)
 {
     struct tn_sim_block *block = calloc(1, sizeof *block + count * sizeof block->chunks[0]);
@@ -431,8 +433,8 @@ struct tn_sim_piece *tn_sim_heap_take_later(struct tn_sim_heap *heap, size_t byt
     return cut(run.first, bytes);
 }
 
-/* Backs those chunks under a range of a block that are not. Returns false, with nothing changed,
- * when there is not so much memory. */
+/* Backs all chunks under a range of a block. Returns false, with nothing changed, when too little
+ * memory is left. */
 static bool back_range(struct tn_sim_block *block, uintptr_t start, size_t bytes)
 {
     const struct tn_sim_heap *heap = block->heap;
@@ -448,7 +450,7 @@ static bool back_range(struct tn_sim_block *block, uintptr_t start, size_t bytes
     for (size_t i = first; i < end; i++) {
         if (block->chunks[i].backed || back(block, i))
             continue;
-        /* Those before it are idle again, as they were. */
+        /* The chunks before are idle again, as they were. */
         for (size_t j = i; j > first && heap->reserved_bytes > fresh; j--) {
             if (idle(block, j - 1))
                 unback(block, j - 1);
@@ -458,7 +460,8 @@ static bool back_range(struct tn_sim_block *block, uintptr_t start, size_t bytes
     return true;
 }
 
-/* Another block for a heap of one-chunk blocks, or of arenas; NULL when there is none. */
+/* Makes another block for a heap of one-chunk blocks, or of arenas; NULL when no memory or no
+ * addresses are left. */
 static struct tn_sim_block *extend(struct tn_sim_heap *heap, size_t bytes)
 {
     size_t chunk = heap->chunk_bytes;
@@ -485,7 +488,7 @@ static bool backed(const struct run *run, size_t bytes)
     return true;
 }
 
-/* Cuts a piece with memory that has yet to be taken. */
+/* Cuts a piece, for which new memory is taken. */
 static struct tn_sim_piece *take_new(struct tn_sim_heap *heap, size_t bytes,
                                      struct tn_sim_piece *place)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* graph_alloc.c -- checks what graphs are to allocate and free, and makes it operations.
+/* graph_alloc.c -- checks the allocations and frees of graphs, and makes them operations.
  *
- * How it works. A block is made with the operation that allocates it (graph_memory.c), so that its
- * address is known before any launch. */
+ * How it works. A block is made together with the operation that allocates the block
+ * (graph_memory.c): its address is known before any launch. */
 #include "sim/heap/graph_alloc.h"
 
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 
 #include "sim/stream/capture.h"
 
-/* Fills the devices that may use a block, from the description of an allocation. */
+/* Fills in the devices that may use a block, from the description of an allocation. */
 static tn_cu_result grant(struct tn_sim_graph_block *block, const tn_cu_alloc_node_params *params)
 {
     for (size_t i = 0; i < params->access_count; i++) {
@@ -23,7 +23,7 @@ static tn_cu_result grant(struct tn_sim_graph_block *block, const tn_cu_alloc_no
     return TN_CUDA_SUCCESS;
 }
 
-/* Copies what an allocation's description points to, which the program may change later. */
+/* Copies the arrays of an allocation's description, which the program may change later. */
 static tn_cu_result keep_params(struct tn_sim_alloc_op *alloc,
                                 const tn_cu_alloc_node_params *params)
 {

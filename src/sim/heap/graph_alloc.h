@@ -8,7 +8,7 @@
 #include "sim/heap/graph_memory.h"
 #include "sim/graph/op.h"
 
-/* Makes an operation that allocates, and a block of the graph's memory with it. INVALID_VALUE.
+/* Makes an operation that allocates, and its block in the graph's memory. INVALID_VALUE.
  * NOT_SUPPORTED. OUT_OF_MEMORY. */
 tn_cu_result tn_sim_make_alloc(struct tn_sim_graph *graph, const tn_cu_alloc_node_params *params,
                                struct tn_sim_op **op);
@@ -25,7 +25,7 @@ tn_cu_result tn_sim_capture_allocate(struct tn_sim_stream *stream,
                                      tn_cu_deviceptr *address);
 
 /* Adds the end of an allocation of a graph to the graph that a stream captures. INVALID_VALUE when
- * the address is none, or is freed there already. OUT_OF_MEMORY. */
+ * the address is no allocation's, or the graph frees it already. OUT_OF_MEMORY. */
 tn_cu_result tn_sim_capture_free(struct tn_sim_stream *stream, tn_cu_deviceptr address);
 
 #endif

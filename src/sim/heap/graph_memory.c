@@ -3,11 +3,11 @@
  *
  * How it works. All books are kept when calls are made, in the order of the calls, as the driver
  * keeps them: a launch makes the blocks of its graph live at once, or not live when the graph frees
- * them. What the launch needs memory for it gets before it is queued. Who used a block last is
- * remembered as a point of a stream, so that a trim and another graph know when memory is idle.
+ * them. A launch gets its memory before it is queued. The last use of a block is remembered as a
+ * point of a stream. A trim and another graph can then tell when the memory is idle.
  *
- * Trade-offs. Within a graph no address is given out twice, although a block that was freed before
- * could lend its address. Lists are walked from end to end: there are few chunks. */
+ * Trade-offs. Within a graph no address is given out twice, although a block freed before could
+ * lend its address. Lists are walked from end to end: chunks are few. */
 #include "sim/heap/graph_memory.h"
 
 #include <stdlib.h>
@@ -29,9 +29,9 @@ struct slab {
 struct tn_sim_graph_chunk {
     struct tn_sim_span span;
     int device;
-    unsigned int references; /* of blocks, and of a memory that cuts from it */
+    unsigned int references; /* of blocks, and of a memory with this chunk for its next blocks */
     size_t cut;              /* bytes given to blocks */
-    bool given_back;         /* the launches of its graph free all that they allocate */
+    bool given_back;         /* the launches of its graph free all their allocations */
     struct slab *slab;       /* or NULL */
     struct tn_sim_graph_chunk *next;
 };
@@ -79,8 +79,8 @@ static struct tn_sim_graph_chunk *chunk_create(int device, size_t bytes)
     return chunk;
 }
 
-/* Asks whether a chunk's memory is in use: by a live block, or by work that is not done; of a
- * stream other than `except`, unless that is NULL. */
+/* Asks whether a chunk's memory is in use: by a live block, or by unfinished work. Work of the
+ * stream `except` does not count, unless `except` is NULL. */
 static bool in_use(const struct tn_sim_graph_chunk *chunk, const struct tn_sim_stream *except)
 {
     for (size_t i = 0; i < tn_sim_graph_blocks.count; i++) {
@@ -106,9 +106,9 @@ static bool slab_in_use(const struct slab *slab)
     return false;
 }
 
-/* Asks whether a chunk that a stream is to use may have a slab beside the others that have it: when
- * they are idle; or when all of them are given back by each launch, and used by that stream only,
- * which does one launch after the other. */
+/* Asks whether a chunk, about to be used by a stream, may have a slab together with other chunks.
+ * It may when the others are idle. It also may when each launch gives all these chunks back, and
+ * only this stream uses them: a stream does its launches one after the other. */
 static bool may_have(const struct tn_sim_graph_chunk *chunk, const struct slab *slab,
                      const struct tn_sim_stream *stream)
 {
@@ -154,7 +154,8 @@ static struct slab *slab_create(int device, size_t bytes)
     return slab;
 }
 
-/* A slab (SB1) for a chunk that a stream is to use: its own, another one, a new one; or NULL. */
+/* A slab (SB1) for a chunk, about to be used by a stream: its own, another or a new slab; or
+ * NULL. */
 static struct slab *slab_for(const struct tn_sim_graph_chunk *chunk,
                              const struct tn_sim_stream *stream)
 {
@@ -168,8 +169,8 @@ static struct slab *slab_for(const struct tn_sim_graph_chunk *chunk,
     return slab_create(chunk->device, chunk->span.bytes);
 }
 
-/* Makes a stream wait for what other streams still do with a slab that a chunk, which cannot get
- * another one, shares. */
+/* For a chunk that shares its slab and cannot get another: makes a stream wait for the work of
+ * other streams on the slab. */
 static bool wait_for_sharers(const struct tn_sim_graph_chunk *chunk, struct tn_sim_stream *stream)
 {
     for (size_t i = 0; i < tn_sim_graph_blocks.count; i++) {
@@ -183,8 +184,8 @@ static bool wait_for_sharers(const struct tn_sim_graph_chunk *chunk, struct tn_s
     return true;
 }
 
-/* Gives a chunk memory; `stream` is going to use it, or nobody yet when that is NULL. Under work
- * that is not done it stays the same. */
+/* Gives a chunk memory for the use by `stream`; NULL: nobody uses it yet. A chunk with unfinished
+ * work keeps its memory. */
 static bool chunk_attach(struct tn_sim_graph_chunk *chunk, struct tn_sim_stream *stream)
 {
     if (chunk->slab != NULL && in_use(chunk, NULL))
@@ -202,7 +203,7 @@ static bool chunk_attach(struct tn_sim_graph_chunk *chunk, struct tn_sim_stream 
     return true;
 }
 
-/* Gives a slab's memory back, and takes it from the chunks that have it. */
+/* Gives a slab's memory back, and takes the slab from its chunks. */
 static void slab_destroy(struct slab *slab)
 {
     for (struct tn_sim_graph_chunk *chunk = chunks; chunk != NULL; chunk = chunk->next) {
@@ -373,7 +374,7 @@ tn_cu_result tn_sim_graph_memory_free(uintptr_t address, struct tn_sim_stream *s
     if (block == NULL || block->span.start != address || !block->live)
         return TN_CUDA_ERROR_INVALID_VALUE;
     if (stream != NULL) {
-        /* What the stream has queued may use the block: it goes when the stream gets there. */
+        /* The stream's queued work may use the block: the block goes when the stream gets there. */
         struct tn_sim_op *op = tn_sim_op_create(TN_CU_NODE_MEM_FREE, stream->object.context);
         if (op == NULL)
             return TN_CUDA_ERROR_OUT_OF_MEMORY;
@@ -388,7 +389,7 @@ tn_cu_result tn_sim_graph_memory_free(uintptr_t address, struct tn_sim_stream *s
     return TN_CUDA_SUCCESS;
 }
 
-/* -- What the driver's calls do -- */
+/* -- The driver's calls -- */
 
 tn_cu_result tn_sim_cuDeviceGraphMemTrim(tn_cu_device device)
 {
@@ -413,7 +414,7 @@ tn_cu_result tn_sim_cuDeviceGetGraphMemAttribute(tn_cu_device device,
         return TN_CUDA_ERROR_INVALID_VALUE;
     if (!tn_sim_device_exists(device))
         return TN_CUDA_ERROR_INVALID_DEVICE;
-    /* What is kept for graphs the driver calls used until it is trimmed. */
+    /* The driver calls memory kept for graphs used, until a trim. */
     const size_t answers[] = {
         [TN_CU_GRAPH_MEM_USED_CURRENT] = slab_bytes(device),
         [TN_CU_GRAPH_MEM_USED_HIGH] = reserved_high[device],

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* host.c -- page-locked memory: cuMemHostAlloc, and memory of the program's own that it registers.
+/* host.c -- page-locked memory: cuMemHostAlloc, and the program's own memory, registered.
  *
  * How it works. Allocations are cut out of blocks of 2 MiB, as linear memory is (linear.c). Nothing
  * is locked: the simulated device reads and writes the program's memory as its own. Ranges are
- * registered by the byte, though what the driver maps are pages. Allocating and registering wait
- * for nothing; freeing and unregistering wait for all work of the context, and look their pointer
- * up again after the wait.
+ * registered by the byte, though the driver maps pages. Allocating and registering wait for
+ * nothing; freeing and unregistering wait for all work of the context, and look their pointer up
+ * again after the wait.
  *
- * Trade-offs. Whether memory may be registered is asked of the system once: what the program unmaps
- * later is found when work uses it. */
+ * Trade-offs. The system is asked only once whether memory may be registered. If the program unmaps
+ * the memory later, the first work that uses it finds this out. */
 #include "sim/heap/host.h"
 
 #include <stdio.h>
@@ -19,10 +19,10 @@
 #include "sim/stream/capture.h"
 #include "sim/core/cost.h"
 
-#define MAP_LINE 4352 /* of /proc/self/maps: a path and what is before it */
+#define MAP_LINE 4352 /* of /proc/self/maps: a path and the text before it */
 #define HOST_ALLOC_FLAGS                                                                           \
     (TN_CU_MEMHOSTALLOC_PORTABLE | TN_CU_MEMHOSTALLOC_DEVICEMAP | TN_CU_MEMHOSTALLOC_WRITECOMBINED)
-/* I/O memory is refused: there is none. */
+/* I/O memory is refused: the simulator has none. */
 #define HOST_REGISTER_FLAGS                                                                        \
     (TN_CU_MEMHOSTREGISTER_PORTABLE | TN_CU_MEMHOSTREGISTER_DEVICEMAP |                            \
      TN_CU_MEMHOSTREGISTER_READ_ONLY)
@@ -45,7 +45,7 @@ uint64_t tn_sim_host_mapping(const struct tn_sim_host *host, struct tn_sim_span 
     return host->buffer_id;
 }
 
-/* Enters memory in the books; NULL when there is none for them. */
+/* Enters memory in the books; NULL when the books have no memory. */
 static struct tn_sim_host *record(struct tn_sim_context *context, struct tn_sim_span span)
 {
     struct tn_sim_host *host = calloc(1, sizeof *host);
@@ -61,7 +61,7 @@ static struct tn_sim_host *record(struct tn_sim_context *context, struct tn_sim_
     return host;
 }
 
-/* Takes memory out of the books, and gives back what is the driver's. */
+/* Takes memory out of the books, and gives the driver's own memory back. */
 static void drop(struct tn_sim_host *host)
 {
     struct tn_sim_heap *heap = host->context->pinned;
@@ -115,7 +115,7 @@ tn_cu_result tn_sim_cuMemHostAlloc(void **address, size_t bytes, unsigned int fl
     return TN_CUDA_SUCCESS;
 }
 
-/* Waits for the device and then drops what starts at an address, if it is still there. */
+/* Waits for the device and then drops the memory that starts at an address, if it still exists. */
 static tn_cu_result wait_and_drop(struct tn_sim_host *host, const void *address)
 {
     struct tn_sim_context *context = host->context;
@@ -139,8 +139,8 @@ tn_cu_result tn_sim_cuMemFreeHost(void *address)
     return wait_and_drop(host, address);
 }
 
-/* Asks whether all of a range can be read, and written unless it need not be: whether the lines of
- * the process's map, which come in the order of addresses, leave no gap in it. */
+/* Asks whether all of a range can be read, and written if necessary. The lines of the process's map
+ * come in the order of addresses, and must leave no gap in the range. */
 static bool accessible(uintptr_t start, size_t bytes, bool write)
 {
     char line[MAP_LINE];
@@ -201,7 +201,8 @@ tn_cu_result tn_sim_cuMemHostUnregister(void *address)
     struct tn_sim_host *host = host_at(address);
     if (host != NULL && host->piece == NULL)
         return wait_and_drop(host, address);
-    /* Wrong memory, or the middle of the right one, is another error than none. */
+    /* Memory of another kind, or the middle of a registered range, gets another error than unknown
+     * memory. */
     if (address == NULL || tn_sim_space_knows((uintptr_t)address))
         return TN_CUDA_ERROR_INVALID_VALUE;
     return TN_CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;

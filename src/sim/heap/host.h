@@ -7,11 +7,11 @@
 
 #include "sim/memory/space.h"
 
-/* Frees all page-locked memory of a context that is being destroyed; what is the program's own is
- * only registered no more. */
+/* Frees all page-locked memory of a context under destruction; the program's own memory is only
+ * unregistered. */
 void tn_sim_hosts_free_all(struct tn_sim_context *context);
 
-/* The driver's mapping that page-locked memory lies in; returns what names it. */
+/* The driver's mapping in which page-locked memory lies; returns the mapping's id. */
 uint64_t tn_sim_host_mapping(const struct tn_sim_host *host, struct tn_sim_span *mapping);
 
 #endif

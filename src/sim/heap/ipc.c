@@ -3,11 +3,12 @@
  *
  * How it works. A handle names the process, the file behind its device and the place of the
  * allocation in it. Opening reaches the file through /proc, which the system allows to processes of
- * the same user, checks that it is the very file, and maps the place. A context that opens a handle
+ * the same user, checks the file's identity, and maps the place. A context that opens a handle
  * again gets the same address, and must close it as often.
  *
- * Trade-offs. As on the device, the exporter must live while the handle is being opened, and freeing
- * memory that others have open is their loss: its place may be given out again. */
+ * Trade-offs. As on the device, the exporter must live while another process opens the handle. If
+ * the exporter frees memory that others have open, the loss is theirs: its place may be given out
+ * again. */
 #include "sim/heap/ipc.h"
 
 #include <fcntl.h>
@@ -24,17 +25,17 @@
 
 #define TICKET_MAGIC 0x7461726e /* marks handles of the simulator */
 
-/* What a handle says; the rest of it is 0. */
+/* The contents of a handle; its rest is 0. */
 struct ticket {
     uint32_t magic;
     int32_t process;
-    int32_t file; /* the descriptor there */
+    int32_t file; /* the exporter's descriptor */
     int32_t device;
-    uint64_t volume; /* with the next one, the identity of the file */
+    uint64_t volume; /* with number, the identity of the file */
     uint64_t number;
     uint64_t offset; /* of the allocation in the file */
     uint64_t bytes;
-    uint64_t allocation; /* tells allocations apart that had one place after the other */
+    uint64_t allocation; /* tells apart allocations that had the same place in turn */
 };
 _Static_assert(sizeof(struct ticket) <= sizeof(tn_cu_ipc_handle), "a ticket fits in a handle");
 
@@ -71,7 +72,7 @@ tn_cu_result tn_sim_cuIpcGetMemHandle(tn_cu_ipc_handle *handle, tn_cu_deviceptr 
     return TN_CUDA_SUCCESS;
 }
 
-/* Opens the file of a ticket; -1 when it is not there any more. */
+/* Opens the file of a ticket; -1 when the file has gone. */
 static int open_file(const struct ticket *ticket)
 {
     char path[64];
@@ -99,7 +100,8 @@ static struct tn_sim_opening *find_opened(const struct tn_sim_context *context,
     return NULL;
 }
 
-/* Maps an allocation of another process: whole granules, in which it lies as it does there. */
+/* Maps an allocation of another process: whole granules, with the allocation at the same offset as
+ * there. */
 static bool map_file(struct tn_sim_opening *opening, int file, const struct ticket *ticket)
 {
     uint64_t before = ticket->offset % TN_SIM_GRANULE;
@@ -134,7 +136,7 @@ void tn_sim_ipc_close_all(const struct tn_sim_context *context)
     }
 }
 
-/* Opens a handle that the context has not opened yet. */
+/* Opens a handle for the first time in the context. */
 static tn_cu_result open_first(struct tn_sim_context *context, const tn_cu_ipc_handle *handle,
                                const struct ticket *ticket, struct tn_sim_opening **opening)
 {
@@ -183,7 +185,7 @@ tn_cu_result tn_sim_cuIpcOpenMemHandle(tn_cu_deviceptr *address, tn_cu_ipc_handl
     return TN_CUDA_SUCCESS;
 }
 
-/* The opening of the current context that begins at an address, or NULL. */
+/* The opening in the current context that begins at an address, or NULL. */
 static struct tn_sim_opening *opening_at(const struct tn_sim_context *context,
                                          tn_cu_deviceptr address)
 {
@@ -204,7 +206,7 @@ tn_cu_result tn_sim_cuIpcCloseMemHandle(tn_cu_deviceptr address)
         return TN_CUDA_ERROR_INVALID_VALUE;
     if (--opening->count > 0)
         return TN_CUDA_SUCCESS;
-    /* The work that uses it is waited for; it may be opened again meanwhile. */
+    /* Waits for the work that uses the opening, which may be opened again meanwhile. */
     tn_sim_streams_wait_all(context);
     opening = opening_at(context, address);
     if (opening != NULL && opening->count == 0)

@@ -12,14 +12,14 @@ struct tn_sim_opening {
     struct tn_sim_span span; /* as the other process allocated it */
     struct tn_sim_span pages;
     struct tn_sim_context *context;
-    tn_cu_ipc_handle handle; /* that names it */
-    uint64_t count;          /* how often it was opened and not closed */
+    tn_cu_ipc_handle handle; /* of the allocation */
+    uint64_t count;          /* opens without a close */
     uint64_t buffer_id;
     uint64_t block_id;
-    bool sync_memops; /* the program wants copies of it to be synchronous */
+    bool sync_memops; /* the program wants its copies to be synchronous */
 };
 
-/* Closes everything that a context, which is being destroyed, has opened. */
+/* Closes all openings of a context under destruction. */
 void tn_sim_ipc_close_all(const struct tn_sim_context *context);
 
 #endif

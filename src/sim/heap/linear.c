@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* linear.c -- cuMemAlloc, cuMemFree and how much memory there is.
+/* linear.c -- cuMemAlloc, cuMemFree and the amount of memory.
  *
  * How it works. A context has a heap of blocks of 2 MiB, out of which allocations of up to that
- * size are cut; a larger allocation has a block of its own, and what is over of it is
- * nobody's. A block goes back to the device with its last allocation. Allocating waits for nothing;
- * freeing waits for all work of the context, and looks its pointer up again after the wait.
+ * size are cut; a larger allocation has a block of its own, whose rest is nobody's. A block goes
+ * back to the device with its last allocation. Allocating waits for nothing; freeing waits for all
+ * work of the context, and looks its pointer up again after the wait.
  *
- * Trade-offs. Memory that cuMemFreeAsync freed goes back to the device when somebody next asks for
- * memory or for its amount, not at the moment from which it is free: nothing can tell. */
+ * Trade-offs. Memory freed by cuMemFreeAsync goes back to the device when somebody next asks for
+ * memory or for its amount. This is later than the moment from which the memory is free, but
+ * nothing can tell. */
 #include "sim/heap/linear.h"
 
 #include <stdlib.h>
@@ -18,7 +19,7 @@
 #include "sim/heap/mempool.h"
 #include "sim/memory/physical.h"
 
-/* Gives back what cuMemFreeAsync freed in a context, as far as its moment has passed. */
+/* Gives back memory that cuMemFreeAsync freed in a context, once its moment has passed. */
 static void settle(struct tn_sim_context *context)
 {
     if (context->linear == NULL)
@@ -85,7 +86,7 @@ void tn_sim_linear_drop(struct tn_sim_linear *linear, const struct tn_sim_point 
     settle(context);
 }
 
-/* Finds or gets room for an allocation; NULL when there is none. */
+/* Finds or gets room for an allocation; NULL when no room is left. */
 static struct tn_sim_piece *room(struct tn_sim_context *context, size_t bytes)
 {
     if (context->linear == NULL)
@@ -128,7 +129,7 @@ tn_cu_result tn_sim_cuMemAlloc(tn_cu_deviceptr *address, size_t bytes)
     return TN_CUDA_SUCCESS;
 }
 
-/* Frees what a graph has allocated. */
+/* Frees an allocation of a graph. */
 static tn_cu_result free_of_graph(tn_cu_deviceptr address)
 {
     const struct tn_sim_graph_block *block = tn_sim_graph_block_at(address);
@@ -158,7 +159,7 @@ tn_cu_result tn_sim_cuMemFree(tn_cu_deviceptr address)
     struct tn_sim_context *context = linear->context;
     tn_sim_streams_wait_all(context);
     linear = tn_sim_linear_at(address);
-    if (linear == NULL || linear->context != context) /* another one's by now */
+    if (linear == NULL || linear->context != context) /* another context's by now */
         return TN_CUDA_ERROR_INVALID_VALUE;
     tn_sim_charge(linear->span.bytes);
     tn_sim_linear_drop(linear, NULL);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* mempool.c -- pools as objects: made, asked, trimmed, destroyed.
+/* mempool.c -- pools as objects: made, queried, trimmed, destroyed.
  *
  * How it works. A device's default pool is made when it is first named. A destroyed pool that still
- * has memory in use lives on without a handle until the last of it is freed. What a pool has is
- * counted when it is asked for: its heap knows (block.h).
+ * has memory in use lives on without a handle until the last of it is freed. The bytes of a pool
+ * are counted at each query: its heap knows them (block.h).
  *
- * The counter of used bytes is the driver's, which does not notice what cuMemFree frees.
+ * The counter of used bytes is like the driver's, which does not notice frees by cuMemFree.
  *
- * Trade-offs. Managed memory is the device's here. Handles that a pool could be exported by are
- * accepted and not made. */
+ * Trade-offs. Managed memory is the device's here. Handle types for the export of a pool are
+ * accepted, but no handles are made. */
 #include "sim/heap/mempool.h"
 
 #include <stdlib.h>
@@ -181,7 +181,7 @@ static bool of_host(const tn_cu_pool_props *props)
            props->location.type == TN_CU_MEM_LOCATION_TYPE_HOST_NUMA;
 }
 
-/* Checks what cuMemPoolCreate was asked for. */
+/* Checks the properties passed to cuMemPoolCreate. */
 static tn_cu_result check_props(const tn_cu_pool_props *props)
 {
     static const unsigned char zeros[sizeof props->reserved];
@@ -247,7 +247,7 @@ tn_cu_result tn_sim_cuMemPoolTrimTo(tn_cu_mempool handle, size_t bytes_to_keep)
 
 /* -- Attributes -- */
 
-/* The place of a number that an attribute shows; NULL when it shows none of them. */
+/* The counter behind an attribute; NULL for an attribute without a counter. */
 static uint64_t *counter(struct tn_sim_pool *pool, tn_cu_pool_attribute attribute)
 {
     switch (attribute) {
@@ -324,7 +324,7 @@ tn_cu_result tn_sim_cuMemPoolSetAttribute(tn_cu_mempool handle, tn_cu_pool_attri
     case TN_CU_POOL_ATTR_RELEASE_THRESHOLD:
         memcpy(&pool->release_threshold, value, sizeof pool->release_threshold);
         return TN_CUDA_SUCCESS;
-    case TN_CU_POOL_ATTR_RESERVED_HIGH: /* reset to what there is now: no other value is taken */
+    case TN_CU_POOL_ATTR_RESERVED_HIGH: /* reset to the present amount: no other value is taken */
     case TN_CU_POOL_ATTR_USED_HIGH:
         memcpy(&number, value, sizeof number);
         if (number != 0)

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* mempool.h -- the driver's pools: memory that is allocated and freed in the order of streams.
  *
- * A pool has memory of one device, taken in chunks of 32 MiB and kept, when it is free, until
- * somebody waits for the stream that freed it and the pool then has more than its threshold.
+ * A pool has memory of a single device, taken in chunks of 32 MiB. The pool keeps free memory until
+ * somebody waits for the stream that freed the memory, and the pool then has more than its
+ * threshold.
  *
  * Locking: the lock of core.h. */
 #ifndef TARN_SIM_MEMPOOL_H
@@ -11,7 +12,7 @@
 #include "sim/heap/linear.h"
 
 struct tn_sim_pool {
-    struct tn_sim_object object; /* without a handle once it is destroyed */
+    struct tn_sim_object object; /* without a handle once destroyed */
     tn_cu_mempool name; /* its handle, which its memory shows even when the pool is destroyed */
     struct tn_sim_pool *next;
     int device;
@@ -25,17 +26,17 @@ struct tn_sim_pool {
     uint64_t used_high;
 };
 
-/* The pool of a handle. Returns NULL for what is none. */
+/* The pool of a handle, or NULL. */
 struct tn_sim_pool *tn_sim_pool_find(tn_cu_mempool handle);
 
 /* The pool that cuMemAllocAsync takes from on a device; NULL when memory ran out. */
 struct tn_sim_pool *tn_sim_pool_current(int device);
 
-/* Frees an allocation of a pool, from a moment on or, when that is NULL, at once. */
+/* Frees an allocation of a pool: from a moment on, or at once for NULL. */
 void tn_sim_pool_drop(struct tn_sim_linear *linear, const struct tn_sim_point *from);
 
-/* What a wait that has ended does: memory that was freed in the order of that stream, up to that
- * moment, is free for everyone, and pools give up what they have above their thresholds. */
+/* Ends a wait: memory freed in the order of the moment's stream, up to the moment, is free for
+ * everyone. Pools give up the memory above their thresholds. */
 void tn_sim_pools_waited(const struct tn_sim_point *moment);
 
 /* The same when a stream is destroyed, as far as its work is done. */
@@ -44,7 +45,7 @@ void tn_sim_pools_forget(struct tn_sim_stream *stream);
 /* The same after a wait for everything on a device. */
 void tn_sim_pools_waited_all(int device);
 
-/* Gives back all memory of a device's pools that nobody uses. Returns whether there was any. */
+/* Gives back all unused memory of a device's pools. Returns whether they had any. */
 bool tn_sim_pools_reclaim(int device);
 
 /* Ends destroyed pools whose last memory has become free. */

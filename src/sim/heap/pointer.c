@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* pointer.c -- what can be asked of an address, and the one thing that can be set.
+/* pointer.c -- attributes of an address, and the only attribute that can be set.
  *
- * How it works. The address is looked up in the books, which gives one record of what is there; each
- * attribute is a value of some width made from it. Addresses that are unknown, or reserved and not
- * mapped, have no attributes: asked for one by one that is an error, asked for several at once they
- * have empty values. Which values are empty, which are left alone and which outputs are written
- * before an error follows what was measured.
+ * How it works. The address is looked up in the books, which gives a record of facts. Each
+ * attribute is a value of some width made from this record. Addresses that are unknown, or reserved
+ * and not mapped, have no attributes. A query for a single attribute is then an error, and a query
+ * for several at once gives empty values. Which values are empty, which are left alone and which
+ * outputs are written before an error is as measured.
  *
- * Trade-offs. Whether synchronous copies wait (SYNC_MEMOPS) is kept and shown; here they always
- * do. */
+ * Trade-offs. The attribute SYNC_MEMOPS is kept and shown, but synchronous copies always wait
+ * here. */
 #include <string.h>
 
 #include "sim/heap/block.h"
@@ -19,16 +19,16 @@
 #include "sim/heap/mempool.h"
 #include "sim/memory/physical.h"
 
-/* Whether the hardware can unpack compressed data there. */
+/* Whether the hardware can unpack compressed data at the address. */
 #define HW_DECOMPRESS_CAPABLE 21
 #define NO_DEVICE (-2) /* CU_DEVICE_INVALID */
 
-/* What is at an address. */
+/* Facts about an address. */
 struct facts {
-    bool known;      /* there is memory */
+    bool known;      /* memory lies at the address */
     bool mapping;    /* by virtual memory management */
-    bool has_device; /* it has an address for the current device */
-    bool has_host;   /* it has an address for the host */
+    bool has_device; /* the memory has an address for the current device */
+    bool has_host;   /* the memory has an address for the host */
     bool sync_memops;
     bool decompress;
     tn_cu_context context;
@@ -41,7 +41,7 @@ struct facts {
     tn_cu_mempool pool;
     uint64_t buffer_id;
     uint64_t block_id;
-    struct tn_sim_span range; /* of no bytes when it has none */
+    struct tn_sim_span range; /* of no bytes without a range */
     struct tn_sim_span chunk; /* that the driver has mapped */
 };
 
@@ -183,7 +183,8 @@ static struct facts look(uintptr_t address)
 struct value {
     size_t bytes; /* 0 when nothing is to be stored */
     uint64_t bits;
-    bool missing; /* the memory has it, but not here: an error when it is asked for alone */
+    /* the memory has the attribute, but not here: an error in a query for this attribute alone */
+    bool missing;
 };
 
 #define VALUE(type, expression)                                                                    \
@@ -192,7 +193,7 @@ struct value {
         .bytes = sizeof(type), .bits = (uint64_t)(expression)                                      \
     }
 
-/* Finds the value of an attribute. Returns false when there is no such attribute. */
+/* Finds the value of an attribute. Returns false for an unknown attribute. */
 static bool value_of(const struct facts *facts, int attribute, uintptr_t address,
                      struct value *value)
 {
@@ -207,7 +208,7 @@ static bool value_of(const struct facts *facts, int attribute, uintptr_t address
         *value = VALUE(tn_cu_deviceptr, facts->has_device ? address : 0);
         value->missing = !facts->has_device;
         return true;
-    case TN_CU_POINTER_HOST_POINTER: /* what the driver does not know is taken for the host's */
+    case TN_CU_POINTER_HOST_POINTER: /* unknown memory is taken for the host's */
         *value = VALUE(void *, facts->has_host || !facts->known ? address : 0);
         value->missing = !facts->has_host;
         return true;
@@ -327,9 +328,8 @@ tn_cu_result tn_sim_cuPointerSetAttribute(const void *place, tn_cu_pointer_attri
     return TN_CUDA_SUCCESS;
 }
 
-/* Finds the range that an address is in, as cuMemGetAddressRange tells it: a mapping when the
- * current device has access to it, not its reservation; and without its start when the memory is
- * the host's. */
+/* Finds the range of an address, as cuMemGetAddressRange tells it: a mapping to which the current
+ * device has access, not its reservation. A range of the host's memory comes without its start. */
 static tn_cu_result find_range(tn_cu_deviceptr address, struct tn_sim_span *range)
 {
     struct tn_sim_context *context;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* rights.c -- which memory a device may use: asks the books of every kind of it. */
+/* rights.c -- the memory that a device may use: asks the books of every kind of memory. */
 #include "sim/heap/rights.h"
 
 #include "sim/heap/block.h"
@@ -12,15 +12,16 @@ static uintptr_t end_of(const struct tn_sim_span *span)
     return span->start + span->bytes;
 }
 
-/* Linear memory is for every context of its device, and for those that have been let in. */
+/* Linear memory of the host is for every context. A device's is for every context of the device,
+ * and for contexts with peer access. */
 static bool may_use(const struct tn_sim_context *context, const struct tn_sim_linear *linear)
 {
     return linear->device == TN_SIM_HOST_HEAP || context->device == linear->device ||
            (linear->context != NULL && tn_sim_peer_enabled(context, linear->context));
 }
 
-/* Where that ends which an address lies in and work of a context has the needed right to; 0 when it has
- * not. No address is of two kinds (SA1). */
+/* The end of the range in which an address lies, if work of a context has the needed right to this
+ * range; otherwise 0. No address is of two kinds (SA1). */
 static uintptr_t usable_end(uintptr_t address, const struct tn_sim_context *context,
                             unsigned int need)
 {
@@ -61,7 +62,8 @@ static bool allows(uintptr_t address, size_t bytes, const struct tn_sim_context 
         if (reached == 0)
             return false;
         address = reached;
-        /* Of what a call names only mappings may lie side by side. */
+        /* A range that a call names may cross from one mapping to the next, but not between other
+         * memory. */
         if (address < end && !has_its_turn &&
             tn_sim_index_find(&tn_sim_mappings, address - 1) == NULL)
             return false;

@@ -12,8 +12,8 @@
 bool tn_sim_space_allows(uintptr_t address, size_t bytes, const struct tn_sim_context *context,
                          bool write);
 
-/* The same for work that has its turn: it may also use memory that was freed behind it in the order
- * of its stream. */
+/* The same for work that has its turn: this work may also use memory that was freed behind it in
+ * the order of its stream. */
 bool tn_sim_space_allows_work(uintptr_t address, size_t bytes, const struct tn_sim_context *context,
                               bool write);
 

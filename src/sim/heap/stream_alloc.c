@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 /* stream_alloc.c -- cuMemAllocAsync and cuMemFreeAsync: memory in the order of streams.
  *
- * How it works. An allocation is there at once: its addresses are backed when the call returns.
- * What the order of streams decides is which freed memory it may be made of: memory that its own
- * stream freed, whether or not the work before the free is done; memory that another one freed, when
- * that work is done or the stream waits for it already. Only when there is no other way is the
- * stream made to wait. A free remembers the moment in the order of its stream, and until then the
- * memory stays as it is for the work before it.
+ * How it works. An allocation exists at once: its addresses are backed when the call returns. The
+ * order of streams decides which freed memory the allocation may get. Memory freed by the same
+ * stream is good, whether or not the work before the free is done. Memory freed by another stream
+ * is good when the work before the free is done, or when the allocating stream waits for this work
+ * already. If no other memory is left, the stream is made to wait. A free remembers the moment in
+ * the order of its stream. Until this moment the memory stays as it is, for the work before the
+ * free.
  *
- * Trade-offs. An allocation that another stream uses without waiting for it is not noticed. */
+ * Trade-offs. The use of an allocation on another stream without a wait is not noticed. */
 #include "sim/stream/capture.h"
 #include "sim/heap/graph_alloc.h"
 #include "sim/heap/mempool.h"
 
-/* Finds memory for an allocation of a stream; NULL when there is none. */
+/* Finds memory for an allocation of a stream; NULL when no memory is left. */
 static struct tn_sim_piece *room(struct tn_sim_pool *pool, size_t bytes,
                                  struct tn_sim_stream *stream)
 {

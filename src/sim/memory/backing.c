@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-/* backing.c -- where the bytes of physical memory are.
+/* backing.c -- the bytes of physical memory, and their files.
  *
- * How it works. Memory that is not to be exported is an extent of its store's file, so that any
- * number of handles costs one file descriptor. Memory that can be exported has a file of its own,
- * and is charged to its store all the same. Behind the bytes such a file ends with a label, which
- * says what they are; its size is sealed. A process that is given the file reads the label: that is
- * the whole protocol, so an importer needs nobody, and the bytes live as long as anyone has the
+ * How it works. Memory that cannot be exported is an extent of its store's file: any number of
+ * handles costs a single file descriptor. Memory that can be exported has a file of its own, and is
+ * charged to its store all the same. This file ends with a label behind the bytes, which describes
+ * them; its size is sealed. A process that receives the file reads the label. The protocol is no
+ * more than this: an importer needs nobody else. The bytes live as long as any process has the
  * file, whatever became of the exporter.
  *
- * Memory that this process has given up is charged for as long as somebody else has the file: an
- * exported descriptor, or an importer. Every export opens the file anew, and the system grants a
- * lease on a file to its only opener, so trying for one tells. This is tried when memory is asked
- * for or counted.
+ * Memory that this process has given up stays charged while somebody else has the file: an exported
+ * descriptor, or an importer. Every export opens the file anew, and the system grants a lease on a
+ * file only to its sole opener. An attempt to get a lease therefore tells. The attempt is made when
+ * memory is requested or counted.
  *
  * Trade-offs. Each process has the simulated devices to itself: imported memory is charged to the
- * process that made it, while that lives, and not to the importer. Each exportable handle costs a
- * file descriptor. The host has as much memory as one device. */
+ * process that made the memory, while this process lives, and not to the importer. Each exportable
+ * handle costs a file descriptor. The host has as much memory as a device. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -39,7 +39,7 @@ struct label {
     tn_cu_location location;
 };
 
-static struct tn_sim_backing *shareable; /* those with files of their own, given up ones too */
+static struct tn_sim_backing *shareable; /* backings with files of their own, given up ones too */
 
 static struct tn_sim_backing *add_file(struct tn_sim_backing made)
 {
@@ -61,7 +61,7 @@ static int open_again(int file)
     return open(path, O_RDWR | O_CLOEXEC);
 }
 
-/* Makes a file for so many bytes, labelled and sealed; -1 when the system refuses. */
+/* Makes a file for the given bytes, labelled and sealed; -1 when the system refuses. */
 static int make_file(size_t bytes, const tn_cu_location *location)
 {
     struct label label = {.magic = LABEL_MAGIC, .bytes = bytes, .location = *location};
@@ -74,7 +74,7 @@ static int make_file(size_t bytes, const tn_cu_location *location)
         close(file);
         return -1;
     }
-    /* The system counts those who opened a file, not who made it. */
+    /* The system counts the openers of a file, not its maker. */
     int opened = open_again(file);
     close(file);
     return opened;
@@ -167,7 +167,7 @@ void tn_sim_backing_release(struct tn_sim_backing *backing)
         return;
     tn_sim_order_forget(backing);
     if (backing->extent == NULL) {
-        if (backing->store == NULL) /* it is not charged here: there is nothing to wait for */
+        if (backing->store == NULL) /* not charged here: nothing to wait for */
             destroy_file(link_of(backing));
         else
             tn_sim_backings_settle();
@@ -177,7 +177,7 @@ void tn_sim_backing_release(struct tn_sim_backing *backing)
     free(backing);
 }
 
-/* Asks whether memory can be where a label says: of a device, which may be one that is not here, or of the
+/* Asks whether memory can be at a label's place: on a device, perhaps unknown here, or on the
  * host's only node. */
 static bool place_valid(const tn_cu_location *location)
 {
@@ -185,7 +185,7 @@ static bool place_valid(const tn_cu_location *location)
            (location->type == TN_CU_MEM_LOCATION_TYPE_HOST_NUMA && location->id == 0);
 }
 
-/* Reads what a file says of itself. Returns false when it is none of ours. */
+/* Reads a file's label. Returns false for a file of another kind. */
 static bool read_label(int file, const struct stat *status, struct label *label)
 {
     if (!S_ISREG(status->st_mode) || status->st_size <= LABEL_BYTES ||

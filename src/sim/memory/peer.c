@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* peer.c -- contexts of one device that may use the memory of another device's.
+/* peer.c -- contexts that may use the memory of another device's contexts.
  *
- * How it works. Each context has a list of the contexts whose linear memory it may use; virtual
- * memory has rights of its own, by device (vmm.c). Every device can reach every other one.
+ * How it works. Each context has a list of the contexts whose linear memory it may use. Virtual
+ * memory has rights of its own, by device (vmm.c). Every device can reach every other device.
  *
  * Trade-offs. Kernels follow pointers to linear memory whether enabled or not: its pages have no
- * owner (space.c). Sets are held to the list; copies go through the host where there is no way. */
+ * owner (space.c). Sets are held to the list; copies go through the host between devices without
+ * access. */
 #include "sim/memory/peer.h"
 
 #include <stdlib.h>
@@ -27,7 +28,7 @@ tn_cu_result tn_sim_cuDeviceCanAccessPeer(int *can, tn_cu_device device, tn_cu_d
     return TN_CUDA_SUCCESS;
 }
 
-/* The link in a context's list that holds an owner, or the one at the list's end. */
+/* The link in a context's list that holds an owner, or the link at the list's end. */
 static struct tn_sim_peer **link_of(struct tn_sim_context *context,
                                     const struct tn_sim_context *owner)
 {
@@ -64,7 +65,7 @@ void tn_sim_peers_forget(struct tn_sim_context *context)
     }
 }
 
-/* Finds the current context and the one that is, or is to be, its peer. */
+/* Finds the current context and its present or future peer. */
 static tn_cu_result find_pair(tn_cu_context peer_handle, struct tn_sim_context **context,
                               struct tn_sim_context **peer)
 {

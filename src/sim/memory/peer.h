@@ -7,10 +7,11 @@
 
 #include "sim/core/context.h"
 
-/* Asks whether one context may use the memory of another one on another device. */
+/* Asks whether a context may use the memory of a context on another device. */
 bool tn_sim_peer_enabled(const struct tn_sim_context *context, const struct tn_sim_context *owner);
 
-/* Forgets what a context that is being destroyed may use, and who may use its memory. */
+/* Forgets a context under destruction: its rights to other contexts' memory, and theirs to its
+ * own. */
 void tn_sim_peers_forget(struct tn_sim_context *context);
 
 #endif

@@ -5,8 +5,8 @@
  * for the handle of an address another one. A handle keeps its value, and its object, while the
  * memory is mapped, so that the last reference can be given up first and taken again later.
  *
- * What the properties say is what was granted: memory of the host is memory of its one NUMA node,
- * and memory for RDMA is not compressible. Compression is not simulated beyond that.
+ * The properties say what was granted: memory of the host is memory of its only NUMA node, and
+ * memory for RDMA is not compressible. Compression is not simulated beyond that.
  *
  * Strict where the driver is lax: unknown handle types and all reserved bytes are refused, and a
  * handle without references is not used, though its memory is mapped.
@@ -108,7 +108,7 @@ static bool flags_valid(const tn_cu_allocation_prop *prop)
            memcmp(prop->alloc_flags.reserved, zeros, checked) == 0;
 }
 
-/* Checks what cuMemCreate was asked for, all but the room. */
+/* Checks the properties passed to cuMemCreate, all but the room. */
 static tn_cu_result check_prop(size_t bytes, const tn_cu_allocation_prop *prop)
 {
     int types = prop->requested_handle_types;
@@ -121,12 +121,12 @@ static tn_cu_result check_prop(size_t bytes, const tn_cu_allocation_prop *prop)
         (types & TYPES_OF_OTHER_SYSTEMS) != 0 || (tn_sim_strict() && (types & ~KNOWN_TYPES) != 0) ||
         !flags_valid(prop))
         return TN_CUDA_ERROR_INVALID_VALUE;
-    /* There is no channel to other nodes. */
+    /* The simulator has no channel to other nodes. */
     return (types & TN_CU_MEM_HANDLE_TYPE_FABRIC) != 0 ? TN_CUDA_ERROR_NOT_PERMITTED
                                                        : TN_CUDA_SUCCESS;
 }
 
-/* The properties that memory has which was asked for with valid ones. */
+/* The properties of memory that was requested with valid properties. */
 static tn_cu_allocation_prop granted(const tn_cu_allocation_prop *asked)
 {
     tn_cu_allocation_prop prop = {
@@ -142,7 +142,7 @@ static tn_cu_allocation_prop granted(const tn_cu_allocation_prop *asked)
     return prop;
 }
 
-/* The store that memory of a location is of; NULL when the system refuses it. */
+/* The store of a location's memory; NULL when the system refuses a store. */
 static struct tn_sim_store *store_of(const tn_cu_location *location)
 {
     if (location->type == TN_CU_MEM_LOCATION_TYPE_DEVICE)

@@ -1,34 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 /* reserve.c -- reserving addresses.
  *
- * How it works. Addresses are dealt out in slabs that begin at multiples of 32 MiB, as was measured on
- * an H200. A reservation of 32 MiB or more has a slab of its own. Smaller ones share slabs of 32 MiB:
- * each takes room in the last slab, from its hint on, that has some, and a new slab when there is
- * none. A new slab is put at the hint, moved up to the next multiple of 32 MiB; a place that is taken
- * means the next free one behind it, and none of this is an error. A context comes with a slab at high
- * addresses, which is why a small reservation hardly ever is where it was wished.
+ * How it works. Addresses are given out in slabs that begin at multiples of 32 MiB, as measured on
+ * an H200. A reservation of 32 MiB or more has a slab of its own. Smaller ones share slabs of 32
+ * MiB: each takes room in a slab from its hint on, the last slab with enough room, or in a new slab
+ * when none has room. A new slab is put at the hint, moved up to the next multiple of 32 MiB. If
+ * this place is taken, the next free place behind it serves; none of this is an error. A context
+ * comes with a slab at high addresses: a small reservation is therefore hardly ever at its hint.
  *
- * Without a hint large reservations, and the pools' addresses, are the first low ones that nobody has.
- * Before them lies what the driver keeps for itself. Slabs without a hint are at high addresses, far
- * apart. What lies behind a reservation is therefore the same in every run, wherever the system puts the
- * process.
+ * Without a hint large reservations, and the pools' addresses, are the first free low addresses.
+ * Before them lies the driver's own range. Slabs without a hint are at high addresses, far apart.
+ * The addresses behind a reservation are therefore the same in every run, wherever the system puts
+ * the process.
  *
  * Hints are plain ones, compared afterwards (space.c).
  *
- * Trade-offs. The low addresses are not the driver's own: AddressSanitizer has those. ThreadSanitizer has
- * the simulator's too; the system picks the place then. The driver lets small reservations into what is left of
- * the last 32 MiB of a large one, and keeps away for good from places where it once met memory of the
- * process; here neither is so. */
+ * Trade-offs. The low addresses are not the driver's own: AddressSanitizer has the driver's.
+ * ThreadSanitizer has the simulator's too; the system picks the place then. The driver lets small
+ * reservations into the rest of the last 32 MiB of a large reservation; the simulator does not. The
+ * driver also avoids for good the places where it once met memory of the process; the simulator
+ * tries them again. */
 #include <stdlib.h>
 
 #include "sim/core/cost.h"
 #include "sim/memory/space.h"
 
 #define SLAB_BYTES (32 * TN_SIM_MIB)
-#define HINT_PATIENCE 32 /* places that are tried behind a hint before any other will do */
+#define HINT_PATIENCE 32 /* places tried behind a hint before any other will do */
 
-/* Addresses that are dealt out without a hint, below those that programs wish for, and above. The driver's
- * own range before the low ones is as large as an H200's. */
+/* Addresses given out without a hint, below the usual hints of programs, and above. The driver's
+ * own range before the low addresses is as large as an H200's. */
 #define OWN_START ((uintptr_t)0x120000000000)
 #define OWN_BYTES ((size_t)0x102000000)
 #define LOW_START (OWN_START + OWN_BYTES)
@@ -55,7 +56,7 @@ static size_t round_up(size_t value, size_t multiple)
     return (value + multiple - 1) / multiple * multiple;
 }
 
-/* Obtains addresses that are not at the hint, for tests of what happens then. */
+/* Obtains addresses away from the hint, for tests of this case. */
 static uintptr_t obtain_elsewhere(size_t bytes, size_t alignment, uintptr_t hint)
 {
     uintptr_t start = tn_sim_space_obtain(bytes, alignment, 0);
@@ -66,7 +67,7 @@ static uintptr_t obtain_elsewhere(size_t bytes, size_t alignment, uintptr_t hint
     return other;
 }
 
-/* A slab that small reservations share. */
+/* A slab for several small reservations. */
 struct slab {
     struct tn_sim_span span;
     uint32_t used; /* a bit for each granule */
@@ -74,13 +75,14 @@ struct slab {
 
 struct reservation {
     struct tn_sim_span span;
-    struct slab *slab; /* that it shares; NULL when it has its own addresses */
+    struct slab *slab; /* the shared slab; NULL with addresses of its own */
 };
 
 static struct tn_sim_index slabs; /* of struct slab */
-static struct slab *context_slab; /* the one that came with a context; NULL when there is none */
+static struct slab *context_slab; /* the slab that came with a context; or NULL */
 
-/* The granules of a slab that an aligned reservation would take, as bits, or 0 when it has no room. */
+/* The granules of a slab that an aligned reservation would take, as bits, or 0 when the slab has no
+ * room. */
 static uint32_t find_room(const struct slab *slab, size_t bytes, size_t alignment)
 {
     uint32_t wanted = ((uint32_t)1 << bytes / TN_SIM_GRANULE) - 1;
@@ -92,7 +94,7 @@ static uint32_t find_room(const struct slab *slab, size_t bytes, size_t alignmen
     return 0;
 }
 
-/* The end of what a reservation or a shared slab has from an address on; 0 when none has the address. */
+/* The end of the reservation or shared slab at an address; 0 without either. */
 static uintptr_t reserved_end(uintptr_t address)
 {
     const struct tn_sim_span *span = tn_sim_index_find(&slabs, address);
@@ -101,14 +103,14 @@ static uintptr_t reserved_end(uintptr_t address)
     return span == NULL ? 0 : span->start + span->bytes;
 }
 
-/* The same of what a mapping has pages in. */
+/* The same for the pages of a mapping. */
 static uintptr_t paged_end(uintptr_t address)
 {
     const struct tn_sim_mapping *mapping = tn_sim_mapping_at(address);
     return mapping == NULL ? 0 : mapping->span.start + mapping->page_bytes;
 }
 
-/* The first start of a span of an index behind an address; the end where there is none before it. */
+/* The first start of a span of an index behind an address; the end when no span starts before. */
 static uintptr_t next_start(const struct tn_sim_index *index, uintptr_t address, uintptr_t end)
 {
     size_t position = tn_sim_index_after(index, address);
@@ -159,8 +161,9 @@ size_t tn_sim_space_reach(uintptr_t start, size_t bytes)
     return bytes;
 }
 
-/* Obtains addresses at a place or elsewhere. A mapping that runs past its reservation may have some of
- * them already, when the simulator is not strict: the new reservation shares them. */
+/* Obtains addresses at a place or elsewhere. When the simulator is not strict, a mapping may run
+ * past its reservation and have some of these addresses already: the new reservation shares
+ * them. */
 static uintptr_t obtain_at(size_t bytes, size_t alignment, uintptr_t wanted)
 {
     uintptr_t end = wanted + bytes;
@@ -183,7 +186,7 @@ static uintptr_t obtain_at(size_t bytes, size_t alignment, uintptr_t wanted)
     return wanted;
 }
 
-/* The first place from an address on that no slab or reservation is in. */
+/* The first place from an address on without a slab or reservation. */
 static uintptr_t first_free(uintptr_t wanted, size_t bytes, size_t alignment)
 {
     for (;;) {
@@ -213,7 +216,7 @@ static uintptr_t first_untouched(uintptr_t wanted, size_t bytes, size_t alignmen
     return wanted;
 }
 
-/* Obtains the first addresses of a range that nobody has; from the system when it has none there. */
+/* Obtains the first free addresses of a range; from the system when the range has none. */
 static uintptr_t obtain_first(uintptr_t from, uintptr_t end, size_t bytes, size_t alignment)
 {
     uintptr_t wanted = from;
@@ -226,7 +229,7 @@ static uintptr_t obtain_first(uintptr_t from, uintptr_t end, size_t bytes, size_
         uintptr_t start = tn_sim_space_obtain(bytes, alignment, wanted);
         if (start == wanted || start == 0)
             return start;
-        tn_sim_space_return(start, bytes); /* the process has something there */
+        tn_sim_space_return(start, bytes); /* the process has this place */
     }
     return tn_sim_space_obtain(bytes, alignment, 0);
 }
@@ -251,14 +254,14 @@ static uintptr_t obtain_near(size_t bytes, size_t alignment, uintptr_t hint)
         wanted = first_free(wanted, bytes, alignment);
         if (wanted >= TN_SIM_ADDRESS_LIMIT - bytes)
             break;
-        /* What a mapping spilled into is obtained all the same: obtain_at. */
+        /* Addresses that a mapping spilled into are obtained all the same: obtain_at. */
         if (tn_sim_index_overlap(&tn_sim_mappings, wanted, bytes) == NULL &&
             tn_sim_space_is_occupied(wanted, bytes))
             continue;
         uintptr_t start = obtain_at(bytes, alignment, wanted);
         if (start == wanted || start == 0)
             return start;
-        tn_sim_space_return(start, bytes); /* the process has something there */
+        tn_sim_space_return(start, bytes); /* the process has this place */
     }
     return tn_sim_space_obtain(bytes, alignment, 0);
 }
@@ -273,8 +276,7 @@ static bool context_exists(void)
     return false;
 }
 
-/* Makes a slab to be shared, at the hint or where the one of a context is; NULL when there is no
- * room. */
+/* Makes a shared slab, at the hint or where a context's slab lies; NULL without room. */
 static struct slab *make_slab(uintptr_t hint)
 {
     struct slab *slab = calloc(1, sizeof *slab);
@@ -341,7 +343,7 @@ static void give_up(const struct reservation *reservation)
     free(slab);
 }
 
-/* Finds addresses for a reservation. Returns false when there are none. */
+/* Finds addresses for a reservation. Returns false when none are left. */
 static bool place(struct reservation *reservation, size_t bytes, size_t alignment, uintptr_t hint)
 {
     if (hint_rule != HINTS_MOVED && bytes < SLAB_BYTES && alignment <= SLAB_BYTES)

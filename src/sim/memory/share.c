@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* share.c -- physical memory as file descriptors: exported, imported, and for other devices.
  *
- * How it works. An exported descriptor is one of the memory's own file, opened anew (backing.c). Each
- * import is a new object with a handle and a reference of its own, in the exporting process too.
+ * How it works. An exported descriptor belongs to the memory's own file, opened anew (backing.c).
+ * Each import is a new object with a handle and a reference of its own, in the exporting process
+ * too.
  *
- * Trade-offs. A descriptor for other devices (dma-buf) has the size of the range and nothing in it:
- * there is no other device that could read it. */
+ * Trade-offs. A descriptor for other devices (dma-buf) has the size of the range and no contents:
+ * no other device could read them. */
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -41,7 +42,7 @@ tn_cu_result tn_sim_cuMemImportFromShareableHandle(tn_cu_memhandle *handle, void
     if (type != TN_CU_MEM_HANDLE_TYPE_POSIX_FD)
         return TN_CUDA_ERROR_INVALID_VALUE;
     struct tn_sim_backing *backing;
-    /* What an importer learns of the memory is where it is. */
+    /* An importer learns only the memory's location. */
     tn_cu_allocation_prop prop = {.type = TN_CU_MEM_ALLOCATION_TYPE_PINNED};
     tn_cu_result result = tn_sim_backing_open((int)(intptr_t)shareable, &backing, &prop.location);
     if (result != TN_CUDA_SUCCESS)
@@ -69,7 +70,7 @@ static bool all_on_devices(uintptr_t start, size_t bytes)
     return true;
 }
 
-/* Checks what a descriptor for other devices is asked for. */
+/* Checks the range of a descriptor for other devices. */
 static tn_cu_result check_range(tn_cu_deviceptr address, size_t bytes, tn_cu_range_handle_type type,
                                 unsigned long long flags)
 {

@@ -2,14 +2,13 @@
 /* space.c -- indexes of address ranges, and the pages behind them.
  *
  * How it works. An index is a sorted array of pointers, searched by halving. Addresses come from
- * plain mmap calls whose hints are compared afterwards; only ranges that were so obtained are ever
- * mapped over with MAP_FIXED. That is what ThreadSanitizer can live with, which moves hints and
- * refuses fixed mappings of its choice.
+ * plain mmap calls whose hints are compared afterwards. Only ranges obtained in this way are ever
+ * mapped over with MAP_FIXED. This suits ThreadSanitizer, which moves hints and refuses fixed
+ * mappings of its choice.
  *
- * Trade-offs. Adding to a sorted array moves what lies behind: with the 65,530 mappings that Linux
- * allows a process, at most half a MiB. Pages have one protection, the union of all devices'
- * rights, so a kernel on a device without rights is not stopped by the pages; copies and sets are
- * stopped by the books. */
+ * Trade-offs. Adding to a sorted array moves the later entries: with the 65,530 mappings that Linux
+ * allows a process, at most half a MiB. Pages have a single protection, the union of all devices'
+ * rights. They do not stop a kernel on a device without rights; the books stop copies and sets. */
 #include "sim/memory/space.h"
 
 #include <stdlib.h>
@@ -97,7 +96,8 @@ void tn_sim_index_remove(struct tn_sim_index *index, const struct tn_sim_span *s
 struct tn_sim_mapping *tn_sim_mapping_at(uintptr_t address)
 {
     struct tn_sim_mapping *mapping = tn_sim_index_find(&tn_sim_mappings, address);
-    /* What runs past its reservation, which only the driver allows, may lack pages there. */
+    /* The part of a mapping past its reservation, which only the driver allows, may lack pages
+     * there. */
     return mapping == NULL || address - mapping->span.start >= mapping->page_bytes ? NULL : mapping;
 }
 
@@ -133,7 +133,7 @@ size_t tn_sim_space_reserved(uintptr_t start, size_t bytes)
 /* Obtains addresses wherever the system likes. */
 static uintptr_t obtain_anywhere(size_t bytes, size_t alignment)
 {
-    /* Enough for an aligned start inside; what is over goes back. */
+    /* Enough for an aligned start inside; the rest goes back. */
     size_t padded = bytes + alignment;
     if (padded < bytes)
         return 0;
@@ -162,7 +162,7 @@ uintptr_t tn_sim_space_obtain(size_t bytes, size_t alignment, uintptr_t hint)
     uintptr_t start = obtain_anywhere(bytes, alignment);
     if (start == 0 || tn_sim_index_overlap(&tn_sim_mappings, start, bytes) == NULL)
         return start;
-    /* A mapping ran past its reservation into what the process had there then. */
+    /* A mapping ran past its reservation into memory that the process had there then. */
     uintptr_t other = tn_sim_space_obtain(bytes, alignment, 0);
     munmap((void *)start, bytes);
     return other;
@@ -201,6 +201,6 @@ void tn_sim_space_clear(uintptr_t start, size_t bytes)
 {
     if (mmap((void *)start, bytes, PROT_NONE, RESERVE_FLAGS | MAP_FIXED, -1, 0) != MAP_FAILED)
         return;
-    /* Splitting a mapping can need one that the process may not have: rights can still go. */
+    /* Splitting a mapping can exceed the mappings allowed to the process: rights can still go. */
     mprotect((void *)start, bytes, PROT_NONE);
 }

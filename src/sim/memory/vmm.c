@@ -8,12 +8,12 @@
  * Rights are kept for each device and, for memory of the host, for the host. Pages have the greatest
  * of them (SA3). A change of rights that the system refuses half way is taken back.
  *
- * Strict where the driver is lax: a mapping must lie wholly inside reservations, unmapping must
- * unmap something, a handle that was given up is not mapped again, and a range that is given access
- * has no gaps. The driver lets a mapping run past its reservation, but not into memory of another kind.
- * The simulator gets the addresses behind a reservation from the system; where the process itself has
- * something the mapping has no pages.
- * Of a range with gaps the driver gives access to what lies before the first one, without an error.
+ * Strict where the driver is lax. A mapping must lie wholly inside reservations, and unmapping must
+ * unmap something. A handle that was given up is not mapped again, and access is given only to
+ * ranges without gaps. The driver lets a mapping run past its reservation, but not into memory of
+ * another kind. The simulator gets the addresses behind a reservation from the system; where the
+ * process itself has memory the mapping has no pages. For a range with gaps the driver gives access
+ * to the part before the first gap, without an error.
  *
  * Trade-offs. Taking rights back after a refusal can be refused too: the pages then keep more rights
  * than the books, which still decide on copies and sets. */
@@ -73,8 +73,8 @@ tn_cu_result tn_sim_cuMemMap(tn_cu_deviceptr address, size_t bytes, size_t offse
     return TN_CUDA_SUCCESS;
 }
 
-/* Finds the mappings that a range is made of. Returns false when the range cuts one. Positions in
- * the index: from *first, up to and without *last. */
+/* Finds the mappings that make up a range. Returns false when the range cuts a mapping. Positions
+ * in the index: from *first, up to and without *last. */
 static bool whole_mappings(uintptr_t start, size_t bytes, size_t *first, size_t *last)
 {
     uintptr_t end = start + bytes;
@@ -155,8 +155,8 @@ static size_t run_end(size_t first, size_t last)
     return end;
 }
 
-/* Finds the mappings that access to a range is about, positions as above. Returns false when the
- * range is none that access can be given to. */
+/* Finds the mappings for a change of access to a range, positions as above. Returns false when the
+ * range allows no such change. */
 static bool accessible(uintptr_t start, size_t bytes, size_t *first, size_t *last)
 {
     if (bytes == 0 || !whole_mappings(start, bytes, first, last) || *first == *last)
@@ -172,7 +172,8 @@ static bool accessible(uintptr_t start, size_t bytes, size_t *first, size_t *las
     return true;
 }
 
-/* The greatest right that anyone has: the rights are bits, and writing includes reading. */
+/* The greatest right of any device or the host: the rights are bits, and writing includes
+ * reading. */
 static unsigned char greatest_right(const struct tn_sim_rights *rights)
 {
     unsigned char right = rights->host;
@@ -275,7 +276,8 @@ tn_cu_result tn_sim_cuMemGetAccess(unsigned long long *flags, const tn_cu_locati
         return TN_CUDA_ERROR_INVALID_VALUE;
     if (mapping == NULL)
         return TN_CUDA_SUCCESS;
-    /* What the driver calls the host's right is anybody's; the host's own is that of its nodes. */
+    /* The driver's answer for the host is the greatest right of all; the host's own right is the
+     * right of its nodes. */
     if (location->type == TN_CU_MEM_LOCATION_TYPE_DEVICE)
         *flags = mapping->rights.device[location->id];
     else if (location->type == TN_CU_MEM_LOCATION_TYPE_HOST)

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /* capture.c -- begins, ends and polices captures.
  *
- * How it works. A capture goes: none, active, perhaps invalidated, none. What is recorded goes to
- * its graph at once; each stream that takes part has a frontier, the nodes that its next node comes
- * after. Since a node's frontier is older than the node, a graph's list of nodes is an order of
- * execution, and what a capture's end can reach is found in one backward pass.
+ * How it works. A capture goes: none, active, perhaps invalidated, none. Recorded nodes go to the
+ * capture's graph at once. Each stream in the capture has a frontier, the nodes that its next node
+ * comes after. Since a node's frontier is older than the node, a graph's list of nodes is an order
+ * of execution. A single backward pass therefore finds all nodes that a capture's end can reach.
  *
- * At its end all that forked streams have added must come before the frontier of the origin; a
- * forked stream that has added nothing need not be joined. Nodes that the program has put aside by
- * setting a stream's dependencies, or has added by hand, do not count.
+ * At a capture's end all nodes of forked streams must come before the frontier of the origin. A
+ * forked stream that has added nothing need not be joined. Nodes put aside by setting a stream's
+ * dependencies, or added by hand, do not count.
  *
- * Trade-offs. Captures are looked up in a list; there are few at a time. Which context a capture
- * belongs to does not matter to unsafe calls: what the driver does with two contexts is not
- * established. */
+ * Trade-offs. Captures are looked up in a list: they are few at a time. Unsafe calls ignore the
+ * context of a capture: the driver's rule for two contexts is not established. */
 #include "sim/stream/capture.h"
 #include "sim/core/cost.h"
 
@@ -103,7 +102,7 @@ tn_cu_result tn_sim_capture_add(struct tn_sim_stream *stream, struct tn_sim_op *
     tn_sim_node_set_fini(&stream->frontier);
     stream->recorded = true;
     if (!tn_sim_node_set_add(&stream->frontier, node)) {
-        /* The node stands without a stream behind it; its capture cannot end well. */
+        /* The node has no stream behind it; its capture cannot end well. */
         tn_sim_capture_invalidate(stream->capture);
         return TN_CUDA_ERROR_OUT_OF_MEMORY;
     }
@@ -139,7 +138,7 @@ static struct tn_sim_graph *dissolve(struct tn_sim_capture *capture)
     return graph;
 }
 
-/* Ends a capture that gives nothing. A graph that belongs to a node stays, with what it has got. */
+/* Ends a capture without a result. A graph that belongs to a node stays, with its nodes so far. */
 static void drop(struct tn_sim_capture *capture)
 {
     struct tn_sim_graph *graph = dissolve(capture);
@@ -156,13 +155,13 @@ void tn_sim_capture_leave(struct tn_sim_stream *stream)
         drop(capture);
         return;
     }
-    /* Without memory to remember what it has added the capture cannot end well. */
+    /* Without memory to remember the stream's nodes the capture cannot end well. */
     if (stream->recorded && !tn_sim_node_set_add_all(&capture->left, &stream->frontier))
         tn_sim_capture_invalidate(capture);
     part(stream);
 }
 
-/* What beginnings have in common: finds a stream that may begin to capture. */
+/* The common part of beginnings: finds a stream that may begin to capture. */
 static tn_cu_result find_to_begin(tn_cu_stream handle, tn_cu_capture_mode mode,
                                   struct tn_sim_stream **stream)
 {
@@ -178,7 +177,7 @@ static tn_cu_result find_to_begin(tn_cu_stream handle, tn_cu_capture_mode mode,
     return TN_CUDA_SUCCESS;
 }
 
-/* Begins a capture on a stream, into a graph that no capture has. OUT_OF_MEMORY. */
+/* Begins a capture on a stream, into a graph without a capture. OUT_OF_MEMORY. */
 static tn_cu_result begin(struct tn_sim_stream *stream, tn_cu_capture_mode mode,
                           struct tn_sim_graph *graph)
 {
@@ -222,7 +221,8 @@ struct named {
     size_t count;
 };
 
-/* Adds nodes that a program names to a frontier, with their edges, for which there is room. */
+/* Adds nodes that a program names to a frontier, with their edges, for which the caller has made
+ * room. */
 static tn_cu_result add_named(const struct tn_sim_graph *graph, const struct named *named,
                               struct tn_sim_node_set *frontier, tn_cu_edge_data *edges)
 {
@@ -242,8 +242,9 @@ static tn_cu_result add_named(const struct tn_sim_graph *graph, const struct nam
     return TN_CUDA_SUCCESS;
 }
 
-/* Makes a stream's next node come after those that are named, besides or instead of what it comes
- * after. INVALID_VALUE: there are none, or one is not of the graph. INVALID_HANDLE, OUT_OF_MEMORY. */
+/* Makes a stream's next node come after the named nodes, besides or instead of its frontier.
+ * INVALID_VALUE: no nodes are named, or a node is not of the graph. INVALID_HANDLE,
+ * OUT_OF_MEMORY. */
 static tn_cu_result follow(struct tn_sim_stream *stream, const struct tn_sim_graph *graph,
                            const struct named *named, bool instead)
 {
@@ -310,7 +311,7 @@ tn_cu_result tn_sim_cuStreamUpdateCaptureDependencies(tn_cu_stream handle,
     return follow(stream, stream->capture->graph, &named, flags == TN_CU_CAPTURE_DEPENDENCIES_SET);
 }
 
-/* Asks whether all that the streams of a capture have added comes before its origin's frontier. */
+/* Asks whether all nodes of a capture's streams come before its origin's frontier. */
 static bool all_joined(const struct tn_sim_capture *capture)
 {
     const struct tn_sim_node_set *last = &capture->origin->frontier;
@@ -388,7 +389,7 @@ tn_cu_result tn_sim_cuStreamIsCapturing(tn_cu_stream handle, tn_cu_capture_statu
     return result;
 }
 
-/* Asks whether nodes alone would not say what a stream's next node comes after. */
+/* Asks whether a stream's frontier has edges that the nodes alone would not tell. */
 static bool has_special_edge(const struct tn_sim_stream *stream)
 {
     for (size_t i = 0; i < stream->edge_count; i++) {

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-/* event.c -- recording, asking and waiting; and with that fork and join of captures.
+/* event.c -- recording, asking and waiting; and the fork and join of captures by events.
  *
  * How it works. A record outside captures takes the stream's present moment; nothing is queued for
- * it, except on the legacy stream and those ordered with it, where the moment includes other
- * streams' work. A record in a capture copies the stream's frontier. A wait in a capture adds the
- * event's frontier to the stream's own, and brings a stream that did not capture into the capture.
+ * it. The legacy stream and the streams ordered with it are an exception: the moment includes other
+ * streams' work there. A record in a capture copies the stream's frontier. A wait in a capture adds
+ * the event's frontier to the stream's own, and brings a stream without a capture into the capture.
  *
- * An event with timing whose moment is still to come waits in a list of the stream that brings it.
- * The stream's worker notes the time when the work before the moment is done: one time for all events
- * whose moments that brings. All of it happens under the lock, so times rise with every order that a
- * program can know of. With costs (cost.h) the time of a moment is that of the account when the record
- * was asked for, since device work takes none of the account's time.
+ * An event with timing whose moment is still to come waits in a list of the moment's stream. The
+ * stream's worker notes the time when the work before the moment is done, once for all events whose
+ * moments come then. This happens under the lock: times rise with every order that a program can
+ * know of. With costs (cost.h) the time of a moment is the account's time at the call that records,
+ * since device work takes no time of the account.
  *
- * Trade-offs. Times are the simulator's own: they tell the order of things, and with costs what calls
- * took, not how long a GPU takes. */
+ * Trade-offs. Times are the simulator's own. They tell an order, and with costs the time of calls,
+ * not how long a GPU takes. */
 #include "sim/stream/event.h"
 
 #include <stdlib.h>
@@ -24,7 +24,8 @@
 #include "sim/graph/op.h"
 #include "sim/stream/order.h"
 
-/* One flag for a record and for a wait: the event itself is meant, not its place in a capture. */
+/* The same flag for a record and for a wait: the event itself is meant, not its place in a
+ * capture. */
 #define EXTERNAL TN_CU_EVENT_RECORD_EXTERNAL
 _Static_assert(TN_CU_EVENT_RECORD_EXTERNAL == TN_CU_EVENT_WAIT_EXTERNAL, "the same flag");
 
@@ -179,8 +180,8 @@ static tn_cu_result add_node(struct tn_sim_stream *stream, struct tn_sim_event *
     return tn_sim_stream_submit(stream, op);
 }
 
-/* Lets an event stand for what its stream's capture has come to. STREAM_CAPTURE_UNSUPPORTED: no other
- * process could follow that. OUT_OF_MEMORY. */
+/* Lets an event stand for the present frontier of its stream's capture. STREAM_CAPTURE_UNSUPPORTED:
+ * another process could not follow a capture. OUT_OF_MEMORY. */
 static tn_cu_result record_in_capture(struct tn_sim_event *event,
                                       const struct tn_sim_stream *stream)
 {
@@ -243,7 +244,7 @@ tn_cu_result tn_sim_event_replayed(struct tn_sim_event *event, struct tn_sim_str
     return TN_CUDA_SUCCESS;
 }
 
-/* The capture that an event stands in; NULL when it stands in none that is active. */
+/* The active capture in which an event stands, or NULL. */
 static struct tn_sim_capture *capture_of(const struct tn_sim_event *event)
 {
     struct tn_sim_capture *capture =
@@ -251,7 +252,7 @@ static struct tn_sim_capture *capture_of(const struct tn_sim_event *event)
     return capture == NULL || tn_sim_capture_invalidated(capture) ? NULL : capture;
 }
 
-/* What a query of an event and a wait for it have in common. */
+/* The common part of a query of an event and a wait for it. */
 static tn_cu_result ask(tn_cu_event handle, struct tn_sim_event **event)
 {
     tn_cu_result result = find(handle, event);
@@ -267,7 +268,7 @@ static tn_cu_result ask(tn_cu_event handle, struct tn_sim_event **event)
     return tn_sim_capture_unsafe();
 }
 
-/* What queries say: see tarn_sim_set_queries. */
+/* The answers of queries: see tarn_sim_set_queries. */
 static enum { QUERIES_TRUE, QUERIES_NOT_READY, QUERIES_DONE } queries;
 
 void tarn_sim_set_queries(int how)
@@ -292,7 +293,7 @@ tn_cu_result tn_sim_cuEventQuery(tn_cu_event handle)
     return TN_CUDA_SUCCESS;
 }
 
-/* Whether an event has a time, or will have one. */
+/* Whether an event has a time, or will have a time. */
 static tn_cu_result ask_time(const struct tn_sim_event *event)
 {
     if (capture_of(event) != NULL)
@@ -311,7 +312,7 @@ tn_cu_result tn_sim_cuEventElapsedTime(float *milliseconds, tn_cu_event start_ha
     tn_cu_result result = find(start_handle, &start);
     if (result == TN_CUDA_SUCCESS)
         result = find(end_handle, &end);
-    if (result == TN_CUDA_SUCCESS && milliseconds == NULL) /* so the driver answers */
+    if (result == TN_CUDA_SUCCESS && milliseconds == NULL) /* as the driver answers */
         return TN_CUDA_ERROR_INVALID_HANDLE;
     if (result == TN_CUDA_SUCCESS)
         result = ask_time(start);
@@ -343,7 +344,7 @@ tn_cu_result tn_sim_cuEventSynchronize(tn_cu_event handle)
     return tn_sim_context_health(context);
 }
 
-/* Waits, outside captures, for an event of an active one: joins it. */
+/* Waits, outside captures, for an event of an active capture: joins the capture. */
 static tn_cu_result join(struct tn_sim_stream *stream, const struct tn_sim_event *event,
                          struct tn_sim_capture *capture)
 {
@@ -381,8 +382,8 @@ static tn_cu_result wait_in_capture(struct tn_sim_stream *stream, const struct t
                                   : TN_CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
 }
 
-/* Adds a node that waits for an event. One that was left by its capture is good for no wait: it is found out
- * before the stream's own state, and breaks the capture. */
+/* Adds a node that waits for an event. No stream can wait for an event whose capture has ended or
+ * is invalid. This check comes before the stream's own state, and breaks the stream's capture. */
 static tn_cu_result wait_external(struct tn_sim_stream *stream, struct tn_sim_event *event)
 {
     if (event->capture_id == 0 || capture_of(event) != NULL)

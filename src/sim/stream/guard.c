@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 /* guard.c -- SIGSEGV and SIGBUS of device work.
  *
- * How it works. The thread that runs device work leaves a place to jump back to; the handler jumps
- * there when it finds one, and otherwise hands the signal on: to the handler that stood before, or
- * by restoring the default and returning, so that the faulting instruction meets it.
+ * How it works. The thread that runs device work leaves a place to jump back to. The handler jumps
+ * to this place if the thread has left any, and otherwise hands the signal on. Either the earlier
+ * handler gets the signal, or the handler restores the default and returns: the faulting
+ * instruction then meets the default.
  *
- * Trade-offs. A kernel that faults is left in the middle: what it held (memory, locks of its own)
- * is lost, as on the device. A program that replaces the handlers afterwards takes device faults
- * upon itself. */
+ * Trade-offs. A faulting kernel is left in the middle: its memory and its own locks are lost, as on
+ * the device. A program that replaces the handlers afterwards takes device faults upon itself. */
 #include "sim/stream/guard.h"
 
 #include <setjmp.h>
 #include <signal.h>
 #include <stddef.h>
 
-/* In static thread storage, so that the handler never has to allocate to look at it. */
+/* In static thread storage: the handler never has to allocate to read this variable. */
 static _Thread_local sigjmp_buf *volatile way_back __attribute__((tls_model("initial-exec")));
 
 static struct sigaction before_segv;

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 /* order.c -- vector clocks of streams, and accesses to memory with several addresses.
  *
- * How it works. A clock says, for each stream, up to which ticket everything is over. Work gets one
- * when it is queued: what its stream had, joined with the clocks of the points that it waits for, of
- * the streams that the legacy stream's rule puts before it, and of what the program has waited for.
- * A stream remembers the clocks of its last works, so that a point has one, too. An access is
- * ordered behind an older one when its clock covers the older one's ticket (Mattern, "Virtual time
- * and global states of distributed systems", 1989).
+ * How it works. A clock tells, for each stream, the ticket up to which everything is over. Work
+ * gets a clock when queued. This is the clock of its stream, joined with further clocks: of the
+ * points that the work waits for, of the streams before it by the legacy stream's rule, and of the
+ * program's waits. A stream remembers the clocks of its last works, so a point has a clock, too. An
+ * access is ordered behind an older one when its clock covers the older one's ticket (Mattern,
+ * "Virtual time and global states of distributed systems", 1989).
  *
- * Work that was queued before the first memory got a second address has no clock, and needs none:
- * it is not compared with, and what comes after it need not know.
+ * Work queued before the first memory got a second address has no clock, and needs none: nothing is
+ * compared with this work, and later work need not know it.
  *
- * Only memory that is mapped at two addresses at least is watched, and only pairs at different
- * addresses of the same bytes, one of them a write, are reported: that is what a real driver calls
- * undefined, and shows the least.
+ * Only memory mapped at two addresses at least is watched. A report is for two accesses to the same
+ * bytes at different addresses, one of them a write. A real driver calls this undefined, and shows
+ * it least.
  *
- * Trade-offs. Whatever is not known counts as ordered: all threads of the program know what one has
- * waited for, a stream's forgotten works are as late as its oldest remembered one, and once host
- * memory ran out nothing is reported. Operations of one launch of a graph are not compared with each
- * other. A program that learns of work by polling memory that a kernel writes is not understood, and
- * may be reported. */
+ * Trade-offs. Unknown order counts as ordered. A wait by any thread counts for all threads of the
+ * program. A stream's forgotten works are as late as its oldest remembered work. Once host memory
+ * ran out, nothing is reported. Operations of the same launch of a graph are not compared with each
+ * other. A program that learns of work by polling memory that a kernel writes is not understood,
+ * and may be reported. */
 #include "sim/stream/order.h"
 
 #include <stdlib.h>
@@ -29,9 +29,9 @@
 #include "sim/graph/op.h"
 #include "sim/stream/stream.h"
 
-#define MOMENTS 64      /* of a stream that are remembered */
-#define ACCESSES 1024   /* that are remembered */
-#define COMPACT_FROM 64 /* entries of a clock, from which on those that are gone are looked for */
+#define MOMENTS 64      /* remembered moments of a stream */
+#define ACCESSES 1024   /* remembered accesses */
+#define COMPACT_FROM 64 /* entries of a clock, from which on entries of ended streams are dropped */
 
 struct entry {
     unsigned long long stream; /* its id */
@@ -47,8 +47,8 @@ struct clock {
 
 struct moment {
     uint64_t ticket;
-    struct clock before; /* what the work with that ticket comes after */
-    struct clock after;  /* what comes after who waits for it: the work, and marks made since */
+    struct clock before; /* everything before the work with the ticket */
+    struct clock after;  /* everything before a waiter for the ticket: the work, and marks since */
 };
 
 /* The last moments of a stream, the newest at newest. */
@@ -59,7 +59,7 @@ struct tn_sim_order {
 };
 
 struct access {
-    const void *memory; /* NULL when there is none here */
+    const void *memory; /* NULL: an empty entry */
     size_t offset;
     size_t bytes;
     uintptr_t address;
@@ -71,7 +71,7 @@ struct access {
 static struct clock known; /* to the program */
 static struct access accesses[ACCESSES];
 static size_t next_access;
-static bool watching; /* some memory has, or had, two addresses; nothing is kept before that */
+static bool watching; /* some memory has, or had, two addresses; nothing is kept before */
 static bool lost;     /* host memory ran out: clocks are too early, and prove nothing */
 
 static _Thread_local struct tn_sim_stream *present_stream;
@@ -113,7 +113,7 @@ static bool matters(unsigned long long stream)
     return false;
 }
 
-/* Drops the entries of streams that are gone. */
+/* Drops the entries of streams that have gone. */
 static void compact(struct clock *clock)
 {
     size_t kept = 0;
@@ -124,7 +124,7 @@ static void compact(struct clock *clock)
     clock->count = kept;
 }
 
-/* Raises one entry of a clock. */
+/* Raises a single entry of a clock. */
 static void raise(struct clock *clock, struct entry entry)
 {
     size_t at = find_entry(clock, entry.stream);
@@ -138,7 +138,7 @@ static void raise(struct clock *clock, struct entry entry)
         compact(clock);
         at = find_entry(clock, entry.stream);
     }
-    /* A compaction that left little room would come again at once. */
+    /* If a compaction left little room, the next would come at once. */
     if (clock->count == clock->capacity || (compacted && clock->count > clock->capacity / 2)) {
         size_t capacity = clock->capacity == 0 ? 8 : clock->capacity * 2;
         struct entry *entries = realloc(clock->entries, capacity * sizeof *entries);
@@ -161,7 +161,7 @@ static void join(struct clock *clock, const struct clock *other)
         raise(clock, other->entries[i]);
 }
 
-/* The moment of a stream at a ticket, or the oldest one that is later; NULL when there is none. */
+/* The moment of a stream at a ticket, or its oldest remembered moment; NULL when it has none. */
 static const struct moment *moment_at(const struct tn_sim_stream *stream, uint64_t ticket)
 {
     const struct tn_sim_order *order = stream->order;
@@ -174,14 +174,14 @@ static const struct moment *moment_at(const struct tn_sim_stream *stream, uint64
     return found;
 }
 
-/* What is over for who has waited for a stream's ticket; NULL when nothing is. */
+/* The clock of a thread or stream that has waited for a stream's ticket, or NULL. */
 static const struct clock *clock_at(const struct tn_sim_stream *stream, uint64_t ticket)
 {
     const struct moment *moment = moment_at(stream, ticket);
     return moment == NULL ? NULL : &moment->after;
 }
 
-/* The moment of a stream's newest work, made anew unless it is there. NULL without host memory. */
+/* The moment of a stream's newest work, made anew if missing. NULL without host memory. */
 static struct moment *newest_moment(struct tn_sim_stream *stream)
 {
     if (stream->order == NULL)
@@ -207,7 +207,7 @@ static struct moment *newest_moment(struct tn_sim_stream *stream)
     return made;
 }
 
-/* Joins what the legacy stream's rule puts before a stream's newest work. */
+/* Joins the clocks that the legacy stream's rule puts before a stream's newest work. */
 static void join_implicit(struct clock *clock, const struct tn_sim_stream *stream)
 {
     if (!stream->blocking)
@@ -242,7 +242,7 @@ void tn_sim_order_push(struct tn_sim_stream *stream, const struct tn_sim_point *
     join(&moment->after, &moment->before);
 }
 
-/* The work itself was queued before the mark, and knows nothing of what came between. */
+/* The work itself was queued before the mark: only the clock after the work rises. */
 void tn_sim_order_mark(struct tn_sim_stream *stream)
 {
     struct moment *moment = watching ? newest_moment(stream) : NULL;
@@ -319,7 +319,7 @@ void tn_sim_order_touch(const struct tn_sim_op *op, const void *memory, size_t o
         .made_by = op->made_by,
         .write = write,
     };
-    /* Its stream has been given so much since that the work's own moment is forgotten. */
+    /* The stream was given too much work since: the work's own moment is forgotten. */
     if (moment == NULL || moment->ticket != present_ticket)
         return;
     for (size_t i = 0; i < ACCESSES; i++)

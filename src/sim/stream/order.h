@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* order.h -- which device work is ordered behind which, and what touches memory at two addresses
- * without being so. Part of the checker (check.h): without it nothing is kept.
+/* order.h -- the order of device work, and accesses to memory at two addresses that are not
+ * ordered. Part of the checker (check.h): without the checker nothing is kept.
  *
  * Locking: the lock of core.h. */
 #ifndef TARN_SIM_ORDER_H
@@ -13,40 +13,40 @@ struct tn_sim_order;
 struct tn_sim_point;
 struct tn_sim_stream;
 
-/* Notes that memory has got a second address: from now on order matters. */
+/* Notes that memory has a second address: from now on order matters. */
 void tn_sim_order_watch(void);
 
-/* Notes that a stream's newest work, just queued, comes after up to two points besides what its
- * stream and the legacy stream's rule demand. Points may be NULL. */
+/* Notes that a stream's newest work, just queued, comes after up to two further points. These are
+ * points besides those of its stream and of the legacy stream's rule. Points may be NULL. */
 void tn_sim_order_push(struct tn_sim_stream *stream, const struct tn_sim_point *first,
                        const struct tn_sim_point *second);
 
 /* Notes that a stream's present moment is being marked, for others to wait for. */
 void tn_sim_order_mark(struct tn_sim_stream *stream);
 
-/* Notes that what a stream is given from now on comes after a point that is reached already. */
+/* Notes that a stream's work from now on comes after a point already reached. */
 void tn_sim_order_follow(struct tn_sim_stream *stream, const struct tn_sim_point *point);
 
-/* Notes that the program knows a point to be reached, or all that a stream has queued to be done. */
+/* Notes that the program knows a point to be reached, or all queued work of a stream to be done. */
 void tn_sim_order_known(const struct tn_sim_point *point);
 void tn_sim_order_known_all(struct tn_sim_stream *stream);
 
 /* Says which work the calling worker does from now on. */
 void tn_sim_order_begin(struct tn_sim_stream *stream, uint64_t ticket);
 
-/* Notes that the program may learn of everything before the present work, by other means than a
- * wait: a host function, or a word that is written for it. */
+/* Notes that the program may learn of everything before the present work by means other than a
+ * wait: by a host function, or by a word written for the program. */
 void tn_sim_order_told(void);
 
-/* Notes that an operation of the present work touches memory that has several addresses: a range of
- * a piece of memory, at one of them. Reports what is unordered with that. */
+/* Notes that an operation of the present work touches memory with several addresses: a range of a
+ * piece of memory, at one of its addresses. Reports accesses not ordered with this access. */
 void tn_sim_order_touch(const struct tn_sim_op *op, const void *memory, size_t offset, size_t bytes,
                         uintptr_t address, bool write);
 
-/* Forgets a piece of memory that is being given back. */
+/* Forgets a piece of memory about to be given back. */
 void tn_sim_order_forget(const void *memory);
 
-/* Releases what is kept for a stream that is going. */
+/* Releases the checker's record of a stream that goes. */
 void tn_sim_order_release(struct tn_sim_order *order);
 
 #endif

@@ -2,20 +2,19 @@
 /* queue.c -- the work of streams, the workers that do it, and waiting.
  *
  * How it works. A worker sleeps on its stream's own condition while the queue is empty, and on the
- * common one while the oldest work may not start: because the simulated GPU is held, or because a
- * point that it comes after is not reached. Work stays in the queue until it is done, so the head
- * is what is running, and a stream's oldest unfinished ticket is its head's. Everything that work
- * referred to is given up before its ticket counts as finished: who waited for it finds the ledger
- * settled.
+ * common condition while the oldest work may not start. Either the simulated GPU is held, or a
+ * point before the work is not reached. Work stays in the queue until done. The head is therefore
+ * the running work, and its ticket is the stream's oldest unfinished ticket. Work gives up all its
+ * references before its ticket counts as finished: after a wait for the work the ledger is settled.
  *
- * Work of a context that has faulted is passed over, host functions included.
+ * Work of a faulted context is passed over, host functions included.
  *
- * A stream remembers how far it has waited for a few others: after a wait for it the driver knows
- * that their work is done too.
+ * A stream remembers how far it has waited for a few other streams. After a wait for this stream
+ * the driver knows that their work is done too.
  *
  * Trade-offs. A thread for each stream, not a pool: a kernel may wait for a kernel of another
- * stream, and a pool would have a number of streams at which that never ends. Every finished work
- * wakes everyone who waits. */
+ * stream. With a pool, enough streams would make this wait endless. Every finished work wakes
+ * everyone who waits. */
 #include <stdlib.h>
 
 #include "sim/stream/event.h"
@@ -28,10 +27,10 @@ struct tn_sim_work {
     struct tn_sim_work *next;
     uint64_t ticket;
     struct tn_sim_op *op;    /* referenced; or NULL */
-    struct tn_sim_part part; /* referenced; without an executable graph when there is none */
+    struct tn_sim_part part; /* referenced; its executable graph is NULL without a part */
     uint64_t seen;           /* by which search of tn_sim_queue_follows */
     size_t point_count;
-    struct tn_sim_point points[]; /* to be reached before it starts */
+    struct tn_sim_point points[]; /* to be reached before the work starts */
 };
 
 static uint64_t last_ticket;
@@ -54,7 +53,7 @@ static struct tn_sim_point present(struct tn_sim_stream *stream)
     return (struct tn_sim_point){.stream = stream, .ticket = stream->queued};
 }
 
-/* Asks whether new work of a stream must wait for what another one has queued (SQ2). */
+/* Asks whether new work of a stream must wait for the queued work of another (SQ2). */
 static bool comes_after(const struct tn_sim_stream *stream, const struct tn_sim_stream *other)
 {
     return other != stream && other->object.context == stream->object.context &&
@@ -91,7 +90,7 @@ static bool may_start(const struct tn_sim_work *work)
     return true;
 }
 
-/* Frees work that is done or will never be. */
+/* Frees work that is done or will never run. */
 static void dispose(struct tn_sim_work *work)
 {
     for (size_t i = 0; i < work->point_count; i++)
@@ -165,7 +164,7 @@ tn_cu_result tn_sim_queue_push(struct tn_sim_stream *stream, struct tn_sim_op *o
     }
     if (after != NULL && !tn_sim_point_reached(after))
         add_point(work, after->stream, after->ticket);
-    /* One executable graph runs one launch at a time. */
+    /* An executable graph runs a single launch at a time. */
     if (launch != NULL && !tn_sim_point_reached(launch))
         add_point(work, launch->stream, launch->ticket);
     if (stream->blocking) {
@@ -195,7 +194,7 @@ tn_cu_result tn_sim_queue_push(struct tn_sim_stream *stream, struct tn_sim_op *o
 
 tn_cu_result tn_sim_queue_mark(struct tn_sim_stream *stream, struct tn_sim_point *point)
 {
-    /* What the stream must wait for now belongs to its present, and only work can wait for it. */
+    /* The waits that the stream needs now belong to its present moment, and only work can wait. */
     if (count_implicit(stream) > 0) {
         tn_cu_result result = tn_sim_queue_push(stream, NULL, NULL, NULL);
         if (result != TN_CUDA_SUCCESS)
@@ -227,8 +226,8 @@ bool tn_sim_queue_idle(const struct tn_sim_stream *stream)
     return stream->finished == stream->queued && count_implicit(stream) == 0;
 }
 
-/* Looks at a stream's work up to a ticket. Work that is older than the point cannot wait for it,
- * and what one search has seen it need not see again. */
+/* Looks at a stream's work up to a ticket. Work older than the point cannot wait for the point.
+ * Work seen by this search is not looked at again. */
 static bool waits_for(const struct tn_sim_stream *stream, uint64_t last,
                       const struct tn_sim_point *point, uint64_t search)
 {
@@ -287,7 +286,8 @@ bool tn_sim_queue_covers(const struct tn_sim_point *moment, const struct tn_sim_
     const struct tn_sim_stream *waited = moment->stream;
     if (waited == point->stream)
         return point->ticket <= moment->ticket;
-    /* The legacy stream's moment comes after those of the blocking streams, and theirs after its. */
+    /* The legacy stream's moment comes after the moments of the blocking streams, and theirs after
+     * its own. */
     if (waited->object.context == point->stream->object.context &&
         ((waited->legacy && point->stream->blocking) ||
          (waited->blocking && point->stream->legacy)))
@@ -325,7 +325,7 @@ void tn_sim_point_wait(const struct tn_sim_point *point)
     tn_sim_order_known(point);
 }
 
-/* Waits for what is queued now on the streams of a context, or, when it is NULL, of a device. */
+/* Waits for all work queued now on the streams of a context, or for NULL, of a device. */
 static void wait_for_streams(const struct tn_sim_context *context, int device)
 {
     uint64_t target = last_ticket;
@@ -341,7 +341,7 @@ static void wait_for_streams(const struct tn_sim_context *context, int device)
         }
         if (!tn_sim_wait())
             return;
-        stream = tn_sim_all_streams; /* the list may be another one after a wait */
+        stream = tn_sim_all_streams; /* the list may have changed during a wait */
     }
     for (struct tn_sim_stream *done = tn_sim_all_streams; done != NULL; done = done->next) {
         if (context != NULL ? done->object.context == context

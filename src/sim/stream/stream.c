@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* stream.c -- stream objects: who owns them, how they are named, how they go.
+/* stream.c -- stream objects: their owners, names and ends.
  *
- * How it works. A created stream is owned by its handle, the legacy stream by its context and made
- * when first used, a per-thread stream by the thread that first named it. Closing a stream lets
- * what it has queued finish: its worker goes on until then.
+ * How it works. A created stream is owned by its handle. The legacy stream is owned by its context,
+ * and made when first used. A per-thread stream is owned by the thread that first named the stream.
+ * Closing a stream lets its queued work finish: its worker goes on until then.
  *
  * Trade-offs. A per-thread stream whose context was destroyed is replaced when its thread next
  * names it, not before. */
@@ -83,7 +83,7 @@ static void shut(struct tn_sim_stream *stream)
     pthread_cond_signal(&stream->wake);
 }
 
-/* Runs when a thread that has streams of its own ends. */
+/* Runs at the end of a thread with streams of its own. */
 static void thread_ends(void *argument)
 {
     struct tn_sim_thread *thread = argument;
@@ -195,7 +195,7 @@ void tn_sim_streams_close_all(struct tn_sim_context *context)
         shut(stream);
         tn_sim_stream_release(stream);
     }
-    /* Those of threads, which still hold their references. */
+    /* Streams of threads, which still hold their references. */
     for (stream = tn_sim_all_streams; stream != NULL; stream = stream->next) {
         if (stream->object.context == context)
             shut(stream);
@@ -230,7 +230,7 @@ tn_cu_result tn_sim_cuStreamCreateWithPriority(tn_cu_stream *handle, unsigned in
     if (stream == NULL)
         return TN_CUDA_ERROR_OUT_OF_MEMORY;
     stream->blocking = flags != TN_CU_STREAM_NON_BLOCKING;
-    /* What is out of range counts as the nearest that is not. */
+    /* A priority out of range counts as the nearest in range. */
     stream->priority = priority > 0                         ? 0
                        : priority < TN_SIM_HIGHEST_PRIORITY ? TN_SIM_HIGHEST_PRIORITY
                                                             : priority;
@@ -253,7 +253,8 @@ tn_cu_result tn_sim_cuStreamDestroy(tn_cu_stream handle)
     shut(stream);
     tn_sim_stream_calls()->forgotten(stream);
     tn_sim_stream_release(stream);
-    tn_sim_reaper_settle(due); /* what the graph of a dropped capture had is gone on return */
+    /* the user objects of a dropped capture's graph are gone on return */
+    tn_sim_reaper_settle(due);
     return fault;
 }
 
@@ -290,7 +291,7 @@ tn_cu_result tn_sim_cuStreamGetFlags(tn_cu_stream handle, unsigned int *flags)
     return result;
 }
 
-/* What a query of a stream and a wait for it have in common. */
+/* The common part of a query of a stream and a wait for it. */
 static tn_cu_result ask(tn_cu_stream handle, struct tn_sim_stream **stream)
 {
     tn_cu_result result = tn_sim_stream_find_idle(handle, stream);

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 /* check.c -- looks at operations: do they read what was written, and are they ordered?
  *
- * How it works. Bitmaps (written.c) remember what was written since the memory was taken, by its
- * place in the file behind a device's memory, a bit for each sector of 512 bytes. So memory keeps
- * its bits when it is mapped elsewhere, and aliases share them. An operation's ranges are
- * looked up when it runs, as the device would: first what it reads, then what it writes.
+ * How it works. Bitmaps (written.c) remember the sectors of 512 bytes written since the memory was
+ * taken. Each sector has a bit, by its place in the file behind a device's memory. Memory therefore
+ * keeps its bits when mapped elsewhere, and aliases share them. An operation's ranges are looked up
+ * when the operation runs, as on a device: first the ranges read, then the ranges written.
  *
- * A kernel tells its ranges by the function registered for it. One without may have written
- * anything that was mapped, so all of it counts as written afterwards: the checker then sees less,
- * and never reports what is right.
+ * A kernel tells its ranges by a function registered for the kernel. A kernel without this function
+ * may have written any mapped memory. All mapped memory then counts as written: the checker sees
+ * less, and never reports a correct program.
  *
- * Trade-offs. A sector counts as written when one of its bytes was: a program that reads the rest
- * of a sector is not found. Memory that the host or another process can write counts as written, and
- * so does what programs write by following a device address themselves: that is not seen, and not
- * something that they could do on a GPU. */
+ * Trade-offs. A sector counts as written when any of its bytes was: a program that reads the rest
+ * of a sector is not found. Memory that the host or another process can write counts as written.
+ * The checker does not see writes by which a program follows a device address itself, which no
+ * program could do on a GPU. */
 #include "sim/work/check.h"
 
 #include <stdlib.h>
@@ -76,14 +76,14 @@ int tarn_sim_register_kernel_ranges(const char *entry, tarn_sim_kernel_ranges fu
     return ranges == NULL ? -1 : 0;
 }
 
-/* Part of a range, where it lies in a device's file. */
+/* The part of a range that lies in a device's file. */
 struct piece {
     int device;
     size_t offset;
     size_t bytes; /* up to the end of the mapping or of the range */
 };
 
-/* Finds the memory that an address names. Returns false for what has no bitmap. */
+/* Finds the memory that an address names. Returns false for memory without a bitmap. */
 static bool find_piece(uintptr_t address, size_t bytes, struct piece *piece)
 {
     const struct tn_sim_mapping *mapping = tn_sim_index_find(&tn_sim_mappings, address);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* check.h -- the checker of programs: tells what a real driver would not.
+/* check.h -- the checker of programs: reports mistakes that a real driver would not.
  *
- * It is off unless TARN_SIM_CHECK is set; then each wrong thing that a program does is
- * reported (report.h). It changes no answer.
+ * The checker is off unless TARN_SIM_CHECK is set. It reports each mistake of a program (report.h),
+ * and changes no answer.
  *
  * Locking: the lock of core.h. */
 #ifndef TARN_SIM_CHECK_H
@@ -12,8 +12,9 @@
 
 struct tn_sim_op;
 
-/* Looks at an operation that is about to run: what it reads must have been written, and what it
- * writes is; and what it touches at one address must be ordered with what touched it at another. */
+/* Looks at an operation about to run. The operation may read only written memory, and its writes
+ * count from now on. Accesses at one address must be ordered with accesses at another address of
+ * the same memory. */
 void tn_sim_check_op(struct tn_sim_op *op);
 
 #endif

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /* copy.c -- copies and sets.
  *
- * How it works. Outside captures the books are asked when the call is made, and again when the
- * work runs. In a capture a copy is checked at the call, which leaves the capture alone, and a set
- * is not. Ordinary host memory is treated as the driver treats it: its bytes are taken when a copy
- * from it is queued, unless they are many, and a copy to it is waited for; in a capture its address is kept and read by
- * each replay. Synchronous copies and sets go through the legacy stream, and are not waited for when
- * no memory of the host takes part: what follows them on the device comes after them anyway.
+ * How it works. Outside captures the books are asked when the call is made, and again when the work
+ * runs. In a capture a copy is checked at the call, which leaves the capture alone; a set is not
+ * checked. Ordinary host memory is treated as by the driver. A copy from this memory takes the
+ * bytes when queued, unless they are many, and a copy to this memory is waited for. In a capture
+ * the memory's address is kept, and each replay reads the bytes there. Synchronous copies and sets
+ * go through the legacy stream. They are not waited for when no memory of the host takes part:
+ * later work on the device comes after them anyway.
  *
  * Trade-offs. Host memory that is neither page-locked nor the driver's is not checked: a wrong host
  * address is found when the work runs, as the context's fault, where the driver might crash. */
@@ -18,15 +19,15 @@
 #include "sim/memory/space.h"
 #include "sim/stream/stream.h"
 
-/* Of tn_cu_memcpy_attributes. */
+/* Bounds of tn_cu_memcpy_attributes. */
 enum { SOURCE_ORDER_FIRST = 1, SOURCE_ORDER_LAST = 3 };
 #define BATCH_FLAGS 1u /* overlap with compute */
 
-/* As much of ordinary memory is taken when a copy is queued; what is more is waited for. Measured:
- * something from 2 MiB to less than 4. */
+/* The most ordinary memory that is taken when a copy is queued; a longer copy is waited for.
+ * Measured: from 2 MiB to less than 4. */
 #define MOST_STAGED (2 * TN_SIM_MIB)
 
-/* What the name of a copy says of its ends. */
+/* An end of a copy, by the copy's name. */
 enum side {
     SIDE_DEVICE,
     SIDE_HOST,
@@ -39,7 +40,7 @@ static bool is_device(enum side side, uintptr_t address)
     return side == SIDE_DEVICE || tn_sim_space_knows(address);
 }
 
-/* What an end of a copy is made of. */
+/* The memory at an end of a copy. */
 enum matter {
     MATTER_DEVICE,
     MATTER_PINNED,
@@ -139,7 +140,7 @@ static tn_cu_result take_bytes(struct tn_sim_copy_op *copy)
     return TN_CUDA_SUCCESS;
 }
 
-/* Waits until what a stream has queued so far is done. */
+/* Waits until all work queued on a stream so far is done. */
 static tn_cu_result finish(struct tn_sim_stream *stream)
 {
     const struct tn_sim_context *context = stream->object.context;

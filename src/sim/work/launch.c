@@ -2,11 +2,12 @@
 /* launch.c -- launches of kernels.
  *
  * How it works. Parameters are copied when the call is made, by the layout read from the PTX, into
- * a block that the twin and graph queries see; what the program does with its own copies later has
- * no effect. Where a wrong call leaves a capture alone and where it invalidates it follows what was
- * measured: both forms of parameters at once leave it alone, an impossible shape does not.
+ * a block that the twin and graph queries see. Later changes to the program's own copies have no
+ * effect. Measurements decide whether a wrong call invalidates a capture: both forms of parameters
+ * at once do not, an impossible shape does.
  *
- * Trade-offs. Registers, and shared memory that the kernel itself declares, count against no limit. */
+ * Trade-offs. Registers, and shared memory that the kernel itself declares, count against no
+ * limit. */
 #include "sim/work/launch.h"
 
 #include <stdio.h>
@@ -25,7 +26,7 @@
 #define MULTIPROCESSOR_BLOCKS 32u
 #define MAX_GRID_X 0x7FFFFFFFu
 #define MAX_GRID_YZ 65535u
-#define MAX_SHARED_BYTES 49152u /* of a kernel that has not been given more */
+#define MAX_SHARED_BYTES 49152u /* of a kernel without a higher limit of its own */
 
 bool tn_sim_launch_possible(const tarn_sim_launch *launch)
 {
@@ -70,7 +71,7 @@ static bool is_empty(void **extra)
     return extra == NULL || *extra == TN_CU_LAUNCH_PARAM_END;
 }
 
-/* Copies parameters into an operation that has its layout. */
+/* Copies parameters into an operation that has its kernel's layout. */
 static tn_cu_result copy_params(struct tn_sim_kernel_op *kernel, void **params, void **extra)
 {
     const struct tn_sim_ptx_entry *entry = &kernel->code->entry;
@@ -195,8 +196,8 @@ tn_cu_result tn_sim_cuLaunchKernel(tn_cu_function function, unsigned int grid_x,
     return launch_on(stream, function, launch, params, extra, false);
 }
 
-/* CUlaunchAttribute, of which one can be refused; others change nothing that a simulated kernel
- * could see. */
+/* CUlaunchAttribute. A single attribute can be refused; others change nothing that a simulated
+ * kernel could see. */
 struct attribute {
     int id;
     int padding;

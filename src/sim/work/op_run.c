@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /* op_run.c -- judges device work, and does it.
  *
- * How it works. Before a copy or a set the books are asked, as the GPU asks its page tables: so a
- * missing right of one device is a fault although another device's right has given the pages
- * away. What the books cannot see, because a mapping went while the work ran or because a kernel
- * computes its own addresses, the guard catches (guard.c). A set that faults is LAUNCH_FAILED and
- * everything else ILLEGAL_ADDRESS, as measured.
+ * How it works. Before a copy or a set the books are asked, as the GPU asks its page tables. A
+ * missing right of a device is therefore a fault, although another device's right has made the
+ * pages accessible. The guard (guard.c) catches faults that the books cannot see: a mapping went
+ * while the work ran, or a kernel computes its own addresses. A set that faults is LAUNCH_FAILED
+ * and everything else ILLEGAL_ADDRESS, as measured.
  *
- * What differs by type stands in one table: what an operation needs, what it does.
- * A type without work (empty nodes, child graphs, ...) is done by being reached.
+ * A table has the needs and the work of each type of operation. A type without work (empty nodes,
+ * child graphs, ...) is done once reached.
  *
  * Trade-offs. A kernel's pages are the union of all devices' rights (rights.c). */
 #include "sim/work/op_run.h"
@@ -22,15 +22,15 @@
 #include "sim/heap/rights.h"
 #include "sim/memory/space.h"
 
-/* When the memory that work names is looked at. */
+/* The occasion on which the memory of work is looked at. */
 enum occasion {
     OCCASION_CALL,
-    OCCASION_GRAPH, /* the graph is made executable: its own memory need not be there yet */
-    OCCASION_TURN,  /* the work's turn has come: memory freed behind it is still there */
+    OCCASION_GRAPH, /* the graph is made executable: its own memory need not exist yet */
+    OCCASION_TURN,  /* the work's turn has come: memory freed behind the work still exists */
 };
 
-/* Asks whether a copy names linear memory: between devices that are no peers it goes through the
- * host. */
+/* Asks whether a copy names linear memory: between devices that are no peers the copy goes through
+ * the host. */
 static bool staged(const struct tn_sim_op *op, uintptr_t address, size_t bytes)
 {
     const struct tn_sim_linear *linear = tn_sim_index_find(&tn_sim_linears, address);
@@ -88,7 +88,7 @@ static bool valid_batch(const struct tn_sim_op *op, enum occasion occasion)
     return true;
 }
 
-/* Work that is ready to be done without the lock. */
+/* Work, ready to be done without the lock. */
 struct work {
     const struct tn_sim_op *op;
     tarn_sim_kernel twin; /* of a kernel */
@@ -158,12 +158,12 @@ static void call_host(void *argument)
     self->in_callback = false;
 }
 
-/* What differs by type; NULL: nothing. */
+/* The differences between types; NULL: none. */
 static const struct {
     bool (*valid)(const struct tn_sim_op *op, enum occasion occasion);
     void (*work)(void *work);
     bool unguarded;     /* its faults are the program's own */
-    tn_cu_result fault; /* that its faults are */
+    tn_cu_result fault; /* the result of its faults */
 } types[] = {
     [TN_CU_NODE_KERNEL] = {NULL, call_kernel, false, TN_CUDA_ERROR_ILLEGAL_ADDRESS},
     [TN_CU_NODE_MEMCPY] = {valid_copy, do_copy, false, TN_CUDA_ERROR_ILLEGAL_ADDRESS},
@@ -192,7 +192,7 @@ bool tn_sim_op_valid_in_graph(const struct tn_sim_op *op)
     return valid(op, OCCASION_GRAPH);
 }
 
-/* Does the work without the lock. Returns false when it faulted. */
+/* Does the work without the lock. Returns false for a fault. */
 static bool do_work(struct tn_sim_op *op)
 {
     struct work work = {.op = op};
@@ -214,7 +214,7 @@ static bool do_work(struct tn_sim_op *op)
 bool tn_sim_op_run(struct tn_sim_op *op)
 {
     struct tn_sim_context *context = op->context;
-    if (context == NULL) /* a node made without one: what can fault has one */
+    if (context == NULL) /* a node without a context: work that can fault has a context */
         return do_work(op);
     if (context->fault != TN_CUDA_SUCCESS)
         return false;

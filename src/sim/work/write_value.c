@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* write_value.c -- cuStreamWriteValue32: a word written by the stream itself.
  *
- * How it works. It is a piece of work like a set; in a capture it becomes a node of one operation,
- * whose address is not looked at before it runs. No flag is accepted, as by the driver measured. */
+ * How it works. The write is a piece of work like a set. In a capture the write becomes a node of a
+ * single operation, whose address is not looked at before the node runs. No flag is accepted, as by
+ * the driver measured. */
 #include "sim/work/op_run.h"
 #include "sim/stream/stream.h"
 
