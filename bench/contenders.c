@@ -29,11 +29,11 @@ static void drain(const struct script_player *player)
 
 void contenders_get_pool_peaks(tarn_pool *pool, uint64_t *reserved, uint64_t *allocated)
 {
-    tarn_pool_stats stats = {.size = sizeof stats};
+    tarn_stats stats = TARN_STATS_INIT;
 
-    BENCH_OK(tarn_pool_get_stats(pool, &stats));
-    *reserved = stats.mapped_peak_bytes;
-    *allocated = stats.live_peak_bytes;
+    BENCH_OK(tarn_pool_stats(pool, &stats));
+    *reserved = stats.mapped_bytes.all.peak;
+    *allocated = stats.live_bytes.all.peak;
 }
 
 static void open_tarn(struct script_player *player)
@@ -68,11 +68,11 @@ static void get_peaks_tarn(const struct script_player *player, uint64_t *reserve
 static void get_now_tarn(const struct script_player *player, uint64_t *reserved,
                          uint64_t *allocated)
 {
-    tarn_pool_stats stats = {.size = sizeof stats};
+    tarn_stats stats = TARN_STATS_INIT;
 
-    BENCH_OK(tarn_pool_get_stats(player->pool, &stats));
-    *reserved = stats.mapped_bytes;
-    *allocated = stats.live_bytes;
+    BENCH_OK(tarn_pool_stats(player->pool, &stats));
+    *reserved = stats.mapped_bytes.all.current;
+    *allocated = stats.live_bytes.all.current;
 }
 
 static void close_tarn(struct script_player *player)

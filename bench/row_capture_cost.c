@@ -149,9 +149,10 @@ static void record(void *context, size_t iterations)
 
 static uint64_t captured_bytes(tarn_pool *pool)
 {
-    tarn_pool_stats stats = {.size = sizeof stats};
+    tarn_stats stats = TARN_STATS_INIT;
 
-    BENCH_OK(tarn_pool_get_stats(pool, &stats));
+    stats.walk = true;
+    BENCH_OK(tarn_pool_stats(pool, &stats));
     return stats.captured_bytes;
 }
 

@@ -106,7 +106,7 @@ static void with_blocks(const struct bench *bench, struct host_bytes begin, size
 
 static void with_mapped_memory(const struct bench *bench, struct host_bytes begin)
 {
-    tarn_pool_stats stats = {.size = sizeof stats};
+    tarn_stats stats = TARN_STATS_INIT;
     tarn_stream stream = bench_stream_create();
     tarn_pool *pool = NULL;
     struct host_bytes bytes;
@@ -117,9 +117,9 @@ static void with_mapped_memory(const struct bench *bench, struct host_bytes begi
     bytes = take_host_bytes();
     bytes.allocated -= begin.allocated;
     bytes.resident -= begin.resident;
-    BENCH_OK(tarn_pool_get_stats(pool, &stats));
+    BENCH_OK(tarn_pool_stats(pool, &stats));
     (void)snprintf(what, sizeof what, "%d GiB mapped", MAPPED_GIB);
-    report(what, bytes, 0, (double)stats.mapped_bytes);
+    report(what, bytes, 0, (double)stats.mapped_bytes.all.current);
     BENCH_OK(tarn_pool_destroy(pool));
     bench_stream_destroy(stream);
 }

@@ -88,10 +88,12 @@ int main(void)
     /* And the graph has not touched what is not its own. */
     REQUIRE(all_are(stream, other[0], -1.0F) && all_are(stream, other[1], -1.0F));
 
-    tarn_pool_stats stats = {.size = sizeof(stats)};
-    CHECK(tarn_pool_get_stats(pool, &stats));
+    tarn_stats stats = TARN_STATS_INIT;
+    stats.walk = true;
+    CHECK(tarn_pool_stats(pool, &stats));
     printf("the pool maps %.1f MiB, of which the graph holds %.1f MiB\n",
-           (double)stats.mapped_bytes / (1 << 20), (double)stats.captured_bytes / (1 << 20));
+           (double)stats.mapped_bytes.all.current / (1 << 20),
+           (double)stats.captured_bytes / (1 << 20));
 
     /* The graph goes first: while it lives, so does the memory that it uses. */
     CHECK(tarn_graph_destroy(graph));

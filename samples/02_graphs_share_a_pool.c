@@ -115,10 +115,10 @@ int main(void)
     m.output = upload(pool, stream, output, sizeof(output) / sizeof(float));
     sample_synchronize(stream);
 
-    tarn_pool_stats stats = {.size = sizeof(stats)};
-    CHECK(tarn_pool_get_stats(pool, &stats));
+    tarn_stats stats = TARN_STATS_INIT;
+    CHECK(tarn_pool_stats(pool, &stats));
     printf("weights, input and output: the pool maps %.1f MiB\n",
-           (double)stats.mapped_bytes / (1 << 20));
+           (double)stats.mapped_bytes.all.current / (1 << 20));
 
     tarn_graph *graphs[GRAPHS];
     uint64_t mapped_by_largest = 0;
@@ -128,13 +128,13 @@ int main(void)
         run_model(&m, device, stream, batches[i]);
         CHECK(tarn_capture_end(capture, &graphs[i]));
 
-        CHECK(tarn_pool_get_stats(pool, &stats));
+        CHECK(tarn_pool_stats(pool, &stats));
         printf("captured batch %3u: the pool maps %.1f MiB\n", (unsigned int)batches[i],
-               (double)stats.mapped_bytes / (1 << 20));
+               (double)stats.mapped_bytes.all.current / (1 << 20));
         if (i == 0) {
-            mapped_by_largest = stats.mapped_bytes;
+            mapped_by_largest = stats.mapped_bytes.all.current;
         }
-        REQUIRE(stats.mapped_bytes == mapped_by_largest);
+        REQUIRE(stats.mapped_bytes.all.current == mapped_by_largest);
     }
 
     /* In any order, any number of times, on one stream: the graphs write the same memory, so they

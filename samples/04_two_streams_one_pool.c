@@ -68,7 +68,7 @@ int main(void)
 {
     tarn_device *device = NULL;
     tarn_pool *pool = NULL;
-    tarn_pool_stats stats = {.size = sizeof stats};
+    tarn_stats stats = TARN_STATS_INIT;
     service services[2] = {{.value = 3.0F}, {.value = 5.0F}};
 
     sample_driver_open();
@@ -78,9 +78,9 @@ int main(void)
     for (int i = 0; i < 2; i++) {
         services[i].stream = sample_stream_create();
         capture(&services[i], device, pool);
-        CHECK(tarn_pool_get_stats(pool, &stats));
+        CHECK(tarn_pool_stats(pool, &stats));
         printf("graph %d captured: the pool has %llu MiB\n", i + 1,
-               (unsigned long long)stats.mapped_bytes >> 20);
+               (unsigned long long)stats.mapped_bytes.all.current >> 20);
     }
     REQUIRE(services[0].first == services[1].first); /* the same memory */
     for (int replay = 0; replay < REPLAYS; replay++) {

@@ -63,9 +63,9 @@ static void mix(void *output, const void *from, void *scratch)
 
 static uint64_t mapped_bytes(void)
 {
-    tarn_pool_stats stats = {.size = sizeof(stats)};
-    CHECK(tarn_pool_get_stats(pool, &stats));
-    return stats.mapped_bytes;
+    tarn_stats stats = TARN_STATS_INIT;
+    CHECK(tarn_pool_stats(pool, &stats));
+    return stats.mapped_bytes.all.current;
 }
 
 /* Puts the pool into the state in which a node ends. No bytes are put back: they are computed. */

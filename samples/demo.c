@@ -307,8 +307,8 @@ int main(void)
     tarn_stream stream = sample_stream_create();
     tarn_device *device = NULL;
     CHECK(tarn_device_open(0, NULL, &device));
-    tarn_device_info info = {.size = sizeof(info)};
-    CHECK(tarn_device_get_info(device, &info));
+    tarn_device_info info = TARN_DEVICE_INFO_INIT;
+    CHECK(tarn_device_describe(device, &info));
 
     enum { WEIGHTS = (INPUTS + 1) * HIDDEN + (HIDDEN + 1) * HIDDEN + (HIDDEN + 1) * OUTPUTS };
     static float undisturbed[WEIGHTS];

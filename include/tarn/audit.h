@@ -244,17 +244,14 @@ typedef struct tarn_audit_options {
 
 #define TARN_NO_MARK UINT64_MAX
 
-#define TARN_AUDIT_OPTIONS_INIT                                                                    \
-    {                                                                                              \
-        sizeof(tarn_audit_options), NULL, 0, NULL, 0, 0, false, false, NULL, 0                     \
-    }
+#define TARN_AUDIT_OPTIONS_INIT TARN_SIZED(tarn_audit_options)
 
 /* Looks through a graph. The graph's executable cannot be read. After a cuGraphExecUpdate of your
  * own, audit the graph that you updated with, by tarn_driver_graph_audit. options: NULL for the
  * values of INIT. *audit: owned by the caller; end it with tarn_audit_destroy.
  *   INVALID_HANDLE    The graph, or the pool of the options.
  *   INVALID_ARGUMENT  audit is NULL.
- *                     An option is out of range.
+ *                     An option is out of range, or their size is wrong (tarn/types.h).
  *                     The pool is not the graph's.
  *                     The graph is of another device.
  *   LIMIT             The graph has 2^32 nodes or more.
@@ -271,7 +268,7 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_graph_audit(tarn_graph *graph,
  * come.
  *   INVALID_HANDLE    The device, or the pool of the options.
  *   INVALID_ARGUMENT  driver_graph or audit is NULL.
- *                     An option is out of range.
+ *                     An option is out of range, or their size is wrong (tarn/types.h).
  *                     The pool or the graph is of another device. The kernels of a graph tell its
  *                     device, and nothing else does.
  *   LIMIT, WRONG_STATE  As tarn_graph_audit.

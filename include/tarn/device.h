@@ -54,9 +54,9 @@ typedef enum tarn_unrouted {
  * with K, M, G or T behind it, powers of 1024. Keys are the options' names, and PyTorch's where that has a
  * setting of the same meaning:
  *   limit_bytes                         a size; 0: no limit
- *   per_process_memory_fraction         memory_fraction: above 0, up to 1
- *   cache_limit_bytes                   a size; 0: no cache
- *   pinned_cache_limit_bytes            a size; 0: none is kept
+ *   per_process_memory_fraction         memory_fraction: a number from 0 to 1; 0: no limit
+ *   cache_limit_bytes                   a size; 0: 256 MiB; or none: no cache
+ *   pinned_cache_limit_bytes            a size; 0: 256 MiB; or none: none is kept
  *   region_bytes                        a size, in the option's range
  *   unrouted                            adopt, refuse or allow
  *   roundup_power2_divisions            one number for all sizes; or a list, [64:8,256:4,>:1]: 8 from 64 MiB
@@ -93,52 +93,38 @@ typedef struct tarn_device_options {
     size_t pinned_cache_limit_bytes;
 } tarn_device_options;
 
-#define TARN_DEVICE_OPTIONS_INIT                                                                   \
-    {                                                                                              \
-        sizeof(tarn_device_options), 0, 0, 0, 0, TARN_UNROUTED_ADOPT, {0}, false, 0                \
-    }
+#define TARN_DEVICE_OPTIONS_INIT TARN_SIZED(tarn_device_options)
 
 /* As a limit of a cache: nothing is kept. */
 #define TARN_NO_CACHE SIZE_MAX
 
+/* Make one with TARN_DEVICE_INFO_INIT. */
 typedef struct tarn_device_info {
-    size_t size;        /* sizeof(tarn_device_info), set by the caller */
-    int ordinal;        /* of the CUDA device */
-    int driver_version; /* as the driver says: 13000 is CUDA 13.0 */
-    size_t total_bytes; /* physical memory of the device */
-    char name[128];     /* as the driver says */
-    char driver[256];   /* the library loaded: its name or path */
-    bool simulated;     /* the driver is the simulated one */
+    /* sizeof(tarn_device_info), set by the INIT macro */
+    size_t size;
+    /* of the CUDA device */
+    int ordinal;
+    /* as the driver says: 13000 is CUDA 13.0 */
+    int driver_version;
+    /* physical memory of the device */
+    size_t total_bytes;
+    /* as the driver says */
+    char name[128];
+    /* the library loaded: its name or path */
+    char driver[256];
+    /* the driver is the simulated one */
+    bool simulated;
 } tarn_device_info;
 
-/* Sums over the device's pools, at one moment for each pool. All in bytes unless named otherwise. */
-typedef struct tarn_device_stats {
-    size_t size;                /* sizeof(tarn_device_stats), set by the caller */
-    uint64_t reserved_bytes;    /* addresses reserved from the driver */
-    uint64_t mapped_bytes;      /* physical memory mapped; with cached_bytes it is what cuMemGetInfo
-                                   shows as taken */
-    uint64_t mapped_peak_bytes; /* its highest value since the device was opened; exact; see
-                                   tarn_device_reset_peaks */
-    uint64_t live_bytes;        /* in live blocks, rounded as they were taken */
-    uint64_t requested_bytes;   /* in live blocks, as requested */
-    uint64_t pool_count;        /* pools, the default pool included */
-    uint64_t route_count;       /* routes open */
-    uint64_t idle_waits;        /* times that Tarn waited for the whole device */
-    uint64_t ladder_retries;    /* times that an allocation was tried again for want of memory */
-    uint64_t out_of_memory_count; /* allocations that failed for want of memory */
-    uint64_t adopted_count;       /* captures that got a pool of their own for want of a route */
-    uint64_t unrouted_count;      /* allocations in captures that no route caught, and served */
-    uint64_t cached_bytes; /* physical memory that is mapped nowhere and waits for its next use */
-    uint64_t cached_count; /* chunks that it is in */
-    uint64_t limit_bytes;  /* the smaller of the limits that are set; 0: none is */
-} tarn_device_stats;
+#define TARN_DEVICE_INFO_INIT TARN_SIZED(tarn_device_info)
 
 /* Opens the device of that ordinal, or counts one more user of it. The first open loads Tarn's
  * kernels, for which the driver waits until the device has done the work that is there.
  * options: NULL for defaults; used by the first open only, checked by every one, and so is TARN_CONF.
  * *device: owned by the process; give it back with tarn_device_close.
- *   INVALID_ARGUMENT   device is NULL, an option is out of range, or TARN_CONF has a wrong key or value:
- *                      the sentence names both, and says what is allowed
+ *   INVALID_ARGUMENT   device is NULL, an option is out of range, or the size of the options is wrong
+ *                      (tarn/types.h)
+ *                      TARN_CONF has a wrong key or value: the sentence names both, and says what is allowed
  *   NO_DRIVER          TARN_DRIVER names a library that cannot be loaded; the sentence says why, and where a
  *                      simulator was looked for
  *   DRIVER_TOO_OLD     the driver lacks a function; the sentence names it and its version
@@ -160,13 +146,12 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_device_open(int ordinal,
  *   DRIVER          the last use: the device could not be waited for */
 TARN_API TARN_MUST_CHECK tarn_status tarn_device_close(tarn_device *device);
 
-/*   INVALID_HANDLE; INVALID_ARGUMENT: info is NULL or its size is unknown; DEVICE_LOST, POISONED */
-TARN_API TARN_MUST_CHECK tarn_status tarn_device_get_info(tarn_device *device,
+/* Describes the device and its driver. tarn_device_stats (tarn/stats.h) tells what Tarn has there.
+ *   INVALID_HANDLE
+ *   INVALID_ARGUMENT  info is NULL, or its size is wrong (tarn/types.h)
+ *   DEVICE_LOST, POISONED */
+TARN_API TARN_MUST_CHECK tarn_status tarn_device_describe(tarn_device *device,
                                                           tarn_device_info *info);
-
-/*   INVALID_HANDLE; INVALID_ARGUMENT: stats is NULL or its size is unknown */
-TARN_API TARN_MUST_CHECK tarn_status tarn_device_get_stats(tarn_device *device,
-                                                           tarn_device_stats *stats);
 
 /* The pool that serves every allocation that no route catches. It lives as long as the device and
  * is not destroyed by the caller.
@@ -180,18 +165,18 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_device_default_pool(tarn_device *devic
  *   INVALID_HANDLE */
 TARN_API TARN_MUST_CHECK tarn_status tarn_device_set_limit(tarn_device *device, size_t bytes);
 
-/* The same as a part of the device's memory, above 0 and up to 1. Of this and the limit in bytes the
+/* The same as a part of the device's memory, up to 1; 0: no limit. Of this and the limit in bytes the
  * smaller one holds.
- *   INVALID_HANDLE; INVALID_ARGUMENT: not in that range */
+ *   INVALID_HANDLE; INVALID_ARGUMENT: not a number from 0 to 1 */
 TARN_API TARN_MUST_CHECK tarn_status tarn_device_set_memory_fraction(tarn_device *device,
                                                                      double fraction);
 
-/* Sets how much unmapped memory may wait for its next use; 0 or TARN_NO_CACHE: none. What is over the
+/* Sets how much unmapped memory may wait for its next use; 0: 256 MiB; TARN_NO_CACHE: none. What is over the
  * new limit goes to the driver at once, the oldest first.
  *   INVALID_HANDLE; DEVICE_LOST, POISONED: the driver refused to take it back */
 TARN_API TARN_MUST_CHECK tarn_status tarn_device_set_cache_limit(tarn_device *device, size_t bytes);
 
-/* Sets how much page-locked host memory may wait for its next use; 0 or TARN_NO_CACHE: none. A program that
+/* Sets how much page-locked host memory may wait for its next use; 0: 256 MiB; TARN_NO_CACHE: none. A program that
  * takes one checkpoint in such memory after the other sets as much as one of them takes: the driver takes
  * 0.6 ms for each MiB of it. What is over the new limit goes to the driver at once, the oldest first, when the
  * device has been waited for.

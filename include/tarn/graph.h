@@ -73,10 +73,7 @@ typedef struct tarn_capture_options {
     uint64_t group;
 } tarn_capture_options;
 
-#define TARN_CAPTURE_OPTIONS_INIT                                                                  \
-    {                                                                                              \
-        sizeof(tarn_capture_options), TARN_CAPTURE_GLOBAL, NULL, NULL, 0                           \
-    }
+#define TARN_CAPTURE_OPTIONS_INIT TARN_SIZED(tarn_capture_options)
 
 /* Begins to capture the stream, and routes allocations on the streams of the capture to the pool.
  * options: NULL for the defaults. The stream, and the caller's graph if there is a graph, must live
@@ -85,7 +82,7 @@ typedef struct tarn_capture_options {
  *   INVALID_HANDLE    The pool, or the outer capture.
  *   INVALID_ARGUMENT  capture is NULL.
  *                     The stream is the legacy default stream: no capture of it is possible.
- *                     An option is out of range.
+ *                     An option is out of range, or their size is wrong (tarn/types.h).
  *                     outer is set without driver_graph, or group without outer.
  *                     The outer capture belongs to another pool.
  *   WRONG_STATE       The stream is captured already.

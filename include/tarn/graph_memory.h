@@ -2,7 +2,7 @@
 /* graph_memory.h -- what captured graphs cost in memory: of pools, of the driver, and of blocks
  * that they only refer to.
  *
- *   tarn_graph_memory_info before = {.size = sizeof before}, after = before;
+ *   tarn_graph_memory_info before = TARN_GRAPH_MEMORY_INFO_INIT, after = before;
  *   tarn_device_graph_memory(device, &before);
  *   ... capture ...
  *   tarn_device_graph_memory(device, &after);
@@ -30,7 +30,7 @@ extern "C" {
  * by one: memory that other threads allocate or free meanwhile may count or not. No byte counts in
  * two of the fields from own_pool_bytes to external_bytes. */
 typedef struct tarn_graph_memory_info {
-    /* sizeof(tarn_graph_memory_info), set by the caller. */
+    /* sizeof(tarn_graph_memory_info), set by the INIT macro. */
     size_t size;
     /* 1, or the number of the device's tarn_graphs. */
     uint64_t graph_count;
@@ -82,9 +82,11 @@ typedef struct tarn_graph_memory_info {
     uint64_t uninspected_count;
 } tarn_graph_memory_info;
 
+#define TARN_GRAPH_MEMORY_INFO_INIT TARN_SIZED(tarn_graph_memory_info)
+
 /* Reads the memory of a graph. No other thread may destroy or update the graph meanwhile.
  *   INVALID_HANDLE
- *   INVALID_ARGUMENT  memory is NULL, or its size is unknown.
+ *   INVALID_ARGUMENT  memory is NULL, or its size is wrong (tarn/types.h).
  *   LIMIT             The graph has 2^32 nodes or more.
  *   HOST_MEMORY, DEVICE_LOST, POISONED, DRIVER. */
 TARN_API TARN_MUST_CHECK tarn_status tarn_graph_memory(tarn_graph *graph,

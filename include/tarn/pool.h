@@ -54,15 +54,11 @@ typedef struct tarn_pool_options {
     tarn_guard guard;
 } tarn_pool_options;
 
-#define TARN_POOL_OPTIONS_INIT                                                                     \
-    {                                                                                              \
-        sizeof(tarn_pool_options), NULL, 0, false, false, NULL, 0, TARN_REPLAY_ORDERED, false,     \
-            TARN_GUARD_IGNORE                                                                      \
-    }
+#define TARN_POOL_OPTIONS_INIT TARN_SIZED(tarn_pool_options)
 
 /* Makes an empty private pool. It takes no device memory before its first allocation.
- *   INVALID_HANDLE; INVALID_ARGUMENT: pool is NULL, an option is out of range, or a peer is no
- *   device; NOT_SUPPORTED: the device has no such memory, or a peer cannot reach it;
+ *   INVALID_HANDLE; INVALID_ARGUMENT: pool is NULL, an option is out of range, the size of the options is
+ *   wrong (tarn/types.h), or a peer is no device; NOT_SUPPORTED: the device has no such memory, or a peer cannot reach it;
  *   HOST_MEMORY, DEVICE_LOST, POISONED, DRIVER */
 TARN_API TARN_MUST_CHECK tarn_status tarn_pool_create(tarn_device *device,
                                                       const tarn_pool_options *options,
@@ -129,38 +125,6 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_pool_trim(tarn_pool *pool, size_t *fre
  *   INVALID_HANDLE, DEVICE_LOST, POISONED; DRIVER: the device could not be waited for */
 TARN_API TARN_MUST_CHECK tarn_status tarn_pool_trim_to(tarn_pool *pool, size_t keep_bytes,
                                                        size_t *freed_bytes);
-
-/* In bytes unless named otherwise. */
-typedef struct tarn_pool_stats {
-    size_t size;                /* sizeof(tarn_pool_stats), set by the caller */
-    uint64_t mapped_bytes;      /* physical memory mapped */
-    uint64_t mapped_peak_bytes; /* its highest value; exact; see tarn_pool_reset_peaks */
-    uint64_t live_bytes;        /* in live blocks, as taken */
-    uint64_t live_peak_bytes;   /* not below its highest value; exact where one stream allocates;
-                                   see tarn_pool_reset_peaks */
-    uint64_t requested_bytes;   /* in live blocks, as requested */
-    uint64_t pending_bytes;     /* freed, but waiting for a recorded stream */
-    uint64_t captured_bytes;    /* in chunks that a capture or graph holds */
-    uint64_t live_count;        /* blocks live */
-    uint64_t pending_count;     /* blocks pending */
-    uint64_t alloc_count;       /* allocations since the pool was made */
-    uint64_t free_count;        /* frees since the pool was made */
-    uint64_t segment_count;     /* segments */
-    uint64_t chunk_count;       /* chunks mapped */
-    uint64_t arena_count;       /* arenas */
-    uint64_t capture_count;     /* captures under way or waiting to be adopted */
-    uint64_t graph_count;       /* tarn_graphs of the pool; see held_graph_count, too */
-    uint64_t checkpoint_count;  /* checkpoints */
-    uint64_t map_count;         /* chunks mapped since the pool was made */
-    uint64_t unmap_count;       /* chunks unmapped since the pool was made */
-    uint64_t held_graph_count;  /* graphs of ended captures that hold memory of the pool: those of
-                                   graph_count, and destroyed ones of which a launch, or an executable
-                                   or clone of the program's own, is left. The driver says a little
-                                   later that the last of it is gone, on an H200 65 us at most */
-} tarn_pool_stats;
-
-/*   INVALID_HANDLE; INVALID_ARGUMENT: stats is NULL or its size is unknown */
-TARN_API TARN_MUST_CHECK tarn_status tarn_pool_get_stats(tarn_pool *pool, tarn_pool_stats *stats);
 
 /* Recomputes the invariants of the pool's blocks, chunks, heaps and counters, and of the device's
  * cache. For tests and for doubt: it visits every block.

@@ -60,7 +60,7 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_device_remove_free_callback(tarn_devic
 
 /* An allocation, or a reservation, that fails. In bytes unless named otherwise. */
 typedef struct tarn_out_of_memory {
-    /* sizeof(tarn_out_of_memory). */
+    /* sizeof(tarn_out_of_memory) in the library. A newer program reads no field beyond it. */
     size_t size;
     /* The pool that was to serve; NULL: its handle was given up. */
     tarn_pool *pool;
@@ -79,6 +79,8 @@ typedef struct tarn_out_of_memory {
     /* The status of the failure: DEVICE_MEMORY or LIMIT. */
     tarn_status status;
 } tarn_out_of_memory;
+
+#define TARN_OUT_OF_MEMORY_INIT TARN_SIZED(tarn_out_of_memory)
 
 /* Hears of a failing allocation before the allocation returns. */
 typedef void (*tarn_oom_observer)(tarn_device *device, const tarn_out_of_memory *what, void *user);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* types.h -- the handles that all headers share.
+/* types.h -- the handles that all headers share, and the rule of structs with a size.
  *
  * The driver's handles are declared by their own struct tags: a cudaStream_t and a CUstream are
  * both a tarn_stream and pass without a cast; the same for graphs and executable graphs. No CUDA
@@ -48,6 +48,38 @@ static inline tarn_stream tarn_stream_given(tarn_stream stream)
     return stream;
 #endif
 }
+
+/* Structs whose first field is their size work between programs and libraries of different
+ * versions. The caller sets the size by the INIT macro of the struct. 0 is the default of every
+ * other field.
+ *
+ *   the program is older   Options: missing fields have their default.
+ *                          Results: only the fields of the program are written.
+ *   the program is newer   Options: TARN_ERR_INVALID_ARGUMENT, unless fields unknown to the library
+ *                          are 0.
+ *                          Results: fields unknown to the library become 0.
+ *
+ * The size stays as the caller set it. A wrong size is TARN_ERR_INVALID_ARGUMENT: below the least
+ * that the struct ever had, above 4096, or no multiple of 8. docs/abi.md says how structs grow.
+ *
+ * TARN_SIZED is the value of every INIT macro, in C and C++11: the size, and 0 elsewhere. */
+#ifdef __cplusplus
+extern "C++" {
+template <typename type> inline type tarn_sized(void)
+{
+    type made = type();
+
+    made.size = sizeof(type);
+    return made;
+}
+}
+#define TARN_SIZED(type) tarn_sized<type>()
+#else
+#define TARN_SIZED(type)                                                                           \
+    {                                                                                              \
+        .size = sizeof(type)                                                                       \
+    }
+#endif
 
 /* One block, as reports name it. */
 typedef struct tarn_block {

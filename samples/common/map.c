@@ -121,7 +121,7 @@ map_place map_find(tarn_pool *pool, const void *address)
 
 uint64_t map_mapped_bytes(tarn_pool *pool)
 {
-    tarn_pool_stats stats = {.size = sizeof(stats)};
-    CHECK(tarn_pool_get_stats(pool, &stats));
-    return stats.mapped_bytes;
+    tarn_stats stats = TARN_STATS_INIT;
+    CHECK(tarn_pool_stats(pool, &stats));
+    return stats.mapped_bytes.all.current;
 }

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/call.h"
+#include "api/structs.h"
 #include "graphs/guard.h"
 #include "inspect/audit.h"
 #include "pools/sweep.h"
 
-static const tarn_audit_options default_options = TARN_AUDIT_OPTIONS_INIT;
-
-static tarn_status check_options(const tarn_device *device, const tarn_audit_options *options)
+/* Reads and checks the caller's options, NULL or of any version. */
+static tarn_status read_options(const tarn_device *device, const tarn_audit_options *given,
+                                tarn_audit_options *options)
 {
-    if (options->size != sizeof *options)
-        return tn_bad_argument("the size of the audit's options is not that of this version");
+    tarn_status status = tn_sized_read(TN_AUDIT_OPTIONS, given, options);
+
+    if (status != TARN_OK)
+        return status;
     if (options->bodies == NULL && options->body_count > 0)
         return tn_bad_argument("bodies is NULL, and body_count is not 0");
     for (size_t i = 0; i < options->body_count; i++) {
@@ -40,11 +43,11 @@ static tarn_status audit_subject(const struct tn_call *call, const struct tn_aud
                              : status;
 }
 
-/* How a graph of Tarn's is looked through with the options. */
-static tarn_status check_for_graph(const tarn_graph *graph, const tarn_audit_options *options,
-                                   struct tn_audit_subject *subject)
+/* How a graph of Tarn's is looked through with the caller's options. */
+static tarn_status check_for_graph(const tarn_graph *graph, const tarn_audit_options *given,
+                                   tarn_audit_options *options, struct tn_audit_subject *subject)
 {
-    tarn_status status = check_options(graph->pool->device, options);
+    tarn_status status = read_options(graph->pool->device, given, options);
 
     if (status == TARN_OK && options->pool != NULL && options->pool != graph->pool)
         status = tn_bad_argument("the pool of the options is not the graph's");
@@ -61,6 +64,7 @@ tarn_status tarn_graph_audit(tarn_graph *graph, const tarn_audit_options *option
                              tarn_audit **audit)
 {
     struct tn_audit_subject subject;
+    tarn_audit_options chosen;
     tarn_status status;
     TN_CALL(call);
 
@@ -68,16 +72,15 @@ tarn_status tarn_graph_audit(tarn_graph *graph, const tarn_audit_options *option
         return call.status;
     if (audit == NULL)
         return tn_bad_argument("audit is NULL: there is nowhere to put the result");
-    if (options == NULL)
-        options = &default_options;
-    status = check_for_graph(graph, options, &subject);
-    return tn_leave(status == TARN_OK ? audit_subject(&call, &subject, options, audit) : status);
+    status = check_for_graph(graph, options, &chosen, &subject);
+    return tn_leave(status == TARN_OK ? audit_subject(&call, &subject, &chosen, audit) : status);
 }
 
 tarn_status tarn_driver_graph_audit(tarn_device *device, tarn_driver_graph driver_graph,
                                     const tarn_audit_options *options, tarn_audit **audit)
 {
     struct tn_audit_subject subject;
+    tarn_audit_options chosen;
     tarn_status status;
     TN_CALL(call);
 
@@ -85,23 +88,22 @@ tarn_status tarn_driver_graph_audit(tarn_device *device, tarn_driver_graph drive
         return call.status;
     if (driver_graph == NULL || audit == NULL)
         return tn_bad_argument("driver_graph or audit is NULL");
-    if (options == NULL)
-        options = &default_options;
-    status = check_options(device, options);
-    if (status == TARN_OK && options->scan && options->pool == NULL)
+    status = read_options(device, options, &chosen);
+    if (status == TARN_OK && chosen.scan && chosen.pool == NULL)
         status = tn_bad_argument("scan looks through the own pool, and pool is NULL");
-    if (status == TARN_OK && options->pool != NULL && !tn_call_and_pool(&call, options->pool))
+    if (status == TARN_OK && chosen.pool != NULL && !tn_call_and_pool(&call, chosen.pool))
         status = call.status;
-    subject = (struct tn_audit_subject){
-        .graph = driver_graph, .pool = options->pool, .mark = options->mark};
-    if (status == TARN_OK && options->mark == 0)
+    subject =
+        (struct tn_audit_subject){.graph = driver_graph, .pool = chosen.pool, .mark = chosen.mark};
+    if (status == TARN_OK && chosen.mark == 0)
         subject.mark = tn_device_end_mark(device, driver_graph);
-    return tn_leave(status == TARN_OK ? audit_subject(&call, &subject, options, audit) : status);
+    return tn_leave(status == TARN_OK ? audit_subject(&call, &subject, &chosen, audit) : status);
 }
 
 tarn_status tarn_graph_guard(tarn_graph *graph, tarn_guard guard, const tarn_audit_options *options)
 {
     struct tn_audit_subject subject;
+    tarn_audit_options chosen;
     struct tn_guard *made = NULL;
     tarn_status status;
     TN_CALL(call);
@@ -110,13 +112,11 @@ tarn_status tarn_graph_guard(tarn_graph *graph, tarn_guard guard, const tarn_aud
         return call.status;
     if ((unsigned)guard > TARN_GUARD_REFUSE)
         return tn_bad_argument("the guard is not one of tarn_guard");
-    if (options == NULL)
-        options = &default_options;
-    status = check_for_graph(graph, options, &subject);
+    status = check_for_graph(graph, options, &chosen, &subject);
     if (status == TARN_OK)
         status = tn_call_enter(&call);
     if (status == TARN_OK)
-        status = tn_guard_make(graph, guard, &subject, options, &made);
+        status = tn_guard_make(graph, guard, &subject, &chosen, &made);
     if (status == TARN_OK) {
         graph->guard_kind = guard;
         tn_guard_begin(graph, made);

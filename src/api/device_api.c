@@ -4,9 +4,9 @@
 
 #include "api/call.h"
 #include "api/device_options.h"
+#include "api/structs.h"
 #include "base/environment.h"
 #include "driver/pinned.h"
-#include "observe/stats.h"
 #include "pools/janitor.h"
 #include "pools/opening.h"
 #include "pools/reclaim.h"
@@ -21,7 +21,7 @@ const char *tarn_version(void)
 
 tarn_status tarn_device_open(int ordinal, const tarn_device_options *options, tarn_device **device)
 {
-    tarn_device_options chosen = TARN_DEVICE_OPTIONS_INIT;
+    tarn_device_options chosen;
     const char *conf = tn_environment("TARN_CONF");
     tarn_status status;
     TN_CALL(call);
@@ -30,13 +30,9 @@ tarn_status tarn_device_open(int ordinal, const tarn_device_options *options, ta
         return call.status;
     if (device == NULL)
         return tn_bad_argument("device is NULL: there is nowhere to put the handle");
-    if (options != NULL) {
-        if (options->size != sizeof *options)
-            return tn_bad_argument("options has an unknown size: make it with "
-                                   "TARN_DEVICE_OPTIONS_INIT");
-        chosen = *options;
-    }
-    status = tn_device_options_complete(&chosen);
+    status = tn_sized_read(TN_DEVICE_OPTIONS, options, &chosen);
+    if (status == TARN_OK)
+        status = tn_device_options_complete(&chosen);
     if (status == TARN_OK && conf != NULL)
         status = tn_device_options_override(&chosen, conf);
     if (status != TARN_OK)
@@ -55,40 +51,33 @@ tarn_status tarn_device_close(tarn_device *device)
     return tn_leave(tn_device_close(device));
 }
 
-tarn_status tarn_device_get_info(tarn_device *device, tarn_device_info *info)
+/* A function of its own, with what is large: see read_other in stats_api.c. */
+static TN_RARE void describe(const struct tn_gpu *gpu, tarn_device_info *info)
 {
-    const struct tn_gpu *gpu;
+    tarn_device_info known = TARN_DEVICE_INFO_INIT;
+
+    known.ordinal = gpu->ordinal;
+    known.driver_version = gpu->driver->version;
+    known.total_bytes = gpu->total_bytes;
+    (void)snprintf(known.name, sizeof known.name, "%s", gpu->name);
+    (void)snprintf(known.driver, sizeof known.driver, "%s", gpu->driver->path);
+    known.simulated = strcmp(gpu->name, "Tarn simulated GPU") == 0;
+    tn_sized_write(TN_DEVICE_INFO, info, &known);
+}
+
+tarn_status tarn_device_describe(tarn_device *device, tarn_device_info *info)
+{
     tarn_status status;
     TN_CALL(call);
 
     if (!tn_call_device(&call, device))
         return call.status;
-    if (info == NULL || info->size != sizeof *info)
-        return tn_bad_argument("info is NULL or its size is not sizeof(tarn_device_info)");
-    status = tn_call_enter(&call);
-    if (status != TARN_OK)
-        return tn_leave(status);
-    gpu = &device->gpu;
-    info->ordinal = gpu->ordinal;
-    info->driver_version = gpu->driver->version;
-    info->total_bytes = gpu->total_bytes;
-    (void)snprintf(info->name, sizeof info->name, "%s", gpu->name);
-    (void)snprintf(info->driver, sizeof info->driver, "%s", gpu->driver->path);
-    info->simulated = strcmp(gpu->name, "Tarn simulated GPU") == 0;
-    return tn_leave(TARN_OK);
-}
-
-tarn_status tarn_device_get_stats(tarn_device *device, tarn_device_stats *stats)
-{
-    TN_CALL(call);
-
-    if (!tn_call_device(&call, device))
-        return call.status;
-    if (stats == NULL || stats->size != sizeof *stats)
-        return tn_bad_argument("stats is NULL or its size is not sizeof(tarn_device_stats)");
-    tn_device_reap(device);
-    tn_device_read_stats(device, stats);
-    return tn_leave(TARN_OK);
+    status = tn_sized_check(TN_DEVICE_INFO, info);
+    if (status == TARN_OK)
+        status = tn_call_enter(&call);
+    if (status == TARN_OK)
+        describe(&device->gpu, info);
+    return tn_leave(status);
 }
 
 tarn_status tarn_device_default_pool(tarn_device *device, tarn_pool **pool)
@@ -119,8 +108,8 @@ tarn_status tarn_device_set_memory_fraction(tarn_device *device, double fraction
 
     if (!tn_call_device(&call, device))
         return call.status;
-    if (!(fraction > 0 && fraction <= 1))
-        return tn_bad_argument("the fraction must be above 0 and no more than 1");
+    if (!(fraction >= 0 && fraction <= 1))
+        return tn_bad_argument("memory_fraction must be a number from 0 to 1");
     tn_budget_set_fraction(&device->budget, fraction, device->gpu.total_bytes);
     return TARN_OK;
 }
@@ -131,7 +120,7 @@ tarn_status tarn_device_set_cache_limit(tarn_device *device, size_t bytes)
 
     if (!tn_call_device(&call, device))
         return call.status;
-    tn_memory_cache_set_limit(&device->cache, bytes != TARN_NO_CACHE ? bytes : 0);
+    tn_memory_cache_set_limit(&device->cache, tn_cache_bytes(bytes, TN_CACHE_BYTES_DEFAULT));
     return tn_leave(tn_gpu_check(&device->gpu));
 }
 
@@ -141,7 +130,7 @@ tarn_status tarn_device_set_pinned_cache_limit(tarn_device *device, size_t bytes
 
     if (!tn_call_device(&call, device))
         return call.status;
-    tn_pinned_set_limit(&device->gpu, bytes != TARN_NO_CACHE ? bytes : 0);
+    tn_pinned_set_limit(&device->gpu, tn_cache_bytes(bytes, TN_PINNED_CACHE_BYTES));
     return tn_leave(tn_gpu_check(&device->gpu));
 }
 

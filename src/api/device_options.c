@@ -17,6 +17,7 @@ static const uint64_t region_bytes_min = TN_GIB;
 
 #define REGION_RULE "a power of two from 1 GiB to 4 TiB"
 #define SIZE_RULE "a number of bytes, or one with K, M, G or T behind it, below 8388608T"
+#define CACHE_RULE SIZE_RULE "; 0: 256 MiB; or none: no cache"
 
 static bool is_region_bytes(uint64_t bytes)
 {
@@ -42,10 +43,6 @@ tarn_status tn_device_options_complete(tarn_device_options *options)
         if (!is_division(options->roundup_power2_divisions[i]))
             return tn_bad_argument("each of roundup_power2_divisions must be 0 or a power of two");
     }
-    if (options->cache_limit_bytes == 0)
-        options->cache_limit_bytes = TN_CACHE_BYTES_DEFAULT;
-    if (options->pinned_cache_limit_bytes == 0)
-        options->pinned_cache_limit_bytes = TN_PINNED_CACHE_BYTES;
     return TARN_OK;
 }
 
@@ -62,18 +59,16 @@ static bool read_fraction(struct tn_words value, void *settings)
 {
     tarn_device_options *options = settings;
 
-    return tn_words_decimal(value, &options->memory_fraction) && options->memory_fraction > 0 &&
-           options->memory_fraction <= 1;
+    return tn_words_decimal(value, &options->memory_fraction) && options->memory_fraction <= 1;
 }
 
-/* 0 in the text: nothing is kept. */
 static bool read_kept_bytes(struct tn_words value, size_t *bytes)
 {
-    if (!tn_words_size(value, bytes))
-        return false;
-    if (*bytes == 0)
+    if (tn_words_is(value, "none")) {
         *bytes = TARN_NO_CACHE;
-    return true;
+        return true;
+    }
+    return tn_words_size(value, bytes);
 }
 
 static bool read_cache_limit(struct tn_words value, void *settings)
@@ -191,9 +186,9 @@ static bool read_backend(struct tn_words value, void *settings)
 
 static const struct tn_conf_key keys[] = {
     {"limit_bytes", read_limit, SIZE_RULE "; 0: no limit"},
-    {"per_process_memory_fraction", read_fraction, "a number above 0, up to 1"},
-    {"cache_limit_bytes", read_cache_limit, SIZE_RULE "; 0: no cache"},
-    {"pinned_cache_limit_bytes", read_pinned_cache_limit, SIZE_RULE "; 0: none is kept"},
+    {"per_process_memory_fraction", read_fraction, "a number from 0 to 1; 0: no limit"},
+    {"cache_limit_bytes", read_cache_limit, CACHE_RULE},
+    {"pinned_cache_limit_bytes", read_pinned_cache_limit, CACHE_RULE},
     {"region_bytes", read_region, REGION_RULE ", as 64G or a number of bytes"},
     {"unrouted", read_unrouted, "adopt, refuse or allow"},
     {"roundup_power2_divisions", read_divisions,

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/call.h"
+#include "api/structs.h"
 #include "graphs/guard.h"
 #include "graphs/replay.h"
 #include "graphs/update.h"
 #include "pools/janitor.h"
 #include "tarn/graph.h"
 
-static tarn_status check_options(const tarn_capture_options *options)
+/* Reads and checks the caller's options, NULL or of any version. */
+static tarn_status read_options(const tarn_capture_options *given, tarn_capture_options *options)
 {
-    if (options == NULL)
-        return TARN_OK;
-    if (options->size != sizeof *options)
-        return tn_bad_argument("the size of the options is not that of tarn_capture_options");
+    tarn_status status = tn_sized_read(TN_CAPTURE_OPTIONS, given, options);
+
+    if (status != TARN_OK)
+        return status;
     if ((unsigned)options->mode > TARN_CAPTURE_RELAXED)
         return tn_bad_argument("the capture mode is not one of tarn_capture_mode");
     if (options->outer != NULL && options->driver_graph == NULL)
@@ -27,6 +29,7 @@ static tarn_status check_options(const tarn_capture_options *options)
 tarn_status tarn_capture_begin(tarn_pool *pool, tarn_stream stream,
                                const tarn_capture_options *options, tarn_capture **capture)
 {
+    tarn_capture_options chosen;
     tarn_status status;
     TN_CALL(call);
 
@@ -34,11 +37,11 @@ tarn_status tarn_capture_begin(tarn_pool *pool, tarn_stream stream,
         return call.status;
     if (capture == NULL)
         return tn_bad_argument("capture is NULL: there is nowhere to put the handle");
-    status = check_options(options);
+    status = read_options(options, &chosen);
     if (status == TARN_OK)
         status = tn_call_enter(&call);
     if (status == TARN_OK)
-        status = tn_capture_begin(pool, stream, options, capture);
+        status = tn_capture_begin(pool, stream, &chosen, capture);
     return tn_leave(status);
 }
 

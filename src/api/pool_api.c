@@ -2,12 +2,13 @@
 #include <string.h>
 
 #include "api/call.h"
+#include "api/structs.h"
 #include "base/host.h"
 #include "driver/mapping.h"
 #include "graphs/serve.h"
 #include "heap/bins.h"
 #include "observe/check.h"
-#include "observe/stats.h"
+#include "observe/extents.h"
 #include "pools/await.h"
 #include "pools/end.h"
 #include "pools/grow.h"
@@ -37,7 +38,7 @@ static tarn_status read_properties(tarn_device *device, const tarn_pool_options 
 tarn_status tarn_pool_create(tarn_device *device, const tarn_pool_options *options,
                              tarn_pool **pool)
 {
-    tarn_pool_options chosen = TARN_POOL_OPTIONS_INIT;
+    tarn_pool_options chosen;
     struct tn_pool_settings settings = {.is_default = false};
     tarn_status status;
     TN_CALL(call);
@@ -46,12 +47,9 @@ tarn_status tarn_pool_create(tarn_device *device, const tarn_pool_options *optio
         return call.status;
     if (pool == NULL)
         return tn_bad_argument("pool is NULL: there is nowhere to put the handle");
-    if (options != NULL) {
-        if (options->size != sizeof *options)
-            return tn_bad_argument("options has an unknown size: make it with "
-                                   "TARN_POOL_OPTIONS_INIT");
-        chosen = *options;
-    }
+    status = tn_sized_read(TN_POOL_OPTIONS, options, &chosen);
+    if (status != TARN_OK)
+        return status;
     if ((unsigned)chosen.replay_order > TARN_REPLAY_REFUSED)
         return tn_bad_argument("replay_order is not one of tarn_replay_order");
     if ((unsigned)chosen.guard > TARN_GUARD_REFUSE)
@@ -175,19 +173,6 @@ tarn_status tarn_pool_trim_to(tarn_pool *pool, size_t keep_bytes, size_t *freed_
         *freed_bytes = freed;
     tn_device_reap(pool->device); /* released pools whose memory is proven idle by now */
     return tn_leave(status);
-}
-
-tarn_status tarn_pool_get_stats(tarn_pool *pool, tarn_pool_stats *stats)
-{
-    TN_CALL(call);
-
-    if (!tn_call_pool(&call, pool))
-        return call.status;
-    if (stats == NULL || stats->size != sizeof *stats)
-        return tn_bad_argument("stats is NULL or its size is not sizeof(tarn_pool_stats)");
-    tn_device_reap(pool->device);
-    tn_pool_read_stats(pool, stats);
-    return tn_leave(TARN_OK);
 }
 
 tarn_status tarn_pool_validate(tarn_pool *pool)

@@ -9,7 +9,7 @@
 #include <stddef.h>
 
 #include "base/text.h"
-#include "observe/memory_stats.h"
+#include "observe/stats.h"
 #include "pools/pool.h"
 #include "pools/visit.h"
 
@@ -26,7 +26,7 @@ struct row {
 
 #define ROW(field, label, kind, is_bytes, is_devices)                                              \
     {                                                                                              \
-#field, label, offsetof(tarn_memory_stats, field), kind, is_bytes, is_devices              \
+#field, label, offsetof(tarn_stats, field), kind, is_bytes, is_devices                     \
     }
 
 static const struct row rows[] = {
@@ -52,6 +52,7 @@ static const struct row rows[] = {
     ROW(capture_bytes, "kept by captures", ROW_NUMBER, true, false),
     ROW(graph_count, "graphs", ROW_NUMBER, false, false),
     ROW(graph_bytes, "kept by graphs", ROW_NUMBER, true, false),
+    ROW(captured_bytes, "kept by both", ROW_NUMBER, true, false),
     ROW(held_graph_count, "graphs that keep memory", ROW_NUMBER, false, false),
     ROW(checkpoint_count, "checkpoints", ROW_NUMBER, false, false),
     ROW(checkpoint_addresses, "addresses kept by checkpoints", ROW_NUMBER, true, false),
@@ -65,7 +66,14 @@ static const struct row rows[] = {
     ROW(reserved_bytes, "addresses reserved", ROW_NUMBER, true, true),
     ROW(total_bytes, "memory of the device", ROW_NUMBER, true, true),
     ROW(pool_count, "pools", ROW_NUMBER, false, true),
+    ROW(route_count, "routes", ROW_NUMBER, false, true),
     ROW(arena_count, "arenas", ROW_NUMBER, false, false),
+    ROW(alloc_count, "allocations", ROW_NUMBER, false, false),
+    ROW(free_count, "frees", ROW_NUMBER, false, false),
+    ROW(map_count, "chunks mapped for good", ROW_NUMBER, false, false),
+    ROW(unmap_count, "chunks unmapped for good", ROW_NUMBER, false, false),
+    ROW(adopted_count, "captures adopted", ROW_NUMBER, false, true),
+    ROW(unrouted_count, "allocations without a route", ROW_NUMBER, false, true),
     ROW(growth_count, "growths", ROW_NUMBER, false, false),
     ROW(create_calls, "chunks made", ROW_NUMBER, false, false),
     ROW(release_calls, "chunks given back", ROW_NUMBER, false, false),
@@ -84,7 +92,7 @@ static const struct row rows[] = {
 
 enum { ROWS = sizeof rows / sizeof rows[0] };
 
-static const void *field_of(const tarn_memory_stats *stats, const struct row *row)
+static const void *field_of(const tarn_stats *stats, const struct row *row)
 {
     return (const char *)stats + row->offset;
 }
@@ -160,7 +168,7 @@ static void put_number(struct tn_text *text, const struct row *row, uint64_t num
     tn_put(text, "\n");
 }
 
-static void put_table(struct tn_text *text, const tarn_memory_stats *stats)
+static void put_table(struct tn_text *text, const tarn_stats *stats)
 {
     tn_put(text, "%-26s %11s %11s %11s %11s\n", "", "current", "peak", "allocated", "freed");
     for (size_t i = 0; i < ROWS; i++) {
@@ -197,7 +205,7 @@ static void put_set_object(struct tn_text *text, const tarn_stat_set *set)
 }
 
 /* The fields, as members of an object that has one already. */
-static void put_members(struct tn_text *text, const tarn_memory_stats *stats, bool of_device)
+static void put_members(struct tn_text *text, const tarn_stats *stats, bool of_device)
 {
     for (size_t i = 0; i < ROWS; i++) {
         const struct row *row = &rows[i];
@@ -224,9 +232,9 @@ size_t tn_pool_write_report(tarn_pool *pool, tarn_report_format format, char *bu
                             size_t capacity)
 {
     struct tn_text text = {buffer, capacity, 0};
-    tarn_memory_stats stats;
+    tarn_stats stats;
 
-    tn_pool_read_memory_stats(pool, &stats);
+    tn_pool_read_stats(pool, true, &stats);
     if (format == TARN_REPORT_JSON) {
         tn_put(&text, "{\"pool\": ");
         tn_put_string(&text, pool->name);
@@ -292,9 +300,9 @@ size_t tn_device_write_report(tarn_device *device, tarn_report_format format, ch
                               size_t capacity)
 {
     struct tn_text text = {buffer, capacity, 0};
-    tarn_memory_stats stats;
+    tarn_stats stats;
 
-    tn_device_read_memory_stats(device, &stats);
+    tn_device_read_stats(device, true, &stats);
     if (format == TARN_REPORT_JSON) {
         tn_put(&text, "{\"device\": %d, \"name\": ", device->gpu.ordinal);
         tn_put_string(&text, device->gpu.name);

@@ -22,6 +22,8 @@ struct tn_device_counters {
      * of the pools' own peaks does not show */
     struct tn_metric pools[TN_METRICS];
     struct tn_event events[TN_EVENTS]; /* of pools which are gone, and bases set by resets */
+    uint64_t alloc_count;              /* of pools which are gone */
+    uint64_t free_count;               /* likewise */
     uint64_t call_bases[TN_GPU_CALLS]; /* of the driver, at the last reset of the totals */
     struct tn_spin lock;               /* rank COUNTS */
     /* from TN_CHUNKS on: their peaks are exact; guarded by lock */

@@ -263,12 +263,7 @@ static TN_USER_CODE_ON_STACK void call_observer(tarn_device *device,
 static void tell_observers(tarn_pool *pool, uint64_t bytes, tarn_status status)
 {
     tarn_device *device = pool->device;
-    tarn_out_of_memory what = {
-        .size = sizeof what,
-        .pool = atomic_load(&pool->released) ? NULL : pool,
-        .requested_bytes = bytes,
-        .status = status,
-    };
+    tarn_out_of_memory what = TARN_OUT_OF_MEMORY_INIT;
     struct tn_totals totals;
     char sentence[1024];
     struct tn_callback *observer = tn_callbacks_enter(&device->oom_observers, 0);
@@ -277,6 +272,9 @@ static void tell_observers(tarn_pool *pool, uint64_t bytes, tarn_status status)
     if (observer == NULL)
         return;
     (void)snprintf(sentence, sizeof sentence, "%s", tarn_last_error());
+    what.pool = atomic_load(&pool->released) ? NULL : pool;
+    what.requested_bytes = bytes;
+    what.status = status;
     tn_gpu_memory_info(&device->gpu, &what.driver_free_bytes, &what.driver_total_bytes);
     tn_totals_read(device, &totals);
     what.mapped_bytes = tn_metric_all(&totals.metrics[TN_CHUNK_BYTES]);

@@ -75,11 +75,9 @@ static tarn_status init_device(tarn_device *device, const struct tn_driver *driv
     tn_budget_set_fraction(&device->budget, options->memory_fraction, device->gpu.total_bytes);
     device->budget.ordinal = ordinal;
     tn_memory_cache_init(&device->cache, &device->gpu, &device->budget,
-                         options->cache_limit_bytes != TARN_NO_CACHE ? options->cache_limit_bytes
-                                                                     : 0);
-    tn_pinned_set_limit(&device->gpu, options->pinned_cache_limit_bytes != TARN_NO_CACHE
-                                          ? options->pinned_cache_limit_bytes
-                                          : 0);
+                         tn_cache_bytes(options->cache_limit_bytes, TN_CACHE_BYTES_DEFAULT));
+    tn_pinned_set_limit(&device->gpu,
+                        tn_cache_bytes(options->pinned_cache_limit_bytes, TN_PINNED_CACHE_BYTES));
     tn_lock_init(&device->lock, TN_RANK_DEVICE);
     tn_lock_init(&device->growing, TN_RANK_GROW);
     tn_lock_init(&device->graphs_lock, TN_RANK_GRAPHS);

@@ -41,6 +41,8 @@ void tn_totals_begin(const tarn_device *device, struct tn_totals *totals)
     }
     for (int id = 0; id < TN_EVENTS; id++)
         totals->events[id] = kept->events[id];
+    totals->alloc_count = kept->alloc_count;
+    totals->free_count = kept->free_count;
     totals->pool_count = 0;
 }
 
@@ -59,6 +61,8 @@ void tn_totals_add(struct tn_totals *totals, tarn_pool *pool)
     add_peaks(totals->metrics, pool->counters.metrics);
     for (int id = 0; id < TN_EVENTS; id++)
         totals->events[id].count += pool->counters.events[id].count;
+    totals->alloc_count += pool->counters.alloc_count;
+    totals->free_count += pool->counters.free_count;
     totals->pool_count += tn_pool_is_counted(pool);
 }
 
@@ -140,6 +144,8 @@ void tn_totals_keep(tarn_pool *pool)
 {
     TN_ASSERT(tn_lock_is_held(&pool->device->lock));
     tn_counters_complete(&pool->counters);
+    pool->device->counters.alloc_count += pool->counters.alloc_count;
+    pool->device->counters.free_count += pool->counters.free_count;
     for (int id = 0; id < TN_CHUNKS; id++) {
         struct tn_metric *kept = &pool->device->counters.pools[id];
 

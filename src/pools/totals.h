@@ -22,6 +22,8 @@
 struct tn_totals {
     struct tn_metric metrics[TN_METRICS];
     struct tn_event events[TN_EVENTS];
+    uint64_t alloc_count;
+    uint64_t free_count;
     uint64_t pool_count; /* present pools which the statistics count */
 };
 

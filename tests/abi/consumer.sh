@@ -55,6 +55,6 @@ run 'find_package, shared' "$scratch/build/shared"
 cp "$scratch/build/static" "$prefix/bin/static"
 run 'find_package, static' "$prefix/bin/static"
 
-for installed in libtarn_sim.so libtarn.so.0; do
+for installed in libtarn_sim.so libtarn.so.0.1; do
     [ -e "$libdir/$installed" ] || { echo "$installed was not installed"; exit 1; }
 done

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# headers.sh INCLUDE CC CXX -- compiles each public header alone and included twice, as C11, C17 and
-# C++17, with both meanings of the NULL stream.
+# headers.sh INCLUDE CC CXX -- compiles each public header alone and included twice, as C11, C17,
+# C++11 and C++17, with both meanings of the NULL stream.
 set -eu
 include=$1 cc=$2 cxx=$3
 warnings='-Wall -Wextra -Wpedantic -Werror'
@@ -22,6 +22,7 @@ for path in "$include"/tarn/*.h; do
     for flags in '' -DCUDA_API_PER_THREAD_DEFAULT_STREAM; do
         compile c c11 "$cc" "$header" "$flags"
         compile c c17 "$cc" "$header" "$flags"
+        compile c++ c++11 "$cxx" "$header" "$flags"
         compile c++ c++17 "$cxx" "$header" "$flags"
     done
 done

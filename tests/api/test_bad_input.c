@@ -29,7 +29,7 @@ static void see_nothing(tarn_device *device, const tarn_out_of_memory *what, voi
 static void refuse_pool(tarn_pool *pool)
 {
     tn_cu_graph nodes;
-    tarn_pool_stats stats = {.size = sizeof stats};
+    tarn_stats stats = TARN_STATS_INIT;
     tarn_layout *layout = UNTOUCHED;
     tarn_live_diff *diff = UNTOUCHED;
     tarn_capture *capture = UNTOUCHED;
@@ -42,7 +42,7 @@ static void refuse_pool(tarn_pool *pool)
     GONE("pool", tarn_pool_malloc(pool, MIB, 0, world.stream, &address));
     GONE("pool", tarn_pool_reserve(pool, MIB, world.stream));
     GONE("pool", tarn_pool_trim(pool, &freed));
-    GONE("pool", tarn_pool_get_stats(pool, &stats));
+    GONE("pool", tarn_pool_stats(pool, &stats));
     GONE("pool", tarn_pool_validate(pool));
     GONE("pool", tarn_pool_layout(pool, &layout));
     GONE("pool", tarn_pool_check_live(pool, NULL, 0, &diff));
@@ -148,8 +148,8 @@ START_TEST(a_device_used_after_its_end_is_refused)
     tarn_route *ended;
     tarn_route *route = UNTOUCHED;
     tarn_pool *default_pool;
-    tarn_device_info info = {.size = sizeof info};
-    tarn_device_stats stats = {.size = sizeof stats};
+    tarn_device_info info = TARN_DEVICE_INFO_INIT;
+    tarn_stats stats = TARN_STATS_INIT;
     void *address = UNTOUCHED;
 
     test_world_open();
@@ -166,8 +166,8 @@ START_TEST(a_device_used_after_its_end_is_refused)
     GONE("device", tarn_calloc(device, 1, MIB, world.stream, &address));
     GONE("device", tarn_pool_create(device, NULL, &pool));
     GONE("device", tarn_device_default_pool(device, &pool));
-    GONE("device", tarn_device_get_info(device, &info));
-    GONE("device", tarn_device_get_stats(device, &stats));
+    GONE("device", tarn_device_describe(device, &info));
+    GONE("device", tarn_device_stats(device, &stats));
     GONE("device", tarn_device_add_free_callback(device, give_nothing, NULL));
     GONE("device", tarn_device_remove_free_callback(device, give_nothing, NULL));
     GONE("device", tarn_device_add_oom_observer(device, see_nothing, NULL));

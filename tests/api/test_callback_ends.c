@@ -29,7 +29,7 @@ static void open_small(void)
 static void close_small(void)
 {
     tarn_pool *next = test_pool("next");
-    tarn_pool_stats stats = test_stats(next);
+    struct test_stats stats = test_stats(next);
 
     ck_assert_uint_eq(stats.live_count, 0);
     ck_assert_uint_eq(stats.mapped_bytes, 0);
@@ -444,7 +444,7 @@ static void *use_shared(void *side)
 
     while (!atomic_load(&over)) {
         tarn_pool *pool = atomic_load(&shared);
-        tarn_pool_stats stats = {.size = sizeof stats};
+        tarn_stats stats = TARN_STATS_INIT;
         tarn_layout *layout = NULL;
         void *address = NULL;
         tarn_status status;
@@ -455,7 +455,7 @@ static void *use_shared(void *side)
         ck_assert(status == TARN_OK || status == TARN_ERR_INVALID_HANDLE);
         if (status == TARN_OK)
             OK(tarn_free(address));
-        status = tarn_pool_get_stats(pool, &stats);
+        status = tarn_pool_stats(pool, &stats);
         ck_assert(status == TARN_OK || status == TARN_ERR_INVALID_HANDLE);
         status = tarn_pool_layout(pool, &layout);
         ck_assert(status == TARN_OK || status == TARN_ERR_INVALID_HANDLE);

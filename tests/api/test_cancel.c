@@ -241,7 +241,7 @@ static void *make_calls(void *argument)
 START_TEST(threads_that_are_cancelled_at_any_moment_leave_a_device_that_works)
 {
     enum { ROUNDS = 40, THREADS = 3 };
-    tarn_device_stats before = test_device_stats();
+    struct test_device_stats before = test_device_stats();
     unsigned pause = 17;
 
     for (int round = 0; round < ROUNDS; round++) {

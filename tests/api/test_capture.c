@@ -185,7 +185,7 @@ START_TEST(a_broken_capture_can_only_be_aborted)
     void *block = test_malloc(MIB);
     void *other = UNTOUCHED;
     tarn_graph *graph = UNTOUCHED;
-    tarn_pool_stats before = test_stats(world.pool);
+    struct test_stats before = test_stats(world.pool);
 
     test_break_capture();
     REFUSE(TARN_ERR_CAPTURE_BROKEN, "invalidated",

@@ -246,7 +246,7 @@ END_TEST
 START_TEST(growth_and_trim_in_a_capture_break_nothing)
 {
     tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
-    tarn_pool_stats stats = test_stats(world.pool);
+    struct test_stats stats = test_stats(world.pool);
     void *big = test_malloc(100 * MIB);
     tarn_graph *graph;
 

@@ -87,7 +87,7 @@ START_TEST(it_has_the_last_word_on_options_and_the_program_on_what_comes_later)
     options.region_bytes = 16 * GIB;
     options.limit_bytes = 32 * MIB;
     options.memory_fraction = 0.5;
-    open_world("limit_bytes:200M, region_bytes:8G, cache_limit_bytes:0", options);
+    open_world("limit_bytes:200M, region_bytes:8G, cache_limit_bytes:none", options);
     ck_assert_uint_eq(test_device_stats().limit_bytes, 128 * MIB); /* the option's fraction */
     ck_assert_uint_eq(test_device_stats().reserved_bytes, 8 * GIB);
     OK(tarn_free(test_alloc(world.pool, 60 * MIB, world.stream)));
@@ -147,7 +147,7 @@ END_TEST
 /* What the blocks of so many bytes take. */
 static void expect_taken(size_t requested, uint64_t taken)
 {
-    tarn_pool_stats before = test_stats(world.pool);
+    struct test_stats before = test_stats(world.pool);
     void *addresses[2];
     tarn_block block;
 

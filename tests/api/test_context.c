@@ -23,9 +23,9 @@ static void same_context(const char *call)
 /* Calls everything on a device, without a launch: kernels belong to one context. */
 static void call_everything(int ordinal, tn_cu_stream stream, tn_cu_stream side)
 {
-    tarn_device_info info = {.size = sizeof info};
-    tarn_device_stats device_stats = {.size = sizeof device_stats};
-    tarn_pool_stats stats = {.size = sizeof stats};
+    tarn_device_info info = TARN_DEVICE_INFO_INIT;
+    tarn_stats device_stats = TARN_STATS_INIT;
+    tarn_stats stats = TARN_STATS_INIT;
     tarn_device *device = NULL;
     tarn_pool *pool = NULL;
     tarn_route *route = NULL;
@@ -41,8 +41,8 @@ static void call_everything(int ordinal, tn_cu_stream stream, tn_cu_stream side)
     void *inside = NULL;
 
     KEEPS(tarn_device_open(ordinal, NULL, &device));
-    KEEPS(tarn_device_get_info(device, &info));
-    KEEPS(tarn_device_get_stats(device, &device_stats));
+    KEEPS(tarn_device_describe(device, &info));
+    KEEPS(tarn_device_stats(device, &device_stats));
     KEEPS(tarn_device_default_pool(device, &pool));
     KEEPS(tarn_pool_create(device, NULL, &pool));
     KEEPS(tarn_pool_create(device, NULL, &released));
@@ -58,7 +58,7 @@ static void call_everything(int ordinal, tn_cu_stream stream, tn_cu_stream side)
     KEEPS(tarn_pool_malloc(pool, 4 * MIB, 0, stream, &address));
     KEEPS(tarn_block_at(address, &block));
     KEEPS(tarn_pool_reserve(pool, 32 * MIB, stream));
-    KEEPS(tarn_pool_get_stats(pool, &stats));
+    KEEPS(tarn_pool_stats(pool, &stats));
     KEEPS(tarn_pool_validate(pool));
     KEEPS(tarn_pool_layout(pool, &layout));
     tarn_layout_destroy(layout);

@@ -52,7 +52,7 @@ static info_of and_external(info_of memory, uint64_t bytes, uint64_t count)
 
 static tarn_graph_memory_info of_graph(tarn_graph *graph)
 {
-    tarn_graph_memory_info memory = {.size = sizeof memory};
+    tarn_graph_memory_info memory = TARN_GRAPH_MEMORY_INFO_INIT;
 
     OK(tarn_graph_memory(graph, &memory));
     return memory;
@@ -60,7 +60,7 @@ static tarn_graph_memory_info of_graph(tarn_graph *graph)
 
 static tarn_graph_memory_info of_device(void)
 {
-    tarn_graph_memory_info memory = {.size = sizeof memory};
+    tarn_graph_memory_info memory = TARN_GRAPH_MEMORY_INFO_INIT;
 
     OK(tarn_device_graph_memory(world.device, &memory));
     return memory;
@@ -545,7 +545,7 @@ START_TEST(handles_and_sizes_are_checked)
 {
     tarn_graph *graph = graph_in(world.pool, 4 * MIB);
     info_of memory = {.size = sizeof memory, .node_count = 77};
-    info_of smaller = {.size = sizeof memory - sizeof(uint64_t), .node_count = 77};
+    info_of smaller = {.size = sizeof(uint64_t), .node_count = 77};
 
     REFUSE(TARN_ERR_INVALID_HANDLE, "graph", tarn_graph_memory(NULL, &memory));
     REFUSE(TARN_ERR_INVALID_HANDLE, "graph",

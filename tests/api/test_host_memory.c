@@ -279,7 +279,7 @@ END_TEST
 START_TEST(no_graphs_memory_is_counted)
 {
     tarn_capture *capture = test_capture_begin(TARN_CAPTURE_RELAXED);
-    tarn_graph_memory_info memory = {.size = sizeof memory};
+    tarn_graph_memory_info memory = TARN_GRAPH_MEMORY_INFO_INIT;
     tarn_graph *graph;
     int refused = 0;
 

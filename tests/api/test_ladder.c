@@ -51,7 +51,7 @@ struct cost {
 
 static struct cost allocate(void)
 {
-    tarn_device_stats before = test_device_stats();
+    struct test_device_stats before = test_device_stats();
     struct cost cost = {.maps = test_stats(world.pool).map_count};
 
     cost.address = test_alloc(world.pool, BYTES, world.stream);

@@ -86,12 +86,12 @@ END_TEST
 
 START_TEST(the_simulator_is_found_beside_the_library)
 {
-    tarn_device_info info = {.size = sizeof info};
+    tarn_device_info info = TARN_DEVICE_INFO_INIT;
     tarn_device *device = NULL;
 
     ck_assert_int_eq(setenv("TARN_DRIVER", "sim", 1), 0);
     OK(tarn_device_open(0, NULL, &device));
-    OK(tarn_device_get_info(device, &info));
+    OK(tarn_device_describe(device, &info));
     ck_assert(info.simulated);
     ck_assert_ptr_nonnull(strstr(info.driver, "libtarn_sim.so"));
     OK(tarn_device_close(device));
@@ -141,7 +141,7 @@ static void refuse_bad_options(void)
     tarn_device_options options = TARN_DEVICE_OPTIONS_INIT;
 
     options.size = 0;
-    refuse_options(options, "TARN_DEVICE_OPTIONS_INIT");
+    refuse_options(options, "size of a tarn_device_options");
     options.size = sizeof options + 1;
     refuse_options(options, "size");
     options.size = sizeof options;
@@ -165,7 +165,7 @@ END_TEST
 START_TEST(options_are_checked_by_every_open_and_used_by_the_first)
 {
     tarn_device_options options = TARN_DEVICE_OPTIONS_INIT;
-    tarn_device_stats stats = {.size = sizeof stats};
+    tarn_stats stats = TARN_STATS_INIT;
     tarn_device *device = NULL;
     tarn_device *again = NULL;
 
@@ -176,7 +176,7 @@ START_TEST(options_are_checked_by_every_open_and_used_by_the_first)
     options.region_bytes = 4 * GIB;
     OK(tarn_device_open(0, &options, &again));
     ck_assert_ptr_eq(device, again);
-    OK(tarn_device_get_stats(device, &stats));
+    OK(tarn_device_stats(device, &stats));
     ck_assert_uint_eq(stats.reserved_bytes, GIB);
     OK(tarn_device_close(device));
     OK(tarn_device_close(again));
@@ -185,17 +185,17 @@ END_TEST
 
 START_TEST(too_few_addresses_are_a_smaller_region)
 {
-    tarn_device_stats stats = {.size = sizeof stats};
+    tarn_stats stats = TARN_STATS_INIT;
     tarn_device *device = NULL;
 
     test_start();
     OK(tarn_device_open(0, NULL, &device));
-    OK(tarn_device_get_stats(device, &stats));
+    OK(tarn_device_stats(device, &stats));
     ck_assert_uint_ge(stats.reserved_bytes, GIB);
     OK(tarn_device_close(device));
     sim.set_hints(2, 2 * GIB);
     OK(tarn_device_open(0, NULL, &device));
-    OK(tarn_device_get_stats(device, &stats));
+    OK(tarn_device_stats(device, &stats));
     ck_assert_uint_eq(stats.reserved_bytes, 2 * GIB);
     OK(tarn_device_close(device));
 }

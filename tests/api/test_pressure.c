@@ -60,20 +60,20 @@ static int seen_count;
 
 static void observe(tarn_device *device, const tarn_out_of_memory *what, void *user)
 {
-    tarn_pool_stats stats = {.size = 1};
+    tarn_stats stats = {.size = 1};
 
     ck_assert_ptr_eq(device, world.device);
     ck_assert_ptr_eq(user, &seen);
     seen = *what;
     seen_count += 1;
     /* What fails in here is not what the allocation fails with. */
-    STATUS(TARN_ERR_INVALID_ARGUMENT, tarn_pool_get_stats(world.pool, &stats));
+    STATUS(TARN_ERR_INVALID_ARGUMENT, tarn_pool_stats(world.pool, &stats));
 }
 
 START_TEST(an_observer_is_told_who_has_what)
 {
     void *live = test_alloc(world.default_pool, 6 * MIB, world.stream);
-    tarn_device_stats stats = test_device_stats();
+    struct test_device_stats stats = test_device_stats();
     size_t free_bytes = test_free_bytes();
 
     seen_count = 0;
@@ -346,7 +346,7 @@ START_TEST(a_pool_that_a_callback_releases_goes_when_the_checkpoint_of_it_fails)
 {
     void *block = test_alloc(world.pool, 4 * MIB, world.stream);
     tarn_checkpoint *checkpoint = UNTOUCHED;
-    tarn_device_stats stats = {.size = sizeof stats};
+    tarn_stats stats = TARN_STATS_INIT;
 
     test_synchronize(world.stream);
     OK(tarn_device_add_free_callback(world.device, release_pool, &block));
@@ -357,7 +357,7 @@ START_TEST(a_pool_that_a_callback_releases_goes_when_the_checkpoint_of_it_fails)
     ck_assert_untouched(checkpoint);
     ck_assert_ptr_null(block);
     OK(tarn_device_remove_free_callback(world.device, release_pool, &block));
-    OK(tarn_device_get_stats(world.device, &stats));
+    OK(tarn_device_stats(world.device, &stats));
     ck_assert_uint_eq(stats.pool_count, 1); /* the default pool */
     world.pool = NULL;
 }

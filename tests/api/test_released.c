@@ -11,7 +11,7 @@ enum {
 static const size_t bytes = 8 * MIB;
 
 /* The next call on the device finds that the graphs are gone. */
-static tarn_device_stats stats_without_graphs(void)
+static struct test_device_stats stats_without_graphs(void)
 {
     test_await_destructors(0);
     return test_device_stats();
@@ -20,7 +20,7 @@ static tarn_device_stats stats_without_graphs(void)
 /* left: graphs that are there. */
 static void expect_pools_beside(uint64_t count, uint64_t left)
 {
-    tarn_device_stats stats;
+    struct test_device_stats stats;
 
     test_await_destructors(left);
     stats = test_device_stats();
@@ -73,7 +73,7 @@ START_TEST(three_thousand_adopted_graphs_leave_no_pools_and_cost_the_same_to_the
             test_launch_once(graph, world.stream);
         test_destroy_graph(graph);
         if (i % 100 == 0) {
-            tarn_device_stats stats = stats_without_graphs();
+            struct test_device_stats stats = stats_without_graphs();
 
             ck_assert_uint_le(stats.pool_count, 2);
             ck_assert_uint_le(stats.mapped_bytes + stats.cached_bytes, 10 * bytes);
@@ -423,7 +423,7 @@ static void leave_unproven(bool adopted)
 START_TEST(pools_that_wait_for_a_proof_are_never_many)
 {
     enum { MOST = 32, LEFT = 10 * MOST };
-    tarn_device_stats stats;
+    struct test_device_stats stats;
 
     for (int i = 0; i < LEFT; i++) {
         leave_unproven(_i == 1);
@@ -511,14 +511,14 @@ END_TEST
 
 static void expect_held(uint64_t graphs, uint64_t held)
 {
-    tarn_memory_stats stats = {.size = sizeof stats};
+    tarn_stats stats = {.size = sizeof stats, .walk = true};
 
     ck_assert_uint_eq(test_stats(world.pool).graph_count, graphs);
     ck_assert_uint_eq(test_stats(world.pool).held_graph_count, held);
-    OK(tarn_pool_get_memory_stats(world.pool, &stats));
+    OK(tarn_pool_stats(world.pool, &stats));
     ck_assert_uint_eq(stats.graph_count, graphs);
     ck_assert_uint_eq(stats.held_graph_count, held);
-    OK(tarn_device_get_memory_stats(world.device, &stats));
+    OK(tarn_device_stats(world.device, &stats));
     ck_assert_uint_eq(stats.held_graph_count, held);
     ck_assert_uint_eq(stats.graph_bytes, held > 0 ? bytes : 0);
 }

@@ -5,20 +5,20 @@
 
 #include "support/world.h"
 
-static tarn_memory_stats of_pool(tarn_pool *pool)
+static tarn_stats of_pool(tarn_pool *pool)
 {
-    tarn_memory_stats stats = {.size = sizeof stats};
+    tarn_stats stats = {.size = sizeof stats, .walk = true};
 
-    OK(tarn_pool_get_memory_stats(pool, &stats));
+    OK(tarn_pool_stats(pool, &stats));
     OK(tarn_pool_validate(pool));
     return stats;
 }
 
-static tarn_memory_stats of_device(void)
+static tarn_stats of_device(void)
 {
-    tarn_memory_stats stats = {.size = sizeof stats};
+    tarn_stats stats = {.size = sizeof stats, .walk = true};
 
-    OK(tarn_device_get_memory_stats(world.device, &stats));
+    OK(tarn_device_stats(world.device, &stats));
     return stats;
 }
 
@@ -46,16 +46,15 @@ static void expect(const char *what, tarn_stat stat, uint64_t current, uint64_t 
 
 /* The sets of one structure, in its order. */
 enum { SETS = 14 };
-static const tarn_stat_set *sets_of(const tarn_memory_stats *stats)
+static const tarn_stat_set *sets_of(const tarn_stats *stats)
 {
-    ck_assert_uint_eq(offsetof(tarn_memory_stats, inactive_blocks) -
-                          offsetof(tarn_memory_stats, live_blocks),
+    ck_assert_uint_eq(offsetof(tarn_stats, inactive_blocks) - offsetof(tarn_stats, live_blocks),
                       SETS * sizeof(tarn_stat_set));
     return &stats->live_blocks;
 }
 
 /* What holds of every reading between resets of the totals. */
-static void expect_consistent(const tarn_memory_stats *stats)
+static void expect_consistent(const tarn_stats *stats)
 {
     const tarn_stat_set *sets = sets_of(stats);
 
@@ -80,7 +79,7 @@ static void expect_consistent(const tarn_memory_stats *stats)
                                                            stats->unused_bytes.all);
 }
 
-static void expect_totals(const tarn_memory_stats *stats)
+static void expect_totals(const tarn_stats *stats)
 {
     const tarn_stat_set *sets = sets_of(stats);
 
@@ -95,7 +94,7 @@ START_TEST(what_is_allocated_and_mapped_is_counted_by_size)
     void *small = test_alloc(world.pool, 1000, world.stream);
     void *large = test_alloc(world.pool, 3 * MIB, world.stream);
     void *aside = test_alloc(world.pool, 600, world.side);
-    tarn_memory_stats stats = of_pool(world.pool);
+    tarn_stats stats = of_pool(world.pool);
 
     EXPECT(stats.live_blocks.all, 3, 3, 3, 0);
     EXPECT(stats.live_blocks.small, 2, 2, 2, 0);
@@ -132,7 +131,7 @@ END_TEST
 START_TEST(a_segment_for_one_block_is_told_apart)
 {
     void *block = test_alloc(world.pool, 3 * GIB, world.stream);
-    tarn_memory_stats stats = of_pool(world.pool);
+    tarn_stats stats = of_pool(world.pool);
 
     EXPECT(stats.own_segments.large, 1, 1, 1, 0);
     EXPECT(stats.segments.all, 1, 1, 1, 0);
@@ -147,8 +146,8 @@ START_TEST(memory_that_waits_for_a_stream_is_pending_until_a_trim_finds_it_done)
 {
     void *block = test_alloc(world.pool, 1000, world.stream);
     void *other = test_alloc(world.pool, 600, world.side);
-    tarn_memory_stats before;
-    tarn_memory_stats stats;
+    tarn_stats before;
+    tarn_stats stats;
 
     sim.hold_work();
     test_fill(world.side, block, 1, 16);
@@ -193,7 +192,7 @@ START_TEST(peaks_of_one_stream_are_exact)
     void *blocks[8];
     void *small;
     void *large;
-    tarn_memory_stats stats;
+    tarn_stats stats;
 
     for (int i = 0; i < 8; i++)
         blocks[i] = test_alloc(world.pool, i < 4 ? 4096 : 2 * MIB, world.stream);
@@ -236,7 +235,7 @@ START_TEST(memory_of_captures_graphs_and_aborted_captures_is_told_apart)
 {
     tarn_capture *capture = test_capture_begin(TARN_CAPTURE_THREAD_LOCAL);
     void *block = test_alloc(world.pool, 62 * MIB, world.stream);
-    tarn_memory_stats stats = of_pool(world.pool);
+    tarn_stats stats = of_pool(world.pool);
     tarn_graph *graph;
 
     ck_assert_uint_eq(stats.capture_count, 1);
@@ -273,8 +272,8 @@ START_TEST(a_restore_frees_and_allocates)
     void *kept = test_filled(256, 1); /* 1 KiB */
     tarn_checkpoint *checkpoint = test_take(TARN_CONTENTS_DEVICE);
     void *later = test_alloc(world.pool, 2000, world.stream);
-    tarn_memory_stats stats = of_pool(world.pool);
-    tarn_memory_stats device = of_device();
+    tarn_stats stats = of_pool(world.pool);
+    tarn_stats device = of_device();
 
     (void)later;
     ck_assert_uint_eq(stats.checkpoint_count, 1);
@@ -308,8 +307,8 @@ START_TEST(what_the_ladder_did_and_what_failed_is_the_pools)
     tarn_pool_options options = TARN_POOL_OPTIONS_INIT;
     tarn_pool *pool;
     void *address;
-    tarn_memory_stats stats;
-    tarn_memory_stats device;
+    tarn_stats stats;
+    tarn_stats device;
 
     options.name = "small";
     options.limit_bytes = 4 * MIB;
@@ -339,7 +338,7 @@ END_TEST
 START_TEST(a_chunk_from_the_cache_is_not_created)
 {
     tarn_pool *pool = test_pool("first");
-    tarn_memory_stats stats;
+    tarn_stats stats;
 
     OK(tarn_free(test_alloc(pool, 4 * MIB, world.stream)));
     OK(tarn_pool_destroy(pool));
@@ -378,12 +377,12 @@ static void add_set(tarn_stat_set *sum, const tarn_stat_set *set)
 }
 
 /* The device's numbers are the sums over its pools, but for the peaks, which are no more than that. */
-static void expect_sums(const tarn_memory_stats *device, tarn_pool *const *pools, size_t count)
+static void expect_sums(const tarn_stats *device, tarn_pool *const *pools, size_t count)
 {
     tarn_stat_set sums[SETS] = {{{0, 0, 0, 0}, {0, 0, 0, 0}, {0, 0, 0, 0}}};
 
     for (size_t p = 0; p < count; p++) {
-        tarn_memory_stats stats = of_pool(pools[p]);
+        tarn_stats stats = of_pool(pools[p]);
 
         for (int i = 0; i < SETS; i++)
             add_set(&sums[i], &sets_of(&stats)[i]);
@@ -407,7 +406,7 @@ START_TEST(two_pools_and_the_default_pool_add_up_to_the_device)
     tarn_pool *second = test_pool("second");
     tarn_pool *const pools[] = {world.default_pool, world.pool, second};
     void *blocks[6];
-    tarn_memory_stats stats;
+    tarn_stats stats;
 
     for (int i = 0; i < 3; i++) {
         blocks[2 * i] = test_alloc(pools[i], 1000, world.stream);
@@ -445,7 +444,7 @@ END_TEST
 /* Pools that come and go one after the other: no two of them were there at a time. */
 START_TEST(the_devices_peaks_do_not_add_up_pools_that_were_not_there_together)
 {
-    tarn_memory_stats stats;
+    tarn_stats stats;
 
     for (int i = 0; i < 3; i++) {
         tarn_pool *pool = test_pool("passing");
@@ -463,7 +462,7 @@ END_TEST
 START_TEST(a_pools_resets_are_its_own)
 {
     void *kept = test_alloc(world.pool, 1000, world.stream);
-    tarn_memory_stats stats;
+    tarn_stats stats;
 
     OK(tarn_free(test_alloc(world.pool, 2000, world.stream)));
     OK(tarn_pool_reset_peaks(world.pool));
@@ -494,7 +493,7 @@ START_TEST(a_devices_resets_are_all_its_pools)
 {
     tarn_pool *passing = test_pool("passing");
     void *kept = test_alloc(world.pool, 1000, world.stream);
-    tarn_memory_stats stats;
+    tarn_stats stats;
     const tarn_stat_set *sets;
 
     OK(tarn_free(test_alloc(world.pool, 2 * MIB, world.stream)));
@@ -580,14 +579,14 @@ static void *work(void *stream)
 
 static void *read_and_reset(void *unused)
 {
-    tarn_memory_stats stats = {.size = sizeof stats};
+    tarn_stats stats = {.size = sizeof stats, .walk = true};
 
     test_set_context(context);
     while (!atomic_load(&stopped)) {
-        OK(tarn_pool_get_memory_stats(world.pool, &stats));
+        OK(tarn_pool_stats(world.pool, &stats));
         expect_consistent(&stats);
         expect_totals(&stats);
-        OK(tarn_device_get_memory_stats(world.device, &stats));
+        OK(tarn_device_stats(world.device, &stats));
         ck_assert_uint_ge(stats.mapped_bytes.all.peak, stats.mapped_bytes.all.current);
         expect_totals(&stats);
         OK(tarn_pool_reset_peaks(world.pool));
@@ -601,7 +600,7 @@ START_TEST(what_threads_do_adds_up_while_others_read_and_reset)
     pthread_t threads[THREADS];
     tn_cu_stream streams[THREADS];
     pthread_t reader;
-    tarn_memory_stats stats;
+    tarn_stats stats;
 
     context = test_context();
     atomic_store(&stopped, false);
@@ -632,7 +631,7 @@ START_TEST(peaks_of_several_streams_are_not_too_low)
 {
     void *blocks[4];
     void *aside[4];
-    tarn_memory_stats stats;
+    tarn_stats stats;
 
     for (int i = 0; i < 4; i++) {
         blocks[i] = test_alloc(world.pool, 4096, world.stream);

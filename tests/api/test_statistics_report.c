@@ -126,13 +126,13 @@ END_TEST
 
 START_TEST(wrong_handles_and_arguments_are_refused)
 {
-    tarn_memory_stats stats = {.size = sizeof stats};
-    tarn_memory_stats other = {.size = 8};
+    tarn_stats stats = TARN_STATS_INIT;
+    tarn_stats other = {.size = 8};
     char buffer[8] = "";
     size_t length = 77;
 
-    STATUS(TARN_ERR_INVALID_HANDLE, tarn_pool_get_memory_stats(NULL, &stats));
-    STATUS(TARN_ERR_INVALID_HANDLE, tarn_device_get_memory_stats(NULL, &stats));
+    STATUS(TARN_ERR_INVALID_HANDLE, tarn_pool_stats(NULL, &stats));
+    STATUS(TARN_ERR_INVALID_HANDLE, tarn_device_stats(NULL, &stats));
     STATUS(TARN_ERR_INVALID_HANDLE, tarn_pool_reset_peaks(NULL));
     STATUS(TARN_ERR_INVALID_HANDLE, tarn_pool_reset_totals((tarn_pool *)(void *)world.device));
     STATUS(TARN_ERR_INVALID_HANDLE, tarn_device_reset_peaks((tarn_device *)(void *)world.pool));
@@ -141,10 +141,10 @@ START_TEST(wrong_handles_and_arguments_are_refused)
            tarn_pool_report(NULL, TARN_REPORT_TEXT, buffer, sizeof buffer, &length));
     STATUS(TARN_ERR_INVALID_HANDLE,
            tarn_device_report(NULL, TARN_REPORT_TEXT, buffer, sizeof buffer, &length));
-    REFUSE(TARN_ERR_INVALID_ARGUMENT, "stats", tarn_pool_get_memory_stats(world.pool, NULL));
-    REFUSE(TARN_ERR_INVALID_ARGUMENT, "size", tarn_pool_get_memory_stats(world.pool, &other));
-    REFUSE(TARN_ERR_INVALID_ARGUMENT, "stats", tarn_device_get_memory_stats(world.device, NULL));
-    REFUSE(TARN_ERR_INVALID_ARGUMENT, "size", tarn_device_get_memory_stats(world.device, &other));
+    REFUSE(TARN_ERR_INVALID_ARGUMENT, "stats", tarn_pool_stats(world.pool, NULL));
+    REFUSE(TARN_ERR_INVALID_ARGUMENT, "size", tarn_pool_stats(world.pool, &other));
+    REFUSE(TARN_ERR_INVALID_ARGUMENT, "stats", tarn_device_stats(world.device, NULL));
+    REFUSE(TARN_ERR_INVALID_ARGUMENT, "size", tarn_device_stats(world.device, &other));
     REFUSE(TARN_ERR_INVALID_ARGUMENT, "buffer",
            tarn_pool_report(world.pool, TARN_REPORT_TEXT, NULL, 8, &length));
     REFUSE(TARN_ERR_INVALID_ARGUMENT, "format",

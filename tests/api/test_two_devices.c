@@ -17,8 +17,8 @@ static struct side {
 
 /* All that can be seen of a device. */
 struct figures {
-    tarn_device_stats device;
-    tarn_pool_stats pool;
+    struct test_device_stats device;
+    struct test_stats pool;
     size_t free_bytes; /* as the driver says */
 };
 
@@ -27,12 +27,12 @@ static void make_current(int i)
     test_set_context(sides[i].context);
 }
 
-static tarn_device_stats stats_of(int i)
+static struct test_device_stats stats_of(int i)
 {
-    tarn_device_stats stats = {.size = sizeof stats};
+    tarn_stats stats = TARN_STATS_INIT;
 
-    OK(tarn_device_get_stats(sides[i].device, &stats));
-    return stats;
+    OK(tarn_device_stats(sides[i].device, &stats));
+    return test_device_stats_in(&stats);
 }
 
 static struct figures figures_of(int i)

@@ -37,7 +37,7 @@ static void open_allowing(void)
 /* With the pools their memory goes: what the driver has given is what the world's two map and what is cached. */
 static void expect_no_other_memory(void)
 {
-    tarn_device_stats stats = test_device_stats();
+    struct test_device_stats stats = test_device_stats();
     uint64_t mapped = test_stats(world.default_pool).mapped_bytes;
 
     if (world.pool != NULL)
@@ -162,7 +162,7 @@ END_TEST
 
 START_TEST(an_adopted_pool_has_no_handle)
 {
-    tarn_pool_stats stats = {.size = sizeof stats};
+    tarn_stats stats = TARN_STATS_INIT;
     tarn_pool *pool;
     void *block;
     void *other = UNTOUCHED;
@@ -171,7 +171,7 @@ START_TEST(an_adopted_pool_has_no_handle)
     block = test_malloc(MIB);
     pool = test_pool_of(block);
     REFUSE(TARN_ERR_INVALID_HANDLE, "pool", tarn_pool_malloc(pool, MIB, 0, world.stream, &other));
-    REFUSE(TARN_ERR_INVALID_HANDLE, "pool", tarn_pool_get_stats(pool, &stats));
+    REFUSE(TARN_ERR_INVALID_HANDLE, "pool", tarn_pool_stats(pool, &stats));
     REFUSE(TARN_ERR_INVALID_HANDLE, "pool", tarn_pool_destroy(pool));
     REFUSE(TARN_ERR_BUSY, "2 private pools", tarn_device_close(world.device));
     ck_assert_untouched(other);
@@ -354,8 +354,8 @@ END_TEST
 
 START_TEST(an_adopted_allocation_that_finds_no_memory_changes_nothing)
 {
-    tarn_device_stats before;
-    tarn_device_stats after;
+    struct test_device_stats before;
+    struct test_device_stats after;
     void *block = UNTOUCHED;
 
     begin();

@@ -13,9 +13,9 @@ struct fault_world fault;
 
 /* Everything that a refused call must leave as it was, or, of caches, not have grown. */
 struct picture {
-    tarn_device_stats device;
-    tarn_pool_stats pools[FAULT_POOLS];
-    tarn_memory_stats memory[FAULT_POOLS + 1]; /* of the pools, and last of the device */
+    struct test_device_stats device;
+    struct test_stats pools[FAULT_POOLS];
+    tarn_stats memory[FAULT_POOLS + 1]; /* of the pools, and last of the device */
     tn_cu_capture_status capturing[FAULT_STREAMS];
     tarn_sim_ledger ledger;
 };
@@ -70,10 +70,10 @@ static bool is_there(const void *handle)
 /* TARN_OK, or why the device refuses everything but teardown. */
 static tarn_status device_state(void)
 {
-    tarn_device_info info = {.size = sizeof info};
+    tarn_device_info info = TARN_DEVICE_INFO_INIT;
 
     tarn_status status =
-        is_there(fault.out.device) ? tarn_device_get_info(fault.out.device, &info) : TARN_OK;
+        is_there(fault.out.device) ? tarn_device_describe(fault.out.device, &info) : TARN_OK;
 
     return status == TARN_ERR_INVALID_HANDLE ? TARN_OK : status; /* just closed */
 }
@@ -178,21 +178,21 @@ static void forget_captures(void)
 
 static void take_picture(struct picture *picture)
 {
+    const tarn_stats walked = {.size = sizeof walked, .walk = true};
+
     memset(picture, 0, sizeof *picture);
     (void)test_ledger(); /* what is late is so no more: a picture is not of its time */
     if (is_there(fault.out.device)) {
-        picture->device.size = sizeof picture->device;
-        OK(tarn_device_get_stats(fault.out.device, &picture->device));
-        picture->memory[FAULT_POOLS].size = sizeof picture->memory[FAULT_POOLS];
-        OK(tarn_device_get_memory_stats(fault.out.device, &picture->memory[FAULT_POOLS]));
+        picture->memory[FAULT_POOLS] = walked;
+        OK(tarn_device_stats(fault.out.device, &picture->memory[FAULT_POOLS]));
+        picture->device = test_device_stats_in(&picture->memory[FAULT_POOLS]);
     }
     for (size_t i = 0; i < FAULT_POOLS; i++) {
         if (!is_there(fault.out.pools[i]))
             continue;
-        picture->pools[i].size = sizeof picture->pools[i];
-        OK(tarn_pool_get_stats(fault.out.pools[i], &picture->pools[i]));
-        picture->memory[i].size = sizeof picture->memory[i];
-        OK(tarn_pool_get_memory_stats(fault.out.pools[i], &picture->memory[i]));
+        picture->memory[i] = walked;
+        OK(tarn_pool_stats(fault.out.pools[i], &picture->memory[i]));
+        picture->pools[i] = test_stats_in(&picture->memory[i]);
     }
     for (size_t i = 0; i < FAULT_STREAMS; i++)
         picture->capturing[i] = test_capture_status(fault.streams[i]);
@@ -281,7 +281,7 @@ void fault_prepare(const char *call)
     EXPECT(now.field <= run.picture.field, #field " has grown to %llu from %llu",                  \
            (unsigned long long)now.field, (unsigned long long)run.picture.field)
 
-/* What tarn_memory_stats counts by size, and how much of it a refused call may change. */
+/* What tarn_stats counts by size, and how much of it a refused call may change. */
 enum may_change { MAY_NOT, MAY_FALL, MAY_CHANGE };
 static const struct {
     const char *name;
@@ -290,7 +290,7 @@ static const struct {
 } stat_sets[] = {
 #define SET(name, may)                                                                             \
     {                                                                                              \
-#name, offsetof(tarn_memory_stats, name), may                                              \
+#name, offsetof(tarn_stats, name), may                                                     \
     }
     SET(live_blocks, MAY_NOT),      SET(live_bytes, MAY_NOT),      SET(requested_bytes, MAY_NOT),
     SET(discarded_blocks, MAY_NOT), SET(discarded_bytes, MAY_NOT), SET(active_blocks, MAY_FALL),
@@ -309,12 +309,12 @@ static void check_stat(const char *name, const tarn_stat *stat)
            (unsigned long long)stat->allocated, (unsigned long long)stat->freed);
 }
 
-static const tarn_stat_set *stat_set(const tarn_memory_stats *memory, size_t which)
+static const tarn_stat_set *stat_set(const tarn_stats *memory, size_t which)
 {
     return (const tarn_stat_set *)(const void *)((const char *)memory + stat_sets[which].at);
 }
 
-static void check_memory_stats(const tarn_memory_stats *now, const tarn_memory_stats *before)
+static void check_memory_stats(const tarn_stats *now, const tarn_stats *before)
 {
     for (size_t i = 0; i < sizeof stat_sets / sizeof stat_sets[0]; i++) {
         const tarn_stat_set *set = stat_set(now, i);

@@ -63,7 +63,7 @@ static void replay(void)
 /* What they cost: looked at while both are there. */
 static void count(void)
 {
-    tarn_graph_memory_info memory = {.size = sizeof memory};
+    tarn_graph_memory_info memory = TARN_GRAPH_MEMORY_INFO_INIT;
 
     STEP(NOTE, tarn_graph_memory(fault.out.graphs[0], &memory));
     ck_assert_uint_ge(memory.own_pool_bytes + memory.shared_pool_bytes, 2 * MIB);

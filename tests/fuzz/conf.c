@@ -36,20 +36,29 @@ static void expect_same(const tarn_device_options *a, const tarn_device_options 
     EXPECT(a->no_record_stream_reuse == b->no_record_stream_reuse);
 }
 
+static const char *write_kept(size_t bytes, char text[32])
+{
+    if (bytes == TARN_NO_CACHE)
+        return "none";
+    (void)snprintf(text, 32, "%zu", bytes);
+    return text;
+}
+
 /* The options as a text that names each of them, but for a fraction of nothing. */
 static void write_options(const tarn_device_options *options, char *text, size_t text_bytes)
 {
     static const char *const unrouted[] = {"adopt", "refuse", "allow"};
     const uint32_t *divisions = options->roundup_power2_divisions;
-    int used = snprintf(
-        text, text_bytes,
-        "region_bytes:%zu,limit_bytes:%zu,cache_limit_bytes:%zu,"
-        "pinned_cache_limit_bytes:%zu,unrouted:%s,"
-        "graph_capture_record_stream_reuse:%s,roundup_power2_divisions:[",
-        options->region_bytes, options->limit_bytes,
-        options->cache_limit_bytes != TARN_NO_CACHE ? options->cache_limit_bytes : 0,
-        options->pinned_cache_limit_bytes != TARN_NO_CACHE ? options->pinned_cache_limit_bytes : 0,
-        unrouted[options->unrouted], options->no_record_stream_reuse ? "False" : "True");
+    char kept[2][32];
+    int used =
+        snprintf(text, text_bytes,
+                 "region_bytes:%zu,limit_bytes:%zu,cache_limit_bytes:%s,"
+                 "pinned_cache_limit_bytes:%s,unrouted:%s,"
+                 "graph_capture_record_stream_reuse:%s,roundup_power2_divisions:[",
+                 options->region_bytes, options->limit_bytes,
+                 write_kept(options->cache_limit_bytes, kept[0]),
+                 write_kept(options->pinned_cache_limit_bytes, kept[1]),
+                 unrouted[options->unrouted], options->no_record_stream_reuse ? "False" : "True");
 
     for (int i = 0; i < TARN_ROUNDUP_SIZES; i++)
         used += snprintf(text + used, text_bytes - (size_t)used, "%s%d:%u", i > 0 ? "," : "",
@@ -86,6 +95,7 @@ const char *const fuzz_words[] = {
     "graph_capture_record_stream_reuse:",
     "expandable_segments:",
     "backend:",
+    "none",
     "adopt",
     "refuse",
     "allow",

@@ -429,7 +429,7 @@ static void clear_mail(struct thread *t)
         continue;
 }
 
-static void report(const struct thread *all, int count, const tarn_device_stats *stats)
+static void report(const struct thread *all, int count, const tarn_stats *stats)
 {
     static const char *const names[COUNT_KINDS] = {
         "steps",       "allocations", "frees",    "verifications", "no_memory",
@@ -449,7 +449,7 @@ static void report(const struct thread *all, int count, const tarn_device_stats 
         "mapped at most %llu MiB\n",
         (unsigned long long)atomic_load(&callback_frees), (unsigned long long)stats->ladder_retries,
         (unsigned long long)stats->out_of_memory_count, (unsigned long long)stats->idle_waits,
-        (unsigned long long)(stats->mapped_peak_bytes >> 20));
+        (unsigned long long)(stats->mapped_bytes.all.peak >> 20));
 }
 
 START_TEST(every_block_keeps_its_pattern)
@@ -458,7 +458,7 @@ START_TEST(every_block_keeps_its_pattern)
     uint64_t seconds = test_setting("TARN_SOAK_SECONDS", SECONDS);
     struct thread *t = &threads[THREADS_MAX - 1]; /* for what main requires */
     tarn_device_options options = TARN_DEVICE_OPTIONS_INIT;
-    tarn_device_stats stats = {.size = sizeof stats};
+    tarn_stats stats = TARN_STATS_INIT;
     tarn_sim_ledger before;
     pthread_t handles[THREADS_MAX];
     int count;
@@ -491,8 +491,8 @@ START_TEST(every_block_keeps_its_pattern)
         REQUIRE(pthread_join(handles[i], NULL) == 0);
     clear_mail(t);
     TARN(tarn_pool_destroy(soak.shared));
-    TARN(tarn_device_get_stats(soak.device, &stats));
-    REQUIRE(stats.live_bytes == 0 && stats.pool_count == 1);
+    TARN(tarn_device_stats(soak.device, &stats));
+    REQUIRE(stats.live_bytes.all.current == 0 && stats.pool_count == 1);
     report(threads, count, &stats);
     TARN(tarn_device_close(soak.device));
     if (simulated) {

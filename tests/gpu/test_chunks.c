@@ -23,7 +23,7 @@ static void close_world(void)
 /* What is mapped and what is cached; both as they should be, and the sum as the driver says. */
 static void expect_taken(uint64_t mapped, uint64_t cached)
 {
-    tarn_device_stats stats = test_device_stats();
+    struct test_device_stats stats = test_device_stats();
 
     ck_assert_uint_eq(stats.mapped_bytes, mapped);
     ck_assert_uint_eq(stats.cached_bytes, cached);
@@ -168,7 +168,7 @@ END_TEST
 
 START_TEST(limits_are_kept_to_the_byte)
 {
-    tarn_device_info info = {.size = sizeof info};
+    tarn_device_info info = TARN_DEVICE_INFO_INIT;
     void *block = test_alloc(world.pool, 32 * MIB, world.stream);
     void *more = UNTOUCHED;
 
@@ -179,7 +179,7 @@ START_TEST(limits_are_kept_to_the_byte)
     expect_taken(40 * MIB, 0);
     OK(tarn_free(more));
     OK(tarn_pool_set_limit(world.pool, 0));
-    OK(tarn_device_get_info(world.device, &info));
+    OK(tarn_device_describe(world.device, &info));
     OK(tarn_device_set_memory_fraction(world.device,
                                        64.0 * (double)MIB / (double)info.total_bytes));
     STATUS(TARN_ERR_LIMIT, tarn_malloc(world.device, 40 * MIB, world.stream, &more));

@@ -311,9 +311,9 @@ static void fail_once(void)
 
 /* All that must be as it was, when nothing is kept for later. */
 struct books {
-    tarn_device_stats device;
-    tarn_pool_stats pool;
-    tarn_pool_stats default_pool;
+    struct test_device_stats device;
+    struct test_stats pool;
+    struct test_stats default_pool;
     tarn_sim_ledger ledger;
     size_t free_bytes;
 };

@@ -18,7 +18,7 @@ static uint64_t free_bytes(void)
 
 static tarn_graph_memory_info of_graph(tarn_graph *graph)
 {
-    tarn_graph_memory_info memory = {.size = sizeof memory};
+    tarn_graph_memory_info memory = TARN_GRAPH_MEMORY_INFO_INIT;
 
     OK(tarn_graph_memory(graph, &memory));
     return memory;
@@ -26,7 +26,7 @@ static tarn_graph_memory_info of_graph(tarn_graph *graph)
 
 static tarn_graph_memory_info of_device(void)
 {
-    tarn_graph_memory_info memory = {.size = sizeof memory};
+    tarn_graph_memory_info memory = TARN_GRAPH_MEMORY_INFO_INIT;
 
     OK(tarn_device_graph_memory(world.device, &memory));
     return memory;

@@ -87,7 +87,7 @@ END_TEST
 
 START_TEST(more_than_the_device_has_is_refused_and_harms_nothing)
 {
-    tarn_device_info info = {.size = sizeof info};
+    tarn_device_info info = TARN_DEVICE_INFO_INIT;
     void *kept = test_malloc(MIB);
     void *address = UNTOUCHED;
     size_t before;
@@ -95,7 +95,7 @@ START_TEST(more_than_the_device_has_is_refused_and_harms_nothing)
     test_fill(world.stream, kept, 6, MIB / 4);
     test_synchronize(world.stream); /* the first launch may load the kernel */
     before = test_free_bytes();
-    OK(tarn_device_get_info(world.device, &info));
+    OK(tarn_device_describe(world.device, &info));
     STATUS(TARN_ERR_DEVICE_MEMORY,
            tarn_malloc(world.device, info.total_bytes + GIB, world.stream, &address));
     ck_assert_untouched(address);

@@ -155,11 +155,11 @@ static void renew_pool(void)
 
 static void check_cache(void)
 {
-    tarn_device_stats stats = {.size = sizeof stats};
+    tarn_stats stats = TARN_STATS_INIT;
 
-    OK(tarn_device_get_stats(self.device, &stats));
+    OK(tarn_device_stats(self.device, &stats));
     ck_assert_uint_le(stats.cached_bytes, CACHE_BYTES);
-    ck_assert_uint_ge(stats.mapped_bytes, stats.live_bytes);
+    ck_assert_uint_ge(stats.mapped_bytes.all.current, stats.live_bytes.all.current);
 }
 
 /* A time of taking, and one of giving, and so on: the process breathes between a tenth of its part and
@@ -196,14 +196,14 @@ static void run_window(double until, size_t part_bytes, uint64_t *taken, uint64_
 static void begin_process(void)
 {
     tarn_device_options options = TARN_DEVICE_OPTIONS_INIT;
-    tarn_device_info info = {.size = sizeof info};
+    tarn_device_info info = TARN_DEVICE_INFO_INIT;
 
     test_start();
     pattern_start();
     self.random = test_setting("TARN_TWO_PROCESSES_SEED", 1);
     options.cache_limit_bytes = CACHE_BYTES;
     OK(tarn_device_open(0, &options, &self.device));
-    OK(tarn_device_get_info(self.device, &info));
+    OK(tarn_device_describe(self.device, &info));
     self.device_bytes = info.total_bytes;
     for (int i = 0; i < STREAMS; i++)
         self.streams[i] = test_stream();
@@ -253,18 +253,18 @@ START_TEST(a_process_gets_on)
     part_bytes = self.device_bytes / 100 * (size_t)test_setting("TARN_TWO_PROCESSES_PART", 70);
     begun = now();
     for (int i = 0; i < WINDOWS; i++) {
-        tarn_device_stats stats = {.size = sizeof stats};
+        tarn_stats stats = TARN_STATS_INIT;
         uint64_t taken = 0;
         uint64_t refused = 0;
 
         run_window(begun + window * (i + 1), part_bytes, &taken, &refused);
-        OK(tarn_device_get_stats(self.device, &stats));
+        OK(tarn_device_stats(self.device, &stats));
         (void)printf("window %d: %llu allocations, %llu refused, %llu retries on the ladder, %llu "
                      "waits; %llu MiB mapped, %llu live, %llu cached\n",
                      i, (unsigned long long)taken, (unsigned long long)refused,
                      (unsigned long long)stats.ladder_retries, (unsigned long long)stats.idle_waits,
-                     (unsigned long long)(stats.mapped_bytes >> 20),
-                     (unsigned long long)(stats.live_bytes >> 20),
+                     (unsigned long long)(stats.mapped_bytes.all.current >> 20),
+                     (unsigned long long)(stats.live_bytes.all.current >> 20),
                      (unsigned long long)(stats.cached_bytes >> 20));
         (void)fflush(stdout);
     }

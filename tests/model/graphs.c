@@ -228,8 +228,8 @@ static void expect_less(struct model *m, const tarn_graph_memory_info *one,
 /* What graphs cost, beside what pools say is held. */
 void do_account(struct model *m)
 {
-    tarn_graph_memory_info all = {.size = sizeof all};
-    tarn_graph_memory_info one = {.size = sizeof one};
+    tarn_graph_memory_info all = TARN_GRAPH_MEMORY_INFO_INIT;
+    tarn_graph_memory_info one = TARN_GRAPH_MEMORY_INFO_INIT;
     const struct graph *graph = pick_graph(m);
     uint64_t held;
     uint64_t captured = 0;
@@ -241,14 +241,14 @@ void do_account(struct model *m)
     WELL(m, tarn_device_graph_memory(m->device, &all));
     held = all.own_pool_bytes + all.shared_pool_bytes + all.other_pool_bytes;
     for (int p = 0; p < POOLS; p++) {
-        tarn_pool_stats stats = {.size = sizeof stats};
+        tarn_stats stats = {.size = sizeof stats, .walk = true};
 
         if (m->pools[p].handle == NULL)
             continue;
         sees_all = sees_all && !m->pools[p].is_released;
         if (m->pools[p].is_released)
             continue;
-        WELL(m, tarn_pool_get_stats(m->pools[p].handle, &stats));
+        WELL(m, tarn_pool_stats(m->pools[p].handle, &stats));
         captured += stats.captured_bytes;
     }
     EXPECT(m, sees_all ? held == captured : held >= captured,

@@ -163,12 +163,17 @@ static struct sums sums_of(const struct model *m, int pool)
     EXPECT(m, stats.field == (value), "pool %d says " #field " %llu, expected %llu", p,            \
            (unsigned long long)stats.field, (unsigned long long)(value))
 
-static tarn_pool_stats expect_pool_statistics(struct model *m, int p)
+static struct test_stats expect_pool_statistics(struct model *m, int p)
 {
-    tarn_pool_stats stats = {.size = sizeof stats};
+    tarn_stats all = {.size = sizeof all, .walk = true};
     struct sums sums = sums_of(m, p);
+    struct test_stats stats;
 
-    WELL(m, tarn_pool_get_stats(m->pools[p].handle, &stats));
+    WELL(m, tarn_pool_stats(m->pools[p].handle, &all));
+    stats = test_stats_in(&all);
+    EXPECT(m, all.captured_bytes <= all.capture_bytes + all.graph_bytes, "held of pool %d", p);
+    EXPECT(m, all.captured_bytes >= all.capture_bytes && all.captured_bytes >= all.graph_bytes,
+           "captured bytes of pool %d leave some out", p);
     if (!sums.keeps) {
         SAME(m, live_count, sums.live_count);
         SAME(m, live_bytes, sums.live_bytes);
@@ -192,16 +197,24 @@ static tarn_pool_stats expect_pool_statistics(struct model *m, int p)
 }
 #undef SAME
 
+static struct test_device_stats read_device(struct model *m)
+{
+    tarn_stats stats = TARN_STATS_INIT;
+
+    WELL(m, tarn_device_stats(m->device, &stats));
+    return test_device_stats_in(&stats);
+}
+
 /* What the device says of memory that the driver gave. */
 static void expect_taken(struct model *m)
 {
-    tarn_device_stats device = {.size = sizeof device};
+    struct test_device_stats device;
     uint64_t taken;
 
     if (m->step % 8 == 0)
         (void)
             test_ledger(); /* destructors that are due change what is mapped: not between the two */
-    WELL(m, tarn_device_get_stats(m->device, &device));
+    device = read_device(m);
     taken = device.mapped_bytes + device.cached_bytes;
     EXPECT(m, m->limit_bytes == 0 || taken <= m->limit_bytes || taken <= m->taken_bytes,
            "the device has grown over its limit");
@@ -215,13 +228,13 @@ static void expect_taken(struct model *m)
 
 void expect_statistics(struct model *m)
 {
-    tarn_device_stats device = {.size = sizeof device};
+    struct test_device_stats device;
     uint64_t live_bytes = 0;
     uint64_t mapped_bytes = 0;
     uint64_t pool_count = 0;
 
     for (int p = 0; p < POOLS; p++) {
-        tarn_pool_stats stats;
+        struct test_stats stats;
 
         if (m->pools[p].handle == NULL)
             continue;
@@ -235,10 +248,10 @@ void expect_statistics(struct model *m)
     if (!m->owns_device)
         return;
     expect_taken(m);
-    WELL(m, tarn_device_get_stats(m->device, &device));
+    device = read_device(m);
     if (device.pool_count > pool_count) { /* one that goes with what the driver is about to end */
         (void)test_ledger();
-        WELL(m, tarn_device_get_stats(m->device, &device));
+        device = read_device(m);
     }
     if (device.pool_count != pool_count) {
         EXPECT(m, m->has_unnamed && device.pool_count > pool_count,

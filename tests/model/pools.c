@@ -234,7 +234,7 @@ void sweep_pools(struct model *m)
 void do_release_pool(struct model *m)
 {
     int p = (int)below(m, POOLS);
-    tarn_pool_stats stats = {.size = sizeof stats};
+    tarn_stats stats = TARN_STATS_INIT;
 
     if (m->pools[p].is_default)
         REFUSED(m, TARN_ERR_WRONG_STATE, tarn_pool_release(m->pools[p].handle));
@@ -244,25 +244,26 @@ void do_release_pool(struct model *m)
     WELL_AT_ONCE(m, tarn_pool_release(m->pools[p].handle));
     m->pools[p].is_released = true;
     m->has_unnamed = true;
-    STALE(m, tarn_pool_get_stats(m->pools[p].handle, &stats));
+    STALE(m, tarn_pool_stats(m->pools[p].handle, &stats));
 }
 
 void do_trim(struct model *m)
 {
     int p = pick_pool(m);
-    tarn_pool_stats before = {.size = sizeof before};
-    tarn_pool_stats after = {.size = sizeof after};
+    tarn_stats before = TARN_STATS_INIT;
+    tarn_stats after = TARN_STATS_INIT;
     size_t freed_bytes = 0;
 
     if (chance(m, 2))
         drain(m);
-    WELL(m, tarn_pool_get_stats(m->pools[p].handle, &before));
+    WELL(m, tarn_pool_stats(m->pools[p].handle, &before));
     if (DECLINED(m, tarn_pool_trim(m->pools[p].handle, &freed_bytes)) || !m->owns_device)
         return;
-    WELL(m, tarn_pool_get_stats(m->pools[p].handle, &after));
-    EXPECT(m, before.mapped_bytes - after.mapped_bytes == freed_bytes,
+    WELL(m, tarn_pool_stats(m->pools[p].handle, &after));
+    EXPECT(m, before.mapped_bytes.all.current - after.mapped_bytes.all.current == freed_bytes,
            "a trim says %zu bytes freed, mapped were %llu and are %llu", freed_bytes,
-           (unsigned long long)before.mapped_bytes, (unsigned long long)after.mapped_bytes);
+           (unsigned long long)before.mapped_bytes.all.current,
+           (unsigned long long)after.mapped_bytes.all.current);
 }
 
 void do_trim_to(struct model *m)
@@ -270,17 +271,18 @@ void do_trim_to(struct model *m)
     int p = pick_pool(m);
     size_t keep = below(m, 48) * MIB;
     size_t freed_bytes = 0;
-    tarn_pool_stats before = {.size = sizeof before};
-    tarn_pool_stats after = {.size = sizeof after};
+    tarn_stats before = TARN_STATS_INIT;
+    tarn_stats after = TARN_STATS_INIT;
 
-    WELL(m, tarn_pool_get_stats(m->pools[p].handle, &before));
+    WELL(m, tarn_pool_stats(m->pools[p].handle, &before));
     if (DECLINED(m, tarn_pool_trim_to(m->pools[p].handle, keep, &freed_bytes)) || !m->owns_device)
         return;
-    WELL(m, tarn_pool_get_stats(m->pools[p].handle, &after));
-    EXPECT(m, before.mapped_bytes - after.mapped_bytes == freed_bytes,
+    WELL(m, tarn_pool_stats(m->pools[p].handle, &after));
+    EXPECT(m, before.mapped_bytes.all.current - after.mapped_bytes.all.current == freed_bytes,
            "a trim says %zu bytes freed, mapped were %llu and are %llu", freed_bytes,
-           (unsigned long long)before.mapped_bytes, (unsigned long long)after.mapped_bytes);
-    EXPECT(m, before.mapped_bytes > keep || freed_bytes == 0,
+           (unsigned long long)before.mapped_bytes.all.current,
+           (unsigned long long)after.mapped_bytes.all.current);
+    EXPECT(m, before.mapped_bytes.all.current > keep || freed_bytes == 0,
            "a trim has taken what it is to keep");
 }
 
@@ -288,41 +290,44 @@ void do_device_trim(struct model *m)
 {
     size_t keep = chance(m, 2) ? 0 : below(m, 256) * MIB;
     size_t freed_bytes = 0;
-    tarn_device_stats before = {.size = sizeof before};
-    tarn_device_stats after = {.size = sizeof after};
+    tarn_stats before = TARN_STATS_INIT;
+    tarn_stats after = TARN_STATS_INIT;
 
     (void)test_ledger(); /* what goes when the driver ends graphs is not counted here */
-    WELL(m, tarn_device_get_stats(m->device, &before));
+    WELL(m, tarn_device_stats(m->device, &before));
     if (DECLINED(m, tarn_device_trim(m->device, keep, &freed_bytes)) || !m->owns_device)
         return;
-    WELL(m, tarn_device_get_stats(m->device, &after));
+    WELL(m, tarn_device_stats(m->device, &after));
     EXPECT(m,
-           before.mapped_bytes + before.cached_bytes - after.mapped_bytes - after.cached_bytes >=
+           before.mapped_bytes.all.current + before.cached_bytes - after.mapped_bytes.all.current -
+                   after.cached_bytes >=
                freed_bytes,
            "a trim of the device says %zu bytes freed, taken were %llu and are %llu", freed_bytes,
-           (unsigned long long)(before.mapped_bytes + before.cached_bytes),
-           (unsigned long long)(after.mapped_bytes + after.cached_bytes));
-    EXPECT(m, before.mapped_bytes + before.cached_bytes > keep || freed_bytes == 0,
+           (unsigned long long)(before.mapped_bytes.all.current + before.cached_bytes),
+           (unsigned long long)(after.mapped_bytes.all.current + after.cached_bytes));
+    EXPECT(m, before.mapped_bytes.all.current + before.cached_bytes > keep || freed_bytes == 0,
            "a trim of the device has taken what it is to keep");
 }
 
 void do_collect(struct model *m)
 {
-    tarn_device_stats before = {.size = sizeof before};
-    tarn_device_stats after = {.size = sizeof after};
+    tarn_stats before = TARN_STATS_INIT;
+    tarn_stats after = TARN_STATS_INIT;
 
     (void)test_ledger(); /* what goes when the driver ends graphs is not counted here */
-    WELL(m, tarn_device_get_stats(m->device, &before));
+    WELL(m, tarn_device_stats(m->device, &before));
     if (DECLINED(m, tarn_device_collect(m->device)) || !m->owns_device)
         return;
-    WELL(m, tarn_device_get_stats(m->device, &after));
-    EXPECT(m, after.mapped_bytes == before.mapped_bytes && after.live_bytes == before.live_bytes,
+    WELL(m, tarn_device_stats(m->device, &after));
+    EXPECT(m,
+           after.mapped_bytes.all.current == before.mapped_bytes.all.current &&
+               after.live_bytes.all.current == before.live_bytes.all.current,
            "a look after pending blocks has changed what is mapped or live");
 }
 
 static void note_limits(struct model *m, uint64_t whole_bytes, uint64_t part_bytes)
 {
-    tarn_device_stats stats = {.size = sizeof stats};
+    tarn_stats stats = TARN_STATS_INIT;
     uint64_t smaller = whole_bytes == 0 || (part_bytes != 0 && part_bytes < whole_bytes)
                            ? part_bytes
                            : whole_bytes;
@@ -330,7 +335,7 @@ static void note_limits(struct model *m, uint64_t whole_bytes, uint64_t part_byt
     m->whole_bytes = whole_bytes;
     m->part_bytes = part_bytes;
     m->limit_bytes = smaller;
-    WELL(m, tarn_device_get_stats(m->device, &stats));
+    WELL(m, tarn_device_stats(m->device, &stats));
     EXPECT(m, stats.limit_bytes == smaller, "the device says that its limit is %llu, not %llu",
            (unsigned long long)stats.limit_bytes, (unsigned long long)smaller);
 }
@@ -349,13 +354,13 @@ void do_limit(struct model *m)
 /* A limit as a part of the device's memory. */
 void do_fraction(struct model *m)
 {
-    tarn_device_info info = {.size = sizeof info};
-    double fraction = chance(m, 2) ? 1.0 : (double)(1 + below(m, 40)) / 1000;
+    tarn_device_info info = TARN_DEVICE_INFO_INIT;
+    double fraction = chance(m, 2) ? 1.0 : (double)below(m, 41) / 1000;
 
     if (!m->owns_device)
         return;
-    REFUSED(m, TARN_ERR_INVALID_ARGUMENT, tarn_device_set_memory_fraction(m->device, 0));
-    WELL(m, tarn_device_get_info(m->device, &info));
+    REFUSED(m, TARN_ERR_INVALID_ARGUMENT, tarn_device_set_memory_fraction(m->device, -1));
+    WELL(m, tarn_device_describe(m->device, &info));
     WELL(m, tarn_device_set_memory_fraction(m->device, fraction));
     note_limits(m, m->whole_bytes, (uint64_t)((double)info.total_bytes * fraction));
 }

@@ -41,7 +41,7 @@ static void run(uint64_t seed, uint64_t steps)
     pthread_t threads[THREADS];
     tarn_pool *pools[2] = {NULL, NULL};
     tarn_device *device = NULL;
-    tarn_pool_stats stats = {.size = sizeof stats};
+    tarn_stats stats = TARN_STATS_INIT;
     tarn_sim_ledger ledger;
 
     touch_start();
@@ -63,8 +63,8 @@ static void run(uint64_t seed, uint64_t steps)
         ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
     for (size_t i = 0; i < 2; i++) {
         OK(tarn_pool_validate(pools[i]));
-        OK(tarn_pool_get_stats(pools[i], &stats));
-        ck_assert_uint_eq(stats.live_count, 0);
+        OK(tarn_pool_stats(pools[i], &stats));
+        ck_assert_uint_eq(stats.live_blocks.all.current, 0);
     }
     OK(tarn_pool_destroy(pools[1]));
     OK(tarn_device_close(device));

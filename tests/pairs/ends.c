@@ -27,7 +27,7 @@ static void ended_begin(struct pairs_member *m)
 
 static void ended_end(struct pairs_member *m)
 {
-    tarn_pool_stats stats = {.size = sizeof stats};
+    tarn_stats stats = TARN_STATS_INIT;
     int64_t began;
     bool
         is_late; /* it waits no longer, and a machine that is busy may keep the driver from ending the graph */
@@ -40,10 +40,10 @@ static void ended_end(struct pairs_member *m)
     if (!NEED(tarn_pool_trim(m->pool, NULL)))
         return;
     is_late = test_deadline() - began > INT64_C(190000000);
-    GIVE(tarn_pool_get_stats(m->pool, &stats));
-    EXPECT(stats.mapped_bytes == 0 || is_late || !pairs_is_well(),
+    GIVE(tarn_pool_stats(m->pool, &stats));
+    EXPECT(stats.mapped_bytes.all.current == 0 || is_late || !pairs_is_well(),
            "%llu bytes are mapped behind the end of the only graph, and a trim",
-           (unsigned long long)stats.mapped_bytes);
+           (unsigned long long)stats.mapped_bytes.all.current);
     GIVE(tarn_pool_destroy(m->pool));
     m->pool = NULL;
 }
@@ -76,11 +76,11 @@ const struct pairs_module pairs_graph_ended = {
 
 /* Give-back refused: a checkpoint's page-locked memory goes back to the driver, which has no context for that. The device
  * is poisoned; the memory stays in the books, and goes when the device is closed. */
-static tarn_memory_stats memory_stats(void)
+static tarn_stats memory_stats(void)
 {
-    tarn_memory_stats memory = {.size = sizeof memory};
+    tarn_stats memory = TARN_STATS_INIT;
 
-    GIVE(tarn_device_get_memory_stats(pw.device, &memory));
+    GIVE(tarn_device_stats(pw.device, &memory));
     return memory;
 }
 
@@ -102,8 +102,8 @@ static void refused_begin(struct pairs_member *m)
 
 static void refused_end(struct pairs_member *m)
 {
-    tarn_memory_stats before = memory_stats();
-    tarn_memory_stats behind;
+    tarn_stats before = memory_stats();
+    tarn_stats behind;
     tarn_pool *pool = NULL;
     tarn_status status;
 
@@ -114,7 +114,7 @@ static void refused_end(struct pairs_member *m)
     pw.health = PAIRS_PERHAPS;
     pw.is_poisoned = true;
     pairs_refuse("cuCtxGetCurrent");
-    status = tarn_device_set_pinned_cache_limit(pw.device, 0);
+    status = tarn_device_set_pinned_cache_limit(pw.device, TARN_NO_CACHE);
     if (pairs_refuse(NULL) == 0 && pairs_is_concurrent()) /* another one has it by now */
         return;
     pw.health = PAIRS_LOST;
@@ -183,14 +183,14 @@ static bool leave(tarn_device *device, size_t wanted_bytes, void *user)
 
 static void left_begin(struct pairs_member *m)
 {
-    tarn_device_stats stats = {.size = sizeof stats};
+    tarn_stats stats = TARN_STATS_INIT;
 
     if (!NEED(tarn_device_add_free_callback(pw.device, leave, m)))
         return;
-    GIVE(tarn_device_get_stats(pw.device, &stats));
+    GIVE(tarn_device_stats(pw.device, &stats));
     m->thread = pthread_self();
     m->is_open = true;
-    GIVE(tarn_device_set_limit(pw.device, stats.mapped_bytes + stats.cached_bytes));
+    GIVE(tarn_device_set_limit(pw.device, stats.mapped_bytes.all.current + stats.cached_bytes));
     if (setjmp(back) == 0) {
         void *address = NULL;
         tarn_status status = tarn_pool_malloc(pairs_pool(m), GIB, 0, m->stream, &address);
@@ -206,11 +206,11 @@ static void left_begin(struct pairs_member *m)
 
 static void left_end(struct pairs_member *m)
 {
-    tarn_device_stats stats = {.size = sizeof stats};
+    tarn_stats stats = TARN_STATS_INIT;
 
     if (!m->is_refused)
         return;
-    GIVE(tarn_device_get_stats(pw.device, &stats));
+    GIVE(tarn_device_stats(pw.device, &stats));
     pairs_fail("a callback was left by a jump, and the thread's next call says nothing");
 }
 

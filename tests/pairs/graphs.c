@@ -225,12 +225,12 @@ static void adoption_end(struct pairs_member *m)
  * keeps it until the device is proven idle, as a trim does. */
 static void adoption_finish(struct pairs_member *m)
 {
-    tarn_device_stats stats = {.size = sizeof stats};
+    tarn_stats stats = TARN_STATS_INIT;
     bool is_told = pw.seed % 2 == 0;
     int64_t deadline;
     uint64_t pools;
 
-    GIVE(tarn_device_get_stats(pw.device, &stats));
+    GIVE(tarn_device_stats(pw.device, &stats));
     pools = stats.pool_count;
     if (pairs_is_well())
         test_wait_for_all();
@@ -248,7 +248,7 @@ static void adoption_finish(struct pairs_member *m)
         if (!is_told)
             (void)NEED(
                 tarn_device_trim(pw.device, 0, NULL)); /* the graph may end behind the first one */
-        GIVE(tarn_device_get_stats(pw.device, &stats));
+        GIVE(tarn_device_stats(pw.device, &stats));
         if (stats.pool_count < pools)
             return;
     } while (test_pause(deadline));

@@ -287,7 +287,7 @@ static void ladder_prepare(struct pairs_member *m)
 
 static void ladder_begin(struct pairs_member *m)
 {
-    tarn_device_stats stats = {.size = sizeof stats};
+    tarn_stats stats = TARN_STATS_INIT;
     tarn_status status;
     tarn_pool *pool;
     void *address = NULL;
@@ -295,9 +295,9 @@ static void ladder_begin(struct pairs_member *m)
 
     if (!NEED(tarn_device_add_free_callback(pw.device, give_hoard, m)))
         return;
-    GIVE(tarn_device_get_stats(pw.device, &stats));
+    GIVE(tarn_device_stats(pw.device, &stats));
     m->is_open = true;
-    GIVE(tarn_device_set_limit(pw.device, stats.mapped_bytes + stats.cached_bytes));
+    GIVE(tarn_device_set_limit(pw.device, stats.mapped_bytes.all.current + stats.cached_bytes));
     if (pairs_is_inside) { /* whose allocations call no callback */
         pool = pairs_pool(m);
         status = pool != NULL ? tarn_pool_malloc(pool, 2 * (size_t)HOARD, 0, m->stream, &address)

@@ -266,9 +266,7 @@ static void forked(tarn_status status, const char *call)
 
 static _Noreturn void be_the_child(struct pairs_member *m)
 {
-    tarn_pool_stats stats = {.size = sizeof stats};
-    tarn_device_stats device_stats = {.size = sizeof device_stats};
-    tarn_memory_stats memory = {.size = sizeof memory};
+    tarn_stats stats = TARN_STATS_INIT;
     tarn_pool *pool = pw.other;
     tarn_checkpoint *checkpoint = NULL;
     tarn_capture *capture = NULL;
@@ -295,9 +293,8 @@ static _Noreturn void be_the_child(struct pairs_member *m)
     FORKED(tarn_pool_validate(pool));
     FORKED(tarn_pool_layout(pool, &layout));
     FORKED(tarn_pool_check_live(pool, NULL, 0, &diff));
-    FORKED(tarn_pool_get_stats(pool, &stats));
-    FORKED(tarn_pool_get_memory_stats(pool, &memory));
-    FORKED(tarn_device_get_stats(pw.device, &device_stats));
+    FORKED(tarn_pool_stats(pool, &stats));
+    FORKED(tarn_device_stats(pw.device, &stats));
     FORKED(tarn_device_mark(pw.device, &mark));
     FORKED(tarn_device_set_limit(pw.device, 0));
     FORKED(tarn_device_default_pool(pw.device, &made));

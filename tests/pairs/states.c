@@ -295,9 +295,9 @@ static void recapture_begin(struct pairs_member *m)
 /* How often chunks have come to the pool, or gone. */
 static uint64_t chunk_changes(struct pairs_member *m)
 {
-    tarn_memory_stats memory = {.size = sizeof memory};
+    tarn_stats memory = TARN_STATS_INIT;
 
-    GIVE(tarn_pool_get_memory_stats(pairs_pool(m), &memory));
+    GIVE(tarn_pool_stats(pairs_pool(m), &memory));
     return memory.chunks.all.allocated + memory.chunks.all.freed;
 }
 

@@ -155,7 +155,7 @@ static void *look(void *unused)
 {
     (void)unused;
     for (int i = 0; !atomic_load(&over); i++) {
-        tarn_pool_stats stats = test_stats(pool);
+        struct test_stats stats = test_stats(pool);
 
         ck_assert_uint_eq(stats.alloc_count - stats.free_count, stats.live_count);
         ck_assert_uint_le(stats.live_count, OWNERS * (KEPT + VISITORS * (QUEUE + 1) + 1));
@@ -173,7 +173,7 @@ START_TEST(what_visitors_free_is_freed_once)
 {
     uint64_t seed = test_seed("TARN_STRESS_SEED", 7919);
     uint64_t freed = 0;
-    tarn_pool_stats stats;
+    struct test_stats stats;
     pthread_t looker;
 
     operations = test_setting("TARN_STRESS_OPERATIONS", 1000000) / 5;

@@ -38,15 +38,11 @@ static struct {
     size_t bytes;
     char text[256];
     tarn_device_info info;
-    tarn_device_stats device_stats;
-    tarn_pool_stats pool_stats;
-    tarn_memory_stats memory_stats;
+    tarn_stats stats;
     tarn_graph_memory_info memory;
 } out = {
     .info.size = sizeof out.info,
-    .device_stats.size = sizeof out.device_stats,
-    .pool_stats.size = sizeof out.pool_stats,
-    .memory_stats.size = sizeof out.memory_stats,
+    .stats.size = sizeof out.stats,
     .memory.size = sizeof out.memory,
 };
 
@@ -149,9 +145,7 @@ static void open_again(void)
     X(tarn_device_add_oom_observer, NULL, (world.device, see_nothing, &out))                       \
     X(tarn_device_close, open_again, (out.device != NULL ? out.device : world.device))             \
     X(tarn_device_default_pool, NULL, (world.device, &out.pool))                                   \
-    X(tarn_device_get_info, NULL, (world.device, &out.info))                                       \
-    X(tarn_device_get_memory_stats, NULL, (world.device, &out.memory_stats))                       \
-    X(tarn_device_get_stats, NULL, (world.device, &out.device_stats))                              \
+    X(tarn_device_describe, NULL, (world.device, &out.info))                                       \
     X(tarn_device_graph_memory, NULL, (world.device, &out.memory))                                 \
     X(tarn_device_mark, NULL, (world.device, &out.mark))                                           \
     X(tarn_device_open, NULL, (0, NULL, &out.device))                                              \
@@ -165,6 +159,7 @@ static void open_again(void)
     X(tarn_device_set_memory_fraction, NULL, (world.device, 1.0))                                  \
     X(tarn_device_set_pinned_cache_limit, NULL, (world.device, TARN_NO_CACHE))                     \
     X(tarn_device_collect, NULL, (world.device))                                                   \
+    X(tarn_device_stats, NULL, (world.device, &out.stats))                                         \
     X(tarn_device_trim, NULL, (world.device, 0, &out.bytes))                                       \
     X(tarn_driver_graph_audit, NULL, (world.device, with.raw, NULL, &out.audit))                   \
     X(tarn_driver_graph_compare, NULL, (world.device, with.raw, with.raw, &out.graph_diff))        \
@@ -189,8 +184,6 @@ static void open_again(void)
     X(tarn_pool_check_live, NULL, (world.pool, NULL, 0, &out.live_diff))                           \
     X(tarn_pool_create, NULL, (world.device, NULL, &out.pool))                                     \
     X(tarn_pool_destroy, NULL, (with.spare))                                                       \
-    X(tarn_pool_get_memory_stats, NULL, (world.pool, &out.memory_stats))                           \
-    X(tarn_pool_get_stats, NULL, (world.pool, &out.pool_stats))                                    \
     X(tarn_pool_layout, NULL, (world.pool, &out.layout))                                           \
     X(tarn_pool_release, NULL, (with.spare))                                                       \
     X(tarn_pool_report, NULL, (world.pool, TARN_REPORT_TEXT, out.text, sizeof out.text, NULL))     \
@@ -198,6 +191,7 @@ static void open_again(void)
     X(tarn_pool_reset_peaks, NULL, (world.pool))                                                   \
     X(tarn_pool_reset_totals, NULL, (world.pool))                                                  \
     X(tarn_pool_set_limit, NULL, (world.pool, 0))                                                  \
+    X(tarn_pool_stats, NULL, (world.pool, &out.stats))                                             \
     X(tarn_pool_trim, NULL, (world.pool, &out.bytes))                                              \
     X(tarn_pool_trim_to, NULL, (world.pool, 0, &out.bytes))                                        \
     X(tarn_pool_validate, NULL, (world.pool))                                                      \

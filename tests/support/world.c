@@ -179,20 +179,20 @@ char *test_live_block(tarn_pool *pool)
     return found;
 }
 
-tarn_pool_stats test_stats(tarn_pool *pool)
+struct test_stats test_stats(tarn_pool *pool)
 {
-    tarn_pool_stats stats = {.size = sizeof stats};
+    tarn_stats stats = {.size = sizeof stats, .walk = true};
 
-    OK(tarn_pool_get_stats(pool, &stats));
-    return stats;
+    OK(tarn_pool_stats(pool, &stats));
+    return test_stats_in(&stats);
 }
 
-tarn_device_stats test_device_stats(void)
+struct test_device_stats test_device_stats(void)
 {
-    tarn_device_stats stats = {.size = sizeof stats};
+    tarn_stats stats = TARN_STATS_INIT;
 
-    OK(tarn_device_get_stats(world.device, &stats));
-    return stats;
+    OK(tarn_device_stats(world.device, &stats));
+    return test_device_stats_in(&stats);
 }
 
 tarn_extent_state test_state_of(tarn_pool *pool, const void *address)
@@ -659,7 +659,8 @@ struct test_picture test_picture(void)
 }
 
 /* An arena is only where its order begins to look: a refused call may leave an empty one. */
-static void same_stats(const tarn_pool_stats *before, const tarn_pool_stats *now, const char *pool)
+static void same_stats(const struct test_stats *before, const struct test_stats *now,
+                       const char *pool)
 {
 #define SAME(field)                                                                                \
     ck_assert_msg(before->field == now->field, "%s pool's " #field ": %llu, before %llu", pool,    \

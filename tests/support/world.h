@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "support/cuda.h"
+#include "support/stats.h"
 
 struct test_world {
     tarn_device *device; /* NULL after test_world_abandon */
@@ -46,8 +47,8 @@ void *test_filled(size_t words, uint32_t value);  /* of the world's pool, on its
 tarn_pool *test_pool_of(const void *address);     /* whose block it is */
 tarn_pool *test_chosen_pool(tn_cu_stream stream); /* by tarn_malloc there, now */
 char *test_live_block(tarn_pool *pool);           /* of a pool that has one */
-tarn_pool_stats test_stats(tarn_pool *pool);
-tarn_device_stats test_device_stats(void);
+struct test_stats test_stats(tarn_pool *pool);    /* walked */
+struct test_device_stats test_device_stats(void);
 /* What the pool's layout says of an address; UNMAPPED where the pool has none. */
 tarn_extent_state test_state_of(tarn_pool *pool, const void *address);
 /* A capture of the stream into the pool, one of the world's stream into the world's pool, and the end
@@ -125,9 +126,9 @@ tn_cu_result test_stream_result(tn_cu_stream stream); /* of synchronising it */
 
 /* The state of everything that a caller can see. */
 struct test_picture {
-    tarn_device_stats device;
-    tarn_pool_stats default_pool;
-    tarn_pool_stats pool;
+    struct test_device_stats device;
+    struct test_stats default_pool;
+    struct test_stats pool;
     uint64_t layout; /* a hash of the pool's */
     tarn_sim_ledger ledger;
     tn_cu_context context;

@@ -35,7 +35,7 @@ START_TEST(the_first_growth_takes_the_fewest_chunks_with_at_most_a_sixteenth_ove
 {
     struct growth growth = first_growths[_i];
     void *address = unit_alloc(pool, growth.need_mib * MIB, stream);
-    tarn_pool_stats stats = unit_stats(pool);
+    struct test_stats stats = unit_stats(pool);
     struct tn_segment *segment = unit_segment(address);
 
     ck_assert_uint_eq(stats.mapped_bytes, growth.mapped_mib * MIB);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/device_options.h"
+#include "pools/opening.h"
 #include "driver/pinned.h"
 #include "unit/unit.h"
 
@@ -28,12 +29,18 @@ START_TEST(defaults_are_filled_in)
 {
     complete();
     ck_assert_uint_eq(options.region_bytes, 4 * TN_TIB);
-    ck_assert_uint_eq(options.cache_limit_bytes, TN_CACHE_BYTES_DEFAULT);
-    ck_assert_uint_eq(options.pinned_cache_limit_bytes, TN_PINNED_CACHE_BYTES);
     ck_assert_uint_eq(options.limit_bytes, 0);
     ck_assert_int_eq(options.unrouted, TARN_UNROUTED_ADOPT);
     ck_assert(!options.no_record_stream_reuse);
     expect_divisions((uint32_t[TARN_ROUNDUP_SIZES]){0});
+}
+END_TEST
+
+START_TEST(a_caches_limit_of_0_is_the_default_and_no_cache_is_none)
+{
+    ck_assert_uint_eq(tn_cache_bytes(0, 7), 7);
+    ck_assert_uint_eq(tn_cache_bytes(5, 7), 5);
+    ck_assert_uint_eq(tn_cache_bytes(TARN_NO_CACHE, 7), 0);
 }
 END_TEST
 
@@ -61,7 +68,7 @@ START_TEST(a_text_overrides_what_it_names_and_nothing_else)
     ck_assert_uint_eq(options.region_bytes, 64 * TN_GIB);
     ck_assert_double_eq(options.memory_fraction, 0.25);
     ck_assert_int_eq(options.unrouted, TARN_UNROUTED_ALLOW);
-    ck_assert_uint_eq(options.cache_limit_bytes, TN_CACHE_BYTES_DEFAULT);
+    ck_assert_uint_eq(options.cache_limit_bytes, 0);
     OK(tn_device_options_override(&options, "limit_bytes:0"));
     ck_assert_uint_eq(options.limit_bytes, 0);
 }
@@ -73,15 +80,21 @@ START_TEST(each_key_sets_its_option)
     ck_assert_double_eq(options.memory_fraction, 0.75);
     OK(override("per_process_memory_fraction:1"));
     ck_assert_double_eq(options.memory_fraction, 1);
+    OK(tn_device_options_override(&options, "per_process_memory_fraction:0"));
+    ck_assert_double_eq(options.memory_fraction, 0);
     OK(override("cache_limit_bytes:1G"));
     ck_assert_uint_eq(options.cache_limit_bytes, TN_GIB);
-    OK(override("cache_limit_bytes:0"));
+    OK(override("cache_limit_bytes:none"));
     ck_assert_uint_eq(options.cache_limit_bytes, TARN_NO_CACHE);
+    OK(tn_device_options_override(&options, "cache_limit_bytes:0"));
+    ck_assert_uint_eq(options.cache_limit_bytes, 0);
     OK(override("pinned_cache_limit_bytes:20G"));
     ck_assert_uint_eq(options.pinned_cache_limit_bytes, 20 * TN_GIB);
-    ck_assert_uint_eq(options.cache_limit_bytes, TN_CACHE_BYTES_DEFAULT);
-    OK(override("pinned_cache_limit_bytes:0"));
+    ck_assert_uint_eq(options.cache_limit_bytes, 0);
+    OK(override("pinned_cache_limit_bytes:none"));
     ck_assert_uint_eq(options.pinned_cache_limit_bytes, TARN_NO_CACHE);
+    OK(tn_device_options_override(&options, "pinned_cache_limit_bytes:0"));
+    ck_assert_uint_eq(options.pinned_cache_limit_bytes, 0);
     OK(override("unrouted:refuse"));
     ck_assert_int_eq(options.unrouted, TARN_UNROUTED_REFUSE);
     OK(override("unrouted:allow"));
@@ -134,13 +147,12 @@ static const char *const wrong[][3] = {
     {"limit_bytes", "-1", "a number of bytes"},
     {"limit_bytes", "8388608T", "below 8388608T"},
     {"cache_limit_bytes", "lots", "a number of bytes"},
+    {"cache_limit_bytes", "None", "or none: no cache"},
     {"pinned_cache_limit_bytes", "lots", "a number of bytes"},
-    {"per_process_memory_fraction", "0", "above 0, up to 1"},
-    {"per_process_memory_fraction", "0.0", "above 0, up to 1"},
-    {"per_process_memory_fraction", "1.0001", "above 0, up to 1"},
-    {"per_process_memory_fraction", "-0.5", "above 0, up to 1"},
-    {"per_process_memory_fraction", "nan", "above 0, up to 1"},
-    {"per_process_memory_fraction", "80%", "above 0, up to 1"},
+    {"per_process_memory_fraction", "1.0001", "from 0 to 1; 0: no limit"},
+    {"per_process_memory_fraction", "-0.5", "from 0 to 1; 0: no limit"},
+    {"per_process_memory_fraction", "nan", "from 0 to 1; 0: no limit"},
+    {"per_process_memory_fraction", "80%", "from 0 to 1; 0: no limit"},
     {"region_bytes", "0", "a power of two from 1 GiB to 4 TiB"},
     {"region_bytes", "3G", "a power of two from 1 GiB to 4 TiB"},
     {"region_bytes", "512M", "a power of two from 1 GiB to 4 TiB"},
@@ -230,6 +242,7 @@ int main(void)
 
     suite_add_tcase(suite, tcase);
     tcase_add_test(tcase, defaults_are_filled_in);
+    tcase_add_test(tcase, a_caches_limit_of_0_is_the_default_and_no_cache_is_none);
     tcase_add_test(tcase, divisions_of_options_are_powers_of_two);
     tcase_add_test(tcase, a_text_overrides_what_it_names_and_nothing_else);
     tcase_add_test(tcase, each_key_sets_its_option);

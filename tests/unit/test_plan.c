@@ -57,8 +57,8 @@ START_TEST(a_plan_says_what_will_be_and_changes_nothing)
 {
     void *kept = unit_alloc(pool, 4096, stream);
     void *gone = unit_alloc(pool, 4096, stream);
-    tarn_pool_stats before;
-    tarn_pool_stats after;
+    struct test_stats before;
+    struct test_stats after;
 
     take();
     OK(tarn_free(gone));

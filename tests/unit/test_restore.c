@@ -400,8 +400,8 @@ START_TEST(a_discarded_block_is_in_the_way)
     tarn_graph *graph = free_in_capture(address);
     tarn_capture *capture = unit_begin(pool, other);
     void *discarded;
-    tarn_pool_stats before;
-    tarn_pool_stats after;
+    struct test_stats before;
+    struct test_stats after;
 
     discarded = unit_alloc(pool, 2 * MIB, other);
     ck_assert_ptr_eq(discarded, address);

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/idle.h"
-#include "observe/memory_stats.h"
 #include "observe/stats.h"
-#include "pools/pool.h"
 #include "pools/totals.h"
 #include "unit/unit.h"
 
@@ -10,6 +8,31 @@ static tarn_device *device;
 static tarn_pool *pool;
 static tn_cu_stream stream;
 static tn_cu_stream other;
+
+/* Not 0: before the pool is locked another thread allocates so much in it, frees that, and will allocate more the next
+ * time. */
+static size_t passing_bytes;
+static size_t passed_bytes; /* the most that it had */
+
+static void allocate_and_free(void *bytes)
+{
+    OK(tarn_free(unit_alloc(pool, *(const size_t *)bytes, stream)));
+}
+
+void __real_tn_lock_acquire(struct tn_lock *lock);
+void __wrap_tn_lock_acquire(struct tn_lock *lock);
+void __wrap_tn_lock_acquire(struct tn_lock *lock)
+{
+    size_t bytes = passing_bytes;
+
+    if (bytes > 0 && lock == &pool->lock && atomic_load(&pool->magic) == TN_POOL_MAGIC) {
+        passing_bytes = 0;
+        test_elsewhere(allocate_and_free, &bytes);
+        passed_bytes = bytes;
+        passing_bytes = bytes + MIB;
+    }
+    __real_tn_lock_acquire(lock);
+}
 
 static void make_pool(void)
 {
@@ -19,21 +42,47 @@ static void make_pool(void)
     other = test_stream();
 }
 
-static tarn_pool_stats read_pool(void)
+static tarn_stats of_pool(void)
 {
-    tarn_pool_stats stats;
+    tarn_stats stats;
 
-    tn_pool_read_stats(pool, &stats);
+    tn_pool_read_stats(pool, true, &stats);
     ck_assert_uint_eq(stats.size, sizeof stats);
+    ck_assert(tn_lock_none_held());
     return stats;
+}
+
+static tarn_stats of_device(void)
+{
+    tarn_stats stats;
+
+    tn_device_read_stats(device, true, &stats);
+    ck_assert_uint_eq(stats.size, sizeof stats);
+    ck_assert(tn_lock_none_held());
+    return stats;
+}
+
+static struct test_stats numbers(void)
+{
+    tarn_stats stats = of_pool();
+
+    return test_stats_in(&stats);
+}
+
+static struct test_device_stats device_numbers(void)
+{
+    tarn_stats stats = of_device();
+
+    return test_device_stats_in(&stats);
 }
 
 START_TEST(an_empty_pool_has_nothing)
 {
-    tarn_pool_stats expected = {.size = sizeof expected};
-    tarn_pool_stats stats = read_pool();
+    tarn_stats expected = {.size = sizeof expected};
+    tarn_stats stats = of_pool();
 
-    ck_assert_mem_eq(&stats, &expected, sizeof stats);
+    ck_assert_mem_eq(&stats.live_blocks, &expected.live_blocks,
+                     sizeof stats - offsetof(tarn_stats, live_blocks));
 }
 END_TEST
 
@@ -41,14 +90,14 @@ START_TEST(a_pools_numbers_are_those_of_its_blocks_and_chunks)
 {
     void *small = unit_alloc(pool, 1000, stream);
     void *large = unit_alloc(pool, 3 * MIB, stream);
-    tarn_pool_stats stats;
+    struct test_stats stats;
 
     (void)unit_alloc(pool, 600, other);
     OK(tarn_free(large));
     sim.hold_work();
     test_fill(other, small, 1, 16);
     OK(tarn_free_on(small, other));
-    stats = read_pool();
+    stats = numbers();
     sim.resume_work();
     ck_assert_uint_eq(stats.mapped_bytes, 8 * MIB);
     ck_assert_uint_eq(stats.mapped_peak_bytes, 8 * MIB);
@@ -68,8 +117,8 @@ START_TEST(a_pools_numbers_are_those_of_its_blocks_and_chunks)
     ck_assert_uint_eq(stats.unmap_count, 0);
     test_synchronize(other);
     OK(tarn_pool_trim(pool, NULL));
-    ck_assert_uint_ge(read_pool().unmap_count, 1);
-    ck_assert_uint_eq(read_pool().mapped_peak_bytes, 8 * MIB);
+    ck_assert_uint_ge(numbers().unmap_count, 1);
+    ck_assert_uint_eq(numbers().mapped_peak_bytes, 8 * MIB);
 }
 END_TEST
 
@@ -82,90 +131,129 @@ START_TEST(captured_bytes_are_those_of_held_chunks)
     (void)unit_alloc(pool, 4096, stream);
     capture = unit_begin(pool, other);
     (void)unit_alloc(pool, 62 * MIB, other);
-    ck_assert_uint_eq(read_pool().capture_count, 1);
-    ck_assert_uint_eq(read_pool().captured_bytes, 64 * MIB);
-    ck_assert_uint_eq(read_pool().graph_count, 0);
+    ck_assert_uint_eq(numbers().capture_count, 1);
+    ck_assert_uint_eq(numbers().captured_bytes, 64 * MIB);
+    ck_assert_uint_eq(numbers().graph_count, 0);
     graph = unit_end(capture);
     OK(tarn_checkpoint_take(pool, TARN_CONTENTS_NONE, NULL, &checkpoint));
-    ck_assert_uint_eq(read_pool().capture_count, 0);
-    ck_assert_uint_eq(read_pool().captured_bytes, 64 * MIB);
-    ck_assert_uint_eq(read_pool().graph_count, 1);
-    ck_assert_uint_eq(read_pool().checkpoint_count, 1);
+    ck_assert_uint_eq(numbers().capture_count, 0);
+    ck_assert_uint_eq(numbers().captured_bytes, 64 * MIB);
+    ck_assert_uint_eq(numbers().graph_count, 1);
+    ck_assert_uint_eq(numbers().checkpoint_count, 1);
     (void)graph;
 }
 END_TEST
 
-static void use_pool(void)
+/* A free run that reaches over a chunk that is in use is one, and its bytes there are no trim's. */
+START_TEST(a_free_run_counts_where_a_chunk_under_it_is_in_use)
 {
-    void *blocks[4];
+    void *low = unit_alloc(pool, 3 * MIB, stream); /* a chunk of 4 MiB */
+    void *high = unit_alloc(pool, 8 * MIB, stream);
+    tarn_stats stats = of_pool();
+    uint64_t mapped = stats.mapped_bytes.all.current;
 
-    for (size_t i = 0; i < 4; i++)
-        blocks[i] = unit_alloc(pool, i % 2 == 0 ? 600 : 3 * MIB, stream);
-    sim.hold_work();
-    test_set_words(other, blocks[0], 1, 1);
-    OK(tarn_record_stream(blocks[0], other));
-    OK(tarn_free(blocks[0]));
-    OK(tarn_free(blocks[1]));
-}
-
-START_TEST(both_forms_of_a_pools_numbers_agree)
-{
-    tarn_memory_stats memory;
-    tarn_pool_stats stats;
-
-    use_pool();
-    stats = read_pool();
-    tn_pool_read_memory_stats(pool, &memory);
-    sim.resume_work();
-    ck_assert_uint_eq(stats.pending_count, 1);
-    ck_assert_uint_eq(stats.mapped_bytes, memory.mapped_bytes.all.current);
-    ck_assert_uint_eq(stats.mapped_peak_bytes, memory.mapped_bytes.all.peak);
-    ck_assert_uint_eq(stats.live_bytes, memory.live_bytes.all.current);
-    ck_assert_uint_eq(stats.live_peak_bytes, memory.live_bytes.all.peak);
-    ck_assert_uint_eq(stats.requested_bytes, memory.requested_bytes.all.current);
-    ck_assert_uint_eq(stats.pending_bytes, memory.pending_bytes.all.current);
-    ck_assert_uint_eq(stats.live_count, memory.live_blocks.all.current);
-    ck_assert_uint_eq(stats.pending_count, memory.pending_blocks.all.current);
-    ck_assert_uint_eq(stats.segment_count, memory.segments.all.current);
-    ck_assert_uint_eq(stats.chunk_count, memory.chunks.all.current);
-    ck_assert_uint_eq(stats.map_count, memory.chunks.all.allocated);
-    ck_assert_uint_eq(stats.unmap_count, memory.chunks.all.freed);
+    ck_assert_uint_eq(stats.inactive_bytes.large, mapped - 11 * MIB);
+    OK(tarn_free(high));
+    stats = of_pool();
+    ck_assert_uint_eq(stats.inactive_blocks.all,
+                      1); /* 1 MiB in the chunk of the other one, and all above */
+    ck_assert_uint_eq(stats.inactive_bytes.large, MIB);
+    ck_assert_uint_eq(stats.unused_bytes.large, mapped - 4 * MIB);
+    OK(tarn_free(low));
+    stats = of_pool();
+    ck_assert_uint_eq(stats.inactive_blocks.all, 0);
+    ck_assert_uint_eq(stats.unused_bytes.all, mapped);
 }
 END_TEST
 
-/* Of a pool that is gone, too; but for what a reset sets. */
-START_TEST(both_forms_of_a_devices_numbers_agree)
+START_TEST(a_chunk_that_a_capture_and_a_graph_keep_counts_for_both)
 {
-    tarn_pool *limited = unit_pool_of(device, "limited", 2 * MIB);
-    tarn_memory_stats memory;
-    tarn_device_stats stats;
-    void *address;
+    tarn_graph *graph = unit_graph(pool, stream, 1000, NULL);
+    tarn_capture *capture = unit_begin(pool, stream);
+    tarn_stats stats;
 
-    STATUS(TARN_ERR_LIMIT, tarn_pool_malloc(limited, 4 * MIB, 0, stream, &address));
-    OK(tarn_pool_destroy(limited));
-    use_pool();
-    tn_device_read_stats(device, &stats);
-    tn_device_read_memory_stats(device, &memory);
-    sim.resume_work();
-    ck_assert_uint_eq(stats.out_of_memory_count, 1);
-    ck_assert_uint_gt(stats.ladder_retries, 0);
-    ck_assert_uint_eq(stats.mapped_bytes, memory.mapped_bytes.all.current);
-    ck_assert_uint_eq(stats.mapped_peak_bytes, memory.mapped_bytes.all.peak);
-    ck_assert_uint_eq(stats.live_bytes, memory.live_bytes.all.current);
-    ck_assert_uint_eq(stats.requested_bytes, memory.requested_bytes.all.current);
-    ck_assert_uint_eq(stats.pool_count, memory.pool_count);
-    ck_assert_uint_eq(stats.ladder_retries, memory.ladder_retries);
-    ck_assert_uint_eq(stats.out_of_memory_count, memory.out_of_memory_count);
+    ck_assert_uint_eq(of_pool().capture_bytes, 0);
+    (void)unit_alloc(pool, 1000, stream);
+    stats = of_pool();
+    ck_assert_uint_eq(stats.capture_bytes, 2 * MIB);
+    ck_assert_uint_eq(stats.graph_bytes, 2 * MIB);
+    ck_assert_uint_eq(stats.captured_bytes, 2 * MIB);
+    ck_assert_uint_eq(stats.chunks.all.current, 1);
+    ck_assert_uint_eq(of_device().graph_bytes, 2 * MIB);
+    OK(tarn_capture_abort(capture));
+    (void)graph;
+}
+END_TEST
+
+/* Whatever is reset, these are since the pool was made, or the device was opened; those of pools that are gone are
+ * the device's. */
+START_TEST(counts_since_the_beginning_are_never_reset)
+{
+    uint64_t mapped;
+
+    OK(tarn_free(unit_alloc(pool, 1000, stream)));
+    OK(tarn_pool_trim(pool, NULL));
     tn_device_reset_totals(device);
-    tn_device_read_stats(device, &stats);
-    ck_assert_uint_eq(stats.out_of_memory_count, 1);
+    ck_assert_uint_eq(of_pool().alloc_count, 1);
+    ck_assert_uint_eq(of_pool().free_count, 1);
+    ck_assert_uint_eq(of_pool().live_blocks.all.allocated, 0);
+    mapped = of_pool().map_count;
+    ck_assert_uint_gt(mapped, 0);
+    ck_assert_uint_eq(of_pool().unmap_count, mapped);
+    ck_assert_uint_eq(of_pool().chunks.all.allocated, 0);
+    OK(tarn_pool_destroy(pool));
+    ck_assert_uint_eq(of_device().alloc_count, 1);
+    ck_assert_uint_eq(of_device().free_count, 1);
+    ck_assert_uint_eq(of_device().map_count, mapped);
+    ck_assert_uint_eq(of_device().unmap_count, mapped);
+}
+END_TEST
+
+/* Without the walk all else is the same. */
+START_TEST(what_is_walked_for_is_left_out_where_nobody_asks)
+{
+    static const size_t begin = offsetof(tarn_stats, inactive_blocks);
+    static const size_t end = offsetof(tarn_stats, capture_count);
+    static const char zeros[sizeof(tarn_stats)] = {0};
+    tarn_graph *graph = unit_graph(pool, stream, 1000, NULL);
+    tarn_checkpoint *checkpoint;
+    tarn_stats walked;
+    tarn_stats plain;
+
+    (void)unit_alloc(pool, 3 * MIB, other);
+    OK(tarn_pool_reserve(pool, 64 * MIB, other));
+    OK(tarn_checkpoint_take(pool, TARN_CONTENTS_NONE, NULL, &checkpoint));
+    (void)unit_begin(pool, stream);
+    (void)unit_alloc(pool, 512, stream);
+    for (int of_one = 0; of_one < 2; of_one++) {
+        if (of_one) {
+            tn_pool_read_stats(pool, true, &walked);
+            tn_pool_read_stats(pool, false, &plain);
+        } else {
+            tn_device_read_stats(device, true, &walked);
+            tn_device_read_stats(device, false, &plain);
+        }
+        ck_assert(walked.walk && !plain.walk);
+        ck_assert_uint_gt(walked.inactive_blocks.all, 0);
+        ck_assert_uint_gt(walked.inactive_bytes.all, 0);
+        ck_assert_uint_gt(walked.unused_bytes.all, 0);
+        ck_assert_uint_gt(walked.captured_bytes, 0);
+        ck_assert_uint_gt(walked.graph_bytes, 0);
+        ck_assert_uint_gt(walked.capture_bytes, 0);
+        ck_assert_uint_gt(walked.checkpoint_addresses, 0);
+        ck_assert_mem_eq((const char *)&plain + begin, zeros, end - begin);
+        memcpy((char *)&plain + begin, (const char *)&walked + begin, end - begin);
+        ck_assert_mem_eq(&plain.live_blocks, &walked.live_blocks,
+                         sizeof plain - offsetof(tarn_stats, live_blocks));
+    }
+    (void)graph;
 }
 END_TEST
 
 START_TEST(a_devices_numbers_are_sums_over_its_pools)
 {
     tarn_pool *second = unit_pool(device);
-    tarn_device_stats stats;
+    struct test_device_stats stats;
     tarn_route *route;
     void *address;
 
@@ -173,8 +261,7 @@ START_TEST(a_devices_numbers_are_sums_over_its_pools)
     (void)unit_alloc(pool, 600, stream);
     OK(tarn_begin_allocate_to_pool(device, second, tarn_filter_thread, NULL, &route));
     OK(tn_gpu_wait_idle(&device->gpu));
-    tn_device_read_stats(device, &stats);
-    ck_assert_uint_eq(stats.size, sizeof stats);
+    stats = device_numbers();
     ck_assert_uint_eq(stats.live_bytes, 2048);
     ck_assert_uint_eq(stats.requested_bytes, 1600);
     ck_assert_uint_eq(stats.mapped_bytes, 4 * MIB);
@@ -187,72 +274,145 @@ START_TEST(a_devices_numbers_are_sums_over_its_pools)
 }
 END_TEST
 
-START_TEST(a_layout_tiles_every_segment_with_its_extents)
+/* The library's counts of the driver's calls are the simulator's own. */
+START_TEST(calls_are_those_that_the_driver_was_asked)
 {
-    static const tarn_extent_state expected[] = {TARN_EXTENT_LIVE, TARN_EXTENT_PENDING,
-                                                 TARN_EXTENT_DISCARDED, TARN_EXTENT_FREE,
-                                                 TARN_EXTENT_UNMAPPED};
-    size_t seen[5] = {0};
-    tarn_layout *layout = NULL;
-    char *at = NULL;
-    void *live = unit_alloc(pool, 4096, stream);
-    void *pending = unit_alloc(pool, 4096, stream);
-    tarn_capture *capture = unit_begin(pool, other);
+    static const char *const names[] = {
+        "cuMemCreate",         "cuMemRelease",     "cuMemMap",
+        "cuMemUnmap",          "cuMemSetAccess",   "cuEventRecord",
+        "cuMemAddressReserve", "cuMemAddressFree", "cuEventQuery",
+    };
+    static const enum tn_gpu_call calls[] = {
+        TN_CALL_CREATE, TN_CALL_RELEASE, TN_CALL_MAP,       TN_CALL_UNMAP, TN_CALL_SET_ACCESS,
+        TN_CALL_RECORD, TN_CALL_RESERVE, TN_CALL_UNRESERVE, TN_CALL_QUERY,
+    };
+    enum { CALLS = sizeof calls / sizeof calls[0] };
+    uint64_t before[CALLS];
+    uint64_t counted[CALLS];
+    void *address = NULL;
 
-    (void)unit_alloc(pool, 4096, other);
-    OK(tarn_capture_abort(capture));
-    sim.hold_work();
-    test_fill(other, pending, 1, 16);
-    OK(tarn_free_on(pending, other));
-    OK(tn_pool_read_layout(pool, &layout));
-    sim.resume_work();
-    ck_assert_uint_eq(layout->segment_count, tn_pool_segment_count(pool));
-    for (size_t i = 0; i < layout->extent_count; i++) {
-        const tarn_extent *extent = &layout->extents[i];
-        struct tn_segment *segment = unit_segment(extent->address);
-
-        ck_assert_uint_eq(extent->segment_index, segment->index);
-        if (i > 0 && layout->extents[i - 1].segment_index == extent->segment_index)
-            ck_assert_ptr_eq(extent->address, at);
-        else
-            ck_assert_uint_eq((uintptr_t)extent->address, segment->base);
-        at = (char *)extent->address + extent->bytes;
-        for (size_t k = 0; k < 5; k++)
-            seen[k] += extent->state == expected[k];
-        ck_assert_uint_eq(extent->sequence,
-                          extent->address == live ? unit_block(live)->sequence : 0);
+    for (int i = 0; i < CALLS; i++) {
+        before[i] = sim.call_count(names[i]);
+        counted[i] = atomic_load(&device->gpu.calls[calls[i]]);
     }
-    ck_assert_uint_eq(seen[0], 1);
-    ck_assert_uint_eq(seen[1], 1);
-    ck_assert_uint_eq(seen[2], 1);
-    ck_assert_uint_ge(seen[3], 1);
-    ck_assert_uint_ge(seen[4], 1);
-    tarn_layout_destroy(layout);
+    OK(tarn_free_on(unit_alloc(pool, 62 * MIB, stream), other));
+    OK(tarn_record_stream(unit_alloc(pool, 1000, stream), other));
+    sim.plan_fault("cuMemMap", 1, 0, TN_CUDA_ERROR_OUT_OF_MEMORY);
+    OK(tarn_pool_malloc(pool, 200 * MIB, 0, stream, &address));
+    OK(tarn_free(address));
+    unit_trim(device);
+    for (int i = 0; i < CALLS; i++)
+        ck_assert_msg(sim.call_count(names[i]) - before[i] ==
+                          atomic_load(&device->gpu.calls[calls[i]]) - counted[i],
+                      "%s", names[i]);
+    ck_assert_uint_gt(sim.call_count("cuMemUnmap"), before[3]);
+    ck_assert_uint_gt(sim.call_count("cuEventRecord"), before[5]);
 }
 END_TEST
 
-START_TEST(the_layout_of_an_empty_pool_is_empty)
+/* What is undone was never mapped for good, and is no growth; the driver was asked all the same. */
+START_TEST(a_growth_that_is_undone_is_none)
 {
-    tarn_layout *layout = NULL;
-    int64_t before = tn_host_outstanding();
+    tarn_stats stats;
+    void *address = NULL;
 
-    OK(tn_pool_read_layout(pool, &layout));
-    ck_assert_uint_eq(layout->extent_count, 0);
-    ck_assert_uint_eq(layout->segment_count, 0);
-    tarn_layout_destroy(layout);
-    tarn_layout_destroy(NULL);
-    ck_assert_int_eq(tn_host_outstanding(), before);
+    sim.plan_fault("cuMemMap", 2, 1, TN_CUDA_ERROR_OUT_OF_MEMORY);
+    STATUS(TARN_ERR_DEVICE_MEMORY, tarn_pool_malloc(pool, 200 * MIB, 0, stream, &address));
+    (void)sim.clear_fault(NULL);
+    stats = of_pool();
+    ck_assert_uint_eq(stats.growth_count, 0);
+    ck_assert_uint_eq(stats.mapped_bytes.all.peak, 0);
+    ck_assert_uint_eq(stats.out_of_memory_count, 1);
+    ck_assert_uint_ge(stats.ladder_retries, 1);
+    ck_assert_uint_eq(stats.live_blocks.all.allocated, 0);
+    ck_assert_uint_gt(of_device().map_calls, stats.map_calls);
+    ck_assert_uint_eq(stats.map_calls, stats.unmap_calls);
 }
 END_TEST
 
-START_TEST(no_layout_without_host_memory)
+/* Two pools at a time, then one of them and a third: the highest sum is what is kept. */
+START_TEST(the_sum_of_peaks_before_a_pool_goes_is_kept)
 {
-    tarn_layout *layout = NULL;
+    tarn_pool *second = unit_pool(device);
+    tarn_pool *third;
 
-    (void)tn_host_plan_fault(1, false);
-    STATUS(TARN_ERR_HOST_MEMORY, tn_pool_read_layout(pool, &layout));
-    ck_assert_ptr_null(layout);
-    ck_assert(tn_lock_none_held());
+    OK(tarn_free(unit_alloc(pool, 1000, stream)));
+    OK(tarn_free(unit_alloc(second, 2 * MIB, stream)));
+    ck_assert_uint_eq(of_device().live_bytes.all.peak, 1024 + 2 * MIB);
+    ck_assert_uint_eq(of_device().live_bytes.small.peak, 1024);
+    ck_assert_uint_eq(of_device().live_bytes.large.peak, 2 * MIB);
+    OK(tarn_pool_destroy(second));
+    ck_assert_uint_eq(of_device().live_bytes.all.peak, 1024 + 2 * MIB);
+    third = unit_pool(device);
+    OK(tarn_free(unit_alloc(third, 512, stream)));
+    ck_assert_uint_eq(of_device().live_bytes.all.peak, 1024 + 2 * MIB);
+    OK(tarn_free(unit_alloc(third, 3 * MIB, stream)));
+    ck_assert_uint_eq(of_device().live_bytes.all.peak, 1024 + 3 * MIB);
+    tn_pool_reset_peaks(pool);
+    ck_assert_uint_eq(of_device().live_bytes.all.peak, 1024 + 3 * MIB);
+    tn_device_reset_peaks(device);
+    ck_assert_uint_eq(of_device().live_bytes.all.peak, 0);
+    OK(tarn_pool_destroy(third));
+    ck_assert_uint_eq(of_device().live_bytes.all.peak, 0);
+    ck_assert_uint_eq(of_device().live_bytes.all.allocated, 1536 + 5 * MIB);
+}
+END_TEST
+
+START_TEST(a_peak_of_another_thread_is_not_lost_when_peaks_are_reset)
+{
+    OK(tarn_free(unit_alloc(pool, 40 * MIB, stream))); /* memory for what is to come */
+    tn_device_reset_peaks(device);
+    passing_bytes = MIB;
+    tn_pool_reset_peaks(pool);
+    passing_bytes = 0;
+    ck_assert_uint_gt(passed_bytes, 0);
+    ck_assert_uint_ge(of_device().live_bytes.all.peak, passed_bytes);
+}
+END_TEST
+
+START_TEST(a_peak_of_another_thread_is_not_lost_when_its_pool_goes)
+{
+    OK(tarn_free(unit_alloc(pool, 40 * MIB, stream)));
+    tn_device_reset_peaks(device);
+    passing_bytes = MIB;
+    OK(tarn_pool_destroy(pool));
+    passing_bytes = 0;
+    ck_assert_uint_gt(passed_bytes, 0);
+    ck_assert_uint_ge(of_device().live_bytes.all.peak, passed_bytes);
+}
+END_TEST
+
+/* A pool that is released with a block of an aborted capture goes at the device's end: its totals are kept. */
+START_TEST(what_a_pool_leaves_behind_is_freed_with_it)
+{
+    tarn_capture *capture = unit_begin(pool, stream);
+    tarn_stats stats;
+
+    (void)unit_alloc(pool, 1000, stream);
+    OK(tarn_capture_abort(capture));
+    ck_assert_uint_eq(of_device().active_bytes.all.current, 1024);
+    OK(tarn_pool_destroy(pool));
+    stats = of_device();
+    ck_assert_uint_eq(stats.active_bytes.all.current, 0);
+    ck_assert_uint_eq(stats.discarded_blocks.small.allocated, 1);
+    ck_assert_uint_eq(stats.discarded_blocks.small.freed, 1);
+    ck_assert_uint_eq(stats.mapped_bytes.all.current, 0);
+    ck_assert_uint_eq(stats.segments.all.current, 0);
+}
+END_TEST
+
+START_TEST(the_end_of_a_pool_is_counted)
+{
+    tarn_stats stats;
+
+    OK(tarn_free(
+        unit_alloc(pool, 300 * MIB, stream))); /* chunks that the cache does not all keep */
+    OK(tarn_pool_destroy(pool));
+    stats = of_device();
+    ck_assert_uint_gt(stats.unmap_calls, 0);
+    ck_assert_uint_eq(stats.unmap_calls, stats.map_calls);
+    ck_assert_uint_eq(device->counters.events[TN_CHUNK_UNMAPS].count, stats.unmap_calls);
+    ck_assert_uint_eq(stats.growth_count, 1);
 }
 END_TEST
 
@@ -261,22 +421,25 @@ int main(void)
     Suite *suite = suite_create("stats");
     TCase *pools = tcase_create("pool");
     TCase *devices = tcase_create("device");
-    TCase *layouts = tcase_create("layout");
 
     tcase_add_checked_fixture(pools, make_pool, NULL);
     tcase_add_test(pools, an_empty_pool_has_nothing);
     tcase_add_test(pools, a_pools_numbers_are_those_of_its_blocks_and_chunks);
     tcase_add_test(pools, captured_bytes_are_those_of_held_chunks);
-    tcase_add_test(pools, both_forms_of_a_pools_numbers_agree);
+    tcase_add_test(pools, a_free_run_counts_where_a_chunk_under_it_is_in_use);
+    tcase_add_test(pools, a_chunk_that_a_capture_and_a_graph_keep_counts_for_both);
+    tcase_add_test(pools, a_growth_that_is_undone_is_none);
     suite_add_tcase(suite, pools);
     tcase_add_checked_fixture(devices, make_pool, NULL);
     tcase_add_test(devices, a_devices_numbers_are_sums_over_its_pools);
-    tcase_add_test(devices, both_forms_of_a_devices_numbers_agree);
+    tcase_add_test(devices, counts_since_the_beginning_are_never_reset);
+    tcase_add_test(devices, what_is_walked_for_is_left_out_where_nobody_asks);
+    tcase_add_test(devices, calls_are_those_that_the_driver_was_asked);
+    tcase_add_test(devices, the_sum_of_peaks_before_a_pool_goes_is_kept);
+    tcase_add_test(devices, a_peak_of_another_thread_is_not_lost_when_peaks_are_reset);
+    tcase_add_test(devices, a_peak_of_another_thread_is_not_lost_when_its_pool_goes);
+    tcase_add_test(devices, what_a_pool_leaves_behind_is_freed_with_it);
+    tcase_add_test(devices, the_end_of_a_pool_is_counted);
     suite_add_tcase(suite, devices);
-    tcase_add_checked_fixture(layouts, make_pool, NULL);
-    tcase_add_test(layouts, a_layout_tiles_every_segment_with_its_extents);
-    tcase_add_test(layouts, the_layout_of_an_empty_pool_is_empty);
-    tcase_add_test(layouts, no_layout_without_host_memory);
-    suite_add_tcase(suite, layouts);
     return test_main(suite);
 }

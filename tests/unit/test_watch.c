@@ -349,9 +349,9 @@ END_TEST
 
 static uint64_t pool_count(void)
 {
-    tarn_device_stats stats = {.size = sizeof stats};
+    tarn_stats stats = TARN_STATS_INIT;
 
-    OK(tarn_device_get_stats(device, &stats));
+    OK(tarn_device_stats(device, &stats));
     return stats.pool_count;
 }
 

@@ -210,12 +210,12 @@ static inline void unit_reap_all(tarn_pool *pool)
     ck_assert_uint_eq(pool->holds.count, 0);
 }
 
-static inline tarn_pool_stats unit_stats(tarn_pool *pool)
+static inline struct test_stats unit_stats(tarn_pool *pool)
 {
-    tarn_pool_stats stats = {.size = sizeof stats};
+    tarn_stats stats = {.size = sizeof stats, .walk = true};
 
-    OK(tarn_pool_get_stats(pool, &stats));
-    return stats;
+    OK(tarn_pool_stats(pool, &stats));
+    return test_stats_in(&stats);
 }
 
 /* What a test breaks is for tarn_pool_validate: no turn of a check comes before it. */

@@ -59,7 +59,7 @@ class Tarn:
 
     def device(self):
         info = Info(size=ctypes.sizeof(Info))
-        self.shim.tarn_device_get_info(ctypes.c_void_p(self.shim.tarn_torch_device()), ctypes.byref(info))
+        self.shim.tarn_device_describe(ctypes.c_void_p(self.shim.tarn_torch_device()), ctypes.byref(info))
         return {"device": info.name.decode(), "driver_version": info.driver_version}
 
     def report(self, audit, form):

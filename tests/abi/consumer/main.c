@@ -10,13 +10,13 @@
 static int open_device(void)
 {
     tarn_device *device;
-    tarn_device_info info = {.size = sizeof info};
+    tarn_device_info info = TARN_DEVICE_INFO_INIT;
 
     if (tarn_device_open(0, NULL, &device) != TARN_OK) {
         printf("no device: %s\n", tarn_last_error());
         return 1;
     }
-    if (tarn_device_get_info(device, &info) != TARN_OK || tarn_device_close(device) != TARN_OK)
+    if (tarn_device_describe(device, &info) != TARN_OK || tarn_device_close(device) != TARN_OK)
         return 1;
     printf("    %s: %s\n", info.name, info.driver);
     return 0;

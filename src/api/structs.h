@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+/* structs.h -- the public structs with a size, for base/sized.h: what programs hand in, and have filled in.
+ *
+ * Each names the last field that every caller must have. A new field is added to the struct alone. tarn_out_of_memory is
+ * not here: the library hands it out with the size of this version, and programs look at the size. */
+#ifndef TARN_API_STRUCTS_H
+#define TARN_API_STRUCTS_H
+
+#include "base/sized.h"
+#include "tarn/audit.h"
+#include "tarn/device.h"
+#include "tarn/graph.h"
+#include "tarn/graph_memory.h"
+#include "tarn/pool.h"
+#include "tarn/stats.h"
+
+/* Inputs. */
+#define TN_DEVICE_OPTIONS TN_SIZED(tarn_device_options, limit_bytes)
+#define TN_POOL_OPTIONS TN_SIZED(tarn_pool_options, limit_bytes)
+#define TN_AUDIT_OPTIONS TN_SIZED(tarn_audit_options, list_all)
+#define TN_CAPTURE_OPTIONS TN_SIZED(tarn_capture_options, driver_graph)
+
+/* Outputs. walk of tarn_stats is the caller's, and within the least size. */
+#define TN_DEVICE_INFO TN_SIZED(tarn_device_info, driver)
+#define TN_STATS TN_SIZED(tarn_stats, own_segments)
+#define TN_GRAPH_MEMORY_INFO TN_SIZED(tarn_graph_memory_info, exec_bytes)
+
+#endif
