@@ -198,7 +198,9 @@ TARN_API void tarn_layout_destroy(tarn_layout *layout); /* NULL is allowed. */
 
 /* Decides whether an allocation on this stream goes to the route's pool. Called by tarn_malloc on
  * the allocating thread, under the lock of the routes: it must not call Tarn, whose functions answer WRONG_STATE there,
- * but for what is steady. It returns, and leaves in no other way; see status.h. */
+ * but for what is steady. It returns, and leaves in no other way; see status.h.
+ * stream: as tarn_malloc was given it; (tarn_stream)2 instead of NULL where the device was opened with
+ * TARN_NULL_STREAM_PER_THREAD. */
 typedef bool (*tarn_route_filter)(tarn_stream stream, void *user);
 
 /* Built-in filters, known by their address. */
@@ -210,7 +212,8 @@ TARN_API bool tarn_filter_thread(tarn_stream stream, void *user);  /* user: NULL
     thread that began the route. */
 TARN_API bool tarn_filter_stream(tarn_stream stream, void *user);  /* user: a tarn_stream.
     Allocations on that very stream, which must live until the route ends. Of these two filters, the
-    handle of a thread's own default stream means that of the thread that begins the route. */
+    handle of a thread's own default stream means that of the thread that begins the route. NULL is the
+    default stream that the device was opened for (tarn_null_stream). */
 
 /* Opens a route: until it ends, tarn_malloc calls that the filter accepts are served by the pool.
  * Of several routes, to one pool or to many, the newest that accepts wins, so routes nest. A route

@@ -24,17 +24,6 @@ typedef struct tarn_capture tarn_capture;       /* a section being captured */
 typedef struct tarn_graph tarn_graph;           /* an instantiated graph and what it holds */
 typedef struct tarn_checkpoint tarn_checkpoint; /* a pool's state at one moment */
 
-/* The stream that a NULL handle means: the legacy default stream, or the calling thread's own when
- * the program is compiled with CUDA_API_PER_THREAD_DEFAULT_STREAM, as in CUDA's headers. */
-static inline tarn_stream tarn_stream_given(tarn_stream stream)
-{
-#if defined(CUDA_API_PER_THREAD_DEFAULT_STREAM)
-    return stream != NULL ? stream : (tarn_stream)(uintptr_t)2;
-#else
-    return stream;
-#endif
-}
-
 /* One block, as reports name it. */
 typedef struct tarn_block {
     void *address;      /* what the user was handed */

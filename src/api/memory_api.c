@@ -139,6 +139,7 @@ tarn_status tarn_stream_retire(tarn_device *device, tarn_stream stream)
 
     if (!tn_call_device(&call, device))
         return call.status;
+    stream = tn_device_stream(device, stream);
     if (tn_stream_is_legacy(stream))
         return tn_bad_argument(
             "the legacy default stream is never destroyed, so it is not retired");

@@ -201,9 +201,11 @@ tarn_status tn_capture_begin_in(tarn_pool *pool, tarn_stream stream, tarn_captur
                                 const struct tn_capture_target *target, tarn_capture **capture)
 {
     tarn_capture *made;
-    tarn_status status = check_stream(pool, stream);
+    tarn_status status;
 
     TN_ASSERT(tn_lock_none_held());
+    stream = tn_device_stream(pool->device, stream);
+    status = check_stream(pool, stream);
     tn_device_see_end(pool->device); /* what it allocates is behind the ends of others */
     if (status == TARN_OK)
         status = check_target(pool, target);

@@ -41,7 +41,9 @@ struct tarn_device {
     tarn_unrouted unrouted;      /* immutable */
     struct tn_rounding rounding; /* immutable */
     bool no_record_stream_reuse; /* immutable */
-    struct tn_lock lock;         /* rank DEVICE */
+    /* The stream that NULL means: NULL, which is the legacy one, or the handle of a thread's own. Immutable. */
+    tn_cu_stream null_stream;
+    struct tn_lock lock;    /* rank DEVICE */
     struct tn_lock growing; /* rank GROW: the driver maps faster for one thread than for several */
     tarn_pool *pools;       /* guarded by lock; the default pool last */
     /* released pools that only a proof lets go, when last looked at */
@@ -63,6 +65,13 @@ struct tarn_device {
 };
 
 #define TN_DEVICE_MAGIC 0x54446576ULL
+
+/* The stream that a caller's handle means. A call asks once, where it first knows its device, and on no path on which the
+ * handle is known to be no default stream's. */
+static inline tn_cu_stream tn_device_stream(const tarn_device *device, tn_cu_stream stream)
+{
+    return stream != NULL ? stream : device->null_stream;
+}
 
 /* Whether nobody else has it open. */
 static inline bool tn_device_is_last_use(const tarn_device *device)

@@ -7,9 +7,11 @@
 
 #include "pools/device.h"
 
-/* options: checked, with nothing left to default. */
+/* options: checked, with nothing left to default. stated: they are the program's, so that a device which is open already
+ * must read NULL streams as they say.
+ *   WRONG_STATE  it does not; what opening a device may answer */
 TARN_MUST_CHECK tarn_status tn_device_open(int ordinal, const tarn_device_options *options,
-                                           tarn_device **device);
+                                           bool stated, tarn_device **device);
 TARN_MUST_CHECK tarn_status tn_device_close(tarn_device *device);
 
 #endif

@@ -127,6 +127,11 @@ static tarn_status check_pool(const tarn_pool *pool)
                             : TARN_OK;
 }
 
+static bool has_stream(const struct tn_route *route)
+{
+    return route->filter == tarn_filter_capture || route->filter == tarn_filter_stream;
+}
+
 tarn_status tn_route_begin(tarn_device *device, tarn_pool *pool, tarn_route_filter filter,
                            void *user)
 {
@@ -135,6 +140,8 @@ tarn_status tn_route_begin(tarn_device *device, tarn_pool *pool, tarn_route_filt
 
     if (status != TARN_OK)
         return status;
+    if (has_stream(&route))
+        route.user = tn_device_stream(device, user);
     if (filter == tarn_filter_thread) {
         route.thread = tn_thread_mark_take();
         if (route.thread == NULL)
@@ -158,11 +165,6 @@ tarn_status tn_route_begin_capture(tarn_device *device, tarn_pool *pool, tarn_st
     if (status == TARN_OK)
         *id = route.id;
     return status;
-}
-
-static bool has_stream(const struct tn_route *route)
-{
-    return route->filter == tarn_filter_capture || route->filter == tarn_filter_stream;
 }
 
 /* Whether the calling thread may ask the route's stream: only the thread that named it. While one thread

@@ -34,6 +34,7 @@ static void expect_same(const tarn_device_options *a, const tarn_device_options 
     EXPECT(memcmp(a->roundup_power2_divisions, b->roundup_power2_divisions,
                   sizeof a->roundup_power2_divisions) == 0);
     EXPECT(a->no_record_stream_reuse == b->no_record_stream_reuse);
+    EXPECT(a->null_stream == b->null_stream);
 }
 
 /* The options as a text that names each of them, but for a fraction of nothing. */
@@ -44,12 +45,14 @@ static void write_options(const tarn_device_options *options, char *text, size_t
     int used = snprintf(
         text, text_bytes,
         "region_bytes:%zu,limit_bytes:%zu,cache_limit_bytes:%zu,"
-        "pinned_cache_limit_bytes:%zu,unrouted:%s,"
+        "pinned_cache_limit_bytes:%zu,unrouted:%s,null_stream:%s,"
         "graph_capture_record_stream_reuse:%s,roundup_power2_divisions:[",
         options->region_bytes, options->limit_bytes,
         options->cache_limit_bytes != TARN_NO_CACHE ? options->cache_limit_bytes : 0,
         options->pinned_cache_limit_bytes != TARN_NO_CACHE ? options->pinned_cache_limit_bytes : 0,
-        unrouted[options->unrouted], options->no_record_stream_reuse ? "False" : "True");
+        unrouted[options->unrouted],
+        options->null_stream == TARN_NULL_STREAM_PER_THREAD ? "per_thread" : "legacy",
+        options->no_record_stream_reuse ? "False" : "True");
 
     for (int i = 0; i < TARN_ROUNDUP_SIZES; i++)
         used += snprintf(text + used, text_bytes - (size_t)used, "%s%d:%u", i > 0 ? "," : "",
@@ -82,6 +85,7 @@ const char *const fuzz_words[] = {
     "pinned_cache_limit_bytes:",
     "region_bytes:",
     "unrouted:",
+    "null_stream:",
     "roundup_power2_divisions:",
     "graph_capture_record_stream_reuse:",
     "expandable_segments:",
@@ -89,6 +93,8 @@ const char *const fuzz_words[] = {
     "adopt",
     "refuse",
     "allow",
+    "legacy",
+    "per_thread",
     "True",
     "False",
     "native",
