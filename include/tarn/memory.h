@@ -117,6 +117,15 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_stream_retire(tarn_device *device, tar
  *   NOT_OURS, DOUBLE_FREE (no live block there); INVALID_ARGUMENT: block is NULL */
 TARN_API TARN_MUST_CHECK tarn_status tarn_block_at(const void *address, tarn_block *block);
 
+/* Gives a live block a number of the caller's, which every tarn_block of the block then shows: a line of
+ * the program, an index of a tensor. The block keeps the tag until the next call or until its free. A
+ * block that a restore brings back has the tag of the moment when the checkpoint was taken. No effect for
+ * NULL, the address of 0 bytes.
+ *   NOT_OURS, INNER_ADDRESS.
+ *   DOUBLE_FREE  the block is not live.
+ *   HOST_MEMORY  the block has its tag from before. */
+TARN_API TARN_MUST_CHECK tarn_status tarn_block_set_tag(void *address, uint64_t tag);
+
 #ifdef __cplusplus
 }
 #endif

@@ -26,11 +26,18 @@ typedef struct tarn_checkpoint tarn_checkpoint; /* a pool's state at one moment 
 
 /* One block, as reports name it. */
 typedef struct tarn_block {
-    void *address;      /* what the user was handed */
-    size_t bytes;       /* as requested */
-    size_t block_bytes; /* as taken from the pool: rounded up, at least to 512 bytes */
-    uint64_t sequence;  /* unique in the process, rising with every allocation */
-    tarn_pool *pool;    /* the pool that the block lives in */
+    /* the address that the user was handed */
+    void *address;
+    /* as requested */
+    size_t bytes;
+    /* as taken from the pool: rounded up, at least to 512 bytes */
+    size_t block_bytes;
+    /* unique in the process, rising with every allocation */
+    uint64_t sequence;
+    /* the pool that the block lives in */
+    tarn_pool *pool;
+    /* the user's number for the block (tarn_block_set_tag); 0 until set */
+    uint64_t tag;
 } tarn_block;
 
 #endif

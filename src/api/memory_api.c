@@ -154,6 +154,26 @@ tarn_status tarn_stream_retire(tarn_device *device, tarn_stream stream)
     return tn_leave(status);
 }
 
+tarn_status tarn_block_set_tag(void *address, uint64_t tag)
+{
+    tarn_pool *pool;
+    struct tn_block *block;
+    tarn_status status;
+    TN_CALL(call);
+
+    if (address == NULL)
+        return tn_call_nothing();
+    if (!tn_call_begin(&call))
+        return call.status;
+    status = tn_pool_lock_block((uint64_t)(uintptr_t)address, true, &pool, &block);
+    if (status != TARN_OK)
+        return status;
+    if (!tn_block_set_tag(&pool->store, block, tag))
+        status = tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a block's tag");
+    tn_pool_unlock(pool);
+    return tn_leave(status);
+}
+
 tarn_status tarn_block_at(const void *address, tarn_block *block)
 {
     tarn_pool *pool;

@@ -13,6 +13,9 @@
  * need lies in a second record, the cold one, in an array beside; a slab of records gets that array when
  * the first of its blocks needs it, so where none does a block costs its one line.
  *
+ * A tag is the user's number for a block. Tags lie in an array beside the slab, which comes with the first of them. Each
+ * stands there with the sequence number of its block: so no allocation and no free has to clear one.
+ *
  * Records come from slabs of the pool. They are set aside before a change begins (reserve, which may
  * fail) and taken while it is made (take, which cannot). Cold records are set aside likewise (add_cold),
  * before any change in which a block may get an order that is not its arena's, a use or a fence, or be
@@ -102,6 +105,12 @@ struct tn_block_cold {
     uint64_t pending_stamp; /* PENDING: the epoch of the free; proven, all use of it has ended */
 };
 
+struct tn_block_tag {
+    uint64_t
+        sequence; /* of the block that has it; the record's block has another one: it has no tag */
+    uint64_t value;
+};
+
 /* Spare records: those given back, and those of the newest slab that were never taken. The former are in batches, which
  * pass from one store to another without a look at any record but the first. */
 struct tn_block_store {
@@ -113,6 +122,7 @@ struct tn_block_store {
     uint32_t spare_begun; /* records in the batch that is not full */
     struct tn_block_slab *slabs;
     bool all_cold; /* every slab has cold records */
+    bool tagged;   /* a slab has tags */
 };
 
 /* Sets aside count records; false when there is no memory, or the system gives none below 2^TN_BLOCK_ADDRESS_BITS:
@@ -145,11 +155,17 @@ enum {
 
 enum { TN_BLOCK_SLAB_RECORDS = (1 << TN_BLOCK_SLAB_BITS) / 64 - 1 };
 
+/* Gives the LIVE block that tag; false when there is no memory for it. 0 needs none. */
+bool tn_block_set_tag(struct tn_block_store *store, struct tn_block *block, uint64_t value);
+/* Makes room for tags of all records of the store as it is now; false when there is no memory. */
+bool tn_blocks_add_tags(struct tn_block_store *store);
+
 /* Slabs begin at a multiple of 2^TN_BLOCK_SLAB_BITS. */
 struct tn_block_slab {
     struct tn_block records[TN_BLOCK_SLAB_RECORDS];
     struct tn_block_slab *next;
     struct tn_block_cold *cold; /* the cold records, in the order of the others; NULL: none yet */
+    struct tn_block_tag *tags;  /* in the order of the records; NULL: none yet */
 };
 
 /* For who goes through many blocks: where their records lie, mostly one behind the other, or one before the other where
@@ -204,6 +220,18 @@ static inline struct tn_block_cold *tn_block_cold(const struct tn_block *block)
 
     TN_ASSERT(slab->cold != NULL);
     return &slab->cold[block - slab->records];
+}
+
+/* The tag of a LIVE block; 0: none. */
+static inline uint64_t tn_block_tag(const struct tn_block *block)
+{
+    const struct tn_block_slab *slab = tn_block_slab(block);
+    const struct tn_block_tag *tag = slab->tags;
+
+    if (TN_LIKELY(tag == NULL))
+        return 0;
+    tag += block - slab->records;
+    return tag->sequence == block->sequence ? tag->value : 0;
 }
 
 /* Makes sure that the block has a cold record, with its slab's others; false when there is no memory. */

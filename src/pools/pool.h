@@ -298,6 +298,7 @@ static inline tarn_block tn_describe_block(tarn_pool *pool, const struct tn_bloc
         .block_bytes = tn_block_bytes(block),
         .sequence = block->sequence,
         .pool = pool,
+        .tag = tn_block_tag(block),
     };
 }
 

@@ -184,6 +184,28 @@ START_TEST(no_report_is_made)
 }
 END_TEST
 
+START_TEST(no_tag_is_set_or_saved)
+{
+    void *address = test_alloc(world.pool, MIB, world.stream);
+    tarn_checkpoint *checkpoint = UNTOUCHED;
+    tarn_block block;
+    int refused = 0;
+
+    SHORT(refused, tarn_block_set_tag(address, 7));
+    ck_assert_int_gt(refused, 0);
+    OK(tarn_block_at(address, &block));
+    ck_assert_uint_eq(block.tag, 7);
+    SHORT_BUT(refused,
+              tarn_checkpoint_take(world.pool, TARN_CONTENTS_NONE, world.stream, &checkpoint));
+    OK(tarn_free(address));
+    SHORT_BUT(refused, tarn_checkpoint_restore(checkpoint, world.stream, NULL));
+    OK(tarn_block_at(address, &block));
+    ck_assert_uint_eq(block.tag, 7);
+    OK(tarn_checkpoint_destroy(checkpoint));
+    OK(tarn_free(address));
+}
+END_TEST
+
 START_TEST(no_capture_is_begun_or_ended)
 {
     tarn_capture *capture = UNTOUCHED;
@@ -391,6 +413,7 @@ int main(void)
     tcase_add_test(tcase, no_use_is_recorded);
     tcase_add_test(tcase, nothing_is_reserved);
     tcase_add_test(tcase, no_report_is_made);
+    tcase_add_test(tcase, no_tag_is_set_or_saved);
     tcase_add_test(tcase, no_capture_is_begun_or_ended);
     tcase_add_test(tcase, no_route_is_begun);
     tcase_add_test(tcase, no_callback_is_registered);

@@ -142,6 +142,7 @@ static void open_again(void)
     X(tarn_audit_report, NULL, (with.audit, TARN_REPORT_TEXT, out.text, sizeof out.text, NULL))    \
     X(tarn_begin_allocate_to_pool, NULL, (world.device, world.pool, tarn_filter_thread, NULL))     \
     X(tarn_block_at, NULL, (with.block, &out.block))                                               \
+    X(tarn_block_set_tag, NULL, (with.block, 5))                                                   \
     X(tarn_capture_abort, begin_here, (with.capture))                                              \
     X(tarn_capture_begin, abort_first,                                                             \
       (with.pool, world.side, TARN_CAPTURE_RELAXED, &out.capture))                                 \
