@@ -196,6 +196,55 @@ typedef struct tarn_layout {
 TARN_API TARN_MUST_CHECK tarn_status tarn_pool_layout(tarn_pool *pool, tarn_layout **layout);
 TARN_API void tarn_layout_destroy(tarn_layout *layout); /* NULL is allowed. */
 
+/* All live blocks of a pool at one moment, in order of address. */
+typedef struct tarn_block_list {
+    size_t count;
+    const tarn_block *blocks;
+} tarn_block_list;
+
+/* Lists the live blocks of the pool. In the default pool, contents of checkpoints are among them. Other
+ * threads' allocations and frees in the pool wait meanwhile. *list: owned by the caller; end it with tarn_block_list_destroy.
+ *   INVALID_HANDLE.
+ *   INVALID_ARGUMENT  list is NULL.
+ *   HOST_MEMORY. */
+TARN_API TARN_MUST_CHECK tarn_status tarn_pool_blocks(tarn_pool *pool, tarn_block_list **list);
+TARN_API void tarn_block_list_destroy(tarn_block_list *list); /* NULL is allowed. */
+
+/* How a pool came to be, and who may still name it.
+ *   PRIVATE   made by tarn_pool_create; its handle is valid
+ *   DEFAULT   the device's default pool; its handle is valid
+ *   RELEASED  a private pool whose handle was given up (tarn_pool_release)
+ *   ADOPTED   made by Tarn for a capture without a route (tarn_unrouted); no one has had a handle */
+typedef enum tarn_pool_kind {
+    TARN_POOL_PRIVATE = 0,
+    TARN_POOL_DEFAULT = 1,
+    TARN_POOL_RELEASED = 2,
+    TARN_POOL_ADOPTED = 3,
+} tarn_pool_kind;
+
+typedef struct tarn_pool_entry {
+    /* NULL: RELEASED or ADOPTED */
+    tarn_pool *pool;
+    tarn_pool_kind kind;
+    /* as given to tarn_pool_create; "default" and "adopted" for Tarn's own */
+    char name[32];
+} tarn_pool_entry;
+
+/* All pools of a device at one moment: the newest first, the default pool last. */
+typedef struct tarn_pool_list {
+    size_t count;
+    const tarn_pool_entry *pools;
+} tarn_pool_list;
+
+/* Lists the device's pools, as many as the statistics count. A handle in the list keeps nothing: another
+ * thread may destroy its pool before the caller uses the handle. *list: owned by the caller; end it with
+ * tarn_pool_list_destroy.
+ *   INVALID_HANDLE.
+ *   INVALID_ARGUMENT  list is NULL.
+ *   HOST_MEMORY. */
+TARN_API TARN_MUST_CHECK tarn_status tarn_device_pools(tarn_device *device, tarn_pool_list **list);
+TARN_API void tarn_pool_list_destroy(tarn_pool_list *list); /* NULL is allowed. */
+
 /* Decides whether an allocation on this stream goes to the route's pool. Called by tarn_malloc on
  * the allocating thread, under the lock of the routes: it must not call Tarn, whose functions answer WRONG_STATE there,
  * but for what is steady. It returns, and leaves in no other way; see status.h.

@@ -71,6 +71,7 @@ struct tn_pool_graphs {
     tarn_guard guard;    /* immutable */
     uint32_t fork_looks; /* at captures, for forks that were not joined: graphs/capture.c */
     bool adoption_counted;
+    bool is_adopted; /* immutable; the pool was made for a capture without a route */
     /* The capture without a route that the pool was made for, 0: none. Guarded by the DEVICE lock. */
     uint64_t adopted_capture_id;
 };
@@ -222,6 +223,7 @@ struct tn_pool_settings {
     const char *name;     /* NULL: none */
     uint64_t limit_bytes; /* 0: none */
     bool is_default;
+    bool is_adopted;
     bool share_captured; /* work outside captures may take free memory that graphs hold */
     tarn_replay_order replay_order;
     tarn_guard guard;
@@ -252,10 +254,10 @@ bool tn_pool_is_only_held(const tarn_pool *pool);
 /* Whether nothing but holds and calls under way claims it. The lock is held. */
 bool tn_pool_is_unused(const tarn_pool *pool);
 
-/* An adopted pool is one for the statistics from its first block on. The lock is held, and the DEVICE lock. */
+/* An adopted pool is one for the statistics from its first block on. The lock is held. */
 static inline bool tn_pool_is_counted(const tarn_pool *pool)
 {
-    return pool->graphs.adopted_capture_id == 0 || pool->counters.alloc_count > 0;
+    return !pool->graphs.is_adopted || pool->counters.alloc_count > 0;
 }
 
 /* Keeps the pool for a call. The caller has a lock without which the pool does not go: ROUTES, where a route leads to

@@ -171,8 +171,18 @@ START_TEST(no_report_is_made)
     void *address = test_alloc(world.pool, MIB, world.stream);
     tarn_layout *layout = UNTOUCHED;
     tarn_live_diff *diff = UNTOUCHED;
+    tarn_block_list *blocks = UNTOUCHED;
+    tarn_pool_list *pools = UNTOUCHED;
     int refused = 0;
 
+    SHORT(refused, tarn_pool_blocks(world.pool, &blocks));
+    ck_assert_int_gt(refused, 0);
+    tarn_block_list_destroy(blocks);
+    refused = 0;
+    SHORT(refused, tarn_device_pools(world.device, &pools));
+    ck_assert_int_gt(refused, 0);
+    tarn_pool_list_destroy(pools);
+    refused = 0;
     SHORT(refused, tarn_pool_layout(world.pool, &layout));
     ck_assert_int_gt(refused, 0);
     refused = 0;

@@ -41,6 +41,8 @@ struct fault_outputs {
     tarn_graph_diff *graph_diff;
     tarn_audit *audit;
     tarn_layout *layout;
+    tarn_block_list *blocks;
+    tarn_pool_list *pool_list;
     tarn_block block;
     void *address; /* of the last allocation */
     size_t freed_bytes;

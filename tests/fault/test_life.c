@@ -153,6 +153,11 @@ static void checkpoint(void)
     tarn_live_diff_destroy(fault.out.diff);
     STEP(S(HOST_MEMORY), tarn_pool_layout(POOL, &fault.out.layout));
     tarn_layout_destroy(fault.out.layout);
+    STEP(S(HOST_MEMORY), tarn_pool_blocks(POOL, &fault.out.blocks));
+    ck_assert_uint_eq(fault.out.blocks->count, 3);
+    tarn_block_list_destroy(fault.out.blocks);
+    STEP(S(HOST_MEMORY), tarn_device_pools(DEVICE, &fault.out.pool_list));
+    tarn_pool_list_destroy(fault.out.pool_list);
 }
 
 /* A second graph in the pool, so that replays are ordered, and a third from a capture of our own. */
