@@ -204,15 +204,6 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_pool_check_live(tarn_pool *pool,
                                                           tarn_live_diff **diff);
 TARN_API void tarn_live_diff_destroy(tarn_live_diff *diff); /* NULL is allowed. */
 
-#ifdef CUDA_API_PER_THREAD_DEFAULT_STREAM
-#define tarn_checkpoint_take(pool, contents, stream, checkpoint)                                   \
-    tarn_checkpoint_take(pool, contents, tarn_stream_given(stream), checkpoint)
-#define tarn_checkpoint_restore(checkpoint, stream, delta)                                         \
-    tarn_checkpoint_restore(checkpoint, tarn_stream_given(stream), delta)
-#define tarn_checkpoint_verify(checkpoint, stream)                                                 \
-    tarn_checkpoint_verify(checkpoint, tarn_stream_given(stream))
-#endif
-
 #ifdef __cplusplus
 }
 #endif

@@ -41,6 +41,17 @@ typedef enum tarn_unrouted {
     TARN_UNROUTED_ALLOW = 2,
 } tarn_unrouted;
 
+/* The stream that NULL means in every call that concerns the device: its own calls, and those for its
+ * pools, blocks, graphs and checkpoints.
+ *   LEGACY      the legacy default stream
+ *   PER_THREAD  the calling thread's own default stream. Code that is compiled with
+ *               CUDA_API_PER_THREAD_DEFAULT_STREAM, or by nvcc with --default-stream per-thread, gives
+ *               CUDA this meaning */
+typedef enum tarn_null_stream {
+    TARN_NULL_STREAM_LEGACY = 0,
+    TARN_NULL_STREAM_PER_THREAD = 1,
+} tarn_null_stream;
+
 /* The sizes of requests that may be rounded up differently: from 1, 2, 4 ... 32768 MiB to below the next. The
  * first stands for what is smaller, too, and the last for what is larger. */
 #define TARN_ROUNDUP_SIZES 16
@@ -59,6 +70,7 @@ typedef enum tarn_unrouted {
  *   pinned_cache_limit_bytes            a size; 0: 256 MiB; or none: none is kept
  *   region_bytes                        a size, in the option's range
  *   unrouted                            adopt, refuse or allow
+ *   null_stream                         legacy or per_thread
  *   roundup_power2_divisions            one number for all sizes; or a list, [64:8,256:4,>:1]: 8 from 64 MiB
  *                                       to below 128 MiB, and below 64 MiB since it is the first; 4 from
  *                                       256 MiB to below 512 MiB; 1 for all above. Sizes that the list
@@ -91,6 +103,9 @@ typedef struct tarn_device_options {
     /* page-locked host memory that may wait for its next use, by contents of checkpoints; 0: 256
      * MiB; TARN_NO_CACHE: none */
     size_t pinned_cache_limit_bytes;
+
+    /* the stream that NULL means */
+    tarn_null_stream null_stream;
 } tarn_device_options;
 
 #define TARN_DEVICE_OPTIONS_INIT TARN_SIZED(tarn_device_options)
@@ -121,10 +136,13 @@ typedef struct tarn_device_info {
 /* Opens the device of that ordinal, or counts one more user of it. The first open loads Tarn's
  * kernels, for which the driver waits until the device has done the work that is there.
  * options: NULL for defaults; used by the first open only, checked by every one, and so is TARN_CONF.
+ * Options of a later open state the null_stream of the first one. NULL accepts either.
  * *device: owned by the process; give it back with tarn_device_close.
  *   INVALID_ARGUMENT   device is NULL, an option is out of range, or the size of the options is wrong
  *                      (tarn/types.h)
  *                      TARN_CONF has a wrong key or value: the sentence names both, and says what is allowed
+ *   WRONG_STATE        the device is open, and its null_stream is not that of the options: the sentence
+ *                      names both.
  *   NO_DRIVER          TARN_DRIVER names a library that cannot be loaded; the sentence says why, and where a
  *                      simulator was looked for
  *   DRIVER_TOO_OLD     the driver lacks a function; the sentence names it and its version

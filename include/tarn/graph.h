@@ -205,12 +205,6 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_graph_driver_handles(tarn_graph *graph
                                                                tarn_driver_graph *driver_graph,
                                                                tarn_driver_exec *driver_exec);
 
-#ifdef CUDA_API_PER_THREAD_DEFAULT_STREAM
-#define tarn_capture_begin(pool, stream, options, capture)                                         \
-    tarn_capture_begin(pool, tarn_stream_given(stream), options, capture)
-#define tarn_graph_replay(graph, stream) tarn_graph_replay(graph, tarn_stream_given(stream))
-#endif
-
 #ifdef __cplusplus
 }
 #endif

@@ -25,7 +25,11 @@
  * checkpoint has such a block. A stream on which memory was only allocated may be destroyed without a
  * word: what it leaves behind is reused after a wait for the device (tarn_pool_trim, and the last
  * resort before an out-of-memory error). Retired, its memory is there for others as soon as its work
- * has ended. NULL is the legacy default stream (see tarn_stream_given).
+ * has ended.
+ *
+ * NULL is the default stream that the device was opened for: tarn_null_stream in device.h. This holds
+ * for every call that takes a stream. (tarn_stream)1 is the legacy default stream, and (tarn_stream)2 is
+ * that of the calling thread, as in CUDA.
  *
  * A wait for the device covers the work in its primary context, which is the one that the CUDA runtime
  * uses, and in each context of the program's own (cuCtxCreate) one of whose streams Tarn was given to
@@ -130,19 +134,14 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_stream_retire(tarn_device *device, tar
  *   NOT_OURS, DOUBLE_FREE (no live block there); INVALID_ARGUMENT: block is NULL */
 TARN_API TARN_MUST_CHECK tarn_status tarn_block_at(const void *address, tarn_block *block);
 
-#ifdef CUDA_API_PER_THREAD_DEFAULT_STREAM
-#define tarn_malloc(device, bytes, stream, address)                                                \
-    tarn_malloc(device, bytes, tarn_stream_given(stream), address)
-#define tarn_malloc_aligned(device, bytes, alignment, stream, address)                             \
-    tarn_malloc_aligned(device, bytes, alignment, tarn_stream_given(stream), address)
-#define tarn_calloc(device, count, bytes, stream, address)                                         \
-    tarn_calloc(device, count, bytes, tarn_stream_given(stream), address)
-#define tarn_pool_malloc(pool, bytes, alignment, stream, address)                                  \
-    tarn_pool_malloc(pool, bytes, alignment, tarn_stream_given(stream), address)
-#define tarn_free_on(address, stream) tarn_free_on(address, tarn_stream_given(stream))
-#define tarn_record_stream(address, stream) tarn_record_stream(address, tarn_stream_given(stream))
-#define tarn_stream_retire(device, stream) tarn_stream_retire(device, tarn_stream_given(stream))
-#endif
+/* Gives a live block a number of the caller's, which every tarn_block of the block then shows: a line of
+ * the program, an index of a tensor. The block keeps the tag until the next call or until its free. A
+ * block that a restore brings back has the tag of the moment when the checkpoint was taken. No effect for
+ * NULL, the address of 0 bytes.
+ *   NOT_OURS, INNER_ADDRESS.
+ *   DOUBLE_FREE  the block is not live.
+ *   HOST_MEMORY  the block has its tag from before. */
+TARN_API TARN_MUST_CHECK tarn_status tarn_block_set_tag(void *address, uint64_t tag);
 
 #ifdef __cplusplus
 }

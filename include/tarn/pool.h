@@ -160,9 +160,60 @@ typedef struct tarn_layout {
 TARN_API TARN_MUST_CHECK tarn_status tarn_pool_layout(tarn_pool *pool, tarn_layout **layout);
 TARN_API void tarn_layout_destroy(tarn_layout *layout); /* NULL is allowed. */
 
+/* All live blocks of a pool at one moment, in order of address. */
+typedef struct tarn_block_list {
+    size_t count;
+    const tarn_block *blocks;
+} tarn_block_list;
+
+/* Lists the live blocks of the pool. In the default pool, contents of checkpoints are among them. Other
+ * threads' allocations and frees in the pool wait meanwhile. *list: owned by the caller; end it with tarn_block_list_destroy.
+ *   INVALID_HANDLE.
+ *   INVALID_ARGUMENT  list is NULL.
+ *   HOST_MEMORY. */
+TARN_API TARN_MUST_CHECK tarn_status tarn_pool_blocks(tarn_pool *pool, tarn_block_list **list);
+TARN_API void tarn_block_list_destroy(tarn_block_list *list); /* NULL is allowed. */
+
+/* How a pool came to be, and who may still name it.
+ *   PRIVATE   made by tarn_pool_create; its handle is valid
+ *   DEFAULT   the device's default pool; its handle is valid
+ *   RELEASED  a private pool whose handle was given up (tarn_pool_release)
+ *   ADOPTED   made by Tarn for a capture without a route (tarn_unrouted); no one has had a handle */
+typedef enum tarn_pool_kind {
+    TARN_POOL_PRIVATE = 0,
+    TARN_POOL_DEFAULT = 1,
+    TARN_POOL_RELEASED = 2,
+    TARN_POOL_ADOPTED = 3,
+} tarn_pool_kind;
+
+typedef struct tarn_pool_entry {
+    /* NULL: RELEASED or ADOPTED */
+    tarn_pool *pool;
+    tarn_pool_kind kind;
+    /* as given to tarn_pool_create; "default" and "adopted" for Tarn's own */
+    char name[32];
+} tarn_pool_entry;
+
+/* All pools of a device at one moment: the newest first, the default pool last. */
+typedef struct tarn_pool_list {
+    size_t count;
+    const tarn_pool_entry *pools;
+} tarn_pool_list;
+
+/* Lists the device's pools, as many as the statistics count. A handle in the list keeps nothing: another
+ * thread may destroy its pool before the caller uses the handle. *list: owned by the caller; end it with
+ * tarn_pool_list_destroy.
+ *   INVALID_HANDLE.
+ *   INVALID_ARGUMENT  list is NULL.
+ *   HOST_MEMORY. */
+TARN_API TARN_MUST_CHECK tarn_status tarn_device_pools(tarn_device *device, tarn_pool_list **list);
+TARN_API void tarn_pool_list_destroy(tarn_pool_list *list); /* NULL is allowed. */
+
 /* Decides whether an allocation on this stream goes to the route's pool. Called by tarn_malloc on
  * the allocating thread, under the lock of the routes: it must not call Tarn, whose functions answer WRONG_STATE there,
- * but for what is steady. It returns, and leaves in no other way; see status.h. */
+ * but for what is steady. It returns, and leaves in no other way; see status.h.
+ * stream: as tarn_malloc was given it; (tarn_stream)2 instead of NULL where the device was opened with
+ * TARN_NULL_STREAM_PER_THREAD. */
 typedef bool (*tarn_route_filter)(tarn_stream stream, void *user);
 
 /* Built-in filters, known by their address. */
@@ -174,7 +225,8 @@ TARN_API bool tarn_filter_thread(tarn_stream stream, void *user);  /* user: NULL
     thread that began the route. */
 TARN_API bool tarn_filter_stream(tarn_stream stream, void *user);  /* user: a tarn_stream.
     Allocations on that very stream, which must live until the route ends. Of these two filters, the
-    handle of a thread's own default stream means that of the thread that begins the route. */
+    handle of a thread's own default stream means that of the thread that begins the route. NULL is the
+    default stream that the device was opened for (tarn_null_stream). */
 
 /* Opens a route, and gives its handle. Until the route ends, the pool serves each tarn_malloc,
  * tarn_malloc_aligned and tarn_calloc that the filter accepts. Several routes may be open, to one pool

@@ -38,17 +38,6 @@ typedef enum tarn_contents {
     TARN_CONTENTS_HOST = 2,   /* the bytes of live blocks, in page-locked host memory */
 } tarn_contents;
 
-/* The stream that a NULL handle means: the legacy default stream, or the calling thread's own when
- * the program is compiled with CUDA_API_PER_THREAD_DEFAULT_STREAM, as in CUDA's headers. */
-static inline tarn_stream tarn_stream_given(tarn_stream stream)
-{
-#if defined(CUDA_API_PER_THREAD_DEFAULT_STREAM)
-    return stream != NULL ? stream : (tarn_stream)(uintptr_t)2;
-#else
-    return stream;
-#endif
-}
-
 /* Structs whose first field is their size work between programs and libraries of different
  * versions. The caller sets the size by the INIT macro of the struct. 0 is the default of every
  * other field.
@@ -83,11 +72,18 @@ template <typename type> inline type tarn_sized(void)
 
 /* One block, as reports name it. */
 typedef struct tarn_block {
-    void *address;      /* what the user was handed */
-    size_t bytes;       /* as requested */
-    size_t block_bytes; /* as taken from the pool: rounded up, at least to 512 bytes */
-    uint64_t sequence;  /* unique in the process, rising with every allocation */
-    tarn_pool *pool;    /* the pool that the block lives in */
+    /* the address that the user was handed */
+    void *address;
+    /* as requested */
+    size_t bytes;
+    /* as taken from the pool: rounded up, at least to 512 bytes */
+    size_t block_bytes;
+    /* unique in the process, rising with every allocation */
+    uint64_t sequence;
+    /* the pool that the block lives in */
+    tarn_pool *pool;
+    /* the user's number for the block (tarn_block_set_tag); 0 until set */
+    uint64_t tag;
 } tarn_block;
 
 #endif

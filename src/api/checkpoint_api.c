@@ -21,7 +21,7 @@ tarn_status tarn_checkpoint_take(tarn_pool *pool, tarn_contents contents, tarn_s
     device = pool->device;
     status = tn_call_enter(&call);
     if (status == TARN_OK) {
-        status = tn_checkpoint_take(pool, contents, stream, checkpoint);
+        status = tn_checkpoint_take(pool, contents, tn_device_stream(device, stream), checkpoint);
         /* A callback may have released the pool: if the take failed, the call alone has kept it. */
         tn_released_check(device, status != TARN_OK);
     }
@@ -38,7 +38,7 @@ tarn_status tarn_checkpoint_restore(tarn_checkpoint *checkpoint, tarn_stream str
         return call.status;
     status = tn_call_enter(&call);
     if (status == TARN_OK)
-        status = tn_checkpoint_restore(checkpoint, stream, delta);
+        status = tn_checkpoint_restore(checkpoint, tn_device_stream(call.device, stream), delta);
     return tn_leave(status);
 }
 
@@ -51,7 +51,7 @@ tarn_status tarn_checkpoint_verify(tarn_checkpoint *checkpoint, tarn_stream stre
         return call.status;
     status = tn_call_enter(&call);
     if (status == TARN_OK)
-        status = tn_checkpoint_verify(checkpoint, stream);
+        status = tn_checkpoint_verify(checkpoint, tn_device_stream(call.device, stream));
     return tn_leave(status);
 }
 

@@ -37,7 +37,7 @@ tarn_status tarn_device_open(int ordinal, const tarn_device_options *options, ta
         status = tn_device_options_override(&chosen, conf);
     if (status != TARN_OK)
         return status;
-    return tn_leave(tn_device_open(ordinal, &chosen, device));
+    return tn_leave(tn_device_open(ordinal, &chosen, options != NULL, device));
 }
 
 tarn_status tarn_device_close(tarn_device *device)

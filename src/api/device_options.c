@@ -39,6 +39,8 @@ tarn_status tn_device_options_complete(tarn_device_options *options)
         return tn_bad_argument("memory_fraction must be a number from 0 to 1");
     if ((unsigned)options->unrouted > TARN_UNROUTED_ALLOW)
         return tn_bad_argument("unrouted is not one of tarn_unrouted");
+    if ((unsigned)options->null_stream > TARN_NULL_STREAM_PER_THREAD)
+        return tn_bad_argument("null_stream is not one of tarn_null_stream");
     for (int i = 0; i < TARN_ROUNDUP_SIZES; i++) {
         if (!is_division(options->roundup_power2_divisions[i]))
             return tn_bad_argument("each of roundup_power2_divisions must be 0 or a power of two");
@@ -108,6 +110,17 @@ static bool read_unrouted(struct tn_words value, void *settings)
         }
     }
     return false;
+}
+
+static bool read_null_stream(struct tn_words value, void *settings)
+{
+    tarn_device_options *options = settings;
+    bool per_thread = tn_words_is(value, "per_thread");
+
+    if (!per_thread && !tn_words_is(value, "legacy"))
+        return false;
+    options->null_stream = per_thread ? TARN_NULL_STREAM_PER_THREAD : TARN_NULL_STREAM_LEGACY;
+    return true;
 }
 
 /* Of one entry of the list. *next: the first of the sizes that may still be named; behind `>`, more than
@@ -191,6 +204,7 @@ static const struct tn_conf_key keys[] = {
     {"pinned_cache_limit_bytes", read_pinned_cache_limit, CACHE_RULE},
     {"region_bytes", read_region, REGION_RULE ", as 64G or a number of bytes"},
     {"unrouted", read_unrouted, "adopt, refuse or allow"},
+    {"null_stream", read_null_stream, "legacy or per_thread"},
     {"roundup_power2_divisions", read_divisions,
      "0 or a power of two below 2^32; or a list of such numbers for rising powers of two from 1 to 32768 "
      "(MiB), then for those above: [64:8,256:4,>:1]"},

@@ -111,7 +111,7 @@ tarn_status tarn_calloc(tarn_device *device, size_t count, size_t bytes, tarn_st
         return refuse_request(TN_BLOCK_BYTES_MIN, address);
     if (total == 0)
         return allocate_nothing(total, TN_BLOCK_BYTES_MIN, address);
-    return tn_leave(allocate_zeros(device, total, stream, address));
+    return tn_leave(allocate_zeros(device, total, tn_device_stream(device, stream), address));
 }
 
 /* What is not an arena's affair alone. told: the caller has named the last use. */
@@ -194,6 +194,7 @@ tarn_status tarn_stream_retire(tarn_device *device, tarn_stream stream)
 
     if (!tn_call_device(&call, device))
         return call.status;
+    stream = tn_device_stream(device, stream);
     if (tn_stream_is_legacy(stream))
         return tn_bad_argument(
             "the legacy default stream is never destroyed, so it is not retired");
@@ -205,6 +206,26 @@ tarn_status tarn_stream_retire(tarn_device *device, tarn_stream stream)
                                                "capture before the stream is retired");
     if (status == TARN_OK)
         status = tn_device_retire_stream(device, stream, state.order.stream_id);
+    return tn_leave(status);
+}
+
+tarn_status tarn_block_set_tag(void *address, uint64_t tag)
+{
+    tarn_pool *pool;
+    struct tn_block *block;
+    tarn_status status;
+    TN_CALL(call);
+
+    if (address == NULL)
+        return tn_call_nothing();
+    if (!tn_call_begin(&call))
+        return call.status;
+    status = tn_pool_lock_block((uint64_t)(uintptr_t)address, true, &pool, &block);
+    if (status != TARN_OK)
+        return status;
+    if (!tn_block_set_tag(&pool->store, block, tag))
+        status = tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a block's tag");
+    tn_pool_unlock(pool);
     return tn_leave(status);
 }
 

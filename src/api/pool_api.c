@@ -9,6 +9,7 @@
 #include "heap/bins.h"
 #include "observe/check.h"
 #include "observe/extents.h"
+#include "observe/lists.h"
 #include "pools/await.h"
 #include "pools/end.h"
 #include "pools/grow.h"
@@ -97,9 +98,11 @@ tarn_status tarn_pool_release(tarn_pool *pool)
     if (pool->is_default)
         return tn_fail(TARN_ERR_WRONG_STATE, "the default pool goes with its device");
     device = pool->device;
-    tn_pool_lock(pool); /* which ends the steady state of its frees */
+    tn_lock_acquire(&device->lock); /* a list of pools shows all releases before one moment */
+    tn_pool_lock(pool);             /* which ends the steady state of its frees */
     atomic_store(&pool->released, true);
     tn_pool_unlock(pool);
+    tn_lock_release(&device->lock);
     tn_device_drop_gone(device);
     tn_device_end_released(device);
     return tn_leave(TARN_OK);
@@ -207,6 +210,42 @@ void tarn_layout_destroy(tarn_layout *layout)
 {
     if (!tn_is_forked())
         tn_host_free(layout);
+}
+
+tarn_status tarn_pool_blocks(tarn_pool *pool, tarn_block_list **list)
+{
+    TN_CALL(call);
+
+    if (!tn_call_pool(&call, pool))
+        return call.status;
+    if (list == NULL)
+        return tn_bad_argument("list is NULL: there is nowhere to put the result");
+    tn_device_reap(pool->device);
+    return tn_leave(tn_pool_list_blocks(pool, list));
+}
+
+void tarn_block_list_destroy(tarn_block_list *list)
+{
+    if (!tn_is_forked())
+        tn_host_free(list);
+}
+
+tarn_status tarn_device_pools(tarn_device *device, tarn_pool_list **list)
+{
+    TN_CALL(call);
+
+    if (!tn_call_device(&call, device))
+        return call.status;
+    if (list == NULL)
+        return tn_bad_argument("list is NULL: there is nowhere to put the result");
+    tn_device_reap(device);
+    return tn_leave(tn_device_list_pools(device, list));
+}
+
+void tarn_pool_list_destroy(tarn_pool_list *list)
+{
+    if (!tn_is_forked())
+        tn_host_free(list);
 }
 
 tarn_status tarn_begin_allocate_to_pool(tarn_device *device, tarn_pool *pool,

@@ -58,6 +58,7 @@ struct tarn_checkpoint {
     tarn_pool *pool;        /* immutable */
     struct tn_saved_block *blocks;
     size_t block_count;
+    uint64_t *tags;            /* of the blocks, in their order; NULL: none has one */
     uint64_t live_bytes;       /* of all blocks */
     struct tn_saved_run *runs; /* in the order of the blocks */
     size_t run_capacity;
@@ -98,6 +99,12 @@ static inline struct tn_order tn_saved_order(const tarn_checkpoint *checkpoint,
                                              const struct tn_saved_block *saved)
 {
     return checkpoint->runs[saved->run].order;
+}
+
+static inline uint64_t tn_saved_tag(const tarn_checkpoint *checkpoint,
+                                    const struct tn_saved_block *saved)
+{
+    return checkpoint->tags != NULL ? checkpoint->tags[saved - checkpoint->blocks] : 0;
 }
 
 static inline uint64_t tn_saved_address(const tarn_checkpoint *checkpoint,

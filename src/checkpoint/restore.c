@@ -183,6 +183,13 @@ static bool reserve_places(const struct tn_plan *plan)
     return chunk == NULL || tn_live_reserve(chunk, (uint32_t)(plan->revived_count - first));
 }
 
+/* Room for the tags of revived blocks, in whichever of the records that are there now. False: no memory. */
+static bool reserve_tags(const struct tn_plan *plan)
+{
+    return plan->checkpoint->tags == NULL || plan->revived_count == 0 ||
+           tn_blocks_add_tags(&plan->pool->store);
+}
+
 /* The last step that may fail: on failure no copy was enqueued. */
 static tarn_status enqueue(const struct attempt *attempt)
 {
@@ -219,7 +226,7 @@ static tarn_status prepare(struct attempt *attempt)
         tn_saved_uses_make(plan->checkpoint, plan->revived, plan->revived_count, &attempt->uses);
     if (status == TARN_OK)
         status = map_holes(plan);
-    if (status == TARN_OK && !reserve_places(plan)) {
+    if (status == TARN_OK && !(reserve_places(plan) && reserve_tags(plan))) {
         unmap_holes(plan, plan->hole_count);
         status = no_memory();
     }
@@ -298,8 +305,14 @@ static inline void finish_revival(struct attempt *attempt, size_t i,
                                   const struct tn_saved_block *saved, struct tn_block *block)
 {
     const struct tn_plan *plan = attempt->plan;
+    uint64_t tag = tn_saved_tag(plan->checkpoint, saved);
+    bool has_tag = true;
 
     TN_ASSERT(block->state == TN_BLOCK_LIVE && block->sequence == saved->sequence);
+    /* Its record may have a tag that was set after the take. */
+    if (TN_UNLIKELY(plan->pool->store.tagged))
+        has_tag = tn_block_set_tag(&plan->pool->store, block, tag);
+    TN_ASSERT(has_tag); /* there is room: prepare */
     if (attempt->uses != NULL) {
         tn_uses_give(block, attempt->uses[i]);
         attempt->uses[i] = NULL;
@@ -309,7 +322,8 @@ static inline void finish_revival(struct attempt *attempt, size_t i,
                   .bytes = saved->requested,
                   .block_bytes = tn_saved_bytes(saved),
                   .sequence = saved->sequence,
-                  .pool = plan->pool},
+                  .pool = plan->pool,
+                  .tag = tag},
         .undefined = plan->checkpoint->contents == NULL,
     };
 }

@@ -197,6 +197,27 @@ static bool save_segment(tarn_checkpoint *checkpoint, struct tn_segment *segment
     return done;
 }
 
+/* False: no memory. */
+static bool save_tags(tarn_checkpoint *checkpoint)
+{
+    const struct tn_saved_block *blocks = checkpoint->blocks;
+    size_t i = 0;
+
+    TN_ASSERT(tn_pool_is_locked(checkpoint->pool) && checkpoint->tags == NULL);
+    if (!checkpoint->pool->store.tagged)
+        return true;
+    while (i < checkpoint->block_count && tn_block_tag(blocks[i].block) == 0)
+        i += 1;
+    if (i == checkpoint->block_count)
+        return true;
+    checkpoint->tags = tn_host_alloc(checkpoint->block_count, sizeof *checkpoint->tags);
+    if (checkpoint->tags == NULL)
+        return false;
+    for (; i < checkpoint->block_count; i++)
+        checkpoint->tags[i] = tn_block_tag(blocks[i].block);
+    return true;
+}
+
 /* Lets go of the segments, arenas and streams; the pool's lock is held. */
 static void forget_state(tarn_checkpoint *checkpoint)
 {
@@ -220,6 +241,8 @@ static void forget_state(tarn_checkpoint *checkpoint)
     checkpoint->runs = NULL;
     checkpoint->run_capacity = 0;
     checkpoint->run_count = 0;
+    tn_host_free(checkpoint->tags);
+    checkpoint->tags = NULL;
     tn_host_free(checkpoint->blocks);
     checkpoint->blocks = NULL;
     checkpoint->block_count = 0;
@@ -286,6 +309,7 @@ static tarn_status save_state(tarn_checkpoint *checkpoint, const struct settling
         for (struct tn_segment *segment = pool->segments.first; segment != NULL && saved;
              segment = segment->next)
             saved = save_segment(checkpoint, segment); /* C1: segments and blocks are in order */
+        saved = saved && save_tags(checkpoint);
     }
     checkpoint->live_bytes = tn_pool_live_bytes(pool);                        /* P8 */
     TN_ASSERT(!saved || checkpoint->block_count == tn_pool_live_count(pool)); /* P8 */

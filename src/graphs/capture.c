@@ -195,12 +195,14 @@ tarn_status tn_capture_begin(tarn_pool *pool, tarn_stream stream,
 {
     static const tarn_capture_options defaults = TARN_CAPTURE_OPTIONS_INIT;
     tarn_capture *made;
-    tarn_status status = check_stream(pool, stream);
+    tarn_status status;
 
     if (options == NULL)
         options = &defaults;
     TN_ASSERT(tn_lock_none_held());
     TN_ASSERT(options->outer == NULL || options->driver_graph != NULL);
+    stream = tn_device_stream(pool->device, stream);
+    status = check_stream(pool, stream);
     tn_device_see_end(pool->device); /* its allocations are behind the ends of others */
     if (status == TARN_OK)
         status = check_outer(pool, options->outer);

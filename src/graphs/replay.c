@@ -571,6 +571,7 @@ static TN_APART tarn_status launch_again(const tarn_graph *graph, tn_cu_stream s
     tarn_status status;
 
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    stream = tn_device_stream(graph->pool->device, stream);
     status = launch(graph, stream, &refused);
     while (refused && end_order_if_alone(graph)) {
         refused = false;

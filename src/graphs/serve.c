@@ -155,11 +155,12 @@ static tarn_status serve_seen(tarn_device *device, tarn_pool *pool,
 static TN_APART tarn_status look_and_serve(tarn_device *device, tarn_pool *pool, uint64_t bytes,
                                            uint64_t alignment, tarn_stream stream, void **address)
 {
+    const tarn_stream meant = tn_device_stream(device, stream);
     struct tn_stream_state state;
-    tarn_status status = tn_stream_look(&device->gpu, stream, TN_STREAM_ORDER, &state);
+    tarn_status status = tn_stream_look(&device->gpu, meant, TN_STREAM_ORDER, &state);
     const struct tn_request request = {bytes, alignment, state.order};
 
-    return status == TARN_OK ? serve_seen(device, pool, &request, stream, state.broken, address)
+    return status == TARN_OK ? serve_seen(device, pool, &request, meant, state.broken, address)
                              : status;
 }
 
@@ -261,8 +262,10 @@ tarn_status tn_serve_news(tarn_device *device, tarn_pool *pool, uint64_t bytes, 
 tarn_status tn_serve_reserve(tarn_pool *pool, uint64_t bytes, tarn_stream stream)
 {
     struct tn_stream_state state;
-    tarn_status status = tn_stream_look(&pool->device->gpu, stream, TN_STREAM_GRAPH, &state);
+    tarn_status status;
 
+    stream = tn_device_stream(pool->device, stream);
+    status = tn_stream_look(&pool->device->gpu, stream, TN_STREAM_GRAPH, &state);
     if (status != TARN_OK)
         return status;
     if (state.broken)
@@ -311,6 +314,7 @@ tarn_status tn_serve_use(void *address, tarn_stream stream, const char *name)
     status = tn_pool_lock_block(at, true, &pool, &block);
     if (status != TARN_OK)
         return status;
+    stream = tn_device_stream(pool->device, stream);
     status = tn_gpu_check(&pool->device->gpu);
     if (status == TARN_OK)
         status = tn_stream_look(&pool->device->gpu, stream, TN_STREAM_GRAPH, &state);

@@ -46,7 +46,8 @@ static tarn_status pin_adopted(tarn_device *device, uint64_t capture_id, tarn_po
     if (*pool != NULL)
         return TARN_OK;
     tn_device_bound_released(device);
-    status = tn_pool_create(device, &(struct tn_pool_settings){.name = "adopted"}, &made);
+    status = tn_pool_create(
+        device, &(struct tn_pool_settings){.name = "adopted", .is_adopted = true}, &made);
     if (status != TARN_OK)
         return status;
     tn_lock_acquire(&device->lock);

@@ -16,7 +16,7 @@ enum {
     SLAB_BYTES = SLAB_ALIGNMENT - (int)sizeof(void *),
 };
 
-_Static_assert(offsetof(struct tn_block_slab, cold) + sizeof(struct tn_block_cold *) <= SLAB_BYTES,
+_Static_assert(offsetof(struct tn_block_slab, tags) + sizeof(struct tn_block_tag *) <= SLAB_BYTES,
                "room for a slab's own");
 
 static void push(struct tn_block_store *store, struct tn_block *block)
@@ -108,6 +108,7 @@ static bool add_slab(struct tn_block_store *store)
     TN_ASSERT((uintptr_t)slab % SLAB_ALIGNMENT == 0); /* tn_block_slab */
     slab->next = store->slabs;
     slab->cold = NULL;
+    slab->tags = NULL;
     if (store->all_cold && !add_cold(slab)) {
         tn_host_free(slab);
         return false;
@@ -144,6 +145,37 @@ bool tn_blocks_add_cold(struct tn_block_store *store)
 bool tn_block_add_cold(const struct tn_block *block)
 {
     return add_cold(tn_block_slab(block));
+}
+
+static bool add_tags(struct tn_block_store *store, struct tn_block_slab *slab)
+{
+    if (slab->tags == NULL)
+        slab->tags = tn_host_alloc(TN_BLOCK_SLAB_RECORDS, sizeof *slab->tags);
+    store->tagged = store->tagged || slab->tags != NULL;
+    return slab->tags != NULL;
+}
+
+bool tn_blocks_add_tags(struct tn_block_store *store)
+{
+    for (struct tn_block_slab *slab = store->slabs; slab != NULL; slab = slab->next) {
+        if (!add_tags(store, slab))
+            return false;
+    }
+    return true;
+}
+
+bool tn_block_set_tag(struct tn_block_store *store, struct tn_block *block, uint64_t value)
+{
+    struct tn_block_slab *slab = tn_block_slab(block);
+
+    TN_ASSERT(block->state == TN_BLOCK_LIVE && block->sequence != 0);
+    if (value == 0 && slab->tags == NULL)
+        return true;
+    if (!add_tags(store, slab))
+        return false;
+    slab->tags[block - slab->records] = (struct tn_block_tag){block->sequence, value};
+    TN_ASSERT(tn_block_tag(block) == value);
+    return true;
 }
 
 struct tn_block *tn_block_take(struct tn_block_store *store)
@@ -234,6 +266,7 @@ void tn_blocks_fini(struct tn_block_store *store)
 
         store->slabs = slab->next;
         tn_host_free(slab->cold);
+        tn_host_free(slab->tags);
         tn_host_free(slab);
     }
     *store = (struct tn_block_store){.slabs = NULL};

@@ -14,6 +14,10 @@
  * records gets the array when its first block needs a cold record; until then a block costs one
  * line.
  *
+ * A tag is the user's number for a block. Tags lie in an array beside the slab, which comes with the
+ * first tag. Each tag has the sequence number of its block, so no allocation and no free clears a
+ * tag.
+ *
  * Records come from slabs of the pool. They are set aside before a change begins (reserve, which
  * may fail) and taken during the change (take, which cannot). Cold records are set aside likewise
  * (add_cold), and stay. A block needs one before any change which may give it an order other than
@@ -108,6 +112,12 @@ struct tn_block_cold {
     uint64_t pending_stamp;
 };
 
+struct tn_block_tag {
+    /* Of the tagged block. If the record's block has another number, the block has no tag. */
+    uint64_t sequence;
+    uint64_t value;
+};
+
 /* Spare records: returned records, and records of the newest slab which were never taken. Returned
  * records form batches. A batch passes from one store to another without a look at any record but
  * its first. */
@@ -120,6 +130,7 @@ struct tn_block_store {
     uint32_t spare_begun; /* records in the batch which is not full */
     struct tn_block_slab *slabs;
     bool all_cold; /* every slab has cold records */
+    bool tagged;   /* a slab has tags */
 };
 
 /* Sets aside count records. False: no memory, or the system gives none below
@@ -155,11 +166,17 @@ enum {
 
 enum { TN_BLOCK_SLAB_RECORDS = (1 << TN_BLOCK_SLAB_BITS) / 64 - 1 };
 
+/* Gives the LIVE block that tag; false when there is no memory for it. 0 needs none. */
+bool tn_block_set_tag(struct tn_block_store *store, struct tn_block *block, uint64_t value);
+/* Makes room for tags of all records of the store as it is now; false when there is no memory. */
+bool tn_blocks_add_tags(struct tn_block_store *store);
+
 /* Slabs begin at a multiple of 2^TN_BLOCK_SLAB_BITS. */
 struct tn_block_slab {
     struct tn_block records[TN_BLOCK_SLAB_RECORDS];
     struct tn_block_slab *next;
     struct tn_block_cold *cold; /* cold records in the order of the records; NULL: none yet */
+    struct tn_block_tag *tags;  /* in the order of the records; NULL: none yet */
 };
 
 /* For loops over many blocks: where the records lie. Mostly each record follows the one before in
@@ -214,6 +231,18 @@ static inline struct tn_block_cold *tn_block_cold(const struct tn_block *block)
 
     TN_ASSERT(slab->cold != NULL);
     return &slab->cold[block - slab->records];
+}
+
+/* The tag of a LIVE block; 0: none. */
+static inline uint64_t tn_block_tag(const struct tn_block *block)
+{
+    const struct tn_block_slab *slab = tn_block_slab(block);
+    const struct tn_block_tag *tag = slab->tags;
+
+    if (TN_LIKELY(tag == NULL))
+        return 0;
+    tag += block - slab->records;
+    return tag->sequence == block->sequence ? tag->value : 0;
 }
 
 /* Makes sure that the block's slab has cold records; false: no memory. */

@@ -367,7 +367,7 @@ tarn_status tn_audit(tarn_device *device, const struct tn_audit_subject *subject
         return no_memory();
     status = look_through(&work, device, options);
     if (status == TARN_OK && options->scan && list != TN_LIST_NOT_HELD)
-        status = scan_pool(&work, device, options->scan_stream);
+        status = scan_pool(&work, device, tn_device_stream(device, options->scan_stream));
     if (status == TARN_OK) {
         finish(&work);
         *audit = &work.record->view;

@@ -96,6 +96,8 @@ static void put_block(struct tn_text *text, const tarn_pointer *pointer)
                (unsigned long long)offset);
     else if (pointer->pool != NULL)
         tn_put(text, "; pool '%s'", pointer->pool);
+    if (block->tag != 0)
+        tn_put(text, ", tag %llu", (unsigned long long)block->tag);
 }
 
 static void put_pointer(struct tn_text *text, const tarn_audit *audit, const tarn_pointer *pointer)
@@ -195,9 +197,11 @@ static void put_pointer_object(struct tn_text *text, const tarn_audit *audit,
         tn_put_string(text, pointer->pool);
     }
     if (block->address != NULL)
-        tn_put(text, ", \"block\": {\"address\": \"0x%llx\", \"bytes\": %zu, \"sequence\": %llu}",
+        tn_put(text,
+               ", \"block\": {\"address\": \"0x%llx\", \"bytes\": %zu, \"sequence\": %llu, "
+               "\"tag\": %llu}",
                (unsigned long long)(uintptr_t)block->address, block->bytes,
-               (unsigned long long)block->sequence);
+               (unsigned long long)block->sequence, (unsigned long long)block->tag);
     tn_put(text, "}");
 }
 

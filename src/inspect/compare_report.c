@@ -127,11 +127,15 @@ static void put_values(struct tn_text *text, const tarn_graph_diff *diff,
 
 static void put_block(struct tn_text *text, const tarn_block *block)
 {
-    if (block->sequence == 0)
+    if (block->sequence == 0) {
         tn_put(text, "no live block");
-    else
-        tn_put(text, "block %llu (%zu bytes at 0x%llx)", number(block->sequence), block->bytes,
-               number((uint64_t)(uintptr_t)block->address));
+        return;
+    }
+    tn_put(text, "block %llu (%zu bytes at 0x%llx", number(block->sequence), block->bytes,
+           number((uint64_t)(uintptr_t)block->address));
+    if (block->tag != 0)
+        tn_put(text, ", tag %llu", number(block->tag));
+    tn_put(text, ")");
 }
 
 static bool has_blocks(const tarn_graph_difference *difference)
@@ -200,9 +204,10 @@ static void put_block_object(struct tn_text *text, const tarn_block *block)
         tn_put(text, "null");
     else
         tn_put(text,
-               "{\"address\": %llu, \"bytes\": %zu, \"block_bytes\": %zu, \"sequence\": %llu}",
+               "{\"address\": %llu, \"bytes\": %zu, \"block_bytes\": %zu, \"sequence\": %llu, "
+               "\"tag\": %llu}",
                number((uint64_t)(uintptr_t)block->address), block->bytes, block->block_bytes,
-               number(block->sequence));
+               number(block->sequence), number(block->tag));
 }
 
 static void put_object(struct tn_text *text, const tarn_graph_diff *diff,

@@ -95,8 +95,33 @@ close_gpu:
     return status;
 }
 
+static tn_cu_stream null_stream_of(const tarn_device_options *options)
+{
+    return options->null_stream == TARN_NULL_STREAM_PER_THREAD ? TN_CU_STREAM_PER_THREAD : NULL;
+}
+
+/* Two users of a device with different meanings of NULL would use memory on unordered streams. */
+static tarn_status check_null_stream(const tarn_device *device, const tarn_device_options *options)
+{
+    static const char *const names[] = {
+        [TARN_NULL_STREAM_LEGACY] = "TARN_NULL_STREAM_LEGACY",
+        [TARN_NULL_STREAM_PER_THREAD] = "TARN_NULL_STREAM_PER_THREAD",
+    };
+    tarn_null_stream other = options->null_stream == TARN_NULL_STREAM_LEGACY
+                                 ? TARN_NULL_STREAM_PER_THREAD
+                                 : TARN_NULL_STREAM_LEGACY;
+
+    TN_ASSERT(tn_lock_is_held(&process_lock));
+    if (device->null_stream == null_stream_of(options))
+        return TARN_OK;
+    return tn_fail(TARN_ERR_WRONG_STATE,
+                   "device %d was opened with null_stream %s, and the options of this open say %s; "
+                   "let all of the program agree, or set null_stream in TARN_CONF",
+                   device->gpu.ordinal, names[other], names[options->null_stream]);
+}
+
 /* The open device of this ordinal, or a new one; process_lock is held. */
-static tarn_status open_locked(int ordinal, const tarn_device_options *options,
+static tarn_status open_locked(int ordinal, const tarn_device_options *options, bool stated,
                                tarn_device **result)
 {
     const struct tn_driver *driver;
@@ -111,6 +136,9 @@ static tarn_status open_locked(int ordinal, const tarn_device_options *options,
     for (device = open_devices; device != NULL; device = device->next) {
         if (device->gpu.ordinal == ordinal) {
             TN_ASSERT(atomic_load(&device->user_count) > 0);
+            status = stated ? check_null_stream(device, options) : TARN_OK;
+            if (status != TARN_OK)
+                return status;
             atomic_fetch_add(&device->user_count, 1);
             *result = device;
             return TARN_OK;
@@ -121,6 +149,7 @@ static tarn_status open_locked(int ordinal, const tarn_device_options *options,
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a device");
     device->unrouted = options->unrouted;
     device->no_record_stream_reuse = options->no_record_stream_reuse;
+    device->null_stream = null_stream_of(options);
     tn_rounding_init(&device->rounding, options->roundup_power2_divisions);
     status = init_device(device, driver, ordinal, options);
     if (status != TARN_OK) {
@@ -135,14 +164,15 @@ static tarn_status open_locked(int ordinal, const tarn_device_options *options,
     return TARN_OK;
 }
 
-tarn_status tn_device_open(int ordinal, const tarn_device_options *options, tarn_device **device)
+tarn_status tn_device_open(int ordinal, const tarn_device_options *options, bool stated,
+                           tarn_device **device)
 {
     tarn_status status;
 
     TN_ASSERT(tn_lock_none_held());
     tn_fork_stake();
     tn_lock_acquire(&process_lock);
-    status = open_locked(ordinal, options, device);
+    status = open_locked(ordinal, options, stated, device);
     tn_lock_release(&process_lock);
     tn_fork_unstake();
     return status;

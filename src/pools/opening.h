@@ -8,9 +8,11 @@
 
 #include "pools/device.h"
 
-/* options: checked, with all defaults filled in. */
+/* options: checked, with all defaults filled in. stated: the options are the program's, so an open
+ * device must have their null_stream.
+ *   WRONG_STATE: the open device has another null_stream; any status of opening a device */
 TARN_MUST_CHECK tarn_status tn_device_open(int ordinal, const tarn_device_options *options,
-                                           tarn_device **device);
+                                           bool stated, tarn_device **device);
 TARN_MUST_CHECK tarn_status tn_device_close(tarn_device *device);
 
 /* How much a cache may keep, of an option or a setter: 0 is the default, and TARN_NO_CACHE nothing. */

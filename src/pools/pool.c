@@ -70,6 +70,7 @@ tarn_status tn_pool_create(tarn_device *device, const struct tn_pool_settings *s
                    settings->name != NULL ? settings->name : "");
     made->limit.bytes = settings->limit_bytes;
     made->graphs.guard = settings->guard;
+    made->graphs.is_adopted = settings->is_adopted;
     made->properties = settings->properties;
     made->peer_mask = settings->peer_mask;
     made->holds = (struct tn_holds){.pool = made,

@@ -72,6 +72,7 @@ struct tn_pool_graphs {
     tarn_guard guard;    /* immutable */
     uint32_t fork_looks; /* looks at captures for forks which were not joined: graphs/capture.c */
     bool adoption_counted;
+    bool is_adopted; /* immutable; the pool was made for a capture without a route */
     /* The capture without a route which the pool was made for, 0: none. Guarded by the DEVICE
      * lock. */
     uint64_t adopted_capture_id;
@@ -228,6 +229,7 @@ struct tn_pool_settings {
     const char *name;     /* NULL: none */
     uint64_t limit_bytes; /* 0: none */
     bool is_default;
+    bool is_adopted;
     bool share_captured; /* work outside captures may take free memory held by graphs */
     tarn_replay_order replay_order;
     tarn_guard guard;
@@ -260,10 +262,10 @@ bool tn_pool_is_only_held(const tarn_pool *pool);
 bool tn_pool_is_unused(const tarn_pool *pool);
 
 /* Whether the statistics count the pool: an adopted pool counts from its first block on. The pool's
- * lock and the DEVICE lock are held. */
+ * lock is held. */
 static inline bool tn_pool_is_counted(const tarn_pool *pool)
 {
-    return pool->graphs.adopted_capture_id == 0 || pool->counters.alloc_count > 0;
+    return !pool->graphs.is_adopted || pool->counters.alloc_count > 0;
 }
 
 /* Keeps the pool for a call. The caller has a lock without which the pool does not go: ROUTES, if a
@@ -308,6 +310,7 @@ static inline tarn_block tn_describe_block(tarn_pool *pool, const struct tn_bloc
         .block_bytes = tn_block_bytes(block),
         .sequence = block->sequence,
         .pool = pool,
+        .tag = tn_block_tag(block),
     };
 }
 

@@ -121,6 +121,11 @@ static tarn_status push_route(tarn_device *device, tarn_route *route)
     return status;
 }
 
+static bool has_stream(const tarn_route *route)
+{
+    return route->filter == tarn_filter_capture || route->filter == tarn_filter_stream;
+}
+
 static tarn_status open_route(tarn_device *device, tarn_pool *pool, tarn_route_filter filter,
                               void *user, bool of_capture, tarn_route **route)
 {
@@ -136,7 +141,7 @@ static tarn_status open_route(tarn_device *device, tarn_pool *pool, tarn_route_f
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a route");
     made->pool = pool;
     made->filter = filter;
-    made->user = user;
+    made->user = has_stream(made) ? tn_device_stream(device, user) : user;
     made->of_capture = of_capture;
     made->thread_id = tn_thread_id();
     atomic_store_explicit(&made->device, device, memory_order_relaxed);
@@ -167,11 +172,6 @@ tarn_status tn_route_begin_capture(tarn_device *device, tarn_pool *pool, tarn_st
     if (status == TARN_OK)
         *id = route->id;
     return status;
-}
-
-static bool has_stream(const tarn_route *route)
-{
-    return route->filter == tarn_filter_capture || route->filter == tarn_filter_stream;
 }
 
 /* Whether the calling thread may ask the route's stream: only the thread that named it. While one thread

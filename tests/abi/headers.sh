@@ -1,16 +1,16 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # headers.sh INCLUDE CC CXX -- compiles each public header alone and included twice, as C11, C17,
-# C++11 and C++17, with both meanings of the NULL stream.
+# C++11 and C++17.
 set -eu
 include=$1 cc=$2 cxx=$3
 warnings='-Wall -Wextra -Wpedantic -Werror'
 failures=0
 
-compile() { # language, standard, compiler, header, more flags
+compile() { # language, standard, compiler, header
     if ! printf '#include "%s"\n#include "%s"\n' "$4" "$4" |
-        $3 -x "$1" -std="$2" $warnings $5 -I"$include" -fsyntax-only -; then
-        echo "$4 does not compile alone as $2 $5"
+        $3 -x "$1" -std="$2" $warnings -I"$include" -fsyntax-only -; then
+        echo "$4 does not compile alone as $2"
         failures=$((failures + 1))
     fi
 }
@@ -19,12 +19,10 @@ count=0
 for path in "$include"/tarn/*.h; do
     header=tarn/${path##*/}
     count=$((count + 1))
-    for flags in '' -DCUDA_API_PER_THREAD_DEFAULT_STREAM; do
-        compile c c11 "$cc" "$header" "$flags"
-        compile c c17 "$cc" "$header" "$flags"
-        compile c++ c++11 "$cxx" "$header" "$flags"
-        compile c++ c++17 "$cxx" "$header" "$flags"
-    done
+    compile c c11 "$cc" "$header"
+    compile c c17 "$cc" "$header"
+    compile c++ c++11 "$cxx" "$header"
+    compile c++ c++17 "$cxx" "$header"
 done
 
 # What drops a status on purpose warns in no compiler, at no level.

@@ -31,6 +31,7 @@ static void refuse_pool(tarn_pool *pool)
     tn_cu_graph nodes;
     tarn_stats stats = TARN_STATS_INIT;
     tarn_layout *layout = UNTOUCHED;
+    tarn_block_list *list = UNTOUCHED;
     tarn_live_diff *diff = UNTOUCHED;
     tarn_capture *capture = UNTOUCHED;
     tarn_graph *graph = UNTOUCHED;
@@ -45,6 +46,7 @@ static void refuse_pool(tarn_pool *pool)
     GONE("pool", tarn_pool_stats(pool, &stats));
     GONE("pool", tarn_pool_validate(pool));
     GONE("pool", tarn_pool_layout(pool, &layout));
+    GONE("pool", tarn_pool_blocks(pool, &list));
     GONE("pool", tarn_pool_check_live(pool, NULL, 0, &diff));
     GONE("pool", tarn_begin_allocate_to_pool(world.device, pool, tarn_filter_thread, NULL, &route));
     GONE("pool", tarn_capture_begin(pool, world.stream, NULL, &capture));
@@ -56,6 +58,7 @@ static void refuse_pool(tarn_pool *pool)
     GONE("pool", tarn_graph_adopt(pool, nodes, &graph));
     test_destroy_graph(nodes);
     ck_assert_untouched(layout);
+    ck_assert_untouched(list);
     ck_assert_untouched(diff);
     ck_assert_untouched(capture);
     ck_assert_untouched(graph);

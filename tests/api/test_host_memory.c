@@ -193,8 +193,18 @@ START_TEST(no_report_is_made)
     void *address = test_alloc(world.pool, MIB, world.stream);
     tarn_layout *layout = UNTOUCHED;
     tarn_live_diff *diff = UNTOUCHED;
+    tarn_block_list *blocks = UNTOUCHED;
+    tarn_pool_list *pools = UNTOUCHED;
     int refused = 0;
 
+    SHORT(refused, tarn_pool_blocks(world.pool, &blocks));
+    ck_assert_int_gt(refused, 0);
+    tarn_block_list_destroy(blocks);
+    refused = 0;
+    SHORT(refused, tarn_device_pools(world.device, &pools));
+    ck_assert_int_gt(refused, 0);
+    tarn_pool_list_destroy(pools);
+    refused = 0;
     SHORT(refused, tarn_pool_layout(world.pool, &layout));
     ck_assert_int_gt(refused, 0);
     refused = 0;
@@ -202,6 +212,28 @@ START_TEST(no_report_is_made)
     ck_assert_int_gt(refused, 0);
     tarn_layout_destroy(layout);
     tarn_live_diff_destroy(diff);
+    OK(tarn_free(address));
+}
+END_TEST
+
+START_TEST(no_tag_is_set_or_saved)
+{
+    void *address = test_alloc(world.pool, MIB, world.stream);
+    tarn_checkpoint *checkpoint = UNTOUCHED;
+    tarn_block block;
+    int refused = 0;
+
+    SHORT(refused, tarn_block_set_tag(address, 7));
+    ck_assert_int_gt(refused, 0);
+    OK(tarn_block_at(address, &block));
+    ck_assert_uint_eq(block.tag, 7);
+    SHORT_BUT(refused,
+              tarn_checkpoint_take(world.pool, TARN_CONTENTS_NONE, world.stream, &checkpoint));
+    OK(tarn_free(address));
+    SHORT_BUT(refused, tarn_checkpoint_restore(checkpoint, world.stream, NULL));
+    OK(tarn_block_at(address, &block));
+    ck_assert_uint_eq(block.tag, 7);
+    OK(tarn_checkpoint_destroy(checkpoint));
     OK(tarn_free(address));
 }
 END_TEST
@@ -408,6 +440,7 @@ int main(void)
     tcase_add_test(tcase, no_use_is_recorded);
     tcase_add_test(tcase, nothing_is_reserved);
     tcase_add_test(tcase, no_report_is_made);
+    tcase_add_test(tcase, no_tag_is_set_or_saved);
     tcase_add_test(tcase, no_capture_is_begun_or_ended);
     tcase_add_test(tcase, no_route_is_begun);
     tcase_add_test(tcase, no_callback_is_registered);

@@ -42,6 +42,8 @@ struct fault_outputs {
     tarn_audit *audit;
     tarn_route *routes[2];
     tarn_layout *layout;
+    tarn_block_list *blocks;
+    tarn_pool_list *pool_list;
     tarn_block block;
     void *address; /* of the last allocation */
     size_t freed_bytes;

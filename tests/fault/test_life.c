@@ -120,6 +120,7 @@ static void checkpoint(void)
 {
     void *unsaved;
 
+    STEP(S(HOST_MEMORY), tarn_block_set_tag(weights, 17));
     STEP(S(HOST_MEMORY) | LOST,
          tarn_checkpoint_take(POOL, TARN_CONTENTS_NONE, MAIN, &fault.out.checkpoints[0]));
     STEP(TAKE, tarn_checkpoint_take(POOL, TARN_CONTENTS_DEVICE, MAIN, &fault.out.checkpoints[1]));
@@ -143,6 +144,8 @@ static void checkpoint(void)
     unsaved = fault.out.address;
     STEP(RESTORE, tarn_checkpoint_restore(fault.out.checkpoints[0], MAIN, NULL));
     change_back(unsaved);
+    STEP(0, tarn_block_at(weights, &fault.out.block));
+    ck_assert_uint_eq(fault.out.block.tag, 17);
     expect(output, 9);
     test_fill(MAIN, weights, 7, WORDS);
     STEP(S(HOST_MEMORY), tarn_pool_check_live(POOL, NULL, 0, &fault.out.diff));
@@ -150,6 +153,11 @@ static void checkpoint(void)
     tarn_live_diff_destroy(fault.out.diff);
     STEP(S(HOST_MEMORY), tarn_pool_layout(POOL, &fault.out.layout));
     tarn_layout_destroy(fault.out.layout);
+    STEP(S(HOST_MEMORY), tarn_pool_blocks(POOL, &fault.out.blocks));
+    ck_assert_uint_eq(fault.out.blocks->count, 3);
+    tarn_block_list_destroy(fault.out.blocks);
+    STEP(S(HOST_MEMORY), tarn_device_pools(DEVICE, &fault.out.pool_list));
+    tarn_pool_list_destroy(fault.out.pool_list);
 }
 
 /* A second graph in the pool, so that replays are ordered, and a third from a capture of our own. */

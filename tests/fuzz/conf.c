@@ -34,6 +34,7 @@ static void expect_same(const tarn_device_options *a, const tarn_device_options 
     EXPECT(memcmp(a->roundup_power2_divisions, b->roundup_power2_divisions,
                   sizeof a->roundup_power2_divisions) == 0);
     EXPECT(a->no_record_stream_reuse == b->no_record_stream_reuse);
+    EXPECT(a->null_stream == b->null_stream);
 }
 
 static const char *write_kept(size_t bytes, char text[32])
@@ -50,15 +51,16 @@ static void write_options(const tarn_device_options *options, char *text, size_t
     static const char *const unrouted[] = {"adopt", "refuse", "allow"};
     const uint32_t *divisions = options->roundup_power2_divisions;
     char kept[2][32];
-    int used =
-        snprintf(text, text_bytes,
-                 "region_bytes:%zu,limit_bytes:%zu,cache_limit_bytes:%s,"
-                 "pinned_cache_limit_bytes:%s,unrouted:%s,"
-                 "graph_capture_record_stream_reuse:%s,roundup_power2_divisions:[",
-                 options->region_bytes, options->limit_bytes,
-                 write_kept(options->cache_limit_bytes, kept[0]),
-                 write_kept(options->pinned_cache_limit_bytes, kept[1]),
-                 unrouted[options->unrouted], options->no_record_stream_reuse ? "False" : "True");
+    int used = snprintf(
+        text, text_bytes,
+        "region_bytes:%zu,limit_bytes:%zu,cache_limit_bytes:%s,"
+        "pinned_cache_limit_bytes:%s,unrouted:%s,null_stream:%s,"
+        "graph_capture_record_stream_reuse:%s,roundup_power2_divisions:[",
+        options->region_bytes, options->limit_bytes,
+        write_kept(options->cache_limit_bytes, kept[0]),
+        write_kept(options->pinned_cache_limit_bytes, kept[1]), unrouted[options->unrouted],
+        options->null_stream == TARN_NULL_STREAM_PER_THREAD ? "per_thread" : "legacy",
+        options->no_record_stream_reuse ? "False" : "True");
 
     for (int i = 0; i < TARN_ROUNDUP_SIZES; i++)
         used += snprintf(text + used, text_bytes - (size_t)used, "%s%d:%u", i > 0 ? "," : "",
@@ -91,6 +93,7 @@ const char *const fuzz_words[] = {
     "pinned_cache_limit_bytes:",
     "region_bytes:",
     "unrouted:",
+    "null_stream:",
     "roundup_power2_divisions:",
     "graph_capture_record_stream_reuse:",
     "expandable_segments:",
@@ -99,6 +102,8 @@ const char *const fuzz_words[] = {
     "adopt",
     "refuse",
     "allow",
+    "legacy",
+    "per_thread",
     "True",
     "False",
     "native",

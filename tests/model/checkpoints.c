@@ -102,7 +102,7 @@ static bool names(const tarn_delta *delta, const struct block *block, bool among
         const tarn_block *named = among_revived ? &delta->revived[i].block : &delta->freed[i];
 
         if (named->address == block->address && named->bytes == block->bytes &&
-            named->sequence == block->sequence)
+            named->sequence == block->sequence && named->tag == block->tag)
             return true;
     }
     return false;

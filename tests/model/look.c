@@ -277,6 +277,58 @@ static const struct block *block_of(const struct model *m, int pool, const void 
     return NULL;
 }
 
+/* The list has the model's live blocks, in order of address. */
+static void expect_blocks(struct model *m, int pool)
+{
+    tarn_block_list *list = NULL;
+    const void *last = NULL;
+    size_t found = 0;
+    size_t held = 0;
+
+    WELL(m, tarn_pool_blocks(m->pools[pool].handle, &list));
+    for (size_t i = 0; i < list->count; i++) {
+        const tarn_block *listed = &list->blocks[i];
+        const struct block *block = block_of(m, pool, listed->address);
+
+        EXPECT(m, (uintptr_t)listed->address > (uintptr_t)last, "blocks are not in order");
+        last = listed->address;
+        if (block == NULL && m->pools[pool].is_default)
+            continue; /* contents of a checkpoint */
+        EXPECT(m,
+               block != NULL && !block->is_discarded && listed->bytes == block->bytes &&
+                   listed->sequence == block->sequence && listed->tag == block->tag &&
+                   listed->pool == m->pools[pool].handle,
+               "the list of pool %d shows a block at %p that nobody holds", pool, listed->address);
+        found += 1;
+    }
+    for (size_t i = 0; i < m->block_count; i++)
+        held += m->blocks[i].pool == pool && !m->blocks[i].is_discarded;
+    EXPECT(m, found == held, "the list of pool %d shows %zu blocks, %zu are held", pool, found,
+           held);
+    tarn_block_list_destroy(list);
+}
+
+/* The list has the handles that the model has, and no other private pool has one. */
+static void expect_pools(struct model *m)
+{
+    tarn_pool_list *list = NULL;
+
+    WELL(m, tarn_device_pools(m->device, &list));
+    for (int p = 0; p < POOLS; p++) {
+        const struct pool *pool = &m->pools[p];
+        size_t found = 0;
+
+        if (pool->handle == NULL || pool->is_shared)
+            continue;
+        for (size_t i = 0; i < list->count; i++) {
+            if (list->pools[i].pool == pool->handle)
+                found += 1;
+        }
+        EXPECT(m, found == !pool->is_released, "pool %d is listed %zu times", p, found);
+    }
+    tarn_pool_list_destroy(list);
+}
+
 /* Extents tile their segments, and the live and discarded ones are the model's blocks. */
 void expect_layout(struct model *m, int pool)
 {
@@ -312,4 +364,6 @@ void expect_layout(struct model *m, int pool)
     EXPECT(m, found == held, "the layout of pool %d shows %zu blocks, %zu are held", pool, found,
            held);
     tarn_layout_destroy(layout);
+    expect_blocks(m, pool);
+    expect_pools(m);
 }

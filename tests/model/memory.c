@@ -341,13 +341,18 @@ void do_look(struct model *m)
         return;
     if (block->is_discarded) {
         REFUSED(m, TARN_ERR_DOUBLE_FREE, tarn_block_at(block->address, &seen));
+        REFUSED(m, TARN_ERR_DOUBLE_FREE, tarn_block_set_tag(block->address, 1));
         return;
     }
     WELL(m, tarn_block_at((char *)block->address + below(m, block->bytes), &seen));
     EXPECT(m,
            seen.address == block->address && seen.bytes == block->bytes &&
-               seen.sequence == block->sequence,
+               seen.sequence == block->sequence && seen.tag == block->tag,
            "block %llu is described as another", (unsigned long long)block->serial);
+    if (!chance(m, 2))
+        return;
+    block->tag = m->serial + below(m, 3);
+    WELL(m, tarn_block_set_tag(block->address, block->tag));
 }
 
 void do_misuse_address(struct model *m)

@@ -65,6 +65,7 @@ struct block {
     size_t block_bytes;
     uint64_t serial;   /* the model's; a revived block has it again */
     uint64_t sequence; /* the library's */
+    uint64_t tag;
     int pool;
     int home;           /* stream slot that it was allocated on */
     uint64_t home_life; /* of that stream; the block's order, with capture_of */

@@ -14,6 +14,8 @@ static struct {
     tarn_graph_diff *graph_diff;
     tarn_live_diff *live_diff;
     tarn_layout *layout;
+    tarn_block_list *blocks;
+    tarn_pool_list *pools;
     tarn_delta *delta;
     void *block;
     tn_cu_stream stream; /* that nothing else uses */
@@ -32,6 +34,8 @@ static struct {
     tarn_graph_diff *graph_diff;
     tarn_live_diff *live_diff;
     tarn_layout *layout;
+    tarn_block_list *blocks;
+    tarn_pool_list *pools;
     tarn_block block;
     tarn_driver_graph driver_graph;
     uint64_t mark;
@@ -74,6 +78,8 @@ void test_subjects_make(void)
     OK(tarn_graph_compare(with.graphs[0], with.graphs[1], &with.graph_diff));
     OK(tarn_pool_check_live(world.pool, NULL, 0, &with.live_diff));
     OK(tarn_pool_layout(world.pool, &with.layout));
+    OK(tarn_pool_blocks(world.pool, &with.blocks));
+    OK(tarn_device_pools(world.device, &with.pools));
     with.capture = test_capture_on(with.pool, world.side, TARN_CAPTURE_RELAXED);
 }
 
@@ -132,6 +138,7 @@ static void open_again(void)
     X(tarn_begin_allocate_to_pool, NULL,                                                           \
       (world.device, world.pool, tarn_filter_thread, NULL, &out.route))                            \
     X(tarn_block_at, NULL, (with.block, &out.block))                                               \
+    X(tarn_block_set_tag, NULL, (with.block, 5))                                                   \
     X(tarn_calloc, NULL, (world.device, 4, MIB, world.stream, &out.address))                       \
     X(tarn_capture_abort, begin_here, (with.capture))                                              \
     X(tarn_capture_begin, abort_first,                                                             \
@@ -149,6 +156,7 @@ static void open_again(void)
     X(tarn_device_graph_memory, NULL, (world.device, &out.memory))                                 \
     X(tarn_device_mark, NULL, (world.device, &out.mark))                                           \
     X(tarn_device_open, NULL, (0, NULL, &out.device))                                              \
+    X(tarn_device_pools, NULL, (world.device, &out.pools))                                         \
     X(tarn_device_remove_free_callback, add_callback, (world.device, say_no, &out))                \
     X(tarn_device_remove_oom_observer, add_observer, (world.device, see_nothing, &out))            \
     X(tarn_device_report, NULL, (world.device, TARN_REPORT_TEXT, out.text, sizeof out.text, NULL)) \
@@ -181,6 +189,7 @@ static void open_again(void)
     X(tarn_malloc, NULL, (world.device, 4 * MIB, world.stream, &out.address))                      \
     X(tarn_malloc_aligned, NULL, (world.device, 4 * MIB, 4096, world.stream, &out.address))        \
     X(tarn_pool_add_peer, NULL, (world.pool, 0))                                                   \
+    X(tarn_pool_blocks, NULL, (world.pool, &out.blocks))                                           \
     X(tarn_pool_check_live, NULL, (world.pool, NULL, 0, &out.live_diff))                           \
     X(tarn_pool_create, NULL, (world.device, NULL, &out.pool))                                     \
     X(tarn_pool_destroy, NULL, (with.spare))                                                       \
@@ -198,6 +207,7 @@ static void open_again(void)
     X(tarn_record_stream, NULL, (with.block, with.stream))                                         \
     X(tarn_stream_retire, NULL, (world.device, with.stream))                                       \
     Y(tarn_audit_destroy, (with.audit))                                                            \
+    Y(tarn_block_list_destroy, (with.blocks))                                                      \
     Y(tarn_delta_destroy, (with.delta))                                                            \
     Y(tarn_filter_capture, (world.stream, world.stream))                                           \
     Y(tarn_filter_stream, (world.stream, world.stream))                                            \
@@ -206,6 +216,7 @@ static void open_again(void)
     Y(tarn_last_error, ())                                                                         \
     Y(tarn_layout_destroy, (with.layout))                                                          \
     Y(tarn_live_diff_destroy, (with.live_diff))                                                    \
+    Y(tarn_pool_list_destroy, (with.pools))                                                        \
     Y(tarn_pointer_class_name, ((tarn_pointer_class)0))                                            \
     Y(tarn_pointer_class_sentence, ((tarn_pointer_class)0))                                        \
     Y(tarn_status_name, (TARN_OK))                                                                 \

@@ -26,15 +26,18 @@ static const tarn_pointer freed = {.pointer_class = TARN_POINTER_FREED_EXTERNAL,
                                    .address = 0x20c100002010,
                                    .block = {.pool = POOL},
                                    .pool = "weights"};
-static const tarn_pointer beyond = {
-    .pointer_class = TARN_POINTER_BEYOND,
-    .place = TARN_PLACE_SOURCE,
-    .node = 3,
-    .device = -1,
-    .address = 0x20c100000010,
-    .bytes = 8192,
-    .block = {.address = (void *)0x20c100000000, .bytes = 8192, .pool = POOL, .sequence = 41},
-    .pool = "it's \"one\""};
+static const tarn_pointer beyond = {.pointer_class = TARN_POINTER_BEYOND,
+                                    .place = TARN_PLACE_SOURCE,
+                                    .node = 3,
+                                    .device = -1,
+                                    .address = 0x20c100000010,
+                                    .bytes = 8192,
+                                    .block = {.address = (void *)0x20c100000000,
+                                              .bytes = 8192,
+                                              .pool = POOL,
+                                              .sequence = 41,
+                                              .tag = 7},
+                                    .pool = "it's \"one\""};
 static const tarn_pointer foreign = {.pointer_class = TARN_POINTER_FOREIGN,
                                      .place = TARN_PLACE_DESTINATION,
                                      .node = 3,
@@ -135,7 +138,7 @@ START_TEST(a_text_names_mistakes_what_was_not_inspected_and_counts)
         "freed memory of another pool; pool 'weights'\n"
         "node 7.3.12, copy, source: 0x20c100000010, 8192 bytes, is beyond: in a live block, and "
         "bytes beyond its end; block 41 of pool 'it's \"one\"', 8192 bytes at 0x20c100000000, "
-        "offset 16\n"
+        "offset 16, tag 7\n"
         "node 7.4, kernel a\"b: not inspected, the driver does not tell how large its parameters "
         "are\n"
         "node 8, conditional: not inspected, its bodies were not handed in, and the driver does "
@@ -167,7 +170,7 @@ START_TEST(a_json_object_has_the_same_and_what_was_listed)
         "{\"class\": \"beyond\", \"node\": \"7.3.12\", \"type\": \"copy\", "
         "\"place\": \"source\", \"index\": 0, \"offset\": 0, "
         "\"address\": \"0x20c100000010\", \"bytes\": 8192, \"pool\": \"it's \\u0022one\\u0022\", "
-        "\"block\": {\"address\": \"0x20c100000000\", \"bytes\": 8192, \"sequence\": 41}}";
+        "\"block\": {\"address\": \"0x20c100000000\", \"bytes\": 8192, \"sequence\": 41, \"tag\": 7}}";
     static const char uninspected[] =
         "\"uninspected\": ["
         "{\"node\": \"7.4\", \"type\": \"kernel\", \"kernel\": \"a\\u0022b\", "
@@ -180,7 +183,7 @@ START_TEST(a_json_object_has_the_same_and_what_was_listed)
         "{\"class\": \"foreign\", \"node\": \"7.3.12\", \"type\": \"copy\", "
         "\"place\": \"destination\", \"index\": 0, \"offset\": 0, "
         "\"address\": \"0x7f0000000008\", \"bytes\": 4, \"device\": 1, "
-        "\"block\": {\"address\": \"0x7f0000000000\", \"bytes\": 512, \"sequence\": 0}}";
+        "\"block\": {\"address\": \"0x7f0000000000\", \"bytes\": 512, \"sequence\": 0, \"tag\": 0}}";
     static char expected[8192];
 
     (void)snprintf(expected, sizeof expected, "%s, \"mistakes\": [%s], \"overwrites\": [], %s}\n",
@@ -225,7 +228,7 @@ START_TEST(each_kind_of_memory_has_its_words)
 {
     ck_assert_str_eq(place_of(&beyond),
                      "node 7.3.12, copy, source, 0x20c100000010; block 41 of pool 'it's \"one\"', "
-                     "8192 bytes at 0x20c100000000, offset 16");
+                     "8192 bytes at 0x20c100000000, offset 16, tag 7");
     ck_assert_str_eq(place_of(&foreign),
                      "node 7.3.12, copy, destination, 0x7f0000000008; memory of device 1, "
                      "512 bytes at 0x7f0000000000, offset 8");

@@ -247,6 +247,67 @@ START_TEST(a_store_gives_all_records_cold_ones_from_then_on)
 }
 END_TEST
 
+static struct tn_block *take_live(uint64_t sequence)
+{
+    struct tn_block *block = tn_block_take(&store);
+
+    block->state = TN_BLOCK_LIVE;
+    block->sequence = sequence;
+    return block;
+}
+
+START_TEST(tags_come_with_the_first_of_a_slab_and_go_with_the_block)
+{
+    struct tn_block *block;
+    struct tn_block *other;
+    int64_t before;
+
+    ck_assert(tn_blocks_reserve(&store, 2));
+    block = take_live(7);
+    other = take_live(8);
+    before = tn_host_outstanding();
+    (void)tn_host_plan_fault(1, true);
+    ck_assert(tn_block_set_tag(&store, block, 0)); /* which is no tag */
+    ck_assert(!tn_block_set_tag(&store, block, 5));
+    ck_assert_uint_eq(tn_block_tag(block), 0);
+    ck_assert(!store.tagged);
+    ck_assert_uint_eq(tn_host_plan_fault(0, false), 1);
+    ck_assert(tn_block_set_tag(&store, block, 5));
+    ck_assert(store.tagged);
+    (void)tn_host_plan_fault(1, true);
+    ck_assert(tn_block_set_tag(&store, other, 6)); /* there is room */
+    ck_assert_uint_eq(tn_host_plan_fault(0, false), 0);
+    ck_assert_uint_eq(tn_block_tag(block), 5);
+    ck_assert_uint_eq(tn_block_tag(other), 6);
+    ck_assert_int_eq(tn_host_outstanding(), before + 1);
+    block->sequence = 9; /* another block's record */
+    ck_assert_uint_eq(tn_block_tag(block), 0);
+    ck_assert(tn_block_set_tag(&store, other, 0));
+    ck_assert_uint_eq(tn_block_tag(other), 0);
+    tn_blocks_fini(&store);
+    ck_assert(!store.tagged);
+}
+END_TEST
+
+START_TEST(a_store_makes_room_for_the_tags_of_all_records)
+{
+    struct tn_block *block;
+
+    ck_assert(tn_blocks_reserve(&store, 300)); /* two slabs */
+    (void)tn_host_plan_fault(2, false);
+    ck_assert(!tn_blocks_add_tags(&store));
+    ck_assert(tn_blocks_add_tags(&store));
+    (void)tn_host_plan_fault(1, true);
+    for (uint64_t i = 1; i <= 300; i++) {
+        block = take_live(i);
+        ck_assert(tn_block_set_tag(&store, block, 1000 + i));
+        ck_assert_uint_eq(tn_block_tag(block), 1000 + i);
+    }
+    ck_assert_uint_eq(tn_host_plan_fault(0, false), 0);
+    tn_blocks_fini(&store);
+}
+END_TEST
+
 START_TEST(no_memory_sets_nothing_aside)
 {
     (void)tn_host_plan_fault(1, false);
@@ -363,6 +424,8 @@ int main(void)
     tcase_add_test(records, a_record_is_zeroed_when_it_is_taken);
     tcase_add_test(records, cold_records_come_with_the_first_block_of_a_slab_that_needs_one);
     tcase_add_test(records, a_store_gives_all_records_cold_ones_from_then_on);
+    tcase_add_test(records, tags_come_with_the_first_of_a_slab_and_go_with_the_block);
+    tcase_add_test(records, a_store_makes_room_for_the_tags_of_all_records);
     tcase_add_test(records, no_memory_sets_nothing_aside);
     unit_add_contract_test(records, taking_what_was_not_set_aside_is_a_broken_contract);
     suite_add_tcase(suite, records);

@@ -149,13 +149,13 @@ START_TEST(blocks_are_told_where_addresses_differ)
         .node = 2,
         .field = "destination",
         .values = {0x1008, 0x2008},
-        .blocks = {{(void *)(uintptr_t)0x1000, 100, 512, 8, POOL},
-                   {(void *)(uintptr_t)0x2000, 100, 512, 9, POOL}},
+        .blocks = {{(void *)(uintptr_t)0x1000, 100, 512, 8, POOL, 77},
+                   {(void *)(uintptr_t)0x2000, 100, 512, 9, POOL, 0}},
     };
 
     ck_assert_str_eq(line_of(difference),
                      "node 7.3, type 2: destination, 0: 0x1008, and 0x2008, in block 8 (100 bytes "
-                     "at 0x1000) and block 9 (100 bytes at 0x2000), which correspond\n");
+                     "at 0x1000, tag 77) and block 9 (100 bytes at 0x2000), which correspond\n");
     difference.corresponds = false;
     difference.blocks[0] = (tarn_block){.pool = POOL};
     ck_assert_str_eq(line_of(difference),
@@ -179,7 +179,7 @@ START_TEST(json_has_all_of_a_difference)
          .offset = 8,
          .bytes = 8,
          .values = {16, 32},
-         .blocks = {{(void *)(uintptr_t)16, 1, 512, 8, POOL}, {.pool = POOL}}},
+         .blocks = {{(void *)(uintptr_t)16, 1, 512, 8, POOL, 77}, {.pool = POOL}}},
         {.kind = TARN_GRAPH_DIFFERENCE_FIELD, .node = 2, .field = "width", .values = {1, 2}},
     };
     const tarn_graph_diff diff = {
@@ -194,7 +194,7 @@ START_TEST(json_has_all_of_a_difference)
         "{\"kind\": \"parameter\", \"node\": \"7.4\", \"types\": [0, 0], "
         "\"kernels\": [\"add\", \"a\\u0022b\"], \"index\": 1, \"offset\": 8, \"bytes\": 8, "
         "\"field\": null, \"values\": [16, 32], \"blocks\": [{\"address\": 16, \"bytes\": 1, "
-        "\"block_bytes\": 512, \"sequence\": 8}, null], \"corresponds\": true}, "
+        "\"block_bytes\": 512, \"sequence\": 8, \"tag\": 77}, null], \"corresponds\": true}, "
         "{\"kind\": \"field\", \"node\": \"7.3\", \"types\": [2, 2], \"kernels\": [null, null], "
         "\"index\": 0, \"offset\": 0, \"bytes\": 0, \"field\": \"width\", \"values\": [1, 2], "
         "\"blocks\": [null, null], \"corresponds\": false}]}\n");

@@ -101,6 +101,10 @@ START_TEST(each_key_sets_its_option)
     ck_assert_int_eq(options.unrouted, TARN_UNROUTED_ALLOW);
     OK(tn_device_options_override(&options, "unrouted:adopt"));
     ck_assert_int_eq(options.unrouted, TARN_UNROUTED_ADOPT);
+    OK(override("null_stream:per_thread"));
+    ck_assert_int_eq(options.null_stream, TARN_NULL_STREAM_PER_THREAD);
+    OK(tn_device_options_override(&options, "null_stream:legacy"));
+    ck_assert_int_eq(options.null_stream, TARN_NULL_STREAM_LEGACY);
     OK(override("graph_capture_record_stream_reuse:False"));
     ck_assert(options.no_record_stream_reuse);
     OK(tn_device_options_override(&options, "graph_capture_record_stream_reuse:True"));
@@ -161,6 +165,8 @@ static const char *const wrong[][3] = {
     {"unrouted", "ADOPT", "adopt, refuse or allow"},
     {"unrouted", "", "adopt, refuse or allow"},
     {"unrouted", "adopt allow", "adopt, refuse or allow"},
+    {"null_stream", "PER_THREAD", "legacy or per_thread"},
+    {"null_stream", "", "legacy or per_thread"},
     {"roundup_power2_divisions", "", "0 or a power of two"},
     {"roundup_power2_divisions", "3", "0 or a power of two"},
     {"roundup_power2_divisions", "4294967296", "below 2^32"},
@@ -229,7 +235,7 @@ START_TEST(a_key_that_is_none_is_named_beside_those_that_are)
         unit_expect_sentence(key);
         unit_expect_sentence(
             "limit_bytes, per_process_memory_fraction, cache_limit_bytes, "
-            "pinned_cache_limit_bytes, region_bytes, unrouted, roundup_power2_divisions, "
+            "pinned_cache_limit_bytes, region_bytes, unrouted, null_stream, roundup_power2_divisions, "
             "graph_capture_record_stream_reuse, expandable_segments, backend");
     }
 }

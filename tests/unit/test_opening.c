@@ -30,7 +30,7 @@ static tarn_status open_device(uint64_t region_bytes, uint64_t limit_bytes, tarn
 
     options.region_bytes = region_bytes;
     options.limit_bytes = limit_bytes;
-    return tn_device_open(0, &options, device);
+    return tn_device_open(0, &options, true, device);
 }
 
 START_TEST(a_device_is_opened_once_and_counted)
