@@ -135,13 +135,13 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_capture_end(tarn_capture *capture, tar
  * given out again, until the user's own free, which succeeds. Frees in the section stand: those
  * blocks are free like any other, behind their stream's work.
  *
- * The caller's graph: a capture into that graph leaves its nodes there. The driver may have destroyed
- * the graph in three cases: the capture was broken, a forked stream was not joined, or another
- * thread aborts. Do not use the graph then.
+ * The caller's graph: a capture into that graph leaves its nodes there. The driver may have
+ * destroyed the graph in three cases: the capture was broken, a forked stream was not joined, or
+ * another thread aborts. Do not use the graph then.
  *
- * The driver's capture: the call ends the capture, if still open, with two exceptions. The capture of
- * a per-thread default stream continues when another thread aborts: end it on its own thread, with
- * cuStreamEndCapture. A capture around a body on such a stream continues until the body is ended or
+ * The driver's capture: the call ends the capture, if still open, with two exceptions. The capture
+ * of a per-thread default stream continues when another thread aborts: end it on its own thread,
+ * with cuStreamEndCapture. A capture around a body on such a stream continues until the body is ended or
  * aborted on its own thread.
  *
  * A program that ends a tarn_capture's stream capture by hand must call tarn_capture_abort before
