@@ -6,7 +6,6 @@
  *   tarn_graph_replay(graph, stream);
  *   tarn_graph_destroy(graph);
  *
- *
  * While a capture is open, its pool serves tarn_malloc on the capture's streams. The graph holds
  * every chunk of memory that its capture touched. Held memory stays mapped at its addresses; a trim
  * leaves it. Only captures of the same pool get held memory, unless the pool's share_captured
@@ -17,9 +16,9 @@
  *
  * Blocks of a capture are the caller's. A block live at the end of its capture stays live until the
  * caller frees it. A freed block serves later captures of the pool, also while the graph exists.
- * Other allocations get the memory after the hold's end; a trim then unmaps it. A graph, a capture
- * or a running launch keeps its pool: tarn_pool_destroy answers BUSY, and a released pool stays
- * until they have ended.
+ * Allocations outside its captures get the memory after the hold's end; a trim then unmaps it. Live
+ * blocks, captures, graphs and everything in the hold's list keep the pool: tarn_pool_destroy
+ * answers BUSY, and a released pool (tarn_pool_release) goes with the last of them.
  *
  * Several graphs may be captured in one pool. A later capture reuses memory that an earlier capture
  * freed, so replays of these graphs must not overlap. tarn_graph_replay keeps the replays in order,
@@ -141,8 +140,8 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_capture_end(tarn_capture *capture, tar
  *
  * The driver's capture: the call ends the capture, if still open, with two exceptions. The capture
  * of a per-thread default stream continues when another thread aborts: end it on its own thread,
- * with cuStreamEndCapture. A capture around a body on such a stream continues until the body is ended or
- * aborted on its own thread.
+ * with cuStreamEndCapture. A capture around a body on such a stream continues until the body is
+ * ended or aborted on its own thread.
  *
  * A program that ends a tarn_capture's stream capture by hand must call tarn_capture_abort before
  * destroying the graph. The driver does not identify an invalidated capture: a later, broken
@@ -174,16 +173,17 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_graph_adopt(tarn_pool *pool,
  *
  * A replay does not wait for other work behind earlier replays, such as a copy of an output. Tarn
  * learns of such work by tarn_record_stream(output, stream) or tarn_free_on(output, stream)
- * (memory.h). The memory of the freed block then waits for the stream. After a plain tarn_free the
- * memory serves the pool's next capture at once. A replay of that capture's graph on another stream
- * may then overwrite the output under the copy. Hence:
+ * (memory.h). Once the block is freed, its memory waits for the stream; replays do not. After a plain
+ * tarn_free the memory serves the pool's next capture at once. A replay of that capture's graph on
+ * another stream may then overwrite the output under the copy. Hence:
+ *
  *   tarn_graph_replay(graph, stream);
  *   cuMemcpyDtoHAsync(result, output, bytes, stream);
  *   tarn_free_on(output, stream);
  *
- *
  * A graph captured before the output's own graph may use the memory of a live output. Finish
  * reading the output before the next replay of such a graph, or order that replay behind the copy.
+ *
  *   INVALID_HANDLE
  *   STALE          The graph is guarded and refers to a freed block (tarn_graph_guard in audit.h).
  *                  The sentence names the node, the pointer and the block.
