@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* graph.h -- captures and graphs on private pools.
+ *
  *   tarn_capture_begin(pool, stream, NULL, &capture);
  *   ... tarn_malloc, kernels, tarn_free on the stream and on streams forked from it ...
  *   tarn_capture_end(capture, &graph);
@@ -173,9 +174,9 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_graph_adopt(tarn_pool *pool,
  *
  * A replay does not wait for other work behind earlier replays, such as a copy of an output. Tarn
  * learns of such work by tarn_record_stream(output, stream) or tarn_free_on(output, stream)
- * (memory.h). Once the block is freed, its memory waits for the stream; replays do not. After a plain
- * tarn_free the memory serves the pool's next capture at once. A replay of that capture's graph on
- * another stream may then overwrite the output under the copy. Hence:
+ * (memory.h). Once the block is freed, its memory waits for the stream; replays do not. After a
+ * plain tarn_free the memory serves the pool's next capture at once. A replay of that capture's
+ * graph on another stream may then overwrite the output under the copy. Hence:
  *
  *   tarn_graph_replay(graph, stream);
  *   cuMemcpyDtoHAsync(result, output, bytes, stream);
