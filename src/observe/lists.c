@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A device's pools come and go, and are released, under the DEVICE lock alone: so under that lock the list is of one moment.
+/* A device's pools come and go, and are released, under the DEVICE lock alone: a list made under that lock shows one moment.
  * A pool's blocks are described under its lock. Segments are listed in the order in which they were made, and the driver may
- * grant a later one a lower address; then the descriptions are sorted when the pool is unlocked again.
+ * grant a later segment a lower address; then the descriptions are sorted when the pool is unlocked again.
  *
  * Trade-offs: memory for the descriptions is taken with the lock held, since the number of blocks is known there alone. */
 #include "observe/lists.h"
