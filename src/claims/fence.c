@@ -29,8 +29,6 @@
  * uses. Events are made and given back when a stream's last use ends. */
 #include "claims/fence.h"
 
-#include <inttypes.h>
-
 #include "base/contract.h"
 #include "base/error.h"
 #include "base/host.h"
@@ -52,11 +50,6 @@ void tn_streams_fini(struct tn_streams *streams)
     tn_lock_fini(&streams->lock);
 }
 
-static enum tn_fence_state state_of(const struct tn_fence *fence)
-{
-    return (enum tn_fence_state)atomic_load_explicit(&fence->state, memory_order_acquire);
-}
-
 static void set_state(struct tn_fence *fence, enum tn_fence_state state)
 {
     atomic_store_explicit(&fence->state, (int)state, memory_order_release);
@@ -64,7 +57,7 @@ static void set_state(struct tn_fence *fence, enum tn_fence_state state)
 
 bool tn_fence_is_done(const struct tn_streams *streams, const struct tn_fence *fence)
 {
-    return state_of(fence) == TN_FENCE_DONE ||
+    return tn_fence_state_of(fence) == TN_FENCE_DONE ||
            tn_gpu_is_proven(streams->gpu, atomic_load(&fence->stamp));
 }
 
@@ -210,7 +203,7 @@ static void append(struct tn_fence *fence)
 {
     struct tn_known_stream *stream = fence->stream;
 
-    TN_ASSERT(state_of(fence) != TN_FENCE_DONE); /* P12 */
+    TN_ASSERT(tn_fence_state_of(fence) != TN_FENCE_DONE); /* P12 */
     fence->next = NULL;
     if (stream->last != NULL)
         stream->last->next = fence;
@@ -272,11 +265,11 @@ static bool is_open_to_us(struct tn_streams *streams, const struct tn_known_stre
 static void flush(struct tn_streams *streams, struct tn_known_stream *stream)
 {
     TN_ASSERT(tn_lock_is_held(&streams->lock));
-    if (stream->last == NULL || state_of(stream->last) != TN_FENCE_OPEN ||
+    if (stream->last == NULL || tn_fence_state_of(stream->last) != TN_FENCE_OPEN ||
         !is_open_to_us(streams, stream))
         return;
     for (struct tn_fence *fence = stream->first; fence != NULL; fence = fence->next) {
-        if (state_of(fence) == TN_FENCE_OPEN)
+        if (tn_fence_state_of(fence) == TN_FENCE_OPEN)
             record(streams, fence);
     }
 }
@@ -292,9 +285,9 @@ static void poll_stream(struct tn_streams *streams, struct tn_known_stream *stre
     for (fence = stream->first; fence != NULL;) {
         enum tn_event_answer answer = TN_EVENT_UNKNOWN;
 
-        if (state_of(fence) == TN_FENCE_OPEN)
+        if (tn_fence_state_of(fence) == TN_FENCE_OPEN)
             return;
-        if (state_of(fence) == TN_FENCE_RECORDED)
+        if (tn_fence_state_of(fence) == TN_FENCE_RECORDED)
             answer = tn_event_query(streams->gpu, fence->event);
         if (answer == TN_EVENT_NOT_YET)
             return;
@@ -321,8 +314,8 @@ static struct tn_fence *open_fence(struct tn_streams *streams, struct tn_known_s
     TN_ASSERT(stream->noted_count > 0);
     if (stream->retired)
         return stream->retire_fence;
-    if (fence != NULL && state_of(fence) == TN_FENCE_OPEN && fence->join_count < JOINS_MAX &&
-        atomic_load(&fence->stamp) == epoch)
+    if (fence != NULL && tn_fence_state_of(fence) == TN_FENCE_OPEN &&
+        fence->join_count < JOINS_MAX && atomic_load(&fence->stamp) == epoch)
         return fence;
     fence = take_reserve(stream);
     set_state(fence, TN_FENCE_OPEN);
@@ -480,7 +473,7 @@ bool tn_fence_flush(struct tn_streams *streams, struct tn_fence *fence)
     tn_lock_acquire(&streams->lock);
     TN_ASSERT(fence->ref_count > 0);
     flush(streams, fence->stream);
-    state = state_of(fence);
+    state = tn_fence_state_of(fence);
     tn_lock_release(&streams->lock);
     return state == TN_FENCE_RECORDED || state == TN_FENCE_DONE;
 }
@@ -502,7 +495,7 @@ bool tn_fence_follow(struct tn_streams *streams, const struct tn_fence *fence, t
     tn_lock_acquire(&streams->lock);
     TN_ASSERT(fence->ref_count > 0);
     follows = tn_fence_is_done(streams, fence) ||
-              (state_of(fence) == TN_FENCE_RECORDED &&
+              (tn_fence_state_of(fence) == TN_FENCE_RECORDED &&
                tn_stream_wait(streams->gpu, stream, fence->event) == TARN_OK);
     tn_lock_release(&streams->lock);
     return follows;
@@ -555,7 +548,7 @@ void tn_streams_retire_commit(struct tn_streams *streams, struct tn_fence *fence
     }
     /* Only a wait proves fences that could not be recorded. */
     for (struct tn_fence *left = stream->first; left != NULL; left = left->next) {
-        if (state_of(left) == TN_FENCE_OPEN)
+        if (tn_fence_state_of(left) == TN_FENCE_OPEN)
             set_state(left, TN_FENCE_UNKNOWN);
     }
     stream->retired = true;
@@ -563,60 +556,4 @@ void tn_streams_retire_commit(struct tn_streams *streams, struct tn_fence *fence
     trim_reserve(streams, stream, 0);
     release(streams, fence);
     tn_lock_release(&streams->lock);
-}
-
-static tarn_status check_stream(const struct tn_known_stream *stream)
-{
-    uint64_t reserved = 0;
-    uint64_t refs = stream->noted_count;
-    uint64_t stamp = 0;
-    bool open = false;
-
-    for (const struct tn_fence *fence = stream->reserve; fence != NULL; fence = fence->next)
-        reserved += fence->ref_count == 0 && fence->event != NULL;
-    if (reserved != stream->reserve_count || (reserved < stream->noted_count && !stream->retired))
-        return tn_fail(TARN_ERR_CORRUPT,
-                       "invariant P11 does not hold: stream id %" PRIu64 " has %" PRIu64
-                       " fences set aside, counted as %" PRIu64 ", for %" PRIu64 " noted uses",
-                       stream->id, reserved, stream->reserve_count, stream->noted_count);
-    for (const struct tn_fence *fence = stream->first; fence != NULL; fence = fence->next) {
-        enum tn_fence_state state = state_of(fence);
-
-        refs += fence->ref_count;
-        if (state == TN_FENCE_DONE || (open && state == TN_FENCE_RECORDED) ||
-            atomic_load(&fence->stamp) < stamp ||
-            (fence->next == NULL) != (stream->last == fence) || fence->stream != stream)
-            return tn_fail(TARN_ERR_CORRUPT,
-                           "invariant P12 does not hold: a fence of stream id %" PRIu64
-                           " is in state %d out of its order",
-                           stream->id, (int)state);
-        open = open || state == TN_FENCE_OPEN;
-        stamp = atomic_load(&fence->stamp);
-    }
-    if (stream->ref_count == 0 || refs > stream->ref_count)
-        return tn_fail(TARN_ERR_CORRUPT,
-                       "invariant P12 does not hold: stream id %" PRIu64 " has %" PRIu64
-                       " references, and at least %" PRIu64 " uses and fences refer to it",
-                       stream->id, stream->ref_count, refs);
-    return TARN_OK;
-}
-
-tarn_status tn_streams_check(struct tn_streams *streams)
-{
-    uint64_t count = 0;
-    tarn_status status = TARN_OK;
-
-    tn_lock_acquire(&streams->lock);
-    for (const struct tn_known_stream *stream = streams->known; stream != NULL && status == TARN_OK;
-         stream = stream->next) {
-        status = check_stream(stream);
-        count += 1;
-    }
-    if (status == TARN_OK && count != atomic_load(&streams->known_count))
-        status = tn_fail(TARN_ERR_CORRUPT,
-                         "invariant P12 does not hold: %" PRIu64 " streams are known, counted as "
-                         "%" PRIu64,
-                         count, atomic_load(&streams->known_count));
-    tn_lock_release(&streams->lock);
-    return status;
 }

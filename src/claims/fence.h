@@ -51,6 +51,11 @@ struct tn_fence {
     uint64_t ref_count; /* uses, blocks and arenas waiting for it */
 };
 
+static inline enum tn_fence_state tn_fence_state_of(const struct tn_fence *fence)
+{
+    return (enum tn_fence_state)atomic_load_explicit(&fence->state, memory_order_acquire);
+}
+
 struct tn_known_stream {
     struct tn_known_stream *next; /* of the table */
     uint64_t id;                  /* immutable */
@@ -127,8 +132,5 @@ void tn_streams_poll(struct tn_streams *streams);
 TARN_MUST_CHECK tarn_status tn_streams_retire_begin(struct tn_streams *streams, tn_cu_stream handle,
                                                     uint64_t id, struct tn_fence **fence);
 void tn_streams_retire_commit(struct tn_streams *streams, struct tn_fence *fence);
-
-/* Recomputes P11 and P12. CORRUPT. */
-TARN_MUST_CHECK tarn_status tn_streams_check(struct tn_streams *streams);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 
+#include "claims/check.h"
 #include "claims/watch.h"
 #include "heap/check.h"
 #include "pools/check.h"

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A device's pools come and go, and are released, under the DEVICE lock alone: a list made under that lock shows one moment.
- * A pool's blocks are described under its lock. Segments are listed in the order in which they were made, and the driver may
- * grant a later segment a lower address; then the descriptions are sorted when the pool is unlocked again.
+/* A device's pools are made, end and are released under the DEVICE lock: a list made under this lock
+ * shows one moment. A pool's blocks are described under the pool's lock. Segments are visited in the
+ * order of their creation, and the driver may grant a later segment a lower address. In this case
+ * the descriptions are sorted after the unlock.
  *
- * Trade-offs: memory for the descriptions is taken with the lock held, since the number of blocks is known there alone. */
+ * Trade-offs: memory for the descriptions is taken with the lock held, since only there the number of
+ * blocks is known. */
 #include "observe/lists.h"
 
 #include <stdio.h>
@@ -30,7 +32,7 @@ static tarn_pool_kind kind_of(const tarn_pool *pool)
     return atomic_load(&pool->released) ? TARN_POOL_RELEASED : TARN_POOL_PRIVATE;
 }
 
-/* Leaves out a pool that is just being made, and one whose capture has got nothing yet. */
+/* Leaves out pools in the making, and adopted pools without a block so far. */
 static bool list_pool(tarn_pool *pool, void *context)
 {
     struct listing *listing = context;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/idle.h"
 #include "support/world.h"
+#include "claims/check.h"
 #include "unit/unit.h"
 
 static tarn_device *device;
