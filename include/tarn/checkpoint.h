@@ -3,12 +3,18 @@
  *
  * A checkpoint records which blocks of a pool are live, and on request their bytes. A restore makes
  * the live set exactly that of the checkpoint. Blocks are known by their sequence numbers:
- * - A block live then and now is untouched.
+ * - A block live then and now stays live, at its address. With contents its bytes are put back.
  * - A block live now, but not then, is freed.
- * - A block live then, but not now, is live again at the same address and size.
+ * - A block live then, but not now, is live again at the same address and size, and is the caller's
+ *   to free again.
  *
- * A checkpoint can be restored any number of times, after any growth or trim, while graphs of the
- * pool exist.
+ * A checkpoint can be restored any number of times, after any growth or trim. Graphs of the pool
+ * stay valid across restores, captured before or after the take. A checkpoint keeps its pool, and
+ * the addresses of its blocks, until tarn_checkpoint_destroy.
+ *
+ * Below, pending memory was freed, but waits for work on another stream, for a capture's end or for
+ * a guard. To record a stream for a block is to call tarn_record_stream or tarn_free_on
+ * (memory.h).
  *
  * All functions may be called from any thread. Concurrent use of the pool by other threads is
  * ordered before or after the call as a whole. */
@@ -104,8 +110,8 @@ typedef struct tarn_delta {
  * graphs whose guard does not know the block.
  *
  * A revived block is recorded for the same streams as at the take, except for streams retired
- * since. A stream recorded for a block must live as long as a checkpoint has the block, or be
- * retired (memory.h).
+ * since. A stream recorded for a block must live as long as a
+ * checkpoint has the block. Or call tarn_stream_retire (memory.h) before you destroy the stream.
  *
  * A pending block that the checkpoint has is revived. A pending block in the place of a revived one
  * makes way. Other pending blocks are free from the restore on: the stream is put behind their

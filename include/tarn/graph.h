@@ -1,23 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 /* graph.h -- captures and graphs on private pools.
- *
  *   tarn_capture_begin(pool, stream, NULL, &capture);
  *   ... tarn_malloc, kernels, tarn_free on the stream and on streams forked from it ...
  *   tarn_capture_end(capture, &graph);
  *   tarn_graph_replay(graph, stream);
  *   tarn_graph_destroy(graph);
  *
- * While a capture is open, its pool serves tarn_malloc on the capture's streams. The graph holds
- * every chunk of memory that its capture touched. Held memory stays mapped at its addresses. No
- * allocation outside captures of the pool gets held memory (see share_captured in pool.h). The hold
- * is a user object on the driver's graph. The hold ends with the last of these: the graph, its
- * clones, its executables, and their running launches.
  *
- * Several graphs may be captured in one pool. A later capture reuses what an earlier one freed, so
- * replays of these graphs must not overlap. tarn_graph_replay keeps them in order, or refuses a
- * second stream; see replay_order in pool.h. A capture that allocates from two pools joins both
- * pools' replays into one order. The first replay after the join waits for the device. A launch
- * that bypasses tarn_graph_replay is ordered by its caller.
+ * While a capture is open, its pool serves tarn_malloc on the capture's streams. The graph holds
+ * every chunk of memory that its capture touched. Held memory stays mapped at its addresses; a trim
+ * leaves it. Only captures of the same pool get held memory, unless the pool's share_captured
+ * (pool.h) permits other allocations too. The hold is a user object on the driver's graph. The hold
+ * ends when the last of these has gone: the graph, its clones, every executable made of them, the
+ * program's own included, and every running launch. The driver reports the end some microseconds
+ * later. tarn_pool_trim, tarn_pool_destroy and tarn_device_close wait for a report on its way.
+ *
+ * Blocks of a capture are the caller's. A block live at the end of its capture stays live until the
+ * caller frees it. A freed block serves later captures of the pool, also while the graph exists.
+ * Other allocations get the memory after the hold's end; a trim then unmaps it. A graph, a capture
+ * or a running launch keeps its pool: tarn_pool_destroy answers BUSY, and a released pool stays
+ * until they have ended.
+ *
+ * Several graphs may be captured in one pool. A later capture reuses memory that an earlier capture
+ * freed, so replays of these graphs must not overlap. tarn_graph_replay keeps the replays in order,
+ * or refuses a second stream; see replay_order in pool.h. A capture that allocates from two pools
+ * joins both pools' replays into one order. The first replay after the join waits for the device. A
+ * launch that bypasses tarn_graph_replay is ordered by its caller.
  *
  * Work outside graphs on memory from a capture is in no such order; see tarn_graph_replay, and
  * docs/graphs.md.
@@ -122,14 +130,20 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_capture_end(tarn_capture *capture, tar
 
 /* Gives the capture up, in any state, from any thread. During the call no other thread may be in a
  * call with a stream of the capture, allocations included. NULL is allowed.
- * Blocks allocated in the capture are discarded: their addresses return to use after the user's own
- * tarn_free, which succeeds. Frees in the section stand. A capture into the caller's graph leaves
- * its nodes there. The driver may have destroyed that graph in three cases: the capture was broken,
- * a forked stream was not joined, or another thread aborts. Do not use the graph then.
- * The call ends the driver's capture, if still open, with two exceptions. The capture of a
- * per-thread default stream continues when another thread aborts: end it on its own thread, with
- * cuStreamEndCapture. A capture around a body on such a stream continues until the body is ended or
+ *
+ * Blocks: those allocated in the capture are discarded. Each stays mapped, and its address is not
+ * given out again, until the user's own free, which succeeds. Frees in the section stand: those
+ * blocks are free like any other, behind their stream's work.
+ *
+ * The caller's graph: a capture into that graph leaves its nodes there. The driver may have
+ * destroyed the graph in three cases: the capture was broken, a forked stream was not joined, or
+ * another thread aborts. Do not use the graph then.
+ *
+ * The driver's capture: the call ends the capture, if still open, with two exceptions. The capture
+ * of a per-thread default stream continues when another thread aborts: end it on its own thread,
+ * with cuStreamEndCapture. A capture around a body on such a stream continues until the body is ended or
  * aborted on its own thread.
+ *
  * A program that ends a tarn_capture's stream capture by hand must call tarn_capture_abort before
  * destroying the graph. The driver does not identify an invalidated capture: a later, broken
  * capture of the same stream may otherwise be ended in place of this one.
@@ -158,15 +172,18 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_graph_adopt(tarn_pool *pool,
  * waits for the device at the first change of streams, and at the first replay after a pool's only
  * graph was replayed.
  *
- * A replay does not wait for other work behind earlier replays, such as a copy of an output. Read
- * an output before you replay a graph captured earlier: that graph may use the same memory. If the
- * pool replays on several streams, record the copy, or a later capture may get the memory too
- * early:
- *
+ * A replay does not wait for other work behind earlier replays, such as a copy of an output. Tarn
+ * learns of such work by tarn_record_stream(output, stream) or tarn_free_on(output, stream)
+ * (memory.h). The memory of the freed block then waits for the stream. After a plain tarn_free the
+ * memory serves the pool's next capture at once. A replay of that capture's graph on another stream
+ * may then overwrite the output under the copy. Hence:
  *   tarn_graph_replay(graph, stream);
  *   cuMemcpyDtoHAsync(result, output, bytes, stream);
  *   tarn_free_on(output, stream);
  *
+ *
+ * A graph captured before the output's own graph may use the memory of a live output. Finish
+ * reading the output before the next replay of such a graph, or order that replay behind the copy.
  *   INVALID_HANDLE
  *   STALE          The graph is guarded and refers to a freed block (tarn_graph_guard in audit.h).
  *                  The sentence names the node, the pointer and the block.
@@ -193,8 +210,8 @@ TARN_API_HOT TARN_MUST_CHECK tarn_status tarn_graph_replay(tarn_graph *graph, ta
  *   DEVICE_LOST, POISONED. */
 TARN_API TARN_MUST_CHECK tarn_status tarn_graph_update(tarn_graph *graph, tarn_capture *capture);
 
-/* Destroys the graph and its executable. Running launches finish, and hold their memory until then.
- * NULL is allowed.
+/* Destroys the graph and its executable. Running launches finish, and hold their memory until then;
+ * so do clones and executables of the program's own. NULL is allowed.
  *   INVALID_HANDLE */
 TARN_API TARN_MUST_CHECK tarn_status tarn_graph_destroy(tarn_graph *graph);
 

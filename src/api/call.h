@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* call.h -- calls that are given a graph, a route, a capture or a checkpoint (pools/entry.h says what a call is).
+/* call.h -- calls with the handle of a graph, route, capture or checkpoint. pools/entry.h explains
+ * calls.
  *
- * Locking: none may be held, at the beginning and at the end. */
+ * Locking: the thread holds no lock at the beginning and at the end. */
 #ifndef TARN_API_CALL_H
 #define TARN_API_CALL_H
 
@@ -11,16 +12,18 @@
 bool tn_call_graph(struct tn_call *call, tarn_graph *graph);
 bool tn_call_checkpoint(struct tn_call *call, tarn_checkpoint *checkpoint);
 
-/* Of a route, whose end looks again whether it is open; its device is kept, and not its pool. */
+/* Begins the call that ends a route: keeps the route's device, and not its pool. The end itself
+ * looks again whether the route is open. */
 bool tn_call_ending_route(struct tn_call *call, tarn_route *route);
 
-/* Of a capture that is gone the device may be closed. Then that is not kept; else it is, and the capture its pool. */
+/* Begins a call with a capture: keeps the device, and the capture keeps its pool. A capture may be
+ * gone and its device closed: then the call keeps no device. */
 bool tn_call_capture(struct tn_call *call, tarn_capture *capture);
 
-/* The same of a checkpoint: its pool is kept, too. */
+/* Begins the call that ends a checkpoint: keeps its device and its pool. */
 bool tn_call_ending_checkpoint(struct tn_call *call, tarn_checkpoint *checkpoint);
 
-/* A whole call with NULL for what it would end: OK; FORKED. */
+/* A whole call that would end an object and is given NULL. OK; FORKED. */
 static inline tarn_status tn_call_nothing(void)
 {
     return tn_is_forked() ? tn_fork_refuse() : TARN_OK;

@@ -44,14 +44,14 @@ tarn_status tarn_device_close(tarn_device *device)
 {
     TN_CALL(call);
 
-    if (!tn_call_begin(&call)) /* and no pin: that would keep the device */
+    if (!tn_call_begin(&call)) /* without a pin, which would keep the device */
         return call.status;
     if (!tn_is_device(device))
         return tn_bad_handle("device");
     return tn_leave(tn_device_close(device));
 }
 
-/* A function of its own, with what is large: see read_other in stats_api.c. */
+/* The large struct is in a function of its own: see read_other in stats_api.c. */
 static TN_RARE void describe(const struct tn_gpu *gpu, tarn_device_info *info)
 {
     tarn_device_info known = TARN_DEVICE_INFO_INIT;
@@ -161,7 +161,7 @@ tarn_status tarn_device_trim(tarn_device *device, size_t keep_bytes, size_t *fre
     if (status == TARN_OK)
         status = tn_device_trim(device, keep_bytes, true, &freed);
     if (status == TARN_OK)
-        status = tn_gpu_check(&device->gpu); /* what the driver refused to take back */
+        status = tn_gpu_check(&device->gpu); /* did the driver refuse to take memory back? */
     if (status == TARN_OK && freed_bytes != NULL)
         *freed_bytes = freed;
     tn_device_reap(device); /* released pools whose memory is proven idle by now */

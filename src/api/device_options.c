@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A row of the table is a key of TARN_CONF: the function that reads its value, and what is allowed. Keys
- * have the options' names, and PyTorch's where that has a setting of the same meaning.
+/* A row of the table is a key of TARN_CONF: the function that reads its value, and the allowed
+ * values. A key has the option's name, or PyTorch's name where PyTorch has a setting of the same
+ * meaning.
  *
- * Trade-offs: a key of PyTorch's for which there is nothing in Tarn is refused as an unknown one, not
- * passed over: whoever sets it would wait for what never comes. */
+ * Trade-offs: a key of PyTorch's without a counterpart in Tarn is refused as unknown, and not
+ * passed over: the user who sets the key would wait for an effect in vain. */
 #include "api/device_options.h"
 
 #include "api/handles.h"
@@ -123,8 +124,9 @@ static bool read_null_stream(struct tn_words value, void *settings)
     return true;
 }
 
-/* Of one entry of the list. *next: the first of the sizes that may still be named; behind `>`, more than
- * there are. The first entry stands for all smaller sizes too, and `>`, the last one, for all larger ones. */
+/* Reads an entry of the list. *next: the first size that the entry may name; behind `>`, a number
+ * above all sizes. The first entry stands for all smaller sizes, too. `>` stands last, for all
+ * larger sizes. */
 static bool read_division(struct tn_words entry, uint32_t *divisions, unsigned *next)
 {
     struct tn_words value = entry;

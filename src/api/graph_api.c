@@ -58,7 +58,7 @@ tarn_status tarn_capture_end(tarn_capture *capture, tarn_graph **graph)
     if (status == TARN_OK && graph == NULL)
         tn_call_end_claim(&call);
     if (status != TARN_OK && call.device != NULL)
-        tn_device_end_released(call.device); /* a capture that proved to be gone */
+        tn_device_end_released(call.device); /* the capture proved to be gone */
     return tn_leave(status);
 }
 
@@ -70,7 +70,7 @@ tarn_status tarn_capture_abort(tarn_capture *capture)
         return tn_call_nothing();
     if (!tn_call_capture(&call, capture))
         return call.status;
-    if (call.device != NULL) /* else the capture is gone: it kept nothing */
+    if (call.device != NULL) /* NULL: the capture is gone, and kept nothing */
         tn_device_drop_gone(call.device);
     tn_capture_abort(capture);
     tn_call_end_claim(&call);
@@ -92,7 +92,7 @@ tarn_status tarn_graph_adopt(tarn_pool *pool, tarn_driver_graph driver_graph, ta
     return tn_leave(status);
 }
 
-/* What is not a graph that may be replayed. */
+/* Refuses to replay a handle which is no fresh graph's. */
 static TN_RARE tarn_status not_replayed(tarn_graph *graph)
 {
     TN_CALL(call);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* handles.h -- checks that every API function begins with.
+/* handles.h -- the checks at the beginning of every API function.
  *
  * pools/entry.h says how a handle is known, and has the checks of devices and pools. */
 #ifndef TARN_API_HANDLES_H
@@ -32,7 +32,7 @@ static inline bool tn_is_graph(tarn_graph *graph)
     return graph != NULL && (atomic_load(&graph->magic) | 1) == TN_GRAPH_STALE;
 }
 
-/* Whether it is one that may be replayed. */
+/* Whether the handle is a graph's which may be replayed. */
 static inline bool tn_is_fresh_graph(tarn_graph *graph)
 {
     return graph != NULL && atomic_load(&graph->magic) == TN_GRAPH_MAGIC;
@@ -48,14 +48,15 @@ static inline bool tn_is_checkpoint(tarn_checkpoint *checkpoint)
     return checkpoint != NULL && atomic_load(&checkpoint->magic) == TN_CHECKPOINT_MAGIC;
 }
 
-/* The last statement of an API function: no lock may be left held, but for that of the routes, around a filter. */
+/* The last statement of an API function: the thread holds no lock, except the routes' around a
+ * filter. */
 static inline tarn_status tn_leave(tarn_status status)
 {
     TN_ASSERT(tn_lock_none_held() || tn_user_code_is_filter());
     return status;
 }
 
-/* Where a report is to be written, and how. */
+/* Checks the format of a report, and the buffer for its text. */
 static inline tarn_status tn_check_report(tarn_report_format format, const char *buffer,
                                           size_t capacity)
 {

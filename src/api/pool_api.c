@@ -18,7 +18,7 @@
 #include "pools/route.h"
 #include "tarn/pool.h"
 
-/* What the options' memory is to be; asks the driver. */
+/* Reads the properties of the pool's memory from the options, and asks the driver about them. */
 static tarn_status read_properties(tarn_device *device, const tarn_pool_options *options,
                                    struct tn_pool_settings *settings)
 {
@@ -171,7 +171,7 @@ tarn_status tarn_pool_trim_to(tarn_pool *pool, size_t keep_bytes, size_t *freed_
     if (status == TARN_OK)
         status = tn_pool_trim(pool, keep_bytes, true, &freed);
     if (status == TARN_OK)
-        status = tn_gpu_check(&pool->device->gpu); /* what the driver refused to take back */
+        status = tn_gpu_check(&pool->device->gpu); /* did the driver refuse to take memory back? */
     if (status == TARN_OK && freed_bytes != NULL)
         *freed_bytes = freed;
     tn_device_reap(pool->device); /* released pools whose memory is proven idle by now */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Numbers come from a counter, one for each thread that asks. */
+/* A counter gives each asking thread its number. */
 #include "base/thread.h"
 
 #include <stdatomic.h>

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* One table of the statistics' fields makes both forms. Text leaves out what is 0 in all of a row.
+/* One table of the statistics' fields makes both forms. Text leaves out a row whose numbers are all
+ * 0.
  *
- * Trade-offs: a device's pools are written one after the other under the lock of its list, each at a moment of
- * its own. */
+ * Trade-offs: a device's pools are written in turn under the lock of the device's list, each at a
+ * moment of its own. */
 #include "observe/report.h"
 
 #include <stdbool.h>
@@ -141,7 +142,7 @@ static void put_set(struct tn_text *text, const struct row *row, const tarn_stat
         return;
     put_stat(text, row->label, &set->all, row->is_bytes);
     if (is_nothing(&set->small) || is_nothing(&set->large))
-        return; /* the other one is all */
+        return; /* the other part is all */
     put_stat(text, "  small", &set->small, row->is_bytes);
     put_stat(text, "  large", &set->large, row->is_bytes);
 }
@@ -204,7 +205,7 @@ static void put_set_object(struct tn_text *text, const tarn_stat_set *set)
     tn_put(text, "}");
 }
 
-/* The fields, as members of an object that has one already. */
+/* The fields, as members of an object which has its first member already. */
 static void put_members(struct tn_text *text, const tarn_stats *stats, bool of_device)
 {
     for (size_t i = 0; i < ROWS; i++) {
@@ -269,7 +270,7 @@ static void put_pool(struct tn_text *text, const tarn_pool *pool, bool json)
     tn_put(text, "\n");
 }
 
-/* A list of pools, as it is written. */
+/* A list of pools which is being written. */
 struct list {
     struct tn_text *text;
     bool json;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* grow.h -- mapping chunks into a pool's segments, and unmapping them.
+/* grow.h -- growing and shrinking a pool's segments.
  *
  * Locking: the pool's lock. No call here waits for the GPU. */
 #ifndef TARN_POOLS_GROW_H
 #define TARN_POOLS_GROW_H
 
+#include "pools/chunks.h"
 #include "pools/handover.h"
 #include "pools/pool.h"
 
@@ -33,9 +34,6 @@ TARN_MUST_CHECK tarn_status tn_heap_grow_undoable(tarn_pool *pool, struct tn_hea
  * each, which are set aside. */
 void tn_heap_ungrow(tarn_pool *pool, const struct tn_growth *growth);
 
-/* LIMIT: the pool may not map this many bytes more. */
-TARN_MUST_CHECK tarn_status tn_pool_check_limit(tarn_pool *pool, uint64_t bytes);
-
 /* Maps chunks over the UNMAPPED block's first bytes, for the heap; used by restore for holes. Takes
  * up to two records, which are set aside. Statuses as tn_heap_grow. */
 TARN_MUST_CHECK tarn_status tn_heap_map_at(tarn_pool *pool, struct tn_heap *heap,
@@ -46,12 +44,6 @@ TARN_MUST_CHECK tarn_status tn_heap_map_at(tarn_pool *pool, struct tn_heap *heap
  * cache or the driver. Takes up to two records for each. */
 void tn_heap_unmap_at(tarn_pool *pool, struct tn_segment *segment, uint64_t offset, uint64_t bytes);
 
-/* Where unmapped memory goes. */
-enum tn_unmapped {
-    TN_UNMAPPED_TO_CACHE, /* memory that may be cached; the rest goes to the driver */
-    TN_UNMAPPED_TO_DRIVER,
-};
-
 /* Unmaps chunks whose memory is all free, held by nobody and proven idle, until at least
  * wanted_bytes have gone (UINT64_MAX: all of them). Order: first memory mapped ahead and never
  * used, and the highest addresses first. Gives back segments without chunks. Returns the bytes
@@ -61,10 +53,5 @@ uint64_t tn_pool_unmap_free(tarn_pool *pool, uint64_t wanted_bytes, enum tn_unma
 
 /* Unmaps everything: nothing is live and all memory is proven idle. */
 void tn_pool_unmap_all(tarn_pool *pool);
-
-/* Gives a peer access to all present and future mappings; all or nothing. No effect for a peer with
- * access.
- *   DEVICE_MEMORY, DEVICE_LOST, DRIVER */
-TARN_MUST_CHECK tarn_status tn_pool_add_peer(tarn_pool *pool, int peer);
 
 #endif

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Routes: a stack of records, newest last; the newest that accepts wins. A record's address is the handle of a
- * user's route. An end looks for the record in its device's stack, under the lock: of several ends one finds it.
+/* Routes: a stack of records, newest last; the newest route that accepts wins. A record's address
+ * is the handle of a user's route. An end looks for the record in its device's stack, under the
+ * lock: of several ends, a single end finds the record.
  *
- * The built-in filters are known by their address and answered from what begin has noted: the thread,
- * or the stream, which the user promised lives as long as the route, so that its handle is an
- * identity. A capture may begin after its route, so its id is asked of the route's stream when it is
- * not known.
+ * The built-in filters are known by their address. Their answers come from the notes of begin: the
+ * thread or the stream. The user has promised to keep the stream as long as the route, and the
+ * stream's handle is an identity for this time. A capture may begin after its route: while the
+ * capture's id is not known, the route's stream is asked.
  *
- * The end of a route is not the end of the captures that it led to its pool: another route may lead
- * there again while they go on. Those that are over by then are closed.
+ * A route's end does not end the captures which the route led to its pool: another route may lead
+ * them there again while they go on. Captures which are over by then are closed.
  *
- * A route is a claim on its pool; who has been led there has none when the route ends, so the pool is
- * pinned.
+ * A route is a claim on its pool. When the route ends, an allocation which the route has led there
+ * has no claim of its own, and pins the pool.
  *
- * Trade-offs: filters run under the ROUTES lock, so that a route's pool cannot go meanwhile. */
+ * Trade-offs: filters run under the ROUTES lock: a route's pool cannot go meanwhile. */
 #include "pools/route.h"
 
 #include <stddef.h>
@@ -30,7 +31,7 @@
 #include "pools/device.h"
 #include "pools/sweep.h"
 
-/* Known by address; only their names are called, and only by users who ask them directly. */
+/* Tarn knows these filters by address. Only users who ask a filter directly call the functions. */
 bool tarn_filter_capture(tarn_stream stream, void *user)
 {
     return stream == (tarn_stream)user;
@@ -52,7 +53,7 @@ static struct tn_records route_records = TN_RECORDS_INIT_KEEPING(struct tarn_rou
 static atomic_uint_fast64_t last_id;    /* of a route, in the process */
 static atomic_uint_fast64_t last_stamp; /* the same */
 
-/* The routes have changed: what is remembered of them counts no more. */
+/* The routes have changed: no arena that is remembered with an older stamp counts any more. */
 static void stamp_anew(struct tn_routes *routes)
 {
     atomic_store(&routes->stamp, atomic_fetch_add(&last_stamp, 1) + 1);
@@ -84,7 +85,8 @@ static tarn_route *find_route(const struct tn_routes *routes, uint64_t id)
     return NULL;
 }
 
-/* A claim on the pool. Any block of it may be freed in a capture from now on, and wait. */
+/* Makes a claim on the pool. From now on any block of the pool may be freed in a capture, and
+ * wait. */
 static tarn_status claim_pool(tarn_pool *pool)
 {
     tarn_status status = TARN_OK;
@@ -174,22 +176,24 @@ tarn_status tn_route_begin_capture(tarn_device *device, tarn_pool *pool, tarn_st
     return status;
 }
 
-/* Whether the calling thread may ask the route's stream: only the thread that named it. While one thread
- * begins or ends captures of a stream the driver does not survive questions of another. */
+/* Whether the calling thread may ask the route's stream: only the thread that named the stream may.
+ * The driver does not survive another thread's question while a thread begins or ends captures of a
+ * stream. */
 static bool may_ask(const tarn_route *route)
 {
     return !route->of_capture && route->thread_id == tn_thread_id();
 }
 
-/* Whether it is the route's stream. A thread's own default stream is another one on each thread. */
+/* Whether the stream is the route's. A thread's own default stream is another stream on each
+ * thread. */
 static bool is_routes_stream(const tarn_route *route, tarn_stream stream)
 {
     return tn_stream_is_same(stream, route->user) &&
            (stream != TN_CU_STREAM_PER_THREAD || route->thread_id == tn_thread_id());
 }
 
-/* Takes the route off the stack, and ends it; the ROUTES lock is held. A tarn_capture's has led no other capture to its
- * pool, so the user's captures there are no matter of its end. */
+/* Takes the route off the stack, and ends the route; the ROUTES lock is held. A tarn_capture's
+ * route has led no other capture to its pool. Its end leaves the user's captures there alone. */
 static void remove_route(struct tn_routes *routes, tarn_route *route)
 {
     tarn_pool *pool = route->pool;
@@ -212,7 +216,8 @@ static void remove_route(struct tn_routes *routes, tarn_route *route)
     tn_pool_unlock(pool);
 }
 
-/* Ends a route of the user's; the ROUTES lock is held. Captures that it led to its pool, and that are over, end. */
+/* Ends a route of the user's; the ROUTES lock is held. Captures which the route led to its pool,
+ * and which are over, end. */
 static void end_users(tarn_device *device, tarn_route *route)
 {
     bool closed;
@@ -225,7 +230,7 @@ static void end_users(tarn_device *device, tarn_route *route)
     remove_route(&device->routes, route);
 }
 
-/* Whether the record is that of an open route of the user's; the ROUTES lock is held. */
+/* Whether the record is an open route of the user's; the ROUTES lock is held. */
 static bool is_users(const struct tn_routes *routes, const tarn_route *route)
 {
     bool found = false;
@@ -285,7 +290,7 @@ void tn_route_end_capture(tarn_device *device, uint64_t id)
     tn_lock_release(&device->routes.lock);
 }
 
-/* The route of the tarn_capture of that id, or NULL; the ROUTES lock is held. */
+/* The route of the tarn_capture with this id, or NULL; the ROUTES lock is held. */
 static tarn_route *find_capture(const struct tn_routes *routes, uint64_t capture_id)
 {
     TN_ASSERT(tn_lock_is_held(&routes->lock) && capture_id != 0);
@@ -334,7 +339,8 @@ size_t tn_route_streams(tarn_device *device, const tarn_pool *pool,
     return count;
 }
 
-/* Whether the capture that the route's stream was last seen in goes on: then it is still in that. */
+/* Whether the capture in which the route's stream was last seen goes on: then the stream is still
+ * in it. */
 static bool is_in_known_capture(tarn_pool *pool, const tarn_route *route)
 {
     const struct tn_hold *hold;
@@ -369,7 +375,7 @@ tarn_status tn_route_hides_capture(tarn_device *device, tarn_pool *pool, bool *h
     return status;
 }
 
-/* Whether the stream is in the capture that the route's own stream is in now. */
+/* Whether the stream is in the same capture as the route's own stream now. */
 static tarn_status accepts_capture(tarn_device *device, tarn_route *route, tarn_stream stream,
                                    struct tn_order order, bool *accepted)
 {
@@ -394,7 +400,7 @@ static tarn_status accepts_capture(tarn_device *device, tarn_route *route, tarn_
     return status;
 }
 
-/* In the child of a filter that has forked nothing is to be gone on with: any answer ends the search. */
+/* The child of a filter which has forked must go on with nothing: true, which ends the search. */
 static TN_USER_CODE_ON_STACK bool call_filter(tarn_device *device, const tarn_route *route,
                                               tarn_stream stream)
 {
@@ -424,8 +430,8 @@ static tarn_status accepts(tarn_device *device, tarn_route *route, tarn_stream s
     return *accepted && tn_is_forked() ? tn_fork_refuse() : TARN_OK;
 }
 
-/* Whether an allocation in the same order will be sent where the route has sent one, as long as the routes stay
- * as they are: another capture is never of that number. */
+/* Whether the route will send each further allocation of the order to the same pool, as long as the
+ * routes stay the same. No other capture ever has the number of the order's capture. */
 static bool is_lasting(const struct tn_routes *routes, const tarn_route *route)
 {
     size_t at = routes->count;

@@ -3,15 +3,17 @@
  *
  *   P10  a pool's route_count is the number of its routes
  *
- * Routes are numbered; a number is never used again. That of a tarn_capture is tied to the capture: its
- * user has no handle of it, and its stream is never asked, since the capture may be gone with its stream.
+ * Routes are numbered; a number is never used again. A tarn_capture's route is tied to the capture:
+ * the user has no handle of this route. Its stream is never asked, since the capture may be gone
+ * with the stream.
  *
- * Where a capture's allocations on a stream have gone once they go again as long as the routes stay as they are, if
- * it was a route by the capture that accepted, and all newer ones are of tarn_captures, which accept no other capture
- * ever. So the arena is remembered, with the stamp of the routes, and the routes are not asked again.
+ * A capture's allocations on a stream go to the same arena again as long as the routes stay the
+ * same, on two conditions. A route by the capture accepted the first allocation; and all newer
+ * routes are those of tarn_captures, which never accept another capture. The arena is remembered
+ * then, with the stamp of the routes, and the routes are not asked again.
  *
- * Locking: the ROUTES lock of the device; a counter of open routes is read without it, so that
- * programs without routes pay one load. */
+ * Locking: the ROUTES lock of the device. A counter of open routes is read without the lock: a
+ * program without routes pays for a single load. */
 #ifndef TARN_POOLS_ROUTE_H
 #define TARN_POOLS_ROUTE_H
 
@@ -20,20 +22,22 @@
 #include "pools/route_stack.h"
 #include "tarn/pool.h"
 
-/* Guarded by the ROUTES lock of its device, where nothing else is said. */
+/* Guarded by the ROUTES lock of the device, unless a field says otherwise. */
 struct tarn_route {
-    /* TN_ROUTE_MAGIC: the user has its handle; 0 in that of a tarn_capture, and in a recycled record */
+    /* TN_ROUTE_MAGIC: the user has the handle. 0 in a tarn_capture's route, and in a recycled
+     * record. */
     _Atomic uint64_t magic;
     tarn_route *next; /* links recycled records */
     uint64_t id;      /* immutable */
     tarn_pool *pool;  /* immutable */
     tarn_route_filter filter;
     void *user;
-    uint64_t thread_id;  /* immutable; of begin */
+    uint64_t thread_id;  /* immutable; the thread of begin */
     uint64_t capture_id; /* for the capture filter; 0: not known yet */
-    bool of_capture;     /* immutable; a tarn_capture began it and ends it */
-    bool shut;           /* that capture is being ended: nothing may join it now */
-    /* Kept in a recycled record: calls look at it before they know whether their handle is out of date. */
+    bool of_capture;     /* immutable; a tarn_capture begins and ends the route */
+    bool shut;           /* the capture is being ended: nothing may join now */
+    /* Kept in a recycled record: calls read the device before they know whether their handle is
+     * stale. */
     _Atomic(tarn_device *) device;
 };
 
@@ -43,7 +47,7 @@ struct tarn_route {
 struct tn_route_choice {
     tarn_pool *pool; /* pinned; NULL: no route has accepted */
     uint64_t id;     /* of the route; 0: none */
-    uint64_t stamp;  /* of routes that will choose the same for the order; 0: they may not */
+    uint64_t stamp; /* of routes that will choose the same for the order; 0: they may not do this */
 };
 
 void tn_routes_init(struct tn_routes *routes);
@@ -60,36 +64,42 @@ static inline tarn_device *tn_route_device(tarn_route *route)
     return atomic_load_explicit(&route->device, memory_order_relaxed);
 }
 
-/* Ends a route of the user's. The pool's captures by that route which are known to be over end there. False: no such
- * route of the device is open. */
+/* Ends a route of the user's. The pool's captures by the route which are known to be over end
+ * there. False: the device has no open route of this handle. */
 TARN_MUST_CHECK bool tn_route_end(tarn_device *device, tarn_route *route);
 
-/* The route of a tarn_capture on that stream, which catches nothing before tn_route_set_capture.
+/* Begins the route of a tarn_capture on the stream. The route catches nothing before
+ * tn_route_set_capture.
  *   WRONG_STATE (the default pool), LIMIT, HOST_MEMORY */
 TARN_MUST_CHECK tarn_status tn_route_begin_capture(tarn_device *device, tarn_pool *pool,
                                                    tarn_stream stream, uint64_t *id);
 void tn_route_set_capture(tarn_device *device, uint64_t id, uint64_t capture_id);
 
-/* From here on, or until the opposite is said, nothing is allocated in that capture, and no pool joins
- * it: on return no other thread is about to. */
+/* Shuts the capture, or opens the capture again. In a shut capture nothing is allocated, and no
+ * pool joins: on return no other thread is about to do either. */
 void tn_route_shut_capture(tarn_device *device, uint64_t id, bool shut);
 
-/* Ends a tarn_capture's route, if it is there; by its number, or by its capture when that is gone. */
+/* Ends a tarn_capture's route, if still open: by the route's number, or by a capture which is
+ * gone. */
 void tn_route_end_capture(tarn_device *device, uint64_t id);
 void tn_route_end_gone(tarn_device *device, uint64_t capture_id);
 
-/* Whether the capture is a tarn_capture's that is just being ended. The ROUTES lock is held. */
+/* Whether the capture is a tarn_capture's and is just being ended. The ROUTES lock is held. */
 bool tn_route_is_shut(const tarn_device *device, uint64_t capture_id);
 
-/* The streams of the pool's routes by the capture or the stream filter which the calling thread began,
- * those of tarn_captures left out; returns how many. */
+/* Lists the streams of the pool's routes by the capture or the stream filter which the calling
+ * thread began. Routes of tarn_captures are left out. Returns how many streams. */
 size_t tn_route_streams(tarn_device *device, const tarn_pool *pool,
                         tarn_stream streams[TN_ROUTES_MAX]);
 
-/* Whether the stream of such a route, which another thread began, is in a capture that has no hold in the pool. All
- * that another thread may ask the driver is whether it is being captured. Of a thread's own default stream
- * nothing is known elsewhere, the legacy one is never captured, and what an invalidated capture has never runs.
- * DEVICE_LOST, DRIVER */
+/* Whether the stream of a route by one of these filters, begun by another thread, is in a capture
+ * without a hold in the pool. The driver tells another thread only whether the stream is being
+ * captured. Three kinds are passed over:
+ * - a thread's own default stream, about which the driver tells other threads nothing;
+ * - the legacy stream, which is never captured;
+ * - a stream in an invalidated capture, whose work never runs.
+ *
+ *   DEVICE_LOST, DRIVER */
 TARN_MUST_CHECK tarn_status tn_route_hides_capture(tarn_device *device, tarn_pool *pool,
                                                    bool *hides);
 
@@ -104,20 +114,21 @@ static inline bool tn_route_is_any(const struct tn_routes *routes)
 TARN_MUST_CHECK tarn_status tn_route_choose(tarn_device *device, tarn_stream stream,
                                             struct tn_order order, struct tn_route_choice *choice);
 
-/* Remembers that the order's allocations go to its arena in the chosen pool, which is pinned still. */
+/* Remembers the order's arena in the chosen pool for its next allocations. The pool is still
+ * pinned. */
 void tn_route_remember(tarn_device *device, const struct tn_route_choice *choice,
                        struct tn_order order);
 
-/* Where the arena of an order in a capture is remembered, if it is. By its stream alone, so that it can be brought near
- * before the driver has told of the capture. */
+/* The place where an order's arena in a capture is remembered, if at all. The place depends on the
+ * stream alone: the arena can be brought near before the driver has told of the capture. */
 static inline _Atomic(struct tn_arena *) *tn_route_place(struct tn_routes *routes,
                                                          uint64_t stream_id)
 {
     return &routes->remembered[(stream_id * TN_GOLDEN) >> (64 - TN_ROUTES_REMEMBERED_BITS)];
 }
 
-/* The arena that is remembered for the stream's captures, NULL: none; what such an allocation writes there is brought
- * near while the driver is asked for the capture, which takes as long. */
+/* The arena which is remembered for the stream's captures; NULL: none. Brings near the memory which
+ * an allocation writes there, while the driver is asked for the capture, which takes as long. */
 static inline struct tn_arena *tn_steady_expect_routed(struct tn_routes *routes,
                                                        tn_cu_stream stream, uint64_t requested)
 {
@@ -133,7 +144,7 @@ static inline struct tn_arena *tn_steady_expect_routed(struct tn_routes *routes,
     return arena;
 }
 
-/* What the routes' choice for the order is, if it is remembered still. */
+/* The claim that an order's remembered arena is still the routes' choice, by their stamp alone. */
 static TN_ALWAYS_INLINE struct tn_steady_claim
 tn_steady_claim_routed(const struct tn_routes *routes, struct tn_order order)
 {

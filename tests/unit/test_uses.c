@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/uses.h"
+#include "claims/check.h"
 #include "unit/unit.h"
 
 static tarn_device *device;

@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A pool's chunks: their ids, their memory, their counts.
+ *
+ * Memory comes from the device's cache if the cache has a memory of the chunk's very size, else from
+ * the driver. Several chunks are mapped as a whole: on failure the chunks made so far return to their
+ * origin.
+ *
+ * Trade-offs: exportable memory is never cached: another process may have mapped it, which only the
+ * driver knows. */
+#include "pools/chunks.h"
+
+#include <stddef.h>
+
+#include "base/checked.h"
+#include "base/contract.h"
+#include "base/error.h"
+#include "base/host.h"
+#include "pools/ahead.h"
+#include "pools/device.h"
+
+/* Makes room for count more chunks in the table and in every open hold. */
+static bool reserve_ids(tarn_pool *pool, uint64_t count)
+{
+    size_t ids = tn_max(pool->chunks.ids, pool->chunks.count + count);
+
+    TN_ASSERT(pool->chunks.count <= pool->chunks.ids);
+    return tn_host_grow((void **)&pool->chunks.by_id, &pool->chunks.capacity, ids,
+                        sizeof *pool->chunks.by_id) &&
+           tn_holds_reserve(&pool->holds, ids);
+}
+
+/* A free chunk id. */
+static uint32_t find_id(const tarn_pool *pool)
+{
+    size_t found = pool->chunks.ids;
+
+    if (pool->chunks.count < pool->chunks.ids) {
+        found = 0;
+        while (pool->chunks.by_id[found] != NULL)
+            found += 1;
+    }
+    TN_ASSERT(found < pool->chunks.capacity);
+    TN_ASSERT(found == pool->chunks.ids || pool->chunks.by_id[found] == NULL);
+    return (uint32_t)found;
+}
+
+tarn_status tn_pool_check_limit(tarn_pool *pool, uint64_t bytes)
+{
+    TN_ASSERT(tn_pool_is_locked(pool));
+    if (bytes <= tn_pool_limit_room(pool))
+        return TARN_OK;
+    pool->limit.met = true;
+    return tn_fail(TARN_ERR_LIMIT,
+                   "pool '%s' has mapped %llu MiB and may map %llu MiB: %llu MiB more are too much",
+                   pool->name, (unsigned long long)(tn_pool_mapped_bytes(pool) / TN_MIB),
+                   (unsigned long long)(pool->limit.bytes / TN_MIB),
+                   (unsigned long long)(bytes / TN_MIB));
+}
+
+static void count_event(tarn_pool *pool, enum tn_event_id event)
+{
+    pool->counters.events[event].count += 1;
+}
+
+/* Obtains unmapped memory, charged to the device: from the cache, or new. */
+static tarn_status obtain_memory(tarn_pool *pool, uint64_t bytes, struct tn_memory **memory)
+{
+    tarn_device *device = pool->device;
+    tarn_status status;
+
+    *memory = tn_memory_cache_take(&device->cache, bytes, pool->properties);
+    if (*memory != NULL) {
+        (*memory)->was_cached = true;
+        count_event(pool, TN_CACHE_HITS);
+        return TARN_OK;
+    }
+    status = tn_budget_charge(&device->budget, bytes);
+    if (status != TARN_OK)
+        return status;
+    status = tn_memory_create(&device->gpu, bytes, pool->properties, memory);
+    if (status != TARN_OK)
+        tn_budget_discharge(&device->budget, bytes);
+    else
+        count_event(pool, TN_CHUNK_CREATES);
+    return status;
+}
+
+/* A GPU which refused to unmap may still have the memory mapped, so nobody may map it again. */
+static void give_memory(tarn_pool *pool, struct tn_memory *memory, enum tn_unmapped to)
+{
+    tarn_device *device = pool->device;
+    uint64_t bytes = memory->bytes;
+
+    if (to == TN_UNMAPPED_TO_CACHE && tn_memory_is_reusable(memory) &&
+        tn_gpu_is_usable(&device->gpu)) {
+        memory->was_cached = false;
+        tn_memory_cache_put(&device->cache, memory);
+        return;
+    }
+    tn_memory_destroy(&device->gpu, memory);
+    tn_budget_discharge(&device->budget, bytes);
+    count_event(pool, TN_CHUNK_RELEASES);
+}
+
+enum tn_unmapped tn_memory_origin(const struct tn_memory *memory)
+{
+    return memory->was_cached ? TN_UNMAPPED_TO_CACHE : TN_UNMAPPED_TO_DRIVER;
+}
+
+static void destroy_chunk(struct tn_chunk *chunk)
+{
+    tn_chunk_pass(chunk, NULL);
+    tn_live_drop(chunk);
+    tn_chunk_destroy(chunk);
+}
+
+/* Makes a chunk of the heap which no address leads to yet. */
+static tarn_status make_chunk(struct tn_heap *heap, struct tn_segment *segment, uint64_t offset,
+                              uint64_t bytes, struct tn_chunk **chunk)
+{
+    tarn_status status = tn_chunk_create(segment, offset, bytes, chunk);
+
+    TN_ASSERT(offset + bytes <= segment->bytes && bytes <= tn_chunk_bytes_max(heap->kind));
+    if (status != TARN_OK)
+        return status;
+    tn_chunk_pass(*chunk, heap);
+    (*chunk)->kind = (int)heap->kind;
+    /* The block which grows the heap will begin here, or in the free bytes below. */
+    if (tn_live_reserve(*chunk, 1))
+        return TARN_OK;
+    destroy_chunk(*chunk);
+    return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a chunk");
+}
+
+static tarn_status give_it_memory(tarn_pool *pool, struct tn_chunk *chunk)
+{
+    struct tn_memory *memory;
+    tarn_status status = obtain_memory(pool, chunk->bytes, &memory);
+
+    if (status != TARN_OK)
+        return status;
+    status = tn_chunk_map(chunk, memory, pool->peer_mask);
+    if (status != TARN_OK)
+        give_memory(pool, memory, tn_memory_origin(memory));
+    return status;
+}
+
+/* Maps memory for one chunk and enters it in the pool's table. */
+static tarn_status add_chunk(tarn_pool *pool, struct tn_heap *heap, struct tn_segment *segment,
+                             uint64_t offset, uint64_t bytes)
+{
+    struct tn_chunk *chunk;
+    uint32_t id = find_id(pool);
+    tarn_status status = make_chunk(heap, segment, offset, bytes, &chunk);
+
+    TN_ASSERT(tn_segment_chunk_at(segment, offset) == NULL);
+    if (status != TARN_OK)
+        return status;
+    status = give_it_memory(pool, chunk);
+    if (status != TARN_OK) {
+        destroy_chunk(chunk);
+        return status;
+    }
+    count_event(pool, TN_CHUNK_MAPS);
+    chunk->id = id;
+    pool->chunks.by_id[id] = chunk;
+    pool->chunks.count += 1;
+    if (id == pool->chunks.ids)
+        pool->chunks.ids += 1;
+    heap->mapped_bytes += bytes;
+    TN_ASSERT(tn_segment_chunk_at(segment, offset) == chunk);
+    return TARN_OK;
+}
+
+static void remove_chunk(tarn_pool *pool, struct tn_chunk *chunk, enum tn_unmapped to)
+{
+    struct tn_memory *memory;
+
+    TN_ASSERT(chunk->hold_count == 0 && chunk->used_bytes == 0);
+    TN_ASSERT(pool->chunks.by_id[chunk->id] == chunk && pool->chunks.count > 0);
+    TN_ASSERT(chunk->heap->mapped_bytes >= chunk->bytes); /* P8 */
+    chunk->heap->mapped_bytes -= chunk->bytes;
+    pool->chunks.by_id[chunk->id] = NULL;
+    pool->chunks.count -= 1;
+    memory = tn_chunk_unmap(chunk);
+    count_event(pool, TN_CHUNK_UNMAPS);
+    destroy_chunk(chunk);
+    give_memory(pool, memory, to);
+}
+
+/* Count chunks mapped for good, or no longer mapped; segments likewise. */
+static void count_mapped(tarn_pool *pool, enum tn_heap_kind kind, uint64_t bytes,
+                         uint64_t chunk_count)
+{
+    struct tn_metric *metrics = pool->counters.metrics;
+
+    TN_ASSERT(tn_pool_is_locked(pool) && bytes >= chunk_count * TN_PAGE_BYTES);
+    tn_metric_add(&metrics[TN_CHUNKS], kind, chunk_count);
+    tn_metric_add(&metrics[TN_CHUNK_BYTES], kind, bytes);
+    tn_device_count_mapped(pool->device, kind, bytes, chunk_count);
+}
+
+static void count_unmapped(tarn_pool *pool, const struct tn_chunk *chunk)
+{
+    struct tn_metric *metrics = pool->counters.metrics;
+    enum tn_heap_kind kind = (enum tn_heap_kind)chunk->kind;
+
+    TN_ASSERT(tn_pool_is_locked(pool));
+    tn_metric_remove(&metrics[TN_CHUNKS], kind, 1);
+    tn_metric_remove(&metrics[TN_CHUNK_BYTES], kind, chunk->bytes);
+    tn_device_count_unmapped(pool->device, kind, chunk->bytes);
+}
+
+tarn_status tn_chunks_prepare(tarn_pool *pool, const struct tn_heap *heap, uint64_t bytes)
+{
+    tarn_status status = tn_pool_check_limit(pool, bytes);
+
+    TN_ASSERT(heap->arena->pool == pool);
+    if (status == TARN_OK && !reserve_ids(pool, tn_chunk_count(heap->kind, bytes)))
+        status = tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for chunks");
+    return status;
+}
+
+/* Maps [offset, offset + bytes) of a segment, all or nothing; prepared. Other arenas may go on
+ * meanwhile. */
+static tarn_status map_chunks(tarn_pool *pool, struct tn_heap *heap, struct tn_segment *segment,
+                              uint64_t offset, uint64_t bytes)
+{
+    uint64_t end = offset + bytes;
+    uint64_t count = 0;
+    uint64_t at = offset;
+    tarn_status status = TARN_OK;
+
+    TN_ASSERT(tn_lock_is_held(&pool->device->growing));
+    while (status == TARN_OK && at < end) {
+        uint64_t size =
+            tn_min((uint64_t)1 << tn_log2_floor(end - at), tn_chunk_bytes_max(heap->kind));
+
+        status = add_chunk(pool, heap, segment, at, size);
+        if (status == TARN_OK) {
+            at += size;
+            count += 1;
+        }
+    }
+    if (status == TARN_OK) {
+        count_mapped(pool, heap->kind, bytes, count);
+        return TARN_OK;
+    }
+    while (at > offset) {
+        struct tn_chunk *chunk = tn_segment_chunk_at(segment, at - TN_PAGE_BYTES);
+
+        at = chunk->offset;
+        remove_chunk(pool, chunk, tn_memory_origin(chunk->memory));
+    }
+    return status;
+}
+
+tarn_status tn_chunks_add(tarn_pool *pool, struct tn_heap *heap, struct tn_segment *segment,
+                          uint64_t offset, uint64_t bytes)
+{
+    tarn_status status;
+
+    tn_lock_acquire(&pool->device->growing);
+    status = map_chunks(pool, heap, segment, offset, bytes);
+    tn_lock_release(&pool->device->growing);
+    return status;
+}
+
+void tn_chunks_remove(tarn_pool *pool, struct tn_chunk *chunk, enum tn_unmapped to)
+{
+    count_unmapped(pool, chunk);
+    remove_chunk(pool, chunk, to);
+}
+
+tarn_status tn_pool_add_peer(tarn_pool *pool, int peer)
+{
+    tarn_status status = TARN_OK;
+    size_t id = 0;
+
+    TN_ASSERT(tn_pool_is_locked(pool) && peer >= 0 && peer < 64);
+    if ((pool->peer_mask >> peer & 1) != 0)
+        return TARN_OK;
+    while (status == TARN_OK && id < pool->chunks.ids) {
+        if (pool->chunks.by_id[id] != NULL)
+            status = tn_chunk_add_peer(pool->chunks.by_id[id], peer);
+        id += status == TARN_OK;
+    }
+    if (status == TARN_OK) {
+        pool->peer_mask |= (uint64_t)1 << peer;
+        return TARN_OK;
+    }
+    while (id > 0) {
+        id -= 1;
+        if (pool->chunks.by_id[id] != NULL)
+            tn_chunk_remove_peer(pool->chunks.by_id[id], peer);
+    }
+    return status;
+}
