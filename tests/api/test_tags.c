@@ -188,7 +188,10 @@ END_TEST
 /* Nothing was tagged at the take, or in another pool alone. */
 START_TEST(a_checkpoint_without_tags_brings_none_back)
 {
+    void *below = test_alloc(world.pool, BYTES, world.stream);
     void *address = test_alloc(world.pool, BYTES, world.stream);
+    void *above =
+        test_alloc(world.pool, BYTES, world.stream); /* so the block comes back in its record */
     tarn_checkpoint *checkpoint = test_take(TARN_CONTENTS_NONE);
 
     for (int round = 0; round < 2; round++) {
@@ -203,7 +206,9 @@ START_TEST(a_checkpoint_without_tags_brings_none_back)
     tarn_delta_destroy(test_restore(checkpoint, 0, 1));
     ck_assert_uint_eq(tag_of(address), 0);
     OK(tarn_checkpoint_destroy(checkpoint));
+    OK(tarn_free(below));
     OK(tarn_free(address));
+    OK(tarn_free(above));
 }
 END_TEST
 

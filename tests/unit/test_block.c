@@ -260,6 +260,7 @@ START_TEST(tags_come_with_the_first_of_a_slab_and_go_with_the_block)
 {
     struct tn_block *block;
     struct tn_block *other;
+    int64_t at_first = tn_host_outstanding();
     int64_t before;
 
     ck_assert(tn_blocks_reserve(&store, 2));
@@ -286,6 +287,7 @@ START_TEST(tags_come_with_the_first_of_a_slab_and_go_with_the_block)
     ck_assert_uint_eq(tn_block_tag(other), 0);
     tn_blocks_fini(&store);
     ck_assert(!store.tagged);
+    ck_assert_int_eq(tn_host_outstanding(), at_first);
 }
 END_TEST
 

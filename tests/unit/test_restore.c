@@ -67,6 +67,42 @@ static uint64_t waits(void)
     return atomic_load(&device->gpu.calls[TN_CALL_WAIT]);
 }
 
+/* The record of a revived block may be one of a slab without tags. */
+START_TEST(a_restore_has_room_for_tags_or_changes_nothing)
+{
+    void *address = unit_alloc(pool, 4096, stream);
+    tarn_checkpoint *checkpoint;
+    tarn_block block;
+    tarn_status status;
+    int refused = 0;
+
+    OK(tarn_block_set_tag(address, 7));
+    checkpoint = take(TARN_CONTENTS_NONE);
+    OK(tarn_free(address));
+    for (struct tn_block_slab *slab = pool->store.slabs; slab != NULL; slab = slab->next) {
+        tn_host_free(slab->tags);
+        slab->tags = NULL;
+    }
+    for (uint64_t nth = 1;; nth++) {
+        (void)tn_host_plan_fault(nth, false);
+        status = tn_checkpoint_restore(checkpoint, stream, NULL);
+        (void)tn_host_plan_fault(0, false);
+        if (status == TARN_OK)
+            break;
+        ck_assert_int_eq(status, TARN_ERR_HOST_MEMORY);
+        STATUS(TARN_ERR_DOUBLE_FREE, tarn_block_at(address, &block));
+        refused += 1;
+    }
+    ck_assert_int_gt(refused, 0);
+    OK(tarn_block_at(address, &block));
+    ck_assert_uint_eq(block.tag, 7);
+    OK(tarn_free(address));
+    restore(checkpoint);
+    OK(tarn_block_at(address, &block));
+    ck_assert_uint_eq(block.tag, 7);
+}
+END_TEST
+
 START_TEST(the_live_set_becomes_that_of_the_checkpoint)
 {
     void *kept = unit_alloc(pool, 1000, stream);
@@ -532,6 +568,7 @@ int main(void)
     tcase_add_test(sets, the_live_set_becomes_that_of_the_checkpoint);
     tcase_add_test(sets, restoring_when_nothing_changed_changes_nothing);
     tcase_add_test(sets, a_checkpoint_is_restored_any_number_of_times);
+    tcase_add_test(sets, a_restore_has_room_for_tags_or_changes_nothing);
     tcase_add_test(sets, blocks_that_were_joined_into_others_come_back);
     tcase_add_test(sets, a_block_at_the_same_address_is_not_the_same_block);
     tcase_add_test(sets, blocks_that_lie_across_saved_ones_make_way);
