@@ -90,6 +90,8 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_malloc_aligned(tarn_device *device, si
  * beside the capture of a blocking stream, the driver refuses the write, and invalidates that
  * capture. A refused write frees the block again.
  *   INVALID_ARGUMENT  Also: count times bytes overflows.
+ *   WRONG_STATE       Also: a callback of the call (pressure.h) has begun or ended a capture of the
+ *                     stream.
  *   DRIVER            Also: the driver refuses the write.
  * Statuses as tarn_malloc's. */
 TARN_API TARN_MUST_CHECK tarn_status tarn_calloc(tarn_device *device, size_t count, size_t bytes,

@@ -23,10 +23,10 @@
  * - Its pool may be released, and goes behind the call.
  * - If its capture is ended or aborted, by Tarn or by the program, an allocation answers
  *   CAPTURE_BROKEN.
- * - If a capture begins on the stream of a take or restore, the take or restore answers
+ * - If a capture begins on the stream of a take, restore or tarn_calloc, the call answers
  *   WRONG_STATE.
  * - The stream of an allocation or of tarn_pool_reserve may be destroyed.
- * - The stream of a take, restore or verification may not: its copies come behind.
+ * - The stream of a take, restore, verification or tarn_calloc may not: its work comes behind.
  *
  * All functions may be called from any thread, during captures, and from within a callback. */
 #ifndef TARN_PRESSURE_H

@@ -77,17 +77,36 @@ tarn_status tarn_malloc_aligned(tarn_device *device, size_t bytes, size_t alignm
     return tn_leave(tn_serve_aligned(device, bytes, aligned, stream, address));
 }
 
+/* Looks at the stream again, for callbacks of the program's may have run since: a set that slips into a
+ * capture begun there would not run, and nothing would order a set on another stream. */
+static tarn_status look_again(struct tn_gpu *gpu, tarn_stream stream, struct tn_order order)
+{
+    struct tn_stream_state now;
+    tarn_status status = tn_stream_look(gpu, stream, TN_STREAM_ORDER, &now);
+
+    if (status == TARN_OK && !tn_order_equal(now.order, order))
+        status = tn_fail(TARN_ERR_WRONG_STATE,
+                         "a callback of this call has begun or ended a capture of the stream, or "
+                         "destroyed the stream; call again");
+    return status;
+}
+
 /* The caller has begun a call: the thread is not cancelled between the two. */
 static tarn_status allocate_zeros(tarn_device *device, uint64_t bytes, tarn_stream stream,
                                   void **address)
 {
+    struct tn_stream_state state;
     void *made;
     tarn_status freed;
-    tarn_status status = tn_serve(device, NULL, bytes, TN_BLOCK_BYTES_MIN, stream, &made);
+    tarn_status status = tn_stream_look(&device->gpu, stream, TN_STREAM_ORDER, &state);
 
+    if (status == TARN_OK)
+        status = tn_serve(device, NULL, bytes, TN_BLOCK_BYTES_MIN, stream, &made);
     if (status != TARN_OK)
         return status;
-    status = tn_stream_zero(&device->gpu, (uint64_t)(uintptr_t)made, bytes, stream);
+    status = look_again(&device->gpu, stream, state.order);
+    if (status == TARN_OK)
+        status = tn_stream_zero(&device->gpu, (uint64_t)(uintptr_t)made, bytes, stream);
     if (status == TARN_OK) {
         *address = made;
         return TARN_OK;

@@ -46,7 +46,7 @@ struct tn_gpu {
     /* The driver's cuGraphLaunch, a load nearer; immutable: */
     tn_cu_result (*launch)(tn_cu_graphexec exec, tn_cu_stream stream);
     /* TN_GPU_UNUSABLE: tn_gpu_check gives the reason. TN_GPU_USER_CODE is added for each running
-     * function of the program's. The steady calls look at this word alone. */
+     * function of the program's, whichever device calls it. The steady calls look at this word alone. */
     atomic_uint attention;
     atomic_bool proof_wanted;    /* the end of a wait is news: see tn_gpu_want_proof */
     atomic_uint_fast64_t epoch;  /* rises with every wait begun */
@@ -124,16 +124,6 @@ static inline bool tn_gpu_is_usable(const struct tn_gpu *gpu)
 static inline bool tn_gpu_is_calm(const struct tn_gpu *gpu)
 {
     return atomic_load_explicit(&gpu->attention, memory_order_relaxed) == 0;
-}
-
-static inline void tn_gpu_enter_user_code(struct tn_gpu *gpu)
-{
-    atomic_fetch_add(&gpu->attention, TN_GPU_USER_CODE);
-}
-
-static inline void tn_gpu_leave_user_code(struct tn_gpu *gpu)
-{
-    atomic_fetch_sub(&gpu->attention, TN_GPU_USER_CODE);
 }
 
 /* Turns a driver's refusal into a status and the thread's sentence: the request, the call, the

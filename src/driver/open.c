@@ -19,6 +19,7 @@
  * is ever taken. */
 static struct tn_gpu *open_gpus;
 static struct tn_lock open_lock = TN_LOCK_INIT(TN_RANK_OPEN);
+static unsigned user_code_count; /* running functions of the program's; under the lock */
 static pthread_once_t forks_watched = PTHREAD_ONCE_INIT;
 
 /* The mutex itself: whoever forks may hold other locks, and the child holds none. */
@@ -50,6 +51,7 @@ static void enter_open(struct tn_gpu *gpu)
     tn_lock_acquire(&open_lock);
     gpu->next_open = open_gpus;
     open_gpus = gpu;
+    atomic_fetch_add(&gpu->attention, user_code_count * TN_GPU_USER_CODE);
     tn_lock_release(&open_lock);
 }
 
@@ -61,6 +63,26 @@ static void leave_open(struct tn_gpu *gpu)
     while (*link != gpu)
         link = &(*link)->next_open;
     *link = gpu->next_open;
+    atomic_fetch_sub(&gpu->attention, user_code_count * TN_GPU_USER_CODE);
+    tn_lock_release(&open_lock);
+}
+
+void tn_gpus_enter_user_code(void)
+{
+    tn_lock_acquire(&open_lock);
+    user_code_count += 1;
+    for (struct tn_gpu *gpu = open_gpus; gpu != NULL; gpu = gpu->next_open)
+        atomic_fetch_add(&gpu->attention, TN_GPU_USER_CODE);
+    tn_lock_release(&open_lock);
+}
+
+void tn_gpus_leave_user_code(void)
+{
+    tn_lock_acquire(&open_lock);
+    TN_ASSERT(user_code_count > 0);
+    user_code_count -= 1;
+    for (struct tn_gpu *gpu = open_gpus; gpu != NULL; gpu = gpu->next_open)
+        atomic_fetch_sub(&gpu->attention, TN_GPU_USER_CODE);
     tn_lock_release(&open_lock);
 }
 

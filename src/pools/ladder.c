@@ -34,6 +34,7 @@
 #include "base/fork.h"
 #include "base/user_code.h"
 #include "driver/idle.h"
+#include "driver/open.h"
 #include "driver/mapping.h"
 #include "pools/arenas.h"
 #include "pools/await.h"
@@ -114,11 +115,11 @@ static TN_USER_CODE_ON_STACK bool call_free_callback(const struct climb *climb,
     TN_ASSERT(tn_lock_none_held());
     if (mode < 0)
         return false;
-    tn_gpu_enter_user_code(&device->gpu);
+    tn_gpus_enter_user_code();
     tn_user_code_enter(&code, TN_USER_FREE_CALLBACK);
     helped = ((tarn_free_callback)callback->function)(device, climb->bytes, callback->user);
     tn_user_code_leave(&code);
-    tn_gpu_leave_user_code(&device->gpu);
+    tn_gpus_leave_user_code();
     if (!tn_is_forked())
         tn_gpu_unrelax(&device->gpu, mode);
     return helped;
@@ -250,11 +251,11 @@ static TN_USER_CODE_ON_STACK void call_observer(tarn_device *device,
     TN_ASSERT(tn_lock_none_held());
     if (mode < 0)
         return;
-    tn_gpu_enter_user_code(&device->gpu);
+    tn_gpus_enter_user_code();
     tn_user_code_enter(&code, TN_USER_OBSERVER);
     ((tarn_oom_observer)observer->function)(device, what, observer->user);
     tn_user_code_leave(&code);
-    tn_gpu_leave_user_code(&device->gpu);
+    tn_gpus_leave_user_code();
     if (!tn_is_forked())
         tn_gpu_unrelax(&device->gpu, mode);
 }

@@ -25,6 +25,7 @@
 #include "base/host.h"
 #include "base/thread.h"
 #include "base/user_code.h"
+#include "driver/open.h"
 #include "heap/arena_lock.h"
 #include "pools/arena_table.h"
 #include "pools/captures.h"
@@ -408,11 +409,11 @@ static TN_USER_CODE_ON_STACK bool call_filter(tarn_device *device, const tarn_ro
     TN_USER_CODE(code);
 
     TN_ASSERT(tn_lock_is_held(&device->routes.lock));
-    tn_gpu_enter_user_code(&device->gpu);
+    tn_gpus_enter_user_code();
     tn_user_code_enter(&code, TN_USER_FILTER);
     accepted = route->filter(stream, route->user);
     tn_user_code_leave(&code);
-    tn_gpu_leave_user_code(&device->gpu);
+    tn_gpus_leave_user_code();
     return accepted || tn_is_forked();
 }
 

@@ -21,6 +21,7 @@ enum way { BY_JUMP, BY_THREAD_END, BY_CANCELLATION, BY_UNWINDING, WAYS };
 enum function { FREE_CALLBACK, OBSERVER, FILTER, FUNCTIONS };
 
 static enum way way;
+static bool on_another_device;
 
 /* As a C++ exception with a handler further up does it: the cleanups of each frame run on its way there. */
 static _Unwind_Reason_Code never_stop(int version, _Unwind_Action actions,
@@ -107,6 +108,26 @@ static __attribute__((noinline, no_sanitize("address"))) void call_deeper(int de
 static tarn_graph *graph;
 static void *block;
 
+/* Where steady calls go: to the device that has called the function, or to another one. */
+static struct {
+    tarn_device *device;
+    tarn_pool *pool;
+    tn_cu_stream stream;
+} aim;
+
+static void take_aim(bool elsewhere)
+{
+    aim.device = world.device;
+    aim.pool = world.pool;
+    aim.stream = world.stream;
+    if (!elsewhere)
+        return;
+    OK(tarn_device_open(1, NULL, &aim.device));
+    OK(tarn_pool_create(aim.device, NULL, &aim.pool));
+    test_set_context(test_retain(1));
+    aim.stream = test_stream();
+}
+
 /* What the steady state serves, and needs no function of the program's for. */
 static void call_steadily(enum then then)
 {
@@ -114,13 +135,13 @@ static void call_steadily(enum then then)
     tarn_status status;
 
     if (then == ALLOCATES)
-        status = tarn_malloc(world.device, 4096, world.stream, &address);
+        status = tarn_malloc(aim.device, 4096, aim.stream, &address);
     else if (then == FREES)
         status = tarn_free(block);
     else if (then == REPLAYS)
-        status = tarn_graph_replay(graph, world.stream);
+        status = tarn_graph_replay(graph, aim.stream);
     else
-        status = tarn_pool_malloc(NULL, 4096, 0, world.stream, &address);
+        status = tarn_pool_malloc(NULL, 4096, 0, aim.stream, &address);
     (void)status;
 }
 
@@ -142,18 +163,16 @@ static void *do_it(void *argument)
 /* Twice each, so that the steady state serves what comes next. */
 static void make_steady(void)
 {
-    tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
-    void *inside = test_alloc(world.pool, 4096, world.stream);
+    tarn_capture *capture = test_capture_on(aim.pool, aim.stream, TARN_CAPTURE_GLOBAL);
 
-    test_fill(world.stream, inside, 1, 1);
-    OK(tarn_free(inside));
+    OK(tarn_free(test_alloc(aim.pool, 4096, aim.stream)));
     graph = test_capture_end(capture);
     for (int i = 0; i < 2; i++) {
-        OK(tarn_graph_replay(graph, world.stream));
-        block = test_malloc(4096);
+        OK(tarn_graph_replay(graph, aim.stream));
+        OK(tarn_malloc(aim.device, 4096, aim.stream, &block));
         OK(tarn_free(block));
     }
-    block = test_malloc(4096);
+    OK(tarn_malloc(aim.device, 4096, aim.stream, &block));
 }
 
 /* What the process writes before it ends by SIGABRT. */
@@ -176,7 +195,10 @@ static void expect_end(enum function function, bool elsewhere, enum then then, c
         (void)alarm(20);
         (void)signal(SIGALRM, SIG_DFL);
         (void)signal(SIGABRT, SIG_DFL);
+        if (on_another_device)
+            (void)setenv("TARN_SIM_DEVICES", "2", 1);
         test_world_open();
+        take_aim(on_another_device);
         make_steady();
         if (function == FREE_CALLBACK)
             OK(tarn_device_add_free_callback(world.device, leave_callback, NULL));
@@ -236,6 +258,16 @@ START_TEST(a_steady_call_after_a_jump_ends_the_process)
 }
 END_TEST
 
+START_TEST(a_steady_call_on_another_device_after_a_jump_ends_the_process)
+{
+    enum then then = (enum then)(ALLOCATES + _i % (ENDS - ALLOCATES));
+
+    way = BY_JUMP;
+    on_another_device = true;
+    expect_end((enum function)(_i / (ENDS - ALLOCATES)), false, then, "longjmp");
+}
+END_TEST
+
 START_TEST(a_thread_that_ends_after_a_jump_ends_the_process)
 {
     way = BY_JUMP;
@@ -256,6 +288,8 @@ int main(void)
     tcase_add_loop_test(tcase, a_call_from_deeper_after_a_jump_ends_the_process, 0, 2 * FUNCTIONS);
     tcase_add_loop_test(tcase, a_steady_call_after_a_jump_ends_the_process, 0,
                         4 * (ENDS - ALLOCATES));
+    tcase_add_loop_test(tcase, a_steady_call_on_another_device_after_a_jump_ends_the_process, 0,
+                        FUNCTIONS * (ENDS - ALLOCATES));
     tcase_add_loop_test(tcase, a_thread_that_ends_after_a_jump_ends_the_process, 0, FUNCTIONS);
     return test_main(suite);
 }

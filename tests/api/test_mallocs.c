@@ -269,6 +269,47 @@ START_TEST(a_capture_of_the_programs_own_has_zeros_too)
 }
 END_TEST
 
+/* The stream of a call whose callback gives this memory back, and begins a capture of the stream. */
+static void *spare;
+
+static bool begin_a_capture(tarn_device *device, size_t wanted_bytes, void *user)
+{
+    (void)device;
+    (void)wanted_bytes;
+    (void)user;
+    if (spare == NULL)
+        return false;
+    test_begin_capture(world.stream, TN_CU_CAPTURE_MODE_RELAXED);
+    OK(tarn_free(spare));
+    spare = NULL;
+    return true;
+}
+
+/* The set would be a node of a graph that may never run. */
+START_TEST(a_capture_that_begins_in_a_callback_gets_no_zeros)
+{
+    void *address = UNTOUCHED;
+    tn_cu_graph captured;
+
+    spare = test_malloc(64 * MIB);
+    OK(tarn_device_set_limit(world.device, test_device_stats().mapped_bytes));
+    OK(tarn_device_add_free_callback(world.device, begin_a_capture, NULL));
+    STATUS(TARN_ERR_WRONG_STATE, tarn_calloc(world.device, 1, 64 * MIB, world.stream, &address));
+    ck_assert_ptr_nonnull(strstr(tarn_last_error(), "a callback of this call"));
+    ck_assert_untouched(address);
+    ck_assert_ptr_null(spare);
+    ck_assert_uint_eq(test_stats(world.default_pool).live_count, 0);
+    captured = test_end_capture(world.stream);
+    ck_assert_uint_eq(test_node_count(captured), 0);
+    test_destroy_graph(captured);
+    OK(tarn_device_remove_free_callback(world.device, begin_a_capture, NULL));
+    address = zeroed(WORDS, world.stream);
+    test_expect_words(world.stream, address, 0, WORDS);
+    OK(tarn_free(address));
+    OK(tarn_pool_validate(world.default_pool));
+}
+END_TEST
+
 START_TEST(a_refused_set_frees_the_block)
 {
     void *address = UNTOUCHED;
@@ -393,6 +434,7 @@ int main(void)
     tcase_add_test(tcase, zeros_come_from_the_routes_pool);
     tcase_add_test(tcase, a_replay_zeroes_the_memory_again);
     tcase_add_test(tcase, a_capture_of_the_programs_own_has_zeros_too);
+    tcase_add_test(tcase, a_capture_that_begins_in_a_callback_gets_no_zeros);
     tcase_add_test(tcase, a_refused_set_frees_the_block);
     tcase_add_test(tcase, a_set_on_the_legacy_stream_beside_a_blocking_streams_capture_is_refused);
     tcase_add_test(tcase, nothing_is_allocated_in_a_broken_capture);

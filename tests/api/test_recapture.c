@@ -5,7 +5,6 @@
  * that are busy. TARN_TREE_SEED repeats a run. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "support/world.h"
 
@@ -211,8 +210,8 @@ static void check(uint64_t seed, tarn_contents contents)
 static uint64_t seed_of(int number)
 {
     const char *value = getenv("TARN_TREE_SEED");
-    uint64_t seed =
-        value != NULL ? strtoull(value, NULL, 10) : (uint64_t)time(NULL) * 64 + (uint64_t)number;
+    uint64_t seed = value != NULL ? strtoull(value, NULL, 10)
+                                  : test_setting("TARN_FRESH_SEED", 1) * 64 + (uint64_t)number;
 
     printf("TARN_TREE_SEED=%llu\n", (unsigned long long)seed);
     (void)fflush(stdout);
