@@ -88,7 +88,8 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_malloc_aligned(tarn_device *device, si
  * already there. In a capture the write is a node of the graph: each replay writes the zeros again.
  * The driver judges the write like a cuMemsetD8Async of the caller. On the legacy default stream,
  * beside the capture of a blocking stream, the driver refuses the write, and invalidates that
- * capture. A refused write frees the block again.
+ * capture. A refused write frees the block again;
+ * a pool that the capture has adopted for the block stays the capture's.
  *   INVALID_ARGUMENT  Also: count times bytes overflows.
  *   WRONG_STATE       Also: a callback of the call (pressure.h) has begun or ended a capture of the
  *                     stream.

@@ -304,6 +304,7 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_begin_allocate_to_pool(tarn_device *de
 /* Ends a route. Routes end in any order, and on any thread. A route can also be ended after the
  * thread that began the route has exited, or the pool's handle was released. The route may have led
  * captures to the pool. Those known to be over give their free memory to the pool's later captures.
+ * Forget the handle of an ended route: a route that begins later may get the same handle.
  *   INVALID_HANDLE  route is NULL, no route, or has ended: nothing is ended. */
 TARN_API TARN_MUST_CHECK tarn_status tarn_end_allocate_to_pool(tarn_route *route);
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* structs.h -- the public structs with a size, for base/sized.h: what programs hand in, and have filled in.
  *
- * Each names the last field that every caller must have. A new field is added to the struct alone. tarn_out_of_memory is
+ * Each names the last field that every caller must have: no field of a later version lies in its word, which would be
+ * padding to the caller. A new field is added to the struct alone. tarn_out_of_memory is
  * not here: the library hands it out with the size of this version, and programs look at the size. */
 #ifndef TARN_API_STRUCTS_H
 #define TARN_API_STRUCTS_H
@@ -15,9 +16,9 @@
 #include "tarn/stats.h"
 
 /* Inputs. */
-#define TN_DEVICE_OPTIONS TN_SIZED(tarn_device_options, limit_bytes)
-#define TN_POOL_OPTIONS TN_SIZED(tarn_pool_options, limit_bytes)
-#define TN_AUDIT_OPTIONS TN_SIZED(tarn_audit_options, list_all)
+#define TN_DEVICE_OPTIONS TN_SIZED(tarn_device_options, pinned_cache_limit_bytes)
+#define TN_POOL_OPTIONS TN_SIZED(tarn_pool_options, share_captured)
+#define TN_AUDIT_OPTIONS TN_SIZED(tarn_audit_options, scan_stream)
 #define TN_CAPTURE_OPTIONS TN_SIZED(tarn_capture_options, driver_graph)
 
 /* Outputs. walk of tarn_stats is the caller's, and within the least size. */

@@ -5,7 +5,11 @@
  * Trade-offs: plain mutexes; an uncontended pair costs 13 ns, and one of a spin lock 6 ns. */
 #include "base/lock.h"
 
+#include <errno.h>
 #include <stddef.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "base/contract.h"
 #include "base/fork.h"
@@ -88,6 +92,55 @@ void tn_lock_fini(struct tn_lock *lock)
     (void)pthread_mutex_destroy(&lock->mutex);
 }
 
+/* By the clock of the system, which timed waits of mutexes go by. */
+static struct timespec long_from_now(void)
+{
+    struct timespec until = {0, 0};
+
+    (void)clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += TN_LONG_WAIT_S;
+    return until;
+}
+
+static void tell(const char *sentence)
+{
+    ssize_t written = write(STDERR_FILENO, sentence, strlen(sentence));
+
+    (void)written;
+}
+
+/* A filter runs with this lock held. If a jump has left the filter, nobody releases the lock, and the
+ * thread that jumped may never call again. */
+static void acquire_routes(struct tn_lock *lock)
+{
+    struct timespec until;
+
+    if (pthread_mutex_trylock(&lock->mutex) == 0)
+        return;
+    until = long_from_now();
+    if (pthread_mutex_timedlock(&lock->mutex, &until) == 0)
+        return;
+    tell("tarn: a call has waited 5 s for a route's filter on another thread; a filter returns: if "
+         "one was left by longjmp, the wait does not end\n");
+    (void)pthread_mutex_lock(&lock->mutex);
+}
+
+void tn_lock_await(struct tn_lock *lock, pthread_cond_t *changed, const char **late)
+{
+    struct timespec until;
+
+    TN_ASSERT(tn_lock_is_held(lock));
+    if (*late == NULL) {
+        (void)pthread_cond_wait(changed, &lock->mutex);
+        return;
+    }
+    until = long_from_now();
+    if (pthread_cond_timedwait(changed, &lock->mutex, &until) != ETIMEDOUT)
+        return;
+    tell(*late);
+    *late = NULL;
+}
+
 /* In a child of fork() another thread may have left a lock taken for good, and nothing needs
  * guarding. A call there is on its way out, behind a function of the program that has forked. */
 void tn_lock_acquire(struct tn_lock *lock)
@@ -95,7 +148,10 @@ void tn_lock_acquire(struct tn_lock *lock)
     if (tn_is_forked())
         return;
     note_acquire(lock->rank, lock);
-    (void)pthread_mutex_lock(&lock->mutex);
+    if (lock->rank == TN_RANK_ROUTES)
+        acquire_routes(lock);
+    else
+        (void)pthread_mutex_lock(&lock->mutex);
 }
 
 void tn_lock_release(struct tn_lock *lock)

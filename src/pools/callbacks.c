@@ -76,6 +76,9 @@ tarn_status tn_callbacks_remove(struct tn_callbacks *callbacks, tn_function func
 {
     struct tn_callback **link;
     struct tn_callback *callback;
+    const char *late =
+        "tarn: the removal of a callback or observer has waited 5 s for its call on another thread; "
+        "such functions return: if one was left by longjmp, the wait does not end\n";
     uint32_t own;
 
     TN_ASSERT(tn_lock_none_held());
@@ -91,7 +94,7 @@ tarn_status tn_callbacks_remove(struct tn_callbacks *callbacks, tn_function func
     callback->running += 1; /* keeps the record while others leave */
     callback->removed = true;
     while (callback->running > 1 + own)
-        (void)pthread_cond_wait(&callbacks->left, &callbacks->lock->mutex);
+        tn_lock_await(callbacks->lock, &callbacks->left, &late);
     TN_ASSERT(*find(callbacks, function, user) != callback);
     callback->running -= 1;
     tn_lock_release(callbacks->lock);

@@ -20,10 +20,15 @@
 #include "pools/pending.h"
 #include "pools/visit.h"
 
-/* Why memory that should go stays. */
+/* Passes of a trim behind the first: a hold goes, then the device is waited for; and one more, for graphs which other
+ * threads destroy meanwhile. */
+enum { PASSES = 3 };
+
+/* Why memory that should go stays, after a pass of a trim. */
 struct stays {
     bool unproven; /* a wait for the device may prove that nothing runs in it */
     bool expected; /* holds are about to go: with the next look of any thread */
+    bool waited;   /* the device was waited for, before the pass */
 };
 
 /* Unmaps until the locked pool maps no more than keep_bytes. */
@@ -58,28 +63,29 @@ static uint64_t trim_to(tarn_pool *pool, uint64_t keep_bytes, struct stays *why)
     return freed;
 }
 
-/* Waits for memory which should go and cannot yet: for the device where needed, which also ends the
- * launches of destroyed graphs; then for their holds. pool: NULL: all of the device. Returns
- * whether more may go by now. */
-static bool prove(tarn_device *device, tarn_pool *pool, const struct stays *why,
-                  tarn_status *status)
+/* Waits for memory which should go and cannot yet: for the device where needed, once, which also ends
+ * the launches of destroyed graphs; then for their holds. pool: NULL: all of the device. Returns
+ * whether more may go by now. Memory whose hold has gone may still be unproven: another pass tells. */
+static bool prove(tarn_device *device, tarn_pool *pool, struct stays *why, tarn_status *status)
 {
-    bool waits = why->unproven;
+    const struct stays found = *why;
+    bool waits = found.unproven && !found.waited;
 
     TN_ASSERT(tn_lock_none_held());
-    if (why->expected) {
+    if (found.expected) {
         tn_device_drop_gone(device); /* most have gone by now */
-        waits = waits || tn_await_needs_device(device, pool);
+        waits = waits || (!found.waited && tn_await_needs_device(device, pool));
     }
     *status = waits ? tn_gpu_wait_idle(&device->gpu) : TARN_OK;
-    if (*status == TARN_OK && why->expected)
-        tn_await_holds(device, pool, TN_AWAIT_EXPECTED);
-    return *status == TARN_OK && (waits || why->expected);
+    if (*status == TARN_OK && found.expected)
+        tn_await_holds(device, pool, TN_AWAIT_EXPECTED); /* expects them no more afterwards */
+    *why = (struct stays){.waited = found.waited || waits};
+    return *status == TARN_OK && (waits || found.expected);
 }
 
 tarn_status tn_pool_trim(tarn_pool *pool, uint64_t keep_bytes, bool wait, uint64_t *freed_bytes)
 {
-    struct stays why = {false, false};
+    struct stays why = {false, false, false};
     tarn_status status = TARN_OK;
 
     TN_ASSERT(tn_lock_none_held());
@@ -87,7 +93,7 @@ tarn_status tn_pool_trim(tarn_pool *pool, uint64_t keep_bytes, bool wait, uint64
     pool->counters.events[TN_TRIMS].count += 1;
     tn_pool_unlock(pool);
     *freed_bytes = trim_to(pool, keep_bytes, &why);
-    if (wait && prove(pool->device, pool, &why, &status))
+    for (int i = 0; i < PASSES && wait && prove(pool->device, pool, &why, &status); i++)
         *freed_bytes += trim_to(pool, keep_bytes, &why);
     tn_regions_shrink(&pool->device->regions);
     return status;
@@ -127,7 +133,7 @@ static uint64_t trim_all(tarn_device *device, uint64_t keep_bytes, struct stays 
 tarn_status tn_device_trim(tarn_device *device, uint64_t keep_bytes, bool wait,
                            uint64_t *freed_bytes)
 {
-    struct stays why = {false, false};
+    struct stays why = {false, false, false};
     tarn_status status = TARN_OK;
 
     TN_ASSERT(tn_lock_none_held());
@@ -136,7 +142,7 @@ tarn_status tn_device_trim(tarn_device *device, uint64_t keep_bytes, bool wait,
     device->counters.events[TN_TRIMS].count += 1;
     tn_lock_release(&device->lock);
     *freed_bytes = trim_all(device, keep_bytes, &why);
-    if (wait && prove(device, NULL, &why, &status))
+    for (int i = 0; i < PASSES && wait && prove(device, NULL, &why, &status); i++)
         *freed_bytes += trim_all(device, keep_bytes, &why);
     if (wait)
         tn_pinned_trim(&device->gpu, keep_bytes);

@@ -119,6 +119,8 @@ static tarn_status push_route(tarn_device *device, tarn_route *route)
         TN_ASSERT(find_route(routes, route->id) == route);
         atomic_store(&routes->open_count, routes->count);
         stamp_anew(routes);
+        if (!route->of_capture) /* a capture's route has no handle */
+            atomic_store(&route->magic, TN_ROUTE_MAGIC);
     }
     tn_lock_release(&routes->lock);
     return status;
@@ -159,11 +161,7 @@ static tarn_status open_route(tarn_device *device, tarn_pool *pool, tarn_route_f
 tarn_status tn_route_begin(tarn_device *device, tarn_pool *pool, tarn_route_filter filter,
                            void *user, tarn_route **route)
 {
-    tarn_status status = open_route(device, pool, filter, user, false, route);
-
-    if (status == TARN_OK)
-        atomic_store(&(*route)->magic, TN_ROUTE_MAGIC);
-    return status;
+    return open_route(device, pool, filter, user, false, route);
 }
 
 tarn_status tn_route_begin_capture(tarn_device *device, tarn_pool *pool, tarn_stream stream,

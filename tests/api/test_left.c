@@ -2,6 +2,7 @@
 /* Functions of the program's that do not return: the process ends, with a sentence. Each case is a process of its own,
  * whose standard error is read. */
 #include <pthread.h>
+#include <semaphore.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -22,6 +23,7 @@ enum function { FREE_CALLBACK, OBSERVER, FILTER, FUNCTIONS };
 
 static enum way way;
 static bool on_another_device;
+static sem_t jumped;
 
 /* As a C++ exception with a handler further up does it: the cleanups of each frame run on its way there. */
 static _Unwind_Reason_Code never_stop(int version, _Unwind_Action actions,
@@ -175,12 +177,29 @@ static void make_steady(void)
     OK(tarn_malloc(aim.device, 4096, aim.stream, &block));
 }
 
+/* What the child has written until its end; its status. enough: it is ended when it has written that; NULL: it ends. */
+static int collect(pid_t child, const int pipes[2], char *text, size_t text_bytes,
+                   const char *enough)
+{
+    size_t length = 0;
+    ssize_t more;
+    int status;
+
+    (void)close(pipes[1]);
+    while ((more = read(pipes[0], text + length, text_bytes - 1 - length)) > 0) {
+        length += (size_t)more;
+        if (enough != NULL && strstr(text, enough) != NULL)
+            (void)kill(child, SIGALRM);
+    }
+    (void)close(pipes[0]);
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    return status;
+}
+
 /* What the process writes before it ends by SIGABRT. */
 static void expect_end(enum function function, bool elsewhere, enum then then, const char *sentence)
 {
     char text[4096] = "";
-    size_t length = 0;
-    ssize_t more;
     int pipes[2];
     int status;
     pid_t child;
@@ -214,16 +233,75 @@ static void expect_end(enum function function, bool elsewhere, enum then then, c
         }
         _exit(0);
     }
-    (void)close(pipes[1]);
-    while ((more = read(pipes[0], text + length, sizeof text - 1 - length)) > 0)
-        length += (size_t)more;
-    (void)close(pipes[0]);
-    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    status = collect(child, pipes, text, sizeof text, NULL);
     ck_assert_msg(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT,
                   "the process did not end by SIGABRT but with status %x; it wrote '%s'", status,
                   text);
     ck_assert_msg(strstr(text, sentence) != NULL, "no '%s' in '%s'", sentence, text);
 }
+
+/* The thread that has left the function calls no more; the other one waits for the function. */
+static void *jump_and_stay(void *unused)
+{
+    (void)unused;
+    if (setjmp(back) == 0)
+        call();
+    (void)sem_post(&jumped);
+    while (pause() != 0)
+        continue;
+    return NULL;
+}
+
+static _Noreturn void wait_for_it(enum function function)
+{
+    pthread_t thread;
+
+    (void)alarm(30);
+    (void)signal(SIGALRM, SIG_DFL);
+    test_world_open();
+    (void)sem_init(&jumped, 0, 0);
+    if (function == FREE_CALLBACK)
+        OK(tarn_device_add_free_callback(world.device, leave_callback, NULL));
+    else if (function == OBSERVER)
+        OK(tarn_device_add_oom_observer(world.device, leave_observer, NULL));
+    else
+        (void)test_route(world.pool, leave_filter, NULL);
+    (void)pthread_create(&thread, NULL, jump_and_stay, NULL);
+    (void)sem_wait(&jumped);
+    if (function == FREE_CALLBACK)
+        OK(tarn_device_remove_free_callback(world.device, leave_callback, NULL));
+    else if (function == OBSERVER)
+        OK(tarn_device_remove_oom_observer(world.device, leave_observer, NULL));
+    else
+        (void)test_malloc(512);
+    _exit(0);
+}
+
+/* Nothing tells a function that was left from one that takes long: the wait goes on, and says so. */
+START_TEST(a_long_wait_for_a_function_on_another_thread_says_so)
+{
+    static const char *const sentences[FUNCTIONS] = {"has waited 5 s for its call",
+                                                     "has waited 5 s for its call",
+                                                     "has waited 5 s for a route's filter"};
+    char text[4096] = "";
+    int pipes[2];
+    int status;
+    pid_t child;
+
+    way = BY_JUMP;
+    ck_assert_int_eq(pipe(pipes), 0);
+    child = fork();
+    if (child == 0) {
+        (void)dup2(pipes[1], STDERR_FILENO);
+        (void)close(pipes[1]);
+        wait_for_it((enum function)_i);
+    }
+    status = collect(child, pipes, text, sizeof text, sentences[_i]);
+    ck_assert_msg(WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM,
+                  "the process did not wait but ended with status %x; it wrote '%s'", status, text);
+    ck_assert_msg(strstr(text, sentences[_i]) != NULL, "no '%s' in '%s'", sentences[_i], text);
+}
+END_TEST
 
 static const char *const names[FUNCTIONS] = {"a free-memory callback", "an out-of-memory observer",
                                              "a route's filter"};
@@ -291,5 +369,6 @@ int main(void)
     tcase_add_loop_test(tcase, a_steady_call_on_another_device_after_a_jump_ends_the_process, 0,
                         FUNCTIONS * (ENDS - ALLOCATES));
     tcase_add_loop_test(tcase, a_thread_that_ends_after_a_jump_ends_the_process, 0, FUNCTIONS);
+    tcase_add_loop_test(tcase, a_long_wait_for_a_function_on_another_thread_says_so, 0, FUNCTIONS);
     return test_main(suite);
 }

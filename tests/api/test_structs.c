@@ -47,13 +47,13 @@ START_TEST(options_of_a_device_may_be_older_or_newer)
     tarn_device_options older = TARN_DEVICE_OPTIONS_INIT;
     tarn_device *device = UNTOUCHED;
 
-    older.size = offsetof(tarn_device_options, memory_fraction);
-    older.memory_fraction = -1; /* not the program's own, and not looked at */
+    older.size = offsetof(tarn_device_options, null_stream);
+    older.null_stream = (tarn_null_stream)99; /* not the program's own, and not looked at */
     OK(tarn_device_open(0, &older, &device));
     OK(tarn_device_close(device));
-    older.size += sizeof older.memory_fraction;
+    older.size = sizeof older;
     device = UNTOUCHED;
-    REFUSE(TARN_ERR_INVALID_ARGUMENT, "memory_fraction", tarn_device_open(0, &older, &device));
+    REFUSE(TARN_ERR_INVALID_ARGUMENT, "null_stream", tarn_device_open(0, &older, &device));
     newer.known.size = sizeof newer;
     OK(tarn_device_open(0, &newer.known, &device));
     OK(tarn_device_close(device));
@@ -75,9 +75,9 @@ START_TEST(options_of_a_pool_may_be_older_or_newer)
     tarn_pool_options older = TARN_POOL_OPTIONS_INIT;
     tarn_pool *pool = UNTOUCHED;
 
-    older.size = offsetof(tarn_pool_options, exportable);
+    older.size = offsetof(tarn_pool_options, guard);
     older.limit_bytes = 2 * MIB;
-    older.replay_order = (tarn_replay_order)99;
+    older.guard = (tarn_guard)99;
     pool = test_pool_with(&older);
     STATUS(TARN_ERR_LIMIT, tarn_pool_reserve(pool, 4 * MIB, world.stream));
     OK(tarn_pool_destroy(pool));

@@ -120,6 +120,26 @@ START_TEST(memory_whose_hold_goes_behind_a_trims_look_goes_too)
 }
 END_TEST
 
+/* Freed behind its capture: the hold goes first, and only a wait for the device proves the rest. */
+START_TEST(memory_that_waits_for_a_hold_and_then_for_the_device_goes_too)
+{
+    tarn_capture *capture = unit_begin(pool, stream);
+    void *address = unit_alloc(pool, 4 * MIB, stream);
+    tarn_graph *graph = unit_end(capture);
+    uint64_t freed = 7;
+
+    OK(tarn_free(address));
+    sim.delay_destructors(3000);
+    OK(tarn_graph_destroy(graph));
+    if (_i == 0)
+        freed = trim(true);
+    else
+        OK(tn_device_trim(device, 0, true, &freed));
+    ck_assert_uint_eq(freed, 4 * MIB);
+    ck_assert_uint_eq(tn_device_mapped_bytes(device), 0);
+}
+END_TEST
+
 /* Freed, used on another stream, and that use over by the time the device was waited for. */
 START_TEST(memory_that_waited_for_another_stream_goes_too)
 {
@@ -213,6 +233,7 @@ int main(void)
     tcase_add_test(pools, what_is_proven_goes_even_when_the_wait_fails);
     tcase_add_test(pools, a_trim_breaks_no_capture);
     tcase_add_test(pools, memory_whose_hold_goes_behind_a_trims_look_goes_too);
+    tcase_add_loop_test(pools, memory_that_waits_for_a_hold_and_then_for_the_device_goes_too, 0, 2);
     tcase_add_test(pools, memory_that_waited_for_another_stream_goes_too);
     tcase_add_test(pools, memory_that_waits_for_a_proof_goes_too);
     suite_add_tcase(suite, pools);
