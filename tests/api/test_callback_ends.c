@@ -291,7 +291,7 @@ static void end_own_capture(void)
 /* Its graph lives on. _i: no route, one by the capture, one by the thread. */
 START_TEST(an_allocation_is_refused_where_the_program_has_ended_its_capture)
 {
-    tarn_route *route;
+    tarn_route *route = NULL;
 
     void (*action)(void) = end_own_capture;
     void *address = UNTOUCHED;
