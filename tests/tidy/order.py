@@ -50,6 +50,9 @@ DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)((?:\\\n|[^\n])*)", re.M)
 POINTER = re.compile(r"\(\s*\*\s*(?:const\s+)?(\w+)\s*(?:\[[^\]]*\]\s*)*\)\s*\(|"
                      r"\btypedef\b[^;{}()]*?\b(?!_Atomic\b)(\w+)\s*\((?!\s*\*)")
 
+# A function of the program's: its type stands in a public header, and the library calls through it.
+PUBLIC_POINTER = re.compile(r"\btypedef\b[^;{}]*?\(\s*\*\s*(\w+)\s*\)\s*\(")
+
 Use = collections.namedtuple("Use", "file by name")  # by: the function that uses
 Include = collections.namedtuple("Include", "file line given")
 Naming = collections.namedtuple("Naming", "file line tag slot")  # slot: None where it is no pointer
@@ -377,12 +380,15 @@ def judge_edges(tree, listed):
 
 
 def judge_pointers(tree):
-    """Declarations of pointers to functions, of the library itself."""
+    """Declarations of pointers to functions, and uses of the public types of such, of the library itself."""
     pointers = List(tree, "pointers.txt")
+    public = {name for file, text in tree.bare.items() if file.startswith("include/")
+              for name in PUBLIC_POINTER.findall(text)}
+    of_public = re.compile(r"\b(" + "|".join(sorted(public) or ["(?!)"]) + r")\b()")
     for file, text in tree.bare.items():
         if world_of(file) != "src" or not file.startswith("src/") or file.startswith("src/abi/"):
             continue
-        for match in POINTER.finditer(text):
+        for match in [*POINTER.finditer(text), *of_public.finditer(text)]:
             name = match.group(1) or match.group(2)
             if not pointers.allows(file, name):
                 tree.report(f"{file}:{line_of(text, match.start())}: calls through {name}, which "

@@ -26,7 +26,7 @@ set(TARN_SIM_SOURCES
     sim/call/entry.c sim/call/other.c)
 """,
     # A typedef of the public headers, for a struct of high.
-    "include/tarn/types.h": "typedef struct tarn_top tarn_top;\n",
+    "include/tarn/types.h": "typedef struct tarn_top tarn_top;\ntypedef int (*tarn_call)(int value);\n",
     "src/low/bits.h": "static inline int bit(int at) { return 1 << at; }\n",
     "src/low/one.h": """\
 #pragma once
