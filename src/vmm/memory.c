@@ -30,7 +30,7 @@ static tarn_status take_record(uint64_t bytes, struct tn_memory_properties prope
 tarn_status tn_memory_create(struct tn_gpu *gpu, uint64_t bytes,
                              struct tn_memory_properties properties, struct tn_memory **memory)
 {
-    struct tn_memory *made;
+    struct tn_memory *made = NULL;
     tarn_status status = take_record(bytes, properties, TN_MEMORY_MADE, &made);
 
     if (status != TARN_OK)
@@ -48,7 +48,7 @@ tarn_status tn_memory_create(struct tn_gpu *gpu, uint64_t bytes,
 tarn_status tn_memory_import(tn_cu_memhandle handle, uint64_t bytes,
                              struct tn_memory_properties properties, struct tn_memory **memory)
 {
-    struct tn_memory *made;
+    struct tn_memory *made = NULL;
     tarn_status status = take_record(bytes, properties, TN_MEMORY_IMPORTED, &made);
 
     if (status != TARN_OK)
