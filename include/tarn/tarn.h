@@ -3,11 +3,10 @@
 #ifndef TARN_TARN_H
 #define TARN_TARN_H
 
-#include "tarn/core.h"
-
 #include "tarn/audit.h"
 #include "tarn/checkpoint.h"
 #include "tarn/compare.h"
+#include "tarn/core.h"
 #include "tarn/device.h"
 #include "tarn/graph.h"
 #include "tarn/graph_memory.h"

@@ -2,6 +2,8 @@
 #include "pools/janitor.h"
 #include "tarn/stats.h"
 
+#include <string.h>
+
 #include "api/call.h"
 #include "api/structs.h"
 #include "observe/report.h"
@@ -23,6 +25,7 @@ static TN_RARE void read_other(tarn_device *device, tarn_pool *pool, tarn_stats 
 {
     tarn_stats known;
 
+    memset(&known, 0, sizeof known); /* padding is copied, too */
     read_known(device, pool, stats->walk, &known);
     tn_sized_write(TN_STATS, stats, &known);
 }

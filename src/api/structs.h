@@ -15,11 +15,20 @@
 #include "tarn/pool.h"
 #include "tarn/stats.h"
 
+/* Whether no later field lies in the last word of the least size. next: the field behind that size. */
+#define TN_LEAST_IS_WHOLE(type, last, next)                                                        \
+    (offsetof(type, next) >= (offsetof(type, last) + sizeof(((type *)NULL)->last) + 7) / 8 * 8)
+
 /* Inputs. */
 #define TN_DEVICE_OPTIONS TN_SIZED(tarn_device_options, pinned_cache_limit_bytes)
 #define TN_POOL_OPTIONS TN_SIZED(tarn_pool_options, share_captured)
 #define TN_AUDIT_OPTIONS TN_SIZED(tarn_audit_options, scan_stream)
 #define TN_CAPTURE_OPTIONS TN_SIZED(tarn_capture_options, driver_graph)
+
+_Static_assert(TN_LEAST_IS_WHOLE(tarn_device_options, pinned_cache_limit_bytes, null_stream), "");
+_Static_assert(TN_LEAST_IS_WHOLE(tarn_pool_options, share_captured, guard), "");
+_Static_assert(TN_LEAST_IS_WHOLE(tarn_audit_options, scan_stream, refused), "");
+_Static_assert(TN_LEAST_IS_WHOLE(tarn_capture_options, driver_graph, outer), "");
 
 /* Outputs. walk of tarn_stats is the caller's, and within the least size. */
 #define TN_DEVICE_INFO TN_SIZED(tarn_device_info, driver)

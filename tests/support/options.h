@@ -3,7 +3,7 @@
 #ifndef TARN_TESTS_SUPPORT_OPTIONS_H
 #define TARN_TESTS_SUPPORT_OPTIONS_H
 
-#include "tarn/tarn.h"
+#include "tarn/graph.h"
 
 /* Of a mode alone. */
 #define CAPTURE_MODE(mode_)                                                                        \

@@ -34,6 +34,29 @@ START_TEST(an_open_device_is_known_and_gives_all_back_on_close)
 }
 END_TEST
 
+/* Whichever device calls a function of the program's, and whenever another one is opened or closed. */
+START_TEST(no_open_gpu_is_calm_while_the_programs_code_runs)
+{
+    struct tn_gpu other = {0};
+
+    ck_assert(tn_gpu_is_calm(&gpu));
+    tn_gpus_enter_user_code();
+    tn_gpus_enter_user_code();
+    ck_assert(!tn_gpu_is_calm(&gpu));
+    OK(tn_gpu_open(&other, gpu.driver, 0));
+    ck_assert(!tn_gpu_is_calm(&other));
+    tn_gpus_leave_user_code();
+    ck_assert(!tn_gpu_is_calm(&gpu) && !tn_gpu_is_calm(&other));
+    tn_gpus_leave_user_code();
+    ck_assert(tn_gpu_is_calm(&gpu) && tn_gpu_is_calm(&other));
+    tn_gpus_enter_user_code();
+    tn_gpu_close(&other);
+    tn_gpus_leave_user_code();
+    ck_assert(tn_gpu_is_calm(&gpu));
+    ck_assert_uint_eq(atomic_load(&other.attention), 0);
+}
+END_TEST
+
 START_TEST(an_ordinal_that_the_driver_lacks_is_refused)
 {
     struct tn_gpu other = {0};
@@ -572,6 +595,7 @@ int main(void)
 
     tcase_add_checked_fixture(open, open_gpu, NULL);
     tcase_add_test(open, an_open_device_is_known_and_gives_all_back_on_close);
+    tcase_add_test(open, no_open_gpu_is_calm_while_the_programs_code_runs);
     tcase_add_test(open, an_ordinal_that_the_driver_lacks_is_refused);
     tcase_add_test(open, an_open_that_fails_leaves_nothing);
     suite_add_tcase(suite, open);
