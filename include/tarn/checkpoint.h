@@ -99,7 +99,9 @@ typedef struct tarn_delta {
  * - A checkpoint of those copies was destroyed meanwhile.
  * - The stream is the legacy default stream, while a blocking stream is being captured.
  *
- * The caller orders later work on other streams, replays included, behind this stream.
+ * The caller orders later work on other streams, replays included, behind this stream. A free
+ * counts too: free a block of another stream with tarn_free_on(block, stream), or order its stream
+ * behind this one first.
  *
  * Guarded graphs of other pools (tarn_graph_guard) may refer to blocks of this pool. The restore
  * may write such a block, free the block, or bring another block back over it. It then takes a turn

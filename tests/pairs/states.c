@@ -142,6 +142,9 @@ static bool restore(struct pairs_member *m, tn_cu_stream stream)
         return false;
     pairs_restored(m->snapshot, delta, stream);
     tarn_delta_destroy(delta);
+    /* The caller orders later work on other streams behind the copies: memory that is freed goes back to its own. */
+    for (size_t i = 0; i < m->snapshot->count; i++)
+        pairs_come_after(m->stream, m->snapshot->blocks[i]);
     return true;
 }
 
