@@ -5,7 +5,8 @@
 # on the path or in /usr/local/cuda/bin. Where that is not installed nothing is proven of what it would have
 # found: a failure.
 #   tools/gpu.sh [BUILD [REPORTS]]      build/gpu and BUILD/reports
-# Where BUILD does not exist the preset is built first.
+# Where BUILD does not exist the preset is built first. Nothing else may use the GPU meanwhile: suites count its free
+# memory, and benchmarks its time.
 # Exit status 0: every suite, sample and comparison passed, but for the suite of peers where there is one GPU.
 set -u
 if [ ! -d "${1:-build/gpu}" ]; then

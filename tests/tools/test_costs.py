@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What costs.sh says of an account and of a driver that is slower, other in one case, or other in calls."""
+
+import json
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+COSTS = pathlib.Path(__file__).parents[2] / "tools" / "costs.sh"
+ACCOUNT = {"8 GiB: in the driver": 2000, "8 GiB: calls": 680, "trim: in the driver": 3000, "trim: calls": 200,
+           "few: in the driver": 8, "few: calls": 12, "1 kernel: in the driver": 40, "1 kernel: cuGraphLaunch": 9}
+
+
+class Costs(unittest.TestCase):
+    def compare(self, pace, changes=None):
+        """Status and last two lines for a driver at this pace, with these figures changed."""
+        taken = {name: value if name.endswith("calls") else value * pace for name, value in ACCOUNT.items()}
+        with tempfile.TemporaryDirectory() as folder:
+            files = []
+            for name, figures in (("sim", ACCOUNT), ("cuda", {**taken, **(changes or {})})):
+                files.append(pathlib.Path(folder) / name)
+                files[-1].write_text("".join(json.dumps({"row": "growth", "variant": variant, "median": median}) + "\n"
+                                             for variant, median in figures.items()), encoding="utf-8")
+            done = subprocess.run([COSTS, *files], capture_output=True, text=True)
+        self.assertEqual(done.stderr, "")
+        return done.returncode, done.stdout.splitlines()[-2:], done.stdout
+
+    def test_a_driver_like_the_account_passes_at_any_pace_of_its_kind(self):
+        for pace in (0.7, 1, 1.45, 1.95):
+            status, last, said = self.compare(pace)
+            self.assertEqual((status, last[1]), (0, "8 cases, 0 differ"), said)
+            self.assertEqual(last[0], f"pace {pace:.2f}: a machine like the account's")
+
+    def test_a_driver_of_another_kind_is_refused(self):
+        for pace in (0.6, 2.1):
+            status, last, said = self.compare(pace)
+            self.assertEqual((status, last[1]), (1, "8 cases, 1 differ"), said)
+            self.assertEqual(last[0], f"pace {pace:.2f}: NOT THE ACCOUNT'S MACHINE")
+
+    def test_one_case_that_differs_from_the_others_is_named(self):
+        for other in (2000 * 1.5 * 1.3, 2000 * 1.5 * 0.7):
+            status, last, said = self.compare(1.5, {"8 GiB: in the driver": other})
+            self.assertEqual((status, last[1]), (1, "8 cases, 1 differ"), said)
+            self.assertRegex(said, r"8 GiB: in the driver .*DIFFERS")
+
+    def test_a_few_microseconds_are_nobodys(self):
+        self.assertEqual(self.compare(1, {"few: in the driver": 12.9})[0], 0)
+        self.assertEqual(self.compare(1, {"few: in the driver": 13.1})[0], 1)
+
+    def test_calls_are_counted(self):
+        self.assertEqual(self.compare(1, {"8 GiB: calls": 700})[0], 0)
+        status, _, said = self.compare(1, {"trim: calls": 215})
+        self.assertEqual(status, 1)
+        self.assertRegex(said, r"trim: calls .*DIFFERS")
+
+    def test_nothing_to_compare_is_no_success(self):
+        with tempfile.NamedTemporaryFile() as empty:
+            self.assertEqual(subprocess.run([COSTS, empty.name, empty.name], capture_output=True).returncode, 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
