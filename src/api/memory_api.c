@@ -79,7 +79,7 @@ tarn_status tarn_malloc_aligned(tarn_device *device, size_t bytes, size_t alignm
 
 /* Looks at the stream again, for callbacks of the program's may have run since: a set that slips into a
  * capture begun there would not run, and nothing would order a set on another stream. */
-static tarn_status look_again(struct tn_gpu *gpu, tarn_stream stream, struct tn_order order)
+static tarn_status check_order(struct tn_gpu *gpu, tarn_stream stream, struct tn_order order)
 {
     struct tn_stream_state now;
     tarn_status status = tn_stream_look(gpu, stream, TN_STREAM_ORDER, &now);
@@ -104,7 +104,7 @@ static tarn_status allocate_zeros(tarn_device *device, uint64_t bytes, tarn_stre
         status = tn_serve(device, NULL, bytes, TN_BLOCK_BYTES_MIN, stream, &made);
     if (status != TARN_OK)
         return status;
-    status = look_again(&device->gpu, stream, state.order);
+    status = check_order(&device->gpu, stream, state.order);
     if (status == TARN_OK)
         status = tn_stream_zero(&device->gpu, (uint64_t)(uintptr_t)made, bytes, stream);
     if (status == TARN_OK) {
@@ -143,7 +143,7 @@ static TN_APART tarn_status free_in_call(void *address, bool told)
 
 static TN_APART TN_HOT tarn_status free_rest(void *address, struct tn_steady_rest rest)
 {
-    if (TN_LIKELY(tn_steady_free_rest((uint64_t)(uintptr_t)address, rest)))
+    if (TN_LIKELY(tn_steady_finish_free((uint64_t)(uintptr_t)address, rest)))
         return TARN_OK;
     if (address == NULL)
         return tn_call_nothing();
@@ -156,8 +156,8 @@ static TN_APART tarn_status free_inside(void *address)
     struct tn_steady_rest rest;
 
     tn_user_code_check();
-    return tn_steady_free_at_once((uint64_t)(uintptr_t)address, &rest) ? TARN_OK
-                                                                       : free_rest(address, rest);
+    return tn_steady_try_free((uint64_t)(uintptr_t)address, &rest) ? TARN_OK
+                                                                   : free_rest(address, rest);
 }
 
 TN_HOT tarn_status tarn_free(void *address)
@@ -167,7 +167,7 @@ TN_HOT tarn_status tarn_free(void *address)
     if (TN_UNLIKELY(tn_user_code_innermost != NULL))
         return free_inside(address);
     /* NULL is nobody's, and looked at with the rest of those. */
-    if (TN_LIKELY(tn_steady_free_at_once((uint64_t)(uintptr_t)address, &rest)))
+    if (TN_LIKELY(tn_steady_try_free((uint64_t)(uintptr_t)address, &rest)))
         return TARN_OK;
     return free_rest(address, rest);
 }

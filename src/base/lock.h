@@ -15,7 +15,7 @@
  *           the driver's graphs of those       wait for the GPU          callbacks
  * ROUTES    a device's open routes; which      the routes' filters;      other driver calls;
  *           captures may be joined             queries of streams;       Tarn's own API
- *                                              marks of captures; a
+ *                                              events of captures; a
  *                                              graph's user object
  * DEVICE    a device's list of pools           driver calls that do not  waits for the GPU; user
  *                                              wait for the GPU          callbacks

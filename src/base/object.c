@@ -18,7 +18,7 @@ static const char here; /* lies in the object */
 static pthread_once_t kept = PTHREAD_ONCE_INIT;
 
 /* The loader reports the program first. */
-static int look_at_first(struct dl_phdr_info *object, size_t bytes, void *found)
+static int check_first(struct dl_phdr_info *object, size_t bytes, void *found)
 {
     uintptr_t offset = (uintptr_t)&here - object->dlpi_addr;
 
@@ -35,7 +35,7 @@ bool tn_object_is_program(void)
 {
     bool found = false;
 
-    (void)dl_iterate_phdr(look_at_first, &found);
+    (void)dl_iterate_phdr(check_first, &found);
     return found;
 }
 

@@ -53,7 +53,7 @@ static void make_key(void)
     key_is_made = pthread_key_create(&key, end_thread) == 0;
 }
 
-static uintptr_t mark_of(const struct tn_user_code *code, size_t i)
+static uintptr_t canary_of(const struct tn_user_code *code, size_t i)
 {
     return (uintptr_t)code ^ ((i + 1) * (uintptr_t)0x9e3779b97f4a7c15ULL);
 }
@@ -61,14 +61,14 @@ static uintptr_t mark_of(const struct tn_user_code *code, size_t i)
 __attribute__((noinline)) void tn_user_code_enter(struct tn_user_code *code,
                                                   enum tn_user_function function)
 {
-    volatile uintptr_t *marks = code->marks;
+    volatile uintptr_t *canaries = code->canaries;
 
     code->function = function;
     code->inside = true;
     code->frame = (uintptr_t)__builtin_frame_address(0);
     code->outer = tn_user_code_innermost;
-    for (size_t i = 0; i < TN_USER_CODE_MARKS; i++)
-        marks[i] = mark_of(code, i);
+    for (size_t i = 0; i < TN_USER_CODE_CANARIES; i++)
+        canaries[i] = canary_of(code, i);
     tn_user_code_innermost = code;
     (void)pthread_once(&key_once, make_key);
     if (key_is_made && code->outer == NULL)
@@ -103,10 +103,10 @@ void tn_user_code_check_left(const struct tn_user_code *code)
 
 static ANYTHING_THERE bool is_overwritten(const struct tn_user_code *code)
 {
-    const volatile uintptr_t *marks = code->marks;
+    const volatile uintptr_t *canaries = code->canaries;
 
-    for (size_t i = 0; i < TN_USER_CODE_MARKS; i++) {
-        if (marks[i] != mark_of(code, i))
+    for (size_t i = 0; i < TN_USER_CODE_CANARIES; i++) {
+        if (canaries[i] != canary_of(code, i))
             return true;
     }
     return false;

@@ -22,7 +22,7 @@
 
 enum tn_user_function { TN_USER_FREE_CALLBACK, TN_USER_OBSERVER, TN_USER_FILTER };
 
-enum { TN_USER_CODE_MARKS = 8 };
+enum { TN_USER_CODE_CANARIES = 8 };
 
 /* A record with words that later calls on the stack would overwrite. */
 struct tn_user_code {
@@ -30,7 +30,7 @@ struct tn_user_code {
     bool inside;
     uintptr_t frame; /* the end of the stack at entry */
     struct tn_user_code *outer;
-    uintptr_t marks[TN_USER_CODE_MARKS];
+    uintptr_t canaries[TN_USER_CODE_CANARIES];
 };
 
 /* NULL: the thread is in no such function. Calls read this word, and steady frees do, too. The word

@@ -2,8 +2,8 @@
 /* Comparing the live blocks of a pool with the blocks that its user expects.
  *
  * Where the expected addresses are in order, each is the address of the next block; other addresses
- * are looked up. Each block found is marked with the number of this comparison. A marked block that
- * is found again is a duplicate, and a live block without the mark is unexpected. */
+ * are looked up. Each block found gets the number of this comparison. A block with this number that
+ * is found again is a duplicate, and a live block without the number is unexpected. */
 #include <stddef.h>
 #include <stdlib.h>
 
@@ -38,18 +38,18 @@ static bool add(struct diff_builder *diff, tarn_difference_kind kind, tarn_block
 
 /* Compares an expected block with the block at its address, or NULL; *found counts live ones. */
 static bool check_expected(tarn_pool *pool, const tarn_expected *expected, struct tn_block *block,
-                           uint16_t mark, uint64_t *found, struct diff_builder *diff)
+                           uint16_t walk_id, uint64_t *found, struct diff_builder *diff)
 {
     tarn_block missing;
 
     TN_ASSERT(tn_pool_is_locked(pool));
-    TN_ASSERT(mark != 0);
-    if (block == NULL || block->state != TN_BLOCK_LIVE || block->mark == mark) {
+    TN_ASSERT(walk_id != 0);
+    if (block == NULL || block->state != TN_BLOCK_LIVE || block->walk_id == walk_id) {
         missing =
             (tarn_block){.address = (void *)(uintptr_t)expected->address, .bytes = expected->bytes};
         return add(diff, TARN_DIFFERENCE_MISSING, missing, expected->bytes);
     }
-    block->mark = mark;
+    block->walk_id = walk_id;
     *found += 1;
     if (expected->bytes != 0 && expected->bytes != block->requested)
         return add(diff, TARN_DIFFERENCE_SIZE, tn_describe_block(pool, block), expected->bytes);
@@ -76,7 +76,7 @@ static inline struct tn_block *live_behind(const struct tn_block *block, struct 
 
 /* Follows the blocks behind *near as long as they are the expected ones. Returns their number, and
  * in *near the last. */
-static size_t follow(const tarn_expected *expected, size_t count, uint16_t mark,
+static size_t follow(const tarn_expected *expected, size_t count, uint16_t walk_id,
                      struct tn_block **near)
 {
     struct tn_block *block = *near;
@@ -88,10 +88,10 @@ static size_t follow(const tarn_expected *expected, size_t count, uint16_t mark,
         struct tn_block *next = live_behind(block, &step);
 
         if (TN_UNLIKELY(next == NULL || base + next->offset != address_of(&expected[i]) ||
-                        next->mark == mark ||
+                        next->walk_id == walk_id ||
                         (expected[i].bytes != next->requested && expected[i].bytes != 0)))
             break;
-        next->mark = mark;
+        next->walk_id = walk_id;
         block = next;
     }
     *near = block;
@@ -99,7 +99,7 @@ static size_t follow(const tarn_expected *expected, size_t count, uint16_t mark,
 }
 
 static bool find_expected(tarn_pool *pool, const tarn_expected *expected, size_t count,
-                          uint16_t mark, uint64_t *found, struct diff_builder *diff)
+                          uint16_t walk_id, uint64_t *found, struct diff_builder *diff)
 {
     struct tn_live_place last = {NULL, NULL};
     size_t look_ups = 1; /* doubled each time that no block follows */
@@ -113,11 +113,11 @@ static bool find_expected(tarn_pool *pool, const tarn_expected *expected, size_t
 
         for (; i < end; i++) {
             block = tn_live_find_near(pool, address_of(&expected[i]), &last);
-            if (!check_expected(pool, &expected[i], block, mark, found, diff))
+            if (!check_expected(pool, &expected[i], block, walk_id, found, diff))
                 return false;
         }
         if (block != NULL)
-            followed = follow(&expected[i], count - i, mark, &block);
+            followed = follow(&expected[i], count - i, walk_id, &block);
         *found += followed;
         i += followed;
         look_ups = followed > 0 ? 1 : tn_min(2 * look_ups, LOOK_UPS_MAX);
@@ -128,17 +128,17 @@ static bool find_expected(tarn_pool *pool, const tarn_expected *expected, size_t
 static bool find_differences(tarn_pool *pool, const tarn_expected *expected, size_t count,
                              struct diff_builder *diff)
 {
-    uint16_t mark = tn_next_mark(pool);
+    uint16_t walk_id = tn_next_walk_id(pool);
     uint64_t found = 0;
 
-    if (!find_expected(pool, expected, count, mark, &found, diff))
+    if (!find_expected(pool, expected, count, walk_id, &found, diff))
         return false;
     TN_ASSERT(found <= tn_pool_live_count(pool)); /* P8 */
     if (found == tn_pool_live_count(pool))
         return true; /* nothing is unexpected */
     for (struct tn_block *block = tn_live_first(pool->segments.first); block != NULL;
          block = tn_live_next(block)) {
-        if (block->state == TN_BLOCK_LIVE && block->mark != mark &&
+        if (block->state == TN_BLOCK_LIVE && block->walk_id != walk_id &&
             !add(diff, TARN_DIFFERENCE_UNEXPECTED, tn_describe_block(pool, block), 0))
             return false;
     }
@@ -146,7 +146,7 @@ static bool find_differences(tarn_pool *pool, const tarn_expected *expected, siz
 }
 
 /* A block that is missing here may be live in another pool. */
-static void look_elsewhere(tarn_pool *pool, tarn_difference *difference)
+static void find_elsewhere(tarn_pool *pool, tarn_difference *difference)
 {
     tarn_pool *other;
     struct tn_block *block;
@@ -194,7 +194,7 @@ tarn_status tn_pool_check_live(tarn_pool *pool, const tarn_expected *expected,
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a comparison");
     }
     for (size_t i = 0; i < found.count; i++)
-        look_elsewhere(pool, &found.items[i]);
+        find_elsewhere(pool, &found.items[i]);
     if (found.count > 1)
         qsort(found.items, found.count, sizeof *found.items, compare_addresses);
     made->count = found.count;

@@ -250,10 +250,10 @@ static bool visit_watchers(struct tn_plan *plan, const struct tn_block *block, b
 static tarn_status plan_freed(struct tn_plan *plan)
 {
     TN_ASSERT(tn_pool_is_locked(plan->pool));
-    TN_ASSERT(plan->mark != 0);
+    TN_ASSERT(plan->walk_id != 0);
     for (struct tn_block *block = tn_live_first(plan->pool->segments.first); block != NULL;
          block = tn_live_next(block)) {
-        if (block->state != TN_BLOCK_LIVE || block->mark == plan->mark)
+        if (block->state != TN_BLOCK_LIVE || block->walk_id == plan->walk_id)
             continue;
         if (!visit_watchers(plan, block, false))
             return no_memory();
@@ -262,7 +262,7 @@ static tarn_status plan_freed(struct tn_plan *plan)
     return TARN_OK;
 }
 
-/* Whether blocks may be tangled, or lie in memory of other orders. */
+/* Whether blocks may be claimed, or lie in memory of other orders. */
 static bool has_shared_blocks(const struct tn_plan *plan)
 {
     return plan->watched || atomic_load(&plan->pool->device->streams.known_count) > 0 ||
@@ -280,7 +280,7 @@ static void begin_settlement(struct tn_plan *plan)
         .by_events = can_wait(plan),
         .all = true,
         .idle_sequence = plan->idle_sequence,
-        .mark = tn_next_mark(plan->pool),
+        .walk_id = tn_next_walk_id(plan->pool),
     };
     tn_settle_plan(&plan->settlement);
 }
@@ -553,7 +553,7 @@ static struct tn_block *find_elsewhere(const struct tn_plan *plan, struct tn_sav
     return block;
 }
 
-/* Mapped memory joins free memory beside it: then no block has its own place any more. */
+/* Mapped memory coalesces with free memory beside it: then no block has its own place any more. */
 static void give_up_places(struct tn_plan *plan)
 {
     plan->span_count = 0;
@@ -595,7 +595,7 @@ static tarn_status plan_blocks(struct tn_plan *plan)
             status = plan_revival(plan, i, is_free, &cursor);
             continue;
         }
-        block->mark = plan->mark;
+        block->walk_id = plan->walk_id;
         kept_count += 1;
         if (writes)
             plan->needs_wait = plan->needs_wait || kept_may_be_in_use(plan, block);
@@ -625,7 +625,7 @@ tarn_status tn_plan_make(struct tn_plan *plan)
 
     TN_ASSERT(tn_pool_is_locked(plan->pool));
     begin_settlement(plan);
-    plan->mark = tn_next_mark(plan->pool);
+    plan->walk_id = tn_next_walk_id(plan->pool);
     plan->revived_count = 0;
     plan->span_count = 0;
     plan->hole_count = 0;

@@ -58,7 +58,7 @@ struct tn_plan {
     bool is_at_home;                 /* the plan's own stream has an arena */
     struct tn_settlement settlement; /* of PENDING blocks, and LIVE ones to free */
     /* The plan itself: */
-    uint16_t mark;      /* kept blocks carry it */
+    uint16_t walk_id;   /* the number that kept blocks carry */
     size_t freed_count; /* blocks that are live now, and were not at the take */
     size_t *revived;    /* indexes of saved blocks that are not live now */
     size_t revived_count;
@@ -89,7 +89,7 @@ struct tn_plan {
     bool follows_save; /* and for the event behind the last take's copies */
 };
 
-/* Compares the live set with the saved set. Changes nothing but marks, and makes an arena for the
+/* Compares the live set with the saved set. Changes nothing but numbers of blocks, and makes an arena for the
  * plan's own stream if a block of this stream is to be revived.
  *   WRONG_STATE: a capture is under way, or a DISCARDED block is in the way; HOST_MEMORY */
 TARN_MUST_CHECK tarn_status tn_plan_make(struct tn_plan *plan);

@@ -80,7 +80,7 @@ static tarn_delta *make_delta(const struct tn_plan *plan)
     return delta;
 }
 
-/* Lists live blocks without the plan's mark. False: no memory. */
+/* Lists live blocks without the plan's number. False: no memory. */
 static bool list_freed(struct attempt *attempt)
 {
     const struct tn_plan *plan = attempt->plan;
@@ -95,7 +95,7 @@ static bool list_freed(struct attempt *attempt)
     for (struct tn_segment *segment = plan->pool->segments.first; segment != NULL;
          segment = segment->next) {
         for (struct tn_block *block = segment->first_block; block != NULL; block = block->next) {
-            if (block->state == TN_BLOCK_LIVE && block->mark != plan->mark) {
+            if (block->state == TN_BLOCK_LIVE && block->walk_id != plan->walk_id) {
                 attempt->freed[count] = block;
                 count += 1;
             }
@@ -412,7 +412,7 @@ static void commit(struct attempt *attempt)
         plan->pool->copies.revived_stamp = tn_gpu_epoch(&plan->pool->device->gpu);
     tn_settle_commit(&plan->settlement);
     tn_idle_sort(plan->pool);
-    tn_pool_order_free(plan->pool);
+    tn_pool_sort_free(plan->pool);
 }
 
 /* Carries a plan out under the pool's lock, in the restore's turn. */
@@ -437,8 +437,8 @@ static tarn_status carry_out_in_turn(const struct attempt *with, void **result)
 static tarn_status carry_out(const struct attempt *attempt, void **result)
 {
     struct tn_plan *plan = attempt->plan;
-    tarn_status status = tn_checkpoint_look_again(plan->pool, plan->stream,
-                                                  plan->checkpoint->contents != NULL, plan->order);
+    tarn_status status = tn_checkpoint_recheck_stream(
+        plan->pool, plan->stream, plan->checkpoint->contents != NULL, plan->order);
 
     TN_ASSERT(tn_pool_is_locked(plan->pool));
     if (status == TARN_OK)
@@ -545,7 +545,8 @@ tarn_status tn_checkpoint_restore(tarn_checkpoint *checkpoint, tarn_stream strea
 
     TN_ASSERT(tn_lock_none_held());
     if (status == TARN_OK)
-        status = tn_checkpoint_look(plan.pool, stream, checkpoint->contents != NULL, &plan.order);
+        status = tn_checkpoint_check_stream(plan.pool, stream, checkpoint->contents != NULL,
+                                            &plan.order);
     if (status == TARN_OK && checkpoint->contents != NULL)
         status = tn_contents_prepare(checkpoint, stream);
     if (status == TARN_OK && checkpoint->contents != NULL)

@@ -20,19 +20,19 @@
 #include "pools/device.h"
 #include "pools/handover.h"
 
-/* The numbers wrap around: then all marks are wiped. */
-uint16_t tn_next_mark(tarn_pool *pool)
+/* The numbers wrap around: then all blocks get 0. */
+uint16_t tn_next_walk_id(tarn_pool *pool)
 {
     TN_ASSERT(tn_pool_is_locked(pool));
-    pool->copies.last_mark = (uint16_t)(pool->copies.last_mark + 1);
-    if (pool->copies.last_mark != 0)
-        return pool->copies.last_mark;
+    pool->copies.last_walk_id = (uint16_t)(pool->copies.last_walk_id + 1);
+    if (pool->copies.last_walk_id != 0)
+        return pool->copies.last_walk_id;
     for (struct tn_segment *segment = pool->segments.first; segment != NULL;
          segment = segment->next) {
         for (struct tn_block *block = segment->first_block; block != NULL; block = block->next)
-            block->mark = 0;
+            block->walk_id = 0;
     }
-    pool->copies.last_mark = 1;
+    pool->copies.last_walk_id = 1;
     return 1;
 }
 
@@ -143,13 +143,13 @@ static bool may_be_used(const struct tn_settlement *settlement, const struct tn_
 static void decide(struct tn_settlement *settlement, struct tn_block *block, enum fate fate)
 {
     TN_ASSERT(block->state == TN_BLOCK_LIVE || block->state == TN_BLOCK_PENDING);
-    TN_ASSERT(settlement->mark != 0);
+    TN_ASSERT(settlement->walk_id != 0);
     if (fate == NEEDS_WAIT && may_wait(settlement))
         settlement->needs_wait = true;
-    block->mark = 0;
+    block->walk_id = 0;
     if (fate != GOES || (!settlement->all && !serves_caller(settlement, block)))
         return;
-    block->mark = settlement->mark;
+    block->walk_id = settlement->walk_id;
     settlement->count += 1;
     if (!is_own(settlement, block->heap->arena->order) && may_be_used(settlement, block))
         settlement->serves_captures = true;
@@ -237,7 +237,7 @@ tarn_status tn_settle_prepare(const struct tn_settlement *settlement)
         follows = follow(settlement, arena->fence, &last);
     for (const struct tn_block *block = pool->pending.first; block != NULL && follows;
          block = tn_block_cold(block)->pending_next) {
-        if (block->mark == settlement->mark)
+        if (block->walk_id == settlement->walk_id)
             follows = follow_uses(settlement, block, &last);
     }
     if (follows)
@@ -272,7 +272,7 @@ void tn_settle_commit(const struct tn_settlement *settlement)
     for (struct tn_block *block = settlement->count > 0 ? pool->pending.first : NULL; block != NULL;
          block = next) {
         next = tn_block_cold(block)->pending_next; /* C8 */
-        if (block->mark == settlement->mark && tn_block_watches(block) == NULL &&
+        if (block->walk_id == settlement->walk_id && tn_block_watches(block) == NULL &&
             !may_be_in_use(settlement, block, &last))
             tn_pending_free(pool, block);
     }

@@ -26,17 +26,17 @@ struct tn_settlement {
     uint64_t idle_sequence;
     /* Found by the plan: */
     /* Carried by the blocks that the settlement is to free. */
-    uint16_t mark;
+    uint16_t walk_id;
     bool needs_wait;      /* only a wait for the device ends some use */
     bool ends_retired;    /* the arenas of retired streams end, too */
     bool serves_captures; /* memory that others still use goes to captures */
-    size_t count;         /* of marked blocks */
+    size_t count;         /* of blocks with the number */
 };
 
-/* A number that marks no live block of the pool, whose lock is held. */
-uint16_t tn_next_mark(tarn_pool *pool);
+/* A number that no live block of the pool carries; the pool is locked. */
+uint16_t tn_next_walk_id(tarn_pool *pool);
 
-/* Finds the blocks to free. Changes marks, and records fences. */
+/* Finds the blocks to free. Changes numbers of blocks, and records fences. */
 void tn_settle_plan(struct tn_settlement *settlement);
 
 /* The same for a LIVE block that the restore is about to free. */
@@ -45,7 +45,7 @@ void tn_settle_plan_live(struct tn_settlement *settlement, struct tn_block *bloc
 /* Puts the stream behind the uses of the planned blocks. DEVICE_LOST, DRIVER. */
 TARN_MUST_CHECK tarn_status tn_settle_prepare(const struct tn_settlement *settlement);
 
-/* Frees the planned blocks. Takes up to two records for each marked block. A planned LIVE block has
+/* Frees the planned blocks. Takes up to two records for each of them. A planned LIVE block has
  * been freed by now. Where the driver refuses to put the stream behind its uses, the block stays
  * PENDING. */
 void tn_settle_commit(const struct tn_settlement *settlement);

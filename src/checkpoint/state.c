@@ -43,7 +43,7 @@ tarn_status tn_checkpoint_check_routes(tarn_pool *pool)
     routed = pool->claims.route_count > 0;
     tn_pool_unlock(pool);
     if (routed)
-        status = tn_capture_look(pool, &captured);
+        status = tn_capture_find_announced(pool, &captured);
     return captured ? refuse_capture(pool) : status;
 }
 
@@ -55,7 +55,8 @@ tarn_status tn_checkpoint_check_pool(const tarn_pool *pool)
 }
 
 /* Whether checkpoints may be taken and restored on the stream now, and its order. */
-static tarn_status look_at(tarn_pool *pool, tarn_stream stream, bool works, struct tn_order *order)
+static tarn_status find_order(tarn_pool *pool, tarn_stream stream, bool works,
+                              struct tn_order *order)
 {
     struct tn_stream_state state;
     tarn_status status = tn_stream_look(&pool->device->gpu, stream, TN_STREAM_GRAPH, &state);
@@ -74,11 +75,11 @@ static tarn_status look_at(tarn_pool *pool, tarn_stream stream, bool works, stru
     return status;
 }
 
-tarn_status tn_checkpoint_look(tarn_pool *pool, tarn_stream stream, bool works,
-                               struct tn_order *order)
+tarn_status tn_checkpoint_check_stream(tarn_pool *pool, tarn_stream stream, bool works,
+                                       struct tn_order *order)
 {
     struct tn_order found;
-    tarn_status status = look_at(pool, stream, works, &found);
+    tarn_status status = find_order(pool, stream, works, &found);
 
     if (status == TARN_OK)
         status = tn_stream_meet(&pool->device->gpu, stream); /* contents may be copied on it */
@@ -87,11 +88,11 @@ tarn_status tn_checkpoint_look(tarn_pool *pool, tarn_stream stream, bool works,
     return status;
 }
 
-tarn_status tn_checkpoint_look_again(tarn_pool *pool, tarn_stream stream, bool works,
-                                     struct tn_order order)
+tarn_status tn_checkpoint_recheck_stream(tarn_pool *pool, tarn_stream stream, bool works,
+                                         struct tn_order order)
 {
     struct tn_order now = order;
-    tarn_status status = look_at(pool, stream, works, &now);
+    tarn_status status = find_order(pool, stream, works, &now);
 
     if (status == TARN_OK && !tn_order_equal(now, order))
         status = tn_fail(TARN_ERR_WRONG_STATE, "the stream was destroyed during the call");
@@ -149,7 +150,7 @@ static bool save_unlike(tarn_checkpoint *checkpoint, const struct tn_block *bloc
         !begin_run(checkpoint, saving, block->segment, order, saved))
         return false;
     saving->heap = block->own_order ? block->heap : NULL;
-    if (!block->tangled)
+    if (!block->claimed)
         return true;
     if (!tn_saved_uses_add(checkpoint, block))
         return false;
@@ -174,7 +175,7 @@ static bool save_segment(tarn_checkpoint *checkpoint, struct tn_segment *segment
 
         if (block->state != TN_BLOCK_LIVE)
             continue;
-        if (block->heap != saving.heap || !block->own_order || block->tangled) {
+        if (block->heap != saving.heap || !block->own_order || block->claimed) {
             done = save_unlike(checkpoint, block, saved, &saving, &use_count);
             if (!done)
                 break;
@@ -258,14 +259,14 @@ struct settling {
 
 /* Brings the pool's free memory into the same form as each restore of the checkpoint. The pool's
  * lock is held. */
-static tarn_status settle(tarn_pool *pool, const struct settling *on)
+static tarn_status settle_pool(tarn_pool *pool, const struct settling *on)
 {
     struct tn_settlement settlement = {
         .pool = pool,
         .stream = on->stream,
         .order = on->order,
         .by_events = on->by_events,
-        .mark = tn_next_mark(pool),
+        .walk_id = tn_next_walk_id(pool),
     };
     const struct tn_visit visit = {.visitor = &settlement,
                                    .stream = on->stream,
@@ -284,7 +285,7 @@ static tarn_status settle(tarn_pool *pool, const struct settling *on)
     if (settlement.serves_captures)
         tn_replays_follow(pool, &visit);
     tn_idle_sort(pool);
-    tn_pool_order_free(pool);
+    tn_pool_sort_free(pool);
     return TARN_OK;
 }
 
@@ -299,7 +300,7 @@ static tarn_status save_state(tarn_checkpoint *checkpoint, const struct settling
     TN_ASSERT(tn_pool_is_locked(pool));
     TN_ASSERT(checkpoint->block_count == 0 && checkpoint->run_count == 0);
     if (status == TARN_OK)
-        status = settle(pool, on);
+        status = settle_pool(pool, on);
     if (status != TARN_OK)
         return status;
     if (tn_pool_live_count(pool) > 0) {
@@ -431,7 +432,7 @@ static tarn_status try_with_contents(tarn_checkpoint *checkpoint, const struct s
         status = tn_contents_take_room(checkpoint, room.count, room.bytes, on->stream, on->order);
     if (status != TARN_OK)
         return status;
-    status = tn_checkpoint_look_again(checkpoint->pool, on->stream, true, on->order);
+    status = tn_checkpoint_recheck_stream(checkpoint->pool, on->stream, true, on->order);
     if (status == TARN_OK)
         status = save_in_room(checkpoint, on, tries == 0 ? &room : NULL, done);
     if (checkpoint->block_count == 0) /* nothing is saved, or nothing is live */
@@ -485,11 +486,11 @@ static bool has_pending(tarn_pool *pool)
 
 /* The stream's order if the stream may wait for events; else none, and pending blocks stay pending.
  */
-static void look_softly(tarn_pool *pool, tarn_stream stream, struct tn_order *order)
+static void try_order(tarn_pool *pool, tarn_stream stream, struct tn_order *order)
 {
     struct tn_order found = TN_ORDER_NONE;
 
-    if (tn_checkpoint_look(pool, stream, true, &found) == TARN_OK)
+    if (tn_checkpoint_check_stream(pool, stream, true, &found) == TARN_OK)
         *order = found;
 }
 
@@ -506,9 +507,9 @@ tarn_status tn_checkpoint_take(tarn_pool *pool, tarn_contents contents, tarn_str
                                              "free the blocks of others; use a private pool");
     status = tn_checkpoint_check_routes(pool);
     if (status == TARN_OK && contents != TARN_CONTENTS_NONE)
-        status = tn_checkpoint_look(pool, stream, true, &on.order);
+        status = tn_checkpoint_check_stream(pool, stream, true, &on.order);
     else if (status == TARN_OK && has_pending(pool))
-        look_softly(pool, stream, &on.order);
+        try_order(pool, stream, &on.order);
     on.by_events = on.order.stream_id != 0;
     if (status != TARN_OK)
         return status;
@@ -531,7 +532,7 @@ tarn_status tn_checkpoint_take(tarn_pool *pool, tarn_contents contents, tarn_str
 tarn_status tn_checkpoint_verify(tarn_checkpoint *checkpoint, tarn_stream stream)
 {
     struct tn_order order;
-    tarn_status status = tn_checkpoint_look(checkpoint->pool, stream, true, &order);
+    tarn_status status = tn_checkpoint_check_stream(checkpoint->pool, stream, true, &order);
 
     TN_ASSERT(tn_lock_none_held());
     if (status != TARN_OK)

@@ -29,13 +29,13 @@ TARN_MUST_CHECK tarn_status tn_checkpoint_check_pool(const tarn_pool *pool);
 /* The stream's order. works: contents are to be copied or summed up on the stream.
  *   WRONG_STATE: the stream is being captured, or it is the legacy stream, is to work, and a
  *   blocking stream is being captured */
-TARN_MUST_CHECK tarn_status tn_checkpoint_look(tarn_pool *pool, tarn_stream stream, bool works,
-                                               struct tn_order *order);
+TARN_MUST_CHECK tarn_status tn_checkpoint_check_stream(tarn_pool *pool, tarn_stream stream,
+                                                       bool works, struct tn_order *order);
 
 /* Looks again after functions of the program's were called: the stream must still be of this order.
  *   WRONG_STATE, as above, or where the stream was destroyed */
-TARN_MUST_CHECK tarn_status tn_checkpoint_look_again(tarn_pool *pool, tarn_stream stream,
-                                                     bool works, struct tn_order order);
+TARN_MUST_CHECK tarn_status tn_checkpoint_recheck_stream(tarn_pool *pool, tarn_stream stream,
+                                                         bool works, struct tn_order order);
 
 TARN_MUST_CHECK tarn_status tn_pool_check_live(tarn_pool *pool, const tarn_expected *expected,
                                                size_t expected_count, tarn_live_diff **diff);

@@ -5,7 +5,7 @@
  * recorded fence. When a fence is done, all older ones are, too, including fences whose event the
  * driver refused.
  *
- * Frees of one epoch join one fence. A wait for the device that began later then ends all of them.
+ * Frees of one epoch enter one fence. A wait for the device that began later then ends all of them.
  * Some fences cannot be recorded, because the stream's thread is gone or its capture never ends:
  * later frees do not keep them from ending.
  *
@@ -36,7 +36,7 @@
 #include "driver/foreign.h"
 
 /* The most frees which a single event covers: memory comes back in portions. */
-enum { JOINS_MAX = 64 };
+enum { USES_MAX = 64 };
 
 void tn_streams_init(struct tn_streams *streams, struct tn_gpu *gpu)
 {
@@ -72,7 +72,7 @@ static tarn_status make_fence(struct tn_streams *streams, struct tn_known_stream
     TN_ASSERT(tn_lock_is_held(&streams->lock));
     if (made == NULL)
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory to record a stream's use");
-    status = tn_event_create_in(streams->gpu, stream->context, &made->event);
+    status = tn_context_create_event(streams->gpu, stream->context, &made->event);
     if (status != TARN_OK) {
         tn_host_free(made);
         return status;
@@ -304,7 +304,7 @@ static void poll_stream(struct tn_streams *streams, struct tn_known_stream *stre
     }
 }
 
-/* The fence which a free joins. */
+/* The fence which a free enters. */
 static struct tn_fence *open_fence(struct tn_streams *streams, struct tn_known_stream *stream)
 {
     uint64_t epoch = tn_gpu_epoch(streams->gpu);
@@ -314,13 +314,13 @@ static struct tn_fence *open_fence(struct tn_streams *streams, struct tn_known_s
     TN_ASSERT(stream->noted_count > 0);
     if (stream->retired)
         return stream->retire_fence;
-    if (fence != NULL && tn_fence_state_of(fence) == TN_FENCE_OPEN &&
-        fence->join_count < JOINS_MAX && atomic_load(&fence->stamp) == epoch)
+    if (fence != NULL && tn_fence_state_of(fence) == TN_FENCE_OPEN && fence->use_count < USES_MAX &&
+        atomic_load(&fence->stamp) == epoch)
         return fence;
     fence = take_reserve(stream);
     set_state(fence, TN_FENCE_OPEN);
     atomic_store(&fence->stamp, epoch);
-    fence->join_count = 0;
+    fence->use_count = 0;
     append(fence);
     return fence;
 }
@@ -395,17 +395,17 @@ void tn_streams_unnote(struct tn_streams *streams, struct tn_known_stream *strea
     tn_lock_release(&streams->lock);
 }
 
-struct tn_fence *tn_streams_join(struct tn_streams *streams, struct tn_known_stream *stream)
+struct tn_fence *tn_streams_fence_use(struct tn_streams *streams, struct tn_known_stream *stream)
 {
     struct tn_fence *fence;
 
     tn_lock_acquire(&streams->lock);
     fence = open_fence(streams, stream);
     acquire(fence);
-    fence->join_count += 1;
+    fence->use_count += 1;
     end_noted(streams, stream);
     put(streams, stream); /* the fence's reference keeps it */
-    if (stream->first == stream->last || fence->join_count == JOINS_MAX)
+    if (stream->first == stream->last || fence->use_count == USES_MAX)
         flush(streams, stream);
     tn_lock_release(&streams->lock);
     return fence;

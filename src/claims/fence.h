@@ -11,9 +11,9 @@
  *       │                   │ the driver cannot say                   ▲
  *       └──refused──▶ UNKNOWN ────a wait for the device──────────────┘
  *
- * A free joins the stream's open fence, or opens a fence. The fence is recorded at once when
+ * A free enters the stream's open fence, or opens a fence. The fence is recorded at once when
  * - no other fence of the stream waits;
- * - 64 frees have joined;
+ * - 64 frees have entered;
  * - a poll comes; or
  * - the stream is retired.
  *
@@ -46,8 +46,8 @@ struct tn_fence {
     struct tn_known_stream *stream; /* immutable */
     tn_cu_event event;              /* NULL: given back */
     atomic_int state;               /* enum tn_fence_state */
-    atomic_uint_fast64_t stamp;     /* the epoch of the frees which joined */
-    uint32_t join_count;
+    atomic_uint_fast64_t stamp;     /* the epoch of the frees which entered */
+    uint32_t use_count;
     uint64_t ref_count; /* uses, blocks and arenas waiting for it */
 };
 
@@ -84,7 +84,7 @@ void tn_streams_init(struct tn_streams *streams, struct tn_gpu *gpu);
 void tn_streams_fini(struct tn_streams *streams); /* no stream is known */
 
 /* Notes a use of a live block on the stream with this id. The use is a reference, which
- * tn_streams_join or tn_streams_unnote ends. HOST_MEMORY, DEVICE_LOST, DRIVER. */
+ * tn_streams_fence_use or tn_streams_unnote ends. HOST_MEMORY, DEVICE_LOST, DRIVER. */
 TARN_MUST_CHECK tarn_status tn_streams_note(struct tn_streams *streams, tn_cu_stream handle,
                                             uint64_t id, struct tn_known_stream **stream);
 
@@ -96,7 +96,7 @@ void tn_streams_unnote(struct tn_streams *streams, struct tn_known_stream *strea
 
 /* Ends a noted use when its block is freed. Returns the fence which ends the use, with a reference
  * to it. */
-struct tn_fence *tn_streams_join(struct tn_streams *streams, struct tn_known_stream *stream);
+struct tn_fence *tn_streams_fence_use(struct tn_streams *streams, struct tn_known_stream *stream);
 
 /* Names the stream of a noted use again: from here on only the calling thread uses the handle.
  * False: the stream has been retired, and the handle is another stream's now. */

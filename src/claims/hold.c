@@ -238,9 +238,9 @@ void tn_hold_shut(struct tn_hold *hold)
 
     TN_ASSERT(tn_lock_is_held(holds->lock));
     TN_ASSERT(hold->open && holds->open_count > 0);
-    if (hold->mark != NULL)
-        tn_event_destroy(holds->gpu, hold->mark);
-    hold->mark = NULL;
+    if (hold->event != NULL)
+        tn_event_destroy(holds->gpu, hold->event);
+    hold->event = NULL;
     hold->open = false;
     hold->end_mark = tn_next_sequence();
     holds->open_count -= 1;
@@ -308,7 +308,7 @@ void tn_hold_end_orphan(struct tn_hold *hold)
 
 bool tn_hold_is_over(const struct tn_hold *hold)
 {
-    return hold->mark == NULL || !tn_capture_goes_on(hold->holds->gpu, hold->mark);
+    return hold->event == NULL || !tn_driver_capture_goes_on(hold->holds->gpu, hold->event);
 }
 
 bool tn_hold_goes_on(const struct tn_hold *hold)

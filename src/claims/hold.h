@@ -17,7 +17,7 @@
  * freed_stamp counts. outside_stamp begins with its value when the chunk passes on.
  *
  * The claimant is the user object on the capturing graph. A hold is OPEN while its capture is under
- * way. Every chunk in which the capture allocates, or in which a block is freed meanwhile, joins
+ * way. Every chunk in which the capture allocates, or in which a block is freed meanwhile, enters
  * the hold. A CLOSED hold stays unchanged until its claimant reports its end, from any thread and
  * without a lock. The next call on the device then reaps the hold.
  *
@@ -95,7 +95,7 @@ struct tn_hold {
     bool expected; /* the library has destroyed the keeper: the claimant goes soon */
     /* the first call which noticed that the capture is broken; see graphs/broken.h */
     struct tn_hold_call noticed;
-    tn_cu_event mark; /* open, without an owner: the capture's mark; see tn_capture_goes_on */
+    tn_cu_event event; /* open, without an owner: the capture's; see tn_driver_capture_goes_on */
     /* Closed: blocks allocated before the capture's end have lower sequence numbers. Blocks
      * allocated after the end was noticed have this number or a higher one. */
     uint64_t end_mark;
@@ -145,10 +145,10 @@ void tn_hold_end_orphan(struct tn_hold *hold);
 /* The open hold of this capture in the pool, or NULL. */
 struct tn_hold *tn_hold_find(const struct tn_holds *holds, uint64_t capture_id);
 
-/* Whether the open hold's capture is over: its mark says so, and it has no owner. */
+/* Whether the open hold's capture is over: its event says so, and it has no owner. */
 bool tn_hold_is_over(const struct tn_hold *hold);
 
-/* Whether the open hold's capture goes on: a tarn_capture's, or known by its mark. */
+/* Whether the open hold's capture goes on: a tarn_capture's, or known by its event. */
 bool tn_hold_goes_on(const struct tn_hold *hold);
 
 /* A hold of a capture into this graph, or into a graph which had the same handle before; preferably

@@ -40,16 +40,16 @@ void tn_replays_leave(struct tn_gpu *gpu, struct tn_replays *first)
     struct tn_replays *replays = first;
 
     while (replays != NULL) {
-        struct tn_replays *joined = replays->joined;
+        struct tn_replays *merged_into = replays->merged_into;
 
         replays->pool_count -= 1; /* P17 */
         if (replays->pool_count == 0)
             end(gpu, replays);
-        replays = joined;
+        replays = merged_into;
     }
 }
 
-void tn_replays_order(struct tn_replays *replays)
+void tn_replays_serialize(struct tn_replays *replays)
 {
     if (atomic_load(&replays->ordered))
         return;
@@ -91,8 +91,8 @@ void tn_replays_begin_merge(struct tn_replays *from, struct tn_replays *to)
 {
     TN_ASSERT(from != to);
     lock_both(from, to);
-    tn_replays_look(to);
-    tn_replays_look(from); /* for good: no replay has a turn in this record any more */
+    tn_replays_forget_next(to);
+    tn_replays_forget_next(from); /* for good: no replay has a turn in this record any more */
     atomic_store(&to->shared, true);
     atomic_store(&to->ordered, true);
     atomic_store(&from->ordered, true);
@@ -107,7 +107,7 @@ void tn_replays_end_merge(struct tn_replays *from, struct tn_replays *to, uint64
 {
     TN_ASSERT(from->visitor == NULL && to->visitor == NULL);
     to->pool_count += from->pool_count; /* P17 */
-    from->joined = to;
+    from->merged_into = to;
     to->crosses = true;
     atomic_store(&to->alone_stamp, epoch);
     tn_lock_release_second_spin(&from->lock);

@@ -54,7 +54,7 @@ struct tn_replays {
     atomic_uint_fast64_t stream_id; /* of the last ordered replay; 0: none */
     atomic_uint_fast64_t stamp;     /* its epoch; 0: none */
     /* The stream id on which the next replay is in order without a further look; 0: look. Changes
-     * of anything which such a look reads reset this to 0 (tn_replays_look). */
+     * of anything which such a look reads reset this to 0 (tn_replays_forget_next). */
     uint64_t next_id;
     atomic_uint_fast64_t series; /* rises when a graph is left alone */
     tn_cu_event event;           /* NULL: none yet */
@@ -64,9 +64,9 @@ struct tn_replays {
     /* A restore which takes its turn, and during which nobody launches; NULL: none. */
     const void *visitor;
     uint64_t visited_id; /* the stream_id which the visitor found */
-    /* The record which its pools have joined; NULL: none; guarded by the DEVICE lock. Links
+    /* The record which its pools have now; NULL: this one; guarded by the DEVICE lock. Links
      * recycled records. */
-    struct tn_replays *joined;
+    struct tn_replays *merged_into;
 };
 
 _Static_assert(offsetof(struct tn_replays, event) == 64, "a cache line");
@@ -103,7 +103,7 @@ static inline void tn_replays_unlock(struct tn_replays *replays)
 }
 
 /* Makes the next replay look at everything. The record is locked. */
-static inline void tn_replays_look(struct tn_replays *replays)
+static inline void tn_replays_forget_next(struct tn_replays *replays)
 {
     replays->next_id = 0;
 }
@@ -118,7 +118,7 @@ static inline void tn_replays_look(struct tn_replays *replays)
  *       false: launches                              true: waits
  *       true: goes the ordered way
  *     launching_alone = false */
-void tn_replays_order(struct tn_replays *replays);
+void tn_replays_serialize(struct tn_replays *replays);
 
 /* Whether waits have proven all replays of the record over. Takes no lock. */
 bool tn_replays_are_over(const struct tn_replays *replays, const struct tn_gpu *gpu);

@@ -48,11 +48,11 @@ void tn_use_end(struct tn_streams *streams, struct tn_use *use)
     tn_host_free(use);
 }
 
-void tn_block_tangle(struct tn_block *block)
+void tn_block_claim(struct tn_block *block)
 {
-    block->tangled = true; /* P18 */
+    block->claimed = true; /* P18 */
     if (block->state == TN_BLOCK_LIVE)
-        tn_live_mark(block); /* P23 */
+        tn_live_update(block); /* P23 */
 }
 
 static void add_use(struct tn_block *block, struct tn_use *use)
@@ -61,7 +61,7 @@ static void add_use(struct tn_block *block, struct tn_use *use)
 
     use->next = cold->uses;
     cold->uses = use;
-    tn_block_tangle(block);
+    tn_block_claim(block);
 }
 
 /* Whether the block's use already notes the order. If so, the calling thread becomes the one which
@@ -181,23 +181,23 @@ void tn_uses_give(struct tn_block *block, struct tn_use *uses)
     while (*link != NULL)
         link = &(*link)->next;
     *link = uses;
-    tn_block_tangle(block);
+    tn_block_claim(block);
 }
 
 /* All work of the use is on its stream: a fence ends the use. */
-static void join(struct tn_streams *streams, struct tn_use *use)
+static void fence_use(struct tn_streams *streams, struct tn_use *use)
 {
     TN_ASSERT(use->stream != NULL && use->fence == NULL);
-    use->fence = tn_streams_join(streams, use->stream);
+    use->fence = tn_streams_fence_use(streams, use->stream);
     use->stream = NULL;
 }
 
-void tn_uses_join(struct tn_streams *streams, struct tn_block *block)
+void tn_uses_fence(struct tn_streams *streams, struct tn_block *block)
 {
     TN_ASSERT(block->state != TN_BLOCK_PENDING); /* the block is being freed */
     for (struct tn_use *use = tn_block_uses(block); use != NULL; use = use->next) {
         if (use->stream != NULL)
-            join(streams, use);
+            fence_use(streams, use);
     }
 }
 
@@ -215,7 +215,7 @@ void tn_uses_forget(struct tn_segment *segments, tn_cu_stream handle)
 tarn_status tn_use_record(struct tn_streams *streams, struct tn_use *use)
 {
     TN_ASSERT(use->stream != NULL);
-    join(streams, use);
+    fence_use(streams, use);
     if (tn_fence_flush(streams, use->fence))
         return TARN_OK;
     if (atomic_load(&use->fence->state) == TN_FENCE_OPEN)
@@ -259,12 +259,12 @@ void tn_block_retire(struct tn_streams *streams, struct tn_block *block, struct 
     cold->fence = fence;
     cold->order = TN_ORDER_NONE;
     block->own_order = false;
-    tn_block_tangle(block);
+    tn_block_claim(block);
     cold->freed_stamp = 0; /* the fence proves the stream's work */
     cold->proof_stamp = 0;
 }
 
-bool tn_block_settle(struct tn_streams *streams, struct tn_block *block)
+bool tn_block_end_fences(struct tn_streams *streams, struct tn_block *block)
 {
     const struct tn_fence *fence = tn_block_fence(block);
 

@@ -2,7 +2,7 @@
 /* use.h -- which orders use a block beside its own.
  *
  * A use is noted when a stream is recorded. Everything its end needs is set aside at this moment,
- * so that the free cannot fail. At the free it joins a fence of the stream (claims/fence.h). Polls
+ * so that the free cannot fail. At the free it enters a fence of the stream (claims/fence.h). Polls
  * learn from the fences whether the uses have ended: pools/pending.h.
  *
  * A use in a capture never runs by itself. It ends with the capture, or where the order's next work
@@ -24,11 +24,11 @@ struct tn_use {
     uint64_t thread;
     struct tn_known_stream *stream; /* outside captures, NOTED: the block is live */
     struct tn_fence *fence;         /* outside captures, freed: the fence which ends the use */
-    struct tn_markers markers;      /* in a capture, freed: the stream's nodes there at the free */
+    struct tn_frontier frontier;    /* in a capture, freed: the stream's nodes there at the free */
 };
 
 /* Notes that the block's cold record may have uses, a fence or watches. */
-void tn_block_tangle(struct tn_block *block);
+void tn_block_claim(struct tn_block *block);
 
 /* Notes that the order uses the LIVE block, and that the calling thread named the stream. An order
  * noted before only gets the new thread; the block's own order is not noted. HOST_MEMORY,
@@ -49,7 +49,7 @@ TARN_MUST_CHECK tarn_status tn_use_record(struct tn_streams *streams, struct tn_
 void tn_use_add(struct tn_streams *streams, struct tn_block *block, struct tn_use *use);
 
 /* The block is being freed: each of its uses outside captures gets a fence, which ends the use. */
-void tn_uses_join(struct tn_streams *streams, struct tn_block *block);
+void tn_uses_fence(struct tn_streams *streams, struct tn_block *block);
 
 /* Ends all uses of the block. */
 void tn_uses_end(struct tn_streams *streams, struct tn_block *block);
@@ -80,7 +80,7 @@ void tn_block_retire(struct tn_streams *streams, struct tn_block *block, struct 
 
 /* Whether the work of the block's own, retired stream has ended, or the stream is not retired; if
  * so, forgets the fence. */
-bool tn_block_settle(struct tn_streams *streams, struct tn_block *block);
+bool tn_block_end_fences(struct tn_streams *streams, struct tn_block *block);
 
 /* Forgets the fence of the block's retired stream, if any. */
 void tn_block_drop_fence(struct tn_streams *streams, struct tn_block *block);

@@ -3,7 +3,7 @@
 
 #include <stddef.h>
 
-static const struct tn_capture_error errors[] = {
+static const struct tn_driver_capture_error errors[] = {
     {TN_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
      "the call is not allowed in a capture, or beside one",
      "make it before or after the section; where it names no stream of the capture, capture in relaxed mode, or in "
@@ -37,7 +37,7 @@ static const struct tn_capture_error errors[] = {
      "end it on the thread that began it, or begin it in relaxed mode"},
 };
 
-const struct tn_capture_error *tn_capture_error_find(tn_cu_result result)
+const struct tn_driver_capture_error *tn_driver_capture_error_find(tn_cu_result result)
 {
     for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++) {
         if (errors[i].result == result)

@@ -12,13 +12,13 @@
 
 #include "abi/cuda.h"
 
-struct tn_capture_error {
+struct tn_driver_capture_error {
     tn_cu_result result;
     const char *meaning; /* for the capture; the end of a sentence, as the next */
     const char *remedy;
 };
 
 /* The meaning of the result; NULL: the result is not about captures. */
-const struct tn_capture_error *tn_capture_error_find(tn_cu_result result);
+const struct tn_driver_capture_error *tn_driver_capture_error_find(tn_cu_result result);
 
 #endif

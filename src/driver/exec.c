@@ -9,7 +9,8 @@
 
 #include "base/error.h"
 
-tarn_status tn_capture_start(struct tn_gpu *gpu, tn_cu_stream stream, tn_cu_capture_mode mode)
+tarn_status tn_driver_capture_start(struct tn_gpu *gpu, tn_cu_stream stream,
+                                    tn_cu_capture_mode mode)
 {
     tn_cu_result result;
     bool pushed;
@@ -22,8 +23,8 @@ tarn_status tn_capture_start(struct tn_gpu *gpu, tn_cu_stream stream, tn_cu_capt
     return tn_gpu_answered(gpu, result, "beginning a capture", "cuStreamBeginCapture");
 }
 
-tarn_status tn_capture_start_in(struct tn_gpu *gpu, tn_cu_stream stream, tn_cu_graph graph,
-                                tn_cu_capture_mode mode)
+tarn_status tn_driver_capture_start_body(struct tn_gpu *gpu, tn_cu_stream stream, tn_cu_graph graph,
+                                         tn_cu_capture_mode mode)
 {
     tn_cu_result result;
     bool pushed;
@@ -37,8 +38,8 @@ tarn_status tn_capture_start_in(struct tn_gpu *gpu, tn_cu_stream stream, tn_cu_g
                            "cuStreamBeginCaptureToGraph");
 }
 
-void tn_capture_stop(struct tn_gpu *gpu, tn_cu_stream stream, tn_cu_result *result,
-                     tn_cu_graph *graph)
+void tn_driver_capture_stop(struct tn_gpu *gpu, tn_cu_stream stream, tn_cu_result *result,
+                            tn_cu_graph *graph)
 {
     bool pushed;
     /* Where the library cannot get the context, the driver gives the reason. */
@@ -55,10 +56,10 @@ static void cancel(struct tn_gpu *gpu, tn_cu_stream stream, bool keep)
     tn_cu_result result;
     tn_cu_graph graph;
 
-    tn_capture_stop(gpu, stream, &result, &graph);
+    tn_driver_capture_stop(gpu, stream, &result, &graph);
     if (result == TN_CUDA_SUCCESS) {
         if (!keep)
-            tn_graph_drop(gpu, graph);
+            tn_driver_graph_drop(gpu, graph);
         return;
     }
     /* These results say that the capture is over, or was broken and is over now. */
@@ -68,17 +69,17 @@ static void cancel(struct tn_gpu *gpu, tn_cu_stream stream, bool keep)
         tn_gpu_teardown(gpu, result, "cuStreamEndCapture");
 }
 
-void tn_capture_cancel(struct tn_gpu *gpu, tn_cu_stream stream)
+void tn_driver_capture_cancel(struct tn_gpu *gpu, tn_cu_stream stream)
 {
     cancel(gpu, stream, false);
 }
 
-void tn_capture_cancel_in(struct tn_gpu *gpu, tn_cu_stream stream)
+void tn_driver_capture_cancel_body(struct tn_gpu *gpu, tn_cu_stream stream)
 {
     cancel(gpu, stream, true);
 }
 
-tarn_status tn_capture_mark(struct tn_gpu *gpu, tn_cu_stream stream, tn_cu_event *mark)
+tarn_status tn_driver_capture_event(struct tn_gpu *gpu, tn_cu_stream stream, tn_cu_event *event)
 {
     tn_cu_event made = NULL;
     tn_cu_result result;
@@ -98,21 +99,21 @@ tarn_status tn_capture_mark(struct tn_gpu *gpu, tn_cu_stream stream, tn_cu_event
     tn_gpu_leave(gpu, pushed);
     if (result != TN_CUDA_SUCCESS)
         return tn_gpu_failed(gpu, result, "marking a capture", call);
-    *mark = made;
+    *event = made;
     return TARN_OK;
 }
 
 /* The only question about a capture's event that does the capture no harm. Once the capture is
  * over, the event gets another answer. */
-bool tn_capture_goes_on(struct tn_gpu *gpu, tn_cu_event mark)
+bool tn_driver_capture_goes_on(struct tn_gpu *gpu, tn_cu_event event)
 {
     float none;
 
-    return gpu->driver->cuEventElapsedTime(&none, mark, mark) == TN_CUDA_ERROR_CAPTURED_EVENT;
+    return gpu->driver->cuEventElapsedTime(&none, event, event) == TN_CUDA_ERROR_CAPTURED_EVENT;
 }
 
-tarn_status tn_graph_attach(struct tn_gpu *gpu, tn_cu_graph graph, tn_cu_hostfn destroy, void *user,
-                            bool *will_run)
+tarn_status tn_driver_graph_attach(struct tn_gpu *gpu, tn_cu_graph graph, tn_cu_hostfn destroy,
+                                   void *user, bool *will_run)
 {
     const struct tn_driver *driver = gpu->driver;
     tn_cu_userobject object = NULL;
@@ -129,7 +130,7 @@ tarn_status tn_graph_attach(struct tn_gpu *gpu, tn_cu_graph graph, tn_cu_hostfn 
     return tn_gpu_failed(gpu, result, "giving a graph its hold", "cuGraphRetainUserObject");
 }
 
-tarn_status tn_graph_is_empty(struct tn_gpu *gpu, tn_cu_graph graph, bool *empty)
+tarn_status tn_driver_graph_is_empty(struct tn_gpu *gpu, tn_cu_graph graph, bool *empty)
 {
     size_t count = 0;
     tn_cu_result result = gpu->driver->cuGraphGetNodes(graph, NULL, &count);
@@ -138,7 +139,8 @@ tarn_status tn_graph_is_empty(struct tn_gpu *gpu, tn_cu_graph graph, bool *empty
     return tn_gpu_answered(gpu, result, "looking for nodes of a graph", "cuGraphGetNodes");
 }
 
-tarn_status tn_graph_instantiate(struct tn_gpu *gpu, tn_cu_graph graph, tn_cu_graphexec *exec)
+tarn_status tn_driver_graph_instantiate(struct tn_gpu *gpu, tn_cu_graph graph,
+                                        tn_cu_graphexec *exec)
 {
     tn_cu_result result;
     struct tn_gpu_visit visit;
@@ -173,7 +175,7 @@ static const char *update_reason(tn_cu_update_result reason)
     }
 }
 
-tarn_status tn_exec_update(struct tn_gpu *gpu, tn_cu_graphexec exec, tn_cu_graph graph)
+tarn_status tn_driver_exec_update(struct tn_gpu *gpu, tn_cu_graphexec exec, tn_cu_graph graph)
 {
     tn_cu_update_result_info info = {.result = TN_CU_GRAPH_UPDATE_ERROR};
     tn_cu_result result;
@@ -194,7 +196,7 @@ tarn_status tn_exec_update(struct tn_gpu *gpu, tn_cu_graphexec exec, tn_cu_graph
     return tn_gpu_failed(gpu, result, "updating a graph", "cuGraphExecUpdate");
 }
 
-tarn_status tn_exec_not_launched(struct tn_gpu *gpu, tn_cu_result result)
+tarn_status tn_driver_exec_refuse(struct tn_gpu *gpu, tn_cu_result result)
 {
     if (result == TN_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)
         return tn_fail(TARN_ERR_WRONG_STATE,
@@ -203,7 +205,8 @@ tarn_status tn_exec_not_launched(struct tn_gpu *gpu, tn_cu_result result)
     return tn_gpu_failed(gpu, result, "replaying a graph", "cuGraphLaunch");
 }
 
-tarn_status tn_exec_launch_on_default(struct tn_gpu *gpu, tn_cu_graphexec exec, tn_cu_stream stream)
+tarn_status tn_driver_exec_launch_default(struct tn_gpu *gpu, tn_cu_graphexec exec,
+                                          tn_cu_stream stream)
 {
     tn_cu_result result;
     bool pushed;
@@ -213,10 +216,10 @@ tarn_status tn_exec_launch_on_default(struct tn_gpu *gpu, tn_cu_graphexec exec, 
         return status;
     result = gpu->driver->cuGraphLaunch(exec, stream);
     tn_gpu_leave(gpu, pushed);
-    return result == TN_CUDA_SUCCESS ? TARN_OK : tn_exec_not_launched(gpu, result);
+    return result == TN_CUDA_SUCCESS ? TARN_OK : tn_driver_exec_refuse(gpu, result);
 }
 
-tarn_status tn_graph_memory_reserved(struct tn_gpu *gpu, uint64_t *bytes)
+tarn_status tn_driver_graph_memory_reserved(struct tn_gpu *gpu, uint64_t *bytes)
 {
     tn_cu_result result = gpu->driver->cuDeviceGetGraphMemAttribute(
         gpu->device, TN_CU_GRAPH_MEM_RESERVED_CURRENT, bytes);
@@ -225,7 +228,7 @@ tarn_status tn_graph_memory_reserved(struct tn_gpu *gpu, uint64_t *bytes)
                            "cuDeviceGetGraphMemAttribute");
 }
 
-void tn_exec_destroy(struct tn_gpu *gpu, tn_cu_graphexec exec)
+void tn_driver_exec_destroy(struct tn_gpu *gpu, tn_cu_graphexec exec)
 {
     int before = tn_gpu_relax(gpu); /* if not, better a broken capture than a leak for good */
 
@@ -233,7 +236,7 @@ void tn_exec_destroy(struct tn_gpu *gpu, tn_cu_graphexec exec)
     tn_gpu_unrelax(gpu, before);
 }
 
-void tn_graph_drop(struct tn_gpu *gpu, tn_cu_graph graph)
+void tn_driver_graph_drop(struct tn_gpu *gpu, tn_cu_graph graph)
 {
     tn_gpu_teardown(gpu, gpu->driver->cuGraphDestroy(graph), "cuGraphDestroy");
 }

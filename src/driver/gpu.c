@@ -56,7 +56,7 @@ static void latch_fault(struct tn_gpu *gpu, tn_cu_result result)
 tarn_status tn_gpu_failed(struct tn_gpu *gpu, tn_cu_result result, const char *what,
                           const char *call)
 {
-    const struct tn_capture_error *error = tn_capture_error_find(result);
+    const struct tn_driver_capture_error *error = tn_driver_capture_error_find(result);
     const char *name = tn_driver_result_name(result);
 
     TN_ASSERT(result != TN_CUDA_SUCCESS);

@@ -173,8 +173,9 @@ static tarn_status look_for_capture(struct tn_gpu *gpu, tn_cu_stream stream,
                                             : refused(gpu, answer.result, "cuStreamGetCaptureInfo");
 }
 
-tarn_status tn_stream_look_on(struct tn_gpu *gpu, tn_cu_stream stream,
-                              const struct tn_stream_answer *answer, struct tn_stream_state *state)
+tarn_status tn_stream_finish_look(struct tn_gpu *gpu, tn_cu_stream stream,
+                                  const struct tn_stream_answer *answer,
+                                  struct tn_stream_state *state)
 {
     *state = (struct tn_stream_state){0};
     if (answer->result != TN_CUDA_SUCCESS)
@@ -203,7 +204,7 @@ static tarn_status look(struct tn_gpu *gpu, tn_cu_stream stream, enum tn_stream_
         return result == TN_CUDA_SUCCESS ? TARN_OK : tn_stream_refuse_id(gpu, result);
     case TN_STREAM_ORDER:
         (void)tn_stream_ask(gpu, stream, &answer);
-        return tn_stream_look_on(gpu, stream, &answer, state);
+        return tn_stream_finish_look(gpu, stream, &answer, state);
     case TN_STREAM_GRAPH:
         break;
     }
@@ -242,10 +243,10 @@ tarn_status tn_event_create(struct tn_gpu *gpu, tn_cu_stream stream, tn_cu_event
     tn_cu_context context = NULL;
     tarn_status status = tn_stream_context(gpu, stream, &context);
 
-    return status == TARN_OK ? tn_event_create_in(gpu, context, event) : status;
+    return status == TARN_OK ? tn_context_create_event(gpu, context, event) : status;
 }
 
-tarn_status tn_event_create_in(struct tn_gpu *gpu, tn_cu_context context, tn_cu_event *event)
+tarn_status tn_context_create_event(struct tn_gpu *gpu, tn_cu_context context, tn_cu_event *event)
 {
     tn_cu_result result;
     bool pushed;

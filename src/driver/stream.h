@@ -124,7 +124,7 @@ struct tn_stream_answer {
 };
 
 /* Asks the first question, for allocations in captures, which need no more than the answer. True:
- * the stream is in a capture that goes on. False: the caller goes on with tn_stream_look_on. */
+ * the stream is in a capture that goes on. False: the caller goes on with tn_stream_finish_look. */
 static TN_ALWAYS_INLINE bool tn_stream_ask(const struct tn_gpu *gpu, tn_cu_stream stream,
                                            struct tn_stream_answer *answer)
 {
@@ -137,9 +137,9 @@ static TN_ALWAYS_INLINE bool tn_stream_ask(const struct tn_gpu *gpu, tn_cu_strea
 }
 
 /* Completes a look for TN_STREAM_ORDER that tn_stream_ask has begun. DEVICE_LOST, DRIVER */
-TARN_MUST_CHECK tarn_status tn_stream_look_on(struct tn_gpu *gpu, tn_cu_stream stream,
-                                              const struct tn_stream_answer *answer,
-                                              struct tn_stream_state *state);
+TARN_MUST_CHECK tarn_status tn_stream_finish_look(struct tn_gpu *gpu, tn_cu_stream stream,
+                                                  const struct tn_stream_answer *answer,
+                                                  struct tn_stream_state *state);
 
 /* Whether two handles mean the same stream, in calls on one thread. */
 bool tn_stream_is_same(tn_cu_stream a, tn_cu_stream b);
@@ -174,8 +174,8 @@ TARN_MUST_CHECK tarn_status tn_stream_meet(struct tn_gpu *gpu, tn_cu_stream stre
 
 /* Makes an event without timing, in the stream's own context; or in the given context, without a
  * look at a stream. */
-TARN_MUST_CHECK tarn_status tn_event_create_in(struct tn_gpu *gpu, tn_cu_context context,
-                                               tn_cu_event *event);
+TARN_MUST_CHECK tarn_status tn_context_create_event(struct tn_gpu *gpu, tn_cu_context context,
+                                                    tn_cu_event *event);
 TARN_MUST_CHECK tarn_status tn_event_create(struct tn_gpu *gpu, tn_cu_stream stream,
                                             tn_cu_event *event);
 void tn_event_destroy(struct tn_gpu *gpu, tn_cu_event event);

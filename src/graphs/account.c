@@ -311,7 +311,7 @@ tarn_status tn_account_device(tarn_device *device, tarn_graph_memory_info *memor
     tarn_status status;
 
     TN_ASSERT(tn_lock_none_held());
-    status = tn_graph_memory_reserved(&device->gpu, &account.memory.node_reserved_bytes);
+    status = tn_driver_graph_memory_reserved(&device->gpu, &account.memory.node_reserved_bytes);
     tn_lock_acquire(&device->graphs_lock);
     for (const tarn_graph *graph = device->graphs; status == TARN_OK && graph != NULL;
          graph = graph->next)

@@ -32,8 +32,8 @@ tarn_status tn_capture_open_hold(tarn_pool *pool, const struct tn_stream_state *
         return status;
     made->graph = state->capture_graph;
     tn_hold_keep_by(made, keeper);
-    status =
-        tn_graph_attach(&pool->device->gpu, keeper, tn_hold_gone, made, &will_be_told); /* G2 */
+    status = tn_driver_graph_attach(&pool->device->gpu, keeper, tn_hold_gone, made,
+                                    &will_be_told); /* G2 */
     if (status == TARN_OK) {
         TN_ASSERT(made->open && !made->owner_gone);
         *hold = made;
@@ -54,7 +54,7 @@ static tarn_status admit_first(tarn_pool *pool, tarn_stream stream, struct tn_or
 {
     struct tn_stream_state state;
     struct tn_hold *hold;
-    tn_cu_event mark = NULL;
+    tn_cu_event event = NULL;
     tarn_status status = tn_stream_look(&pool->device->gpu, stream, TN_STREAM_GRAPH, &state);
 
     TN_ASSERT(tn_lock_is_held(&pool->device->routes.lock));
@@ -69,7 +69,7 @@ static tarn_status admit_first(tarn_pool *pool, tarn_stream stream, struct tn_or
                        "the stream is captured into a body, whose memory is kept apart in its own "
                        "pool alone: pool '%s' does not serve it",
                        pool->name);
-    status = tn_capture_mark(&pool->device->gpu, stream, &mark);
+    status = tn_driver_capture_event(&pool->device->gpu, stream, &event);
     if (status != TARN_OK)
         return status;
     tn_pool_lock(pool);
@@ -77,15 +77,15 @@ static tarn_status admit_first(tarn_pool *pool, tarn_stream stream, struct tn_or
         status = tn_capture_open_hold(pool, &state, false, state.capture_graph, &hold);
         if (status == TARN_OK) {
             hold->route_id = route_id;
-            hold->mark = mark;
-            mark = NULL;
+            hold->event = event;
+            event = NULL;
         }
     }
     tn_pool_unlock(pool);
-    if (mark != NULL)
-        tn_event_destroy(&pool->device->gpu, mark);
+    if (event != NULL)
+        tn_event_destroy(&pool->device->gpu, event);
     if (status == TARN_OK)
-        tn_replays_join(pool, order.capture_id, state.capture_graph);
+        tn_replays_merge_pools(pool, order.capture_id, state.capture_graph);
     return status;
 }
 
@@ -139,7 +139,7 @@ bool tn_capture_notice(tarn_pool *pool)
     return !hidden && (status == TARN_OK || status == TARN_ERR_DEVICE_LOST);
 }
 
-tarn_status tn_capture_look(tarn_pool *pool, bool *announced)
+tarn_status tn_capture_find_announced(tarn_pool *pool, bool *announced)
 {
     tarn_stream streams[TN_ROUTES_MAX];
     size_t count = tn_route_streams(pool->device, pool, streams);

@@ -28,7 +28,7 @@ bool tn_capture_notice(tarn_pool *pool);
 
 /* Whether the user captures the stream of one of the pool's routes, also where the pool has no hold
  * for the capture yet. No lock may be held. DEVICE_LOST, DRIVER */
-TARN_MUST_CHECK tarn_status tn_capture_look(tarn_pool *pool, bool *announced);
+TARN_MUST_CHECK tarn_status tn_capture_find_announced(tarn_pool *pool, bool *announced);
 
 /* Gives a graph that is about to be instantiated a hold of everything unheld in the pool. Where
  * nothing is unheld and the graph has no hold, gives it a hold without memory: the end of this hold

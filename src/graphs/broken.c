@@ -41,7 +41,7 @@ static uint64_t bytes_of(tarn_pool *pool, uint64_t sequence)
 }
 
 /* Adds the facts that the locked pool knows. */
-static void look_in(tarn_pool *pool, uint64_t capture_id, struct tn_broken *broken)
+static void search_pool(tarn_pool *pool, uint64_t capture_id, struct tn_broken *broken)
 {
     const struct tn_hold *hold = tn_hold_find_owned(&pool->holds, capture_id);
     uint64_t newest = 0;
@@ -69,11 +69,11 @@ struct question {
     bool owned; /* by a tarn_capture */
 };
 
-static bool look(tarn_pool *pool, void *context)
+static bool search(tarn_pool *pool, void *context)
 {
     struct question *question = context;
 
-    look_in(pool, question->capture_id, &question->broken);
+    search_pool(pool, question->capture_id, &question->broken);
     return false;
 }
 
@@ -117,7 +117,7 @@ uint64_t tn_broken_note(tarn_device *device, uint64_t stream_id, struct tn_hold_
     tn_lock_acquire(&device->lock);
     (void)tn_device_walk(device, find, &question);
     if (question.capture_id != 0) {
-        (void)tn_device_walk(device, look, &question);
+        (void)tn_device_walk(device, search, &question);
         (void)tn_device_walk(device, note, &question);
     }
     tn_lock_release(&device->lock);
@@ -162,7 +162,7 @@ void tn_broken_find(tarn_device *device, uint64_t capture_id, struct tn_broken *
 
     TN_ASSERT(tn_lock_none_held());
     TN_ASSERT(capture_id != 0);
-    (void)tn_device_visit(device, look, &question);
+    (void)tn_device_visit(device, search, &question);
     *known = question.broken;
 }
 
@@ -246,7 +246,7 @@ static void put_newest_node(struct tn_text *text, const struct tn_seen_node *new
 /* Writes the driver's name of the result, and its meaning. */
 static void put_meaning(struct tn_text *text, tn_cu_result result)
 {
-    const struct tn_capture_error *error = tn_capture_error_find(result);
+    const struct tn_driver_capture_error *error = tn_driver_capture_error_find(result);
 
     tn_put(text, "%s", tn_driver_result_name(result));
     if (error != NULL)
@@ -255,7 +255,7 @@ static void put_meaning(struct tn_text *text, tn_cu_result result)
 
 static void put_remedy(struct tn_text *text, tn_cu_result result)
 {
-    const struct tn_capture_error *error = tn_capture_error_find(result);
+    const struct tn_driver_capture_error *error = tn_driver_capture_error_find(result);
 
     if (error != NULL)
         tn_put(text, "; %s", error->remedy);

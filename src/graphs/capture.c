@@ -90,9 +90,9 @@ static tarn_status open_body(tarn_capture *capture, const tarn_capture_options *
 static void cancel_on(struct tn_gpu *gpu, tn_cu_stream stream, bool keep_graph)
 {
     if (keep_graph)
-        tn_capture_cancel_in(gpu, stream);
+        tn_driver_capture_cancel_body(gpu, stream);
     else
-        tn_capture_cancel(gpu, stream);
+        tn_driver_capture_cancel(gpu, stream);
 }
 
 static void cancel_driver_capture(tarn_capture *capture)
@@ -110,8 +110,8 @@ static tarn_status start(tarn_capture *capture, const tarn_capture_options *opti
     struct tn_hold *hold;
     tarn_status status =
         options->driver_graph != NULL
-            ? tn_capture_start_in(gpu, capture->stream, options->driver_graph, mode)
-            : tn_capture_start(gpu, capture->stream, mode);
+            ? tn_driver_capture_start_body(gpu, capture->stream, options->driver_graph, mode)
+            : tn_driver_capture_start(gpu, capture->stream, mode);
 
     TN_ASSERT(tn_lock_none_held());
     TN_ASSERT(capture->capture_id == 0);
@@ -179,7 +179,7 @@ static tarn_status check_no_section_in(tarn_pool *pool, tn_cu_graph graph)
             "a capture of pool '%s' into this graph is not over; end or abort that first",
             pool->name);
     if (is_known)
-        status = tn_graph_is_empty(&pool->device->gpu, graph, &is_empty);
+        status = tn_driver_graph_is_empty(&pool->device->gpu, graph, &is_empty);
     if (status != TARN_OK || !is_known || is_empty)
         return status;
     return tn_fail(
@@ -230,7 +230,7 @@ tarn_status tn_capture_begin(tarn_pool *pool, tarn_stream stream,
         goto give_record;
     }
     if (options->driver_graph != NULL && options->outer == NULL)
-        tn_replays_join(pool, made->capture_id, options->driver_graph);
+        tn_replays_merge_pools(pool, made->capture_id, options->driver_graph);
     TN_ASSERT(made->stage == TN_CAPTURE_OPEN && made->capture_id != 0);
     atomic_store(&made->magic, TN_CAPTURE_MAGIC);
     *capture = made;
@@ -494,7 +494,7 @@ static bool cancel_bodies(tarn_capture *capture)
         const struct tn_body *body = &bodies[i];
 
         if (goes_on(gpu, body->stream, body->thread_id, body->capture_id)) {
-            tn_capture_cancel_in(gpu, body->stream);
+            tn_driver_capture_cancel_body(gpu, body->stream);
         } else if (tn_stream_is_elsewhere(body->stream, body->thread_id) && !capture->is_body &&
                    capture->stage == TN_CAPTURE_OPEN) {
             leave_to(capture, body->capture_id);
@@ -536,7 +536,7 @@ void tn_capture_abort(tarn_capture *capture)
     if (!waits)
         expect_gone(capture);
     if (capture->stage == TN_CAPTURE_STOPPED) {
-        tn_graph_drop(&capture->device->gpu, capture->section.graph);
+        tn_driver_graph_drop(&capture->device->gpu, capture->section.graph);
         is_over = true;
     } else if (capture->stage == TN_CAPTURE_OPEN && !waits) {
         is_over = cancel(capture);

@@ -43,7 +43,7 @@ static tarn_status instantiate(tarn_graph *graph)
 
     TN_ASSERT(graph->exec == NULL && graph->driver_graph != NULL);
     tn_gpu_memory_info(graph->gpu, &before, &total);
-    status = tn_graph_instantiate(graph->gpu, graph->driver_graph, &graph->exec);
+    status = tn_driver_graph_instantiate(graph->gpu, graph->driver_graph, &graph->exec);
     if (status != TARN_OK)
         return status;
     tn_gpu_memory_info(graph->gpu, &after, &total);
@@ -52,7 +52,7 @@ static tarn_status instantiate(tarn_graph *graph)
     return TARN_OK;
 }
 
-static void join_list(tarn_graph *graph)
+static void enter_list(tarn_graph *graph)
 {
     tarn_device *device = graph->pool->device;
 
@@ -97,12 +97,12 @@ tarn_status tn_graph_prepare(const struct tn_section *section, tarn_graph **grap
     made->mark = section->mark;
     status = tn_graph_make_guard(made, section, &made->guard);
     if (status != TARN_OK) {
-        tn_exec_destroy(made->gpu, made->exec);
+        tn_driver_exec_destroy(made->gpu, made->exec);
         tn_records_give(&graph_records, made);
         return status;
     }
     atomic_fetch_add(&pool->device->exec_bytes, made->exec_bytes);
-    join_list(made);
+    enter_list(made);
     *graph = made;
     return TARN_OK;
 }
@@ -116,7 +116,7 @@ void tn_graph_commit(tarn_graph *graph, const struct tn_hold *own)
     pool->claims.graph_count += 1;
     graph->replays = atomic_load(&pool->replays);
     tn_replays_admit(pool, own);
-    tn_guard_settle(graph);
+    tn_guard_publish(graph);
 }
 
 tarn_status tn_graph_adopt(tarn_pool *pool, tn_cu_graph driver_graph, tarn_graph **graph)
@@ -133,7 +133,8 @@ tarn_status tn_graph_adopt(tarn_pool *pool, tn_cu_graph driver_graph, tarn_graph
     if (status != TARN_OK)
         return status;
     tn_device_close_capture(pool->device, 0, driver_graph, false);
-    tn_replays_join(pool, 0, driver_graph); /* the graph may write memory of other pools alone */
+    tn_replays_merge_pools(pool, 0,
+                           driver_graph); /* the graph may write memory of other pools alone */
     tn_pool_lock(pool);
     tn_graph_commit(made, tn_hold_find_graph(&pool->holds, driver_graph));
     tn_pool_unlock(pool);
@@ -151,8 +152,8 @@ void tn_graph_destroy(tarn_graph *graph)
     atomic_store(&graph->magic, 0);
     leave_list(graph);
     tn_device_expect_gone(pool->device, graph->driver_graph);
-    tn_exec_destroy(gpu, graph->exec);
-    tn_graph_drop(gpu, graph->driver_graph);
+    tn_driver_exec_destroy(gpu, graph->exec);
+    tn_driver_graph_drop(gpu, graph->driver_graph);
     tn_guard_drop(graph->guard); /* its watch refers to the pool */
     tn_pool_lock(pool);
     TN_ASSERT(pool->claims.graph_count > 0);

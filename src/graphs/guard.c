@@ -81,7 +81,7 @@ void tn_guard_begin(tarn_graph *graph, struct tn_guard *guard)
     TN_ASSERT(guard == NULL || guard != before);
     graph->guard = guard;
     tn_guard_drop(before);
-    tn_guard_settle(graph);
+    tn_guard_publish(graph);
 }
 
 /* Whether the guard misses a block. NULL: no guard, and no block is missing. */
@@ -91,7 +91,7 @@ static bool misses_any(const struct tn_guard *guard)
     return guard != NULL && (guard->dead != NULL || atomic_load(&guard->watch.gone) != 0);
 }
 
-void tn_guard_settle(tarn_graph *graph)
+void tn_guard_publish(tarn_graph *graph)
 {
     atomic_store(&graph->magic, TN_GRAPH_MAGIC);
     if (misses_any(graph->guard))
@@ -105,7 +105,7 @@ void tn_guard_give_up(tarn_graph *graph, struct tn_guard *guard)
     TN_ASSERT(tn_lock_none_held());
     tn_guard_drop(guard);
     if (tn_graph_is_stale(graph) && !misses_any(graph->guard))
-        tn_guard_settle(graph);
+        tn_guard_publish(graph);
 }
 
 void tn_guard_drop(struct tn_guard *guard)

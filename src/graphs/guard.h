@@ -38,7 +38,7 @@ void tn_guard_begin(tarn_graph *graph, struct tn_guard *guard);
 
 /* The same for a graph that has its first guard already. From here on the graph may be replayed,
  * unless the guard has found a dead block. */
-void tn_guard_settle(tarn_graph *graph);
+void tn_guard_publish(tarn_graph *graph);
 
 /* The watch of the graph's guard; NULL: the graph has no guard. */
 static inline const struct tn_watch *tn_guard_watch(const tarn_graph *graph)

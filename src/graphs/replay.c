@@ -25,13 +25,13 @@
  * graph of a pool needs this fence, and later graphs do not; until then each launch goes without a
  * fence. The fence comes before anybody looks, in each case:
  * - Replays of another graph begin after this graph has entered its pool, thus after
- *   tn_replays_order. tn_replays_order may find replays ordered already: by a graph that entered
- *   the same pool before, under the pool's lock, or by a join, which takes the lock of the record
+ *   tn_replays_serialize. tn_replays_serialize may find replays ordered already: by a graph that entered
+ *   the same pool before, under the pool's lock, or by a merge, which takes the lock of the record
  *   that each ordered replay takes.
- * - A replay may find replays ordered before tn_replays_order has returned. Either it is of the
+ * - A replay may find replays ordered before tn_replays_serialize has returned. Either it is of the
  *   graph that was the only one, and no other replay of this graph runs at the same time. Or it is
- *   of a pool that joins, which is the first case.
- * - A join looks itself, behind a fence of its own.
+ *   of a pool that is merged, which is the first case.
+ * - A merge looks itself, behind a fence of its own.
  *
  * pools/handover.c asks whether a launch is under way without ordering replays, and has no fence.
  * To miss a launch that has just begun is to have asked before the launch. The caller sees to the
@@ -49,7 +49,7 @@
  * turn in the replay order of each of these pools, as if it were a replay (tn_replays_visit). A
  * pool's only graph is ordered for the restore's sake, until the next replay has come behind the
  * restore. A restore keeps several pools from replaying at a time, and has the lock of none of them
- * meanwhile: it takes no lock out of turn. Whoever launches, or joins two orders, waits until a
+ * meanwhile: it takes no lock out of turn. Whoever launches, or merges two orders, waits until a
  * record has no visitor. A visitor waits for nobody: it goes and comes again.
  *
  * Trade-offs: a pool that changes streams once pays for an event at each replay from then on. Two
@@ -74,7 +74,7 @@ void tn_replays_consider(tarn_pool *pool)
 {
     TN_ASSERT(tn_lock_held(TN_RANK_POOL));
     if (pool->claims.graph_count > 1 || pool->holds.count > 1)
-        tn_replays_order(atomic_load(&pool->replays)); /* G3 */
+        tn_replays_serialize(atomic_load(&pool->replays)); /* G3 */
 }
 
 /* Whether no launch of another graph can touch the pool's memory: a destroyed graph keeps its hold
@@ -96,11 +96,11 @@ static bool is_visited(const tarn_pool *pool, const struct tn_replays *replays)
             !tn_gpu_is_proven(&pool->device->gpu, atomic_load(&replays->stamp)));
 }
 
-/* Ends the order of a pool that has a single graph. A pool that joins the order meanwhile takes the
+/* Lets a pool that has a single graph launch without an order. A pool that is merged meanwhile takes the
  * record's lock. Nobody else launches with this lock now: the wait for a launch is rare here.
  * was_launched: the graph may have been launched; else no launch of any earlier graph runs, or will
  * ever run. */
-static void end_order(tarn_pool *pool, bool was_launched)
+static void allow_launches_alone(tarn_pool *pool, bool was_launched)
 {
     struct tn_replays *replays;
 
@@ -110,7 +110,7 @@ static void end_order(tarn_pool *pool, bool was_launched)
     if (atomic_load(&pool->replays->shared))
         return;
     replays = tn_replays_lock(&pool->replays);
-    tn_replays_look(replays);
+    tn_replays_forget_next(replays);
     if (is_visited(pool, replays)) {
         replays->lent = true;
     } else if (!atomic_load(&replays->shared)) {
@@ -127,15 +127,15 @@ void tn_replays_admit(tarn_pool *pool, const struct tn_hold *own)
 {
     TN_ASSERT(tn_lock_held(TN_RANK_POOL));
     if (is_alone(pool, own))
-        end_order(pool, false);
+        allow_launches_alone(pool, false);
     else
-        tn_replays_order(atomic_load(&pool->replays)); /* G3 */
+        tn_replays_serialize(atomic_load(&pool->replays)); /* G3 */
 }
 
 /* Ends the order of a pool that refuses replays, if the graph is alone in the pool now; false if
  * not. A captured graph has not been launched: open holds do not count. A user who captures and
  * replays another graph from now on finds the last replay where it was. No lock may be held. */
-static TN_APART bool end_order_if_alone(const tarn_graph *graph)
+static TN_APART bool try_launches_alone(const tarn_graph *graph)
 {
     tarn_pool *pool = graph->pool;
     bool alone;
@@ -148,7 +148,7 @@ static TN_APART bool end_order_if_alone(const tarn_graph *graph)
     alone =
         pool->claims.graph_count == 1 && tn_holds_are_kept_by(&pool->holds, graph->driver_graph);
     if (alone)
-        end_order(pool, true);
+        allow_launches_alone(pool, true);
     tn_pool_unlock(pool);
     return alone;
 }
@@ -162,7 +162,7 @@ static TN_APART void end_loan(const tarn_graph *graph)
     TN_ASSERT(tn_lock_none_held());
     tn_pool_lock(pool);
     if (pool->claims.graph_count == 1 && tn_holds_are_kept_by(&pool->holds, graph->driver_graph)) {
-        end_order(pool, true);
+        allow_launches_alone(pool, true);
     } else {
         struct tn_replays *replays = tn_replays_lock(&pool->replays);
 
@@ -198,31 +198,31 @@ static TN_APART void enter_series(tarn_pool *pool, struct tn_replays *replays, u
     replays->recorded = false;
 }
 
-enum order { ORDER_KEPT, ORDER_BY_EVENT, ORDER_UNKNOWN, ORDER_REFUSED };
+enum turn_place { TURN_KEPT, TURN_BY_EVENT, TURN_UNKNOWN, TURN_REFUSED };
 
 /* How work on the stream gets behind the last replay of the record, which is locked. stream_id 0: a
  * restore or take that names no stream. */
-static inline enum order order_behind(const struct tn_gpu *gpu, const struct tn_replays *replays,
-                                      uint64_t stream_id)
+static inline enum turn_place find_turn(const struct tn_gpu *gpu, const struct tn_replays *replays,
+                                        uint64_t stream_id)
 {
     TN_ASSERT(tn_lock_held(TN_RANK_REPLAY));
     if (TN_UNLIKELY(!tn_gpu_is_proven(gpu, atomic_load(&replays->alone_stamp))))
-        return ORDER_UNKNOWN;
+        return TURN_UNKNOWN;
     if (TN_LIKELY(atomic_load(&replays->stream_id) == stream_id) ||
         tn_gpu_is_proven(gpu, atomic_load(&replays->stamp)))
-        return ORDER_KEPT;
-    return replays->recorded ? ORDER_BY_EVENT : ORDER_UNKNOWN;
+        return TURN_KEPT;
+    return replays->recorded ? TURN_BY_EVENT : TURN_UNKNOWN;
 }
 
 /* The same for a replay of the pool. */
-static inline enum order order_behind_last(const tarn_pool *pool, const struct tn_replays *replays,
-                                           uint64_t stream_id)
+static inline enum turn_place find_pool_turn(const tarn_pool *pool,
+                                             const struct tn_replays *replays, uint64_t stream_id)
 {
     uint64_t own = atomic_load(&pool->replay_stream_id);
 
     if (TN_UNLIKELY(own != stream_id) && own != 0 && pool->replay_order == TARN_REPLAY_REFUSED)
-        return ORDER_REFUSED;
-    return order_behind(&pool->device->gpu, replays, stream_id);
+        return TURN_REFUSED;
+    return find_turn(&pool->device->gpu, replays, stream_id);
 }
 
 static tarn_status refuse(const tarn_pool *pool, uint64_t stream_id)
@@ -245,27 +245,28 @@ static tarn_status take_turn(tarn_pool *pool, tn_cu_stream stream, uint64_t stre
 {
     struct tn_replays *replays = *held;
     struct tn_gpu *gpu = &pool->device->gpu;
-    enum order order = order_behind_last(pool, replays, stream_id);
+    enum turn_place turn = find_pool_turn(pool, replays, stream_id);
     tarn_status status = TARN_OK;
 
     TN_ASSERT(tn_lock_held(TN_RANK_REPLAY));
-    while (order == ORDER_UNKNOWN && status == TARN_OK) {
+    while (turn == TURN_UNKNOWN && status == TARN_OK) {
         uint64_t last = atomic_load(&replays->stream_id);
 
         replays->crosses = replays->crosses || (last != 0 && last != stream_id);
-        tn_replays_look(replays); /* replays cross streams now, or another thread has had a turn */
+        tn_replays_forget_next(
+            replays); /* replays cross streams now, or another thread has had a turn */
         tn_replays_unlock(replays);
         status = tn_gpu_wait_idle(gpu);
         replays = lock_unvisited(pool);
         if (status == TARN_OK)
-            order = order_behind_last(pool, replays, stream_id);
+            turn = find_pool_turn(pool, replays, stream_id);
     }
     TN_ASSERT(tn_lock_held(TN_RANK_REPLAY));
     *held = replays;
-    *refused = status == TARN_OK && order == ORDER_REFUSED;
+    *refused = status == TARN_OK && turn == TURN_REFUSED;
     if (*refused)
         status = refuse(pool, stream_id);
-    if (status == TARN_OK && order == ORDER_BY_EVENT)
+    if (status == TARN_OK && turn == TURN_BY_EVENT)
         status = tn_stream_wait(gpu, stream, replays->event);
     return status;
 }
@@ -278,7 +279,7 @@ static TN_ALWAYS_INLINE bool begin_alone(struct tn_replays *replays)
     if (TN_UNLIKELY(atomic_load_explicit(&replays->ordered, memory_order_acquire)))
         return false;
     atomic_store_explicit(&replays->launching_alone, true, memory_order_relaxed);
-    tn_barrier_light(); /* its heavy side: tn_replays_order */
+    tn_barrier_light(); /* its heavy side: tn_replays_serialize */
     if (TN_LIKELY(!atomic_load_explicit(&replays->ordered, memory_order_acquire)))
         return true;
     atomic_store_explicit(&replays->launching_alone, false, memory_order_release);
@@ -313,7 +314,7 @@ static TN_ALWAYS_INLINE tn_cu_result launch_alone(struct tn_replays *replays,
 {
     const struct alone alone __attribute__((cleanup(leave_alone), unused)) = {replays, gpu};
 
-    return tn_exec_try_launch(gpu, exec, stream);
+    return tn_driver_exec_try_launch(gpu, exec, stream);
 }
 
 /* Notes a replay that was launched. The lock orders the replaying threads. A reader without the
@@ -353,10 +354,10 @@ static tarn_status launch_in_turn(const tarn_graph *graph, tn_cu_stream stream, 
     series = atomic_load(&replays->series);
     if (replays->seen_series != series)
         enter_series(pool, replays, series);
-    if (order_behind_last(pool, replays, stream_id) != ORDER_KEPT)
+    if (find_pool_turn(pool, replays, stream_id) != TURN_KEPT)
         status = take_turn(pool, stream, stream_id, &replays, refused);
     if (status == TARN_OK)
-        status = tn_exec_launch(gpu, graph->exec, stream);
+        status = tn_driver_exec_launch(gpu, graph->exec, stream);
     if (status == TARN_OK) {
         note_replay(pool, gpu, replays, stream_id);
         replays->visited = false;
@@ -388,7 +389,7 @@ tarn_status tn_replays_visit(tarn_pool *pool, const struct tn_visit *visit, bool
     struct tn_gpu *gpu = &pool->device->gpu;
     struct tn_replays *replays = tn_replays_lock(&pool->replays);
     uint64_t series = atomic_load(&replays->series);
-    enum order order;
+    enum turn_place turn;
     tarn_status status = TARN_OK;
 
     TN_ASSERT(visit->visitor != NULL);
@@ -399,17 +400,17 @@ tarn_status tn_replays_visit(tarn_pool *pool, const struct tn_visit *visit, bool
     TN_ASSERT(atomic_load(&replays->ordered));
     if (replays->seen_series != series)
         enter_series(pool, replays, series);
-    order = order_behind(gpu, replays, visit->stream_id);
-    *unordered = order == ORDER_UNKNOWN || (order == ORDER_BY_EVENT && !visit->by_events) ||
+    turn = find_turn(gpu, replays, visit->stream_id);
+    *unordered = turn == TURN_UNKNOWN || (turn == TURN_BY_EVENT && !visit->by_events) ||
                  atomic_load(&replays->launching_alone);
-    if (!*unordered && order == ORDER_BY_EVENT)
+    if (!*unordered && turn == TURN_BY_EVENT)
         status = tn_stream_wait(gpu, visit->stream, replays->event);
     if (!*unordered && status == TARN_OK) {
         replays->visitor = visit->visitor;
         replays->is_visited = true;
         replays->visited_id = atomic_load(&replays->stream_id);
         atomic_store(&replays->stream_id, 0);
-        tn_replays_look(replays);
+        tn_replays_forget_next(replays);
     }
 unlock:
     tn_replays_unlock(replays);
@@ -421,7 +422,7 @@ void tn_replays_await_visit(tarn_pool *pool)
     struct tn_replays *replays = tn_replays_lock(&pool->replays);
 
     borrow(replays);
-    tn_replays_look(replays);
+    tn_replays_forget_next(replays);
     replays->crosses = true;
     replays->awaited = true;
     tn_replays_unlock(replays);
@@ -482,7 +483,7 @@ void tn_replays_follow(tarn_pool *pool, const struct tn_visit *visit)
     }
     replays = tn_replays_lock(&pool->replays);
     borrow(replays);
-    tn_replays_look(replays);
+    tn_replays_forget_next(replays);
     atomic_store(&replays->alone_stamp, tn_gpu_epoch(gpu)); /* the next one waits for the device */
     atomic_store(&replays->stamp, tn_gpu_epoch(gpu));
     replays->visited = true;
@@ -498,7 +499,7 @@ static tarn_status launch(const tarn_graph *graph, tn_cu_stream stream, bool *re
 
     if (!begin_alone(replays))
         return launch_in_turn(graph, stream, refused);
-    status = tn_exec_launch(gpu, graph->exec, stream);
+    status = tn_driver_exec_launch(gpu, graph->exec, stream);
     end_alone(replays, gpu);
     return status;
 }
@@ -548,7 +549,7 @@ static TN_RARE tarn_status not_launched(struct tn_gpu *gpu, tn_cu_stream stream,
 }
 
 /* The same for a caller that has the status alone, and its sentence. */
-static TN_RARE tarn_status look_at_failure(struct tn_gpu *gpu, tn_cu_stream stream,
+static TN_RARE tarn_status explain_failure(struct tn_gpu *gpu, tn_cu_stream stream,
                                            tarn_status status)
 {
     bool breaks = status == TARN_ERR_WRONG_STATE;
@@ -573,12 +574,12 @@ static TN_APART tarn_status launch_again(const tarn_graph *graph, tn_cu_stream s
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     stream = tn_device_stream(graph->pool->device, stream);
     status = launch(graph, stream, &refused);
-    while (refused && end_order_if_alone(graph)) {
+    while (refused && try_launches_alone(graph)) {
         refused = false;
         status = launch(graph, stream, &refused);
     }
     if (TN_UNLIKELY(status != TARN_OK))
-        status = look_at_failure(graph->gpu, stream, status);
+        status = explain_failure(graph->gpu, stream, status);
     (void)pthread_setcancelstate(cancel, NULL);
     return status;
 }
@@ -602,7 +603,7 @@ static TN_ALWAYS_INLINE tn_cu_result launch_in_series(struct tn_replays *replays
                                                       tn_cu_graphexec exec, tn_cu_stream stream)
 {
     struct turn turn __attribute__((cleanup(leave_turn))) = {replays, gpu, true};
-    tn_cu_result result = tn_exec_try_launch(gpu, exec, stream);
+    tn_cu_result result = tn_driver_exec_try_launch(gpu, exec, stream);
 
     turn.launched = result == TN_CUDA_SUCCESS;
     return result;
@@ -637,7 +638,7 @@ static TN_APART TN_HOT tarn_status launch_next(const tarn_graph *graph, tn_cu_st
         return launch_again(graph, stream);
     }
     TN_ASSERT(knows_next(graph->pool, replays));
-    return tn_exec_launched(gpu, launch_in_series(replays, gpu, graph->exec, stream));
+    return tn_driver_exec_conclude(gpu, launch_in_series(replays, gpu, graph->exec, stream));
 }
 
 /* For a GPU that is not calm. It is usable all the same where functions of the program's are being
@@ -669,7 +670,7 @@ tarn_status tn_graph_replay(const tarn_graph *graph, tn_cu_stream stream)
     result = launch_alone(replays, gpu, graph->exec, stream);
     return TN_LIKELY(result == TN_CUDA_SUCCESS)
                ? TARN_OK
-               : not_launched(gpu, stream, result, tn_exec_not_launched);
+               : not_launched(gpu, stream, result, tn_driver_exec_refuse);
 }
 
 bool tn_replays_precede(const tarn_pool *pool, uint64_t stream_id)

@@ -47,40 +47,38 @@ static TN_ALWAYS_INLINE void see_end(tarn_device *device)
 }
 
 /* Takes a free block of the arena, in a capture that the pool knows. */
-static TN_APART bool take_born(struct tn_arena *arena, const struct tn_steady_claim *claim,
-                               struct tn_gpu *gpu, const struct tn_request *request,
-                               tarn_stream stream, void **address)
+static TN_APART bool take_and_note_birth(struct tn_arena *arena, const struct tn_steady_key *key,
+                                         struct tn_gpu *gpu, const struct tn_request *request,
+                                         tarn_stream stream, void **address)
 {
     struct tn_place place;
 
     tn_place_ask(gpu, stream, request->order, &place);
-    return tn_steady_allocate_born(arena, claim, &place, request->requested, request->alignment,
-                                   address);
+    return tn_steady_note_birth(arena, key, &place, request->requested, request->alignment,
+                                address);
 }
 
 /* Takes what the arena of the order has at hand. The default pool's captures are counted, and no
  * arena serves them alone. */
-static bool take_at_hand(tarn_pool *pool, const struct tn_request *request, tarn_stream stream,
-                         void **address)
+static bool try_arena(tarn_pool *pool, const struct tn_request *request, tarn_stream stream,
+                      void **address)
 {
-    const struct tn_steady_claim claim = {.order = request->order, .pool = pool};
+    const struct tn_steady_key key = {.order = request->order, .pool = pool};
     struct tn_arena *arena = tn_arena_seek(pool, request->order);
 
     if (arena == NULL)
         return false;
     if (request->order.capture_id == 0)
-        return tn_steady_allocate_from(arena, claim, request->requested, request->alignment,
-                                       address);
+        return tn_steady_try(arena, key, request->requested, request->alignment, address);
     return !pool->is_default &&
-           (tn_steady_allocate_again(arena, claim, request->requested, request->alignment,
-                                     address) ||
-            take_born(arena, &claim, &tn_pool_device(pool)->gpu, request, stream, address));
+           (tn_steady_reissue(arena, key, request->requested, request->alignment, address) ||
+            take_and_note_birth(arena, &key, &tn_pool_device(pool)->gpu, request, stream, address));
 }
 
 /* Takes bytes that no arena has at hand. route_id: of the route that has led to the pool, and
  * pinned it; 0: none. */
-static TN_APART tarn_status take_in_call(tarn_pool *pool, const struct tn_request *request,
-                                         tarn_stream stream, uint64_t route_id, void **address)
+static TN_APART tarn_status call_pool(tarn_pool *pool, const struct tn_request *request,
+                                      tarn_stream stream, uint64_t route_id, void **address)
 {
     bool captured = request->order.capture_id != 0;
     tarn_status status = TARN_OK;
@@ -100,13 +98,13 @@ static tarn_status take(tarn_pool *pool, const struct tn_request *request, tarn_
 {
     if (request->order.capture_id == 0)
         see_end(tn_pool_device(pool));
-    return take_at_hand(pool, request, stream, address)
+    return try_arena(pool, request, stream, address)
                ? TARN_OK
-               : take_in_call(pool, request, stream, route_id, address);
+               : call_pool(pool, request, stream, route_id, address);
 }
 
-static tarn_status take_routed(tarn_device *device, const struct tn_request *request,
-                               tarn_stream stream, void **address)
+static tarn_status choose_and_take(tarn_device *device, const struct tn_request *request,
+                                   tarn_stream stream, void **address)
 {
     struct tn_route_choice choice;
     tarn_status status;
@@ -141,14 +139,14 @@ static TN_RARE tarn_status refuse_broken(tarn_device *device, const tarn_pool *p
 }
 
 /* Serves on a stream that was looked at. pool NULL: the routes decide. */
-static tarn_status serve_seen(tarn_device *device, tarn_pool *pool,
-                              const struct tn_request *request, tarn_stream stream, bool broken,
-                              void **address)
+static tarn_status serve_state(tarn_device *device, tarn_pool *pool,
+                               const struct tn_request *request, tarn_stream stream, bool broken,
+                               void **address)
 {
     if (TN_UNLIKELY(broken))
         return refuse_broken(device, pool, request);
     return pool != NULL ? take(pool, request, stream, 0, address)
-                        : take_routed(device, request, stream, address);
+                        : choose_and_take(device, request, stream, address);
 }
 
 /* Looks at any stream, and serves. */
@@ -160,29 +158,29 @@ static TN_APART tarn_status look_and_serve(tarn_device *device, tarn_pool *pool,
     tarn_status status = tn_stream_look(&device->gpu, meant, TN_STREAM_ORDER, &state);
     const struct tn_request request = {bytes, alignment, state.order};
 
-    return status == TARN_OK ? serve_seen(device, pool, &request, meant, state.broken, address)
+    return status == TARN_OK ? serve_state(device, pool, &request, meant, state.broken, address)
                              : status;
 }
 
 /* Serves by the routes, on a stream with this answer of the driver. arena: the one remembered for
  * the stream's captures, which has not got back a block of this size last; NULL: none. */
-static TN_APART tarn_status serve_answered(tarn_device *device, struct tn_arena *arena,
-                                           uint64_t bytes, tarn_stream stream,
-                                           const struct tn_stream_answer *answer, void **address)
+static TN_APART tarn_status serve_answer(tarn_device *device, struct tn_arena *arena,
+                                         uint64_t bytes, tarn_stream stream,
+                                         const struct tn_stream_answer *answer, void **address)
 {
     struct tn_stream_state state;
-    tarn_status status = tn_stream_look_on(&device->gpu, stream, answer, &state);
+    tarn_status status = tn_stream_finish_look(&device->gpu, stream, answer, &state);
     const struct tn_request request = {bytes, TN_BLOCK_BYTES_MIN, state.order};
-    struct tn_steady_claim claim;
+    struct tn_steady_key key;
 
     if (status != TARN_OK)
         return status;
     if (arena != NULL && state.captured && !state.broken) {
-        claim = tn_steady_claim_routed(&device->routes, state.order);
-        if (take_born(arena, &claim, &device->gpu, &request, stream, address))
+        key = tn_routes_steady_key(&device->routes, state.order);
+        if (take_and_note_birth(arena, &key, &device->gpu, &request, stream, address))
             return TARN_OK;
     }
-    return serve_seen(device, NULL, &request, stream, state.broken, address);
+    return serve_state(device, NULL, &request, stream, state.broken, address);
 }
 
 /* The common case: the routes are those of captures, and the stream is in a capture. */
@@ -194,23 +192,22 @@ TN_HOT tarn_status tn_serve_routed(tarn_device *device, uint64_t bytes, tarn_str
 
     if (TN_UNLIKELY(tn_stream_is_default(stream)))
         return look_and_serve(device, NULL, bytes, TN_BLOCK_BYTES_MIN, stream, address);
-    arena = tn_steady_expect_routed(&device->routes, stream, bytes);
+    arena = tn_routes_expect_arena(&device->routes, stream, bytes);
     if (tn_stream_ask(&device->gpu, stream, &answer) && TN_LIKELY(arena != NULL)) {
         const struct tn_order order = {tn_stream_captured_id(stream), answer.capture_id};
 
-        if (TN_LIKELY(tn_steady_allocate_again(arena,
-                                               tn_steady_claim_routed(&device->routes, order),
-                                               bytes, TN_BLOCK_BYTES_MIN, address)))
+        if (TN_LIKELY(tn_steady_reissue(arena, tn_routes_steady_key(&device->routes, order), bytes,
+                                        TN_BLOCK_BYTES_MIN, address)))
             return TARN_OK;
     }
-    return serve_answered(device, arena, bytes, stream, &answer, address);
+    return serve_answer(device, arena, bytes, stream, &answer, address);
 }
 
 /* Takes bytes that no arena has at hand, for a stream that the fast look has found idle. The
  * function stands apart, and is the last call of its caller: the way at hand keeps no place for the
  * request. */
-static TN_APART tarn_status take_for_id(tarn_pool *pool, uint64_t bytes, uint64_t alignment,
-                                        tarn_stream stream, uint64_t id, void **address)
+static TN_APART tarn_status call_pool_idle(tarn_pool *pool, uint64_t bytes, uint64_t alignment,
+                                           tarn_stream stream, uint64_t id, void **address)
 {
     const struct tn_request request = {bytes, alignment, {id, 0}};
     TN_CALL(call);
@@ -229,7 +226,7 @@ TN_HOT tarn_status tn_serve_pool(tarn_device *device, tarn_pool *pool, uint64_t 
     see_end(device);
     if (TN_LIKELY(tn_steady_allocate(pool, (struct tn_order){id, 0}, bytes, alignment, address)))
         return TARN_OK;
-    return take_for_id(pool, bytes, alignment, stream, id, address);
+    return call_pool_idle(pool, bytes, alignment, stream, id, address);
 }
 
 /* Apart from the routed way of most allocations, whose alignment is known. */

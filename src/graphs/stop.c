@@ -2,7 +2,7 @@
 /* An end looks for the newest node of a broken capture, and for a fork that was not joined, before
  * the driver ends the capture: the driver's answer takes the graph. The look for a fork lists all
  * nodes, which takes a sixteenth of the capture's own time. Therefore a pool looks only in its
- * first FORK_LOOKS captures with a known forked stream: a program's mistake shows there. A refused
+ * first FORK_SEARCHES captures with a known forked stream: a program's mistake shows there. A refused
  * end lets the pool look again.
  *
  * Trade-offs: where another thread breaks a capture during its end, the sentence names no node. A
@@ -20,7 +20,7 @@
 #include "pools/pool.h"
 #include "pools/sweep.h"
 
-enum { FORK_LOOKS = 16 };
+enum { FORK_SEARCHES = 16 };
 
 bool tn_capture_is_dropped(const tarn_capture *capture, tn_cu_graph *graph)
 {
@@ -77,12 +77,12 @@ static tarn_status fall_broken_by(tarn_capture *capture, const char *why)
 }
 
 /* Whether to look for a fork that was not joined: a forked stream has allocated in the capture. */
-static bool looks_for_forks(tarn_capture *capture)
+static bool searches_forks(tarn_capture *capture)
 {
     tarn_pool *pool = capture->pool;
     const struct tn_arena *arena;
     uint64_t own_id = tn_stream_captured_id(capture->stream);
-    bool looks;
+    bool searches;
 
     TN_ASSERT(tn_lock_none_held());
     TN_ASSERT(capture->capture_id != 0);
@@ -91,16 +91,16 @@ static bool looks_for_forks(tarn_capture *capture)
     while (arena != NULL &&
            (arena->order.capture_id != capture->capture_id || arena->order.stream_id == own_id))
         arena = arena->next;
-    looks = arena != NULL && pool->graphs.fork_looks < FORK_LOOKS;
-    pool->graphs.fork_looks += looks;
+    searches = arena != NULL && pool->graphs.fork_searches < FORK_SEARCHES;
+    pool->graphs.fork_searches += searches;
     tn_pool_unlock(pool);
-    return looks;
+    return searches;
 }
 
-static void look_for_forks_again(tarn_pool *pool)
+static void search_forks_again(tarn_pool *pool)
 {
     tn_pool_lock(pool);
-    pool->graphs.fork_looks = 0;
+    pool->graphs.fork_searches = 0;
     tn_pool_unlock(pool);
 }
 
@@ -134,9 +134,9 @@ tarn_status tn_capture_take_section(tarn_capture *capture)
     if (state.order.capture_id != capture->capture_id)
         return fall_broken_by(capture, "the stream's capture was ended elsewhere");
     order = state.order;
-    if (looks_for_forks(capture)) /* afterwards the graph is gone */
+    if (searches_forks(capture)) /* afterwards the graph is gone */
         seen = tn_loose_end_find(gpu, capture->stream);
-    tn_capture_stop(gpu, capture->stream, &result, &graph);
+    tn_driver_capture_stop(gpu, capture->stream, &result, &graph);
     if (result == TN_CUDA_SUCCESS) {
         capture->section = (struct tn_section){.pool = capture->pool,
                                                .graph = graph,
@@ -154,7 +154,7 @@ tarn_status tn_capture_take_section(tarn_capture *capture)
     if (capture->target == NULL)
         tn_device_forget_capture(device, capture->capture_id);
     if (result == TN_CUDA_ERROR_STREAM_CAPTURE_UNJOINED) {
-        look_for_forks_again(capture->pool);
+        search_forks_again(capture->pool);
         tn_broken_put_unjoined(&text, device, order, &seen);
     } else {
         tn_broken_find(device, capture->capture_id, &known);

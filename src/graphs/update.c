@@ -45,7 +45,7 @@ tarn_status tn_graph_update(tarn_graph *graph, tarn_capture *capture)
     TN_ASSERT(section.graph != NULL && section.graph != old);
     status = tn_graph_make_guard(graph, &section, &guard);
     if (status == TARN_OK)
-        status = tn_exec_update(gpu, graph->exec, section.graph);
+        status = tn_driver_exec_update(gpu, graph->exec, section.graph);
     if (status != TARN_OK) {
         tn_guard_give_up(graph, guard);
         tn_capture_let_go(capture);
@@ -60,7 +60,7 @@ tarn_status tn_graph_update(tarn_graph *graph, tarn_capture *capture)
     tn_replays_consider(pool);
     tn_pool_unlock(pool);
     tn_device_expect_gone(pool->device, old);
-    tn_graph_drop(gpu, old);
+    tn_driver_graph_drop(gpu, old);
     tn_capture_finish(capture);
     return TARN_OK;
 }

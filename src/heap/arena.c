@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Good fit from the bins, splitting and coalescing.
  *
- * Free blocks join across neighbouring chunks of one heap, never of two: a heap's memory is its
+ * Free blocks coalesce across neighbouring chunks of one heap, never of two: a heap's memory is its
  * own. */
 #include "heap/arena.h"
 
@@ -134,7 +134,7 @@ static void cover_run(struct tn_block *stays, struct tn_block *low, struct tn_bl
 static struct tn_block *staying(const struct tn_arena *arena, struct tn_block *block,
                                 struct tn_block *low, struct tn_block *high)
 {
-    if (!block->segment->divided)
+    if (!block->segment->mixed)
         return high != block ? high : low;
     if (high != block)
         return tn_block_is_foreign(low->previous, arena) ? low : high;
@@ -230,7 +230,7 @@ static TN_ALWAYS_INLINE struct tn_block *carve(struct tn_block_store *store, str
     TN_ASSERT(block->state == TN_BLOCK_FREE && offset >= block->offset);
     TN_ASSERT(offset + bytes <= tn_block_end(block));
     if (offset > block->offset ||
-        (block->segment->divided && tn_block_is_foreign(block->previous, block->heap->arena)))
+        (block->segment->mixed && tn_block_is_foreign(block->previous, block->heap->arena)))
         return carve_inside(store, block, offset, bytes);
     if (bytes == before) {
         tn_bins_remove(&block->heap->bins, block);

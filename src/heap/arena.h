@@ -8,9 +8,9 @@
  * it.
  *
  *   P6  a chunk's used_bytes is the number of its bytes under blocks that are not FREE
- *   P19 a block which the steady state freed lately may be LOOSE: not yet joined to its neighbours,
+ *   P19 a block which the steady state freed lately may be LOOSE: not yet coalesced with its neighbours,
  *       in no bin, and in the books of its chunks and in the index as if it were live. Each heap
- *       keeps its newest LOOSE block apart, and the others in slots; blocks of divided segments never
+ *       keeps its newest LOOSE block apart, and the others in slots; blocks of mixed segments never
  *       go to slots. A thread with the pool's lock finds no loose block.
  *
  * Locking: the pool's lock, which includes the locks of all its arenas (pool.h). A thread with the
@@ -58,8 +58,8 @@ struct tn_arena {
     struct tn_spin lock;   /* taken by heap/arena_lock.h; kept in recycled records, as all below */
     bool met : 1;          /* waits for the device cover its stream's context */
     bool shared : 1;       /* its inbox is open where it frees */
-    /* Frees join neighbours at once: nothing is loose; set when the pool is unlocked. */
-    bool joins : 1;
+    /* Frees coalesce at once: nothing is loose; set when the pool is unlocked. */
+    bool coalesces : 1;
     atomic_bool owner_inside; /* see heap/arena_lock.h */
     uint8_t allocates;        /* enum tn_steadiness; set when the pool is unlocked */
     uint8_t frees;            /* the same */
@@ -183,11 +183,11 @@ static inline void tn_block_pass(struct tn_block *block, struct tn_heap *heap)
     block->heap = heap;
     if (ordered)
         tn_block_set_order(block, order);
-    block->misplaced = tn_kind_of(tn_block_bytes(block)) != heap->kind; /* P20 */
+    block->other_kind = tn_kind_of(tn_block_bytes(block)) != heap->kind; /* P20 */
     if (block->state == TN_BLOCK_PENDING && !tn_block_is_in_order(block))
         tn_block_cold(block)->proof_stamp = tn_block_cold(block)->freed_stamp; /* P24 */
     if (block->state == TN_BLOCK_LIVE)
-        tn_live_mark(block); /* P23 */
+        tn_live_update(block); /* P23 */
 }
 
 /* Whether frees in the chunk come from an order outside captures. */
@@ -224,7 +224,7 @@ static inline void tn_segment_admit(struct tn_segment *segment, const struct tn_
     if (segment->first_arena == NULL)
         segment->first_arena = heap->arena;
     if (segment->first_arena != heap->arena)
-        segment->divided = true; /* P2 */
+        segment->mixed = true; /* P2 */
 }
 
 /* bytes: the arena's chunks of the segment. If these are all its chunks, the segment is no longer
@@ -236,7 +236,7 @@ static inline void tn_segment_unite(struct tn_segment *segment, const struct tn_
     if (bytes == 0 || bytes < segment->mapped_bytes)
         return;
     segment->first_arena = arena;
-    segment->divided = false; /* P2 */
+    segment->mixed = false; /* P2 */
 }
 
 /* Whether a neighbour belongs to another arena, whose own lock guards the neighbour's links. */
@@ -247,11 +247,11 @@ static inline bool tn_block_is_foreign(const struct tn_block *neighbour,
 }
 
 /* Whether the run of blocks from low to high lies between memory of two other arenas. */
-static inline bool tn_run_is_wedged(const struct tn_block *low, const struct tn_block *high,
-                                    const struct tn_arena *arena)
+static inline bool tn_run_is_enclosed(const struct tn_block *low, const struct tn_block *high,
+                                      const struct tn_arena *arena)
 {
     TN_ASSERT(low->segment == high->segment);
-    return low->segment->divided && tn_block_is_foreign(low->previous, arena) &&
+    return low->segment->mixed && tn_block_is_foreign(low->previous, arena) &&
            tn_block_is_foreign(high->next, arena);
 }
 
@@ -262,8 +262,8 @@ static inline bool tn_block_is_free_of(const struct tn_block *block, const struc
     return block != NULL && block->heap == heap && block->state == TN_BLOCK_FREE;
 }
 
-/* Makes a block, in no list, FREE: joins it with its neighbours and puts it in its heap's bins.
- * Returns the joined block, whose record is the lowest one's. */
+/* Makes a block, in no list, FREE: coalesces it with its neighbours and puts it in its heap's bins.
+ * Returns the whole block, whose record is the lowest one's. */
 struct tn_block *tn_heap_put(struct tn_block_store *store, struct tn_block *block);
 
 /* Takes bytes at an offset out of a FREE block; the rest before and behind stays FREE. Takes up to
@@ -273,7 +273,7 @@ struct tn_block *tn_heap_carve(struct tn_block_store *store, struct tn_block *bl
 
 /* tn_heap_put and tn_heap_carve under the arena's lock alone, with the arena's own records. A
  * record beside another arena's block stays in place, since the other block's link to it must not
- * be written. The run of blocks which is made or cut is not wedged. Where possible, a block in a
+ * be written. The run of blocks which is made or cut is not enclosed. Where possible, a block in a
  * bin keeps its record and its place. */
 void tn_arena_put(struct tn_arena *arena, struct tn_block *block);
 struct tn_block *tn_arena_carve(struct tn_arena *arena, struct tn_block *block, uint64_t offset,

@@ -35,9 +35,9 @@ bool tn_arena_begin_lock(struct tn_arena *arena)
 
 void tn_arena_await_owner(const struct tn_arena *arena)
 {
-    for (unsigned looks = 0; atomic_load_explicit(&arena->owner_inside, memory_order_acquire);
-         looks++)
-        tn_spin_pause(looks);
+    for (unsigned steps = 0; atomic_load_explicit(&arena->owner_inside, memory_order_acquire);
+         steps++)
+        tn_spin_pause(steps);
 }
 
 void tn_arena_lock(struct tn_arena *arena)

@@ -83,9 +83,9 @@ struct tn_block *tn_bins_next(const struct tn_bins *bins, const struct tn_block 
 /* Reverses the order of the blocks in each bin. */
 void tn_bins_reverse(struct tn_bins *bins);
 
-/* Sorts the blocks in each bin by segment and address. Looks at no more blocks than *looks, which
- * counts down. False: *looks was too low, and only some bins are in order. */
-bool tn_bins_sort(struct tn_bins *bins, uint64_t *looks);
+/* Sorts the blocks in each bin by segment and address. Looks at no more blocks than *steps, which
+ * counts down. False: *steps was too low, and only some bins are in order. */
+bool tn_bins_sort(struct tn_bins *bins, uint64_t *steps);
 
 /* For checks: whether the maps match the bins; whether the block is the head of the bin of its
  * size; whether it is linked with its neighbours in that bin; the number of blocks in bins. */

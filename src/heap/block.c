@@ -188,7 +188,7 @@ struct tn_block *tn_block_take(struct tn_block_store *store)
 
 void tn_block_give(struct tn_block_store *store, struct tn_block *block)
 {
-    TN_ASSERT(!block->tangled ||
+    TN_ASSERT(!block->claimed ||
               (tn_block_cold(block)->uses == NULL && tn_block_cold(block)->fence == NULL &&
                tn_block_cold(block)->watches == NULL));
     if (TARN_DEBUG_CHECKS)
@@ -337,7 +337,7 @@ struct tn_block *tn_block_split_below(struct tn_block_store *store, struct tn_bl
     return lower;
 }
 
-void tn_block_join_next(struct tn_block_store *store, struct tn_block *block)
+void tn_block_coalesce_next(struct tn_block_store *store, struct tn_block *block)
 {
     struct tn_block *next = block->next;
 

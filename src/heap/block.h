@@ -3,10 +3,10 @@
  *
  *   P1  the blocks of a segment tile it: in order of address, no gap, no overlap
  *   P2  a block is UNMAPPED exactly where no chunk is; every chunk under any other block belongs to
- *       the block's heap and, where the segment is not divided, to the segment's first arena
+ *       the block's heap and, where the segment is not mixed, to the segment's first arena
  *   P3  no two neighbours are both UNMAPPED, and no two neighbours of one heap are both FREE
- *   P18 a LIVE or PENDING block that is not tangled has no use, no fence and no watch
- *   P20 a LIVE or PENDING block is misplaced if and only if its heap is for blocks of another size
+ *   P18 a LIVE or PENDING block that is not claimed has no use, no fence and no watch
+ *   P20 a LIVE or PENDING block is of other_kind if and only if its heap is for blocks of another size
  *   P24 a PENDING block whose next user is not ordered behind its last use waits for a proof
  *
  * A block's record is one cache line, with the fields which every allocation and every free needs.
@@ -46,7 +46,7 @@ enum tn_block_state {
     TN_BLOCK_PENDING,   /* freed, but a stream or a capture may still use it */
     TN_BLOCK_DISCARDED, /* allocated in an aborted capture; its user has not freed it yet */
     TN_BLOCK_UNMAPPED,  /* addresses without memory */
-    TN_BLOCK_LOOSE,     /* freed, and not yet joined to its neighbours: P19 in heap/arena.h */
+    TN_BLOCK_LOOSE,     /* freed, and not yet coalesced: P19 in heap/arena.h */
 };
 
 struct tn_block {
@@ -72,13 +72,13 @@ struct tn_block {
     struct tn_heap *heap; /* owner of its chunks; NULL when UNMAPPED */
     uint64_t offset;      /* in the segment */
     uint32_t units;       /* of 512 bytes: its size */
-    uint16_t mark;        /* scratch of checkpoint/: the last comparison which saw the block */
+    uint16_t walk_id;     /* scratch of checkpoint/: the last comparison which saw the block */
     uint8_t state;        /* enum tn_block_state */
     /* LIVE, PENDING: has its arena's order; else the order in the cold record. */
     bool own_order : 1;
-    bool tangled : 1;   /* the cold record may have uses, a fence or watches */
-    bool misplaced : 1; /* LIVE, PENDING: P20 */
-    bool extends : 1;   /* FREE: P4, an UNMAPPED block follows */
+    bool claimed : 1;    /* the cold record may have uses, a fence or watches */
+    bool other_kind : 1; /* LIVE, PENDING: P20 */
+    bool extends : 1;    /* FREE: P4, an UNMAPPED block follows */
     /* PENDING: freed while captures of the pool were under way, and not by the order which would
      * reuse the memory there */
     bool captured_free : 1;
@@ -91,7 +91,7 @@ struct tn_block {
 
 _Static_assert(sizeof(struct tn_block) == 64, "a block's record is one cache line");
 
-/* Fields are valid as their comments say; stale links and marks of former lives remain in them. */
+/* Fields are valid as their comments say; stale links and numbers of former lives remain in them. */
 struct tn_block_cold {
     struct tn_block *pending_previous; /* PENDING: in the pool's list */
     struct tn_block *pending_next;
@@ -251,12 +251,12 @@ bool tn_block_add_cold(const struct tn_block *block);
 /* The uses of a LIVE or PENDING block, and its fence; NULL: none. */
 static inline struct tn_use *tn_block_uses(const struct tn_block *block)
 {
-    return block->tangled ? tn_block_cold(block)->uses : NULL;
+    return block->claimed ? tn_block_cold(block)->uses : NULL;
 }
 
 static inline struct tn_fence *tn_block_fence(const struct tn_block *block)
 {
-    return block->tangled ? tn_block_cold(block)->fence : NULL;
+    return block->claimed ? tn_block_cold(block)->fence : NULL;
 }
 
 static inline uint64_t tn_block_bytes(const struct tn_block *block)
@@ -298,6 +298,6 @@ struct tn_block *tn_block_split_below(struct tn_block_store *store, struct tn_bl
                                       uint64_t offset);
 
 /* Joins the upper neighbour to the block and gives its record back. */
-void tn_block_join_next(struct tn_block_store *store, struct tn_block *block);
+void tn_block_coalesce_next(struct tn_block_store *store, struct tn_block *block);
 
 #endif

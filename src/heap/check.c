@@ -5,7 +5,7 @@
  * passing to this heap, and the chunk under it may have passed already. Only such a neighbour's
  * place is checked.
  *
- * Trade-offs: with only the arena's lock, divided segments are not walked: blocks of other arenas
+ * Trade-offs: with only the arena's lock, mixed segments are not walked: blocks of other arenas
  * in them may change. The pool's check walks them. */
 #include "heap/check.h"
 
@@ -73,7 +73,7 @@ static tarn_status check_in_state(const struct tn_block *block)
         break;
     }
     if (block->state == TN_BLOCK_LIVE || block->state == TN_BLOCK_PENDING)
-        TN_EXPECT_EQUAL("P20", "whether a block is misplaced", block->misplaced,
+        TN_EXPECT_EQUAL("P20", "whether a block is other_kind", block->other_kind,
                         block->heap->kind != tn_kind_of(tn_block_bytes(block)));
     return TARN_OK;
 }
@@ -91,8 +91,8 @@ tarn_status tn_block_check(const struct tn_block *block)
         status = check_chunk_at(block, tn_block_end(block) - TN_BLOCK_BYTES_MIN);
     if (status == TARN_OK)
         status = check_in_state(block);
-    if (status == TARN_OK && !block->tangled && tn_block_has_cold(block))
-        TN_EXPECT_EQUAL("P18", "whether a block that is not tangled has a use, a fence or a watch",
+    if (status == TARN_OK && !block->claimed && tn_block_has_cold(block))
+        TN_EXPECT_EQUAL("P18", "whether a block that is not claimed has a use, a fence or a watch",
                         tn_block_cold(block)->uses != NULL || tn_block_cold(block)->fence != NULL ||
                             tn_block_cold(block)->watches != NULL,
                         0);
@@ -116,8 +116,8 @@ tarn_status tn_block_check_next(const struct tn_block *block)
 
 tarn_status tn_block_check_chunks(const struct tn_block *block)
 {
-    if (block->heap != NULL && !block->segment->divided)
-        TN_EXPECT_EQUAL("P2", "the arena of a block in a segment that is not divided",
+    if (block->heap != NULL && !block->segment->mixed)
+        TN_EXPECT_EQUAL("P2", "the arena of a block in a segment that is not mixed",
                         (uintptr_t)block->heap->arena, (uintptr_t)block->segment->first_arena);
     for (uint64_t at = block->offset; at < tn_block_end(block);) {
         const struct tn_chunk *chunk = tn_segment_chunk_at(block->segment, at);
@@ -196,7 +196,7 @@ struct walk {
     uint64_t live_count;
     uint64_t free_count; /* in all chunks */
     uint64_t mapped_bytes;
-    uint64_t looks;
+    uint64_t steps;
     bool is_whole; /* no segment was left out */
 };
 
@@ -259,7 +259,7 @@ static tarn_status walk_segment(struct walk *walk, const struct tn_segment *segm
 
     for (const struct tn_block *block = segment->first_block; block != NULL && status == TARN_OK;
          block = block->next) {
-        walk->looks += 1;
+        walk->steps += 1;
         status = tn_block_check_next(block);
         if (block->heap != walk->heap || status != TARN_OK)
             continue;
@@ -272,7 +272,7 @@ static tarn_status walk_segment(struct walk *walk, const struct tn_segment *segm
     return status == TARN_OK ? end_chunk(walk) : status;
 }
 
-/* Walks the segments that are not divided: all blocks of such a segment have the same owner, or
+/* Walks the segments that are not mixed: all blocks of such a segment have the same owner, or
  * none. */
 static tarn_status walk_segments(struct walk *walk, const struct tn_segment *segments)
 {
@@ -280,8 +280,8 @@ static tarn_status walk_segments(struct walk *walk, const struct tn_segment *seg
 
     for (const struct tn_segment *segment = segments; segment != NULL && status == TARN_OK;
          segment = segment->next) {
-        walk->looks += 1;
-        if (segment->divided)
+        walk->steps += 1;
+        if (segment->mixed)
             walk->is_whole = false;
         else if (segment->first_arena == walk->heap->arena)
             status = walk_segment(walk, segment);
@@ -302,7 +302,7 @@ static tarn_status walk_bins(struct walk *walk, uint64_t *count)
             *count += 1;
         }
     }
-    walk->looks += *count;
+    walk->steps += *count;
     return TARN_OK;
 }
 
@@ -324,12 +324,12 @@ static tarn_status walk_slots(struct walk *walk)
         }
     }
     TN_EXPECT_EQUAL("P19", "a heap's count of LOOSE blocks", heap->loose_count, count);
-    walk->looks += count;
+    walk->steps += count;
     return TARN_OK;
 }
 
 tarn_status tn_heap_check(const struct tn_heap *heap, const struct tn_segment *segments,
-                          uint64_t *looks)
+                          uint64_t *steps)
 {
     struct walk walk = {.heap = heap, .is_whole = segments != NULL};
     uint64_t bin_count = 0;
@@ -339,7 +339,7 @@ tarn_status tn_heap_check(const struct tn_heap *heap, const struct tn_segment *s
         status = walk_slots(&walk);
     if (status == TARN_OK)
         status = walk_segments(&walk, segments);
-    *looks += walk.looks;
+    *steps += walk.steps;
     if (status != TARN_OK)
         return status;
     TN_EXPECT_EQUAL("P4", "whether the maps are those of a heap's bins",
@@ -368,11 +368,11 @@ void tn_check_turn(struct tn_heap *heap, const char *file, int line)
 {
     struct tn_heap_turn *turn = &heap->turn;
 
-    if (turn->mutation_count == 0 || turn->mutation_count < turn->look_count)
+    if (turn->mutation_count == 0 || turn->mutation_count < turn->visited_count)
         return;
     *turn = (struct tn_heap_turn){.segments = turn->segments};
     tn_check_status(
-        tn_heap_check(heap, turn->segments != NULL ? *turn->segments : NULL, &turn->look_count),
+        tn_heap_check(heap, turn->segments != NULL ? *turn->segments : NULL, &turn->visited_count),
         file, line);
 }
 #endif

@@ -46,10 +46,10 @@ TARN_MUST_CHECK tarn_status tn_block_check_near(const struct tn_block *block);
 TARN_MUST_CHECK tarn_status tn_segment_check(const struct tn_segment *segment);
 
 /* The heap as a whole: its bins and slots (P4, P19), and its blocks in each segment that is not
- * divided, from the given segment on (P5 and P6 for each chunk). Adds to *looks the number of
+ * mixed, from the given segment on (P5 and P6 for each chunk). Adds to *steps the number of
  * things looked at. */
 TARN_MUST_CHECK tarn_status tn_heap_check(const struct tn_heap *heap,
-                                          const struct tn_segment *segments, uint64_t *looks);
+                                          const struct tn_segment *segments, uint64_t *steps);
 
 /* For the macros below. */
 void tn_check_touched(const struct tn_block *block, const char *file, int line);

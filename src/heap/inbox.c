@@ -32,7 +32,7 @@ void tn_inbox_drop(struct tn_inbox *inbox)
 }
 
 /* The value in the oldest place; acquires the releases of tn_inbox_put. */
-static uintptr_t look(const struct tn_inbox *inbox)
+static uintptr_t read_place(const struct tn_inbox *inbox)
 {
     return atomic_load_explicit(&inbox->places[inbox->head % TN_INBOX_PLACES],
                                 memory_order_acquire);
@@ -40,11 +40,11 @@ static uintptr_t look(const struct tn_inbox *inbox)
 
 struct tn_block *tn_inbox_first(struct tn_inbox *inbox)
 {
-    uintptr_t value = look(inbox);
+    uintptr_t value = read_place(inbox);
 
     while (value == TN_INBOX_NOTHING) {
         tn_inbox_take(inbox);
-        value = look(inbox);
+        value = read_place(inbox);
     }
     TN_ASSERT((value & 1) == 0 || value == tn_inbox_vacant(inbox->head));
     return (value & 1) == 0 ? (struct tn_block *)value : NULL;
@@ -55,8 +55,8 @@ struct tn_block *tn_inbox_await(struct tn_inbox *inbox)
     struct tn_block *block = tn_inbox_first(inbox);
 
     TN_ASSERT(!tn_inbox_is_open(inbox));
-    for (unsigned looks = 0; block == NULL && !tn_inbox_is_empty(inbox); looks++) {
-        tn_spin_pause(looks);
+    for (unsigned steps = 0; block == NULL && !tn_inbox_is_empty(inbox); steps++) {
+        tn_spin_pause(steps);
         block = tn_inbox_first(inbox);
     }
     return block;
@@ -65,7 +65,7 @@ struct tn_block *tn_inbox_await(struct tn_inbox *inbox)
 /* Relaxed: the next thread to take the place reads nothing written here. */
 void tn_inbox_take(struct tn_inbox *inbox)
 {
-    TN_ASSERT((look(inbox) & 1) == 0);
+    TN_ASSERT((read_place(inbox) & 1) == 0);
     atomic_store_explicit(&inbox->places[inbox->head % TN_INBOX_PLACES],
                           tn_inbox_vacant(inbox->head + TN_INBOX_PLACES), memory_order_relaxed);
     inbox->head += 1;

@@ -270,7 +270,7 @@ static struct tn_chunk *chunk_of(const struct tn_block *block)
     return tn_segment_chunk_at(block->segment, block->offset);
 }
 
-void tn_live_mark(struct tn_block *block)
+void tn_live_update(struct tn_block *block)
 {
     const struct tn_chunk *chunk = chunk_of(block);
 

@@ -182,7 +182,7 @@ static inline struct tn_block *tn_live_close_at(const struct tn_chunk *chunk, ui
 static inline bool tn_block_is_plain(const struct tn_block *block)
 {
     TN_ASSERT(block->state != TN_BLOCK_UNMAPPED);
-    return block->own_order && !block->tangled && !block->misplaced &&
+    return block->own_order && !block->claimed && !block->other_kind &&
            block->state != TN_BLOCK_DISCARDED;
 }
 
@@ -191,7 +191,7 @@ bool tn_live_is_open(const struct tn_block *block);
 
 /* Opens or closes the entry of a LIVE or DISCARDED block, as P23 says. With only the arena's lock:
  * opens the entry of a block that belongs to the caller alone. */
-void tn_live_mark(struct tn_block *block);
+void tn_live_update(struct tn_block *block);
 
 /* Enters a block that begins in the chunk; room was reserved before. open: the block is plain. */
 void tn_live_insert_in(struct tn_chunk *chunk, struct tn_block *block, bool open);

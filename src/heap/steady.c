@@ -3,27 +3,27 @@
  * recycled, never freed: a stale pointer can be followed until then.
  *
  * Blocks at the edge of an arena's memory have neighbours of other arenas. Both records link each
- * other. The record at an edge therefore stays, whatever is split or joined there. A run between
+ * other. The record at an edge therefore stays, whatever is split or coalesced there. A run between
  * two other arenas that becomes a single block would need both edges written: this takes the pool's
  * lock.
  *
  * Lately freed blocks of a heap are loose: they stay whole, for programs request the same sizes
  * again. The block freed last stands apart, and a free and an allocation of one size touch nothing
  * else. The next free or allocation moves this block to one of the heap's slots, chosen by its
- * size. An allocation of this very size takes it from there in some thirty instructions; a join and
+ * size. An allocation of this very size takes it from there in some thirty instructions; coalescing and
  * a cut take some 450. Loose blocks must not keep holes apart. When an allocation finds nothing
- * else, all loose blocks join their neighbours and it looks again, before the pool's lock is taken
+ * else, all loose blocks coalesce and it looks again, before the pool's lock is taken
  * and the heap grows. Large blocks have further rules:
  *
- *   a large block at the edge of the mapped memory is in no slot, and joins at once where another
+ *   a large block at the edge of the mapped memory is in no slot, and coalesces at once where another
  *     as large may exist: this edge is the last to be cut (heap/bins.c);
- *   when a large request finds only this edge, all loose blocks join, and it looks again;
- *   the largest requests join all loose blocks before they look at all: they are few, and their
+ *   when a large request finds only this edge, all loose blocks coalesce, and it looks again;
+ *   the largest requests coalesce all loose blocks before they look at all: they are few, and their
  *     best place is worth more than the time.
  *
- * When too many blocks are loose, those of one slot join, each slot in its turn.
+ * When too many blocks are loose, those of one slot coalesce, each slot in its turn.
  *
- * A join does not look at other arenas. In a divided segment a slot's block might later lie between
+ * Coalescing does not look at other arenas. In a mixed segment a slot's block might later lie between
  * two other arenas. There only the block freed last is loose.
  *
  * In a pool with checkpoints no block is loose: the block which an allocation gets must not depend
@@ -75,8 +75,8 @@ enum {
      * threads now and then. */
     VISITS = 16,
     LOOSE_MAX = 64,  /* blocks in a heap's slots, most of them of a few sizes */
-    LOOSE_LOOKS = 4, /* blocks of a slot which an allocation looks at */
-    /* 64 MiB: for larger blocks all loose blocks join first. */
+    LOOSE_STEPS = 4, /* blocks of a slot which an allocation looks at */
+    /* 64 MiB: for larger blocks all loose blocks coalesce first. */
     LARGEST_UNITS = (64 << 20) >> TN_BLOCK_BITS,
 };
 
@@ -103,20 +103,20 @@ static TN_ALWAYS_INLINE void leave(struct tn_block *block, uint64_t epoch)
     }
 }
 
-/* A join's writes are seldom in the cache. */
+/* What coalescing writes is seldom in the cache. */
 static inline void expect_neighbours(const struct tn_block *block)
 {
     __builtin_prefetch(block->previous, 1);
     __builtin_prefetch(block->next, 1);
 }
 
-static inline void expect_join(const struct tn_block *block)
+static inline void expect_coalesce(const struct tn_block *block)
 {
     tn_live_prefetch(tn_block_chunk_at(block, block->offset), block->offset);
     expect_neighbours(block);
 }
 
-static TN_APART void join(struct tn_arena *arena, struct tn_block *block)
+static TN_APART void coalesce(struct tn_arena *arena, struct tn_block *block)
 {
     TN_ASSERT(block->state == TN_BLOCK_LOOSE && block->heap->loose != block); /* P19 */
     expect_neighbours(block); /* prefetched while the index is updated */
@@ -152,8 +152,8 @@ static void empty_slot(struct tn_arena *arena, struct tn_heap *heap, struct tn_l
         TN_ASSERT(heap->loose_count > 0); /* P19 */
         heap->loose_count -= 1;
         if (next != NULL)
-            expect_join(next);
-        join(arena, block);
+            expect_coalesce(next);
+        coalesce(arena, block);
         block = next;
     }
 }
@@ -173,7 +173,7 @@ static TN_APART void make_room(struct tn_arena *arena, struct tn_heap *heap)
     TN_ASSERT(heap->loose_count < LOOSE_MAX);
 }
 
-/* The block freed last goes to a slot, or joins its neighbours. */
+/* The block freed last goes to a slot, or coalesces. */
 static TN_APART void put_aside(struct tn_arena *arena, struct tn_heap *heap)
 {
     struct tn_block *block = heap->loose;
@@ -182,8 +182,8 @@ static TN_APART void put_aside(struct tn_arena *arena, struct tn_heap *heap)
 
     TN_ASSERT(block->state == TN_BLOCK_LOOSE); /* P19 */
     heap->loose = NULL;
-    if (block->segment->divided || tn_steady_is_edge(block)) {
-        join(arena, block);
+    if (block->segment->mixed || tn_steady_is_edge(block)) {
+        coalesce(arena, block);
         return;
     }
     block->loose_next = slot->first;
@@ -194,21 +194,21 @@ static TN_APART void put_aside(struct tn_arena *arena, struct tn_heap *heap)
         make_room(arena, heap);
 }
 
-static inline void end_last(struct tn_arena *arena, struct tn_heap *heap)
+static inline void put_last_aside(struct tn_arena *arena, struct tn_heap *heap)
 {
     if (heap->loose != NULL)
         put_aside(arena, heap);
 }
 
-/* Joins all loose blocks of the heap with their neighbours. */
-static inline void settle(struct tn_arena *arena, struct tn_heap *heap)
+/* Coalesces all loose blocks of the heap. */
+static inline void coalesce_all(struct tn_arena *arena, struct tn_heap *heap)
 {
     struct tn_block *last = heap->loose;
 
     heap->loose_turn = 0;
     heap->loose = NULL; /* P19 */
     if (last != NULL)
-        join(arena, last);
+        coalesce(arena, last);
     if (heap->loose_count > 0)
         empty_slots(arena, heap);
     TN_ASSERT(heap->loose == NULL && heap->loose_count == 0); /* P19 */
@@ -225,7 +225,7 @@ static inline struct tn_block *take_loose(struct tn_heap *heap, uint64_t bytes, 
     if ((slot->sizes & size_bit(hash)) == 0)
         return NULL; /* reads no record */
     block = *link;
-    for (int looks = 0; block != NULL && looks < LOOSE_LOOKS; looks++) {
+    for (int steps = 0; block != NULL && steps < LOOSE_STEPS; steps++) {
         TN_ASSERT(block->state == TN_BLOCK_LOOSE && block->heap == heap); /* P19 */
         if (tn_steady_fits(block, bytes, alignment)) {
             *link = block->loose_next;
@@ -270,7 +270,7 @@ static TN_ALWAYS_INLINE struct tn_block *cut(struct tn_arena *arena, struct tn_h
     if (arena->store.spare_count < RECORDS_FOR_CUT)
         return NULL;
     block = find(arena, heap, bytes + alignment - TN_BLOCK_BYTES_MIN);
-    if (block == NULL || tn_run_is_wedged(block, block, arena))
+    if (block == NULL || tn_run_is_enclosed(block, block, arena))
         return NULL;
     TN_ASSERT(block->segment->base % alignment == 0);
     __builtin_prefetch(block->previous, 1); /* the part's future neighbour */
@@ -285,17 +285,17 @@ static TN_ALWAYS_INLINE struct tn_block *cut(struct tn_arena *arena, struct tn_h
     block = tn_arena_carve(arena, block, offset, bytes);
     TN_ASSERT(block->offset == offset && tn_block_bytes(block) == bytes);
     block->own_order = true;
-    block->tangled = false;   /* P18 */
-    block->misplaced = false; /* P20 */
+    block->claimed = false;    /* P18 */
+    block->other_kind = false; /* P20 */
     tn_block_enter(block, chunk, true);
     expect_next(chunk, block);
     return block;
 }
 
-/* Loose blocks may hold the missing memory, record or place in the index: they join before the pool
+/* Loose blocks may hold the missing memory, record or place in the index: they coalesce before the pool
  * is asked. */
-static inline struct tn_block *cut_from_all(struct tn_arena *arena, struct tn_heap *heap,
-                                            uint64_t alignment, uint64_t bytes)
+static inline struct tn_block *coalesce_and_cut(struct tn_arena *arena, struct tn_heap *heap,
+                                                uint64_t alignment, uint64_t bytes)
 {
     for (;;) { /* once or twice; a loop lets the compiler inline the cut once */
         struct tn_block *block = cut(arena, heap, alignment, bytes);
@@ -314,13 +314,13 @@ struct tn_block *tn_steady_take(struct tn_arena *arena, struct tn_heap *heap, ui
     TN_ASSERT(tn_arena_is_locked(arena));
     TN_ASSERT(heap->arena == arena);
     if (block == NULL && bytes > (uint64_t)LARGEST_UNITS << TN_BLOCK_BITS)
-        settle(arena, heap);
+        coalesce_all(arena, heap);
     else
-        end_last(arena, heap);
+        put_last_aside(arena, heap);
     if (block == NULL)
-        block = cut_from_all(arena, heap, alignment, bytes);
+        block = coalesce_and_cut(arena, heap, alignment, bytes);
     else if (arena->allocates == TN_STEADY_SHARED)
-        tn_live_mark(block); /* P23: open again */
+        tn_live_update(block); /* P23: open again */
     if (block != NULL && tn_heap_counters_rise(&heap->counters, bytes))
         tn_heap_counters_raise(&heap->counters, bytes, requested);
     return block;
@@ -328,23 +328,23 @@ struct tn_block *tn_steady_take(struct tn_arena *arena, struct tn_heap *heap, ui
 
 /* Whether the block is at the edge of the mapped memory, and another place for its size may
  * exist. */
-static inline bool joins_at_edge(const struct tn_heap *heap, const struct tn_block *block)
+static inline bool coalesces_at_edge(const struct tn_heap *heap, const struct tn_block *block)
 {
     return tn_steady_is_edge(block) &&
            (heap->loose_count > 0 || tn_bins_may_have(&heap->bins, tn_block_bytes(block)));
 }
 
-static bool free_in(struct tn_arena *arena, struct tn_heap *heap, struct tn_block *block)
+static bool free_block(struct tn_arena *arena, struct tn_heap *heap, struct tn_block *block)
 {
     TN_ASSERT(tn_arena_is_locked(arena));
     TN_ASSERT(block->state == TN_BLOCK_LIVE && block->heap == heap);
-    end_last(arena, heap);
-    if (TN_UNLIKELY(tn_steady_wedges(arena, heap, block)))
+    put_last_aside(arena, heap);
+    if (TN_UNLIKELY(tn_steady_is_enclosed(arena, heap, block)))
         return false;
     tn_steady_loosen(arena, heap, block);
-    if (TN_UNLIKELY(arena->joins || joins_at_edge(heap, block))) {
+    if (TN_UNLIKELY(arena->coalesces || coalesces_at_edge(heap, block))) {
         heap->loose = NULL; /* P19 */
-        join(arena, block);
+        coalesce(arena, block);
     }
     return true;
 }
@@ -356,10 +356,11 @@ static inline struct tn_inbox *inbox_of(const struct tn_arena *arena)
 }
 
 /* Frees the inbox's oldest block. False: this free needs the pool's lock. */
-static inline bool take_in(struct tn_arena *arena, struct tn_inbox *inbox, struct tn_block *block)
+static inline bool free_from_inbox(struct tn_arena *arena, struct tn_inbox *inbox,
+                                   struct tn_block *block)
 {
     TN_ASSERT(block->state == TN_BLOCK_LIVE && !tn_live_is_open(block)); /* nobody else frees it */
-    if (!free_in(arena, block->heap, block))
+    if (!free_block(arena, block->heap, block))
         return false;
     tn_inbox_take(inbox);
     return true;
@@ -370,7 +371,7 @@ static void empty_inbox(struct tn_arena *arena, struct tn_inbox *inbox)
     struct tn_block *block = tn_inbox_first(inbox);
 
     TN_ASSERT(tn_arena_is_locked(arena));
-    while (block != NULL && take_in(arena, inbox, block))
+    while (block != NULL && free_from_inbox(arena, inbox, block))
         block = tn_inbox_first(inbox);
 }
 
@@ -388,46 +389,46 @@ bool tn_steady_receive(struct tn_arena *arena, const struct tn_heap *heap, uint6
         block = tn_inbox_first(inbox);
         if (block == NULL)
             return true;
-        if (!take_in(arena, inbox, block))
+        if (!free_from_inbox(arena, inbox, block))
             return false;
     }
     return true;
 }
 
-bool tn_steady_allocate_locked(struct tn_arena *arena, const struct tn_steady_claim *claim,
-                               uint64_t requested, uint64_t alignment, void **address)
+bool tn_steady_lock_and_allocate(struct tn_arena *arena, const struct tn_steady_key *key,
+                                 uint64_t requested, uint64_t alignment, void **address)
 {
     bool done = false;
 
     tn_arena_lock(arena);
-    if (tn_steady_is_claimed(arena, *claim)) {
+    if (tn_steady_has_key(arena, *key)) {
         tn_arena_use(arena);
-        done = tn_steady_allocate_in(arena, requested, alignment, address);
+        done = tn_arena_allocate(arena, requested, alignment, address);
     }
     tn_arena_unlock(arena);
     return done;
 }
 
-bool tn_steady_allocate_last_locked(struct tn_arena *arena, const struct tn_steady_claim *claim,
+bool tn_steady_lock_and_reissue(struct tn_arena *arena, const struct tn_steady_key *key,
+                                uint64_t requested, uint64_t alignment, void **address)
+{
+    bool done = false;
+
+    tn_arena_lock(arena);
+    if (tn_steady_has_key(arena, *key)) {
+        tn_arena_use(arena);
+        done = tn_arena_reissue(arena, requested, alignment, address);
+    }
+    tn_arena_unlock(arena);
+    return done;
+}
+
+static bool allocate_and_note_birth(struct tn_arena *arena, const struct tn_place *place,
                                     uint64_t requested, uint64_t alignment, void **address)
-{
-    bool done = false;
-
-    tn_arena_lock(arena);
-    if (tn_steady_is_claimed(arena, *claim)) {
-        tn_arena_use(arena);
-        done = tn_steady_allocate_last(arena, requested, alignment, address);
-    }
-    tn_arena_unlock(arena);
-    return done;
-}
-
-static bool allocate_born(struct tn_arena *arena, const struct tn_place *place, uint64_t requested,
-                          uint64_t alignment, void **address)
 {
     TN_ASSERT(tn_arena_is_locked(arena));
     if (!tn_births_have_room(arena->births) ||
-        !tn_steady_allocate_in(arena, requested, alignment, address))
+        !tn_arena_allocate(arena, requested, alignment, address))
         return false;
     tn_births_enter(arena->births, place,
                     &(struct tn_birth){.address = (uint64_t)(uintptr_t)*address,
@@ -436,35 +437,35 @@ static bool allocate_born(struct tn_arena *arena, const struct tn_place *place, 
     return true;
 }
 
-bool tn_steady_allocate_born(struct tn_arena *arena, const struct tn_steady_claim *claim,
-                             const struct tn_place *place, uint64_t requested, uint64_t alignment,
-                             void **address)
+bool tn_steady_note_birth(struct tn_arena *arena, const struct tn_steady_key *key,
+                          const struct tn_place *place, uint64_t requested, uint64_t alignment,
+                          void **address)
 {
     bool done = false;
 
     if (tn_arena_enter(arena)) {
-        done = tn_steady_is_claimed(arena, *claim) &&
-               allocate_born(arena, place, requested, alignment, address);
+        done = tn_steady_has_key(arena, *key) &&
+               allocate_and_note_birth(arena, place, requested, alignment, address);
         tn_arena_leave(arena);
         return done;
     }
     tn_arena_lock(arena);
-    if (tn_steady_is_claimed(arena, *claim)) {
+    if (tn_steady_has_key(arena, *key)) {
         tn_arena_use(arena);
-        done = allocate_born(arena, place, requested, alignment, address);
+        done = allocate_and_note_birth(arena, place, requested, alignment, address);
     }
     tn_arena_unlock(arena);
     return done;
 }
 
-bool tn_steady_allocate_shared(struct tn_arena *arena, uint64_t requested, uint64_t alignment,
-                               void **address)
+bool tn_arena_receive_and_allocate(struct tn_arena *arena, uint64_t requested, uint64_t alignment,
+                                   void **address)
 {
-    return tn_steady_allocate_as(arena, requested, alignment, true, address);
+    return tn_arena_allocate_body(arena, requested, alignment, true, address);
 }
 
 /* Frees the block that begins at the address. */
-static bool free_at(struct tn_arena *arena, const struct tn_chunk *chunk, uint64_t address)
+static bool free_address(struct tn_arena *arena, const struct tn_chunk *chunk, uint64_t address)
 {
     bool shared = arena->frees == TN_STEADY_SHARED;
     uint64_t offset;
@@ -476,17 +477,17 @@ static bool free_at(struct tn_arena *arena, const struct tn_chunk *chunk, uint64
     block = shared ? tn_live_close_at(chunk, offset) : tn_live_open_at(chunk, offset);
     if (block == NULL || block->state != TN_BLOCK_LIVE)
         return false;
-    if (free_in(arena, block->heap, block))
+    if (free_block(arena, block->heap, block))
         return true;
     if (shared)
-        tn_live_mark(block); /* P23: open again */
+        tn_live_update(block); /* P23: open again */
     return false;
 }
 
 /* Leaves the block that begins at the address in the inbox. False: the inbox is closed or full, or
  * no open entry was found. */
-static inline bool leave_in(struct tn_inbox *inbox, const struct tn_arena *arena,
-                            const struct tn_chunk *chunk, uint64_t address)
+static inline bool put_in_inbox(struct tn_inbox *inbox, const struct tn_arena *arena,
+                                const struct tn_chunk *chunk, uint64_t address)
 {
     atomic_uintptr_t *place = tn_inbox_enter(inbox);
     struct tn_block *block = NULL;
@@ -538,14 +539,14 @@ bool tn_steady_share(struct tn_arena *arena)
 }
 
 /* By a thread other than the arena's user. */
-static TN_APART bool free_from_elsewhere(struct tn_arena *arena, const struct tn_chunk *chunk,
-                                         uint64_t address)
+static TN_APART bool visit_and_free(struct tn_arena *arena, const struct tn_chunk *chunk,
+                                    uint64_t address)
 {
     struct tn_inbox *inbox = atomic_load_explicit(&arena->inbox, memory_order_acquire);
     bool wanted = false;
     bool done;
 
-    if (inbox != NULL && leave_in(inbox, arena, chunk, address))
+    if (inbox != NULL && put_in_inbox(inbox, arena, chunk, address))
         return true;
     tn_arena_lock(arena);
     if (arena->shared) {
@@ -554,7 +555,7 @@ static TN_APART bool free_from_elsewhere(struct tn_arena *arena, const struct tn
         arena->visit_count += 1;
         wanted = arena->visit_count % VISITS == 0;
     }
-    done = free_at(arena, chunk, address);
+    done = free_address(arena, chunk, address);
     tn_arena_unlock(arena);
     if (wanted && done)
         (void)tn_steady_share(arena); /* without memory all goes on as before */
@@ -562,22 +563,22 @@ static TN_APART bool free_from_elsewhere(struct tn_arena *arena, const struct tn
 }
 
 /* By a thread other than the owner. */
-static bool free_locked(struct tn_arena *arena, const struct tn_chunk *chunk, uint64_t address)
+static bool lock_and_free(struct tn_arena *arena, const struct tn_chunk *chunk, uint64_t address)
 {
     bool done;
 
     TN_ASSERT(chunk != NULL && arena != NULL);
     if (!tn_arena_is_user(arena))
-        return free_from_elsewhere(arena, chunk, address);
+        return visit_and_free(arena, chunk, address);
     tn_arena_lock(arena);
     if (tn_arena_is_user(arena))
         tn_arena_use(arena);
-    done = free_at(arena, chunk, address);
+    done = free_address(arena, chunk, address);
     tn_arena_unlock(arena);
     return done;
 }
 
-bool tn_steady_free_rest(uint64_t address, struct tn_steady_rest rest)
+bool tn_steady_finish_free(uint64_t address, struct tn_steady_rest rest)
 {
     struct tn_arena *arena;
     bool done;
@@ -587,7 +588,7 @@ bool tn_steady_free_rest(uint64_t address, struct tn_steady_rest rest)
     if (rest.block != NULL) {
         arena = rest.block->heap->arena;
         TN_ASSERT(rest.block->state == TN_BLOCK_LIVE);
-        done = free_in(arena, rest.block->heap, rest.block);
+        done = free_block(arena, rest.block->heap, rest.block);
         tn_arena_leave(arena);
         return done;
     }
@@ -595,8 +596,8 @@ bool tn_steady_free_rest(uint64_t address, struct tn_steady_rest rest)
     if (arena == NULL)
         return false;
     if (!tn_arena_enter(arena))
-        return free_locked(arena, rest.chunk, address);
-    done = free_at(arena, rest.chunk, address);
+        return lock_and_free(arena, rest.chunk, address);
+    done = free_address(arena, rest.chunk, address);
     tn_arena_leave(arena);
     return done;
 }
@@ -621,7 +622,7 @@ static void close_inbox(struct tn_arena *arena, struct tn_inbox *inbox)
 void tn_steady_end(struct tn_arena *arena)
 {
     for (int kind = 0; kind < TN_HEAP_KINDS; kind++)
-        settle(arena, &arena->heaps[kind]);
+        coalesce_all(arena, &arena->heaps[kind]);
     if (arena->shared)
         close_inbox(arena, inbox_of(arena));
 }
@@ -633,7 +634,7 @@ void tn_steady_begin(struct tn_arena *arena, const struct tn_steady_terms *terms
         TN_ASSERT(arena->heaps[kind].loose == NULL &&
                   arena->heaps[kind].loose_count == 0); /* P19 */
     arena->captured = terms->captured;
-    arena->joins = terms->joins;
+    arena->coalesces = terms->coalesces;
     arena->allocates = terms->allocates ? TN_STEADY : TN_NOT_STEADY;
     arena->frees = terms->frees ? TN_STEADY : TN_NOT_STEADY;
     if (terms->allocates && arena->shared)

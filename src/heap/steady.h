@@ -11,7 +11,7 @@
  * here is therefore decided once, when the pool is unlocked.
  *
  * A freed block is loose at first. A request of its very size gets it back unchanged. Otherwise it
- * joins its neighbours later: at the latest when the heap has no other block for an allocation,
+ * coalesces with its neighbours later: at the latest when the heap has no other block for an allocation,
  * before the heap grows. See heap/steady.c.
  *
  * The path of nearly all calls is inline here. With the function of the API it forms a single piece
@@ -100,8 +100,8 @@ static TN_ALWAYS_INLINE struct tn_heap *tn_steady_heap_for(struct tn_arena *aren
                                               : &arena->heaps[TN_HEAP_LARGE];
 }
 
-static TN_ALWAYS_INLINE bool tn_steady_allocate_as(struct tn_arena *arena, uint64_t requested,
-                                                   uint64_t alignment, bool shared, void **address)
+static TN_ALWAYS_INLINE bool tn_arena_allocate_body(struct tn_arena *arena, uint64_t requested,
+                                                    uint64_t alignment, bool shared, void **address)
 {
     uint64_t bytes = tn_block_bytes_for(arena->rounding, requested);
     struct tn_heap *heap = tn_steady_heap_for(arena, bytes);
@@ -113,7 +113,7 @@ static TN_ALWAYS_INLINE bool tn_steady_allocate_as(struct tn_arena *arena, uint6
     if (TN_LIKELY(tn_steady_fits(block, bytes, alignment))) {
         heap->loose = NULL; /* live bytes are as before the free: no peak of the heap's */
         if (shared)
-            tn_live_mark(block); /* P23: open again */
+            tn_live_update(block); /* P23: open again */
     } else {
         block = tn_steady_take(arena, heap, requested, alignment, bytes);
     }
@@ -124,67 +124,64 @@ static TN_ALWAYS_INLINE bool tn_steady_allocate_as(struct tn_arena *arena, uint6
     return true;
 }
 
-bool tn_steady_allocate_shared(struct tn_arena *arena, uint64_t requested, uint64_t alignment,
-                               void **address);
+bool tn_arena_receive_and_allocate(struct tn_arena *arena, uint64_t requested, uint64_t alignment,
+                                   void **address);
 
 /* Allocates from an arena that is locked, or whose owner has entered. */
-static TN_ALWAYS_INLINE bool tn_steady_allocate_in(struct tn_arena *arena, uint64_t requested,
-                                                   uint64_t alignment, void **address)
+static TN_ALWAYS_INLINE bool tn_arena_allocate(struct tn_arena *arena, uint64_t requested,
+                                               uint64_t alignment, void **address)
 {
     TN_ASSERT(tn_arena_is_locked(arena));
     if (TN_LIKELY(arena->allocates == TN_STEADY))
-        return tn_steady_allocate_as(arena, requested, alignment, false, address);
+        return tn_arena_allocate_body(arena, requested, alignment, false, address);
     return arena->allocates == TN_STEADY_SHARED &&
-           tn_steady_allocate_shared(arena, requested, alignment, address);
+           tn_arena_receive_and_allocate(arena, requested, alignment, address);
 }
 
 /* For an allocation: facts that must still hold for an arena found without a lock. */
-struct tn_steady_claim {
+struct tn_steady_key {
     struct tn_order order;
     const tarn_pool *pool; /* NULL: compares routes_stamp instead */
     uint64_t routes_stamp; /* the stamp under which the routes' choice was remembered */
 };
 
-static TN_ALWAYS_INLINE bool tn_steady_is_claimed(const struct tn_arena *arena,
-                                                  struct tn_steady_claim claim)
+static TN_ALWAYS_INLINE bool tn_steady_has_key(const struct tn_arena *arena,
+                                               struct tn_steady_key key)
 {
-    return TN_LIKELY(claim.pool != NULL ? arena->pool == claim.pool
-                                        : arena->routes_stamp == claim.routes_stamp) &&
-           TN_LIKELY(tn_order_equal(arena->order, claim.order));
+    return TN_LIKELY(key.pool != NULL ? arena->pool == key.pool
+                                      : arena->routes_stamp == key.routes_stamp) &&
+           TN_LIKELY(tn_order_equal(arena->order, key.order));
 }
 
 /* For any thread but the owner. */
-bool tn_steady_allocate_locked(struct tn_arena *arena, const struct tn_steady_claim *claim,
-                               uint64_t requested, uint64_t alignment, void **address);
+bool tn_steady_lock_and_allocate(struct tn_arena *arena, const struct tn_steady_key *key,
+                                 uint64_t requested, uint64_t alignment, void **address);
 
 /* In an admitted capture: allocates and enters the birth; place: where the order stands. Any
  * thread. False: nothing has changed. */
-TN_APART bool tn_steady_allocate_born(struct tn_arena *arena, const struct tn_steady_claim *claim,
-                                      const struct tn_place *place, uint64_t requested,
-                                      uint64_t alignment, void **address);
+TN_APART bool tn_steady_note_birth(struct tn_arena *arena, const struct tn_steady_key *key,
+                                   const struct tn_place *place, uint64_t requested,
+                                   uint64_t alignment, void **address);
 
-static TN_ALWAYS_INLINE bool tn_steady_allocate_from(struct tn_arena *arena,
-                                                     struct tn_steady_claim claim,
-                                                     uint64_t requested, uint64_t alignment,
-                                                     void **address)
+static TN_ALWAYS_INLINE bool tn_steady_try(struct tn_arena *arena, struct tn_steady_key key,
+                                           uint64_t requested, uint64_t alignment, void **address)
 {
     bool done;
 
     if (TN_UNLIKELY(!tn_arena_enter(arena))) {
-        const struct tn_steady_claim kept = claim; /* else claim itself would be kept in memory */
+        const struct tn_steady_key kept = key; /* else key itself would be kept in memory */
 
-        return tn_steady_allocate_locked(arena, &kept, requested, alignment, address);
+        return tn_steady_lock_and_allocate(arena, &kept, requested, alignment, address);
     }
-    done = tn_steady_is_claimed(arena, claim) &&
-           tn_steady_allocate_in(arena, requested, alignment, address);
+    done = tn_steady_has_key(arena, key) && tn_arena_allocate(arena, requested, alignment, address);
     tn_arena_leave(arena);
     return done;
 }
 
 /* Allocates the block freed last, if the request then had the same size. The arena is locked, or
  * its owner has entered. */
-static TN_ALWAYS_INLINE bool tn_steady_allocate_last(struct tn_arena *arena, uint64_t requested,
-                                                     uint64_t alignment, void **address)
+static TN_ALWAYS_INLINE bool tn_arena_reissue(struct tn_arena *arena, uint64_t requested,
+                                              uint64_t alignment, void **address)
 {
     uint64_t bytes = tn_block_bytes_for(arena->rounding, requested);
     struct tn_heap *heap = tn_steady_heap_for(arena, bytes);
@@ -201,27 +198,23 @@ static TN_ALWAYS_INLINE bool tn_steady_allocate_last(struct tn_arena *arena, uin
 }
 
 /* For any thread but the owner. */
-TN_APART bool tn_steady_allocate_last_locked(struct tn_arena *arena,
-                                             const struct tn_steady_claim *claim,
-                                             uint64_t requested, uint64_t alignment,
-                                             void **address);
+TN_APART bool tn_steady_lock_and_reissue(struct tn_arena *arena, const struct tn_steady_key *key,
+                                         uint64_t requested, uint64_t alignment, void **address);
 
 /* In an admitted capture: allocates the block freed last, which is already in the capture's hold
  * and whose birth stands. False: nothing has changed. */
-static TN_ALWAYS_INLINE bool tn_steady_allocate_again(struct tn_arena *arena,
-                                                      struct tn_steady_claim claim,
-                                                      uint64_t requested, uint64_t alignment,
-                                                      void **address)
+static TN_ALWAYS_INLINE bool tn_steady_reissue(struct tn_arena *arena, struct tn_steady_key key,
+                                               uint64_t requested, uint64_t alignment,
+                                               void **address)
 {
     bool done;
 
     if (TN_UNLIKELY(!tn_arena_enter(arena))) {
-        const struct tn_steady_claim kept = claim; /* else claim itself would be kept in memory */
+        const struct tn_steady_key kept = key; /* else key itself would be kept in memory */
 
-        return tn_steady_allocate_last_locked(arena, &kept, requested, alignment, address);
+        return tn_steady_lock_and_reissue(arena, &kept, requested, alignment, address);
     }
-    done = tn_steady_is_claimed(arena, claim) &&
-           tn_steady_allocate_last(arena, requested, alignment, address);
+    done = tn_steady_has_key(arena, key) && tn_arena_reissue(arena, requested, alignment, address);
     tn_arena_leave(arena);
     return done;
 }
@@ -241,14 +234,14 @@ static TN_ALWAYS_INLINE bool tn_steady_is_at(const struct tn_arena *arena,
 
 /* Whether the run of free memory around the block, once freed, will lie between memory of two other
  * arenas. */
-static TN_ALWAYS_INLINE bool tn_steady_wedges(const struct tn_arena *arena,
-                                              const struct tn_heap *heap,
-                                              const struct tn_block *block)
+static TN_ALWAYS_INLINE bool tn_steady_is_enclosed(const struct tn_arena *arena,
+                                                   const struct tn_heap *heap,
+                                                   const struct tn_block *block)
 {
     const struct tn_block *low = block;
     const struct tn_block *high;
 
-    if (!block->segment->divided)
+    if (!block->segment->mixed)
         return false;
     high = tn_block_is_free_of(block->next, heap) ? block->next : block;
     if (!tn_block_is_foreign(high->next, arena))
@@ -290,7 +283,7 @@ static TN_ALWAYS_INLINE void tn_steady_loosen(struct tn_arena *arena, struct tn_
     TN_CHECK_TURN(heap);
 }
 
-/* The work which tn_steady_free_at_once leaves. */
+/* The work which tn_steady_try_free leaves. */
 struct tn_steady_rest {
     struct tn_chunk *chunk; /* at the address; NULL: none */
     /* the block that begins there, and whose arena the owner has entered; NULL: none */
@@ -298,7 +291,7 @@ struct tn_steady_rest {
 };
 
 /* The path of most frees: by the arena's owner, without a call. *rest tells what is left to do. */
-static TN_ALWAYS_INLINE bool tn_steady_free_at_once(uint64_t address, struct tn_steady_rest *rest)
+static TN_ALWAYS_INLINE bool tn_steady_try_free(uint64_t address, struct tn_steady_rest *rest)
 {
     struct tn_chunk *chunk = tn_address_table_chunk(address);
     struct tn_arena *arena;
@@ -320,15 +313,15 @@ static TN_ALWAYS_INLINE bool tn_steady_free_at_once(uint64_t address, struct tn_
     }
     heap = atomic_load_explicit(&chunk->heap, memory_order_relaxed);
     rest->block = block;
-    if (heap->loose != NULL || TN_UNLIKELY(arena->joins) || tn_steady_is_edge(block) ||
-        TN_UNLIKELY(tn_steady_wedges(arena, heap, block)))
+    if (heap->loose != NULL || TN_UNLIKELY(arena->coalesces) || tn_steady_is_edge(block) ||
+        TN_UNLIKELY(tn_steady_is_enclosed(arena, heap, block)))
         return false;
     tn_steady_loosen(arena, heap, block);
     tn_arena_leave(arena);
     return true;
 }
 
-bool tn_steady_free_rest(uint64_t address, struct tn_steady_rest rest);
+bool tn_steady_finish_free(uint64_t address, struct tn_steady_rest rest);
 
 /* Frees the live block that begins at the address, if there is any. False: nothing has changed;
  * call tn_pool_lock_block. */
@@ -336,7 +329,7 @@ static inline bool tn_steady_free(uint64_t address)
 {
     struct tn_steady_rest rest;
 
-    return tn_steady_free_at_once(address, &rest) || tn_steady_free_rest(address, rest);
+    return tn_steady_try_free(address, &rest) || tn_steady_finish_free(address, rest);
 }
 
 /* Gives the arena an inbox for good, where other threads then leave their frees. False: no memory.
@@ -347,7 +340,7 @@ bool tn_steady_share(struct tn_arena *arena);
 struct tn_steady_terms {
     bool allocates;
     bool frees;
-    bool joins; /* frees join neighbours at once: nothing is loose */
+    bool coalesces; /* frees coalesce at once: nothing is loose */
     /* Allocates from these chunks alone; NULL: from all its chunks. */
     const struct tn_chunk_set *captured;
 };
@@ -364,7 +357,7 @@ bool tn_steady_provide(struct tn_arena *arena);
  * records from then on, up to a limit. */
 bool tn_steady_expect(struct tn_arena *arena, size_t count);
 
-/* Gives the arena's surplus records back to the pool. They gather because frees join blocks, while
+/* Gives the arena's surplus records back to the pool. They gather because frees coalesce blocks, while
  * cuts under the pool's lock take records of the pool. The pool is locked. */
 void tn_steady_level(struct tn_arena *arena);
 

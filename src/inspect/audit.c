@@ -167,8 +167,8 @@ static void end_reading(const struct work *work, tarn_device *device)
 }
 
 /* A node that touches more than its live block has may mean an earlier block at this address. */
-static tarn_status look_back(struct work *work, tarn_device *device, size_t index,
-                             tarn_pointer_class *of)
+static tarn_status classify_earlier(struct work *work, tarn_device *device, size_t index,
+                                    tarn_pointer_class *of)
 {
     static const tarn_pointer_class classes[] = {[TN_MEANT_LIVE] = TARN_POINTER_BEYOND,
                                                  [TN_MEANT_EARLIER] = TARN_POINTER_REUSED,
@@ -267,7 +267,7 @@ static tarn_status note(struct work *work, size_t index, tarn_pointer_class of)
 }
 
 /* Looks at the references that were read last. */
-static tarn_status look_at(struct work *work, tarn_device *device)
+static tarn_status classify_batch(struct work *work, tarn_device *device)
 {
     const struct tn_references *references = &work->record->references;
     tarn_status status = tn_standings_find(&work->standings, references, &device->regions,
@@ -276,7 +276,7 @@ static tarn_status look_at(struct work *work, tarn_device *device)
     for (size_t i = 0; status == TARN_OK && i < references->count; i++) {
         tarn_pointer_class of = class_of(work, &references->items[i], &work->standings.findings[i]);
 
-        status = look_back(work, device, i, &of);
+        status = classify_earlier(work, device, i, &of);
         if (status == TARN_OK)
             status = note(work, i, of);
     }
@@ -284,7 +284,7 @@ static tarn_status look_at(struct work *work, tarn_device *device)
     return status;
 }
 
-static tarn_status look_through(struct work *work, tarn_device *device,
+static tarn_status classify_all(struct work *work, tarn_device *device,
                                 const tarn_audit_options *options)
 {
     struct tn_references *references = &work->record->references;
@@ -299,7 +299,7 @@ static tarn_status look_through(struct work *work, tarn_device *device,
         status = tn_references_read(references, TOGETHER);
         end_reading(work, device);
         if (status == TARN_OK)
-            status = look_at(work, device);
+            status = classify_batch(work, device);
     }
     return status;
 }
@@ -313,7 +313,7 @@ static tarn_status scan_pool(struct work *work, tarn_device *device, tarn_stream
     while (status == TARN_OK && tn_scan_goes_on(&scan)) {
         status = tn_scan_read(&scan, references);
         if (status == TARN_OK)
-            status = look_at(work, device);
+            status = classify_batch(work, device);
     }
     work->record->view.scanned_bytes = scan.scanned_bytes;
     tn_scan_end(&scan);
@@ -341,7 +341,7 @@ static void finish(struct work *work)
 
     record->pools = work->standings.pools;
     work->standings.pools = NULL;
-    tn_references_settle(&record->references);
+    tn_references_finish(&record->references);
     count_nodes(record);
     view->mistakes = record->mistakes.items;
     view->mistake_count = record->mistakes.count;
@@ -365,7 +365,7 @@ tarn_status tn_audit(tarn_device *device, const struct tn_audit_subject *subject
     work.record = tn_host_alloc(1, sizeof *work.record);
     if (work.record == NULL)
         return no_memory();
-    status = look_through(&work, device, options);
+    status = classify_all(&work, device, options);
     if (status == TARN_OK && options->scan && list != TN_LIST_NOT_HELD)
         status = scan_pool(&work, device, tn_device_stream(device, options->scan_stream));
     if (status == TARN_OK) {

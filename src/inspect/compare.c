@@ -300,14 +300,14 @@ struct side {
 static tarn_status read_side(struct comparison *comparison, tn_cu_graph graph, struct side *side)
 {
     tarn_status status =
-        tn_graph_read_nodes(comparison->gpu, graph, &side->nodes, &side->node_count);
+        tn_driver_graph_read_nodes(comparison->gpu, graph, &side->nodes, &side->node_count);
 
     if (status != TARN_OK)
         return status;
     if (comparison->node_count + side->node_count >= TARN_NO_NODE)
         return tn_fail(TARN_ERR_LIMIT, "graphs of 2^32 nodes or more cannot be compared");
-    return tn_graph_read_edges(comparison->gpu, graph, side->nodes, side->node_count, &side->edges,
-                               &side->edge_count);
+    return tn_driver_graph_read_edges(comparison->gpu, graph, side->nodes, side->node_count,
+                                      &side->edges, &side->edge_count);
 }
 
 /* The first edge from `edge` on that leads to another node. */

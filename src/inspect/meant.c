@@ -16,7 +16,7 @@
 #include "base/host.h"
 #include "claims/hold.h"
 #include "heap/births.h"
-#include "inspect/node_order.h"
+#include "inspect/precedence.h"
 #include "pools/free.h"
 #include "pools/pool.h"
 
@@ -333,9 +333,9 @@ static tarn_status compare(const struct question *question, const struct tn_know
     if (index == references->level_count || !rise(references, level, &node))
         return TARN_OK;
     status =
-        tn_node_order_read(&question->meanings->levels[index], question->gpu, references, level);
+        tn_precedence_read(&question->meanings->levels[index], question->gpu, references, level);
     if (status == TARN_OK)
-        *order = tn_node_order_find(&question->meanings->levels[index], node - level->first,
+        *order = tn_precedence_find(&question->meanings->levels[index], node - level->first,
                                     &known->words[item->birth.place]);
     return status;
 }
@@ -497,7 +497,7 @@ void tn_meanings_drop(struct tn_meanings *meanings)
         meanings->pools = next;
     }
     for (size_t i = 0; i < meanings->level_count; i++)
-        tn_node_order_drop(&meanings->levels[i]);
+        tn_precedence_drop(&meanings->levels[i]);
     tn_host_free(meanings->levels);
     *meanings = (struct tn_meanings){.pools = NULL};
 }

@@ -5,7 +5,7 @@
  * A node means the newest block that had its address when the node was captured. The births of the
  * graph's captures tell which blocks lay there, and where their streams stood when each was
  * allocated (heap/births.h). The graph's edges tell which nodes were captured before this moment,
- * and which behind it (inspect/node_order.h).
+ * and which behind it (inspect/precedence.h).
  *
  * Nodes of a child graph or a body stand where their node stands, but in births of the body's own
  * capture. Births whose graph is not looked through tell nothing: a child graph is a copy.
@@ -28,7 +28,7 @@ enum tn_meant {
 struct tn_meanings {
     struct tn_known_births *pools; /* one for each pool asked for */
     /* As many as the references have; NULL: none was needed. */
-    struct tn_node_order *levels;
+    struct tn_precedence *levels;
     size_t level_count;
 };
 

@@ -90,7 +90,7 @@ static tarn_status add_nodes(struct tn_collection *collection, tn_cu_graph graph
     struct tn_references *to = collection->to;
     tn_cu_graphnode *handles = NULL;
     size_t count = 0;
-    tarn_status status = tn_graph_read_nodes(collection->gpu, graph, &handles, &count);
+    tarn_status status = tn_driver_graph_read_nodes(collection->gpu, graph, &handles, &count);
 
     if (status == TARN_OK && !tn_host_grow((void **)&to->levels, &to->level_capacity,
                                            to->level_count + 1, sizeof *to->levels))
@@ -240,7 +240,7 @@ static tarn_status ask(struct tn_collection *collection, uint64_t word, bool *is
         return no_memory();
     place = tn_word_set_place(&collection->asked, word);
     if (*place == 0) {
-        status = tn_pointer_look(collection->gpu, word & ~(uint64_t)1, &memory);
+        status = tn_pointer_query(collection->gpu, word & ~(uint64_t)1, &memory);
         if (status != TARN_OK)
             return status;
         *place = (word & ~(uint64_t)1) | (memory.kind != TN_POINTEE_UNKNOWN);
@@ -255,7 +255,7 @@ static inline bool may_be_address(uint64_t word)
     return word - ADDRESS_MIN < ADDRESS_END - ADDRESS_MIN;
 }
 
-static tarn_status look(struct tn_collection *collection, uint64_t word, bool *is_address)
+static tarn_status ask_about(struct tn_collection *collection, uint64_t word, bool *is_address)
 {
     *is_address = tn_address_table_find(word) != NULL ||
                   (word >= collection->lowest &&
@@ -351,7 +351,7 @@ static inline tarn_status add_word(struct tn_collection *collection, struct para
     memcpy(&word, bytes + offset, WORD_BYTES);
     if (!may_be_address(word))
         return TARN_OK;
-    status = look(collection, word, &is_address);
+    status = ask_about(collection, word, &is_address);
     if (status != TARN_OK || !is_address)
         return status;
     added = add_one(collection->to);
@@ -538,8 +538,8 @@ static tarn_status read_operations(struct tn_collection *collection, tarn_audit_
     return status;
 }
 
-static tarn_status look_at(struct tn_collection *collection, uint32_t index,
-                           const struct tn_node *node)
+static tarn_status read_node(struct tn_collection *collection, uint32_t index,
+                             const struct tn_node *node)
 {
     tarn_audit_node *at = &collection->to->nodes[index];
     struct tn_reference reference = {.node = index};
@@ -609,7 +609,7 @@ static tarn_status read_batch(struct tn_collection *collection)
             bring_near(&node->kernel);
     }
     for (uint32_t i = 0; status == TARN_OK && i < count; i++)
-        status = look_at(collection, to->next + i, &collection->batch[i]);
+        status = read_node(collection, to->next + i, &collection->batch[i]);
     to->next += count;
     return status;
 }
@@ -673,7 +673,7 @@ tarn_status tn_references_collect(struct tn_references *references, struct tn_re
     return status;
 }
 
-void tn_references_settle(struct tn_references *references)
+void tn_references_finish(struct tn_references *references)
 {
     struct tn_collection *collection = references->collection;
 
@@ -691,7 +691,7 @@ void tn_references_settle(struct tn_references *references)
 
 void tn_references_drop(struct tn_references *references)
 {
-    tn_references_settle(references);
+    tn_references_finish(references);
     tn_host_free(references->nodes);
     tn_host_free(references->levels);
     tn_layouts_drop(&references->layouts);

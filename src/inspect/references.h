@@ -107,7 +107,7 @@ bool tn_references_add(struct tn_references *references, const struct tn_referen
 bool tn_references_give(const struct tn_references *references, uint64_t address);
 
 /* Gives up the state that reading needs: nodes, levels and names are left. */
-void tn_references_settle(struct tn_references *references);
+void tn_references_finish(struct tn_references *references);
 void tn_references_drop(struct tn_references *references);
 
 #endif

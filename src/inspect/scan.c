@@ -149,8 +149,8 @@ static tarn_status fetch(struct tn_scan *scan, struct piece pieces[PIECES_MAX], 
 }
 
 /* A block begins at a multiple of 512 bytes, and a piece at a multiple of a word. */
-static tarn_status look_at(const struct tn_scan *scan, const struct piece *piece,
-                           struct tn_references *references)
+static tarn_status scan_piece(const struct tn_scan *scan, const struct piece *piece,
+                              struct tn_references *references)
 {
     const char *bytes = (const char *)scan->pinned->address + piece->offset;
 
@@ -174,7 +174,7 @@ tarn_status tn_scan_read(struct tn_scan *scan, struct tn_references *references)
 
     references->count = 0;
     for (size_t i = 0; status == TARN_OK && i < count; i++) {
-        status = look_at(scan, &pieces[i], references);
+        status = scan_piece(scan, &pieces[i], references);
         scan->scanned_bytes += pieces[i].bytes;
     }
     return status;

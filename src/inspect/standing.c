@@ -280,7 +280,7 @@ static tarn_status ask_driver(struct tn_regions *regions, uint64_t address,
         finding->standing = TN_STANDING_UNMAPPED;
         return TARN_OK;
     }
-    status = tn_pointer_look(regions->gpu, address, &memory);
+    status = tn_pointer_query(regions->gpu, address, &memory);
     finding->standing = standings[memory.kind];
     finding->device = (int16_t)memory.ordinal;
     finding->block.address = (void *)(uintptr_t)memory.address;

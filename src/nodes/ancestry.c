@@ -79,17 +79,17 @@ void tn_place_ask(struct tn_gpu *gpu, tn_cu_stream stream, struct tn_order order
     *place = (struct tn_place){terminals.nodes, terminals.count, true};
 }
 
-void tn_markers_take(struct tn_gpu *gpu, tn_cu_stream stream, struct tn_order order,
-                     struct tn_markers *markers)
+void tn_frontier_take(struct tn_gpu *gpu, tn_cu_stream stream, struct tn_order order,
+                      struct tn_frontier *frontier)
 {
     struct terminals terminals;
 
     TN_ASSERT(order.capture_id != 0);
-    markers->known =
-        ask_terminals(gpu, stream, order, &terminals) && terminals.count <= TN_MARKERS_MAX;
-    markers->count = markers->known ? (uint32_t)terminals.count : 0;
-    for (uint32_t i = 0; i < markers->count; i++)
-        markers->nodes[i] = terminals.nodes[i];
+    frontier->known =
+        ask_terminals(gpu, stream, order, &terminals) && terminals.count <= TN_FRONTIER_MAX;
+    frontier->count = frontier->known ? (uint32_t)terminals.count : 0;
+    for (uint32_t i = 0; i < frontier->count; i++)
+        frontier->nodes[i] = terminals.nodes[i];
 }
 
 static size_t slot_of(tn_cu_graphnode node, size_t capacity)
@@ -262,13 +262,13 @@ bool tn_ancestry_refresh(struct tn_ancestry *ancestry, struct tn_gpu *gpu, tn_cu
     return found; /* D4 */
 }
 
-bool tn_ancestry_covers(const struct tn_ancestry *ancestry, const struct tn_markers *markers)
+bool tn_ancestry_covers(const struct tn_ancestry *ancestry, const struct tn_frontier *frontier)
 {
-    for (uint32_t i = 0; i < markers->count; i++) {
-        if (!has(ancestry, markers->nodes[i]))
+    for (uint32_t i = 0; i < frontier->count; i++) {
+        if (!has(ancestry, frontier->nodes[i]))
             return false;
     }
-    return markers->known;
+    return frontier->known;
 }
 
 void tn_ancestry_fini(struct tn_ancestry *ancestry)

@@ -3,13 +3,13 @@
  *
  * Inside a capture no event tells when work has ended, since the work has not begun. The graph
  * being captured tells the order: the nodes on which a stream's next node will depend, and their
- * dependencies in turn. Markers are the nodes that end a stream's work at a given moment. If
- * another stream's next work comes after all these markers, it comes after all the marked work.
+ * dependencies in turn. A frontier is the nodes that end a stream's work at a given moment. If
+ * another stream's next work comes after them, it comes after all that work.
  *
  *   D4  an ancestry has exactly the nodes that the stream's next node in its capture would depend on,
  *       directly or not, by edges that wait for the whole node
  *
- * Locking: an ancestry and markers are guarded by whoever has them. No call waits for the GPU or
+ * Locking: an ancestry and a frontier are guarded by whoever has them. No call waits for the GPU or
  * disturbs a capture. Any thread, but for the per-thread stream, which is the calling thread's. */
 #ifndef TARN_NODES_ANCESTRY_H
 #define TARN_NODES_ANCESTRY_H
@@ -18,7 +18,7 @@
 
 #include "driver/stream.h"
 
-enum { TN_MARKERS_MAX = 6, TN_PLACE_MAX = TN_MARKERS_MAX };
+enum { TN_FRONTIER_MAX = 6, TN_PLACE_MAX = TN_FRONTIER_MAX };
 
 /* Where a stream stands in its capture: the nodes on which its next node will depend. */
 struct tn_place {
@@ -33,17 +33,17 @@ struct tn_place {
 void tn_place_ask(struct tn_gpu *gpu, tn_cu_stream stream, struct tn_order order,
                   struct tn_place *place);
 
-struct tn_markers {
-    tn_cu_graphnode nodes[TN_MARKERS_MAX];
+struct tn_frontier {
+    tn_cu_graphnode nodes[TN_FRONTIER_MAX];
     uint32_t count;
     bool known; /* false: only the end of the capture proves the end of the work */
 };
 
-/* Marks all the work that the stream has in the order's capture now. Unknown where the handle means
- * another order by now, the stream has more than TN_MARKERS_MAX terminal nodes, or the driver
+/* Takes the end of all the work that the stream has in the order's capture now. Unknown where the handle means
+ * another order by now, the stream has more than TN_FRONTIER_MAX terminal nodes, or the driver
  * refuses. */
-void tn_markers_take(struct tn_gpu *gpu, tn_cu_stream stream, struct tn_order order,
-                     struct tn_markers *markers);
+void tn_frontier_take(struct tn_gpu *gpu, tn_cu_stream stream, struct tn_order order,
+                      struct tn_frontier *frontier);
 
 /* Zeroed memory is an empty ancestry. */
 struct tn_ancestry {
@@ -71,8 +71,8 @@ struct tn_ancestry {
 bool tn_ancestry_refresh(struct tn_ancestry *ancestry, struct tn_gpu *gpu, tn_cu_stream stream,
                          struct tn_order order);
 
-/* Whether the stream's next work comes after all the marked work. */
-bool tn_ancestry_covers(const struct tn_ancestry *ancestry, const struct tn_markers *markers);
+/* Whether the stream's next work comes after the whole frontier. */
+bool tn_ancestry_covers(const struct tn_ancestry *ancestry, const struct tn_frontier *frontier);
 
 void tn_ancestry_fini(struct tn_ancestry *ancestry);
 

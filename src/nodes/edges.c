@@ -117,8 +117,9 @@ static tarn_status convert(const struct places *places, const struct given *give
     return TARN_OK;
 }
 
-tarn_status tn_graph_read_edges(struct tn_gpu *gpu, tn_cu_graph graph, const tn_cu_graphnode *nodes,
-                                size_t node_count, struct tn_edge **edges, size_t *count)
+tarn_status tn_driver_graph_read_edges(struct tn_gpu *gpu, tn_cu_graph graph,
+                                       const tn_cu_graphnode *nodes, size_t node_count,
+                                       struct tn_edge **edges, size_t *count)
 {
     struct places places = {.nodes = nodes};
     struct given given = {.count = 0};

@@ -9,7 +9,7 @@
 
 #include "driver/gpu.h"
 
-/* Nodes are named by their places among those that tn_graph_read_nodes gives. */
+/* Nodes are named by their places among those that tn_driver_graph_read_nodes gives. */
 struct tn_edge {
     uint32_t to;
     uint32_t from;
@@ -20,8 +20,9 @@ struct tn_edge {
  * they were made. The nodes are all of the graph's, and fewer than 2^32. The array is the caller's,
  * for tn_host_free; NULL for a graph without edges.
  *   HOST_MEMORY, DEVICE_LOST, DRIVER */
-TARN_MUST_CHECK tarn_status tn_graph_read_edges(struct tn_gpu *gpu, tn_cu_graph graph,
-                                                const tn_cu_graphnode *nodes, size_t node_count,
-                                                struct tn_edge **edges, size_t *count);
+TARN_MUST_CHECK tarn_status tn_driver_graph_read_edges(struct tn_gpu *gpu, tn_cu_graph graph,
+                                                       const tn_cu_graphnode *nodes,
+                                                       size_t node_count, struct tn_edge **edges,
+                                                       size_t *count);
 
 #endif

@@ -25,8 +25,8 @@ static const char *const type_names[] = {
 
 static const char reading[] = "reading a node of a graph";
 
-tarn_status tn_graph_read_nodes(struct tn_gpu *gpu, tn_cu_graph graph, tn_cu_graphnode **nodes,
-                                size_t *count)
+tarn_status tn_driver_graph_read_nodes(struct tn_gpu *gpu, tn_cu_graph graph,
+                                       tn_cu_graphnode **nodes, size_t *count)
 {
     tn_cu_result result = gpu->driver->cuGraphGetNodes(graph, NULL, count);
     tn_cu_graphnode *found = NULL;

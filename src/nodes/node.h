@@ -53,8 +53,8 @@ struct tn_node {
 /* The graph's nodes, in the order in which they were made. The array is the caller's, for
  * tn_host_free; NULL for a graph without nodes.
  *   HOST_MEMORY, DEVICE_LOST, DRIVER */
-TARN_MUST_CHECK tarn_status tn_graph_read_nodes(struct tn_gpu *gpu, tn_cu_graph graph,
-                                                tn_cu_graphnode **nodes, size_t *count);
+TARN_MUST_CHECK tarn_status tn_driver_graph_read_nodes(struct tn_gpu *gpu, tn_cu_graph graph,
+                                                       tn_cu_graphnode **nodes, size_t *count);
 
 /* DEVICE_LOST, DRIVER */
 TARN_MUST_CHECK tarn_status tn_node_type(struct tn_gpu *gpu, tn_cu_graphnode handle,

@@ -3,7 +3,7 @@
  * single attribute is refused when the driver does not know the address. */
 #include "nodes/pointer.h"
 
-tarn_status tn_pointer_look(struct tn_gpu *gpu, uint64_t address, struct tn_pointee *memory)
+tarn_status tn_pointer_query(struct tn_gpu *gpu, uint64_t address, struct tn_pointee *memory)
 {
     unsigned int type = 0;
     unsigned int mapped = 0;

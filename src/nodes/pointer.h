@@ -22,7 +22,7 @@ struct tn_pointee {
 };
 
 /* DEVICE_LOST, DRIVER */
-TARN_MUST_CHECK tarn_status tn_pointer_look(struct tn_gpu *gpu, uint64_t address,
-                                            struct tn_pointee *memory);
+TARN_MUST_CHECK tarn_status tn_pointer_query(struct tn_gpu *gpu, uint64_t address,
+                                             struct tn_pointee *memory);
 
 #endif

@@ -92,7 +92,7 @@ struct tn_seen_node tn_newest_node_find(struct tn_gpu *gpu, tn_cu_graph graph)
     tn_cu_graphnode *nodes = NULL;
     size_t count = 0;
 
-    if (tn_graph_read_nodes(gpu, graph, &nodes, &count) == TARN_OK && count > 0)
+    if (tn_driver_graph_read_nodes(gpu, graph, &nodes, &count) == TARN_OK && count > 0)
         seen = see(gpu, nodes, count, count);
     tn_host_free(nodes);
     return seen;
@@ -107,7 +107,7 @@ struct tn_seen_node tn_loose_end_find(struct tn_gpu *gpu, tn_cu_stream stream)
     size_t first;
 
     if (terminals.graph == NULL ||
-        tn_graph_read_nodes(gpu, terminals.graph, &nodes, &count) != TARN_OK)
+        tn_driver_graph_read_nodes(gpu, terminals.graph, &nodes, &count) != TARN_OK)
         return end;
     first = count > TN_LOOSE_END_LOOKS ? count - TN_LOOSE_END_LOOKS : 0;
     for (size_t number = count; number > first && end.number == 0; number--) {

@@ -51,8 +51,8 @@ static tarn_status check_watched(const tarn_pool *pool)
 
 tarn_status tn_pool_check(tarn_pool *pool)
 {
-    uint64_t looks = 0;
-    tarn_status status = tn_pool_check_own(pool, &looks);
+    uint64_t steps = 0;
+    tarn_status status = tn_pool_check_own(pool, &steps);
 
     if (status == TARN_OK)
         status = check_watched(pool);

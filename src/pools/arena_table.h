@@ -80,8 +80,8 @@ static TN_ALWAYS_INLINE bool tn_steady_allocate(const tarn_pool *pool, struct tn
 
     TN_ASSERT(order.capture_id == 0);
     return TN_LIKELY(arena != NULL) &&
-           tn_steady_allocate_from(arena, (struct tn_steady_claim){.order = order, .pool = pool},
-                                   requested, alignment, address);
+           tn_steady_try(arena, (struct tn_steady_key){.order = order, .pool = pool}, requested,
+                         alignment, address);
 }
 
 /* Makes room in the table for another order; false: no memory. */

@@ -83,10 +83,10 @@ static void reverse_bins(struct tn_arena *arena)
         tn_bins_reverse(&arena->heaps[kind].bins);
 }
 
-static bool sort_bins(struct tn_arena *arena, uint64_t *looks)
+static bool sort_bins(struct tn_arena *arena, uint64_t *steps)
 {
     for (int kind = 0; kind < TN_HEAP_KINDS; kind++) {
-        if (!tn_bins_sort(&arena->heaps[kind].bins, looks))
+        if (!tn_bins_sort(&arena->heaps[kind].bins, steps))
             return false;
     }
     return true;
@@ -96,15 +96,15 @@ static bool sort_bins(struct tn_arena *arena, uint64_t *looks)
  * does no harm. */
 static bool sort_free(tarn_pool *pool)
 {
-    uint64_t looks = 64 + tn_pool_live_count(pool) / 8;
-    bool done = sort_bins(&pool->idle, &looks);
+    uint64_t steps = 64 + tn_pool_live_count(pool) / 8;
+    bool done = sort_bins(&pool->idle, &steps);
 
     for (struct tn_arena *arena = pool->arenas.first; arena != NULL && done; arena = arena->next)
-        done = sort_bins(arena, &looks);
+        done = sort_bins(arena, &steps);
     return done;
 }
 
-void tn_pool_order_free(tarn_pool *pool)
+void tn_pool_sort_free(tarn_pool *pool)
 {
     TN_ASSERT(tn_pool_is_locked(pool));
     if (sort_free(pool))

@@ -53,6 +53,6 @@ void tn_arenas_drop_empty(tarn_pool *pool);
 void tn_arenas_fini(tarn_pool *pool);
 
 /* Sorts the bins of all heaps of the pool by address. */
-void tn_pool_order_free(tarn_pool *pool);
+void tn_pool_sort_free(tarn_pool *pool);
 
 #endif

@@ -17,7 +17,7 @@
 enum {
     US = 1000,
     MS = 1000 * US,
-    BUSY_LOOKS = 50, /* some 10 us: the time of a destructor on an idle machine */
+    BUSY_STEPS = 50, /* some 10 us: the time of a destructor on an idle machine */
     PAUSE_NS = 100 * US,
     POSSIBLE_NS = 30 * MS,
     POSSIBLE_AGAIN_NS = 5 * MS,
@@ -92,7 +92,7 @@ static bool visit_pools(const struct awaited *awaited, tn_pool_visitor visitor, 
     return ended;
 }
 
-static bool look(tarn_pool *pool, void *awaited)
+static bool find_awaited(tarn_pool *pool, void *awaited)
 {
     return keeps_waiting(awaited, pool);
 }
@@ -112,7 +112,7 @@ static bool is_awaited(struct awaited *awaited)
     if (awaited->what == TN_AWAIT_LAST && awaited->pool == NULL &&
         !tn_device_is_last_use(awaited->device))
         return false;
-    return visit_pools(awaited, look, awaited);
+    return visit_pools(awaited, find_awaited, awaited);
 }
 
 static int64_t limit_ns(const struct awaited *awaited)
@@ -127,12 +127,12 @@ void tn_await_holds(tarn_device *device, tarn_pool *pool, enum tn_await what)
     const struct timespec pause = {0, PAUSE_NS};
     struct awaited awaited = {device, pool, what, now_ns()};
     bool left = is_awaited(&awaited);
-    int looks = 0;
+    int steps = 0;
 
     TN_ASSERT(tn_lock_none_held());
     while (left && is_in_time(&awaited, limit_ns(&awaited))) {
-        looks += 1;
-        if (looks <= BUSY_LOOKS)
+        steps += 1;
+        if (steps <= BUSY_STEPS)
             (void)sched_yield();
         else
             (void)nanosleep(&pause, NULL);

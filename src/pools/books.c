@@ -9,14 +9,14 @@
  * fields back: a load of two bytes which were just written separately waits until they have reached
  * the cache. */
 static inline void make_live(struct tn_chunk *chunk, struct tn_block *block, bool own_order,
-                             bool tangled)
+                             bool claimed)
 {
     TN_ASSERT(block->state == TN_BLOCK_FREE);
     block->state = TN_BLOCK_LIVE;
     block->own_order = own_order;
-    block->tangled = tangled;
-    block->misplaced = false; /* P20 */
-    tn_block_enter(block, chunk, own_order && !tangled);
+    block->claimed = claimed;
+    block->other_kind = false; /* P20 */
+    tn_block_enter(block, chunk, own_order && !claimed);
     TN_CHECK_TOUCHED(block);
 }
 
@@ -33,7 +33,7 @@ void tn_pool_enter_live(tarn_pool *pool, struct tn_block *block)
 {
     uint64_t bytes = tn_block_bytes(block);
 
-    make_live(tn_block_chunk_at(block, block->offset), block, block->own_order, block->tangled);
+    make_live(tn_block_chunk_at(block, block->offset), block, block->own_order, block->claimed);
     count_live(pool, tn_kind_of(bytes), &(struct tn_tally){1, bytes, block->requested});
     TN_ASSERT(tn_live_find(pool, tn_block_address(block)) == block); /* P5 */
 }
@@ -88,7 +88,7 @@ void tn_pool_discard_live(tarn_pool *pool, struct tn_block *block)
     TN_ASSERT(block->state == TN_BLOCK_LIVE);
     TN_ASSERT(tn_pool_is_locked(pool));
     block->state = TN_BLOCK_DISCARDED;
-    tn_live_mark(block); /* P23 */
+    tn_live_update(block); /* P23 */
     count_not_live(pool->counters.metrics, block);
     tn_metrics_add_block(pool->counters.metrics, TN_DISCARDED_BLOCKS, tn_block_bytes(block));
     TN_CHECK_TOUCHED(block);

@@ -14,7 +14,7 @@ struct sums {
     uint64_t ended_bytes;
     uint64_t unheld_count;
     uint64_t free_count; /* FREE blocks */
-    uint64_t looks;      /* at blocks, pages, chunks and births */
+    uint64_t steps;      /* at blocks, pages, chunks and births */
     uint64_t metrics[TN_METRICS][TN_HEAP_KINDS];
 };
 
@@ -102,9 +102,9 @@ static tarn_status check_segment(const tarn_pool *pool, const struct tn_segment 
         if (status != TARN_OK)
             return status;
         unmapped_count += block->state == TN_BLOCK_UNMAPPED;
-        sums->looks += 1;
+        sums->steps += 1;
     }
-    sums->looks += segment->bytes / TN_PAGE_BYTES;
+    sums->steps += segment->bytes / TN_PAGE_BYTES;
     TN_EXPECT_EQUAL("P2", "a segment's count of UNMAPPED blocks", segment->unmapped_count,
                     unmapped_count);
     for (uint64_t page = 0; page < segment->bytes / TN_PAGE_BYTES; page++) {
@@ -147,7 +147,7 @@ static tarn_status check_chunks(const tarn_pool *pool, struct sums *sums)
         if (chunk == NULL)
             continue;
         count += 1;
-        sums->looks += pool->holds.count;
+        sums->steps += pool->holds.count;
         live_count += chunk->live_count;
         sums->metrics[TN_CHUNKS][chunk->kind] += 1;
         sums->metrics[TN_CHUNK_BYTES][chunk->kind] += chunk->memory != NULL ? chunk->bytes : 0;
@@ -307,14 +307,14 @@ static tarn_status check_arenas(const tarn_pool *pool, struct sums *sums)
     for (const struct tn_arena *arena = pool->arenas.first; arena != NULL && status == TARN_OK;
          arena = arena->next) {
         status = check_heaps(pool, arena, &free_count);
-        sums->looks += pool->chunks.ids;
+        sums->steps += pool->chunks.ids;
     }
     if (status == TARN_OK)
         TN_EXPECT_EQUAL("P4", "the number of blocks in bins", free_count, sums->free_count);
     return status;
 }
 
-tarn_status tn_pool_check_own(tarn_pool *pool, uint64_t *looks)
+tarn_status tn_pool_check_own(tarn_pool *pool, uint64_t *steps)
 {
     struct sums sums = {0};
     tarn_status status;
@@ -332,6 +332,6 @@ tarn_status tn_pool_check_own(tarn_pool *pool, uint64_t *looks)
         status = check_births(pool);
     if (status == TARN_OK)
         status = check_table(pool);
-    *looks += sums.looks;
+    *steps += sums.steps;
     return status == TARN_OK ? check_counters(pool, &sums) : status;
 }

@@ -128,7 +128,7 @@ static bool waits_for_retired(tarn_pool *pool, struct tn_block *block)
 {
     if (tn_pool_defers(pool))
         return tn_block_fence(block) != NULL; /* whatever a poll has found */
-    return !tn_block_settle(&pool->device->streams, block);
+    return !tn_block_end_fences(&pool->device->streams, block);
 }
 
 /* The open hold of the block's capture, or, if this capture is a body's, of a capture around it.

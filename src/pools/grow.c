@@ -265,10 +265,10 @@ static struct tn_block *punch(tarn_pool *pool, struct tn_block *block, struct tn
     if (hole->previous != NULL && hole->previous->state == TN_BLOCK_FREE)
         hole->previous->extends = true; /* P4 */
     if (hole->next != NULL && hole->next->state == TN_BLOCK_UNMAPPED)
-        tn_block_join_next(&pool->store, hole);
+        tn_block_coalesce_next(&pool->store, hole);
     if (hole->previous != NULL && hole->previous->state == TN_BLOCK_UNMAPPED) {
         hole = hole->previous;
-        tn_block_join_next(&pool->store, hole);
+        tn_block_coalesce_next(&pool->store, hole);
     }
     TN_ASSERT(hole->state == TN_BLOCK_UNMAPPED && hole->segment->unmapped_count > 0);
     return hole;

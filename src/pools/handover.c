@@ -20,7 +20,7 @@
 #include "pools/device.h"
 #include "pools/pool.h"
 
-enum { IDLE_LOOKS = 64 };
+enum { IDLE_STEPS = 64 };
 
 /* Hands the run's chunks and blocks to another heap; parts of FREE blocks outside the run stay.
  * inside: any block of the run. Takes up to two records. */
@@ -156,7 +156,7 @@ static struct tn_block *find_in_idle(tarn_pool *pool, const struct tn_heap *idle
 {
     struct tn_block *block = tn_bins_find(&idle->bins, bytes);
 
-    for (int looks = 0; block != NULL && looks < IDLE_LOOKS; looks++) {
+    for (int steps = 0; block != NULL && steps < IDLE_STEPS; steps++) {
         if (captured) {
             *run = run_for_capture(block, bytes);
             return block;
@@ -290,7 +290,7 @@ uint64_t tn_arenas_give_idle(tarn_pool *pool)
         while (block != NULL) {
             struct tn_run run;
             struct tn_heap *from = block->heap;
-            struct tn_block *before = block->previous; /* the moved block may be joined to it */
+            struct tn_block *before = block->previous; /* the moved block may coalesce with it */
 
             if (block->state != TN_BLOCK_FREE || from->arena == &pool->idle ||
                 !find_takeable(pool, block, &run) || !tn_blocks_reserve(&pool->store, 2)) {
@@ -335,7 +335,7 @@ void tn_heap_take_over(tarn_pool *pool, struct tn_heap *heap, struct tn_block *i
     while (offset < end) {
         struct tn_chunk *chunk = tn_segment_chunk_at(segment, offset);
         struct tn_run run = {segment, chunk->offset, tn_chunk_end(chunk)};
-        struct tn_block *stable = inside->previous; /* moved blocks may be joined to others */
+        struct tn_block *stable = inside->previous; /* moved blocks may coalesce with others */
 
         offset = run.end;
         if (chunk->heap == heap)
@@ -439,7 +439,7 @@ static void sort_segment(tarn_pool *pool, struct tn_segment *segment)
         if (chunk == NULL || chunk->heap->arena != &pool->idle ||
             chunk->heap == &pool->idle.heaps[chunk->kind])
             continue;
-        stable = inside->previous; /* moved blocks may be joined to others */
+        stable = inside->previous; /* moved blocks may coalesce with others */
         while (stable != NULL && stable->state == TN_BLOCK_FREE)
             stable = stable->previous;
         transfer(pool, run, inside, chunk->heap, &pool->idle.heaps[chunk->kind]);

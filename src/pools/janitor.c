@@ -103,7 +103,7 @@ static void unpark(tarn_device *device, bool closing)
 }
 
 /* Looks at a pool, and sets its ending. Returns whether the pool waits for a proof. */
-static bool look_at_released(tarn_pool *pool, bool closing)
+static bool check_released(tarn_pool *pool, bool closing)
 {
     bool waits = false;
 
@@ -139,7 +139,7 @@ static tarn_pool *pick_released(tarn_device *device, bool closing)
     unpark(device, closing);
     for (tarn_pool *pool = device->pools; pool != NULL && picked == NULL; pool = pool->next) {
         if (pool->ending == TN_ENDING_NOT && atomic_load(&pool->released)) {
-            waiting += look_at_released(pool, closing);
+            waiting += check_released(pool, closing);
             picked = pool->ending == TN_ENDING_NOW ? pool : NULL;
         } else {
             waiting += pool->ending == TN_ENDING_PARKED;

@@ -28,15 +28,15 @@
 #include "pools/device.h"
 #include "pools/handover.h"
 
-/* Marks the nodes of the use's stream in a capture under way. On other threads than the stream's
+/* Notes where the use's stream is in a capture under way. On other threads than the stream's
  * the capture may just be ending, and the query would crash the driver. There the use gets no
- * marks, and lasts as long as the capture. */
-static void mark(tarn_pool *pool, struct tn_use *use)
+ * frontier, and lasts as long as the capture. */
+static void note_frontier(tarn_pool *pool, struct tn_use *use)
 {
     TN_ASSERT(use->order.capture_id != 0);
     if (use->handle != NULL && use->thread == tn_thread_id() &&
         tn_hold_find(&pool->holds, use->order.capture_id) != NULL)
-        tn_markers_take(&pool->device->gpu, use->handle, use->order, &use->markers);
+        tn_frontier_take(&pool->device->gpu, use->handle, use->order, &use->frontier);
 }
 
 uint64_t tn_block_freed_stamp(const tarn_pool *pool, const struct tn_block *block)
@@ -51,10 +51,10 @@ void tn_pending_add(tarn_pool *pool, struct tn_block *block, uint64_t proof_stam
 
     TN_ASSERT(tn_pool_is_locked(pool));
     TN_ASSERT(block->state == TN_BLOCK_LIVE || block->state == TN_BLOCK_DISCARDED);
-    tn_uses_join(&pool->device->streams, block);
+    tn_uses_fence(&pool->device->streams, block);
     for (struct tn_use *use = tn_block_uses(block); use != NULL; use = use->next) {
         if (use->order.capture_id != 0)
-            mark(pool, use);
+            note_frontier(pool, use);
     }
     block->state = TN_BLOCK_PENDING;
     block->graphs_alone = graphs_alone;
@@ -143,7 +143,7 @@ static bool uses_have_ended(tarn_pool *pool, struct tn_block *block, bool force)
 {
     struct tn_use **link = &tn_block_cold(block)->uses;
 
-    while (block->tangled && *link != NULL) {
+    while (block->claimed && *link != NULL) {
         struct tn_use *use = *link;
 
         if (force || use_has_ended(pool, block, use)) {
@@ -215,7 +215,7 @@ static bool has_ended(tarn_pool *pool, struct tn_block *block, bool force)
         tn_block_drop_fence(&pool->device->streams, block);
         return true;
     }
-    return uses_ended && tn_block_settle(&pool->device->streams, block) &&
+    return uses_ended && tn_block_end_fences(&pool->device->streams, block) &&
            (tn_block_cold(block)->proof_stamp == 0 ||
             tn_gpu_is_proven(&pool->device->gpu, tn_block_cold(block)->proof_stamp)) &&
            tn_gpu_is_proven(&pool->device->gpu, tn_block_cold(block)->kept_stamp);
@@ -415,7 +415,7 @@ static bool waits_in_capture(const struct tn_block *block, const struct tn_arena
         tn_block_cold(block)->kept_stamp != 0 || tn_block_watches(block) != NULL)
         return false;
     for (const struct tn_use *use = tn_block_uses(block); use != NULL; use = use->next) {
-        if (use->order.capture_id != arena->order.capture_id || !use->markers.known)
+        if (use->order.capture_id != arena->order.capture_id || !use->frontier.known)
             return false;
     }
     return true;
@@ -424,7 +424,7 @@ static bool waits_in_capture(const struct tn_block *block, const struct tn_arena
 static bool comes_before(const struct tn_block *block, const struct tn_ancestry *ancestry)
 {
     for (const struct tn_use *use = tn_block_uses(block); use != NULL; use = use->next) {
-        if (!tn_ancestry_covers(ancestry, &use->markers))
+        if (!tn_ancestry_covers(ancestry, &use->frontier))
             return false;
     }
     return true;

@@ -6,7 +6,7 @@
  *
  * A use in a capture never runs by itself. For other orders it ends when the capture's hold closes.
  * For the block's own order in the capture it ends when the order's next work comes after it in the
- * graph. The free marks the nodes which end the use, and an allocation checks whether its stream
+ * graph. The free notes the nodes which end the use, and an allocation checks whether its stream
  * comes after all of them.
  *
  * The result of a poll depends on the driver's timing. But in a pool with checkpoints, a section

@@ -59,7 +59,7 @@ static struct tn_steady_terms terms_of(const tarn_pool *pool, const struct tn_ar
     const struct tn_hold *hold =
         captured ? tn_hold_find(&pool->holds, arena->order.capture_id) : NULL;
     struct tn_steady_terms terms = {
-        .joins = pool->claims.checkpoint_count > 0,
+        .coalesces = pool->claims.checkpoint_count > 0,
         .captured = hold != NULL ? &hold->chunks : NULL,
     };
 
@@ -103,12 +103,12 @@ static void check_turn(tarn_pool *pool)
     if (atomic_load(&pool->magic) == 0)
         return;
     pool->unlock_count += 1;
-    if (pool->unlock_count < pool->look_count)
+    if (pool->unlock_count < pool->visited_count)
         return;
     pool->unlock_count = 0;
-    pool->look_count =
+    pool->visited_count =
         pool->holds.count * (1 + pool->chunks.count); /* each hold for each chunk: P7 */
-    TN_CHECK_STATUS(tn_pool_check_own(pool, &pool->look_count));
+    TN_CHECK_STATUS(tn_pool_check_own(pool, &pool->visited_count));
 }
 #else
 static void check_turn(tarn_pool *pool)

@@ -129,8 +129,8 @@ static inline _Atomic(struct tn_arena *) *tn_route_place(struct tn_routes *route
 
 /* The arena which is remembered for the stream's captures; NULL: none. Brings near the memory which
  * an allocation writes there, while the driver is asked for the capture, which takes as long. */
-static inline struct tn_arena *tn_steady_expect_routed(struct tn_routes *routes,
-                                                       tn_cu_stream stream, uint64_t requested)
+static inline struct tn_arena *tn_routes_expect_arena(struct tn_routes *routes, tn_cu_stream stream,
+                                                      uint64_t requested)
 {
     struct tn_arena *arena = atomic_load_explicit(
         tn_route_place(routes, tn_stream_captured_id(stream)), memory_order_acquire);
@@ -144,11 +144,11 @@ static inline struct tn_arena *tn_steady_expect_routed(struct tn_routes *routes,
     return arena;
 }
 
-/* The claim that an order's remembered arena is still the routes' choice, by their stamp alone. */
-static TN_ALWAYS_INLINE struct tn_steady_claim
-tn_steady_claim_routed(const struct tn_routes *routes, struct tn_order order)
+/* The key that an order's remembered arena is still the routes' choice, by their stamp alone. */
+static TN_ALWAYS_INLINE struct tn_steady_key tn_routes_steady_key(const struct tn_routes *routes,
+                                                                  struct tn_order order)
 {
-    return (struct tn_steady_claim){
+    return (struct tn_steady_key){
         .order = order, .routes_stamp = atomic_load_explicit(&routes->stamp, memory_order_acquire)};
 }
 

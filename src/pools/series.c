@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Pools come to one record of replays under the DEVICE lock. The pools leave the record whose
  * oldest pool is the younger of the two. Short-lived pools, such as pools of adopted captures,
- * therefore leave nothing behind with a long-lived pool, whichever pool joins the other.
+ * therefore leave nothing behind with a long-lived pool, whichever pool is merged into the other.
  *
  * Trade-off: pools which have once shared a capture are kept in order until they go, even when the
  * shared graph is gone. */
@@ -53,7 +53,7 @@ static bool has_hold_of(tarn_pool *pool, uint64_t capture_id, tn_cu_graph graph)
     return found;
 }
 
-void tn_replays_join(tarn_pool *pool, uint64_t capture_id, tn_cu_graph graph)
+void tn_replays_merge_pools(tarn_pool *pool, uint64_t capture_id, tn_cu_graph graph)
 {
     tarn_device *device = pool->device;
 

@@ -10,6 +10,6 @@
 /* Makes the pool share its record with all pools of the device which have a hold of the capture, or
  * of a capture into the graph. The last replay is unknown then, so the next replay waits for the
  * device. No lock of rank DEVICE or above may be held. */
-void tn_replays_join(tarn_pool *pool, uint64_t capture_id, tn_cu_graph graph);
+void tn_replays_merge_pools(tarn_pool *pool, uint64_t capture_id, tn_cu_graph graph);
 
 #endif

@@ -148,7 +148,7 @@ static bool retire(tarn_pool *pool, void *context)
     return false;
 }
 
-/* The fence is recorded last: it covers everything which joins the retired arenas meanwhile. The
+/* The fence is recorded last: it covers everything which enters the retired arenas meanwhile. The
  * DEVICE lock keeps other threads from retiring. */
 tarn_status tn_device_retire_stream(tarn_device *device, tn_cu_stream stream, uint64_t id)
 {

@@ -34,7 +34,7 @@ static bool is_taken(const struct tn_region *region, uint64_t slot)
     return (region->taken[slot / BITS] >> (slot % BITS) & 1) != 0;
 }
 
-static void mark(struct tn_region *region, uint64_t slot, uint64_t count, bool taken)
+static void set_taken(struct tn_region *region, uint64_t slot, uint64_t count, bool taken)
 {
     for (uint64_t i = slot; i < slot + count; i++) {
         uint64_t bit = (uint64_t)1 << (i % BITS);
@@ -218,7 +218,7 @@ tarn_status tn_regions_take(struct tn_regions *regions, uint64_t slot_count, uin
         uint64_t slot = region != NULL ? find_run(region, slot_count) : 0;
 
         if (region != NULL && slot < region->slot_count) {
-            mark(region, slot, slot_count, true);
+            set_taken(region, slot, slot_count, true);
             *base = region->base + slot * TN_SLOT_BYTES;
             region->used_bytes = tn_max(region->used_bytes, (slot + slot_count) * TN_SLOT_BYTES);
             break;
@@ -244,7 +244,7 @@ void tn_regions_give(struct tn_regions *regions, uint64_t base, uint64_t slot_co
     region = regions->first;
     while (base < region->base || base >= region->base + region->bytes)
         region = region->next;
-    mark(region, (base - region->base) / TN_SLOT_BYTES, slot_count, false);
+    set_taken(region, (base - region->base) / TN_SLOT_BYTES, slot_count, false);
     tn_lock_release(&regions->lock);
 }
 

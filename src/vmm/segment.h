@@ -28,7 +28,7 @@ struct tn_segment {
     struct tn_regions *regions; /* immutable while owned */
     uint64_t base;              /* immutable while owned */
     uint64_t bytes;             /* immutable while owned */
-    bool divided;               /* blocks here may have neighbours of another arena's */
+    bool mixed;                 /* blocks here may have neighbours of another arena's */
     bool is_own;                /* made for one block, larger than the next segment; immutable */
     int kind;                   /* enum tn_heap_kind of the heap that made it; immutable */
     uint64_t index;             /* ordinal in the pool, never used again */

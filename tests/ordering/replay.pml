@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* graphs/replay.c, begin_alone and end_alone, and tn_replays_order with tn_replays_await_alone: who orders replays sees the launch that
+/* graphs/replay.c, begin_alone and end_alone, and tn_replays_serialize with tn_replays_await_alone: who orders replays sees the launch that
  * is under way, and then its stamp; or the launch sees that replays are ordered.
  *
  * Dropped, and then it must fail: DROP_HEAVY; DROP_RELEASE, of the launch's end; DROP_ACQUIRE, of the look for it. */

@@ -9,7 +9,7 @@ static tn_cu_stream stream;
 static tn_cu_stream side;
 static void *words;
 static struct tn_ancestry ancestry;
-static struct tn_markers markers;
+static struct tn_frontier markers;
 static int64_t outstanding;
 
 static void begin(void)
@@ -37,7 +37,7 @@ static void work(tn_cu_stream on)
 
 static void mark(tn_cu_stream on)
 {
-    tn_markers_take(gpu, on, unit_order(device, on), &markers);
+    tn_frontier_take(gpu, on, unit_order(device, on), &markers);
 }
 
 static bool covered(tn_cu_stream by)
@@ -147,7 +147,7 @@ END_TEST
 START_TEST(more_terminals_than_there_is_room_for_are_not_marked)
 {
     work(stream);
-    for (int i = 0; i <= TN_MARKERS_MAX; i++) {
+    for (int i = 0; i <= TN_FRONTIER_MAX; i++) {
         tn_cu_stream other = test_stream();
 
         test_order(stream, other);
@@ -188,7 +188,7 @@ START_TEST(nothing_is_known_of_a_stream_that_is_not_in_the_capture)
     struct tn_order order = unit_order(device, stream);
 
     work(stream);
-    tn_markers_take(gpu, side, order, &markers);
+    tn_frontier_take(gpu, side, order, &markers);
     ck_assert(!markers.known);
     ck_assert(!tn_ancestry_refresh(&ancestry, gpu, side, order));
     mark(stream);
@@ -198,7 +198,7 @@ START_TEST(nothing_is_known_of_a_stream_that_is_not_in_the_capture)
     ck_assert(!tn_ancestry_covers(&ancestry, &markers));
     test_begin_capture(stream, TN_CU_CAPTURE_MODE_RELAXED); /* another one */
     ck_assert(!tn_ancestry_refresh(&ancestry, gpu, stream, order));
-    tn_markers_take(gpu, stream, order, &markers);
+    tn_frontier_take(gpu, stream, order, &markers);
     ck_assert(!markers.known);
     end();
 }
@@ -225,7 +225,7 @@ START_TEST(without_memory_or_answers_nothing_is_covered)
     ck_assert(!covered(stream));
     ck_assert(covered(stream));
     sim.plan_fault("cuStreamGetCaptureInfo", 1, 1, TN_CUDA_ERROR_UNKNOWN);
-    tn_markers_take(gpu, stream, (struct tn_order){1, 1}, &markers);
+    tn_frontier_take(gpu, stream, (struct tn_order){1, 1}, &markers);
     sim.clear_fault(NULL);
     ck_assert(!markers.known);
     ck_assert_int_eq(test_capture_status(stream), TN_CU_CAPTURE_STATUS_ACTIVE);

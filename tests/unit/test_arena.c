@@ -579,7 +579,7 @@ START_TEST(the_grower_of_a_captures_segment_is_idle_memory_afterwards)
 END_TEST
 
 /* P2: of those who had memory in it one has all. */
-START_TEST(a_segment_that_passes_whole_is_not_divided)
+START_TEST(a_segment_that_passes_whole_is_not_mixed)
 {
     void *captured;
     void *again;
@@ -588,18 +588,18 @@ START_TEST(a_segment_that_passes_whole_is_not_divided)
     const struct tn_segment *segment = unit_segment(captured);
     tarn_capture *section;
 
-    ck_assert(!segment->divided);
+    ck_assert(!segment->mixed);
     ck_assert_ptr_eq(segment->first_arena, &pool->idle);
     section = unit_begin(pool, other);
     again = unit_alloc(pool, 4096, other);
     ck_assert_ptr_eq(again, captured);
-    ck_assert(!segment->divided);
+    ck_assert(!segment->mixed);
     ck_assert_ptr_eq(segment->first_arena, unit_chunk(again)->arena);
     OK(tarn_free(again));
     (void)unit_end(section);
     beside = unit_alloc(pool, 4096, stream); /* not captured memory, but in the segment */
     ck_assert_ptr_eq(unit_segment(beside), segment);
-    ck_assert(segment->divided);
+    ck_assert(segment->mixed);
     OK(tarn_pool_validate(pool));
     (void)one;
 }
@@ -677,7 +677,7 @@ int main(void)
     tcase_add_test(owners, a_pool_that_lacks_room_for_a_fence_knows_nothing_of_the_retirement);
     tcase_add_test(owners, a_handover_is_proven_when_all_that_goes_along_is);
     tcase_add_test(owners, the_grower_of_a_captures_segment_is_idle_memory_afterwards);
-    tcase_add_test(owners, a_segment_that_passes_whole_is_not_divided);
+    tcase_add_test(owners, a_segment_that_passes_whole_is_not_mixed);
     suite_add_tcase(suite, owners);
     tcase_add_checked_fixture(wrong, make_pool, NULL);
     unit_add_contract_test(wrong, freeing_more_than_is_used_is_a_broken_contract);

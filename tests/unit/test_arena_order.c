@@ -101,7 +101,7 @@ static void expect_ordered_free(size_t count, bool anew)
         OK(tarn_free(freed[i * STEP % count]));
     tn_pool_lock(pool);
     inserted = 0;
-    tn_pool_order_free(pool);
+    tn_pool_sort_free(pool);
     if (anew)
         ck_assert_uint_ge(inserted, count);
     else

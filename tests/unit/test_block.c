@@ -185,7 +185,7 @@ START_TEST(a_record_is_zeroed_when_it_is_taken)
     ck_assert(tn_blocks_reserve(&store, 1));
     block = tn_block_take(&store);
     memset(block, 0xAB, sizeof *block);
-    block->tangled = false;
+    block->claimed = false;
     tn_block_give(&store, block);
     ck_assert_uint_eq(block->units, 0); /* no saved block takes it for its place */
     ck_assert_ptr_eq(tn_block_take(&store), block);
@@ -363,9 +363,9 @@ START_TEST(a_split_tiles_and_a_join_undoes_it)
     ck_assert_ptr_eq(middle->previous, low);
     ck_assert_ptr_eq(segment.last_block, high);
     ck_assert_uint_eq(tn_block_address(middle), segment.base + 512);
-    tn_block_join_next(&store, low);
+    tn_block_coalesce_next(&store, low);
     ck_assert_ptr_eq(high->previous, low);
-    tn_block_join_next(&store, low);
+    tn_block_coalesce_next(&store, low);
     ck_assert_uint_eq(tn_block_bytes(low), segment.bytes);
     ck_assert_ptr_null(low->next);
     ck_assert_ptr_eq(segment.last_block, low);
@@ -379,7 +379,7 @@ START_TEST(unmapped_blocks_are_counted_as_they_split_and_join)
 
     (void)tn_block_split(&store, block, 2 * TN_MIB);
     ck_assert_uint_eq(segment.unmapped_count, 2);
-    tn_block_join_next(&store, block);
+    tn_block_coalesce_next(&store, block);
     ck_assert_uint_eq(segment.unmapped_count, 1);
 }
 END_TEST
@@ -399,7 +399,7 @@ START_TEST(joining_over_a_gap_is_a_broken_contract)
 
     (void)tn_block_split(&store, block, 2 * TN_MIB);
     block->units -= 1;
-    tn_block_join_next(&store, block);
+    tn_block_coalesce_next(&store, block);
 }
 END_TEST
 
@@ -408,7 +408,7 @@ START_TEST(joining_blocks_of_two_states_is_a_broken_contract)
     struct tn_block *block = whole(TN_BLOCK_FREE);
 
     tn_block_split(&store, block, 2 * TN_MIB)->state = TN_BLOCK_LIVE;
-    tn_block_join_next(&store, block);
+    tn_block_coalesce_next(&store, block);
 }
 END_TEST
 

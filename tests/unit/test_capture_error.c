@@ -16,7 +16,7 @@ START_TEST(every_error_about_captures_has_words_and_no_other)
     int found = 0;
 
     for (size_t i = 0; i < RESULTS; i++) {
-        const struct tn_capture_error *error = tn_capture_error_find(all_results[i]);
+        const struct tn_driver_capture_error *error = tn_driver_capture_error_find(all_results[i]);
         const char *name = tn_driver_result_name(all_results[i]);
 
         ck_assert_msg((error != NULL) == (strstr(name, "CAPTURE") != NULL), "%s", name);
@@ -28,17 +28,18 @@ START_TEST(every_error_about_captures_has_words_and_no_other)
         ck_assert_uint_gt(strlen(error->remedy), 20);
     }
     ck_assert_int_eq(found, 9);
-    ck_assert_ptr_null(tn_capture_error_find((tn_cu_result)12345));
+    ck_assert_ptr_null(tn_driver_capture_error_find((tn_cu_result)12345));
 }
 END_TEST
 
 START_TEST(no_two_say_the_same)
 {
     for (size_t i = 0; i < RESULTS; i++) {
-        const struct tn_capture_error *one = tn_capture_error_find(all_results[i]);
+        const struct tn_driver_capture_error *one = tn_driver_capture_error_find(all_results[i]);
 
         for (size_t j = 0; one != NULL && j < i; j++) {
-            const struct tn_capture_error *other = tn_capture_error_find(all_results[j]);
+            const struct tn_driver_capture_error *other =
+                tn_driver_capture_error_find(all_results[j]);
 
             ck_assert(other == NULL || (strcmp(one->meaning, other->meaning) != 0 &&
                                         strcmp(one->remedy, other->remedy) != 0));
@@ -51,7 +52,7 @@ START_TEST(a_refusal_of_any_call_says_them)
 {
     struct tn_gpu gpu = {.ordinal = 0};
     tn_cu_result result = TN_CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
-    const struct tn_capture_error *error = tn_capture_error_find(result);
+    const struct tn_driver_capture_error *error = tn_driver_capture_error_find(result);
 
     STATUS(TARN_ERR_DRIVER, tn_gpu_failed(&gpu, result, "ordering a stream", "cuStreamWaitEvent"));
     unit_expect_sentence("cuStreamWaitEvent answered CUDA_ERROR_STREAM_CAPTURE_ISOLATION: ");

@@ -90,13 +90,13 @@ START_TEST(a_block_in_a_heap_of_the_other_kind_is_misplaced)
     struct tn_heap *heaps = block->heap->arena->heaps;
 
     ck_assert_int_eq(block->heap->kind, TN_HEAP_SMALL);
-    ck_assert(!block->misplaced);
+    ck_assert(!block->other_kind);
     tn_block_pass(block, &heaps[TN_HEAP_LARGE]);
-    ck_assert(block->misplaced);
+    ck_assert(block->other_kind);
     tn_block_pass(block, &heaps[TN_HEAP_SMALL]);
-    ck_assert(!block->misplaced);
+    ck_assert(!block->other_kind);
     OK(tarn_pool_validate(pool));
-    block->misplaced = true;
+    block->other_kind = true;
     unit_expect_corrupt(pool, "P20");
 }
 END_TEST
@@ -161,9 +161,9 @@ START_TEST(a_chunk_of_another_heap_under_a_block_is_found)
 }
 END_TEST
 
-START_TEST(a_segment_that_does_not_know_that_it_is_divided_is_found)
+START_TEST(a_segment_that_does_not_know_that_it_is_mixed_is_found)
 {
-    segment->divided = false;
+    segment->mixed = false;
     segment->first_arena = &pool->idle;
     unit_expect_corrupt(pool, "P2");
 }
@@ -403,9 +403,9 @@ START_TEST(what_is_wrong_with_retired_streams_is_found)
     tn_block_set_order(block, (struct tn_order){1, 0});
     unit_expect_corrupt(pool, "P14");
     tn_block_set_order(block, TN_ORDER_NONE);
-    block->tangled = false;
+    block->claimed = false;
     unit_expect_corrupt(pool, "P18");
-    block->tangled = true;
+    block->claimed = true;
     known = tn_block_uses(unit_block(large))->stream;
     known->noted_count += 1;
     unit_expect_corrupt(pool, "P11");
@@ -530,9 +530,9 @@ END_TEST
 START_TEST(a_watched_block_that_is_not_tangled_is_found)
 {
     watch_live();
-    block->tangled = false;
+    block->claimed = false;
     unit_expect_corrupt(pool, "P18");
-    block->tangled = true;
+    block->claimed = true;
     OK(tarn_pool_validate(pool));
 }
 END_TEST
@@ -580,7 +580,7 @@ int main(void)
     tcase_add_test(broken, a_block_without_a_chunk_is_found);
     tcase_add_test(broken, an_unmapped_block_over_a_chunk_is_found);
     tcase_add_test(broken, a_chunk_of_another_heap_under_a_block_is_found);
-    tcase_add_test(broken, a_segment_that_does_not_know_that_it_is_divided_is_found);
+    tcase_add_test(broken, a_segment_that_does_not_know_that_it_is_mixed_is_found);
     tcase_add_test(broken, a_wrong_count_of_unmapped_blocks_is_found);
     tcase_add_test(broken, two_free_neighbours_of_one_heap_are_found);
     tcase_add_test(broken, two_unmapped_neighbours_are_found);

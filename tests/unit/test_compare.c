@@ -11,7 +11,7 @@ static void shorten(tn_cu_graph graph, size_t bytes)
     tn_cu_graphnode *nodes;
     size_t count;
 
-    OK(tn_graph_read_nodes(&device->gpu, graph, &nodes, &count));
+    OK(tn_driver_graph_read_nodes(&device->gpu, graph, &nodes, &count));
     liar = test_shortening_buffers(device->gpu.driver, nodes[0], bytes);
     tn_host_free(nodes);
     device->gpu.driver = &liar;

@@ -37,8 +37,8 @@ static void work(tn_cu_stream where)
 
 static void read_edges(tn_cu_graph graph)
 {
-    OK(tn_graph_read_nodes(&gpu, graph, &nodes, &node_count));
-    OK(tn_graph_read_edges(&gpu, graph, nodes, node_count, &edges, &count));
+    OK(tn_driver_graph_read_nodes(&gpu, graph, &nodes, &node_count));
+    OK(tn_driver_graph_read_edges(&gpu, graph, nodes, node_count, &edges, &count));
 }
 
 static void expect(size_t at, uint32_t from, uint32_t to)
@@ -146,7 +146,7 @@ START_TEST(what_fails_leaves_nothing)
     for (uint64_t nth = 1; nth <= 2; nth++) {
         sim.plan_fault("cuGraphGetEdges", nth, 0, TN_CUDA_ERROR_UNKNOWN);
         STATUS(TARN_ERR_DRIVER,
-               tn_graph_read_edges(&gpu, graph, nodes, node_count, &edges, &count));
+               tn_driver_graph_read_edges(&gpu, graph, nodes, node_count, &edges, &count));
         unit_expect_sentence("cuGraphGetEdges");
         ck_assert_ptr_null(edges);
         ck_assert_int_eq(tn_host_outstanding(), 1); /* the nodes */
@@ -154,7 +154,7 @@ START_TEST(what_fails_leaves_nothing)
     do {
         failures += 1;
         (void)tn_host_plan_fault(failures, false);
-        status = tn_graph_read_edges(&gpu, graph, nodes, node_count, &edges, &count);
+        status = tn_driver_graph_read_edges(&gpu, graph, nodes, node_count, &edges, &count);
         ck_assert_uint_eq(tn_host_plan_fault(0, false), status == TARN_OK ? 0 : 1);
         ck_assert(status == TARN_OK || status == TARN_ERR_HOST_MEMORY);
         ck_assert_int_eq(tn_host_outstanding(), status == TARN_OK ? 2 : 1);

@@ -29,9 +29,9 @@ static tn_cu_graph captured(uint32_t value)
     tn_cu_result result;
     tn_cu_graph graph;
 
-    OK(tn_capture_start(&gpu, stream, TN_CU_CAPTURE_MODE_GLOBAL));
+    OK(tn_driver_capture_start(&gpu, stream, TN_CU_CAPTURE_MODE_GLOBAL));
     test_add(stream, memory, value, 16);
-    tn_capture_stop(&gpu, stream, &result, &graph);
+    tn_driver_capture_stop(&gpu, stream, &result, &graph);
     CU_OK(result);
     ck_assert_ptr_nonnull(graph);
     return graph;
@@ -43,12 +43,12 @@ START_TEST(a_capture_gives_a_graph_that_launches)
     tn_cu_graphexec exec;
 
     ck_assert_uint_eq(test_node_count(graph), 1);
-    OK(tn_graph_instantiate(&gpu, graph, &exec));
-    OK(tn_exec_launch(&gpu, exec, stream));
-    OK(tn_exec_launch(&gpu, exec, stream));
+    OK(tn_driver_graph_instantiate(&gpu, graph, &exec));
+    OK(tn_driver_exec_launch(&gpu, exec, stream));
+    OK(tn_driver_exec_launch(&gpu, exec, stream));
     test_expect_words(stream, memory, 11, 16);
-    tn_exec_destroy(&gpu, exec);
-    tn_graph_drop(&gpu, graph);
+    tn_driver_exec_destroy(&gpu, exec);
+    tn_driver_graph_drop(&gpu, graph);
     test_same_ledger(&before);
     OK(tn_gpu_check(&gpu));
 }
@@ -60,28 +60,28 @@ START_TEST(a_graph_is_empty_until_it_has_a_node)
     tn_cu_result result;
     bool empty;
 
-    OK(tn_capture_start(&gpu, stream, TN_CU_CAPTURE_MODE_GLOBAL));
-    tn_capture_stop(&gpu, stream, &result, &graph);
-    OK(tn_graph_is_empty(&gpu, graph, &empty));
+    OK(tn_driver_capture_start(&gpu, stream, TN_CU_CAPTURE_MODE_GLOBAL));
+    tn_driver_capture_stop(&gpu, stream, &result, &graph);
+    OK(tn_driver_graph_is_empty(&gpu, graph, &empty));
     ck_assert(empty);
-    tn_graph_drop(&gpu, graph);
+    tn_driver_graph_drop(&gpu, graph);
     graph = captured(5);
-    OK(tn_graph_is_empty(&gpu, graph, &empty));
+    OK(tn_driver_graph_is_empty(&gpu, graph, &empty));
     ck_assert(!empty);
     sim.plan_fault("cuGraphGetNodes", 1, 0, TN_CUDA_ERROR_UNKNOWN);
-    STATUS(TARN_ERR_DRIVER, tn_graph_is_empty(&gpu, graph, &empty));
+    STATUS(TARN_ERR_DRIVER, tn_driver_graph_is_empty(&gpu, graph, &empty));
     unit_expect_sentence("cuGraphGetNodes");
-    tn_graph_drop(&gpu, graph);
+    tn_driver_graph_drop(&gpu, graph);
     test_same_ledger(&before);
 }
 END_TEST
 
 START_TEST(a_capture_cannot_start_twice)
 {
-    OK(tn_capture_start(&gpu, stream, TN_CU_CAPTURE_MODE_GLOBAL));
-    STATUS(TARN_ERR_DRIVER, tn_capture_start(&gpu, stream, TN_CU_CAPTURE_MODE_GLOBAL));
+    OK(tn_driver_capture_start(&gpu, stream, TN_CU_CAPTURE_MODE_GLOBAL));
+    STATUS(TARN_ERR_DRIVER, tn_driver_capture_start(&gpu, stream, TN_CU_CAPTURE_MODE_GLOBAL));
     unit_expect_sentence("cuStreamBeginCapture");
-    tn_capture_cancel(&gpu, stream);
+    tn_driver_capture_cancel(&gpu, stream);
     test_same_ledger(&before);
 }
 END_TEST
@@ -92,12 +92,12 @@ START_TEST(a_capture_without_its_context_does_not_start)
 
     sim.plan_fault("cuCtxGetCurrent", 1, 1, TN_CUDA_ERROR_UNKNOWN);
     STATUS(TARN_ERR_DRIVER,
-           tn_capture_start(&gpu, TN_CU_STREAM_PER_THREAD, TN_CU_CAPTURE_MODE_GLOBAL));
-    STATUS(TARN_ERR_DRIVER,
-           tn_capture_start_in(&gpu, TN_CU_STREAM_PER_THREAD, graph, TN_CU_CAPTURE_MODE_GLOBAL));
+           tn_driver_capture_start(&gpu, TN_CU_STREAM_PER_THREAD, TN_CU_CAPTURE_MODE_GLOBAL));
+    STATUS(TARN_ERR_DRIVER, tn_driver_capture_start_body(&gpu, TN_CU_STREAM_PER_THREAD, graph,
+                                                         TN_CU_CAPTURE_MODE_GLOBAL));
     ck_assert_uint_eq(sim.clear_fault(NULL), 2);
     ck_assert_int_eq(test_capture_status(TN_CU_STREAM_PER_THREAD), TN_CU_CAPTURE_STATUS_NONE);
-    tn_graph_drop(&gpu, graph);
+    tn_driver_graph_drop(&gpu, graph);
     test_same_ledger(&before);
 }
 END_TEST
@@ -107,9 +107,9 @@ START_TEST(stopping_a_broken_capture_says_why_and_ends_it)
     tn_cu_result result;
     tn_cu_graph graph;
 
-    OK(tn_capture_start(&gpu, stream, TN_CU_CAPTURE_MODE_GLOBAL));
+    OK(tn_driver_capture_start(&gpu, stream, TN_CU_CAPTURE_MODE_GLOBAL));
     test_break_capture();
-    tn_capture_stop(&gpu, stream, &result, &graph);
+    tn_driver_capture_stop(&gpu, stream, &result, &graph);
     ck_assert_int_eq((int)result, (int)TN_CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
     ck_assert_ptr_null(graph);
     ck_assert_int_eq(test_capture_status(stream), TN_CU_CAPTURE_STATUS_NONE);
@@ -119,15 +119,15 @@ END_TEST
 
 START_TEST(cancelling_leaves_nothing_whatever_the_state)
 {
-    OK(tn_capture_start(&gpu, stream, TN_CU_CAPTURE_MODE_GLOBAL));
+    OK(tn_driver_capture_start(&gpu, stream, TN_CU_CAPTURE_MODE_GLOBAL));
     test_add(stream, memory, 1, 16);
-    tn_capture_cancel(&gpu, stream);
+    tn_driver_capture_cancel(&gpu, stream);
     test_same_ledger(&before);
-    OK(tn_capture_start(&gpu, stream, TN_CU_CAPTURE_MODE_GLOBAL));
+    OK(tn_driver_capture_start(&gpu, stream, TN_CU_CAPTURE_MODE_GLOBAL));
     test_break_capture();
-    tn_capture_cancel(&gpu, stream);
+    tn_driver_capture_cancel(&gpu, stream);
     test_same_ledger(&before);
-    tn_capture_cancel(&gpu, stream); /* over long ago */
+    tn_driver_capture_cancel(&gpu, stream); /* over long ago */
     OK(tn_gpu_check(&gpu));
     test_expect_words(stream, memory, 1, 16);
 }
@@ -135,9 +135,9 @@ END_TEST
 
 START_TEST(a_cancel_that_the_driver_refuses_poisons)
 {
-    OK(tn_capture_start(&gpu, stream, TN_CU_CAPTURE_MODE_GLOBAL));
+    OK(tn_driver_capture_start(&gpu, stream, TN_CU_CAPTURE_MODE_GLOBAL));
     sim.plan_fault("cuStreamEndCapture", 1, 0, TN_CUDA_ERROR_UNKNOWN);
-    tn_capture_cancel(&gpu, stream);
+    tn_driver_capture_cancel(&gpu, stream);
     STATUS(TARN_ERR_POISONED, tn_gpu_check(&gpu));
     unit_expect_sentence("cuStreamEndCapture");
 }
@@ -165,13 +165,13 @@ START_TEST(a_user_object_lives_as_long_as_a_launch_of_its_graph)
     tn_cu_graphexec exec;
     bool will_run = false;
 
-    OK(tn_graph_attach(&gpu, graph, note_destroyed, &destroyed, &will_run));
+    OK(tn_driver_graph_attach(&gpu, graph, note_destroyed, &destroyed, &will_run));
     ck_assert(will_run);
-    OK(tn_graph_instantiate(&gpu, graph, &exec));
+    OK(tn_driver_graph_instantiate(&gpu, graph, &exec));
     sim.hold_work();
-    OK(tn_exec_launch(&gpu, exec, stream));
-    tn_graph_drop(&gpu, graph);
-    tn_exec_destroy(&gpu, exec);
+    OK(tn_driver_exec_launch(&gpu, exec, stream));
+    tn_driver_graph_drop(&gpu, graph);
+    tn_driver_exec_destroy(&gpu, exec);
     (void)nanosleep(&(struct timespec){0, 20000000}, NULL);
     ck_assert_int_eq(atomic_load(&destroyed), 0); /* the launch is still to run */
     sim.resume_work();
@@ -187,9 +187,10 @@ START_TEST(a_user_object_that_cannot_be_made_never_runs)
     bool will_run = true;
 
     sim.plan_fault("cuUserObjectCreate", 1, 0, TN_CUDA_ERROR_UNKNOWN);
-    STATUS(TARN_ERR_DRIVER, tn_graph_attach(&gpu, graph, note_destroyed, &destroyed, &will_run));
+    STATUS(TARN_ERR_DRIVER,
+           tn_driver_graph_attach(&gpu, graph, note_destroyed, &destroyed, &will_run));
     ck_assert(!will_run);
-    tn_graph_drop(&gpu, graph);
+    tn_driver_graph_drop(&gpu, graph);
     test_same_ledger(&before);
     ck_assert_int_eq(atomic_load(&destroyed), 0);
 }
@@ -201,10 +202,11 @@ START_TEST(a_user_object_that_the_graph_refuses_runs_all_the_same)
     bool will_run = false;
 
     sim.plan_fault("cuGraphRetainUserObject", 1, 0, TN_CUDA_ERROR_UNKNOWN);
-    STATUS(TARN_ERR_DRIVER, tn_graph_attach(&gpu, graph, note_destroyed, &destroyed, &will_run));
+    STATUS(TARN_ERR_DRIVER,
+           tn_driver_graph_attach(&gpu, graph, note_destroyed, &destroyed, &will_run));
     ck_assert(will_run);
     await_destroyed(1);
-    tn_graph_drop(&gpu, graph);
+    tn_driver_graph_drop(&gpu, graph);
     test_same_ledger(&before);
     OK(tn_gpu_check(&gpu));
 }
@@ -216,11 +218,11 @@ START_TEST(a_graph_that_cannot_be_instantiated_is_as_it_was)
     tn_cu_graphexec exec = NULL;
 
     sim.plan_fault("cuGraphInstantiateWithFlags", 1, 0, TN_CUDA_ERROR_OUT_OF_MEMORY);
-    STATUS(TARN_ERR_DEVICE_MEMORY, tn_graph_instantiate(&gpu, graph, &exec));
+    STATUS(TARN_ERR_DEVICE_MEMORY, tn_driver_graph_instantiate(&gpu, graph, &exec));
     ck_assert_ptr_null(exec);
-    OK(tn_graph_instantiate(&gpu, graph, &exec));
-    tn_exec_destroy(&gpu, exec);
-    tn_graph_drop(&gpu, graph);
+    OK(tn_driver_graph_instantiate(&gpu, graph, &exec));
+    tn_driver_exec_destroy(&gpu, exec);
+    tn_driver_graph_drop(&gpu, graph);
     test_same_ledger(&before);
 }
 END_TEST
@@ -231,12 +233,12 @@ START_TEST(graphs_are_made_and_ended_beside_a_capture)
     tn_cu_graphexec exec;
     tn_cu_stream other = test_stream();
 
-    OK(tn_capture_start(&gpu, other, TN_CU_CAPTURE_MODE_GLOBAL));
-    OK(tn_graph_instantiate(&gpu, graph, &exec));
-    tn_exec_destroy(&gpu, exec);
-    tn_graph_drop(&gpu, graph);
+    OK(tn_driver_capture_start(&gpu, other, TN_CU_CAPTURE_MODE_GLOBAL));
+    OK(tn_driver_graph_instantiate(&gpu, graph, &exec));
+    tn_driver_exec_destroy(&gpu, exec);
+    tn_driver_graph_drop(&gpu, graph);
     ck_assert_int_eq(test_capture_status(other), TN_CU_CAPTURE_STATUS_ACTIVE);
-    tn_capture_cancel(&gpu, other);
+    tn_driver_capture_cancel(&gpu, other);
 }
 END_TEST
 
@@ -245,12 +247,12 @@ START_TEST(a_launch_on_a_capturing_stream_is_refused)
     tn_cu_graph graph = captured(5);
     tn_cu_graphexec exec;
 
-    OK(tn_graph_instantiate(&gpu, graph, &exec));
+    OK(tn_driver_graph_instantiate(&gpu, graph, &exec));
     sim.plan_fault("cuGraphLaunch", 1, 0, TN_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-    STATUS(TARN_ERR_WRONG_STATE, tn_exec_launch(&gpu, exec, stream));
+    STATUS(TARN_ERR_WRONG_STATE, tn_driver_exec_launch(&gpu, exec, stream));
     unit_expect_sentence("being captured");
     sim.plan_fault("cuGraphLaunch", 1, 0, TN_CUDA_ERROR_LAUNCH_FAILED);
-    STATUS(TARN_ERR_DEVICE_LOST, tn_exec_launch(&gpu, exec, stream));
+    STATUS(TARN_ERR_DEVICE_LOST, tn_driver_exec_launch(&gpu, exec, stream));
 }
 END_TEST
 
@@ -278,7 +280,7 @@ START_TEST(a_refused_update_says_why)
         (void)snprintf(number, sizeof number, "(CUgraphExecUpdateResult %d)", (int)cases[i].answer);
         refusing = test_refusing_updates(gpu.driver, cases[i].answer);
         gpu.driver = &refusing;
-        STATUS(TARN_ERR_CANNOT_UPDATE, tn_exec_update(&gpu, NULL, NULL));
+        STATUS(TARN_ERR_CANNOT_UPDATE, tn_driver_exec_update(&gpu, NULL, NULL));
         unit_expect_sentence(cases[i].why);
         unit_expect_sentence(number);
     }
@@ -287,9 +289,9 @@ END_TEST
 
 static void launch_on_default_streams(void *exec)
 {
-    OK(tn_exec_launch(&gpu, exec, NULL)); /* no context is current on this thread */
-    OK(tn_exec_launch(&gpu, exec, TN_CU_STREAM_LEGACY));
-    OK(tn_exec_launch(&gpu, exec, TN_CU_STREAM_PER_THREAD));
+    OK(tn_driver_exec_launch(&gpu, exec, NULL)); /* no context is current on this thread */
+    OK(tn_driver_exec_launch(&gpu, exec, TN_CU_STREAM_LEGACY));
+    OK(tn_driver_exec_launch(&gpu, exec, TN_CU_STREAM_PER_THREAD));
     OK(tn_gpu_wait_idle(&gpu));
     ck_assert_ptr_null(test_context());
 }
@@ -299,11 +301,11 @@ START_TEST(the_default_streams_are_those_of_the_device)
     tn_cu_graph graph = captured(5);
     tn_cu_graphexec exec;
 
-    OK(tn_graph_instantiate(&gpu, graph, &exec));
+    OK(tn_driver_graph_instantiate(&gpu, graph, &exec));
     test_elsewhere(launch_on_default_streams, exec);
     test_expect_words(stream, memory, 16, 16);
-    tn_exec_destroy(&gpu, exec);
-    tn_graph_drop(&gpu, graph);
+    tn_driver_exec_destroy(&gpu, exec);
+    tn_driver_graph_drop(&gpu, graph);
 }
 END_TEST
 
@@ -311,10 +313,10 @@ START_TEST(the_memory_of_allocation_nodes_is_asked_for)
 {
     uint64_t bytes = 77;
 
-    OK(tn_graph_memory_reserved(&gpu, &bytes));
+    OK(tn_driver_graph_memory_reserved(&gpu, &bytes));
     ck_assert_uint_eq(bytes, 0);
     sim.plan_fault("cuDeviceGetGraphMemAttribute", 1, 0, TN_CUDA_ERROR_UNKNOWN);
-    STATUS(TARN_ERR_DRIVER, tn_graph_memory_reserved(&gpu, &bytes));
+    STATUS(TARN_ERR_DRIVER, tn_driver_graph_memory_reserved(&gpu, &bytes));
     unit_expect_sentence("cuDeviceGetGraphMemAttribute");
 }
 END_TEST

@@ -32,7 +32,7 @@ static struct tn_known_stream *note(void)
 
 static struct tn_fence *join(struct tn_known_stream *known)
 {
-    struct tn_fence *fence = tn_streams_join(streams, known);
+    struct tn_fence *fence = tn_streams_fence_use(streams, known);
 
     OK(tn_streams_check(streams));
     return fence;
@@ -301,7 +301,7 @@ static void note_own(void *argument)
 static void note_and_join_own(void *argument)
 {
     note_own(argument);
-    elsewhere_joined = tn_streams_join(streams, elsewhere_noted);
+    elsewhere_joined = tn_streams_fence_use(streams, elsewhere_noted);
 }
 
 START_TEST(a_per_thread_default_stream_is_recorded_on_its_own_thread)

@@ -34,13 +34,13 @@ tarn_status __wrap_tn_watch_add(struct tn_watch *watch, uint64_t address, uint64
 /* What happens before the driver is asked for an update. */
 static void (*updating)(void);
 
-__typeof__(tn_exec_update) __real_tn_exec_update;
-__typeof__(tn_exec_update) __wrap_tn_exec_update;
-tarn_status __wrap_tn_exec_update(struct tn_gpu *gpu, tn_cu_graphexec exec, tn_cu_graph from)
+__typeof__(tn_driver_exec_update) __real_tn_driver_exec_update;
+__typeof__(tn_driver_exec_update) __wrap_tn_driver_exec_update;
+tarn_status __wrap_tn_driver_exec_update(struct tn_gpu *gpu, tn_cu_graphexec exec, tn_cu_graph from)
 {
     if (updating != NULL)
         updating();
-    return __real_tn_exec_update(gpu, exec, from);
+    return __real_tn_driver_exec_update(gpu, exec, from);
 }
 
 static void make_graph(void)
@@ -153,7 +153,7 @@ START_TEST(a_graph_that_is_not_there_yet_is_stale_when_it_comes)
     graph->guard = make(TARN_GUARD_REFUSE);
     OK(tarn_free(input));
     ck_assert_uint_eq(graph->magic, 0); /* nobody takes it for a graph */
-    tn_guard_settle(graph);
+    tn_guard_publish(graph);
     expect_stale("node 0, copy, source");
 }
 END_TEST

@@ -194,7 +194,7 @@ START_TEST(a_use_of_a_block_that_is_not_tangled_is_found_from_beside)
     ck_assert(tn_block_add_cold(block));
     tn_block_cold(block)->uses = (struct tn_use *)&use;
     expect_broken(block->next, "P18");
-    block->tangled = true;
+    block->claimed = true;
     OK(tn_block_check_near(block->next));
 }
 END_TEST
@@ -223,19 +223,19 @@ END_TEST
 /* P20 */
 START_TEST(a_block_that_says_it_is_misplaced_is_found_from_beside)
 {
-    block->misplaced = true;
+    block->other_kind = true;
     expect_broken(block->previous, "P20");
 }
 END_TEST
 
-START_TEST(a_divided_segment_is_left_to_the_pools_check)
+START_TEST(a_mixed_segment_is_left_to_the_pools_check)
 {
     uint64_t looks = heap_looks(TARN_OK);
 
-    block->segment->divided = true;
+    block->segment->mixed = true;
     chunk->used_bytes -= 512;
     ck_assert_uint_lt(heap_looks(TARN_OK), looks);
-    block->segment->divided = false;
+    block->segment->mixed = false;
     (void)heap_looks(TARN_ERR_CORRUPT);
 }
 END_TEST
@@ -245,7 +245,7 @@ START_TEST(a_neighbour_of_another_arena_is_not_looked_into)
     struct tn_heap *other = &pool->idle.heaps[TN_HEAP_SMALL];
 
     block->next->heap = other;
-    block->next->misplaced = true;
+    block->next->other_kind = true;
     OK(tn_block_check_near(block));
     block->next->previous = block->previous; /* but its links are */
     expect_broken(block, "P1");
@@ -266,7 +266,7 @@ static void leave_by_exit(const char *file, int line, const char *text)
 START_TEST(the_free_beside_a_broken_block_breaks_the_contract)
 {
     expected = "P20";
-    block->misplaced = true;
+    block->other_kind = true;
     tn_contract_set_handler(leave_by_exit);
     OK(tarn_free(low));
 }
@@ -303,7 +303,7 @@ int main(void)
     tcase_add_test(heaps, a_bin_with_what_is_not_free_is_found_by_the_heaps_check);
     tcase_add_test(heaps, wrong_mapped_bytes_of_a_heap_are_found_by_its_check);
     tcase_add_test(heaps, loose_blocks_that_are_not_counted_or_not_loose_are_found);
-    tcase_add_test(heaps, a_divided_segment_is_left_to_the_pools_check);
+    tcase_add_test(heaps, a_mixed_segment_is_left_to_the_pools_check);
     suite_add_tcase(suite, heaps);
     tcase_add_checked_fixture(turns, make_blocks, NULL);
     if (TARN_DEBUG_CHECKS)

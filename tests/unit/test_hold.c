@@ -28,13 +28,13 @@ void __wrap_tn_arenas_end_capture(tarn_pool *in, uint64_t capture_id)
 
 static bool driver_can_be_cancelled;
 
-__typeof__(tn_capture_goes_on) __real_tn_capture_goes_on;
-__typeof__(tn_capture_goes_on) __wrap_tn_capture_goes_on;
-bool __wrap_tn_capture_goes_on(struct tn_gpu *gpu, tn_cu_event mark)
+__typeof__(tn_driver_capture_goes_on) __real_tn_driver_capture_goes_on;
+__typeof__(tn_driver_capture_goes_on) __wrap_tn_driver_capture_goes_on;
+bool __wrap_tn_driver_capture_goes_on(struct tn_gpu *gpu, tn_cu_event mark)
 {
     if (driver_can_be_cancelled)
         pthread_testcancel();
-    return __real_tn_capture_goes_on(gpu, mark);
+    return __real_tn_driver_capture_goes_on(gpu, mark);
 }
 
 static void make_pool(void)
@@ -321,7 +321,7 @@ static tn_cu_stream capture_into(struct tn_hold *hold)
     tn_cu_stream captured_stream = test_stream();
 
     test_begin_capture(captured_stream, TN_CU_CAPTURE_MODE_RELAXED);
-    OK(tn_capture_mark(&device->gpu, captured_stream, &hold->mark));
+    OK(tn_driver_capture_event(&device->gpu, captured_stream, &hold->event));
     return captured_stream;
 }
 

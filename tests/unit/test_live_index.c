@@ -270,8 +270,8 @@ START_TEST(entries_are_closed_for_blocks_that_are_not_plain)
     block->own_order = true;
     tn_live_insert(block);
     ck_assert(tn_live_is_open(block));
-    block->tangled = true;
-    tn_live_mark(block);
+    block->claimed = true;
+    tn_live_update(block);
     ck_assert(!tn_live_is_open(block));
     ck_assert_ptr_eq(tn_live_at(&chunk, block->offset), block);
     ck_assert_ptr_null(tn_live_open_at(&chunk, block->offset));
@@ -279,19 +279,19 @@ START_TEST(entries_are_closed_for_blocks_that_are_not_plain)
     ck_assert_ptr_null(tn_live_at(&chunk, block->offset));
     tn_live_insert(block);
     ck_assert(!tn_live_is_open(block));
-    block->tangled = false;
-    tn_live_mark(block);
+    block->claimed = false;
+    tn_live_update(block);
     ck_assert(tn_live_is_open(block));
-    block->misplaced = true;
-    tn_live_mark(block);
+    block->other_kind = true;
+    tn_live_update(block);
     ck_assert(!tn_live_is_open(block));
-    block->misplaced = false;
+    block->other_kind = false;
     block->state = TN_BLOCK_DISCARDED;
-    tn_live_mark(block);
+    tn_live_update(block);
     ck_assert(!tn_live_is_open(block));
     block->state = TN_BLOCK_LIVE;
     block->own_order = false;
-    tn_live_mark(block);
+    tn_live_update(block);
     ck_assert(!tn_live_is_open(block));
     atomic_store(&chunk.heap, &small_heap);
     ck_assert(tn_live_reserve(&chunk, 1)); /* in a table of other hashes */
@@ -324,7 +324,7 @@ START_TEST(an_entry_is_closed_once_and_stays_so_where_it_moves)
         else
             ck_assert_ptr_null(tn_live_at(&chunk, blocks[i].offset));
     }
-    tn_live_mark(&blocks[2]);
+    tn_live_update(&blocks[2]);
     ck_assert_ptr_eq(tn_live_close_at(&chunk, blocks[2].offset), &blocks[2]);
 }
 END_TEST

@@ -51,7 +51,7 @@ static struct tn_node read_node(tn_cu_graph graph, size_t index, size_t count)
     tn_cu_graphnode_type type;
     struct tn_node node;
 
-    OK(tn_graph_read_nodes(&gpu, graph, &nodes, &found));
+    OK(tn_driver_graph_read_nodes(&gpu, graph, &nodes, &found));
     ck_assert_uint_eq(found, count);
     OK(tn_node_type(&gpu, nodes[index], &type));
     OK(tn_node_read(&gpu, nodes[index], type, &node));
@@ -72,7 +72,7 @@ START_TEST(a_graph_without_nodes_has_none)
     size_t count = 7;
     tn_cu_graph graph = test_graph();
 
-    OK(tn_graph_read_nodes(&gpu, graph, &nodes, &count));
+    OK(tn_driver_graph_read_nodes(&gpu, graph, &nodes, &count));
     ck_assert_ptr_null(nodes);
     ck_assert_uint_eq(count, 0);
     drop(graph);
@@ -307,7 +307,7 @@ START_TEST(without_memory_for_the_nodes_nothing_is_read)
     test_fill(stream, memory, 1, 16);
     graph = end();
     (void)tn_host_plan_fault(1, false);
-    STATUS(TARN_ERR_HOST_MEMORY, tn_graph_read_nodes(&gpu, graph, &nodes, &count));
+    STATUS(TARN_ERR_HOST_MEMORY, tn_driver_graph_read_nodes(&gpu, graph, &nodes, &count));
     unit_expect_sentence("1 nodes");
     ck_assert_ptr_null(nodes);
     drop(graph);
@@ -332,7 +332,7 @@ START_TEST(what_the_driver_refuses_is_named)
         tarn_status status;
 
         sim.plan_fault(calls[i], 1, 1, TN_CUDA_ERROR_UNKNOWN);
-        status = tn_graph_read_nodes(&gpu, graph, &nodes, &count);
+        status = tn_driver_graph_read_nodes(&gpu, graph, &nodes, &count);
         for (size_t at = 0; status == TARN_OK && at < count; at++) {
             tn_cu_graphnode_type type;
 

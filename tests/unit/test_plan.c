@@ -73,7 +73,7 @@ START_TEST(a_plan_says_what_will_be_and_changes_nothing)
     ck_assert_uint_eq(plan.revived[0], 1);
     ck_assert_uint_eq(plan.hole_count, 0);
     ck_assert(!plan.needs_wait);
-    ck_assert_uint_eq(unit_block(kept)->mark, plan.mark);
+    ck_assert_uint_eq(unit_block(kept)->walk_id, plan.walk_id);
     tn_plan_fini(&plan);
 }
 END_TEST

@@ -14,7 +14,7 @@ static struct tn_pointee look(const void *address)
 {
     struct tn_pointee memory;
 
-    OK(tn_pointer_look(&gpu, (uint64_t)(uintptr_t)address, &memory));
+    OK(tn_pointer_query(&gpu, (uint64_t)(uintptr_t)address, &memory));
     return memory;
 }
 
@@ -110,7 +110,7 @@ START_TEST(a_refusal_is_named)
     struct tn_pointee memory;
 
     sim.plan_fault("cuPointerGetAttributes", 1, 0, TN_CUDA_ERROR_UNKNOWN);
-    STATUS(TARN_ERR_DRIVER, tn_pointer_look(&gpu, 4096, &memory));
+    STATUS(TARN_ERR_DRIVER, tn_pointer_query(&gpu, 4096, &memory));
     unit_expect_sentence("cuPointerGetAttributes");
     ck_assert_int_eq(memory.kind, TN_POINTEE_UNKNOWN);
 }

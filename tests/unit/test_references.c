@@ -31,12 +31,12 @@ static struct tn_references references;
 static int64_t outstanding;
 
 /* Of two words that differ in the lowest bit alone the driver is asked for the even one. */
-__typeof__(tn_pointer_look) __real_tn_pointer_look;
-__typeof__(tn_pointer_look) __wrap_tn_pointer_look;
-tarn_status __wrap_tn_pointer_look(struct tn_gpu *gpu, uint64_t address, struct tn_pointee *memory)
+__typeof__(tn_pointer_query) __real_tn_pointer_query;
+__typeof__(tn_pointer_query) __wrap_tn_pointer_query;
+tarn_status __wrap_tn_pointer_query(struct tn_gpu *gpu, uint64_t address, struct tn_pointee *memory)
 {
     ck_assert_uint_eq(address % 2, 0);
-    return __real_tn_pointer_look(gpu, address, memory);
+    return __real_tn_pointer_query(gpu, address, memory);
 }
 
 static void open_device(void)

@@ -27,7 +27,7 @@ static uint64_t joining_id; /* of a capture that both have allocated from */
 static void join(void *unused)
 {
     (void)unused;
-    tn_replays_join(pool, joining_id, NULL);
+    tn_replays_merge_pools(pool, joining_id, NULL);
 }
 
 void __real_tn_lock_acquire_spin(struct tn_spin *lock, enum tn_rank rank);
@@ -514,23 +514,23 @@ START_TEST(what_is_new_since_the_last_replay_on_the_stream_is_seen_to)
     (void)adding(10);
     OK(tn_graph_replay(one, stream));
     ck_assert_uint_eq(replays->next_id, unit_order(device, stream).stream_id);
-    tn_replays_look(replays);
+    tn_replays_forget_next(replays);
     atomic_store(&replays->launching_alone, true);
     launching_for = 3;
     OK(tn_graph_replay(one, stream));
     ck_assert_int_eq(launching_for, 0);
-    tn_replays_look(replays);
+    tn_replays_forget_next(replays);
     atomic_fetch_add(&replays->series, 1); /* as whoever leaves a graph alone */
     OK(tn_graph_replay(one, stream));
     ck_assert_uint_eq(replays->seen_series, atomic_load(&replays->series));
     ck_assert_uint_eq(waits(), 0);
-    tn_replays_look(replays);
+    tn_replays_forget_next(replays);
     atomic_store(&replays->alone_stamp,
                  tn_gpu_epoch(&device->gpu)); /* of the only graph, somewhere */
     OK(tn_graph_replay(one, stream));
     ck_assert_uint_eq(waits(), 1);
     /* Of another pool that shares the order, on another stream. */
-    tn_replays_look(replays);
+    tn_replays_forget_next(replays);
     atomic_store(&replays->stream_id, unit_order(device, other).stream_id);
     OK(tn_graph_replay(one, stream));
     ck_assert_uint_eq(waits(), 2);

@@ -46,7 +46,7 @@ static void *replay_elsewhere(void *graph)
 
 static void *join_elsewhere(void *unused)
 {
-    tn_replays_join(pool, pool->holds.first->capture_id, NULL);
+    tn_replays_merge_pools(pool, pool->holds.first->capture_id, NULL);
     return unused;
 }
 
@@ -270,7 +270,7 @@ START_TEST(what_a_replay_must_heed_ends_what_is_known_of_the_next)
         OK(tn_hold_open(joining, (struct tn_order){17, pool->holds.first->capture_id}, true,
                         &hold));
         tn_pool_unlock(joining);
-        tn_replays_join(pool, pool->holds.first->capture_id, NULL);
+        tn_replays_merge_pools(pool, pool->holds.first->capture_id, NULL);
         ck_assert_uint_eq(one->replays->next_id, 0);
         tn_pool_lock(joining);
         tn_hold_drop(hold);

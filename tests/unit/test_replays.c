@@ -17,7 +17,7 @@ void __wrap_tn_lock_acquire_spin(struct tn_spin *lock, enum tn_rank rank)
 {
     if (lock == awaited) {
         awaited = NULL;
-        tn_replays_join(pools[1], 5, NULL);
+        tn_replays_merge_pools(pools[1], 5, NULL);
     }
     __real_tn_lock_acquire_spin(lock, rank);
 }
@@ -95,15 +95,15 @@ START_TEST(pools_of_one_capture_share_one_order)
     struct tn_hold *holds[4] = {open_hold(pools[0], 5), open_hold(pools[1], 5),
                                 open_hold(pools[1], 6), open_hold(pools[2], 6)};
 
-    tn_replays_join(pools[1], 5, NULL);
+    tn_replays_merge_pools(pools[1], 5, NULL);
     ck_assert_ptr_eq(replays_of(pools[0]), replays_of(pools[1]));
     ck_assert_ptr_ne(replays_of(pools[0]), replays_of(pools[2]));
     ck_assert_uint_eq(replays_of(pools[0])->pool_count, 2);
-    tn_replays_join(pools[1], 6, NULL); /* brings the first along */
+    tn_replays_merge_pools(pools[1], 6, NULL); /* brings the first along */
     ck_assert_ptr_eq(replays_of(pools[0]), replays_of(pools[2]));
     ck_assert_uint_eq(replays_of(pools[0])->pool_count, 3);
     ck_assert(atomic_load(&replays_of(pools[0])->ordered));
-    tn_replays_join(pools[0], 5, NULL); /* nothing more to do */
+    tn_replays_merge_pools(pools[0], 5, NULL); /* nothing more to do */
     ck_assert_uint_eq(replays_of(pools[0])->pool_count, 3);
     for (int i = 0; i < 4; i++)
         drop_hold(holds[i]);
@@ -122,7 +122,7 @@ START_TEST(a_join_waits_for_a_launch_whose_beginning_is_seen_late)
 
         launching = replays_of(pools[i]); /* the one that is joined, and one that joins */
         launching_for = 3;
-        tn_replays_join(pools[i], 5, NULL);
+        tn_replays_merge_pools(pools[i], 5, NULL);
         ck_assert_int_eq(launching_for, 0);
         launching = NULL;
         drop_hold(holds[0]);
@@ -156,7 +156,7 @@ static uint64_t records_of(const tarn_pool *pool)
     uint64_t count = 0;
 
     for (const struct tn_replays *record = pool->first_replays; record != NULL;
-         record = record->joined)
+         record = record->merged_into)
         count += 1;
     return count;
 }
@@ -170,7 +170,7 @@ START_TEST(the_younger_pool_comes_and_takes_its_record_along_when_it_goes)
         tarn_pool *passing = unit_pool(device);
         struct tn_hold *other = open_hold(passing, 5);
 
-        tn_replays_join(round % 2 == 0 ? passing : pools[0], 5, NULL);
+        tn_replays_merge_pools(round % 2 == 0 ? passing : pools[0], 5, NULL);
         ck_assert_ptr_eq(replays_of(passing), kept);
         ck_assert_uint_eq(records_of(passing), 2);
         ck_assert_uint_eq(passing->first_replays->pool_count, 1);
@@ -190,9 +190,9 @@ START_TEST(those_that_share_come_to_an_older_pool)
                                 open_hold(pools[0], 6), open_hold(pools[2], 6)};
     struct tn_replays *oldest = replays_of(pools[0]);
 
-    tn_replays_join(pools[2], 5, NULL);
+    tn_replays_merge_pools(pools[2], 5, NULL);
     ck_assert_ptr_eq(replays_of(pools[2]), replays_of(pools[1]));
-    tn_replays_join(pools[0], 6, NULL); /* one against two, but the oldest of all */
+    tn_replays_merge_pools(pools[0], 6, NULL); /* one against two, but the oldest of all */
     for (int i = 0; i < 3; i++)
         ck_assert_ptr_eq(replays_of(pools[i]), oldest);
     ck_assert_uint_eq(oldest->pool_count, 3);
@@ -218,8 +218,8 @@ START_TEST(a_pool_that_stays_keeps_one_record_while_others_share_and_go)
         struct tn_hold *holds[4] = {open_hold(passing[0], 5), open_hold(passing[1], 5),
                                     open_hold(passing[1], 6), open_hold(pools[0], 6)};
 
-        tn_replays_join(passing[0], 5, NULL);
-        tn_replays_join(round % 2 == 0 ? passing[1] : pools[0], 6, NULL);
+        tn_replays_merge_pools(passing[0], 5, NULL);
+        tn_replays_merge_pools(round % 2 == 0 ? passing[1] : pools[0], 6, NULL);
         ck_assert_ptr_eq(replays_of(pools[0]), kept);
         ck_assert_ptr_eq(replays_of(passing[0]), kept);
         for (int i = 0; i < 4; i++)
@@ -239,9 +239,9 @@ START_TEST(pools_of_sections_in_one_graph_share_one_order)
     struct tn_hold *second = open_hold(pools[1], 6);
 
     first->graph = graph;
-    tn_replays_join(pools[1], 6, NULL);
+    tn_replays_merge_pools(pools[1], 6, NULL);
     ck_assert(!atomic_load(&replays_of(pools[1])->shared));
-    tn_replays_join(pools[1], 6, graph);
+    tn_replays_merge_pools(pools[1], 6, graph);
     ck_assert_ptr_eq(replays_of(pools[0]), replays_of(pools[1]));
     drop_hold(first);
     drop_hold(second);
@@ -255,7 +255,7 @@ START_TEST(after_a_join_the_last_replay_is_unknown)
     struct tn_hold *second = open_hold(pools[1], 5);
     uint64_t stamp;
 
-    tn_replays_join(pools[1], 5, NULL);
+    tn_replays_merge_pools(pools[1], 5, NULL);
     stamp = atomic_load(&replays_of(pools[0])->alone_stamp);
     ck_assert_uint_eq(stamp, tn_gpu_epoch(&device->gpu));
     ck_assert(!tn_gpu_is_proven(&device->gpu, stamp));
@@ -270,7 +270,7 @@ START_TEST(the_default_pool_shares_with_nobody)
 {
     struct tn_hold *hold = open_hold(pools[0], 5);
 
-    tn_replays_join(device->default_pool, 5, NULL);
+    tn_replays_merge_pools(device->default_pool, 5, NULL);
     ck_assert(!atomic_load(&replays_of(pools[0])->shared));
     drop_hold(hold);
 }

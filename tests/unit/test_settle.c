@@ -34,7 +34,7 @@ static struct tn_settlement settle_on(tn_cu_stream on, bool all)
                                        .order = unit_order(device, on),
                                        .by_events = true,
                                        .all = all,
-                                       .mark = 7};
+                                       .walk_id = 7};
 
     tn_pool_lock(pool);
     tn_settle_plan(&settlement);
@@ -79,7 +79,7 @@ END_TEST
 START_TEST(a_restore_that_may_use_no_event_waits_and_a_take_does_not)
 {
     struct tn_settlement settlement = {
-        .pool = pool, .stream = stream, .order = unit_order(device, stream), .mark = 7};
+        .pool = pool, .stream = stream, .order = unit_order(device, stream), .walk_id = 7};
 
     (void)make_pending(stream, other);
     for (int all = 0; all < 2; all++) {
@@ -100,7 +100,7 @@ START_TEST(a_stream_that_the_driver_does_not_put_behind_a_use_settles_nothing)
                                        .order = unit_order(device, stream),
                                        .by_events = true,
                                        .all = true,
-                                       .mark = 7};
+                                       .walk_id = 7};
 
     (void)make_pending(stream, other);
     tn_pool_lock(pool);
@@ -120,23 +120,23 @@ START_TEST(a_mark_is_on_no_block_when_it_is_given_again)
     uint16_t first;
 
     tn_pool_lock(pool);
-    first = tn_next_mark(pool);
+    first = tn_next_walk_id(pool);
     ck_assert_uint_ne(first, 0);
-    ck_assert_uint_gt(tn_next_mark(pool), first);
-    block->mark = first;
-    block->next->mark = UINT16_MAX;
-    while (tn_next_mark(pool) != UINT16_MAX)
-        ck_assert_uint_eq(block->mark, first);
-    ck_assert_uint_eq(tn_next_mark(pool), first); /* round */
-    ck_assert_uint_eq(block->mark, 0);
-    ck_assert_uint_eq(block->next->mark, 0);
+    ck_assert_uint_gt(tn_next_walk_id(pool), first);
+    block->walk_id = first;
+    block->next->walk_id = UINT16_MAX;
+    while (tn_next_walk_id(pool) != UINT16_MAX)
+        ck_assert_uint_eq(block->walk_id, first);
+    ck_assert_uint_eq(tn_next_walk_id(pool), first); /* round */
+    ck_assert_uint_eq(block->walk_id, 0);
+    ck_assert_uint_eq(block->next->walk_id, 0);
     tn_pool_unlock(pool);
 }
 END_TEST
 
 START_TEST(settling_a_pool_that_another_thread_may_change_is_a_broken_contract)
 {
-    struct tn_settlement settlement = {.pool = pool, .mark = 7};
+    struct tn_settlement settlement = {.pool = pool, .walk_id = 7};
 
     tn_settle_plan(&settlement);
 }

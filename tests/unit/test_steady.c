@@ -26,14 +26,14 @@ static void make_pool(void)
 
 static void *try_allocate(struct tn_order at, uint64_t bytes)
 {
-    const struct tn_steady_claim claim = {.order = at, .pool = pool};
+    const struct tn_steady_key claim = {.order = at, .pool = pool};
     const struct tn_place place = {.known = false};
     struct tn_arena *arena = at.capture_id != 0 ? tn_arena_seek(pool, at) : NULL;
     void *address = NULL;
 
     if (at.capture_id == 0)
         return tn_steady_allocate(pool, at, bytes, 512, &address) ? address : NULL;
-    return arena != NULL && tn_steady_allocate_born(arena, &claim, &place, bytes, 512, &address)
+    return arena != NULL && tn_steady_note_birth(arena, &claim, &place, bytes, 512, &address)
                ? address
                : NULL;
 }
@@ -555,7 +555,7 @@ START_TEST(the_record_beside_another_arena_stays)
 }
 END_TEST
 
-START_TEST(a_wedged_block_is_cut_under_the_pools_lock)
+START_TEST(a_enclosed_block_is_cut_under_the_pools_lock)
 {
     void *blocks[3];
     struct tn_block *middle;
@@ -565,7 +565,7 @@ START_TEST(a_wedged_block_is_cut_under_the_pools_lock)
     hand_over(blocks[1]);
     ck_assert_ptr_eq(unit_alloc(pool, 2 * MIB, stream), blocks[1]);
     middle = unit_block(blocks[1]);
-    ck_assert(tn_run_is_wedged(middle, middle, middle->heap->arena));
+    ck_assert(tn_run_is_enclosed(middle, middle, middle->heap->arena));
     ck_assert(try_free(blocks[1])); /* nothing is joined */
     ck_assert_ptr_null(try_allocate(order, 3 * MIB / 2));
     ck_assert_ptr_eq(unit_alloc(pool, 3 * MIB / 2, stream), blocks[1]);
@@ -689,7 +689,7 @@ int main(void)
     tcase_add_test(tcase, neighbours_of_other_arenas_are_left_alone);
     tcase_add_test(tcase, an_aligned_block_is_cut_out_below_another_arena);
     tcase_add_loop_test(tcase, the_record_beside_another_arena_stays, 0, 12);
-    tcase_add_test(tcase, a_wedged_block_is_cut_under_the_pools_lock);
+    tcase_add_test(tcase, a_enclosed_block_is_cut_under_the_pools_lock);
     tcase_add_test(tcase, an_arena_that_has_run_out_of_records_keeps_what_it_needs);
     tcase_add_test(tcase, an_arena_keeps_no_more_records_than_it_has_run_out_of);
     tcase_add_test(tcase, records_do_not_pile_up);

@@ -393,7 +393,7 @@ static void hand_over(void *address)
 }
 
 /* A block of 1.5 MiB of the stream's arena, which has an inbox, between memory of the other one's. */
-static void *alloc_wedged(void)
+static void *alloc_enclosed(void)
 {
     void *blocks[3];
 
@@ -404,47 +404,47 @@ static void *alloc_wedged(void)
     return blocks[1];
 }
 
-START_TEST(a_wedged_block_takes_the_pools_lock)
+START_TEST(a_enclosed_block_takes_the_pools_lock)
 {
-    void *wedged = alloc_wedged();
+    void *enclosed = alloc_enclosed();
     void *behind = unit_alloc(pool, 4096, stream);
 
-    ck_assert(free_elsewhere(wedged));
+    ck_assert(free_elsewhere(enclosed));
     ck_assert(free_elsewhere(behind));
     ck_assert_ptr_null(try_allocate(4096));
-    ck_assert(is_in_inbox(wedged) && is_in_inbox(behind));
-    ck_assert_ptr_eq(unit_alloc(pool, 2 * MIB, stream), wedged);
+    ck_assert(is_in_inbox(enclosed) && is_in_inbox(behind));
+    ck_assert_ptr_eq(unit_alloc(pool, 2 * MIB, stream), enclosed);
     OK(tarn_pool_validate(pool));
     ck_assert_uint_eq(unit_stats(pool).live_count, 3);
 }
 END_TEST
 
-START_TEST(an_inbox_that_a_wedged_block_keeps_full_stops_nobody)
+START_TEST(an_inbox_that_a_enclosed_block_keeps_full_stops_nobody)
 {
     enum { BLOCKS = TN_INBOX_PLACES };
     static void *blocks[BLOCKS];
-    void *wedged = alloc_wedged();
+    void *enclosed = alloc_enclosed();
 
     for (int i = 0; i < BLOCKS; i++)
         blocks[i] = unit_alloc(pool, 512, stream);
-    ck_assert(free_elsewhere(wedged));
+    ck_assert(free_elsewhere(enclosed));
     ck_assert_uint_eq(visit(blocks, BLOCKS).done, BLOCKS);
-    ck_assert(is_in_inbox(wedged));
+    ck_assert(is_in_inbox(enclosed));
     ck_assert(!is_in_inbox(blocks[BLOCKS - 1])); /* by the lock */
     OK(tarn_pool_validate(pool));
     ck_assert_uint_eq(unit_stats(pool).live_count, 2);
 }
 END_TEST
 
-START_TEST(a_wedged_block_that_its_user_frees_stays_so_until_then)
+START_TEST(a_enclosed_block_that_its_user_frees_stays_so_until_then)
 {
-    void *wedged = alloc_wedged();
+    void *enclosed = alloc_enclosed();
 
     ck_assert_ptr_null(try_allocate(2 * MIB)); /* and is the user */
-    ck_assert(!tn_steady_free((uint64_t)(uintptr_t)wedged));
-    ck_assert(tn_live_is_open(found(wedged)));
-    ck_assert(free_elsewhere(wedged));
-    STATUS(TARN_ERR_DOUBLE_FREE, tarn_free(wedged));
+    ck_assert(!tn_steady_free((uint64_t)(uintptr_t)enclosed));
+    ck_assert(tn_live_is_open(found(enclosed)));
+    ck_assert(free_elsewhere(enclosed));
+    STATUS(TARN_ERR_DOUBLE_FREE, tarn_free(enclosed));
     OK(tarn_pool_validate(pool));
 }
 END_TEST
@@ -568,9 +568,9 @@ int main(void)
     tcase_add_test(tcase, a_block_that_is_not_plain_is_left_to_the_pool);
     tcase_add_test(tcase, a_discarded_block_is_left_to_the_pool);
     tcase_add_test(tcase, what_is_freed_in_a_capture_is_so_when_it_ends);
-    tcase_add_test(tcase, a_wedged_block_takes_the_pools_lock);
-    tcase_add_test(tcase, a_wedged_block_that_its_user_frees_stays_so_until_then);
-    tcase_add_test(tcase, an_inbox_that_a_wedged_block_keeps_full_stops_nobody);
+    tcase_add_test(tcase, a_enclosed_block_takes_the_pools_lock);
+    tcase_add_test(tcase, a_enclosed_block_that_its_user_frees_stays_so_until_then);
+    tcase_add_test(tcase, an_inbox_that_a_enclosed_block_keeps_full_stops_nobody);
     tcase_add_test(tcase, a_released_pools_last_block_ends_it);
     tcase_add_test(tcase, a_pool_goes_with_what_is_in_its_inboxes);
     tcase_add_test(tcase, memory_in_an_inbox_serves_other_streams_when_it_is_short);

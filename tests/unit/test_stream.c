@@ -254,7 +254,7 @@ START_TEST(each_look_finds_the_same_of_a_stream)
         ck_assert(tn_order_equal(state.order, full.order));
         ck_assert_int_eq(state.captured, captured);
         ck_assert_int_eq(tn_stream_ask(&gpu, stream, &answer), captured);
-        OK(tn_stream_look_on(&gpu, stream, &answer, &state));
+        OK(tn_stream_finish_look(&gpu, stream, &answer, &state));
         ck_assert(tn_order_equal(state.order, full.order));
         OK(tn_stream_look(&gpu, stream, TN_STREAM_CAPTURE, &state));
         ck_assert_uint_eq(state.order.capture_id, full.order.capture_id);

@@ -75,7 +75,7 @@ START_TEST(a_record_that_was_written_over_ends_the_process)
     struct tn_user_code code;
 
     tn_user_code_enter(&code, TN_USER_FREE_CALLBACK);
-    code.marks[5] += 1;
+    code.canaries[5] += 1;
     check_deeper();
 }
 END_TEST

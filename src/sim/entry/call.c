@@ -125,7 +125,7 @@ tn_cu_result tn_sim_finish(tn_cu_result result)
     if (tn_sim.pace != TN_SIM_BESIDE && !self->in_callback) {
         if (tn_sim.pace == TN_SIM_AT_ONCE && tn_sim.held == 0)
             tn_sim_queues_empty();
-        tn_sim_reaper_settle(0);
+        tn_sim_reaper_await(0);
     }
     pthread_mutex_unlock(&tn_sim.lock);
     if (tn_sim.sleep)

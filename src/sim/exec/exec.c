@@ -382,7 +382,7 @@ tn_cu_result tn_sim_cuGraphLaunch(tn_cu_graphexec handle, tn_cu_stream stream_ha
     tn_sim_charge(exec->last.stream == NULL ? exec->plan->steps.count : 0);
     result = push(exec, stream);
     if (result == TN_CUDA_SUCCESS)
-        tn_sim_exec_memory_settle(exec, stream);
+        tn_sim_exec_memory_launch(exec, stream);
     tn_sim_exec_memory_unclaim(exec);
     return result;
 }

@@ -91,6 +91,6 @@ void tn_sim_exec_memory_unclaim(const struct tn_sim_exec *exec);
 tn_cu_result tn_sim_exec_memory_attach(const struct tn_sim_exec *exec);
 
 /* Notes the effect of a launch, just queued, on the blocks that it names. */
-void tn_sim_exec_memory_settle(const struct tn_sim_exec *exec, struct tn_sim_stream *stream);
+void tn_sim_exec_memory_launch(const struct tn_sim_exec *exec, struct tn_sim_stream *stream);
 
 #endif

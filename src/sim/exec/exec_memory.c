@@ -92,7 +92,7 @@ tn_cu_result tn_sim_exec_memory_attach(const struct tn_sim_exec *exec)
     return result;
 }
 
-void tn_sim_exec_memory_settle(const struct tn_sim_exec *exec, struct tn_sim_stream *stream)
+void tn_sim_exec_memory_launch(const struct tn_sim_exec *exec, struct tn_sim_stream *stream)
 {
     for (size_t i = 0; i < exec->plan->steps.count; i++) {
         struct tn_sim_graph_block *made = block_of(exec, i, TN_CU_NODE_MEM_ALLOC);

@@ -444,7 +444,7 @@ tn_cu_result tn_sim_cuGraphDestroy(tn_cu_graph handle)
     uint64_t due = tn_sim_reaper_count();
     tn_sim_charge(graph->nodes.count);
     tn_sim_graph_destroy(graph);
-    tn_sim_reaper_settle(due);
+    tn_sim_reaper_await(due);
     return TN_CUDA_SUCCESS;
 }
 

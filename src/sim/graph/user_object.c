@@ -127,7 +127,7 @@ uint64_t tn_sim_reaper_count(void)
     return due_count;
 }
 
-void tn_sim_reaper_settle(uint64_t before)
+void tn_sim_reaper_await(uint64_t before)
 {
     if (due_count == before || tn_sim_self()->is_reaper)
         return;

@@ -45,11 +45,11 @@ void tn_sim_holdings_fini(struct tn_sim_holdings *holdings);
 /* Waits until every due destructor has run, late ones at once, giving up the lock. */
 void tn_sim_reaper_drain(void);
 
-/* tn_sim_reaper_count: how many destructors ever became due. tn_sim_reaper_settle: if more became
+/* tn_sim_reaper_count: how many destructors ever became due. tn_sim_reaper_await: if more became
  * due since, waits until all of them have run, except late ones. For calls whose dropped objects
  * are gone on return. The lock is free meanwhile. */
 uint64_t tn_sim_reaper_count(void);
-void tn_sim_reaper_settle(uint64_t before);
+void tn_sim_reaper_await(uint64_t before);
 
 /* Wakes the thread that runs destructors, at the end of the process. */
 void tn_sim_reaper_wake(void);

@@ -81,7 +81,7 @@ static bool unite(struct tn_sim_piece *piece)
         piece->free_from.ticket = next->free_from.ticket;
     if (next->since > piece->since)
         piece->since = next->since;
-    piece->settled = piece->settled && next->settled;
+    piece->waited = piece->waited && next->waited;
     absorb_next(piece);
     return true;
 }
@@ -105,7 +105,7 @@ static bool split(struct tn_sim_piece *piece, uintptr_t address)
         return false;
     rest->backed = piece->backed;
     rest->since = piece->since;
-    rest->settled = piece->settled;
+    rest->waited = piece->waited;
     rest->free_from = piece->free_from;
     if (rest->free_from.stream != NULL)
         rest->free_from.stream->references++;
@@ -133,7 +133,7 @@ static bool free_for(const struct tn_sim_piece *piece, const struct tn_sim_strea
 {
     const struct tn_sim_point *from = &piece->free_from;
     const struct tn_sim_heap *heap = piece->block->heap;
-    if (from->stream == NULL || from->stream == stream || piece->settled)
+    if (from->stream == NULL || from->stream == stream || piece->waited)
         return true;
     if (tn_sim_point_reached(from))
         return heap->opportunistic;
@@ -183,7 +183,7 @@ static struct run search(const struct tn_sim_heap *heap, size_t bytes,
 /* Makes a free piece nobody's. */
 static void disown(struct tn_sim_piece *piece)
 {
-    piece->settled = false;
+    piece->waited = false;
     tn_sim_point_clear(&piece->free_from);
 }
 
@@ -210,7 +210,7 @@ static struct tn_sim_piece *cut(struct tn_sim_piece *first, size_t bytes)
     while (first->span.bytes < bytes)
         absorb_next(first);
     first->used = true;
-    first->settled = false;
+    first->waited = false;
     tn_sim_point_clear(&first->free_from);
     make_fresh(first);
     return first;
@@ -311,7 +311,7 @@ static bool idle(const struct tn_sim_block *block, size_t index)
     for (const struct tn_sim_piece *piece = block->pieces; piece != NULL; piece = piece->next) {
         if (piece->span.start >= start + block->chunk_bytes || end_of(&piece->span) <= start)
             continue;
-        if (piece->used || (piece->free_from.stream != NULL && !piece->settled))
+        if (piece->used || (piece->free_from.stream != NULL && !piece->waited))
             return false;
     }
     return true;
@@ -524,7 +524,7 @@ struct tn_sim_piece *tn_sim_heap_take(struct tn_sim_heap *heap, size_t bytes,
     return take_new(heap, bytes, own.first);
 }
 
-void tn_sim_heap_settle(struct tn_sim_heap *heap, const struct tn_sim_point *moment)
+void tn_sim_heap_note_wait(struct tn_sim_heap *heap, const struct tn_sim_point *moment)
 {
     if (!heap->pending)
         return;
@@ -535,8 +535,8 @@ void tn_sim_heap_settle(struct tn_sim_heap *heap, const struct tn_sim_point *mom
             if (from->stream == NULL)
                 continue;
             if (moment == NULL ? tn_sim_point_reached(from) : tn_sim_queue_covers(moment, from))
-                piece->settled = true;
-            heap->pending = heap->pending || !piece->settled;
+                piece->waited = true;
+            heap->pending = heap->pending || !piece->waited;
         }
     }
 }
@@ -545,7 +545,7 @@ void tn_sim_heap_unite(struct tn_sim_heap *heap)
 {
     for (struct tn_sim_block *block = heap->blocks; block != NULL; block = block->next) {
         for (struct tn_sim_piece *piece = block->pieces; piece != NULL; piece = piece->next) {
-            if (piece->settled)
+            if (piece->waited)
                 disown(piece);
         }
         unite_all(block);

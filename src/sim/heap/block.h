@@ -34,7 +34,7 @@ struct tn_sim_piece {
     bool used;
     bool backed;                   /* memory lies under the piece (SH2) */
     struct tn_sim_point free_from; /* of a free piece; none when it never had an owner */
-    bool settled;                  /* somebody has waited for free_from */
+    bool waited;                   /* somebody has waited for free_from */
     uint64_t since;                /* the number of its free, in the order of the heap's frees */
 };
 
@@ -92,7 +92,7 @@ void tn_sim_piece_give(struct tn_sim_piece *piece, const struct tn_sim_point *fr
 
 /* Notes that somebody has waited for a stream's work up to a moment; for NULL, for all work done.
  * Pieces freed before are then free for everyone. */
-void tn_sim_heap_settle(struct tn_sim_heap *heap, const struct tn_sim_point *moment);
+void tn_sim_heap_note_wait(struct tn_sim_heap *heap, const struct tn_sim_point *moment);
 
 /* Unites all free neighbours that are free for everyone. */
 void tn_sim_heap_unite(struct tn_sim_heap *heap);

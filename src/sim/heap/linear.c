@@ -20,12 +20,12 @@
 #include "sim/memory/physical.h"
 
 /* Gives back memory that cuMemFreeAsync freed in a context, once its moment has passed. */
-static void settle(struct tn_sim_context *context)
+static void note_wait(struct tn_sim_context *context)
 {
     if (context->linear == NULL)
         return;
     if (context->linear->pending) {
-        tn_sim_heap_settle(context->linear, NULL);
+        tn_sim_heap_note_wait(context->linear, NULL);
         tn_sim_heap_unite(context->linear);
     }
     tn_sim_heap_trim(context->linear, 0);
@@ -37,9 +37,9 @@ tn_cu_result tn_sim_cuMemGetInfo(size_t *free_bytes, size_t *total_bytes)
     tn_cu_result result = tn_sim_context_current(&context);
     if (result != TN_CUDA_SUCCESS)
         return result;
-    settle(context);
+    note_wait(context);
     tn_sim_pools_bury();
-    tn_sim_backings_settle();
+    tn_sim_backings_collect();
     const struct tn_sim_store *store = &tn_sim_devices[context->device].store;
     if (free_bytes != NULL)
         *free_bytes = store->total_bytes - store->used_bytes;
@@ -83,7 +83,7 @@ void tn_sim_linear_drop(struct tn_sim_linear *linear, const struct tn_sim_point 
     tn_sim.ledger.linear_bytes -= linear->span.bytes;
     tn_sim_piece_give(linear->piece, from);
     tn_sim_linear_forget(linear);
-    settle(context);
+    note_wait(context);
 }
 
 /* Finds or gets room for an allocation; NULL when no room is left. */
@@ -94,7 +94,7 @@ static struct tn_sim_piece *room(struct tn_sim_context *context, size_t bytes)
     struct tn_sim_heap *heap = context->linear;
     if (heap == NULL || bytes == 0)
         return NULL;
-    settle(context);
+    note_wait(context);
     struct tn_sim_piece *piece = tn_sim_heap_take(heap, bytes, NULL);
     if (piece == NULL && tn_sim_pools_reclaim(context->device))
         piece = tn_sim_heap_take(heap, bytes, NULL);
@@ -118,7 +118,7 @@ tn_cu_result tn_sim_cuMemAlloc(tn_cu_deviceptr *address, size_t bytes)
     struct tn_sim_linear *linear = tn_sim_linear_record(piece, bytes);
     if (linear == NULL) {
         tn_sim_piece_give(piece, NULL);
-        settle(context);
+        note_wait(context);
         return TN_CUDA_ERROR_OUT_OF_MEMORY;
     }
     linear->context = context;

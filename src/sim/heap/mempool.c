@@ -79,7 +79,7 @@ void tn_sim_pool_drop(struct tn_sim_linear *linear, const struct tn_sim_point *f
 void tn_sim_pools_waited(const struct tn_sim_point *moment)
 {
     for (struct tn_sim_pool *pool = pools; pool != NULL; pool = pool->next) {
-        tn_sim_heap_settle(pool->heap, moment);
+        tn_sim_heap_note_wait(pool->heap, moment);
         tn_sim_heap_trim(pool->heap, pool->release_threshold);
     }
     tn_sim_pools_bury();
@@ -96,7 +96,7 @@ void tn_sim_pools_waited_all(int device)
     for (struct tn_sim_pool *pool = pools; pool != NULL; pool = pool->next) {
         if (pool->device != device)
             continue;
-        tn_sim_heap_settle(pool->heap, NULL);
+        tn_sim_heap_note_wait(pool->heap, NULL);
         tn_sim_heap_trim(pool->heap, pool->release_threshold);
     }
     tn_sim_pools_bury();
@@ -109,7 +109,7 @@ bool tn_sim_pools_reclaim(int device)
         if (pool->device != device)
             continue;
         size_t before = pool->heap->reserved_bytes;
-        tn_sim_heap_settle(pool->heap, NULL);
+        tn_sim_heap_note_wait(pool->heap, NULL);
         tn_sim_heap_trim(pool->heap, 0);
         found = found || pool->heap->reserved_bytes < before;
     }
@@ -122,7 +122,7 @@ void tn_sim_pools_bury(void)
     while (*link != NULL) {
         struct tn_sim_pool *pool = *link;
         if (pool->object.handle == 0) {
-            tn_sim_heap_settle(pool->heap, NULL);
+            tn_sim_heap_note_wait(pool->heap, NULL);
             tn_sim_heap_trim(pool->heap, 0);
         }
         if (pool->object.handle != 0 || pool->live > 0 || pool->heap->reserved_bytes > 0) {

@@ -50,7 +50,7 @@ static tn_cu_context handle_of(const struct tn_sim_context *context)
     return context == NULL ? NULL : (tn_cu_context)context->object.handle;
 }
 
-static void look_at_mapping(struct facts *facts, const struct tn_sim_mapping *mapping)
+static void read_mapping(struct facts *facts, const struct tn_sim_mapping *mapping)
 {
     const tn_cu_allocation_prop *prop = &mapping->physical->prop;
     const struct tn_sim_context *current = tn_sim_context_top();
@@ -74,8 +74,7 @@ static void look_at_mapping(struct facts *facts, const struct tn_sim_mapping *ma
     };
 }
 
-static void look_at_linear(struct facts *facts, const struct tn_sim_linear *linear,
-                           uintptr_t address)
+static void read_linear(struct facts *facts, const struct tn_sim_linear *linear, uintptr_t address)
 {
     struct tn_sim_span span;
     bool on_host = linear->device == TN_SIM_HOST_HEAP;
@@ -100,7 +99,7 @@ static void look_at_linear(struct facts *facts, const struct tn_sim_linear *line
     };
 }
 
-static void look_at_host(struct facts *facts, const struct tn_sim_host *host)
+static void read_host(struct facts *facts, const struct tn_sim_host *host)
 {
     struct tn_sim_span mapping;
     uint64_t block_id = tn_sim_host_mapping(host, &mapping);
@@ -120,7 +119,7 @@ static void look_at_host(struct facts *facts, const struct tn_sim_host *host)
     };
 }
 
-static void look_at_opening(struct facts *facts, const struct tn_sim_opening *opening)
+static void read_opening(struct facts *facts, const struct tn_sim_opening *opening)
 {
     *facts = (struct facts){
         .known = true,
@@ -137,7 +136,7 @@ static void look_at_opening(struct facts *facts, const struct tn_sim_opening *op
     };
 }
 
-static void look_at_graph(struct facts *facts, const struct tn_sim_graph_block *block)
+static void read_graph(struct facts *facts, const struct tn_sim_graph_block *block)
 {
     int device = tn_sim_graph_block_device(block);
     const struct tn_sim_context *current = tn_sim_context_top();
@@ -155,7 +154,7 @@ static void look_at_graph(struct facts *facts, const struct tn_sim_graph_block *
     };
 }
 
-static struct facts look(uintptr_t address)
+static struct facts read_facts(uintptr_t address)
 {
     const struct tn_sim_mapping *mapping = tn_sim_index_find(&tn_sim_mappings, address);
     const struct tn_sim_linear *linear = tn_sim_index_find(&tn_sim_linears, address);
@@ -165,15 +164,15 @@ static struct facts look(uintptr_t address)
     const struct tn_sim_span *reservation = tn_sim_index_find(&tn_sim_reservations, address);
     struct facts facts = {.device = NO_DEVICE};
     if (mapping != NULL)
-        look_at_mapping(&facts, mapping);
+        read_mapping(&facts, mapping);
     else if (linear != NULL)
-        look_at_linear(&facts, linear, address);
+        read_linear(&facts, linear, address);
     else if (host != NULL)
-        look_at_host(&facts, host);
+        read_host(&facts, host);
     else if (opening != NULL)
-        look_at_opening(&facts, opening);
+        read_opening(&facts, opening);
     else if (block != NULL && block->live)
-        look_at_graph(&facts, block);
+        read_graph(&facts, block);
     if (reservation != NULL)
         facts.range = *reservation;
     return facts;
@@ -276,7 +275,7 @@ static void store(void *place, const struct value *value)
 tn_cu_result tn_sim_cuPointerGetAttribute(void *place, tn_cu_pointer_attribute attribute,
                                           tn_cu_deviceptr address)
 {
-    struct facts facts = look(address);
+    struct facts facts = read_facts(address);
     struct value value;
     if (place == NULL || !facts.known || !value_of(&facts, (int)attribute, address, &value))
         return TN_CUDA_ERROR_INVALID_VALUE;
@@ -289,7 +288,7 @@ tn_cu_result tn_sim_cuPointerGetAttribute(void *place, tn_cu_pointer_attribute a
 tn_cu_result tn_sim_cuPointerGetAttributes(unsigned int count, tn_cu_pointer_attribute *attributes,
                                            void **places, tn_cu_deviceptr address)
 {
-    struct facts facts = look(address);
+    struct facts facts = read_facts(address);
     if (count == 0 || attributes == NULL || places == NULL)
         return TN_CUDA_ERROR_INVALID_VALUE;
     for (unsigned int i = 0; i < count; i++) {
@@ -305,7 +304,7 @@ tn_cu_result tn_sim_cuPointerSetAttribute(const void *place, tn_cu_pointer_attri
                                           tn_cu_deviceptr address)
 {
     unsigned int wanted;
-    struct facts facts = look(address);
+    struct facts facts = read_facts(address);
     if (place == NULL || !facts.known)
         return TN_CUDA_ERROR_INVALID_VALUE;
     if (facts.mapping)
@@ -336,7 +335,7 @@ static tn_cu_result find_range(tn_cu_deviceptr address, struct tn_sim_span *rang
     tn_cu_result result = tn_sim_context_current(&context);
     if (result != TN_CUDA_SUCCESS)
         return result;
-    struct facts facts = look(address);
+    struct facts facts = read_facts(address);
     if (!facts.has_device)
         return TN_CUDA_ERROR_NOT_FOUND;
     *range = facts.mapping ? facts.chunk : facts.range;

@@ -112,7 +112,7 @@ static struct tn_sim_backing **link_of(const struct tn_sim_backing *backing)
     return link;
 }
 
-void tn_sim_backings_settle(void)
+void tn_sim_backings_collect(void)
 {
     struct tn_sim_backing **link = &shareable;
     while (*link != NULL) {
@@ -126,7 +126,7 @@ void tn_sim_backings_settle(void)
 
 struct tn_sim_backing *tn_sim_backing_create(struct tn_sim_store *store, size_t bytes)
 {
-    tn_sim_backings_settle();
+    tn_sim_backings_collect();
     struct tn_sim_backing *backing = calloc(1, sizeof *backing);
     if (backing == NULL)
         return NULL;
@@ -142,7 +142,7 @@ struct tn_sim_backing *tn_sim_backing_create_shareable(struct tn_sim_store *stor
                                                        const tn_cu_location *location)
 {
     struct stat status;
-    tn_sim_backings_settle();
+    tn_sim_backings_collect();
     if (!tn_sim_store_charge(store, bytes))
         return NULL;
     struct tn_sim_backing *backing = NULL;
@@ -170,7 +170,7 @@ void tn_sim_backing_release(struct tn_sim_backing *backing)
         if (backing->store == NULL) /* not charged here: nothing to wait for */
             destroy_file(link_of(backing));
         else
-            tn_sim_backings_settle();
+            tn_sim_backings_collect();
         return;
     }
     tn_sim_store_give(backing->store, backing->extent);

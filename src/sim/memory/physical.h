@@ -63,7 +63,7 @@ struct tn_sim_backing *tn_sim_backing_create_shareable(struct tn_sim_store *stor
 void tn_sim_backing_release(struct tn_sim_backing *backing);
 
 /* Gives back memory that this process has given up and nobody has any more. */
-void tn_sim_backings_settle(void);
+void tn_sim_backings_collect(void);
 
 /* A new descriptor of memory with a file of its own, the caller's; -1 when the system refuses. */
 int tn_sim_backing_export(const struct tn_sim_backing *backing);

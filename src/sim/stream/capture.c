@@ -350,7 +350,7 @@ tn_cu_result tn_sim_cuStreamEndCapture(tn_cu_stream handle, tn_cu_graph *graph)
     if (result != TN_CUDA_SUCCESS) {
         uint64_t due = tn_sim_reaper_count();
         drop(capture);
-        tn_sim_reaper_settle(due);
+        tn_sim_reaper_await(due);
         return result;
     }
     const struct tn_sim_graph *captured = dissolve(capture);

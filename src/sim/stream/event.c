@@ -235,7 +235,7 @@ tn_cu_result tn_sim_cuEventRecordWithFlags(tn_cu_event handle, tn_cu_stream stre
 tn_cu_result tn_sim_event_replayed(struct tn_sim_event *event, struct tn_sim_stream *stream)
 {
     struct tn_sim_point point = {0};
-    tn_cu_result result = tn_sim_queue_mark(stream, &point);
+    tn_cu_result result = tn_sim_queue_point(stream, &point);
     if (result != TN_CUDA_SUCCESS)
         return result;
     take_point(event, point);

@@ -155,7 +155,7 @@ static void raise(struct clock *clock, struct entry entry)
     clock->count++;
 }
 
-static void join(struct clock *clock, const struct clock *other)
+static void raise_clock(struct clock *clock, const struct clock *other)
 {
     for (size_t i = 0; other != NULL && i < other->count; i++)
         raise(clock, other->entries[i]);
@@ -201,14 +201,14 @@ static struct moment *newest_moment(struct tn_sim_stream *stream)
     made->before.count = 0;
     made->after.count = 0;
     if (order->count > 1)
-        join(&made->before, &newest->after);
+        raise_clock(&made->before, &newest->after);
     /* Also when the work was queued before anything was watched, and is only marked now. */
     raise(&made->after, (struct entry){stream->id, stream->queued});
     return made;
 }
 
 /* Joins the clocks that the legacy stream's rule puts before a stream's newest work. */
-static void join_implicit(struct clock *clock, const struct tn_sim_stream *stream)
+static void raise_implicit(struct clock *clock, const struct tn_sim_stream *stream)
 {
     if (!stream->blocking)
         return;
@@ -216,7 +216,7 @@ static void join_implicit(struct clock *clock, const struct tn_sim_stream *strea
          other = other->next) {
         if (other != stream && other->object.context == stream->object.context &&
             ((stream->legacy && other->blocking) || other->legacy))
-            join(clock, clock_at(other, other->queued));
+            raise_clock(clock, clock_at(other, other->queued));
     }
 }
 
@@ -233,47 +233,47 @@ void tn_sim_order_push(struct tn_sim_stream *stream, const struct tn_sim_point *
     struct moment *moment = newest_moment(stream);
     if (moment == NULL)
         return;
-    join(&moment->before, &known);
-    join_implicit(&moment->before, stream);
+    raise_clock(&moment->before, &known);
+    raise_implicit(&moment->before, stream);
     if (first != NULL && first->stream != NULL)
-        join(&moment->before, clock_at(first->stream, first->ticket));
+        raise_clock(&moment->before, clock_at(first->stream, first->ticket));
     if (second != NULL && second->stream != NULL)
-        join(&moment->before, clock_at(second->stream, second->ticket));
-    join(&moment->after, &moment->before);
+        raise_clock(&moment->before, clock_at(second->stream, second->ticket));
+    raise_clock(&moment->after, &moment->before);
 }
 
 /* The work itself was queued before the mark: only the clock after the work rises. */
-void tn_sim_order_mark(struct tn_sim_stream *stream)
+void tn_sim_order_record(struct tn_sim_stream *stream)
 {
     struct moment *moment = watching ? newest_moment(stream) : NULL;
     if (moment == NULL)
         return;
-    join(&moment->after, &known);
-    join_implicit(&moment->after, stream);
+    raise_clock(&moment->after, &known);
+    raise_implicit(&moment->after, stream);
 }
 
 void tn_sim_order_follow(struct tn_sim_stream *stream, const struct tn_sim_point *point)
 {
     struct moment *moment = watching ? newest_moment(stream) : NULL;
     if (moment != NULL && point->stream != NULL)
-        join(&moment->after, clock_at(point->stream, point->ticket));
+        raise_clock(&moment->after, clock_at(point->stream, point->ticket));
 }
 
 void tn_sim_order_known(const struct tn_sim_point *point)
 {
     if (watching && point->stream != NULL)
-        join(&known, clock_at(point->stream, point->ticket));
+        raise_clock(&known, clock_at(point->stream, point->ticket));
 }
 
 void tn_sim_order_known_all(struct tn_sim_stream *stream)
 {
     if (!watching)
         return;
-    tn_sim_order_mark(stream);
-    join(&known, clock_at(stream, stream->queued));
+    tn_sim_order_record(stream);
+    raise_clock(&known, clock_at(stream, stream->queued));
 }
 
-void tn_sim_order_begin(struct tn_sim_stream *stream, uint64_t ticket)
+void tn_sim_order_enter(struct tn_sim_stream *stream, uint64_t ticket)
 {
     present_stream = stream;
     present_ticket = ticket;
@@ -282,7 +282,7 @@ void tn_sim_order_begin(struct tn_sim_stream *stream, uint64_t ticket)
 void tn_sim_order_told(void)
 {
     if (watching && present_stream != NULL)
-        join(&known, clock_at(present_stream, present_ticket));
+        raise_clock(&known, clock_at(present_stream, present_ticket));
 }
 
 static void compare(const struct access *older, const struct access *newer,

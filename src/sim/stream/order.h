@@ -22,7 +22,7 @@ void tn_sim_order_push(struct tn_sim_stream *stream, const struct tn_sim_point *
                        const struct tn_sim_point *second);
 
 /* Notes that a stream's present moment is being marked, for others to wait for. */
-void tn_sim_order_mark(struct tn_sim_stream *stream);
+void tn_sim_order_record(struct tn_sim_stream *stream);
 
 /* Notes that a stream's work from now on comes after a point already reached. */
 void tn_sim_order_follow(struct tn_sim_stream *stream, const struct tn_sim_point *point);
@@ -32,7 +32,7 @@ void tn_sim_order_known(const struct tn_sim_point *point);
 void tn_sim_order_known_all(struct tn_sim_stream *stream);
 
 /* Says which work the calling worker does from now on. */
-void tn_sim_order_begin(struct tn_sim_stream *stream, uint64_t ticket);
+void tn_sim_order_enter(struct tn_sim_stream *stream, uint64_t ticket);
 
 /* Notes that the program may learn of everything before the present work by means other than a
  * wait: by a host function, or by a word written for the program. */

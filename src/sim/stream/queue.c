@@ -115,7 +115,7 @@ static void *worker(void *argument)
         } else if (!may_start(work)) {
             tn_sim_wait();
         } else {
-            tn_sim_order_begin(stream, work->ticket);
+            tn_sim_order_enter(stream, work->ticket);
             perform(work);
             stream->head = work->next;
             if (stream->head == NULL)
@@ -192,7 +192,7 @@ tn_cu_result tn_sim_queue_push(struct tn_sim_stream *stream, struct tn_sim_op *o
     return TN_CUDA_SUCCESS;
 }
 
-tn_cu_result tn_sim_queue_mark(struct tn_sim_stream *stream, struct tn_sim_point *point)
+tn_cu_result tn_sim_queue_point(struct tn_sim_stream *stream, struct tn_sim_point *point)
 {
     /* The waits that the stream needs now belong to its present moment, and only work can wait. */
     if (count_implicit(stream) > 0) {
@@ -200,7 +200,7 @@ tn_cu_result tn_sim_queue_mark(struct tn_sim_stream *stream, struct tn_sim_point
         if (result != TN_CUDA_SUCCESS)
             return result;
     }
-    tn_sim_order_mark(stream);
+    tn_sim_order_record(stream);
     tn_sim_point_clear(point);
     *point = present(stream);
     return TN_CUDA_SUCCESS;

@@ -254,7 +254,7 @@ tn_cu_result tn_sim_cuStreamDestroy(tn_cu_stream handle)
     tn_sim_stream_calls()->forgotten(stream);
     tn_sim_stream_release(stream);
     /* the user objects of a dropped capture's graph are gone on return */
-    tn_sim_reaper_settle(due);
+    tn_sim_reaper_await(due);
     return fault;
 }
 
@@ -328,7 +328,7 @@ tn_cu_result tn_sim_cuStreamSynchronize(tn_cu_stream handle)
     if (result != TN_CUDA_SUCCESS)
         return result;
     struct tn_sim_point now = {0};
-    result = tn_sim_queue_mark(stream, &now);
+    result = tn_sim_queue_point(stream, &now);
     if (result != TN_CUDA_SUCCESS)
         return result;
     const struct tn_sim_context *context = stream->object.context;

@@ -121,7 +121,7 @@ tn_cu_result tn_sim_queue_push(struct tn_sim_stream *stream, struct tn_sim_op *o
                                const struct tn_sim_part *part, const struct tn_sim_point *after);
 
 /* Replaces *point by the stream's present moment. OUT_OF_MEMORY. */
-tn_cu_result tn_sim_queue_mark(struct tn_sim_stream *stream, struct tn_sim_point *point);
+tn_cu_result tn_sim_queue_point(struct tn_sim_stream *stream, struct tn_sim_point *point);
 
 /* The same for a moment later than all moments before, although the stream gets no work in
  * between. */

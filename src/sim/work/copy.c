@@ -145,7 +145,7 @@ static tn_cu_result finish(struct tn_sim_stream *stream)
 {
     const struct tn_sim_context *context = stream->object.context;
     struct tn_sim_point now = {0};
-    tn_cu_result result = tn_sim_queue_mark(stream, &now);
+    tn_cu_result result = tn_sim_queue_point(stream, &now);
     if (result != TN_CUDA_SUCCESS)
         return result;
     tn_sim_point_wait(&now);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* G8: what is told of nodes captured on one stream, on several, and added by hand. */
-#include "inspect/node_order.h"
+#include "inspect/precedence.h"
 #include "support/nodes.h"
 #include "support/world.h"
 #include "unit/ordered.h"
@@ -13,8 +13,8 @@ static tn_cu_stream stream;
 static tn_cu_stream side;
 static void *words;
 static struct tn_references references;
-static struct tn_node_order order;
-static uint64_t place[1 + TN_MARKERS_MAX];
+static struct tn_precedence order;
+static uint64_t place[1 + TN_FRONTIER_MAX];
 
 static void begin(void)
 {
@@ -27,7 +27,7 @@ static void begin(void)
 
 static void end(void)
 {
-    tn_node_order_drop(&order);
+    tn_precedence_drop(&order);
     tn_references_drop(&references);
 }
 
@@ -54,7 +54,7 @@ static tn_cu_graph read_back(void)
 
     OK(tn_references_collect(&references, &device->regions, graph, NULL, 0));
     ck_assert_uint_eq(references.level_count, 1);
-    OK(tn_node_order_read(&order, &device->gpu, &references, &references.levels[0]));
+    OK(tn_precedence_read(&order, &device->gpu, &references, &references.levels[0]));
     return graph;
 }
 
@@ -65,7 +65,7 @@ static void expect(const char *letters)
 
     ck_assert_uint_eq(references.node_count, strlen(letters));
     for (uint32_t i = 0; i < references.node_count; i++)
-        found[i] = "<>."[tn_node_order_find(&order, i, place)];
+        found[i] = "<>."[tn_precedence_find(&order, i, place)];
     ck_assert_str_eq(found, letters);
 }
 
@@ -160,7 +160,7 @@ START_TEST(nodes_added_by_hand_are_not_known)
     graph = test_end_capture(stream);
     test_add_set(graph, words, WORDS);
     OK(tn_references_collect(&references, &device->regions, graph, NULL, 0));
-    OK(tn_node_order_read(&order, &device->gpu, &references, &references.levels[0]));
+    OK(tn_precedence_read(&order, &device->gpu, &references, &references.levels[0]));
     expect("<>.");
     place[0] = 0;
     order.next_of = NULL;
@@ -188,11 +188,11 @@ START_TEST(without_host_memory_nothing_is_left)
         tarn_status status;
 
         (void)tn_host_plan_fault(nth, false);
-        status = tn_node_order_read(&order, &device->gpu, &references, &references.levels[0]);
+        status = tn_precedence_read(&order, &device->gpu, &references, &references.levels[0]);
         failed = tn_host_plan_fault(0, false);
         ck_assert_int_eq(status, failed > 0 ? TARN_ERR_HOST_MEMORY : TARN_OK);
-        tn_node_order_drop(&order);
-        order = (struct tn_node_order){.is_read = false};
+        tn_precedence_drop(&order);
+        order = (struct tn_precedence){.is_read = false};
     }
     tn_references_drop(&references);
     ck_assert_int_eq(tn_host_outstanding(), before);
@@ -202,7 +202,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("node_order");
+    Suite *suite = suite_create("precedence");
     TCase *tcase = test_case(suite, "captured", begin, end);
 
     tcase_add_test(tcase, on_one_stream_all_is_known);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* node_order.h -- which nodes of a graph were captured before a moment, and which behind it.
+/* precedence.h -- which nodes of a graph were captured before a moment, and which behind it.
  *
  *   G8  a node that is told to be before a moment of its capture, or behind it, was captured so
  *
@@ -16,8 +16,8 @@
  *   added by hand.
  *
  * Locking: the owner guards the record. Nothing waits for the GPU or disturbs a capture. */
-#ifndef TARN_INSPECT_NODE_ORDER_H
-#define TARN_INSPECT_NODE_ORDER_H
+#ifndef TARN_INSPECT_PRECEDENCE_H
+#define TARN_INSPECT_PRECEDENCE_H
 
 #include "inspect/references.h"
 #include "nodes/edges.h"
@@ -29,7 +29,7 @@ struct tn_handle {
     uint32_t index; /* among the graph's nodes */
 };
 
-struct tn_node_order {
+struct tn_precedence {
     bool is_read;
     uint32_t count;
     struct tn_handle *handles; /* in order of node */
@@ -57,14 +57,14 @@ struct tn_node_order {
 /* Reads the edges of the references' graph, unless they are read already. Zeroed memory is an
  * unread record.
  *   HOST_MEMORY, DEVICE_LOST, DRIVER */
-TARN_MUST_CHECK tarn_status tn_node_order_read(struct tn_node_order *order, struct tn_gpu *gpu,
+TARN_MUST_CHECK tarn_status tn_precedence_read(struct tn_precedence *order, struct tn_gpu *gpu,
                                                const struct tn_references *references,
                                                const struct tn_level *of);
 
 /* Whether the node, by its place in the graph, was captured before a stream stood at `words`, or
  * behind this moment. `words` is a place of heap/births.h that stays where it is. */
-enum tn_captured tn_node_order_find(struct tn_node_order *order, uint32_t node,
+enum tn_captured tn_precedence_find(struct tn_precedence *order, uint32_t node,
                                     const uint64_t *words);
-void tn_node_order_drop(struct tn_node_order *order);
+void tn_precedence_drop(struct tn_precedence *order);
 
 #endif

@@ -5,7 +5,7 @@
  *
  * Trade-offs: the nodes that depend on all nodes of a place are found by a look at the nodes that
  * depend on its first node, once for a place. */
-#include "inspect/node_order.h"
+#include "inspect/precedence.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -39,7 +39,7 @@ static int compare_outward(const void *a, const void *b)
 }
 
 /* In each chain a node depends on the node before it, and on nothing else. */
-static void make_chains(struct tn_node_order *order)
+static void make_chains(struct tn_precedence *order)
 {
     uint32_t *next = order->stamps; /* unused before the first walk: whether a node is continued */
 
@@ -56,7 +56,7 @@ static void make_chains(struct tn_node_order *order)
     memset(order->stamps, 0, order->count * sizeof *order->stamps);
 }
 
-static bool reserve(struct tn_node_order *order)
+static bool reserve(struct tn_precedence *order)
 {
     size_t nodes = (size_t)order->count + 1;
 
@@ -74,7 +74,7 @@ static bool reserve(struct tn_node_order *order)
            order->chain_nexts != NULL && order->next_stamps != NULL && order->outward != NULL;
 }
 
-static void index_edges(struct tn_node_order *order)
+static void index_edges(struct tn_precedence *order)
 {
     for (size_t i = 0; i < order->edge_count; i++) {
         order->begins[order->edges[i].to + 1] += 1;
@@ -89,7 +89,7 @@ static void index_edges(struct tn_node_order *order)
         qsort(order->outward, order->edge_count, sizeof *order->outward, compare_outward);
 }
 
-tarn_status tn_node_order_read(struct tn_node_order *order, struct tn_gpu *gpu,
+tarn_status tn_precedence_read(struct tn_precedence *order, struct tn_gpu *gpu,
                                const struct tn_references *references, const struct tn_level *of)
 {
     tn_cu_graphnode *nodes;
@@ -102,8 +102,8 @@ tarn_status tn_node_order_read(struct tn_node_order *order, struct tn_gpu *gpu,
         return no_memory(of->count);
     for (uint32_t i = 0; i < of->count; i++)
         nodes[i] = references->nodes[of->first + i].handle;
-    status =
-        tn_graph_read_edges(gpu, of->graph, nodes, of->count, &order->edges, &order->edge_count);
+    status = tn_driver_graph_read_edges(gpu, of->graph, nodes, of->count, &order->edges,
+                                        &order->edge_count);
     order->count = of->count;
     if (status == TARN_OK && !reserve(order))
         status = no_memory(of->count);
@@ -119,7 +119,7 @@ tarn_status tn_node_order_read(struct tn_node_order *order, struct tn_gpu *gpu,
     return status;
 }
 
-void tn_node_order_drop(struct tn_node_order *order)
+void tn_precedence_drop(struct tn_precedence *order)
 {
     tn_host_free(order->handles);
     tn_host_free(order->edges);
@@ -142,7 +142,7 @@ struct standpoint {
     uint32_t behind; /* the last of them, + 1 */
 };
 
-static bool find_node(const struct tn_node_order *order, uint64_t word, uint32_t *index)
+static bool find_node(const struct tn_precedence *order, uint64_t word, uint32_t *index)
 {
     const struct tn_handle wanted = {(tn_cu_graphnode)(uintptr_t)word, 0};
     const struct tn_handle *found =
@@ -154,7 +154,7 @@ static bool find_node(const struct tn_node_order *order, uint64_t word, uint32_t
 }
 
 /* words: a place of heap/births.h. False: the place is not known, or a node is gone. */
-static bool find_standpoint(const struct tn_node_order *order, const uint64_t *words,
+static bool find_standpoint(const struct tn_precedence *order, const uint64_t *words,
                             struct standpoint *at)
 {
     *at = (struct standpoint){.count = 0};
@@ -170,7 +170,7 @@ static bool find_standpoint(const struct tn_node_order *order, const uint64_t *w
     return true;
 }
 
-static bool has_edge(const struct tn_node_order *order, uint32_t from, uint32_t to)
+static bool has_edge(const struct tn_precedence *order, uint32_t from, uint32_t to)
 {
     for (uint32_t i = order->begins[to]; i < order->begins[to + 1]; i++) {
         if (order->edges[i].from == from)
@@ -180,7 +180,7 @@ static bool has_edge(const struct tn_node_order *order, uint32_t from, uint32_t 
 }
 
 /* Whether the node may be the stream's next. */
-static bool is_next(const struct tn_node_order *order, const struct standpoint *at, uint32_t node)
+static bool is_next(const struct tn_precedence *order, const struct standpoint *at, uint32_t node)
 {
     if (at->count == 0)
         return order->begins[node] == order->begins[node + 1];
@@ -191,7 +191,7 @@ static bool is_next(const struct tn_node_order *order, const struct standpoint *
     return node >= at->behind;
 }
 
-static void note_next(struct tn_node_order *order, uint32_t node)
+static void note_next(struct tn_precedence *order, uint32_t node)
 {
     uint32_t head = order->heads[node];
 
@@ -205,7 +205,7 @@ static void note_next(struct tn_node_order *order, uint32_t node)
 }
 
 /* Finds all nodes that may be the next of the stream whose place `words` is. */
-static void find_next(struct tn_node_order *order, const struct standpoint *at,
+static void find_next(struct tn_precedence *order, const struct standpoint *at,
                       const uint64_t *words)
 {
     uint32_t from = at->count > 0 ? order->outward_begins[at->nodes[0]] : 0;
@@ -225,7 +225,7 @@ static void find_next(struct tn_node_order *order, const struct standpoint *at,
 }
 
 /* Whether the node is a next node, or its chain leads back to one. */
-static bool is_behind_next(const struct tn_node_order *order, uint32_t node)
+static bool is_behind_next(const struct tn_precedence *order, uint32_t node)
 {
     uint32_t head = order->heads[node];
 
@@ -233,7 +233,7 @@ static bool is_behind_next(const struct tn_node_order *order, uint32_t node)
 }
 
 /* Whether the node is a next node, or depends on one. */
-static bool depends_on_next(struct tn_node_order *order, uint32_t node)
+static bool depends_on_next(struct tn_precedence *order, uint32_t node)
 {
     size_t count = 0;
 
@@ -261,7 +261,7 @@ static bool depends_on_next(struct tn_node_order *order, uint32_t node)
 
 /* G8: whether the node was captured before the moment at which the stream, at this place,
  * allocated, or behind it. */
-enum tn_captured tn_node_order_find(struct tn_node_order *order, uint32_t node,
+enum tn_captured tn_precedence_find(struct tn_precedence *order, uint32_t node,
                                     const uint64_t *words)
 {
     struct standpoint at;
