@@ -56,6 +56,7 @@ tarn_status tn_device_list_pools(tarn_device *device, tarn_pool_list **list)
 
     TN_ASSERT(tn_lock_none_held());
     tn_lock_acquire(&device->lock);
+    /* No visit: the lock of the device alone keeps the list. */
     for (const tarn_pool *pool = device->pools; pool != NULL; pool = pool->next)
         listing.capacity += 1;
     made = tn_host_alloc(1, sizeof *made + listing.capacity * sizeof *listing.entries);

@@ -96,6 +96,7 @@ static void unpark(tarn_device *device, bool closing)
     if (proven == device->parked_proven && !closing && !tn_gpu_is_lost(&device->gpu))
         return;
     device->parked_proven = proven;
+    /* No visit, here and in pick_released: a parked pool is passed by unlocked. */
     for (tarn_pool *pool = device->pools; pool != NULL; pool = pool->next) {
         if (pool->ending == TN_ENDING_PARKED)
             pool->ending = TN_ENDING_NOT;

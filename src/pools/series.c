@@ -18,6 +18,8 @@ static void merge(tarn_device *device, struct tn_replays *from, struct tn_replay
 {
     TN_ASSERT(tn_lock_is_held(&device->lock) && from != to);
     tn_replays_begin_merge(from, to);
+    /* No visit, here and below: pools are told apart by their records, unlocked. Those that may be
+     * merged are locked. */
     for (tarn_pool *pool = device->pools; pool != NULL; pool = pool->next) {
         if (atomic_load(&pool->replays) == from)
             atomic_store(&pool->replays, to);

@@ -26,6 +26,8 @@
 #               file beside it, where it is checked, and in a test, where it is broken; no two have one
 #               tag. A tag of the simulator's is checked anywhere in src/sim, and begins with S and
 #               one more letter; others have one letter
+#   contracts   heap, claims, pools, graphs and checkpoint have an assertion for two functions, and struct tarn_pool
+#               at most 35 fields (contracts.awk)
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 cd "${1:-$here/../..}"
@@ -132,6 +134,10 @@ done
 # words
 library=$(printf '%s\n' "$c_files" | grep -E '^src/' | grep -v '^src/sim/' || :)
 awk -f "$here/words.awk" ARCHITECTURE.md $library >>"$found"
+
+# contracts
+stating=$(printf '%s\n' "$c_files" | grep -E '^src/(heap|claims|pools|graphs|checkpoint)/' || :)
+awk -f "$here/contracts.awk" $stating /dev/null >>"$found"
 
 # invariants
 for header in $(printf '%s\n' "$c_files" | grep -E '^src/.*\.h$' || :); do
