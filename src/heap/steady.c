@@ -7,33 +7,6 @@
  * two other arenas that becomes a single block would need both edges written: this takes the pool's
  * lock.
  *
- * Lately freed blocks of a heap are loose: they stay whole, for programs request the same sizes
- * again. The block freed last stands apart, and a free and an allocation of one size touch nothing
- * else. The next free or allocation moves this block to one of the heap's slots, chosen by its
- * size. An allocation of this very size takes it from there in some thirty instructions; coalescing and
- * a cut take some 450. Loose blocks must not keep holes apart. When an allocation finds nothing
- * else, all loose blocks coalesce and it looks again, before the pool's lock is taken
- * and the heap grows. Large blocks have further rules:
- *
- *   a large block at the edge of the mapped memory is in no slot, and coalesces at once where another
- *     as large may exist: this edge is the last to be cut (heap/bins.c);
- *   when a large request finds only this edge, all loose blocks coalesce, and it looks again;
- *   the largest requests coalesce all loose blocks before they look at all: they are few, and their
- *     best place is worth more than the time.
- *
- * When too many blocks are loose, those of one slot coalesce, each slot in its turn.
- *
- * Coalescing does not look at other arenas. In a mixed segment a slot's block might later lie between
- * two other arenas. There only the block freed last is loose.
- *
- * In a pool with checkpoints no block is loose: the block which an allocation gets must not depend
- * on when the pool was locked. The same calls after the same restore get the same addresses.
- *
- * Source: C. Weinstock and W. Wulf, Quick Fit: an efficient algorithm for heap storage allocation
- * (SIGPLAN Notices 23, 1988), for lists of exact sizes before any other search; and deferred
- * coalescing, P. R. Wilson et al., Dynamic storage allocation: a survey and critical review (IWMM
- * 1995).
- *
  * A thread that frees blocks of another thread would wait for the arena's lock, and take its cache
  * lines along. After some such frees the arena has an inbox (heap/inbox.h), where other threads
  * leave their frees from then on: closed in the index, and as good as freed.
@@ -74,8 +47,6 @@ enum {
     /* Frees by other threads than an arena's user before it has an inbox: a stream may change
      * threads now and then. */
     VISITS = 16,
-    LOOSE_MAX = 64,  /* blocks in a heap's slots, most of them of a few sizes */
-    LOOSE_STEPS = 4, /* blocks of a slot which an allocation looks at */
     /* 64 MiB: for larger blocks all loose blocks coalesce first. */
     LARGEST_UNITS = (64 << 20) >> TN_BLOCK_BITS,
 };
@@ -87,166 +58,15 @@ void tn_steady_take_sequences(struct tn_arena *arena)
     arena->sequences_end = arena->sequence + SEQUENCES;
 }
 
-/* Takes a loose block out of the books; epoch: when it was freed. */
-static TN_ALWAYS_INLINE void leave(struct tn_block *block, uint64_t epoch)
-{
-    struct tn_chunk *chunk = tn_block_chunk_at(block, block->offset);
-
-    TN_ASSERT(block->state == TN_BLOCK_LOOSE || block->state == TN_BLOCK_LIVE);
-    tn_live_remove_in(chunk, block);
-    if (tn_block_end(block) <= tn_chunk_end(chunk)) {
-        TN_ASSERT(chunk->used_bytes >= tn_block_bytes(block)); /* P6 */
-        chunk->used_bytes -= tn_block_bytes(block);
-        chunk->freed_stamp = tn_max(chunk->freed_stamp, epoch);
-    } else {
-        tn_block_count_freed(block, epoch, 0); /* of its arena's own order: P26 */
-    }
-}
-
-/* What coalescing writes is seldom in the cache. */
-static inline void expect_neighbours(const struct tn_block *block)
-{
-    __builtin_prefetch(block->previous, 1);
-    __builtin_prefetch(block->next, 1);
-}
-
-static inline void expect_coalesce(const struct tn_block *block)
-{
-    tn_live_prefetch(tn_block_chunk_at(block, block->offset), block->offset);
-    expect_neighbours(block);
-}
-
-static TN_APART void coalesce(struct tn_arena *arena, struct tn_block *block)
-{
-    TN_ASSERT(block->state == TN_BLOCK_LOOSE && block->heap->loose != block); /* P19 */
-    expect_neighbours(block); /* prefetched while the index is updated */
-    leave(block, block->loose_stamp);
-    block->state = TN_BLOCK_FREE;
-    tn_arena_put(arena, block);
-}
-
-static inline uint32_t hash_of(uint32_t units)
-{
-    return units * (uint32_t)(TN_GOLDEN >> 32);
-}
-
-static inline struct tn_loose_slot *slot_of(struct tn_heap *heap, uint32_t hash)
-{
-    return &heap->loose_slots[hash >> (32 - TN_LOOSE_SLOT_BITS)];
-}
-
-static inline uint64_t size_bit(uint32_t hash)
-{
-    return (uint64_t)1 << (hash >> (26 - TN_LOOSE_SLOT_BITS) & 63);
-}
-
-static void empty_slot(struct tn_arena *arena, struct tn_heap *heap, struct tn_loose_slot *slot)
-{
-    struct tn_block *block = slot->first;
-
-    slot->first = NULL;
-    slot->sizes = 0;
-    while (block != NULL) {
-        struct tn_block *next = block->loose_next;
-
-        TN_ASSERT(heap->loose_count > 0); /* P19 */
-        heap->loose_count -= 1;
-        if (next != NULL)
-            expect_coalesce(next);
-        coalesce(arena, block);
-        block = next;
-    }
-}
-
-static TN_APART void empty_slots(struct tn_arena *arena, struct tn_heap *heap)
-{
-    for (int i = 0; heap->loose_count > 0; i++)
-        empty_slot(arena, heap, &heap->loose_slots[i]);
-}
-
-static TN_APART void make_room(struct tn_arena *arena, struct tn_heap *heap)
-{
-    while (heap->loose_count >= LOOSE_MAX) {
-        heap->loose_turn += 1;
-        empty_slot(arena, heap, &heap->loose_slots[heap->loose_turn % TN_LOOSE_SLOTS]);
-    }
-    TN_ASSERT(heap->loose_count < LOOSE_MAX);
-}
-
-/* The block freed last goes to a slot, or coalesces. */
-static TN_APART void put_aside(struct tn_arena *arena, struct tn_heap *heap)
-{
-    struct tn_block *block = heap->loose;
-    uint32_t hash = hash_of(block->units);
-    struct tn_loose_slot *slot = slot_of(heap, hash);
-
-    TN_ASSERT(block->state == TN_BLOCK_LOOSE); /* P19 */
-    heap->loose = NULL;
-    if (block->segment->mixed || tn_steady_is_edge(block)) {
-        coalesce(arena, block);
-        return;
-    }
-    block->loose_next = slot->first;
-    slot->first = block;
-    slot->sizes |= size_bit(hash);
-    heap->loose_count += 1;
-    if (heap->loose_count >= LOOSE_MAX)
-        make_room(arena, heap);
-}
-
-static inline void put_last_aside(struct tn_arena *arena, struct tn_heap *heap)
-{
-    if (heap->loose != NULL)
-        put_aside(arena, heap);
-}
-
-/* Coalesces all loose blocks of the heap. */
-static inline void coalesce_all(struct tn_arena *arena, struct tn_heap *heap)
-{
-    struct tn_block *last = heap->loose;
-
-    heap->loose_turn = 0;
-    heap->loose = NULL; /* P19 */
-    if (last != NULL)
-        coalesce(arena, last);
-    if (heap->loose_count > 0)
-        empty_slots(arena, heap);
-    TN_ASSERT(heap->loose == NULL && heap->loose_count == 0); /* P19 */
-}
-
-/* Takes a block of this very size out of the slots; NULL: none found. */
-static inline struct tn_block *take_loose(struct tn_heap *heap, uint64_t bytes, uint64_t alignment)
-{
-    uint32_t hash = hash_of((uint32_t)(bytes >> TN_BLOCK_BITS));
-    struct tn_loose_slot *slot = slot_of(heap, hash);
-    struct tn_block **link = &slot->first;
-    struct tn_block *block;
-
-    if ((slot->sizes & size_bit(hash)) == 0)
-        return NULL; /* reads no record */
-    block = *link;
-    for (int steps = 0; block != NULL && steps < LOOSE_STEPS; steps++) {
-        TN_ASSERT(block->state == TN_BLOCK_LOOSE && block->heap == heap); /* P19 */
-        if (tn_steady_fits(block, bytes, alignment)) {
-            *link = block->loose_next;
-            heap->loose_count -= 1;
-            return block;
-        }
-        link = &block->loose_next;
-        block = *link;
-    }
-    return NULL;
-}
-
 /* The FREE block to cut from. */
 static inline struct tn_block *find(struct tn_arena *arena, struct tn_heap *heap, uint64_t bytes)
 {
     struct tn_block *block = tn_bins_find_inner(&heap->bins, bytes);
 
     if (heap->loose_count == 0 || block == NULL || !block->extends ||
-        bytes <= (uint64_t)TN_STEADY_LARGE_UNITS << TN_BLOCK_BITS)
+        bytes <= (uint64_t)TN_LOOSE_LARGE_UNITS << TN_BLOCK_BITS)
         return block;
-    empty_slots(arena, heap);
+    tn_loose_empty_slots(arena, heap);
     return tn_bins_find_inner(&heap->bins, bytes);
 }
 
@@ -302,21 +122,21 @@ static inline struct tn_block *coalesce_and_cut(struct tn_arena *arena, struct t
 
         if (block != NULL || heap->loose_count == 0)
             return block;
-        empty_slots(arena, heap);
+        tn_loose_empty_slots(arena, heap);
     }
 }
 
 struct tn_block *tn_steady_take(struct tn_arena *arena, struct tn_heap *heap, uint64_t requested,
                                 uint64_t alignment, uint64_t bytes)
 {
-    struct tn_block *block = take_loose(heap, bytes, alignment);
+    struct tn_block *block = tn_loose_take(heap, bytes, alignment);
 
     TN_ASSERT(tn_arena_is_locked(arena));
     TN_ASSERT(heap->arena == arena);
     if (block == NULL && bytes > (uint64_t)LARGEST_UNITS << TN_BLOCK_BITS)
-        coalesce_all(arena, heap);
+        tn_loose_coalesce_all(arena, heap);
     else
-        put_last_aside(arena, heap);
+        tn_loose_put_last_aside(arena, heap);
     if (block == NULL)
         block = coalesce_and_cut(arena, heap, alignment, bytes);
     else if (arena->allocates == TN_STEADY_SHARED)
@@ -330,7 +150,7 @@ struct tn_block *tn_steady_take(struct tn_arena *arena, struct tn_heap *heap, ui
  * exist. */
 static inline bool coalesces_at_edge(const struct tn_heap *heap, const struct tn_block *block)
 {
-    return tn_steady_is_edge(block) &&
+    return tn_loose_is_edge(block) &&
            (heap->loose_count > 0 || tn_bins_may_have(&heap->bins, tn_block_bytes(block)));
 }
 
@@ -338,13 +158,13 @@ static bool free_block(struct tn_arena *arena, struct tn_heap *heap, struct tn_b
 {
     TN_ASSERT(tn_arena_is_locked(arena));
     TN_ASSERT(block->state == TN_BLOCK_LIVE && block->heap == heap);
-    put_last_aside(arena, heap);
+    tn_loose_put_last_aside(arena, heap);
     if (TN_UNLIKELY(tn_steady_is_enclosed(arena, heap, block)))
         return false;
     tn_steady_loosen(arena, heap, block);
     if (TN_UNLIKELY(arena->coalesces || coalesces_at_edge(heap, block))) {
         heap->loose = NULL; /* P19 */
-        coalesce(arena, block);
+        tn_loose_coalesce(arena, block);
     }
     return true;
 }
@@ -384,7 +204,7 @@ bool tn_steady_receive(struct tn_arena *arena, const struct tn_heap *heap, uint6
 
     TN_ASSERT(tn_arena_is_locked(arena));
     TN_ASSERT(arena->allocates == TN_STEADY_SHARED);
-    while (!tn_steady_fits(heap->loose, bytes, alignment) ||
+    while (!tn_loose_fits(heap->loose, bytes, alignment) ||
            counters->live_bytes + (int64_t)bytes > counters->live_peak_bytes) {
         block = tn_inbox_first(inbox);
         if (block == NULL)
@@ -612,7 +432,7 @@ static void close_inbox(struct tn_arena *arena, struct tn_inbox *inbox)
     tn_inbox_close(inbox);
     while ((block = tn_inbox_await(inbox)) != NULL) { /* P22 */
         tn_steady_count_free(arena, block->heap, block);
-        leave(block, tn_arena_epoch(arena));
+        tn_loose_take_out(block, tn_arena_epoch(arena));
         (void)tn_heap_put(arena->parent_store, block);
         tn_inbox_take(inbox);
     }
@@ -622,7 +442,7 @@ static void close_inbox(struct tn_arena *arena, struct tn_inbox *inbox)
 void tn_steady_end(struct tn_arena *arena)
 {
     for (int kind = 0; kind < TN_HEAP_KINDS; kind++)
-        coalesce_all(arena, &arena->heaps[kind]);
+        tn_loose_coalesce_all(arena, &arena->heaps[kind]);
     if (arena->shared)
         close_inbox(arena, inbox_of(arena));
 }

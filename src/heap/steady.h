@@ -12,7 +12,7 @@
  *
  * A freed block is loose at first. A request of its very size gets it back unchanged. Otherwise it
  * coalesces with its neighbours later: at the latest when the heap has no other block for an allocation,
- * before the heap grows. See heap/steady.c.
+ * before the heap grows. See heap/loose.h.
  *
  * The path of nearly all calls is inline here. With the function of the API it forms a single piece
  * of code: a free, or an allocation of the block freed last, calls nothing but the driver. Rarer
@@ -26,13 +26,8 @@
 #include "base/hot.h"
 #include "heap/arena_lock.h"
 #include "heap/check.h"
+#include "heap/loose.h"
 #include "vmm/address_table.h"
-
-enum {
-    /* 4 MiB: larger blocks are few, and the edge of the mapped memory is worth more than the
-     * time. */
-    TN_STEADY_LARGE_UNITS = (4 << 20) >> TN_BLOCK_BITS,
-};
 
 /* Rare parts of an allocation. tn_steady_take_sequences: new numbers for blocks. tn_steady_take: a
  * block from the heap's slots, or cut out of its free memory; NULL: none. */
@@ -77,16 +72,6 @@ static TN_ALWAYS_INLINE void *tn_steady_make_live(struct tn_arena *arena, struct
     return (void *)(uintptr_t)tn_block_address(block);
 }
 
-/* loose: NULL: none. */
-static TN_ALWAYS_INLINE bool tn_steady_fits(const struct tn_block *loose, uint64_t bytes,
-                                            uint64_t alignment)
-{
-    TN_ASSERT(loose == NULL || loose->state == TN_BLOCK_LOOSE);
-    return loose != NULL && tn_block_bytes(loose) == bytes &&
-           (TN_LIKELY(alignment == TN_BLOCK_BYTES_MIN) ||
-            (tn_block_address(loose) & (alignment - 1)) == 0);
-}
-
 /* Frees blocks from the inbox until the block freed last serves the allocation and live bytes reach
  * no new peak. False: a block in the inbox needs the pool's lock. */
 bool tn_steady_receive(struct tn_arena *arena, const struct tn_heap *heap, uint64_t alignment,
@@ -110,7 +95,7 @@ static TN_ALWAYS_INLINE bool tn_arena_allocate_body(struct tn_arena *arena, uint
     if (shared && !tn_steady_receive(arena, heap, alignment, bytes))
         return false;
     block = heap->loose;
-    if (TN_LIKELY(tn_steady_fits(block, bytes, alignment))) {
+    if (TN_LIKELY(tn_loose_fits(block, bytes, alignment))) {
         heap->loose = NULL; /* live bytes are as before the free: no peak of the heap's */
         if (shared)
             tn_live_update(block); /* P23: open again */
@@ -189,7 +174,7 @@ static TN_ALWAYS_INLINE bool tn_arena_reissue(struct tn_arena *arena, uint64_t r
 
     TN_ASSERT(tn_arena_is_locked(arena));
     if (TN_UNLIKELY(arena->allocates != TN_STEADY) ||
-        TN_UNLIKELY(!tn_steady_fits(block, bytes, alignment)) ||
+        TN_UNLIKELY(!tn_loose_fits(block, bytes, alignment)) ||
         TN_UNLIKELY(block->requested != requested))
         return false;
     heap->loose = NULL;
@@ -251,12 +236,6 @@ static TN_ALWAYS_INLINE bool tn_steady_is_enclosed(const struct tn_arena *arena,
     return low != high && tn_block_is_foreign(low->previous, arena);
 }
 
-/* Whether the block is large and at the edge of the mapped memory. */
-static TN_ALWAYS_INLINE bool tn_steady_is_edge(const struct tn_block *block)
-{
-    return TN_UNLIKELY(block->units > TN_STEADY_LARGE_UNITS) && tn_block_is_at_unmapped(block);
-}
-
 static TN_ALWAYS_INLINE void tn_steady_count_free(struct tn_arena *arena, struct tn_heap *heap,
                                                   const struct tn_block *block)
 {
@@ -313,7 +292,7 @@ static TN_ALWAYS_INLINE bool tn_steady_try_free(uint64_t address, struct tn_stea
     }
     heap = atomic_load_explicit(&chunk->heap, memory_order_relaxed);
     rest->block = block;
-    if (heap->loose != NULL || TN_UNLIKELY(arena->coalesces) || tn_steady_is_edge(block) ||
+    if (heap->loose != NULL || TN_UNLIKELY(arena->coalesces) || tn_loose_is_edge(block) ||
         TN_UNLIKELY(tn_steady_is_enclosed(arena, heap, block)))
         return false;
     tn_steady_loosen(arena, heap, block);
